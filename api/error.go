@@ -1,0 +1,226 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Outcome says what became of a call that failed.
+type Outcome string
+
+// The outcomes. A failed write has one of the last three; a failed read was not
+// sent, or has none: there was nothing to apply.
+const (
+	OutcomeNone         Outcome = ""              // a read that was sent
+	OutcomeNotSent      Outcome = "not_sent"      // matches ErrNotSent
+	OutcomeRefused      Outcome = "refused"       // matches ErrRefused
+	OutcomeMaybeApplied Outcome = "maybe_applied" // matches ErrMaybeApplied
+)
+
+// Error is a call that failed. Its text, in every form, names the operation,
+// the route template, the status and the request id, and holds neither address
+// nor query nor body nor token. What the platform answered is had by method.
+//
+// Match it with [errors.As], or its meaning with [errors.Is] and the sentinels
+// of this package.
+// API section: "Errors".
+type Error struct {
+	// Operation is the id of the call, for example "patients.create".
+	Operation string
+
+	// Method and Route are the HTTP method and the route template, for example
+	// "/clinic/patients/{id}"; never the address that was called.
+	Method, Route string
+
+	// StatusCode is the HTTP status of the last answer, 0 where none came.
+	StatusCode int
+
+	// RequestID is the X-Request-Id of the last answer.
+	RequestID string
+
+	// Code is the error code of an OAuth answer, for example "invalid_grant"
+	// (RFC 6749, section 5.2); empty for all others.
+	Code string
+
+	// RetryAfter is how long the platform asked to wait; 0 where it did not.
+	RetryAfter time.Duration
+
+	// Attempts counts how often the request was sent.
+	Attempts int
+
+	// Outcome says what became of the call.
+	Outcome Outcome
+
+	// detail is a function because that is the one thing that printing by
+	// reflection never looks into: fmt calls no method on an Error in an
+	// unexported field, and would print what a pointer points to.
+	detail func() errorDetail
+}
+
+type errorDetail struct {
+	cause    error
+	body     []byte
+	messages []string
+}
+
+// NewError returns e with a cause, the raw body of the answer and the messages
+// found in it; any of them may be nil. The client makes its errors with it, and
+// tests of code that handles them can.
+func NewError(e Error, cause error, body []byte, messages []string) *Error {
+	detail := errorDetail{cause: cause, body: body, messages: messages}
+	e.detail = func() errorDetail { return detail }
+	return &e
+}
+
+func (e *Error) details() errorDetail {
+	if e.detail == nil {
+		return errorDetail{}
+	}
+	return e.detail()
+}
+
+// Body returns a copy of the raw body of the last answer, or nil. It is what
+// the platform wrote and may hold patient data: do not log it.
+func (e *Error) Body() []byte {
+	return slices.Clone(e.details().body)
+}
+
+// Messages returns what the platform wrote for people, for example "Last name
+// can't be blank". A message may repeat what was sent: do not log it.
+func (e *Error) Messages() []string {
+	return slices.Clone(e.details().messages)
+}
+
+// Unwrap returns the cause: a context's error, a network error without
+// address or query, an [AccessToken] source's error, or nil.
+func (e *Error) Unwrap() error {
+	return e.details().cause
+}
+
+// Is matches the sentinels of status and outcome.
+func (e *Error) Is(target error) bool {
+	return target == e.statusSentinel() || target == e.outcomeSentinel()
+}
+
+func (e *Error) statusSentinel() error {
+	switch s := e.StatusCode; {
+	case s == http.StatusUnauthorized:
+		return ErrUnauthorized
+	case s == http.StatusForbidden:
+		return ErrForbidden
+	case s == http.StatusNotFound:
+		return ErrNotFound
+	case s == http.StatusTooManyRequests:
+		return ErrRateLimited
+	case s == http.StatusBadRequest, s == http.StatusConflict, s == http.StatusUnprocessableEntity:
+		return ErrInvalid
+	case s >= 500:
+		return ErrServer
+	}
+	return errNone
+}
+
+func (e *Error) outcomeSentinel() error {
+	switch e.Outcome {
+	case OutcomeNotSent:
+		return ErrNotSent
+	case OutcomeRefused:
+		return ErrRefused
+	case OutcomeMaybeApplied:
+		return ErrMaybeApplied
+	}
+	return errNone
+}
+
+// errNone equals no target: a plain nil would match errors.Is(err, nil).
+var errNone = errors.New("none")
+
+// Timeout reports that the call ended because time ran out; with Temporary it
+// makes an Error a [net.Error].
+func (e *Error) Timeout() bool {
+	var t interface{ Timeout() bool }
+	return errors.As(e.Unwrap(), &t) && t.Timeout()
+}
+
+// Temporary reports an error that a later call may not meet: a rate limit, a
+// server error, or no answer at all.
+func (e *Error) Temporary() bool {
+	return e.StatusCode == 0 || e.StatusCode == http.StatusTooManyRequests || e.StatusCode >= 500
+}
+
+// Error returns a line like
+//
+//	dispensary: patients.create POST /clinic/patients: 500 Internal Server Error: write may have been applied (request id 7f3c)
+func (e *Error) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "dispensary: %s %s %s", e.Operation, e.Method, e.Route)
+	if e.StatusCode != 0 {
+		b.WriteString(": " + strconv.Itoa(e.StatusCode))
+		if text := http.StatusText(e.StatusCode); text != "" {
+			b.WriteString(" " + text)
+		}
+	}
+	if e.Code != "" {
+		b.WriteString(": " + e.Code)
+	}
+	if cause := e.Unwrap(); cause != nil {
+		b.WriteString(": " + strings.TrimPrefix(cause.Error(), "dispensary: "))
+	}
+	if sentinel := e.outcomeSentinel(); sentinel != errNone && sentinel != ErrRefused {
+		b.WriteString(": " + strings.TrimPrefix(sentinel.Error(), "dispensary: "))
+	}
+	if e.RequestID != "" {
+		b.WriteString(" (request id " + e.RequestID + ")")
+	}
+	return b.String()
+}
+
+// GoString returns the text of [Error.Error], so that %#v shows no field.
+func (e *Error) GoString() string { return "&api.Error{" + strconv.Quote(e.Error()) + "}" }
+
+// Format prints the text of [Error.Error] for every verb.
+func (e Error) Format(f fmt.State, verb rune) {
+	text := e.Error()
+	switch {
+	case verb == 'v' && f.Flag('#'):
+		text = e.GoString()
+	case verb == 'q':
+		text = strconv.Quote(text)
+	}
+	_, _ = io.WriteString(f, text)
+}
+
+// LogValue returns the fields that are safe to log, as a group.
+func (e *Error) LogValue() slog.Value {
+	attrs := []slog.Attr{
+		slog.String("operation", e.Operation),
+		slog.String("method", e.Method),
+		slog.String("route", e.Route),
+		slog.Int("attempts", e.Attempts),
+	}
+	add := func(key, value string) {
+		if value != "" {
+			attrs = append(attrs, slog.String(key, value))
+		}
+	}
+	if e.StatusCode != 0 {
+		attrs = append(attrs, slog.Int("status", e.StatusCode))
+	}
+	add("request_id", e.RequestID)
+	add("code", e.Code)
+	add("outcome", string(e.Outcome))
+	if e.RetryAfter > 0 {
+		attrs = append(attrs, slog.Duration("retry_after", e.RetryAfter))
+	}
+	if cause := e.Unwrap(); cause != nil {
+		attrs = append(attrs, slog.String("cause", cause.Error()))
+	}
+	return slog.GroupValue(attrs...)
+}

@@ -1,0 +1,122 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+)
+
+func failedCreate() *api.Error {
+	return api.NewError(api.Error{
+		Operation: "patients.create", Method: "POST", Route: "/clinic/patients",
+		StatusCode: 500, RequestID: "7f3c", Attempts: 1, Outcome: api.OutcomeMaybeApplied,
+	}, nil, []byte(`{"error":["canary"]}`), []string{"canary"})
+}
+
+func TestErrorText(t *testing.T) {
+	t.Parallel()
+	assert.EqualError(t, failedCreate(), "dispensary: patients.create POST /clinic/patients: "+
+		"500 Internal Server Error: write may have been applied (request id 7f3c)")
+	assert.EqualError(t, api.NewError(api.Error{
+		Operation: "oauth.token", Method: "POST", Route: "/oauth/token", StatusCode: 400,
+		Code: "invalid_grant", Outcome: api.OutcomeRefused,
+	}, nil, nil, nil), "dispensary: oauth.token POST /oauth/token: 400 Bad Request: invalid_grant")
+	assert.EqualError(t, api.NewError(api.Error{Operation: "clinic.get", Method: "GET", Route: "/clinic"},
+		context.Canceled, nil, nil), "dispensary: clinic.get GET /clinic: context canceled")
+}
+
+func TestErrorShowsNoBodyInAnyForm(t *testing.T) {
+	t.Parallel()
+	err := failedCreate()
+	var log bytes.Buffer
+	slog.New(slog.NewTextHandler(&log, nil)).Error("x", "err", err)
+	slog.New(slog.NewJSONHandler(&log, nil)).Error("x", "err", err, "copy", *err)
+	encoded, _ := json.Marshal(err)
+	forms := []string{log.String(), string(encoded)}
+	for _, v := range []any{err, *err, struct{ E error }{err}, struct{ e api.Error }{*err}, []error{err}, fmt.Errorf("wrapped: %w", err)} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+			forms = append(forms, fmt.Sprintf(verb, v))
+		}
+	}
+	for _, form := range forms {
+		assert.NotContains(t, form, "canary")
+		assert.NotContains(t, form, "63616e617279", "canary in hexadecimal")
+	}
+	assert.Contains(t, log.String(), "request_id=7f3c")
+	assert.Contains(t, log.String(), "err.outcome=maybe_applied")
+}
+
+func TestErrorGivesTheBodyToThoseWhoAsk(t *testing.T) {
+	t.Parallel()
+	err := failedCreate()
+	assert.JSONEq(t, `{"error":["canary"]}`, string(err.Body()))
+	assert.Equal(t, []string{"canary"}, err.Messages())
+	err.Body()[0] = 'x'
+	err.Messages()[0] = "changed"
+	assert.JSONEq(t, `{"error":["canary"]}`, string(err.Body()), "a copy was given")
+	assert.Equal(t, []string{"canary"}, err.Messages())
+}
+
+func TestErrorSentinels(t *testing.T) {
+	t.Parallel()
+	sentinels := map[error][]int{
+		api.ErrUnauthorized: {401}, api.ErrForbidden: {403}, api.ErrNotFound: {404},
+		api.ErrInvalid: {400, 409, 422}, api.ErrRateLimited: {429}, api.ErrServer: {500, 502, 503, 504},
+	}
+	for sentinel, statuses := range sentinels {
+		for _, status := range statuses {
+			err := error(&api.Error{StatusCode: status})
+			for other := range sentinels {
+				assert.Equal(t, other == sentinel, errors.Is(err, other), "%d, %v", status, other)
+			}
+		}
+	}
+	for _, status := range []int{0, 200, 302, 418} {
+		for sentinel := range sentinels {
+			assert.NotErrorIs(t, &api.Error{StatusCode: status}, sentinel)
+		}
+	}
+	assert.False(t, errors.Is(&api.Error{}, nil))
+}
+
+func TestErrorIsANetError(t *testing.T) {
+	t.Parallel()
+	var failure net.Error
+	require.ErrorAs(t, error(api.NewError(api.Error{}, context.DeadlineExceeded, nil, nil)), &failure)
+	assert.True(t, failure.Timeout())
+	assert.False(t, (&api.Error{StatusCode: 404}).Timeout())
+	assert.False(t, (&api.Error{StatusCode: 404}).Temporary())
+	assert.True(t, (&api.Error{StatusCode: 503}).Temporary())
+}
+
+func TestZeroErrorWorks(t *testing.T) {
+	t.Parallel()
+	var err api.Error
+	assert.NotPanics(t, func() { _ = err.Error(); _ = err.Body(); _ = err.Messages(); _ = err.LogValue() })
+}
+
+func TestArgumentError(t *testing.T) {
+	t.Parallel()
+	err := error(&api.ArgumentError{Operation: "patients.create", Field: "Email", Reason: "is required"})
+	assert.EqualError(t, err, "dispensary: patients.create: Email is required")
+	assert.ErrorIs(t, err, api.ErrInvalidArgument)
+	assert.ErrorIs(t, err, api.ErrNotSent)
+	assert.EqualError(t, &api.ArgumentError{Field: "Paging.Page", Reason: "must not be negative"}, "dispensary: Paging.Page must not be negative")
+}
+
+func TestRetryAfterIsLogged(t *testing.T) {
+	t.Parallel()
+	value := (&api.Error{StatusCode: 429, RetryAfter: 3 * time.Second, Code: "c"}).LogValue().String()
+	assert.Contains(t, value, "retry_after=3s")
+}

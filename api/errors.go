@@ -1,0 +1,105 @@
+package api
+
+import (
+	"errors"
+	"strings"
+)
+
+// Sentinels that an [Error] matches through [errors.Is], by the answer's status.
+// Which status the platform uses for which mistake is not published; the
+// mapping follows HTTP and what has been seen.
+// API section: "Errors".
+var (
+	// ErrUnauthorized (401): the access token is missing, unknown, expired or
+	// invalidated. The client has already tried a fresh one.
+	ErrUnauthorized = errors.New("dispensary: unauthorized")
+
+	// ErrForbidden (403): the token lacks a scope. A refresh does not help.
+	ErrForbidden = errors.New("dispensary: forbidden")
+
+	// ErrNotFound (404): no such object, or none this token may see.
+	ErrNotFound = errors.New("dispensary: not found")
+
+	// ErrInvalid (400, 409, 422): the platform refused the content, for example a
+	// missing field, a duplicate e-mail, or a plan that is in the wrong state.
+	// Nothing was changed. See [Error.Messages].
+	ErrInvalid = errors.New("dispensary: invalid request")
+
+	// ErrRateLimited (429): too many requests. See [Error.RetryAfter].
+	ErrRateLimited = errors.New("dispensary: rate limited")
+
+	// ErrServer (500 to 599): the platform, or a proxy before it, failed.
+	ErrServer = errors.New("dispensary: server error")
+)
+
+// Sentinels of the outcome of a failed call. A failed write matches exactly one
+// of [ErrNotSent], [ErrRefused] and [ErrMaybeApplied]; a failed read may match
+// ErrNotSent.
+var (
+	// ErrNotSent: no byte of the request reached the platform. Repeating the
+	// call is safe.
+	ErrNotSent = errors.New("dispensary: request was not sent")
+
+	// ErrRefused: the platform answered that it did not do it.
+	ErrRefused = errors.New("dispensary: request was refused")
+
+	// ErrMaybeApplied: the write was sent and its fate is unknown: the answer
+	// was lost, was unreadable, or was a server error. Look before repeating.
+	ErrMaybeApplied = errors.New("dispensary: write may have been applied")
+)
+
+// Sentinels of calls that fail before anything is sent, and of answers that
+// cannot be used.
+var (
+	// ErrWrongEnvironment: a token or a credential belongs to another
+	// environment than the client.
+	ErrWrongEnvironment = errors.New("dispensary: wrong environment")
+
+	// ErrReauthorize: no valid token can be had without sending the user
+	// through the authorization page again. Package oauth's ReauthorizeError
+	// says which user and why.
+	ErrReauthorize = errors.New("dispensary: user must authorize again")
+
+	// ErrInsecure: a plain HTTP address that is not loopback.
+	ErrInsecure = errors.New("dispensary: plain http is refused except to a loopback address")
+
+	// ErrUnknownSite: the [Directory] has no addresses for an environment.
+	ErrUnknownSite = errors.New("dispensary: unknown site")
+
+	// ErrInvalidArgument: a call was given something that cannot be sent. Every
+	// [ArgumentError] matches it.
+	ErrInvalidArgument = errors.New("dispensary: invalid argument")
+
+	// ErrBadResponse: the answer said success but could not be decoded.
+	ErrBadResponse = errors.New("dispensary: undecodable response")
+)
+
+// ArgumentError reports an argument that is missing or unusable. Nothing was
+// sent. It matches [ErrInvalidArgument] and names the field, never its value.
+type ArgumentError struct {
+	// Operation is the id of the call, for example "patients.create"; empty
+	// where the argument belongs to no single call.
+	Operation string
+
+	// Field is the Go name of the argument or field.
+	Field string
+
+	// Reason says what is wrong with it.
+	Reason string
+}
+
+// Error returns operation, field and reason.
+func (e *ArgumentError) Error() string {
+	var b strings.Builder
+	b.WriteString("dispensary: ")
+	if e.Operation != "" {
+		b.WriteString(e.Operation + ": ")
+	}
+	b.WriteString(e.Field + " " + e.Reason)
+	return b.String()
+}
+
+// Is makes every ArgumentError match [ErrInvalidArgument] and [ErrNotSent].
+func (e *ArgumentError) Is(target error) bool {
+	return target == ErrInvalidArgument || target == ErrNotSent
+}

@@ -1,0 +1,79 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// Optional is a field of an update: left out, cleared, or set. The zero value
+// is left out, so a literal names only what changes:
+//
+//	clinic.PatientUpdate{FirstName: api.Set("Ada"), MobileNumber: api.Clear[string]()}
+//
+// In a struct its JSON tag must carry omitzero; every update type of this
+// module does.
+type Optional[T any] struct {
+	value T
+	state optionalState
+}
+
+type optionalState uint8
+
+const (
+	unset optionalState = iota
+	null
+	set
+)
+
+// Set returns an Optional that sets the field to v.
+func Set[T any](v T) Optional[T] { return Optional[T]{value: v, state: set} }
+
+// Clear returns an Optional that sends null: the field is cleared.
+func Clear[T any]() Optional[T] { return Optional[T]{state: null} }
+
+// Get returns the value and true if the field is set.
+func (o Optional[T]) Get() (T, bool) { return o.value, o.state == set }
+
+// IsZero reports that the field is left out; encoding/json's omitzero asks it.
+func (o Optional[T]) IsZero() bool { return o.state == unset }
+
+// IsNull reports that the field is cleared.
+func (o Optional[T]) IsNull() bool { return o.state == null }
+
+// MarshalJSON writes the value, or null.
+func (o Optional[T]) MarshalJSON() ([]byte, error) {
+	if o.state != set {
+		return []byte("null"), nil
+	}
+	return json.Marshal(o.value)
+}
+
+// UnmarshalJSON reads a value as set and null as cleared.
+func (o *Optional[T]) UnmarshalJSON(data []byte) error {
+	if bytes.Equal(data, []byte("null")) {
+		*o = Clear[T]()
+		return nil
+	}
+	var v T
+	if err := json.Unmarshal(data, &v); err != nil {
+		return err
+	}
+	*o = Set(v)
+	return nil
+}
+
+// String tells the state and never the value, which may be a patient's.
+func (o Optional[T]) String() string {
+	switch o.state {
+	case null:
+		return "null"
+	case set:
+		return "set"
+	}
+	return "unset"
+}
+
+// Format prints the state and never the value, for every verb.
+func (o Optional[T]) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, o.String()) }

@@ -1,0 +1,59 @@
+package api_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+)
+
+type update struct {
+	Name api.Optional[string] `json:"name,omitzero"`
+	Age  api.Optional[int]    `json:"age,omitzero"`
+}
+
+func TestOptionalOnTheWire(t *testing.T) {
+	t.Parallel()
+	for want, u := range map[string]update{
+		`{}`:                     {},
+		`{"name":null}`:          {Name: api.Clear[string]()},
+		`{"name":"","age":0}`:    {Name: api.Set(""), Age: api.Set(0)},
+		`{"name":"Ada","age":3}`: {Name: api.Set("Ada"), Age: api.Set(3)},
+	} {
+		body, err := json.Marshal(u)
+		require.NoError(t, err)
+		assert.JSONEq(t, want, string(body))
+		var again update
+		require.NoError(t, json.Unmarshal(body, &again))
+		assert.Equal(t, u, again)
+	}
+}
+
+func TestOptionalStates(t *testing.T) {
+	t.Parallel()
+	var unset api.Optional[string]
+	assert.True(t, unset.IsZero())
+	_, ok := unset.Get()
+	assert.False(t, ok)
+	assert.True(t, api.Clear[string]().IsNull())
+	_, ok = api.Clear[string]().Get()
+	assert.False(t, ok)
+	value, ok := api.Set("x").Get()
+	assert.True(t, ok)
+	assert.Equal(t, "x", value)
+	var bad api.Optional[int]
+	assert.Error(t, json.Unmarshal([]byte(`"x"`), &bad))
+}
+
+func TestOptionalDoesNotShowItsValue(t *testing.T) {
+	t.Parallel()
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
+		assert.NotContains(t, fmt.Sprintf(verb, update{Name: api.Set("canary")}), "canary")
+		assert.NotContains(t, fmt.Sprintf(verb, update{Name: api.Set("canary")}), "63616e617279")
+	}
+	assert.Equal(t, "unset null set", fmt.Sprint(api.Optional[int]{}, " ", api.Clear[int](), " ", api.Set(1)))
+}

@@ -1,0 +1,60 @@
+package api
+
+// Meta is what every list answers about its pages.
+// API section: "Pagination".
+type Meta struct {
+	CurrentPage Int `json:"current_page"`
+
+	// NextPage and PrevPage are zero where there is none.
+	NextPage Int `json:"next_page"`
+	PrevPage Int `json:"prev_page"`
+
+	TotalPages Int `json:"total_pages"`
+	TotalCount Int `json:"total_count"`
+}
+
+// Page is one page of a list.
+type Page[T any] struct {
+	Items []T
+	Meta  Meta
+}
+
+// Paging says which part of a list is read, and in what portions. The zero
+// value reads everything from the first page, 100 items a request.
+// API section: "Pagination".
+type Paging struct {
+	// Page is the number of the first page to read, from 1; 0 means 1. To
+	// resume an interrupted walk, give the page it stopped at.
+	Page int
+
+	// PageSize is how many items one request asks for; 0 means 100, which the
+	// platform is assumed to accept at most.
+	PageSize int
+
+	// MaxItems ends a walk after that many items; 0 means no end. A single
+	// List call ignores it.
+	MaxItems int
+}
+
+// Validate reports a negative number, naming its field.
+func (p Paging) Validate() error {
+	for _, f := range []struct {
+		name  string
+		value int
+	}{{"Page", p.Page}, {"PageSize", p.PageSize}, {"MaxItems", p.MaxItems}} {
+		if f.value < 0 {
+			return &ArgumentError{Field: "Paging." + f.name, Reason: "must not be negative"}
+		}
+	}
+	return nil
+}
+
+// SortOrder is the direction of a sorted list.
+// API section: "Sorting convention".
+type SortOrder string
+
+// The sort orders; the platform sorts ascending where none is given.
+const (
+	Ascending  SortOrder = "ASC"
+	Descending SortOrder = "DESC"
+)

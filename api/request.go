@@ -1,0 +1,55 @@
+package api
+
+import "net/http"
+
+// Response is what came with an answer beside its body. See [CaptureResponse].
+type Response struct {
+	// StatusCode is the HTTP status, 0 where no answer came.
+	StatusCode int
+
+	// Header holds the headers of the answer.
+	Header http.Header
+
+	// RequestID is the X-Request-Id of the answer, to quote when reporting a
+	// problem to the platform.
+	RequestID string
+
+	// Attempts counts how often the request was sent, retries included.
+	Attempts int
+}
+
+// RequestSettings is what request options set. Callers use the options; the
+// struct is exported for the packages of this module that send requests.
+type RequestSettings struct {
+	Header    http.Header
+	Capture   *Response
+	NoRetries bool
+}
+
+// RequestOption changes a single call. Every method that sends a request takes
+// any number of them last.
+type RequestOption func(*RequestSettings)
+
+// WithHeader adds a header to the request. Headers that the client owns
+// (Authorization, Host, Content-Type, Content-Length, the clinic key) cannot be
+// set this way: the call fails with an [ArgumentError] and sends nothing.
+func WithHeader(name, value string) RequestOption {
+	return func(s *RequestSettings) {
+		if s.Header == nil {
+			s.Header = http.Header{}
+		}
+		s.Header.Add(name, value)
+	}
+}
+
+// CaptureResponse stores status, headers and request id of the answer in
+// response, on success and on failure. Where a call sends several requests
+// (a walk over pages) the last answer stays.
+func CaptureResponse(response *Response) RequestOption {
+	return func(s *RequestSettings) { s.Capture = response }
+}
+
+// WithoutRetries sends the request once, whatever comes back.
+func WithoutRetries() RequestOption {
+	return func(s *RequestSettings) { s.NoRetries = true }
+}

@@ -1,0 +1,173 @@
+package api_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+)
+
+// scalars is one field of every lenient type.
+type scalars struct {
+	Bool      api.Bool      `json:"bool"`
+	Int       api.Int       `json:"int"`
+	Text      api.Text      `json:"text"`
+	Decimal   api.Decimal   `json:"decimal"`
+	Percent   api.Percent   `json:"percent"`
+	Date      api.Date      `json:"date"`
+	Timestamp api.Timestamp `json:"timestamp"`
+}
+
+func TestLenientIn(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+	for body, want := range map[string]scalars{
+		`{}`:                                   {},
+		`{"bool":true}`:                        {Bool: true},
+		`{"bool":1}`:                           {Bool: true},
+		`{"bool":"true"}`:                      {Bool: true},
+		`{"bool":"1"}`:                         {Bool: true},
+		`{"bool":0}`:                           {},
+		`{"bool":"false"}`:                     {},
+		`{"bool":""}`:                          {},
+		`{"bool":null}`:                        {},
+		`{"int":10}`:                           {Int: 10},
+		`{"int":"10"}`:                         {Int: 10},
+		`{"int":10.0}`:                         {Int: 10},
+		`{"int":-3}`:                           {Int: -3},
+		`{"int":null}`:                         {},
+		`{"int":""}`:                           {},
+		`{"int":1e3}`:                          {Int: 1000},
+		`{"text":"1-2"}`:                       {Text: "1-2"},
+		`{"text":"a\"bé"}`:                     {Text: "a\"bé"},
+		`{"text":1.50}`:                        {Text: "1.50"},
+		`{"text":true}`:                        {Text: "true"},
+		`{"text":null}`:                        {},
+		`{"decimal":"12.50"}`:                  {Decimal: "12.50"},
+		`{"decimal":12.50}`:                    {Decimal: "12.50"},
+		`{"decimal":"-0.01"}`:                  {Decimal: "-0.01"},
+		`{"decimal":null}`:                     {},
+		`{"percent":12.5}`:                     {Percent: 12.5},
+		`{"percent":"10"}`:                     {Percent: 10},
+		`{"percent":null}`:                     {},
+		`{"date":"2026-03-04"}`:                {Date: api.Date{Year: 2026, Month: 3, Day: 4}},
+		`{"date":"2026-03-04T23:00:00-05:00"}`: {Date: api.Date{Year: 2026, Month: 3, Day: 4}},
+		`{"date":null}`:                        {},
+		`{"date":""}`:                          {},
+		`{"timestamp":"2026-03-04T12:00:00Z"}`: {Timestamp: api.Timestamp{Time: noon}},
+		`{"timestamp":"2026-03-04T12:00:00.000Z"}`:  {Timestamp: api.Timestamp{Time: noon}},
+		`{"timestamp":"2026-03-04T07:00:00-05:00"}`: {Timestamp: api.Timestamp{Time: noon}},
+		`{"timestamp":"2026-03-04 12:00:00 UTC"}`:   {Timestamp: api.Timestamp{Time: noon}},
+		`{"timestamp":"2026-03-04"}`:                {Timestamp: api.Timestamp{Time: noon.Add(-12 * time.Hour)}},
+		`{"timestamp":null}`:                        {},
+	} {
+		var got scalars
+		require.NoError(t, json.Unmarshal([]byte(body), &got), body)
+		assert.True(t, want.Timestamp.Equal(got.Timestamp.Time), body)
+		want.Timestamp, got.Timestamp = api.Timestamp{}, api.Timestamp{}
+		assert.Equal(t, want, got, body)
+	}
+}
+
+// A value that would have to be guessed is an error that does not repeat it.
+func TestNothingIsGuessed(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{
+		`{"bool":"canary"}`, `{"bool":2}`, `{"bool":{}}`,
+		`{"int":"canary"}`, `{"int":1.5}`, `{"int":1e40}`, `{"int":[]}`,
+		`{"text":{"canary":1}}`, `{"text":["canary"]}`,
+		`{"decimal":"canary"}`, `{"decimal":"0x1F"}`, `{"decimal":"Inf"}`, `{"decimal":"1_000"}`, `{"decimal":true}`,
+		`{"percent":"canary"}`,
+		`{"date":"canary"}`, `{"date":"2026-02-30"}`, `{"date":20260304}`,
+		`{"timestamp":"canary"}`, `{"timestamp":1591826856}`,
+	} {
+		var got scalars
+		err := json.Unmarshal([]byte(body), &got)
+		require.Error(t, err, body)
+		assert.NotContains(t, err.Error(), "canary")
+	}
+}
+
+func TestStrictOut(t *testing.T) {
+	t.Parallel()
+	body, err := json.Marshal(scalars{
+		Bool: true, Int: 10, Text: "1-2", Decimal: "12.50", Percent: 12.5,
+		Date:      api.Date{Year: 2026, Month: 3, Day: 4},
+		Timestamp: api.Timestamp{Time: time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)},
+	})
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"bool":true,"int":10,"text":"1-2","decimal":"12.50","percent":12.5,
+		"date":"2026-03-04","timestamp":"2026-03-04T12:00:00Z"}`, string(body))
+
+	body, err = json.Marshal(scalars{})
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"bool":false,"int":0,"text":"","decimal":null,"percent":0,"date":null,"timestamp":null}`, string(body))
+
+	for _, bad := range []any{api.Decimal("12,50"), api.Date{Year: 2026, Month: 2, Day: 30}} {
+		_, err := json.Marshal(bad)
+		assert.Error(t, err)
+	}
+}
+
+func TestDates(t *testing.T) {
+	t.Parallel()
+	date, err := api.ParseDate("1984-02-29")
+	require.NoError(t, err)
+	assert.Equal(t, api.Date{Year: 1984, Month: 2, Day: 29}, date)
+	assert.Equal(t, "1984-02-29", date.String())
+	assert.Empty(t, api.Date{}.String())
+	assert.NoError(t, date.Validate())
+	assert.Error(t, api.Date{Year: 1985, Month: 2, Day: 29}.Validate())
+	assert.Equal(t, -1, date.Compare(api.Date{Year: 1984, Month: 3, Day: 1}))
+	assert.Zero(t, date.Compare(date))
+	assert.Equal(t, date, api.DateOf(date.In(time.UTC)))
+	_, err = api.ParseDate("canary")
+	assert.EqualError(t, err, "dispensary: not a date of the form yyyy-mm-dd")
+}
+
+func TestDecimals(t *testing.T) {
+	t.Parallel()
+	for _, good := range []string{"0", "12.50", "-1", "+3.5", "1e3"} {
+		d, err := api.ParseDecimal(good)
+		require.NoError(t, err, good)
+		assert.Equal(t, good, d.String())
+	}
+	for _, bad := range []string{"", "-", "1.2.3", "1,5", "NaN", "0x10", "1_0", " 1"} {
+		_, err := api.ParseDecimal(bad)
+		assert.Error(t, err, bad)
+	}
+	assert.InDelta(t, 12.5, api.Decimal("12.50").Float64(), 0)
+	assert.Zero(t, api.Decimal("").Float64())
+}
+
+// Whatever arrives, a scalar decodes or fails; what it decodes to survives a
+// round trip.
+func FuzzScalars(f *testing.F) {
+	for _, seed := range []string{`true`, `"1"`, `10`, `"10.0"`, `"2026-03-04"`, `"2026-03-04T12:00:00Z"`, `null`, `""`, `"\u0041"`, `{}`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		roundTrip[api.Bool](t, data)
+		roundTrip[api.Int](t, data)
+		roundTrip[api.Text](t, data)
+		roundTrip[api.Decimal](t, data)
+		roundTrip[api.Percent](t, data)
+		roundTrip[api.Date](t, data)
+	})
+}
+
+func roundTrip[T comparable](t *testing.T, data []byte) {
+	t.Helper()
+	var first, second T
+	if json.Unmarshal(data, &first) != nil {
+		return
+	}
+	encoded, err := json.Marshal(first)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(encoded, &second))
+	assert.Equal(t, first, second)
+}

@@ -1,0 +1,156 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+)
+
+// Site is an environment with its two addresses. The platform publishes the
+// addresses to its integrators; this module knows none of them.
+// API section: introduction ({base_url} and {auth_url}).
+type Site struct {
+	Environment Environment
+
+	// BaseURL is the address of the API, the /api prefix included, for
+	// example https://platform.example/api. HTTPS, unless the host is a
+	// loopback address.
+	BaseURL string
+
+	// AuthURL is the browser-facing address under which /oauth/authorize
+	// stands. Its host may differ from that of BaseURL. HTTPS, unless the
+	// host is a loopback address.
+	AuthURL string
+}
+
+// Validate reports what is missing or unusable. Its errors name the field and
+// never repeat an address, which may hold a password.
+func (s Site) Validate() error {
+	if err := s.Environment.Validate(); err != nil {
+		return err
+	}
+	if err := CheckURL(s.BaseURL); err != nil {
+		return fmt.Errorf("dispensary: site %s: BaseURL: %w", s.Environment, err)
+	}
+	if err := CheckURL(s.AuthURL); err != nil {
+		return fmt.Errorf("dispensary: site %s: AuthURL: %w", s.Environment, err)
+	}
+	return nil
+}
+
+// CheckURL reports why an address must not be used to talk to the platform: it
+// is not absolute, it is plain HTTP to anything but a loopback address
+// ([ErrInsecure]), or it carries user information, a query or a fragment.
+// The error never repeats the address.
+func CheckURL(raw string) error {
+	if raw == "" {
+		return errors.New("is empty")
+	}
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil || u.Host == "" || u.Opaque != "":
+		return errors.New("is not an absolute URL")
+	case u.User != nil:
+		return errors.New("must not carry user information")
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return errors.New("must not carry a query or a fragment")
+	case u.Scheme == "https":
+		return nil
+	case u.Scheme == "http" && isLoopback(u.Hostname()):
+		return nil
+	case u.Scheme == "http":
+		return ErrInsecure
+	}
+	return errors.New("is not an https URL")
+}
+
+// isLoopback is true of addresses that cannot leave the machine. The name
+// localhost is resolved by browsers and by Go to the loopback interface.
+func isLoopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// Directory holds the sites an integrator works with. It is filled once, when
+// the program starts, and is safe for concurrent use after that. The zero value
+// holds none.
+type Directory struct {
+	sites map[Environment]Site
+}
+
+// NewDirectory returns a directory of the given sites. It fails on an invalid
+// site and on two sites of one environment.
+func NewDirectory(sites ...Site) (*Directory, error) {
+	d := &Directory{sites: make(map[Environment]Site, len(sites))}
+	for _, s := range sites {
+		if err := s.Validate(); err != nil {
+			return nil, err
+		}
+		if _, twice := d.sites[s.Environment]; twice {
+			return nil, fmt.Errorf("dispensary: site %s is given twice", s.Environment)
+		}
+		d.sites[s.Environment] = s
+	}
+	return d, nil
+}
+
+// DirectoryFromEnviron reads the sites from environment variables named by
+// [Environment.Variables], through lookup (usually [os.LookupEnv]). An
+// environment with neither variable is left out; one with a single variable of
+// the two is an error that names the other.
+func DirectoryFromEnviron(lookup func(name string) (value string, ok bool)) (*Directory, error) {
+	var sites []Site
+	for _, e := range Environments() {
+		baseName, authName := e.Variables()
+		base, _ := lookup(baseName)
+		auth, _ := lookup(authName)
+		switch {
+		case base == "" && auth == "":
+			continue
+		case base == "":
+			return nil, fmt.Errorf("dispensary: %s is set, %s is not", authName, baseName)
+		case auth == "":
+			return nil, fmt.Errorf("dispensary: %s is set, %s is not", baseName, authName)
+		}
+		sites = append(sites, Site{Environment: e, BaseURL: base, AuthURL: auth})
+	}
+	return NewDirectory(sites...)
+}
+
+// Variables names the environment variables that [DirectoryFromEnviron] reads
+// for this environment: DISPENSARY_US_SANDBOX_BASE_URL and
+// DISPENSARY_US_SANDBOX_AUTH_URL for the sandbox of the United States.
+func (e Environment) Variables() (baseURL, authURL string) {
+	prefix := strings.ToUpper("DISPENSARY_" + string(e.Region) + "_" + string(e.Stage))
+	return prefix + "_BASE_URL", prefix + "_AUTH_URL"
+}
+
+// Site returns the site of an environment. Where the directory holds none the
+// error matches [ErrUnknownSite] and names the variables that would set it.
+func (d *Directory) Site(e Environment) (Site, error) {
+	if err := e.Validate(); err != nil {
+		return Site{}, err
+	}
+	s, ok := d.sites[e]
+	if !ok {
+		base, auth := e.Variables()
+		return Site{}, fmt.Errorf("%w: %s (set %s and %s, or give the site to NewDirectory)", ErrUnknownSite, e, base, auth)
+	}
+	return s, nil
+}
+
+// Sites returns all sites of the directory, in the order of [Environments].
+func (d *Directory) Sites() []Site {
+	sites := make([]Site, 0, len(d.sites))
+	for _, e := range Environments() {
+		if s, ok := d.sites[e]; ok {
+			sites = append(sites, s)
+		}
+	}
+	return sites
+}

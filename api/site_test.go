@@ -1,0 +1,102 @@
+package api_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+)
+
+func sandboxSite() api.Site {
+	return api.Site{
+		Environment: api.Environment{Region: api.US, Stage: api.Sandbox},
+		BaseURL:     "https://platform.example/api",
+		AuthURL:     "https://auth.example",
+	}
+}
+
+func TestSiteNamesWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, sandboxSite().Validate())
+	for want, change := range map[string]func(*api.Site){
+		"no environment given":                     func(s *api.Site) { s.Environment = api.Environment{} },
+		`unknown region "mars"`:                    func(s *api.Site) { s.Environment.Region = "mars" },
+		`unknown stage "dress"`:                    func(s *api.Site) { s.Environment.Stage = "dress" },
+		"BaseURL: is empty":                        func(s *api.Site) { s.BaseURL = "" },
+		"AuthURL: is empty":                        func(s *api.Site) { s.AuthURL = "" },
+		"BaseURL: is not an absolute URL":          func(s *api.Site) { s.BaseURL = "/api" },
+		"AuthURL: is not an absolute URL":          func(s *api.Site) { s.AuthURL = "https:auth" },
+		"BaseURL: must not carry user information": func(s *api.Site) { s.BaseURL = "https://me:canary@platform.example" },
+		"BaseURL: must not carry a query":          func(s *api.Site) { s.BaseURL = "https://platform.example?canary" },
+		"BaseURL: must not carry a query or":       func(s *api.Site) { s.BaseURL = "https://platform.example#canary" },
+		"BaseURL: is not an https URL":             func(s *api.Site) { s.BaseURL = "ftp://platform.example" },
+		"BaseURL: dispensary: plain http":          func(s *api.Site) { s.BaseURL = "http://platform.example" },
+		"AuthURL: is not an absolute":              func(s *api.Site) { s.AuthURL = "https://%zz" },
+	} {
+		site := sandboxSite()
+		change(&site)
+		err := site.Validate()
+		require.ErrorContains(t, err, want)
+		assert.NotContains(t, err.Error(), "canary")
+	}
+}
+
+func TestDirectory(t *testing.T) {
+	t.Parallel()
+	us := sandboxSite()
+	directory, err := api.NewDirectory(us)
+	require.NoError(t, err)
+	got, err := directory.Site(us.Environment)
+	require.NoError(t, err)
+	assert.Equal(t, us, got)
+	assert.Equal(t, []api.Site{us}, directory.Sites())
+
+	_, err = directory.Site(api.Environment{Region: api.Canada, Stage: api.Production})
+	require.ErrorIs(t, err, api.ErrUnknownSite)
+	assert.ErrorContains(t, err, "DISPENSARY_CA_PRODUCTION_BASE_URL")
+	_, err = directory.Site(api.Environment{})
+	assert.Error(t, err)
+	_, err = new(api.Directory).Site(us.Environment)
+	assert.ErrorIs(t, err, api.ErrUnknownSite, "the zero value holds none")
+
+	_, err = api.NewDirectory(us, us)
+	assert.ErrorContains(t, err, "us/sandbox is given twice")
+	_, err = api.NewDirectory(api.Site{})
+	assert.Error(t, err)
+}
+
+func TestDirectoryFromEnviron(t *testing.T) {
+	t.Parallel()
+	environ := map[string]string{
+		"DISPENSARY_US_SANDBOX_BASE_URL": "https://platform.example/api",
+		"DISPENSARY_US_SANDBOX_AUTH_URL": "https://auth.example",
+	}
+	lookup := func(name string) (string, bool) { v, ok := environ[name]; return v, ok }
+	directory, err := api.DirectoryFromEnviron(lookup)
+	require.NoError(t, err)
+	assert.Equal(t, []api.Site{sandboxSite()}, directory.Sites())
+
+	environ["DISPENSARY_CA_PRODUCTION_BASE_URL"] = "https://platform.example/api"
+	_, err = api.DirectoryFromEnviron(lookup)
+	assert.ErrorContains(t, err, "DISPENSARY_CA_PRODUCTION_AUTH_URL is not")
+
+	environ["DISPENSARY_CA_PRODUCTION_BASE_URL"] = ""
+	environ["DISPENSARY_CA_PRODUCTION_AUTH_URL"] = "https://auth.example"
+	_, err = api.DirectoryFromEnviron(lookup)
+	assert.ErrorContains(t, err, "DISPENSARY_CA_PRODUCTION_BASE_URL is not")
+}
+
+func TestEnvironmentText(t *testing.T) {
+	t.Parallel()
+	for _, e := range api.Environments() {
+		parsed, err := api.ParseEnvironment(e.String())
+		require.NoError(t, err)
+		assert.Equal(t, e, parsed)
+		assert.NoError(t, e.Validate())
+	}
+	_, err := api.ParseEnvironment("us")
+	assert.Error(t, err)
+	assert.Equal(t, "none", api.Environment{}.String())
+}

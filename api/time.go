@@ -1,0 +1,134 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Date is a day without time or zone, written yyyy-mm-dd. The zero value stands
+// for null. Dates compare with == and order with [Date.Compare].
+// API section: "Patient" (date_of_birth).
+type Date struct {
+	Year  int
+	Month time.Month
+	Day   int
+}
+
+// DateOf returns the day that t falls on in its own location.
+func DateOf(t time.Time) Date {
+	y, m, d := t.Date()
+	return Date{y, m, d}
+}
+
+// ParseDate reads yyyy-mm-dd. Its error does not repeat the text.
+func ParseDate(s string) (Date, error) {
+	t, err := time.Parse(time.DateOnly, s)
+	if err != nil {
+		return Date{}, errors.New("dispensary: not a date of the form yyyy-mm-dd")
+	}
+	return DateOf(t), nil
+}
+
+// IsZero reports the zero Date, which stands for null.
+func (d Date) IsZero() bool { return d == Date{} }
+
+// String returns yyyy-mm-dd, or "" for the zero Date.
+func (d Date) String() string {
+	if d.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("%04d-%02d-%02d", d.Year, int(d.Month), d.Day)
+}
+
+// In returns midnight of the day in loc.
+func (d Date) In(loc *time.Location) time.Time {
+	return time.Date(d.Year, d.Month, d.Day, 0, 0, 0, 0, loc)
+}
+
+// Compare returns -1, 0 or +1 as d is before, equal to or after e.
+func (d Date) Compare(e Date) int { return d.In(time.UTC).Compare(e.In(time.UTC)) }
+
+// Validate reports a day that no calendar has, such as February 30.
+func (d Date) Validate() error {
+	if !d.IsZero() && DateOf(d.In(time.UTC)) != d {
+		return errors.New("dispensary: no such day")
+	}
+	return nil
+}
+
+// MarshalJSON writes the day as a string, or null for the zero Date. A day that
+// no calendar has is an error.
+func (d Date) MarshalJSON() ([]byte, error) {
+	if d.IsZero() {
+		return []byte("null"), nil
+	}
+	if err := d.Validate(); err != nil {
+		return nil, err
+	}
+	return []byte(`"` + d.String() + `"`), nil
+}
+
+// UnmarshalJSON reads a date, the day of a timestamp as it is written there,
+// "" and null.
+func (d *Date) UnmarshalJSON(data []byte) error {
+	text := string(unquote(data))
+	if text == "" || text == "null" {
+		*d = Date{}
+		return nil
+	}
+	if t, err := parseTime(text); err == nil {
+		*d = DateOf(t)
+		return nil
+	}
+	return errors.New("not a date")
+}
+
+// Timestamp is a [time.Time] as the platform writes it: ISO 8601 with an offset
+// or Z, or just a date, which reads as midnight UTC. The zero value stands for
+// null. All methods of time.Time are its own.
+// API section: fields typed "timestamp".
+type Timestamp struct{ time.Time }
+
+// MarshalJSON writes RFC 3339 with as many digits as there are, or null.
+func (t Timestamp) MarshalJSON() ([]byte, error) {
+	if t.IsZero() {
+		return []byte("null"), nil
+	}
+	return t.Time.MarshalJSON()
+}
+
+// UnmarshalJSON reads a timestamp, a date, "" and null.
+func (t *Timestamp) UnmarshalJSON(data []byte) error {
+	text := string(unquote(data))
+	if text == "" || text == "null" {
+		*t = Timestamp{}
+		return nil
+	}
+	parsed, err := parseTime(text)
+	if err != nil {
+		return errors.New("not a timestamp")
+	}
+	*t = Timestamp{parsed}
+	return nil
+}
+
+// timeLayouts are the forms of ISO 8601 that have been seen, the usual first.
+var timeLayouts = []string{
+	time.RFC3339, // reads any fraction of a second too
+	time.DateOnly,
+	"2006-01-02T15:04:05Z0700",
+	"2006-01-02 15:04:05 MST",
+	"2006-01-02 15:04:05 -0700",
+	"2006-01-02T15:04:05",
+	time.DateTime,
+}
+
+func parseTime(s string) (time.Time, error) {
+	for _, layout := range timeLayouts {
+		if t, err := time.Parse(layout, s); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, errors.New("not a timestamp")
+}
