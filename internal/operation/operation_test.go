@@ -1,0 +1,62 @@
+package operation
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// The table has a row for each of the 61 endpoints, and the authorize page.
+func TestTableIsComplete(t *testing.T) {
+	t.Parallel()
+	assert.Len(t, All(), 62)
+}
+
+func TestRowsAreWellFormed(t *testing.T) {
+	t.Parallel()
+	methods := []string{"GET", "POST", "PATCH"}
+	scopes := []string{
+		ScopeCatalogRead, ScopeClinicRead, ScopeClinicWrite, ScopePatientsRead, ScopePatientsWrite,
+		ScopeTreatmentPlanHistory, ScopeOrderHistory,
+	}
+	names, routes := map[string]bool{}, map[string]bool{}
+	for _, op := range All() {
+		assert.False(t, names[op.Name], "%s is there twice", op.Name)
+		assert.False(t, routes[op.Method+op.Route], "%s %s is there twice", op.Method, op.Route)
+		names[op.Name], routes[op.Method+op.Route] = true, true
+		assert.Contains(t, methods, op.Method, op.Name)
+		assert.True(t, strings.HasPrefix(op.Route, "/"), op.Name)
+		for _, scope := range strings.Fields(op.Scope) {
+			assert.Contains(t, scopes, scope, op.Name)
+		}
+		assert.Equal(t, strings.HasPrefix(op.Route, "/oauth/"), !op.NeedsToken(), op.Name)
+		assert.Equal(t, op.Method == "GET", op.Read(), op.Name)
+		if op.List {
+			assert.True(t, op.Read(), op.Name)
+			assert.NotEmpty(t, op.Key, op.Name)
+		}
+	}
+}
+
+func TestRoutesSplitIntoTextAndParameters(t *testing.T) {
+	t.Parallel()
+	op := New(Operation{Method: "GET", Route: "/a/{one}/b/{two}/c"})
+	assert.Equal(t, []string{"one", "two"}, slices.Collect(op.Params()))
+	var route strings.Builder
+	for text, param := range op.Segments() {
+		route.WriteString(text)
+		if param != "" {
+			route.WriteString("{" + param + "}")
+		}
+	}
+	assert.Equal(t, op.Route, route.String())
+}
+
+func TestAllReturnsACopy(t *testing.T) {
+	t.Parallel()
+	rows := All()
+	rows[0] = nil
+	assert.NotNil(t, All()[0])
+}
