@@ -1,0 +1,75 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+
+	"github.com/dispensary-go/dispensary/api"
+)
+
+var errNoTokens = errors.New("dispensary: the client has no token source: give it one with WithTokenSource or As")
+
+// authorize gives the request its token and runs next. An answer of 401 is met
+// with one fresh token and one more run; 401 again means that only the user can
+// help. A platform that answers 401 has not done what was asked, so a write may
+// be repeated too.
+func (x *exchange) authorize(ctx context.Context, next func(context.Context) error) error {
+	if !x.call.Operation.NeedsToken() {
+		return next(ctx)
+	}
+	source := x.client.config.Tokens
+	if source == nil {
+		return &unsentError{errNoTokens}
+	}
+	token, err := source.Token(ctx)
+	if err != nil {
+		return &unsentError{err}
+	}
+	if err := x.bear(token); err != nil {
+		return err
+	}
+	err = next(ctx)
+	refresher, ok := source.(api.TokenRefresher)
+	if err != nil || x.status != http.StatusUnauthorized || !ok {
+		return err
+	}
+	fresh, err := refresher.Refresh(ctx, token)
+	if err != nil || fresh.Secret == token.Secret {
+		return err // the answer stays 401; err says why no token was had
+	}
+	if err := x.bear(fresh); err != nil {
+		return err
+	}
+	if err := next(ctx); err != nil || x.status != http.StatusUnauthorized {
+		return err
+	}
+	return refresher.Reject(ctx, fresh)
+}
+
+// bear puts the token on the request, if it belongs to the client's environment.
+func (x *exchange) bear(token api.AccessToken) error {
+	if token.Environment != x.client.config.Site.Environment {
+		return &unsentError{&environmentError{token: token.Environment, client: x.client.config.Site.Environment}}
+	}
+	if token.Secret == "" {
+		return &unsentError{errors.New("dispensary: the token source returned an empty token")}
+	}
+	if _, sent := x.request.Header["Authorization"]; sent {
+		// A transport may still hold the request that was refused.
+		again := *x.request.Request
+		again.Header = maps.Clone(again.Header)
+		x.request.Request = &again
+	}
+	x.request.Header["Authorization"] = []string{"Bearer " + token.Secret.Reveal()}
+	return nil
+}
+
+type environmentError struct{ token, client api.Environment }
+
+func (e *environmentError) Error() string {
+	return "dispensary: wrong environment: the token is for " + e.token.String() + ", the client for " + e.client.String()
+}
+
+func (e *environmentError) Is(target error) bool { return target == api.ErrWrongEnvironment }

@@ -1,0 +1,144 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/operation"
+)
+
+// rotating is a token source whose tokens count up.
+type rotating struct {
+	generation, refreshes, rejections atomic.Int32
+	refuse                            error
+}
+
+func (r *rotating) token() api.AccessToken {
+	return api.AccessToken{Secret: api.Secret(fmt.Sprintf("token-%d", r.generation.Load())), Environment: sandbox}
+}
+
+func (r *rotating) Token(context.Context) (api.AccessToken, error) { return r.token(), nil }
+
+func (r *rotating) Refresh(_ context.Context, rejected api.AccessToken) (api.AccessToken, error) {
+	r.refreshes.Add(1)
+	if r.refuse != nil {
+		return api.AccessToken{}, r.refuse
+	}
+	if rejected.Secret == r.token().Secret {
+		r.generation.Add(1)
+	}
+	return r.token(), nil
+}
+
+func (r *rotating) Reject(context.Context, api.AccessToken) error {
+	r.rejections.Add(1)
+	return fmt.Errorf("%w: patient-free reason", api.ErrReauthorize)
+}
+
+// accept answers 401 to every token but the given one.
+func accept(token string) *answers {
+	return &answers{answer: func(_ int, r *http.Request) (*http.Response, error) {
+		if r.Header.Get("Authorization") != "Bearer "+token {
+			return reply(401, `{"error":"The access token expired"}`), nil
+		}
+		return reply(200, `{"patient":{"id":"p1"}}`), nil
+	}}
+}
+
+func withTokens(source api.TokenSource) func(*Config) { return func(c *Config) { c.Tokens = source } }
+
+func TestUnauthorizedIsMetWithOneRefreshAndOneRetry(t *testing.T) {
+	t.Parallel()
+	for name, call := range map[string]func(context.Context, *Client) error{"read": get, "write": createOnce} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			source, transport := &rotating{}, accept("token-1")
+			require.NoError(t, call(t.Context(), newTestClient(t, transport, withTokens(source))))
+			assert.EqualValues(t, 2, transport.calls.Load())
+			assert.EqualValues(t, 1, source.refreshes.Load())
+			assert.Zero(t, source.rejections.Load())
+		})
+	}
+}
+
+func TestUnauthorizedAfterTheRefreshMeansReauthorize(t *testing.T) {
+	t.Parallel()
+	source, transport := &rotating{}, accept("none")
+	err := get(t.Context(), newTestClient(t, transport, withTokens(source)))
+	assert.ErrorIs(t, err, api.ErrReauthorize)
+	assert.ErrorIs(t, err, api.ErrUnauthorized)
+	assert.EqualValues(t, 2, transport.calls.Load())
+	assert.EqualValues(t, 1, source.refreshes.Load())
+	assert.EqualValues(t, 1, source.rejections.Load())
+}
+
+func TestUnauthorizedWithoutARefreshIsFinal(t *testing.T) {
+	t.Parallel()
+	t.Run("source cannot refresh", func(t *testing.T) {
+		t.Parallel()
+		transport := accept("none")
+		err := get(t.Context(), newTestClient(t, transport))
+		assert.ErrorIs(t, err, api.ErrUnauthorized)
+		assert.EqualValues(t, 1, transport.calls.Load())
+	})
+	t.Run("refresh fails", func(t *testing.T) {
+		t.Parallel()
+		errRefresh := errors.New("no refresh today")
+		source, transport := &rotating{refuse: errRefresh}, accept("none")
+		err := create(t.Context(), newTestClient(t, transport, withTokens(source)))
+		assert.ErrorIs(t, err, errRefresh)
+		assert.ErrorIs(t, err, api.ErrUnauthorized)
+		assert.ErrorIs(t, err, api.ErrRefused)
+		assert.EqualValues(t, 1, transport.calls.Load())
+	})
+}
+
+func TestTokenOfAnotherEnvironmentIsRefusedUnsent(t *testing.T) {
+	t.Parallel()
+	for _, environment := range []api.Environment{{Region: api.Canada, Stage: api.Sandbox}, {Region: api.US, Stage: api.Production}, {}} {
+		transport := accept("x")
+		token := api.AccessToken{Secret: "x", Environment: environment}
+		err := create(t.Context(), newTestClient(t, transport, withTokens(static{token})))
+		assert.ErrorIs(t, err, api.ErrWrongEnvironment)
+		assert.ErrorIs(t, err, api.ErrNotSent)
+		assert.Zero(t, transport.calls.Load())
+		assert.Contains(t, err.Error(), environment.String())
+	}
+}
+
+func TestCallsWithoutATokenFailUnsent(t *testing.T) {
+	t.Parallel()
+	transport := accept("x")
+	for _, source := range []api.TokenSource{nil, static{api.AccessToken{Environment: sandbox}}} {
+		err := create(t.Context(), newTestClient(t, transport, withTokens(source)))
+		assert.ErrorIs(t, err, api.ErrNotSent)
+	}
+	assert.Zero(t, transport.calls.Load())
+}
+
+func TestTokenCallsCarryNoToken(t *testing.T) {
+	t.Parallel()
+	transport := &answers{answer: func(_ int, r *http.Request) (*http.Response, error) {
+		assert.NotContains(t, r.Header, "Authorization")
+		return reply(200, `{}`), nil
+	}}
+	client := newTestClient(t, transport, withTokens(nil))
+	require.NoError(t, Do(t.Context(), client, Call{Operation: operation.OAuthRevoke, Body: struct{}{}}))
+}
+
+func TestAsChangesOnlyTheTokens(t *testing.T) {
+	t.Parallel()
+	transport := accept("jane")
+	client := newTestClient(t, transport)
+	jane := client.As(static{api.AccessToken{Secret: "jane", Environment: sandbox}})
+	assert.NoError(t, get(t.Context(), jane))
+	assert.ErrorIs(t, get(t.Context(), client), api.ErrUnauthorized)
+}

@@ -1,0 +1,201 @@
+package transport
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"net/http"
+	"net/url"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/operation"
+)
+
+// sent returns what the client would send for a call.
+func sent(t *testing.T, call Call, change ...func(*Config)) (*http.Request, []byte, error) {
+	t.Helper()
+	var settings api.RequestSettings
+	for _, option := range call.Options {
+		option(&settings)
+	}
+	request, err := newTestClient(t, nil, change...).newRequest(t.Context(), &call, &settings)
+	if err != nil {
+		return nil, nil, err
+	}
+	body, err := request.BodyBytes()
+	require.NoError(t, err)
+	return request.Request, body, nil
+}
+
+func TestPathElementsAreEscaped(t *testing.T) {
+	t.Parallel()
+	for id, want := range map[string]string{
+		"p1":          "/api/clinic/patients/p1/treatment_plans",
+		"a/b":         "/api/clinic/patients/a%2Fb/treatment_plans",
+		"a?b#c":       "/api/clinic/patients/a%3Fb%23c/treatment_plans",
+		"a b":         "/api/clinic/patients/a%20b/treatment_plans",
+		"é":           "/api/clinic/patients/%C3%A9/treatment_plans",
+		"%2e%2e":      "/api/clinic/patients/%252e%252e/treatment_plans",
+		"../../admin": "/api/clinic/patients/..%2F..%2Fadmin/treatment_plans",
+	} {
+		r, _, err := sent(t, Call{Operation: operation.TreatmentPlanList, Path: []string{id}})
+		require.NoError(t, err, id)
+		assert.Equal(t, want, r.URL.RequestURI(), id)
+		again, err := url.Parse(r.URL.String())
+		require.NoError(t, err)
+		assert.Equal(t, r.URL.Path, again.Path, "path and its escaped form agree")
+	}
+}
+
+func TestIDsThatCannotBeOneAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, path := range [][]string{nil, {}, {""}, {"."}, {".."}} {
+		_, _, err := sent(t, Call{Operation: operation.AddressList, Path: path})
+		var argument *api.ArgumentError
+		require.ErrorAs(t, err, &argument)
+		assert.Equal(t, "addresses.list", argument.Operation)
+		assert.Equal(t, "patient_id", argument.Field)
+		assert.ErrorIs(t, err, api.ErrInvalidArgument)
+		assert.ErrorIs(t, err, api.ErrNotSent)
+	}
+}
+
+func TestEveryOperationExpands(t *testing.T) {
+	t.Parallel()
+	for _, op := range operation.All() {
+		path := []string{}
+		for range op.Params() {
+			path = append(path, "id")
+		}
+		r, _, err := sent(t, Call{Operation: op, Path: path})
+		require.NoError(t, err, op.Name)
+		assert.NotContains(t, r.URL.Path, "{")
+		assert.Equal(t, op.Method, r.Method)
+	}
+}
+
+type search struct {
+	Query string   `url:"query,omitempty"`
+	IDs   []string `url:"allergen_ids,omitempty,brackets"`
+}
+
+func TestQueries(t *testing.T) {
+	t.Parallel()
+	r, _, err := sent(t, Call{Operation: operation.ProductSearch, Query: search{Query: "a&b", IDs: []string{"1", "2"}}})
+	require.NoError(t, err)
+	assert.Equal(t, url.Values{"query": {"a&b"}, "allergen_ids[]": {"1", "2"}}, r.URL.Query())
+
+	r, _, err = sent(t, Call{Operation: operation.ProductSearch, Query: search{}})
+	require.NoError(t, err)
+	assert.Empty(t, r.URL.RawQuery)
+
+	r, _, err = sent(t, Call{Operation: operation.ProductSearch, Query: url.Values{"x": {"1"}}})
+	require.NoError(t, err)
+	assert.Equal(t, "x=1", r.URL.RawQuery)
+}
+
+// choosy is a query field that checks itself.
+type choosy struct{}
+
+func (choosy) EncodeValues(string, *url.Values) error {
+	return &api.ArgumentError{Field: "CreatedAt", Reason: "ends before it begins"}
+}
+
+type leaky struct{}
+
+func (leaky) EncodeValues(string, *url.Values) error { return errors.New("canary") }
+
+func TestQueriesThatCannotBeEncodedNameTheField(t *testing.T) {
+	t.Parallel()
+	_, _, err := sent(t, Call{Operation: operation.OrderList, Query: struct{ C choosy }{}})
+	assert.EqualError(t, err, "dispensary: orders.list: CreatedAt ends before it begins")
+	_, _, err = sent(t, Call{Operation: operation.OrderList, Query: struct{ L leaky }{}})
+	require.ErrorIs(t, err, api.ErrInvalidArgument)
+	assert.NotContains(t, err.Error(), "canary")
+}
+
+func TestBodiesAreJSON(t *testing.T) {
+	t.Parallel()
+	r, body, err := sent(t, Call{Operation: operation.PatientCreate, Body: thing{ID: "p1", Size: 2}})
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"id":"p1","size":2}`, string(body))
+	assert.Equal(t, "application/json", r.Header.Get("Content-Type"))
+	assert.EqualValues(t, len(body), r.ContentLength)
+
+	r, body, err = sent(t, Call{Operation: operation.TreatmentPlanCancel, Path: []string{"t1"}})
+	require.NoError(t, err)
+	assert.Empty(t, body)
+	assert.NotContains(t, r.Header, "Content-Type")
+
+	_, _, err = sent(t, Call{Operation: operation.PatientCreate, Body: math.NaN()})
+	assert.EqualError(t, err, "dispensary: patients.create: body cannot be encoded as JSON")
+}
+
+func TestHeaders(t *testing.T) {
+	t.Parallel()
+	key := func(c *Config) { c.ClinicKey = "clinic-key" }
+	option := api.WithHeader("X-Trace", "1")
+	r, _, err := sent(t, Call{Operation: operation.ClinicGet, Options: []api.RequestOption{option}}, key)
+	require.NoError(t, err)
+	assert.Equal(t, http.Header{
+		"Accept": {"application/json"}, "User-Agent": {"test"}, "X-Svc-Clinic-Key": {"clinic-key"}, "X-Trace": {"1"},
+	}, r.Header)
+
+	for _, name := range []string{"Authorization", "authorization", "Host", "Content-Length", "X-SVC-Clinic-Key"} {
+		_, _, err := sent(t, Call{Operation: operation.ClinicGet, Options: []api.RequestOption{api.WithHeader(name, "canary")}})
+		require.ErrorIs(t, err, api.ErrInvalidArgument, name)
+		assert.NotContains(t, err.Error(), "canary")
+	}
+}
+
+func TestCaptureTellsOfSuccessAndFailure(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{201, 422} {
+		transport := &answers{answer: func(int, *http.Request) (*http.Response, error) {
+			return reply(status, `{"patient":{}}`, "X-Extra", "yes"), nil
+		}}
+		var response api.Response
+		_ = create(t.Context(), newTestClient(t, transport), api.CaptureResponse(&response))
+		assert.Equal(t, status, response.StatusCode)
+		assert.Equal(t, "req-1", response.RequestID)
+		assert.Equal(t, "yes", response.Header.Get("X-Extra"))
+		assert.Equal(t, 1, response.Attempts)
+	}
+}
+
+func TestRaw(t *testing.T) {
+	t.Parallel()
+	transport := &answers{answer: func(_ int, r *http.Request) (*http.Response, error) {
+		assert.Equal(t, "/api/versions/caf%C3%A9", r.URL.EscapedPath())
+		assert.Equal(t, "a=1", r.URL.RawQuery)
+		assert.Equal(t, "Bearer token-canary", r.Header.Get("Authorization"))
+		return reply(200, `{"anything":1}`), nil
+	}}
+	client := newTestClient(t, transport)
+	body, err := Raw(t.Context(), client, "PATCH", "/versions/café", url.Values{"a": {"1"}}, json.RawMessage(`{"x":1}`), nil)
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"anything":1}`, string(body))
+
+	for _, path := range []string{"", "versions", "/a?b=canary", "/a#canary", "/../canary", "/a/./canary", "https://canary.example/"} {
+		_, err := Raw(t.Context(), client, "GET", path, nil, nil, nil)
+		require.ErrorIs(t, err, api.ErrInvalidArgument, path)
+		assert.NotContains(t, err.Error(), "canary")
+	}
+	_, err = Raw(t.Context(), client, "get", "/versions", nil, nil, nil)
+	assert.ErrorIs(t, err, api.ErrInvalidArgument)
+}
+
+func TestRawErrorsDoNotTellThePath(t *testing.T) {
+	t.Parallel()
+	transport := &answers{answer: func(int, *http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF }}
+	_, err := Raw(t.Context(), newTestClient(t, transport), "POST", "/people/Jane", nil, nil, nil)
+	require.ErrorIs(t, err, api.ErrMaybeApplied)
+	for _, text := range texts(err) {
+		assert.NotContains(t, text, "Jane")
+	}
+}

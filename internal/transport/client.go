@@ -1,0 +1,141 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/dispensary-go/dispensary/api"
+)
+
+// Limits that apply where Config leaves them zero.
+const (
+	DefaultAttemptTimeout   = 30 * time.Second
+	DefaultMaxResponseBytes = 32 << 20
+
+	// idleConnsPerHost lets a pool keep the connections of concurrent callers;
+	// net/http's own default of 2 would open new ones all the time.
+	idleConnsPerHost = 64
+)
+
+// Config is what a Client is made of. Only Site is required.
+type Config struct {
+	Site api.Site
+
+	// HTTPClient gives the transport, cookie jar and per-attempt time-out. Its
+	// redirect policy is not used. Nil means a pooled transport of our own with
+	// DefaultAttemptTimeout.
+	HTTPClient *http.Client
+
+	// Tokens authorizes calls that need it; without it they fail unsent.
+	Tokens api.TokenSource
+
+	// ClinicKey is sent with every call where it is set.
+	ClinicKey api.Secret
+
+	// Limiter is asked before every attempt; nil means no limit.
+	Limiter Limiter
+
+	Retry RetryPolicy
+
+	// Logger receives one debug record an attempt; nil means none.
+	Logger *slog.Logger
+
+	UserAgent string
+
+	// MaxResponseBytes bounds what is read of an answer.
+	MaxResponseBytes int64
+}
+
+// Limiter delays a caller until it may send one request, or fails.
+type Limiter interface {
+	Wait(ctx context.Context) error
+}
+
+// Client sends calls. It is safe for concurrent use; views made by [Client.As]
+// share its connections, limiter and settings.
+type Client struct {
+	config Config
+	base   *url.URL
+	http   *http.Client
+	header http.Header // what every request carries; never changed after New
+}
+
+// New checks the configuration and fills in its defaults.
+func New(config Config) (*Client, error) {
+	if err := config.Site.Validate(); err != nil {
+		return nil, err
+	}
+	base, err := url.Parse(strings.TrimSuffix(config.Site.BaseURL, "/"))
+	if err != nil {
+		return nil, errors.New("dispensary: BaseURL is not a URL")
+	}
+	if config.Retry, err = config.Retry.withDefaults(); err != nil {
+		return nil, err
+	}
+	if config.MaxResponseBytes < 0 {
+		return nil, fmt.Errorf("dispensary: MaxResponseBytes must not be negative")
+	}
+	if config.MaxResponseBytes == 0 {
+		config.MaxResponseBytes = DefaultMaxResponseBytes
+	}
+	c := &Client{config: config, base: base, http: newHTTPClient(config.HTTPClient)}
+	c.header = http.Header{"Accept": {"application/json"}, "User-Agent": {config.UserAgent}}
+	if config.ClinicKey != "" {
+		c.header[clinicKeyHeader] = []string{config.ClinicKey.Reveal()}
+	}
+	return c, nil
+}
+
+// As returns a view of the client that is authorized by tokens.
+func (c *Client) As(tokens api.TokenSource) *Client {
+	view := *c
+	view.config.Tokens = tokens
+	return &view
+}
+
+// Site returns the site the client talks to.
+func (c *Client) Site() api.Site { return c.config.Site }
+
+func newHTTPClient(given *http.Client) *http.Client {
+	client := http.Client{Timeout: DefaultAttemptTimeout}
+	if given != nil {
+		client = *given
+	}
+	if client.Transport == nil {
+		pool := http.DefaultTransport.(*http.Transport).Clone()
+		pool.MaxIdleConnsPerHost = idleConnsPerHost
+		client.Transport = pool
+	}
+	client.Transport = sharedPool{client.Transport}
+	client.CheckRedirect = checkRedirect
+	return &client
+}
+
+// sharedPool hides CloseIdleConnections of the transport it wraps: the retrying
+// client calls it whenever a request fails for good, which would drop the idle
+// connections of every other tenant.
+type sharedPool struct{ base http.RoundTripper }
+
+func (p sharedPool) RoundTrip(r *http.Request) (*http.Response, error) { return p.base.RoundTrip(r) }
+
+// maxRedirects bounds the redirects of one read.
+const maxRedirects = 5
+
+// checkRedirect follows a redirect only for a read that stays at its origin:
+// elsewhere the token must not go, and a redirected write may arrive as another
+// request. What is not followed is returned as the answer.
+func checkRedirect(next *http.Request, via []*http.Request) error {
+	first := via[0]
+	sameOrigin := next.URL.Scheme == first.URL.Scheme && next.URL.Host == first.URL.Host
+	read := first.Method == http.MethodGet || first.Method == http.MethodHead
+	if !sameOrigin || !read || len(via) > maxRedirects {
+		return http.ErrUseLastResponse
+	}
+	return nil
+}

@@ -1,0 +1,224 @@
+package transport
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/operation"
+)
+
+// listing answers with pages of numbered things.
+func listing(pages, perPage int) *answers {
+	return &answers{answer: func(_ int, r *http.Request) (*http.Response, error) {
+		var number int
+		_, _ = fmt.Sscan(r.URL.Query().Get("page[number]"), &number)
+		next := "null"
+		if number < pages {
+			next = fmt.Sprint(number + 1)
+		}
+		var items []string
+		for i := range perPage {
+			items = append(items, fmt.Sprintf(`{"id":"%d"}`, (number-1)*perPage+i))
+		}
+		return reply(200, fmt.Sprintf(
+			`{"products":[%s],"meta":{"current_page":%d,"next_page":%s,"prev_page":null,"total_pages":%d,"total_count":%d}}`,
+			strings.Join(items, ","), number, next, pages, pages*perPage)), nil
+	}}
+}
+
+func collect(t *testing.T, client *Client, paging api.Paging) ([]string, error) {
+	t.Helper()
+	var ids []string
+	for item, err := range All[thing](t.Context(), client, Call{Operation: operation.ProductList}, paging) {
+		if err != nil {
+			return ids, err
+		}
+		ids = append(ids, item.ID)
+	}
+	return ids, nil
+}
+
+func TestWalk(t *testing.T) {
+	t.Parallel()
+	numbered := func(from, to int) (ids []string) {
+		for i := from; i < to; i++ {
+			ids = append(ids, fmt.Sprint(i))
+		}
+		return ids
+	}
+	tests := map[string]struct {
+		pages, perPage int
+		paging         api.Paging
+		want           []string
+		calls          int32
+	}{
+		"all":                   {3, 2, api.Paging{}, numbered(0, 6), 3},
+		"one page":              {1, 2, api.Paging{}, numbered(0, 2), 1},
+		"nothing":               {0, 0, api.Paging{}, nil, 1},
+		"empty pages":           {3, 0, api.Paging{}, nil, 3},
+		"resumed":               {3, 2, api.Paging{Page: 2}, numbered(2, 6), 2},
+		"capped within a page":  {3, 2, api.Paging{MaxItems: 3}, numbered(0, 3), 2},
+		"capped at a page":      {3, 2, api.Paging{MaxItems: 2}, numbered(0, 2), 1},
+		"cap beyond the end":    {2, 2, api.Paging{MaxItems: 9}, numbered(0, 4), 2},
+		"capped and empty page": {2, 0, api.Paging{MaxItems: 1}, nil, 2},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			transport := listing(test.pages, test.perPage)
+			client := newTestClient(t, transport)
+			got, err := collect(t, client, test.paging)
+			require.NoError(t, err)
+			assert.Equal(t, test.want, got)
+			assert.Equal(t, test.calls, transport.calls.Load())
+
+			again, err := collect(t, client, test.paging)
+			require.NoError(t, err)
+			assert.Equal(t, got, again, "a walk can be made again")
+		})
+	}
+}
+
+func TestWalkAsksForTheSizeAndKeepsTheQuery(t *testing.T) {
+	t.Parallel()
+	var queries []string
+	pages := listing(2, 1)
+	transport := &answers{answer: func(call int, r *http.Request) (*http.Response, error) {
+		queries = append(queries, r.URL.RawQuery)
+		return pages.answer(call, r)
+	}}
+	client := newTestClient(t, transport)
+	call := Call{Operation: operation.ProductSearch, Query: search{Query: "zinc"}}
+	for _, err := range Pages[thing](t.Context(), client, call, api.Paging{PageSize: 7}) {
+		require.NoError(t, err)
+	}
+	assert.Equal(t, []string{
+		"query=zinc&page%5Bsize%5D=7&page%5Bnumber%5D=1",
+		"query=zinc&page%5Bsize%5D=7&page%5Bnumber%5D=2",
+	}, queries)
+}
+
+func TestWalkEndsWhereItsConsumerDoes(t *testing.T) {
+	t.Parallel()
+	transport := listing(100, 2)
+	for range All[thing](t.Context(), newTestClient(t, transport), Call{Operation: operation.ProductList}, api.Paging{}) {
+		break
+	}
+	assert.EqualValues(t, 1, transport.calls.Load())
+}
+
+// A platform that ignores the page number must not be walked for ever.
+func TestWalkNoticesAPageThatDoesNotAdvance(t *testing.T) {
+	t.Parallel()
+	transport := &answers{answer: func(int, *http.Request) (*http.Response, error) {
+		return reply(200, `{"products":[{"id":"0"}],"meta":{"current_page":1,"next_page":2,"total_pages":9,"total_count":9}}`), nil
+	}}
+	got, err := collect(t, newTestClient(t, transport), api.Paging{})
+	assert.ErrorIs(t, err, api.ErrBadResponse)
+	assert.Equal(t, []string{"0"}, got)
+	assert.EqualValues(t, 2, transport.calls.Load())
+}
+
+func TestWalkRefusesNegativeNumbers(t *testing.T) {
+	t.Parallel()
+	client := newTestClient(t, listing(1, 1))
+	for _, paging := range []api.Paging{{Page: -1}, {PageSize: -1}, {MaxItems: -1}} {
+		_, err := collect(t, client, paging)
+		assert.ErrorIs(t, err, api.ErrInvalidArgument)
+	}
+}
+
+func TestAnswersThatLackTheirContent(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		`{}`:                                        "has no products",
+		`{"products":null,"meta":{}}`:               "has no products",
+		`{"products":[]}`:                           "has no meta",
+		`{"products":[{"size":"canary"}]}`:          "field products.size: a string does not fit int",
+		`{"products":[{"size":5551234.5}]}`:         "field products.size: a number does not fit int",
+		`{"products":[`:                             "malformed JSON at byte",
+		`<html>canary`:                              "malformed JSON at byte",
+		`{"products":[],"meta":{"total_pages":{}}}`: "a field has an unknown form",
+	} {
+		transport := &answers{answer: func(int, *http.Request) (*http.Response, error) { return reply(200, body), nil }}
+		_, err := collect(t, newTestClient(t, transport), api.Paging{})
+		require.ErrorIs(t, err, api.ErrBadResponse, body)
+		assert.ErrorContains(t, err, want)
+		for _, text := range texts(err) {
+			assert.NotContains(t, text, "canary")
+			assert.NotContains(t, text, "5551234")
+		}
+		var failure *api.Error
+		require.ErrorAs(t, err, &failure)
+		assert.Equal(t, body, string(failure.Body()), "the body is kept for those who ask")
+	}
+}
+
+func TestErrorBodies(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]struct {
+		code     string
+		messages []string
+	}{
+		`{"error":["Last name can't be blank","Email has been taken"]}`:        {"", []string{"Last name can't be blank", "Email has been taken"}},
+		`{"error":"The access token expired"}`:                                 {"", []string{"The access token expired"}},
+		`{"status":404,"error":"Not Found"}`:                                   {"", []string{"Not Found"}},
+		`{"error":"invalid_grant","error_description":"The grant is invalid"}`: {"invalid_grant", []string{"The grant is invalid"}},
+		`{"errors":[{"code":"x","message":"Bad"},{"message":"Worse"}]}`:        {"", []string{"Bad", "Worse"}},
+		`{"errors":["Bad"]}`:                     {"", []string{"Bad"}},
+		`{"errors":{"email":["taken"],"a":"b"}}`: {"", []string{"a b", "email taken"}},
+		`{"message":"Gone"}`:                     {"", []string{"Gone"}},
+		`{"error":{"message":"Nested"}}`:         {"", []string{"Nested"}},
+		`{"error":5}`:                            {"", nil},
+		`{"error":null,"errors":null}`:           {"", nil},
+		`{"errors":[[[[[[["deep"]]]]]]]}`:        {"", nil},
+		`<html><body>Bad gateway</body></html>`:  {"", nil},
+		``:                                       {"", nil},
+		`[]`:                                     {"", nil},
+		`{"error":"Jane Doe has no such allergies"}`: {"", []string{"Jane Doe has no such allergies"}},
+	} {
+		code, messages := parseErrorBody([]byte(body))
+		assert.Equal(t, want.code, code, body)
+		assert.Equal(t, want.messages, messages, body)
+	}
+}
+
+func FuzzErrorBody(f *testing.F) {
+	f.Add([]byte(`{"error":["a"],"errors":{"b":[{"message":"c"}]}}`))
+	f.Add([]byte(`{"error":"invalid_grant","error_description":"x"}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		code, messages := parseErrorBody(body)
+		if code != "" {
+			assert.True(t, slices.Contains(oauthCodes, code))
+		}
+		if len(messages) > 0 {
+			assert.True(t, json.Valid(body))
+		}
+	})
+}
+
+// Buffers are shared: what was decoded must not change when they are used again.
+func TestDecodedValuesOutliveTheBuffer(t *testing.T) {
+	t.Parallel()
+	transport := &answers{answer: func(call int, _ *http.Request) (*http.Response, error) {
+		return reply(200, fmt.Sprintf(`{"patient":{"id":"patient-%d"}}`, call)), nil
+	}}
+	client := newTestClient(t, transport)
+	var got []*thing
+	for range 50 {
+		one, err := One[thing](t.Context(), client, Call{Operation: operation.PatientGet, Path: []string{"p"}})
+		require.NoError(t, err)
+		got = append(got, one)
+	}
+	for i, one := range got {
+		assert.Equal(t, fmt.Sprintf("patient-%d", i+1), one.ID)
+	}
+}

@@ -1,0 +1,129 @@
+package transport
+
+import (
+	"context"
+	"iter"
+	"net/url"
+	"strconv"
+
+	"github.com/dispensary-go/dispensary/api"
+)
+
+// pageSize is what is asked for where a caller does not say. The platform is
+// assumed to give no more than this.
+const pageSize = 100
+
+// List returns the page that paging names.
+func List[T any](ctx context.Context, c *Client, call Call, paging api.Paging) (*api.Page[T], error) {
+	w, err := newWalk(call, paging)
+	if err != nil {
+		return nil, err
+	}
+	return fetch[T](ctx, c, w, w.first)
+}
+
+// Pages returns the pages of a list, from the one that paging names to the last.
+// The sequence fetches anew each time it is ranged over; an error ends it.
+func Pages[T any](ctx context.Context, c *Client, call Call, paging api.Paging) iter.Seq2[*api.Page[T], error] {
+	return func(yield func(*api.Page[T], error) bool) {
+		w, err := newWalk(call, paging)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		left := paging.MaxItems
+		for number := w.first; number != 0; {
+			page, err := fetch[T](ctx, c, w, number)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			number = nextPage(page.Meta)
+			if paging.MaxItems > 0 && len(page.Items) >= left {
+				page.Items, number = page.Items[:left], 0
+			}
+			left -= len(page.Items)
+			if !yield(page, nil) {
+				return
+			}
+		}
+	}
+}
+
+// All returns the items of a list, page after page. The sequence fetches anew
+// each time it is ranged over; an error ends it.
+func All[T any](ctx context.Context, c *Client, call Call, paging api.Paging) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for page, err := range Pages[T](ctx, c, call, paging) {
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for _, item := range page.Items {
+				if !yield(item, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// walk is a list call whose query is encoded once for all its pages.
+type walk struct {
+	call  Call
+	query string
+	first int
+}
+
+func newWalk(call Call, paging api.Paging) (*walk, error) {
+	if err := paging.Validate(); err != nil {
+		return nil, err
+	}
+	w := &walk{call: call, first: max(paging.Page, 1)}
+	if call.Query != nil {
+		var err error
+		if w.query, err = encodeQuery(&call); err != nil {
+			return nil, err
+		}
+	}
+	size := paging.PageSize
+	if size == 0 {
+		size = pageSize
+	}
+	if w.query != "" {
+		w.query += "&"
+	}
+	w.query += url.QueryEscape("page[size]") + "=" + strconv.Itoa(size) + "&" + url.QueryEscape("page[number]") + "="
+	return w, nil
+}
+
+// fetch gets one page of the walk. A platform that ignores the page number would
+// serve the first page for ever; the page's own number tells.
+func fetch[T any](ctx context.Context, c *Client, w *walk, number int) (*api.Page[T], error) {
+	call := w.call
+	call.encodedQuery = w.query + strconv.Itoa(number)
+	got, err := page[T](ctx, c, &call)
+	if err != nil {
+		return nil, err
+	}
+	if n := int(got.Meta.CurrentPage); n != 0 && n != number {
+		cause := &decodeError{"asked for page " + strconv.Itoa(number) + ", got page " + strconv.Itoa(n)}
+		return nil, api.NewError(api.Error{
+			Operation: call.Operation.Name, Method: call.Operation.Method, Route: call.Operation.Route,
+		}, cause, nil, nil)
+	}
+	return got, nil
+}
+
+// nextPage returns the number of the page that follows, or 0. Whether a page has
+// items does not matter: one may be empty because its items are gone by now.
+func nextPage(meta api.Meta) int {
+	switch {
+	case meta.NextPage > meta.CurrentPage:
+		return int(meta.NextPage)
+	case meta.NextPage == 0 && meta.CurrentPage > 0 && meta.CurrentPage < meta.TotalPages:
+		return int(meta.CurrentPage) + 1
+	}
+	return 0
+}

@@ -1,0 +1,166 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/dispensary-go/dispensary/api"
+)
+
+// RetryPolicy bounds what is retried. Zero fields mean the defaults.
+type RetryPolicy struct {
+	// MaxAttempts counts the first attempt too; 1 never retries. Default 4.
+	MaxAttempts int
+
+	// MinWait and MaxWait bound the wait before a retry, which doubles from one
+	// to the other and is jittered. Defaults 250 ms and 8 s.
+	MinWait, MaxWait time.Duration
+
+	// MaxRetryAfter is the longest Retry-After that is waited for; a longer one
+	// ends the call at once. Default 1 minute.
+	MaxRetryAfter time.Duration
+}
+
+func (p RetryPolicy) withDefaults() (RetryPolicy, error) {
+	if p.MaxAttempts < 0 || p.MinWait < 0 || p.MaxWait < 0 || p.MaxRetryAfter < 0 {
+		return p, errors.New("dispensary: the retry policy must not hold negative values")
+	}
+	if p.MaxAttempts == 0 {
+		p.MaxAttempts = 4
+	}
+	if p.MinWait == 0 {
+		p.MinWait = 250 * time.Millisecond
+	}
+	if p.MaxWait == 0 {
+		p.MaxWait = max(8*time.Second, p.MinWait)
+	}
+	if p.MaxRetryAfter == 0 {
+		p.MaxRetryAfter = time.Minute
+	}
+	if p.MaxWait < p.MinWait {
+		return p, errors.New("dispensary: the retry policy's MaxWait is shorter than its MinWait")
+	}
+	return p, nil
+}
+
+// checkRetry decides whether the attempt is made again. It is called once with
+// what came back and, where that is final, once more after the body was read.
+func (x *exchange) checkRetry(ctx context.Context, response *http.Response, err error) (bool, error) {
+	policy := x.client.config.Retry
+	if x.read && err == nil {
+		x.log(ctx, nil)
+		return false, nil
+	}
+	if err != nil {
+		x.log(ctx, err)
+	}
+	if ctx.Err() != nil || x.settings.NoRetries || x.attempts >= policy.MaxAttempts || !x.retryable(response, err) {
+		return false, nil
+	}
+	wait, ok := x.waitBefore(response, err)
+	if deadline, has := ctx.Deadline(); has && time.Until(deadline) <= wait {
+		ok = false // the wait would end after the caller has gone
+	}
+	if !ok {
+		return false, nil
+	}
+	if err == nil {
+		// Kept for a caller who leaves during the wait: the last answer is
+		// always what the error tells.
+		_ = x.readAnswer(response)
+		x.log(ctx, nil)
+	}
+	x.wait = wait
+	return true, nil
+}
+
+func (x *exchange) backoff(_, _ time.Duration, _ int, _ *http.Response) time.Duration { return x.wait }
+
+// retryable holds the rules: a read is repeated when the network, the rate
+// limit or the server failed; a write only when it was provably not sent, or
+// when the platform refused it for now and said until when.
+func (x *exchange) retryable(response *http.Response, err error) bool {
+	read := x.call.Operation.Read()
+	if err != nil {
+		return !permanent(err) && (read || x.unsent(err))
+	}
+	switch status := response.StatusCode; {
+	case read:
+		return status == http.StatusTooManyRequests || (status >= 500 && status != http.StatusNotImplemented)
+	default:
+		return refusedForNow(status, response.Header)
+	}
+}
+
+// refusedForNow is an answer of "not done, come back later".
+func refusedForNow(status int, header http.Header) bool {
+	return (status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable) && header.Get("Retry-After") != ""
+}
+
+// permanent is true of failures that the next attempt would meet again.
+func permanent(err error) bool {
+	var certificate *tls.CertificateVerificationError
+	return errors.As(err, &certificate) || errors.Is(err, errTooLarge)
+}
+
+// waitBefore returns how long to wait before the next attempt, and false where
+// the platform asks for a longer wait than the policy allows.
+func (x *exchange) waitBefore(response *http.Response, err error) (time.Duration, bool) {
+	policy := x.client.config.Retry
+	if err == nil {
+		if asked, ok := parseRetryAfter(response.Header); ok {
+			if asked > policy.MaxRetryAfter {
+				return 0, false
+			}
+			// Callers who were told the same time should not all come at once.
+			return asked + jitter(policy.MinWait), true
+		}
+	}
+	wait := policy.MaxWait
+	if doublings := x.attempts - 1; doublings < 32 && policy.MinWait<<doublings < wait {
+		wait = policy.MinWait << doublings
+	}
+	return wait/2 + jitter(wait/2), true
+}
+
+func jitter(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return rand.N(d)
+}
+
+// parseRetryAfter reads both forms of the header: seconds and an HTTP date.
+func parseRetryAfter(header http.Header) (time.Duration, bool) {
+	value := header.Get("Retry-After")
+	if value == "" {
+		return 0, false
+	}
+	if seconds, err := strconv.ParseInt(value, 10, 64); err == nil {
+		const most = int64(1<<63-1) / int64(time.Second)
+		return time.Duration(min(max(seconds, 0), most)) * time.Second, true
+	}
+	if date, err := http.ParseTime(value); err == nil {
+		return max(time.Until(date), 0), true
+	}
+	return 0, false
+}
+
+// outcome says what became of the call. A read that was sent has none: it
+// changes nothing.
+func (x *exchange) outcome(err error) api.Outcome {
+	switch {
+	case x.status == 0 && x.unsent(err):
+		return api.OutcomeNotSent
+	case x.call.Operation.Read():
+		return api.OutcomeNone
+	case x.status >= 300 && x.status < 500, refusedForNow(x.status, x.header):
+		return api.OutcomeRefused
+	}
+	return api.OutcomeMaybeApplied
+}

@@ -1,0 +1,311 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/operation"
+)
+
+func logTo(w io.Writer) *slog.Logger {
+	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+func create(ctx context.Context, c *Client, options ...api.RequestOption) error {
+	_, err := One[thing](ctx, c, Call{Operation: operation.PatientCreate, Body: thing{ID: "body-canary"}, Options: options})
+	return err
+}
+
+func get(ctx context.Context, c *Client) error {
+	_, err := One[thing](ctx, c, Call{Operation: operation.PatientGet, Path: []string{"p1"}})
+	return err
+}
+
+var errDial = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("no route")}
+
+// Which failures are retried, and what becomes of those that are not.
+func TestRetryRules(t *testing.T) {
+	t.Parallel()
+	answer := func(status int, headers ...string) func() (*http.Response, error) {
+		return func() (*http.Response, error) { return reply(status, `{"error":"body-canary"}`, headers...), nil }
+	}
+	fail := func(err error) func() (*http.Response, error) {
+		return func() (*http.Response, error) { return nil, err }
+	}
+	tests := map[string]struct {
+		call     func(context.Context, *Client) error
+		meets    func() (*http.Response, error)
+		attempts int
+		is       []error
+	}{
+		"read, server error":              {get, answer(500), 4, []error{api.ErrServer}},
+		"read, not implemented":           {get, answer(501), 1, []error{api.ErrServer}},
+		"read, rate limit":                {get, answer(429), 4, []error{api.ErrRateLimited}},
+		"read, connection lost":           {get, fail(io.ErrUnexpectedEOF), 4, []error{io.ErrUnexpectedEOF}},
+		"read, not found":                 {get, answer(404), 1, []error{api.ErrNotFound}},
+		"read, forbidden":                 {get, answer(403), 1, []error{api.ErrForbidden}},
+		"write, server error":             {createOnce, answer(500), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
+		"write, bad gateway":              {createOnce, answer(502), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
+		"write, unavailable":              {createOnce, answer(503), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
+		"write, unavailable until":        {createOnce, answer(503, "Retry-After", "2"), 4, []error{api.ErrServer, api.ErrRefused}},
+		"write, rate limit":               {createOnce, answer(429), 1, []error{api.ErrRateLimited, api.ErrRefused}},
+		"write, rate limit until":         {createOnce, answer(429, "Retry-After", "2"), 4, []error{api.ErrRateLimited, api.ErrRefused}},
+		"write, connection lost":          {createOnce, fail(io.ErrUnexpectedEOF), 1, []error{io.ErrUnexpectedEOF, api.ErrMaybeApplied}},
+		"write, connection never made":    {createOnce, fail(errDial), 4, []error{api.ErrNotSent}},
+		"write, invalid":                  {createOnce, answer(422), 1, []error{api.ErrInvalid, api.ErrRefused}},
+		"write, redirected":               {createOnce, answer(307, "Location", "https://elsewhere.example/"), 1, []error{api.ErrRefused}},
+		"write, answer breaks off":        {createOnce, truncated(201), 1, []error{api.ErrMaybeApplied, io.ErrUnexpectedEOF}},
+		"read, answer breaks off":         {get, truncated(200), 4, []error{io.ErrUnexpectedEOF}},
+		"read, answer too large":          {get, answerOf(strings.Repeat("x", 2000)), 1, []error{errTooLarge}},
+		"write, answer is not JSON":       {createOnce, answerOf("<html>body-canary"), 1, []error{api.ErrBadResponse, api.ErrMaybeApplied}},
+		"write, answer lacks the object":  {createOnce, answerOf(`{"patients":{}}`), 1, []error{api.ErrBadResponse, api.ErrMaybeApplied}},
+		"read, caller's own error passes": {get, fail(errOwn), 4, []error{errOwn}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				transport := &answers{answer: func(int, *http.Request) (*http.Response, error) { return test.meets() }}
+				client := newTestClient(t, transport, func(c *Config) { c.MaxResponseBytes = 1000 })
+				err := test.call(t.Context(), client)
+				assert.EqualValues(t, test.attempts, transport.calls.Load())
+				var failure *api.Error
+				require.ErrorAs(t, err, &failure)
+				assert.Equal(t, test.attempts, failure.Attempts)
+				for _, want := range test.is {
+					assert.ErrorIs(t, err, want)
+				}
+				assertOutcome(t, err, failure)
+				for _, text := range texts(err) {
+					assert.NotContains(t, text, "canary")
+					assert.NotContains(t, text, "platform.example")
+				}
+			})
+		})
+	}
+}
+
+var errOwn = errors.New("a transport's own error with a canary in it")
+
+func createOnce(ctx context.Context, c *Client) error { return create(ctx, c) }
+
+func answerOf(body string) func() (*http.Response, error) {
+	return func() (*http.Response, error) { return reply(200, body), nil }
+}
+
+// truncated answers with a body that ends before its announced length.
+func truncated(status int) func() (*http.Response, error) {
+	return func() (*http.Response, error) {
+		r := reply(status, `{"patient":{"id":"p`)
+		r.Body = io.NopCloser(io.MultiReader(strings.NewReader(`{"patient":`), failingReader{}))
+		return r, nil
+	}
+}
+
+type failingReader struct{}
+
+func (failingReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// assertOutcome checks that a failed write matches exactly one outcome, and a
+// read that was sent none.
+func assertOutcome(t *testing.T, err error, failure *api.Error) {
+	t.Helper()
+	var matched int
+	for _, outcome := range []error{api.ErrNotSent, api.ErrRefused, api.ErrMaybeApplied} {
+		if errors.Is(err, outcome) {
+			matched++
+		}
+	}
+	want := 1
+	if failure.Method == http.MethodGet {
+		want = 0
+	}
+	assert.Equal(t, want, matched, "outcomes matched")
+}
+
+func TestPostThatMeetsServerErrorsIsSentOnceAndTellsAll(t *testing.T) {
+	t.Parallel()
+	transport := &answers{answer: func(int, *http.Request) (*http.Response, error) {
+		return reply(500, `{"error":["it broke"]}`), nil
+	}}
+	err := create(t.Context(), newTestClient(t, transport))
+	require.ErrorIs(t, err, api.ErrMaybeApplied)
+	assert.EqualValues(t, 1, transport.calls.Load())
+	var failure *api.Error
+	require.ErrorAs(t, err, &failure)
+	assert.Equal(t, 500, failure.StatusCode)
+	assert.Equal(t, "req-1", failure.RequestID)
+	assert.JSONEq(t, `{"error":["it broke"]}`, string(failure.Body()))
+	assert.Equal(t, []string{"it broke"}, failure.Messages())
+	assert.Equal(t, "patients.create", failure.Operation)
+	assert.Equal(t, "/clinic/patients", failure.Route)
+}
+
+func TestRetryAfterIsWaitedForUpToTheCap(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		retryAfter func() string
+		calls      int32
+		atLeast    time.Duration
+		atMost     time.Duration
+	}{
+		"seconds":             {func() string { return "7" }, 2, 7 * time.Second, 8 * time.Second},
+		"at the cap":          {func() string { return "60" }, 2, time.Minute, 61 * time.Second},
+		"beyond the cap":      {func() string { return "61" }, 1, 0, 0},
+		"far beyond the cap":  {func() string { return "99999999999999" }, 1, 0, 0},
+		"date":                {func() string { return time.Now().Add(9 * time.Second).UTC().Format(http.TimeFormat) }, 2, 8 * time.Second, 10 * time.Second},
+		"date beyond the cap": {func() string { return time.Now().Add(time.Hour).UTC().Format(http.TimeFormat) }, 1, 0, 0},
+		"date in the past":    {func() string { return time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat) }, 2, 0, time.Second},
+		"negative":            {func() string { return "-5" }, 2, 0, time.Second},
+		"not readable":        {func() string { return "soon" }, 2, 0, time.Second},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				transport := &answers{answer: func(call int, _ *http.Request) (*http.Response, error) {
+					if call == 1 {
+						return reply(429, "", "Retry-After", test.retryAfter()), nil
+					}
+					return reply(200, `{"patient":{"id":"p1"}}`), nil
+				}}
+				start := time.Now()
+				err := get(t.Context(), newTestClient(t, transport))
+				took := time.Since(start)
+				assert.Equal(t, test.calls, transport.calls.Load())
+				assert.GreaterOrEqual(t, took, test.atLeast)
+				assert.LessOrEqual(t, took, test.atMost)
+				if test.calls == 1 {
+					assert.ErrorIs(t, err, api.ErrRateLimited)
+					var failure *api.Error
+					require.ErrorAs(t, err, &failure)
+					assert.Greater(t, failure.RetryAfter, time.Minute)
+				} else {
+					assert.NoError(t, err)
+				}
+			})
+		})
+	}
+}
+
+// A wait that would outlast the caller is not begun: the answer at hand is the
+// error, not the deadline.
+func TestWaitsKnowTheDeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		transport := &answers{answer: func(int, *http.Request) (*http.Response, error) {
+			return reply(503, "", "Retry-After", "30"), nil
+		}}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		start := time.Now()
+		err := get(ctx, newTestClient(t, transport))
+		assert.Zero(t, time.Since(start))
+		assert.ErrorIs(t, err, api.ErrServer)
+		assert.NotErrorIs(t, err, context.DeadlineExceeded)
+	})
+}
+
+func TestCallerWhoLeavesDuringAWaitGetsTheLastAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		transport := &answers{answer: func(int, *http.Request) (*http.Response, error) {
+			return reply(503, `{"error":"busy"}`, "Retry-After", "30"), nil
+		}}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		err := create(ctx, newTestClient(t, transport))
+		assert.ErrorIs(t, err, context.Canceled)
+		assert.ErrorIs(t, err, api.ErrServer)
+		assert.ErrorIs(t, err, api.ErrRefused)
+		var failure *api.Error
+		require.ErrorAs(t, err, &failure)
+		assert.Equal(t, []string{"busy"}, failure.Messages())
+		assert.Equal(t, "req-1", failure.RequestID)
+	})
+}
+
+func TestBackoffDoublesWithJitterWithinItsBounds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var at []time.Time
+		transport := &answers{answer: func(int, *http.Request) (*http.Response, error) {
+			at = append(at, time.Now())
+			return reply(500, ""), nil
+		}}
+		client := newTestClient(t, transport, func(c *Config) {
+			c.Retry = RetryPolicy{MaxAttempts: 7, MinWait: time.Second, MaxWait: 10 * time.Second}
+		})
+		assert.Error(t, get(t.Context(), client))
+		require.Len(t, at, 7)
+		for i, longest := range []time.Duration{1, 2, 4, 8, 10, 10} {
+			wait := at[i+1].Sub(at[i])
+			assert.GreaterOrEqual(t, wait, longest*time.Second/2)
+			assert.LessOrEqual(t, wait, longest*time.Second)
+		}
+	})
+}
+
+func TestWithoutRetries(t *testing.T) {
+	t.Parallel()
+	transport := &answers{answer: func(int, *http.Request) (*http.Response, error) { return reply(500, ""), nil }}
+	call := Call{Operation: operation.PatientGet, Path: []string{"p1"}, Options: []api.RequestOption{api.WithoutRetries()}}
+	_, err := One[thing](t.Context(), newTestClient(t, transport), call)
+	assert.ErrorIs(t, err, api.ErrServer)
+	assert.EqualValues(t, 1, transport.calls.Load())
+}
+
+func TestRetryPolicyIsChecked(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []RetryPolicy{
+		{MaxAttempts: -1}, {MinWait: -1}, {MaxWait: -1}, {MaxRetryAfter: -1}, {MinWait: 2, MaxWait: 1},
+	} {
+		_, err := policy.withDefaults()
+		assert.Error(t, err, "%+v", policy)
+	}
+	policy, err := RetryPolicy{MinWait: time.Minute}.withDefaults()
+	require.NoError(t, err)
+	assert.GreaterOrEqual(t, policy.MaxWait, policy.MinWait)
+}
+
+type limiterFunc func(context.Context) error
+
+func (f limiterFunc) Wait(ctx context.Context) error { return f(ctx) }
+
+func TestLimiterIsAskedBeforeEveryAttempt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var asked int
+		transport := &answers{answer: func(int, *http.Request) (*http.Response, error) { return reply(500, ""), nil }}
+		client := newTestClient(t, transport, func(c *Config) {
+			c.Limiter = limiterFunc(func(context.Context) error { asked++; return nil })
+		})
+		assert.Error(t, get(t.Context(), client))
+		assert.Equal(t, 4, asked)
+	})
+}
+
+func TestLimiterThatRefusesMakesAWriteUnsent(t *testing.T) {
+	t.Parallel()
+	errLimit := errors.New("no leave")
+	transport := &answers{}
+	client := newTestClient(t, transport, func(c *Config) {
+		c.Limiter = limiterFunc(func(context.Context) error { return errLimit })
+	})
+	err := create(t.Context(), client)
+	assert.ErrorIs(t, err, errLimit)
+	assert.ErrorIs(t, err, api.ErrNotSent)
+	assert.Zero(t, transport.calls.Load())
+}
