@@ -1,0 +1,25 @@
+// Package catalog reads the platform's product catalog. Everything in it is
+// read-only and needs the scope catalog:read, which every application has.
+//
+// Its services hang on the root client:
+//
+//	for product, err := range client.Catalog.Products.All(ctx, catalog.ProductListOptions{}) { … }
+//
+// API section: "Catalog".
+package catalog
+
+import "github.com/dispensary-go/dispensary/internal/transport"
+
+// Service groups the calls of the catalog. Get it from the root client.
+type Service struct {
+	Products Products
+	Variants Variants
+}
+
+// New returns the catalog's services on a transport. The root client calls it.
+func New(t *transport.Client) Service {
+	return Service{
+		Products: Products{t},
+		Variants: Variants{t},
+	}
+}

@@ -1,0 +1,115 @@
+package catalog
+
+import (
+	"context"
+	"iter"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/operation"
+	"github.com/dispensary-go/dispensary/internal/transport"
+)
+
+// Product is something a practitioner can recommend, in one or more variants.
+//
+// Lists and searches carry ID, Name, Status, VariantCount, Brand and
+// PrimaryVariant. DescriptionHTML, Variants, Dosage and CustomDosage come only
+// with [Products.Get].
+// API section: "Product".
+type Product struct {
+	ID           string  `json:"id"`
+	Name         string  `json:"name"`
+	Status       Status  `json:"status"`
+	VariantCount api.Int `json:"variant_count"`
+
+	// Brand holds id, name and prefix.
+	Brand ProductBrand `json:"brand"`
+
+	// PrimaryVariant is the variant to display; nil in a single product.
+	PrimaryVariant *Variant `json:"primary_variant"`
+
+	// DescriptionHTML is HTML from the platform: sanitize it before display.
+	DescriptionHTML string `json:"description_html"`
+
+	Variants []Variant `json:"variants"`
+
+	// Dosage is the manufacturer's suggestion; nil where there is none.
+	Dosage *Dosage `json:"dosage"`
+
+	// CustomDosage is what the practitioner prefers; nil where none is set.
+	CustomDosage *Dosage `json:"custom_dosage"`
+}
+
+// Status says whether something can be ordered. Values that are not listed here
+// may come: treat them as not available.
+type Status string
+
+// The known statuses. A product is available if any of its variants is, else
+// backordered if any of them is, else unavailable.
+// API section: "Product", "Variant", "Other status values".
+const (
+	Available         Status = "available"
+	Backordered       Status = "backordered"
+	VendorBackordered Status = "vendor backorder" // variants only
+	Discontinued      Status = "discontinued"     // variants only
+	Unavailable       Status = "unavailable"
+)
+
+// ProductBrand is the brand as it stands in a product.
+type ProductBrand struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+
+	// Prefix is the unique prefix of the brand's SKUs.
+	Prefix string `json:"prefix"`
+}
+
+// Dosage says how a product is taken, in words or numbers as the catalog writes
+// them: "1-2", "twice per day", "until symptoms resolve".
+// API section: "Product" (dosage).
+type Dosage struct {
+	Amount         api.Text `json:"recommended_amount"`
+	Frequency      api.Text `json:"recommended_frequency"`
+	Duration       api.Text `json:"recommended_duration"`
+	Format         api.Text `json:"format"`
+	AdditionalInfo api.Text `json:"additional_info"`
+}
+
+// Products calls the product endpoints. Get it from [Service].
+type Products struct{ t *transport.Client }
+
+// ProductQuery narrows a single product.
+type ProductQuery struct {
+	// PractitionerID selects whose custom dosage comes with the product; empty
+	// means the practitioner behind the token, if there is one.
+	PractitionerID string `url:"practitioner_id,omitempty"`
+}
+
+// Get returns one product with its description, variants and dosages. An
+// unknown id matches [api.ErrNotFound].
+// API section: GET /catalog/products/<id>.
+func (s Products) Get(ctx context.Context, id string, query ProductQuery, options ...api.RequestOption) (*Product, error) {
+	return transport.One[Product](ctx, s.t, transport.Call{Operation: operation.ProductGet, Path: []string{id}, Query: query, Options: options})
+}
+
+// ProductListOptions says which part of the product list is read.
+type ProductListOptions struct {
+	api.Paging
+}
+
+// List returns one page of all products.
+// API section: GET /catalog/products.
+func (s Products) List(ctx context.Context, o ProductListOptions, options ...api.RequestOption) (*api.Page[Product], error) {
+	return transport.List[Product](ctx, s.t, transport.Call{Operation: operation.ProductList, Options: options}, o.Paging)
+}
+
+// Pages returns all products page by page; an error ends the sequence.
+// API section: GET /catalog/products.
+func (s Products) Pages(ctx context.Context, o ProductListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[Product], error] {
+	return transport.Pages[Product](ctx, s.t, transport.Call{Operation: operation.ProductList, Options: options}, o.Paging)
+}
+
+// All returns all products one by one; an error ends the sequence.
+// API section: GET /catalog/products.
+func (s Products) All(ctx context.Context, o ProductListOptions, options ...api.RequestOption) iter.Seq2[Product, error] {
+	return transport.All[Product](ctx, s.t, transport.Call{Operation: operation.ProductList, Options: options}, o.Paging)
+}

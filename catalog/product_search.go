@@ -1,0 +1,49 @@
+package catalog
+
+import (
+	"context"
+	"iter"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/operation"
+	"github.com/dispensary-go/dispensary/internal/transport"
+)
+
+// ProductSearch says which products are looked for. All its conditions apply
+// together; the zero value finds every product of the brands that the clinic
+// may order.
+// API section: GET /catalog/search/products.
+type ProductSearch struct {
+	// Query is free text.
+	Query string `url:"query,omitempty"`
+
+	BrandID string `url:"brand_id,omitempty"`
+
+	AllergenIDs                []string `url:"allergen_ids,omitempty,brackets"`
+	IngredientIDs              []string `url:"ingredient_ids,omitempty,brackets"`
+	SupplementTypeIDs          []string `url:"supplement_type_ids,omitempty,brackets"`
+	ThirdPartyCertificationIDs []string `url:"third_party_certification_ids,omitempty,brackets"`
+
+	api.Paging `url:"-"`
+}
+
+// Search returns one page of the products that match. It respects brand
+// segmentation: only brands available to the clinic are found.
+// API section: GET /catalog/search/products.
+func (s Products) Search(ctx context.Context, search ProductSearch, options ...api.RequestOption) (*api.Page[Product], error) {
+	return transport.List[Product](ctx, s.t, transport.Call{Operation: operation.ProductSearch, Query: search, Options: options}, search.Paging)
+}
+
+// SearchPages returns the products that match page by page; an error ends the
+// sequence.
+// API section: GET /catalog/search/products.
+func (s Products) SearchPages(ctx context.Context, search ProductSearch, options ...api.RequestOption) iter.Seq2[*api.Page[Product], error] {
+	return transport.Pages[Product](ctx, s.t, transport.Call{Operation: operation.ProductSearch, Query: search, Options: options}, search.Paging)
+}
+
+// SearchAll returns the products that match one by one; an error ends the
+// sequence.
+// API section: GET /catalog/search/products.
+func (s Products) SearchAll(ctx context.Context, search ProductSearch, options ...api.RequestOption) iter.Seq2[Product, error] {
+	return transport.All[Product](ctx, s.t, transport.Call{Operation: operation.ProductSearch, Query: search, Options: options}, search.Paging)
+}

@@ -1,0 +1,65 @@
+package catalog
+
+import (
+	"context"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/operation"
+	"github.com/dispensary-go/dispensary/internal/transport"
+)
+
+// Variant is a product in one size: what is recommended, ordered and priced.
+// API section: "Variant".
+type Variant struct {
+	ID string `json:"id"`
+
+	// SKU is the platform's own, unique one.
+	SKU string `json:"sku"`
+
+	// Units is how much is in it, for example 90, and UnitOfMeasure of what, for
+	// example capsules; both empty where not known.
+	Units         api.Decimal `json:"units"`
+	UnitOfMeasure string      `json:"unit_of_measure"`
+
+	// UPC is the scannable code, a UPC or EAN-13; empty where not known.
+	UPC string `json:"upc"`
+
+	// MSRP is the suggested selling price.
+	MSRP api.Decimal `json:"msrp"`
+
+	SupplierSKU string `json:"supplier_sku"`
+
+	// Status is empty where not known.
+	Status Status `json:"status"`
+
+	// Availability is a text for display, for example "In Stock" or "n/a".
+	Availability string `json:"availability"`
+
+	// Primary marks the variant to display for its product.
+	Primary api.Bool `json:"primary"`
+
+	// The images' addresses, thumbnail first.
+	ImageURLSmall  string `json:"image_url_small"`
+	ImageURLMedium string `json:"image_url_medium"`
+	ImageURLLarge  string `json:"image_url_large"`
+
+	// Product comes only with [Variants.Get]; nil elsewhere.
+	Product *VariantProduct `json:"product"`
+}
+
+// VariantProduct is the product as it stands in a single variant.
+type VariantProduct struct {
+	ID    string       `json:"id"`
+	Name  string       `json:"name"`
+	Brand ProductBrand `json:"brand"`
+}
+
+// Variants calls the variant endpoint. Get it from [Service].
+type Variants struct{ t *transport.Client }
+
+// Get returns one variant with its product. An unknown id matches
+// [api.ErrNotFound].
+// API section: GET /catalog/variants/<id>.
+func (s Variants) Get(ctx context.Context, id string, options ...api.RequestOption) (*Variant, error) {
+	return transport.One[Variant](ctx, s.t, transport.Call{Operation: operation.VariantGet, Path: []string{id}, Options: options})
+}

@@ -1,0 +1,64 @@
+// Package clinic reads and writes a clinic's records: the clinic itself, its
+// patients and their orders.
+//
+// Patients are people. Every type of this package that describes one prints its
+// type and id only, whatever the verb; read the fields to see the rest.
+//
+// API sections: "Clinic, addresses, categories", "Orders", "Patients".
+package clinic
+
+import (
+	"context"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/operation"
+	"github.com/dispensary-go/dispensary/internal/transport"
+)
+
+// Clinic is the clinic that the token, or the clinic key, speaks for.
+// API section: "Clinic".
+type Clinic struct {
+	ID                string  `json:"id"`
+	Name              string  `json:"name"`
+	PatientCount      api.Int `json:"patient_count"`
+	PractitionerCount api.Int `json:"practitioner_count"`
+
+	// Discount applies to all orders of all patients, in addition to a
+	// patient's own.
+	Discount api.Percent `json:"discount"`
+
+	// DispensaryURL is the clinic's page for its patients.
+	DispensaryURL string `json:"dispensary_url"`
+
+	// IntegrationID identifies the clinic's connection with the application;
+	// events carry it.
+	IntegrationID string `json:"integration_id"`
+
+	// IntegrationActivatedAt is when the clinic key was first used; zero if it
+	// never was.
+	IntegrationActivatedAt api.Timestamp `json:"integration_activated_at"`
+}
+
+// Service groups the calls on clinic records. Get it from the root client.
+type Service struct {
+	Orders   Orders
+	Patients Patients
+
+	t *transport.Client
+}
+
+// New returns the clinic's services on a transport. The root client calls it.
+func New(t *transport.Client) Service {
+	return Service{
+		Orders:   Orders{t},
+		Patients: Patients{t},
+		t:        t,
+	}
+}
+
+// Get returns the clinic. The first call with a valid clinic key activates the
+// integration.
+// API section: GET /clinic.
+func (s Service) Get(ctx context.Context, options ...api.RequestOption) (*Clinic, error) {
+	return transport.One[Clinic](ctx, s.t, transport.Call{Operation: operation.ClinicGet, Options: options})
+}

@@ -1,0 +1,210 @@
+package clinic
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"log/slog"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/operation"
+	"github.com/dispensary-go/dispensary/internal/redact"
+	"github.com/dispensary-go/dispensary/internal/transport"
+)
+
+// Patient is a patient of the clinic.
+// API section: "Patient".
+type Patient struct {
+	ID        string `json:"id"`
+	FirstName string `json:"first_name"`
+	LastName  string `json:"last_name"`
+
+	// Email is unique across the whole platform.
+	Email string `json:"email"`
+
+	DateOfBirth api.Date `json:"date_of_birth"`
+
+	// Gender is empty where not known.
+	Gender Gender `json:"gender"`
+
+	// Discount is the patient's own; TotalDiscount includes the clinic's and is
+	// what applies to the patient's orders.
+	Discount      api.Percent `json:"discount"`
+	TotalDiscount api.Percent `json:"total_discount"`
+
+	// MobileNumber is in international form, a plus and digits; empty where not
+	// known.
+	MobileNumber string `json:"mobile_number"`
+
+	// TextMessageNotification says whether the patient wants text messages.
+	TextMessageNotification api.Bool `json:"text_message_notification"`
+
+	Metadata Metadata `json:"metadata"`
+}
+
+// Gender is a patient's gender as the platform records it.
+type Gender string
+
+// The genders the platform knows.
+const (
+	Male   Gender = "male"
+	Female Gender = "female"
+	X      Gender = "x"
+)
+
+// Metadata ties a record of the platform to one of the integrator's.
+// API section: "Metadata".
+type Metadata struct {
+	// ID is chosen by the integrator; empty where none was given.
+	ID string `json:"id,omitempty"`
+}
+
+// PatientSummary is what lists and searches tell of a patient. [Patients.Get]
+// has the rest.
+type PatientSummary struct {
+	ID        string `json:"id"`
+	FirstName string `json:"first_name"`
+	LastName  string `json:"last_name"`
+	Email     string `json:"email"`
+}
+
+// NewPatient describes a patient to create.
+// API section: POST /clinic/patients.
+type NewPatient struct {
+	// Email, FirstName and LastName are required. A patient with this e-mail
+	// anywhere on the platform makes the call fail with [api.ErrInvalid].
+	Email     string `json:"email"`
+	FirstName string `json:"first_name"`
+	LastName  string `json:"last_name"`
+
+	DateOfBirth  api.Date    `json:"date_of_birth,omitzero"`
+	Gender       Gender      `json:"gender,omitempty"`
+	MobileNumber string      `json:"mobile_number,omitempty"`
+	Discount     api.Percent `json:"discount,omitempty"`
+
+	// SendWelcomeEmail left out means that the platform writes to the patient.
+	// Set it to false wherever the address may be a real person's.
+	SendWelcomeEmail api.Optional[bool] `json:"send_welcome_email,omitzero"`
+
+	Metadata Metadata `json:"metadata,omitzero"`
+}
+
+// PatientUpdate changes a patient. Fields that are left out stay as they are.
+// API section: PATCH /clinic/patients/<id>.
+type PatientUpdate struct {
+	Email        api.Optional[string]      `json:"email,omitzero"`
+	FirstName    api.Optional[string]      `json:"first_name,omitzero"`
+	LastName     api.Optional[string]      `json:"last_name,omitzero"`
+	DateOfBirth  api.Optional[api.Date]    `json:"date_of_birth,omitzero"`
+	Gender       api.Optional[Gender]      `json:"gender,omitzero"`
+	MobileNumber api.Optional[string]      `json:"mobile_number,omitzero"`
+	Discount     api.Optional[api.Percent] `json:"discount,omitzero"`
+	Metadata     api.Optional[Metadata]    `json:"metadata,omitzero"`
+}
+
+// Patients calls the patient endpoints. Get it from [Service].
+type Patients struct{ t *transport.Client }
+
+// Create adds a patient. Where the answer is lost the error matches
+// [api.ErrMaybeApplied]: look the patient up before creating again.
+// API section: POST /clinic/patients.
+func (s Patients) Create(ctx context.Context, p NewPatient, options ...api.RequestOption) (*Patient, error) {
+	op := operation.PatientCreate
+	if err := transport.Required(op, "Email", p.Email, "FirstName", p.FirstName, "LastName", p.LastName); err != nil {
+		return nil, err
+	}
+	return transport.One[Patient](ctx, s.t, transport.Call{Operation: op, Body: p, Options: options})
+}
+
+// Update changes the fields that u sets.
+// API section: PATCH /clinic/patients/<id>.
+func (s Patients) Update(ctx context.Context, id string, u PatientUpdate, options ...api.RequestOption) (*Patient, error) {
+	return transport.One[Patient](ctx, s.t, transport.Call{Operation: operation.PatientUpdate, Path: []string{id}, Body: u, Options: options})
+}
+
+// Get returns one patient. An unknown id matches [api.ErrNotFound].
+// API section: GET /clinic/patients/<id>.
+func (s Patients) Get(ctx context.Context, id string, options ...api.RequestOption) (*Patient, error) {
+	return transport.One[Patient](ctx, s.t, transport.Call{Operation: operation.PatientGet, Path: []string{id}, Options: options})
+}
+
+// PatientListOptions says which part of the patient list is read.
+type PatientListOptions struct {
+	api.Paging
+}
+
+// List returns one page of the clinic's patients.
+// API section: GET /clinic/patients.
+func (s Patients) List(ctx context.Context, o PatientListOptions, options ...api.RequestOption) (*api.Page[PatientSummary], error) {
+	return transport.List[PatientSummary](ctx, s.t, transport.Call{Operation: operation.PatientList, Options: options}, o.Paging)
+}
+
+// All returns the clinic's patients one by one; an error ends the sequence.
+// API section: GET /clinic/patients.
+func (s Patients) All(ctx context.Context, o PatientListOptions, options ...api.RequestOption) iter.Seq2[PatientSummary, error] {
+	return transport.All[PatientSummary](ctx, s.t, transport.Call{Operation: operation.PatientList, Options: options}, o.Paging)
+}
+
+// Pages returns the clinic's patients page by page; an error ends the sequence.
+// API section: GET /clinic/patients.
+func (s Patients) Pages(ctx context.Context, o PatientListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[PatientSummary], error] {
+	return transport.Pages[PatientSummary](ctx, s.t, transport.Call{Operation: operation.PatientList, Options: options}, o.Paging)
+}
+
+// PatientSearch says which patients are looked for.
+// API section: GET /clinic/search/patients.
+type PatientSearch struct {
+	// Query is matched against first name, last name and e-mail; required.
+	Query string `url:"query"`
+
+	api.Paging `url:"-"`
+}
+
+func (s Patients) search(q PatientSearch, options []api.RequestOption) transport.Call {
+	return transport.Call{Operation: operation.PatientSearch, Query: q, Options: options}
+}
+
+// Search returns one page of the patients that match.
+// API section: GET /clinic/search/patients.
+func (s Patients) Search(ctx context.Context, q PatientSearch, options ...api.RequestOption) (*api.Page[PatientSummary], error) {
+	return transport.List[PatientSummary](ctx, s.t, s.search(q, options), q.Paging)
+}
+
+// SearchAll returns the patients that match one by one; an error ends the
+// sequence.
+// API section: GET /clinic/search/patients.
+func (s Patients) SearchAll(ctx context.Context, q PatientSearch, options ...api.RequestOption) iter.Seq2[PatientSummary, error] {
+	return transport.All[PatientSummary](ctx, s.t, s.search(q, options), q.Paging)
+}
+
+// Format prints type and id only.
+func (p Patient) Format(f fmt.State, _ rune) { redact.Format(f, "clinic.Patient", p.ID) }
+
+// LogValue logs type and id only.
+func (p Patient) LogValue() slog.Value { return redact.LogValue("clinic.Patient", p.ID) }
+
+// Format prints type and id only.
+func (p PatientSummary) Format(f fmt.State, _ rune) { redact.Format(f, "clinic.PatientSummary", p.ID) }
+
+// LogValue logs type and id only.
+func (p PatientSummary) LogValue() slog.Value { return redact.LogValue("clinic.PatientSummary", p.ID) }
+
+// Format prints the type and the integrator's id only.
+func (p NewPatient) Format(f fmt.State, _ rune) {
+	redact.Format(f, "clinic.NewPatient", p.Metadata.ID)
+}
+
+// LogValue logs the type and the integrator's id only.
+func (p NewPatient) LogValue() slog.Value { return redact.LogValue("clinic.NewPatient", p.Metadata.ID) }
+
+// Format prints the type only.
+func (u PatientUpdate) Format(f fmt.State, _ rune) { redact.Format(f, "clinic.PatientUpdate", "") }
+
+// LogValue logs the type only.
+func (u PatientUpdate) LogValue() slog.Value { return redact.LogValue("clinic.PatientUpdate", "") }
+
+// Format prints the type only: the search holds a name or an e-mail.
+func (q PatientSearch) Format(f fmt.State, _ rune) { redact.Format(f, "clinic.PatientSearch", "") }
+
+// LogValue logs the type only.
+func (q PatientSearch) LogValue() slog.Value { return redact.LogValue("clinic.PatientSearch", "") }

@@ -1,0 +1,122 @@
+package treatmentplans
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/clinic"
+	"github.com/dispensary-go/dispensary/internal/operation"
+	"github.com/dispensary-go/dispensary/internal/redact"
+	"github.com/dispensary-go/dispensary/internal/transport"
+)
+
+// DynamicLink leads to the platform's own page for a plan, where a practitioner
+// completes it. Open RedirectURL in a new tab; do not store or build such
+// addresses.
+// API section: "Dynamic link".
+type DynamicLink struct {
+	RedirectURL string `json:"redirect_url"`
+
+	// TreatmentPlan holds ID, State and AvailableAt of the plan.
+	TreatmentPlan Summary `json:"treatment_plan"`
+
+	// Patient is the plan's patient, without metadata; nil where there is none.
+	Patient *clinic.Patient `json:"patient"`
+}
+
+// NewLink describes the draft plan behind a new link.
+// API section: POST /clinic/dynamic_links/treatment_plans.
+type NewLink struct {
+	// PractitionerID is required.
+	PractitionerID string
+
+	// Patient is found by its e-mail, or created; nil lets the practitioner
+	// choose on the page.
+	Patient *LinkPatient
+}
+
+// LinkPatient is the patient of a new link. Email is required; the other fields
+// are assumed to describe a patient that is created.
+type LinkPatient struct {
+	Email        string        `json:"email"`
+	FirstName    string        `json:"first_name,omitempty"`
+	LastName     string        `json:"last_name,omitempty"`
+	DateOfBirth  api.Date      `json:"date_of_birth,omitzero"`
+	Gender       clinic.Gender `json:"gender,omitempty"`
+	MobileNumber string        `json:"mobile_number,omitempty"`
+	Discount     api.Percent   `json:"discount,omitempty"`
+
+	// SendWelcomeEmail left out means that the platform writes to a patient it
+	// creates.
+	SendWelcomeEmail api.Optional[bool] `json:"send_welcome_email,omitzero"`
+}
+
+// DynamicLinks calls the dynamic link endpoints. Get it from [Service].
+type DynamicLinks struct{ t *transport.Client }
+
+// Get returns the link for editing a draft or active plan.
+// API section: GET /clinic/dynamic_links/treatment_plans/<treatment_plan_id>.
+func (s DynamicLinks) Get(ctx context.Context, planID string, options ...api.RequestOption) (*DynamicLink, error) {
+	return transport.One[DynamicLink](ctx, s.t, transport.Call{Operation: operation.DynamicLinkGet, Path: []string{planID}, Options: options})
+}
+
+// New returns the address of an empty plan. Nothing is created until the
+// practitioner saves it.
+// API section: GET /clinic/dynamic_links/treatment_plans.
+func (s DynamicLinks) New(ctx context.Context, options ...api.RequestOption) (redirectURL string, err error) {
+	type link struct {
+		RedirectURL string `json:"redirect_url"`
+	}
+	l, err := transport.One[link](ctx, s.t, transport.Call{Operation: operation.DynamicLinkNew, Options: options})
+	if err != nil {
+		return "", err
+	}
+	return l.RedirectURL, nil
+}
+
+// Create makes a draft plan, finds or creates its patient, and returns the link
+// to complete it. It needs the scope clinic:write, and patients:write where it
+// creates the patient.
+// API section: POST /clinic/dynamic_links/treatment_plans.
+func (s DynamicLinks) Create(ctx context.Context, n NewLink, options ...api.RequestOption) (*DynamicLink, error) {
+	op := operation.DynamicLinkCreate
+	if err := transport.Required(op, "PractitionerID", n.PractitionerID); err != nil {
+		return nil, err
+	}
+	if n.Patient != nil && n.Patient.Email == "" {
+		return nil, transport.Invalid(op, "Patient.Email", "is required")
+	}
+	type plan struct {
+		PractitionerID string `json:"practitioner_id"`
+	}
+	body := struct {
+		TreatmentPlan plan         `json:"treatment_plan"`
+		Patient       *LinkPatient `json:"patient,omitempty"`
+	}{plan{n.PractitionerID}, n.Patient}
+	return transport.One[DynamicLink](ctx, s.t, transport.Call{Operation: op, Body: body, Options: options})
+}
+
+// Format prints the type and the plan's id only: whoever has the address can
+// edit the plan.
+func (l DynamicLink) Format(f fmt.State, _ rune) {
+	redact.Format(f, "treatmentplans.DynamicLink", l.TreatmentPlan.ID)
+}
+
+// LogValue logs the type and the plan's id only.
+func (l DynamicLink) LogValue() slog.Value {
+	return redact.LogValue("treatmentplans.DynamicLink", l.TreatmentPlan.ID)
+}
+
+// Format prints the type only.
+func (n NewLink) Format(f fmt.State, _ rune) { redact.Format(f, "treatmentplans.NewLink", "") }
+
+// LogValue logs the type only.
+func (n NewLink) LogValue() slog.Value { return redact.LogValue("treatmentplans.NewLink", "") }
+
+// Format prints the type only.
+func (p LinkPatient) Format(f fmt.State, _ rune) { redact.Format(f, "treatmentplans.LinkPatient", "") }
+
+// LogValue logs the type only.
+func (p LinkPatient) LogValue() slog.Value { return redact.LogValue("treatmentplans.LinkPatient", "") }

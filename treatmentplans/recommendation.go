@@ -1,0 +1,98 @@
+package treatmentplans
+
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/dispensary-go/dispensary/api"
+)
+
+// Recommendation is one product of a plan and how to take it. The platform does
+// not say which fields it requires; VariantID and UnitsToPurchase are assumed to
+// be.
+// API section: "Treatment plan" (recommendations).
+type Recommendation struct {
+	VariantID string `json:"variant_id"`
+
+	// Refill says whether the patient is to order again when it runs out.
+	Refill api.Bool `json:"refill"`
+
+	// UnitsToPurchase is how many packages to buy.
+	UnitsToPurchase api.Int `json:"units_to_purchase"`
+
+	Dosage Dosage `json:"dosage,omitzero"`
+}
+
+// Dosage says how a product is to be taken. Every field is free text to the
+// platform: the constants below are the values that have been seen, and any other
+// is sent and read unchanged.
+type Dosage struct {
+	// Amount is a number, a range or a fraction: "1", "1-2", "1/2".
+	Amount api.Text `json:"amount,omitempty"`
+
+	Frequency api.Text `json:"frequency,omitempty"`
+
+	// Duration is a number of days or one of the constants.
+	Duration api.Text `json:"duration,omitempty"`
+
+	Format         api.Text `json:"format,omitempty"`
+	AdditionalInfo api.Text `json:"additional_info,omitempty"`
+}
+
+// Frequencies that have been seen (an assumption: the API lists none).
+const (
+	OncePerDay       api.Text = "once per day"
+	TwicePerDay      api.Text = "twice per day"
+	ThreeTimesPerDay api.Text = "three times per day"
+	FourTimesPerDay  api.Text = "four times per day"
+	EveryMorning     api.Text = "every morning"
+	EveryNight       api.Text = "every night"
+)
+
+// Durations that have been seen (an assumption: the API lists none).
+const (
+	AsNeeded             api.Text = "as needed"
+	UntilSymptomsResolve api.Text = "until symptoms resolve"
+	Ongoing              api.Text = "ongoing"
+)
+
+// Formats that have been seen (an assumption: the API lists none).
+const (
+	Capsule     api.Text = "capsule"
+	Chewable    api.Text = "chewable"
+	Gel         api.Text = "gel"
+	Liquid      api.Text = "liquid"
+	Lozenge     api.Text = "lozenge"
+	Packet      api.Text = "packet"
+	Pellet      api.Text = "pellet"
+	Drops       api.Text = "drops"
+	Powder      api.Text = "powder"
+	Strip       api.Text = "strip"
+	Suppository api.Text = "suppository"
+	Tablet      api.Text = "tablet"
+)
+
+// UnmarshalJSON reads both spellings: amount, frequency and duration as the
+// endpoints write them, and with "recommended_" before them, as events do.
+func (d *Dosage) UnmarshalJSON(data []byte) error {
+	type plain Dosage // without this method
+	var both struct {
+		plain
+		EventAmount    api.Text `json:"recommended_amount"`
+		EventFrequency api.Text `json:"recommended_frequency"`
+		EventDuration  api.Text `json:"recommended_duration"`
+	}
+	if err := json.Unmarshal(data, &both); err != nil {
+		return errors.New("not a dosage")
+	}
+	*d = Dosage(both.plain)
+	for _, field := range []struct {
+		to   *api.Text
+		from api.Text
+	}{{&d.Amount, both.EventAmount}, {&d.Frequency, both.EventFrequency}, {&d.Duration, both.EventDuration}} {
+		if *field.to == "" {
+			*field.to = field.from
+		}
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+package treatmentplans
+
+import (
+	"context"
+	"iter"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/operation"
+	"github.com/dispensary-go/dispensary/internal/transport"
+)
+
+// Create makes a plan for a patient, as a draft or active. Where the answer is
+// lost the error matches [api.ErrMaybeApplied]: look before creating again, for a
+// second active plan is sent to the patient too.
+// API section: POST /clinic/patients/<patient_id>/treatment_plans.
+func (s Service) Create(ctx context.Context, patientID string, n New, options ...api.RequestOption) (*Plan, error) {
+	op := operation.TreatmentPlanCreate
+	if err := transport.Required(op, "PractitionerID", n.PractitionerID); err != nil {
+		return nil, err
+	}
+	if len(n.Recommendations) == 0 {
+		return nil, transport.Invalid(op, "Recommendations", "is required")
+	}
+	return transport.One[Plan](ctx, s.t, transport.Call{Operation: op, Path: []string{patientID}, Body: n, Options: options})
+}
+
+// Get returns one plan with its recommendations. An unknown id matches
+// [api.ErrNotFound].
+// API section: GET /clinic/treatment_plans/<id>.
+func (s Service) Get(ctx context.Context, id string, options ...api.RequestOption) (*Plan, error) {
+	return transport.One[Plan](ctx, s.t, transport.Call{Operation: operation.TreatmentPlanGet, Path: []string{id}, Options: options})
+}
+
+// Update replaces a plan's recommendations and changes what u sets beside them.
+// API section: PATCH /clinic/treatment_plans/<id>.
+func (s Service) Update(ctx context.Context, id string, u Update, options ...api.RequestOption) (*Plan, error) {
+	if u.Recommendations == nil {
+		return nil, transport.Invalid(operation.TreatmentPlanUpdate, "Recommendations", "is required")
+	}
+	return transport.One[Plan](ctx, s.t, transport.Call{Operation: operation.TreatmentPlanUpdate, Path: []string{id}, Body: u, Options: options})
+}
+
+// Activate makes a draft active and sends it to the patient. A plan that is no
+// draft is assumed to be refused with [api.ErrInvalid].
+// API section: PATCH /clinic/treatment_plans/<id>/activate.
+func (s Service) Activate(ctx context.Context, id string, options ...api.RequestOption) (*Plan, error) {
+	return transport.One[Plan](ctx, s.t, transport.Call{Operation: operation.TreatmentPlanActivate, Path: []string{id}, Options: options})
+}
+
+// Cancel cancels an active plan; its recommendations are gone after that. A plan
+// that is not active is assumed to be refused with [api.ErrInvalid].
+// API section: PATCH /clinic/treatment_plans/<id>/cancel.
+func (s Service) Cancel(ctx context.Context, id string, options ...api.RequestOption) (*Plan, error) {
+	return transport.One[Plan](ctx, s.t, transport.Call{Operation: operation.TreatmentPlanCancel, Path: []string{id}, Options: options})
+}
+
+// InOfficeCheckout clears the cart of the plan's patient, fills it from the plan
+// and returns the page where the patient pays in the office.
+// API section: POST /clinic/treatment_plans/<id>/in_office_checkout.
+func (s Service) InOfficeCheckout(ctx context.Context, id string, options ...api.RequestOption) (*Checkout, error) {
+	return transport.One[Checkout](ctx, s.t, transport.Call{Operation: operation.TreatmentPlanCheckout, Path: []string{id}, Options: options})
+}
+
+// ListOptions says which part of a patient's plans is read, and in which order.
+type ListOptions struct {
+	// SortBy is the platform's own order where it is empty.
+	SortBy SortBy        `url:"sort_by,omitempty"`
+	Order  api.SortOrder `url:"order_by,omitempty"`
+
+	api.Paging `url:"-"`
+}
+
+// SortBy is a field that plans are sorted by.
+type SortBy string
+
+// The fields that plans are sorted by.
+const (
+	ByCreatedAt SortBy = "created_at"
+	ByUpdatedAt SortBy = "updated_at"
+)
+
+func listCall(patientID string, o ListOptions, options []api.RequestOption) transport.Call {
+	return transport.Call{Operation: operation.TreatmentPlanList, Path: []string{patientID}, Query: o, Options: options}
+}
+
+// List returns one page of a patient's plans.
+// API section: GET /clinic/patients/<patient_id>/treatment_plans.
+func (s Service) List(ctx context.Context, patientID string, o ListOptions, options ...api.RequestOption) (*api.Page[Summary], error) {
+	return transport.List[Summary](ctx, s.t, listCall(patientID, o, options), o.Paging)
+}
+
+// Pages returns a patient's plans page by page; an error ends the sequence.
+// API section: GET /clinic/patients/<patient_id>/treatment_plans.
+func (s Service) Pages(ctx context.Context, patientID string, o ListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[Summary], error] {
+	return transport.Pages[Summary](ctx, s.t, listCall(patientID, o, options), o.Paging)
+}
+
+// All returns a patient's plans one by one; an error ends the sequence.
+// API section: GET /clinic/patients/<patient_id>/treatment_plans.
+func (s Service) All(ctx context.Context, patientID string, o ListOptions, options ...api.RequestOption) iter.Seq2[Summary, error] {
+	return transport.All[Summary](ctx, s.t, listCall(patientID, o, options), o.Paging)
+}

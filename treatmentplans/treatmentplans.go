@@ -1,0 +1,30 @@
+// Package treatmentplans creates and follows treatment plans: what a
+// practitioner recommends to a patient. It also makes the links to the
+// platform's own pages where a practitioner completes a plan.
+//
+// A plan is created as a draft or active. A draft is activated, which sends it
+// to the patient; an active plan is cancelled, which empties its recommendations.
+//
+//	plan, err := client.TreatmentPlans.Create(ctx, patientID, treatmentplans.New{
+//		PractitionerID:  practitionerID,
+//		State:           treatmentplans.Draft,
+//		Recommendations: []treatmentplans.Recommendation{{VariantID: variantID, UnitsToPurchase: 1}},
+//	})
+//	plan, err = client.TreatmentPlans.Activate(ctx, plan.ID)
+//
+// API sections: "Treatment plans", "Dynamic links".
+package treatmentplans
+
+import "github.com/dispensary-go/dispensary/internal/transport"
+
+// Service calls the treatment plan endpoints. Get it from the root client.
+type Service struct {
+	DynamicLinks DynamicLinks
+
+	t *transport.Client
+}
+
+// NewService returns the service on a transport. The root client calls it.
+func NewService(t *transport.Client) Service {
+	return Service{DynamicLinks: DynamicLinks{t}, t: t}
+}
