@@ -1,0 +1,89 @@
+package dispensary
+
+import (
+	"context"
+	"net/url"
+
+	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/clinic"
+	"github.com/dispensary-go/dispensary/internal/transport"
+	"github.com/dispensary-go/dispensary/treatmentplans"
+)
+
+// Version is the version of this module, as the User-Agent header tells it.
+const Version = "0.1.0"
+
+// Client talks to one site of the platform. Make one with [New], share it, and
+// derive a view for each user with [Client.As]. It is safe for concurrent use.
+type Client struct {
+	// Catalog reads products and what describes them.
+	Catalog catalog.Service
+
+	// Clinic reads and writes the clinic's records.
+	Clinic clinic.Service
+
+	// TreatmentPlans creates and follows treatment plans.
+	TreatmentPlans treatmentplans.Service
+
+	transport *transport.Client
+}
+
+// New returns a client for a site. It sends nothing. An option or a site that
+// cannot work is an error here, not at the first call.
+func New(site Site, options ...Option) (*Client, error) {
+	config := transport.Config{Site: site, UserAgent: "dispensary-go/" + Version}
+	for _, option := range options {
+		if err := option(&config); err != nil {
+			return nil, err
+		}
+	}
+	t, err := transport.New(config)
+	if err != nil {
+		return nil, err
+	}
+	return newClient(t), nil
+}
+
+func newClient(t *transport.Client) *Client {
+	return &Client{
+		Catalog:        catalog.New(t),
+		Clinic:         clinic.New(t),
+		TreatmentPlans: treatmentplans.NewService(t),
+		transport:      t,
+	}
+}
+
+// As returns a view of the client that calls with tokens: another user, the same
+// connections, limiter and settings. It costs a small allocation; keep it or make
+// it anew for each request.
+func (c *Client) As(tokens TokenSource) *Client { return newClient(c.transport.As(tokens)) }
+
+// Site returns the site the client talks to.
+func (c *Client) Site() Site { return c.transport.Site() }
+
+// Raw is a request to an endpoint that this module does not know. See
+// [Client.Raw].
+type Raw struct {
+	// Method is an HTTP method in capitals; only GET and HEAD are treated as
+	// reads, which are retried.
+	Method string
+
+	// Path is below the site's base address and starts with a slash. It is not
+	// escaped and must hold no query.
+	Path string
+
+	Query url.Values
+
+	// Body is encoded as JSON; nil sends none. A json.RawMessage is sent as it
+	// is.
+	Body any
+}
+
+// Raw sends a request that no method of this module covers, with everything the
+// pipeline does for the others, and returns the body of the answer. It reaches
+// endpoints whose paths are not published, such as the one for versions.
+// Its errors call the route "(raw)".
+// API section: "Versions".
+func (c *Client) Raw(ctx context.Context, r Raw, options ...RequestOption) ([]byte, error) {
+	return transport.Raw(ctx, c.transport, r.Method, r.Path, r.Query, r.Body, options)
+}

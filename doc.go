@@ -1,0 +1,56 @@
+// Package dispensary is a client for the API of a supplement dispensary, made
+// for electronic health records and everything else that acts for practitioners
+// and their clinics.
+//
+// A [Client] talks to one [Site] of the platform, in one [Environment]: a region
+// at a stage. The platform publishes its addresses to its integrators; fill a
+// [Directory] with them once, in Go or from environment variables:
+//
+//	directory, err := dispensary.DirectoryFromEnviron(os.LookupEnv)
+//	site, err := directory.Site(dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox})
+//	client, err := dispensary.New(site, dispensary.WithTokenSource(tokens))
+//
+// Every practitioner and staff member has a token of their own. [Client.As]
+// gives each of them a view of one client, for the price of a small struct:
+//
+//	jane := client.As(janesTokens)
+//	product, err := jane.Catalog.Products.Get(ctx, id, catalog.ProductQuery{})
+//
+// Package oauth obtains, keeps and refreshes the tokens. Package webhook
+// receives the platform's notices. Package dispensarytest is the whole platform
+// in a process, for tests and for a developer's machine.
+//
+// # Lists
+//
+// List methods come in threes: List returns one page, Pages ranges over pages,
+// and All over items. A walk fetches pages as it goes, can be ranged over again,
+// and ends with the first error:
+//
+//	for product, err := range client.Catalog.Products.All(ctx, catalog.ProductListOptions{}) {
+//		if err != nil {
+//			return err
+//		}
+//	}
+//
+// # Errors
+//
+// A call that fails returns an [*Error], or an [*ArgumentError] where it was
+// never sent because of its arguments. Test the meaning with [errors.Is]:
+//
+//	switch {
+//	case errors.Is(err, dispensary.ErrNotFound):
+//	case errors.Is(err, dispensary.ErrMaybeApplied): // the answer to a write was lost: look before repeating
+//	case errors.Is(err, dispensary.ErrReauthorize):  // send the user to the authorization page
+//	}
+//
+// Reads are retried when the network, the rate limit or the server fails. A
+// write is retried only when it provably was not sent, or when the platform
+// refused it for now and said until when. Waits respect the context's deadline;
+// a Retry-After beyond [RetryPolicy]'s cap fails at once.
+//
+// # What never leaks
+//
+// Errors, logs and printed models hold no token, secret, address, query or body,
+// and of records no more than type and id. [Error.Body] and [Error.Messages]
+// give what the platform wrote to those who ask for it.
+package dispensary

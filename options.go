@@ -1,0 +1,119 @@
+package dispensary
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/dispensary-go/dispensary/internal/transport"
+)
+
+// Option configures a [Client] when it is made.
+type Option func(*transport.Config) error
+
+// WithTokenSource authorizes the client's calls. Without it only views made by
+// [Client.As] can call what needs a token.
+func WithTokenSource(tokens TokenSource) Option {
+	return func(c *transport.Config) error {
+		if tokens == nil {
+			return errors.New("dispensary: WithTokenSource: the token source is nil")
+		}
+		c.Tokens = tokens
+		return nil
+	}
+}
+
+// WithHTTPClient sends requests through the transport of h and keeps its cookie
+// jar and its Timeout, which bounds each attempt. Its redirect policy is not
+// used: a token never follows a redirect to another origin.
+//
+// Without this option the client has a pool of its own and bounds each attempt
+// to 30 seconds.
+func WithHTTPClient(h *http.Client) Option {
+	return func(c *transport.Config) error {
+		if h == nil {
+			return errors.New("dispensary: WithHTTPClient: the HTTP client is nil")
+		}
+		c.HTTPClient = h
+		return nil
+	}
+}
+
+// WithClinicKey sends the key of a clinic with every call.
+// API section: "Authentication" 9.
+func WithClinicKey(key Secret) Option {
+	return func(c *transport.Config) error {
+		if key == "" {
+			return errors.New("dispensary: WithClinicKey: the key is empty")
+		}
+		c.ClinicKey = key
+		return nil
+	}
+}
+
+// WithLogger writes one record at debug level for every attempt: operation,
+// route template, status, request id and duration. Never an address, a query, a
+// body or a token.
+func WithLogger(logger *slog.Logger) Option {
+	return func(c *transport.Config) error {
+		c.Logger = logger
+		return nil
+	}
+}
+
+// WithUserAgent puts product, for example "ExampleEHR/4.2", before the name of
+// this module in the User-Agent header.
+func WithUserAgent(product string) Option {
+	return func(c *transport.Config) error {
+		if product == "" {
+			return errors.New("dispensary: WithUserAgent: the product is empty")
+		}
+		c.UserAgent = product + " " + c.UserAgent
+		return nil
+	}
+}
+
+// RetryPolicy bounds the retries of a client. Zero fields mean the defaults.
+// Which calls are retried at all is not configurable: see the package
+// documentation.
+type RetryPolicy struct {
+	// MaxAttempts counts the first attempt too; 1 never retries. Default 4.
+	MaxAttempts int
+
+	// MinWait and MaxWait bound the wait before a retry, which doubles from one
+	// to the other and is jittered. Defaults 250 ms and 8 s.
+	MinWait, MaxWait time.Duration
+
+	// MaxRetryAfter is the longest Retry-After that is waited for; a longer one
+	// ends the call at once. Default 1 minute.
+	MaxRetryAfter time.Duration
+}
+
+// WithRetryPolicy replaces the default retry policy.
+func WithRetryPolicy(p RetryPolicy) Option {
+	return func(c *transport.Config) error {
+		c.Retry = transport.RetryPolicy(p)
+		return nil
+	}
+}
+
+// Limiter delays each attempt of a request until it may be sent. Wait returns an
+// error if ctx ends, or would end, before that; the request then fails unsent.
+// [RateLimiter] is one, and so is *rate.Limiter of golang.org/x/time/rate.
+type Limiter interface {
+	Wait(ctx context.Context) error
+}
+
+// WithLimiter asks limiter before every attempt. Share one limiter among the
+// clients that the platform counts together.
+func WithLimiter(limiter Limiter) Option {
+	return func(c *transport.Config) error {
+		if limiter == nil {
+			return errors.New("dispensary: WithLimiter: the limiter is nil")
+		}
+		c.Limiter = limiter
+		return nil
+	}
+}

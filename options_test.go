@@ -1,0 +1,50 @@
+package dispensary_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dispensary-go/dispensary"
+)
+
+func sandboxSite() dispensary.Site {
+	return dispensary.Site{
+		Environment: dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox},
+		BaseURL:     "https://platform.example/api",
+		AuthURL:     "https://auth.example",
+	}
+}
+
+func TestNewRefusesWhatCannotWork(t *testing.T) {
+	t.Parallel()
+	for want, option := range map[string]dispensary.Option{
+		"WithTokenSource": dispensary.WithTokenSource(nil),
+		"WithHTTPClient":  dispensary.WithHTTPClient(nil),
+		"WithClinicKey":   dispensary.WithClinicKey(""),
+		"WithUserAgent":   dispensary.WithUserAgent(""),
+		"WithLimiter":     dispensary.WithLimiter(nil),
+		"negative":        dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: -1}),
+		"shorter":         dispensary.WithRetryPolicy(dispensary.RetryPolicy{MinWait: time.Second, MaxWait: time.Millisecond}),
+	} {
+		_, err := dispensary.New(sandboxSite(), option)
+		assert.ErrorContains(t, err, want)
+	}
+	_, err := dispensary.New(dispensary.Site{})
+	assert.ErrorContains(t, err, "no environment given")
+	site := sandboxSite()
+	site.BaseURL = "http://platform.example/api"
+	_, err = dispensary.New(site)
+	assert.ErrorIs(t, err, dispensary.ErrInsecure)
+}
+
+func TestClientWithoutTokensFailsUnsent(t *testing.T) {
+	t.Parallel()
+	client, err := dispensary.New(sandboxSite(), dispensary.WithLogger(nil))
+	assert.NoError(t, err)
+	assert.Equal(t, sandboxSite(), client.Site())
+	_, err = client.Clinic.Get(t.Context())
+	assert.ErrorIs(t, err, dispensary.ErrNotSent)
+	assert.ErrorContains(t, err, "WithTokenSource")
+}

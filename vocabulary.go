@@ -1,0 +1,107 @@
+package dispensary
+
+import (
+	"github.com/dispensary-go/dispensary/api"
+)
+
+// Error is a call that failed: operation, route template, status, request id,
+// outcome, and by method the body and messages of the answer. Its text never
+// holds an address, a query, a body or a token. Calls return a *Error.
+type Error = api.Error
+
+// ArgumentError is an argument that cannot be sent; it names the field. Nothing
+// was sent. Calls return a *ArgumentError, which matches [ErrInvalidArgument].
+type ArgumentError = api.ArgumentError
+
+// Outcome says what became of a write that failed; see [Error].
+type Outcome = api.Outcome
+
+// Sentinels that a failed call matches by the status of its answer, through
+// [errors.Is].
+var (
+	ErrUnauthorized = api.ErrUnauthorized // 401
+	ErrForbidden    = api.ErrForbidden    // 403: the token lacks a scope
+	ErrNotFound     = api.ErrNotFound     // 404
+	ErrInvalid      = api.ErrInvalid      // 400, 409, 422: see Error.Messages
+	ErrRateLimited  = api.ErrRateLimited  // 429: see Error.RetryAfter
+	ErrServer       = api.ErrServer       // 500 to 599
+)
+
+// Sentinels of the outcome of a failed write, which matches exactly one of them.
+var (
+	ErrNotSent      = api.ErrNotSent      // nothing reached the platform
+	ErrRefused      = api.ErrRefused      // the platform said that it did not do it
+	ErrMaybeApplied = api.ErrMaybeApplied // unknown: look before repeating
+)
+
+// Sentinels of calls that fail before anything is sent, and of answers that
+// cannot be used.
+var (
+	ErrWrongEnvironment = api.ErrWrongEnvironment // the token is of another environment
+	ErrReauthorize      = api.ErrReauthorize      // the user has to authorize again
+	ErrInsecure         = api.ErrInsecure         // plain HTTP beyond loopback
+	ErrUnknownSite      = api.ErrUnknownSite      // the directory lacks the environment
+	ErrInvalidArgument  = api.ErrInvalidArgument  // every ArgumentError
+	ErrBadResponse      = api.ErrBadResponse      // success that cannot be decoded
+)
+
+// Page is one page of a list: Items and [Meta].
+type Page[T any] = api.Page[T]
+
+// Meta is what a list answers about its pages.
+type Meta = api.Meta
+
+// Paging says which part of a list is read, and in what portions. It is embedded
+// in the options of every list. The zero value reads everything.
+type Paging = api.Paging
+
+// Optional is a field of an update: left out (the zero value), cleared or set.
+// Make one with [Set] or [Clear].
+type Optional[T any] = api.Optional[T]
+
+// Set returns an Optional that sets the field to v.
+func Set[T any](v T) Optional[T] { return api.Set(v) }
+
+// Clear returns an Optional that sends null: the field is cleared.
+func Clear[T any]() Optional[T] { return api.Clear[T]() }
+
+// Date is a day without time or zone, such as a date of birth.
+type Date = api.Date
+
+// ParseDate reads yyyy-mm-dd.
+func ParseDate(s string) (Date, error) { return api.ParseDate(s) }
+
+// Decimal is an exact decimal number, such as a price, as the platform wrote it.
+type Decimal = api.Decimal
+
+// Timestamp is a time.Time that reads every form of timestamp the platform
+// writes; its zero value stands for null.
+type Timestamp = api.Timestamp
+
+// Secret is a string that no way of printing shows; [Secret.Reveal] returns it.
+type Secret = api.Secret
+
+// AccessToken is what one call is authorized with, bound to its environment.
+type AccessToken = api.AccessToken
+
+// TokenSource gives each call its access token. Package oauth has sources that
+// store, share and refresh tokens.
+type TokenSource = api.TokenSource
+
+// Response is what came with an answer beside its body; see [CaptureResponse].
+type Response = api.Response
+
+// RequestOption changes a single call; every method that sends takes any number
+// of them last.
+type RequestOption = api.RequestOption
+
+// CaptureResponse stores status, headers and request id of the answer in
+// response, on success and on failure.
+func CaptureResponse(response *Response) RequestOption { return api.CaptureResponse(response) }
+
+// WithHeader adds a header to one request. Headers that the client owns cannot be
+// set this way.
+func WithHeader(name, value string) RequestOption { return api.WithHeader(name, value) }
+
+// WithoutRetries sends the request once, whatever comes back.
+func WithoutRetries() RequestOption { return api.WithoutRetries() }
