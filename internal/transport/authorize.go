@@ -21,11 +21,11 @@ func (x *exchange) authorize(ctx context.Context, next func(context.Context) err
 	}
 	source := x.client.config.Tokens
 	if source == nil {
-		return &unsentError{errNoTokens}
+		return &ownError{cause: errNoTokens}
 	}
 	token, err := source.Token(ctx)
 	if err != nil {
-		return &unsentError{err}
+		return &ownError{cause: err}
 	}
 	if err := x.bear(token); err != nil {
 		return err
@@ -36,8 +36,11 @@ func (x *exchange) authorize(ctx context.Context, next func(context.Context) err
 		return err
 	}
 	fresh, err := refresher.Refresh(ctx, token)
-	if err != nil || fresh.Secret == token.Secret {
-		return err // the answer stays 401; err says why no token was had
+	if err != nil {
+		return &ownError{cause: err, answered: true}
+	}
+	if fresh.Secret == token.Secret {
+		return nil // the answer stays 401
 	}
 	if err := x.bear(fresh); err != nil {
 		return err
@@ -45,16 +48,19 @@ func (x *exchange) authorize(ctx context.Context, next func(context.Context) err
 	if err := next(ctx); err != nil || x.status != http.StatusUnauthorized {
 		return err
 	}
-	return refresher.Reject(ctx, fresh)
+	if err := refresher.Reject(ctx, fresh); err != nil {
+		return &ownError{cause: err, answered: true}
+	}
+	return nil
 }
 
 // bear puts the token on the request, if it belongs to the client's environment.
 func (x *exchange) bear(token api.AccessToken) error {
 	if token.Environment != x.client.config.Site.Environment {
-		return &unsentError{&environmentError{token: token.Environment, client: x.client.config.Site.Environment}}
+		return &ownError{cause: &environmentError{token: token.Environment, client: x.client.config.Site.Environment}}
 	}
 	if token.Secret == "" {
-		return &unsentError{errors.New("dispensary: the token source returned an empty token")}
+		return &ownError{cause: errors.New("dispensary: the token source returned an empty token")}
 	}
 	if _, sent := x.request.Header["Authorization"]; sent {
 		// A transport may still hold the request that was refused.

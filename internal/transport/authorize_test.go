@@ -75,6 +75,7 @@ func TestUnauthorizedAfterTheRefreshMeansReauthorize(t *testing.T) {
 	err := get(t.Context(), newTestClient(t, transport, withTokens(source)))
 	assert.ErrorIs(t, err, api.ErrReauthorize)
 	assert.ErrorIs(t, err, api.ErrUnauthorized)
+	assert.ErrorContains(t, err, "user must authorize again: patient-free reason")
 	assert.EqualValues(t, 2, transport.calls.Load())
 	assert.EqualValues(t, 1, source.refreshes.Load())
 	assert.EqualValues(t, 1, source.rejections.Load())

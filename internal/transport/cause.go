@@ -13,12 +13,14 @@ import (
 
 // unsent reports that the failed attempt provably sent nothing.
 func (x *exchange) unsent(err error) bool {
-	var before *unsentError
+	var own *ownError
 	var operation *net.OpError
 	var lookup *net.DNSError
 	var certificate *tls.CertificateVerificationError
 	switch {
-	case errors.As(err, &before), errors.As(err, &lookup), errors.As(err, &certificate):
+	case errors.As(err, &own):
+		return !own.answered
+	case errors.As(err, &lookup), errors.As(err, &certificate):
 		return true
 	case errors.As(err, &operation) && operation.Op == "dial":
 		return true
@@ -39,9 +41,9 @@ type networkError struct {
 // redact returns err as it may be shown: nil and the errors of contexts and of
 // this module as they are, anything else as a networkError.
 func redact(err error) error {
-	var before *unsentError
-	if errors.As(err, &before) {
-		return before.cause
+	var own *ownError
+	if errors.As(err, &own) {
+		return own.cause
 	}
 	if err == nil || isOwn(err) {
 		return err

@@ -99,16 +99,20 @@ func (x *exchange) limit(ctx context.Context) error {
 		return nil
 	}
 	if err := x.client.config.Limiter.Wait(ctx); err != nil {
-		return &unsentError{err}
+		return &ownError{cause: err}
 	}
 	return nil
 }
 
-// unsentError marks a failure before the request was sent.
-type unsentError struct{ cause error }
+// ownError is a failure of this side, of the limiter or the token source: it is
+// shown as it is, and tells whether the platform had answered before.
+type ownError struct {
+	cause    error
+	answered bool
+}
 
-func (e *unsentError) Error() string { return e.cause.Error() }
-func (e *unsentError) Unwrap() error { return e.cause }
+func (e *ownError) Error() string { return e.cause.Error() }
+func (e *ownError) Unwrap() error { return e.cause }
 
 func (x *exchange) begin(_ retryablehttp.Logger, _ *http.Request, _ int) {
 	x.attempts++
