@@ -74,6 +74,9 @@ func ParseDate(s string) (Date, error) { return api.ParseDate(s) }
 // Decimal is an exact decimal number, such as a price, as the platform wrote it.
 type Decimal = api.Decimal
 
+// Text is a string that the platform sometimes writes as a number.
+type Text = api.Text
+
 // Timestamp is a time.Time that reads every form of timestamp the platform
 // writes; its zero value stands for null.
 type Timestamp = api.Timestamp
