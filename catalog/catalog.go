@@ -12,14 +12,26 @@ import "github.com/dispensary-go/dispensary/internal/transport"
 
 // Service groups the calls of the catalog. Get it from the root client.
 type Service struct {
-	Products Products
-	Variants Variants
+	Allergens                Allergens
+	Brands                   Brands
+	Ingredients              Ingredients
+	PractitionerTypes        PractitionerTypes
+	Products                 Products
+	SupplementTypes          SupplementTypes
+	ThirdPartyCertifications ThirdPartyCertifications
+	Variants                 Variants
 }
 
 // New returns the catalog's services on a transport. The root client calls it.
 func New(t *transport.Client) Service {
 	return Service{
-		Products: Products{t},
-		Variants: Variants{t},
+		Allergens:                Allergens{t},
+		Brands:                   Brands{t},
+		Ingredients:              Ingredients{t},
+		PractitionerTypes:        PractitionerTypes{t},
+		Products:                 Products{t},
+		SupplementTypes:          SupplementTypes{t},
+		ThirdPartyCertifications: ThirdPartyCertifications{t},
+		Variants:                 Variants{t},
 	}
 }

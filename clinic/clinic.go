@@ -1,10 +1,13 @@
 // Package clinic reads and writes a clinic's records: the clinic itself, its
-// patients and their orders.
+// patients with their addresses and orders, its practitioners and staff, the
+// categories it sorts products into, and the metadata that ties these records to
+// the integrator's own.
 //
 // Patients are people. Every type of this package that describes one prints its
 // type and id only, whatever the verb; read the fields to see the rest.
 //
-// API sections: "Clinic, addresses, categories", "Orders", "Patients".
+// API sections: "Clinic, addresses, categories", "Orders", "Patients",
+// "Practitioners", "Staff", "Metadata".
 package clinic
 
 import (
@@ -41,8 +44,13 @@ type Clinic struct {
 
 // Service groups the calls on clinic records. Get it from the root client.
 type Service struct {
-	Orders   Orders
-	Patients Patients
+	Addresses     Addresses
+	Categories    Categories
+	Metadata      MetadataLookup
+	Orders        Orders
+	Patients      Patients
+	Practitioners Practitioners
+	Staff         StaffMembers
 
 	t *transport.Client
 }
@@ -50,9 +58,14 @@ type Service struct {
 // New returns the clinic's services on a transport. The root client calls it.
 func New(t *transport.Client) Service {
 	return Service{
-		Orders:   Orders{t},
-		Patients: Patients{t},
-		t:        t,
+		Addresses:     Addresses{t},
+		Categories:    Categories{t},
+		Metadata:      MetadataLookup{t},
+		Orders:        Orders{t},
+		Patients:      Patients{t},
+		Practitioners: Practitioners{t},
+		Staff:         StaffMembers{t},
+		t:             t,
 	}
 }
 

@@ -3,6 +3,7 @@ package clinic
 import (
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -49,6 +50,87 @@ type Orders struct{ t *transport.Client }
 // API section: GET /clinic/orders/<id>.
 func (s Orders) Get(ctx context.Context, id string, options ...api.RequestOption) (*Order, error) {
 	return transport.One[Order](ctx, s.t, transport.Call{Operation: operation.OrderGet, Path: []string{id}, Options: options})
+}
+
+// OrderListOptions says which of the clinic's orders are read, and in which
+// order.
+// API section: GET /clinic/orders.
+type OrderListOptions struct {
+	PatientID       string `url:"patient_id,omitempty"`
+	TreatmentPlanID string `url:"treatment_plan_id,omitempty"`
+	OrderNumber     string `url:"order_number,omitempty"`
+
+	// CompletedAt keeps the orders of some days, for example
+	// api.After(yesterday).
+	CompletedAt api.DateFilter `url:"completed_at"`
+
+	// SortBy is the platform's own order where it is empty.
+	SortBy OrderSort     `url:"sort_by,omitempty"`
+	Order  api.SortOrder `url:"order_by,omitempty"`
+
+	api.Paging `url:"-"`
+}
+
+// OrderSort is a field that orders are sorted by.
+type OrderSort string
+
+// The fields that orders are sorted by.
+const (
+	OrdersByPatient       OrderSort = "patient_id"
+	OrdersByTreatmentPlan OrderSort = "treatment_plan_id"
+	OrdersByCompletion    OrderSort = "completed_at"
+	OrdersByNumber        OrderSort = "order_number"
+)
+
+func (s Orders) list(o OrderListOptions, options []api.RequestOption) transport.Call {
+	return transport.Call{Operation: operation.OrderList, Query: o, Options: options}
+}
+
+// List returns one page of the clinic's orders that match.
+// API section: GET /clinic/orders.
+func (s Orders) List(ctx context.Context, o OrderListOptions, options ...api.RequestOption) (*api.Page[Order], error) {
+	return transport.List[Order](ctx, s.t, s.list(o, options), o.Paging)
+}
+
+// Pages returns the clinic's orders that match page by page; an error ends the
+// sequence.
+// API section: GET /clinic/orders.
+func (s Orders) Pages(ctx context.Context, o OrderListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[Order], error] {
+	return transport.Pages[Order](ctx, s.t, s.list(o, options), o.Paging)
+}
+
+// All returns the clinic's orders that match one by one; an error ends the
+// sequence.
+// API section: GET /clinic/orders.
+func (s Orders) All(ctx context.Context, o OrderListOptions, options ...api.RequestOption) iter.Seq2[Order, error] {
+	return transport.All[Order](ctx, s.t, s.list(o, options), o.Paging)
+}
+
+// PatientOrderListOptions says which part of one patient's orders is read.
+type PatientOrderListOptions struct {
+	api.Paging
+}
+
+func (s Orders) listOf(patientID string, options []api.RequestOption) transport.Call {
+	return transport.Call{Operation: operation.PatientOrderList, Path: []string{patientID}, Options: options}
+}
+
+// ListOf returns one page of a patient's orders.
+// API section: GET /clinic/patients/<patient_id>/orders.
+func (s Orders) ListOf(ctx context.Context, patientID string, o PatientOrderListOptions, options ...api.RequestOption) (*api.Page[Order], error) {
+	return transport.List[Order](ctx, s.t, s.listOf(patientID, options), o.Paging)
+}
+
+// PagesOf returns a patient's orders page by page; an error ends the sequence.
+// API section: GET /clinic/patients/<patient_id>/orders.
+func (s Orders) PagesOf(ctx context.Context, patientID string, o PatientOrderListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[Order], error] {
+	return transport.Pages[Order](ctx, s.t, s.listOf(patientID, options), o.Paging)
+}
+
+// AllOf returns a patient's orders one by one; an error ends the sequence.
+// API section: GET /clinic/patients/<patient_id>/orders.
+func (s Orders) AllOf(ctx context.Context, patientID string, o PatientOrderListOptions, options ...api.RequestOption) iter.Seq2[Order, error] {
+	return transport.All[Order](ctx, s.t, s.listOf(patientID, options), o.Paging)
 }
 
 // Format prints type and id only.

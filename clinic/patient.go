@@ -52,13 +52,6 @@ const (
 	X      Gender = "x"
 )
 
-// Metadata ties a record of the platform to one of the integrator's.
-// API section: "Metadata".
-type Metadata struct {
-	// ID is chosen by the integrator; empty where none was given.
-	ID string `json:"id,omitempty"`
-}
-
 // PatientSummary is what lists and searches tell of a patient. [Patients.Get]
 // has the rest.
 type PatientSummary struct {
@@ -162,6 +155,13 @@ type PatientSearch struct {
 
 func (s Patients) search(q PatientSearch, options []api.RequestOption) transport.Call {
 	return transport.Call{Operation: operation.PatientSearch, Query: q, Options: options}
+}
+
+// SearchPages returns the patients that match page by page; an error ends the
+// sequence.
+// API section: GET /clinic/search/patients.
+func (s Patients) SearchPages(ctx context.Context, q PatientSearch, options ...api.RequestOption) iter.Seq2[*api.Page[PatientSummary], error] {
+	return transport.Pages[PatientSummary](ctx, s.t, s.search(q, options), q.Paging)
 }
 
 // Search returns one page of the patients that match.

@@ -4,6 +4,7 @@
 //
 // A plan is created as a draft or active. A draft is activated, which sends it
 // to the patient; an active plan is cancelled, which empties its recommendations.
+// Protocols are reusable plans, and read-only.
 //
 //	plan, err := client.TreatmentPlans.Create(ctx, patientID, treatmentplans.New{
 //		PractitionerID:  practitionerID,
@@ -12,7 +13,7 @@
 //	})
 //	plan, err = client.TreatmentPlans.Activate(ctx, plan.ID)
 //
-// API sections: "Treatment plans", "Dynamic links".
+// API sections: "Treatment plans", "Protocols and templates", "Dynamic links".
 package treatmentplans
 
 import "github.com/dispensary-go/dispensary/internal/transport"
@@ -20,11 +21,22 @@ import "github.com/dispensary-go/dispensary/internal/transport"
 // Service calls the treatment plan endpoints. Get it from the root client.
 type Service struct {
 	DynamicLinks DynamicLinks
+	Protocols    Protocols
+
+	// Templates is what protocols were called before.
+	//
+	// Deprecated: use Protocols.
+	Templates Templates
 
 	t *transport.Client
 }
 
 // NewService returns the service on a transport. The root client calls it.
 func NewService(t *transport.Client) Service {
-	return Service{DynamicLinks: DynamicLinks{t}, t: t}
+	return Service{
+		DynamicLinks: DynamicLinks{t},
+		Protocols:    Protocols{t},
+		Templates:    Templates{t},
+		t:            t,
+	}
 }

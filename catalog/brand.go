@@ -1,0 +1,67 @@
+package catalog
+
+import (
+	"context"
+	"iter"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/operation"
+	"github.com/dispensary-go/dispensary/internal/transport"
+)
+
+// Brand is a maker of products.
+// API section: "Brand".
+type Brand struct {
+	ID string `json:"id"`
+
+	// Name is the commercial one, and Prefix the unique prefix of its SKUs.
+	Name   string `json:"name"`
+	Prefix string `json:"prefix"`
+
+	// Status is [Available] if some of the brand's products are in stock and
+	// can be ordered, else [Unavailable]. It does not tell whether a
+	// practitioner may order them.
+	Status Status `json:"status"`
+}
+
+// Brands calls the brand endpoints. Get it from [Service].
+type Brands struct{ t *transport.Client }
+
+// Get returns one brand. An unknown id matches [api.ErrNotFound].
+// API section: GET /catalog/brands/<id>.
+func (s Brands) Get(ctx context.Context, id string, options ...api.RequestOption) (*Brand, error) {
+	return transport.One[Brand](ctx, s.t, transport.Call{Operation: operation.BrandGet, Path: []string{id}, Options: options})
+}
+
+// BrandListOptions says which part of the brand list is read.
+type BrandListOptions struct {
+	// Available keeps brands that have available products.
+	Available bool `url:"available,omitempty"`
+
+	// ClinicPermitted keeps brands that the current clinic can order.
+	ClinicPermitted bool `url:"clinic_permitted,omitempty"`
+
+	api.Paging `url:"-"`
+}
+
+func (s Brands) list(o BrandListOptions, options []api.RequestOption) transport.Call {
+	return transport.Call{Operation: operation.BrandList, Query: o, Options: options}
+}
+
+// List returns one page of all brands.
+// API section: GET /catalog/brands.
+func (s Brands) List(ctx context.Context, o BrandListOptions, options ...api.RequestOption) (*api.Page[Brand], error) {
+	return transport.List[Brand](ctx, s.t, s.list(o, options), o.Paging)
+}
+
+// Pages returns all brands page by page; an error ends the sequence.
+// API section: GET /catalog/brands.
+func (s Brands) Pages(ctx context.Context, o BrandListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[Brand], error] {
+	return transport.Pages[Brand](ctx, s.t, s.list(o, options), o.Paging)
+}
+
+// All returns all brands one by one; an error ends the sequence.
+// API section: GET /catalog/brands.
+func (s Brands) All(ctx context.Context, o BrandListOptions, options ...api.RequestOption) iter.Seq2[Brand, error] {
+	return transport.All[Brand](ctx, s.t, s.list(o, options), o.Paging)
+}

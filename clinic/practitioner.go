@@ -1,0 +1,127 @@
+package clinic
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"log/slog"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/operation"
+	"github.com/dispensary-go/dispensary/internal/redact"
+	"github.com/dispensary-go/dispensary/internal/transport"
+)
+
+// Practitioner is a practitioner of the clinic.
+// API section: "Practitioner".
+type Practitioner struct {
+	ID        string `json:"id"`
+	FirstName string `json:"first_name"`
+	LastName  string `json:"last_name"`
+
+	// Email is unique.
+	Email string `json:"email"`
+
+	// PractitionerTypeID is one of the catalog's practitioner types.
+	PractitionerTypeID string `json:"practitioner_type_id"`
+
+	Metadata Metadata `json:"metadata"`
+}
+
+// NewPractitioner describes a practitioner to create.
+// API section: POST /clinic/practitioners.
+type NewPractitioner struct {
+	// All but Metadata are required. The e-mail must be new to the platform, or
+	// the call fails with [api.ErrInvalid].
+	PractitionerTypeID string `json:"practitioner_type_id"`
+	Email              string `json:"email"`
+	FirstName          string `json:"first_name"`
+	LastName           string `json:"last_name"`
+
+	Metadata Metadata `json:"metadata,omitzero"`
+}
+
+// PractitionerUpdate changes a practitioner. Fields that are left out stay as they are.
+// API section: PATCH /clinic/practitioners/<id>.
+type PractitionerUpdate struct {
+	PractitionerTypeID api.Optional[string]   `json:"practitioner_type_id,omitzero"`
+	Email              api.Optional[string]   `json:"email,omitzero"`
+	FirstName          api.Optional[string]   `json:"first_name,omitzero"`
+	LastName           api.Optional[string]   `json:"last_name,omitzero"`
+	Metadata           api.Optional[Metadata] `json:"metadata,omitzero"`
+}
+
+// Practitioners calls the practitioner endpoints. Get it from [Service].
+type Practitioners struct{ t *transport.Client }
+
+// Create adds a practitioner. Where the answer is lost the error matches
+// [api.ErrMaybeApplied]: look the practitioner up before creating again.
+// API section: POST /clinic/practitioners.
+func (s Practitioners) Create(ctx context.Context, n NewPractitioner, options ...api.RequestOption) (*Practitioner, error) {
+	op := operation.PractitionerCreate
+	if err := transport.Required(op, "PractitionerTypeID", n.PractitionerTypeID, "Email", n.Email, "FirstName", n.FirstName, "LastName", n.LastName); err != nil {
+		return nil, err
+	}
+	return transport.One[Practitioner](ctx, s.t, transport.Call{Operation: op, Body: n, Options: options})
+}
+
+// Update changes the fields that u sets.
+// API section: PATCH /clinic/practitioners/<id>.
+func (s Practitioners) Update(ctx context.Context, id string, u PractitionerUpdate, options ...api.RequestOption) (*Practitioner, error) {
+	return transport.One[Practitioner](ctx, s.t, transport.Call{Operation: operation.PractitionerUpdate, Path: []string{id}, Body: u, Options: options})
+}
+
+// Get returns one practitioner. An unknown id matches [api.ErrNotFound].
+// API section: GET /clinic/practitioners/<id>.
+func (s Practitioners) Get(ctx context.Context, id string, options ...api.RequestOption) (*Practitioner, error) {
+	return transport.One[Practitioner](ctx, s.t, transport.Call{Operation: operation.PractitionerGet, Path: []string{id}, Options: options})
+}
+
+// PractitionerListOptions says which part of the practitioner list is read.
+type PractitionerListOptions struct {
+	api.Paging
+}
+
+// List returns one page of the clinic's practitioners.
+// API section: GET /clinic/practitioners.
+func (s Practitioners) List(ctx context.Context, o PractitionerListOptions, options ...api.RequestOption) (*api.Page[Practitioner], error) {
+	return transport.List[Practitioner](ctx, s.t, transport.Call{Operation: operation.PractitionerList, Options: options}, o.Paging)
+}
+
+// Pages returns the clinic's practitioners page by page; an error ends the sequence.
+// API section: GET /clinic/practitioners.
+func (s Practitioners) Pages(ctx context.Context, o PractitionerListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[Practitioner], error] {
+	return transport.Pages[Practitioner](ctx, s.t, transport.Call{Operation: operation.PractitionerList, Options: options}, o.Paging)
+}
+
+// All returns the clinic's practitioners one by one; an error ends the sequence.
+// API section: GET /clinic/practitioners.
+func (s Practitioners) All(ctx context.Context, o PractitionerListOptions, options ...api.RequestOption) iter.Seq2[Practitioner, error] {
+	return transport.All[Practitioner](ctx, s.t, transport.Call{Operation: operation.PractitionerList, Options: options}, o.Paging)
+}
+
+// Format prints type and id only.
+func (p Practitioner) Format(f fmt.State, _ rune) { redact.Format(f, "clinic.Practitioner", p.ID) }
+
+// LogValue logs type and id only.
+func (p Practitioner) LogValue() slog.Value { return redact.LogValue("clinic.Practitioner", p.ID) }
+
+// Format prints the type and the integrator's id only.
+func (n NewPractitioner) Format(f fmt.State, _ rune) {
+	redact.Format(f, "clinic.NewPractitioner", n.Metadata.ID)
+}
+
+// LogValue logs the type and the integrator's id only.
+func (n NewPractitioner) LogValue() slog.Value {
+	return redact.LogValue("clinic.NewPractitioner", n.Metadata.ID)
+}
+
+// Format prints the type only.
+func (u PractitionerUpdate) Format(f fmt.State, _ rune) {
+	redact.Format(f, "clinic.PractitionerUpdate", "")
+}
+
+// LogValue logs the type only.
+func (u PractitionerUpdate) LogValue() slog.Value {
+	return redact.LogValue("clinic.PractitionerUpdate", "")
+}

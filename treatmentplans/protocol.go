@@ -1,0 +1,118 @@
+package treatmentplans
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"log/slog"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/operation"
+	"github.com/dispensary-go/dispensary/internal/redact"
+	"github.com/dispensary-go/dispensary/internal/transport"
+)
+
+// Protocol is a reusable treatment plan. Lists carry ID, Name, CurrentState and
+// OwnershipType; the rest comes with [Protocols.Get].
+// API section: "Protocol".
+type Protocol struct {
+	ID           string `json:"id"`
+	Name         string `json:"name"`
+	CurrentState State  `json:"current_state"`
+
+	// OwnershipType comes only with lists.
+	OwnershipType Ownership `json:"ownership_type"`
+
+	Practitioner    Ref                      `json:"practitioner"`
+	PersonalMessage string                   `json:"personal_message"`
+	Recommendations []ProtocolRecommendation `json:"recommendations"`
+}
+
+// Ownership says whose protocol it is. Values that are not listed here may come.
+type Ownership string
+
+// The kinds of ownership: made by the practitioner, or shared with them. AnyOwner
+// is for filters only. Only Owned is shown by the API, the others are an
+// assumption.
+const (
+	Owned    Ownership = "owned"
+	Shared   Ownership = "shared"
+	AnyOwner Ownership = "all"
+)
+
+// ProtocolRecommendation is one product of a protocol or template.
+// API section: "Protocol" (recommendations).
+type ProtocolRecommendation struct {
+	VariantID           string   `json:"variant_id"`
+	Refill              api.Bool `json:"refill"`
+	DosageAmount        api.Text `json:"dosage_amount"`
+	DosageFrequency     api.Text `json:"dosage_frequency"`
+	DosageDuration      api.Text `json:"dosage_duration"` // empty where none is set
+	DosagePermutations  api.Text `json:"dosage_permutations"`
+	DosageFormat        api.Text `json:"dosage_format"`
+	QuantityRecommended api.Int  `json:"quantity_recommended"`
+}
+
+// Protocols calls the protocol endpoints. Get it from [Service].
+type Protocols struct{ t *transport.Client }
+
+// Get returns one protocol with its recommendations. An unknown id matches
+// [api.ErrNotFound].
+// API section: GET /clinic/protocols/<id>.
+func (s Protocols) Get(ctx context.Context, id string, options ...api.RequestOption) (*Protocol, error) {
+	return transport.One[Protocol](ctx, s.t, transport.Call{Operation: operation.ProtocolGet, Path: []string{id}, Options: options})
+}
+
+// ProtocolListOptions says which of a practitioner's protocols are read, and in
+// which order.
+// API section: GET /clinic/practitioners/<practitioner_id>/protocols.
+type ProtocolListOptions struct {
+	CurrentState State `url:"current_state,omitempty"`
+
+	// OwnershipType is an assumption: the API does not list it.
+	OwnershipType Ownership `url:"ownership_type,omitempty"`
+
+	// SortBy is the platform's own order where it is empty.
+	SortBy ProtocolSort  `url:"sort_by,omitempty"`
+	Order  api.SortOrder `url:"order_by,omitempty"`
+
+	api.Paging `url:"-"`
+}
+
+// ProtocolSort is a field that protocols are sorted by.
+type ProtocolSort string
+
+// The fields that protocols are sorted by.
+const (
+	ProtocolsByName  ProtocolSort = "name"
+	ProtocolsByState ProtocolSort = "current_state"
+)
+
+func (s Protocols) list(practitionerID string, o ProtocolListOptions, options []api.RequestOption) transport.Call {
+	return transport.Call{Operation: operation.ProtocolList, Path: []string{practitionerID}, Query: o, Options: options}
+}
+
+// List returns one page of a practitioner's protocols.
+// API section: GET /clinic/practitioners/<practitioner_id>/protocols.
+func (s Protocols) List(ctx context.Context, practitionerID string, o ProtocolListOptions, options ...api.RequestOption) (*api.Page[Protocol], error) {
+	return transport.List[Protocol](ctx, s.t, s.list(practitionerID, o, options), o.Paging)
+}
+
+// Pages returns a practitioner's protocols page by page; an error ends the
+// sequence.
+// API section: GET /clinic/practitioners/<practitioner_id>/protocols.
+func (s Protocols) Pages(ctx context.Context, practitionerID string, o ProtocolListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[Protocol], error] {
+	return transport.Pages[Protocol](ctx, s.t, s.list(practitionerID, o, options), o.Paging)
+}
+
+// All returns a practitioner's protocols one by one; an error ends the sequence.
+// API section: GET /clinic/practitioners/<practitioner_id>/protocols.
+func (s Protocols) All(ctx context.Context, practitionerID string, o ProtocolListOptions, options ...api.RequestOption) iter.Seq2[Protocol, error] {
+	return transport.All[Protocol](ctx, s.t, s.list(practitionerID, o, options), o.Paging)
+}
+
+// Format prints type and id only.
+func (p Protocol) Format(f fmt.State, _ rune) { redact.Format(f, "treatmentplans.Protocol", p.ID) }
+
+// LogValue logs type and id only.
+func (p Protocol) LogValue() slog.Value { return redact.LogValue("treatmentplans.Protocol", p.ID) }
