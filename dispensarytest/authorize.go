@@ -1,0 +1,187 @@
+package dispensarytest
+
+import (
+	"crypto/rand"
+	_ "embed"
+	"html/template"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+)
+
+// pageHandler answers a browser and returns the status it sent.
+type pageHandler func(c *call, w http.ResponseWriter) int
+
+//go:embed authorize.html
+var authorizeHTML string
+
+var authorizeTemplate = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("authorize").Parse(authorizeHTML))
+})
+
+// maxFlows bounds the open authorize pages.
+const maxFlows = 1000
+
+// flow is an authorize page that waits for its form. Its token works once, so
+// that no other site can send the form on the user's behalf.
+type flow struct {
+	state   string
+	user    *User // nil until somebody signed in
+	expires time.Time
+}
+
+// authorizeView is what the page shows.
+type authorizeView struct {
+	Step     string // "signin", "consent" or "problem"
+	Title    string
+	App      string
+	Clinic   string
+	User     *User
+	Scopes   []scopeInfo
+	Users    []User
+	Flow     string
+	Email    string
+	Message  string
+	Redirect string
+}
+
+// authorizePage is GET /oauth/authorize. Client and redirect address have to
+// match exactly; scopes in the request are ignored.
+func authorizePage(c *call, w http.ResponseWriter) int {
+	query, err := parseParams(c.r.URL.RawQuery)
+	if err != nil {
+		return c.pageProblem(w, http.StatusBadRequest, "The address of this page is malformed.")
+	}
+	c.record.Unknown = query.unknown(c.op.query)
+	if query.get("client_id") != c.srv.app.ClientID || query.get("redirect_uri") != c.srv.app.RedirectURI {
+		return c.pageProblem(w, http.StatusNotFound, "No application has this client_id and redirect_uri. Both must equal what the application registered, character for character.")
+	}
+	if query.get("response_type") != "code" {
+		return c.leave(w, query.get("state"), url.Values{"error": {"unsupported_response_type"}})
+	}
+	return c.showStep(w, http.StatusOK, flow{state: query.get("state")}, "", "")
+}
+
+// authorizeAnswer takes the page's forms: signing in, authorizing, cancelling.
+func authorizeAnswer(c *call, w http.ResponseWriter) int {
+	if err := http.NewCrossOriginProtection().Check(c.r); err != nil {
+		return c.pageProblem(w, http.StatusForbidden, "This form was sent from another site.")
+	}
+	c.r.Body = http.MaxBytesReader(w, c.r.Body, maxBody)
+	if err := c.r.ParseForm(); err != nil {
+		return c.pageProblem(w, http.StatusBadRequest, "The form is malformed.")
+	}
+	open, known := c.srv.tokens.takeFlow(c.r.PostForm.Get("flow"))
+	if !known {
+		return c.pageProblem(w, http.StatusForbidden, "This form was already sent, or is too old. Start again from the application.")
+	}
+	decision := c.r.PostForm.Get("decision")
+	switch {
+	case decision == "cancel":
+		return c.leave(w, open.state, url.Values{"error": {"access_denied"}, "error_description": {"The resource owner or authorization server denied the request."}})
+	case open.user == nil:
+		return c.signIn(w, open)
+	case decision == "authorize":
+		c.record.UserID = open.user.ID
+		return c.leave(w, open.state, url.Values{"code": {c.srv.tokens.newCode(*open.user)}})
+	default:
+		return c.showStep(w, http.StatusOK, open, "", "")
+	}
+}
+
+func (c *call) signIn(w http.ResponseWriter, open flow) int {
+	email := c.r.PostForm.Get("email")
+	for _, user := range c.srv.Users() {
+		if strings.EqualFold(user.Email, strings.TrimSpace(email)) && user.Password == c.r.PostForm.Get("password") {
+			open.user = &user
+			return c.showStep(w, http.StatusOK, open, "", "")
+		}
+	}
+	return c.showStep(w, http.StatusUnprocessableEntity, open, email, "E-mail address or password is wrong.")
+}
+
+// showStep shows the form for where the flow stands, with a fresh token.
+func (c *call) showStep(w http.ResponseWriter, status int, open flow, email, message string) int {
+	view := authorizeView{
+		Step: "signin", Title: "Sign in", App: c.srv.app.Name, Redirect: c.srv.app.RedirectURI,
+		Flow: c.srv.tokens.openFlow(open), Email: email, Message: message, Users: c.srv.Users(),
+	}
+	if open.user != nil {
+		view.Step, view.Title, view.User = "consent", "Authorize "+c.srv.app.Name, open.user
+		view.Clinic = c.srv.clinicName(open.user.clinicID)
+		for _, name := range c.srv.Application().Scopes {
+			info, _ := findScope(name)
+			view.Scopes = append(view.Scopes, info)
+		}
+	}
+	return c.showPage(w, status, view)
+}
+
+func (c *call) pageProblem(w http.ResponseWriter, status int, message string) int {
+	c.record.Refused = []string{message}
+	return c.showPage(w, status, authorizeView{Step: "problem", Title: http.StatusText(status), Message: message})
+}
+
+func (c *call) showPage(w http.ResponseWriter, status int, view authorizeView) int {
+	header := w.Header()
+	header.Set("Content-Type", "text/html; charset=utf-8")
+	header.Set("Cache-Control", "no-store")
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("X-Content-Type-Options", "nosniff")
+	// No form-action: browsers apply it to the redirect that follows a form as
+	// well, and that leads to the application.
+	nonce := rand.Text()
+	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'nonce-"+nonce+"'; base-uri 'none'; frame-ancestors 'none'")
+	w.WriteHeader(status)
+	_ = authorizeTemplate().Execute(w, struct {
+		authorizeView
+		Nonce string
+	}{view, nonce}) // fails only when the browser went away
+	return status
+}
+
+// leave sends the browser back to the application.
+func (c *call) leave(w http.ResponseWriter, state string, answer url.Values) int {
+	if state != "" {
+		answer.Set("state", state)
+	}
+	target, _ := url.Parse(c.srv.app.RedirectURI) // checked on construction
+	query := target.Query()
+	for name, values := range answer {
+		query[name] = values
+	}
+	target.RawQuery = query.Encode()
+	w.Header().Set("Location", target.String())
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusSeeOther)
+	return http.StatusSeeOther
+}
+
+// openFlow remembers a flow and returns the token of its form.
+func (s *tokenStore) openFlow(f flow) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.clock.Now()
+	if len(s.flows) >= maxFlows {
+		for token, other := range s.flows {
+			if len(s.flows) >= maxFlows || !now.Before(other.expires) {
+				delete(s.flows, token)
+			}
+		}
+	}
+	f.expires = now.Add(codeLifetime)
+	token := rand.Text()
+	s.flows[token] = f
+	return token
+}
+
+// takeFlow returns the flow of a form; the token works once.
+func (s *tokenStore) takeFlow(token string) (flow, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f, ok := s.flows[token]
+	delete(s.flows, token)
+	return f, ok && s.clock.Now().Before(f.expires)
+}

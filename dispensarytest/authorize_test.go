@@ -1,0 +1,147 @@
+package dispensarytest
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// plain is a client that shows redirects instead of following them.
+func (b *browser) plain() *http.Client {
+	client := *b.fake.HTTPClient()
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &client
+}
+
+func (b *browser) open(address string) answer {
+	b.t.Helper()
+	resp, err := b.plain().Get(address)
+	require.NoError(b.t, err)
+	return decoded(b.t, resp)
+}
+
+func (b *browser) submit(fields url.Values) answer {
+	b.t.Helper()
+	resp, err := b.plain().PostForm(b.fake.AuthURL()+"/oauth/authorize", fields)
+	require.NoError(b.t, err)
+	return decoded(b.t, resp)
+}
+
+func flowOf(a answer) string {
+	a.t.Helper()
+	field := flowField.FindStringSubmatch(a.text)
+	require.NotNil(a.t, field, "%s", a.text)
+	return field[1]
+}
+
+func TestApproveBringsCodeAndState(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithRedirectURI("https://ehr.example.com/cb?tenant=7"))
+	back, err := b.fake.Approve(b.authorizeURL(nil), b.fake.Users()[0])
+	require.NoError(t, err)
+	assert.Equal(t, "ehr.example.com", back.Host)
+	assert.Equal(t, "7", back.Query().Get("tenant"))
+	assert.Equal(t, "s t&te", back.Query().Get("state"))
+	assert.NotEmpty(t, back.Query().Get("code"))
+}
+
+func TestDeclineSaysAccessDenied(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	back, err := b.fake.Decline(b.authorizeURL(url.Values{"state": {"abc"}}), User{})
+	require.NoError(t, err)
+	assert.Equal(t, "access_denied", back.Query().Get("error"))
+	assert.Equal(t, "abc", back.Query().Get("state"))
+	assert.False(t, back.Query().Has("code"))
+}
+
+func TestNoStateStaysNoState(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	back, err := b.fake.Approve(b.authorizeURL(url.Values{"state": nil}), User{})
+	require.NoError(t, err)
+	assert.False(t, back.Query().Has("state"))
+}
+
+func TestAuthorizePageNeedsExactApplication(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	for _, change := range []url.Values{
+		{"client_id": {"other"}}, {"client_id": nil}, {"redirect_uri": {"http://127.0.0.1/callback/"}}, {"redirect_uri": nil},
+	} {
+		got := b.open(b.authorizeURL(change))
+		assert.Equal(t, http.StatusNotFound, got.status)
+		assert.Contains(t, got.header.Get("Content-Type"), "text/html")
+	}
+	wrongType := b.open(b.authorizeURL(url.Values{"response_type": {"token"}}))
+	assert.Equal(t, http.StatusSeeOther, wrongType.status)
+	assert.Contains(t, wrongType.header.Get("Location"), "error=unsupported_response_type")
+}
+
+func TestAuthorizePageIsServedUnderBothAddresses(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	address := b.authorizeURL(nil)
+	assert.Equal(t, 200, b.open(address).status)
+	assert.Equal(t, 200, b.open(strings.Replace(address, b.fake.AuthURL(), b.fake.BaseURL(), 1)).status)
+	assert.Equal(t, 404, b.open(b.fake.AuthURL()+"/clinic").status, "the API is not at the browser's address")
+}
+
+func TestPagesForPeople(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithScopes("patients:read"))
+	signIn := b.open(b.authorizeURL(url.Values{"scope": {"clinic:write"}}))
+	assert.Contains(t, signIn.text, `<html lang="en">`)
+	assert.Contains(t, signIn.text, `<label for="email">`)
+	assert.NotContains(t, signIn.text, "<script")
+	policy := signIn.header.Get("Content-Security-Policy")
+	assert.Contains(t, policy, "default-src 'none'")
+	assert.NotContains(t, policy, "unsafe")
+
+	user := b.fake.Users()[0]
+	consent := b.submit(url.Values{"flow": {flowOf(signIn)}, "email": {strings.ToUpper(user.Email)}, "password": {user.Password}})
+	assert.Contains(t, consent.text, "See your patients")
+	assert.NotContains(t, consent.text, "Work on behalf", "scopes in the request are ignored")
+	assert.Contains(t, consent.text, "Maple Hollow")
+}
+
+func TestWrongPasswordAsksAgain(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	signIn := b.open(b.authorizeURL(nil))
+	again := b.submit(url.Values{"flow": {flowOf(signIn)}, "email": {`"><b>x`}, "password": {"guess"}})
+	assert.Equal(t, http.StatusUnprocessableEntity, again.status)
+	assert.Contains(t, again.text, "is wrong")
+	assert.NotContains(t, again.text, `"><b>x`)
+	user := b.fake.Users()[1]
+	consent := b.submit(url.Values{"flow": {flowOf(again)}, "email": {user.Email}, "password": {user.Password}})
+	assert.Equal(t, 200, consent.status)
+}
+
+func TestFormsCannotBeForged(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	assert.Equal(t, http.StatusForbidden, b.submit(url.Values{"decision": {"authorize"}}).status)
+
+	signIn := b.open(b.authorizeURL(nil))
+	assert.Equal(t, 422, b.submit(url.Values{"flow": {flowOf(signIn)}, "decision": {"authorize"}}).status, "nobody signed in")
+
+	user := b.fake.Users()[0]
+	signIn = b.open(b.authorizeURL(nil))
+	consent := b.submit(url.Values{"flow": {flowOf(signIn)}, "email": {user.Email}, "password": {user.Password}})
+	once := url.Values{"flow": {flowOf(consent)}, "decision": {"authorize"}}
+	assert.Equal(t, http.StatusSeeOther, b.submit(once).status)
+	assert.Equal(t, http.StatusForbidden, b.submit(once).status, "a form works once")
+
+	req, err := http.NewRequest("POST", b.fake.AuthURL()+"/oauth/authorize", strings.NewReader("flow=x"))
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	req.Header.Set("Sec-Fetch-Site", "cross-site")
+	resp, err := b.plain().Do(req)
+	require.NoError(t, err)
+	decoded(t, resp).refused(http.StatusForbidden, "another site")
+}

@@ -1,0 +1,162 @@
+package dispensarytest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// CheckNoUnexpected fails the test if any request asked for an operation the
+// API does not have, sent a query parameter the operation does not know (a
+// misspelt page[size] changes nothing but the answer's size), or a body field
+// that nobody reads. Each finding comes with the nearest thing there is.
+func (j *Journal) CheckNoUnexpected(t testing.TB) {
+	t.Helper()
+	var findings []string
+	for _, r := range j.Requests() {
+		for _, what := range r.unexpected() {
+			findings = append(findings, fmt.Sprintf("%s\n    %s", r, what))
+		}
+	}
+	if len(findings) > 0 {
+		t.Errorf("dispensarytest: the platform met requests it did not expect:\n  %s", strings.Join(findings, "\n  "))
+	}
+}
+
+func (r Request) unexpected() (findings []string) {
+	if r.Operation == "" {
+		what := "the API has no such operation"
+		if len(r.Near) > 0 {
+			what += "; on this path there is " + strings.Join(r.Near, ", ")
+		}
+		findings = append(findings, what)
+	}
+	for _, u := range r.Unknown {
+		findings = append(findings, fmt.Sprintf("unknown query parameter %s", u))
+	}
+	for _, u := range r.Unread {
+		findings = append(findings, fmt.Sprintf("unknown body field %s", u))
+	}
+	return findings
+}
+
+// CheckRequested fails the test unless an operation ("patients.create") was
+// answered with success at least once, and returns the latest such request.
+func (j *Journal) CheckRequested(t testing.TB, operation string) Request {
+	t.Helper()
+	found := j.Of(operation)
+	for _, r := range slices.Backward(found) {
+		if r.Status < 400 {
+			return r
+		}
+	}
+	if len(found) > 0 {
+		t.Errorf("dispensarytest: expected %s to succeed; the latest of %d requests was %s", operation, len(found), found[len(found)-1])
+		return Request{}
+	}
+	var seen []string
+	for _, r := range j.Requests() {
+		if r.Operation != "" && !slices.Contains(seen, r.Operation) {
+			seen = append(seen, r.Operation)
+		}
+	}
+	text := fmt.Sprintf("dispensarytest: expected a request for %s; there were requests for %q", operation, seen)
+	if near := nearest(operation, operationIDs()); near != "" && near != operation {
+		text += fmt.Sprintf(" (did you mean %q?)", near)
+	}
+	t.Error(text)
+	return Request{}
+}
+
+func operationIDs() []string {
+	var ids []string
+	for _, op := range operations() {
+		ids = append(ids, op.id)
+	}
+	return ids
+}
+
+// PlanMatch is what a treatment plan should look like. Empty fields match
+// anything; recommendations match in any order, and their dosage only where one
+// is given.
+type PlanMatch struct {
+	PatientID       string
+	PractitionerID  string
+	State           string
+	PersonalMessage string
+	MetadataID      string
+	Recommendations []Recommendation
+}
+
+// CheckPlan fails the test unless the platform has a matching treatment plan,
+// and returns it. The failure shows the plan that comes nearest, and where it
+// differs.
+func (j *Journal) CheckPlan(t testing.TB, want PlanMatch) Plan {
+	t.Helper()
+	var nearestPlan Plan
+	var fewest []string
+	nearestWrong := false
+	plans := j.srv.Platform().Plans()
+	for _, p := range slices.Backward(plans) {
+		differences := want.compare(p)
+		if len(differences) == 0 {
+			return p
+		}
+		// Another patient's plan is never nearer than one of the right patient.
+		wrongPatient := want.PatientID != "" && want.PatientID != p.PatientID
+		if d := len(differences); fewest == nil || nearestWrong && !wrongPatient || nearestWrong == wrongPatient && d < len(fewest) {
+			nearestPlan, fewest, nearestWrong = p, differences, wrongPatient
+		}
+	}
+	if fewest == nil {
+		t.Error("dispensarytest: expected a treatment plan; there is none")
+		return Plan{}
+	}
+	t.Errorf("dispensarytest: none of %d treatment plans matches; the nearest is %s, but its\n  %s",
+		len(plans), nearestPlan.ID, strings.Join(fewest, "\n  "))
+	return Plan{}
+}
+
+// compare lists how a plan differs.
+func (m PlanMatch) compare(p Plan) (differences []string) {
+	for _, text := range []struct{ what, want, got string }{
+		{"patient", m.PatientID, p.PatientID},
+		{"practitioner", m.PractitionerID, p.PractitionerID},
+		{"state", m.State, p.State},
+		{"personal message", m.PersonalMessage, p.PersonalMessage},
+		{"metadata id", m.MetadataID, p.MetadataID},
+	} {
+		if text.want != "" && text.want != text.got {
+			differences = append(differences, fmt.Sprintf("%s is %q, not %q", text.what, text.got, text.want))
+		}
+	}
+	return append(differences, m.compareLines(p)...)
+}
+
+func (m PlanMatch) compareLines(p Plan) (differences []string) {
+	if m.Recommendations == nil {
+		return nil
+	}
+	for _, want := range m.Recommendations {
+		at := slices.IndexFunc(p.Recommendations, func(r Recommendation) bool { return r.VariantID == want.VariantID })
+		if at < 0 {
+			differences = append(differences, fmt.Sprintf("recommendations lack variant %q", want.VariantID))
+			continue
+		}
+		got := p.Recommendations[at]
+		if want.UnitsToPurchase != 0 && want.UnitsToPurchase != got.UnitsToPurchase {
+			differences = append(differences, fmt.Sprintf("variant %q is to be bought %d times, not %d", want.VariantID, got.UnitsToPurchase, want.UnitsToPurchase))
+		}
+		if want.Refill && !got.Refill {
+			differences = append(differences, fmt.Sprintf("variant %q has no refill", want.VariantID))
+		}
+		if want.Dosage != nil && (got.Dosage == nil || *got.Dosage != *want.Dosage) {
+			differences = append(differences, fmt.Sprintf("variant %q has the dosage %+v, not %+v", want.VariantID, got.Dosage, *want.Dosage))
+		}
+	}
+	if n := len(p.Recommendations); n != len(m.Recommendations) {
+		differences = append(differences, fmt.Sprintf("recommendations are %d, not %d", n, len(m.Recommendations)))
+	}
+	return differences
+}

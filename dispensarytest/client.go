@@ -1,0 +1,53 @@
+package dispensarytest
+
+import (
+	"context"
+
+	"github.com/dispensary-go/dispensary"
+)
+
+// Site returns the platform as a client sees it: the sandbox of its region, with
+// both addresses.
+func (s *Server) Site() dispensary.Site {
+	region := dispensary.US
+	if s.Region() == Canada {
+		region = dispensary.Canada
+	}
+	return dispensary.Site{
+		Environment: dispensary.Environment{Region: region, Stage: dispensary.Sandbox},
+		BaseURL:     s.BaseURL(),
+		AuthURL:     s.AuthURL(),
+	}
+}
+
+// Client returns a client that calls as user, with a token that was issued
+// without the browser; the zero User is the first practitioner. Options come
+// after the client's own, which are the token and the way to the platform.
+// A wrong option panics.
+func (s *Server) Client(user User, options ...dispensary.Option) *dispensary.Client {
+	given := []dispensary.Option{
+		dispensary.WithHTTPClient(s.HTTPClient()),
+		dispensary.WithTokenSource(s.TokenSource(user)),
+	}
+	client, err := dispensary.New(s.Site(), append(given, options...)...)
+	if err != nil {
+		panic(err)
+	}
+	return client
+}
+
+// TokenSource returns a source of the user's token, which it does not refresh: a
+// token that ends, ends. Without scopes the token has the application's. To test
+// refreshing, use package oauth against the platform.
+func (s *Server) TokenSource(user User, scopes ...string) dispensary.TokenSource {
+	token := s.IssueToken(user, scopes...)
+	return issued{dispensary.AccessToken{
+		Secret:      dispensary.Secret(token.AccessToken),
+		Environment: s.Site().Environment,
+		ExpiresAt:   token.ExpiresAt,
+	}}
+}
+
+type issued struct{ token dispensary.AccessToken }
+
+func (i issued) Token(context.Context) (dispensary.AccessToken, error) { return i.token, nil }

@@ -1,0 +1,87 @@
+package dispensarytest
+
+// clinicView is the clinic. API section: "Clinic".
+type clinicView struct {
+	ID                     string  `json:"id"`
+	Name                   string  `json:"name"`
+	PatientCount           int     `json:"patient_count"`
+	PractitionerCount      int     `json:"practitioner_count"`
+	Discount               float64 `json:"discount"`
+	DispensaryURL          string  `json:"dispensary_url"`
+	IntegrationID          string  `json:"integration_id"`
+	IntegrationActivatedAt *string `json:"integration_activated_at"`
+}
+
+// getClinic shows the integration whose key was sent, or the clinic's first.
+func getClinic(c *call, w *world) (reply, error) {
+	clinic, known := w.clinics.get(c.clinicID())
+	if !known {
+		return reply{}, notFound()
+	}
+	view := clinicView{
+		ID: clinic.ID, Name: clinic.Name, Discount: clinic.Discount, DispensaryURL: clinic.DispensaryURL,
+		PatientCount:      len(w.patients.where(func(p *Patient) bool { return p.ClinicID == clinic.ID })),
+		PractitionerCount: len(w.practitioners.where(func(p *Practitioner) bool { return p.ClinicID == clinic.ID })),
+	}
+	integration := w.integrationByKey(c.r.Header.Get("X-SVC-Clinic-Key"))
+	if integration == nil {
+		integration = w.integrationsOf(clinic.ID)[0]
+	}
+	view.IntegrationID, view.IntegrationActivatedAt = integration.id, stampOrNull(integration.activated)
+	return ok(view), nil
+}
+
+func (w *world) integrationsOf(clinicID string) []*integration {
+	return w.integrations.where(func(i *integration) bool { return i.clinicID == clinicID })
+}
+
+func (w *world) integrationByKey(key string) *integration {
+	if key == "" {
+		return nil
+	}
+	for i := range w.integrations.all() {
+		if i.key == key {
+			return i
+		}
+	}
+	return nil
+}
+
+// addIntegrations connects the application with every clinic.
+func (s *Server) addIntegrations() {
+	w := s.world
+	for clinic := range w.clinics.all() {
+		for range s.set.integrations {
+			id := w.newID("integration")
+			connected := &integration{id: id, clinicID: clinic.ID, key: "ck_" + secretFor(w.seed, "clinic key "+id)[:40]}
+			if !s.set.pending {
+				connected.activated = epoch
+			}
+			w.integrations.put(id, connected)
+		}
+	}
+}
+
+// addressView is an address. API section: "Address".
+type addressView struct {
+	ID       string  `json:"id"`
+	Address1 string  `json:"address1"`
+	Address2 *string `json:"address2"`
+	Zipcode  string  `json:"zipcode"`
+	City     string  `json:"city"`
+	State    string  `json:"state"`
+	Country  string  `json:"country"`
+}
+
+func listAddresses(c *call, w *world) (reply, error) {
+	patient, known := w.patientOf(c.clinicID(), c.arg())
+	if !known {
+		return reply{}, notFound()
+	}
+	return listOf(c, w.addresses.where(func(a *Address) bool { return a.PatientID == patient.ID }), func(a *Address) addressView {
+		return addressView{
+			ID: a.ID, Address1: a.Address1, Address2: orNull(a.Address2), Zipcode: a.Zipcode,
+			City: a.City, State: a.State, Country: a.Country,
+		}
+	}), nil
+}

@@ -1,0 +1,189 @@
+package dispensarytest
+
+import (
+	"container/heap"
+	"sync"
+	"time"
+)
+
+// Clock is the one clock of a platform: authorization codes, access tokens,
+// webhook retries, the 30 days of retention and signature timestamps all read
+// it. A live clock follows the time package, so that inside testing/synctest it
+// follows the bubble's time; a frozen one moves only by [Clock.Advance].
+//
+// A Clock is safe for concurrent use, and several platforms may share one.
+type Clock struct {
+	mu     sync.Mutex
+	frozen bool
+	fixed  time.Time     // the time of a frozen clock
+	offset time.Duration // how far a live clock has been advanced
+	due    taskHeap
+	seq    uint64
+	timer  *time.Timer // wakes a live clock for its next task
+	kicked bool        // a drain goroutine is on its way or at work
+
+	// baton is held by whoever runs tasks, so that they run one at a time and
+	// in order. It is a channel and not a mutex because only channels let a
+	// synctest bubble see that everyone is waiting.
+	baton chan struct{}
+}
+
+// LiveClock returns a clock that follows the time package.
+func LiveClock() *Clock { return &Clock{baton: make(chan struct{}, 1)} }
+
+// FrozenClock returns a clock that stands at the given time until it is
+// advanced.
+func FrozenClock(at time.Time) *Clock {
+	return &Clock{frozen: true, fixed: at.UTC(), baton: make(chan struct{}, 1)}
+}
+
+// Now returns the platform's time, in UTC.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now()
+}
+
+// Frozen reports that the clock moves only by [Clock.Advance].
+func (c *Clock) Frozen() bool { return c.frozen }
+
+// Next returns when the next task (a webhook delivery or retry) is due, and
+// false when nothing is waiting.
+func (c *Clock) Next() (time.Time, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.due) == 0 {
+		return time.Time{}, false
+	}
+	return c.due[0].at, true
+}
+
+// Advance moves the clock forward and, before it returns, runs everything that
+// falls due on the way: in order, each at its own due time, including what
+// those tasks schedule themselves. Advance(0) runs what is due already.
+//
+// It must not be called from inside a webhook receiver of this platform: the
+// delivery that waits for the receiver is one of the tasks. A negative duration
+// panics.
+func (c *Clock) Advance(d time.Duration) {
+	if d < 0 {
+		panic("dispensarytest: Clock.Advance: time does not run backwards")
+	}
+	c.baton <- struct{}{}
+	defer func() { <-c.baton }()
+
+	c.mu.Lock()
+	target := c.now().Add(d)
+	for len(c.due) > 0 && !c.due[0].at.After(target) {
+		next := heap.Pop(&c.due).(*task)
+		c.moveTo(next.at)
+		c.mu.Unlock()
+		next.run()
+		c.mu.Lock()
+	}
+	c.moveTo(target)
+	c.arm()
+	c.mu.Unlock()
+}
+
+// schedule runs a function once the clock reaches the given time: on a
+// goroutine of the clock's own, never on the caller's.
+func (c *Clock) schedule(at time.Time, run func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seq++
+	heap.Push(&c.due, &task{at: at, seq: c.seq, run: run})
+	c.arm()
+}
+
+func (c *Clock) now() time.Time {
+	if c.frozen {
+		return c.fixed
+	}
+	// Rounding strips the monotonic reading, which an advanced clock no longer
+	// agrees with.
+	return time.Now().Add(c.offset).Round(0).UTC()
+}
+
+func (c *Clock) moveTo(t time.Time) {
+	ahead := t.Sub(c.now())
+	if ahead <= 0 {
+		return
+	}
+	if c.frozen {
+		c.fixed = t
+		return
+	}
+	c.offset += ahead
+}
+
+// arm makes sure that somebody will run the next task. The caller holds mu.
+func (c *Clock) arm() {
+	if len(c.due) == 0 || c.kicked {
+		return
+	}
+	wait := c.due[0].at.Sub(c.now())
+	switch {
+	case wait <= 0:
+		c.kicked = true
+		go c.drain()
+	case c.frozen:
+	case c.timer == nil:
+		c.timer = time.AfterFunc(wait, c.ring)
+	default:
+		c.timer.Reset(wait)
+	}
+}
+
+func (c *Clock) ring() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.arm()
+}
+
+// drain runs what is due now, without moving the clock.
+func (c *Clock) drain() {
+	c.baton <- struct{}{}
+	defer func() { <-c.baton }()
+	for {
+		c.mu.Lock()
+		if len(c.due) == 0 || c.due[0].at.After(c.now()) {
+			c.kicked = false
+			c.arm()
+			c.mu.Unlock()
+			return
+		}
+		next := heap.Pop(&c.due).(*task)
+		c.mu.Unlock()
+		next.run()
+	}
+}
+
+type task struct {
+	at  time.Time
+	seq uint64 // tasks of one moment run in the order they were scheduled
+	run func()
+}
+
+type taskHeap []*task
+
+func (h taskHeap) Len() int { return len(h) }
+
+func (h taskHeap) Less(i, j int) bool {
+	if h[i].at.Equal(h[j].at) {
+		return h[i].seq < h[j].seq
+	}
+	return h[i].at.Before(h[j].at)
+}
+
+func (h taskHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+
+func (h *taskHeap) Push(x any) { *h = append(*h, x.(*task)) }
+
+func (h *taskHeap) Pop() any {
+	last := len(*h) - 1
+	t := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return t
+}

@@ -1,0 +1,172 @@
+package dispensarytest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Attempt is one request to the webhook endpoint.
+type Attempt struct {
+	At             time.Time
+	Probe          bool   // it ended with the empty probe; the event was not sent
+	Signature      string // the SVC-Signature header
+	RequestBody    []byte
+	Status         int // 0 when there was no answer
+	ResponseHeader string
+	ResponseBody   string
+	IPAddress      string
+	Err            string // what made it a failure; empty on success
+}
+
+// Delivery is one event for one integration, with every attempt made so far.
+type Delivery struct {
+	ID            string
+	EventID       string
+	EventType     string
+	IntegrationID string
+	Attempts      []Attempt
+	NextAttemptAt time.Time // zero when none is due
+	Delivered     bool
+	Stopped       bool // the endpoint went away or was disabled
+}
+
+// String says where the delivery stands.
+func (d Delivery) String() string {
+	text := "no attempt yet"
+	if n := len(d.Attempts); n > 0 {
+		text = fmt.Sprintf("attempt %d: ok", n)
+		if why := d.Attempts[n-1].Err; why != "" {
+			text = fmt.Sprintf("attempt %d failed: %s", n, why)
+		}
+	}
+	switch {
+	case d.Stopped:
+		text += "; stopped with the endpoint"
+	case !d.NextAttemptAt.IsZero() && len(d.Attempts) > 0:
+		text += "; next attempt at " + d.NextAttemptAt.Format(time.RFC3339)
+	}
+	return text
+}
+
+// Skip is an event that was not sent, and why: nobody subscribed, no active
+// integration, or a delivery condition. The conditions, an assumption, are that
+// at least one live token of the clinic has the scope of the event's type.
+type Skip struct {
+	EventID string
+	Reason  string
+}
+
+// Deliveries returns every delivery there was, in the order of their events.
+func (s *Server) Deliveries() []Delivery {
+	s.sender.mu.Lock()
+	defer s.sender.mu.Unlock()
+	all := make([]Delivery, 0, len(s.sender.all))
+	for _, d := range s.sender.all {
+		all = append(all, d.snapshot())
+	}
+	return all
+}
+
+// Skips returns the events that were not sent, sorted by event id.
+func (s *Server) Skips() []Skip {
+	s.sender.mu.Lock()
+	defer s.sender.mu.Unlock()
+	var skips []Skip
+	for _, id := range slices.Sorted(maps.Keys(s.sender.skips)) {
+		skips = append(skips, Skip{EventID: id, Reason: s.sender.skips[id]})
+	}
+	return skips
+}
+
+func (d *delivery) snapshot() Delivery {
+	copied := d.Delivery
+	copied.Attempts = slices.Clone(d.Attempts)
+	return copied
+}
+
+// deliveryView is a delivery as the API shows it. API section: "Webhook
+// delivery".
+type deliveryView struct {
+	ID                string  `json:"id"`
+	AttemptNumber     int     `json:"attempt_number"`
+	AttemptedAt       string  `json:"attempted_at"`
+	PreviousAttemptAt *string `json:"previous_attempt_at"`
+	NextAttemptAt     *string `json:"next_attempt_at"`
+	Delivered         bool    `json:"successfully_delivered"`
+	ResponseBody      string  `json:"response_body"`
+	ResponseHeader    string  `json:"response_header"`
+	ResponseStatus    *int    `json:"response_status"`
+	ResponseIPAddress string  `json:"response_ip_address"`
+	ResponseErrors    *string `json:"response_errors"`
+	EventPayload      struct {
+		Event eventView `json:"event"`
+	} `json:"event_payload"`
+}
+
+// listDeliveries shows one row for each event and integration, as its latest
+// attempt left it.
+func listDeliveries(c *call, _ *world) (reply, error) {
+	day, err := c.params.days("attempted_at")
+	if err != nil {
+		return reply{}, err
+	}
+	delivered, err := c.params.oneOf("successfully_delivered", "true", "false")
+	if err != nil {
+		return reply{}, err
+	}
+	field, descending, err := c.params.order("event_id", "attempted_at")
+	if err != nil {
+		return reply{}, err
+	}
+	eventID := c.params.get("event_id")
+	rows := c.srv.sender.attempted(func(d *delivery) bool {
+		at := d.latest().At
+		return c.keeps(&d.event) && c.now.Sub(at) <= retention && day.holds(at) &&
+			(eventID == "" || eventID == d.EventID) &&
+			(delivered == "" || delivered == strconv.FormatBool(d.Delivered))
+	})
+	switch {
+	case field == "event_id":
+		sortRows(rows, descending, func(d *delivery) string { return d.EventID })
+	case field != "" || descending:
+		sortRows(rows, descending, func(d *delivery) string { return sortable(d.latest().At) })
+	}
+	return listOf(c, rows, viewDelivery), nil
+}
+
+// attempted returns copies of the deliveries with at least one attempt.
+func (s *sender) attempted(keep func(*delivery) bool) []*delivery {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var rows []*delivery
+	for _, d := range s.all {
+		if len(d.Attempts) > 0 && keep(d) {
+			rows = append(rows, &delivery{Delivery: d.snapshot(), event: d.event})
+		}
+	}
+	return rows
+}
+
+func (d *delivery) latest() Attempt { return d.Attempts[len(d.Attempts)-1] }
+
+func viewDelivery(d *delivery) deliveryView {
+	last := d.latest()
+	view := deliveryView{
+		ID: d.ID, AttemptNumber: len(d.Attempts), AttemptedAt: stamp(last.At),
+		NextAttemptAt: stampOrNull(d.NextAttemptAt), Delivered: d.Delivered,
+		ResponseBody: last.ResponseBody, ResponseHeader: last.ResponseHeader,
+		ResponseIPAddress: last.IPAddress, ResponseErrors: orNull(last.Err),
+	}
+	if last.Status != 0 {
+		view.ResponseStatus = new(last.Status)
+	}
+	if n := len(d.Attempts); n > 1 {
+		view.PreviousAttemptAt = new(stamp(d.Attempts[n-2].At))
+	}
+	view.EventPayload.Event = viewEvent(&d.event)
+	view.EventPayload.Event.IntegrationID = d.IntegrationID
+	return view
+}

@@ -1,0 +1,103 @@
+package dispensarytest
+
+// dynamicLinkView is a link to finish a plan on the platform. API section:
+// "Dynamic link".
+type dynamicLinkView struct {
+	RedirectURL string       `json:"redirect_url"`
+	Plan        linkedPlan   `json:"treatment_plan"`
+	Patient     *patientView `json:"patient"`
+}
+
+type linkedPlan struct {
+	ID          string  `json:"id"`
+	State       string  `json:"state"`
+	AvailableAt *string `json:"available_at"`
+}
+
+func (c *call) viewDynamicLink(w *world, p *Plan) dynamicLinkView {
+	view := dynamicLinkView{
+		RedirectURL: c.srv.origin + "/plans/" + p.ID + "/edit",
+		Plan:        linkedPlan{ID: p.ID, State: p.State, AvailableAt: dayOrNull(p.AvailableAt)},
+	}
+	if patient, known := w.patients.get(p.PatientID); known {
+		shown := w.viewPatient(patient)
+		shown.Metadata = nil
+		// The API shows 0 in place of a boolean here.
+		shown.TextNotification = 0
+		if patient.TextNotification {
+			shown.TextNotification = 1
+		}
+		view.Patient = &shown
+	}
+	return view
+}
+
+func newDynamicLink(c *call, _ *world) (reply, error) {
+	return bare(struct {
+		RedirectURL string `json:"redirect_url"`
+	}{c.srv.origin + "/plans/new"}), nil
+}
+
+func getDynamicLink(c *call, w *world) (reply, error) {
+	p, err := c.planOf(w, c.arg())
+	if err != nil {
+		return reply{}, err
+	}
+	if p.State == StateCancelled {
+		return reply{}, invalid("Treatment plan is cancelled")
+	}
+	return ok(c.viewDynamicLink(w, p)), nil
+}
+
+// createDynamicLink makes a draft for a patient who is found by e-mail address
+// or created.
+func createDynamicLink(c *call, w *world) (reply, error) {
+	plan := c.form.object("treatment_plan")
+	if plan == nil {
+		return reply{}, badRequest("param is missing or the value is empty: treatment_plan")
+	}
+	practitioner := plan.word("practitioner_id", true).is
+	if _, known := w.practitionerOf(c.clinicID(), practitioner); practitioner != "" && !known {
+		plan.complain("practitioner_id", "must exist")
+	}
+	patient, err := c.linkedPatient(w)
+	if err != nil {
+		return reply{}, err
+	}
+	p := &Plan{ClinicID: c.clinicID(), PractitionerID: practitioner, State: StateDraft, CreatedAt: c.now, UpdatedAt: c.now}
+	if patient != nil {
+		if patient.ID == "" {
+			patient.ID = w.newID("patient")
+			w.putPatient(patient)
+		}
+		p.PatientID = patient.ID
+	}
+	p.ID = w.newID("treatment_plan")
+	w.plans.put(p.ID, p)
+	return ok(c.viewDynamicLink(w, p)), nil
+}
+
+// linkedPatient reads the patient of a link; one without id is still to be
+// created. More fields than the e-mail address are an assumption.
+func (c *call) linkedPatient(w *world) (*Patient, error) {
+	f := c.form.object("patient")
+	if f == nil {
+		return nil, c.form.err()
+	}
+	p := &Patient{ClinicID: c.clinicID()}
+	readPatient(f, p, false)
+	p.Welcomed = f.truth("send_welcome_email").or(true)
+	if p.Email == "" && len(*f.errs) == 0 {
+		f.complain("email", "can't be blank")
+	}
+	if err := f.err(); err != nil {
+		return nil, err
+	}
+	if known, exists := w.patientByEmail(p.Email); exists {
+		if known.ClinicID != c.clinicID() {
+			return nil, invalid("Patient email has already been taken")
+		}
+		return known, nil
+	}
+	return p, c.require(scopePatientsEdit)
+}

@@ -1,0 +1,82 @@
+package dispensarytest
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"time"
+)
+
+// Endpoint is the integrator's registered webhook: one per platform.
+// API section: "Webhooks".
+type Endpoint struct {
+	URL          string
+	Types        []string // event types it is subscribed to
+	Disabled     bool
+	Reason       string    // why it is disabled
+	FailingSince time.Time // zero unless the latest attempts failed
+}
+
+// RegisterWebhook registers the endpoint, in place of an earlier one, and
+// subscribes it to event types: to all when none is named. Plain HTTP is
+// accepted on loopback only. With a probe mode other than [ProbeOff] the
+// endpoint has to answer an empty request with its challenge first.
+func (s *Server) RegisterWebhook(address string, types ...string) error {
+	if err := checkEndpoint(address, types); err != nil {
+		return err
+	}
+	if len(types) == 0 {
+		types = EventTypes()
+	}
+	if s.set.probe != ProbeOff {
+		if a := s.sender.post(address, nil, !s.set.unsignedProbe); a.Err != "" {
+			return fmt.Errorf("dispensarytest: the webhook endpoint was refused: %s", a.Err)
+		}
+	}
+	s.sender.mu.Lock()
+	defer s.sender.mu.Unlock()
+	s.sender.endpoint = &Endpoint{URL: address, Types: slices.Clone(types)}
+	return nil
+}
+
+// EnableWebhook takes a disabled endpoint back into service, as the developer
+// dashboard does. Deliveries that stopped meanwhile are not resumed.
+func (s *Server) EnableWebhook() error {
+	s.sender.mu.Lock()
+	defer s.sender.mu.Unlock()
+	ep := s.sender.endpoint
+	if ep == nil {
+		return errors.New("dispensarytest: EnableWebhook: no webhook endpoint is registered")
+	}
+	ep.Disabled, ep.Reason, ep.FailingSince = false, "", time.Time{}
+	return nil
+}
+
+// Webhook returns the registered endpoint, and false when there is none.
+func (s *Server) Webhook() (Endpoint, bool) {
+	s.sender.mu.Lock()
+	defer s.sender.mu.Unlock()
+	if s.sender.endpoint == nil {
+		return Endpoint{}, false
+	}
+	ep := *s.sender.endpoint
+	ep.Types = slices.Clone(ep.Types)
+	return ep, true
+}
+
+func checkEndpoint(address string, types []string) error {
+	u, err := url.Parse(address)
+	switch {
+	case err != nil || u.Host == "":
+		return fmt.Errorf("dispensarytest: webhook address %q is not absolute", address)
+	case u.Scheme != "https" && !(u.Scheme == "http" && isLoopback(u.Hostname())):
+		return fmt.Errorf("dispensarytest: webhook address %q: plain HTTP only on loopback", address)
+	}
+	for _, t := range types {
+		if !slices.Contains(EventTypes(), t) {
+			return fmt.Errorf("dispensarytest: there is no event type %q (did you mean %q?)", t, nearest(t, EventTypes()))
+		}
+	}
+	return nil
+}

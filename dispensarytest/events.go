@@ -1,0 +1,182 @@
+package dispensarytest
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+)
+
+// retention is how long events and deliveries can be read. API section:
+// "Limits".
+const retention = 30 * 24 * time.Hour
+
+// Event types. API section: "Event types".
+const (
+	ClinicKeyActivated          = "clinic_key.activated"
+	ClinicKeyRevoked            = "clinic_key.revoked"
+	OrderPlaced                 = "order.placed"
+	PatientCreated              = "patient.created"
+	PatientUpdated              = "patient.updated"
+	ProductCreated              = "product.created"
+	ProductDescriptionUpdated   = "product.description.updated"
+	ProductUpdated              = "product.updated"
+	TreatmentPlanCreated        = "treatment_plan.created"
+	TreatmentPlanUpdated        = "treatment_plan.updated"
+	TreatmentPlanRecommendation = "treatment_plan.recommendation.updated"
+)
+
+// EventTypes returns all event types of the API, sorted.
+func EventTypes() []string {
+	return []string{
+		ClinicKeyActivated, ClinicKeyRevoked, OrderPlaced, PatientCreated, PatientUpdated,
+		ProductCreated, ProductDescriptionUpdated, ProductUpdated,
+		TreatmentPlanCreated, TreatmentPlanRecommendation, TreatmentPlanUpdated,
+	}
+}
+
+// Event is something that happened on the platform, other than through the API.
+// API section: "Event".
+type Event struct {
+	ID        string
+	Type      string
+	CreatedAt time.Time
+	ClinicID  string          // empty on product events
+	Data      json.RawMessage // as it stood when the event happened
+}
+
+// eventView is an event in answers and webhooks.
+type eventView struct {
+	ID            string          `json:"id"`
+	Type          string          `json:"type"`
+	CreatedAt     string          `json:"created_at"`
+	ClinicID      string          `json:"clinic_id,omitempty"`
+	Data          json.RawMessage `json:"data,omitempty"`
+	IntegrationID string          `json:"integration_id,omitempty"` // in webhooks
+}
+
+func viewEventItem(e *Event) eventView {
+	return eventView{ID: e.ID, Type: e.Type, CreatedAt: stamp(e.CreatedAt), ClinicID: e.ClinicID}
+}
+
+func viewEvent(e *Event) eventView {
+	view := viewEventItem(e)
+	view.Data = e.Data
+	return view
+}
+
+// eventScope is what a token needs to read an event, and to have it sent: an
+// assumption. Clinic key events are sent without one.
+func eventScope(kind string) string {
+	switch {
+	case strings.HasPrefix(kind, "patient."):
+		return scopePatientsRead
+	case strings.HasPrefix(kind, "treatment_plan."):
+		return scopePlanHistory
+	case strings.HasPrefix(kind, "order."):
+		return scopeOrderHistory
+	case strings.HasPrefix(kind, "product."):
+		return scopeCatalog
+	default:
+		return scopeClinicRead
+	}
+}
+
+// keeps reports that an event can still be read, by this clinic.
+func (c *call) keeps(e *Event) bool {
+	return (e.ClinicID == "" || e.ClinicID == c.clinicID()) && c.now.Sub(e.CreatedAt) <= retention
+}
+
+func getEvent(c *call, w *world) (reply, error) {
+	e, known := w.events.get(c.arg())
+	if !known || !c.keeps(e) {
+		return reply{}, notFound()
+	}
+	if err := c.require(eventScope(e.Type)); err != nil {
+		return reply{}, err
+	}
+	return ok(viewEvent(e)), nil
+}
+
+// listEvents lists one group of events, by the prefix of their type.
+func listEvents(group string) handler {
+	types := slices.DeleteFunc(EventTypes(), func(t string) bool { return !strings.HasPrefix(t, group) })
+	return func(c *call, w *world) (reply, error) {
+		day, err := c.params.days("created_at")
+		if err != nil {
+			return reply{}, err
+		}
+		kind, err := c.params.oneOf("event_type", types...)
+		if err != nil {
+			return reply{}, err
+		}
+		field, descending, err := c.params.order("event_type", "created_at")
+		if err != nil {
+			return reply{}, err
+		}
+		rows := w.events.where(func(e *Event) bool {
+			return strings.HasPrefix(e.Type, group) && c.keeps(e) && day.holds(e.CreatedAt) && (kind == "" || kind == e.Type)
+		})
+		switch {
+		case field == "event_type":
+			sortRows(rows, descending, func(e *Event) string { return e.Type })
+		case field != "" || descending:
+			sortRows(rows, descending, func(e *Event) string { return sortable(e.CreatedAt) })
+		}
+		return listOf(c, rows, viewEventItem), nil
+	}
+}
+
+// emit records an event and hands it to the webhook sender, once for each
+// enabled integration. The caller holds the world's lock for writing.
+func (s *Server) emit(kind, clinicID string, data any) Event {
+	w := s.world
+	e := Event{ID: w.newID("event"), Type: kind, CreatedAt: s.clock.Now(), ClinicID: clinicID, Data: encodeOne(data)}
+	w.events.put(e.ID, &e)
+	enabled := w.integrations.where(func(i *integration) bool {
+		return i.enabled() && (clinicID == "" || i.clinicID == clinicID)
+	})
+	s.sender.accept(e, enabled, s.uncovered(e))
+	return detached(e)
+}
+
+// uncovered is why the delivery conditions keep an event from being sent, or
+// "". The conditions are an assumption.
+func (s *Server) uncovered(e Event) string {
+	if s.set.unconditional || strings.HasPrefix(e.Type, "clinic_key.") {
+		return ""
+	}
+	if scope := eventScope(e.Type); !s.tokens.covers(e.ClinicID, scope) {
+		return "no live token of the clinic has the scope " + scope
+	}
+	return ""
+}
+
+// activate makes an integration active, once.
+func (s *Server) activate(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old, _ := s.world.integrations.get(id)
+	if !old.activated.IsZero() || old.revoked {
+		return
+	}
+	changed := *old
+	changed.activated = s.clock.Now()
+	s.world.integrations.put(id, &changed)
+	s.emit(ClinicKeyActivated, old.clinicID, viewClinicKey(&changed))
+}
+
+// clinicKeyView is the data of clinic key events. The API does not show it; that
+// it names clinic and integration, and not the key, is an assumption.
+type clinicKeyView struct {
+	ClinicKey struct {
+		ClinicID      string `json:"clinic_id"`
+		IntegrationID string `json:"integration_id"`
+	} `json:"clinic_key"`
+}
+
+func viewClinicKey(i *integration) clinicKeyView {
+	var view clinicKeyView
+	view.ClinicKey.ClinicID, view.ClinicKey.IntegrationID = i.clinicID, i.id
+	return view
+}

@@ -1,0 +1,223 @@
+package dispensarytest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// maxBody is the largest request body that is read.
+const maxBody = 1 << 20
+
+// form is a JSON object of a request body. It collects what is wrong with the
+// fields a handler asks for, and remembers which ones it did not ask for, so
+// that a misspelt field cannot pass silently.
+type form struct {
+	path   string
+	values map[string]any
+	asked  []string
+	parts  []*form
+	errs   *[]string
+}
+
+func readForm(r *http.Request) (*form, error) {
+	f := &form{values: map[string]any{}, errs: new([]string)}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	switch {
+	case err != nil:
+		return f, badRequest("The request body could not be read")
+	case len(body) > maxBody:
+		return f, problemOf(http.StatusRequestEntityTooLarge, "The request body is too large")
+	case len(bytes.TrimSpace(body)) == 0:
+		return f, nil
+	}
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return f, badRequest("The request body must be JSON (Content-Type: application/json)")
+	}
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber()
+	if err := decoder.Decode(&f.values); err != nil || f.values == nil {
+		f.values = map[string]any{}
+		return f, badRequest("The request body must be a JSON object")
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return f, badRequest("The request body must be one JSON object")
+	}
+	return f, nil
+}
+
+// field is a value that may be absent or null.
+type field[T any] struct {
+	sent bool // present, null included
+	null bool
+	is   T
+}
+
+// or returns the value, or a fallback where there is none.
+func (f field[T]) or(fallback T) T {
+	if !f.sent || f.null {
+		return fallback
+	}
+	return f.is
+}
+
+// change is what an update does with a field: nothing unless it was sent; null
+// makes it zero.
+func (f field[T]) change(to *T) {
+	if f.sent {
+		*to = f.is
+	}
+}
+
+func (f *form) complain(name, text string) {
+	*f.errs = append(*f.errs, label(f.path+name)+" "+text)
+}
+
+// err is everything that is wrong so far, as a 422.
+func (f *form) err() error {
+	if len(*f.errs) == 0 {
+		return nil
+	}
+	return invalid(*f.errs...)
+}
+
+func (f *form) value(name string) (any, bool) {
+	f.asked = append(f.asked, name)
+	v, ok := f.values[name]
+	return v, ok
+}
+
+// read takes a field through a conversion that tells whether the type is right.
+func read[T any](f *form, name, kind string, convert func(any) (T, bool)) field[T] {
+	v, sent := f.value(name)
+	if !sent || v == nil {
+		return field[T]{sent: sent, null: sent}
+	}
+	is, fits := convert(v)
+	if !fits {
+		f.complain(name, "must be "+kind)
+	}
+	return field[T]{sent: true, is: is}
+}
+
+func (f *form) text(name string) field[string] {
+	return read(f, name, "a string", func(v any) (string, bool) { s, ok := v.(string); return s, ok })
+}
+
+// word is a text that has to be there on creation, and may not be emptied by an
+// update.
+func (f *form) word(name string, required bool) field[string] {
+	before := len(*f.errs)
+	word := f.text(name)
+	if (required || word.sent) && strings.TrimSpace(word.is) == "" && len(*f.errs) == before {
+		f.complain(name, "can't be blank")
+	}
+	return word
+}
+
+func (f *form) choice(name string, allowed ...string) field[string] {
+	before := len(*f.errs)
+	choice := f.text(name)
+	if choice.sent && !choice.null && len(*f.errs) == before && !slices.Contains(allowed, choice.is) {
+		f.complain(name, "must be one of "+strings.Join(allowed, ", "))
+	}
+	return choice
+}
+
+func (f *form) percent(name string) field[float64] {
+	return read(f, name, "a number from 0 to 100", func(v any) (float64, bool) {
+		n, ok := v.(json.Number)
+		if !ok {
+			return 0, false
+		}
+		value, err := n.Float64()
+		return value, err == nil && value >= 0 && value <= 100
+	})
+}
+
+// truth is a boolean that is also accepted as "true" and "false".
+func (f *form) truth(name string) field[bool] {
+	return read(f, name, "true or false", func(v any) (bool, bool) {
+		switch v := v.(type) {
+		case bool:
+			return v, true
+		case string:
+			return v == "true", v == "true" || v == "false"
+		}
+		return false, false
+	})
+}
+
+// amount is a whole number above 0 that is also accepted as a string.
+func (f *form) amount(name string) field[int] {
+	return read(f, name, "a whole number above 0", func(v any) (int, bool) {
+		text, ok := v.(string)
+		if n, isNumber := v.(json.Number); isNumber {
+			text, ok = n.String(), true
+		}
+		value, err := strconv.ParseInt(text, 10, 32)
+		return int(value), ok && err == nil && value > 0
+	})
+}
+
+// object is a nested form; nil when there is none.
+func (f *form) object(name string) *form {
+	values := read(f, name, "an object", func(v any) (map[string]any, bool) { m, ok := v.(map[string]any); return m, ok })
+	if values.is == nil {
+		return nil
+	}
+	return f.part(name+".", values.is)
+}
+
+// objects is a list of nested forms.
+func (f *form) objects(name string) field[[]*form] {
+	list := read(f, name, "an array of objects", func(v any) ([]any, bool) { l, ok := v.([]any); return l, ok })
+	parts := field[[]*form]{sent: list.sent, null: list.null}
+	for i, v := range list.is {
+		values, ok := v.(map[string]any)
+		if !ok {
+			f.complain(name, "must be an array of objects")
+			return parts
+		}
+		parts.is = append(parts.is, f.part(fmt.Sprintf("%s[%d].", name, i), values))
+	}
+	return parts
+}
+
+func (f *form) part(path string, values map[string]any) *form {
+	part := &form{path: f.path + path, values: values, errs: f.errs}
+	f.parts = append(f.parts, part)
+	return part
+}
+
+// unread lists the fields that nobody asked for, with the nearest one that was.
+func (f *form) unread() []Unread {
+	if f == nil {
+		return nil
+	}
+	var unread []Unread
+	for name := range f.values {
+		if !slices.Contains(f.asked, name) {
+			unread = append(unread, Unread{Name: f.path + name, Near: nearest(name, f.asked)})
+		}
+	}
+	slices.SortFunc(unread, func(a, b Unread) int { return strings.Compare(a.Name, b.Name) })
+	for _, part := range f.parts {
+		unread = append(unread, part.unread()...)
+	}
+	return unread
+}
+
+// label writes a field as messages name it: "first_name" is "First name", and
+// "practitioner_id" is "Practitioner".
+func label(name string) string {
+	name = strings.ReplaceAll(strings.TrimSuffix(name, "_id"), "_", " ")
+	return strings.ToUpper(name[:1]) + name[1:]
+}

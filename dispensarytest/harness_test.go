@@ -1,0 +1,230 @@
+package dispensarytest
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// browser is a bare HTTP client with a token.
+type browser struct {
+	t     testing.TB
+	fake  *Server
+	token string
+	key   string
+}
+
+// answer is what came back, decoded.
+type answer struct {
+	t      testing.TB
+	status int
+	header http.Header
+	text   string
+	body   map[string]any
+}
+
+func start(t testing.TB, opts ...Option) *browser {
+	fake := New(t, opts...)
+	return &browser{t: t, fake: fake, token: fake.IssueToken(User{}).AccessToken}
+}
+
+// with is the same browser with another set of scopes.
+func (b *browser) with(scopes ...string) *browser {
+	other := *b
+	other.token = b.fake.IssueToken(User{}, scopes...).AccessToken
+	return &other
+}
+
+func (b *browser) get(path string) answer { b.t.Helper(); return b.send("GET", path, nil) }
+
+// send makes a request; a body is JSON unless it is a string, which is sent as
+// it is.
+func (b *browser) send(method, path string, body any) answer {
+	b.t.Helper()
+	var payload io.Reader
+	switch body := body.(type) {
+	case nil:
+	case string:
+		payload = strings.NewReader(body)
+	default:
+		encoded, err := json.Marshal(body)
+		require.NoError(b.t, err)
+		payload = bytes.NewReader(encoded)
+	}
+	req, err := http.NewRequest(method, b.fake.BaseURL()+path, payload)
+	require.NoError(b.t, err)
+	req.Header.Set("Authorization", "Bearer "+b.token)
+	if payload != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if b.key != "" {
+		req.Header.Set("X-SVC-Clinic-Key", b.key)
+	}
+	resp, err := b.fake.HTTPClient().Do(req)
+	require.NoError(b.t, err)
+	return decoded(b.t, resp)
+}
+
+func decoded(t testing.TB, resp *http.Response) answer {
+	t.Helper()
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	a := answer{t: t, status: resp.StatusCode, header: resp.Header, text: string(text)}
+	require.NotEmpty(t, resp.Header.Get("X-Request-Id"))
+	if strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
+		require.NoError(t, json.Unmarshal(text, &a.body), "%s", text)
+	}
+	return a
+}
+
+// ok demands a status and returns the value under a path of keys.
+func (a answer) ok(status int, path ...string) any {
+	a.t.Helper()
+	require.Equal(a.t, status, a.status, "%s", a.text)
+	var at any = a.body
+	for _, key := range path {
+		object, isObject := at.(map[string]any)
+		require.True(a.t, isObject, "%s", a.text)
+		require.Contains(a.t, object, key)
+		at = object[key]
+	}
+	return at
+}
+
+// object is ok for an object.
+func (a answer) object(status int, path ...string) map[string]any {
+	a.t.Helper()
+	return a.ok(status, path...).(map[string]any)
+}
+
+// column collects a field of a list.
+func (a answer) column(key, field string) []any {
+	a.t.Helper()
+	values := []any{}
+	for _, item := range a.ok(200, key).([]any) {
+		values = append(values, item.(map[string]any)[field])
+	}
+	return values
+}
+
+// refused demands a status and a text in the answer.
+func (a answer) refused(status int, text string) {
+	a.t.Helper()
+	require.Equal(a.t, status, a.status, "%s", a.text)
+	require.Contains(a.t, a.text, text)
+}
+
+// keysOf are the sorted keys of an object, to pin a shape.
+func keysOf(object any) []string {
+	var keys []string
+	for key := range object.(map[string]any) {
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// receiver is an integrator's endpoint that follows a script.
+type receiver struct {
+	*httptest.Server
+	mu     sync.Mutex
+	answer func(n int, w http.ResponseWriter, challenge string)
+	secret string
+	got    []received
+}
+
+type received struct {
+	body   string
+	header http.Header
+}
+
+// listen starts a receiver; the first argument of the script counts requests
+// from 1. Without script it answers with the challenge.
+func listen(t testing.TB, script func(n int, w http.ResponseWriter, challenge string)) *receiver {
+	rec := &receiver{answer: script}
+	rec.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		rec.mu.Lock()
+		rec.got = append(rec.got, received{body: string(body), header: r.Header})
+		n, challenge := len(rec.got), rec.secret
+		rec.mu.Unlock()
+		if rec.answer != nil {
+			rec.answer(n, w, challenge)
+			return
+		}
+		acknowledge(w, challenge)
+	}))
+	t.Cleanup(rec.Close)
+	return rec
+}
+
+func acknowledge(w http.ResponseWriter, challenge string) {
+	_ = json.NewEncoder(w).Encode(map[string]string{"challenge": challenge})
+}
+
+func (r *receiver) all() []received {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]received(nil), r.got...)
+}
+
+// subscribe connects a platform with a receiver.
+func (b *browser) subscribe(r *receiver, types ...string) {
+	b.t.Helper()
+	r.mu.Lock()
+	r.secret = b.fake.Application().ChallengeToken
+	r.mu.Unlock()
+	require.NoError(b.t, b.fake.RegisterWebhook(r.URL, types...))
+}
+
+func frozen() *Clock { return FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)) }
+
+// post sends JSON without a token, as the token endpoint takes it.
+func (b *browser) post(path string, body map[string]any) answer {
+	b.t.Helper()
+	anonymous := *b
+	anonymous.token = ""
+	return anonymous.send("POST", path, body)
+}
+
+// credentials are the fields of a token request.
+func (b *browser) credentials(more map[string]any) map[string]any {
+	app := b.fake.Application()
+	body := map[string]any{"client_id": app.ClientID, "client_secret": app.ClientSecret, "redirect_uri": app.RedirectURI}
+	for key, value := range more {
+		if value == nil {
+			delete(body, key)
+			continue
+		}
+		body[key] = value
+	}
+	return body
+}
+
+func (b *browser) authorizeURL(change url.Values) string {
+	app := b.fake.Application()
+	query := url.Values{"client_id": {app.ClientID}, "redirect_uri": {app.RedirectURI}, "response_type": {"code"}, "state": {"s t&te"}}
+	for key, value := range change {
+		query[key] = value
+	}
+	return b.fake.AuthURL() + "/oauth/authorize?" + query.Encode()
+}
+
+// routeWith fills a route's parameter, and tells whether it has one.
+func routeWith(route, value string) (string, bool) {
+	before, rest, has := strings.Cut(route, "{")
+	if !has {
+		return route, false
+	}
+	_, after, _ := strings.Cut(rest, "}")
+	return before + value + after, true
+}

@@ -1,0 +1,97 @@
+package dispensarytest
+
+// Term is an entry of one of the catalog's word lists: an allergen, an
+// ingredient, a supplement type or a third-party certification.
+// API section: "Resources and their fields".
+type Term struct {
+	ID   string
+	Name string
+}
+
+// PractitionerType is a profession. API section: "Practitioner type".
+type PractitionerType struct {
+	ID          string
+	Code        string
+	Description string
+}
+
+// Brand is a maker of products. API section: "Brand".
+type Brand struct {
+	ID     string
+	Name   string
+	Prefix string
+
+	// Available tells that at least one product can be ordered; the API calls
+	// it the status. The platform keeps it up to date.
+	Available bool
+
+	// Restricted brands are not open to every clinic: product search and
+	// clinic_permitted leave them out.
+	Restricted bool
+}
+
+// Dosage says how to take a product. All fields are free text.
+type Dosage struct {
+	Amount         string // a number, a range or a fraction: "1", "1-2", "1/2"
+	Frequency      string // for example "twice per day"
+	Duration       string // for example "30 days"; empty is null where the API allows it
+	Format         string // for example "capsule"
+	AdditionalInfo string
+}
+
+// Product is a catalog entry; what can be ordered are its variants.
+// API section: "Product".
+type Product struct {
+	ID               string
+	Name             string
+	BrandID          string
+	DescriptionHTML  string
+	Dosage           Dosage
+	VariantIDs       []string // the first is the primary one
+	SupplementTypeID string
+	AllergenIDs      []string
+	IngredientIDs    []string
+	CertificationIDs []string
+	CategoryIDs      []string
+}
+
+// Variant statuses. API section: "Variant".
+const (
+	VariantAvailable    = "available"
+	VariantBackordered  = "backordered"
+	VariantDiscontinued = "discontinued"
+	VariantUnavailable  = "unavailable"
+)
+
+// Variant is one pack of a product. API section: "Variant".
+type Variant struct {
+	ID            string
+	ProductID     string
+	SKU           string
+	Units         int
+	UnitOfMeasure string
+	UPC           string
+	MSRP          Cents
+	SupplierSKU   string
+	Status        string // one of the variant statuses
+	Primary       bool
+}
+
+// Category groups products. API section: "Category".
+type Category struct {
+	ID   string
+	Name string
+}
+
+// customDosage is what one practitioner recommends for a product in place of
+// the product's own dosage.
+type customDosage struct {
+	id             string // practitioner and product
+	practitionerID string
+	productID      string
+	dosage         Dosage
+}
+
+func customDosageID(practitionerID, productID string) string {
+	return practitionerID + "/" + productID
+}

@@ -1,0 +1,38 @@
+package dispensarytest
+
+// nearest returns the name that a misspelt one most likely stands for, or "".
+func nearest(name string, known []string) string {
+	best, distance := "", 1+len(name)/3
+	for _, candidate := range known {
+		if d := editDistance(name, candidate); d <= distance {
+			best, distance = candidate, d-1
+		}
+	}
+	return best
+}
+
+// editDistance counts the letters to insert, drop, change or swap.
+func editDistance(a, b string) int {
+	if len(a) > 100 || len(b) > 100 {
+		return len(a) + len(b)
+	}
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		before, last, row = last, row, before
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,88 @@
+package dispensarytest
+
+import "net/http"
+
+// tokenView is the oauth object. API section: "Oauth token".
+type tokenView struct {
+	AccessToken  string    `json:"access_token"`
+	TokenType    string    `json:"token_type"`
+	ExpiresIn    int       `json:"expires_in"`
+	RefreshToken string    `json:"refresh_token"`
+	Scope        string    `json:"scope"`
+	CreatedAt    string    `json:"created_at"`
+	Owner        ownerView `json:"resource_owner"`
+}
+
+type ownerView struct {
+	ID   string `json:"id"`
+	Type string `json:"type"`
+}
+
+// grantRefused is why a code or a refresh token does not work; the platform does
+// not say which of these it was.
+const grantRefused = "The provided authorization grant is invalid, expired, revoked, does not match the redirection URI used in the authorization request, or was issued to another client."
+
+// createToken is POST /oauth/token. The JSON body is from the API; status and
+// shape of its errors are an assumption.
+func createToken(c *call, _ *world) (reply, error) {
+	grantType := c.form.text("grant_type").is
+	code, refresh := c.form.text("code").is, c.form.text("refresh_token").is
+	if err := c.client("grant_type", "redirect_uri"); err != nil {
+		return reply{}, err
+	}
+	if c.form.text("redirect_uri").is != c.srv.app.RedirectURI {
+		return reply{}, oauthProblem(http.StatusBadRequest, "invalid_grant", grantRefused)
+	}
+	var token *accessToken
+	var next string
+	var good bool
+	switch grantType {
+	case "authorization_code":
+		token, next, good = c.srv.tokens.redeem(code)
+	case "refresh_token":
+		token, next, good = c.srv.tokens.renew(refresh)
+	default:
+		return reply{}, oauthProblem(http.StatusBadRequest, "unsupported_grant_type", "The authorization grant type is not supported by the authorization server.")
+	}
+	if !good {
+		return reply{}, oauthProblem(http.StatusBadRequest, "invalid_grant", grantRefused)
+	}
+	c.record.TokenID, c.record.UserID = token.id, token.grant.user.ID
+	return ok(c.srv.viewToken(token, next)), nil
+}
+
+// revokeToken is POST /oauth/revoke. A token nobody knows is no error: an
+// assumption, after RFC 7009.
+func revokeToken(c *call, _ *world) (reply, error) {
+	token := c.form.text("token").is
+	if err := c.client("token"); err != nil {
+		return reply{}, err
+	}
+	c.srv.tokens.revoke(token)
+	return bare(struct{}{}), nil
+}
+
+// client checks the application's credentials and that fields are there.
+func (c *call) client(required ...string) error {
+	id, secret := c.form.text("client_id").is, c.form.text("client_secret").is
+	for _, name := range append([]string{"client_id", "client_secret"}, required...) {
+		if c.form.text(name).is == "" {
+			return oauthProblem(http.StatusBadRequest, "invalid_request", "Missing required parameter: "+name+".")
+		}
+	}
+	if id != c.srv.app.ClientID || secret != c.srv.app.ClientSecret {
+		return oauthProblem(http.StatusUnauthorized, "invalid_client", "Client authentication failed due to unknown client, no client authentication included, or unsupported authentication method.")
+	}
+	return nil
+}
+
+func (s *Server) viewToken(t *accessToken, refresh string) tokenView {
+	owner := ownerView{ID: t.grant.user.ID, Type: t.grant.user.Type}
+	if s.set.clinicTokens {
+		owner = ownerView{ID: t.clinicID, Type: "Clinic"}
+	}
+	return tokenView{
+		AccessToken: t.value, TokenType: "Bearer", ExpiresIn: int(tokenLifetime.Seconds()),
+		RefreshToken: refresh, Scope: scopeText(t.grant.scopes), CreatedAt: stamp(t.created), Owner: owner,
+	}
+}

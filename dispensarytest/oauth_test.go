@@ -1,0 +1,213 @@
+package dispensarytest
+
+import (
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// code walks the authorize page and returns the code.
+func (b *browser) code(user User) string {
+	b.t.Helper()
+	back, err := b.fake.Approve(b.authorizeURL(nil), user)
+	require.NoError(b.t, err)
+	return back.Query().Get("code")
+}
+
+func (b *browser) exchange(code string) answer {
+	return b.post("/oauth/token", b.credentials(map[string]any{"grant_type": "authorization_code", "code": code}))
+}
+
+func (b *browser) renew(refresh any) answer {
+	return b.post("/oauth/token", b.credentials(map[string]any{"grant_type": "refresh_token", "refresh_token": refresh}))
+}
+
+func TestCodeBecomesTokens(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	user := b.fake.Users()[2]
+	got := b.exchange(b.code(user))
+	oauth := got.object(200, "oauth")
+	assert.ElementsMatch(t, []string{"access_token", "token_type", "expires_in", "refresh_token", "scope", "created_at", "resource_owner"}, keysOf(oauth))
+	assert.Equal(t, map[string]any{"id": user.ID, "type": "Staff"}, oauth["resource_owner"])
+	assert.Equal(t, "Bearer", oauth["token_type"])
+	assert.EqualValues(t, 7200, oauth["expires_in"])
+
+	b.token = oauth["access_token"].(string)
+	b.get("/clinic").ok(200, "clinic")
+	last, _ := b.fake.Journal().Last()
+	assert.Equal(t, user.ID, last.UserID)
+}
+
+func TestCodeWorksOnceAndTenMinutes(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithClock(frozen()))
+	code := b.code(User{})
+	b.exchange(code).ok(200)
+	again := b.exchange(code)
+	again.refused(400, `"error":"invalid_grant"`)
+	assert.ElementsMatch(t, []string{"error", "error_description"}, keysOf(again.body))
+
+	late := b.code(User{})
+	b.fake.Clock().Advance(10*time.Minute - time.Second)
+	inTime := b.code(User{})
+	b.fake.Clock().Advance(time.Second)
+	b.exchange(late).refused(400, "invalid_grant")
+	b.exchange(inTime).ok(200)
+}
+
+func TestTokenEndpointRefuses(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	for name, c := range map[string]struct {
+		change map[string]any
+		status int
+		code   string
+	}{
+		"no grant type":      {map[string]any{"grant_type": nil}, 400, "invalid_request"},
+		"other grant type":   {map[string]any{"grant_type": "password"}, 400, "unsupported_grant_type"},
+		"no client":          {map[string]any{"client_id": nil}, 400, "invalid_request"},
+		"client as number":   {map[string]any{"client_id": 7}, 400, "invalid_request"},
+		"wrong secret":       {map[string]any{"client_secret": "guess"}, 401, "invalid_client"},
+		"wrong redirect":     {map[string]any{"redirect_uri": "http://127.0.0.1/callback/"}, 400, "invalid_grant"},
+		"unknown code":       {map[string]any{"code": "nope"}, 400, "invalid_grant"},
+		"no code":            {map[string]any{"code": nil}, 400, "invalid_grant"},
+		"no refresh token":   {map[string]any{"grant_type": "refresh_token"}, 400, "invalid_grant"},
+		"missing redirect":   {map[string]any{"redirect_uri": nil}, 400, "invalid_request"},
+		"wrong refresh":      {map[string]any{"grant_type": "refresh_token", "refresh_token": "x"}, 400, "invalid_grant"},
+		"refresh as boolean": {map[string]any{"grant_type": "refresh_token", "refresh_token": true}, 400, "invalid_grant"},
+	} {
+		body := b.credentials(map[string]any{"grant_type": "authorization_code", "code": "x"})
+		for key, value := range c.change {
+			if body[key] = value; value == nil {
+				delete(body, key)
+			}
+		}
+		got := b.post("/oauth/token", body)
+		assert.Equal(t, c.status, got.status, name)
+		assert.Equal(t, c.code, got.body["error"], name)
+	}
+}
+
+// A refused attempt must not burn the code.
+func TestRefusedExchangeKeepsTheCode(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	code := b.code(User{})
+	b.post("/oauth/token", b.credentials(map[string]any{"grant_type": "authorization_code", "code": code, "redirect_uri": "http://127.0.0.1/other"})).refused(400, "invalid_grant")
+	b.exchange(code).ok(200)
+}
+
+func TestFormEncodedTokenRequestIsRefused(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	resp, err := b.fake.HTTPClient().PostForm(b.fake.BaseURL()+"/oauth/token", url.Values{"grant_type": {"authorization_code"}})
+	require.NoError(t, err)
+	decoded(t, resp).refused(http.StatusBadRequest, "must be JSON")
+}
+
+func TestAccessTokenExpiresAfterTwoHours(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithClock(frozen()))
+	b.fake.Clock().Advance(2*time.Hour - time.Second)
+	b.get("/clinic").ok(200)
+	b.fake.Clock().Advance(time.Second)
+	expired := b.get("/clinic")
+	expired.refused(401, `{"error":"The access token expired"}`)
+	assert.Contains(t, expired.header.Get("WWW-Authenticate"), "invalid_token")
+}
+
+func TestRefreshRotation(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		rotation       RefreshRotation
+		sameToken      bool
+		beforeUse, end bool // does the old refresh token work before and after the new access token is used?
+	}{
+		{RotationNone, true, true, true},
+		{RotationGrace, false, true, false},
+		{RotationImmediate, false, false, false},
+	} {
+		b := start(t, WithRefreshRotation(c.rotation))
+		old := b.fake.IssueToken(User{}).RefreshToken
+		fresh := b.renew(old).object(200, "oauth")
+		assert.Equal(t, c.sameToken, fresh["refresh_token"] == old)
+		works := func() bool { return b.renew(old).status == 200 }
+		assert.Equal(t, c.beforeUse, works())
+		b.token = fresh["access_token"].(string)
+		b.get("/clinic").ok(200)
+		assert.Equal(t, c.end, works())
+		b.renew(fresh["refresh_token"]).ok(200)
+	}
+}
+
+func TestRefreshTokenDoesNotExpire(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithClock(frozen()))
+	refresh := b.fake.IssueToken(User{}).RefreshToken
+	b.fake.Clock().Advance(3 * 365 * 24 * time.Hour)
+	b.renew(refresh).ok(200)
+}
+
+func TestRevokeTakesTheRefreshTokenAlong(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	pair := b.fake.IssueToken(User{})
+	require.NoError(t, b.fake.ExpireToken(pair.AccessToken))
+	revoked := b.post("/oauth/revoke", b.credentials(map[string]any{"token": pair.AccessToken, "redirect_uri": nil}))
+	revoked.ok(200)
+	assert.JSONEq(t, "{}", revoked.text)
+	b.renew(pair.RefreshToken).refused(400, "invalid_grant")
+	b.token = pair.AccessToken
+	b.get("/clinic").refused(401, "revoked")
+	b.post("/oauth/revoke", b.credentials(map[string]any{})).refused(400, "invalid_request")
+	b.post("/oauth/revoke", b.credentials(map[string]any{"token": "never seen"})).ok(200)
+}
+
+func TestExtendedScopesInvalidateTokens(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithScopes("clinic:read"))
+	pair := b.fake.IssueToken(User{})
+	assert.Equal(t, []string{"catalog:read", "clinic:read"}, pair.Scopes)
+	require.NoError(t, b.fake.ExtendScopes("clinic:read"))
+	b.get("/clinic").ok(200)
+	require.NoError(t, b.fake.ExtendScopes("patients:read"))
+	b.get("/clinic").refused(401, "invalidated")
+	b.renew(pair.RefreshToken).refused(400, "invalid_grant")
+	b.token = b.exchange(b.code(User{})).ok(200, "oauth", "access_token").(string)
+	b.get("/clinic/patients").ok(200)
+	assert.ErrorContains(t, b.fake.ExtendScopes("patients:raed"), `did you mean "patients:read"`)
+}
+
+func TestClinicTokensBelongToTheClinic(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithClinicTokens())
+	owner := b.exchange(b.code(User{})).object(200, "oauth", "resource_owner")
+	assert.Equal(t, map[string]any{"id": b.fake.Platform().Clinics()[0].ID, "type": "Clinic"}, owner)
+}
+
+func TestBadTokens(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	other := New(t)
+	for _, token := range []string{"", "nonsense", other.IssueToken(User{}).AccessToken} {
+		b.token = token
+		got := b.get("/clinic")
+		got.refused(401, `{"error":"`)
+	}
+}
+
+func TestScopes(t *testing.T) {
+	t.Parallel()
+	b := start(t).with("clinic:read")
+	b.get("/clinic").ok(200)
+	b.get("/clinic/patients").refused(403, "patients:read")
+	last, _ := b.fake.Journal().Last()
+	assert.Equal(t, ScopeDecision{Required: []string{"patients:read"}}, last.Scope)
+	b.with("patients").get("/clinic/patients").ok(200)
+	assert.Panics(t, func() { b.fake.IssueToken(User{}, "patients:raed") })
+}

@@ -1,0 +1,291 @@
+package dispensarytest
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+)
+
+// Region is one of the platform's two countries. Accounts, tokens and data of
+// the two are separate, so each Server stands for one region.
+type Region string
+
+// The regions of the platform.
+const (
+	UnitedStates Region = "US"
+	Canada       Region = "CA"
+)
+
+// ProbeMode is when the sender first asks an endpoint for its challenge with an
+// empty body. The API does not mention it; that it happens at all is an
+// assumption from what integrators have met.
+type ProbeMode int
+
+const (
+	// ProbeOff sends events without asking first.
+	ProbeOff ProbeMode = iota
+
+	// ProbeOnRegistration asks once, when the endpoint is registered; an
+	// endpoint that does not answer with the challenge is refused.
+	ProbeOnRegistration
+
+	// ProbeBeforeEach asks on registration and before every attempt; without
+	// the challenge the attempt fails and the event is not sent.
+	ProbeBeforeEach
+)
+
+// Option sets up a platform. Options that contradict the API fail on
+// construction.
+type Option func(*settings) error
+
+type settings struct {
+	addr           string
+	seed           uint64
+	region         Region
+	clock          *Clock
+	redirectURI    string
+	scopes         []string
+	rotation       RefreshRotation
+	clinicTokens   bool
+	requireTLS     bool
+	journalLimit   int
+	integrations   int
+	pending        bool
+	webhook        *endpointSettings
+	probe          ProbeMode
+	unsignedProbe  bool
+	unconditional  bool
+	sendTimeout    time.Duration
+	retrySchedule  []time.Duration
+	deliveryClient *http.Client
+}
+
+type endpointSettings struct {
+	url   string
+	types []string
+}
+
+func defaults() settings {
+	return settings{
+		addr: "127.0.0.1:0", seed: defaultSeed, region: UnitedStates,
+		redirectURI: "http://127.0.0.1/callback", scopes: allScopes(),
+		journalLimit: 10_000, integrations: 1,
+		// The time-out is an assumption: the API only calls it aggressive.
+		sendTimeout: 2 * time.Second,
+		// Six attempts are from the API, the waits between them an assumption.
+		retrySchedule: []time.Duration{time.Minute, 5 * time.Minute, 30 * time.Minute, time.Hour, 5 * time.Hour},
+	}
+}
+
+func configure(opts []Option) (settings, error) {
+	set := defaults()
+	for _, opt := range opts {
+		if err := opt(&set); err != nil {
+			return set, err
+		}
+	}
+	if set.clock == nil {
+		set.clock = LiveClock()
+	}
+	return set, nil
+}
+
+// WithAddr listens on an address of one's own, such as "127.0.0.1:8080"; the
+// default is a free port of the loopback interface.
+func WithAddr(addr string) Option {
+	return func(s *settings) error {
+		s.addr = addr
+		if _, _, err := net.SplitHostPort(addr); err != nil {
+			return fmt.Errorf("dispensarytest: WithAddr: %w", err)
+		}
+		return nil
+	}
+}
+
+// WithClock uses a clock that is frozen, or shared with another platform. The
+// default is a live clock.
+func WithClock(clock *Clock) Option {
+	return func(s *settings) error {
+		if clock == nil {
+			return errors.New("dispensarytest: WithClock: no clock")
+		}
+		s.clock = clock
+		return nil
+	}
+}
+
+// WithClinicTokens makes the application one from before 2021-08-26: its tokens
+// stand for the clinic, and their resource owner's type is Clinic.
+// API section: "Authentication" 4.
+func WithClinicTokens() Option {
+	return func(s *settings) error { s.clinicTokens = true; return nil }
+}
+
+// WithDeliveryClient sends webhooks through an HTTP client of one's own, for
+// example one that trusts a test certificate. Redirects and time-outs stay the
+// platform's.
+func WithDeliveryClient(client *http.Client) Option {
+	return func(s *settings) error {
+		if client == nil {
+			return errors.New("dispensarytest: WithDeliveryClient: no client")
+		}
+		s.deliveryClient = client
+		return nil
+	}
+}
+
+// WithDeliveryTimeout sets how long a webhook endpoint may take; the default of
+// 2 seconds is an assumption.
+func WithDeliveryTimeout(d time.Duration) Option {
+	return func(s *settings) error {
+		if d <= 0 {
+			return errors.New("dispensarytest: WithDeliveryTimeout: not a positive duration")
+		}
+		s.sendTimeout = d
+		return nil
+	}
+}
+
+// WithIntegrations gives the clinic several integrations. Every event is then
+// sent once for each, with the same event id and another integration_id.
+// API section: "Webhooks" 6.
+func WithIntegrations(n int) Option {
+	return func(s *settings) error {
+		if n < 1 || n > 100 {
+			return fmt.Errorf("dispensarytest: WithIntegrations(%d): a clinic has 1 to 100", n)
+		}
+		s.integrations = n
+		return nil
+	}
+}
+
+// WithJournalLimit bounds how many requests the journal remembers; the oldest
+// are forgotten first. The default is 10,000.
+func WithJournalLimit(n int) Option {
+	return func(s *settings) error {
+		if n < 1 {
+			return errors.New("dispensarytest: WithJournalLimit: a journal holds at least one request")
+		}
+		s.journalLimit = n
+		return nil
+	}
+}
+
+// WithPendingIntegration leaves the clinic's integrations inactive until the
+// first request with the clinic key, which makes clinic_key.activated. By
+// default they are active from the start: an assumption, because bearer tokens
+// alone identify the clinic in newer examples.
+func WithPendingIntegration() Option {
+	return func(s *settings) error { s.pending = true; return nil }
+}
+
+// WithProbe sets when webhook endpoints are asked for their challenge with an
+// empty body; the default is [ProbeOff].
+func WithProbe(mode ProbeMode) Option {
+	return func(s *settings) error {
+		if mode < ProbeOff || mode > ProbeBeforeEach {
+			return fmt.Errorf("dispensarytest: WithProbe(%d): no such mode", mode)
+		}
+		s.probe = mode
+		return nil
+	}
+}
+
+// WithRedirectURI sets where the application's users come back to. It is
+// compared character for character. The default is
+// "http://127.0.0.1/callback".
+func WithRedirectURI(uri string) Option {
+	return func(s *settings) error {
+		u, err := url.Parse(uri)
+		if err != nil || u.Host == "" || u.Fragment != "" {
+			return fmt.Errorf("dispensarytest: WithRedirectURI(%q): not an absolute address without fragment", uri)
+		}
+		if u.Scheme != "https" && !(u.Scheme == "http" && isLoopback(u.Hostname())) {
+			return fmt.Errorf("dispensarytest: WithRedirectURI(%q): plain HTTP only on loopback", uri)
+		}
+		s.redirectURI = uri
+		return nil
+	}
+}
+
+// WithRefreshRotation sets what a refresh does to the refresh token it used; the
+// default is [RotationNone].
+func WithRefreshRotation(r RefreshRotation) Option {
+	return func(s *settings) error {
+		if r < RotationNone || r > RotationImmediate {
+			return fmt.Errorf("dispensarytest: WithRefreshRotation(%d): no such rotation", r)
+		}
+		s.rotation = r
+		return nil
+	}
+}
+
+// WithRegion makes the platform that of another country; the default is
+// [UnitedStates]. The two regions know nothing of each other's tokens and data.
+func WithRegion(region Region) Option {
+	return func(s *settings) error {
+		if region != UnitedStates && region != Canada {
+			return fmt.Errorf("dispensarytest: WithRegion(%q): the platform has %q and %q", region, UnitedStates, Canada)
+		}
+		s.region = region
+		return nil
+	}
+}
+
+// WithScopes sets the application's scopes; the default is every scope of the
+// API. catalog:read belongs to every application. API section:
+// "Authentication" 7.
+func WithScopes(scopes ...string) Option {
+	return func(s *settings) error {
+		s.scopes = merge([]string{scopeCatalog}, scopes)
+		return checkScopes(scopes)
+	}
+}
+
+// WithSeed sets where ids and data come from; the same seed makes the same
+// world. Tokens and codes are random all the same, so that one platform's are
+// never good on another.
+func WithSeed(seed uint64) Option {
+	return func(s *settings) error { s.seed = seed; return nil }
+}
+
+// WithTLSRequired refuses requests that did not come over TLS, as the platform
+// does. Use it with [Server.Handler] behind a TLS server of one's own.
+// API section: "Errors" 1.
+func WithTLSRequired() Option {
+	return func(s *settings) error { s.requireTLS = true; return nil }
+}
+
+// WithUnconditionalDelivery sends every event, whether or not a live token has
+// the scope for it. By default at least one has to: an assumption, see
+// [Skip].
+func WithUnconditionalDelivery() Option {
+	return func(s *settings) error { s.unconditional = true; return nil }
+}
+
+// WithUnsignedProbe leaves the signature off the empty probes. Whether they are
+// signed is not documented; the default is that they are.
+func WithUnsignedProbe() Option {
+	return func(s *settings) error { s.unsignedProbe = true; return nil }
+}
+
+// WithWebhook registers an endpoint from the start, as [Server.RegisterWebhook]
+// does.
+func WithWebhook(url string, types ...string) Option {
+	return func(s *settings) error {
+		s.webhook = &endpointSettings{url: url, types: slices.Clone(types)}
+		return checkEndpoint(url, types)
+	}
+}
+
+func isLoopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}

@@ -1,0 +1,115 @@
+package dispensarytest
+
+import (
+	"slices"
+	"time"
+)
+
+// orderView is an order; which fields it has depends on the response.
+// API section: "Order".
+type orderView struct {
+	ID           string     `json:"id"`
+	Number       string     `json:"order_number"`
+	CompletedAt  string     `json:"completed_at"`
+	MSRPTotal    Cents      `json:"msrp_total"`
+	ItemTotal    Cents      `json:"item_total"`
+	PaymentTotal Cents      `json:"payment_total"`
+	VariantIDs   []string   `json:"variant_ids,omitempty"` // in lists
+	PlanIDs      []string   `json:"treatment_plan_ids"`
+	PatientID    string     `json:"patient_id,omitempty"` // in single-order and all-orders responses
+	Lines        []lineView `json:"line_items,omitempty"` // in the single-order response
+}
+
+type lineView struct {
+	VariantID string `json:"variant_id"`
+	Quantity  int    `json:"quantity"`
+}
+
+func viewOrderBase(o *Order) orderView {
+	return orderView{
+		ID: o.ID, Number: o.Number, CompletedAt: o.CompletedAt.Format("2006-01-02T15:04:05.000-07:00"),
+		MSRPTotal: o.MSRPTotal, ItemTotal: o.ItemTotal, PaymentTotal: o.PaymentTotal,
+		PlanIDs: slices.Concat([]string{}, o.PlanIDs),
+	}
+}
+
+// viewPatientOrder is an order in a patient's list.
+func viewPatientOrder(o *Order) orderView {
+	view := viewOrderBase(o)
+	for _, l := range o.Lines {
+		view.VariantIDs = append(view.VariantIDs, l.VariantID)
+	}
+	return view
+}
+
+// viewOrderItem is an order in the list of all orders.
+func viewOrderItem(o *Order) orderView {
+	view := viewPatientOrder(o)
+	view.PatientID = o.PatientID
+	return view
+}
+
+// viewOrder is an order in the single-order response and in event data.
+func viewOrder(o *Order) orderView {
+	view := viewOrderBase(o)
+	view.PatientID = o.PatientID
+	for _, l := range o.Lines {
+		view.Lines = append(view.Lines, lineView(l))
+	}
+	return view
+}
+
+func listPatientOrders(c *call, w *world) (reply, error) {
+	patient, known := w.patientOf(c.clinicID(), c.arg())
+	if !known {
+		return reply{}, notFound()
+	}
+	return listOf(c, w.orders.where(func(o *Order) bool { return o.PatientID == patient.ID }), viewPatientOrder), nil
+}
+
+func getOrder(c *call, w *world) (reply, error) {
+	o, known := w.orders.get(c.arg())
+	if !known || o.ClinicID != c.clinicID() {
+		return reply{}, notFound()
+	}
+	return ok(viewOrder(o)), nil
+}
+
+func listOrders(c *call, w *world) (reply, error) {
+	completed, err := c.params.days("completed_at")
+	if err != nil {
+		return reply{}, err
+	}
+	field, descending, err := c.params.order("patient_id", "treatment_plan_id", "completed_at", "order_number")
+	if err != nil {
+		return reply{}, err
+	}
+	patient, plan, number := c.params.get("patient_id"), c.params.get("treatment_plan_id"), c.params.get("order_number")
+	rows := w.orders.where(func(o *Order) bool {
+		return o.ClinicID == c.clinicID() && completed.holds(o.CompletedAt) &&
+			(patient == "" || patient == o.PatientID) && (number == "" || number == o.Number) &&
+			(plan == "" || slices.Contains(o.PlanIDs, plan))
+	})
+	if field != "" || descending {
+		sortRows(rows, descending, orderKey(field))
+	}
+	return listOf(c, rows, viewOrderItem), nil
+}
+
+// orderKey is what a list of orders is sorted by; without a field it is the
+// time, which is the order of creation.
+func orderKey(field string) func(*Order) string {
+	switch field {
+	case "patient_id":
+		return func(o *Order) string { return o.PatientID }
+	case "treatment_plan_id":
+		return func(o *Order) string { return slices.Min(append(slices.Clone(o.PlanIDs), "~")) }
+	case "order_number":
+		return func(o *Order) string { return o.Number }
+	default:
+		return func(o *Order) string { return sortable(o.CompletedAt) }
+	}
+}
+
+// sortable writes a time so that text sorts as the times do.
+func sortable(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000000") }

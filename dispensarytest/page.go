@@ -1,0 +1,64 @@
+package dispensarytest
+
+import (
+	"cmp"
+	"slices"
+)
+
+// pageMeta is the meta object of a list. API section: "Pagination".
+type pageMeta struct {
+	CurrentPage int  `json:"current_page"`
+	NextPage    *int `json:"next_page"`
+	PrevPage    *int `json:"prev_page"`
+	TotalPages  int  `json:"total_pages"`
+	TotalCount  int  `json:"total_count"`
+}
+
+// cut returns which rows a page holds and what its meta says. A page beyond the
+// last is empty and has no neighbours.
+func (p pageRequest) cut(total int) (from, to int, meta *pageMeta) {
+	pages := (total + p.size - 1) / p.size
+	meta = &pageMeta{CurrentPage: p.number, TotalPages: pages, TotalCount: total}
+	if p.number > pages {
+		return 0, 0, meta
+	}
+	if p.number > 1 {
+		meta.PrevPage = new(p.number - 1)
+	}
+	if p.number < pages {
+		meta.NextPage = new(p.number + 1)
+	}
+	from = (p.number - 1) * p.size
+	return from, min(from+p.size, total), meta
+}
+
+// listOf answers with a page of rows.
+func listOf[T, V any](c *call, rows []*T, view func(*T) V) reply {
+	from, to, meta := c.page.cut(len(rows))
+	views := make([]V, 0, to-from)
+	for _, row := range rows[from:to] {
+		views = append(views, view(row))
+	}
+	return reply{value: views, meta: meta}
+}
+
+// listAll answers with a page of a whole table, without walking it.
+func listAll[T, V any](c *call, rows *table[T], view func(*T) V) reply {
+	from, to, meta := c.page.cut(rows.len())
+	views := make([]V, 0, to-from)
+	for seat := from; seat < to; seat++ {
+		views = append(views, view(rows.at(seat)))
+	}
+	return reply{value: views, meta: meta}
+}
+
+// sortRows sorts by a key and keeps the order of creation among equals, in
+// either direction.
+func sortRows[T any, K cmp.Ordered](rows []*T, descending bool, key func(*T) K) {
+	slices.SortStableFunc(rows, func(a, b *T) int {
+		if descending {
+			return cmp.Compare(key(b), key(a))
+		}
+		return cmp.Compare(key(a), key(b))
+	})
+}

@@ -1,0 +1,192 @@
+package dispensarytest
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Paths below the server's origin. The API's base address and the browser's
+// address differ, so that an integrator who confuses them finds out.
+const (
+	basePath = "/api"
+	authPath = "/auth"
+)
+
+// call is one request on its way through the pipeline.
+type call struct {
+	srv    *Server
+	r      *http.Request
+	op     *operation
+	args   args
+	params params
+	form   *form
+	page   pageRequest
+	token  *accessToken
+	now    time.Time
+	record Request // what the journal will know
+}
+
+// reply is a handler's answer.
+type reply struct {
+	status int // 0 is 200
+	bare   bool
+	value  any
+	meta   *pageMeta
+}
+
+// ok answers with a value under the operation's key.
+func ok(value any) reply { return reply{value: value} }
+
+// created is ok with 201. API success codes are an assumption.
+func created(value any) reply { return reply{status: http.StatusCreated, value: value} }
+
+// bare answers with a value that is not wrapped.
+func bare(value any) reply { return reply{bare: true, value: value} }
+
+// serve is the one pipeline of every request.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	c := &call{srv: s, r: r, now: s.clock.Now()}
+	c.record = Request{
+		At: c.now, ID: s.requestIDs.next(), Method: r.Method,
+		Path: r.URL.EscapedPath(), Query: r.URL.RawQuery,
+	}
+	w.Header()["X-Request-Id"] = []string{c.record.ID}
+	defer s.journal.add(&c.record)
+	defer c.rescue(w)
+
+	if err := c.route(); err != nil {
+		c.refuse(w, err)
+		return
+	}
+	if c.op.page != nil {
+		c.record.Status = c.op.page(c, w)
+		return
+	}
+	rep, err := c.answer()
+	if err != nil {
+		c.refuse(w, err)
+		return
+	}
+	c.send(w, rep)
+}
+
+// route checks the transport and finds the operation.
+func (c *call) route() error {
+	if c.srv.set.requireTLS && c.r.TLS == nil {
+		// The API says that a call over HTTP is an error; the status is an
+		// assumption.
+		return problemOf(http.StatusForbidden, "HTTPS is required")
+	}
+	path := c.record.Path
+	below, inBase := strings.CutPrefix(path, basePath)
+	if !inBase {
+		// Only the authorize page is served at the browser's address.
+		if path != authPath+"/oauth/authorize" {
+			return notFound()
+		}
+		below = "/oauth/authorize"
+	}
+	found := routes().find(below, &c.args)
+	if found == nil {
+		return notFound()
+	}
+	if c.op = found.ops[c.r.Method]; c.op == nil {
+		for method, other := range found.ops {
+			c.record.near(method + " " + other.route)
+		}
+		return notFound()
+	}
+	c.record.Operation, c.record.Route = c.op.id, c.op.route
+	return nil
+}
+
+// answer takes an API request from its token to the handler's answer.
+func (c *call) answer() (reply, error) {
+	if !c.op.open {
+		if err := c.authenticate(); err != nil {
+			return reply{}, err
+		}
+	}
+	if err := c.parse(); err != nil {
+		return reply{}, err
+	}
+	rep, err := c.handle()
+	if p := (*problem)(nil); err == nil || errors.As(err, &p) && p.status == http.StatusUnprocessableEntity {
+		c.record.Unread = c.form.unread()
+	}
+	return rep, err
+}
+
+// handle runs the handler under the world's lock.
+func (c *call) handle() (reply, error) {
+	if c.op.method == http.MethodGet {
+		c.srv.mu.RLock()
+		defer c.srv.mu.RUnlock()
+	} else {
+		c.srv.mu.Lock()
+		defer c.srv.mu.Unlock()
+	}
+	return c.op.handle(c, c.srv.world)
+}
+
+// parse reads query, page and body.
+func (c *call) parse() (err error) {
+	if c.params, err = parseParams(c.r.URL.RawQuery); err != nil {
+		return err
+	}
+	c.record.Unknown = c.params.unknown(c.op.query)
+	if c.op.list {
+		if c.page, err = c.params.page(); err != nil {
+			return err
+		}
+	}
+	if c.op.method != http.MethodGet {
+		c.form, err = readForm(c.r)
+	}
+	return err
+}
+
+// arg is the value of the route's only or first parameter.
+func (c *call) arg() string { return c.args[0] }
+
+func (c *call) clinicID() string { return c.token.clinicID }
+
+// require is for operations whose scope depends on what is asked for.
+func (c *call) require(scope string) error {
+	c.record.Scope.Required = append(c.record.Scope.Required, scope)
+	if c.record.Scope.Granted = c.token.has(scope); !c.record.Scope.Granted {
+		return missingScope(scope)
+	}
+	return nil
+}
+
+// refuse answers with a problem.
+func (c *call) refuse(w http.ResponseWriter, err error) {
+	var p *problem
+	if !errors.As(err, &p) {
+		p = problemOf(http.StatusInternalServerError, err.Error())
+	}
+	c.record.Status, c.record.Refused = p.status, p.messages
+	if p.header[0] != "" {
+		w.Header()[p.header[0]] = []string{p.header[1]}
+	}
+	writeJSON(w, p.status, reply{bare: true, value: p.body()}, "")
+}
+
+func (c *call) send(w http.ResponseWriter, rep reply) {
+	c.record.Status = max(rep.status, http.StatusOK)
+	writeJSON(w, c.record.Status, rep, c.op.key)
+}
+
+// rescue keeps a mistake of ours from looking like a broken connection.
+func (c *call) rescue(w http.ResponseWriter) {
+	if cause := recover(); cause != nil {
+		if cause == http.ErrAbortHandler {
+			panic(cause)
+		}
+		c.refuse(w, fmt.Errorf("dispensarytest: %v", cause))
+	}
+}

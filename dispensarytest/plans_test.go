@@ -1,0 +1,179 @@
+package dispensarytest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// draft is the body of a new plan with two recommendations.
+func (b *browser) draft(change map[string]any) map[string]any {
+	products := b.fake.Platform().Products()
+	body := map[string]any{
+		"practitioner_id": b.fake.Users()[0].ID, "state": "draft", "personal_message": "Take care.",
+		"metadata": map[string]any{"id": "visit-9"},
+		"recommendations": []any{
+			map[string]any{"variant_id": products[0].VariantIDs[0], "units_to_purchase": "2", "refill": "true", "dosage": map[string]any{"amount": "1-2", "frequency": "every night", "duration": nil, "format": "capsule", "additional_info": ""}},
+			map[string]any{"variant_id": products[1].VariantIDs[0], "units_to_purchase": 1, "refill": false},
+		},
+	}
+	for key, value := range change {
+		body[key] = value
+	}
+	return body
+}
+
+func (b *browser) plansOf(patient string) string {
+	return "/clinic/patients/" + patient + "/treatment_plans"
+}
+
+func TestPlanLivesItsLife(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithClock(frozen()))
+	patient := b.fake.Platform().Patients()[3].ID
+	plan := b.send("POST", b.plansOf(patient), b.draft(nil)).object(201, "treatment_plan")
+	assert.ElementsMatch(t, []string{
+		"id", "state", "patient", "practitioner", "available_at", "created_at", "updated_at", "invitation_url",
+		"personal_message", "recommendations", "metadata",
+	}, keysOf(plan))
+	assert.Nil(t, plan["available_at"])
+	assert.Equal(t, map[string]any{
+		"variant_id": b.fake.Platform().Products()[0].VariantIDs[0], "refill": true, "units_to_purchase": 2.0,
+		"dosage": map[string]any{"amount": "1-2", "frequency": "every night", "duration": nil, "format": "capsule", "additional_info": ""},
+	}, plan["recommendations"].([]any)[0])
+
+	path := "/clinic/treatment_plans/" + plan["id"].(string)
+	b.send("PATCH", path+"/cancel", nil).refused(422, "Treatment plan is not active")
+	b.send("POST", path+"/in_office_checkout", nil).refused(422, "not active")
+	b.fake.Clock().Advance(time.Hour)
+	active := b.send("PATCH", path+"/activate", map[string]any{}).object(200, "treatment_plan")
+	assert.Equal(t, "active", active["state"])
+	assert.Equal(t, "2026-03-02", active["available_at"])
+	assert.Equal(t, "2026-03-02T10:00:00.000Z", active["updated_at"])
+	assert.NotEmpty(t, active["invitation_url"])
+	b.send("PATCH", path+"/activate", nil).refused(422, "not draft")
+
+	assert.NotEmpty(t, b.send("POST", path+"/in_office_checkout", nil).ok(201, "in_office_checkout", "url"))
+	assert.Len(t, b.fake.Platform().Cart(patient), 2)
+
+	changed := b.send("PATCH", path, map[string]any{"recommendations": b.draft(nil)["recommendations"].([]any)[1:]}).object(200, "treatment_plan")
+	assert.Len(t, changed["recommendations"], 1)
+	assert.Equal(t, "Take care.", changed["personal_message"])
+
+	gone := b.send("PATCH", path+"/cancel", nil).object(200, "treatment_plan")
+	assert.Equal(t, "cancelled", gone["state"])
+	assert.Equal(t, []any{}, gone["recommendations"])
+	b.send("PATCH", path+"/cancel", nil).refused(422, "not active")
+	b.send("PATCH", path, map[string]any{"recommendations": b.draft(nil)["recommendations"]}).refused(422, "cancelled")
+	assert.Empty(t, b.fake.Platform().Events(), "API calls make no events")
+	b.fake.Journal().CheckNoUnexpected(t)
+}
+
+func TestPlanIsActiveUnlessDraft(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	for _, state := range []any{nil, "active"} {
+		plan := b.send("POST", b.plansOf(b.fake.Platform().Patients()[0].ID), b.draft(map[string]any{"state": state})).object(201, "treatment_plan")
+		assert.Equal(t, "active", plan["state"])
+		assert.NotEmpty(t, plan["invitation_url"])
+	}
+}
+
+func TestPlanIsRefused(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	patient := b.fake.Platform().Patients()[0].ID
+	before := b.fake.Platform().Plans()
+	line := func(change map[string]any) map[string]any {
+		body := map[string]any{"variant_id": b.fake.Platform().Products()[0].VariantIDs[0], "units_to_purchase": 1}
+		for key, value := range change {
+			body[key] = value
+		}
+		return map[string]any{"recommendations": []any{body}}
+	}
+	for _, c := range []struct {
+		change map[string]any
+		says   string
+	}{
+		{map[string]any{"practitioner_id": nil}, "Practitioner can't be blank"},
+		{map[string]any{"practitioner_id": "x"}, "Practitioner must exist"},
+		{map[string]any{"state": "cancelled"}, "State must be one of draft, active"},
+		{map[string]any{"recommendations": nil}, "Recommendations can't be blank"},
+		{map[string]any{"recommendations": []any{}}, "Recommendations can't be blank"},
+		{map[string]any{"recommendations": []any{1}}, "Recommendations must be an array of objects"},
+		{line(map[string]any{"variant_id": "x"}), "Recommendations[0].variant must exist"},
+		{line(map[string]any{"units_to_purchase": nil}), "units to purchase can't be blank"},
+		{line(map[string]any{"units_to_purchase": 0}), "units to purchase must be a whole number above 0"},
+		{line(map[string]any{"units_to_purchase": 1.5}), "units to purchase must be a whole number above 0"},
+		{line(map[string]any{"refill": 1}), "refill must be true or false"},
+		{line(map[string]any{"dosage": map[string]any{"amount": 1}}), "dosage.amount must be a string"},
+	} {
+		b.send("POST", b.plansOf(patient), b.draft(c.change)).refused(422, c.says)
+	}
+	b.send("POST", b.plansOf("nobody"), b.draft(nil)).refused(404, "Not Found")
+	b.with("clinic:write").send("POST", b.plansOf(patient), b.draft(nil)).refused(403, "patients:read")
+	assert.Equal(t, before, b.fake.Platform().Plans())
+}
+
+func TestPlansMadeElsewhereNeedTheirScope(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	patient := b.fake.Platform().Patients()[1].ID
+	list := b.get(b.plansOf(patient) + "?sort_by=created_at&order_by=DESC")
+	item := list.ok(200, "treatment_plans").([]any)[0]
+	assert.ElementsMatch(t, []string{"id", "state", "patient", "practitioner", "available_at", "created_at", "updated_at"}, keysOf(item))
+	id := item.(map[string]any)["id"].(string)
+	narrow := b.with("patients:read")
+	assert.Empty(t, narrow.get(b.plansOf(patient)).column("treatment_plans", "id"))
+	narrow.get("/clinic/treatment_plans/"+id).refused(403, "patients:treatment_plan_history")
+	b.get("/clinic/treatment_plans/"+id).ok(200, "treatment_plan")
+}
+
+func TestDynamicLinks(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	const path = "/clinic/dynamic_links/treatment_plans"
+	assert.Equal(t, []string{"redirect_url"}, keysOf(b.get(path).object(200)))
+
+	request := map[string]any{"treatment_plan": map[string]any{"practitioner_id": b.fake.Users()[0].ID}, "patient": map[string]any{"email": "link@example.org"}}
+	link := b.send("POST", path, request).object(200, "dynamic_links")
+	patient := link["patient"].(map[string]any)
+	assert.EqualValues(t, 0, patient["text_message_notification"])
+	assert.NotContains(t, patient, "metadata")
+	plan := link["treatment_plan"].(map[string]any)
+	assert.Equal(t, map[string]any{"id": plan["id"], "state": "draft", "available_at": nil}, plan)
+	again := b.send("POST", path, request).object(200, "dynamic_links", "patient")
+	assert.Equal(t, patient["id"], again["id"], "the patient is found the second time")
+	assert.Equal(t, link, b.get(path+"/"+plan["id"].(string)).ok(200, "dynamic_links"))
+
+	b.send("POST", path, map[string]any{"patient": map[string]any{}}).refused(400, "treatment_plan")
+	b.send("POST", path, map[string]any{"treatment_plan": map[string]any{}}).refused(422, "practitioner can't be blank")
+	narrow := b.with("clinic:write")
+	narrow.send("POST", path, request).ok(200)
+	request["patient"] = map[string]any{"email": "unseen@example.org"}
+	narrow.send("POST", path, request).refused(403, "patients:write")
+	_, _, err := b.fake.Platform().CancelPlan(plan["id"].(string))
+	require.ErrorIs(t, err, ErrState)
+}
+
+func TestCheckPlan(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	patient := b.fake.Platform().Patients()[0].ID
+	b.send("POST", b.plansOf(patient), b.draft(nil)).ok(201)
+	first := b.fake.Platform().Products()[0].VariantIDs[0]
+	want := PlanMatch{PatientID: patient, State: StateDraft, MetadataID: "visit-9", Recommendations: []Recommendation{
+		{VariantID: first, UnitsToPurchase: 2}, {VariantID: b.fake.Platform().Products()[1].VariantIDs[0]},
+	}}
+	b.fake.Journal().CheckPlan(t, want)
+
+	miss := &failures{TB: t}
+	want.State, want.Recommendations = StateActive, []Recommendation{{VariantID: first, UnitsToPurchase: 3}}
+	b.fake.Journal().CheckPlan(miss, want)
+	require.Len(t, miss.texts, 1)
+	assert.Contains(t, miss.texts[0], `state is "draft", not "active"`)
+	assert.Contains(t, miss.texts[0], "to be bought 2 times, not 3")
+	assert.Contains(t, miss.texts[0], "recommendations are 2, not 1")
+}

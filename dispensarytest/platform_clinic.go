@@ -1,0 +1,46 @@
+package dispensarytest
+
+// RevokeClinicKey lets the clinic end the integration that has the key:
+// clinic_key.revoked, the last event it is sent. Requests with the key are
+// refused from then on; bearer tokens without it stay good, an assumption.
+func (p *Platform) RevokeClinicKey(key string) (e Event, err error) {
+	err = p.act(func(w *world) error {
+		old := w.integrationByKey(key)
+		switch {
+		case old == nil:
+			return unknown("RevokeClinicKey", "integration's key", key)
+		case old.revoked:
+			return refused("RevokeClinicKey", ErrState, "the key is revoked already")
+		}
+		e = p.srv.emit(ClinicKeyRevoked, old.clinicID, viewClinicKey(old))
+		changed := *old
+		changed.revoked = true
+		w.integrations.put(changed.id, &changed)
+		return nil
+	})
+	return e, err
+}
+
+// ReactivateClinicKey lets the clinic take a revoked integration back. That this
+// makes clinic_key.activated at once, and not with the next request, is an
+// assumption.
+func (p *Platform) ReactivateClinicKey(key string) (e Event, err error) {
+	err = p.act(func(w *world) error {
+		old := w.integrationByKey(key)
+		switch {
+		case old == nil:
+			return unknown("ReactivateClinicKey", "integration's key", key)
+		case !old.revoked:
+			return refused("ReactivateClinicKey", ErrState, "the key is not revoked")
+		}
+		changed := *old
+		changed.revoked = false
+		if changed.activated.IsZero() {
+			changed.activated = p.srv.clock.Now()
+		}
+		w.integrations.put(changed.id, &changed)
+		e = p.srv.emit(ClinicKeyActivated, changed.clinicID, viewClinicKey(&changed))
+		return nil
+	})
+	return e, err
+}

@@ -1,0 +1,83 @@
+package dispensarytest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+)
+
+// maxAnswer is how much of an endpoint's answer is read.
+const maxAnswer = 64 << 10
+
+// post makes one request to an endpoint; an empty body is a probe. Err says
+// whether it counts as delivered.
+func (s *sender) post(url string, body []byte, signed bool) (a Attempt) {
+	a = Attempt{At: s.srv.clock.Now(), Probe: body == nil, RequestBody: body}
+	defer func() {
+		if a.Probe && a.Err != "" {
+			a.Err = "probe: " + a.Err
+		}
+	}()
+	ctx, cancel := context.WithTimeout(s.ctx, s.srv.set.sendTimeout)
+	defer cancel()
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+		a.IPAddress, _, _ = net.SplitHostPort(info.Conn.RemoteAddr().String())
+	}})
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		a.Err = err.Error()
+		return a
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", "dispensary-webhooks/2")
+	if signed {
+		a.Signature = s.sign(body)
+		req.Header.Set("SVC-Signature", a.Signature)
+	}
+	resp, err := s.client.Do(req)
+	if err == nil {
+		defer resp.Body.Close()
+		err = a.read(resp)
+	}
+	switch {
+	case ctx.Err() == context.DeadlineExceeded:
+		a.Err = fmt.Sprintf("no answer within %s", s.srv.set.sendTimeout)
+	case err != nil:
+		a.Err = err.Error()
+	default:
+		a.Err = s.judge(a)
+	}
+	return a
+}
+
+func (a *Attempt) read(resp *http.Response) error {
+	a.Status = resp.StatusCode
+	var header bytes.Buffer
+	_ = resp.Header.Write(&header) // a buffer takes everything
+	a.ResponseHeader = header.String()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	a.ResponseBody = string(answer)
+	return err
+}
+
+// judge tells what is wrong with an answer. API section: "Webhooks" 3.
+func (s *sender) judge(a Attempt) string {
+	if a.Status != http.StatusOK && a.Status != http.StatusCreated {
+		return fmt.Sprintf("status %d is neither 200 nor 201", a.Status)
+	}
+	var answer struct {
+		Challenge string `json:"challenge"`
+	}
+	if err := json.Unmarshal([]byte(a.ResponseBody), &answer); err != nil {
+		return "the answer is not JSON"
+	}
+	if answer.Challenge != s.srv.app.ChallengeToken {
+		return "the answer does not carry the challenge token"
+	}
+	return ""
+}

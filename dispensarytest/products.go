@@ -1,0 +1,199 @@
+package dispensarytest
+
+import (
+	"slices"
+	"strings"
+)
+
+// brandRef is the brand inside a product.
+type brandRef struct {
+	ID     string `json:"id"`
+	Name   string `json:"name"`
+	Prefix string `json:"prefix"`
+}
+
+// productItem is a product in list and search responses.
+type productItem struct {
+	ID             string       `json:"id"`
+	Name           string       `json:"name"`
+	Status         string       `json:"status"`
+	VariantCount   int          `json:"variant_count"`
+	Brand          brandRef     `json:"brand"`
+	PrimaryVariant *variantView `json:"primary_variant"`
+}
+
+// productView is a product in the single-product response.
+type productView struct {
+	ID              string           `json:"id"`
+	Name            string           `json:"name"`
+	Status          string           `json:"status"`
+	VariantCount    int              `json:"variant_count"`
+	Brand           brandRef         `json:"brand"`
+	DescriptionHTML *string          `json:"description_html"`
+	Variants        []variantView    `json:"variants"`
+	Dosage          eventDosageView  `json:"dosage"`
+	CustomDosage    *eventDosageView `json:"custom_dosage"`
+}
+
+// variantView is a variant, with its product in the single-variant response.
+type variantView struct {
+	ID            string      `json:"id"`
+	SKU           string      `json:"sku"`
+	Units         *int        `json:"units"`
+	UnitOfMeasure *string     `json:"unit_of_measure"`
+	UPC           *string     `json:"upc"`
+	MSRP          Cents       `json:"msrp"`
+	SupplierSKU   *string     `json:"supplier_sku"`
+	Status        *string     `json:"status"`
+	Availability  string      `json:"availability"`
+	Primary       bool        `json:"primary"`
+	ImageSmall    string      `json:"image_url_small"`
+	ImageMedium   string      `json:"image_url_medium"`
+	ImageLarge    string      `json:"image_url_large"`
+	Product       *productRef `json:"product,omitempty"`
+}
+
+type productRef struct {
+	ID    string   `json:"id"`
+	Name  string   `json:"name"`
+	Brand brandRef `json:"brand"`
+}
+
+// eventDosageView is a dosage as products and event data spell it.
+type eventDosageView struct {
+	Amount         string  `json:"recommended_amount"`
+	Frequency      string  `json:"recommended_frequency"`
+	Duration       *string `json:"recommended_duration"`
+	Format         string  `json:"format"`
+	AdditionalInfo string  `json:"additional_info"`
+}
+
+func viewEventDosage(d Dosage) eventDosageView {
+	return eventDosageView{
+		Amount: d.Amount, Frequency: d.Frequency, Duration: orNull(d.Duration),
+		Format: d.Format, AdditionalInfo: d.AdditionalInfo,
+	}
+}
+
+func (w *world) brandRef(id string) brandRef {
+	b, ok := w.brands.get(id)
+	if !ok {
+		return brandRef{}
+	}
+	return brandRef{ID: b.ID, Name: b.Name, Prefix: b.Prefix}
+}
+
+func (w *world) viewProductItem(p *Product) productItem {
+	item := productItem{
+		ID: p.ID, Name: p.Name, Status: w.productStatus(p),
+		VariantCount: len(p.VariantIDs), Brand: w.brandRef(p.BrandID),
+	}
+	if len(p.VariantIDs) > 0 {
+		if v, ok := w.variants.get(p.VariantIDs[0]); ok {
+			item.PrimaryVariant = new(viewVariant(v))
+		}
+	}
+	return item
+}
+
+func (w *world) viewProduct(p *Product, custom *Dosage) productView {
+	view := productView{
+		ID: p.ID, Name: p.Name, Status: w.productStatus(p), VariantCount: len(p.VariantIDs),
+		Brand: w.brandRef(p.BrandID), DescriptionHTML: orNull(p.DescriptionHTML),
+		Variants: []variantView{}, Dosage: viewEventDosage(p.Dosage),
+	}
+	for _, v := range w.productVariants(p) {
+		view.Variants = append(view.Variants, viewVariant(v))
+	}
+	if custom != nil {
+		view.CustomDosage = new(viewEventDosage(*custom))
+	}
+	return view
+}
+
+func viewVariant(v *Variant) variantView {
+	const images = "https://images.dispensary.example/variants/"
+	view := variantView{
+		ID: v.ID, SKU: v.SKU, UnitOfMeasure: orNull(v.UnitOfMeasure), UPC: orNull(v.UPC), MSRP: v.MSRP,
+		SupplierSKU: orNull(v.SupplierSKU), Status: orNull(v.Status), Availability: "n/a", Primary: v.Primary,
+		ImageSmall:  images + v.SKU + "/small.png",
+		ImageMedium: images + v.SKU + "/medium.png",
+		ImageLarge:  images + v.SKU + "/large.png",
+	}
+	if v.Units > 0 {
+		view.Units = new(v.Units)
+	}
+	if v.Status == VariantAvailable {
+		view.Availability = "In Stock"
+	}
+	return view
+}
+
+func listProducts(c *call, w *world) (reply, error) {
+	return listAll(c, &w.products, w.viewProductItem), nil
+}
+
+// getProduct shows the custom dosage of the practitioner who is named, or of
+// the one whose token it is.
+func getProduct(c *call, w *world) (reply, error) {
+	p, known := w.products.get(c.arg())
+	if !known {
+		return reply{}, notFound()
+	}
+	practitioner := c.params.get("practitioner_id")
+	if practitioner == "" {
+		practitioner = c.token.grant.user.ID
+	} else if _, known := w.practitionerOf(c.clinicID(), practitioner); !known {
+		return reply{}, notFound()
+	}
+	var custom *Dosage
+	if d, set := w.customDosages.get(customDosageID(practitioner, p.ID)); set {
+		custom = &d.dosage
+	}
+	return ok(w.viewProduct(p, custom)), nil
+}
+
+// searchProducts matches the query with names, brands and SKUs. Each array
+// filter keeps products that have all of its values: an assumption.
+func searchProducts(c *call, w *world) (reply, error) {
+	query, brand := strings.ToLower(strings.TrimSpace(c.params.get("query"))), c.params.get("brand_id")
+	has := func(filter string, ids ...string) bool {
+		for _, want := range c.params[filter] {
+			if !slices.Contains(ids, want) {
+				return false
+			}
+		}
+		return true
+	}
+	return listOf(c, w.products.where(func(p *Product) bool {
+		b, known := w.brands.get(p.BrandID)
+		return known && !b.Restricted && (brand == "" || brand == p.BrandID) &&
+			has("allergen_ids[]", p.AllergenIDs...) && has("ingredient_ids[]", p.IngredientIDs...) &&
+			has("supplement_type_ids[]", p.SupplementTypeID) && has("third_party_certification_ids[]", p.CertificationIDs...) &&
+			(query == "" || w.mentions(p, b, query))
+	}), w.viewProductItem), nil
+}
+
+// mentions reports that every word of a query occurs in a product's texts.
+func (w *world) mentions(p *Product, b *Brand, query string) bool {
+	text := strings.ToLower(p.Name + "\n" + b.Name)
+	for _, v := range w.productVariants(p) {
+		text += "\n" + strings.ToLower(v.SKU)
+	}
+	for word := range strings.FieldsSeq(query) {
+		if !strings.Contains(text, word) {
+			return false
+		}
+	}
+	return true
+}
+
+func getVariant(c *call, w *world) (reply, error) {
+	return one(&w.variants, c.arg(), func(v *Variant) variantView {
+		view := viewVariant(v)
+		if p, known := w.products.get(v.ProductID); known {
+			view.Product = &productRef{ID: p.ID, Name: p.Name, Brand: w.brandRef(p.BrandID)}
+		}
+		return view
+	})
+}

@@ -1,0 +1,84 @@
+package dispensarytest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// scopeInfo describes a scope to the person who is asked to grant it.
+type scopeInfo struct {
+	name        string
+	Title       string
+	Description string
+	members     []string // of a group name
+}
+
+// scopeTable is every scope of the API. API section: "Authentication" 7. That a
+// group name grants all of its members is an assumption.
+var scopeTable = []scopeInfo{
+	{name: scopeCatalog, Title: "Browse the catalog", Description: "See brands, products and packs, and what they cost."},
+	{name: scopeClinicRead, Title: "See your clinic", Description: "Read the clinic's account, practitioners, staff and protocols."},
+	{name: scopeClinicWrite, Title: "Work on behalf of your clinic", Description: "Add and edit practitioners and staff, and write treatment plans for the clinic's practitioners."},
+	{name: scopePatientsRead, Title: "See your patients", Description: "Read patient records, addresses and the treatment plans made by this application."},
+	{name: scopePatientsEdit, Title: "Add and edit patients", Description: "Create patient records and change their details."},
+	{name: scopePlanHistory, Title: "See past treatment plans", Description: "Read treatment plans that were made elsewhere, including the earlier ones."},
+	{name: scopeOrderHistory, Title: "See orders", Description: "Read what patients ordered, when, and what they paid."},
+	{name: "clinic", Title: "Your clinic", Description: "Everything above about the clinic.", members: []string{scopeClinicRead, scopeClinicWrite}},
+	{name: "patients", Title: "Your patients", Description: "Everything above about patients.", members: []string{scopePatientsRead, scopePatientsEdit, scopePlanHistory, scopeOrderHistory}},
+}
+
+// allScopes is what an application has unless told otherwise.
+func allScopes() []string {
+	var names []string
+	for _, s := range scopeTable {
+		if s.members == nil {
+			names = append(names, s.name)
+		}
+	}
+	return names
+}
+
+func findScope(name string) (scopeInfo, bool) {
+	for _, s := range scopeTable {
+		if s.name == name {
+			return s, true
+		}
+	}
+	return scopeInfo{}, false
+}
+
+// checkScopes refuses names the API does not have.
+func checkScopes(names []string) error {
+	for _, name := range names {
+		if _, ok := findScope(name); !ok {
+			return fmt.Errorf("dispensarytest: there is no scope %q (did you mean %q?)", name, nearest(name, append(allScopes(), "clinic", "patients")))
+		}
+	}
+	return nil
+}
+
+// granted is what a list of scopes allows, group names opened up.
+func granted(names []string) []string {
+	var all []string
+	for _, name := range names {
+		all = append(all, name)
+		if s, ok := findScope(name); ok {
+			all = append(all, s.members...)
+		}
+	}
+	return all
+}
+
+// merge adds scopes that are not there yet.
+func merge(have, more []string) []string {
+	merged := slices.Clone(have)
+	for _, name := range more {
+		if !slices.Contains(merged, name) {
+			merged = append(merged, name)
+		}
+	}
+	return merged
+}
+
+func scopeText(names []string) string { return strings.Join(names, " ") }

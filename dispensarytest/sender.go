@@ -1,0 +1,255 @@
+package dispensarytest
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// failingLimit is how long attempts may keep failing before the endpoint is
+// disabled. API section: "Webhooks" 8.
+const failingLimit = 24 * time.Hour
+
+// sender delivers events to the one webhook endpoint. Deliveries run on the
+// clock, one after the other, never on the caller of a platform action.
+type sender struct {
+	srv    *Server
+	client *http.Client
+	ctx    context.Context
+	stop   context.CancelFunc
+	busy   chan struct{} // held during an attempt
+
+	mu       sync.Mutex
+	closed   bool
+	endpoint *Endpoint
+	all      []*delivery
+	byEvent  map[string][]*delivery
+	skips    map[string]string // by event id
+	changed  chan struct{}     // closed and replaced with every change
+}
+
+// delivery is one event on its way to one integration.
+type delivery struct {
+	Delivery
+	event Event
+}
+
+func newSender(srv *Server) *sender {
+	ctx, stop := context.WithCancel(context.Background())
+	client := http.Client{Transport: &http.Transport{Proxy: nil, MaxIdleConnsPerHost: 4}}
+	if srv.set.deliveryClient != nil {
+		client = *srv.set.deliveryClient
+	}
+	// A redirect is an answer outside 200 and 201.
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	client.Timeout = 0
+	return &sender{
+		srv: srv, client: &client, ctx: ctx, stop: stop, busy: make(chan struct{}, 1),
+		byEvent: make(map[string][]*delivery), skips: make(map[string]string), changed: make(chan struct{}),
+	}
+}
+
+// close ends the attempt under way and everything that is still due.
+func (s *sender) close() {
+	s.mu.Lock()
+	s.closed = true
+	s.announce()
+	s.mu.Unlock()
+	s.stop()
+	s.busy <- struct{}{} // wait for the attempt to end
+	<-s.busy
+	if s.srv.set.deliveryClient == nil {
+		s.client.CloseIdleConnections()
+	}
+}
+
+// announce wakes everyone who waits. The caller holds mu.
+func (s *sender) announce() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// accept plans the delivery of an event, or notes why there is none.
+func (s *sender) accept(e Event, enabled []*integration, refusal string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer s.announce()
+	switch {
+	case s.closed:
+		refusal = "the platform was closed"
+	case s.endpoint == nil:
+		refusal = "no webhook endpoint is registered"
+	case s.endpoint.Disabled:
+		refusal = "the webhook endpoint is disabled: " + s.endpoint.Reason
+	case !slices.Contains(s.endpoint.Types, e.Type):
+		refusal = "the webhook endpoint is not subscribed to " + e.Type
+	case len(enabled) == 0:
+		refusal = "no integration of the clinic is active"
+	}
+	if refusal != "" {
+		s.skips[e.ID] = refusal
+		return
+	}
+	for _, i := range enabled {
+		s.plan(e, i.id)
+	}
+}
+
+// plan schedules the first attempt. The caller holds mu.
+func (s *sender) plan(e Event, integrationID string) {
+	d := &delivery{event: e, Delivery: Delivery{
+		ID:      idFor(s.srv.world.seed, "delivery", uint64(len(s.all)+1)),
+		EventID: e.ID, EventType: e.Type, IntegrationID: integrationID, NextAttemptAt: e.CreatedAt,
+	}}
+	s.all = append(s.all, d)
+	s.byEvent[e.ID] = append(s.byEvent[e.ID], d)
+	s.srv.clock.schedule(e.CreatedAt, func() { s.attempt(d) })
+}
+
+// attempt is one slot of the schedule.
+func (s *sender) attempt(d *delivery) {
+	s.busy <- struct{}{}
+	defer func() { <-s.busy }()
+	target, active := s.target(d)
+	if !active {
+		return
+	}
+	var a Attempt
+	if s.srv.set.probe == ProbeBeforeEach {
+		a = s.post(target, nil, !s.srv.set.unsignedProbe)
+	}
+	if a.Err == "" {
+		a = s.post(target, s.envelope(d), true)
+	}
+	s.settle(d, a)
+}
+
+// target is where an attempt goes, unless there is nowhere to go any more.
+func (s *sender) target(d *delivery) (string, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed && s.endpoint != nil && !s.endpoint.Disabled {
+		return s.endpoint.URL, true
+	}
+	d.Stopped, d.NextAttemptAt = true, time.Time{}
+	s.announce()
+	return "", false
+}
+
+// settle records an attempt and decides what follows from it.
+func (s *sender) settle(d *delivery, a Attempt) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer s.announce()
+	now := s.srv.clock.Now()
+	d.Attempts = append(d.Attempts, a)
+	d.NextAttemptAt = time.Time{}
+	if a.Err == "" {
+		d.Delivered = true
+		if s.endpoint != nil {
+			s.endpoint.FailingSince = time.Time{}
+		}
+		return
+	}
+	s.blame(a, now)
+	made := len(d.Attempts)
+	if made > len(s.srv.set.retrySchedule) {
+		return
+	}
+	d.NextAttemptAt = now.Add(s.srv.set.retrySchedule[made-1])
+	s.srv.clock.schedule(d.NextAttemptAt, func() { s.attempt(d) })
+}
+
+// blame disables the endpoint on 410 and after 24 hours of failure. The caller
+// holds mu.
+func (s *sender) blame(a Attempt, now time.Time) {
+	ep := s.endpoint
+	switch {
+	case ep == nil || ep.Disabled:
+	case a.Status == http.StatusGone:
+		ep.Disabled, ep.Reason = true, "it answered 410"
+	case ep.FailingSince.IsZero():
+		ep.FailingSince = now
+	case now.Sub(ep.FailingSince) > failingLimit:
+		ep.Disabled, ep.Reason = true, "attempts kept failing for more than 24 hours"
+	}
+}
+
+// envelope is the body of a delivery. API section: "Webhooks" 2.
+func (s *sender) envelope(d *delivery) []byte {
+	view := viewEvent(&d.event)
+	view.IntegrationID = d.IntegrationID
+	return encodeOne(struct {
+		Event eventView `json:"event"`
+	}{view})
+}
+
+// sign writes the signature header for a body, at this moment.
+// API section: "Signature header".
+func (s *sender) sign(body []byte) string {
+	t := strconv.FormatInt(s.srv.clock.Now().Unix(), 10)
+	mac := hmac.New(sha256.New, []byte(s.srv.app.WebhookSecret))
+	mac.Write([]byte(t))
+	mac.Write([]byte{'.'})
+	mac.Write(body)
+	return "t=" + t + ",v1=" + hex.EncodeToString(mac.Sum(nil))
+}
+
+// wait is [Server.WaitDelivered].
+func (s *sender) wait(ctx context.Context, eventID string) error {
+	for {
+		s.mu.Lock()
+		state, final := s.state(eventID)
+		changed := s.changed
+		s.mu.Unlock()
+		switch {
+		case final && state == "":
+			return nil
+		case final:
+			return fmt.Errorf("dispensarytest: event %s was not delivered: %s", eventID, state)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("dispensarytest: event %s is not delivered yet: %s: %w", eventID, state, context.Cause(ctx))
+		}
+	}
+}
+
+// state says where an event stands; "" and final is delivered. The caller holds
+// mu.
+func (s *sender) state(eventID string) (text string, final bool) {
+	if reason, skipped := s.skips[eventID]; skipped {
+		return reason, true
+	}
+	deliveries := s.byEvent[eventID]
+	if len(deliveries) == 0 {
+		return "there is no such event", true
+	}
+	final = true
+	var parts []string
+	for _, d := range deliveries {
+		switch {
+		case d.Delivered:
+			continue
+		case s.closed:
+			parts = append(parts, d.String()+"; the platform was closed")
+		case d.NextAttemptAt.IsZero():
+			parts = append(parts, d.String())
+		case s.srv.clock.Frozen() && d.NextAttemptAt.After(s.srv.clock.Now()):
+			parts = append(parts, d.String()+"; the clock is frozen, see Clock.Advance")
+		default:
+			final = false
+			parts = append(parts, d.String())
+		}
+	}
+	return strings.Join(parts, "; "), final
+}

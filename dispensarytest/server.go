@@ -1,0 +1,204 @@
+package dispensarytest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Server is a whole dispensary platform for one region: API, authorize page,
+// webhook sender, and the platform's own users. It is safe for concurrent use,
+// and shares nothing with other servers that either could notice.
+type Server struct {
+	set        settings
+	app        Application
+	clock      *Clock
+	tokens     *tokenStore
+	sender     *sender
+	journal    *Journal
+	requestIDs requestIDs
+
+	mu    sync.RWMutex // guards world
+	world *world
+
+	origin   string
+	http     *http.Server
+	listener net.Listener
+	client   *http.Client
+	once     sync.Once
+	closed   error
+}
+
+// Application is the integrator's registration in the developer dashboard.
+// API section: "Authentication" 2.
+type Application struct {
+	Name           string
+	ClientID       string
+	ClientSecret   string
+	RedirectURI    string
+	Scopes         []string
+	WebhookSecret  string // key of the signatures
+	ChallengeToken string // what a webhook endpoint answers with
+}
+
+// New starts a platform on loopback HTTP for one test and closes it with the
+// test. A wrong option fails the test at once.
+func New(t testing.TB, opts ...Option) *Server {
+	t.Helper()
+	s, err := Start(opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("dispensarytest: close: %v", err)
+		}
+	})
+	return s
+}
+
+// Start starts a platform without a test. The caller closes it.
+func Start(opts ...Option) (*Server, error) {
+	set, err := configure(opts)
+	if err != nil {
+		return nil, err
+	}
+	s := build(set)
+	if err := s.listen(); err != nil {
+		return nil, err
+	}
+	if set.webhook != nil {
+		if err := s.RegisterWebhook(set.webhook.url, set.webhook.types...); err != nil {
+			_ = s.Close() // the first error is the one to know
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// build makes everything but the listener.
+func build(set settings) *Server {
+	seed := regionSeed(set.seed, set.region)
+	s := &Server{
+		set: set, clock: set.clock,
+		app: Application{
+			Name:     "Example EHR",
+			ClientID: secretFor(seed, "client id")[:40], ClientSecret: secretFor(seed, "client secret"),
+			RedirectURI:   set.redirectURI,
+			WebhookSecret: secretFor(seed, "webhook secret"), ChallengeToken: secretFor(seed, "challenge")[:32],
+		},
+		tokens:  newTokenStore(set.clock, set.rotation, set.scopes),
+		journal: &Journal{limit: set.journalLimit},
+		world:   newWorld(set.seed, set.region),
+	}
+	s.journal.srv = s
+	s.requestIDs.base = mix(seed ^ 0x5e71a1)
+	s.sender = newSender(s)
+	s.addIntegrations()
+	return s
+}
+
+func (s *Server) listen() (err error) {
+	if s.listener, err = net.Listen("tcp", s.set.addr); err != nil {
+		return fmt.Errorf("dispensarytest: %w", err)
+	}
+	s.origin = "http://" + s.listener.Addr().String()
+	s.http = &http.Server{
+		Handler:           s.Handler(),
+		ReadHeaderTimeout: 10 * time.Second,
+		// What a client does wrong on the wire is not news to the test's log.
+		ErrorLog: log.New(io.Discard, "", 0),
+	}
+	go func() { _ = s.http.Serve(s.listener) }() // ends with Close
+	s.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+	return nil
+}
+
+// Close stops the webhook sender and the listener, and drops open connections.
+// Deliveries still due are not made. Closing twice is fine.
+func (s *Server) Close() error {
+	s.once.Do(func() {
+		s.sender.close()
+		s.closed = s.http.Close()
+		s.client.CloseIdleConnections()
+	})
+	return s.closed
+}
+
+// AuthURL is the browser's address of the platform: users are sent to
+// AuthURL + "/oauth/authorize". It is not the API's base address.
+func (s *Server) AuthURL() string { return s.origin + authPath }
+
+// BaseURL is the API's base address, with the /api prefix.
+func (s *Server) BaseURL() string { return s.origin + basePath }
+
+// Clock is the platform's clock.
+func (s *Server) Clock() *Clock { return s.clock }
+
+// Handler is the platform without its listener, for a server of one's own.
+func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serve) }
+
+// HTTPClient is a client for the platform; its connections end with the server.
+func (s *Server) HTTPClient() *http.Client { return s.client }
+
+// Journal is the record of every request.
+func (s *Server) Journal() *Journal { return s.journal }
+
+// Region is the country the platform is in.
+func (s *Server) Region() Region { return s.set.region }
+
+// Application returns the integrator's registration.
+func (s *Server) Application() Application {
+	app := s.app
+	s.tokens.mu.RLock()
+	defer s.tokens.mu.RUnlock()
+	app.Scopes = slices.Clone(s.tokens.scopes)
+	return app
+}
+
+// ClinicKey is the key of the clinic's first integration, for the header
+// X-SVC-Clinic-Key. API section: "Authentication" 9.
+func (s *Server) ClinicKey() string { return s.ClinicKeys()[0] }
+
+// ClinicKeys are the keys of all integrations of the clinic.
+func (s *Server) ClinicKeys() []string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var keys []string
+	for i := range s.world.integrations.all() {
+		keys = append(keys, i.key)
+	}
+	return keys
+}
+
+// Users are the people who can sign in on the authorize page.
+func (s *Server) Users() []User {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var users []User
+	for u := range s.world.users.all() {
+		users = append(users, *u)
+	}
+	return users
+}
+
+func (s *Server) clinicName(id string) string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.world.clinic(id).Name
+}
+
+// WaitDelivered waits until an event was delivered for every integration it
+// concerns. It returns an error that says what happened instead when the event
+// was not sent at all, has run out of attempts, met a disabled endpoint, or
+// waits for a retry on a frozen clock. Nothing is polled.
+func (s *Server) WaitDelivered(ctx context.Context, eventID string) error {
+	return s.sender.wait(ctx, eventID)
+}

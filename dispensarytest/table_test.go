@@ -1,0 +1,60 @@
+package dispensarytest
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestForkedTablesDoNotShareWrites(t *testing.T) {
+	t.Parallel()
+	var origin table[Term]
+	for i := range 3 * chunkSize {
+		id := fmt.Sprint(i)
+		origin.put(id, &Term{ID: id, Name: "old"})
+	}
+	one, two := origin.fork(), origin.fork()
+	one.put("5", &Term{ID: "5", Name: "changed"})
+	one.put("new", &Term{ID: "new"})
+	nested := one.fork()
+	nested.put("6", &Term{ID: "6", Name: "nested"})
+
+	name := func(rows *table[Term], id string) string {
+		row, ok := rows.get(id)
+		if !ok {
+			return "missing"
+		}
+		return row.Name
+	}
+	assert.Equal(t, "changed", name(&one, "5"))
+	assert.Equal(t, "old", name(&origin, "5"))
+	assert.Equal(t, "missing", name(&two, "new"))
+	assert.Equal(t, "changed", name(&nested, "5"))
+	assert.Equal(t, "old", name(&one, "6"))
+	assert.Equal(t, 3*chunkSize+1, nested.len())
+	assert.Equal(t, "new", nested.at(3*chunkSize).ID, "rows keep the order they were created in")
+}
+
+func TestForkedLookupsDoNotShareWrites(t *testing.T) {
+	t.Parallel()
+	var origin lookup
+	origin.put("a", "1")
+	one := origin.fork()
+	one.put("a", "")
+	two := one.fork()
+	two.put("b", "2")
+	assert.Equal(t, "1", origin.get("a"))
+	assert.Empty(t, one.get("a"))
+	assert.Empty(t, two.get("a"))
+	assert.Equal(t, "2", two.get("b"))
+	assert.Empty(t, one.get("b"))
+}
+
+func TestCents(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, "34.99", Cents(3499).String())
+	assert.Equal(t, "0.05", Cents(5).String())
+	assert.Equal(t, "-1.50", Cents(-150).String())
+	assert.Equal(t, Cents(3149), Cents(3499).less(10))
+}

@@ -1,0 +1,287 @@
+package dispensarytest
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// place lets the first patient order.
+func (b *browser) place() (Order, Event) {
+	b.t.Helper()
+	order, event, err := b.fake.Platform().PlaceOrder(b.fake.Platform().Patients()[0].ID, NewOrder{})
+	require.NoError(b.t, err)
+	return order, event
+}
+
+func (b *browser) wait(event Event) error {
+	b.t.Helper()
+	return b.fake.WaitDelivered(b.t.Context(), event.ID)
+}
+
+func TestOrderReachesTheReceiver(t *testing.T) {
+	t.Parallel()
+	b, hook := start(t, WithClock(frozen())), listen(t, nil)
+	b.subscribe(hook, OrderPlaced)
+	order, event := b.place()
+	require.NoError(t, b.wait(event))
+	got := hook.all()
+	require.Len(t, got, 1)
+
+	stamp, signature, found := strings.Cut(got[0].header.Get("SVC-Signature"), ",v1=")
+	require.True(t, found)
+	assert.Equal(t, "t=1772442000", stamp)
+	mac := hmac.New(sha256.New, []byte(b.fake.Application().WebhookSecret))
+	mac.Write([]byte("1772442000." + got[0].body))
+	assert.Equal(t, hex.EncodeToString(mac.Sum(nil)), signature)
+	assert.Equal(t, "application/json", got[0].header.Get("Content-Type"))
+
+	var sent struct{ Event map[string]any }
+	require.NoError(t, json.Unmarshal([]byte(got[0].body), &sent))
+	assert.ElementsMatch(t, []string{"id", "type", "created_at", "clinic_id", "data", "integration_id"}, keysOf(sent.Event))
+	assert.Equal(t, order.ID, sent.Event["data"].(map[string]any)["id"], "order data is not wrapped")
+	assert.Equal(t, order.PaymentTotal.String(), b.get("/clinic/orders/"+order.ID).ok(200, "order", "payment_total"))
+
+	row := b.get("/webhooks/deliveries?event_id="+event.ID+"&successfully_delivered=true").ok(200, "webhook_deliveries").([]any)[0].(map[string]any)
+	assert.ElementsMatch(t, []string{
+		"id", "attempt_number", "attempted_at", "previous_attempt_at", "next_attempt_at", "successfully_delivered", "response_body",
+		"response_header", "response_status", "response_ip_address", "response_errors", "event_payload",
+	}, keysOf(row))
+	assert.Equal(t, "127.0.0.1", row["response_ip_address"])
+	assert.Equal(t, sent.Event, row["event_payload"].(map[string]any)["event"])
+}
+
+// The vector was made with: printf '1772442000.{"event":{"id":"1"}}' | openssl dgst -sha256 -hmac whsec
+func TestSignatureVector(t *testing.T) {
+	t.Parallel()
+	s := &sender{srv: &Server{clock: frozen(), app: Application{WebhookSecret: "whsec"}}}
+	assert.Equal(t, "t=1772442000,v1=d60e0784a9a4b08b9c4621bbb7bfa0f8d4e06adf12a707f4f60bb61c03eff53b", s.sign([]byte(`{"event":{"id":"1"}}`)))
+}
+
+func TestRetrySchedule(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithClock(frozen()))
+	hook := listen(t, func(_ int, w http.ResponseWriter, _ string) { w.WriteHeader(500) })
+	b.subscribe(hook)
+	_, event := b.place()
+	err := b.wait(event)
+	require.ErrorContains(t, err, "attempt 1 failed: status 500 is neither 200 nor 201")
+	require.ErrorContains(t, err, "the clock is frozen")
+	b.fake.Clock().Advance(20 * time.Hour)
+
+	delivery := b.fake.Deliveries()[0]
+	var at []time.Duration
+	for _, a := range delivery.Attempts {
+		at = append(at, a.At.Sub(event.CreatedAt))
+	}
+	m := time.Minute
+	assert.Equal(t, []time.Duration{0, 1 * m, 6 * m, 36 * m, 96 * m, 396 * m}, at)
+	assert.Zero(t, delivery.NextAttemptAt)
+	assert.ErrorContains(t, b.wait(event), "attempt 6 failed")
+	signatures := make(map[string]bool)
+	for _, got := range hook.all() {
+		signatures[got.header.Get("SVC-Signature")] = true
+	}
+	assert.Len(t, signatures, 6, "signed anew before each attempt")
+	b.token = b.fake.IssueToken(User{}).AccessToken
+	log := b.get("/webhooks/deliveries").ok(200, "webhook_deliveries").([]any)[0].(map[string]any)
+	assert.EqualValues(t, 6, log["attempt_number"])
+	assert.EqualValues(t, 500, log["response_status"])
+	assert.NotEmpty(t, log["previous_attempt_at"])
+	assert.Nil(t, log["next_attempt_at"])
+}
+
+func TestWhatCountsAsDelivered(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		answer func(w http.ResponseWriter, challenge string)
+		says   string
+	}{
+		"200":            {acknowledge, ""},
+		"201":            {func(w http.ResponseWriter, c string) { w.WriteHeader(201); acknowledge(w, c) }, ""},
+		"202":            {func(w http.ResponseWriter, c string) { w.WriteHeader(202); acknowledge(w, c) }, "status 202"},
+		"redirect":       {func(w http.ResponseWriter, c string) { w.Header().Set("Location", "/"); w.WriteHeader(302) }, "status 302"},
+		"no challenge":   {func(w http.ResponseWriter, c string) { acknowledge(w, "") }, "challenge token"},
+		"not JSON":       {func(w http.ResponseWriter, c string) { _, _ = w.Write([]byte(c)) }, "not JSON"},
+		"nothing":        {func(http.ResponseWriter, string) {}, "not JSON"},
+		"hangs up":       {func(http.ResponseWriter, string) { panic(http.ErrAbortHandler) }, "EOF"},
+		"endless answer": {func(w http.ResponseWriter, c string) { _, _ = w.Write(make([]byte, 1<<20)) }, "not JSON"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := start(t, WithClock(frozen()))
+			b.subscribe(listen(t, func(_ int, w http.ResponseWriter, challenge string) { c.answer(w, challenge) }))
+			_, event := b.place()
+			err := b.wait(event)
+			if c.says == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, c.says)
+		})
+	}
+}
+
+func TestSlowReceiverBlocksNobody(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	b := start(t, WithClock(frozen()), WithDeliveryTimeout(50*time.Millisecond))
+	b.subscribe(listen(t, func(_ int, _ http.ResponseWriter, _ string) { <-release }))
+	_, event := b.place()
+	b.get("/clinic").ok(200)
+	require.ErrorContains(t, b.wait(event), "no answer within 50ms")
+	close(release)
+}
+
+func TestGoneDisablesTheEndpoint(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithClock(frozen()))
+	hook := listen(t, func(n int, w http.ResponseWriter, challenge string) {
+		if n == 1 {
+			w.WriteHeader(http.StatusGone)
+			return
+		}
+		acknowledge(w, challenge)
+	})
+	b.subscribe(hook)
+	_, first := b.place()
+	require.ErrorContains(t, b.wait(first), "410")
+	_, second := b.place()
+	require.ErrorContains(t, b.wait(second), "disabled: it answered 410")
+	b.fake.Clock().Advance(time.Hour)
+	assert.Len(t, hook.all(), 1)
+	require.ErrorContains(t, b.wait(first), "stopped")
+
+	require.NoError(t, b.fake.EnableWebhook())
+	_, third := b.place()
+	require.NoError(t, b.wait(third))
+}
+
+func TestADayOfFailureDisablesTheEndpoint(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithClock(frozen()))
+	b.subscribe(listen(t, func(_ int, w http.ResponseWriter, _ string) { w.WriteHeader(503) }))
+	b.place()
+	b.fake.Clock().Advance(24 * time.Hour)
+	_, atDay := b.place()
+	require.ErrorContains(t, b.wait(atDay), "next attempt")
+	endpoint, _ := b.fake.Webhook()
+	assert.False(t, endpoint.Disabled, "24 hours are not more than 24 hours")
+	b.fake.Clock().Advance(time.Minute)
+	endpoint, _ = b.fake.Webhook()
+	assert.True(t, endpoint.Disabled)
+	assert.Contains(t, endpoint.Reason, "more than 24 hours")
+}
+
+func TestEveryIntegrationGetsItsCopy(t *testing.T) {
+	t.Parallel()
+	b, hook := start(t, WithIntegrations(3)), listen(t, nil)
+	b.subscribe(hook)
+	require.Len(t, b.fake.ClinicKeys(), 3)
+	_, err := b.fake.Platform().RevokeClinicKey(b.fake.ClinicKeys()[1])
+	require.NoError(t, err)
+	_, event := b.place()
+	require.NoError(t, b.wait(event))
+	integrations := make(map[string]bool)
+	for _, d := range b.fake.Deliveries() {
+		if d.EventID == event.ID {
+			integrations[d.IntegrationID] = true
+		}
+	}
+	assert.Len(t, integrations, 2)
+	assert.Len(t, b.get("/events/orders").column("events", "id"), 1, "it is one event all the same")
+}
+
+func TestWhyAnEventIsNotSent(t *testing.T) {
+	t.Parallel()
+	b, hook := start(t), listen(t, nil)
+	says := func(text string) {
+		t.Helper()
+		_, event := b.place()
+		require.ErrorContains(t, b.wait(event), text)
+	}
+	says("no webhook endpoint is registered")
+	b.subscribe(hook, PatientCreated)
+	says("not subscribed to order.placed")
+	b.subscribe(hook)
+	b.fake.InvalidateTokens()
+	says("no live token of the clinic has the scope patients:order_history")
+	b.with("patients:read")
+	says("patients:order_history")
+	b.with("patients:order_history")
+	_, event := b.place()
+	require.NoError(t, b.wait(event))
+	_, err := b.fake.Platform().RevokeClinicKey(b.fake.ClinicKey())
+	require.NoError(t, err)
+	says("no integration of the clinic is active")
+	require.ErrorContains(t, b.fake.WaitDelivered(t.Context(), "never"), "no such event")
+	assert.Len(t, b.fake.Skips(), 5)
+}
+
+func TestUnconditionalDelivery(t *testing.T) {
+	t.Parallel()
+	b, hook := start(t, WithUnconditionalDelivery()), listen(t, nil)
+	b.subscribe(hook)
+	b.fake.InvalidateTokens()
+	_, event := b.place()
+	require.NoError(t, b.wait(event))
+}
+
+func TestProbes(t *testing.T) {
+	t.Parallel()
+	b, hook := start(t, WithProbe(ProbeBeforeEach), WithClock(frozen())), listen(t, nil)
+	b.subscribe(hook)
+	_, event := b.place()
+	require.NoError(t, b.wait(event))
+	got := hook.all()
+	require.Len(t, got, 3, "one on registration, one before the event")
+	assert.Empty(t, got[1].body)
+	assert.NotEmpty(t, got[1].header.Get("SVC-Signature"))
+	assert.NotEmpty(t, got[2].body)
+
+	deaf := listen(t, func(n int, w http.ResponseWriter, _ string) { acknowledge(w, "wrong") })
+	b = start(t, WithProbe(ProbeOnRegistration), WithUnsignedProbe())
+	require.ErrorContains(t, b.fake.RegisterWebhook(deaf.URL), "probe: the answer does not carry the challenge token")
+	assert.Empty(t, deaf.all()[0].header.Get("SVC-Signature"))
+	_, registered := b.fake.Webhook()
+	assert.False(t, registered)
+	_, err := Start(WithProbe(ProbeOnRegistration), WithWebhook(deaf.URL))
+	require.ErrorContains(t, err, "refused")
+}
+
+func TestWaitEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	b.subscribe(listen(t, func(_ int, w http.ResponseWriter, _ string) { w.WriteHeader(500) }))
+	_, event := b.place()
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(20*time.Millisecond, cancel)
+	err := b.fake.WaitDelivered(ctx, event.ID)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestCloseEndsDeliveries(t *testing.T) {
+	t.Parallel()
+	stuck := make(chan struct{})
+	fake, err := Start(WithUnconditionalDelivery())
+	require.NoError(t, err)
+	reached := make(chan struct{})
+	hook := listen(t, func(_ int, _ http.ResponseWriter, _ string) { close(reached); <-stuck })
+	defer close(stuck)
+	require.NoError(t, fake.RegisterWebhook(hook.URL))
+	_, event, err := fake.Platform().RegisterPatient(NewPatient{})
+	require.NoError(t, err)
+	<-reached
+	require.NoError(t, fake.Close())
+	require.NoError(t, fake.Close())
+	require.ErrorContains(t, fake.WaitDelivered(t.Context(), event.ID), "the platform was closed")
+}

@@ -1,0 +1,220 @@
+package dispensarytest
+
+import (
+	"strings"
+	"sync"
+	"time"
+)
+
+// epoch is when the default world was made. It is in the past of every real
+// clock, and where a frozen clock may start.
+var epoch = time.Date(2026, time.January, 5, 15, 0, 0, 0, time.UTC)
+
+// world is everything one platform knows about clinics and the catalog. Its
+// server's lock guards it; rows are replaced, never changed.
+type world struct {
+	seed    uint64
+	region  Region
+	numbers map[string]uint64 // how many ids of a kind were given out
+
+	allergens         table[Term]
+	ingredients       table[Term]
+	supplementTypes   table[Term]
+	certifications    table[Term]
+	practitionerTypes table[PractitionerType]
+	brands            table[Brand]
+	products          table[Product]
+	variants          table[Variant]
+	categories        table[Category]
+	customDosages     table[customDosage]
+
+	clinics       table[Clinic]
+	integrations  table[integration]
+	patients      table[Patient]
+	practitioners table[Practitioner]
+	staff         table[StaffMember]
+	addresses     table[Address]
+	users         table[User]
+	plans         table[Plan]
+	protocols     table[Protocol]
+	orders        table[Order]
+	events        table[Event]
+	carts         table[cart]
+
+	patientEmails lookup // lower-case address to patient id
+	userEmails    lookup // lower-case address to practitioner or staff id
+}
+
+// cart is what a patient is about to order.
+type cart struct {
+	patientID string
+	planID    string
+	lines     []Line
+}
+
+// fork returns a world that starts out equal and shares its rows until it is
+// written. The origin must not change afterwards.
+func (w *world) fork() *world {
+	numbers := make(map[string]uint64, len(w.numbers))
+	for kind, n := range w.numbers {
+		numbers[kind] = n
+	}
+	return &world{
+		seed: w.seed, region: w.region, numbers: numbers,
+		allergens:         w.allergens.fork(),
+		ingredients:       w.ingredients.fork(),
+		supplementTypes:   w.supplementTypes.fork(),
+		certifications:    w.certifications.fork(),
+		practitionerTypes: w.practitionerTypes.fork(),
+		brands:            w.brands.fork(),
+		products:          w.products.fork(),
+		variants:          w.variants.fork(),
+		categories:        w.categories.fork(),
+		customDosages:     w.customDosages.fork(),
+		clinics:           w.clinics.fork(),
+		integrations:      w.integrations.fork(),
+		patients:          w.patients.fork(),
+		practitioners:     w.practitioners.fork(),
+		staff:             w.staff.fork(),
+		addresses:         w.addresses.fork(),
+		users:             w.users.fork(),
+		plans:             w.plans.fork(),
+		protocols:         w.protocols.fork(),
+		orders:            w.orders.fork(),
+		events:            w.events.fork(),
+		carts:             w.carts.fork(),
+		patientEmails:     w.patientEmails.fork(),
+		userEmails:        w.userEmails.fork(),
+	}
+}
+
+// newID gives out the next id of a kind.
+func (w *world) newID(kind string) string {
+	w.numbers[kind]++
+	return idFor(w.seed, kind, w.numbers[kind])
+}
+
+// defaultSeed makes the world that most tests share.
+const defaultSeed = 1
+
+// Two worlds are built once in a process and forked from then on; starting a
+// platform costs a handful of slice headers.
+var (
+	defaultUS     = sync.OnceValue(func() *world { return buildWorld(defaultSeed, UnitedStates) })
+	defaultCanada = sync.OnceValue(func() *world { return buildWorld(defaultSeed, Canada) })
+)
+
+func newWorld(seed uint64, region Region) *world {
+	switch {
+	case seed != defaultSeed:
+		return buildWorld(seed, region)
+	case region == Canada:
+		return defaultCanada().fork()
+	default:
+		return defaultUS().fork()
+	}
+}
+
+// clinic returns the clinic a token works for.
+func (w *world) clinic(id string) *Clinic {
+	c, _ := w.clinics.get(id)
+	return c
+}
+
+// patientOf returns a patient of the clinic; others are not known to it.
+func (w *world) patientOf(clinicID, id string) (*Patient, bool) {
+	p, ok := w.patients.get(id)
+	return p, ok && p.ClinicID == clinicID
+}
+
+func (w *world) practitionerOf(clinicID, id string) (*Practitioner, bool) {
+	p, ok := w.practitioners.get(id)
+	return p, ok && p.ClinicID == clinicID
+}
+
+// putPatient stores a patient and moves its place in the e-mail index.
+func (w *world) putPatient(p *Patient) {
+	if old, ok := w.patients.get(p.ID); ok {
+		w.patientEmails.put(emailKey(old.Email), "")
+	}
+	w.patients.put(p.ID, p)
+	w.patientEmails.put(emailKey(p.Email), p.ID)
+}
+
+func (w *world) patientByEmail(email string) (*Patient, bool) {
+	id := w.patientEmails.get(emailKey(email))
+	if id == "" {
+		return nil, false
+	}
+	return w.patients.get(id)
+}
+
+// emailTaken reports that the address belongs to a patient other than the one
+// named.
+func (w *world) emailTaken(email, exceptID string) bool {
+	id := w.patientEmails.get(emailKey(email))
+	return id != "" && id != exceptID
+}
+
+// userEmailTaken is emailTaken for practitioners and staff.
+func (w *world) userEmailTaken(email, exceptID string) bool {
+	id := w.userEmails.get(emailKey(email))
+	return id != "" && id != exceptID
+}
+
+// moveUserEmail gives an address to a user and frees the one it had.
+func (w *world) moveUserEmail(id, from, to string) {
+	if from != "" {
+		w.userEmails.put(emailKey(from), "")
+	}
+	w.userEmails.put(emailKey(to), id)
+}
+
+func emailKey(email string) string { return strings.ToLower(strings.TrimSpace(email)) }
+
+// productVariants returns the packs of a product, the primary one first.
+func (w *world) productVariants(p *Product) []*Variant {
+	variants := make([]*Variant, 0, len(p.VariantIDs))
+	for _, id := range p.VariantIDs {
+		if v, ok := w.variants.get(id); ok {
+			variants = append(variants, v)
+		}
+	}
+	return variants
+}
+
+// productStatus is derived: available if any variant is, else backordered if
+// any is, else unavailable. API section: "Product".
+func (w *world) productStatus(p *Product) string {
+	status := VariantUnavailable
+	for _, id := range p.VariantIDs {
+		v, _ := w.variants.get(id)
+		switch v.Status {
+		case VariantAvailable:
+			return VariantAvailable
+		case VariantBackordered:
+			status = VariantBackordered
+		}
+	}
+	return status
+}
+
+// refreshBrand recomputes whether a brand has anything to sell.
+func (w *world) refreshBrand(brandID string) {
+	brand, ok := w.brands.get(brandID)
+	if !ok {
+		return
+	}
+	available := false
+	for p := range w.products.all() {
+		if p.BrandID == brandID && w.productStatus(p) == VariantAvailable {
+			available = true
+			break
+		}
+	}
+	if available != brand.Available {
+		changed := *brand
+		changed.Available = available
+		w.brands.put(brandID, &changed)
+	}
+}
