@@ -34,6 +34,26 @@ type Paging struct {
 	// MaxItems ends a walk after that many items; 0 means no end. A single
 	// List call ignores it.
 	MaxItems int
+
+	// Prefetch is how many pages a walk fetches at the same time, ahead of its
+	// consumer, who gets them in order all the same; 0 and 1 mean one after the
+	// other. That many pages are held at most, beside the one being consumed. A
+	// single List call ignores it.
+	Prefetch int
+
+	// OnDrift is called when the number of records has changed during a walk:
+	// items may have been passed over or come twice. It is called between
+	// pages, by the goroutine that walks; nil means that nobody is told.
+	OnDrift func(Drift)
+}
+
+// Drift is a change of a list while it was walked.
+type Drift struct {
+	// Page is the first page that told the new number.
+	Page int
+
+	// Before and After are the numbers of records.
+	Before, After int
 }
 
 // Validate reports a negative number, naming its field.
@@ -41,7 +61,7 @@ func (p Paging) Validate() error {
 	for _, f := range []struct {
 		name  string
 		value int
-	}{{"Page", p.Page}, {"PageSize", p.PageSize}, {"MaxItems", p.MaxItems}} {
+	}{{"Page", p.Page}, {"PageSize", p.PageSize}, {"MaxItems", p.MaxItems}, {"Prefetch", p.Prefetch}} {
 		if f.value < 0 {
 			return &ArgumentError{Field: "Paging." + f.name, Reason: "must not be negative"}
 		}

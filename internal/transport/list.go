@@ -32,6 +32,29 @@ func Pages[T any](ctx context.Context, c *Client, call Call, paging api.Paging) 
 			return
 		}
 		left := paging.MaxItems
+		for page, err := range pages[T](ctx, c, w, paging.Prefetch) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			w.noteDrift(page.Meta, paging.OnDrift)
+			last := paging.MaxItems > 0 && len(page.Items) >= left
+			if last {
+				page.Items = page.Items[:left]
+			}
+			left -= len(page.Items)
+			if !yield(page, nil) || last {
+				return
+			}
+		}
+	}
+}
+
+func pages[T any](ctx context.Context, c *Client, w *walk, prefetch int) iter.Seq2[*api.Page[T], error] {
+	if prefetch > 1 {
+		return prefetched[T](ctx, c, w, prefetch)
+	}
+	return func(yield func(*api.Page[T], error) bool) {
 		for number := w.first; number != 0; {
 			page, err := fetch[T](ctx, c, w, number)
 			if err != nil {
@@ -39,10 +62,6 @@ func Pages[T any](ctx context.Context, c *Client, call Call, paging api.Paging) 
 				return
 			}
 			number = nextPage(page.Meta)
-			if paging.MaxItems > 0 && len(page.Items) >= left {
-				page.Items, number = page.Items[:left], 0
-			}
-			left -= len(page.Items)
 			if !yield(page, nil) {
 				return
 			}
@@ -74,13 +93,14 @@ type walk struct {
 	call  Call
 	query string
 	first int
+	count int // of records, as the last page told; -1 before the first
 }
 
 func newWalk(call Call, paging api.Paging) (*walk, error) {
 	if err := paging.Validate(); err != nil {
 		return nil, err
 	}
-	w := &walk{call: call, first: max(paging.Page, 1)}
+	w := &walk{call: call, first: max(paging.Page, 1), count: -1}
 	if call.Query != nil {
 		var err error
 		if w.query, err = encodeQuery(&call); err != nil {
@@ -98,6 +118,15 @@ func newWalk(call Call, paging api.Paging) (*walk, error) {
 	return w, nil
 }
 
+// noteDrift compares what each page tells of the whole list.
+func (w *walk) noteDrift(meta api.Meta, report func(api.Drift)) {
+	before := w.count
+	w.count = int(meta.TotalCount)
+	if report != nil && before >= 0 && before != w.count {
+		report(api.Drift{Page: int(meta.CurrentPage), Before: before, After: w.count})
+	}
+}
+
 // fetch gets one page of the walk. A platform that ignores the page number would
 // serve the first page for ever; the page's own number tells.
 func fetch[T any](ctx context.Context, c *Client, w *walk, number int) (*api.Page[T], error) {
@@ -108,12 +137,15 @@ func fetch[T any](ctx context.Context, c *Client, w *walk, number int) (*api.Pag
 		return nil, err
 	}
 	if n := int(got.Meta.CurrentPage); n != 0 && n != number {
-		cause := &decodeError{"asked for page " + strconv.Itoa(number) + ", got page " + strconv.Itoa(n)}
-		return nil, api.NewError(api.Error{
-			Operation: call.Operation.Name, Method: call.Operation.Method, Route: call.Operation.Route,
-		}, cause, nil, nil)
+		return nil, w.failed(&decodeError{"asked for page " + strconv.Itoa(number) + ", got page " + strconv.Itoa(n)})
 	}
 	return got, nil
+}
+
+// failed is an error of the walk as a whole, and of no single answer.
+func (w *walk) failed(cause error) *api.Error {
+	op := w.call.Operation
+	return api.NewError(api.Error{Operation: op.Name, Method: op.Method, Route: op.Route}, cause, nil, nil)
 }
 
 // nextPage returns the number of the page that follows, or 0. Whether a page has

@@ -1,0 +1,86 @@
+package transport
+
+import (
+	"context"
+	"iter"
+	"sync"
+
+	"github.com/dispensary-go/dispensary/api"
+)
+
+// prefetched returns the pages of a walk in order and fetches up to window of
+// them at the same time. The first page tells how many there are; what the list
+// grows by meanwhile is fetched one after the other.
+func prefetched[T any](ctx context.Context, c *Client, w *walk, window int) iter.Seq2[*api.Page[T], error] {
+	return func(yield func(*api.Page[T], error) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		f := &fetches[T]{ctx: ctx, client: c, walk: w}
+		defer f.running.Wait() // nothing outlives the walk
+		defer cancel()
+		f.start(w.first)
+		for {
+			page, err := f.take()
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			next := nextPage(page.Meta)
+			switch {
+			case next == 0:
+				f.under = nil // the list has become shorter: what was asked for beyond its end is empty
+			case len(f.under) == 0:
+				f.start(next)
+				fallthrough
+			default:
+				f.ahead(int(page.Meta.TotalPages), window)
+			}
+			if !yield(page, nil) || len(f.under) == 0 {
+				return
+			}
+		}
+	}
+}
+
+// fetches are the pages under way, in order.
+type fetches[T any] struct {
+	ctx     context.Context
+	client  *Client
+	walk    *walk
+	running sync.WaitGroup
+	under   []chan fetched[T]
+	last    int // page that was asked for
+}
+
+type fetched[T any] struct {
+	page *api.Page[T]
+	err  error
+}
+
+// start asks for a page.
+func (f *fetches[T]) start(number int) {
+	answer := make(chan fetched[T], 1) // so that a page nobody waits for blocks nobody
+	f.under, f.last = append(f.under, answer), number
+	f.running.Go(func() {
+		page, err := fetch[T](f.ctx, f.client, f.walk, number)
+		answer <- fetched[T]{page, err}
+	})
+}
+
+// ahead asks for the pages that follow, as far as the window goes.
+func (f *fetches[T]) ahead(total, window int) {
+	for len(f.under) < window && f.last < total {
+		f.start(f.last + 1)
+	}
+}
+
+// take waits for the next page in order. A caller who has left gets no more, even
+// of what is there already: a walk ends the same way with and without a window.
+func (f *fetches[T]) take() (*api.Page[T], error) {
+	if err := f.ctx.Err(); err != nil {
+		return nil, f.walk.failed(err)
+	}
+	answer := f.under[0]
+	f.under = f.under[1:]
+	got := <-answer
+	return got.page, got.err
+}
