@@ -1,0 +1,87 @@
+package oauth
+
+import (
+	"crypto/subtle"
+	"net/url"
+	"strings"
+
+	"github.com/dispensary-go/dispensary/api"
+)
+
+// CallbackError tells why a callback brings no code that may be used. It
+// matches, through [errors.Is], one of [ErrCancelled], [ErrState], [ErrNoCode]
+// and [ErrCallback].
+type CallbackError struct {
+	// Code is the error code of the callback (RFC 6749, section 4.1.2.1), for
+	// example "access_denied"; empty if there is none, or if it is not of the
+	// form of a code.
+	Code string
+
+	// Description is what the callback's error_description says. Whoever made
+	// the link wrote it: escape it, and do not log it. [CallbackError.Error]
+	// leaves it out.
+	Description string
+
+	kind error
+}
+
+// Error returns the text of the sentinel and the error code.
+func (e *CallbackError) Error() string {
+	if e.Code == "" {
+		return e.kind.Error()
+	}
+	return e.kind.Error() + ": " + e.Code
+}
+
+// Unwrap returns the sentinel that the error matches.
+func (e *CallbackError) Unwrap() error { return e.kind }
+
+// ParseCallback reads the query of the request that the platform sends the
+// browser back with, r.URL.Query(), and returns its code for [Client.Exchange].
+// The query must carry wantState, the state this browser was sent away with;
+// it is compared in constant time, and an empty wantState matches nothing.
+//
+// All errors are [*CallbackError]. The API does not say whether an answer of
+// "cancelled" repeats the state: one without a state is taken as what it says,
+// because nothing is done on it; one with a wrong state is [ErrState].
+// API section: "Authentication" 3.
+func ParseCallback(query url.Values, wantState string) (api.Secret, error) {
+	_, stated := query["state"]
+	failed := query.Has("error")
+	if (stated || !failed) && !stateMatches(query["state"], wantState) {
+		return "", &CallbackError{kind: ErrState}
+	}
+	if failed {
+		return "", refusedCallback(query)
+	}
+	// RFC 6749, section 3.1: no parameter may come twice.
+	if codes := query["code"]; len(codes) == 1 && codes[0] != "" {
+		return api.Secret(codes[0]), nil
+	}
+	return "", &CallbackError{kind: ErrNoCode}
+}
+
+func stateMatches(got []string, want string) bool {
+	return want != "" && len(got) == 1 && subtle.ConstantTimeCompare([]byte(got[0]), []byte(want)) == 1
+}
+
+func refusedCallback(query url.Values) *CallbackError {
+	e := &CallbackError{Code: query.Get("error"), Description: query.Get("error_description"), kind: ErrCallback}
+	if !isErrorCode(e.Code) {
+		e.Code = ""
+	}
+	if e.Code == "access_denied" {
+		e.kind = ErrCancelled
+	}
+	return e
+}
+
+// maxErrorCode bounds what of a callback gets into an error's text.
+const maxErrorCode = 64
+
+// isErrorCode is true of texts that can stand in a log as they are.
+func isErrorCode(code string) bool {
+	return len(code) <= maxErrorCode && !strings.ContainsFunc(code, func(r rune) bool {
+		return (r < 'a' || r > 'z') && r != '_'
+	})
+}

@@ -1,0 +1,90 @@
+package oauth_test
+
+import (
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth"
+)
+
+func TestNewNamesTheFieldAtFault(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change func(*oauth.Config)
+		want   string
+	}{
+		"no environment":      {func(c *oauth.Config) { c.Site.Environment = api.Environment{} }, "no environment"},
+		"no base address":     {func(c *oauth.Config) { c.Site.BaseURL = "" }, "BaseURL"},
+		"plain auth address":  {func(c *oauth.Config) { c.Site.AuthURL = "http://login.platform.example" }, "AuthURL"},
+		"no id":               {func(c *oauth.Config) { c.ClientID = "" }, "oauth.Config.ClientID is empty"},
+		"id with newline":     {func(c *oauth.Config) { c.ClientID = "abc\n" }, "oauth.Config.ClientID contains space"},
+		"no secret":           {func(c *oauth.Config) { c.ClientSecret = "" }, "oauth.Config.ClientSecret is empty"},
+		"secret with space":   {func(c *oauth.Config) { c.ClientSecret = " canary" }, "oauth.Config.ClientSecret contains space"},
+		"no redirect":         {func(c *oauth.Config) { c.RedirectURL = "" }, "oauth.Config.RedirectURL is empty"},
+		"plain redirect":      {func(c *oauth.Config) { c.RedirectURL = "http://ehr.example/cb" }, "oauth.Config.RedirectURL plain http"},
+		"relative redirect":   {func(c *oauth.Config) { c.RedirectURL = "/cb" }, "oauth.Config.RedirectURL is not an absolute URL"},
+		"malformed redirect":  {func(c *oauth.Config) { c.RedirectURL = "https://canary\x7f/" }, "oauth.Config.RedirectURL is not an absolute URL"},
+		"redirect fragment":   {func(c *oauth.Config) { c.RedirectURL = "https://ehr.example/cb#x" }, "oauth.Config.RedirectURL must not carry"},
+		"redirect with user":  {func(c *oauth.Config) { c.RedirectURL = "https://canary@ehr.example/cb" }, "oauth.Config.RedirectURL must not carry user"},
+		"scopes in one text":  {func(c *oauth.Config) { c.Scopes = []string{"a b"} }, "oauth.Config.Scopes must hold one scope"},
+		"empty scope":         {func(c *oauth.Config) { c.Scopes = []string{""} }, "oauth.Config.Scopes"},
+		"negative leeway":     {func(c *oauth.Config) { c.Leeway = -1 }, "oauth.Config.Leeway must not be negative"},
+		"lease too short":     {func(c *oauth.Config) { c.LeaseTTL = time.Millisecond }, "oauth.Config.LeaseTTL must be at least"},
+		"lease that negative": {func(c *oauth.Config) { c.LeaseTTL = -time.Hour }, "oauth.Config.LeaseTTL must be at least"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := config(nil)
+			test.change(&c)
+			_, err := oauth.New(c)
+			require.ErrorContains(t, err, test.want)
+			assert.NotContains(t, err.Error(), "canary")
+		})
+	}
+}
+
+func TestNewTakesLoopbackAndDefaults(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{"http://127.0.0.1:8080/cb", "http://localhost/cb", "http://[::1]/cb", "https://ehr.example/cb?tenant=7"} {
+		c := config(nil)
+		c.RedirectURL, c.HTTPClient = address, nil
+		client, err := oauth.New(c)
+		require.NoError(t, err)
+		assert.Equal(t, usSandbox, client.Environment())
+	}
+}
+
+func TestAuthorizeURL(t *testing.T) {
+	t.Parallel()
+	client := newClient(t, nil, func(c *oauth.Config) { c.Site.AuthURL += "/sub/" })
+	address, err := client.AuthorizeURL("a&b=c")
+	require.NoError(t, err)
+	u, err := url.Parse(address)
+	require.NoError(t, err)
+	assert.Equal(t, "https://login.platform.example/sub/oauth/authorize", u.Scheme+"://"+u.Host+u.Path)
+	assert.Equal(t, url.Values{
+		"client_id": {"client-1"}, "redirect_uri": {"https://ehr.example/callback?tenant=7"},
+		"response_type": {"code"}, "state": {"a&b=c"},
+	}, u.Query())
+
+	_, err = client.AuthorizeURL("")
+	require.ErrorIs(t, err, api.ErrInvalidArgument)
+	require.ErrorContains(t, err, "oauth.authorize: state is empty")
+}
+
+func TestNewStateCannotBeGuessed(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for range 1000 {
+		state := oauth.NewState()
+		assert.GreaterOrEqual(t, len(state), 26)
+		assert.Equal(t, state, url.QueryEscape(state))
+		seen[state] = true
+	}
+	assert.Len(t, seen, 1000)
+}

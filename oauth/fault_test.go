@@ -1,0 +1,141 @@
+package oauth_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth"
+)
+
+const html = "<html><body>502 Bad Gateway</body></html>"
+
+func TestFailuresOfTheMomentLogNobodyOut(t *testing.T) {
+	t.Parallel()
+	for name, f := range map[string]fault{
+		"500":                 answers(500, `{"error":"oops"}`),
+		"502 with HTML":       answers(502, html),
+		"503":                 answers(503, ``),
+		"HTML with 200":       answers(200, html),
+		"truncated":           answers(200, `{"oauth":{"access_token":"acc`),
+		"no oauth wrapper":    answers(200, `{"access_token":"bare"}`),
+		"no access token":     answers(200, `{"oauth":{"refresh_token":"r"}}`),
+		"unusable token":      answers(200, `{"oauth":{"access_token":"a\nb"}}`),
+		"429":                 answers(429, `{"error":"slow down"}`),
+		"403 of a firewall":   answers(403, html),
+		"404 of a proxy":      answers(404, html),
+		"422 in plain words":  answers(422, `{"error":["no"]}`),
+		"redirect":            answers(302, ``),
+		"connection reset":    drops,
+		"answer lost on way":  loses,
+		"unknown code at 400": answers(400, `{"error":"something_new"}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				w := newWorld(t, grace, time.Minute)
+				w.platform.inject(times(2, f)...)
+				w.requireToken(t, "access-0")
+				require.NoError(t, w.client.Shutdown(t.Context()))
+				assert.NotEmpty(t, w.platform.sent())
+				w.requireToken(t, "access-0") // still valid, so still used
+				assert.Equal(t, oauth.StateActive, w.record(t).State)
+
+				time.Sleep(2 * time.Minute) // past its end
+				w.platform.replace(times(2, f)...)
+				_, err := w.source.Token(t.Context())
+				var answer *api.Error
+				require.ErrorAs(t, err, &answer)
+				require.NotErrorIs(t, err, oauth.ErrReauthorize)
+				assert.Equal(t, oauth.StateActive, w.record(t).State)
+
+				w.platform.replace()
+				time.Sleep(time.Minute)
+				_, err = w.source.Token(t.Context())
+				require.NoError(t, err)
+			})
+		})
+	}
+}
+
+func TestLastSecondsOfATokenAreUsed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, grace, 5*time.Second)
+		w.platform.inject(times(2, answers(500, ""))...)
+		w.requireToken(t, "access-0")
+	})
+}
+
+func TestRefusedApplicationMarksNobody(t *testing.T) {
+	t.Parallel()
+	for name, f := range map[string]fault{
+		"invalid_client":      answers(401, `{"error":"invalid_client","error_description":"no"}`),
+		"unauthorized_client": answers(400, `{"error":"unauthorized_client"}`),
+		"redirect address":    answers(400, `{"error":"invalid_redirect_uri","error_description":"no"}`),
+		"bare 401":            answers(401, ``),
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				w := newWorld(t, grace, -time.Minute)
+				w.platform.inject(times(9, f)...)
+				_, err := w.source.Token(t.Context())
+				var refusal *oauth.ConfigError
+				require.ErrorAs(t, err, &refusal)
+				require.NotErrorIs(t, err, oauth.ErrReauthorize)
+				assert.Equal(t, usSandbox, refusal.Environment)
+				assert.Equal(t, oauth.StateActive, w.record(t).State)
+				var answer *api.Error
+				require.ErrorAs(t, err, &answer)
+
+				// No other user is tried either.
+				other := w.client.Key("other")
+				_, err = w.store.Save(t.Context(), other, firstToken(-time.Minute))
+				require.NoError(t, err)
+				_, err = w.client.TokenSource(w.store, "other").Token(t.Context())
+				require.ErrorAs(t, err, &refusal)
+				assert.Len(t, w.platform.sent(), 1)
+
+				// Until the pause is over and the credentials are right again.
+				w.platform.replace()
+				time.Sleep(2 * time.Minute)
+				w.requireToken(t, "access-1")
+				_, err = w.client.TokenSource(w.store, "other").Token(t.Context())
+				require.NoError(t, err)
+			})
+		})
+	}
+}
+
+func TestFailuresAreNotHammered(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, grace, -time.Minute)
+		w.platform.inject(times(10_000, answers(500, ""))...)
+		end := time.Now().Add(5 * time.Minute)
+		for time.Now().Before(end) {
+			_, err := w.source.Token(t.Context())
+			require.ErrorIs(t, err, api.ErrServer)
+			time.Sleep(10 * time.Millisecond)
+		}
+		assert.Less(t, len(w.platform.sent()), 50, "the pauses grow to half a minute")
+		assert.Greater(t, len(w.platform.sent()), 15)
+	})
+}
+
+func TestRetryAfterIsKept(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, grace, -time.Minute)
+		w.platform.inject(times(9, retryAfter("120"))...)
+		_, err := w.source.Token(t.Context())
+		require.ErrorIs(t, err, api.ErrRateLimited)
+		w.platform.replace()
+		sent := len(w.platform.sent())
+		time.Sleep(119 * time.Second)
+		_, err = w.source.Token(t.Context())
+		require.ErrorIs(t, err, api.ErrRateLimited)
+		assert.Len(t, w.platform.sent(), sent)
+		time.Sleep(2 * time.Second)
+		w.requireToken(t, "access-1")
+	})
+}

@@ -1,0 +1,164 @@
+package oauth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/operation"
+	"github.com/dispensary-go/dispensary/internal/transport"
+)
+
+// grant is the body of a call to the token endpoint. Its secrets print as
+// nothing; only its JSON reveals them.
+// API section: "OAuth" (POST /oauth/token).
+type grant struct {
+	kind               string
+	config             *Config
+	code, refreshToken api.Secret
+}
+
+// MarshalJSON writes the fields that the grant type asks for.
+func (g grant) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		GrantType    string `json:"grant_type"`
+		ClientID     string `json:"client_id"`
+		ClientSecret string `json:"client_secret"`
+		RedirectURI  string `json:"redirect_uri"`
+		Code         string `json:"code,omitempty"`
+		RefreshToken string `json:"refresh_token,omitempty"`
+	}{
+		g.kind, g.config.ClientID, g.config.ClientSecret.Reveal(), g.config.RedirectURL,
+		g.code.Reveal(), g.refreshToken.Reveal(),
+	})
+}
+
+// revocation is the body of a call to the revoke endpoint.
+// API section: "OAuth" (POST /oauth/revoke).
+type revocation struct {
+	config *Config
+	token  api.Secret
+}
+
+// MarshalJSON writes the body, secrets revealed.
+func (r revocation) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		ClientID     string `json:"client_id"`
+		ClientSecret string `json:"client_secret"`
+		Token        string `json:"token"`
+	}{r.config.ClientID, r.config.ClientSecret.Reveal(), r.token.Reveal()})
+}
+
+// Exchange turns the code of a callback ([ParseCallback]) into the user's first
+// token. A code works once and for 10 minutes, and an exchange whose answer was
+// lost is never repeated: whatever the error, sending the user through the flow
+// again is right, unless it is [*ConfigError], which only you can mend.
+//
+// Errors: [ErrCodeRefused]; [*ConfigError]; otherwise [*api.Error].
+// API section: "OAuth" (POST /oauth/token), "Authentication" 3.
+func (c *Client) Exchange(ctx context.Context, code api.Secret, options ...api.RequestOption) (Token, error) {
+	if code == "" {
+		return Token{}, &api.ArgumentError{Operation: operation.OAuthToken.Name, Field: "code", Reason: "is empty"}
+	}
+	token, err := c.obtain(ctx, grant{kind: "authorization_code", config: c.config, code: code}, options)
+	if isInvalidGrant(err) {
+		return Token{}, fmt.Errorf("%w: %w", ErrCodeRefused, err)
+	}
+	token.ConfiguredScope = c.config.configuredScope()
+	return token, err
+}
+
+// Refresh buys a new token with the refresh token of old and returns it. What
+// the answer leaves out (a refresh token, the scope, the owner) is kept from
+// old. Store the result before its access token is used: with the first use the
+// platform may forget the old pair (assumption).
+//
+// Programs with users should not call this but let [Client.TokenSource] do it,
+// which sees to it that each refresh token is sent by one caller at a time.
+//
+// Errors: [*ReauthorizeError] if the platform does not know the refresh token
+// any more, or there is none; [*ConfigError]; [api.ErrWrongEnvironment];
+// otherwise [*api.Error], after which old is still to be kept.
+// API section: "OAuth" (POST /oauth/token), "Authentication" 3.
+func (c *Client) Refresh(ctx context.Context, old Token, options ...api.RequestOption) (Token, error) {
+	key := Key{Environment: c.Environment()}
+	if old.Environment != key.Environment {
+		return Token{}, wrongEnvironment(old.Environment, key.Environment)
+	}
+	if old.RefreshToken == "" {
+		return Token{}, c.reauthorize(key, ReasonNoRefreshToken, old.ResourceOwner, nil)
+	}
+	token, err := c.refresh(ctx, old, options...)
+	if isInvalidGrant(err) {
+		return Token{}, c.reauthorize(key, ReasonInvalidGrant, old.ResourceOwner, err)
+	}
+	return token, err
+}
+
+// refresh is Refresh with the platform's own error for a dead grant.
+func (c *Client) refresh(ctx context.Context, old Token, options ...api.RequestOption) (Token, error) {
+	token, err := c.obtain(ctx, grant{kind: "refresh_token", config: c.config, refreshToken: old.RefreshToken}, options)
+	if err != nil {
+		return Token{}, err
+	}
+	token.ConfiguredScope = old.ConfiguredScope
+	if token.RefreshToken == "" {
+		token.RefreshToken = old.RefreshToken
+	}
+	if token.Scope == "" {
+		token.Scope = old.Scope
+	}
+	if token.ResourceOwner == (ResourceOwner{}) {
+		token.ResourceOwner = old.ResourceOwner
+	}
+	return token, nil
+}
+
+// Revoke ends a token at the platform together with its refresh token; the user
+// has to authorize again after that. The token may have expired. Delete the
+// record from the [Store] too: revoking does not touch it.
+//
+// Errors: [api.ErrWrongEnvironment]; [*ConfigError]; otherwise [*api.Error].
+// Repeating a call that failed is safe.
+// API section: "OAuth" (POST /oauth/revoke), "Authentication" 6.
+func (c *Client) Revoke(ctx context.Context, token Token, options ...api.RequestOption) error {
+	if token.Environment != c.Environment() {
+		return wrongEnvironment(token.Environment, c.Environment())
+	}
+	if token.AccessToken == "" {
+		return &api.ArgumentError{Operation: operation.OAuthRevoke.Name, Field: "token", Reason: "is empty"}
+	}
+	return c.explain(transport.Do(ctx, c.transport, transport.Call{
+		Operation: operation.OAuthRevoke,
+		Body:      revocation{c.config, token.AccessToken},
+		Options:   options,
+	}))
+}
+
+// obtain calls the token endpoint.
+func (c *Client) obtain(ctx context.Context, body grant, options []api.RequestOption) (Token, error) {
+	var response api.Response
+	sent := time.Now()
+	got, err := transport.One[answer](ctx, c.transport, transport.Call{
+		Operation: operation.OAuthToken,
+		Body:      body,
+		Options:   append(slices.Clip(options), api.CaptureResponse(&response)),
+	})
+	if err != nil {
+		return Token{}, c.explain(err)
+	}
+	token := got.token(sent, response.Header)
+	token.Environment = c.Environment()
+	return token, nil
+}
+
+// isInvalidGrant reports the platform's word that a code or a refresh token is
+// not, or no longer, good. The status it comes with does not matter.
+func isInvalidGrant(err error) bool {
+	var e *api.Error
+	return errors.As(err, &e) && e.Code == "invalid_grant"
+}

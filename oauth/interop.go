@@ -1,0 +1,165 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/oauth2"
+
+	"github.com/dispensary-go/dispensary/api"
+)
+
+// OAuth2 returns the token as golang.org/x/oauth2 has it, secrets in clear.
+// Extra answers "scope" (a string), "resource_owner" (a map with "id" and
+// "type") and "environment" (a string).
+//
+// Do not refresh it with x/oauth2: that library sends a form without
+// redirect_uri and looks for the token at the top of the answer, and this
+// platform wants JSON with a redirect_uri and wraps the token.
+func (t Token) OAuth2() *oauth2.Token {
+	token := &oauth2.Token{
+		AccessToken:  t.AccessToken.Reveal(),
+		TokenType:    t.TokenType,
+		RefreshToken: t.RefreshToken.Reveal(),
+		Expiry:       t.ExpiresAt,
+	}
+	return token.WithExtra(map[string]any{
+		"scope":          t.Scope,
+		"resource_owner": map[string]any{"id": t.ResourceOwner.ID, "type": t.ResourceOwner.Type},
+		"environment":    t.Environment.String(),
+	})
+}
+
+// Static returns a source of one token for as long as it is valid. It is for
+// tools and tests: it never refreshes, so that a 401 is final, and after the
+// token's end it returns a [*ReauthorizeError].
+func Static(token Token) api.TokenSource { return &staticSource{token} }
+
+type staticSource struct{ token Token }
+
+// Format keeps fmt from reading the unexported token.
+func (s *staticSource) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "oauth.Static") }
+
+func (s *staticSource) Token(context.Context) (api.AccessToken, error) {
+	if end := s.token.ExpiresAt; !end.IsZero() && !time.Now().Before(end) {
+		return api.AccessToken{}, &ReauthorizeError{
+			Key:    Key{Environment: s.token.Environment},
+			Reason: ReasonNoRefreshToken, Owner: s.token.ResourceOwner,
+		}
+	}
+	return s.token.Access(), nil
+}
+
+// FromOAuth2 lets tokens that are kept by golang.org/x/oauth2 authorize calls
+// in environment. It is a bridge with the limits of that library:
+//
+//   - A call answered 401 is not repeated with a fresh token.
+//   - A caller whose context ends leaves, but the source goes on, because
+//     its Token method takes no context. One call of it runs at a time.
+//   - A token with an expiry is used until ten seconds before it, without
+//     asking the source again.
+//   - Nothing is stored, and several processes refresh past each other.
+//   - The environment is what you say it is.
+//
+// A [*oauth2.RetrieveError] is kept from printing the body of the answer; with
+// the code invalid_grant it matches [ErrReauthorize].
+func FromOAuth2(source oauth2.TokenSource, environment api.Environment) api.TokenSource {
+	return &foreignSource{source: source, environment: environment, turn: make(chan struct{}, 1)}
+}
+
+type foreignSource struct {
+	source      oauth2.TokenSource
+	environment api.Environment
+	turn        chan struct{} // holds one element while the source is being asked
+	current     atomic.Pointer[api.AccessToken]
+}
+
+// Format keeps fmt from reading the unexported token.
+func (s *foreignSource) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "oauth.FromOAuth2") }
+
+// foreignMargin is how early x/oauth2 itself takes a token for expired.
+const foreignMargin = 10 * time.Second
+
+func (s *foreignSource) Token(ctx context.Context) (api.AccessToken, error) {
+	if token := s.held(); token != nil {
+		return *token, nil
+	}
+	select {
+	case s.turn <- struct{}{}:
+	case <-ctx.Done():
+		return api.AccessToken{}, ctx.Err()
+	}
+	type outcome struct {
+		token api.AccessToken
+		err   error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		defer func() { <-s.turn }()
+		token, err := s.ask()
+		done <- outcome{token, err}
+	}()
+	select {
+	case o := <-done:
+		return o.token, o.err
+	case <-ctx.Done():
+		return api.AccessToken{}, ctx.Err()
+	}
+}
+
+// held returns the last token while it is known to be valid.
+func (s *foreignSource) held() *api.AccessToken {
+	token := s.current.Load()
+	if token == nil || token.ExpiresAt.IsZero() || !time.Now().Before(token.ExpiresAt.Add(-foreignMargin)) {
+		return nil
+	}
+	return token
+}
+
+func (s *foreignSource) ask() (api.AccessToken, error) {
+	if token := s.held(); token != nil {
+		return *token, nil // fetched while this caller waited for its turn
+	}
+	got, err := s.source.Token()
+	switch {
+	case err != nil:
+		return api.AccessToken{}, &foreignError{err}
+	case got == nil || got.AccessToken == "":
+		return api.AccessToken{}, errors.New("dispensary: the x/oauth2 token source returned no token")
+	}
+	token := api.AccessToken{Secret: api.Secret(got.AccessToken), Environment: s.environment, ExpiresAt: got.Expiry}
+	token.Scope, _ = got.Extra("scope").(string)
+	s.current.Store(&token)
+	return token, nil
+}
+
+// foreignError keeps the text of x/oauth2's errors from showing an answer.
+type foreignError struct{ err error }
+
+func (e *foreignError) Error() string {
+	const prefix = "dispensary: x/oauth2 token source: "
+	var answer *oauth2.RetrieveError
+	if !errors.As(e.err, &answer) {
+		return prefix + e.err.Error()
+	}
+	text := prefix + "the token endpoint refused"
+	if isErrorCode(answer.ErrorCode) && answer.ErrorCode != "" {
+		text += ": " + answer.ErrorCode
+	}
+	if answer.Response != nil {
+		text += " (status " + strconv.Itoa(answer.Response.StatusCode) + ")"
+	}
+	return text
+}
+
+func (e *foreignError) Unwrap() error { return e.err }
+
+func (e *foreignError) Is(target error) bool {
+	var answer *oauth2.RetrieveError
+	return target == ErrReauthorize && errors.As(e.err, &answer) && answer.ErrorCode == "invalid_grant"
+}

@@ -1,0 +1,152 @@
+package oauth_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/oauth2"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth"
+)
+
+func TestOAuth2(t *testing.T) {
+	t.Parallel()
+	token := firstToken(time.Hour)
+	got := token.OAuth2()
+	assert.True(t, got.Valid())
+	assert.Equal(t, "access-0", got.AccessToken)
+	assert.Equal(t, "refresh-0", got.RefreshToken)
+	assert.Equal(t, "Bearer", got.Type())
+	assert.Equal(t, token.ExpiresAt, got.Expiry)
+	assert.Equal(t, token.Scope, got.Extra("scope"))
+	assert.Equal(t, map[string]any{"id": "prac-1", "type": "Practitioner"}, got.Extra("resource_owner"))
+	assert.Equal(t, "us/sandbox", got.Extra("environment"))
+}
+
+func TestStatic(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		source := oauth.Static(firstToken(time.Hour))
+		token, err := source.Token(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, "access-0", token.Secret.Reveal())
+		_, refreshes := source.(api.TokenRefresher)
+		assert.False(t, refreshes)
+
+		time.Sleep(time.Hour)
+		_, err = source.Token(t.Context())
+		e := requireReauthorize(t, err, oauth.ReasonNoRefreshToken)
+		_, err = e.AuthorizeURL("s")
+		require.Error(t, err, "no application is known")
+	})
+}
+
+func TestOAuth2RoundTrip(t *testing.T) {
+	t.Parallel()
+	source := oauth.FromOAuth2(oauth2.StaticTokenSource(firstToken(time.Hour).OAuth2()), usSandbox)
+	token, err := source.Token(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, firstToken(time.Hour).Access().Secret.Reveal(), token.Secret.Reveal())
+	assert.Equal(t, usSandbox, token.Environment)
+	assert.Equal(t, "catalog:read clinic:read", token.Scope)
+}
+
+// tokenFunc is an x/oauth2 source.
+type tokenFunc func() (*oauth2.Token, error)
+
+func (f tokenFunc) Token() (*oauth2.Token, error) { return f() }
+
+func TestFromOAuth2AsksOnceWhileValid(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var asked atomic.Int32
+		source := oauth.FromOAuth2(tokenFunc(func() (*oauth2.Token, error) {
+			time.Sleep(time.Second)
+			asked.Add(1)
+			return &oauth2.Token{AccessToken: "a", Expiry: time.Now().Add(time.Hour)}, nil
+		}), usSandbox)
+		var wg sync.WaitGroup
+		for range 100 {
+			wg.Go(func() { _, err := source.Token(t.Context()); assert.NoError(t, err) })
+		}
+		wg.Wait()
+		assert.EqualValues(t, 1, asked.Load())
+		time.Sleep(time.Hour - 10*time.Second)
+		_, err := source.Token(t.Context())
+		require.NoError(t, err)
+		assert.EqualValues(t, 2, asked.Load())
+	})
+}
+
+func TestFromOAuth2AsksAgainWithoutExpiry(t *testing.T) {
+	t.Parallel()
+	var asked int
+	source := oauth.FromOAuth2(tokenFunc(func() (*oauth2.Token, error) {
+		asked++
+		return &oauth2.Token{AccessToken: "a"}, nil
+	}), usSandbox)
+	for range 3 {
+		_, err := source.Token(t.Context())
+		require.NoError(t, err)
+	}
+	assert.Equal(t, 3, asked)
+}
+
+func TestFromOAuth2CallersMayLeave(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		source := oauth.FromOAuth2(tokenFunc(func() (*oauth2.Token, error) {
+			time.Sleep(time.Minute)
+			return nil, nil
+		}), usSandbox)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		for range 2 { // the first leaves the source working, the second its turn
+			_, err := source.Token(ctx)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		}
+		_, err := source.Token(t.Context())
+		require.ErrorContains(t, err, "returned no token")
+	})
+}
+
+func TestFromOAuth2Errors(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		err         error
+		want        string
+		reauthorize bool
+	}{
+		"answer without a code": {
+			&oauth2.RetrieveError{Response: &http.Response{StatusCode: 500}, Body: []byte("canary")},
+			"dispensary: x/oauth2 token source: the token endpoint refused (status 500)", false,
+		},
+		"dead grant": {
+			&oauth2.RetrieveError{Response: &http.Response{StatusCode: 400}, ErrorCode: "invalid_grant", ErrorDescription: "canary"},
+			"dispensary: x/oauth2 token source: the token endpoint refused: invalid_grant (status 400)", true,
+		},
+		"another error": {errors.New("keyring is locked"), "dispensary: x/oauth2 token source: keyring is locked", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := oauth.FromOAuth2(tokenFunc(func() (*oauth2.Token, error) { return nil, test.err }), usSandbox).Token(t.Context())
+			require.EqualError(t, err, test.want)
+			require.ErrorIs(t, err, test.err)
+			assert.Equal(t, test.reauthorize, errors.Is(err, oauth.ErrReauthorize))
+		})
+	}
+}
+
+func TestTokenIsNotReadFromJSON(t *testing.T) {
+	t.Parallel()
+	data, err := json.Marshal(firstToken(time.Hour))
+	require.NoError(t, err)
+	var token oauth.Token
+	require.ErrorContains(t, json.Unmarshal(data, &token), "store its fields")
+}

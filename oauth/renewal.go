@@ -1,0 +1,191 @@
+package oauth
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/dispensary-go/dispensary/api"
+)
+
+// renewal replaces the token of one user, or finds that someone else has.
+type renewal struct {
+	client *Client
+	slot   slot
+
+	// stale is the access token that must not be the result; empty where any
+	// token will do that is not near its end.
+	stale api.Secret
+
+	// condemn is set where stale was refused although it was fresh: not even
+	// a refresh is expected to help.
+	condemn bool
+}
+
+// Waits between looks at a record that another replica is refreshing.
+const (
+	firstPoll = 50 * time.Millisecond
+	lastPoll  = time.Second
+)
+
+// freshFor is how long after its making a refused token counts as refused for
+// good. A token refused later may have ended by a clock that was not ours.
+const freshFor = time.Minute
+
+// run carries the renewal out and notes its failure, if it is one that passes.
+func (r *renewal) run(ctx context.Context) (Record, error) {
+	record, err := r.contend(ctx)
+	switch {
+	case err == nil, needsUser(err):
+		r.client.cooling.clear(r.slot)
+	default:
+		wait := r.client.cooling.failed(r.slot, err)
+		r.client.log(ctx, slog.LevelWarn, "token refresh failed for now", r.slot.key, slog.Any("error", err), slog.Duration("pause", wait))
+	}
+	return record, err
+}
+
+// contend looks at the record until it holds a token that will do, or until the
+// lease on it is this replica's. A replica that died with the lease keeps it
+// waiting until the lease ends.
+func (r *renewal) contend(ctx context.Context) (Record, error) {
+	if record, err := r.settle(); err != nil || r.content(record) {
+		return record, err
+	}
+	end := time.Now().Add(r.client.config.LeaseTTL + lastPoll)
+	for try := 1; ; try++ {
+		record, err := r.client.load(ctx, r.slot)
+		if err != nil || r.content(record) {
+			return record, err
+		}
+		held, err := r.lease(ctx, record)
+		switch {
+		case err == nil:
+			return held.work(ctx)
+		case !isContention(err):
+			return Record{}, storeError("Lease", r.slot.key, err)
+		case time.Now().After(end):
+			return Record{}, fmt.Errorf("dispensary: no turn to refresh the token of %s: %w", r.slot.key, err)
+		}
+		time.Sleep(backoff(try, firstPoll, lastPoll)) // a flight belongs to no caller who could leave
+	}
+}
+
+// content reports a record that makes the renewal unnecessary.
+func (r *renewal) content(record Record) bool {
+	token := record.Token
+	if token.AccessToken == "" {
+		return false
+	}
+	h := r.client.hold(token, 0)
+	if r.stale == "" {
+		return h.fresh(time.Now())
+	}
+	return token.AccessToken != r.stale && (r.condemn || h.alive(time.Now()))
+}
+
+// isContention is true of what a store answers when others are at the record.
+func isContention(err error) bool {
+	return errors.Is(err, ErrConflict) || errors.Is(err, ErrLeased) || errors.Is(err, ErrNoRecord)
+}
+
+// leased is a renewal whose turn it is.
+type leased struct {
+	*renewal
+	lease Lease
+	since time.Time // not later than the lease's beginning
+	old   Token
+}
+
+func (r *renewal) lease(ctx context.Context, record Record) (*leased, error) {
+	l := &leased{
+		renewal: r,
+		lease:   Lease{Key: record.Key, Version: record.Version, Owner: rand.Text()},
+		since:   time.Now(),
+	}
+	ctx, cancel := r.client.limit(ctx)
+	defer cancel()
+	current, err := r.slot.store.Lease(ctx, l.lease, r.client.config.LeaseTTL)
+	l.old = current.Token // the record as it was leased: what was loaded may be older
+	return l, err
+}
+
+// work does what the lease was taken for.
+func (l *leased) work(ctx context.Context) (Record, error) {
+	switch {
+	case l.condemn && !l.aged():
+		return l.client.condemn(ctx, l.slot, l.lease, l.old, ReasonRejected, nil)
+	case l.old.RefreshToken == "":
+		return l.client.condemn(ctx, l.slot, l.lease, l.old, ReasonNoRefreshToken, nil)
+	}
+	token, err := l.refresh(ctx)
+	switch {
+	case err == nil:
+		return l.commit(ctx, token)
+	case isInvalidGrant(err):
+		return l.client.condemn(ctx, l.slot, l.lease, l.old, ReasonInvalidGrant, err)
+	}
+	l.release(ctx)
+	return Record{}, err
+}
+
+// aged reports a token that was made some time ago, as far as can be told.
+func (l *leased) aged() bool {
+	if l.old.Lifetime == 0 || l.old.ExpiresAt.IsZero() {
+		return false
+	}
+	age := l.old.Lifetime - time.Until(l.old.ExpiresAt)
+	return age.Abs() > freshFor
+}
+
+// refresh asks the platform for the next pair. Where the answer is lost it asks
+// once more with the same refresh token: the platform may have taken the first
+// request, and then still knows the old token until the new one is used
+// (assumption), or it has not. Each try gets a third of the lease; the last
+// third is for the store.
+func (l *leased) refresh(ctx context.Context) (Token, error) {
+	if err := l.client.refused(); err != nil {
+		return Token{}, err
+	}
+	ctx, cancel := context.WithDeadline(ctx, l.since.Add(2*l.client.answerTime()))
+	defer cancel()
+	token, err := l.ask(ctx)
+	if errors.Is(err, api.ErrMaybeApplied) && !askedToWait(err) && ctx.Err() == nil {
+		l.client.log(ctx, slog.LevelWarn, "the answer of a refresh was lost; trying the old token again", l.slot.key, slog.Any("error", err))
+		time.Sleep(backoff(1, firstPoll, lastPoll))
+		token, err = l.ask(ctx)
+	}
+	l.client.noteFault(ctx, err)
+	return token, err
+}
+
+func (l *leased) ask(ctx context.Context) (Token, error) {
+	ctx, cancel := l.client.limit(ctx)
+	defer cancel()
+	return l.client.refresh(ctx, l.old)
+}
+
+// askedToWait reports an answer that named a time before which to stay away.
+func askedToWait(err error) bool {
+	var answer *api.Error
+	return errors.As(err, &answer) && answer.RetryAfter > 0
+}
+
+// release lets other replicas try. If it fails they wait for the lease's end.
+func (l *leased) release(ctx context.Context) {
+	ctx, cancel := l.client.limit(ctx)
+	defer cancel()
+	if err := l.slot.store.Release(ctx, l.lease); err != nil {
+		l.client.log(ctx, slog.LevelWarn, "lease could not be released", l.slot.key, slog.Any("error", storeError("Release", l.slot.key, err)))
+	}
+}
+
+// answerTime is what one call of the platform or of a store may take.
+func (c *Client) answerTime() time.Duration { return c.config.LeaseTTL / 3 }
+
+func (c *Client) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, c.answerTime())
+}
