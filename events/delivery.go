@@ -1,0 +1,118 @@
+package events
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"log/slog"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/operation"
+	"github.com/dispensary-go/dispensary/internal/redact"
+	"github.com/dispensary-go/dispensary/internal/transport"
+)
+
+// Delivery is what became of a webhook: the attempts to deliver one event, and
+// what the integrator's server answered. The platform keeps it for 30 days.
+// API section: "Webhook delivery".
+type Delivery struct {
+	ID string `json:"id"`
+
+	// AttemptNumber counts the attempts made for this event.
+	AttemptNumber api.Int `json:"attempt_number"`
+
+	AttemptedAt api.Timestamp `json:"attempted_at"`
+
+	// PreviousAttemptAt and NextAttemptAt are zero where there is none.
+	PreviousAttemptAt api.Timestamp `json:"previous_attempt_at"`
+	NextAttemptAt     api.Timestamp `json:"next_attempt_at"`
+
+	SuccessfullyDelivered api.Bool `json:"successfully_delivered"`
+
+	// ResponseStatus, ResponseBody, ResponseHeader and ResponseIPAddress are of
+	// the integrator's server; zero where none answered.
+	ResponseStatus    api.Int `json:"response_status"`
+	ResponseBody      string  `json:"response_body"`
+	ResponseHeader    string  `json:"response_header"`
+	ResponseIPAddress string  `json:"response_ip_address"`
+
+	// ResponseErrors says what went wrong; empty where nothing did.
+	ResponseErrors string `json:"response_errors"`
+
+	// EventPayload is what was sent, in the envelope of webhooks.
+	EventPayload json.RawMessage `json:"event_payload"`
+}
+
+// Event returns the event that was delivered. Errors are those of [Parse].
+func (d Delivery) Event() (Event, error) { return Parse(d.EventPayload) }
+
+// Deliveries calls the webhook delivery endpoint. Get it from [Service].
+type Deliveries struct{ t *transport.Client }
+
+// DeliveryListOptions says which deliveries are read, and in which order.
+// API section: GET /webhooks/deliveries.
+type DeliveryListOptions struct {
+	// AttemptedAt keeps the deliveries of some days.
+	AttemptedAt api.DateFilter `url:"attempted_at"`
+
+	EventID string `url:"event_id,omitempty"`
+
+	// Outcome keeps deliveries that succeeded, or those that did not; empty
+	// keeps both.
+	Outcome DeliveryOutcome `url:"successfully_delivered,omitempty"`
+
+	// SortBy is the platform's own order where it is empty.
+	SortBy DeliverySort  `url:"sort_by,omitempty"`
+	Order  api.SortOrder `url:"order_by,omitempty"`
+
+	api.Paging `url:"-"`
+}
+
+// DeliveryOutcome tells deliveries that succeeded from those that did not.
+type DeliveryOutcome string
+
+// The outcomes, as the platform's filter spells them.
+const (
+	Delivered   DeliveryOutcome = "true"
+	Undelivered DeliveryOutcome = "false"
+)
+
+// DeliverySort is a field that deliveries are sorted by.
+type DeliverySort string
+
+// The fields that deliveries are sorted by.
+const (
+	DeliveriesByEvent   DeliverySort = "event_id"
+	DeliveriesByAttempt DeliverySort = "attempted_at"
+)
+
+func (s Deliveries) list(o DeliveryListOptions, options []api.RequestOption) transport.Call {
+	return transport.Call{Operation: operation.WebhookDeliveryList, Query: o, Options: options}
+}
+
+// List returns one page of the last 30 days' deliveries.
+// API section: GET /webhooks/deliveries.
+func (s Deliveries) List(ctx context.Context, o DeliveryListOptions, options ...api.RequestOption) (*api.Page[Delivery], error) {
+	return transport.List[Delivery](ctx, s.t, s.list(o, options), o.Paging)
+}
+
+// Pages returns the last 30 days' deliveries page by page; an error ends the
+// sequence.
+// API section: GET /webhooks/deliveries.
+func (s Deliveries) Pages(ctx context.Context, o DeliveryListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[Delivery], error] {
+	return transport.Pages[Delivery](ctx, s.t, s.list(o, options), o.Paging)
+}
+
+// All returns the last 30 days' deliveries one by one; an error ends the
+// sequence.
+// API section: GET /webhooks/deliveries.
+func (s Deliveries) All(ctx context.Context, o DeliveryListOptions, options ...api.RequestOption) iter.Seq2[Delivery, error] {
+	return transport.All[Delivery](ctx, s.t, s.list(o, options), o.Paging)
+}
+
+// Format prints type and id only.
+func (d Delivery) Format(f fmt.State, _ rune) { redact.Format(f, "events.Delivery", d.ID) }
+
+// LogValue logs type and id only.
+func (d Delivery) LogValue() slog.Value { return redact.LogValue("events.Delivery", d.ID) }

@@ -1,0 +1,141 @@
+package events
+
+import "encoding/json"
+
+// Parse reads an event from a webhook body. Three envelopes are understood:
+//
+//	{"event": {…}}                      what the API documents
+//	{"event_payload": {"event": {…}}}   what the delivery log holds; assumption: it is sent too
+//	{…}                                 the event alone; assumption, as above
+//
+// If several could be meant, the first of them that has an id and a type is
+// taken. Nothing but these two is needed, and unknown fields and types are fine.
+//
+// The error matches [ErrMalformed] or [ErrNoEvent]. The event's Data shares the
+// memory of body.
+// API section: "Webhooks" 2, "Webhook delivery" (event_payload).
+func Parse(body []byte) (Event, error) {
+	var e envelope
+	s := scanner{data: body}
+	switch c := s.next(); {
+	case c != '{':
+		if s.value(0) && s.end() {
+			return Event{}, ErrNoEvent
+		}
+		return Event{}, s.malformed()
+	case !s.members(1, func(key []byte) bool { return s.envelopeMember(key, &e) }), !s.end():
+		return Event{}, s.malformed()
+	}
+	for _, f := range [...]*fields{&e.event, &e.payload, &e.bare} {
+		if event := f.event(); event.ID != "" && event.Type != "" {
+			return event, nil
+		}
+	}
+	return Event{}, ErrNoEvent
+}
+
+// envelope holds the fields of an event from each place where one can stand.
+type envelope struct{ event, payload, bare fields }
+
+// envelopeMember reads one member of the outermost object.
+func (s *scanner) envelopeMember(key []byte, e *envelope) bool {
+	switch string(unquote(key)) {
+	case "event":
+		return s.eventObject(1, &e.event)
+	case "event_payload":
+		e.payload = fields{}
+		if s.next() != '{' {
+			return s.value(1)
+		}
+		return s.members(2, func(key []byte) bool {
+			if string(unquote(key)) == "event" {
+				return s.eventObject(2, &e.payload)
+			}
+			return s.value(2)
+		})
+	}
+	return s.field(1, key, &e.bare)
+}
+
+// eventObject reads an event object; a value of another kind leaves f empty.
+func (s *scanner) eventObject(depth int, f *fields) bool {
+	*f = fields{}
+	if s.next() != '{' {
+		return s.value(depth)
+	}
+	return s.members(depth+1, func(key []byte) bool { return s.field(depth+1, key, f) })
+}
+
+// fields are the members of an event object, as JSON text.
+type fields struct{ id, kind, createdAt, clinicID, integrationID, data []byte }
+
+// field moves past the value at pos and keeps it if key names a member that
+// counts. Of two members of one name the later counts, as everywhere in Go.
+func (s *scanner) field(depth int, key []byte, f *fields) bool {
+	s.next()
+	start := s.pos
+	if !s.value(depth) {
+		return false
+	}
+	raw := s.data[start:s.pos]
+	switch string(unquote(key)) {
+	case "id":
+		f.id = raw
+	case "type":
+		f.kind = raw
+	case "created_at":
+		f.createdAt = raw
+	case "clinic_id":
+		f.clinicID = raw
+	case "integration_id":
+		f.integrationID = raw
+	case "data":
+		f.data = raw
+	}
+	return true
+}
+
+// event decodes the fields.
+func (f *fields) event() Event {
+	e := Event{
+		ID:            text(f.id),
+		Type:          Type(text(f.kind)),
+		ClinicID:      text(f.clinicID),
+		IntegrationID: text(f.integrationID),
+	}
+	if len(f.createdAt) > 0 {
+		_ = e.CreatedAt.UnmarshalJSON(f.createdAt) // an unreadable time is no time
+	}
+	if string(f.data) != "null" {
+		e.Data = f.data
+	}
+	return e
+}
+
+// text returns the string that raw is the JSON of. A number counts as its
+// characters, as identifiers are opaque; any other kind counts as nothing.
+func text(raw []byte) string {
+	switch {
+	case len(raw) == 0:
+		return ""
+	case raw[0] == '"':
+		return string(unquote(raw))
+	case raw[0] == '-' || isDigit(raw[0]):
+		return string(raw)
+	}
+	return ""
+}
+
+// unquote returns what the JSON string raw says, in place unless it has escapes
+// or bytes that may not be UTF-8.
+func unquote(raw []byte) []byte {
+	inner := raw[1 : len(raw)-1]
+	for _, c := range inner {
+		if c == '\\' || c >= 0x80 {
+			var s string
+			_ = json.Unmarshal(raw, &s) // cannot fail: the scanner has checked raw
+			return []byte(s)
+		}
+	}
+	return inner
+}

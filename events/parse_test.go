@@ -1,0 +1,117 @@
+package events_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/events"
+)
+
+const bareEvent = `{"id":"evt_1","type":"order.placed","created_at":"2026-11-20T10:20:30Z","clinic_id":"cl_1","data":{"order":{"id":"or_1"}},"integration_id":"in_1"}`
+
+func TestParseReadsEveryEnvelope(t *testing.T) {
+	t.Parallel()
+	want := events.Event{
+		ID: "evt_1", Type: events.OrderPlaced,
+		CreatedAt: api.Timestamp{Time: time.Date(2026, 11, 20, 10, 20, 30, 0, time.UTC)},
+		ClinicID:  "cl_1", IntegrationID: "in_1",
+		Data: json.RawMessage(`{"order":{"id":"or_1"}}`),
+	}
+	for name, body := range map[string]string{
+		"event":                 `{"event":` + bareEvent + `}`,
+		"event_payload":         `{"event_payload":{"event":` + bareEvent + `}}`,
+		"bare":                  bareEvent,
+		"white space":           "\n { \"event\" :\t" + bareEvent + "\r\n } ",
+		"delivery log entry":    `{"id":"dl_1","attempt_number":2,"event_payload":{"event":` + bareEvent + `},"response_errors":null}`,
+		"new members":           `{"patch_version":"2031-01-01","event":` + strings.Replace(bareEvent, "{", `{"event":{"id":"x","type":"y"},"new":[{}],`, 1) + `}`,
+		"bare, member event":    strings.Replace(bareEvent, "{", `{"event":{"id":"x"},"event_payload":7,`, 1),
+		"escapes":               strings.Replace(`{"ev\u0065nt":`+bareEvent+`}`, "order.placed", `order\u002eplaced`, 1),
+		"of two the later":      `{"event":{"id":"old","type":"old","clinic_id":"old"},"event":` + bareEvent + `}`,
+		"documented goes first": `{"event_payload":{"event":{"id":"x","type":"y"}},"event":` + bareEvent + `}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := events.Parse([]byte(body))
+			require.NoError(t, err)
+			assert.EqualExportedValues(t, want, got)
+		})
+	}
+}
+
+func TestParseNeedsNoMoreThanIDAndType(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		body string
+		want events.Event
+	}{
+		"nothing else":   {`{"event":{"id":"e","type":"galaxy.born"}}`, events.Event{ID: "e", Type: "galaxy.born"}},
+		"all null":       {`{"event":{"id":"e","type":"t","created_at":null,"clinic_id":null,"integration_id":null,"data":null}}`, events.Event{ID: "e", Type: "t"}},
+		"strange kinds":  {`{"event":{"id":"e","type":"t","created_at":"soon","clinic_id":[1],"integration_id":{},"data":"x"}}`, events.Event{ID: "e", Type: "t", Data: json.RawMessage(`"x"`)}},
+		"numbers as ids": {`{"event":{"id":12,"type":"t","clinic_id":-3,"integration_id":4e5}}`, events.Event{ID: "12", Type: "t", ClinicID: "-3", IntegrationID: "4e5"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := events.Parse([]byte(c.body))
+			require.NoError(t, err)
+			assert.EqualExportedValues(t, c.want, got)
+		})
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	t.Parallel()
+	deep := func(n int) string {
+		return `{"id":"e","type":"t","data":` + strings.Repeat("[", n) + strings.Repeat("]", n) + `}`
+	}
+	_, err := events.Parse([]byte(deep(9_999)))
+	require.NoError(t, err)
+
+	for name, c := range map[string]struct {
+		body string
+		want error
+	}{
+		"empty":           {``, events.ErrMalformed},
+		"cut off":         {bareEvent[:50], events.ErrMalformed},
+		"trailing text":   {bareEvent + "x", events.ErrMalformed},
+		"form":            {`event=placed`, events.ErrMalformed},
+		"too deep":        {deep(10_000), events.ErrMalformed},
+		"not an object":   {`[` + bareEvent + `]`, events.ErrNoEvent},
+		"null":            {`null`, events.ErrNoEvent},
+		"empty object":    {`{}`, events.ErrNoEvent},
+		"no id":           {`{"event":{"type":"order.placed"}}`, events.ErrNoEvent},
+		"no type":         {`{"event":{"id":"e"}}`, events.ErrNoEvent},
+		"empty id":        {`{"event":{"id":"","type":"order.placed"}}`, events.ErrNoEvent},
+		"id of two kinds": {`{"event":{"id":{},"type":true}}`, events.ErrNoEvent},
+		"upper-case keys": {`{"Event":{"ID":"e","Type":"t"}}`, events.ErrNoEvent},
+		"doubly wrapped":  {`{"event":{"event":{"id":"e","type":"t"}}}`, events.ErrNoEvent},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := events.Parse([]byte(c.body))
+			require.ErrorIs(t, err, c.want)
+			assert.Equal(t, events.Event{}, got)
+		})
+	}
+}
+
+func TestParseSaysWhereTheBodyBreaks(t *testing.T) {
+	t.Parallel()
+	_, err := events.Parse([]byte(`{"event":{"id":"secret" oops`))
+	require.EqualError(t, err, "events: body is not valid JSON at byte 24")
+}
+
+func TestParseSharesTheBody(t *testing.T) { // not parallel: it counts allocations
+	body := []byte(bareEvent)
+	e, err := events.Parse(body)
+	require.NoError(t, err)
+	assert.LessOrEqual(t, testing.AllocsPerRun(100, func() { _, _ = events.Parse(body) }), 4.0, "the bulk of the body is not copied")
+	clear(body)
+	assert.Equal(t, byte(0), e.Data[0])
+	assert.Equal(t, "evt_1", e.ID)
+}

@@ -1,0 +1,140 @@
+package events_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/clinic"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/treatmentplans"
+)
+
+func event(t events.Type, data string) events.Event {
+	return events.Event{ID: "evt_1", Type: t, Data: json.RawMessage(data)}
+}
+
+// bothWays decodes data bare and wrapped, expects the same of both, and that
+// the data as it arrived is kept.
+func bothWays[T events.Payload](t *testing.T, kind events.Type, wrapper, data string) T {
+	t.Helper()
+	bare, err := events.As[T](event(kind, data))
+	require.NoError(t, err)
+	assert.JSONEq(t, data, string(bare.Event.Data))
+	wrapped, err := events.As[T](event(kind, `{"`+wrapper+`":`+data+`,"new":{}}`))
+	require.NoError(t, err)
+	assert.EqualExportedValues(t, bare.Data, wrapped.Data)
+	assert.Equal(t, "evt_1", wrapped.ID)
+	return wrapped.Data
+}
+
+func TestAsDecodesEveryObject(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []events.Type{events.PatientCreated, events.PatientUpdated} {
+		patient := bothWays[clinic.Patient](t, kind, "patient", `{"id":"pa_1","first_name":"Ada","date_of_birth":null}`)
+		assert.Equal(t, "Ada", patient.FirstName)
+	}
+	order := bothWays[clinic.Order](t, events.OrderPlaced, "order", `{"id":"or_1","order_number":"R100","line_items":[{"variant_id":"va_1","quantity":2}]}`)
+	assert.Equal(t, "R100", order.OrderNumber)
+	for _, kind := range []events.Type{events.ProductCreated, events.ProductUpdated, events.ProductDescriptionUpdated} {
+		product := bothWays[catalog.Product](t, kind, "product", `{"id":"pr_1","name":"Zinc","active":"true","variants":[]}`)
+		assert.Equal(t, "Zinc", product.Name)
+	}
+	for _, kind := range []events.Type{events.TreatmentPlanCreated, events.TreatmentPlanUpdated, events.TreatmentPlanRecommendationUpdated} {
+		plan := bothWays[treatmentplans.Plan](t, kind, "treatment_plan", `{"id":"tp_1","state":"active","patient":{"id":"pa_1"},"recommendations":[
+			{"variant_id":"va_1","dosage":{"amount":"1-2","frequency":"once per day","duration":null}},
+			{"variant_id":"va_2","dosage":{"recommended_amount":"1-2","recommended_frequency":"once per day","recommended_duration":null}}]}`)
+		assert.Equal(t, treatmentplans.Active, plan.State)
+		require.Len(t, plan.Recommendations, 2)
+		assert.Equal(t, plan.Recommendations[0].Dosage, plan.Recommendations[1].Dosage, "both spellings of the dosage")
+		assert.EqualValues(t, "1-2", plan.Recommendations[0].Dosage.Amount)
+	}
+	key := bothWays[events.ClinicKey](t, events.ClinicKeyActivated, "clinic_key", `{"id":"ck_1"}`)
+	assert.Equal(t, events.ClinicKey{ID: "ck_1"}, key)
+}
+
+func TestAsKnowsTypesToComeByTheirObject(t *testing.T) {
+	t.Parallel()
+	order, err := events.As[clinic.Order](event("order.refunded", `{"id":"or_1"}`))
+	require.NoError(t, err)
+	assert.Equal(t, "or_1", order.Data.ID)
+}
+
+func TestAsSparesRecommendations(t *testing.T) {
+	t.Parallel()
+	plan, err := events.As[treatmentplans.Plan](event(events.TreatmentPlanRecommendationUpdated, `{"recommendation":{"variant_id":"va_1"}}`))
+	require.NoError(t, err)
+	assert.Empty(t, plan.Data.ID)
+	assert.JSONEq(t, `{"recommendation":{"variant_id":"va_1"}}`, string(plan.Event.Data))
+}
+
+func TestAsReadsClinicKeysWhateverTheyHold(t *testing.T) {
+	t.Parallel()
+	for _, data := range []string{``, `null`, `{}`, `"key"`, `{"clinic_key":null}`, `{"clinic_key":"key"}`, `[1]`, `{"id":[]}`} {
+		key, err := events.As[events.ClinicKey](event(events.ClinicKeyRevoked, data))
+		require.NoError(t, err, data)
+		assert.Equal(t, events.ClinicKey{}, key.Data)
+	}
+}
+
+func TestAsFails(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		event  events.Event
+		reason error
+		text   string
+	}{
+		"no data":        {event(events.OrderPlaced, ``), events.ErrNoData, `events: event has no data: order.placed "evt_1"`},
+		"null":           {event(events.OrderPlaced, `null`), events.ErrNoData, `events: event has no data: order.placed "evt_1"`},
+		"wrapped null":   {event(events.OrderPlaced, `{"order":null}`), events.ErrNoData, `events: event has no data: order.placed "evt_1"`},
+		"another object": {event(events.PatientCreated, `{"id":"x"}`), events.ErrOtherObject, `events: event is about another kind of object: patient.created "evt_1"`},
+		"no object":      {event("", `{"id":"x"}`), events.ErrOtherObject, `events: event is about another kind of object:  "evt_1"`},
+		"wrong kind":     {event(events.OrderPlaced, `{"order":{"order_number":{"`+marked+`":1}}}`), events.ErrBadData, `events: data cannot be decoded: order.placed "evt_1", field order_number`},
+		"no JSON":        {event(events.OrderPlaced, marked), events.ErrBadData, `events: data cannot be decoded: order.placed "evt_1"`},
+		"a string":       {event(events.OrderPlaced, `"`+marked+`"`), events.ErrBadData, `events: data cannot be decoded: order.placed "evt_1"`},
+		"elsewhere":      {event(events.OrderPlaced, `{"purchase":{"id":"or_1"}}`), events.ErrBadData, `events: data cannot be decoded: order.placed "evt_1", field id`},
+		"wrapped list":   {event(events.OrderPlaced, `{"order":[{"id":"or_1"}]}`), events.ErrBadData, `events: data cannot be decoded: order.placed "evt_1", field id`},
+		"a scalar":       {event(events.OrderPlaced, `{"completed_at":"`+marked+`"}`), events.ErrBadData, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := events.As[clinic.Order](c.event)
+			require.ErrorIs(t, err, c.reason)
+			var data *events.DataError
+			require.ErrorAs(t, err, &data)
+			assert.Equal(t, c.event.Type, data.Type)
+			assert.Equal(t, "evt_1", data.ID)
+			assert.NotContains(t, printed(err), marked)
+			if c.text != "" {
+				assert.EqualError(t, err, c.text)
+			}
+		})
+	}
+}
+
+func TestTypedPrintsTypeAndIDOnly(t *testing.T) {
+	t.Parallel()
+	typed, err := events.As[clinic.Patient](event(events.PatientUpdated, `{"patient":{"id":"pa_1","first_name":"`+marked+`"}}`))
+	require.NoError(t, err)
+	assert.Equal(t, `patient.updated "evt_1"`, typed.String())
+	assert.NotContains(t, printed(typed), marked)
+	assert.NotContains(t, printed(&typed), marked)
+}
+
+func TestTypedSurvivesEncoding(t *testing.T) {
+	t.Parallel()
+	order, err := events.As[clinic.Order](event(events.OrderPlaced, `{"order":{"id":"or_1","order_number":"R100"}}`))
+	require.NoError(t, err)
+	body, err := json.Marshal(order)
+	require.NoError(t, err)
+	var again events.Typed[clinic.Order]
+	require.NoError(t, json.Unmarshal(body, &again))
+	assert.EqualExportedValues(t, order.Data, again.Data)
+	assert.Equal(t, order.ID, again.ID)
+
+	require.ErrorIs(t, json.Unmarshal([]byte(`{"type":"order.placed"}`), &again), events.ErrNoData)
+	require.ErrorIs(t, json.Unmarshal([]byte(`[]`), &again), events.ErrNoEvent)
+}
