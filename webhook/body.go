@@ -1,0 +1,97 @@
+package webhook
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+)
+
+// parseHeader reads the signature header of a request. A request that has
+// several is refused: which of them was verified would be a matter of opinion.
+func (s *signature) parseHeader(h http.Header) error {
+	switch values := h.Values(SignatureHeader); len(values) {
+	case 0:
+		return ErrSignatureMissing
+	case 1:
+		return s.parse(values[0])
+	}
+	return errHeaderRepeated
+}
+
+// isEmpty reports that a request has no body at all.
+func isEmpty(r *http.Request) bool {
+	if r.ContentLength > 0 {
+		return false
+	}
+	if r.Body == nil {
+		return true
+	}
+	n, err := io.ReadFull(r.Body, make([]byte, 1))
+	return n == 0 && err == io.EOF
+}
+
+// trustedLength is how many bytes are set aside for a body because the request
+// announces them. The caller is not verified yet: a larger body has to arrive
+// before memory is given for it.
+const trustedLength = 64 << 10
+
+// readBody reads the raw body of a request into memory of its own.
+func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	if r.Body == nil {
+		return nil, nil
+	}
+	if r.ContentLength > limit {
+		return nil, ErrBodyTooLarge
+	}
+	source := http.MaxBytesReader(w, r.Body, limit)
+	// One byte more than announced, so that the end is seen without growing.
+	body := make([]byte, 0, 1+max(511, min(r.ContentLength, trustedLength)))
+	for {
+		n, err := source.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		if err != nil {
+			return body, bodyError(err)
+		}
+		if len(body) == cap(body) {
+			body = slices.Grow(body, len(body))
+		}
+	}
+}
+
+func bodyError(err error) error {
+	var tooLarge *http.MaxBytesError
+	switch {
+	case err == io.EOF:
+		return nil
+	case errors.As(err, &tooLarge):
+		return ErrBodyTooLarge
+	case errors.Is(err, http.ErrBodyReadAfterClose):
+		return ErrBodyConsumed
+	}
+	return ErrBodyUnreadable // the cause names addresses at best
+}
+
+func statusOfBody(err error) int {
+	switch err {
+	case ErrBodyTooLarge:
+		return http.StatusRequestEntityTooLarge
+	case ErrBodyConsumed:
+		return http.StatusUnauthorized
+	}
+	return http.StatusBadRequest
+}
+
+// explainMismatch tells a body that something in front of the handler took from
+// one that was never signed with our secret.
+func explainMismatch(r *http.Request, read int, err error) error {
+	announced := r.ContentLength
+	switch {
+	case announced >= 0 && announced != int64(read):
+		return fmt.Errorf("%w: %d bytes announced, %d found", ErrBodyConsumed, announced, read)
+	case announced < 0 && read == 0:
+		return fmt.Errorf("%w: none of it is left", ErrBodyConsumed)
+	}
+	return err
+}

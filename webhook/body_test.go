@@ -1,0 +1,144 @@
+package webhook_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// bodyless hides the length of a body, so that it is sent in chunks.
+type bodyless struct{ io.Reader }
+
+func TestHandlerNamesMiddlewareThatTookTheBody(t *testing.T) {
+	t.Parallel()
+	swallow := func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }
+	for name, c := range map[string]struct {
+		middleware func(http.ResponseWriter, *http.Request)
+		chunked    bool
+		body       string
+		want       error
+		text       string
+	}{
+		"read":          {middleware: swallow, want: webhook.ErrBodyConsumed, text: fmt.Sprintf("%d bytes announced, 0 found", len(orderBody))},
+		"read, chunked": {middleware: swallow, chunked: true, want: webhook.ErrBodyConsumed, text: "none of it is left"},
+		"closed":        {middleware: func(_ http.ResponseWriter, r *http.Request) { _ = r.Body.Close() }, want: webhook.ErrBodyConsumed},
+		"replaced":      {middleware: func(_ http.ResponseWriter, r *http.Request) { r.Body = http.NoBody }, want: webhook.ErrBodyConsumed},
+		"gone":          {middleware: func(_ http.ResponseWriter, r *http.Request) { r.Body = nil }, want: webhook.ErrBodyConsumed},
+		"read in part":  {middleware: func(_ http.ResponseWriter, r *http.Request) { _, _ = io.ReadFull(r.Body, make([]byte, 10)) }, want: webhook.ErrBodyConsumed, text: fmt.Sprintf("%d bytes announced, %d found", len(orderBody), len(orderBody)-10)},
+		"encoded again": {middleware: encodeAgain, body: strings.ReplaceAll(orderBody, ",", ", "), want: webhook.ErrBodyConsumed},
+		"put back": {middleware: func(_ http.ResponseWriter, r *http.Request) {
+			b, _ := io.ReadAll(r.Body)
+			r.Body = io.NopCloser(bytes.NewReader(b))
+		}},
+		"left alone":     {middleware: func(http.ResponseWriter, *http.Request) {}},
+		"chunked":        {middleware: func(http.ResponseWriter, *http.Request) {}, chunked: true},
+		"chunked, empty": {middleware: func(http.ResponseWriter, *http.Request) {}, chunked: true, body: " "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			body := orderBody
+			if c.body != "" {
+				body = strings.TrimSpace(c.body)
+			}
+			done := make(chan webhook.Observation, 1)
+			r := newReceiver(t, func(config *webhook.Config) {
+				config.Observe = func(_ context.Context, o webhook.Observation) { done <- o }
+			})
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+				c.middleware(w, req)
+				r.ServeHTTP(w, req)
+			}))
+			defer server.Close()
+			reader := io.Reader(strings.NewReader(body))
+			if c.chunked {
+				reader = bodyless{reader}
+			}
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, reader)
+			require.NoError(t, err)
+			req.Header.Set(webhook.SignatureHeader, sign(secret, now, body))
+			response, err := server.Client().Do(req)
+			require.NoError(t, err)
+			require.NoError(t, response.Body.Close())
+			o := <-done
+			require.ErrorIs(t, o.Err, c.want)
+			if c.want == nil {
+				assert.Equal(t, http.StatusOK, response.StatusCode)
+				return
+			}
+			assert.Equal(t, http.StatusUnauthorized, response.StatusCode)
+			assert.ErrorContains(t, o.Err, c.text)
+		})
+	}
+}
+
+// encodeAgain is a middleware that decodes the body and puts it back as it
+// encodes it itself.
+func encodeAgain(_ http.ResponseWriter, r *http.Request) {
+	var v any
+	_ = json.NewDecoder(r.Body).Decode(&v)
+	body, _ := json.Marshal(v)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+}
+
+func TestHandlerReadsNoMoreThanTheCap(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t, func(c *webhook.Config) { c.MaxBody = 100_000 })
+	for _, length := range []int64{-1, 90_000} { // not announced, and announced falsely
+		body := &counting{}
+		req := request(http.MethodPost, sign(secret, now, ""), "")
+		req.Body, req.ContentLength = io.NopCloser(body), length
+		assert.Equal(t, http.StatusRequestEntityTooLarge, r.serve(t, req).Code)
+		require.ErrorIs(t, r.last().Err, webhook.ErrBodyTooLarge)
+		assert.LessOrEqual(t, body.n, 200_000, "of an endless body")
+	}
+}
+
+// counting is a body without end.
+type counting struct{ n int }
+
+func (c *counting) Read(p []byte) (int, error) { c.n += len(p); return len(p), nil }
+
+func TestHandlerReadsLargeBodies(t *testing.T) {
+	t.Parallel()
+	body := strings.Replace(orderBody, "R100", strings.Repeat("R", 500_000), 1)
+	r := newReceiver(t, nil)
+	for _, length := range []int64{int64(len(body)), -1} {
+		req := request(http.MethodPost, sign(secret, now, body), body)
+		req.ContentLength = length
+		assert.Equal(t, http.StatusOK, r.serve(t, req).Code)
+	}
+	assert.Equal(t, body, string(r.accepted[0].Body))
+}
+
+func TestHandlerRefusesABodyThatBreaksOff(t *testing.T) {
+	t.Parallel()
+	done := make(chan webhook.Observation, 1)
+	r := newReceiver(t, func(config *webhook.Config) {
+		config.Observe = func(_ context.Context, o webhook.Observation) { done <- o }
+	})
+	server := httptest.NewServer(r)
+	defer server.Close()
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\nSVC-Signature: "+sign(secret, now, orderBody)+"\r\n\r\n"+orderBody)
+	require.NoError(t, err)
+	require.NoError(t, conn.(*net.TCPConn).CloseWrite())
+	response, err := io.ReadAll(conn)
+	require.NoError(t, err)
+	assert.Contains(t, string(response), "400 Bad Request")
+	o := <-done
+	require.ErrorIs(t, o.Err, webhook.ErrBodyUnreadable)
+}

@@ -1,0 +1,115 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/dispensary-go/dispensary/api"
+)
+
+// Defaults of a [Config].
+const (
+	// DefaultMaxBody is 1 MiB. The API states no limit; events of a few
+	// kilobytes are usual.
+	DefaultMaxBody = 1 << 20
+
+	// DefaultAcceptTimeout leaves room below the platform's own time-out, which
+	// is not published. Assumption: it is two seconds.
+	DefaultAcceptTimeout = 800 * time.Millisecond
+)
+
+// Config is what a [Handler] is made of. Environment, Secrets, Challenge and
+// Inbox are required; everything else has a default.
+type Config struct {
+	// Environment is the one whose webhooks are received: the platform has one
+	// webhook address, one secret and one challenge token in each.
+	Environment api.Environment
+
+	// Secrets are the webhook secret keys that signatures may be made with:
+	// one, or while it is rotated the new and the old one.
+	Secrets []api.Secret
+
+	// Challenge is the challenge token that acknowledges an event. It stands in
+	// the developer dashboard beside the secret, and is not the secret.
+	Challenge api.Secret
+
+	// Inbox stores events before they are acknowledged.
+	Inbox Inbox
+
+	// Tolerance is how far a signature's timestamp may be from now in either
+	// direction; 0 means [DefaultTolerance].
+	Tolerance time.Duration
+
+	// MaxBody is how many bytes a body may have; 0 means [DefaultMaxBody].
+	MaxBody int64
+
+	// AcceptTimeout is how long the inbox may take; 0 means
+	// [DefaultAcceptTimeout].
+	AcceptTimeout time.Duration
+
+	// AnswerUnsignedProbe shows the challenge token to anyone who sends an
+	// empty body without a signature. Assumption: the platform sends an empty
+	// body when an address is registered, and perhaps before every event, and
+	// wants the challenge back; whether it signs it is not known. With this off
+	// only a signed empty body is answered. Turn it on if registration fails,
+	// and off again afterwards: the token alone lets nobody in, but whoever has
+	// it can answer in your name.
+	AnswerUnsignedProbe bool
+
+	// Logger is told of every request: outcome, status, event id and type,
+	// reason; never anything of a body. Nil means silence.
+	Logger *slog.Logger
+
+	// Observe is called after every request, for counters and alarms; nil means
+	// that nobody is. It runs before the request ends, so it must be quick.
+	Observe func(context.Context, Observation)
+
+	// Now is the clock; nil means [time.Now].
+	Now func() time.Time
+}
+
+// withDefaults checks c and fills in what was left out.
+func (c Config) withDefaults() (Config, error) {
+	if err := c.Environment.Validate(); err != nil {
+		return c, fmt.Errorf("webhook: Environment: %w", err)
+	}
+	if err := checkSecret(c.Challenge); err != nil {
+		return c, fmt.Errorf("webhook: Challenge %w", err)
+	}
+	for i, secret := range c.Secrets {
+		if secret == c.Challenge {
+			return c, fmt.Errorf("webhook: Secrets[%d] equals Challenge: the dashboard shows a secret key and a challenge token, which differ", i)
+		}
+	}
+	switch {
+	case c.Inbox == nil:
+		return c, errors.New("webhook: Inbox is missing")
+	case c.MaxBody < 0:
+		return c, errors.New("webhook: MaxBody is negative")
+	case c.AcceptTimeout < 0:
+		return c, errors.New("webhook: AcceptTimeout is negative")
+	}
+	if c.MaxBody == 0 {
+		c.MaxBody = DefaultMaxBody
+	}
+	if c.AcceptTimeout == 0 {
+		c.AcceptTimeout = DefaultAcceptTimeout
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return c, nil
+}
+
+// answer returns the body that acknowledges an event.
+// API section: "Webhooks" 3.
+func (c Config) answer() ([]byte, error) {
+	return json.Marshal(map[string]string{"challenge": c.Challenge.Reveal()})
+}

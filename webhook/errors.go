@@ -1,0 +1,82 @@
+package webhook
+
+import "errors"
+
+// Why a request is refused before anything of it is stored. The caller is not
+// told which; the log and [Config.Observe] are.
+var (
+	// ErrMethod: the request is not a POST. Answered with 405.
+	ErrMethod = errors.New("webhook: method is not POST")
+
+	// ErrSignatureMissing: there is no SVC-Signature header. Answered with 401.
+	ErrSignatureMissing = errors.New("webhook: signature header is missing")
+
+	// ErrSignatureMalformed: the SVC-Signature header is not of the form
+	// t=<unix seconds>,v1=<64 hex digits>. The error that matches it says in
+	// what way. Answered with 401.
+	ErrSignatureMalformed = errors.New("webhook: signature header is malformed")
+
+	// ErrSignatureMismatch: none of the signatures was made of this body and
+	// this timestamp with one of the secrets. A wrong secret is the usual
+	// reason; the challenge token is not the secret, and each environment has
+	// its own. Answered with 401.
+	ErrSignatureMismatch = errors.New("webhook: signature does not match")
+
+	// ErrTimestampTooOld: the signature was made longer ago than the tolerance
+	// allows. A replayed request, a delivery held up on its way, or a local
+	// clock that is fast. Answered with 401.
+	ErrTimestampTooOld = errors.New("webhook: signature timestamp is too old")
+
+	// ErrTimestampTooNew: the signature was made further in the future than the
+	// tolerance allows: the local clock is slow. Answered with 401.
+	ErrTimestampTooNew = errors.New("webhook: signature timestamp is in the future")
+
+	// ErrBodyConsumed: the signature does not match, and the body is not as
+	// long as the request announced: something in front of the handler, a
+	// logging or parsing middleware, has read or rewritten it. Mount the
+	// handler before it. Answered with 401.
+	ErrBodyConsumed = errors.New("webhook: body was read or changed before it reached the handler")
+
+	// ErrBodyTooLarge: the body is longer than [Config.MaxBody]. Answered with
+	// 413.
+	ErrBodyTooLarge = errors.New("webhook: body is too large")
+
+	// ErrBodyUnreadable: the body broke off or took longer than the server
+	// waits. Answered with 400.
+	ErrBodyUnreadable = errors.New("webhook: body could not be read")
+)
+
+// Why an event that was sent by the platform is not acknowledged. Answered with
+// 503, so that the platform sends it again.
+var (
+	// ErrInbox: the inbox returned an error, which the error that matches it
+	// wraps.
+	ErrInbox = errors.New("webhook: inbox did not accept")
+
+	// ErrInboxTimeout: the inbox took longer than [Config.AcceptTimeout]. The
+	// event may have been stored all the same; the platform's next attempt is
+	// then a duplicate.
+	ErrInboxTimeout = errors.New("webhook: inbox took too long")
+
+	// ErrInboxFull: a [MemoryInbox] holds as many events as it may.
+	ErrInboxFull = errors.New("webhook: inbox is full")
+
+	// ErrInboxClosed: a [MemoryInbox] has been closed.
+	ErrInboxClosed = errors.New("webhook: inbox is closed")
+)
+
+// What working off an event can meet. See package events for the errors of an
+// event whose data cannot be decoded.
+var (
+	// ErrPanic: a handler, or an inbox, panicked. Every [PanicError] matches
+	// it.
+	ErrPanic = errors.New("webhook: panic")
+
+	// ErrUnfinished: a [MemoryInbox] was closed while it held events that were
+	// not handled. Every [UnfinishedError] matches it.
+	ErrUnfinished = errors.New("webhook: inbox closed with events that are not handled")
+
+	// ErrNoDeadLetter: there is no dead letter with this key. It may have been
+	// replayed or discarded by someone else.
+	ErrNoDeadLetter = errors.New("webhook: no such dead letter")
+)

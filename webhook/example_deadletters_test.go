@@ -1,0 +1,62 @@
+package webhook_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// Events that a handler could not handle are kept: look at them, put right what
+// stood in their way, and replay them.
+func ExampleMemoryInbox_deadLetters() {
+	repaired := false
+	died := make(chan webhook.Key, 1)
+	inbox, err := webhook.NewMemoryInbox(webhook.MemoryConfig{
+		MaxAttempts: 2,
+		BackOff:     time.Millisecond,
+		Handle: func(_ context.Context, event events.Event) error {
+			if !repaired {
+				return errors.New("no such clinic")
+			}
+			fmt.Println("handled", event.ID)
+			return nil
+		},
+		Observe: func(_ context.Context, attempt webhook.Attempt) {
+			if attempt.Err != nil && attempt.RetryIn == 0 {
+				died <- attempt.Key
+			}
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = inbox.Accept(context.Background(), webhook.Delivery{
+		Key:  webhook.Key{Environment: api.Environment{Region: api.US, Stage: api.Sandbox}, EventID: "evt_1"},
+		Type: events.ClinicKeyActivated,
+		Body: []byte(`{"event":{"id":"evt_1","type":"clinic_key.activated"}}`),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	key := <-died
+	for _, letter := range inbox.DeadLetters() {
+		fmt.Println(letter, "after", letter.Attempts, "attempts:", letter.Err)
+	}
+	repaired = true
+	if err := inbox.Replay(key); err != nil {
+		log.Fatal(err)
+	}
+	if err := inbox.Close(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// clinic_key.activated us/sandbox evt_1 after 2 attempts: no such clinic
+	// handled evt_1
+}

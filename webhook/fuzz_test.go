@@ -1,0 +1,119 @@
+package webhook_test
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"encoding/hex"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// The oracle of the fuzz tests reads headers by pattern and not by parsing.
+var (
+	stampPattern = regexp.MustCompile(`(?:^|,)[ \t]*t=([^,]*?)[ \t]*(?:,|$)`)
+	valuePattern = regexp.MustCompile(`v1=([0-9a-fA-F]{64})[ \t]*(?:,|$)`)
+)
+
+// signed reports whether header holds a signature of body that was made with
+// secret at the time now, give or take five minutes.
+func signed(header, body string) bool {
+	stamp := stampPattern.FindStringSubmatch(header)
+	if stamp == nil {
+		return false
+	}
+	seconds, err := strconv.ParseInt(stamp[1], 10, 64)
+	if err != nil || now.Sub(time.Unix(seconds, 0)).Abs() > 5*time.Minute {
+		return false
+	}
+	want, _ := hex.DecodeString(mac(secret, stamp[1], body))
+	for _, value := range valuePattern.FindAllStringSubmatch(header, -1) {
+		got, _ := hex.DecodeString(value[1])
+		if hmac.Equal(got, want) {
+			return true
+		}
+	}
+	return false
+}
+
+func headers(f *testing.F) []string {
+	f.Helper()
+	good := sign(secret, now, orderBody)
+	stamp, value, _ := strings.Cut(good, ",")
+	return []string{
+		good, value + "," + stamp, stamp + ", " + value, stamp + ",v1=" + strings.Repeat("0", 64) + "," + value,
+		stamp + "," + value + "," + stamp, "t=1," + good, stamp + "000," + value, stamp + strings.Repeat(",v1=00", 14_000),
+		good + ",", "," + good, good + ",v2=x", strings.ToUpper(good), "t=,v1=", "t", "=", "", "v1=" + value, sign(oldSecret, now, orderBody),
+		sign(secret, now.Add(-time.Hour), orderBody), sign(secret, now, ""),
+	}
+}
+
+// FuzzSignatureHeader: no header makes the verifier panic, and it accepts none
+// that the oracle does not.
+func FuzzSignatureHeader(f *testing.F) {
+	for _, header := range headers(f) {
+		f.Add(header)
+	}
+	for _, form := range []string{"t=T,v1=S", "v1=S , t=T", "t=T,v1=00,v1=S", "t=T,t=T,v1=S", "t =T,v1=S", "t=0T,v1=S", "t=T,v1=SS"} {
+		f.Add(form)
+	}
+	v := newVerifier(f, now, secret)
+	stamp := strconv.FormatInt(now.Unix(), 10)
+	// T and S stand for a right timestamp and signature: the fuzzer varies the
+	// form of headers that are otherwise valid.
+	right := strings.NewReplacer("T", stamp, "S", mac(secret, stamp, orderBody))
+	f.Fuzz(func(t *testing.T, header string) {
+		if len(header) < 1024 {
+			header = right.Replace(header)
+		}
+		if v.Verify(header, []byte(orderBody)) == nil {
+			assert.True(t, signed(header, orderBody), "accepted %q", header)
+			assert.LessOrEqual(t, len(header), 1024)
+		}
+	})
+}
+
+// FuzzHandler: no request makes the handler panic or answer 410, or 5xx with an
+// inbox that works; 200 and the challenge are for signed requests only, and
+// nothing else is stored.
+func FuzzHandler(f *testing.F) {
+	for _, header := range headers(f) {
+		f.Add("POST", header, []byte(orderBody), int64(len(orderBody)), false)
+	}
+	for _, body := range []string{"", orderBody, `{"event":{}}`, `{"id":1,"type":2}`, "[", "\x00", `{"event_payload":` + orderBody + `}`} {
+		f.Add("POST", "", []byte(body), int64(-1), true)
+	}
+	f.Add("GET", "", []byte(nil), int64(0), true)
+	f.Fuzz(func(t *testing.T, method, header string, body []byte, length int64, resign bool) {
+		if resign {
+			header = sign(secret, now, string(body))
+		}
+		r := newReceiver(t, func(c *webhook.Config) { c.Secrets = []api.Secret{secret} })
+		req := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))
+		req.Method, req.ContentLength = method, length
+		if header != "" {
+			req.Header.Set(webhook.SignatureHeader, header)
+		}
+		w := r.serve(t, req) // checks what holds for every answer
+		assert.Contains(t, []int{200, 400, 401, 405, 413}, w.Code)
+		if w.Code == http.StatusOK {
+			require.True(t, signed(header, string(body)))
+			require.Equal(t, http.MethodPost, method)
+		}
+		if len(r.accepted) > 0 {
+			assert.Equal(t, http.StatusOK, w.Code)
+			assert.NotEmpty(t, r.accepted[0].Key.EventID)
+			assert.Equal(t, body, r.accepted[0].Body)
+		}
+	})
+}

@@ -1,0 +1,170 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/dispensary-go/dispensary/events"
+)
+
+// Handler receives the platform's webhooks: it verifies a request, gives its
+// event to the [Inbox], and acknowledges it once the inbox has stored it. It is
+// an [http.Handler], safe for concurrent use; mount it where nothing reads the
+// body before it. Several handlers, for several environments or applications,
+// can live in one program, each at its own address.
+//
+// What it answers:
+//
+//	200  {"challenge": …}: stored, or stored before, or a signed empty probe
+//	400  the body broke off, or is signed but holds no event
+//	401  the signature is missing, malformed, wrong, too old or too new
+//	405  not a POST
+//	413  the body is too large
+//	503  the inbox failed or took too long: the platform sends the event again
+//
+// It never answers 410, which would make the platform switch the address off at
+// once. A signed body without an event is refused, although it must come from
+// the platform: without an id it could not be told from its own repetition, and
+// acknowledging what was not stored would lose it silently. Refused, it stays in
+// the platform's delivery log, and in the event lists for 30 days.
+//
+// API section: "Webhooks", "Signature header".
+type Handler struct {
+	config   Config
+	verifier *Verifier
+	answer   []byte
+}
+
+// NewHandler returns a handler. It fails if something required is missing, and
+// if the challenge token is given as a secret.
+func NewHandler(c Config) (*Handler, error) {
+	c, err := c.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	verifier, err := NewVerifier(VerifierConfig{Secrets: c.Secrets, Tolerance: c.Tolerance, Now: c.Now})
+	if err != nil {
+		return nil, err
+	}
+	answer, err := c.answer()
+	if err != nil {
+		return nil, err
+	}
+	return &Handler{config: c, verifier: verifier, answer: answer}, nil
+}
+
+// Format prints the environment only: the handler holds secrets.
+func (h *Handler) Format(f fmt.State, _ rune) {
+	_, _ = io.WriteString(f, "webhook.Handler("+h.config.Environment.String()+")")
+}
+
+// ServeHTTP handles one request, as described at [Handler].
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	start := h.config.Now()
+	o := h.receive(w, r, start)
+	h.respond(w, o)
+	o.Duration = h.config.Now().Sub(start)
+	h.observe(r.Context(), o)
+}
+
+// receive decides what becomes of a request. What can be refused cheaply is
+// refused first; nothing is read from a caller whose header does not hold up.
+func (h *Handler) receive(w http.ResponseWriter, r *http.Request, now time.Time) Observation {
+	if r.Method != http.MethodPost {
+		return refused(http.StatusMethodNotAllowed, ErrMethod)
+	}
+	var s signature
+	if err := s.parseHeader(r.Header); err != nil {
+		if errors.Is(err, ErrSignatureMissing) && h.config.AnswerUnsignedProbe && isEmpty(r) {
+			return Observation{Outcome: OutcomeProbe, Status: http.StatusOK}
+		}
+		return refused(http.StatusUnauthorized, err)
+	}
+	if err := s.fresh(now, h.verifier.tolerance); err != nil {
+		return refused(http.StatusUnauthorized, err)
+	}
+	body, err := readBody(w, r, h.config.MaxBody)
+	if err != nil {
+		return refused(statusOfBody(err), err)
+	}
+	if err := h.verifier.match(&s, body); err != nil {
+		return refused(http.StatusUnauthorized, explainMismatch(r, len(body), err))
+	}
+	if len(body) == 0 {
+		return Observation{Outcome: OutcomeProbe, Status: http.StatusOK}
+	}
+	event, err := events.Parse(body)
+	if err != nil {
+		return refused(http.StatusBadRequest, err)
+	}
+	return h.accept(r.Context(), Delivery{
+		Key:        Key{h.config.Environment, event.ID, event.IntegrationID},
+		Type:       event.Type,
+		ClinicID:   event.ClinicID,
+		CreatedAt:  event.CreatedAt.Time,
+		ReceivedAt: now,
+		Body:       body,
+	})
+}
+
+// accept gives d to the inbox and waits for it, but not for too long. An inbox
+// that does not return in time goes on in its own goroutine, undisturbed by the
+// end of the request.
+func (h *Handler) accept(ctx context.Context, d Delivery) Observation {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.config.AcceptTimeout)
+	var receipt Receipt
+	done := make(chan error, 1)
+	go func() {
+		defer cancel()
+		protect(func() (err error) {
+			receipt, err = h.config.Inbox.Accept(ctx, d)
+			return err
+		}, func(err error) { done <- err })
+	}()
+	o := Observation{Outcome: OutcomeAccepted, Status: http.StatusOK, Key: d.Key, Type: d.Type}
+	select {
+	case err := <-done:
+		if err != nil {
+			return o.unavailable(inboxError(ctx, err))
+		}
+	case <-ctx.Done():
+		select {
+		case err := <-done: // at the very last moment
+			if err != nil {
+				return o.unavailable(inboxError(ctx, err))
+			}
+		default:
+			return o.unavailable(ErrInboxTimeout)
+		}
+	}
+	if receipt.Duplicate {
+		o.Outcome = OutcomeDuplicate
+	}
+	return o
+}
+
+// inboxError says whether the inbox failed or was stopped by the deadline.
+func inboxError(ctx context.Context, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return ErrInboxTimeout
+	}
+	return fmt.Errorf("%w: %w", ErrInbox, err)
+}
+
+// respond writes the answer. The texts tell a caller who was refused nothing
+// about why.
+func (h *Handler) respond(w http.ResponseWriter, o Observation) {
+	switch o.Status {
+	case http.StatusOK:
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(h.answer) // a caller who is gone sends the event again
+		return
+	case http.StatusMethodNotAllowed:
+		w.Header().Set("Allow", http.MethodPost)
+	}
+	http.Error(w, http.StatusText(o.Status), o.Status)
+}

@@ -1,0 +1,141 @@
+package webhook_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+func TestHandlerAsksAgainWhenTheInboxFails(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("disk is full")
+	var nilMap map[string]int
+	for name, c := range map[string]struct {
+		inbox inboxFunc
+		err   []error
+		text  string
+	}{
+		"error": {func(context.Context, webhook.Delivery) (webhook.Receipt, error) { return webhook.Receipt{}, broken }, []error{webhook.ErrInbox, broken}, "webhook: inbox did not accept: disk is full"},
+		"own time": {func(context.Context, webhook.Delivery) (webhook.Receipt, error) {
+			return webhook.Receipt{}, context.DeadlineExceeded
+		}, []error{webhook.ErrInbox}, "webhook: inbox did not accept: context deadline exceeded"},
+		"panic": {func(context.Context, webhook.Delivery) (webhook.Receipt, error) { panic(broken) }, []error{webhook.ErrInbox, webhook.ErrPanic}, "webhook: inbox did not accept: webhook: panic with a value of type *errors.errorString"},
+		"bug": {func(context.Context, webhook.Delivery) (webhook.Receipt, error) {
+			nilMap["x"] = 1
+			return webhook.Receipt{}, nil
+		}, []error{webhook.ErrPanic}, "webhook: inbox did not accept: webhook: panic: assignment to entry in nil map"},
+		"exit": {func(context.Context, webhook.Delivery) (webhook.Receipt, error) {
+			runtime.Goexit()
+			return webhook.Receipt{}, nil
+		}, []error{webhook.ErrPanic}, "webhook: inbox did not accept: webhook: panic: goroutine was ended by runtime.Goexit"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newReceiver(t, func(config *webhook.Config) { config.Inbox = c.inbox })
+			w := r.serve(t, request(http.MethodPost, sign(secret, now, orderBody), orderBody))
+			assert.Equal(t, http.StatusServiceUnavailable, w.Code)
+			assert.Equal(t, webhook.OutcomeUnavailable, r.last().Outcome)
+			assert.Equal(t, orderKey, r.last().Key)
+			require.EqualError(t, r.last().Err, c.text)
+			for _, err := range c.err {
+				require.ErrorIs(t, r.last().Err, err)
+			}
+		})
+	}
+}
+
+func TestHandlerDoesNotWaitLongForTheInbox(t *testing.T) {
+	t.Parallel()
+	for name, inbox := range map[string]inboxFunc{
+		"gives up": func(ctx context.Context, _ webhook.Delivery) (webhook.Receipt, error) {
+			<-ctx.Done()
+			return webhook.Receipt{}, ctx.Err()
+		},
+		"gives up too": func(ctx context.Context, _ webhook.Delivery) (webhook.Receipt, error) {
+			<-ctx.Done()
+			time.Sleep(time.Second)
+			return webhook.Receipt{}, nil
+		},
+		"ignores time": func(context.Context, webhook.Delivery) (webhook.Receipt, error) {
+			time.Sleep(time.Hour)
+			return webhook.Receipt{}, nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newReceiver(t, func(config *webhook.Config) { config.Inbox, config.Now = inbox, time.Now })
+				start := time.Now()
+				w := r.serve(t, request(http.MethodPost, sign(secret, start, orderBody), orderBody))
+				assert.Equal(t, http.StatusServiceUnavailable, w.Code)
+				assert.Equal(t, webhook.DefaultAcceptTimeout, time.Since(start))
+				assert.Equal(t, webhook.DefaultAcceptTimeout, r.last().Duration)
+				require.ErrorIs(t, r.last().Err, webhook.ErrInboxTimeout)
+				time.Sleep(time.Hour) // the bubble's: the inbox comes to its end
+			})
+		})
+	}
+}
+
+func TestHandlerGivesTheInboxItsOwnContext(t *testing.T) {
+	t.Parallel()
+	type key struct{}
+	synctest.Test(t, func(t *testing.T) {
+		r := newReceiver(t, func(config *webhook.Config) {
+			config.Now, config.AcceptTimeout = time.Now, time.Second
+			config.Inbox = inboxFunc(func(ctx context.Context, _ webhook.Delivery) (webhook.Receipt, error) {
+				assert.Equal(t, "trace", ctx.Value(key{}))
+				time.Sleep(500 * time.Millisecond)
+				deadline, _ := ctx.Deadline()
+				assert.Equal(t, 500*time.Millisecond, time.Until(deadline))
+				return webhook.Receipt{}, ctx.Err()
+			})
+		})
+		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "trace"))
+		cancel() // the sender is gone: what it sent is stored all the same
+		w := r.serve(t, request(http.MethodPost, sign(secret, time.Now(), orderBody), orderBody).WithContext(ctx))
+		assert.Equal(t, http.StatusOK, w.Code)
+	})
+}
+
+func TestHandlerSurvivesItsObserver(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	r := newReceiver(t, func(config *webhook.Config) {
+		config.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		config.Observe = func(context.Context, webhook.Observation) { panic("observer") }
+	})
+	w := r.serve(t, request(http.MethodPost, sign(secret, now, orderBody), orderBody))
+	assert.Equal(t, http.StatusOK, w.Code)
+	assert.Contains(t, log.String(), "webhook observer failed")
+}
+
+func TestHandlerLogs(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	drop := func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}
+	r := newReceiver(t, func(config *webhook.Config) {
+		config.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: drop}))
+	})
+	r.serve(t, request(http.MethodPost, sign(secret, now, orderBody), orderBody))
+	r.serve(t, request(http.MethodPost, sign("other", now, orderBody), orderBody))
+	assert.Equal(t, `level=INFO msg="webhook accepted" outcome=accepted status=200 duration=0s environment=us/sandbox event_id=evt_1 event_type=order.placed integration_id=in_1
+level=WARN msg="webhook refused" outcome=refused status=401 duration=0s reason="webhook: signature does not match"
+`, log.String())
+}

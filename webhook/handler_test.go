@@ -1,0 +1,242 @@
+package webhook_test
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+func TestHandlerAnswers(t *testing.T) {
+	t.Parallel()
+	stamp := strconv.FormatInt(now.Unix(), 10)
+	good := mac(secret, stamp, orderBody)
+	wrong := strings.Repeat("0", 64)
+	for _, c := range []struct {
+		name    string
+		method  string // POST if empty
+		header  string
+		body    string
+		config  func(*webhook.Config)
+		status  int
+		outcome webhook.Outcome
+		err     error
+		text    string // of the error, if it says more than err
+		stored  int
+	}{
+		{name: "valid", header: sign(secret, now, orderBody), body: orderBody,
+			status: 200, outcome: webhook.OutcomeAccepted, stored: 1},
+		{name: "rotated secret", header: sign(oldSecret, now, orderBody), body: orderBody,
+			status: 200, outcome: webhook.OutcomeAccepted, stored: 1},
+		{name: "two v1, second matches", header: "t=" + stamp + ",v1=" + wrong + ",v1=" + good, body: orderBody,
+			status: 200, outcome: webhook.OutcomeAccepted, stored: 1},
+		{name: "two v1, first matches", header: "t=" + stamp + ",v1=" + good + ",v1=" + wrong, body: orderBody,
+			status: 200, outcome: webhook.OutcomeAccepted, stored: 1},
+		{name: "space after the comma", header: "t=" + stamp + ", v1=" + good, body: orderBody,
+			status: 200, outcome: webhook.OutcomeAccepted, stored: 1},
+		{name: "as old as allowed", header: sign(secret, now.Add(-5*time.Minute), orderBody), body: orderBody,
+			status: 200, outcome: webhook.OutcomeAccepted, stored: 1},
+		{name: "as new as allowed", header: sign(secret, now.Add(5*time.Minute), orderBody), body: orderBody,
+			status: 200, outcome: webhook.OutcomeAccepted, stored: 1},
+		{name: "unknown type", header: sign(secret, now, `{"event":{"id":"e","type":"galaxy.born"}}`), body: `{"event":{"id":"e","type":"galaxy.born"}}`,
+			status: 200, outcome: webhook.OutcomeAccepted, stored: 1},
+		{name: "event_payload", header: sign(secret, now, `{"event_payload":`+orderBody+`}`), body: `{"event_payload":` + orderBody + `}`,
+			status: 200, outcome: webhook.OutcomeAccepted, stored: 1},
+		{name: "bare event", header: sign(secret, now, `{"id":"e","type":"order.placed"}`), body: `{"id":"e","type":"order.placed"}`,
+			status: 200, outcome: webhook.OutcomeAccepted, stored: 1},
+		{name: "signed probe", header: sign(secret, now, ""),
+			status: 200, outcome: webhook.OutcomeProbe},
+		{name: "unsigned probe with the option", config: answerUnsigned,
+			status: 200, outcome: webhook.OutcomeProbe},
+
+		{name: "unsigned probe", status: 401, err: webhook.ErrSignatureMissing},
+		{name: "badly signed probe with the option", header: sign("other", now, ""), config: answerUnsigned,
+			status: 401, err: webhook.ErrSignatureMismatch},
+		{name: "unsigned body with the option", body: orderBody, config: answerUnsigned,
+			status: 401, err: webhook.ErrSignatureMissing},
+		{name: "missing signature", body: orderBody, status: 401, err: webhook.ErrSignatureMissing},
+		{name: "malformed signature", header: "sha256=" + good[:10] + ",x", body: orderBody,
+			status: 401, err: webhook.ErrSignatureMalformed},
+		{name: "wrong signature", header: "t=" + stamp + ",v1=" + wrong, body: orderBody,
+			status: 401, err: webhook.ErrSignatureMismatch},
+		{name: "signed with the challenge", header: sign(challenge, now, orderBody), body: orderBody,
+			status: 401, err: webhook.ErrSignatureMismatch},
+		{name: "changed body", header: sign(secret, now, orderBody), body: strings.Replace(orderBody, "R100", "R101", 1),
+			status: 401, err: webhook.ErrSignatureMismatch},
+		{name: "body and probe signature", header: sign(secret, now, ""), body: orderBody,
+			status: 401, err: webhook.ErrSignatureMismatch},
+		{name: "stale", header: sign(secret, now.Add(-5*time.Minute-time.Second), orderBody), body: orderBody,
+			status: 401, err: webhook.ErrTimestampTooOld},
+		{name: "future", header: sign(secret, now.Add(5*time.Minute+time.Second), orderBody), body: orderBody,
+			status: 401, err: webhook.ErrTimestampTooNew},
+		{name: "ten years ahead", header: sign(secret, now.AddDate(10, 0, 0), orderBody), body: orderBody,
+			status: 401, err: webhook.ErrTimestampTooNew},
+		{name: "stale with a wider tolerance", header: sign(secret, now.Add(-time.Hour), orderBody), body: orderBody,
+			config: func(c *webhook.Config) { c.Tolerance = time.Hour }, status: 200, outcome: webhook.OutcomeAccepted, stored: 1},
+		{name: "two t", header: "t=1,t=" + stamp + ",v1=" + good, body: orderBody,
+			status: 401, err: webhook.ErrSignatureMalformed, text: "t is given more than once"},
+		{name: "milliseconds", header: "t=" + stamp + "000,v1=" + mac(secret, stamp+"000", orderBody), body: orderBody,
+			status: 401, err: webhook.ErrSignatureMalformed, text: "milliseconds"},
+		{name: "14,000 v1 values", header: "t=" + stamp + strings.Repeat(",v1="+wrong, 13_999) + ",v1=" + good, body: orderBody,
+			status: 401, err: webhook.ErrSignatureMalformed, text: "longer than 1024 bytes"},
+		{name: "wrong method", method: http.MethodGet, header: sign(secret, now, ""),
+			status: 405, err: webhook.ErrMethod},
+		{name: "PUT", method: http.MethodPut, header: sign(secret, now, orderBody), body: orderBody,
+			status: 405, err: webhook.ErrMethod},
+		{name: "body over the cap", header: sign(secret, now, orderBody), body: orderBody,
+			config: func(c *webhook.Config) { c.MaxBody = 100 }, status: 413, err: webhook.ErrBodyTooLarge},
+		{name: "body as large as the cap", header: sign(secret, now, orderBody), body: orderBody,
+			config: func(c *webhook.Config) { c.MaxBody = int64(len(orderBody)) }, status: 200, outcome: webhook.OutcomeAccepted, stored: 1},
+		{name: "signed, not JSON", header: sign(secret, now, "event=1"), body: "event=1",
+			status: 400, err: events.ErrMalformed},
+		{name: "signed, no event", header: sign(secret, now, `{"event":{"id":"e"}}`), body: `{"event":{"id":"e"}}`,
+			status: 400, err: events.ErrNoEvent},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := newReceiver(t, c.config)
+			w := r.serve(t, request(cmp.Or(c.method, http.MethodPost), c.header, c.body))
+			assert.Equal(t, c.status, w.Code)
+			require.Len(t, r.observed, 1)
+			require.ErrorIs(t, r.last().Err, c.err)
+			if c.err != nil {
+				assert.Equal(t, webhook.OutcomeRefused, r.last().Outcome)
+				assert.ErrorContains(t, r.last().Err, c.text)
+			} else {
+				assert.Equal(t, c.outcome, r.last().Outcome)
+			}
+			assert.Len(t, r.accepted, c.stored)
+			assert.Equal(t, c.status == http.StatusMethodNotAllowed, w.Header().Get("Allow") == http.MethodPost)
+		})
+	}
+}
+
+func answerUnsigned(c *webhook.Config) { c.AnswerUnsignedProbe = true }
+
+func TestHandlerStoresTheWholeEvent(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t, nil)
+	r.serve(t, request(http.MethodPost, sign(secret, now, orderBody), orderBody))
+	require.Len(t, r.accepted, 1)
+	d := r.accepted[0]
+	assert.Equal(t, orderKey, d.Key)
+	assert.Equal(t, events.OrderPlaced, d.Type)
+	assert.Equal(t, "cl_1", d.ClinicID)
+	assert.Equal(t, time.Date(2026, 11, 20, 10, 20, 30, 0, time.UTC), d.CreatedAt)
+	assert.Equal(t, now, d.ReceivedAt)
+	assert.Equal(t, orderBody, string(d.Body))
+	event, err := d.Event()
+	require.NoError(t, err)
+	assert.Equal(t, "evt_1", event.ID)
+}
+
+func TestHandlerAcknowledgesDuplicates(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t, nil)
+	for i, c := range []struct {
+		body    string
+		outcome webhook.Outcome
+		stored  int
+	}{
+		{orderBody, webhook.OutcomeAccepted, 1},
+		{orderBody, webhook.OutcomeDuplicate, 1},
+		{strings.Replace(orderBody, "in_1", "in_2", 1), webhook.OutcomeAccepted, 2}, // another integration
+		{strings.Replace(orderBody, "evt_1", "evt_2", 1), webhook.OutcomeAccepted, 3},
+	} {
+		w := r.serve(t, request(http.MethodPost, sign(secret, now, c.body), c.body))
+		assert.Equal(t, http.StatusOK, w.Code, i)
+		assert.Equal(t, c.outcome, r.last().Outcome, i)
+		assert.Len(t, r.accepted, c.stored, i)
+	}
+}
+
+func TestHandlerRefusesASecondHeader(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t, nil)
+	req := request(http.MethodPost, sign(secret, now, orderBody), orderBody)
+	req.Header.Add(webhook.SignatureHeader, "t=1,v1=00")
+	assert.Equal(t, http.StatusUnauthorized, r.serve(t, req).Code)
+	require.ErrorIs(t, r.last().Err, webhook.ErrSignatureMalformed)
+	assert.ErrorContains(t, r.last().Err, "more than once")
+}
+
+func TestHandlerRefusesBeforeItReads(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*http.Request){
+		"method":    func(r *http.Request) { r.Method = http.MethodDelete },
+		"missing":   func(r *http.Request) { r.Header.Del(webhook.SignatureHeader) },
+		"malformed": func(r *http.Request) { r.Header.Set(webhook.SignatureHeader, "v1") },
+		"stale":     func(r *http.Request) { r.Header.Set(webhook.SignatureHeader, sign(secret, now.Add(-time.Hour), "")) },
+		"length":    func(r *http.Request) { r.ContentLength = 2 << 20 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newReceiver(t, nil)
+			req := request(http.MethodPost, sign(secret, now, orderBody), orderBody)
+			req.Body = unreadable{t}
+			change(req)
+			assert.GreaterOrEqual(t, r.serve(t, req).Code, 400)
+		})
+	}
+}
+
+// unreadable is a body that nobody may read.
+type unreadable struct{ t *testing.T }
+
+func (u unreadable) Read([]byte) (int, error) {
+	u.t.Error("the body was read")
+	return 0, errors.New("unreadable")
+}
+
+func (unreadable) Close() error { return nil }
+
+func TestNewHandlerRefuses(t *testing.T) {
+	t.Parallel()
+	for text, change := range map[string]func(*webhook.Config){
+		"Environment":                 func(c *webhook.Config) { c.Environment.Stage = "" },
+		"Secrets is empty":            func(c *webhook.Config) { c.Secrets = nil },
+		"Secrets[1] is empty":         func(c *webhook.Config) { c.Secrets[1] = "" },
+		"Secrets[0] begins or ends":   func(c *webhook.Config) { c.Secrets[0] += "\n" },
+		"Secrets[1] equals Challenge": func(c *webhook.Config) { c.Secrets[1] = challenge },
+		"Challenge is empty":          func(c *webhook.Config) { c.Challenge = "" },
+		"Challenge begins or ends":    func(c *webhook.Config) { c.Challenge = " x" },
+		"Inbox is missing":            func(c *webhook.Config) { c.Inbox = nil },
+		"Tolerance is negative":       func(c *webhook.Config) { c.Tolerance = -1 },
+		"MaxBody is negative":         func(c *webhook.Config) { c.MaxBody = -1 },
+		"AcceptTimeout is negative":   func(c *webhook.Config) { c.AcceptTimeout = -1 },
+	} {
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			c := webhook.Config{Environment: sandbox, Challenge: challenge, Inbox: inboxFunc(nil)}
+			c.Secrets = append(c.Secrets, secret, oldSecret)
+			change(&c)
+			_, err := webhook.NewHandler(c)
+			require.ErrorContains(t, err, text)
+			assert.NotContains(t, err.Error(), secret)
+			assert.NotContains(t, err.Error(), challenge)
+		})
+	}
+}
+
+func TestHandlerEncodesTheChallenge(t *testing.T) {
+	t.Parallel()
+	handler, err := webhook.NewHandler(webhook.Config{
+		Environment: sandbox, Secrets: []api.Secret{secret}, Challenge: `a"b\c`, Inbox: inboxFunc(nil),
+		Now: func() time.Time { return now },
+	})
+	require.NoError(t, err)
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, request(http.MethodPost, sign(secret, now, ""), ""))
+	assert.JSONEq(t, `{"challenge":"a\"b\\c"}`, w.Body.String())
+}

@@ -1,0 +1,351 @@
+package webhook_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// delivery makes an accepted event with the given id.
+func delivery(id string) webhook.Delivery {
+	return webhook.Delivery{
+		Key:        webhook.Key{Environment: sandbox, EventID: id, IntegrationID: "in_1"},
+		Type:       events.OrderPlaced,
+		ReceivedAt: time.Now(),
+		Body:       []byte(`{"event":{"id":"` + id + `","type":"order.placed","data":{"order":{"id":"or_1"}}}}`),
+	}
+}
+
+// memory is an inbox with what its handler saw, and when, and what it reported.
+type memory struct {
+	*webhook.MemoryInbox
+	mu       sync.Mutex
+	handled  []events.Event
+	at       []time.Time
+	attempts []webhook.Attempt
+}
+
+// newMemory makes an inbox whose handler returns what handle does.
+func newMemory(t *testing.T, handle webhook.HandlerFunc, change func(*webhook.MemoryConfig)) *memory {
+	t.Helper()
+	m := &memory{}
+	config := webhook.MemoryConfig{
+		Handle: func(ctx context.Context, e events.Event) error {
+			m.mu.Lock()
+			m.handled, m.at = append(m.handled, e), append(m.at, time.Now())
+			m.mu.Unlock()
+			return handle(ctx, e)
+		},
+		Observe: func(_ context.Context, a webhook.Attempt) {
+			m.mu.Lock()
+			m.attempts = append(m.attempts, a)
+			m.mu.Unlock()
+		},
+	}
+	if change != nil {
+		change(&config)
+	}
+	inbox, err := webhook.NewMemoryInbox(config)
+	require.NoError(t, err)
+	m.MemoryInbox = inbox
+	return m
+}
+
+func (m *memory) accept(t *testing.T, id string) (duplicate bool) {
+	t.Helper()
+	receipt, err := m.Accept(t.Context(), delivery(id))
+	require.NoError(t, err)
+	return receipt.Duplicate
+}
+
+var errDown = errors.New("the database is down")
+
+func succeed(context.Context, events.Event) error { return nil }
+func fail(context.Context, events.Event) error    { return errDown }
+
+func TestMemoryInboxHandlesEachEventOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(t, succeed, nil)
+		for range 3 {
+			for i := range 20 {
+				m.accept(t, fmt.Sprint("evt_", i))
+			}
+			synctest.Wait()
+		}
+		assert.True(t, m.accept(t, "evt_7"), "a duplicate of a handled event")
+		require.NoError(t, m.Close(t.Context()))
+		assert.Len(t, m.handled, 20)
+		assert.Equal(t, "in_1", m.handled[0].IntegrationID, "from the key")
+	})
+}
+
+func TestMemoryInboxRecognisesConcurrentDuplicates(t *testing.T) {
+	t.Parallel()
+	m := newMemory(t, succeed, nil)
+	var fresh atomic.Int32
+	var group sync.WaitGroup
+	for range 32 {
+		group.Go(func() {
+			receipt, err := m.Accept(context.Background(), delivery("evt_1"))
+			assert.NoError(t, err)
+			if !receipt.Duplicate {
+				fresh.Add(1)
+			}
+		})
+	}
+	group.Wait()
+	require.NoError(t, m.Close(context.Background()))
+	assert.EqualValues(t, 1, fresh.Load())
+	assert.Len(t, m.handled, 1)
+}
+
+func TestMemoryInboxTriesAgainWithGrowingWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		m := newMemory(t, fail, func(c *webhook.MemoryConfig) {
+			c.MaxAttempts, c.BackOff, c.MaxBackOff = 6, time.Second, 5*time.Second
+		})
+		m.accept(t, "evt_1")
+		require.ErrorIs(t, m.Close(t.Context()), webhook.ErrUnfinished)
+		require.Len(t, m.at, 6)
+		assert.Equal(t, start, m.at[0], "the first attempt is made at once")
+		for i, most := range []time.Duration{1, 2, 4, 5, 5} {
+			wait := m.at[i+1].Sub(m.at[i])
+			assert.Equal(t, m.attempts[i].RetryIn, wait)
+			assert.LessOrEqual(t, wait, most*time.Second)
+			assert.GreaterOrEqual(t, wait, most*time.Second/2)
+			assert.Equal(t, i+1, m.attempts[i].Number)
+			assert.Equal(t, errDown, m.attempts[i].Err)
+		}
+		assert.Zero(t, m.attempts[5].RetryIn, "the last attempt")
+	})
+}
+
+func TestMemoryInboxTakesEveryFailureForOne(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		handle webhook.HandlerFunc
+		err    error
+	}{
+		"error":    {fail, errDown},
+		"panic":    {func(context.Context, events.Event) error { panic("no") }, webhook.ErrPanic},
+		"goexit":   {func(context.Context, events.Event) error { runtime.Goexit(); return nil }, webhook.ErrPanic},
+		"too slow": {func(ctx context.Context, _ events.Event) error { <-ctx.Done(); return ctx.Err() }, context.DeadlineExceeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				m := newMemory(t, c.handle, func(c *webhook.MemoryConfig) { c.MaxAttempts, c.Workers = 3, 1 })
+				m.accept(t, "evt_1")
+				m.accept(t, "evt_2")
+				var unfinished *webhook.UnfinishedError
+				require.ErrorAs(t, m.Close(t.Context()), &unfinished)
+				assert.Len(t, unfinished.Deliveries, 2)
+				assert.Len(t, m.handled, 6)
+				letters := m.DeadLetters()
+				require.Len(t, letters, 2)
+				assert.Equal(t, 3, letters[0].Attempts)
+				require.ErrorIs(t, letters[0].Err, c.err)
+			})
+		})
+	}
+}
+
+func TestMemoryInboxFailsOnBodiesItCannotRead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(t, succeed, func(c *webhook.MemoryConfig) { c.MaxAttempts = 1 })
+		d := delivery("evt_1")
+		d.Body = []byte("{")
+		_, err := m.Accept(t.Context(), d)
+		require.NoError(t, err, "an inbox does not look into bodies")
+		require.ErrorIs(t, m.Close(t.Context()), webhook.ErrUnfinished)
+		require.ErrorIs(t, m.DeadLetters()[0].Err, events.ErrMalformed)
+		assert.Empty(t, m.handled)
+	})
+}
+
+func TestMemoryInboxKeepsDeadLetters(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var broken atomic.Bool
+		broken.Store(true)
+		m := newMemory(t, func(context.Context, events.Event) error {
+			if broken.Load() {
+				return errDown
+			}
+			return nil
+		}, func(c *webhook.MemoryConfig) { c.MaxAttempts = 2 })
+		for _, id := range []string{"evt_1", "evt_2", "evt_3"} {
+			m.accept(t, id)
+			time.Sleep(time.Minute)
+		}
+		letters := m.DeadLetters()
+		require.Len(t, letters, 3)
+		first, second, third := letters[0].Key, letters[1].Key, letters[2].Key
+		assert.Equal(t, "evt_1", first.EventID, "the oldest first")
+		assert.True(t, m.accept(t, "evt_1"), "a dead letter is a duplicate too")
+
+		require.NoError(t, m.Replay(first)) // still broken
+		time.Sleep(time.Minute)
+		require.Len(t, m.DeadLetters(), 3)
+		assert.Equal(t, 2, m.DeadLetters()[2].Attempts, "attempts count anew")
+
+		broken.Store(false)
+		require.NoError(t, m.Replay(first))
+		synctest.Wait()
+		require.NoError(t, m.Discard(second))
+		require.Len(t, m.DeadLetters(), 1)
+		assert.True(t, m.accept(t, "evt_1"))
+		assert.True(t, m.accept(t, "evt_2"), "what was discarded stays known")
+
+		require.ErrorIs(t, m.Replay(first), webhook.ErrNoDeadLetter)
+		require.ErrorIs(t, m.Discard(second), webhook.ErrNoDeadLetter)
+		var unfinished *webhook.UnfinishedError
+		require.ErrorAs(t, m.Close(t.Context()), &unfinished)
+		require.Len(t, unfinished.Deliveries, 1)
+		assert.Equal(t, third, unfinished.Deliveries[0].Key)
+		require.EqualError(t, unfinished, "webhook: inbox closed with events that are not handled: 1")
+		require.ErrorIs(t, m.Replay(third), webhook.ErrInboxClosed)
+		require.NoError(t, m.Discard(third))
+		require.NoError(t, m.Close(t.Context()))
+	})
+}
+
+func TestMemoryInboxRefusesWhatItHasNoRoomFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		m := newMemory(t, func(context.Context, events.Event) error { <-gate; return nil }, func(c *webhook.MemoryConfig) {
+			c.Workers, c.MaxEvents, c.MaxBytes = 1, 3, 1000
+		})
+		large := delivery("large")
+		large.Body = make([]byte, 2000)
+		_, err := m.Accept(t.Context(), large)
+		require.ErrorIs(t, err, webhook.ErrInboxFull)
+		for _, id := range []string{"evt_1", "evt_2", "evt_3"} {
+			m.accept(t, id)
+		}
+		_, err = m.Accept(t.Context(), delivery("evt_4"))
+		require.ErrorIs(t, err, webhook.ErrInboxFull)
+		assert.True(t, m.accept(t, "evt_1"), "duplicates need no room")
+		close(gate)
+		synctest.Wait()
+		m.accept(t, "evt_4")
+		require.NoError(t, m.Close(t.Context()))
+		assert.Len(t, m.handled, 4)
+	})
+}
+
+func TestMemoryInboxForgetsTheOldestKeys(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(t, succeed, func(c *webhook.MemoryConfig) { c.MaxKeys = 2 })
+		for _, c := range []struct {
+			id        string
+			duplicate bool
+		}{{"a", false}, {"b", false}, {"a", true}, {"c", false}, {"a", false}, {"c", true}, {"b", false}} {
+			assert.Equal(t, c.duplicate, m.accept(t, c.id), c.id)
+			synctest.Wait()
+		}
+		require.NoError(t, m.Close(t.Context()))
+	})
+}
+
+func TestMemoryInboxCloses(t *testing.T) {
+	t.Parallel()
+	t.Run("after what it holds is handled, retries included", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			var n atomic.Int32
+			m := newMemory(t, func(context.Context, events.Event) error {
+				time.Sleep(time.Second)
+				if n.Add(1) < 4 {
+					return errDown
+				}
+				return nil
+			}, nil)
+			m.accept(t, "evt_1")
+			require.NoError(t, m.Close(t.Context()))
+			assert.Len(t, m.handled, 4)
+			_, err := m.Accept(t.Context(), delivery("evt_2"))
+			require.ErrorIs(t, err, webhook.ErrInboxClosed)
+			require.NoError(t, m.Close(t.Context()), "again")
+		})
+	})
+	t.Run("when time is up, giving back what it holds", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			ended := make(chan error, 1)
+			m := newMemory(t, func(ctx context.Context, e events.Event) error {
+				if e.ID == "fails" {
+					return errDown
+				}
+				<-ctx.Done()
+				ended <- ctx.Err()
+				return ctx.Err()
+			}, func(c *webhook.MemoryConfig) { c.Workers, c.HandlerTimeout, c.BackOff = 2, time.Hour, time.Minute })
+			for _, id := range []string{"fails", "hangs"} {
+				m.accept(t, id)
+				time.Sleep(time.Second)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			start := time.Now()
+			var unfinished *webhook.UnfinishedError
+			require.ErrorAs(t, m.Close(ctx), &unfinished)
+			assert.Equal(t, 10*time.Second, time.Since(start))
+			require.Len(t, unfinished.Deliveries, 2)
+			assert.Equal(t, "fails", unfinished.Deliveries[0].Key.EventID, "the oldest first")
+			require.ErrorIs(t, <-ended, context.Canceled, "the handler is told")
+			time.Sleep(time.Hour)
+			assert.Len(t, m.handled, 2, "nothing is tried any more")
+		})
+	})
+}
+
+func TestMemoryInboxDoesNotAcceptForACallerWhoIsGone(t *testing.T) {
+	t.Parallel()
+	m := newMemory(t, succeed, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := m.Accept(ctx, delivery("evt_1"))
+	require.ErrorIs(t, err, context.Canceled)
+	require.NoError(t, m.Close(t.Context()))
+	assert.Empty(t, m.handled)
+}
+
+func TestMemoryInboxSurvivesItsObserver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(t, succeed, func(c *webhook.MemoryConfig) {
+			c.Observe = func(context.Context, webhook.Attempt) { panic("observer") }
+		})
+		m.accept(t, "evt_1")
+		require.NoError(t, m.Close(t.Context()))
+	})
+}
+
+func TestNewMemoryInboxRefuses(t *testing.T) {
+	t.Parallel()
+	for _, c := range []webhook.MemoryConfig{
+		{}, {Handle: succeed, Workers: -1}, {Handle: succeed, MaxBytes: -1}, {Handle: succeed, BackOff: -1},
+	} {
+		_, err := webhook.NewMemoryInbox(c)
+		require.Error(t, err)
+	}
+}

@@ -1,0 +1,155 @@
+package webhook
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/dispensary-go/dispensary/events"
+)
+
+// HandlerFunc handles an event. An error means that it was not handled and has
+// to be tried again. Events may come twice and out of order: handling one again
+// must do no harm.
+type HandlerFunc func(ctx context.Context, event events.Event) error
+
+// Router hands events to the handler of their type, with their data decoded.
+// The zero value is ready to use. Register everything first, then dispatch:
+// from the first event on a Router does not change, and is safe for concurrent
+// use. Every method but Dispatch panics if it comes later, with a nil handler,
+// or a second time for the same type, as only a mistake in the program can do
+// that.
+//
+// An event of a type that has no handler goes to the default handler; without
+// one it counts as handled. It is never an error, because the platform may add
+// types at any time.
+type Router struct {
+	handlers   map[events.Type]HandlerFunc
+	fallback   HandlerFunc
+	middleware []func(HandlerFunc) HandlerFunc
+
+	seal   sync.Once
+	sealed atomic.Bool
+	entry  HandlerFunc // handlers behind the middleware, once sealed
+}
+
+// Dispatch runs the handler of the event and returns its error. An event whose
+// data cannot be decoded fails with an [*events.DataError] that names its type
+// and id; the handler is not called.
+func (r *Router) Dispatch(ctx context.Context, event events.Event) error {
+	r.seal.Do(func() {
+		r.sealed.Store(true)
+		r.entry = r.route
+		for i := len(r.middleware) - 1; i >= 0; i-- {
+			r.entry = r.middleware[i](r.entry)
+		}
+	})
+	return r.entry(ctx, event)
+}
+
+func (r *Router) route(ctx context.Context, event events.Event) error {
+	if handler, ok := r.handlers[event.Type]; ok {
+		return handler(ctx, event)
+	}
+	if r.fallback != nil {
+		return r.fallback(ctx, event)
+	}
+	return nil
+}
+
+// Default registers the handler of events that have no other.
+func (r *Router) Default(handler HandlerFunc) {
+	r.mayRegister("default", handler != nil, r.fallback != nil)
+	r.fallback = handler
+}
+
+// Use wraps the handling of every event, of those without a handler too, in
+// middleware. What is given first is outermost.
+func (r *Router) Use(middleware ...func(next HandlerFunc) HandlerFunc) {
+	for _, m := range middleware {
+		r.mayRegister("middleware", m != nil, false)
+	}
+	r.middleware = append(r.middleware, middleware...)
+}
+
+// OnClinicKeyActivated registers the handler of [events.ClinicKeyActivated].
+func (r *Router) OnClinicKeyActivated(handler func(context.Context, events.ClinicKeyEvent) error) {
+	on(r, events.ClinicKeyActivated, handler)
+}
+
+// OnClinicKeyRevoked registers the handler of [events.ClinicKeyRevoked].
+func (r *Router) OnClinicKeyRevoked(handler func(context.Context, events.ClinicKeyEvent) error) {
+	on(r, events.ClinicKeyRevoked, handler)
+}
+
+// OnOrderPlaced registers the handler of [events.OrderPlaced].
+func (r *Router) OnOrderPlaced(handler func(context.Context, events.OrderEvent) error) {
+	on(r, events.OrderPlaced, handler)
+}
+
+// OnPatientCreated registers the handler of [events.PatientCreated].
+func (r *Router) OnPatientCreated(handler func(context.Context, events.PatientEvent) error) {
+	on(r, events.PatientCreated, handler)
+}
+
+// OnPatientUpdated registers the handler of [events.PatientUpdated].
+func (r *Router) OnPatientUpdated(handler func(context.Context, events.PatientEvent) error) {
+	on(r, events.PatientUpdated, handler)
+}
+
+// OnProductCreated registers the handler of [events.ProductCreated].
+func (r *Router) OnProductCreated(handler func(context.Context, events.ProductEvent) error) {
+	on(r, events.ProductCreated, handler)
+}
+
+// OnProductDescriptionUpdated registers the handler of
+// [events.ProductDescriptionUpdated].
+func (r *Router) OnProductDescriptionUpdated(handler func(context.Context, events.ProductEvent) error) {
+	on(r, events.ProductDescriptionUpdated, handler)
+}
+
+// OnProductUpdated registers the handler of [events.ProductUpdated].
+func (r *Router) OnProductUpdated(handler func(context.Context, events.ProductEvent) error) {
+	on(r, events.ProductUpdated, handler)
+}
+
+// OnTreatmentPlanCreated registers the handler of [events.TreatmentPlanCreated].
+func (r *Router) OnTreatmentPlanCreated(handler func(context.Context, events.TreatmentPlanEvent) error) {
+	on(r, events.TreatmentPlanCreated, handler)
+}
+
+// OnTreatmentPlanRecommendationUpdated registers the handler of
+// [events.TreatmentPlanRecommendationUpdated].
+func (r *Router) OnTreatmentPlanRecommendationUpdated(handler func(context.Context, events.TreatmentPlanEvent) error) {
+	on(r, events.TreatmentPlanRecommendationUpdated, handler)
+}
+
+// OnTreatmentPlanUpdated registers the handler of [events.TreatmentPlanUpdated].
+func (r *Router) OnTreatmentPlanUpdated(handler func(context.Context, events.TreatmentPlanEvent) error) {
+	on(r, events.TreatmentPlanUpdated, handler)
+}
+
+func on[T events.Payload](r *Router, kind events.Type, handler func(context.Context, events.Typed[T]) error) {
+	r.mayRegister(string(kind), handler != nil, r.handlers[kind] != nil)
+	if r.handlers == nil {
+		r.handlers = map[events.Type]HandlerFunc{}
+	}
+	r.handlers[kind] = func(ctx context.Context, event events.Event) error {
+		typed, err := events.As[T](event)
+		if err != nil {
+			return err
+		}
+		return handler(ctx, typed)
+	}
+}
+
+func (r *Router) mayRegister(what string, given, taken bool) {
+	switch {
+	case r.sealed.Load():
+		panic("webhook: Router: " + what + " handler registered after the first event")
+	case !given:
+		panic("webhook: Router: " + what + " handler is nil")
+	case taken:
+		panic("webhook: Router: " + what + " handler registered twice")
+	}
+}

@@ -1,0 +1,129 @@
+package webhook_test
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+const (
+	secret    = "whsec_current_0123456789abcdef"
+	oldSecret = "whsec_old_0123456789abcdef"
+	challenge = "challenge-token-0123456789"
+
+	orderBody = `{"event":{"id":"evt_1","type":"order.placed","created_at":"2026-11-20T10:20:30Z","clinic_id":"cl_1","data":{"order":{"id":"or_1","order_number":"R100"}},"integration_id":"in_1"}}`
+)
+
+var (
+	sandbox  = api.Environment{Region: api.US, Stage: api.Sandbox}
+	now      = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	orderKey = webhook.Key{Environment: sandbox, EventID: "evt_1", IntegrationID: "in_1"}
+)
+
+// mac signs a body as the platform does.
+func mac(secret, timestamp, body string) string {
+	m := hmac.New(sha256.New, []byte(secret))
+	m.Write([]byte(timestamp + "." + body))
+	return hex.EncodeToString(m.Sum(nil))
+}
+
+// sign returns the header of a body that was signed at the given time.
+func sign(secret string, at time.Time, body string) string {
+	t := strconv.FormatInt(at.Unix(), 10)
+	return "t=" + t + ",v1=" + mac(secret, t, body)
+}
+
+// inboxFunc is an inbox made of a function.
+type inboxFunc func(context.Context, webhook.Delivery) (webhook.Receipt, error)
+
+func (f inboxFunc) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
+	return f(ctx, d)
+}
+
+// receiver is a handler with an inbox that keeps what it accepts.
+type receiver struct {
+	*webhook.Handler
+	mu       sync.Mutex
+	accepted []webhook.Delivery
+	observed []webhook.Observation
+}
+
+// newReceiver makes a receiver at the time now; change may be nil.
+func newReceiver(t testing.TB, change func(*webhook.Config)) *receiver {
+	t.Helper()
+	r := &receiver{}
+	config := webhook.Config{
+		Environment: sandbox,
+		Secrets:     []api.Secret{secret, oldSecret},
+		Challenge:   challenge,
+		Inbox:       inboxFunc(r.accept),
+		Now:         func() time.Time { return now },
+		Observe:     func(_ context.Context, o webhook.Observation) { r.observed = append(r.observed, o) },
+	}
+	if change != nil {
+		change(&config)
+	}
+	handler, err := webhook.NewHandler(config)
+	require.NoError(t, err)
+	r.Handler = handler
+	return r
+}
+
+func (r *receiver) accept(_ context.Context, d webhook.Delivery) (webhook.Receipt, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range r.accepted {
+		if a.Key == d.Key {
+			return webhook.Receipt{Duplicate: true}, nil
+		}
+	}
+	r.accepted = append(r.accepted, d)
+	return webhook.Receipt{}, nil
+}
+
+// request makes a request with a signature header, none if it is empty.
+func request(method, header, body string) *http.Request {
+	r := httptest.NewRequest(method, "/webhooks", strings.NewReader(body))
+	if header != "" {
+		r.Header.Set(webhook.SignatureHeader, header)
+	}
+	return r
+}
+
+// serve sends a request through the handler and checks what holds for every
+// answer there is.
+func (r *receiver) serve(t testing.TB, req *http.Request) *httptest.ResponseRecorder {
+	t.Helper()
+	w := httptest.NewRecorder()
+	r.ServeHTTP(w, req)
+	assert.NotEqual(t, http.StatusGone, w.Code, "410 switches the address off")
+	if w.Code == http.StatusOK {
+		assert.JSONEq(t, `{"challenge":"`+challenge+`"}`, w.Body.String())
+		assert.Equal(t, "application/json", w.Header().Get("Content-Type"))
+	} else {
+		assert.Equal(t, http.StatusText(w.Code)+"\n", w.Body.String(), "nothing but the status is told")
+	}
+	if len(r.observed) > 0 {
+		o := r.observed[len(r.observed)-1]
+		assert.Equal(t, w.Code, o.Status)
+		assert.Equal(t, w.Code == http.StatusOK, o.Err == nil)
+	}
+	return w
+}
+
+// last returns what was observed of the last request.
+func (r *receiver) last() webhook.Observation { return r.observed[len(r.observed)-1] }

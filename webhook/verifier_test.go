@@ -1,0 +1,149 @@
+package webhook_test
+
+import (
+	"encoding/json"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+func newVerifier(t testing.TB, at time.Time, secrets ...api.Secret) *webhook.Verifier {
+	t.Helper()
+	v, err := webhook.NewVerifier(webhook.VerifierConfig{Secrets: secrets, Now: func() time.Time { return at }})
+	require.NoError(t, err)
+	return v
+}
+
+// TestVerifierAgreesWithOpenSSL checks signatures that this repository's code
+// had no part in; see testdata/signatures.
+func TestVerifierAgreesWithOpenSSL(t *testing.T) {
+	t.Parallel()
+	file, err := os.ReadFile("../testdata/signatures/vectors.json")
+	require.NoError(t, err)
+	var vectors []struct {
+		Name, Verdict, Secret, Header string
+		Timestamp                     int64
+		Body                          []byte `json:"body_base64"`
+	}
+	require.NoError(t, json.Unmarshal(file, &vectors))
+	require.GreaterOrEqual(t, len(vectors), 17)
+	for _, v := range vectors {
+		t.Run(v.Name, func(t *testing.T) {
+			t.Parallel()
+			err := newVerifier(t, time.Unix(v.Timestamp, 0), api.Secret(v.Secret)).Verify(v.Header, v.Body)
+			switch v.Verdict {
+			case "valid":
+				require.NoError(t, err)
+			case "mismatch":
+				require.ErrorIs(t, err, webhook.ErrSignatureMismatch)
+			default:
+				t.Fatalf("verdict %q", v.Verdict)
+			}
+		})
+	}
+}
+
+func TestVerifierReadsHeadersStrictly(t *testing.T) {
+	t.Parallel()
+	stamp := strconv.FormatInt(now.Unix(), 10)
+	good := mac(secret, stamp, orderBody)
+	v := newVerifier(t, now, secret)
+	for header, want := range map[string]string{
+		"t=" + stamp + ",v1=" + good:                               "",
+		"v1=" + good + ",t=" + stamp:                               "",
+		"t=" + stamp + ", v1=" + good:                              "",
+		" t=" + stamp + " ,\tv1=" + good + "\t":                    "",
+		"t=" + stamp + ",v1=" + strings.ToUpper(good):              "",
+		"t=" + stamp + ",v1=" + good + ",v2=x,k=a=b,v0=":           "",
+		"t=" + stamp + strings.Repeat(",v1="+good, 8):              "",
+		"t=" + stamp + strings.Repeat(",v1="+good, 9):              "more than 8 v1 values",
+		"t=" + stamp + ",v1=" + good + strings.Repeat(",a=b", 240): "longer than 1024 bytes",
+		"v1=" + good:                                    "t is missing",
+		"t=" + stamp:                                    "v1 is missing",
+		"t=" + stamp + ",v2=" + good:                    "v1 is missing",
+		"t=,v1=" + good:                                 "t is not a whole number",
+		"t= " + stamp + ",v1=" + good:                   "t is not a whole number",
+		"t =" + stamp + ",v1=" + good:                   "t is missing",
+		"T=" + stamp + ",v1=" + good:                    "t is missing",
+		"t=+" + stamp[1:] + ",v1=" + good:               "t is not a whole number",
+		"t=-1,v1=" + good:                               "t is not a whole number",
+		"t=0x5f,v1=" + good:                             "t is not a whole number",
+		"t=1.5e9,v1=" + good:                            "t is not a whole number",
+		"t=2026-11-21T12:00:00Z,v1=" + good:             "t is not a whole number",
+		"t=" + stamp + "000,v1=" + good:                 "13 digits, which are milliseconds",
+		"t=0" + stamp + ",v1=" + good:                   "more than the 10 digits",
+		"t=" + strings.Repeat("9", 500) + ",v1=" + good: "more than the 10 digits",
+		"t=" + stamp + ",t=" + stamp + ",v1=" + good:    "t is given more than once",
+		"t=" + stamp + ",v1=" + good[:62]:               "v1 is not 64 hex digits",
+		"t=" + stamp + ",v1=" + good + "00":             "v1 is not 64 hex digits",
+		"t=" + stamp + ",v1=" + good[:63] + "g":         "v1 is not 64 hex digits",
+		"t=" + stamp + ",v1=" + good[:63] + " ":         "v1 is not 64 hex digits",
+		"t=" + stamp + ",v1=":                           "v1 is not 64 hex digits",
+		"t=" + stamp + ",v1=" + good + ",v1=short":      "v1 is not 64 hex digits",
+		"t=" + stamp + ",v1=" + good + ",":              "an element is not name=value",
+		"t=" + stamp + ",,v1=" + good:                   "an element is not name=value",
+		"t=" + stamp + ";v1=" + good:                    "t is not a whole number",
+		"t=" + stamp + ",=" + good:                      "an element is not name=value",
+		good:                                            "an element is not name=value",
+		"sha256=" + good:                                "t is missing",
+		" ":                                             "an element is not name=value",
+	} {
+		t.Run(header, func(t *testing.T) {
+			t.Parallel()
+			err := v.Verify(header, []byte(orderBody))
+			if want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorIs(t, err, webhook.ErrSignatureMalformed)
+			require.ErrorContains(t, err, want)
+		})
+	}
+	require.ErrorIs(t, v.Verify("", []byte(orderBody)), webhook.ErrSignatureMissing)
+}
+
+func TestVerifierSignsTheTimestampAsReceived(t *testing.T) {
+	t.Parallel()
+	v := newVerifier(t, time.Unix(946684800, 0), secret)
+	require.NoError(t, v.Verify("t=0946684800,v1="+mac(secret, "0946684800", orderBody), []byte(orderBody)))
+	require.ErrorIs(t, v.Verify("t=0946684800,v1="+mac(secret, "946684800", orderBody), []byte(orderBody)), webhook.ErrSignatureMismatch)
+}
+
+func TestVerifierRefusesBadSettings(t *testing.T) {
+	t.Parallel()
+	for _, c := range []webhook.VerifierConfig{
+		{}, {Secrets: []api.Secret{""}}, {Secrets: []api.Secret{secret, " "}},
+		{Secrets: []api.Secret{secret + "\n"}}, {Secrets: []api.Secret{secret}, Tolerance: -time.Second},
+	} {
+		v, err := webhook.NewVerifier(c)
+		require.Error(t, err)
+		assert.Nil(t, v)
+		assert.NotContains(t, err.Error(), secret)
+	}
+}
+
+func TestVerifierIsSafeForConcurrentUse(t *testing.T) {
+	t.Parallel()
+	v := newVerifier(t, now, oldSecret, secret)
+	var group sync.WaitGroup
+	for i := range 16 {
+		group.Go(func() {
+			body := orderBody + strings.Repeat(" ", i)
+			header := sign(secret, now, body)
+			for range 200 {
+				assert.NoError(t, v.Verify(header, []byte(body)))
+				assert.ErrorIs(t, v.Verify(header, []byte(body+" ")), webhook.ErrSignatureMismatch)
+			}
+		})
+	}
+	group.Wait()
+}
