@@ -6,6 +6,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/clinic"
+	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/transport"
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
@@ -21,6 +22,10 @@ type Client struct {
 
 	// Clinic reads and writes the clinic's records.
 	Clinic clinic.Service
+
+	// Events reads the record of what happened on the platform, and of the
+	// webhooks that told of it.
+	Events events.Service
 
 	// TreatmentPlans creates and follows treatment plans.
 	TreatmentPlans treatmentplans.Service
@@ -48,6 +53,7 @@ func newClient(t *transport.Client) *Client {
 	return &Client{
 		Catalog:        catalog.New(t),
 		Clinic:         clinic.New(t),
+		Events:         events.New(t),
 		TreatmentPlans: treatmentplans.NewService(t),
 		transport:      t,
 	}

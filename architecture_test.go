@@ -1,0 +1,113 @@
+package dispensary_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/dispensary-go/dispensary"
+
+// arrows says what each package of the root module may import, beside the
+// standard library: packages of the module by their folder, others by their path.
+// An arrow that is not drawn here is a decision, not an accident: draw it in a
+// commit of its own that says why.
+var arrows = map[string][]string{
+	".":                  {"api", "catalog", "clinic", "events", "internal/transport", "treatmentplans"},
+	"api":                {},
+	"catalog":            {"api", "internal/operation", "internal/transport"},
+	"clinic":             {"api", "catalog", "internal/operation", "internal/redact", "internal/transport"},
+	"dispensarytest":     {".", "api"},
+	"events":             {"api", "catalog", "clinic", "internal/operation", "internal/redact", "internal/transport", "treatmentplans"},
+	"internal/operation": {},
+	"internal/redact":    {},
+	"internal/transport": {"api", "internal/operation", "github.com/google/go-querystring/query", "github.com/hashicorp/go-retryablehttp"},
+	"oauth":              {"api", "internal/operation", "internal/transport", "golang.org/x/oauth2"},
+	"treatmentplans":     {"api", "clinic", "internal/operation", "internal/redact", "internal/transport"},
+	"webhook":            {"api", "events"},
+}
+
+func TestImportArrows(t *testing.T) {
+	t.Parallel()
+	drawn := importsOf(t)
+	assert.ElementsMatch(t, slices.Collect(maps.Keys(arrows)), slices.Collect(maps.Keys(drawn)), "packages")
+	for folder, imports := range drawn {
+		for _, imported := range slices.Sorted(maps.Keys(imports)) {
+			assert.Contains(t, arrows[folder], imported, "%s must not import %s", folder, imported)
+		}
+	}
+}
+
+// importsOf returns what the packages of this module import outside the standard
+// library, tests left out. Modules nested in this one are not of it.
+func importsOf(t *testing.T) map[string]map[string]bool {
+	t.Helper()
+	drawn := map[string]map[string]bool{}
+	err := filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			return skipFolder(name)
+		}
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		folder := filepath.ToSlash(filepath.Dir(name))
+		if drawn[folder] == nil {
+			drawn[folder] = map[string]bool{}
+		}
+		for _, spec := range file.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			if first, _, _ := strings.Cut(imported, "/"); !strings.Contains(first, ".") {
+				continue // the standard library
+			}
+			drawn[folder][withinModule(imported)] = true
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	return drawn
+}
+
+// skipFolder leaves out hidden folders, test data and nested modules.
+func skipFolder(name string) error {
+	if name == "." {
+		return nil
+	}
+	if strings.HasPrefix(filepath.Base(name), ".") || filepath.Base(name) == "testdata" {
+		return filepath.SkipDir
+	}
+	if _, err := os.Stat(filepath.Join(name, "go.mod")); err == nil {
+		return filepath.SkipDir
+	}
+	return nil
+}
+
+// withinModule turns an import of this module into its folder.
+func withinModule(imported string) string {
+	if imported == module {
+		return "."
+	}
+	if folder, ok := strings.CutPrefix(imported, module+"/"); ok {
+		return folder
+	}
+	return imported
+}
