@@ -22,7 +22,7 @@ type Response struct {
 // struct is exported for the packages of this module that send requests.
 type RequestSettings struct {
 	Header    http.Header
-	Capture   *Response
+	Captures  []*Response
 	NoRetries bool
 }
 
@@ -46,7 +46,11 @@ func WithHeader(name, value string) RequestOption {
 // response, on success and on failure. Where a call sends several requests
 // (a walk over pages) the last answer stays.
 func CaptureResponse(response *Response) RequestOption {
-	return func(s *RequestSettings) { s.Capture = response }
+	return func(s *RequestSettings) {
+		if response != nil {
+			s.Captures = append(s.Captures, response)
+		}
+	}
 }
 
 // WithoutRetries sends the request once, whatever comes back.

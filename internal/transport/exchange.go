@@ -148,13 +148,12 @@ func (x *exchange) readAnswer(response *http.Response) error {
 	return nil
 }
 
-// capture hands the answer's headers to a caller who asked for them.
+// capture hands the answer's headers to those who asked for them.
 func (x *exchange) capture() {
-	if x.settings.Capture == nil {
-		return
-	}
-	*x.settings.Capture = api.Response{
-		StatusCode: x.status, Header: x.header, RequestID: x.header.Get(requestIDHeader), Attempts: x.attempts,
+	for _, response := range x.settings.Captures {
+		*response = api.Response{
+			StatusCode: x.status, Header: x.header, RequestID: x.header.Get(requestIDHeader), Attempts: x.attempts,
+		}
 	}
 }
 
