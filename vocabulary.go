@@ -55,6 +55,34 @@ type Meta = api.Meta
 // in the options of every list. The zero value reads everything.
 type Paging = api.Paging
 
+// SortOrder is the direction of a sorted list.
+type SortOrder = api.SortOrder
+
+// The sort orders; the platform sorts ascending where none is given.
+const (
+	Ascending  = api.Ascending
+	Descending = api.Descending
+)
+
+// DateFilter keeps what happened on some days: [On] a day, [Before] or [After] it,
+// or [Between] two. The zero value keeps everything.
+type DateFilter = api.DateFilter
+
+// On keeps what happened on day.
+func On(day Date) DateFilter { return api.On(day) }
+
+// Before keeps what happened on the days before day.
+func Before(day Date) DateFilter { return api.Before(day) }
+
+// After keeps what happened on the days after day.
+func After(day Date) DateFilter { return api.After(day) }
+
+// Between keeps what happened from first to last, both included.
+func Between(first, last Date) DateFilter { return api.Between(first, last) }
+
+// Drift tells of a list that changed while it was walked; see [Paging].
+type Drift = api.Drift
+
 // Optional is a field of an update: left out (the zero value), cleared or set.
 // Make one with [Set] or [Clear].
 type Optional[T any] = api.Optional[T]
@@ -73,6 +101,9 @@ func ParseDate(s string) (Date, error) { return api.ParseDate(s) }
 
 // Decimal is an exact decimal number, such as a price, as the platform wrote it.
 type Decimal = api.Decimal
+
+// Percent is a percentage: 10 is ten percent.
+type Percent = api.Percent
 
 // Text is a string that the platform sometimes writes as a number.
 type Text = api.Text

@@ -1,0 +1,107 @@
+package dispensary_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jarcoal/httpmock"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/catalog"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+type fixedToken struct{}
+
+func (fixedToken) Token(context.Context) (dispensary.AccessToken, error) {
+	return dispensary.AccessToken{Secret: "token", Environment: sandboxSite().Environment}, nil
+}
+
+// mocked returns a client whose every GET is answered with body.
+func mocked(t *testing.T, status int, body []byte) *dispensary.Client {
+	t.Helper()
+	transport := httpmock.NewMockTransport()
+	transport.RegisterNoResponder(func(r *http.Request) (*http.Response, error) {
+		return httpmock.NewBytesResponse(status, body), nil
+	})
+	client, err := dispensary.New(sandboxSite(), dispensary.WithTokenSource(fixedToken{}),
+		dispensary.WithHTTPClient(&http.Client{Transport: transport}))
+	require.NoError(t, err)
+	return client
+}
+
+// The fake answers as the platform does today. What older and newer versions
+// answer, and the odd forms that have been met, stands in testdata/answers.
+func TestAnswersOfOtherVersions(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	reads := map[string]func(*dispensary.Client) (any, error){
+		"clinic.get":   func(c *dispensary.Client) (any, error) { return c.Clinic.Get(ctx) },
+		"events.get":   func(c *dispensary.Client) (any, error) { return c.Events.Get(ctx, "e-1") },
+		"orders.get":   func(c *dispensary.Client) (any, error) { return c.Clinic.Orders.Get(ctx, "o-1") },
+		"patients.get": func(c *dispensary.Client) (any, error) { return c.Clinic.Patients.Get(ctx, "p-1") },
+		"products.list": func(c *dispensary.Client) (any, error) {
+			return c.Catalog.Products.List(ctx, catalog.ProductListOptions{})
+		},
+		"treatment_plans.get": func(c *dispensary.Client) (any, error) { return c.TreatmentPlans.Get(ctx, "t-1") },
+	}
+	files, err := filepath.Glob("testdata/answers/*.json")
+	require.NoError(t, err)
+	var checked int
+	for _, file := range files {
+		if strings.HasSuffix(file, ".golden.json") {
+			continue
+		}
+		checked++
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			parts := strings.Split(filepath.Base(file), ".")
+			read := reads[parts[0]+"."+parts[1]]
+			require.NotNil(t, read, "no call for this operation")
+			answer, err := os.ReadFile(file)
+			require.NoError(t, err)
+			decoded, err := read(mocked(t, http.StatusOK, answer))
+			require.NoError(t, err)
+			got, err := json.MarshalIndent(decoded, "", "  ")
+			require.NoError(t, err)
+			compareGolden(t, strings.TrimSuffix(file, ".json")+".golden.json", append(got, '\n'))
+		})
+	}
+	assert.NotZero(t, checked)
+}
+
+func compareGolden(t *testing.T, file string, got []byte) {
+	t.Helper()
+	if *update {
+		require.NoError(t, os.WriteFile(file, got, 0o644))
+	}
+	want, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.True(t, bytes.Equal(want, got), "%s differs:\n%s", file, got)
+}
+
+// What a proxy answers in the platform's place is an error, never a decoded value.
+func TestAnswersOfProxies(t *testing.T) {
+	t.Parallel()
+	page := []byte("<html><body>canary: bad gateway</body></html>")
+	for status, want := range map[int]error{
+		http.StatusOK: dispensary.ErrBadResponse, http.StatusNotFound: dispensary.ErrNotFound,
+	} {
+		_, err := mocked(t, status, page).Clinic.Get(t.Context())
+		require.ErrorIs(t, err, want)
+		assert.NotContains(t, err.Error(), "canary")
+		var failure *dispensary.Error
+		require.ErrorAs(t, err, &failure)
+		assert.Equal(t, page, failure.Body())
+	}
+}
