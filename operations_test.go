@@ -266,9 +266,11 @@ func calls(t testing.TB) map[string]call {
 			}, s.options...)
 		},
 		"templates.get": func(_ context.Context, s *scene) (any, error) {
+			//lint:ignore SA1019 templates are deprecated, and still there
 			return s.client.TreatmentPlans.Templates.Get(ctx, s.protocol, s.options...)
 		},
 		"templates.list": func(_ context.Context, s *scene) (any, error) {
+			//lint:ignore SA1019 templates are deprecated, and still there
 			return s.client.TreatmentPlans.Templates.List(ctx, s.practitioner, treatmentplans.TemplateListOptions{Paging: page}, s.options...)
 		},
 
