@@ -142,8 +142,8 @@ func TestAnswersThatLackTheirContent(t *testing.T) {
 		`{}`:                                        "has no products",
 		`{"products":null,"meta":{}}`:               "has no products",
 		`{"products":[]}`:                           "has no meta",
-		`{"products":[{"size":"canary"}]}`:          "field products.size: a string does not fit int",
-		`{"products":[{"size":5551234.5}]}`:         "field products.size: a number does not fit int",
+		`{"products":[{"size":"canary"}]}`:          `field products(\.0)?\.size: a string does not fit int`,
+		`{"products":[{"size":5551234.5}]}`:         `field products(\.0)?\.size: a number does not fit int`,
 		`{"products":[`:                             "malformed JSON at byte",
 		`<html>canary`:                              "malformed JSON at byte",
 		`{"products":[],"meta":{"total_pages":{}}}`: "a field has an unknown form",
@@ -151,7 +151,7 @@ func TestAnswersThatLackTheirContent(t *testing.T) {
 		transport := &answers{answer: func(int, *http.Request) (*http.Response, error) { return reply(200, body), nil }}
 		_, err := collect(t, newTestClient(t, transport), api.Paging{})
 		require.ErrorIs(t, err, api.ErrBadResponse, body)
-		assert.ErrorContains(t, err, want)
+		assert.Regexp(t, want, err.Error()) // newer releases of Go name the index too
 		for _, text := range texts(err) {
 			assert.NotContains(t, text, "canary")
 			assert.NotContains(t, text, "5551234")
