@@ -27,13 +27,15 @@ var arrows = map[string][]string{
 	"api":                {},
 	"catalog":            {"api", "internal/operation", "internal/transport"},
 	"clinic":             {"api", "catalog", "internal/operation", "internal/redact", "internal/transport"},
-	"dispensarytest":     {".", "api"},
-	"events":             {"api", "catalog", "clinic", "internal/operation", "internal/redact", "internal/transport", "treatmentplans"},
+	"dispensarytest":     {".", "openapi"},
+	"events":             {"api", "catalog", "clinic", "internal/jsonscan", "internal/operation", "internal/redact", "internal/transport", "treatmentplans"},
+	"internal/jsonscan":  {},
 	"internal/operation": {},
 	"internal/redact":    {},
 	"internal/transport": {"api", "internal/operation", "github.com/google/go-querystring/query", "github.com/hashicorp/go-retryablehttp"},
+	"openapi":            {},
 	"oauth":              {"api", "internal/operation", "internal/transport", "golang.org/x/oauth2"},
-	"treatmentplans":     {"api", "clinic", "internal/operation", "internal/redact", "internal/transport"},
+	"treatmentplans":     {"api", "clinic", "internal/jsonscan", "internal/operation", "internal/redact", "internal/transport"},
 	"webhook":            {"api", "events"},
 }
 

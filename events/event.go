@@ -45,14 +45,14 @@ type Event struct {
 // an event makes a whole list of them unreadable.
 func (e *Event) UnmarshalJSON(data []byte) error {
 	var f fields
-	s := scanner{data: data}
-	if s.next() != '{' {
+	s := scan(data)
+	if s.Next() != '{' {
 		if bytes.Equal(data, []byte("null")) {
 			return nil
 		}
 		return ErrNoEvent
 	}
-	if !s.members(1, func(key []byte) bool { return s.field(1, key, &f) }) || !s.end() {
+	if !s.Members(1, func(key []byte) bool { return s.field(1, key, &f) }) || !s.End() {
 		return s.malformed()
 	}
 	*e = f.event()

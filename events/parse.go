@@ -1,6 +1,19 @@
 package events
 
-import "encoding/json"
+import (
+	"fmt"
+
+	"github.com/dispensary-go/dispensary/internal/jsonscan"
+)
+
+// scanner finds the few members of an event in a body; that is several times
+// faster than decoding it.
+type scanner struct{ jsonscan.Scanner }
+
+func scan(data []byte) *scanner { return &scanner{jsonscan.Scanner{Data: data}} }
+
+// malformed returns the error that tells where the scanner stopped.
+func (s *scanner) malformed() error { return fmt.Errorf("%w at byte %d", ErrMalformed, s.Pos) }
 
 // Parse reads an event from a webhook body. Three envelopes are understood:
 //
@@ -16,14 +29,14 @@ import "encoding/json"
 // API section: "Webhooks" 2, "Webhook delivery" (event_payload).
 func Parse(body []byte) (Event, error) {
 	var e envelope
-	s := scanner{data: body}
-	switch c := s.next(); {
+	s := scan(body)
+	switch c := s.Next(); {
 	case c != '{':
-		if s.value(0) && s.end() {
+		if s.Value(0) && s.End() {
 			return Event{}, ErrNoEvent
 		}
 		return Event{}, s.malformed()
-	case !s.members(1, func(key []byte) bool { return s.envelopeMember(key, &e) }), !s.end():
+	case !s.Members(1, func(key []byte) bool { return s.envelopeMember(key, &e) }), !s.End():
 		return Event{}, s.malformed()
 	}
 	for _, f := range [...]*fields{&e.event, &e.payload, &e.bare} {
@@ -39,19 +52,19 @@ type envelope struct{ event, payload, bare fields }
 
 // envelopeMember reads one member of the outermost object.
 func (s *scanner) envelopeMember(key []byte, e *envelope) bool {
-	switch string(unquote(key)) {
+	switch string(jsonscan.Unquote(key)) {
 	case "event":
 		return s.eventObject(1, &e.event)
 	case "event_payload":
 		e.payload = fields{}
-		if s.next() != '{' {
-			return s.value(1)
+		if s.Next() != '{' {
+			return s.Value(1)
 		}
-		return s.members(2, func(key []byte) bool {
-			if string(unquote(key)) == "event" {
+		return s.Members(2, func(key []byte) bool {
+			if string(jsonscan.Unquote(key)) == "event" {
 				return s.eventObject(2, &e.payload)
 			}
-			return s.value(2)
+			return s.Value(2)
 		})
 	}
 	return s.field(1, key, &e.bare)
@@ -60,10 +73,10 @@ func (s *scanner) envelopeMember(key []byte, e *envelope) bool {
 // eventObject reads an event object; a value of another kind leaves f empty.
 func (s *scanner) eventObject(depth int, f *fields) bool {
 	*f = fields{}
-	if s.next() != '{' {
-		return s.value(depth)
+	if s.Next() != '{' {
+		return s.Value(depth)
 	}
-	return s.members(depth+1, func(key []byte) bool { return s.field(depth+1, key, f) })
+	return s.Members(depth+1, func(key []byte) bool { return s.field(depth+1, key, f) })
 }
 
 // fields are the members of an event object, as JSON text.
@@ -72,13 +85,13 @@ type fields struct{ id, kind, createdAt, clinicID, integrationID, data []byte }
 // field moves past the value at pos and keeps it if key names a member that
 // counts. Of two members of one name the later counts, as everywhere in Go.
 func (s *scanner) field(depth int, key []byte, f *fields) bool {
-	s.next()
-	start := s.pos
-	if !s.value(depth) {
+	s.Next()
+	start := s.Pos
+	if !s.Value(depth) {
 		return false
 	}
-	raw := s.data[start:s.pos]
-	switch string(unquote(key)) {
+	raw := s.Data[start:s.Pos]
+	switch string(jsonscan.Unquote(key)) {
 	case "id":
 		f.id = raw
 	case "type":
@@ -119,23 +132,9 @@ func text(raw []byte) string {
 	case len(raw) == 0:
 		return ""
 	case raw[0] == '"':
-		return string(unquote(raw))
-	case raw[0] == '-' || isDigit(raw[0]):
+		return string(jsonscan.Unquote(raw))
+	case raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9':
 		return string(raw)
 	}
 	return ""
-}
-
-// unquote returns what the JSON string raw says, in place unless it has escapes
-// or bytes that may not be UTF-8.
-func unquote(raw []byte) []byte {
-	inner := raw[1 : len(raw)-1]
-	for _, c := range inner {
-		if c == '\\' || c >= 0x80 {
-			var s string
-			_ = json.Unmarshal(raw, &s) // cannot fail: the scanner has checked raw
-			return []byte(s)
-		}
-	}
-	return inner
 }

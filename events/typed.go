@@ -6,6 +6,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/clinic"
+	"github.com/dispensary-go/dispensary/internal/jsonscan"
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
@@ -59,7 +60,7 @@ type ClinicKey struct {
 // UnmarshalJSON reads what it knows and never fails.
 func (k *ClinicKey) UnmarshalJSON(data []byte) error {
 	var f fields
-	s := scanner{data: data}
+	s := scan(data)
 	s.eventObject(0, &f)
 	k.ID = text(f.id)
 	return nil
@@ -109,7 +110,7 @@ func As[T Payload](e Event) (Typed[T], error) {
 // order, say, because the order stands somewhere else in the data.
 func hasID(raw []byte) bool {
 	var f fields
-	s := scanner{data: raw}
+	s := scan(raw)
 	s.eventObject(0, &f)
 	return text(f.id) != ""
 }
@@ -148,18 +149,18 @@ func objectOf[T Payload]() string {
 // or data itself where there is none.
 func unwrap(data []byte, name string) []byte {
 	inner := data
-	s := scanner{data: data}
-	if s.next() != '{' {
+	s := scan(data)
+	if s.Next() != '{' {
 		return data
 	}
-	s.members(1, func(key []byte) bool {
-		first := s.next()
-		start := s.pos
-		if !s.value(1) {
+	s.Members(1, func(key []byte) bool {
+		first := s.Next()
+		start := s.Pos
+		if !s.Value(1) {
 			return false
 		}
-		if (first == '{' || first == 'n') && string(unquote(key)) == name {
-			inner = data[start:s.pos]
+		if (first == '{' || first == 'n') && string(jsonscan.Unquote(key)) == name {
+			inner = data[start:s.Pos]
 		}
 		return true
 	})

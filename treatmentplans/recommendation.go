@@ -1,10 +1,12 @@
 package treatmentplans
 
 import (
-	"encoding/json"
+	"bytes"
+	"cmp"
 	"errors"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/jsonscan"
 )
 
 // Recommendation is one product of a plan and how to take it. The platform does
@@ -73,26 +75,57 @@ const (
 )
 
 // UnmarshalJSON reads both spellings: amount, frequency and duration as the
-// endpoints write them, and with "recommended_" before them, as events do.
+// endpoints write them, and with "recommended_" before them, as events do. Where
+// both are there, the first counts.
 func (d *Dosage) UnmarshalJSON(data []byte) error {
-	type plain Dosage // without this method
-	var both struct {
-		plain
-		EventAmount    api.Text `json:"recommended_amount"`
-		EventFrequency api.Text `json:"recommended_frequency"`
-		EventDuration  api.Text `json:"recommended_duration"`
-	}
-	if err := json.Unmarshal(data, &both); err != nil {
-		return errors.New("not a dosage")
-	}
-	*d = Dosage(both.plain)
-	for _, field := range []struct {
-		to   *api.Text
-		from api.Text
-	}{{&d.Amount, both.EventAmount}, {&d.Frequency, both.EventFrequency}, {&d.Duration, both.EventDuration}} {
-		if *field.to == "" {
-			*field.to = field.from
+	var read, event Dosage
+	s := jsonscan.Scanner{Data: data}
+	if s.Next() != '{' {
+		if bytes.Equal(data, []byte("null")) {
+			return nil
 		}
+		return errDosage
+	}
+	if !s.Members(1, func(key []byte) bool {
+		s.Next()
+		start := s.Pos
+		if !s.Value(1) {
+			return false
+		}
+		field := read.field(&event, jsonscan.Unquote(key))
+		return field == nil || field.UnmarshalJSON(s.Data[start:s.Pos]) == nil
+	}) {
+		return errDosage
+	}
+	read.Amount = cmp.Or(read.Amount, event.Amount)
+	read.Frequency = cmp.Or(read.Frequency, event.Frequency)
+	read.Duration = cmp.Or(read.Duration, event.Duration)
+	*d = read
+	return nil
+}
+
+var errDosage = errors.New("not a dosage")
+
+// field returns where a member goes: to d, to event in the spelling of events, or
+// nowhere.
+func (d *Dosage) field(event *Dosage, name []byte) *api.Text {
+	switch string(name) {
+	case "amount":
+		return &d.Amount
+	case "frequency":
+		return &d.Frequency
+	case "duration":
+		return &d.Duration
+	case "format":
+		return &d.Format
+	case "additional_info":
+		return &d.AdditionalInfo
+	case "recommended_amount":
+		return &event.Amount
+	case "recommended_frequency":
+		return &event.Frequency
+	case "recommended_duration":
+		return &event.Duration
 	}
 	return nil
 }

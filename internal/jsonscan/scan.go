@@ -1,0 +1,239 @@
+// Package jsonscan walks over JSON text without building anything from it. It is
+// for the few places where most of a text is not needed, or where its shape is
+// known and decoding by reflection costs several times as much.
+package jsonscan
+
+import (
+	"encoding/json"
+	"unicode/utf8"
+)
+
+// maxDepth is how deep arrays and objects may nest; encoding/json, which reads
+// the data later, draws the same line.
+const maxDepth = 10_000
+
+// Scanner walks over Data once and checks all of its grammar as encoding/json
+// does. Its methods return false where the text is not JSON and leave Pos there.
+type Scanner struct {
+	Data []byte
+	Pos  int
+}
+
+// Next skips white space and returns the byte after it, or 0 at the end.
+func (s *Scanner) Next() byte {
+	for s.Pos < len(s.Data) {
+		switch c := s.Data[s.Pos]; c {
+		case ' ', '\t', '\n', '\r':
+			s.Pos++
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+// End reports that nothing but white space is left.
+func (s *Scanner) End() bool {
+	s.Next()
+	return s.Pos == len(s.Data)
+}
+
+// Value skips one value of any kind; depth counts the arrays and objects it
+// stands in.
+func (s *Scanner) Value(depth int) bool {
+	switch c := s.Next(); {
+	case c == '"':
+		return s.text()
+	case c == '{':
+		return s.Members(depth+1, nil)
+	case c == '[':
+		return s.elements(depth + 1)
+	case c == '-' || isDigit(c):
+		return s.number()
+	case c == 't':
+		return s.literal("true")
+	case c == 'f':
+		return s.literal("false")
+	case c == 'n':
+		return s.literal("null")
+	}
+	return false
+}
+
+// Members walks over the object at Pos. For each member it calls visit with the
+// key, quotes included, and with Pos before the value; visit moves past the
+// value. A nil visit skips all values.
+func (s *Scanner) Members(depth int, visit func(key []byte) bool) bool {
+	if depth > maxDepth {
+		return false
+	}
+	s.Pos++ // {
+	if s.Next() == '}' {
+		s.Pos++
+		return true
+	}
+	for {
+		if s.Next() != '"' {
+			return false
+		}
+		start := s.Pos
+		if !s.text() {
+			return false
+		}
+		key := s.Data[start:s.Pos]
+		if s.Next() != ':' {
+			return false
+		}
+		s.Pos++
+		if visit == nil && !s.Value(depth) || visit != nil && !visit(key) {
+			return false
+		}
+		if more, ok := s.separator('}'); !more {
+			return ok
+		}
+	}
+}
+
+// elements walks over the array at Pos.
+func (s *Scanner) elements(depth int) bool {
+	if depth > maxDepth {
+		return false
+	}
+	s.Pos++ // [
+	if s.Next() == ']' {
+		s.Pos++
+		return true
+	}
+	for {
+		if !s.Value(depth) {
+			return false
+		}
+		if more, ok := s.separator(']'); !more {
+			return ok
+		}
+	}
+}
+
+// separator moves past a comma or the closing bracket.
+func (s *Scanner) separator(closing byte) (more, ok bool) {
+	switch s.Next() {
+	case ',':
+		s.Pos++
+		return true, true
+	case closing:
+		s.Pos++
+		return false, true
+	}
+	return false, false
+}
+
+// text moves past the string at Pos.
+func (s *Scanner) text() bool {
+	for i := s.Pos + 1; i < len(s.Data); i++ {
+		switch c := s.Data[i]; {
+		case c == '"':
+			s.Pos = i + 1
+			return true
+		case c < ' ':
+			s.Pos = i
+			return false
+		case c == '\\':
+			n := escapeLen(s.Data[i:])
+			if n == 0 {
+				s.Pos = i
+				return false
+			}
+			i += n - 1
+		}
+	}
+	s.Pos = len(s.Data)
+	return false
+}
+
+// escapeLen returns the length of the escape sequence at the start of b, 0 if
+// it is none.
+func escapeLen(b []byte) int {
+	if len(b) < 2 {
+		return 0
+	}
+	switch b[1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 2
+	case 'u':
+		if len(b) >= 6 && isHex(b[2]) && isHex(b[3]) && isHex(b[4]) && isHex(b[5]) {
+			return 6
+		}
+	}
+	return 0
+}
+
+// number moves past the number at Pos: no leading zeros, digits after a point
+// and after an exponent.
+func (s *Scanner) number() bool {
+	if s.at() == '-' {
+		s.Pos++
+	}
+	if s.at() == '0' {
+		s.Pos++
+	} else if !s.digits() {
+		return false
+	}
+	if s.at() == '.' {
+		s.Pos++
+		if !s.digits() {
+			return false
+		}
+	}
+	if c := s.at(); c == 'e' || c == 'E' {
+		s.Pos++
+		if c := s.at(); c == '+' || c == '-' {
+			s.Pos++
+		}
+		return s.digits()
+	}
+	return true
+}
+
+// digits moves past at least one digit.
+func (s *Scanner) digits() bool {
+	start := s.Pos
+	for isDigit(s.at()) {
+		s.Pos++
+	}
+	return s.Pos > start
+}
+
+// literal moves past true, false or null.
+func (s *Scanner) literal(word string) bool {
+	if len(s.Data)-s.Pos < len(word) || string(s.Data[s.Pos:s.Pos+len(word)]) != word {
+		return false
+	}
+	s.Pos += len(word)
+	return true
+}
+
+// at returns the byte at Pos, or 0 at the end.
+func (s *Scanner) at() byte {
+	if s.Pos < len(s.Data) {
+		return s.Data[s.Pos]
+	}
+	return 0
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+func isHex(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
+
+// Unquote returns what a JSON string says, in place unless it has escapes or bytes
+// that may not be UTF-8. The string has been checked, by a Scanner or a decoder.
+func Unquote(raw []byte) []byte {
+	inner := raw[1 : len(raw)-1]
+	for _, c := range inner {
+		if c == '\\' || c >= utf8.RuneSelf {
+			var s string
+			_ = json.Unmarshal(raw, &s) // cannot fail: raw is a string
+			return []byte(s)
+		}
+	}
+	return inner
+}
