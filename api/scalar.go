@@ -161,10 +161,18 @@ func isDecimal(s string) bool {
 	return err == nil || errors.Is(err, strconv.ErrRange)
 }
 
-// isPlainString reports a JSON string without escapes: its characters are those
-// on the wire. Decoding all others takes five times as long.
+// isPlainString reports a JSON string of ASCII without escapes: its characters are
+// those on the wire. Decoding any other takes five times as long.
 func isPlainString(data []byte) bool {
-	return len(data) >= 2 && data[0] == '"' && !bytes.ContainsRune(data, '\\') && utf8.Valid(data)
+	if len(data) < 2 || data[0] != '"' {
+		return false
+	}
+	for _, c := range data {
+		if c == '\\' || c >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 // unquote strips the quotes of a JSON string that has no escapes.
