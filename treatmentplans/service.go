@@ -14,14 +14,18 @@ import (
 // second active plan is sent to the patient too.
 // API section: POST /clinic/patients/<patient_id>/treatment_plans.
 func (s Service) Create(ctx context.Context, patientID string, n New, options ...api.RequestOption) (*Plan, error) {
-	op := operation.TreatmentPlanCreate
-	if err := transport.Required(op, "PractitionerID", n.PractitionerID); err != nil {
+	if err := checkNew(n); err != nil {
 		return nil, err
 	}
+	return transport.One[Plan](ctx, s.t, transport.Call{Operation: operation.TreatmentPlanCreate, Path: []string{patientID}, Body: n, Options: options})
+}
+
+// checkNew reports what a plan to create lacks.
+func checkNew(n New) error {
 	if len(n.Recommendations) == 0 {
-		return nil, transport.Invalid(op, "Recommendations", "is required")
+		return transport.Invalid(operation.TreatmentPlanCreate, "Recommendations", "is required")
 	}
-	return transport.One[Plan](ctx, s.t, transport.Call{Operation: op, Path: []string{patientID}, Body: n, Options: options})
+	return transport.Required(operation.TreatmentPlanCreate, "PractitionerID", n.PractitionerID)
 }
 
 // Get returns one plan with its recommendations. An unknown id matches

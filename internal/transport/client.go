@@ -64,6 +64,8 @@ type Client struct {
 	base   *url.URL
 	http   *http.Client
 	header http.Header // what every request carries; never changed after New
+
+	ensuring *keyedLock // shared by all views
 }
 
 // New checks the configuration and fills in its defaults.
@@ -84,7 +86,7 @@ func New(config Config) (*Client, error) {
 	if config.MaxResponseBytes == 0 {
 		config.MaxResponseBytes = DefaultMaxResponseBytes
 	}
-	c := &Client{config: config, base: base, http: newHTTPClient(config.HTTPClient)}
+	c := &Client{config: config, base: base, http: newHTTPClient(config.HTTPClient), ensuring: new(keyedLock)}
 	c.header = http.Header{"Accept": {"application/json"}, "User-Agent": {config.UserAgent}}
 	if config.ClinicKey != "" {
 		c.header[clinicKeyHeader] = []string{config.ClinicKey.Reveal()}

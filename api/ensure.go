@@ -1,0 +1,57 @@
+package api
+
+import (
+	"fmt"
+	"strings"
+)
+
+// EnsureError says why an Ensure call could not end with exactly one record, and
+// what is known. Its text holds ids of the platform only, never the integrator's
+// or an e-mail.
+type EnsureError struct {
+	// Operation is the id of the create call, for example "patients.create".
+	Operation string
+
+	// Reason says what stands in the way.
+	Reason EnsureReason
+
+	// IDs are the platform's ids of the records that were found.
+	IDs []string
+
+	// Err is what the create call failed with; nil where none was made.
+	Err error
+}
+
+// EnsureReason says what stands in the way of an Ensure call.
+type EnsureReason string
+
+// The reasons.
+const (
+	// EnsureAmbiguous: several records carry the metadata id. Decide which one
+	// is meant, and take the id from the others.
+	EnsureAmbiguous EnsureReason = "several records carry the metadata id"
+
+	// EnsureTaken: a record that must be unique is there under another metadata
+	// id, or the metadata id is on a record of another owner.
+	EnsureTaken EnsureReason = "a record is in the way that belongs to another metadata id or owner"
+
+	// EnsureUnknown: a create call may have been applied, and no record has
+	// appeared since. Call Ensure again later: it looks before it creates.
+	EnsureUnknown EnsureReason = "a create call may have been applied, but no record has appeared"
+)
+
+// Error returns operation, reason and ids.
+func (e *EnsureError) Error() string {
+	text := fmt.Sprintf("dispensary: ensure, %s: %s", e.Operation, e.Reason)
+	if len(e.IDs) > 0 {
+		text += " (" + strings.Join(e.IDs, ", ") + ")"
+	}
+	if e.Err != nil {
+		text += ": " + strings.TrimPrefix(e.Err.Error(), "dispensary: ")
+	}
+	return text
+}
+
+// Unwrap returns the create call's error; it matches [ErrMaybeApplied] where the
+// reason is [EnsureUnknown].
+func (e *EnsureError) Unwrap() error { return e.Err }

@@ -1,0 +1,65 @@
+package clinic_test
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/clinic"
+)
+
+func TestCategories(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	categories := walk(t, 3, func(p api.Paging) clinic.CategoryListOptions { return clinic.CategoryListOptions{Paging: p} },
+		b.Categories.List, b.Categories.Pages, b.Categories.All)
+	var total int
+	for _, listed := range categories {
+		assert.Zero(t, listed.ProductCount, "lists leave it out")
+		single, err := b.Categories.Get(t.Context(), listed.ID)
+		require.NoError(t, err)
+		total += int(single.ProductCount)
+		listed.ProductCount = single.ProductCount
+		assert.Equal(t, listed, *single)
+		assert.EqualValues(t, len(b.inCategory(listed.ID)), single.ProductCount)
+	}
+	assert.Equal(t, len(b.Platform().Products()), total)
+}
+
+// inCategory returns the ids of the products that the platform holds in one.
+func (b *bench) inCategory(id string) []string {
+	var products []string
+	for _, p := range b.Platform().Products() {
+		if slices.Contains(p.CategoryIDs, id) {
+			products = append(products, p.ID)
+		}
+	}
+	return products
+}
+
+func TestCategoryProducts(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	category := collect(t, b.Categories.All(t.Context(), clinic.CategoryListOptions{}))[0].ID
+	products := walk(t, 2, func(p api.Paging) clinic.CategoryListOptions { return clinic.CategoryListOptions{Paging: p} },
+		func(ctx context.Context, o clinic.CategoryListOptions, options ...api.RequestOption) (*api.Page[catalog.Product], error) {
+			return b.Categories.Products(ctx, category, o, options...)
+		},
+		func(ctx context.Context, o clinic.CategoryListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[catalog.Product], error] {
+			return b.Categories.ProductPages(ctx, category, o, options...)
+		},
+		func(ctx context.Context, o clinic.CategoryListOptions, options ...api.RequestOption) iter.Seq2[catalog.Product, error] {
+			return b.Categories.ProductAll(ctx, category, o, options...)
+		})
+	assert.Equal(t, b.inCategory(category), ids(products, func(p catalog.Product) string { return p.ID }))
+	for _, product := range products {
+		assert.NotNil(t, product.PrimaryVariant, "the form of product lists")
+		assert.Empty(t, product.DescriptionHTML, "the form of product lists")
+	}
+}

@@ -1,0 +1,103 @@
+package clinic
+
+import (
+	"context"
+	"strings"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/metadata"
+	"github.com/dispensary-go/dispensary/internal/operation"
+	"github.com/dispensary-go/dispensary/internal/transport"
+)
+
+// Ensure returns the patient that carries n.Metadata.ID, which is required, and
+// creates it where there is none. It tells whether it did.
+//
+// It is safe to repeat, and safe where an answer is lost: a create call without a
+// clear answer is followed by looks for the patient, never by a second patient.
+// A patient of the clinic with the same e-mail and no metadata id is given this
+// one and returned. Other fields of a patient that is found stay as they are.
+//
+// Callers that share a client, or views of it, ensure one id after the other.
+// Between processes the platform's unique e-mails do the same.
+//
+// Errors beyond those of Create: [*api.EnsureError] where several patients carry
+// the id, where the e-mail belongs to a patient with another id, and where a
+// create call may have been applied and no patient has appeared.
+// API section: "Metadata", "Patients".
+func (s Patients) Ensure(ctx context.Context, n NewPatient, options ...api.RequestOption) (patient *Patient, created bool, err error) {
+	op := operation.PatientCreate
+	if err := transport.Required(op, "Metadata.ID", n.Metadata.ID, "Email", n.Email, "FirstName", n.FirstName, "LastName", n.LastName); err != nil {
+		return nil, false, err
+	}
+	return transport.Ensure(ctx, s.t, transport.Ensuring[Patient]{
+		Operation: op, Key: n.Metadata.ID,
+		Find: func(ctx context.Context) (*Patient, error) {
+			p, err := metadata.Find[Patient](ctx, s.t, op, string(MetadataPatient), n.Metadata.ID, options)
+			if err != nil || p != nil {
+				return p, err
+			}
+			return s.adopt(ctx, n, options)
+		},
+		Create: func(ctx context.Context) (*Patient, error) { return s.Create(ctx, n, options...) },
+	})
+}
+
+// adopt finds a patient by e-mail and gives it the integrator's id, unless it has
+// another one.
+func (s Patients) adopt(ctx context.Context, n NewPatient, options []api.RequestOption) (*Patient, error) {
+	for found, err := range s.SearchAll(ctx, PatientSearch{Query: n.Email}, options...) {
+		if err != nil {
+			return nil, err
+		}
+		if !strings.EqualFold(found.Email, n.Email) {
+			continue
+		}
+		patient, err := s.Get(ctx, found.ID, options...)
+		if err != nil || patient.Metadata.ID == n.Metadata.ID {
+			return patient, err
+		}
+		if patient.Metadata.ID != "" {
+			return nil, &api.EnsureError{Operation: operation.PatientCreate.Name, Reason: api.EnsureTaken, IDs: []string{patient.ID}}
+		}
+		return s.Update(ctx, patient.ID, PatientUpdate{Metadata: api.Set(n.Metadata)}, options...)
+	}
+	return nil, nil
+}
+
+// Ensure returns the practitioner that carries n.Metadata.ID, which is required,
+// and creates it where there is none. It is safe in the way [Patients.Ensure] is,
+// but finds practitioners by their metadata id only.
+// API section: "Metadata", "Practitioners".
+func (s Practitioners) Ensure(ctx context.Context, n NewPractitioner, options ...api.RequestOption) (practitioner *Practitioner, created bool, err error) {
+	op := operation.PractitionerCreate
+	if err := transport.Required(op, "Metadata.ID", n.Metadata.ID, "PractitionerTypeID", n.PractitionerTypeID,
+		"Email", n.Email, "FirstName", n.FirstName, "LastName", n.LastName); err != nil {
+		return nil, false, err
+	}
+	return transport.Ensure(ctx, s.t, transport.Ensuring[Practitioner]{
+		Operation: op, Key: n.Metadata.ID,
+		Find: func(ctx context.Context) (*Practitioner, error) {
+			return metadata.Find[Practitioner](ctx, s.t, op, string(MetadataPractitioner), n.Metadata.ID, options)
+		},
+		Create: func(ctx context.Context) (*Practitioner, error) { return s.Create(ctx, n, options...) },
+	})
+}
+
+// Ensure returns the staff member that carries n.Metadata.ID, which is required,
+// and creates it where there is none. It is safe in the way [Patients.Ensure] is,
+// but finds staff by their metadata id only.
+// API section: "Metadata", "Staff".
+func (s StaffMembers) Ensure(ctx context.Context, n NewStaff, options ...api.RequestOption) (member *Staff, created bool, err error) {
+	op := operation.StaffCreate
+	if err := transport.Required(op, "Metadata.ID", n.Metadata.ID, "Email", n.Email, "FirstName", n.FirstName, "LastName", n.LastName); err != nil {
+		return nil, false, err
+	}
+	return transport.Ensure(ctx, s.t, transport.Ensuring[Staff]{
+		Operation: op, Key: n.Metadata.ID,
+		Find: func(ctx context.Context) (*Staff, error) {
+			return metadata.Find[Staff](ctx, s.t, op, string(MetadataStaff), n.Metadata.ID, options)
+		},
+		Create: func(ctx context.Context) (*Staff, error) { return s.Create(ctx, n, options...) },
+	})
+}

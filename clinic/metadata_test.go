@@ -1,0 +1,93 @@
+package clinic_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/clinic"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/treatmentplans"
+)
+
+// mark gives one record of each kind the integrator's id and returns their own.
+func (b *bench) mark(t *testing.T, id string) map[clinic.MetadataType]string {
+	t.Helper()
+	metadata := clinic.Metadata{ID: id}
+	patient, practitioner := b.Platform().Patients()[1].ID, b.Platform().Practitioners()[0].ID
+	_, err := b.Patients.Update(t.Context(), patient, clinic.PatientUpdate{Metadata: api.Set(metadata)})
+	require.NoError(t, err)
+	_, err = b.Practitioners.Update(t.Context(), practitioner, clinic.PractitionerUpdate{Metadata: api.Set(metadata)})
+	require.NoError(t, err)
+	staff, err := b.Staff.Create(t.Context(), clinic.NewStaff{Email: "desk@example.com", FirstName: "New", LastName: "Desk", Metadata: metadata})
+	require.NoError(t, err)
+	plan, err := b.Client(dispensarytest.User{}).TreatmentPlans.Create(t.Context(), patient, treatmentplans.New{
+		PractitionerID: practitioner, Metadata: metadata,
+		Recommendations: []treatmentplans.Recommendation{{VariantID: b.Platform().Products()[0].VariantIDs[0], UnitsToPurchase: 1}},
+	})
+	require.NoError(t, err)
+	return map[clinic.MetadataType]string{
+		clinic.MetadataPatient: patient, clinic.MetadataPractitioner: practitioner,
+		clinic.MetadataStaff: staff.ID, clinic.MetadataTreatmentPlan: plan.ID,
+	}
+}
+
+func TestMetadata(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	marked := b.mark(t, "ehr/7 & more")
+	entries := walk(t, 3, func(p api.Paging) clinic.MetadataListOptions {
+		return clinic.MetadataListOptions{ID: "ehr/7 & more", Paging: p}
+	}, b.Metadata.List, b.Metadata.Pages, b.Metadata.All)
+	require.Len(t, entries, len(marked))
+	for _, entry := range entries {
+		assert.Equal(t, "ehr/7 & more", entry.ID)
+		var record struct{ ID string }
+		require.NoError(t, entry.Decode(&record))
+		assert.Equal(t, marked[entry.Type], record.ID)
+		narrowed := collect(t, b.Metadata.All(t.Context(), clinic.MetadataListOptions{ID: entry.ID, Type: entry.Type}))
+		require.Len(t, narrowed, 1, entry.Type)
+		assert.Equal(t, entry.Type, narrowed[0].Type)
+	}
+	assert.Empty(t, collect(t, b.Metadata.All(t.Context(), clinic.MetadataListOptions{ID: "ehr-8"})))
+	_, err := b.Metadata.List(t.Context(), clinic.MetadataListOptions{ID: "ehr-8", Type: "order"})
+	require.ErrorIs(t, err, api.ErrInvalid)
+}
+
+// The data of an entry is the record, as its own endpoint returns it.
+func TestMetadataDecode(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	marked := b.mark(t, "ehr-7")
+	entries := map[clinic.MetadataType]clinic.MetadataEntry{}
+	for _, entry := range collect(t, b.Metadata.All(t.Context(), clinic.MetadataListOptions{ID: "ehr-7"})) {
+		entries[entry.Type] = entry
+	}
+	var patient clinic.Patient
+	require.NoError(t, entries[clinic.MetadataPatient].Decode(&patient))
+	assert.EqualExportedValues(t, b.wantPatient(t, marked[clinic.MetadataPatient]), patient)
+	var practitioner clinic.Practitioner
+	require.NoError(t, entries[clinic.MetadataPractitioner].Decode(&practitioner))
+	assert.EqualExportedValues(t, wantPractitioner(b.heldPractitioner(t, practitioner.ID)), practitioner)
+	var staff clinic.Staff
+	require.NoError(t, entries[clinic.MetadataStaff].Decode(&staff))
+	single, err := b.Staff.Get(t.Context(), staff.ID)
+	require.NoError(t, err)
+	assert.Equal(t, *single, staff)
+	var plan treatmentplans.Plan
+	require.NoError(t, entries[clinic.MetadataTreatmentPlan].Decode(&plan))
+	assert.Equal(t, patient.ID, plan.Patient.ID)
+	assert.Len(t, plan.Recommendations, 1)
+}
+
+func TestMetadataDecodeFailsWithoutTelling(t *testing.T) {
+	t.Parallel()
+	for _, data := range []string{`{"id":["marked"]}`, `{"id":"marked"`, `"marked"`, ``} {
+		err := clinic.MetadataEntry{Data: json.RawMessage(data)}.Decode(new(clinic.Patient))
+		require.ErrorIs(t, err, api.ErrBadResponse)
+		assert.NotContains(t, err.Error(), "marked")
+	}
+}

@@ -1,0 +1,202 @@
+package clinic_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/clinic"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+)
+
+// wantPatient is what the client should tell of a patient that the platform holds.
+func (b *bench) wantPatient(t *testing.T, id string) clinic.Patient {
+	t.Helper()
+	held, known := b.Platform().Patient(id)
+	require.True(t, known)
+	want := clinic.Patient{
+		ID: held.ID, FirstName: held.FirstName, LastName: held.LastName, Email: held.Email, Gender: clinic.Gender(held.Gender),
+		Discount: api.Percent(held.Discount), TotalDiscount: api.Percent(held.Discount + b.Platform().Clinics()[0].Discount),
+		MobileNumber: held.MobileNumber, TextMessageNotification: api.Bool(held.TextNotification),
+		Metadata: clinic.Metadata{ID: held.MetadataID},
+	}
+	if held.DateOfBirth != "" {
+		var err error
+		want.DateOfBirth, err = api.ParseDate(held.DateOfBirth)
+		require.NoError(t, err)
+	}
+	return want
+}
+
+func TestPatients(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	listed := walk(t, 2, func(p api.Paging) clinic.PatientListOptions { return clinic.PatientListOptions{Paging: p} },
+		b.Patients.List, b.Patients.Pages, b.Patients.All)
+	require.Len(t, listed, len(b.Platform().Patients()))
+	for i, held := range b.Platform().Patients() {
+		want := b.wantPatient(t, held.ID)
+		got, err := b.Patients.Get(t.Context(), held.ID)
+		require.NoError(t, err)
+		assert.EqualExportedValues(t, want, *got)
+		assert.Equal(t, clinic.PatientSummary{ID: want.ID, FirstName: want.FirstName, LastName: want.LastName, Email: want.Email}, listed[i])
+	}
+}
+
+func TestCreatePatient(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	for name, test := range map[string]struct {
+		patient  clinic.NewPatient
+		body     string
+		welcomed bool
+	}{
+		"least": {
+			clinic.NewPatient{Email: "least@example.com", FirstName: "Least", LastName: "Example"},
+			`{"email":"least@example.com","first_name":"Least","last_name":"Example"}`, true,
+		},
+		"most": {
+			clinic.NewPatient{
+				Email: "most@example.com", FirstName: "Most", LastName: "Example", Gender: clinic.X, Discount: 12.5,
+				DateOfBirth: api.Date{Year: 1980, Month: 2, Day: 29}, MobileNumber: "+15555550155",
+				SendWelcomeEmail: api.Set(false), Metadata: clinic.Metadata{ID: "ehr-1"},
+			},
+			`{"email":"most@example.com","first_name":"Most","last_name":"Example","gender":"x","discount":12.5,
+			"date_of_birth":"1980-02-29","mobile_number":"+15555550155","send_welcome_email":false,"metadata":{"id":"ehr-1"}}`, false,
+		},
+	} {
+		created, err := b.Patients.Create(t.Context(), test.patient)
+		require.NoError(t, err, name)
+		assert.JSONEq(t, test.body, b.sent.String(), name)
+		assert.EqualExportedValues(t, b.wantPatient(t, created.ID), *created, name)
+		held, _ := b.Platform().Patient(created.ID)
+		assert.Equal(t, test.welcomed, held.Welcomed, name)
+	}
+	b.Journal().CheckNoUnexpected(t)
+	assert.Empty(t, b.Platform().Events(), "the integrator's own calls make no events")
+}
+
+func TestCreatePatientChecksArguments(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	for field, forget := range map[string]func(*clinic.NewPatient){
+		"Email":     func(p *clinic.NewPatient) { p.Email = "" },
+		"FirstName": func(p *clinic.NewPatient) { p.FirstName = "" },
+		"LastName":  func(p *clinic.NewPatient) { p.LastName = "" },
+	} {
+		patient := clinic.NewPatient{Email: "new@example.com", FirstName: "New", LastName: "Example"}
+		forget(&patient)
+		_, err := b.Patients.Create(t.Context(), patient)
+		b.requireArgument(t, err, "patients.create", field)
+	}
+	_, err := b.Patients.Create(t.Context(), clinic.NewPatient{
+		Email: "new@example.com", FirstName: "New", LastName: "Example", DateOfBirth: api.Date{Year: 1980, Month: 2, Day: 30},
+	})
+	b.requireArgument(t, err, "patients.create", "body")
+}
+
+func TestCreatePatientIsRefused(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	before := b.Platform().Patients()
+	for name, patient := range map[string]clinic.NewPatient{
+		"duplicate e-mail":          {Email: before[0].Email, FirstName: "New", LastName: "Example"},
+		"duplicate e-mail, shouted": {Email: "JANE.DOE@EXAMPLE.ORG", FirstName: "New", LastName: "Example"},
+		"no e-mail address":         {Email: "new", FirstName: "New", LastName: "Example"},
+		"no known gender":           {Email: "new@example.com", FirstName: "New", LastName: "Example", Gender: "other"},
+		"no phone number":           {Email: "new@example.com", FirstName: "New", LastName: "Example", MobileNumber: "555-0155"},
+		"more than everything":      {Email: "new@example.com", FirstName: "New", LastName: "Example", Discount: 101},
+	} {
+		created, err := b.Patients.Create(t.Context(), patient)
+		assert.Nil(t, created, name)
+		failure := requireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
+		assert.NotContains(t, err.Error(), failure.Messages()[0], "messages may hold what was sent")
+	}
+	assert.Equal(t, before, b.Platform().Patients())
+}
+
+// An update changes what it names, and nothing else.
+func TestUpdatePatient(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	id := b.Platform().Patients()[0].ID
+	for _, test := range []struct {
+		update clinic.PatientUpdate
+		body   string
+		change func(*dispensarytest.Patient)
+	}{
+		{clinic.PatientUpdate{}, `{}`, func(*dispensarytest.Patient) {}},
+		{clinic.PatientUpdate{Email: api.Set("changed@example.com")}, `{"email":"changed@example.com"}`,
+			func(p *dispensarytest.Patient) { p.Email = "changed@example.com" }},
+		{clinic.PatientUpdate{FirstName: api.Set("Changed")}, `{"first_name":"Changed"}`,
+			func(p *dispensarytest.Patient) { p.FirstName = "Changed" }},
+		{clinic.PatientUpdate{LastName: api.Set("Name")}, `{"last_name":"Name"}`,
+			func(p *dispensarytest.Patient) { p.LastName = "Name" }},
+		{clinic.PatientUpdate{DateOfBirth: api.Set(api.Date{Year: 1999, Month: 12, Day: 31})}, `{"date_of_birth":"1999-12-31"}`,
+			func(p *dispensarytest.Patient) { p.DateOfBirth = "1999-12-31" }},
+		{clinic.PatientUpdate{DateOfBirth: api.Clear[api.Date]()}, `{"date_of_birth":null}`,
+			func(p *dispensarytest.Patient) { p.DateOfBirth = "" }},
+		{clinic.PatientUpdate{Gender: api.Set(clinic.Male)}, `{"gender":"male"}`,
+			func(p *dispensarytest.Patient) { p.Gender = "male" }},
+		{clinic.PatientUpdate{Gender: api.Clear[clinic.Gender]()}, `{"gender":null}`,
+			func(p *dispensarytest.Patient) { p.Gender = "" }},
+		{clinic.PatientUpdate{MobileNumber: api.Set("+15555550177")}, `{"mobile_number":"+15555550177"}`,
+			func(p *dispensarytest.Patient) { p.MobileNumber = "+15555550177" }},
+		{clinic.PatientUpdate{MobileNumber: api.Clear[string]()}, `{"mobile_number":null}`,
+			func(p *dispensarytest.Patient) { p.MobileNumber = "" }},
+		{clinic.PatientUpdate{Discount: api.Set[api.Percent](2.5)}, `{"discount":2.5}`,
+			func(p *dispensarytest.Patient) { p.Discount = 2.5 }},
+		{clinic.PatientUpdate{Discount: api.Set[api.Percent](0)}, `{"discount":0}`,
+			func(p *dispensarytest.Patient) { p.Discount = 0 }},
+		{clinic.PatientUpdate{Metadata: api.Set(clinic.Metadata{ID: "ehr-9"})}, `{"metadata":{"id":"ehr-9"}}`,
+			func(p *dispensarytest.Patient) { p.MetadataID = "ehr-9" }},
+	} {
+		want, _ := b.Platform().Patient(id)
+		test.change(&want)
+		updated, err := b.Patients.Update(t.Context(), id, test.update)
+		require.NoError(t, err)
+		assert.JSONEq(t, test.body, b.sent.String())
+		held, _ := b.Platform().Patient(id)
+		assert.Equal(t, want, held, test.body)
+		assert.EqualExportedValues(t, b.wantPatient(t, id), *updated, test.body)
+	}
+	b.Journal().CheckNoUnexpected(t)
+}
+
+func TestUpdatePatientIsRefused(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	patients := b.Platform().Patients()
+	_, err := b.Patients.Update(t.Context(), unknown, clinic.PatientUpdate{FirstName: api.Set("New")})
+	requireRefused(t, err, http.StatusNotFound, api.ErrNotFound)
+	for _, update := range []clinic.PatientUpdate{
+		{Email: api.Set(patients[1].Email)}, {FirstName: api.Clear[string]()}, {LastName: api.Set(" ")}, {Discount: api.Set[api.Percent](-1)},
+	} {
+		_, err := b.Patients.Update(t.Context(), patients[0].ID, update)
+		requireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
+	}
+	assert.Equal(t, patients, b.Platform().Patients())
+	b.Journal().Reset()
+	_, err = b.Patients.Update(t.Context(), "", clinic.PatientUpdate{})
+	b.requireArgument(t, err, "patients.update", "id")
+}
+
+func TestSearchPatients(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	search := func(query string) []string {
+		return ids(collect(t, b.Patients.SearchAll(t.Context(), clinic.PatientSearch{Query: query})),
+			func(p clinic.PatientSummary) string { return p.FirstName })
+	}
+	assert.Equal(t, []string{"Jane"}, search("jane"))
+	assert.Equal(t, []string{"Jane"}, search("Doe Jane"))
+	assert.Equal(t, []string{"Samuel"}, search("samuel.okafor@example.org"))
+	assert.Empty(t, search("nobody & co"))
+	everybody := walk(t, 2, func(p api.Paging) clinic.PatientSearch { return clinic.PatientSearch{Query: "example.org", Paging: p} },
+		b.Patients.Search, b.Patients.SearchPages, b.Patients.SearchAll)
+	assert.Len(t, everybody, len(b.Platform().Patients()))
+	b.Journal().CheckNoUnexpected(t)
+}

@@ -1,0 +1,134 @@
+package clinic_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/clinic"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+)
+
+// heldPractitioner finds a practitioner on the platform.
+func (b *bench) heldPractitioner(t *testing.T, id string) dispensarytest.Practitioner {
+	t.Helper()
+	for _, held := range b.Platform().Practitioners() {
+		if held.ID == id {
+			return held
+		}
+	}
+	t.Fatalf("the platform has no practitioner %s", id)
+	panic("unreachable")
+}
+
+// wantPractitioner is what the client should tell of a practitioner that the
+// platform holds.
+func wantPractitioner(held dispensarytest.Practitioner) clinic.Practitioner {
+	return clinic.Practitioner{
+		ID: held.ID, FirstName: held.FirstName, LastName: held.LastName, Email: held.Email,
+		PractitionerTypeID: held.TypeID, Metadata: clinic.Metadata{ID: held.MetadataID},
+	}
+}
+
+func TestPractitioners(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	listed := walk(t, 1, func(p api.Paging) clinic.PractitionerListOptions { return clinic.PractitionerListOptions{Paging: p} },
+		b.Practitioners.List, b.Practitioners.Pages, b.Practitioners.All)
+	require.Len(t, listed, len(b.Platform().Practitioners()))
+	for i, held := range b.Platform().Practitioners() {
+		got, err := b.Practitioners.Get(t.Context(), held.ID)
+		require.NoError(t, err)
+		assert.EqualExportedValues(t, wantPractitioner(held), *got)
+		assert.Equal(t, *got, listed[i], "lists tell the same as a single one")
+	}
+}
+
+func TestCreatePractitioner(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	kind := b.Platform().Practitioners()[0].TypeID
+	created, err := b.Practitioners.Create(t.Context(), clinic.NewPractitioner{
+		PractitionerTypeID: kind, Email: "doctor@example.com", FirstName: "New", LastName: "Doctor", Metadata: clinic.Metadata{ID: "ehr-3"},
+	})
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"practitioner_type_id":"`+kind+`","email":"doctor@example.com","first_name":"New","last_name":"Doctor","metadata":{"id":"ehr-3"}}`, b.sent.String())
+	assert.EqualExportedValues(t, wantPractitioner(b.heldPractitioner(t, created.ID)), *created)
+
+	_, err = b.Practitioners.Create(t.Context(), clinic.NewPractitioner{PractitionerTypeID: kind, Email: "other@example.com", FirstName: "Other", LastName: "Doctor"})
+	require.NoError(t, err)
+	assert.NotContains(t, b.sent.String(), "metadata", "what is empty is left out")
+	b.Journal().CheckNoUnexpected(t)
+}
+
+func TestCreatePractitionerChecksArguments(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	for field, forget := range map[string]func(*clinic.NewPractitioner){
+		"PractitionerTypeID": func(n *clinic.NewPractitioner) { n.PractitionerTypeID = "" },
+		"Email":              func(n *clinic.NewPractitioner) { n.Email = "" },
+		"FirstName":          func(n *clinic.NewPractitioner) { n.FirstName = "" },
+		"LastName":           func(n *clinic.NewPractitioner) { n.LastName = "" },
+	} {
+		practitioner := clinic.NewPractitioner{PractitionerTypeID: unknown, Email: "new@example.com", FirstName: "New", LastName: "Doctor"}
+		forget(&practitioner)
+		_, err := b.Practitioners.Create(t.Context(), practitioner)
+		b.requireArgument(t, err, "practitioners.create", field)
+	}
+}
+
+func TestPractitionerWritesAreRefused(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	before := b.Platform().Practitioners()
+	for name, practitioner := range map[string]clinic.NewPractitioner{
+		"duplicate e-mail": {PractitionerTypeID: before[0].TypeID, Email: before[1].Email, FirstName: "New", LastName: "Doctor"},
+		"unknown type":     {PractitionerTypeID: unknown, Email: "new@example.com", FirstName: "New", LastName: "Doctor"},
+	} {
+		created, err := b.Practitioners.Create(t.Context(), practitioner)
+		assert.Nil(t, created, name)
+		requireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
+	}
+	_, err := b.Practitioners.Update(t.Context(), before[0].ID, clinic.PractitionerUpdate{Email: api.Set(before[1].Email)})
+	requireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
+	_, err = b.Practitioners.Update(t.Context(), unknown, clinic.PractitionerUpdate{FirstName: api.Set("New")})
+	requireRefused(t, err, http.StatusNotFound, api.ErrNotFound)
+	assert.Equal(t, before, b.Platform().Practitioners())
+}
+
+// An update changes what it names, and nothing else.
+func TestUpdatePractitioner(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	first, other := b.Platform().Practitioners()[0], b.Platform().Practitioners()[1].TypeID
+	for _, test := range []struct {
+		update clinic.PractitionerUpdate
+		body   string
+		change func(*dispensarytest.Practitioner)
+	}{
+		{clinic.PractitionerUpdate{}, `{}`, func(*dispensarytest.Practitioner) {}},
+		{clinic.PractitionerUpdate{PractitionerTypeID: api.Set(other)}, `{"practitioner_type_id":"` + other + `"}`,
+			func(p *dispensarytest.Practitioner) { p.TypeID = other }},
+		{clinic.PractitionerUpdate{Email: api.Set("changed@example.com")}, `{"email":"changed@example.com"}`,
+			func(p *dispensarytest.Practitioner) { p.Email = "changed@example.com" }},
+		{clinic.PractitionerUpdate{FirstName: api.Set("Changed"), LastName: api.Set("Name")}, `{"first_name":"Changed","last_name":"Name"}`,
+			func(p *dispensarytest.Practitioner) { p.FirstName, p.LastName = "Changed", "Name" }},
+		{clinic.PractitionerUpdate{Metadata: api.Set(clinic.Metadata{ID: "ehr-9"})}, `{"metadata":{"id":"ehr-9"}}`,
+			func(p *dispensarytest.Practitioner) { p.MetadataID = "ehr-9" }},
+	} {
+		want := b.heldPractitioner(t, first.ID)
+		test.change(&want)
+		updated, err := b.Practitioners.Update(t.Context(), first.ID, test.update)
+		require.NoError(t, err)
+		assert.JSONEq(t, test.body, b.sent.String())
+		assert.Equal(t, want, b.heldPractitioner(t, first.ID), test.body)
+		assert.EqualExportedValues(t, wantPractitioner(want), *updated, test.body)
+	}
+	b.Journal().CheckNoUnexpected(t)
+	b.Journal().Reset()
+	_, err := b.Practitioners.Update(t.Context(), "", clinic.PractitionerUpdate{})
+	b.requireArgument(t, err, "practitioners.update", "id")
+}

@@ -1,0 +1,97 @@
+package clinic_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/clinic"
+)
+
+func TestStaff(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	created, err := b.Staff.Create(t.Context(), clinic.NewStaff{Email: "desk@example.com", FirstName: "New", LastName: "Desk", Metadata: clinic.Metadata{ID: "ehr-5"}})
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"email":"desk@example.com","first_name":"New","last_name":"Desk","metadata":{"id":"ehr-5"}}`, b.sent.String())
+	assert.EqualExportedValues(t, clinic.Staff{
+		ID: created.ID, Email: "desk@example.com", FirstName: "New", LastName: "Desk", Metadata: clinic.Metadata{ID: "ehr-5"},
+	}, *created)
+
+	listed := walk(t, 1, func(p api.Paging) clinic.StaffListOptions { return clinic.StaffListOptions{Paging: p} },
+		b.Staff.List, b.Staff.Pages, b.Staff.All)
+	require.Len(t, listed, 2)
+	assert.Equal(t, "Pettigrew", listed[0].LastName)
+	assert.Equal(t, *created, listed[1])
+	for _, member := range listed {
+		got, err := b.Staff.Get(t.Context(), member.ID)
+		require.NoError(t, err)
+		assert.Equal(t, member, *got, "lists tell the same as a single one")
+	}
+	b.Journal().CheckNoUnexpected(t)
+}
+
+func TestCreateStaffChecksArguments(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	for field, forget := range map[string]func(*clinic.NewStaff){
+		"Email":     func(n *clinic.NewStaff) { n.Email = "" },
+		"FirstName": func(n *clinic.NewStaff) { n.FirstName = "" },
+		"LastName":  func(n *clinic.NewStaff) { n.LastName = "" },
+	} {
+		member := clinic.NewStaff{Email: "new@example.com", FirstName: "New", LastName: "Desk"}
+		forget(&member)
+		_, err := b.Staff.Create(t.Context(), member)
+		b.requireArgument(t, err, "staff.create", field)
+	}
+}
+
+// An update changes what it names, and nothing else.
+func TestUpdateStaff(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	want := collect(t, b.Staff.All(t.Context(), clinic.StaffListOptions{}))[0]
+	for _, test := range []struct {
+		update clinic.StaffUpdate
+		body   string
+		change func(*clinic.Staff)
+	}{
+		{clinic.StaffUpdate{}, `{}`, func(*clinic.Staff) {}},
+		{clinic.StaffUpdate{Email: api.Set("changed@example.com")}, `{"email":"changed@example.com"}`,
+			func(s *clinic.Staff) { s.Email = "changed@example.com" }},
+		{clinic.StaffUpdate{FirstName: api.Set("Changed")}, `{"first_name":"Changed"}`,
+			func(s *clinic.Staff) { s.FirstName = "Changed" }},
+		{clinic.StaffUpdate{LastName: api.Set("Name"), Metadata: api.Set(clinic.Metadata{ID: "ehr-9"})},
+			`{"last_name":"Name","metadata":{"id":"ehr-9"}}`,
+			func(s *clinic.Staff) { s.LastName, s.Metadata.ID = "Name", "ehr-9" }},
+	} {
+		test.change(&want)
+		updated, err := b.Staff.Update(t.Context(), want.ID, test.update)
+		require.NoError(t, err)
+		assert.JSONEq(t, test.body, b.sent.String())
+		assert.EqualExportedValues(t, want, *updated, test.body)
+		again, err := b.Staff.Get(t.Context(), want.ID)
+		require.NoError(t, err)
+		assert.EqualExportedValues(t, want, *again, "as the platform holds it")
+	}
+	b.Journal().CheckNoUnexpected(t)
+}
+
+func TestStaffWritesAreRefused(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	taken := b.Platform().Practitioners()[0].Email
+	_, err := b.Staff.Create(t.Context(), clinic.NewStaff{Email: taken, FirstName: "New", LastName: "Desk"})
+	requireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
+	_, err = b.Staff.Update(t.Context(), unknown, clinic.StaffUpdate{FirstName: api.Set("New")})
+	requireRefused(t, err, http.StatusNotFound, api.ErrNotFound)
+	member := collect(t, b.Staff.All(t.Context(), clinic.StaffListOptions{}))[0]
+	_, err = b.Staff.Update(t.Context(), member.ID, clinic.StaffUpdate{Email: api.Set(taken)})
+	requireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
+	b.Journal().Reset()
+	_, err = b.Staff.Update(t.Context(), "", clinic.StaffUpdate{})
+	b.requireArgument(t, err, "staff.update", "id")
+}

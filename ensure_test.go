@@ -1,0 +1,217 @@
+package dispensary_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/clinic"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/treatmentplans"
+)
+
+// unreliable loses the answers of creating calls after they were applied: half of
+// them, in one of three ways.
+type unreliable struct {
+	base http.RoundTripper
+	mu   sync.Mutex
+	rng  *rand.Rand
+	lost atomic.Int32
+}
+
+var errLost = errors.New("connection lost")
+
+func (u *unreliable) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := u.base.RoundTrip(r)
+	if err != nil || r.Method != http.MethodPost {
+		return response, err
+	}
+	u.mu.Lock()
+	fate := u.rng.IntN(6)
+	u.mu.Unlock()
+	switch fate {
+	case 0: // the connection breaks
+		err = errLost
+	case 1: // a proxy answers in the platform's place
+		response.StatusCode, response.Body = http.StatusBadGateway, io.NopCloser(bytes.NewReader([]byte("<html>")))
+		response.ContentLength = -1
+		u.lost.Add(1)
+		return response, nil
+	case 2: // the client's patience ends
+		err = context.DeadlineExceeded
+	default:
+		return response, nil
+	}
+	u.lost.Add(1)
+	_ = response.Body.Close()
+	return nil, err
+}
+
+// Whatever happens to the answers, and however many callers want the same record,
+// there is exactly one of each in the end.
+func TestEnsureLeavesExactlyOneOfEach(t *testing.T) {
+	t.Parallel()
+	const records, callers = 250, 4 // a thousand calls
+	s := newScene(t)
+	faults := &unreliable{base: s.platform.HTTPClient().Transport, rng: rand.New(rand.NewPCG(1, 2))}
+	client := s.platform.Client(dispensarytest.User{}, dispensary.WithHTTPClient(&http.Client{Transport: faults}))
+	ensure := []func(i int) (id string, created bool, err error){
+		func(i int) (string, bool, error) {
+			p, created, err := client.Clinic.Patients.Ensure(t.Context(), newPatient(i))
+			return idOf(p, func(p *clinic.Patient) string { return p.ID }), created, err
+		},
+		func(i int) (string, bool, error) {
+			p, created, err := client.Clinic.Practitioners.Ensure(t.Context(), clinic.NewPractitioner{
+				PractitionerTypeID: s.practitionerType, FirstName: "P", LastName: "Example",
+				Email: fmt.Sprintf("practitioner-%d@example.com", i), Metadata: metadataOf("practitioner", i),
+			})
+			return idOf(p, func(p *clinic.Practitioner) string { return p.ID }), created, err
+		},
+		func(i int) (string, bool, error) {
+			p, created, err := client.Clinic.Staff.Ensure(t.Context(), clinic.NewStaff{
+				FirstName: "S", LastName: "Example", Email: fmt.Sprintf("staff-%d@example.com", i), Metadata: metadataOf("staff", i),
+			})
+			return idOf(p, func(p *clinic.Staff) string { return p.ID }), created, err
+		},
+		func(i int) (string, bool, error) {
+			p, created, err := client.TreatmentPlans.Ensure(t.Context(), s.patient, treatmentplans.New{
+				PractitionerID: s.practitioner, Recommendations: s.recommendations(), State: treatmentplans.Draft, Metadata: metadataOf("plan", i),
+			})
+			return idOf(p, func(p *treatmentplans.Plan) string { return p.ID }), created, err
+		},
+	}
+	var ids sync.Map // of each record, as every caller must see it
+	var created atomic.Int32
+	var group sync.WaitGroup
+	for i := range records {
+		for range callers {
+			group.Go(func() {
+				id, made, err := ensure[i%len(ensure)](i)
+				if !assert.NoError(t, err) {
+					return
+				}
+				if made {
+					created.Add(1)
+				}
+				first, _ := ids.LoadOrStore(i, id)
+				assert.Equal(t, first, id, "record %d", i)
+			})
+		}
+	}
+	group.Wait()
+	assert.EqualValues(t, records, created.Load(), "each record is created by one caller")
+	assert.Greater(t, faults.lost.Load(), int32(records/4))
+	for i := range records {
+		kind := []string{"patient", "practitioner", "staff", "plan"}[i%len(ensure)]
+		page, err := s.client.Clinic.Metadata.List(t.Context(), clinic.MetadataListOptions{ID: metadataOf(kind, i).ID})
+		require.NoError(t, err)
+		assert.Len(t, page.Items, 1, "%s %d", kind, i)
+	}
+}
+
+func metadataOf(kind string, i int) clinic.Metadata {
+	return clinic.Metadata{ID: fmt.Sprintf("ehr-%s-%d", kind, i)}
+}
+
+func newPatient(i int) clinic.NewPatient {
+	return clinic.NewPatient{
+		FirstName: "E", LastName: "Example", Email: fmt.Sprintf("patient-%d@example.com", i),
+		SendWelcomeEmail: dispensary.Set(false), Metadata: metadataOf("patient", i),
+	}
+}
+
+func idOf[T any](record *T, id func(*T) string) string {
+	if record == nil {
+		return ""
+	}
+	return id(record)
+}
+
+func TestEnsureAdoptsAPatientWithTheSameEmail(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	n := newPatient(1)
+	n.Metadata = clinic.Metadata{}
+	there, err := s.client.Clinic.Patients.Create(t.Context(), n)
+	require.NoError(t, err)
+
+	n = newPatient(1)
+	n.Email = "Patient-1@EXAMPLE.com"
+	got, created, err := s.client.Clinic.Patients.Ensure(t.Context(), n)
+	require.NoError(t, err)
+	assert.False(t, created)
+	assert.Equal(t, there.ID, got.ID)
+	assert.Equal(t, "ehr-patient-1", got.Metadata.ID)
+
+	n.Metadata.ID = "another"
+	_, _, err = s.client.Clinic.Patients.Ensure(t.Context(), n)
+	var refused *api.EnsureError
+	require.ErrorAs(t, err, &refused)
+	assert.Equal(t, api.EnsureTaken, refused.Reason)
+	assert.Equal(t, []string{there.ID}, refused.IDs)
+	assert.NotContains(t, err.Error(), "example.com")
+	assert.NotContains(t, err.Error(), "another")
+}
+
+func TestEnsureReportsWhatItCannotDecide(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	n := treatmentplans.New{PractitionerID: s.practitioner, Recommendations: s.recommendations(), Metadata: metadataOf("plan", 1)}
+	var made []string
+	for range 2 {
+		plan, err := s.client.TreatmentPlans.Create(t.Context(), s.patient, n)
+		require.NoError(t, err)
+		made = append(made, plan.ID)
+	}
+	_, _, err := s.client.TreatmentPlans.Ensure(t.Context(), s.patient, n)
+	var refused *api.EnsureError
+	require.ErrorAs(t, err, &refused)
+	assert.Equal(t, api.EnsureAmbiguous, refused.Reason)
+	assert.ElementsMatch(t, made, refused.IDs)
+
+	n.Metadata.ID = "elsewhere"
+	other := s.platform.Platform().Patients()[1].ID
+	plan, err := s.client.TreatmentPlans.Create(t.Context(), other, n)
+	require.NoError(t, err)
+	_, _, err = s.client.TreatmentPlans.Ensure(t.Context(), s.patient, n)
+	require.ErrorAs(t, err, &refused)
+	assert.Equal(t, api.EnsureTaken, refused.Reason)
+	assert.Equal(t, []string{plan.ID}, refused.IDs)
+}
+
+func TestEnsureChecksItsArguments(t *testing.T) {
+	t.Parallel()
+	client, err := dispensary.New(sandboxSite())
+	require.NoError(t, err)
+	n := newPatient(1)
+	n.Metadata = clinic.Metadata{}
+	_, _, err = client.Clinic.Patients.Ensure(t.Context(), n)
+	assert.EqualError(t, err, "dispensary: patients.create: Metadata.ID is required")
+	_, _, err = client.TreatmentPlans.Ensure(t.Context(), "p-1", treatmentplans.New{Metadata: metadataOf("plan", 1)})
+	assert.EqualError(t, err, "dispensary: treatment_plans.create: Recommendations is required")
+}
+
+// A duplicate e-mail that is in another clinic is the platform's to report.
+func TestEnsurePassesARefusalOn(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	taken, err := s.client.Clinic.Practitioners.Get(t.Context(), s.practitioner)
+	require.NoError(t, err)
+	_, _, err = s.client.Clinic.Practitioners.Ensure(t.Context(), clinic.NewPractitioner{
+		PractitionerTypeID: s.practitionerType, FirstName: "P", LastName: "Example", Email: taken.Email, Metadata: metadataOf("practitioner", 1),
+	})
+	assert.ErrorIs(t, err, dispensary.ErrInvalid)
+	assert.ErrorIs(t, err, dispensary.ErrRefused)
+}

@@ -1,0 +1,148 @@
+package contract_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+)
+
+// described is the document's operation of a name.
+func (s *scene) described(name string) *openapi3.Operation {
+	row := s.rows[name]
+	return s.check.Document().Paths.Find(row.Route).GetOperation(row.Method)
+}
+
+// scopes are what the exercise's token needs.
+func (s *scene) scopes(name string) []string {
+	if own := exercises[name].scopes; own != nil {
+		return own
+	}
+	return strings.Fields(s.rows[name].Scopes)
+}
+
+// prepared is the exercise's successful request, with a token of exactly the scopes that
+// the operation needs.
+func (s *scene) prepared(name string) request {
+	r := exercises[name].request(s)
+	if scopes := s.scopes(name); len(scopes) > 0 {
+		r.token = s.tokenWith(scopes...)
+	}
+	return r
+}
+
+func TestEveryOperationSucceeds(t *testing.T) {
+	t.Parallel()
+	for _, name := range exercised() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t)
+			status := exercises[name].status
+			if status == 0 {
+				status = http.StatusOK
+			}
+			s.accepted(name, status, s.send(name, s.prepared(name)))
+		})
+	}
+}
+
+func TestEveryOperationRefuses(t *testing.T) {
+	t.Parallel()
+	for _, name := range exercised() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, r := range exercises[name].refusals {
+				t.Run(r.name, func(t *testing.T) {
+					t.Parallel()
+					s := start(t)
+					s.refused(name, r.status, s.send(name, s.prepared(name).with(func(q *request) { r.change(s, q) })))
+				})
+			}
+		})
+	}
+}
+
+func TestEveryOperationRefusesWhatTheContractForbids(t *testing.T) {
+	t.Parallel()
+	sheet := start(t) // to derive from; each case has a platform of its own
+	for _, name := range exercised() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, b := range breaches(sheet.rows[name], sheet.described(name), sheet.scopes(name)) {
+				t.Run(b.name, func(t *testing.T) {
+					t.Parallel()
+					s := start(t)
+					e := s.send(name, s.prepared(name).with(func(q *request) { b.change(s, q) }))
+					s.refused(name, b.status, e)
+					if b.departs {
+						assert.NotEmpty(t, s.check.CheckRequest(name, e.Request, e.RequestBody), "the validator takes the request for good")
+					}
+				})
+			}
+		})
+	}
+}
+
+// What the API does not have is answered in the contract's words too.
+func TestUnroutedRequests(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	for _, unrouted := range []struct{ method, path string }{
+		{"GET", "/clinic/nothing"}, {"PUT", "/clinic/patients"}, {"DELETE", "/clinic/patients/1"}, {"GET", "/"}, {"GET", "/oauth/token"},
+	} {
+		req, err := http.NewRequest(unrouted.method, s.fake.BaseURL()+unrouted.path, nil)
+		require.NoError(t, err)
+		req.Header.Set("Authorization", "Bearer "+s.token)
+		e := s.exchange(req, nil)
+		checked.Add(1)
+		assert.Equal(t, 404, e.Response.StatusCode, unrouted.path)
+		assert.Empty(t, s.check.CheckUnrouted(e.Response, e.ResponseBody), unrouted.path)
+	}
+}
+
+func TestPlainHTTPIsRefused(t *testing.T) {
+	t.Parallel()
+	s := start(t, dispensarytest.WithTLSRequired())
+	s.refused("products.list", 403, s.send("products.list", request{token: s.token}))
+}
+
+// The code of the authorize page is exchanged, and the browser's way to it keeps the
+// contract.
+func TestAuthorizationCodeGrant(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	app := s.fake.Application()
+	page := s.send("oauth.authorize", exercises["oauth.authorize"].request(s))
+	back, err := s.fake.Approve(page.Request.URL.String(), dispensarytest.User{})
+	require.NoError(t, err)
+	body := credentials(s)
+	body["grant_type"], body["redirect_uri"], body["code"] = "authorization_code", app.RedirectURI, back.Query().Get("code")
+	s.accepted("oauth.token", 200, s.send("oauth.token", request{body: body}))
+	s.refused("oauth.token", 400, s.send("oauth.token", request{body: body})) // a code works once
+}
+
+// The platform's switches change values and never shapes.
+func TestSwitchesKeepTheContract(t *testing.T) {
+	t.Parallel()
+	for name, option := range map[string]dispensarytest.Option{
+		"clinic tokens":       dispensarytest.WithClinicTokens(),
+		"grace rotation":      dispensarytest.WithRefreshRotation(dispensarytest.RotationGrace),
+		"immediate rotation":  dispensarytest.WithRefreshRotation(dispensarytest.RotationImmediate),
+		"pending integration": dispensarytest.WithPendingIntegration(),
+		"Canada":              dispensarytest.WithRegion(dispensarytest.Canada),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, option)
+			for _, operation := range []string{"oauth.token", "addresses.list", "orders.list", "patients.get"} {
+				s.accepted(operation, 200, s.send(operation, s.prepared(operation)))
+			}
+			s.accepted("clinic.get", 200, s.send("clinic.get", request{token: s.token}))
+		})
+	}
+}

@@ -1,0 +1,99 @@
+package contract_test
+
+func draft(s *scene) string     { return s.plan("draft") }
+func active(s *scene) string    { return s.plan("active") }
+func cancelled(s *scene) string { return s.cancelled() }
+
+func activePlan(s *scene) map[string]any { return s.newPlan("active") }
+
+func planChange(s *scene) map[string]any {
+	body := s.newPlan(nil)
+	delete(body, "practitioner_id")
+	delete(body, "state")
+	return body
+}
+
+// onPlan calls the operation on another plan.
+func onPlan(plan func(*scene) string) func(*scene, *request) {
+	return func(s *scene, r *request) { r.path = []string{plan(s)} }
+}
+
+// recommending changes what is recommended.
+func recommending(lines ...any) func(*scene, *request) { return field("recommendations", fixed(lines)) }
+
+var careExercises = map[string]exercise{
+	"protocols.list": {request: at((*scene).practitioner)},
+	"protocols.get":  {request: firstOf("protocols.list", (*scene).practitioner)},
+	"templates.list": {request: at((*scene).practitioner)},
+	"templates.get":  {request: firstOf("templates.list", (*scene).practitioner)},
+
+	"treatment_plans.list": {request: at((*scene).patient)},
+	"treatment_plans.get":  {request: at(active)},
+	"treatment_plans.create": {
+		request: having(activePlan, (*scene).patient), status: 201,
+		refusals: []refusal{
+			{"unknown practitioner", 422, field("practitioner_id", fixed("nobody"))},
+			{"no recommendations", 422, recommending()},
+			{"unknown variant", 422, recommending(map[string]any{"variant_id": "nothing", "units_to_purchase": 1})},
+			{"no units", 422, func(s *scene, r *request) {
+				recommending(map[string]any{"variant_id": s.variant()})(s, r)
+			}},
+			{"no such state", 422, field("state", fixed("cancelled"))},
+		},
+	},
+	"treatment_plans.update": {
+		request:  having(planChange, active),
+		refusals: []refusal{{"cancelled plan", 422, onPlan(cancelled)}},
+	},
+	"treatment_plans.cancel": {
+		request: at(active),
+		refusals: []refusal{
+			{"draft", 422, onPlan(draft)},
+			{"cancelled plan", 422, onPlan(cancelled)},
+		},
+	},
+	"treatment_plans.activate": {
+		request: at(draft),
+		refusals: []refusal{
+			{"active plan", 422, onPlan(active)},
+			{"cancelled plan", 422, onPlan(cancelled)},
+		},
+	},
+	"treatment_plans.in_office_checkout": {
+		request: at(active), status: 201,
+		refusals: []refusal{
+			{"draft", 422, onPlan(draft)},
+			{"cancelled plan", 422, onPlan(cancelled)},
+		},
+	},
+}
+
+// newLink links to a draft for a patient who is known, so that no scope but the stated
+// one is needed.
+func newLink(s *scene) map[string]any {
+	return map[string]any{
+		"treatment_plan": map[string]any{"practitioner_id": s.practitioner()},
+		"patient":        map[string]any{"email": s.fake.Platform().Patients()[0].Email},
+	}
+}
+
+var linkExercises = map[string]exercise{
+	"dynamic_links.get": {
+		request:  at(active),
+		refusals: []refusal{{"cancelled plan", 422, onPlan(cancelled)}},
+	},
+	"dynamic_links.new": {request: plainly},
+	"dynamic_links.create": {
+		request: having(newLink),
+		refusals: []refusal{
+			{"unknown practitioner", 422, field("treatment_plan", fixed(map[string]any{"practitioner_id": "nobody"}))},
+			{"patient without e-mail address", 422, field("patient", fixed(map[string]any{"first_name": "Nora"}))},
+			{"no treatment_plan", 400, func(_ *scene, r *request) { r.body = map[string]any{} }},
+			{"empty treatment_plan", 422, field("treatment_plan", fixed(map[string]any{}))},
+			{"new patient without patients:write", 403, func(s *scene, r *request) {
+				r.token = s.tokenWith("clinic:write")
+				field("patient", fixed(map[string]any{"email": "someone.new@example.org"}))(s, r)
+			}},
+		},
+	},
+}

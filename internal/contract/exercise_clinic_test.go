@@ -1,0 +1,109 @@
+package contract_test
+
+// takenPatient is an e-mail address that another patient has.
+func takenPatient(s *scene) any { return s.fake.Platform().Patients()[1].Email }
+
+func takenUser(s *scene) any { return s.fake.Platform().Practitioners()[1].Email }
+
+func newPatient(*scene) map[string]any {
+	return map[string]any{
+		"email": "nora.vance@example.org", "first_name": "Nora", "last_name": "Vance",
+		"date_of_birth": "1979-05-31", "gender": "x", "mobile_number": "+15035550142",
+		"send_welcome_email": false, "discount": 7.5, "metadata": map[string]any{"id": "ehr-2002"},
+	}
+}
+
+func newStaff(*scene) map[string]any {
+	return map[string]any{
+		"email": "lee.moss@example.com", "first_name": "Lee", "last_name": "Moss",
+		"metadata": map[string]any{"id": nil},
+	}
+}
+
+func newPractitioner(s *scene) map[string]any {
+	body := newStaff(s)
+	body["email"], body["practitioner_type_id"] = "ida.brandt@example.com", s.first("practitioner_types.list")
+	return body
+}
+
+func lastName(*scene) map[string]any { return map[string]any{"last_name": "Renamed"} }
+
+func staff(s *scene) string { return s.first("staff.list") }
+
+var clinicExercises = map[string]exercise{
+	"clinic.get": {
+		request: func(s *scene) request { return request{key: s.fake.ClinicKey()} },
+		refusals: []refusal{
+			{"unknown clinic key", 401, func(_ *scene, r *request) { r.key = "ck_unknown" }},
+			{"revoked clinic key", 401, func(s *scene, _ *request) {
+				_, _ = s.fake.Platform().RevokeClinicKey(s.fake.ClinicKey()) // the status tells if it failed
+			}},
+		},
+	},
+	"addresses.list":      {request: at((*scene).patient)},
+	"categories.list":     {request: plainly},
+	"categories.get":      {request: firstOf("categories.list")},
+	"categories.products": {request: firstOf("categories.list")},
+
+	"orders.list_for_patient": {request: at((*scene).patient)},
+	"orders.get":              {request: firstOf("orders.list")},
+	"orders.list":             {request: plainly},
+
+	"patients.list": {request: plainly},
+	"patients.get":  {request: at((*scene).patient)},
+	"patients.create": {
+		request: having(newPatient), status: 201,
+		refusals: []refusal{
+			{"taken e-mail address", 422, field("email", takenPatient)},
+			{"no e-mail address", 422, field("email", fixed("nora"))},
+			{"blank name", 422, field("first_name", fixed(" "))},
+			{"no such day", 422, field("date_of_birth", fixed("1979-02-30"))},
+			{"no such gender", 422, field("gender", fixed("unknown"))},
+			{"local number", 422, field("mobile_number", fixed("503 555 0142"))},
+			{"too much discount", 422, field("discount", fixed(101))},
+		},
+	},
+	"patients.update": {
+		request: having(lastName, (*scene).patient),
+		refusals: []refusal{
+			{"taken e-mail address", 422, field("email", takenPatient)},
+			{"emptied name", 422, field("first_name", fixed(""))},
+		},
+	},
+	"patients.search": {request: func(*scene) request { return request{query: query("query", "jane")} }},
+
+	"practitioners.list": {request: plainly},
+	"practitioners.get":  {request: at((*scene).practitioner)},
+	"practitioners.create": {
+		request: having(newPractitioner), status: 201,
+		refusals: []refusal{
+			{"taken e-mail address", 422, field("email", takenUser)},
+			{"unknown profession", 422, field("practitioner_type_id", fixed("unknown"))},
+		},
+	},
+	"practitioners.update": {
+		request:  having(lastName, (*scene).practitioner),
+		refusals: []refusal{{"taken e-mail address", 422, field("email", takenUser)}},
+	},
+
+	"staff.list": {request: plainly},
+	"staff.get":  {request: at(staff)},
+	"staff.create": {
+		request: having(newStaff), status: 201,
+		refusals: []refusal{{"taken e-mail address", 422, field("email", takenUser)}},
+	},
+	"staff.update": {
+		request:  having(lastName, staff),
+		refusals: []refusal{{"taken e-mail address", 422, field("email", takenUser)}},
+	},
+
+	"metadata.list": {
+		request: func(s *scene) request {
+			id := s.fake.Platform().Patients()[0].MetadataID
+			return request{query: query("id", id, "type", "patient")}
+		},
+		// The scope follows from the type.
+		scopes:   []string{"patients:read"},
+		refusals: []refusal{{"no identifier", 422, func(_ *scene, r *request) { r.query = query("type", "patient") }}},
+	},
+}

@@ -1,0 +1,44 @@
+package contract_test
+
+import "github.com/dispensary-go/dispensary/dispensarytest"
+
+// patientEvent makes an event that has data.
+func patientEvent(s *scene) string {
+	_, event, err := s.fake.Platform().EditPatient(s.patient(), dispensarytest.PatientChange{LastName: new("Married")})
+	if err != nil {
+		s.t.Error(err)
+	}
+	return event.ID
+}
+
+var eventExercises = map[string]exercise{
+	"events.get": {
+		request: at(patientEvent),
+		// The scope follows from the event's type.
+		scopes: []string{"patients:read"},
+	},
+	"events.list_clinic_keys": {request: func(s *scene) request {
+		_, _ = s.fake.Platform().RevokeClinicKey(s.fake.ClinicKey()) // the list is not empty then
+		return request{}
+	}},
+	"events.list_patients": {request: func(s *scene) request {
+		patientEvent(s)
+		return request{}
+	}},
+	"events.list_treatment_plans": {request: func(s *scene) request {
+		_, _, _ = s.fake.Platform().CreatePlan(s.patient(), dispensarytest.NewPlan{}) // the list is not empty then
+		return request{}
+	}},
+	"events.list_orders": {request: func(s *scene) request {
+		_, _, _ = s.fake.Platform().PlaceOrder(s.patient(), dispensarytest.NewOrder{}) // the list is not empty then
+		return request{}
+	}},
+	"events.list_products": {request: func(s *scene) request {
+		_, _, _ = s.fake.Platform().CreateProduct(dispensarytest.NewProduct{}) // the list is not empty then
+		return request{}
+	}},
+	"webhook_deliveries.list": {request: func(s *scene) request {
+		s.deliver(patientEvent(s.subscribed()))
+		return request{}
+	}},
+}

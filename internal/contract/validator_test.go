@@ -1,0 +1,159 @@
+package contract_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/internal/contract"
+)
+
+func message(method, target string, header ...string) *http.Request {
+	req := httptest.NewRequest(method, "https://api.dispensary.example"+target, nil)
+	req.Header.Set("Authorization", "Bearer "+canary)
+	req.Header.Set("Content-Type", "application/json")
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	return req
+}
+
+func reply(status int, header ...string) *http.Response {
+	resp := &http.Response{StatusCode: status, Header: http.Header{
+		"X-Request-Id": {"r-1"}, "Content-Type": {"application/json; charset=utf-8"},
+	}}
+	for i := 0; i < len(header); i += 2 {
+		resp.Header.Set(header[i], header[i+1])
+		if header[i+1] == "" {
+			resp.Header.Del(header[i])
+		}
+	}
+	return resp
+}
+
+func TestRequestViolations(t *testing.T) {
+	t.Parallel()
+	check, err := loaded()
+	require.NoError(t, err)
+	for _, c := range []struct {
+		name, operation string
+		req             *http.Request
+		body, want      string
+	}{
+		{"good", "patients.get", message("GET", "/api/clinic/patients/1"), "", ""},
+		{"unknown operation", "patients.delete", message("GET", "/api/clinic/patients/1"), "", "patients.delete: request operation: unknown"},
+		{"another method", "patients.get", message("PUT", "/api/clinic/patients/1"), "", "patients.get: request operation: mismatch"},
+		{"another path", "patients.list", message("GET", "/api/clinic/practitioners"), "", "patients.list: request operation: mismatch"},
+		{"a short path", "patients.list", message("GET", "/"), "", "patients.list: request operation: mismatch"},
+		{"no token", "patients.list", message("GET", "/api/clinic/patients", "Authorization", "Basic eDp5"), "", "patients.list: request security Authorization: required"},
+		{"a number that is none", "patients.list", message("GET", "/api/clinic/patients?page%5Bsize%5D="+canary), "", "patients.list: request query page[size]: type"},
+		{"a number too low", "patients.list", message("GET", "/api/clinic/patients?page%5Bsize%5D=0"), "", "patients.list: request query page[size]: minimum"},
+		{"no choice", "orders.list", message("GET", "/api/clinic/orders?order_by="+canary), "", "orders.list: request query order_by: enum"},
+		{"no day", "orders.list", message("GET", "/api/clinic/orders?completed_at="+canary), "", "orders.list: request query completed_at: pattern"},
+		{"malformed query", "patients.search", message("GET", "/api/clinic/search/patients?query=%zz"), "", "patients.search: request query: malformed"},
+		{"missing parameter", "oauth.authorize", message("GET", "/auth/oauth/authorize?redirect_uri=x&response_type=token"), "",
+			"oauth.authorize: request query client_id: required\noauth.authorize: request query response_type: const"},
+		{"missing body", "patients.create", message("POST", "/api/clinic/patients"), "", "patients.create: request body: required"},
+		{"body of nothing", "patients.list", message("GET", "/api/clinic/patients"), "{}", "patients.list: request body: unknown"},
+		{"malformed body", "patients.update", message("PATCH", "/api/clinic/patients/1"), canary, "patients.update: request body: malformed"},
+		{"two bodies", "patients.update", message("PATCH", "/api/clinic/patients/1"), "{} {}", "patients.update: request body: malformed"},
+		{"a form", "patients.update", message("PATCH", "/api/clinic/patients/1", "Content-Type", "application/x-www-form-urlencoded"), "a=b", "patients.update: request header Content-Type: unknown"},
+		{"fields", "patients.create", message("POST", "/api/clinic/patients"), `{"email":"` + canary + `","first_name":7,"gender":"` + canary + `"}`,
+			"patients.create: request body /email: format\npatients.create: request body /first_name: type\npatients.create: request body /gender: enum\npatients.create: request body /last_name: required"},
+		{"one of two", "oauth.token", message("POST", "/api/oauth/token"), `{"grant_type":"refresh_token","client_id":"c","client_secret":"` + canary + `","redirect_uri":"r","code":"` + canary + `"}`,
+			"oauth.token: request body /code: unknown\noauth.token: request body /refresh_token: required"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			found := text(check.CheckRequest(c.operation, c.req, []byte(c.body)))
+			assert.ElementsMatch(t, strings.Split(c.want, "\n"), strings.Split(found, "\n"))
+			assert.NotContains(t, found, canary)
+		})
+	}
+}
+
+func TestResponseViolations(t *testing.T) {
+	t.Parallel()
+	check, err := loaded()
+	require.NoError(t, err)
+	for _, c := range []struct {
+		name, operation string
+		resp            *http.Response
+		body, want      string
+	}{
+		{"good", "oauth.revoke", reply(200), `{}`, ""},
+		{"unknown operation", "patients.delete", reply(200), `{}`, "patients.delete: response operation: unknown"},
+		{"another status", "patients.create", reply(200), `{}`, "patients.create: response status 200: unknown"},
+		{"no request id", "oauth.revoke", reply(200, "X-Request-Id", ""), `{}`, "oauth.revoke: response header X-Request-Id: required"},
+		{"empty", "oauth.revoke", reply(200), ``, "oauth.revoke: response body: required"},
+		{"another type", "oauth.revoke", reply(200, "Content-Type", "text/html"), `<p>`, "oauth.revoke: response header Content-Type: unknown"},
+		{"no type", "oauth.revoke", reply(200, "Content-Type", ""), `{}`, "oauth.revoke: response header Content-Type: unknown"},
+		{"malformed", "oauth.revoke", reply(200), `{`, "oauth.revoke: response body: malformed"},
+		{"two keys to one value", "dynamic_links.new", reply(200), `{"redirect_url":"` + canary + ` "}`, "dynamic_links.new: response body /redirect_url: format"},
+		{"no address", "oauth.authorize", reply(303), ``, "oauth.authorize: response header Location: required"},
+		{"an escaped place", "oauth.revoke", reply(200), `{"a/b~c":1}`, "oauth.revoke: response body /a~1b~0c: unknown"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			found := text(check.CheckResponse(c.operation, c.resp, []byte(c.body)))
+			assert.Equal(t, c.want, found)
+			assert.NotContains(t, found, canary)
+		})
+	}
+	assert.Equal(t, ": response status: unknown", text(check.CheckUnrouted(reply(200), nil)))
+}
+
+// Where a value may be one of several things, the report is about the likeliest one.
+func TestTheLikeliestAlternativeIsReported(t *testing.T) {
+	t.Parallel()
+	check, err := loaded()
+	require.NoError(t, err)
+	meta := `"meta":{"current_page":1,"next_page":null,"prev_page":null,"total_pages":1,"total_count":1}`
+	entry := `{"id":"ehr-1","type":"staff","data":{"id":"1","first_name":"A","last_name":"B","email":7,"metadata":{"id":null}}}`
+	assert.Equal(t, "metadata.list: response body /metadata/0/data/email: type",
+		text(check.CheckResponse("metadata.list", reply(200), []byte(`{"metadata":[`+entry+`],`+meta+`}`))))
+	event := `{"id":"1","type":"order.placed","created_at":"2026-03-02T09:00:00Z","clinic_id":"1","data":{"order":{}}}`
+	assert.Contains(t, text(check.CheckResponse("events.get", reply(200), []byte(`{"event":`+event+`}`))),
+		"events.get: response body /event/data/order/order_number: required")
+}
+
+func TestIdentify(t *testing.T) {
+	t.Parallel()
+	check, err := loaded()
+	require.NoError(t, err)
+	for target, want := range map[string]string{
+		"GET /api/events/patients":                            "events.list_patients",
+		"GET /api/events/1":                                   "events.get",
+		"GET /clinic":                                         "clinic.get",
+		"POST /x/y/clinic/patients":                           "patients.create",
+		"PATCH /api/clinic/treatment_plans/1/cancel":          "treatment_plans.cancel",
+		"GET /api/clinic/dynamic_links/treatment_plans/a%2Fb": "dynamic_links.get",
+		"PUT /api/clinic":                                     "",
+		"GET /api/clinic/patients/":                           "",
+	} {
+		method, path, _ := strings.Cut(target, " ")
+		name, known := check.Identify(message(method, path))
+		assert.Equal(t, want, name, target)
+		assert.Equal(t, want != "", known, target)
+	}
+}
+
+func TestRecorderPassesFailuresOn(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "10")
+		_, _ = w.Write([]byte("{")) // and breaks off
+	}))
+	address := server.URL
+	recorder := new(contract.Recorder)
+	_, err := (&http.Client{Transport: recorder}).Get(address)
+	require.Error(t, err)
+	server.Close()
+	_, err = (&http.Client{Transport: recorder}).Get(address)
+	require.Error(t, err)
+	assert.Empty(t, recorder.Exchanges())
+}

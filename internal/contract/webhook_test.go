@@ -1,0 +1,235 @@
+package contract_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+)
+
+// delivery is a request to the integrator's endpoint.
+type delivery struct {
+	request *http.Request
+	body    []byte
+}
+
+// endpoint is the integrator's: it acknowledges everything and remembers it.
+type endpoint struct {
+	*httptest.Server
+	mu        sync.Mutex
+	challenge string
+	got       []delivery
+}
+
+func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body) // a body that breaks off is reported as malformed
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.got = append(e.got, delivery{r, body})
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = io.WriteString(w, e.acknowledgement())
+}
+
+func (e *endpoint) acknowledgement() string {
+	return `{"challenge":` + strconv.Quote(e.challenge) + `}`
+}
+
+// last is the latest delivery.
+func (e *endpoint) last() (delivery, int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.got) == 0 {
+		return delivery{}, 0
+	}
+	return e.got[len(e.got)-1], len(e.got)
+}
+
+// listen registers an endpoint.
+func (s *scene) listen() *endpoint {
+	s.t.Helper()
+	e := &endpoint{challenge: s.fake.Application().ChallengeToken}
+	e.Server = httptest.NewServer(e)
+	s.t.Cleanup(e.Close)
+	require.NoError(s.t, s.fake.RegisterWebhook(e.URL))
+	return e
+}
+
+// subscribed registers an endpoint that nobody looks at.
+func (s *scene) subscribed() *scene {
+	s.listen()
+	return s
+}
+
+// deliver waits until an event has arrived.
+func (s *scene) deliver(eventID string) {
+	s.t.Helper()
+	require.NoError(s.t, s.fake.WaitDelivered(s.t.Context(), eventID))
+}
+
+// happening makes an event of a type.
+type happening func(s *scene, p *dispensarytest.Platform) (dispensarytest.Event, error)
+
+// happenings make each event type, where one can happen in different ways in each.
+var happenings = map[string][]happening{
+	dispensarytest.ClinicKeyActivated: {func(s *scene, p *dispensarytest.Platform) (dispensarytest.Event, error) {
+		if _, err := p.RevokeClinicKey(s.fake.ClinicKey()); err != nil {
+			return dispensarytest.Event{}, err
+		}
+		return p.ReactivateClinicKey(s.fake.ClinicKey())
+	}},
+	dispensarytest.ClinicKeyRevoked: {func(s *scene, p *dispensarytest.Platform) (dispensarytest.Event, error) {
+		return p.RevokeClinicKey(s.fake.ClinicKey())
+	}},
+	dispensarytest.OrderPlaced: {func(s *scene, p *dispensarytest.Platform) (dispensarytest.Event, error) {
+		_, event, err := p.PlaceOrder(s.patient(), dispensarytest.NewOrder{PlanID: s.plan("active")})
+		return event, err
+	}, func(s *scene, p *dispensarytest.Platform) (dispensarytest.Event, error) {
+		_, event, err := p.PlaceOrder(s.patient(), dispensarytest.NewOrder{})
+		return event, err
+	}},
+	dispensarytest.PatientCreated: {func(_ *scene, p *dispensarytest.Platform) (dispensarytest.Event, error) {
+		_, event, err := p.RegisterPatient(dispensarytest.NewPatient{})
+		return event, err
+	}},
+	dispensarytest.PatientUpdated: {func(s *scene, p *dispensarytest.Platform) (dispensarytest.Event, error) {
+		_, event, err := p.EditPatient(s.patient(), dispensarytest.PatientChange{MobileNumber: new(""), TextNotification: new(true)})
+		return event, err
+	}},
+	dispensarytest.ProductCreated: {func(_ *scene, p *dispensarytest.Platform) (dispensarytest.Event, error) {
+		_, event, err := p.CreateProduct(dispensarytest.NewProduct{})
+		return event, err
+	}},
+	dispensarytest.ProductDescriptionUpdated: {func(s *scene, p *dispensarytest.Platform) (dispensarytest.Event, error) {
+		_, event, err := p.DescribeProduct(s.product(), "<p>Better than ever.</p>")
+		return event, err
+	}},
+	dispensarytest.ProductUpdated: {func(s *scene, p *dispensarytest.Platform) (dispensarytest.Event, error) {
+		_, event, err := p.UpdateProduct(s.product(), dispensarytest.ProductChange{Name: new("Renamed")})
+		return event, err
+	}, func(s *scene, p *dispensarytest.Platform) (dispensarytest.Event, error) {
+		_, event, err := p.UpdateVariant(s.variant(), dispensarytest.VariantChange{Status: new("vendor backorder")})
+		return event, err
+	}},
+	dispensarytest.TreatmentPlanCreated: {func(s *scene, p *dispensarytest.Platform) (dispensarytest.Event, error) {
+		_, event, err := p.CreatePlan(s.patient(), dispensarytest.NewPlan{PersonalMessage: "Rest."})
+		return event, err
+	}, func(s *scene, p *dispensarytest.Platform) (dispensarytest.Event, error) {
+		_, event, err := p.ActivatePlan(s.plan("draft"))
+		return event, err
+	}},
+	dispensarytest.TreatmentPlanRecommendation: {func(s *scene, p *dispensarytest.Platform) (dispensarytest.Event, error) {
+		_, event, err := p.UpdateRecommendation(s.plan("draft"), dispensarytest.Recommendation{
+			VariantID: s.variant(), UnitsToPurchase: 3, Dosage: &dispensarytest.Dosage{Amount: "1/2", Format: "tablet"},
+		})
+		return event, err
+	}},
+	dispensarytest.TreatmentPlanUpdated: {func(s *scene, p *dispensarytest.Platform) (dispensarytest.Event, error) {
+		_, event, err := p.UpdatePlan(s.plan("active"), dispensarytest.PlanChange{PersonalMessage: new("")})
+		return event, err
+	}, func(s *scene, p *dispensarytest.Platform) (dispensarytest.Event, error) {
+		_, event, err := p.CancelPlan(s.plan("active"))
+		return event, err
+	}},
+}
+
+// Every event type is sent, read by its id, listed, and shown among the deliveries, as
+// the contract has it.
+func TestEveryEventType(t *testing.T) {
+	t.Parallel()
+	for _, eventType := range dispensarytest.EventTypes() {
+		for i, happens := range happenings[eventType] {
+			t.Run(eventType+" "+strconv.Itoa(i+1), func(t *testing.T) {
+				t.Parallel()
+				s := start(t)
+				receiver := s.listen()
+				event, err := happens(s, s.fake.Platform())
+				require.NoError(t, err)
+				require.Equal(t, eventType, event.Type)
+				s.deliver(event.ID)
+				s.checkDelivery(eventType, receiver)
+				s.accepted("events.get", 200, s.send("events.get", request{path: []string{event.ID}, token: s.token}))
+				s.accepted("webhook_deliveries.list", 200, s.send("webhook_deliveries.list", request{query: query("event_id", event.ID), token: s.token}))
+			})
+		}
+	}
+}
+
+func (s *scene) checkDelivery(eventType string, receiver *endpoint) {
+	s.t.Helper()
+	got, _ := receiver.last()
+	assert.NotEmpty(s.t, got.body)
+	answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}}
+	checked.Add(1)
+	assert.Empty(s.t, s.check.CheckWebhook(eventType, got.request, got.body, answer, []byte(receiver.acknowledgement())))
+	for _, other := range s.check.Webhooks() {
+		if other != eventType {
+			assert.NotEmpty(s.t, s.check.CheckWebhook(other, got.request, got.body, nil, nil), "taken for %s", other)
+		}
+	}
+}
+
+func TestWebhooksCoverTheEventTypes(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	assert.Equal(t, dispensarytest.EventTypes(), s.check.Webhooks())
+	assert.Len(t, s.check.Webhooks(), 11)
+	for _, eventType := range s.check.Webhooks() {
+		assert.NotEmpty(t, happenings[eventType], "%s is never made", eventType)
+	}
+}
+
+// A failed delivery shows in the list of deliveries what came back, or that nothing did.
+func TestFailedDeliveries(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]http.HandlerFunc{
+		"refused": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "not now", http.StatusServiceUnavailable) },
+		"broken":  func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			clock := dispensarytest.FrozenClock(dispensarytest.LiveClock().Now())
+			s := start(t, dispensarytest.WithClock(clock))
+			server := httptest.NewServer(answer)
+			t.Cleanup(server.Close)
+			require.NoError(t, s.fake.RegisterWebhook(server.URL))
+			id := patientEvent(s)
+			clock.Advance(0)
+			s.accepted("webhook_deliveries.list", 200, s.send("webhook_deliveries.list", request{
+				query: query("event_id", id, "successfully_delivered", "false"), token: s.token,
+			}))
+		})
+	}
+}
+
+// The empty request before an event is a part of the contract; a body that nobody
+// documents, a wrong signature's form and a wrong answer are not.
+func TestWebhookViolations(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	signed := func(signature string) *http.Request {
+		req := httptest.NewRequest(http.MethodPost, "https://ehr.example.com/hook", nil)
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("SVC-Signature", signature)
+		return req
+	}
+	good := signed("t=1772442000,v1=" + strings.Repeat("0a", 32))
+	answer := func(status int) *http.Response {
+		return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}}
+	}
+	check := func(req *http.Request, body string, resp *http.Response, answer string) string {
+		return text(s.check.CheckWebhook("order.placed", req, []byte(body), resp, []byte(answer)))
+	}
+	assert.Empty(t, check(good, "", answer(200), `{"challenge":"c"}`), "a probe")
+	assert.Contains(t, check(signed("v1=0"), "", nil, ""), "order.placed: request header SVC-Signature: pattern")
+	assert.Contains(t, check(good, `{"event":7}`, nil, ""), "request body /event: type")
+	assert.Contains(t, check(good, "", answer(201), `{}`), "response body /challenge: required")
+	assert.Contains(t, text(s.check.CheckWebhook("order.shipped", good, nil, nil, nil)), "order.shipped: request operation: unknown")
+}

@@ -1,0 +1,138 @@
+package transport
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/operation"
+)
+
+// ensured is a platform with one kind of record, whose create calls meet failures
+// before they are applied.
+type ensured struct {
+	failures []error // of the create calls, in turn; nil succeeds
+	appears  int     // after how many further looks the record of a failed call is there; 0 is never
+	creates  int
+	finds    int
+	record   *thing
+}
+
+func (e *ensured) run(t *testing.T, ctx context.Context) (*thing, bool, error) {
+	t.Helper()
+	client := newTestClient(t, &answers{})
+	return Ensure(ctx, client, Ensuring[thing]{
+		Operation: operation.TreatmentPlanCreate, Key: "k",
+		Find: func(context.Context) (*thing, error) {
+			e.finds++
+			if e.creates > 0 && e.appears > 0 {
+				if e.appears--; e.appears == 0 {
+					e.record = &thing{ID: "late"}
+				}
+			}
+			return e.record, nil
+		},
+		Create: func(context.Context) (*thing, error) {
+			e.creates++
+			if err := e.failures[min(e.creates, len(e.failures))-1]; err != nil {
+				return nil, err
+			}
+			e.record = &thing{ID: "made"}
+			return e.record, nil
+		},
+	})
+}
+
+func answered(status int) error {
+	return &api.Error{Method: http.MethodPost, StatusCode: status, Outcome: api.OutcomeMaybeApplied}
+}
+
+func TestEnsureRules(t *testing.T) {
+	t.Parallel()
+	lost := &api.Error{Method: http.MethodPost, Outcome: api.OutcomeMaybeApplied}
+	unsent := &api.Error{Method: http.MethodPost, Outcome: api.OutcomeNotSent}
+	invalid := &api.Error{Method: http.MethodPost, StatusCode: 422, Outcome: api.OutcomeRefused}
+	tests := map[string]struct {
+		platform ensured
+		creates  int
+		id       string
+		err      error
+	}{
+		"made at once":                    {ensured{failures: []error{nil}}, 1, "made", nil},
+		"failed before it was applied":    {ensured{failures: []error{answered(500), nil}}, 2, "made", nil},
+		"failed for good":                 {ensured{failures: []error{answered(500)}}, maxCreates, "", api.ErrMaybeApplied},
+		"answer lost, appears late":       {ensured{failures: []error{lost}, appears: 3}, 1, "late", nil},
+		"answer lost, never appears":      {ensured{failures: []error{lost, nil}}, 1, "", api.ErrMaybeApplied},
+		"never sent":                      {ensured{failures: []error{unsent, nil}}, 1, "", api.ErrNotSent},
+		"refused":                         {ensured{failures: []error{invalid, nil}}, 1, "", api.ErrInvalid},
+		"refused, as another was faster":  {ensured{failures: []error{invalid}, appears: 1}, 1, "late", nil},
+		"said made, answer was not there": {ensured{failures: []error{answered(201)}, appears: 1}, 1, "late", nil},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				got, _, err := test.platform.run(t, t.Context())
+				assert.Equal(t, test.creates, test.platform.creates)
+				if test.err != nil {
+					require.ErrorIs(t, err, test.err)
+					return
+				}
+				require.NoError(t, err)
+				assert.Equal(t, test.id, got.ID)
+			})
+		})
+	}
+}
+
+func TestEnsureKeepsWhatIsKnownWhenTheCallerLeaves(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		platform := &ensured{failures: []error{&api.Error{Method: http.MethodPost, Outcome: api.OutcomeMaybeApplied}}}
+		_, _, err := platform.run(t, ctx)
+		var unknown *api.EnsureError
+		require.ErrorAs(t, err, &unknown)
+		assert.Equal(t, api.EnsureUnknown, unknown.Reason)
+		assert.ErrorIs(t, err, api.ErrMaybeApplied)
+	})
+}
+
+func TestKeyedLock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var lock keyedLock
+		var inside, most int
+		var group sync.WaitGroup
+		for range 20 {
+			group.Go(func() {
+				unlock, err := lock.lock(t.Context(), "a")
+				assert.NoError(t, err)
+				inside++
+				most = max(most, inside)
+				time.Sleep(time.Second)
+				inside--
+				unlock()
+			})
+		}
+		synctest.Wait()
+		unlock, err := lock.lock(t.Context(), "b")
+		require.NoError(t, err, "another key is free")
+		unlock()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+		defer cancel()
+		_, err = lock.lock(ctx, "a")
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		group.Wait()
+		assert.Equal(t, 1, most)
+		assert.Empty(t, lock.held, "keys that nobody wants are forgotten")
+	})
+}

@@ -1,0 +1,46 @@
+package treatmentplans
+
+import (
+	"context"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/clinic"
+	"github.com/dispensary-go/dispensary/internal/metadata"
+	"github.com/dispensary-go/dispensary/internal/operation"
+	"github.com/dispensary-go/dispensary/internal/transport"
+)
+
+// Ensure returns the patient's plan that carries n.Metadata.ID, which is
+// required, and creates it where there is none. It tells whether it did. A plan
+// that is found is returned as it is, in whatever state.
+//
+// It is safe to repeat, and safe where an answer is lost: a create call without a
+// clear answer is followed by looks for the plan, and by another create call only
+// where the platform has said that it failed. Where no answer came at all and no
+// plan appears the error is an [*api.EnsureError] that matches
+// [api.ErrMaybeApplied]: ensure again later.
+//
+// Callers that share a client, or views of it, ensure one id after the other. The
+// platform does not make metadata ids unique: let one process at a time ensure a
+// plan, or the platform may end with two, which every later call reports.
+// API section: "Metadata", "Treatment plans".
+func (s Service) Ensure(ctx context.Context, patientID string, n New, options ...api.RequestOption) (plan *Plan, created bool, err error) {
+	op := operation.TreatmentPlanCreate
+	if err := transport.Required(op, "Metadata.ID", n.Metadata.ID); err != nil {
+		return nil, false, err
+	}
+	if err := checkNew(n); err != nil {
+		return nil, false, err
+	}
+	return transport.Ensure(ctx, s.t, transport.Ensuring[Plan]{
+		Operation: op, Key: n.Metadata.ID,
+		Find: func(ctx context.Context) (*Plan, error) {
+			found, err := metadata.Find[Plan](ctx, s.t, op, string(clinic.MetadataTreatmentPlan), n.Metadata.ID, options)
+			if err == nil && found != nil && found.Patient.ID != patientID {
+				return nil, &api.EnsureError{Operation: op.Name, Reason: api.EnsureTaken, IDs: []string{found.ID}}
+			}
+			return found, err
+		},
+		Create: func(ctx context.Context) (*Plan, error) { return s.Create(ctx, patientID, n, options...) },
+	})
+}
