@@ -33,7 +33,7 @@ var arrows = map[string][]string{
 	"internal/metadata":  {"api", "internal/operation", "internal/transport"},
 	"internal/operation": {},
 	"internal/redact":    {},
-	"internal/transport": {"api", "internal/operation", "github.com/google/go-querystring/query", "github.com/hashicorp/go-retryablehttp"},
+	"internal/transport": {"api", "internal/jsonscan", "internal/operation", "github.com/google/go-querystring/query", "github.com/hashicorp/go-retryablehttp"},
 	"openapi":            {},
 	"oauth":              {"api", "seal", "internal/operation", "internal/transport", "golang.org/x/oauth2"},
 	"seal":               {"api"},

@@ -155,14 +155,14 @@ func TestEnsureAdoptsAPatientWithTheSameEmail(t *testing.T) {
 	assert.Equal(t, there.ID, got.ID)
 	assert.Equal(t, "ehr-patient-1", got.Metadata.ID)
 
-	n.Metadata.ID = "another"
+	n.Metadata.ID = "ehr-canary"
 	_, _, err = s.client.Clinic.Patients.Ensure(t.Context(), n)
 	var refused *api.EnsureError
 	require.ErrorAs(t, err, &refused)
 	assert.Equal(t, api.EnsureTaken, refused.Reason)
 	assert.Equal(t, []string{there.ID}, refused.IDs)
 	assert.NotContains(t, err.Error(), "example.com")
-	assert.NotContains(t, err.Error(), "another")
+	assert.NotContains(t, err.Error(), "canary")
 }
 
 func TestEnsureReportsWhatItCannotDecide(t *testing.T) {

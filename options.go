@@ -63,6 +63,21 @@ func WithLogger(logger *slog.Logger) Option {
 	}
 }
 
+// WithUnknownFields reports what this module does not know yet: the members of an
+// answer that have no field to go to, by the operation's id and their path, for
+// example "patient.preferred_name". Values are never reported. Such members are
+// ignored in any case; use it to learn of news in tests or in a sandbox. report is
+// called by the goroutine that made the call.
+func WithUnknownFields(report func(operation string, fields []string)) Option {
+	return func(c *transport.Config) error {
+		if report == nil {
+			return errors.New("dispensary: WithUnknownFields: the function is nil")
+		}
+		c.UnknownFields = report
+		return nil
+	}
+}
+
 // WithUserAgent puts product, for example "ExampleEHR/4.2", before the name of
 // this module in the User-Agent header.
 func WithUserAgent(product string) Option {

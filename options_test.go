@@ -24,6 +24,7 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		"WithHTTPClient":  dispensary.WithHTTPClient(nil),
 		"WithClinicKey":   dispensary.WithClinicKey(""),
 		"WithUserAgent":   dispensary.WithUserAgent(""),
+		"WithUnknown":     dispensary.WithUnknownFields(nil),
 		"WithLimiter":     dispensary.WithLimiter(nil),
 		"negative":        dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: -1}),
 		"shorter":         dispensary.WithRetryPolicy(dispensary.RetryPolicy{MinWait: time.Second, MaxWait: time.Millisecond}),

@@ -47,7 +47,7 @@ func (s *Scanner) Value(depth int) bool {
 	case c == '{':
 		return s.Members(depth+1, nil)
 	case c == '[':
-		return s.elements(depth + 1)
+		return s.Elements(depth+1, nil)
 	case c == '-' || isDigit(c):
 		return s.number()
 	case c == 't':
@@ -94,8 +94,9 @@ func (s *Scanner) Members(depth int, visit func(key []byte) bool) bool {
 	}
 }
 
-// elements walks over the array at Pos.
-func (s *Scanner) elements(depth int) bool {
+// Elements walks over the array at Pos. It calls visit with Pos before each
+// element; visit moves past it. A nil visit skips all elements.
+func (s *Scanner) Elements(depth int, visit func() bool) bool {
 	if depth > maxDepth {
 		return false
 	}
@@ -105,7 +106,7 @@ func (s *Scanner) elements(depth int) bool {
 		return true
 	}
 	for {
-		if !s.Value(depth) {
+		if visit == nil && !s.Value(depth) || visit != nil && !visit() {
 			return false
 		}
 		if more, ok := s.separator(']'); !more {

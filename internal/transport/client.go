@@ -46,6 +46,10 @@ type Config struct {
 	// Logger receives one debug record an attempt; nil means none.
 	Logger *slog.Logger
 
+	// UnknownFields is told the members of answers that have no field to go to;
+	// nil means that nobody is.
+	UnknownFields func(operation string, fields []string)
+
 	UserAgent string
 
 	// MaxResponseBytes bounds what is read of an answer.

@@ -19,14 +19,14 @@ func One[T any](ctx context.Context, c *Client, call Call) (*T, error) {
 	defer x.release()
 	if call.Operation.Key == "" {
 		value := new(T)
-		if err := decode(x.body.Bytes(), value); err != nil {
-			return nil, x.undecodable(err)
+		if err := x.decode(value); err != nil {
+			return nil, err
 		}
 		return value, nil
 	}
 	wrapper := reflect.New(envelopeOf[T](call.Operation))
-	if err := decode(x.body.Bytes(), wrapper.Interface()); err != nil {
-		return nil, x.undecodable(err)
+	if err := x.decode(wrapper.Interface()); err != nil {
+		return nil, err
 	}
 	value := wrapper.Elem().Field(0).Interface().(*T)
 	if value == nil {
@@ -52,8 +52,8 @@ func page[T any](ctx context.Context, c *Client, call *Call) (*api.Page[T], erro
 	}
 	defer x.release()
 	wrapper := reflect.New(envelopeOf[[]T](call.Operation))
-	if err := decode(x.body.Bytes(), wrapper.Interface()); err != nil {
-		return nil, x.undecodable(err)
+	if err := x.decode(wrapper.Interface()); err != nil {
+		return nil, err
 	}
 	items := wrapper.Elem().Field(0).Interface().(*[]T)
 	meta := wrapper.Elem().Field(1).Interface().(*api.Meta)
@@ -96,10 +96,12 @@ func envelopeOf[T any](op *operation.Operation) reflect.Type {
 	return made.(reflect.Type)
 }
 
-func decode(data []byte, into any) error {
-	if err := unmarshal(data, into); err != nil {
-		return &decodeError{describeDecode(err)}
+// decode reads the answer into a value.
+func (x *exchange) decode(into any) error {
+	if err := unmarshal(x.body.Bytes(), into); err != nil {
+		return x.undecodable(&decodeError{describeDecode(err)})
 	}
+	x.reportUnknown(into)
 	return nil
 }
 
