@@ -23,22 +23,22 @@ const module = "github.com/dispensary-go/dispensary"
 // An arrow that is not drawn here is a decision, not an accident: draw it in a
 // commit of its own that says why.
 var arrows = map[string][]string{
-	".":                  {"api", "catalog", "clinic", "events", "internal/transport", "treatmentplans"},
-	"api":                {},
-	"catalog":            {"api", "internal/operation", "internal/transport"},
-	"clinic":             {"api", "catalog", "internal/metadata", "internal/operation", "internal/redact", "internal/transport"},
-	"dispensarytest":     {".", "openapi"},
-	"events":             {"api", "catalog", "clinic", "internal/jsonscan", "internal/operation", "internal/redact", "internal/transport", "treatmentplans"},
-	"internal/jsonscan":  {},
-	"internal/metadata":  {"api", "internal/operation", "internal/transport"},
-	"internal/operation": {},
-	"internal/redact":    {},
-	"internal/transport": {"api", "internal/jsonscan", "internal/operation", "github.com/google/go-querystring/query", "github.com/hashicorp/go-retryablehttp"},
-	"openapi":            {},
-	"oauth":              {"api", "seal", "internal/operation", "internal/transport", "golang.org/x/oauth2"},
-	"seal":               {"api"},
-	"treatmentplans":     {"api", "clinic", "internal/jsonscan", "internal/metadata", "internal/operation", "internal/redact", "internal/transport"},
-	"webhook":            {"api", "events"},
+	".":                   {"api", "catalog", "clinic", "events", "internal/transport", "treatmentplans"},
+	"api":                 {},
+	"catalog":             {"api", "internal/operation", "internal/transport"},
+	"clinic":              {"api", "catalog", "internal/metadata", "internal/operation", "internal/redact", "internal/transport"},
+	"dispensarytest":      {".", "openapi"},
+	"events":              {"api", "catalog", "clinic", "internal/jsonscan", "internal/operation", "internal/redact", "internal/transport", "treatmentplans"},
+	"internal/jsondecode": {"internal/jsonscan"},
+	"internal/jsonscan":   {},
+	"internal/metadata":   {"api", "internal/operation", "internal/transport"},
+	"internal/operation":  {},
+	"internal/redact":     {},
+	"internal/transport":  {"api", "internal/jsondecode", "internal/jsonscan", "internal/operation", "github.com/google/go-querystring/query", "github.com/hashicorp/go-retryablehttp"},
+	"openapi":             {},
+	"oauth":               {"api", "internal/operation", "internal/transport", "golang.org/x/oauth2"},
+	"treatmentplans":      {"api", "clinic", "internal/jsonscan", "internal/metadata", "internal/operation", "internal/redact", "internal/transport"},
+	"webhook":             {"api", "events"},
 }
 
 func TestImportArrows(t *testing.T) {

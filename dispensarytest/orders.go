@@ -1,7 +1,6 @@
 package dispensarytest
 
 import (
-	"slices"
 	"time"
 )
 
@@ -29,7 +28,7 @@ func viewOrderBase(o *Order) orderView {
 	return orderView{
 		ID: o.ID, Number: o.Number, CompletedAt: o.CompletedAt.Format("2006-01-02T15:04:05.000-07:00"),
 		MSRPTotal: o.MSRPTotal, ItemTotal: o.ItemTotal, PaymentTotal: o.PaymentTotal,
-		PlanIDs: slices.Concat([]string{}, o.PlanIDs),
+		PlanIDs: append([]string{}, o.PlanIDs...), // never null
 	}
 }
 

@@ -8,6 +8,9 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
+// mediaJSON is the media type of all bodies but the authorize page's.
+const mediaJSON = "application/json"
+
 // body is what a message may contain, by media type. A nil schema takes any text.
 type body struct {
 	content  map[string]*jsonschema.Schema

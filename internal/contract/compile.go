@@ -41,15 +41,13 @@ func (c *compiler) schema(at string) (*jsonschema.Schema, error) {
 	return c.engine.Compile(resource + (&url.URL{Fragment: at}).String())
 }
 
-// closeObjects makes every object schema with properties refuse other properties,
-// unless it says itself that it takes any. Fragments without a type are left alone:
-// they only narrow what an allOf has said before them.
+// closeObjects makes every object schema refuse properties that it does not name, unless
+// it says itself that it takes any. Fragments without a type are left alone: they only
+// narrow what an allOf has said before them.
 func closeObjects(node any) {
 	switch node := node.(type) {
 	case map[string]any:
-		_, hasProperties := node["properties"].(map[string]any)
-		_, decided := node["additionalProperties"]
-		if hasProperties && !decided && isObject(node["type"]) {
+		if _, decided := node["additionalProperties"]; !decided && isObject(node["type"]) {
 			node["additionalProperties"] = false
 		}
 		for _, child := range node {

@@ -23,15 +23,15 @@
 // # Which validator
 //
 // The document is OpenAPI 3.1, whose schemas are JSON Schema 2020-12: arrays of types,
-// const, null. github.com/getkin/kin-openapi (MIT, maintained, a release about every
-// month, 3.1 since 2026) reads and validates the document, and decodes parameters.
-// Bodies go to github.com/santhosh-tekuri/jsonschema (Apache 2.0), which is the engine
-// kin-openapi uses for 3.1 itself. They go there directly, because kin-openapi compiles
-// a schema anew for every body, which takes milliseconds in place of microseconds, and
-// falls back to its rules of OpenAPI 3.0 where the engine refuses a schema, without a
-// word. Here a schema that does not compile fails Load.
+// const, null. github.com/getkin/kin-openapi (MIT, released regularly, 3.1 since 2026)
+// reads and validates the document, and decodes parameters. Bodies go to
+// github.com/santhosh-tekuri/jsonschema (Apache 2.0), which is the engine kin-openapi
+// uses for 3.1 itself. They go there directly, because kin-openapi compiles a schema anew
+// for every body, which takes milliseconds in place of microseconds, and falls back to its
+// rules of OpenAPI 3.0 where the engine refuses a schema, without a word. Here a schema
+// that does not compile fails Load.
 //
-// github.com/pb33f/libopenapi-validator and github.com/speakeasy-api/openapi read 3.1
-// as well. They were left out because their releases of today need modules that the
-// Go module proxy does not serve.
+// github.com/pb33f/libopenapi-validator and github.com/speakeasy-api/openapi read 3.1 as
+// well. They were left out because their current releases needed modules that the Go
+// module proxy did not serve when the choice was made.
 package contract

@@ -41,19 +41,28 @@ func (c *compiler) answer(at string, response *openapi3.Response) (answer, error
 	return built, err
 }
 
-func (v *Validator) checkResponse(op *operation, resp *http.Response, body []byte) []Violation {
-	status := strconv.Itoa(resp.StatusCode)
-	expected, known := op.answers[status]
-	if !known {
-		expected, known = op.answers[status[:1]+"XX"]
+// answer is what the document says of a status: of itself, of its class, or of all
+// others.
+func (o *operation) answer(code int) (answer, bool) {
+	status := strconv.Itoa(code)
+	for _, key := range []string{status, status[:1] + "XX", "default"} {
+		if expected, known := o.answers[key]; known {
+			return expected, true
+		}
 	}
+	return answer{}, false
+}
+
+func (o *operation) unknownStatus(code int) []Violation {
+	return []Violation{{o.name, Response, InStatus, strconv.Itoa(code), RuleUnknown}}
+}
+
+func (o *operation) checkResponse(resp *http.Response, body []byte) []Violation {
+	expected, known := o.answer(resp.StatusCode)
 	if !known {
-		expected, known = op.answers["default"]
+		return o.unknownStatus(resp.StatusCode)
 	}
-	if !known {
-		return []Violation{{op.name, Response, InStatus, status, RuleUnknown}}
-	}
-	return expected.check(op.name, resp, body)
+	return expected.check(o.name, resp, body)
 }
 
 func (a answer) check(operation string, resp *http.Response, data []byte) []Violation {

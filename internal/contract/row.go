@@ -85,7 +85,7 @@ func envelope(op *openapi3.Operation) (key string, list bool) {
 // success is the schema of the JSON answer with a status of 2xx.
 func success(op *openapi3.Operation) *openapi3.Schema {
 	for status, ref := range op.Responses.Map() {
-		media := ref.Value.Content.Get("application/json")
+		media := ref.Value.Content.Get(mediaJSON)
 		if strings.HasPrefix(status, "2") && media != nil {
 			return media.Schema.Value
 		}

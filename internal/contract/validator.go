@@ -99,7 +99,21 @@ func (v *Validator) CheckResponse(operation string, resp *http.Response, body []
 	if !known {
 		return []Violation{{operation, Response, InOperation, "", RuleUnknown}}
 	}
-	return v.checkResponse(op, resp, body)
+	return op.checkResponse(resp, body)
+}
+
+// CheckBody checks the JSON body of a response that was kept without its headers, such as
+// a golden file.
+func (v *Validator) CheckBody(operation string, status int, body []byte) []Violation {
+	op, known := v.operations[operation]
+	if !known {
+		return []Violation{{operation, Response, InOperation, "", RuleUnknown}}
+	}
+	expected, known := op.answer(status)
+	if !known {
+		return op.unknownStatus(status)
+	}
+	return signed(operation, Response, expected.body.check(mediaJSON, body))
 }
 
 // CheckUnrouted checks the response to a request for something that the API does not
@@ -121,7 +135,16 @@ func (v *Validator) CheckWebhook(eventType string, req *http.Request, reqBody []
 	}
 	violations := v.checkRequest(op, req, reqBody)
 	if resp != nil {
-		violations = append(violations, v.checkResponse(op, resp, respBody)...)
+		violations = append(violations, op.checkResponse(resp, respBody)...)
 	}
 	return violations
+}
+
+// CheckWebhookBody checks the body of a delivery that was kept without its headers.
+func (v *Validator) CheckWebhookBody(eventType string, body []byte) []Violation {
+	op, known := v.webhooks[eventType]
+	if !known {
+		return []Violation{{eventType, Request, InOperation, "", RuleUnknown}}
+	}
+	return signed(eventType, Request, op.request.check(mediaJSON, body))
 }

@@ -14,7 +14,8 @@ import (
 )
 
 // Violation is one departure of an exchange from the contract. It names a place and a
-// rule; no value of a header, parameter or body is in it.
+// rule; no value of a header, parameter or body is in it. The name of a key or parameter
+// that the contract does not have is.
 type Violation struct {
 	Operation string // "patients.create"; of a webhook its event type
 	Side      Side
@@ -135,16 +136,17 @@ func each(at, names []string, rule string) []finding {
 	return found
 }
 
-// bestBranch reports one alternative of oneOf or anyOf: the one that was probably
-// meant. An alternative that is refused for its type or for a constant was not; among
-// the rest the one with the fewest findings is nearest.
+// bestBranch reports one alternative of oneOf or anyOf: the one that was probably meant.
+// An alternative that is refused for its own type, or for a value that one of its
+// fields has to have, was not; among the rest the one with the fewest findings is nearest.
 func bestBranch(err *jsonschema.ValidationError) []finding {
+	at := len(err.InstanceLocation)
 	var best []finding
 	bestMeant := false
 	for _, cause := range err.Causes {
 		found := leaves(cause)
 		meant := !slices.ContainsFunc(found, func(f finding) bool {
-			return f.rule == "const" || f.rule == "type" && len(f.path) == len(err.InstanceLocation)
+			return f.rule == "type" && len(f.path) == at || (f.rule == "const" || f.rule == "enum") && len(f.path) == at+1
 		})
 		if best == nil || meant && !bestMeant || meant == bestMeant && len(found) < len(best) {
 			best, bestMeant = found, meant

@@ -4,7 +4,9 @@
 package jsonscan
 
 import (
+	"encoding/binary"
 	"encoding/json"
+	"math/bits"
 	"unicode/utf8"
 )
 
@@ -43,7 +45,7 @@ func (s *Scanner) End() bool {
 func (s *Scanner) Value(depth int) bool {
 	switch c := s.Next(); {
 	case c == '"':
-		return s.text()
+		return s.Text()
 	case c == '{':
 		return s.Members(depth+1, nil)
 	case c == '[':
@@ -77,7 +79,7 @@ func (s *Scanner) Members(depth int, visit func(key []byte) bool) bool {
 			return false
 		}
 		start := s.Pos
-		if !s.text() {
+		if !s.Text() {
 			return false
 		}
 		key := s.Data[start:s.Pos]
@@ -128,9 +130,13 @@ func (s *Scanner) separator(closing byte) (more, ok bool) {
 	return false, false
 }
 
-// text moves past the string at Pos.
-func (s *Scanner) text() bool {
+// Text moves past the string at Pos.
+func (s *Scanner) Text() bool {
 	for i := s.Pos + 1; i < len(s.Data); i++ {
+		i = skipPlain(s.Data, i)
+		if i == len(s.Data) {
+			break
+		}
 		switch c := s.Data[i]; {
 		case c == '"':
 			s.Pos = i + 1
@@ -149,6 +155,31 @@ func (s *Scanner) text() bool {
 	}
 	s.Pos = len(s.Data)
 	return false
+}
+
+// Bytes repeated eight times over, to be compared with eight bytes at once.
+const (
+	low   = 0x0101010101010101
+	high  = 0x8080808080808080
+	quote = low * '"'
+	slash = low * '\\'
+	space = low * ' '
+)
+
+// skipPlain returns the position of the first byte from i on that means something
+// in a string: a quote, a backslash or a control character. It looks at eight
+// bytes at a time.
+func skipPlain(data []byte, i int) int {
+	for ; i+8 <= len(data); i += 8 {
+		w := binary.LittleEndian.Uint64(data[i:])
+		q, b := w^quote, w^slash
+		// A byte's high bit is set where it is the one looked for; bytes above
+		// 0x7f may be reported in vain, and are looked at one by one below.
+		if special := ((q - low) &^ q) | ((b - low) &^ b) | ((w - space) &^ w); special&high != 0 {
+			return i + bits.TrailingZeros64(special&high)/8
+		}
+	}
+	return i
 }
 
 // escapeLen returns the length of the escape sequence at the start of b, 0 if
@@ -229,12 +260,27 @@ func isHex(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
 // that may not be UTF-8. The string has been checked, by a Scanner or a decoder.
 func Unquote(raw []byte) []byte {
 	inner := raw[1 : len(raw)-1]
-	for _, c := range inner {
-		if c == '\\' || c >= utf8.RuneSelf {
-			var s string
-			_ = json.Unmarshal(raw, &s) // cannot fail: raw is a string
-			return []byte(s)
+	if isVerbatim(inner) {
+		return inner
+	}
+	var s string
+	_ = json.Unmarshal(raw, &s) // cannot fail: raw is a string
+	return []byte(s)
+}
+
+// isVerbatim reports ASCII without a backslash, eight bytes at a time.
+func isVerbatim(text []byte) bool {
+	for ; len(text) >= 8; text = text[8:] {
+		w := binary.LittleEndian.Uint64(text)
+		b := w ^ slash
+		if (w|(b-low)&^b)&high != 0 {
+			return false
 		}
 	}
-	return inner
+	for _, c := range text {
+		if c == '\\' || c >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }

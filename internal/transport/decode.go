@@ -2,11 +2,16 @@ package transport
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"reflect"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/jsondecode"
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
@@ -98,7 +103,7 @@ func envelopeOf[T any](op *operation.Operation) reflect.Type {
 
 // decode reads the answer into a value.
 func (x *exchange) decode(into any) error {
-	if err := unmarshal(x.body.Bytes(), into); err != nil {
+	if err := jsondecode.Unmarshal(x.body.Bytes(), into); err != nil {
 		return x.undecodable(&decodeError{describeDecode(err)})
 	}
 	x.reportUnknown(into)
@@ -110,3 +115,18 @@ type decodeError struct{ text string }
 
 func (e *decodeError) Error() string        { return "undecodable response: " + e.text }
 func (e *decodeError) Is(target error) bool { return target == api.ErrBadResponse }
+
+// describeDecode keeps the position and the field of a decoding error. The
+// decoder's own text may quote a number from the answer.
+func describeDecode(err error) string {
+	var syntax *json.SyntaxError
+	var mismatch *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax):
+		return fmt.Sprintf("malformed JSON at byte %d", syntax.Offset)
+	case errors.As(err, &mismatch):
+		kind, _, _ := strings.Cut(mismatch.Value, " ")
+		return fmt.Sprintf("field %s: a %s does not fit %s", mismatch.Field, kind, mismatch.Type)
+	}
+	return "a field has an unknown form"
+}

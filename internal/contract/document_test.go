@@ -1,0 +1,184 @@
+package contract_test
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/internal/contract"
+	"github.com/dispensary-go/dispensary/openapi"
+)
+
+// Load validates the document; this shows that it would notice.
+func TestParseRefusesInvalidDocuments(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string][2]string{
+		"another version":         {"openapi: 3.1.0", "openapi: 3.0.3"},
+		"unknown key":             {"      operationId: clinic.get\n", "      operationId: clinic.get\n      operation: 1\n"},
+		"the same name twice":     {"operationId: clinic.get\n", "operationId: patients.get\n"},
+		"dangling reference":      {"schemas/Clinic\"", "schemas/Klinik\""},
+		"unknown type":            {"type: integer", "type: int"},
+		"unknown keyword":         {"minimum: 1", "minimun: 1"},
+		"undeclared parameter":    {"/clinic/orders/{id}", "/clinic/orders/{order_id}"},
+		"no description":          {"description: The clinic.\n", "summary: The clinic.\n"},
+		"pattern":                 {`pattern: ^\+[0-9]+$`, `pattern: ^\+[0-9+$`},
+		"unknown security scheme": {`- bearer: ["clinic:read"]`, `- carrier: ["clinic:read"]`},
+		"no YAML":                 {"paths:\n", "paths: {\n"},
+		"number in a header":      {"type: string\n        minLength: 1\n    Proxied", "type: integer\n        minimum: 1\n    Proxied"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text := string(openapi.Document())
+			changed := strings.Replace(text, change[0], change[1], 1)
+			require.NotEqual(t, text, changed, "the document has no such place")
+			_, err := contract.Parse([]byte(changed))
+			assert.Error(t, err)
+		})
+	}
+}
+
+// eachOperation visits operations and webhooks.
+func eachOperation(doc *openapi3.T, visit func(op *openapi3.Operation, webhook bool)) {
+	for _, item := range doc.Paths.Map() {
+		for _, op := range item.Operations() {
+			visit(op, false)
+		}
+	}
+	for _, item := range doc.Webhooks {
+		visit(item.Post, true)
+	}
+}
+
+var statusKey = regexp.MustCompile(`^([1-5][0-9][0-9]|[1-5]XX|default)$`)
+
+// What the validator of documents does not look at.
+func TestResponsesOfTheDocument(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	eachOperation(s.check.Document(), func(op *openapi3.Operation, webhook bool) {
+		statuses := slices.Collect(maps.Keys(op.Responses.Map()))
+		for _, status := range statuses {
+			assert.Regexp(t, statusKey, status, op.OperationID)
+			headers := op.Responses.Value(status).Value.Headers
+			assert.Equal(t, !webhook, headers["X-Request-Id"] != nil, "%s %s: X-Request-Id", op.OperationID, status)
+		}
+		if webhook {
+			assert.Subset(t, statuses, []string{"200", "201", "410", "default"}, op.OperationID)
+			return
+		}
+		assert.Contains(t, statuses, "5XX", op.OperationID)
+		if s.rows[op.OperationID].Scopes != "" {
+			assert.Subset(t, statuses, []string{"400", "401", "403", "429"}, op.OperationID)
+		}
+		if strings.Contains(s.rows[op.OperationID].Route, "{") {
+			assert.Contains(t, statuses, "404", op.OperationID)
+		}
+	})
+}
+
+func TestOperationsOfTheDocument(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	eachOperation(s.check.Document(), func(op *openapi3.Operation, webhook bool) {
+		assert.NotEmpty(t, op.Summary, op.OperationID)
+		assert.Len(t, op.Tags, 1, op.OperationID)
+		var parameters []string
+		for _, ref := range op.Parameters {
+			parameters = append(parameters, ref.Value.Name)
+			assert.NotEmpty(t, ref.Value.Description, "%s: %s", op.OperationID, ref.Value.Name)
+		}
+		if s.rows[op.OperationID].List {
+			assert.Subset(t, parameters, []string{"page[number]", "page[size]"}, op.OperationID)
+		}
+		assert.Equal(t, webhook, slices.Contains(parameters, "SVC-Signature"), op.OperationID)
+	})
+}
+
+// Every part is used, every assumption says why, and the only addresses are reserved
+// ones.
+func TestPartsOfTheDocument(t *testing.T) {
+	t.Parallel()
+	check, err := loaded()
+	require.NoError(t, err)
+	encoded, err := json.Marshal(check.Document())
+	require.NoError(t, err)
+	var tree any
+	require.NoError(t, json.Unmarshal(encoded, &tree))
+	text := string(encoded)
+	for section, parts := range tree.(map[string]any)["components"].(map[string]any) {
+		for name := range parts.(map[string]any) {
+			if section != "securitySchemes" {
+				assert.True(t, strings.Contains(text, `"#/components/`+section+"/"+name+`"`), "nobody uses the %s %s", section, name)
+			}
+		}
+	}
+	assumptions := 0
+	visit(tree, func(key string, value any) {
+		switch key {
+		case "x-assumption", "x-oddity":
+			assumptions++
+			why, _ := value.(string)
+			assert.Greater(t, len(why), 20, "%q does not say why", why)
+		case "x-scope-assumed":
+			assert.Equal(t, true, value)
+		case "nullable":
+			assert.Fail(t, "nullable is OpenAPI 3.0")
+		}
+	})
+	assert.Greater(t, assumptions, 50)
+	for _, address := range regexp.MustCompile(`https?://[^/"\\\s]+`).FindAllString(string(openapi.Document()), -1) {
+		assert.Regexp(t, `^https://([a-z]+\.)?dispensary\.example$`, address)
+	}
+}
+
+func visit(node any, see func(key string, value any)) {
+	switch node := node.(type) {
+	case map[string]any:
+		for key, value := range node {
+			see(key, value)
+			visit(value, see)
+		}
+	case []any:
+		for _, value := range node {
+			visit(value, see)
+		}
+	}
+}
+
+// errorBodies are the bodies that integrators meet, by the status they belong to. What
+// the fake does not send is held to the document here.
+func TestErrorBodies(t *testing.T) {
+	t.Parallel()
+	check, err := loaded()
+	require.NoError(t, err)
+	for _, c := range []struct {
+		status int
+		header []string
+		body   string
+		want   string
+	}{
+		{401, nil, `{"error":"The access token expired"}`, ""},
+		{404, nil, `{"status":404,"error":"Not Found"}`, ""},
+		{422, nil, `{"error":["Last name can't be blank"]}`, ""},
+		{422, nil, `{"error":"Last name can't be blank"}`, "patients.update: response body /error: type"},
+		{429, nil, `{"error":"Too many requests"}`, ""},
+		{429, []string{"Retry-After", "120"}, `{"errors":[{"code":"1015","message":"Slow down"}]}`, ""},
+		{429, []string{"Retry-After", "Mon, 02 Mar 2026 09:00:00 GMT"}, `{"status":429,"error":"Slow down"}`, ""},
+		{500, nil, `{"status":500,"error":"Internal Server Error"}`, ""},
+		{503, nil, `{"error":"invalid_grant","error_description":"x"}`, ""},
+		{502, []string{"Content-Type", "text/html", "X-Request-Id", ""}, `<h1>Bad Gateway</h1>`, ""},
+		{500, nil, `{"failure":1}`, "patients.update: response body /error: required\npatients.update: response body /failure: unknown"},
+		{409, nil, `{"error":"Conflict"}`, "patients.update: response status 409: unknown"},
+	} {
+		assert.Equal(t, c.want, text(check.CheckResponse("patients.update", reply(c.status, c.header...), []byte(c.body))), "%d %s", c.status, c.body)
+	}
+	assert.Empty(t, check.CheckResponse("oauth.token", reply(http.StatusBadRequest), []byte(`{"error":"invalid_grant","error_description":"The grant is invalid."}`)))
+}

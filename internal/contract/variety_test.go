@@ -1,0 +1,175 @@
+package contract_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+)
+
+// variety is a success that looks different from the exercise's.
+type variety struct {
+	name, operation string
+	status          int
+	request         func(s *scene) request
+}
+
+// linked is the id of the draft behind a link that names no patient.
+func linked(s *scene) string {
+	s.t.Helper()
+	link := s.value("dynamic_links.create", request{body: map[string]any{
+		"treatment_plan": map[string]any{"practitioner_id": s.practitioner()},
+	}}).(map[string]any)
+	return link["treatment_plan"].(map[string]any)["id"].(string)
+}
+
+// unplanned lets a patient order without a plan, and get the money back.
+func unplanned(s *scene) string {
+	order, _, err := s.fake.Platform().PlaceOrder(s.patient(), dispensarytest.NewOrder{})
+	require.NoError(s.t, err)
+	_, err = s.fake.Platform().RefundOrder(order.ID, 0)
+	require.NoError(s.t, err)
+	return order.ID
+}
+
+// bare is a product that nobody has described.
+func bare(s *scene) string {
+	product, _, err := s.fake.Platform().CreateProduct(dispensarytest.NewProduct{Variants: []dispensarytest.NewVariant{{}, {Units: 120, Status: "vendor backorder"}}})
+	require.NoError(s.t, err)
+	return product.ID
+}
+
+// outside is a plan that a practitioner wrote on the platform.
+func outside(s *scene) string {
+	plan, _, err := s.fake.Platform().CreatePlan(s.patient(), dispensarytest.NewPlan{Draft: true})
+	require.NoError(s.t, err)
+	return plan.ID
+}
+
+func marked(kind, id string) func(*scene) request {
+	return func(s *scene) request {
+		s.value("practitioners.update", request{path: []string{s.practitioner()}, body: map[string]any{"metadata": map[string]any{"id": "doc-1"}}})
+		s.value("staff.update", request{path: []string{staff(s)}, body: map[string]any{"metadata": map[string]any{"id": "desk-1"}}})
+		s.plan("draft")
+		r := request{query: query("id", id)}
+		if kind != "" {
+			r.query.Set("type", kind)
+		}
+		return r
+	}
+}
+
+var varieties = []variety{
+	{"without optional fields", "patients.create", 201, having(func(*scene) map[string]any {
+		return map[string]any{"email": "min@example.org", "first_name": "Min", "last_name": "Imal"}
+	})},
+	{"with nulls", "patients.create", 201, having(func(*scene) map[string]any {
+		return map[string]any{"email": "min@example.org", "first_name": "Min", "last_name": "Imal", "date_of_birth": nil, "gender": nil, "mobile_number": nil}
+	})},
+	{"clearing", "patients.update", 200, having(func(*scene) map[string]any {
+		return map[string]any{"date_of_birth": nil, "gender": nil, "mobile_number": nil, "discount": 0, "metadata": map[string]any{"id": nil}}
+	}, (*scene).patient)},
+	{"of nothing", "patients.update", 200, having(func(*scene) map[string]any { return map[string]any{} }, (*scene).patient)},
+	{"with the id once more", "practitioners.update", 200, having(func(s *scene) map[string]any {
+		return map[string]any{"practitioner_id": s.practitioner(), "first_name": "New"}
+	}, (*scene).practitioner)},
+	{"without dosage", "treatment_plans.create", 201, having(func(s *scene) map[string]any {
+		return map[string]any{"practitioner_id": s.practitioner(), "recommendations": []any{map[string]any{"variant_id": s.variant(), "units_to_purchase": 1}}}
+	}, (*scene).patient)},
+	{"of a draft", "treatment_plans.get", 200, at(draft)},
+	{"of a cancelled plan", "treatment_plans.get", 200, at(cancelled)},
+	{"without patient", "treatment_plans.get", 200, at(linked)},
+	{"made outside", "treatment_plans.get", 200, at(outside)},
+	{"to a draft without patient", "dynamic_links.get", 200, at(linked)},
+	{"for a new patient", "dynamic_links.create", 200, having(func(s *scene) map[string]any {
+		return map[string]any{"treatment_plan": map[string]any{"practitioner_id": s.practitioner()}, "patient": map[string]any{
+			"email": "link@example.org", "first_name": "Lin", "last_name": "Ked", "date_of_birth": "2001-01-01", "gender": "x",
+			"mobile_number": "+15035550143", "discount": 5, "send_welcome_email": false,
+		}}
+	})},
+	{"without plan, refunded", "orders.get", 200, at(unplanned)},
+	{"without plan", "orders.list", 200, func(s *scene) request { unplanned(s); return request{query: query("page[size]", "100")} }},
+	{"without plan", "orders.list_for_patient", 200, func(s *scene) request { unplanned(s); return request{path: []string{s.patient()}} }},
+	{"without description", "products.get", 200, at(bare)},
+	{"found by staff", "metadata.list", 200, marked("staff", "desk-1")},
+	{"found by practitioner", "metadata.list", 200, marked("practitioner", "doc-1")},
+	{"found by plan", "metadata.list", 200, marked("treatment_plan", "plan-7")},
+	{"found by any type", "metadata.list", 200, marked("", "plan-7")},
+	{"found by none", "metadata.list", 200, marked("patient", "nobody")},
+	{"beyond the last page", "patients.list", 200, func(*scene) request { return request{query: query("page[number]", "99")} }},
+	{"between pages", "products.list", 200, func(*scene) request { return request{query: query("page[number]", "2", "page[size]", "5")} }},
+	{"with custom dosage", "products.get", 200, func(s *scene) request {
+		return request{path: []string{s.fake.Platform().Products()[2].ID}, query: query("practitioner_id", s.practitioner())}
+	}},
+	{"shared ones", "protocols.list", 200, func(s *scene) request {
+		return request{path: []string{s.practitioner()}, query: query("ownership_type", "all", "sort_by", "name")}
+	}},
+}
+
+func TestVarieties(t *testing.T) {
+	t.Parallel()
+	for _, v := range varieties {
+		t.Run(v.operation+" "+v.name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t)
+			r := v.request(s)
+			r.token = s.token
+			s.accepted(v.operation, v.status, s.send(v.operation, r))
+		})
+	}
+}
+
+// Everything in the default world keeps the contract, in both countries: each list to its
+// end, and whatever it lists by its id.
+func TestTheWholeWorld(t *testing.T) {
+	t.Parallel()
+	for _, region := range []dispensarytest.Region{dispensarytest.UnitedStates, dispensarytest.Canada} {
+		t.Run(string(region), func(t *testing.T) {
+			t.Parallel()
+			s := start(t, dispensarytest.WithRegion(region))
+			for list, single := range map[string]string{
+				"allergens.list": "allergens.get", "brands.list": "brands.get", "ingredients.list": "ingredients.get", "products.list": "products.get",
+				"supplement_types.list": "supplement_types.get", "third_party_certifications.list": "third_party_certifications.get",
+				"categories.list": "categories.get", "patients.list": "patients.get", "practitioners.list": "practitioners.get", "staff.list": "staff.get",
+				"orders.list": "orders.get", "practitioner_types.list": "",
+			} {
+				s.walk(list, single)
+			}
+			for _, patient := range s.fake.Platform().Patients() {
+				s.walk("treatment_plans.list", "treatment_plans.get", patient.ID)
+				s.walk("addresses.list", "", patient.ID)
+				s.walk("orders.list_for_patient", "", patient.ID)
+			}
+			for _, practitioner := range s.fake.Platform().Practitioners() {
+				s.walk("protocols.list", "protocols.get", practitioner.ID)
+				s.walk("templates.list", "templates.get", practitioner.ID)
+			}
+			for _, product := range s.fake.Platform().Products() {
+				s.walk("products.similar", "", product.ID)
+				for _, variant := range product.VariantIDs {
+					s.accepted("variants.get", 200, s.send("variants.get", request{path: []string{variant}, token: s.token}))
+				}
+			}
+		})
+	}
+}
+
+// walk checks a list and what is in it.
+func (s *scene) walk(list, single string, path ...string) {
+	s.t.Helper()
+	e := s.send(list, request{path: path, query: query("page[size]", "100"), token: s.token})
+	s.accepted(list, http.StatusOK, e)
+	if single == "" {
+		return
+	}
+	var body map[string]json.RawMessage
+	require.NoError(s.t, json.Unmarshal(e.ResponseBody, &body))
+	var items []struct{ ID string }
+	require.NoError(s.t, json.Unmarshal(body[s.rows[list].Key], &items))
+	for _, item := range items {
+		s.accepted(single, http.StatusOK, s.send(single, request{path: []string{item.ID}, token: s.token}))
+	}
+}

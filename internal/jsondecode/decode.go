@@ -1,0 +1,193 @@
+// Package jsondecode decodes JSON text into the structs of this module several
+// times faster than encoding/json, whose results it reproduces exactly.
+//
+// It knows the shapes that answers of the platform have: structs, slices, pointers,
+// strings, numbers, booleans, and types that decode themselves. Whatever it does
+// not know, and whatever does not fit, it leaves to encoding/json, which then also
+// words the error: [Unmarshal] never fails where encoding/json would not, and a
+// fuzz test holds the two together.
+package jsondecode
+
+import (
+	"encoding/json"
+	"reflect"
+	"strconv"
+
+	"github.com/dispensary-go/dispensary/internal/jsonscan"
+)
+
+// Unmarshal decodes data into the value that into points to, which must be zero.
+func Unmarshal(data []byte, into any) error {
+	v := reflect.ValueOf(into)
+	if v.Kind() != reflect.Pointer || v.IsNil() {
+		return json.Unmarshal(data, into)
+	}
+	d := decoder{Scanner: jsonscan.Scanner{Data: data}}
+	if len(data) >= worthInterning {
+		d.seen = new([64]string)
+	}
+	if p := planOf(v.Type().Elem()); p.decode(&d, v.Elem(), 0) && d.End() {
+		return nil
+	}
+	v.Elem().SetZero()
+	return json.Unmarshal(data, into)
+}
+
+// decoder is a walk over one text.
+type decoder struct {
+	jsonscan.Scanner
+
+	// seen holds strings that were made for this text: names of brands, units and
+	// states repeat in lists. It lives as long as the walk, so that no value of one
+	// answer is kept for the next. Nil for short texts.
+	seen *[64]string
+}
+
+// worthInterning is the length of a text in which strings are likely to repeat.
+const worthInterning = 4 << 10
+
+// decodeFunc decodes the value at the scanner's position into v. It returns false
+// where encoding/json has to take over.
+type decodeFunc func(d *decoder, v reflect.Value, depth int) bool
+
+// maxInterned is the longest string that is looked for among those seen.
+const maxInterned = 32
+
+// text returns what the JSON string says.
+func (d *decoder) text(raw []byte) string {
+	inner := jsonscan.Unquote(raw)
+	if d.seen == nil || len(inner) == 0 || len(inner) > maxInterned {
+		return string(inner)
+	}
+	n := len(inner)
+	hash := uint(n) ^ uint(inner[0])<<1 ^ uint(inner[n/2])<<3 ^ uint(inner[n-1])<<4
+	slot := &d.seen[hash%uint(len(d.seen))]
+	if *slot != string(inner) {
+		*slot = string(inner)
+	}
+	return *slot
+}
+
+func decodeString(d *decoder, v reflect.Value, _ int) bool {
+	switch d.Next() {
+	case '"':
+		start := d.Pos
+		if !d.Text() {
+			return false
+		}
+		v.SetString(d.text(d.Data[start:d.Pos]))
+		return true
+	case 'n':
+		return d.Value(0)
+	}
+	return false
+}
+
+func decodeBool(d *decoder, v reflect.Value, depth int) bool {
+	first := d.Next()
+	if !d.Value(depth) {
+		return false
+	}
+	switch first {
+	case 't', 'f':
+		v.SetBool(first == 't')
+		return true
+	}
+	return first == 'n'
+}
+
+func decodeInt(d *decoder, v reflect.Value, depth int) bool {
+	raw, ok := d.number(depth)
+	if !ok || raw == nil {
+		return ok
+	}
+	n, err := strconv.ParseInt(string(raw), 10, 64)
+	if err != nil || v.OverflowInt(n) {
+		return false
+	}
+	v.SetInt(n)
+	return true
+}
+
+func decodeFloat(d *decoder, v reflect.Value, depth int) bool {
+	raw, ok := d.number(depth)
+	if !ok || raw == nil {
+		return ok
+	}
+	n, err := strconv.ParseFloat(string(raw), v.Type().Bits())
+	if err != nil || v.OverflowFloat(n) {
+		return false
+	}
+	v.SetFloat(n)
+	return true
+}
+
+// number returns the number at the position, nil for null.
+func (d *decoder) number(depth int) ([]byte, bool) {
+	first := d.Next()
+	start := d.Pos
+	if !d.Value(depth) {
+		return nil, false
+	}
+	switch {
+	case first == 'n':
+		return nil, true
+	case first == '-' || first >= '0' && first <= '9':
+		return d.Data[start:d.Pos], true
+	}
+	return nil, false
+}
+
+// decodeSelf hands the value to a type that decodes itself.
+func decodeSelf(d *decoder, v reflect.Value, depth int) bool {
+	d.Next()
+	start := d.Pos
+	return d.Value(depth) && v.Addr().Interface().(json.Unmarshaler).UnmarshalJSON(d.Data[start:d.Pos]) == nil
+}
+
+// decodeOther leaves one value to encoding/json.
+func decodeOther(d *decoder, v reflect.Value, depth int) bool {
+	d.Next()
+	start := d.Pos
+	return d.Value(depth) && json.Unmarshal(d.Data[start:d.Pos], v.Addr().Interface()) == nil
+}
+
+// pointerTo decodes through a pointer; null leaves it nil.
+func pointerTo(element *plan) decodeFunc {
+	return func(d *decoder, v reflect.Value, depth int) bool {
+		if d.Next() == 'n' {
+			v.SetZero()
+			return d.Value(depth)
+		}
+		if v.IsNil() {
+			v.Set(reflect.New(v.Type().Elem()))
+		}
+		return element.decode(d, v.Elem(), depth)
+	}
+}
+
+// sliceOf decodes an array; null leaves the slice nil, as an empty array does not.
+func sliceOf(element *plan) decodeFunc {
+	return func(d *decoder, v reflect.Value, depth int) bool {
+		switch d.Next() {
+		case 'n':
+			v.SetZero()
+			return d.Value(depth)
+		case '[':
+		default:
+			return false
+		}
+		if !v.IsNil() {
+			return false // a member that comes twice: encoding/json decodes over the first
+		}
+		v.Set(reflect.MakeSlice(v.Type(), 0, 0))
+		return d.Elements(depth+1, func() bool {
+			n := v.Len()
+			if n == v.Cap() {
+				v.Grow(max(4, n))
+			}
+			v.SetLen(n + 1)
+			return element.decode(d, v.Index(n), depth+1)
+		})
+	}
+}

@@ -1,0 +1,132 @@
+package jsondecode
+
+import (
+	"encoding/json"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+)
+
+// record has every shape that answers have, and those that are left to
+// encoding/json.
+type record struct {
+	ID        string             `json:"id"`
+	Name      name               `json:"name"`
+	Count     int                `json:"count"`
+	Small     int8               `json:"small"`
+	Ratio     float64            `json:"ratio"`
+	Sure      bool               `json:"sure"`
+	Total     api.Decimal        `json:"total"`
+	Amount    api.Text           `json:"amount"`
+	Number    api.Int            `json:"number"`
+	When      api.Timestamp      `json:"when"`
+	Child     *record            `json:"child"`
+	Children  []record           `json:"children"`
+	Pointers  []*record          `json:"pointers"`
+	Words     []string           `json:"words"`
+	Raw       json.RawMessage    `json:"raw"`
+	Any       any                `json:"any"`
+	Map       map[string]record  `json:"map"`
+	Bytes     []byte             `json:"bytes"`
+	Optional  api.Optional[int]  `json:"optional"`
+	Inner     struct{ A, B int } `json:"inner"`
+	Ignored   string             `json:"-"`
+	Untagged  string
+	unexposed string
+}
+
+type name string
+
+type embedding struct {
+	record
+	Own string `json:"own"`
+}
+
+// same decodes with both and compares.
+func same[T any](t *testing.T, data []byte) {
+	t.Helper()
+	var want, got T
+	wantErr := json.Unmarshal(data, &want)
+	gotErr := Unmarshal(data, &got)
+	assert.Equal(t, wantErr == nil, gotErr == nil, "%s: %v, %v", data, wantErr, gotErr)
+	assert.Equal(t, want, got, "%s", data)
+}
+
+var texts = []string{
+	`{}`, ` { } `, `null`, `[]`, `"x"`, `1`, ``, `{`, `{"id":}`, `{"id":"a"`, `{"id":"a"} x`,
+	`{"id":"a","name":"b","count":-3,"small":7,"ratio":1.5e2,"sure":true}`,
+	`{"sure":false,"ratio":2,"small":127,"count":0,"name":"","id":"\u00e9\n\"\\"}`,
+	`{"id":null,"name":null,"count":null,"ratio":null,"sure":null,"total":null,"amount":null,"number":null,"when":null,"inner":null}`,
+	`{"child":null,"children":null,"pointers":null,"words":null,"raw":null,"any":null,"map":null,"bytes":null,"optional":null}`,
+	`{"child":{"id":"b","child":{"id":"c","children":[]}},"children":[{"id":"1"},{"id":"2","words":["x","","y"]}],"pointers":[null,{"id":"3"}]}`,
+	`{"total":"12.50","amount":1.5,"number":"7","when":"2026-03-04","raw":{"a":[1]},"any":{"a":[1,"b"]},"map":{"k":{"id":"m"}},"bytes":"aGk=","optional":3}`,
+	`{"count":1.5}`, `{"count":"1"}`, `{"small":128}`, `{"ratio":1e400}`, `{"id":5}`, `{"sure":1}`, `{"children":{}}`, `{"child":[]}`, `{"total":"x"}`,
+	`{"ID":"upper","Name":"n","CHILD":{"iD":"mixed"}}`, `{"unknown":{"deep":[1,{"x":null}]},"id":"a"}`,
+	`{"id":"a","id":"b","child":{"id":"1"},"child":{"name":"2"},"words":["1","2"],"words":["3"],"inner":{"A":1},"inner":{"B":2}}`,
+	`{"\u0069d":"escaped key","Untagged":"u","untagged":"v","-":"x","unexposed":"y"}`,
+	"{\"id\":\"bad \xff utf8\",\"name\":\"\xed\xa0\x80\"}", "{\"id\":\"control \x01\"}", `{"id":"kelvin"}`, "{\"\u212aey\":1}",
+	`{"words":["` + strings.Repeat("long ", 40) + `"],"id":"` + strings.Repeat("é", 20) + `"}`,
+	`{"children":[` + strings.Repeat(`{"id":"same","name":"same"},`, 30) + `{}]}`,
+}
+
+func TestSameAsEncodingJSON(t *testing.T) {
+	t.Parallel()
+	for _, text := range texts {
+		same[record](t, []byte(text))
+		same[*record](t, []byte(text))
+		same[[]record](t, []byte("["+text+"]"))
+		same[embedding](t, []byte(text))
+		same[any](t, []byte(text))
+	}
+}
+
+func TestUnmarshalNeedsAPointer(t *testing.T) {
+	t.Parallel()
+	for _, into := range []any{nil, record{}, (*record)(nil)} {
+		assert.Error(t, Unmarshal([]byte(`{}`), into))
+	}
+}
+
+func TestDecodedStringsDoNotShareTheText(t *testing.T) {
+	t.Parallel()
+	data := []byte(`{"id":"abc","words":["abc"],"raw":{"a":1}}`)
+	var got record
+	require.NoError(t, Unmarshal(data, &got))
+	clear(data)
+	assert.Equal(t, "abc", got.ID)
+	assert.Equal(t, []string{"abc"}, got.Words)
+	assert.JSONEq(t, `{"a":1}`, string(got.Raw))
+}
+
+func TestPlansAreMadeOnceForAll(t *testing.T) {
+	t.Parallel()
+	type local struct {
+		Next *local `json:"next"`
+		ID   string `json:"id"`
+	}
+	var group sync.WaitGroup
+	for range 50 {
+		group.Go(func() {
+			var got local
+			assert.NoError(t, Unmarshal([]byte(`{"next":{"next":{"id":"x"}}}`), &got))
+			assert.Equal(t, "x", got.Next.Next.ID)
+		})
+	}
+	group.Wait()
+}
+
+// Whatever the text, the result is that of encoding/json.
+func FuzzUnmarshal(f *testing.F) {
+	for _, text := range texts {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		same[record](t, data)
+		same[[]record](t, data)
+	})
+}
