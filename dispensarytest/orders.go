@@ -1,6 +1,7 @@
 package dispensarytest
 
 import (
+	"slices"
 	"time"
 )
 
