@@ -37,6 +37,7 @@ type record struct {
 	Inner     struct{ A, B int } `json:"inner"`
 	Ignored   string             `json:"-"`
 	Untagged  string
+	//lint:ignore U1000 encoding/json passes it over, and so must we
 	unexposed string
 }
 
