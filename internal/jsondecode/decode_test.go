@@ -15,28 +15,28 @@ import (
 // record has every shape that answers have, and those that are left to
 // encoding/json.
 type record struct {
-	ID        string             `json:"id"`
-	Name      name               `json:"name"`
-	Count     int                `json:"count"`
-	Small     int8               `json:"small"`
-	Ratio     float64            `json:"ratio"`
-	Sure      bool               `json:"sure"`
-	Total     api.Decimal        `json:"total"`
-	Amount    api.Text           `json:"amount"`
-	Number    api.Int            `json:"number"`
-	When      api.Timestamp      `json:"when"`
-	Child     *record            `json:"child"`
-	Children  []record           `json:"children"`
-	Pointers  []*record          `json:"pointers"`
-	Words     []string           `json:"words"`
-	Raw       json.RawMessage    `json:"raw"`
-	Any       any                `json:"any"`
-	Map       map[string]record  `json:"map"`
-	Bytes     []byte             `json:"bytes"`
-	Optional  api.Optional[int]  `json:"optional"`
-	Inner     struct{ A, B int } `json:"inner"`
-	Ignored   string             `json:"-"`
-	Untagged  string
+	ID       string             `json:"id"`
+	Name     name               `json:"name"`
+	Count    int                `json:"count"`
+	Small    int8               `json:"small"`
+	Ratio    float64            `json:"ratio"`
+	Sure     bool               `json:"sure"`
+	Total    api.Decimal        `json:"total"`
+	Amount   api.Text           `json:"amount"`
+	Number   api.Int            `json:"number"`
+	When     api.Timestamp      `json:"when"`
+	Child    *record            `json:"child"`
+	Children []record           `json:"children"`
+	Pointers []*record          `json:"pointers"`
+	Words    []string           `json:"words"`
+	Raw      json.RawMessage    `json:"raw"`
+	Any      any                `json:"any"`
+	Map      map[string]record  `json:"map"`
+	Bytes    []byte             `json:"bytes"`
+	Optional api.Optional[int]  `json:"optional"`
+	Inner    struct{ A, B int } `json:"inner"`
+	Ignored  string             `json:"-"`
+	Untagged string
 	//lint:ignore U1000 encoding/json passes it over, and so must we
 	unexposed string
 }
