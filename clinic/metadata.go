@@ -59,7 +59,8 @@ type MetadataLookup struct{ t *transport.Client }
 // MetadataListOptions says which records are looked for.
 // API section: GET /clinic/metadata.
 type MetadataListOptions struct {
-	// ID is the integrator's; empty finds every record that has one.
+	// ID is the integrator's. Left empty, the call is assumed to be refused with
+	// [api.ErrInvalid].
 	ID string `url:"id,omitempty"`
 
 	// Type narrows the kind; empty finds all kinds.

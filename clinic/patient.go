@@ -147,7 +147,8 @@ func (s Patients) Pages(ctx context.Context, o PatientListOptions, options ...ap
 // PatientSearch says which patients are looked for.
 // API section: GET /clinic/search/patients.
 type PatientSearch struct {
-	// Query is matched against first name, last name and e-mail; required.
+	// Query is matched against first name, last name and e-mail. Empty, it is
+	// sent all the same, and is assumed to match everybody.
 	Query string `url:"query"`
 
 	api.Paging `url:"-"`

@@ -118,42 +118,46 @@ func TestCreatePatientIsRefused(t *testing.T) {
 	assert.Equal(t, before, b.Platform().Patients())
 }
 
+// patientUpdates are updates of one field each, as they are sent, and what they
+// change.
+var patientUpdates = []struct {
+	update clinic.PatientUpdate
+	body   string
+	change func(*dispensarytest.Patient)
+}{
+	{clinic.PatientUpdate{}, `{}`, func(*dispensarytest.Patient) {}},
+	{clinic.PatientUpdate{Email: api.Set("changed@example.com")}, `{"email":"changed@example.com"}`,
+		func(p *dispensarytest.Patient) { p.Email = "changed@example.com" }},
+	{clinic.PatientUpdate{FirstName: api.Set("Changed")}, `{"first_name":"Changed"}`,
+		func(p *dispensarytest.Patient) { p.FirstName = "Changed" }},
+	{clinic.PatientUpdate{LastName: api.Set("Name")}, `{"last_name":"Name"}`,
+		func(p *dispensarytest.Patient) { p.LastName = "Name" }},
+	{clinic.PatientUpdate{DateOfBirth: api.Set(api.Date{Year: 1999, Month: 12, Day: 31})}, `{"date_of_birth":"1999-12-31"}`,
+		func(p *dispensarytest.Patient) { p.DateOfBirth = "1999-12-31" }},
+	{clinic.PatientUpdate{DateOfBirth: api.Clear[api.Date]()}, `{"date_of_birth":null}`,
+		func(p *dispensarytest.Patient) { p.DateOfBirth = "" }},
+	{clinic.PatientUpdate{Gender: api.Set(clinic.Male)}, `{"gender":"male"}`,
+		func(p *dispensarytest.Patient) { p.Gender = "male" }},
+	{clinic.PatientUpdate{Gender: api.Clear[clinic.Gender]()}, `{"gender":null}`,
+		func(p *dispensarytest.Patient) { p.Gender = "" }},
+	{clinic.PatientUpdate{MobileNumber: api.Set("+15555550177")}, `{"mobile_number":"+15555550177"}`,
+		func(p *dispensarytest.Patient) { p.MobileNumber = "+15555550177" }},
+	{clinic.PatientUpdate{MobileNumber: api.Clear[string]()}, `{"mobile_number":null}`,
+		func(p *dispensarytest.Patient) { p.MobileNumber = "" }},
+	{clinic.PatientUpdate{Discount: api.Set[api.Percent](2.5)}, `{"discount":2.5}`,
+		func(p *dispensarytest.Patient) { p.Discount = 2.5 }},
+	{clinic.PatientUpdate{Discount: api.Set[api.Percent](0)}, `{"discount":0}`,
+		func(p *dispensarytest.Patient) { p.Discount = 0 }},
+	{clinic.PatientUpdate{Metadata: api.Set(clinic.Metadata{ID: "ehr-9"})}, `{"metadata":{"id":"ehr-9"}}`,
+		func(p *dispensarytest.Patient) { p.MetadataID = "ehr-9" }},
+}
+
 // An update changes what it names, and nothing else.
 func TestUpdatePatient(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	id := b.Platform().Patients()[0].ID
-	for _, test := range []struct {
-		update clinic.PatientUpdate
-		body   string
-		change func(*dispensarytest.Patient)
-	}{
-		{clinic.PatientUpdate{}, `{}`, func(*dispensarytest.Patient) {}},
-		{clinic.PatientUpdate{Email: api.Set("changed@example.com")}, `{"email":"changed@example.com"}`,
-			func(p *dispensarytest.Patient) { p.Email = "changed@example.com" }},
-		{clinic.PatientUpdate{FirstName: api.Set("Changed")}, `{"first_name":"Changed"}`,
-			func(p *dispensarytest.Patient) { p.FirstName = "Changed" }},
-		{clinic.PatientUpdate{LastName: api.Set("Name")}, `{"last_name":"Name"}`,
-			func(p *dispensarytest.Patient) { p.LastName = "Name" }},
-		{clinic.PatientUpdate{DateOfBirth: api.Set(api.Date{Year: 1999, Month: 12, Day: 31})}, `{"date_of_birth":"1999-12-31"}`,
-			func(p *dispensarytest.Patient) { p.DateOfBirth = "1999-12-31" }},
-		{clinic.PatientUpdate{DateOfBirth: api.Clear[api.Date]()}, `{"date_of_birth":null}`,
-			func(p *dispensarytest.Patient) { p.DateOfBirth = "" }},
-		{clinic.PatientUpdate{Gender: api.Set(clinic.Male)}, `{"gender":"male"}`,
-			func(p *dispensarytest.Patient) { p.Gender = "male" }},
-		{clinic.PatientUpdate{Gender: api.Clear[clinic.Gender]()}, `{"gender":null}`,
-			func(p *dispensarytest.Patient) { p.Gender = "" }},
-		{clinic.PatientUpdate{MobileNumber: api.Set("+15555550177")}, `{"mobile_number":"+15555550177"}`,
-			func(p *dispensarytest.Patient) { p.MobileNumber = "+15555550177" }},
-		{clinic.PatientUpdate{MobileNumber: api.Clear[string]()}, `{"mobile_number":null}`,
-			func(p *dispensarytest.Patient) { p.MobileNumber = "" }},
-		{clinic.PatientUpdate{Discount: api.Set[api.Percent](2.5)}, `{"discount":2.5}`,
-			func(p *dispensarytest.Patient) { p.Discount = 2.5 }},
-		{clinic.PatientUpdate{Discount: api.Set[api.Percent](0)}, `{"discount":0}`,
-			func(p *dispensarytest.Patient) { p.Discount = 0 }},
-		{clinic.PatientUpdate{Metadata: api.Set(clinic.Metadata{ID: "ehr-9"})}, `{"metadata":{"id":"ehr-9"}}`,
-			func(p *dispensarytest.Patient) { p.MetadataID = "ehr-9" }},
-	} {
+	for _, test := range patientUpdates {
 		want, _ := b.Platform().Patient(id)
 		test.change(&want)
 		updated, err := b.Patients.Update(t.Context(), id, test.update)

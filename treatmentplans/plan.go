@@ -101,6 +101,12 @@ func (p Plan) Format(f fmt.State, _ rune) { redact.Format(f, "treatmentplans.Pla
 // LogValue logs type and id only.
 func (p Plan) LogValue() slog.Value { return redact.LogValue("treatmentplans.Plan", p.ID) }
 
+// Format prints type and id only.
+func (s Summary) Format(f fmt.State, _ rune) { redact.Format(f, "treatmentplans.Summary", s.ID) }
+
+// LogValue logs type and id only.
+func (s Summary) LogValue() slog.Value { return redact.LogValue("treatmentplans.Summary", s.ID) }
+
 // Format prints the type and the integrator's id only.
 func (n New) Format(f fmt.State, _ rune) { redact.Format(f, "treatmentplans.New", n.Metadata.ID) }
 

@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"fmt"
+	"log/slog"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/jsonscan"
+	"github.com/dispensary-go/dispensary/internal/redact"
 )
 
 // Recommendation is one product of a plan and how to take it. The platform does
@@ -129,3 +132,24 @@ func (d *Dosage) field(event *Dosage, name []byte) *api.Text {
 	}
 	return nil
 }
+
+// Format prints the type and the variant's id only.
+func (r Recommendation) Format(f fmt.State, _ rune) {
+	redact.Format(f, "treatmentplans.Recommendation", r.VariantID)
+}
+
+// LogValue logs the type and the variant's id only.
+func (r Recommendation) LogValue() slog.Value {
+	return redact.LogValue("treatmentplans.Recommendation", r.VariantID)
+}
+
+// String returns the type only: the additional information is free text, and may
+// be about the patient. A field takes the name of the method that would cover
+// verbs made for numbers too.
+func (d Dosage) String() string { return "treatmentplans.Dosage()" }
+
+// GoString returns the type only.
+func (d Dosage) GoString() string { return d.String() }
+
+// LogValue logs the type only.
+func (d Dosage) LogValue() slog.Value { return redact.LogValue("treatmentplans.Dosage", "") }

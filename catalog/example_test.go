@@ -1,0 +1,144 @@
+package catalog_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+)
+
+// connect starts a platform with its small world, and returns a client that calls
+// as its first practitioner. A program gets its client from dispensary.New.
+func connect() (*dispensarytest.Server, *dispensary.Client) {
+	platform, err := dispensarytest.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
+	return platform, platform.Client(dispensarytest.User{})
+}
+
+func ExampleAllergens_All() {
+	platform, client := connect()
+	defer platform.Close()
+
+	for allergen, err := range client.Catalog.Allergens.All(context.Background(), catalog.AllergenListOptions{}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(allergen.Name)
+	}
+	// Output:
+	// Dairy Free
+	// Egg Free
+	// Gluten Free
+	// Nut Free
+	// Shellfish Free
+	// Soy Free
+}
+
+// Brands that the clinic may order and that have something in stock.
+func ExampleBrands_List() {
+	platform, client := connect()
+	defer platform.Close()
+
+	page, err := client.Catalog.Brands.List(context.Background(), catalog.BrandListOptions{
+		Available: true, ClinicPermitted: true, Paging: dispensary.Paging{PageSize: 3},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, brand := range page.Items {
+		fmt.Println(brand.Prefix, brand.Name)
+	}
+	fmt.Println(page.Meta.TotalCount, "in all, on", page.Meta.TotalPages, "pages")
+	// Output:
+	// ALR Alder & Rye
+	// BFB Bluefern Botanics
+	// CWL Clearwell Labs
+	// 7 in all, on 3 pages
+}
+
+// The first ingredients of a long list: the walk ends after MaxItems.
+func ExampleIngredients_All() {
+	platform, client := connect()
+	defer platform.Close()
+
+	options := catalog.IngredientListOptions{Paging: dispensary.Paging{MaxItems: 3}}
+	for ingredient, err := range client.Catalog.Ingredients.All(context.Background(), options) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(ingredient.Name)
+	}
+	// Output:
+	// Acetyl-L-Carnitine
+	// Amylase
+	// Ashwagandha
+}
+
+// A practitioner is created with the id of a practitioner type: find it by its
+// code.
+func ExamplePractitionerTypes_All() {
+	platform, client := connect()
+	defer platform.Close()
+
+	for kind, err := range client.Catalog.PractitionerTypes.All(context.Background(), catalog.PractitionerTypeListOptions{}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		if kind.Code == "ND" {
+			fmt.Println(kind.Description)
+			break
+		}
+	}
+	// Output: Naturopathic Doctor
+}
+
+func ExampleSupplementTypes_Pages() {
+	platform, client := connect()
+	defer platform.Close()
+
+	options := catalog.SupplementTypeListOptions{Paging: dispensary.Paging{PageSize: 5}}
+	for page, err := range client.Catalog.SupplementTypes.Pages(context.Background(), options) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("page %d of %d: %d supplement types\n", page.Meta.CurrentPage, page.Meta.TotalPages, len(page.Items))
+	}
+	// Output:
+	// page 1 of 2: 5 supplement types
+	// page 2 of 2: 3 supplement types
+}
+
+func ExampleThirdPartyCertifications_Get() {
+	platform, client := connect()
+	defer platform.Close()
+
+	product := platform.Platform().Products()[0]
+	certification, err := client.Catalog.ThirdPartyCertifications.Get(context.Background(), product.CertificationIDs[0])
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(certification.Name)
+	// Output: Heavy Metal Tested
+}
+
+// A variant is a product in one size: what is recommended, ordered and priced.
+func ExampleVariants_Get() {
+	platform, client := connect()
+	defer platform.Close()
+
+	id := platform.Platform().Products()[0].VariantIDs[1]
+	variant, err := client.Catalog.Variants.Get(context.Background(), id)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(variant.Product.Name, "by", variant.Product.Brand.Name)
+	fmt.Println(variant.Units, variant.UnitOfMeasure, "for", variant.MSRP, "-", variant.Availability)
+	// Output:
+	// Acetyl-L-Carnitine 500 by Clearwell Labs
+	// 120 capsules for 54.15 - In Stock
+}

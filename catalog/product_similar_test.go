@@ -1,0 +1,39 @@
+package catalog_test
+
+import (
+	"context"
+	"iter"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/catalog"
+)
+
+func TestSimilarProducts(t *testing.T) {
+	t.Parallel()
+	platform, s := start(t)
+	id := platform.Platform().Products()[2].ID
+	similar := walk(t, 4, func(p api.Paging) catalog.ProductListOptions { return catalog.ProductListOptions{Paging: p} },
+		func(ctx context.Context, o catalog.ProductListOptions, options ...api.RequestOption) (*api.Page[catalog.Product], error) {
+			return s.Products.Similar(ctx, id, o, options...)
+		},
+		func(ctx context.Context, o catalog.ProductListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[catalog.Product], error] {
+			return s.Products.SimilarPages(ctx, id, o, options...)
+		},
+		func(ctx context.Context, o catalog.ProductListOptions, options ...api.RequestOption) iter.Seq2[catalog.Product, error] {
+			return s.Products.SimilarAll(ctx, id, o, options...)
+		})
+	assert.Equal(t, "Adaptogen Balance", similar[0].Name, "the platform's order is kept: the nearest first")
+	for _, product := range similar {
+		assert.NotEqual(t, id, product.ID)
+		assert.NotNil(t, product.PrimaryVariant)
+		assert.Nil(t, product.Variants, "the form of lists")
+	}
+	for product, err := range s.Products.SimilarAll(t.Context(), unknown, catalog.ProductListOptions{}) {
+		require.ErrorIs(t, err, api.ErrNotFound)
+		assert.Zero(t, product)
+	}
+}

@@ -1,0 +1,121 @@
+package catalog_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+)
+
+// wantProduct is what the client should tell of a product that the platform holds,
+// in the form that lists and single products have in common.
+func wantProduct(t *testing.T, p *dispensarytest.Platform, held dispensarytest.Product) catalog.Product {
+	t.Helper()
+	want := catalog.Product{ID: held.ID, Name: held.Name, VariantCount: api.Int(len(held.VariantIDs)), Status: catalog.Unavailable}
+	for _, b := range p.Brands() {
+		if b.ID == held.BrandID {
+			want.Brand = catalog.ProductBrand{ID: b.ID, Name: b.Name, Prefix: b.Prefix}
+		}
+	}
+	for _, v := range variantsOf(t, p, held) {
+		switch {
+		case v.Status == catalog.Available:
+			want.Status = catalog.Available
+		case v.Status == catalog.Backordered && want.Status == catalog.Unavailable:
+			want.Status = catalog.Backordered
+		}
+	}
+	return want
+}
+
+func variantsOf(t *testing.T, p *dispensarytest.Platform, held dispensarytest.Product) []catalog.Variant {
+	t.Helper()
+	var variants []catalog.Variant
+	for _, id := range held.VariantIDs {
+		v, known := p.Variant(id)
+		require.True(t, known)
+		variants = append(variants, wantVariant(v))
+	}
+	return variants
+}
+
+func TestProducts(t *testing.T) {
+	t.Parallel()
+	platform, s := start(t)
+	p := platform.Platform()
+	products := walk(t, 20, func(p api.Paging) catalog.ProductListOptions { return catalog.ProductListOptions{Paging: p} },
+		s.Products.List, s.Products.Pages, s.Products.All)
+	require.Len(t, products, len(p.Products()))
+	statuses := map[catalog.Status]bool{}
+	for i, held := range p.Products() {
+		want, variants := wantProduct(t, p, held), variantsOf(t, p, held)
+		want.PrimaryVariant = &variants[0]
+		assert.Equal(t, want, products[i], "in the list")
+		statuses[products[i].Status] = true
+
+		single, err := s.Products.Get(t.Context(), held.ID, catalog.ProductQuery{})
+		require.NoError(t, err)
+		want.PrimaryVariant, want.Variants, want.DescriptionHTML = nil, variants, held.DescriptionHTML
+		want.Dosage, want.CustomDosage = wantDosage(held.Dosage), single.CustomDosage
+		assert.Equal(t, want, *single, "alone")
+	}
+	assert.Len(t, statuses, 3, "the catalog has products of every status")
+}
+
+func wantDosage(d dispensarytest.Dosage) *catalog.Dosage {
+	return &catalog.Dosage{
+		Amount: api.Text(d.Amount), Frequency: api.Text(d.Frequency), Duration: api.Text(d.Duration),
+		Format: api.Text(d.Format), AdditionalInfo: api.Text(d.AdditionalInfo),
+	}
+}
+
+// The custom dosage is that of the practitioner who is named, or who asks.
+func TestProductCustomDosage(t *testing.T) {
+	t.Parallel()
+	platform, s := start(t)
+	first, second := platform.Platform().Practitioners()[0].ID, platform.Platform().Practitioners()[1].ID
+	product := platform.Platform().Products()[2].ID
+	for _, test := range []struct {
+		name, product, practitioner string
+		custom                      bool
+	}{
+		{"the one who asks", product, "", true},
+		{"named", product, first, true},
+		{"a colleague", product, second, false},
+		{"another product", platform.Platform().Products()[0].ID, first, false},
+	} {
+		got, err := s.Products.Get(t.Context(), test.product, catalog.ProductQuery{PractitionerID: test.practitioner})
+		require.NoError(t, err)
+		assert.Equal(t, test.custom, got.CustomDosage != nil, test.name)
+		if test.custom {
+			assert.Equal(t, api.Text("every morning"), got.CustomDosage.Frequency)
+		}
+	}
+	_, err := s.Products.Get(t.Context(), product, catalog.ProductQuery{PractitionerID: unknown})
+	require.ErrorIs(t, err, api.ErrNotFound)
+}
+
+func TestProductStatusFollowsItsVariants(t *testing.T) {
+	t.Parallel()
+	platform, s := start(t)
+	held := platform.Platform().Products()[0]
+	require.Len(t, held.VariantIDs, 2)
+	for _, test := range []struct {
+		one, other string
+		want       catalog.Status
+	}{
+		{dispensarytest.VariantDiscontinued, dispensarytest.VariantAvailable, catalog.Available},
+		{dispensarytest.VariantDiscontinued, dispensarytest.VariantBackordered, catalog.Backordered},
+		{dispensarytest.VariantDiscontinued, dispensarytest.VariantUnavailable, catalog.Unavailable},
+	} {
+		setStatus(t, platform, held.VariantIDs[0], test.one)
+		setStatus(t, platform, held.VariantIDs[1], test.other)
+		got, err := s.Products.Get(t.Context(), held.ID, catalog.ProductQuery{})
+		require.NoError(t, err)
+		assert.Equal(t, test.want, got.Status)
+	}
+}

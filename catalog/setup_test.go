@@ -1,0 +1,111 @@
+package catalog_test
+
+import (
+	"context"
+	"iter"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+)
+
+// unknown is an id that nothing has.
+const unknown = "00000000-0000-4000-8000-000000000000"
+
+// start starts a platform and returns its catalog as the first practitioner sees
+// it.
+func start(t *testing.T) (*dispensarytest.Server, catalog.Service) {
+	t.Helper()
+	platform := dispensarytest.New(t)
+	return platform, platform.Client(dispensarytest.User{}).Catalog
+}
+
+// walk reads a list in each of its three ways, size items a page, holds what they
+// return against each other, and returns the items.
+func walk[O, T any](
+	t *testing.T, size int, options func(api.Paging) O,
+	list func(context.Context, O, ...api.RequestOption) (*api.Page[T], error),
+	pages func(context.Context, O, ...api.RequestOption) iter.Seq2[*api.Page[T], error],
+	all func(context.Context, O, ...api.RequestOption) iter.Seq2[T, error],
+) []T {
+	t.Helper()
+	var items, paged []T
+	for item, err := range all(t.Context(), options(api.Paging{PageSize: size})) {
+		require.NoError(t, err)
+		items = append(items, item)
+	}
+	require.Greater(t, len(items), size, "a single page says nothing about paging")
+	number := 0
+	for page, err := range pages(t.Context(), options(api.Paging{PageSize: size})) {
+		require.NoError(t, err)
+		number++
+		assert.EqualValues(t, number, page.Meta.CurrentPage)
+		assert.EqualValues(t, len(items), page.Meta.TotalCount)
+		paged = append(paged, page.Items...)
+	}
+	assert.Equal(t, (len(items)+size-1)/size, number, "pages")
+	assert.Equal(t, items, paged, "Pages and All differ")
+	second, err := list(t.Context(), options(api.Paging{Page: 2, PageSize: size}))
+	require.NoError(t, err)
+	assert.Equal(t, items[size:min(2*size, len(items))], second.Items, "List and All differ")
+	return items
+}
+
+// getter is the Get method of a resource.
+type getter[T any] func(ctx context.Context, id string, options ...api.RequestOption) (*T, error)
+
+// checkGet reads every item of a list by its id, where the list tells all of it.
+func checkGet[T any](t *testing.T, items []T, get getter[T], id func(T) string) {
+	t.Helper()
+	for _, item := range items {
+		single, err := get(t.Context(), id(item))
+		require.NoError(t, err)
+		assert.Equal(t, item, *single)
+	}
+}
+
+// Each Get knows an unknown id from an empty one: the first is asked for, the
+// second is not even sent.
+func TestGetOfNothing(t *testing.T) {
+	t.Parallel()
+	platform, s := start(t)
+	for operation, get := range map[string]func(id string) error{
+		"allergens.get":   func(id string) error { _, err := s.Allergens.Get(t.Context(), id); return err },
+		"brands.get":      func(id string) error { _, err := s.Brands.Get(t.Context(), id); return err },
+		"ingredients.get": func(id string) error { _, err := s.Ingredients.Get(t.Context(), id); return err },
+		"products.get": func(id string) error {
+			_, err := s.Products.Get(t.Context(), id, catalog.ProductQuery{})
+			return err
+		},
+		"products.similar": func(id string) error {
+			_, err := s.Products.Similar(t.Context(), id, catalog.ProductListOptions{})
+			return err
+		},
+		"supplement_types.get": func(id string) error { _, err := s.SupplementTypes.Get(t.Context(), id); return err },
+		"third_party_certifications.get": func(id string) error {
+			_, err := s.ThirdPartyCertifications.Get(t.Context(), id)
+			return err
+		},
+		"variants.get": func(id string) error { _, err := s.Variants.Get(t.Context(), id); return err },
+	} {
+		platform.Journal().Reset()
+		var argument *api.ArgumentError
+		require.ErrorAs(t, get(""), &argument, operation)
+		assert.Equal(t, operation, argument.Operation)
+		assert.Contains(t, argument.Field, "id", operation)
+		assert.Zero(t, platform.Journal().Len(), operation)
+
+		var failure *api.Error
+		err := get(unknown)
+		require.ErrorAs(t, err, &failure, operation)
+		require.ErrorIs(t, err, api.ErrNotFound)
+		assert.NotErrorIs(t, err, api.ErrMaybeApplied, "nothing was to be applied")
+		assert.Equal(t, operation, failure.Operation)
+		last, _ := platform.Journal().Last()
+		assert.Equal(t, last.ID, failure.RequestID)
+	}
+}

@@ -1,0 +1,69 @@
+package catalog_test
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+)
+
+// wantVariant is what the client should tell of a variant that the platform
+// holds, where it stands in a product.
+func wantVariant(v dispensarytest.Variant) catalog.Variant {
+	availability := "n/a"
+	if v.Status == dispensarytest.VariantAvailable {
+		availability = "In Stock"
+	}
+	const images = "https://images.dispensary.example/variants/"
+	return catalog.Variant{
+		ID: v.ID, SKU: v.SKU, Units: api.Decimal(strconv.Itoa(v.Units)), UnitOfMeasure: v.UnitOfMeasure, UPC: v.UPC,
+		MSRP: api.Decimal(v.MSRP.String()), SupplierSKU: v.SupplierSKU, Status: catalog.Status(v.Status),
+		Availability: availability, Primary: api.Bool(v.Primary),
+		ImageURLSmall: images + v.SKU + "/small.png", ImageURLMedium: images + v.SKU + "/medium.png",
+		ImageURLLarge: images + v.SKU + "/large.png",
+	}
+}
+
+func TestVariants(t *testing.T) {
+	t.Parallel()
+	platform, s := start(t)
+	p := platform.Platform()
+	for _, product := range p.Products()[:5] {
+		var brand dispensarytest.Brand
+		for _, b := range p.Brands() {
+			if b.ID == product.BrandID {
+				brand = b
+			}
+		}
+		for _, id := range product.VariantIDs {
+			held, known := p.Variant(id)
+			require.True(t, known)
+			want := wantVariant(held)
+			want.Product = &catalog.VariantProduct{
+				ID: product.ID, Name: product.Name, Brand: catalog.ProductBrand{ID: brand.ID, Name: brand.Name, Prefix: brand.Prefix},
+			}
+			got, err := s.Variants.Get(t.Context(), id)
+			require.NoError(t, err)
+			assert.Equal(t, want, *got)
+		}
+	}
+}
+
+// The status tells what can be ordered; the availability is a text beside it.
+func TestVariantStatuses(t *testing.T) {
+	t.Parallel()
+	platform, s := start(t)
+	id := platform.Platform().Products()[0].VariantIDs[0]
+	for _, status := range []catalog.Status{catalog.Backordered, catalog.Discontinued, catalog.Unavailable, catalog.Available} {
+		setStatus(t, platform, id, string(status))
+		variant, err := s.Variants.Get(t.Context(), id)
+		require.NoError(t, err)
+		assert.Equal(t, status, variant.Status)
+		assert.Equal(t, status == catalog.Available, variant.Availability == "In Stock")
+	}
+}

@@ -1,0 +1,140 @@
+package events_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/events"
+)
+
+// deliver registers a webhook endpoint that fails for the given number of
+// requests, lets an order be placed, and makes the deliveries that are due.
+func (b *bench) deliver(t *testing.T, failures int32) dispensarytest.Event {
+	t.Helper()
+	var requests atomic.Int32
+	require.NoError(t, b.platform.RegisterWebhookHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if requests.Add(1) <= failures {
+			http.Error(w, "not now", http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintf(w, `{"challenge":%q}`, b.platform.Application().ChallengeToken)
+	})))
+	_, event, err := b.platform.Platform().PlaceOrder(b.platform.Platform().Patients()[0].ID, dispensarytest.NewOrder{})
+	require.NoError(t, err)
+	b.clock.Advance(0)
+	return event
+}
+
+func TestDeliveries(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	event := b.deliver(t, 1)
+	page, err := b.Deliveries.List(t.Context(), events.DeliveryListOptions{})
+	require.NoError(t, err)
+	require.Len(t, page.Items, 1)
+	failed := page.Items[0]
+	held := b.platform.Deliveries()[0]
+	assert.Equal(t, held.ID, failed.ID)
+	assert.EqualValues(t, 1, failed.AttemptNumber)
+	assert.True(t, failed.AttemptedAt.Equal(begins))
+	assert.True(t, failed.PreviousAttemptAt.IsZero())
+	assert.True(t, failed.NextAttemptAt.Equal(begins.Add(time.Minute)))
+	assert.False(t, bool(failed.SuccessfullyDelivered))
+	assert.EqualValues(t, http.StatusServiceUnavailable, failed.ResponseStatus)
+	assert.Equal(t, "not now\n", failed.ResponseBody)
+	assert.Contains(t, failed.ResponseHeader, "Content-Type: text/plain")
+	assert.NotEmpty(t, failed.ResponseIPAddress)
+	assert.Equal(t, held.Attempts[0].Err, failed.ResponseErrors)
+
+	sent, err := failed.Event()
+	require.NoError(t, err)
+	assert.Equal(t, event.ID, sent.ID)
+	assert.Equal(t, events.OrderPlaced, sent.Type)
+	assert.Equal(t, held.IntegrationID, sent.IntegrationID)
+	assert.JSONEq(t, string(event.Data), string(sent.Data))
+
+	b.clock.Advance(time.Minute)
+	page, err = b.Deliveries.List(t.Context(), events.DeliveryListOptions{})
+	require.NoError(t, err)
+	delivered := page.Items[0]
+	assert.True(t, bool(delivered.SuccessfullyDelivered))
+	assert.EqualValues(t, 2, delivered.AttemptNumber)
+	assert.True(t, delivered.PreviousAttemptAt.Equal(begins))
+	assert.True(t, delivered.NextAttemptAt.IsZero())
+	assert.Empty(t, delivered.ResponseErrors)
+	b.platform.Journal().CheckNoUnexpected(t)
+}
+
+func TestDeliveryFiltersAndSorts(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	old := b.deliver(t, 0)
+	b.later(24 * time.Hour)
+	young := b.deliver(t, 100)
+	day := api.DateOf(begins)
+	byID := []string{old.ID, young.ID}
+	slices.Sort(byID)
+	for name, test := range map[string]struct {
+		options events.DeliveryListOptions
+		want    []string
+	}{
+		"none":        {events.DeliveryListOptions{}, []string{old.ID, young.ID}},
+		"delivered":   {events.DeliveryListOptions{Outcome: events.Delivered}, []string{old.ID}},
+		"undelivered": {events.DeliveryListOptions{Outcome: events.Undelivered}, []string{young.ID}},
+		"event":       {events.DeliveryListOptions{EventID: young.ID}, []string{young.ID}},
+		"on a day":    {events.DeliveryListOptions{AttemptedAt: api.On(day)}, []string{old.ID}},
+		"after":       {events.DeliveryListOptions{AttemptedAt: api.After(day)}, []string{young.ID}},
+		"newest":      {events.DeliveryListOptions{SortBy: events.DeliveriesByAttempt, Order: api.Descending}, []string{young.ID, old.ID}},
+		"by event":    {events.DeliveryListOptions{SortBy: events.DeliveriesByEvent}, byID},
+	} {
+		assert.Equal(t, test.want, b.delivered(t, test.options), name)
+	}
+	b.platform.Journal().CheckNoUnexpected(t)
+	b.platform.Journal().Reset()
+	_, err := b.Deliveries.List(t.Context(), events.DeliveryListOptions{AttemptedAt: api.On(api.Date{Year: 2026, Month: 2, Day: 30})})
+	var argument *api.ArgumentError
+	require.ErrorAs(t, err, &argument)
+	assert.Equal(t, "webhook_deliveries.list", argument.Operation)
+	assert.Equal(t, "attempted_at", argument.Field)
+	assert.Zero(t, b.platform.Journal().Len())
+}
+
+// delivered returns the events of the deliveries that match, read one a page.
+func (b *bench) delivered(t *testing.T, options events.DeliveryListOptions) []string {
+	t.Helper()
+	options.PageSize = 1
+	var sent, paged []string
+	for _, d := range collect(t, b.Deliveries.All(t.Context(), options)) {
+		e, err := d.Event()
+		require.NoError(t, err)
+		sent = append(sent, e.ID)
+	}
+	for _, page := range collect(t, b.Deliveries.Pages(t.Context(), options)) {
+		for _, d := range page.Items {
+			e, err := d.Event()
+			require.NoError(t, err)
+			paged = append(paged, e.ID)
+		}
+	}
+	assert.Equal(t, sent, paged, "Pages and All differ")
+	return sent
+}
+
+// A delivery without a payload, or with one that is none, says so and no more.
+func TestDeliveryWithoutEvent(t *testing.T) {
+	t.Parallel()
+	_, err := events.Delivery{}.Event()
+	require.ErrorIs(t, err, events.ErrMalformed)
+	_, err = events.Delivery{EventPayload: []byte(`{"event":{"data":"` + marked + `"}}`)}.Event()
+	require.ErrorIs(t, err, events.ErrNoEvent)
+	assert.NotContains(t, err.Error(), marked)
+}

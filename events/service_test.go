@@ -1,0 +1,261 @@
+package events_test
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/clinic"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/treatmentplans"
+)
+
+// bench is a platform whose clock stands still, and its events as the first
+// practitioner reads them.
+type bench struct {
+	platform *dispensarytest.Server
+	events.Service
+	clock *dispensarytest.Clock
+}
+
+// begins is a time of day that leaves room for a few hours before midnight.
+var begins = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+
+func start(t *testing.T) *bench {
+	t.Helper()
+	clock := dispensarytest.FrozenClock(begins)
+	platform := dispensarytest.New(t, dispensarytest.WithClock(clock))
+	b := &bench{platform: platform, clock: clock}
+	b.connect()
+	return b
+}
+
+// connect gets a fresh token: they end after two hours on the platform's clock.
+func (b *bench) connect() { b.Service = b.platform.Client(dispensarytest.User{}).Events }
+
+// later moves the clock.
+func (b *bench) later(d time.Duration) {
+	b.clock.Advance(d)
+	b.connect()
+}
+
+// happen lets the platform's users do something that makes events of every group,
+// and returns the events.
+func (b *bench) happen(t *testing.T) []dispensarytest.Event {
+	t.Helper()
+	p := b.platform.Platform()
+	patient, created, err := p.RegisterPatient(dispensarytest.NewPatient{})
+	require.NoError(t, err)
+	_, updated, err := p.EditPatient(patient.ID, dispensarytest.PatientChange{FirstName: new("Changed")})
+	require.NoError(t, err)
+	plan, planned, err := p.CreatePlan(patient.ID, dispensarytest.NewPlan{})
+	require.NoError(t, err)
+	_, ordered, err := p.PlaceOrder(patient.ID, dispensarytest.NewOrder{PlanID: plan.ID})
+	require.NoError(t, err)
+	_, cancelled, err := p.CancelPlan(plan.ID)
+	require.NoError(t, err)
+	_, product, err := p.CreateProduct(dispensarytest.NewProduct{})
+	require.NoError(t, err)
+	revoked, err := p.RevokeClinicKey(b.platform.ClinicKey())
+	require.NoError(t, err)
+	activated, err := p.ReactivateClinicKey(b.platform.ClinicKey())
+	require.NoError(t, err)
+	return []dispensarytest.Event{created, updated, planned, ordered, cancelled, product, revoked, activated}
+}
+
+// collect reads a sequence that must not fail.
+func collect[T any](t *testing.T, items iter.Seq2[T, error]) []T {
+	t.Helper()
+	var all []T
+	for item, err := range items {
+		require.NoError(t, err)
+		all = append(all, item)
+	}
+	return all
+}
+
+func idsOf(items []events.Event) []string {
+	var all []string
+	for _, e := range items {
+		all = append(all, e.ID)
+	}
+	return all
+}
+
+func TestGetEvent(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	for _, held := range b.happen(t) {
+		got, err := b.Get(t.Context(), held.ID)
+		require.NoError(t, err)
+		assert.Equal(t, held.ID, got.ID)
+		assert.EqualValues(t, held.Type, got.Type)
+		assert.True(t, got.CreatedAt.Equal(held.CreatedAt))
+		assert.Equal(t, held.ClinicID, got.ClinicID)
+		assert.JSONEq(t, string(held.Data), string(got.Data))
+	}
+	b.platform.Journal().CheckNoUnexpected(t)
+	_, err := b.Get(t.Context(), "unknown")
+	require.ErrorIs(t, err, api.ErrNotFound)
+	b.platform.Journal().Reset()
+	var argument *api.ArgumentError
+	_, err = b.Get(t.Context(), "")
+	require.ErrorAs(t, err, &argument)
+	assert.Equal(t, "events.get", argument.Operation)
+	assert.Zero(t, b.platform.Journal().Len())
+}
+
+// The data of every type that the platform makes decodes to what the platform
+// holds.
+func TestGetEventData(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	p := b.platform.Platform()
+	made := b.happen(t)
+	get := func(i int) events.Event {
+		e, err := b.Get(t.Context(), made[i].ID)
+		require.NoError(t, err)
+		return *e
+	}
+	patient, err := events.As[clinic.Patient](get(1))
+	require.NoError(t, err)
+	held, known := p.Patient(patient.Data.ID)
+	require.True(t, known)
+	assert.Equal(t, held.FirstName, patient.Data.FirstName)
+	assert.Equal(t, held.Email, patient.Data.Email)
+
+	plan, err := events.As[treatmentplans.Plan](get(2))
+	require.NoError(t, err)
+	assert.Equal(t, treatmentplans.Active, plan.Data.State, "as it stood then")
+	assert.Equal(t, held.ID, plan.Data.Patient.ID)
+
+	order, err := events.As[clinic.Order](get(3))
+	require.NoError(t, err)
+	heldOrder, known := p.Order(order.Data.ID)
+	require.True(t, known)
+	assert.Equal(t, heldOrder.Number, order.Data.OrderNumber)
+	assert.Len(t, order.Data.LineItems, len(heldOrder.Lines))
+
+	product, err := events.As[catalog.Product](get(5))
+	require.NoError(t, err)
+	_, known = p.Product(product.Data.ID)
+	assert.True(t, known)
+	_, err = events.As[events.ClinicKey](get(7))
+	require.NoError(t, err)
+}
+
+func TestEventGroups(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	made := b.happen(t)
+	for _, test := range []struct {
+		group   events.Group
+		request string
+		prefix  events.Type
+		want    []dispensarytest.Event
+	}{
+		{b.Patients, "events.list_patients", "patient", made[0:2]},
+		{b.TreatmentPlans, "events.list_treatment_plans", "treatment_plan", []dispensarytest.Event{made[2], made[4]}},
+		{b.Orders, "events.list_orders", "order", made[3:4]},
+		{b.Products, "events.list_products", "product", made[5:6]},
+		{b.ClinicKeys, "events.list_clinic_keys", "clinic_key", made[6:8]},
+	} {
+		listed := collect(t, test.group.All(t.Context(), events.ListOptions{Paging: api.Paging{PageSize: 1}}))
+		require.Len(t, listed, len(test.want), test.request)
+		for i, want := range test.want {
+			assert.Equal(t, want.ID, listed[i].ID)
+			assert.Equal(t, want.ClinicID, listed[i].ClinicID)
+			assert.Nil(t, listed[i].Data, "lists leave the data out")
+			_, err := events.As[clinic.Patient](listed[i])
+			assert.Error(t, err, "and so there is nothing to decode")
+		}
+		pages := collect(t, test.group.Pages(t.Context(), events.ListOptions{Paging: api.Paging{PageSize: 1}}))
+		require.Len(t, pages, len(test.want))
+		page, err := test.group.List(t.Context(), events.ListOptions{Paging: api.Paging{Page: len(test.want), PageSize: 1}})
+		require.NoError(t, err)
+		assert.Equal(t, pages[len(pages)-1], page)
+		b.platform.Journal().CheckRequested(t, test.request)
+	}
+	b.platform.Journal().CheckNoUnexpected(t)
+}
+
+func TestEventFiltersAndSorts(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	first := b.happen(t)
+	b.later(24 * time.Hour)
+	second := b.happen(t)
+	day := api.DateOf(begins)
+	old, young := []string{first[0].ID, first[1].ID}, []string{second[0].ID, second[1].ID}
+	for name, test := range map[string]struct {
+		options events.ListOptions
+		want    []string
+	}{
+		"none":       {events.ListOptions{}, slices.Concat(old, young)},
+		"on a day":   {events.ListOptions{CreatedAt: api.On(day)}, old},
+		"after":      {events.ListOptions{CreatedAt: api.After(day)}, young},
+		"before":     {events.ListOptions{CreatedAt: api.Before(day)}, nil},
+		"between":    {events.ListOptions{CreatedAt: api.Between(day, api.Date{Year: 2026, Month: 3, Day: 5})}, slices.Concat(old, young)},
+		"type":       {events.ListOptions{Type: events.PatientUpdated}, []string{old[1], young[1]}},
+		"newest":     {events.ListOptions{SortBy: events.ByCreatedAt, Order: api.Descending}, slices.Concat(young, old)},
+		"by type":    {events.ListOptions{SortBy: events.ByType}, []string{old[0], young[0], old[1], young[1]}},
+		"by type, Z": {events.ListOptions{SortBy: events.ByType, Order: api.Descending}, []string{old[1], young[1], old[0], young[0]}},
+	} {
+		assert.Equal(t, test.want, idsOf(collect(t, b.Patients.All(t.Context(), test.options))), name)
+	}
+	b.platform.Journal().CheckNoUnexpected(t)
+	_, err := b.Patients.List(t.Context(), events.ListOptions{Type: events.OrderPlaced})
+	require.ErrorIs(t, err, api.ErrInvalid, "a type of another group")
+	b.platform.Journal().Reset()
+	_, err = b.Orders.List(t.Context(), events.ListOptions{CreatedAt: api.Between(day, api.Date{Year: 2000, Month: 1, Day: 1})})
+	var argument *api.ArgumentError
+	require.ErrorAs(t, err, &argument)
+	assert.Equal(t, "events.list_orders", argument.Operation)
+	assert.Equal(t, "created_at", argument.Field)
+	assert.Zero(t, b.platform.Journal().Len())
+}
+
+// Events can be read for 30 days.
+func TestEventsAge(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	made := b.happen(t)
+	b.later(30 * 24 * time.Hour)
+	_, err := b.Get(t.Context(), made[0].ID)
+	require.NoError(t, err)
+	b.later(time.Second)
+	_, err = b.Get(t.Context(), made[0].ID)
+	require.ErrorIs(t, err, api.ErrNotFound)
+	assert.Empty(t, collect(t, b.Patients.All(t.Context(), events.ListOptions{})))
+}
+
+// Each group is read with the scope of what it is about.
+func TestEventsNeedTheirScope(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	made := b.happen(t)
+	s := b.platform.Client(dispensarytest.User{}).As(b.platform.TokenSource(dispensarytest.User{}, "catalog:read")).Events
+	for _, test := range []struct {
+		group   events.Group
+		one     string
+		allowed bool
+	}{{s.Products, made[5].ID, true}, {s.Orders, made[3].ID, false}, {s.Patients, made[0].ID, false}, {s.TreatmentPlans, made[2].ID, false}} {
+		_, err := test.group.List(context.Background(), events.ListOptions{})
+		_, single := s.Get(t.Context(), test.one)
+		if test.allowed {
+			require.NoError(t, err)
+			require.NoError(t, single)
+			continue
+		}
+		require.ErrorIs(t, err, api.ErrForbidden)
+		require.ErrorIs(t, single, api.ErrForbidden)
+	}
+}

@@ -1,0 +1,176 @@
+package treatmentplans_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/clinic"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/treatmentplans"
+)
+
+// connect starts a platform with its small world, and returns a client that calls
+// as its first practitioner. A program gets its client from dispensary.New.
+func connect() (*dispensarytest.Server, *dispensary.Client) {
+	platform, err := dispensarytest.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
+	return platform, platform.Client(dispensarytest.User{})
+}
+
+// A plan is written as a draft, and sent to the patient when it is activated.
+func ExampleService_Create() {
+	platform, client := connect()
+	defer platform.Close()
+	ctx, p := context.Background(), platform.Platform()
+
+	plan, err := client.TreatmentPlans.Create(ctx, p.Patients()[0].ID, treatmentplans.New{
+		PractitionerID: p.Practitioners()[0].ID,
+		State:          treatmentplans.Draft,
+		Recommendations: []treatmentplans.Recommendation{{
+			VariantID:       p.Products()[27].VariantIDs[0],
+			UnitsToPurchase: 1,
+			Refill:          true,
+			Dosage: treatmentplans.Dosage{
+				Amount: "1-2", Frequency: treatmentplans.EveryNight, Duration: treatmentplans.AsNeeded, Format: treatmentplans.Capsule,
+			},
+		}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(plan.State)
+
+	plan, err = client.TreatmentPlans.Activate(ctx, plan.ID)
+	if err != nil {
+		log.Fatal(err)
+	}
+	dosage := plan.Recommendations[0].Dosage
+	fmt.Println(plan.State, "-", dosage.Amount, dosage.Format, dosage.Frequency)
+	// Output:
+	// draft
+	// active - 1-2 capsule every night
+}
+
+// An update replaces the recommendations, and only what it names beside them.
+func ExampleService_Update() {
+	platform, client := connect()
+	defer platform.Close()
+	ctx := context.Background()
+
+	plan, err := client.TreatmentPlans.Get(ctx, platform.Platform().Plans()[0].ID)
+	if err != nil {
+		log.Fatal(err)
+	}
+	plan, err = client.TreatmentPlans.Update(ctx, plan.ID, treatmentplans.Update{
+		Recommendations: plan.Recommendations[:1],
+		PersonalMessage: dispensary.Set("One is enough for now."),
+		Metadata:        dispensary.Set(clinic.Metadata{ID: "ehr-plan-7"}),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(len(plan.Recommendations), plan.PersonalMessage, plan.Metadata.ID)
+	// Output: 1 One is enough for now. ehr-plan-7
+}
+
+// An active plan is cancelled once. A plan in another state is refused, and stays
+// as it is.
+func ExampleService_Cancel() {
+	platform, client := connect()
+	defer platform.Close()
+	ctx, id := context.Background(), platform.Platform().Plans()[0].ID
+
+	plan, err := client.TreatmentPlans.Cancel(ctx, id)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(plan.State, len(plan.Recommendations), "recommendations")
+
+	_, err = client.TreatmentPlans.Cancel(ctx, id)
+	fmt.Println(errors.Is(err, dispensary.ErrInvalid), errors.Is(err, dispensary.ErrRefused))
+	// Output:
+	// cancelled 0 recommendations
+	// true true
+}
+
+// The patient pays in the office, on a page that holds what the plan recommends.
+func ExampleService_InOfficeCheckout() {
+	platform, client := connect()
+	defer platform.Close()
+
+	plan := platform.Platform().Plans()[0]
+	checkout, err := client.TreatmentPlans.InOfficeCheckout(context.Background(), plan.ID)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(checkout.URL != "") // open it in a new tab; printed, a checkout hides it:
+	fmt.Println(checkout)
+	// Output:
+	// true
+	// treatmentplans.Checkout()
+}
+
+func ExampleService_All() {
+	platform, client := connect()
+	defer platform.Close()
+
+	options := treatmentplans.ListOptions{SortBy: treatmentplans.ByCreatedAt, Order: dispensary.Descending}
+	for plan, err := range client.TreatmentPlans.All(context.Background(), platform.Platform().Patients()[0].ID, options) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(plan.State, !plan.AvailableAt.IsZero())
+	}
+	// Output: active true
+}
+
+// A dynamic link leads to the platform's own page, where a practitioner completes
+// a draft.
+func ExampleDynamicLinks_Create() {
+	platform, client := connect()
+	defer platform.Close()
+
+	link, err := client.TreatmentPlans.DynamicLinks.Create(context.Background(), treatmentplans.NewLink{
+		PractitionerID: platform.Platform().Practitioners()[0].ID,
+		Patient:        &treatmentplans.LinkPatient{Email: "jane.doe@example.org"}, // found, or created
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(link.TreatmentPlan.State, "for", link.Patient.FirstName)
+	fmt.Println(link.RedirectURL != "") // open it in a new tab
+	// Output:
+	// draft for Jane
+	// true
+}
+
+// Protocols are plans to start from: their recommendations, and what a colleague
+// shares.
+func ExampleProtocols_All() {
+	platform, client := connect()
+	defer platform.Close()
+	ctx, practitionerID := context.Background(), platform.Platform().Practitioners()[0].ID
+
+	options := treatmentplans.ProtocolListOptions{
+		CurrentState: treatmentplans.Active, OwnershipType: treatmentplans.AnyOwner, SortBy: treatmentplans.ProtocolsByName,
+	}
+	for listed, err := range client.TreatmentPlans.Protocols.All(ctx, practitionerID, options) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		protocol, err := client.TreatmentPlans.Protocols.Get(ctx, listed.ID)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("%s (%s): %d products\n", listed.Name, listed.OwnershipType, len(protocol.Recommendations))
+	}
+	// Output:
+	// Better Sleep (owned): 2 products
+	// Gut Reset (owned): 2 products
+	// Winter Immunity (shared): 2 products
+}

@@ -1,0 +1,105 @@
+package treatmentplans_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/clinic"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/treatmentplans"
+)
+
+// requirePlan holds a plan against the one that the platform has.
+func (b *bench) requirePlan(t *testing.T, got treatmentplans.Plan) {
+	t.Helper()
+	held, known := b.Platform().Plan(got.ID)
+	require.True(t, known)
+	assert.Equal(t, treatmentplans.State(held.State), got.State)
+	assert.Equal(t, held.PatientID, got.Patient.ID)
+	assert.Equal(t, held.PractitionerID, got.Practitioner.ID)
+	assert.Equal(t, held.PersonalMessage, got.PersonalMessage)
+	assert.Equal(t, held.MetadataID, got.Metadata.ID)
+	assert.Equal(t, api.DateOf(held.AvailableAt), api.DateOf(got.AvailableAt.Time), "the platform tells the day only")
+	assert.WithinDuration(t, held.CreatedAt, got.CreatedAt.Time, 1e6)
+	assert.WithinDuration(t, held.UpdatedAt, got.UpdatedAt.Time, 1e6)
+	assert.Equal(t, held.State != dispensarytest.StateDraft, got.InvitationURL != "", "a draft has no invitation")
+	lines := make([]treatmentplans.Recommendation, 0)
+	for _, line := range held.Recommendations {
+		lines = append(lines, wantLine(line))
+	}
+	assert.Equal(t, lines, got.Recommendations)
+}
+
+func wantLine(held dispensarytest.Recommendation) treatmentplans.Recommendation {
+	line := treatmentplans.Recommendation{
+		VariantID: held.VariantID, Refill: api.Bool(held.Refill), UnitsToPurchase: api.Int(held.UnitsToPurchase),
+	}
+	if d := held.Dosage; d != nil {
+		line.Dosage = treatmentplans.Dosage{
+			Amount: api.Text(d.Amount), Frequency: api.Text(d.Frequency), Duration: api.Text(d.Duration),
+			Format: api.Text(d.Format), AdditionalInfo: api.Text(d.AdditionalInfo),
+		}
+	}
+	return line
+}
+
+func TestPlansOfTheWorld(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	require.NotEmpty(t, b.Platform().Plans())
+	for _, held := range b.Platform().Plans() {
+		got, err := b.Get(t.Context(), held.ID)
+		require.NoError(t, err)
+		b.requirePlan(t, *got)
+		require.NotEmpty(t, got.Recommendations)
+		assert.NotEmpty(t, got.Recommendations[0].Dosage.Amount)
+	}
+}
+
+// A dosage is read in both spellings, that of the endpoints and that of events.
+func TestRecommendationSpellings(t *testing.T) {
+	t.Parallel()
+	want := treatmentplans.Recommendation{
+		VariantID: "v-1", Refill: true, UnitsToPurchase: 2,
+		Dosage: treatmentplans.Dosage{Amount: "1-2", Frequency: "twice per day", Duration: "30", Format: "capsule", AdditionalInfo: "with food"},
+	}
+	for _, body := range []string{
+		`{"variant_id":"v-1","refill":true,"units_to_purchase":2,"dosage":{"amount":"1-2","frequency":"twice per day","duration":"30","format":"capsule","additional_info":"with food"}}`,
+		`{"variant_id":"v-1","refill":"true","units_to_purchase":"2","dosage":{"recommended_amount":"1-2","recommended_frequency":"twice per day","recommended_duration":30,"format":"capsule","additional_info":"with food"}}`,
+		`{"variant_id":"v-1","refill":1,"units_to_purchase":2.0,"dosage":{"amount":"1-2","recommended_amount":"9","frequency":"twice per day","duration":30,"format":"capsule","additional_info":"with food","new":{}}}`,
+	} {
+		var got treatmentplans.Recommendation
+		require.NoError(t, json.Unmarshal([]byte(body), &got))
+		assert.Equal(t, want, got)
+	}
+	var none treatmentplans.Recommendation
+	require.NoError(t, json.Unmarshal([]byte(`{"variant_id":"v-1","dosage":null}`), &none))
+	assert.Zero(t, none.Dosage)
+	require.Error(t, json.Unmarshal([]byte(`{"dosage":{"amount":["1"]}}`), &none))
+}
+
+// What is sent is strict, and leaves out what is empty.
+func TestRecommendationsAreSentStrictly(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	created, err := b.Create(t.Context(), b.patient, treatmentplans.New{
+		PractitionerID: b.practitioner, State: treatmentplans.Draft, PersonalMessage: "Take care", Metadata: clinic.Metadata{ID: "ehr-7"},
+		Recommendations: []treatmentplans.Recommendation{
+			{VariantID: b.variant, UnitsToPurchase: 1},
+			{VariantID: b.variant, UnitsToPurchase: 2, Refill: true, Dosage: treatmentplans.Dosage{
+				Amount: "1/2", Frequency: treatmentplans.EveryNight, Duration: treatmentplans.AsNeeded, Format: treatmentplans.Drops, AdditionalInfo: "before bed",
+			}},
+		},
+	})
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"practitioner_id":"`+b.practitioner+`","state":"draft","personal_message":"Take care","metadata":{"id":"ehr-7"},"recommendations":[
+		{"variant_id":"`+b.variant+`","refill":false,"units_to_purchase":1},
+		{"variant_id":"`+b.variant+`","refill":true,"units_to_purchase":2,"dosage":
+			{"amount":"1/2","frequency":"every night","duration":"as needed","format":"drops","additional_info":"before bed"}}]}`, b.sent.String())
+	b.requirePlan(t, *created)
+	b.Journal().CheckNoUnexpected(t)
+}

@@ -1,0 +1,247 @@
+package treatmentplans_test
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/clinic"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/treatmentplans"
+)
+
+// plan creates a plan in the given state.
+func (b *bench) plan(t *testing.T, state treatmentplans.State) *treatmentplans.Plan {
+	t.Helper()
+	plan, err := b.Create(t.Context(), b.patient, treatmentplans.New{
+		PractitionerID: b.practitioner, State: state, Recommendations: b.lines(), PersonalMessage: "Take care",
+		Metadata: clinic.Metadata{ID: "ehr-7"},
+	})
+	require.NoError(t, err)
+	return plan
+}
+
+func (b *bench) lines() []treatmentplans.Recommendation {
+	return []treatmentplans.Recommendation{{VariantID: b.variant, UnitsToPurchase: 2}}
+}
+
+func TestCreate(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	for state, want := range map[treatmentplans.State]treatmentplans.State{
+		"": treatmentplans.Active, treatmentplans.Active: treatmentplans.Active, treatmentplans.Draft: treatmentplans.Draft,
+	} {
+		plan := b.plan(t, state)
+		assert.Equal(t, want, plan.State)
+		assert.Equal(t, want == treatmentplans.Draft, plan.AvailableAt.IsZero())
+		b.requirePlan(t, *plan)
+	}
+	assert.Empty(t, b.Platform().Events(), "the integrator's own calls make no events")
+}
+
+func TestCreateAndUpdateCheckArguments(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	_, err := b.Create(t.Context(), b.patient, treatmentplans.New{Recommendations: b.lines()})
+	b.requireArgument(t, err, "treatment_plans.create", "PractitionerID")
+	_, err = b.Create(t.Context(), b.patient, treatmentplans.New{PractitionerID: b.practitioner})
+	b.requireArgument(t, err, "treatment_plans.create", "Recommendations")
+	_, err = b.Update(t.Context(), unknown, treatmentplans.Update{PersonalMessage: api.Set("Changed")})
+	b.requireArgument(t, err, "treatment_plans.update", "Recommendations")
+}
+
+func TestCreateIsRefused(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	before := b.Platform().Plans()
+	for name, plan := range map[string]treatmentplans.New{
+		"unknown practitioner": {PractitionerID: unknown, Recommendations: b.lines()},
+		"unknown variant":      {PractitionerID: b.practitioner, Recommendations: []treatmentplans.Recommendation{{VariantID: unknown, UnitsToPurchase: 1}}},
+		"no units":             {PractitionerID: b.practitioner, Recommendations: []treatmentplans.Recommendation{{VariantID: b.variant}}},
+		"cancelled at once":    {PractitionerID: b.practitioner, Recommendations: b.lines(), State: treatmentplans.Cancelled},
+	} {
+		created, err := b.Create(t.Context(), b.patient, plan)
+		assert.Nil(t, created, name)
+		requireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
+	}
+	assert.Equal(t, before, b.Platform().Plans())
+}
+
+// An update replaces the recommendations and leaves alone what it does not name.
+func TestUpdate(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	id := b.plan(t, treatmentplans.Active).ID
+	body := `{"recommendations":[{"variant_id":"` + b.variant + `","refill":false,"units_to_purchase":2}]`
+	for _, test := range []struct {
+		update treatmentplans.Update
+		body   string
+		change func(*dispensarytest.Plan)
+	}{
+		{treatmentplans.Update{}, `}`, func(*dispensarytest.Plan) {}},
+		{treatmentplans.Update{PersonalMessage: api.Set("Changed")}, `,"personal_message":"Changed"}`,
+			func(p *dispensarytest.Plan) { p.PersonalMessage = "Changed" }},
+		{treatmentplans.Update{PersonalMessage: api.Clear[string]()}, `,"personal_message":null}`,
+			func(p *dispensarytest.Plan) { p.PersonalMessage = "" }},
+		{treatmentplans.Update{Metadata: api.Set(clinic.Metadata{ID: "ehr-9"})}, `,"metadata":{"id":"ehr-9"}}`,
+			func(p *dispensarytest.Plan) { p.MetadataID = "ehr-9" }},
+	} {
+		want, _ := b.Platform().Plan(id)
+		test.change(&want)
+		test.update.Recommendations = b.lines()
+		updated, err := b.Update(t.Context(), id, test.update)
+		require.NoError(t, err)
+		assert.JSONEq(t, body+test.body, b.sent.String())
+		held, _ := b.Platform().Plan(id)
+		want.UpdatedAt = held.UpdatedAt
+		assert.Equal(t, want, held, test.body)
+		b.requirePlan(t, *updated)
+	}
+	b.Journal().CheckNoUnexpected(t)
+}
+
+// The states have one way through: draft, active, cancelled. Every other move is
+// refused and changes nothing.
+func TestStates(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	moves := map[string]func(ctx context.Context, id string, options ...api.RequestOption) (*treatmentplans.Plan, error){
+		"activate": b.Activate, "cancel": b.Cancel,
+	}
+	for _, test := range []struct {
+		from treatmentplans.State
+		move string
+		to   treatmentplans.State // empty where it is refused
+	}{
+		{treatmentplans.Draft, "activate", treatmentplans.Active},
+		{treatmentplans.Draft, "cancel", ""},
+		{treatmentplans.Active, "activate", ""},
+		{treatmentplans.Active, "cancel", treatmentplans.Cancelled},
+		{treatmentplans.Cancelled, "activate", ""},
+		{treatmentplans.Cancelled, "cancel", ""},
+	} {
+		id := b.planIn(t, test.from)
+		before, _ := b.Platform().Plan(id)
+		got, err := moves[test.move](t.Context(), id)
+		assert.Empty(t, b.sent.String(), "the path says it all")
+		if test.to == "" {
+			requireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
+			held, _ := b.Platform().Plan(id)
+			assert.Equal(t, before, held)
+			continue
+		}
+		require.NoError(t, err)
+		assert.Equal(t, test.to, got.State)
+		assert.Equal(t, test.to == treatmentplans.Cancelled, len(got.Recommendations) == 0, "a cancelled plan is empty")
+		b.requirePlan(t, *got)
+	}
+}
+
+// planIn creates a plan and brings it into a state.
+func (b *bench) planIn(t *testing.T, state treatmentplans.State) string {
+	t.Helper()
+	if state != treatmentplans.Cancelled {
+		return b.plan(t, state).ID
+	}
+	id := b.plan(t, treatmentplans.Active).ID
+	_, err := b.Cancel(t.Context(), id)
+	require.NoError(t, err)
+	return id
+}
+
+func TestUpdateOfACancelledPlanIsRefused(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	_, err := b.Update(t.Context(), b.planIn(t, treatmentplans.Cancelled), treatmentplans.Update{Recommendations: b.lines()})
+	requireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
+}
+
+func TestInOfficeCheckout(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	checkout, err := b.InOfficeCheckout(t.Context(), b.plan(t, treatmentplans.Active).ID)
+	require.NoError(t, err)
+	assert.Contains(t, checkout.URL, "http")
+	assert.Equal(t, []dispensarytest.Line{{VariantID: b.variant, Quantity: 2}}, b.Platform().Cart(b.patient))
+	_, err = b.InOfficeCheckout(t.Context(), b.plan(t, treatmentplans.Draft).ID)
+	requireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
+}
+
+func TestList(t *testing.T) {
+	t.Parallel()
+	clock := dispensarytest.FrozenClock(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC))
+	b := start(t, dispensarytest.WithClock(clock))
+	var made []string
+	for range 3 {
+		made = append(made, b.plan(t, treatmentplans.Active).ID)
+		clock.Advance(time.Minute)
+	}
+	_, err := b.Cancel(t.Context(), made[0]) // now the one that was updated last
+	require.NoError(t, err)
+	for _, test := range []struct {
+		sortBy treatmentplans.SortBy
+		order  api.SortOrder
+		want   []string
+	}{
+		{"", "", made},
+		{treatmentplans.ByCreatedAt, api.Ascending, made},
+		{treatmentplans.ByCreatedAt, api.Descending, []string{made[2], made[1], made[0]}},
+		{treatmentplans.ByUpdatedAt, "", []string{made[1], made[2], made[0]}},
+		{treatmentplans.ByUpdatedAt, api.Descending, []string{made[0], made[2], made[1]}},
+	} {
+		plans := walk(t, 2, func(p api.Paging) treatmentplans.ListOptions {
+			return treatmentplans.ListOptions{SortBy: test.sortBy, Order: test.order, Paging: p}
+		}, b.list, b.pages, b.all)
+		assert.Equal(t, test.want, ids(plans, func(p treatmentplans.Summary) string { return p.ID }))
+		b.requireSummaries(t, plans)
+	}
+	b.Journal().CheckNoUnexpected(t)
+}
+
+// requireSummaries holds what lists tell against what a single plan does.
+func (b *bench) requireSummaries(t *testing.T, plans []treatmentplans.Summary) {
+	t.Helper()
+	for _, listed := range plans {
+		single, err := b.Get(t.Context(), listed.ID)
+		require.NoError(t, err)
+		assert.Equal(t, treatmentplans.Summary{
+			ID: single.ID, State: single.State, Patient: single.Patient, Practitioner: single.Practitioner,
+			AvailableAt: single.AvailableAt, CreatedAt: single.CreatedAt, UpdatedAt: single.UpdatedAt,
+		}, listed)
+	}
+}
+
+func (b *bench) list(ctx context.Context, o treatmentplans.ListOptions, options ...api.RequestOption) (*api.Page[treatmentplans.Summary], error) {
+	return b.List(ctx, b.patient, o, options...)
+}
+
+func (b *bench) pages(ctx context.Context, o treatmentplans.ListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[treatmentplans.Summary], error] {
+	return b.Pages(ctx, b.patient, o, options...)
+}
+
+func (b *bench) all(ctx context.Context, o treatmentplans.ListOptions, options ...api.RequestOption) iter.Seq2[treatmentplans.Summary, error] {
+	return b.All(ctx, b.patient, o, options...)
+}
+
+// Plans from outside the API are history, which takes a scope of its own.
+func TestHistoryNeedsItsScope(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	client := b.Client(dispensarytest.User{}).As(b.TokenSource(dispensarytest.User{}, "clinic:read", "patients:read"))
+	held := b.Platform().Plans()
+	outside := held[slices.IndexFunc(held, func(p dispensarytest.Plan) bool { return p.Outside })]
+	_, err := client.TreatmentPlans.Get(t.Context(), outside.ID)
+	require.ErrorIs(t, err, api.ErrForbidden)
+	page, err := client.TreatmentPlans.List(t.Context(), outside.PatientID, treatmentplans.ListOptions{})
+	require.NoError(t, err)
+	assert.Empty(t, page.Items)
+	_, err = client.TreatmentPlans.Cancel(t.Context(), held[0].ID)
+	requireRefused(t, err, http.StatusForbidden, api.ErrForbidden)
+}
