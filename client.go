@@ -2,6 +2,8 @@ package dispensary
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"net/url"
 
 	"github.com/dispensary-go/dispensary/catalog"
@@ -83,6 +85,14 @@ type Raw struct {
 	// Body is encoded as JSON; nil sends none. A json.RawMessage is sent as it
 	// is.
 	Body any
+}
+
+// Format prints the method only: path, query and body may hold anything.
+func (r Raw) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "dispensary.Raw(%s)", r.Method) }
+
+// LogValue logs the method only.
+func (r Raw) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("type", "dispensary.Raw"), slog.String("method", r.Method))
 }
 
 // Raw sends a request that no method of this module covers, with everything the

@@ -13,6 +13,10 @@ type Error = api.Error
 // was sent. Calls return a *ArgumentError, which matches [ErrInvalidArgument].
 type ArgumentError = api.ArgumentError
 
+// ScopeError is the cause of a call that failed because the token lacks a scope,
+// which it names. It matches [ErrForbidden].
+type ScopeError = api.ScopeError
+
 // Outcome says what became of a write that failed; see [Error].
 type Outcome = api.Outcome
 

@@ -74,6 +74,37 @@ var (
 	ErrBadResponse = errors.New("dispensary: undecodable response")
 )
 
+// ScopeError says that the access token was not granted a scope that a call
+// needs. It matches [ErrForbidden].
+//
+// Where the API states the scope, the call was not sent, and the [Error] around
+// this one matches [ErrNotSent] too. Where the scope is an assumption, the call
+// was sent and the platform answered 403. Either way the user has to authorize
+// again after the scope was added to the application: a refresh does not help.
+// API section: "Authentication" 7 and 8.
+type ScopeError struct {
+	// Operation is the id of the call, for example "treatment_plans.create".
+	Operation string
+
+	// Scope is the first scope that is missing, for example "clinic:write".
+	Scope string
+
+	// Assumed is true where the API does not state which scope the call needs.
+	Assumed bool
+}
+
+// Error names the scope.
+func (e *ScopeError) Error() string {
+	text := "dispensary: the token lacks the scope " + e.Scope
+	if e.Assumed {
+		text += " (assumed to be needed)"
+	}
+	return text
+}
+
+// Is makes every ScopeError match [ErrForbidden].
+func (e *ScopeError) Is(target error) bool { return target == ErrForbidden }
+
 // ArgumentError reports an argument that is missing or unusable. Nothing was
 // sent. It matches [ErrInvalidArgument] and names the field, never its value.
 type ArgumentError struct {

@@ -1,5 +1,7 @@
 package api
 
+import "log/slog"
+
 // Meta is what every list answers about its pages.
 // API section: "Pagination".
 type Meta struct {
@@ -17,6 +19,14 @@ type Meta struct {
 type Page[T any] struct {
 	Items []T
 	Meta  Meta
+}
+
+// LogValue logs where the page stands and how many items it has: a JSON log would
+// encode the items as whole as any other encoding does.
+func (p Page[T]) LogValue() slog.Value {
+	return slog.GroupValue(
+		slog.Int("page", int(p.Meta.CurrentPage)), slog.Int("items", len(p.Items)), slog.Int("total_count", int(p.Meta.TotalCount)),
+	)
 }
 
 // Paging says which part of a list is read, and in what portions. The zero

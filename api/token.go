@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 )
@@ -27,10 +26,18 @@ type AccessToken struct {
 	Scope string
 }
 
-// HasScope reports whether the token was granted scope. It is false where the
-// scopes are not known.
+// HasScope reports whether the token was granted scope, or the group it belongs
+// to: clinic grants clinic:read and clinic:write (assumption: the API names the
+// groups and does not describe them). It is false where the scopes are not known.
+// API section: "Authentication" 7.
 func (t AccessToken) HasScope(scope string) bool {
-	return slices.Contains(strings.Fields(t.Scope), scope)
+	group, _, _ := strings.Cut(scope, ":")
+	for granted := range strings.FieldsSeq(t.Scope) { // every call asks: no allocation
+		if granted == scope || granted == group {
+			return true
+		}
+	}
+	return false
 }
 
 // TokenSource gives each call its access token. Implementations are safe for
@@ -54,4 +61,16 @@ type TokenRefresher interface {
 	// Reject tells that rejected, although just refreshed, was answered with
 	// 401: the user has to authorize again. It returns the error that says so.
 	Reject(ctx context.Context, rejected AccessToken) error
+}
+
+// TokenReloader is a [TokenSource] that can look whether there is a newer token
+// than the one it holds, without fetching one from the platform. A client asks it
+// where the token lacks a scope that the API states for the call: the user may
+// have authorized again on another machine.
+type TokenReloader interface {
+	TokenSource
+
+	// Reload returns a token as Token does, after it has looked where tokens
+	// are kept.
+	Reload(ctx context.Context) (AccessToken, error)
 }

@@ -28,12 +28,16 @@ type Operation struct {
 	List bool
 
 	// Scope is what the token needs, several scopes separated by a space;
-	// empty where no token is needed.
+	// empty where no token is needed, or where it varies.
 	Scope string
 
 	// ScopeStated marks the scopes that the API states for the endpoint. All
 	// others are an assumption that follows from what the scopes grant.
 	ScopeStated bool
+
+	// ScopeVaries marks an operation whose scope depends on what is asked for;
+	// Scope is one of those, or empty.
+	ScopeVaries bool
 
 	// Deprecated marks endpoints that the API has replaced.
 	Deprecated bool
@@ -49,7 +53,7 @@ type segment struct{ text, param string }
 func (o *Operation) Read() bool { return o.read }
 
 // NeedsToken reports that the request carries an access token.
-func (o *Operation) NeedsToken() bool { return o.Scope != "" }
+func (o *Operation) NeedsToken() bool { return o.Scope != "" || o.ScopeVaries }
 
 // Params yields the names of the route's parameters in order.
 func (o *Operation) Params() iter.Seq[string] {

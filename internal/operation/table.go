@@ -107,13 +107,13 @@ var (
 
 // Metadata. API section: "Metadata".
 var (
-	MetadataList = row(Operation{Name: "metadata.list", Method: "GET", Route: "/clinic/metadata", Key: "metadata", List: true, Scope: ScopeClinicRead})
+	MetadataList = row(Operation{Name: "metadata.list", Method: "GET", Route: "/clinic/metadata", Key: "metadata", List: true, Scope: ScopeClinicRead, ScopeVaries: true})
 )
 
 // Events. API section: "Events". Each group's scope follows from what the group's
 // payload shows.
 var (
-	EventGet               = row(Operation{Name: "events.get", Method: "GET", Route: "/events/{id}", Key: "event", Scope: ScopeCatalogRead})
+	EventGet               = row(Operation{Name: "events.get", Method: "GET", Route: "/events/{id}", Key: "event", Scope: ScopeCatalogRead, ScopeVaries: true})
 	ClinicKeyEventList     = row(Operation{Name: "events.list_clinic_keys", Method: "GET", Route: "/events/clinic_keys", Key: "events", List: true, Scope: ScopeClinicRead})
 	PatientEventList       = row(Operation{Name: "events.list_patients", Method: "GET", Route: "/events/patients", Key: "events", List: true, Scope: ScopePatientsRead})
 	TreatmentPlanEventList = row(Operation{Name: "events.list_treatment_plans", Method: "GET", Route: "/events/treatment_plans", Key: "events", List: true, Scope: ScopeTreatmentPlanHistory})

@@ -27,6 +27,9 @@ func (x *exchange) authorize(ctx context.Context, next func(context.Context) err
 	if err != nil {
 		return &ownError{cause: err}
 	}
+	if token, err = x.preflight(ctx, source, token); err != nil {
+		return err
+	}
 	if err := x.bear(token); err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -70,6 +71,7 @@ type Client struct {
 	header http.Header // what every request carries; never changed after New
 
 	ensuring *keyedLock // shared by all views
+	warned   *sync.Map  // operations whose assumed scope was missed, by name; shared too
 }
 
 // New checks the configuration and fills in its defaults.
@@ -90,7 +92,7 @@ func New(config Config) (*Client, error) {
 	if config.MaxResponseBytes == 0 {
 		config.MaxResponseBytes = DefaultMaxResponseBytes
 	}
-	c := &Client{config: config, base: base, http: newHTTPClient(config.HTTPClient), ensuring: new(keyedLock)}
+	c := &Client{config: config, base: base, http: newHTTPClient(config.HTTPClient), ensuring: new(keyedLock), warned: new(sync.Map)}
 	c.header = http.Header{"Accept": {"application/json"}, "User-Agent": {config.UserAgent}}
 	if config.ClinicKey != "" {
 		c.header[clinicKeyHeader] = []string{config.ClinicKey.Reveal()}

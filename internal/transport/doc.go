@@ -1,6 +1,6 @@
 // Package transport carries every call to the platform through one pipeline:
 //
-//	authorize → limit → retry → send → read → decode, or explain
+//	authorize → preflight → limit → retry → send → read → decode, or explain
 //
 // The links are put together in a single function, [Client.send]. Services see
 // only the verbs [One], [Do], [List], [Pages], [All] and [Raw], which keep each

@@ -26,6 +26,7 @@ type exchange struct {
 	wait     time.Duration // before the next attempt
 	began    time.Time     // of the last attempt
 	trace    connectionTrace
+	lacks    *api.ScopeError // what the token was found to lack, if anything
 
 	status int         // of the last answer, 0 where none came
 	header http.Header // of the last answer
@@ -45,7 +46,7 @@ func (c *Client) send(ctx context.Context, call *Call) (*exchange, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = x.authorize(ctx, func(ctx context.Context) error { // token; once more with a fresh one on 401
+	err = x.authorize(ctx, func(ctx context.Context) error { // token and its scopes; once more with a fresh one on 401
 		return x.attempt(ctx) // limit, retry, send, read
 	})
 	x.capture()

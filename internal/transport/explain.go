@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"maps"
+	"net/http"
 	"slices"
 	"time"
 
@@ -36,7 +37,11 @@ func (x *exchange) explain(err error) *api.Error {
 		body = bytes.Clone(x.body.Bytes()[:min(x.body.Len(), maxErrorBody)])
 		e.Code, messages = parseErrorBody(body)
 	}
-	return api.NewError(e, redact(err), body, messages)
+	cause := redact(err)
+	if cause == nil && x.lacks != nil && x.status == http.StatusForbidden {
+		cause = x.lacks // most likely
+	}
+	return api.NewError(e, cause, body, messages)
 }
 
 // undecodable reports an answer of success that could not be read. The write

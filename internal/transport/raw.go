@@ -11,14 +11,11 @@ import (
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
-// rawScope makes a raw call carry the token: it is no scope of the platform.
-const rawScope = "raw"
-
 // Raw sends a call to a path that the operation table does not know and returns
 // the body of the answer as it is. Its errors name the route "(raw)": the path
 // is the caller's and may hold anything.
 func Raw(ctx context.Context, c *Client, method, path string, query url.Values, body any, options []api.RequestOption) ([]byte, error) {
-	op := operation.New(operation.Operation{Name: "raw", Method: method, Route: "(raw)", Scope: rawScope})
+	op := operation.New(operation.Operation{Name: "raw", Method: method, Route: "(raw)", ScopeVaries: true})
 	call := Call{Operation: op, Body: body, Options: options, path: path, encodedQuery: query.Encode()}
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:

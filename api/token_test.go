@@ -1,0 +1,27 @@
+package api
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+func TestHasScope(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		granted, scope string
+		want           bool
+	}{
+		{"clinic:read patients:read", "patients:read", true},
+		{"clinic:read patients:read", "clinic:write", false},
+		{"clinic", "clinic:write", true},
+		{"patients", "patients:treatment_plan_history", true},
+		{"patients", "patient", false},
+		{"patient", "patients:read", false},
+		{"clinic:read", "clinic", false},
+		{"", "catalog:read", false},
+		{"  ", "", false},
+	} {
+		assert.Equal(t, test.want, AccessToken{Scope: test.granted}.HasScope(test.scope), "%q has %q", test.granted, test.scope)
+	}
+}
