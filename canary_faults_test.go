@@ -1,0 +1,231 @@
+package dispensary_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// wire is a transport that makes faults, remembers every word that was sent, and
+// repeats as much of it as it can where a fault can speak.
+type wire struct {
+	base   http.RoundTripper
+	fault  func(*exchanged) (*http.Response, error) // nil lets the request through
+	cancel func()                                   // ends the call's context
+
+	mu     sync.Mutex
+	words  map[string]bool
+	answer []byte // the last one of success
+}
+
+// exchanged is a request on its way, everything in it, and what the platform would
+// answer with canaries in the place of every text.
+type exchanged struct {
+	request *http.Request
+	echo    string
+	answer  []byte
+	cancel  func()
+}
+
+func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	var body []byte
+	if r.Body != nil {
+		body, _ = io.ReadAll(r.Body)
+		r = r.Clone(r.Context())
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.listen(r, body)
+	if w.fault == nil {
+		return w.pass(r)
+	}
+	return w.fault(&exchanged{
+		request: r, answer: w.answer, cancel: w.cancel,
+		echo: strings.Join([]string{canary, r.URL.String(), r.Header.Get("Authorization"), r.Header.Get("X-Svc-Clinic-Key"), string(body)}, " "),
+	})
+}
+
+func (w *wire) pass(r *http.Request) (*http.Response, error) {
+	response, err := w.base.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := io.ReadAll(response.Body)
+	_ = response.Body.Close()
+	response.Body = io.NopCloser(bytes.NewReader(answer))
+	if response.StatusCode < 300 {
+		w.answer = answer
+	}
+	return response, err
+}
+
+// public are the members of requests that say nothing of anybody.
+var public = []string{
+	"page[number]", "page[size]", "sort_by", "order_by", "state", "current_state", "ownership_type", "type", "event_type",
+	"available", "clinic_permitted", "successfully_delivered", "grant_type", "client_id", "redirect_uri", "gender",
+	"frequency", "format", "amount", "duration",
+}
+
+// listen remembers the words of a request.
+func (w *wire) listen(r *http.Request, body []byte) {
+	w.remember("", strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
+	w.remember("", r.Header.Get("X-Svc-Clinic-Key"))
+	if strings.Count(r.URL.Path, "-") > 3 { // it names a record
+		w.remember("", r.URL.Path)
+	}
+	for name, values := range r.URL.Query() {
+		for _, value := range values {
+			w.remember(name, value)
+		}
+	}
+	var tree any
+	if json.Unmarshal(body, &tree) == nil {
+		leaves("", tree, func(name string, leaf any) any {
+			if text, ok := leaf.(string); ok {
+				w.remember(name, text)
+			}
+			return leaf
+		})
+	}
+}
+
+func (w *wire) remember(name, word string) {
+	for _, known := range public {
+		if name == known {
+			return
+		}
+	}
+	if len(word) > 2 {
+		w.words[word] = true
+	}
+}
+
+// leaves replaces the scalars of a JSON value by what change makes of them.
+func leaves(name string, value any, change func(name string, leaf any) any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		for key, inner := range value {
+			value[key] = leaves(key, inner, change)
+		}
+		return value
+	case []any:
+		for i, inner := range value {
+			value[i] = leaves(name, inner, change)
+		}
+		return value
+	}
+	return change(name, value)
+}
+
+// marked is the platform's answer with every scalar changed.
+func (e *exchanged) marked(change func(leaf any) any) []byte {
+	var tree any
+	if json.Unmarshal(e.answer, &tree) != nil || len(e.answer) < 3 {
+		tree = map[string]any{"oauth": map[string]any{"access_token": canary}} // an answer without content
+	}
+	data, _ := json.Marshal(leaves("", tree, func(_ string, leaf any) any { return change(leaf) }))
+	return data
+}
+
+// sung puts a canary into every scalar, so that texts stay texts.
+func sung(leaf any) any { return fmt.Sprint(canary, " ", leaf) }
+
+// fault is something that can go wrong.
+type fault struct {
+	name    string
+	make    func(*exchanged) (*http.Response, error)
+	expired bool // the deadline is over before the call begins
+}
+
+// reply answers with a status, a body, and headers that sing too.
+func (e *exchanged) reply(status int, contentType, body string, headers ...string) (*http.Response, error) {
+	header := http.Header{"Content-Type": {contentType}, "X-Request-Id": {"req-7"}, "Www-Authenticate": {`Bearer error="` + canary + `"`}}
+	for i := 0; i+1 < len(headers); i += 2 {
+		header.Set(headers[i], headers[i+1])
+	}
+	return &http.Response{
+		StatusCode: status, Status: fmt.Sprint(status, " ", canary), Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)), Request: e.request,
+	}, nil
+}
+
+// refusal answers with a status and all that was sent, in a form of error body.
+func refusal(status int, body func(echo string) any) func(*exchanged) (*http.Response, error) {
+	return func(e *exchanged) (*http.Response, error) {
+		data, _ := json.Marshal(body(e.echo))
+		return e.reply(status, "application/json", string(data), "Retry-After", canary)
+	}
+}
+
+// decodes answers with success and a body that cannot be decoded, or only in part.
+func decodes(body func(*exchanged) []byte) func(*exchanged) (*http.Response, error) {
+	return func(e *exchanged) (*http.Response, error) {
+		return e.reply(http.StatusOK, "application/json", string(body(e)))
+	}
+}
+
+// faults are all of them, success first: it is what later ones spoil.
+var faults = []fault{
+	{name: "none"},
+	{name: "401", make: refusal(401, func(echo string) any { return map[string]any{"error": echo} })},
+	{name: "403", make: refusal(403, func(echo string) any { return map[string]any{"error": echo, "message": echo} })},
+	{name: "404", make: refusal(404, func(echo string) any { return map[string]any{"status": 404, "error": echo} })},
+	{name: "422", make: refusal(422, func(echo string) any { return map[string]any{"error": []string{echo, "Email " + echo}} })},
+	{name: "422, a code", make: refusal(422, func(echo string) any { return map[string]any{"error": canary, "error_description": echo} })},
+	{name: "422, by field", make: refusal(422, func(echo string) any { return map[string]any{"errors": map[string]any{"email": []string{echo}}} })},
+	{name: "429", make: refusal(429, func(echo string) any {
+		return map[string]any{"errors": []any{map[string]any{"code": echo, "message": echo}}}
+	})},
+	{name: "500", make: refusal(500, func(echo string) any { return echo })},
+	{name: "502 of a proxy", make: func(e *exchanged) (*http.Response, error) {
+		return e.reply(http.StatusBadGateway, "text/html", "<html><body>"+e.echo+"</body></html>")
+	}},
+	{name: "HTML for JSON", make: func(e *exchanged) (*http.Response, error) {
+		return e.reply(http.StatusOK, "text/html", "<html><body>"+e.echo+"</body></html>")
+	}},
+	{name: "redirect", make: func(e *exchanged) (*http.Response, error) {
+		return e.reply(http.StatusFound, "text/plain", "", "Location", "https://elsewhere.example/?"+canary)
+	}},
+	{name: "malformed redirect", make: func(e *exchanged) (*http.Response, error) {
+		return e.reply(http.StatusFound, "text/plain", "", "Location", "http://"+canary+":"+canary)
+	}},
+	{name: "connection refused", make: func(e *exchanged) (*http.Response, error) {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	}},
+	{name: "transport that tells all", make: func(e *exchanged) (*http.Response, error) { return nil, errors.New(e.echo) }},
+	{name: "dropped in the middle", make: func(e *exchanged) (*http.Response, error) {
+		answer := e.marked(sung)
+		response, err := e.reply(http.StatusOK, "application/json", string(answer))
+		response.Body = io.NopCloser(io.MultiReader(bytes.NewReader(answer[:len(answer)/2]), broken{errors.New(e.echo)}))
+		return response, err
+	}},
+	{name: "truncated", make: decodes(func(e *exchanged) []byte { a := e.marked(sung); return a[:len(a)/2] })},
+	{name: "texts for all", make: decodes(func(e *exchanged) []byte { return e.marked(sung) })},
+	{name: "lists for all", make: decodes(func(e *exchanged) []byte { return e.marked(func(any) any { return []string{canary} }) })},
+	{name: "objects for all", make: decodes(func(e *exchanged) []byte {
+		return e.marked(func(any) any { return map[string]string{canary: canary} })
+	})},
+	{name: "numbers beyond all", make: decodes(func(e *exchanged) []byte {
+		return bytes.ReplaceAll(e.marked(func(any) any { return "7" }), []byte(`"7"`), []byte("-"+canaryNumber+canaryNumber+"e747"))
+	})},
+	{name: "another object", make: decodes(func(e *exchanged) []byte { return []byte(`{"` + canary + `":"` + canary + `"}`) })},
+	{name: "cancelled", make: func(e *exchanged) (*http.Response, error) {
+		e.cancel()
+		return nil, fmt.Errorf("%s: %w", e.echo, e.request.Context().Err())
+	}},
+	{name: "deadline", expired: true},
+}
+
+// broken is a body that breaks off.
+type broken struct{ err error }
+
+func (b broken) Read([]byte) (int, error) { return 0, b.err }

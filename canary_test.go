@@ -1,0 +1,277 @@
+package dispensary_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/clinic"
+	"github.com/dispensary-go/dispensary/internal/operation"
+	"github.com/dispensary-go/dispensary/oauth"
+)
+
+// canary stands in answers for what the platform knows of people. What the client
+// sends are canaries too, as it is: names, e-mails, dates of birth, numbers,
+// metadata ids, tokens, the clinic's key, the application's secret.
+const (
+	canary       = "c4n4ry"
+	canaryNumber = "747474747474"
+)
+
+// Every operation meets every fault, with debug logging on. Whatever the errors
+// and the log lines are made to say, no canary is in it.
+func TestNothingLeaks(t *testing.T) {
+	t.Parallel()
+	var said, sent sync.Map
+	t.Run("operations", func(t *testing.T) {
+		for name := range canaryCalls(t, nil) {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				c := newCage(t)
+				for _, f := range faults {
+					c.meet(t, name, f)
+				}
+				c.requireSilent(t)
+				said.Store(name, len(c.lines))
+				sent.Store(name, len(c.wire.words))
+			})
+		}
+	})
+	for _, op := range operation.All() {
+		lines, met := said.Load(op.Name)
+		require.True(t, met, op.Name)
+		words, _ := sent.Load(op.Name)
+		if op != operation.OAuthAuthorize { // a page for a browser
+			assert.Greater(t, lines, 10*len(faults)/2, "%s said too little to mean anything", op.Name)
+			assert.NotZero(t, words, "%s sent nothing that could leak", op.Name)
+		}
+	}
+}
+
+// cage is a scene whose calls go through a wire that makes faults, and everything
+// that was said in it.
+type cage struct {
+	*scene
+	wire  *wire
+	log   *lockedBuffer
+	lines map[string]string // with the fault that brought them about
+}
+
+func newCage(t *testing.T) *cage {
+	t.Helper()
+	s := newScene(t)
+	c := &cage{scene: s, log: &lockedBuffer{}, lines: map[string]string{}}
+	c.wire = &wire{base: s.platform.HTTPClient().Transport, words: map[string]bool{}}
+	c.client = s.platform.Client(s.platform.Users()[0],
+		dispensary.WithHTTPClient(&http.Client{Transport: c.wire}),
+		dispensary.WithClinicKey(dispensary.Secret(s.platform.ClinicKey())),
+		dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: 2, MinWait: time.Nanosecond, MaxWait: time.Nanosecond}),
+		dispensary.WithLogger(c.logger()))
+	return c
+}
+
+func (c *cage) logger() *slog.Logger {
+	options := &slog.HandlerOptions{Level: slog.LevelDebug - 100, AddSource: true}
+	return slog.New(slog.NewMultiHandler(slog.NewTextHandler(c.log, options), slog.NewJSONHandler(c.log, options)))
+}
+
+// meet makes one call that meets one fault, and writes down what is said.
+func (c *cage) meet(t *testing.T, name string, f fault) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if f.expired {
+		ctx, cancel = context.WithDeadline(ctx, time.Unix(1, 0))
+		defer cancel()
+	}
+	c.wire.fault, c.wire.cancel = f.make, cancel
+	_, err := canaryCalls(within{t, ctx}, c)[name](ctx, c.scene)
+	if f.make == nil && !f.expired {
+		require.NoError(t, err, "%s without a fault", name)
+	}
+	var out bytes.Buffer
+	c.tell(&out, err, 0)
+	for _, text := range []string{out.String(), c.log.take()} {
+		for line := range strings.Lines(text) {
+			c.lines[line] = f.name
+		}
+	}
+}
+
+// tell writes an error, and what it wraps, in every way.
+func (c *cage) tell(out *bytes.Buffer, err error, depth int) {
+	if err == nil || depth > 10 {
+		return
+	}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d", "%T"} {
+		fmt.Fprintf(out, verb+"\n", err)
+		fmt.Fprintf(out, verb+"\n", []any{err, map[string]error{"err": err}, struct{ Err error }{err}})
+	}
+	fmt.Fprintln(out, fmt.Errorf("wrapped: %w", err))
+	data, _ := json.Marshal(err)
+	out.Write(append(data, '\n'))
+	c.logger().Error("failed", "err", err, slog.Group("group", "err", err))
+	switch wrapping := err.(type) { //nolint:errorlint // each link by itself is what is looked at
+	case interface{ Unwrap() error }:
+		c.tell(out, wrapping.Unwrap(), depth+1)
+	case interface{ Unwrap() []error }:
+		for _, inner := range wrapping.Unwrap() {
+			c.tell(out, inner, depth+1)
+		}
+	}
+}
+
+// requireSilent fails if a canary can be read in what was said.
+func (c *cage) requireSilent(t *testing.T) {
+	t.Helper()
+	forms := map[string]string{}
+	for _, word := range append(slices.Collect(maps.Keys(c.wire.words)), canary, canaryNumber, c.platform.Application().ClientSecret) {
+		for _, form := range disguises(word) {
+			forms[form] = word
+		}
+	}
+	// One long text is searched much faster than many short ones.
+	text := strings.Join(slices.Collect(maps.Keys(c.lines)), "\n")
+	for form, word := range forms {
+		if !strings.Contains(text, form) {
+			continue
+		}
+		for line, faultName := range c.lines {
+			if at := strings.Index(line, form); at >= 0 {
+				t.Errorf("%s: %q is told as %q: …%s", faultName, word, form, line[max(0, at-120):min(len(line), at+60)])
+				return
+			}
+		}
+	}
+}
+
+// disguises are the forms that a word may take in a text. Short words stay as they
+// are: encoded they could be part of anything.
+func disguises(word string) []string {
+	forms := []string{word, url.QueryEscape(word), url.PathEscape(word)}
+	if len(word) < 6 {
+		return forms
+	}
+	quoted, _ := json.Marshal(word)
+	return append(forms, strings.Trim(string(quoted), `"`),
+		hex.EncodeToString([]byte(word)), strings.ToUpper(hex.EncodeToString([]byte(word))),
+		strings.TrimRight(base64.StdEncoding.EncodeToString([]byte(word)), "="),
+		strings.TrimRight(base64.URLEncoding.EncodeToString([]byte(word)), "="),
+		strings.Trim(fmt.Sprint([]byte(word)), "[]"))
+}
+
+// canaryCalls are the calls of the table, the three of OAuth led through the
+// cage's wire, and those that belong to no row.
+func canaryCalls(t testing.TB, c *cage) map[string]call {
+	table := calls(t)
+	table["oauth.authorize"] = func(context.Context, *scene) (any, error) {
+		return newOAuth(t, c.platform).AuthorizeURL("state-" + canary) // which asks nobody
+	}
+	table["oauth.token"] = func(ctx context.Context, s *scene) (any, error) {
+		return c.oauth(t).Exchange(ctx, c.code(t), dispensary.WithoutRetries())
+	}
+	table["oauth.revoke"] = func(ctx context.Context, s *scene) (any, error) {
+		token, err := newOAuth(t, s.platform).Exchange(context.WithoutCancel(ctx), c.code(t))
+		require.NoError(t, err)
+		return nil, c.oauth(t).Revoke(ctx, token, dispensary.WithoutRetries())
+	}
+	table["raw"] = func(ctx context.Context, s *scene) (any, error) {
+		return s.client.Raw(ctx, dispensary.Raw{
+			Method: http.MethodPatch, Path: "/clinic/patients/" + s.patient,
+			Query: url.Values{"email": {"raw@example.com"}}, Body: map[string]string{"last_name": "Rawson"},
+		})
+	}
+	table["patients.ensure"] = func(ctx context.Context, s *scene) (any, error) {
+		patient, _, err := s.client.Clinic.Patients.Ensure(ctx, clinic.NewPatient{
+			Email: "ensured@example.com", FirstName: "Ensured", LastName: "Example", Metadata: clinic.Metadata{ID: "ehr-ensured"},
+		})
+		return patient, err
+	}
+	return table
+}
+
+// oauth is a client whose requests go through the cage's wire.
+func (c *cage) oauth(t testing.TB) *oauth.Client {
+	t.Helper()
+	app := c.platform.Application()
+	client, err := oauth.New(oauth.Config{
+		Site: c.platform.Site(), HTTPClient: &http.Client{Transport: c.wire}, Logger: c.logger(),
+		ClientID: app.ClientID, ClientSecret: dispensary.Secret(app.ClientSecret), RedirectURL: app.RedirectURI,
+	})
+	require.NoError(t, err)
+	return client
+}
+
+// code walks a user through the authorization page.
+func (c *cage) code(t testing.TB) dispensary.Secret {
+	t.Helper()
+	address, err := newOAuth(t, c.platform).AuthorizeURL("state")
+	require.NoError(t, err)
+	back, err := c.platform.Approve(address, c.platform.Users()[0])
+	require.NoError(t, err)
+	return dispensary.Secret(back.Query().Get("code"))
+}
+
+// within is a test whose context is another one: the calls of the table take
+// theirs from the test.
+type within struct {
+	testing.TB
+	ctx context.Context
+}
+
+func (w within) Context() context.Context { return w.ctx }
+
+// lockedBuffer is a buffer that loggers may share.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+// take returns what was written since it was asked last.
+func (b *lockedBuffer) take() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	defer b.buf.Reset()
+	return b.buf.String()
+}
+
+// The cage itself works: errors that do tell are caught.
+func TestCageCatches(t *testing.T) {
+	t.Parallel()
+	for _, leak := range []error{
+		errors.New("no patient " + canary),
+		fmt.Errorf("outer: %w", errors.Join(errors.New("inner"), &url.Error{Op: "Get", URL: "/?q=Jane+%26+Doe", Err: errors.New("x")})),
+		errors.New(base64.StdEncoding.EncodeToString([]byte("jane.doe@example.org"))),
+	} {
+		c := &cage{log: &lockedBuffer{}}
+		var out bytes.Buffer
+		c.tell(&out, leak, 0)
+		text := out.String() + c.log.take()
+		assert.True(t, slices.ContainsFunc([]string{canary, "Jane & Doe", "jane.doe@example.org"}, func(word string) bool {
+			return slices.ContainsFunc(disguises(word), func(form string) bool { return strings.Contains(text, form) })
+		}), leak)
+	}
+}

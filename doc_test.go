@@ -1,0 +1,148 @@
+package dispensary_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/doc"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// wantDocumented is the least share of exported names that have a comment.
+const wantDocumented = 0.95
+
+// Every package of the module says what it is for, and so do its exported types,
+// functions, methods, constants and variables. A constant may be documented by its
+// line or by its group.
+func TestDocumentation(t *testing.T) {
+	t.Parallel()
+	var all documented
+	for _, folder := range packages(t) {
+		files := token.NewFileSet()
+		var parsed []*ast.File
+		names, err := filepath.Glob(filepath.Join(folder, "*.go"))
+		require.NoError(t, err)
+		for _, name := range names {
+			if !strings.HasSuffix(name, "_test.go") {
+				file, err := parser.ParseFile(files, name, nil, parser.ParseComments)
+				require.NoError(t, err)
+				parsed = append(parsed, file)
+			}
+		}
+		p, err := doc.NewFromFiles(files, parsed, module+"/"+folder)
+		require.NoError(t, err)
+		assert.True(t, strings.HasPrefix(p.Doc, "Package "+p.Name+" "), "%s: the package comment begins with its name", folder)
+		all.add(p)
+	}
+	share := float64(all.with) / float64(all.with+len(all.without))
+	t.Logf("%d of %d exported names are documented (%.1f %%); of the fields of structs, %d of %d have a comment of their own",
+		all.with, all.with+len(all.without), 100*share, all.fieldsWith, all.fields)
+	assert.GreaterOrEqual(t, share, wantDocumented, "without a comment:\n%s", strings.Join(all.without, "\n"))
+	assert.Empty(t, all.misnamed, "comments that do not begin with the name")
+}
+
+// packages returns the folders of this module that hold a package.
+func packages(t *testing.T) []string {
+	t.Helper()
+	var folders []string
+	require.NoError(t, filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir():
+			return skipFolder(name)
+		case strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go"):
+			folders = append(folders, filepath.Dir(name))
+		}
+		return nil
+	}))
+	slices.Sort(folders)
+	return slices.Compact(folders)
+}
+
+// documented counts exported names.
+type documented struct {
+	with, fields, fieldsWith int
+	without, misnamed        []string
+}
+
+func (d *documented) add(p *doc.Package) {
+	d.values(p.Name, p.Consts, p.Vars)
+	d.funcs(p.Name, p.Funcs)
+	for _, kind := range p.Types {
+		if !ast.IsExported(kind.Name) {
+			continue
+		}
+		d.note(p.Name+"."+kind.Name, kind.Doc, kind.Name)
+		d.values(p.Name, kind.Consts, kind.Vars)
+		d.funcs(p.Name, kind.Funcs)
+		d.funcs(p.Name+"."+kind.Name, kind.Methods)
+		for node := range ast.Preorder(kind.Decl) {
+			if shape, ok := node.(*ast.StructType); ok {
+				d.members(shape)
+			}
+		}
+	}
+}
+
+// note counts one name. A comment that begins with another word than the name
+// belongs to something else, or did once.
+func (d *documented) note(name, comment, first string) {
+	switch {
+	case comment == "":
+		d.without = append(d.without, name)
+		return
+	case first != "" && !strings.HasPrefix(comment, first+" ") && !strings.HasPrefix(comment, first+"'") && !strings.HasPrefix(comment, "Deprecated:"):
+		d.misnamed = append(d.misnamed, fmt.Sprintf("%s: %.40s…", name, comment))
+	}
+	d.with++
+}
+
+func (d *documented) funcs(owner string, funcs []*doc.Func) {
+	for _, f := range funcs {
+		if ast.IsExported(f.Name) && f.Level == 0 {
+			d.note(owner+"."+f.Name, f.Doc, f.Name)
+		}
+	}
+}
+
+func (d *documented) values(owner string, groups ...[]*doc.Value) {
+	for _, group := range slices.Concat(groups...) {
+		for _, spec := range group.Decl.Specs {
+			value := spec.(*ast.ValueSpec)
+			comment := value.Doc.Text() + value.Comment.Text()
+			if len(group.Decl.Specs) == 1 || comment == "" {
+				comment += group.Doc
+			}
+			for _, name := range value.Names {
+				if name.IsExported() {
+					d.note(owner+"."+name.Name, comment, "")
+				}
+			}
+		}
+	}
+}
+
+// members counts fields without asking for a comment of each: many are said by
+// their type's.
+func (d *documented) members(shape *ast.StructType) {
+	for _, field := range shape.Fields.List {
+		for _, name := range field.Names {
+			if !name.IsExported() {
+				continue
+			}
+			d.fields++
+			if field.Doc != nil || field.Comment != nil {
+				d.fieldsWith++
+			}
+		}
+	}
+}

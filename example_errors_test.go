@@ -1,0 +1,62 @@
+package dispensary_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/clinic"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+)
+
+// What a failed call means is asked with errors.Is.
+func ExampleError() {
+	platform := fake()
+	defer platform.Close()
+	client := platform.Client(dispensarytest.User{})
+
+	_, err := client.Clinic.Patients.Get(context.Background(), "unknown")
+	switch {
+	case errors.Is(err, dispensary.ErrReauthorize):
+		fmt.Println("send the user to the authorization page")
+	case errors.Is(err, dispensary.ErrRateLimited), errors.Is(err, dispensary.ErrServer):
+		fmt.Println("try again later")
+	case errors.Is(err, dispensary.ErrNotFound):
+		fmt.Println("there is no such patient")
+	}
+	// Output: there is no such patient
+}
+
+// The fields of an error are safe to log; its text holds no more than they do.
+func ExampleError_fields() {
+	platform := fake()
+	defer platform.Close()
+	reader := platform.Client(dispensarytest.User{}).As(platform.TokenSource(dispensarytest.User{}, "catalog:read"))
+
+	_, err := reader.Clinic.Patients.Create(context.Background(), clinic.NewPatient{
+		FirstName: "Ada", LastName: "Example", Email: "ada@example.com",
+	})
+	var failure *dispensary.Error
+	if errors.As(err, &failure) {
+		fmt.Println(failure.Operation, failure.Route, failure.StatusCode)
+		fmt.Println("refused:", errors.Is(err, dispensary.ErrRefused), "- repeatable:", errors.Is(err, dispensary.ErrNotSent))
+	}
+	// Output:
+	// patients.create /clinic/patients 403
+	// refused: true - repeatable: false
+}
+
+// What cannot be sent never is: the error names the field.
+func ExampleArgumentError() {
+	platform := fake()
+	defer platform.Close()
+	client := platform.Client(dispensarytest.User{})
+
+	_, err := client.Clinic.Patients.Create(context.Background(), clinic.NewPatient{FirstName: "Ada"})
+	fmt.Println(err)
+	fmt.Println(errors.Is(err, dispensary.ErrInvalidArgument), platform.Journal().Len(), "requests")
+	// Output:
+	// dispensary: patients.create: Email is required
+	// true 0 requests
+}

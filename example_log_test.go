@@ -1,0 +1,35 @@
+package dispensary_test
+
+import (
+	"context"
+	"log"
+	"log/slog"
+	"os"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/clinic"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+)
+
+// A logger is told of every attempt, and never of an address, a body or a token.
+func ExampleWithLogger() {
+	platform := fake()
+	defer platform.Close()
+	handler := slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: stable})
+	client := platform.Client(dispensarytest.User{}, dispensary.WithLogger(slog.New(handler)))
+
+	_, err := client.Clinic.Patients.Search(context.Background(), clinic.PatientSearch{Query: "jane doe"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output: level=DEBUG msg="dispensary request" operation=patients.search method=GET route=/clinic/search/patients environment=us/sandbox attempt=1 status=200
+}
+
+// stable leaves out what differs from run to run.
+func stable(_ []string, a slog.Attr) slog.Attr {
+	switch a.Key {
+	case slog.TimeKey, "duration", "request_id":
+		return slog.Attr{}
+	}
+	return a
+}
