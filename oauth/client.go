@@ -31,6 +31,7 @@ type Client struct {
 	cooling   cooldowns
 	unwritten pairs
 	fault     atomic.Pointer[fault]
+	breaker   breaker
 }
 
 // New checks config and returns a client. It sends nothing. Errors name the

@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -57,6 +58,12 @@ type Config struct {
 	// secret; records name the [Key]. Nil logs nothing.
 	Logger *slog.Logger
 
+	// OnEvent is told what happens to users and to the application; see
+	// [Event]. It is called by whoever caused the event, a call or the
+	// refresher, and at any time by several: it must be safe for concurrent
+	// use and return at once. Nil tells nobody.
+	OnEvent func(ctx context.Context, event Event)
+
 	// UserAgent names the program in every request; empty sends none.
 	UserAgent string
 
@@ -70,6 +77,10 @@ type Config struct {
 	// what the token endpoint gets for an answer. A replica that dies in the
 	// middle of a refresh keeps its user waiting for this long at most.
 	LeaseTTL time.Duration
+
+	// Breaker says when refreshing in the background pauses; the zero value is
+	// a good one.
+	Breaker BreakerPolicy
 }
 
 // minLeaseTTL keeps the time for one answer above what a network needs.
@@ -87,6 +98,7 @@ func (c *Config) validate() error {
 		{"Scopes", scopesProblem(c.Scopes)},
 		{"Leeway", negative(c.Leeway)},
 		{"LeaseTTL", leaseProblem(c.LeaseTTL)},
+		{"Breaker", c.Breaker.problem()},
 	} {
 		if f.reason != "" {
 			return &api.ArgumentError{Field: "oauth.Config." + f.name, Reason: f.reason}
@@ -104,6 +116,7 @@ func (c Config) withDefaults() *Config {
 	if c.LeaseTTL == 0 {
 		c.LeaseTTL = DefaultLeaseTTL
 	}
+	c.Breaker = c.Breaker.withDefaults()
 	return &c
 }
 

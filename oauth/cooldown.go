@@ -42,6 +42,13 @@ func (c *cooldowns) blocked(at slot) error {
 	return nil
 }
 
+// size counts the slots that failed lately.
+func (c *cooldowns) size() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.entries)
+}
+
 // clear forgets the failures of a slot.
 func (c *cooldowns) clear(at slot) {
 	c.mu.Lock()

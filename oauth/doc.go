@@ -4,9 +4,20 @@
 //
 // # Connecting a user
 //
-// A [Client] is one application in one environment. It sends the user's browser
-// to the platform's authorization page and turns the code that comes back into
-// a [Token]:
+// A [Client] is one application in one environment. A [Handler] is the whole
+// browser flow for it: mount it, and send users to its connect page.
+//
+//	handler, err := oauth.NewHandler(oauth.HandlerConfig{
+//		Client: client, Store: store, StateKeys: keys,
+//		User: func(r *http.Request) (string, error) { … }, // from your session
+//	})
+//	mux.Handle("/dispensary/", handler) // /dispensary/connect, /dispensary/callback
+//
+// Every way a visit can end has an [Outcome]. The module's own package has
+// Accounts, which puts clients, store and handlers of several environments
+// together. What the handler does can be done by hand, too: send the browser to
+// the platform's authorization page, and turn the code that comes back into a
+// [Token]:
 //
 //	client, err := oauth.New(oauth.Config{
 //		Site: site, ClientID: id, ClientSecret: secret,
@@ -20,11 +31,10 @@
 //
 //	// the platform sends the browser back to RedirectURL
 //	code, err := oauth.ParseCallback(r.URL.Query(), state)
-//	token, err := client.Exchange(ctx, code)
-//	_, err = store.Save(ctx, client.Key(user), token)
+//	_, err = client.Connect(ctx, store, user, code, nil) // exchanges and saves
 //
 // A user who pressed cancel is [ErrCancelled]; every other error of the way is
-// told apart in errors.go. [Client.Revoke] and [Store.Delete] disconnect.
+// told apart in errors.go. [Client.Disconnect] revokes and forgets.
 //
 // # Calling as a user
 //
@@ -47,6 +57,12 @@
 // the result of who has it; the lease of a machine that died runs out.
 // [MemoryStore] serves one process; the interface is small enough to be put on
 // your own database.
+//
+// # Before a token ends
+//
+// A [Refresher] replaces tokens before they end, of users who were in use lately,
+// so that no call has to wait. Replicas share its work through the store, which
+// has to be a [Claimer].
 //
 // # Refresh tokens that change
 //
@@ -78,6 +94,11 @@
 //   - [*api.Error]: the platform or the network failed. Tokens that are still
 //     valid are used on; the next try waits a second at first, and up to half
 //     a minute when failures repeat.
+//
+// [Config.OnEvent] is told of what happens to users and to the application: see
+// [Event]. When one user after another is refused, most likely because scopes
+// were added to the application, a breaker pauses the refresher and raises one
+// alarm: see [BreakerPolicy].
 //
 // # Clocks
 //

@@ -36,6 +36,10 @@ var (
 	// been used, is older than 10 minutes, or belongs to another application or
 	// redirect address. A code is never tried twice: start the flow again.
 	ErrCodeRefused = errors.New("dispensary: the authorization code was refused")
+
+	// ErrOwnerRefused: the user authorized with an account of the platform that
+	// the integrator does not accept for them. The token has been revoked.
+	ErrOwnerRefused = errors.New("dispensary: the platform account is not accepted for this user")
 )
 
 // Sentinels of [Store] methods. Implementations return exactly these, wrapped

@@ -92,7 +92,11 @@ func (c *Client) noteFault(ctx context.Context, err error) {
 		}
 		return
 	}
-	c.fault.Store(&fault{err: refusal, until: time.Now().Add(faultPause)})
+	until := time.Now().Add(faultPause)
+	before := c.fault.Swap(&fault{err: refusal, until: until})
 	c.logger.LogAttrs(ctx, slog.LevelError, "dispensary oauth: the platform refuses the application; refreshing pauses for all users",
 		slog.String("environment", c.Environment().String()), slog.Any("error", refusal), slog.Duration("pause", faultPause))
+	if before == nil {
+		c.notify(ctx, ConfigFault{Err: refusal, Until: until})
+	}
 }

@@ -79,6 +79,7 @@ func TestRefusedApplicationMarksNobody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				w := newWorld(t, grace, -time.Minute)
+				a := w.watched(t, oauth.BreakerPolicy{})
 				w.platform.inject(times(9, f)...)
 				_, err := w.source.Token(t.Context())
 				var refusal *oauth.ConfigError
@@ -96,6 +97,13 @@ func TestRefusedApplicationMarksNobody(t *testing.T) {
 				_, err = w.client.TokenSource(w.store, "other").Token(t.Context())
 				require.ErrorAs(t, err, &refusal)
 				assert.Len(t, w.platform.sent(), 1)
+
+				// The alarm is raised once for all of it.
+				time.Sleep(2 * time.Minute)
+				_, err = w.source.Token(t.Context())
+				require.ErrorAs(t, err, &refusal)
+				require.Len(t, eventsOf[oauth.ConfigFault](a), 1)
+				assert.Equal(t, refusal.Code, eventsOf[oauth.ConfigFault](a)[0].Err.Code)
 
 				// Until the pause is over and the credentials are right again.
 				w.platform.replace()

@@ -153,6 +153,7 @@ func (c *Client) obtain(ctx context.Context, body grant, options []api.RequestOp
 	}
 	token := got.token(sent, response.Header)
 	token.Environment = c.Environment()
+	token.UsedAt = sent
 	return token, nil
 }
 

@@ -18,6 +18,8 @@ type pair struct {
 	old    Token
 	token  Token
 
+	background bool // nobody asked for it
+
 	problem error         // of the first write
 	done    chan struct{} // closed when the pair is settled
 
@@ -38,6 +40,10 @@ const (
 func (l *leased) commit(ctx context.Context, token Token) (Record, error) {
 	p := &pair{
 		client: l.client, slot: l.slot, lease: l.lease, old: l.old, token: token, done: make(chan struct{}),
+		background: l.claim != nil,
+	}
+	if p.background {
+		p.token.UsedAt = l.old.UsedAt
 	}
 	record, err := p.write(ctx)
 	if !unwritten(err) {
@@ -45,6 +51,7 @@ func (l *leased) commit(ctx context.Context, token Token) (Record, error) {
 	}
 	p.problem = err
 	l.client.unwritten.keep(p)
+	l.client.notify(ctx, Unwritten{Key: p.slot.key, Err: err})
 	go p.persist(ctx)
 	return p.wait()
 }
@@ -111,6 +118,8 @@ func (p *pair) write(ctx context.Context) (record Record, err error) {
 		record, err = p.slot.store.Commit(ctx, p.lease, p.token)
 		if err == nil {
 			p.client.log(ctx, slog.LevelDebug, "token refreshed", p.slot.key, slog.Int64("version", record.Version))
+			p.client.breaker.refreshed(p.client.config.Breaker)
+			p.client.notify(ctx, Refreshed{Key: p.slot.key, ExpiresAt: record.Token.ExpiresAt, Background: p.background})
 			return record, nil
 		}
 		if !isContention(err) {

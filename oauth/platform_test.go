@@ -312,6 +312,34 @@ func (s *brittleStore) Load(ctx context.Context, key oauth.Key) (oauth.Record, e
 	return s.Store.Load(ctx, key)
 }
 
+func (s *brittleStore) Save(ctx context.Context, key oauth.Key, token oauth.Token) (oauth.Record, error) {
+	if err := s.check("Save"); err != nil {
+		return oauth.Record{}, err
+	}
+	return s.Store.Save(ctx, key, token)
+}
+
+func (s *brittleStore) Delete(ctx context.Context, key oauth.Key) error {
+	if err := s.check("Delete"); err != nil {
+		return err
+	}
+	return s.Store.Delete(ctx, key)
+}
+
+func (s *brittleStore) List(ctx context.Context, listing oauth.Listing) ([]oauth.Record, error) {
+	if err := s.check("List"); err != nil {
+		return nil, err
+	}
+	return s.Store.(oauth.Lister).List(ctx, listing)
+}
+
+func (s *brittleStore) ClaimDue(ctx context.Context, due oauth.Due) ([]oauth.Record, error) {
+	if err := s.check("ClaimDue"); err != nil {
+		return nil, err
+	}
+	return s.Store.(oauth.Claimer).ClaimDue(ctx, due)
+}
+
 func (s *brittleStore) Lease(ctx context.Context, lease oauth.Lease, ttl time.Duration) (oauth.Record, error) {
 	if err := s.check("Lease"); err != nil {
 		return oauth.Record{}, err
@@ -364,4 +392,17 @@ func bubble(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, test)
+}
+
+// read returns the body of an answer.
+func read(t testing.TB, response *http.Response) string {
+	t.Helper()
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	return string(body)
+}
+
+func newLogger(to io.Writer) *slog.Logger {
+	return slog.New(slog.NewJSONHandler(to, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }

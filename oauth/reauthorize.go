@@ -32,6 +32,10 @@ const (
 	// ReasonScopesExtended: the application has scopes it did not have when
 	// the user authorized. See [Config.Scopes].
 	ReasonScopesExtended Reason = "scopes_extended"
+
+	// ReasonDisconnecting: the user was disconnected here, but the platform
+	// could not be told yet. Call [Client.Disconnect] again.
+	ReasonDisconnecting Reason = "disconnecting"
 )
 
 // ReauthorizeError says that a user has to go through the authorization page

@@ -23,6 +23,10 @@ type renewal struct {
 	// condemn is set where stale was refused although it was fresh: not even
 	// a refresh is expected to help.
 	condemn bool
+
+	// claim is the lease that a refresher has taken already, on the version
+	// that it wants replaced although it has not come to its end.
+	claim *Lease
 }
 
 // Waits between looks at a record that another replica is refreshing.
@@ -80,6 +84,9 @@ func (r *renewal) content(record Record) bool {
 	if token.AccessToken == "" {
 		return false
 	}
+	if r.claim != nil {
+		return record.Version != r.claim.Version
+	}
 	h := r.client.hold(token, 0)
 	if r.stale == "" {
 		return h.fresh(time.Now())
@@ -105,6 +112,9 @@ func (r *renewal) lease(ctx context.Context, record Record) (*leased, error) {
 		renewal: r,
 		lease:   Lease{Key: record.Key, Version: record.Version, Owner: rand.Text()},
 		since:   time.Now(),
+	}
+	if r.claim != nil {
+		l.lease.Owner = r.claim.Owner // prolongs the claim
 	}
 	ctx, cancel := r.client.limit(ctx)
 	defer cancel()

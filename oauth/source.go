@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"sync/atomic"
 	"time"
+	"unique"
 
 	"github.com/dispensary-go/dispensary/api"
 )
@@ -25,7 +26,10 @@ type UserTokenSource struct {
 	current atomic.Pointer[held]
 }
 
-var _ api.TokenRefresher = (*UserTokenSource)(nil)
+var (
+	_ api.TokenRefresher = (*UserTokenSource)(nil)
+	_ api.TokenReloader  = (*UserTokenSource)(nil)
+)
 
 // held is a token in memory with the times that matter.
 type held struct {
@@ -43,6 +47,9 @@ const expiryMargin = 10 * time.Second
 // token that lives for a minute would be renewed by every call.
 func (c *Client) hold(t Token, seq uint64) *held {
 	h := &held{token: t.Access(), seq: seq}
+	// Hundreds of thousands of tokens have the same few texts.
+	h.token.Environment = c.Environment()
+	h.token.Scope = unique.Make(t.Scope).Value()
 	if !t.ExpiresAt.IsZero() {
 		lead := c.config.Leeway
 		if t.Lifetime > 0 {
@@ -116,6 +123,20 @@ func (s *UserTokenSource) Refresh(ctx context.Context, rejected api.AccessToken)
 		return h.token, nil
 	}
 	return s.renew(ctx, &renewal{stale: rejected.Secret})
+}
+
+// Reload returns a token as Token does, after it has looked into the store: it
+// finds what another process has put there, although the token in memory is
+// still valid. A client asks it where the token lacks a scope, which the user may
+// have granted since. Errors are those of Token.
+func (s *UserTokenSource) Reload(ctx context.Context) (api.AccessToken, error) {
+	if s.problem != nil {
+		return api.AccessToken{}, s.problem
+	}
+	if _, err := s.load(ctx); err != nil {
+		return api.AccessToken{}, err
+	}
+	return s.Token(ctx)
 }
 
 // Reject implements [api.TokenRefresher]: the user is marked in the store, and

@@ -44,6 +44,19 @@ func (c *Client) vet(record Record) error {
 	return nil
 }
 
+// Usable reports why the token of a record must not be used, as far as the record
+// tells: a [*ReauthorizeError] for a user who has to authorize again, and
+// [api.ErrWrongEnvironment]. It asks nobody and changes nothing.
+func (c *Client) Usable(record Record) error {
+	if err := c.vet(record); err != nil {
+		return err
+	}
+	if c.config.outgrown(record.Token) {
+		return c.reauthorize(record.Key, ReasonScopesExtended, record.Token.ResourceOwner, nil)
+	}
+	return nil
+}
+
 // outgrow marks a user whose token lacks scopes that the application has since
 // been given. Where someone else holds the lease, the next caller will mark.
 func (c *Client) outgrow(ctx context.Context, at slot, record Record) (Record, error) {
@@ -64,6 +77,10 @@ func (c *Client) condemn(ctx context.Context, at slot, lease Lease, old Token, r
 	switch {
 	case err == nil:
 		c.log(ctx, slog.LevelInfo, "user must authorize again", at.key, slog.String("reason", string(reason)))
+		c.notify(ctx, MustReauthorize{Key: at.key, Reason: reason, Owner: old.ResourceOwner})
+		if reason == ReasonInvalidGrant {
+			c.noteRefusal(ctx, at.key)
+		}
 		return Record{}, verdict
 	case !isContention(err):
 		// The verdict stands; without the mark the platform is asked again.

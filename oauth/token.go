@@ -81,6 +81,13 @@ type Token struct {
 	// added to the application since then have made this token invalid.
 	ConfiguredScope string `json:"configured_scope,omitempty"`
 
+	// UsedAt is when somebody last needed a token of this user so much that
+	// one was fetched: the user connected, or a call found the token near its
+	// end. What a [Refresher] fetches does not count, so that users whom
+	// nobody uses are told apart without a write for each use; it may lag
+	// behind by as long as a refresher runs. Zero if it is not known.
+	UsedAt time.Time `json:"used_at,omitzero"`
+
 	// ResourceOwner is who the token acts for.
 	ResourceOwner ResourceOwner `json:"resource_owner"`
 

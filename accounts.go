@@ -1,0 +1,337 @@
+package dispensary
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+
+	"github.com/dispensary-go/dispensary/oauth"
+)
+
+// DefaultCachedUsers is how many users' tokens [Accounts] keeps in memory: about
+// 45 MB when all of them are there.
+const DefaultCachedUsers = 100_000
+
+// AccountsConfig sets up [Accounts]. Applications and Store are required.
+type AccountsConfig struct {
+	// Applications are those of the developer dashboards, one for each
+	// environment that users belong to.
+	Applications []oauth.Config
+
+	// Store keeps the tokens of all users of all environments.
+	Store oauth.Store
+
+	// Locate tells which environment a user belongs to. It is required where
+	// there are several applications, and is asked for every call of Client:
+	// it should know the answer, not look for it.
+	Locate func(ctx context.Context, user string) (Environment, error)
+
+	// Options configure the client of an environment: its limiter, logger, HTTP
+	// client and so on. A token source is put in its place by Accounts. Nil
+	// means none.
+	Options func(Environment) []Option
+
+	// OnEvent is told what happens to users and applications, after the
+	// OnEvent of the application itself. See [oauth.Config].
+	OnEvent func(ctx context.Context, event oauth.Event)
+
+	// CachedUsers bounds the users whose tokens are kept in memory; 0 means
+	// [DefaultCachedUsers]. Whoever was not used for longest is dropped, and
+	// costs a look into the store when used again.
+	CachedUsers int
+}
+
+// Accounts are the platform accounts of the users of an integrator: their
+// practitioners and staff, in every environment. It connects and disconnects
+// them, and gives each the client that calls as them:
+//
+//	client, err := accounts.Client(ctx, user)
+//	patients, err := client.Clinic.Patients.List(ctx, clinic.PatientListOptions{})
+//
+// A user is named by the integrator's own id; see [oauth.Key]. Make one Accounts
+// when the program starts and share it. It is safe for concurrent use.
+type Accounts struct {
+	config       AccountsConfig
+	applications map[Environment]*application
+	order        []*application
+	sources      sourceCache
+}
+
+// application is what serves the users of one environment.
+type application struct {
+	oauth  *oauth.Client
+	client *Client // of nobody: views of it call as users
+}
+
+// NewAccounts checks config and returns the accounts. It sends nothing and reads
+// nothing.
+func NewAccounts(config AccountsConfig) (*Accounts, error) {
+	switch {
+	case len(config.Applications) == 0:
+		return nil, accountsProblem("Applications", "is empty")
+	case config.Store == nil:
+		return nil, accountsProblem("Store", "is nil")
+	case config.Locate == nil && len(config.Applications) > 1:
+		return nil, accountsProblem("Locate", "is nil: with several applications it has to tell them apart")
+	case config.CachedUsers < 0:
+		return nil, accountsProblem("CachedUsers", "must not be negative")
+	}
+	if config.CachedUsers == 0 {
+		config.CachedUsers = DefaultCachedUsers
+	}
+	a := &Accounts{config: config, applications: map[Environment]*application{}}
+	a.sources.limit = config.CachedUsers
+	for _, c := range config.Applications {
+		if err := a.add(c); err != nil {
+			return nil, err
+		}
+	}
+	a.config.Applications = nil // they hold secrets that are of no more use here
+	return a, nil
+}
+
+func accountsProblem(field, reason string) error {
+	return &ArgumentError{Field: "AccountsConfig." + field, Reason: reason}
+}
+
+// add makes the clients of one application.
+func (a *Accounts) add(config oauth.Config) error {
+	environment := config.Site.Environment
+	if _, twice := a.applications[environment]; twice {
+		return accountsProblem("Applications", "holds two of "+environment.String())
+	}
+	app := &application{}
+	config.OnEvent = a.observer(app, config.OnEvent)
+	var err error
+	if app.oauth, err = oauth.New(config); err != nil {
+		return err
+	}
+	var options []Option
+	if a.config.Options != nil {
+		options = a.config.Options(environment)
+	}
+	if app.client, err = New(config.Site, options...); err != nil {
+		return err
+	}
+	a.applications[environment] = app
+	a.order = append(a.order, app)
+	return nil
+}
+
+// observer keeps the tokens in memory in step with what happens, and tells the
+// integrator.
+func (a *Accounts) observer(app *application, own func(context.Context, oauth.Event)) func(context.Context, oauth.Event) {
+	return func(ctx context.Context, event oauth.Event) {
+		switch event.(type) {
+		case oauth.Connected, oauth.Disconnected, oauth.MustReauthorize:
+			a.sources.forget(sourceKey{app, event.Subject().User})
+		}
+		for _, hook := range []func(context.Context, oauth.Event){own, a.config.OnEvent} {
+			if hook != nil {
+				hook(ctx, event)
+			}
+		}
+	}
+}
+
+// of finds the application of a user.
+func (a *Accounts) of(ctx context.Context, user string) (*application, error) {
+	app := a.order[0]
+	if a.config.Locate != nil {
+		environment, err := a.config.Locate(ctx, user)
+		if err != nil {
+			return nil, fmt.Errorf("dispensary: the environment of a user is not known: %w", err)
+		}
+		known := false
+		if app, known = a.applications[environment]; !known {
+			return nil, fmt.Errorf("%w: no application for %s", ErrUnknownSite, environment)
+		}
+	}
+	if err := app.oauth.Key(user).Validate(); err != nil {
+		return nil, err
+	}
+	return app, nil
+}
+
+// Client returns the client that calls as user. It is cheap, asks neither the
+// store nor the platform, and is made for one request or job as well as for
+// many. Whether the user is connected shows with the first call, which fails
+// with an error that matches [ErrReauthorize] if not; [Accounts.Status] asks.
+//
+// Errors: an [*ArgumentError] for what cannot name a user, those of
+// [AccountsConfig.Locate], and [ErrUnknownSite].
+func (a *Accounts) Client(ctx context.Context, user string) (*Client, error) {
+	app, err := a.of(ctx, user)
+	if err != nil {
+		return nil, err
+	}
+	return app.client.As(a.source(app, user)), nil
+}
+
+// source returns the source of a user's tokens, from memory if it is there.
+func (a *Accounts) source(app *application, user string) *oauth.UserTokenSource {
+	key := sourceKey{app, user}
+	if source := a.sources.get(key); source != nil {
+		return source
+	}
+	return a.sources.put(key, app.oauth.TokenSource(a.config.Store, user))
+}
+
+// OAuth returns the OAuth client of an environment, for what Accounts does not
+// do itself. It fails with [ErrUnknownSite] where there is no application.
+func (a *Accounts) OAuth(environment Environment) (*oauth.Client, error) {
+	app, ok := a.applications[environment]
+	if !ok {
+		return nil, fmt.Errorf("%w: no application for %s", ErrUnknownSite, environment)
+	}
+	return app.oauth, nil
+}
+
+// Handler returns the pages that connect users, to be mounted under a path; see
+// [oauth.Handler]. Client and Store of config are put in by Accounts and must be
+// left empty. Where there are several environments, each user goes to the
+// platform of their own; the redirect addresses of all applications then have to
+// have the same last element.
+func (a *Accounts) Handler(config oauth.HandlerConfig) (http.Handler, error) {
+	if config.Client != nil || config.Store != nil {
+		return nil, &ArgumentError{Field: "oauth.HandlerConfig", Reason: "must leave Client and Store to Accounts"}
+	}
+	if config.User == nil {
+		return nil, &ArgumentError{Field: "oauth.HandlerConfig.User", Reason: "is nil"}
+	}
+	router := &accountsHandler{accounts: a, user: config.User, handlers: map[*application]*oauth.Handler{}}
+	config.User, config.Store = locatedUser, a.config.Store
+	for _, app := range a.order {
+		config.Client = app.oauth
+		handler, err := oauth.NewHandler(config)
+		if err != nil {
+			return nil, err
+		}
+		router.handlers[app] = handler
+	}
+	return router, nil
+}
+
+// accountsHandler sends each user to the handler of their environment.
+type accountsHandler struct {
+	accounts *Accounts
+	user     func(*http.Request) (string, error)
+	handlers map[*application]*oauth.Handler
+}
+
+type locatedKey struct{}
+
+// located is who a request comes from.
+type located struct {
+	user string
+	err  error
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *accountsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	bare := r.Clone(r.Context()) // the hook may log what it sees: no code, no state
+	bare.URL.RawQuery, bare.RequestURI = "", bare.URL.EscapedPath()
+	who, app := located{}, h.accounts.order[0]
+	if who.user, who.err = h.user(bare); who.err == nil {
+		var found *application
+		if found, who.err = h.accounts.of(r.Context(), who.user); who.err == nil {
+			app = found
+		}
+	}
+	h.handlers[app].ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), locatedKey{}, who)))
+}
+
+func locatedUser(r *http.Request) (string, error) {
+	who, _ := r.Context().Value(locatedKey{}).(located)
+	return who.user, who.err
+}
+
+// Connect turns the code of a callback into a stored token of user, for programs
+// with pages of their own; others mount [Accounts.Handler]. Errors are those of
+// [oauth.Client.Connect].
+func (a *Accounts) Connect(ctx context.Context, user string, code Secret) error {
+	app, err := a.of(ctx, user)
+	if err != nil {
+		return err
+	}
+	_, err = app.oauth.Connect(ctx, a.config.Store, user, code, nil)
+	return err
+}
+
+// Disconnect revokes the token of user and forgets it. A user who is not
+// connected is no error. If the platform cannot be told the user is marked, no
+// call uses the token any more, and Disconnect can be repeated; see
+// [oauth.Client.Disconnect].
+func (a *Accounts) Disconnect(ctx context.Context, user string) error {
+	app, err := a.of(ctx, user)
+	if err != nil {
+		return err
+	}
+	defer a.sources.forget(sourceKey{app, user}) // marked, if not gone
+	return app.oauth.Disconnect(ctx, a.config.Store, user)
+}
+
+// KeepFresh refreshes the tokens of users in use before they end, in all
+// environments, until ctx ends; see [oauth.Refresher]. Run it on as many replicas
+// as you like. It returns nil when it was stopped, and an error that matches
+// [errors.ErrUnsupported] at once if the store cannot do its part.
+func (a *Accounts) KeepFresh(ctx context.Context, policy oauth.RefreshPolicy) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	refreshers := make([]*oauth.Refresher, len(a.order))
+	for i, app := range a.order {
+		var err error
+		if refreshers[i], err = oauth.NewRefresher(app.oauth, a.config.Store, policy); err != nil {
+			return err
+		}
+	}
+	problems := make([]error, len(refreshers))
+	var running sync.WaitGroup
+	for i, refresher := range refreshers {
+		running.Go(func() {
+			if problems[i] = refresher.Run(ctx); problems[i] != nil {
+				cancel()
+			}
+		})
+	}
+	running.Wait()
+	return errors.Join(problems...)
+}
+
+// Unwritten counts the refreshed token pairs that the store does not take: 0 in a
+// healthy program. See [oauth.Client.Unwritten].
+func (a *Accounts) Unwritten() int {
+	var n int
+	for _, app := range a.order {
+		n += app.oauth.Unwritten()
+	}
+	return n
+}
+
+// Shutdown waits until no refresh is under way and every token pair is stored.
+// Call it before the program ends; see [oauth.Client.Shutdown].
+func (a *Accounts) Shutdown(ctx context.Context) error {
+	var problems []error
+	for _, app := range a.order {
+		problems = append(problems, app.oauth.Shutdown(ctx))
+	}
+	return errors.Join(problems...)
+}
+
+// String names the environments.
+func (a *Accounts) String() string {
+	text := "dispensary.Accounts{"
+	for i, app := range a.order {
+		if i > 0 {
+			text += " "
+		}
+		text += app.oauth.Environment().String()
+	}
+	return text + "}"
+}
+
+// Format prints [Accounts.String] for every verb.
+func (a *Accounts) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, a.String()) }

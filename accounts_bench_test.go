@@ -1,0 +1,128 @@
+package dispensary_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/oauth"
+)
+
+// crowd connects n users, with tokens as long as real ones, and returns their
+// accounts. The bytes of the tokens in the store are not those in memory.
+func crowd(b *testing.B, n int) *dispensary.Accounts {
+	b.Helper()
+	environment := dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox}
+	store := oauth.NewMemoryStore()
+	for i := range n {
+		token := oauth.Token{
+			AccessToken:  dispensary.Secret(fmt.Sprintf("%064d", i)),
+			RefreshToken: dispensary.Secret(fmt.Sprintf("%064d", i)),
+			ExpiresAt:    time.Now().Add(2 * time.Hour), Lifetime: 2 * time.Hour, Environment: environment,
+			Scope: "catalog:read clinic:read clinic:write patients:read patients:write patients:treatment_plan_history patients:order_history",
+		}
+		if _, err := store.Save(b.Context(), oauth.Key{Environment: environment, User: strconv.Itoa(i)}, token); err != nil {
+			b.Fatal(err)
+		}
+	}
+	accounts, err := dispensary.NewAccounts(dispensary.AccountsConfig{
+		Applications: []oauth.Config{{
+			Site:     dispensary.Site{Environment: environment, BaseURL: "https://platform.example/api", AuthURL: "https://platform.example"},
+			ClientID: "id", ClientSecret: "secret", RedirectURL: "https://ehr.example/callback",
+		}},
+		Store: &copying{store}, CachedUsers: n,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return accounts
+}
+
+// What 100,000 users cost who all have a token in memory.
+func BenchmarkAccountsMemory(b *testing.B) {
+	const users = 100_000
+	names := make([]string, users)
+	for i := range names {
+		names[i] = strings.Clone(strconv.Itoa(i))
+	}
+	for b.Loop() {
+		accounts := crowd(b, users)
+		before := heapBytes()
+		for _, name := range names {
+			source, err := accounts.SourceForTest(b.Context(), strings.Clone(name))
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, err := source.Token(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(heapBytes()-before)/users, "B/user")
+		runtime.KeepAlive(accounts)
+	}
+}
+
+func heapBytes() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return stats.HeapAlloc
+}
+
+// The client of a user who is in memory, beside the view of the root client.
+func BenchmarkAccountsClient(b *testing.B) {
+	const users = 10_000
+	accounts := crowd(b, users)
+	names := make([]string, users)
+	for i := range names {
+		names[i] = strconv.Itoa(i)
+		if _, err := accounts.Client(b.Context(), names[i]); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.Run("accounts", func(b *testing.B) {
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			_, _ = accounts.Client(b.Context(), names[i%users])
+		}
+	})
+	b.Run("parallel", func(b *testing.B) {
+		b.ReportAllocs()
+		b.RunParallel(func(pb *testing.PB) {
+			for i := 0; pb.Next(); i++ {
+				_, _ = accounts.Client(b.Context(), names[i%users])
+			}
+		})
+	})
+	b.Run("view", func(b *testing.B) {
+		client, err := accounts.Client(b.Context(), names[0])
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportAllocs()
+		for b.Loop() {
+			_ = client.As(nil)
+		}
+	})
+}
+
+// copying returns records of fresh texts, as a database does.
+type copying struct{ oauth.Store }
+
+// Load implements [oauth.Store].
+func (c *copying) Load(ctx context.Context, key oauth.Key) (oauth.Record, error) {
+	record, err := c.Store.Load(ctx, key)
+	token := &record.Token
+	token.AccessToken = dispensary.Secret(strings.Clone(token.AccessToken.Reveal()))
+	token.RefreshToken = dispensary.Secret(strings.Clone(token.RefreshToken.Reveal()))
+	token.Scope = strings.Clone(token.Scope)
+	token.Environment.Region = dispensary.Region(strings.Clone(string(token.Environment.Region)))
+	token.Environment.Stage = dispensary.Stage(strings.Clone(string(token.Environment.Stage)))
+	return record, err
+}

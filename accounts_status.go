@@ -1,0 +1,155 @@
+package dispensary
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/dispensary-go/dispensary/oauth"
+)
+
+// AccountStatus is how a user stands with the platform.
+type AccountStatus string
+
+// The statuses of an [Account].
+const (
+	// AccountNotConnected: nothing is stored for the user.
+	AccountNotConnected AccountStatus = "not_connected"
+
+	// AccountConnected: calls work.
+	AccountConnected AccountStatus = "connected"
+
+	// AccountExpiring: the access token is at its end, or past it. Nothing is
+	// wrong: the next call, or [Accounts.KeepFresh], fetches a new one.
+	AccountExpiring AccountStatus = "expiring"
+
+	// AccountMustReauthorize: only the user can help, by connecting again.
+	// [Account.Reason] says why.
+	AccountMustReauthorize AccountStatus = "must_reauthorize"
+)
+
+// Account is how one user stands with the platform, without any secret: it can
+// be shown, and encoded.
+type Account struct {
+	// Key names the user and the environment.
+	Key oauth.Key
+
+	// Status says whether calls work, and Reason why not.
+	Status AccountStatus
+	Reason oauth.Reason
+
+	// Owner is who the token acts for on the platform.
+	Owner oauth.ResourceOwner
+
+	// Scopes are what the user granted.
+	Scopes []string
+
+	// ExpiresAt is the end of the access token; UsedAt and UpdatedAt are those
+	// of [oauth.Token] and [oauth.Record].
+	ExpiresAt, UsedAt, UpdatedAt time.Time
+}
+
+// String returns key, status and reason.
+func (a Account) String() string {
+	return strings.TrimSpace("dispensary.Account{"+a.Key.String()+" "+string(a.Status)+" "+string(a.Reason)) + "}"
+}
+
+// Format prints [Account.String] for every verb.
+func (a Account) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, a.String()) }
+
+// Status returns how user stands. It reads the store and asks nobody else: what
+// the platform has forgotten since the last call shows with the next one. A user
+// who is not connected is no error.
+func (a *Accounts) Status(ctx context.Context, user string) (Account, error) {
+	app, err := a.of(ctx, user)
+	if err != nil {
+		return Account{}, err
+	}
+	key := app.oauth.Key(user)
+	record, err := a.config.Store.Load(ctx, key)
+	switch {
+	case errors.Is(err, oauth.ErrNoRecord):
+		return Account{Key: key, Status: AccountNotConnected, Reason: oauth.ReasonNotConnected}, nil
+	case err != nil:
+		return Account{}, fmt.Errorf("dispensary: status of %s: %w", key, err)
+	}
+	return app.account(record), nil
+}
+
+// account tells what a record means.
+func (app *application) account(record oauth.Record) Account {
+	account := Account{
+		Key: record.Key, Status: AccountConnected,
+		Owner: record.Token.ResourceOwner, Scopes: record.Token.Scopes(),
+		ExpiresAt: record.Token.ExpiresAt, UsedAt: record.Token.UsedAt, UpdatedAt: record.UpdatedAt,
+	}
+	var needsUser *oauth.ReauthorizeError
+	end := record.Token.ExpiresAt
+	switch err := app.oauth.Usable(record); {
+	case errors.As(err, &needsUser):
+		account.Status, account.Reason = AccountMustReauthorize, needsUser.Reason
+	case !end.IsZero() && time.Until(end) < oauth.DefaultLeeway:
+		account.Status = AccountExpiring
+	}
+	return account
+}
+
+// AccountListOptions says which accounts are listed. The zero value lists all.
+type AccountListOptions struct {
+	// Environment limits the list to one environment; zero lists all of them.
+	Environment Environment
+
+	// State limits the list to records in it, for example
+	// [oauth.StateReauthorize] for those to send a link to; empty lists all.
+	State oauth.State
+}
+
+// accountPage is how many records are read at a time.
+const accountPage = 500
+
+// List ranges over the accounts of all users, environment by environment and in
+// the order of their ids. It reads them from the store in pages, as it goes; an
+// error ends it, and one that matches [errors.ErrUnsupported] tells that the
+// store is no [oauth.Lister].
+func (a *Accounts) List(ctx context.Context, options AccountListOptions) iter.Seq2[Account, error] {
+	return func(yield func(Account, error) bool) {
+		lister, ok := a.config.Store.(oauth.Lister)
+		if !ok {
+			yield(Account{}, fmt.Errorf("dispensary: the store is no oauth.Lister: %w", errors.ErrUnsupported))
+			return
+		}
+		for _, app := range a.order {
+			environment := app.oauth.Environment()
+			if options.Environment != (Environment{}) && options.Environment != environment {
+				continue
+			}
+			if !app.list(ctx, lister, oauth.Listing{Environment: environment, State: options.State, Limit: accountPage}, yield) {
+				return
+			}
+		}
+	}
+}
+
+// list yields the accounts of one environment, and false when it is enough.
+func (app *application) list(ctx context.Context, lister oauth.Lister, listing oauth.Listing, yield func(Account, error) bool) bool {
+	for {
+		records, err := lister.List(ctx, listing)
+		if err != nil {
+			yield(Account{}, fmt.Errorf("dispensary: listing the accounts of %s: %w", listing.Environment, err))
+			return false
+		}
+		for _, record := range records {
+			if !yield(app.account(record), nil) {
+				return false
+			}
+		}
+		if len(records) == 0 {
+			return true
+		}
+		listing.After = records[len(records)-1].Key.User
+	}
+}

@@ -1,0 +1,384 @@
+package dispensary_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/oauth"
+)
+
+const stateKey = dispensary.Secret("0123456789abcdef0123456789abcdef")
+
+// practice is an integrator's application and the platform of one country, or of
+// two, without a socket.
+type practice struct {
+	platforms []*dispensarytest.Server
+	accounts  *dispensary.Accounts
+	store     *oauth.MemoryStore
+
+	mu     sync.Mutex
+	events []string
+	user   string // who is signed in
+}
+
+var regions = []dispensarytest.Region{dispensarytest.UnitedStates, dispensarytest.Canada}
+
+func newPractice(t testing.TB, countries int, changes ...func(*dispensary.AccountsConfig)) *practice {
+	t.Helper()
+	p := &practice{store: oauth.NewMemoryStore(), user: "us:dr-17"}
+	config := dispensary.AccountsConfig{Store: p.store, OnEvent: p.note}
+	clients := map[dispensary.Environment]*http.Client{}
+	for i := range countries {
+		host := fmt.Sprintf("https://ehr-%d.example.com", i)
+		platform := dispensarytest.New(t, dispensarytest.WithInMemory(), dispensarytest.WithRegion(regions[i]),
+			dispensarytest.WithRedirectURI(host+"/dispensary/callback"))
+		p.platforms = append(p.platforms, platform)
+		app := platform.Application()
+		config.Applications = append(config.Applications, oauth.Config{
+			Site: platform.Site(), ClientID: app.ClientID, ClientSecret: dispensary.Secret(app.ClientSecret),
+			RedirectURL: app.RedirectURI, HTTPClient: platform.HTTPClient(),
+		})
+		clients[platform.Site().Environment] = platform.HTTPClient()
+	}
+	if countries > 1 {
+		config.Locate = locate
+	}
+	config.Options = func(e dispensary.Environment) []dispensary.Option {
+		return []dispensary.Option{dispensary.WithHTTPClient(clients[e])}
+	}
+	for _, change := range changes {
+		change(&config)
+	}
+	var err error
+	p.accounts, err = dispensary.NewAccounts(config)
+	require.NoError(t, err)
+	p.mount(t)
+	return p
+}
+
+// locate reads the country from the user's key.
+func locate(_ context.Context, user string) (dispensary.Environment, error) {
+	country, _, _ := strings.Cut(user, ":")
+	e, err := dispensary.ParseEnvironment(country + "/sandbox")
+	if country == "unknown" {
+		return dispensary.Environment{Region: dispensary.US, Stage: dispensary.Production}, nil
+	}
+	return e, err
+}
+
+func (p *practice) mount(t testing.TB) {
+	t.Helper()
+	handler, err := p.accounts.Handler(oauth.HandlerConfig{
+		StateKeys: []dispensary.Secret{stateKey},
+		User: func(r *http.Request) (string, error) {
+			if r.URL.RawQuery != "" {
+				return "", errors.New("the hook saw a query")
+			}
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return p.user, nil
+		},
+	})
+	require.NoError(t, err)
+	mux := http.NewServeMux()
+	mux.Handle("/dispensary/", handler)
+	mux.HandleFunc("/done", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "welcome") })
+	for i, platform := range p.platforms {
+		require.NoError(t, platform.Host(fmt.Sprintf("https://ehr-%d.example.com", i), mux))
+	}
+}
+
+func (p *practice) note(_ context.Context, e oauth.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.events = append(p.events, strings.TrimPrefix(fmt.Sprintf("%T ", e), "oauth.")+e.Subject().User)
+}
+
+// connect lets a user walk through the pages.
+func (p *practice) connect(t testing.TB, country int, user string) {
+	t.Helper()
+	p.mu.Lock()
+	p.user = user
+	p.mu.Unlock()
+	address := fmt.Sprintf("https://ehr-%d.example.com/dispensary/connect?return_to=/done", country)
+	answer, err := p.platforms[country].Browser(dispensarytest.User{}).Authorize(t.Context(), address)
+	require.NoError(t, err)
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	require.Equal(t, "welcome", string(body))
+}
+
+func (p *practice) client(t testing.TB, user string) *dispensary.Client {
+	t.Helper()
+	client, err := p.accounts.Client(t.Context(), user)
+	require.NoError(t, err)
+	return client
+}
+
+func (p *practice) status(t testing.TB, user string) dispensary.AccountStatus {
+	t.Helper()
+	account, err := p.accounts.Status(t.Context(), user)
+	require.NoError(t, err)
+	return account.Status
+}
+
+// bubbled runs a test in parallel on a clock of its own.
+func bubbled(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, test)
+}
+
+func TestAccountsLife(t *testing.T) {
+	bubbled(t, func(t *testing.T) {
+		p, ctx := newPractice(t, 1), t.Context()
+		const user = "dr-17"
+		client := p.client(t, user)
+		_, err := client.Clinic.Get(ctx)
+		require.ErrorIs(t, err, dispensary.ErrReauthorize)
+		assert.Equal(t, dispensary.AccountNotConnected, p.status(t, user))
+
+		p.connect(t, 0, user)
+		_, err = client.Clinic.Get(ctx)
+		require.NoError(t, err, "the client from before goes on")
+		account, err := p.accounts.Status(ctx, user)
+		require.NoError(t, err)
+		assert.Equal(t, dispensary.AccountConnected, account.Status)
+		assert.Equal(t, oauth.OwnerPractitioner, account.Owner.Type)
+		assert.Contains(t, account.Scopes, "catalog:read")
+		assert.Equal(t, time.Now().Add(2*time.Hour).Unix(), account.ExpiresAt.Unix())
+
+		time.Sleep(118 * time.Minute)
+		assert.Equal(t, dispensary.AccountExpiring, p.status(t, user))
+		time.Sleep(10 * time.Minute)
+		_, err = p.client(t, user).Clinic.Get(ctx)
+		require.NoError(t, err)
+		assert.Equal(t, dispensary.AccountConnected, p.status(t, user))
+
+		p.platforms[0].InvalidateTokens()
+		_, err = client.Clinic.Get(ctx)
+		require.ErrorIs(t, err, dispensary.ErrReauthorize)
+		assert.Equal(t, dispensary.AccountMustReauthorize, p.status(t, user))
+
+		p.connect(t, 0, user)
+		_, err = client.Clinic.Get(ctx)
+		require.NoError(t, err)
+		require.NoError(t, p.accounts.Disconnect(ctx, user))
+		_, err = client.Clinic.Get(ctx)
+		require.ErrorIs(t, err, dispensary.ErrReauthorize)
+		assert.Equal(t, dispensary.AccountNotConnected, p.status(t, user))
+		require.NoError(t, p.accounts.Disconnect(ctx, user))
+		require.NoError(t, p.accounts.Shutdown(ctx))
+		assert.Zero(t, p.accounts.Unwritten())
+		assert.Equal(t, []string{
+			"Connected dr-17", "Refreshed dr-17", "MustReauthorize dr-17", "Connected dr-17", "Disconnected dr-17",
+		}, p.events)
+		p.platforms[0].Journal().CheckNoUnexpected(t)
+	})
+}
+
+func TestAccountsOfTwoCountries(t *testing.T) {
+	bubbled(t, func(t *testing.T) {
+		p, ctx := newPractice(t, 2), t.Context()
+		p.connect(t, 0, "us:dr-17")
+		p.connect(t, 1, "ca:dr-17")
+		for i, user := range []string{"us:dr-17", "ca:dr-17"} {
+			p.platforms[i].Journal().Reset()
+			_, err := p.client(t, user).Clinic.Get(ctx)
+			require.NoError(t, err)
+			assert.Equal(t, 1, len(p.platforms[i].Journal().Of("clinic.get")))
+		}
+		var keys []string
+		for account, err := range p.accounts.List(ctx, dispensary.AccountListOptions{}) {
+			require.NoError(t, err)
+			keys = append(keys, account.Key.String())
+			assert.Equal(t, dispensary.AccountConnected, account.Status)
+		}
+		assert.Equal(t, []string{"us/sandbox/us:dr-17", "ca/sandbox/ca:dr-17"}, keys)
+		canada := p.platforms[1].Site().Environment
+		for account, err := range p.accounts.List(ctx, dispensary.AccountListOptions{Environment: canada}) {
+			require.NoError(t, err)
+			assert.Equal(t, canada, account.Key.Environment)
+		}
+		client, err := p.accounts.OAuth(canada)
+		require.NoError(t, err)
+		assert.Equal(t, canada, client.Environment())
+		assert.Equal(t, "dispensary.Accounts{us/sandbox ca/sandbox}", fmt.Sprintf("%+v", p.accounts))
+
+		_, err = p.accounts.Client(ctx, "fr:dr-17")
+		require.ErrorContains(t, err, "environment of a user is not known")
+		_, err = p.accounts.Client(ctx, "unknown:dr-17")
+		require.ErrorIs(t, err, dispensary.ErrUnknownSite)
+		_, err = p.accounts.OAuth(dispensary.Environment{})
+		require.ErrorIs(t, err, dispensary.ErrUnknownSite)
+	})
+}
+
+// A user without an environment, or nobody at all, gets a page, not a panic.
+func TestAccountsHandlerWithoutAUser(t *testing.T) {
+	bubbled(t, func(t *testing.T) {
+		p := newPractice(t, 2)
+		for _, user := range []string{"", "fr:x", "unknown:x"} {
+			p.user = user
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://ehr-0.example.com/dispensary/connect?return_to=/", nil)
+			require.NoError(t, err)
+			answer, err := p.platforms[0].HTTPClient().Do(request)
+			require.NoError(t, err)
+			assert.Equal(t, http.StatusUnauthorized, answer.StatusCode)
+			require.NoError(t, answer.Body.Close())
+		}
+	})
+}
+
+func TestAccountsKeepFresh(t *testing.T) {
+	bubbled(t, func(t *testing.T) {
+		p := newPractice(t, 2)
+		p.connect(t, 0, "us:dr-17")
+		p.connect(t, 1, "ca:dr-17")
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- p.accounts.KeepFresh(ctx, oauth.RefreshPolicy{}) }()
+		time.Sleep(24 * time.Hour)
+		cancel()
+		require.NoError(t, <-done)
+		for i, user := range []string{"us:dr-17", "ca:dr-17"} {
+			account, err := p.accounts.Status(t.Context(), user)
+			require.NoError(t, err)
+			assert.Equal(t, dispensary.AccountConnected, account.Status)
+			sent := len(p.platforms[i].Journal().Of("oauth.token"))
+			_, err = p.client(t, user).Clinic.Get(t.Context())
+			require.NoError(t, err)
+			assert.Len(t, p.platforms[i].Journal().Of("oauth.token"), sent, "no call has to refresh")
+		}
+	})
+}
+
+func TestAccountsConnectWithPagesOfTheirOwn(t *testing.T) {
+	bubbled(t, func(t *testing.T) {
+		p := newPractice(t, 1)
+		client, err := p.accounts.OAuth(p.platforms[0].Site().Environment)
+		require.NoError(t, err)
+		address, err := client.AuthorizeURL("state-1")
+		require.NoError(t, err)
+		back, err := p.platforms[0].Approve(address, dispensarytest.User{})
+		require.NoError(t, err)
+		code, err := oauth.ParseCallback(back.Query(), "state-1")
+		require.NoError(t, err)
+		require.NoError(t, p.accounts.Connect(t.Context(), "dr-17", code))
+		assert.Equal(t, dispensary.AccountConnected, p.status(t, "dr-17"))
+		require.ErrorIs(t, p.accounts.Connect(t.Context(), "dr-17", code), oauth.ErrCodeRefused)
+		require.ErrorIs(t, p.accounts.Connect(t.Context(), "", code), dispensary.ErrInvalidArgument)
+	})
+}
+
+// An application that was given more scopes has users to ask again.
+func TestAccountsStatusAfterNewScopes(t *testing.T) {
+	bubbled(t, func(t *testing.T) {
+		p := newPractice(t, 1)
+		p.connect(t, 0, "dr-17")
+		record, err := p.store.Load(t.Context(), oauth.Key{Environment: p.platforms[0].Site().Environment, User: "dr-17"})
+		require.NoError(t, err)
+		record.Token.ConfiguredScope = "catalog:read"
+		_, err = p.store.Save(t.Context(), record.Key, record.Token)
+		require.NoError(t, err)
+		later := newPractice(t, 1, func(c *dispensary.AccountsConfig) {
+			c.Store, c.Applications[0].Scopes = p.store, []string{"catalog:read", "clinic"}
+		})
+		account, err := later.accounts.Status(t.Context(), "dr-17")
+		require.NoError(t, err)
+		assert.Equal(t, dispensary.AccountMustReauthorize, account.Status)
+		assert.Equal(t, oauth.ReasonScopesExtended, account.Reason)
+		assert.Equal(t, "dispensary.Account{us/sandbox/dr-17 must_reauthorize scopes_extended}", fmt.Sprint(account))
+	})
+}
+
+func TestAccountsListStopsAndFails(t *testing.T) {
+	bubbled(t, func(t *testing.T) {
+		p := newPractice(t, 1)
+		environment := p.platforms[0].Site().Environment
+		for i := range 1203 {
+			token := oauth.Token{AccessToken: "a", Environment: environment}
+			_, err := p.store.Save(t.Context(), oauth.Key{Environment: environment, User: fmt.Sprintf("u-%04d", i)}, token)
+			require.NoError(t, err)
+		}
+		n := 0
+		for range p.accounts.List(t.Context(), dispensary.AccountListOptions{}) {
+			n++
+		}
+		assert.Equal(t, 1203, n)
+		for range p.accounts.List(t.Context(), dispensary.AccountListOptions{}) {
+			break
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		for _, err := range p.accounts.List(ctx, dispensary.AccountListOptions{}) {
+			require.ErrorIs(t, err, context.Canceled)
+		}
+		plain := newPractice(t, 1, func(c *dispensary.AccountsConfig) { c.Store = &struct{ oauth.Store }{p.store} })
+		for _, err := range plain.accounts.List(t.Context(), dispensary.AccountListOptions{}) {
+			require.ErrorIs(t, err, errors.ErrUnsupported)
+		}
+		require.ErrorIs(t, plain.accounts.KeepFresh(t.Context(), oauth.RefreshPolicy{}), errors.ErrUnsupported)
+	})
+}
+
+func TestNewAccountsNamesTheField(t *testing.T) {
+	t.Parallel()
+	environment := dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox}
+	good := oauth.Config{
+		Site:     dispensary.Site{Environment: environment, BaseURL: "https://platform.example/api", AuthURL: "https://platform.example"},
+		ClientID: "id", ClientSecret: "secret", RedirectURL: "https://ehr.example/dispensary/callback",
+	}
+	other := good
+	other.Site.Environment.Region = dispensary.Canada
+	bad := good
+	bad.ClientID = ""
+	store := oauth.NewMemoryStore()
+	for want, config := range map[string]dispensary.AccountsConfig{
+		"AccountsConfig.Applications is empty": {Store: store},
+		"AccountsConfig.Store is nil":          {Applications: []oauth.Config{good}},
+		"AccountsConfig.Locate is nil":         {Applications: []oauth.Config{good, other}, Store: store},
+		"holds two of us/sandbox":              {Applications: []oauth.Config{good, good}, Store: store, Locate: locate},
+		"oauth.Config.ClientID is empty":       {Applications: []oauth.Config{bad}, Store: store},
+		"CachedUsers must not be negative":     {Applications: []oauth.Config{good}, Store: store, CachedUsers: -1},
+		"WithUserAgent: the product is empty":  {Applications: []oauth.Config{good}, Store: store, Options: badOptions},
+	} {
+		_, err := dispensary.NewAccounts(config)
+		require.ErrorContains(t, err, want)
+	}
+	accounts, err := dispensary.NewAccounts(dispensary.AccountsConfig{Applications: []oauth.Config{good}, Store: store})
+	require.NoError(t, err)
+	for want, config := range map[string]oauth.HandlerConfig{
+		"must leave Client and Store": {Store: store},
+		"User is nil":                 {StateKeys: []dispensary.Secret{stateKey}},
+		"StateKeys is empty":          {User: func(*http.Request) (string, error) { return "", nil }},
+	} {
+		_, err := accounts.Handler(config)
+		require.ErrorContains(t, err, want)
+	}
+	for _, user := range []string{"", " x", "a\x00"} {
+		_, err := accounts.Client(t.Context(), user)
+		require.ErrorIs(t, err, dispensary.ErrInvalidArgument)
+		_, err = accounts.Status(t.Context(), user)
+		require.ErrorIs(t, err, dispensary.ErrInvalidArgument)
+		require.ErrorIs(t, accounts.Disconnect(t.Context(), user), dispensary.ErrInvalidArgument)
+	}
+}
+
+func badOptions(dispensary.Environment) []dispensary.Option {
+	return []dispensary.Option{dispensary.WithUserAgent("")}
+}

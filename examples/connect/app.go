@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"html/template"
+	"log/slog"
+	"net/http"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/oauth"
+)
+
+// The paths of the application. The last element of callbackPath is what the
+// redirect address in the platform's dashboard ends with.
+const (
+	mountPath    = "/dispensary/"
+	callbackPath = mountPath + "callback"
+)
+
+// currentUser stands for the session of whoever is signed in to the application.
+const currentUser = "practitioner-7"
+
+// app is the integrator's application.
+type app struct {
+	accounts *dispensary.Accounts
+	connect  http.Handler
+}
+
+// newApp sets the application up with what the platform's dashboard shows.
+func newApp(site dispensary.Site, clientID string, clientSecret dispensary.Secret, home string) (*app, error) {
+	accounts, err := dispensary.NewAccounts(dispensary.AccountsConfig{
+		Applications: []oauth.Config{{
+			Site: site, ClientID: clientID, ClientSecret: clientSecret, RedirectURL: home + callbackPath,
+		}},
+		Store:   oauth.NewMemoryStore(), // a real application keeps tokens in its database
+		OnEvent: tell,
+	})
+	if err != nil {
+		return nil, err
+	}
+	connect, err := accounts.Handler(oauth.HandlerConfig{
+		// A real application has its keys from where its other secrets are, and
+		// the same ones on every replica.
+		StateKeys:       []dispensary.Secret{dispensary.Secret(rand.Text() + rand.Text())},
+		User:            func(*http.Request) (string, error) { return currentUser, nil },
+		OwnerTypes:      []string{oauth.OwnerPractitioner},
+		LoopbackCookies: true, // plain http, for development only
+	})
+	return &app{accounts: accounts, connect: connect}, err
+}
+
+// tell is where a real application updates its pages and wakes its operators.
+func tell(ctx context.Context, event oauth.Event) {
+	switch e := event.(type) {
+	case oauth.Connected:
+		slog.InfoContext(ctx, "connected", "user", e.Key.User, "account", e.Owner.ID)
+	case oauth.Disconnected:
+		slog.InfoContext(ctx, "disconnected", "user", e.Key.User)
+	case oauth.MustReauthorize:
+		slog.InfoContext(ctx, "must connect again", "user", e.Key.User, "reason", e.Reason)
+	case oauth.BreakerTripped, oauth.ConfigFault, oauth.Unwritten:
+		slog.ErrorContext(ctx, "the connection to the dispensary needs an operator", "event", e)
+	}
+}
+
+func (a *app) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle(mountPath, a.connect)
+	mux.HandleFunc("GET /{$}", a.home)
+	mux.HandleFunc("POST /disconnect", a.disconnect)
+	return http.NewCrossOriginProtection().Handler(mux) // no other site can disconnect anybody
+}
+
+var homePage = template.Must(template.New("home").Parse(`<!DOCTYPE html>
+<html lang="en">
+<head><meta charset="utf-8"><title>Example EHR</title></head>
+<body>
+<main>
+<h1>Example EHR</h1>
+<p>The dispensary is <strong>{{.Status}}</strong>{{with .Clinic}} with {{.}}{{end}}.</p>
+{{if eq .Status "connected"}}
+<form method="post" action="/disconnect"><button>Disconnect</button></form>
+{{else}}
+<p><a href="/dispensary/connect?return_to=/">Connect</a></p>
+{{end}}
+</main>
+</body>
+</html>
+`))
+
+// home shows how the practitioner stands, and calls the platform as them.
+func (a *app) home(w http.ResponseWriter, r *http.Request) {
+	view := struct{ Status, Clinic string }{Status: "connected"}
+	client, err := a.accounts.Client(r.Context(), currentUser)
+	if err == nil {
+		clinic, failure := client.Clinic.Get(r.Context())
+		if err = failure; err == nil {
+			view.Clinic = clinic.Name
+		}
+	}
+	switch {
+	case errors.Is(err, dispensary.ErrReauthorize):
+		view.Status = "not connected"
+	case err != nil:
+		slog.ErrorContext(r.Context(), "clinic", "error", err)
+		view.Status = "not to be reached"
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_ = homePage.Execute(w, view) // fails only when the browser went away
+}
+
+// disconnect revokes the token and forgets it.
+func (a *app) disconnect(w http.ResponseWriter, r *http.Request) {
+	if err := a.accounts.Disconnect(r.Context(), currentUser); err != nil {
+		slog.ErrorContext(r.Context(), "disconnect", "error", err)
+		http.Error(w, "The dispensary cannot be told at the moment. Please try again.", http.StatusBadGateway)
+		return
+	}
+	http.Redirect(w, r, "/", http.StatusSeeOther)
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/clinic"
+)
+
+// concurrency is how many users are worked on at a time.
+const concurrency = 4
+
+// tally is what came of one user.
+type tally struct {
+	user     string
+	patients int
+	err      error
+}
+
+// work lists the patients of everyone who is connected, and prints how many
+// there are: a name or an address has no place in a log. Who must connect again
+// is left for the web application to tell; a failure of one user does not end
+// the work for the others.
+func work(ctx context.Context, accounts *dispensary.Accounts, out io.Writer) error {
+	results := make(chan tally)
+	go func() {
+		defer close(results)
+		var running sync.WaitGroup
+		defer running.Wait()
+		slots := make(chan struct{}, concurrency)
+		for account, err := range accounts.List(ctx, dispensary.AccountListOptions{}) {
+			if err != nil {
+				results <- tally{err: err}
+				return
+			}
+			slots <- struct{}{}
+			running.Go(func() {
+				defer func() { <-slots }()
+				results <- one(ctx, accounts, account)
+			})
+		}
+	}()
+	var problems []error
+	for result := range results {
+		switch {
+		case result.err == nil:
+			fmt.Fprintf(out, "%s has %d patients\n", result.user, result.patients)
+		case errors.Is(result.err, dispensary.ErrReauthorize):
+			fmt.Fprintf(out, "%s has to connect again\n", result.user)
+		default:
+			problems = append(problems, result.err)
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// one counts the patients of one user, page by page.
+func one(ctx context.Context, accounts *dispensary.Accounts, account dispensary.Account) tally {
+	result := tally{user: account.Key.User}
+	if account.Status == dispensary.AccountMustReauthorize {
+		result.err = dispensary.ErrReauthorize // known without asking the platform
+		return result
+	}
+	client, err := accounts.Client(ctx, account.Key.User)
+	if err != nil {
+		result.err = err
+		return result
+	}
+	for _, err := range client.Clinic.Patients.All(ctx, clinic.PatientListOptions{}) {
+		if err != nil {
+			result.err = err
+			return result
+		}
+		result.patients++
+	}
+	return result
+}

@@ -1,0 +1,386 @@
+package oauth_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth"
+)
+
+// connect stores tokens of n users that end after the given time.
+func (w *world) connect(t *testing.T, n int, left time.Duration) {
+	t.Helper()
+	for i := range n {
+		token := firstToken(left)
+		token.AccessToken = api.Secret(fmt.Sprintf("access-0-%d", i))
+		token.RefreshToken = api.Secret(fmt.Sprintf("refresh-0-%d", i))
+		token.UsedAt = time.Now()
+		w.platform.mu.Lock()
+		w.platform.grants[token.RefreshToken.Reveal()] = true
+		w.platform.mu.Unlock()
+		_, err := w.store.Save(t.Context(), w.client.Key(fmt.Sprintf("many-%d", i)), token)
+		require.NoError(t, err)
+	}
+}
+
+// runs lets a refresher run until stop is called, which waits for it.
+func runs(t *testing.T, client *oauth.Client, store oauth.Store, policy oauth.RefreshPolicy) (stop func()) {
+	t.Helper()
+	r, err := oauth.NewRefresher(client, store, policy)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	return func() {
+		cancel()
+		assert.NoError(t, <-done)
+	}
+}
+
+func TestRefresherKeepsTokensFresh(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, grace, 24*time.Hour)
+		w.connect(t, 50, 2*time.Hour)
+		stop := runs(t, w.client, w.store, oauth.RefreshPolicy{})
+		time.Sleep(77 * time.Minute)
+		assert.Empty(t, w.platform.sent(), "nothing is due yet")
+		time.Sleep(13 * time.Minute)
+		synctest.Wait()
+		half := len(w.platform.sent())
+		assert.Greater(t, half, 10)
+		assert.Less(t, half, 40, "spread over time")
+		time.Sleep(14 * time.Minute)
+		synctest.Wait()
+		assert.Len(t, w.platform.sent(), 50, "all before their end, none twice")
+		time.Sleep(20 * time.Hour)
+		stop()
+		for i := range 50 {
+			record, err := w.store.Load(t.Context(), w.client.Key(fmt.Sprintf("many-%d", i)))
+			require.NoError(t, err)
+			assert.True(t, record.Token.ExpiresAt.After(time.Now()))
+			assert.Equal(t, time.Now().Add(-20*time.Hour-104*time.Minute), record.Token.UsedAt, "the refresher is no user")
+		}
+	})
+}
+
+func TestRefresherLeavesIdleUsersAlone(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		policy oauth.RefreshPolicy
+		after  time.Duration
+		want   bool
+	}{
+		"in use":   {oauth.RefreshPolicy{UsedWithin: time.Hour * 24}, 20 * time.Hour, true},
+		"idle":     {oauth.RefreshPolicy{UsedWithin: time.Hour * 24}, 40 * time.Hour, false},
+		"everyone": {oauth.RefreshPolicy{Everyone: true}, 30 * 24 * time.Hour, true},
+		"default":  {oauth.RefreshPolicy{Interval: 10 * time.Minute}, 9 * 24 * time.Hour, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				w := newWorld(t, none, 24*time.Hour)
+				w.connect(t, 1, 2*time.Hour)
+				if test.policy.Everyone {
+					test.policy.Interval = time.Hour / 4
+				}
+				stop := runs(t, w.client, w.store, test.policy)
+				time.Sleep(test.after)
+				stop()
+				record, err := w.store.Load(t.Context(), w.client.Key("many-0"))
+				require.NoError(t, err)
+				assert.Equal(t, test.want, record.Token.ExpiresAt.After(time.Now()))
+			})
+		})
+	}
+}
+
+// A user of an idle token refreshes it, and is one of those in use again.
+func TestUseBringsAUserBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, none, -time.Hour)
+		stop := runs(t, w.client, w.store, oauth.RefreshPolicy{UsedWithin: 24 * time.Hour})
+		defer stop()
+		time.Sleep(time.Hour)
+		assert.Empty(t, w.platform.sent(), "a token without a time of use is not kept fresh")
+		w.requireToken(t, "access-1")
+		assert.Equal(t, time.Now(), w.record(t).Token.UsedAt)
+		time.Sleep(10 * time.Hour)
+		synctest.Wait()
+		assert.True(t, w.record(t).Token.ExpiresAt.After(time.Now()))
+		before := len(w.platform.sent())
+		w.source.Forget()
+		_, err := w.source.Token(t.Context())
+		require.NoError(t, err)
+		assert.Len(t, w.platform.sent(), before, "nobody has to wait")
+	})
+}
+
+func TestReplicasShareTheWork(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, immediate, 24*time.Hour)
+		w.connect(t, 200, time.Minute)
+		w.platform.delay = 300 * time.Millisecond
+		var stops []func()
+		for range 4 {
+			stops = append(stops, runs(t, w.replica(t), w.store, oauth.RefreshPolicy{}))
+		}
+		time.Sleep(30 * time.Second)
+		for _, stop := range stops {
+			stop()
+		}
+		assert.Len(t, w.platform.sent(), 200, "each once")
+		for i := range 200 {
+			record, err := w.store.Load(t.Context(), w.client.Key(fmt.Sprintf("many-%d", i)))
+			require.NoError(t, err)
+			assert.Equal(t, oauth.StateActive, record.State)
+		}
+	})
+}
+
+func TestRefresherAsksTheLimiter(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, none, 24*time.Hour)
+		w.connect(t, 30, time.Minute)
+		limiter := &ticker{every: time.Second}
+		stop := runs(t, w.client, w.store, oauth.RefreshPolicy{Limiter: limiter})
+		time.Sleep(10*time.Second + time.Millisecond)
+		synctest.Wait()
+		assert.InDelta(t, 10, len(w.platform.sent()), 1)
+		stop()
+		sent := len(w.platform.sent())
+		time.Sleep(time.Hour)
+		assert.Len(t, w.platform.sent(), sent, "it has stopped")
+		records, err := w.store.ClaimDue(t.Context(), oauth.Due{Environment: usSandbox, Before: time.Now(), Limit: 100, Owner: "me", TTL: time.Second})
+		require.NoError(t, err)
+		assert.Len(t, records, 30-sent, "all claims were given back or have run out")
+	})
+}
+
+type ticker struct {
+	every time.Duration
+	mu    sync.Mutex
+}
+
+func (l *ticker) Wait(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case <-time.After(l.every):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Stopping waits for what is under way, so that no pair is lost.
+func TestRefresherStopsGracefully(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, immediate, 24*time.Hour)
+		w.connect(t, 1, time.Minute)
+		w.platform.delay = 5 * time.Second
+		stop := runs(t, w.client, w.store, oauth.RefreshPolicy{})
+		time.Sleep(2 * time.Second)
+		began := time.Now()
+		stop()
+		assert.Equal(t, 3*time.Second, time.Since(began))
+		record, err := w.store.Load(t.Context(), w.client.Key("many-0"))
+		require.NoError(t, err)
+		assert.Equal(t, "access-1", record.Token.AccessToken.Reveal())
+	})
+}
+
+func TestRefresherRestsWhileNothingWorks(t *testing.T) {
+	t.Parallel()
+	for name, f := range map[string]fault{"500": answers(500, ""), "HTML": answers(502, html), "reset": drops} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				w := newWorld(t, grace, 24*time.Hour)
+				w.connect(t, 100, 40*time.Minute)
+				w.platform.inject(times(100_000, f)...)
+				stop := runs(t, w.client, w.store, oauth.RefreshPolicy{})
+				defer stop()
+				time.Sleep(20 * time.Minute)
+				assert.Less(t, len(w.platform.sent()), 600, "of 6,000 that the pace allows")
+				w.platform.replace()
+				time.Sleep(10 * time.Minute)
+				synctest.Wait()
+				fresh := 0
+				for i := range 100 {
+					record, err := w.store.Load(t.Context(), w.client.Key(fmt.Sprintf("many-%d", i)))
+					require.NoError(t, err)
+					if record.Version > 101 {
+						fresh++
+					}
+				}
+				assert.Equal(t, 100, fresh, "all are made up for")
+			})
+		})
+	}
+}
+
+func TestRefresherOutlivesTheStore(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, none, 24*time.Hour)
+		w.connect(t, 1, time.Minute)
+		w.store.breaks("ClaimDue", errors.New("away"))
+		stop := runs(t, w.client, w.store, oauth.RefreshPolicy{})
+		defer stop()
+		time.Sleep(10 * time.Minute)
+		assert.Less(t, w.store.count("ClaimDue"), 30)
+		w.store.breaks("ClaimDue", nil)
+		time.Sleep(2 * time.Minute)
+		assert.Len(t, w.platform.sent(), 1)
+		assert.Contains(t, w.logs.String(), "due tokens could not be claimed")
+	})
+}
+
+// A limiter that lets nothing pass sends the claims back; if the store does not
+// take them they run out.
+func TestClaimsThatCannotBeReleasedEndByThemselves(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, none, 24*time.Hour)
+		w.connect(t, 1, time.Minute)
+		w.store.breaks("Release", errors.New("away"))
+		stop := runs(t, w.client, w.store, oauth.RefreshPolicy{Limiter: &closed{waits: 1}})
+		defer stop()
+		time.Sleep(10 * time.Second)
+		assert.Empty(t, w.platform.sent())
+		assert.Equal(t, 1, strings.Count(w.logs.String(), "a claim could not be released"))
+		time.Sleep(5 * time.Minute)
+		assert.Len(t, w.platform.sent(), 1)
+	})
+}
+
+// closed is a limiter that refuses the first so many.
+type closed struct{ waits int }
+
+func (c *closed) Wait(context.Context) error {
+	if c.waits--; c.waits >= 0 {
+		return errors.New("not now")
+	}
+	return nil
+}
+
+// A call that wants the token while the refresher is at it joins in.
+func TestCallsJoinTheRefresher(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, immediate, 24*time.Hour)
+		w.connect(t, 1, -time.Minute)
+		w.platform.delay = 2 * time.Second
+		source := w.client.TokenSource(w.store, "many-0")
+		// The call's flight first, then the claim, and the other way round.
+		for range 2 {
+			done := make(chan error, 1)
+			go func() { _, err := source.Token(t.Context()); done <- err }()
+			stop := runs(t, w.client, w.store, oauth.RefreshPolicy{})
+			began := time.Now()
+			require.NoError(t, <-done)
+			assert.LessOrEqual(t, time.Since(began), 4*time.Second, "nobody waits for a lease to run out")
+			stop()
+			time.Sleep(24 * time.Hour)
+			source.Forget()
+		}
+		assert.Len(t, w.platform.sent(), 2)
+	})
+}
+
+func TestRefresherMarksOutgrownTokens(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, none, 24*time.Hour)
+		token := firstToken(time.Minute)
+		token.ConfiguredScope, token.UsedAt = "catalog:read", time.Now()
+		w.save(t, token)
+		client := newClient(t, w.platform, func(c *oauth.Config) { c.Scopes = []string{"catalog:read", "clinic:read"} })
+		stop := runs(t, client, w.store, oauth.RefreshPolicy{})
+		time.Sleep(time.Minute)
+		stop()
+		assert.Equal(t, oauth.ReasonScopesExtended, w.record(t).Reason)
+		assert.Empty(t, w.platform.sent())
+	})
+}
+
+func TestNewRefresherNeedsAClaimer(t *testing.T) {
+	t.Parallel()
+	client := newClient(t, newPlatform(none))
+	bare := struct{ oauth.Store }{oauth.NewMemoryStore()}
+	_, err := oauth.NewRefresher(client, &bare, oauth.RefreshPolicy{})
+	require.ErrorIs(t, err, errors.ErrUnsupported)
+	_, err = oauth.NewRefresher(client, oauth.NewMemoryStore(), oauth.RefreshPolicy{Workers: -1})
+	require.ErrorIs(t, err, api.ErrInvalidArgument)
+
+	// A store around one that cannot claim finds out later.
+	store := newBrittleStore()
+	store.breaks("ClaimDue", errors.ErrUnsupported)
+	r, err := oauth.NewRefresher(client, store, oauth.RefreshPolicy{})
+	require.NoError(t, err)
+	require.ErrorIs(t, r.Run(t.Context()), errors.ErrUnsupported)
+}
+
+// Calls and refreshers of several replicas, with faults and a store that comes
+// and goes: nobody is logged out.
+func TestNobodyIsLoggedOutByTheRefresher(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, grace, 24*time.Hour)
+		w.connect(t, 20, time.Minute)
+		w.platform.delay = 100 * time.Millisecond
+		var wg sync.WaitGroup
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 3 {
+			client := w.replica(t)
+			wg.Add(1)
+			stop := runs(t, client, w.store, oauth.RefreshPolicy{})
+			go func() { defer wg.Done(); <-ctx.Done(); stop() }()
+			for i := range 20 {
+				wg.Go(func() { calls(ctx, t, w, client.TokenSource(w.store, fmt.Sprintf("many-%d", i))) })
+			}
+		}
+		faults := []fault{nil, nil, nil, loses, drops, answers(500, ""), func(handle func() *http.Response) (*http.Response, error) {
+			response := handle()
+			time.Sleep(45 * time.Second)
+			return response, nil
+		}}
+		for i := range 70 {
+			w.platform.inject(faults[i%len(faults)])
+			w.store.breaks([]string{"Load", "Lease", "Commit", "ClaimDue"}[i%4], []error{errors.New("away"), nil, nil}[i%3])
+			time.Sleep(5 * time.Minute)
+		}
+		for _, method := range []string{"Load", "Lease", "Commit", "ClaimDue"} {
+			w.store.breaks(method, nil)
+		}
+		w.platform.replace()
+		time.Sleep(time.Hour)
+		cancel()
+		wg.Wait()
+		for i := range 20 {
+			record, err := w.store.Store.Load(t.Context(), w.client.Key(fmt.Sprintf("many-%d", i)))
+			require.NoError(t, err)
+			assert.Equal(t, oauth.StateActive, record.State)
+			assert.True(t, record.Token.ExpiresAt.After(time.Now()))
+		}
+	})
+}
+
+// calls uses a source every few minutes.
+func calls(ctx context.Context, t *testing.T, w *world, source *oauth.UserTokenSource) {
+	for ctx.Err() == nil {
+		token, err := source.Token(ctx)
+		assert.NotErrorIs(t, err, oauth.ErrReauthorize)
+		if err == nil {
+			w.platform.use(token.Secret)
+		}
+		select {
+		case <-time.After(7 * time.Minute):
+		case <-ctx.Done():
+		}
+	}
+}
