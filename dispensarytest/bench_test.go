@@ -1,65 +1,136 @@
 package dispensarytest
 
 import (
+	"bytes"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 )
 
-// discard is a response writer that costs next to nothing.
-type discard struct{ header http.Header }
+// Every benchmark has a floor in the same run: the same way there and back, with
+// a handler that only writes the platform's bytes. The ratio of the two is what
+// the platform costs; the floor is what this machine does today.
 
-func (d *discard) Header() http.Header         { return d.header }
-func (d *discard) Write(b []byte) (int, error) { return len(b), nil }
-func (d *discard) WriteHeader(int)             {}
-
-func BenchmarkStartAndClose(b *testing.B) {
-	for b.Loop() {
-		fake, err := Start()
-		if err != nil {
-			b.Fatal(err)
+// canned answers what the platform answered, without knowing why.
+func canned(b *testing.B, fake *Server, path, token string) http.HandlerFunc {
+	recorder := httptest.NewRecorder()
+	request := httptest.NewRequest(http.MethodGet, "https://platform.example"+path, nil)
+	request.Header.Set("Authorization", "Bearer "+token)
+	fake.Handler().ServeHTTP(recorder, request)
+	if recorder.Code != http.StatusOK {
+		b.Fatal(recorder.Body)
+	}
+	header, body := recorder.Header(), recorder.Body.Bytes()
+	return func(w http.ResponseWriter, _ *http.Request) {
+		for name, values := range header {
+			w.Header()[name] = values
 		}
-		_ = fake.Close()
+		_, _ = w.Write(body)
 	}
 }
 
-func BenchmarkBuild(b *testing.B) {
-	set := defaults()
-	set.clock = LiveClock()
-	for b.Loop() {
-		build(set)
+// fetch makes one GET and reads its answer.
+func fetch(b *testing.B, client *http.Client, address, token string) {
+	request, err := http.NewRequest(http.MethodGet, address, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	response, err := client.Do(request)
+	if err != nil {
+		b.Error(err)
+		return
+	}
+	_, _ = io.Copy(io.Discard, response.Body)
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		b.Error(response.Status)
 	}
 }
 
-func BenchmarkGetInMemory(b *testing.B) {
-	fake := New(b)
-	token, path := fake.IssueToken(User{}).AccessToken, fake.BaseURL()+"/catalog/products/"+fake.Platform().Products()[0].ID
-	b.RunParallel(func(pb *testing.PB) {
-		req, _ := http.NewRequest("GET", path, nil)
-		req.Header.Set("Authorization", "Bearer "+token)
-		for pb.Next() {
-			fake.serve(&discard{header: make(http.Header)}, req)
-		}
-	})
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "GET/s")
-}
-
-func BenchmarkGetOnLoopback(b *testing.B) {
-	fake := New(b)
-	token, path := fake.IssueToken(User{}).AccessToken, fake.BaseURL()+"/catalog/products/"+fake.Platform().Products()[0].ID
+// rate fetches an address from many goroutines and reports GETs per second.
+func rate(b *testing.B, client *http.Client, address, token string) {
+	b.ReportAllocs()
 	b.SetParallelism(16)
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			req, _ := http.NewRequest("GET", path, nil)
-			req.Header.Set("Authorization", "Bearer "+token)
-			resp, err := fake.HTTPClient().Do(req)
-			if err != nil {
-				b.Error(err)
-				return
-			}
-			_, _ = io.Copy(io.Discard, resp.Body)
-			_ = resp.Body.Close()
+			fetch(b, client, address, token)
 		}
 	})
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "GET/s")
+}
+
+// one patient: a small object, behind a token, a scope and the journal.
+func onePatient(fake *Server) string {
+	return basePath + "/clinic/patients/" + fake.Platform().Patients()[0].ID
+}
+
+// Target: 100,000 GET/s on two cores.
+func BenchmarkGetInMemory(b *testing.B) {
+	fake := New(b, WithInMemory())
+	token, path := fake.IssueToken(User{}).AccessToken, onePatient(fake)
+	if err := fake.Host(ehr, canned(b, fake, path, token)); err != nil {
+		b.Fatal(err)
+	}
+	b.Run("floor", func(b *testing.B) { rate(b, fake.HTTPClient(), ehr+path, token) })
+	b.Run("platform", func(b *testing.B) { rate(b, fake.HTTPClient(), fake.origin+path, token) })
+}
+
+// Target: 30,000 GET/s.
+func BenchmarkGetOnLoopback(b *testing.B) {
+	fake := New(b)
+	token, path := fake.IssueToken(User{}).AccessToken, onePatient(fake)
+	floor := httptest.NewServer(canned(b, fake, path, token))
+	defer floor.Close()
+	b.Run("floor", func(b *testing.B) { rate(b, fake.HTTPClient(), floor.URL+path, token) })
+	b.Run("platform", func(b *testing.B) { rate(b, fake.HTTPClient(), fake.origin+path, token) })
+}
+
+func BenchmarkGetOverTLS(b *testing.B) {
+	fake := New(b, WithTLS())
+	token, path := fake.IssueToken(User{}).AccessToken, onePatient(fake)
+	rate(b, fake.HTTPClient(), fake.origin+path, token)
+}
+
+// A page of 100 products, about 40 KB.
+func BenchmarkPageInMemory(b *testing.B) {
+	fake := New(b, WithInMemory())
+	token, path := fake.IssueToken(User{}).AccessToken, basePath+"/catalog/products?page[size]=100"
+	if err := fake.Host(ehr, canned(b, fake, path, token)); err != nil {
+		b.Fatal(err)
+	}
+	b.Run("floor", func(b *testing.B) { rate(b, fake.HTTPClient(), ehr+path, token) })
+	b.Run("platform", func(b *testing.B) { rate(b, fake.HTTPClient(), fake.origin+path, token) })
+}
+
+// Target: 500 µs until a platform with the default world has answered first.
+func BenchmarkFirstAnswer(b *testing.B) {
+	for name, opts := range map[string][]Option{"memory": {WithInMemory()}, "loopback": nil} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				fake, err := Start(opts...)
+				if err != nil {
+					b.Fatal(err)
+				}
+				fetch(b, fake.HTTPClient(), fake.BaseURL()+"/clinic", fake.IssueToken(User{}).AccessToken)
+				_ = fake.Close()
+			}
+		})
+	}
+	b.Run("floor on loopback", func(b *testing.B) {
+		body := bytes.Repeat([]byte("x"), 400)
+		for b.Loop() {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) }))
+			fetch(b, server.Client(), server.URL, "")
+			server.Close()
+		}
+	})
+}
+
+// What the first platform of a process pays and later ones share.
+func BenchmarkBuildDefaultWorld(b *testing.B) {
+	for b.Loop() {
+		buildWorld(defaultSeed, UnitedStates)
+	}
 }

@@ -20,7 +20,9 @@ type Browser struct {
 	client *http.Client
 }
 
-// Browser returns a browser of user, who is signed in nowhere yet.
+// Browser returns a browser of user, who is signed in nowhere yet; the zero User
+// is the first practitioner. A user the platform does not have panics. The
+// password is always the platform's own: a browser cannot get it wrong.
 func (s *Server) Browser(user User) *Browser {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
@@ -35,88 +37,76 @@ func (s *Server) Browser(user User) *Browser {
 // itself, or an application's own link that redirects to it. It signs in there,
 // authorizes, and returns what the application answers to the redirect that
 // follows. The caller closes the answer's body.
+//
+// It fails where the way does not lead to the page, as with an application that
+// sends a client_id or redirect_uri the platform does not know.
 func (b *Browser) Authorize(ctx context.Context, address string) (*http.Response, error) {
-	return b.decide(ctx, address, "authorize")
+	return b.decide(ctx, b.client, address, "authorize")
 }
 
 // Cancel does as [Browser.Authorize] does, but cancels when asked for consent.
 func (b *Browser) Cancel(ctx context.Context, address string) (*http.Response, error) {
-	return b.decide(ctx, address, "cancel")
+	return b.decide(ctx, b.client, address, "cancel")
 }
 
-func (b *Browser) decide(ctx context.Context, address, decision string) (*http.Response, error) {
-	page, err := b.open(ctx, address)
+// Approve does as [Browser.Authorize] does for an application that does not run:
+// it returns where the platform sends the browser, with code and state, and does
+// not go there.
+func (s *Server) Approve(authorizeURL string, user User) (*url.URL, error) {
+	return s.Browser(user).stop(authorizeURL, "authorize")
+}
+
+// Decline is [Server.Approve] for a user who cancels.
+func (s *Server) Decline(authorizeURL string, user User) (*url.URL, error) {
+	return s.Browser(user).stop(authorizeURL, "cancel")
+}
+
+// stop decides, and stays at the redirect that follows.
+func (b *Browser) stop(address, decision string) (*url.URL, error) {
+	staying := *b.client
+	staying.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	answer, err := b.decide(context.Background(), &staying, address, decision)
 	if err != nil {
 		return nil, err
 	}
-	page, err = b.submit(ctx, page, url.Values{
+	_ = answer.Body.Close() // a redirect has nothing to read
+	back, err := answer.Location()
+	if err != nil {
+		return nil, fmt.Errorf("dispensarytest: the browser was not sent back: status %d", answer.StatusCode)
+	}
+	return back, nil
+}
+
+// decide signs in, and sends the decision through a client of its own choice.
+func (b *Browser) decide(ctx context.Context, last *http.Client, address, decision string) (*http.Response, error) {
+	target, err := url.Parse(address)
+	if err != nil {
+		return nil, fmt.Errorf("dispensarytest: the browser cannot open this address: %w", err)
+	}
+	signIn, err := readPage(visit(ctx, b.client, http.MethodGet, target, nil))
+	if err != nil {
+		return nil, err
+	}
+	consent, err := readPage(signIn.submit(ctx, b.client, url.Values{
 		"email": {b.user.Email}, "password": {b.user.Password}, "decision": {"signin"},
-	})
+	}))
 	if err != nil {
 		return nil, err
 	}
-	form, err := page.form(url.Values{"decision": {decision}})
-	if err != nil {
-		return nil, err
-	}
-	return b.send(ctx, http.MethodPost, page.address, form)
+	return consent.submit(ctx, last, url.Values{"decision": {decision}})
 }
 
 // openPage is a page of the platform with a form on it.
 type openPage struct {
 	address *url.URL
-	html    string
+	flow    string // the hidden field of its form
 }
 
-func (b *Browser) open(ctx context.Context, address string) (*openPage, error) {
-	target, err := url.Parse(address)
-	if err != nil {
-		return nil, fmt.Errorf("dispensarytest: the browser cannot open this address: %w", err)
-	}
-	return b.read(b.send(ctx, http.MethodGet, target, nil))
-}
+// flowField is the hidden field that every form of the authorization page has.
+var flowField = regexp.MustCompile(`name="flow" value="([^"]+)"`)
 
-func (b *Browser) submit(ctx context.Context, page *openPage, fields url.Values) (*openPage, error) {
-	form, err := page.form(fields)
-	if err != nil {
-		return nil, err
-	}
-	return b.read(b.send(ctx, http.MethodPost, page.address, form))
-}
-
-// flowInput is the hidden field that every form of the authorization page has.
-var flowInput = regexp.MustCompile(`name="flow" value="([^"]+)"`)
-
-// form adds the page's hidden field to what the user filled in.
-func (p *openPage) form(fields url.Values) (url.Values, error) {
-	hidden := flowInput.FindStringSubmatch(p.html)
-	if hidden == nil {
-		return nil, errors.New("dispensarytest: the browser did not come to the authorization page")
-	}
-	fields.Set("flow", hidden[1])
-	return fields, nil
-}
-
-func (b *Browser) send(ctx context.Context, method string, target *url.URL, form url.Values) (*http.Response, error) {
-	var body io.Reader
-	if form != nil {
-		body = strings.NewReader(form.Encode())
-	}
-	request, err := http.NewRequestWithContext(ctx, method, target.String(), body)
-	if err != nil {
-		return nil, fmt.Errorf("dispensarytest: browser: %w", err)
-	}
-	if form != nil {
-		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	}
-	response, err := b.client.Do(request)
-	if err != nil {
-		return nil, fmt.Errorf("dispensarytest: browser: %w", err)
-	}
-	return response, nil
-}
-
-func (b *Browser) read(response *http.Response, err error) (*openPage, error) {
+// readPage reads an answer that has to be a page with a form.
+func readPage(response *http.Response, err error) (*openPage, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -128,5 +118,31 @@ func (b *Browser) read(response *http.Response, err error) (*openPage, error) {
 	if response.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("dispensarytest: the browser came to a page with status %d", response.StatusCode)
 	}
-	return &openPage{address: response.Request.URL, html: string(html)}, nil
+	hidden := flowField.FindSubmatch(html)
+	if hidden == nil {
+		return nil, errors.New("dispensarytest: the browser did not come to the authorization page")
+	}
+	return &openPage{address: response.Request.URL, flow: string(hidden[1])}, nil
+}
+
+// submit sends the page's form, with its hidden field and what the user filled
+// in.
+func (p *openPage) submit(ctx context.Context, client *http.Client, fields url.Values) (*http.Response, error) {
+	fields.Set("flow", p.flow)
+	return visit(ctx, client, http.MethodPost, p.address, fields)
+}
+
+func visit(ctx context.Context, client *http.Client, method string, target *url.URL, form url.Values) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, method, target.String(), strings.NewReader(form.Encode()))
+	if err != nil {
+		return nil, fmt.Errorf("dispensarytest: browser: %w", err)
+	}
+	if form != nil {
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("dispensarytest: browser: %w", err)
+	}
+	return response, nil
 }

@@ -2,6 +2,7 @@ package dispensarytest
 
 import (
 	"container/heap"
+	"slices"
 	"sync"
 	"time"
 )
@@ -87,12 +88,25 @@ func (c *Clock) Advance(d time.Duration) {
 }
 
 // schedule runs a function once the clock reaches the given time: on a
-// goroutine of the clock's own, never on the caller's.
-func (c *Clock) schedule(at time.Time, run func()) {
+// goroutine of the clock's own, never on the caller's. The owner can drop it.
+func (c *Clock) schedule(owner any, at time.Time, run func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.seq++
-	heap.Push(&c.due, &task{at: at, seq: c.seq, run: run})
+	heap.Push(&c.due, &task{owner: owner, at: at, seq: c.seq, run: run})
+	c.arm()
+}
+
+// drop forgets all tasks of an owner, and the timer with the last one: a
+// platform that is closed leaves nothing behind.
+func (c *Clock) drop(owner any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.due = slices.DeleteFunc(c.due, func(t *task) bool { return t.owner == owner })
+	heap.Init(&c.due)
+	if c.timer != nil {
+		c.timer.Stop()
+	}
 	c.arm()
 }
 
@@ -160,9 +174,10 @@ func (c *Clock) drain() {
 }
 
 type task struct {
-	at  time.Time
-	seq uint64 // tasks of one moment run in the order they were scheduled
-	run func()
+	owner any
+	at    time.Time
+	seq   uint64 // tasks of one moment run in the order they were scheduled
+	run   func()
 }
 
 type taskHeap []*task

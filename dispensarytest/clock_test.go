@@ -1,6 +1,8 @@
 package dispensarytest
 
 import (
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,12 +21,12 @@ func TestAdvanceRunsWhatFallsDueInOrder(t *testing.T) {
 				assert.False(t, clock.Now().Before(start.Add(time.Minute)))
 			}
 		}
-		clock.schedule(start.Add(3*time.Minute), note("third"))
-		clock.schedule(start.Add(time.Minute), func() {
+		clock.schedule(t, start.Add(3*time.Minute), note("third"))
+		clock.schedule(t, start.Add(time.Minute), func() {
 			note("first")()
-			clock.schedule(clock.Now().Add(time.Minute), note("second"))
+			clock.schedule(t, clock.Now().Add(time.Minute), note("second"))
 		})
-		clock.schedule(start.Add(time.Hour), note("later"))
+		clock.schedule(t, start.Add(time.Hour), note("later"))
 		clock.Advance(10 * time.Minute)
 		assert.Equal(t, []string{"first", "second", "third"}, order)
 		next, waiting := clock.Next()
@@ -39,7 +41,7 @@ func TestDueTasksRunWithoutAdvance(t *testing.T) {
 	t.Parallel()
 	clock := frozen()
 	done := make(chan struct{})
-	clock.schedule(clock.Now(), func() { close(done) })
+	clock.schedule(t, clock.Now(), func() { close(done) })
 	<-done
 }
 
@@ -48,10 +50,89 @@ func TestLiveClockFollowsTheBubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := LiveClock()
 		began, ran := clock.Now(), time.Time{}
-		clock.schedule(began.Add(5*time.Hour), func() { ran = clock.Now() })
-		clock.schedule(began.Add(time.Second), func() {})
+		clock.schedule(t, began.Add(5*time.Hour), func() { ran = clock.Now() })
+		clock.schedule(t, began.Add(time.Second), func() {})
 		time.Sleep(5*time.Hour + time.Second)
 		synctest.Wait()
 		assert.Equal(t, began.Add(5*time.Hour), ran)
 	})
+}
+
+func TestDroppedTasksAreNotRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, clock := range []*Clock{frozen(), LiveClock()} {
+			ran := make(map[string]bool)
+			one, two := new(int), new(int)
+			clock.schedule(one, clock.Now().Add(time.Minute), func() { ran["one"] = true })
+			clock.schedule(two, clock.Now().Add(2*time.Minute), func() { ran["two"] = true })
+			clock.schedule(one, clock.Now().Add(3*time.Minute), func() { ran["three"] = true })
+			clock.drop(one)
+			next, waiting := clock.Next()
+			assert.True(t, waiting)
+			assert.Equal(t, clock.Now().Add(2*time.Minute), next)
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			clock.Advance(time.Hour)
+			assert.Equal(t, map[string]bool{"two": true}, ran)
+			clock.drop(two)
+			_, waiting = clock.Next()
+			assert.False(t, waiting)
+		}
+	})
+}
+
+// A live clock can be ahead of the time package; it goes on from there.
+func TestAdvancedLiveClockGoesOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		clock := LiveClock()
+		assert.False(t, clock.Frozen())
+		began := time.Now()
+		clock.Advance(time.Hour)
+		assert.Equal(t, time.Hour, clock.Now().Sub(began))
+		var ran time.Duration
+		clock.schedule(t, clock.Now().Add(time.Minute), func() { ran = time.Since(began) })
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		assert.Equal(t, time.Minute, ran, "a minute on either clock")
+		assert.Equal(t, time.Hour+time.Minute, clock.Now().Sub(began))
+	})
+}
+
+// Two who advance at once take turns; all of the time passes.
+func TestClockIsAdvancedByMany(t *testing.T) {
+	t.Parallel()
+	clock := frozen()
+	began := clock.Now()
+	var mu sync.Mutex
+	var at []time.Duration
+	for i := range 100 {
+		clock.schedule(t, began.Add(time.Duration(i)*time.Second), func() {
+			mu.Lock()
+			defer mu.Unlock()
+			at = append(at, clock.Now().Sub(began))
+		})
+	}
+	var group sync.WaitGroup
+	for range 10 {
+		group.Go(func() { clock.Advance(10 * time.Second) })
+	}
+	group.Wait()
+	assert.Equal(t, 100*time.Second, clock.Now().Sub(began))
+	assert.Len(t, at, 100)
+	assert.True(t, slices.IsSorted(at))
+	assert.True(t, clock.Frozen())
+}
+
+func TestTasksOfOneMomentKeepTheirOrder(t *testing.T) {
+	t.Parallel()
+	clock := frozen()
+	var order []int
+	for i := range 50 {
+		clock.schedule(t, clock.Now().Add(time.Minute), func() { order = append(order, i) })
+	}
+	clock.Advance(time.Minute)
+	assert.Len(t, order, 50)
+	assert.True(t, slices.IsSorted(order))
 }

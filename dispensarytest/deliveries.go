@@ -107,7 +107,8 @@ type deliveryView struct {
 }
 
 // listDeliveries shows one row for each event and integration, as its latest
-// attempt left it.
+// attempt left it. That, and a response_status of null where no answer came, is
+// an assumption.
 func listDeliveries(c *call, _ *world) (reply, error) {
 	day, err := c.params.days("attempted_at")
 	if err != nil {

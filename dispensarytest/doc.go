@@ -1,6 +1,7 @@
 // Package dispensarytest is a whole dispensary platform in one process: the API
 // with its tokens, scopes and rules, the authorize page, the webhook sender, and
-// the platform's own users. Tests run against it over real HTTP.
+// the platform's own users. Tests run against it over real HTTP, or without any
+// socket.
 //
 //	fake := dispensarytest.New(t)
 //	token := fake.IssueToken(fake.Users()[0])
@@ -15,11 +16,36 @@
 // seed. People have addresses that end in example.com or example.org, and phone
 // numbers 555-01xx.
 //
+// # Ways in
+//
+// A platform listens on loopback HTTP, or on loopback TLS ([WithTLS]), or not at
+// all ([WithInMemory]); [Server.Handler] is for a server of one's own. Over TLS and
+// in memory plain HTTP is refused, as the API says. [Server.HTTPClient] leads to
+// the platform each way, and [Server.Client] is a client of this module that is
+// ready to use. The contract, an OpenAPI document, is at /openapi.yaml beside
+// the API.
+//
+// In memory requests time out, stream, are cancelled and break off as on a
+// connection, and nothing blocks on anything but channels and timers: a platform
+// in memory runs inside testing/synctest. [Server.Host] and
+// [Server.RegisterWebhookHandler] bring the integrator's own handlers in:
+//
+//	synctest.Test(t, func(t *testing.T) {
+//		fake := dispensarytest.New(t, dispensarytest.WithInMemory())
+//		err := fake.RegisterWebhookHandler(receiver)
+//		order, event, err := fake.Platform().PlaceOrder(patientID, dispensarytest.NewOrder{})
+//		err = fake.WaitDelivered(t.Context(), event.ID) // six hours of retries pass at once
+//	})
+//
+// [Server.Browser] walks an application's authorization flow through the real
+// pages, whichever way.
+//
 // # Time
 //
 // Codes, tokens, retries, retention and signatures read one [Clock]. A frozen
 // clock moves by [Clock.Advance] alone, which makes every webhook delivery that
-// falls due on the way before it returns. Nothing in a test has to sleep.
+// falls due on the way before it returns. Nothing in a test has to sleep. How
+// long a request may take is the client's business and the time package's.
 //
 // # What makes events
 //
@@ -30,32 +56,85 @@
 // # Assumptions
 //
 // The API leaves points open. Where it does, the platform does what integrators
-// of such services have met, and says so here:
+// of such services have met, and says so here.
+//
+// Answers and refusals:
 //
 //   - Status codes: 201 for created patients, practitioners, staff, plans and
-//     checkouts, 200 otherwise; 401 for tokens, 403 for scopes and plain HTTP, 404
-//     for ids, paths and verbs, 422 for values and states, 400 for what is not a
-//     JSON object and for a dynamic link without treatment_plan. The bodies are
-//     {"error":[…]} with 422, {"error":"…"} with 401 and 403, error and
-//     error_description on the token endpoint, and {"status":…,"error":"…"}.
-//   - The scope of each endpoint but the dynamic link POST. Creating a plan takes
-//     patients:read besides clinic:write. Plans made outside the API take
-//     patients:treatment_plan_history. Group scopes grant their members.
-//   - Pages hold 25 items, 100 at most; a bigger page[size] counts as 100.
+//     checkouts, 200 otherwise; 401 for tokens and clinic keys, 403 for scopes and
+//     plain HTTP, 404 for ids, paths and verbs, 422 for values and states, 400 for
+//     what is not a JSON object and for a dynamic link without treatment_plan, 413
+//     for a body of more than 1 MiB. The path is checked first, then the token, the
+//     scope, the forms of page and body, the id, and the values.
+//   - Their bodies are {"error":[…]} with 422, {"error":"…"} with 401 and 403,
+//     error and error_description on the token endpoint, and
+//     {"status":…,"error":"…"}. The token endpoint's codes are those of RFC 6749.
+//   - Fields and parameters that nobody knows are ignored; the [Journal] has them.
+//   - A bad page number, page size, sort order, date or filter is refused with 422.
+//   - null clears an optional field, and is refused for a required one.
+//
+// Lists:
+//
+//   - Pages hold 25 items, 100 at most; a bigger page[size] counts as 100. A page
+//     beyond the last is empty, and next_page and prev_page are null.
+//   - Without sort_by, rows come in the order they were created in.
 //   - Date filters take a day, "<day", ">day" and "day..day", days being those of
 //     the timestamp as it is written.
-//   - Array filters of the product search keep products that have every value.
-//   - Webhooks: a time-out of 2 seconds; waits of 1, 5, 30 and 60 minutes and 5
-//     hours; one row in the delivery log for each event and integration; delivery
-//     only while a consent is live that has the event's scope; nothing is resumed
-//     when an endpoint is enabled again.
-//   - The data of order.placed and product.created is not wrapped; the data of
-//     clinic key events names clinic and integration.
-//   - A draft on the platform makes treatment_plan.created when it is activated;
-//     cancelling makes treatment_plan.updated.
-//   - Integrations are active from the start, see [WithPendingIntegration].
-//   - A recommendation needs variant_id and units_to_purchase; a cancelled plan
-//     cannot be edited; a checkout needs an active plan; a draft has no invitation.
+//   - Array filters of the product search keep products that have every value; its
+//     query, as that of the patient search, matches every word somewhere.
+//   - Similar products are the ten with most ingredients in common.
+//   - An event list refuses event types of another group.
+//
+// Tokens, scopes and keys:
+//
+//   - The scope of each endpoint but the dynamic link POST and the creation of
+//     plans; clinic.get takes clinic:read, webhook deliveries take catalog:read.
+//     Plans made outside the API take patients:treatment_plan_history. Group scopes
+//     grant their members.
+//   - After a refresh the access token before stays good until it expires.
 //   - Revoking one token ends the user's whole consent; an unknown token is
-//     revoked without complaint.
+//     revoked without complaint. A code is used up by the exchange that succeeds.
+//   - Integrations are active from the start, see [WithPendingIntegration]. A
+//     request with the key counts as its first use even if it is refused later, for
+//     its scope or its body. A revoked key refuses the requests that carry it;
+//     bearer tokens without it stay good. A clinic that takes a revoked key back
+//     makes clinic_key.activated at once.
+//   - The token and the first integration name the clinic where no key is sent.
+//
+// Records:
+//
+//   - E-mail addresses are unique whatever their case; those of practitioners and
+//     staff are one set, those of patients another. A patient's mobile number is a
+//     plus and 7 to 15 digits.
+//   - Staff need both names and an address. Practitioners and staff that are made
+//     through the API have no account to sign in with.
+//   - total_discount ends at 100. Orders pay 4.99 for shipping and no taxes.
+//   - Metadata is looked up by an id, which has to be given; type can be left out,
+//     and staff is a type, too.
+//   - A patient whom a dynamic link makes may have an e-mail address alone; the link
+//     takes the other fields of a patient, too. A link without patient makes a plan
+//     whose patient is null.
+//   - Protocols can be listed by ownership_type: owned (the default), shared, all.
+//
+// Plans:
+//
+//   - A recommendation needs variant_id and units_to_purchase; an empty list of
+//     recommendations is refused. The parts of a dosage are strings, and no text is
+//     refused.
+//   - A draft cannot be cancelled, a cancelled plan cannot be edited, an update
+//     leaves the state as it is, a checkout needs an active plan, a draft has no
+//     invitation.
+//
+// Events and webhooks:
+//
+//   - A time-out of 2 seconds; waits of 1, 5, 30 and 60 minutes and 5 hours, each
+//     from the failure before; one row in the delivery log for each event and
+//     integration, whose response_status is null without an answer; delivery only
+//     while a consent is live that has the event's scope (see [Skip]); nothing is
+//     resumed when an endpoint is enabled again. Deliveries go one at a time.
+//   - The data of order.placed and product.created is not wrapped; the data of
+//     clinic key events names clinic and integration; the data of
+//     treatment_plan.recommendation.updated is the whole plan.
+//   - A draft on the platform makes treatment_plan.created when it is activated;
+//     cancelling makes treatment_plan.updated. Refunds make no event.
 package dispensarytest

@@ -78,7 +78,8 @@ func createDynamicLink(c *call, w *world) (reply, error) {
 }
 
 // linkedPatient reads the patient of a link; one without id is still to be
-// created. More fields than the e-mail address are an assumption.
+// created. That an e-mail address alone makes a patient, one without names, is an
+// assumption, and so are more fields than that.
 func (c *call) linkedPatient(w *world) (*Patient, error) {
 	f := c.form.object("patient")
 	if f == nil {

@@ -3,6 +3,7 @@ package dispensarytest
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"time"
@@ -38,6 +39,16 @@ func (s *Server) RegisterWebhook(address string, types ...string) error {
 	defer s.sender.mu.Unlock()
 	s.sender.endpoint = &Endpoint{URL: address, Types: slices.Clone(types)}
 	return nil
+}
+
+// RegisterWebhookHandler registers a handler as the webhook endpoint: events
+// reach it without a socket, signed and answered as any other. It is
+// [Server.Host] and [Server.RegisterWebhook] in one.
+func (s *Server) RegisterWebhookHandler(handler http.Handler, types ...string) error {
+	if err := s.Host(receiverOrigin, handler); err != nil {
+		return err
+	}
+	return s.RegisterWebhook(receiverOrigin+"/webhooks", types...)
 }
 
 // EnableWebhook takes a disabled endpoint back into service, as the developer

@@ -13,7 +13,8 @@ import (
 	"strings"
 )
 
-// maxBody is the largest request body that is read.
+// maxBody is the largest request body that is read; 413 beyond it is an
+// assumption.
 const maxBody = 1 << 20
 
 // form is a JSON object of a request body. It collects what is wrong with the
@@ -129,6 +130,15 @@ func (f *form) choice(name string, allowed ...string) field[string] {
 		f.complain(name, "must be one of "+strings.Join(allowed, ", "))
 	}
 	return choice
+}
+
+func (f *form) day(name string) field[string] {
+	before := len(*f.errs)
+	day := f.text(name)
+	if day.sent && !day.null && len(*f.errs) == before && !validDay(day.is) {
+		f.complain(name, "must be a date (yyyy-mm-dd)")
+	}
+	return day
 }
 
 func (f *form) percent(name string) field[float64] {

@@ -74,6 +74,14 @@ func (b *browser) send(method, path string, body any) answer {
 	return decoded(b.t, resp)
 }
 
+// request is a bare request to the API, without a token.
+func (b *browser) request(method, path string) *http.Request {
+	b.t.Helper()
+	req, err := http.NewRequest(method, b.fake.BaseURL()+path, nil)
+	require.NoError(b.t, err)
+	return req
+}
+
 func decoded(t testing.TB, resp *http.Response) answer {
 	t.Helper()
 	defer resp.Body.Close()
@@ -147,22 +155,29 @@ type received struct {
 	header http.Header
 }
 
-// listen starts a receiver; the first argument of the script counts requests
-// from 1. Without script it answers with the challenge.
+// newReceiver is a receiver without a server; the first argument of the script
+// counts requests from 1. Without script it answers with the challenge.
+func newReceiver(script func(n int, w http.ResponseWriter, challenge string)) *receiver {
+	return &receiver{answer: script}
+}
+
+func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	body, _ := io.ReadAll(req.Body)
+	r.mu.Lock()
+	r.got = append(r.got, received{body: string(body), header: req.Header})
+	n, challenge := len(r.got), r.secret
+	r.mu.Unlock()
+	if r.answer != nil {
+		r.answer(n, w, challenge)
+		return
+	}
+	acknowledge(w, challenge)
+}
+
+// listen starts a receiver on a socket.
 func listen(t testing.TB, script func(n int, w http.ResponseWriter, challenge string)) *receiver {
-	rec := &receiver{answer: script}
-	rec.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		rec.mu.Lock()
-		rec.got = append(rec.got, received{body: string(body), header: r.Header})
-		n, challenge := len(rec.got), rec.secret
-		rec.mu.Unlock()
-		if rec.answer != nil {
-			rec.answer(n, w, challenge)
-			return
-		}
-		acknowledge(w, challenge)
-	}))
+	rec := newReceiver(script)
+	rec.Server = httptest.NewServer(rec)
 	t.Cleanup(rec.Close)
 	return rec
 }

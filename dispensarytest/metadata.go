@@ -17,8 +17,8 @@ var metadataTypes = []struct{ name, scope string }{
 	{"treatment_plan", scopePatientsRead},
 }
 
-// listMetadata needs an id. Without a type it looks through what the token may
-// read.
+// listMetadata needs an id, and looks through all that the token may read where no
+// type is given: two assumptions.
 func listMetadata(c *call, w *world) (reply, error) {
 	id := c.params.get("id")
 	if id == "" {

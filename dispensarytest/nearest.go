@@ -1,6 +1,13 @@
 package dispensarytest
 
-// nearest returns the name that a misspelt one most likely stands for, or "".
+import (
+	"strings"
+	"unicode"
+)
+
+// nearest returns the name that a misspelt one most likely stands for, or "": one
+// that a few letters tell apart, or one that holds all its letters, as page[size]
+// does those of "size".
 func nearest(name string, known []string) string {
 	best, distance := "", 1+len(name)/3
 	for _, candidate := range known {
@@ -8,7 +15,22 @@ func nearest(name string, known []string) string {
 			best, distance = candidate, d-1
 		}
 	}
+	letters := lettersOf(name)
+	for _, candidate := range known {
+		if best == "" && len(letters) >= 4 && strings.Contains(lettersOf(candidate), letters) {
+			best = candidate
+		}
+	}
 	return best
+}
+
+func lettersOf(name string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsLetter(r) {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, name)
 }
 
 // editDistance counts the letters to insert, drop, change or swap.

@@ -51,6 +51,8 @@ type settings struct {
 	scopes         []string
 	rotation       RefreshRotation
 	clinicTokens   bool
+	inMemory       bool
+	tls            bool
 	requireTLS     bool
 	journalLimit   int
 	integrations   int
@@ -69,9 +71,12 @@ type endpointSettings struct {
 	types []string
 }
 
+// defaultAddr is a free port of the loopback interface.
+const defaultAddr = "127.0.0.1:0"
+
 func defaults() settings {
 	return settings{
-		addr: "127.0.0.1:0", seed: defaultSeed, region: UnitedStates,
+		addr: defaultAddr, seed: defaultSeed, region: UnitedStates,
 		redirectURI: "http://127.0.0.1/callback", scopes: allScopes(),
 		journalLimit: 10_000, integrations: 1,
 		// The time-out is an assumption: the API only calls it aggressive.
@@ -88,6 +93,11 @@ func configure(opts []Option) (settings, error) {
 			return set, err
 		}
 	}
+	if set.inMemory && (set.tls || set.addr != defaultAddr) {
+		return set, errors.New("dispensarytest: WithInMemory: there is no socket for WithTLS or WithAddr")
+	}
+	// Both have an https address, at which plain HTTP is refused.
+	set.requireTLS = set.requireTLS || set.tls || set.inMemory
 	if set.clock == nil {
 		set.clock = LiveClock()
 	}
@@ -148,6 +158,18 @@ func WithDeliveryTimeout(d time.Duration) Option {
 		s.sendTimeout = d
 		return nil
 	}
+}
+
+// WithInMemory does without sockets: [Server.HTTPClient], and a client made with
+// it, calls the platform in the same process, with time-outs, cancellation and
+// streaming as on a connection. The platform's address is one that no resolver
+// knows and that only this platform's client reaches; it is https, and plain
+// HTTP to it is refused. Nothing blocks on anything but channels and the time
+// package, so that such a platform runs inside testing/synctest.
+//
+// Use [Server.Host] or [Server.RegisterWebhookHandler] for the integrator's side.
+func WithInMemory() Option {
+	return func(s *settings) error { s.inMemory = true; return nil }
 }
 
 // WithIntegrations gives the clinic several integrations. Every event is then
@@ -251,6 +273,13 @@ func WithScopes(scopes ...string) Option {
 // never good on another.
 func WithSeed(seed uint64) Option {
 	return func(s *settings) error { s.seed = seed; return nil }
+}
+
+// WithTLS serves loopback HTTPS with a certificate made in the process, which
+// [Server.HTTPClient] trusts; see also [Server.Certificate]. Plain HTTP to the
+// same port is answered, and refused. API section: "Errors" 1.
+func WithTLS() Option {
+	return func(s *settings) error { s.tls = true; return nil }
 }
 
 // WithTLSRequired refuses requests that did not come over TLS, as the platform

@@ -14,8 +14,8 @@ type pageMeta struct {
 	TotalCount  int  `json:"total_count"`
 }
 
-// cut returns which rows a page holds and what its meta says. A page beyond the
-// last is empty and has no neighbours.
+// cut returns which rows a page holds and what its meta says. That a page beyond
+// the last is empty and has no neighbours is an assumption.
 func (p pageRequest) cut(total int) (from, to int, meta *pageMeta) {
 	pages := (total + p.size - 1) / p.size
 	meta = &pageMeta{CurrentPage: p.number, TotalPages: pages, TotalCount: total}

@@ -67,7 +67,8 @@ func (p params) page() (pageRequest, error) {
 	return pageRequest{number: number, size: min(size, maxPageSize)}, nil
 }
 
-// count reads a positive number.
+// count reads a positive number. That anything else is refused, and with 422, is
+// an assumption; so it is of the other parameters with a form of their own.
 func (p params) count(name string, fallback int) (int, error) {
 	text := p.get(name)
 	if text == "" {

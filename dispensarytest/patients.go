@@ -49,7 +49,8 @@ func (w *world) viewPatient(p *Patient) patientView {
 	}
 }
 
-// totalDiscount adds the clinic's discount; nobody pays less than nothing.
+// totalDiscount adds the clinic's discount. That it ends at 100 is an assumption:
+// nobody pays less than nothing.
 func (w *world) totalDiscount(p *Patient) float64 {
 	return min(p.Discount+w.clinic(p.ClinicID).Discount, 100)
 }
@@ -110,11 +111,7 @@ func updatePatient(c *call, w *world) (reply, error) {
 // readPatient takes over the fields that were sent.
 func readPatient(f *form, p *Patient, isNew bool) {
 	readPerson(f, &p.FirstName, &p.LastName, &p.Email, isNew)
-	day := f.text("date_of_birth")
-	if day.sent && !day.null && !validDay(day.is) {
-		f.complain("date_of_birth", "must be a date (yyyy-mm-dd)")
-	}
-	day.change(&p.DateOfBirth)
+	f.day("date_of_birth").change(&p.DateOfBirth)
 	f.choice("gender", Male, Female, X).change(&p.Gender)
 	mobile := f.text("mobile_number")
 	if mobile.is != "" && !mobileNumber.MatchString(mobile.is) {
@@ -144,8 +141,12 @@ func validEmail(s string) bool {
 }
 
 func readMetadata(f *form, id *string) {
-	if metadata := f.object("metadata"); metadata != nil {
+	metadata := f.object("metadata")
+	switch value, sent := f.values["metadata"]; {
+	case metadata != nil:
 		metadata.text("id").change(id)
+	case sent && value == nil:
+		*id = "" // null takes the identifier away: an assumption
 	}
 }
 

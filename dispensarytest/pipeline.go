@@ -48,6 +48,10 @@ func bare(value any) reply { return reply{bare: true, value: value} }
 
 // serve is the one pipeline of every request.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == contractPath && r.Method == http.MethodGet {
+		s.serveContract(w)
+		return
+	}
 	c := &call{srv: s, r: r, now: s.clock.Now()}
 	c.record = Request{
 		At: c.now, ID: s.requestIDs.next(), Method: r.Method,
@@ -105,10 +109,14 @@ func (c *call) route() error {
 
 // answer takes an API request from its token to the handler's answer.
 func (c *call) answer() (reply, error) {
+	malformed := c.readQuery() // first: what is unknown shows in the journal of refused requests, too
 	if !c.op.open {
 		if err := c.authenticate(); err != nil {
 			return reply{}, err
 		}
+	}
+	if malformed != nil {
+		return reply{}, malformed
 	}
 	if err := c.parse(); err != nil {
 		return reply{}, err
@@ -132,12 +140,14 @@ func (c *call) handle() (reply, error) {
 	return c.op.handle(c, c.srv.world)
 }
 
-// parse reads query, page and body.
-func (c *call) parse() (err error) {
-	if c.params, err = parseParams(c.r.URL.RawQuery); err != nil {
-		return err
-	}
+func (c *call) readQuery() (err error) {
+	c.params, err = parseParams(c.r.URL.RawQuery)
 	c.record.Unknown = c.params.unknown(c.op.query)
+	return err
+}
+
+// parse reads page and body.
+func (c *call) parse() (err error) {
 	if c.op.list {
 		if c.page, err = c.params.page(); err != nil {
 			return err

@@ -172,7 +172,8 @@ func updatePlan(c *call, w *world) (reply, error) {
 	return ok(c.viewPlan(&p)), nil
 }
 
-// readPlan takes over the fields that create and update share.
+// readPlan takes over the fields that create and update share. That an empty list
+// of recommendations is as bad as none is an assumption.
 func (w *world) readPlan(f *form, p *Plan) error {
 	f.text("personal_message").change(&p.PersonalMessage)
 	readMetadata(f, &p.MetadataID)
@@ -188,7 +189,8 @@ func (w *world) readPlan(f *form, p *Plan) error {
 }
 
 // readRecommendation needs variant_id and units_to_purchase: an assumption, the
-// API does not say which fields are required. No dosage text is refused.
+// API does not say which fields are required. The parts of a dosage are strings;
+// that nothing else is taken for one is an assumption, and no text is refused.
 func (w *world) readRecommendation(f *form) Recommendation {
 	before := len(*f.errs)
 	r := Recommendation{VariantID: f.word("variant_id", true).is, Refill: f.truth("refill").is}

@@ -63,6 +63,10 @@ func (p *Platform) EditPatient(patientID string, in PatientChange) (out Patient,
 		set(&row.Gender, in.Gender)
 		set(&row.MobileNumber, in.MobileNumber)
 		set(&row.TextNotification, in.TextNotification)
+		// A patient that a dynamic link made has no names to begin with.
+		if old.FirstName != "" && row.FirstName == "" || old.LastName != "" && row.LastName == "" {
+			return refused("EditPatient", ErrInvalid, "a name cannot be taken away")
+		}
 		if err := w.personFits("EditPatient", &row); err != nil {
 			return err
 		}
@@ -83,8 +87,6 @@ func (w *world) patientData(p *Patient) any {
 // personFits holds a patient to the rules of the API.
 func (w *world) personFits(action string, p *Patient) error {
 	switch {
-	case p.FirstName == "" || p.LastName == "":
-		return refused(action, ErrInvalid, "a patient needs both names")
 	case !validEmail(p.Email):
 		return refused(action, ErrInvalid, "%q is not an e-mail address", p.Email)
 	case w.emailTaken(p.Email, p.ID):

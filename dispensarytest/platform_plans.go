@@ -77,7 +77,8 @@ func (p *Platform) UpdatePlan(planID string, in PlanChange) (Plan, Event, error)
 }
 
 // UpdateRecommendation lets a practitioner edit the line of a plan that has the
-// same variant: treatment_plan.recommendation.updated.
+// same variant: treatment_plan.recommendation.updated. That the event's data is
+// the whole plan is an assumption.
 func (p *Platform) UpdateRecommendation(planID string, in Recommendation) (Plan, Event, error) {
 	return p.changePlan("UpdateRecommendation", planID, TreatmentPlanRecommendation, []string{StateDraft, StateActive}, func(w *world, row *Plan) error {
 		at := slices.IndexFunc(row.Recommendations, func(r Recommendation) bool { return r.VariantID == in.VariantID })

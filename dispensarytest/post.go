@@ -57,6 +57,9 @@ func (s *sender) post(url string, body []byte, signed bool) (a Attempt) {
 
 func (a *Attempt) read(resp *http.Response) error {
 	a.Status = resp.StatusCode
+	if a.IPAddress == "" {
+		a.IPAddress = memoryAddress // it took no connection
+	}
 	var header bytes.Buffer
 	_ = resp.Header.Write(&header) // a buffer takes everything
 	a.ResponseHeader = header.String()

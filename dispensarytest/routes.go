@@ -114,7 +114,7 @@ func operations() []operation {
 
 		// Treatment plans
 		{id: "treatment_plans.list", method: "GET", route: "/clinic/patients/{patient_id}/treatment_plans", key: "treatment_plans", list: true, scope: scopePatientsRead, assumed: true, query: []string{"sort_by", "order_by"}, handle: listPlans},
-		{id: "treatment_plans.create", method: "POST", route: "/clinic/patients/{patient_id}/treatment_plans", key: "treatment_plan", scope: scopeClinicWrite, assumed: true, handle: createPlan},
+		{id: "treatment_plans.create", method: "POST", route: "/clinic/patients/{patient_id}/treatment_plans", key: "treatment_plan", scope: scopeClinicWrite, handle: createPlan},
 		{id: "treatment_plans.get", method: "GET", route: "/clinic/treatment_plans/{id}", key: "treatment_plan", scope: scopePatientsRead, assumed: true, handle: getPlan},
 		{id: "treatment_plans.update", method: "PATCH", route: "/clinic/treatment_plans/{id}", key: "treatment_plan", scope: scopeClinicWrite, assumed: true, handle: updatePlan},
 		{id: "treatment_plans.cancel", method: "PATCH", route: "/clinic/treatment_plans/{id}/cancel", key: "treatment_plan", scope: scopeClinicWrite, assumed: true, handle: cancelPlan},

@@ -19,7 +19,8 @@ import (
 const failingLimit = 24 * time.Hour
 
 // sender delivers events to the one webhook endpoint. Deliveries run on the
-// clock, one after the other, never on the caller of a platform action.
+// clock, never on the caller of a platform action, and one after the other: an
+// assumption, the API promises no order.
 type sender struct {
 	srv    *Server
 	client *http.Client
@@ -44,10 +45,11 @@ type delivery struct {
 
 func newSender(srv *Server) *sender {
 	ctx, stop := context.WithCancel(context.Background())
-	client := http.Client{Transport: &http.Transport{Proxy: nil, MaxIdleConnsPerHost: 4}}
+	client := http.Client{}
 	if srv.set.deliveryClient != nil {
 		client = *srv.set.deliveryClient
 	}
+	client.Transport = route{net: srv.net, outside: srv.wayOut(client.Transport)}
 	// A redirect is an answer outside 200 and 201.
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	client.Timeout = 0
@@ -57,6 +59,20 @@ func newSender(srv *Server) *sender {
 	}
 }
 
+// wayOut is how webhooks leave the process: through the transport of a client
+// that was given, else not at all in memory, else through a pool of one's own.
+func (s *Server) wayOut(given http.RoundTripper) http.RoundTripper {
+	switch {
+	case given != nil:
+		return given
+	case s.set.deliveryClient != nil:
+		return http.DefaultTransport
+	case s.set.inMemory:
+		return nil
+	}
+	return &http.Transport{MaxIdleConnsPerHost: 4}
+}
+
 // close ends the attempt under way and everything that is still due.
 func (s *sender) close() {
 	s.mu.Lock()
@@ -64,6 +80,7 @@ func (s *sender) close() {
 	s.announce()
 	s.mu.Unlock()
 	s.stop()
+	s.srv.clock.drop(s)
 	s.busy <- struct{}{} // wait for the attempt to end
 	<-s.busy
 	if s.srv.set.deliveryClient == nil {
@@ -111,7 +128,7 @@ func (s *sender) plan(e Event, integrationID string) {
 	}}
 	s.all = append(s.all, d)
 	s.byEvent[e.ID] = append(s.byEvent[e.ID], d)
-	s.srv.clock.schedule(e.CreatedAt, func() { s.attempt(d) })
+	s.srv.clock.schedule(s, e.CreatedAt, func() { s.attempt(d) })
 }
 
 // attempt is one slot of the schedule.
@@ -161,11 +178,11 @@ func (s *sender) settle(d *delivery, a Attempt) {
 	}
 	s.blame(a, now)
 	made := len(d.Attempts)
-	if made > len(s.srv.set.retrySchedule) {
+	if s.closed || made > len(s.srv.set.retrySchedule) {
 		return
 	}
 	d.NextAttemptAt = now.Add(s.srv.set.retrySchedule[made-1])
-	s.srv.clock.schedule(d.NextAttemptAt, func() { s.attempt(d) })
+	s.srv.clock.schedule(s, d.NextAttemptAt, func() { s.attempt(d) })
 }
 
 // blame disables the endpoint on 410 and after 24 hours of failure. The caller

@@ -2,15 +2,11 @@ package dispensarytest
 
 import (
 	"context"
-	"fmt"
-	"io"
-	"log"
-	"net"
+	"crypto/x509"
 	"net/http"
 	"slices"
 	"sync"
 	"testing"
-	"time"
 )
 
 // Server is a whole dispensary platform for one region: API, authorize page,
@@ -28,12 +24,13 @@ type Server struct {
 	mu    sync.RWMutex // guards world
 	world *world
 
-	origin   string
-	http     *http.Server
-	listener net.Listener
-	client   *http.Client
-	once     sync.Once
-	closed   error
+	origin      string
+	net         *network
+	http        *http.Server      // nil in memory
+	certificate *x509.Certificate // nil without TLS
+	client      *http.Client
+	once        sync.Once
+	closed      error
 }
 
 // Application is the integrator's registration in the developer dashboard.
@@ -48,8 +45,9 @@ type Application struct {
 	ChallengeToken string // what a webhook endpoint answers with
 }
 
-// New starts a platform on loopback HTTP for one test and closes it with the
-// test. A wrong option fails the test at once.
+// New starts a platform for one test and closes it with the test: on loopback
+// HTTP, unless [WithTLS] or [WithInMemory] says otherwise. A wrong option fails
+// the test at once.
 func New(t testing.TB, opts ...Option) *Server {
 	t.Helper()
 	s, err := Start(opts...)
@@ -71,12 +69,13 @@ func Start(opts ...Option) (*Server, error) {
 		return nil, err
 	}
 	s := build(set)
-	if err := s.listen(); err != nil {
+	if err := s.open(); err != nil {
+		_ = s.Close() // the first error is the one to know
 		return nil, err
 	}
 	if set.webhook != nil {
 		if err := s.RegisterWebhook(set.webhook.url, set.webhook.types...); err != nil {
-			_ = s.Close() // the first error is the one to know
+			_ = s.Close()
 			return nil, err
 		}
 	}
@@ -97,6 +96,7 @@ func build(set settings) *Server {
 		tokens:  newTokenStore(set.clock, set.rotation, set.scopes),
 		journal: &Journal{limit: set.journalLimit},
 		world:   newWorld(set.seed, set.region),
+		net:     newNetwork(),
 	}
 	s.journal.srv = s
 	s.requestIDs.base = mix(seed ^ 0x5e71a1)
@@ -105,29 +105,20 @@ func build(set settings) *Server {
 	return s
 }
 
-func (s *Server) listen() (err error) {
-	if s.listener, err = net.Listen("tcp", s.set.addr); err != nil {
-		return fmt.Errorf("dispensarytest: %w", err)
-	}
-	s.origin = "http://" + s.listener.Addr().String()
-	s.http = &http.Server{
-		Handler:           s.Handler(),
-		ReadHeaderTimeout: 10 * time.Second,
-		// What a client does wrong on the wire is not news to the test's log.
-		ErrorLog: log.New(io.Discard, "", 0),
-	}
-	go func() { _ = s.http.Serve(s.listener) }() // ends with Close
-	s.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
-	return nil
-}
-
 // Close stops the webhook sender and the listener, and drops open connections.
-// Deliveries still due are not made. Closing twice is fine.
+// Deliveries still due are not made. Nothing of the platform runs any more once
+// it returns; handlers of the integrator's own are left to themselves. Closing
+// twice is fine.
 func (s *Server) Close() error {
 	s.once.Do(func() {
 		s.sender.close()
-		s.closed = s.http.Close()
-		s.client.CloseIdleConnections()
+		s.net.close()
+		if s.http != nil {
+			s.closed = s.http.Close()
+		}
+		if s.client != nil {
+			s.client.CloseIdleConnections()
+		}
 	})
 	return s.closed
 }
@@ -142,10 +133,13 @@ func (s *Server) BaseURL() string { return s.origin + basePath }
 // Clock is the platform's clock.
 func (s *Server) Clock() *Clock { return s.clock }
 
-// Handler is the platform without its listener, for a server of one's own.
+// Handler is the platform as a handler, for a server of one's own. The addresses
+// the platform gives out are still those of [Server.BaseURL].
 func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serve) }
 
-// HTTPClient is a client for the platform; its connections end with the server.
+// HTTPClient is a client for the platform, and for what [Server.Host] put onto
+// its network. It trusts the platform's certificate, follows redirects, and has
+// no time-out of its own. Its connections end with the server.
 func (s *Server) HTTPClient() *http.Client { return s.client }
 
 // Journal is the record of every request.

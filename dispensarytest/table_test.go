@@ -2,6 +2,9 @@ package dispensarytest
 
 import (
 	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -57,4 +60,53 @@ func TestCents(t *testing.T) {
 	assert.Equal(t, "0.05", Cents(5).String())
 	assert.Equal(t, "-1.50", Cents(-150).String())
 	assert.Equal(t, Cents(3149), Cents(3499).less(10))
+}
+
+// A table and its forks behave as so many maps that remember the order of their
+// keys, whatever is done to them in whatever order.
+func TestTablesAgainstMaps(t *testing.T) {
+	t.Parallel()
+	type reference struct {
+		order []string
+		rows  map[string]string
+	}
+	for seed := range uint64(50) {
+		source := rand.New(rand.NewPCG(seed, 1))
+		tables, references := []*table[Term]{{}}, []*reference{{rows: map[string]string{}}}
+		frozenAt := map[int]bool{} // origins of forks must not be written any more
+		for step := range 600 {
+			at := source.IntN(len(tables))
+			if source.IntN(100) == 0 && len(tables) < 8 {
+				fork := tables[at].fork()
+				frozenAt[at] = true
+				tables = append(tables, &fork)
+				references = append(references, &reference{order: slices.Clone(references[at].order), rows: maps.Clone(references[at].rows)})
+				continue
+			}
+			if frozenAt[at] {
+				continue
+			}
+			id, name := fmt.Sprint(source.IntN(400)), fmt.Sprint(step)
+			tables[at].put(id, &Term{ID: id, Name: name})
+			if _, known := references[at].rows[id]; !known {
+				references[at].order = append(references[at].order, id)
+			}
+			references[at].rows[id] = name
+		}
+		for i, rows := range tables {
+			var order []string
+			for row := range rows.all() {
+				order = append(order, row.ID)
+				assert.Equal(t, references[i].rows[row.ID], row.Name)
+			}
+			assert.Equal(t, references[i].order, order, "seed %d", seed)
+			assert.Equal(t, len(references[i].order), rows.len())
+			for id, name := range references[i].rows {
+				got, known := rows.get(id)
+				assert.True(t, known && got.Name == name)
+			}
+			_, known := rows.get("never")
+			assert.False(t, known)
+		}
+	}
 }

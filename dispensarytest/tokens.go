@@ -129,7 +129,8 @@ func (s *tokenStore) redeem(code string) (*accessToken, string, bool) {
 	return t, refresh, true
 }
 
-// renew exchanges a refresh token.
+// renew exchanges a refresh token. That the access token before stays good until
+// it expires is an assumption.
 func (s *tokenStore) renew(refresh string) (*accessToken, string, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -3,10 +3,6 @@ package dispensarytest
 import (
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"net/url"
-	"regexp"
 	"slices"
 	"time"
 )
@@ -98,62 +94,4 @@ func (s *tokenStore) invalidate() {
 		g.obsolete = true
 	}
 	clear(s.codes)
-}
-
-// Approve walks the authorize page as a user would: it opens the address, signs
-// in, authorizes, and returns where the browser is sent, with code and state.
-func (s *Server) Approve(authorizeURL string, user User) (*url.URL, error) {
-	return s.walk(authorizeURL, user, "authorize")
-}
-
-// Decline is Approve for a user who signs in and cancels.
-func (s *Server) Decline(authorizeURL string, user User) (*url.URL, error) {
-	return s.walk(authorizeURL, user, "cancel")
-}
-
-func (s *Server) walk(authorizeURL string, user User, decision string) (*url.URL, error) {
-	browser := *s.client
-	browser.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	user = s.userLike(user)
-	var at visit
-	err := at.open(browser.Get(authorizeURL))
-	if err == nil && at.next == nil {
-		err = at.open(browser.PostForm(authorizeURL, url.Values{"flow": {at.flow}, "email": {user.Email}, "password": {user.Password}, "decision": {"signin"}}))
-	}
-	if err == nil && at.next == nil {
-		err = at.open(browser.PostForm(authorizeURL, url.Values{"flow": {at.flow}, "decision": {decision}}))
-	}
-	if err == nil && at.next == nil {
-		err = errors.New("dispensarytest: the authorize page did not send the browser back")
-	}
-	return at.next, err
-}
-
-// visit is what a browser sees of the authorize page.
-type visit struct {
-	flow string
-	next *url.URL
-}
-
-var flowField = regexp.MustCompile(`name="flow" value="([^"]+)"`)
-
-func (v *visit) open(resp *http.Response, err error) error {
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	page, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return err
-	}
-	if resp.StatusCode == http.StatusSeeOther {
-		v.next, err = resp.Location()
-		return err
-	}
-	field := flowField.FindSubmatch(page)
-	if resp.StatusCode != http.StatusOK || field == nil {
-		return fmt.Errorf("dispensarytest: the authorize page answered %s", resp.Status)
-	}
-	v.flow = string(field[1])
-	return nil
 }

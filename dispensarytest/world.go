@@ -162,12 +162,18 @@ func (w *world) userEmailTaken(email, exceptID string) bool {
 	return id != "" && id != exceptID
 }
 
-// moveUserEmail gives an address to a user and frees the one it had.
+// moveUserEmail gives an address to a user and frees the one it had. Who has an
+// account signs in with the new address from then on.
 func (w *world) moveUserEmail(id, from, to string) {
 	if from != "" {
 		w.userEmails.put(emailKey(from), "")
 	}
 	w.userEmails.put(emailKey(to), id)
+	if old, ok := w.users.get(id); ok && old.Email != to {
+		changed := *old
+		changed.Email = to
+		w.users.put(id, &changed)
+	}
 }
 
 func emailKey(email string) string { return strings.ToLower(strings.TrimSpace(email)) }

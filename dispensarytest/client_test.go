@@ -1,0 +1,77 @@
+package dispensarytest
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary"
+)
+
+func TestSiteIsTheSandboxOfTheRegion(t *testing.T) {
+	t.Parallel()
+	for region, want := range map[Region]dispensary.Environment{
+		UnitedStates: {Region: dispensary.US, Stage: dispensary.Sandbox},
+		Canada:       {Region: dispensary.Canada, Stage: dispensary.Sandbox},
+	} {
+		for _, opt := range []Option{WithInMemory(), WithTLS(), WithAddr("127.0.0.1:0")} {
+			fake := New(t, WithRegion(region), opt)
+			site := fake.Site()
+			assert.Equal(t, want, site.Environment)
+			assert.Equal(t, fake.BaseURL(), site.BaseURL)
+			assert.Equal(t, fake.AuthURL(), site.AuthURL)
+			require.NoError(t, site.Validate(), "the client takes it")
+		}
+	}
+}
+
+func TestClientIsReady(t *testing.T) {
+	t.Parallel()
+	for _, opt := range []Option{WithInMemory(), WithTLS(), WithAddr("127.0.0.1:0")} {
+		fake := New(t, opt)
+		clinic, err := fake.Client(User{}).Clinic.Get(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, fake.Platform().Clinics()[0].ID, clinic.ID)
+		last, _ := fake.Journal().Last()
+		assert.Equal(t, fake.Users()[0].ID, last.UserID)
+
+		_, err = fake.Client(fake.Users()[2]).Clinic.Get(t.Context())
+		require.NoError(t, err)
+		last, _ = fake.Journal().Last()
+		assert.Equal(t, fake.Users()[2].ID, last.UserID)
+		fake.Journal().CheckNoUnexpected(t)
+	}
+}
+
+func TestClientTakesOptions(t *testing.T) {
+	t.Parallel()
+	fake := New(t, WithInMemory(), WithPendingIntegration())
+	client := fake.Client(User{}, dispensary.WithClinicKey(dispensary.Secret(fake.ClinicKey())))
+	clinic, err := client.Clinic.Get(t.Context())
+	require.NoError(t, err)
+	assert.False(t, clinic.IntegrationActivatedAt.IsZero(), "the key was sent, and activated the integration")
+
+	narrow := fake.Client(User{}, dispensary.WithTokenSource(fake.TokenSource(User{}, "catalog:read")))
+	_, err = narrow.Clinic.Get(t.Context())
+	require.ErrorIs(t, err, dispensary.ErrForbidden)
+	assert.Panics(t, func() { fake.Client(User{}, dispensary.WithHTTPClient(nil)) })
+	assert.Panics(t, func() { fake.Client(User{ID: "nobody"}) })
+}
+
+func TestTokenSourceDoesNotRefresh(t *testing.T) {
+	t.Parallel()
+	fake := New(t, WithInMemory(), WithClock(frozen()))
+	source := fake.TokenSource(User{})
+	one, err := source.Token(context.Background())
+	require.NoError(t, err)
+	assert.Equal(t, fake.Site().Environment, one.Environment)
+	assert.Equal(t, fake.Clock().Now().Add(tokenLifetime), one.ExpiresAt)
+	fake.InvalidateTokens()
+	two, err := source.Token(context.Background())
+	require.NoError(t, err)
+	assert.Equal(t, one, two)
+	_, err = fake.Client(User{}, dispensary.WithTokenSource(source)).Clinic.Get(t.Context())
+	assert.ErrorIs(t, err, dispensary.ErrUnauthorized)
+}

@@ -1,0 +1,333 @@
+package dispensarytest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// hooked is a platform in memory on a frozen clock, with a receiver.
+func hooked(t *testing.T, script func(n int, w http.ResponseWriter, challenge string), opts ...Option) (*browser, *receiver) {
+	b, hook := start(t, append([]Option{WithInMemory(), WithClock(frozen())}, opts...)...), newReceiver(script)
+	hook.secret = b.fake.Application().ChallengeToken
+	require.NoError(t, b.fake.RegisterWebhookHandler(hook))
+	return b, hook
+}
+
+// oneOfEach makes an event of every type.
+func (b *browser) oneOfEach() map[string]Event {
+	b.t.Helper()
+	p := b.fake.Platform()
+	events := make(map[string]Event)
+	note := func(_ any, e Event, err error) {
+		b.t.Helper()
+		require.NoError(b.t, err)
+		events[e.Type] = e
+	}
+	jane, plan, product := p.Patients()[0], p.Plans()[0], p.Products()[0]
+	note(p.RegisterPatient(NewPatient{}))
+	note(p.EditPatient(jane.ID, PatientChange{Gender: new(X)}))
+	note(p.CreatePlan(jane.ID, NewPlan{}))
+	note(p.UpdatePlan(plan.ID, PlanChange{PersonalMessage: new("Hello")}))
+	note(p.UpdateRecommendation(plan.ID, plan.Recommendations[0]))
+	note(p.PlaceOrder(jane.ID, NewOrder{}))
+	note(p.CreateProduct(NewProduct{}))
+	note(p.UpdateProduct(product.ID, ProductChange{}))
+	note(p.DescribeProduct(product.ID, "<p>x</p>"))
+	e, err := p.RevokeClinicKey(b.fake.ClinicKey())
+	note(nil, e, err)
+	e, err = p.ReactivateClinicKey(b.fake.ClinicKey())
+	note(nil, e, err)
+	return events
+}
+
+func TestEveryTypeIsDelivered(t *testing.T) {
+	t.Parallel()
+	b, hook := hooked(t, nil)
+	events := b.oneOfEach()
+	require.Len(t, events, len(EventTypes()))
+	b.fake.Clock().Advance(0)
+	byID := make(map[string]map[string]any)
+	for _, got := range hook.all() {
+		var sent struct{ Event map[string]any }
+		require.NoError(t, json.Unmarshal([]byte(got.body), &sent))
+		byID[sent.Event["id"].(string)] = sent.Event
+	}
+	for kind, e := range events {
+		sent := byID[e.ID]
+		if kind == ClinicKeyRevoked {
+			assert.NotNil(t, sent, "the revocation is the last thing that is sent")
+		}
+		require.NotNil(t, sent, kind)
+		assert.Equal(t, kind, sent["type"])
+		assert.Equal(t, stamp(e.CreatedAt), sent["created_at"])
+		assert.NotEmpty(t, sent["integration_id"])
+		_, scoped := sent["clinic_id"]
+		assert.Equal(t, !strings.HasPrefix(kind, "product."), scoped, kind)
+		data, err := json.Marshal(sent["data"])
+		require.NoError(t, err)
+		assert.JSONEq(t, string(e.Data), string(data), kind)
+		read := b.get("/events/"+e.ID).object(200, "event")
+		assert.NotContains(t, read, "integration_id")
+		delete(sent, "integration_id")
+		assert.Equal(t, sent, read, "what is sent is what is read")
+	}
+}
+
+// A subscription is a filter: each type alone.
+func TestSubscriptions(t *testing.T) {
+	t.Parallel()
+	for _, kind := range EventTypes() {
+		b, hook := start(t, WithInMemory(), WithClock(frozen())), newReceiver(nil)
+		hook.secret = b.fake.Application().ChallengeToken
+		require.NoError(t, b.fake.RegisterWebhookHandler(hook, kind))
+		events := b.oneOfEach()
+		b.fake.Clock().Advance(0)
+		require.NoError(t, b.wait(events[kind]))
+		for _, d := range b.fake.Deliveries() {
+			assert.Equal(t, kind, d.EventType)
+		}
+		assert.Len(t, hook.all(), len(b.fake.Deliveries()))
+		assert.Len(t, b.fake.Skips(), len(EventTypes())-1)
+		endpoint, registered := b.fake.Webhook()
+		assert.True(t, registered)
+		assert.Equal(t, []string{kind}, endpoint.Types)
+	}
+}
+
+// Which scope a live consent has to have for an event to be sent.
+func TestDeliveryConditions(t *testing.T) {
+	t.Parallel()
+	needs := map[string]string{
+		PatientCreated: "patients:read", PatientUpdated: "patients:read", OrderPlaced: "patients:order_history",
+		TreatmentPlanCreated: "patients:treatment_plan_history", TreatmentPlanUpdated: "patients:treatment_plan_history", TreatmentPlanRecommendation: "patients:treatment_plan_history",
+		ProductCreated: "catalog:read", ProductUpdated: "catalog:read", ProductDescriptionUpdated: "catalog:read",
+		ClinicKeyRevoked: "", ClinicKeyActivated: "",
+	}
+	for _, held := range []string{"patients:read", "patients:order_history", "patients:treatment_plan_history", "catalog:read"} {
+		b, _ := hooked(t, nil)
+		b.fake.InvalidateTokens()
+		b.fake.IssueToken(User{}, held)
+		events := b.oneOfEach()
+		b.fake.Clock().Advance(0)
+		for kind, e := range events {
+			err := b.wait(e)
+			if needs[kind] == held || needs[kind] == "" {
+				assert.NoError(t, err, "%s with %s", kind, held)
+				continue
+			}
+			assert.ErrorContains(t, err, "no live token of the clinic has the scope "+needs[kind], "%s with %s", kind, held)
+		}
+	}
+}
+
+// An access token that expired still stands for a consent; a revoked one does not.
+func TestConsentOutlivesItsAccessToken(t *testing.T) {
+	t.Parallel()
+	b, _ := hooked(t, nil)
+	b.fake.Clock().Advance(100 * time.Hour)
+	_, e := b.place()
+	require.NoError(t, b.wait(e))
+	b.fake.tokens.revoke(b.token)
+	_, e = b.place()
+	require.ErrorContains(t, b.wait(e), "no live token")
+}
+
+func TestEachIntegrationHasItsCopy(t *testing.T) {
+	t.Parallel()
+	failing := ""
+	b, hook := start(t, WithInMemory(), WithClock(frozen()), WithIntegrations(2)), newReceiver(nil)
+	require.NoError(t, b.fake.RegisterWebhookHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		hook.secret = b.fake.Application().ChallengeToken
+		recorder := &bodyKeeper{ResponseWriter: w}
+		hook.ServeHTTP(recorder, r)
+		var sent struct {
+			Event struct {
+				IntegrationID string `json:"integration_id"`
+			}
+		}
+		all := hook.all()
+		_ = json.Unmarshal([]byte(all[len(all)-1].body), &sent)
+		if failing == "" {
+			failing = sent.Event.IntegrationID
+		}
+		if sent.Event.IntegrationID == failing {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		acknowledge(w, hook.secret)
+	})))
+	_, event := b.place()
+	b.fake.Clock().Advance(time.Hour)
+	deliveries := b.fake.Deliveries()
+	require.Len(t, deliveries, 2)
+	assert.Equal(t, deliveries[0].EventID, deliveries[1].EventID)
+	assert.NotEqual(t, deliveries[0].ID, deliveries[1].ID)
+	for _, d := range deliveries {
+		if d.IntegrationID == failing {
+			assert.False(t, d.Delivered)
+			assert.Len(t, d.Attempts, 4)
+			continue
+		}
+		assert.True(t, d.Delivered)
+		assert.Len(t, d.Attempts, 1, "the other copy is not repeated")
+	}
+	require.Error(t, b.wait(event))
+	assert.Len(t, b.get("/webhooks/deliveries?event_id="+event.ID).column("webhook_deliveries", "id"), 2)
+}
+
+// bodyKeeper swallows an answer, to give another.
+type bodyKeeper struct{ http.ResponseWriter }
+
+func (bodyKeeper) Write(p []byte) (int, error) { return len(p), nil }
+func (bodyKeeper) WriteHeader(int)             {}
+
+func TestPendingIntegrationsAreNotSentTo(t *testing.T) {
+	t.Parallel()
+	b, hook := hooked(t, nil, WithPendingIntegration())
+	_, early := b.place()
+	require.ErrorContains(t, b.wait(early), "no integration of the clinic is active")
+	b.key = b.fake.ClinicKey()
+	b.get("/clinic").ok(200)
+	b.fake.Clock().Advance(0)
+	require.Len(t, hook.all(), 1, "the activation itself is sent")
+	assert.Contains(t, hook.all()[0].body, ClinicKeyActivated)
+	_, late := b.place()
+	require.NoError(t, b.wait(late))
+	assert.Len(t, b.get("/events/orders").column("events", "id"), 2, "both can be read")
+}
+
+func TestRevokedKeysStopDelivery(t *testing.T) {
+	t.Parallel()
+	b, _ := hooked(t, nil)
+	p := b.fake.Platform()
+	revoked, err := p.RevokeClinicKey(b.fake.ClinicKey())
+	require.NoError(t, err)
+	require.NoError(t, b.wait(revoked))
+	_, e := b.place()
+	require.ErrorContains(t, b.wait(e), "no integration")
+	_, err = p.RevokeClinicKey(b.fake.ClinicKey())
+	require.ErrorIs(t, err, ErrState)
+	back, err := p.ReactivateClinicKey(b.fake.ClinicKey())
+	require.NoError(t, err)
+	require.NoError(t, b.wait(back))
+	_, e = b.place()
+	require.NoError(t, b.wait(e))
+	assert.Equal(t, []any{ClinicKeyRevoked, ClinicKeyActivated}, b.get("/events/clinic_keys").column("events", "type"))
+	assert.Equal(t, []any{ClinicKeyActivated}, b.get("/events/clinic_keys?event_type=clinic_key.activated").column("events", "type"))
+}
+
+// Recovery within 24 hours starts the count anew.
+func TestASuccessForgivesFailures(t *testing.T) {
+	t.Parallel()
+	down := true
+	b, _ := hooked(t, func(_ int, w http.ResponseWriter, challenge string) {
+		if down {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		acknowledge(w, challenge)
+	}, WithUnconditionalDelivery())
+	b.place()
+	b.fake.Clock().Advance(23 * time.Hour)
+	endpoint, _ := b.fake.Webhook()
+	assert.False(t, endpoint.FailingSince.IsZero())
+	down = false
+	_, e := b.place()
+	require.NoError(t, b.wait(e))
+	endpoint, _ = b.fake.Webhook()
+	assert.True(t, endpoint.FailingSince.IsZero())
+	down = true
+	b.fake.Clock().Advance(23 * time.Hour)
+	b.place()
+	b.fake.Clock().Advance(23 * time.Hour)
+	endpoint, _ = b.fake.Webhook()
+	assert.False(t, endpoint.Disabled)
+}
+
+func TestEndpointsReplaceEachOther(t *testing.T) {
+	t.Parallel()
+	b, first := hooked(t, nil)
+	second := newReceiver(nil)
+	second.secret = first.secret
+	require.NoError(t, b.fake.Host(ehr, second))
+	require.NoError(t, b.fake.RegisterWebhook(ehr+"/hook", OrderPlaced))
+	_, e := b.place()
+	require.NoError(t, b.wait(e))
+	assert.Empty(t, first.all())
+	assert.Len(t, second.all(), 1)
+	require.NoError(t, b.fake.EnableWebhook(), "an enabled one stays as it is")
+	_, registered := New(t, WithInMemory()).Webhook()
+	assert.False(t, registered)
+	require.ErrorContains(t, New(t, WithInMemory()).EnableWebhook(), "no webhook endpoint")
+}
+
+// The delivery log shows each state that a delivery can be in.
+func TestDeliveryLogRows(t *testing.T) {
+	t.Parallel()
+	b, _ := hooked(t, func(n int, w http.ResponseWriter, challenge string) {
+		w.Header().Set("X-Try", fmt.Sprint(n))
+		switch n {
+		case 1:
+			panic(http.ErrAbortHandler)
+		case 2:
+			w.WriteHeader(http.StatusInternalServerError)
+			_, _ = fmt.Fprint(w, "down")
+			return
+		}
+		acknowledge(w, challenge)
+	})
+	_, e := b.place()
+	_ = b.wait(e)
+	row := func() map[string]any {
+		return b.get("/webhooks/deliveries").ok(200, "webhook_deliveries").([]any)[0].(map[string]any)
+	}
+	lost := row()
+	assert.EqualValues(t, 1, lost["attempt_number"])
+	assert.Nil(t, lost["response_status"], "no answer came")
+	assert.Nil(t, lost["previous_attempt_at"])
+	assert.Equal(t, stamp(e.CreatedAt.Add(time.Minute)), lost["next_attempt_at"])
+	assert.Contains(t, lost["response_errors"], "reset")
+	assert.Equal(t, false, lost["successfully_delivered"])
+	b.fake.Clock().Advance(time.Minute)
+	refused := row()
+	assert.EqualValues(t, 2, refused["attempt_number"])
+	assert.EqualValues(t, 500, refused["response_status"])
+	assert.Equal(t, "down", refused["response_body"])
+	assert.Contains(t, refused["response_header"], "X-Try: 2")
+	assert.Equal(t, stamp(e.CreatedAt), refused["previous_attempt_at"])
+	b.fake.Clock().Advance(5 * time.Minute)
+	done := row()
+	assert.EqualValues(t, 3, done["attempt_number"])
+	assert.EqualValues(t, 200, done["response_status"])
+	assert.Nil(t, done["response_errors"])
+	assert.Nil(t, done["next_attempt_at"])
+	assert.Equal(t, true, done["successfully_delivered"])
+	assert.Equal(t, lost["id"], done["id"], "it is one row all along")
+	assert.Equal(t, "attempt 3: ok", b.fake.Deliveries()[0].String())
+}
+
+// Deliveries come in the order of their events, a failed one aside.
+func TestDeliveriesComeInOrder(t *testing.T) {
+	t.Parallel()
+	b, hook := hooked(t, nil)
+	var want []string
+	for range 20 {
+		_, e := b.place()
+		want = append(want, e.ID)
+	}
+	b.fake.Clock().Advance(0)
+	var got []string
+	for _, r := range hook.all() {
+		var sent struct{ Event struct{ ID string } }
+		require.NoError(t, json.Unmarshal([]byte(r.body), &sent))
+		got = append(got, sent.Event.ID)
+	}
+	assert.Equal(t, want, got)
+}

@@ -1,0 +1,141 @@
+package dispensarytest_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+)
+
+// The whole platform without a socket, and a client that is ready to use. In a
+// test, [dispensarytest.New] starts it and closes it with the test.
+func ExampleStart() {
+	fake, err := dispensarytest.Start(dispensarytest.WithInMemory())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = fake.Close() }()
+	clinic, err := fake.Client(fake.Users()[0]).Clinic.Get(context.Background())
+	fmt.Println(clinic.Name, err)
+	// Output: Maple Hollow Integrative Clinic <nil>
+}
+
+// A webhook endpoint that needs no socket: the platform signs its events,
+// delivers them to the handler, and demands the challenge.
+func ExampleServer_RegisterWebhookHandler() {
+	fake, err := dispensarytest.Start(dispensarytest.WithInMemory(), dispensarytest.WithUnconditionalDelivery())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = fake.Close() }()
+	receiver := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var sent struct{ Event struct{ Type string } }
+		_ = json.NewDecoder(r.Body).Decode(&sent)
+		fmt.Println("received", sent.Event.Type, "signed:", r.Header.Get("SVC-Signature") != "")
+		_ = json.NewEncoder(w).Encode(map[string]string{"challenge": fake.Application().ChallengeToken})
+	})
+	if err := fake.RegisterWebhookHandler(receiver, dispensarytest.OrderPlaced); err != nil {
+		fmt.Println(err)
+		return
+	}
+	jane := fake.Platform().Patients()[0]
+	_, event, err := fake.Platform().PlaceOrder(jane.ID, dispensarytest.NewOrder{})
+	fmt.Println("ordered:", err == nil)
+	fmt.Println("delivered:", fake.WaitDelivered(context.Background(), event.ID) == nil)
+	// Unordered output:
+	// ordered: true
+	// received order.placed signed: true
+	// delivered: true
+}
+
+// A frozen clock makes every retry that falls due before Advance returns.
+func ExampleClock_Advance() {
+	clock := dispensarytest.FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))
+	fake, err := dispensarytest.Start(dispensarytest.WithInMemory(), dispensarytest.WithClock(clock), dispensarytest.WithUnconditionalDelivery())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = fake.Close() }()
+	down := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+	if err := fake.RegisterWebhookHandler(down); err != nil {
+		fmt.Println(err)
+		return
+	}
+	if _, _, err := fake.Platform().RegisterPatient(dispensarytest.NewPatient{}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	clock.Advance(24 * time.Hour)
+	for _, attempt := range fake.Deliveries()[0].Attempts {
+		fmt.Println(attempt.At.Format("15:04"), attempt.Err)
+	}
+	// Output:
+	// 09:00 status 503 is neither 200 nor 201
+	// 09:01 status 503 is neither 200 nor 201
+	// 09:06 status 503 is neither 200 nor 201
+	// 09:36 status 503 is neither 200 nor 201
+	// 10:36 status 503 is neither 200 nor 201
+	// 15:36 status 503 is neither 200 nor 201
+}
+
+// A browser walks an application's authorization flow through the platform's
+// pages. The application is hosted on the platform's network, without a socket.
+func ExampleBrowser_Authorize() {
+	const application = "https://ehr.example.com"
+	fake, err := dispensarytest.Start(dispensarytest.WithInMemory(), dispensarytest.WithRedirectURI(application+"/callback"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = fake.Close() }()
+	mux := http.NewServeMux()
+	mux.HandleFunc("/connect", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, fake.AuthURL()+"/oauth/authorize?response_type=code&state=s1&client_id="+fake.Application().ClientID+
+			"&redirect_uri="+application+"/callback", http.StatusSeeOther)
+	})
+	mux.HandleFunc("/callback", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprint(w, "state ", r.FormValue("state"), ", a code: ", r.FormValue("code") != "")
+	})
+	if err := fake.Host(application, mux); err != nil {
+		fmt.Println(err)
+		return
+	}
+	answer, err := fake.Browser(fake.Users()[0]).Authorize(context.Background(), application+"/connect")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = answer.Body.Close() }()
+	page, _ := io.ReadAll(answer.Body)
+	fmt.Println(string(page))
+	// Output: state s1, a code: true
+}
+
+// Adding scopes to the application ends every token there is.
+func ExampleServer_ExtendScopes() {
+	fake, err := dispensarytest.Start(dispensarytest.WithInMemory(), dispensarytest.WithScopes("clinic:read"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = fake.Close() }()
+	client := fake.Client(dispensarytest.User{})
+	_, err = client.Clinic.Get(context.Background())
+	fmt.Println(err)
+	fmt.Println(fake.ExtendScopes("patients:read"))
+	_, err = client.Clinic.Get(context.Background())
+	fmt.Println(errors.Is(err, dispensary.ErrUnauthorized))
+	// Output:
+	// <nil>
+	// <nil>
+	// true
+}

@@ -1,0 +1,181 @@
+package dispensarytest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// bytesOf writes down every row of a world, with what it points to.
+func bytesOf(w *world) string {
+	var text strings.Builder
+	write := func(row any) {
+		encoded, err := json.Marshal(row) // follows pointers
+		if err != nil {
+			panic(err)
+		}
+		fmt.Fprintf(&text, "%T %s\n", row, encoded)
+	}
+	for _, rows := range []*table[Term]{&w.allergens, &w.ingredients, &w.supplementTypes, &w.certifications} {
+		each(rows, write)
+	}
+	each(&w.practitionerTypes, write)
+	each(&w.brands, write)
+	each(&w.products, write)
+	each(&w.variants, write)
+	each(&w.categories, write)
+	each(&w.clinics, write)
+	each(&w.patients, write)
+	each(&w.practitioners, write)
+	each(&w.staff, write)
+	each(&w.addresses, write)
+	each(&w.plans, write)
+	each(&w.protocols, write)
+	each(&w.orders, write)
+	each(&w.events, write)
+	// These have fields of their own only, which JSON leaves out.
+	plain := func(row any) { fmt.Fprintf(&text, "%+v\n", row) }
+	each(&w.users, plain)
+	each(&w.integrations, plain)
+	each(&w.customDosages, plain)
+	each(&w.carts, plain)
+	fmt.Fprintln(&text, w.numbers, w.patientEmails, w.userEmails)
+	return text.String()
+}
+
+func each[T any](rows *table[T], write func(any)) {
+	for row := range rows.all() {
+		write(*row)
+	}
+}
+
+// upset changes as much as one test can.
+func upset(t *testing.T, b *browser, n int) {
+	p := b.fake.Platform()
+	jane, plan, product := p.Patients()[0], p.Plans()[0], p.Products()[0]
+	made := b.send("POST", "/clinic/patients", someone()).object(201, "patient")
+	b.send("PATCH", "/clinic/patients/"+jane.ID, map[string]any{"email": "jane.moved@example.org", "first_name": fmt.Sprint("Jane ", n)}).ok(200)
+	b.send("PATCH", "/clinic/practitioners/"+b.fake.Users()[0].ID, map[string]any{"email": "moved@example.org"}).ok(200)
+	b.send("POST", b.plansOf(made["id"].(string)), b.draft(nil)).ok(201)
+	b.send("PATCH", "/clinic/treatment_plans/"+plan.ID+"/cancel", nil).ok(200)
+	_, _, err := p.UpdateProduct(product.ID, ProductChange{Name: new(fmt.Sprint("Product ", n))})
+	require.NoError(t, err)
+	_, _, err = p.UpdateVariant(product.VariantIDs[0], VariantChange{Status: new(VariantDiscontinued)})
+	require.NoError(t, err)
+	_, _, err = p.CreateProduct(NewProduct{})
+	require.NoError(t, err)
+	_, event, err := p.PlaceOrder(jane.ID, NewOrder{})
+	require.NoError(t, err)
+	require.NoError(t, b.wait(event))
+	_, err = p.RefundOrder(p.Orders()[0].ID, 100)
+	require.NoError(t, err)
+	_, err = p.RevokeClinicKey(b.fake.ClinicKey())
+	require.NoError(t, err)
+}
+
+// A hundred tests at once, each with a platform of its own, on every kind of
+// transport. What one does is seen by none of the others, and the world that all
+// of them started from keeps its bytes.
+func TestHundredPlatformsAtOnce(t *testing.T) {
+	before := bytesOf(defaultUS()) + bytesOf(defaultCanada())
+	t.Run("all", func(t *testing.T) {
+		for n := range 100 {
+			t.Run("", func(t *testing.T) {
+				t.Parallel()
+				opts := [][]Option{{WithInMemory()}, {WithRegion(Canada), WithInMemory()}, {}, {WithTLS()}, {WithInMemory(), WithClock(frozen())}}[n%5]
+				b, hook := start(t, opts...), newReceiver(nil)
+				hook.secret = b.fake.Application().ChallengeToken
+				require.NoError(t, b.fake.RegisterWebhookHandler(hook, OrderPlaced))
+				upset(t, b, n)
+				p := b.fake.Platform()
+				assert.Equal(t, fmt.Sprint("Jane ", n), p.Patients()[0].FirstName)
+				assert.Equal(t, fmt.Sprint("Product ", n), p.Products()[0].Name)
+				assert.Len(t, p.Patients(), 6)
+				assert.Len(t, p.Plans(), 4)
+				assert.Len(t, p.Products(), 45)
+				assert.Len(t, p.Orders(), 4)
+				assert.Len(t, p.Events(), 5)
+				assert.Len(t, hook.all(), 1)
+				assert.Len(t, b.fake.Deliveries(), 1)
+				b.fake.Journal().CheckNoUnexpected(t)
+			})
+		}
+	})
+	assert.Equal(t, before, bytesOf(defaultUS())+bytesOf(defaultCanada()))
+	fresh := New(t, WithInMemory()).Platform()
+	assert.Equal(t, "Jane", fresh.Patients()[0].FirstName)
+	assert.Len(t, fresh.Products(), 44)
+}
+
+// Rows come out as copies: scribbling on what a test was given changes nothing.
+func TestWhatIsGivenOutIsACopy(t *testing.T) {
+	t.Parallel()
+	fake := New(t, WithInMemory())
+	p := fake.Platform()
+	_, event, err := p.PlaceOrder(p.Patients()[0].ID, NewOrder{PlanID: p.Plans()[0].ID})
+	require.NoError(t, err)
+	before := bytesOf(fake.world)
+	for _, plan := range p.Plans() {
+		plan.Recommendations[0].Dosage.Amount, plan.Recommendations[0].VariantID = "all of it", "x"
+	}
+	for _, product := range p.Products() {
+		product.VariantIDs[0], product.IngredientIDs[0], product.CategoryIDs[0] = "x", "x", "x"
+	}
+	for _, order := range p.Orders() {
+		order.Lines[0].Quantity, order.PlanIDs[0] = 99, "x"
+	}
+	event.Data[0] = '!'
+	p.Events()[0].Data[0] = '!'
+	fake.Application().Scopes[0] = "everything"
+	fake.Users()[0].Email = "x"
+	assert.Equal(t, before, bytesOf(fake.world))
+	assert.Equal(t, "catalog:read", fake.Application().Scopes[0])
+}
+
+// What a caller hands in is copied, too.
+func TestWhatIsHandedInIsCopied(t *testing.T) {
+	t.Parallel()
+	fake := New(t, WithInMemory())
+	p := fake.Platform()
+	lines := []Recommendation{{VariantID: p.Products()[0].VariantIDs[0], UnitsToPurchase: 1, Dosage: &Dosage{Amount: "1"}}}
+	plan, _, err := p.CreatePlan(p.Patients()[0].ID, NewPlan{Recommendations: lines})
+	require.NoError(t, err)
+	bought := []Line{{VariantID: lines[0].VariantID, Quantity: 2}}
+	order, _, err := p.PlaceOrder(p.Patients()[0].ID, NewOrder{Lines: bought})
+	require.NoError(t, err)
+	lines[0].UnitsToPurchase, lines[0].Dosage.Amount, bought[0].Quantity = 9, "9", 9
+	kept, _ := p.Plan(plan.ID)
+	assert.Equal(t, "1", kept.Recommendations[0].Dosage.Amount)
+	assert.Equal(t, 1, kept.Recommendations[0].UnitsToPurchase)
+	stored, _ := p.Order(order.ID)
+	assert.Equal(t, 2, stored.Lines[0].Quantity)
+}
+
+// Platforms may share a clock: each makes its own deliveries, and one that is
+// closed takes its own along.
+func TestPlatformsShareAClock(t *testing.T) {
+	t.Parallel()
+	clock := frozen()
+	down := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+	us := New(t, WithInMemory(), WithClock(clock), WithUnconditionalDelivery())
+	ca, err := Start(WithInMemory(), WithClock(clock), WithUnconditionalDelivery(), WithRegion(Canada))
+	require.NoError(t, err)
+	for _, fake := range []*Server{us, ca} {
+		require.NoError(t, fake.RegisterWebhookHandler(down))
+		_, _, err := fake.Platform().RegisterPatient(NewPatient{})
+		require.NoError(t, err)
+	}
+	clock.Advance(time.Minute)
+	assert.Len(t, us.Deliveries()[0].Attempts, 2)
+	assert.Len(t, ca.Deliveries()[0].Attempts, 2)
+	require.NoError(t, ca.Close())
+	clock.Advance(5 * time.Minute)
+	assert.Len(t, us.Deliveries()[0].Attempts, 3)
+	assert.Len(t, ca.Deliveries()[0].Attempts, 2)
+}

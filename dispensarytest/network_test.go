@@ -1,0 +1,216 @@
+package dispensarytest
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestPlatformInMemory(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	assert.Equal(t, "https://platform.us.dispensary.test/api", b.fake.BaseURL())
+	assert.Len(t, b.get("/clinic/patients").column("patients", "id"), 5)
+	b.token = b.exchange(b.code(b.fake.Users()[2])).ok(200, "oauth", "access_token").(string)
+	b.send("POST", "/clinic/patients", someone()).ok(201, "patient")
+	b.fake.Journal().CheckNoUnexpected(t)
+
+	for _, address := range []string{"https://platform.ca.dispensary.test/api/clinic", "https://example.com/"} {
+		_, err := b.fake.HTTPClient().Get(address)
+		var lookup *net.DNSError
+		require.ErrorAs(t, err, &lookup, "no other host exists")
+		assert.True(t, lookup.IsNotFound)
+	}
+}
+
+func TestPlainHTTPIsRefusedInMemory(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	resp, err := b.fake.HTTPClient().Get("http" + strings.TrimPrefix(b.fake.BaseURL(), "https") + "/clinic")
+	require.NoError(t, err)
+	decoded(t, resp).refused(403, "HTTPS is required")
+	resp, err = b.fake.HTTPClient().Get(strings.Replace(b.fake.BaseURL(), "platform.us.dispensary.test", "Platform.US.dispensary.test:443", 1) + "/clinic")
+	require.NoError(t, err)
+	decoded(t, resp).refused(401, "missing")
+}
+
+func TestWebhooksReachAHandler(t *testing.T) {
+	t.Parallel()
+	for _, opts := range [][]Option{{WithInMemory()}, {}, {WithTLS()}, {WithDeliveryClient(&http.Client{})}} {
+		b, hook := start(t, append(opts, WithProbe(ProbeBeforeEach))...), newReceiver(nil)
+		hook.secret = b.fake.Application().ChallengeToken
+		require.NoError(t, b.fake.RegisterWebhookHandler(hook, OrderPlaced))
+		_, event := b.place()
+		require.NoError(t, b.wait(event))
+		got := hook.all()
+		require.Len(t, got, 3, "two probes and the event")
+		assert.NotEmpty(t, got[2].header.Get("SVC-Signature"))
+		endpoint, _ := b.fake.Webhook()
+		assert.Equal(t, "https://receiver.dispensary.test/webhooks", endpoint.URL)
+		row := b.get("/webhooks/deliveries").ok(200, "webhook_deliveries").([]any)[0].(map[string]any)
+		assert.Equal(t, "192.0.2.1", row["response_ip_address"])
+	}
+}
+
+// What goes wrong in a hosted receiver is told in the delivery log.
+func TestPanicOfAHostedReceiver(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory(), WithClock(frozen()))
+	require.NoError(t, b.fake.RegisterWebhookHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("nil map") })))
+	_, event := b.place()
+	require.ErrorContains(t, b.wait(event), "the handler panicked: nil map")
+}
+
+func TestWebhookToNowhereInMemory(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory(), WithClock(frozen()))
+	require.NoError(t, b.fake.RegisterWebhook("https://nobody.example.com/hook"))
+	_, event := b.place()
+	require.ErrorContains(t, b.wait(event), "no such host")
+}
+
+func TestHostIsParticular(t *testing.T) {
+	t.Parallel()
+	fake := New(t, WithInMemory())
+	handler := http.NotFoundHandler()
+	for _, origin := range []string{"", "ehr.example.com", "ftp://ehr.example.com", ehr + "/path", ehr + "?q", fake.origin, strings.ToUpper(fake.origin) + ":443"} {
+		require.Error(t, fake.Host(origin, handler), origin)
+	}
+	require.Error(t, fake.Host(ehr, nil))
+	require.Error(t, fake.RegisterWebhookHandler(nil))
+	require.Error(t, fake.RegisterWebhookHandler(handler, "order.paid"))
+	require.NoError(t, fake.Host(ehr+"/", handler))
+	resp, err := fake.HTTPClient().Get(ehr)
+	assert.Contains(t, bodyOf(t, resp, err), "not found")
+	require.NoError(t, fake.Host(ehr, http.RedirectHandler(fake.AuthURL(), http.StatusFound)))
+	resp, err = fake.HTTPClient().Get(ehr)
+	assert.Contains(t, bodyOf(t, resp, err), "Not Found")
+	assert.Equal(t, fake.AuthURL(), resp.Request.URL.String(), "a redirect leads back to the platform")
+}
+
+// A request under way ends with the platform; one after it goes nowhere.
+func TestCloseEndsRequestsInMemory(t *testing.T) {
+	t.Parallel()
+	fake, err := Start(WithInMemory())
+	require.NoError(t, err)
+	reached, release := make(chan struct{}), make(chan struct{})
+	defer close(release)
+	require.NoError(t, fake.Host(ehr, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { close(reached); <-release })))
+	result := make(chan error)
+	go func() {
+		_, err := fake.HTTPClient().Get(ehr)
+		result <- err
+	}()
+	<-reached
+	upload, writer := io.Pipe()
+	defer writer.Close()
+	half := make(chan error)
+	go func() {
+		token := fake.IssueToken(User{}).AccessToken
+		req, _ := http.NewRequest("POST", fake.BaseURL()+"/clinic/patients", upload)
+		req.Header.Set("Authorization", "Bearer "+token)
+		_, err := fake.HTTPClient().Do(req)
+		half <- err
+	}()
+	_, err = writer.Write([]byte("{")) // the platform waits for the rest
+	require.NoError(t, err)
+	require.NoError(t, fake.Close())
+	require.ErrorIs(t, <-result, syscall.ECONNREFUSED)
+	require.Error(t, <-half)
+	_, err = fake.HTTPClient().Get(fake.BaseURL())
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+}
+
+func TestLoopbackTLS(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithTLS())
+	require.True(t, strings.HasPrefix(b.fake.BaseURL(), "https://127.0.0.1:"))
+	b.get("/clinic").ok(200, "clinic")
+	b.token = b.exchange(b.code(User{})).ok(200, "oauth", "access_token").(string)
+
+	plain, err := http.Get("http" + strings.TrimPrefix(b.fake.BaseURL(), "https") + "/clinic")
+	require.NoError(t, err)
+	decoded(t, plain).refused(403, "HTTPS is required")
+	last, _ := b.fake.Journal().Last()
+	assert.Equal(t, 403, last.Status, "the journal knows")
+
+	_, err = http.Get(b.fake.BaseURL())
+	require.ErrorContains(t, err, "certificate", "nobody else trusts it")
+	assert.Nil(t, New(t).Certificate())
+	require.NoError(t, b.fake.Certificate().VerifyHostname("localhost"))
+	big := strings.NewReader(`{"first_name":"` + strings.Repeat("x", maxBody) + `"}`)
+	req, _ := http.NewRequest("POST", b.fake.BaseURL()+"/clinic/patients", big)
+	req.Header.Set("Authorization", "Bearer "+b.token)
+	resp, err := b.fake.HTTPClient().Do(req)
+	require.NoError(t, err)
+	decoded(t, resp).refused(413, "too large")
+}
+
+// A connection that says nothing, or hangs up at once, harms nobody.
+func TestSilentConnectionsToTLS(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithTLS())
+	u, _ := url.Parse(b.fake.BaseURL())
+	silent, err := net.Dial("tcp", u.Host)
+	require.NoError(t, err)
+	defer silent.Close()
+	hasty, err := net.Dial("tcp", u.Host)
+	require.NoError(t, err)
+	require.NoError(t, hasty.Close())
+	b.get("/clinic").ok(200)
+}
+
+func TestPlainHandler(t *testing.T) {
+	t.Parallel()
+	fake := New(t, WithInMemory())
+	server := httptest.NewTLSServer(fake.Handler())
+	defer server.Close()
+	req, _ := http.NewRequest("GET", server.URL+"/api/clinic", nil)
+	req.Header.Set("Authorization", "Bearer "+fake.IssueToken(User{}).AccessToken)
+	resp, err := server.Client().Do(req)
+	require.NoError(t, err)
+	decoded(t, resp).ok(200, "clinic")
+	recorder := httptest.NewRecorder()
+	fake.Handler().ServeHTTP(recorder, httptest.NewRequest("GET", "/api/clinic", nil))
+	assert.Equal(t, 403, recorder.Code, "no TLS")
+}
+
+// What is of one region is worth nothing in the other, whichever way it is tried.
+func TestRegionsRefuseEachOther(t *testing.T) {
+	t.Parallel()
+	us, ca := start(t, WithInMemory()), start(t, WithInMemory(), WithRegion(Canada))
+	for _, pair := range [][2]*browser{{us, ca}, {ca, us}} {
+		here, there := pair[0], pair[1]
+		assert.NotEqual(t, here.fake.BaseURL(), there.fake.BaseURL())
+		lost := *here
+		lost.token = there.token
+		lost.get("/clinic").refused(401, "The access token is invalid")
+		lost = *here
+		lost.key = there.fake.ClinicKey()
+		lost.get("/clinic").refused(401, "The clinic key is invalid")
+		here.exchange(there.code(User{})).refused(400, "invalid_grant")
+		here.renew(there.fake.IssueToken(User{}).RefreshToken).refused(400, "invalid_grant")
+		here.post("/oauth/token", there.credentials(map[string]any{"grant_type": "refresh_token", "refresh_token": "x"})).refused(401, "invalid_client")
+		here.get("/clinic/patients/"+there.fake.Platform().Patients()[0].ID).refused(404, "Not Found")
+		assert.NotEqual(t, here.fake.Application().WebhookSecret, there.fake.Application().WebhookSecret)
+		assert.NotEqual(t, here.fake.Application().ChallengeToken, there.fake.Application().ChallengeToken)
+	}
+}
+
+func TestTransportOptionsExcludeEachOther(t *testing.T) {
+	t.Parallel()
+	for _, opts := range [][]Option{{WithInMemory(), WithTLS()}, {WithAddr("127.0.0.1:8080"), WithInMemory()}} {
+		_, err := Start(opts...)
+		require.ErrorContains(t, err, "WithInMemory")
+	}
+	_, err := Start(WithAddr("192.0.2.1:1"))
+	require.ErrorContains(t, err, "dispensarytest: listen")
+}

@@ -1,0 +1,235 @@
+package dispensarytest
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// exemplar is a request that an operation answers with success.
+type exemplar struct {
+	op     operation
+	path   string
+	body   any
+	status int
+}
+
+// exemplars has one request for every operation but the token endpoint and the
+// page. Each is good on a fresh platform; some are good once.
+func exemplars(t *testing.T, b *browser) map[string]exemplar {
+	t.Helper()
+	p := b.fake.Platform()
+	patient, practitioner, plan, product := p.Patients()[0].ID, p.Practitioners()[0].ID, p.Plans()[0].ID, p.Products()[2].ID
+	draft := b.send("POST", b.plansOf(patient), b.draft(nil)).ok(201, "treatment_plan", "id").(string)
+	_, event, err := p.RegisterPatient(NewPatient{Email: "event@example.org"})
+	require.NoError(t, err)
+	w := b.fake.world
+	ids := map[string]string{
+		"allergens.get": w.allergens.at(0).ID, "ingredients.get": w.ingredients.at(0).ID, "supplement_types.get": w.supplementTypes.at(0).ID,
+		"third_party_certifications.get": w.certifications.at(0).ID, "brands.get": w.brands.at(0).ID, "products.get": product, "products.similar": product,
+		"variants.get": w.variants.at(0).ID, "categories.get": w.categories.at(0).ID, "categories.products": w.categories.at(0).ID,
+		"addresses.list": patient, "orders.list_for_patient": patient, "orders.get": p.Orders()[0].ID, "patients.get": patient, "patients.update": patient,
+		"practitioners.get": practitioner, "practitioners.update": practitioner, "staff.get": w.staff.at(0).ID, "staff.update": w.staff.at(0).ID,
+		"protocols.get": w.protocols.at(0).ID, "protocols.list": practitioner, "templates.get": w.protocols.at(0).ID, "templates.list": practitioner,
+		"treatment_plans.list": patient, "treatment_plans.create": patient, "treatment_plans.get": plan, "treatment_plans.update": plan,
+		"treatment_plans.cancel": plan, "treatment_plans.activate": draft, "treatment_plans.in_office_checkout": plan,
+		"dynamic_links.get": plan, "events.get": event.ID,
+	}
+	person := map[string]any{"email": "exemplar@example.org", "first_name": "E", "last_name": "X"}
+	bodies := map[string]any{
+		"patients.create": someone(), "patients.update": map[string]any{"first_name": "E"},
+		"practitioners.create": merged(person, "practitioner_type_id", w.practitionerTypes.at(0).ID), "practitioners.update": map[string]any{"last_name": "X"},
+		"staff.create": merged(person, "email", "staff.exemplar@example.org"), "staff.update": map[string]any{"last_name": "X"},
+		"treatment_plans.create": b.draft(nil), "treatment_plans.update": map[string]any{"recommendations": b.draft(nil)["recommendations"]},
+		"dynamic_links.create": map[string]any{"treatment_plan": map[string]any{"practitioner_id": practitioner}, "patient": map[string]any{"email": "link@example.org"}},
+	}
+	queries := map[string]string{"metadata.list": "?id=ehr-1001"}
+	found := make(map[string]exemplar)
+	for _, op := range operations() {
+		if op.open {
+			continue
+		}
+		path, parametrized := routeWith(op.route, ids[op.id])
+		require.False(t, parametrized && ids[op.id] == "", op.id)
+		e := exemplar{op: op, path: path + queries[op.id], body: bodies[op.id], status: http.StatusOK}
+		switch op.id {
+		case "patients.create", "practitioners.create", "staff.create", "treatment_plans.create", "treatment_plans.in_office_checkout":
+			e.status = http.StatusCreated
+		}
+		found[op.id] = e
+	}
+	return found
+}
+
+func merged(body map[string]any, name string, value any) map[string]any {
+	changed := maps.Clone(body)
+	changed[name] = value
+	return changed
+}
+
+// inOrder runs exemplars so that those which use a plan up come last.
+func inOrder(all map[string]exemplar) []exemplar {
+	return slices.SortedFunc(maps.Values(all), func(a, b exemplar) int {
+		rank := func(e exemplar) int { return slices.Index([]string{"treatment_plans.cancel"}, e.op.id) }
+		if d := rank(a) - rank(b); d != 0 {
+			return d
+		}
+		return strings.Compare(a.op.id, b.op.id)
+	})
+}
+
+// only has the scopes of one operation that the API or an assumption asks for.
+func only(op operation) []string {
+	switch op.id {
+	case "treatment_plans.create":
+		return []string{op.scope, scopePatientsRead}
+	case "dynamic_links.create":
+		return []string{op.scope, scopePatientsEdit}
+	case "metadata.list", "events.get":
+		return []string{scopePatientsRead}
+	}
+	return []string{op.scope}
+}
+
+func TestEveryOperationSucceedsWithItsScopeAlone(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	for _, e := range inOrder(exemplars(t, b)) {
+		narrow := b.with(only(e.op)...)
+		got := narrow.send(e.op.method, e.path, e.body)
+		assert.Equal(t, e.status, got.status, "%s: %s", e.op.id, got.text)
+		last, _ := b.fake.Journal().Last()
+		assert.Equal(t, e.op.id, last.Operation)
+		if e.op.id != "metadata.list" {
+			assert.True(t, last.Scope.Granted, e.op.id)
+			assert.NotEmpty(t, last.Scope.Required, e.op.id)
+		}
+	}
+	b.fake.Journal().CheckNoUnexpected(t)
+}
+
+func TestEveryOperationNeedsItsScopes(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	all := exemplars(t, b)
+	before := bytesOf(b.fake.world)
+	for _, e := range inOrder(all) {
+		for _, missing := range only(e.op) {
+			if e.op.id == "metadata.list" {
+				e.path += "&type=patient"
+			}
+			rest := slices.DeleteFunc(allScopes(), func(s string) bool { return s == missing })
+			got := b.with(rest...).send(e.op.method, e.path, e.body)
+			got.refused(http.StatusForbidden, missing)
+			assert.Equal(t, []string{"error"}, keysOf(got.body), e.op.id)
+			last, _ := b.fake.Journal().Last()
+			assert.False(t, last.Scope.Granted, e.op.id)
+			assert.Contains(t, last.Scope.Required, missing)
+		}
+	}
+	assert.Equal(t, before, bytesOf(b.fake.world), "refusals change nothing")
+}
+
+func TestEveryOperationNeedsAToken(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	all := exemplars(t, b)
+	spent := b.fake.IssueToken(User{}).AccessToken
+	require.NoError(t, b.fake.ExpireToken(spent))
+	for token, says := range map[string]string{"": "missing", "guess": "invalid", spent: "expired"} {
+		lost := *b
+		lost.token = token
+		for _, e := range all {
+			got := lost.send(e.op.method, e.path, e.body)
+			got.refused(http.StatusUnauthorized, says)
+			assert.Contains(t, got.header.Get("WWW-Authenticate"), "Bearer", e.op.id)
+		}
+	}
+}
+
+// Group scopes open every operation of their members, and no other.
+func TestGroupScopes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ group, prefix string }{{"clinic", "clinic:"}, {"patients", "patients:"}} {
+		b := start(t, WithInMemory())
+		narrow := b.with(c.group)
+		for _, e := range inOrder(exemplars(t, b)) {
+			covered := !slices.ContainsFunc(only(e.op), func(s string) bool { return !strings.HasPrefix(s, c.prefix) })
+			got := narrow.send(e.op.method, e.path, e.body)
+			switch {
+			case covered:
+				assert.Equal(t, e.status, got.status, "%s %s", c.group, e.op.id)
+			case e.op.id != "metadata.list":
+				assert.Equal(t, http.StatusForbidden, got.status, "%s %s", c.group, e.op.id)
+			}
+		}
+	}
+}
+
+// Every other verb on every path is 404, and the journal says what there is.
+func TestOtherVerbsAreUnknown(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	for _, e := range exemplars(t, b) {
+		known := routes().find(strings.Split(e.path, "?")[0], new(args)).ops
+		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
+			if known[method] != nil {
+				continue
+			}
+			b.send(method, e.path, nil).refused(http.StatusNotFound, `{"status":404,"error":"Not Found"}`)
+			last, _ := b.fake.Journal().Last()
+			assert.Empty(t, last.Operation)
+			assert.NotEmpty(t, last.Near, e.op.id)
+		}
+	}
+}
+
+// What is not there is 404 for every operation with an id, whatever else is wrong
+// with the request.
+func TestUnknownIDs(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	all := exemplars(t, b)
+	other := start(t, WithInMemory(), WithRegion(Canada))
+	for _, e := range all {
+		if _, parametrized := routeWith(e.op.route, ""); !parametrized {
+			continue
+		}
+		for _, id := range []string{"x", other.fake.Platform().Patients()[0].ID, "%2e%2e", "a%2Fb", strings.Repeat("9", 500)} {
+			path, _ := routeWith(e.op.route, id)
+			b.send(e.op.method, path, e.body).refused(http.StatusNotFound, "Not Found")
+		}
+	}
+}
+
+// A body that is no JSON object is 400 for every operation that takes one.
+func TestBodiesThatAreNoObjects(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	for _, e := range exemplars(t, b) {
+		if e.op.method == http.MethodGet {
+			continue
+		}
+		for _, body := range []string{`[]`, `"x"`, `{`, `{}{}`, `null`} {
+			got := b.send(e.op.method, e.path, body)
+			got.refused(http.StatusBadRequest, `"status":400`)
+		}
+	}
+}
+
+func TestOnlyTwoScopesAreStatedByTheAPI(t *testing.T) {
+	t.Parallel()
+	stated := []string{"dynamic_links.create", "treatment_plans.create"}
+	for _, op := range operations() {
+		if op.open {
+			assert.Empty(t, op.scope, op.id)
+			continue
+		}
+		assert.Equal(t, !slices.Contains(stated, op.id), op.assumed, op.id)
+	}
+}

@@ -1,0 +1,204 @@
+package dispensarytest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// role is a kind of person, and how the API writes one.
+type role struct{ path, key string }
+
+var roles = []role{{"/clinic/patients", "patient"}, {"/clinic/practitioners", "practitioner"}, {"/clinic/staff", "staff"}}
+
+// person is a body that creates somebody in a role.
+func (b *browser) person(r role, email string) map[string]any {
+	body := map[string]any{"email": email, "first_name": "Any", "last_name": "One"}
+	if r.key == "practitioner" {
+		body["practitioner_type_id"] = b.fake.Platform().Practitioners()[0].TypeID
+	}
+	return body
+}
+
+// Addresses of practitioners and staff are one set, those of patients another;
+// capital letters and blanks make no difference.
+func TestAddressesAreUnique(t *testing.T) {
+	t.Parallel()
+	for _, first := range roles {
+		for _, second := range roles {
+			b := start(t, WithInMemory())
+			b.send("POST", first.path, b.person(first, "same@example.org")).ok(201)
+			clash := (first.key == "patient") == (second.key == "patient")
+			for _, email := range []string{"same@example.org", "SAME@Example.Org"} {
+				got := b.send("POST", second.path, b.person(second, email))
+				if !clash {
+					got.ok(201)
+					break // the next one would meet this one
+				}
+				got.refused(422, "Email has already been taken")
+			}
+			// The same holds for a change of address.
+			other := b.send("POST", second.path, b.person(second, "other@example.org")).ok(201, second.key, "id").(string)
+			change := b.send("PATCH", second.path+"/"+other, map[string]any{"email": "Same@example.org"})
+			change.refused(422, "taken")
+			b.send("PATCH", second.path+"/"+other, map[string]any{"email": "OTHER@example.org"}).ok(200)
+		}
+	}
+}
+
+// An address that somebody gave up is free for the next.
+func TestAddressesAreFreed(t *testing.T) {
+	t.Parallel()
+	for _, r := range roles {
+		b := start(t, WithInMemory())
+		id := b.send("POST", r.path, b.person(r, "first@example.org")).ok(201, r.key, "id").(string)
+		b.send("PATCH", r.path+"/"+id, map[string]any{"email": "second@example.org"}).ok(200)
+		b.send("POST", r.path, b.person(r, "first@example.org")).ok(201)
+		b.send("PATCH", r.path+"/"+id, map[string]any{"email": "first@example.org"}).refused(422, "taken")
+	}
+}
+
+func TestNamesAndAddressesAreRequired(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	for _, r := range roles {
+		for field, label := range map[string]string{"email": "Email", "first_name": "First name", "last_name": "Last name"} {
+			for _, value := range []any{nil, "", " \t", 5, true, map[string]any{}} {
+				body := b.person(r, "x@example.org")
+				body[field] = value
+				b.send("POST", r.path, body).refused(422, label+" ")
+			}
+			body := b.person(r, "x@example.org")
+			delete(body, field)
+			b.send("POST", r.path, body).refused(422, label+" can't be blank")
+		}
+		for _, email := range []string{"x", "x@", "@example.org", "a b@example.org", "Any One <x@example.org>", "x@example.org, y@example.org"} {
+			b.send("POST", r.path, b.person(r, email)).refused(422, "Email is not an e-mail address")
+		}
+		b.send("POST", r.path, map[string]any{}).refused(422, "Email can't be blank")
+	}
+	assert.Len(t, b.fake.Platform().Patients(), 5)
+	assert.Len(t, b.fake.Platform().Practitioners(), 2)
+}
+
+// What an update leaves out stays; an empty update changes nothing.
+func TestUpdatesAreOfWhatWasSent(t *testing.T) {
+	t.Parallel()
+	for _, r := range roles {
+		b := start(t, WithInMemory())
+		body := b.person(r, "x@example.org")
+		body["metadata"] = map[string]any{"id": "m-1"}
+		made := b.send("POST", r.path, body).object(201, r.key)
+		path := r.path + "/" + made["id"].(string)
+		assert.Equal(t, made, b.send("PATCH", path, map[string]any{}).ok(200, r.key))
+		assert.Equal(t, made, b.send("PATCH", path, nil).ok(200, r.key))
+		for field, value := range map[string]any{"first_name": "New", "last_name": "Name", "email": "new@example.org"} {
+			made[field] = value
+			assert.Equal(t, made, b.send("PATCH", path, map[string]any{field: value}).ok(200, r.key))
+		}
+		made["metadata"] = map[string]any{"id": "m-2"}
+		assert.Equal(t, made, b.send("PATCH", path, map[string]any{"metadata": map[string]any{"id": "m-2"}}).ok(200, r.key))
+		assert.Equal(t, made, b.send("PATCH", path, map[string]any{"metadata": map[string]any{}}).ok(200, r.key), "an empty object says nothing")
+		made["metadata"] = map[string]any{"id": nil}
+		assert.Equal(t, made, b.send("PATCH", path, map[string]any{"metadata": map[string]any{"id": nil}}).ok(200, r.key))
+		assert.Equal(t, made, b.get(path).ok(200, r.key))
+		b.fake.Journal().CheckNoUnexpected(t)
+	}
+}
+
+func TestPatientFieldsTakeTheirValues(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	path := "/clinic/patients/" + b.fake.Platform().Patients()[1].ID
+	for field, values := range map[string][]any{
+		"gender": {"male", "female", "x", nil}, "date_of_birth": {"2000-02-29", "1900-01-01", nil}, "mobile_number": {"+15035550100", "+4915112345678", nil},
+		"discount": {0, 100, 12.5},
+	} {
+		for _, value := range values {
+			got := b.send("PATCH", path, map[string]any{field: value}).ok(200, "patient", field)
+			if value == nil {
+				assert.Nil(t, got, field)
+				continue
+			}
+			assert.EqualValues(t, fmt.Sprint(value), fmt.Sprint(got), field)
+		}
+	}
+	for field, values := range map[string][]any{
+		"gender": {"Male", "other", 1, true}, "date_of_birth": {"2001-02-29", "2001-2-9", "29-02-2000", 20000229}, "mobile_number": {"+1 503 555", "5035550100", "+", 15035550100},
+		"discount": {-1, 100.5, "10", true}, "metadata": {"x", []any{}}, "email": {"x"},
+	} {
+		for _, value := range values {
+			got := b.send("PATCH", path, map[string]any{field: value})
+			got.refused(422, label(field))
+			assert.Len(t, got.body["error"], 1)
+		}
+	}
+}
+
+func TestDiscountsAddUp(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	clinic := b.get("/clinic").ok(200, "clinic", "discount").(float64)
+	path := "/clinic/patients/" + b.fake.Platform().Patients()[0].ID
+	for discount, total := range map[float64]float64{0: clinic, 5: clinic + 5, 90: 100, 95: 100, 100: 100} {
+		patient := b.send("PATCH", path, map[string]any{"discount": discount}).object(200, "patient")
+		assert.Equal(t, discount, patient["discount"], "without the clinic's")
+		assert.Equal(t, total, patient["total_discount"])
+	}
+	order, _, err := b.fake.Platform().PlaceOrder(b.fake.Platform().Patients()[0].ID, NewOrder{})
+	require.NoError(t, err)
+	b.send("PATCH", path, map[string]any{"discount": 90}).ok(200)
+	free, _, err := b.fake.Platform().PlaceOrder(b.fake.Platform().Patients()[0].ID, NewOrder{})
+	require.NoError(t, err)
+	assert.Zero(t, free.ItemTotal)
+	assert.Equal(t, shipping, free.PaymentTotal)
+	assert.Equal(t, order.MSRPTotal, free.MSRPTotal)
+}
+
+func TestWelcomeEmails(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	for value, welcomed := range map[any]bool{nil: true, true: true, false: false, "false": false, "true": true} {
+		body := someone()
+		body["email"] = fmt.Sprintf("w%d@example.org", b.fake.Journal().Len())
+		body["send_welcome_email"] = value
+		id := b.send("POST", "/clinic/patients", body).ok(201, "patient", "id").(string)
+		patient, _ := b.fake.Platform().Patient(id)
+		assert.Equal(t, welcomed, patient.Welcomed, "%v", value)
+	}
+	b.send("PATCH", "/clinic/patients/"+b.fake.Platform().Patients()[0].ID, map[string]any{"send_welcome_email": false}).ok(200)
+	last, _ := b.fake.Journal().Last()
+	assert.Equal(t, "send_welcome_email", last.Unread[0].Name, "an update does not know the field")
+}
+
+// Whose address changes signs in with the new one.
+func TestAccountsFollowTheirAddress(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	practitioner, staff := b.fake.Users()[0], b.fake.Users()[2]
+	b.send("PATCH", "/clinic/practitioners/"+practitioner.ID, map[string]any{"email": "new.practitioner@example.org"}).ok(200)
+	b.send("PATCH", "/clinic/staff/"+staff.ID, map[string]any{"email": "new.staff@example.org"}).ok(200)
+	for _, email := range []string{"new.practitioner@example.org", "new.staff@example.org"} {
+		b.exchange(b.code(User{Email: email})).ok(200)
+	}
+	assert.Panics(t, func() { b.fake.Browser(User{Email: practitioner.Email}) })
+}
+
+func TestMetadataIsFoundByTypeAndClinic(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	patient := b.fake.Platform().Patients()[0]
+	plan := b.send("POST", b.plansOf(patient.ID), b.draft(map[string]any{"metadata": map[string]any{"id": patient.MetadataID}})).ok(201, "treatment_plan")
+	both := b.get("/clinic/metadata?id=" + patient.MetadataID)
+	assert.Equal(t, []any{"patient", "treatment_plan"}, both.column("metadata", "type"))
+	assert.Equal(t, plan, both.ok(200, "metadata").([]any)[1].(map[string]any)["data"], "the whole object")
+	for kind, n := range map[string]int{"patient": 1, "treatment_plan": 1, "practitioner": 0, "staff": 0} {
+		assert.Len(t, b.get("/clinic/metadata?type="+kind+"&id="+patient.MetadataID).column("metadata", "id"), n, kind)
+	}
+	assert.Empty(t, b.get("/clinic/metadata?id="+strings.ToUpper(patient.MetadataID)).column("metadata", "id"), "it is the integrator's own, letter by letter")
+	second := b.get("/clinic/metadata?page[size]=1&page[number]=2&id=" + patient.MetadataID)
+	assert.Equal(t, []any{"treatment_plan"}, second.column("metadata", "type"))
+}

@@ -1,0 +1,140 @@
+package dispensarytest
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Nobody in the world could be real: addresses are of reserved domains, numbers
+// are 555-01xx, and sites are .example.
+func TestTheWorldIsMadeUp(t *testing.T) {
+	t.Parallel()
+	phone := regexp.MustCompile(`^\+1\d{3}55501\d\d$`)
+	for _, region := range []Region{UnitedStates, Canada} {
+		for seed := range uint64(3) {
+			w := buildWorld(seed, region)
+			reserved := func(email string) {
+				assert.Regexp(t, `@([a-z.-]+\.)?example\.(com|org)$`, email)
+			}
+			for p := range w.patients.all() {
+				reserved(p.Email)
+				if p.MobileNumber != "" {
+					assert.Regexp(t, phone, p.MobileNumber)
+				}
+			}
+			for p := range w.practitioners.all() {
+				reserved(p.Email)
+			}
+			for m := range w.staff.all() {
+				reserved(m.Email)
+			}
+			for u := range w.users.all() {
+				reserved(u.Email)
+				assert.NotEmpty(t, u.Password)
+			}
+			assert.Contains(t, w.clinics.at(0).DispensaryURL, ".example/")
+		}
+	}
+}
+
+// The same seed makes the same world, byte for byte; another seed other ids, and
+// another region other ids, people and secrets.
+func TestWorldsFollowFromTheirSeed(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, bytesOf(buildWorld(7, UnitedStates)), bytesOf(buildWorld(7, UnitedStates)))
+	assert.NotEqual(t, bytesOf(buildWorld(7, UnitedStates)), bytesOf(buildWorld(8, UnitedStates)))
+	assert.NotEqual(t, bytesOf(buildWorld(7, UnitedStates)), bytesOf(buildWorld(7, Canada)))
+	one, two := New(t, WithInMemory(), WithSeed(7)), New(t, WithInMemory(), WithSeed(7))
+	assert.Equal(t, one.Application(), two.Application())
+	assert.Equal(t, one.ClinicKeys(), two.ClinicKeys())
+	assert.Equal(t, one.Users(), two.Users())
+	assert.NotEqual(t, one.IssueToken(User{}).AccessToken, two.IssueToken(User{}).AccessToken, "a token is good on one platform alone")
+	made, _, err := one.Platform().RegisterPatient(NewPatient{})
+	require.NoError(t, err)
+	same, _, err := two.Platform().RegisterPatient(NewPatient{})
+	require.NoError(t, err)
+	assert.Equal(t, made, same, "what happens later has the same ids, too")
+}
+
+// Everything in the world that names something else names something that is there.
+func TestTheWorldIsWhole(t *testing.T) {
+	t.Parallel()
+	for _, region := range []Region{UnitedStates, Canada} {
+		w := buildWorld(defaultSeed, region)
+		has := func(known bool, what, id string) {
+			assert.True(t, known, "%s %q", what, id)
+		}
+		seen := make(map[string]bool)
+		for p := range w.products.all() {
+			_, known := w.brands.get(p.BrandID)
+			has(known, "brand", p.BrandID)
+			_, known = w.supplementTypes.get(p.SupplementTypeID)
+			has(known, "supplement type", p.SupplementTypeID)
+			for i, id := range p.VariantIDs {
+				v, known := w.variants.get(id)
+				has(known, "variant", id)
+				assert.Equal(t, p.ID, v.ProductID)
+				assert.Equal(t, i == 0, v.Primary)
+				assert.False(t, seen[v.SKU], "SKUs are unique: %s", v.SKU)
+				seen[v.SKU] = true
+			}
+			for _, id := range p.IngredientIDs {
+				_, known := w.ingredients.get(id)
+				has(known, "ingredient", id)
+			}
+			for _, id := range p.CategoryIDs {
+				_, known := w.categories.get(id)
+				has(known, "category", id)
+			}
+			assert.Contains(t, p.DescriptionHTML, p.Name)
+		}
+		for p := range w.practitioners.all() {
+			_, known := w.practitionerTypes.get(p.TypeID)
+			has(known, "practitioner type", p.TypeID)
+			_, known = w.users.get(p.ID)
+			has(known, "account", p.ID)
+		}
+		for p := range w.plans.all() {
+			_, known := w.patientOf(p.ClinicID, p.PatientID)
+			has(known, "patient", p.PatientID)
+			_, known = w.practitionerOf(p.ClinicID, p.PractitionerID)
+			has(known, "practitioner", p.PractitionerID)
+			for _, r := range p.Recommendations {
+				v, known := w.variants.get(r.VariantID)
+				has(known && v.Status == VariantAvailable, "available variant", r.VariantID)
+			}
+		}
+		for o := range w.orders.all() {
+			_, known := w.patientOf(o.ClinicID, o.PatientID)
+			has(known, "patient", o.PatientID)
+			_, known = w.plans.get(o.PlanIDs[0])
+			has(known, "plan", o.PlanIDs[0])
+		}
+		for b := range w.brands.all() {
+			assert.False(t, seen[b.Prefix], "prefixes are unique")
+			seen[b.Prefix] = true
+		}
+	}
+}
+
+func TestIDsLookLikeIDs(t *testing.T) {
+	t.Parallel()
+	seen := make(map[string]bool)
+	for seed := range uint64(3) {
+		for _, kind := range []string{"patient", "order"} {
+			for n := range uint64(2000) {
+				id := idFor(seed, kind, n)
+				assert.Len(t, id, 36)
+				assert.False(t, seen[id])
+				seen[id] = true
+			}
+		}
+	}
+	assert.Equal(t, idFor(1, "patient", 2), idFor(1, "patient", 2))
+	assert.NotEqual(t, secretFor(1, "a"), secretFor(1, "b"))
+	assert.NotContains(t, strings.Join(New(t, WithInMemory()).ClinicKeys(), ""), " ")
+}

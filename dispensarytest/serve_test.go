@@ -1,0 +1,264 @@
+package dispensarytest
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A mistake of the platform's own is an answer, not a broken connection; a
+// connection that is meant to break does.
+func TestOwnMistakesAreAnswered(t *testing.T) {
+	t.Parallel()
+	fake := New(t, WithInMemory())
+	recorder := httptest.NewRecorder()
+	c := &call{srv: fake, r: httptest.NewRequest("GET", "/", nil)}
+	func() {
+		defer c.rescue(recorder)
+		panic("a bug")
+	}()
+	assert.Equal(t, 500, recorder.Code)
+	assert.Contains(t, recorder.Body.String(), "a bug")
+	assert.Equal(t, 500, c.record.Status)
+	assert.PanicsWithValue(t, http.ErrAbortHandler, func() {
+		defer c.rescue(recorder)
+		panic(http.ErrAbortHandler)
+	})
+	recorder = httptest.NewRecorder()
+	c.refuse(recorder, errors.New("not a problem of the client's"))
+	assert.Equal(t, 500, recorder.Code)
+}
+
+func TestPathsThatLeadNowhere(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	for _, path := range []string{
+		"", "/", "//", "/clinic/", "/clinic//patients", "/Clinic", "/clinic/patients/", "/catalog/products/x/y/z", "/clinic/patients/%zz", "/..", "/clinic/../clinic",
+		"/oauth", "/oauth/authorize/", "/events", "/webhooks", "/clinic/protocols",
+	} {
+		req, err := http.NewRequest("GET", b.fake.BaseURL(), nil)
+		require.NoError(t, err)
+		req.URL.Opaque, req.URL.Path, req.URL.RawPath = "", basePath+path, ""
+		if strings.Contains(path, "%zz") {
+			continue // no URL can hold it
+		}
+		resp, err := b.fake.HTTPClient().Do(req)
+		require.NoError(t, err)
+		got := decoded(t, resp)
+		assert.Equal(t, 404, got.status, "%q", path)
+		assert.JSONEq(t, `{"status":404,"error":"Not Found"}`, got.text)
+	}
+	for _, path := range []string{"/", "/auth", "/auth/clinic", "/apiclinic", "/v1/clinic"} {
+		resp, err := b.fake.HTTPClient().Get(b.fake.origin + path)
+		require.NoError(t, err)
+		assert.Equal(t, 404, decoded(t, resp).status, path)
+	}
+}
+
+// Ids are opaque: whatever is in one is found by its escaped form.
+func TestEscapedIDs(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	id := b.fake.Platform().Patients()[0].ID
+	escaped := strings.ReplaceAll(id, "-", "%2D")
+	assert.Equal(t, id, b.get("/clinic/patients/"+escaped).ok(200, "patient", "id"))
+	last, _ := b.fake.Journal().Last()
+	assert.Equal(t, "/api/clinic/patients/"+escaped, last.Path, "the journal keeps what was sent")
+	assert.Equal(t, "/clinic/patients/{id}", last.Route)
+}
+
+func TestBodiesHaveALimit(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	fits := `{"email":"big@example.org","first_name":"B","last_name":"` + strings.Repeat("g", maxBody-100) + `"}`
+	b.send("POST", "/clinic/patients", fits).ok(201)
+	b.send("POST", "/clinic/patients", fits+strings.Repeat(" ", maxBody)).refused(413, `{"status":413,"error":"The request body is too large"}`)
+	b.send("POST", "/oauth/token", strings.Repeat(" ", maxBody+1)).refused(413, "too large")
+	for kind, status := range map[string]int{"application/json": 422, "application/json; charset=utf-8": 422, "text/plain": 400, "": 400, "application/x-www-form-urlencoded": 400, ";;": 400} {
+		req := b.request("POST", "/clinic/patients")
+		req.Header.Set("Authorization", "Bearer "+b.token)
+		req.Header.Set("Content-Type", kind)
+		req.Body, req.ContentLength = http.NoBody, 0
+		withBody, err := http.NewRequest("POST", req.URL.String(), strings.NewReader(`{}`))
+		require.NoError(t, err)
+		withBody.Header = req.Header
+		resp, err := b.fake.HTTPClient().Do(withBody)
+		require.NoError(t, err)
+		assert.Equal(t, status, decoded(t, resp).status, "%q", kind)
+	}
+}
+
+func TestUnreadFieldsAreNamed(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	for _, c := range []struct {
+		method, path string
+		body         map[string]any
+		want         []string
+	}{
+		{"POST", "/clinic/patients", map[string]any{"e_mail": "x", "firstName": "y"}, []string{`"e_mail" (did you mean "email"?)`, `"firstName" (did you mean "first_name"?)`}},
+		{"PATCH", "/clinic/patients/" + b.fake.Platform().Patients()[0].ID, map[string]any{"patient": map[string]any{}}, []string{`"patient"`}},
+		{"POST", "/clinic/dynamic_links/treatment_plans", map[string]any{"treatment_plan": map[string]any{"practitioner": "x"}}, []string{`"treatment_plan.practitioner" (did you mean "practitioner_id"?)`}},
+		{"POST", "/oauth/token", map[string]any{"granttype": "refresh_token"}, nil}, // refused before it is known what would have been read
+	} {
+		b.send(c.method, c.path, c.body)
+		last, _ := b.fake.Journal().Last()
+		var got []string
+		for _, u := range last.Unread {
+			got = append(got, u.String())
+		}
+		assert.Equal(t, c.want, got, c.path)
+	}
+}
+
+// The number of open authorize pages is bounded, and each is good for ten
+// minutes.
+func TestAuthorizePagesAreBounded(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory(), WithClock(frozen()))
+	first := flowOf(b.open(b.authorizeURL(nil)))
+	for range maxFlows - 1 {
+		b.fake.tokens.openFlow(flow{})
+	}
+	assert.Len(t, b.fake.tokens.flows, maxFlows)
+	b.fake.Clock().Advance(codeLifetime)
+	late := b.submit(url.Values{"flow": {first}, "email": {"x"}, "password": {"y"}})
+	late.refused(403, "too old")
+	b.fake.tokens.openFlow(flow{})
+	last := flowOf(b.open(b.authorizeURL(nil)))
+	assert.LessOrEqual(t, len(b.fake.tokens.flows), 2, "those that are too old make room")
+	b.submit(url.Values{"flow": {last}, "email": {"x"}, "password": {"y"}}).refused(422, "is wrong")
+	for range 2 * maxFlows {
+		b.fake.tokens.openFlow(flow{})
+	}
+	assert.LessOrEqual(t, len(b.fake.tokens.flows), maxFlows)
+}
+
+// Somebody else's answer comes back to the application with its own parameters.
+func TestRedirectKeepsItsQuery(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory(), WithRedirectURI("https://ehr.example.com/cb?tenant=7&state=mine"))
+	back, err := b.fake.Approve(b.authorizeURL(url.Values{"state": {"a b&c=d/é"}}), User{})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"a b&c=d/é"}, back.Query()["state"])
+	assert.Equal(t, "7", back.Query().Get("tenant"))
+	refused := b.open(b.authorizeURL(url.Values{"response_type": {""}, "state": {"s"}}))
+	at, err := url.Parse(refused.header.Get("Location"))
+	require.NoError(t, err)
+	assert.Equal(t, "unsupported_response_type", at.Query().Get("error"))
+	assert.Equal(t, "s", at.Query().Get("state"))
+	b.open(b.fake.AuthURL()+"/oauth/authorize?a=%zz").refused(400, "malformed")
+}
+
+func TestCheckPlanShowsTheNearest(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	p := b.fake.Platform()
+	jane := p.Patients()[0]
+	variants := []string{p.Products()[0].VariantIDs[0], p.Products()[1].VariantIDs[0]}
+	made, _, err := p.CreatePlan(jane.ID, NewPlan{PersonalMessage: "Hello", Recommendations: []Recommendation{
+		{VariantID: variants[0], UnitsToPurchase: 2, Dosage: &Dosage{Amount: "1"}}, {VariantID: variants[1], UnitsToPurchase: 1, Refill: true},
+	}})
+	require.NoError(t, err)
+	good := PlanMatch{
+		PatientID: jane.ID, PractitionerID: p.Practitioners()[0].ID, State: StateActive, PersonalMessage: "Hello",
+		Recommendations: []Recommendation{{VariantID: variants[1], Refill: true}, {VariantID: variants[0], UnitsToPurchase: 2, Dosage: &Dosage{Amount: "1"}}},
+	}
+	assert.Equal(t, made.ID, b.fake.Journal().CheckPlan(t, good).ID, "in any order")
+	assert.Equal(t, made.ID, b.fake.Journal().CheckPlan(t, PlanMatch{PersonalMessage: "Hello"}).ID, "empty fields match anything")
+	for says, change := range map[string]func(*PlanMatch){
+		`practitioner is`:                        func(m *PlanMatch) { m.PractitionerID = "x" },
+		`personal message is "Hello", not "Bye"`: func(m *PlanMatch) { m.PersonalMessage = "Bye" },
+		`metadata id is "", not "visit-9"`:       func(m *PlanMatch) { m.MetadataID = "visit-9" },
+		`recommendations lack variant "x"`: func(m *PlanMatch) {
+			m.Recommendations = []Recommendation{{VariantID: "x"}, {VariantID: variants[0]}}
+		},
+		`recommendations are 2, not 1`: func(m *PlanMatch) { m.Recommendations = m.Recommendations[:1] },
+		`has no refill`: func(m *PlanMatch) {
+			m.Recommendations = []Recommendation{{VariantID: variants[0], Refill: true}, {VariantID: variants[1]}}
+		},
+		`has the dosage`: func(m *PlanMatch) {
+			m.Recommendations = []Recommendation{{VariantID: variants[0], Dosage: &Dosage{Amount: "2"}}, {VariantID: variants[1]}}
+		},
+	} {
+		miss, want := &failures{TB: t}, good
+		change(&want)
+		assert.Zero(t, b.fake.Journal().CheckPlan(miss, want))
+		require.Len(t, miss.texts, 1)
+		assert.Contains(t, miss.texts[0], says)
+		assert.Contains(t, miss.texts[0], made.ID, "the nearest is the one that was meant")
+	}
+}
+
+func TestCheckRequestedNamesWhatThereWas(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	_, any := b.fake.Journal().Last()
+	assert.False(t, any)
+	b.get("/clinic").ok(200)
+	b.get("/clinic").ok(200)
+	assert.Equal(t, 2, b.fake.Journal().CheckRequested(t, "clinic.get").Seq, "the latest")
+	assert.Len(t, b.fake.Journal().Of("clinic.get"), 2)
+	miss := &failures{TB: t}
+	assert.Zero(t, b.fake.Journal().CheckRequested(miss, "staff.create"))
+	assert.Contains(t, miss.texts[0], `expected a request for staff.create; there were requests for ["clinic.get"]`)
+	assert.NotContains(t, miss.texts[0], "did you mean")
+	b.get("/clinic/orders/x?secret=1")
+	last, _ := b.fake.Journal().Last()
+	assert.Equal(t, "#3 orders.get GET /api/clinic/orders/x → 404 Not Found", last.String(), "a line for a log holds no query")
+	b.get("/nothing")
+	last, _ = b.fake.Journal().Last()
+	assert.Equal(t, "#4 (no operation) GET /api/nothing → 404 Not Found", last.String())
+}
+
+// Requests, actions and time at once, for the race detector.
+func TestEverythingAtOnce(t *testing.T) {
+	t.Parallel()
+	b, hook := start(t, WithInMemory(), WithJournalLimit(50)), newReceiver(nil)
+	hook.secret = b.fake.Application().ChallengeToken
+	require.NoError(t, b.fake.RegisterWebhookHandler(hook))
+	p := b.fake.Platform()
+	jane := p.Patients()[0]
+	done := make(chan struct{})
+	for i := range 8 {
+		go func() {
+			defer func() { done <- struct{}{} }()
+			for n := range 25 {
+				switch (i + n) % 8 {
+				case 0:
+					b.get("/clinic/patients").ok(200)
+				case 1:
+					b.send("PATCH", "/clinic/patients/"+jane.ID, map[string]any{"first_name": fmt.Sprint(n)}).ok(200)
+				case 2:
+					_, e, err := p.PlaceOrder(jane.ID, NewOrder{})
+					if assert.NoError(t, err) {
+						assert.NoError(t, b.fake.WaitDelivered(t.Context(), e.ID))
+					}
+				case 3:
+					b.get("/webhooks/deliveries").ok(200)
+				case 4:
+					b.renew(b.fake.IssueToken(User{}).RefreshToken).ok(200)
+				case 5:
+					b.fake.Clock().Advance(time.Millisecond)
+				case 6:
+					_ = b.fake.Journal().Requests()
+					_, _ = b.fake.Journal().Last()
+				case 7:
+					b.send("POST", b.plansOf(jane.ID), b.draft(nil)).ok(201)
+				}
+			}
+		}()
+	}
+	for range 8 {
+		<-done
+	}
+	b.fake.Journal().CheckNoUnexpected(t)
+}

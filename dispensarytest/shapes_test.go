@@ -1,0 +1,210 @@
+package dispensarytest
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// shapes are the keys of every answer, as the API lists them: of the object
+// itself, or of the items of a list.
+var shapes = map[string]string{
+	"dynamic_links.get":    "redirect_url treatment_plan patient",
+	"dynamic_links.new":    "redirect_url",
+	"dynamic_links.create": "redirect_url treatment_plan patient",
+
+	"allergens.list":                  "id name",
+	"allergens.get":                   "id name",
+	"brands.list":                     "id name prefix status",
+	"brands.get":                      "id name prefix status",
+	"ingredients.list":                "id name",
+	"ingredients.get":                 "id name",
+	"practitioner_types.list":         "id code description",
+	"products.list":                   "id name status variant_count brand primary_variant",
+	"products.get":                    "id name status variant_count brand description_html variants dosage custom_dosage",
+	"products.search":                 "id name status variant_count brand primary_variant",
+	"products.similar":                "id name status variant_count brand primary_variant",
+	"supplement_types.list":           "id name",
+	"supplement_types.get":            "id name",
+	"third_party_certifications.list": "id name",
+	"third_party_certifications.get":  "id name",
+	"variants.get":                    "id sku units unit_of_measure upc msrp supplier_sku status availability primary image_url_small image_url_medium image_url_large product",
+
+	"clinic.get":          "id name patient_count practitioner_count discount dispensary_url integration_id integration_activated_at",
+	"addresses.list":      "id address1 address2 zipcode city state country",
+	"categories.list":     "id name",
+	"categories.get":      "id name product_count",
+	"categories.products": "id name status variant_count brand primary_variant",
+
+	"orders.list_for_patient": "id order_number completed_at msrp_total item_total payment_total variant_ids treatment_plan_ids",
+	"orders.get":              "id order_number completed_at msrp_total item_total payment_total treatment_plan_ids patient_id line_items",
+	"orders.list":             "id order_number completed_at msrp_total item_total payment_total variant_ids treatment_plan_ids patient_id",
+
+	"patients.list":   "id first_name last_name email",
+	"patients.get":    "id first_name last_name email date_of_birth gender discount total_discount mobile_number text_message_notification metadata",
+	"patients.create": "id first_name last_name email date_of_birth gender discount total_discount mobile_number text_message_notification metadata",
+	"patients.update": "id first_name last_name email date_of_birth gender discount total_discount mobile_number text_message_notification metadata",
+	"patients.search": "id first_name last_name email",
+
+	"practitioners.list":   "id first_name last_name email practitioner_type_id metadata",
+	"practitioners.get":    "id first_name last_name email practitioner_type_id metadata",
+	"practitioners.create": "id first_name last_name email practitioner_type_id metadata",
+	"practitioners.update": "id first_name last_name email practitioner_type_id metadata",
+	"staff.list":           "id first_name last_name email metadata",
+	"staff.get":            "id first_name last_name email metadata",
+	"staff.create":         "id first_name last_name email metadata",
+	"staff.update":         "id first_name last_name email metadata",
+
+	"protocols.get":  "id name current_state practitioner personal_message recommendations",
+	"protocols.list": "id name current_state ownership_type",
+	"templates.get":  "id name current_state practitioner_id personal_message recommendations",
+	"templates.list": "id name current_state",
+
+	"treatment_plans.list":               "id state patient practitioner available_at created_at updated_at",
+	"treatment_plans.create":             "id state patient practitioner available_at created_at updated_at invitation_url personal_message recommendations metadata",
+	"treatment_plans.get":                "id state patient practitioner available_at created_at updated_at invitation_url personal_message recommendations metadata",
+	"treatment_plans.update":             "id state patient practitioner available_at created_at updated_at invitation_url personal_message recommendations metadata",
+	"treatment_plans.cancel":             "id state patient practitioner available_at created_at updated_at invitation_url personal_message recommendations metadata",
+	"treatment_plans.activate":           "id state patient practitioner available_at created_at updated_at invitation_url personal_message recommendations metadata",
+	"treatment_plans.in_office_checkout": "url",
+
+	"metadata.list":               "id type data",
+	"events.get":                  "id type created_at clinic_id data",
+	"events.list_clinic_keys":     "id type created_at clinic_id",
+	"events.list_patients":        "id type created_at clinic_id",
+	"events.list_treatment_plans": "id type created_at clinic_id",
+	"events.list_orders":          "id type created_at clinic_id",
+	"events.list_products":        "id type created_at",
+	"webhook_deliveries.list": "id attempt_number attempted_at previous_attempt_at next_attempt_at successfully_delivered response_body response_header " +
+		"response_status response_ip_address response_errors event_payload",
+}
+
+func TestEveryAnswerHasItsShape(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	hook := newReceiver(nil)
+	hook.secret = b.fake.Application().ChallengeToken
+	assert.NoError(t, b.fake.RegisterWebhookHandler(hook))
+	all := exemplars(t, b)
+	p := b.fake.Platform()
+	_, _, err := p.DescribeProduct(p.Products()[0].ID, "<p>New.</p>")
+	assert.NoError(t, err)
+	_, err = p.RevokeClinicKey(b.fake.ClinicKey())
+	assert.NoError(t, err)
+	_, err = p.ReactivateClinicKey(b.fake.ClinicKey())
+	assert.NoError(t, err)
+	_, event := b.place()
+	assert.NoError(t, b.wait(event))
+	_, _, err = p.UpdatePlan(p.Plans()[0].ID, PlanChange{})
+	assert.NoError(t, err)
+	assert.Len(t, shapes, len(all))
+	for _, e := range inOrder(all) {
+		got := b.send(e.op.method, e.path, e.body)
+		var object any = got.ok(e.status)
+		if e.op.key != "" {
+			object = got.ok(e.status, e.op.key)
+			assert.ElementsMatch(t, slices.DeleteFunc([]string{e.op.key, "meta"}, func(k string) bool { return k == "meta" && !e.op.list }), keysOf(got.body), e.op.id)
+		}
+		if e.op.list {
+			meta := got.object(200, "meta")
+			assert.ElementsMatch(t, []string{"current_page", "next_page", "prev_page", "total_pages", "total_count"}, keysOf(meta))
+			items := object.([]any)
+			if !assert.NotEmpty(t, items, e.op.id) {
+				continue
+			}
+			object = items[0]
+		}
+		assert.ElementsMatch(t, strings.Fields(shapes[e.op.id]), keysOf(object), e.op.id)
+		assert.Equal(t, "application/json; charset=utf-8", got.header.Get("Content-Type"))
+	}
+}
+
+// Nested objects have a shape, too.
+func TestNestedShapes(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	all := exemplars(t, b)
+	get := func(id string) any { return b.get(all[id].path).ok(200, all[id].op.key) }
+	inside := func(object any, path ...string) any {
+		for _, key := range path {
+			if list, isList := object.([]any); isList {
+				object = list[0]
+			}
+			object = object.(map[string]any)[key]
+		}
+		if list, isList := object.([]any); isList {
+			object = list[0]
+		}
+		return object
+	}
+	const variant = "id sku units unit_of_measure upc msrp supplier_sku status availability primary image_url_small image_url_medium image_url_large"
+	for _, c := range []struct {
+		op, path, keys string
+	}{
+		{"products.list", "brand", "id name prefix"},
+		{"products.list", "primary_variant", variant},
+		{"products.get", "variants", variant},
+		{"products.get", "dosage", "recommended_amount recommended_frequency recommended_duration format additional_info"},
+		{"products.get", "custom_dosage", "recommended_amount recommended_frequency recommended_duration format additional_info"},
+		{"variants.get", "product", "id name brand"},
+		{"variants.get", "product brand", "id name prefix"},
+		{"orders.get", "line_items", "variant_id quantity"},
+		{"patients.get", "metadata", "id"},
+		{"practitioners.get", "metadata", "id"},
+		{"staff.get", "metadata", "id"},
+		{"protocols.get", "practitioner", "id"},
+		{"protocols.get", "recommendations", "variant_id refill dosage_amount dosage_frequency dosage_duration dosage_permutations dosage_format quantity_recommended"},
+		{"templates.get", "recommendations", "variant_id refill dosage_amount dosage_frequency dosage_duration dosage_permutations dosage_format quantity_recommended"},
+		{"treatment_plans.get", "patient", "id"},
+		{"treatment_plans.get", "practitioner", "id"},
+		{"treatment_plans.get", "metadata", "id"},
+		{"treatment_plans.get", "recommendations", "variant_id refill units_to_purchase dosage"},
+		{"treatment_plans.get", "recommendations dosage", "amount frequency duration format additional_info"},
+		{"dynamic_links.get", "treatment_plan", "id state available_at"},
+		{"dynamic_links.get", "patient", strings.TrimSuffix(shapes["patients.get"], " metadata")},
+		{"events.get", "data", "patient"},
+		{"events.get", "data patient", shapes["patients.get"]},
+		{"metadata.list", "data", shapes["patients.get"]},
+	} {
+		assert.ElementsMatch(t, strings.Fields(c.keys), keysOf(inside(get(c.op), strings.Fields(c.path)...)), "%s %s", c.op, c.path)
+	}
+}
+
+// The platform's oddities stand where the API shows them, and nowhere else.
+func TestOddities(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	all := exemplars(t, b)
+	jane := b.get(all["patients.get"].path).object(200, "patient")
+	link := b.get(all["dynamic_links.get"].path).object(200, "dynamic_links", "patient")
+	assert.Equal(t, true, jane["text_message_notification"])
+	assert.EqualValues(t, 1, link["text_message_notification"], "a number in place of a boolean")
+
+	order := b.get(all["orders.get"].path).object(200, "order")
+	for _, total := range []string{"msrp_total", "item_total", "payment_total"} {
+		assert.Regexp(t, `^\d+\.\d\d$`, order[total], "a decimal in a string")
+	}
+	assert.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}-05:00$`, order["completed_at"], "with an offset")
+	plan := b.get(all["treatment_plans.get"].path).object(200, "treatment_plan")
+	assert.Regexp(t, `^\d{4}-\d\d-\d\d$`, plan["available_at"], "a date")
+	assert.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`, plan["created_at"], "in UTC")
+
+	// Numbers and booleans are taken as strings, and come back typed.
+	body := b.draft(map[string]any{"recommendations": []any{map[string]any{"variant_id": b.fake.Platform().Products()[0].VariantIDs[0], "units_to_purchase": "3", "refill": "false"}}})
+	line := b.send("POST", all["treatment_plans.create"].path, body).ok(201, "treatment_plan", "recommendations").([]any)[0].(map[string]any)
+	assert.Equal(t, 3.0, line["units_to_purchase"])
+	assert.Equal(t, false, line["refill"])
+	assert.Nil(t, line["dosage"])
+
+	// The same dosage has one spelling in a plan and another in an event.
+	_, event, err := b.fake.Platform().UpdatePlan(b.fake.Platform().Plans()[0].ID, PlanChange{})
+	assert.NoError(t, err)
+	inEvent := b.get("/events/"+event.ID).ok(200, "event", "data", "treatment_plan", "recommendations").([]any)[0].(map[string]any)["dosage"].(map[string]any)
+	inPlan := plan["recommendations"].([]any)[0].(map[string]any)["dosage"].(map[string]any)
+	for name, other := range map[string]string{"amount": "recommended_amount", "frequency": "recommended_frequency", "duration": "recommended_duration", "format": "format"} {
+		assert.Equal(t, inPlan[name], inEvent[other], name)
+		assert.Contains(t, inEvent, other)
+	}
+}

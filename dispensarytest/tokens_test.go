@@ -1,0 +1,224 @@
+package dispensarytest
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A code is good for one exchange, also when two come at once.
+func TestCodeIsRedeemedOnceByMany(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	code := b.code(User{})
+	var group sync.WaitGroup
+	statuses := make(chan int, 20)
+	for range cap(statuses) {
+		group.Go(func() { statuses <- b.exchange(code).status })
+	}
+	group.Wait()
+	close(statuses)
+	good := 0
+	for status := range statuses {
+		if status == 200 {
+			good++
+		}
+	}
+	assert.Equal(t, 1, good)
+}
+
+// With immediate rotation a refresh token is good once, also for many at once.
+func TestImmediateRotationHasOneWinner(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory(), WithRefreshRotation(RotationImmediate))
+	refresh := b.fake.IssueToken(User{}).RefreshToken
+	var group sync.WaitGroup
+	statuses := make(chan int, 20)
+	for range cap(statuses) {
+		group.Go(func() { statuses <- b.renew(refresh).status })
+	}
+	group.Wait()
+	close(statuses)
+	good := 0
+	for status := range statuses {
+		if status == 200 {
+			good++
+		}
+	}
+	assert.Equal(t, 1, good)
+}
+
+// The grace of a rotation: an answer that was lost can be asked for again, until
+// one of the new access tokens is used.
+func TestGraceSurvivesALostAnswer(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory(), WithRefreshRotation(RotationGrace))
+	old := b.fake.IssueToken(User{}).RefreshToken
+	lost := b.renew(old).object(200, "oauth")
+	kept := b.renew(old).object(200, "oauth")
+	assert.NotEqual(t, lost["refresh_token"], kept["refresh_token"])
+	b.token = kept["access_token"].(string)
+	b.get("/clinic/patients/nobody").refused(404, "")
+	b.renew(old).refused(400, "invalid_grant")
+	b.renew(lost["refresh_token"]).ok(200)
+	b.renew(kept["refresh_token"]).ok(200)
+}
+
+// A refused call does not count as use where the token itself was refused.
+func TestExpiredTokenDoesNotEndTheGrace(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory(), WithRefreshRotation(RotationGrace), WithClock(frozen()))
+	old := b.fake.IssueToken(User{}).RefreshToken
+	b.token = b.renew(old).ok(200, "oauth", "access_token").(string)
+	b.fake.Clock().Advance(tokenLifetime)
+	b.get("/clinic").refused(401, "expired")
+	b.renew(old).ok(200)
+}
+
+func TestOldAccessTokenLivesAfterRefresh(t *testing.T) {
+	t.Parallel()
+	for _, rotation := range []RefreshRotation{RotationNone, RotationGrace, RotationImmediate} {
+		b := start(t, WithInMemory(), WithRefreshRotation(rotation))
+		pair := b.fake.IssueToken(User{})
+		fresh := b.renew(pair.RefreshToken).ok(200, "oauth", "access_token").(string)
+		for _, token := range []string{pair.AccessToken, fresh, pair.AccessToken} {
+			b.token = token
+			b.get("/clinic").ok(200)
+		}
+	}
+}
+
+// Revoking any of a consent's tokens ends all of them, and nobody else's.
+func TestRevocationIsOfTheConsent(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	for _, which := range []func(first, second Token) string{
+		func(first, _ Token) string { return first.AccessToken },
+		func(first, _ Token) string { return first.RefreshToken },
+	} {
+		first, other := b.fake.IssueToken(User{}), b.fake.IssueToken(b.fake.Users()[1])
+		second := b.renew(first.RefreshToken).object(200, "oauth")
+		b.post("/oauth/revoke", b.credentials(map[string]any{"token": which(first, other), "redirect_uri": nil})).ok(200)
+		for _, token := range []string{first.AccessToken, second["access_token"].(string)} {
+			b.token = token
+			b.get("/clinic").refused(401, "The access token was revoked")
+		}
+		b.renew(first.RefreshToken).refused(400, "invalid_grant")
+		b.token = other.AccessToken
+		b.get("/clinic").ok(200)
+		b.renew(other.RefreshToken).ok(200)
+	}
+}
+
+func TestRevocationNeedsTheApplication(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	pair := b.fake.IssueToken(User{})
+	for field, wrong := range map[string]any{"client_id": "x", "client_secret": "x"} {
+		b.post("/oauth/revoke", b.credentials(map[string]any{"token": pair.AccessToken, field: wrong})).refused(401, "invalid_client")
+		b.post("/oauth/revoke", b.credentials(map[string]any{"token": pair.AccessToken, field: nil})).refused(400, "invalid_request")
+	}
+	b.token = pair.AccessToken
+	b.get("/clinic").ok(200)
+}
+
+// More scopes end what was granted before: tokens, refresh tokens and codes that
+// were not redeemed yet.
+func TestExtensionEndsEverything(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory(), WithScopes("clinic:read"))
+	pairs := []Token{b.fake.IssueToken(User{}), b.fake.IssueToken(b.fake.Users()[1])}
+	code := b.code(User{})
+	require.NoError(t, b.fake.ExtendScopes("patients:read", "catalog:read"))
+	assert.Equal(t, []string{"catalog:read", "clinic:read", "patients:read"}, b.fake.Application().Scopes)
+	for _, pair := range pairs {
+		b.token = pair.AccessToken
+		b.get("/clinic").refused(401, `{"error":"The access token was invalidated"}`)
+		b.renew(pair.RefreshToken).refused(400, "invalid_grant")
+	}
+	b.exchange(code).refused(400, "invalid_grant")
+	granted := b.exchange(b.code(User{})).ok(200, "oauth", "scope")
+	assert.Equal(t, "catalog:read clinic:read patients:read", granted)
+	b.post("/oauth/revoke", b.credentials(map[string]any{"token": pairs[0].AccessToken})).ok(200)
+}
+
+// What a refreshed token may do is what the user granted, not what the
+// application has meanwhile.
+func TestRefreshKeepsTheScopes(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	narrow := b.fake.IssueToken(User{}, "clinic:read")
+	fresh := b.renew(narrow.RefreshToken).object(200, "oauth")
+	assert.Equal(t, "clinic:read", fresh["scope"])
+	b.token = fresh["access_token"].(string)
+	b.get("/clinic/patients").refused(403, "patients:read")
+}
+
+func TestTokenTimesFollowTheClock(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory(), WithClock(frozen()))
+	refresh := b.fake.IssueToken(User{}).RefreshToken
+	b.fake.Clock().Advance(90 * time.Minute)
+	fresh := b.renew(refresh).object(200, "oauth")
+	assert.Equal(t, "2026-03-02T10:30:00.000Z", fresh["created_at"])
+	b.token = fresh["access_token"].(string)
+	b.fake.Clock().Advance(2*time.Hour - time.Nanosecond)
+	b.get("/clinic").ok(200)
+	b.fake.Clock().Advance(time.Nanosecond)
+	b.get("/clinic").refused(401, "expired")
+	require.Error(t, b.fake.ExpireToken("guess"))
+}
+
+func TestAuthorizationHeaders(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	for header, status := range map[string]int{
+		"Bearer " + b.token: 200, "bearer " + b.token: 200, "BEARER " + b.token: 200,
+		b.token: 401, "Bearer": 401, "Bearer ": 401, "Basic " + b.token: 401, "Token " + b.token: 401, "Bearer " + b.token + "x": 401, "Bearer  " + b.token: 401,
+	} {
+		req := b.request("GET", "/clinic")
+		req.Header.Set("Authorization", header)
+		resp, err := b.fake.HTTPClient().Do(req)
+		require.NoError(t, err)
+		assert.Equal(t, status, decoded(t, resp).status, "%q", header)
+	}
+	b.get("/clinic?access_token=" + b.token).ok(200)
+	last, _ := b.fake.Journal().Last()
+	assert.Equal(t, "access_token", last.Unknown[0].Name, "a token in the query is nobody's business")
+}
+
+// The clinic key is used up by nothing, and read before the scope.
+func TestClinicKeys(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory(), WithPendingIntegration(), WithIntegrations(2))
+	keys := b.fake.ClinicKeys()
+	require.Len(t, keys, 2)
+	assert.Equal(t, keys[0], b.fake.ClinicKey())
+	second := *b
+	second.key = keys[1]
+	id := second.get("/clinic").object(200, "clinic")
+	assert.NotEmpty(t, id["integration_activated_at"])
+	first := b.get("/clinic").object(200, "clinic")
+	assert.NotEqual(t, id["integration_id"], first["integration_id"], "the key tells which integration it is")
+	assert.Nil(t, first["integration_activated_at"], "the other one still waits")
+
+	narrow := b.with("catalog:read")
+	narrow.key = keys[0]
+	narrow.get("/clinic").refused(403, "clinic:read")
+	assert.NotNil(t, b.get("/clinic").ok(200, "clinic", "integration_activated_at"), "a refused request counts as the first use")
+	assert.Len(t, b.fake.Platform().Events(), 2)
+	for range 3 {
+		second.get("/catalog/brands").ok(200)
+	}
+	assert.Len(t, b.fake.Platform().Events(), 2, "once each")
+
+	_, err := b.fake.Platform().RevokeClinicKey(keys[1])
+	require.NoError(t, err)
+	for _, path := range []string{"/clinic", "/catalog/brands", "/clinic/patients"} {
+		second.get(path).refused(401, "The clinic key was revoked")
+		b.get(path).ok(200)
+	}
+}

@@ -1,0 +1,191 @@
+package dispensarytest
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+func readMoves() []move {
+	return []move{
+		{"get a patient", 4, func(m *model, s step) prediction {
+			at := choose(len(m.patients), s.a)
+			p, refused := m.call(s, "GET", "patients:read", "/clinic/patients/", ref{"patient", at})
+			switch {
+			case refused:
+				return p
+			case at < 0:
+				return p.answer(404, nil)
+			}
+			return p.answer(200, m.patientFields(at))
+		}},
+		{"list patients", 2, func(m *model, s step) prediction {
+			p, refused := m.call(s, "GET", "patients:read", "/clinic/patients")
+			if refused {
+				return p
+			}
+			return p.answer(200, map[string]any{"meta.total_count": len(m.patients), "patients.#": min(len(m.patients), 25)})
+		}},
+		{"search patients", 2, func(m *model, s step) prediction {
+			email, found := address("p", s.a), 0
+			for _, patient := range m.patients {
+				if strings.Contains(strings.ToLower(patient.email), strings.ToLower(email)) {
+					found++
+				}
+			}
+			p, refused := m.call(s, "GET", "patients:read", "/clinic/search/patients")
+			p.request.query = "?query=" + email
+			if refused {
+				return p
+			}
+			return p.answer(200, map[string]any{"meta.total_count": found})
+		}},
+		{"get the clinic", 3, func(m *model, s step) prediction {
+			p, refused := m.call(s, "GET", "clinic:read", "/clinic")
+			if refused {
+				return p
+			}
+			fields := map[string]any{"clinic.patient_count": len(m.patients), "clinic.practitioner_count": m.practitioners()}
+			if !m.activated {
+				fields["clinic.integration_activated_at"] = nil
+			}
+			return p.answer(200, fields)
+		}},
+		{"get a product", 1, func(m *model, s step) prediction {
+			p, refused := m.call(s, "GET", "catalog:read", "/catalog/products/", ref{"product", s.a % 44})
+			if refused {
+				return p
+			}
+			return p.answer(200, map[string]any{"product.id": ref{"product", s.a % 44}})
+		}},
+		{"find metadata", 3, findMetadata},
+		{"list events", 4, listEventGroup},
+		{"get an event", 4, getOneEvent},
+		{"list orders", 2, func(m *model, s step) prediction {
+			at, found := choose(len(m.patients), s.a), 0
+			for _, o := range m.orders {
+				if o.patient == at {
+					found++
+				}
+			}
+			p, refused := m.call(s, "GET", "patients:order_history", "/clinic/orders?patient_id=", ref{"patient", at})
+			if refused {
+				return p
+			}
+			return p.answer(200, map[string]any{"orders.#": found})
+		}},
+		{"get an order", 2, func(m *model, s step) prediction {
+			at := choose(len(m.orders), s.a)
+			p, refused := m.call(s, "GET", "patients:order_history", "/clinic/orders/", ref{"order", at})
+			switch {
+			case refused:
+				return p
+			case at < 0:
+				return p.answer(404, nil)
+			}
+			fields := map[string]any{"order.patient_id": ref{"patient", m.orders[at].patient}}
+			if m.orders[at].plan >= 0 {
+				fields["order.treatment_plan_ids.0"] = ref{"plan", m.orders[at].plan}
+			}
+			if m.orders[at].refunded {
+				fields["order.payment_total"] = "0.00"
+			}
+			return p.answer(200, fields)
+		}},
+		{"use a wrong verb", 1, func(m *model, s step) prediction {
+			p := prediction{request: request{method: "PUT", path: []any{"/clinic/patients/", ref{"patient", 0}}, token: m.caller(s)}}
+			return p.answer(404, nil)
+		}},
+	}
+}
+
+func (m *model) patientFields(at int) map[string]any {
+	patient := m.patients[at]
+	fields := map[string]any{
+		"patient.id": ref{"patient", at}, "patient.email": patient.email, "patient.metadata.id": nil,
+		"patient.discount": patient.discount, "patient.total_discount": min(patient.discount+10, 100),
+	}
+	if patient.metadata != "" {
+		fields["patient.metadata.id"] = patient.metadata
+	}
+	return fields
+}
+
+// readable reports whether a token with these scopes sees a plan.
+func (m *model) readable(p *modelPlan, g *modelGrant) bool {
+	return !m.outsideNeedsHistory || !p.outside || g.has("patients:treatment_plan_history")
+}
+
+func findMetadata(m *model, s step) prediction {
+	id, kind := metadataID(s.a), [...]string{"", "patient", "practitioner", "staff", "treatment_plan"}[s.b%5]
+	p, refused := m.call(s, "GET", "", "/clinic/metadata")
+	p.request.query = "?id=" + id + "&type=" + kind
+	if refused {
+		return p
+	}
+	scope := map[string]string{"patient": "patients:read", "treatment_plan": "patients:read", "practitioner": "clinic:read", "staff": "clinic:read"}
+	if kind != "" && !m.also(&p, scope[kind]) {
+		return p
+	}
+	g, found := m.tokens[p.request.token].grant, 0
+	count := func(of string, metadata string, visible bool) {
+		if metadata == id && visible && (kind == "" || kind == of) && g.has(scope[of]) {
+			found++
+		}
+	}
+	for _, patient := range m.patients {
+		count("patient", patient.metadata, true)
+	}
+	for _, u := range m.users {
+		count(map[bool]string{false: "practitioner", true: "staff"}[u.staff], u.metadata, true)
+	}
+	for _, plan := range m.plans {
+		count("treatment_plan", plan.metadata, m.readable(plan, g))
+	}
+	return p.answer(200, map[string]any{"meta.total_count": found})
+}
+
+var eventGroups = []struct{ path, prefix, scope string }{
+	{"clinic_keys", "clinic_key.", "clinic:read"},
+	{"orders", "order.", "patients:order_history"},
+	{"patients", "patient.", "patients:read"},
+	{"products", "product.", "catalog:read"},
+	{"treatment_plans", "treatment_plan.", "patients:treatment_plan_history"},
+}
+
+func listEventGroup(m *model, s step) prediction {
+	group := eventGroups[s.a%len(eventGroups)]
+	p, refused := m.call(s, "GET", group.scope, "/events/"+group.path)
+	day := m.now.AddDate(0, 0, -(s.b % 3)).Format(time.DateOnly)
+	filtered := s.b%2 == 0
+	if filtered {
+		p.request.query = "?created_at=" + day
+	}
+	if refused {
+		return p
+	}
+	found := 0
+	for _, e := range m.events {
+		if strings.HasPrefix(e.kind, group.prefix) && m.kept(e) && (!filtered || e.at.Format(time.DateOnly) == day) {
+			found++
+		}
+	}
+	return p.answer(200, map[string]any{"meta.total_count": found})
+}
+
+func getOneEvent(m *model, s step) prediction {
+	at := choose(len(m.events), s.a)
+	p, refused := m.call(s, "GET", "", "/events/", ref{"event", at})
+	if refused {
+		return p
+	}
+	if at < 0 || !m.kept(m.events[at]) {
+		return p.answer(404, nil)
+	}
+	e := m.events[at]
+	group := slices.IndexFunc(eventGroups, func(g struct{ path, prefix, scope string }) bool { return strings.HasPrefix(e.kind, g.prefix) })
+	if !m.also(&p, eventGroups[group].scope) {
+		return p
+	}
+	return p.answer(200, map[string]any{"event.type": e.kind, "event.created_at": stamp(e.at)})
+}

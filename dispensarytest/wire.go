@@ -1,0 +1,295 @@
+package dispensarytest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+)
+
+// window is how much of an answer may wait for its reader. A handler that is
+// further ahead waits, and the head of its answer leaves, as on a socket.
+const window = 64 << 10
+
+// wire carries one request to a handler and the answer back, without a socket.
+// The handler runs on a goroutine of its own, so that a client's time-out or
+// cancellation ends the wait for it as on a real connection; a plain call into
+// the handler would not time out.
+//
+// It is the handler's [http.ResponseWriter] on one side and the client's
+// response body on the other.
+type wire struct {
+	client *http.Request
+	site   *site
+	hangUp context.CancelFunc // ends the handler's context
+	forget func() bool        // stops watching the client's context
+	upload io.Closer          // the client's request body
+	head   chan arrival       // of capacity 1: no handler waits for a client that left
+
+	header  http.Header // the handler's
+	status  int         // 0 until the handler chose one
+	sent    http.Header // as they were when it did
+	length  int64       // of the body, as the handler declared it; -1 when it did not
+	total   int64       // bytes of the body that were written
+	flushed bool        // the head left before the handler returned
+
+	mu    sync.Mutex
+	moved sync.Cond // bytes came or went, or one side has ended
+	data  []byte    // written and not read
+	read  int       // how much of data is read
+	end   error     // what the reader meets after the data
+	cut   error     // what both sides meet at once
+}
+
+// arrival is what the client waits for: the head of an answer, or why none comes.
+type arrival struct {
+	response *http.Response
+	err      error
+}
+
+// carry sends a request to a handler. Its context ends with base, with the
+// client's, when the client closes the body, and when the handler returns; done
+// is called then.
+func carry(base context.Context, s *site, r *http.Request, done func()) (*http.Response, error) {
+	client := r.Context()
+	w := &wire{client: r, site: s, head: make(chan arrival, 1), header: make(http.Header, 4), length: -1}
+	w.moved.L = &w.mu
+	ctx, cancel := context.WithCancel(base)
+	w.hangUp = cancel
+	incoming := w.incoming(ctx)
+	w.forget = func() bool { return true }
+	if client.Done() != nil {
+		w.forget = context.AfterFunc(client, func() { w.sever(context.Cause(client)) })
+	}
+	go w.serve(s.handler, incoming, done)
+	select {
+	case a := <-w.head:
+		return a.response, a.err
+	case <-client.Done():
+		w.sever(context.Cause(client))
+		return nil, context.Cause(client)
+	case <-base.Done():
+		w.sever(errClosed())
+		return nil, errClosed()
+	}
+}
+
+// serve runs the handler. Leaving it by a panic or by [runtime.Goexit] drops the
+// connection, as the HTTP server does.
+func (w *wire) serve(h http.Handler, r *http.Request, done func()) {
+	defer done()
+	returned := false
+	defer func() {
+		cause := recover()
+		switch {
+		case returned:
+			w.finish()
+		case cause == nil, cause == http.ErrAbortHandler:
+			w.drop(resetError(nil))
+		default:
+			w.drop(resetError(fmt.Errorf("the handler panicked: %v", cause)))
+		}
+		w.hangUp()
+		_ = w.upload.Close() // the client's own error, if any, is not the handler's
+	}()
+	h.ServeHTTP(w, r)
+	returned = true
+}
+
+// Header is the header to be sent. Changes after WriteHeader are not.
+func (w *wire) Header() http.Header { return w.header }
+
+// WriteHeader fixes status and header. The head leaves with the first flush.
+func (w *wire) WriteHeader(status int) {
+	if w.status != 0 || status < 200 { // informational answers are not carried
+		return
+	}
+	w.status = status
+	w.sent = w.header.Clone()
+	if declared, err := strconv.ParseInt(w.sent.Get("Content-Length"), 10, 64); err == nil && declared >= 0 {
+		w.length = declared
+	}
+}
+
+// Write adds to the body. It waits while the window is full, and fails once the
+// client has left.
+func (w *wire) Write(p []byte) (int, error) {
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	if !w.flushed && w.total == 0 && len(p) > 0 && w.sent["Content-Type"] == nil {
+		w.sent["Content-Type"] = []string{http.DetectContentType(p)}
+	}
+	if !w.bodied() {
+		return len(p), nil
+	}
+	if w.length >= 0 && w.total+int64(len(p)) > w.length {
+		n, _ := w.push(p[:w.length-w.total])
+		return n, http.ErrContentLength
+	}
+	return w.push(p)
+}
+
+// bodied reports that the answer may have a body at all.
+func (w *wire) bodied() bool {
+	return w.client.Method != http.MethodHead && w.status != http.StatusNoContent && w.status != http.StatusNotModified
+}
+
+func (w *wire) push(p []byte) (n int, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(p) > 0 {
+		free := window - (len(w.data) - w.read)
+		switch {
+		case w.cut != nil:
+			return n, fmt.Errorf("dispensarytest: the client has left: %w", w.cut)
+		case free <= 0:
+			w.leave(-1)
+			w.moved.Wait()
+			continue
+		}
+		part := p[:min(free, len(p))]
+		if w.read > 0 {
+			w.data = w.data[:copy(w.data, w.data[w.read:])]
+			w.read = 0
+		}
+		w.data = append(w.data, part...)
+		p, n = p[len(part):], n+len(part)
+		w.total += int64(len(part))
+		w.moved.Broadcast()
+	}
+	return n, nil
+}
+
+// Flush sends the head and what is written so far.
+func (w *wire) Flush() {
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.leave(-1)
+}
+
+// leave hands the head to the client, once. The caller holds mu.
+func (w *wire) leave(length int64) {
+	if w.flushed {
+		return
+	}
+	w.flushed = true
+	if w.length >= 0 {
+		length = w.length
+	}
+	if length >= 0 && w.sent["Content-Length"] == nil && w.bodied() {
+		w.sent["Content-Length"] = []string{strconv.FormatInt(length, 10)}
+	}
+	response := &http.Response{
+		Status: strconv.Itoa(w.status) + " " + http.StatusText(w.status), StatusCode: w.status,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: w.sent, Body: (*download)(w), ContentLength: length, Request: w.client,
+	}
+	if w.client.URL.Scheme == "https" {
+		response.TLS = w.site.tls
+	}
+	w.head <- arrival{response: response}
+}
+
+// finish ends the answer of a handler that returned.
+func (w *wire) finish() {
+	if w.status == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.end = io.EOF
+	if w.bodied() && w.total < w.length {
+		w.end = io.ErrUnexpectedEOF
+	}
+	if w.client.Method == http.MethodHead {
+		w.leave(-1) // what a body would have measured is not known
+	} else {
+		w.leave(w.total)
+	}
+	w.moved.Broadcast()
+}
+
+// drop ends the connection instead of the answer.
+func (w *wire) drop(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.flushed {
+		w.flushed = true
+		w.head <- arrival{err: err}
+	}
+	w.end = io.ErrUnexpectedEOF
+	w.moved.Broadcast()
+}
+
+// sever ends the exchange from the client's side.
+func (w *wire) sever(cause error) {
+	w.mu.Lock()
+	if w.cut == nil {
+		w.cut = cause
+	}
+	w.moved.Broadcast()
+	w.mu.Unlock()
+	w.hangUp()
+	_ = w.upload.Close() // wakes a handler that reads the body
+}
+
+// download is the wire as the client's response body.
+type download wire
+
+// Read takes what the handler has written, and waits for it where there is none.
+func (d *download) Read(p []byte) (int, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for {
+		switch {
+		case d.cut != nil:
+			return 0, d.cut
+		case d.read < len(d.data):
+			n := copy(p, d.data[d.read:])
+			d.read += n
+			d.moved.Broadcast()
+			return n, nil
+		case d.end != nil:
+			d.forget()
+			return 0, d.end
+		case len(p) == 0:
+			return 0, nil
+		}
+		d.moved.Wait()
+	}
+}
+
+// Close tells the handler that the client has left.
+func (d *download) Close() error {
+	d.forget()
+	(*wire)(d).sever(errBodyClosed)
+	return nil
+}
+
+// errBodyClosed is what reading a closed body meets; net/http's own error of
+// that meaning is about the bodies of requests.
+var errBodyClosed = fmt.Errorf("dispensarytest: read on closed response body: %w", net.ErrClosed)
+
+// resetError is a connection that the other side dropped; why tells more about
+// it.
+func resetError(why error) error {
+	cause := error(os.NewSyscallError("read", syscall.ECONNRESET))
+	if why != nil {
+		cause = fmt.Errorf("%w: %w", cause, why)
+	}
+	return &net.OpError{Op: "read", Net: "memory", Err: cause}
+}
+
+// errClosed is a connection to a platform that was closed.
+func errClosed() error {
+	return &net.OpError{Op: "dial", Net: "memory", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+}
