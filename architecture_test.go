@@ -29,6 +29,7 @@ var arrows = map[string][]string{
 	"clinic":              {"api", "catalog", "internal/metadata", "internal/operation", "internal/redact", "internal/transport"},
 	"dispensarytest":      {".", "openapi"},
 	"events":              {"api", "catalog", "clinic", "internal/jsonscan", "internal/operation", "internal/redact", "internal/transport", "treatmentplans"},
+	"internal/calls":      {".", "catalog", "clinic", "dispensarytest", "events", "oauth", "treatmentplans"},
 	"internal/jsondecode": {"internal/jsonscan"},
 	"internal/jsonscan":   {},
 	"internal/metadata":   {"api", "internal/operation", "internal/transport"},

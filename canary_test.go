@@ -23,6 +23,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/clinic"
+	"github.com/dispensary-go/dispensary/internal/calls"
 	"github.com/dispensary-go/dispensary/internal/operation"
 	"github.com/dispensary-go/dispensary/oauth"
 )
@@ -68,7 +69,7 @@ func TestNothingLeaks(t *testing.T) {
 // cage is a scene whose calls go through a wire that makes faults, and everything
 // that was said in it.
 type cage struct {
-	*scene
+	*calls.Scene
 	wire  *wire
 	log   *lockedBuffer
 	lines map[string]string // with the fault that brought them about
@@ -76,12 +77,12 @@ type cage struct {
 
 func newCage(t *testing.T) *cage {
 	t.Helper()
-	s := newScene(t)
-	c := &cage{scene: s, log: &lockedBuffer{}, lines: map[string]string{}}
-	c.wire = &wire{base: s.platform.HTTPClient().Transport, words: map[string]bool{}}
-	c.client = s.platform.Client(s.platform.Users()[0],
+	s := calls.NewScene(t)
+	c := &cage{Scene: s, log: &lockedBuffer{}, lines: map[string]string{}}
+	c.wire = &wire{base: s.Platform.HTTPClient().Transport, words: map[string]bool{}}
+	c.Client = s.Platform.Client(s.Platform.Users()[0],
 		dispensary.WithHTTPClient(&http.Client{Transport: c.wire}),
-		dispensary.WithClinicKey(dispensary.Secret(s.platform.ClinicKey())),
+		dispensary.WithClinicKey(dispensary.Secret(s.Platform.ClinicKey())),
 		dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: 2, MinWait: time.Nanosecond, MaxWait: time.Nanosecond}),
 		dispensary.WithLogger(c.logger()))
 	return c
@@ -102,7 +103,7 @@ func (c *cage) meet(t *testing.T, name string, f fault) {
 		defer cancel()
 	}
 	c.wire.fault, c.wire.cancel = f.make, cancel
-	_, err := canaryCalls(within{t, ctx}, c)[name](ctx, c.scene)
+	_, err := canaryCalls(within{t, ctx}, c)[name](ctx, c.Scene)
 	if f.make == nil && !f.expired {
 		require.NoError(t, err, "%s without a fault", name)
 	}
@@ -142,7 +143,7 @@ func (c *cage) tell(out *bytes.Buffer, err error, depth int) {
 func (c *cage) requireSilent(t *testing.T) {
 	t.Helper()
 	forms := map[string]string{}
-	for _, word := range append(slices.Collect(maps.Keys(c.wire.words)), canary, canaryNumber, c.platform.Application().ClientSecret) {
+	for _, word := range append(slices.Collect(maps.Keys(c.wire.words)), canary, canaryNumber, c.Platform.Application().ClientSecret) {
 		for _, form := range disguises(word) {
 			forms[form] = word
 		}
@@ -179,27 +180,27 @@ func disguises(word string) []string {
 
 // canaryCalls are the calls of the table, the three of OAuth led through the
 // cage's wire, and those that belong to no row.
-func canaryCalls(t testing.TB, c *cage) map[string]call {
-	table := calls(t)
-	table["oauth.authorize"] = func(context.Context, *scene) (any, error) {
-		return newOAuth(t, c.platform).AuthorizeURL("state-" + canary) // which asks nobody
+func canaryCalls(t testing.TB, c *cage) map[string]calls.Call {
+	table := calls.All(t)
+	table["oauth.authorize"] = func(context.Context, *calls.Scene) (any, error) {
+		return calls.OAuth(t, c.Platform).AuthorizeURL("state-" + canary) // which asks nobody
 	}
-	table["oauth.token"] = func(ctx context.Context, s *scene) (any, error) {
+	table["oauth.token"] = func(ctx context.Context, s *calls.Scene) (any, error) {
 		return c.oauth(t).Exchange(ctx, c.code(t), dispensary.WithoutRetries())
 	}
-	table["oauth.revoke"] = func(ctx context.Context, s *scene) (any, error) {
-		token, err := newOAuth(t, s.platform).Exchange(context.WithoutCancel(ctx), c.code(t))
+	table["oauth.revoke"] = func(ctx context.Context, s *calls.Scene) (any, error) {
+		token, err := calls.OAuth(t, s.Platform).Exchange(context.WithoutCancel(ctx), c.code(t))
 		require.NoError(t, err)
 		return nil, c.oauth(t).Revoke(ctx, token, dispensary.WithoutRetries())
 	}
-	table["raw"] = func(ctx context.Context, s *scene) (any, error) {
-		return s.client.Raw(ctx, dispensary.Raw{
-			Method: http.MethodPatch, Path: "/clinic/patients/" + s.patient,
+	table["raw"] = func(ctx context.Context, s *calls.Scene) (any, error) {
+		return s.Client.Raw(ctx, dispensary.Raw{
+			Method: http.MethodPatch, Path: "/clinic/patients/" + s.Patient,
 			Query: url.Values{"email": {"raw@example.com"}}, Body: map[string]string{"last_name": "Rawson"},
 		})
 	}
-	table["patients.ensure"] = func(ctx context.Context, s *scene) (any, error) {
-		patient, _, err := s.client.Clinic.Patients.Ensure(ctx, clinic.NewPatient{
+	table["patients.ensure"] = func(ctx context.Context, s *calls.Scene) (any, error) {
+		patient, _, err := s.Client.Clinic.Patients.Ensure(ctx, clinic.NewPatient{
 			Email: "ensured@example.com", FirstName: "Ensured", LastName: "Example", Metadata: clinic.Metadata{ID: "ehr-ensured"},
 		})
 		return patient, err
@@ -210,9 +211,9 @@ func canaryCalls(t testing.TB, c *cage) map[string]call {
 // oauth is a client whose requests go through the cage's wire.
 func (c *cage) oauth(t testing.TB) *oauth.Client {
 	t.Helper()
-	app := c.platform.Application()
+	app := c.Platform.Application()
 	client, err := oauth.New(oauth.Config{
-		Site: c.platform.Site(), HTTPClient: &http.Client{Transport: c.wire}, Logger: c.logger(),
+		Site: c.Platform.Site(), HTTPClient: &http.Client{Transport: c.wire}, Logger: c.logger(),
 		ClientID: app.ClientID, ClientSecret: dispensary.Secret(app.ClientSecret), RedirectURL: app.RedirectURI,
 	})
 	require.NoError(t, err)
@@ -222,9 +223,9 @@ func (c *cage) oauth(t testing.TB) *oauth.Client {
 // code walks a user through the authorization page.
 func (c *cage) code(t testing.TB) dispensary.Secret {
 	t.Helper()
-	address, err := newOAuth(t, c.platform).AuthorizeURL("state")
+	address, err := calls.OAuth(t, c.Platform).AuthorizeURL("state")
 	require.NoError(t, err)
-	back, err := c.platform.Approve(address, c.platform.Users()[0])
+	back, err := c.Platform.Approve(address, c.Platform.Users()[0])
 	require.NoError(t, err)
 	return dispensary.Secret(back.Query().Get("code"))
 }

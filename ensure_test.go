@@ -19,6 +19,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/internal/calls"
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
@@ -64,9 +65,9 @@ func (u *unreliable) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestEnsureLeavesExactlyOneOfEach(t *testing.T) {
 	t.Parallel()
 	const records, callers = 250, 4 // a thousand calls
-	s := newScene(t)
-	faults := &unreliable{base: s.platform.HTTPClient().Transport, rng: rand.New(rand.NewPCG(1, 2))}
-	client := s.platform.Client(dispensarytest.User{}, dispensary.WithHTTPClient(&http.Client{Transport: faults}))
+	s := calls.NewScene(t)
+	faults := &unreliable{base: s.Platform.HTTPClient().Transport, rng: rand.New(rand.NewPCG(1, 2))}
+	client := s.Platform.Client(dispensarytest.User{}, dispensary.WithHTTPClient(&http.Client{Transport: faults}))
 	ensure := []func(i int) (id string, created bool, err error){
 		func(i int) (string, bool, error) {
 			p, created, err := client.Clinic.Patients.Ensure(t.Context(), newPatient(i))
@@ -74,7 +75,7 @@ func TestEnsureLeavesExactlyOneOfEach(t *testing.T) {
 		},
 		func(i int) (string, bool, error) {
 			p, created, err := client.Clinic.Practitioners.Ensure(t.Context(), clinic.NewPractitioner{
-				PractitionerTypeID: s.practitionerType, FirstName: "P", LastName: "Example",
+				PractitionerTypeID: s.PractitionerType, FirstName: "P", LastName: "Example",
 				Email: fmt.Sprintf("practitioner-%d@example.com", i), Metadata: metadataOf("practitioner", i),
 			})
 			return idOf(p, func(p *clinic.Practitioner) string { return p.ID }), created, err
@@ -86,8 +87,8 @@ func TestEnsureLeavesExactlyOneOfEach(t *testing.T) {
 			return idOf(p, func(p *clinic.Staff) string { return p.ID }), created, err
 		},
 		func(i int) (string, bool, error) {
-			p, created, err := client.TreatmentPlans.Ensure(t.Context(), s.patient, treatmentplans.New{
-				PractitionerID: s.practitioner, Recommendations: s.recommendations(), State: treatmentplans.Draft, Metadata: metadataOf("plan", i),
+			p, created, err := client.TreatmentPlans.Ensure(t.Context(), s.Patient, treatmentplans.New{
+				PractitionerID: s.Practitioner, Recommendations: s.Recommendations(), State: treatmentplans.Draft, Metadata: metadataOf("plan", i),
 			})
 			return idOf(p, func(p *treatmentplans.Plan) string { return p.ID }), created, err
 		},
@@ -115,7 +116,7 @@ func TestEnsureLeavesExactlyOneOfEach(t *testing.T) {
 	assert.Greater(t, faults.lost.Load(), int32(records/4))
 	for i := range records {
 		kind := []string{"patient", "practitioner", "staff", "plan"}[i%len(ensure)]
-		page, err := s.client.Clinic.Metadata.List(t.Context(), clinic.MetadataListOptions{ID: metadataOf(kind, i).ID})
+		page, err := s.Client.Clinic.Metadata.List(t.Context(), clinic.MetadataListOptions{ID: metadataOf(kind, i).ID})
 		require.NoError(t, err)
 		assert.Len(t, page.Items, 1, "%s %d", kind, i)
 	}
@@ -141,22 +142,22 @@ func idOf[T any](record *T, id func(*T) string) string {
 
 func TestEnsureAdoptsAPatientWithTheSameEmail(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := calls.NewScene(t)
 	n := newPatient(1)
 	n.Metadata = clinic.Metadata{}
-	there, err := s.client.Clinic.Patients.Create(t.Context(), n)
+	there, err := s.Client.Clinic.Patients.Create(t.Context(), n)
 	require.NoError(t, err)
 
 	n = newPatient(1)
 	n.Email = "Patient-1@EXAMPLE.com"
-	got, created, err := s.client.Clinic.Patients.Ensure(t.Context(), n)
+	got, created, err := s.Client.Clinic.Patients.Ensure(t.Context(), n)
 	require.NoError(t, err)
 	assert.False(t, created)
 	assert.Equal(t, there.ID, got.ID)
 	assert.Equal(t, "ehr-patient-1", got.Metadata.ID)
 
 	n.Metadata.ID = "ehr-canary"
-	_, _, err = s.client.Clinic.Patients.Ensure(t.Context(), n)
+	_, _, err = s.Client.Clinic.Patients.Ensure(t.Context(), n)
 	var refused *api.EnsureError
 	require.ErrorAs(t, err, &refused)
 	assert.Equal(t, api.EnsureTaken, refused.Reason)
@@ -167,25 +168,25 @@ func TestEnsureAdoptsAPatientWithTheSameEmail(t *testing.T) {
 
 func TestEnsureReportsWhatItCannotDecide(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	n := treatmentplans.New{PractitionerID: s.practitioner, Recommendations: s.recommendations(), Metadata: metadataOf("plan", 1)}
+	s := calls.NewScene(t)
+	n := treatmentplans.New{PractitionerID: s.Practitioner, Recommendations: s.Recommendations(), Metadata: metadataOf("plan", 1)}
 	var made []string
 	for range 2 {
-		plan, err := s.client.TreatmentPlans.Create(t.Context(), s.patient, n)
+		plan, err := s.Client.TreatmentPlans.Create(t.Context(), s.Patient, n)
 		require.NoError(t, err)
 		made = append(made, plan.ID)
 	}
-	_, _, err := s.client.TreatmentPlans.Ensure(t.Context(), s.patient, n)
+	_, _, err := s.Client.TreatmentPlans.Ensure(t.Context(), s.Patient, n)
 	var refused *api.EnsureError
 	require.ErrorAs(t, err, &refused)
 	assert.Equal(t, api.EnsureAmbiguous, refused.Reason)
 	assert.ElementsMatch(t, made, refused.IDs)
 
 	n.Metadata.ID = "elsewhere"
-	other := s.platform.Platform().Patients()[1].ID
-	plan, err := s.client.TreatmentPlans.Create(t.Context(), other, n)
+	other := s.Platform.Platform().Patients()[1].ID
+	plan, err := s.Client.TreatmentPlans.Create(t.Context(), other, n)
 	require.NoError(t, err)
-	_, _, err = s.client.TreatmentPlans.Ensure(t.Context(), s.patient, n)
+	_, _, err = s.Client.TreatmentPlans.Ensure(t.Context(), s.Patient, n)
 	require.ErrorAs(t, err, &refused)
 	assert.Equal(t, api.EnsureTaken, refused.Reason)
 	assert.Equal(t, []string{plan.ID}, refused.IDs)
@@ -206,11 +207,11 @@ func TestEnsureChecksItsArguments(t *testing.T) {
 // A duplicate e-mail that is in another clinic is the platform's to report.
 func TestEnsurePassesARefusalOn(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	taken, err := s.client.Clinic.Practitioners.Get(t.Context(), s.practitioner)
+	s := calls.NewScene(t)
+	taken, err := s.Client.Clinic.Practitioners.Get(t.Context(), s.Practitioner)
 	require.NoError(t, err)
-	_, _, err = s.client.Clinic.Practitioners.Ensure(t.Context(), clinic.NewPractitioner{
-		PractitionerTypeID: s.practitionerType, FirstName: "P", LastName: "Example", Email: taken.Email, Metadata: metadataOf("practitioner", 1),
+	_, _, err = s.Client.Clinic.Practitioners.Ensure(t.Context(), clinic.NewPractitioner{
+		PractitionerTypeID: s.PractitionerType, FirstName: "P", LastName: "Example", Email: taken.Email, Metadata: metadataOf("practitioner", 1),
 	})
 	assert.ErrorIs(t, err, dispensary.ErrInvalid)
 	assert.ErrorIs(t, err, dispensary.ErrRefused)

@@ -18,6 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/calls"
 	"github.com/dispensary-go/dispensary/internal/operation"
 	"github.com/dispensary-go/dispensary/oauth"
 )
@@ -141,64 +142,64 @@ func settledEvent(t *testing.T, e events.Event) any {
 
 // mutatedCalls are the calls of the table, led through the playback, on a platform
 // that has something to answer to each.
-func mutatedCalls(t *testing.T, p *playback) (map[string]call, *scene) {
+func mutatedCalls(t *testing.T, p *playback) (map[string]calls.Call, *calls.Scene) {
 	t.Helper()
-	s := newScene(t)
-	s.enliven(t)
-	p.base = s.platform.HTTPClient().Transport
-	s.client = s.platform.Client(dispensarytest.User{}, dispensary.WithHTTPClient(&http.Client{Transport: p}))
-	app := s.platform.Application()
+	s := calls.NewScene(t)
+	enliven(t, s)
+	p.base = s.Platform.HTTPClient().Transport
+	s.Client = s.Platform.Client(dispensarytest.User{}, dispensary.WithHTTPClient(&http.Client{Transport: p}))
+	app := s.Platform.Application()
 	client, err := oauth.New(oauth.Config{
-		Site: s.platform.Site(), HTTPClient: &http.Client{Transport: p},
+		Site: s.Platform.Site(), HTTPClient: &http.Client{Transport: p},
 		ClientID: app.ClientID, ClientSecret: dispensary.Secret(app.ClientSecret), RedirectURL: app.RedirectURI,
 	})
 	require.NoError(t, err)
 	address, err := client.AuthorizeURL("state")
 	require.NoError(t, err)
-	back, err := s.platform.Approve(address, s.platform.Users()[0])
+	back, err := s.Platform.Approve(address, s.Platform.Users()[0])
 	require.NoError(t, err)
 
-	table := calls(t)
-	table["oauth.token"] = func(ctx context.Context, _ *scene) (any, error) {
+	table := calls.All(t)
+	table["oauth.token"] = func(ctx context.Context, _ *calls.Scene) (any, error) {
 		return client.Exchange(ctx, dispensary.Secret(back.Query().Get("code")))
 	}
-	table["oauth.revoke"] = func(ctx context.Context, s *scene) (any, error) {
-		return nil, client.Revoke(ctx, oauth.Token{AccessToken: "token", Environment: s.platform.Site().Environment})
+	table["oauth.revoke"] = func(ctx context.Context, s *calls.Scene) (any, error) {
+		return nil, client.Revoke(ctx, oauth.Token{AccessToken: "token", Environment: s.Platform.Site().Environment})
 	}
 	// The table's own calls narrow these lists to nothing on this platform.
 	page := dispensary.Paging{PageSize: 2}
-	table["products.search"] = func(ctx context.Context, s *scene) (any, error) {
-		return s.client.Catalog.Products.Search(ctx, catalog.ProductSearch{BrandID: s.brand, Paging: page})
+	table["products.search"] = func(ctx context.Context, s *calls.Scene) (any, error) {
+		return s.Client.Catalog.Products.Search(ctx, catalog.ProductSearch{BrandID: s.Brand, Paging: page})
 	}
-	table["webhook_deliveries.list"] = func(ctx context.Context, s *scene) (any, error) {
-		return s.client.Events.Deliveries.List(ctx, events.DeliveryListOptions{Paging: page})
+	table["webhook_deliveries.list"] = func(ctx context.Context, s *calls.Scene) (any, error) {
+		return s.Client.Events.Deliveries.List(ctx, events.DeliveryListOptions{Paging: page})
 	}
 	return table, s
 }
 
 // enliven lets events of every group happen, one of which is delivered, and gives
 // the patient a metadata id.
-func (s *scene) enliven(t *testing.T) {
+func enliven(t *testing.T, s *calls.Scene) {
 	t.Helper()
-	p := s.platform.Platform()
-	_, err := s.client.Clinic.Patients.Update(t.Context(), s.patient, clinic.PatientUpdate{Metadata: dispensary.Set(clinic.Metadata{ID: "ehr-1"})})
+	p := s.Platform.Platform()
+	_, err := s.Client.Clinic.Patients.Update(t.Context(), s.Patient, clinic.PatientUpdate{Metadata: dispensary.Set(clinic.Metadata{ID: "ehr-1"})})
 	require.NoError(t, err)
 	_, _, err = p.RegisterPatient(dispensarytest.NewPatient{})
 	require.NoError(t, err)
-	_, _, err = p.CreatePlan(s.patient, dispensarytest.NewPlan{})
+	_, _, err = p.CreatePlan(s.Patient, dispensarytest.NewPlan{})
 	require.NoError(t, err)
-	_, _, err = p.UpdateProduct(s.product, dispensarytest.ProductChange{Name: new("Newly Named")})
+	_, _, err = p.UpdateProduct(s.Product, dispensarytest.ProductChange{Name: new("Newly Named")})
 	require.NoError(t, err)
-	_, err = p.RevokeClinicKey(s.platform.ClinicKey())
+	_, err = p.RevokeClinicKey(s.Platform.ClinicKey())
 	require.NoError(t, err)
-	_, err = p.ReactivateClinicKey(s.platform.ClinicKey())
+	_, err = p.ReactivateClinicKey(s.Platform.ClinicKey())
 	require.NoError(t, err)
-	require.NoError(t, s.platform.RegisterWebhookHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, `{"challenge":%q}`, s.platform.Application().ChallengeToken)
+	require.NoError(t, s.Platform.RegisterWebhookHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"challenge":%q}`, s.Platform.Application().ChallengeToken)
 	})))
-	_, event, err := p.PlaceOrder(s.patient, dispensarytest.NewOrder{})
+	_, event, err := p.PlaceOrder(s.Patient, dispensarytest.NewOrder{})
 	require.NoError(t, err)
-	require.NoError(t, s.platform.WaitDelivered(t.Context(), event.ID))
+	require.NoError(t, s.Platform.WaitDelivered(t.Context(), event.ID))
 }
 
 // live is a transport that varies every answer of the platform.

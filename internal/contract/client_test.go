@@ -1,0 +1,103 @@
+package contract_test
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/internal/calls"
+	"github.com/dispensary-go/dispensary/internal/contract"
+	"github.com/dispensary-go/dispensary/internal/operation"
+)
+
+// What the client sends for every operation, and what it is answered, keeps the
+// contract.
+func TestClientKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	check, err := contract.Load()
+	require.NoError(t, err)
+	made := calls.All(t)
+	require.Len(t, made, len(check.Operations()))
+	for _, name := range check.Operations() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := calls.NewScene(t)
+			var recorder *contract.Recorder
+			s.Through(func(base http.RoundTripper) http.RoundTripper {
+				recorder = &contract.Recorder{Base: base}
+				return recorder
+			})
+			require.Contains(t, made, name)
+			_, err := made[name](t.Context(), s)
+			require.NoError(t, err)
+			if name == "oauth.authorize" {
+				return // a browser visits it, not the client
+			}
+			var seen int
+			for _, e := range recorder.Exchanges() {
+				if reached, ok := check.Identify(e.Request); ok && reached == name {
+					seen++
+				}
+				reached, ok := check.Identify(e.Request)
+				require.True(t, ok, "the API has no such operation")
+				assert.Empty(t, check.CheckExchange(reached, e.Request, e.RequestBody, e.Response, e.ResponseBody))
+			}
+			assert.NotZero(t, seen, "the call reaches its operation")
+		})
+	}
+}
+
+// The client has a call for every row, and a removed one is reported.
+func TestClientAndDocumentHaveTheSameRows(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	made := calls.All(t)
+	var rows []contract.Row
+	for name := range made {
+		rows = append(rows, contract.Row{Name: name})
+	}
+	assert.Len(t, rows, 62, "61 endpoints and the authorize page")
+	assert.Empty(t, contract.Differences("the document", names(s.check.Rows()), "the client", rows))
+	for i, row := range rows {
+		left := append(append([]contract.Row(nil), rows[:i]...), rows[i+1:]...)
+		assert.Equal(t, []string{row.Name + ": the document has it, the client has not"},
+			contract.Differences("the document", names(s.check.Rows()), "the client", left))
+	}
+}
+
+// The bodies that the client's own tests compare with keep the contract too.
+func TestGoldenRequestBodiesKeepTheContract(t *testing.T) {
+	t.Parallel()
+	check, err := contract.Load()
+	require.NoError(t, err)
+	files, err := filepath.Glob("../../testdata/requests/*.json")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	rows := map[string]*operation.Operation{}
+	for _, op := range operation.All() {
+		rows[op.Name] = op
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".json")
+		require.Contains(t, rows, name)
+		body, err := os.ReadFile(file)
+		require.NoError(t, err)
+		var path strings.Builder
+		for text, param := range rows[name].Segments() {
+			path.WriteString(text)
+			if param != "" {
+				path.WriteString("id")
+			}
+		}
+		req, err := http.NewRequestWithContext(t.Context(), rows[name].Method, "https://platform.example/api"+path.String(), http.NoBody)
+		require.NoError(t, err)
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Authorization", "Bearer token")
+		assert.Empty(t, check.CheckRequest(name, req, body), name)
+	}
+}
