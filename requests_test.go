@@ -3,7 +3,6 @@ package dispensary_test
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -13,23 +12,8 @@ import (
 
 	"github.com/dispensary-go/dispensary/internal/calls"
 	"github.com/dispensary-go/dispensary/internal/operation"
+	"github.com/dispensary-go/dispensary/internal/resourcetest"
 )
-
-// lastBody is a transport that keeps the body of the last request.
-type lastBody struct {
-	base http.RoundTripper
-	body []byte
-}
-
-func (l *lastBody) RoundTrip(r *http.Request) (*http.Response, error) {
-	l.body = nil
-	if r.Body != nil {
-		l.body, _ = io.ReadAll(r.Body)
-		r = r.Clone(r.Context())
-		r.Body = io.NopCloser(bytes.NewReader(l.body))
-	}
-	return l.base.RoundTrip(r)
-}
 
 // What the client sends in bodies stands in testdata/requests, one file for each
 // operation that has one. Tokens are left out: they are secrets.
@@ -42,19 +26,19 @@ func TestRequestBodies(t *testing.T) {
 		t.Run(op.Name, func(t *testing.T) {
 			t.Parallel()
 			s := calls.NewScene(t)
-			var last *lastBody
+			var last *resourcetest.LastBody
 			s.Through(func(base http.RoundTripper) http.RoundTripper {
-				last = &lastBody{base: base}
+				last = &resourcetest.LastBody{Base: base}
 				return last
 			})
 			_, err := calls.All(t)[op.Name](t.Context(), s)
 			require.NoError(t, err)
-			if last.body == nil {
+			if last.String() == "" {
 				assert.NoFileExists(t, "testdata/requests/"+op.Name+".json")
 				return
 			}
 			var indented bytes.Buffer
-			require.NoError(t, json.Indent(&indented, last.body, "", "  "))
+			require.NoError(t, json.Indent(&indented, []byte(last.String()), "", "  "))
 			compareGolden(t, "testdata/requests/"+op.Name+".json", append(indented.Bytes(), '\n'))
 		})
 	}

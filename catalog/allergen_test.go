@@ -7,12 +7,13 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/internal/resourcetest"
 )
 
 func TestAllergens(t *testing.T) {
 	t.Parallel()
 	_, s := start(t)
-	items := walk(t, 4, func(p api.Paging) catalog.AllergenListOptions { return catalog.AllergenListOptions{Paging: p} },
+	items := resourcetest.Walk(t, 4, func(p api.Paging) catalog.AllergenListOptions { return catalog.AllergenListOptions{Paging: p} },
 		s.Allergens.List, s.Allergens.Pages, s.Allergens.All)
 	assert.Equal(t, "Dairy Free", items[0].Name)
 	assert.Equal(t, "Soy Free", items[len(items)-1].Name)

@@ -9,6 +9,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/internal/resourcetest"
 )
 
 // wantBrand is what the client should tell of a brand that the platform holds.
@@ -24,7 +25,7 @@ func TestBrands(t *testing.T) {
 	t.Parallel()
 	platform, s := start(t)
 	sellOut(t, platform, platform.Platform().Brands()[1].ID)
-	brands := walk(t, 3, func(p api.Paging) catalog.BrandListOptions { return catalog.BrandListOptions{Paging: p} },
+	brands := resourcetest.Walk(t, 3, func(p api.Paging) catalog.BrandListOptions { return catalog.BrandListOptions{Paging: p} },
 		s.Brands.List, s.Brands.Pages, s.Brands.All)
 	var want []catalog.Brand
 	for _, b := range platform.Platform().Brands() {

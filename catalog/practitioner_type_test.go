@@ -7,12 +7,13 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/internal/resourcetest"
 )
 
 func TestPractitionerTypes(t *testing.T) {
 	t.Parallel()
 	platform, s := start(t)
-	kinds := walk(t, 3, func(p api.Paging) catalog.PractitionerTypeListOptions {
+	kinds := resourcetest.Walk(t, 3, func(p api.Paging) catalog.PractitionerTypeListOptions {
 		return catalog.PractitionerTypeListOptions{Paging: p}
 	}, s.PractitionerTypes.List, s.PractitionerTypes.Pages, s.PractitionerTypes.All)
 	assert.Len(t, kinds, 7)

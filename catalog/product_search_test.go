@@ -11,12 +11,13 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/internal/resourcetest"
 )
 
 func TestProductSearch(t *testing.T) {
 	t.Parallel()
 	platform, s := start(t)
-	found := walk(t, 2, func(p api.Paging) catalog.ProductSearch { return catalog.ProductSearch{Query: "vitamin", Paging: p} },
+	found := resourcetest.Walk(t, 2, func(p api.Paging) catalog.ProductSearch { return catalog.ProductSearch{Query: "vitamin", Paging: p} },
 		s.Products.Search, s.Products.SearchPages, s.Products.SearchAll)
 	assert.Len(t, found, 3, "what has the word in its name, its brand or its SKU")
 	for _, product := range found {

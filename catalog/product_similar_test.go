@@ -10,13 +10,14 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/internal/resourcetest"
 )
 
 func TestSimilarProducts(t *testing.T) {
 	t.Parallel()
 	platform, s := start(t)
 	id := platform.Platform().Products()[2].ID
-	similar := walk(t, 4, func(p api.Paging) catalog.ProductListOptions { return catalog.ProductListOptions{Paging: p} },
+	similar := resourcetest.Walk(t, 4, func(p api.Paging) catalog.ProductListOptions { return catalog.ProductListOptions{Paging: p} },
 		func(ctx context.Context, o catalog.ProductListOptions, options ...api.RequestOption) (*api.Page[catalog.Product], error) {
 			return s.Products.Similar(ctx, id, o, options...)
 		},

@@ -9,6 +9,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/internal/resourcetest"
 )
 
 // wantProduct is what the client should tell of a product that the platform holds,
@@ -47,7 +48,7 @@ func TestProducts(t *testing.T) {
 	t.Parallel()
 	platform, s := start(t)
 	p := platform.Platform()
-	products := walk(t, 20, func(p api.Paging) catalog.ProductListOptions { return catalog.ProductListOptions{Paging: p} },
+	products := resourcetest.Walk(t, 20, func(p api.Paging) catalog.ProductListOptions { return catalog.ProductListOptions{Paging: p} },
 		s.Products.List, s.Products.Pages, s.Products.All)
 	require.Len(t, products, len(p.Products()))
 	statuses := map[catalog.Status]bool{}

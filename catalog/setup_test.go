@@ -2,7 +2,6 @@ package catalog_test
 
 import (
 	"context"
-	"iter"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -22,37 +21,6 @@ func start(t *testing.T) (*dispensarytest.Server, catalog.Service) {
 	t.Helper()
 	platform := dispensarytest.New(t)
 	return platform, platform.Client(dispensarytest.User{}).Catalog
-}
-
-// walk reads a list in each of its three ways, size items a page, holds what they
-// return against each other, and returns the items.
-func walk[O, T any](
-	t *testing.T, size int, options func(api.Paging) O,
-	list func(context.Context, O, ...api.RequestOption) (*api.Page[T], error),
-	pages func(context.Context, O, ...api.RequestOption) iter.Seq2[*api.Page[T], error],
-	all func(context.Context, O, ...api.RequestOption) iter.Seq2[T, error],
-) []T {
-	t.Helper()
-	var items, paged []T
-	for item, err := range all(t.Context(), options(api.Paging{PageSize: size})) {
-		require.NoError(t, err)
-		items = append(items, item)
-	}
-	require.Greater(t, len(items), size, "a single page says nothing about paging")
-	number := 0
-	for page, err := range pages(t.Context(), options(api.Paging{PageSize: size})) {
-		require.NoError(t, err)
-		number++
-		assert.EqualValues(t, number, page.Meta.CurrentPage)
-		assert.EqualValues(t, len(items), page.Meta.TotalCount)
-		paged = append(paged, page.Items...)
-	}
-	assert.Equal(t, (len(items)+size-1)/size, number, "pages")
-	assert.Equal(t, items, paged, "Pages and All differ")
-	second, err := list(t.Context(), options(api.Paging{Page: 2, PageSize: size}))
-	require.NoError(t, err)
-	assert.Equal(t, items[size:min(2*size, len(items))], second.Items, "List and All differ")
-	return items
 }
 
 // getter is the Get method of a resource.

@@ -7,12 +7,13 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/internal/resourcetest"
 )
 
 func TestSupplementTypes(t *testing.T) {
 	t.Parallel()
 	_, s := start(t)
-	items := walk(t, 3, func(p api.Paging) catalog.SupplementTypeListOptions {
+	items := resourcetest.Walk(t, 3, func(p api.Paging) catalog.SupplementTypeListOptions {
 		return catalog.SupplementTypeListOptions{Paging: p}
 	},
 		s.SupplementTypes.List, s.SupplementTypes.Pages, s.SupplementTypes.All)

@@ -7,12 +7,13 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/internal/resourcetest"
 )
 
 func TestThirdPartyCertifications(t *testing.T) {
 	t.Parallel()
 	_, s := start(t)
-	items := walk(t, 3, func(p api.Paging) catalog.ThirdPartyCertificationListOptions {
+	items := resourcetest.Walk(t, 3, func(p api.Paging) catalog.ThirdPartyCertificationListOptions {
 		return catalog.ThirdPartyCertificationListOptions{Paging: p}
 	},
 		s.ThirdPartyCertifications.List, s.ThirdPartyCertifications.Pages, s.ThirdPartyCertifications.All)

@@ -11,6 +11,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/internal/resourcetest"
 )
 
 func TestAddresses(t *testing.T) {
@@ -29,7 +30,7 @@ func TestAddresses(t *testing.T) {
 		assert.NotEmpty(t, want.ID)
 		assert.EqualValues(t, 1, page.Meta.TotalCount)
 
-		first := collect(t, b.Addresses.All(t.Context(), patients[0].ID, clinic.AddressListOptions{}))
+		first := resourcetest.Collect(t, b.Addresses.All(t.Context(), patients[0].ID, clinic.AddressListOptions{}))
 		require.Len(t, first, 1)
 		assert.Empty(t, first[0].Address2, "null reads as empty")
 		assert.NotEqual(t, want.ID, first[0].ID)
@@ -46,8 +47,8 @@ func TestAddressPages(t *testing.T) {
 	pages := func(p api.Paging) iter.Seq2[*api.Page[clinic.Address], error] {
 		return b.Addresses.Pages(context.Background(), id, clinic.AddressListOptions{Paging: p})
 	}
-	assert.Len(t, collect(t, pages(api.Paging{PageSize: 1})), 1)
-	beyond := collect(t, pages(api.Paging{Page: 2, PageSize: 1}))
+	assert.Len(t, resourcetest.Collect(t, pages(api.Paging{PageSize: 1})), 1)
+	beyond := resourcetest.Collect(t, pages(api.Paging{Page: 2, PageSize: 1}))
 	require.Len(t, beyond, 1)
 	assert.Empty(t, beyond[0].Items)
 	for _, err := range pages(api.Paging{PageSize: -1}) {

@@ -12,12 +12,13 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/clinic"
+	"github.com/dispensary-go/dispensary/internal/resourcetest"
 )
 
 func TestCategories(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	categories := walk(t, 3, func(p api.Paging) clinic.CategoryListOptions { return clinic.CategoryListOptions{Paging: p} },
+	categories := resourcetest.Walk(t, 3, func(p api.Paging) clinic.CategoryListOptions { return clinic.CategoryListOptions{Paging: p} },
 		b.Categories.List, b.Categories.Pages, b.Categories.All)
 	var total int
 	for _, listed := range categories {
@@ -46,8 +47,8 @@ func (b *bench) inCategory(id string) []string {
 func TestCategoryProducts(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	category := collect(t, b.Categories.All(t.Context(), clinic.CategoryListOptions{}))[0].ID
-	products := walk(t, 2, func(p api.Paging) clinic.CategoryListOptions { return clinic.CategoryListOptions{Paging: p} },
+	category := resourcetest.Collect(t, b.Categories.All(t.Context(), clinic.CategoryListOptions{}))[0].ID
+	products := resourcetest.Walk(t, 2, func(p api.Paging) clinic.CategoryListOptions { return clinic.CategoryListOptions{Paging: p} },
 		func(ctx context.Context, o clinic.CategoryListOptions, options ...api.RequestOption) (*api.Page[catalog.Product], error) {
 			return b.Categories.Products(ctx, category, o, options...)
 		},
@@ -57,7 +58,7 @@ func TestCategoryProducts(t *testing.T) {
 		func(ctx context.Context, o clinic.CategoryListOptions, options ...api.RequestOption) iter.Seq2[catalog.Product, error] {
 			return b.Categories.ProductAll(ctx, category, o, options...)
 		})
-	assert.Equal(t, b.inCategory(category), ids(products, func(p catalog.Product) string { return p.ID }))
+	assert.Equal(t, b.inCategory(category), resourcetest.IDs(products, func(p catalog.Product) string { return p.ID }))
 	for _, product := range products {
 		assert.NotNil(t, product.PrimaryVariant, "the form of product lists")
 		assert.Empty(t, product.DescriptionHTML, "the form of product lists")

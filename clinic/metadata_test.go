@@ -10,6 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/internal/resourcetest"
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
@@ -39,7 +40,7 @@ func TestMetadata(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	marked := b.mark(t, "ehr/7 & more")
-	entries := walk(t, 3, func(p api.Paging) clinic.MetadataListOptions {
+	entries := resourcetest.Walk(t, 3, func(p api.Paging) clinic.MetadataListOptions {
 		return clinic.MetadataListOptions{ID: "ehr/7 & more", Paging: p}
 	}, b.Metadata.List, b.Metadata.Pages, b.Metadata.All)
 	require.Len(t, entries, len(marked))
@@ -48,11 +49,11 @@ func TestMetadata(t *testing.T) {
 		var record struct{ ID string }
 		require.NoError(t, entry.Decode(&record))
 		assert.Equal(t, marked[entry.Type], record.ID)
-		narrowed := collect(t, b.Metadata.All(t.Context(), clinic.MetadataListOptions{ID: entry.ID, Type: entry.Type}))
+		narrowed := resourcetest.Collect(t, b.Metadata.All(t.Context(), clinic.MetadataListOptions{ID: entry.ID, Type: entry.Type}))
 		require.Len(t, narrowed, 1, entry.Type)
 		assert.Equal(t, entry.Type, narrowed[0].Type)
 	}
-	assert.Empty(t, collect(t, b.Metadata.All(t.Context(), clinic.MetadataListOptions{ID: "ehr-8"})))
+	assert.Empty(t, resourcetest.Collect(t, b.Metadata.All(t.Context(), clinic.MetadataListOptions{ID: "ehr-8"})))
 	_, err := b.Metadata.List(t.Context(), clinic.MetadataListOptions{ID: "ehr-8", Type: "order"})
 	require.ErrorIs(t, err, api.ErrInvalid)
 }
@@ -63,7 +64,7 @@ func TestMetadataDecode(t *testing.T) {
 	b := start(t)
 	marked := b.mark(t, "ehr-7")
 	entries := map[clinic.MetadataType]clinic.MetadataEntry{}
-	for _, entry := range collect(t, b.Metadata.All(t.Context(), clinic.MetadataListOptions{ID: "ehr-7"})) {
+	for _, entry := range resourcetest.Collect(t, b.Metadata.All(t.Context(), clinic.MetadataListOptions{ID: "ehr-7"})) {
 		entries[entry.Type] = entry
 	}
 	var patient clinic.Patient

@@ -13,6 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/internal/resourcetest"
 )
 
 // wantOrder is what every form of an order should tell of one that the platform
@@ -37,7 +38,7 @@ func requireOrder(t *testing.T, want clinic.Order, completed time.Time, got clin
 func TestOrders(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	listed := walk(t, 2, func(p api.Paging) clinic.OrderListOptions { return clinic.OrderListOptions{Paging: p} },
+	listed := resourcetest.Walk(t, 2, func(p api.Paging) clinic.OrderListOptions { return clinic.OrderListOptions{Paging: p} },
 		b.Orders.List, b.Orders.Pages, b.Orders.All)
 	require.Len(t, listed, len(b.Platform().Orders()))
 	for i, held := range b.Platform().Orders() {
@@ -75,7 +76,7 @@ func TestOrdersOfAPatient(t *testing.T) {
 		_, _, err := b.Platform().PlaceOrder(patient, dispensarytest.NewOrder{})
 		require.NoError(t, err)
 	}
-	orders := walk(t, 2, func(p api.Paging) clinic.PatientOrderListOptions { return clinic.PatientOrderListOptions{Paging: p} },
+	orders := resourcetest.Walk(t, 2, func(p api.Paging) clinic.PatientOrderListOptions { return clinic.PatientOrderListOptions{Paging: p} },
 		func(ctx context.Context, o clinic.PatientOrderListOptions, options ...api.RequestOption) (*api.Page[clinic.Order], error) {
 			return b.Orders.ListOf(ctx, patient, o, options...)
 		},
@@ -116,16 +117,16 @@ func TestOrderFilters(t *testing.T) {
 		"between":       {clinic.OrderListOptions{CompletedAt: api.Between(api.DateOf(held[0].CompletedAt), day)}, held[:2]},
 		"contradictory": {clinic.OrderListOptions{PatientID: second.PatientID, OrderNumber: held[0].Number}, nil},
 	} {
-		want := ids(test.want, func(o dispensarytest.Order) string { return o.ID })
-		got := ids(collect(t, b.Orders.All(t.Context(), test.options)), func(o clinic.Order) string { return o.ID })
+		want := resourcetest.IDs(test.want, func(o dispensarytest.Order) string { return o.ID })
+		got := resourcetest.IDs(resourcetest.Collect(t, b.Orders.All(t.Context(), test.options)), func(o clinic.Order) string { return o.ID })
 		assert.Equal(t, want, got, name)
 	}
 	b.Journal().CheckNoUnexpected(t)
 	b.Journal().Reset()
 	_, err := b.Orders.List(t.Context(), clinic.OrderListOptions{CompletedAt: api.Between(day, api.Date{Year: 2000, Month: 1, Day: 1})})
-	b.requireArgument(t, err, "orders.list", "completed_at")
+	resourcetest.RequireUnsent(t, b.Server, err, "orders.list", "completed_at")
 	_, err = b.Orders.List(t.Context(), clinic.OrderListOptions{CompletedAt: api.On(api.Date{Year: 2026, Month: 2, Day: 30})})
-	b.requireArgument(t, err, "orders.list", "completed_at")
+	resourcetest.RequireUnsent(t, b.Server, err, "orders.list", "completed_at")
 }
 
 func TestOrderSorts(t *testing.T) {
@@ -137,8 +138,8 @@ func TestOrderSorts(t *testing.T) {
 		clinic.OrdersByCompletion:    func(o clinic.Order) string { return o.CompletedAt.UTC().Format(time.RFC3339) },
 		clinic.OrdersByNumber:        func(o clinic.Order) string { return o.OrderNumber },
 	} {
-		up := ids(collect(t, b.Orders.All(t.Context(), clinic.OrderListOptions{SortBy: sortBy, Order: api.Ascending})), key)
-		down := ids(collect(t, b.Orders.All(t.Context(), clinic.OrderListOptions{SortBy: sortBy, Order: api.Descending})), key)
+		up := resourcetest.IDs(resourcetest.Collect(t, b.Orders.All(t.Context(), clinic.OrderListOptions{SortBy: sortBy, Order: api.Ascending})), key)
+		down := resourcetest.IDs(resourcetest.Collect(t, b.Orders.All(t.Context(), clinic.OrderListOptions{SortBy: sortBy, Order: api.Descending})), key)
 		assert.True(t, slices.IsSorted(up), sortBy)
 		slices.Reverse(down)
 		assert.Equal(t, up, down, sortBy)

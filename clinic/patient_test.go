@@ -10,6 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/internal/resourcetest"
 )
 
 // wantPatient is what the client should tell of a patient that the platform holds.
@@ -34,7 +35,7 @@ func (b *bench) wantPatient(t *testing.T, id string) clinic.Patient {
 func TestPatients(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	listed := walk(t, 2, func(p api.Paging) clinic.PatientListOptions { return clinic.PatientListOptions{Paging: p} },
+	listed := resourcetest.Walk(t, 2, func(p api.Paging) clinic.PatientListOptions { return clinic.PatientListOptions{Paging: p} },
 		b.Patients.List, b.Patients.Pages, b.Patients.All)
 	require.Len(t, listed, len(b.Platform().Patients()))
 	for i, held := range b.Platform().Patients() {
@@ -90,12 +91,12 @@ func TestCreatePatientChecksArguments(t *testing.T) {
 		patient := clinic.NewPatient{Email: "new@example.com", FirstName: "New", LastName: "Example"}
 		forget(&patient)
 		_, err := b.Patients.Create(t.Context(), patient)
-		b.requireArgument(t, err, "patients.create", field)
+		resourcetest.RequireUnsent(t, b.Server, err, "patients.create", field)
 	}
 	_, err := b.Patients.Create(t.Context(), clinic.NewPatient{
 		Email: "new@example.com", FirstName: "New", LastName: "Example", DateOfBirth: api.Date{Year: 1980, Month: 2, Day: 30},
 	})
-	b.requireArgument(t, err, "patients.create", "body")
+	resourcetest.RequireUnsent(t, b.Server, err, "patients.create", "body")
 }
 
 func TestCreatePatientIsRefused(t *testing.T) {
@@ -112,7 +113,7 @@ func TestCreatePatientIsRefused(t *testing.T) {
 	} {
 		created, err := b.Patients.Create(t.Context(), patient)
 		assert.Nil(t, created, name)
-		failure := requireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
+		failure := resourcetest.RequireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
 		assert.NotContains(t, err.Error(), failure.Messages()[0], "messages may hold what was sent")
 	}
 	assert.Equal(t, before, b.Platform().Patients())
@@ -175,31 +176,31 @@ func TestUpdatePatientIsRefused(t *testing.T) {
 	b := start(t)
 	patients := b.Platform().Patients()
 	_, err := b.Patients.Update(t.Context(), unknown, clinic.PatientUpdate{FirstName: api.Set("New")})
-	requireRefused(t, err, http.StatusNotFound, api.ErrNotFound)
+	resourcetest.RequireRefused(t, err, http.StatusNotFound, api.ErrNotFound)
 	for _, update := range []clinic.PatientUpdate{
 		{Email: api.Set(patients[1].Email)}, {FirstName: api.Clear[string]()}, {LastName: api.Set(" ")}, {Discount: api.Set[api.Percent](-1)},
 	} {
 		_, err := b.Patients.Update(t.Context(), patients[0].ID, update)
-		requireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
+		resourcetest.RequireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
 	}
 	assert.Equal(t, patients, b.Platform().Patients())
 	b.Journal().Reset()
 	_, err = b.Patients.Update(t.Context(), "", clinic.PatientUpdate{})
-	b.requireArgument(t, err, "patients.update", "id")
+	resourcetest.RequireUnsent(t, b.Server, err, "patients.update", "id")
 }
 
 func TestSearchPatients(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	search := func(query string) []string {
-		return ids(collect(t, b.Patients.SearchAll(t.Context(), clinic.PatientSearch{Query: query})),
+		return resourcetest.IDs(resourcetest.Collect(t, b.Patients.SearchAll(t.Context(), clinic.PatientSearch{Query: query})),
 			func(p clinic.PatientSummary) string { return p.FirstName })
 	}
 	assert.Equal(t, []string{"Jane"}, search("jane"))
 	assert.Equal(t, []string{"Jane"}, search("Doe Jane"))
 	assert.Equal(t, []string{"Samuel"}, search("samuel.okafor@example.org"))
 	assert.Empty(t, search("nobody & co"))
-	everybody := walk(t, 2, func(p api.Paging) clinic.PatientSearch { return clinic.PatientSearch{Query: "example.org", Paging: p} },
+	everybody := resourcetest.Walk(t, 2, func(p api.Paging) clinic.PatientSearch { return clinic.PatientSearch{Query: "example.org", Paging: p} },
 		b.Patients.Search, b.Patients.SearchPages, b.Patients.SearchAll)
 	assert.Len(t, everybody, len(b.Platform().Patients()))
 	b.Journal().CheckNoUnexpected(t)

@@ -10,6 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/internal/resourcetest"
 )
 
 // heldPractitioner finds a practitioner on the platform.
@@ -36,7 +37,7 @@ func wantPractitioner(held dispensarytest.Practitioner) clinic.Practitioner {
 func TestPractitioners(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	listed := walk(t, 1, func(p api.Paging) clinic.PractitionerListOptions { return clinic.PractitionerListOptions{Paging: p} },
+	listed := resourcetest.Walk(t, 1, func(p api.Paging) clinic.PractitionerListOptions { return clinic.PractitionerListOptions{Paging: p} },
 		b.Practitioners.List, b.Practitioners.Pages, b.Practitioners.All)
 	require.Len(t, listed, len(b.Platform().Practitioners()))
 	for i, held := range b.Platform().Practitioners() {
@@ -76,7 +77,7 @@ func TestCreatePractitionerChecksArguments(t *testing.T) {
 		practitioner := clinic.NewPractitioner{PractitionerTypeID: unknown, Email: "new@example.com", FirstName: "New", LastName: "Doctor"}
 		forget(&practitioner)
 		_, err := b.Practitioners.Create(t.Context(), practitioner)
-		b.requireArgument(t, err, "practitioners.create", field)
+		resourcetest.RequireUnsent(t, b.Server, err, "practitioners.create", field)
 	}
 }
 
@@ -90,12 +91,12 @@ func TestPractitionerWritesAreRefused(t *testing.T) {
 	} {
 		created, err := b.Practitioners.Create(t.Context(), practitioner)
 		assert.Nil(t, created, name)
-		requireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
+		resourcetest.RequireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
 	}
 	_, err := b.Practitioners.Update(t.Context(), before[0].ID, clinic.PractitionerUpdate{Email: api.Set(before[1].Email)})
-	requireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
+	resourcetest.RequireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
 	_, err = b.Practitioners.Update(t.Context(), unknown, clinic.PractitionerUpdate{FirstName: api.Set("New")})
-	requireRefused(t, err, http.StatusNotFound, api.ErrNotFound)
+	resourcetest.RequireRefused(t, err, http.StatusNotFound, api.ErrNotFound)
 	assert.Equal(t, before, b.Platform().Practitioners())
 }
 
@@ -130,5 +131,5 @@ func TestUpdatePractitioner(t *testing.T) {
 	b.Journal().CheckNoUnexpected(t)
 	b.Journal().Reset()
 	_, err := b.Practitioners.Update(t.Context(), "", clinic.PractitionerUpdate{})
-	b.requireArgument(t, err, "practitioners.update", "id")
+	resourcetest.RequireUnsent(t, b.Server, err, "practitioners.update", "id")
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/clinic"
+	"github.com/dispensary-go/dispensary/internal/resourcetest"
 )
 
 func TestStaff(t *testing.T) {
@@ -21,7 +22,7 @@ func TestStaff(t *testing.T) {
 		ID: created.ID, Email: "desk@example.com", FirstName: "New", LastName: "Desk", Metadata: clinic.Metadata{ID: "ehr-5"},
 	}, *created)
 
-	listed := walk(t, 1, func(p api.Paging) clinic.StaffListOptions { return clinic.StaffListOptions{Paging: p} },
+	listed := resourcetest.Walk(t, 1, func(p api.Paging) clinic.StaffListOptions { return clinic.StaffListOptions{Paging: p} },
 		b.Staff.List, b.Staff.Pages, b.Staff.All)
 	require.Len(t, listed, 2)
 	assert.Equal(t, "Pettigrew", listed[0].LastName)
@@ -45,7 +46,7 @@ func TestCreateStaffChecksArguments(t *testing.T) {
 		member := clinic.NewStaff{Email: "new@example.com", FirstName: "New", LastName: "Desk"}
 		forget(&member)
 		_, err := b.Staff.Create(t.Context(), member)
-		b.requireArgument(t, err, "staff.create", field)
+		resourcetest.RequireUnsent(t, b.Server, err, "staff.create", field)
 	}
 }
 
@@ -53,7 +54,7 @@ func TestCreateStaffChecksArguments(t *testing.T) {
 func TestUpdateStaff(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	want := collect(t, b.Staff.All(t.Context(), clinic.StaffListOptions{}))[0]
+	want := resourcetest.Collect(t, b.Staff.All(t.Context(), clinic.StaffListOptions{}))[0]
 	for _, test := range []struct {
 		update clinic.StaffUpdate
 		body   string
@@ -85,13 +86,13 @@ func TestStaffWritesAreRefused(t *testing.T) {
 	b := start(t)
 	taken := b.Platform().Practitioners()[0].Email
 	_, err := b.Staff.Create(t.Context(), clinic.NewStaff{Email: taken, FirstName: "New", LastName: "Desk"})
-	requireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
+	resourcetest.RequireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
 	_, err = b.Staff.Update(t.Context(), unknown, clinic.StaffUpdate{FirstName: api.Set("New")})
-	requireRefused(t, err, http.StatusNotFound, api.ErrNotFound)
-	member := collect(t, b.Staff.All(t.Context(), clinic.StaffListOptions{}))[0]
+	resourcetest.RequireRefused(t, err, http.StatusNotFound, api.ErrNotFound)
+	member := resourcetest.Collect(t, b.Staff.All(t.Context(), clinic.StaffListOptions{}))[0]
 	_, err = b.Staff.Update(t.Context(), member.ID, clinic.StaffUpdate{Email: api.Set(taken)})
-	requireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
+	resourcetest.RequireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
 	b.Journal().Reset()
 	_, err = b.Staff.Update(t.Context(), "", clinic.StaffUpdate{})
-	b.requireArgument(t, err, "staff.update", "id")
+	resourcetest.RequireUnsent(t, b.Server, err, "staff.update", "id")
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/resourcetest"
 )
 
 // deliver registers a webhook endpoint that fails for the given number of
@@ -113,12 +114,12 @@ func (b *bench) delivered(t *testing.T, options events.DeliveryListOptions) []st
 	t.Helper()
 	options.PageSize = 1
 	var sent, paged []string
-	for _, d := range collect(t, b.Deliveries.All(t.Context(), options)) {
+	for _, d := range resourcetest.Collect(t, b.Deliveries.All(t.Context(), options)) {
 		e, err := d.Event()
 		require.NoError(t, err)
 		sent = append(sent, e.ID)
 	}
-	for _, page := range collect(t, b.Deliveries.Pages(t.Context(), options)) {
+	for _, page := range resourcetest.Collect(t, b.Deliveries.Pages(t.Context(), options)) {
 		for _, d := range page.Items {
 			e, err := d.Event()
 			require.NoError(t, err)

@@ -2,7 +2,6 @@ package events_test
 
 import (
 	"context"
-	"iter"
 	"slices"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/resourcetest"
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
@@ -69,17 +69,6 @@ func (b *bench) happen(t *testing.T) []dispensarytest.Event {
 	activated, err := p.ReactivateClinicKey(b.platform.ClinicKey())
 	require.NoError(t, err)
 	return []dispensarytest.Event{created, updated, planned, ordered, cancelled, product, revoked, activated}
-}
-
-// collect reads a sequence that must not fail.
-func collect[T any](t *testing.T, items iter.Seq2[T, error]) []T {
-	t.Helper()
-	var all []T
-	for item, err := range items {
-		require.NoError(t, err)
-		all = append(all, item)
-	}
-	return all
 }
 
 func idsOf(items []events.Event) []string {
@@ -168,7 +157,7 @@ func TestEventGroups(t *testing.T) {
 		{b.Products, "events.list_products", "product", made[5:6]},
 		{b.ClinicKeys, "events.list_clinic_keys", "clinic_key", made[6:8]},
 	} {
-		listed := collect(t, test.group.All(t.Context(), events.ListOptions{Paging: api.Paging{PageSize: 1}}))
+		listed := resourcetest.Collect(t, test.group.All(t.Context(), events.ListOptions{Paging: api.Paging{PageSize: 1}}))
 		require.Len(t, listed, len(test.want), test.request)
 		for i, want := range test.want {
 			assert.Equal(t, want.ID, listed[i].ID)
@@ -177,7 +166,7 @@ func TestEventGroups(t *testing.T) {
 			_, err := events.As[clinic.Patient](listed[i])
 			assert.Error(t, err, "and so there is nothing to decode")
 		}
-		pages := collect(t, test.group.Pages(t.Context(), events.ListOptions{Paging: api.Paging{PageSize: 1}}))
+		pages := resourcetest.Collect(t, test.group.Pages(t.Context(), events.ListOptions{Paging: api.Paging{PageSize: 1}}))
 		require.Len(t, pages, len(test.want))
 		page, err := test.group.List(t.Context(), events.ListOptions{Paging: api.Paging{Page: len(test.want), PageSize: 1}})
 		require.NoError(t, err)
@@ -209,7 +198,7 @@ func TestEventFiltersAndSorts(t *testing.T) {
 		"by type":    {events.ListOptions{SortBy: events.ByType}, []string{old[0], young[0], old[1], young[1]}},
 		"by type, Z": {events.ListOptions{SortBy: events.ByType, Order: api.Descending}, []string{old[1], young[1], old[0], young[0]}},
 	} {
-		assert.Equal(t, test.want, idsOf(collect(t, b.Patients.All(t.Context(), test.options))), name)
+		assert.Equal(t, test.want, idsOf(resourcetest.Collect(t, b.Patients.All(t.Context(), test.options))), name)
 	}
 	b.platform.Journal().CheckNoUnexpected(t)
 	_, err := b.Patients.List(t.Context(), events.ListOptions{Type: events.OrderPlaced})
@@ -234,7 +223,7 @@ func TestEventsAge(t *testing.T) {
 	b.later(time.Second)
 	_, err = b.Get(t.Context(), made[0].ID)
 	require.ErrorIs(t, err, api.ErrNotFound)
-	assert.Empty(t, collect(t, b.Patients.All(t.Context(), events.ListOptions{})))
+	assert.Empty(t, resourcetest.Collect(t, b.Patients.All(t.Context(), events.ListOptions{})))
 }
 
 // Each group is read with the scope of what it is about.

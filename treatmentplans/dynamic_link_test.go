@@ -10,6 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/internal/resourcetest"
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
@@ -89,9 +90,9 @@ func TestCreateDynamicLinkChecksArguments(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	_, err := b.DynamicLinks.Create(t.Context(), treatmentplans.NewLink{})
-	b.requireArgument(t, err, "dynamic_links.create", "PractitionerID")
+	resourcetest.RequireUnsent(t, b.Server, err, "dynamic_links.create", "PractitionerID")
 	_, err = b.DynamicLinks.Create(t.Context(), treatmentplans.NewLink{PractitionerID: b.practitioner, Patient: &treatmentplans.LinkPatient{FirstName: "New"}})
-	b.requireArgument(t, err, "dynamic_links.create", "Patient.Email")
+	resourcetest.RequireUnsent(t, b.Server, err, "dynamic_links.create", "Patient.Email")
 }
 
 // A link may need more than the scope of the endpoint: the one that creates
@@ -100,12 +101,12 @@ func TestCreateDynamicLinkIsRefused(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	_, err := b.DynamicLinks.Create(t.Context(), treatmentplans.NewLink{PractitionerID: unknown})
-	requireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
+	resourcetest.RequireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
 	client := b.Client(dispensarytest.User{}).As(b.TokenSource(dispensarytest.User{}, "clinic:write"))
 	_, err = client.TreatmentPlans.DynamicLinks.Create(t.Context(), treatmentplans.NewLink{
 		PractitionerID: b.practitioner, Patient: &treatmentplans.LinkPatient{Email: "new@example.com"},
 	})
-	requireRefused(t, err, http.StatusForbidden, api.ErrForbidden)
+	resourcetest.RequireRefused(t, err, http.StatusForbidden, api.ErrForbidden)
 	_, err = client.TreatmentPlans.DynamicLinks.Create(t.Context(), treatmentplans.NewLink{
 		PractitionerID: b.practitioner, Patient: &treatmentplans.LinkPatient{Email: "jane.doe@example.org"},
 	})

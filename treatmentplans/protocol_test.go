@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/resourcetest"
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
@@ -18,7 +19,7 @@ func TestProtocols(t *testing.T) {
 	own := func(p api.Paging) treatmentplans.ProtocolListOptions {
 		return treatmentplans.ProtocolListOptions{OwnershipType: treatmentplans.AnyOwner, Paging: p}
 	}
-	listed := walk(t, 2, own,
+	listed := resourcetest.Walk(t, 2, own,
 		func(ctx context.Context, o treatmentplans.ProtocolListOptions, options ...api.RequestOption) (*api.Page[treatmentplans.Protocol], error) {
 			return b.Protocols.List(ctx, b.practitioner, o, options...)
 		},
@@ -64,7 +65,7 @@ func TestProtocolFiltersAndSorts(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	names := func(o treatmentplans.ProtocolListOptions) []string {
-		return ids(collect(t, b.Protocols.All(t.Context(), b.practitioner, o)), func(p treatmentplans.Protocol) string { return p.Name })
+		return resourcetest.IDs(resourcetest.Collect(t, b.Protocols.All(t.Context(), b.practitioner, o)), func(p treatmentplans.Protocol) string { return p.Name })
 	}
 	for name, test := range map[string]struct {
 		options treatmentplans.ProtocolListOptions

@@ -14,6 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/internal/resourcetest"
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
@@ -50,11 +51,11 @@ func TestCreateAndUpdateCheckArguments(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	_, err := b.Create(t.Context(), b.patient, treatmentplans.New{Recommendations: b.lines()})
-	b.requireArgument(t, err, "treatment_plans.create", "PractitionerID")
+	resourcetest.RequireUnsent(t, b.Server, err, "treatment_plans.create", "PractitionerID")
 	_, err = b.Create(t.Context(), b.patient, treatmentplans.New{PractitionerID: b.practitioner})
-	b.requireArgument(t, err, "treatment_plans.create", "Recommendations")
+	resourcetest.RequireUnsent(t, b.Server, err, "treatment_plans.create", "Recommendations")
 	_, err = b.Update(t.Context(), unknown, treatmentplans.Update{PersonalMessage: api.Set("Changed")})
-	b.requireArgument(t, err, "treatment_plans.update", "Recommendations")
+	resourcetest.RequireUnsent(t, b.Server, err, "treatment_plans.update", "Recommendations")
 }
 
 func TestCreateIsRefused(t *testing.T) {
@@ -69,7 +70,7 @@ func TestCreateIsRefused(t *testing.T) {
 	} {
 		created, err := b.Create(t.Context(), b.patient, plan)
 		assert.Nil(t, created, name)
-		requireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
+		resourcetest.RequireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
 	}
 	assert.Equal(t, before, b.Platform().Plans())
 }
@@ -132,7 +133,7 @@ func TestStates(t *testing.T) {
 		got, err := moves[test.move](t.Context(), id)
 		assert.Empty(t, b.sent.String(), "the path says it all")
 		if test.to == "" {
-			requireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
+			resourcetest.RequireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
 			held, _ := b.Platform().Plan(id)
 			assert.Equal(t, before, held)
 			continue
@@ -160,7 +161,7 @@ func TestUpdateOfACancelledPlanIsRefused(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	_, err := b.Update(t.Context(), b.planIn(t, treatmentplans.Cancelled), treatmentplans.Update{Recommendations: b.lines()})
-	requireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
+	resourcetest.RequireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
 }
 
 func TestInOfficeCheckout(t *testing.T) {
@@ -171,7 +172,7 @@ func TestInOfficeCheckout(t *testing.T) {
 	assert.Contains(t, checkout.URL, "http")
 	assert.Equal(t, []dispensarytest.Line{{VariantID: b.variant, Quantity: 2}}, b.Platform().Cart(b.patient))
 	_, err = b.InOfficeCheckout(t.Context(), b.plan(t, treatmentplans.Draft).ID)
-	requireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
+	resourcetest.RequireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
 }
 
 func TestList(t *testing.T) {
@@ -196,10 +197,10 @@ func TestList(t *testing.T) {
 		{treatmentplans.ByUpdatedAt, "", []string{made[1], made[2], made[0]}},
 		{treatmentplans.ByUpdatedAt, api.Descending, []string{made[0], made[2], made[1]}},
 	} {
-		plans := walk(t, 2, func(p api.Paging) treatmentplans.ListOptions {
+		plans := resourcetest.Walk(t, 2, func(p api.Paging) treatmentplans.ListOptions {
 			return treatmentplans.ListOptions{SortBy: test.sortBy, Order: test.order, Paging: p}
 		}, b.list, b.pages, b.all)
-		assert.Equal(t, test.want, ids(plans, func(p treatmentplans.Summary) string { return p.ID }))
+		assert.Equal(t, test.want, resourcetest.IDs(plans, func(p treatmentplans.Summary) string { return p.ID }))
 		b.requireSummaries(t, plans)
 	}
 	b.Journal().CheckNoUnexpected(t)
@@ -243,5 +244,5 @@ func TestHistoryNeedsItsScope(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, page.Items)
 	_, err = client.TreatmentPlans.Cancel(t.Context(), held[0].ID)
-	requireRefused(t, err, http.StatusForbidden, api.ErrForbidden)
+	resourcetest.RequireRefused(t, err, http.StatusForbidden, api.ErrForbidden)
 }

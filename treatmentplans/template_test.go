@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/resourcetest"
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
@@ -16,9 +17,9 @@ func TestTemplates(t *testing.T) {
 	b := start(t)
 	templates := b.Templates
 	options := treatmentplans.TemplateListOptions{Paging: api.Paging{PageSize: 2}}
-	listed := collect(t, templates.All(t.Context(), b.practitioner, options))
+	listed := resourcetest.Collect(t, templates.All(t.Context(), b.practitioner, options))
 	require.Len(t, listed, 3)
-	pages := collect(t, templates.Pages(t.Context(), b.practitioner, options))
+	pages := resourcetest.Collect(t, templates.Pages(t.Context(), b.practitioner, options))
 	require.Len(t, pages, 2)
 	page, err := templates.List(t.Context(), b.practitioner, options)
 	require.NoError(t, err)
@@ -43,5 +44,5 @@ func TestTemplates(t *testing.T) {
 	require.ErrorIs(t, err, api.ErrNotFound)
 	b.Journal().Reset()
 	_, err = templates.Get(t.Context(), "")
-	b.requireArgument(t, err, "templates.get", "id")
+	resourcetest.RequireUnsent(t, b.Server, err, "templates.get", "id")
 }
