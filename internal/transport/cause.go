@@ -57,7 +57,7 @@ func isOwn(err error) bool {
 	if errors.As(err, &address) {
 		return false
 	}
-	//nolint:errorlint // a wrapped one may have a text of its own
+	// A wrapped one may have a text of its own.
 	return err == context.Canceled || err == context.DeadlineExceeded || err == errTooLarge
 }
 
