@@ -37,8 +37,10 @@ var arrows = map[string][]string{
 	"internal/redact":       {},
 	"internal/resourcetest": {"api", "dispensarytest", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"internal/transport":    {"api", "internal/jsondecode", "internal/jsonscan", "internal/operation", "github.com/google/go-querystring/query", "github.com/hashicorp/go-retryablehttp"},
+	"oauth/storetest":       {"api", "oauth", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
+	"seal":                  {"api"},
 	"openapi":               {},
-	"oauth":                 {"api", "internal/operation", "internal/transport", "golang.org/x/oauth2"},
+	"oauth":                 {"api", "seal", "internal/operation", "internal/transport", "golang.org/x/oauth2"},
 	"treatmentplans":        {"api", "clinic", "internal/jsonscan", "internal/metadata", "internal/operation", "internal/redact", "internal/transport"},
 	"webhook":               {"api", "events"},
 }

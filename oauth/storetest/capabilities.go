@@ -1,0 +1,244 @@
+package storetest
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth"
+)
+
+// capabilities plays what a store may do beyond its duty.
+var capabilities = map[string]func(*testing.T, Opener){
+	"List":           list,
+	"ClaimDue":       claimDue,
+	"ClaimDueIsFair": claimDueIsFair,
+	"ClaimDueRaces":  claimDueRaces,
+	"Reseal":         reseal,
+}
+
+// listed reads all pages of a listing.
+func listed(t *testing.T, lister oauth.Lister, listing oauth.Listing) []oauth.Record {
+	t.Helper()
+	var all []oauth.Record
+	for {
+		page, err := lister.List(t.Context(), listing)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(page), listing.Limit)
+		if len(page) == 0 {
+			return all
+		}
+		all = append(all, page...)
+		listing.After = page[len(page)-1].Key.User
+	}
+}
+
+func list(t *testing.T, open Opener) {
+	store := open()
+	lister, ok := store.(oauth.Lister)
+	if !ok {
+		t.Skip("the store is no oauth.Lister")
+	}
+	assert.Empty(t, listed(t, lister, oauth.Listing{Environment: usSandbox, Limit: 2}))
+	want := map[string]oauth.Record{}
+	for i, user := range []string{"b", "B", "ä", "a", "zz", "z", "é", "日本", "a%", "a_"} {
+		want[user] = save(t, store, oauth.Key{Environment: usSandbox, User: user}, i)
+	}
+	save(t, store, oauth.Key{Environment: caSandbox, User: "c"}, 1)
+	marked, err := store.Fail(t.Context(), take(t, store, want["b"], "a", long), oauth.ReasonRejected)
+	require.NoError(t, err)
+	want["b"] = marked
+
+	for _, limit := range []int{1, 3, 100} {
+		all := listed(t, lister, oauth.Listing{Environment: usSandbox, Limit: limit})
+		require.Len(t, all, len(want))
+		for i, record := range all {
+			assert.True(t, i == 0 || all[i-1].Key.User < record.Key.User, "users come in the order of their bytes")
+			whole := want[record.Key.User]
+			whole.Token.AccessToken, whole.Token.RefreshToken = "", ""
+			requireSame(t, whole, record)
+		}
+		assert.Len(t, listed(t, lister, oauth.Listing{Environment: usSandbox, State: oauth.StateActive, Limit: limit}), len(want)-1)
+		only := listed(t, lister, oauth.Listing{Environment: usSandbox, State: oauth.StateReauthorize, Limit: limit})
+		require.Len(t, only, 1)
+		assert.Equal(t, "b", only[0].Key.User)
+	}
+	assert.Empty(t, listed(t, lister, oauth.Listing{Environment: usLive, Limit: 5}))
+}
+
+// ripe saves a token that is due n minutes after the epoch of the test.
+func ripe(t *testing.T, store oauth.Store, user string, n int) oauth.Record {
+	t.Helper()
+	key := oauth.Key{Environment: usSandbox, User: user}
+	token := sample(key, n)
+	token.UsedAt = epoch
+	lead := token.ExpiresAt.Sub(token.RefreshDue())
+	token.ExpiresAt = epoch.Add(time.Duration(n)*time.Minute + lead)
+	record, err := store.Save(t.Context(), key, token)
+	require.NoError(t, err)
+	return record
+}
+
+var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func claimer(t *testing.T, store oauth.Store) oauth.Claimer {
+	t.Helper()
+	c, ok := store.(oauth.Claimer)
+	if !ok {
+		t.Skip("the store is no oauth.Claimer")
+	}
+	return c
+}
+
+// all is a claim of everything that a test made due.
+var all = oauth.Due{Environment: usSandbox, Before: epoch.AddDate(1, 0, 0), Limit: 1000, Owner: "claimer", TTL: long}
+
+func users(records []oauth.Record) []string {
+	names := []string{}
+	for _, record := range records {
+		names = append(names, record.Key.User)
+	}
+	return names
+}
+
+func claimDue(t *testing.T, open Opener) {
+	store := open()
+	c, ctx := claimer(t, store), t.Context()
+	// Stores that seal spread due times in another way, by 24 minutes at most.
+	for user, n := range map[string]int{"third": 300, "first": 100, "second": 200, "later": 100_000} {
+		ripe(t, store, user, n)
+	}
+	never := sample(user17, 1)
+	never.RefreshToken, never.ExpiresAt = "", epoch
+	_, err := store.Save(ctx, user17, never)
+	require.NoError(t, err)
+	never = sample(user18, 1)
+	never.ExpiresAt = time.Time{}
+	_, err = store.Save(ctx, user18, never)
+	require.NoError(t, err)
+	marked := ripe(t, store, "marked", 1)
+	_, err = store.Fail(ctx, take(t, store, marked, "a", long), oauth.ReasonRejected)
+	require.NoError(t, err)
+	abroad := oauth.Key{Environment: caSandbox, User: "abroad"}
+	elsewhere := sample(abroad, 1)
+	elsewhere.ExpiresAt = epoch
+	_, err = store.Save(ctx, abroad, elsewhere)
+	require.NoError(t, err)
+
+	due := all
+	due.Before = epoch.Add(1000 * time.Minute)
+	unused := due
+	unused.UsedSince = epoch.Add(time.Microsecond)
+	claimed, err := c.ClaimDue(ctx, unused)
+	require.NoError(t, err)
+	assert.Empty(t, claimed, "nobody uses them")
+
+	due.UsedSince, due.Limit = epoch, 2
+	claimed, err = c.ClaimDue(ctx, due)
+	require.NoError(t, err)
+	require.Equal(t, []string{"first", "second"}, users(claimed), "the earliest first")
+	for _, record := range claimed {
+		requireSame(t, load(t, store, record.Key), record)
+		_, err = store.Lease(ctx, leaseOf(record, "rival"), long)
+		requireError(t, err, oauth.ErrLeased)
+	}
+	claimed2, err := c.ClaimDue(ctx, due)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"third"}, users(claimed2), "nothing is handed out twice, not even to one owner")
+
+	_, err = store.Commit(ctx, leaseOf(claimed[0], due.Owner), sample(claimed[0].Key, 1))
+	require.NoError(t, err, "a claim is a lease")
+	require.NoError(t, store.Release(ctx, leaseOf(claimed[1], due.Owner)))
+	claimed, err = c.ClaimDue(ctx, due)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"second"}, users(claimed))
+}
+
+// claimDueIsFair holds that leases of the dead run out for claims too, and that
+// a record in use is passed over.
+func claimDueIsFair(t *testing.T, open Opener) {
+	store := open()
+	c := claimer(t, store)
+	inUse := ripe(t, store, "in use", 1)
+	ripe(t, store, "free", 2)
+	take(t, store, inUse, "a", long)
+	due := all
+	due.TTL, due.UsedSince = short, time.Time{}
+	claimed, err := c.ClaimDue(t.Context(), due)
+	require.NoError(t, err)
+	require.Equal(t, []string{"free"}, users(claimed))
+	succeed(t, store, claimed[0], "b", short)
+	for end := time.Now().Add(short + patience); ; time.Sleep(5 * time.Millisecond) {
+		claimed, err = c.ClaimDue(t.Context(), due)
+		require.NoError(t, err)
+		if len(claimed) == 1 {
+			break
+		}
+		require.True(t, time.Now().Before(end), "a lease does not end for claims")
+	}
+	assert.Equal(t, []string{"free"}, users(claimed))
+}
+
+func claimDueRaces(t *testing.T, open Opener) {
+	store := open()
+	claimer(t, store)
+	const many = 60
+	for i := range many {
+		ripe(t, store, "user-"+string(rune('A'+i)), i)
+	}
+	var mu sync.Mutex
+	owners := map[string]string{}
+	crowd(open, func(store oauth.Store, owner string) {
+		due := all
+		due.Owner, due.Limit = owner, 7
+		for t.Context().Err() == nil {
+			claimed, err := store.(oauth.Claimer).ClaimDue(t.Context(), due)
+			if !assert.NoError(t, err) || len(claimed) == 0 {
+				return
+			}
+			mu.Lock()
+			for _, record := range claimed {
+				assert.Empty(t, owners[record.Key.User], "claimed twice")
+				owners[record.Key.User] = owner
+			}
+			mu.Unlock()
+		}
+	})
+	// Claims that met may have passed over each other's records: the next one
+	// gets them.
+	rest, err := store.(oauth.Claimer).ClaimDue(t.Context(), all)
+	require.NoError(t, err)
+	assert.Len(t, owners, many-len(rest))
+	for user, owner := range owners {
+		key := oauth.Key{Environment: usSandbox, User: user}
+		_, err := store.Commit(t.Context(), leaseOf(load(t, store, key), owner), sample(key, 1))
+		assert.NoError(t, err, "%s is leased by who claimed it", user)
+	}
+}
+
+func reseal(t *testing.T, open Opener) {
+	store := open()
+	resealer, ok := store.(oauth.Resealer)
+	if !ok {
+		t.Skip("the store is no oauth.Resealer")
+	}
+	ctx := t.Context()
+	record := save(t, store, user17, 1)
+	lease := take(t, store, record, "a", long)
+	same := unchanged(t, store, user17)
+	requireError(t, resealer.Reseal(ctx, user18, record.Version, "x", "y"), oauth.ErrNoRecord)
+	requireError(t, resealer.Reseal(ctx, user17, record.Version-1, "x", "y"), oauth.ErrConflict)
+	same()
+	access, refresh := api.Secret("SECRET-other-access"), api.Secret("SECRET-other-refresh")
+	require.NoError(t, resealer.Reseal(ctx, user17, record.Version, access, refresh))
+	require.NoError(t, resealer.Reseal(ctx, user17, record.Version, access, refresh), "twice is no error")
+	after := load(t, store, user17)
+	record.Token.AccessToken, record.Token.RefreshToken = access, refresh
+	requireSame(t, record, after)
+	_, err := store.Commit(ctx, lease, sample(user17, 2))
+	require.NoError(t, err, "the lease is where it was")
+}

@@ -1,0 +1,249 @@
+package storetest
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth"
+)
+
+// contract plays the clauses of each method for a store that is alone.
+var contract = map[string]func(*testing.T, Opener){
+	"NothingIsThere":   nothingIsThere,
+	"SaveAndLoad":      saveAndLoad,
+	"SaveReplaces":     saveReplaces,
+	"SaveRefuses":      saveRefuses,
+	"Tokens":           tokens,
+	"Delete":           deleted,
+	"Versions":         versions,
+	"Commit":           commit,
+	"Fail":             fail,
+	"Release":          release,
+	"EndedContext":     endedContext,
+	"ReplicasSeeOne":   replicasSeeOne,
+	"PrintsNoSecret":   printsNoSecret,
+	"EmptyOwnerIsNone": emptyOwner,
+}
+
+func nothingIsThere(t *testing.T, open Opener) {
+	store, ctx := open(), t.Context()
+	lease := oauth.Lease{Key: user17, Version: 1, Owner: "a"}
+	_, err := store.Load(ctx, user17)
+	requireError(t, err, oauth.ErrNoRecord)
+	_, err = store.Lease(ctx, lease, long)
+	requireError(t, err, oauth.ErrNoRecord)
+	_, err = store.Commit(ctx, lease, sample(user17, 1))
+	requireError(t, err, oauth.ErrNoRecord)
+	_, err = store.Fail(ctx, lease, oauth.ReasonRejected)
+	requireError(t, err, oauth.ErrNoRecord)
+	require.NoError(t, store.Release(ctx, lease))
+	require.NoError(t, store.Delete(ctx, user17))
+	_, err = store.Load(ctx, user17)
+	requireError(t, err, oauth.ErrNoRecord, "nothing was made on the way")
+}
+
+func saveAndLoad(t *testing.T, open Opener) {
+	store, began := open(), time.Now()
+	saved := save(t, store, user17, 1)
+	assert.Equal(t, user17, saved.Key)
+	assert.Equal(t, oauth.StateActive, saved.State)
+	assert.Empty(t, saved.Reason)
+	assert.Positive(t, saved.Version)
+	assert.WithinRange(t, saved.UpdatedAt, began.Add(-time.Hour), time.Now().Add(time.Hour), "by the store's clock, which may be wrong, but not that much")
+	requireSameToken(t, sample(user17, 1), saved.Token)
+	loaded := load(t, store, user17)
+	requireSame(t, saved, loaded)
+	assert.WithinDuration(t, saved.UpdatedAt, loaded.UpdatedAt, time.Microsecond)
+}
+
+func saveReplaces(t *testing.T, open Opener) {
+	store := open()
+	first := save(t, store, user17, 1)
+	_, err := store.Fail(t.Context(), take(t, store, first, "a", long), oauth.ReasonInvalidGrant)
+	require.NoError(t, err)
+	second := save(t, store, user17, 2)
+	assert.Equal(t, oauth.StateActive, second.State)
+	assert.Empty(t, second.Reason)
+	requireSame(t, second, load(t, store, user17))
+
+	lease := take(t, store, second, "a", long)
+	third := save(t, store, user17, 3)
+	_, err = store.Commit(t.Context(), lease, sample(user17, 4))
+	requireError(t, err, oauth.ErrConflict, "what the user authorized is newer")
+	_, err = store.Commit(t.Context(), leaseOf(third, "a"), sample(user17, 4))
+	requireError(t, err, oauth.ErrConflict, "Save ends the lease")
+	take(t, store, third, "b", long)
+	requireSame(t, third, load(t, store, user17))
+}
+
+func saveRefuses(t *testing.T, open Opener) {
+	store, ctx := open(), t.Context()
+	record := save(t, store, user17, 1)
+	lease := take(t, store, record, "a", long)
+	same := unchanged(t, store, user17)
+	for name, c := range map[string]struct {
+		key   oauth.Key
+		token oauth.Token
+		want  error
+	}{
+		"a token of another environment": {user17, sample(oauth.Key{Environment: caSandbox}, 1), api.ErrWrongEnvironment},
+		"an empty token":                 {user17, oauth.Token{Environment: usSandbox}, api.ErrInvalidArgument},
+	} {
+		_, err := store.Save(ctx, c.key, c.token)
+		requireError(t, err, c.want, name)
+		_, err = store.Commit(ctx, lease, c.token)
+		requireError(t, err, c.want, name)
+		same()
+	}
+	for _, user := range []string{"", " user-17", "user-17 ", "a\x00b", "a\nb", "a\xffb", strings.Repeat("x", 256)} {
+		key := oauth.Key{Environment: usSandbox, User: user}
+		_, err := store.Save(ctx, key, sample(key, 1))
+		requireError(t, err, api.ErrInvalidArgument, "%q", user)
+	}
+	_, err := store.Commit(ctx, lease, sample(user17, 2))
+	require.NoError(t, err, "the lease survived")
+}
+
+// tokens writes tokens of all shapes and wants them back.
+func tokens(t *testing.T, open Opener) {
+	store := open()
+	nearEnd := time.Date(2099, 12, 31, 23, 59, 59, 999_999_000, time.UTC)
+	for name, change := range map[string]func(*oauth.Token){
+		"every field":              func(*oauth.Token) {},
+		"only an access token":     func(k *oauth.Token) { *k = oauth.Token{AccessToken: "SECRET-a", Environment: usSandbox} },
+		"no refresh token":         func(k *oauth.Token) { k.RefreshToken = "" },
+		"times in UTC":             func(k *oauth.Token) { k.CreatedAt, k.ExpiresAt, k.UsedAt = nearEnd, nearEnd, nearEnd },
+		"times with nanoseconds":   func(k *oauth.Token) { k.ExpiresAt = nearEnd.Add(999) },
+		"times before 1970":        func(k *oauth.Token) { k.CreatedAt = time.Date(1969, 7, 20, 20, 17, 40, 1000, time.UTC) },
+		"a long life":              func(k *oauth.Token) { k.Lifetime = 10 * 365 * 24 * time.Hour },
+		"secrets of 64 KiB":        func(k *oauth.Token) { k.AccessToken, k.RefreshToken = huge("a"), huge("r") },
+		"secrets with quotes":      func(k *oauth.Token) { k.RefreshToken = `SECRET-'"\%_;--$1?:x{}` },
+		"secrets in other scripts": func(k *oauth.Token) { k.RefreshToken = "SECRET-žluťoučký-秘密-🔑" },
+		"secrets with space":       func(k *oauth.Token) { k.RefreshToken = " SECRET-\ttab and space " },
+		"a scope with space":       func(k *oauth.Token) { k.Scope = " a  b\n" },
+		"many scopes":              func(k *oauth.Token) { k.Scope = strings.Repeat("clinic:read ", 500) },
+		"an owner of any type":     func(k *oauth.Token) { k.ResourceOwner = oauth.ResourceOwner{ID: "prac-ü/1", Type: "Assistent*in"} },
+	} {
+		token := sample(user17, 1)
+		change(&token)
+		saved, err := store.Save(t.Context(), user17, token)
+		require.NoError(t, err, name)
+		t.Log(name)
+		requireSameToken(t, token, saved.Token)
+		requireSameToken(t, token, load(t, store, user17).Token)
+		lease := take(t, store, saved, "a", long)
+		token.Scope += "x"
+		committed, err := store.Commit(t.Context(), lease, token)
+		require.NoError(t, err, name)
+		requireSameToken(t, token, committed.Token)
+		failed, err := store.Fail(t.Context(), take(t, store, committed, "b", long), oauth.ReasonRejected)
+		require.NoError(t, err, name)
+		requireSameToken(t, token, failed.Token)
+		requireSameToken(t, token, load(t, store, user17).Token)
+	}
+}
+
+// huge is a secret of exactly 64 KiB.
+func huge(end string) api.Secret {
+	const prefix = "SECRET-"
+	return api.Secret(prefix + strings.Repeat("é", (64<<10-len(prefix)-len(end))/2) + end)
+}
+
+func deleted(t *testing.T, open Opener) {
+	store, ctx := open(), t.Context()
+	record := save(t, store, user17, 1)
+	other := save(t, store, user18, 2)
+	lease := take(t, store, record, "a", long)
+	require.NoError(t, store.Delete(ctx, user17))
+	require.NoError(t, store.Delete(ctx, user17), "twice is no error")
+	_, err := store.Load(ctx, user17)
+	requireError(t, err, oauth.ErrNoRecord)
+	_, err = store.Commit(ctx, lease, sample(user17, 2))
+	requireError(t, err, oauth.ErrNoRecord, "a user who is deleted in the middle of a refresh stays deleted")
+	_, err = store.Fail(ctx, lease, oauth.ReasonInvalidGrant)
+	requireError(t, err, oauth.ErrNoRecord)
+	require.NoError(t, store.Release(ctx, lease))
+	_, err = store.Load(ctx, user17)
+	requireError(t, err, oauth.ErrNoRecord)
+
+	reborn := save(t, store, user17, 3)
+	_, err = store.Commit(ctx, lease, sample(user17, 4))
+	requireError(t, err, oauth.ErrConflict, "the lease was on another life")
+	_, err = store.Commit(ctx, leaseOf(reborn, "a"), sample(user17, 4))
+	requireError(t, err, oauth.ErrConflict, "the lease was forgotten")
+	requireSame(t, reborn, load(t, store, user17))
+	requireSame(t, other, load(t, store, user18))
+}
+
+func versions(t *testing.T, open Opener) {
+	store, ctx := open(), t.Context()
+	var last int64
+	next := func(record oauth.Record) oauth.Record {
+		t.Helper()
+		require.Greater(t, record.Version, last)
+		require.Equal(t, record.Version, load(t, store, user17).Version)
+		last = record.Version
+		return record
+	}
+	for range 5 {
+		next(save(t, store, user17, 1))
+		record := next(save(t, store, user17, 1))
+		lease := take(t, store, record, "a", long)
+		require.NoError(t, store.Release(ctx, lease))
+		lease = take(t, store, record, "a", long)
+		record, err := store.Commit(ctx, lease, sample(user17, 2))
+		require.NoError(t, err)
+		next(record)
+		record, err = store.Fail(ctx, take(t, store, record, "a", long), oauth.ReasonRejected)
+		require.NoError(t, err)
+		next(record)
+		require.NoError(t, store.Delete(ctx, user17))
+	}
+}
+
+func endedContext(t *testing.T, open Opener) {
+	store := open()
+	record := save(t, store, user17, 1)
+	lease := leaseOf(record, "a")
+	same := unchanged(t, store, user17)
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	for ctx, want := range map[context.Context]error{cancelled: context.Canceled, late: context.DeadlineExceeded} {
+		for name, call := range map[string]func() error{
+			"Load":    func() error { _, err := store.Load(ctx, user17); return err },
+			"Save":    func() error { _, err := store.Save(ctx, user17, sample(user17, 2)); return err },
+			"Delete":  func() error { return store.Delete(ctx, user17) },
+			"Lease":   func() error { _, err := store.Lease(ctx, lease, long); return err },
+			"Commit":  func() error { _, err := store.Commit(ctx, lease, sample(user17, 2)); return err },
+			"Fail":    func() error { _, err := store.Fail(ctx, lease, oauth.ReasonRejected); return err },
+			"Release": func() error { return store.Release(ctx, lease) },
+		} {
+			requireError(t, call(), want, name)
+			same()
+		}
+	}
+	take(t, store, record, "b", long)
+}
+
+func replicasSeeOne(t *testing.T, open Opener) {
+	one, two := open(), open()
+	record := save(t, one, user17, 1)
+	requireSame(t, record, load(t, two, user17))
+	lease := take(t, one, record, "a", long)
+	_, err := two.Lease(t.Context(), leaseOf(record, "b"), long)
+	requireError(t, err, oauth.ErrLeased)
+	committed, err := two.Commit(t.Context(), lease, sample(user17, 2))
+	require.NoError(t, err, "an owner is a text, not a connection")
+	requireSame(t, committed, load(t, one, user17))
+	require.NoError(t, two.Delete(t.Context(), user17))
+	_, err = one.Load(t.Context(), user17)
+	requireError(t, err, oauth.ErrNoRecord)
+}

@@ -1,0 +1,154 @@
+package storetest
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/oauth"
+)
+
+// leases plays leases in time: the store's, which passes by itself.
+var leases = map[string]func(*testing.T, Opener){
+	"Lease":              lease,
+	"LeaseEnds":          leaseEnds,
+	"LeaseIsProlonged":   leaseIsProlonged,
+	"LateOwnerMayCommit": lateOwnerMayCommit,
+	"LostLease":          lostLease,
+	"CrashedHolder":      crashedHolder,
+}
+
+const (
+	// short is a lease that tests wait for.
+	short = 300 * time.Millisecond
+
+	// clockSlack forgives a store whose clock and this process's differ in
+	// speed or grain.
+	clockSlack = 20 * time.Millisecond
+
+	// patience is how long after its end a lease has to be over.
+	patience = 10 * time.Second
+)
+
+func lease(t *testing.T, open Opener) {
+	one, two, ctx := open(), open(), t.Context()
+	record := save(t, one, user17, 1)
+	same := unchanged(t, one, user17)
+	_, err := one.Lease(ctx, oauth.Lease{Key: user17, Version: record.Version + 1, Owner: "a"}, long)
+	requireError(t, err, oauth.ErrConflict)
+	_, err = one.Lease(ctx, oauth.Lease{Key: user17, Version: record.Version - 1, Owner: "a"}, long)
+	requireError(t, err, oauth.ErrConflict)
+	take(t, one, record, "a", long)
+	same()
+	for _, owner := range []string{"b", "A", "a2", "ä"} {
+		_, err = two.Lease(ctx, leaseOf(record, owner), long)
+		requireError(t, err, oauth.ErrLeased, owner)
+	}
+	_, err = two.Lease(ctx, oauth.Lease{Key: user17, Version: record.Version + 1, Owner: "b"}, long)
+	requireError(t, err, oauth.ErrConflict, "the version is looked at first")
+	take(t, two, record, "a", long)
+	same()
+	take(t, one, save(t, one, user18, 1), "b", long)
+}
+
+// succeed tries for the lease until it gets it, and returns when that was.
+func succeed(t *testing.T, store oauth.Store, record oauth.Record, owner string, ttl time.Duration) time.Time {
+	t.Helper()
+	for end := time.Now().Add(short + patience); ; time.Sleep(5 * time.Millisecond) {
+		_, err := store.Lease(t.Context(), leaseOf(record, owner), ttl)
+		if err == nil {
+			return time.Now()
+		}
+		requireError(t, err, oauth.ErrLeased)
+		require.True(t, time.Now().Before(end), "the lease does not end")
+	}
+}
+
+func leaseEnds(t *testing.T, open Opener) {
+	one, two := open(), open()
+	record := save(t, one, user17, 1)
+	began := time.Now()
+	take(t, one, record, "a", short)
+	got := succeed(t, two, record, "b", long)
+	assert.GreaterOrEqual(t, got.Sub(began), short-clockSlack, "the lease ended early")
+	_, err := one.Lease(t.Context(), leaseOf(record, "a"), long)
+	requireError(t, err, oauth.ErrLeased, "now it is the other's")
+}
+
+func leaseIsProlonged(t *testing.T, open Opener) {
+	one, two := open(), open()
+	record := save(t, one, user17, 1)
+	take(t, one, record, "a", long)
+	began := time.Now()
+	take(t, one, record, "a", short) // counts from now on, to either side
+	got := succeed(t, two, record, "b", short)
+	assert.GreaterOrEqual(t, got.Sub(began), short-clockSlack)
+	began = time.Now()
+	take(t, two, record, "b", long)
+	for time.Since(began) < 2*short {
+		_, err := one.Lease(t.Context(), leaseOf(record, "a"), long)
+		requireError(t, err, oauth.ErrLeased, "prolonged beyond its first end")
+	}
+}
+
+// lateOwnerMayCommit holds that a lease which has run out is still good for a
+// result, as long as nobody came.
+func lateOwnerMayCommit(t *testing.T, open Opener) {
+	store, witness := open(), open()
+	record := save(t, store, user17, 1)
+	other := save(t, store, user18, 1)
+	late := take(t, store, record, "late", short)
+	later := take(t, store, other, "later", short)
+	save(t, witness, oauth.Key{Environment: usSandbox, User: "clock"}, 1)
+	clock := load(t, witness, oauth.Key{Environment: usSandbox, User: "clock"})
+	take(t, witness, clock, "a", short) // ends after both
+	succeed(t, witness, clock, "b", long)
+
+	committed, err := store.Commit(t.Context(), late, sample(user17, 2))
+	require.NoError(t, err)
+	requireSame(t, committed, load(t, store, user17))
+	failed, err := store.Fail(t.Context(), later, oauth.ReasonRejected)
+	require.NoError(t, err)
+	assert.Equal(t, oauth.StateReauthorize, failed.State)
+}
+
+func lostLease(t *testing.T, open Opener) {
+	one, two, ctx := open(), open(), t.Context()
+	record := save(t, one, user17, 1)
+	lost := take(t, one, record, "a", short)
+	succeed(t, two, record, "b", long)
+	same := unchanged(t, one, user17)
+	_, err := one.Commit(ctx, lost, sample(user17, 2))
+	requireError(t, err, oauth.ErrConflict)
+	_, err = one.Fail(ctx, lost, oauth.ReasonInvalidGrant)
+	requireError(t, err, oauth.ErrConflict)
+	require.NoError(t, one.Release(ctx, lost))
+	same()
+	_, err = one.Lease(ctx, leaseOf(record, "c"), long)
+	requireError(t, err, oauth.ErrLeased, "the late release ended nothing")
+	_, err = two.Commit(ctx, leaseOf(record, "b"), sample(user17, 3))
+	require.NoError(t, err)
+}
+
+// crashedHolder lets one replica after the other die with the lease.
+func crashedHolder(t *testing.T, open Opener) {
+	store := open()
+	record := save(t, store, user17, 1)
+	for _, owner := range []string{"first", "second", "third"} {
+		began := time.Now()
+		succeed(t, open(), record, owner, short/3)
+		assert.Less(t, time.Since(began), short/3+patience)
+	}
+	_, err := store.Commit(t.Context(), leaseOf(record, "first"), sample(user17, 2))
+	requireError(t, err, oauth.ErrConflict, "risen from the dead")
+	_, err = store.Commit(t.Context(), leaseOf(record, "third"), sample(user17, 2))
+	require.NoError(t, err)
+}
+
+// isContention is true of what a store says when others were quicker.
+func isContention(err error) bool {
+	return errors.Is(err, oauth.ErrConflict) || errors.Is(err, oauth.ErrLeased)
+}

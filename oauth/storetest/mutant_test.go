@@ -1,0 +1,176 @@
+package storetest_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/storetest"
+)
+
+// mutantVariable names the mistake that TestMutant plays the suite with, in a
+// process of its own: it is meant to fail there.
+const mutantVariable = "DISPENSARY_TEST_MUTANT"
+
+// mutants are stores with one mistake each, which real ones have made, and the
+// test that has to find it.
+var mutants = map[string]struct {
+	foundBy string
+	breaks  func(*mutant)
+}{
+	"folds case":               {"UsersAreBytes", func(m *mutant) { m.key = fold(strings.ToLower) }},
+	"ignores space at the end": {"KeysNobodyCanHave", func(m *mutant) { m.key = fold(func(s string) string { return strings.TrimRight(s, " ") }) }},
+	"mixes environments":       {"EnvironmentsAreWorlds", func(m *mutant) { m.key = func(k oauth.Key) oauth.Key { k.Environment.Stage = "sandbox"; return k } }},
+	"begins versions again":    {"Versions", func(m *mutant) { m.amnesia = true }},
+	"commits without a lease":  {"Commit", func(m *mutant) { m.reckless = true }},
+	"loses updates":            {"NoUpdateIsLost", func(m *mutant) { m.reckless, m.owner = true, func(string) string { return "x" } }},
+	"knows one owner":          {"Lease", func(m *mutant) { m.owner = func(string) string { return "x" } }},
+	"folds owners":             {"Lease", func(m *mutant) { m.owner = strings.ToLower }},
+	"ends leases early":        {"LeaseEnds", func(m *mutant) { m.ttl = func(d time.Duration) time.Duration { return d / 10 } }},
+	"keeps whole seconds":      {"Tokens", func(m *mutant) { m.token = func(t *oauth.Token) { t.ExpiresAt = t.ExpiresAt.Truncate(time.Second) } }},
+	"cuts long secrets": {"Tokens", func(m *mutant) {
+		m.token = func(t *oauth.Token) { t.RefreshToken = t.RefreshToken[:min(len(t.RefreshToken), 60_000)] }
+	}},
+	"forgets a field":               {"SaveAndLoad", func(m *mutant) { m.token = func(t *oauth.Token) { t.UsedAt = time.Time{} } }},
+	"ignores the context":           {"EndedContext", func(m *mutant) { m.ctx = context.WithoutCancel }},
+	"releases for everyone":         {"Release", func(m *mutant) { m.generous = true }},
+	"answers nothing with nothing":  {"NothingIsThere", func(m *mutant) { m.polite = true }},
+	"claims without leases":         {"ClaimDue", func(m *mutant) { m.loose = true }},
+	"claims without leases, raced":  {"ClaimDueRaces", func(m *mutant) { m.loose = true }},
+	"brings back who was deleted":   {"ReplayDelete", func(m *mutant) { m.reckless = true }},
+	"lets an old refresh overwrite": {"ReplaySave", func(m *mutant) { m.reckless = true }},
+	"refreshes twice":               {"Replay/immediate", func(m *mutant) { m.owner = func(string) string { return "x" } }},
+}
+
+// mutant is a memory store that does one thing wrong.
+type mutant struct {
+	*oauth.MemoryStore
+	key   func(oauth.Key) oauth.Key
+	owner func(string) string
+	ttl   func(time.Duration) time.Duration
+	token func(*oauth.Token)
+	ctx   func(context.Context) context.Context
+
+	amnesia, reckless, generous, polite, loose bool
+	last                                       oauth.Lease
+}
+
+func newMutant(breaks func(*mutant)) *mutant {
+	m := &mutant{
+		MemoryStore: oauth.NewMemoryStore(),
+		key:         func(k oauth.Key) oauth.Key { return k }, owner: func(s string) string { return s },
+		ttl: func(d time.Duration) time.Duration { return d }, token: func(*oauth.Token) {},
+		ctx: func(ctx context.Context) context.Context { return ctx },
+	}
+	breaks(m)
+	return m
+}
+
+func fold(change func(string) string) func(oauth.Key) oauth.Key {
+	return func(k oauth.Key) oauth.Key {
+		k.User = change(k.User)
+		return k
+	}
+}
+
+func (m *mutant) lease(l oauth.Lease) oauth.Lease {
+	l.Key = m.key(l.Key)
+	if l.Owner != "" {
+		l.Owner = m.owner(l.Owner)
+	}
+	return l
+}
+
+func (m *mutant) Load(ctx context.Context, key oauth.Key) (oauth.Record, error) {
+	record, err := m.MemoryStore.Load(m.ctx(ctx), m.key(key))
+	if m.polite && err != nil {
+		return oauth.Record{}, nil
+	}
+	record.Key = key
+	return record, err
+}
+
+func (m *mutant) Save(ctx context.Context, key oauth.Key, token oauth.Token) (oauth.Record, error) {
+	m.token(&token)
+	token.Environment = m.key(key).Environment
+	record, err := m.MemoryStore.Save(m.ctx(ctx), m.key(key), token)
+	record.Key = key
+	return record, err
+}
+
+func (m *mutant) Delete(ctx context.Context, key oauth.Key) error {
+	if m.amnesia {
+		m.MemoryStore = oauth.NewMemoryStore()
+	}
+	return m.MemoryStore.Delete(m.ctx(ctx), m.key(key))
+}
+
+func (m *mutant) Lease(ctx context.Context, lease oauth.Lease, ttl time.Duration) (oauth.Record, error) {
+	if m.generous {
+		m.last = lease
+	}
+	record, err := m.MemoryStore.Lease(m.ctx(ctx), m.lease(lease), m.ttl(ttl))
+	record.Key = lease.Key
+	return record, err
+}
+
+func (m *mutant) Commit(ctx context.Context, lease oauth.Lease, token oauth.Token) (oauth.Record, error) {
+	if m.reckless {
+		time.Sleep(time.Millisecond) // a memory is too quick for others to come between
+		return m.Save(ctx, lease.Key, token)
+	}
+	m.token(&token)
+	return m.MemoryStore.Commit(m.ctx(ctx), m.lease(lease), token)
+}
+
+func (m *mutant) Release(ctx context.Context, lease oauth.Lease) error {
+	if m.generous {
+		lease = m.last
+	}
+	return m.MemoryStore.Release(m.ctx(ctx), m.lease(lease))
+}
+
+func (m *mutant) ClaimDue(ctx context.Context, due oauth.Due) ([]oauth.Record, error) {
+	claimed, err := m.MemoryStore.ClaimDue(ctx, due)
+	for _, record := range claimed {
+		if m.loose {
+			_ = m.MemoryStore.Release(ctx, oauth.Lease{Key: record.Key, Version: record.Version, Owner: due.Owner})
+		}
+	}
+	return claimed, err
+}
+
+func TestMutant(t *testing.T) { //nolint:paralleltest // its subtests are
+	name := os.Getenv(mutantVariable)
+	if name == "" {
+		t.Skip("TestSuiteFindsMistakes runs it")
+	}
+	storetest.Run(t, func(*testing.T) func() oauth.Store {
+		store := newMutant(mutants[name].breaks)
+		return func() oauth.Store { return store }
+	})
+}
+
+// TestSuiteFindsMistakes holds that the suite is worth passing.
+func TestSuiteFindsMistakes(t *testing.T) {
+	t.Parallel()
+	for name, mutant := range mutants {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := append([]string{"TestMutant"}, strings.Split(mutant.foundBy, "/")...)
+			command := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.timeout=20s", "-test.run=^"+strings.Join(path, "$/^")+"$")
+			command.Env = append(slices.Clone(os.Environ()), mutantVariable+"="+name)
+			output, err := command.CombinedOutput()
+			require.Error(t, err, "the suite is content with a store that %s", name)
+			assert.Contains(t, string(output), "TestMutant/"+mutant.foundBy)
+		})
+	}
+}

@@ -1,0 +1,246 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth"
+)
+
+// replays plays whole clients, several replicas of them, over the store.
+var replays = map[string]func(*testing.T, Opener){
+	"Replay/none":            replay(none),
+	"Replay/grace":           replay(grace),
+	"Replay/immediate":       replay(immediate),
+	"ReplayLostAnswer/none":  replayLostAnswer(none),
+	"ReplayLostAnswer/grace": replayLostAnswer(grace),
+	"ReplayLostCommit":       replayLostCommit,
+	"ReplayLostLease":        replayLostLease,
+	"ReplayCrash":            replayCrash,
+	"ReplayDelete":           replayDelete,
+	"ReplaySave":             replaySave,
+	"ReplayRevoked":          replayRevoked,
+}
+
+// town is a platform with users whose tokens have all ended, and their store.
+type town struct {
+	*testing.T
+	platform *platform
+	open     Opener
+	users    []string
+}
+
+func newTown(t *testing.T, open Opener, mode rotation, users int) *town {
+	t.Helper()
+	w := &town{T: t, platform: newPlatform(mode), open: open}
+	store := open()
+	for i := range users {
+		key := oauth.Key{Environment: usSandbox, User: fmt.Sprintf("user-%d", i)}
+		_, err := store.Save(t.Context(), key, w.platform.grant(key))
+		require.NoError(t, err)
+		w.users = append(w.users, key.User)
+	}
+	return w
+}
+
+// storm lets every caller of every replica ask for every user's token and use
+// it, and returns how long the slowest had to wait.
+func (w *town) storm(wrap func(oauth.Store) oauth.Store) time.Duration {
+	w.Helper()
+	var wg sync.WaitGroup
+	var slowest atomic.Int64
+	for range replicas {
+		client, store := w.platform.client(w), wrap(w.open())
+		for range callers {
+			for _, user := range w.users {
+				wg.Go(func() {
+					began := time.Now()
+					token, err := client.TokenSource(store, user).Token(w.Context())
+					waited := time.Since(began)
+					if assert.NoError(w, err, user) {
+						assert.NoError(w, w.platform.use(token), user)
+					}
+					for {
+						most := slowest.Load()
+						if int64(waited) <= most || slowest.CompareAndSwap(most, int64(waited)) {
+							return
+						}
+					}
+				})
+			}
+		}
+	}
+	wg.Wait()
+	return time.Duration(slowest.Load())
+}
+
+func plain(store oauth.Store) oauth.Store { return store }
+
+// requireConnected holds that nobody was logged out, and that each user's token
+// can still be refreshed.
+func (w *town) requireConnected(refreshes int) {
+	w.Helper()
+	store := w.open()
+	for _, user := range w.users {
+		record := load(w, store, oauth.Key{Environment: usSandbox, User: user})
+		assert.Equal(w, oauth.StateActive, record.State, user)
+		assert.Equal(w, refreshes, w.platform.refreshes(user), "refreshes of %s", user)
+		assert.NoError(w, w.platform.use(api.AccessToken{Secret: record.Token.AccessToken}))
+		w.platform.mu.Lock()
+		assert.True(w, w.platform.good[record.Token.RefreshToken.Reveal()], "the refresh token of %s is dead", user)
+		w.platform.mu.Unlock()
+	}
+}
+
+func replay(mode rotation) func(*testing.T, Opener) {
+	return func(t *testing.T, open Opener) {
+		w := newTown(t, open, mode, 5)
+		w.storm(plain)
+		w.requireConnected(1)
+		w.storm(plain)
+		w.requireConnected(1)
+	}
+}
+
+// replayLostAnswer loses the first answer about each refresh token: the platform
+// has refreshed, and nobody knows.
+func replayLostAnswer(mode rotation) func(*testing.T, Opener) {
+	return func(t *testing.T, open Opener) {
+		w := newTown(t, open, mode, 3)
+		var lost sync.Map
+		w.platform.after = func(refresh string) error {
+			if _, again := lost.LoadOrStore(refresh, true); !again {
+				return errors.New("connection reset")
+			}
+			return nil
+		}
+		w.storm(plain)
+		w.requireConnected(2)
+	}
+}
+
+// forgetful carries a method out and says that it failed, the first time for
+// each user: the answer was lost on its way from the store.
+type forgetful struct {
+	oauth.Store
+	lose string // the method
+	lost *sync.Map
+}
+
+var errLost = errors.New("storetest: the answer of the store was lost")
+
+func (s forgetful) loses(method string, key oauth.Key) bool {
+	if s.lose != method {
+		return false
+	}
+	_, again := s.lost.LoadOrStore(key, true)
+	return !again
+}
+
+// Lease implements [oauth.Store].
+func (s forgetful) Lease(ctx context.Context, lease oauth.Lease, ttl time.Duration) (oauth.Record, error) {
+	record, err := s.Store.Lease(ctx, lease, ttl)
+	if err == nil && s.loses("Lease", lease.Key) {
+		return oauth.Record{}, errLost
+	}
+	return record, err
+}
+
+// Commit implements [oauth.Store].
+func (s forgetful) Commit(ctx context.Context, lease oauth.Lease, token oauth.Token) (oauth.Record, error) {
+	record, err := s.Store.Commit(ctx, lease, token)
+	if err == nil && s.loses("Commit", lease.Key) {
+		return oauth.Record{}, errLost
+	}
+	return record, err
+}
+
+func replayLostCommit(t *testing.T, open Opener) {
+	w := newTown(t, open, immediate, 3)
+	var lost sync.Map
+	w.storm(func(store oauth.Store) oauth.Store { return forgetful{store, "Commit", &lost} })
+	w.requireConnected(1)
+}
+
+// replayLostLease leaves leases behind that nobody knows of: their users wait
+// for the leases' end, and no longer.
+func replayLostLease(t *testing.T, open Opener) {
+	w := newTown(t, open, immediate, 3)
+	var lost sync.Map
+	client, store := w.platform.client(t), forgetful{open(), "Lease", &lost}
+	for _, user := range w.users {
+		_, err := client.TokenSource(store, user).Token(t.Context())
+		require.ErrorIs(t, err, errLost)
+	}
+	assert.Less(t, w.storm(plain), leaseTTL+patience)
+	w.requireConnected(1)
+}
+
+func replayCrash(t *testing.T, open Opener) {
+	w := newTown(t, open, grace, 3)
+	for _, user := range w.users {
+		record := load(t, open(), oauth.Key{Environment: usSandbox, User: user})
+		take(t, open(), record, "a replica that died", leaseTTL)
+		w.platform.refresh(record.Token.RefreshToken.Reveal()) // and never heard the answer
+	}
+	assert.Less(t, w.storm(plain), leaseTTL+patience)
+	w.requireConnected(2)
+}
+
+// replayDelete disconnects users in the middle of their refresh.
+func replayDelete(t *testing.T, open Opener) {
+	w := newTown(t, open, immediate, 1)
+	key := oauth.Key{Environment: usSandbox, User: w.users[0]}
+	w.platform.before = func(string) error { return open().Delete(t.Context(), key) }
+	_, err := w.platform.client(t).TokenSource(open(), key.User).Token(t.Context())
+	requireError(t, err, oauth.ErrReauthorize)
+	requireError(t, err, oauth.ErrNoRecord)
+	_, err = open().Load(t.Context(), key)
+	requireError(t, err, oauth.ErrNoRecord)
+}
+
+// replaySave lets the user authorize anew in the middle of a refresh: that token
+// is newer than the one that the refresh brings.
+func replaySave(t *testing.T, open Opener) {
+	w := newTown(t, open, immediate, 1)
+	key := oauth.Key{Environment: usSandbox, User: w.users[0]}
+	renewed := sample(key, 77)
+	renewed.ExpiresAt = time.Now().Add(time.Hour)
+	w.platform.before = func(string) error {
+		_, err := open().Save(t.Context(), key, renewed)
+		return err
+	}
+	token, err := w.platform.client(t).TokenSource(open(), key.User).Token(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, renewed.AccessToken.Reveal(), token.Secret.Reveal())
+	requireSameToken(t, renewed, load(t, open(), key).Token)
+}
+
+// replayRevoked holds that a user who has to authorize again is remembered: the
+// platform is asked once.
+func replayRevoked(t *testing.T, open Opener) {
+	w := newTown(t, open, none, 1)
+	key := oauth.Key{Environment: usSandbox, User: w.users[0]}
+	w.platform.good = map[string]bool{}
+	var asked atomic.Int64
+	w.platform.before = func(string) error { asked.Add(1); return nil }
+	for range replicas {
+		_, err := w.platform.client(t).TokenSource(open(), key.User).Token(t.Context())
+		requireError(t, err, oauth.ErrReauthorize)
+	}
+	assert.EqualValues(t, 1, asked.Load())
+	assert.Equal(t, oauth.ReasonInvalidGrant, load(t, open(), key).Reason)
+	_, err := open().Save(t.Context(), key, w.platform.grant(key))
+	require.NoError(t, err)
+	_, err = w.platform.client(t).TokenSource(open(), key.User).Token(t.Context())
+	require.NoError(t, err, "the user is back")
+}

@@ -1,0 +1,38 @@
+package storetest_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/storetest"
+	"github.com/dispensary-go/dispensary/seal"
+)
+
+func TestMemoryStore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(*testing.T) func() oauth.Store {
+		store := oauth.NewMemoryStore()
+		return func() oauth.Store { return store }
+	})
+}
+
+// Replicas seal with keys of their own ring, as they do while keys change.
+func TestSealedMemoryStore(t *testing.T) {
+	t.Parallel()
+	old, err := seal.GenerateKey("2026")
+	require.NoError(t, err)
+	young, err := seal.GenerateKey("2027")
+	require.NoError(t, err)
+	storetest.Run(t, func(t *testing.T) func() oauth.Store {
+		inner, rings := oauth.NewMemoryStore(), [][]seal.Key{{young.Pending(), old}, {young, old}}
+		var opened int
+		return func() oauth.Store {
+			ring, err := seal.NewKeyRing(rings[opened%len(rings)]...)
+			require.NoError(t, err)
+			opened++
+			return oauth.Sealed(inner, ring)
+		}
+	})
+}

@@ -1,0 +1,37 @@
+package seal
+
+import "errors"
+
+// AEAD seals and opens: authenticated encryption with associated data. It has
+// the methods of Tink's tink.AEAD. Implementations are safe for concurrent use.
+type AEAD interface {
+	// Encrypt seals plaintext. The associated data is not part of the
+	// ciphertext, but has to be the same again to open it.
+	Encrypt(plaintext, associatedData []byte) ([]byte, error)
+
+	// Decrypt opens what Encrypt returned. It fails if the ciphertext or the
+	// associated data differ in one bit.
+	Decrypt(ciphertext, associatedData []byte) ([]byte, error)
+}
+
+// Rotator is what an [AEAD] may implement beyond its duty: it can tell what it
+// would seal with another key today. [KeyRing] does. Stores use it to seal anew
+// what they read.
+type Rotator interface {
+	// Stale reports a ciphertext that was sealed with a key which another one
+	// has replaced since. It does not open it.
+	Stale(ciphertext []byte) bool
+}
+
+// Errors of [KeyRing.Decrypt]. They never tell what is in a ciphertext.
+var (
+	// ErrNotSealed: these bytes are no ciphertext of a [KeyRing].
+	ErrNotSealed = errors.New("dispensary: these bytes were not sealed by a key ring")
+
+	// ErrUnknownKey: the key that sealed is not in the ring. Put it back.
+	ErrUnknownKey = errors.New("dispensary: sealed with a key that is not in the ring")
+
+	// ErrTampered: the ciphertext was changed, or belongs to another place, or
+	// the ring has another key under the name of the one that sealed.
+	ErrTampered = errors.New("dispensary: a sealed value was changed, or copied from another place")
+)

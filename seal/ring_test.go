@@ -1,0 +1,178 @@
+package seal_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/seal"
+)
+
+var place = []byte("table/column/user-17")
+
+func key(t testing.TB, id string) seal.Key {
+	t.Helper()
+	k, err := seal.GenerateKey(id)
+	require.NoError(t, err)
+	return k
+}
+
+func ring(t testing.TB, keys ...seal.Key) *seal.KeyRing {
+	t.Helper()
+	r, err := seal.NewKeyRing(keys...)
+	require.NoError(t, err)
+	return r
+}
+
+func encrypt(t testing.TB, r *seal.KeyRing, text string) []byte {
+	t.Helper()
+	sealed, err := r.Encrypt([]byte(text), place)
+	require.NoError(t, err)
+	return sealed
+}
+
+func TestRingOpensWhatItSealed(t *testing.T) {
+	t.Parallel()
+	r := ring(t, key(t, "2026"))
+	for _, text := range []string{"", "x", strings.Repeat("long ", 20_000)} {
+		for _, associated := range [][]byte{nil, {}, place} {
+			sealed, err := r.Encrypt([]byte(text), associated)
+			require.NoError(t, err)
+			assert.Len(t, sealed, len(text)+30+len("2026"))
+			opened, err := r.Decrypt(sealed, associated)
+			require.NoError(t, err)
+			assert.Equal(t, text, string(opened))
+		}
+	}
+	assert.NotEqual(t, encrypt(t, r, "x"), encrypt(t, r, "x"), "nonces are random")
+}
+
+func TestRingNoticesEveryChangedBit(t *testing.T) {
+	t.Parallel()
+	r := ring(t, key(t, "2026"))
+	sealed := encrypt(t, r, "a token")
+	for i := range len(sealed) * 8 {
+		changed := bytes.Clone(sealed)
+		changed[i/8] ^= 1 << (i % 8)
+		_, err := r.Decrypt(changed, place)
+		require.Error(t, err, "bit %d", i)
+	}
+	for end := range sealed {
+		_, err := r.Decrypt(sealed[:end], place)
+		require.Error(t, err, "cut after %d bytes", end)
+	}
+	_, err := r.Decrypt(append(bytes.Clone(sealed), 0), place)
+	require.ErrorIs(t, err, seal.ErrTampered)
+	_, err = r.Decrypt(sealed, []byte("table/column/user-18"))
+	require.ErrorIs(t, err, seal.ErrTampered)
+}
+
+// Moving a byte from the header to the associated data must not be the same.
+func TestRingBindsItsHeader(t *testing.T) {
+	t.Parallel()
+	secret := bytes.Repeat([]byte("0123456789abcdef"), 2)
+	long, err := seal.NewKey("ab", secret)
+	require.NoError(t, err)
+	short, err := seal.NewKey("a", secret)
+	require.NoError(t, err)
+	sealed, err := ring(t, long).Encrypt([]byte("x"), []byte("c"))
+	require.NoError(t, err)
+	forged := append([]byte{1, 1, 'a'}, sealed[4:]...)
+	_, err = ring(t, short).Decrypt(forged, []byte("bc"))
+	require.ErrorIs(t, err, seal.ErrTampered)
+}
+
+func TestRingErrors(t *testing.T) {
+	t.Parallel()
+	r := ring(t, key(t, "2026"))
+	for name, foreign := range map[string][]byte{
+		"nothing": nil, "text": []byte("plain-access-token-that-is-long-enough"), "one byte": {1},
+		"other version": append([]byte{2}, encrypt(t, r, "x")[1:]...),
+		"no id":         append([]byte{1, 0}, make([]byte, 60)...), "id of control characters": append([]byte{1, 2, 7, 7}, make([]byte, 60)...),
+	} {
+		_, err := r.Decrypt(foreign, place)
+		require.ErrorIs(t, err, seal.ErrNotSealed, name)
+		assert.False(t, r.Stale(foreign), name)
+	}
+	_, err := r.Decrypt(encrypt(t, ring(t, key(t, "2025")), "x"), place)
+	require.ErrorIs(t, err, seal.ErrUnknownKey)
+	assert.ErrorContains(t, err, "2025")
+	_, err = r.Decrypt(encrypt(t, ring(t, key(t, "2026")), "x"), place)
+	require.ErrorIs(t, err, seal.ErrTampered, "another key of the same name")
+}
+
+func TestRotation(t *testing.T) {
+	t.Parallel()
+	before, after := key(t, "2026"), key(t, "2027")
+	first := ring(t, before)
+	second := ring(t, after.Pending(), before)
+	third := ring(t, after, before)
+	fourth := ring(t, after)
+	old, young := encrypt(t, second, "x"), encrypt(t, third, "x")
+	assert.Equal(t, "seal.KeyRing{2027 2026*}", second.String())
+	assert.Equal(t, "seal.KeyRing{2027* 2026}", third.String())
+
+	for name, step := range map[string]struct {
+		ring       *seal.KeyRing
+		opensOld   bool
+		opensYoung bool
+		oldStale   bool
+	}{
+		"before":   {ring: first, opensOld: true},
+		"prepared": {ring: second, opensOld: true, opensYoung: true},
+		"switched": {ring: third, opensOld: true, opensYoung: true, oldStale: true},
+		"after":    {ring: fourth, opensYoung: true},
+	} {
+		_, err := step.ring.Decrypt(old, place)
+		assert.Equal(t, step.opensOld, err == nil, name)
+		_, err = step.ring.Decrypt(young, place)
+		assert.Equal(t, step.opensYoung, err == nil, name)
+		assert.Equal(t, step.oldStale, step.ring.Stale(old), name)
+		assert.False(t, step.ring.Stale(young), name)
+	}
+}
+
+func TestNewKeyRingRefuses(t *testing.T) {
+	t.Parallel()
+	a := key(t, "a")
+	secret := bytes.Repeat([]byte("0123456789abcdef"), 2)
+	twin1, _ := seal.NewKey("t1", secret)
+	twin2, _ := seal.NewKey("t2", secret)
+	for name, keys := range map[string][]seal.Key{
+		"none": nil, "only pending": {a.Pending()}, "zero": {{}}, "zero beside another": {a, {}},
+		"one id twice": {a, key(t, "a")}, "one key twice": {twin1, twin2},
+	} {
+		_, err := seal.NewKeyRing(keys...)
+		require.ErrorIs(t, err, api.ErrInvalidArgument, name)
+	}
+}
+
+func TestRingPrintsNoKey(t *testing.T) {
+	t.Parallel()
+	k := key(t, "2026")
+	r := ring(t, k.Pending(), key(t, "2025"))
+	text := k.Text().Reveal()
+	_, encoded, _ := strings.Cut(text, ":")
+	asJSON, err := json.Marshal(map[string]any{"key": k, "ring": r, "text": k.Text()})
+	require.NoError(t, err)
+	var log bytes.Buffer
+	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "key", k, "ring", r)
+	type holder struct {
+		key  seal.Key
+		ring *seal.KeyRing
+	}
+	printed := string(asJSON) + log.String()
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x", "%d", "%q"} {
+		printed += fmt.Sprintf(verb, k) + fmt.Sprintf(verb, r) + fmt.Sprintf(verb, []any{k, r}) + fmt.Sprintf(verb, holder{k, r})
+	}
+	assert.NotContains(t, printed, encoded)
+	assert.NotContains(t, printed, fmt.Sprintf("%d", []byte(encoded)))
+	assert.Contains(t, printed, "2026")
+}
