@@ -59,7 +59,8 @@ func (r *renewal) contend(ctx context.Context) (Record, error) {
 	if record, err := r.settle(); err != nil || r.content(record) {
 		return record, err
 	}
-	end := time.Now().Add(r.client.config.LeaseTTL + lastPoll)
+	// One lease for a replica that died, and one for the one that came after it.
+	end := time.Now().Add(2*r.client.config.LeaseTTL + lastPoll)
 	for try := 1; ; try++ {
 		record, err := r.client.load(ctx, r.slot)
 		if err != nil || r.content(record) {

@@ -1,0 +1,122 @@
+package sqlstore_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/sqlstore"
+)
+
+// mark is in every secret that the test stores. Its length keeps base64 of it the
+// same wherever it stands at a multiple of three.
+const mark = "CANARY-OF-A-TOKEN-THAT-MUST-NOT-BE-SEEN."
+
+// findings returns the forms of the mark that are in what a database left.
+func findings(left []byte) []string {
+	var found []string
+	forms := map[string]string{"plain": mark, "hex": hex.EncodeToString([]byte(mark)), "HEX": strings.ToUpper(hex.EncodeToString([]byte(mark)))}
+	for shift := range 3 {
+		forms["base64 "+string(rune('0'+shift))] = base64.RawStdEncoding.EncodeToString([]byte(mark)[shift:])[:40]
+	}
+	for name, form := range forms {
+		if bytes.Contains(left, []byte(form)) {
+			found = append(found, name)
+		}
+	}
+	return found
+}
+
+// live plays all that happens to a token, with the mark in each.
+func live(t *testing.T, store oauth.Store) {
+	t.Helper()
+	record, err := store.Save(t.Context(), user17, token(mark+"1"))
+	require.NoError(t, err)
+	for range 20 {
+		lease := oauth.Lease{Key: user17, Version: record.Version, Owner: "a"}
+		_, err = store.Lease(t.Context(), lease, time.Minute)
+		require.NoError(t, err)
+		record, err = store.Commit(t.Context(), lease, token(mark+"2"))
+		require.NoError(t, err)
+	}
+	lease := oauth.Lease{Key: user17, Version: record.Version, Owner: "a"}
+	_, err = store.Lease(t.Context(), lease, time.Minute)
+	require.NoError(t, err)
+	_, err = store.Fail(t.Context(), lease, oauth.ReasonInvalidGrant)
+	require.NoError(t, err)
+	_, err = store.Save(t.Context(), user18, token(mark+"3"))
+	require.NoError(t, err)
+	require.NoError(t, store.Delete(t.Context(), user18))
+}
+
+// left returns what can be read without the program: the SQLite file with its
+// log, a dump of PostgreSQL, every column of MySQL.
+func (d database) left(t *testing.T) []byte {
+	t.Helper()
+	switch d.dialect {
+	case sqlstore.SQLite:
+		return d.files(t)
+	case sqlstore.PostgreSQL:
+		if _, err := exec.LookPath("pg_dump"); err != nil {
+			t.Skip("pg_dump is not installed")
+		}
+		dump, err := exec.CommandContext(t.Context(), "pg_dump", "--inserts", "--table="+d.prefix+"*", "--dbname="+d.name).Output()
+		require.NoError(t, err)
+		require.Contains(t, string(dump), d.prefix+"oauth_tokens")
+		return dump
+	}
+	var all bytes.Buffer
+	rows, err := d.open(t).QueryContext(t.Context(), "SELECT CONCAT_WS(' ', access_token, refresh_token, details, reason) FROM "+d.prefix+"oauth_tokens")
+	require.NoError(t, err)
+	for rows.Next() {
+		var text []byte
+		require.NoError(t, rows.Scan(&text))
+		all.Write(text)
+	}
+	require.NoError(t, rows.Err())
+	require.NoError(t, rows.Close())
+	require.NotZero(t, all.Len())
+	return all.Bytes()
+}
+
+func (d database) files(t *testing.T) []byte {
+	t.Helper()
+	path, _, _ := strings.Cut(strings.TrimPrefix(d.name, "file:"), "?")
+	names, err := filepath.Glob(path + "*")
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, len(names), 2, "the file and its log")
+	var all []byte
+	for _, name := range names {
+		content, err := os.ReadFile(name)
+		require.NoError(t, err)
+		all = append(all, content...)
+	}
+	return all
+}
+
+func TestCanary(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, d database) {
+		live(t, sealedStore(t, d, sealKey(t, "2026")))
+		assert.Empty(t, findings(d.left(t)))
+	})
+}
+
+// Without sealing the canary sings: the search finds what there is to find.
+func TestCanaryIsAlive(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, d database) {
+		live(t, d.store(t, d.migrated(t)))
+		assert.NotEmpty(t, findings(d.left(t)))
+	})
+}

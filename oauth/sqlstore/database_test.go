@@ -1,0 +1,120 @@
+package sqlstore_test
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
+	"github.com/stretchr/testify/require"
+	_ "modernc.org/sqlite"
+
+	"github.com/dispensary-go/dispensary/oauth/sqlstore"
+)
+
+// The addresses of the servers that the tests run on.
+const (
+	postgresVariable = "DISPENSARY_TEST_POSTGRES" // postgres://postgres@127.0.0.1:5432/test?sslmode=disable
+	mysqlVariable    = "DISPENSARY_TEST_MYSQL"    // root@tcp(127.0.0.1:3306)/test
+)
+
+// database is where tables are made that end with their test.
+type database struct {
+	dialect      sqlstore.Dialect
+	driver, name string // of [sql.Open]
+	prefix       string
+}
+
+// eachDatabase plays a test on SQLite, and on the servers whose addresses are set.
+func eachDatabase(t *testing.T, play func(t *testing.T, d database)) {
+	t.Helper()
+	for _, dialect := range []sqlstore.Dialect{sqlstore.SQLite, sqlstore.PostgreSQL, sqlstore.MySQL} {
+		t.Run(string(dialect), func(t *testing.T) {
+			t.Parallel()
+			play(t, newDatabase(t, dialect))
+		})
+	}
+}
+
+// newDatabase returns a database with a table prefix of its own.
+func newDatabase(t testing.TB, dialect sqlstore.Dialect) database {
+	t.Helper()
+	d := database{dialect: dialect, prefix: "t" + strings.ToLower(rand.Text()[:10]) + "_"}
+	switch dialect {
+	case sqlstore.SQLite:
+		d.driver, d.name = "sqlite", sqlstore.SQLiteDSN(filepath.Join(t.TempDir(), "tokens.db"))
+		return d
+	case sqlstore.PostgreSQL:
+		d.driver, d.name = "pgx", address(t, postgresVariable)
+	case sqlstore.MySQL:
+		d.driver, d.name = "mysql", address(t, mysqlVariable)
+	}
+	t.Cleanup(func() {
+		db, err := sql.Open(d.driver, d.name)
+		require.NoError(t, err)
+		for _, table := range []string{"oauth_tokens", "oauth_schema"} {
+			_, err = db.ExecContext(context.Background(), "DROP TABLE IF EXISTS "+d.prefix+table)
+			require.NoError(t, err)
+		}
+		require.NoError(t, db.Close())
+	})
+	return d
+}
+
+func address(t testing.TB, variable string) string {
+	t.Helper()
+	name := os.Getenv(variable)
+	if name == "" {
+		t.Skipf("%s is not set", variable)
+	}
+	return name
+}
+
+func (d database) options() sqlstore.Options {
+	return sqlstore.Options{TablePrefix: d.prefix, InsecurePlaintext: true}
+}
+
+// open returns a pool of connections of its own, as a replica has.
+func (d database) open(t testing.TB) *sql.DB {
+	t.Helper()
+	db, err := sql.Open(d.driver, d.name)
+	require.NoError(t, err)
+	db.SetMaxOpenConns(4)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	return db
+}
+
+// migrated is open with the tables made.
+func (d database) migrated(t testing.TB) *sql.DB {
+	t.Helper()
+	db := d.open(t)
+	require.NoError(t, sqlstore.Migrate(t.Context(), db, d.dialect, d.options()))
+	return db
+}
+
+func (d database) store(t testing.TB, db *sql.DB) *sqlstore.Store {
+	t.Helper()
+	store, err := sqlstore.New(db, d.dialect, d.options())
+	require.NoError(t, err)
+	return store
+}
+
+// exec changes the database behind the store's back; {tokens} is its table.
+func (d database) exec(t testing.TB, db *sql.DB, query string) {
+	t.Helper()
+	_, err := db.ExecContext(t.Context(), strings.ReplaceAll(query, "{tokens}", d.prefix+"oauth_tokens"))
+	require.NoError(t, err)
+}
+
+// count returns the number that a query finds.
+func (d database) count(t testing.TB, db *sql.DB, query string) int {
+	t.Helper()
+	var n int
+	require.NoError(t, db.QueryRowContext(t.Context(), strings.ReplaceAll(query, "{tokens}", d.prefix+"oauth_tokens")).Scan(&n), fmt.Sprint(d.dialect))
+	return n
+}

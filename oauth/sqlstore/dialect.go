@@ -1,0 +1,134 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Dialect is the SQL that a database speaks.
+type Dialect string
+
+// The dialects that the package speaks. See the README for the versions that it
+// is tested with.
+const (
+	PostgreSQL Dialect = "postgresql" // 12 and later
+	MySQL      Dialect = "mysql"      // MySQL 8.0 and later, MariaDB 10.6 and later
+	SQLite     Dialect = "sqlite"     // 3.37 and later
+)
+
+// ErrUnknownDatabase is what [Detect] returns for a database that is none of the
+// dialects.
+var ErrUnknownDatabase = errors.New("sqlstore: the database is neither PostgreSQL nor MySQL, MariaDB or SQLite")
+
+// Detect asks the database what it is, so that one program can run on several.
+func Detect(ctx context.Context, db *sql.DB) (Dialect, error) {
+	var text string
+	if err := db.QueryRowContext(ctx, `SELECT sqlite_version()`).Scan(&text); err == nil {
+		return SQLite, nil
+	}
+	if err := db.QueryRowContext(ctx, `SELECT version()`).Scan(&text); err != nil {
+		return "", fmt.Errorf("sqlstore: detect: %w", err)
+	}
+	switch {
+	case strings.HasPrefix(text, "PostgreSQL"):
+		return PostgreSQL, nil
+	case text != "" && text[0] >= '0' && text[0] <= '9': // "8.4.3", "10.11.19-MariaDB"
+		return MySQL, nil
+	}
+	return "", ErrUnknownDatabase
+}
+
+// clock returns the SQL for the database's time in microseconds. SQLite has no
+// clock of its own: it runs in this process, on this machine's, and so does
+// every process that has the file open.
+func (d Dialect) clock() string {
+	switch d {
+	case PostgreSQL:
+		return `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
+	case MySQL:
+		return `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`
+	}
+	return `:now`
+}
+
+// greatest is the name of the function that returns the greater of two.
+func (d Dialect) greatest() string {
+	if d == SQLite {
+		return "max"
+	}
+	return "greatest"
+}
+
+// values are the parameters of a statement, by name.
+type values map[string]any
+
+// statement is SQL with the names of its parameters in the order of their
+// places.
+type statement struct {
+	text  string
+	names []string
+}
+
+// compile turns :name into the dialect's places. PostgreSQL counts them, the
+// others repeat a value as often as it is named. No SQL of this package holds a
+// colon otherwise, but for PostgreSQL's casts.
+func (d Dialect) compile(query string) statement {
+	var s statement
+	var b strings.Builder
+	for {
+		before, after, found := strings.Cut(query, ":")
+		b.WriteString(before)
+		if !found {
+			break
+		}
+		if strings.HasPrefix(after, ":") {
+			b.WriteString("::")
+			query = after[1:]
+			continue
+		}
+		end := strings.IndexFunc(after, func(r rune) bool { return (r < 'a' || r > 'z') && r != '_' })
+		if end < 0 {
+			end = len(after)
+		}
+		b.WriteString(s.place(d, after[:end]))
+		query = after[end:]
+	}
+	s.text = b.String()
+	return s
+}
+
+// place notes a parameter and returns what stands for it.
+func (s *statement) place(d Dialect, name string) string {
+	if d == PostgreSQL {
+		for i, known := range s.names {
+			if known == name {
+				return "$" + strconv.Itoa(i+1)
+			}
+		}
+	}
+	s.names = append(s.names, name)
+	if d == PostgreSQL {
+		return "$" + strconv.Itoa(len(s.names))
+	}
+	return "?"
+}
+
+// args returns the values in the order of the places.
+func (s statement) args(v values) []any {
+	args := make([]any, len(s.names))
+	for i, name := range s.names {
+		args[i] = v[name]
+		if name == "now" {
+			args[i] = time.Now().UnixMicro()
+		}
+	}
+	return args
+}
+
+// writes reports a statement that changes rows.
+func (s statement) writes() bool { return !strings.HasPrefix(s.text, "SELECT") }

@@ -1,0 +1,27 @@
+// Package sqlstore keeps the tokens of package oauth in a database that the
+// program has anyway: PostgreSQL, MySQL, MariaDB or SQLite, through database/sql.
+// It is an [oauth.Store] for any number of replicas, an [oauth.Lister], an
+// [oauth.Claimer] and an [oauth.Resealer].
+//
+//	db, err := sql.Open("pgx", os.Getenv("DATABASE_URL"))
+//	err = sqlstore.Migrate(ctx, db, sqlstore.PostgreSQL, sqlstore.Options{})
+//	inner, err := sqlstore.New(db, sqlstore.PostgreSQL, sqlstore.Options{})
+//	store := oauth.Sealed(inner, ring) // the tables hold ciphertexts only
+//
+// The package imports no driver. It is tested with github.com/jackc/pgx/v5,
+// github.com/go-sql-driver/mysql and modernc.org/sqlite.
+//
+// # Leases
+//
+// One replica at a time refreshes a user's token: the one that has the lease, a
+// name and an end in the user's row, taken by a single UPDATE that compares and
+// sets. The end is measured by the database's clock. Nothing else is held: no
+// transaction, lock or connection outlives the method that needed it, and none
+// is open while the platform is called.
+//
+// # Versions
+//
+// A row's version is the time of its last write in microseconds by the
+// database's clock, or one more than before where the clock has not moved on. So
+// versions grow across deletions without a trace of users who are gone.
+package sqlstore

@@ -1,0 +1,122 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth"
+)
+
+// List implements [oauth.Lister]. Secrets do not leave the database.
+func (s *Store) List(ctx context.Context, listing oauth.Listing) ([]oauth.Record, error) {
+	query := s.sql.list
+	if listing.State != "" {
+		query = s.sql.listState
+	}
+	v := values{
+		"environment": listing.Environment.String(), "after": listing.After,
+		"state": string(listing.State), "limit": max(listing.Limit, 0),
+	}
+	var records []oauth.Record
+	err := s.retry(ctx, "list", query, func() error {
+		records = nil
+		return s.each(ctx, s.db, query, v, func(row scanner) error {
+			record := oauth.Record{Key: oauth.Key{Environment: listing.Environment}}
+			var encoded []byte
+			if err := row.Scan(&record.Key.User, &record.Version, &record.State, &record.Reason, &encoded); err != nil {
+				return err
+			}
+			_ = fill(&record, encoded) // what cannot be read is listed without what it holds
+			records = append(records, record)
+			return nil
+		})
+	})
+	return records, err
+}
+
+// ClaimDue implements [oauth.Claimer]. Rows that another statement is at work on
+// are passed over, not waited for.
+func (s *Store) ClaimDue(ctx context.Context, due oauth.Due) ([]oauth.Record, error) {
+	if !isOwner(due.Owner) {
+		return nil, &api.ArgumentError{Field: "oauth.Due.Owner", Reason: "must be 1 to 255 bytes of UTF-8 without zero bytes"}
+	}
+	v := values{
+		"environment": due.Environment.String(), "before": due.Before.UnixMicro(), "used": int64(math.MinInt64),
+		"limit": max(due.Limit, 0), "owner": due.Owner, "ttl": due.TTL.Microseconds(),
+	}
+	if since := micros(due.UsedSince); since != nil {
+		v["used"] = *since
+	}
+	var claims []claimed
+	query := s.sql.claim
+	err := s.retry(ctx, "claim", query, func() (err error) {
+		if s.dialect == MySQL {
+			claims, err = s.claimInTurn(ctx, due.Environment, v)
+			return err
+		}
+		claims, err = s.claims(ctx, s.db, query, due.Environment, v)
+		return err
+	})
+	slices.SortStableFunc(claims, func(a, b claimed) int { return int(min(max(a.due-b.due, -1), 1)) })
+	records := make([]oauth.Record, len(claims))
+	for i, c := range claims {
+		records[i] = c.record
+	}
+	return records, err
+}
+
+// claimed is a record and when it is due, in microseconds.
+type claimed struct {
+	record oauth.Record
+	due    int64
+}
+
+func (s *Store) claims(ctx context.Context, q rowser, query statement, environment api.Environment, v values) ([]claimed, error) {
+	var claims []claimed
+	err := s.each(ctx, q, query, v, func(row scanner) (err error) {
+		var c claimed
+		c.record, err = scan(row, environment, &c.due)
+		if errors.Is(err, oauth.ErrUnreadable) {
+			return nil // it stays leased, and is not in the way of the others
+		}
+		claims = append(claims, c)
+		return err
+	})
+	return claims, err
+}
+
+// claimInTurn is a claim where an UPDATE returns no rows: they are locked while
+// they are read, for as long as it takes to write their leases.
+func (s *Store) claimInTurn(ctx context.Context, environment api.Environment, v values) (claims []claimed, err error) {
+	// At its usual level MySQL would lock the gaps between the rows as well.
+	tx, err := s.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if undo := tx.Rollback(); err != nil && !errors.Is(undo, sql.ErrTxDone) {
+			err = errors.Join(err, undo)
+		}
+	}()
+	claims, err = s.claims(ctx, tx, s.sql.claimPick, environment, v)
+	if err != nil {
+		return nil, err
+	}
+	if len(claims) == 0 {
+		return nil, nil
+	}
+	args := s.sql.claimTake.args(v)
+	for _, c := range claims {
+		args = append(args, c.record.Key.User)
+	}
+	users := `(?` + strings.Repeat(`, ?`, len(claims)-1) + `)`
+	if _, err := tx.ExecContext(ctx, s.sql.claimTake.text+users, args...); err != nil {
+		return nil, err
+	}
+	return claims, tx.Commit()
+}

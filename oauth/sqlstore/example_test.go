@@ -1,0 +1,54 @@
+package sqlstore_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/sqlstore"
+	"github.com/dispensary-go/dispensary/seal"
+)
+
+// A single machine needs no server: tokens in a file, sealed.
+func Example() {
+	ctx := context.Background()
+	folder, err := os.MkdirTemp("", "tokens")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+
+	// import _ "modernc.org/sqlite"
+	db, err := sql.Open("sqlite", sqlstore.SQLiteDSN(filepath.Join(folder, "tokens.db")))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	if err := sqlstore.Migrate(ctx, db, sqlstore.SQLite, sqlstore.Options{}); err != nil {
+		log.Fatal(err)
+	}
+	inner, err := sqlstore.New(db, sqlstore.SQLite, sqlstore.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	key, _ := seal.GenerateKey("2026") // a program reads its own: seal.ParseKeyRing(os.Getenv(…))
+	ring, _ := seal.NewKeyRing(key)
+	store := oauth.Sealed(inner, ring)
+
+	us := api.Environment{Region: api.US, Stage: api.Sandbox}
+	user := oauth.Key{Environment: us, User: "user-17"}
+	if _, err := store.Save(ctx, user, oauth.Token{AccessToken: "from Client.Exchange", Environment: us}); err != nil {
+		log.Fatal(err)
+	}
+	record, err := store.Load(ctx, user)
+	fmt.Println(record.Key, record.State, err)
+	fmt.Println(inner)
+	// Output:
+	// us/sandbox/user-17 active <nil>
+	// sqlstore.Store{sqlite dispensary_oauth_tokens}
+}

@@ -1,0 +1,193 @@
+package sqlstore_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/sqlstore"
+	"github.com/dispensary-go/dispensary/seal"
+)
+
+// fleet is a platform, a database, and the processes that work on them.
+type fleet struct {
+	*testing.T
+	database database
+	fake     *dispensarytest.Server
+	front    *httptest.Server
+	store    oauth.Store
+	keys     api.Secret
+	users    int
+	leaseTTL time.Duration
+
+	mu   sync.Mutex
+	hook func(replica string, when moment) // called at each refresh
+}
+
+// moment is a point of a refresh, as the platform sees it.
+type moment string
+
+const (
+	beforeTheRefresh moment = "before the platform has refreshed"
+	beforeTheAnswer  moment = "before it has answered"
+	afterTheAnswer   moment = "after it has answered"
+)
+
+func newFleet(t *testing.T, d database, rotation dispensarytest.RefreshRotation, users int, leaseTTL time.Duration) *fleet {
+	t.Helper()
+	key, err := seal.GenerateKey("2026")
+	require.NoError(t, err)
+	ring, err := seal.NewKeyRing(key)
+	require.NoError(t, err)
+	f := &fleet{
+		T: t, database: d, keys: key.Text(), users: users, leaseTTL: leaseTTL,
+		fake: dispensarytest.New(t, dispensarytest.WithRefreshRotation(rotation), dispensarytest.WithJournalLimit(100_000)),
+	}
+	f.front = httptest.NewServer(http.HandlerFunc(f.serve))
+	t.Cleanup(f.front.Close)
+	inner, err := sqlstore.New(d.migrated(t), d.dialect, sqlstore.Options{TablePrefix: d.prefix})
+	require.NoError(t, err)
+	f.store = oauth.Sealed(inner, ring)
+	return f
+}
+
+// serve stands before the platform and tells the hook of refreshes.
+func (f *fleet) serve(w http.ResponseWriter, r *http.Request) {
+	if !strings.HasSuffix(r.URL.Path, "/oauth/token") {
+		f.fake.Handler().ServeHTTP(w, r)
+		return
+	}
+	name := r.UserAgent()
+	f.tell(name, beforeTheRefresh)
+	answer := httptest.NewRecorder()
+	f.fake.Handler().ServeHTTP(answer, r)
+	f.tell(name, beforeTheAnswer)
+	for field, values := range answer.Header() {
+		w.Header()[field] = values
+	}
+	w.WriteHeader(answer.Code)
+	_, _ = w.Write(answer.Body.Bytes())
+	_ = http.NewResponseController(w).Flush()
+	f.tell(name, afterTheAnswer)
+}
+
+func (f *fleet) tell(replica string, when moment) {
+	f.mu.Lock()
+	hook := f.hook
+	f.mu.Unlock()
+	if hook != nil {
+		hook(replica, when)
+	}
+}
+
+func (f *fleet) setHook(hook func(replica string, when moment)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.hook = hook
+}
+
+// expire gives every user a token that has ended, with a good refresh token.
+func (f *fleet) expire() {
+	f.Helper()
+	environment := f.fake.Site().Environment
+	for i := range f.users {
+		granted := f.fake.IssueToken(f.fake.Users()[0])
+		_, err := f.store.Save(f.Context(), oauth.Key{Environment: environment, User: userName(i)}, oauth.Token{
+			AccessToken: api.Secret(granted.AccessToken), RefreshToken: api.Secret(granted.RefreshToken), TokenType: "Bearer",
+			ExpiresAt: time.Now().Add(-time.Hour), Lifetime: oauth.DefaultLifetime, Environment: environment,
+		})
+		require.NoError(f, err)
+	}
+}
+
+// process is a replica that runs.
+type process struct {
+	name    string
+	command *exec.Cmd
+	in      io.WriteCloser
+	out     *bufio.Reader
+}
+
+// start starts a replica and waits until it is ready.
+func (f *fleet) start(name string, goroutines, visits int) *process {
+	f.Helper()
+	app := f.fake.Application()
+	text, err := json.Marshal(order{
+		Name: name, Dialect: f.database.dialect, Driver: f.database.driver, Source: f.database.name, Prefix: f.database.prefix,
+		Keys: f.keys.Reveal(), Environment: f.fake.Site().Environment, Origin: f.front.URL,
+		ClientID: app.ClientID, ClientSecret: app.ClientSecret, RedirectURL: app.RedirectURI,
+		LeaseTTL: f.leaseTTL, Users: f.users, Goroutines: goroutines, Visits: visits,
+	})
+	require.NoError(f, err)
+	p := &process{name: name, command: exec.Command(os.Args[0])}
+	p.command.Env = append(os.Environ(), replicaVariable+"="+string(text))
+	p.command.Stderr = os.Stderr
+	p.in, err = p.command.StdinPipe()
+	require.NoError(f, err)
+	out, err := p.command.StdoutPipe()
+	require.NoError(f, err)
+	p.out = bufio.NewReader(out)
+	require.NoError(f, p.command.Start())
+	f.Cleanup(func() {
+		if p.command.ProcessState == nil { // the test failed before its end
+			_ = p.command.Process.Kill()
+			_ = p.command.Wait()
+		}
+	})
+	line, err := p.out.ReadString('\n')
+	require.NoError(f, err)
+	require.Equal(f, "ready\n", line)
+	return p
+}
+
+// begin lets a replica work; its result is what end waits for.
+func (f *fleet) begin(p *process) {
+	f.Helper()
+	_, err := io.WriteString(p.in, "go\n")
+	require.NoError(f, err)
+}
+
+// end waits for a replica and returns its report.
+func (f *fleet) end(p *process) report {
+	f.Helper()
+	var r report
+	require.NoError(f, json.NewDecoder(p.out).Decode(&r), p.name)
+	require.NoError(f, p.command.Wait(), p.name)
+	assert.Empty(f, r.Failures, p.name)
+	assert.Positive(f, r.Calls)
+	return r
+}
+
+// refreshes returns how many refreshes reached the platform, and how many of
+// them it refused.
+func (f *fleet) refreshes() (all, refused int) {
+	for _, request := range f.fake.Journal().Of("oauth.token") {
+		all++
+		if request.Status != http.StatusOK {
+			refused++
+		}
+	}
+	return all, refused
+}
+
+// requireConnected holds that nobody was logged out.
+func (f *fleet) requireConnected(store oauth.Lister) {
+	f.Helper()
+	active, err := store.List(f.Context(), oauth.Listing{Environment: f.fake.Site().Environment, State: oauth.StateActive, Limit: f.users + 1})
+	require.NoError(f, err)
+	assert.Len(f, active, f.users, "users who are connected")
+}

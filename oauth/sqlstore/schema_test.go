@@ -1,0 +1,129 @@
+package sqlstore_test
+
+import (
+	"database/sql"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth/sqlstore"
+)
+
+func TestDetect(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, d database) {
+		dialect, err := sqlstore.Detect(t.Context(), d.open(t))
+		require.NoError(t, err)
+		assert.Equal(t, d.dialect, dialect)
+	})
+	db, err := sql.Open("pgx", "postgres://127.0.0.1:1/nowhere")
+	require.NoError(t, err)
+	_, err = sqlstore.Detect(t.Context(), db)
+	require.Error(t, err)
+	require.NoError(t, db.Close())
+}
+
+func TestMigrateAtOnceAndAgain(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, d database) {
+		var wg sync.WaitGroup
+		for range 8 {
+			db := d.open(t)
+			wg.Go(func() {
+				for range 3 {
+					assert.NoError(t, sqlstore.Migrate(t.Context(), db, d.dialect, d.options()))
+				}
+			})
+		}
+		wg.Wait()
+		db := d.open(t)
+		assert.Equal(t, 1, d.count(t, db, "SELECT COUNT(*) FROM "+d.prefix+"oauth_schema"))
+		save(t, d.store(t, db))
+		require.NoError(t, sqlstore.Migrate(t.Context(), db, d.dialect, d.options()))
+		assert.Equal(t, 1, d.count(t, db, "SELECT COUNT(*) FROM {tokens}"))
+	})
+}
+
+// A program may die between two statements of a step.
+func TestMigrateGoesOnWhereItWasInterrupted(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, d database) {
+		db := d.migrated(t)
+		save(t, d.store(t, db))
+		d.exec(t, db, "DELETE FROM "+d.prefix+"oauth_schema")
+		require.NoError(t, sqlstore.Migrate(t.Context(), db, d.dialect, d.options()))
+		assert.Equal(t, 1, d.count(t, db, "SELECT COUNT(*) FROM {tokens}"))
+		assert.Equal(t, 1, d.count(t, db, "SELECT COUNT(*) FROM "+d.prefix+"oauth_schema"))
+	})
+}
+
+func TestMigrateLeavesANewerSchemaAlone(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, d database) {
+		db := d.migrated(t)
+		d.exec(t, db, "INSERT INTO "+d.prefix+"oauth_schema (version, applied_at) VALUES (99, 'tomorrow')")
+		require.NoError(t, sqlstore.Migrate(t.Context(), db, d.dialect, d.options()))
+		save(t, d.store(t, db))
+	})
+}
+
+// A program in production often may not change the schema.
+func TestMigrateOnlyLooksWhereNothingIsMissing(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, d database) {
+		bound := d.open(t)
+		bound.SetMaxOpenConns(1)
+		d.exec(t, bound, map[sqlstore.Dialect]string{
+			sqlstore.SQLite: "PRAGMA query_only = on", sqlstore.PostgreSQL: "SET default_transaction_read_only = on",
+			sqlstore.MySQL: "SET SESSION TRANSACTION READ ONLY",
+		}[d.dialect])
+		require.Error(t, sqlstore.Migrate(t.Context(), bound, d.dialect, d.options()))
+		d.migrated(t)
+		require.NoError(t, sqlstore.Migrate(t.Context(), bound, d.dialect, d.options()))
+	})
+}
+
+func TestSchemaIsWhatMigrateApplies(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, d database) {
+		schema, err := sqlstore.Schema(d.dialect, d.options())
+		require.NoError(t, err)
+		db := d.open(t)
+		for _, statement := range strings.Split(schema, ";\n") {
+			if strings.TrimSpace(statement) != "" {
+				d.exec(t, db, statement)
+			}
+		}
+		save(t, d.store(t, db))
+		require.NoError(t, sqlstore.Migrate(t.Context(), db, d.dialect, d.options()))
+		assert.Equal(t, 1, d.count(t, db, "SELECT COUNT(*) FROM {tokens}"))
+	})
+}
+
+func TestWrongOptions(t *testing.T) {
+	t.Parallel()
+	db := newDatabase(t, sqlstore.SQLite).open(t)
+	for name, c := range map[string]struct {
+		db      *sql.DB
+		dialect sqlstore.Dialect
+		prefix  string
+	}{
+		"no database": {nil, sqlstore.SQLite, ""}, "no dialect": {db, "", ""}, "another dialect": {db, "oracle", ""},
+		"a prefix with SQL": {db, sqlstore.SQLite, "x; drop table y--"}, "an upper case prefix": {db, sqlstore.SQLite, "Tokens_"},
+		"a digit first": {db, sqlstore.SQLite, "1_"}, "a long prefix": {db, sqlstore.SQLite, strings.Repeat("x", 41)},
+	} {
+		options := sqlstore.Options{TablePrefix: c.prefix}
+		_, err := sqlstore.New(c.db, c.dialect, options)
+		require.ErrorIs(t, err, api.ErrInvalidArgument, name)
+		if c.db == nil {
+			continue
+		}
+		require.ErrorIs(t, sqlstore.Migrate(t.Context(), c.db, c.dialect, options), api.ErrInvalidArgument, name)
+		_, err = sqlstore.Schema(c.dialect, options)
+		require.ErrorIs(t, err, api.ErrInvalidArgument, name)
+	}
+}

@@ -1,0 +1,84 @@
+package sqlstore
+
+import "strings"
+
+// statements is the SQL of a store, compiled for its dialect and its tables.
+type statements struct {
+	claim, claimPick, claimTake, commit, fail, forget, lease, list, listState, load, probe, release, reseal, save statement
+}
+
+// columns are those that make a record, in the order that scan reads them.
+const columns = `username, version, state, reason, access_token, refresh_token, details`
+
+// row finds a user's row.
+const row = ` WHERE environment = :environment AND username = :username`
+
+// mine finds a user's row where it is as the owner of its lease has seen it.
+const mine = row + ` AND version = :version AND lease_owner = :owner`
+
+// free is true of a row that nobody else refreshes.
+const free = `(lease_owner = '' OR lease_until <= {clock})`
+
+// written is what every write does to a row besides what it writes.
+const written = `version = {next}, lease_owner = '', lease_until = 0`
+
+// content is what Save and Commit write.
+const content = `state = 'active', reason = '', access_token = :access, refresh_token = :refresh,
+	details = :details, due_at = :due, used_at = :used`
+
+// taken is what taking a lease does to a row.
+const taken = `lease_owner = :owner, lease_until = {clock} + :ttl`
+
+// due finds the rows that are to be refreshed; it goes through the index.
+const due = ` FROM {tokens} WHERE environment = :environment AND state = 'active' AND due_at < :before AND used_at >= :used
+	AND ` + free + ` ORDER BY due_at LIMIT :limit`
+
+const insert = `INSERT INTO {tokens} (environment, username, version, state, reason,
+	access_token, refresh_token, details, due_at, used_at, lease_owner, lease_until)
+	VALUES (:environment, :username, {first}, 'active', '', :access, :refresh, :details, :due, :used, '', 0)`
+
+// newStatements writes the SQL. Where the dialect can, a write returns what it
+// wrote; MySQL cannot, and returns the new version in place of the last inserted
+// id, which it is made to by LAST_INSERT_ID(expression).
+func newStatements(d Dialect, tokens string) statements {
+	first, next := d.clock(), d.greatest()+`({tokens}.version + 1, `+d.clock()+`)`
+	returning := func(columns string) string { return ` RETURNING ` + columns }
+	conflict := ` ON CONFLICT (environment, username) DO UPDATE SET `
+	skip := ""
+	switch d {
+	case MySQL:
+		first, next = `LAST_INSERT_ID(`+first+`)`, `LAST_INSERT_ID(`+next+`)`
+		returning = func(string) string { return "" }
+		conflict = ` ON DUPLICATE KEY UPDATE `
+		skip = ` FOR UPDATE SKIP LOCKED`
+	case PostgreSQL:
+		skip = ` FOR UPDATE SKIP LOCKED`
+	}
+	sql := func(parts ...string) statement {
+		text := strings.Join(parts, "")
+		text = strings.NewReplacer("{first}", first, "{next}", next).Replace(text)
+		text = strings.NewReplacer("{clock}", d.clock(), "{tokens}", tokens).Replace(text)
+		return d.compile(text)
+	}
+	update := `UPDATE {tokens} SET `
+	return statements{
+		// Without MATERIALIZED a planner may look for rows more than once.
+		claim: sql(`WITH picked AS MATERIALIZED (SELECT environment, username`, due, skip, `) `, update, taken,
+			` WHERE (environment, username) IN (SELECT environment, username FROM picked)`, returning(columns+`, due_at`)),
+		claimPick: sql(`SELECT `, columns, `, due_at`, due, skip),
+		claimTake: sql(update, taken, ` WHERE environment = :environment AND username IN `), // as many as were picked
+		commit:    sql(update, content, `, `, written, mine, returning(`version`)),
+		fail:      sql(update, `state = 'reauthorize', reason = :reason, `, written, mine, returning(columns)),
+		forget:    sql(`DELETE FROM {tokens}`, row),
+		lease:     sql(update, taken, row, ` AND version = :version AND (lease_owner = :owner OR `, free, `)`, returning(columns)),
+		list: sql(`SELECT username, version, state, reason, details FROM {tokens}
+			WHERE environment = :environment AND username > :after ORDER BY username LIMIT :limit`),
+		listState: sql(`SELECT username, version, state, reason, details FROM {tokens}
+			WHERE environment = :environment AND username > :after AND state = :state ORDER BY username LIMIT :limit`),
+		load:    sql(`SELECT `, columns, ` FROM {tokens}`, row),
+		probe:   sql(`SELECT version FROM {tokens}`, row),
+		release: sql(update, `lease_owner = '', lease_until = 0`, mine),
+		reseal:  sql(update, `access_token = :access, refresh_token = :refresh`, row, ` AND version = :version`),
+		save:    sql(insert, conflict, content, `, `, written, returning(`version`)),
+	}
+}

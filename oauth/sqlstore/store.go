@@ -1,0 +1,231 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth"
+)
+
+// Store is an [oauth.Store] in tables that [Migrate] made. Wrap it with
+// [oauth.Sealed]. It is safe for concurrent use; make one for a database and
+// share it.
+type Store struct {
+	db      *sql.DB
+	dialect Dialect
+	options Options
+	sql     statements
+
+	// writing lets the writers of this process take turns, where the database
+	// is a file that has one writer at a time: to wait here is fair and costs
+	// nothing, to wait in the driver is a matter of luck. Nil elsewhere.
+	writing chan struct{}
+}
+
+var (
+	_ oauth.Store    = (*Store)(nil)
+	_ oauth.Lister   = (*Store)(nil)
+	_ oauth.Claimer  = (*Store)(nil)
+	_ oauth.Resealer = (*Store)(nil)
+)
+
+// New returns a store in db, which stays the caller's to close. It asks the
+// database nothing. Errors are [api.ArgumentError].
+func New(db *sql.DB, dialect Dialect, options Options) (*Store, error) {
+	if db == nil {
+		return nil, &api.ArgumentError{Field: "sqlstore.New db", Reason: "is nil"}
+	}
+	if err := options.validate(dialect); err != nil {
+		return nil, err
+	}
+	s := &Store{db: db, dialect: dialect, options: options, sql: newStatements(dialect, options.tokens())}
+	if dialect == SQLite {
+		s.writing = make(chan struct{}, 1)
+	}
+	return s, nil
+}
+
+// Load implements [oauth.Store].
+func (s *Store) Load(ctx context.Context, key oauth.Key) (oauth.Record, error) {
+	return s.row(ctx, "load", key, s.sql.load, place(key))
+}
+
+// Save implements [oauth.Store].
+func (s *Store) Save(ctx context.Context, key oauth.Key, token oauth.Token) (oauth.Record, error) {
+	v, err := s.accept(ctx, key, token)
+	if err != nil {
+		return oauth.Record{}, err
+	}
+	version, err := s.write(ctx, "save", s.sql.save, v)
+	if err != nil {
+		return oauth.Record{}, err
+	}
+	return wrote(key, token, version), nil
+}
+
+// Delete implements [oauth.Store].
+func (s *Store) Delete(ctx context.Context, key oauth.Key) error {
+	_, err := s.change(ctx, "delete", key, s.sql.forget, place(key))
+	return err
+}
+
+// accept checks a token before it is written and returns its columns.
+func (s *Store) accept(ctx context.Context, key oauth.Key, token oauth.Token) (values, error) {
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case token.ValidFor(key) != nil:
+		return nil, token.ValidFor(key)
+	case !s.options.InsecurePlaintext && !oauth.IsSealed(token):
+		return nil, ErrPlaintext
+	}
+	return columnsOf(key, token)
+}
+
+// wrote is the record after a write of token.
+func wrote(key oauth.Key, token oauth.Token, version int64) oauth.Record {
+	return oauth.Record{
+		Key: key, Token: token, Version: version, State: oauth.StateActive, UpdatedAt: time.UnixMicro(version).UTC(),
+	}
+}
+
+// row runs a statement that returns the record of key, or none. A key that no
+// store takes is not asked for: some databases compare it as equal to another,
+// and some stumble over it.
+func (s *Store) row(ctx context.Context, op string, key oauth.Key, query statement, v values) (record oauth.Record, err error) {
+	if err := ctx.Err(); err != nil {
+		return oauth.Record{}, err
+	}
+	if key.Validate() != nil {
+		return oauth.Record{}, oauth.ErrNoRecord
+	}
+	err = s.retry(ctx, op, query, func() error {
+		return s.one(ctx, query, v, func(row scanner) (err error) {
+			record, err = scan(row, key.Environment)
+			return err
+		})
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return oauth.Record{}, oauth.ErrNoRecord
+	}
+	if err != nil {
+		return oauth.Record{}, err
+	}
+	return record, nil
+}
+
+// write runs a statement that writes a row and returns its new version. It
+// returns [sql.ErrNoRows] where no row is as the statement wants it.
+func (s *Store) write(ctx context.Context, op string, query statement, v values) (version int64, err error) {
+	err = s.retry(ctx, op, query, func() error {
+		if s.dialect != MySQL {
+			return s.one(ctx, query, v, func(row scanner) error { return row.Scan(&version) })
+		}
+		result, err := s.db.ExecContext(ctx, query.text, query.args(v)...)
+		if err != nil {
+			return err
+		}
+		if n, err := result.RowsAffected(); err != nil || n == 0 {
+			return errors.Join(err, sql.ErrNoRows)
+		}
+		version, err = result.LastInsertId()
+		return err
+	})
+	return version, err
+}
+
+// change runs a statement that returns nothing, and tells how many rows it has
+// changed.
+func (s *Store) change(ctx context.Context, op string, key oauth.Key, query statement, v values) (changed int64, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	if key.Validate() != nil {
+		return 0, nil
+	}
+	err = s.retry(ctx, op, query, func() error {
+		result, err := s.db.ExecContext(ctx, query.text, query.args(v)...)
+		if err != nil {
+			return err
+		}
+		changed, err = result.RowsAffected()
+		return err
+	})
+	return changed, err
+}
+
+// one reads the row that a statement returns, or [sql.ErrNoRows]. It reads on to
+// the end: a write is durable when its statement is through, not when it returns
+// its row.
+func (s *Store) one(ctx context.Context, query statement, v values, read func(scanner) error) error {
+	none := error(sql.ErrNoRows)
+	err := s.each(ctx, s.db, query, v, func(row scanner) error {
+		none = nil
+		return read(row)
+	})
+	return cmp.Or(err, none)
+}
+
+// each reads all rows that a statement returns.
+func (s *Store) each(ctx context.Context, q rowser, query statement, v values, read func(scanner) error) (err error) {
+	rows, err := q.QueryContext(ctx, query.text, query.args(v)...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = cmp.Or(err, rows.Close()) }()
+	for rows.Next() {
+		if err := read(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// rowser is a database or a transaction.
+type rowser interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// retry runs one statement, again where the database gave it up for others.
+func (s *Store) retry(ctx context.Context, op string, query statement, run func() error) error {
+	if s.writing != nil && query.writes() {
+		select {
+		case s.writing <- struct{}{}:
+			defer func() { <-s.writing }()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	for turn := new(turns); ; {
+		err := run()
+		switch {
+		case err == nil:
+			return nil
+		case !isContention(err) || !turn.next(ctx):
+			return failed(ctx, op, err)
+		}
+	}
+}
+
+// failed names the operation. The end of the caller's ctx comes back from some
+// drivers as an error of their own.
+func failed(ctx context.Context, op string, err error) error {
+	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
+		return fmt.Errorf("sqlstore: %s: %w: %w", op, ended, err)
+	}
+	return fmt.Errorf("sqlstore: %s: %w", op, err)
+}
+
+// String says what the store is and nothing of what it holds.
+func (s *Store) String() string {
+	return "sqlstore.Store{" + string(s.dialect) + " " + s.options.tokens() + "}"
+}
+
+// Format prints [Store.String] for every verb.
+func (s *Store) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }

@@ -1,0 +1,204 @@
+package sqlstore_test
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/sqlstore"
+	"github.com/dispensary-go/dispensary/oauth/storetest"
+	"github.com/dispensary-go/dispensary/seal"
+)
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, d database) {
+		storetest.Run(t, func(t *testing.T) func() oauth.Store {
+			d := newDatabase(t, d.dialect)
+			return replicasOf(t, d, func(db *sql.DB) oauth.Store { return d.store(t, db) })
+		})
+	})
+}
+
+// oddSettings are those of servers and connections that other programs want.
+var oddSettings = map[sqlstore.Dialect]string{
+	sqlstore.PostgreSQL: "&default_transaction_isolation=serializable&default_query_exec_mode=exec&timezone=America/St_Johns",
+	sqlstore.MySQL:      "?interpolateParams=true&clientFoundRows=true&collation=latin1_swedish_ci&sql_mode=%27%27&time_zone=%27-05:00%27",
+}
+
+// Sealed, as every program should have it, and under odd settings.
+func TestConformanceSealed(t *testing.T) {
+	t.Parallel()
+	key := sealKey(t, "2026")
+	eachDatabase(t, func(t *testing.T, d database) {
+		storetest.Run(t, func(t *testing.T) func() oauth.Store {
+			d := newDatabase(t, d.dialect)
+			d.name += oddSettings[d.dialect]
+			return replicasOf(t, d, func(db *sql.DB) oauth.Store {
+				ring, err := seal.NewKeyRing(key)
+				require.NoError(t, err)
+				store, err := sqlstore.New(db, d.dialect, sqlstore.Options{TablePrefix: d.prefix})
+				require.NoError(t, err)
+				return oauth.Sealed(store, ring)
+			})
+		})
+	})
+}
+
+// replicasOf returns an opener of stores on three pools of connections, in turn:
+// a server does not have connections for as many replicas as the suite opens.
+func replicasOf(t *testing.T, d database, open func(*sql.DB) oauth.Store) func() oauth.Store {
+	t.Helper()
+	pools := []*sql.DB{d.migrated(t), d.open(t), d.open(t)}
+	for _, pool := range pools {
+		pool.SetMaxOpenConns(3)
+	}
+	var opened atomic.Int64
+	return func() oauth.Store { return open(pools[opened.Add(1)%int64(len(pools))]) }
+}
+
+var (
+	usSandbox = api.Environment{Region: api.US, Stage: api.Sandbox}
+	user17    = oauth.Key{Environment: usSandbox, User: "user-17"}
+	user18    = oauth.Key{Environment: usSandbox, User: "user-18"}
+)
+
+func token(access api.Secret) oauth.Token {
+	return oauth.Token{
+		AccessToken: access, RefreshToken: "refresh-of-" + access, TokenType: "Bearer", Scope: "catalog:read",
+		ExpiresAt: time.Now().Add(time.Hour), Lifetime: oauth.DefaultLifetime, Environment: usSandbox,
+		ResourceOwner: oauth.ResourceOwner{ID: "prac-1", Type: oauth.OwnerPractitioner},
+	}
+}
+
+func save(t testing.TB, store oauth.Store) oauth.Record {
+	t.Helper()
+	record, err := store.Save(t.Context(), user17, token("access"))
+	require.NoError(t, err)
+	return record
+}
+
+func TestPlaintextIsRefused(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t, sqlstore.SQLite)
+	store, err := sqlstore.New(d.migrated(t), d.dialect, sqlstore.Options{TablePrefix: d.prefix})
+	require.NoError(t, err)
+	_, err = store.Save(t.Context(), user17, token("access"))
+	require.ErrorIs(t, err, sqlstore.ErrPlaintext)
+	_, err = store.Commit(t.Context(), oauth.Lease{Key: user17, Version: 1, Owner: "a"}, token("access"))
+	require.ErrorIs(t, err, sqlstore.ErrPlaintext)
+	require.ErrorIs(t, store.Reseal(t.Context(), user17, 1, "access", "refresh"), sqlstore.ErrPlaintext)
+	_, err = store.Load(t.Context(), user17)
+	require.ErrorIs(t, err, oauth.ErrNoRecord)
+}
+
+// With one connection in the pool, whatever held on to it would hold up all the
+// rest; and another program's UPDATE of the row would wait for a lock.
+func TestNothingIsHeldDuringALease(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, d database) {
+		db, other := d.migrated(t), d.open(t)
+		db.SetMaxOpenConns(1)
+		store := d.store(t, db)
+		record := save(t, store)
+		lease := oauth.Lease{Key: user17, Version: record.Version, Owner: "a"}
+		_, err := store.Lease(t.Context(), lease, time.Minute)
+		require.NoError(t, err)
+		assert.Zero(t, db.Stats().InUse)
+		d.exec(t, other, "UPDATE {tokens} SET used_at = used_at + 1")
+		_, err = store.Lease(t.Context(), oauth.Lease{Key: user17, Version: record.Version, Owner: "b"}, time.Minute)
+		require.ErrorIs(t, err, oauth.ErrLeased)
+		_, err = store.ClaimDue(t.Context(), oauth.Due{Environment: usSandbox, Before: time.Now().AddDate(1, 0, 0), Limit: 5, Owner: "c", TTL: time.Minute})
+		require.NoError(t, err)
+		_, err = store.List(t.Context(), oauth.Listing{Environment: usSandbox, Limit: 5})
+		require.NoError(t, err)
+		_, err = store.Commit(t.Context(), lease, token("next"))
+		require.NoError(t, err)
+		assert.Zero(t, db.Stats().InUse)
+	})
+}
+
+func TestOwnersThatNoLeaseCanHave(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, d database) {
+		store := d.store(t, d.migrated(t))
+		record := save(t, store)
+		for _, owner := range []string{"", strings.Repeat("x", 256), "a\x00", "\xff"} {
+			lease := oauth.Lease{Key: user17, Version: record.Version, Owner: owner}
+			_, err := store.Lease(t.Context(), lease, time.Minute)
+			require.ErrorIs(t, err, api.ErrInvalidArgument)
+			_, err = store.ClaimDue(t.Context(), oauth.Due{Environment: usSandbox, Limit: 1, Owner: owner})
+			require.ErrorIs(t, err, api.ErrInvalidArgument)
+			_, err = store.Commit(t.Context(), lease, token("next"))
+			require.ErrorIs(t, err, oauth.ErrConflict)
+			require.NoError(t, store.Release(t.Context(), lease))
+		}
+		longest := oauth.Lease{Key: user17, Version: record.Version, Owner: strings.Repeat("x", 255)}
+		_, err := store.Lease(t.Context(), longest, time.Minute)
+		require.NoError(t, err)
+	})
+}
+
+// A caller whose ctx ends does not wait for a row or a file that others hold.
+func TestEndOfContextWhileOthersWrite(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, d database) {
+		db, other := d.migrated(t), d.open(t)
+		store := d.store(t, db)
+		save(t, store)
+		conn, err := other.Conn(t.Context())
+		require.NoError(t, err)
+		begin := map[sqlstore.Dialect]string{sqlstore.SQLite: "BEGIN IMMEDIATE"}[d.dialect]
+		_, err = conn.ExecContext(t.Context(), cmp.Or(begin, "BEGIN"))
+		require.NoError(t, err)
+		_, err = conn.ExecContext(t.Context(), "UPDATE "+d.prefix+"oauth_tokens SET used_at = 1")
+		require.NoError(t, err)
+
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		_, err = store.Save(ctx, user17, token("next"))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Less(t, time.Since(began), 3*time.Second)
+		_, err = conn.ExecContext(t.Context(), "ROLLBACK")
+		require.NoError(t, err)
+		require.NoError(t, conn.Close())
+		_, err = store.Load(t.Context(), user17)
+		require.NoError(t, err, "MySQL may have gone on and written it: the error told that nobody knows")
+	})
+}
+
+// Tokens in which a platform put what databases do not like in texts.
+func TestTokensOfAnyBytes(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, d database) {
+		store := d.store(t, d.migrated(t))
+		odd := token("zero \x00 and \xff byte")
+		odd.Scope, odd.ResourceOwner.ID = "zero \x00 byte", "\x00"
+		_, err := store.Save(t.Context(), user17, odd)
+		require.NoError(t, err)
+		loaded, err := store.Load(t.Context(), user17)
+		require.NoError(t, err)
+		assert.Equal(t, odd.AccessToken.Reveal(), loaded.Token.AccessToken.Reveal())
+		assert.Equal(t, odd.Scope, loaded.Token.Scope)
+		assert.Equal(t, odd.ResourceOwner, loaded.Token.ResourceOwner)
+	})
+}
+
+func TestStorePrintsItsNames(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t, sqlstore.SQLite)
+	assert.Equal(t, "sqlstore.Store{sqlite "+d.prefix+"oauth_tokens}", fmt.Sprintf("%+v", d.store(t, d.open(t))))
+	assert.Equal(t, "file:/a%20b/%3Fc.db?_pragma=busy_timeout(50)&_pragma=journal_mode(wal)&_pragma=synchronous(full)&_txlock=immediate",
+		sqlstore.SQLiteDSN("/a b/?c.db"))
+}
