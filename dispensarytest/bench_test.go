@@ -131,6 +131,6 @@ func BenchmarkFirstAnswer(b *testing.B) {
 // What the first platform of a process pays and later ones share.
 func BenchmarkBuildDefaultWorld(b *testing.B) {
 	for b.Loop() {
-		buildWorld(defaultSeed, UnitedStates)
+		buildWorld(defaultSeed, UnitedStates, false)
 	}
 }

@@ -47,7 +47,7 @@ func (j *Journal) CheckRequested(t testing.TB, operation string) Request {
 	t.Helper()
 	found := j.Of(operation)
 	for _, r := range slices.Backward(found) {
-		if r.Status < 400 {
+		if r.Status != 0 && r.Status < 400 {
 			return r
 		}
 	}

@@ -20,8 +20,8 @@ func getClinic(c *call, w *world) (reply, error) {
 	}
 	view := clinicView{
 		ID: clinic.ID, Name: clinic.Name, Discount: clinic.Discount, DispensaryURL: clinic.DispensaryURL,
-		PatientCount:      len(w.patients.where(func(p *Patient) bool { return p.ClinicID == clinic.ID })),
-		PractitionerCount: len(w.practitioners.where(func(p *Practitioner) bool { return p.ClinicID == clinic.ID })),
+		PatientCount:      len(w.patients.keys[patientsByClinic].ids.get(clinic.ID)),
+		PractitionerCount: len(w.practitioners.keys[practitionersByClinic].ids.get(clinic.ID)),
 	}
 	integration := w.integrationByKey(c.r.Header.Get("X-SVC-Clinic-Key"))
 	if integration == nil {
@@ -47,14 +47,18 @@ func (w *world) integrationByKey(key string) *integration {
 	return nil
 }
 
-// addIntegrations connects the application with every clinic.
+// addIntegrations connects the application with every clinic that it is not
+// connected with.
 func (s *Server) addIntegrations() {
 	w := s.world
 	for clinic := range w.clinics.all() {
+		if len(w.integrationsOf(clinic.ID)) > 0 {
+			continue
+		}
 		for range s.set.integrations {
 			id := w.newID("integration")
 			connected := &integration{id: id, clinicID: clinic.ID, key: "ck_" + secretFor(w.seed, "clinic key "+id)[:40]}
-			if !s.set.pending {
+			if !s.reads().pending {
 				connected.activated = epoch
 			}
 			w.integrations.put(id, connected)
@@ -78,7 +82,7 @@ func listAddresses(c *call, w *world) (reply, error) {
 	if !known {
 		return reply{}, notFound()
 	}
-	return listOf(c, w.addresses.where(func(a *Address) bool { return a.PatientID == patient.ID }), func(a *Address) addressView {
+	return listOf(c, w.addresses.with(addressesByPatient, patient.ID), func(a *Address) addressView {
 		return addressView{
 			ID: a.ID, Address1: a.Address1, Address2: orNull(a.Address2), Zipcode: a.Zipcode,
 			City: a.City, State: a.State, Country: a.Country,

@@ -23,6 +23,10 @@ type Clock struct {
 	timer  *time.Timer // wakes a live clock for its next task
 	kicked bool        // a drain goroutine is on its way or at work
 
+	history []clockMove // the latest moves by Advance
+
+	moved chan struct{} // closed when the clock is moved; nil while nobody waits
+
 	// baton is held by whoever runs tasks, so that they run one at a time and
 	// in order. It is a channel and not a mutex because only channels let a
 	// synctest bubble see that everyone is waiting.
@@ -83,8 +87,32 @@ func (c *Clock) Advance(d time.Duration) {
 		c.mu.Lock()
 	}
 	c.moveTo(target)
+	c.remember(target.Add(-d), target)
 	c.arm()
 	c.mu.Unlock()
+}
+
+// clockMove is one call of Advance.
+type clockMove struct{ from, to time.Time }
+
+// maxMoves bounds the memory of moves.
+const maxMoves = 1000
+
+// remember notes a move. The caller holds mu.
+func (c *Clock) remember(from, to time.Time) {
+	if from.Equal(to) {
+		return
+	}
+	if len(c.history) == maxMoves {
+		c.history = slices.Delete(c.history, 0, 1)
+	}
+	c.history = append(c.history, clockMove{from, to})
+}
+
+func (c *Clock) moves() []clockMove {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.history)
 }
 
 // schedule runs a function once the clock reaches the given time: on a
@@ -124,11 +152,46 @@ func (c *Clock) moveTo(t time.Time) {
 	if ahead <= 0 {
 		return
 	}
+	if c.moved != nil {
+		close(c.moved)
+		c.moved = nil
+	}
 	if c.frozen {
 		c.fixed = t
 		return
 	}
 	c.offset += ahead
+}
+
+// wait returns once the clock has gone on by d, or false when one of the channels
+// is closed before. It is no task: those run one at a time, and a delivery among
+// them may be waiting for the very caller.
+func (c *Clock) wait(gone, closed <-chan struct{}, d time.Duration) bool {
+	until := c.Now().Add(d)
+	for {
+		c.mu.Lock()
+		left := until.Sub(c.now())
+		if c.moved == nil {
+			c.moved = make(chan struct{})
+		}
+		moved := c.moved
+		c.mu.Unlock()
+		if left <= 0 {
+			return true
+		}
+		var passed <-chan time.Time // never, on a frozen clock
+		if !c.frozen {
+			passed = time.After(left)
+		}
+		select {
+		case <-gone:
+			return false
+		case <-closed:
+			return false
+		case <-moved:
+		case <-passed:
+		}
+	}
 }
 
 // arm makes sure that somebody will run the next task. The caller holds mu.

@@ -19,6 +19,7 @@ type Attempt struct {
 	ResponseBody   string
 	IPAddress      string
 	Err            string // what made it a failure; empty on success
+	Fault          Effect // what a [Fault] did to it
 }
 
 // Delivery is one event for one integration, with every attempt made so far.
@@ -31,6 +32,7 @@ type Delivery struct {
 	NextAttemptAt time.Time // zero when none is due
 	Delivered     bool
 	Stopped       bool // the endpoint went away or was disabled
+	Lost          bool // a [Fault] kept it from being made
 }
 
 // String says where the delivery stands.
@@ -135,7 +137,7 @@ func listDeliveries(c *call, _ *world) (reply, error) {
 	case field != "" || descending:
 		sortRows(rows, descending, func(d *delivery) string { return sortable(d.latest().At) })
 	}
-	return listOf(c, rows, viewDelivery), nil
+	return listOf(c, rows, func(d *delivery) deliveryView { return viewDelivery(d, c.reads.zeroStatus) }), nil
 }
 
 // attempted returns copies of the deliveries with at least one attempt.
@@ -144,16 +146,35 @@ func (s *sender) attempted(keep func(*delivery) bool) []*delivery {
 	defer s.mu.Unlock()
 	var rows []*delivery
 	for _, d := range s.all {
-		if len(d.Attempts) > 0 && keep(d) {
-			rows = append(rows, &delivery{Delivery: d.snapshot(), event: d.event})
+		if len(d.Attempts) == 0 {
+			continue
 		}
+		log := []*delivery{{Delivery: d.snapshot(), event: d.event}}
+		if s.srv.reads().logAttempts {
+			log = d.byAttempt()
+		}
+		rows = append(rows, slices.DeleteFunc(log, func(row *delivery) bool { return !keep(row) })...)
+	}
+	return rows
+}
+
+// byAttempt is the delivery as each of its attempts left it.
+func (d *delivery) byAttempt() (rows []*delivery) {
+	for i, a := range d.Attempts {
+		row := &delivery{Delivery: d.snapshot(), event: d.event}
+		row.ID = fmt.Sprintf("%s-%d", d.ID, i+1)
+		row.Attempts, row.Delivered = row.Attempts[:i+1], a.Err == ""
+		if i+1 < len(d.Attempts) {
+			row.NextAttemptAt = d.Attempts[i+1].At
+		}
+		rows = append(rows, row)
 	}
 	return rows
 }
 
 func (d *delivery) latest() Attempt { return d.Attempts[len(d.Attempts)-1] }
 
-func viewDelivery(d *delivery) deliveryView {
+func viewDelivery(d *delivery, zeroStatus bool) deliveryView {
 	last := d.latest()
 	view := deliveryView{
 		ID: d.ID, AttemptNumber: len(d.Attempts), AttemptedAt: stamp(last.At),
@@ -161,7 +182,7 @@ func viewDelivery(d *delivery) deliveryView {
 		ResponseBody: last.ResponseBody, ResponseHeader: last.ResponseHeader,
 		ResponseIPAddress: last.IPAddress, ResponseErrors: orNull(last.Err),
 	}
-	if last.Status != 0 {
+	if last.Status != 0 || zeroStatus {
 		view.ResponseStatus = new(last.Status)
 	}
 	if n := len(d.Attempts); n > 1 {

@@ -53,10 +53,47 @@
 // the platform does, see [Platform]. The one exception is the API's own:
 // clinic_key.activated, on the first request with a valid clinic key.
 //
+// The pages behind a dynamic link, an in-office checkout and an invitation are served
+// too: a person, or a test, finishes a plan or pays there, and that makes events. They
+// ask nobody to sign in, which is an assumption, and leave no trace in the journal.
+//
+// # When things go wrong
+//
+// [Server.Fault] makes them: latency, refusals, a rate limiter, connections that
+// break off before and after the platform has done its work, answers that are cut
+// short or trickle in, tokens that end in between, and webhooks that are lost,
+// repeated, reordered, too old, too new or wrongly signed. A [FaultHandle] tells
+// how often each has fired.
+//
+//	lost := fake.Fault(dispensarytest.Fault{Operation: "patients.create", Effect: dispensarytest.DropAfterCommit, Times: 1})
+//
+// # What the API leaves open
+//
+// Each such point is one of the [Silences], with readings and a default; a test
+// that runs in a [Matrix] holds under all of them. [WithCompatibleChanges] is the
+// platform after changes that the API calls non-breaking.
+//
+// # Large worlds
+//
+// [WithWorldSize] makes clinics with thousands of patients and orders, in which
+// look-ups stay as fast as in the small one. A [Snapshot] takes well under a
+// millisecond, is saved and loaded, and starts or restores platforms; see
+// [Server.Fork]. A [Simulator] lets the platform's people act at a rate, for load
+// tests of a receiver.
+//
+// # Checks
+//
+// [Server.CheckDelivered], [Server.CheckNoLeak], [Journal.CheckBackoffHonoured],
+// [Journal.CheckNoNPlusOne], [Journal.CheckNoUnexpected], [Journal.CheckRequested]
+// and [Journal.CheckPlan] say what was expected, what came, and what came nearest.
+// A test that fails leaves a page with a timeline in its artifact folder; see
+// [Server.WriteTimeline].
+//
 // # Assumptions
 //
 // The API leaves points open. Where it does, the platform does what integrators
-// of such services have met, and says so here.
+// of such services have met, and says so here. What can be read in another way has
+// a name in the list of [Silences]; these are the defaults.
 //
 // Answers and refusals:
 //
@@ -131,7 +168,10 @@
 //     from the failure before; one row in the delivery log for each event and
 //     integration, whose response_status is null without an answer; delivery only
 //     while a consent is live that has the event's scope (see [Skip]); nothing is
-//     resumed when an endpoint is enabled again. Deliveries go one at a time.
+//     resumed when an endpoint is enabled again. Deliveries go one at a time, see
+//     [WithParallelDelivery], and in the order of their events, see [WithDisorder].
+//   - A rate limit does not count what it refuses, and is off unless a [Fault] or
+//     a reading sets it.
 //   - The data of order.placed and product.created is not wrapped; the data of
 //     clinic key events names clinic and integration; the data of
 //     treatment_plan.recommendation.updated is the whole plan.

@@ -44,7 +44,7 @@ func getDynamicLink(c *call, w *world) (reply, error) {
 		return reply{}, err
 	}
 	if p.State == StateCancelled {
-		return reply{}, invalid("Treatment plan is cancelled")
+		return reply{}, wrongState("Treatment plan is cancelled")
 	}
 	return ok(c.viewDynamicLink(w, p)), nil
 }

@@ -27,19 +27,24 @@ const largestKept = 1 << 18
 
 var jsonType = []string{"application/json; charset=utf-8"}
 
-// writeJSON writes an answer, wrapped under a key unless it is bare.
-func writeJSON(w http.ResponseWriter, status int, rep reply, key string) {
+// writeJSON writes an answer, wrapped under a key unless it is bare, and then
+// rewritten where a reading or a mode asks for it.
+func writeJSON(w http.ResponseWriter, status int, rep reply, key string, rewrite func([]byte) []byte) {
 	e := encoders.Get().(*encoder)
 	e.buf.Reset()
 	if err := e.wrap(rep, key); err != nil {
 		// Only a view with a type JSON does not know gets here.
 		panic(err)
 	}
+	body := e.buf.Bytes()
+	if rewrite != nil {
+		body = rewrite(body)
+	}
 	header := w.Header()
 	header["Content-Type"] = jsonType
-	header["Content-Length"] = []string{strconv.Itoa(e.buf.Len())}
+	header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	w.WriteHeader(status)
-	_, _ = w.Write(e.buf.Bytes()) // a client that went away is no failure of ours
+	_, _ = w.Write(body) // a client that went away is no failure of ours
 	if e.buf.Cap() <= largestKept {
 		encoders.Put(e)
 	}

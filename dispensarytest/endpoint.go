@@ -30,8 +30,8 @@ func (s *Server) RegisterWebhook(address string, types ...string) error {
 	if len(types) == 0 {
 		types = EventTypes()
 	}
-	if s.set.probe != ProbeOff {
-		if a := s.sender.post(address, nil, !s.set.unsignedProbe); a.Err != "" {
+	if s.reads().probe != ProbeOff {
+		if a := s.sender.post(address, nil, s.sender.probeSignature()); a.Err != "" {
 			return fmt.Errorf("dispensarytest: the webhook endpoint was refused: %s", a.Err)
 		}
 	}
@@ -52,7 +52,8 @@ func (s *Server) RegisterWebhookHandler(handler http.Handler, types ...string) e
 }
 
 // EnableWebhook takes a disabled endpoint back into service, as the developer
-// dashboard does. Deliveries that stopped meanwhile are not resumed.
+// dashboard does. Deliveries that stopped meanwhile are not resumed, but see
+// [SilenceResumeAfterEnable].
 func (s *Server) EnableWebhook() error {
 	s.sender.mu.Lock()
 	defer s.sender.mu.Unlock()
@@ -61,6 +62,9 @@ func (s *Server) EnableWebhook() error {
 		return errors.New("dispensarytest: EnableWebhook: no webhook endpoint is registered")
 	}
 	ep.Disabled, ep.Reason, ep.FailingSince = false, "", time.Time{}
+	if s.reads().resume {
+		s.sender.resume()
+	}
 	return nil
 }
 

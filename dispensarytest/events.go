@@ -140,10 +140,18 @@ func (s *Server) emit(kind, clinicID string, data any) Event {
 	return detached(e)
 }
 
+// unwrapped is event data that has no wrapper, an assumption, but in a reading.
+func (s *Server) unwrapped(kind string, data any) any {
+	if s.reads().wrapAll {
+		return map[string]any{kind: data}
+	}
+	return data
+}
+
 // uncovered is why the delivery conditions keep an event from being sent, or
 // "". The conditions are an assumption.
 func (s *Server) uncovered(e Event) string {
-	if s.set.unconditional || strings.HasPrefix(e.Type, "clinic_key.") {
+	if s.reads().unconditional || strings.HasPrefix(e.Type, "clinic_key.") {
 		return ""
 	}
 	if scope := eventScope(e.Type); !s.tokens.covers(e.ClinicID, scope) {

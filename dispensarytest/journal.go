@@ -18,7 +18,7 @@ type Request struct {
 	Route     string // the template below the base address
 	Path      string // escaped, as it was sent
 	Query     string // raw
-	Status    int
+	Status    int    // of the answer, lost or not; 0 when a fault kept the platform from giving one
 	UserID    string // whose token it was
 	TokenID   string // see [Token]
 	Scope     ScopeDecision
@@ -26,6 +26,9 @@ type Request struct {
 	Unread    []Unread // body fields the operation does not know
 	Refused   []string // the messages of an error answer
 	Near      []string // for unknown operations: what there is on this path
+
+	Faults     []Effect      // what a [Fault] did to it
+	RetryAfter time.Duration // what the answer asked the caller to wait
 }
 
 // Unread is a name that the platform ignored.
@@ -61,6 +64,9 @@ func (r Request) String() string {
 	line := fmt.Sprintf("#%d %s %s %s → %d", r.Seq, name, r.Method, r.Path, r.Status)
 	if len(r.Refused) > 0 {
 		line += " " + strings.Join(r.Refused, "; ")
+	}
+	for _, f := range r.Faults {
+		line += " [" + string(f) + "]"
 	}
 	return line
 }

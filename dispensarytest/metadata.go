@@ -28,6 +28,9 @@ func listMetadata(c *call, w *world) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
+	if kind == "" && c.reads.typeNeeded {
+		return reply{}, invalid("type can't be blank")
+	}
 	var found []*metadataEntry
 	for _, t := range metadataTypes {
 		switch {
@@ -48,21 +51,21 @@ func (c *call) withMetadata(w *world, kind, id string) (found []*metadataEntry) 
 	clinic := c.clinicID()
 	switch kind {
 	case "patient":
-		for _, p := range w.patients.where(func(p *Patient) bool { return p.MetadataID == id && p.ClinicID == clinic }) {
+		for _, p := range keepRows(w.patients.with(patientsByMetadata, id), func(p *Patient) bool { return p.ClinicID == clinic }) {
 			add(w.viewPatient(p))
 		}
 	case "practitioner":
-		for _, p := range w.practitioners.where(func(p *Practitioner) bool { return p.MetadataID == id && p.ClinicID == clinic }) {
+		for _, p := range keepRows(w.practitioners.with(practitionersByMetadata, id), func(p *Practitioner) bool { return p.ClinicID == clinic }) {
 			add(viewPractitioner(p))
 		}
 	case "staff":
-		for _, m := range w.staff.where(func(m *StaffMember) bool { return m.MetadataID == id && m.ClinicID == clinic }) {
+		for _, m := range keepRows(w.staff.with(staffByMetadata, id), func(m *StaffMember) bool { return m.ClinicID == clinic }) {
 			add(viewStaff(m))
 		}
 	case "treatment_plan":
 		outside := c.token.has(scopePlanHistory)
-		for _, p := range w.plans.where(func(p *Plan) bool {
-			return p.MetadataID == id && p.ClinicID == clinic && (outside || !p.Outside)
+		for _, p := range keepRows(w.plans.with(plansByMetadata, id), func(p *Plan) bool {
+			return p.ClinicID == clinic && (outside || !p.Outside)
 		}) {
 			add(c.viewPlan(p))
 		}

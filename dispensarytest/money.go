@@ -1,6 +1,10 @@
 package dispensarytest
 
-import "strconv"
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
 
 // Cents is an amount of money in hundredths of the region's currency. The API
 // writes it as a decimal string: Cents(3499) is "34.99".
@@ -22,4 +26,18 @@ func (c Cents) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 // less takes a percentage off, rounded to the cent.
 func (c Cents) less(percent float64) Cents {
 	return c - Cents(float64(c)*percent/100+0.5)
+}
+
+// UnmarshalText reads what MarshalText wrote.
+func (c *Cents) UnmarshalText(text []byte) error {
+	digits, negative := strings.CutPrefix(string(text), "-")
+	whole, fraction, _ := strings.Cut(digits, ".")
+	n, err := strconv.ParseInt(whole+fraction, 10, 64)
+	if err != nil || n < 0 || len(fraction) != 2 {
+		return fmt.Errorf("dispensarytest: %q is not an amount", text)
+	}
+	if *c = Cents(n); negative {
+		*c = -*c
+	}
+	return nil
 }

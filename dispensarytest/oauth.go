@@ -1,12 +1,15 @@
 package dispensarytest
 
-import "net/http"
+import (
+	"net/http"
+	"strconv"
+)
 
 // tokenView is the oauth object. API section: "Oauth token".
 type tokenView struct {
 	AccessToken  string    `json:"access_token"`
 	TokenType    string    `json:"token_type"`
-	ExpiresIn    int       `json:"expires_in"`
+	ExpiresIn    any       `json:"expires_in"` // a number, in some readings a string
 	RefreshToken string    `json:"refresh_token"`
 	Scope        string    `json:"scope"`
 	CreatedAt    string    `json:"created_at"`
@@ -40,7 +43,7 @@ func createToken(c *call, _ *world) (reply, error) {
 	case "authorization_code":
 		token, next, good = c.srv.tokens.redeem(code)
 	case "refresh_token":
-		token, next, good = c.srv.tokens.renew(refresh)
+		token, next, good = c.srv.tokens.renew(refresh, c.reads.endOldAccess)
 	default:
 		return reply{}, oauthProblem(http.StatusBadRequest, "unsupported_grant_type", "The authorization grant type is not supported by the authorization server.")
 	}
@@ -58,7 +61,9 @@ func revokeToken(c *call, _ *world) (reply, error) {
 	if err := c.client("token"); err != nil {
 		return reply{}, err
 	}
-	c.srv.tokens.revoke(token)
+	if !c.srv.tokens.revoke(token) && c.reads.refuseUnknownToken {
+		return reply{}, oauthProblem(http.StatusBadRequest, "invalid_request", "The token is not known.")
+	}
 	return bare(struct{}{}), nil
 }
 
@@ -81,8 +86,12 @@ func (s *Server) viewToken(t *accessToken, refresh string) tokenView {
 	if s.set.clinicTokens {
 		owner = ownerView{ID: t.clinicID, Type: "Clinic"}
 	}
+	var life any = int(tokenLifetime.Seconds())
+	if s.reads().expiresAsText {
+		life = strconv.Itoa(int(tokenLifetime.Seconds()))
+	}
 	return tokenView{
-		AccessToken: t.value, TokenType: "Bearer", ExpiresIn: int(tokenLifetime.Seconds()),
+		AccessToken: t.value, TokenType: "Bearer", ExpiresIn: life,
 		RefreshToken: refresh, Scope: scopeText(t.grant.scopes), CreatedAt: stamp(t.created), Owner: owner,
 	}
 }

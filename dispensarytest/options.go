@@ -43,27 +43,27 @@ const (
 type Option func(*settings) error
 
 type settings struct {
+	readings       // of what the API leaves open
 	addr           string
 	seed           uint64
 	region         Region
 	clock          *Clock
 	redirectURI    string
 	scopes         []string
-	rotation       RefreshRotation
 	clinicTokens   bool
 	inMemory       bool
 	tls            bool
 	requireTLS     bool
 	journalLimit   int
 	integrations   int
-	pending        bool
 	webhook        *endpointSettings
-	probe          ProbeMode
-	unsignedProbe  bool
-	unconditional  bool
-	sendTimeout    time.Duration
-	retrySchedule  []time.Duration
 	deliveryClient *http.Client
+	parallel       int    // deliveries at a time
+	disorder       uint64 // seed of the order of deliveries
+	spread         time.Duration
+	compatible     uint64 // seed of the changes that break nobody
+	size           WorldSize
+	snapshot       *Snapshot
 }
 
 type endpointSettings struct {
@@ -78,11 +78,7 @@ func defaults() settings {
 	return settings{
 		addr: defaultAddr, seed: defaultSeed, region: UnitedStates,
 		redirectURI: "http://127.0.0.1/callback", scopes: allScopes(),
-		journalLimit: 10_000, integrations: 1,
-		// The time-out is an assumption: the API only calls it aggressive.
-		sendTimeout: 2 * time.Second,
-		// Six attempts are from the API, the waits between them an assumption.
-		retrySchedule: []time.Duration{time.Minute, 5 * time.Minute, 30 * time.Minute, time.Hour, 5 * time.Hour},
+		journalLimit: 10_000, integrations: 1, readings: defaultReadings(),
 	}
 }
 
@@ -98,6 +94,9 @@ func configure(opts []Option) (settings, error) {
 	}
 	// Both have an https address, at which plain HTTP is refused.
 	set.requireTLS = set.requireTLS || set.tls || set.inMemory
+	if set.clock == nil && set.snapshot != nil {
+		set.clock = set.snapshot.clock()
+	}
 	if set.clock == nil {
 		set.clock = LiveClock()
 	}
@@ -160,6 +159,19 @@ func WithDeliveryTimeout(d time.Duration) Option {
 	}
 }
 
+// WithDisorder makes the first attempts of deliveries late by up to spread, each by
+// a time of its own that follows from the seed: events overtake each other, as the
+// API allows. API section: "Webhooks" 4.
+func WithDisorder(seed uint64, spread time.Duration) Option {
+	return func(s *settings) error {
+		s.disorder, s.spread = seed, spread
+		if spread <= 0 || spread > 30*time.Minute {
+			return errors.New("dispensarytest: WithDisorder: deliveries are attempted within 30 minutes")
+		}
+		return nil
+	}
+}
+
 // WithInMemory does without sockets: [Server.HTTPClient], and a client made with
 // it, calls the platform in the same process, with time-outs, cancellation and
 // streaming as on a connection. The platform's address is one that no resolver
@@ -197,12 +209,25 @@ func WithJournalLimit(n int) Option {
 	}
 }
 
+// WithParallelDelivery makes up to n deliveries at a time, for load tests of a
+// receiver. The default is 1. [Clock.Advance] does not wait for them then; use
+// [Server.WaitDelivered].
+func WithParallelDelivery(n int) Option {
+	return func(s *settings) error {
+		s.parallel = n
+		if n < 1 || n > 1000 {
+			return fmt.Errorf("dispensarytest: WithParallelDelivery(%d): 1 to 1000", n)
+		}
+		return nil
+	}
+}
+
 // WithPendingIntegration leaves the clinic's integrations inactive until the
 // first request with the clinic key, which makes clinic_key.activated. By
 // default they are active from the start: an assumption, because bearer tokens
 // alone identify the clinic in newer examples.
 func WithPendingIntegration() Option {
-	return func(s *settings) error { s.pending = true; return nil }
+	return WithReading(SilenceIntegrationActivation, "first-key")
 }
 
 // WithProbe sets when webhook endpoints are asked for their challenge with an
@@ -212,8 +237,7 @@ func WithProbe(mode ProbeMode) Option {
 		if mode < ProbeOff || mode > ProbeBeforeEach {
 			return fmt.Errorf("dispensarytest: WithProbe(%d): no such mode", mode)
 		}
-		s.probe = mode
-		return nil
+		return s.choose(SilenceProbe, [...]string{"off", "on-registration", "before-each"}[mode])
 	}
 }
 
@@ -241,8 +265,7 @@ func WithRefreshRotation(r RefreshRotation) Option {
 		if r < RotationNone || r > RotationImmediate {
 			return fmt.Errorf("dispensarytest: WithRefreshRotation(%d): no such rotation", r)
 		}
-		s.rotation = r
-		return nil
+		return s.choose(SilenceRefreshRotation, [...]string{"none", "grace", "immediate"}[r])
 	}
 }
 
@@ -293,13 +316,13 @@ func WithTLSRequired() Option {
 // the scope for it. By default at least one has to: an assumption, see
 // [Skip].
 func WithUnconditionalDelivery() Option {
-	return func(s *settings) error { s.unconditional = true; return nil }
+	return WithReading(SilenceDeliveryConditions, "off")
 }
 
 // WithUnsignedProbe leaves the signature off the empty probes. Whether they are
 // signed is not documented; the default is that they are.
 func WithUnsignedProbe() Option {
-	return func(s *settings) error { s.unsignedProbe = true; return nil }
+	return WithReading(SilenceProbeSignature, "unsigned")
 }
 
 // WithWebhook registers an endpoint from the start, as [Server.RegisterWebhook]

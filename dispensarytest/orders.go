@@ -64,7 +64,7 @@ func listPatientOrders(c *call, w *world) (reply, error) {
 	if !known {
 		return reply{}, notFound()
 	}
-	return listOf(c, w.orders.where(func(o *Order) bool { return o.PatientID == patient.ID }), viewPatientOrder), nil
+	return listOf(c, w.orders.with(ordersByPatient, patient.ID), viewPatientOrder), nil
 }
 
 func getOrder(c *call, w *world) (reply, error) {
@@ -85,11 +85,22 @@ func listOrders(c *call, w *world) (reply, error) {
 		return reply{}, err
 	}
 	patient, plan, number := c.params.get("patient_id"), c.params.get("treatment_plan_id"), c.params.get("order_number")
-	rows := w.orders.where(func(o *Order) bool {
+	keep := func(o *Order) bool {
 		return o.ClinicID == c.clinicID() && completed.holds(o.CompletedAt) &&
 			(patient == "" || patient == o.PatientID) && (number == "" || number == o.Number) &&
 			(plan == "" || slices.Contains(o.PlanIDs, plan))
-	})
+	}
+	var rows []*Order
+	switch {
+	case patient != "":
+		rows = keepRows(w.orders.with(ordersByPatient, patient), keep)
+	case number != "":
+		rows = keepRows(w.orders.with(ordersByNumber, number), keep)
+	case plan != "":
+		rows = keepRows(w.orders.with(ordersByPlan, plan), keep)
+	default:
+		rows = w.orders.where(keep)
+	}
 	if field != "" || descending {
 		sortRows(rows, descending, orderKey(field))
 	}

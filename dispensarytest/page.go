@@ -35,6 +35,10 @@ func (p pageRequest) cut(total int) (from, to int, meta *pageMeta) {
 // listOf answers with a page of rows.
 func listOf[T, V any](c *call, rows []*T, view func(*T) V) reply {
 	from, to, meta := c.page.cut(len(rows))
+	if c.newestFirst() {
+		rows = slices.Clone(rows)
+		slices.Reverse(rows)
+	}
 	views := make([]V, 0, to-from)
 	for _, row := range rows[from:to] {
 		views = append(views, view(row))
@@ -47,9 +51,19 @@ func listAll[T, V any](c *call, rows *table[T], view func(*T) V) reply {
 	from, to, meta := c.page.cut(rows.len())
 	views := make([]V, 0, to-from)
 	for seat := from; seat < to; seat++ {
-		views = append(views, view(rows.at(seat)))
+		at := seat
+		if c.newestFirst() {
+			at = rows.len() - 1 - seat
+		}
+		views = append(views, view(rows.at(at)))
 	}
 	return reply{value: views, meta: meta}
+}
+
+// newestFirst reports that this list is to be turned around: nobody asked for an
+// order, and the API gives it none.
+func (c *call) newestFirst() bool {
+	return c.reads.newestFirst && c.op.id != "products.similar" && c.params.get("sort_by") == "" && c.params.get("order_by") == ""
 }
 
 // sortRows sorts by a key and keeps the order of creation among equals, in

@@ -9,12 +9,8 @@ import (
 	"time"
 )
 
-// Page sizes: the default and the cap are an assumption; the API documents
-// neither.
-const (
-	defaultPageSize = 25
-	maxPageSize     = 100
-)
+// maxPageSize caps page[size]: an assumption; the API does not document it.
+const maxPageSize = 100
 
 // params are a request's query parameters.
 type params url.Values
@@ -55,14 +51,17 @@ func (p params) unknown(known []string) []Unread {
 // pageRequest is which page a list was asked for.
 type pageRequest struct{ number, size int }
 
-func (p params) page() (pageRequest, error) {
+func (p params) page(reads *readings) (pageRequest, error) {
 	number, err := p.count("page[number]", 1)
 	if err != nil {
 		return pageRequest{}, err
 	}
-	size, err := p.count("page[size]", defaultPageSize)
+	size, err := p.count("page[size]", reads.pageSize)
 	if err != nil {
 		return pageRequest{}, err
+	}
+	if size > maxPageSize && reads.refuseOversized {
+		return pageRequest{}, invalid("page[size] must not be above 100")
 	}
 	return pageRequest{number: number, size: min(size, maxPageSize)}, nil
 }

@@ -56,7 +56,7 @@ func (w *world) totalDiscount(p *Patient) float64 {
 }
 
 func listPatients(c *call, w *world) (reply, error) {
-	return listOf(c, w.patients.where(func(p *Patient) bool { return p.ClinicID == c.clinicID() }), viewPatientItem), nil
+	return listOf(c, w.patients.with(patientsByClinic, c.clinicID()), viewPatientItem), nil
 }
 
 // searchPatients matches every word of the query with first name, last name or

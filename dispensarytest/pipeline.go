@@ -25,6 +25,7 @@ type call struct {
 	form   *form
 	page   pageRequest
 	token  *accessToken
+	reads  *readings
 	now    time.Time
 	record Request // what the journal will know
 }
@@ -52,7 +53,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		s.serveContract(w)
 		return
 	}
-	c := &call{srv: s, r: r, now: s.clock.Now()}
+	if s.servePage(w, r) {
+		return
+	}
+	c := &call{srv: s, r: r, reads: s.reads(), now: s.clock.Now()}
 	c.record = Request{
 		At: c.now, ID: s.requestIDs.next(), Method: r.Method,
 		Path: r.URL.EscapedPath(), Query: r.URL.RawQuery,
@@ -62,6 +66,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	defer c.rescue(w)
 
 	if err := c.route(); err != nil {
+		c.refuse(w, err)
+		return
+	}
+	w, err := c.meetFaults(w)
+	if err != nil {
 		c.refuse(w, err)
 		return
 	}
@@ -82,7 +91,9 @@ func (c *call) route() error {
 	if c.srv.set.requireTLS && c.r.TLS == nil {
 		// The API says that a call over HTTP is an error; the status is an
 		// assumption.
-		return problemOf(http.StatusForbidden, "HTTPS is required")
+		p := problemOf(http.StatusForbidden, "HTTPS is required")
+		p.insecure = true
+		return p
 	}
 	path := c.record.Path
 	below, inBase := strings.CutPrefix(path, basePath)
@@ -118,12 +129,18 @@ func (c *call) answer() (reply, error) {
 	if malformed != nil {
 		return reply{}, malformed
 	}
+	if n := len(c.record.Unknown); n > 0 && c.reads.refuseUnknown {
+		return reply{}, invalid("Unknown parameter: " + c.record.Unknown[0].Name)
+	}
 	if err := c.parse(); err != nil {
 		return reply{}, err
 	}
 	rep, err := c.handle()
 	if p := (*problem)(nil); err == nil || errors.As(err, &p) && p.status == http.StatusUnprocessableEntity {
 		c.record.Unread = c.form.unread()
+	}
+	if c.reads.refuseBeyond && rep.meta != nil && rep.meta.CurrentPage > max(rep.meta.TotalPages, 1) {
+		return reply{}, notFound()
 	}
 	return rep, err
 }
@@ -149,7 +166,7 @@ func (c *call) readQuery() (err error) {
 // parse reads page and body.
 func (c *call) parse() (err error) {
 	if c.op.list {
-		if c.page, err = c.params.page(); err != nil {
+		if c.page, err = c.params.page(c.reads); err != nil {
 			return err
 		}
 	}
@@ -179,16 +196,27 @@ func (c *call) refuse(w http.ResponseWriter, err error) {
 	if !errors.As(err, &p) {
 		p = problemOf(http.StatusInternalServerError, err.Error())
 	}
-	c.record.Status, c.record.Refused = p.status, p.messages
+	c.record.Status, c.record.Refused = c.reads.status(p), p.messages
 	if p.header[0] != "" {
 		w.Header()[p.header[0]] = []string{p.header[1]}
 	}
-	writeJSON(w, p.status, reply{bare: true, value: p.body()}, "")
+	if p.html {
+		writeProxyPage(w, c.record.Status)
+		return
+	}
+	c.write(w, reply{bare: true, value: p.body(c.reads.errorShape, c.record.Status)}, "")
 }
 
 func (c *call) send(w http.ResponseWriter, rep reply) {
 	c.record.Status = max(rep.status, http.StatusOK)
-	writeJSON(w, c.record.Status, rep, c.op.key)
+	if c.reads.alwaysOK {
+		c.record.Status = http.StatusOK
+	}
+	c.write(w, rep, c.op.key)
+}
+
+func (c *call) write(w http.ResponseWriter, rep reply, key string) {
+	writeJSON(w, c.record.Status, rep, key, c.srv.rewriter(c.reads))
 }
 
 // rescue keeps a mistake of ours from looking like a broken connection.

@@ -2,6 +2,7 @@ package dispensarytest
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -60,14 +61,14 @@ func viewPlanItem(p *Plan) planItem {
 	return item
 }
 
-// viewPlanWith shows a plan. A draft has no invitation yet: an assumption.
-func viewPlanWith[D any](origin string, p *Plan, dosage func(Dosage) D) planView[D] {
+// viewPlanWith shows a plan. That a draft has no invitation yet is an assumption.
+func viewPlanWith[D any](s *Server, p *Plan, dosage func(Dosage) D) planView[D] {
 	view := planView[D]{
 		planItem: viewPlanItem(p), PersonalMessage: orNull(p.PersonalMessage),
 		Recommendations: make([]planLine[D], 0, len(p.Recommendations)), Metadata: viewMetadata(p.MetadataID),
 	}
-	if p.State != StateDraft {
-		view.InvitationURL = new(origin + "/plans/" + p.ID + "/invitation")
+	if p.State != StateDraft || s.reads().inviteDrafts {
+		view.InvitationURL = new(s.origin + "/plans/" + p.ID + "/invitation")
 	}
 	for _, r := range p.Recommendations {
 		line := planLine[D]{VariantID: r.VariantID, Refill: r.Refill, Units: r.UnitsToPurchase}
@@ -80,7 +81,7 @@ func viewPlanWith[D any](origin string, p *Plan, dosage func(Dosage) D) planView
 }
 
 func (c *call) viewPlan(p *Plan) planView[dosageView] {
-	return viewPlanWith(c.srv.origin, p, viewDosage)
+	return viewPlanWith(c.srv, p, viewDosage)
 }
 
 // planOf finds a plan of the clinic. Plans made outside the API need the scope
@@ -108,7 +109,7 @@ func listPlans(c *call, w *world) (reply, error) {
 		return reply{}, err
 	}
 	outside := c.token.has(scopePlanHistory)
-	rows := w.plans.where(func(p *Plan) bool { return p.PatientID == patient.ID && (outside || !p.Outside) })
+	rows := keepRows(w.plans.with(plansByPatient, patient.ID), func(p *Plan) bool { return outside || !p.Outside })
 	switch {
 	case field == "updated_at":
 		sortRows(rows, descending, func(p *Plan) string { return sortable(p.UpdatedAt) })
@@ -164,10 +165,12 @@ func updatePlan(c *call, w *world) (reply, error) {
 	if err := w.readPlan(c.form, &p); err != nil {
 		return reply{}, err
 	}
-	if old.State == StateCancelled {
-		return reply{}, invalid("Treatment plan is cancelled")
+	if old.State == StateCancelled && !c.reads.editCancelled {
+		return reply{}, wrongState("Treatment plan is cancelled")
 	}
-	p.UpdatedAt = c.now
+	if p.UpdatedAt = c.now; old.State == StateDraft && c.reads.updateActivates {
+		p.activate(c.now)
+	}
 	w.plans.put(p.ID, &p)
 	return ok(c.viewPlan(&p)), nil
 }
@@ -211,21 +214,24 @@ func (w *world) readRecommendation(f *form) Recommendation {
 }
 
 func activatePlan(c *call, w *world) (reply, error) {
-	return c.movePlan(w, StateDraft, (*Plan).activate)
+	return c.movePlan(w, (*Plan).activate, StateDraft)
 }
 
 func cancelPlan(c *call, w *world) (reply, error) {
-	return c.movePlan(w, StateActive, (*Plan).cancel)
+	if c.reads.cancelDrafts {
+		return c.movePlan(w, (*Plan).cancel, StateActive, StateDraft)
+	}
+	return c.movePlan(w, (*Plan).cancel, StateActive)
 }
 
-// movePlan takes a plan from a state to the next.
-func (c *call) movePlan(w *world, from string, move func(*Plan, time.Time)) (reply, error) {
+// movePlan takes a plan from one of some states to the next.
+func (c *call) movePlan(w *world, move func(*Plan, time.Time), from ...string) (reply, error) {
 	old, err := c.planOf(w, c.arg())
 	if err != nil {
 		return reply{}, err
 	}
-	if old.State != from {
-		return reply{}, invalid("Treatment plan is not " + from)
+	if !slices.Contains(from, old.State) {
+		return reply{}, wrongState("Treatment plan is not " + strings.Join(from, " or "))
 	}
 	p := *old
 	move(&p, c.now)
@@ -249,8 +255,8 @@ func checkoutPlan(c *call, w *world) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	if p.State != StateActive {
-		return reply{}, invalid("Treatment plan is not active")
+	if p.State != StateActive && !(p.State == StateDraft && c.reads.checkoutDrafts) {
+		return reply{}, wrongState("Treatment plan is not active")
 	}
 	w.carts.put(p.PatientID, &cart{patientID: p.PatientID, planID: p.ID, lines: p.lines()})
 	return created(struct {

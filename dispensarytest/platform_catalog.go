@@ -51,7 +51,7 @@ func (p *Platform) CreateProduct(in NewProduct) (out Product, e Event, err error
 		}
 		w.products.put(row.ID, row)
 		w.refreshBrand(row.BrandID)
-		out, e = detached(*row), p.srv.emit(ProductCreated, "", w.viewProduct(row, nil))
+		out, e = detached(*row), p.srv.emit(ProductCreated, "", p.srv.unwrapped("product", w.viewProduct(row, nil)))
 		return nil
 	})
 	return out, e, err

@@ -41,7 +41,7 @@ func (p *Platform) CreatePlan(patientID string, in NewPlan) (out Plan, e Event, 
 			row.activate(now)
 		}
 		w.plans.put(row.ID, row)
-		if out = detached(*row); !in.Draft {
+		if out = detached(*row); !in.Draft || p.srv.reads().draftMakesEvent {
 			e = p.srv.emitPlan(TreatmentPlanCreated, row)
 		}
 		return nil
@@ -52,7 +52,11 @@ func (p *Platform) CreatePlan(patientID string, in NewPlan) (out Plan, e Event, 
 // ActivatePlan lets a practitioner send a draft to its patient:
 // treatment_plan.created.
 func (p *Platform) ActivatePlan(planID string) (Plan, Event, error) {
-	return p.changePlan("ActivatePlan", planID, TreatmentPlanCreated, []string{StateDraft}, func(_ *world, row *Plan) error {
+	kind := TreatmentPlanCreated
+	if p.srv.reads().draftMakesEvent {
+		kind = TreatmentPlanUpdated
+	}
+	return p.changePlan("ActivatePlan", planID, kind, []string{StateDraft}, func(_ *world, row *Plan) error {
 		row.activate(p.srv.clock.Now())
 		return nil
 	})
@@ -124,7 +128,7 @@ func (p *Platform) changePlan(action, planID, kind string, from []string, change
 func (s *Server) emitPlan(kind string, p *Plan) Event {
 	return s.emit(kind, p.ClinicID, struct {
 		Plan planView[eventDosageView] `json:"treatment_plan"`
-	}{viewPlanWith(s.origin, p, viewEventDosage)})
+	}{viewPlanWith(s, p, viewEventDosage)})
 }
 
 func (w *world) recommendationsFit(action string, p *Plan) error {

@@ -16,14 +16,14 @@ const maxAnswer = 64 << 10
 
 // post makes one request to an endpoint; an empty body is a probe. Err says
 // whether it counts as delivered.
-func (s *sender) post(url string, body []byte, signed bool) (a Attempt) {
+func (s *sender) post(url string, body []byte, how signature) (a Attempt) {
 	a = Attempt{At: s.srv.clock.Now(), Probe: body == nil, RequestBody: body}
 	defer func() {
 		if a.Probe && a.Err != "" {
 			a.Err = "probe: " + a.Err
 		}
 	}()
-	ctx, cancel := context.WithTimeout(s.ctx, s.srv.set.sendTimeout)
+	ctx, cancel := context.WithTimeout(s.ctx, s.srv.reads().sendTimeout)
 	defer cancel()
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
 		a.IPAddress, _, _ = net.SplitHostPort(info.Conn.RemoteAddr().String())
@@ -35,8 +35,8 @@ func (s *sender) post(url string, body []byte, signed bool) (a Attempt) {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "dispensary-webhooks/2")
-	if signed {
-		a.Signature = s.sign(body)
+	if !how.none {
+		a.Signature = s.sign(body, how)
 		req.Header.Set("SVC-Signature", a.Signature)
 	}
 	resp, err := s.client.Do(req)
@@ -46,7 +46,7 @@ func (s *sender) post(url string, body []byte, signed bool) (a Attempt) {
 	}
 	switch {
 	case ctx.Err() == context.DeadlineExceeded:
-		a.Err = fmt.Sprintf("no answer within %s", s.srv.set.sendTimeout)
+		a.Err = fmt.Sprintf("no answer within %s", s.srv.reads().sendTimeout)
 	case err != nil:
 		a.Err = err.Error()
 	default:

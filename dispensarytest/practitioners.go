@@ -18,7 +18,7 @@ func viewPractitioner(p *Practitioner) practitionerView {
 }
 
 func listPractitioners(c *call, w *world) (reply, error) {
-	return listOf(c, w.practitioners.where(func(p *Practitioner) bool { return p.ClinicID == c.clinicID() }), viewPractitioner), nil
+	return listOf(c, w.practitioners.with(practitionersByClinic, c.clinicID()), viewPractitioner), nil
 }
 
 func getPractitioner(c *call, w *world) (reply, error) {

@@ -13,31 +13,75 @@ type problem struct {
 	messages []string
 	code     string // the OAuth error code, on the token endpoint
 	header   [2]string
+	html     bool // a proxy's page in place of the platform's JSON
+
+	// What a reading can give another status to; see [Silences].
+	injected   bool // by a fault: as it was asked for
+	wrongState bool
+	noScope    bool
+	insecure   bool
 }
 
 func (p *problem) Error() string { return strings.Join(p.messages, "; ") }
 
-func (p *problem) body() any {
-	switch {
-	case p.code != "":
+// errorShape is what the body of an error looks like.
+type errorShape int
+
+const (
+	shapeByStatus errorShape = iota
+	shapeText
+	shapeStatus
+	shapeCoded
+)
+
+// body is the error's body, in one of the shapes, with the status that is sent.
+func (p *problem) body(shape errorShape, status int) any {
+	if p.code != "" {
 		return struct {
 			Error       string `json:"error"`
 			Description string `json:"error_description"`
 		}{p.code, p.Error()}
-	case p.status == http.StatusUnprocessableEntity:
-		return struct {
-			Error []string `json:"error"`
-		}{p.messages}
-	case p.status == http.StatusUnauthorized, p.status == http.StatusForbidden:
+	}
+	if shape == shapeByStatus {
+		shape = shapeStatus
+		switch p.status {
+		case http.StatusUnprocessableEntity:
+			return struct {
+				Error []string `json:"error"`
+			}{p.messages}
+		case http.StatusUnauthorized, http.StatusForbidden:
+			shape = shapeText
+		}
+	}
+	switch shape {
+	case shapeText:
 		return struct {
 			Error string `json:"error"`
 		}{p.Error()}
+	case shapeCoded:
+		return p.coded(status)
 	default:
 		return struct {
 			Status int    `json:"status"`
 			Error  string `json:"error"`
-		}{p.status, p.Error()}
+		}{status, p.Error()}
 	}
+}
+
+// coded is a list of errors that each have a code.
+func (p *problem) coded(status int) any {
+	type entry struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	}
+	code := strings.ReplaceAll(strings.ToLower(http.StatusText(status)), " ", "_")
+	var body struct {
+		Errors []entry `json:"errors"`
+	}
+	for _, message := range p.messages {
+		body.Errors = append(body.Errors, entry{code, message})
+	}
+	return body
 }
 
 func problemOf(status int, messages ...string) *problem {
@@ -47,6 +91,13 @@ func problemOf(status int, messages ...string) *problem {
 // invalid refuses a body or a parameter: 422.
 func invalid(messages ...string) *problem {
 	return problemOf(http.StatusUnprocessableEntity, messages...)
+}
+
+// wrongState refuses what the object's state does not allow: 422.
+func wrongState(message string) *problem {
+	p := invalid(message)
+	p.wrongState = true
+	return p
 }
 
 // notFound refuses an id or a path nobody knows: 404.
@@ -63,7 +114,9 @@ func unauthorized(message string) *problem {
 
 // missingScope refuses a token that lacks a scope: 403.
 func missingScope(scope string) *problem {
-	return problemOf(http.StatusForbidden, "Access to this resource requires the scope "+scope)
+	p := problemOf(http.StatusForbidden, "Access to this resource requires the scope "+scope)
+	p.noScope = true
+	return p
 }
 
 // oauthProblem refuses a call to the token endpoint.

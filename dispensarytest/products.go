@@ -158,7 +158,11 @@ func getProduct(c *call, w *world) (reply, error) {
 func searchProducts(c *call, w *world) (reply, error) {
 	query, brand := strings.ToLower(strings.TrimSpace(c.params.get("query"))), c.params.get("brand_id")
 	has := func(filter string, ids ...string) bool {
-		for _, want := range c.params[filter] {
+		wanted := c.params[filter]
+		if c.reads.anyFilter {
+			return len(wanted) == 0 || slices.ContainsFunc(wanted, func(want string) bool { return slices.Contains(ids, want) })
+		}
+		for _, want := range wanted {
 			if !slices.Contains(ids, want) {
 				return false
 			}

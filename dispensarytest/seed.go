@@ -9,8 +9,9 @@ import (
 // buildWorld makes a believable little clinic and catalog. Everybody in it is
 // made up: addresses end in example.com or example.org, phone numbers are
 // 555-01xx.
-func buildWorld(seed uint64, region Region) *world {
-	w := &world{seed: regionSeed(seed, region), region: region, numbers: make(map[string]uint64)}
+func buildWorld(seed uint64, region Region, longIDs bool) *world {
+	w := &world{seed: regionSeed(seed, region), region: region, longIDs: longIDs, numbers: make(map[string]uint64)}
+	w.findByKeys()
 	w.seedTerms()
 	w.seedCatalog()
 	w.seedClinic()

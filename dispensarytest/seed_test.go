@@ -16,7 +16,7 @@ func TestTheWorldIsMadeUp(t *testing.T) {
 	phone := regexp.MustCompile(`^\+1\d{3}55501\d\d$`)
 	for _, region := range []Region{UnitedStates, Canada} {
 		for seed := range uint64(3) {
-			w := buildWorld(seed, region)
+			w := buildWorld(seed, region, false)
 			reserved := func(email string) {
 				assert.Regexp(t, `@([a-z.-]+\.)?example\.(com|org)$`, email)
 			}
@@ -45,9 +45,9 @@ func TestTheWorldIsMadeUp(t *testing.T) {
 // another region other ids, people and secrets.
 func TestWorldsFollowFromTheirSeed(t *testing.T) {
 	t.Parallel()
-	assert.Equal(t, bytesOf(buildWorld(7, UnitedStates)), bytesOf(buildWorld(7, UnitedStates)))
-	assert.NotEqual(t, bytesOf(buildWorld(7, UnitedStates)), bytesOf(buildWorld(8, UnitedStates)))
-	assert.NotEqual(t, bytesOf(buildWorld(7, UnitedStates)), bytesOf(buildWorld(7, Canada)))
+	assert.Equal(t, bytesOf(buildWorld(7, UnitedStates, false)), bytesOf(buildWorld(7, UnitedStates, false)))
+	assert.NotEqual(t, bytesOf(buildWorld(7, UnitedStates, false)), bytesOf(buildWorld(8, UnitedStates, false)))
+	assert.NotEqual(t, bytesOf(buildWorld(7, UnitedStates, false)), bytesOf(buildWorld(7, Canada, false)))
 	one, two := New(t, WithInMemory(), WithSeed(7)), New(t, WithInMemory(), WithSeed(7))
 	assert.Equal(t, one.Application(), two.Application())
 	assert.Equal(t, one.ClinicKeys(), two.ClinicKeys())
@@ -64,7 +64,7 @@ func TestWorldsFollowFromTheirSeed(t *testing.T) {
 func TestTheWorldIsWhole(t *testing.T) {
 	t.Parallel()
 	for _, region := range []Region{UnitedStates, Canada} {
-		w := buildWorld(defaultSeed, region)
+		w := buildWorld(defaultSeed, region, false)
 		has := func(known bool, what, id string) {
 			assert.True(t, known, "%s %q", what, id)
 		}

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"hash/fnv"
 	"net/http"
 	"slices"
 	"strconv"
@@ -26,13 +27,14 @@ type sender struct {
 	client *http.Client
 	ctx    context.Context
 	stop   context.CancelFunc
-	busy   chan struct{} // held during an attempt
+	busy   chan struct{} // held during an attempt; its capacity is how many are made at a time
 
 	mu       sync.Mutex
 	closed   bool
 	endpoint *Endpoint
 	all      []*delivery
 	byEvent  map[string][]*delivery
+	held     []*delivery
 	skips    map[string]string // by event id
 	changed  chan struct{}     // closed and replaced with every change
 }
@@ -41,6 +43,7 @@ type sender struct {
 type delivery struct {
 	Delivery
 	event Event
+	held  bool // until another delivery has overtaken it
 }
 
 func newSender(srv *Server) *sender {
@@ -54,7 +57,7 @@ func newSender(srv *Server) *sender {
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	client.Timeout = 0
 	return &sender{
-		srv: srv, client: &client, ctx: ctx, stop: stop, busy: make(chan struct{}, 1),
+		srv: srv, client: &client, ctx: ctx, stop: stop, busy: make(chan struct{}, max(srv.set.parallel, 1)),
 		byEvent: make(map[string][]*delivery), skips: make(map[string]string), changed: make(chan struct{}),
 	}
 }
@@ -70,7 +73,7 @@ func (s *Server) wayOut(given http.RoundTripper) http.RoundTripper {
 	case s.set.inMemory:
 		return nil
 	}
-	return &http.Transport{MaxIdleConnsPerHost: 4}
+	return &http.Transport{MaxIdleConnsPerHost: max(s.set.parallel, 4)}
 }
 
 // close ends the attempt under way and everything that is still due.
@@ -81,8 +84,12 @@ func (s *sender) close() {
 	s.mu.Unlock()
 	s.stop()
 	s.srv.clock.drop(s)
-	s.busy <- struct{}{} // wait for the attempt to end
-	<-s.busy
+	for range cap(s.busy) {
+		s.busy <- struct{}{} // wait for the attempts to end
+	}
+	for range cap(s.busy) {
+		<-s.busy
+	}
 	if s.srv.set.deliveryClient == nil {
 		s.client.CloseIdleConnections()
 	}
@@ -123,12 +130,40 @@ func (s *sender) accept(e Event, enabled []*integration, refusal string) {
 // plan schedules the first attempt. The caller holds mu.
 func (s *sender) plan(e Event, integrationID string) {
 	d := &delivery{event: e, Delivery: Delivery{
-		ID:      idFor(s.srv.world.seed, "delivery", uint64(len(s.all)+1)),
+		ID:      s.srv.world.id("delivery", uint64(len(s.all)+1)),
 		EventID: e.ID, EventType: e.Type, IntegrationID: integrationID, NextAttemptAt: e.CreatedAt,
 	}}
+	d.NextAttemptAt = e.CreatedAt.Add(s.jitter(d.ID))
 	s.all = append(s.all, d)
 	s.byEvent[e.ID] = append(s.byEvent[e.ID], d)
-	s.srv.clock.schedule(s, e.CreatedAt, func() { s.attempt(d) })
+	if f, fires := s.fire(d, DeliveryLost, DeliveryReordered); fires {
+		if f.Effect == DeliveryLost {
+			d.Lost, d.NextAttemptAt = true, time.Time{}
+			return
+		}
+		s.hold(d, f)
+		return
+	}
+	s.schedule(d)
+}
+
+// schedule has the next attempt made when it is due. The caller holds mu.
+func (s *sender) schedule(d *delivery) {
+	run := func() { s.attempt(d) }
+	if cap(s.busy) > 1 {
+		run = func() { go s.attempt(d) }
+	}
+	s.srv.clock.schedule(s, d.NextAttemptAt, run)
+}
+
+// jitter is how late a first attempt is, where there is disorder.
+func (s *sender) jitter(id string) time.Duration {
+	if s.srv.set.spread == 0 {
+		return 0
+	}
+	h := fnv.New64a()
+	h.Write([]byte(id))
+	return time.Duration(mix(s.srv.set.disorder^h.Sum64()) % uint64(s.srv.set.spread))
 }
 
 // attempt is one slot of the schedule.
@@ -139,14 +174,25 @@ func (s *sender) attempt(d *delivery) {
 	if !active {
 		return
 	}
-	var a Attempt
-	if s.srv.set.probe == ProbeBeforeEach {
-		a = s.post(target, nil, !s.srv.set.unsignedProbe)
+	f, _ := s.fire(d, DeliveryForged, DeliveryFuture, DeliveryStale)
+	a := s.send(target, d, f)
+	s.settle(d, a)
+	if a.Err == "" {
+		s.repeat(target, d)
+	}
+	s.release()
+}
+
+// send makes one attempt, after the probe where there is one.
+func (s *sender) send(target string, d *delivery, f Fault) (a Attempt) {
+	if s.srv.reads().probe == ProbeBeforeEach {
+		a = s.post(target, nil, s.probeSignature())
 	}
 	if a.Err == "" {
-		a = s.post(target, s.envelope(d), true)
+		a = s.post(target, s.envelope(d), s.spoilt(f))
+		a.Fault = f.Effect
 	}
-	s.settle(d, a)
+	return a
 }
 
 // target is where an attempt goes, unless there is nowhere to go any more.
@@ -178,11 +224,23 @@ func (s *sender) settle(d *delivery, a Attempt) {
 	}
 	s.blame(a, now)
 	made := len(d.Attempts)
-	if s.closed || made > len(s.srv.set.retrySchedule) {
+	if s.closed || made > len(s.srv.reads().retrySchedule) {
 		return
 	}
-	d.NextAttemptAt = now.Add(s.srv.set.retrySchedule[made-1])
-	s.srv.clock.schedule(s, d.NextAttemptAt, func() { s.attempt(d) })
+	d.NextAttemptAt = now.Add(s.srv.reads().retrySchedule[made-1])
+	s.schedule(d)
+}
+
+// resume attempts again what stopped with the endpoint and has attempts left. The
+// caller holds mu.
+func (s *sender) resume() {
+	for _, d := range s.all {
+		if d.Stopped && !d.Delivered && !s.closed && len(d.Attempts) <= len(s.srv.reads().retrySchedule) {
+			d.Stopped, d.NextAttemptAt = false, s.srv.clock.Now()
+			s.schedule(d)
+		}
+	}
+	s.announce()
 }
 
 // blame disables the endpoint on 410 and after 24 hours of failure. The caller
@@ -204,16 +262,32 @@ func (s *sender) blame(a Attempt, now time.Time) {
 func (s *sender) envelope(d *delivery) []byte {
 	view := viewEvent(&d.event)
 	view.IntegrationID = d.IntegrationID
-	return encodeOne(struct {
+	var payload any = struct {
 		Event eventView `json:"event"`
-	}{view})
+	}{view}
+	reads := s.srv.reads()
+	if reads.payloadName != "" {
+		payload = map[string]any{reads.payloadName: payload}
+	}
+	body := encodeOne(payload)
+	if rewrite := s.srv.rewriter(reads); rewrite != nil {
+		body = rewrite(body)
+	}
+	return body
+}
+
+// signature is how a request to the endpoint is signed.
+type signature struct {
+	none  bool
+	shift time.Duration // of the timestamp
+	with  string        // in place of the secret
 }
 
 // sign writes the signature header for a body, at this moment.
 // API section: "Signature header".
-func (s *sender) sign(body []byte) string {
-	t := strconv.FormatInt(s.srv.clock.Now().Unix(), 10)
-	mac := hmac.New(sha256.New, []byte(s.srv.app.WebhookSecret))
+func (s *sender) sign(body []byte, how signature) string {
+	t := strconv.FormatInt(s.srv.clock.Now().Add(how.shift).Unix(), 10)
+	mac := hmac.New(sha256.New, []byte(or(how.with, s.srv.app.WebhookSecret)))
 	mac.Write([]byte(t))
 	mac.Write([]byte{'.'})
 	mac.Write(body)
@@ -257,6 +331,8 @@ func (s *sender) state(eventID string) (text string, final bool) {
 		switch {
 		case d.Delivered:
 			continue
+		case d.Lost:
+			parts = append(parts, "it was lost on the way, see DeliveryLost")
 		case s.closed:
 			parts = append(parts, d.String()+"; the platform was closed")
 		case d.NextAttemptAt.IsZero():

@@ -20,7 +20,7 @@ func TestOwnMistakesAreAnswered(t *testing.T) {
 	t.Parallel()
 	fake := New(t, WithInMemory())
 	recorder := httptest.NewRecorder()
-	c := &call{srv: fake, r: httptest.NewRequest("GET", "/", nil)}
+	c := &call{srv: fake, reads: fake.reads(), r: httptest.NewRequest("GET", "/", nil)}
 	func() {
 		defer c.rescue(recorder)
 		panic("a bug")

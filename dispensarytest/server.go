@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -19,6 +20,9 @@ type Server struct {
 	tokens     *tokenStore
 	sender     *sender
 	journal    *Journal
+	faults     faultSet
+	reading    atomic.Pointer[readings]
+	limit      *FaultHandle // of SilenceRateLimit
 	requestIDs requestIDs
 
 	mu    sync.RWMutex // guards world
@@ -47,7 +51,8 @@ type Application struct {
 
 // New starts a platform for one test and closes it with the test: on loopback
 // HTTP, unless [WithTLS] or [WithInMemory] says otherwise. A wrong option fails
-// the test at once.
+// the test at once. A test that fails leaves a page that tells what happened; see
+// [Server.WriteTimeline].
 func New(t testing.TB, opts ...Option) *Server {
 	t.Helper()
 	s, err := Start(opts...)
@@ -55,6 +60,7 @@ func New(t testing.TB, opts ...Option) *Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		s.leaveTimeline(t)
 		if err := s.Close(); err != nil {
 			t.Errorf("dispensarytest: close: %v", err)
 		}
@@ -95,13 +101,18 @@ func build(set settings) *Server {
 		},
 		tokens:  newTokenStore(set.clock, set.rotation, set.scopes),
 		journal: &Journal{limit: set.journalLimit},
-		world:   newWorld(set.seed, set.region),
+		world:   set.newWorld(),
 		net:     newNetwork(),
 	}
 	s.journal.srv = s
+	s.read(set.readings)
 	s.requestIDs.base = mix(seed ^ 0x5e71a1)
 	s.sender = newSender(s)
 	s.addIntegrations()
+	if set.snapshot != nil {
+		s.tokens.restore(set.snapshot.tokens)
+		s.sender.restore(set.snapshot.sender)
+	}
 	return s
 }
 

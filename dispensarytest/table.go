@@ -1,6 +1,9 @@
 package dispensarytest
 
-import "iter"
+import (
+	"iter"
+	"slices"
+)
 
 // chunkSize is how many rows are copied when a row of a shared table changes.
 const chunkSize = 128
@@ -9,35 +12,64 @@ const chunkSize = 128
 // never changed in place: a change puts a new row in the old one's seat, so that
 // a reader may keep the pointer it was given.
 //
-// A fork shares everything with its origin until one side writes: the index of
-// the shared rows stays as it is, and only touched chunks are copied. The
-// origin of a fork must not be written any more.
+// A fork and its origin share everything until one of them writes: seats that both
+// know are in layers that nobody writes any more, and only touched chunks are
+// copied.
 type table[T any] struct {
-	shared map[string]int // seats of the rows both sides know; never written
-	own    map[string]int // seats of the rows added since the fork
+	seats  layers[int] // of the rows, by id
 	chunks []*[chunkSize]*T
 	mine   []bool // chunks that are ours to write
 	n      int
+	keys   []keyed[T]
 }
 
-func (t *table[T]) fork() table[T] {
-	shared := t.own
-	if t.shared != nil {
-		shared = make(map[string]int, len(t.shared)+len(t.own))
-		for id, seat := range t.shared {
-			shared[id] = seat
-		}
-		for id, seat := range t.own {
-			shared[id] = seat
-		}
-	}
-	return table[T]{
-		shared: shared,
-		chunks: append([]*[chunkSize]*T(nil), t.chunks...),
-		mine:   make([]bool, len(t.chunks)),
-		n:      t.n,
+// keyed is a second way to find the rows of a table.
+type keyed[T any] struct {
+	key func(*T) string // "" is found by nobody
+	ids index
+}
+
+// findBy lets rows be found by keys of theirs; see with. It comes before the first
+// row.
+func (t *table[T]) findBy(keys ...func(*T) string) {
+	for _, key := range keys {
+		t.keys = append(t.keys, keyed[T]{key: key})
 	}
 }
+
+// with returns the rows whose n-th key it is, in the order they were created.
+func (t *table[T]) with(n int, key string) []*T {
+	var seats []int
+	for _, id := range t.keys[n].ids.get(key) {
+		seat, _ := t.seat(id)
+		seats = append(seats, seat)
+	}
+	slices.Sort(seats)
+	rows := make([]*T, 0, len(seats))
+	for _, seat := range seats {
+		rows = append(rows, t.at(seat))
+	}
+	return rows
+}
+
+// fork may write to its origin, unless nothing was written since the last fork.
+func (t *table[T]) fork() table[T] {
+	if t.seats.seal() {
+		t.mine = make([]bool, len(t.chunks))
+	}
+	f := table[T]{
+		seats: t.seats, n: t.n,
+		chunks: append([]*[chunkSize]*T(nil), t.chunks...),
+		mine:   make([]bool, len(t.chunks)),
+	}
+	for i := range t.keys {
+		f.keys = append(f.keys, keyed[T]{key: t.keys[i].key, ids: t.keys[i].ids.fork()})
+	}
+	return f
+}
+
+// grow makes room for n rows more, where that is known.
+func (t *table[T]) grow(n int) { t.seats.grow(n) }
 
 func (t *table[T]) len() int { return t.n }
 
@@ -51,13 +83,7 @@ func (t *table[T]) get(id string) (*T, bool) {
 	return t.at(seat), true
 }
 
-func (t *table[T]) seat(id string) (int, bool) {
-	if seat, ok := t.own[id]; ok {
-		return seat, true
-	}
-	seat, ok := t.shared[id]
-	return seat, ok
-}
+func (t *table[T]) seat(id string) (int, bool) { return t.seats.get(id) }
 
 // put adds a row or takes the place of the one with the same id.
 func (t *table[T]) put(id string, row *T) {
@@ -65,10 +91,15 @@ func (t *table[T]) put(id string, row *T) {
 	if !ok {
 		seat = t.n
 		t.n++
-		if t.own == nil {
-			t.own = make(map[string]int)
+		t.seats.put(id, seat)
+	}
+	t.seats.dirty = true
+	for i := range t.keys {
+		k, before := &t.keys[i], ""
+		if ok {
+			before = k.key(t.at(seat))
 		}
-		t.own[id] = seat
+		k.ids.move(before, k.key(row), id)
 	}
 	at := seat / chunkSize
 	switch {
@@ -102,39 +133,4 @@ func (t *table[T]) where(keep func(*T) bool) []*T {
 		}
 	}
 	return rows
-}
-
-// lookup maps a secondary key, such as an e-mail address, to a row's id. It
-// forks like a table.
-type lookup struct {
-	shared map[string]string
-	own    map[string]string // an empty id hides a shared one
-}
-
-func (l *lookup) fork() lookup {
-	if l.shared == nil {
-		return lookup{shared: l.own}
-	}
-	shared := make(map[string]string, len(l.shared)+len(l.own))
-	for key, id := range l.shared {
-		shared[key] = id
-	}
-	for key, id := range l.own {
-		shared[key] = id
-	}
-	return lookup{shared: shared}
-}
-
-func (l *lookup) get(key string) string {
-	if id, ok := l.own[key]; ok {
-		return id
-	}
-	return l.shared[key]
-}
-
-func (l *lookup) put(key, id string) {
-	if l.own == nil {
-		l.own = make(map[string]string)
-	}
-	l.own[key] = id
 }

@@ -129,14 +129,19 @@ func (s *tokenStore) redeem(code string) (*accessToken, string, bool) {
 	return t, refresh, true
 }
 
-// renew exchanges a refresh token. That the access token before stays good until
-// it expires is an assumption.
-func (s *tokenStore) renew(refresh string) (*accessToken, string, bool) {
+// renew exchanges a refresh token, and can end the access tokens before; that
+// they stay good otherwise is an assumption.
+func (s *tokenStore) renew(refresh string, endOld bool) (*accessToken, string, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g, ok := s.refresh[refresh]
 	if !ok || !g.live() {
 		return nil, "", false
+	}
+	for _, old := range s.access {
+		if now := s.clock.Now(); endOld && old.grant == g && now.Before(old.expires) {
+			old.expires = now
+		}
 	}
 	var t *accessToken
 	next := refresh
@@ -153,15 +158,19 @@ func (s *tokenStore) renew(refresh string) (*accessToken, string, bool) {
 }
 
 // revoke ends the consent behind an access or refresh token; an expired token
-// will do.
-func (s *tokenStore) revoke(token string) {
+// will do. It reports whether the token is known.
+func (s *tokenStore) revoke(token string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if t, ok := s.access[token]; ok {
 		t.grant.revoked = true
-	} else if g, ok := s.refresh[token]; ok {
+		return true
+	}
+	g, ok := s.refresh[token]
+	if ok {
 		g.revoked = true
 	}
+	return ok
 }
 
 // check tells whether a bearer token is good, in the words of the API's errors.
@@ -219,10 +228,8 @@ func (c *call) authenticate() error {
 		return unauthorized(refusal)
 	}
 	c.token = token
-	if key := c.r.Header.Get("X-SVC-Clinic-Key"); key != "" {
-		if err := c.srv.useClinicKey(key, token.clinicID); err != nil {
-			return err
-		}
+	if err := c.checkClinicKey(); err != nil {
+		return err
 	}
 	if c.op.scope == "" {
 		return nil
@@ -230,6 +237,20 @@ func (c *call) authenticate() error {
 	c.record.Scope = ScopeDecision{Required: c.op.needs, Granted: token.has(c.op.scope)}
 	if !c.record.Scope.Granted {
 		return missingScope(c.op.scope)
+	}
+	return nil
+}
+
+// checkClinicKey needs the header only where a reading does, and checks it
+// wherever it is sent.
+func (c *call) checkClinicKey() error {
+	key := c.r.Header.Get("X-SVC-Clinic-Key")
+	needed := c.reads.keyNeeded == keyAlways || c.reads.keyNeeded == keyForClinic && c.op.id == "clinic.get"
+	switch {
+	case key != "":
+		return c.srv.useClinicKey(key, c.token.clinicID)
+	case needed:
+		return problemOf(http.StatusUnauthorized, "The clinic key is missing")
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func TestOrderReachesTheReceiver(t *testing.T) {
 func TestSignatureVector(t *testing.T) {
 	t.Parallel()
 	s := &sender{srv: &Server{clock: frozen(), app: Application{WebhookSecret: "whsec"}}}
-	assert.Equal(t, "t=1772442000,v1=d60e0784a9a4b08b9c4621bbb7bfa0f8d4e06adf12a707f4f60bb61c03eff53b", s.sign([]byte(`{"event":{"id":"1"}}`)))
+	assert.Equal(t, "t=1772442000,v1=d60e0784a9a4b08b9c4621bbb7bfa0f8d4e06adf12a707f4f60bb61c03eff53b", s.sign([]byte(`{"event":{"id":"1"}}`), signature{}))
 }
 
 func TestRetrySchedule(t *testing.T) {

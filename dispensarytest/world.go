@@ -1,6 +1,7 @@
 package dispensarytest
 
 import (
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -16,6 +17,7 @@ type world struct {
 	seed    uint64
 	region  Region
 	numbers map[string]uint64 // how many ids of a kind were given out
+	longIDs bool
 
 	allergens         table[Term]
 	ingredients       table[Term]
@@ -52,15 +54,16 @@ type cart struct {
 	lines     []Line
 }
 
-// fork returns a world that starts out equal and shares its rows until it is
-// written. The origin must not change afterwards.
+// fork returns a world that starts out equal; the two share their rows until one
+// of them is written. An origin that nobody has written since its last fork is only
+// read.
 func (w *world) fork() *world {
 	numbers := make(map[string]uint64, len(w.numbers))
 	for kind, n := range w.numbers {
 		numbers[kind] = n
 	}
 	return &world{
-		seed: w.seed, region: w.region, numbers: numbers,
+		seed: w.seed, region: w.region, longIDs: w.longIDs, numbers: numbers,
 		allergens:         w.allergens.fork(),
 		ingredients:       w.ingredients.fork(),
 		supplementTypes:   w.supplementTypes.fork(),
@@ -91,28 +94,46 @@ func (w *world) fork() *world {
 // newID gives out the next id of a kind.
 func (w *world) newID(kind string) string {
 	w.numbers[kind]++
-	return idFor(w.seed, kind, w.numbers[kind])
+	return w.id(kind, w.numbers[kind])
+}
+
+// id is the n-th id of a kind.
+func (w *world) id(kind string, n uint64) string {
+	id := idFor(w.seed, kind, n)
+	if w.longIDs {
+		return kind[:3] + "_" + id + "." + strconv.FormatUint(n, 36)
+	}
+	return id
 }
 
 // defaultSeed makes the world that most tests share.
 const defaultSeed = 1
 
 // Two worlds are built once in a process and forked from then on; starting a
-// platform costs a handful of slice headers.
+// platform costs a handful of slice headers. The first fork of a world is made
+// here: later ones only read it, and may be made at the same time.
 var (
-	defaultUS     = sync.OnceValue(func() *world { return buildWorld(defaultSeed, UnitedStates) })
-	defaultCanada = sync.OnceValue(func() *world { return buildWorld(defaultSeed, Canada) })
+	defaultUS     = sync.OnceValue(func() *world { return sealed(buildWorld(defaultSeed, UnitedStates, false)) })
+	defaultCanada = sync.OnceValue(func() *world { return sealed(buildWorld(defaultSeed, Canada, false)) })
 )
 
-func newWorld(seed uint64, region Region) *world {
+func sealed(w *world) *world { w.fork(); return w }
+
+// newWorld is the world that the settings ask for.
+func (s settings) newWorld() *world {
+	var w *world
 	switch {
-	case seed != defaultSeed:
-		return buildWorld(seed, region)
-	case region == Canada:
-		return defaultCanada().fork()
+	case s.snapshot != nil:
+		return s.snapshot.fork()
+	case s.seed != defaultSeed || s.compatible != 0:
+		w = buildWorld(s.seed, s.region, s.compatible != 0)
+	case s.region == Canada:
+		w = defaultCanada().fork()
 	default:
-		return defaultUS().fork()
+		w = defaultUS().fork()
 	}
+	w.enlarge(s.size)
+	return w
 }
 
 // clinic returns the clinic a token works for.
@@ -212,8 +233,8 @@ func (w *world) refreshBrand(brandID string) {
 		return
 	}
 	available := false
-	for p := range w.products.all() {
-		if p.BrandID == brandID && w.productStatus(p) == VariantAvailable {
+	for _, id := range w.products.keys[productsByBrand].ids.get(brandID) {
+		if p, _ := w.products.get(id); w.productStatus(p) == VariantAvailable {
 			available = true
 			break
 		}

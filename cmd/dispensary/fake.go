@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/console"
+	"github.com/dispensary-go/dispensary/dispensarytest/control"
+)
+
+// fake runs the platform until ctx ends.
+func fake(ctx context.Context, args []string, stdout io.Writer) (err error) {
+	c, err := parse(args, stdout)
+	if err != nil {
+		return err
+	}
+	platform, err := dispensarytest.Start(c.options...)
+	if err != nil {
+		return errors.New(inFlags.Replace(err.Error()))
+	}
+	defer func() { err = errors.Join(err, platform.Close()) }()
+	if c.certificate != "" {
+		if err := writeCertificate(c.certificate, platform); err != nil {
+			return err
+		}
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.controlAddr)
+	if err != nil {
+		return err
+	}
+	origin := "http://" + listener.Addr().String()
+	api := control.New(platform, control.Options{ControlURL: origin + "/control", ConsoleURL: origin + "/console/"})
+	ready := func() error { return announce(stdout, c.json, api.Settings()) }
+	if c.state == "" {
+		return serve(ctx, listener, rooms(platform, api), ready)
+	}
+	return keep(ctx, &keeper{name: c.state, platform: platform}, listener, rooms(platform, api), ready)
+}
+
+// keep serves and keeps the state file; either ends the other. The file is written
+// once before anything is announced: what cannot be kept is not promised.
+func keep(ctx context.Context, k *keeper, listener net.Listener, handler http.Handler, ready func() error) error {
+	if err := k.save(); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	kept := make(chan error, 1)
+	keeping, served := context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		defer stop()
+		kept <- k.run(keeping)
+	}()
+	err := serve(ctx, listener, k.counts(handler), ready)
+	served() // only now is there nothing more to write
+	return errors.Join(err, <-kept)
+}
+
+// inFlags puts what the platform refuses into the words of the command line.
+var inFlags = strings.NewReplacer(
+	"dispensarytest: ", "", "WithIntegrations", "-integrations ", "WithRedirectURI", "-redirect-uri ",
+	"webhook address", "-webhook", "the webhook endpoint was refused", "-webhook: the endpoint was refused",
+)
+
+// rooms is what stands beside the platform.
+func rooms(platform *dispensarytest.Server, api *control.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/control/", http.StripPrefix("/control", api))
+	mux.Handle("/console/", http.StripPrefix("/console", console.New(platform, api)))
+	mux.Handle("/{$}", control.Local(http.RedirectHandler("/console/", http.StatusFound)))
+	return mux
+}
+
+// grace is how long requests under way may take once the command was told to end.
+const grace = 3 * time.Second
+
+// serve answers until ctx ends, and calls ready once it does.
+func serve(ctx context.Context, listener net.Listener, handler http.Handler, ready func() error) error {
+	server := &http.Server{
+		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0),
+		// Whoever waits for a delivery is told that it will not come any more.
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	if err := ready(); err != nil {
+		return errors.Join(err, server.Close())
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer cancel()
+	if server.Shutdown(ending) != nil {
+		return server.Close()
+	}
+	return nil
+}
+
+// announce prints the settings, and that the platform answers.
+func announce(out io.Writer, asJSON bool, settings control.Settings) error {
+	if asJSON {
+		line, err := json.Marshal(settings)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(out, "%s\nReady.\n", line)
+		return err
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(out, "A test platform of the dispensary. Nothing here is real.")
+	fmt.Fprintln(out)
+	for _, row := range [][2]string{
+		{"Console", settings.ConsoleURL}, {"Control API", settings.ControlURL},
+		{"API", settings.BaseURL}, {"Authorize at", settings.AuthURL + "/oauth/authorize"},
+		{"Client ID", settings.ClientID}, {"Client secret", settings.ClientSecret}, {"Redirect URI", settings.RedirectURI},
+		{"Webhook secret", settings.WebhookSecret}, {"Challenge token", settings.ChallengeToken}, {"Clinic key", settings.ClinicKey},
+	} {
+		fmt.Fprintf(table, "%s\t%s\n", row[0], row[1])
+	}
+	fmt.Fprintf(table, "\t\n")
+	for _, user := range settings.Users {
+		fmt.Fprintf(table, "%s\t%s  %s\n", user.Type, user.Email, user.Password)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprint(out, "\nEnd with Ctrl-C.\nReady.\n")
+	return err
+}
+
+func writeCertificate(name string, platform *dispensarytest.Server) error {
+	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: platform.Certificate().Raw})
+	if err := os.WriteFile(name, block, 0o644); err != nil {
+		return fmt.Errorf("-cert: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/control"
+)
+
+// running is a command under way in this process.
+type running struct {
+	t        *testing.T
+	settings control.Settings
+	line     map[string]any // the settings as they were printed
+	stop     context.CancelFunc
+	code     chan int
+}
+
+// launch runs the fake with -json, until the end of the test or stop.
+func launch(t *testing.T, flags ...string) *running {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	out, in := io.Pipe()
+	r := &running{t: t, stop: stop, code: make(chan int, 1)}
+	var stderr bytes.Buffer
+	go func() {
+		r.code <- run(ctx, append([]string{"fake", "-json"}, flags...), in, &stderr)
+		_ = in.CloseWithError(io.EOF)
+	}()
+	lines := bufio.NewReader(out)
+	line, err := lines.ReadString('\n')
+	require.NoError(t, err, "%s", &stderr)
+	require.NoError(t, json.Unmarshal([]byte(line), &r.settings))
+	require.NoError(t, json.Unmarshal([]byte(line), &r.line))
+	ready, err := lines.ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "Ready.\n", ready)
+	t.Cleanup(stop)
+	return r
+}
+
+func (r *running) get(address string) (int, string) {
+	r.t.Helper()
+	answer, err := http.Get(address)
+	require.NoError(r.t, err)
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(r.t, err)
+	return answer.StatusCode, string(text)
+}
+
+func TestTheFirstLineHoldsTheSettings(t *testing.T) {
+	t.Parallel()
+	r := launch(t, "-seed", "7", "-region", "CA", "-redirect-uri", "https://ehr.example.com/callback")
+	for _, name := range []string{
+		"base_url", "auth_url", "console_url", "control_url", "client_id", "client_secret",
+		"redirect_uri", "webhook_secret", "challenge_token", "clinic_key",
+	} {
+		assert.NotEmpty(t, r.line[name], name)
+	}
+	assert.Equal(t, "https://ehr.example.com/callback", r.settings.RedirectURI)
+	for _, user := range r.line["users"].([]any) {
+		assert.Len(t, user, 4)
+	}
+	status, _ := r.get(r.settings.BaseURL + "/clinic")
+	assert.Equal(t, http.StatusUnauthorized, status, "the API answers")
+	_, same := r.get(r.settings.ControlURL + "/settings")
+	want, err := json.Marshal(r.line)
+	require.NoError(t, err)
+	assert.JSONEq(t, string(want), same, "the control API says the same")
+	r.stop()
+	assert.Equal(t, exitDone, <-r.code)
+}
+
+// What ids and credentials are follows from the seed, so that an application's
+// own settings outlive a restart.
+func TestSettingsOutliveARestart(t *testing.T) {
+	t.Parallel()
+	first, second, other := launch(t), launch(t), launch(t, "-seed", "2")
+	assert.Equal(t, first.settings.ClientSecret, second.settings.ClientSecret)
+	assert.Equal(t, first.settings.Users, second.settings.Users)
+	assert.NotEqual(t, first.settings.ClientSecret, other.settings.ClientSecret)
+}
+
+func TestAWebhookIsRegisteredFromTheStart(t *testing.T) {
+	t.Parallel()
+	got := make(chan string, 1)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) { got <- q.Header.Get("SVC-Signature") }))
+	t.Cleanup(receiver.Close)
+	r := launch(t, "-webhook", receiver.URL, "-unconditional")
+	answer, err := http.Post(r.settings.ControlURL+"/patients", "application/json", strings.NewReader("{}"))
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	assert.Contains(t, <-got, "v1=")
+}
+
+func TestOverTLS(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "platform.pem")
+	r := launch(t, "-tls", "-cert", file)
+	pem, err := os.ReadFile(file)
+	require.NoError(t, err)
+	pool := x509.NewCertPool()
+	require.True(t, pool.AppendCertsFromPEM(pem))
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	t.Cleanup(client.CloseIdleConnections)
+	answer, err := client.Get(r.settings.BaseURL + "/clinic")
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	assert.Equal(t, http.StatusUnauthorized, answer.StatusCode)
+	assert.True(t, strings.HasPrefix(r.settings.AuthURL, "https://"))
+	assert.True(t, strings.HasPrefix(r.settings.ControlURL, "http://127.0.0.1:"), "console and control API do without: they stay on this machine")
+}
+
+func TestAFrozenClock(t *testing.T) {
+	t.Parallel()
+	r := launch(t, "-freeze", "2026-03-02T09:00:00Z")
+	_, clock := r.get(r.settings.ControlURL + "/clock")
+	assert.JSONEq(t, `{"now":"2026-03-02T09:00:00Z","frozen":true,"next":null}`, clock)
+	_, clock = r.get(launch(t, "-freeze", "now").settings.ControlURL + "/clock")
+	assert.Contains(t, clock, `"frozen":true`)
+}
+
+// Who waits for a delivery that never comes does not keep the command from ending.
+func TestItEndsWhileSomebodyWaits(t *testing.T) {
+	t.Parallel()
+	r := launch(t, "-unconditional", "-webhook", "http://127.0.0.1:1/")
+	answer, err := http.Post(r.settings.ControlURL+"/patients", "application/json", strings.NewReader("{}"))
+	require.NoError(t, err)
+	var made struct{ Event struct{ ID string } }
+	require.NoError(t, json.NewDecoder(answer.Body).Decode(&made))
+	require.NoError(t, answer.Body.Close())
+	waiting := make(chan struct{})
+	go func() {
+		defer close(waiting)
+		// It is told so, or it comes too late: both are an end.
+		if answer, err := http.Get(r.settings.ControlURL + "/events/" + made.Event.ID + "/delivery?timeout=1m"); err == nil {
+			_ = answer.Body.Close()
+		}
+	}()
+	r.stop()
+	assert.Equal(t, exitDone, <-r.code)
+	<-waiting
+}

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+)
+
+// errHelp says that the flags were shown, as was asked for.
+var errHelp = errors.New("help")
+
+// config is what the flags say.
+type config struct {
+	addr, controlAddr string
+	expose, tls, json bool
+	certificate       string
+	state             string
+	options           []dispensarytest.Option
+}
+
+// parse reads the flags. What the platform refuses about them, it says itself.
+func parse(args []string, stdout io.Writer) (config, error) {
+	c := config{}
+	flags := flag.NewFlagSet("fake", flag.ContinueOnError)
+	flags.SetOutput(io.Discard) // errors are reported by the caller, in one line
+	c.define(flags)
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		showFlags(stdout, flags)
+		return c, errHelp
+	case err != nil:
+		return c, misused(err)
+	case flags.NArg() > 0:
+		return c, misused(fmt.Errorf("fake takes no arguments, but there is %q", flags.Arg(0)))
+	}
+	if err := checkAddresses(c); err != nil {
+		return c, misused(err)
+	}
+	if c.state != "" {
+		kept, err := loadState(c.state)
+		if err != nil {
+			return c, err
+		}
+		c.options = append(kept, c.options...) // flags have the last word
+	}
+	c.options = append(c.options, dispensarytest.WithAddr(c.addr))
+	if c.tls {
+		c.options = append(c.options, dispensarytest.WithTLS())
+	}
+	return c, nil
+}
+
+func misused(err error) error { return &usageError{err: err, hint: "dispensary fake -h"} }
+
+// option defines a flag whose text turns into an option of the platform.
+func (c *config) option(flags *flag.FlagSet, name, help string, parse func(text string) (dispensarytest.Option, error)) {
+	flags.Func(name, help, func(text string) error {
+		option, err := parse(text)
+		if err == nil {
+			c.options = append(c.options, option)
+		}
+		return err
+	})
+}
+
+// toggle defines a flag that is an option by being there.
+func (c *config) toggle(flags *flag.FlagSet, name, help string, option dispensarytest.Option) {
+	flags.BoolFunc(name, help, func(text string) error {
+		switch text {
+		case "true":
+			c.options = append(c.options, option)
+		case "false":
+		default:
+			return errors.New("true or false")
+		}
+		return nil
+	})
+}
+
+func (c *config) define(flags *flag.FlagSet) {
+	flags.StringVar(&c.addr, "addr", "127.0.0.1:0", "`HOST:PORT` of the platform; port 0 is a free one")
+	flags.StringVar(&c.controlAddr, "control-addr", "127.0.0.1:0", "`HOST:PORT` of console and control API; always loopback")
+	flags.BoolVar(&c.expose, "expose", false, "let -addr be an address that other machines reach")
+	flags.BoolVar(&c.tls, "tls", false, "serve the platform over HTTPS, with a certificate of its own")
+	flags.StringVar(&c.certificate, "cert", "", "write that certificate to `FILE` (PEM), for clients to trust")
+	flags.BoolVar(&c.json, "json", false, "print the settings as one line of JSON")
+
+	flags.StringVar(&c.state, "state", "", "keep the platform in `FILE` across restarts")
+
+	c.option(flags, "webhook", "register the webhook endpoint `URL`, for all event types", func(url string) (dispensarytest.Option, error) {
+		return dispensarytest.WithWebhook(url), nil
+	})
+	c.worldFlags(flags)
+	c.ruleFlags(flags)
+}
+
+// worldFlags say which platform it is.
+func (c *config) worldFlags(flags *flag.FlagSet) {
+	c.option(flags, "seed", "`NUMBER` that ids, secrets and data follow from; 1 unless set", func(text string) (dispensarytest.Option, error) {
+		var seed uint64
+		if _, err := fmt.Sscan(text, &seed); err != nil {
+			return nil, errors.New("not a whole number")
+		}
+		return dispensarytest.WithSeed(seed), nil
+	})
+	choose(c, flags, "region", "the platform's `COUNTRY`: US or CA; US unless set", dispensarytest.WithRegion, map[string]dispensarytest.Region{
+		"US": dispensarytest.UnitedStates, "CA": dispensarytest.Canada,
+	})
+	choose(c, flags, "size", "how much the world holds, a `WORD`: small or large; small unless set", dispensarytest.WithWorldSize, map[string]dispensarytest.WorldSize{
+		"small": {}, "large": dispensarytest.LargeWorld(),
+	})
+	c.option(flags, "redirect-uri", "`URL` that the application's users come back to", func(text string) (dispensarytest.Option, error) {
+		return dispensarytest.WithRedirectURI(text), nil
+	})
+	c.option(flags, "scopes", "the application's scopes, a `LIST` with commas; all unless set", func(text string) (dispensarytest.Option, error) {
+		return dispensarytest.WithScopes(strings.Split(text, ",")...), nil
+	})
+	c.option(flags, "integrations", "`NUMBER` of integrations the clinic has, each with its own copy of every event", func(text string) (dispensarytest.Option, error) {
+		var n int
+		if _, err := fmt.Sscan(text, &n); err != nil {
+			return nil, errors.New("not a whole number")
+		}
+		return dispensarytest.WithIntegrations(n), nil
+	})
+	c.toggle(flags, "pending", "leave integrations inactive until the clinic key is used", dispensarytest.WithPendingIntegration())
+}
+
+// ruleFlags say how it behaves where the API leaves points open.
+func (c *config) ruleFlags(flags *flag.FlagSet) {
+	c.option(flags, "freeze", "let the clock stand at `TIME` (RFC 3339, or now) until it is advanced", func(text string) (dispensarytest.Option, error) {
+		at := time.Now()
+		if text != "now" {
+			var err error
+			if at, err = time.Parse(time.RFC3339, text); err != nil {
+				return nil, errors.New("not a time such as 2026-03-02T09:00:00Z")
+			}
+		}
+		return dispensarytest.WithClock(dispensarytest.FrozenClock(at)), nil
+	})
+	choose(c, flags, "rotation", "what a refresh does to the refresh token, a `WORD`: none, grace or immediate", dispensarytest.WithRefreshRotation, map[string]dispensarytest.RefreshRotation{
+		"none": dispensarytest.RotationNone, "grace": dispensarytest.RotationGrace, "immediate": dispensarytest.RotationImmediate,
+	})
+	choose(c, flags, "probe", "when an empty request comes first, a `WORD`: off, registration or each", dispensarytest.WithProbe, map[string]dispensarytest.ProbeMode{
+		"off": dispensarytest.ProbeOff, "registration": dispensarytest.ProbeOnRegistration, "each": dispensarytest.ProbeBeforeEach,
+	})
+	c.option(flags, "reading", "read a point that the API leaves open as `NAME=READING`; may be repeated", func(text string) (dispensarytest.Option, error) {
+		name, reading, _ := strings.Cut(text, "=")
+		return dispensarytest.WithReading(name, reading), nil
+	})
+	c.toggle(flags, "unsigned-probe", "leave the signature off that empty request", dispensarytest.WithUnsignedProbe())
+	c.toggle(flags, "unconditional", "send every event, whether or not a live token has its scope", dispensarytest.WithUnconditionalDelivery())
+	c.toggle(flags, "clinic-tokens", "let tokens stand for the clinic, as with applications from before 2021-08-26", dispensarytest.WithClinicTokens())
+}
+
+// choose defines a flag with a few words to choose from.
+func choose[T any](c *config, flags *flag.FlagSet, name, help string, option func(T) dispensarytest.Option, words map[string]T) {
+	c.option(flags, name, help, func(text string) (dispensarytest.Option, error) {
+		value, known := words[text]
+		if !known {
+			_, list, _ := strings.Cut(help, ": ")
+			list, _, _ = strings.Cut(list, ";")
+			return nil, errors.New("one of " + list)
+		}
+		return option(value), nil
+	})
+}
+
+// checkAddresses keeps the platform to this machine unless it was told otherwise,
+// and the control API in any case.
+func checkAddresses(c config) error {
+	host, _, err := net.SplitHostPort(c.addr)
+	if err != nil {
+		return fmt.Errorf("-addr %s: not of the form HOST:PORT", c.addr)
+	}
+	control, _, err := net.SplitHostPort(c.controlAddr)
+	ip := net.ParseIP(host)
+	switch {
+	case err != nil:
+		return fmt.Errorf("-control-addr %s: not of the form HOST:PORT", c.controlAddr)
+	case !loopback(control):
+		return fmt.Errorf("-control-addr %s: console and control API stay on loopback", c.controlAddr)
+	case !loopback(host) && !c.expose:
+		return fmt.Errorf("-addr %s: other machines would reach it; add -expose if they should", c.addr)
+	case host == "", ip != nil && ip.IsUnspecified():
+		return fmt.Errorf("-addr %s: name the address that others reach, because the platform gives it out in links", c.addr)
+	case c.certificate != "" && !c.tls:
+		return errors.New("-cert: there is a certificate with -tls alone")
+	}
+	return nil
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+const flagsHead = `Fake runs a test platform of the dispensary until Ctrl-C.
+
+Usage: dispensary fake [flags]
+
+`
+
+const flagsFoot = `
+Examples:
+
+  dispensary fake -addr 127.0.0.1:8080 -webhook http://127.0.0.1:9000/webhooks
+  dispensary fake -json -freeze 2026-03-02T09:00:00Z
+  dispensary fake -tls -cert platform.pem -rotation grace
+`
+
+// showFlags lists the flags in two columns.
+func showFlags(out io.Writer, flags *flag.FlagSet) {
+	fmt.Fprint(out, flagsHead)
+	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	flags.VisitAll(func(f *flag.Flag) {
+		value, help := flag.UnquoteUsage(f)
+		if f.DefValue != "" && f.DefValue != "false" {
+			help += " (" + f.DefValue + ")"
+		}
+		fmt.Fprintf(table, "  -%s\t%s\n", strings.TrimSpace(f.Name+" "+value), help)
+	})
+	_ = table.Flush() // as with any other output of the command
+	fmt.Fprint(out, flagsFoot)
+}

@@ -1,0 +1,18 @@
+module github.com/dispensary-go/dispensary/cmd/dispensary
+
+go 1.26.0
+
+require (
+	github.com/dispensary-go/dispensary v0.0.0
+	github.com/stretchr/testify v1.12.1
+)
+
+require (
+	github.com/google/go-querystring v1.2.0 // indirect
+	github.com/hashicorp/go-cleanhttp v0.5.2 // indirect
+	github.com/hashicorp/go-retryablehttp v0.7.8 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	golang.org/x/oauth2 v0.37.0 // indirect
+)
+
+replace github.com/dispensary-go/dispensary => ../../

@@ -1,0 +1,90 @@
+// Dispensary runs a test platform of the dispensary as a program of its own, for
+// integrations in any language and for people who want to look:
+//
+//	go run ./cmd/dispensary fake
+//	go run ./cmd/dispensary fake -json -webhook http://127.0.0.1:9000/webhooks
+//	go run ./cmd/dispensary fake -h
+//
+// It prints where the platform, its console and its control API stand, and
+// "Ready." once they answer. It ends with Ctrl-C.
+//
+// Exit codes are 0 after an orderly end, 1 when something failed, and 2 when the
+// command line is wrong.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// Exit codes.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+const usage = `Dispensary runs a test platform of the dispensary.
+
+Usage:
+
+  dispensary fake [flags]   run the platform until Ctrl-C
+  dispensary fake -h        list the flags
+  dispensary help           show this
+`
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// A second signal ends the program at once.
+	context.AfterFunc(ctx, stop)
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run is the whole command. It returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) == 0 {
+		fmt.Fprint(stderr, usage)
+		return exitUsage
+	}
+	switch args[0] {
+	case "help", "-h", "-help", "--help":
+		fmt.Fprint(stdout, usage)
+		return exitDone
+	case "fake":
+		return report(stderr, fake(ctx, args[1:], stdout))
+	default:
+		return report(stderr, &usageError{err: fmt.Errorf("there is no command %q", args[0]), hint: "dispensary help"})
+	}
+}
+
+// usageError is a mistake on the command line.
+type usageError struct {
+	err  error
+	hint string // the command that shows how it is done
+}
+
+// Error says what is wrong.
+func (e *usageError) Error() string { return e.err.Error() }
+
+// Unwrap returns what is wrong.
+func (e *usageError) Unwrap() error { return e.err }
+
+// report tells of an error in one line, and turns it into an exit code.
+func report(stderr io.Writer, err error) int {
+	var wrong *usageError
+	switch {
+	case err == nil, errors.Is(err, errHelp):
+		return exitDone
+	case errors.As(err, &wrong):
+		fmt.Fprintf(stderr, "dispensary: %v\nSee: %s\n", err, wrong.hint)
+		return exitUsage
+	default:
+		fmt.Fprintf(stderr, "dispensary: %v\n", err)
+		return exitFailed
+	}
+}

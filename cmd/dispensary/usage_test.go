@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func runned(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, err bytes.Buffer
+	code = run(t.Context(), args, &out, &err)
+	return code, out.String(), err.String()
+}
+
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"help"}, {"-h"}, {"--help"}} {
+		code, out, _ := runned(t, args...)
+		assert.Equal(t, exitDone, code)
+		assert.Contains(t, out, "dispensary fake [flags]")
+	}
+	code, _, stderr := runned(t)
+	assert.Equal(t, exitUsage, code)
+	assert.Contains(t, stderr, "Usage:")
+
+	code, out, stderr := runned(t, "fake", "-h")
+	assert.Equal(t, exitDone, code)
+	assert.Empty(t, stderr)
+	for _, flag := range []string{"-addr HOST:PORT ", "-rotation WORD ", "-json ", "Examples:"} {
+		assert.Contains(t, out, flag)
+	}
+	for line := range strings.SplitSeq(out, "\n") {
+		assert.LessOrEqual(t, len(line), 110, "%s", line)
+	}
+}
+
+func TestMistakesOnTheCommandLine(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"fakes":                            `there is no command "fakes"`,
+		"fake now":                         `fake takes no arguments, but there is "now"`,
+		"fake -sed 1":                      "-sed",
+		"fake -seed one":                   "not a whole number",
+		"fake -integrations many":          "not a whole number",
+		"fake -region XX":                  "one of US or CA",
+		"fake -rotation sometimes":         "one of none, grace or immediate",
+		"fake -probe sometimes":            "one of off, registration or each",
+		"fake -size huge":                  "one of small or large",
+		"fake -freeze yesterday":           "not a time such as",
+		"fake -pending=perhaps":            "true or false",
+		"fake -cert x.pem":                 "with -tls alone",
+		"fake -addr 8080":                  "HOST:PORT",
+		"fake -control-addr 8080":          "HOST:PORT",
+		"fake -addr 192.0.2.1:80":          "add -expose",
+		"fake -addr :8080":                 "add -expose",
+		"fake -addr :8080 -expose":         "name the address that others reach",
+		"fake -addr 0.0.0.0:1 -expose":     "name the address that others reach",
+		"fake -control-addr 0.0.0.0:0":     "stay on loopback",
+		"fake -control-addr ehr.example:0": "stay on loopback",
+	} {
+		code, out, stderr := runned(t, strings.Fields(args)...)
+		assert.Equal(t, exitUsage, code, args)
+		assert.Empty(t, out, args)
+		assert.Contains(t, stderr, want, args)
+		assert.Contains(t, stderr, "\nSee: dispensary ", args)
+	}
+}
+
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = taken.Close() })
+	at := taken.Addr().String()
+	for args, want := range map[string]string{
+		"fake -addr " + at:                                      "address already in use",
+		"fake -control-addr " + at:                              "address already in use",
+		"fake -redirect-uri here":                               `-redirect-uri ("here"): not an absolute address`,
+		"fake -scopes everything":                               "everything",
+		"fake -integrations 1000":                               "a clinic has 1 to 100",
+		"fake -webhook http://example.com/":                     "plain HTTP only on loopback",
+		"fake -webhook http://127.0.0.1:1/ -probe registration": "the endpoint was refused",
+		"fake -state /none/state.json":                          "-state: ",
+		"fake -state .":                                         "-state ",
+		"fake -reading probe=never":                             `probe has no reading "never"`,
+		"fake -tls -cert /none/platform.pem":                    "-cert: ",
+	} {
+		code, out, stderr := runned(t, strings.Fields(args)...)
+		assert.Equal(t, exitFailed, code, args)
+		assert.Empty(t, out, args)
+		assert.Contains(t, stderr, want, args)
+		assert.Equal(t, 1, strings.Count(stderr, "\n"), "one line: %s", stderr)
+	}
+}
+
+// brokenPipe is the output of a command whose reader went away.
+type brokenPipe struct{}
+
+func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
+
+func TestNobodyReads(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"fake"}, {"fake", "-json"}} {
+		var stderr bytes.Buffer
+		assert.Equal(t, exitFailed, run(t.Context(), args, brokenPipe{}, &stderr))
+		assert.Contains(t, stderr.String(), "broken pipe")
+	}
+}

@@ -1,0 +1,213 @@
+package dispensarytest
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// verdict takes a check's failures in place of the test.
+type verdict struct {
+	testing.TB
+	failures []string
+	logs     []string
+	folder   string
+}
+
+func (v *verdict) Helper() {}
+func (v *verdict) Errorf(format string, a ...any) {
+	v.failures = append(v.failures, fmt.Sprintf(format, a...))
+}
+func (v *verdict) Logf(format string, a ...any) { v.logs = append(v.logs, fmt.Sprintf(format, a...)) }
+func (v *verdict) Failed() bool                 { return len(v.failures) > 0 }
+func (v *verdict) ArtifactDir() string          { return v.folder }
+
+// says demands one failure that holds all texts; without texts, none.
+func (v *verdict) says(t *testing.T, texts ...string) {
+	t.Helper()
+	if len(texts) == 0 {
+		assert.Empty(t, v.failures)
+		return
+	}
+	require.Len(t, v.failures, 1)
+	for _, text := range texts {
+		assert.Contains(t, v.failures[0], text)
+	}
+}
+
+func TestCheckNoLeak(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory(), WithWorldSize(WorldSize{Patients: 50}))
+	jane, app := b.fake.Platform().Patients()[0], b.fake.Application()
+	check := func(texts ...string) *verdict {
+		v := &verdict{TB: t}
+		b.fake.CheckNoLeak(v, texts...)
+		return v
+	}
+	check("nothing here", "patients.get "+jane.ID+" → 200", "Janette did Doeful things", "").says(t)
+	check().says(t)
+	v := check("all well", "line one\nGET /search?query=Jane done")
+	v.says(t, "the first name of patient "+jane.ID+" in text 2, line 2", `query=█ done`)
+	assert.NotContains(t, v.failures[0], "Jane ")
+	for how, text := range map[string]string{
+		"e-mail address of patient":                               "to " + jane.Email,
+		"e-mail address of patient " + jane.ID + ", URL-encoded,": "q=" + url.QueryEscape(jane.Email),
+		", URL-encoded, in":                                       strings.ToLower(url.QueryEscape(jane.MobileNumber)),
+		"in hexadecimal":                                          hex.EncodeToString([]byte("x" + jane.Email + "y")),
+		"mobile number":                                           "call " + jane.MobileNumber,
+		"date of birth":                                           "born " + jane.DateOfBirth,
+		"metadata id":                                             jane.MetadataID,
+		"the client secret":                                       "secret=" + app.ClientSecret,
+		"the webhook secret":                                      strings.ToUpper(hex.EncodeToString([]byte(app.WebhookSecret))),
+		"the challenge token":                                     app.ChallengeToken,
+		"the access token of token-1":                             "Bearer " + b.token,
+		"a clinic key":                                            b.fake.ClinicKey(),
+		"the street":                                              "100 Example Street",
+		"the password of user":                                    b.fake.Users()[0].Password,
+	} {
+		v := check(text)
+		require.NotEmpty(t, v.failures, how)
+		assert.Contains(t, v.failures[0], how)
+	}
+	for offset := range 3 {
+		text := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("-", offset) + jane.Email + "---"))
+		check(text).says(t, "in base64", jane.ID)
+	}
+	check(base64.URLEncoding.EncodeToString([]byte(b.token))).says(t, "the access token", "in base64")
+	check(strings.Repeat(jane.Email+"\n", 3)).says(t, "line 1")
+	var everyone []string
+	for _, p := range b.fake.Platform().Patients() {
+		everyone = append(everyone, p.Email)
+	}
+	check(everyone...).says(t, "more")
+}
+
+// The journal's lines and the timeline leak nothing themselves.
+func TestOwnTextsDoNotLeak(t *testing.T) {
+	t.Parallel()
+	b, _ := hooked(t, nil)
+	jane := b.fake.Platform().Patients()[0]
+	b.get("/clinic/search/patients?query=" + url.QueryEscape(jane.Email)).ok(200)
+	b.get("/Jane/" + url.PathEscape(jane.Email))
+	_, _ = b.fake.Platform().Order(b.token)
+	b.oneOfEach()
+	b.fake.Clock().Advance(time.Hour)
+	b.fake.Fault(Fault{Effect: ErrorStatus, Status: 500, Messages: []string{jane.Email}})
+	b.get("/clinic")
+	var page strings.Builder
+	require.NoError(t, b.fake.WriteTimeline(&page))
+	b.fake.CheckNoLeak(t, page.String())
+	for _, text := range []string{"patients.search → 200", "GET (no operation) → 404", OrderPlaced + ", attempt 1: ok", "moved by 1h0m0s", "fault error_status", "error_status of any: fired 1 times", "on a frozen clock"} {
+		assert.Contains(t, page.String(), text)
+	}
+	assert.NotContains(t, page.String(), "src=", "it needs nothing else")
+}
+
+func TestFailedTestsLeaveATimeline(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	b.get("/clinic").ok(200)
+	v := &verdict{TB: t, folder: t.TempDir()}
+	b.fake.leaveTimeline(v)
+	assert.Empty(t, v.logs, "it did not fail")
+	v.failures = []string{"it failed"}
+	b.fake.leaveTimeline(v)
+	b.fake.leaveTimeline(v) // a second platform of the same test
+	require.Len(t, v.logs, 2)
+	assert.Contains(t, v.logs[0], timelineFile)
+	pages, err := filepath.Glob(filepath.Join(v.folder, "*dispensary-timeline.html"))
+	require.NoError(t, err)
+	require.Len(t, pages, 2)
+	text, err := os.ReadFile(pages[1])
+	require.NoError(t, err)
+	assert.Contains(t, string(text), "clinic.get → 200")
+	v.folder, v.logs = filepath.Join(v.folder, "nowhere"), nil
+	b.fake.leaveTimeline(v)
+	assert.Empty(t, v.logs)
+}
+
+func TestCheckBackoffHonoured(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := start(t, WithInMemory())
+		check := func() *verdict {
+			v := &verdict{TB: t}
+			b.fake.Journal().CheckBackoffHonoured(v)
+			return v
+		}
+		b.get("/clinic")
+		check().says(t, "none of 1 requests was told to wait")
+		b.fake.Fault(Fault{Effect: TooManyRequests, Times: 1})
+		b.get("/clinic")
+		check().says(t, "the nearest is #2 clinic.get", "which named no time")
+		b.fake.Fault(Fault{Effect: TooManyRequests, Times: 2, RetryAfter: 2 * time.Second})
+		b.get("/clinic")
+		b.get("/clinic/patients")
+		time.Sleep(2 * time.Second)
+		b.get("/clinic").ok(200)
+		check().says(t)
+		b.fake.Fault(Fault{Effect: TooManyRequests, Times: 1, RetryAfter: 2 * time.Second})
+		b.get("/clinic")
+		time.Sleep(300 * time.Millisecond)
+		b.get("/clinic").ok(200)
+		check().says(t, "#6 clinic.get GET /api/clinic → 429", "asked for 2s, but #7 came after 300ms, 1.7s too early")
+	})
+	b := start(t, WithInMemory(), WithClock(frozen()))
+	b.fake.Fault(Fault{Effect: TooManyRequests, Times: 1, RetryAfter: time.Second})
+	b.get("/clinic")
+	b.get("/clinic")
+	v := &verdict{TB: t}
+	b.fake.Journal().CheckBackoffHonoured(v)
+	v.says(t, "the platform's clock is frozen")
+}
+
+func TestCheckNoNPlusOne(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	check := func(atMost int) *verdict {
+		v := &verdict{TB: t}
+		b.fake.Journal().CheckNoNPlusOne(v, atMost)
+		return v
+	}
+	patients := b.fake.Platform().Patients()
+	b.get("/clinic/patients/" + patients[0].ID)
+	check(0).says(t)
+	b.get("/clinic/patients?page[size]=3").ok(200)
+	b.get("/clinic/patients?page[size]=3&page[number]=2").ok(200)
+	for _, p := range patients {
+		b.get("/clinic/patients/" + p.ID + "/orders").ok(200)
+		b.get("/clinic/patients/" + p.ID + "/orders").ok(200)
+	}
+	check(5).says(t)
+	check(4).says(t, "at most 4 reads", "orders.list_for_patient 5 times, for different objects, after #2 patients.list", "orders.list reads up to 100")
+	b.get("/catalog/brands").ok(200)
+	b.get("/clinic/patients/" + patients[0].ID).ok(200)
+	check(4).says(t, "5 times")
+}
+
+func TestCheckDelivered(t *testing.T) {
+	t.Parallel()
+	b, _ := hooked(t, nil)
+	_, one := b.place()
+	_, two := b.place()
+	v := &verdict{TB: t}
+	b.fake.CheckDelivered(v, one, two)
+	v.says(t)
+	b.fake.Fault(Fault{Effect: DeliveryLost})
+	_, three := b.place()
+	b.fake.CheckDelivered(v, three)
+	v.says(t, three.ID+" was not delivered: it was lost on the way", "it is order.placed of", "the latest other deliveries:", two.ID+": attempt 1: ok")
+	v = &verdict{TB: t}
+	b.fake.CheckDelivered(v, Event{})
+	v.says(t, "an event without type")
+}

@@ -1,0 +1,249 @@
+package console
+
+import (
+	"html"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/control"
+)
+
+// desk is a console on a socket, and the platform behind it.
+type desk struct {
+	t    *testing.T
+	fake *dispensarytest.Server
+	url  string
+}
+
+func newDesk(t *testing.T, opts ...dispensarytest.Option) *desk {
+	t.Helper()
+	clock := dispensarytest.FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))
+	fake := dispensarytest.New(t, append(opts, dispensarytest.WithClock(clock))...)
+	api := control.New(fake, control.Options{ControlURL: "http://127.0.0.1:8081/control"})
+	mux := http.NewServeMux()
+	mux.Handle("/console/", http.StripPrefix("/console", New(fake, api)))
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return &desk{t: t, fake: fake, url: server.URL + "/console/"}
+}
+
+func (d *desk) read(answer *http.Response, err error) (int, string) {
+	d.t.Helper()
+	require.NoError(d.t, err)
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(d.t, err)
+	return answer.StatusCode, string(text)
+}
+
+// sees opens a page and demands texts on it.
+func (d *desk) sees(path string, texts ...string) string {
+	d.t.Helper()
+	status, page := d.read(http.Get(d.url + path))
+	require.Equal(d.t, http.StatusOK, status, page)
+	for _, text := range texts {
+		require.Contains(d.t, page, text, path)
+	}
+	return page
+}
+
+// do sends the form of an action.
+func (d *desk) do(id string, status int, fields ...string) string {
+	d.t.Helper()
+	form := url.Values{}
+	for i := 0; i < len(fields); i += 2 {
+		form.Set(fields[i], fields[i+1])
+	}
+	got, page := d.read(http.PostForm(d.url+"actions/"+id, form))
+	require.Equal(d.t, status, got, page)
+	return page
+}
+
+// fill gives every page something to show.
+func (d *desk) fill() {
+	d.t.Helper()
+	status := http.StatusInternalServerError
+	challenge := d.fake.Application().ChallengeToken
+	require.NoError(d.t, d.fake.RegisterWebhookHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, `{"challenge":"`+challenge+`"}`)
+		status = http.StatusOK
+	})))
+	token := d.fake.IssueToken(dispensarytest.User{})
+	require.NoError(d.t, d.fake.ExpireToken(d.fake.IssueToken(dispensarytest.User{}).AccessToken))
+	patient := d.fake.Platform().Patients()[0].ID
+	_, _, err := d.fake.Platform().CreatePlan(patient, dispensarytest.NewPlan{Draft: true})
+	require.NoError(d.t, err)
+	_, _, err = d.fake.Platform().PlaceOrder(patient, dispensarytest.NewOrder{})
+	require.NoError(d.t, err)
+	d.fake.Clock().Advance(0)
+	request, err := http.NewRequestWithContext(d.t.Context(), "GET", d.fake.BaseURL()+"/clinic?pages=it's", nil)
+	require.NoError(d.t, err)
+	request.Header.Set("Authorization", "Bearer "+token.AccessToken)
+	d.read(d.fake.HTTPClient().Do(request))
+}
+
+func TestEveryRoom(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	for _, r := range rooms() {
+		d.sees(r.Path, `aria-current="page">`+r.Title+"</a>", "<h1>"+r.Title+"</h1>")
+	}
+	d.fill()
+	d.fake.Fault(dispensarytest.Fault{Effect: dispensarytest.DropAfterCommit, Times: 1})
+	app := d.fake.Application()
+	d.sees("", app.ClientSecret, app.WebhookSecret, d.fake.Users()[0].Password, "patients:read")
+	d.sees("tokens", "ends in 2 h", "expired", "does not expire", "Let it expire")
+	d.sees("world", "Jane Doe", "/plans/", "Activate", "Refund", d.fake.ClinicKey())
+	d.sees("events", "order.placed", "&#34;order_number&#34;")
+	d.sees("requests", "clinic.get", "<code>clinic:read</code> granted", "Unknown parameter &#34;pages&#34;", html.EscapeString(`pages=it'\''s'`), "Bearer $TOKEN")
+	d.sees("clock", "The clock stands still", "due in 1 min", "to what is due next", "order.placed", "in 2 h")
+	d.sees("faults", "drop_after_commit of any", "0 times", "fault-1")
+	d.sees("silences", `<span class="state done">off</span>`, "before-each")
+	d.sees("actions", "As a patient", "platform.place_order", "As the clinic")
+}
+
+var attemptSlots = regexp.MustCompile(`<li class="state (\w+)">`)
+
+func TestADeliveryIsATimelineOfSixSlots(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.fill()
+	states := func() (states []string) {
+		for _, found := range attemptSlots.FindAllStringSubmatch(d.sees("deliveries"), -1) {
+			states = append(states, found[1])
+		}
+		return states
+	}
+	assert.Equal(t, []string{"failed", "due", "later", "later", "later", "later"}, states())
+	d.sees("deliveries", "due in 1 min", "Verify by hand", "SVC-Signature: t=")
+	page := d.sees("clock")
+	to := regexp.MustCompile(`body\.to=([^"]+)"`).FindStringSubmatch(page)
+	require.NotNil(t, to)
+	at, err := url.QueryUnescape(html.UnescapeString(to[1]))
+	require.NoError(t, err)
+	d.do("clock.advance", 200, "body.to", at)
+	assert.Equal(t, []string{"failed", "done", "never", "never", "never", "never"}, states())
+}
+
+// The block that verifies a signature by hand is right.
+func TestVerifyByHand(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("openssl"); err != nil {
+		t.Skip("there is no openssl on this machine")
+	}
+	d := newDesk(t)
+	d.fill()
+	attempt := d.fake.Deliveries()[0].Attempts[0]
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", verifyCommand(attempt, d.fake.Application().WebhookSecret)).Output()
+	require.NoError(t, err)
+	_, signature, _ := strings.Cut(attempt.Signature, "v1=")
+	assert.Contains(t, string(out), signature)
+	assert.Contains(t, verifyCommand(dispensarytest.Attempt{}, ""), "not signed")
+}
+
+func TestActionsShowTheCallAndTheLine(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	patient := d.fake.Platform().Patients()[0].ID
+	d.sees("actions/platform.place_order?patient_id="+patient, `value="`+patient+`"`,
+		html.EscapeString("curl --json '{}' 'http://127.0.0.1:8081/control/patients/"+patient+"/orders'"),
+		"order, event, err := fake.Platform().PlaceOrder(patientID")
+	page := d.do("platform.place_order", 200, "patient_id", patient)
+	assert.Contains(t, page, "Done.")
+	assert.Contains(t, page, "order.placed")
+	assert.Len(t, d.fake.Platform().Events(), 1)
+
+	variant := d.fake.Platform().Products()[0].VariantIDs[0]
+	d.do("platform.place_order", 200, "patient_id", patient, "body.lines", `[{"variant_id":"`+variant+`","quantity":3}]`)
+	orders := d.fake.Platform().Orders()
+	assert.Equal(t, []dispensarytest.Line{{VariantID: variant, Quantity: 3}}, orders[len(orders)-1].Lines)
+	assert.Contains(t, d.do("platform.place_order", 422, "patient_id", patient, "body.lines", "three"), "lines is not a list")
+	assert.Contains(t, d.do("platform.place_order", 404, "patient_id", "nobody"), "Refused with status 404")
+
+	d.do("platform.edit_patient", 200, "patient_id", patient, "body.gender", "x", "body.text_notification", "true")
+	changed, _ := d.fake.Platform().Patient(patient)
+	assert.Equal(t, "x", changed.Gender)
+	d.do("application.extend_scopes", 200, "body.scopes", "patients:read, clinic:read")
+	d.do("platform.refund_order", 200, "order_id", orders[len(orders)-1].ID, "body.amount", "1.00")
+	d.do("faults.set", 200, "body.effect", "latency", "body.delay", "1s", "body.times", "2")
+	assert.Contains(t, d.do("faults.set", 422, "body.effect", "latency", "body.times", "two"), "times is not a whole number")
+	assert.Contains(t, d.do("webhook.register", 422, "body.url", "<b>"), "&lt;b&gt;")
+	d.do("no.such", 404)
+	status, _ := d.read(http.Get(d.url + "actions/patients.list"))
+	assert.Equal(t, 404, status, "what only looks is no action")
+}
+
+// Every action can be reached, and says what it is.
+func TestEveryActionHasAForm(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	all := d.sees("actions")
+	for _, op := range control.Operations() {
+		if op.Method == http.MethodGet {
+			continue
+		}
+		assert.Contains(t, all, `actions/`+op.ID+`"`)
+		d.sees("actions/"+op.ID, html.EscapeString(op.Summary)[:10], "Do it", "The same from a program")
+	}
+}
+
+func TestStrangersAreKeptOut(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	for _, test := range []struct {
+		method, header, value string
+		status                int
+	}{
+		{"GET", "Sec-Fetch-Site", "same-site", 200}, // a link on the platform's own pages
+		{"POST", "Sec-Fetch-Site", "cross-site", 403},
+		{"POST", "Origin", "https://evil.example.com", 403},
+		{"GET", "Host", "evil.example.com", 403},
+		{"PUT", "Sec-Fetch-Site", "same-origin", 404},
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), test.method, d.url+"actions/platform.reset", nil)
+		require.NoError(t, err)
+		request.Header.Set(test.header, test.value)
+		if test.header == "Host" {
+			request.Host = test.value
+		}
+		answer, err := http.DefaultClient.Do(request)
+		require.NoError(t, err)
+		policy := answer.Header.Get("Content-Security-Policy")
+		status, page := d.read(answer, nil)
+		assert.Equal(t, test.status, status, "%s %s", test.method, test.value)
+		assert.Contains(t, policy, "default-src 'none'")
+		assert.NotContains(t, policy, "unsafe")
+		assert.NotContains(t, page, "<script")
+		assert.NotContains(t, page, " style=")
+	}
+	status, sheet := d.read(http.Get(d.url + "style.css"))
+	assert.Equal(t, 200, status)
+	assert.Contains(t, sheet, "light dark")
+}
+
+func TestTimesInWords(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
+	for d, want := range map[time.Duration]string{
+		0: "in less than a second", time.Minute: "in 1 min", -61 * time.Second: "1 min 1 s ago",
+		25 * time.Hour: "in 1 d 1 h", 24*time.Hour + time.Minute: "in 1 d", 2*time.Hour + 5*time.Second: "in 2 h",
+	} {
+		assert.Equal(t, want, ago(now.Add(d), now))
+	}
+	assert.Equal(t, "never", ago(time.Time{}, now))
+	assert.Equal(t, "–", stamp(time.Time{}))
+	assert.Equal(t, "{", pretty([]byte("{")))
+	assert.Equal(t, "short", short("short"))
+}

@@ -1,0 +1,82 @@
+package console
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// stamp writes a time of the platform.
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return "–"
+	}
+	return t.UTC().Format("2006-01-02 15:04:05 UTC")
+}
+
+// ago says how far a time is from now, in the two largest units.
+func ago(t, now time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	d := t.Sub(now)
+	if d < 0 {
+		return span(-d) + " ago"
+	}
+	return "in " + span(d)
+}
+
+func span(d time.Duration) string {
+	if d < time.Second {
+		return "less than a second"
+	}
+	var text []string
+	for _, unit := range []struct {
+		name string
+		size time.Duration
+	}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"min", time.Minute}, {"s", time.Second}} {
+		if n := d / unit.size; n > 0 && len(text) < 2 {
+			text = append(text, strconv.FormatInt(int64(n), 10)+" "+unit.name)
+			d -= n * unit.size
+		} else if len(text) > 0 {
+			break
+		}
+	}
+	return strings.Join(text, " ")
+}
+
+// short shows the beginning of an id or a token; the whole is in its title.
+func short(id string) string {
+	if len(id) <= 12 {
+		return id
+	}
+	return id[:8] + "…"
+}
+
+// pretty indents JSON; what is none stays as it is.
+func pretty(raw []byte) string {
+	var out bytes.Buffer
+	if json.Indent(&out, raw, "", "  ") != nil {
+		return string(raw)
+	}
+	return out.String()
+}
+
+// actLink is the address of an action's form, below the console's, with some
+// fields filled in.
+func actLink(id string, fields ...string) string {
+	query := url.Values{}
+	for i := 0; i+1 < len(fields); i += 2 {
+		query.Set(fields[i], fields[i+1])
+	}
+	if len(query) == 0 {
+		return "actions/" + id
+	}
+	return "actions/" + id + "?" + query.Encode()
+}
+
+// quoted is a word for a shell.
+func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }

@@ -1,0 +1,146 @@
+package console
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/control"
+)
+
+// latest bounds what a page lists: a world may be large.
+const latest = 100
+
+// newest returns the latest rows, the newest first.
+func newest[T any](rows []T) []T {
+	rows = slices.Clone(rows[max(0, len(rows)-latest):])
+	slices.Reverse(rows)
+	return rows
+}
+
+func (h *Handler) settings() any {
+	type view struct {
+		control.Settings
+		Scopes []string
+		Region dispensarytest.Region
+	}
+	return view{h.api.Settings(), h.fake.Application().Scopes, h.fake.Region()}
+}
+
+func (h *Handler) tokens() any {
+	type view struct {
+		Credentials []dispensarytest.Credential
+		Users       []dispensarytest.User
+		Now         time.Time
+	}
+	return view{newest(h.fake.Credentials()), h.fake.Users(), h.fake.Clock().Now()}
+}
+
+func (h *Handler) world() any {
+	type view struct {
+		Clinics       []dispensarytest.Clinic
+		Practitioners []dispensarytest.Practitioner
+		Patients      []dispensarytest.Patient
+		Plans         []dispensarytest.Plan
+		Orders        []dispensarytest.Order
+		Products      []dispensarytest.Product
+		Keys          []string
+		Origin        string
+		Counts        [4]int
+	}
+	p := h.fake.Platform()
+	patients, plans, orders, products := p.Patients(), p.Plans(), p.Orders(), p.Products()
+	return view{
+		Clinics: newest(p.Clinics()), Practitioners: newest(p.Practitioners()), Patients: newest(patients),
+		Plans: newest(plans), Orders: newest(orders), Products: newest(products), Keys: h.fake.ClinicKeys(),
+		Origin: strings.TrimSuffix(h.fake.BaseURL(), "/api"),
+		Counts: [4]int{len(patients), len(plans), len(orders), len(products)},
+	}
+}
+
+func (h *Handler) events() any {
+	type row struct {
+		dispensarytest.Event
+		Skipped string
+	}
+	skipped := map[string]string{}
+	for _, s := range h.fake.Skips() {
+		skipped[s.EventID] = s.Reason
+	}
+	var rows []row
+	for _, e := range newest(h.fake.Platform().Events()) {
+		rows = append(rows, row{e, skipped[e.ID]})
+	}
+	return rows
+}
+
+func (h *Handler) requests() any {
+	type row struct {
+		dispensarytest.Request
+		Curl string
+	}
+	var rows []row
+	for _, r := range newest(h.fake.Journal().Requests()) {
+		rows = append(rows, row{r, h.curl(r)})
+	}
+	return rows
+}
+
+// curl repeats a request. The journal keeps neither tokens nor bodies.
+func (h *Handler) curl(r dispensarytest.Request) string {
+	address := strings.TrimSuffix(h.fake.BaseURL(), "/api") + r.Path
+	if r.Query != "" {
+		address += "?" + r.Query
+	}
+	command := "curl"
+	if r.Method != "GET" {
+		command += " -X " + r.Method + " --json @body.json"
+	}
+	if r.TokenID != "" {
+		command += ` -H "Authorization: Bearer $TOKEN"`
+	}
+	return command + " " + quoted(address)
+}
+
+func (h *Handler) clock() any {
+	type view struct {
+		Now    time.Time
+		Frozen bool
+		Next   time.Time
+		Due    []dispensarytest.Delivery
+		Ending []dispensarytest.Credential
+	}
+	v := view{Now: h.fake.Clock().Now(), Frozen: h.fake.Clock().Frozen()}
+	v.Next, _ = h.fake.Clock().Next()
+	for _, d := range h.fake.Deliveries() {
+		if !d.NextAttemptAt.IsZero() {
+			v.Due = append(v.Due, d)
+		}
+	}
+	slices.SortStableFunc(v.Due, func(a, b dispensarytest.Delivery) int { return a.NextAttemptAt.Compare(b.NextAttemptAt) })
+	v.Due = v.Due[:min(len(v.Due), latest)]
+	for _, k := range h.fake.Credentials() {
+		if k.Refusal == "" && !k.ExpiresAt.IsZero() {
+			v.Ending = append(v.Ending, k)
+		}
+	}
+	slices.SortStableFunc(v.Ending, func(a, b dispensarytest.Credential) int { return a.ExpiresAt.Compare(b.ExpiresAt) })
+	v.Ending = v.Ending[:min(len(v.Ending), latest)]
+	return v
+}
+
+func (h *Handler) faults() any { return h.fake.Faults() }
+
+func (h *Handler) silences() any {
+	type row struct {
+		dispensarytest.Silence
+		Chosen string
+	}
+	readings := h.fake.Readings()
+	var rows []row
+	for _, s := range dispensarytest.Silences() {
+		rows = append(rows, row{s, readings[s.Name]})
+	}
+	return rows
+}

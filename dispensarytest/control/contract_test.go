@@ -1,0 +1,86 @@
+package control
+
+import (
+	"flag"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+)
+
+var update = flag.Bool("update", false, "write openapi.yaml anew")
+
+// The document is the route table and its structs, no more and no less.
+func TestContract(t *testing.T) {
+	want := writeContract(Operations())
+	if *update {
+		require.NoError(t, os.WriteFile("openapi.yaml", []byte(want), 0o644))
+		return
+	}
+	require.Equal(t, want, string(Contract()), "run this test with -update and read what changed")
+	assert.NotContains(t, want, "\t", "YAML knows no tabs")
+}
+
+// documented reads operations out of the document without trusting its writer.
+func documented(t *testing.T) map[string]string {
+	t.Helper()
+	operations := map[string]string{}
+	var path, method string
+	for line := range strings.SplitSeq(string(Contract()), "\n") {
+		switch {
+		case regexp.MustCompile(`^  /\S*:$`).MatchString(line):
+			path = strings.TrimSuffix(strings.TrimSpace(line), ":")
+		case regexp.MustCompile(`^    (get|put|post|patch|delete):$`).MatchString(line):
+			method = strings.ToUpper(strings.TrimSuffix(strings.TrimSpace(line), ":"))
+		case strings.HasPrefix(line, "      operationId: "):
+			operations[method+" "+path] = strings.TrimPrefix(line, "      operationId: ")
+		}
+	}
+	return operations
+}
+
+func TestContractAndHandlerAgree(t *testing.T) {
+	t.Parallel()
+	operations := documented(t)
+	require.Len(t, operations, len(Operations()))
+	api := New(dispensarytest.New(t, dispensarytest.WithInMemory()), Options{})
+	ids := map[string]bool{}
+	for _, op := range Operations() {
+		assert.Equal(t, op.ID, operations[op.Method+" "+op.Path], "the table's row is in the document")
+		assert.False(t, ids[op.ID], "%s is there twice", op.ID)
+		ids[op.ID] = true
+		assert.NotEmpty(t, op.Go)
+		assert.True(t, strings.HasSuffix(op.Summary, "."), op.ID)
+	}
+	for name := range operations {
+		method, path, _ := strings.Cut(name, " ")
+		_, pattern := api.mux.Handler(requestFor(t, method, regexp.MustCompile(`{[a-z_]+}`).ReplaceAllString(path, "x")))
+		assert.Equal(t, name, pattern, "the document's operation is answered")
+	}
+}
+
+func requestFor(t *testing.T, method, path string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, "http://localhost"+path, nil)
+	require.NoError(t, err)
+	return r
+}
+
+// Whatever the platform's people can do in Go can be done here.
+func TestEveryMethodOfThePlatformHasAnOperation(t *testing.T) {
+	t.Parallel()
+	lines := ""
+	for _, op := range Operations() {
+		lines += op.Go + "\n"
+	}
+	fake := dispensarytest.New(t, dispensarytest.WithInMemory())
+	for _, method := range methodsOf(fake.Platform()) {
+		assert.Contains(t, lines, "fake.Platform()."+method+"(")
+	}
+}

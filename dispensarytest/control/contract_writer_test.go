@@ -1,0 +1,152 @@
+package control
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// writer writes the OpenAPI document from the route table and the structs behind
+// it. The document is kept as a file, so that a change of it is seen in review.
+type writer struct {
+	out     strings.Builder
+	schemas []reflect.Type // of the components, in the order they were met
+}
+
+func (w *writer) line(depth int, format string, args ...any) {
+	fmt.Fprintf(&w.out, strings.Repeat("  ", depth)+format+"\n", args...)
+}
+
+const contractHead = `# Written by TestContract; run it with -update after a change of the routes.
+openapi: 3.1.0
+info:
+  title: Dispensary test platform, control API
+  version: "1"
+  description: >-
+    Drives a test platform from any language. It answers callers on the same
+    machine alone, and no web page. Every operation names the line of Go that
+    does the same.
+servers:
+  - url: /control
+paths:`
+
+func writeContract(operations []Operation) string {
+	w := &writer{}
+	w.line(0, contractHead)
+	var paths []string
+	for _, op := range operations {
+		if !slices.Contains(paths, op.Path) {
+			paths = append(paths, op.Path)
+		}
+	}
+	for _, path := range paths {
+		w.line(1, "%s:", path)
+		for _, op := range operations {
+			if op.Path == path {
+				w.operation(op)
+			}
+		}
+	}
+	w.line(0, "components:")
+	w.line(1, "responses:")
+	w.line(2, "Refused:")
+	w.line(3, `description: "403 for other sites, 404 for ids and paths, 409 for states, 413 and 415 for bodies, 422 for values."`)
+	w.line(3, "content: {application/json: {schema: {type: object, properties: {error: {type: string}}, required: [error]}}}")
+	w.line(1, "schemas:")
+	for i := 0; i < len(w.schemas); i++ { // grows on the way
+		w.component(w.schemas[i])
+	}
+	return w.out.String()
+}
+
+func (w *writer) operation(op Operation) {
+	w.line(2, "%s:", strings.ToLower(op.Method))
+	w.line(3, "operationId: %s", op.ID)
+	w.line(3, "summary: %s", strconv.Quote(op.Summary))
+	w.line(3, "x-go: %s", strconv.Quote(op.Go))
+	if parameters := op.Parameters(); len(parameters)+len(op.Query) > 0 {
+		w.line(3, "parameters:")
+		for _, name := range parameters {
+			w.line(4, "- {name: %s, in: path, required: true, schema: {type: string}}", name)
+		}
+		for _, q := range op.Query {
+			kind := "string"
+			if q.Number {
+				kind = "integer, minimum: 0"
+			}
+			w.line(4, "- {name: %s, in: query, description: %s, schema: {type: %s}}", q.Name, strconv.Quote(q.Summary), kind)
+		}
+	}
+	if op.Body != nil {
+		w.line(3, "requestBody:")
+		w.line(4, "content: {application/json: {schema: %s}}", w.schema(op.Body))
+	}
+	answer := w.schema(op.answer)
+	if op.key != "" {
+		answer = fmt.Sprintf("{type: object, properties: {%s: %s}, required: [%s]}", op.key, answer, op.key)
+	}
+	w.line(3, "responses:")
+	w.line(4, `"200":`)
+	w.line(5, "description: Done")
+	w.line(5, "content: {application/json: {schema: %s}}", answer)
+	w.line(4, "4XX: {$ref: '#/components/responses/Refused'}")
+}
+
+// schema is a type in flow style.
+func (w *writer) schema(t reflect.Type) string {
+	switch {
+	case t == timeType:
+		return "{type: [string, 'null'], format: date-time}"
+	case t == centsType:
+		return `{type: string, examples: ["19.99"]}`
+	case t == reflect.TypeFor[json.RawMessage]():
+		return "{}"
+	case t == durationType:
+		return "{type: string, examples: [1m30s]}"
+	case t == reflect.TypeFor[[]byte]():
+		return "{type: string}"
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return "{anyOf: [" + w.schema(t.Elem()) + ", {type: 'null'}]}"
+	case reflect.Slice:
+		return "{type: array, items: " + w.schema(t.Elem()) + "}"
+	case reflect.Struct:
+		if !slices.Contains(w.schemas, t) {
+			w.schemas = append(w.schemas, t)
+		}
+		return "{$ref: '#/components/schemas/" + component(t) + "'}"
+	case reflect.Bool:
+		return "{type: boolean}"
+	case reflect.String:
+		return "{type: string}"
+	case reflect.Float64:
+		return "{type: number}"
+	default:
+		return "{type: integer}"
+	}
+}
+
+func (w *writer) component(t reflect.Type) {
+	w.line(2, "%s:", component(t))
+	w.line(3, "type: object")
+	fields := fieldsOf(t)
+	if len(fields) == 0 {
+		return
+	}
+	w.line(3, "properties:")
+	for _, f := range fields {
+		w.line(4, "%s: %s", f.name, w.schema(f.kind))
+	}
+}
+
+// component is the name of a type in the document.
+func component(t reflect.Type) string {
+	first, size := utf8.DecodeRuneInString(t.Name())
+	return string(unicode.ToUpper(first)) + t.Name()[size:]
+}

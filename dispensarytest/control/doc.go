@@ -1,0 +1,26 @@
+// Package control lets programs in any language drive a platform of package
+// dispensarytest: a JSON API that does what the Go methods do.
+//
+//	api := control.New(fake, control.Options{})
+//	http.Handle("/control/", http.StripPrefix("/control", api))
+//
+// Its contract, an OpenAPI 3.1 document, is served at openapi.yaml. Every
+// operation of it names the line of Go that does the same.
+//
+//	GET  /settings                  what an integrator has to know
+//	POST /patients/<id>/orders      Platform.PlaceOrder
+//	POST /clock/advance             Clock.Advance
+//	PUT  /webhook                   Server.RegisterWebhook
+//	POST /reset                     Server.Reset
+//
+// Field names are those of the Go structs in snake case. Times are RFC 3339, and
+// null where the Go value is zero; amounts of money are decimal strings. A field
+// that an operation does not know is refused, with the nearest that it does.
+//
+// # Who may call
+//
+// The API answers callers on the same machine alone, under a loopback name, so
+// that no web page reaches it: not by a request across origins, not by a name
+// that resolves to this machine, and not by a form. Whatever changes something
+// takes the content type application/json.
+package control

@@ -1,0 +1,45 @@
+package control_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/control"
+)
+
+// A program in any language moves the platform's clock.
+func ExampleNew() {
+	fake, err := dispensarytest.Start(dispensarytest.WithSeed(1))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = fake.Close() }() // its listener alone
+	server := httptest.NewServer(http.StripPrefix("/control", control.New(fake, control.Options{})))
+	defer server.Close()
+
+	before := fake.Clock().Now()
+	answer, err := http.Post(server.URL+"/control/clock/advance", "application/json", strings.NewReader(`{"by":"2h"}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_ = answer.Body.Close() // nothing was read of it
+	fmt.Println(answer.Status, fake.Clock().Now().Sub(before) >= 2*3600e9)
+	// Output: 200 OK true
+}
+
+// Every operation says which line of Go does the same.
+func ExampleOperations() {
+	for _, op := range control.Operations() {
+		if strings.HasPrefix(op.ID, "clock.") {
+			fmt.Println(op.Method, op.Path, "is", op.Go)
+		}
+	}
+	// Output:
+	// GET /clock is now, frozen := fake.Clock().Now(), fake.Clock().Frozen()
+	// POST /clock/advance is fake.Clock().Advance(90 * time.Minute)
+}

@@ -1,0 +1,80 @@
+package control
+
+import (
+	"mime"
+	"net"
+	"net/http"
+	"strings"
+)
+
+// Local lets callers on this machine through to a handler, and no web page of
+// another site that wants to change something; a console stands behind it.
+func Local(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := local(r); err != nil {
+			refuse(w, err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// local keeps out whoever is not on this machine, and web pages, which are on
+// this machine once somebody opened them. Each check stands against one way in.
+func local(r *http.Request) error {
+	if host, _, err := net.SplitHostPort(r.RemoteAddr); err != nil || !loopback(host) {
+		return forbidden("only callers on the same machine are answered here")
+	}
+	// A name of the page's own that resolves to this machine.
+	if !loopback(hostOf(r.Host)) {
+		return forbidden("call this by a loopback name, such as localhost")
+	}
+	// A page that changes something.
+	if err := http.NewCrossOriginProtection().Check(r); err != nil {
+		return forbidden("this request was sent from another site")
+	}
+	return nil
+}
+
+// guard is local for the API itself, which no page has any business with.
+func guard(r *http.Request) error {
+	if err := local(r); err != nil {
+		return err
+	}
+	// A page that looks: what it reads it may not see, but reading has costs, too.
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "same-origin", "none":
+	default:
+		return forbidden("this request was sent from another site")
+	}
+	if safe(r.Method) {
+		return nil
+	}
+	// A form, or a request that is simple enough to be sent without asking first.
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return &problem{status: http.StatusUnsupportedMediaType, message: "whatever changes something takes the content type application/json"}
+	}
+	return nil
+}
+
+func safe(method string) bool { return method == http.MethodGet || method == http.MethodHead }
+
+func forbidden(message string) error {
+	return &problem{status: http.StatusForbidden, message: message}
+}
+
+// hostOf is the name in a Host header, which may come without a port.
+func hostOf(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
+	}
+	return strings.Trim(host, "[]")
+}
+
+func loopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}

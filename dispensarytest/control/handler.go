@@ -1,0 +1,173 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+)
+
+// maxBody bounds a request's body.
+const maxBody = 1 << 20
+
+// Options sets up a [Handler]; the zero value will do.
+type Options struct {
+	// ControlURL and ConsoleURL are where this API and a console stand, for
+	// [Settings].
+	ControlURL string
+	ConsoleURL string
+}
+
+// Handler is the control API of one platform. It is safe for concurrent use.
+type Handler struct {
+	fake    *dispensarytest.Server
+	options Options
+	mux     *http.ServeMux
+
+	snapshots  snapshots
+	simulation simulation
+}
+
+// New returns the control API of a platform. Its paths stand below the address
+// it is mounted at; see [net/http.StripPrefix].
+func New(fake *dispensarytest.Server, options Options) *Handler {
+	h := &Handler{fake: fake, options: options, mux: http.NewServeMux()}
+	for _, op := range Operations() {
+		h.mux.HandleFunc(op.Method+" "+op.Path, func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, op) })
+	}
+	h.mux.HandleFunc("GET /openapi.yaml", serveContract)
+	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		refuse(w, &problem{status: http.StatusNotFound, message: "there is no " + r.Method + " " + r.URL.Path + "; see openapi.yaml"})
+	})
+	return h
+}
+
+// ServeHTTP implements [net/http.Handler].
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Set("Cache-Control", "no-store")
+	header.Set("X-Content-Type-Options", "nosniff")
+	if err := guard(r); err != nil {
+		refuse(w, err)
+		return
+	}
+	h.mux.ServeHTTP(w, r)
+}
+
+// Call runs an operation without HTTP, as a console in the same process does. The
+// path is below the API's address and may have a query; body is JSON or empty.
+// It returns the status and the JSON body of the answer.
+func (h *Handler) Call(ctx context.Context, method, path string, body []byte) (status int, answer []byte) {
+	r, err := http.NewRequestWithContext(ctx, method, "http://localhost"+path, strings.NewReader(string(body)))
+	if err != nil {
+		return http.StatusBadRequest, errorBody(err.Error())
+	}
+	w := &recorder{header: make(http.Header), status: http.StatusOK}
+	h.mux.ServeHTTP(w, r)
+	return w.status, w.body
+}
+
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, op Operation) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		refuse(w, &problem{status: http.StatusRequestEntityTooLarge, message: "the body is larger than 1 MiB, or broke off"})
+		return
+	}
+	value, err := h.run(r, op, body)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	answer, err := encode(value)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	if op.key != "" {
+		answer = fmt.Appendf(nil, "{%q:%s}", op.key, answer)
+	}
+	send(w, http.StatusOK, answer)
+}
+
+// run checks the query and calls the platform, which panics where a test of Go
+// made a mistake.
+func (h *Handler) run(r *http.Request, op Operation, body []byte) (value any, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = invalid("%s", strings.TrimPrefix(fmt.Sprint(cause), "dispensarytest: "))
+		}
+	}()
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, invalid("the query is malformed")
+	}
+	for name := range query {
+		if !op.knows(name) {
+			return nil, invalid("%s has no query parameter %q", op.ID, name)
+		}
+	}
+	return op.run(&call{ctx: r.Context(), api: h, fake: h.fake, path: r.PathValue, query: query}, body)
+}
+
+func (o Operation) knows(name string) bool {
+	for _, q := range o.Query {
+		if q.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// refuse answers with an error. What the platform refuses says its kind by the
+// status.
+func refuse(w http.ResponseWriter, err error) {
+	status := http.StatusUnprocessableEntity
+	var p *problem
+	switch {
+	case errors.As(err, &p):
+		status = p.status
+	case errors.Is(err, dispensarytest.ErrNotFound):
+		status = http.StatusNotFound
+	case errors.Is(err, dispensarytest.ErrState):
+		status = http.StatusConflict
+	}
+	send(w, status, errorBody(strings.TrimPrefix(err.Error(), "dispensarytest: ")))
+}
+
+func errorBody(message string) []byte {
+	body, _ := json.Marshal(map[string]string{"error": message}) // strings always encode
+	return body
+}
+
+func send(w http.ResponseWriter, status int, body []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // a client that went away is no failure of ours
+}
+
+// recorder takes an answer that goes no further than this process.
+type recorder struct {
+	header http.Header
+	status int
+	body   []byte
+}
+
+// Header implements [net/http.ResponseWriter].
+func (r *recorder) Header() http.Header { return r.header }
+
+// WriteHeader implements [net/http.ResponseWriter].
+func (r *recorder) WriteHeader(status int) { r.status = status }
+
+// Write implements [net/http.ResponseWriter].
+func (r *recorder) Write(p []byte) (int, error) {
+	r.body = append(r.body, p...)
+	return len(p), nil
+}

@@ -1,0 +1,138 @@
+package control
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+)
+
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	_, got := r.call("GET", "/settings", "")
+	assert.Equal(t, r.fake.BaseURL(), got["base_url"])
+	assert.Equal(t, r.fake.AuthURL(), got["auth_url"])
+	assert.Equal(t, r.url, got["control_url"])
+	assert.Equal(t, r.fake.Application().ClientSecret, got["client_secret"])
+	assert.Equal(t, r.fake.ClinicKey(), got["clinic_key"])
+	assert.Len(t, got, 11)
+	users := got["users"].([]any)
+	require.Len(t, users, len(r.fake.Users()))
+	assert.Equal(t, map[string]any{
+		"email": r.fake.Users()[0].Email, "password": r.fake.Users()[0].Password, "type": "Practitioner", "id": r.fake.Users()[0].ID,
+	}, users[0])
+}
+
+func TestContractIsServed(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	response, err := http.Get(r.url + "/openapi.yaml")
+	require.NoError(t, err)
+	defer func() { _ = response.Body.Close() }()
+	assert.Equal(t, "application/yaml", response.Header.Get("Content-Type"))
+	assert.Equal(t, int64(len(Contract())), response.ContentLength)
+}
+
+func TestWhoMayCall(t *testing.T) {
+	t.Parallel()
+	api := New(dispensarytest.New(t, dispensarytest.WithInMemory()), Options{})
+	for name, test := range map[string]struct {
+		change func(r *http.Request)
+		status int
+	}{
+		"a program on this machine": {func(*http.Request) {}, 200},
+		"under its address":         {func(r *http.Request) { r.Host = "[::1]:8080" }, 200},
+		"without a port":            {func(r *http.Request) { r.Host = "127.0.0.1" }, 200},
+		"with a character set":      {func(r *http.Request) { r.Header.Set("Content-Type", "application/json; charset=utf-8") }, 200},
+		"another machine":           {func(r *http.Request) { r.RemoteAddr = "192.0.2.7:4711" }, 403},
+		"no address":                {func(r *http.Request) { r.RemoteAddr = "" }, 403},
+		"a rebound name":            {func(r *http.Request) { r.Host = "evil.example.com:8080" }, 403},
+		"a page of another site":    {func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }, 403},
+		"a page of another port":    {func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "same-site") }, 403},
+		"a page of an old browser":  {func(r *http.Request) { r.Header.Set("Origin", "https://evil.example.com") }, 403},
+		"a sandboxed page":          {func(r *http.Request) { r.Header.Set("Origin", "null") }, 403},
+		"a form":                    {func(r *http.Request) { r.Header.Set("Content-Type", "application/x-www-form-urlencoded") }, 415},
+		"plain text":                {func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, 415},
+		"no content type":           {func(r *http.Request) { r.Header.Del("Content-Type") }, 415},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), "POST", "http://localhost:8080/reset", strings.NewReader("{}"))
+		r.RemoteAddr = "127.0.0.1:4711"
+		r.Header.Set("Content-Type", "application/json")
+		test.change(r)
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, r)
+		assert.Equal(t, test.status, w.Code, name)
+		assert.Equal(t, "no-store", w.Header().Get("Cache-Control"))
+		assert.Empty(t, w.Header().Get("Access-Control-Allow-Origin"), name)
+	}
+}
+
+// Even looking is for programs alone: what a page makes us compute costs, too.
+func TestPagesMayNotLook(t *testing.T) {
+	t.Parallel()
+	api := New(dispensarytest.New(t, dispensarytest.WithInMemory()), Options{})
+	r := httptest.NewRequestWithContext(t.Context(), "GET", "http://localhost/settings", nil)
+	r.RemoteAddr = "[::1]:4711"
+	r.Header.Set("Sec-Fetch-Site", "cross-site")
+	w := httptest.NewRecorder()
+	api.ServeHTTP(w, r)
+	assert.Equal(t, http.StatusForbidden, w.Code)
+	assert.NotContains(t, w.Body.String(), "client_secret")
+}
+
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, frozen())
+	r.refused("GET", "/nothing", "", 404, "there is no GET /nothing")
+	r.refused("DELETE", "/patients", "", 404, "there is no DELETE /patients")
+	r.refused("GET", "/patients/x", "", 404, "patient_id x")
+	r.refused("GET", "/patients?latests=1", "", 422, `no query parameter "latests"`)
+	r.refused("GET", "/patients?latest=-1", "", 422, "latest is not a whole number")
+	r.refused("POST", "/patients", `{"e_mail":"x@example.com"}`, 422, `no field "e_mail"; it has first_name, last_name, email`)
+	r.refused("POST", "/patients", `{"email":7}`, 422, "email is not a string")
+	r.refused("POST", "/patients", `[]`, 422, "the body is not a JSON object")
+	r.refused("POST", "/patients", `{"email":"x"`, 422, "the body is not a JSON object")
+	r.refused("POST", "/patients", `{"email":"no address"}`, 422, "RegisterPatient: invalid")
+	r.refused("POST", "/patients", `{"email":"`+strings.Repeat("x", maxBody)+`"}`, 413, "larger than 1 MiB")
+	r.refused("POST", "/plans/x/activate", "", 404, "ActivatePlan: not found")
+	r.refused("POST", "/patients/"+r.patient()+"/orders", `{"lines":[{"quantity":"2"}]}`, 422, "lines[0].quantity is not a whole number")
+	r.refused("POST", "/patients/"+r.patient()+"/orders", `{"lines":2}`, 422, "lines is not a list")
+	r.refused("POST", "/orders/x/refund", `{"amount":"4.5"}`, 422, `such as "19.99"`)
+	r.refused("POST", "/orders/x/refund", `{"amount":4.5}`, 422, `such as "19.99"`)
+	r.refused("POST", "/tokens", `{"user":"nobody@example.com"}`, 404, "nobody@example.com")
+	r.refused("POST", "/tokens", `{"scopes":["everything"]}`, 422, "everything")
+	r.refused("POST", "/tokens/expire", `{"access_token":"x"}`, 422, "no such access token")
+	r.refused("POST", "/clock/advance", `{}`, 422, "either by or to")
+	r.refused("POST", "/clock/advance", `{"by":"soon"}`, 422, "not a duration")
+	r.refused("POST", "/clock/advance", `{"by":"-1s"}`, 422, "forward")
+	r.refused("POST", "/clock/advance", `{"to":"yesterday"}`, 422, "to is not a time such as")
+	r.refused("POST", "/clock/advance", `{"to":"2020-01-01T00:00:00Z"}`, 422, "forward")
+	r.refused("POST", "/webhook/enable", "", 409, "no webhook endpoint is registered")
+	r.refused("PUT", "/webhook", `{"url":"http://example.com"}`, 422, "plain HTTP only on loopback")
+	r.refused("GET", "/events/x/delivery?timeout=1h", "", 422, "timeout is not a duration")
+	r.refused("POST", "/faults", `{"effect":"flood"}`, 422, `there is no effect "flood"`)
+	r.refused("POST", "/faults", `{"effect":"latency","delay":5}`, 422, "delay is not a duration")
+	r.refused("DELETE", "/faults/fault-7", "", 404, "fault-7")
+}
+
+func TestCallWithoutHTTP(t *testing.T) {
+	t.Parallel()
+	fake := dispensarytest.New(t, dispensarytest.WithInMemory())
+	api := New(fake, Options{})
+	status, answer := api.Call(t.Context(), "POST", "/patients", []byte(`{"first_name":"Robin"}`))
+	assert.Equal(t, 200, status, string(answer))
+	status, answer = api.Call(t.Context(), "GET", "/patients?latest=1", nil)
+	assert.Equal(t, 200, status)
+	assert.Contains(t, string(answer), `"first_name":"Robin"`)
+	status, answer = api.Call(t.Context(), "GET", "/none", nil)
+	assert.Equal(t, 404, status)
+	assert.Contains(t, string(answer), "there is no")
+	status, _ = api.Call(t.Context(), "NO SUCH", "/none", nil)
+	assert.Equal(t, 400, status)
+}

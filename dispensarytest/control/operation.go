@@ -1,0 +1,152 @@
+package control
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+)
+
+// Operation is one row of the API's route table.
+type Operation struct {
+	ID      string  // "platform.place_order"
+	Method  string  // of HTTP
+	Path    string  // below the API's address; parameters in braces
+	Summary string  // what it does, in a sentence
+	Go      string  // the line of Go that does the same
+	Query   []Query // the query parameters it knows
+
+	// Body is the struct that a request's JSON body fills, nil when it takes
+	// none.
+	Body reflect.Type
+
+	answer reflect.Type // what it answers with
+	key    string       // the answer's only field, "" when it is an object itself
+	run    func(c *call, body []byte) (any, error)
+}
+
+// Query is a query parameter.
+type Query struct {
+	Name    string
+	Summary string
+	Number  bool // a whole number, not a text
+}
+
+// Field is a field of a request's body.
+type Field struct {
+	Name string       // in JSON
+	Type reflect.Type // in Go
+}
+
+// Fields lists what a request's body may have.
+func (o Operation) Fields() []Field {
+	if o.Body == nil {
+		return nil
+	}
+	var fields []Field
+	for _, f := range fieldsOf(o.Body) {
+		fields = append(fields, Field{Name: f.name, Type: f.kind})
+	}
+	return fields
+}
+
+// Parameters lists the names of the path's parameters.
+func (o Operation) Parameters() []string {
+	var names []string
+	for segment := range strings.SplitSeq(o.Path, "/") {
+		if strings.HasPrefix(segment, "{") {
+			names = append(names, strings.Trim(segment, "{}"))
+		}
+	}
+	return names
+}
+
+// call is one request on its way to the platform.
+type call struct {
+	ctx   context.Context
+	api   *Handler
+	fake  *dispensarytest.Server
+	path  func(name string) string
+	query url.Values
+}
+
+func (c *call) platform() *dispensarytest.Platform { return c.fake.Platform() }
+
+// number reads a query parameter; absent, it is -1.
+func (c *call) number(name string) (int, error) {
+	text := c.query.Get(name)
+	if text == "" {
+		return -1, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return 0, invalid("%s is not a whole number", name)
+	}
+	return n, nil
+}
+
+// duration reads a query parameter such as "5s".
+func (c *call) duration(name string, fallback, most time.Duration) (time.Duration, error) {
+	text := c.query.Get(name)
+	if text == "" {
+		return fallback, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 || d > most {
+		return 0, invalid("%s is not a duration such as 5s, of %s at most", name, most)
+	}
+	return d, nil
+}
+
+// read makes an operation that looks, and answers {key: value}.
+func read[A any](id, path, key, summary, line string, run func(c *call) (A, error)) Operation {
+	return Operation{
+		ID: id, Method: http.MethodGet, Path: path, Summary: summary, Go: line, key: key,
+		answer: reflect.TypeFor[A](),
+		run:    func(c *call, _ []byte) (any, error) { return run(c) },
+	}
+}
+
+// list is read for rows of which a caller may want the latest alone.
+func list[A any](id, path, key, summary, line string, run func(c *call) []A) Operation {
+	op := read(id, path, key, summary, line, func(c *call) ([]A, error) {
+		latest, err := c.number("latest")
+		rows := run(c)
+		if latest >= 0 && latest < len(rows) {
+			rows = rows[len(rows)-latest:]
+		}
+		return rows, err
+	})
+	op.Query = []Query{{Name: "latest", Summary: "how many of the latest to return; all without it", Number: true}}
+	return op
+}
+
+// act makes an operation that changes something, and takes a body.
+func act[B, A any](id, method, path, summary, line string, run func(c *call, in B) (A, error)) Operation {
+	return Operation{
+		ID: id, Method: method, Path: path, Summary: summary, Go: line,
+		Body: reflect.TypeFor[B](), answer: reflect.TypeFor[A](),
+		run: func(c *call, body []byte) (any, error) {
+			var in B
+			if err := decode(body, &in); err != nil {
+				return nil, err
+			}
+			return run(c, in)
+		},
+	}
+}
+
+// nothing is the body or the answer of operations that have none to speak of.
+type nothing struct{}
+
+// do is act without a body.
+func do[A any](id, method, path, summary, line string, run func(c *call) (A, error)) Operation {
+	op := act(id, method, path, summary, line, func(c *call, _ nothing) (A, error) { return run(c) })
+	op.Body = nil
+	return op
+}

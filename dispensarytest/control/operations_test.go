@@ -1,0 +1,253 @@
+package control
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+)
+
+// receiver answers webhooks, with another status once it is told to.
+func (r *room) receiver() *atomic.Int64 {
+	r.t.Helper()
+	status := new(atomic.Int64)
+	status.Store(200)
+	challenge := r.fake.Application().ChallengeToken
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		_, _ = io.Copy(io.Discard, q.Body)
+		w.WriteHeader(int(status.Load()))
+		_ = json.NewEncoder(w).Encode(map[string]string{"challenge": challenge})
+	}))
+	r.t.Cleanup(server.Close)
+	r.ok("PUT", "/webhook", `{"url":"`+server.URL+`"}`)
+	r.ok("POST", "/tokens", `{}`)
+	return status
+}
+
+func TestAWebhookIsDeliveredAfterItFailed(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, frozen())
+	assert.Nil(t, r.ok("GET", "/webhook", "", "webhook"))
+	status := r.receiver()
+	status.Store(500)
+	event := r.ok("POST", "/patients/"+r.patient()+"/orders", "", "event", "id").(string)
+	r.ok("POST", "/clock/advance", `{"by":"0s"}`)
+	assert.Contains(t, r.ok("GET", "/events/"+event+"/delivery?timeout=10s", "", "reason"), "attempt 1 failed")
+
+	status.Store(200)
+	now := r.ok("POST", "/clock/advance", `{"by":"1m"}`, "now")
+	assert.Equal(t, "2026-03-02T09:01:00Z", now)
+	assert.Equal(t, true, r.ok("GET", "/events/"+event+"/delivery", "", "delivered"))
+	deliveries := r.ok("GET", "/deliveries?event_id="+event, "", "deliveries").([]any)
+	require.Len(t, deliveries, 1)
+	attempts := deliveries[0].(map[string]any)["attempts"].([]any)
+	require.Len(t, attempts, 2)
+	assert.Equal(t, 500.0, attempts[0].(map[string]any)["status"])
+	assert.Contains(t, attempts[1].(map[string]any)["request_body"], event)
+	assert.Empty(t, r.ok("GET", "/deliveries?event_id=x", "", "deliveries"))
+}
+
+func TestAnEndpointIsDisabledAndEnabled(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, frozen())
+	status := r.receiver()
+	status.Store(http.StatusGone)
+	r.ok("POST", "/patients", "")
+	r.ok("POST", "/clock/advance", `{"to":"2026-03-02T09:00:01Z"}`)
+	assert.Equal(t, true, r.ok("GET", "/webhook", "", "webhook", "disabled"))
+	r.ok("POST", "/patients", "")
+	skips := r.ok("GET", "/skips", "", "skips").([]any)
+	require.Len(t, skips, 1)
+	assert.Contains(t, skips[0].(map[string]any)["reason"], "410")
+	assert.Equal(t, false, r.ok("POST", "/webhook/enable", "", "disabled"))
+}
+
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, frozen(), dispensarytest.WithScopes("patients:read"))
+	user := r.fake.Users()[1]
+	token := r.ok("POST", "/tokens", `{"user":"`+user.Email+`","scopes":["patients:read"]}`).(map[string]any)
+	assert.Equal(t, user.ID, token["user_id"])
+	assert.Equal(t, "2026-03-02T11:00:00Z", token["expires_at"])
+	assert.NotContains(t, token, "password")
+	r.ok("POST", "/tokens/expire", `{"access_token":"`+token["access_token"].(string)+`"}`)
+	r.ok("POST", "/tokens", `{"user":"`+user.ID+`"}`)
+	r.ok("POST", "/clock/advance", `{"by":"1m"}`)
+	refusals := func() (all []any) {
+		for _, row := range r.ok("GET", "/credentials", "", "credentials").([]any) {
+			all = append(all, row.(map[string]any)["kind"].(string)+" "+row.(map[string]any)["refusal"].(string))
+		}
+		return all
+	}
+	assert.Equal(t, []any{"access_token expired", "access_token ", "refresh_token ", "refresh_token "}, refusals())
+	assert.Contains(t, r.ok("POST", "/application/scopes", `{"scopes":["clinic:read"]}`, "scopes"), "clinic:read")
+	assert.Equal(t, []any{"access_token invalidated", "access_token invalidated", "refresh_token invalidated", "refresh_token invalidated"}, refusals())
+	r.ok("POST", "/tokens", `{}`)
+	r.ok("POST", "/tokens/invalidate", "")
+	assert.NotContains(t, refusals(), "access_token ")
+}
+
+func TestThePlatformsPeople(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	patient := r.ok("POST", "/patients", `{"first_name":"Robin","email":"robin@example.com"}`, "patient", "id").(string)
+	assert.Equal(t, "x", r.ok("PATCH", "/patients/"+patient, `{"gender":"x","text_notification":true}`, "patient", "gender"))
+	assert.Equal(t, "x", r.ok("GET", "/patients/"+patient, "", "patient", "gender"))
+	plan := r.ok("POST", "/patients/"+patient+"/plans", `{"draft":true,"personal_message":"Hello"}`).(map[string]any)
+	assert.Nil(t, plan["event"])
+	id := plan["plan"].(map[string]any)["id"].(string)
+	line := plan["plan"].(map[string]any)["recommendations"].([]any)[0].(map[string]any)
+	variant := line["variant_id"].(string)
+	assert.Nil(t, line["dosage"])
+	assert.Equal(t, dispensarytest.TreatmentPlanUpdated, r.ok("PATCH", "/plans/"+id, `{"personal_message":"Hello again"}`, "event", "type"))
+	assert.Equal(t, dispensarytest.TreatmentPlanCreated, r.ok("POST", "/plans/"+id+"/activate", "", "event", "type"))
+	assert.Equal(t, "twice", r.ok("PATCH", "/plans/"+id+"/recommendation",
+		`{"variant_id":"`+variant+`","units_to_purchase":2,"dosage":{"frequency":"twice"}}`, "event", "data", "treatment_plan", "recommendations").([]any)[0].(map[string]any)["dosage"].(map[string]any)["recommended_frequency"])
+	order := r.ok("POST", "/patients/"+patient+"/orders", `{"plan_id":"`+id+`"}`, "order").(map[string]any)
+	assert.Regexp(t, `^\d+\.\d\d$`, order["payment_total"])
+	assert.Equal(t, "1.00", r.ok("POST", "/orders/"+order["id"].(string)+"/refund", `{"amount":"1"}`, "order", "refunded"))
+	assert.Equal(t, "cancelled", r.ok("POST", "/plans/"+id+"/cancel", "", "plan", "state"))
+	assert.Equal(t, "cancelled", r.ok("GET", "/plans/"+id, "", "plan", "state"))
+	r.refused("POST", "/plans/"+id+"/cancel", "", 409, "is cancelled")
+	assert.Equal(t, order["number"], r.ok("GET", "/orders/"+order["id"].(string), "", "order", "number"))
+	assert.Empty(t, r.ok("GET", "/patients/"+patient+"/cart", "", "cart"))
+}
+
+func TestTheCatalogAndTheClinic(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	product := r.ok("POST", "/products", `{"name":"Magnesium","variants":[{"units":30,"msrp":"12.50"}]}`, "product").(map[string]any)
+	id, variant := product["id"].(string), product["variant_ids"].([]any)[0].(string)
+	assert.Equal(t, "12.50", r.ok("GET", "/variants/"+variant, "", "variant", "msrp"))
+	assert.Equal(t, "Zinc", r.ok("PATCH", "/products/"+id, `{"name":"Zinc"}`, "product", "name"))
+	assert.Equal(t, "<p>", r.ok("PUT", "/products/"+id+"/description", `{"description_html":"<p>"}`, "product", "description_html"))
+	assert.Equal(t, "backordered", r.ok("PATCH", "/variants/"+variant, `{"status":"backordered"}`, "variant", "status"))
+	assert.Equal(t, "Zinc", r.ok("GET", "/products/"+id, "", "product", "name"))
+	key := r.ok("GET", "/clinic_keys", "", "clinic_keys").([]any)[0].(string)
+	assert.Equal(t, dispensarytest.ClinicKeyRevoked, r.ok("POST", "/clinic_keys/"+key+"/revoke", "", "event", "type"))
+	assert.Equal(t, dispensarytest.ClinicKeyActivated, r.ok("POST", "/clinic_keys/"+key+"/reactivate", "", "event", "type"))
+	for _, name := range []string{"clinics", "practitioners", "patients", "plans", "orders", "brands", "products", "events"} {
+		assert.NotNil(t, r.ok("GET", "/"+name+"?latest=1", "", name), name)
+	}
+	assert.Len(t, r.ok("GET", "/products?latest=2", "", "products"), 2)
+}
+
+func TestJournal(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	token := r.fake.IssueToken(dispensarytest.User{}).AccessToken
+	request, err := http.NewRequestWithContext(t.Context(), "GET", r.fake.BaseURL()+"/clinic?pages=1", nil)
+	require.NoError(t, err)
+	request.Header.Set("Authorization", "Bearer "+token)
+	r.send(request)
+	row := r.ok("GET", "/journal", "", "requests").([]any)[0].(map[string]any)
+	assert.Equal(t, "clinic.get", row["operation"])
+	assert.Equal(t, map[string]any{"required": []any{"clinic:read"}, "granted": true}, row["scope"])
+	assert.Len(t, r.ok("GET", "/journal?operation=clinic.get", "", "requests"), 1)
+	assert.Empty(t, r.ok("GET", "/journal?operation=patients.get", "", "requests"))
+
+	assert.Equal(t, true, r.ok("POST", "/journal/checks/requested", `{"operation":"clinic.get"}`, "passed"))
+	assert.Contains(t, r.ok("POST", "/journal/checks/requested", `{"operation":"patients.get"}`, "findings").([]any)[0], "expected a request for patients.get")
+	assert.Contains(t, r.ok("POST", "/journal/checks/no_unexpected", "", "findings").([]any)[0], `unknown query parameter "pages"`)
+	assert.Contains(t, r.ok("POST", "/journal/checks/backoff_honoured", "", "findings").([]any)[0], "wait")
+	assert.Equal(t, true, r.ok("POST", "/journal/checks/no_n_plus_one", `{"at_most":1}`, "passed"))
+	assert.Equal(t, false, r.ok("POST", "/journal/checks/no_leak", `{"texts":["`+token+`"]}`, "passed"))
+	assert.Equal(t, true, r.ok("POST", "/journal/checks/no_leak", `{"texts":["nothing"]}`, "passed"))
+	assert.Equal(t, false, r.ok("POST", "/journal/checks/plan", `{"metadata_id":"none"}`, "passed"))
+	r.ok("DELETE", "/journal", "")
+	assert.Empty(t, r.ok("GET", "/journal", "", "requests"))
+}
+
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	id := r.ok("POST", "/faults", `{"effect":"error_status","operation":"clinic.get","status":503,"times":1,"delay":"1s"}`, "id").(string)
+	assert.Equal(t, "1s", r.ok("GET", "/faults", "", "faults").([]any)[0].(map[string]any)["fault"].(map[string]any)["delay"])
+	assert.Equal(t, id, r.ok("DELETE", "/faults/"+id, "", "id"))
+	r.ok("POST", "/faults", `{"effect":"drop_after_commit","chance":0.5}`)
+	r.ok("DELETE", "/faults", "")
+	assert.Empty(t, r.ok("GET", "/faults", "", "faults"))
+}
+
+func TestSnapshots(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	before := len(r.fake.Platform().Patients())
+	assert.Empty(t, r.ok("GET", "/snapshots", "", "snapshots"))
+	assert.Equal(t, "clean", r.ok("PUT", "/snapshots/clean", "", "name"))
+	r.ok("POST", "/patients", "")
+	assert.Equal(t, []any{map[string]any{"name": "clean"}}, r.ok("GET", "/snapshots", "", "snapshots"))
+	for range 2 {
+		r.ok("POST", "/patients", "")
+		r.ok("POST", "/snapshots/clean/restore", "")
+		assert.Len(t, r.fake.Platform().Patients(), before)
+	}
+	r.ok("DELETE", "/snapshots/clean", "")
+	r.refused("POST", "/snapshots/clean/restore", "", 404, "no snapshot has the name clean")
+	r.refused("DELETE", "/snapshots/clean", "", 404, "no snapshot")
+	for i := range maxSnapshots {
+		r.ok("PUT", "/snapshots/"+strconv.Itoa(i), "")
+	}
+	r.refused("PUT", "/snapshots/more", "", 409, "remove one first")
+	r.ok("PUT", "/snapshots/7", "")
+}
+
+func TestSilences(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	assert.Equal(t, "before-each", r.ok("PUT", "/silences/probe", `{"reading":"before-each"}`, "reading"))
+	assert.Equal(t, "before-each", r.fake.Readings()["probe"])
+	assert.Len(t, r.ok("GET", "/silences", "", "silences"), len(dispensarytest.Silences()))
+	r.refused("PUT", "/silences/probe", `{"reading":"never"}`, 422, `no reading "never"`)
+	r.refused("PUT", "/silences/prob", `{"reading":"off"}`, 422, `did you mean "probe"?`)
+	r.ok("POST", "/reset", "")
+	assert.Equal(t, "off", r.fake.Readings()["probe"])
+}
+
+func TestSimulation(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, frozen())
+	r.refused("GET", "/simulation", "", 404, "no simulation")
+	r.refused("DELETE", "/simulation", "", 404, "no simulation")
+	r.refused("POST", "/simulation", `{"rate":-1}`, 422, "")
+	r.ok("POST", "/simulation", `{"rate":10,"seed":4}`)
+	r.refused("POST", "/simulation", `{"rate":10}`, 409, "is running")
+	r.ok("POST", "/clock/advance", `{"by":"10s"}`)
+	total := r.ok("GET", "/simulation", "", "total").(float64)
+	assert.InDelta(t, 100, total, 60)
+	kinds := 0.0
+	for _, kind := range r.ok("DELETE", "/simulation", "", "events").([]any) {
+		kinds += kind.(map[string]any)["count"].(float64)
+	}
+	assert.Equal(t, total, kinds)
+	r.ok("POST", "/clock/advance", `{"by":"10s"}`)
+	assert.Len(t, r.fake.Platform().Events(), int(total), "it has ended")
+	r.ok("POST", "/simulation", `{"rate":1}`)
+}
+
+func TestReset(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, frozen())
+	before := len(r.fake.Platform().Patients())
+	r.receiver()
+	r.ok("POST", "/patients", "")
+	r.ok("POST", "/faults", `{"effect":"drop_after_commit"}`)
+	r.ok("POST", "/clock/advance", `{"by":"1h"}`)
+	r.ok("POST", "/reset", "")
+	assert.Len(t, r.fake.Platform().Patients(), before)
+	for _, list := range []string{"events", "deliveries", "skips", "credentials", "faults"} {
+		assert.Empty(t, r.ok("GET", "/"+list, "", list), list)
+	}
+	assert.Nil(t, r.ok("GET", "/webhook", "", "webhook"))
+	assert.Equal(t, "2026-03-02T10:00:00Z", r.ok("GET", "/clock", "", "now"))
+	assert.Equal(t, true, r.ok("GET", "/clock", "", "frozen"))
+	assert.Nil(t, r.ok("GET", "/clock", "", "next"))
+}

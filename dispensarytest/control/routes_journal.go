@@ -1,0 +1,104 @@
+package control
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+)
+
+// verdict is what a check found.
+type verdict struct {
+	Passed   bool
+	Findings []string
+}
+
+// requestedCheck names the operation that should have been called.
+type requestedCheck struct{ Operation string }
+
+// atMostCheck says how many reads one by one are few.
+type atMostCheck struct{ AtMost int }
+
+// leakCheck is what an application wrote, and may have written too much.
+type leakCheck struct{ Texts []string }
+
+func journalOperations() []Operation {
+	requests := list("journal.list", "/journal", "requests", "The requests that the platform remembers, the oldest first.",
+		"requests := fake.Journal().Requests()",
+		func(c *call) []dispensarytest.Request {
+			if operation := c.query.Get("operation"); operation != "" {
+				return c.fake.Journal().Of(operation)
+			}
+			return c.fake.Journal().Requests()
+		})
+	requests.Query = append(requests.Query, Query{Name: "operation", Summary: "requests of this operation alone, such as patients.create"})
+	return []Operation{
+		requests,
+		do("journal.reset", "DELETE", "/journal", "Forgets all requests, so that a test can look at its next step alone.",
+			"fake.Journal().Reset()",
+			func(c *call) (nothing, error) { c.fake.Journal().Reset(); return nothing{}, nil }),
+		do("journal.check_no_unexpected", "POST", "/journal/checks/no_unexpected", "Finds requests for what the API does not have: operations, query parameters, body fields.",
+			"fake.Journal().CheckNoUnexpected(t)",
+			func(c *call) (verdict, error) {
+				return judge(func(t testing.TB) { c.fake.Journal().CheckNoUnexpected(t) }), nil
+			}),
+		act("journal.check_requested", "POST", "/journal/checks/requested", "Fails unless an operation was answered with success at least once.",
+			`fake.Journal().CheckRequested(t, "patients.create")`,
+			func(c *call, in requestedCheck) (verdict, error) {
+				return judge(func(t testing.TB) { c.fake.Journal().CheckRequested(t, in.Operation) }), nil
+			}),
+		do("journal.check_backoff_honoured", "POST", "/journal/checks/backoff_honoured", "Fails if a caller came back before the time that a Retry-After had named, or if nothing asked for a wait.",
+			"fake.Journal().CheckBackoffHonoured(t)",
+			func(c *call) (verdict, error) {
+				return judge(func(t testing.TB) { c.fake.Journal().CheckBackoffHonoured(t) }), nil
+			}),
+		act("journal.check_no_n_plus_one", "POST", "/journal/checks/no_n_plus_one", "Fails if more objects than so many were read one by one that a list had named before.",
+			"fake.Journal().CheckNoNPlusOne(t, 3)",
+			func(c *call, in atMostCheck) (verdict, error) {
+				return judge(func(t testing.TB) { c.fake.Journal().CheckNoNPlusOne(t, in.AtMost) }), nil
+			}),
+		act("journal.check_no_leak", "POST", "/journal/checks/no_leak", "Fails if a text, such as a log, holds a secret or what would name a patient.",
+			"fake.CheckNoLeak(t, log)",
+			func(c *call, in leakCheck) (verdict, error) {
+				return judge(func(t testing.TB) { c.fake.CheckNoLeak(t, in.Texts...) }), nil
+			}),
+		act("journal.check_plan", "POST", "/journal/checks/plan", "Fails unless the platform has a treatment plan that looks like this.",
+			"plan := fake.Journal().CheckPlan(t, dispensarytest.PlanMatch{PatientID: patientID})",
+			func(c *call, in dispensarytest.PlanMatch) (verdict, error) {
+				return judge(func(t testing.TB) { c.fake.Journal().CheckPlan(t, in) }), nil
+			}),
+	}
+}
+
+// judge runs a check of Go tests where there is no test.
+func judge(check func(t testing.TB)) verdict {
+	notes := &notebook{}
+	check(notes)
+	return verdict{Passed: len(notes.findings) == 0, Findings: notes.findings}
+}
+
+// notebook writes down what a test would report. Checks call nothing else of it.
+type notebook struct {
+	testing.TB
+	findings []string
+}
+
+// Helper implements [testing.TB].
+func (n *notebook) Helper() {}
+
+// Error implements [testing.TB].
+func (n *notebook) Error(args ...any) { n.note(fmt.Sprint(args...)) }
+
+// Errorf implements [testing.TB].
+func (n *notebook) Errorf(format string, args ...any) { n.note(fmt.Sprintf(format, args...)) }
+
+// Logf implements [testing.TB]; what a check notes beside its findings stays here.
+func (n *notebook) Logf(string, ...any) {}
+
+func (n *notebook) note(text string) {
+	n.findings = append(n.findings, strings.TrimPrefix(text, "dispensarytest: "))
+}
+
+// plain is an error without the package that says it.
+func plain(err error) string { return strings.TrimPrefix(err.Error(), "dispensarytest: ") }

@@ -1,0 +1,150 @@
+package control
+
+import (
+	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+)
+
+func platformOperations() []Operation {
+	return []Operation{
+		read("settings.get", "/settings", "", "Addresses, credentials and accounts of the platform.",
+			"app, users := fake.Application(), fake.Users()",
+			func(c *call) (Settings, error) { return c.api.Settings(), nil }),
+		do("platform.reset", "POST", "/reset", "Takes the platform back to how it started. The time stays as it is.",
+			"fake.Reset()",
+			func(c *call) (nothing, error) { c.fake.Reset(); return nothing{}, nil }),
+	}
+}
+
+// clockState is where the platform's clock stands.
+type clockState struct {
+	Now    time.Time
+	Frozen bool
+	Next   time.Time
+}
+
+// clockMove says how far a clock moves: by a duration, or to a time.
+type clockMove struct {
+	By string
+	To time.Time
+}
+
+// maxAdvance bounds a move. Every delivery that falls due on the way is made, so
+// that a typing mistake could take long.
+const maxAdvance = 10 * 365 * 24 * time.Hour
+
+func clockOperations() []Operation {
+	return []Operation{
+		read("clock.get", "/clock", "", "The platform's time, whether it stands still, and when the next delivery is due.",
+			"now, frozen := fake.Clock().Now(), fake.Clock().Frozen()",
+			func(c *call) (clockState, error) { return stateOf(c.fake.Clock()), nil }),
+		act("clock.advance", "POST", "/clock/advance",
+			"Moves the clock forward: by a duration such as 1h30m, or to a time. Answers once every delivery that fell due on the way was made.",
+			"fake.Clock().Advance(90 * time.Minute)", advanceClock),
+	}
+}
+
+func stateOf(clock *dispensarytest.Clock) clockState {
+	next, _ := clock.Next()
+	return clockState{Now: clock.Now(), Frozen: clock.Frozen(), Next: next}
+}
+
+func advanceClock(c *call, in clockMove) (clockState, error) {
+	clock := c.fake.Clock()
+	var by time.Duration
+	switch {
+	case (in.By == "") == in.To.IsZero():
+		return clockState{}, invalid("say either by or to")
+	case in.By != "":
+		parsed, err := time.ParseDuration(in.By)
+		if err != nil {
+			return clockState{}, invalid("by is not a duration such as 1h30m")
+		}
+		by = parsed
+	default:
+		by = in.To.Sub(clock.Now())
+	}
+	if by < 0 || by > maxAdvance {
+		return clockState{}, invalid("the clock moves forward, and by ten years at most")
+	}
+	clock.Advance(by)
+	return stateOf(clock), nil
+}
+
+// tokenRequest asks for a user's consent without the browser.
+type tokenRequest struct {
+	User   string
+	Scopes []string
+}
+
+// issuedToken is a pair of tokens. The user's password is left out.
+type issuedToken struct {
+	ID           string
+	AccessToken  string
+	RefreshToken string
+	Scopes       []string
+	CreatedAt    time.Time
+	ExpiresAt    time.Time
+	UserID       string
+}
+
+// knownCredential is a token or code that the platform gave out.
+type knownCredential struct {
+	Kind      string
+	Value     string
+	TokenID   string
+	UserID    string
+	Scopes    []string
+	ExpiresAt time.Time
+	Refusal   string
+}
+
+type accessTokenNamed struct{ AccessToken string }
+
+type scopesNamed struct{ Scopes []string }
+
+func tokenOperations() []Operation {
+	return []Operation{
+		list("credentials.list", "/credentials", "credentials", "Every token and open authorization code, and why it would be refused.",
+			"credentials := fake.Credentials()", listCredentials),
+		act("tokens.issue", "POST", "/tokens", "Gives a user's consent without the browser. The user is named by id or e-mail address; without scopes the token has the application's.",
+			`token := fake.IssueToken(user, "patients:read")`, issueToken),
+		act("tokens.expire", "POST", "/tokens/expire", "Lets an access token expire now; its refresh token stays good.",
+			"err := fake.ExpireToken(accessToken)",
+			func(c *call, in accessTokenNamed) (nothing, error) {
+				return nothing{}, c.fake.ExpireToken(in.AccessToken)
+			}),
+		do("tokens.invalidate", "POST", "/tokens/invalidate", "Ends every token and refresh token; users have to authorize again.",
+			"fake.InvalidateTokens()",
+			func(c *call) (nothing, error) { c.fake.InvalidateTokens(); return nothing{}, nil }),
+		act("application.extend_scopes", "POST", "/application/scopes", "Adds scopes to the application, which invalidates every token obtained before.",
+			`err := fake.ExtendScopes("patients:write")`,
+			func(c *call, in scopesNamed) (scopesNamed, error) {
+				err := c.fake.ExtendScopes(in.Scopes...)
+				return scopesNamed{Scopes: c.fake.Application().Scopes}, err
+			}),
+	}
+}
+
+func listCredentials(c *call) []knownCredential {
+	var rows []knownCredential
+	for _, k := range c.fake.Credentials() {
+		rows = append(rows, knownCredential{
+			Kind: k.Kind, Value: k.Value, TokenID: k.TokenID, UserID: k.User.ID, Scopes: k.Scopes, ExpiresAt: k.ExpiresAt, Refusal: k.Refusal,
+		})
+	}
+	return rows
+}
+
+func issueToken(c *call, in tokenRequest) (issuedToken, error) {
+	user, err := c.userLike(in.User)
+	if err != nil {
+		return issuedToken{}, err
+	}
+	t := c.fake.IssueToken(user, in.Scopes...) // panics where there is no such scope
+	return issuedToken{
+		ID: t.ID, AccessToken: t.AccessToken, RefreshToken: t.RefreshToken, Scopes: t.Scopes,
+		CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt, UserID: t.User.ID,
+	}, nil
+}

@@ -1,0 +1,92 @@
+package control
+
+import (
+	"context"
+	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+)
+
+// registration is a webhook endpoint and what it is subscribed to.
+type registration struct {
+	URL   string
+	Types []string
+}
+
+// outcome says whether an event was delivered, and why not.
+type outcome struct {
+	Delivered bool
+	Reason    string
+}
+
+// maxWait bounds how long a request may wait for a delivery.
+const maxWait = time.Minute
+
+func webhookOperations() []Operation {
+	deliveries := list("deliveries.list", "/deliveries", "deliveries", "Every delivery with its attempts, in the order of the events.",
+		"deliveries := fake.Deliveries()", listDeliveries)
+	deliveries.Query = append(deliveries.Query, Query{Name: "event_id", Summary: "deliveries of this event alone"})
+	wait := read("events.wait_delivered", "/events/{event_id}/delivery", "", "Waits until an event was delivered for every integration, and says otherwise why it was not.",
+		"err := fake.WaitDelivered(ctx, eventID)", waitDelivered)
+	wait.Query = []Query{{Name: "timeout", Summary: "how long to wait; 5s without it, 1m at most"}}
+	return []Operation{
+		read("webhook.get", "/webhook", "webhook", "The registered endpoint; null when there is none.",
+			"endpoint, registered := fake.Webhook()", getWebhook),
+		act("webhook.register", "PUT", "/webhook", "Registers the endpoint in place of an earlier one. Without types it is subscribed to all.",
+			`err := fake.RegisterWebhook("http://127.0.0.1:9000/webhooks", "order.placed")`,
+			func(c *call, in registration) (*dispensarytest.Endpoint, error) {
+				if err := c.fake.RegisterWebhook(in.URL, in.Types...); err != nil {
+					return nil, err
+				}
+				return getWebhook(c)
+			}),
+		do("webhook.enable", "POST", "/webhook/enable", "Takes a disabled endpoint back into service.",
+			"err := fake.EnableWebhook()",
+			func(c *call) (*dispensarytest.Endpoint, error) {
+				if err := c.fake.EnableWebhook(); err != nil {
+					return nil, &problem{status: 409, message: "no webhook endpoint is registered"}
+				}
+				return getWebhook(c)
+			}),
+		deliveries,
+		list("skips.list", "/skips", "skips", "Events that were not sent, and why.",
+			"skips := fake.Skips()", func(c *call) []dispensarytest.Skip { return c.fake.Skips() }),
+		wait,
+	}
+}
+
+func getWebhook(c *call) (*dispensarytest.Endpoint, error) {
+	endpoint, registered := c.fake.Webhook()
+	if !registered {
+		return nil, nil
+	}
+	return &endpoint, nil
+}
+
+func listDeliveries(c *call) []dispensarytest.Delivery {
+	all := c.fake.Deliveries()
+	event := c.query.Get("event_id")
+	if event == "" {
+		return all
+	}
+	var rows []dispensarytest.Delivery
+	for _, d := range all {
+		if d.EventID == event {
+			rows = append(rows, d)
+		}
+	}
+	return rows
+}
+
+func waitDelivered(c *call) (outcome, error) {
+	limit, err := c.duration("timeout", 5*time.Second, maxWait)
+	if err != nil {
+		return outcome{}, err
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, limit)
+	defer cancel()
+	if err := c.fake.WaitDelivered(ctx, c.path("event_id")); err != nil {
+		return outcome{Reason: plain(err)}, nil
+	}
+	return outcome{Delivered: true}, nil
+}

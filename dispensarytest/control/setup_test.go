@@ -1,0 +1,95 @@
+package control
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+)
+
+// room is a platform with its control API on a socket.
+type room struct {
+	t    *testing.T
+	fake *dispensarytest.Server
+	url  string
+}
+
+func newRoom(t *testing.T, opts ...dispensarytest.Option) *room {
+	t.Helper()
+	fake := dispensarytest.New(t, opts...)
+	server := httptest.NewUnstartedServer(nil)
+	at := "http://" + server.Listener.Addr().String() + "/control"
+	server.Config.Handler = http.StripPrefix("/control", New(fake, Options{ControlURL: at, ConsoleURL: "http://localhost/console"}))
+	server.Start()
+	t.Cleanup(server.Close)
+	return &room{t: t, fake: fake, url: at}
+}
+
+// call sends a request and returns the status and the decoded answer.
+func (r *room) call(method, path, body string) (int, map[string]any) {
+	r.t.Helper()
+	request, err := http.NewRequestWithContext(r.t.Context(), method, r.url+path, strings.NewReader(body))
+	require.NoError(r.t, err)
+	if method != http.MethodGet {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	return r.send(request)
+}
+
+func (r *room) send(request *http.Request) (int, map[string]any) {
+	r.t.Helper()
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(r.t, err)
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(r.t, err)
+	answer := map[string]any{}
+	require.NoError(r.t, json.Unmarshal(text, &answer), "%s", text)
+	return response.StatusCode, answer
+}
+
+// ok demands success and returns the value under a path of keys.
+func (r *room) ok(method, path, body string, keys ...string) any {
+	r.t.Helper()
+	status, answer := r.call(method, path, body)
+	require.Equal(r.t, http.StatusOK, status, "%v", answer)
+	var at any = answer
+	for _, key := range keys {
+		object, isObject := at.(map[string]any)
+		require.True(r.t, isObject, "%v", answer)
+		require.Contains(r.t, object, key)
+		at = object[key]
+	}
+	return at
+}
+
+// refused demands a status and a text in the error.
+func (r *room) refused(method, path, body string, status int, text string) {
+	r.t.Helper()
+	got, answer := r.call(method, path, body)
+	require.Equal(r.t, status, got, "%v", answer)
+	require.Contains(r.t, answer["error"], text)
+}
+
+func (r *room) patient() string { return r.fake.Platform().Patients()[0].ID }
+
+func frozen() dispensarytest.Option {
+	return dispensarytest.WithClock(dispensarytest.FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)))
+}
+
+func methodsOf(value any) []string {
+	var names []string
+	t := reflect.TypeOf(value)
+	for i := range t.NumMethod() {
+		names = append(names, t.Method(i).Name)
+	}
+	return names
+}

@@ -1,0 +1,81 @@
+package dispensarytest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+)
+
+// The worst moment to lose a connection: the platform has done its work, and the
+// caller does not know.
+func ExampleServer_Fault() {
+	fake, err := dispensarytest.Start(dispensarytest.WithInMemory())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = fake.Close() }()
+	lost := fake.Fault(dispensarytest.Fault{Operation: "patients.create", Effect: dispensarytest.DropAfterCommit, Times: 1})
+
+	_, err = fake.Client(dispensarytest.User{}).Raw(context.Background(), dispensary.Raw{
+		Method: "POST", Path: "/clinic/patients",
+		Body: map[string]string{"first_name": "Ida", "last_name": "Moor", "email": "ida@example.org"},
+	})
+	fmt.Println("may have been applied:", errors.Is(err, dispensary.ErrMaybeApplied))
+	fmt.Println(lost)
+	fmt.Println("patients:", len(fake.Platform().Patients()))
+	// Output:
+	// may have been applied: true
+	// fault-1 drop_after_commit of patients.create: fired 1 times
+	// patients: 6
+}
+
+// The points the API leaves open, and how a platform is made that reads one of
+// them in another way.
+func ExampleSilences() {
+	for _, s := range dispensarytest.Silences() {
+		if s.Name == dispensarytest.SilenceRefreshRotation {
+			fmt.Println(s.Why)
+			for _, r := range s.Readings {
+				fmt.Println("-", r.Name+":", r.Meaning)
+			}
+		}
+	}
+	fake, err := dispensarytest.Start(dispensarytest.WithInMemory(), dispensarytest.WithReading(dispensarytest.SilenceRefreshRotation, "grace"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = fake.Close() }()
+	fmt.Println(fake.Readings()[dispensarytest.SilenceRefreshRotation])
+	// Output:
+	// Whether a refresh answers with a new refresh token is not said; a grace period is seen.
+	// - none: the refresh token stays
+	// - grace: a new one; the old one ends with the first use of the new access token
+	// - immediate: a new one; the old one ends at once
+	// grace
+}
+
+// A day of a busy platform, in no time: the clock is frozen, and moved.
+func ExampleServer_Simulate() {
+	clock := dispensarytest.FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))
+	fake, err := dispensarytest.Start(dispensarytest.WithInMemory(), dispensarytest.WithClock(clock))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = fake.Close() }()
+	people, err := fake.Simulate(dispensarytest.SimulatorOptions{Rate: 0.1, Seed: 1})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	clock.Advance(8 * time.Hour)
+	people.Stop()
+	fmt.Println(people.Report().Total, "events")
+	// Output: 2880 events
+}

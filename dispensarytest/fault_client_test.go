@@ -1,0 +1,96 @@
+package dispensarytest_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+)
+
+// ida is a patient to create.
+var ida = dispensary.Raw{Method: "POST", Path: "/clinic/patients", Body: map[string]string{
+	"first_name": "Ida", "last_name": "Moor", "email": "ida@example.org",
+}}
+
+// meeting runs the module's own client against a platform with one fault. In a
+// bubble its waits between attempts take no time.
+func meeting(t *testing.T, f dispensarytest.Fault, run func(t *testing.T, fake *dispensarytest.Server, client *dispensary.Client, fault *dispensarytest.FaultHandle)) {
+	t.Run(f.String(), func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			fake := dispensarytest.New(t, dispensarytest.WithInMemory())
+			run(t, fake, fake.Client(dispensarytest.User{}), fake.Fault(f))
+		})
+	})
+}
+
+func TestClientMeetsFaults(t *testing.T) {
+	t.Parallel()
+	get := func(client *dispensary.Client) error {
+		_, err := client.Clinic.Get(context.Background())
+		return err
+	}
+	for _, f := range []dispensarytest.Fault{
+		{Effect: dispensarytest.ErrorStatus, Status: 503}, {Effect: dispensarytest.DropBeforeCommit}, {Effect: dispensarytest.DropAfterCommit},
+		{Effect: dispensarytest.TooManyRequests, RetryAfter: 2 * time.Second}, {Effect: dispensarytest.ProxyError},
+	} {
+		f.Times = 1
+		meeting(t, f, func(t *testing.T, fake *dispensarytest.Server, client *dispensary.Client, fault *dispensarytest.FaultHandle) {
+			began := time.Now()
+			require.NoError(t, get(client), "a GET is tried again")
+			assert.Equal(t, 1, fault.Fired())
+			assert.Equal(t, 2, fake.Journal().Len())
+			assert.GreaterOrEqual(t, time.Since(began), f.RetryAfter)
+		})
+	}
+}
+
+func TestClientCannotKnowAfterCommit(t *testing.T) {
+	t.Parallel()
+	f := dispensarytest.Fault{Operation: "patients.create", Effect: dispensarytest.DropAfterCommit}
+	meeting(t, f, func(t *testing.T, fake *dispensarytest.Server, client *dispensary.Client, _ *dispensarytest.FaultHandle) {
+		_, err := client.Raw(t.Context(), ida)
+		require.ErrorIs(t, err, dispensary.ErrMaybeApplied)
+		assert.Len(t, fake.Journal().Of("patients.create"), 1, "a write is not tried again")
+		assert.Len(t, fake.Platform().Patients(), 6, "the patient was created")
+	})
+}
+
+func TestClientMeetsTheEndOfItsToken(t *testing.T) {
+	t.Parallel()
+	f := dispensarytest.Fault{Effect: dispensarytest.TokenInvalidated, Times: 1}
+	meeting(t, f, func(t *testing.T, _ *dispensarytest.Server, client *dispensary.Client, _ *dispensarytest.FaultHandle) {
+		_, err := client.Clinic.Get(t.Context())
+		require.ErrorIs(t, err, dispensary.ErrUnauthorized)
+	})
+}
+
+func TestClientMeetsAnAnswerThatBreaksOff(t *testing.T) {
+	t.Parallel()
+	f := dispensarytest.Fault{Operation: "patients.create", Effect: dispensarytest.TruncatedBody, Times: 1}
+	meeting(t, f, func(t *testing.T, fake *dispensarytest.Server, client *dispensary.Client, _ *dispensarytest.FaultHandle) {
+		_, err := client.Raw(t.Context(), ida)
+		require.Error(t, err)
+		assert.NotContains(t, err.Error(), "Ida")
+		assert.Len(t, fake.Platform().Patients(), 6)
+	})
+}
+
+func TestClientGivesUpOnLatency(t *testing.T) {
+	t.Parallel()
+	f := dispensarytest.Fault{Effect: dispensarytest.Latency, Delay: time.Hour}
+	meeting(t, f, func(t *testing.T, _ *dispensarytest.Server, client *dispensary.Client, _ *dispensarytest.FaultHandle) {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		began := time.Now()
+		_, err := client.Clinic.Get(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, 5*time.Second, time.Since(began))
+	})
+}

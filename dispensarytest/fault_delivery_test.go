@@ -1,0 +1,160 @@
+package dispensarytest
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// eventIDs are the events that reached a receiver, in order.
+func (r *receiver) eventIDs(t testing.TB) []string {
+	t.Helper()
+	ids := []string{}
+	for _, got := range r.all() {
+		var sent struct{ Event struct{ ID string } }
+		require.NoError(t, json.Unmarshal([]byte(got.body), &sent))
+		ids = append(ids, sent.Event.ID)
+	}
+	return ids
+}
+
+// verified says what a receiver would make of a signature.
+func (b *browser) verified(got received) (age time.Duration, genuine bool) {
+	stamp, signature, _ := strings.Cut(strings.TrimPrefix(got.header.Get("SVC-Signature"), "t="), ",v1=")
+	seconds, err := strconv.ParseInt(stamp, 10, 64)
+	require.NoError(b.t, err)
+	mac := hmac.New(sha256.New, []byte(b.fake.Application().WebhookSecret))
+	mac.Write([]byte(stamp + "." + got.body))
+	return b.fake.Clock().Now().Sub(time.Unix(seconds, 0)), signature == hex.EncodeToString(mac.Sum(nil))
+}
+
+func TestFaultDeliverySignatures(t *testing.T) {
+	t.Parallel()
+	for effect, want := range map[Effect]struct {
+		age     time.Duration
+		genuine bool
+	}{
+		DeliveryStale:  {10 * time.Minute, true},
+		DeliveryFuture: {-10 * time.Minute, true},
+		DeliveryForged: {0, false},
+	} {
+		b, hook := hooked(t, func(n int, w http.ResponseWriter, challenge string) {
+			if n == 1 {
+				w.WriteHeader(http.StatusForbidden) // what a good receiver does
+				return
+			}
+			acknowledge(w, challenge)
+		})
+		fault := b.fake.Fault(Fault{Effect: effect, EventType: OrderPlaced, Times: 1})
+		_, e := b.place()
+		b.fake.Clock().Advance(0)
+		age, genuine := b.verified(hook.all()[0])
+		assert.Equal(t, want.age, age, effect)
+		assert.Equal(t, want.genuine, genuine, effect)
+		assert.Equal(t, effect, b.fake.Deliveries()[0].Attempts[0].Fault)
+		b.fake.Clock().Advance(time.Minute)
+		require.NoError(t, b.wait(e), "the next attempt is signed well")
+		age, genuine = b.verified(hook.all()[1])
+		assert.Zero(t, age)
+		assert.True(t, genuine)
+		assert.Equal(t, 1, fault.Fired())
+	}
+	b, hook := hooked(t, nil)
+	b.fake.Fault(Fault{Effect: DeliveryStale, Delay: time.Hour})
+	b.place()
+	b.fake.Clock().Advance(0)
+	age, _ := b.verified(hook.all()[0])
+	assert.Equal(t, time.Hour, age)
+}
+
+func TestFaultDeliveryLost(t *testing.T) {
+	t.Parallel()
+	b, hook := hooked(t, nil)
+	lost := b.fake.Fault(Fault{Effect: DeliveryLost, EventType: OrderPlaced, Skip: 1, Times: 1})
+	_, first := b.place()
+	_, second := b.place()
+	_, third := b.place()
+	b.fake.Clock().Advance(100 * time.Hour)
+	assert.Equal(t, []string{first.ID, third.ID}, hook.eventIDs(t))
+	require.ErrorContains(t, b.wait(second), "lost on the way")
+	assert.True(t, b.fake.Deliveries()[1].Lost)
+	assert.Equal(t, 1, lost.Fired())
+	b.token = b.fake.IssueToken(User{}).AccessToken
+	assert.Len(t, b.get("/events/orders").column("events", "id"), 3, "the event lists have it")
+	assert.Len(t, b.get("/webhooks/deliveries").column("webhook_deliveries", "id"), 2)
+}
+
+func TestFaultDeliveryRepeated(t *testing.T) {
+	t.Parallel()
+	b, hook := hooked(t, nil)
+	b.fake.Fault(Fault{Effect: DeliveryRepeated, Times: 2})
+	_, first := b.place()
+	b.fake.Clock().Advance(time.Second)
+	_, second := b.place()
+	_, third := b.place()
+	b.fake.Clock().Advance(0)
+	assert.Equal(t, []string{first.ID, first.ID, second.ID, second.ID, third.ID}, hook.eventIDs(t))
+	require.NoError(t, b.wait(first))
+	attempts := b.fake.Deliveries()[0].Attempts
+	require.Len(t, attempts, 2)
+	assert.Equal(t, DeliveryRepeated, attempts[1].Fault)
+	_, genuine := b.verified(hook.all()[1])
+	assert.True(t, genuine)
+}
+
+func TestFaultDeliveryReordered(t *testing.T) {
+	t.Parallel()
+	b, hook := hooked(t, nil)
+	b.fake.Fault(Fault{Effect: DeliveryReordered, Times: 1})
+	_, first := b.place()
+	b.fake.Clock().Advance(time.Second)
+	assert.Empty(t, hook.all(), "it waits to be overtaken")
+	_, second := b.place()
+	b.fake.Clock().Advance(0)
+	require.NoError(t, b.wait(first))
+	assert.Equal(t, []string{second.ID, first.ID}, hook.eventIDs(t))
+
+	b.fake.Fault(Fault{Effect: DeliveryReordered, Times: 1, Delay: time.Hour})
+	_, alone := b.place()
+	require.ErrorContains(t, b.wait(alone), "the clock is frozen")
+	b.fake.Clock().Advance(time.Hour)
+	require.NoError(t, b.wait(alone), "nobody overtook it")
+	assert.Len(t, hook.all(), 3)
+}
+
+// All of them on a live clock in a bubble; nothing outlives the platform.
+func TestFaultDeliveriesInTheBubble(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := start(t, WithInMemory(), WithUnconditionalDelivery())
+		hook := newReceiver(nil)
+		hook.secret = b.fake.Application().ChallengeToken
+		require.NoError(t, b.fake.RegisterWebhookHandler(hook))
+		for _, effect := range deliveryEffects {
+			b.fake.Fault(Fault{Effect: effect, Times: 1})
+		}
+		var events []Event
+		for range 4 {
+			_, e := b.place()
+			events = append(events, e)
+		}
+		require.Error(t, b.wait(events[0]), "lost")
+		for _, e := range events[1:] {
+			require.NoError(t, b.wait(e))
+		}
+		assert.Len(t, hook.all(), 4, "one is lost, one repeated")
+		assert.NotEqual(t, events[1].ID, hook.eventIDs(t)[0], "one overtaken")
+		b.fake.Fault(Fault{Effect: DeliveryReordered})
+		b.place()
+	})
+}

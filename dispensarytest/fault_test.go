@@ -1,0 +1,400 @@
+package dispensarytest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// everyWay runs a test on each transport.
+func everyWay(t *testing.T, run func(t *testing.T, way Option)) {
+	t.Helper()
+	for name, way := range map[string]Option{"memory": WithInMemory(), "loopback": WithAddr(defaultAddr), "tls": WithTLS()} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); run(t, way) })
+	}
+}
+
+// newcomer is a request that creates a patient; a bare client sends it once.
+func (b *browser) newcomer(email string) *http.Request {
+	body := `{"first_name":"Ida","last_name":"Moor","email":"` + email + `"}`
+	req, err := http.NewRequestWithContext(b.t.Context(), "POST", b.fake.BaseURL()+"/clinic/patients", strings.NewReader(body))
+	require.NoError(b.t, err)
+	req.Header.Set("Authorization", "Bearer "+b.token)
+	req.Header.Set("Content-Type", "application/json")
+	return req
+}
+
+// try sends a request whose connection may break off.
+func (b *browser) try(req *http.Request) (status int, body string, err error) {
+	resp, err := b.fake.HTTPClient().Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(text), err
+}
+
+func TestFaultDropsAfterCommit(t *testing.T) {
+	t.Parallel()
+	everyWay(t, func(t *testing.T, way Option) {
+		b := start(t, way)
+		drop := b.fake.Fault(Fault{Operation: "patients.create", Effect: DropAfterCommit, Times: 1})
+		_, _, err := b.try(b.newcomer("ida@example.org"))
+		require.Error(t, err, "no answer came")
+		assert.Equal(t, 1, drop.Fired())
+		assert.Len(t, b.get("/clinic/search/patients?query=ida@example.org").column("patients", "id"), 1, "the patient is there")
+		status, text, err := b.try(b.newcomer("ida@example.org"))
+		require.NoError(t, err)
+		assert.Equal(t, 422, status, "trying again meets the first one: %s", text)
+		first := b.fake.Journal().Of("patients.create")[0]
+		assert.Equal(t, 201, first.Status, "what the platform would have said")
+		assert.Equal(t, []Effect{DropAfterCommit}, first.Faults)
+		assert.Contains(t, first.String(), "[drop_after_commit]")
+	})
+}
+
+func TestFaultDropsBeforeCommit(t *testing.T) {
+	t.Parallel()
+	everyWay(t, func(t *testing.T, way Option) {
+		b := start(t, way)
+		b.fake.Fault(Fault{Operation: "patients.create", Effect: DropBeforeCommit, Times: 1})
+		_, _, err := b.try(b.newcomer("ida@example.org"))
+		require.Error(t, err)
+		assert.Empty(t, b.get("/clinic/search/patients?query=ida@example.org").column("patients", "id"), "nothing was done")
+		assert.Zero(t, b.fake.Journal().Of("patients.create")[0].Status)
+		status, _, err := b.try(b.newcomer("ida@example.org"))
+		require.NoError(t, err)
+		assert.Equal(t, 201, status)
+	})
+}
+
+func TestFaultTruncatesTheBody(t *testing.T) {
+	t.Parallel()
+	everyWay(t, func(t *testing.T, way Option) {
+		b := start(t, way)
+		whole := b.get("/clinic").text
+		b.fake.Fault(Fault{Operation: "clinic.get", Effect: TruncatedBody, Times: 1})
+		b.fake.Fault(Fault{Operation: "clinic.get", Effect: TruncatedBody, Times: 1, Bytes: 10})
+		for _, want := range []string{whole[:len(whole)/2], whole[:10]} {
+			req := b.request("GET", "/clinic")
+			req.Header.Set("Authorization", "Bearer "+b.token)
+			status, text, err := b.try(req)
+			require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+			assert.Equal(t, 200, status)
+			assert.Equal(t, want, text)
+		}
+		assert.Equal(t, whole, b.get("/clinic").text)
+	})
+}
+
+func TestFaultStatusInThePlatformsShapes(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]string{
+		401: `{"error":"No"}`, 403: `{"error":"No"}`, 404: `{"status":404,"error":"No"}`, 409: `{"status":409,"error":"No"}`,
+		422: `{"error":["No"]}`, 500: `{"status":500,"error":"No"}`, 503: `{"status":503,"error":"No"}`,
+	} {
+		b := start(t, WithInMemory())
+		fault := b.fake.Fault(Fault{Effect: ErrorStatus, Status: status, Messages: []string{"No"}, Times: 2})
+		a := b.get("/clinic/patients")
+		assert.JSONEq(t, want, a.text)
+		assert.Equal(t, status, a.status)
+		assert.Equal(t, status, b.get("/catalog/brands").status, "any operation meets it")
+		b.get("/catalog/brands").ok(200)
+		assert.Equal(t, 2, fault.Fired())
+		assert.False(t, fault.Active())
+	}
+	b := start(t, WithInMemory())
+	b.fake.Fault(Fault{Operation: "oauth.token", Effect: ErrorStatus, Status: 400, Times: 1})
+	b.post("/oauth/token", b.credentials(nil)).refused(400, `{"error":"invalid_grant","error_description":"Bad Request"}`)
+}
+
+func TestFaultOfAProxy(t *testing.T) {
+	t.Parallel()
+	everyWay(t, func(t *testing.T, way Option) {
+		b := start(t, way)
+		b.fake.Fault(Fault{Effect: ProxyError, Times: 1})
+		b.fake.Fault(Fault{Effect: ProxyError, Times: 1, Status: 504})
+		for _, want := range []int{502, 504} {
+			resp, err := b.fake.HTTPClient().Do(b.request("GET", "/clinic"))
+			require.NoError(t, err)
+			text, _ := io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+			assert.Equal(t, want, resp.StatusCode)
+			assert.Equal(t, "text/html", resp.Header.Get("Content-Type"))
+			assert.Empty(t, resp.Header.Get("X-Request-Id"))
+			assert.Contains(t, string(text), "<h1>"+strconv.Itoa(want))
+		}
+	})
+}
+
+func TestFaultTooManyRequests(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory(), WithClock(frozen()))
+	for _, c := range []struct {
+		fault Fault
+		want  string
+	}{
+		{Fault{}, ""},
+		{Fault{RetryAfter: 1500 * time.Millisecond}, "2"},
+		{Fault{RetryAfter: 7 * time.Second, RetryAfterDate: true}, "Mon, 02 Mar 2026 09:00:07 GMT"},
+	} {
+		c.fault.Effect, c.fault.Times = TooManyRequests, 1
+		b.fake.Fault(c.fault)
+		a := b.get("/clinic")
+		a.refused(429, "Rate limit exceeded")
+		assert.Equal(t, c.want, a.header.Get("Retry-After"))
+	}
+	last, _ := b.fake.Journal().Last()
+	assert.Equal(t, 7*time.Second, last.RetryAfter)
+}
+
+// The limiter is a rolling window on the platform's clock.
+func TestFaultRateLimit(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory(), WithClock(frozen()))
+	limit := b.fake.Fault(Fault{Effect: RateLimit, Limit: 3, Window: time.Minute})
+	b.get("/clinic").ok(200)
+	b.fake.Clock().Advance(20 * time.Second)
+	b.get("/clinic").ok(200)
+	b.get("/catalog/brands").ok(200)
+	for range 3 {
+		a := b.get("/clinic")
+		a.refused(429, "Rate limit exceeded")
+		assert.Equal(t, "40", a.header.Get("Retry-After"), "until the oldest leaves the window")
+	}
+	assert.Equal(t, 3, limit.Fired())
+	b.fake.Clock().Advance(39 * time.Second)
+	b.get("/clinic").refused(429, "Rate limit")
+	b.fake.Clock().Advance(time.Second)
+	b.get("/clinic").ok(200)
+	b.get("/clinic").refused(429, "Rate limit")
+	limit.Remove()
+	b.get("/clinic").ok(200)
+	b.fake.Fault(Fault{Effect: RateLimit, Limit: 1, Window: time.Minute, Silent: true})
+	b.get("/clinic").ok(200)
+	assert.Empty(t, b.get("/clinic").header.Get("Retry-After"))
+}
+
+// A limiter under load lets through exactly what it should.
+func TestFaultRateLimitUnderLoad(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	b.fake.Fault(Fault{Effect: RateLimit, Limit: 50, Window: time.Hour})
+	statuses := make(chan int)
+	for range 8 {
+		go func() {
+			for range 25 {
+				req := b.request("GET", "/clinic")
+				req.Header.Set("Authorization", "Bearer "+b.token)
+				status, _, err := b.try(req)
+				if err != nil {
+					status = 0
+				}
+				statuses <- status
+			}
+		}()
+	}
+	count := map[int]int{}
+	for range 200 {
+		count[<-statuses]++
+	}
+	assert.Equal(t, map[int]int{200: 50, 429: 150}, count)
+}
+
+func TestFaultLatencyInTheBubble(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := start(t, WithInMemory())
+		b.fake.Fault(Fault{Operation: "clinic.get", Effect: Latency, Delay: 10 * time.Second, Skip: 1, Times: 2})
+		for _, want := range []time.Duration{0, 10 * time.Second, 10 * time.Second, 0} {
+			began := time.Now()
+			b.get("/clinic").ok(200)
+			assert.Equal(t, want, time.Since(began))
+		}
+		hasty := *b.fake.HTTPClient()
+		hasty.Timeout = time.Second
+		slow := b.fake.Fault(Fault{Operation: "patients.create", Effect: Latency, Delay: time.Minute})
+		_, err := hasty.Do(b.newcomer("ida@example.org"))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, 1, slow.Fired())
+		synctest.Wait()
+		assert.Empty(t, b.get("/clinic/search/patients?query=ida").column("patients", "id"), "who left before the platform began got nothing done")
+	})
+}
+
+// On a frozen clock a slow request waits for whoever moves the clock.
+func TestFaultLatencyOnAFrozenClock(t *testing.T) {
+	t.Parallel()
+	everyWay(t, func(t *testing.T, way Option) {
+		b := start(t, way, WithClock(frozen()))
+		slow := b.fake.Fault(Fault{Effect: Latency, Delay: time.Hour})
+		done := make(chan int)
+		go func() {
+			status, _, _ := b.try(b.newcomer("ida@example.org"))
+			done <- status
+		}()
+		for slow.Fired() == 0 {
+			select {
+			case <-done:
+				t.Error("it did not wait")
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+		b.fake.Clock().Advance(time.Hour)
+		// The clock may have moved before the request began to wait: move it on.
+		for {
+			select {
+			case status := <-done:
+				assert.Equal(t, 201, status)
+				return
+			case <-time.After(time.Millisecond):
+				b.fake.Clock().Advance(time.Hour)
+			}
+		}
+	})
+}
+
+func TestFaultSlowBodyInTheBubble(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := start(t, WithInMemory())
+		whole := b.get("/clinic").text
+		b.fake.Fault(Fault{Operation: "clinic.get", Effect: SlowBody, Delay: time.Second, Bytes: 50})
+		began := time.Now()
+		a := b.get("/clinic")
+		a.ok(200)
+		assert.Equal(t, whole, a.text)
+		assert.Equal(t, time.Duration((len(whole)-1)/50)*time.Second, time.Since(began))
+	})
+}
+
+func TestFaultSlowBodyOnSockets(t *testing.T) {
+	t.Parallel()
+	for _, way := range []Option{WithAddr(defaultAddr), WithTLS()} {
+		b := start(t, way)
+		whole := b.get("/clinic").text
+		slow := b.fake.Fault(Fault{Operation: "clinic.get", Effect: SlowBody, Delay: time.Millisecond})
+		assert.Equal(t, whole, b.get("/clinic").text)
+		assert.Equal(t, 1, slow.Fired())
+	}
+}
+
+func TestFaultTokensEndMidFlight(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	pair := b.fake.IssueToken(User{})
+	b.token = pair.AccessToken
+	b.fake.Fault(Fault{Operation: "patients.list", Effect: TokenExpired, Skip: 1, Times: 1})
+	b.get("/clinic/patients?page[size]=2").ok(200)
+	b.get("/clinic/patients?page[size]=2&page[number]=2").refused(401, "The access token expired")
+	renewed := b.renew(pair.RefreshToken).object(200, "oauth")
+	b.token = renewed["access_token"].(string)
+	b.get("/clinic/patients").ok(200)
+
+	b.fake.Fault(Fault{Effect: TokenInvalidated, Times: 1})
+	b.get("/clinic/patients").refused(401, "The access token was invalidated")
+	b.renew(pair.RefreshToken).refused(400, "invalid_grant")
+	nobody := *b
+	nobody.token = "x"
+	b.fake.Fault(Fault{Effect: TokenExpired, Times: 1})
+	nobody.get("/clinic").refused(401, "invalid")
+}
+
+// Faults add up: a slow request that is then dropped.
+func TestFaultsCombine(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := start(t, WithInMemory())
+		slow := b.fake.Fault(Fault{Effect: Latency, Delay: time.Second})
+		drop := b.fake.Fault(Fault{Effect: DropBeforeCommit, Times: 1})
+		never := b.fake.Fault(Fault{Effect: ErrorStatus, Status: 500, Operation: "staff.list"})
+		began := time.Now()
+		_, _, err := b.try(b.newcomer("ida@example.org"))
+		require.Error(t, err)
+		assert.Equal(t, time.Second, time.Since(began))
+		assert.Equal(t, []int{1, 1, 0}, []int{slow.Fired(), drop.Fired(), never.Fired()})
+		assert.Equal(t, []*FaultHandle{slow, drop, never}, b.fake.Faults())
+		b.fake.ClearFaults()
+		assert.Empty(t, b.fake.Faults())
+		assert.False(t, slow.Active())
+		slow.Remove()
+		assert.Equal(t, "fault-2 drop_before_commit of any: fired 1 times", drop.String())
+		assert.Equal(t, "fault-3", never.ID())
+		assert.Equal(t, ErrorStatus, never.Fault().Effect)
+	})
+}
+
+func TestFaultChance(t *testing.T) {
+	t.Parallel()
+	run := func(seed uint64) (refused []int) {
+		b := start(t, WithInMemory())
+		b.fake.Fault(Fault{Effect: ErrorStatus, Status: 503, Chance: 0.3, Seed: seed})
+		for i := range 200 {
+			if b.get("/clinic").status == 503 {
+				refused = append(refused, i)
+			}
+		}
+		return refused
+	}
+	one := run(1)
+	assert.InDelta(t, 60, len(one), 25)
+	assert.Equal(t, one, run(1), "the same seed, the same throws")
+	assert.NotEqual(t, one, run(2))
+}
+
+func TestWrongFaultsPanic(t *testing.T) {
+	t.Parallel()
+	fake := New(t, WithInMemory())
+	for says, f := range map[string]Fault{
+		`there is no effect "boom"`:                {Effect: "boom"},
+		`did you mean "patients.create"?`:          {Effect: Latency, Delay: 1, Operation: "patient.create"},
+		`latency has no operation "q"`:             {Effect: Latency, Delay: 1, Operation: "q"},
+		`latency has no event type "order.placed"`: {Effect: Latency, Delay: 1, EventType: OrderPlaced},
+		`delivery_lost has no operation`:           {Effect: DeliveryLost, Operation: "clinic.get"},
+		`did you mean "order.placed"?`:             {Effect: DeliveryLost, EventType: "orders.placed"},
+		"a negative number":                        {Effect: TruncatedBody, Bytes: -1},
+		"a negative duration":                      {Effect: TooManyRequests, RetryAfter: -1},
+		"Chance is between":                        {Effect: DropBeforeCommit, Chance: 2},
+		"needs a Status from 400":                  {Effect: ErrorStatus, Status: 200},
+		"ProxyError needs a Status":                {Effect: ProxyError, Status: 200},
+		"a Delay is needed":                        {Effect: SlowBody},
+		"RateLimit needs Limit and Window":         {Effect: RateLimit, Limit: 1},
+	} {
+		require.ErrorContains(t, f.Validate(), says)
+		assert.Panics(t, func() { fake.Fault(f) })
+	}
+	for _, effect := range Effects() {
+		f := Fault{Effect: effect, Delay: 1, Status: 500, Limit: 1, Window: 1, Operation: AnyOperation}
+		if f.ofDelivery() {
+			f.Operation, f.EventType = "", AnyOperation
+		}
+		assert.NoError(t, f.Validate())
+	}
+}
+
+// A page is dropped, too: the consent was given all the same.
+func TestFaultsMeetPages(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithAddr(defaultAddr))
+	b.fake.Fault(Fault{Operation: "oauth.authorize", Effect: TruncatedBody, Times: 1, Bytes: 20})
+	resp, err := b.fake.HTTPClient().Get(b.authorizeURL(nil))
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(bufio.NewReader(resp.Body))
+	require.Error(t, err)
+	assert.True(t, errors.Is(err, io.ErrUnexpectedEOF), "%v", err)
+	assert.True(t, bytes.HasPrefix(text, []byte("<!")), "%s", text)
+}

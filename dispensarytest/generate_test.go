@@ -1,0 +1,124 @@
+package dispensarytest
+
+import (
+	"hash/fnv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// print is a number for what a world's rows say, not for where they are.
+func (w *world) print(t testing.TB) uint64 {
+	t.Helper()
+	h := fnv.New64a()
+	for o := range w.orders.all() {
+		h.Write([]byte(o.ID + o.Number + o.PatientID + o.PaymentTotal.String() + stamp(o.CompletedAt)))
+	}
+	for p := range w.patients.all() {
+		h.Write([]byte(p.ID + p.Email + p.MobileNumber + p.DateOfBirth + p.ClinicID))
+	}
+	for p := range w.products.all() {
+		h.Write([]byte(p.ID + p.Name + p.VariantIDs[0]))
+	}
+	return h.Sum64()
+}
+
+func generated(seed uint64, size WorldSize) *world {
+	w := buildWorld(seed, UnitedStates, false)
+	w.enlarge(size)
+	return w
+}
+
+func TestSameSeedSameWorld(t *testing.T) {
+	t.Parallel()
+	size := WorldSize{Clinics: 3, Patients: 300, Products: 200, Plans: 100, Orders: 500}
+	one := generated(7, size)
+	assert.Equal(t, one.print(t), generated(7, size).print(t))
+	assert.NotEqual(t, one.print(t), generated(8, size).print(t))
+	_, err := Start(WithWorldSize(WorldSize{Orders: -1}))
+	require.Error(t, err)
+}
+
+func TestGeneratedWorldsAreWhole(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory(), WithWorldSize(WorldSize{Clinics: 3, Patients: 300, Products: 200, Plans: 100, Orders: 500}))
+	p := b.fake.Platform()
+	assert.Len(t, p.Clinics(), 3)
+	assert.Len(t, p.Patients(), 300)
+	assert.Len(t, p.Products(), 200)
+	assert.Len(t, p.Plans(), 100)
+	assert.Len(t, p.Orders(), 500)
+	assert.Len(t, b.fake.ClinicKeys(), 3)
+	clinics := map[string]bool{}
+	for _, user := range b.fake.Users() {
+		b.token = b.fake.IssueToken(user).AccessToken
+		clinic := b.get("/clinic").object(200, "clinic")
+		clinics[clinic["id"].(string)] = true
+		assert.InDelta(t, 100, clinic["patient_count"], 4)
+		mine := b.get("/clinic/orders").object(200, "meta")["total_count"].(float64)
+		assert.Greater(t, mine, 100.0)
+	}
+	assert.Len(t, clinics, 3)
+	var before time.Time
+	for _, o := range p.Orders() {
+		assert.False(t, o.CompletedAt.Before(before), "orders come as time goes by")
+		before = o.CompletedAt
+	}
+}
+
+// Indexes say what a walk through all rows says.
+func TestIndexesAgreeWithScans(t *testing.T) {
+	t.Parallel()
+	w := generated(3, WorldSize{Clinics: 2, Patients: 100, Plans: 80, Orders: 300})
+	f := w.fork()
+	for p := range f.patients.all() {
+		assert.Equal(t, f.orders.where(func(o *Order) bool { return o.PatientID == p.ID }), orNil(f.orders.with(ordersByPatient, p.ID)))
+		assert.Equal(t, f.plans.where(func(o *Plan) bool { return o.PatientID == p.ID }), orNil(f.plans.with(plansByPatient, p.ID)))
+	}
+	jane := *f.patients.at(0)
+	jane.MetadataID = "moved"
+	f.putPatient(&jane)
+	assert.Empty(t, f.patients.with(patientsByMetadata, "ehr-1001"))
+	assert.Equal(t, []*Patient{&jane}, f.patients.with(patientsByMetadata, "moved"))
+	assert.Len(t, w.patients.with(patientsByMetadata, "ehr-1001"), 1, "the origin knows nothing of it")
+}
+
+func orNil[T any](rows []*T) []*T {
+	if len(rows) == 0 {
+		return nil
+	}
+	return rows
+}
+
+// Target: 2 seconds.
+func BenchmarkBuildLargeWorld(b *testing.B) {
+	for b.Loop() {
+		generated(1, LargeWorld())
+	}
+}
+
+// Target: 1 millisecond, listener included.
+func BenchmarkForkLargeWorld(b *testing.B) {
+	fake := New(b, WithInMemory(), WithWorldSize(LargeWorld()))
+	for b.Loop() {
+		if _, _, err := fake.Platform().RegisterPatient(NewPatient{}); err != nil {
+			b.Fatal(err)
+		}
+		fork, err := Start(WithInMemory(), WithSnapshot(fake.Snapshot()))
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := fork.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkOrdersOfOnePatient(b *testing.B) {
+	fake := New(b, WithInMemory(), WithWorldSize(LargeWorld()))
+	token, path := fake.IssueToken(User{}).AccessToken, onePatient(fake)+"/orders"
+	b.ResetTimer()
+	rate(b, fake.HTTPClient(), fake.origin+path, token)
+}

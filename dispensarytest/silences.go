@@ -1,0 +1,118 @@
+package dispensarytest
+
+import (
+	"slices"
+	"sync"
+)
+
+// Names of the points that the API leaves open; see [Silences].
+const (
+	SilenceAccessAfterRefresh    = "access-token-after-refresh"
+	SilenceArrayFilters          = "array-filters"
+	SilenceCancelledPlanUpdate   = "cancelled-plan-update"
+	SilenceCheckoutState         = "checkout-state"
+	SilenceClinicKeyHeader       = "clinic-key-header"
+	SilenceDefaultPageSize       = "default-page-size"
+	SilenceDeliveryConditions    = "delivery-conditions"
+	SilenceDeliveryLog           = "delivery-log"
+	SilenceDeliveryTimeout       = "delivery-timeout"
+	SilenceDraftCancellation     = "draft-cancellation"
+	SilenceDraftInvitation       = "draft-invitation"
+	SilenceDraftUpdate           = "draft-update"
+	SilenceEmptyValues           = "empty-values"
+	SilenceErrorShape            = "error-shape"
+	SilenceExpiresIn             = "expires-in"
+	SilenceIntegrationActivation = "integration-activation"
+	SilenceMetadataType          = "metadata-type"
+	SilenceMissingScopeStatus    = "missing-scope-status"
+	SilenceOversizedPage         = "oversized-page"
+	SilencePageBeyondLast        = "page-beyond-last"
+	SilencePlainHTTPStatus       = "plain-http-status"
+	SilencePlanCreatedEvent      = "plan-created-event"
+	SilenceProbe                 = "probe"
+	SilenceProbeSignature        = "probe-signature"
+	SilenceRateLimit             = "rate-limit"
+	SilenceRefreshRotation       = "refresh-rotation"
+	SilenceResumeAfterEnable     = "resume-after-enable"
+	SilenceRetrySchedule         = "retry-schedule"
+	SilenceSuccessStatus         = "success-status"
+	SilenceUnansweredStatus      = "unanswered-status"
+	SilenceUnknownParameters     = "unknown-parameters"
+	SilenceUnknownToken          = "unknown-token-revocation"
+	SilenceUnsortedLists         = "unsorted-lists"
+	SilenceUnwrappedEventData    = "unwrapped-event-data"
+	SilenceValidationStatus      = "validation-status"
+	SilenceWebhookEnvelope       = "webhook-envelope"
+	SilenceWrongStateStatus      = "wrong-state-status"
+)
+
+// Silence is a point that the API leaves open, with the readings an integration
+// has to survive.
+type Silence struct {
+	Name     string
+	Section  string    // of the API
+	Why      string    // what is left open, and where the default comes from
+	Readings []Reading // the first is the default
+}
+
+// Reading is one way to read a [Silence].
+type Reading struct {
+	Name    string
+	Meaning string
+	apply   func(*readings)
+}
+
+// Silences returns every point that can be read in more than one way, sorted by
+// name. [WithReading] and [Server.SetReading] choose, [Matrix] tries them all.
+func Silences() []Silence {
+	all := slices.Clone(silences())
+	slices.SortFunc(all, func(a, b Silence) int {
+		if a.Name < b.Name {
+			return -1
+		}
+		return 1
+	})
+	return all
+}
+
+// sets makes the function of a reading that sets one field.
+func sets[T any](field func(*readings) *T, to T) func(*readings) {
+	return func(r *readings) { *field(r) = to }
+}
+
+// silences is the table, made once in a process.
+var silences = sync.OnceValue(func() []Silence {
+	return slices.Concat(answerSilences(), listSilences(), tokenSilences(), planSilences(), eventSilences(), webhookSilences(), logSilences())
+})
+
+func answerSilences() []Silence {
+	shape := func(r *readings) *errorShape { return &r.errorShape }
+	return []Silence{
+		{SilenceSuccessStatus, "Endpoints", "Success codes are not shown; 201 is what integrators of such services see for what was created.", []Reading{
+			{"201-for-created", "201 for created patients, practitioners, staff, plans and checkouts", func(r *readings) { r.alwaysOK = false }},
+			{"always-200", "200 for everything", func(r *readings) { r.alwaysOK = true }},
+		}},
+		{SilenceErrorShape, "Errors 6", "The body of errors is not shown; several shapes are seen, which follow the status.", []Reading{
+			{"by-status", "error as a list with 422, as a text with 401 and 403, with the status otherwise", sets(shape, shapeByStatus)},
+			{"text", `{"error":"…"} for every status`, sets(shape, shapeText)},
+			{"status-and-text", `{"status":…,"error":"…"} for every status`, sets(shape, shapeStatus)},
+			{"coded-list", `{"errors":[{"code":"…","message":"…"}]} for every status`, sets(shape, shapeCoded)},
+		}},
+		statusSilence(SilenceValidationStatus, "Errors 7", "The status of validation failures is not shown.", func(r *readings) *int { return &r.validation }, 422, 400),
+		statusSilence(SilenceWrongStateStatus, "Errors 7", "The status for a wrong state, such as activating what is no draft, is not shown.", func(r *readings) *int { return &r.wrongState }, 422, 409),
+		statusSilence(SilenceMissingScopeStatus, "Errors 7", "The status for a forbidden scope is not shown.", func(r *readings) *int { return &r.missingScope }, 403, 404),
+		statusSilence(SilencePlainHTTPStatus, "Errors 1", "Plain HTTP produces an error; which one is not said.", func(r *readings) *int { return &r.plainHTTP }, 403, 400),
+		{SilenceEmptyValues, "Resources and their fields", "Whether fields without a value are null or left out is not shown.", []Reading{
+			{"null", "null", func(r *readings) { r.dropNulls = false }},
+			{"absent", "left out, but for those of meta", func(r *readings) { r.dropNulls = true }},
+		}},
+		{SilenceUnknownParameters, "Endpoints", "What becomes of query parameters nobody knows is not said.", []Reading{
+			{"ignored", "they change nothing; the Journal has them", func(r *readings) { r.refuseUnknown = false }},
+			{"refused", "they are a validation failure", func(r *readings) { r.refuseUnknown = true }},
+		}},
+		{SilenceRateLimit, "Limits", "Rate limits are not shown; one of 5,000 requests in a rolling 5 minutes is seen.", []Reading{
+			{"off", "there is none", func(r *readings) { r.limited = false }},
+			{"5000-in-5m", "5,000 requests in a rolling 5 minutes, then 429", func(r *readings) { r.limited = true }},
+		}},
+	}
+}

@@ -1,0 +1,294 @@
+package dispensarytest
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestSilencesAreDescribed(t *testing.T) {
+	t.Parallel()
+	var names []string
+	fake := New(t, WithInMemory())
+	for _, s := range Silences() {
+		names = append(names, s.Name)
+		assert.NotEmpty(t, s.Section, s.Name)
+		assert.NotEmpty(t, s.Why, s.Name)
+		assert.Greater(t, len(s.Readings), 1, s.Name)
+		assert.Equal(t, s.Readings[0].Name, fake.Readings()[s.Name])
+		for _, r := range s.Readings {
+			assert.NotEmpty(t, r.Meaning, s.Name)
+		}
+	}
+	assert.True(t, slices.IsSorted(names))
+	assert.Len(t, slices.Compact(names), len(fake.Readings()))
+	_, err := Start(WithReading("default-page", "25"))
+	require.ErrorContains(t, err, `did you mean "default-page-size"?`)
+	_, err = Start(WithReading(SilenceDefaultPageSize, "7"))
+	require.ErrorContains(t, err, "has no reading \"7\", only 25, 20, 2")
+	require.Error(t, fake.SetReading("x", "y"))
+}
+
+// silent runs a check under one reading.
+func silent(t *testing.T, silence, reading string, check func(b *browser), opts ...Option) {
+	t.Run(silence+"="+reading, func(t *testing.T) {
+		t.Parallel()
+		check(start(t, append([]Option{WithInMemory(), WithClock(frozen()), WithReading(silence, reading)}, opts...)...))
+	})
+}
+
+func TestReadingsOfAnswers(t *testing.T) {
+	t.Parallel()
+	silent(t, SilenceSuccessStatus, "always-200", func(b *browser) {
+		b.send("POST", "/clinic/patients", map[string]any{"first_name": "A", "last_name": "B", "email": "a@example.org"}).ok(200, "patient")
+	})
+	for reading, want := range map[string]string{
+		"text": `{"error":"Not Found"}`, "status-and-text": `{"status":404,"error":"Not Found"}`,
+		"coded-list": `{"errors":[{"code":"not_found","message":"Not Found"}]}`,
+	} {
+		silent(t, SilenceErrorShape, reading, func(b *browser) {
+			assert.JSONEq(b.t, want, b.get("/clinic/patients/x").text)
+			b.post("/oauth/token", map[string]any{}).refused(400, "error_description")
+		})
+	}
+	silent(t, SilenceValidationStatus, "400", func(b *browser) {
+		b.send("POST", "/clinic/patients", map[string]any{}).refused(400, `{"error":["`)
+		b.send("PATCH", "/clinic/treatment_plans/"+b.fake.Platform().Plans()[0].ID+"/activate", nil).refused(422, "not draft")
+	})
+	silent(t, SilenceWrongStateStatus, "409", func(b *browser) {
+		b.send("PATCH", "/clinic/treatment_plans/"+b.fake.Platform().Plans()[0].ID+"/activate", nil).refused(409, "not draft")
+	})
+	silent(t, SilenceMissingScopeStatus, "404", func(b *browser) { b.with("catalog:read").get("/clinic").refused(404, "scope") })
+	silent(t, SilencePlainHTTPStatus, "400", func(b *browser) {
+		resp, err := b.fake.HTTPClient().Get("http" + b.fake.BaseURL()[len("https"):] + "/clinic")
+		require.NoError(b.t, err)
+		decoded(b.t, resp).refused(400, "HTTPS")
+	})
+	silent(t, SilenceEmptyValues, "absent", func(b *browser) {
+		alex := b.fake.Platform().Patients()[3]
+		assert.NotContains(b.t, b.get("/clinic/patients/"+alex.ID).object(200, "patient"), "mobile_number")
+		assert.Contains(b.t, b.get("/clinic/patients").object(200, "meta"), "next_page")
+	})
+	silent(t, SilenceUnknownParameters, "refused", func(b *browser) {
+		b.get("/clinic/patients?pagesize=3").refused(422, "pagesize")
+		b.get("/clinic/patients?page[size]=3").ok(200)
+	})
+	silent(t, SilenceRateLimit, "5000-in-5m", func(b *browser) {
+		assert.Equal(b.t, 5000, b.fake.Faults()[0].Fault().Limit)
+		require.NoError(b.t, b.fake.SetReading(SilenceRateLimit, "off"))
+		assert.Empty(b.t, b.fake.Faults())
+	})
+}
+
+func TestReadingsOfLists(t *testing.T) {
+	t.Parallel()
+	silent(t, SilenceDefaultPageSize, "2", func(b *browser) {
+		assert.Len(b.t, b.get("/clinic/patients").column("patients", "id"), 2)
+	})
+	silent(t, SilenceOversizedPage, "refused", func(b *browser) {
+		b.get("/clinic/patients?page[size]=101").refused(422, "above 100")
+		b.get("/clinic/patients?page[size]=100").ok(200)
+	})
+	silent(t, SilencePageBeyondLast, "not-found", func(b *browser) {
+		b.get("/clinic/patients?page[number]=2").refused(404, "")
+		b.get("/clinic/search/patients?query=nobody").ok(200)
+	})
+	silent(t, SilenceUnsortedLists, "newest-first", func(b *browser) {
+		p := b.fake.Platform()
+		assert.Equal(b.t, p.Patients()[4].ID, b.get("/clinic/patients").column("patients", "id")[0])
+		assert.Equal(b.t, p.Products()[43].ID, b.get("/catalog/products").column("products", "id")[0])
+		assert.Equal(b.t, p.Orders()[0].ID, b.get("/clinic/orders?sort_by=completed_at").column("orders", "id")[0])
+	})
+	silent(t, SilenceArrayFilters, "any", func(b *browser) {
+		p := b.fake.Platform().Products()
+		query := "/catalog/search/products?page[size]=100&ingredient_ids[]=" + p[0].IngredientIDs[0] + "&ingredient_ids[]=" + p[1].IngredientIDs[0]
+		assert.Subset(b.t, b.get(query).column("products", "id"), []any{p[0].ID, p[1].ID})
+		b.get("/catalog/search/products").ok(200)
+	})
+	silent(t, SilenceMetadataType, "required", func(b *browser) {
+		b.get("/clinic/metadata?id=ehr-1001").refused(422, "type")
+		b.get("/clinic/metadata?id=ehr-1001&type=patient").ok(200)
+	})
+}
+
+func TestReadingsOfTokens(t *testing.T) {
+	t.Parallel()
+	silent(t, SilenceAccessAfterRefresh, "ended", func(b *browser) {
+		pair := b.fake.IssueToken(User{})
+		b.token = pair.AccessToken
+		b.get("/clinic").ok(200)
+		fresh := b.renew(pair.RefreshToken).object(200, "oauth")
+		b.get("/clinic").refused(401, "expired")
+		b.token = fresh["access_token"].(string)
+		b.get("/clinic").ok(200)
+	})
+	silent(t, SilenceUnknownToken, "refused", func(b *browser) {
+		b.post("/oauth/revoke", b.credentials(map[string]any{"token": "x"})).refused(400, "invalid_request")
+		b.post("/oauth/revoke", b.credentials(map[string]any{"token": b.token})).ok(200)
+	})
+	silent(t, SilenceExpiresIn, "string", func(b *browser) {
+		assert.Equal(b.t, "7200", b.renew(b.fake.IssueToken(User{}).RefreshToken).ok(200, "oauth", "expires_in"))
+	})
+	silent(t, SilenceRefreshRotation, "immediate", func(b *browser) {
+		pair := b.fake.IssueToken(User{})
+		b.renew(pair.RefreshToken).ok(200)
+		b.renew(pair.RefreshToken).refused(400, "invalid_grant")
+		require.NoError(b.t, b.fake.SetReading(SilenceRefreshRotation, "none"))
+	})
+	silent(t, SilenceClinicKeyHeader, "clinic-endpoint", func(b *browser) {
+		b.get("/clinic").refused(401, "The clinic key is missing")
+		b.get("/clinic/patients").ok(200)
+	})
+	silent(t, SilenceClinicKeyHeader, "always", func(b *browser) {
+		b.get("/clinic/patients").refused(401, "The clinic key is missing")
+		b.key = b.fake.ClinicKey()
+		b.get("/clinic/patients").ok(200)
+	})
+	silent(t, SilenceIntegrationActivation, "first-key", func(b *browser) {
+		assert.Nil(b.t, b.get("/clinic").ok(200, "clinic", "integration_activated_at"))
+	})
+}
+
+func TestReadingsOfPlans(t *testing.T) {
+	t.Parallel()
+	draft := func(b *browser) (path string) {
+		p := b.fake.Platform()
+		plan, _, err := p.CreatePlan(p.Patients()[0].ID, NewPlan{Draft: true})
+		require.NoError(b.t, err)
+		return "/clinic/treatment_plans/" + plan.ID
+	}
+	line := func(b *browser) map[string]any {
+		return map[string]any{"recommendations": []any{map[string]any{"variant_id": b.fake.Platform().Products()[0].VariantIDs[0], "units_to_purchase": 1}}}
+	}
+	silent(t, SilenceDraftCancellation, "allowed", func(b *browser) {
+		b.send("PATCH", draft(b)+"/cancel", nil).ok(200)
+	})
+	silent(t, SilenceCancelledPlanUpdate, "allowed", func(b *browser) {
+		path := "/clinic/treatment_plans/" + b.fake.Platform().Plans()[0].ID
+		b.send("PATCH", path+"/cancel", nil).ok(200)
+		assert.Equal(b.t, "cancelled", b.send("PATCH", path, line(b)).ok(200, "treatment_plan", "state"))
+	})
+	silent(t, SilenceDraftUpdate, "activates", func(b *browser) {
+		assert.Equal(b.t, "active", b.send("PATCH", draft(b), line(b)).ok(200, "treatment_plan", "state"))
+	})
+	silent(t, SilenceCheckoutState, "not-cancelled", func(b *browser) {
+		b.send("POST", draft(b)+"/in_office_checkout", nil).ok(201)
+	})
+	silent(t, SilenceDraftInvitation, "present", func(b *browser) {
+		assert.NotEmpty(b.t, b.get(draft(b)).ok(200, "treatment_plan", "invitation_url"))
+	})
+	silent(t, SilencePlanCreatedEvent, "on-creation", func(b *browser) {
+		p := b.fake.Platform()
+		plan, e, err := p.CreatePlan(p.Patients()[0].ID, NewPlan{Draft: true})
+		require.NoError(b.t, err)
+		assert.Equal(b.t, TreatmentPlanCreated, e.Type)
+		_, e, err = p.ActivatePlan(plan.ID)
+		require.NoError(b.t, err)
+		assert.Equal(b.t, TreatmentPlanUpdated, e.Type)
+	})
+}
+
+func TestReadingsOfWebhooks(t *testing.T) {
+	t.Parallel()
+	silent(t, SilenceUnwrappedEventData, "none", func(b *browser) {
+		_, e := b.place()
+		assert.Equal(b.t, []string{"order"}, keysOf(e.decode(b.t.(*testing.T))))
+	})
+	silent(t, SilenceWebhookEnvelope, "event-payload", func(b *browser) {
+		hook := newReceiver(nil)
+		require.NoError(b.t, b.fake.RegisterWebhookHandler(hook))
+		b.place()
+		b.fake.Clock().Advance(0)
+		var sent map[string]any
+		require.NoError(b.t, json.Unmarshal([]byte(hook.all()[0].body), &sent))
+		assert.Equal(b.t, []string{"event_payload"}, keysOf(sent))
+		_, genuine := b.verified(hook.all()[0])
+		assert.True(b.t, genuine)
+	})
+	silent(t, SilenceDeliveryLog, "attempt", func(b *browser) {
+		require.NoError(b.t, b.fake.RegisterWebhookHandler(http.NotFoundHandler()))
+		b.place()
+		b.fake.Clock().Advance(time.Minute)
+		assert.Equal(b.t, []any{1.0, 2.0}, b.get("/webhooks/deliveries").column("webhook_deliveries", "attempt_number"))
+		rows := b.get("/webhooks/deliveries").column("webhook_deliveries", "next_attempt_at")
+		assert.Equal(b.t, "2026-03-02T09:01:00.000Z", rows[0])
+	})
+	silent(t, SilenceUnansweredStatus, "zero", func(b *browser) {
+		require.NoError(b.t, b.fake.RegisterWebhook("https://nowhere.example.com/hook"))
+		b.place()
+		b.fake.Clock().Advance(0)
+		assert.Equal(b.t, []any{0.0}, b.get("/webhooks/deliveries").column("webhook_deliveries", "response_status"))
+	})
+	silent(t, SilenceRetrySchedule, "doubling", func(b *browser) {
+		require.NoError(b.t, b.fake.RegisterWebhookHandler(http.NotFoundHandler()))
+		_, e := b.place()
+		b.fake.Clock().Advance(20 * time.Hour)
+		attempts := b.fake.Deliveries()[0].Attempts
+		require.Len(b.t, attempts, 6)
+		assert.Equal(b.t, 155*time.Minute, attempts[5].At.Sub(e.CreatedAt))
+	})
+	silent(t, SilenceResumeAfterEnable, "resumed", func(b *browser) {
+		gone := true
+		hook := newReceiver(func(_ int, w http.ResponseWriter, challenge string) {
+			if gone {
+				w.WriteHeader(http.StatusGone)
+				return
+			}
+			acknowledge(w, challenge)
+		})
+		hook.secret = b.fake.Application().ChallengeToken
+		require.NoError(b.t, b.fake.RegisterWebhookHandler(hook))
+		_, e := b.place()
+		b.fake.Clock().Advance(time.Hour)
+		require.ErrorContains(b.t, b.wait(e), "stopped")
+		gone = false
+		require.NoError(b.t, b.fake.EnableWebhook())
+		require.NoError(b.t, b.wait(e))
+	})
+}
+
+func TestDeliveryTimeoutReadings(t *testing.T) {
+	t.Parallel()
+	for reading, patience := range map[string]time.Duration{"1s": time.Second, "5s": 5 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			fake := New(t, WithInMemory(), WithUnconditionalDelivery(), WithReading(SilenceDeliveryTimeout, reading))
+			require.NoError(t, fake.RegisterWebhookHandler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })))
+			began := time.Now()
+			_, _, err := fake.Platform().RegisterPatient(NewPatient{})
+			require.NoError(t, err)
+			time.Sleep(patience + time.Millisecond)
+			synctest.Wait()
+			assert.Contains(t, fake.Deliveries()[0].Attempts[0].Err, "no answer within "+patience.String())
+			assert.Equal(t, patience+time.Millisecond, time.Since(began))
+		})
+	}
+}
+
+// A test that holds under every reading.
+func TestMatrix(t *testing.T) {
+	t.Parallel()
+	var runs []string
+	Matrix(t, func(t *testing.T, reading Option) {
+		runs = append(runs, t.Name())
+		b := start(t, WithInMemory(), reading)
+		b.key = b.fake.ClinicKey()
+		b.get("/clinic").ok(200, "clinic", "id")
+	})
+	want := 1
+	for _, s := range Silences() {
+		want += len(s.Readings) - 1
+	}
+	assert.Len(t, runs, want)
+	assert.Contains(t, runs, "TestMatrix/success-status=always-200")
+	runs = nil
+	Matrix(t, func(t *testing.T, reading Option) {
+		runs = append(runs, New(t, WithInMemory(), reading).Readings()[SilenceProbe])
+	}, SilenceProbe)
+	assert.Equal(t, []string{"off", "on-registration", "before-each"}, runs)
+}

@@ -1,0 +1,148 @@
+package dispensarytest
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// SimulatorOptions are how busy the platform's people are.
+type SimulatorOptions struct {
+	Rate float64 // events per second of the platform's clock
+	Seed uint64  // who does what; the same seed, the same day
+}
+
+// Simulator lets the platform's people act until it is stopped: they order, edit
+// their details, register, write and edit plans, and change the catalog. Each
+// action makes one event.
+type Simulator struct {
+	srv   *Server
+	every time.Duration
+	began time.Time
+	dice  *rand.Rand
+
+	mu      sync.Mutex
+	stopped bool
+	ended   time.Time
+	events  map[string]int // by type
+	total   int
+	failed  error
+}
+
+// Simulate sets the platform's people to work. On a frozen clock they work while it
+// is advanced. A platform that is closed stops them.
+func (s *Server) Simulate(o SimulatorOptions) (*Simulator, error) {
+	if o.Rate <= 0 || o.Rate > 1e6 {
+		return nil, errors.New("dispensarytest: Simulate: Rate is above 0, and at most a million")
+	}
+	sim := &Simulator{
+		srv: s, every: time.Duration(float64(time.Second) / o.Rate), began: s.clock.Now(),
+		dice: rand.New(rand.NewPCG(o.Seed, 0x51)), events: make(map[string]int),
+	}
+	sim.mu.Lock()
+	defer sim.mu.Unlock()
+	sim.next()
+	return sim, nil
+}
+
+// Stop ends the simulation. It does not wait for an action under way. Stopping
+// twice is fine.
+func (sim *Simulator) Stop() {
+	sim.mu.Lock()
+	defer sim.mu.Unlock()
+	if !sim.stopped {
+		sim.stopped, sim.ended = true, sim.srv.clock.Now()
+	}
+}
+
+// SimulatorReport is what came of a simulation.
+type SimulatorReport struct {
+	Events  map[string]int // by type
+	Total   int
+	Elapsed time.Duration // on the platform's clock
+	Err     error         // why it stopped by itself
+}
+
+// Report is how far the simulation has come.
+func (sim *Simulator) Report() SimulatorReport {
+	sim.mu.Lock()
+	defer sim.mu.Unlock()
+	r := SimulatorReport{Events: make(map[string]int), Total: sim.total, Err: sim.failed, Elapsed: sim.srv.clock.Now().Sub(sim.began)}
+	if sim.stopped {
+		r.Elapsed = sim.ended.Sub(sim.began)
+	}
+	for kind, n := range sim.events {
+		r.Events[kind] = n
+	}
+	return r
+}
+
+// next schedules an action. Its time follows from its number, so that a late one
+// does not make the others late. The caller holds mu.
+func (sim *Simulator) next() {
+	at := sim.began.Add(time.Duration(sim.total+1) * sim.every)
+	sim.srv.clock.schedule(sim.srv.sender, at, sim.act)
+}
+
+func (sim *Simulator) act() {
+	sim.mu.Lock()
+	defer sim.mu.Unlock()
+	if sim.stopped || sim.srv.sender.ctx.Err() != nil {
+		return
+	}
+	e, err := sim.something()
+	if err != nil {
+		sim.stopped, sim.ended, sim.failed = true, sim.srv.clock.Now(), fmt.Errorf("dispensarytest: the simulation: %w", err)
+		return
+	}
+	sim.total++
+	sim.events[e.Type]++
+	sim.next()
+}
+
+// something is what one of the platform's people does next.
+func (sim *Simulator) something() (e Event, err error) {
+	p := sim.srv.Platform()
+	patient := anyOf(sim, func(w *world) *table[Patient] { return &w.patients })
+	switch throw := sim.dice.IntN(100); {
+	case throw < 45:
+		_, e, err = p.PlaceOrder(patient.ID, NewOrder{})
+	case throw < 65:
+		_, e, err = p.EditPatient(patient.ID, PatientChange{TextNotification: new(!patient.TextNotification)})
+	case throw < 80:
+		_, e, err = p.CreatePlan(patient.ID, NewPlan{PractitionerID: sim.practitionerOf(patient)})
+	case throw < 85:
+		_, e, err = p.RegisterPatient(NewPatient{})
+	case throw < 93:
+		plan := anyOf(sim, func(w *world) *table[Plan] { return &w.plans })
+		if plan.State == StateCancelled || len(plan.Recommendations) == 0 {
+			_, e, err = p.PlaceOrder(patient.ID, NewOrder{})
+			break
+		}
+		_, e, err = p.UpdatePlan(plan.ID, PlanChange{PersonalMessage: new("See you soon.")})
+	default:
+		product := anyOf(sim, func(w *world) *table[Product] { return &w.products })
+		_, e, err = p.DescribeProduct(product.ID, fmt.Sprintf("<p>Revision %d.</p>", sim.total))
+	}
+	return e, err
+}
+
+// anyOf picks a row.
+func anyOf[T any](sim *Simulator, of func(*world) *table[T]) T {
+	sim.srv.mu.RLock()
+	defer sim.srv.mu.RUnlock()
+	rows := of(sim.srv.world)
+	if rows.len() == 0 {
+		return *new(T)
+	}
+	return *rows.at(sim.dice.IntN(rows.len()))
+}
+
+func (sim *Simulator) practitionerOf(patient Patient) string {
+	sim.srv.mu.RLock()
+	defer sim.srv.mu.RUnlock()
+	ids := sim.srv.world.practitioners.keys[practitionersByClinic].ids.get(patient.ClinicID)
+	return ids[sim.dice.IntN(len(ids))]
+}

@@ -1,0 +1,147 @@
+package dispensarytest
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestSimulatorOnAFrozenClock(t *testing.T) {
+	t.Parallel()
+	run := func(seed uint64) []string {
+		b, hook := hooked(t, nil, WithUnconditionalDelivery())
+		sim, err := b.fake.Simulate(SimulatorOptions{Rate: 10, Seed: seed})
+		require.NoError(t, err)
+		b.fake.Clock().Advance(20 * time.Second)
+		sim.Stop()
+		b.fake.Clock().Advance(time.Hour)
+		report := sim.Report()
+		require.NoError(t, report.Err)
+		assert.Equal(t, 200, report.Total)
+		assert.Equal(t, 20*time.Second, report.Elapsed)
+		assert.Len(t, report.Events, 6, "%v", report.Events)
+		assert.Len(t, hook.all(), 200)
+		var types []string
+		for _, e := range b.fake.Platform().Events() {
+			types = append(types, e.Type)
+		}
+		return types
+	}
+	one := run(1)
+	assert.Equal(t, one, run(1))
+	assert.NotEqual(t, one, run(2))
+}
+
+func TestSimulatorInTheBubble(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		fake := New(t, WithInMemory(), WithWorldSize(WorldSize{Clinics: 3, Patients: 100}))
+		sim, err := fake.Simulate(SimulatorOptions{Rate: 100})
+		require.NoError(t, err)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, 1000, sim.Report().Total)
+		require.NoError(t, fake.Close())
+		time.Sleep(time.Second)
+		assert.Equal(t, 1000, sim.Report().Total, "closing stops it")
+	})
+	_, err := New(t, WithInMemory()).Simulate(SimulatorOptions{})
+	require.Error(t, err)
+}
+
+// bareReceiver is a receiver that does nothing but answer, on a socket.
+func bareReceiver(t testing.TB, fake *Server, pause time.Duration) *atomic.Int64 {
+	t.Helper()
+	var got atomic.Int64
+	answer := []byte(fmt.Sprintf(`{"challenge":%q}`, fake.Application().ChallengeToken))
+	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(pause)
+		got.Add(1)
+		_, _ = w.Write(answer)
+	}))
+	t.Cleanup(endpoint.Close)
+	require.NoError(t, fake.RegisterWebhook(endpoint.URL))
+	return &got
+}
+
+// 500 events per second reach a bare receiver over loopback, one by one, and a slow
+// one when several are sent at a time.
+func BenchmarkSimulatorDelivers500EventsPerSecond(b *testing.B) {
+	for name, c := range map[string]struct {
+		parallel int
+		pause    time.Duration
+	}{"one at a time": {1, 0}, "receiver of 10ms": {16, 10 * time.Millisecond}} {
+		b.Run(name, func(b *testing.B) {
+			fake := New(b, WithUnconditionalDelivery(), WithParallelDelivery(c.parallel))
+			got := bareReceiver(b, fake, c.pause)
+			b.ResetTimer()
+			sim, err := fake.Simulate(SimulatorOptions{Rate: 500})
+			require.NoError(b, err)
+			time.Sleep(4 * time.Second)
+			sim.Stop()
+			report := sim.Report()
+			b.ReportMetric(float64(got.Load())/report.Elapsed.Seconds(), "delivered/s")
+			b.ReportMetric(float64(report.Total)/report.Elapsed.Seconds(), "events/s")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+func TestParallelDelivery(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := start(t, WithInMemory(), WithUnconditionalDelivery(), WithParallelDelivery(8))
+		challenge := b.fake.Application().ChallengeToken
+		require.NoError(t, b.fake.RegisterWebhookHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			time.Sleep(time.Second)
+			acknowledge(w, challenge)
+		})))
+		began := time.Now()
+		var events []Event
+		for range 16 {
+			_, e := b.place()
+			events = append(events, e)
+		}
+		for _, e := range events {
+			require.NoError(t, b.wait(e))
+		}
+		assert.Equal(t, 2*time.Second, time.Since(began), "two rounds of eight")
+		for _, d := range b.fake.Deliveries() {
+			assert.True(t, d.Delivered)
+		}
+	})
+	_, err := Start(WithParallelDelivery(0))
+	require.Error(t, err)
+}
+
+func TestDisorder(t *testing.T) {
+	t.Parallel()
+	run := func(seed uint64) (order []int) {
+		b, hook := hooked(t, nil, WithDisorder(seed, time.Minute))
+		number := map[string]int{}
+		for i := range 30 {
+			_, e := b.place()
+			number[e.ID] = i
+		}
+		b.fake.Clock().Advance(time.Minute)
+		for _, id := range hook.eventIDs(t) {
+			order = append(order, number[id])
+		}
+		require.Len(t, order, 30, "all of them come")
+		return order
+	}
+	one := run(1)
+	assert.False(t, slices.IsSorted(one), "%v", one)
+	assert.Equal(t, one, run(1))
+	assert.NotEqual(t, one, run(2))
+	_, err := Start(WithDisorder(1, time.Hour))
+	require.Error(t, err)
+}

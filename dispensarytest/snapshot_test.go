@@ -1,0 +1,164 @@
+package dispensarytest
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// busy is a platform on which something of everything has happened.
+func busy(t *testing.T, opts ...Option) (b *browser, refresh string) {
+	b = start(t, append([]Option{WithInMemory(), WithClock(frozen()), WithReading(SilenceDefaultPageSize, "2")}, opts...)...)
+	require.NoError(t, b.fake.RegisterWebhookHandler(http.NotFoundHandler()))
+	b.oneOfEach()
+	b.fake.Clock().Advance(time.Minute)
+	b.code(User{})
+	b.send("POST", "/clinic/treatment_plans/"+b.fake.Platform().Plans()[0].ID+"/in_office_checkout", nil).ok(201)
+	pair := b.fake.IssueToken(User{})
+	b.token = pair.AccessToken
+	return b, pair.RefreshToken
+}
+
+// everything reads all that an integrator can see.
+func (b *browser) everything() (answers []string) {
+	for _, path := range []string{
+		"/clinic", "/clinic/patients", "/clinic/orders?page[size]=100", "/catalog/products", "/events/orders", "/webhooks/deliveries",
+		"/clinic/metadata?id=ehr-1001", "/clinic/patients/" + b.fake.Platform().Patients()[0].ID + "/treatment_plans",
+	} {
+		answers = append(answers, b.get(path).text)
+	}
+	return answers
+}
+
+func TestSnapshotsAreSavedAndLoaded(t *testing.T) {
+	t.Parallel()
+	b, refresh := busy(t)
+	var file bytes.Buffer
+	require.NoError(t, b.fake.Save(&file))
+	snap, err := LoadSnapshot(bytes.NewReader(file.Bytes()))
+	require.NoError(t, err)
+	again := start(t, WithInMemory(), WithSnapshot(snap))
+	again.token = b.token
+	assert.Equal(t, b.everything(), again.everything())
+	assert.Equal(t, b.fake.Clock().Now(), again.fake.Clock().Now())
+	assert.Equal(t, b.fake.Application(), again.fake.Application())
+	assert.Equal(t, b.fake.ClinicKeys(), again.fake.ClinicKeys())
+	assert.Equal(t, b.fake.Users(), again.fake.Users())
+	assert.Equal(t, b.fake.Readings(), again.fake.Readings())
+	assert.Equal(t, b.fake.Skips(), again.fake.Skips())
+	again.renew(refresh).ok(200)
+	next, known := again.fake.Clock().Next()
+	require.True(t, known, "retries are due")
+	was, _ := b.fake.Clock().Next()
+	assert.Equal(t, was, next)
+	again.fake.Clock().Advance(time.Hour)
+	assert.Greater(t, len(again.fake.Deliveries()[0].Attempts), len(b.fake.Deliveries()[0].Attempts))
+	jane := b.fake.Platform().Patients()[0]
+	assert.Equal(t, b.fake.Platform().Cart(jane.ID), again.fake.Platform().Cart(jane.ID))
+}
+
+func TestForksGoTheirOwnWays(t *testing.T) {
+	t.Parallel()
+	b, _ := busy(t)
+	before := b.everything()
+	fork := *b
+	fork.fake = b.fake.Fork(t)
+	assert.Equal(t, before, fork.everything())
+	fork.oneOfEachButKeys()
+	assert.Equal(t, before, b.everything())
+	changed := fork.everything()
+	b.oneOfEachButKeys()
+	assert.Equal(t, changed, fork.everything())
+	other := *b
+	other.fake = b.fake.Fork(t, WithReading(SilenceDefaultPageSize, "20"))
+	assert.Len(t, other.get("/clinic/patients").column("patients", "id"), len(b.fake.Platform().Patients()))
+}
+
+// oneOfEachButKeys changes something of everybody's.
+func (b *browser) oneOfEachButKeys() {
+	p := b.fake.Platform()
+	_, _, err := p.RegisterPatient(NewPatient{})
+	require.NoError(b.t, err)
+	_, _, err = p.PlaceOrder(p.Patients()[0].ID, NewOrder{})
+	require.NoError(b.t, err)
+	_, _, err = p.EditPatient(p.Patients()[0].ID, PatientChange{Gender: new(Male)})
+	require.NoError(b.t, err)
+	b.fake.Clock().Advance(0) // what is on its way arrives
+}
+
+func TestForksOnSockets(t *testing.T) {
+	t.Parallel()
+	for _, way := range []Option{WithAddr(defaultAddr), WithTLS()} {
+		b := start(t, way)
+		fork := *b
+		fork.fake = b.fake.Fork(t)
+		assert.NotEqual(t, b.fake.BaseURL(), fork.fake.BaseURL())
+		fork.get("/clinic").ok(200)
+		fork.send("PATCH", "/clinic/patients/"+b.fake.Platform().Patients()[0].ID, map[string]any{"discount": 50}).ok(200)
+		assert.Zero(t, b.fake.Platform().Patients()[0].Discount)
+	}
+}
+
+func TestRestore(t *testing.T) {
+	t.Parallel()
+	b, _ := busy(t)
+	before := b.everything()
+	snap := b.fake.Snapshot()
+	for range 3 {
+		b.oneOfEachButKeys()
+		b.fake.Restore(snap)
+		after := b.everything()
+		assert.Equal(t, before, after)
+	}
+	var file bytes.Buffer
+	require.NoError(t, snap.Save(&file))
+	b.oneOfEachButKeys()
+	require.NoError(t, b.fake.Load(&file))
+	assert.Equal(t, before, b.everything())
+}
+
+func TestLiveForksInTheBubble(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := start(t, WithInMemory())
+		b.fake.Clock().Advance(time.Hour)
+		fork := b.fake.Fork(t)
+		assert.Equal(t, b.fake.Clock().Now(), fork.Clock().Now())
+		time.Sleep(time.Minute)
+		assert.Equal(t, b.fake.Clock().Now(), fork.Clock().Now())
+	})
+}
+
+func TestWrongSnapshots(t *testing.T) {
+	t.Parallel()
+	for says, file := range map[string]string{
+		"unexpected EOF": `{"Version":`, "version 9 is not 1": `{"Version":9}`, "it has no world": `{"Version":1}`,
+		"no silence": `{"Version":1,"Readings":{"x":"y"}}`,
+	} {
+		_, err := LoadSnapshot(strings.NewReader(file))
+		require.ErrorContains(t, err, says)
+	}
+	_, err := Start(WithSnapshot(nil))
+	require.Error(t, err)
+	var file bytes.Buffer
+	require.NoError(t, New(t, WithInMemory(), WithSeed(3)).Save(&file))
+	require.ErrorContains(t, New(t, WithInMemory()).Load(&file), "another seed")
+}
+
+// A state file of a large world: what a stand-alone platform writes.
+func BenchmarkSaveLargeWorld(b *testing.B) {
+	snap := New(b, WithInMemory(), WithWorldSize(LargeWorld())).Snapshot()
+	for b.Loop() {
+		var file bytes.Buffer
+		if err := snap.Save(&file); err != nil {
+			b.Fatal(err)
+		}
+		b.SetBytes(int64(file.Len()))
+	}
+}

@@ -1,0 +1,67 @@
+package dispensarytest
+
+import (
+	"fmt"
+	"strings"
+)
+
+// packView is a pack of a product as the pages show it.
+type packView struct {
+	VariantID string
+	Product   string
+	Pack      string // "60 capsules"
+	Price     Cents
+	Status    string
+}
+
+// packOf describes a variant. One that left the catalog keeps its place.
+func (w *world) packOf(variantID string) packView {
+	v, known := w.variants.get(variantID)
+	if !known {
+		return packView{VariantID: variantID, Product: "Unknown product"}
+	}
+	view := packView{VariantID: v.ID, Pack: fmt.Sprintf("%d %s", v.Units, v.UnitOfMeasure), Price: v.MSRP, Status: v.Status}
+	if p, known := w.products.get(v.ProductID); known {
+		view.Product = p.Name
+	}
+	return view
+}
+
+// maxFound is how many packs a search shows.
+const maxFound = 12
+
+// findPacks looks for every word in the names of products.
+func (w *world) findPacks(query string) (found []packView) {
+	words := strings.Fields(strings.ToLower(query))
+	if len(words) == 0 {
+		return nil
+	}
+products:
+	for p := range w.products.all() {
+		name := strings.ToLower(p.Name)
+		for _, word := range words {
+			if !strings.Contains(name, word) {
+				continue products
+			}
+		}
+		for _, id := range p.VariantIDs {
+			if found = append(found, w.packOf(id)); len(found) == maxFound {
+				return found
+			}
+		}
+	}
+	return found
+}
+
+// look reads the world.
+func (s *Server) look(at func(w *world)) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	at(s.world)
+}
+
+// fullName is how pages call a person; a patient whom a dynamic link made may have
+// an e-mail address alone.
+func fullName(first, last, email string) string {
+	return or(strings.TrimSpace(first+" "+last), email)
+}

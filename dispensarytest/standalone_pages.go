@@ -1,0 +1,152 @@
+package dispensarytest
+
+import (
+	"crypto/rand"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The pages that people use behind the links the API gives out: the plan editor
+// of a dynamic link, the in-office checkout, and the invitation of a patient. What
+// is done there is an action of [Platform], and makes its events. The pages ask
+// nobody to sign in: who has the link acts as its plan's practitioner or patient,
+// an assumption.
+
+//go:embed standalone_pages.html standalone_plan_page.html standalone_checkout_page.html
+var pageFiles embed.FS
+
+var pageTemplates = sync.OnceValue(func() *template.Template {
+	return template.Must(template.ParseFS(pageFiles, "*.html"))
+})
+
+// visitor is somebody on one of the pages.
+type visitor struct {
+	srv *Server
+	w   http.ResponseWriter
+	r   *http.Request
+	id  string // of the plan; "" where there is none yet
+}
+
+// pageFor finds the page at a path.
+func pageFor(path string) (show func(*visitor), id string) {
+	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
+	switch {
+	case len(parts) == 2 && parts[0] == "plans" && parts[1] == "new":
+		return (*visitor).newPlan, ""
+	case len(parts) == 3 && parts[0] == "plans" && parts[2] == "edit":
+		return (*visitor).editPlan, parts[1]
+	case len(parts) == 3 && parts[0] == "plans" && parts[2] == "invitation":
+		return (*visitor).invitation, parts[1]
+	case len(parts) == 2 && parts[0] == "checkouts":
+		return (*visitor).checkout, parts[1]
+	}
+	return nil, ""
+}
+
+// servePage answers a browser on one of the pages, and tells whether there was
+// one. A page is no call of the API: it needs no token and leaves no trace in the
+// journal.
+func (s *Server) servePage(w http.ResponseWriter, r *http.Request) bool {
+	show, id := pageFor(r.URL.Path)
+	if show == nil {
+		return false
+	}
+	w.Header()["X-Request-Id"] = []string{s.requestIDs.next()}
+	v := &visitor{srv: s, w: w, r: r, id: id}
+	if err := v.read(); err != nil {
+		return true
+	}
+	show(v)
+	return true
+}
+
+// errAnswered says that the visitor has an answer already.
+var errAnswered = errors.New("answered")
+
+// read checks the request and reads its form.
+func (v *visitor) read() error {
+	switch {
+	case v.srv.set.requireTLS && v.r.TLS == nil:
+		return v.problem(http.StatusForbidden, "HTTPS is required.")
+	case v.r.Method == http.MethodGet || v.r.Method == http.MethodHead:
+		return nil
+	case v.r.Method != http.MethodPost:
+		v.w.Header().Set("Allow", "GET, HEAD, POST")
+		return v.problem(http.StatusMethodNotAllowed, "This page can be opened, and its form can be sent.")
+	case http.NewCrossOriginProtection().Check(v.r) != nil:
+		return v.problem(http.StatusForbidden, "This form was sent from another site.")
+	}
+	v.r.Body = http.MaxBytesReader(v.w, v.r.Body, maxBody)
+	if v.r.ParseForm() != nil {
+		return v.problem(http.StatusBadRequest, "The form is malformed.")
+	}
+	return nil
+}
+
+// posted reports that a form was sent.
+func (v *visitor) posted() bool { return v.r.Method == http.MethodPost }
+
+func (v *visitor) field(name string) string { return strings.TrimSpace(v.r.PostForm.Get(name)) }
+
+// indexed is the field of one line of a form.
+func (v *visitor) indexed(name string, line int) string {
+	return v.field(fmt.Sprintf("%s.%d", name, line))
+}
+
+// maxLines bounds the lines of a form, and of what a form adds to.
+const maxLines = 200
+
+// frame is what all pages show.
+type frame struct {
+	Title   string
+	Message string // why something was refused
+	Notice  string // what was done
+	Nonce   string
+}
+
+// problem shows why there is nothing else to show.
+func (v *visitor) problem(status int, message string) error {
+	v.show(status, "problem", &frame{Title: http.StatusText(status), Message: message}, nil)
+	return errAnswered
+}
+
+// show sends a page.
+func (v *visitor) show(status int, name string, f *frame, view any) {
+	f.Nonce = rand.Text()
+	header := v.w.Header()
+	header.Set("Content-Type", "text/html; charset=utf-8")
+	header.Set("Cache-Control", "no-store")
+	header.Set("Referrer-Policy", "same-origin")
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'nonce-"+f.Nonce+"'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+	v.w.WriteHeader(status)
+	_ = pageTemplates().ExecuteTemplate(v.w, name, struct {
+		*frame
+		View any
+	}{f, view}) // fails only when the browser went away
+}
+
+// leave sends the browser to an address relative to the page, so that reloading
+// does not send the form again.
+func (v *visitor) leave(to string) {
+	v.w.Header().Set("Location", to)
+	v.w.Header().Set("Cache-Control", "no-store")
+	v.w.WriteHeader(http.StatusSeeOther)
+}
+
+// inWords is an error of an action for people.
+func inWords(err error) string {
+	text := err.Error()
+	if failed := (*ActionError)(nil); errors.As(err, &failed) {
+		text = failed.Detail
+	}
+	first, size := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(first)) + text[size:] + "."
+}

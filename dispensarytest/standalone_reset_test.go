@@ -1,0 +1,111 @@
+package dispensarytest
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestResetStartsOver(t *testing.T) {
+	t.Parallel()
+	received := make(chan string, 10)
+	receiver := listen(t, func(_ int, w http.ResponseWriter, challenge string) {
+		received <- challenge
+		w.WriteHeader(http.StatusInternalServerError)
+	})
+	b := start(t, WithClock(frozen()), WithWebhook(receiver.URL, OrderPlaced), WithScopes("patients:order_history"))
+	require.NoError(t, b.fake.ExtendScopes("clinic:read"))
+	b.token = b.fake.IssueToken(User{}).AccessToken
+	keys, patients := b.fake.ClinicKeys(), b.fake.Platform().Patients()
+	require.NoError(t, b.fake.RegisterWebhook(receiver.URL))
+	_, _, err := b.fake.Platform().PlaceOrder(patients[0].ID, NewOrder{})
+	require.NoError(t, err)
+	b.fake.Clock().Advance(0)
+	<-received
+	_, _, err = b.fake.Platform().RegisterPatient(NewPatient{})
+	require.NoError(t, err)
+
+	at := b.fake.Clock().Now()
+	b.fake.Reset()
+	assert.Equal(t, patients, b.fake.Platform().Patients())
+	assert.Equal(t, keys, b.fake.ClinicKeys())
+	assert.Empty(t, b.fake.Deliveries())
+	assert.Empty(t, b.fake.Skips())
+	assert.Empty(t, b.fake.Credentials())
+	assert.Zero(t, b.fake.Journal().Len())
+	assert.Equal(t, []string{"catalog:read", "patients:order_history"}, b.fake.Application().Scopes)
+	endpoint, _ := b.fake.Webhook()
+	assert.Equal(t, Endpoint{URL: receiver.URL, Types: []string{OrderPlaced}}, endpoint)
+	assert.Equal(t, at, b.fake.Clock().Now())
+	_, waiting := b.fake.Clock().Next()
+	assert.False(t, waiting, "no delivery of before is due any more")
+	b.get("/clinic").refused(401, "The access token is invalid")
+}
+
+func TestResetForgetsTheEndpoint(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	require.NoError(t, b.fake.RegisterWebhook("http://127.0.0.1:1/"))
+	b.fake.Reset()
+	_, registered := b.fake.Webhook()
+	assert.False(t, registered)
+}
+
+func TestCredentials(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithClock(frozen()))
+	user := b.fake.Users()[1]
+	second := b.fake.IssueToken(user, "clinic:read")
+	require.NoError(t, b.fake.ExpireToken(b.token))
+	back, err := b.fake.Approve(b.authorizeURL(nil), user)
+	require.NoError(t, err)
+	b.post("/oauth/revoke", b.credentials(map[string]any{"token": second.RefreshToken, "redirect_uri": nil})).ok(200)
+	var got []string
+	for _, k := range b.fake.Credentials() {
+		got = append(got, k.Kind+" "+k.TokenID+" "+k.User.Email+" "+k.Refusal)
+	}
+	first := b.fake.Users()[0].Email
+	assert.Equal(t, []string{
+		"access_token token-1 " + first + " expired", "access_token token-2 " + user.Email + " revoked",
+		"refresh_token  " + first + " ", "refresh_token  " + user.Email + " revoked",
+		"code  " + user.Email + " ",
+	}, got)
+	last := b.fake.Credentials()[4]
+	assert.Equal(t, back.Query().Get("code"), last.Value)
+	assert.Equal(t, b.fake.Clock().Now().Add(codeLifetime), last.ExpiresAt)
+	b.fake.InvalidateTokens()
+	assert.Equal(t, "invalidated", b.fake.Credentials()[0].Refusal)
+}
+
+func TestActivityGrows(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithClock(frozen()))
+	receiver := listen(t, nil)
+	b.subscribe(receiver)
+	before := b.fake.Activity()
+	b.get("/clinic").ok(200)
+	requested := b.fake.Activity()
+	assert.Greater(t, requested, before)
+	assert.Equal(t, requested, b.fake.Activity())
+	_, _, err := b.fake.Platform().RegisterPatient(NewPatient{})
+	require.NoError(t, err)
+	b.fake.Clock().Advance(0)
+	assert.Greater(t, b.fake.Activity(), requested)
+}
+
+// A platform that began with a snapshot goes back to where its seed begins.
+func TestResetForgetsTheSnapshot(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	patients := len(b.fake.Platform().Patients())
+	_, _, err := b.fake.Platform().RegisterPatient(NewPatient{})
+	require.NoError(t, err)
+	second := start(t, WithSnapshot(b.fake.Snapshot()))
+	require.Len(t, second.fake.Platform().Patients(), patients+1)
+	second.fake.Reset()
+	assert.Len(t, second.fake.Platform().Patients(), patients)
+	_, err = second.fake.Approve(second.authorizeURL(nil), User{})
+	assert.NoError(t, err)
+}
