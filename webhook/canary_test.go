@@ -124,7 +124,8 @@ func TestMemoryInboxTellsNothingOfPatients(t *testing.T) {
 		require.ErrorAs(t, err, &unfinished)
 		require.Len(t, unfinished.Deliveries, 3)
 		say(&out, err)
-		for _, letter := range m.DeadLetters() {
+		for letter, err := range m.DeadLetters(t.Context()) {
+			require.NoError(t, err)
 			say(&out, letter)
 		}
 		say(&out, m)

@@ -2,10 +2,9 @@ package webhook
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -23,7 +22,8 @@ const (
 )
 
 // Config is what a [Handler] is made of. Environment, Secrets, Challenge and
-// Inbox are required; everything else has a default.
+// Inbox are required, or Tenant in place of the first three; everything else has
+// a default.
 type Config struct {
 	// Environment is the one whose webhooks are received: the platform has one
 	// webhook address, one secret and one challenge token in each.
@@ -37,7 +37,19 @@ type Config struct {
 	// the developer dashboard beside the secret, and is not the secret.
 	Challenge api.Secret
 
-	// Inbox stores events before they are acknowledged.
+	// Tenant says whom a request is for, where one address serves several
+	// applications, regions or environments: by the path, the host, a query
+	// parameter of the registered address. Environment, Secrets and Challenge
+	// stay empty then. It must not read the body, and is asked only about
+	// requests with a well-formed, fresh signature header, or unsigned probes.
+	//
+	// A nil tenant is one that nobody knows: the answer is 401, after as much
+	// work as for a wrong signature. An error is answered with 503, so that the
+	// platform sends the event again; its text is logged.
+	Tenant func(*http.Request) (*Tenant, error)
+
+	// Inbox stores events before they are acknowledged. With Tenant it is that
+	// of tenants who have none of their own, and not required.
 	Inbox Inbox
 
 	// Tolerance is how far a signature's timestamp may be from now in either
@@ -74,31 +86,19 @@ type Config struct {
 
 // withDefaults checks c and fills in what was left out.
 func (c Config) withDefaults() (Config, error) {
-	if err := c.Environment.Validate(); err != nil {
-		return c, fmt.Errorf("webhook: Environment: %w", err)
-	}
-	if err := checkSecret(c.Challenge); err != nil {
-		return c, fmt.Errorf("webhook: Challenge %w", err)
-	}
-	for i, secret := range c.Secrets {
-		if secret == c.Challenge {
-			return c, fmt.Errorf("webhook: Secrets[%d] equals Challenge: the dashboard shows a secret key and a challenge token, which differ", i)
-		}
-	}
 	switch {
-	case c.Inbox == nil:
+	case c.Inbox == nil && c.Tenant == nil:
 		return c, errors.New("webhook: Inbox is missing")
 	case c.MaxBody < 0:
 		return c, errors.New("webhook: MaxBody is negative")
 	case c.AcceptTimeout < 0:
 		return c, errors.New("webhook: AcceptTimeout is negative")
+	case c.Tolerance < 0:
+		return c, errors.New("webhook: Tolerance is negative")
 	}
-	if c.MaxBody == 0 {
-		c.MaxBody = DefaultMaxBody
-	}
-	if c.AcceptTimeout == 0 {
-		c.AcceptTimeout = DefaultAcceptTimeout
-	}
+	orDefault(&c.MaxBody, DefaultMaxBody)
+	orDefault(&c.AcceptTimeout, DefaultAcceptTimeout)
+	orDefault(&c.Tolerance, DefaultTolerance)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -106,10 +106,4 @@ func (c Config) withDefaults() (Config, error) {
 		c.Now = time.Now
 	}
 	return c, nil
-}
-
-// answer returns the body that acknowledges an event.
-// API section: "Webhooks" 3.
-func (c Config) answer() ([]byte, error) {
-	return json.Marshal(map[string]string{"challenge": c.Challenge.Reveal()})
 }

@@ -2,7 +2,7 @@
 // comes from, stores its event before acknowledging it, and hands it, decoded,
 // to the function that was registered for it.
 //
-//	request ─► Handler ─► Inbox ─► worker ─► Router ─► your function
+//	request ─► Handler ─► Inbox ─► Worker ─► Router ─► your function
 //	           verifies    stores,  retries   decodes
 //	           answers     de-duplicates
 //
@@ -16,7 +16,10 @@
 //		return fulfil(ctx, order.Data)
 //	})
 //
-//	inbox, err := webhook.NewMemoryInbox(webhook.MemoryConfig{Handle: router.Dispatch})
+//	inbox, err := sqlinbox.Open("inbox.db", sqlinbox.Config{
+//		Work: webhook.Work{Handle: router.Dispatch},
+//		Seal: ring,
+//	})
 //	…
 //	handler, err := webhook.NewHandler(webhook.Config{
 //		Environment: environment,
@@ -34,6 +37,25 @@
 // request bodies, because the signature is made of the body's exact bytes, and
 // give the server a ReadTimeout.
 //
+// # Choosing an inbox
+//
+// What is acknowledged is yours: the platform does not send it again. So the
+// inbox decides what can be lost.
+//
+//   - [MemoryInbox], in this package, loses what it holds when the process ends.
+//     It is for tests and for trying things out.
+//   - Package sqlinbox keeps events in a SQLite file that is synced before the
+//     answer. It is for a program that runs once: nothing to install, and
+//     nothing lost by a crash. A second process is refused.
+//   - A program that runs several times, on one machine or on twenty, needs an
+//     engine on a server that all of them share: a database, or a broker.
+//     Each is a module of its own below this folder, so that none of them is a
+//     dependency of those who use another.
+//
+// All of them are an [Engine], which says what they promise, and take a [Work],
+// so that a change of the engine is a change of a line. Package inboxtest is the
+// suite that holds them to it, and an engine of your own, too.
+//
 // # What you can rely on
 //
 // An event is acknowledged when the inbox has stored it and not before, and your
@@ -42,12 +64,25 @@
 // function; past that the answer is 503 and the platform sends the event again.
 //
 // Events are handled at least once. A function may see an event again after it
-// failed, or after a crash between its end and the note of it, and it may see
-// events out of order: make it harmless to repeat, and where only the latest
-// state counts, read the object through the API instead of trusting the event.
+// failed, or after a crash between its end and the note of it: make it harmless
+// to repeat. An event that fails is tried again for about ten hours by default,
+// see [RetryPolicy], and then becomes a dead letter, which stays until somebody
+// replays or discards it. One that no attempt can help is marked by [Permanent].
 //
 // An event of an unknown type is stored and acknowledged like any other, and
 // goes to [Router.Default].
+//
+// # Order
+//
+// The platform sends events in order "without guarantee", and tries one again
+// while it sends the next. Three means, from the weakest to the strongest:
+//
+//   - [Work.Order] keeps what has arrived in order: of one object, one patient or
+//     one clinic, one event at a time and the oldest first.
+//   - [Work.Stale] tells what arrives after a newer event of its object was
+//     handled: [HandlingFrom] says so to the function, or it is skipped.
+//   - [Refetch] does without the event's data. The function is given the object
+//     as the API has it now; then neither late nor repeated events do harm.
 //
 // # Rotating the secret
 //
@@ -55,11 +90,19 @@
 // dashboard's change has taken effect everywhere. A header with several
 // signatures is accepted if any of them matches any secret.
 //
+// # Several environments and applications
+//
+// A program can have a handler for each, at an address of its own. Or one address
+// serves them all: [Config.Tenant] says from a request which [Tenant] it is for.
+// Environments can share an inbox, as they are part of an event's [Key]; two
+// applications in one environment need an inbox each.
+//
 // # Staying switched on
 //
 // The platform switches an address off when it is answered with 410, which
-// [Handler] cannot do, or when everything fails for 24 hours. Count refused and
-// unavailable requests with [Config.Observe]; the reason of each is in the log:
+// [Handler] cannot do, or when everything fails for 24 hours. An [Alarm], given
+// to [Config.Observe], warns long before; the reason of each failure is in the
+// log:
 //
 //   - a mismatch is usually the wrong secret: the challenge token, or another
 //     environment's
@@ -74,8 +117,8 @@
 //
 // Logs, errors and every way of printing the types of this package hold ids,
 // types and reasons. They hold nothing of a body, and not the text of the errors
-// that your functions return, which may repeat it: [MemoryConfig.Observe] has
-// those.
+// that your functions return, which may repeat it: [Work.Observe] and
+// [DeadLetter] have those. Bodies are at rest only sealed, see [SealBody].
 //
 // API section: "Webhooks", "Signature header".
 package webhook

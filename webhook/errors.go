@@ -31,6 +31,10 @@ var (
 	// tolerance allows: the local clock is slow. Answered with 401.
 	ErrTimestampTooNew = errors.New("webhook: signature timestamp is in the future")
 
+	// ErrUnknownTenant: [Config.Tenant] knows nobody whom the request could be
+	// for. Answered with 401.
+	ErrUnknownTenant = errors.New("webhook: request is for no tenant that is known")
+
 	// ErrBodyConsumed: the signature does not match, and the body is not as
 	// long as the request announced: something in front of the handler, a
 	// logging or parsing middleware, has read or rewritten it. Mount the
@@ -58,16 +62,28 @@ var (
 	// then a duplicate.
 	ErrInboxTimeout = errors.New("webhook: inbox took too long")
 
-	// ErrInboxFull: a [MemoryInbox] holds as many events as it may.
+	// ErrTenant: [Config.Tenant] failed, and the error that matches it wraps
+	// why.
+	ErrTenant = errors.New("webhook: tenant could not be looked up")
+
+	// ErrInboxFull: the inbox holds as many events as it may.
 	ErrInboxFull = errors.New("webhook: inbox is full")
 
-	// ErrInboxClosed: a [MemoryInbox] has been closed.
+	// ErrInboxClosed: the inbox has been closed.
 	ErrInboxClosed = errors.New("webhook: inbox is closed")
 )
 
 // What working off an event can meet. See package events for the errors of an
 // event whose data cannot be decoded.
 var (
+	// ErrAbandoned: whoever handled the event did not come back, and it was the
+	// last attempt: the process ended, or the handler went on for far longer
+	// than its time-out. The event may be what ended it.
+	ErrAbandoned = errors.New("webhook: the worker that handled the event did not come back")
+
+	// ErrBodyLost: the stored body cannot be opened with the keys at hand.
+	ErrBodyLost = errors.New("webhook: stored body cannot be opened")
+
 	// ErrPanic: a handler, or an inbox, panicked. Every [PanicError] matches
 	// it.
 	ErrPanic = errors.New("webhook: panic")

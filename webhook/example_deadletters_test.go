@@ -28,7 +28,7 @@ func ExampleMemoryInbox_deadLetters() {
 			return nil
 		},
 		Observe: func(_ context.Context, attempt webhook.Attempt) {
-			if attempt.Err != nil && attempt.RetryIn == 0 {
+			if attempt.Result == webhook.ResultDead {
 				died <- attempt.Key
 			}
 		},
@@ -46,11 +46,14 @@ func ExampleMemoryInbox_deadLetters() {
 	}
 
 	key := <-died
-	for _, letter := range inbox.DeadLetters() {
+	for letter, err := range inbox.DeadLetters(context.Background()) {
+		if err != nil {
+			log.Fatal(err)
+		}
 		fmt.Println(letter, "after", letter.Attempts, "attempts:", letter.Err)
 	}
 	repaired = true
-	if err := inbox.Replay(key); err != nil {
+	if err := inbox.Replay(context.Background(), key); err != nil {
 		log.Fatal(err)
 	}
 	if err := inbox.Close(context.Background()); err != nil {

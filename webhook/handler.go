@@ -15,16 +15,19 @@ import (
 // event to the [Inbox], and acknowledges it once the inbox has stored it. It is
 // an [http.Handler], safe for concurrent use; mount it where nothing reads the
 // body before it. Several handlers, for several environments or applications,
-// can live in one program, each at its own address.
+// can live in one program, each at its own address; or one serves them all at
+// one, see [Config.Tenant].
 //
 // What it answers:
 //
 //	200  {"challenge": …}: stored, or stored before, or a signed empty probe
 //	400  the body broke off, or is signed but holds no event
-//	401  the signature is missing, malformed, wrong, too old or too new
+//	401  the signature is missing, malformed, wrong, too old or too new, or
+//	     nobody knows the tenant
 //	405  not a POST
 //	413  the body is too large
-//	503  the inbox failed or took too long: the platform sends the event again
+//	503  the inbox failed or took too long, or the tenant could not be looked
+//	     up: the platform sends the event again
 //
 // It never answers 410, which would make the platform switch the address off at
 // once. A signed body without an event is refused, although it must come from
@@ -34,9 +37,9 @@ import (
 //
 // API section: "Webhooks", "Signature header".
 type Handler struct {
-	config   Config
-	verifier *Verifier
-	answer   []byte
+	config Config
+	own    *Tenant // nil if config.Tenant is asked
+	nobody *Tenant
 }
 
 // NewHandler returns a handler. It fails if something required is missing, and
@@ -46,52 +49,79 @@ func NewHandler(c Config) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	verifier, err := NewVerifier(VerifierConfig{Secrets: c.Secrets, Tolerance: c.Tolerance, Now: c.Now})
+	own, err := c.tenants()
 	if err != nil {
 		return nil, err
 	}
-	answer, err := c.answer()
+	nobody, err := newNobody()
 	if err != nil {
 		return nil, err
 	}
-	return &Handler{config: c, verifier: verifier, answer: answer}, nil
+	return &Handler{config: c, own: own, nobody: nobody}, nil
 }
 
 // Format prints the environment only: the handler holds secrets.
 func (h *Handler) Format(f fmt.State, _ rune) {
-	_, _ = io.WriteString(f, "webhook.Handler("+h.config.Environment.String()+")")
+	name := "tenants"
+	if h.own != nil {
+		name = h.own.config.Environment.String()
+	}
+	_, _ = io.WriteString(f, "webhook.Handler("+name+")")
 }
 
 // ServeHTTP handles one request, as described at [Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := h.config.Now()
-	o := h.receive(w, r, start)
-	h.respond(w, o)
+	tenant := h.nobody
+	o := h.receive(w, r, start, &tenant)
+	o.Tenant = tenant.config.Name
+	h.respond(w, o, tenant.answer)
 	o.Duration = h.config.Now().Sub(start)
 	h.observe(r.Context(), o)
 }
 
 // receive decides what becomes of a request. What can be refused cheaply is
 // refused first; nothing is read from a caller whose header does not hold up.
-func (h *Handler) receive(w http.ResponseWriter, r *http.Request, now time.Time) Observation {
+// It sets the tenant once it knows it.
+func (h *Handler) receive(w http.ResponseWriter, r *http.Request, now time.Time, tenant **Tenant) Observation {
 	if r.Method != http.MethodPost {
 		return refused(http.StatusMethodNotAllowed, ErrMethod)
 	}
 	var s signature
-	if err := s.parseHeader(r.Header); err != nil {
-		if errors.Is(err, ErrSignatureMissing) && h.config.AnswerUnsignedProbe && isEmpty(r) {
-			return Observation{Outcome: OutcomeProbe, Status: http.StatusOK}
+	unsigned := s.parseHeader(r.Header)
+	probe := errors.Is(unsigned, ErrSignatureMissing) && h.config.AnswerUnsignedProbe && isEmpty(r)
+	if unsigned != nil && !probe {
+		return refused(http.StatusUnauthorized, unsigned)
+	}
+	if !probe {
+		if err := s.fresh(now, h.config.Tolerance); err != nil {
+			return refused(http.StatusUnauthorized, err)
 		}
-		return refused(http.StatusUnauthorized, err)
 	}
-	if err := s.fresh(now, h.verifier.tolerance); err != nil {
-		return refused(http.StatusUnauthorized, err)
+	t, err := h.tenantOf(r)
+	if err != nil {
+		return Observation{}.unavailable(err)
 	}
+	*tenant = t
+	if probe {
+		if t == h.nobody {
+			return refused(http.StatusUnauthorized, ErrUnknownTenant)
+		}
+		return Observation{Outcome: OutcomeProbe, Status: http.StatusOK}
+	}
+	return h.read(w, r, now, t, &s)
+}
+
+// read verifies the body, and accepts the event in it.
+func (h *Handler) read(w http.ResponseWriter, r *http.Request, now time.Time, t *Tenant, s *signature) Observation {
 	body, err := readBody(w, r, h.config.MaxBody)
 	if err != nil {
 		return refused(statusOfBody(err), err)
 	}
-	if err := h.verifier.match(&s, body); err != nil {
+	if err := t.verifier.match(s, body); err != nil {
+		if t == h.nobody {
+			return refused(http.StatusUnauthorized, ErrUnknownTenant)
+		}
 		return refused(http.StatusUnauthorized, explainMismatch(r, len(body), err))
 	}
 	if len(body) == 0 {
@@ -101,8 +131,8 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request, now time.Time)
 	if err != nil {
 		return refused(http.StatusBadRequest, err)
 	}
-	return h.accept(r.Context(), Delivery{
-		Key:        Key{h.config.Environment, event.ID, event.IntegrationID},
+	return h.accept(r.Context(), t, Delivery{
+		Key:        Key{t.config.Environment, event.ID, event.IntegrationID},
 		Type:       event.Type,
 		ClinicID:   event.ClinicID,
 		CreatedAt:  event.CreatedAt.Time,
@@ -114,18 +144,25 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request, now time.Time)
 // accept gives d to the inbox and waits for it, but not for too long. An inbox
 // that does not return in time goes on in its own goroutine, undisturbed by the
 // end of the request.
-func (h *Handler) accept(ctx context.Context, d Delivery) Observation {
+func (h *Handler) accept(ctx context.Context, t *Tenant, d Delivery) Observation {
+	o := Observation{Outcome: OutcomeAccepted, Status: http.StatusOK, Key: d.Key, Type: d.Type}
+	inbox := h.config.Inbox
+	if t.config.Inbox != nil {
+		inbox = t.config.Inbox
+	}
+	if inbox == nil {
+		return o.unavailable(fmt.Errorf("%w: neither the tenant nor the handler has an inbox", ErrTenant))
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.config.AcceptTimeout)
 	var receipt Receipt
 	done := make(chan error, 1)
 	go func() {
 		defer cancel()
 		protect(func() (err error) {
-			receipt, err = h.config.Inbox.Accept(ctx, d)
+			receipt, err = inbox.Accept(ctx, d)
 			return err
 		}, func(err error) { done <- err })
 	}()
-	o := Observation{Outcome: OutcomeAccepted, Status: http.StatusOK, Key: d.Key, Type: d.Type}
 	select {
 	case err := <-done:
 		if err != nil {
@@ -157,11 +194,11 @@ func inboxError(ctx context.Context, err error) error {
 
 // respond writes the answer. The texts tell a caller who was refused nothing
 // about why.
-func (h *Handler) respond(w http.ResponseWriter, o Observation) {
+func (h *Handler) respond(w http.ResponseWriter, o Observation, answer []byte) {
 	switch o.Status {
 	case http.StatusOK:
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(h.answer) // a caller who is gone sends the event again
+		_, _ = w.Write(answer) // a caller who is gone sends the event again
 		return
 	case http.StatusMethodNotAllowed:
 		w.Header().Set("Allow", http.MethodPost)

@@ -7,13 +7,13 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
 )
 
 // Inbox takes over verified events from a [Handler]. It is the whole contract
 // between receiving and processing; how and where events are processed is the
-// inbox's own matter, and another process may do it.
+// inbox's own matter, and another process may do it. What an inbox that also
+// processes promises is said at [Engine].
 //
 // When Accept returns without an error, the event is safe: it survives whatever
 // the inbox promises to survive, be it the end of the process or the loss of a
@@ -54,29 +54,6 @@ type Receipt struct {
 	Duplicate bool
 }
 
-// Key identifies an event for good: it is what an [Inbox] recognises duplicates
-// by. A clinic with several integrations gets each event once for each of them,
-// with one event id, so the integration is part of it; so is the environment,
-// as accounts and ids of different environments are separate. Keys are
-// comparable.
-// API section: "Webhooks" 6.
-type Key struct {
-	Environment api.Environment
-	EventID     string
-
-	// IntegrationID is empty where the platform names none.
-	IntegrationID string
-}
-
-// String returns the key as "us/sandbox evt_1 in_1".
-func (k Key) String() string {
-	text := k.Environment.String() + " " + k.EventID
-	if k.IntegrationID != "" {
-		text += " " + k.IntegrationID
-	}
-	return text
-}
-
 // Delivery is an event on its way into an [Inbox], and out of it. However it is
 // printed or logged, its body is not seen.
 type Delivery struct {
@@ -109,6 +86,15 @@ func (d Delivery) Event() (events.Event, error) {
 		e.IntegrationID = d.Key.IntegrationID
 	}
 	return e, nil
+}
+
+// OrderTime is what puts the events of one [Subject] in order: when the event
+// happened, or, where the platform did not say, when it arrived.
+func (d Delivery) OrderTime() time.Time {
+	if d.CreatedAt.IsZero() {
+		return d.ReceivedAt
+	}
+	return d.CreatedAt
 }
 
 // String returns type and key.

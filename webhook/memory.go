@@ -19,7 +19,8 @@ type MemoryConfig struct {
 	// with HandlerTimeout, or when Close gives up.
 	Handle HandlerFunc
 
-	// Workers is how many events are handled at a time; 0 means 4.
+	// Workers is how many events are handled at a time; 0 means
+	// [DefaultWorkers].
 	Workers int
 
 	// MaxEvents and MaxBytes bound what is held, dead letters included: the
@@ -30,21 +31,24 @@ type MemoryConfig struct {
 	MaxBytes  int64
 
 	// MaxKeys is how many keys of handled events are remembered, to recognise
-	// duplicates; 0 means 100,000. The oldest are forgotten first.
+	// duplicates, and of how many objects the newest event is; 0 means 100,000.
+	// The oldest are forgotten first.
 	MaxKeys int
 
-	// MaxAttempts is how often an event is tried before it becomes a dead
-	// letter; 0 means 10.
-	MaxAttempts int
-
-	// BackOff is the wait after the first failed attempt, 0 meaning a second.
-	// It doubles with every further one up to MaxBackOff, 0 meaning five
-	// minutes. Each wait is shortened at random by up to a half.
+	// MaxAttempts, BackOff and MaxBackOff are those of a [RetryPolicy], with
+	// other defaults, as a process must not wait long for its end: 0 means 10,
+	// a second and five minutes.
+	MaxAttempts         int
 	BackOff, MaxBackOff time.Duration
 
-	// HandlerTimeout ends the context of an attempt; 0 means a minute. A
-	// handler that ignores its context keeps its worker.
+	// HandlerTimeout ends the context of an attempt; 0 means
+	// [DefaultHandlerTimeout]. A handler that ignores its context keeps its
+	// worker.
 	HandlerTimeout time.Duration
+
+	// Order and Stale are those of a [Work].
+	Order SubjectFunc
+	Stale StalePolicy
 
 	// Logger is told of every attempt: event id and type, attempt, outcome, and
 	// the kind of error. The text of a handler's error is not logged, as it may
@@ -57,70 +61,63 @@ type MemoryConfig struct {
 }
 
 func (c MemoryConfig) withDefaults() (MemoryConfig, error) {
-	if c.Handle == nil {
-		return c, errors.New("webhook: MemoryConfig.Handle is missing")
-	}
-	if min(c.Workers, c.MaxEvents, c.MaxKeys, c.MaxAttempts) < 0 || c.MaxBytes < 0 ||
-		min(c.BackOff, c.MaxBackOff, c.HandlerTimeout) < 0 {
+	if min(c.MaxEvents, c.MaxKeys) < 0 || c.MaxBytes < 0 {
 		return c, errors.New("webhook: MemoryConfig holds a negative number")
 	}
-	orDefault(&c.Workers, 4)
 	orDefault(&c.MaxEvents, 10_000)
 	orDefault(&c.MaxBytes, 64<<20)
 	orDefault(&c.MaxKeys, 100_000)
 	orDefault(&c.MaxAttempts, 10)
-	orDefault(&c.BackOff, time.Second)
 	orDefault(&c.MaxBackOff, 5*time.Minute)
-	orDefault(&c.HandlerTimeout, time.Minute)
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
 	return c, nil
 }
 
-func orDefault[T comparable](field *T, value T) {
-	if *field == *new(T) {
-		*field = value
+func (c MemoryConfig) work() Work {
+	return Work{
+		Handle:         c.Handle,
+		Workers:        c.Workers,
+		Retry:          RetryPolicy{MaxAttempts: c.MaxAttempts, BackOff: c.BackOff, MaxBackOff: c.MaxBackOff},
+		HandlerTimeout: c.HandlerTimeout,
+		Order:          c.Order,
+		Stale:          c.Stale,
+		Logger:         c.Logger,
+		Observe:        c.Observe,
 	}
 }
 
-// MemoryInbox is an [Inbox] in the memory of the process, with the workers that
-// handle its events. It is not durable: what was acknowledged and is not yet
-// handled is lost when the process dies, and a restarted process, or a second
-// one, does not recognise duplicates. Use it for tests, for trying things out,
-// and where every missed event is found in another way.
+// MemoryInbox is an [Engine] in the memory of the process. It is not durable:
+// what was acknowledged and is not yet handled is lost when the process dies,
+// and a restarted process, or a second one, does not recognise duplicates. Use
+// it for tests, for trying things out, and where every missed event is found in
+// another way.
 //
-// Every event is handled at least once: a handler that fails or panics is tried
-// again with growing waits, and after MaxAttempts the event becomes a dead
-// letter, which stays until it is replayed or discarded. Order is not kept.
-//
-// Its timers are those of package time, so it works inside testing/synctest.
+// It keeps the other promises of an Engine as long as the process lives; what it
+// holds is bounded, and bodies are not sealed. Its timers are those of package
+// time, so it works inside testing/synctest.
 type MemoryInbox struct {
 	config  MemoryConfig
+	worker  *Worker
 	ctx     context.Context // of all handlers
 	cancel  context.CancelFunc
 	workers sync.WaitGroup
 
-	// ready holds what workers should take next. Sending never blocks: there is
-	// room for every event that may be held, and each is in it at most once.
-	ready chan *entry
+	// ready holds the lines whose first event workers should take next. Sending
+	// never blocks: there is room for a line of every event that may be held,
+	// and each line is in it at most once.
+	ready chan *line
 
 	mu     sync.Mutex
-	held   map[Key]*entry // waiting, being handled, or dead
-	bytes  int64          // of the bodies held
-	alive  int            // held and not dead
-	past   keyring        // no longer held
+	held   map[Key]*entry    // waiting, being handled, or dead
+	lines  map[Subject]*line // of the events that wait for each other
+	bytes  int64             // of the bodies held
+	alive  int               // held and not dead
+	past   ring[Key, struct{}]
+	newest ring[Subject, time.Time]
 	closed bool
 	idle   chan struct{} // closed once closed and nothing is alive
 }
 
-// entry is an event that is held.
-type entry struct {
-	delivery Delivery
-	attempts int
-	retry    *time.Timer
-	death    *DeadLetter // nil while alive
-}
+var _ Engine = (*MemoryInbox)(nil)
 
 // NewMemoryInbox returns an inbox whose workers have started. Close it to end
 // them.
@@ -129,17 +126,24 @@ func NewMemoryInbox(c MemoryConfig) (*MemoryInbox, error) {
 	if err != nil {
 		return nil, err
 	}
+	worker, err := NewWorker(c.work())
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &MemoryInbox{
 		config: c,
+		worker: worker,
 		ctx:    ctx,
 		cancel: cancel,
-		ready:  make(chan *entry, c.MaxEvents),
+		ready:  make(chan *line, c.MaxEvents),
 		held:   map[Key]*entry{},
-		past:   keyring{limit: c.MaxKeys, known: map[Key]struct{}{}},
+		lines:  map[Subject]*line{},
+		past:   newRing[Key, struct{}](c.MaxKeys),
+		newest: newRing[Subject, time.Time](c.MaxKeys),
 		idle:   make(chan struct{}),
 	}
-	for range c.Workers {
+	for range worker.Work().Workers {
 		m.workers.Go(m.work)
 	}
 	return m, nil
@@ -150,6 +154,8 @@ func (m *MemoryInbox) Accept(ctx context.Context, d Delivery) (Receipt, error) {
 	if err := ctx.Err(); err != nil {
 		return Receipt{}, err
 	}
+	e := &entry{delivery: d}
+	e.subject, e.object = m.worker.Subjects(d)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -162,11 +168,9 @@ func (m *MemoryInbox) Accept(ctx context.Context, d Delivery) (Receipt, error) {
 	if len(m.held) == m.config.MaxEvents || m.bytes+size > m.config.MaxBytes {
 		return Receipt{}, ErrInboxFull
 	}
-	e := &entry{delivery: d}
 	m.held[d.Key] = e
 	m.bytes += size
-	m.alive++
-	m.ready <- e
+	m.enter(e)
 	return Receipt{}, nil
 }
 
@@ -174,7 +178,7 @@ func (m *MemoryInbox) Accept(ctx context.Context, d Delivery) (Receipt, error) {
 func (m *MemoryInbox) release(e *entry) {
 	delete(m.held, e.delivery.Key)
 	m.bytes -= int64(cap(e.delivery.Body))
-	m.past.add(e.delivery.Key)
+	m.past.put(e.delivery.Key, struct{}{})
 }
 
 // Close stops accepting, and waits until every event is handled or has become a
@@ -200,8 +204,8 @@ func (m *MemoryInbox) Close(ctx context.Context) error {
 	defer m.mu.Unlock()
 	var left []Delivery
 	for _, e := range m.held {
-		if e.retry != nil {
-			e.retry.Stop()
+		if e.line != nil {
+			e.line.stop()
 		}
 		left = append(left, e.delivery)
 	}
@@ -225,28 +229,4 @@ func (m *MemoryInbox) checkIdle() {
 	default:
 		close(m.idle)
 	}
-}
-
-// keyring remembers the last keys it was given.
-type keyring struct {
-	limit int
-	known map[Key]struct{}
-	order []Key // a ring, once it has grown to limit
-	next  int
-}
-
-func (k *keyring) has(key Key) bool {
-	_, ok := k.known[key]
-	return ok
-}
-
-func (k *keyring) add(key Key) {
-	if len(k.order) < k.limit {
-		k.order = append(k.order, key)
-	} else {
-		delete(k.known, k.order[k.next])
-		k.order[k.next] = key
-		k.next = (k.next + 1) % k.limit
-	}
-	k.known[key] = struct{}{}
 }

@@ -70,6 +70,17 @@ func (m *memory) accept(t *testing.T, id string) (duplicate bool) {
 	return receipt.Duplicate
 }
 
+// letters returns the dead letters.
+func (m *memory) letters(t *testing.T) []webhook.DeadLetter {
+	t.Helper()
+	var letters []webhook.DeadLetter
+	for letter, err := range m.DeadLetters(t.Context()) {
+		require.NoError(t, err)
+		letters = append(letters, letter)
+	}
+	return letters
+}
+
 var errDown = errors.New("the database is down")
 
 func succeed(context.Context, events.Event) error { return nil }
@@ -156,7 +167,7 @@ func TestMemoryInboxTakesEveryFailureForOne(t *testing.T) {
 				require.ErrorAs(t, m.Close(t.Context()), &unfinished)
 				assert.Len(t, unfinished.Deliveries, 2)
 				assert.Len(t, m.handled, 6)
-				letters := m.DeadLetters()
+				letters := m.letters(t)
 				require.Len(t, letters, 2)
 				assert.Equal(t, 3, letters[0].Attempts)
 				require.ErrorIs(t, letters[0].Err, c.err)
@@ -174,7 +185,7 @@ func TestMemoryInboxFailsOnBodiesItCannotRead(t *testing.T) {
 		_, err := m.Accept(t.Context(), d)
 		require.NoError(t, err, "an inbox does not look into bodies")
 		require.ErrorIs(t, m.Close(t.Context()), webhook.ErrUnfinished)
-		require.ErrorIs(t, m.DeadLetters()[0].Err, events.ErrMalformed)
+		require.ErrorIs(t, m.letters(t)[0].Err, events.ErrMalformed)
 		assert.Empty(t, m.handled)
 	})
 }
@@ -194,34 +205,34 @@ func TestMemoryInboxKeepsDeadLetters(t *testing.T) {
 			m.accept(t, id)
 			time.Sleep(time.Minute)
 		}
-		letters := m.DeadLetters()
+		letters := m.letters(t)
 		require.Len(t, letters, 3)
 		first, second, third := letters[0].Key, letters[1].Key, letters[2].Key
 		assert.Equal(t, "evt_1", first.EventID, "the oldest first")
 		assert.True(t, m.accept(t, "evt_1"), "a dead letter is a duplicate too")
 
-		require.NoError(t, m.Replay(first)) // still broken
+		require.NoError(t, m.Replay(t.Context(), first)) // still broken
 		time.Sleep(time.Minute)
-		require.Len(t, m.DeadLetters(), 3)
-		assert.Equal(t, 2, m.DeadLetters()[2].Attempts, "attempts count anew")
+		require.Len(t, m.letters(t), 3)
+		assert.Equal(t, 2, m.letters(t)[2].Attempts, "attempts count anew")
 
 		broken.Store(false)
-		require.NoError(t, m.Replay(first))
+		require.NoError(t, m.Replay(t.Context(), first))
 		synctest.Wait()
-		require.NoError(t, m.Discard(second))
-		require.Len(t, m.DeadLetters(), 1)
+		require.NoError(t, m.Discard(t.Context(), second))
+		require.Len(t, m.letters(t), 1)
 		assert.True(t, m.accept(t, "evt_1"))
 		assert.True(t, m.accept(t, "evt_2"), "what was discarded stays known")
 
-		require.ErrorIs(t, m.Replay(first), webhook.ErrNoDeadLetter)
-		require.ErrorIs(t, m.Discard(second), webhook.ErrNoDeadLetter)
+		require.ErrorIs(t, m.Replay(t.Context(), first), webhook.ErrNoDeadLetter)
+		require.ErrorIs(t, m.Discard(t.Context(), second), webhook.ErrNoDeadLetter)
 		var unfinished *webhook.UnfinishedError
 		require.ErrorAs(t, m.Close(t.Context()), &unfinished)
 		require.Len(t, unfinished.Deliveries, 1)
 		assert.Equal(t, third, unfinished.Deliveries[0].Key)
 		require.EqualError(t, unfinished, "webhook: inbox closed with events that are not handled: 1")
-		require.ErrorIs(t, m.Replay(third), webhook.ErrInboxClosed)
-		require.NoError(t, m.Discard(third))
+		require.ErrorIs(t, m.Replay(t.Context(), third), webhook.ErrInboxClosed)
+		require.NoError(t, m.Discard(t.Context(), third))
 		require.NoError(t, m.Close(t.Context()))
 	})
 }

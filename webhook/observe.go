@@ -22,14 +22,16 @@ const (
 )
 
 // Observation is what a [Handler] tells of a request. It holds nothing of the
-// body. The platform switches an address off after 24 hours of failures: an
-// alarm on refused and unavailable requests that are not broken by an accepted
-// one is worth having long before.
+// body. An [Alarm] makes warnings of them, before the platform switches the
+// address off.
 type Observation struct {
 	Outcome Outcome
 
 	// Status is what was answered.
 	Status int
+
+	// Tenant is the name of the tenant, where one is known.
+	Tenant string
 
 	// Key and Type name the event; zero where none was read.
 	Key  Key
@@ -78,6 +80,9 @@ func (o Observation) attrs() []slog.Attr {
 		slog.String("outcome", string(o.Outcome)),
 		slog.Int("status", o.Status),
 		slog.Duration("duration", o.Duration),
+	}
+	if o.Tenant != "" {
+		attrs = append(attrs, slog.String("tenant", o.Tenant))
 	}
 	if o.Key.EventID != "" {
 		attrs = append(attrs,

@@ -1,0 +1,127 @@
+package webhook_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// alarmed is an alarm with what it told, on a clock of its own.
+type alarmed struct {
+	*webhook.Alarm
+	now  time.Time
+	told []webhook.Outage
+}
+
+func newAlarmed(t *testing.T, c webhook.AlarmConfig) *alarmed {
+	t.Helper()
+	a := &alarmed{now: now}
+	c.Now = func() time.Time { return a.now }
+	c.Notify = func(_ context.Context, o webhook.Outage) { a.told = append(a.told, o) }
+	alarm, err := webhook.NewAlarm(c)
+	require.NoError(t, err)
+	a.Alarm = alarm
+	return a
+}
+
+// after lets time pass and something happen.
+func (a *alarmed) after(d time.Duration, o webhook.Observation) {
+	a.now = a.now.Add(d)
+	a.Observe(context.Background(), o)
+}
+
+var (
+	down     = webhook.Observation{Outcome: webhook.OutcomeUnavailable, Err: webhook.ErrInboxTimeout}
+	mismatch = webhook.Observation{Outcome: webhook.OutcomeRefused, Err: webhook.ErrSignatureMismatch}
+	accepted = webhook.Observation{Outcome: webhook.OutcomeAccepted}
+)
+
+func TestAlarmTellsOfOutagesAsTheyAge(t *testing.T) {
+	t.Parallel()
+	a := newAlarmed(t, webhook.AlarmConfig{})
+	for range 23 * 12 {
+		a.after(5*time.Minute, down)
+	}
+	require.Len(t, a.told, 5)
+	for i, age := range []time.Duration{15 * time.Minute, time.Hour, 4 * time.Hour, 12 * time.Hour, 20 * time.Hour} {
+		assert.Equal(t, age, a.told[i].Age())
+		assert.Equal(t, int(age/(5*time.Minute))+1, a.told[i].Failures)
+		assert.Equal(t, now.Add(5*time.Minute), a.told[i].Since)
+		require.ErrorIs(t, a.told[i].Reason, webhook.ErrInboxTimeout)
+	}
+	outage, ok := a.Outage()
+	assert.True(t, ok)
+	assert.Equal(t, 23*12, outage.Failures)
+
+	a.after(time.Minute, accepted)
+	require.Len(t, a.told, 6)
+	assert.True(t, a.told[5].Over)
+	_, ok = a.Outage()
+	assert.False(t, ok)
+	a.after(time.Minute, accepted)
+	assert.Len(t, a.told, 6, "it is over once")
+}
+
+func TestAlarmTellsOfSkippedAgesOnce(t *testing.T) {
+	t.Parallel()
+	a := newAlarmed(t, webhook.AlarmConfig{})
+	a.after(0, down)
+	a.after(time.Second, mismatch)
+	a.after(5*time.Hour, down)
+	require.Len(t, a.told, 1)
+	a.after(time.Hour, down)
+	assert.Len(t, a.told, 1)
+	a.after(8*time.Hour, down)
+	assert.Len(t, a.told, 2)
+}
+
+func TestAlarmKnowsWhatCounts(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		o      webhook.Observation
+		counts bool
+	}{
+		"inbox":     {down, true},
+		"signature": {mismatch, true},
+		"body":      {webhook.Observation{Outcome: webhook.OutcomeRefused, Err: events.ErrMalformed}, true},
+		"stranger":  {webhook.Observation{Outcome: webhook.OutcomeRefused, Err: webhook.ErrSignatureMissing}, false},
+		"browser":   {webhook.Observation{Outcome: webhook.OutcomeRefused, Err: webhook.ErrMethod}, false},
+		"probe":     {webhook.Observation{Outcome: webhook.OutcomeProbe}, false},
+	} {
+		a := newAlarmed(t, webhook.AlarmConfig{MinFailures: 2, After: []time.Duration{time.Hour, time.Minute}})
+		for range 3 {
+			a.after(time.Minute, c.o)
+		}
+		_, ok := a.Outage()
+		assert.Equal(t, c.counts, ok, name)
+		assert.Equal(t, c.counts, len(a.told) > 0, name)
+	}
+}
+
+func TestAlarmNeedsSeveralFailuresInARow(t *testing.T) {
+	t.Parallel()
+	a := newAlarmed(t, webhook.AlarmConfig{})
+	for range 20 {
+		a.after(time.Hour, down)
+		a.after(time.Hour, down)
+		a.after(time.Minute, webhook.Observation{Outcome: webhook.OutcomeDuplicate})
+	}
+	assert.Empty(t, a.told)
+}
+
+func TestNewAlarmRefuses(t *testing.T) {
+	t.Parallel()
+	notify := func(context.Context, webhook.Outage) {}
+	for _, c := range []webhook.AlarmConfig{
+		{}, {Notify: notify, MinFailures: -1}, {Notify: notify, After: []time.Duration{}}, {Notify: notify, After: []time.Duration{-1}},
+	} {
+		_, err := webhook.NewAlarm(c)
+		require.Error(t, err)
+	}
+}

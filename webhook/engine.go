@@ -1,0 +1,76 @@
+package webhook
+
+import (
+	"context"
+	"iter"
+)
+
+// Engine is an [Inbox] that also works its events off. The in-memory inbox of
+// this package is one, and every engine in a package of its own; package inboxtest
+// holds any implementation to what is said here.
+//
+// # What an engine promises
+//
+// Every accepted event is handled at least once: until its handler has returned
+// without an error, or it is given up as a dead letter. It may be handled again
+// after a crash between the handler's end and the note of it.
+//
+//   - A failed attempt is repeated after the waits of [RetryPolicy]. An error, a
+//     panic, a runtime.Goexit and a time-out are failures alike.
+//   - The last attempt, or an error marked as [Permanent], makes a dead letter,
+//     which stays until it is replayed or discarded.
+//   - An event whose worker died is handled by another one, after a time that the
+//     engine names. The lost attempt counts, because the event itself may be what
+//     kills: after the last one the event becomes a dead letter with
+//     [ErrAbandoned].
+//   - With [Work.Order] events of one [Subject] are handled one at a time, the
+//     oldest of those that wait first, by [Delivery.OrderTime]. One that fails
+//     holds up the others of its subject until it is handled or a dead letter.
+//     Order between what has not arrived yet and what has been handled is
+//     nobody's: see [Work.Stale].
+//   - Bodies, and texts of errors, are at rest only sealed, bound to their key;
+//     what travels through queues and jobs is the [Key] and nothing of the event.
+//     An in-memory engine has nothing at rest.
+//   - An event that was handled leaves its key behind, for 30 days at least, and
+//     not its body.
+//
+// An engine says in its documentation where it promises less: what it survives,
+// whether several processes may share it, and whether it keeps order.
+//
+// # How an engine is made
+//
+// Accepting is the engine's own; handling is [Worker.Do], which every engine
+// shares. For each event that is due, an engine claims it, opens its body with
+// [OpenBody], and calls Do with a function that writes down the outcome. It
+// decides nothing: [Attempt.Result] says what to write.
+//
+//	Accept ─► worker.Subjects, SealBody ─► stored ─► claimed ─► OpenBody ─► worker.Do ─► settle
+type Engine interface {
+	Inbox
+
+	// DeadLetters returns the events that were given up, the oldest first. It
+	// ends with the first error. Ranging again starts anew, and what is replayed
+	// or discarded on the way disturbs nothing.
+	DeadLetters(ctx context.Context) iter.Seq2[DeadLetter, error]
+
+	// Replay handles a dead letter again, with as many attempts as a new event;
+	// order does not bring it back to its old place. It fails with
+	// [ErrNoDeadLetter] and [ErrInboxClosed].
+	Replay(ctx context.Context, key Key) error
+
+	// Discard drops a dead letter for good, body included. Its key stays known:
+	// should the platform send the event once more, it is a duplicate. It fails
+	// with [ErrNoDeadLetter].
+	Discard(ctx context.Context, key Key) error
+
+	// Close stops the engine: nothing is accepted or begun any more, and what is
+	// being handled may finish until ctx ends. Then the contexts of handlers end
+	// too, and what fails by that is handed back: it was no attempt, and is
+	// handled by another process or after the next start.
+	//
+	// A durable engine loses nothing by it and returns nil, even if a handler
+	// went on beyond its context; anything else is an error of the storage. A
+	// MemoryInbox has no next start: see [MemoryInbox.Close]. Closing again does
+	// nothing.
+	Close(ctx context.Context) error
+}

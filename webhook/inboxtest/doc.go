@@ -1,0 +1,26 @@
+// Package inboxtest holds an implementation of [webhook.Engine] to its contract.
+// The engines of this module pass it, and whoever writes an engine of their own
+// runs it too:
+//
+//	func TestEngine(t *testing.T) {
+//		inboxtest.Run(t, func(t *testing.T) inboxtest.Storage {
+//			path := filepath.Join(t.TempDir(), "inbox.db")
+//			return inboxtest.Storage{
+//				Durable: true,
+//				Ordered: true,
+//				Open: func(work webhook.Work) (webhook.Engine, error) {
+//					return myengine.Open(path, work)
+//				},
+//			}
+//		})
+//	}
+//
+// An engine is held to what its [Storage] claims, and to the rest of the contract
+// in any case. What needs a claim, or a hook, that is not there is skipped with
+// a line that says so: a suite that skips what the engine's documentation
+// promises proves nothing about it.
+//
+// Waits are those of the suite's own [webhook.RetryPolicy], milliseconds; nothing
+// depends on how long anything takes, except that Storage.Patience bounds how
+// long the suite waits for what has to happen.
+package inboxtest

@@ -1,0 +1,244 @@
+package inboxtest_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"iter"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/inboxtest"
+)
+
+// mutants are engines that break one promise each, by the test that has to
+// notice.
+var mutants = map[string]struct {
+	notices string
+	storage func() inboxtest.Storage
+}{
+	"every event is new":        {"Accept/Once", wrapped(func(e *mutant) { e.accept = alwaysNew })},
+	"integrations are one":      {"Accept/KeysAreWhole", wrapped(func(e *mutant) { e.accept = byEventID() })},
+	"check, then act":           {"Accept/ConcurrentlyOnce", wrapped(func(e *mutant) { e.accept = checkThenAct() })},
+	"one in ten is lost":        {"Accept/ConcurrentlyOnce", wrapped(func(e *mutant) { e.accept = loseSome() })},
+	"ended contexts are stored": {"Accept/ContextHasEnded", wrapped(func(e *mutant) { e.accept = noContext })},
+	"bodies are rewritten":      {"Accept/AnyEvent", wrapped(func(e *mutant) { e.accept = rewriteBody })},
+	"errors are swallowed":      {"Attempts/Repeated", worked(func(w *webhook.Work) { swallow(w) })},
+	"retries come at once":      {"Attempts/Repeated", worked(func(w *webhook.Work) { w.Retry.BackOff = time.Nanosecond })},
+	"no time-out":               {"Attempts/EveryFailure", worked(func(w *webhook.Work) { w.HandlerTimeout = time.Hour })},
+	"permanent is not":          {"Attempts/Permanent", worked(forgetMark)},
+	"too many workers":          {"Attempts/BoundedWorkers", worked(func(w *webhook.Work) { w.Workers *= 2 })},
+	"letters are not listed":    {"DeadLetters/Listed", wrapped(func(e *mutant) { e.letters = none })},
+	"replays are not made":      {"DeadLetters/Replayed", wrapped(func(e *mutant) { e.replay = nothing })},
+	"letters are not discarded": {"DeadLetters/Discarded", wrapped(func(e *mutant) { e.discard = nothing })},
+	"anything can be replayed":  {"DeadLetters/Refused", wrapped(func(e *mutant) { e.replay = nothing })},
+	"no order":                  {"Order/OldestFirst", worked(func(w *webhook.Work) { w.Order, w.Stale = nil, webhook.StaleIgnore })},
+	"the same time as another":  {"Order/OneAtATime", worked(func(w *webhook.Work) { w.Order = nil })},
+	"order without mercy":       {"Order/FailureHoldsUp", worked(func(w *webhook.Work) { w.Order = oneForAll })},
+	"no guard":                  {"Stale/Skipped", worked(func(w *webhook.Work) { w.Stale = webhook.StaleIgnore })},
+	"accepts when closed":       {"Close/Idle", wrapped(func(e *mutant) { e.accept = reopen })},
+	"durable in name only":      {"Close/Restart", claimed(func(s *inboxtest.Storage) { s.Durable = true })},
+	"stored in clear":           {"Sealed/AtRest", inClear},
+}
+
+// TestTheSuiteNotices runs each mutant in a process of its own, where the suite
+// has to fail.
+func TestTheSuiteNotices(t *testing.T) {
+	t.Parallel()
+	for name, m := range mutants {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			chapter, test, _ := strings.Cut(m.notices, "/")
+			suite := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestMutant$/^"+chapter+"$/^"+test+"$", "-test.count=1", "-test.v")
+			suite.Env = append(os.Environ(), "INBOXTEST_MUTANT="+name)
+			output, err := suite.CombinedOutput()
+			var exit *exec.ExitError
+			assert.ErrorAs(t, err, &exit, "the suite is content")
+			assert.Contains(t, string(output), "--- FAIL: TestMutant/"+m.notices)
+		})
+	}
+}
+
+// TestMutant is the suite in the process of a mutant.
+func TestMutant(t *testing.T) {
+	m, ok := mutants[os.Getenv("INBOXTEST_MUTANT")]
+	if !ok {
+		t.Skip("runs in the processes that TestTheSuiteNotices starts")
+	}
+	inboxtest.Run(t, func(*testing.T) inboxtest.Storage {
+		s := m.storage()
+		s.Patience = 2 * time.Second
+		return s
+	})
+}
+
+// mutant is an engine some of whose methods are others.
+type mutant struct {
+	webhook.Engine
+	accept          func(context.Context, webhook.Engine, webhook.Delivery) (webhook.Receipt, error)
+	letters         func(context.Context) iter.Seq2[webhook.DeadLetter, error]
+	replay, discard func(context.Context, webhook.Key) error
+}
+
+func (m *mutant) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
+	if m.accept != nil {
+		return m.accept(ctx, m.Engine, d)
+	}
+	return m.Engine.Accept(ctx, d)
+}
+
+func (m *mutant) DeadLetters(ctx context.Context) iter.Seq2[webhook.DeadLetter, error] {
+	if m.letters != nil {
+		return m.letters(ctx)
+	}
+	return m.Engine.DeadLetters(ctx)
+}
+
+func (m *mutant) Replay(ctx context.Context, key webhook.Key) error {
+	if m.replay != nil {
+		return m.replay(ctx, key)
+	}
+	return m.Engine.Replay(ctx, key)
+}
+
+func (m *mutant) Discard(ctx context.Context, key webhook.Key) error {
+	if m.discard != nil {
+		return m.discard(ctx, key)
+	}
+	return m.Engine.Discard(ctx, key)
+}
+
+// wrapped changes the engine, worked the work, and claimed the storage.
+func wrapped(change func(*mutant)) func() inboxtest.Storage {
+	return func() inboxtest.Storage {
+		return inboxtest.Storage{Ordered: true, Open: func(w webhook.Work) (webhook.Engine, error) {
+			engine, err := openMemory(w)
+			m := &mutant{Engine: engine}
+			change(m)
+			return m, err
+		}}
+	}
+}
+
+func worked(change func(*webhook.Work)) func() inboxtest.Storage {
+	return func() inboxtest.Storage {
+		return inboxtest.Storage{Ordered: true, Open: func(w webhook.Work) (webhook.Engine, error) {
+			change(&w)
+			return openMemory(w)
+		}}
+	}
+}
+
+func claimed(change func(*inboxtest.Storage)) func() inboxtest.Storage {
+	return func() inboxtest.Storage {
+		s := inboxtest.Storage{Ordered: true, Open: openMemory}
+		change(&s)
+		return s
+	}
+}
+
+func inClear() inboxtest.Storage {
+	var mu sync.Mutex
+	var stored bytes.Buffer
+	s := wrapped(func(m *mutant) {
+		m.accept = func(ctx context.Context, e webhook.Engine, d webhook.Delivery) (webhook.Receipt, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			stored.Write(d.Body)
+			return e.Accept(ctx, d)
+		}
+	})()
+	s.Dump = func(*testing.T) []byte {
+		mu.Lock()
+		defer mu.Unlock()
+		return bytes.Clone(stored.Bytes())
+	}
+	return s
+}
+
+func alwaysNew(ctx context.Context, e webhook.Engine, d webhook.Delivery) (webhook.Receipt, error) {
+	_, err := e.Accept(ctx, d)
+	return webhook.Receipt{}, err
+}
+
+func byEventID() func(context.Context, webhook.Engine, webhook.Delivery) (webhook.Receipt, error) {
+	var known sync.Map
+	return func(ctx context.Context, e webhook.Engine, d webhook.Delivery) (webhook.Receipt, error) {
+		if _, ok := known.LoadOrStore(d.Key.EventID, true); ok {
+			return webhook.Receipt{Duplicate: true}, ctx.Err()
+		}
+		return e.Accept(ctx, d)
+	}
+}
+
+func checkThenAct() func(context.Context, webhook.Engine, webhook.Delivery) (webhook.Receipt, error) {
+	var known sync.Map
+	return func(ctx context.Context, e webhook.Engine, d webhook.Delivery) (webhook.Receipt, error) {
+		if _, ok := known.Load(d.Key); ok {
+			return webhook.Receipt{Duplicate: true}, nil
+		}
+		runtime.Gosched()
+		_, err := e.Accept(ctx, d)
+		known.Store(d.Key, true)
+		return webhook.Receipt{}, err
+	}
+}
+
+func loseSome() func(context.Context, webhook.Engine, webhook.Delivery) (webhook.Receipt, error) {
+	return func(ctx context.Context, e webhook.Engine, d webhook.Delivery) (webhook.Receipt, error) {
+		if strings.HasSuffix(d.Key.EventID, "7") {
+			return webhook.Receipt{}, nil
+		}
+		return e.Accept(ctx, d)
+	}
+}
+
+func noContext(ctx context.Context, e webhook.Engine, d webhook.Delivery) (webhook.Receipt, error) {
+	receipt, err := e.Accept(context.WithoutCancel(ctx), d)
+	return receipt, errors.Join(err, ctx.Err())
+}
+
+func rewriteBody(ctx context.Context, e webhook.Engine, d webhook.Delivery) (webhook.Receipt, error) {
+	d.Body = bytes.TrimSpace(d.Body)
+	return e.Accept(ctx, d)
+}
+
+func reopen(ctx context.Context, e webhook.Engine, d webhook.Delivery) (webhook.Receipt, error) {
+	receipt, err := e.Accept(ctx, d)
+	if errors.Is(err, webhook.ErrInboxClosed) {
+		return webhook.Receipt{}, nil
+	}
+	return receipt, err
+}
+
+func swallow(w *webhook.Work) {
+	handle := w.Handle
+	w.Handle = func(ctx context.Context, e events.Event) error {
+		_ = handle(ctx, e)
+		return nil
+	}
+}
+
+func forgetMark(w *webhook.Work) {
+	handle := w.Handle
+	w.Handle = func(ctx context.Context, e events.Event) error { return errors.New(handle(ctx, e).Error()) }
+}
+
+func oneForAll(d webhook.Delivery, _ events.Event) webhook.Subject {
+	return webhook.NewSubject(d, "all", "all")
+}
+
+func none(context.Context) iter.Seq2[webhook.DeadLetter, error] {
+	return func(func(webhook.DeadLetter, error) bool) {}
+}
+
+func nothing(context.Context, webhook.Key) error { return nil }

@@ -1,0 +1,178 @@
+package inboxtest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// ordering plays subjects whose events have to wait for each other.
+var ordering = map[string]func(*rig){
+	"OldestFirst":      oldestFirst,
+	"OneAtATime":       oneAtATime,
+	"FailureHoldsUp":   failureHoldsUp,
+	"DeadLetterLetsGo": deadLetterLetsGo,
+}
+
+func byObject(w *webhook.Work) { w.Order = webhook.ByObject }
+
+// subjectsOf makes events of several patients, in the order of their creation.
+func subjectsOf(patients, each int) (all []webhook.Delivery) {
+	for n := range each {
+		for p := range patients {
+			all = append(all, patient(fmt.Sprintf("evt_%d_%d", p, n), fmt.Sprint("pa_", p), n))
+		}
+	}
+	return all
+}
+
+// journal notes which patient's events began and ended in which order.
+type journal struct {
+	mu      sync.Mutex
+	running map[string]int
+	overlap bool
+	order   map[string][]string
+}
+
+func newJournal() *journal {
+	return &journal{running: map[string]int{}, order: map[string][]string{}}
+}
+
+func (j *journal) begin(patientID string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.running[patientID]++
+	j.overlap = j.overlap || j.running[patientID] > 1
+}
+
+func (j *journal) end(patientID, eventID string, handled bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.running[patientID]--
+	if handled {
+		j.order[patientID] = append(j.order[patientID], eventID)
+	}
+}
+
+// oldestFirst lets the first event of each patient block until all others wait,
+// in any order, and then has some of them fail.
+func oldestFirst(r *rig) {
+	r.need(r.storage.Ordered, "Ordered")
+	const patients, each = 4, 12
+	gate, begun := make(chan struct{}), make(chan struct{}, patients*each*maxAttempts)
+	log := newJournal()
+	engine := r.open(func(ctx context.Context, e events.Event) error {
+		var p, n int
+		_, err := fmt.Sscanf(e.ID, "evt_%d_%d", &p, &n)
+		assert.NoError(r, err)
+		id := fmt.Sprint("pa_", p)
+		log.begin(id)
+		begun <- struct{}{}
+		err = until(ctx, gate)
+		if n%5 == 2 && webhook.HandlingFrom(ctx).Attempt == 1 {
+			err = errDown
+		}
+		log.end(id, e.ID, err == nil)
+		return err
+	}, byObject, func(w *webhook.Work) { w.Workers = patients })
+	all := subjectsOf(patients, each)
+	r.accept(engine, all[:patients]...)
+	for range patients {
+		receive(r, begun) // different patients go side by side
+	}
+	rest := all[patients:]
+	rand.Shuffle(len(rest), func(i, j int) { rest[i], rest[j] = rest[j], rest[i] })
+	r.accept(engine, rest...)
+	close(gate)
+	r.waitFor(webhook.ResultHandled, all...)
+	assert.False(r, log.overlap, "two events of a patient at the same time")
+	for p := range patients {
+		var want []string
+		for n := range each {
+			want = append(want, fmt.Sprintf("evt_%d_%d", p, n))
+		}
+		assert.Equal(r, want, log.order[fmt.Sprint("pa_", p)])
+	}
+}
+
+// oneAtATime accepts and handles at the same time, through several engines where
+// the storage may be shared.
+func oneAtATime(r *rig) {
+	r.need(r.storage.Ordered, "Ordered")
+	const patients, each = 3, 30
+	log := newJournal()
+	handle := func(_ context.Context, e events.Event) error {
+		patientID := e.ID[len("evt_") : len("evt_")+1]
+		log.begin(patientID)
+		for range 300 { // others get the chance to be wrong
+			runtime.Gosched()
+		}
+		log.end(patientID, e.ID, true)
+		return nil
+	}
+	engines := []webhook.Engine{r.open(handle, byObject)}
+	if r.storage.Shared {
+		engines = append(engines, r.open(handle, byObject), r.open(handle, byObject))
+	}
+	all := subjectsOf(patients, each)
+	var group sync.WaitGroup
+	for c := range 6 {
+		group.Go(func() {
+			for i := c; i < len(all); i += 6 {
+				_, err := engines[c%len(engines)].Accept(context.Background(), all[i])
+				assert.NoError(r, err)
+			}
+		})
+	}
+	group.Wait()
+	r.waitFor(webhook.ResultHandled, all...)
+	assert.False(r, log.overlap, "two events of a patient at the same time")
+	for _, d := range all {
+		assert.Equal(r, []webhook.Result{webhook.ResultHandled}, r.results(d))
+	}
+}
+
+// failureHoldsUp holds that a failing event keeps the later ones of its subject
+// waiting, those of no other, and none that is older.
+func failureHoldsUp(r *rig) {
+	r.need(r.storage.Ordered, "Ordered")
+	engine := r.open(func(_ context.Context, e events.Event) error {
+		if e.ID == "fails" {
+			return errDown
+		}
+		return nil
+	}, byObject, func(w *webhook.Work) { w.Retry.BackOff, w.Retry.MaxBackOff = time.Hour, time.Hour })
+	fails, later := patient("fails", "pa_1", 2), patient("later", "pa_1", 3)
+	other, older := patient("other", "pa_2", 3), patient("older", "pa_1", 1)
+	elsewhere := integration(patient("fails not", "pa_1", 4), "in_2")
+	r.accept(engine, fails)
+	r.waitFor(webhook.ResultFailed, fails)
+	r.accept(engine, later, other, older, elsewhere)
+	r.waitFor(webhook.ResultHandled, other, older, elsewhere)
+	assert.Empty(r, r.results(later))
+}
+
+func deadLetterLetsGo(r *rig) {
+	r.need(r.storage.Ordered, "Ordered")
+	engine := r.open(func(_ context.Context, e events.Event) error {
+		if e.ID == "dies" {
+			return errDown
+		}
+		return nil
+	}, byObject)
+	dies, later := patient("dies", "pa_1", 1), patient("later", "pa_1", 2)
+	r.accept(engine, dies, later)
+	r.waitFor(webhook.ResultHandled, later)
+	require.Equal(r, []webhook.Result{webhook.ResultFailed, webhook.ResultFailed, webhook.ResultDead}, r.results(dies))
+	require.NoError(r, engine.Replay(r.Context(), dies.Key))
+	r.wait("the replay", func([]webhook.Attempt) bool { return len(r.ofLocked(dies)) == 2*maxAttempts })
+}

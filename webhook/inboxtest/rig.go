@@ -1,0 +1,224 @@
+package inboxtest
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// maxAttempts of the suite's events.
+const maxAttempts = 3
+
+// rig is what a test works with: a storage, the engines opened on it, and every
+// attempt that they reported.
+type rig struct {
+	*testing.T
+	storage Storage
+
+	mu       sync.Mutex
+	attempts []webhook.Attempt
+	engines  []webhook.Engine
+	changed  chan struct{} // closed and replaced with every attempt
+}
+
+func newRig(t *testing.T, s Storage) *rig {
+	if s.Patience == 0 {
+		s.Patience = 20 * time.Second
+	}
+	r := &rig{T: t, storage: s, changed: make(chan struct{})}
+	t.Cleanup(func() {
+		for _, engine := range slices.Clone(r.engines) {
+			r.close(engine)
+		}
+	})
+	return r
+}
+
+// need skips a test of what the engine does not claim.
+func (r *rig) need(claimed bool, what string) {
+	r.Helper()
+	if !claimed {
+		r.Skip("the storage does not say: " + what)
+	}
+}
+
+// work is the suite's own: quick retries, patient handlers.
+func (r *rig) work(handle webhook.HandlerFunc) webhook.Work {
+	return webhook.Work{
+		Handle:         handle,
+		Retry:          webhook.RetryPolicy{MaxAttempts: maxAttempts, BackOff: 4 * time.Millisecond, MaxBackOff: 8 * time.Millisecond},
+		HandlerTimeout: r.storage.Patience,
+		Observe: func(_ context.Context, a webhook.Attempt) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.attempts = append(r.attempts, a)
+			r.tell()
+		},
+	}
+}
+
+// tell wakes those who wait; r.mu is held.
+func (r *rig) tell() {
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+// open opens an engine whose handler is handle.
+func (r *rig) open(handle webhook.HandlerFunc, changes ...func(*webhook.Work)) webhook.Engine {
+	r.Helper()
+	work := r.work(handle)
+	for _, change := range changes {
+		change(&work)
+	}
+	engine, err := r.storage.Open(work)
+	require.NoError(r, err)
+	r.engines = append(r.engines, engine)
+	return engine
+}
+
+// close closes an engine and waits for its handlers. One that is not durable is
+// not waited for: it would handle everything it holds.
+func (r *rig) close(engine webhook.Engine) {
+	r.Helper()
+	// Not the test's context: a test that failed is closed too.
+	ctx, cancel := context.WithTimeout(context.Background(), r.storage.Patience)
+	defer cancel()
+	if !r.storage.Durable {
+		cancel()
+	}
+	if err := engine.Close(ctx); r.storage.Durable {
+		assert.NoError(r, err)
+	}
+	r.forget(engine)
+}
+
+func (r *rig) forget(engine webhook.Engine) {
+	r.engines = slices.DeleteFunc(r.engines, func(other webhook.Engine) bool { return other == engine })
+}
+
+// crash ends an engine as kill -9 would.
+func (r *rig) crash(engine webhook.Engine) {
+	r.storage.Crash(engine)
+	r.forget(engine)
+}
+
+// accept gives events to an engine, and returns how many it did not know.
+func (r *rig) accept(engine webhook.Inbox, deliveries ...webhook.Delivery) (fresh int) {
+	r.Helper()
+	for _, d := range deliveries {
+		receipt, err := engine.Accept(r.Context(), d)
+		require.NoError(r, err)
+		if !receipt.Duplicate {
+			fresh++
+		}
+	}
+	return fresh
+}
+
+// wait waits until the attempts so far are enough.
+func (r *rig) wait(what string, enough func([]webhook.Attempt) bool) {
+	r.Helper()
+	deadline := time.After(r.storage.Patience)
+	for {
+		r.mu.Lock()
+		done, changed := enough(r.attempts), r.changed
+		r.mu.Unlock()
+		if done {
+			return
+		}
+		select {
+		case <-changed:
+		case <-deadline:
+			require.FailNow(r, "waited in vain for "+what)
+		}
+	}
+}
+
+// waitFor waits until the events have come to a result.
+func (r *rig) waitFor(result webhook.Result, deliveries ...webhook.Delivery) {
+	r.Helper()
+	missing := map[webhook.Key]bool{}
+	for _, d := range deliveries {
+		missing[d.Key] = true
+	}
+	seen := 0
+	r.wait(string(result), func(attempts []webhook.Attempt) bool {
+		for _, a := range attempts[seen:] {
+			if a.Result == result {
+				delete(missing, a.Key)
+			}
+		}
+		seen = len(attempts)
+		return len(missing) == 0
+	})
+}
+
+// of returns the attempts to handle an event.
+func (r *rig) of(d webhook.Delivery) []webhook.Attempt {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ofLocked(d)
+}
+
+// ofLocked is of for the functions that wait is given.
+func (r *rig) ofLocked(d webhook.Delivery) []webhook.Attempt {
+	var of []webhook.Attempt
+	for _, a := range r.attempts {
+		if a.Key == d.Key {
+			of = append(of, a)
+		}
+	}
+	return of
+}
+
+// results returns what became of each attempt to handle an event.
+func (r *rig) results(d webhook.Delivery) []webhook.Result {
+	var results []webhook.Result
+	for _, a := range r.of(d) {
+		results = append(results, a.Result)
+	}
+	return results
+}
+
+// letters returns all dead letters.
+func (r *rig) letters(engine webhook.Engine) []webhook.DeadLetter {
+	r.Helper()
+	var letters []webhook.DeadLetter
+	for letter, err := range engine.DeadLetters(r.Context()) {
+		require.NoError(r, err)
+		letters = append(letters, letter)
+	}
+	return letters
+}
+
+// receive waits for a value from a channel.
+func receive[T any](r *rig, c <-chan T) T {
+	r.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(r.storage.Patience):
+		require.FailNow(r, "waited in vain for a handler")
+	}
+	return *new(T)
+}
+
+func succeed(context.Context, events.Event) error { return nil }
+
+// until blocks until the gate opens or the attempt is told to stop.
+func until(ctx context.Context, gate <-chan struct{}) error {
+	select {
+	case <-gate:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

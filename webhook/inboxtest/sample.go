@@ -1,0 +1,49 @@
+package inboxtest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// canary stands for patient data. It must not be found in what an engine stores.
+const canary = "Zaphod-Inbox-Canary"
+
+var (
+	usSandbox = api.Environment{Region: api.US, Stage: api.Sandbox}
+	caSandbox = api.Environment{Region: api.Canada, Stage: api.Sandbox}
+	epoch     = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+)
+
+// patient makes an event about a patient, created n minutes after the epoch.
+func patient(eventID, patientID string, n int) webhook.Delivery {
+	d := webhook.Delivery{
+		Key:        webhook.Key{Environment: usSandbox, EventID: eventID, IntegrationID: "in_1"},
+		Type:       events.PatientUpdated,
+		ClinicID:   "cl_1",
+		CreatedAt:  epoch.Add(time.Duration(n) * time.Minute),
+		ReceivedAt: time.Now().UTC().Truncate(time.Microsecond),
+	}
+	// The white space has to come back as well: what was signed are bytes.
+	d.Body = fmt.Appendf(nil, "{ \"event\" :{\"id\":%q,\"type\":%q,\"created_at\":%q,\"clinic_id\":\"cl_1\",\r\n\"data\":{\"patient\":{\"id\":%q,\"first_name\":%q}}}}\n",
+		eventID, d.Type, d.CreatedAt.Format(time.RFC3339), patientID, canary)
+	return d
+}
+
+// numbered makes n events about as many patients.
+func numbered(n int) []webhook.Delivery {
+	all := make([]webhook.Delivery, n)
+	for i := range all {
+		all[i] = patient(fmt.Sprint("evt_", i), fmt.Sprint("pa_", i), i)
+	}
+	return all
+}
+
+// for another integration: the same event otherwise.
+func integration(d webhook.Delivery, id string) webhook.Delivery {
+	d.Key.IntegrationID = id
+	return d
+}

@@ -1,0 +1,72 @@
+package inboxtest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// Storage is one empty place where an engine keeps events, and what the engine
+// claims. Open is required.
+type Storage struct {
+	// Open opens an engine on the storage, with its workers running. It is
+	// called again for a restart, after Close or Crash, and with Shared while
+	// others are open.
+	//
+	// An engine whose claims are leases should use short ones here: the suite
+	// waits for their end.
+	Open func(webhook.Work) (webhook.Engine, error)
+
+	// Durable claims that everything accepted survives a restart.
+	Durable bool
+
+	// Shared claims that several processes may have the storage open, and share
+	// the work.
+	Shared bool
+
+	// Ordered claims that the engine keeps order, and with it the stale guard.
+	Ordered bool
+
+	// Crash ends an engine as the end of its process would: what its handlers
+	// do from then on has no effect, and nothing is noted any more. The suite
+	// lets the handlers return afterwards. Nil skips what needs it.
+	Crash func(webhook.Engine)
+
+	// Dump returns everything that is at rest, as it is stored. Nil skips the
+	// search for patient data in it.
+	Dump func(*testing.T) []byte
+
+	// Patience is how long the suite waits for something that has to happen,
+	// the end of a dead worker's lease included; 0 means 20 seconds.
+	Patience time.Duration
+}
+
+// Run runs the suite. It calls create for every test in it; what create makes
+// is cleaned up by the test it is given.
+func Run(t *testing.T, create func(*testing.T) Storage) {
+	t.Helper()
+	for _, chapter := range []struct {
+		name  string
+		tests map[string]func(*rig)
+	}{
+		{"Accept", accepting},
+		{"Attempts", attempts},
+		{"DeadLetters", deadLetters},
+		{"Order", ordering},
+		{"Stale", staleness},
+		{"Close", closing},
+		{"Crash", crashes},
+		{"Sealed", sealing},
+	} {
+		t.Run(chapter.name, func(t *testing.T) {
+			t.Parallel()
+			for name, test := range chapter.tests {
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					test(newRig(t, create(t)))
+				})
+			}
+		})
+	}
+}

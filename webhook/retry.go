@@ -1,0 +1,49 @@
+package webhook
+
+import (
+	"errors"
+	"math/rand/v2"
+	"time"
+)
+
+// Defaults of a [RetryPolicy]. Together they try for about ten hours, so that a
+// fault of the evening is over before the first event of the night is given up.
+const (
+	DefaultMaxAttempts = 25
+	DefaultBackOff     = time.Second
+	DefaultMaxBackOff  = time.Hour
+)
+
+// RetryPolicy says how often an event is tried, and how long it waits in
+// between. The zero value is the default.
+type RetryPolicy struct {
+	// MaxAttempts is how often an event is tried before it becomes a dead
+	// letter; 0 means [DefaultMaxAttempts].
+	MaxAttempts int
+
+	// BackOff is the wait after the first failed attempt, 0 meaning
+	// [DefaultBackOff]. It doubles with every further one up to MaxBackOff, 0
+	// meaning [DefaultMaxBackOff]. Each wait is shortened at random by up to a
+	// half, so that events that failed together do not come back together.
+	BackOff, MaxBackOff time.Duration
+}
+
+func (p RetryPolicy) withDefaults() (RetryPolicy, error) {
+	if p.MaxAttempts < 0 || p.BackOff < 0 || p.MaxBackOff < 0 {
+		return p, errors.New("webhook: RetryPolicy holds a negative number")
+	}
+	orDefault(&p.MaxAttempts, DefaultMaxAttempts)
+	orDefault(&p.BackOff, DefaultBackOff)
+	orDefault(&p.MaxBackOff, DefaultMaxBackOff)
+	return p, nil
+}
+
+// wait returns the time until the attempt after the given one.
+func (p RetryPolicy) wait(attempt int) time.Duration {
+	d := p.BackOff
+	for i := 1; i < attempt && d < p.MaxBackOff; i++ {
+		d *= 2
+	}
+	d = min(d, p.MaxBackOff)
+	return d - rand.N(d/2+1)
+}

@@ -1,0 +1,182 @@
+package sqlinbox
+
+import (
+	"context"
+	"database/sql"
+	"math"
+	"time"
+
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// maxTime is later than everything.
+const maxTime = math.MaxInt64
+
+// Accept implements [webhook.Inbox]: when it returns, the event has been synced
+// to the disk. It fails with [webhook.ErrInboxClosed], with that of ctx, and with
+// errors of the database, which hold nothing of the event.
+func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
+	if err := ctx.Err(); err != nil {
+		return webhook.Receipt{}, err
+	}
+	if i.stopped() {
+		return webhook.Receipt{}, webhook.ErrInboxClosed
+	}
+	// Everything that can be done by many at a time is done before the one
+	// writer is asked.
+	row, err := i.newRow(d)
+	if err != nil {
+		return webhook.Receipt{}, err
+	}
+	if err := i.writer.do(ctx, row.insert); err != nil {
+		return webhook.Receipt{}, err
+	}
+	return webhook.Receipt{Duplicate: row.duplicate}, nil
+}
+
+// newRow is an event on its way into the table.
+type newRow struct {
+	key                 string
+	delivery            webhook.Delivery
+	subject             webhook.Subject
+	object              webhook.Subject
+	body                []byte
+	createdAt           any // nil where the platform did not say
+	receivedAt, orderAt int64
+	now                 int64
+
+	duplicate bool
+}
+
+func (i *Inbox) newRow(d webhook.Delivery) (*newRow, error) {
+	key, err := d.Key.MarshalText()
+	if err != nil {
+		return nil, err
+	}
+	r := &newRow{
+		key:        string(key),
+		delivery:   d,
+		receivedAt: d.ReceivedAt.UnixMicro(),
+		orderAt:    d.OrderTime().UnixMicro(),
+		now:        i.now(),
+	}
+	if !d.CreatedAt.IsZero() {
+		r.createdAt = d.CreatedAt.UnixMicro()
+	}
+	r.subject, r.object = i.worker.Subjects(d)
+	r.body, err = webhook.SealBody(i.config.Seal, d.Key, d.Body)
+	r.delivery.Body = nil
+	return r, err
+}
+
+func (r *newRow) insert(t *tx) error {
+	state, overtakes, err := r.place(t)
+	if err != nil {
+		return err
+	}
+	changed, err := t.changed(`INSERT INTO dispensary_inbox
+		(key, type, clinic_id, created_at, received_at, order_at, subject, object, state, due_at, body)
+		VALUES (?, ?, ?, ?, ?, ?, nullif(?, ''), nullif(?, ''), ?, ?, ?) ON CONFLICT (key) DO NOTHING`,
+		r.key, string(r.delivery.Type), r.delivery.ClinicID, r.createdAt, r.receivedAt, r.orderAt,
+		string(r.subject), string(r.object), state, r.now, r.body)
+	r.duplicate = err == nil && changed == 0
+	switch {
+	case err != nil || r.duplicate:
+		return err
+	case overtakes:
+		return lead(t, string(r.subject))
+	}
+	t.ready = t.ready || state == stateReady
+	return nil
+}
+
+// place finds out where an event has its place, if it is new: ready where it
+// need not wait, else in line, and if it is older than the one that is ready,
+// before that.
+func (r *newRow) place(t *tx) (state int, overtakes bool, err error) {
+	if r.subject == "" {
+		return stateReady, false, nil
+	}
+	var leader, orderAt int64
+	found, err := t.first(leaderQuery, []any{string(r.subject)}, &leader, &state, &orderAt)
+	switch {
+	case err != nil || !found:
+		return stateReady, false, err
+	case state == stateReady:
+		return stateInLine, r.orderAt < orderAt, nil
+	}
+	return stateInLine, false, nil
+}
+
+// leaderQuery finds the one event of a subject that is ready or being handled.
+// It goes through the line from its beginning, where that event stands: only
+// what came late stands before it.
+const leaderQuery = `SELECT seq, state, order_at FROM dispensary_inbox
+	WHERE subject = ? AND state < 3 AND state > 0 ORDER BY order_at, seq LIMIT 1`
+
+// lead makes the oldest event of a subject the one that is ready, unless one of
+// them is being handled.
+func lead(t *tx, subject string) error {
+	var leader, orderAt, oldest int64
+	var state int
+	led, err := t.first(leaderQuery, []any{subject}, &leader, &state, &orderAt)
+	if err != nil || led && state == stateRunning {
+		return err
+	}
+	t.ready = true
+	found, err := t.first(`SELECT seq FROM dispensary_inbox
+		WHERE subject = ? AND state < 3 ORDER BY order_at, seq LIMIT 1`, []any{subject}, &oldest)
+	if err != nil || !found || led && leader == oldest {
+		return err
+	}
+	if led {
+		if err := t.exec("UPDATE dispensary_inbox SET state = 0 WHERE seq = ?", leader); err != nil {
+			return err
+		}
+	}
+	return t.exec("UPDATE dispensary_inbox SET state = 1 WHERE seq = ?", oldest)
+}
+
+// wakeUp has the dispatcher look for something to do.
+func (i *Inbox) wakeUp() {
+	select {
+	case i.wake <- struct{}{}:
+	default: // it has been told
+	}
+}
+
+func (i *Inbox) now() int64 { return i.config.now().UnixMicro() }
+
+// columns are what a delivery is read from; scanDelivery reads them.
+const columns = "key, type, clinic_id, created_at, received_at, body"
+
+type storedRow struct {
+	key, kind, clinicID string
+	createdAt           sql.NullInt64
+	receivedAt          int64
+	body                []byte
+}
+
+func (s *storedRow) into() []any {
+	return []any{&s.key, &s.kind, &s.clinicID, &s.createdAt, &s.receivedAt, &s.body}
+}
+
+// delivery opens the body. A delivery whose body does not open is returned
+// without it, with the error.
+func (i *Inbox) delivery(s *storedRow) (webhook.Delivery, error) {
+	d := webhook.Delivery{
+		Type:       events.Type(s.kind),
+		ClinicID:   s.clinicID,
+		ReceivedAt: time.UnixMicro(s.receivedAt).UTC(),
+	}
+	if s.createdAt.Valid {
+		d.CreatedAt = time.UnixMicro(s.createdAt.Int64).UTC()
+	}
+	if err := d.Key.UnmarshalText([]byte(s.key)); err != nil {
+		return d, err
+	}
+	var err error
+	d.Body, err = webhook.OpenBody(i.config.Seal, d.Key, s.body)
+	return d, err
+}

@@ -1,0 +1,122 @@
+package sqlinbox
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// page is how many dead letters are read at a time.
+const page = 100
+
+// DeadLetters implements [webhook.Engine]. What dies while it lists is not
+// listed.
+func (i *Inbox) DeadLetters(ctx context.Context) iter.Seq2[webhook.DeadLetter, error] {
+	return func(yield func(webhook.DeadLetter, error) bool) {
+		until := i.now()
+		for after := (position{due: -1 << 62}); ; {
+			letters, last, err := i.letters(ctx, after, until)
+			for _, letter := range letters {
+				if !yield(letter, nil) {
+					return
+				}
+			}
+			if err != nil {
+				yield(webhook.DeadLetter{}, err)
+				return
+			}
+			if len(letters) < page {
+				return
+			}
+			after = last
+		}
+	}
+}
+
+type position struct{ due, seq int64 }
+
+// letters reads a page, and nothing is held while the caller looks at it.
+func (i *Inbox) letters(ctx context.Context, after position, until int64) (letters []webhook.DeadLetter, last position, err error) {
+	if i.stopped() {
+		return nil, last, webhook.ErrInboxClosed
+	}
+	rows, err := i.db.QueryContext(ctx, `SELECT seq, due_at, attempts, coalesce(reason, ''), error, `+columns+`
+		FROM dispensary_inbox WHERE state = 4 AND (due_at, seq) > (?, ?) AND due_at <= ? ORDER BY due_at, seq LIMIT ?`,
+		after.due, after.seq, until, page)
+	if err != nil {
+		return nil, last, fmt.Errorf("sqlinbox: %w", err)
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		letter, at, err := i.letter(rows)
+		if err != nil {
+			return nil, last, fmt.Errorf("sqlinbox: %w", err)
+		}
+		letters, last = append(letters, letter), at
+	}
+	if err := rows.Err(); err != nil {
+		return nil, last, fmt.Errorf("sqlinbox: %w", err)
+	}
+	return letters, last, nil
+}
+
+func (i *Inbox) letter(rows *sql.Rows) (letter webhook.DeadLetter, at position, err error) {
+	var row storedRow
+	var text []byte
+	err = rows.Scan(append([]any{&at.seq, &at.due, &letter.Attempts, &letter.Reason, &text}, row.into()...)...)
+	if err != nil {
+		return letter, at, err
+	}
+	letter.DiedAt = time.UnixMicro(at.due).UTC()
+	letter.Delivery, letter.Err = i.delivery(&row)
+	if letter.Err == nil {
+		letter.Err = webhook.OpenError(i.config.Seal, letter.Key, text)
+	}
+	return letter, at, nil
+}
+
+// Replay implements [webhook.Engine].
+func (i *Inbox) Replay(ctx context.Context, key webhook.Key) error {
+	return i.revise(ctx, key, func(t *tx, text []byte) (bool, error) {
+		var subject string
+		found, err := t.first(`UPDATE dispensary_inbox
+			SET state = iif(subject IS NULL, 1, 0), due_at = ?, attempts = 0, reason = NULL, error = NULL
+			WHERE key = ? AND state = 4 RETURNING coalesce(subject, '')`, []any{i.now(), string(text)}, &subject)
+		if err == nil && found && subject != "" {
+			err = lead(t, subject)
+		}
+		t.ready = true
+		return found, err
+	})
+}
+
+// Discard implements [webhook.Engine].
+func (i *Inbox) Discard(ctx context.Context, key webhook.Key) error {
+	return i.revise(ctx, key, func(t *tx, text []byte) (bool, error) {
+		changed, err := t.changed(`UPDATE dispensary_inbox SET state = 3, due_at = ?, body = NULL, error = NULL
+			WHERE key = ? AND state = 4`, i.now(), string(text))
+		return changed > 0, err
+	})
+}
+
+// revise changes a dead letter.
+func (i *Inbox) revise(ctx context.Context, key webhook.Key, change func(*tx, []byte) (bool, error)) error {
+	if i.stopped() {
+		return webhook.ErrInboxClosed
+	}
+	text, err := key.MarshalText()
+	if err != nil {
+		return err
+	}
+	return i.writer.do(ctx, func(t *tx) error {
+		found, err := change(t, text)
+		if err == nil && !found {
+			err = webhook.ErrNoDeadLetter
+		}
+		return err
+	})
+}

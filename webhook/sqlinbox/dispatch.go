@@ -1,0 +1,104 @@
+package sqlinbox
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// dispatch claims events for as many handlers as are free, whenever there is
+// something to claim.
+func (i *Inbox) dispatch() {
+	failures := 0
+	for i.takeSlot() {
+		n := 1 + i.takeFreeSlots()
+		claims, next, err := i.claim(n)
+		for range n - len(claims) {
+			i.slots <- struct{}{}
+		}
+		for _, c := range claims {
+			i.tasks.Go(func() {
+				if i.handBack(c) {
+					i.slots <- struct{}{}
+					return
+				}
+				i.handle(c)
+			})
+		}
+		switch {
+		case err != nil:
+			failures++
+			next = min(time.Duration(failures)*100*time.Millisecond, 5*time.Second)
+			i.worker.Work().Logger.LogAttrs(i.ctx, slog.LevelError, "webhook inbox cannot claim", slog.String("reason", err.Error()))
+		case len(claims) == n:
+			failures = 0
+			continue // there may be more
+		default:
+			failures = 0
+		}
+		timer := time.NewTimer(next)
+		select {
+		case <-i.wake:
+		case <-timer.C:
+		case <-i.stopping:
+		}
+		timer.Stop()
+	}
+}
+
+// takeSlot waits until a handler is free; false means that it is over.
+func (i *Inbox) takeSlot() bool {
+	select {
+	case <-i.slots:
+		if !i.stopped() {
+			return true
+		}
+		i.slots <- struct{}{}
+	case <-i.stopping:
+	}
+	return false
+}
+
+func (i *Inbox) takeFreeSlots() (n int) {
+	for {
+		select {
+		case <-i.slots:
+			n++
+		default:
+			return n
+		}
+	}
+}
+
+// handle makes the attempt that c was claimed for, and goes on with what it is
+// given next, until there is nothing.
+func (i *Inbox) handle(c claim) {
+	defer func() { i.slots <- struct{}{} }()
+	for more := true; more; {
+		var next []claim
+		p := &pending{inbox: i, claim: c}
+		// The error has been logged, and the event comes back when its claim
+		// ends.
+		_ = i.worker.Do(context.WithValue(i.ctx, pendingKey{}, p), c.task, func(a webhook.Attempt) (err error) {
+			if !p.noted {
+				next, err = i.settle(c, a)
+			}
+			return err
+		})
+		if more = len(next) > 0; more {
+			c = next[0]
+			more = !i.handBack(c)
+		}
+	}
+}
+
+// handBack gives back what was claimed when Close came: nothing is begun then.
+func (i *Inbox) handBack(c claim) bool {
+	if !i.stopped() {
+		return false
+	}
+	_, err := i.settle(c, webhook.Attempt{Delivery: c.task.Delivery, Result: webhook.ResultReturned})
+	return err == nil
+}

@@ -1,0 +1,262 @@
+package sqlinbox
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver of Open
+
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// Inbox is a [webhook.Engine] in a SQLite database.
+type Inbox struct {
+	config Config
+	worker *webhook.Worker
+	db     *sql.DB
+	writer *writer
+
+	ctx    context.Context // of all handlers
+	cancel context.CancelFunc
+	wake   chan struct{} // there may be something to claim
+	slots  chan struct{} // one for each handler that may run
+	loops  sync.WaitGroup
+	tasks  sync.WaitGroup
+
+	stopping  chan struct{} // closed first of all
+	closeOnce sync.Once
+	closed    error
+	release   []func() error // in the order of their calls, once nothing runs
+}
+
+var _ webhook.Engine = (*Inbox)(nil)
+
+// Open opens the inbox in a file, which is made if it is not there, readable for
+// its owner only, brings its tables up to date, and starts its workers. Close
+// it to end them. It fails with [ErrInUse] and [ErrNewerSchema].
+func Open(path string, c Config) (*Inbox, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("sqlinbox: %w", err)
+	}
+	// SQLite would make it readable for everyone, and gives the files beside
+	// the database its rights.
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("sqlinbox: %w", err)
+	}
+	if err := f.Close(); err != nil {
+		return nil, fmt.Errorf("sqlinbox: %w", err)
+	}
+	address := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: "_pragma=busy_timeout(10000)"}
+	db, err := sql.Open("sqlite", address.String())
+	if err != nil {
+		return nil, fmt.Errorf("sqlinbox: %w", err)
+	}
+	inbox, err := open(db, c, func(ctx context.Context) error { return Migrate(ctx, db) })
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	inbox.release = append(inbox.release, db.Close)
+	return inbox, nil
+}
+
+// New opens the inbox in a SQLite database that the program has open, of any
+// driver, and starts its workers. [Migrate] comes first. It fails with
+// [ErrInUse], [ErrSchema] and [ErrNewerSchema], and for a database in memory.
+//
+// The inbox takes one connection for itself, so the pool needs two at least, and
+// the file write-ahead logging, which is switched on for good. The program
+// closes db after the inbox. Its own writes should have a busy time-out, and be
+// short.
+func New(db *sql.DB, c Config) (*Inbox, error) {
+	if db.Stats().MaxOpenConnections == 1 {
+		return nil, errors.New("sqlinbox: the pool has one connection, which the inbox needs for itself")
+	}
+	return open(db, c, nil)
+}
+
+// open locks the database, prepares it, and starts everything.
+func open(db *sql.DB, c Config, migrate func(context.Context) error) (_ *Inbox, err error) {
+	c, err = c.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	c.Work.Handle = afterwards(c.Work.Handle, c.Work.Logger)
+	worker, err := webhook.NewWorker(c.Work)
+	if err != nil {
+		return nil, err
+	}
+	ctx := context.Background()
+	file, err := fileOf(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	locked, err := lock(file)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = locked.Close()
+		}
+	}()
+	if migrate != nil {
+		if err := migrate(ctx); err != nil {
+			return nil, err
+		}
+	}
+	conn, err := writingConn(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	inbox := newInbox(c, worker, db)
+	inbox.writer = newWriter(conn, inbox.wakeUp)
+	inbox.release = []func() error{conn.Close, locked.Close}
+	if err := inbox.start(); err != nil {
+		inbox.writer.close()
+		return nil, errors.Join(err, conn.Close())
+	}
+	return inbox, nil
+}
+
+func newInbox(c Config, worker *webhook.Worker, db *sql.DB) *Inbox {
+	ctx, cancel := context.WithCancel(context.Background())
+	inbox := &Inbox{
+		config:   c,
+		worker:   worker,
+		db:       db,
+		ctx:      ctx,
+		cancel:   cancel,
+		wake:     make(chan struct{}, 1),
+		slots:    make(chan struct{}, worker.Work().Workers),
+		stopping: make(chan struct{}),
+	}
+	for range cap(inbox.slots) {
+		inbox.slots <- struct{}{}
+	}
+	return inbox
+}
+
+// start takes back what the process before was handling, which nobody can be
+// handling any more since the lock is ours, and begins to work.
+func (i *Inbox) start() error {
+	if err := i.writer.do(i.ctx, func(t *tx) error { return i.reap(t, maxTime) }); err != nil {
+		return err
+	}
+	i.loops.Go(i.dispatch)
+	i.loops.Go(i.retain)
+	return nil
+}
+
+// fileOf returns the path of the database, as SQLite has resolved it.
+func fileOf(ctx context.Context, db *sql.DB) (string, error) {
+	var file string
+	err := db.QueryRowContext(ctx, "SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&file)
+	if err != nil {
+		return "", fmt.Errorf("sqlinbox: %w", err)
+	}
+	if file == "" {
+		return "", errors.New("sqlinbox: the database is in memory, where nothing lasts: use a file, or webhook.MemoryInbox")
+	}
+	if resolved, err := filepath.EvalSymlinks(file); err == nil {
+		file = resolved
+	}
+	return file, nil
+}
+
+// writingConn sets up the connection of the writer, and makes sure that what it
+// commits is on disk.
+func writingConn(ctx context.Context, db *sql.DB) (_ *sql.Conn, err error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("sqlinbox: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = conn.Close()
+		}
+	}()
+	for _, pragma := range []string{
+		"PRAGMA busy_timeout = 10000",
+		"PRAGMA journal_mode = WAL",
+		"PRAGMA synchronous = FULL",
+		"PRAGMA fullfsync = 1", // on macOS a sync is none without it
+		"PRAGMA checkpoint_fullfsync = 1",
+	} {
+		if _, err := conn.ExecContext(ctx, pragma); err != nil {
+			return nil, fmt.Errorf("sqlinbox: %w", err)
+		}
+	}
+	var mode string
+	var synchronous int
+	if err := errors.Join(
+		conn.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode),
+		conn.QueryRowContext(ctx, "PRAGMA synchronous").Scan(&synchronous),
+	); err != nil {
+		return nil, fmt.Errorf("sqlinbox: %w", err)
+	}
+	if mode != "wal" || synchronous < 2 {
+		return nil, fmt.Errorf("sqlinbox: the database refuses to be durable: journal_mode %s, synchronous %d", mode, synchronous)
+	}
+	return conn, checkSchema(ctx, conn)
+}
+
+// Close implements [webhook.Engine].
+func (i *Inbox) Close(ctx context.Context) error {
+	i.closeOnce.Do(func() {
+		close(i.stopping)
+		i.loops.Wait()
+		i.finish(ctx)
+		i.cancel()
+		i.writer.close()
+		for _, release := range i.release {
+			i.closed = errors.Join(i.closed, release())
+		}
+	})
+	return i.closed
+}
+
+// patience is how long a handler may take to stop once it has been told to.
+const patience = 2 * time.Second
+
+// finish waits for the handlers that run. When ctx ends they are told to stop,
+// and what does not is left to the next start.
+func (i *Inbox) finish(ctx context.Context) {
+	ended := make(chan struct{})
+	go func() {
+		i.tasks.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return
+	case <-ctx.Done():
+		i.cancel()
+	}
+	select {
+	case <-ended:
+	case <-time.After(patience):
+	}
+}
+
+// stopped reports that Close has been called.
+func (i *Inbox) stopped() bool {
+	select {
+	case <-i.stopping:
+		return true
+	default:
+		return false
+	}
+}
+
+// Format prints the type only.
+func (i *Inbox) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "sqlinbox.Inbox") }

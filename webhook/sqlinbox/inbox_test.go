@@ -1,0 +1,283 @@
+package sqlinbox_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
+)
+
+// clock is a time that a test moves.
+type clock struct{ offset atomic.Int64 }
+
+func (c *clock) now() time.Time          { return time.Now().Add(time.Duration(c.offset.Load())) }
+func (c *clock) advance(d time.Duration) { c.offset.Add(int64(d)) }
+
+// observed returns a channel with every attempt, and work that fills it.
+func observed(w webhook.Work) (webhook.Work, <-chan webhook.Attempt) {
+	made := make(chan webhook.Attempt, 1000)
+	w.Observe = func(_ context.Context, a webhook.Attempt) { made <- a }
+	return w, made
+}
+
+// accept gives a new event to an inbox.
+func accept(t *testing.T, inbox webhook.Inbox) webhook.Delivery {
+	t.Helper()
+	d := benchDelivery()
+	receipt, err := inbox.Accept(t.Context(), d)
+	require.NoError(t, err)
+	require.False(t, receipt.Duplicate)
+	return d
+}
+
+// TestStuckHandlerLosesItsEvent holds that an event whose handler ignores its
+// context for long is given to another one, and that the first comes too late.
+func TestStuckHandlerLosesItsEvent(t *testing.T) {
+	t.Parallel()
+	stuck, gate := make(chan struct{}), make(chan struct{})
+	c := config(t, func(ctx context.Context, _ events.Event) error {
+		if webhook.HandlingFrom(ctx).Attempt == 1 {
+			close(stuck)
+			<-gate
+		}
+		return nil
+	})
+	c.Work.HandlerTimeout = 20 * time.Millisecond
+	work, made := observed(c.Work)
+	c.Work = work
+	inbox, err := sqlinbox.Open(filepath.Join(t.TempDir(), "inbox.db"), c.WithClock(time.Now, 500*time.Millisecond))
+	require.NoError(t, err)
+	closed(t, inbox)
+	accept(t, inbox)
+	<-stuck
+	a := <-made
+	assert.Equal(t, webhook.ResultHandled, a.Result)
+	assert.Equal(t, 2, a.Number)
+	close(gate)
+	a = <-made
+	assert.Equal(t, webhook.ResultLost, a.Result)
+	assert.Equal(t, 1, a.Number)
+	stats, err := inbox.Stats(t.Context())
+	require.NoError(t, err)
+	assert.Zero(t, stats)
+}
+
+func TestKeysAreKeptForRetention(t *testing.T) {
+	t.Parallel()
+	clock := &clock{}
+	c := config(t, func(_ context.Context, e events.Event) error { return nil })
+	c.Work.Order, c.Work.Stale = webhook.ByObject, webhook.StaleReport
+	work, made := observed(c.Work)
+	c.Work = work
+	path := filepath.Join(t.TempDir(), "inbox.db")
+	inbox, err := sqlinbox.Open(path, c.WithClock(clock.now, time.Minute))
+	require.NoError(t, err)
+	closed(t, inbox)
+	all := make([]webhook.Delivery, 520) // more than are deleted at a time
+	var group sync.WaitGroup
+	for n := range all {
+		group.Go(func() { all[n] = accept(t, inbox) })
+	}
+	group.Wait()
+	for range all {
+		<-made
+	}
+	isKnown := func(want bool) {
+		t.Helper()
+		require.NoError(t, inbox.Purge())
+		for _, d := range all[:2] {
+			receipt, err := inbox.Accept(t.Context(), d)
+			require.NoError(t, err)
+			assert.Equal(t, want, receipt.Duplicate)
+		}
+	}
+	clock.advance(sqlinbox.DefaultRetention - time.Minute)
+	isKnown(true)
+	clock.advance(2 * time.Minute)
+	isKnown(false)
+	<-made
+	<-made
+	db := database(t, path)
+	assert.Len(t, countTexts(t, db, "SELECT key FROM dispensary_inbox"), 2)
+	assert.Len(t, countTexts(t, db, "SELECT object FROM dispensary_inbox_newest"), 2)
+}
+
+func TestStatsCount(t *testing.T) {
+	t.Parallel()
+	gate, begun := make(chan struct{}), make(chan struct{}, 10)
+	c := config(t, func(ctx context.Context, _ events.Event) error {
+		begun <- struct{}{}
+		select {
+		case <-gate:
+			return webhook.Permanent(errors.New("no"))
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+	c.Work.Workers = 1
+	work, made := observed(c.Work)
+	c.Work = work
+	inbox, err := sqlinbox.Open(filepath.Join(t.TempDir(), "inbox.db"), c)
+	require.NoError(t, err)
+	first := accept(t, inbox)
+	<-begun
+	accept(t, inbox)
+	accept(t, inbox)
+	stats, err := inbox.Stats(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, sqlinbox.Stats{Waiting: 2, Running: 1, Oldest: first.ReceivedAt.UTC().Truncate(time.Microsecond)}, stats)
+	close(gate)
+	for range 3 {
+		<-made
+	}
+	stats, err = inbox.Stats(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, sqlinbox.Stats{Dead: 3}, stats)
+	require.NoError(t, inbox.Close(t.Context()))
+	_, err = inbox.Stats(t.Context())
+	require.ErrorIs(t, err, webhook.ErrInboxClosed)
+	for _, err := range inbox.DeadLetters(t.Context()) {
+		require.ErrorIs(t, err, webhook.ErrInboxClosed)
+	}
+	assert.Equal(t, "sqlinbox.Inbox", fmt.Sprintf("%+v", inbox))
+}
+
+// TestOutcomeIsNotedOnceTheDatabaseLetsGo has somebody else hold the write lock
+// of the file while a handler ends.
+func TestOutcomeIsNotedOnceTheDatabaseLetsGo(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "inbox.db")
+	other := database(t, path)
+	require.NoError(t, sqlinbox.Migrate(t.Context(), other))
+	lock, err := other.Conn(t.Context())
+	require.NoError(t, err)
+	locked := make(chan struct{}, 1)
+	c := config(t, func(context.Context, events.Event) error {
+		_, err := lock.ExecContext(context.Background(), "BEGIN IMMEDIATE")
+		locked <- struct{}{}
+		return err
+	})
+	work, made := observed(c.Work)
+	c.Work = work
+	inbox, err := sqlinbox.New(database(t, path), c)
+	require.NoError(t, err)
+	closed(t, inbox)
+	inbox.BusyTimeout(t, 1)
+	accept(t, inbox)
+	<-locked
+	d := benchDelivery()
+	_, err = inbox.Accept(t.Context(), d)
+	require.ErrorContains(t, err, "locked")
+	assert.NotContains(t, err.Error(), canary)
+	select {
+	case a := <-made:
+		require.Fail(t, "noted while the database was locked", "%s %v", a.Result, a.Err)
+	default:
+	}
+	_, err = lock.ExecContext(t.Context(), "ROLLBACK")
+	require.NoError(t, err)
+	a := <-made
+	assert.Equal(t, webhook.ResultHandled, a.Result)
+	assert.Equal(t, 1, a.Number)
+	stats, err := inbox.Stats(t.Context())
+	require.NoError(t, err)
+	assert.Zero(t, stats, "what was not accepted is not half there")
+}
+
+// TestLogsAndErrorsTellNothing pumps marked data through every outcome.
+func TestLogsAndErrorsTellNothing(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var out bytes.Buffer
+	c := config(t, func(_ context.Context, e events.Event) error {
+		if e.ID[len(e.ID)-1]%2 == 0 {
+			panic(canary)
+		}
+		return fmt.Errorf("no such patient: %s", canary)
+	})
+	c.Work.Logger = slog.New(slog.NewJSONHandler(writerFunc(func(b []byte) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return out.Write(b)
+	}), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	c.Work.Retry = webhook.RetryPolicy{MaxAttempts: 2, BackOff: time.Millisecond}
+	work, made := observed(c.Work)
+	c.Work = work
+	path := filepath.Join(t.TempDir(), "inbox.db")
+	inbox, err := sqlinbox.Open(path, c)
+	require.NoError(t, err)
+	for range 4 {
+		accept(t, inbox)
+		<-made
+		<-made
+	}
+	for letter, err := range inbox.DeadLetters(t.Context()) {
+		require.NoError(t, err)
+		require.Contains(t, string(letter.Body), canary, "the letter has it, for those who ask")
+		mu.Lock()
+		fmt.Fprintf(&out, "%v %+v %#v %s\n", letter, letter, letter, letter.Reason)
+		mu.Unlock()
+	}
+	fmt.Fprintf(&out, "%v %+v %#v", inbox, inbox, inbox)
+	require.NoError(t, inbox.Close(t.Context()))
+	assert.NotContains(t, out.String(), canary)
+	assert.Contains(t, out.String(), `"outcome":"dead"`)
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
+
+// TestBodiesWithoutTheirKeyWait takes the key away, and brings it back.
+func TestBodiesWithoutTheirKeyWait(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "inbox.db")
+	right, wrong := ring(t), ring(t)
+	c := config(t, succeed)
+	c.Work.Retry = webhook.RetryPolicy{MaxAttempts: 1}
+	work, made := observed(c.Work)
+	c.Work = work
+	inbox, err := sqlinbox.Open(path, sqlinbox.Config{Seal: right, Work: webhook.Work{Workers: 1, Handle: func(ctx context.Context, _ events.Event) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}}})
+	require.NoError(t, err)
+	d := accept(t, inbox)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, inbox.Close(ctx))
+
+	c.Seal = wrong
+	inbox, err = sqlinbox.Open(path, c)
+	require.NoError(t, err)
+	a := <-made
+	assert.Equal(t, webhook.ResultDead, a.Result)
+	require.ErrorIs(t, a.Err, webhook.ErrBodyLost)
+	for letter, err := range inbox.DeadLetters(t.Context()) {
+		require.NoError(t, err)
+		assert.Nil(t, letter.Body)
+		assert.Equal(t, d.Key, letter.Key)
+		require.ErrorIs(t, letter.Err, webhook.ErrBodyLost)
+	}
+	require.NoError(t, inbox.Close(t.Context()))
+
+	c.Seal = right
+	inbox, err = sqlinbox.Open(path, c)
+	require.NoError(t, err)
+	require.NoError(t, inbox.Replay(t.Context(), d.Key))
+	assert.Equal(t, webhook.ResultHandled, (<-made).Result)
+	require.NoError(t, inbox.Close(t.Context()))
+}

@@ -1,0 +1,86 @@
+package sqlinbox
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// retain deletes, every hour, the keys of what was handled long ago.
+func (i *Inbox) retain() {
+	ticker := time.NewTicker(time.Hour)
+	defer ticker.Stop()
+	for {
+		if err := i.purge(); err != nil && !i.stopped() {
+			i.worker.Work().Logger.LogAttrs(i.ctx, slog.LevelWarn, "webhook inbox cannot purge", slog.String("reason", err.Error()))
+		}
+		select {
+		case <-ticker.C:
+		case <-i.stopping:
+			return
+		}
+	}
+}
+
+// purge deletes a little at a time, so that accepts need not wait for it.
+func (i *Inbox) purge() error {
+	const few = 500
+	before := i.config.now().Add(-i.config.Retention).UnixMicro()
+	for _, statement := range []string{
+		`DELETE FROM dispensary_inbox WHERE seq IN
+			(SELECT seq FROM dispensary_inbox WHERE state = 3 AND due_at < ? LIMIT ?)`,
+		`DELETE FROM dispensary_inbox_newest WHERE object IN
+			(SELECT object FROM dispensary_inbox_newest WHERE noted_at < ? LIMIT ?)`,
+	} {
+		for deleted := int64(few); deleted == few; {
+			if i.stopped() {
+				return nil
+			}
+			err := i.writer.do(context.Background(), func(t *tx) (err error) {
+				deleted, err = t.changed(statement, before, few)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Stats is how much an inbox holds.
+type Stats struct {
+	// Waiting counts events that are to be handled, those that failed and are
+	// due later included. Running counts those that are being handled, and Dead
+	// the dead letters.
+	Waiting, Running, Dead int
+
+	// Oldest is when the event arrived that waits, or is being handled, for
+	// longest; zero if there is none. Its age is the number to watch.
+	Oldest time.Time
+}
+
+// Stats counts what the inbox holds.
+func (i *Inbox) Stats(ctx context.Context) (Stats, error) {
+	var s Stats
+	if i.stopped() {
+		return s, webhook.ErrInboxClosed
+	}
+	var oldest *int64
+	err := i.db.QueryRowContext(ctx, `SELECT
+		(SELECT count(*) FROM dispensary_inbox WHERE state IN (0, 1)),
+		(SELECT count(*) FROM dispensary_inbox WHERE state = 2),
+		(SELECT count(*) FROM dispensary_inbox WHERE state = 4),
+		(SELECT min(received_at) FROM dispensary_inbox WHERE state IN (0, 1, 2))`,
+	).Scan(&s.Waiting, &s.Running, &s.Dead, &oldest)
+	if err != nil {
+		return Stats{}, fmt.Errorf("sqlinbox: %w", err)
+	}
+	if oldest != nil {
+		s.Oldest = time.UnixMicro(*oldest).UTC()
+	}
+	return s, nil
+}

@@ -1,0 +1,133 @@
+package sqlinbox
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+)
+
+// The states of a row. Below done, an event is alive.
+const (
+	stateInLine  = 0 // an older event of the subject comes first
+	stateReady   = 1 // to be handled at due_at
+	stateRunning = 2 // being handled; abandoned at due_at
+	stateDone    = 3 // handled, skipped or discarded, at due_at
+	stateDead    = 4 // a dead letter since due_at
+)
+
+// migrations are the steps that make the tables, each from the version before.
+// A step that was released never changes.
+//
+// Times are microseconds since 1970. Of the living events of a subject exactly
+// one is ready or running; that it is kept so by those who write, instead of
+// being found out by those who claim, is what makes claims cheap however long
+// a line is.
+var migrations = []string{`
+CREATE TABLE dispensary_inbox (
+	seq         INTEGER PRIMARY KEY,
+	key         TEXT NOT NULL UNIQUE,
+	type        TEXT NOT NULL,
+	clinic_id   TEXT NOT NULL,
+	created_at  INTEGER,
+	received_at INTEGER NOT NULL,
+	order_at    INTEGER NOT NULL,
+	subject     TEXT,
+	object      TEXT,
+	state       INTEGER NOT NULL,
+	due_at      INTEGER NOT NULL,
+	attempts    INTEGER NOT NULL DEFAULT 0,
+	claim       INTEGER NOT NULL DEFAULT 0,
+	body        BLOB,
+	reason      TEXT,
+	error       BLOB
+);
+CREATE INDEX dispensary_inbox_due ON dispensary_inbox (state, due_at, seq);
+CREATE INDEX dispensary_inbox_line ON dispensary_inbox (subject, order_at, seq)
+	WHERE subject IS NOT NULL AND state < 3;
+CREATE TABLE dispensary_inbox_newest (
+	object   TEXT PRIMARY KEY,
+	at       INTEGER NOT NULL,
+	noted_at INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX dispensary_inbox_newest_noted ON dispensary_inbox_newest (noted_at);
+`}
+
+// Migrate makes the tables of the inbox, or brings them up to date. It can be
+// run again at any time, by several processes at once, and does everything or
+// nothing. An [Inbox] of the version before must not be open.
+//
+// All names begin with dispensary_inbox.
+func Migrate(ctx context.Context, db *sql.DB) error {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("sqlinbox: migrating: %w", err)
+	}
+	defer func() { _ = conn.Close() }()
+	if err := migrate(ctx, conn); err != nil {
+		// A transaction that failed to begin has none to roll back.
+		_, _ = conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
+		return fmt.Errorf("sqlinbox: migrating: %w", err)
+	}
+	return nil
+}
+
+func migrate(ctx context.Context, conn *sql.Conn) error {
+	steps := []string{
+		"PRAGMA busy_timeout = 10000",
+		"BEGIN IMMEDIATE",
+		"CREATE TABLE IF NOT EXISTS dispensary_inbox_schema (version INTEGER NOT NULL)",
+	}
+	for _, step := range steps {
+		if _, err := conn.ExecContext(ctx, step); err != nil {
+			return err
+		}
+	}
+	version, err := versionOf(ctx, conn)
+	if err != nil {
+		return err
+	}
+	if version > len(migrations) {
+		return ErrNewerSchema
+	}
+	for _, step := range migrations[version:] {
+		if _, err := conn.ExecContext(ctx, step); err != nil {
+			return err
+		}
+	}
+	for _, step := range []string{
+		"DELETE FROM dispensary_inbox_schema",
+		fmt.Sprintf("INSERT INTO dispensary_inbox_schema (version) VALUES (%d)", len(migrations)),
+		"COMMIT",
+	} {
+		if _, err := conn.ExecContext(ctx, step); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func versionOf(ctx context.Context, conn *sql.Conn) (version int, err error) {
+	err = conn.QueryRowContext(ctx, "SELECT coalesce(max(version), 0) FROM dispensary_inbox_schema").Scan(&version)
+	return version, err
+}
+
+// checkSchema fails unless Migrate has been run by this version.
+func checkSchema(ctx context.Context, conn *sql.Conn) error {
+	var there bool
+	err := conn.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master WHERE name = 'dispensary_inbox_schema'").Scan(&there)
+	if err != nil {
+		return err
+	}
+	if !there {
+		return ErrSchema
+	}
+	switch version, err := versionOf(ctx, conn); {
+	case err != nil:
+		return err
+	case version < len(migrations):
+		return ErrSchema
+	case version > len(migrations):
+		return ErrNewerSchema
+	}
+	return nil
+}

@@ -1,0 +1,250 @@
+package sqlinbox
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"sync"
+
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// maxBatch is how many writes share a transaction at most: enough that a sync is
+// shared by everyone who waits, few enough that nobody waits long.
+const maxBatch = 256
+
+// write is something that is done in a transaction. It may be done again, after
+// it was rolled back, so it must set what it returns anew.
+type write struct {
+	ctx  context.Context // a write whose caller has left is not done
+	do   func(*tx) error
+	done chan error // buffered
+}
+
+// writer is the one goroutine that writes. It does everything that waits in one
+// transaction: what costs is the sync at its end, and that is shared.
+type writer struct {
+	tx     *tx
+	ready  func() // is told of commits that may have made an event due
+	writes chan *write
+
+	stop    chan struct{} // closed to end it once nothing waits
+	stopped chan struct{} // closed when it has ended
+	once    sync.Once
+}
+
+func newWriter(conn *sql.Conn, ready func()) *writer {
+	w := &writer{
+		ready:   ready,
+		tx:      &tx{conn: conn, prepared: map[string]*sql.Stmt{}},
+		writes:  make(chan *write, 4*maxBatch),
+		stop:    make(chan struct{}),
+		stopped: make(chan struct{}),
+	}
+	go w.run()
+	return w
+}
+
+// do has a write done and waits until it is on disk. When ctx ends first the
+// write may be done all the same.
+func (w *writer) do(ctx context.Context, do func(*tx) error) error {
+	job := &write{ctx: ctx, do: do, done: make(chan error, 1)}
+	select {
+	case <-w.stop: // checked alone first: select chooses at random
+		return webhook.ErrInboxClosed
+	default:
+	}
+	select {
+	case w.writes <- job:
+	case <-w.stop:
+		return webhook.ErrInboxClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case err := <-job.done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-w.stopped:
+		select {
+		case err := <-job.done:
+			return err
+		default:
+			return webhook.ErrInboxClosed // it came when the last had been done
+		}
+	}
+}
+
+// close ends the writer after what waits has been done.
+func (w *writer) close() {
+	w.once.Do(func() { close(w.stop) })
+	<-w.stopped
+}
+
+func (w *writer) run() {
+	defer close(w.stopped)
+	for {
+		select {
+		case first := <-w.writes:
+			w.commit(w.gather(first))
+		case <-w.stop:
+			for {
+				select {
+				case first := <-w.writes:
+					w.commit(w.gather(first))
+				default:
+					return
+				}
+			}
+		}
+	}
+}
+
+// gather takes what waits already. It waits for nothing itself: while one
+// transaction is synced, the next one fills up.
+func (w *writer) gather(first *write) []*write {
+	batch := append(make([]*write, 0, 16), first)
+	for len(batch) < maxBatch {
+		select {
+		case next := <-w.writes:
+			batch = append(batch, next)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// commit does a batch in one transaction. If anything fails, nothing is done,
+// and each write is tried alone: what is wrong with one is no other's fault.
+func (w *writer) commit(batch []*write) {
+	live := batch[:0]
+	for _, job := range batch {
+		if err := job.ctx.Err(); err != nil {
+			job.done <- err
+			continue
+		}
+		live = append(live, job)
+	}
+	err := w.transact(live)
+	if err != nil && len(live) > 1 {
+		for _, job := range live {
+			job.done <- w.transact([]*write{job})
+		}
+		return
+	}
+	for _, job := range live {
+		job.done <- err
+	}
+}
+
+func (w *writer) transact(batch []*write) (err error) {
+	if len(batch) == 0 {
+		return nil
+	}
+	w.tx.ready = false
+	if err := w.tx.exec("BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	defer func() {
+		// After some errors SQLite has rolled back already; then there is
+		// nothing to do and nothing to report.
+		if caught := recover(); caught != nil {
+			err = fmt.Errorf("sqlinbox: write panicked with a value of type %T", caught)
+		}
+		if err != nil {
+			_ = w.tx.exec("ROLLBACK")
+		}
+	}()
+	for _, job := range batch {
+		if err := job.do(w.tx); err != nil {
+			return err
+		}
+	}
+	if err := w.tx.exec("COMMIT"); err != nil {
+		return err
+	}
+	if w.tx.ready {
+		w.ready()
+	}
+	return nil
+}
+
+// tx is the transaction that is open; there is never more than one.
+type tx struct {
+	conn     *sql.Conn
+	prepared map[string]*sql.Stmt
+	ready    bool // an event is due, or the time of the next one has changed
+}
+
+// prepare returns a statement that stays prepared. The background context is
+// meant: a statement that is broken off half-way gains nothing, and watching for
+// it costs more than most of them.
+func (t *tx) prepare(query string) (*sql.Stmt, error) {
+	if s := t.prepared[query]; s != nil {
+		return s, nil
+	}
+	s, err := t.conn.PrepareContext(context.Background(), query)
+	if err != nil {
+		return nil, fmt.Errorf("sqlinbox: %w", err)
+	}
+	t.prepared[query] = s
+	return s, nil
+}
+
+func (t *tx) exec(query string, args ...any) error {
+	_, err := t.changed(query, args...)
+	return err
+}
+
+// changed runs a statement and returns how many rows it changed.
+func (t *tx) changed(query string, args ...any) (int64, error) {
+	s, err := t.prepare(query)
+	if err != nil {
+		return 0, err
+	}
+	result, err := s.ExecContext(context.Background(), args...)
+	if err != nil {
+		return 0, fmt.Errorf("sqlinbox: %w", err)
+	}
+	return result.RowsAffected()
+}
+
+// first scans the first row, if there is one.
+func (t *tx) first(query string, args []any, into ...any) (found bool, err error) {
+	err = t.each(query, args, func(row *sql.Rows) error {
+		if found {
+			return nil
+		}
+		found = true
+		return row.Scan(into...)
+	})
+	return found, err
+}
+
+// each calls scan for every row.
+func (t *tx) each(query string, args []any, scan func(*sql.Rows) error) (err error) {
+	s, err := t.prepare(query)
+	if err != nil {
+		return err
+	}
+	rows, err := s.QueryContext(context.Background(), args...)
+	if err != nil {
+		return fmt.Errorf("sqlinbox: %w", err)
+	}
+	defer func() {
+		if closed := rows.Close(); err == nil && closed != nil {
+			err = fmt.Errorf("sqlinbox: %w", closed)
+		}
+	}()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return fmt.Errorf("sqlinbox: %w", err)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("sqlinbox: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package webhook
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/dispensary-go/dispensary/api"
+)
+
+// TenantConfig is what a [Tenant] is made of. Environment, Secrets and Challenge
+// are required.
+type TenantConfig struct {
+	// Name is what logs and observations call the tenant by; it may be empty.
+	Name string
+
+	// Environment is the one that the tenant's webhooks come from.
+	Environment api.Environment
+
+	// Secrets are the webhook secret keys that signatures may be made with:
+	// one, or while it is rotated the new and the old one.
+	Secrets []api.Secret
+
+	// Challenge is the challenge token that acknowledges an event. It stands in
+	// the developer dashboard beside the secret, and is not the secret.
+	Challenge api.Secret
+
+	// Inbox stores the tenant's events; nil means [Config.Inbox]. Two
+	// applications in one environment need an inbox each: both may be sent the
+	// same event, under the same id, and one inbox would take the second for a
+	// duplicate.
+	Inbox Inbox
+}
+
+// Tenant is one application in one environment, for a [Handler] that serves
+// several at one address. Make it once, and not for every request: it holds
+// what is costly to prepare. It is safe for concurrent use.
+type Tenant struct {
+	config   TenantConfig
+	verifier *Verifier
+	answer   []byte
+}
+
+// NewTenant returns a tenant. It fails if something required is missing, and if
+// the challenge token is given as a secret.
+func NewTenant(c TenantConfig) (*Tenant, error) {
+	if err := c.Environment.Validate(); err != nil {
+		return nil, fmt.Errorf("webhook: Environment: %w", err)
+	}
+	if err := checkSecret(c.Challenge); err != nil {
+		return nil, fmt.Errorf("webhook: Challenge %w", err)
+	}
+	for i, secret := range c.Secrets {
+		if secret == c.Challenge {
+			return nil, fmt.Errorf("webhook: Secrets[%d] equals Challenge: the dashboard shows a secret key and a challenge token, which differ", i)
+		}
+	}
+	verifier, err := NewVerifier(VerifierConfig{Secrets: c.Secrets})
+	if err != nil {
+		return nil, err
+	}
+	answer, err := json.Marshal(map[string]string{"challenge": c.Challenge.Reveal()})
+	if err != nil {
+		return nil, err
+	}
+	return &Tenant{config: c, verifier: verifier, answer: answer}, nil
+}
+
+// Format prints name and environment only: the tenant holds secrets.
+func (t *Tenant) Format(f fmt.State, _ rune) {
+	_, _ = io.WriteString(f, "webhook.Tenant("+t.config.Name+" "+t.config.Environment.String()+")")
+}
+
+// newNobody returns the tenant of those whom nobody knows. Its secret is random,
+// so that a request for an unknown tenant costs what a forged one for a known
+// tenant costs: who guesses at tenants does not learn which exist.
+func newNobody() (*Tenant, error) {
+	verifier, err := NewVerifier(VerifierConfig{Secrets: []api.Secret{api.Secret(rand.Text())}})
+	return &Tenant{verifier: verifier}, err
+}
+
+// tenantOf returns whom a request is for, which is never nil without an error.
+func (h *Handler) tenantOf(r *http.Request) (*Tenant, error) {
+	if h.config.Tenant == nil {
+		return h.own, nil
+	}
+	t, err := h.config.Tenant(r)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrTenant, err)
+	case t == nil:
+		return h.nobody, nil
+	}
+	return t, nil
+}
+
+// tenants checks that c says for whom events are received, in one way.
+func (c Config) tenants() (own *Tenant, err error) {
+	single := c.Environment != (api.Environment{}) || len(c.Secrets) > 0 || c.Challenge != ""
+	switch {
+	case c.Tenant != nil && single:
+		return nil, errors.New("webhook: Tenant and one of Environment, Secrets and Challenge are given: a handler serves one tenant or asks which")
+	case c.Tenant != nil:
+		return nil, nil
+	}
+	return NewTenant(TenantConfig{Environment: c.Environment, Secrets: c.Secrets, Challenge: c.Challenge})
+}

@@ -1,0 +1,146 @@
+package webhook_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// tenants is a receiver for a tenant in each country, known by their paths.
+func tenants(t *testing.T, change func(*webhook.Config)) *receiver {
+	t.Helper()
+	known := map[string]*webhook.Tenant{}
+	for _, region := range []api.Region{api.US, api.Canada} {
+		tenant, err := webhook.NewTenant(webhook.TenantConfig{
+			Name: "clinic " + string(region), Environment: api.Environment{Region: region, Stage: api.Sandbox},
+			Secrets: []api.Secret{secret + api.Secret(region)}, Challenge: challenge + api.Secret(region),
+		})
+		require.NoError(t, err)
+		known["/"+string(region)] = tenant
+	}
+	return newReceiver(t, func(c *webhook.Config) {
+		c.Environment, c.Secrets, c.Challenge = api.Environment{}, nil, ""
+		c.Tenant = func(r *http.Request) (*webhook.Tenant, error) {
+			if r.URL.Path == "/broken" {
+				return nil, errors.New("database is down")
+			}
+			return known[r.URL.Path], nil
+		}
+		if change != nil {
+			change(c)
+		}
+	})
+}
+
+func (r *receiver) post(t *testing.T, path, header, body string) *httptest.ResponseRecorder {
+	t.Helper()
+	w, req := httptest.NewRecorder(), request(http.MethodPost, header, body)
+	req.URL.Path = path
+	r.ServeHTTP(w, req)
+	return w
+}
+
+func TestHandlerServesSeveralTenants(t *testing.T) {
+	t.Parallel()
+	r := tenants(t, nil)
+	for _, region := range []string{"us", "ca"} {
+		w := r.post(t, "/"+region, sign(secret+region, now, orderBody), orderBody)
+		assert.Equal(t, http.StatusOK, w.Code)
+		assert.JSONEq(t, `{"challenge":"`+challenge+region+`"}`, w.Body.String())
+		assert.Equal(t, webhook.OutcomeAccepted, r.last().Outcome, "the environment is part of the key")
+		assert.Equal(t, api.Region(region), r.last().Key.Environment.Region)
+		assert.Equal(t, "clinic "+region, r.last().Tenant)
+	}
+	w := r.post(t, "/us", sign(secret+"ca", now, orderBody), orderBody)
+	assert.Equal(t, http.StatusUnauthorized, w.Code, "another tenant's secret")
+	require.ErrorIs(t, r.last().Err, webhook.ErrSignatureMismatch)
+	assert.Len(t, r.accepted, 2)
+}
+
+func TestHandlerRefusesUnknownTenants(t *testing.T) {
+	t.Parallel()
+	r := tenants(t, func(c *webhook.Config) { c.AnswerUnsignedProbe = true })
+	for _, c := range []struct{ header, body string }{
+		{sign(secret+"us", now, orderBody), orderBody}, {sign(secret, now, ""), ""}, {"", ""}, {sign("", now, orderBody), orderBody},
+	} {
+		w := r.post(t, "/mars", c.header, c.body)
+		assert.Equal(t, http.StatusUnauthorized, w.Code)
+		assert.NotContains(t, w.Body.String(), challenge)
+		require.ErrorIs(t, r.last().Err, webhook.ErrUnknownTenant)
+		assert.Empty(t, r.last().Tenant)
+	}
+	w := r.post(t, "/ca", "", "")
+	assert.JSONEq(t, `{"challenge":"`+challenge+`ca"}`, w.Body.String(), "the probe of a known one")
+	w = r.post(t, "/mars", "t=1,v1=2", orderBody)
+	assert.Equal(t, http.StatusUnauthorized, w.Code)
+	require.ErrorIs(t, r.last().Err, webhook.ErrSignatureMalformed, "not asked about")
+}
+
+func TestHandlerAsksAgainWhenTheTenantCannotBeLookedUp(t *testing.T) {
+	t.Parallel()
+	r := tenants(t, nil)
+	w := r.post(t, "/broken", sign(secret+"us", now, orderBody), orderBody)
+	assert.Equal(t, http.StatusServiceUnavailable, w.Code)
+	assert.Equal(t, webhook.OutcomeUnavailable, r.last().Outcome)
+	require.ErrorIs(t, r.last().Err, webhook.ErrTenant)
+
+	r = tenants(t, func(c *webhook.Config) { c.Inbox = nil })
+	w = r.post(t, "/us", sign(secret+"us", now, orderBody), orderBody)
+	assert.Equal(t, http.StatusServiceUnavailable, w.Code, "nobody has an inbox")
+	require.ErrorIs(t, r.last().Err, webhook.ErrTenant)
+}
+
+func TestTenantHasItsOwnInbox(t *testing.T) {
+	t.Parallel()
+	own := &receiver{}
+	tenant, err := webhook.NewTenant(webhook.TenantConfig{
+		Environment: sandbox, Secrets: []api.Secret{secret}, Challenge: challenge, Inbox: inboxFunc(own.accept),
+	})
+	require.NoError(t, err)
+	r := tenants(t, func(c *webhook.Config) {
+		c.Tenant = func(*http.Request) (*webhook.Tenant, error) { return tenant, nil }
+	})
+	w := r.post(t, "/", sign(secret, now, orderBody), orderBody)
+	assert.Equal(t, http.StatusOK, w.Code)
+	assert.Len(t, own.accepted, 1)
+	assert.Empty(t, r.accepted)
+}
+
+func TestTenantsAreChecked(t *testing.T) {
+	t.Parallel()
+	good := webhook.TenantConfig{Environment: sandbox, Secrets: []api.Secret{secret}, Challenge: challenge}
+	for name, change := range map[string]func(*webhook.TenantConfig){
+		"environment": func(c *webhook.TenantConfig) { c.Environment = api.Environment{} },
+		"secrets":     func(c *webhook.TenantConfig) { c.Secrets = nil },
+		"challenge":   func(c *webhook.TenantConfig) { c.Challenge = "" },
+		"same":        func(c *webhook.TenantConfig) { c.Challenge = secret },
+		"space":       func(c *webhook.TenantConfig) { c.Secrets = []api.Secret{secret + "\n"} },
+	} {
+		bad := good
+		change(&bad)
+		_, err := webhook.NewTenant(bad)
+		require.Error(t, err, name)
+		assert.NotContains(t, err.Error(), secret)
+	}
+	_, err := webhook.NewHandler(webhook.Config{
+		Environment: sandbox, Inbox: inboxFunc((&receiver{}).accept),
+		Tenant: func(*http.Request) (*webhook.Tenant, error) { return nil, nil },
+	})
+	require.ErrorContains(t, err, "Tenant and one of Environment")
+	tenant, err := webhook.NewTenant(good)
+	require.NoError(t, err)
+	var out bytes.Buffer
+	say(&out, tenant)
+	say(&out, tenants(t, nil).Handler)
+	silent(t, out.String())
+	assert.Equal(t, "webhook.Handler(tenants)", fmt.Sprint(tenants(t, nil).Handler))
+}
