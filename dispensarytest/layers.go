@@ -17,7 +17,9 @@ type layers[V any] struct {
 // anything to do. The copy that is taken afterwards is the fork.
 func (l *layers[V]) seal() bool {
 	if !l.dirty {
-		l.own = nil // a layer that was made and not written to: both sides would write to it
+		if l.own != nil { // what is shared is only read
+			l.own = nil // a layer that was made and not written to: both sides would write to it
+		}
 		return false
 	}
 	l.dirty = false
