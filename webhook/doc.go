@@ -52,9 +52,10 @@
 //     Each is a module of its own below this folder, so that none of them is a
 //     dependency of those who use another.
 //
-// All of them are an [Engine], which says what they promise, and take a [Work],
-// so that a change of the engine is a change of a line. Package inboxtest is the
-// suite that holds them to it, and an engine of your own, too.
+// All of them are an [Engine], which says what they promise, and handle events as
+// a [Work] says, which [MemoryConfig] spells out: a change of the engine is a
+// change of a few lines. Package inboxtest is the suite that holds them to it,
+// and an engine of your own, too.
 //
 // # What you can rely on
 //

@@ -160,8 +160,8 @@ func survivesObserver(r *rig) {
 	engine := r.open(succeed, func(w *webhook.Work) {
 		observe := w.Observe
 		w.Observe = func(ctx context.Context, a webhook.Attempt) {
+			told.Add(1) // first: whoever waits for the attempt will count
 			observe(ctx, a)
-			told.Add(1)
 			panic(canary)
 		}
 	})

@@ -172,6 +172,7 @@ func deadLetterLetsGo(r *rig) {
 	dies, later := patient("dies", "pa_1", 1), patient("later", "pa_1", 2)
 	r.accept(engine, dies, later)
 	r.waitFor(webhook.ResultHandled, later)
+	r.waitFor(webhook.ResultDead, dies) // told of after it was noted, and so perhaps after the other
 	require.Equal(r, []webhook.Result{webhook.ResultFailed, webhook.ResultFailed, webhook.ResultDead}, r.results(dies))
 	require.NoError(r, engine.Replay(r.Context(), dies.Key))
 	r.wait("the replay", func([]webhook.Attempt) bool { return len(r.ofLocked(dies)) == 2*maxAttempts })

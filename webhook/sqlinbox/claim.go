@@ -20,16 +20,33 @@ type claim struct {
 // that happens in this process; the clock of the machine may be set, though.
 const longest = time.Minute
 
-// claim hands out up to n events that are due, and returns how long the next one
-// has to wait.
+// claim hands out up to n events that are due, for the time that a handler may
+// take and a margin, and returns how long the next one has to wait. Attempts are
+// counted now and not at their end, which may not come.
+//
+// It does not wait for the disk: should the machine lose its power, the claims
+// are forgotten, together with the handlers.
 func (i *Inbox) claim(n int) (claims []claim, next time.Duration, err error) {
 	var rows []claimedRow
 	var due sql.NullInt64
-	err = i.writer.do(context.Background(), func(t *tx) (err error) {
-		if err := i.reap(t, i.now()); err != nil {
+	err = i.writer.doLazily(context.Background(), func(t *tx) error {
+		rows = nil
+		now := i.config.now()
+		if err := i.reap(t, now.UnixMicro()); err != nil {
 			return err
 		}
-		if rows, err = i.claimRows(t, n); err != nil {
+		lease := now.Add(i.worker.Work().HandlerTimeout + i.config.margin)
+		err := t.each(`UPDATE dispensary_inbox SET state = 2, due_at = ?, attempts = attempts + 1, claim = claim + 1
+			WHERE seq IN (SELECT seq FROM dispensary_inbox WHERE state = 1 AND due_at <= ? ORDER BY due_at, seq LIMIT ?)
+			RETURNING seq, claim, attempts, coalesce(subject, ''), coalesce(object, ''), coalesce(reason, ''),
+			(SELECT at FROM dispensary_inbox_newest n WHERE n.object = dispensary_inbox.object), `+columns,
+			[]any{lease.UnixMicro(), now.UnixMicro(), n}, func(r *sql.Rows) error {
+				var row claimedRow
+				err := r.Scan(append([]any{&row.seq, &row.number, &row.attempts, &row.subject, &row.object, &row.reason, &row.newest}, row.into()...)...)
+				rows = append(rows, row)
+				return err
+			})
+		if err != nil {
 			return err
 		}
 		_, err = t.first(`SELECT min(due_at) FROM dispensary_inbox WHERE state IN (1, 2)`, nil, &due)
@@ -43,24 +60,6 @@ func (i *Inbox) claim(n int) (claims []claim, next time.Duration, err error) {
 		next = min(longest, time.Duration(due.Int64-i.now()+1)*time.Microsecond)
 	}
 	return i.claimed(rows), next, nil
-}
-
-// claimRows claims events for the time that a handler may take and a margin.
-// Attempts are counted now and not at their end, which may not come.
-func (i *Inbox) claimRows(t *tx, n int) (rows []claimedRow, err error) {
-	now := i.config.now()
-	lease := now.Add(i.worker.Work().HandlerTimeout + i.config.margin)
-	err = t.each(`UPDATE dispensary_inbox SET state = 2, due_at = ?, attempts = attempts + 1, claim = claim + 1
-		WHERE seq IN (SELECT seq FROM dispensary_inbox WHERE state = 1 AND due_at <= ? ORDER BY due_at, seq LIMIT ?)
-		RETURNING seq, claim, attempts, coalesce(subject, ''), coalesce(object, ''), coalesce(reason, ''),
-		(SELECT at FROM dispensary_inbox_newest n WHERE n.object = dispensary_inbox.object), `+columns,
-		[]any{lease.UnixMicro(), now.UnixMicro(), n}, func(r *sql.Rows) error {
-			var row claimedRow
-			err := r.Scan(append([]any{&row.seq, &row.number, &row.attempts, &row.subject, &row.object, &row.reason, &row.newest}, row.into()...)...)
-			rows = append(rows, row)
-			return err
-		})
-	return rows, err
 }
 
 type claimedRow struct {

@@ -19,13 +19,7 @@ func (i *Inbox) dispatch() {
 			i.slots <- struct{}{}
 		}
 		for _, c := range claims {
-			i.tasks.Go(func() {
-				if i.handBack(c) {
-					i.slots <- struct{}{}
-					return
-				}
-				i.handle(c)
-			})
+			i.tasks.Go(func() { i.handle(c) })
 		}
 		switch {
 		case err != nil:
@@ -72,33 +66,20 @@ func (i *Inbox) takeFreeSlots() (n int) {
 	}
 }
 
-// handle makes the attempt that c was claimed for, and goes on with what it is
-// given next, until there is nothing.
+// handle makes the attempt that c was claimed for. What was claimed when Close
+// came is given back: nothing is begun then.
 func (i *Inbox) handle(c claim) {
 	defer func() { i.slots <- struct{}{} }()
-	for more := true; more; {
-		var next []claim
-		p := &pending{inbox: i, claim: c}
-		// The error has been logged, and the event comes back when its claim
-		// ends.
-		_ = i.worker.Do(context.WithValue(i.ctx, pendingKey{}, p), c.task, func(a webhook.Attempt) (err error) {
-			if !p.noted {
-				next, err = i.settle(c, a)
-			}
-			return err
-		})
-		if more = len(next) > 0; more {
-			c = next[0]
-			more = !i.handBack(c)
+	if i.stopped() {
+		_ = i.settle(c, webhook.Attempt{Delivery: c.task.Delivery, Result: webhook.ResultReturned})
+		return
+	}
+	p := &pending{inbox: i, claim: c}
+	// The error has been logged, and the event comes back when its claim ends.
+	_ = i.worker.Do(context.WithValue(i.ctx, pendingKey{}, p), c.task, func(a webhook.Attempt) error {
+		if p.noted {
+			return nil
 		}
-	}
-}
-
-// handBack gives back what was claimed when Close came: nothing is begun then.
-func (i *Inbox) handBack(c claim) bool {
-	if !i.stopped() {
-		return false
-	}
-	_, err := i.settle(c, webhook.Attempt{Delivery: c.task.Delivery, Result: webhook.ResultReturned})
-	return err == nil
+		return i.settle(c, a)
+	})
 }

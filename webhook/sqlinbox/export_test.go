@@ -39,3 +39,19 @@ func (i *Inbox) BusyTimeout(t testing.TB, ms int) {
 		t.Fatal(err)
 	}
 }
+
+// Synchronous runs writes of both kinds, in batches of one, and returns how each
+// of them was synced: 2 is FULL, 1 is NORMAL.
+func (i *Inbox) Synchronous(t testing.TB) (levels []int) {
+	for _, lazy := range []bool{true, false, false, true, true, false} {
+		var level int
+		err := i.writer.await(&write{ctx: t.Context(), lazy: lazy, done: make(chan error, 1), do: func(x *tx) error {
+			return x.conn.QueryRowContext(t.Context(), "PRAGMA synchronous").Scan(&level)
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		levels = append(levels, level)
+	}
+	return levels
+}

@@ -96,11 +96,7 @@ func open(db *sql.DB, c Config, migrate func(context.Context) error) (_ *Inbox, 
 		return nil, err
 	}
 	ctx := context.Background()
-	file, err := fileOf(ctx, db)
-	if err != nil {
-		return nil, err
-	}
-	locked, err := lock(file)
+	locked, err := lockFileOf(ctx, db)
 	if err != nil {
 		return nil, err
 	}
@@ -157,20 +153,20 @@ func (i *Inbox) start() error {
 	return nil
 }
 
-// fileOf returns the path of the database, as SQLite has resolved it.
-func fileOf(ctx context.Context, db *sql.DB) (string, error) {
+// lockFileOf locks the database, by the path that SQLite has resolved.
+func lockFileOf(ctx context.Context, db *sql.DB) (*os.File, error) {
 	var file string
 	err := db.QueryRowContext(ctx, "SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&file)
 	if err != nil {
-		return "", fmt.Errorf("sqlinbox: %w", err)
+		return nil, fmt.Errorf("sqlinbox: %w", err)
 	}
 	if file == "" {
-		return "", errors.New("sqlinbox: the database is in memory, where nothing lasts: use a file, or webhook.MemoryInbox")
+		return nil, errors.New("sqlinbox: the database is in memory, where nothing lasts: use a file, or webhook.MemoryInbox")
 	}
 	if resolved, err := filepath.EvalSymlinks(file); err == nil {
 		file = resolved
 	}
-	return file, nil
+	return lock(file)
 }
 
 // writingConn sets up the connection of the writer, and makes sure that what it

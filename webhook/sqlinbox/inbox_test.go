@@ -197,6 +197,16 @@ func TestOutcomeIsNotedOnceTheDatabaseLetsGo(t *testing.T) {
 	assert.Zero(t, stats, "what was not accepted is not half there")
 }
 
+// TestOnlyClaimsAreLazy holds that what is acknowledged is synced, whatever came
+// before it.
+func TestOnlyClaimsAreLazy(t *testing.T) {
+	t.Parallel()
+	inbox, err := sqlinbox.Open(filepath.Join(t.TempDir(), "inbox.db"), config(t, succeed))
+	require.NoError(t, err)
+	closed(t, inbox)
+	assert.Equal(t, []int{1, 2, 2, 1, 1, 2}, inbox.Synchronous(t))
+}
+
 // TestLogsAndErrorsTellNothing pumps marked data through every outcome.
 func TestLogsAndErrorsTellNothing(t *testing.T) {
 	t.Parallel()

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"os"
 	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -111,7 +110,11 @@ type doomed struct{ webhook.Inbox }
 func (d doomed) Accept(ctx context.Context, delivery webhook.Delivery) (webhook.Receipt, error) {
 	receipt, err := d.Inbox.Accept(ctx, delivery)
 	if rand.IntN(3000) == 0 {
-		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		self, err := os.FindProcess(os.Getpid())
+		if err != nil {
+			return receipt, err
+		}
+		_ = self.Kill()
 		select {}
 	}
 	return receipt, err

@@ -39,7 +39,7 @@ func (i *Inbox) purge() error {
 			if i.stopped() {
 				return nil
 			}
-			err := i.writer.do(context.Background(), func(t *tx) (err error) {
+			err := i.writer.doLazily(context.Background(), func(t *tx) (err error) {
 				deleted, err = t.changed(statement, before, few)
 				return err
 			})

@@ -84,11 +84,13 @@ func TestNewWantsTheTablesOfItsVersion(t *testing.T) {
 	require.NoError(t, inbox.Close(t.Context()))
 	require.NoError(t, db.PingContext(t.Context()), "the database is the program's")
 
-	for version, want := range map[string]error{"0": sqlinbox.ErrSchema, "2": sqlinbox.ErrNewerSchema} {
-		_, err = db.ExecContext(t.Context(), "UPDATE dispensary_inbox_schema SET version = "+version)
+	for version, want := range []error{0: sqlinbox.ErrSchema, 1: nil, 2: sqlinbox.ErrNewerSchema} {
+		_, err = db.ExecContext(t.Context(), "UPDATE dispensary_inbox_schema SET version = ?", version)
 		require.NoError(t, err)
-		_, err = sqlinbox.New(db, config(t, succeed))
-		require.ErrorIs(t, err, want)
+		if want != nil {
+			_, err = sqlinbox.New(db, config(t, succeed))
+			require.ErrorIs(t, err, want)
+		}
 	}
 	require.ErrorIs(t, sqlinbox.Migrate(t.Context(), db), sqlinbox.ErrNewerSchema)
 }

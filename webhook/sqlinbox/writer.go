@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/dispensary-go/dispensary/webhook"
@@ -18,6 +19,7 @@ const maxBatch = 256
 type write struct {
 	ctx  context.Context // a write whose caller has left is not done
 	do   func(*tx) error
+	lazy bool       // need not be on disk when it is done
 	done chan error // buffered
 }
 
@@ -25,6 +27,7 @@ type write struct {
 // transaction: what costs is the sync at its end, and that is shared.
 type writer struct {
 	tx     *tx
+	lazy   bool   // transactions are not synced at present
 	ready  func() // is told of commits that may have made an event due
 	writes chan *write
 
@@ -48,7 +51,17 @@ func newWriter(conn *sql.Conn, ready func()) *writer {
 // do has a write done and waits until it is on disk. When ctx ends first the
 // write may be done all the same.
 func (w *writer) do(ctx context.Context, do func(*tx) error) error {
-	job := &write{ctx: ctx, do: do, done: make(chan error, 1)}
+	return w.await(&write{ctx: ctx, do: do, done: make(chan error, 1)})
+}
+
+// doLazily has a write done that the loss of power may undo, though not the end
+// of the process. It is on disk with the next one that has to be.
+func (w *writer) doLazily(ctx context.Context, do func(*tx) error) error {
+	return w.await(&write{ctx: ctx, do: do, lazy: true, done: make(chan error, 1)})
+}
+
+func (w *writer) await(job *write) error {
+	ctx := job.ctx
 	select {
 	case <-w.stop: // checked alone first: select chooses at random
 		return webhook.ErrInboxClosed
@@ -143,6 +156,9 @@ func (w *writer) transact(batch []*write) (err error) {
 	if len(batch) == 0 {
 		return nil
 	}
+	if err := w.sync(batch); err != nil {
+		return err
+	}
 	w.tx.ready = false
 	if err := w.tx.exec("BEGIN IMMEDIATE"); err != nil {
 		return err
@@ -168,6 +184,26 @@ func (w *writer) transact(batch []*write) (err error) {
 	if w.tx.ready {
 		w.ready()
 	}
+	return nil
+}
+
+// sync has the transaction of a batch synced unless all of it is lazy. SQLite
+// syncs the whole log at once, so that a transaction which is synced takes those
+// before it along.
+func (w *writer) sync(batch []*write) error {
+	lazy := !slices.ContainsFunc(batch, func(job *write) bool { return !job.lazy })
+	if lazy == w.lazy {
+		return nil
+	}
+	level := "PRAGMA synchronous = FULL"
+	if lazy {
+		level = "PRAGMA synchronous = NORMAL"
+	}
+	// Not prepared: the statement does its work when it is prepared, once.
+	if _, err := w.tx.conn.ExecContext(context.Background(), level); err != nil {
+		return fmt.Errorf("sqlinbox: %w", err)
+	}
+	w.lazy = lazy
 	return nil
 }
 
