@@ -1,0 +1,51 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Reconcilable is an [Inbox] that a Reconciler can fill: it can tell which
+// events it has never seen, and keeps the Reconciler's checkpoint next to them.
+// The engines of this module are, and package inboxtest holds them to it.
+type Reconcilable interface {
+	Inbox
+	Checkpoints
+
+	// Missing returns those of keys that were never accepted, in the order they
+	// were given, without repeats. A key counts as accepted for as long as Accept
+	// would call it a duplicate: whether the event is waiting, was handled, given
+	// up or discarded. It is called with up to a few hundred keys at a time.
+	//
+	// An answer may be out of date when it arrives: what is accepted meanwhile is
+	// recognised by Accept.
+	Missing(ctx context.Context, keys []Key) ([]Key, error)
+}
+
+// Checkpoints keeps what a Reconciler has to remember between its runs, and lets
+// one replica run at a time. A checkpoint has a name, a holder for the time being
+// and a state of at most 64 KB, which holds neither patient data nor secrets.
+//
+// Time is that of the storage, not of the caller, so that the clocks of replicas
+// may disagree.
+type Checkpoints interface {
+	// ClaimCheckpoint makes holder the holder of a checkpoint until ttl has
+	// passed, and returns the state that was saved last, nil if none ever was.
+	// Claiming what one holds already extends it. While another holds it, the
+	// error is [ErrCheckpointHeld].
+	ClaimCheckpoint(ctx context.Context, name, holder string, ttl time.Duration) (state []byte, err error)
+
+	// SaveCheckpoint replaces the state durably and extends the claim to ttl from
+	// now. If holder's claim has ended and another may have begun, nothing is
+	// saved, and the error is [ErrCheckpointHeld].
+	SaveCheckpoint(ctx context.Context, name, holder string, state []byte, ttl time.Duration) error
+
+	// ReleaseCheckpoint ends the claim of holder before its time. Where holder
+	// has none, it does nothing.
+	ReleaseCheckpoint(ctx context.Context, name, holder string) error
+}
+
+// ErrCheckpointHeld is returned where another replica holds a checkpoint, or has
+// held it since.
+var ErrCheckpointHeld = errors.New("webhook: checkpoint is held by another replica")
