@@ -52,6 +52,30 @@ func OpenError(aead seal.AEAD, key Key, sealed []byte) error {
 	return errors.New(string(text))
 }
 
+// Reseal opens what [SealBody] and [SealError] sealed and seals it with the key
+// of today, so that an engine can retire an old one. Either may be nil, and is
+// nil then. Where one of them does not open nothing is returned but the error.
+func Reseal(aead seal.AEAD, key Key, body, failure []byte) (freshBody, freshFailure []byte, err error) {
+	if freshBody, err = reseal(aead, key.bind(purposeBody), body); err != nil {
+		return nil, nil, fmt.Errorf("%w: %s: %w", ErrBodyLost, key, err)
+	}
+	if freshFailure, err = reseal(aead, key.bind(purposeError), failure); err != nil {
+		return nil, nil, fmt.Errorf("webhook: error of %s was not sealed anew: %w", key, err)
+	}
+	return freshBody, freshFailure, nil
+}
+
+func reseal(aead seal.AEAD, associatedData, sealed []byte) ([]byte, error) {
+	if sealed == nil {
+		return nil, nil
+	}
+	plaintext, err := aead.Decrypt(sealed, associatedData)
+	if err != nil {
+		return nil, err
+	}
+	return aead.Encrypt(plaintext, associatedData)
+}
+
 func (k Key) bind(purpose string) []byte {
 	text, _ := k.MarshalText() // never fails
 	return append([]byte(purpose), text...)

@@ -40,6 +40,40 @@ func TestSealedBodiesOpenWithTheirKeyOnly(t *testing.T) {
 	require.ErrorIs(t, err, seal.ErrTampered, "an error is no body")
 }
 
+func TestResealWithTheKeyOfToday(t *testing.T) {
+	t.Parallel()
+	old, err := seal.GenerateKey("old")
+	require.NoError(t, err)
+	today, err := seal.GenerateKey("today")
+	require.NoError(t, err)
+	ring := func(keys ...seal.Key) *seal.KeyRing {
+		r, err := seal.NewKeyRing(keys...)
+		require.NoError(t, err)
+		return r
+	}
+	body, err := webhook.SealBody(ring(old), orderKey, []byte(marked))
+	require.NoError(t, err)
+	text, err := webhook.SealError(ring(old), orderKey, errDown)
+	require.NoError(t, err)
+
+	_, _, err = webhook.Reseal(ring(today), orderKey, body, text)
+	require.ErrorIs(t, err, webhook.ErrBodyLost)
+	require.ErrorIs(t, err, seal.ErrUnknownKey)
+	_, _, err = webhook.Reseal(ring(today, old), orderKey, nil, body)
+	require.ErrorIs(t, err, seal.ErrTampered, "a body is no error")
+	freshBody, freshText, err := webhook.Reseal(ring(today, old), orderKey, body, text)
+	require.NoError(t, err)
+	opened, err := webhook.OpenBody(ring(today), orderKey, freshBody)
+	require.NoError(t, err)
+	assert.Equal(t, marked, string(opened))
+	require.EqualError(t, webhook.OpenError(ring(today), orderKey, freshText), errDown.Error())
+
+	freshBody, freshText, err = webhook.Reseal(ring(today, old), orderKey, body, nil)
+	require.NoError(t, err)
+	assert.NotNil(t, freshBody)
+	assert.Nil(t, freshText)
+}
+
 func TestInsecurePlaintext(t *testing.T) {
 	t.Parallel()
 	var aead seal.AEAD = webhook.InsecurePlaintext{}

@@ -21,7 +21,8 @@
 //
 // Bodies and the texts of errors are sealed. In clear are keys, types, clinic
 // ids, times, reasons, and subjects, which are digests. A body is deleted when
-// its event has been handled; the key stays for Retention.
+// its event has been handled; the key stays for Retention. [Inbox.Reseal] retires
+// a key of the ring.
 //
 // # One process
 //
