@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/internal/calls"
 	"github.com/dispensary-go/dispensary/internal/operation"
@@ -84,8 +85,19 @@ func newCage(t *testing.T) *cage {
 		dispensary.WithHTTPClient(&http.Client{Transport: c.wire}),
 		dispensary.WithClinicKey(dispensary.Secret(s.Platform.ClinicKey())),
 		dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: 2, MinWait: time.Nanosecond, MaxWait: time.Nanosecond}),
-		dispensary.WithLogger(c.logger()))
+		dispensary.WithLogger(c.logger()), dispensary.WithObserver(c.observer()))
 	return c
+}
+
+// observer writes down whatever an observer is told.
+func (c *cage) observer() dispensary.Observer {
+	note := func(told any) { fmt.Fprintf(c.log, "%+v\n%#v\n", told, told) }
+	return dispensary.Observer{
+		CallStart:    func(_ context.Context, call api.Call) context.Context { note(call); return nil },
+		AttemptStart: func(_ context.Context, attempt api.Attempt) context.Context { note(attempt); return nil },
+		AttemptEnd:   func(_ context.Context, result api.AttemptResult) { note(result) },
+		CallEnd:      func(_ context.Context, result api.CallResult) { note(result) },
+	}
 }
 
 func (c *cage) logger() *slog.Logger {

@@ -48,6 +48,13 @@
 // refused it for now and said until when. Waits respect the context's deadline;
 // a Retry-After beyond [RetryPolicy]'s cap fails at once.
 //
+// # What can be watched
+//
+// [WithLogger] writes a line an attempt, and [WithObserver] tells how calls go:
+// what was sent again and why, how long it took, how it ended. The module's otel
+// package, with a go.mod of its own, makes spans and metrics of that, and of what
+// packages oauth and webhook tell.
+//
 // # What never leaks
 //
 // Errors, logs and printed models hold no token, secret, address, query or body,

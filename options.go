@@ -63,6 +63,16 @@ func WithLogger(logger *slog.Logger) Option {
 	}
 }
 
+// WithObserver tells observer how calls go: what was called, how often it was sent
+// and why, how long it took, how it ended. Given several times, each is told. See
+// [Observer]; the module's otel package makes spans and metrics of it.
+func WithObserver(observer Observer) Option {
+	return func(c *transport.Config) error {
+		c.Observers = append(c.Observers, observer)
+		return nil
+	}
+}
+
 // WithUnknownFields reports what this module does not know yet: the members of an
 // answer that have no field to go to, by the operation's id and their path, for
 // example "patient.preferred_name". Values are never reported. Such members are

@@ -49,6 +49,10 @@ var (
 	ErrBadResponse      = api.ErrBadResponse      // success that cannot be decoded
 )
 
+// Observer is told how calls go; see [WithObserver]. What it is told are types of
+// package api: Call, Attempt, AttemptResult and CallResult.
+type Observer = api.Observer
+
 // Page is one page of a list: Items and [Meta].
 type Page[T any] = api.Page[T]
 

@@ -6,6 +6,12 @@
 // Patients are people. Every type of this package that describes one prints its
 // type and id only, whatever the verb; read the fields to see the rest.
 //
+// A log line shows them so, too, with one exception to know of: slog asks a value how
+// it wants to be logged, but not the elements of a slice, a map or another struct.
+// The text handler prints those, and shows ids; the JSON handler encodes them, and
+// would show patients in full. Log patients one by one, or their ids, or give the
+// JSON handler a ReplaceAttr that prints what is no plain value; see the example.
+//
 // API sections: "Clinic, addresses, categories", "Orders", "Patients",
 // "Practitioners", "Staff", "Metadata".
 package clinic

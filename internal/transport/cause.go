@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"os"
 	"syscall"
+
+	"github.com/dispensary-go/dispensary/api"
 )
 
 // unsent reports that the failed attempt provably sent nothing.
@@ -61,30 +63,55 @@ func isOwn(err error) bool {
 	return err == context.Canceled || err == context.DeadlineExceeded || err == errTooLarge
 }
 
-func describe(err error) string {
+// failureOf tells why no whole answer came.
+func failureOf(err error) api.Failure {
 	var lookup *net.DNSError
 	var certificate *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
 	var timeout net.Error
 	switch {
 	case errors.Is(err, context.Canceled):
-		return "canceled by the caller"
+		return api.FailureCanceled
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
-		return "timed out"
+		return api.FailureTimeout
 	case errors.As(err, &lookup):
-		return "host not found"
+		return api.FailureLookup
 	case errors.As(err, &certificate):
-		return "certificate not trusted"
+		return api.FailureCertificate
 	case errors.As(err, &record):
-		return "the server does not speak TLS"
+		return api.FailureTLS
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return "connection refused"
+		return api.FailureRefused
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		return "connection reset"
+		return api.FailureReset
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return "connection closed in the middle"
+		return api.FailureClosed
 	case errors.As(err, &timeout) && timeout.Timeout():
+		return api.FailureTimeout
+	case errors.Is(err, errTooLarge):
+		return api.FailureTooLarge
+	}
+	return api.FailureNetwork
+}
+
+func describe(err error) string {
+	switch failureOf(err) {
+	case api.FailureCanceled:
+		return "canceled by the caller"
+	case api.FailureTimeout:
 		return "timed out"
+	case api.FailureLookup:
+		return "host not found"
+	case api.FailureCertificate:
+		return "certificate not trusted"
+	case api.FailureTLS:
+		return "the server does not speak TLS"
+	case api.FailureRefused:
+		return "connection refused"
+	case api.FailureReset:
+		return "connection reset"
+	case api.FailureClosed:
+		return "connection closed in the middle"
 	}
 	return "network failure"
 }

@@ -51,6 +51,9 @@ type Config struct {
 	// nil means that nobody is.
 	UnknownFields func(operation string, fields []string)
 
+	// Observers are told how calls go.
+	Observers []api.Observer
+
 	UserAgent string
 
 	// MaxResponseBytes bounds what is read of an answer.

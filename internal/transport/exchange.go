@@ -27,6 +27,7 @@ type exchange struct {
 	began    time.Time     // of the last attempt
 	trace    connectionTrace
 	lacks    *api.ScopeError // what the token was found to lack, if anything
+	observed *observation    // nil if nobody observes
 
 	status int         // of the last answer, 0 where none came
 	header http.Header // of the last answer
@@ -42,8 +43,11 @@ func (c *Client) send(ctx context.Context, call *Call) (*exchange, error) {
 	for _, option := range call.Options {
 		option(&x.settings)
 	}
+	ctx = x.observe(ctx)
 	err := x.prepare(ctx) // arguments are checked before anything is fetched or sent
 	if err != nil {
+		x.observed.failed(api.FailureArgument, api.OutcomeNotSent)
+		x.release()
 		return nil, err
 	}
 	err = x.authorize(ctx, func(ctx context.Context) error { // token and its scopes; once more with a fresh one on 401
@@ -99,8 +103,9 @@ func (x *exchange) limit(ctx context.Context) error {
 	if x.client.config.Limiter == nil {
 		return nil
 	}
+	defer x.observed.limited(time.Now())
 	if err := x.client.config.Limiter.Wait(ctx); err != nil {
-		return &ownError{cause: err}
+		return &ownError{cause: err, limiter: true}
 	}
 	return nil
 }
@@ -110,6 +115,7 @@ func (x *exchange) limit(ctx context.Context) error {
 type ownError struct {
 	cause    error
 	answered bool
+	limiter  bool
 }
 
 func (e *ownError) Error() string { return e.cause.Error() }
@@ -117,6 +123,8 @@ func (e *ownError) Unwrap() error { return e.cause }
 
 func (x *exchange) begin(_ retryablehttp.Logger, _ *http.Request, _ int) {
 	x.attempts++
+	x.observed.attemptStart(x)
+	x.wait = 0
 	x.began = time.Now()
 	x.trace.reset()
 	x.status, x.header, x.read = 0, nil, false
@@ -167,8 +175,10 @@ var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 // maxPooledBuffer keeps one huge answer from occupying memory for ever.
 const maxPooledBuffer = 1 << 20
 
-// release returns the buffer. Nothing decoded may refer to it any more.
+// release ends the exchange and returns the buffer. Nothing decoded may refer to
+// it any more.
 func (x *exchange) release() {
+	x.observed.callEnd(x)
 	if x.body != nil && x.body.Cap() <= maxPooledBuffer {
 		buffers.Put(x.body)
 	}

@@ -31,6 +31,7 @@ func (x *exchange) explain(err error) *api.Error {
 	if asked, ok := parseRetryAfter(x.header); ok && x.status >= 300 {
 		e.RetryAfter = asked
 	}
+	x.observed.failed(x.failure(err), e.Outcome)
 	var body []byte
 	var messages []string
 	if x.body != nil && x.status != 0 {
@@ -48,6 +49,7 @@ func (x *exchange) explain(err error) *api.Error {
 // behind it has most likely happened.
 func (x *exchange) undecodable(cause error) *api.Error {
 	e := x.explain(nil)
+	x.observed.failed(api.FailureBadResponse, e.Outcome)
 	return api.NewError(*e, cause, e.Body(), nil)
 }
 
@@ -119,6 +121,12 @@ func appendMessages(messages []string, raw json.RawMessage, depth int) []string 
 		}
 	}
 	return messages
+}
+
+// ended logs the attempt that just ended, and tells observers.
+func (x *exchange) ended(ctx context.Context, err error) {
+	x.log(ctx, err)
+	x.observed.attemptEnd(x, err)
 }
 
 // log writes the attempt that just ended. It names the route template and the

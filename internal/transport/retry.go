@@ -53,11 +53,11 @@ func (p RetryPolicy) withDefaults() (RetryPolicy, error) {
 func (x *exchange) checkRetry(ctx context.Context, response *http.Response, err error) (bool, error) {
 	policy := x.client.config.Retry
 	if x.read && err == nil {
-		x.log(ctx, nil)
+		x.ended(ctx, nil)
 		return false, nil
 	}
 	if err != nil {
-		x.log(ctx, err)
+		x.ended(ctx, err)
 	}
 	if ctx.Err() != nil || x.settings.NoRetries || x.attempts >= policy.MaxAttempts || !x.retryable(response, err) {
 		return false, nil
@@ -73,7 +73,7 @@ func (x *exchange) checkRetry(ctx context.Context, response *http.Response, err 
 		// Kept for a caller who leaves during the wait: the last answer is
 		// always what the error tells.
 		_ = x.readAnswer(response)
-		x.log(ctx, nil)
+		x.ended(ctx, nil)
 	}
 	x.wait = wait
 	return true, nil

@@ -1,0 +1,36 @@
+package dispensary_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+)
+
+// An observer counts what it likes: here how often requests are sent again, and
+// why. Package otel, a module of its own, makes spans and metrics of the same.
+func ExampleWithObserver() {
+	platform := fake()
+	defer platform.Close()
+	platform.Fault(dispensarytest.Fault{Effect: dispensarytest.ErrorStatus, Status: 503, Times: 1})
+	client := platform.Client(dispensarytest.User{}, dispensary.WithRetryPolicy(dispensary.RetryPolicy{MinWait: time.Millisecond}),
+		dispensary.WithObserver(dispensary.Observer{
+			AttemptEnd: func(_ context.Context, a api.AttemptResult) {
+				fmt.Printf("%s %d %s%s\n", a.Operation, a.Number, a.Retry, a.Failure)
+			},
+			CallEnd: func(_ context.Context, c api.CallResult) {
+				fmt.Println(c.Operation, "ended with", c.StatusCode, "after", c.Attempts, "attempts")
+			},
+		}))
+	if _, err := client.Clinic.Get(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// clinic.get 1 status
+	// clinic.get 2 server
+	// clinic.get ended with 200 after 2 attempts
+}

@@ -1,0 +1,202 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/operation"
+)
+
+// diary writes down what an observer is told, and hangs a value on each context.
+type diary struct {
+	name  string
+	lines []string
+	ends  []api.AttemptResult
+	calls []api.CallResult
+}
+
+type diaryKey string
+
+func (d *diary) observer() api.Observer {
+	note := func(ctx context.Context, format string, values ...any) {
+		seen, _ := ctx.Value(diaryKey(d.name)).(string)
+		d.lines = append(d.lines, fmt.Sprintf(format, values...)+" in "+seen)
+	}
+	return api.Observer{
+		CallStart: func(ctx context.Context, c api.Call) context.Context {
+			note(ctx, "call %s", c.Operation)
+			return context.WithValue(ctx, diaryKey(d.name), "call")
+		},
+		AttemptStart: func(ctx context.Context, a api.Attempt) context.Context {
+			note(ctx, "attempt %d %s", a.Number, a.Retry)
+			return context.WithValue(ctx, diaryKey(d.name), fmt.Sprintf("attempt %d", a.Number))
+		},
+		AttemptEnd: func(ctx context.Context, a api.AttemptResult) {
+			note(ctx, "ended %d %s", a.StatusCode, a.Failure)
+			d.ends = append(d.ends, a)
+		},
+		CallEnd: func(ctx context.Context, c api.CallResult) {
+			note(ctx, "done %d %s %s", c.Attempts, c.Failure, c.Outcome)
+			d.calls = append(d.calls, c)
+		},
+	}
+}
+
+// turns answers the requests of a test one after the other, and writes down whose
+// context they have.
+func turns(seen *[]string, steps ...func() (*http.Response, error)) *answers {
+	return &answers{answer: func(call int, r *http.Request) (*http.Response, error) {
+		value, _ := r.Context().Value(diaryKey("a")).(string)
+		*seen = append(*seen, value)
+		return steps[min(call, len(steps))-1]()
+	}}
+}
+
+func answering(status int, body string, headers ...string) func() (*http.Response, error) {
+	return func() (*http.Response, error) { return reply(status, body, headers...), nil }
+}
+
+// An observer is told of the call, of each attempt and why it was made, and the
+// contexts that it returns go on: to the attempts, and to the requests.
+func TestObserverFollowsACall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var d diary
+		d.name = "a"
+		var seen []string
+		transport := turns(&seen,
+			func() (*http.Response, error) { return nil, io.ErrUnexpectedEOF },
+			answering(429, "", "Retry-After", "3"),
+			answering(503, ""),
+			answering(200, `{"patient":{"id":"p1"}}`))
+		client := newTestClient(t, transport, func(c *Config) {
+			c.Observers = []api.Observer{d.observer()}
+			c.Limiter = limiterFunc(func(context.Context) error { time.Sleep(time.Second); return nil })
+		})
+		require.NoError(t, get(t.Context(), client))
+		assert.Equal(t, []string{
+			"call patients.get in ", "attempt 1  in call", "ended 0 connection_closed in attempt 1",
+			"attempt 2 network in call", "ended 429 status in attempt 2",
+			"attempt 3 rate_limited in call", "ended 503 status in attempt 3",
+			"attempt 4 server in call", "ended 200  in attempt 4", "done 4   in call",
+		}, d.lines)
+		assert.Equal(t, []string{"attempt 1", "attempt 2", "attempt 3", "attempt 4"}, seen)
+		assert.Zero(t, d.ends[0].BackOff)
+		assert.GreaterOrEqual(t, d.ends[2].BackOff, 3*time.Second, "the platform asked for it")
+		for _, attempt := range d.ends {
+			assert.Equal(t, time.Second, attempt.LimiterWait)
+		}
+		assert.Equal(t, api.Call{
+			Operation: "patients.get", Method: "GET", Route: "/clinic/patients/{id}", Environment: sandbox, Host: "platform.example",
+		}, d.calls[0].Call)
+		assert.Equal(t, "req-1", d.calls[0].RequestID)
+		assert.Greater(t, d.calls[0].Duration, 7*time.Second, "all waits are of it")
+	})
+}
+
+// A call that ends badly says why in a word, and every attempt that began ends.
+func TestObserverIsToldWhyACallFailed(t *testing.T) {
+	t.Parallel()
+	tokens := func(err error) func(*Config) { return withTokens(failing{err}) }
+	unsent := func(why api.Failure) api.CallResult { return api.CallResult{Failure: why, Outcome: api.OutcomeNotSent} }
+	for name, test := range map[string]struct {
+		transport http.RoundTripper
+		change    func(*Config)
+		call      func(context.Context, *Client) error
+		want      api.CallResult
+	}{
+		"status":       {says(404, ""), nil, get, api.CallResult{Attempts: 1, StatusCode: 404, Failure: api.FailureStatus}},
+		"refused":      {says(422, ""), nil, createOnce, api.CallResult{Attempts: 1, StatusCode: 422, Failure: api.FailureStatus, Outcome: api.OutcomeRefused}},
+		"undecodable":  {says(201, "<html>"), nil, createOnce, api.CallResult{Attempts: 1, StatusCode: 201, Failure: api.FailureBadResponse, Outcome: api.OutcomeMaybeApplied}},
+		"too large":    {says(200, "1234567890"), func(c *Config) { c.MaxResponseBytes = 3 }, get, api.CallResult{Attempts: 1, StatusCode: 200, Failure: api.FailureTooLarge}},
+		"argument":     {nil, nil, getOf(".."), unsent(api.FailureArgument)},
+		"no tokens":    {nil, withTokens(nil), get, unsent(api.FailureNoAccessToken)},
+		"reauthorize":  {nil, tokens(fmt.Errorf("x: %w", api.ErrReauthorize)), get, unsent(api.FailureReauthorize)},
+		"token late":   {nil, tokens(context.DeadlineExceeded), get, unsent(api.FailureTimeout)},
+		"limiter":      {nil, func(c *Config) { c.Limiter = limiterFunc(func(context.Context) error { return errors.New("no") }) }, get, unsent(api.FailureLimiter)},
+		"scope":        {nil, withTokens(static{scoped("catalog:read")}), createPlan, unsent(api.FailureScope)},
+		"stays 401":    {says(401, ""), withTokens(&rotating{}), get, api.CallResult{Attempts: 2, StatusCode: 401, Failure: api.FailureReauthorize}},
+		"not a client": {says(200, ""), nil, get, api.CallResult{Attempts: 1, StatusCode: 200, Failure: api.FailureBadResponse}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var d diary // of an observer after one that looks at nothing
+			client := newTestClient(t, test.transport, func(c *Config) {
+				c.Observers = []api.Observer{{}, d.observer()}
+				if test.change != nil {
+					test.change(c)
+				}
+			})
+			require.Error(t, test.call(t.Context(), client))
+			require.Len(t, d.calls, 1)
+			got := d.calls[0]
+			assert.Len(t, d.ends, got.Attempts)
+			got.Call, got.RequestID, got.Duration = api.Call{}, "", 0
+			assert.Equal(t, test.want, got)
+		})
+	}
+}
+
+// The second request after a 401 says so, and several observers are nested: the
+// first begins first and ends last.
+func TestObserversAreNested(t *testing.T) {
+	t.Parallel()
+	var order []string
+	observer := func(name string) api.Observer {
+		return api.Observer{
+			CallStart: func(context.Context, api.Call) context.Context { order = append(order, name+" call"); return nil },
+			AttemptStart: func(_ context.Context, a api.Attempt) context.Context {
+				order = append(order, name+" attempt "+string(a.Retry))
+				return nil
+			},
+			AttemptEnd: func(context.Context, api.AttemptResult) { order = append(order, name+" ended") },
+			CallEnd:    func(context.Context, api.CallResult) { order = append(order, name+" done") },
+		}
+	}
+	var seen []string
+	client := newTestClient(t, turns(&seen, answering(401, ""), answering(200, `{"patient":{"id":"p1"}}`)), func(c *Config) {
+		c.Tokens = &rotating{}
+		c.Observers = []api.Observer{observer("a"), observer("b")}
+	})
+	require.NoError(t, get(t.Context(), client))
+	assert.Equal(t, []string{
+		"a call", "b call", "a attempt ", "b attempt ", "b ended", "a ended",
+		"a attempt unauthorized", "b attempt unauthorized", "b ended", "a ended", "b done", "a done",
+	}, order)
+}
+
+// failing is a token source without tokens.
+type failing struct{ err error }
+
+func (f failing) Token(context.Context) (api.AccessToken, error) { return api.AccessToken{}, f.err }
+
+func getOf(id string) func(context.Context, *Client) error {
+	return func(ctx context.Context, c *Client) error {
+		return Do(ctx, c, Call{Operation: operation.PatientGet, Path: []string{id}})
+	}
+}
+
+func createPlan(ctx context.Context, c *Client) error { return Do(ctx, c, Call{Operation: stated}) }
+
+// A call that nobody observes pays nothing. It counts allocations, so it does not
+// run in parallel.
+func TestNobodyPaysForAnObserverWhoIsNotThere(t *testing.T) {
+	var o *observation
+	assert.Zero(t, testing.AllocsPerRun(100, func() {
+		o.limited(time.Time{})
+		o.attemptStart(nil)
+		o.attemptEnd(nil, nil)
+		o.failed("", "")
+		o.callEnd(nil)
+	}))
+}
