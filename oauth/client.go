@@ -44,9 +44,13 @@ func New(config Config) (*Client, error) {
 	if c.logger == nil {
 		c.logger = slog.New(slog.DiscardHandler)
 	}
+	calls := make([]api.Observer, len(config.Observers))
+	for i, observer := range config.Observers {
+		calls[i] = observer.Calls
+	}
 	var err error
 	c.transport, err = transport.New(transport.Config{
-		Site: config.Site, HTTPClient: config.HTTPClient, Logger: config.Logger, UserAgent: config.UserAgent,
+		Site: config.Site, HTTPClient: config.HTTPClient, Logger: config.Logger, Observers: calls, UserAgent: config.UserAgent,
 	})
 	if err != nil {
 		return nil, err

@@ -64,6 +64,9 @@ type Config struct {
 	// use and return at once. Nil tells nobody.
 	OnEvent func(ctx context.Context, event Event)
 
+	// Observers are told how calls and refreshes go; nil tells nobody.
+	Observers []Observer
+
 	// UserAgent names the program in every request; empty sends none.
 	UserAgent string
 
@@ -110,6 +113,7 @@ func (c *Config) validate() error {
 // withDefaults returns a copy that shares nothing with the caller's.
 func (c Config) withDefaults() *Config {
 	c.Scopes = slices.Clone(c.Scopes)
+	c.Observers = slices.Clone(c.Observers)
 	if c.Leeway == 0 {
 		c.Leeway = DefaultLeeway
 	}

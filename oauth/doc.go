@@ -96,7 +96,7 @@
 //     a minute when failures repeat.
 //
 // [Config.OnEvent] is told of what happens to users and to the application: see
-// [Event]. When one user after another is refused, most likely because scopes
+// [Event]; [Config.Observers] are told how refreshes and calls go. When one user after another is refused, most likely because scopes
 // were added to the application, a breaker pauses the refresher and raises one
 // alarm: see [BreakerPolicy].
 //

@@ -27,6 +27,8 @@ type renewal struct {
 	// claim is the lease that a refresher has taken already, on the version
 	// that it wants replaced although it has not come to its end.
 	claim *Lease
+
+	asked bool // the platform has been asked for a new pair
 }
 
 // Waits between looks at a record that another replica is refreshing.
@@ -41,7 +43,7 @@ const freshFor = time.Minute
 
 // run carries the renewal out and notes its failure, if it is one that passes.
 func (r *renewal) run(ctx context.Context) (Record, error) {
-	record, err := r.contend(ctx)
+	record, err := r.observed(ctx, r.contend)
 	switch {
 	case err == nil, needsUser(err):
 		r.client.cooling.clear(r.slot)
@@ -132,6 +134,7 @@ func (l *leased) work(ctx context.Context) (Record, error) {
 	case l.old.RefreshToken == "":
 		return l.client.condemn(ctx, l.slot, l.lease, l.old, ReasonNoRefreshToken, nil)
 	}
+	l.asked = true
 	token, err := l.refresh(ctx)
 	switch {
 	case err == nil:
