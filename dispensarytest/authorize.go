@@ -2,24 +2,14 @@ package dispensarytest
 
 import (
 	"crypto/rand"
-	_ "embed"
-	"html/template"
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 )
 
 // pageHandler answers a browser and returns the status it sent.
 type pageHandler func(c *call, w http.ResponseWriter) int
-
-//go:embed authorize.html
-var authorizeHTML string
-
-var authorizeTemplate = sync.OnceValue(func() *template.Template {
-	return template.Must(template.New("authorize").Parse(authorizeHTML))
-})
 
 // maxFlows bounds the open authorize pages.
 const maxFlows = 1000
@@ -34,16 +24,13 @@ type flow struct {
 
 // authorizeView is what the page shows.
 type authorizeView struct {
-	Step     string // "signin", "consent" or "problem"
-	Title    string
 	App      string
 	Clinic   string
-	User     *User
+	User     *User // nil until somebody signed in
 	Scopes   []scopeInfo
 	Users    []User
 	Flow     string
 	Email    string
-	Message  string
 	Redirect string
 }
 
@@ -104,41 +91,27 @@ func (c *call) signIn(w http.ResponseWriter, open flow) int {
 
 // showStep shows the form for where the flow stands, with a fresh token.
 func (c *call) showStep(w http.ResponseWriter, status int, open flow, email, message string) int {
+	f := &frame{Title: "Sign in", Message: message, Leaves: true}
 	view := authorizeView{
-		Step: "signin", Title: "Sign in", App: c.srv.app.Name, Redirect: c.srv.app.RedirectURI,
-		Flow: c.srv.tokens.openFlow(open), Email: email, Message: message, Users: c.srv.Users(),
+		App: c.srv.app.Name, Redirect: c.srv.app.RedirectURI,
+		Flow: c.srv.tokens.openFlow(open), Email: email, Users: c.srv.Users(),
 	}
 	if open.user != nil {
-		view.Step, view.Title, view.User = "consent", "Authorize "+c.srv.app.Name, open.user
+		f.Title, view.User = "Authorize "+c.srv.app.Name, open.user
 		view.Clinic = c.srv.clinicName(open.user.clinicID)
 		for _, name := range c.srv.Application().Scopes {
 			info, _ := findScope(name)
 			view.Scopes = append(view.Scopes, info)
 		}
 	}
-	return c.showPage(w, status, view)
+	f.send(w, status, "authorize", view)
+	return status
 }
 
 func (c *call) pageProblem(w http.ResponseWriter, status int, message string) int {
 	c.record.Refused = []string{message}
-	return c.showPage(w, status, authorizeView{Step: "problem", Title: http.StatusText(status), Message: message})
-}
-
-func (c *call) showPage(w http.ResponseWriter, status int, view authorizeView) int {
-	header := w.Header()
-	header.Set("Content-Type", "text/html; charset=utf-8")
-	header.Set("Cache-Control", "no-store")
-	header.Set("Referrer-Policy", "no-referrer")
-	header.Set("X-Content-Type-Options", "nosniff")
-	// No form-action: browsers apply it to the redirect that follows a form as
-	// well, and that leads to the application.
-	nonce := rand.Text()
-	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'nonce-"+nonce+"'; base-uri 'none'; frame-ancestors 'none'")
-	w.WriteHeader(status)
-	_ = authorizeTemplate().Execute(w, struct {
-		authorizeView
-		Nonce string
-	}{view, nonce}) // fails only when the browser went away
+	f := &frame{Title: http.StatusText(status), Message: message, Leaves: true}
+	f.send(w, status, "problem", nil)
 	return status
 }
 

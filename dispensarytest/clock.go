@@ -25,7 +25,8 @@ type Clock struct {
 
 	history []clockMove // the latest moves by Advance
 
-	moved chan struct{} // closed when the clock is moved; nil while nobody waits
+	moved    chan struct{} // closed when the clock is moved; nil while nobody waits
+	watchers []*changes    // of the platforms that have this clock
 
 	// baton is held by whoever runs tasks, so that they run one at a time and
 	// in order. It is a channel and not a mutex because only channels let a
@@ -138,6 +139,19 @@ func (c *Clock) drop(owner any) {
 	c.arm()
 }
 
+// watch tells somebody about the moves of the clock.
+func (c *Clock) watch(w *changes) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.watchers = append(c.watchers, w)
+}
+
+func (c *Clock) unwatch(w *changes) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.watchers = slices.DeleteFunc(c.watchers, func(other *changes) bool { return other == w })
+}
+
 func (c *Clock) now() time.Time {
 	if c.frozen {
 		return c.fixed
@@ -155,6 +169,9 @@ func (c *Clock) moveTo(t time.Time) {
 	if c.moved != nil {
 		close(c.moved)
 		c.moved = nil
+	}
+	for _, w := range c.watchers {
+		w.tell()
 	}
 	if c.frozen {
 		c.fixed = t

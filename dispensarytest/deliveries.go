@@ -2,9 +2,9 @@ package dispensarytest
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -77,9 +77,10 @@ func (s *Server) Skips() []Skip {
 	s.sender.mu.Lock()
 	defer s.sender.mu.Unlock()
 	var skips []Skip
-	for _, id := range slices.Sorted(maps.Keys(s.sender.skips)) {
-		skips = append(skips, Skip{EventID: id, Reason: s.sender.skips[id]})
+	for skip := range s.sender.skips.all() {
+		skips = append(skips, *skip)
 	}
+	slices.SortFunc(skips, func(a, b Skip) int { return strings.Compare(a.EventID, b.EventID) })
 	return skips
 }
 

@@ -134,7 +134,7 @@ func TestConsentOutlivesItsAccessToken(t *testing.T) {
 	b.fake.Clock().Advance(100 * time.Hour)
 	_, e := b.place()
 	require.NoError(t, b.wait(e))
-	b.fake.tokens.revoke(b.token)
+	b.fake.tokens.revoke(b.token, b.fake.reads())
 	_, e = b.place()
 	require.ErrorContains(t, b.wait(e), "no live token")
 }

@@ -90,7 +90,7 @@ func (d *digest) tokens(s *tokenStore) {
 		expires           time.Time
 	}
 	for value, t := range s.access {
-		mark(d, access{value, t.grant.revoked, t.grant.obsolete, t.used.Load(), t.expires})
+		mark(d, access{value, t.grant.revoked || t.revoked, t.grant.obsolete, t.used.Load(), t.expires})
 	}
 	type refresh struct {
 		value             string
@@ -122,9 +122,7 @@ func (d *digest) sender(s *sender) {
 	for _, one := range s.all {
 		mark(d, delivered{one.ID, len(one.Attempts), one.Delivered, one.Stopped, one.NextAttemptAt})
 	}
-	for id, why := range s.skips {
-		mark(d, [2]string{id, why})
-	}
+	markRows(d, &s.skips)
 	if ep := s.endpoint; ep != nil {
 		mark(d, [3]string{ep.URL, ep.Reason, strings.Join(ep.Types, " ")})
 		mark(d, ep.FailingSince)
@@ -152,7 +150,7 @@ func TestDigestSeesEveryChange(t *testing.T) {
 		{"a cart", func() { b.send("POST", "/clinic/treatment_plans/"+plan.ID+"/in_office_checkout", nil).ok(201) }},
 		{"a code", func() { b.code(User{}) }},
 		{"a refresh", func() { b.renew(pair.RefreshToken).ok(200) }},
-		{"a revocation", func() { b.fake.tokens.revoke(pair.AccessToken) }},
+		{"a revocation", func() { b.fake.tokens.revoke(pair.AccessToken, b.fake.reads()) }},
 		{"an expiry", func() { require.NoError(t, b.fake.ExpireToken(pair.AccessToken)) }},
 		{"an endpoint", func() { require.NoError(t, b.fake.RegisterWebhookHandler(hook)) }},
 		{"an event and its delivery", func() { _, e := b.place(); _ = b.wait(e) }},

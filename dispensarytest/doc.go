@@ -89,11 +89,17 @@
 // A test that fails leaves a page with a timeline in its artifact folder; see
 // [Server.WriteTimeline].
 //
+// # Is my receiver right?
+//
+// [CheckReceiver] is the acceptance test of an endpoint for webhooks, whoever wrote
+// it: as a handler, or behind a URL. It needs no platform.
+//
 // # Assumptions
 //
 // The API leaves points open. Where it does, the platform does what integrators
 // of such services have met, and says so here. What can be read in another way has
-// a name in the list of [Silences]; these are the defaults.
+// a name in the list of [Silences]; these are the defaults. The file docs/platform.md
+// of this module has all of it in tables, with every endpoint, fault and option.
 //
 // Answers and refusals:
 //
@@ -177,4 +183,35 @@
 //     treatment_plan.recommendation.updated is the whole plan.
 //   - A draft on the platform makes treatment_plan.created when it is activated;
 //     cancelling makes treatment_plan.updated. Refunds make no event.
+//
+// # Deviations
+//
+// Where it knowingly does something else than the API says, or leaves something out:
+//
+// Of the API:
+//
+//   - Plain HTTP is answered on loopback, unless [WithTLS], [WithInMemory] or
+//     [WithTLSRequired] say otherwise.
+//   - Version 1, other patch versions than 2020-02-14 and the versions endpoint,
+//     whose path is not shown, are not there.
+//   - There is one application; the developer dashboard is its options and methods.
+//
+// Of webhooks:
+//
+//   - An endpoint on loopback may have a plain HTTP address. Certificates are
+//     checked, compliance with HIPAA is not.
+//   - With a [Fault], deliveries are lost, repeated or wrongly signed.
+//
+// Of the pages for people:
+//
+//   - The authorization page lets users sign in, and not sign up.
+//   - The pages behind links ask nobody to sign in. Nothing is paid for.
+//   - No e-mail and no text message is sent. The addresses of images, and of the
+//     clinic's page for patients, lead nowhere.
+//
+// Of time and memory:
+//
+//   - Time is that of a [Clock] that can be frozen and moved.
+//   - What is older than 30 days is hidden from the API, and stays in the lists of
+//     [Platform].
 package dispensarytest

@@ -35,6 +35,7 @@ func (s *Server) RegisterWebhook(address string, types ...string) error {
 			return fmt.Errorf("dispensarytest: the webhook endpoint was refused: %s", a.Err)
 		}
 	}
+	defer s.changes.tell()
 	s.sender.mu.Lock()
 	defer s.sender.mu.Unlock()
 	s.sender.endpoint = &Endpoint{URL: address, Types: slices.Clone(types)}
@@ -55,6 +56,7 @@ func (s *Server) RegisterWebhookHandler(handler http.Handler, types ...string) e
 // dashboard does. Deliveries that stopped meanwhile are not resumed, but see
 // [SilenceResumeAfterEnable].
 func (s *Server) EnableWebhook() error {
+	defer s.changes.tell()
 	s.sender.mu.Lock()
 	defer s.sender.mu.Unlock()
 	ep := s.sender.endpoint

@@ -41,6 +41,7 @@ func (s *sender) repeat(target string, d *delivery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d.Attempts = append(d.Attempts, a)
+	s.note(d)
 	s.announce()
 }
 
@@ -76,6 +77,7 @@ func (s *sender) free(d *delivery) {
 	}
 	d.held, d.NextAttemptAt = false, s.srv.clock.Now()
 	s.held = slices.DeleteFunc(s.held, func(other *delivery) bool { return other == d })
+	s.note(d)
 	s.announce()
 	s.schedule(d)
 }

@@ -72,6 +72,7 @@ func (h *FaultHandle) Active() bool {
 // Remove takes the fault away. What it has begun, such as a wait, goes on.
 // Removing twice is fine.
 func (h *FaultHandle) Remove() {
+	defer h.set.changes.tell()
 	h.set.mu.Lock()
 	defer h.set.mu.Unlock()
 	h.set.all = slices.DeleteFunc(h.set.all, func(other *FaultHandle) bool { return other == h })
@@ -88,6 +89,8 @@ func (h *FaultHandle) spent() bool { return h.fault.Times > 0 && h.fired >= h.fa
 
 // faultSet holds the faults of a platform.
 type faultSet struct {
+	changes *changes // of the platform
+
 	any atomic.Bool // whether there are faults at all; most platforms have none
 
 	mu  sync.Mutex
@@ -96,6 +99,7 @@ type faultSet struct {
 }
 
 func (s *faultSet) add(f Fault) *FaultHandle {
+	defer s.changes.tell()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.n++

@@ -26,10 +26,13 @@ type form struct {
 	asked  []string
 	parts  []*form
 	errs   *[]string
+	strict bool // err refuses fields that nobody asked for; on the whole body's form
+	whole  *form
 }
 
-func readForm(r *http.Request) (*form, error) {
-	f := &form{values: map[string]any{}, errs: new([]string)}
+func readForm(r *http.Request, strict bool) (*form, error) {
+	f := &form{values: map[string]any{}, errs: new([]string), strict: strict}
+	f.whole = f
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	switch {
 	case err != nil:
@@ -81,12 +84,19 @@ func (f *form) complain(name, text string) {
 	*f.errs = append(*f.errs, label(f.path+name)+" "+text)
 }
 
-// err is everything that is wrong so far, as a 422.
+// err is everything that is wrong, as a 422. A handler asks for it before it
+// changes anything, and after it has asked for every field it knows.
 func (f *form) err() error {
-	if len(*f.errs) == 0 {
+	wrong := slices.Clone(*f.errs)
+	if f.whole.strict {
+		for _, u := range f.whole.unread() {
+			wrong = append(wrong, "Unknown field: "+u.Name)
+		}
+	}
+	if len(wrong) == 0 {
 		return nil
 	}
-	return invalid(*f.errs...)
+	return invalid(wrong...)
 }
 
 func (f *form) value(name string) (any, bool) {
@@ -202,7 +212,7 @@ func (f *form) objects(name string) field[[]*form] {
 }
 
 func (f *form) part(path string, values map[string]any) *form {
-	part := &form{path: f.path + path, values: values, errs: f.errs}
+	part := &form{path: f.path + path, values: values, errs: f.errs, whole: f.whole}
 	f.parts = append(f.parts, part)
 	return part
 }

@@ -54,14 +54,15 @@ func createToken(c *call, _ *world) (reply, error) {
 	return ok(c.srv.viewToken(token, next)), nil
 }
 
-// revokeToken is POST /oauth/revoke. A token nobody knows is no error: an
-// assumption, after RFC 7009.
+// revokeToken is POST /oauth/revoke. That it needs the application's credentials
+// is from the API. A token nobody knows is no error: an assumption, after RFC 7009;
+// so are revoking by the refresh token, and how far it reaches.
 func revokeToken(c *call, _ *world) (reply, error) {
 	token := c.form.text("token").is
 	if err := c.client("token"); err != nil {
 		return reply{}, err
 	}
-	if !c.srv.tokens.revoke(token) && c.reads.refuseUnknownToken {
+	if !c.srv.tokens.revoke(token, c.reads) && c.reads.refuseUnknownToken {
 		return reply{}, oauthProblem(http.StatusBadRequest, "invalid_request", "The token is not known.")
 	}
 	return bare(struct{}{}), nil

@@ -67,7 +67,8 @@ func exemplars(t *testing.T, b *browser) map[string]exemplar {
 }
 
 func merged(body map[string]any, name string, value any) map[string]any {
-	changed := maps.Clone(body)
+	changed := map[string]any{}
+	maps.Copy(changed, body)
 	changed[name] = value
 	return changed
 }

@@ -171,7 +171,7 @@ func (c *call) parse() (err error) {
 		}
 	}
 	if c.op.method != http.MethodGet {
-		c.form, err = readForm(c.r)
+		c.form, err = readForm(c.r, c.reads.refuseUnread)
 	}
 	return err
 }

@@ -230,6 +230,9 @@ func (c *call) movePlan(w *world, move func(*Plan, time.Time), from ...string) (
 	if err != nil {
 		return reply{}, err
 	}
+	if err := c.form.err(); err != nil { // there is no field to know
+		return reply{}, err
+	}
 	if !slices.Contains(from, old.State) {
 		return reply{}, wrongState("Treatment plan is not " + strings.Join(from, " or "))
 	}
@@ -253,6 +256,9 @@ func (p *Plan) cancel(now time.Time) {
 func checkoutPlan(c *call, w *world) (reply, error) {
 	p, err := c.planOf(w, c.arg())
 	if err != nil {
+		return reply{}, err
+	}
+	if err := c.form.err(); err != nil { // there is no field to know
 		return reply{}, err
 	}
 	if p.State != StateActive && !(p.State == StateDraft && c.reads.checkoutDrafts) {

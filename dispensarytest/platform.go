@@ -61,6 +61,7 @@ func refused(action string, kind error, format string, args ...any) error {
 
 // act runs an action under the world's lock.
 func (p *Platform) act(run func(w *world) error) error {
+	defer p.srv.changes.tell()
 	p.srv.mu.Lock()
 	defer p.srv.mu.Unlock()
 	return run(p.srv.world)

@@ -21,7 +21,8 @@ type readings struct {
 	missingScope    int // status
 	plainHTTP       int // status
 	dropNulls       bool
-	refuseUnknown   bool
+	refuseUnknown   bool // query parameters
+	refuseUnread    bool // body fields
 	pageSize        int
 	refuseOversized bool
 	refuseBeyond    bool
@@ -31,6 +32,8 @@ type readings struct {
 	rotation           RefreshRotation
 	endOldAccess       bool
 	refuseUnknownToken bool
+	keepRefreshTokens  bool // they cannot be revoked
+	revokePair         bool // and not the whole consent
 	expiresAsText      bool
 	keyNeeded          keyRule
 	pending            bool
@@ -106,6 +109,7 @@ func WithReading(silence, reading string) Option {
 // delivery on. [SilenceIntegrationActivation] is read only when the platform
 // starts.
 func (s *Server) SetReading(silence, reading string) error {
+	defer s.changes.tell()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	changed := *s.reads()

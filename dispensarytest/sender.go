@@ -2,14 +2,10 @@ package dispensarytest
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"hash/fnv"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -35,8 +31,10 @@ type sender struct {
 	all      []*delivery
 	byEvent  map[string][]*delivery
 	held     []*delivery
-	skips    map[string]string // by event id
-	changed  chan struct{}     // closed and replaced with every change
+	skips    table[Skip]
+	kept     table[delivery] // for snapshots: a copy of each delivery, but for the noted ones
+	noted    []*delivery     // what has changed since kept was brought up to date
+	changed  chan struct{}   // closed and replaced with every change
 }
 
 // delivery is one event on its way to one integration.
@@ -44,6 +42,7 @@ type delivery struct {
 	Delivery
 	event Event
 	held  bool // until another delivery has overtaken it
+	noted bool
 }
 
 func newSender(srv *Server) *sender {
@@ -58,7 +57,7 @@ func newSender(srv *Server) *sender {
 	client.Timeout = 0
 	return &sender{
 		srv: srv, client: &client, ctx: ctx, stop: stop, busy: make(chan struct{}, max(srv.set.parallel, 1)),
-		byEvent: make(map[string][]*delivery), skips: make(map[string]string), changed: make(chan struct{}),
+		byEvent: make(map[string][]*delivery), changed: make(chan struct{}),
 	}
 }
 
@@ -99,6 +98,7 @@ func (s *sender) close() {
 func (s *sender) announce() {
 	close(s.changed)
 	s.changed = make(chan struct{})
+	s.srv.changes.tell()
 }
 
 // accept plans the delivery of an event, or notes why there is none.
@@ -119,7 +119,7 @@ func (s *sender) accept(e Event, enabled []*integration, refusal string) {
 		refusal = "no integration of the clinic is active"
 	}
 	if refusal != "" {
-		s.skips[e.ID] = refusal
+		s.skips.put(e.ID, &Skip{EventID: e.ID, Reason: refusal})
 		return
 	}
 	for _, i := range enabled {
@@ -136,6 +136,7 @@ func (s *sender) plan(e Event, integrationID string) {
 	d.NextAttemptAt = e.CreatedAt.Add(s.jitter(d.ID))
 	s.all = append(s.all, d)
 	s.byEvent[e.ID] = append(s.byEvent[e.ID], d)
+	s.note(d)
 	if f, fires := s.fire(d, DeliveryLost, DeliveryReordered); fires {
 		if f.Effect == DeliveryLost {
 			d.Lost, d.NextAttemptAt = true, time.Time{}
@@ -203,6 +204,7 @@ func (s *sender) target(d *delivery) (string, bool) {
 		return s.endpoint.URL, true
 	}
 	d.Stopped, d.NextAttemptAt = true, time.Time{}
+	s.note(d)
 	s.announce()
 	return "", false
 }
@@ -213,6 +215,7 @@ func (s *sender) settle(d *delivery, a Attempt) {
 	defer s.mu.Unlock()
 	defer s.announce()
 	now := s.srv.clock.Now()
+	s.note(d)
 	d.Attempts = append(d.Attempts, a)
 	d.NextAttemptAt = time.Time{}
 	if a.Err == "" {
@@ -237,6 +240,7 @@ func (s *sender) resume() {
 	for _, d := range s.all {
 		if d.Stopped && !d.Delivered && !s.closed && len(d.Attempts) <= len(s.srv.reads().retrySchedule) {
 			d.Stopped, d.NextAttemptAt = false, s.srv.clock.Now()
+			s.note(d)
 			s.schedule(d)
 		}
 	}
@@ -260,38 +264,26 @@ func (s *sender) blame(a Attempt, now time.Time) {
 
 // envelope is the body of a delivery. API section: "Webhooks" 2.
 func (s *sender) envelope(d *delivery) []byte {
-	view := viewEvent(&d.event)
-	view.IntegrationID = d.IntegrationID
-	var payload any = struct {
-		Event eventView `json:"event"`
-	}{view}
 	reads := s.srv.reads()
-	if reads.payloadName != "" {
-		payload = map[string]any{reads.payloadName: payload}
-	}
-	body := encodeOne(payload)
+	body := encodeDelivery(&d.event, d.IntegrationID, reads.payloadName)
 	if rewrite := s.srv.rewriter(reads); rewrite != nil {
 		body = rewrite(body)
 	}
 	return body
 }
 
-// signature is how a request to the endpoint is signed.
-type signature struct {
-	none  bool
-	shift time.Duration // of the timestamp
-	with  string        // in place of the secret
-}
-
-// sign writes the signature header for a body, at this moment.
-// API section: "Signature header".
-func (s *sender) sign(body []byte, how signature) string {
-	t := strconv.FormatInt(s.srv.clock.Now().Add(how.shift).Unix(), 10)
-	mac := hmac.New(sha256.New, []byte(or(how.with, s.srv.app.WebhookSecret)))
-	mac.Write([]byte(t))
-	mac.Write([]byte{'.'})
-	mac.Write(body)
-	return "t=" + t + ",v1=" + hex.EncodeToString(mac.Sum(nil))
+// encodeDelivery is an event as it is sent for an integration, in a payload
+// where that has a name.
+func encodeDelivery(e *Event, integrationID, payloadName string) []byte {
+	view := viewEvent(e)
+	view.IntegrationID = integrationID
+	var payload any = struct {
+		Event eventView `json:"event"`
+	}{view}
+	if payloadName != "" {
+		payload = map[string]any{payloadName: payload}
+	}
+	return encodeOne(payload)
 }
 
 // wait is [Server.WaitDelivered].
@@ -318,8 +310,8 @@ func (s *sender) wait(ctx context.Context, eventID string) error {
 // state says where an event stands; "" and final is delivered. The caller holds
 // mu.
 func (s *sender) state(eventID string) (text string, final bool) {
-	if reason, skipped := s.skips[eventID]; skipped {
-		return reason, true
+	if skip, skipped := s.skips.get(eventID); skipped {
+		return skip.Reason, true
 	}
 	deliveries := s.byEvent[eventID]
 	if len(deliveries) == 0 {

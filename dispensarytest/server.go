@@ -24,6 +24,7 @@ type Server struct {
 	reading    atomic.Pointer[readings]
 	limit      *FaultHandle // of SilenceRateLimit
 	requestIDs requestIDs
+	changes    changes
 
 	mu    sync.RWMutex // guards world
 	world *world
@@ -105,6 +106,8 @@ func build(set settings) *Server {
 		net:     newNetwork(),
 	}
 	s.journal.srv = s
+	s.faults.changes = &s.changes
+	s.clock.watch(&s.changes)
 	s.read(set.readings)
 	s.requestIDs.base = mix(seed ^ 0x5e71a1)
 	s.sender = newSender(s)
@@ -123,6 +126,8 @@ func build(set settings) *Server {
 func (s *Server) Close() error {
 	s.once.Do(func() {
 		s.sender.close()
+		s.clock.unwatch(&s.changes)
+		s.changes.end()
 		s.net.close()
 		if s.http != nil {
 			s.closed = s.http.Close()

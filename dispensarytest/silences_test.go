@@ -79,11 +79,35 @@ func TestReadingsOfAnswers(t *testing.T) {
 		b.get("/clinic/patients?pagesize=3").refused(422, "pagesize")
 		b.get("/clinic/patients?page[size]=3").ok(200)
 	})
+	silent(t, SilenceUnknownFields, "refused", refusesUnknownFields)
 	silent(t, SilenceRateLimit, "5000-in-5m", func(b *browser) {
 		assert.Equal(b.t, 5000, b.fake.Faults()[0].Fault().Limit)
 		require.NoError(b.t, b.fake.SetReading(SilenceRateLimit, "off"))
 		assert.Empty(b.t, b.fake.Faults())
 	})
+}
+
+// refusesUnknownFields sends a field that nobody knows to everything that takes a
+// body, at the top and further down.
+func refusesUnknownFields(b *browser) {
+	all := exemplars(b.t.(*testing.T), b)
+	world := bytesOf(b.fake.world)
+	for _, e := range all {
+		if e.op.method == http.MethodGet {
+			continue
+		}
+		body, _ := e.body.(map[string]any)
+		b.send(e.op.method, e.path, merged(body, "colour", "red")).refused(422, `"Unknown field: colour"`)
+	}
+	p := b.fake.Platform()
+	line := map[string]any{"variant_id": p.Products()[0].VariantIDs[0], "units_to_purchase": 1, "dosage": map[string]any{"amounts": "1"}}
+	b.send("PATCH", "/clinic/treatment_plans/"+p.Plans()[0].ID, map[string]any{"recommendations": []any{line}}).refused(422, "recommendations[0].dosage.amounts")
+	b.send("POST", "/clinic/dynamic_links/treatment_plans", map[string]any{
+		"treatment_plan": map[string]any{"practitioner_id": p.Practitioners()[0].ID}, "patient": map[string]any{"email": "a@example.org", "name": "A"},
+	}).refused(422, "Unknown field: patient.name")
+	assert.Equal(b.t, world, bytesOf(b.fake.world), "nothing was changed")
+	b.send("POST", "/clinic/patients", map[string]any{"first_name": "A", "last_name": "B", "email": "a@example.org"}).ok(201, "patient")
+	b.post("/oauth/revoke", b.credentials(map[string]any{"token": "x", "token_type_hint": "access_token"})).ok(200)
 }
 
 func TestReadingsOfLists(t *testing.T) {
@@ -114,44 +138,6 @@ func TestReadingsOfLists(t *testing.T) {
 	silent(t, SilenceMetadataType, "required", func(b *browser) {
 		b.get("/clinic/metadata?id=ehr-1001").refused(422, "type")
 		b.get("/clinic/metadata?id=ehr-1001&type=patient").ok(200)
-	})
-}
-
-func TestReadingsOfTokens(t *testing.T) {
-	t.Parallel()
-	silent(t, SilenceAccessAfterRefresh, "ended", func(b *browser) {
-		pair := b.fake.IssueToken(User{})
-		b.token = pair.AccessToken
-		b.get("/clinic").ok(200)
-		fresh := b.renew(pair.RefreshToken).object(200, "oauth")
-		b.get("/clinic").refused(401, "expired")
-		b.token = fresh["access_token"].(string)
-		b.get("/clinic").ok(200)
-	})
-	silent(t, SilenceUnknownToken, "refused", func(b *browser) {
-		b.post("/oauth/revoke", b.credentials(map[string]any{"token": "x"})).refused(400, "invalid_request")
-		b.post("/oauth/revoke", b.credentials(map[string]any{"token": b.token})).ok(200)
-	})
-	silent(t, SilenceExpiresIn, "string", func(b *browser) {
-		assert.Equal(b.t, "7200", b.renew(b.fake.IssueToken(User{}).RefreshToken).ok(200, "oauth", "expires_in"))
-	})
-	silent(t, SilenceRefreshRotation, "immediate", func(b *browser) {
-		pair := b.fake.IssueToken(User{})
-		b.renew(pair.RefreshToken).ok(200)
-		b.renew(pair.RefreshToken).refused(400, "invalid_grant")
-		require.NoError(b.t, b.fake.SetReading(SilenceRefreshRotation, "none"))
-	})
-	silent(t, SilenceClinicKeyHeader, "clinic-endpoint", func(b *browser) {
-		b.get("/clinic").refused(401, "The clinic key is missing")
-		b.get("/clinic/patients").ok(200)
-	})
-	silent(t, SilenceClinicKeyHeader, "always", func(b *browser) {
-		b.get("/clinic/patients").refused(401, "The clinic key is missing")
-		b.key = b.fake.ClinicKey()
-		b.get("/clinic/patients").ok(200)
-	})
-	silent(t, SilenceIntegrationActivation, "first-key", func(b *browser) {
-		assert.Nil(b.t, b.get("/clinic").ok(200, "clinic", "integration_activated_at"))
 	})
 }
 

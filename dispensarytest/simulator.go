@@ -10,16 +10,22 @@ import (
 
 // SimulatorOptions are how busy the platform's people are.
 type SimulatorOptions struct {
-	Rate float64 // events per second of the platform's clock
+	Rate float64 // events per second of the platform's clock, a million at most
 	Seed uint64  // who does what; the same seed, the same day
 }
 
 // Simulator lets the platform's people act until it is stopped: they order, edit
 // their details, register, write and edit plans, and change the catalog. Each
 // action makes one event.
+//
+// The n-th of them is due at (n-½)/Rate seconds after the start: so many seconds
+// hold Rate times as many events, and their deliveries, however long it goes on.
+// Where the machine, or a receiver that is served one event at a time, does not keep
+// up, people wait until what they did before is on its way, and make up for it as
+// soon as they can; see [WithParallelDelivery].
 type Simulator struct {
 	srv   *Server
-	every time.Duration
+	rate  float64
 	began time.Time
 	dice  *rand.Rand
 
@@ -38,7 +44,7 @@ func (s *Server) Simulate(o SimulatorOptions) (*Simulator, error) {
 		return nil, errors.New("dispensarytest: Simulate: Rate is above 0, and at most a million")
 	}
 	sim := &Simulator{
-		srv: s, every: time.Duration(float64(time.Second) / o.Rate), began: s.clock.Now(),
+		srv: s, rate: o.Rate, began: s.clock.Now(),
 		dice: rand.New(rand.NewPCG(o.Seed, 0x51)), events: make(map[string]int),
 	}
 	sim.mu.Lock()
@@ -80,9 +86,13 @@ func (sim *Simulator) Report() SimulatorReport {
 }
 
 // next schedules an action. Its time follows from its number, so that a late one
-// does not make the others late. The caller holds mu.
+// does not make the others late; but one that is late already comes after what the
+// earlier ones have to deliver. The caller holds mu.
 func (sim *Simulator) next() {
-	at := sim.began.Add(time.Duration(sim.total+1) * sim.every)
+	at := sim.began.Add(time.Duration((float64(sim.total) + 0.5) / sim.rate * float64(time.Second)))
+	if now := sim.srv.clock.Now(); at.Before(now) {
+		at = now
+	}
 	sim.srv.clock.schedule(sim.srv.sender, at, sim.act)
 }
 

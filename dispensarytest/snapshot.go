@@ -75,13 +75,21 @@ func (s *Snapshot) clock() *Clock {
 // hosted again; see [Server.Host]. Options change what they say.
 func (s *Server) Fork(t testing.TB, opts ...Option) *Server {
 	t.Helper()
+	return New(t, s.asItStands(opts)...)
+}
+
+// StartFork is [Server.Fork] without a test. The caller closes the second platform.
+func (s *Server) StartFork(opts ...Option) (*Server, error) { return Start(s.asItStands(opts)...) }
+
+// asItStands are the options of a fork.
+func (s *Server) asItStands(opts []Option) []Option {
 	same := func(to *settings) error {
 		*to = s.set
 		to.readings, to.clock, to.addr = *s.reads(), nil, defaultAddr
 		to.webhook = nil // the snapshot has it
 		return nil
 	}
-	return New(t, append([]Option{same, WithSnapshot(s.Snapshot())}, opts...)...)
+	return append([]Option{same, WithSnapshot(s.Snapshot())}, opts...)
 }
 
 // Restore takes the platform back to a snapshot of its own, or of another platform
@@ -114,6 +122,7 @@ type accessState struct {
 	grant   int
 	expires time.Time
 	used    bool
+	revoked bool
 }
 
 // state copies the store.
@@ -130,11 +139,12 @@ func (s *tokenStore) state() tokenState {
 		out.grants = append(out.grants, *g)
 		return numbers[g]
 	}
-	for _, t := range s.access {
-		out.access = append(out.access, accessState{token: t, grant: number(t.grant), expires: t.expires, used: t.used.Load()})
+	for _, value := range slices.Sorted(maps.Keys(s.access)) { // in an order of their own: equal states are written alike
+		t := s.access[value]
+		out.access = append(out.access, accessState{token: t, grant: number(t.grant), expires: t.expires, used: t.used.Load(), revoked: t.revoked})
 	}
-	for value, g := range s.refresh {
-		out.refresh[value] = number(g)
+	for _, value := range slices.Sorted(maps.Keys(s.refresh)) {
+		out.refresh[value] = number(s.refresh[value])
 	}
 	return out
 }
@@ -152,7 +162,7 @@ func (s *tokenStore) restore(from tokenState) {
 	for _, a := range from.access {
 		t := &accessToken{
 			id: a.token.id, value: a.token.value, grant: grants[a.grant], allowed: a.token.allowed, clinicID: a.token.clinicID,
-			created: a.token.created, expires: a.expires, supersedes: a.token.supersedes,
+			created: a.token.created, refresh: a.token.refresh, expires: a.expires, revoked: a.revoked, supersedes: a.token.supersedes,
 		}
 		t.used.Store(a.used)
 		s.access[t.value] = t

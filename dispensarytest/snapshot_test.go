@@ -137,9 +137,15 @@ func TestLiveForksInTheBubble(t *testing.T) {
 
 func TestWrongSnapshots(t *testing.T) {
 	t.Parallel()
+	var saved strings.Builder
+	require.NoError(t, New(t, WithInMemory()).Save(&saved))
+	whole := saved.String()
 	for says, file := range map[string]string{
-		"unexpected EOF": `{"Version":`, "version 9 is not 1": `{"Version":9}`, "it has no world": `{"Version":1}`,
-		"no silence": `{"Version":1,"Readings":{"x":"y"}}`,
+		"unexpected EOF": `{"Version":`, "version 9 is not 2": `{"Version":9}`, "it has no world": `{"Version":2}`,
+		"a row beyond its list":  whole + `{"Version":2,"World":{"Brands":{"Len":99,"At":[98],"Rows":[{}]}}}`,
+		"a list that lacks rows": whole + `{"Version":2,"World":{"Brands":{"Len":99}}}`,
+		"rows without seats":     whole + `{"Version":2,"World":{"Brands":{"Len":1,"At":[0]}}}`,
+		"no silence":             `{"Version":2,"Readings":{"x":"y"}}`,
 	} {
 		_, err := LoadSnapshot(strings.NewReader(file))
 		require.ErrorContains(t, err, says)

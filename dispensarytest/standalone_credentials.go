@@ -29,9 +29,10 @@ func (s *Server) Credentials() []Credential {
 	defer s.tokens.mu.RUnlock()
 	var all []Credential
 	for _, t := range s.tokens.access {
+		state := grant{revoked: t.grant.revoked || t.revoked, obsolete: t.grant.obsolete}
 		all = append(all, Credential{
 			Kind: "access_token", Value: t.value, TokenID: t.id, User: t.grant.user,
-			Scopes: slices.Clone(t.grant.scopes), ExpiresAt: t.expires, Refusal: t.grant.refusal(now, t.expires),
+			Scopes: slices.Clone(t.grant.scopes), ExpiresAt: t.expires, Refusal: state.refusal(now, t.expires),
 		})
 	}
 	for value, g := range s.tokens.refresh {

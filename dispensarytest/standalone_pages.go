@@ -13,13 +13,13 @@ import (
 	"unicode/utf8"
 )
 
-// The pages that people use behind the links the API gives out: the plan editor
-// of a dynamic link, the in-office checkout, and the invitation of a patient. What
-// is done there is an action of [Platform], and makes its events. The pages ask
-// nobody to sign in: who has the link acts as its plan's practitioner or patient,
-// an assumption.
+// The pages that people use: the authorize page, and those behind the links the API
+// gives out, which are the plan editor of a dynamic link, the in-office checkout, and
+// the invitation of a patient. What is done behind a link is an action of [Platform],
+// and makes its events. Those pages ask nobody to sign in: who has the link acts as
+// its plan's practitioner or patient, an assumption.
 
-//go:embed standalone_pages.html standalone_plan_page.html standalone_checkout_page.html
+//go:embed authorize.html standalone_*.html
 var pageFiles embed.FS
 
 var pageTemplates = sync.OnceValue(func() *template.Template {
@@ -108,6 +108,7 @@ type frame struct {
 	Title   string
 	Message string // why something was refused
 	Notice  string // what was done
+	Leaves  bool   // its form leads to another site, as that of the authorize page
 	Nonce   string
 }
 
@@ -118,16 +119,24 @@ func (v *visitor) problem(status int, message string) error {
 }
 
 // show sends a page.
-func (v *visitor) show(status int, name string, f *frame, view any) {
+func (v *visitor) show(status int, name string, f *frame, view any) { f.send(v.w, status, name, view) }
+
+// send sends a page that loads nothing and runs nothing.
+func (f *frame) send(w http.ResponseWriter, status int, name string, view any) {
 	f.Nonce = rand.Text()
-	header := v.w.Header()
+	policy, referrer := "form-action 'self'; ", "same-origin"
+	if f.Leaves {
+		// Browsers apply form-action to the redirect that follows a form as well.
+		policy, referrer = "", "no-referrer"
+	}
+	header := w.Header()
 	header.Set("Content-Type", "text/html; charset=utf-8")
 	header.Set("Cache-Control", "no-store")
-	header.Set("Referrer-Policy", "same-origin")
+	header.Set("Referrer-Policy", referrer)
 	header.Set("X-Content-Type-Options", "nosniff")
-	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'nonce-"+f.Nonce+"'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
-	v.w.WriteHeader(status)
-	_ = pageTemplates().ExecuteTemplate(v.w, name, struct {
+	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'nonce-"+f.Nonce+"'; "+policy+"base-uri 'none'; frame-ancestors 'none'")
+	w.WriteHeader(status)
+	_ = pageTemplates().ExecuteTemplate(w, name, struct {
 		*frame
 		View any
 	}{f, view}) // fails only when the browser went away

@@ -79,33 +79,25 @@ func TestCredentials(t *testing.T) {
 	assert.Equal(t, "invalidated", b.fake.Credentials()[0].Refusal)
 }
 
-func TestActivityGrows(t *testing.T) {
+// A platform that began with a snapshot goes back to the snapshot.
+func TestResetReturnsToTheSnapshot(t *testing.T) {
 	t.Parallel()
-	b := start(t, WithClock(frozen()))
-	receiver := listen(t, nil)
-	b.subscribe(receiver)
-	before := b.fake.Activity()
-	b.get("/clinic").ok(200)
-	requested := b.fake.Activity()
-	assert.Greater(t, requested, before)
-	assert.Equal(t, requested, b.fake.Activity())
-	_, _, err := b.fake.Platform().RegisterPatient(NewPatient{})
-	require.NoError(t, err)
-	b.fake.Clock().Advance(0)
-	assert.Greater(t, b.fake.Activity(), requested)
-}
-
-// A platform that began with a snapshot goes back to where its seed begins.
-func TestResetForgetsTheSnapshot(t *testing.T) {
-	t.Parallel()
-	b := start(t)
-	patients := len(b.fake.Platform().Patients())
-	_, _, err := b.fake.Platform().RegisterPatient(NewPatient{})
-	require.NoError(t, err)
-	second := start(t, WithSnapshot(b.fake.Snapshot()))
-	require.Len(t, second.fake.Platform().Patients(), patients+1)
-	second.fake.Reset()
-	assert.Len(t, second.fake.Platform().Patients(), patients)
-	_, err = second.fake.Approve(second.authorizeURL(nil), User{})
-	assert.NoError(t, err)
+	b, _ := busy(t)
+	second := start(t, WithInMemory(), WithSnapshot(b.fake.Snapshot()))
+	second.token = b.token
+	before, waiting := second.everything(), len(second.fake.Deliveries())
+	due, _ := second.fake.Clock().Next()
+	for range 2 {
+		second.oneOfEachButKeys()
+		second.fake.InvalidateTokens()
+		second.fake.Reset()
+		assert.Equal(t, before, second.everything())
+		assert.Len(t, second.fake.Deliveries(), waiting)
+		next, _ := second.fake.Clock().Next()
+		assert.Equal(t, due, next, "what was due still is")
+	}
+	again := start(t, WithSnapshot(b.fake.Snapshot()), WithWebhook("http://127.0.0.1:1/", OrderPlaced))
+	again.fake.Reset()
+	endpoint, _ := again.fake.Webhook()
+	assert.Equal(t, "http://127.0.0.1:1/", endpoint.URL, "options have the last word")
 }

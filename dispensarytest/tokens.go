@@ -44,7 +44,7 @@ type grant struct {
 
 func (g *grant) live() bool { return !g.revoked && !g.obsolete }
 
-// accessToken never changes but for its expiry, which the store's lock guards.
+// accessToken never changes but for its end, which the store's lock guards.
 type accessToken struct {
 	id       string // names the token in the journal
 	value    string
@@ -52,11 +52,17 @@ type accessToken struct {
 	allowed  []string // scopes, group names opened up
 	clinicID string
 	created  time.Time
+	refresh  string // the refresh token that came with it
 	expires  time.Time
+	revoked  bool // by itself, without its consent
 
 	used       atomic.Bool
 	supersedes string // the refresh token that ends with this token's first use
 }
+
+// live reports that neither the token nor its consent was ended; it may have
+// expired.
+func (t *accessToken) live() bool { return t.grant.live() && !t.revoked }
 
 func (t *accessToken) has(scope string) bool { return slices.Contains(t.allowed, scope) }
 
@@ -102,6 +108,7 @@ func (s *tokenStore) pair(g *grant, refresh, supersedes string) (*accessToken, s
 	if refresh == "" {
 		refresh = rand.Text()
 	}
+	t.refresh = refresh
 	s.access[t.value] = t
 	s.refresh[refresh] = g
 	return t, refresh
@@ -157,20 +164,29 @@ func (s *tokenStore) renew(refresh string, endOld bool) (*accessToken, string, b
 	return t, next, true
 }
 
-// revoke ends the consent behind an access or refresh token; an expired token
-// will do. It reports whether the token is known.
-func (s *tokenStore) revoke(token string) bool {
+// revoke ends the consent behind an access or refresh token, or in a reading only
+// the two; an expired token will do. It reports whether the token is known.
+func (s *tokenStore) revoke(token string, reads *readings) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	refresh := token
+	g, known := s.refresh[token]
 	if t, ok := s.access[token]; ok {
-		t.grant.revoked = true
-		return true
+		g, refresh, known = t.grant, t.refresh, true
+	} else if reads.keepRefreshTokens {
+		return false
 	}
-	g, ok := s.refresh[token]
-	if ok {
+	switch {
+	case !known:
+	case reads.revokePair:
+		delete(s.refresh, refresh)
+		for _, t := range s.access {
+			t.revoked = t.revoked || t.value == token || refresh == token && t.refresh == token
+		}
+	default:
 		g.revoked = true
 	}
-	return ok
+	return known
 }
 
 // check tells whether a bearer token is good, in the words of the API's errors.
@@ -181,7 +197,7 @@ func (s *tokenStore) check(value string, now time.Time) (*accessToken, string) {
 		s.mu.RUnlock()
 		return nil, "The access token is invalid"
 	}
-	live, revoked, expired := t.grant.live(), t.grant.revoked, !now.Before(t.expires)
+	live, revoked, expired := t.live(), t.grant.revoked || t.revoked, !now.Before(t.expires)
 	s.mu.RUnlock()
 	switch {
 	case revoked:
@@ -206,7 +222,7 @@ func (s *tokenStore) covers(clinicID, scope string) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for _, t := range s.access {
-		if t.grant.live() && (clinicID == "" || t.clinicID == clinicID) && (scope == "" || t.has(scope)) {
+		if t.live() && (clinicID == "" || t.clinicID == clinicID) && (scope == "" || t.has(scope)) {
 			return true
 		}
 	}

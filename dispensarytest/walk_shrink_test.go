@@ -9,7 +9,7 @@ import (
 // different things.
 type disagreement struct {
 	steps  []step
-	did    []string
+	did    []deed
 	differ string
 	met    map[string]int // moves and their answers, for the statistics
 }

@@ -42,17 +42,18 @@ func fake(ctx context.Context, args []string, stdout io.Writer) (err error) {
 	}
 	origin := "http://" + listener.Addr().String()
 	api := control.New(platform, control.Options{ControlURL: origin + "/control", ConsoleURL: origin + "/console/"})
+	defer func() { err = errors.Join(err, api.Close()) }()
 	ready := func() error { return announce(stdout, c.json, api.Settings()) }
 	if c.state == "" {
 		return serve(ctx, listener, rooms(platform, api), ready)
 	}
-	return keep(ctx, &keeper{name: c.state, platform: platform}, listener, rooms(platform, api), ready)
+	return keep(ctx, &keeper{name: c.state, platform: platform, outgrown: outgrown}, listener, rooms(platform, api), ready)
 }
 
 // keep serves and keeps the state file; either ends the other. The file is written
 // once before anything is announced: what cannot be kept is not promised.
 func keep(ctx context.Context, k *keeper, listener net.Listener, handler http.Handler, ready func() error) error {
-	if err := k.save(); err != nil {
+	if err := k.begin(); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	ctx, stop := context.WithCancel(ctx)
@@ -63,7 +64,7 @@ func keep(ctx context.Context, k *keeper, listener net.Listener, handler http.Ha
 		defer stop()
 		kept <- k.run(keeping)
 	}()
-	err := serve(ctx, listener, k.counts(handler), ready)
+	err := serve(ctx, listener, handler, ready)
 	served() // only now is there nothing more to write
 	return errors.Join(err, <-kept)
 }

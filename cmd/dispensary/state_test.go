@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/control"
 )
 
@@ -80,37 +82,159 @@ func start(t *testing.T, args ...string) (*exec.Cmd, control.Settings) {
 	return command, settings
 }
 
-// What happened a second before the process is killed is in the file.
+// What happened a second before the process is killed is in the file, however much
+// there is of everything, and while a lot happens.
 func TestAKillLosesAtMostTheLastSecond(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "state.json")
-	command, settings := start(t, "-state", file)
-	patient := register(t, settings)
-	happened := time.Now()
-	for {
-		state, err := os.ReadFile(file)
-		require.NoError(t, err)
-		if bytes.Contains(state, []byte(patient)) {
-			break
-		}
-		// Not a wait for something to be over, but a look at a file of another
-		// process, which has nothing to wake us with.
-		<-time.After(5 * time.Millisecond)
-		require.Less(t, time.Since(happened), 10*time.Second)
-	}
-	taken := time.Since(happened)
-	require.NoError(t, command.Process.Kill())
-	require.Error(t, command.Wait())
-	t.Logf("the file was written after %s", taken.Round(time.Millisecond))
-	assert.Less(t, taken, time.Second)
+	for _, size := range []string{"small", "large"} {
+		t.Run(size, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "state.json")
+			command, settings := start(t, "-state", file, "-size", size)
+			registered := map[string]time.Time{}
+			for began := time.Now(); time.Since(began) < 2*time.Second; {
+				registered[register(t, settings)] = time.Now()
+			}
+			require.NoError(t, command.Process.Kill())
+			killed := time.Now()
+			require.Error(t, command.Wait())
 
-	command, settings = start(t, "-state", file)
-	answer, err := http.Get(settings.ControlURL + "/patients/" + patient)
+			began := time.Now()
+			command, settings = start(t, "-state", file)
+			t.Logf("started again after %s", time.Since(began).Round(time.Millisecond))
+			there := patients(t, settings, len(registered))
+			lost := time.Duration(0)
+			for id, at := range registered {
+				if !there[id] {
+					lost = max(lost, killed.Sub(at))
+				}
+			}
+			t.Logf("of %d patients, those of the last %s were lost", len(registered), lost.Round(time.Millisecond))
+			assert.Less(t, lost, time.Second)
+			require.NoError(t, command.Process.Signal(os.Interrupt))
+			require.NoError(t, command.Wait())
+		})
+	}
+}
+
+// patients are the latest of a platform.
+func patients(t *testing.T, settings control.Settings, latest int) map[string]bool {
+	t.Helper()
+	answer, err := http.Get(settings.ControlURL + "/patients?latest=" + strconv.Itoa(latest))
+	require.NoError(t, err)
+	defer func() { _ = answer.Body.Close() }()
+	var list struct{ Patients []struct{ ID string } }
+	require.NoError(t, json.NewDecoder(answer.Body).Decode(&list))
+	ids := map[string]bool{}
+	for _, p := range list.Patients {
+		ids[p.ID] = true
+	}
+	return ids
+}
+
+// keeping is a platform with a keeper that nobody runs, so that a test takes its
+// steps.
+func keeping(t *testing.T, outgrown int64) *keeper {
+	t.Helper()
+	k := &keeper{name: filepath.Join(t.TempDir(), "state.json"), platform: dispensarytest.New(t), outgrown: outgrown}
+	require.NoError(t, k.begin())
+	t.Cleanup(func() { _ = k.file.Close() })
+	return k
+}
+
+// kept is how many patients the file has, and in how many lines.
+func (k *keeper) kept(t *testing.T) (known, lines int) {
+	t.Helper()
+	content, err := os.ReadFile(k.name)
+	require.NoError(t, err)
+	snapshot, err := dispensarytest.LoadSnapshot(bytes.NewReader(content))
+	require.NoError(t, err)
+	again := dispensarytest.New(t, dispensarytest.WithInMemory(), dispensarytest.WithSnapshot(snapshot))
+	return len(again.Platform().Patients()), bytes.Count(content, []byte("\n"))
+}
+
+func (k *keeper) happens(t *testing.T) {
+	t.Helper()
+	_, _, err := k.platform.Platform().RegisterPatient(dispensarytest.NewPatient{})
+	require.NoError(t, err)
+}
+
+func TestOnlyChangesAreWritten(t *testing.T) {
+	t.Parallel()
+	k := keeping(t, outgrown)
+	known, lines := k.kept(t)
+	assert.Equal(t, 1, lines)
+	for range 3 {
+		require.NoError(t, k.save())
+		k.happens(t)
+		require.NoError(t, k.save())
+	}
+	more, lines := k.kept(t)
+	assert.Equal(t, known+3, more)
+	assert.Equal(t, 4, lines)
+}
+
+// A file that has grown is written anew, and nothing that happens meanwhile is lost.
+func TestAStateFileIsWrittenAnew(t *testing.T) {
+	t.Parallel()
+	k := keeping(t, 0)
+	known, _ := k.kept(t)
+	for k.beside == nil {
+		k.happens(t)
+		known++
+		require.NoError(t, k.save())
+	}
+	beside := <-k.beside
+	k.beside <- beside
+	k.happens(t)
+	more, lines := k.kept(t)
+	assert.Equal(t, known, more)
+	assert.Greater(t, lines, 2)
+	require.NoError(t, k.save())
+	more, lines = k.kept(t)
+	assert.Equal(t, known+1, more)
+	assert.Equal(t, 2, lines, "the new snapshot, and what came while it was written")
+	k.happens(t)
+	require.NoError(t, k.save())
+	more, lines = k.kept(t)
+	assert.Equal(t, known+2, more)
+	assert.Equal(t, 3, lines)
+}
+
+func TestAStateFileThatWasRemovedComesBack(t *testing.T) {
+	t.Parallel()
+	k := keeping(t, outgrown)
+	known, _ := k.kept(t)
+	require.NoError(t, os.Remove(k.name))
+	require.NoError(t, k.save())
+	again, lines := k.kept(t)
+	assert.Equal(t, known, again)
+	assert.Equal(t, 1, lines)
+}
+
+// A reset goes back to what the command started with, the state file included; and
+// the file follows.
+func TestAResetGoesBackToTheStateOfTheStart(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "state.json")
+	first := launch(t, "-state", file)
+	before := register(t, first.settings)
+	first.stop()
+	require.Equal(t, exitDone, <-first.code)
+
+	second := launch(t, "-state", file)
+	after := register(t, second.settings)
+	answer, err := http.Post(second.settings.ControlURL+"/reset", "application/json", strings.NewReader("{}"))
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
-	assert.Equal(t, http.StatusOK, answer.StatusCode)
-	require.NoError(t, command.Process.Signal(os.Interrupt))
-	require.NoError(t, command.Wait())
+	there := patients(t, second.settings, 100)
+	assert.True(t, there[before])
+	assert.False(t, there[after])
+	second.stop()
+	require.Equal(t, exitDone, <-second.code)
+
+	third := launch(t, "-state", file)
+	assert.Equal(t, there, patients(t, third.settings, 100))
 }
 
 func TestABrokenStateFileIsNotOverwritten(t *testing.T) {

@@ -71,16 +71,3 @@ func requestFor(t *testing.T, method, path string) *http.Request {
 	require.NoError(t, err)
 	return r
 }
-
-// Whatever the platform's people can do in Go can be done here.
-func TestEveryMethodOfThePlatformHasAnOperation(t *testing.T) {
-	t.Parallel()
-	lines := ""
-	for _, op := range Operations() {
-		lines += op.Go + "\n"
-	}
-	fake := dispensarytest.New(t, dispensarytest.WithInMemory())
-	for _, method := range methodsOf(fake.Platform()) {
-		assert.Contains(t, lines, "fake.Platform()."+method+"(")
-	}
-}

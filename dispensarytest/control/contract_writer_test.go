@@ -86,15 +86,35 @@ func (w *writer) operation(op Operation) {
 		w.line(3, "requestBody:")
 		w.line(4, "content: {application/json: {schema: %s}}", w.schema(op.Body))
 	}
-	answer := w.schema(op.answer)
-	if op.key != "" {
-		answer = fmt.Sprintf("{type: object, properties: {%s: %s}, required: [%s]}", op.key, answer, op.key)
+	if op.Upload {
+		w.line(3, "requestBody:")
+		w.line(4, "required: true")
+		w.line(4, "description: A snapshot, as it was saved.")
+		w.line(4, "content: {application/json: {schema: {type: object}}}")
 	}
 	w.line(3, "responses:")
 	w.line(4, `"200":`)
 	w.line(5, "description: Done")
-	w.line(5, "content: {application/json: {schema: %s}}", answer)
+	kind, schema := w.answer(op)
+	w.line(5, "content: {%s: {schema: %s}}", kind, schema)
 	w.line(4, "4XX: {$ref: '#/components/responses/Refused'}")
+}
+
+// answer is the media type of an answer, and its schema.
+func (w *writer) answer(op Operation) (kind, schema string) {
+	switch op.Media {
+	case "":
+		kind, schema = jsonMedia, w.schema(op.answer)
+	case jsonMedia:
+		return jsonMedia, "{type: object, description: 'A snapshot.'}"
+	default:
+		kind, _, _ = strings.Cut(op.Media, ";")
+		return kind, "{type: string}"
+	}
+	if op.key != "" {
+		schema = fmt.Sprintf("{type: object, properties: {%s: %s}, required: [%s]}", op.key, schema, op.key)
+	}
+	return kind, schema
 }
 
 // schema is a type in flow style.

@@ -12,6 +12,7 @@
 //	POST /clock/advance             Clock.Advance
 //	PUT  /webhook                   Server.RegisterWebhook
 //	POST /reset                     Server.Reset
+//	POST /forks                     Server.StartFork
 //
 // Field names are those of the Go structs in snake case. Times are RFC 3339, and
 // null where the Go value is zero; amounts of money are decimal strings. A field

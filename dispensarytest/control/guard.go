@@ -51,7 +51,7 @@ func guard(r *http.Request) error {
 		return nil
 	}
 	// A form, or a request that is simple enough to be sent without asking first.
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != jsonMedia {
 		return &problem{status: http.StatusUnsupportedMediaType, message: "whatever changes something takes the content type application/json"}
 	}
 	return nil

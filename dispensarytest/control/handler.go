@@ -14,8 +14,12 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 )
 
-// maxBody bounds a request's body.
-const maxBody = 1 << 20
+// Bounds of a request's body: of fields, and of a snapshot, of which a large world's
+// has 91 MB.
+const (
+	maxBody   = 1 << 20
+	maxUpload = 1 << 30
+)
 
 // Options sets up a [Handler]; the zero value will do.
 type Options struct {
@@ -33,6 +37,7 @@ type Handler struct {
 
 	snapshots  snapshots
 	simulation simulation
+	forks      forks
 }
 
 // New returns the control API of a platform. Its paths stand below the address
@@ -43,11 +48,15 @@ func New(fake *dispensarytest.Server, options Options) *Handler {
 		h.mux.HandleFunc(op.Method+" "+op.Path, func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, op) })
 	}
 	h.mux.HandleFunc("GET /openapi.yaml", serveContract)
+	h.mux.HandleFunc("/forks/{fork_id}/control/", h.serveFork)
 	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, &problem{status: http.StatusNotFound, message: "there is no " + r.Method + " " + r.URL.Path + "; see openapi.yaml"})
 	})
 	return h
 }
+
+// Close ends the forks of the platform. The platform itself is its owner's to close.
+func (h *Handler) Close() error { return h.forks.close() }
 
 // ServeHTTP implements [net/http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -75,14 +84,22 @@ func (h *Handler) Call(ctx context.Context, method, path string, body []byte) (s
 }
 
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, op Operation) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	limit := int64(maxBody)
+	if op.Upload {
+		limit = maxUpload
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if err != nil {
-		refuse(w, &problem{status: http.StatusRequestEntityTooLarge, message: "the body is larger than 1 MiB, or broke off"})
+		refuse(w, &problem{status: http.StatusRequestEntityTooLarge, message: fmt.Sprintf("the body is larger than %d MiB, or broke off", limit>>20)})
 		return
 	}
 	value, err := h.run(r, op, body)
 	if err != nil {
 		refuse(w, err)
+		return
+	}
+	if whole, is := value.(media); is {
+		send(w, http.StatusOK, op.Media, whole)
 		return
 	}
 	answer, err := encode(value)
@@ -93,7 +110,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, op Operation) {
 	if op.key != "" {
 		answer = fmt.Appendf(nil, "{%q:%s}", op.key, answer)
 	}
-	send(w, http.StatusOK, answer)
+	send(w, http.StatusOK, jsonMedia, answer)
 }
 
 // run checks the query and calls the platform, which panics where a test of Go
@@ -138,7 +155,7 @@ func refuse(w http.ResponseWriter, err error) {
 	case errors.Is(err, dispensarytest.ErrState):
 		status = http.StatusConflict
 	}
-	send(w, status, errorBody(strings.TrimPrefix(err.Error(), "dispensarytest: ")))
+	send(w, status, jsonMedia, errorBody(strings.TrimPrefix(err.Error(), "dispensarytest: ")))
 }
 
 func errorBody(message string) []byte {
@@ -146,8 +163,10 @@ func errorBody(message string) []byte {
 	return body
 }
 
-func send(w http.ResponseWriter, status int, body []byte) {
-	w.Header().Set("Content-Type", "application/json")
+const jsonMedia = "application/json"
+
+func send(w http.ResponseWriter, status int, kind string, body []byte) {
+	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // a client that went away is no failure of ours

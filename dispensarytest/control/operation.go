@@ -1,7 +1,9 @@
 package control
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -24,6 +26,13 @@ type Operation struct {
 	// Body is the struct that a request's JSON body fills, nil when it takes
 	// none.
 	Body reflect.Type
+
+	// Media is the type of what it answers with, where that is no JSON of this API's:
+	// a page, or a snapshot.
+	Media string
+
+	// Upload says that a request's body is a snapshot, and not fields.
+	Upload bool
 
 	answer reflect.Type // what it answers with
 	key    string       // the answer's only field, "" when it is an object itself
@@ -137,6 +146,21 @@ func act[B, A any](id, method, path, summary, line string, run func(c *call, in 
 				return nil, err
 			}
 			return run(c, in)
+		},
+	}
+}
+
+// media is an answer that is sent as it is.
+type media []byte
+
+// download makes an operation that answers with something else than this API's JSON.
+func download(id, path, kind, summary, line string, write func(c *call, to io.Writer) error) Operation {
+	return Operation{
+		ID: id, Method: http.MethodGet, Path: path, Summary: summary, Go: line, Media: kind,
+		run: func(c *call, _ []byte) (any, error) {
+			var out bytes.Buffer
+			err := write(c, &out)
+			return media(out.Bytes()), err
 		},
 	}
 }

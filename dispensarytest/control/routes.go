@@ -22,7 +22,7 @@ func serveContract(w http.ResponseWriter, _ *http.Request) {
 // Operations returns the API's route table, in the order of its contract.
 func Operations() []Operation {
 	return slices.Concat(
-		platformOperations(), snapshotOperations(), clockOperations(), tokenOperations(),
+		platformOperations(), stateOperations(), snapshotOperations(), forkOperations(), clockOperations(), tokenOperations(),
 		webhookOperations(), faultOperations(), silenceOperations(), journalOperations(), simulationOperations(),
 		worldOperations(), patientOperations(), planOperations(), catalogOperations(), clinicOperations(),
 	)

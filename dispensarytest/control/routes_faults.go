@@ -53,11 +53,12 @@ func faultOf(h *dispensarytest.FaultHandle) faultState {
 // silenceState is a point that the dispensary's API leaves open, and how the
 // platform reads it now.
 type silenceState struct {
-	Name     string
-	Section  string
-	Why      string
-	Reading  string
-	Readings []dispensarytest.Reading
+	Name       string
+	Section    string
+	Why        string
+	Operations []string
+	Reading    string
+	Readings   []dispensarytest.Reading
 }
 
 type readingNamed struct{ Reading string }
@@ -86,7 +87,7 @@ func listSilences(c *call) []silenceState {
 	var rows []silenceState
 	readings := c.fake.Readings()
 	for _, s := range dispensarytest.Silences() {
-		rows = append(rows, silenceState{Name: s.Name, Section: s.Section, Why: s.Why, Reading: readings[s.Name], Readings: s.Readings})
+		rows = append(rows, silenceState{Name: s.Name, Section: s.Section, Why: s.Why, Operations: s.Operations, Reading: readings[s.Name], Readings: s.Readings})
 	}
 	return rows
 }

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -41,39 +42,39 @@ func journalOperations() []Operation {
 		do("journal.check_no_unexpected", "POST", "/journal/checks/no_unexpected", "Finds requests for what the API does not have: operations, query parameters, body fields.",
 			"fake.Journal().CheckNoUnexpected(t)",
 			func(c *call) (verdict, error) {
-				return judge(func(t testing.TB) { c.fake.Journal().CheckNoUnexpected(t) }), nil
+				return judge(c.ctx, func(t testing.TB) { c.fake.Journal().CheckNoUnexpected(t) }), nil
 			}),
 		act("journal.check_requested", "POST", "/journal/checks/requested", "Fails unless an operation was answered with success at least once.",
 			`fake.Journal().CheckRequested(t, "patients.create")`,
 			func(c *call, in requestedCheck) (verdict, error) {
-				return judge(func(t testing.TB) { c.fake.Journal().CheckRequested(t, in.Operation) }), nil
+				return judge(c.ctx, func(t testing.TB) { c.fake.Journal().CheckRequested(t, in.Operation) }), nil
 			}),
 		do("journal.check_backoff_honoured", "POST", "/journal/checks/backoff_honoured", "Fails if a caller came back before the time that a Retry-After had named, or if nothing asked for a wait.",
 			"fake.Journal().CheckBackoffHonoured(t)",
 			func(c *call) (verdict, error) {
-				return judge(func(t testing.TB) { c.fake.Journal().CheckBackoffHonoured(t) }), nil
+				return judge(c.ctx, func(t testing.TB) { c.fake.Journal().CheckBackoffHonoured(t) }), nil
 			}),
 		act("journal.check_no_n_plus_one", "POST", "/journal/checks/no_n_plus_one", "Fails if more objects than so many were read one by one that a list had named before.",
 			"fake.Journal().CheckNoNPlusOne(t, 3)",
 			func(c *call, in atMostCheck) (verdict, error) {
-				return judge(func(t testing.TB) { c.fake.Journal().CheckNoNPlusOne(t, in.AtMost) }), nil
+				return judge(c.ctx, func(t testing.TB) { c.fake.Journal().CheckNoNPlusOne(t, in.AtMost) }), nil
 			}),
 		act("journal.check_no_leak", "POST", "/journal/checks/no_leak", "Fails if a text, such as a log, holds a secret or what would name a patient.",
 			"fake.CheckNoLeak(t, log)",
 			func(c *call, in leakCheck) (verdict, error) {
-				return judge(func(t testing.TB) { c.fake.CheckNoLeak(t, in.Texts...) }), nil
+				return judge(c.ctx, func(t testing.TB) { c.fake.CheckNoLeak(t, in.Texts...) }), nil
 			}),
 		act("journal.check_plan", "POST", "/journal/checks/plan", "Fails unless the platform has a treatment plan that looks like this.",
 			"plan := fake.Journal().CheckPlan(t, dispensarytest.PlanMatch{PatientID: patientID})",
 			func(c *call, in dispensarytest.PlanMatch) (verdict, error) {
-				return judge(func(t testing.TB) { c.fake.Journal().CheckPlan(t, in) }), nil
+				return judge(c.ctx, func(t testing.TB) { c.fake.Journal().CheckPlan(t, in) }), nil
 			}),
 	}
 }
 
 // judge runs a check of Go tests where there is no test.
-func judge(check func(t testing.TB)) verdict {
-	notes := &notebook{}
+func judge(ctx context.Context, check func(t testing.TB)) verdict {
+	notes := &notebook{ctx: ctx}
 	check(notes)
 	return verdict{Passed: len(notes.findings) == 0, Findings: notes.findings}
 }
@@ -81,8 +82,12 @@ func judge(check func(t testing.TB)) verdict {
 // notebook writes down what a test would report. Checks call nothing else of it.
 type notebook struct {
 	testing.TB
+	ctx      context.Context
 	findings []string
 }
+
+// Context implements [testing.TB].
+func (n *notebook) Context() context.Context { return n.ctx }
 
 // Helper implements [testing.TB].
 func (n *notebook) Helper() {}

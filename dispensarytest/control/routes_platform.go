@@ -11,7 +11,7 @@ func platformOperations() []Operation {
 		read("settings.get", "/settings", "", "Addresses, credentials and accounts of the platform.",
 			"app, users := fake.Application(), fake.Users()",
 			func(c *call) (Settings, error) { return c.api.Settings(), nil }),
-		do("platform.reset", "POST", "/reset", "Takes the platform back to how it started. The time stays as it is.",
+		do("platform.reset", "POST", "/reset", "Takes the platform back to how it started: to the world of its seed and size, or to the snapshot or state file that it was started with. The time stays as it is, and a state file follows.",
 			"fake.Reset()",
 			func(c *call) (nothing, error) { c.fake.Reset(); return nothing{}, nil }),
 	}

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"io"
 	"maps"
 	"slices"
 	"sync"
@@ -28,6 +29,15 @@ func snapshotOperations() []Operation {
 			"snapshot := fake.Snapshot()",
 			func(c *call) (snapshotNamed, error) {
 				return snapshotNamed{c.path("name")}, c.api.snapshots.put(c.path("name"), c.fake.Snapshot())
+			}),
+		download("snapshots.get", "/snapshots/{name}", jsonMedia, "A snapshot as a file, which a platform can be started with: -state of the command.",
+			"err := snapshot.Save(file)",
+			func(c *call, to io.Writer) error {
+				snap, err := c.api.snapshots.get(c.path("name"))
+				if err != nil {
+					return err
+				}
+				return snap.Save(to)
 			}),
 		do("snapshots.restore", "POST", "/snapshots/{name}/restore", "Takes the platform back to a snapshot. Journal, faults and the time stay as they are.",
 			"fake.Restore(snapshot)",

@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"testing"
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
@@ -19,8 +20,11 @@ type outcome struct {
 	Reason    string
 }
 
-// maxWait bounds how long a request may wait for a delivery.
-const maxWait = time.Minute
+// How long a request waits for a delivery, and how long it may.
+const (
+	defaultWait = 5 * time.Second
+	maxWait     = time.Minute
+)
 
 func webhookOperations() []Operation {
 	deliveries := list("deliveries.list", "/deliveries", "deliveries", "Every delivery with its attempts, in the order of the events.",
@@ -52,7 +56,37 @@ func webhookOperations() []Operation {
 		list("skips.list", "/skips", "skips", "Events that were not sent, and why.",
 			"skips := fake.Skips()", func(c *call) []dispensarytest.Skip { return c.fake.Skips() }),
 		wait,
+		act("events.check_delivered", "POST", "/events/checks/delivered", "Fails unless events were delivered for every integration they concern. It waits for what is due: 5s without a timeout, 1m at most.",
+			"fake.CheckDelivered(t, event)", checkDelivered),
 	}
+}
+
+// deliveredCheck names the events that should have been delivered.
+type deliveredCheck struct {
+	EventIDs []string
+	Timeout  time.Duration
+}
+
+func checkDelivered(c *call, in deliveredCheck) (verdict, error) {
+	if in.Timeout < 0 || in.Timeout > maxWait {
+		return verdict{}, invalid("timeout is a duration of %s at most", maxWait)
+	}
+	if in.Timeout == 0 {
+		in.Timeout = defaultWait
+	}
+	known := make(map[string]dispensarytest.Event)
+	for _, e := range c.platform().Events() {
+		known[e.ID] = e
+	}
+	var events []dispensarytest.Event
+	for _, id := range in.EventIDs {
+		e := known[id]
+		e.ID = id // of one that there is not, too: the check says so
+		events = append(events, e)
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, in.Timeout)
+	defer cancel()
+	return judge(ctx, func(t testing.TB) { c.fake.CheckDelivered(t, events...) }), nil
 }
 
 func getWebhook(c *call) (*dispensarytest.Endpoint, error) {
@@ -79,7 +113,7 @@ func listDeliveries(c *call) []dispensarytest.Delivery {
 }
 
 func waitDelivered(c *call) (outcome, error) {
-	limit, err := c.duration("timeout", 5*time.Second, maxWait)
+	limit, err := c.duration("timeout", defaultWait, maxWait)
 	if err != nil {
 		return outcome{}, err
 	}

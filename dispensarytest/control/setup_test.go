@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -83,13 +82,4 @@ func (r *room) patient() string { return r.fake.Platform().Patients()[0].ID }
 
 func frozen() dispensarytest.Option {
 	return dispensarytest.WithClock(dispensarytest.FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)))
-}
-
-func methodsOf(value any) []string {
-	var names []string
-	t := reflect.TypeOf(value)
-	for i := range t.NumMethod() {
-		names = append(names, t.Method(i).Name)
-	}
-	return names
 }

@@ -1,0 +1,90 @@
+package control
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+)
+
+// download gets a file, and the type it comes with. Another status than 200 may be
+// wanted.
+func (r *room) download(path string, status ...int) (kind, text string) {
+	r.t.Helper()
+	response, err := http.Get(r.url + path)
+	require.NoError(r.t, err)
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	require.NoError(r.t, err)
+	require.Equal(r.t, append(status, http.StatusOK)[0], response.StatusCode)
+	return response.Header.Get("Content-Type"), string(body)
+}
+
+func TestStateIsSavedAndLoaded(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, frozen())
+	r.ok("PUT", "/snapshots/clean", "")
+	before := len(r.fake.Platform().Patients())
+	_, saved := r.download("/state")
+	kind, named := r.download("/snapshots/clean")
+	assert.Equal(t, "application/json", kind)
+	assert.Equal(t, saved, named)
+	r.download("/snapshots/other", 404)
+	for _, file := range []string{saved, named} {
+		r.ok("POST", "/patients", "")
+		r.ok("PUT", "/state", file)
+		assert.Len(t, r.fake.Platform().Patients(), before)
+	}
+	started, err := dispensarytest.LoadSnapshot(strings.NewReader(saved))
+	require.NoError(t, err)
+	assert.Len(t, dispensarytest.New(t, dispensarytest.WithSnapshot(started)).Platform().Patients(), before)
+	r.refused("PUT", "/state", `{"Version":`, 422, "loading a snapshot")
+	_, other := newRoom(t, dispensarytest.WithSeed(9)).download("/state")
+	r.refused("PUT", "/state", other, 422, "another seed or region")
+}
+
+func TestTimeline(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t)
+	r.ok("POST", "/patients", "")
+	kind, page := r.download("/timeline")
+	assert.Equal(t, "text/html; charset=utf-8", kind)
+	assert.Contains(t, page, dispensarytest.PatientCreated)
+}
+
+func TestCertificate(t *testing.T) {
+	t.Parallel()
+	assert.Nil(t, newRoom(t).ok("GET", "/certificate", "", "certificate"))
+	r := newRoom(t, dispensarytest.WithTLS())
+	pool := x509.NewCertPool()
+	require.True(t, pool.AppendCertsFromPEM([]byte(r.ok("GET", "/certificate", "", "certificate").(string))))
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	t.Cleanup(client.CloseIdleConnections)
+	response, err := client.Get(r.fake.BaseURL() + "/clinic")
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	assert.Equal(t, http.StatusUnauthorized, response.StatusCode)
+}
+
+func TestCheckDelivered(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, frozen())
+	status := r.receiver()
+	event := r.ok("POST", "/patients", "", "event", "id").(string)
+	assert.Equal(t, true, r.ok("POST", "/events/checks/delivered", `{"event_ids":["`+event+`"]}`, "passed"))
+	status.Store(500)
+	failing := r.ok("POST", "/patients", "", "event", "id").(string)
+	findings := r.ok("POST", "/events/checks/delivered", `{"event_ids":["`+event+`","`+failing+`","x"],"timeout":"9s"}`, "findings").([]any)
+	require.Len(t, findings, 2)
+	assert.Contains(t, findings[0], "attempt 1 failed")
+	assert.Contains(t, findings[0], dispensarytest.PatientCreated)
+	assert.Contains(t, findings[1], "there is no such event")
+	r.refused("POST", "/events/checks/delivered", `{"timeout":"1h"}`, 422, "timeout")
+}

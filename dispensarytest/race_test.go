@@ -1,0 +1,5 @@
+//go:build race
+
+package dispensarytest
+
+func init() { walkDefault = 20_000 }
