@@ -2,6 +2,7 @@ package console
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -55,6 +56,9 @@ type actionView struct {
 	Answer string
 }
 
+// Checks reports that the answer is a verdict, which is all that the action is for.
+func (v actionView) Checks() bool { return strings.HasPrefix(v.ID, "journal.check") }
+
 // input is one field of the form.
 type input struct {
 	Name  string // of the form's field
@@ -63,6 +67,8 @@ type input struct {
 	Hint  string
 	Value string
 	Must  bool
+
+	Choices []choice
 }
 
 func find(id string) (control.Operation, bool) {
@@ -74,45 +80,111 @@ func find(id string) (control.Operation, bool) {
 	return all[at], true
 }
 
-// form shows an action, with the fields that the address fills in.
+// form shows an action, with the fields that the address fills in, or with what
+// was sent last.
 func (h *Handler) form(w http.ResponseWriter, r *http.Request) {
 	op, known := find(r.PathValue("id"))
 	if !known {
-		h.show(w, http.StatusNotFound, "action", "Not found", actionView{})
+		h.noAction(w)
 		return
 	}
 	v := h.viewOf(op, r.URL.Query())
-	h.show(w, http.StatusOK, "action", op.ID, v)
+	if did := h.done.find(r.URL.Query().Get("did")); did != nil && did.ID == op.ID {
+		v = *did
+	}
+	h.showAction(w, http.StatusOK, v)
 }
 
-// run does what the form says, through the control API.
+func (h *Handler) noAction(w http.ResponseWriter) {
+	h.show(w, http.StatusNotFound, "problem", &frame{
+		Base: "../", Title: "Not found", Here: "Actions", View: "There is no such action, or its form is malformed.",
+	})
+}
+
+func (h *Handler) showAction(w http.ResponseWriter, status int, v actionView) {
+	h.show(w, status, "action", &frame{Base: "../", Title: v.ID, Here: "Actions", View: v})
+}
+
+// run does what a form or a button says, through the control API. The browser is
+// sent on to the page that shows it; what was refused is shown with its form.
 func (h *Handler) run(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, 1<<20)
 	op, known := find(r.PathValue("id"))
-	if err := r.ParseForm(); err != nil || !known {
-		h.show(w, http.StatusNotFound, "action", "Not found", actionView{})
+	uploaded, err := readForm(w, r, op)
+	if err != nil || !known {
+		h.noAction(w)
 		return
 	}
+	h.notBackwards(op, r.PostForm)
 	v := h.viewOf(op, r.PostForm)
 	path, body := fill(op, r.PostForm)
+	if op.Upload {
+		body = uploaded
+	}
 	status, answer := h.api.Call(r.Context(), op.Method, path, body)
 	v.Sent, v.Status, v.Answer = true, status, pretty(answer)
-	h.show(w, status, "action", op.ID, v)
+	if status >= 400 {
+		h.showAction(w, status, v)
+		return
+	}
+	to := "./" + op.ID
+	if room := r.PostForm.Get("return"); r.PostForm.Has("return") && isRoom(room) {
+		to = "../" + room
+	}
+	w.Header().Set("Location", to+"?did="+h.done.keep(v))
+	w.WriteHeader(http.StatusSeeOther)
+}
+
+// Bounds of a form, and of one with a file, of which so much is kept in memory.
+const (
+	maxForm     = 1 << 20
+	maxUpload   = 1 << 30
+	uploadInRAM = 32 << 20
+)
+
+// readForm reads the form of an action, and the file that goes with it where the
+// action takes one.
+func readForm(w http.ResponseWriter, r *http.Request, op control.Operation) (uploaded []byte, err error) {
+	if !op.Upload {
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		return nil, r.ParseForm()
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxUpload)
+	if err := r.ParseMultipartForm(uploadInRAM); err != nil {
+		return nil, err
+	}
+	defer func() { _ = r.MultipartForm.RemoveAll() }()
+	file, _, err := r.FormFile("file")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	return io.ReadAll(file)
+}
+
+func isRoom(path string) bool {
+	return slices.ContainsFunc(rooms(), func(r room) bool { return r.Path == path })
+}
+
+// notBackwards makes the time that a clock is moved to the present one, where a
+// running clock has passed it since its button was shown.
+func (h *Handler) notBackwards(op control.Operation, values url.Values) {
+	now := h.fake.Clock().Now()
+	if to, err := time.Parse(time.RFC3339, values.Get("body.to")); err == nil && op.ID == "clock.advance" && to.Before(now) {
+		values.Set("body.to", now.Format(time.RFC3339Nano))
+	}
 }
 
 func (h *Handler) viewOf(op control.Operation, values url.Values) actionView {
 	path, body := fill(op, values)
-	call := "curl "
-	if op.Method != http.MethodPost {
-		call += "-X " + op.Method + " "
-	}
-	v := actionView{Operation: op, Call: call + "--json " + quoted(string(body)) + " " + quoted(h.api.Settings().ControlURL+path)}
+	v := actionView{Operation: op, Call: h.call(op, path, body)}
 	for _, name := range op.Parameters() {
-		v.Inputs = append(v.Inputs, input{Name: name, Label: words(name), Kind: "text", Value: values.Get(name), Must: true})
+		v.Inputs = append(v.Inputs, input{Name: name, Label: words(name), Kind: "text", Value: values.Get(name), Must: true, Choices: h.choices(name)})
 	}
 	for _, f := range op.Fields() {
 		kind, hint := inputKind(f.Type)
-		v.Inputs = append(v.Inputs, input{Name: "body." + f.Name, Label: words(f.Name), Kind: kind, Hint: hint, Value: values.Get("body." + f.Name)})
+		v.Inputs = append(v.Inputs, input{
+			Name: "body." + f.Name, Label: words(f.Name), Kind: kind, Hint: hint, Value: values.Get("body." + f.Name), Choices: h.choices(f.Name),
+		})
 	}
 	return v
 }

@@ -1,17 +1,20 @@
 // Package console shows a platform of package dispensarytest to people: its
 // settings, tokens, world, events, webhook deliveries, requests and clock, on
-// pages that are made on the server and need no script.
+// pages that are made on the server. A small script keeps them up to date while
+// something happens; without it, everything works as well.
 //
 //	api := control.New(fake, control.Options{ControlURL: at + "/control"})
 //	mux.Handle("/control/", http.StripPrefix("/control", api))
 //	mux.Handle("/console/", http.StripPrefix("/console", console.New(fake, api)))
 //
-// Whatever can be done is an operation of the control API. Its page shows the
-// call and the line of Go that do the same, so that what was tried by hand can be
-// put into a test.
+// Whatever can be done is an operation of the control API: at the press of a
+// button where nothing has to be entered, else with a form. Every page shows the
+// calls and the lines of Go that do the same, so that what was tried by hand can
+// be put into a test.
 //
 // The console answers browsers on the same machine alone, and changes nothing at
-// another site's request.
+// another site's request. A page that is open holds a connection; it ends with the
+// browser's, with the request's context, or when the platform is closed.
 package console
 
 import (
@@ -27,12 +30,12 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/control"
 )
 
-//go:embed *.html style.css
+//go:embed *.html style.css live.js icon.svg
 var files embed.FS
 
 var templates = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
-		"act": actLink, "ago": ago, "pretty": pretty, "short": short, "stamp": stamp,
+		"act": actLink, "ago": ago, "exact": exact, "press": press, "pretty": pretty, "short": short, "stamp": stamp,
 	}).ParseFS(files, "*.html"))
 })
 
@@ -40,6 +43,7 @@ var templates = sync.OnceValue(func() *template.Template {
 type Handler struct {
 	fake *dispensarytest.Server
 	api  *control.Handler
+	done outcomes
 	mux  http.Handler
 }
 
@@ -48,20 +52,28 @@ type room struct {
 	Path  string // below the console's address
 	Title string
 	view  func(h *Handler) any
+	ticks bool // it says how long something takes from now
+
+	// operations of the control API are those that show or do what the page does.
+	operations []string
 }
 
 func rooms() []room {
 	return []room{
-		{"", "Settings", (*Handler).settings},
-		{"tokens", "Tokens", (*Handler).tokens},
-		{"world", "World", (*Handler).world},
-		{"events", "Events", (*Handler).events},
-		{"deliveries", "Deliveries", (*Handler).deliveries},
-		{"requests", "Requests", (*Handler).requests},
-		{"clock", "Clock", (*Handler).clock},
-		{"faults", "Faults", (*Handler).faults},
-		{"silences", "Silences", (*Handler).silences},
-		{"actions", "Actions", (*Handler).actions},
+		{"", "Settings", (*Handler).settings, false, []string{"settings.get", "application.extend_scopes", "platform.reset"}},
+		{"tokens", "Tokens", (*Handler).tokens, true, []string{"credentials.list", "tokens.issue", "tokens.expire", "tokens.invalidate"}},
+		{"world", "World", (*Handler).world, false, []string{
+			"patients.list", "platform.register_patient", "platform.place_order", "platform.create_plan",
+			"platform.activate_plan", "platform.cancel_plan", "platform.refund_order",
+			"platform.revoke_clinic_key", "platform.reactivate_clinic_key",
+		}},
+		{"events", "Events", (*Handler).events, false, []string{"events.list", "skips.list", "events.wait_delivered"}},
+		{"deliveries", "Deliveries", (*Handler).deliveries, true, []string{"deliveries.list", "webhook.register", "webhook.enable", "clock.advance"}},
+		{"requests", "Requests", (*Handler).requests, false, []string{"journal.list", "journal.check_no_unexpected", "journal.reset"}},
+		{"clock", "Clock", (*Handler).clock, true, []string{"clock.get", "clock.advance"}},
+		{"faults", "Faults", (*Handler).faults, false, []string{"faults.list", "faults.set", "faults.remove", "faults.clear"}},
+		{"silences", "Silences", (*Handler).silences, false, []string{"silences.list", "silences.set"}},
+		{"actions", "Actions", (*Handler).actions, false, nil},
 	}
 }
 
@@ -72,25 +84,31 @@ func New(fake *dispensarytest.Server, api *control.Handler) *Handler {
 	h := &Handler{fake: fake, api: api}
 	mux := http.NewServeMux()
 	for _, r := range rooms() {
-		mux.HandleFunc("GET /"+or(r.Path, "{$}"), func(w http.ResponseWriter, _ *http.Request) {
-			h.show(w, http.StatusOK, or(r.Path, "settings"), r.Title, r.view(h))
-		})
+		mux.HandleFunc("GET /"+or(r.Path, "{$}"), func(w http.ResponseWriter, q *http.Request) { h.enter(w, q, r) })
 	}
 	mux.HandleFunc("GET /actions/{id}", h.form)
 	mux.HandleFunc("POST /actions/{id}", h.run)
-	mux.HandleFunc("GET /style.css", style)
-	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		h.show(w, http.StatusNotFound, "problem", "Not found", "The console has no such page.")
+	mux.HandleFunc("GET /live", h.live)
+	for name, kind := range map[string]string{"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"} {
+		mux.HandleFunc("GET /"+name, func(w http.ResponseWriter, _ *http.Request) { file(w, name, kind) })
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		up := strings.Repeat("../", max(0, strings.Count(r.URL.Path, "/")-1))
+		h.show(w, http.StatusNotFound, "problem", &frame{Base: up, Title: "Not found", View: "The console has no such page."})
 	})
 	h.mux = control.Local(mux)
 	return h
 }
 
+// policy lets pages load what the console itself serves, and nothing else.
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
 // ServeHTTP implements [net/http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("Cache-Control", "no-store")
-	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+	header.Set("Content-Security-Policy", policy)
 	header.Set("Referrer-Policy", "same-origin")
 	header.Set("X-Content-Type-Options", "nosniff")
 	h.mux.ServeHTTP(w, r)
@@ -98,21 +116,34 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // frame is what every page has.
 type frame struct {
-	Rooms []room
-	Base  string // leads to the console's address from the page
-	Here  string
-	Title string
-	Now   time.Time
-	View  any
+	Base    string // leads to the console's address from the page; "" is "./"
+	Title   string
+	Here    string // the page's place in the navigation
+	Path    string // of the room, for buttons to come back to
+	Live    bool   // the page is kept up to date
+	Ticks   bool   // even while nothing changes but the time
+	Did     *actionView
+	Program []program
+	View    any
+
+	// show fills these in.
+	Rooms  []room
+	Now    time.Time
+	Frozen bool
+}
+
+// enter shows a room, and what was done there last.
+func (h *Handler) enter(w http.ResponseWriter, q *http.Request, r room) {
+	h.show(w, http.StatusOK, or(r.Path, "settings"), &frame{
+		Title: r.Title, Here: r.Title, Path: r.Path, Live: true, Ticks: r.ticks && !h.fake.Clock().Frozen(),
+		Did: h.done.find(q.URL.Query().Get("did")), Program: h.programs(r), View: r.view(h),
+	})
 }
 
 // show makes a page whole before it sends it: a mistake in it does not look like
 // half a page.
-func (h *Handler) show(w http.ResponseWriter, status int, name, title string, view any) {
-	f := frame{Rooms: rooms(), Base: "./", Here: title, Title: title, Now: h.fake.Clock().Now(), View: view}
-	if name == "action" {
-		f.Base, f.Here = "../", "Actions"
-	}
+func (h *Handler) show(w http.ResponseWriter, status int, name string, f *frame) {
+	f.Base, f.Rooms, f.Now, f.Frozen = or(f.Base, "./"), rooms(), h.fake.Clock().Now(), h.fake.Clock().Frozen()
 	var page bytes.Buffer
 	if err := templates().ExecuteTemplate(&page, name, f); err != nil {
 		http.Error(w, "console: "+err.Error(), http.StatusInternalServerError)
@@ -123,10 +154,11 @@ func (h *Handler) show(w http.ResponseWriter, status int, name, title string, vi
 	_, _ = page.WriteTo(w) // fails only when the browser went away
 }
 
-func style(w http.ResponseWriter, _ *http.Request) {
-	sheet, _ := files.ReadFile("style.css") // it is embedded
-	w.Header().Set("Content-Type", "text/css; charset=utf-8")
-	_, _ = w.Write(sheet) // fails only when the browser went away
+// file sends one of the embedded files.
+func file(w http.ResponseWriter, name, kind string) {
+	content, _ := files.ReadFile(name) // it is embedded
+	w.Header().Set("Content-Type", kind+"; charset=utf-8")
+	_, _ = w.Write(content) // fails only when the browser went away
 }
 
 func or(value, fallback string) string {

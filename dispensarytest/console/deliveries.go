@@ -14,12 +14,23 @@ const slots = 6
 type slot struct {
 	Number int
 	State  string // "done", "failed", "due", "later" or "never"
-	Text   string
+	Detail string // when it was, or will be
+}
+
+// Word is the state for people: what comes later is made if it is needed.
+func (s slot) Word() string {
+	if s.State == "later" {
+		return "if needed"
+	}
+	return s.State
 }
 
 // deliveryRow is a delivery as a timeline.
 type deliveryRow struct {
 	dispensarytest.Delivery
+	State string // as that of a slot
+	Text  string // where it stands
+	Press string // the button that makes the next attempt
 	Slots []slot
 	By    []byHand
 }
@@ -36,12 +47,18 @@ func (h *Handler) deliveries() any {
 		Endpoint   dispensarytest.Endpoint
 		Registered bool
 		Rows       []deliveryRow
+		Now, Next  time.Time
 	}
 	var v view
 	v.Endpoint, v.Registered = h.fake.Webhook()
-	now, secret := h.fake.Clock().Now(), h.fake.Application().WebhookSecret
+	v.Now, v.Next = h.fake.Clock().Now(), h.next()
+	secret := h.fake.Application().WebhookSecret
 	for _, d := range newest(h.fake.Deliveries()) {
-		row := deliveryRow{Delivery: d, Slots: timeline(d, now)}
+		row := deliveryRow{Delivery: d, Slots: timeline(d, v.Now)}
+		row.State, row.Text = standing(d)
+		if row.Press = "Deliver now"; len(d.Attempts) > 0 {
+			row.Press = "Retry now"
+		}
 		for i, a := range d.Attempts {
 			row.By = append(row.By, byHand{Attempt: a, Number: i + 1, Command: verifyCommand(a, secret)})
 		}
@@ -50,20 +67,38 @@ func (h *Handler) deliveries() any {
 	return v
 }
 
+// standing says where a delivery stands as a whole.
+func standing(d dispensarytest.Delivery) (state, text string) {
+	switch {
+	case d.Delivered:
+		return "done", "delivered"
+	case d.Lost:
+		return "failed", "lost on the way"
+	case d.Stopped:
+		return "failed", "stopped with the endpoint"
+	case !d.NextAttemptAt.IsZero() && len(d.Attempts) == 0:
+		return "due", "on its way"
+	case !d.NextAttemptAt.IsZero():
+		return "due", "failing"
+	}
+	return "failed", "given up"
+}
+
 // timeline says of each slot what became of it.
 func timeline(d dispensarytest.Delivery, now time.Time) []slot {
 	line := make([]slot, max(slots, len(d.Attempts)))
 	for i := range line {
-		s := slot{Number: i + 1, State: "never", Text: "never"}
+		s := slot{Number: i + 1, State: "never"}
 		switch {
-		case i < len(d.Attempts) && d.Attempts[i].Err == "":
-			s.State, s.Text = "done", "done "+d.Attempts[i].At.Format("15:04:05")
 		case i < len(d.Attempts):
-			s.State, s.Text = "failed", "failed "+d.Attempts[i].At.Format("15:04:05")
+			s.State, s.Detail = "done", d.Attempts[i].At.Format("15:04:05")
+			if d.Attempts[i].Err != "" {
+				s.State = "failed"
+			}
 		case i == len(d.Attempts) && !d.NextAttemptAt.IsZero():
-			s.State, s.Text = "due", "due "+ago(d.NextAttemptAt, now)
+			s.State, s.Detail = "due", ago(d.NextAttemptAt, now)
 		case !d.NextAttemptAt.IsZero():
-			s.State, s.Text = "later", "if needed"
+			s.State = "later"
 		}
 		line[i] = s
 	}

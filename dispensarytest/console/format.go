@@ -17,6 +17,9 @@ func stamp(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05 UTC")
 }
 
+// exact writes a time as the control API reads it.
+func exact(t time.Time) string { return t.Format(time.RFC3339Nano) }
+
 // ago says how far a time is from now, in the two largest units.
 func ago(t, now time.Time) string {
 	if t.IsZero() {

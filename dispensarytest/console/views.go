@@ -1,6 +1,7 @@
 package console
 
 import (
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -22,10 +23,14 @@ func newest[T any](rows []T) []T {
 func (h *Handler) settings() any {
 	type view struct {
 		control.Settings
-		Scopes []string
-		Region dispensarytest.Region
+		Scopes  []string
+		Region  dispensarytest.Region
+		Consent string // the address an application sends its users to
 	}
-	return view{h.api.Settings(), h.fake.Application().Scopes, h.fake.Region()}
+	v := view{Settings: h.api.Settings(), Scopes: h.fake.Application().Scopes, Region: h.fake.Region()}
+	query := url.Values{"client_id": {v.ClientID}, "redirect_uri": {v.RedirectURI}, "response_type": {"code"}}
+	v.Consent = v.AuthURL + "/oauth/authorize?" + query.Encode()
+	return v
 }
 
 func (h *Handler) tokens() any {
@@ -39,24 +44,34 @@ func (h *Handler) tokens() any {
 
 func (h *Handler) world() any {
 	type view struct {
+		dispensarytest.Overview
 		Clinics       []dispensarytest.Clinic
 		Practitioners []dispensarytest.Practitioner
-		Patients      []dispensarytest.Patient
-		Plans         []dispensarytest.Plan
-		Orders        []dispensarytest.Order
-		Products      []dispensarytest.Product
 		Keys          []string
 		Origin        string
-		Counts        [4]int
+		Latest        int               // rows of each table at most
+		Names         map[string]string // of the patients that the tables name
 	}
 	p := h.fake.Platform()
-	patients, plans, orders, products := p.Patients(), p.Plans(), p.Orders(), p.Products()
-	return view{
-		Clinics: newest(p.Clinics()), Practitioners: newest(p.Practitioners()), Patients: newest(patients),
-		Plans: newest(plans), Orders: newest(orders), Products: newest(products), Keys: h.fake.ClinicKeys(),
-		Origin: strings.TrimSuffix(h.fake.BaseURL(), "/api"),
-		Counts: [4]int{len(patients), len(plans), len(orders), len(products)},
+	v := view{
+		Overview: p.Overview(latest), Clinics: p.Clinics(), Practitioners: newest(p.Practitioners()), Keys: h.fake.ClinicKeys(),
+		Origin: strings.TrimSuffix(h.fake.BaseURL(), "/api"), Latest: latest, Names: make(map[string]string),
 	}
+	name := func(id string) {
+		if patient, known := p.Patient(id); known {
+			v.Names[id] = nameOf(patient)
+		}
+	}
+	for _, row := range v.Patients {
+		name(row.ID)
+	}
+	for _, row := range v.Plans {
+		name(row.PatientID)
+	}
+	for _, row := range v.Orders {
+		name(row.PatientID)
+	}
+	return v
 }
 
 func (h *Handler) events() any {
@@ -69,7 +84,7 @@ func (h *Handler) events() any {
 		skipped[s.EventID] = s.Reason
 	}
 	var rows []row
-	for _, e := range newest(h.fake.Platform().Events()) {
+	for _, e := range h.fake.Platform().Overview(latest).Events {
 		rows = append(rows, row{e, skipped[e.ID]})
 	}
 	return rows
@@ -112,7 +127,7 @@ func (h *Handler) clock() any {
 		Ending []dispensarytest.Credential
 	}
 	v := view{Now: h.fake.Clock().Now(), Frozen: h.fake.Clock().Frozen()}
-	v.Next, _ = h.fake.Clock().Next()
+	v.Next = h.next()
 	for _, d := range h.fake.Deliveries() {
 		if !d.NextAttemptAt.IsZero() {
 			v.Due = append(v.Due, d)
@@ -128,6 +143,12 @@ func (h *Handler) clock() any {
 	slices.SortStableFunc(v.Ending, func(a, b dispensarytest.Credential) int { return a.ExpiresAt.Compare(b.ExpiresAt) })
 	v.Ending = v.Ending[:min(len(v.Ending), latest)]
 	return v
+}
+
+// next is when something falls due, zero when nothing waits.
+func (h *Handler) next() time.Time {
+	at, _ := h.fake.Clock().Next()
+	return at
 }
 
 func (h *Handler) faults() any { return h.fake.Faults() }

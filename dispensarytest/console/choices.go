@@ -1,0 +1,67 @@
+package console
+
+import (
+	"slices"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+)
+
+// choice is something that a field of a form can be filled in with.
+type choice struct{ Value, Label string }
+
+// choices are what a field by this name is usually filled in with. Others can be
+// typed in all the same.
+func (h *Handler) choices(field string) []choice {
+	return slices.Concat(h.knownWords(field), h.knownIDs(field))
+}
+
+// offer makes choices of rows.
+func offer[T any](rows []T, of func(T) (value, label string)) []choice {
+	var all []choice
+	for _, row := range rows {
+		value, label := of(row)
+		all = append(all, choice{value, label})
+	}
+	return all
+}
+
+func itself(word string) (value, label string) { return word, "" }
+
+func (h *Handler) knownWords(field string) []choice {
+	switch field {
+	case "effect":
+		return offer(dispensarytest.Effects(), func(e dispensarytest.Effect) (string, string) { return itself(string(e)) })
+	case "event_type", "types":
+		return offer(dispensarytest.EventTypes(), itself)
+	case "fault_id":
+		return offer(h.fake.Faults(), func(f *dispensarytest.FaultHandle) (string, string) { return f.ID(), f.String() })
+	case "key":
+		return offer(h.fake.ClinicKeys(), itself)
+	case "silence":
+		return offer(dispensarytest.Silences(), func(s dispensarytest.Silence) (string, string) { return s.Name, s.Why })
+	case "user":
+		return offer(h.fake.Users(), func(u dispensarytest.User) (string, string) { return u.Email, u.Name })
+	}
+	return nil
+}
+
+func (h *Handler) knownIDs(field string) []choice {
+	world := h.fake.Platform()
+	switch field {
+	case "order_id":
+		return offer(world.Overview(latest).Orders, func(o dispensarytest.Order) (string, string) { return o.ID, o.Number })
+	case "patient_id":
+		return offer(world.Overview(latest).Patients, func(p dispensarytest.Patient) (string, string) { return p.ID, nameOf(p) })
+	case "plan_id":
+		return offer(world.Overview(latest).Plans, func(p dispensarytest.Plan) (string, string) { return p.ID, p.State })
+	case "practitioner_id":
+		return offer(newest(world.Practitioners()), func(p dispensarytest.Practitioner) (string, string) { return p.ID, p.FirstName + " " + p.LastName })
+	case "product_id":
+		return offer(world.Overview(latest).Products, func(p dispensarytest.Product) (string, string) { return p.ID, p.Name })
+	}
+	return nil
+}
+
+// nameOf is how the console calls a patient: one whom a dynamic link made may have an
+// e-mail address alone.
+func nameOf(p dispensarytest.Patient) string { return or(p.FirstName+" "+p.LastName, p.Email) }

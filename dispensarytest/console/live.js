@@ -1,0 +1,100 @@
+// Keeps an open page up to date. The console says when something has changed; then
+// the page is fetched as it would be by reloading it, and what differs is put in
+// place. Everything else stays: focus, selection, scrolling, what is unfolded, and
+// what was typed.
+"use strict";
+
+(() => {
+  const main = document.querySelector("main");
+  const clock = document.querySelector("header time");
+  let source = null;
+  let fetching = false;
+  let again = false;
+
+  // A hidden page lets go of its connection: browsers allow a site but a few.
+  function follow() {
+    if (document.hidden) {
+      leave();
+    } else if (!source) {
+      source = new EventSource(document.body.dataset.live);
+      source.addEventListener("open", () => document.body.classList.remove("away"));
+      source.addEventListener("error", () => document.body.classList.add("away"));
+      source.addEventListener("change", (message) => hear(message, "live" in main.dataset));
+      source.addEventListener("tick", (message) => hear(message, "ticks" in main.dataset));
+    }
+  }
+
+  function leave() {
+    if (source) source.close();
+    source = null;
+  }
+
+  function hear(message, refreshes) {
+    clock.textContent = message.data;
+    if (refreshes) refresh();
+  }
+
+  async function refresh() {
+    again = fetching;
+    if (fetching) return;
+    fetching = true;
+    try {
+      const answer = await fetch(location.href);
+      if (answer.ok) {
+        const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+        merge(main, page.querySelector("main"));
+        clock.textContent = page.querySelector("header time").textContent;
+      }
+    } catch {
+      // The platform went away. The stream comes back when it does.
+    } finally {
+      fetching = false;
+    }
+    if (again) refresh();
+  }
+
+  // merge makes one element look like another. Children that have an id are found by
+  // it, the others by their place.
+  function merge(old, fresh) {
+    attributes(old, fresh);
+    const kept = new Map([...old.children].filter((child) => child.id).map((child) => [child.id, child]));
+    const wanted = new Set([...fresh.children].map((child) => child.id));
+    for (const [id, child] of kept) if (!wanted.has(id)) child.remove();
+    let place = old.firstChild;
+    for (const child of [...fresh.childNodes]) {
+      const same = child.id ? kept.get(child.id) : alike(place, child) ? place : null;
+      if (!same) {
+        old.insertBefore(child, place);
+        continue;
+      }
+      if (same === place) place = place.nextSibling;
+      else old.insertBefore(same, place);
+      if (same.nodeType === Node.ELEMENT_NODE) merge(same, child);
+      else if (same.data !== child.data) same.data = child.data;
+    }
+    while (place) {
+      const gone = place;
+      place = place.nextSibling;
+      gone.remove();
+    }
+  }
+
+  function alike(old, fresh) {
+    return old && old.nodeName === fresh.nodeName && !old.id;
+  }
+
+  // attributes leaves alone what belongs to the reader.
+  function attributes(old, fresh) {
+    for (const { name } of [...old.attributes]) {
+      if (!fresh.hasAttribute(name) && name !== "open") old.removeAttribute(name);
+    }
+    for (const { name, value } of fresh.attributes) {
+      if (old.getAttribute(name) !== value && name !== "open") old.setAttribute(name, value);
+    }
+  }
+
+  document.addEventListener("visibilitychange", follow);
+  addEventListener("pagehide", leave);
+  addEventListener("pageshow", follow);
+  follow();
+})();
