@@ -36,6 +36,7 @@ var arrows = map[string][]string{
 	"internal/jsonscan":      {},
 	"internal/metadata":      {"api", "internal/operation", "internal/transport"},
 	"internal/operation":     {},
+	"internal/receivertest":  {"api", "events", "seal", "webhook", "github.com/stretchr/testify/require"},
 	"internal/redact":        {},
 	"internal/resourcetest":  {"api", "dispensarytest", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"internal/transport":     {"api", "internal/jsondecode", "internal/jsonscan", "internal/operation", "github.com/google/go-querystring/query", "github.com/hashicorp/go-retryablehttp"},

@@ -74,6 +74,20 @@ type Attempt struct {
 // data into: it can be logged and stored. It is empty if Err is nil.
 func (a Attempt) Reason() string { return reason(a.Err) }
 
+// begin returns the context that an attempt is made and observed in.
+func (w *Worker) begin(ctx context.Context, t Task) context.Context {
+	if w.work.Begin == nil {
+		return ctx
+	}
+	given := ctx
+	shield(ctx, w.work.Logger, func() {
+		if made := w.work.Begin(given, t); made != nil {
+			ctx = made
+		}
+	})
+	return ctx
+}
+
 // observe logs an attempt and tells the observer.
 func (w *Worker) observe(ctx context.Context, a Attempt) {
 	if level := a.level(); w.work.Logger.Enabled(ctx, level) {
@@ -97,8 +111,10 @@ func (a Attempt) level() slog.Level {
 func (a Attempt) attrs() []slog.Attr {
 	attrs := []slog.Attr{
 		slog.String("outcome", string(a.Result)),
+		slog.String("environment", a.Key.Environment.String()),
 		slog.String("event_id", a.Key.EventID),
 		slog.String("event_type", string(a.Type)),
+		slog.String("integration_id", a.Key.IntegrationID),
 		slog.Int("attempt", a.Number),
 		slog.Duration("duration", a.Duration),
 	}

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -52,23 +53,53 @@ func OpenError(aead seal.AEAD, key Key, sealed []byte) error {
 	return errors.New(string(text))
 }
 
-// Reseal opens what [SealBody] and [SealError] sealed and seals it with the key
-// of today, so that an engine can retire an old one. Either may be nil, and is
-// nil then. Where one of them does not open nothing is returned but the error.
-func Reseal(aead seal.AEAD, key Key, body, failure []byte) (freshBody, freshFailure []byte, err error) {
+// Resealer is an [Engine] that can retire a key. The engines of this module which
+// seal are, and package inboxtest holds them to it.
+type Resealer interface {
+	// Reseal seals anew what is held under a key that another one has replaced
+	// since, and returns how many events that were. Bodies are sealed once and may
+	// wait long, as dead letters for ever, so that this is how an old key is
+	// retired: put the new key in front of the ring in all processes, call Reseal,
+	// and take the old one away when it returns without an error.
+	//
+	// Events go on being accepted and handled meanwhile. A body that does not open
+	// stays as it is and the others are sealed; the error tells of the first, and
+	// matches [ErrBodyLost]. It is [ErrNoRotator] for an AEAD that is no
+	// [RotatingAEAD].
+	Reseal(ctx context.Context) (int, error)
+}
+
+// RotatingAEAD is what a [Resealer] needs to be given to seal with. A
+// [seal.KeyRing] is one.
+type RotatingAEAD interface {
+	seal.AEAD
+	seal.Rotator
+}
+
+// ErrNoRotator is returned for an AEAD that cannot tell which of its keys has sealed.
+var ErrNoRotator = errors.New("webhook: the AEAD is no seal.Rotator, and cannot tell which key is old")
+
+// Reseal seals what [SealBody] and [SealError] sealed with the key of today, if one
+// of the two is stale; else it returns nil for both. failure may be nil. Both are
+// opened in any case: whoever retires a key wants to hear of what nothing opens.
+func Reseal(aead RotatingAEAD, key Key, body, failure []byte) (freshBody, freshFailure []byte, err error) {
+	stale := aead.Stale(body)
 	if freshBody, err = reseal(aead, key.bind(purposeBody), body); err != nil {
 		return nil, nil, fmt.Errorf("%w: %s: %w", ErrBodyLost, key, err)
 	}
-	if freshFailure, err = reseal(aead, key.bind(purposeError), failure); err != nil {
-		return nil, nil, fmt.Errorf("webhook: error of %s was not sealed anew: %w", key, err)
+	if failure != nil {
+		stale = stale || aead.Stale(failure)
+		if freshFailure, err = reseal(aead, key.bind(purposeError), failure); err != nil {
+			return nil, nil, fmt.Errorf("webhook: error of %s was not sealed anew: %w", key, err)
+		}
+	}
+	if !stale {
+		return nil, nil, nil
 	}
 	return freshBody, freshFailure, nil
 }
 
 func reseal(aead seal.AEAD, associatedData, sealed []byte) ([]byte, error) {
-	if sealed == nil {
-		return nil, nil
-	}
 	plaintext, err := aead.Decrypt(sealed, associatedData)
 	if err != nil {
 		return nil, err

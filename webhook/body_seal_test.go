@@ -59,7 +59,7 @@ func TestResealWithTheKeyOfToday(t *testing.T) {
 	_, _, err = webhook.Reseal(ring(today), orderKey, body, text)
 	require.ErrorIs(t, err, webhook.ErrBodyLost)
 	require.ErrorIs(t, err, seal.ErrUnknownKey)
-	_, _, err = webhook.Reseal(ring(today, old), orderKey, nil, body)
+	_, _, err = webhook.Reseal(ring(today, old), orderKey, body, body)
 	require.ErrorIs(t, err, seal.ErrTampered, "a body is no error")
 	freshBody, freshText, err := webhook.Reseal(ring(today, old), orderKey, body, text)
 	require.NoError(t, err)
@@ -72,6 +72,15 @@ func TestResealWithTheKeyOfToday(t *testing.T) {
 	require.NoError(t, err)
 	assert.NotNil(t, freshBody)
 	assert.Nil(t, freshText)
+
+	newer, err := webhook.SealError(ring(today), orderKey, errDown)
+	require.NoError(t, err)
+	again, _, err := webhook.Reseal(ring(today, old), orderKey, freshBody, newer)
+	require.NoError(t, err)
+	assert.Nil(t, again, "nothing is stale")
+	again, _, err = webhook.Reseal(ring(today, old), orderKey, freshBody, text)
+	require.NoError(t, err)
+	assert.NotNil(t, again, "the error is")
 }
 
 func TestInsecurePlaintext(t *testing.T) {

@@ -76,6 +76,12 @@ type Config struct {
 	// reason; never anything of a body. Nil means silence.
 	Logger *slog.Logger
 
+	// Begin is called before a request is looked at, for traces; nil means that
+	// nobody is. It must not read the body. The context that it returns, which
+	// has to be made from that of the request, is what Tenant, the inbox and
+	// Observe are given; nil means the request's own.
+	Begin func(*http.Request) context.Context
+
 	// Observe is called after every request, for counters and alarms; nil means
 	// that nobody is. It runs before the request ends, so it must be quick.
 	Observe func(context.Context, Observation)

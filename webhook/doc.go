@@ -47,10 +47,15 @@
 //   - Package sqlinbox keeps events in a SQLite file that is synced before the
 //     answer. It is for a program that runs once: nothing to install, and
 //     nothing lost by a crash. A second process is refused.
-//   - A program that runs several times, on one machine or on twenty, needs an
-//     engine on a server that all of them share: a database, or a broker.
-//     Each is a module of its own below this folder, so that none of them is a
-//     dependency of those who use another.
+//   - Package riverinbox keeps them in PostgreSQL, with River as the queue. It is
+//     for a program that runs several times, on one machine or on twenty, and for
+//     handlers that write rows of their own in the inbox's transaction.
+//   - Package watermillinbox is for shops that run a broker: NATS JetStream,
+//     RabbitMQ, Kafka or Redis Streams carry keys, and a store beside them the
+//     events. It says which of the promises a broker weakens.
+//
+// The last three are modules of their own below this folder, so that none of them
+// is a dependency of those who use another.
 //
 // All of them are an [Engine], which says what they promise, and handle events as
 // a [Work] says, which [MemoryConfig] spells out: a change of the engine is a
@@ -85,6 +90,12 @@
 //   - [Refetch] does without the event's data. The function is given the object
 //     as the API has it now; then neither late nor repeated events do harm.
 //
+// # Retiring a key
+//
+// Bodies stay sealed with the key that they arrived under, dead letters for ever.
+// [Resealer.Reseal], which every engine that seals has, seals them with the key of
+// today, after which the old one can go.
+//
 // # Rotating the secret
 //
 // Give both secrets in [Config.Secrets], the new and the old, until the
@@ -112,7 +123,19 @@
 //     every request, are a clock that went wrong
 //   - [ErrInbox], [ErrInboxTimeout] and [ErrInboxFull] are the storage
 //
-// What was missed can be read from the event lists for 30 days.
+// # Missed webhooks
+//
+// What the platform could not deliver, or did not try to while the address was
+// switched off, stays in its event lists for 30 days. A [Reconciler] finds it and
+// accepts it into the same inbox under the same [Key], so that webhook,
+// repetition and recovery are one event. [Reconciler.Every] looks once an hour
+// and after each outage; [Reconciler.Run] is for a scheduler.
+//
+// # Watching
+//
+// [Config.Observe] is told of every request, [Work.Observe] of every attempt, for
+// counters; [Config.Begin] and [Work.Begin] put a trace into the context that both
+// go on in. The module's otel package makes spans and metrics of them.
 //
 // # Nothing leaks
 //

@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"iter"
+	"time"
 )
 
 // Engine is an [Inbox] that also works its events off. The in-memory inbox of
@@ -63,6 +64,10 @@ type Engine interface {
 	// with [ErrNoDeadLetter].
 	Discard(ctx context.Context, key Key) error
 
+	// Stats counts what the engine holds, for all processes that share it. It
+	// fails with [ErrInboxClosed].
+	Stats(ctx context.Context) (Stats, error)
+
 	// Close stops the engine: nothing is accepted or begun any more, and what is
 	// being handled may finish until ctx ends. Then the contexts of handlers end
 	// too, and what fails by that is handed back: it was no attempt, and is
@@ -73,4 +78,17 @@ type Engine interface {
 	// MemoryInbox has no next start: see [MemoryInbox.Close]. Closing again does
 	// nothing.
 	Close(ctx context.Context) error
+}
+
+// Stats is how much an [Engine] holds.
+type Stats struct {
+	// Waiting counts events that are to be handled, those that failed and are due
+	// later included. Running counts those that are being handled; an engine that
+	// cannot tell them apart counts them as waiting. Dead counts the dead letters.
+	Waiting, Running, Dead int
+
+	// Oldest is when the event arrived, or was replayed, that waits or is being
+	// handled for longest; zero if there is none. Its age is the number to watch:
+	// it grows where handlers are too slow, or fail.
+	Oldest time.Time
 }

@@ -72,6 +72,7 @@ func (h *Handler) Format(f fmt.State, _ rune) {
 // ServeHTTP handles one request, as described at [Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := h.config.Now()
+	r = h.begin(r)
 	tenant := h.nobody
 	o := h.receive(w, r, start, &tenant)
 	o.Tenant = tenant.config.Name

@@ -55,8 +55,8 @@ type MemoryConfig struct {
 	// repeat patient data; Observe has it. Nil means silence.
 	Logger *slog.Logger
 
-	// Observe is called after every attempt, for counters and alarms; nil means
-	// that nobody is. It runs in the worker.
+	// Begin and Observe are those of a [Work].
+	Begin   func(context.Context, Task) context.Context
 	Observe func(context.Context, Attempt)
 }
 
@@ -81,6 +81,7 @@ func (c MemoryConfig) work() Work {
 		Order:          c.Order,
 		Stale:          c.Stale,
 		Logger:         c.Logger,
+		Begin:          c.Begin,
 		Observe:        c.Observe,
 	}
 }
@@ -113,6 +114,9 @@ type MemoryInbox struct {
 	alive  int               // held and not dead
 	past   ring[Key, struct{}]
 	newest ring[Subject, time.Time]
+
+	checkpoints map[string]*memoryCheckpoint
+
 	closed bool
 	idle   chan struct{} // closed once closed and nothing is alive
 }
@@ -142,6 +146,8 @@ func NewMemoryInbox(c MemoryConfig) (*MemoryInbox, error) {
 		past:   newRing[Key, struct{}](c.MaxKeys),
 		newest: newRing[Subject, time.Time](c.MaxKeys),
 		idle:   make(chan struct{}),
+
+		checkpoints: map[string]*memoryCheckpoint{},
 	}
 	for range worker.Work().Workers {
 		m.workers.Go(m.work)

@@ -11,7 +11,8 @@ type entry struct {
 	subject, object Subject
 	attempts        int
 	due             time.Time
-	line            *line       // nil once dead
+	line            *line // nil once dead
+	running         bool
 	death           *DeadLetter // nil while alive
 }
 

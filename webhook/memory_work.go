@@ -29,6 +29,7 @@ func (m *MemoryInbox) take(l *line) (*entry, Task) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := l.entries[0]
+	e.running = true
 	return e, Task{
 		Delivery: e.delivery,
 		Attempt:  e.attempts + 1,
@@ -41,7 +42,7 @@ func (m *MemoryInbox) take(l *line) (*entry, Task) {
 func (m *MemoryInbox) settle(l *line, e *entry, a Attempt) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	l.taken = false
+	l.taken, e.running = false, false
 	switch a.Result {
 	case ResultHandled, ResultSkipped:
 		if a.Object != "" && a.CreatedAt.After(m.newest.known[a.Object]) {
@@ -119,4 +120,32 @@ func (m *MemoryInbox) Discard(ctx context.Context, key Key) error {
 	}
 	m.release(e)
 	return nil
+}
+
+// Stats implements [Engine].
+func (m *MemoryInbox) Stats(ctx context.Context) (Stats, error) {
+	var s Stats
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case ctx.Err() != nil:
+		return s, ctx.Err()
+	case m.closed:
+		return s, ErrInboxClosed
+	}
+	for _, e := range m.held {
+		switch {
+		case e.death != nil:
+			s.Dead++
+			continue
+		case e.running:
+			s.Running++
+		default:
+			s.Waiting++
+		}
+		if at := e.delivery.ReceivedAt; s.Oldest.IsZero() || at.Before(s.Oldest) {
+			s.Oldest = at
+		}
+	}
+	return s, nil
 }

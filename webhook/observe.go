@@ -55,6 +55,20 @@ func (o Observation) unavailable(err error) Observation {
 	return o
 }
 
+// begin gives the request the context that it is observed in.
+func (h *Handler) begin(r *http.Request) *http.Request {
+	if h.config.Begin == nil {
+		return r
+	}
+	given := r.Context()
+	shield(given, h.config.Logger, func() {
+		if made := h.config.Begin(r); made != nil {
+			given = made
+		}
+	})
+	return r.WithContext(given)
+}
+
 // observe logs a request that has been answered, and tells the observer.
 func (h *Handler) observe(ctx context.Context, o Observation) {
 	if level := o.level(); h.config.Logger.Enabled(ctx, level) {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Reconcilable is an [Inbox] that a Reconciler can fill: it can tell which
+// Reconcilable is an [Inbox] that a [Reconciler] can fill: it can tell which
 // events it has never seen, and keeps the Reconciler's checkpoint next to them.
 // The engines of this module are, and package inboxtest holds them to it.
 type Reconcilable interface {
@@ -23,7 +23,7 @@ type Reconcilable interface {
 	Missing(ctx context.Context, keys []Key) ([]Key, error)
 }
 
-// Checkpoints keeps what a Reconciler has to remember between its runs, and lets
+// Checkpoints keeps what a [Reconciler] has to remember between its runs, and lets
 // one replica run at a time. A checkpoint has a name, a holder for the time being
 // and a state of at most 64 KB, which holds neither patient data nor secrets.
 //

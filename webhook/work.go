@@ -52,6 +52,11 @@ type Work struct {
 	// repeat patient data; Observe has it. Nil means silence.
 	Logger *slog.Logger
 
+	// Begin is called before every attempt, for traces; nil means that nobody
+	// is. The context that it returns, which has to be made from the one given,
+	// is that of the handler and of Observe; nil means the one given.
+	Begin func(context.Context, Task) context.Context
+
 	// Observe is called after every attempt, once its outcome has been noted,
 	// for counters and alarms; nil means that nobody is. It runs in the worker.
 	Observe func(context.Context, Attempt)

@@ -75,6 +75,7 @@ type Task struct {
 // [ResultReturned]. Do waits for the handler in any case, and settle is called
 // exactly once, even if ctx has ended: it must not depend on ctx.
 func (w *Worker) Do(ctx context.Context, t Task, settle func(Attempt) error) error {
+	ctx = w.begin(ctx, t)
 	a := w.attempt(ctx, t)
 	err := settle(a)
 	if err != nil {

@@ -48,6 +48,19 @@ var mutants = map[string]struct {
 	"accepts when closed":       {"Close/Idle", wrapped(func(e *mutant) { e.accept = reopen })},
 	"durable in name only":      {"Close/Restart", claimed(func(s *inboxtest.Storage) { s.Durable = true })},
 	"stored in clear":           {"Sealed/AtRest", inClear},
+	"everything is missing":     {"Reconcile/Missing", reconciled(func(e *reconcilable) { e.missing = everything })},
+	"seen for one, for all":     {"Reconcile/MissingWholeKeys", reconciled(func(e *reconcilable) { e.missing = byEventIDs })},
+	"missing in any order":      {"Reconcile/MissingInOrder", reconciled(func(e *reconcilable) { e.missing = reversed })},
+	"missing twice":             {"Reconcile/MissingInOrder", reconciled(func(e *reconcilable) { e.missing = repeated })},
+	"none is missing, perhaps":  {"Reconcile/MissingEnded", reconciled(func(e *reconcilable) { e.missing = noError })},
+	"whoever claims has it":     {"Reconcile/Checkpoint", reconciled(func(e *reconcilable) { e.holder = "anybody" })},
+	"whoever saves has it":      {"Reconcile/Checkpoint", reconciled(func(e *reconcilable) { e.save = claimAndSave })},
+	"whoever comes releases":    {"Reconcile/Checkpoint", reconciled(func(e *reconcilable) { e.releaser = "first" })},
+	"names are folded":          {"Reconcile/CheckpointNames", reconciled(func(e *reconcilable) { e.name = strings.ToLower })},
+	"claims do not end":         {"Reconcile/CheckpointExpires", reconciled(func(e *reconcilable) { e.ttl = time.Hour })},
+	"claims are not extended":   {"Reconcile/CheckpointExtends", reconciled(func(e *reconcilable) { e.ttl = 50 * time.Millisecond })},
+	"check, then claim":         {"Reconcile/CheckpointOnce", reconciled(func(e *reconcilable) { e.claim = checkThenClaim() })},
+	"forgotten with a restart":  {"Reconcile/CheckpointRestart", claimed(func(s *inboxtest.Storage) { s.Durable = true })},
 }
 
 // TestTheSuiteNotices runs each mutant in a process of its own, where the suite

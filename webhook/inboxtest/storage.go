@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
@@ -17,6 +18,10 @@ type Storage struct {
 	// An engine whose claims are leases should use short ones here: the suite
 	// waits for their end.
 	Open func(webhook.Work) (webhook.Engine, error)
+
+	// OpenSealed is Open with an AEAD of the suite's, for engines that are a
+	// [webhook.Resealer]. Nil skips what needs it.
+	OpenSealed func(webhook.Work, seal.AEAD) (webhook.Engine, error)
 
 	// Durable claims that everything accepted survives a restart.
 	Durable bool
@@ -55,9 +60,12 @@ func Run(t *testing.T, create func(*testing.T) Storage) {
 		{"DeadLetters", deadLetters},
 		{"Order", ordering},
 		{"Stale", staleness},
+		{"Stats", statistics},
 		{"Close", closing},
 		{"Crash", crashes},
 		{"Sealed", sealing},
+		{"Reseal", resealing},
+		{"Reconcile", reconciling},
 	} {
 		t.Run(chapter.name, func(t *testing.T) {
 			t.Parallel()

@@ -1,24 +1,17 @@
 package sqlinbox_test
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"database/sql"
 	"fmt"
-	"net"
-	"net/http/httptest"
 	"path/filepath"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
@@ -28,16 +21,10 @@ import (
 // commits its own row, and what HTTP costs without any storage. It reports
 // accepts per second and the 99th percentile of a request in milliseconds.
 func BenchmarkAcceptHTTP(b *testing.B) {
-	b.Run("nothing stored", func(b *testing.B) { acceptHTTP(b, nothing{}) })
-	b.Run("lone commits", func(b *testing.B) { acceptHTTP(b, newLoneTable(b)) })
-	b.Run("Inbox", func(b *testing.B) { acceptHTTP(b, newBenchInbox(b, nil)) })
-	b.Run("Inbox in order", func(b *testing.B) { acceptHTTP(b, newBenchInbox(b, webhook.ByObject)) })
-}
-
-type nothing struct{}
-
-func (nothing) Accept(context.Context, webhook.Delivery) (webhook.Receipt, error) {
-	return webhook.Receipt{}, nil
+	b.Run("nothing stored", func(b *testing.B) { receivertest.BenchmarkHTTP(b, receivertest.Nothing) })
+	b.Run("lone commits", func(b *testing.B) { receivertest.BenchmarkHTTP(b, newLoneTable(b)) })
+	b.Run("Inbox", func(b *testing.B) { receivertest.BenchmarkHTTP(b, newBenchInbox(b, nil)) })
+	b.Run("Inbox in order", func(b *testing.B) { receivertest.BenchmarkHTTP(b, newBenchInbox(b, webhook.ByObject)) })
 }
 
 // loneTable is what one writes by hand: a table, and a statement for each event.
@@ -70,13 +57,10 @@ func (l loneTable) Accept(_ context.Context, d webhook.Delivery) (webhook.Receip
 func newBenchInbox(b *testing.B, order webhook.SubjectFunc) *sqlinbox.Inbox {
 	b.Helper()
 	inbox, err := sqlinbox.Open(filepath.Join(b.TempDir(), "inbox.db"), sqlinbox.Config{
-		Seal: ring(b),
+		Seal: receivertest.KeyRing(b),
 		Work: webhook.Work{
 			Workers: 1, Order: order, HandlerTimeout: time.Hour,
-			Handle: func(ctx context.Context, _ events.Event) error {
-				<-ctx.Done()
-				return ctx.Err()
-			},
+			Handle: receivertest.Hold,
 		},
 	})
 	require.NoError(b, err)
@@ -88,83 +72,6 @@ func newBenchInbox(b *testing.B, order webhook.SubjectFunc) *sqlinbox.Inbox {
 	return inbox
 }
 
-// benchNumber makes every event of a run of the program another one.
-var benchNumber atomic.Int64
-
-func acceptHTTP(b *testing.B, inbox webhook.Inbox) {
-	handler, err := webhook.NewHandler(webhook.Config{
-		Environment: sandbox, Secrets: []api.Secret{secret}, Challenge: challenge, Inbox: inbox, AcceptTimeout: 10 * time.Second,
-	})
-	require.NoError(b, err)
-	server := httptest.NewServer(handler)
-	defer server.Close()
-	requests := rawRequests(b, b.N+4*senders)
-	took := make([][]time.Duration, senders)
-	crowd := func(requests [][]byte) {
-		var next atomic.Int64
-		var group sync.WaitGroup
-		for sender := range senders {
-			conn, err := net.Dial("tcp", server.Listener.Addr().String())
-			require.NoError(b, err)
-			defer func() { _ = conn.Close() }()
-			group.Go(func() {
-				reader := bufio.NewReader(conn)
-				for n := next.Add(1); n <= int64(len(requests)); n = next.Add(1) {
-					begin := time.Now()
-					if err := exchange(conn, reader, requests[n-1]); err != nil {
-						b.Error(err)
-						return
-					}
-					took[sender] = append(took[sender], time.Since(begin))
-				}
-			})
-		}
-		group.Wait()
-	}
-	crowd(requests[:4*senders]) // pools and caches
-	took = make([][]time.Duration, senders)
-	b.ResetTimer()
-	crowd(requests[4*senders:])
-	b.StopTimer()
-	all := slices.Concat(took...)
-	slices.Sort(all)
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "accepts/s")
-	b.ReportMetric(float64(all[len(all)*99/100].Microseconds())/1000, "p99-ms")
-}
-
-// rawRequests makes requests ready to be sent: client and server share the
-// machine, and what the client does is not to be measured.
-func rawRequests(b *testing.B, n int) [][]byte {
-	b.Helper()
-	all := make([][]byte, n)
-	for i := range all {
-		request, err := signed("http://localhost/webhooks", body(int(benchNumber.Add(1)), "in_1"))
-		require.NoError(b, err)
-		var raw bytes.Buffer
-		require.NoError(b, request.Write(&raw))
-		all[i] = raw.Bytes()
-	}
-	return all
-}
-
-// exchange sends a request and reads the answer, whose body is the challenge.
-func exchange(conn net.Conn, reader *bufio.Reader, request []byte) error {
-	if _, err := conn.Write(request); err != nil {
-		return err
-	}
-	status, err := reader.ReadString('\n')
-	if err != nil || status != "HTTP/1.1 200 OK\r\n" {
-		return fmt.Errorf("answered %q, %w", status, err)
-	}
-	for line := ""; line != "\r\n"; {
-		if line, err = reader.ReadString('\n'); err != nil {
-			return err
-		}
-	}
-	_, err = reader.Discard(len(`{"challenge":""}`) + len(challenge))
-	return err
-}
-
 // BenchmarkAccept measures one accept after the other: what a lonely delivery
 // waits for.
 func BenchmarkAccept(b *testing.B) {
@@ -172,18 +79,10 @@ func BenchmarkAccept(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				_, err := inbox.Accept(b.Context(), benchDelivery())
+				_, err := inbox.Accept(b.Context(), receivertest.NewDelivery())
 				require.NoError(b, err)
 			}
 		})
-	}
-}
-
-func benchDelivery() webhook.Delivery {
-	n := int(benchNumber.Add(1))
-	return webhook.Delivery{
-		Key:  webhook.Key{Environment: sandbox, EventID: fmt.Sprint("evt_", n), IntegrationID: "in_1"},
-		Type: events.PatientUpdated, ReceivedAt: time.Now(), CreatedAt: time.Now(), Body: body(n, "in_1"),
 	}
 }
 
@@ -199,10 +98,10 @@ func handleBacklog(b *testing.B, workers int) {
 	var handled atomic.Int64
 	total := int64(b.N)
 	done := make(chan struct{})
-	path, keys := filepath.Join(b.TempDir(), "inbox.db"), ring(b)
+	path, keys := filepath.Join(b.TempDir(), "inbox.db"), receivertest.KeyRing(b)
 	work := webhook.Work{
 		Workers: workers, Order: webhook.ByObject,
-		Handle: func(context.Context, events.Event) error { return nil },
+		Handle: receivertest.Succeed,
 		Observe: func(context.Context, webhook.Attempt) {
 			if handled.Add(1) == total {
 				close(done)
@@ -210,24 +109,10 @@ func handleBacklog(b *testing.B, workers int) {
 		},
 	}
 	waiting := work
-	waiting.Workers, waiting.Handle, waiting.Observe = 1, func(ctx context.Context, _ events.Event) error {
-		<-ctx.Done()
-		return ctx.Err()
-	}, nil
+	waiting.Workers, waiting.Handle, waiting.Observe = 1, receivertest.Hold, nil
 	inbox, err := sqlinbox.Open(path, sqlinbox.Config{Work: waiting, Seal: keys})
 	require.NoError(b, err)
-	var group sync.WaitGroup
-	for range senders {
-		group.Go(func() {
-			for i := 0; i < b.N/senders; i++ {
-				_, _ = inbox.Accept(context.Background(), benchDelivery())
-			}
-		})
-	}
-	group.Wait()
-	for range b.N % senders {
-		_, _ = inbox.Accept(context.Background(), benchDelivery())
-	}
+	receivertest.Fill(b, inbox, b.N)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	require.NoError(b, inbox.Close(ctx))

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
@@ -36,7 +37,7 @@ func observed(w webhook.Work) (webhook.Work, <-chan webhook.Attempt) {
 // accept gives a new event to an inbox.
 func accept(t *testing.T, inbox webhook.Inbox) webhook.Delivery {
 	t.Helper()
-	d := benchDelivery()
+	d := receivertest.NewDelivery()
 	receipt, err := inbox.Accept(t.Context(), d)
 	require.NoError(t, err)
 	require.False(t, receipt.Duplicate)
@@ -138,14 +139,14 @@ func TestStatsCount(t *testing.T) {
 	accept(t, inbox)
 	stats, err := inbox.Stats(t.Context())
 	require.NoError(t, err)
-	assert.Equal(t, sqlinbox.Stats{Waiting: 2, Running: 1, Oldest: first.ReceivedAt.UTC().Truncate(time.Microsecond)}, stats)
+	assert.Equal(t, webhook.Stats{Waiting: 2, Running: 1, Oldest: first.ReceivedAt.UTC().Truncate(time.Microsecond)}, stats)
 	close(gate)
 	for range 3 {
 		<-made
 	}
 	stats, err = inbox.Stats(t.Context())
 	require.NoError(t, err)
-	assert.Equal(t, sqlinbox.Stats{Dead: 3}, stats)
+	assert.Equal(t, webhook.Stats{Dead: 3}, stats)
 	require.NoError(t, inbox.Close(t.Context()))
 	_, err = inbox.Stats(t.Context())
 	require.ErrorIs(t, err, webhook.ErrInboxClosed)
@@ -178,10 +179,10 @@ func TestOutcomeIsNotedOnceTheDatabaseLetsGo(t *testing.T) {
 	inbox.BusyTimeout(t, 1)
 	accept(t, inbox)
 	<-locked
-	d := benchDelivery()
+	d := receivertest.NewDelivery()
 	_, err = inbox.Accept(t.Context(), d)
 	require.ErrorContains(t, err, "locked")
-	assert.NotContains(t, err.Error(), canary)
+	assert.NotContains(t, err.Error(), receivertest.Canary)
 	select {
 	case a := <-made:
 		require.Fail(t, "noted while the database was locked", "%s %v", a.Result, a.Err)
@@ -201,7 +202,7 @@ func TestOutcomeIsNotedOnceTheDatabaseLetsGo(t *testing.T) {
 // before it.
 func TestOnlyClaimsAreLazy(t *testing.T) {
 	t.Parallel()
-	inbox, err := sqlinbox.Open(filepath.Join(t.TempDir(), "inbox.db"), config(t, succeed))
+	inbox, err := sqlinbox.Open(filepath.Join(t.TempDir(), "inbox.db"), config(t, receivertest.Succeed))
 	require.NoError(t, err)
 	closed(t, inbox)
 	assert.Equal(t, []int{1, 2, 2, 1, 1, 2}, inbox.Synchronous(t))
@@ -214,9 +215,9 @@ func TestLogsAndErrorsTellNothing(t *testing.T) {
 	var out bytes.Buffer
 	c := config(t, func(_ context.Context, e events.Event) error {
 		if e.ID[len(e.ID)-1]%2 == 0 {
-			panic(canary)
+			panic(receivertest.Canary)
 		}
-		return fmt.Errorf("no such patient: %s", canary)
+		return fmt.Errorf("no such patient: %s", receivertest.Canary)
 	})
 	c.Work.Logger = slog.New(slog.NewJSONHandler(writerFunc(func(b []byte) (int, error) {
 		mu.Lock()
@@ -236,14 +237,14 @@ func TestLogsAndErrorsTellNothing(t *testing.T) {
 	}
 	for letter, err := range inbox.DeadLetters(t.Context()) {
 		require.NoError(t, err)
-		require.Contains(t, string(letter.Body), canary, "the letter has it, for those who ask")
+		require.Contains(t, string(letter.Body), receivertest.Canary, "the letter has it, for those who ask")
 		mu.Lock()
 		fmt.Fprintf(&out, "%v %+v %#v %s\n", letter, letter, letter, letter.Reason)
 		mu.Unlock()
 	}
 	fmt.Fprintf(&out, "%v %+v %#v", inbox, inbox, inbox)
 	require.NoError(t, inbox.Close(t.Context()))
-	assert.NotContains(t, out.String(), canary)
+	assert.NotContains(t, out.String(), receivertest.Canary)
 	assert.Contains(t, out.String(), `"outcome":"dead"`)
 }
 
@@ -255,8 +256,8 @@ func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 func TestBodiesWithoutTheirKeyWait(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "inbox.db")
-	right, wrong := ring(t), ring(t)
-	c := config(t, succeed)
+	right, wrong := receivertest.KeyRing(t), receivertest.KeyRing(t)
+	c := config(t, receivertest.Succeed)
 	c.Work.Retry = webhook.RetryPolicy{MaxAttempts: 1}
 	work, made := observed(c.Work)
 	c.Work = work

@@ -1,12 +1,8 @@
 package sqlinbox_test
 
 import (
-	"bytes"
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"database/sql"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -26,15 +22,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
 // killEvents is how many events TestKill sends.
 var killEvents = 2000
-
-// senders is how many deliveries are under way at a time.
-const senders = 64
 
 // TestKill kills the receiver with SIGKILL, at least every second and between
 // accepts and answers, while events come in, duplicated and out of order, for two
@@ -79,7 +73,7 @@ func newKillTest(t *testing.T, total int) *killTest {
 	t.Helper()
 	k := &killTest{
 		folder: t.TempDir(), acked: map[string]bool{},
-		client: &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: senders}},
+		client: &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: receivertest.Senders}},
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -92,9 +86,9 @@ func newKillTest(t *testing.T, total int) *killTest {
 	t.Cleanup(func() { _ = k.socket.Close() })
 	for n := range total / 2 {
 		for _, integration := range []string{"in_1", "in_2"} {
-			key, err := webhook.Key{Environment: sandbox, EventID: fmt.Sprint("evt_", n), IntegrationID: integration}.MarshalText()
+			key, err := webhook.Key{Environment: receivertest.Sandbox, EventID: fmt.Sprint("evt_", n), IntegrationID: integration}.MarshalText()
 			require.NoError(t, err)
-			k.keys, k.bodies = append(k.keys, string(key)), append(k.bodies, body(n, integration))
+			k.keys, k.bodies = append(k.keys, string(key)), append(k.bodies, receivertest.Body(n, integration))
 		}
 	}
 	db := k.open(t, k.folder)
@@ -186,7 +180,7 @@ func (k *killTest) send(t *testing.T) {
 	}
 	close(queue)
 	var group sync.WaitGroup
-	for range senders {
+	for range receivertest.Senders {
 		group.Go(func() {
 			for n := range queue {
 				for !k.deliver(t, n) && t.Context().Err() == nil {
@@ -200,7 +194,7 @@ func (k *killTest) send(t *testing.T) {
 // deliver makes one attempt, as the platform does.
 func (k *killTest) deliver(t *testing.T, n int) bool {
 	k.sent.Add(1)
-	request, err := signed(k.address+"/webhooks", k.bodies[n])
+	request, err := receivertest.Request(k.address+"/webhooks", k.bodies[n])
 	if !assert.NoError(t, err) {
 		return false
 	}
@@ -211,7 +205,7 @@ func (k *killTest) deliver(t *testing.T, n int) bool {
 	answer, err := io.ReadAll(response.Body)
 	_ = response.Body.Close()
 	k.answered.Add(1)
-	if err != nil || response.StatusCode != http.StatusOK || !strings.Contains(string(answer), challenge) {
+	if err != nil || response.StatusCode != http.StatusOK || !strings.Contains(string(answer), receivertest.Challenge) {
 		k.refused.Add(1)
 		return false
 	}
@@ -223,20 +217,6 @@ func (k *killTest) deliver(t *testing.T, n int) bool {
 		k.onAck = nil
 	}
 	return true
-}
-
-// signed makes the platform's request, with the standard library alone.
-func signed(address string, body []byte) (*http.Request, error) {
-	timestamp := strconv.FormatInt(time.Now().Unix(), 10)
-	mac := hmac.New(sha256.New, []byte(secret))
-	mac.Write([]byte(timestamp + "."))
-	mac.Write(body)
-	request, err := http.NewRequest(http.MethodPost, address, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("SVC-Signature", "t="+timestamp+",v1="+hex.EncodeToString(mac.Sum(nil)))
-	return request, nil
 }
 
 // checkAcked holds that everything that was acknowledged by a process that is
@@ -311,7 +291,7 @@ func (k *killTest) check(t *testing.T) {
 		require.Equal(t, len(key)%2, effects[key], "%s had its effect", key)
 		again += handled[key] - 1
 	}
-	assert.NotContains(t, string(dump(t, k.folder+"/inbox.db")), canary)
+	assert.NotContains(t, string(dump(t, k.folder+"/inbox.db")), receivertest.Canary)
 	t.Logf("%d events in %d deliveries (%d answered, %d refused); receiver killed %d times from outside and %d times between accept and answer; %d handled more than once",
 		len(k.keys), k.sent.Load(), k.answered.Load(), k.refused.Load(), k.kills, k.suicides, again)
 }

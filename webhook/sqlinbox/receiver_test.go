@@ -2,11 +2,8 @@ package sqlinbox_test
 
 import (
 	"context"
-	"encoding/hex"
-	"fmt"
 	"log"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -15,18 +12,10 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/seal"
+	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
-
-const (
-	secret    = "whsec_kill_0123456789abcdef"
-	challenge = "challenge-kill-0123456789"
-	canary    = "Zaphod-Kill-Canary"
-)
-
-var sandbox = api.Environment{Region: api.US, Stage: api.Sandbox}
 
 // TestMain is also the receiver that the kill test kills: this program, started
 // once more.
@@ -35,11 +24,6 @@ func TestMain(m *testing.M) {
 		log.Fatal(receive(folder))
 	}
 	os.Exit(m.Run())
-}
-
-// fixedRing makes a ring that every process of a test has.
-func fixedRing() (*seal.KeyRing, error) {
-	return seal.ParseKeyRing("kill:" + api.Secret("QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWY="))
 }
 
 // receive is a complete program: an inbox, and a server on the listener that it
@@ -54,7 +38,7 @@ func receive(folder string) error {
 	if err != nil {
 		return err
 	}
-	ring, err := fixedRing()
+	ring, err := receivertest.FixedKeyRing()
 	if err != nil {
 		return err
 	}
@@ -74,7 +58,7 @@ func receive(folder string) error {
 		return err
 	}
 	handler, err := webhook.NewHandler(webhook.Config{
-		Environment: sandbox, Secrets: []api.Secret{secret}, Challenge: challenge, Inbox: doomed{inbox},
+		Environment: receivertest.Sandbox, Secrets: []api.Secret{receivertest.Secret}, Challenge: receivertest.Challenge, Inbox: receivertest.Doomed{Inbox: inbox, Once: 3000},
 	})
 	if err != nil {
 		return err
@@ -101,23 +85,6 @@ func effect(ctx context.Context, handled *os.File) error {
 		_, err := tx.ExecContext(ctx, "INSERT INTO effects (key) VALUES (?)", string(key))
 		return err
 	})
-}
-
-// doomed is an inbox whose process sometimes dies between the accept and the
-// answer.
-type doomed struct{ webhook.Inbox }
-
-func (d doomed) Accept(ctx context.Context, delivery webhook.Delivery) (webhook.Receipt, error) {
-	receipt, err := d.Inbox.Accept(ctx, delivery)
-	if rand.IntN(3000) == 0 {
-		self, err := os.FindProcess(os.Getpid())
-		if err != nil {
-			return receipt, err
-		}
-		_ = self.Kill()
-		select {}
-	}
-	return receipt, err
 }
 
 // idle knows when there is nothing left to handle.
@@ -149,11 +116,4 @@ func (i *idle) wait(ctx context.Context, inbox *sqlinbox.Inbox) {
 			return
 		}
 	}
-}
-
-// body makes the event with a number, of one of 500 patients.
-func body(n int, integration string) []byte {
-	return fmt.Appendf(nil, `{"event":{"id":"evt_%d","type":"patient.updated","created_at":"2026-11-20T10:%02d:%02dZ","clinic_id":"cl_1","integration_id":%q,`+
-		`"data":{"patient":{"id":"pa_%d","first_name":%q,"note":%q}}}}`,
-		n, n/60%60, n%60, integration, n%500, canary, hex.EncodeToString(make([]byte, 700)))
 }

@@ -1,27 +1,19 @@
 package sqlinbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 
-	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// Reseal seals anew what the inbox holds under a key that another one has
-// replaced since, and returns how many events that were. Bodies are sealed once
-// and may wait long, as dead letters for ever, so that this is how an old key is
-// retired: put the new key in front of the ring everywhere, call Reseal, and
-// take the old one away when it returns without an error.
-//
-// Events go on being accepted and handled meanwhile. A body that does not open
-// stays as it is and the others are sealed; the error tells of the first, and
-// matches [webhook.ErrBodyLost]. Reseal needs an AEAD that is a [seal.Rotator].
+// Reseal implements [webhook.Resealer].
 func (i *Inbox) Reseal(ctx context.Context) (int, error) {
-	rotator, knows := i.config.Seal.(seal.Rotator)
-	if !knows {
-		return 0, errors.New("sqlinbox: Reseal: Config.Seal is no seal.Rotator and cannot tell which key is old")
+	aead, rotates := i.config.Seal.(webhook.RotatingAEAD)
+	if !rotates {
+		return 0, webhook.ErrNoRotator
 	}
 	total, after := 0, int64(0)
 	var lost error
@@ -31,7 +23,7 @@ func (i *Inbox) Reseal(ctx context.Context) (int, error) {
 			return total, errors.Join(lost, err)
 		}
 		after = rows[len(rows)-1].seq
-		resealed, err := i.resealRows(ctx, rows, rotator, &lost)
+		resealed, err := i.resealRows(ctx, rows, aead, &lost)
 		total += resealed
 		if err != nil {
 			return total, errors.Join(lost, err)
@@ -42,9 +34,10 @@ func (i *Inbox) Reseal(ctx context.Context) (int, error) {
 // sealedRow is what is sealed of an event; failure is nil unless an attempt
 // failed for good.
 type sealedRow struct {
-	seq           int64
-	key           string
-	body, failure []byte
+	seq                     int64
+	key                     string
+	body, failure           []byte
+	freshBody, freshFailure []byte
 }
 
 func (i *Inbox) sealedAfter(ctx context.Context, after int64) (all []sealedRow, err error) {
@@ -72,31 +65,31 @@ func (i *Inbox) sealedAfter(ctx context.Context, after int64) (all []sealedRow, 
 
 // resealRows writes those of rows that need it in one transaction. What was
 // handled or discarded meanwhile has no body any more and is left alone.
-func (i *Inbox) resealRows(ctx context.Context, rows []sealedRow, rotator seal.Rotator, lost *error) (changed int, err error) {
-	fresh := make(map[int64]sealedRow, len(rows))
+func (i *Inbox) resealRows(ctx context.Context, rows []sealedRow, aead webhook.RotatingAEAD, lost *error) (changed int, err error) {
+	var stale []sealedRow
 	for _, row := range rows {
-		// Those of today's key are opened too: whoever retires a key wants to
-		// hear of a body that nothing opens.
-		again, err := i.resealRow(row)
+		var key webhook.Key
+		err := key.UnmarshalText([]byte(row.key))
+		if err == nil {
+			row.freshBody, row.freshFailure, err = webhook.Reseal(aead, key, row.body, row.failure)
+		}
 		switch {
-		case err != nil && *lost == nil:
-			*lost = err
-		case err == nil && (rotator.Stale(row.body) || row.failure != nil && rotator.Stale(row.failure)):
-			fresh[row.seq] = again
+		case err != nil:
+			*lost = cmp.Or(*lost, err)
+		case row.freshBody != nil:
+			stale = append(stale, row)
 		}
 	}
-	if len(fresh) == 0 {
+	if len(stale) == 0 {
 		return 0, nil
 	}
 	err = i.writer.do(ctx, func(t *tx) error {
 		changed = 0
-		for _, row := range rows {
-			again, ok := fresh[row.seq]
-			if !ok {
-				continue
-			}
-			n, err := t.changed("UPDATE dispensary_inbox SET body = ?, error = ? WHERE seq = ? AND body = ? AND error IS ?",
-				again.body, again.failure, row.seq, row.body, row.failure)
+		for _, row := range stale {
+			// An error that is another one by now was sealed since, with the key
+			// of today; its body was not.
+			n, err := t.changed(`UPDATE dispensary_inbox SET body = ?, error = CASE WHEN error IS ? THEN ? ELSE error END
+				WHERE seq = ? AND body = ?`, row.freshBody, row.failure, row.freshFailure, row.seq, row.body)
 			if err != nil {
 				return err
 			}
@@ -105,13 +98,4 @@ func (i *Inbox) resealRows(ctx context.Context, rows []sealedRow, rotator seal.R
 		return nil
 	})
 	return changed, err
-}
-
-func (i *Inbox) resealRow(row sealedRow) (sealedRow, error) {
-	var key webhook.Key
-	err := key.UnmarshalText([]byte(row.key))
-	if err == nil {
-		row.body, row.failure, err = webhook.Reseal(i.config.Seal, key, row.body, row.failure)
-	}
-	return row, err
 }

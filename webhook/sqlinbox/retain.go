@@ -51,21 +51,9 @@ func (i *Inbox) purge() error {
 	return nil
 }
 
-// Stats is how much an inbox holds.
-type Stats struct {
-	// Waiting counts events that are to be handled, those that failed and are
-	// due later included. Running counts those that are being handled, and Dead
-	// the dead letters.
-	Waiting, Running, Dead int
-
-	// Oldest is when the event arrived that waits, or is being handled, for
-	// longest; zero if there is none. Its age is the number to watch.
-	Oldest time.Time
-}
-
-// Stats counts what the inbox holds.
-func (i *Inbox) Stats(ctx context.Context) (Stats, error) {
-	var s Stats
+// Stats implements [webhook.Engine].
+func (i *Inbox) Stats(ctx context.Context) (webhook.Stats, error) {
+	var s webhook.Stats
 	if i.stopped() {
 		return s, webhook.ErrInboxClosed
 	}
@@ -77,7 +65,7 @@ func (i *Inbox) Stats(ctx context.Context) (Stats, error) {
 		(SELECT min(received_at) FROM dispensary_inbox WHERE state IN (0, 1, 2))`,
 	).Scan(&s.Waiting, &s.Running, &s.Dead, &oldest)
 	if err != nil {
-		return Stats{}, fmt.Errorf("sqlinbox: %w", err)
+		return webhook.Stats{}, fmt.Errorf("sqlinbox: %w", err)
 	}
 	if oldest != nil {
 		s.Oldest = time.UnixMicro(*oldest).UTC()

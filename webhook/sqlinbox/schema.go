@@ -50,6 +50,13 @@ CREATE TABLE dispensary_inbox_newest (
 	noted_at INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX dispensary_inbox_newest_noted ON dispensary_inbox_newest (noted_at);
+`, `
+CREATE TABLE dispensary_inbox_checkpoints (
+	name       TEXT PRIMARY KEY,
+	holder     TEXT NOT NULL,
+	held_until INTEGER NOT NULL,
+	state      BLOB
+);
 `}
 
 // Migrate makes the tables of the inbox, or brings them up to date. It can be

@@ -8,21 +8,20 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
-func succeed(context.Context, events.Event) error { return nil }
-
 // config is what most tests open an inbox with.
 func config(t testing.TB, handle webhook.HandlerFunc) sqlinbox.Config {
 	t.Helper()
-	return sqlinbox.Config{Seal: ring(t), Work: webhook.Work{Handle: handle}}
+	return sqlinbox.Config{Seal: receivertest.KeyRing(t), Work: webhook.Work{Handle: handle}}
 }
 
 // database opens a database of the program's own.
@@ -55,7 +54,7 @@ func TestMigrateRunsAgain(t *testing.T) {
 	}
 	group.Wait()
 	db := database(t, path)
-	assert.Equal(t, map[string]int{"1": 1}, countTexts(t, db, "SELECT version FROM dispensary_inbox_schema"))
+	assert.Equal(t, map[string]int{"2": 1}, countTexts(t, db, "SELECT version FROM dispensary_inbox_schema"))
 	for name := range countTexts(t, db, "SELECT name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'") {
 		assert.Regexp(t, "^dispensary_inbox", name)
 	}
@@ -76,40 +75,66 @@ func TestMigrateDoesEverythingOrNothing(t *testing.T) {
 func TestNewWantsTheTablesOfItsVersion(t *testing.T) {
 	t.Parallel()
 	db := database(t, filepath.Join(t.TempDir(), "program.db"))
-	_, err := sqlinbox.New(db, config(t, succeed))
+	_, err := sqlinbox.New(db, config(t, receivertest.Succeed))
 	require.ErrorIs(t, err, sqlinbox.ErrSchema)
 	require.NoError(t, sqlinbox.Migrate(t.Context(), db))
-	inbox, err := sqlinbox.New(db, config(t, succeed))
+	inbox, err := sqlinbox.New(db, config(t, receivertest.Succeed))
 	require.NoError(t, err)
 	require.NoError(t, inbox.Close(t.Context()))
 	require.NoError(t, db.PingContext(t.Context()), "the database is the program's")
 
-	for version, want := range []error{0: sqlinbox.ErrSchema, 1: nil, 2: sqlinbox.ErrNewerSchema} {
+	for version, want := range []error{1: sqlinbox.ErrSchema, 2: nil, 3: sqlinbox.ErrNewerSchema} {
 		_, err = db.ExecContext(t.Context(), "UPDATE dispensary_inbox_schema SET version = ?", version)
 		require.NoError(t, err)
 		if want != nil {
-			_, err = sqlinbox.New(db, config(t, succeed))
+			_, err = sqlinbox.New(db, config(t, receivertest.Succeed))
 			require.ErrorIs(t, err, want)
 		}
 	}
 	require.ErrorIs(t, sqlinbox.Migrate(t.Context(), db), sqlinbox.ErrNewerSchema)
 }
 
+// An inbox that an earlier version made keeps what it holds.
+func TestMigrateFromTheFirstVersion(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "inbox.db")
+	c := config(t, receivertest.Succeed)
+	inbox, err := sqlinbox.Open(path, c)
+	require.NoError(t, err)
+	d := receivertest.NewDelivery()
+	_, err = inbox.Accept(t.Context(), d)
+	require.NoError(t, err)
+	require.NoError(t, inbox.Close(t.Context()))
+	db := database(t, path)
+	for _, step := range []string{"DROP TABLE dispensary_inbox_checkpoints", "UPDATE dispensary_inbox_schema SET version = 1"} {
+		_, err = db.ExecContext(t.Context(), step)
+		require.NoError(t, err)
+	}
+	inbox, err = sqlinbox.Open(path, c)
+	require.NoError(t, err)
+	closed(t, inbox)
+	receipt, err := inbox.Accept(t.Context(), d)
+	require.NoError(t, err)
+	assert.True(t, receipt.Duplicate)
+	_, err = inbox.ClaimCheckpoint(t.Context(), "a", "b", time.Minute)
+	require.NoError(t, err)
+}
+
 func TestOpenIsForOne(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	path, link := filepath.Join(folder, "inbox.db"), filepath.Join(folder, "other.db")
-	inbox, err := sqlinbox.Open(path, config(t, succeed))
+	inbox, err := sqlinbox.Open(path, config(t, receivertest.Succeed))
 	require.NoError(t, err)
 	require.NoError(t, os.Symlink(path, link))
 	for _, name := range []string{path, link} {
-		_, err = sqlinbox.Open(name, config(t, succeed))
+		_, err = sqlinbox.Open(name, config(t, receivertest.Succeed))
 		require.ErrorIs(t, err, sqlinbox.ErrInUse)
 	}
-	_, err = sqlinbox.New(database(t, path), config(t, succeed))
+	_, err = sqlinbox.New(database(t, path), config(t, receivertest.Succeed))
 	require.ErrorIs(t, err, sqlinbox.ErrInUse)
 	require.NoError(t, inbox.Close(t.Context()))
-	inbox, err = sqlinbox.Open(link, config(t, succeed))
+	inbox, err = sqlinbox.Open(link, config(t, receivertest.Succeed))
 	require.NoError(t, err)
 	require.NoError(t, inbox.Close(t.Context()))
 }
@@ -117,9 +142,9 @@ func TestOpenIsForOne(t *testing.T) {
 func TestOpenMakesAPrivateFile(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	inbox, err := sqlinbox.Open(filepath.Join(folder, "inbox.db"), config(t, succeed))
+	inbox, err := sqlinbox.Open(filepath.Join(folder, "inbox.db"), config(t, receivertest.Succeed))
 	require.NoError(t, err)
-	_, err = inbox.Accept(t.Context(), benchDelivery())
+	_, err = inbox.Accept(t.Context(), receivertest.NewDelivery())
 	require.NoError(t, err)
 	files, err := os.ReadDir(folder)
 	require.NoError(t, err)
@@ -140,29 +165,29 @@ func TestOpenRefuses(t *testing.T) {
 		"no handler":      func(c *sqlinbox.Config) { c.Work.Handle = nil },
 		"short retention": func(c *sqlinbox.Config) { c.Retention = sqlinbox.DefaultRetention / 2 },
 	} {
-		c := config(t, succeed)
+		c := config(t, receivertest.Succeed)
 		change(&c)
 		_, err := sqlinbox.Open(filepath.Join(folder, "inbox.db"), c)
 		require.Error(t, err, name)
 	}
-	inbox, err := sqlinbox.Open(filepath.Join(folder, "inbox.db"), config(t, succeed))
+	inbox, err := sqlinbox.Open(filepath.Join(folder, "inbox.db"), config(t, receivertest.Succeed))
 	require.NoError(t, err, "what was refused holds no lock")
 	require.NoError(t, inbox.Close(t.Context()))
 
-	_, err = sqlinbox.Open(filepath.Join(folder, "no", "such", "folder.db"), config(t, succeed))
+	_, err = sqlinbox.Open(filepath.Join(folder, "no", "such", "folder.db"), config(t, receivertest.Succeed))
 	require.ErrorIs(t, err, os.ErrNotExist)
 	text := filepath.Join(folder, "text.db")
 	require.NoError(t, os.WriteFile(text, []byte("this is no database, whatever its name says it may be"), 0o600))
-	_, err = sqlinbox.Open(text, config(t, succeed))
+	_, err = sqlinbox.Open(text, config(t, receivertest.Succeed))
 	require.Error(t, err)
 
 	memory, err := sql.Open("sqlite", ":memory:")
 	require.NoError(t, err)
 	defer func() { _ = memory.Close() }()
-	_, err = sqlinbox.New(memory, config(t, succeed))
+	_, err = sqlinbox.New(memory, config(t, receivertest.Succeed))
 	require.ErrorContains(t, err, "in memory")
 	memory.SetMaxOpenConns(1)
-	_, err = sqlinbox.New(memory, config(t, succeed))
+	_, err = sqlinbox.New(memory, config(t, receivertest.Succeed))
 	require.ErrorContains(t, err, "one connection")
 	require.False(t, errors.Is(err, sqlinbox.ErrInUse))
 }

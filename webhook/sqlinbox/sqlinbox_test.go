@@ -8,38 +8,31 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/inboxtest"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
-// ring makes a key ring with a key of its own.
-func ring(t testing.TB) *seal.KeyRing {
-	t.Helper()
-	key, err := seal.GenerateKey("test")
-	require.NoError(t, err)
-	r, err := seal.NewKeyRing(key)
-	require.NoError(t, err)
-	return r
-}
-
 func TestInboxKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	inboxtest.Run(t, func(t *testing.T) inboxtest.Storage {
-		path, keys := filepath.Join(t.TempDir(), "in box?%.db"), ring(t)
+		path, keys := filepath.Join(t.TempDir(), "in box?%.db"), receivertest.KeyRing(t)
+		open := func(work webhook.Work, aead seal.AEAD) (webhook.Engine, error) {
+			inbox, err := sqlinbox.Open(path, sqlinbox.Config{Work: work, Seal: aead})
+			if err != nil {
+				return nil, err
+			}
+			return inbox, nil
+		}
 		return inboxtest.Storage{
-			Durable: true,
-			Ordered: true,
-			Open: func(work webhook.Work) (webhook.Engine, error) {
-				inbox, err := sqlinbox.Open(path, sqlinbox.Config{Work: work, Seal: keys})
-				if err != nil {
-					return nil, err
-				}
-				return inbox, nil
-			},
-			Crash: func(e webhook.Engine) { e.(*sqlinbox.Inbox).Crash() },
-			Dump:  func(t *testing.T) []byte { return dump(t, path) },
+			Durable:    true,
+			Ordered:    true,
+			Open:       func(work webhook.Work) (webhook.Engine, error) { return open(work, keys) },
+			OpenSealed: open,
+			Crash:      func(e webhook.Engine) { e.(*sqlinbox.Inbox).Crash() },
+			Dump:       func(t *testing.T) []byte { return dump(t, path) },
 		}
 	})
 }

@@ -36,7 +36,7 @@ func TestInTransactionIsBothOrNeither(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		first func(context.Context) error // of the first attempt; the others write and succeed
+		first func(context.Context) error // of the first attempt; the others write and receivertest.Succeed
 		made  []webhook.Result
 	}{
 		"success": {after(func() error { return nil }), []webhook.Result{webhook.ResultHandled}},

@@ -1,0 +1,148 @@
+package receivertest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// Senders is how many deliveries are under way at a time.
+const Senders = 64
+
+// InboxFunc is an inbox that does as it is told.
+type InboxFunc func(webhook.Delivery) error
+
+// Accept calls f.
+func (f InboxFunc) Accept(_ context.Context, d webhook.Delivery) (webhook.Receipt, error) {
+	return webhook.Receipt{}, f(d)
+}
+
+// Nothing stores nothing, which shows what HTTP and the handler cost.
+var Nothing InboxFunc = func(webhook.Delivery) error { return nil }
+
+// Fill gives n new events to an inbox, [Senders] at a time.
+func Fill(b *testing.B, inbox webhook.Inbox, n int) {
+	b.Helper()
+	together(n, func(_, _ int) bool {
+		_, err := inbox.Accept(context.Background(), NewDelivery())
+		return failed(b, err)
+	})
+}
+
+// BenchmarkHTTP measures accepts through HTTP, signature and all, with [Senders]
+// deliveries under way. It reports accepts per second and the 99th percentile of a
+// request in milliseconds.
+func BenchmarkHTTP(b *testing.B, inbox webhook.Inbox) {
+	b.Helper()
+	handler, err := webhook.NewHandler(webhook.Config{
+		Environment: Sandbox, Secrets: []api.Secret{Secret}, Challenge: Challenge, Inbox: inbox, AcceptTimeout: 10 * time.Second,
+	})
+	require.NoError(b, err)
+	server := httptest.NewServer(handler)
+	defer server.Close()
+	lines := make([]*connection, Senders)
+	for n := range lines {
+		conn, err := net.Dial("tcp", server.Listener.Addr().String())
+		require.NoError(b, err)
+		defer func() { _ = conn.Close() }()
+		lines[n] = &connection{Conn: conn, reader: bufio.NewReader(conn)}
+	}
+	const first = 4 * Senders // fills pools and caches
+	requests := rawRequests(b, first+b.N)
+	send := func(requests [][]byte) {
+		together(len(requests), func(sender, n int) bool { return failed(b, lines[sender].exchange(requests[n])) })
+	}
+	send(requests[:first])
+	for _, line := range lines {
+		line.took = line.took[:0]
+	}
+	b.ResetTimer()
+	send(requests[first:])
+	b.StopTimer()
+	var all []time.Duration
+	for _, line := range lines {
+		all = append(all, line.took...)
+	}
+	slices.Sort(all)
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "accepts/s")
+	b.ReportMetric(float64(all[len(all)*99/100].Microseconds())/1000, "p99-ms")
+}
+
+// together calls do for every index below n, by all senders at the same time; one
+// that reports a failure stops.
+func together(n int, do func(sender, n int) (failed bool)) {
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for sender := range Senders {
+		group.Go(func() {
+			for i := int(next.Add(1)); i <= n; i = int(next.Add(1)) {
+				if do(sender, i-1) {
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+func failed(b *testing.B, err error) bool {
+	if err != nil {
+		b.Error(err)
+	}
+	return err != nil
+}
+
+// rawRequests makes requests ready to be sent: client and server share the
+// machine, and what the client does is not to be measured.
+func rawRequests(b *testing.B, n int) [][]byte {
+	b.Helper()
+	all := make([][]byte, n)
+	for i := range all {
+		request, err := Request("http://localhost/webhooks", NewDelivery().Body)
+		require.NoError(b, err)
+		var raw bytes.Buffer
+		require.NoError(b, request.Write(&raw))
+		all[i] = raw.Bytes()
+	}
+	return all
+}
+
+// connection is one sender's.
+type connection struct {
+	net.Conn
+	reader *bufio.Reader
+	took   []time.Duration
+}
+
+// exchange sends a request and reads the answer, whose body is the challenge.
+func (c *connection) exchange(request []byte) error {
+	begin := time.Now()
+	if _, err := c.Write(request); err != nil {
+		return err
+	}
+	status, err := c.reader.ReadString('\n')
+	if err != nil || status != "HTTP/1.1 200 OK\r\n" {
+		return fmt.Errorf("answered %q, %w", status, err)
+	}
+	for line := ""; line != "\r\n"; {
+		if line, err = c.reader.ReadString('\n'); err != nil {
+			return err
+		}
+	}
+	_, err = c.reader.Discard(len(`{"challenge":""}`) + len(Challenge))
+	c.took = append(c.took, time.Since(begin))
+	return err
+}

@@ -1,0 +1,94 @@
+// Package receivertest holds what the tests and benchmarks of all inboxes share:
+// events that the platform could have sent, its requests, and a crowd that sends
+// them.
+package receivertest
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/seal"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+const (
+	// Secret and Challenge are those of the endpoint.
+	Secret    = "whsec_test_0123456789abcdef"
+	Challenge = "challenge-test-0123456789"
+
+	// Canary is a patient's name, to be looked for where no patient may be.
+	Canary = "Zaphod-Inbox-Canary"
+)
+
+// Sandbox is the environment that events come from.
+var Sandbox = api.Environment{Region: api.US, Stage: api.Sandbox}
+
+// KeyRing makes a key ring with a key of its own.
+func KeyRing(t testing.TB) *seal.KeyRing {
+	t.Helper()
+	key, err := seal.GenerateKey("test")
+	require.NoError(t, err)
+	ring, err := seal.NewKeyRing(key)
+	require.NoError(t, err)
+	return ring
+}
+
+// FixedKeyRing makes the ring that every process of a test has.
+func FixedKeyRing() (*seal.KeyRing, error) {
+	return seal.ParseKeyRing("kill:" + api.Secret("QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWY="))
+}
+
+// Succeed handles any event.
+func Succeed(context.Context, events.Event) error { return nil }
+
+// Hold is a handler that is busy until it is told to stop.
+func Hold(ctx context.Context, _ events.Event) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// Body makes the event with a number, of one of 500 patients, about 2 KB long.
+func Body(n int, integration string) []byte {
+	return fmt.Appendf(nil, `{"event":{"id":"evt_%d","type":"patient.updated","created_at":"2026-11-20T10:%02d:%02dZ","clinic_id":"cl_1","integration_id":%q,`+
+		`"data":{"patient":{"id":"pa_%d","first_name":%q,"note":"%01700d"}}}}`,
+		n, n/60%60, n%60, integration, n%500, Canary, n)
+}
+
+// number makes every event of a run of the program another one.
+var number atomic.Int64
+
+// NewDelivery makes an event that was never seen before.
+func NewDelivery() webhook.Delivery {
+	n := int(number.Add(1))
+	return webhook.Delivery{
+		Key:  webhook.Key{Environment: Sandbox, EventID: fmt.Sprint("evt_", n), IntegrationID: "in_1"},
+		Type: events.PatientUpdated, ClinicID: "cl_1", ReceivedAt: time.Now(), CreatedAt: time.Now(), Body: Body(n, "in_1"),
+	}
+}
+
+// Request makes the platform's request, with the standard library alone.
+func Request(address string, body []byte) (*http.Request, error) {
+	timestamp := strconv.FormatInt(time.Now().Unix(), 10)
+	mac := hmac.New(sha256.New, []byte(Secret))
+	mac.Write([]byte(timestamp + "."))
+	mac.Write(body)
+	request, err := http.NewRequest(http.MethodPost, address, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("SVC-Signature", "t="+timestamp+",v1="+hex.EncodeToString(mac.Sum(nil)))
+	return request, nil
+}

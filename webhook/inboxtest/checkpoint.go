@@ -1,0 +1,205 @@
+package inboxtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// Times of claims: one that does not end during a test, and one that does.
+const (
+	longClaim  = time.Hour
+	shortClaim = 100 * time.Millisecond
+)
+
+// checkpoint follows one through two holders.
+func checkpoint(r *rig) {
+	_, inbox := r.reconcilable(succeed)
+	ctx := r.Context()
+	state, err := inbox.ClaimCheckpoint(ctx, "name", "first", longClaim)
+	require.NoError(r, err)
+	require.Nil(r, state, "nothing was saved yet")
+	_, err = inbox.ClaimCheckpoint(ctx, "name", "second", longClaim)
+	require.ErrorIs(r, err, webhook.ErrCheckpointHeld)
+	require.ErrorIs(r, inbox.SaveCheckpoint(ctx, "name", "second", []byte("no"), longClaim), webhook.ErrCheckpointHeld)
+	require.NoError(r, inbox.ReleaseCheckpoint(ctx, "name", "second"), "it has no claim")
+	_, err = inbox.ClaimCheckpoint(ctx, "name", "second", longClaim)
+	require.ErrorIs(r, err, webhook.ErrCheckpointHeld)
+
+	large := bytes.Repeat([]byte("\x00\xff{'\"state"), 64<<10/10)
+	require.NoError(r, inbox.SaveCheckpoint(ctx, "name", "first", []byte("small"), longClaim))
+	require.NoError(r, inbox.SaveCheckpoint(ctx, "name", "first", large, longClaim))
+	state, err = inbox.ClaimCheckpoint(ctx, "name", "first", longClaim)
+	require.NoError(r, err, "its holder may claim it again")
+	require.True(r, bytes.Equal(large, state))
+
+	require.NoError(r, inbox.ReleaseCheckpoint(ctx, "name", "first"))
+	state, err = inbox.ClaimCheckpoint(ctx, "name", "second", longClaim)
+	require.NoError(r, err)
+	require.True(r, bytes.Equal(large, state))
+	require.ErrorIs(r, inbox.SaveCheckpoint(ctx, "name", "first", []byte("late"), longClaim), webhook.ErrCheckpointHeld)
+	require.NoError(r, inbox.ReleaseCheckpoint(ctx, "name", "first"), "its claim is over")
+	_, err = inbox.ClaimCheckpoint(ctx, "name", "first", longClaim)
+	require.ErrorIs(r, err, webhook.ErrCheckpointHeld)
+	require.NoError(r, inbox.SaveCheckpoint(ctx, "name", "second", []byte("second"), longClaim))
+	state, err = inbox.ClaimCheckpoint(ctx, "name", "second", longClaim)
+	require.NoError(r, err)
+	require.Equal(r, "second", string(state))
+}
+
+// checkpointNames holds that a name may be any text, and is no pattern.
+func checkpointNames(r *rig) {
+	_, inbox := r.reconcilable(succeed)
+	names := []string{"us/sandbox", "US/sandbox", "us/sandbox ", "us.sandbox", "*", ">", "%", "_", "a b", "\u00e9", "'; --", "name=1&x:y"}
+	for i, name := range names {
+		state, err := inbox.ClaimCheckpoint(r.Context(), name, "holder", longClaim)
+		require.NoError(r, err, "%q", name)
+		require.Nil(r, state, "%q", name)
+		require.NoError(r, inbox.SaveCheckpoint(r.Context(), name, "holder", fmt.Append(nil, i), longClaim))
+	}
+	for i, name := range names {
+		state, err := inbox.ClaimCheckpoint(r.Context(), name, "holder", longClaim)
+		require.NoError(r, err)
+		require.Equal(r, fmt.Sprint(i), string(state), "%q", name)
+	}
+}
+
+// await claims a checkpoint as soon as its holder's claim has ended.
+func (r *rig) await(inbox webhook.Reconcilable, name, holder string) []byte {
+	r.Helper()
+	for deadline := time.Now().Add(r.storage.Patience); ; {
+		state, err := inbox.ClaimCheckpoint(r.Context(), name, holder, longClaim)
+		if err == nil {
+			return state
+		}
+		require.ErrorIs(r, err, webhook.ErrCheckpointHeld)
+		require.True(r, time.Now().Before(deadline), "a claim does not end")
+		<-time.After(shortClaim / 10)
+	}
+}
+
+func checkpointExpires(r *rig) {
+	_, inbox := r.reconcilable(succeed)
+	ctx := r.Context()
+	_, err := inbox.ClaimCheckpoint(ctx, "name", "first", longClaim)
+	require.NoError(r, err)
+	require.NoError(r, inbox.SaveCheckpoint(ctx, "name", "first", []byte("state"), shortClaim), "a claim may get shorter")
+	assert.Equal(r, "state", string(r.await(inbox, "name", "second")))
+	require.ErrorIs(r, inbox.SaveCheckpoint(ctx, "name", "first", []byte("late"), longClaim), webhook.ErrCheckpointHeld)
+	_, err = inbox.ClaimCheckpoint(ctx, "name", "first", longClaim)
+	require.ErrorIs(r, err, webhook.ErrCheckpointHeld)
+	state, err := inbox.ClaimCheckpoint(ctx, "name", "second", longClaim)
+	require.NoError(r, err)
+	assert.Equal(r, "state", string(state), "what came late was not saved")
+}
+
+// checkpointExtends extends two short claims, and lets one end that is not
+// extended.
+func checkpointExtends(r *rig) {
+	_, inbox := r.reconcilable(succeed)
+	ctx := r.Context()
+	short := func(name string) {
+		_, err := inbox.ClaimCheckpoint(ctx, name, "first", shortClaim)
+		require.NoError(r, err)
+	}
+	short("claimed")
+	_, err := inbox.ClaimCheckpoint(ctx, "claimed", "first", longClaim)
+	require.NoError(r, err)
+	for saved := false; !saved; { // on a machine that is slow it may have ended
+		short("saved")
+		err := inbox.SaveCheckpoint(ctx, "saved", "first", nil, longClaim)
+		require.True(r, err == nil || errors.Is(err, webhook.ErrCheckpointHeld), "%v", err)
+		saved = err == nil
+	}
+	short("clock")
+	r.await(inbox, "clock", "second")
+	for _, name := range []string{"claimed", "saved"} {
+		_, err := inbox.ClaimCheckpoint(ctx, name, "second", longClaim)
+		require.ErrorIs(r, err, webhook.ErrCheckpointHeld, name)
+	}
+}
+
+// checkpointOnce lets many claim at once, through several engines where the
+// storage may be shared.
+func checkpointOnce(r *rig) {
+	_, first := r.reconcilable(succeed)
+	inboxes := []webhook.Reconcilable{first}
+	if r.storage.Shared {
+		_, second := r.reconcilable(succeed)
+		inboxes = append(inboxes, second)
+	}
+	for round := range 10 {
+		var claimed atomic.Int32
+		var group sync.WaitGroup
+		together := make(chan struct{})
+		for holder := range 8 {
+			group.Go(func() {
+				<-together
+				_, err := inboxes[holder%len(inboxes)].ClaimCheckpoint(context.Background(), fmt.Sprint("round ", round), fmt.Sprint("holder ", holder), longClaim)
+				if err == nil {
+					claimed.Add(1)
+				} else {
+					assert.True(r, errors.Is(err, webhook.ErrCheckpointHeld), "%v", err)
+				}
+			})
+		}
+		close(together)
+		group.Wait()
+		require.EqualValues(r, 1, claimed.Load())
+	}
+}
+
+func checkpointRestart(r *rig) {
+	engine, inbox := r.reconcilable(succeed)
+	r.need(r.storage.Durable, "Durable")
+	ctx := r.Context()
+	d := patient("evt_1", "pa_1", 1)
+	r.accept(engine, d)
+	_, err := inbox.ClaimCheckpoint(ctx, "name", "first", longClaim)
+	require.NoError(r, err)
+	require.NoError(r, inbox.SaveCheckpoint(ctx, "name", "first", []byte("state"), longClaim))
+	require.NoError(r, inbox.ReleaseCheckpoint(ctx, "name", "first"))
+	r.close(engine)
+	_, inbox = r.reconcilable(succeed)
+	state, err := inbox.ClaimCheckpoint(ctx, "name", "second", longClaim)
+	require.NoError(r, err)
+	assert.Equal(r, "state", string(state))
+	assert.Empty(r, r.missing(inbox, d.Key))
+}
+
+func checkpointCrash(r *rig) {
+	engine, inbox := r.reconcilable(succeed)
+	r.need(r.storage.Durable && r.storage.Crash != nil, "Durable and Crash")
+	_, err := inbox.ClaimCheckpoint(r.Context(), "name", "first", longClaim)
+	require.NoError(r, err)
+	require.NoError(r, inbox.SaveCheckpoint(r.Context(), "name", "first", []byte("state"), shortClaim))
+	r.crash(engine)
+	_, inbox = r.reconcilable(succeed)
+	assert.Equal(r, "state", string(r.await(inbox, "name", "second")))
+}
+
+func checkpointShared(r *rig) {
+	_, one := r.reconcilable(succeed)
+	r.need(r.storage.Shared, "Shared")
+	_, two := r.reconcilable(succeed)
+	ctx := r.Context()
+	_, err := one.ClaimCheckpoint(ctx, "name", "first", longClaim)
+	require.NoError(r, err)
+	_, err = two.ClaimCheckpoint(ctx, "name", "second", longClaim)
+	require.ErrorIs(r, err, webhook.ErrCheckpointHeld)
+	require.NoError(r, one.SaveCheckpoint(ctx, "name", "first", []byte("state"), longClaim))
+	require.NoError(r, one.ReleaseCheckpoint(ctx, "name", "first"))
+	state, err := two.ClaimCheckpoint(ctx, "name", "second", longClaim)
+	require.NoError(r, err)
+	assert.Equal(r, "state", string(state))
+	require.ErrorIs(r, one.SaveCheckpoint(ctx, "name", "first", []byte("late"), longClaim), webhook.ErrCheckpointHeld)
+}

@@ -1,0 +1,132 @@
+package inboxtest
+
+import (
+	"context"
+	"slices"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// reconciling plays a webhook.Reconciler, for engines that are
+// webhook.Reconcilable.
+var reconciling = map[string]func(*rig){
+	"Missing":           missing,
+	"MissingWholeKeys":  missingWholeKeys,
+	"MissingInOrder":    missingInOrder,
+	"MissingElsewhere":  missingElsewhere,
+	"MissingEnded":      missingEnded,
+	"Checkpoint":        checkpoint,
+	"CheckpointNames":   checkpointNames,
+	"CheckpointExpires": checkpointExpires,
+	"CheckpointExtends": checkpointExtends,
+	"CheckpointOnce":    checkpointOnce,
+	"CheckpointRestart": checkpointRestart,
+	"CheckpointCrash":   checkpointCrash,
+	"CheckpointShared":  checkpointShared,
+}
+
+// reconcilable opens an engine that has to be reconcilable.
+func (r *rig) reconcilable(handle webhook.HandlerFunc) (webhook.Engine, webhook.Reconcilable) {
+	r.Helper()
+	engine := r.open(handle)
+	inbox, ok := engine.(webhook.Reconcilable)
+	r.need(ok, "webhook.Reconcilable")
+	return engine, inbox
+}
+
+// missing returns the keys that an inbox has not seen.
+func (r *rig) missing(inbox webhook.Reconcilable, keys ...webhook.Key) []webhook.Key {
+	r.Helper()
+	missing, err := inbox.Missing(r.Context(), keys)
+	require.NoError(r, err)
+	return missing
+}
+
+func keysOf(deliveries []webhook.Delivery) (keys []webhook.Key) {
+	for _, d := range deliveries {
+		keys = append(keys, d.Key)
+	}
+	return keys
+}
+
+// missing holds that what was accepted is never missing again, whatever became
+// of it.
+func missing(r *rig) {
+	gate := make(chan struct{})
+	engine, inbox := r.reconcilable(func(ctx context.Context, e events.Event) error {
+		if err := until(ctx, gate); err != nil {
+			return err
+		}
+		if e.ID != "evt_0" {
+			return webhook.Permanent(errDown)
+		}
+		return nil
+	})
+	all := numbered(3)
+	keys := keysOf(all)
+	require.Equal(r, keys, r.missing(inbox, keys...))
+	r.accept(engine, all[:2]...)
+	require.Equal(r, keys[2:], r.missing(inbox, keys...), "while they wait or are handled")
+	r.accept(engine, all[2])
+	require.Empty(r, r.missing(inbox, keys...))
+	close(gate)
+	r.waitFor(webhook.ResultHandled, all[0])
+	r.waitFor(webhook.ResultDead, all[1:]...)
+	require.Empty(r, r.missing(inbox, keys...), "handled, or a dead letter")
+	require.NoError(r, engine.Discard(r.Context(), keys[1]))
+	require.Empty(r, r.missing(inbox, keys...), "discarded")
+	require.Equal(r, 1, r.accept(engine, patient("evt_9", "pa_1", 1)), "asking for a key does not make it known")
+}
+
+func missingWholeKeys(r *rig) {
+	engine, inbox := r.reconcilable(succeed)
+	d := patient("evt_1", "pa_1", 1)
+	r.accept(engine, d)
+	abroad, upper, longer := d.Key, d.Key, d.Key
+	abroad.Environment, upper.EventID, longer.EventID = caSandbox, "EVT_1", "evt_1 "
+	others := []webhook.Key{
+		abroad, upper, longer, integration(d, "in_2").Key, integration(d, "").Key, integration(d, "IN_1").Key,
+		{Environment: usSandbox, EventID: "evt_1/in_1"}, {Environment: usSandbox, EventID: "%"}, {Environment: usSandbox, EventID: "'; --\x00\u00e9"},
+	}
+	require.Equal(r, others, r.missing(inbox, append([]webhook.Key{d.Key}, others...)...))
+}
+
+// missingInOrder asks for many keys at a time, some of them twice.
+func missingInOrder(r *rig) {
+	engine, inbox := r.reconcilable(succeed)
+	require.Empty(r, r.missing(inbox))
+	all := numbered(500)
+	slices.Reverse(all)
+	var want []webhook.Key
+	for i, d := range all {
+		if i%50 == 0 {
+			r.accept(engine, d)
+			continue
+		}
+		want = append(want, d.Key)
+	}
+	asked := keysOf(all)
+	asked = append(slices.Insert(asked, 100, asked[:10]...), asked[:10]...)
+	assert.Equal(r, want, r.missing(inbox, asked...), "in the order of the question, without repeats")
+}
+
+func missingElsewhere(r *rig) {
+	engine, _ := r.reconcilable(succeed)
+	r.need(r.storage.Shared, "Shared")
+	_, other := r.reconcilable(succeed)
+	all := numbered(3)
+	r.accept(engine, all[1])
+	require.Equal(r, []webhook.Key{all[0].Key, all[2].Key}, r.missing(other, keysOf(all)...))
+}
+
+func missingEnded(r *rig) {
+	_, inbox := r.reconcilable(succeed)
+	ctx, cancel := context.WithCancel(r.Context())
+	cancel()
+	_, err := inbox.Missing(ctx, keysOf(numbered(1)))
+	require.Error(r, err, "nothing is known to be missing")
+}

@@ -1,0 +1,153 @@
+package inboxtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/seal"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// resealing retires keys.
+var resealing = map[string]func(*rig){
+	"RetiresAKey": retiresAKey,
+	"LostBody":    resealsPastALostBody,
+	"NoRotator":   resealsWithoutRotator,
+	"Closed":      resealsWhenClosed,
+}
+
+// resealable opens an engine that seals with aead, if there is one.
+func (r *rig) resealable(aead seal.AEAD, handle webhook.HandlerFunc) (webhook.Engine, webhook.Resealer) {
+	r.Helper()
+	r.need(r.storage.OpenSealed != nil && r.storage.Durable, "OpenSealed and Durable")
+	engine, err := r.storage.OpenSealed(r.work(handle), aead)
+	require.NoError(r, err)
+	r.engines = append(r.engines, engine)
+	resealer, ok := engine.(webhook.Resealer)
+	require.True(r, ok, "the engine is no webhook.Resealer")
+	return engine, resealer
+}
+
+func (r *rig) key(id string) seal.Key {
+	key, err := seal.GenerateKey(id)
+	require.NoError(r, err)
+	return key
+}
+
+func (r *rig) ring(keys ...seal.Key) *seal.KeyRing {
+	ring, err := seal.NewKeyRing(keys...)
+	require.NoError(r, err)
+	return ring
+}
+
+// giveUp makes a dead letter of every event.
+func giveUp(context.Context, events.Event) error { return webhook.Permanent(errDown) }
+
+// retiresAKey has dead letters, events that are being handled and then succeed, die
+// or are given back, sealed anew, and opens them all without the old key.
+func retiresAKey(r *rig) {
+	first, second := r.key("first"), r.key("second")
+	letters := numbered(150) // several pages
+	busy, dying, returned := patient("busy", "pa_busy", 1), patient("dying", "pa_dying", 2), patient("returned", "pa_returned", 3)
+	running := []webhook.Delivery{busy, dying, returned}
+	all := append(letters, running...)
+	engine, resealer := r.resealable(r.ring(first), giveUp)
+	r.accept(engine, all...)
+	r.waitFor(webhook.ResultDead, all...)
+	before := contents(r.letters(engine))
+	r.reseals(resealer, 0, "no key is old")
+	r.close(engine)
+
+	gate, began := make(chan struct{}), make(chan string, len(running))
+	engine, resealer = r.resealable(r.ring(second, first), func(ctx context.Context, e events.Event) error {
+		began <- e.ID
+		switch e.ID {
+		case "busy":
+			return until(ctx, gate)
+		case "dying":
+			return webhook.Permanent(errors.Join(until(ctx, gate), errDown))
+		}
+		return until(ctx, nil)
+	})
+	for _, d := range running {
+		require.NoError(r, engine.Replay(r.Context(), d.Key))
+		receive(r, began)
+	}
+	r.reseals(resealer, len(all), "each was sealed with the old key")
+	r.reseals(resealer, 0, "nothing is left to do")
+	close(gate)
+	r.waitFor(webhook.ResultHandled, busy)
+	r.wait("the second death", func([]webhook.Attempt) bool { return len(r.ofLocked(dying)) == 2 })
+	ended, cancel := context.WithCancel(r.Context())
+	cancel()
+	require.NoError(r, engine.Close(ended))
+	r.forget(engine)
+
+	engine, _ = r.resealable(r.ring(second), succeed)
+	r.waitFor(webhook.ResultHandled, returned)
+	assert.Equal(r, []webhook.Result{webhook.ResultDead, webhook.ResultHandled}, r.results(busy), "nobody noticed")
+	assert.Equal(r, []webhook.Result{webhook.ResultDead, webhook.ResultDead}, r.results(dying), "nobody noticed")
+	delete(before, busy.Key)
+	delete(before, returned.Key)
+	assert.Equal(r, before, contents(r.letters(engine)), "bodies and errors open without the old key")
+}
+
+// contents is what was sealed of dead letters.
+func contents(letters []webhook.DeadLetter) map[webhook.Key]string {
+	all := map[webhook.Key]string{}
+	for _, letter := range letters {
+		all[letter.Key] = fmt.Sprintf("%s\n%s", letter.Body, letter.Err)
+	}
+	return all
+}
+
+func (r *rig) reseals(resealer webhook.Resealer, want int, why string) {
+	r.Helper()
+	n, err := resealer.Reseal(r.Context())
+	require.NoError(r, err)
+	assert.Equal(r, want, n, why)
+}
+
+// resealsPastALostBody has an event whose key is gone, and one behind it.
+func resealsPastALostBody(r *rig) {
+	lost, first, second := r.key("lost"), r.key("first"), r.key("second")
+	all := numbered(3)
+	for i, keys := range []*seal.KeyRing{r.ring(first, lost), r.ring(lost), r.ring(first, lost)} {
+		engine, _ := r.resealable(keys, giveUp)
+		die(r, engine, all[i])
+		r.close(engine)
+	}
+	engine, resealer := r.resealable(r.ring(second, first), giveUp)
+	n, err := resealer.Reseal(r.Context())
+	require.ErrorIs(r, err, webhook.ErrBodyLost)
+	assert.Contains(r, err.Error(), all[1].Key.EventID)
+	assert.False(r, strings.Contains(err.Error(), canary))
+	assert.Equal(r, 2, n, "the others were sealed")
+	for _, letter := range r.letters(engine) {
+		if letter.Key == all[1].Key {
+			assert.ErrorIs(r, letter.Err, webhook.ErrBodyLost)
+		} else {
+			assert.NotEmpty(r, letter.Body)
+		}
+	}
+}
+
+func resealsWithoutRotator(r *rig) {
+	_, resealer := r.resealable(webhook.InsecurePlaintext{}, succeed)
+	_, err := resealer.Reseal(r.Context())
+	require.ErrorIs(r, err, webhook.ErrNoRotator)
+}
+
+func resealsWhenClosed(r *rig) {
+	engine, resealer := r.resealable(r.ring(r.key("first")), giveUp)
+	die(r, engine, numbered(1)...)
+	r.close(engine)
+	_, err := resealer.Reseal(r.Context())
+	require.ErrorIs(r, err, webhook.ErrInboxClosed)
+}

@@ -1,0 +1,74 @@
+package inboxtest
+
+import (
+	"context"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// statistics plays whoever watches an engine.
+var statistics = map[string]func(*rig){
+	"Counts": counts,
+	"Ended":  statsEnded,
+}
+
+func counts(r *rig) {
+	gate, began := make(chan struct{}), make(chan string, 1)
+	engine := r.open(func(ctx context.Context, e events.Event) error {
+		switch e.ID {
+		case "dies":
+			return webhook.Permanent(errDown)
+		case "fails":
+			return errDown
+		}
+		began <- e.ID
+		return until(ctx, gate)
+	}, func(w *webhook.Work) { w.Retry.BackOff, w.Retry.MaxBackOff = time.Hour, time.Hour })
+	r.holds(engine, webhook.Stats{})
+
+	first := patient("runs", "pa_1", 1)
+	r.accept(engine, first)
+	receive(r, began)
+	fails, dies := patient("fails", "pa_2", 2), patient("dies", "pa_3", 3)
+	r.accept(engine, fails, dies)
+	r.waitFor(webhook.ResultFailed, fails)
+	r.waitFor(webhook.ResultDead, dies)
+	r.holds(engine, webhook.Stats{Waiting: 1, Running: 1, Dead: 1, Oldest: first.ReceivedAt})
+
+	require.NoError(r, engine.Discard(r.Context(), dies.Key))
+	close(gate)
+	r.waitFor(webhook.ResultHandled, first)
+	r.holds(engine, webhook.Stats{Waiting: 1, Oldest: fails.ReceivedAt})
+}
+
+// holds compares what an engine says that it holds. What is running may count as
+// waiting, and clocks of machines differ.
+func (r *rig) holds(engine webhook.Engine, want webhook.Stats) {
+	r.Helper()
+	got, err := engine.Stats(r.Context())
+	require.NoError(r, err)
+	assert.Equal(r, want.Waiting+want.Running, got.Waiting+got.Running)
+	assert.LessOrEqual(r, got.Running, want.Running)
+	assert.Equal(r, want.Dead, got.Dead)
+	if want.Oldest.IsZero() {
+		assert.Zero(r, got.Oldest)
+	} else {
+		assert.WithinDuration(r, want.Oldest, got.Oldest, r.storage.Patience)
+	}
+}
+
+func statsEnded(r *rig) {
+	engine := r.open(succeed)
+	ctx, cancel := context.WithCancel(r.Context())
+	cancel()
+	_, err := engine.Stats(ctx)
+	require.Error(r, err, "an engine that does not answer is not empty")
+	r.close(engine)
+	_, err = engine.Stats(r.Context())
+	require.ErrorIs(r, err, webhook.ErrInboxClosed)
+}

@@ -1,0 +1,326 @@
+package webhook_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// hooks is an inbox whose methods fail when a hook says so; nil hooks say
+// nothing.
+type hooks struct {
+	webhook.Reconcilable
+	accept, save, release func() error
+}
+
+func (h hooks) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
+	if h.accept != nil {
+		if err := h.accept(); err != nil {
+			return webhook.Receipt{}, err
+		}
+	}
+	return h.Reconcilable.Accept(ctx, d)
+}
+
+func (h hooks) SaveCheckpoint(ctx context.Context, name, holder string, state []byte, ttl time.Duration) error {
+	if h.save != nil {
+		if err := h.save(); err != nil {
+			return err
+		}
+	}
+	return h.Reconcilable.SaveCheckpoint(ctx, name, holder, state, ttl)
+}
+
+func (h hooks) ReleaseCheckpoint(ctx context.Context, name, holder string) error {
+	if h.release != nil {
+		if err := h.release(); err != nil {
+			return err
+		}
+	}
+	return h.Reconcilable.ReleaseCheckpoint(ctx, name, holder)
+}
+
+// readOnce holds that no event was read twice, but those that were refused.
+func (s *scene) readOnce(t *testing.T) {
+	t.Helper()
+	read := map[string]int{}
+	for _, r := range s.platform.Journal().Of("events.get") {
+		if r.Status == http.StatusOK {
+			read[r.Path]++
+		}
+	}
+	for path, n := range read {
+		assert.Equal(t, 1, n, path)
+	}
+}
+
+// A process that dies in the middle leaves its claim behind and no note of the
+// last events. Whoever comes next waits for the end of the claim, and reads
+// nothing again.
+func TestReconcilerSurvivesACrash(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+		keys := s.happen(t, 350)
+		died := errors.New("the process has died")
+		accepted := 0
+		alive := func() error {
+			if accepted > 250 {
+				return died
+			}
+			return nil
+		}
+		dying := hooks{s.inbox, func() error { accepted++; return alive() }, alive, alive}
+		_, err := s.reconciler(t, func(c *webhook.ReconcilerConfig) { c.Inbox = dying }).Run(t.Context())
+		require.ErrorIs(t, err, died)
+
+		_, err = s.reconciler(t, nil).Run(t.Context())
+		require.ErrorIs(t, err, webhook.ErrCheckpointHeld)
+		time.Sleep(webhook.DefaultReconcilerLease)
+		report := s.reconcile(t, func(c *webhook.ReconcilerConfig) { c.Overlap = time.Second })
+		assert.Equal(t, keys[250:], report.Recovered)
+		listed := 0
+		for _, group := range report.Groups {
+			listed += group.Listed
+		}
+		assert.LessOrEqual(t, listed, 170, "the checkpoint was saved on the way")
+		assert.Equal(t, 100, report.Reads, "the one that was read and not accepted is read again")
+		s.finish(t, keys...)
+	})
+}
+
+// A run that ends early goes on where it was.
+func TestReconcilerKeepsItsPlace(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		fault dispensarytest.Fault
+		err   error
+		reads int // that the first run makes
+	}{
+		"rate limited": {dispensarytest.Fault{Effect: dispensarytest.TooManyRequests, Operation: "events.get", Skip: 7, Times: 1}, api.ErrRateLimited, 8},
+		"server error": {dispensarytest.Fault{Effect: dispensarytest.ErrorStatus, Status: 500, Operation: "events.get", Skip: 7, Times: 3}, api.ErrServer, 10},
+		"token ends":   {dispensarytest.Fault{Effect: dispensarytest.TokenExpired, Operation: "events.get", Skip: 7, Times: 1}, api.ErrUnauthorized, 8},
+		"in a list":    {dispensarytest.Fault{Effect: dispensarytest.TooManyRequests, Operation: "events.list_orders", Times: 1}, api.ErrRateLimited, 0},
+		"in the log":   {dispensarytest.Fault{Effect: dispensarytest.TooManyRequests, Operation: "webhook_deliveries.list", Times: 1}, api.ErrRateLimited, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+			keys := s.happen(t, 20)
+			s.platform.Fault(c.fault)
+			report, err := s.reconciler(t, nil).Run(t.Context())
+			require.ErrorIs(t, err, c.err)
+			require.ErrorContains(t, err, "webhook: reconciling: ")
+			assert.Len(t, s.platform.Journal().Of("events.get"), c.reads)
+			rest := s.reconcile(t, nil)
+			assert.Equal(t, keys, append(report.Recovered, rest.Recovered...))
+			s.readOnce(t)
+			s.finish(t, keys...)
+		})
+	}
+}
+
+// One event that the platform cannot give keeps no other from being recovered,
+// and is not forgotten.
+func TestReconcilerPassesOverWhatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	keys := s.happen(t, 20)
+	poison := "/events/" + keys[3].EventID
+	fault := s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.ErrorStatus, Status: 500, Operation: "events.get", Skip: 3, Times: 1})
+	report, err := s.reconciler(t, nil).Run(t.Context())
+	require.ErrorIs(t, err, api.ErrServer)
+	assert.Equal(t, slices.Delete(slices.Clone(keys), 3, 4), report.Recovered)
+	fault.Remove()
+	for range 3 { // days, so that no overlap reaches it
+		s.clock.Advance(24 * time.Hour)
+		s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.ErrorStatus, Status: 500, Operation: "events.get", Times: 1})
+		_, err = s.reconciler(t, nil).Run(t.Context())
+		require.ErrorIs(t, err, api.ErrServer)
+		last, _ := s.platform.Journal().Last()
+		require.True(t, strings.HasSuffix(last.Path, poison))
+	}
+	assert.Equal(t, keys[3:4], s.reconcile(t, nil).Recovered)
+
+	_, _, err = s.platform.Platform().PlaceOrder(s.platform.Platform().Patients()[0].ID, dispensarytest.NewOrder{})
+	require.NoError(t, err)
+	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.ErrorStatus, Status: 500, Operation: "events.get", Times: 1})
+	_, err = s.reconciler(t, nil).Run(t.Context())
+	require.ErrorIs(t, err, api.ErrServer)
+	s.clock.Advance(31 * 24 * time.Hour)
+	report = s.reconcile(t, nil)
+	var groups []webhook.EventGroup
+	for _, gap := range report.Gaps {
+		groups = append(groups, gap.Group)
+	}
+	assert.Contains(t, groups, webhook.GroupOrders, "what was never read is a gap in the end")
+}
+
+// orders lets orders be placed, further apart than any overlap reaches.
+func (s *scene) orders(t *testing.T, n int) (keys []webhook.Key) {
+	t.Helper()
+	for range n {
+		_, e, err := s.platform.Platform().PlaceOrder(s.platform.Platform().Patients()[0].ID, dispensarytest.NewOrder{})
+		require.NoError(t, err)
+		keys = append(keys, s.keys(e)...)
+		s.clock.Advance(2 * time.Hour)
+	}
+	return keys
+}
+
+// An event without a date, which stands nowhere, is not forgotten either.
+func TestReconcilerComesBackToWhatHasNoDate(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	keys := s.orders(t, 5)
+	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.ErrorStatus, Status: 500, Operation: "events.get", Times: 1})
+	report, err := s.reconciler(t, func(c *webhook.ReconcilerConfig) {
+		c.Events = s.rewriting(func(_ *http.Request, body map[string]any) {
+			for _, e := range items(body, "events") {
+				if e["id"] == keys[0].EventID {
+					e["created_at"] = nil
+				}
+			}
+		})
+	}).Run(t.Context())
+	require.ErrorIs(t, err, api.ErrServer)
+	assert.Equal(t, keys[1:], report.Recovered)
+	assert.Equal(t, keys[:1], s.reconcile(t, nil).Recovered)
+	s.finish(t, keys...)
+}
+
+// An event that only the log tells of is not forgotten either.
+func TestReconcilerComesBackToTheLog(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.broken.Store(true)
+	keys := s.orders(t, 4)
+	s.clock.Advance(24 * time.Hour) // so that no attempt is made any more
+	read := func(c *webhook.ReconcilerConfig) {
+		c.Groups = []webhook.EventGroup{webhook.GroupClinicKeys}
+		c.Events = s.rewriting(func(_ *http.Request, body map[string]any) {
+			for _, row := range items(body, "webhook_deliveries") {
+				delete(row["event_payload"].(map[string]any)["event"].(map[string]any), "data")
+			}
+		})
+	}
+	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.ErrorStatus, Status: 500, Operation: "events.get", Times: 1})
+	report, err := s.reconciler(t, read).Run(t.Context())
+	require.ErrorIs(t, err, api.ErrServer)
+	assert.Equal(t, keys[1:], report.Recovered)
+	assert.Equal(t, keys[:1], s.reconcile(t, read).Recovered)
+	assert.Len(t, s.reconcile(t, read).Notices, 1, "the others are old news")
+	s.finish(t, keys...)
+}
+
+// What goes wrong at several places at once is still not forgotten.
+func TestReconcilerComesBackToEverything(t *testing.T) {
+	t.Parallel()
+	failing := func(operation string, skip int) dispensarytest.Fault {
+		return dispensarytest.Fault{Effect: dispensarytest.ErrorStatus, Status: 500, Operation: operation, Skip: skip, Times: 1}
+	}
+	for name, c := range map[string]struct {
+		faults []dispensarytest.Fault
+		first  int // what is recovered nevertheless
+	}{
+		"some cannot be read":       {[]dispensarytest.Fault{failing("events.get", 2), failing("events.get", 30), failing("events.get", 60)}, 117},
+		"and then the limit":        {[]dispensarytest.Fault{failing("events.get", 2), {Effect: dispensarytest.TooManyRequests, Operation: "events.get", Skip: 50, Times: 1}}, 50},
+		"the list ends too early":   {[]dispensarytest.Fault{failing("events.list_orders", 1)}, 100},
+		"the list, and then a read": {[]dispensarytest.Fault{failing("events.list_orders", 1), failing("events.get", 50)}, 99},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+			keys := s.orders(t, 120)
+			for _, f := range c.faults {
+				s.platform.Fault(f)
+			}
+			report, err := s.reconciler(t, nil).Run(t.Context())
+			require.Error(t, err)
+			assert.Equal(t, c.first, len(report.Recovered))
+			s.reconcile(t, nil)
+			s.readOnce(t)
+			s.finish(t, keys...)
+		})
+	}
+}
+
+// An inbox that is full, or fails, ends the run; nothing is taken for recovered.
+func TestReconcilerStopsWhereTheInboxDoes(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	keys := s.happen(t, 10)
+	room := 4
+	full := func() error {
+		if room--; room < 0 {
+			return webhook.ErrInboxFull
+		}
+		return nil
+	}
+	report, err := s.reconciler(t, func(c *webhook.ReconcilerConfig) { c.Inbox = hooks{s.inbox, full, nil, nil} }).Run(t.Context())
+	require.ErrorIs(t, err, webhook.ErrInboxFull)
+	require.ErrorIs(t, err, webhook.ErrInbox)
+	assert.Equal(t, keys[:4], report.Recovered)
+	assert.Equal(t, keys[4:], s.reconcile(t, nil).Recovered)
+	s.finish(t, keys...)
+}
+
+func TestReconcilerHonoursItsContext(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	keys := s.happen(t, 10)
+	ctx, cancel := context.WithCancel(t.Context())
+	accepted := 0
+	leave := func() error {
+		if accepted++; accepted == 3 {
+			cancel()
+		}
+		return nil
+	}
+	report, err := s.reconciler(t, func(c *webhook.ReconcilerConfig) { c.Inbox = hooks{s.inbox, leave, nil, nil} }).Run(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	assert.LessOrEqual(t, len(report.Recovered), 3)
+	rest := s.reconcile(t, nil) // at once: the claim has been given back
+	assert.Equal(t, keys, append(report.Recovered, rest.Recovered...))
+	_, err = s.reconciler(t, nil).Run(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	s.finish(t, keys...)
+}
+
+// A client that keeps to the rate limit is never refused, however much was
+// missed.
+func TestReconcilerKeepsToTheRateLimit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t)
+		s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+		keys := s.happen(t, 50)
+		limiter, err := dispensary.NewRateLimiter(10, time.Minute)
+		require.NoError(t, err)
+		start := time.Now()
+		report := s.reconcile(t, func(c *webhook.ReconcilerConfig) { c.Events = s.client(dispensary.WithLimiter(limiter)).Events })
+		assert.Equal(t, keys, report.Recovered)
+		assert.Equal(t, 5*time.Minute, time.Since(start), "56 calls, and a claim that is shorter")
+		s.finish(t, keys...)
+	})
+}

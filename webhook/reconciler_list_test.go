@@ -1,0 +1,197 @@
+package webhook_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// TestReconcilerUnderEveryReading plays an outage and its repair under every
+// reading of what the API leaves open.
+func TestReconcilerUnderEveryReading(t *testing.T) {
+	t.Parallel()
+	dispensarytest.Matrix(t, func(t *testing.T, reading dispensarytest.Option) {
+		t.Parallel()
+		s := newScene(t, reading, dispensarytest.WithIntegrations(2))
+		keyed := func(c *webhook.ReconcilerConfig) {
+			c.Events = s.client(dispensary.WithClinicKey(dispensary.Secret(s.platform.ClinicKey()))).Events
+		}
+		s.happen(t, 5)
+		s.switchOff(t)
+		s.happen(t, 20)
+		s.switchOn(t)
+		s.reconcile(t, keyed)
+		s.happen(t, 5)
+		s.clock.Advance(24 * time.Hour) // what is sent late
+		assert.Empty(t, s.reconcile(t, keyed).Recovered)
+		s.readOnce(t)
+		var keys []webhook.Key
+		for _, e := range s.platform.Platform().Events() {
+			if e.ClinicID == s.clinic || e.ClinicID == "" {
+				keys = append(keys, s.keys(e)...)
+			}
+		}
+		s.finish(t, keys...)
+		s.platform.Journal().CheckNoUnexpected(t)
+	})
+}
+
+// A run asks for as many pages as there is news, however much there is.
+func TestReconcilerTurnsOnlyNewPages(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.happen(t, 1500)
+	for range 3 {
+		s.clock.Advance(2 * time.Hour)
+		s.happen(t, 5)
+		s.reconcile(t, nil)
+	}
+	s.platform.Journal().Reset()
+	report := s.reconcile(t, nil)
+	all, pages, reads := s.calls()
+	assert.Equal(t, [3]int{6, 6, 0}, [3]int{all, pages, reads})
+	for _, group := range report.Groups {
+		assert.LessOrEqual(t, group.Listed, 2, group.Group)
+	}
+}
+
+// Things that happen during the walk move events from one page to the next.
+func TestReconcilerWalksAMovingList(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.happen(t, 1000)
+	s.clock.Advance(2 * time.Hour)
+	s.happen(t, 5)
+	s.reconcile(t, nil)
+	s.clock.Advance(2 * time.Hour)
+	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	keys := s.happen(t, 750)
+	patient := s.platform.Platform().Patients()[0]
+	during := 0
+	report := s.reconcile(t, func(c *webhook.ReconcilerConfig) {
+		c.Events = s.rewriting(func(r *http.Request, _ map[string]any) {
+			if strings.HasSuffix(r.URL.Path, "/events/orders") {
+				for range 7 {
+					_, _, err := s.platform.Platform().PlaceOrder(patient.ID, dispensarytest.NewOrder{})
+					assert.NoError(t, err)
+					during++
+				}
+			}
+		})
+	})
+	assert.Equal(t, keys, report.Recovered)
+	assert.Equal(t, 14, during, "two pages, and no more for the movement")
+	assert.Len(t, s.reconcile(t, nil).Recovered, during)
+}
+
+// What the platform lists late is found within the overlap.
+func TestReconcilerFindsWhatIsListedLate(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	keys := s.happen(t, 20)
+	late := keys[2]
+	report := s.reconcile(t, func(c *webhook.ReconcilerConfig) {
+		c.Events = s.rewriting(func(_ *http.Request, body map[string]any) {
+			hide(body, func(e map[string]any) bool { return e["id"] == late.EventID })
+		})
+	})
+	assert.Equal(t, slices.Delete(slices.Clone(keys), 2, 3), report.Recovered)
+	report = s.reconcile(t, func(c *webhook.ReconcilerConfig) { c.Overlap = time.Second })
+	assert.Empty(t, report.Recovered, "beyond the overlap")
+	assert.Equal(t, []webhook.Key{late}, s.reconcile(t, nil).Recovered)
+	s.finish(t, keys...)
+}
+
+// A platform that does not sort as it is asked to loses nothing: the list is
+// walked to its end.
+func TestReconcilerNoticesListsThatAreNotSorted(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(*http.Request){
+		"ascending": func(r *http.Request) {
+			r.URL.RawQuery = strings.ReplaceAll(r.URL.RawQuery, "order_by=DESC", "order_by=ASC")
+		},
+		"by type": func(r *http.Request) { r.URL.RawQuery = strings.ReplaceAll(r.URL.RawQuery, "created_at", "event_type") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			keys := s.happen(t, 300)
+			s.clock.Advance(48 * time.Hour)
+			keys = append(keys, s.happen(t, 5)...)
+			s.reconcile(t, nil)
+			s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+			lost := s.happen(t, 10)
+			base := s.platform.HTTPClient().Transport
+			client := s.client(dispensary.WithHTTPClient(&http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+				r = r.Clone(r.Context())
+				if strings.Contains(r.URL.Path, "/events/") {
+					spoil(r)
+				}
+				return base.RoundTrip(r)
+			})}))
+			report := s.reconcile(t, func(c *webhook.ReconcilerConfig) { c.Events = client.Events })
+			assert.Equal(t, lost, report.Recovered, "and in order")
+			s.finish(t, append(keys, lost...)...)
+		})
+	}
+}
+
+// Dates that are wrong or unreadable neither move the checkpoint away nor hide
+// an event.
+func TestReconcilerSurvivesStrangeDates(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	keys := s.happen(t, 10)
+	strange := func(dates ...any) func(*webhook.ReconcilerConfig) {
+		return func(c *webhook.ReconcilerConfig) {
+			c.Events = s.rewriting(func(_ *http.Request, body map[string]any) {
+				for i, e := range items(body, "events") {
+					if i < len(dates) {
+						e["created_at"] = dates[i]
+					}
+				}
+			})
+		}
+	}
+	report := s.reconcile(t, strange("2099-01-01T00:00:00Z", "soon"))
+	assert.ElementsMatch(t, keys, report.Recovered)
+	s.clock.Advance(time.Minute)
+	more := s.happen(t, 5)
+	report = s.reconcile(t, strange(nil))
+	assert.ElementsMatch(t, more, report.Recovered)
+	require.Empty(t, s.reconcile(t, nil).Recovered)
+	s.finish(t, append(keys, more...)...)
+}
+
+// A clock that is wrong makes webhooks fail; it must not make the reconciler fail
+// as well.
+func TestReconcilerDoesNotTrustItsClock(t *testing.T) {
+	t.Parallel()
+	for name, off := range map[string]time.Duration{"fast": 12 * time.Hour, "slow": -12 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+			wrong := func(c *webhook.ReconcilerConfig) { c.Now = func() time.Time { return s.clock.Now().Add(off) } }
+			var keys []webhook.Key
+			for range 4 {
+				more := s.happen(t, 5)
+				assert.Equal(t, more, s.reconcile(t, wrong).Recovered)
+				keys = append(keys, more...)
+				s.clock.Advance(time.Hour)
+			}
+			s.finish(t, keys...)
+		})
+	}
+}

@@ -1,0 +1,196 @@
+package webhook_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// run is a run that a loop made.
+type run struct {
+	at     time.Time
+	report webhook.Report
+	err    error
+}
+
+// runs are those that were made.
+type runs struct {
+	mu   sync.Mutex
+	made []run
+}
+
+func (r *runs) all() []run {
+	synctest.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.made)
+}
+
+// observed returns a reconciler whose runs are kept.
+func (s *scene) observed(t *testing.T, r *runs) *webhook.Reconciler {
+	t.Helper()
+	return s.reconciler(t, func(c *webhook.ReconcilerConfig) {
+		c.Observe = func(_ context.Context, report webhook.Report, err error) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.made = append(r.made, run{time.Now(), report, err})
+		}
+	})
+}
+
+// every starts a loop that ends with the test.
+func every(t *testing.T, r *webhook.Reconciler, interval time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.Every(ctx, interval) }()
+	t.Cleanup(func() {
+		cancel()
+		assert.ErrorIs(t, <-done, context.Canceled)
+	})
+}
+
+// The loops run on a token that does not end within them.
+const beat = 10 * time.Minute
+
+func TestEveryRunsAtOnceAndThenWithAPause(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, dispensarytest.WithClock(dispensarytest.LiveClock()))
+		start := time.Now()
+		var kept runs
+		every(t, s.observed(t, &kept), beat)
+		time.Sleep(10 * beat)
+		runs := kept.all()
+		require.GreaterOrEqual(t, len(runs), 9)
+		assert.Equal(t, start, runs[0].at)
+		pauses := map[time.Duration]bool{}
+		for i, run := range runs {
+			require.NoError(t, run.err)
+			if i > 0 {
+				pause := run.at.Sub(runs[i-1].at)
+				pauses[pause] = true
+				assert.InDelta(t, beat, pause, float64(beat/10))
+			}
+		}
+		assert.Greater(t, len(pauses), 1, "replicas must not keep step")
+	})
+}
+
+func TestEveryTriesAgainSoonerAfterAFailure(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, dispensarytest.WithClock(dispensarytest.LiveClock()))
+		s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.ErrorStatus, Status: 500, Operation: "events.list_orders", Times: 5})
+		start := time.Now()
+		var kept runs
+		every(t, s.observed(t, &kept), beat)
+		time.Sleep(3 * beat)
+		runs := kept.all()
+		var at []time.Duration
+		for i, run := range runs[:6] {
+			at = append(at, run.at.Sub(start))
+			assert.Equal(t, i < 5, run.err != nil)
+		}
+		assert.Equal(t, []time.Duration{0, time.Minute, 3 * time.Minute, 7 * time.Minute, 15 * time.Minute}, at[:5])
+		assert.InDelta(t, 15*time.Minute+beat, at[5], float64(beat/10), "no longer than the interval")
+	})
+}
+
+// An alarm that says an outage is over has the reconciler look at once.
+func TestAfterAnOutageTheReconcilerWakes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, dispensarytest.WithClock(dispensarytest.LiveClock()))
+		var kept runs
+		r := s.observed(t, &kept)
+		alarm, err := webhook.NewAlarm(webhook.AlarmConfig{Notify: r.AfterOutage, After: []time.Duration{time.Minute}})
+		require.NoError(t, err)
+		s.alarm = alarm
+		every(t, r, time.Hour)
+		time.Sleep(time.Second)
+		require.Len(t, kept.all(), 1)
+
+		s.broken.Store(true)
+		patient := s.platform.Platform().Patients()[0].ID
+		_, missed, err := s.platform.Platform().PlaceOrder(patient, dispensarytest.NewOrder{})
+		require.NoError(t, err)
+		time.Sleep(37 * time.Minute) // three attempts
+		require.Len(t, kept.all(), 1, "an outage that goes on is no reason")
+		s.broken.Store(false)
+		_, e, err := s.platform.Platform().PlaceOrder(patient, dispensarytest.NewOrder{})
+		require.NoError(t, err)
+		require.NoError(t, s.platform.WaitDelivered(t.Context(), e.ID))
+		runs := kept.all()
+		require.Len(t, runs, 2)
+		assert.Equal(t, s.keys(missed), runs[1].report.Recovered)
+	})
+}
+
+// Of many replicas one does the work of an hour; the others see that it is done.
+func TestReplicasDoNotRepeatEachOther(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, dispensarytest.WithClock(dispensarytest.LiveClock()))
+		var kept runs
+		var first *webhook.Reconciler
+		for i := range 5 {
+			r := s.observed(t, &kept)
+			if i == 0 {
+				first = r
+			}
+			every(t, r, beat)
+			time.Sleep(time.Second)
+		}
+		time.Sleep(9 * beat)
+		done := 0
+		for _, run := range kept.all() {
+			assert.False(t, run.report.Skipped, "what is skipped is nothing to tell")
+			if run.err == nil {
+				done++
+			}
+		}
+		assert.GreaterOrEqual(t, done, 9)
+		assert.LessOrEqual(t, done, 20)
+		first.Wake()
+		first.Wake()
+		runs := kept.all()
+		assert.Equal(t, time.Now(), runs[len(runs)-1].at, "who is woken has a reason")
+	})
+}
+
+// A replica whose clock is ahead does not keep the others from their work.
+func TestReplicasSurviveAClockThatIsAhead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, dispensarytest.WithClock(dispensarytest.LiveClock()))
+		var kept runs
+		every(t, s.observed(t, &kept), beat)
+		for range 9 {
+			time.Sleep(beat)
+			s.reconcile(t, func(c *webhook.ReconcilerConfig) { c.Now = func() time.Time { return time.Now().Add(24 * time.Hour) } })
+		}
+		assert.GreaterOrEqual(t, len(kept.all()), 8)
+	})
+}
+
+func TestEveryRefuses(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	require.ErrorContains(t, s.reconciler(t, nil).Every(t.Context(), 0), "interval")
+	ended := errors.New("the program ends")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(ended)
+	require.ErrorIs(t, s.reconciler(t, nil).Every(ctx, time.Hour), ended)
+	assert.Zero(t, s.platform.Journal().Len())
+}

@@ -1,0 +1,183 @@
+package webhook
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dispensary-go/dispensary/events"
+)
+
+// Report is what came of one run of a [Reconciler]. However it is printed or
+// logged, there are only numbers.
+type Report struct {
+	// Started is when the run began, by [ReconcilerConfig.Now], and Duration
+	// how long it took.
+	Started  time.Time
+	Duration time.Duration
+
+	// Skipped reports that nothing was done, because another replica had done
+	// it a moment before; see [Reconciler.Every].
+	Skipped bool
+
+	// Groups tells of each group that was walked.
+	Groups []GroupReport
+
+	// Missed is how many events the inbox had not seen, each counted for every
+	// integration that it was missed for.
+	Missed int
+
+	// Recovered are those of them that were accepted, in that order. What arrived
+	// by itself meanwhile is not among them.
+	Recovered []Key
+
+	// Gaps are what was missed and cannot be recovered any more.
+	Gaps []Gap
+
+	// Notices are the webhooks that the platform could not deliver since the
+	// last run, the latest first. It is empty for events that happened while the
+	// address was switched off, as nothing was sent then.
+	Notices []Notice
+
+	// NoticesErr is why the platform did not say which webhooks failed. It
+	// keeps nothing from being recovered.
+	NoticesErr error
+
+	// Pages and Reads count the calls to the platform: pages of lists, and
+	// events read one by one.
+	Pages, Reads int
+}
+
+// GroupReport is what came of one group of events.
+type GroupReport struct {
+	Group EventGroup
+
+	// Listed is how many events the platform listed since the checkpoint, Missed
+	// how many of them the inbox had not seen for some integration, and Recovered
+	// how many of those were accepted.
+	Listed, Missed, Recovered int
+
+	// Err is why the group is not done; the next run goes on where it stopped.
+	Err error
+}
+
+// Gap is something that was missed for good: the platform keeps events for 30
+// days.
+// API section: "Limits".
+type Gap struct {
+	Group EventGroup
+
+	// From and To are the time that nobody can look into any more, because the
+	// last run was longer ago than the platform remembers. Both are when the
+	// event happened if it is a single one.
+	From, To time.Time
+
+	// EventID and Type are set where it is a single event, which was listed and
+	// could not be read any more. Should it be listed again, the next run tries
+	// again.
+	EventID string
+	Type    events.Type
+}
+
+// String returns what is missing, as in "orders from … to …".
+func (g Gap) String() string {
+	if g.EventID != "" {
+		return string(g.Type) + " " + g.EventID + " of " + g.From.UTC().Format(time.RFC3339)
+	}
+	return fmt.Sprintf("%s from %s to %s", g.Group, g.From.UTC().Format(time.RFC3339), g.To.UTC().Format(time.RFC3339))
+}
+
+// Notice is a webhook that the platform could not deliver. However it is printed
+// or logged, there are type, key, attempts and status.
+// API section: "Webhook delivery".
+type Notice struct {
+	Key  Key
+	Type events.Type
+
+	// Attempts is how many were made, AttemptedAt when the latest was, and
+	// NextAttemptAt when the next will be; zero where there is none.
+	Attempts                   int
+	AttemptedAt, NextAttemptAt time.Time
+
+	// Status is what the integrator's server answered; 0 where it did not.
+	Status int
+
+	// Missed reports that the inbox had not seen the event either, so that it
+	// was to be recovered. Others arrived in the end.
+	Missed bool
+
+	// Reason is what the platform says went wrong. It may hold an address, and
+	// so it is left out of JSON, too: show it to people, and do not log it.
+	Reason string `json:"-"`
+}
+
+// String returns type, key, attempts and status.
+func (n Notice) String() string {
+	return fmt.Sprintf("%s %s: attempt %d: %s", n.Type, n.Key, n.Attempts, statusText(n.Status))
+}
+
+// Format prints [Notice.String] for every verb.
+func (n Notice) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, n.String()) }
+
+// LogValue logs [Notice.String].
+func (n Notice) LogValue() slog.Value { return slog.StringValue(n.String()) }
+
+func statusText(status int) string {
+	if status == 0 {
+		return "no answer"
+	}
+	return fmt.Sprint("status ", status)
+}
+
+// String returns the numbers, as in "recovered 11 of 12 missed; pages: 6, reads:
+// 5; gaps: 1; failed notices: 7 (6 status 503, 1 no answer)".
+func (r Report) String() string {
+	if r.Skipped {
+		return "skipped: another replica has just done it"
+	}
+	text := fmt.Sprintf("recovered %d of %d missed; pages: %d, reads: %d", len(r.Recovered), r.Missed, r.Pages, r.Reads)
+	if len(r.Gaps) > 0 {
+		text += fmt.Sprintf("; gaps: %d", len(r.Gaps))
+	}
+	if len(r.Notices) > 0 {
+		text += fmt.Sprintf("; failed notices: %d (%s)", len(r.Notices), r.reasons())
+	}
+	return text
+}
+
+// reasons counts the notices by status.
+func (r Report) reasons() string {
+	counts := map[int]int{}
+	for _, notice := range r.Notices {
+		counts[notice.Status]++
+	}
+	var parts []string
+	for _, status := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprint(counts[status], " ", statusText(status)))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Format prints [Report.String] for every verb.
+func (r Report) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, r.String()) }
+
+// LogValue returns the numbers as a group.
+func (r Report) LogValue() slog.Value {
+	attrs := []slog.Attr{
+		slog.Int("missed", r.Missed),
+		slog.Int("recovered", len(r.Recovered)),
+		slog.Int("gaps", len(r.Gaps)),
+		slog.Int("failed_notices", len(r.Notices)),
+		slog.Int("pages", r.Pages),
+		slog.Int("reads", r.Reads),
+		slog.Duration("duration", r.Duration),
+	}
+	if len(r.Notices) > 0 {
+		attrs = append(attrs, slog.String("notices_by_status", r.reasons()))
+	}
+	return slog.GroupValue(attrs...)
+}

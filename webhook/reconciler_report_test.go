@@ -1,0 +1,109 @@
+package webhook_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+func TestReportIsANumberForEverything(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.broken.Store(true)
+	s.happen(t, 7)
+	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	s.happen(t, 5)
+	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.ErrorStatus, Status: 404, Operation: "events.get", Times: 1})
+	report := s.reconcile(t, nil)
+	text := "recovered 11 of 12 missed; pages: 6, reads: 5; gaps: 1; failed notices: 7 (7 status 503)"
+	for _, verb := range []string{"%s", "%v", "%+v", "%#v", "%d"} {
+		assert.Equal(t, text, fmt.Sprintf(verb, report))
+	}
+	listed := map[webhook.EventGroup][3]int{}
+	for _, group := range report.Groups {
+		listed[group.Group] = [3]int{group.Listed, group.Missed, group.Recovered}
+	}
+	assert.Equal(t, map[webhook.EventGroup][3]int{
+		webhook.GroupClinicKeys: {0, 0, 0}, webhook.GroupPatients: {5, 5, 5}, webhook.GroupTreatmentPlans: {3, 3, 3},
+		webhook.GroupOrders: {2, 2, 1}, webhook.GroupProducts: {2, 2, 2},
+	}, listed)
+	assert.Equal(t, s.clock.Now(), report.Started)
+	assert.Zero(t, report.Duration, "the clock stands still")
+
+	notice := report.Notices[0]
+	line := fmt.Sprintf("%s %s: attempt 1: status 503", notice.Type, notice.Key)
+	for _, verb := range []string{"%s", "%v", "%+v", "%#v"} {
+		assert.Equal(t, line, fmt.Sprintf(verb, notice))
+	}
+	notice.Status = 0
+	assert.Equal(t, fmt.Sprintf("%s %s: attempt 1: no answer", notice.Type, notice.Key), notice.String())
+	assert.Equal(t, "skipped: another replica has just done it", webhook.Report{Skipped: true}.String())
+}
+
+// Nothing that a reconciler logs, reports or keeps holds anything of a patient,
+// or of what the platform says in words.
+func TestReconcilerLeaksNothing(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.broken.Store(true)
+	s.happen(t, 10)
+	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	s.happen(t, 10)
+	var out bytes.Buffer
+	loud := func(c *webhook.ReconcilerConfig) { c.Logger = loggers(&out) }
+	for _, f := range []dispensarytest.Fault{
+		{Effect: dispensarytest.ErrorStatus, Status: 500, Operation: "events.get", Messages: []string{"Canary said the platform"}, Skip: 1, Times: 1},
+		{Effect: dispensarytest.ErrorStatus, Status: 404, Operation: "events.get", Times: 1},
+		{Effect: dispensarytest.TruncatedBody, Operation: "events.get", Skip: 1, Times: 1},
+		{Effect: dispensarytest.ErrorStatus, Status: 500, Operation: "webhook_deliveries.list", Messages: []string{"Canary said the platform"}, Times: 1},
+	} {
+		s.platform.Fault(f)
+		report, err := s.reconciler(t, loud).Run(t.Context())
+		for _, v := range []any{report, err, report.Notices, report.Gaps, report.Groups, report.NoticesErr} {
+			say(&out, v)
+		}
+		s.clock.Advance(time.Second)
+		s.happen(t, 5)
+	}
+	_, err := s.inbox.ClaimCheckpoint(t.Context(), "us/sandbox", "somebody", time.Hour)
+	require.NoError(t, err)
+	_, err = s.reconciler(t, loud).Run(t.Context())
+	require.ErrorIs(t, err, webhook.ErrCheckpointHeld)
+	state, err := s.inbox.ClaimCheckpoint(t.Context(), "us/sandbox", "somebody", time.Hour)
+	require.NoError(t, err)
+	out.Write(state)
+	say(&out, s.reconciler(t, nil))
+
+	text := out.String()
+	for _, level := range []string{"level=DEBUG", "level=WARN", "level=ERROR", "level=INFO"} {
+		assert.Contains(t, text, level)
+	}
+	assert.NotContains(t, text, "Canary")
+	assert.NotContains(t, text, "neither 200 nor 201", "the platform's words")
+	for _, patient := range s.platform.Platform().Patients() {
+		assert.NotContains(t, text, patient.Email)
+		assert.NotContains(t, text, patient.LastName)
+	}
+	s.platform.CheckNoLeak(t, text)
+}
+
+// The checkpoint is small, whatever was missed.
+func TestCheckpointIsSmall(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.broken.Store(true)
+	s.happen(t, 300)
+	s.reconcile(t, nil)
+	state, err := s.inbox.ClaimCheckpoint(t.Context(), "us/sandbox", "somebody", time.Hour)
+	require.NoError(t, err)
+	assert.Less(t, len(state), 1000)
+	assert.True(t, json.Valid(state))
+}

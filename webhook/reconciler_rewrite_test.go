@@ -1,0 +1,55 @@
+package webhook_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/events"
+)
+
+// rewriting returns the services of a client that sees other answers than the
+// platform gives: change is given the body of every answer.
+func (s *scene) rewriting(change func(*http.Request, map[string]any)) events.Service {
+	base := s.platform.HTTPClient().Transport
+	return s.client(dispensary.WithHTTPClient(&http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		resp, err := base.RoundTrip(r)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = resp.Body.Close() }()
+		var body map[string]any
+		if err := json.NewDecoder(resp.Body).Decode(&body); err != nil {
+			return nil, err
+		}
+		change(r, body)
+		changed, err := json.Marshal(body)
+		resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(changed)), int64(len(changed))
+		resp.Header.Del("Content-Length")
+		return resp, err
+	})})).Events
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// items returns the objects of a list in a body, none if it is not there.
+func items(body map[string]any, name string) (all []map[string]any) {
+	list, _ := body[name].([]any)
+	for _, item := range list {
+		all = append(all, item.(map[string]any))
+	}
+	return all
+}
+
+// hide takes events out of a list.
+func hide(body map[string]any, which func(map[string]any) bool) {
+	list, ok := body["events"].([]any)
+	if ok {
+		body["events"] = slices.DeleteFunc(list, func(e any) bool { return which(e.(map[string]any)) })
+	}
+}

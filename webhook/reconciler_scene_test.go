@@ -1,0 +1,271 @@
+package webhook_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// scene is the platform with an integrator's receiver, on a clock that stands
+// still. What the receiver handles is counted.
+type scene struct {
+	platform *dispensarytest.Server
+	clock    *dispensarytest.Clock
+	inbox    *webhook.MemoryInbox
+	alarm    *webhook.Alarm // nil unless a test sets it
+	handler  *webhook.Handler
+	broken   atomic.Bool // the handler is not reached
+
+	clinic       string
+	integrations []string
+
+	mu         sync.Mutex
+	handled    map[webhook.Key]int
+	order      []webhook.Key
+	duplicates []webhook.Key // that arrived as webhooks
+	bodies     map[webhook.Key]events.Event
+	happened   int
+}
+
+// sceneBegins is a time of day with a midnight within every longer story.
+var sceneBegins = time.Date(2026, 3, 4, 15, 6, 7, 0, time.UTC)
+
+func newScene(t *testing.T, options ...dispensarytest.Option) *scene {
+	t.Helper()
+	s := &scene{handled: map[webhook.Key]int{}, bodies: map[webhook.Key]events.Event{}}
+	s.platform = dispensarytest.New(t, append([]dispensarytest.Option{
+		dispensarytest.WithClock(dispensarytest.FrozenClock(sceneBegins)), dispensarytest.WithInMemory(),
+		dispensarytest.WithUnconditionalDelivery(), dispensarytest.WithJournalLimit(20_000),
+	}, options...)...)
+	s.clock = s.platform.Clock()
+	s.findIntegrations(t)
+	inbox, err := webhook.NewMemoryInbox(webhook.MemoryConfig{Handle: s.handle, Workers: 1})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = inbox.Close(context.Background()) })
+	s.inbox = inbox
+	app := s.platform.Application()
+	handler, err := webhook.NewHandler(webhook.Config{
+		Environment: s.platform.Site().Environment,
+		Secrets:     []api.Secret{api.Secret(app.WebhookSecret)},
+		Challenge:   api.Secret(app.ChallengeToken),
+		Inbox:       inbox,
+		Now:         s.clock.Now,
+		Observe:     s.observe,
+
+		AnswerUnsignedProbe: true, // under one reading
+	})
+	require.NoError(t, err)
+	s.handler = handler
+	require.NoError(t, s.platform.RegisterWebhookHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.broken.Load() {
+			s.observe(r.Context(), webhook.Observation{Outcome: webhook.OutcomeUnavailable, Err: webhook.ErrInbox})
+			http.Error(w, "not now", http.StatusServiceUnavailable)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	})))
+	return s
+}
+
+// findIntegrations asks for those of the first clinic.
+func (s *scene) findIntegrations(t *testing.T) {
+	t.Helper()
+	first, err := s.client(dispensary.WithClinicKey(dispensary.Secret(s.platform.ClinicKey()))).Clinic.Get(t.Context())
+	require.NoError(t, err)
+	for _, key := range s.platform.ClinicKeys() {
+		got, err := s.client(dispensary.WithClinicKey(dispensary.Secret(key))).Clinic.Get(t.Context())
+		if err == nil && got.ID == first.ID {
+			s.integrations = append(s.integrations, got.IntegrationID)
+		}
+	}
+	require.NotEmpty(t, s.integrations)
+	s.clinic = first.ID
+	s.platform.Journal().Reset()
+}
+
+// client has a token of its own: they end after two hours of the clock.
+func (s *scene) client(options ...dispensary.Option) *dispensary.Client {
+	once := dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: 1})
+	return s.platform.Client(dispensarytest.User{}, append([]dispensary.Option{once}, options...)...)
+}
+
+func (s *scene) handle(ctx context.Context, e events.Event) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := webhook.HandlingFrom(ctx).Key
+	s.handled[key]++
+	s.order = append(s.order, key)
+	s.bodies[key] = e
+	return nil
+}
+
+func (s *scene) observe(ctx context.Context, o webhook.Observation) {
+	s.mu.Lock()
+	if o.Outcome == webhook.OutcomeDuplicate {
+		s.duplicates = append(s.duplicates, o.Key)
+	}
+	s.mu.Unlock()
+	if s.alarm != nil {
+		s.alarm.Observe(ctx, o)
+	}
+}
+
+// config is that of a reconciler with a client of the moment.
+func (s *scene) config() webhook.ReconcilerConfig {
+	return webhook.ReconcilerConfig{
+		Environment:  s.platform.Site().Environment,
+		Events:       s.client().Events,
+		Inbox:        s.inbox,
+		Integrations: webhook.Integrations(s.integrations...),
+		Now:          s.clock.Now,
+	}
+}
+
+// reconciler makes one; change may be nil.
+func (s *scene) reconciler(t *testing.T, change func(*webhook.ReconcilerConfig)) *webhook.Reconciler {
+	t.Helper()
+	c := s.config()
+	if change != nil {
+		change(&c)
+	}
+	r, err := webhook.NewReconciler(c)
+	require.NoError(t, err)
+	return r
+}
+
+// reconcile makes a run that must succeed.
+func (s *scene) reconcile(t *testing.T, change func(*webhook.ReconcilerConfig)) webhook.Report {
+	t.Helper()
+	report, err := s.reconciler(t, change).Run(t.Context())
+	require.NoError(t, err)
+	return report
+}
+
+// happen lets n things happen, of every group but clinic keys, and returns the
+// keys of their events. The clock moves by a second with each.
+func (s *scene) happen(t *testing.T, n int) (keys []webhook.Key) {
+	t.Helper()
+	p := s.platform.Platform()
+	patient, product := p.Patients()[0], p.Products()[0]
+	for range n {
+		s.happened++
+		var e dispensarytest.Event
+		var err error
+		switch s.happened % 5 {
+		case 0:
+			_, e, err = p.RegisterPatient(dispensarytest.NewPatient{})
+		case 1:
+			_, e, err = p.EditPatient(patient.ID, dispensarytest.PatientChange{FirstName: new(fmt.Sprint("Canary", s.happened))})
+		case 2:
+			_, e, err = p.CreatePlan(patient.ID, dispensarytest.NewPlan{})
+		case 3:
+			_, e, err = p.PlaceOrder(patient.ID, dispensarytest.NewOrder{})
+		default:
+			_, e, err = p.DescribeProduct(product.ID, fmt.Sprint("<p>News ", s.happened, "</p>"))
+		}
+		require.NoError(t, err)
+		keys = append(keys, s.keys(e)...)
+		s.clock.Advance(time.Second)
+	}
+	return keys
+}
+
+// keys are those of an event for each integration.
+func (s *scene) keys(e dispensarytest.Event) (keys []webhook.Key) {
+	for _, id := range s.integrations {
+		keys = append(keys, webhook.Key{Environment: s.platform.Site().Environment, EventID: e.ID, IntegrationID: id})
+	}
+	return keys
+}
+
+// switchOff lets the receiver fail until the platform gives it up, and returns
+// the keys of what it was meant to be told meanwhile.
+func (s *scene) switchOff(t *testing.T) (keys []webhook.Key) {
+	t.Helper()
+	s.broken.Store(true)
+	for {
+		keys = append(keys, s.happen(t, 1)...)
+		s.clock.Advance(time.Hour)
+		if endpoint, _ := s.platform.Webhook(); endpoint.Disabled {
+			require.Contains(t, endpoint.Reason, "24 hours")
+			return keys
+		}
+	}
+}
+
+// switchOn repairs the receiver and enables it in the dashboard.
+func (s *scene) switchOn(t *testing.T) {
+	t.Helper()
+	s.broken.Store(false)
+	require.NoError(t, s.platform.EnableWebhook())
+}
+
+// sendLate delivers everything that ever happened by webhook, and holds that all
+// of it is acknowledged and was known.
+func (s *scene) sendLate(t *testing.T) {
+	t.Helper()
+	for _, e := range s.platform.Platform().Events() {
+		for _, key := range s.keys(e) {
+			body, err := json.Marshal(map[string]any{"event": map[string]any{
+				"id": e.ID, "type": e.Type, "created_at": e.CreatedAt, "clinic_id": e.ClinicID, "data": e.Data, "integration_id": key.IntegrationID,
+			}})
+			require.NoError(t, err)
+			w := httptest.NewRecorder()
+			s.handler.ServeHTTP(w, request(http.MethodPost, sign(s.platform.Application().WebhookSecret, s.clock.Now(), string(body)), string(body)))
+			require.Equal(t, http.StatusOK, w.Code)
+			require.Equal(t, key, s.duplicates[len(s.duplicates)-1])
+		}
+	}
+}
+
+// finish closes the inbox, and holds that each of the keys was handled once, and
+// nothing else of the integrations.
+func (s *scene) finish(t *testing.T, keys ...webhook.Key) {
+	t.Helper()
+	require.NoError(t, s.inbox.Close(t.Context()))
+	want := map[webhook.Key]int{}
+	for _, key := range keys {
+		want[key] = 1
+	}
+	got := map[webhook.Key]int{}
+	for key, n := range s.handled {
+		assert.Equal(t, key.IntegrationID, s.bodies[key].IntegrationID)
+		for _, id := range s.integrations {
+			if key.IntegrationID == id {
+				got[key] = n
+			}
+		}
+	}
+	assert.Equal(t, want, got)
+}
+
+// calls counts the requests to the platform since the journal was reset, by the
+// kind of operation.
+func (s *scene) calls() (all, pages, reads int) {
+	for _, r := range s.platform.Journal().Requests() {
+		switch {
+		case r.Operation == "events.get":
+			reads++
+		case strings.HasPrefix(r.Operation, "events.list") || r.Operation == "webhook_deliveries.list":
+			pages++
+		}
+		all++
+	}
+	return all, pages, reads
+}

@@ -1,0 +1,286 @@
+package webhook_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+func TestNewReconcilerRefuses(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	for field, change := range map[string]func(*webhook.ReconcilerConfig){
+		"Environment":  func(c *webhook.ReconcilerConfig) { c.Environment = api.Environment{} },
+		"Events":       func(c *webhook.ReconcilerConfig) { c.Events = events.Service{} },
+		"Inbox":        func(c *webhook.ReconcilerConfig) { c.Inbox = nil },
+		"Integrations": func(c *webhook.ReconcilerConfig) { c.Integrations = nil },
+		"Groups":       func(c *webhook.ReconcilerConfig) { c.Groups = []webhook.EventGroup{"order"} },
+		"Groups is":    func(c *webhook.ReconcilerConfig) { c.Groups = []webhook.EventGroup{} },
+		"FirstRun":     func(c *webhook.ReconcilerConfig) { c.FirstRun = -1 },
+		"Overlap":      func(c *webhook.ReconcilerConfig) { c.Overlap = -1 },
+		"Lease":        func(c *webhook.ReconcilerConfig) { c.Lease = time.Millisecond },
+	} {
+		c := s.config()
+		change(&c)
+		_, err := webhook.NewReconciler(c)
+		require.ErrorContains(t, err, "ReconcilerConfig."+field)
+	}
+}
+
+func TestReconcilerWantsToKnowTheIntegrations(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	broken := errors.New("no answer")
+	for _, ask := range []func(context.Context) ([]string, error){
+		webhook.Integrations(),
+		func(context.Context) ([]string, error) { return nil, broken },
+	} {
+		_, err := s.reconciler(t, func(c *webhook.ReconcilerConfig) { c.Integrations = ask }).Run(t.Context())
+		require.ErrorContains(t, err, "webhook: reconciling: integrations: ")
+	}
+	assert.Zero(t, s.platform.Journal().Len())
+	report := s.reconcile(t, func(c *webhook.ReconcilerConfig) {
+		c.Integrations = func(ctx context.Context) ([]string, error) {
+			clinic, err := s.client().Clinic.Get(ctx)
+			return []string{clinic.IntegrationID}, err
+		}
+	})
+	assert.Zero(t, report.Reads)
+}
+
+// A clinic with two integrations gets every event twice, and one reading is
+// enough for both. What was seen for one of them only is recovered for the other.
+func TestReconcilerServesSeveralIntegrations(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, dispensarytest.WithIntegrations(2))
+	require.Len(t, s.integrations, 2)
+	keys := s.happen(t, 5)
+	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	lost := s.happen(t, 5)
+	report := s.reconcile(t, nil)
+	assert.Equal(t, lost, report.Recovered)
+	assert.Equal(t, 5, report.Reads)
+
+	s.platform.ClearFaults()
+	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost, Times: 1})
+	half := s.happen(t, 1)
+	report = s.reconcile(t, nil)
+	require.Len(t, report.Recovered, 1)
+	assert.Contains(t, half, report.Recovered[0])
+
+	s.broken.Store(true)
+	failed := s.happen(t, 1)
+	report = s.reconcile(t, nil)
+	assert.ElementsMatch(t, failed, report.Recovered)
+	assert.Zero(t, report.Reads)
+	s.broken.Store(false)
+	s.sendLate(t)
+	s.finish(t, slices.Concat(keys, lost, half, failed)...)
+}
+
+// A webhook that names no integration stands for all of them.
+func TestReconcilerKnowsWebhooksWithoutIntegration(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	keys := s.happen(t, 3)
+	bare := keys[1]
+	bare.IntegrationID = ""
+	_, err := s.inbox.Accept(t.Context(), webhook.Delivery{Key: bare, Body: []byte(orderBody)})
+	require.NoError(t, err)
+	assert.Equal(t, []webhook.Key{keys[0], keys[2]}, s.reconcile(t, nil).Recovered)
+
+	more := s.happen(t, 1)
+	more[0].IntegrationID = ""
+	report := s.reconcile(t, func(c *webhook.ReconcilerConfig) { c.Integrations = webhook.Integrations("") })
+	assert.Contains(t, report.Recovered, more[0])
+}
+
+// How a webhook was sent, which the delivery log tells, counts for more than how
+// it is thought to be.
+func TestReconcilerLearnsFromFailedNotices(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.broken.Store(true)
+	keys := s.happen(t, 4)
+	bare := s.rewriting(func(r *http.Request, body map[string]any) {
+		for _, row := range items(body, "webhook_deliveries") {
+			delete(row["event_payload"].(map[string]any)["event"].(map[string]any), "integration_id")
+		}
+	})
+	for i := range keys {
+		keys[i].IntegrationID = ""
+	}
+	s.integrations = []string{""}
+	report := s.reconcile(t, func(c *webhook.ReconcilerConfig) { c.Integrations, c.Events = webhook.Integrations("in_1"), bare })
+	assert.Equal(t, keys, report.Recovered)
+	s.finish(t, keys...)
+}
+
+// Events that only the log of deliveries tells of are recovered too: types that
+// no group lists, and groups that the token may not list.
+func TestReconcilerRecoversFromTheLogAlone(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, dispensarytest.WithIntegrations(2))
+	s.broken.Store(true)
+	keys := s.happen(t, 5)
+	report := s.reconcile(t, func(c *webhook.ReconcilerConfig) {
+		c.Groups = []webhook.EventGroup{webhook.GroupClinicKeys}
+	})
+	assert.ElementsMatch(t, keys, report.Recovered)
+	assert.Zero(t, report.Reads)
+	s.finish(t, keys...)
+}
+
+// Without the log, and with one that has no data, everything is read.
+func TestReconcilerDoesWithoutTheLog(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.broken.Store(true)
+	keys := s.happen(t, 5)
+	report := s.reconcile(t, func(c *webhook.ReconcilerConfig) {
+		c.Events = s.rewriting(func(_ *http.Request, body map[string]any) {
+			for _, row := range items(body, "webhook_deliveries") {
+				delete(row["event_payload"].(map[string]any)["event"].(map[string]any), "data")
+			}
+		})
+	})
+	assert.Equal(t, keys, report.Recovered)
+	assert.Equal(t, 5, report.Reads)
+	assert.Len(t, report.Notices, 5)
+
+	more := s.happen(t, 5)
+	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.ErrorStatus, Status: 500, Operation: "webhook_deliveries.list"})
+	report = s.reconcile(t, nil)
+	assert.Equal(t, more, report.Recovered)
+	assert.Equal(t, 5, report.Reads)
+	assert.Empty(t, report.Notices)
+	require.ErrorIs(t, report.NoticesErr, api.ErrServer)
+	s.finish(t, append(keys, more...)...)
+}
+
+// What the log says of a webhook that arrived in the end is no news.
+func TestReconcilerTellsWhichNoticesMatter(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, dispensarytest.WithReading(dispensarytest.SilenceDeliveryLog, "attempt"))
+	s.broken.Store(true)
+	keys := s.happen(t, 1)
+	s.clock.Advance(time.Minute) // a second attempt
+	s.broken.Store(false)
+	s.clock.Advance(time.Hour)
+	s.broken.Store(true)
+	keys = append(keys, s.happen(t, 1)...)
+	report := s.reconcile(t, nil)
+	require.Len(t, report.Notices, 2, "and not three, one for each attempt")
+	late, first := report.Notices[0], report.Notices[1]
+	assert.Equal(t, keys, []webhook.Key{first.Key, late.Key}, "the latest first")
+	assert.Equal(t, 2, first.Attempts)
+	assert.False(t, first.Missed)
+	assert.True(t, late.Missed)
+	assert.Equal(t, keys[1:], report.Recovered)
+	s.finish(t, keys...)
+}
+
+// A token that lacks a scope, or a group that fails, keeps nothing else from
+// being recovered.
+func TestReconcilerGoesOnWithTheOtherGroups(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	keys := s.happen(t, 10)
+	tokens := s.platform.TokenSource(dispensarytest.User{}, "catalog:read", "clinic:read", "patients:read", "patients:treatment_plan_history")
+	limited := func(c *webhook.ReconcilerConfig) {
+		c.Events = s.client(dispensary.WithTokenSource(tokens)).Events
+	}
+	report, err := s.reconciler(t, limited).Run(t.Context())
+	require.ErrorIs(t, err, api.ErrForbidden)
+	assert.ErrorContains(t, err, "webhook: reconciling: orders: ")
+	assert.Len(t, report.Recovered, 8)
+	for _, group := range report.Groups {
+		assert.Equal(t, group.Group == webhook.GroupOrders, group.Err != nil, group.Group)
+	}
+	report = s.reconcile(t, func(c *webhook.ReconcilerConfig) {
+		limited(c)
+		c.Groups = slices.DeleteFunc(webhook.EventGroups(), func(g webhook.EventGroup) bool { return g == webhook.GroupOrders })
+	})
+	assert.Empty(t, report.Recovered)
+	assert.Len(t, s.reconcile(t, nil).Recovered, 2, "nothing of the group is taken for seen")
+	s.finish(t, keys...)
+}
+
+func TestReconcilerGoesBackAsFarAsItIsTold(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.broken.Store(true)
+	s.happen(t, 5) // the log has them, but they are none of its concern
+	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	s.happen(t, 5)
+	s.clock.Advance(10 * time.Minute)
+	keys := s.happen(t, 5)
+	s.clock.Advance(24*time.Hour - 5*time.Minute)
+	day := func(c *webhook.ReconcilerConfig) { c.FirstRun = 24 * time.Hour }
+	assert.Equal(t, keys, s.reconcile(t, day).Recovered)
+	assert.Empty(t, s.reconcile(t, day).Recovered, "the overlap does not reach behind it")
+	s.clock.Advance(48 * time.Hour)
+	more := s.happen(t, 5)
+	s.clock.Advance(48 * time.Hour)
+	assert.Equal(t, more, s.reconcile(t, day).Recovered, "it is only the first run that it is for")
+	s.finish(t, append(keys, more...)...)
+}
+
+// An integration that was not there before has missed what the others saw. Until
+// then nothing is done for it, whatever the log tells.
+func TestReconcilerStartsAnewForANewIntegration(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, dispensarytest.WithIntegrations(2))
+	fault := s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	keys := s.happen(t, 5)
+	fault.Remove()
+	s.clock.Advance(48 * time.Hour)
+	s.broken.Store(true)
+	keys = append(keys, s.happen(t, 5)...)
+	one := func(c *webhook.ReconcilerConfig) { c.Integrations = webhook.Integrations(s.integrations[0]) }
+	report := s.reconcile(t, one)
+	assert.Len(t, report.Recovered, 10)
+	for _, notice := range report.Notices {
+		assert.Equal(t, s.integrations[0], notice.Key.IntegrationID)
+	}
+	assert.Empty(t, s.reconcile(t, one).Recovered)
+	assert.Len(t, s.reconcile(t, nil).Recovered, 10)
+	assert.Empty(t, s.reconcile(t, nil).Recovered)
+	s.finish(t, keys...)
+}
+
+// overtaken is an inbox in which every webhook arrives a moment before its
+// recovery does.
+type overtaken struct{ webhook.Reconcilable }
+
+func (o overtaken) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
+	if _, err := o.Reconcilable.Accept(ctx, d); err != nil {
+		return webhook.Receipt{}, err
+	}
+	return o.Reconcilable.Accept(ctx, d)
+}
+
+func TestReconcilerIsOvertakenByWebhooks(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	keys := s.happen(t, 5)
+	report := s.reconcile(t, func(c *webhook.ReconcilerConfig) { c.Inbox = overtaken{s.inbox} })
+	assert.Equal(t, 5, report.Missed)
+	assert.Empty(t, report.Recovered)
+	s.finish(t, keys...)
+}

@@ -1,0 +1,106 @@
+package sqlinbox
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+var _ webhook.Reconcilable = (*Inbox)(nil)
+
+// Missing implements [webhook.Reconcilable]. A key is known for as long as
+// Retention says.
+func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key, error) {
+	if i.stopped() {
+		return nil, webhook.ErrInboxClosed
+	}
+	texts := make([]string, len(keys))
+	for n, key := range keys {
+		text, err := key.MarshalText()
+		if err != nil {
+			return nil, err
+		}
+		texts[n] = string(text)
+	}
+	known, err := i.known(ctx, texts)
+	if err != nil {
+		return nil, err
+	}
+	var missing []webhook.Key
+	for n, key := range keys {
+		if !known[texts[n]] {
+			known[texts[n]] = true // and not missing once more
+			missing = append(missing, key)
+		}
+	}
+	return missing, nil
+}
+
+// known returns those of the keys that are in the table.
+func (i *Inbox) known(ctx context.Context, keys []string) (map[string]bool, error) {
+	list, err := json.Marshal(keys)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := i.db.QueryContext(ctx, "SELECT key FROM dispensary_inbox WHERE key IN (SELECT value FROM json_each(?))", string(list))
+	if err != nil {
+		return nil, fmt.Errorf("sqlinbox: %w", err)
+	}
+	defer func() { _ = rows.Close() }()
+	known := map[string]bool{}
+	for rows.Next() {
+		var key string
+		if err := rows.Scan(&key); err != nil {
+			return nil, fmt.Errorf("sqlinbox: %w", err)
+		}
+		known[key] = true
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("sqlinbox: %w", err)
+	}
+	return known, nil
+}
+
+// ClaimCheckpoint implements [webhook.Checkpoints].
+func (i *Inbox) ClaimCheckpoint(ctx context.Context, name, holder string, ttl time.Duration) (state []byte, err error) {
+	// A claim that the loss of power undoes is one of a process that is gone.
+	err = i.writer.doLazily(ctx, func(t *tx) error {
+		state = nil
+		now := i.now()
+		claimed, err := t.first(`INSERT INTO dispensary_inbox_checkpoints (name, holder, held_until) VALUES (?, ?, ?)
+			ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, held_until = excluded.held_until
+			WHERE holder = excluded.holder OR held_until <= ?
+			RETURNING state`, []any{name, holder, now + ttl.Microseconds(), now}, &state)
+		if err == nil && !claimed {
+			err = webhook.ErrCheckpointHeld
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return state, nil
+}
+
+// SaveCheckpoint implements [webhook.Checkpoints].
+func (i *Inbox) SaveCheckpoint(ctx context.Context, name, holder string, state []byte, ttl time.Duration) error {
+	return i.writer.do(ctx, func(t *tx) error {
+		now := i.now()
+		changed, err := t.changed(`UPDATE dispensary_inbox_checkpoints SET state = ?, held_until = ?
+			WHERE name = ? AND holder = ? AND held_until > ?`, state, now+ttl.Microseconds(), name, holder, now)
+		if err == nil && changed == 0 {
+			err = webhook.ErrCheckpointHeld
+		}
+		return err
+	})
+}
+
+// ReleaseCheckpoint implements [webhook.Checkpoints].
+func (i *Inbox) ReleaseCheckpoint(ctx context.Context, name, holder string) error {
+	return i.writer.doLazily(ctx, func(t *tx) error {
+		return t.exec("UPDATE dispensary_inbox_checkpoints SET held_until = 0 WHERE name = ? AND holder = ?", name, holder)
+	})
+}
