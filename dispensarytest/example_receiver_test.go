@@ -1,0 +1,47 @@
+package dispensarytest_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+)
+
+// A receiver as one writes it on the first day. In a test, [CheckReceiver] makes
+// every verdict a subtest.
+func ExampleExamineReceiver() {
+	naive := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("SVC-Signature") == "" {
+			w.WriteHeader(http.StatusGone)
+			return
+		}
+		_, _ = io.Copy(io.Discard, r.Body) // decoded somewhere
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"challenge":"the challenge token"}`)
+	})
+	verdicts, err := dispensarytest.ExamineReceiver(context.Background(), dispensarytest.Receiver{
+		Handler: naive, Secret: "the webhook secret", Challenge: "the challenge token",
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, v := range verdicts {
+		if v.Failed() {
+			fmt.Println(v.Case)
+		}
+	}
+	// Output:
+	// Signature/RawBytes
+	// Signature/Forged
+	// Signature/Malformed
+	// Signature/Stale
+	// Signature/Future
+	// Signature/TwoSignatures
+	// Challenge/OnlyPost
+	// Bodies/Malformed
+	// Always/NeverGone
+	// Always/TellsNothing
+}

@@ -1,0 +1,183 @@
+package dispensarytest
+
+import (
+	"context"
+	"io"
+	"strings"
+	"time"
+)
+
+func bodyCases() []receiverCase {
+	return []receiverCase{
+		{
+			name: "Malformed", run: (*examination).malformedBody,
+			consequence: "a body that cannot be read breaks the process, or is acknowledged: then nobody ever learns what it was.",
+			fix:         "answer a signed body that holds no event with 400: it stays in the platform's delivery log, and the event in its lists.",
+		},
+		{
+			name: "Large", run: (*examination).large,
+			consequence: "one big event, or anybody who sends one, breaks the process or holds it up.",
+			fix:         "bound what is read (in Go http.MaxBytesReader), handle what fits, and answer what does not with 413.",
+		},
+		{
+			name: "Pieces", run: (*examination).pieces,
+			consequence: "events fail at random: a network, or a proxy, delivers bodies in pieces and without a length.",
+			fix:         "read the body to its end (in Go io.ReadAll), and do not rely on Content-Length.",
+		},
+		{
+			name: "BrokenOff", run: (*examination).brokenOff,
+			consequence: "a caller who sends half a body holds the receiver up for all others, or makes it handle half an event.",
+			fix:         "hold no lock while a body is read, stop when reading fails, and verify before anything else.",
+		},
+		{
+			name: "SlowLoris", needs: hookBodyTimeout, run: (*examination).slowLoris,
+			consequence: "whoever opens connections and sends nothing takes all that the server has.",
+			fix:         "give the server a time-out for reading (in Go http.Server.ReadTimeout).",
+		},
+	}
+}
+
+func (x *examination) malformedBody() {
+	n := x.notice(x.EventType)
+	whole := string(n.body())
+	for what, body := range sorted(map[string]string{
+		"that is no JSON":             "Zephyrine Quillfeather",
+		"that breaks off":             whole[:len(whole)-9],
+		"with something behind it":    whole + "}",
+		"of two events":               whole + whole,
+		"that is null":                "null",
+		"that is a list":              "[" + whole + "]",
+		"that is an empty object":     "{}",
+		"whose event is null":         `{"event":null}`,
+		"whose event is a word":       `{"event":"patient.updated"}`,
+		"whose event is empty":        `{"event":{}}`,
+		"whose event has no id":       string(x.notice(x.EventType).edited(func(event map[string]any) { delete(event, "id") })),
+		"of a hundred thousand lists": strings.Repeat("[", 100_000),
+		"that is not UTF-8":           "\xff\xfe\x00{",
+	}) {
+		e := x.deliver([]byte(body))
+		switch {
+		case e.err != nil:
+			x.finding("a signed body %s %s", what, x.describe(e))
+		case e.status/100 == 2:
+			x.finding("a signed body %s %s: an event that cannot be read is lost", what, x.describe(e))
+		}
+		x.refuses("an unsigned body "+what, x.post(parcel{body: []byte(body)}))
+	}
+	x.ignored(n)
+	x.accepts("an event after all these", x.deliver(x.notice(x.EventType).body()))
+}
+
+// large is one megabyte, which is more than any event has been seen to have.
+func (x *examination) large() {
+	n := x.notice(x.EventType)
+	body := n.edited(func(event map[string]any) {
+		event["data"].(map[string]any)["note"] = strings.Repeat("magnesium ", 100_000)
+	})
+	e := x.deliver(body)
+	switch {
+	case e.timedOut() || e.err != nil && x.watch != nil:
+		x.finding("a signed event of %d bytes %s", len(body), x.describe(e))
+	case e.err == nil && e.status/100 == 2:
+		x.handled(n, 1)
+	case e.err == nil && e.status/100 == 5:
+		x.finding("a signed event of %d bytes %s; handle it, or answer with 413", len(body), x.describe(e))
+	}
+	// On a socket, who answers before the body has come may be heard by nobody.
+	e = x.post(parcel{body: body})
+	if e.err == nil || e.timedOut() || x.watch != nil {
+		x.refuses("an unsigned megabyte", e)
+	}
+	x.accepts("an event after these", x.deliver(x.notice(x.EventType).body()))
+}
+
+func (x *examination) pieces() {
+	n := x.notice(x.EventType)
+	e := x.post(parcel{
+		source: &pieces{left: n.body()}, signature: signedHeader(x.Secret, x.Now(), n.body()), genuine: true,
+	})
+	if x.accepts("an event that comes in pieces, without a length,", e) {
+		x.handled(n, 1)
+	}
+}
+
+// pieces is a body that comes 100 bytes at a time.
+type pieces struct{ left []byte }
+
+// Read implements [io.Reader].
+func (p *pieces) Read(to []byte) (int, error) {
+	if len(p.left) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(to, p.left[:min(len(p.left), 100)])
+	p.left = p.left[n:]
+	return n, nil
+}
+
+// stuck is a request whose body stops half way.
+type stuck struct {
+	answer chan exchange
+	leave  func()
+}
+
+// begin sends half of an event, and returns once somebody has read it, or does
+// not want to.
+func (x *examination) begin(n notice) stuck {
+	ctx, cancel := context.WithCancel(x.ctx)
+	body, end := io.Pipe()
+	s := stuck{answer: make(chan exchange, 1), leave: func() {
+		cancel()
+		_ = end.CloseWithError(io.ErrUnexpectedEOF) // a client waits for whoever reads its body
+	}}
+	go func() {
+		s.answer <- x.exchange(ctx, parcel{source: body, signature: signedHeader(x.Secret, x.Now(), n.body()), genuine: true})
+	}()
+	read := make(chan struct{})
+	go func() {
+		_, _ = end.Write(n.body()[:len(n.body())/2]) // fails if it is answered early
+		close(read)
+	}()
+	select {
+	case <-read:
+	case <-time.After(x.Timeout):
+	}
+	return s
+}
+
+func (x *examination) brokenOff() {
+	n := x.notice(x.EventType)
+	half := x.begin(n)
+	defer half.leave()
+	x.accepts("an event, while the body of another stands still,", x.deliver(x.notice(x.EventType).body()))
+	half.leave()
+	e := <-half.answer
+	e.left = true
+	x.keep(e)
+	if e.err == nil && e.status/100 == 2 {
+		x.finding("half an event %s", x.describe(e))
+	}
+	if x.watch != nil && !x.until(x.watch.idle) {
+		x.finding("the handler has not ended %s after its caller left", x.Patience)
+	}
+	x.ignored(n)
+	if x.accepts("the event, once it is sent whole,", x.deliver(n.body())) {
+		x.handled(n, 1)
+	}
+}
+
+func (x *examination) slowLoris() {
+	n := x.notice(x.EventType)
+	half := x.begin(n)
+	defer half.leave()
+	select {
+	case e := <-half.answer:
+		e.left = true
+		x.keep(e)
+		if e.err == nil && e.status/100 == 2 {
+			x.finding("half an event %s", x.describe(e))
+		}
+	case <-time.After(x.BodyTimeout + x.Timeout):
+		x.finding("half an event keeps its connection for more than %s", x.BodyTimeout+x.Timeout)
+	}
+	x.ignored(n)
+}

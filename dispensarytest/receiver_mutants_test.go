@@ -1,0 +1,185 @@
+package dispensarytest_test
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// impatient is for mutants that do not answer, or do not handle.
+const impatient = time.Second
+
+// mutants are our handler with one mistake each, as real receivers have made
+// them, by the case that has to find it, and words of what it says.
+var mutants = map[string]struct {
+	fails, says string
+	breaks      mutation
+}{
+	// Signatures.
+	"challenge token for secret": {"Signature/Valid", "wrong value of the dashboard", trusting(func(h string, b []byte) bool { return verified(challengeToken, h, b) })},
+	"body read by a middleware": {"Signature/Valid", "read or rewritten by something in front", peeking(func(s *subject, w http.ResponseWriter, r *http.Request, _ []byte) {
+		r.Body = http.NoBody
+		s.ServeHTTP(w, r)
+	})},
+	"body encoded again": {"Signature/RawBytes", "unusual white space", peeking(func(s *subject, w http.ResponseWriter, r *http.Request, b []byte) {
+		replace(r, compact(b))
+		s.ServeHTTP(w, r)
+	})},
+	"signature of other bytes": {"Signature/RawBytes", "the same JSON", trusting(func(h string, b []byte) bool { return fresh(h, b) || verified(webhookSecret, h, compact(b)) })},
+	"signature not checked":    {"Signature/Forged", "another secret", trusting(func(h string, _ []byte) bool { return h != "" })},
+	"signature of the body alone": {"Signature/Forged", "leaves the timestamp out", trusting(func(h string, b []byte) bool {
+		_, v1 := parts(h)
+		return fresh(h, b) || v1 == mac(webhookSecret, "", b)
+	})},
+	"as many digits as there are": {"Signature/Forged", "first half", trusting(prefix)},
+	"signature is optional":       {"Signature/Missing", "without a signature", trusting(func(h string, b []byte) bool { return h == "" || fresh(h, b) })},
+	"header is indexed":           {"Signature/Malformed", "got no answer", around(indexHeader)},
+	"no tolerance":                {"Signature/Stale", "24h0m0s ago", trusting(func(h string, b []byte) bool { return verified(webhookSecret, h, b) })},
+	"tolerance of one side":       {"Signature/Future", "in the future", trusting(func(h string, b []byte) bool { return verified(webhookSecret, h, b) && age(h) < 5*time.Minute })},
+	"tolerance of a minute":       {"Signature/Drift", "was answered with 401", configured(func(c *webhook.Config) { c.Tolerance = time.Minute })},
+	"replays are handled":         {"Signature/Replayed", "handled 2 times", storing(noKeys)},
+	"first v1 only":               {"Signature/TwoSignatures", "wrong and a right", around(firstSignature)},
+	"old secret refused":          {"Signature/Rotated", "the old secret", configured(func(c *webhook.Config) { c.Secrets = c.Secrets[:1] })},
+	"open without a secret": {"Signature/FailsClosed", "unsigned was answered with 200", func(s *subject, r *dispensarytest.Receiver) {
+		r.WithoutSecret = func() (http.Handler, error) { return open(s), nil }
+	}},
+
+	// The challenge.
+	"202":                       {"Challenge/Answer", "status 202", answering(func(_ *http.Request, status int, answer string) (int, string) { return instead(status, 202), answer })},
+	"no challenge on events":    {"Challenge/Answer", "no body", answering(func(r *http.Request, status int, answer string) (int, string) { return status, ifProbe(r, answer, "") })},
+	"secret for challenge":      {"Challenge/Answer", "carries the webhook secret", answers(challengeToken, webhookSecret)},
+	"challenge of elsewhere":    {"Challenge/Answer", "another challenge", answers(challengeToken, "challenge-of-production")},
+	"bare challenge":            {"Challenge/Answer", "not a JSON object", answering(func(_ *http.Request, status int, _ string) (int, string) { return status, challengeToken })},
+	"challenge and more":        {"Challenge/Answer", "more members", answers(`{`, `{"ok":true,`)},
+	"challenge under a wrapper": {"Challenge/Answer", "no member challenge", answers(`"challenge"`, `"data"`)},
+	"challenge as text":         {"Challenge/Answer", "text/plain", around(plainText)},
+	"probe is no event":         {"Challenge/Probe", "400", peeking(refuseEmpty)},
+	"probes for everybody":      {"Challenge/UnsignedProbe", "without a signature was answered with 200", configured(func(c *webhook.Config) { c.AnswerUnsignedProbe = true })},
+	"probes for nobody":         {"Challenge/UnsignedProbe", "was answered with 401", func(_ *subject, r *dispensarytest.Receiver) { r.AnswersUnsignedProbe = true }},
+	"any method": {"Challenge/OnlyPost", "by GET", around(func(s *subject, w http.ResponseWriter, r *http.Request) {
+		r.Method = http.MethodPost
+		s.ServeHTTP(w, r)
+	})},
+
+	// Events.
+	"two types are known": {"Events/EveryType", "product.updated", refusing(400, func(e map[string]any, _ []byte) bool {
+		return e["type"] != "order.placed" && e["type"] != "patient.updated"
+	})},
+	"unknown types are refused":  {"Events/UnknownType", "archived", refusing(400, func(e map[string]any, _ []byte) bool { return e["type"] == "treatment_plan.archived" })},
+	"unknown fields are refused": {"Events/UnknownFields", "unknown fields", refusing(422, strict)},
+	"clinic id is taken for granted": {"Events/MissingFields", "without clinic_id got no answer", refusing(400, func(e map[string]any, _ []byte) bool {
+		return e["clinic_id"].(string) == "" // panics
+	})},
+	"data decoded first":      {"Events/OtherForms", "in strings", refusing(400, typed)},
+	"orders are wrapped":      {"Events/Wrapping", "order.placed with its fields in data ", refusing(400, wants("order.placed", "order"))},
+	"orders are not wrapped":  {"Events/Wrapping", "data.order", refusing(400, wants("order.placed", "order_number"))},
+	"event is on top":         {"Events/Payload", "event_payload", refusing(400, func(_ map[string]any, b []byte) bool { return bytes.HasPrefix(b, []byte(`{"event_payload"`)) })},
+	"event needs its wrapper": {"Events/Bare", "without a wrapper", refusing(400, func(_ map[string]any, b []byte) bool { return bytes.HasPrefix(b, []byte(`{"id"`)) })},
+
+	// Delivery.
+	"duplicates are conflicts":        {"Delivery/Repeated", "409", duplicates(409, "")},
+	"duplicates without challenge":    {"Always/Acknowledged", "has no body; seen in", duplicates(200, "")},
+	"no de-duplication":               {"Delivery/Repeated", "handled 3 times", storing(noKeys)},
+	"look, then insert":               {"Delivery/Concurrent", "times and not 1", storing(checkThenAct)},
+	"copies at once are refused":      {"Delivery/Concurrent", "403", around(oneAtATime())},
+	"one integration":                 {"Delivery/Integrations", "handled 1 times", quickly(storing(byEventID))},
+	"only what is newer":              {"Delivery/Reordered", "an hour older", refusing(409, newest())},
+	"acknowledged before it is there": {"Delivery/StorageDown", "could not be stored was answered with 200", storing(regardless)},
+	"work inside of the request":      {"Delivery/SlowHandler", "takes its time", quickly(storing(inside))},
+	"a queue that is full drops":      {"Delivery/SlowHandler", "handled 0 times", quickly(storing(dropping))},
+
+	// Bodies.
+	"anything is acknowledged": {"Bodies/Malformed", "is lost", answering(func(_ *http.Request, status int, answer string) (int, string) { return malformedIsFine(status, answer) })},
+	"a column is too short":    {"Bodies/Large", "500", refusing(500, func(_ map[string]any, b []byte) bool { return len(b) > 64<<10 })},
+	"one read":                 {"Bodies/Pieces", "in pieces", around(readOnce)},
+	"a lock around the body":   {"Bodies/BrokenOff", "was not answered within", quickly(locked())},
+	"connections are for ever": {"Bodies/SlowLoris", "keeps its connection", quickly(withoutReadTimeout)},
+	"reads on and on":          {"Bodies/BrokenOff", "has not ended", quickly(around(stubborn))},
+
+	// In every case.
+	"410":                    {"Always/NeverGone", "410; seen in Signature/RawBytes, Signature/Forged", answering(func(_ *http.Request, status int, answer string) (int, string) { return gone(status), answer })},
+	"work before the answer": {"Always/InTime", "not answered within 1s", quickly(peeking(handleFirst))},
+	"panics":                 {"Always/NoCrash", "index out of range", around(indexHeader)},
+	"challenge for everybody": {"Always/TellsNothing", "does not verify the challenge token", answering(func(_ *http.Request, status int, _ string) (int, string) {
+		return status, `{"challenge":"` + challengeToken + `"}`
+	})},
+	"errors that quote":           {"Always/TellsNothing", "the first name of patient", peeking(quote)},
+	"secrets for everybody":       {"Always/TellsNothing", "the webhook secret", answers("Unauthorized", "expected "+webhookSecret)},
+	"handled again after a while": {"Always/HandledOnce", "handled 2 times", storing(lateAgain)},
+	"the log has it all":          {"Always/QuietLogs", "the e-mail address of patient", peeking(logBody)},
+	"the log has the secret": {"Always/QuietLogs", "the webhook secret", peeking(func(s *subject, w http.ResponseWriter, r *http.Request, _ []byte) {
+		s.config.Logger.Info("compare", "with", webhookSecret)
+		s.ServeHTTP(w, r)
+	})},
+}
+
+func TestEveryMistakeIsFound(t *testing.T) {
+	t.Parallel()
+	for name, m := range mutants {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSubject(t)
+			r := s.receiver(s)
+			m.breaks(s, &r)
+			verdict, err := dispensarytest.ExamineCase(t.Context(), r, m.fails)
+			require.NoError(t, err)
+			require.True(t, verdict.Failed(), "%s", verdict)
+			assert.Contains(t, strings.Join(verdict.Findings, "\n"), m.says)
+			for _, secret := range []string{webhookSecret, oldWebhookSecret, challengeToken} {
+				assert.NotContains(t, verdict.String(), secret)
+			}
+		})
+	}
+}
+
+// Without its mistake the same subject passes, and every case has a mutant.
+func TestEveryCaseFindsSomething(t *testing.T) {
+	t.Parallel()
+	s := newSubject(t)
+	verdicts, err := dispensarytest.ExamineReceiver(t.Context(), s.receiver(s))
+	require.NoError(t, err)
+	found := map[string]bool{}
+	for _, m := range mutants {
+		found[m.fails] = true
+	}
+	for _, v := range verdicts {
+		assert.False(t, v.Failed(), "%s", v)
+		assert.True(t, found[v.Case], "no mutant fails %s", v.Case)
+		assert.NotEmpty(t, v.Consequence, v.Case)
+		assert.NotEmpty(t, v.Fix, v.Case)
+	}
+}
+
+// configured changes the settings.
+func configured(change func(*webhook.Config)) mutation {
+	return func(s *subject, r *dispensarytest.Receiver) {
+		change(&s.config)
+		handler, err := webhook.NewHandler(s.config)
+		if err != nil {
+			panic(err)
+		}
+		r.Handler = handler
+	}
+}
+
+// quickly is for mistakes that show in something that does not happen.
+func quickly(m mutation) mutation {
+	return func(s *subject, r *dispensarytest.Receiver) {
+		m(s, r)
+		r.Timeout, r.Patience = impatient, impatient
+	}
+}
+
+func answers(old, replacement string) mutation {
+	return answering(func(_ *http.Request, status int, answer string) (int, string) {
+		return status, strings.Replace(answer, old, replacement, 1)
+	})
+}

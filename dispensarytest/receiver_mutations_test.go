@@ -1,0 +1,135 @@
+package dispensarytest_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// mutation puts a mistake into or around the subject.
+type mutation func(*subject, *dispensarytest.Receiver)
+
+// around puts a handler in front of the subject, which may answer by itself, or
+// pass a request on.
+func around(front func(s *subject, w http.ResponseWriter, r *http.Request)) mutation {
+	return func(s *subject, r *dispensarytest.Receiver) {
+		r.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { front(s, w, r) })
+	}
+}
+
+// peeking is around with the body, which is read before and put back.
+func peeking(front func(s *subject, w http.ResponseWriter, r *http.Request, body []byte)) mutation {
+	return around(func(s *subject, w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			http.Error(w, "unreadable", http.StatusBadRequest)
+			return
+		}
+		replace(r, body)
+		front(s, w, r, body)
+	})
+}
+
+func replace(r *http.Request, body []byte) {
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+}
+
+// refusing refuses verified events that a test is true of, with a status.
+func refusing(status int, test func(event map[string]any, body []byte) bool) mutation {
+	return peeking(func(s *subject, w http.ResponseWriter, r *http.Request, body []byte) {
+		var sent struct{ Event map[string]any }
+		_ = json.Unmarshal(body, &sent)
+		if len(body) > 0 && verified(webhookSecret, r.Header.Get("SVC-Signature"), body) && test(sent.Event, body) {
+			http.Error(w, "no", status)
+			return
+		}
+		s.ServeHTTP(w, r)
+	})
+}
+
+// answering changes the answers of the subject.
+func answering(change func(r *http.Request, status int, answer string) (int, string)) mutation {
+	return around(func(s *subject, w http.ResponseWriter, r *http.Request) {
+		recorded := httptest.NewRecorder()
+		s.ServeHTTP(recorded, r)
+		status, answer := change(r, recorded.Code, recorded.Body.String())
+		w.Header().Set("Content-Type", recorded.Header().Get("Content-Type"))
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, answer)
+	})
+}
+
+// trusting lets a rule of its own decide about signatures: what it takes is
+// signed anew, so that the subject takes it too.
+func trusting(rule func(header string, body []byte) bool) mutation {
+	return peeking(func(s *subject, w http.ResponseWriter, r *http.Request, body []byte) {
+		header := r.Header.Get("SVC-Signature")
+		r.Header.Del("SVC-Signature")
+		if rule(header, body) {
+			r.Header.Set("SVC-Signature", signed(webhookSecret, body))
+		}
+		s.ServeHTTP(w, r)
+	})
+}
+
+// storing is the subject with another way to accept.
+func storing(accept func(s *subject) func(context.Context, webhook.Delivery) (webhook.Receipt, error)) mutation {
+	return func(s *subject, r *dispensarytest.Receiver) {
+		config := s.config
+		config.Inbox = inboxFunc(accept(s))
+		handler, err := webhook.NewHandler(config)
+		if err != nil {
+			panic(err)
+		}
+		r.Handler = handler
+	}
+}
+
+type inboxFunc func(context.Context, webhook.Delivery) (webhook.Receipt, error)
+
+func (f inboxFunc) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
+	return f(ctx, d)
+}
+
+func mac(secret, text string, body []byte) string {
+	m := hmac.New(sha256.New, []byte(secret))
+	m.Write([]byte(text))
+	m.Write(body)
+	return hex.EncodeToString(m.Sum(nil))
+}
+
+func signed(secret string, body []byte) string {
+	t := strconv.FormatInt(time.Now().Unix(), 10)
+	return "t=" + t + ",v1=" + mac(secret, t+".", body)
+}
+
+// parts are the values of a header with one signature.
+func parts(header string) (t, v1 string) {
+	t, v1, _ = strings.Cut(strings.TrimPrefix(header, "t="), ",v1=")
+	return t, v1
+}
+
+// verified does not look at the time.
+func verified(secret, header string, body []byte) bool {
+	t, v1 := parts(header)
+	return v1 == mac(secret, t+".", body)
+}
+
+// age is how old a signature is; negative if it is from the future.
+func age(header string) time.Duration {
+	t, _ := parts(header)
+	seconds, _ := strconv.ParseInt(t, 10, 64)
+	return time.Since(time.Unix(seconds, 0))
+}

@@ -1,0 +1,256 @@
+package dispensarytest_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+const (
+	webhookSecret    = "whsec_current_0123456789abcdef"
+	oldWebhookSecret = "whsec_old_0123456789abcdef"
+	challengeToken   = "challenge-token-0123456789"
+)
+
+// patient is how long things may take that are not a matter of the machine.
+const patient = 20 * time.Second
+
+// subject is an endpoint that is examined: the handler of package webhook on an
+// inbox in memory, with every hook.
+type subject struct {
+	*webhook.Handler
+	test   testing.TB
+	config webhook.Config
+	inbox  *webhook.MemoryInbox
+
+	mu      sync.Mutex
+	gate    sync.RWMutex // held for writing while handlers are blocked
+	broken  bool
+	handled map[string]int
+	logs    bytes.Buffer
+}
+
+func newSubject(t testing.TB, changes ...func(*webhook.Config)) *subject {
+	t.Helper()
+	s := &subject{test: t, handled: map[string]int{}}
+	var err error
+	s.inbox, err = webhook.NewMemoryInbox(webhook.MemoryConfig{Handle: s.handle, Workers: 1})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.inbox.Close(context.Background()) })
+	s.config = webhook.Config{
+		Environment: api.Environment{Region: api.US, Stage: api.Sandbox},
+		Secrets:     []api.Secret{webhookSecret, oldWebhookSecret},
+		Challenge:   challengeToken,
+		Inbox:       s,
+		Logger:      slog.New(slog.NewJSONHandler(s, nil)),
+
+		AcceptTimeout: patient,
+	}
+	for _, change := range changes {
+		change(&s.config)
+	}
+	s.Handler, err = webhook.NewHandler(s.config)
+	require.NoError(t, err)
+	return s
+}
+
+// Accept is that of the inbox, as long as the storage works.
+func (s *subject) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
+	if s.isBroken() {
+		return webhook.Receipt{}, errors.New("the disk is full")
+	}
+	return s.inbox.Accept(ctx, d)
+}
+
+func (s *subject) handle(_ context.Context, e events.Event) error {
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.handled[e.ID]++
+	return nil
+}
+
+// Write takes a line of the log.
+func (s *subject) Write(line []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.logs.Write(line)
+}
+
+func (s *subject) isBroken() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.broken
+}
+
+// receiver describes a handler that leads to the subject.
+func (s *subject) receiver(handler http.Handler) dispensarytest.Receiver {
+	return dispensarytest.Receiver{
+		Handler: handler, Secret: webhookSecret, OldSecret: oldWebhookSecret, Challenge: challengeToken,
+		BlockHandler: func(blocked bool) {
+			if blocked {
+				s.gate.Lock()
+				return
+			}
+			s.gate.Unlock()
+		},
+		BreakStorage: func(broken bool) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.broken = broken
+		},
+		Handled: func(eventID string) int {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.handled[eventID]
+		},
+		Logs: func() string {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.logs.String()
+		},
+		WithoutSecret: func() (http.Handler, error) {
+			config := s.config
+			config.Secrets = nil
+			return webhook.NewHandler(config)
+		},
+		Timeout: patient, Patience: patient,
+	}
+}
+
+func TestOurHandlerPasses(t *testing.T) {
+	t.Parallel()
+	s := newSubject(t)
+	dispensarytest.CheckReceiver(t, s.receiver(s))
+}
+
+func TestOurHandlerPassesBehindAServer(t *testing.T) {
+	t.Parallel()
+	s := newSubject(t, func(c *webhook.Config) { c.AnswerUnsignedProbe = true })
+	const bodyTimeout = time.Second
+	mux := http.NewServeMux()
+	mux.HandleFunc("/dispensary/webhooks", func(w http.ResponseWriter, r *http.Request) {
+		// As the server's ReadTimeout would, which also bounds the fifty
+		// handshakes that come at once.
+		assert.NoError(t, http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout)))
+		s.ServeHTTP(w, r)
+	})
+	server := httptest.NewTLSServer(mux)
+	t.Cleanup(server.Close)
+	r := s.receiver(nil)
+	r.Handler, r.URL, r.Client = nil, server.URL+"/dispensary/webhooks", server.Client()
+	r.BodyTimeout, r.AnswersUnsignedProbe = bodyTimeout, true
+	dispensarytest.CheckReceiver(t, r)
+}
+
+// TestMistakesAreFailures runs the check of a mutant in a process of its own,
+// where it has to fail.
+func TestMistakesAreFailures(t *testing.T) {
+	t.Parallel()
+	suite := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestMutant$", "-test.count=1", "-test.v")
+	suite.Env = append(os.Environ(), "DISPENSARY_TEST_MUTANT=202")
+	output, err := suite.CombinedOutput()
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit, "the check is content")
+	for _, want := range []string{
+		"--- FAIL: TestMutant/Challenge/Answer", "has the status 202: only 200 and 201 count", "In production: ", "Fix: ",
+		"--- PASS: TestMutant/Signature/Valid",
+		"--- SKIP: TestMutant/Bodies/SlowLoris", "needs Receiver.BodyTimeout, how long the server waits for a body",
+	} {
+		assert.Contains(t, string(output), want)
+	}
+}
+
+// TestMutant is the check in the process of a mutant.
+func TestMutant(t *testing.T) {
+	m, ok := mutants[os.Getenv("DISPENSARY_TEST_MUTANT")]
+	if !ok {
+		t.Skip("runs in the process that TestMistakesAreFailures starts")
+	}
+	s := newSubject(t)
+	r := s.receiver(s)
+	m.breaks(s, &r)
+	dispensarytest.CheckReceiver(t, r)
+}
+
+// Without hooks less is seen, and the rest says what it lacks.
+func TestCheckReceiverWithoutHooks(t *testing.T) {
+	t.Parallel()
+	s := newSubject(t)
+	verdicts, err := dispensarytest.ExamineReceiver(t.Context(), dispensarytest.Receiver{Handler: s, Secret: webhookSecret, Challenge: challengeToken})
+	require.NoError(t, err)
+	var skipped []string
+	for _, v := range verdicts {
+		assert.False(t, v.Failed(), "%s", v)
+		if v.Skipped != "" {
+			assert.Regexp(t, "^needs Receiver[.][A-Z]\\w+, ", v.Skipped)
+			assert.Equal(t, v.Case+": skipped: "+v.Skipped, v.String())
+			skipped = append(skipped, v.Case)
+		}
+	}
+	assert.Equal(t, []string{
+		"Signature/Replayed", "Signature/Rotated", "Signature/FailsClosed", "Delivery/StorageDown", "Delivery/SlowHandler",
+		"Bodies/SlowLoris", "Always/HandledOnce", "Always/QuietLogs",
+	}, skipped)
+	assert.Equal(t, "Signature/Valid: passed", verdicts[0].String())
+}
+
+// The receiver's clock and its tolerance are its own.
+func TestCheckReceiverOnAnotherClock(t *testing.T) {
+	t.Parallel()
+	now := func() time.Time { return time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC) }
+	s := newSubject(t, func(c *webhook.Config) { c.Now, c.Tolerance = now, 40*time.Second })
+	r := s.receiver(s)
+	r.Now, r.Tolerance, r.EventType = now, 40*time.Second, dispensarytest.TreatmentPlanCreated
+	dispensarytest.CheckReceiver(t, r)
+}
+
+func TestCheckReceiverOfNobody(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.NotFoundHandler())
+	server.Close()
+	verdicts, err := dispensarytest.ExamineReceiver(t.Context(), dispensarytest.Receiver{URL: server.URL, Secret: webhookSecret, Challenge: challengeToken})
+	require.NoError(t, err)
+	assert.True(t, verdicts[0].Failed())
+	for _, v := range verdicts[1:] {
+		assert.Equal(t, "nothing listens at "+server.URL, v.Skipped, v.Case)
+	}
+}
+
+func TestReceiverIsDescribed(t *testing.T) {
+	t.Parallel()
+	for says, change := range map[string]func(*dispensarytest.Receiver){
+		"one of Handler and URL is required":                   func(r *dispensarytest.Receiver) { r.Handler = nil },
+		"one of Handler and URL is required ":                  func(r *dispensarytest.Receiver) { r.URL = "https://example.com" },
+		"Receiver.Secret is missing":                           func(r *dispensarytest.Receiver) { r.Secret = "" },
+		"Receiver.Challenge is missing":                        func(r *dispensarytest.Receiver) { r.Challenge = "" },
+		"Receiver.Secret equals Challenge":                     func(r *dispensarytest.Receiver) { r.Challenge = r.Secret },
+		"negative duration":                                    func(r *dispensarytest.Receiver) { r.Tolerance = -1 },
+		`no event type "order.place" (did you mean "order.`:    func(r *dispensarytest.Receiver) { r.EventType = "order.place" },
+		`Receiver.Path "webhooks" does not begin with a slash`: func(r *dispensarytest.Receiver) { r.Path = "webhooks" },
+		`Receiver.URL "localhost:80" is not an address`:        func(r *dispensarytest.Receiver) { r.Handler, r.URL = nil, "localhost:80" },
+	} {
+		r := dispensarytest.Receiver{Handler: http.NotFoundHandler(), Secret: webhookSecret, Challenge: challengeToken}
+		change(&r)
+		_, err := dispensarytest.ExamineReceiver(t.Context(), r)
+		assert.ErrorContains(t, err, strings.TrimSpace(says))
+	}
+}
