@@ -1,0 +1,159 @@
+package riverinbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// claim is an event that was handed out. Its token is its fence: who comes back
+// with another one is too late.
+type claim struct {
+	key, token string
+	since      time.Time // by the clock of this process; the lease began later
+	task       webhook.Task
+}
+
+// claiming are the statements by which a run takes the first event of its line,
+// in one round trip and one transaction, though each sees what was committed
+// before it: what comes after takeLine sees all that the line's last holder did.
+// Attempts are counted now and not at their end, which may not come.
+//
+// The line of an event that has no subject is the event itself.
+const (
+	// takeLine makes the token the holder of the line, unless another one is.
+	takeLine = `INSERT INTO {lines} AS l (subject, claim, until) VALUES ($1, $2, clock_timestamp() + $3::interval)
+		ON CONFLICT (subject) DO UPDATE SET claim = excluded.claim, until = excluded.until
+		WHERE l.claim = excluded.claim OR l.until < clock_timestamp()`
+
+	// claimFirst claims the oldest event of the line, if the line is held and the
+	// event is due. One that is running was left behind by a holder that died.
+	claimFirst = `WITH first AS (
+			SELECT key, state FROM {inbox} WHERE subject = $1 AND state < 3 ORDER BY order_at, seq LIMIT 1
+		) UPDATE {inbox} e SET state = 2, due_at = clock_timestamp() + $3::interval, attempts = e.attempts + 1, claim = $2
+		FROM first WHERE e.key = first.key AND (first.state = 2 OR e.due_at <= clock_timestamp())
+		AND EXISTS (SELECT FROM {lines} WHERE subject = $1 AND claim = $2)
+		RETURNING ` + claimed
+
+	// leaveLine gives the line back if nothing was claimed.
+	leaveLine = `DELETE FROM {lines} WHERE subject = $1 AND claim = $2
+		AND NOT EXISTS (SELECT FROM {inbox} WHERE subject = $1 AND state = 2 AND claim = $2)`
+
+	// lookAtLine says who else has the line, and else when its first event is due.
+	lookAtLine = `SELECT EXISTS (SELECT FROM {lines} WHERE subject = $1 AND claim <> $2), ` + untilDue + `
+		FROM {inbox} WHERE subject = $1 AND state < 3 ORDER BY order_at, seq LIMIT 1`
+
+	// claimOne claims an event that has no subject.
+	claimOne = `WITH first AS (SELECT key, state FROM {inbox} WHERE key = $1 AND state < 3 FOR UPDATE)
+		UPDATE {inbox} e SET state = 2, due_at = clock_timestamp() + $3::interval, attempts = e.attempts + 1, claim = $2
+		FROM first WHERE e.key = first.key AND e.due_at <= clock_timestamp() RETURNING ` + claimed
+
+	lookAtOne = `SELECT state = 2, ` + untilDue + ` FROM {inbox} WHERE key = $1 AND state < 3`
+
+	claimed = columns + `, e.attempts, coalesce(e.object, ''), first.state = 2,
+		(SELECT at FROM {newest} n WHERE n.object = e.object)`
+
+	untilDue = `greatest(0, ceil(extract(epoch FROM due_at - clock_timestamp()) * 1000000))::bigint`
+)
+
+// claim takes the first event of the line, if it is due; else it says when the
+// job has to come again.
+func (r *run) claim(ctx context.Context) (*claim, next, error) {
+	i, id := r.inbox, r.line.Event
+	lease := i.config.Lease
+	first, look := claimOne, lookAtOne
+	batch := &pgx.Batch{}
+	if r.line.Subject != "" {
+		id, first, look = r.line.Subject, claimFirst, lookAtLine
+		batch.Queue(i.sql(takeLine), id, r.token, lease)
+	}
+	var c *claim
+	batch.Queue(i.sql(first), id, r.token, lease).QueryRow(func(row pgx.Row) (err error) {
+		c, err = r.scanClaim(row)
+		return err
+	})
+	held, micros := false, int64(-1)
+	if r.line.Subject != "" {
+		batch.Queue(i.sql(leaveLine), id, r.token)
+		batch.Queue(i.sql(look), id, r.token).QueryRow(scanLook(&held, &micros))
+	} else {
+		batch.Queue(i.sql(look), id).QueryRow(scanLook(&held, &micros))
+	}
+	since := time.Now()
+	if err := i.pool.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, next{}, fmt.Errorf("riverinbox: %w", err)
+	}
+	if c != nil {
+		c.since = since
+		return c, next{}, nil
+	}
+	switch {
+	case micros < 0:
+		return nil, next{never: true}, nil
+	case held:
+		// Whoever holds the line looks at it again before giving it back, and
+		// comes upon the event of this job. Should they die, the job comes back.
+		return nil, next{again: true, wait: lease + rand.N(lease/2)}, nil
+	}
+	return nil, next{wait: time.Duration(micros) * time.Microsecond}, nil
+}
+
+// scanned is a claimed row, whose body is still sealed.
+type scanned struct {
+	storedRow
+	attempts  int
+	object    string
+	abandoned bool
+	newest    *time.Time
+}
+
+func (r *run) scanClaim(row pgx.Row) (*claim, error) {
+	var s scanned
+	err := row.Scan(append(s.into(), &s.attempts, &s.object, &s.abandoned, &s.newest)...)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return r.inbox.newClaim(&s, r.token), nil
+}
+
+func (i *Inbox) newClaim(s *scanned, token string) *claim {
+	c := &claim{key: s.key, token: token}
+	c.task = webhook.Task{Attempt: s.attempts, Object: webhook.Subject(s.object)}
+	c.task.Delivery, c.task.Err = i.delivery(&s.storedRow)
+	if s.newest != nil {
+		c.task.Newest = s.newest.UTC()
+	}
+	if s.abandoned && s.attempts > i.worker.Work().Retry.MaxAttempts {
+		c.task.Attempt, c.task.Err = s.attempts-1, webhook.ErrAbandoned
+	}
+	return c
+}
+
+func scanLook(held *bool, micros *int64) func(pgx.Row) error {
+	return func(row pgx.Row) error {
+		err := row.Scan(held, micros)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		return err
+	}
+}
+
+// release gives the line back. If that fails, the lease ends by itself.
+func (r *run) release() {
+	if r.line.Subject == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), r.inbox.config.Lease)
+	defer cancel()
+	_, _ = r.inbox.pool.Exec(ctx, r.inbox.sql(leaveLine), r.line.Subject, r.token)
+}

@@ -1,0 +1,125 @@
+package riverinbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// page is how many dead letters are read at a time.
+const page = 100
+
+// DeadLetters implements [webhook.Engine]. What dies while it lists is not
+// listed.
+func (i *Inbox) DeadLetters(ctx context.Context) iter.Seq2[webhook.DeadLetter, error] {
+	return func(yield func(webhook.DeadLetter, error) bool) {
+		var until time.Time
+		for after := (position{}); ; {
+			letters, last, err := i.letters(ctx, after, &until)
+			for _, letter := range letters {
+				if !yield(letter, nil) {
+					return
+				}
+			}
+			if err != nil {
+				yield(webhook.DeadLetter{}, err)
+				return
+			}
+			if len(letters) < page {
+				return
+			}
+			after = last
+		}
+	}
+}
+
+type position struct {
+	due time.Time
+	seq int64
+}
+
+// letters reads a page, and nothing is held while the caller looks at it. The
+// first one sets until.
+func (i *Inbox) letters(ctx context.Context, after position, until *time.Time) (letters []webhook.DeadLetter, last position, err error) {
+	if i.stopped() {
+		return nil, last, webhook.ErrInboxClosed
+	}
+	if until.IsZero() {
+		if err := i.pool.QueryRow(ctx, "SELECT now()").Scan(until); err != nil {
+			return nil, last, fmt.Errorf("riverinbox: %w", err)
+		}
+	}
+	rows, err := i.pool.Query(ctx, i.sql(`SELECT `+columns+`, e.seq, e.due_at, e.attempts, coalesce(e.reason, ''), e.error
+		FROM {inbox} e WHERE state = 4 AND (due_at, seq) > ($1, $2) AND due_at <= $4 ORDER BY due_at, seq LIMIT $3`),
+		after.due, after.seq, page, *until)
+	if err != nil {
+		return nil, last, fmt.Errorf("riverinbox: %w", err)
+	}
+	letters, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (letter webhook.DeadLetter, err error) {
+		letter, last, err = i.letter(row)
+		return letter, err
+	})
+	if err != nil {
+		return nil, last, fmt.Errorf("riverinbox: %w", err)
+	}
+	return letters, last, nil
+}
+
+func (i *Inbox) letter(row pgx.Row) (letter webhook.DeadLetter, at position, err error) {
+	var stored storedRow
+	var sealed []byte
+	err = row.Scan(append(stored.into(), &at.seq, &at.due, &letter.Attempts, &letter.Reason, &sealed)...)
+	if err != nil {
+		return letter, at, err
+	}
+	letter.DiedAt = at.due.UTC()
+	letter.Delivery, letter.Err = i.delivery(&stored)
+	if letter.Err == nil {
+		letter.Err = webhook.OpenError(i.config.Seal, letter.Key, sealed)
+	}
+	return letter, at, nil
+}
+
+// Replay implements [webhook.Engine]. The event gets a new job.
+func (i *Inbox) Replay(ctx context.Context, key webhook.Key) error {
+	const statement = `UPDATE {inbox} SET state = 1, due_at = now(), attempts = 0, claim = NULL, reason = NULL, error = NULL
+		WHERE key = $1 AND state = 4 RETURNING coalesce(subject, '')`
+	return i.revise(ctx, key, statement, func(tx pgx.Tx, row *newRow) error {
+		return i.call(ctx, tx, []line{row.line()})
+	})
+}
+
+// Discard implements [webhook.Engine].
+func (i *Inbox) Discard(ctx context.Context, key webhook.Key) error {
+	const statement = `UPDATE {inbox} SET state = 3, due_at = now(), body = NULL, error = NULL
+		WHERE key = $1 AND state = 4 RETURNING coalesce(subject, '')`
+	return i.revise(ctx, key, statement, func(pgx.Tx, *newRow) error { return nil })
+}
+
+// revise changes a dead letter.
+func (i *Inbox) revise(ctx context.Context, key webhook.Key, statement string, then func(pgx.Tx, *newRow) error) error {
+	if i.stopped() {
+		return webhook.ErrInboxClosed
+	}
+	text, err := key.MarshalText()
+	if err != nil {
+		return err
+	}
+	row := &newRow{key: string(text)}
+	return pgx.BeginFunc(ctx, i.pool, func(tx pgx.Tx) error {
+		err := tx.QueryRow(ctx, i.sql(statement), row.key).Scan(&row.subject)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			return webhook.ErrNoDeadLetter
+		case err != nil:
+			return fmt.Errorf("riverinbox: %w", err)
+		}
+		return then(tx, row)
+	})
+}

@@ -1,0 +1,94 @@
+// Package riverinbox keeps webhook events in PostgreSQL and has River work them
+// off. It is the inbox for programs that run several times, on one machine or on
+// twenty: all replicas accept, and all of them handle.
+//
+//	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
+//	…
+//	inbox, err := riverinbox.Open(ctx, pool, riverinbox.Config{
+//		Work: webhook.Work{Handle: router.Dispatch, Order: webhook.ByPatient},
+//		Seal: ring, // a seal.KeyRing, or a Tink keyset; the same in all replicas
+//	})
+//	…
+//	handler, err := webhook.NewHandler(webhook.Config{Inbox: inbox, …})
+//	…
+//	defer inbox.Close(shutdownContext)
+//
+// # What it promises
+//
+// It keeps every promise of [webhook.Engine], order included, over all replicas.
+// When Accept returns, event and job have been committed, in one transaction: the
+// event survives the end of the process, and whatever the database survives.
+// Deliveries that wait at the same time share a transaction; a lonely one waits
+// for nobody. Behind an asynchronous standby, or with synchronous_commit off, a
+// commit promises what they promise.
+//
+// An event whose worker died is handled by another one when its lease has ended
+// and somebody has looked: within about one and a half times [Config.Lease], which
+// is 45 seconds by default. Jobs that such a process had fetched and not begun take
+// a minute and a half. Workers extend their leases while handlers run, so a
+// handler may take as long as [webhook.Work] says. One that cannot, because the
+// database is out of reach, has its context ended before the lease does. Nothing
+// is locked, and no transaction is open, while a handler runs.
+//
+// Bodies and the texts of errors are sealed. In clear are keys, types, clinic
+// ids, times, reasons, and subjects, which are digests. A body is deleted when
+// its event has been handled; the key stays for Retention.
+//
+// # What River does
+//
+// Each new event has a plain job, in the queue [DefaultQueue]. It says which
+// subject has something due, or the key of an event that waits for nobody, and
+// nothing else. The job of one event may handle several of its subject, or find
+// that another one has, and while a replica is at a subject the jobs of others
+// wait. Fetching, workers, the election of a leader, and the clearing of old jobs
+// are River's.
+//
+// When an event is due again is said by [webhook.RetryPolicy], and kept in the
+// inbox. River is told the same time, so that its UI shows what there is to see:
+//
+//   - completed: what was due has been handled
+//   - retryable: an event failed; the job's errors have its key and the reason,
+//     and the time is that of the next attempt
+//   - discarded and cancelled: an event was given up, after its last attempt or
+//     for good; it is a dead letter
+//   - scheduled: the job waits for a replica that is at the subject, or for an
+//     event that failed
+//
+// Dead letters are those of the inbox: [Inbox.DeadLetters], [Inbox.Replay] and
+// [Inbox.Discard]. Retrying, cancelling or deleting a job in River's UI neither
+// replays nor loses an event, for one that is due and has no job gets another. A
+// queue that is paused there is paused. River's own uniqueness is not used, as it
+// ends a day after a job.
+//
+// # Your own client, your own transactions
+//
+// [Open] makes a River client, which [Config.River] configures. A program that
+// has one uses [New], and [Inbox.AddTo] before it makes its client: queue and
+// worker are added to its own. Handlers find the client in their context, with
+// [river.ClientFromContext].
+//
+// [Inbox.AcceptTx] accepts in a transaction of the program. [InTransaction] lets a
+// handler write its rows, and insert its jobs, in the transaction that notes the
+// event as handled: both or neither, which is the only way to have an effect
+// exactly once.
+//
+// # The database
+//
+// What River supports; it is tested on PostgreSQL 15. Open makes the tables;
+// programs that use [New], or migrate with other rights than they run with, call
+// [Migrate] and [MigrateRiver]. Handled events are kept for a month without their
+// bodies, and jobs as long as River's settings say.
+//
+// Behind PgBouncer in transaction mode set PollOnly in [Config.River], and on the
+// pool pgx.QueryExecModeExec. Then jobs are found by polling, every second if
+// River's FetchPollInterval does not say otherwise.
+//
+// Order, attempts and leases go by the clock of the database. Every replica
+// should have the same Work.Order: an event keeps the subject that it was
+// accepted with.
+//
+// # Licence
+//
+// River is under the Mozilla Public License 2.0, which covers River's own files and
+// not yours. List it in the notices of your program.
+package riverinbox

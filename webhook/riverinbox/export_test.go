@@ -1,0 +1,28 @@
+package riverinbox
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// WithMargin sets how much longer than its time-out a handler may take.
+func (c Config) WithMargin(d time.Duration) Config {
+	c.margin = d
+	return c
+}
+
+// Purge deletes what is due for it.
+func (i *Inbox) Purge(ctx context.Context) error { return i.purge(ctx) }
+
+// Note notes an outcome for whoever has a token.
+func (i *Inbox) Note(ctx context.Context, token string, a webhook.Attempt) error {
+	key, err := a.Key.MarshalText()
+	if err != nil {
+		return err
+	}
+	return i.note(ctx, i.pool, &claim{key: string(key), token: token}, a, func(*pgx.Batch) {})
+}

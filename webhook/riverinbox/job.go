@@ -1,0 +1,179 @@
+package riverinbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/riverqueue/river"
+
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// line is the arguments of a job, and all that a job holds: the subject whose
+// events are due, or the key of an event that waits for nobody.
+type line struct {
+	Subject string `json:"subject,omitempty"`
+	Event   string `json:"event,omitempty"`
+
+	// retryAt is when a job that failed is due again; River asks for it after
+	// Work, with the same arguments.
+	retryAt time.Time
+}
+
+// Kind is how River calls these jobs.
+func (line) Kind() string { return "dispensary_webhook" }
+
+// runTimeout is how long a job may take: it begins no event after the time that
+// one handler may take, and needs a moment to stop.
+func (i *Inbox) runTimeout() time.Duration {
+	return 2*i.worker.Work().HandlerTimeout + leaseMargin
+}
+
+// jobWorker is the worker that River calls.
+type jobWorker struct {
+	river.WorkerDefaults[line]
+	inbox *Inbox
+}
+
+// Timeout is a bound that River's rescuer needs; handlers have their own.
+func (w *jobWorker) Timeout(*river.Job[line]) time.Duration { return w.inbox.runTimeout() }
+
+// NextRetry returns when the event is due that made the job fail. A job that was
+// rescued is due at once: what is to be waited for is a lease, not the job.
+func (w *jobWorker) NextRetry(job *river.Job[line]) time.Time {
+	if now := time.Now(); job.Args.retryAt.Before(now) {
+		return now // River takes a time that has passed for a mistake
+	}
+	return job.Args.retryAt
+}
+
+// Work handles what is due in the line of the job.
+func (w *jobWorker) Work(ctx context.Context, job *river.Job[line]) error {
+	if !w.inbox.begin() {
+		return river.JobSnooze(time.Second) // whoever runs the next client has it
+	}
+	defer w.inbox.tasks.Done()
+	r := w.inbox.newRun(job.Args)
+	next, err := r.drain(ctx)
+	switch {
+	case err != nil:
+		return w.inbox.postpone(ctx, err)
+	case next.never:
+		return r.verdict(job)
+	case r.failing:
+		if job.Attempt >= job.MaxAttempts {
+			return river.JobSnooze(next.wait) // River would discard a job that is needed
+		}
+		job.Args.retryAt = time.Now().Add(next.wait)
+		return r.failure()
+	case r.dead:
+		return r.verdict(job) // the events that are left have jobs of their own
+	case r.settled > 0 && !next.again:
+		return nil
+	}
+	return river.JobSnooze(next.wait)
+}
+
+// postpone puts a job off that could do nothing because of the database.
+func (i *Inbox) postpone(ctx context.Context, err error) error {
+	i.worker.Work().Logger.LogAttrs(ctx, slog.LevelError, "webhook inbox cannot claim", slog.String("reason", err.Error()))
+	return river.JobSnooze(time.Second + rand.N(time.Second))
+}
+
+// run is the work of one job.
+type run struct {
+	inbox *Inbox
+	line  line
+	token string // of its claims
+	begun time.Time
+
+	settled       int
+	failing, dead bool
+	finished      bool // nothing is left in the line, which is given back
+	reasons       []string
+}
+
+func (i *Inbox) newRun(l line) *run {
+	return &run{inbox: i, line: l, token: i.newToken(), begun: time.Now()}
+}
+
+// next says when a job has to come again: never, if nothing is left to do.
+type next struct {
+	never bool
+	wait  time.Duration
+	again bool // it was interrupted, and has to come whatever it has done
+}
+
+// drain handles the events of the line one after the other, the oldest first,
+// until none is due.
+func (r *run) drain(ctx context.Context) (next, error) {
+	for {
+		if ctx.Err() != nil || r.inbox.stopped() || time.Since(r.begun) > r.inbox.worker.Work().HandlerTimeout {
+			r.release()
+			return next{again: true}, nil
+		}
+		c, n, err := r.claim(ctx)
+		if err != nil || c == nil {
+			return n, err
+		}
+		if err := r.handle(ctx, c); err != nil {
+			return next{again: true, wait: r.inbox.config.Lease}, nil // it has been logged
+		}
+		if r.finished {
+			return next{never: true}, nil
+		}
+	}
+}
+
+// handle makes the attempt that c was claimed for.
+func (r *run) handle(ctx context.Context, c *claim) error {
+	ctx, drop := r.inbox.leases.hold(ctx, c)
+	defer drop()
+	p := &pending{inbox: r.inbox, claim: c}
+	return r.inbox.worker.Do(context.WithValue(ctx, pendingKey{}, p), c.task, func(a webhook.Attempt) error {
+		r.note(a)
+		if p.noted {
+			return nil
+		}
+		return r.settle(c, a)
+	})
+}
+
+// note remembers what River is to be told.
+func (r *run) note(a webhook.Attempt) {
+	switch a.Result {
+	case webhook.ResultFailed:
+		r.failing = true
+	case webhook.ResultDead:
+		r.dead = true
+		r.settled++
+	case webhook.ResultHandled, webhook.ResultSkipped:
+		r.settled++
+	}
+	r.finished = r.settled > 0 && r.line.Subject == ""
+	if a.Err != nil && len(r.reasons) < 10 {
+		r.reasons = append(r.reasons, fmt.Sprintf("%s: attempt %d %s: %s", a.Key, a.Number, a.Result, a.Reason()))
+	}
+}
+
+// failure is what River notes of a job whose events failed: keys and reasons,
+// nothing of the events or of what handlers said.
+func (r *run) failure() error { return errors.New(strings.Join(r.reasons, "; ")) }
+
+// verdict ends the job: completed, or if an event was given up, discarded or
+// cancelled. The event is a dead letter of the inbox then, which is the place to
+// replay it from.
+func (r *run) verdict(job *river.Job[line]) error {
+	switch {
+	case !r.dead:
+		return nil
+	case job.Attempt >= job.MaxAttempts:
+		return r.failure()
+	}
+	return river.JobCancel(r.failure())
+}

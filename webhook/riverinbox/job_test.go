@@ -1,0 +1,170 @@
+package riverinbox_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivertype"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/receivertest"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/riverinbox"
+)
+
+// job returns the one job there is, once it is in a state.
+func job(t *testing.T, d database, state rivertype.JobState) *rivertype.JobRow {
+	t.Helper()
+	client, err := river.NewClient(riverpgxv5.New(d.reader(t)), &river.Config{})
+	require.NoError(t, err)
+	var row *rivertype.JobRow
+	require.Eventually(t, func() bool {
+		jobs, err := client.JobList(t.Context(), river.NewJobListParams().States(state))
+		if err != nil || len(jobs.Jobs) != 1 {
+			return false
+		}
+		row = jobs.Jobs[0]
+		return true
+	}, time.Minute, 10*time.Millisecond, "no job is %s", state)
+	return row
+}
+
+// TestJobsTellWhatHappened looks at what River, and so its UI, knows of events
+// that are done, failed and given up.
+func TestJobsTellWhatHappened(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		err      error
+		attempts int
+		state    rivertype.JobState
+		told     string
+	}{
+		"done":      {nil, 3, rivertype.JobStateCompleted, ""},
+		"failed":    {errors.New(receivertest.Canary), 3, rivertype.JobStateRetryable, "attempt 1 failed: error of type *errors.errorString"},
+		"last":      {errors.New(receivertest.Canary), 1, rivertype.JobStateDiscarded, "attempt 1 dead: error of type *errors.errorString"},
+		"permanent": {webhook.Permanent(errors.New(receivertest.Canary)), 3, rivertype.JobStateCancelled, "attempt 1 dead: permanent: error of type *errors.errorString"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDatabase(t)
+			config := d.config(t, func(context.Context, events.Event) error { return c.err })
+			config.Work.Retry = webhook.RetryPolicy{MaxAttempts: c.attempts, BackOff: time.Hour}
+			config.Work.Order = webhook.ByObject
+			inbox := open(t, d.pool(t), config)
+			event := accept(t, inbox)
+			row := job(t, d, c.state)
+			assert.JSONEq(t, fmt.Sprintf(`{"subject":%q}`, webhook.ByObject(event, read(t, event))), string(row.EncodedArgs))
+			assert.Equal(t, 1, row.Attempt)
+			assert.NotContains(t, string(dump(t, d)), receivertest.Canary)
+			if c.told == "" {
+				assert.Empty(t, row.Errors)
+				return
+			}
+			require.Len(t, row.Errors, 1)
+			assert.Contains(t, row.Errors[0].Error, event.Key.String()+": "+c.told)
+			if c.state == rivertype.JobStateRetryable {
+				assert.WithinRange(t, row.ScheduledAt, time.Now().Add(29*time.Minute), time.Now().Add(time.Hour))
+			}
+		})
+	}
+}
+
+func read(t *testing.T, d webhook.Delivery) events.Event {
+	t.Helper()
+	event, err := d.Event()
+	require.NoError(t, err)
+	return event
+}
+
+// TestClientOfTheProgram has a client work the events that is the program's own,
+// beside its jobs, and a process that only accepts.
+func TestClientOfTheProgram(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	ctx := t.Context()
+	pool := d.pool(t)
+	require.NoError(t, riverinbox.Migrate(ctx, pool, d.tables()))
+	require.NoError(t, riverinbox.MigrateRiver(ctx, pool, d.tables()))
+	config := d.config(t, func(ctx context.Context, _ events.Event) error {
+		_, err := river.ClientFromContext[pgx.Tx](ctx).Insert(ctx, byHandArgs{"from a handler"}, nil)
+		return err
+	})
+	made := observed(&config)
+	worker, err := riverinbox.New(ctx, pool, config)
+	require.NoError(t, err)
+	web, err := riverinbox.New(ctx, d.pool(t), config)
+	require.NoError(t, err)
+
+	own := make(chan string, 10)
+	workers := river.NewWorkers()
+	river.AddWorker(workers, river.WorkFunc(func(_ context.Context, job *river.Job[byHandArgs]) error {
+		own <- job.Args.Key
+		return nil
+	}))
+	clientConfig := &river.Config{Schema: d.schema, Workers: workers, Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 2}}}
+	quick(clientConfig)
+	require.NoError(t, worker.AddTo(clientConfig))
+	assert.Equal(t, webhook.DefaultWorkers, clientConfig.Queues[riverinbox.DefaultQueue].MaxWorkers)
+	require.Error(t, worker.AddTo(clientConfig), "a second time")
+	require.Error(t, worker.AddTo(&river.Config{Schema: "elsewhere"}))
+	client, err := river.NewClient(riverpgxv5.New(pool), clientConfig)
+	require.NoError(t, err)
+	require.NoError(t, client.Start(context.Background()))
+
+	accept(t, web)
+	assert.Equal(t, webhook.ResultHandled, (<-made).Result)
+	assert.Equal(t, "from a handler", <-own)
+	require.NoError(t, client.Stop(context.Background()))
+	require.NoError(t, worker.Close(ctx))
+	require.NoError(t, web.Close(ctx))
+}
+
+// TestPollOnly does without LISTEN and without prepared statements, as behind
+// PgBouncer.
+func TestPollOnly(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
+		t.Run(mode.String(), func(t *testing.T) {
+			t.Parallel()
+			d := newDatabase(t)
+			poolConfig := d.pool(t).Config()
+			poolConfig.ConnConfig.DefaultQueryExecMode = mode
+			pool, err := pgxpool.NewWithConfig(t.Context(), poolConfig)
+			require.NoError(t, err)
+			t.Cleanup(pool.Close)
+			config := d.config(t, func(ctx context.Context, _ events.Event) error {
+				if webhook.HandlingFrom(ctx).Attempt == 1 {
+					return errors.New(receivertest.Canary)
+				}
+				return nil
+			})
+			config.Work.Order, config.Work.Stale, config.Work.Retry.MaxAttempts = webhook.ByObject, webhook.StaleReport, 1
+			config.River = func(c *river.Config) {
+				quick(c)
+				c.PollOnly = true
+			}
+			made := observed(&config)
+			inbox := open(t, pool, config)
+			event := accept(t, inbox)
+			assert.Equal(t, webhook.ResultDead, (<-made).Result)
+			for letter, err := range inbox.DeadLetters(t.Context()) {
+				require.NoError(t, err)
+				assert.Equal(t, event.Key, letter.Key)
+				assert.Equal(t, receivertest.Canary, letter.Err.Error())
+			}
+			missing, err := inbox.Missing(t.Context(), []webhook.Key{event.Key, receivertest.NewDelivery().Key})
+			require.NoError(t, err)
+			assert.Len(t, missing, 1)
+			require.NoError(t, inbox.Purge(t.Context()))
+		})
+	}
+}

@@ -1,0 +1,138 @@
+package riverinbox
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// leaseMargin is how much longer than its time-out a handler may take before its
+// event is taken for abandoned: a handler that has been told to stop needs a
+// moment for it.
+const leaseMargin = 30 * time.Second
+
+// leases keeps the claims of this process alive, all of them at once, every
+// quarter of a lease.
+type leases struct {
+	inbox *Inbox
+
+	mu   sync.Mutex
+	held map[string]*held // by token
+}
+
+// held is a claim whose handler runs.
+type held struct {
+	until  time.Time // it is ours for certain
+	giveUp time.Time // it is not kept alive any longer
+	cancel context.CancelFunc
+}
+
+func newLeases(i *Inbox) *leases { return &leases{inbox: i, held: map[string]*held{}} }
+
+// hold keeps a claim alive until drop is called. The context that it returns
+// ends when the claim cannot be kept, so that no two workers handle events of a
+// subject, and when Close gives up.
+func (l *leases) hold(ctx context.Context, c *claim) (_ context.Context, drop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	unlink := context.AfterFunc(l.inbox.ctx, cancel)
+	h := &held{
+		until:  c.since.Add(l.inbox.config.Lease),
+		giveUp: time.Now().Add(l.inbox.worker.Work().HandlerTimeout + l.inbox.config.margin),
+		cancel: cancel,
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held[c.token] = h
+	return ctx, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.held, c.token)
+		unlink()
+		cancel()
+	}
+}
+
+// keep is the life of leases. It goes on while Close waits for handlers.
+func (l *leases) keep(stop <-chan struct{}) {
+	ticker := time.NewTicker(l.inbox.config.Lease / 4)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			l.renew()
+		case <-stop:
+			return
+		}
+	}
+}
+
+// renew extends what is held, and tells handlers whose claim is lost to stop, or
+// soon will be because the database does not answer.
+func (l *leases) renew() {
+	now := time.Now()
+	asked := l.alive(now)
+	if len(asked) == 0 {
+		return
+	}
+	tokens := make([]string, 0, len(asked))
+	for token := range asked {
+		tokens = append(tokens, token)
+	}
+	kept, err := l.extend(tokens)
+	if err != nil {
+		l.inbox.worker.Work().Logger.LogAttrs(l.inbox.ctx, slog.LevelWarn, "webhook inbox cannot extend its claims", slog.String("reason", err.Error()))
+	}
+	lease := l.inbox.config.Lease
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for token, h := range asked {
+		switch {
+		case kept[token]:
+			h.until = now.Add(lease)
+		case err == nil, time.Until(h.until) < lease/4:
+			h.cancel() // of a handler that has ended meanwhile, it does nothing
+		}
+	}
+}
+
+// alive returns the claims that are to be kept.
+func (l *leases) alive(now time.Time) map[string]*held {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	alive := make(map[string]*held, len(l.held))
+	for token, h := range l.held {
+		if now.Before(h.giveUp) {
+			alive[token] = h
+		}
+	}
+	return alive
+}
+
+// extend extends claims and the lines they are made in, and returns which of
+// them were there.
+func (l *leases) extend(tokens []string) (kept map[string]bool, err error) {
+	i := l.inbox
+	ctx, cancel := context.WithTimeout(context.Background(), i.config.Lease/4)
+	defer cancel()
+	batch := &pgx.Batch{}
+	batch.Queue(i.sql(`UPDATE {lines} SET until = clock_timestamp() + $2::interval WHERE claim = ANY ($1)`), tokens, i.config.Lease)
+	// An event that is locked is in a transaction that notes it as handled. It can
+	// be taken by nobody else, and must not keep the others waiting.
+	batch.Queue(i.sql(`UPDATE {inbox} SET due_at = clock_timestamp() + $2::interval
+		WHERE key IN (SELECT key FROM {inbox} WHERE state = 2 AND claim = ANY ($1) FOR UPDATE SKIP LOCKED)`), tokens, i.config.Lease)
+	kept = map[string]bool{}
+	batch.Queue(i.sql(`SELECT claim FROM {inbox} WHERE state = 2 AND claim = ANY ($1)`), tokens).Query(func(rows pgx.Rows) error {
+		found, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		for _, token := range found {
+			kept[token] = true
+		}
+		return err
+	})
+	if err := i.pool.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, err
+	}
+	return kept, nil
+}

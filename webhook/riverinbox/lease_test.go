@@ -1,0 +1,144 @@
+package riverinbox_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/receivertest"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/riverinbox"
+)
+
+// TestStuckHandlerLosesItsEvent holds that an event whose handler ignores its
+// context for long is given to another one, and that the first comes too late.
+func TestStuckHandlerLosesItsEvent(t *testing.T) {
+	t.Parallel()
+	for name, order := range map[string]webhook.SubjectFunc{"in order": webhook.ByObject, "as they come": nil} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDatabase(t)
+			stuck, gate := make(chan struct{}), make(chan struct{})
+			config := d.config(t, func(ctx context.Context, _ events.Event) error {
+				if webhook.HandlingFrom(ctx).Attempt == 1 {
+					close(stuck)
+					<-gate
+				}
+				return nil
+			})
+			config.Work.HandlerTimeout, config.Work.Order, config.Lease = 20*time.Millisecond, order, time.Second
+			made := observed(&config)
+			inbox := open(t, d.pool(t), config.WithMargin(100*time.Millisecond))
+			accept(t, inbox)
+			<-stuck
+			a := <-made
+			assert.Equal(t, webhook.ResultHandled, a.Result)
+			assert.Equal(t, 2, a.Number)
+			close(gate)
+			a = <-made
+			assert.Equal(t, webhook.ResultLost, a.Result)
+			assert.Equal(t, 1, a.Number)
+			stats, err := inbox.Stats(t.Context())
+			require.NoError(t, err)
+			assert.Zero(t, stats)
+		})
+	}
+}
+
+// TestLeaseOutlastsTheHandler has a handler take longer than a lease while
+// another replica waits for its line.
+func TestLeaseOutlastsTheHandler(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	begun, gate := make(chan struct{}, 10), make(chan struct{})
+	config := d.config(t, func(ctx context.Context, _ events.Event) error {
+		begun <- struct{}{}
+		select {
+		case <-gate:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+	config.Work.Order, config.Lease = webhook.ByClinic, time.Second
+	made := observed(&config)
+	inbox, other := open(t, d.pool(t), config), open(t, d.pool(t), config)
+	accept(t, inbox)
+	<-begun
+	accept(t, other)
+	before := time.Now()
+	require.Eventually(t, func() bool {
+		return count(t, d, "SELECT count(*) FROM dispensary_inbox_lines WHERE until > $1", before.Add(2*config.Lease)) == 1
+	}, time.Minute, 20*time.Millisecond, "the lease is extended")
+	close(gate)
+	for range 2 {
+		a := <-made
+		assert.Equal(t, webhook.ResultHandled, a.Result)
+		assert.Equal(t, 1, a.Number)
+	}
+	require.Eventually(t, func() bool {
+		return count(t, d, "SELECT count(*) FROM dispensary_inbox_lines") == 0
+	}, time.Minute, 10*time.Millisecond, "a line has a row only while it is held")
+}
+
+// TestEventsWithoutAJobAreFound deletes jobs, as people do in River's UI.
+func TestEventsWithoutAJobAreFound(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	pool := d.pool(t)
+	config := d.config(t, receivertest.Succeed)
+	config.Lease = time.Second
+	made := observed(&config)
+	require.NoError(t, riverinbox.Migrate(t.Context(), pool, d.tables()))
+	require.NoError(t, riverinbox.MigrateRiver(t.Context(), pool, d.tables()))
+	web, err := riverinbox.New(t.Context(), pool, config)
+	require.NoError(t, err)
+	want := map[webhook.Key]bool{accept(t, web).Key: true, accept(t, web).Key: true}
+	config.Work.Order = webhook.ByClinic
+	ordered, err := riverinbox.New(t.Context(), pool, config)
+	require.NoError(t, err)
+	want[accept(t, ordered).Key], want[accept(t, ordered).Key] = true, true
+	require.NoError(t, web.Close(t.Context()))
+	require.NoError(t, ordered.Close(t.Context()))
+	d.exec(t, "DELETE FROM river_job")
+	open(t, pool, config)
+	for range 4 {
+		a := <-made
+		assert.Equal(t, webhook.ResultHandled, a.Result)
+		delete(want, a.Key)
+	}
+	assert.Empty(t, want)
+}
+
+// TestOutcomeIsNotedOnce notes outcomes again, as it is done where the database
+// has not answered, and for a worker whose claim is not the last.
+func TestOutcomeIsNotedOnce(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	pool := d.pool(t)
+	require.NoError(t, riverinbox.Migrate(t.Context(), pool, d.tables()))
+	require.NoError(t, riverinbox.MigrateRiver(t.Context(), pool, d.tables()))
+	config := d.config(t, receivertest.Succeed)
+	config.Lease = time.Hour
+	inbox, err := riverinbox.New(t.Context(), pool, config)
+	require.NoError(t, err)
+	a := webhook.Attempt{Delivery: accept(t, inbox), Number: 1, Result: webhook.ResultFailed, RetryIn: time.Hour}
+	d.exec(t, "UPDATE dispensary_inbox SET state = 2, attempts = 1, claim = 'mine'")
+	require.Error(t, inbox.Note(t.Context(), "another's", a))
+	for range 2 {
+		require.NoError(t, inbox.Note(t.Context(), "mine", a))
+	}
+	a.Result = webhook.ResultHandled
+	require.Error(t, inbox.Note(t.Context(), "mine", a), "it was not mine any more")
+	assert.Equal(t, 1, count(t, d, "SELECT count(*) FROM dispensary_inbox WHERE state = 1 AND due_at > now() + interval '50 minutes'"))
+	d.exec(t, "UPDATE dispensary_inbox SET state = 2, claim = 'next'")
+	for range 2 {
+		require.NoError(t, inbox.Note(t.Context(), "next", a))
+	}
+	assert.Equal(t, 1, count(t, d, "SELECT count(*) FROM dispensary_inbox WHERE state = 3 AND body IS NULL"))
+	require.NoError(t, inbox.Close(t.Context()))
+}

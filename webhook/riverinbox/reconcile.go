@@ -1,0 +1,87 @@
+package riverinbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// Missing implements [webhook.Reconcilable].
+func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key, error) {
+	if i.stopped() {
+		return nil, webhook.ErrInboxClosed
+	}
+	texts := make([]string, len(keys))
+	for n, key := range keys {
+		text, err := key.MarshalText()
+		if err != nil {
+			return nil, err
+		}
+		texts[n] = string(text)
+	}
+	rows, err := i.pool.Query(ctx, i.sql("SELECT key FROM {inbox} WHERE key = ANY ($1)"), texts)
+	if err != nil {
+		return nil, fmt.Errorf("riverinbox: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("riverinbox: %w", err)
+	}
+	known := make(map[string]bool, len(keys))
+	for _, text := range found {
+		known[text] = true
+	}
+	var missing []webhook.Key
+	for n, text := range texts {
+		if !known[text] {
+			known[text] = true // once is enough
+			missing = append(missing, keys[n])
+		}
+	}
+	return missing, nil
+}
+
+// ClaimCheckpoint implements [webhook.Checkpoints].
+func (i *Inbox) ClaimCheckpoint(ctx context.Context, name, holder string, ttl time.Duration) (state []byte, err error) {
+	err = i.checkpoint(ctx, &state, `INSERT INTO {checkpoints} AS c (name, holder, until)
+		VALUES ($1, $2, clock_timestamp() + $3::interval)
+		ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.until
+		WHERE c.holder = excluded.holder OR c.until <= clock_timestamp() RETURNING state`, name, holder, ttl)
+	return state, err
+}
+
+// SaveCheckpoint implements [webhook.Checkpoints].
+func (i *Inbox) SaveCheckpoint(ctx context.Context, name, holder string, state []byte, ttl time.Duration) error {
+	return i.checkpoint(ctx, new([]byte), `UPDATE {checkpoints} SET state = $4, until = clock_timestamp() + $3::interval
+		WHERE name = $1 AND holder = $2 AND until > clock_timestamp() RETURNING state`, name, holder, ttl, state)
+}
+
+// checkpoint changes a checkpoint, if the holder may.
+func (i *Inbox) checkpoint(ctx context.Context, state *[]byte, statement string, args ...any) error {
+	if i.stopped() {
+		return webhook.ErrInboxClosed
+	}
+	err := i.pool.QueryRow(ctx, i.sql(statement), args...).Scan(state)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return webhook.ErrCheckpointHeld
+	case err != nil:
+		return fmt.Errorf("riverinbox: %w", err)
+	}
+	return nil
+}
+
+// ReleaseCheckpoint implements [webhook.Checkpoints]. It works on a closed inbox
+// too.
+func (i *Inbox) ReleaseCheckpoint(ctx context.Context, name, holder string) error {
+	_, err := i.pool.Exec(ctx, i.sql("UPDATE {checkpoints} SET holder = '', until = '-infinity' WHERE name = $1 AND holder = $2"), name, holder)
+	if err != nil {
+		return fmt.Errorf("riverinbox: %w", err)
+	}
+	return nil
+}

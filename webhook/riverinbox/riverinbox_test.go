@@ -1,0 +1,79 @@
+package riverinbox_test
+
+import (
+	"bytes"
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/internal/receivertest"
+	"github.com/dispensary-go/dispensary/seal"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/inboxtest"
+	"github.com/dispensary-go/dispensary/webhook/riverinbox"
+)
+
+// TestInboxKeepsTheContract gives each engine connections of its own, as if it
+// were in a process of its own. A crash is the end of the connections: nothing
+// that the process does from then on has any effect.
+func TestInboxKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	inboxtest.Run(t, func(t *testing.T) inboxtest.Storage {
+		d, keys := newDatabase(t), receivertest.KeyRing(t)
+		var networks sync.Map
+		open := func(work webhook.Work, aead seal.AEAD) (webhook.Engine, error) {
+			pool, network := d.connect(t)
+			inbox, err := riverinbox.Open(t.Context(), pool, riverinbox.Config{
+				Work: work, Seal: aead, Tables: d.tables(), Lease: 2 * time.Second, River: quick,
+			})
+			if err != nil {
+				return nil, err
+			}
+			networks.Store(inbox, network)
+			return inbox, nil
+		}
+		return inboxtest.Storage{
+			Durable:    true,
+			Shared:     true,
+			Ordered:    true,
+			Patience:   time.Minute,
+			Open:       func(work webhook.Work) (webhook.Engine, error) { return open(work, keys) },
+			OpenSealed: open,
+			Crash: func(e webhook.Engine) {
+				n, _ := networks.Load(e)
+				n.(*network).cut()
+				ctx, cancel := context.WithCancel(context.Background())
+				cancel()
+				t.Cleanup(func() { _ = e.Close(ctx) })
+			},
+			Dump: func(t *testing.T) []byte { return dump(t, d) },
+		}
+	})
+}
+
+// dump returns every row of every table, those of River too.
+func dump(t *testing.T, d database) []byte {
+	t.Helper()
+	pool := d.reader(t)
+	rows, err := pool.Query(t.Context(), "SELECT tablename FROM pg_tables WHERE schemaname = $1", d.schema)
+	require.NoError(t, err)
+	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	require.Contains(t, tables, "river_job")
+	require.Contains(t, tables, "dispensary_inbox")
+	var all bytes.Buffer
+	for _, table := range tables {
+		rows, err := pool.Query(t.Context(), "SELECT t::text FROM "+table+" t")
+		require.NoError(t, err)
+		texts, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		require.NoError(t, err)
+		for _, text := range texts {
+			all.WriteString(table + " " + text + "\n")
+		}
+	}
+	return all.Bytes()
+}

@@ -1,0 +1,211 @@
+package riverinbox_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/internal/receivertest"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/riverinbox"
+)
+
+// postgresVariable holds the address of the server that the tests run on.
+const postgresVariable = "DISPENSARY_TEST_POSTGRES" // postgres://postgres@127.0.0.1:5432/test?sslmode=disable
+
+// database is a schema that ends with its test.
+type database struct {
+	address, schema string
+	pools           *pools
+}
+
+// pools are closed when everything that uses them has been.
+type pools struct {
+	mu     sync.Mutex
+	open   []*pgxpool.Pool
+	nets   []*network
+	reader *pgxpool.Pool // for looking into the database
+}
+
+func (p *pools) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for n, pool := range p.open {
+		p.nets[n].cut()
+		go pool.Close() // waits for connections that a crashed process holds
+	}
+}
+
+// slots bound how many tests are in the database at a time, however many cores
+// there are: each takes up to twenty of its hundred connections.
+var slots = make(chan struct{}, 4)
+
+// newDatabase makes an empty schema. A test that needs more than one makes the
+// others with newSchema.
+func newDatabase(t testing.TB) database {
+	t.Helper()
+	d := newSchema(t)
+	slots <- struct{}{}
+	t.Cleanup(func() { <-slots })
+	return d
+}
+
+func newSchema(t testing.TB) database {
+	t.Helper()
+	address := os.Getenv(postgresVariable)
+	if address == "" {
+		t.Skipf("%s is not set", postgresVariable)
+	}
+	d := database{address, "river_" + strings.ToLower(rand.Text()[:10]), &pools{}}
+	d.exec(t, "CREATE SCHEMA "+d.schema)
+	t.Cleanup(func() {
+		d.pools.close()
+		d.exec(t, "DROP SCHEMA "+d.schema+" CASCADE")
+	})
+	return d
+}
+
+// exec runs a statement in a connection of its own.
+func (d database) exec(t testing.TB, statement string, args ...any) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, d.address)
+	require.NoError(t, err)
+	defer func() { _ = conn.Close(ctx) }()
+	_, err = conn.Exec(ctx, "SET search_path = "+d.schema)
+	if strings.HasPrefix(statement, "CREATE SCHEMA") {
+		err = nil
+	}
+	require.NoError(t, err)
+	_, err = conn.Exec(ctx, statement, args...)
+	require.NoError(t, err)
+}
+
+// tables puts everything into the schema.
+func (d database) tables() riverinbox.Tables {
+	return riverinbox.Tables{Schema: d.schema, River: d.schema}
+}
+
+// network is what lies between a process of a test and the database.
+type network struct {
+	mu      sync.Mutex
+	down    bool
+	refused bool // somebody came while it was down
+	conns   []net.Conn
+}
+
+func (n *network) dial(ctx context.Context, kind, address string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, kind, address)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.down {
+		n.refused = true
+		err = errors.Join(err, errors.New("the network is down"))
+	}
+	if err != nil && conn != nil {
+		_ = conn.Close()
+	}
+	if err == nil {
+		n.conns = append(n.conns, conn)
+	}
+	return conn, err
+}
+
+// wasRefused reports that somebody came while it was down.
+func (n *network) wasRefused() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.refused
+}
+
+// resume lets connections through again.
+func (n *network) resume() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.down = false
+}
+
+// cut ends every connection, and lets none through.
+func (n *network) cut() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.down = true
+	for _, conn := range n.conns {
+		_ = conn.Close()
+	}
+}
+
+// connect makes a pool as a process has one, in the schema.
+func (d database) connect(t testing.TB) (*pgxpool.Pool, *network) {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(d.address)
+	require.NoError(t, err)
+	n := &network{}
+	config.ConnConfig.DialFunc = n.dial
+	config.ConnConfig.RuntimeParams["search_path"] = d.schema
+	config.MaxConns = 5
+	pool, err := pgxpool.NewWithConfig(context.Background(), config)
+	require.NoError(t, err)
+	d.pools.mu.Lock()
+	defer d.pools.mu.Unlock()
+	d.pools.open, d.pools.nets = append(d.pools.open, pool), append(d.pools.nets, n)
+	return pool, n
+}
+
+// reader returns a pool for looking into the database, always the same.
+func (d database) reader(t testing.TB) *pgxpool.Pool {
+	t.Helper()
+	d.pools.mu.Lock()
+	reader := d.pools.reader
+	d.pools.mu.Unlock()
+	if reader == nil {
+		reader = d.pool(t)
+		d.pools.mu.Lock()
+		d.pools.reader = reader
+		d.pools.mu.Unlock()
+	}
+	return reader
+}
+
+// pool is connect for tests that leave the network alone.
+func (d database) pool(t testing.TB) *pgxpool.Pool {
+	t.Helper()
+	pool, _ := d.connect(t)
+	return pool
+}
+
+// quick has River look often, and do without the waits that keep replicas apart.
+func quick(c *river.Config) {
+	c.TestOnly = true
+	c.FetchCooldown, c.FetchPollInterval = 2*time.Millisecond, 20*time.Millisecond
+}
+
+// config is what most tests open an inbox with.
+func (d database) config(t testing.TB, handle webhook.HandlerFunc) riverinbox.Config {
+	t.Helper()
+	return riverinbox.Config{
+		Seal: receivertest.KeyRing(t), Work: webhook.Work{Handle: handle}, Tables: d.tables(), River: quick, Lease: 2 * time.Second,
+	}
+}
+
+// open opens an inbox that is closed with the test.
+func open(t testing.TB, pool *pgxpool.Pool, c riverinbox.Config) *riverinbox.Inbox {
+	t.Helper()
+	inbox, err := riverinbox.Open(t.Context(), pool, c)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, inbox.Close(context.Background())) })
+	return inbox
+}

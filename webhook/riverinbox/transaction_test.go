@@ -1,0 +1,235 @@
+package riverinbox_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/receivertest"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/riverinbox"
+)
+
+// write inserts a row of the program's own.
+func write(ctx context.Context, tx pgx.Tx) error {
+	_, err := tx.Exec(ctx, "INSERT INTO effects (key) VALUES ($1)", webhook.HandlingFrom(ctx).Key.String())
+	return err
+}
+
+func TestInTransactionIsBothOrNeither(t *testing.T) {
+	t.Parallel()
+	no := errors.New("no")
+	after := func(f func() error) func(context.Context) error {
+		return func(ctx context.Context) error {
+			return riverinbox.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+				if err := write(ctx, tx); err != nil {
+					return err
+				}
+				return f()
+			})
+		}
+	}
+	once := []webhook.Result{webhook.ResultHandled}
+	again := []webhook.Result{webhook.ResultFailed, webhook.ResultHandled}
+	for name, c := range map[string]struct {
+		first func(context.Context) error // of the first attempt; the others write and receivertest.Succeed
+		made  []webhook.Result
+	}{
+		"success": {after(func() error { return nil }), once},
+		"error":   {after(func() error { return no }), again},
+		"panic":   {after(func() error { panic("no") }), again},
+		"goexit":  {after(func() error { runtime.Goexit(); return nil }), again},
+		"late error": {func(ctx context.Context) error {
+			return errors.Join(riverinbox.InTransaction(ctx, write), no)
+		}, once},
+		"twice": {func(ctx context.Context) error {
+			assert.NoError(t, riverinbox.InTransaction(ctx, write))
+			assert.Error(t, riverinbox.InTransaction(ctx, write))
+			return nil
+		}, once},
+		"ended": {func(ctx context.Context) error {
+			ctx, cancel := context.WithCancel(ctx)
+			cancel()
+			return riverinbox.InTransaction(ctx, write)
+		}, again},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDatabase(t)
+			d.exec(t, "CREATE TABLE effects (key text NOT NULL)")
+			config := d.config(t, func(ctx context.Context, _ events.Event) error {
+				if webhook.HandlingFrom(ctx).Attempt == 1 {
+					return c.first(ctx)
+				}
+				return riverinbox.InTransaction(ctx, write)
+			})
+			config.Work.Retry.BackOff = time.Millisecond
+			config.Work.Order = webhook.ByObject
+			made := observed(&config)
+			inbox := open(t, d.pool(t), config)
+			event := accept(t, inbox)
+			for _, want := range c.made {
+				assert.Equal(t, want, (<-made).Result)
+			}
+			assert.Equal(t, 1, count(t, d, "SELECT count(*) FROM effects"))
+			assert.Equal(t, 1, count(t, d, "SELECT count(*) FROM effects WHERE key = $1", event.Key.String()))
+			stats, err := inbox.Stats(t.Context())
+			require.NoError(t, err)
+			assert.Zero(t, stats)
+		})
+	}
+}
+
+// TestLongTransactionKeepsNobodyWaiting has a transaction go on for longer than a
+// lease, beside a handler that needs its own lease extended.
+func TestLongTransactionKeepsNobodyWaiting(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	d.exec(t, "CREATE TABLE effects (key text NOT NULL)")
+	begun, gate := make(chan struct{}, 2), make(chan struct{})
+	wait := func(ctx context.Context) error {
+		begun <- struct{}{}
+		select {
+		case <-gate:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	config := d.config(t, func(ctx context.Context, e events.Event) error {
+		if e.Type == events.PatientCreated {
+			return wait(ctx)
+		}
+		return riverinbox.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			return errors.Join(wait(ctx), write(ctx, tx))
+		})
+	})
+	config.Lease = time.Second
+	made := observed(&config)
+	inbox, other := open(t, d.pool(t), config), open(t, d.pool(t), config)
+	accept(t, inbox)
+	created := receivertest.NewDelivery()
+	created.Type, created.Body = events.PatientCreated, bytes.Replace(created.Body, []byte("updated"), []byte("created"), 1)
+	_, err := other.Accept(t.Context(), created)
+	require.NoError(t, err)
+	<-begun
+	<-begun
+	now := time.Now()
+	require.Eventually(t, func() bool {
+		return count(t, d, "SELECT count(*) FROM dispensary_inbox WHERE type = $1 AND due_at > $2", string(events.PatientCreated), now.Add(3*config.Lease)) == 1
+	}, time.Minute, 20*time.Millisecond)
+	close(gate)
+	for range 2 {
+		a := <-made
+		assert.Equal(t, webhook.ResultHandled, a.Result)
+		assert.Equal(t, 1, a.Number)
+	}
+	assert.Equal(t, 1, count(t, d, "SELECT count(*) FROM effects"))
+}
+
+func TestInTransactionIsForHandlers(t *testing.T) {
+	t.Parallel()
+	require.Error(t, riverinbox.InTransaction(t.Context(), write))
+}
+
+// TestAcceptTxIsPartOfTheTransaction accepts in transactions of the program: one
+// that is rolled back, and one that is committed.
+func TestAcceptTxIsPartOfTheTransaction(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	pool := d.pool(t)
+	config := d.config(t, receivertest.Succeed)
+	made := observed(&config)
+	inbox := open(t, pool, config)
+	d.exec(t, "CREATE TABLE effects (key text NOT NULL)")
+	event := receivertest.NewDelivery()
+	no := errors.New("no")
+	for _, end := range []error{no, nil} {
+		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+			for _, want := range []bool{false, true} {
+				receipt, err := inbox.AcceptTx(t.Context(), tx, event)
+				require.NoError(t, err)
+				assert.Equal(t, want, receipt.Duplicate)
+			}
+			_, err := tx.Exec(t.Context(), "INSERT INTO effects (key) VALUES ('mine')")
+			return errors.Join(err, end)
+		})
+		require.ErrorIs(t, err, end)
+		stored := 0
+		if end == nil {
+			stored = 1
+		}
+		for _, table := range []string{"effects", "dispensary_inbox", "river_job"} {
+			assert.Equal(t, stored, count(t, d, "SELECT count(*) FROM "+table), table)
+		}
+	}
+	assert.Equal(t, webhook.ResultHandled, (<-made).Result)
+	receipt, err := inbox.Accept(t.Context(), event)
+	require.NoError(t, err)
+	assert.True(t, receipt.Duplicate)
+
+	require.NoError(t, inbox.Close(t.Context()))
+	require.ErrorIs(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		_, err := inbox.AcceptTx(t.Context(), tx, receivertest.NewDelivery())
+		return err
+	}), webhook.ErrInboxClosed)
+}
+
+// TestOneThatIsRefusedHarmsNoOther shares a transaction between deliveries of
+// which the database cannot take one.
+func TestOneThatIsRefusedHarmsNoOther(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	config := d.config(t, receivertest.Succeed)
+	made := observed(&config)
+	inbox := open(t, d.pool(t), config)
+	d.exec(t, "ALTER TABLE dispensary_inbox ADD CHECK (clinic_id <> 'refused')")
+	results := make(chan error, 20)
+	for n := range cap(results) {
+		event := receivertest.NewDelivery()
+		if n%4 == 0 {
+			event.ClinicID = "refused"
+		}
+		go func() {
+			_, err := inbox.Accept(context.Background(), event)
+			results <- err
+		}()
+	}
+	refused := 0
+	for range cap(results) {
+		if err := <-results; err != nil {
+			refused++
+			assert.NotContains(t, err.Error(), receivertest.Canary)
+		}
+	}
+	assert.Equal(t, 5, refused)
+	for range 15 {
+		assert.Equal(t, webhook.ResultHandled, (<-made).Result)
+	}
+}
+
+// TestTextsThatPostgresHasNoPlaceFor are no reason to refuse an event.
+func TestTextsThatPostgresHasNoPlaceFor(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	config := d.config(t, receivertest.Succeed)
+	config.Work.Order = func(d webhook.Delivery, _ events.Event) webhook.Subject { return webhook.Subject(d.Type) }
+	made := observed(&config)
+	inbox := open(t, d.pool(t), config)
+	event := receivertest.NewDelivery()
+	event.Type, event.ClinicID = "a\x00b", "\xff\x00"
+	_, err := inbox.Accept(t.Context(), event)
+	require.NoError(t, err)
+	a := <-made
+	assert.Equal(t, webhook.ResultHandled, a.Result)
+	assert.Equal(t, events.Type("a\uFFFDb"), a.Type)
+	assert.Equal(t, string(event.Body), string(a.Body))
+}

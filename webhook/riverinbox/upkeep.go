@@ -1,0 +1,118 @@
+package riverinbox
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// overdue is how long after its time an event may wait without a job, in leases.
+const overdue = 2
+
+// watch looks, every half of a lease, for events that nobody will come for.
+func (i *Inbox) watch() {
+	i.every(i.config.Lease/2, "webhook inbox cannot look after its events", i.callAgain)
+}
+
+// retain deletes, every hour, the keys of what was handled long ago.
+func (i *Inbox) retain() { i.every(time.Hour, "webhook inbox cannot purge", i.purge) }
+
+// every calls f at once and then about every so often. The replicas do not all
+// come at the same time.
+func (i *Inbox) every(d time.Duration, complaint string, f func(context.Context) error) {
+	for {
+		if err := f(i.ctx); err != nil && !i.stopped() {
+			i.worker.Work().Logger.LogAttrs(i.ctx, slog.LevelWarn, complaint, slog.String("reason", err.Error()))
+		}
+		timer := time.NewTimer(d - rand.N(d/4))
+		select {
+		case <-timer.C:
+		case <-i.stopping:
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// forgotten finds lines without a worker and without a job: those whose worker
+// died, because the job that it had counts as running until River rescues it,
+// and those whose job is gone, because it was fetched by a process that died
+// before it claimed the event, or deleted by people. Who else waits in the line
+// of a subject comes with the first.
+const forgotten = `SELECT subject, key FROM (
+		(SELECT key, subject, order_at, seq, due_at FROM {inbox} WHERE state = 2 AND due_at < now() ORDER BY due_at LIMIT $4)
+		UNION ALL
+		(SELECT key, subject, order_at, seq, due_at FROM {inbox} w WHERE state = 1 AND due_at < now() - $3::interval
+			AND NOT EXISTS (SELECT FROM {lines} l WHERE l.subject = w.subject AND l.until >= now())
+			AND NOT EXISTS (SELECT FROM {inbox} o WHERE o.subject = w.subject AND o.state < 3 AND (o.order_at, o.seq) < (w.order_at, w.seq))
+			ORDER BY due_at LIMIT $4)
+	) e WHERE NOT EXISTS (SELECT FROM {river_job} j WHERE j.kind = $1 AND j.queue = $2
+		AND j.state IN ('available', 'pending', 'retryable', 'scheduled') AND j.scheduled_at < now() + $3::interval
+		AND j.args @> CASE WHEN e.subject IS NULL THEN jsonb_build_object('event', e.key) ELSE jsonb_build_object('subject', e.subject) END)`
+
+// callAgain inserts jobs for events that were forgotten. One replica does it at
+// a time.
+func (i *Inbox) callAgain(ctx context.Context) error {
+	const most = 200
+	return i.alone(ctx, "watch", func(tx pgx.Tx) error {
+		found, err := tx.Query(ctx, i.sql(forgotten), line{}.Kind(), i.config.Queue, overdue*i.config.Lease, most)
+		if err != nil {
+			return fmt.Errorf("riverinbox: %w", err)
+		}
+		lines, err := pgx.CollectRows(found, func(row pgx.CollectableRow) (line, error) {
+			var r newRow
+			var subject *string
+			err := row.Scan(&subject, &r.key)
+			if subject != nil {
+				r.subject = *subject
+			}
+			return r.line(), err
+		})
+		if err != nil {
+			return fmt.Errorf("riverinbox: %w", err)
+		}
+		return i.call(ctx, tx, lines)
+	})
+}
+
+// purge deletes a little at a time, so that nobody waits for it.
+func (i *Inbox) purge(ctx context.Context) error {
+	const few = 1000
+	for _, statement := range []string{
+		`DELETE FROM {inbox} WHERE key IN (SELECT key FROM {inbox} WHERE state = 3 AND due_at < now() - $1::interval LIMIT $2)`,
+		`DELETE FROM {newest} WHERE object IN (SELECT object FROM {newest} WHERE noted_at < now() - $1::interval LIMIT $2)`,
+		`DELETE FROM {lines} WHERE subject IN (SELECT subject FROM {lines} WHERE until < now() - $1::interval LIMIT $2)`,
+	} {
+		for deleted := int64(few); deleted == few && !i.stopped(); {
+			deleted = 0
+			err := i.alone(ctx, "purge", func(tx pgx.Tx) error {
+				tag, err := tx.Exec(ctx, i.sql(statement), i.config.Retention, few)
+				deleted = tag.RowsAffected()
+				return err
+			})
+			if err != nil {
+				return fmt.Errorf("riverinbox: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// alone runs f in a transaction, unless another replica is at it.
+func (i *Inbox) alone(ctx context.Context, what string, f func(pgx.Tx) error) error {
+	ctx, cancel := context.WithTimeout(ctx, transactionTimeout)
+	defer cancel()
+	return pgx.BeginFunc(ctx, i.pool, func(tx pgx.Tx) error {
+		var mine bool
+		err := tx.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock(hashtextextended('dispensary_inbox ' || $1 || ' ' || $2, 0))",
+			what, i.config.Tables.Schema).Scan(&mine)
+		if err != nil || !mine {
+			return err
+		}
+		return f(tx)
+	})
+}
