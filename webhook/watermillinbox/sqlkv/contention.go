@@ -1,0 +1,68 @@
+package sqlkv
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// A statement that lost against others is repeated for patience at most, after
+// waits of longestWait at most, or until the caller's ctx ends.
+const (
+	patience    = 10 * time.Second
+	longestWait = 32 * time.Millisecond
+)
+
+// isContention reports a statement that the database gave up without a trace,
+// because of what others were doing: a deadlock, a serialization failure where
+// the connection's isolation is stricter than it needs to be, or SQLite's busy
+// file. The drivers are not imported, so their errors are known by their methods
+// and, where they have none, by their words.
+func isContention(err error) bool {
+	var state interface{ SQLState() string } // pgx, pq
+	if errors.As(err, &state) {
+		return state.SQLState() == "40001" || state.SQLState() == "40P01"
+	}
+	var code interface{ Code() int } // modernc.org/sqlite
+	if errors.As(err, &code) {
+		const busy, locked = 5, 6
+		return code.Code()&0xff == busy || code.Code()&0xff == locked
+	}
+	if err == nil {
+		return false
+	}
+	text := err.Error()
+	return strings.Contains(text, "Error 1213") || // go-sql-driver/mysql: deadlock
+		strings.Contains(text, "Error 1020") || // MariaDB 11.6 and later: the row has changed since the snapshot
+		strings.Contains(text, "database is locked") // mattn/go-sqlite3
+}
+
+// turns is how one statement waits for its turn.
+type turns struct {
+	tries int
+	until time.Time
+}
+
+// next waits a little, longer after every try, and reports that another one may
+// be worth it.
+func (t *turns) next(ctx context.Context) bool {
+	now := time.Now()
+	switch {
+	case t.tries == 0:
+		t.until = now.Add(patience)
+	case now.After(t.until):
+		return false
+	}
+	longest := min(time.Millisecond<<min(t.tries, 10), longestWait)
+	t.tries++
+	timer := time.NewTimer(longest/2 + rand.N(longest/2))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
