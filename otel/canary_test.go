@@ -1,0 +1,115 @@
+package dispensaryotel_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/internal/calls"
+	"github.com/dispensary-go/dispensary/internal/operation"
+	"github.com/dispensary-go/dispensary/oauth"
+)
+
+// Every operation meets every fault, observed, with debug logging on. No value of
+// a patient, no token, no secret, no id of a path and no word of what was sent or
+// answered is in a span, a metric, a log line or the baggage.
+func TestNothingLeaks(t *testing.T) {
+	t.Parallel()
+	for name := range calls.All(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCage(t)
+			for _, f := range mishaps {
+				c.wire.mishap = f
+				err := c.call(t, name)
+				if f == nil {
+					require.NoError(t, err)
+				}
+			}
+			said := c.dump(t) + c.log.String()
+			if name == "oauth.authorize" { // a page for a browser: nothing is sent
+				return
+			}
+			assert.Contains(t, said, name, "nothing was said of it")
+			assert.NotEmpty(t, c.wire.words, "nothing was sent that could leak")
+			requireSilent(t, c.Platform, said, c.wire.words)
+		})
+	}
+}
+
+// requireSilent fails if a value of the platform's patients, one of its secrets, or
+// one of words, is told.
+func requireSilent(t *testing.T, platform *dispensarytest.Server, said string, words map[string]bool) {
+	t.Helper()
+	platform.CheckNoLeak(t, said)
+	for word := range words {
+		if at := strings.Index(said, word); at >= 0 {
+			t.Errorf("%q is told: …%s", word, said[max(0, at-120):min(len(said), at+60)])
+		}
+	}
+}
+
+// cage is a scene whose calls are observed and go through a wire.
+type cage struct {
+	*calls.Scene
+	*recorded
+	wire *wire
+	log  *lockedBuffer
+}
+
+func newCage(t *testing.T) *cage {
+	t.Helper()
+	c := &cage{Scene: calls.NewScene(t), recorded: record(t), log: &lockedBuffer{}}
+	c.wire = &wire{t: t, base: c.Platform.HTTPClient().Transport, words: map[string]bool{}}
+	c.Scene.Client = c.Platform.Client(c.Platform.Users()[0], c.recorded.Client(), dispensary.WithLogger(c.log.logger()),
+		dispensary.WithHTTPClient(&http.Client{Transport: c.wire}),
+		dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: 2, MinWait: time.Nanosecond, MaxWait: time.Nanosecond}))
+	return c
+}
+
+// call makes one call. The table's own calls of the token endpoint are made by a
+// client that nobody observes.
+func (c *cage) call(t *testing.T, name string) error {
+	t.Helper()
+	switch name {
+	case operation.OAuthToken.Name:
+		_, err := c.oauth(t).Exchange(t.Context(), c.code(t))
+		return err
+	case operation.OAuthRevoke.Name:
+		token, err := calls.OAuth(t, c.Platform).Exchange(t.Context(), c.code(t))
+		require.NoError(t, err)
+		return c.oauth(t).Revoke(t.Context(), token, dispensary.WithoutRetries())
+	}
+	_, err := calls.All(t)[name](t.Context(), c.Scene)
+	return err
+}
+
+func (c *cage) oauth(t *testing.T) *oauth.Client {
+	t.Helper()
+	app := c.Platform.Application()
+	client, err := oauth.New(c.OAuth(oauth.Config{
+		Site: c.Platform.Site(), HTTPClient: &http.Client{Transport: c.wire}, Logger: c.log.logger(),
+		ClientID: app.ClientID, ClientSecret: dispensary.Secret(app.ClientSecret), RedirectURL: app.RedirectURI,
+	}))
+	require.NoError(t, err)
+	return client
+}
+
+// code walks a user through the authorization page.
+func (c *cage) code(t *testing.T) dispensary.Secret {
+	t.Helper()
+	state := oauth.NewState()
+	address, err := calls.OAuth(t, c.Platform).AuthorizeURL(state)
+	require.NoError(t, err)
+	back, err := c.Platform.Approve(address, c.Platform.Users()[0])
+	require.NoError(t, err)
+	code, err := oauth.ParseCallback(back.Query(), state)
+	require.NoError(t, err)
+	return code
+}

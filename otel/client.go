@@ -1,0 +1,167 @@
+package dispensaryotel
+
+import (
+	"context"
+	"net"
+	"strconv"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/otel/internal/signal"
+)
+
+// Client returns the option that observes a client's calls. Options of other
+// observers may stand beside it.
+//
+// A call is a span with the operation's id as its name, and each attempt a span
+// of kind client below it, "GET /clinic/patients/{id}". The spans of whatever the
+// call waits for, such as a token's refresh, are below the call too.
+func (t *Telemetry) Client() dispensary.Option { return dispensary.WithObserver(t.calls()) }
+
+func (t *Telemetry) calls() api.Observer {
+	return api.Observer{CallStart: t.callStart, AttemptStart: t.attemptStart, AttemptEnd: t.attemptEnd, CallEnd: t.callEnd}
+}
+
+// callShapes are how the spans of a call begin.
+type callShapes struct{ call, attempt *signal.Shape }
+
+func newCallShapes(c api.Call) callShapes {
+	return callShapes{
+		call:    signal.NewShape(c.Operation, trace.SpanKindInternal, operation(c)...),
+		attempt: signal.NewShape(c.Method+" "+c.Route, trace.SpanKindClient, append(request(c), signal.Operation.Of(c.Operation))...),
+	}
+}
+
+// answerKey is what calls and attempts are counted by.
+type answerKey struct {
+	api.Call
+	status int
+	why    string
+}
+
+// callSeries are those of the durations of a call.
+type callSeries struct{ call, attempt *signal.Series }
+
+func newCallSeries(k answerKey) callSeries {
+	var answer []signal.Attribute
+	if k.status != 0 {
+		answer = append(answer, signal.Status.Of(k.status))
+	}
+	if k.why != "" {
+		answer = append(answer, signal.Error.Of(k.why))
+	}
+	return callSeries{
+		call:    signal.NewSeries(append(operation(k.Call), answer...)...),
+		attempt: signal.NewSeries(append(request(k.Call), answer...)...),
+	}
+}
+
+// waitKey is what retries and waits are counted by; reason is empty for waits.
+type waitKey struct {
+	operation   string
+	environment api.Environment
+	reason      api.RetryReason
+}
+
+func newWaitSeries(k waitKey) *signal.Series {
+	attributes := operation(api.Call{Operation: k.operation, Environment: k.environment})
+	if k.reason != "" {
+		attributes = append(attributes, signal.RetryReason.Of(string(k.reason)))
+	}
+	return signal.NewSeries(attributes...)
+}
+
+// operation says which call it is.
+func operation(c api.Call) []signal.Attribute {
+	return append(environment(c.Environment), signal.Operation.Of(c.Operation))
+}
+
+// request says what the conventions ask for of an HTTP request, but for its
+// address.
+func request(c api.Call) []signal.Attribute {
+	host, port := c.Host, ""
+	if h, p, err := net.SplitHostPort(c.Host); err == nil {
+		host, port = h, p
+	}
+	attributes := []signal.Attribute{signal.Method.Of(c.Method), signal.Route.Of(c.Route), signal.ServerAddress.Of(host)}
+	if n, err := strconv.Atoi(port); err == nil {
+		attributes = append(attributes, signal.ServerPort.Of(n))
+	}
+	return attributes
+}
+
+func (t *Telemetry) callStart(ctx context.Context, c api.Call) context.Context {
+	ctx, span := t.tracer.Start(ctx, t.callShapes.Get(c, newCallShapes).call)
+	return t.begun(ctx, ofCall, span)
+}
+
+func (t *Telemetry) callEnd(ctx context.Context, r api.CallResult) {
+	span := t.begunIn(ctx, ofCall)
+	defer span.End()
+	why := failure(r.Failure, r.StatusCode)
+	if span.Recording() {
+		span.Set(signal.Attempts.Of(r.Attempts))
+		if r.Outcome != "" {
+			span.Set(signal.Outcome.Of(string(r.Outcome)))
+		}
+		answered(span, r.StatusCode, r.RequestID, why)
+	}
+	if t.callDuration.Enabled(ctx) {
+		t.callDuration.Record(ctx, r.Duration, t.callSeries.Get(answerKey{r.Call, r.StatusCode, why}, newCallSeries).call)
+	}
+}
+
+func (t *Telemetry) attemptStart(ctx context.Context, a api.Attempt) context.Context {
+	if a.Retry != "" && t.retries.Enabled(ctx) {
+		t.retries.Count(ctx, t.waitSeries.Get(waitKey{a.Operation, a.Environment, a.Retry}, newWaitSeries))
+	}
+	if a.LimiterWait > 0 && t.limiterWait.Enabled(ctx) {
+		t.limiterWait.Record(ctx, a.LimiterWait, t.waitSeries.Get(waitKey{a.Operation, a.Environment, ""}, newWaitSeries))
+	}
+	ctx, span := t.tracer.Start(ctx, t.callShapes.Get(a.Call, newCallShapes).attempt)
+	if span.Recording() {
+		if a.Number > 1 {
+			span.Set(signal.Resend.Of(a.Number-1), signal.RetryReason.Of(string(a.Retry)), signal.BackOff.Of(a.BackOff))
+		}
+		if a.LimiterWait > 0 {
+			span.Set(signal.LimiterWait.Of(a.LimiterWait))
+		}
+	}
+	return t.begun(ctx, ofAttempt, span)
+}
+
+func (t *Telemetry) attemptEnd(ctx context.Context, r api.AttemptResult) {
+	span := t.begunIn(ctx, ofAttempt)
+	defer span.End()
+	why := failure(r.Failure, r.StatusCode)
+	if span.Recording() {
+		answered(span, r.StatusCode, r.RequestID, why)
+	}
+	if t.requestDuration.Enabled(ctx) {
+		t.requestDuration.Record(ctx, r.Duration, t.callSeries.Get(answerKey{r.Call, r.StatusCode, why}, newCallSeries).attempt)
+	}
+}
+
+// answered puts the answer on a span, if one came, and what is wrong with it.
+func answered(span signal.Span, status int, requestID, why string) {
+	if status != 0 {
+		span.Set(signal.Status.Of(status))
+	}
+	if requestID != "" {
+		span.Set(signal.RequestID.Of(requestID))
+	}
+	if why != "" {
+		span.Fail(why)
+	}
+}
+
+// failure returns the error type of a failure: the status where that says it, as
+// the conventions want it.
+func failure(f api.Failure, status int) string {
+	if f == api.FailureStatus {
+		return strconv.Itoa(status)
+	}
+	return string(f)
+}

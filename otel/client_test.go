@@ -1,0 +1,182 @@
+package dispensaryotel_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/clinic"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+)
+
+// quick retries without waiting.
+func quick() dispensary.Option {
+	return dispensary.WithRetryPolicy(dispensary.RetryPolicy{MinWait: time.Nanosecond, MaxWait: time.Nanosecond})
+}
+
+// A call is a span below the caller's, its attempts are spans below it, and the
+// requests are made in theirs.
+func TestCallWithRetries(t *testing.T) {
+	t.Parallel()
+	platform, r := dispensarytest.New(t), record(t)
+	platform.Fault(dispensarytest.Fault{Operation: "patients.get", Effect: dispensarytest.ErrorStatus, Status: 503, Times: 1})
+	platform.Fault(dispensarytest.Fault{Operation: "patients.get", Effect: dispensarytest.TruncatedBody, Times: 1})
+	var parents []trace.SpanID
+	limiter, err := dispensary.NewRateLimiter(100, time.Second)
+	require.NoError(t, err)
+	client := platform.Client(dispensarytest.User{}, quick(), r.Client(), dispensary.WithLimiter(limiter),
+		dispensary.WithHTTPClient(through(platform.HTTPClient().Transport, func(r *http.Request) {
+			parents = append(parents, trace.SpanContextFromContext(r.Context()).SpanID())
+			assert.Empty(t, r.Header.Get("Traceparent"), "nothing is told to the platform unless asked for")
+		})))
+	ctx, mine := r.tracers.Tracer("test").Start(t.Context(), "mine")
+	_, err = client.Clinic.Patients.Get(ctx, platform.Platform().Patients()[0].ID)
+	require.NoError(t, err)
+	mine.End()
+
+	call := r.one(t, "patients.get")
+	requireChild(t, r.one(t, "mine"), call)
+	assert.Equal(t, trace.SpanKindInternal, call.SpanKind)
+	assert.Equal(t, codes.Unset, call.Status.Code)
+	assert.Equal(t, "3", set(call)["dispensary.attempts"])
+	assert.Equal(t, "200", set(call)["http.response.status_code"])
+	assert.Equal(t, "us", set(call)["dispensary.region"])
+	assert.Equal(t, "sandbox", set(call)["dispensary.stage"])
+
+	attempts := r.ended("GET /clinic/patients/{id}")
+	require.Len(t, attempts, 3)
+	for i, attempt := range attempts {
+		requireChild(t, call, attempt)
+		assert.Equal(t, trace.SpanKindClient, attempt.SpanKind)
+		assert.Equal(t, attempt.SpanContext.SpanID(), parents[i])
+		assert.Equal(t, "GET", set(attempt)["http.request.method"])
+		assert.Equal(t, "/clinic/patients/{id}", set(attempt)["url.template"])
+		assert.Equal(t, "127.0.0.1", set(attempt)["server.address"])
+		assert.NotEmpty(t, set(attempt)["server.port"])
+		assert.Contains(t, set(attempt), "dispensary.limiter.wait")
+	}
+	requireAttempt(t, attempts[0], map[string]string{"http.response.status_code": "503", "error.type": "503"})
+	requireAttempt(t, attempts[1], map[string]string{"http.response.status_code": "200", "error.type": "connection_closed", "http.request.resend_count": "1", "dispensary.retry.reason": "server"})
+	requireAttempt(t, attempts[2], map[string]string{"http.response.status_code": "200", "http.request.resend_count": "2", "dispensary.retry.reason": "network"})
+	assert.NotEmpty(t, set(attempts[0])["dispensary.request_id"])
+
+	assert.Equal(t, []point{{map[string]string{
+		"dispensary.operation": "patients.get", "dispensary.region": "us", "dispensary.stage": "sandbox", "http.response.status_code": "200",
+	}, 1}}, r.points(t, "dispensary.client.call.duration"))
+	assert.Len(t, r.points(t, "http.client.request.duration"), 3, "one series for each way in which an attempt ended")
+	assert.Len(t, r.points(t, "dispensary.client.retries"), 2, "one series for each reason")
+	assert.Equal(t, 3, r.points(t, "dispensary.client.limiter.wait")[0].count)
+}
+
+// requireAttempt compares what differs between attempts.
+func requireAttempt(t *testing.T, span tracetest.SpanStub, want map[string]string) {
+	t.Helper()
+	got := set(span)
+	for _, key := range []string{"http.response.status_code", "error.type", "http.request.resend_count", "dispensary.retry.reason"} {
+		assert.Equal(t, want[key], got[key], key)
+	}
+	failed := want["error.type"] != ""
+	assert.Equal(t, failed, span.Status.Code == codes.Error)
+	assert.Empty(t, span.Status.Description)
+	assert.Empty(t, span.Events, "an exception would tell the error's text")
+}
+
+// A call that fails is an error, with why in a word.
+func TestFailedCalls(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		fault   dispensarytest.Fault
+		call    func(context.Context, *dispensary.Client) error
+		want    string
+		outcome string
+	}{
+		"not found": {dispensarytest.Fault{}, getPatient("nobody"), "404", ""},
+		"argument":  {dispensarytest.Fault{}, getPatient(""), "invalid_argument", "not_sent"},
+		"unknown outcome": {
+			dispensarytest.Fault{Operation: "patients.create", Effect: dispensarytest.DropAfterCommit}, createPatient, "connection_closed", "maybe_applied",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			platform, r := dispensarytest.New(t), record(t)
+			if c.fault.Effect != "" {
+				platform.Fault(c.fault)
+			}
+			require.Error(t, c.call(t.Context(), platform.Client(dispensarytest.User{}, r.Client(), quick())))
+			var span tracetest.SpanStub
+			for _, s := range r.spans.GetSpans() {
+				if s.SpanKind == trace.SpanKindInternal {
+					span = s
+				}
+			}
+			assert.Equal(t, codes.Error, span.Status.Code)
+			assert.Empty(t, span.Status.Description)
+			assert.Equal(t, c.want, set(span)["error.type"])
+			assert.Equal(t, c.outcome, set(span)["dispensary.outcome"])
+			assert.Equal(t, c.want, r.points(t, "dispensary.client.call.duration")[0].attributes["error.type"])
+		})
+	}
+}
+
+func getPatient(id string) func(context.Context, *dispensary.Client) error {
+	return func(ctx context.Context, c *dispensary.Client) error {
+		_, err := c.Clinic.Patients.Get(ctx, id)
+		return err
+	}
+}
+
+func createPatient(ctx context.Context, c *dispensary.Client) error {
+	_, err := c.Clinic.Patients.Create(ctx, clinic.NewPatient{FirstName: "Ida", LastName: "Moor", Email: "ida@example.org"})
+	return err
+}
+
+// A walk is a call a page, below the same parent, also where pages are fetched at
+// the same time.
+func TestWalkIsACallAPage(t *testing.T) {
+	t.Parallel()
+	platform, r := dispensarytest.New(t), record(t)
+	ctx, mine := r.tracers.Tracer("test").Start(t.Context(), "mine")
+	client := platform.Client(dispensarytest.User{}, r.Client())
+	paging := dispensary.Paging{PageSize: 2, MaxItems: 8, Prefetch: 3}
+	for _, err := range client.Catalog.Products.All(ctx, catalog.ProductListOptions{Paging: paging}) {
+		require.NoError(t, err)
+	}
+	mine.End()
+	pages := r.ended("products.list")
+	assert.GreaterOrEqual(t, len(pages), 4)
+	for _, page := range pages {
+		requireChild(t, r.one(t, "mine"), page)
+	}
+}
+
+// A raw call tells nothing of its path.
+func TestRawCallTellsNoPath(t *testing.T) {
+	t.Parallel()
+	platform, r := dispensarytest.New(t), record(t)
+	id := platform.Platform().Patients()[0].ID
+	_, err := platform.Client(dispensarytest.User{}, r.Client()).Raw(t.Context(), dispensary.Raw{Method: "GET", Path: "/clinic/patients/" + id})
+	require.NoError(t, err)
+	assert.Equal(t, "(raw)", set(r.one(t, "GET (raw)"))["url.template"])
+	assert.NotContains(t, r.dump(t), id)
+}
+
+// Several observers see one call, each with spans of its own.
+func TestTwoObserversDoNotMixTheirSpans(t *testing.T) {
+	t.Parallel()
+	platform, a, b := dispensarytest.New(t), record(t), record(t)
+	_, err := platform.Client(dispensarytest.User{}, a.Client(), b.Client()).Clinic.Get(t.Context())
+	require.NoError(t, err)
+	for _, r := range []*recorded{a, b} {
+		assert.Equal(t, []string{"GET /clinic", "clinic.get"}, r.names())
+		assert.Equal(t, "200", set(r.one(t, "clinic.get"))["http.response.status_code"])
+	}
+}

@@ -1,0 +1,72 @@
+// Package dispensaryotel makes OpenTelemetry spans and metrics of the client's
+// calls, of token refreshes, of webhooks and of what becomes of their events.
+//
+//	telemetry, err := dispensaryotel.New(dispensaryotel.Config{}) // the global providers
+//
+//	client, err := dispensary.New(site, dispensary.WithTokenSource(tokens), telemetry.Client())
+//	connections, err := oauth.New(telemetry.OAuth(oauth.Config{…}))
+//	inbox, err := sqlinbox.Open("inbox.db", sqlinbox.Config{Work: telemetry.Work(webhook.Work{Handle: router.Dispatch}), …})
+//	handler, err := webhook.NewHandler(telemetry.Webhook(webhook.Config{Inbox: inbox, …}))
+//	stop, err := telemetry.WatchInbox("orders", inbox)
+//
+// Each of them adds to what the program observes with on its own and replaces
+// nothing. With [dispensary.Accounts], give Client to AccountsConfig.Options and
+// the results of OAuth to AccountsConfig.Applications. Engines that spell the
+// fields of [webhook.Work] out, as [webhook.MemoryConfig] does, take Handle, Begin
+// and Observe from the result of Work.
+//
+// # Spans
+//
+//	patients.get                      a call, with all its attempts and waits
+//	├ oauth.refresh                   if its token had to be replaced
+//	│ └ oauth.token                   the call for it
+//	│   └ POST /oauth/token
+//	├ GET /clinic/patients/{id}       an attempt
+//	└ GET /clinic/patients/{id}       the next: http.request.resend_count, dispensary.retry.reason
+//
+//	receive webhook                   a request
+//	└ accept order.placed             storing its event in the inbox
+//
+//	process order.placed              an attempt to handle the event, linked to accept
+//	└ patients.get                    what the handler does
+//
+// # Metrics
+//
+// Durations are histograms in seconds, and count what they measure.
+//
+//	dispensary.client.call.duration       by operation, environment, status, error.type
+//	http.client.request.duration          each attempt, by method, route, host, status, error.type
+//	dispensary.client.retries             by operation, environment, reason
+//	dispensary.client.limiter.wait        by operation, environment
+//	dispensary.oauth.refresh.duration     by environment, outcome, background
+//	dispensary.oauth.events               by environment, event, reason
+//	dispensary.webhook.request.duration   by outcome, status, environment, event type, error.type
+//	messaging.client.operation.duration   accepting, by environment, event type, outcome, error.type
+//	messaging.process.duration            attempts, by environment, event type, result, error.type
+//	dispensary.inbox.wait                 from arrival to the first attempt
+//	dispensary.inbox.dead_letters         by environment, event type, error.type
+//	dispensary.inbox.events               held now, by inbox, state: see [Telemetry.WatchInbox]
+//	dispensary.inbox.age                  of the oldest that is not handled yet, by inbox
+//
+// Names are those of the semantic conventions 1.43 where there are some. A
+// transport that makes http.client.request.duration and client spans of its own,
+// such as that of otelhttp, tells the same twice: see [Propagate] for what it may
+// have been for.
+//
+// # What they hold
+//
+// A list of attributes, and nothing that is not on it: attributes are made in one
+// internal package, of keys that are written down there, and no other code of this
+// module can make one. There is no address, query or header, no body, no text of
+// an error, no token or secret, no patient and no user in it; of the ids, only those
+// of requests and events, on spans alone. So url.full, which the conventions ask
+// for, is left out, and the route template stands in its place. Baggage is neither
+// written nor sent.
+//
+// # What it costs
+//
+// A client without an observer pays nothing. With providers that record nothing, a
+// call pays about two microseconds and ten allocations for it, an attempt to handle
+// an event less than one and three; the benchmarks of this package tell what it is
+// with a provider.
+package dispensaryotel

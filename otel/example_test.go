@@ -1,0 +1,38 @@
+package dispensaryotel_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	dispensaryotel "github.com/dispensary-go/dispensary/otel"
+)
+
+// The zero Config takes the global providers. Here the spans are kept in memory.
+func Example() {
+	spans := tracetest.NewInMemoryExporter()
+	telemetry, err := dispensaryotel.New(dispensaryotel.Config{TracerProvider: trace.NewTracerProvider(trace.WithSyncer(spans))})
+	if err != nil {
+		log.Fatal(err)
+	}
+	platform, err := dispensarytest.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = platform.Close() }()
+
+	client := platform.Client(dispensarytest.User{}, telemetry.Client()) // or dispensary.New(site, telemetry.Client(), …)
+	if _, err := client.Clinic.Get(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+	for _, span := range spans.GetSpans() { // in the order of their ends
+		fmt.Println(span.SpanKind, span.Name)
+	}
+	// Output:
+	// client GET /clinic
+	// internal clinic.get
+}

@@ -1,0 +1,70 @@
+package signal
+
+import (
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// The list of attributes, once more: a key is added here, too, by whoever has
+// thought about what its values may tell.
+func TestAllowedAttributes(t *testing.T) {
+	t.Parallel()
+	var keys []string
+	for key := range allowed {
+		keys = append(keys, string(key))
+	}
+	assert.ElementsMatch(t, []string{
+		"dispensary.attempt.number", "dispensary.attempt.result", "dispensary.attempt.retry_in", "dispensary.attempt.stale",
+		"dispensary.attempts", "dispensary.event.type", "dispensary.inbox.name", "dispensary.inbox.state", "dispensary.limiter.wait",
+		"dispensary.oauth.event", "dispensary.oauth.reason", "dispensary.oauth.refresh.background",
+		"dispensary.oauth.refresh.outcome", "dispensary.operation", "dispensary.outcome", "dispensary.region",
+		"dispensary.request_id", "dispensary.retry.back_off", "dispensary.retry.reason", "dispensary.stage",
+		"dispensary.webhook.outcome", "dispensary.webhook.tenant", "error.type", "http.request.method",
+		"http.request.resend_count", "http.response.status_code", "messaging.destination.name", "messaging.message.id",
+		"messaging.operation.name", "messaging.operation.type", "messaging.system", "server.address", "server.port", "url.template",
+	}, keys)
+	assert.True(t, Allowed("error.type"))
+	assert.False(t, Allowed("url.full"))
+}
+
+// Nothing but this package can make an attribute, name a span event or write the
+// text of a status: the rest of the module does not import what it takes.
+func TestOnlyThisPackageMakesAttributes(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../../*.go")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+		require.NoError(t, err)
+		for _, spec := range file.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			require.NoError(t, err)
+			if strings.HasPrefix(imported, "go.opentelemetry.io/") {
+				assert.Contains(t, []string{
+					"go.opentelemetry.io/otel", // the global providers
+					"go.opentelemetry.io/otel/metric", "go.opentelemetry.io/otel/trace", "go.opentelemetry.io/otel/propagation",
+				}, imported, name)
+			}
+		}
+	}
+}
+
+func TestTextsAreBounded(t *testing.T) {
+	t.Parallel()
+	value := RequestID.Of(strings.Repeat("ü", 100)).pair.Value.AsString()
+	assert.Equal(t, strings.Repeat("ü", 64), value)
+	assert.Equal(t, "a�", RequestID.Of("a\xff").pair.Value.AsString())
+	cut := RequestID.Of("x" + strings.Repeat("ü", 100)).pair.Value.AsString()
+	assert.Equal(t, "x"+strings.Repeat("ü", 63)+"�", cut)
+}

@@ -1,0 +1,146 @@
+package dispensaryotel_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/codes"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/oauth"
+)
+
+// connected is a user whose client refreshes its tokens, observed.
+type connected struct {
+	*recorded
+	platform *dispensarytest.Server
+	oauth    *oauth.Client
+	store    oauth.Store
+	client   *dispensary.Client
+	events   []oauth.Event
+}
+
+const user = "user-of-the-integrator"
+
+// connect connects a user whose first token lives for as long as given.
+func connect(t *testing.T, lifetime time.Duration) *connected {
+	t.Helper()
+	return connectTo(t, record(t), lifetime)
+}
+
+func connectTo(t *testing.T, r *recorded, lifetime time.Duration) *connected {
+	t.Helper()
+	c := &connected{recorded: r, platform: dispensarytest.New(t), store: oauth.NewMemoryStore()}
+	app := c.platform.Application()
+	var err error
+	c.oauth, err = oauth.New(c.OAuth(oauth.Config{
+		Site: c.platform.Site(), HTTPClient: c.platform.HTTPClient(), RedirectURL: app.RedirectURI,
+		ClientID: app.ClientID, ClientSecret: dispensary.Secret(app.ClientSecret),
+		OnEvent: func(_ context.Context, e oauth.Event) {
+			c.events = append(c.events, e)
+			panic("a hook of the program's own")
+		},
+	}))
+	require.NoError(t, err)
+	state := oauth.NewState()
+	address, err := c.oauth.AuthorizeURL(state)
+	require.NoError(t, err)
+	back, err := c.platform.Approve(address, c.platform.Users()[0])
+	require.NoError(t, err)
+	code, err := oauth.ParseCallback(back.Query(), state)
+	require.NoError(t, err)
+	token, err := c.oauth.Exchange(t.Context(), code)
+	require.NoError(t, err)
+	token.ExpiresAt = time.Now().Add(lifetime)
+	_, err = c.store.Save(t.Context(), c.oauth.Key(user), token)
+	require.NoError(t, err)
+	c.client = c.platform.Client(dispensarytest.User{}, c.Client()).As(c.oauth.TokenSource(c.store, user))
+	c.spans.Reset()
+	return c
+}
+
+// A refresh is below the call that needed it, and the token endpoint's call below
+// the refresh.
+func TestRefreshBelowTheCall(t *testing.T) {
+	t.Parallel()
+	c := connect(t, -time.Minute)
+	_, err := c.client.Clinic.Get(t.Context())
+	require.NoError(t, err)
+	call, refresh, token := c.one(t, "clinic.get"), c.one(t, "oauth.refresh"), c.one(t, "oauth.token")
+	requireChild(t, call, refresh)
+	requireChild(t, refresh, token)
+	requireChild(t, token, c.one(t, "POST /oauth/token"))
+	requireChild(t, call, c.one(t, "GET /clinic"))
+	assert.Equal(t, map[string]string{
+		"dispensary.oauth.refresh.outcome": "done", "dispensary.oauth.refresh.background": "false",
+		"dispensary.region": "us", "dispensary.stage": "sandbox",
+	}, set(refresh))
+	assert.Equal(t, []point{{set(refresh), 1}}, c.points(t, "dispensary.oauth.refresh.duration"))
+	assert.Equal(t, []point{{map[string]string{
+		"dispensary.oauth.event": "refreshed", "dispensary.region": "us", "dispensary.stage": "sandbox",
+	}, 1}}, c.points(t, "dispensary.oauth.events"))
+	require.Len(t, c.events, 1, "the program's own hook is called, and its panic harms nobody")
+	assert.NotContains(t, c.dump(t), user)
+}
+
+// A token that is refused is replaced within the call, and the next attempt says why.
+func TestRefusedTokenIsReplacedWithinTheCall(t *testing.T) {
+	t.Parallel()
+	c := connect(t, time.Hour)
+	c.platform.Fault(dispensarytest.Fault{Operation: "clinic.get", Effect: dispensarytest.TokenExpired, Times: 1})
+	_, err := c.client.Clinic.Get(t.Context())
+	require.NoError(t, err)
+	attempts := c.ended("GET /clinic")
+	require.Len(t, attempts, 2)
+	assert.Equal(t, "401", set(attempts[0])["error.type"])
+	assert.Equal(t, "unauthorized", set(attempts[1])["dispensary.retry.reason"])
+	requireChild(t, c.one(t, "clinic.get"), c.one(t, "oauth.refresh"))
+	assert.Equal(t, codes.Unset, c.one(t, "clinic.get").Status.Code)
+}
+
+// A user who has to come back is counted, by the reason and not by who it is.
+func TestUserWhoMustReauthorize(t *testing.T) {
+	t.Parallel()
+	c := connect(t, -time.Minute)
+	c.platform.InvalidateTokens()
+	_, err := c.client.Clinic.Get(t.Context())
+	require.ErrorIs(t, err, dispensary.ErrReauthorize)
+	assert.Equal(t, "reauthorize", set(c.one(t, "clinic.get"))["error.type"])
+	refresh := c.one(t, "oauth.refresh")
+	assert.Equal(t, codes.Error, refresh.Status.Code)
+	assert.Equal(t, "reauthorize", set(refresh)["error.type"])
+	assert.Equal(t, []point{{map[string]string{
+		"dispensary.oauth.event": "must_reauthorize", "dispensary.oauth.reason": "invalid_grant", "dispensary.region": "us", "dispensary.stage": "sandbox",
+	}, 1}}, c.points(t, "dispensary.oauth.events"))
+	assert.NotContains(t, c.dump(t), user)
+}
+
+// Every event of package oauth has a name; one that comes later has none yet.
+func TestEventsHaveNames(t *testing.T) {
+	t.Parallel()
+	r := record(t)
+	tell := r.OAuth(oauth.Config{}).OnEvent
+	for _, event := range []oauth.Event{
+		oauth.Connected{}, oauth.Disconnected{}, oauth.Refreshed{}, oauth.MustReauthorize{}, oauth.Unwritten{Err: errors.New("away")},
+		oauth.BreakerTripped{}, oauth.ConfigFault{Err: &oauth.ConfigError{}}, later{},
+	} {
+		tell(t.Context(), event)
+	}
+	var names []string
+	for _, p := range r.points(t, "dispensary.oauth.events") {
+		names = append(names, p.attributes["dispensary.oauth.event"])
+	}
+	assert.ElementsMatch(t, []string{
+		"connected", "disconnected", "refreshed", "must_reauthorize", "unwritten", "breaker_tripped", "config_fault", "_OTHER",
+	}, names)
+}
+
+// later is an event that this package does not know.
+type later struct{}
+
+func (later) Subject() oauth.Key { return oauth.Key{} }

@@ -1,0 +1,201 @@
+package dispensaryotel_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	dispensaryotel "github.com/dispensary-go/dispensary/otel"
+	"github.com/dispensary-go/dispensary/otel/internal/signal"
+)
+
+// recorded is a Telemetry whose signals are kept in memory.
+type recorded struct {
+	*dispensaryotel.Telemetry
+	tracers *trace.TracerProvider
+	spans   *tracetest.InMemoryExporter
+	metrics *metric.ManualReader
+}
+
+// record returns a Telemetry. Whatever it records in the test, every attribute is
+// on the list.
+func record(t testing.TB) *recorded {
+	t.Helper()
+	r := &recorded{spans: tracetest.NewInMemoryExporter(), metrics: metric.NewManualReader()}
+	r.tracers = trace.NewTracerProvider(trace.WithSyncer(r.spans))
+	var err error
+	r.Telemetry, err = dispensaryotel.New(dispensaryotel.Config{
+		TracerProvider: r.tracers, MeterProvider: metric.NewMeterProvider(metric.WithReader(r.metrics)),
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		for _, a := range r.attributes(t) {
+			assert.True(t, signal.Allowed(a.Key), "%s is not allowed", a.Key)
+		}
+	})
+	return r
+}
+
+// ended returns the spans of a name that have ended, in the order of their ends.
+func (r *recorded) ended(name string) (found []tracetest.SpanStub) {
+	for _, span := range r.spans.GetSpans() {
+		if span.Name == name {
+			found = append(found, span)
+		}
+	}
+	return found
+}
+
+// one returns the only span of a name.
+func (r *recorded) one(t testing.TB, name string) tracetest.SpanStub {
+	t.Helper()
+	found := r.ended(name)
+	require.Len(t, found, 1, "%s among %s", name, r.names())
+	return found[0]
+}
+
+func (r *recorded) names() (names []string) {
+	for _, span := range r.spans.GetSpans() {
+		names = append(names, span.Name)
+	}
+	return names
+}
+
+// set returns the attributes of a span as text.
+func set(span tracetest.SpanStub) map[string]string { return texts(span.Attributes) }
+
+func texts(attributes []attribute.KeyValue) map[string]string {
+	all := map[string]string{}
+	for _, a := range attributes {
+		all[string(a.Key)] = a.Value.String()
+	}
+	return all
+}
+
+// requireChild fails unless child is directly below parent.
+func requireChild(t testing.TB, parent, child tracetest.SpanStub) {
+	t.Helper()
+	require.Equal(t, parent.SpanContext.SpanID(), child.Parent.SpanID(), "%s below %s", child.Name, parent.Name)
+	require.Equal(t, parent.SpanContext.TraceID(), child.SpanContext.TraceID())
+}
+
+// point is one series of a metric: how often something was counted.
+type point struct {
+	attributes map[string]string
+	count      int
+}
+
+// points returns the series of a metric.
+func (r *recorded) points(t testing.TB, name string) (all []point) {
+	t.Helper()
+	for _, m := range r.collect(t) {
+		if m.Name != name {
+			continue
+		}
+		switch data := m.Data.(type) {
+		case metricdata.Histogram[float64]:
+			assert.Equal(t, "s", m.Unit)
+			for _, p := range data.DataPoints {
+				all = append(all, point{texts(p.Attributes.ToSlice()), int(p.Count)})
+			}
+		case metricdata.Sum[int64]:
+			for _, p := range data.DataPoints {
+				all = append(all, point{texts(p.Attributes.ToSlice()), int(p.Value)})
+			}
+		case metricdata.Gauge[float64]:
+			for _, p := range data.DataPoints {
+				all = append(all, point{texts(p.Attributes.ToSlice()), int(p.Value)})
+			}
+		}
+	}
+	return all
+}
+
+func (r *recorded) collect(t testing.TB) (all []metricdata.Metrics) {
+	t.Helper()
+	var data metricdata.ResourceMetrics
+	require.NoError(t, r.metrics.Collect(context.Background(), &data))
+	for _, scope := range data.ScopeMetrics {
+		assert.Equal(t, "github.com/dispensary-go/dispensary/otel", scope.Scope.Name)
+		all = append(all, scope.Metrics...)
+	}
+	return all
+}
+
+// attributes returns everything that was set on anything.
+func (r *recorded) attributes(t testing.TB) (all []attribute.KeyValue) {
+	t.Helper()
+	for _, span := range r.spans.GetSpans() {
+		all = append(all, span.Attributes...)
+		for _, event := range span.Events {
+			all = append(all, event.Attributes...)
+		}
+		for _, link := range span.Links {
+			all = append(all, link.Attributes...)
+		}
+	}
+	for _, m := range r.collect(t) {
+		switch data := m.Data.(type) {
+		case metricdata.Histogram[float64]:
+			for _, p := range data.DataPoints {
+				all = append(all, p.Attributes.ToSlice()...)
+				for _, e := range p.Exemplars {
+					all = append(all, e.FilteredAttributes...)
+				}
+			}
+		case metricdata.Gauge[float64]:
+			for _, p := range data.DataPoints {
+				all = append(all, p.Attributes.ToSlice()...)
+			}
+		case metricdata.Sum[int64]:
+			for _, p := range data.DataPoints {
+				all = append(all, p.Attributes.ToSlice()...)
+				for _, e := range p.Exemplars {
+					all = append(all, e.FilteredAttributes...)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// dump writes down every text in every signal.
+func (r *recorded) dump(t testing.TB) string {
+	t.Helper()
+	var b strings.Builder
+	for _, span := range r.spans.GetSpans() {
+		fmt.Fprintln(&b, span.Name, span.Status.Description, span.SpanContext.TraceState())
+		for _, event := range span.Events {
+			fmt.Fprintln(&b, event.Name)
+		}
+	}
+	for _, m := range r.collect(t) {
+		fmt.Fprintln(&b, m.Name, m.Description)
+	}
+	for _, a := range r.attributes(t) {
+		fmt.Fprintln(&b, a.Key, a.Value.String())
+	}
+	return b.String()
+}
+
+// through is an HTTP client that shows each request to look before base has it.
+func through(base http.RoundTripper, look func(*http.Request)) *http.Client {
+	return &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		look(r)
+		return base.RoundTrip(r)
+	})}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -1,0 +1,64 @@
+package dispensaryotel_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+	"go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	dispensaryotel "github.com/dispensary-go/dispensary/otel"
+)
+
+// refusing is a provider of meters that make no counters.
+type refusing struct{ noop.MeterProvider }
+
+type refusingMeter struct{ noop.Meter }
+
+func (refusing) Meter(string, ...metric.MeterOption) metric.Meter { return refusingMeter{} }
+
+var errRefused = errors.New("refused")
+
+func (refusingMeter) Int64Counter(string, ...metric.Int64CounterOption) (metric.Int64Counter, error) {
+	return noop.Int64Counter{}, errRefused
+}
+
+func TestNewTellsWhatTheMeterRefuses(t *testing.T) {
+	t.Parallel()
+	_, err := dispensaryotel.New(dispensaryotel.Config{MeterProvider: refusing{}})
+	require.ErrorIs(t, err, errRefused)
+	assert.ErrorContains(t, err, "dispensaryotel: ")
+}
+
+// without is a sampler that drops spans of one name, whatever their parents are.
+type without string
+
+func (w without) ShouldSample(p trace.SamplingParameters) trace.SamplingResult {
+	if p.Name == string(w) {
+		return trace.SamplingResult{Decision: trace.Drop}
+	}
+	return trace.SamplingResult{Decision: trace.RecordAndSample}
+}
+
+func (w without) Description() string { return "without " + string(w) }
+
+// A call that nobody records, inside one that is recorded, does not end that one.
+func TestDroppedSpanDoesNotEndAnother(t *testing.T) {
+	t.Parallel()
+	spans := tracetest.NewInMemoryExporter()
+	telemetry, err := dispensaryotel.New(dispensaryotel.Config{
+		TracerProvider: trace.NewTracerProvider(trace.WithSyncer(spans), trace.WithSampler(without("oauth.token"))),
+		MeterProvider:  noop.NewMeterProvider(),
+	})
+	require.NoError(t, err)
+	c := connectTo(t, &recorded{Telemetry: telemetry, spans: spans}, -time.Minute)
+	_, err = c.client.Clinic.Get(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, []string{"POST /oauth/token", "oauth.refresh", "GET /clinic", "clinic.get"}, c.names())
+	assert.Equal(t, "1", set(c.one(t, "clinic.get"))["dispensary.attempts"])
+}

@@ -1,0 +1,32 @@
+package dispensaryotel
+
+import (
+	"net/http"
+
+	"go.opentelemetry.io/otel/propagation"
+)
+
+// Propagate returns a transport that tells the platform, in the traceparent
+// header of W3C Trace Context, which trace a request belongs to. Give it to the
+// client, whose attempts then are the parents of the platform's own spans:
+//
+//	dispensary.WithHTTPClient(&http.Client{Transport: dispensaryotel.Propagate(http.DefaultTransport)})
+//
+// Nothing is sent without it: the platform is somebody else's, and nobody knows
+// what it makes of the header. Baggage is not sent in any case, as it may hold
+// what the program put into it.
+func Propagate(base http.RoundTripper) http.RoundTripper {
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	return &propagating{base: base}
+}
+
+type propagating struct{ base http.RoundTripper }
+
+// RoundTrip implements [http.RoundTripper].
+func (p *propagating) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context()) // a transport must not change its request
+	propagation.TraceContext{}.Inject(r.Context(), propagation.HeaderCarrier(r.Header))
+	return p.base.RoundTrip(r)
+}

@@ -1,0 +1,140 @@
+package dispensaryotel
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/otel/internal/signal"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// Webhook returns c with observation added; what c observes with is told first.
+//
+// A request is a span "receive webhook", of kind server unless something in front
+// of the handler has begun one for it already. Its inbox is wrapped by
+// [Telemetry.Inbox]; the inboxes of tenants are not, as they are not in c.
+func (t *Telemetry) Webhook(c webhook.Config) webhook.Config {
+	if c.Inbox != nil {
+		c.Inbox = t.Inbox(c.Inbox)
+	}
+	c.Begin = t.receiving(c.Begin)
+	c.Observe = both(c.Observe, t.received)
+	return c
+}
+
+// receiving begins the span of a request, in the context of the program's own
+// Begin.
+func (t *Telemetry) receiving(own func(*http.Request) context.Context) func(*http.Request) context.Context {
+	return func(r *http.Request) context.Context {
+		ctx := r.Context()
+		if own != nil {
+			if made := own(r); made != nil {
+				ctx = made
+			}
+		}
+		kind := trace.SpanKindServer
+		if parent := trace.SpanContextFromContext(ctx); parent.IsValid() && !parent.IsRemote() {
+			kind = trace.SpanKindInternal
+		}
+		ctx, span := t.tracer.Start(ctx, signal.NewShape("receive webhook", kind))
+		return t.begun(ctx, ofRequest, span)
+	}
+}
+
+// requestKey is what requests are counted by.
+type requestKey struct {
+	outcome     webhook.Outcome
+	status      int
+	kind        string // of the event; empty if none was read
+	environment api.Environment
+	why         string
+}
+
+func (k requestKey) attributes() []signal.Attribute {
+	attributes := []signal.Attribute{signal.WebhookOutcome.Of(string(k.outcome)), signal.Status.Of(k.status)}
+	if k.kind != "" {
+		attributes = append(append(attributes, signal.EventType.Of(k.kind)), environment(k.environment)...)
+	}
+	if k.why != "" {
+		attributes = append(attributes, signal.Error.Of(k.why))
+	}
+	return attributes
+}
+
+func newRequestSeries(k requestKey) *signal.Series { return signal.NewSeries(k.attributes()...) }
+
+// received ends the span of a request. A refused one is no error: the handler did
+// what it is for.
+func (t *Telemetry) received(ctx context.Context, o webhook.Observation) {
+	span := t.begunIn(ctx, ofRequest)
+	defer span.End()
+	key := requestKey{outcome: o.Outcome, status: o.Status, why: reason(o.Err)}
+	if o.Key.EventID != "" {
+		key.kind, key.environment = typeOf(o.Type), o.Key.Environment
+	}
+	if t.webhookDuration.Enabled(ctx) {
+		t.webhookDuration.Record(ctx, o.Duration, t.answerSeries.Get(key, newRequestSeries))
+	}
+	if !span.Recording() {
+		return
+	}
+	span.Set(key.attributes()...)
+	if o.Key.EventID != "" {
+		span.Set(signal.MessageID.Of(o.Key.EventID))
+	}
+	if o.Tenant != "" {
+		span.Set(signal.Tenant.Of(o.Tenant))
+	}
+	if o.Outcome == webhook.OutcomeUnavailable {
+		span.Fail(key.why)
+	}
+}
+
+// Inbox returns an inbox that hands everything on to inbox and observes it:
+// storing an event is a span "accept", of kind producer, below that of the request.
+//
+// The span is remembered, in the memory of this process, for a link from the
+// attempts to handle the event; see [Telemetry.Work]. Engines are made of the
+// inbox itself: what is returned can be given to a handler and nothing else.
+func (t *Telemetry) Inbox(inbox webhook.Inbox) webhook.Inbox { return &observedInbox{t, inbox} }
+
+type observedInbox struct {
+	telemetry *Telemetry
+	inbox     webhook.Inbox
+}
+
+// Accept implements [webhook.Inbox].
+func (i *observedInbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
+	t, key := i.telemetry, newEventKey(d, "accept")
+	ctx, span := t.tracer.Start(ctx, t.eventShapes.Get(key, newEventShape))
+	defer span.End()
+	if span.Recording() {
+		span.Set(signal.MessageID.Of(d.Key.EventID))
+		t.accepted.remember(d.Key, span.Context()) // before it is stored: a worker may be faster than this goroutine
+	}
+	began := time.Now()
+	receipt, err := i.inbox.Accept(ctx, d)
+	if key.why = reason(err); err != nil {
+		span.Fail(key.why)
+		t.accepted.forget(d.Key, span.Context())
+	} else {
+		key.outcome = outcomeOf(receipt)
+		span.Set(signal.WebhookOutcome.Of(key.outcome))
+	}
+	if t.acceptDuration.Enabled(ctx) {
+		t.acceptDuration.Record(ctx, time.Since(began), t.eventSeries.Get(key, newEventSeries))
+	}
+	return receipt, err
+}
+
+// outcomeOf says in the words of a [webhook.Observation] what an inbox did.
+func outcomeOf(r webhook.Receipt) string {
+	if r.Duplicate {
+		return string(webhook.OutcomeDuplicate)
+	}
+	return string(webhook.OutcomeAccepted)
+}

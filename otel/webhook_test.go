@@ -1,0 +1,221 @@
+package dispensaryotel_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// receiver is an integrator's receiving side, observed, and a platform that
+// delivers to it.
+type receiver struct {
+	*recorded
+	platform *dispensarytest.Server
+	handler  http.Handler
+	attempts chan webhook.Attempt // those that have ended, after they were observed
+	log      *lockedBuffer
+}
+
+// newReceiver starts one whose events are handled by handle; change may be nil.
+func newReceiver(t testing.TB, handle webhook.HandlerFunc, change func(*webhook.Config)) *receiver {
+	t.Helper()
+	r := &receiver{recorded: record(t), platform: dispensarytest.New(t, dispensarytest.WithUnconditionalDelivery()), attempts: make(chan webhook.Attempt, 100), log: &lockedBuffer{}}
+	work := r.Work(webhook.Work{Handle: handle})
+	inbox, err := webhook.NewMemoryInbox(webhook.MemoryConfig{
+		Handle: work.Handle, Begin: work.Begin, MaxAttempts: 2, BackOff: time.Millisecond, Logger: r.log.logger(),
+		Observe: func(ctx context.Context, a webhook.Attempt) {
+			work.Observe(ctx, a)
+			r.attempts <- a
+		},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = inbox.Close(t.Context()) })
+	app := r.platform.Application()
+	config := webhook.Config{
+		Environment: r.platform.Site().Environment, Inbox: inbox, Logger: r.log.logger(),
+		Secrets: []dispensary.Secret{dispensary.Secret(app.WebhookSecret)}, Challenge: dispensary.Secret(app.ChallengeToken),
+	}
+	if change != nil {
+		change(&config)
+	}
+	handler, err := webhook.NewHandler(r.Webhook(config))
+	require.NoError(t, err)
+	r.handler = handler
+	return r
+}
+
+// deliver lets the platform act, and returns the event that comes of it once it has
+// been delivered.
+func (r *receiver) deliver(t testing.TB, act func(*dispensarytest.Platform) (dispensarytest.Event, error)) dispensarytest.Event {
+	t.Helper()
+	server := httptest.NewServer(r.handler)
+	defer server.Close() // waits for what is observed after the answer
+	require.NoError(t, r.platform.RegisterWebhook(server.URL))
+	event, err := act(r.platform.Platform())
+	require.NoError(t, err)
+	require.NoError(t, r.platform.WaitDelivered(t.Context(), event.ID))
+	return event
+}
+
+// anOrder lets a patient order.
+func anOrder(p *dispensarytest.Platform) (dispensarytest.Event, error) {
+	_, event, err := p.PlaceOrder(p.Patients()[0].ID, dispensarytest.NewOrder{})
+	return event, err
+}
+
+// An event is followed from the request to the calls that its handler makes: the
+// inbox stores it below the request, and the attempt is linked to that.
+func TestEventFromRequestToHandler(t *testing.T) {
+	t.Parallel()
+	var r *receiver
+	r = newReceiver(t, func(ctx context.Context, e events.Event) error {
+		_, err := r.platform.Client(dispensarytest.User{}, r.Client()).Clinic.Get(ctx)
+		return err
+	}, nil)
+	event := r.deliver(t, anOrder)
+	assert.Equal(t, webhook.ResultHandled, (<-r.attempts).Result)
+
+	accept, process := r.one(t, "accept order.placed"), r.one(t, "process order.placed")
+	request := r.one(t, "receive webhook")
+	requireChild(t, request, accept)
+	assert.Equal(t, trace.SpanKindServer, request.SpanKind)
+	assert.Equal(t, trace.SpanKindProducer, accept.SpanKind)
+	assert.Equal(t, trace.SpanKindConsumer, process.SpanKind)
+	assert.False(t, process.Parent.IsValid(), "a trace of its own")
+	require.Len(t, process.Links, 1)
+	assert.Equal(t, accept.SpanContext.SpanID(), process.Links[0].SpanContext.SpanID())
+	requireChild(t, process, r.one(t, "clinic.get"))
+	for name, span := range map[string]map[string]string{"receive": set(request), "accept": set(accept), "process": set(process)} {
+		assert.Equal(t, event.ID, span["messaging.message.id"], name)
+		assert.Equal(t, "order.placed", span["dispensary.event.type"], name)
+		assert.Equal(t, "us", span["dispensary.region"], name)
+	}
+	assert.Equal(t, "accepted", set(request)["dispensary.webhook.outcome"])
+	assert.Equal(t, "200", set(request)["http.response.status_code"])
+	assert.Equal(t, "accepted", set(accept)["dispensary.webhook.outcome"])
+	assert.Equal(t, "handled", set(process)["dispensary.attempt.result"])
+	assert.Equal(t, "1", set(process)["dispensary.attempt.number"])
+	assert.Equal(t, "process", set(process)["messaging.operation.type"])
+
+	assert.Equal(t, 1, r.points(t, "messaging.client.operation.duration")[0].count)
+	assert.Equal(t, "handled", r.points(t, "messaging.process.duration")[0].attributes["dispensary.attempt.result"])
+	assert.Equal(t, 1, r.points(t, "dispensary.inbox.wait")[0].count)
+	assert.Empty(t, r.points(t, "dispensary.inbox.dead_letters"))
+	for _, metric := range []string{"messaging.client.operation.duration", "messaging.process.duration", "dispensary.webhook.request.duration"} {
+		assert.NotContains(t, r.points(t, metric)[0].attributes, "messaging.message.id", "a series for each event would be one too many")
+	}
+}
+
+// What something in front of the handler has begun goes on.
+func TestReceiveIsBelowWhatStandsBeforeIt(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t, succeed, nil)
+	ctx, server := r.tracers.Tracer("test").Start(t.Context(), "server", trace.WithSpanKind(trace.SpanKindServer))
+	r.handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodPost, "/webhooks", strings.NewReader("x")))
+	server.End()
+	request := r.one(t, "receive webhook")
+	requireChild(t, r.one(t, "server"), request)
+	assert.Equal(t, trace.SpanKindInternal, request.SpanKind)
+	assert.Equal(t, "signature_missing", set(request)["error.type"])
+	assert.Equal(t, "refused", set(request)["dispensary.webhook.outcome"])
+	assert.Equal(t, codes.Unset, request.Status.Code, "the handler did what it is for")
+	assert.Equal(t, []point{{map[string]string{
+		"dispensary.webhook.outcome": "refused", "http.response.status_code": "401", "error.type": "signature_missing",
+	}, 1}}, r.points(t, "dispensary.webhook.request.duration"))
+}
+
+func succeed(context.Context, events.Event) error { return nil }
+
+// inboxFunc is an inbox made of a function.
+type inboxFunc func(context.Context, webhook.Delivery) (webhook.Receipt, error)
+
+func (f inboxFunc) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
+	return f(ctx, d)
+}
+
+// An inbox that fails is an error, of the request too, and its text is told nowhere.
+func TestInboxThatFails(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		err           error
+		accept, reply string
+	}{
+		"full":    {webhook.ErrInboxFull, "inbox_full", "inbox_full"},
+		"unknown": {fmt.Errorf("cannot store: %w", errors.New("secret text")), "*errors.errorString", "inbox"},
+	} {
+		r := record(t)
+		inbox := r.Inbox(inboxFunc(func(context.Context, webhook.Delivery) (webhook.Receipt, error) { return webhook.Receipt{}, c.err }))
+		_, err := inbox.Accept(t.Context(), delivery("evt_1"))
+		require.ErrorIs(t, err, c.err)
+		span := r.one(t, "accept order.placed")
+		assert.Equal(t, codes.Error, span.Status.Code, name)
+		assert.Equal(t, c.accept, set(span)["error.type"])
+
+		config := r.Webhook(webhook.Config{})
+		config.Observe(config.Begin(httptest.NewRequest(http.MethodPost, "/", nil)), webhook.Observation{
+			Outcome: webhook.OutcomeUnavailable, Status: 503, Tenant: "clinic-a", Err: fmt.Errorf("%w: %w", webhook.ErrInbox, c.err),
+		})
+		span = r.one(t, "receive webhook")
+		assert.Equal(t, codes.Error, span.Status.Code, name)
+		assert.Equal(t, c.reply, set(span)["error.type"])
+		assert.Equal(t, "clinic-a", set(span)["dispensary.webhook.tenant"])
+		assert.NotContains(t, r.dump(t), "secret text")
+	}
+}
+
+func delivery(id string) webhook.Delivery {
+	return webhook.Delivery{
+		Key:  webhook.Key{Environment: dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox}, EventID: id},
+		Type: events.OrderPlaced, ReceivedAt: time.Now(),
+		Body: []byte(`{"event":{"id":"` + id + `","type":"order.placed","data":{"order":{"id":"or_1"}}}}`),
+	}
+}
+
+// A type that nobody knows could be anything.
+func TestUnknownEventTypeIsNotTold(t *testing.T) {
+	t.Parallel()
+	r := record(t)
+	inbox := r.Inbox(inboxFunc(func(context.Context, webhook.Delivery) (webhook.Receipt, error) {
+		return webhook.Receipt{Duplicate: true}, nil
+	}))
+	d := delivery("evt_1")
+	d.Type = "Jane Doe"
+	_, err := inbox.Accept(t.Context(), d)
+	require.NoError(t, err)
+	span := r.one(t, "accept _OTHER")
+	assert.Equal(t, "_OTHER", set(span)["dispensary.event.type"])
+	assert.Equal(t, "duplicate", set(span)["dispensary.webhook.outcome"])
+	assert.NotContains(t, r.dump(t), "Jane")
+}
+
+// What the program observes with on its own goes on, and comes first.
+func TestOwnHooksOfAWebhookStay(t *testing.T) {
+	t.Parallel()
+	type key struct{}
+	var told []string
+	r := newReceiver(t, succeed, func(c *webhook.Config) {
+		c.Begin = func(r *http.Request) context.Context { return context.WithValue(r.Context(), key{}, "own") }
+		c.Observe = func(ctx context.Context, o webhook.Observation) {
+			told = append(told, fmt.Sprint(ctx.Value(key{}), o.Outcome))
+			panic("an observer of the program's own")
+		}
+	})
+	r.handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+	assert.Equal(t, []string{"ownrefused"}, told)
+	assert.Equal(t, "method", set(r.one(t, "receive webhook"))["error.type"])
+}

@@ -1,0 +1,135 @@
+package dispensaryotel_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/codes"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// attempt makes one attempt as an engine does.
+func attempt(t *testing.T, w webhook.Work, task webhook.Task, noted error) {
+	t.Helper()
+	worker, err := webhook.NewWorker(w)
+	require.NoError(t, err)
+	assert.Equal(t, noted, worker.Do(t.Context(), task, func(webhook.Attempt) error { return noted }))
+}
+
+// Each way in which an attempt can end is told by its result, and by why in a word.
+func TestResultsOfAttempts(t *testing.T) {
+	t.Parallel()
+	failing := func(err error) webhook.HandlerFunc {
+		return func(context.Context, events.Event) error { return err }
+	}
+	secret := errors.New("Jane Doe")
+	answer := api.NewError(api.Error{StatusCode: 404}, nil, []byte("Jane Doe"), nil)
+	for name, c := range map[string]struct {
+		handle  webhook.HandlerFunc
+		task    webhook.Task
+		noted   error
+		result  string
+		why     string
+		isError bool
+	}{
+		"handled":      {succeed, webhook.Task{Attempt: 1}, nil, "handled", "", false},
+		"failed":       {failing(fmt.Errorf("Jane: %w", secret)), webhook.Task{Attempt: 1}, nil, "failed", "*errors.errorString", true},
+		"by the API":   {failing(fmt.Errorf("Jane: %w", answer)), webhook.Task{Attempt: 1}, nil, "failed", "404", true},
+		"reauthorize":  {failing(api.ErrReauthorize), webhook.Task{Attempt: 1}, nil, "failed", "reauthorize", true},
+		"timeout":      {failing(context.DeadlineExceeded), webhook.Task{Attempt: 1}, nil, "failed", "timeout", true},
+		"last attempt": {failing(secret), webhook.Task{Attempt: 3}, nil, "dead", "*errors.errorString", true},
+		"permanent":    {failing(webhook.Permanent(secret)), webhook.Task{Attempt: 1}, nil, "dead", "*errors.errorString", true},
+		"panic":        {func(context.Context, events.Event) error { panic("Jane Doe") }, webhook.Task{Attempt: 1}, nil, "failed", "panic", true},
+		"abandoned":    {succeed, webhook.Task{Attempt: 3, Err: webhook.ErrAbandoned}, nil, "dead", "abandoned", true},
+		"lost":         {succeed, webhook.Task{Attempt: 1}, secret, "lost", "*errors.errorString", true},
+		"stale":        {succeed, webhook.Task{Attempt: 1, Object: "order/1", Newest: time.Now()}, nil, "skipped", "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := record(t)
+			c.task.Delivery = delivery("evt_1")
+			attempt(t, r.Work(webhook.Work{
+				Handle: c.handle, Retry: webhook.RetryPolicy{MaxAttempts: 3}, Order: webhook.ByObject, Stale: webhook.StaleSkip,
+			}), c.task, c.noted)
+			span := r.one(t, "process order.placed")
+			assert.Equal(t, c.result, set(span)["dispensary.attempt.result"])
+			assert.Equal(t, c.why, set(span)["error.type"])
+			assert.Equal(t, c.isError, span.Status.Code == codes.Error)
+			assert.Equal(t, c.result == "failed", set(span)["dispensary.attempt.retry_in"] != "")
+			assert.Equal(t, c.result == "skipped", set(span)["dispensary.attempt.stale"] == "true")
+			assert.Equal(t, c.result, r.points(t, "messaging.process.duration")[0].attributes["dispensary.attempt.result"])
+			dead := r.points(t, "dispensary.inbox.dead_letters")
+			assert.Equal(t, c.result == "dead", len(dead) == 1)
+			assert.Equal(t, c.task.Attempt == 1, len(r.points(t, "dispensary.inbox.wait")) == 1, "waiting is counted once")
+			assert.NotContains(t, r.dump(t), "Jane")
+		})
+	}
+}
+
+// An event that another process accepted, or one long ago, has no link.
+func TestAttemptWithoutALink(t *testing.T) {
+	t.Parallel()
+	r := record(t)
+	inbox := r.Inbox(inboxFunc(func(context.Context, webhook.Delivery) (webhook.Receipt, error) { return webhook.Receipt{}, nil }))
+	accept := func(id string) {
+		_, err := inbox.Accept(t.Context(), delivery(id))
+		require.NoError(t, err)
+	}
+	work := r.Work(webhook.Work{Handle: succeed})
+	linked := func(id string) bool {
+		r.spans.Reset()
+		attempt(t, work, webhook.Task{Delivery: delivery(id), Attempt: 1}, nil)
+		return len(r.one(t, "process order.placed").Links) == 1
+	}
+	accept("first")
+	assert.True(t, linked("first"))
+	assert.False(t, linked("of another process"))
+	for i := range 8192 { // as many as are remembered
+		accept(fmt.Sprint("later ", i))
+	}
+	assert.False(t, linked("first"))
+	assert.True(t, linked("later 0"))
+}
+
+// A delivery that was not stored is not what an attempt comes from: the next one,
+// which was, is.
+func TestLinkIsToTheDeliveryThatWasStored(t *testing.T) {
+	t.Parallel()
+	r := record(t)
+	var problem error
+	inbox := r.Inbox(inboxFunc(func(context.Context, webhook.Delivery) (webhook.Receipt, error) { return webhook.Receipt{}, problem }))
+	for _, problem = range []error{webhook.ErrInboxFull, nil, nil} { // and a repeated one
+		_, err := inbox.Accept(t.Context(), delivery("evt_1"))
+		assert.Equal(t, problem, err)
+	}
+	attempt(t, r.Work(webhook.Work{Handle: succeed}), webhook.Task{Delivery: delivery("evt_1"), Attempt: 1}, nil)
+	links := r.one(t, "process order.placed").Links
+	require.Len(t, links, 1)
+	assert.Equal(t, r.ended("accept order.placed")[1].SpanContext.SpanID(), links[0].SpanContext.SpanID())
+}
+
+// The program's own hooks stay, and what its Begin put into the context is there.
+func TestOwnHooksOfWorkStay(t *testing.T) {
+	t.Parallel()
+	type key struct{}
+	var told []any
+	r := record(t)
+	attempt(t, r.Work(webhook.Work{
+		Handle: func(ctx context.Context, _ events.Event) error { told = append(told, ctx.Value(key{})); return nil },
+		Begin:  func(ctx context.Context, _ webhook.Task) context.Context { return context.WithValue(ctx, key{}, "own") },
+		Observe: func(ctx context.Context, _ webhook.Attempt) {
+			told = append(told, ctx.Value(key{}))
+			panic("of its own")
+		},
+	}), webhook.Task{Delivery: delivery("evt_1"), Attempt: 1}, nil)
+	assert.Equal(t, []any{"own", "own"}, told)
+	r.one(t, "process order.placed")
+}
