@@ -1,0 +1,197 @@
+package browser
+
+import (
+	_ "embed"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/accessibility"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/control"
+)
+
+//go:embed audit.js
+var auditScript string
+
+// narrow is the width of a small telephone, in CSS pixels.
+const narrow = 320
+
+// audit holds the page that is open to what people need: in light and dark colours,
+// in a wide and a narrow window, with everything unfolded.
+func (b *tab) audit(page string) {
+	b.t.Helper()
+	eval[bool](b, `document.querySelectorAll("details").forEach((d) => d.open = true), true`)
+	b.look("light", 1280)
+	assert.Empty(b.t, eval[[]string](b, auditScript), "%s in light colours", page)
+	b.look("dark", narrow)
+	assert.Empty(b.t, eval[[]string](b, auditScript), "%s in dark colours in a narrow window", page)
+	assert.Empty(b.t, b.nameless(), "%s: names", page)
+}
+
+// nameless are the roles of what has no name for those who hear the page, as the
+// browser tells it to a screen reader.
+func (b *tab) nameless() (roles []string) {
+	b.t.Helper()
+	for _, node := range call(b, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{}).Nodes {
+		role := strings.Trim(string(node.Role.Value), `"`)
+		if !node.Ignored && toName[role] && strings.Trim(string(node.Name.Value), `" `) == "" {
+			roles = append(roles, role)
+		}
+	}
+	return roles
+}
+
+// toName are the roles of what has to have a name.
+var toName = map[string]bool{
+	"button": true, "checkbox": true, "combobox": true, "DisclosureTriangle": true, "heading": true, "image": true, "link": true,
+	"navigation": true, "region": true, "searchbox": true, "spinbutton": true, "textbox": true,
+}
+
+// look sets the colours that a person prefers, and the width of the window.
+func (b *tab) look(scheme string, width int64) {
+	b.t.Helper()
+	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+	})
+	b.window(width, 900)
+}
+
+func (b *tab) window(width, height int64) {
+	b.t.Helper()
+	run(b, chromedp.EmulateViewport(width, height))
+}
+
+// The audit sees what it is there to see.
+func TestTheAudit(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	b.visit("data:text/html," + url.PathEscape(`<!doctype html><title>Page</title><link rel="icon" href="data:,">
+		<style>body { background: white } .faint { color: #777 } .dark { background: color-mix(in srgb, #000 50%, #fff) }</style>
+		<h1>One</h1><h3 id="x">Three</h3><p class="faint">4.48 to 1</p><p class="faint" style="font-size: 24px">Large</p>
+		<p class="dark">Black on grey</p><p class="dark faint">Grey on grey</p><p hidden class="faint">Hidden</p>
+		<label>Name <input style="border: 1px solid #999"></label><input aria-label="Good" style="border: 1px solid #666">
+		<input name="x" style="border: 1px solid #666; color: #888"><button style="border: 1px solid #666"></button><img src="data:,">
+		<a id="x" href="#away">Away</a><p style="width: 2000px">Wide</p>`))
+	assert.Equal(t, []string{
+		"contrast 4.48 of <p> 4.48 to 1", "contrast 1.13 of <p> Grey on grey", "contrast 2.85 of the edge of <input>", "contrast 3.54 of what is typed into <input> x",
+		"it is wider than the window, with <p> Wide", "it has no language", "it has no title", "heading <h3> Three skips a level",
+		"two elements have the id x", "two elements have the id x", "<a> Away leads nowhere",
+	}, eval[[]string](b, auditScript))
+	assert.Equal(t, []string{"textbox", "button", "image"}, b.nameless())
+}
+
+// fill gives every page of the console something to show.
+func (s *stage) fill() {
+	s.t.Helper()
+	s.status.Store(http.StatusInternalServerError)
+	p := s.fake.Platform()
+	client, patient := s.client(), p.Patients()[0].ID
+	require.NoError(s.t, s.fake.ExpireToken(s.fake.IssueToken(s.fake.Users()[1]).AccessToken))
+	_, _, err := p.CreatePlan(patient, dispensarytest.NewPlan{Draft: true})
+	require.NoError(s.t, err)
+	_, _, err = p.PlaceOrder(patient, dispensarytest.NewOrder{})
+	require.NoError(s.t, err)
+	s.attempted(1)
+	_, err = client.Clinic.Patients.Get(s.t.Context(), patient)
+	require.NoError(s.t, err)
+	answer, err := http.Get(s.fake.BaseURL() + "/clinic/nothing?here=too")
+	require.NoError(s.t, err)
+	require.NoError(s.t, answer.Body.Close())
+	s.fake.Fault(dispensarytest.Fault{Effect: dispensarytest.DropAfterCommit, Operation: "patients.create", Times: 1})
+}
+
+// Every page of the console is in order, and whatever it links to is there.
+func TestTheWholeConsole(t *testing.T) {
+	t.Parallel()
+	s, b := start(t), open(t)
+	for _, page := range []string{"tokens", "events", "deliveries", "requests", "clock", "faults"} {
+		b.visit(s.console + page)
+		b.audit("empty " + page)
+	}
+	s.fill()
+	links := map[string]bool{}
+	for _, page := range []string{"", "tokens", "world", "events", "deliveries", "requests", "clock", "faults", "silences", "actions"} {
+		b.visit(s.console + page)
+		b.audit("console/" + page)
+		for _, link := range eval[[]string](b, `[...document.links].map((link) => link.href.split("#")[0])`) {
+			links[link] = true
+		}
+	}
+	for link := range links {
+		answer, err := http.Get(link)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		assert.Equal(t, http.StatusOK, answer.StatusCode, link)
+	}
+	b.press("platform.refund_order") // on the last of the pages
+	b.audit("an action")
+	b.fill("order_id", "nothing")
+	b.press("Do it")
+	b.refused(404)
+	b.audit("an action that was refused")
+	b.visit(s.console + "requests")
+	b.press("Find what the API does not have")
+	b.audit("what was done")
+	b.opens(s.console+"no/such/page", http.StatusNotFound)
+	b.refused(404)
+	b.audit("no page")
+}
+
+// Every action's form is in order.
+func TestAllForms(t *testing.T) {
+	t.Parallel()
+	s, b := start(t), open(t)
+	for _, op := range control.Operations() {
+		if op.Method != http.MethodGet {
+			b.visit(s.console + "actions/" + op.ID)
+			b.audit(op.ID)
+		}
+	}
+}
+
+// So is every page of the platform.
+func TestAllPagesOfThePlatform(t *testing.T) {
+	t.Parallel()
+	s, b := start(t), open(t)
+	origin := strings.TrimSuffix(s.fake.BaseURL(), "/api")
+	p := s.fake.Platform()
+	plan := p.Plans()[0]
+	_, err := s.client().TreatmentPlans.InOfficeCheckout(t.Context(), plan.ID)
+	require.NoError(t, err)
+	cancelled, _, err := p.CreatePlan(p.Patients()[1].ID, dispensarytest.NewPlan{PersonalMessage: "Hello"})
+	require.NoError(t, err)
+	_, _, err = p.CancelPlan(cancelled.ID)
+	require.NoError(t, err)
+
+	b.visit(s.authorize())
+	b.audit("signing in")
+	b.fill("email", "nobody@example.org")
+	b.fill("password", "wrong")
+	b.press("Sign in")
+	b.refused(422)
+	b.audit("signing in again")
+	b.signIn(s)
+	b.audit("consent")
+	b.opens(origin+"/auth/oauth/authorize", http.StatusNotFound)
+	b.refused(404)
+	b.audit("a wrong redirect")
+	for _, page := range []string{"/plans/new", "/plans/" + cancelled.ID + "/edit", "/plans/" + plan.ID + "/invitation", "/plans/" + plan.ID + "/edit"} {
+		b.visit(origin + page)
+		b.audit(page)
+	}
+	b.fill("query", "vitamin")
+	b.press("Find")
+	b.audit("finding a product")
+	b.visit(origin + "/checkouts/" + plan.ID)
+	b.audit("checkout")
+	b.press("Place the order")
+	b.sees("was placed.")
+	b.audit("an order")
+}

@@ -1,0 +1,112 @@
+package browser
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/assert"
+)
+
+func TestAuthorize(t *testing.T) {
+	t.Parallel()
+	twice(t, func(s *stage, b *tab) {
+		b.visit(s.authorize())
+		user := s.fake.Users()[0]
+		b.fill("email", user.Email)
+		b.fill("password", "wrong")
+		b.press("Sign in")
+		b.sees("E-mail address or password is wrong.")
+		b.refused(422)
+		b.fill("password", user.Password)
+		b.press("Sign in")
+		b.sees("Example EHR asks to work with your account", user.Name, "See your patients")
+		b.press("Authorize")
+		b.sees("Welcome back")
+		back := s.cameBack()
+		assert.Equal(b.t, "s-1", back.Get("state"))
+		assert.NotEmpty(b.t, back.Get("code"))
+	})
+}
+
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	twice(t, func(s *stage, b *tab) {
+		b.visit(s.authorize())
+		b.press("Cancel") // before signing in: nothing has to be entered
+		b.sees("Welcome back")
+		assert.Equal(b.t, "access_denied", s.cameBack().Get("error"))
+		b.signIn(s)
+		b.press("Cancel")
+		b.sees("Welcome back")
+		assert.Equal(b.t, "access_denied", s.cameBack().Get("error"))
+		assert.Empty(b.t, s.fake.Credentials())
+	})
+}
+
+func (b *tab) signIn(s *stage) {
+	b.t.Helper()
+	user := s.fake.Users()[0]
+	b.visit(s.authorize())
+	b.fill("email", user.Email)
+	b.fill("password", user.Password)
+	b.press("Sign in")
+	b.sees("asks to work with your account")
+}
+
+func TestAWrongRedirect(t *testing.T) {
+	t.Parallel()
+	twice(t, func(s *stage, b *tab) {
+		b.opens(strings.Replace(s.authorize(), "callback", "elsewhere", 1), 404)
+		b.sees("No application has this client_id and redirect_uri.")
+		b.refused(404)
+		assert.Empty(b.t, s.back, "nobody is sent to an address that is not registered")
+	})
+}
+
+// Whoever has no mouse gets through with Tab, Enter and Space, and sees all the
+// time where they are.
+func TestConsentByKeyboard(t *testing.T) {
+	t.Parallel()
+	s, b := start(t), open(t)
+	b.signInByKeys(s)
+	b.keys(kb.Tab)
+	b.focused("Authorize")
+	b.leads(chromedp.KeyEvent(kb.Enter))
+	assert.NotEmpty(t, s.cameBack().Get("code"))
+
+	b.signInByKeys(s)
+	b.keys(kb.Tab + kb.Tab)
+	b.focused("Cancel")
+	b.leads(chromedp.KeyEvent(" "))
+	assert.Equal(t, "access_denied", s.cameBack().Get("error"))
+
+	b.signInByKeys(s)
+	b.keys(kb.Tab + kb.Tab + kb.Tab)
+	b.focused("Where you go next")
+	b.keys(" ")
+	b.sees(s.fake.Application().RedirectURI)
+}
+
+func (b *tab) signInByKeys(s *stage) {
+	b.t.Helper()
+	user := s.fake.Users()[0]
+	b.visit(s.authorize())
+	b.focused("E-mail address")
+	b.keys(user.Email + kb.Tab)
+	b.focused("Password")
+	b.leads(chromedp.KeyEvent(user.Password + kb.Enter))
+	b.sees("asks to work with your account")
+}
+
+// focused demands that something has the focus, and is seen to have it.
+func (b *tab) focused(name string) {
+	b.t.Helper()
+	b.wait("focus that is seen on "+name, func() bool {
+		return name+", solid 3px" == eval[string](b, `(() => {
+			const at = document.activeElement, style = getComputedStyle(at);
+			return (at.labels?.[0] ?? at).innerText.trim() + ", " + style.outlineStyle + " " + style.outlineWidth;
+		})()`)
+	})
+}

@@ -1,0 +1,76 @@
+package browser
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// What a developer does first with a receiver that is not right yet.
+func TestADeliveryFailsAndIsRetried(t *testing.T) {
+	t.Parallel()
+	twice(t, func(s *stage, b *tab) {
+		s.status.Store(http.StatusInternalServerError)
+		b.visit(s.console + "world")
+		b.press("Order as Jane Doe")
+		b.sees("Done. A patient orders: order.placed.")
+		s.attempted(1)
+		b.press("Deliveries")
+		b.sees("failing")
+		assert.Equal(b.t, "failed due later later later later", b.slots())
+		b.unfold("Attempt 1: status 500 is neither 200 nor 201")
+		b.sees("SVC-Signature: t=", "Verify by hand", "openssl dgst -sha256 -hmac")
+
+		now := s.fake.Clock().Now()
+		s.status.Store(http.StatusOK)
+		b.press("Retry now")
+		b.sees("Done. Moves the clock forward", "delivered", "2026-03-02 09:01:00 UTC")
+		assert.Equal(b.t, "failed done never never never never", b.slots())
+		assert.Equal(b.t, now.Add(time.Minute), s.fake.Clock().Now())
+		b.press("Clock")
+		b.sees("Nothing is due.")
+	})
+}
+
+func TestAnEndpointIsDisabledAndEnabled(t *testing.T) {
+	t.Parallel()
+	twice(t, func(s *stage, b *tab) {
+		s.status.Store(http.StatusGone)
+		b.visit(s.console + "world")
+		b.press("Order as Jane Doe")
+		s.attempted(1)
+		b.visit(s.console + "deliveries")
+		b.sees("The endpoint is disabled: it answered 410.")
+		s.status.Store(http.StatusOK)
+		b.press("Enable the endpoint")
+		b.sees("Done. Takes a disabled endpoint back into service.")
+		endpoint, _ := s.fake.Webhook()
+		assert.False(b.t, endpoint.Disabled)
+		b.visit(s.console + "world")
+		b.press("Order as Jane Doe")
+		s.attempted(2)
+		b.visit(s.console + "deliveries")
+		b.sees("delivered")
+	})
+}
+
+// attempted waits until so many attempts of delivery were made.
+func (s *stage) attempted(n int) {
+	s.t.Helper()
+	require.Eventually(s.t, func() bool {
+		made := 0
+		for _, d := range s.fake.Deliveries() {
+			made += len(d.Attempts)
+		}
+		return made >= n
+	}, patience, 10*time.Millisecond)
+}
+
+// slots are the states of the latest delivery's six attempts.
+func (b *tab) slots() string {
+	b.t.Helper()
+	return eval[string](b, `[...document.querySelector(".slots").children].map((slot) => slot.classList[1]).join(" ")`)
+}

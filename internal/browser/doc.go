@@ -1,0 +1,20 @@
+// Package browser opens every page of the fake platform and of its console in a
+// real browser, headless Chromium, and holds them to what people need: a person
+// gets through, with scripts and without, nothing fails behind the page, every text
+// can be read, and everything has a name. It holds tests alone, and is a module of
+// its own so that nobody else carries what drives the browser.
+//
+// The tests need a Chromium or Chrome on the PATH. Where there is none they are
+// skipped with one line; CI installs one.
+//
+//	go test ./internal/browser            # all walks
+//	go test ./internal/browser -update    # and docs/screenshots anew
+//
+// # Which library
+//
+// github.com/chromedp/chromedp speaks the browser's own protocol through a pipe,
+// uses what is installed, depends on nothing but its protocol's types, and is
+// released with every change of that protocol (MIT). github.com/go-rod/rod is as
+// pleasant, but its latest release is two years older than the browsers of today,
+// and it downloads a browser unless told not to.
+package browser

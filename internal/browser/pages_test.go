@@ -1,0 +1,62 @@
+package browser
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/treatmentplans"
+)
+
+func TestAPlanIsFinishedBehindADynamicLink(t *testing.T) {
+	t.Parallel()
+	twice(t, func(s *stage, b *tab) {
+		link, err := s.client().TreatmentPlans.DynamicLinks.Create(b.t.Context(), treatmentplans.NewLink{
+			PractitionerID: s.fake.Platform().Practitioners()[0].ID, Patient: &treatmentplans.LinkPatient{Email: "new.patient@example.org"},
+		})
+		require.NoError(b.t, err)
+		b.visit(link.RedirectURL)
+		b.sees("Treatment plan for new.patient@example.org", "Nothing is recommended yet.")
+		b.press("Send to the patient")
+		b.sees("A plan recommends at least one product.")
+		b.refused(422)
+		b.fill("query", "magnesium")
+		b.press("Find")
+		b.press("Add Magnesium")
+		b.fill("units.0", "2")
+		b.fill("frequency.0", "every night")
+		b.fill("message", "Sleep well")
+		b.press("Send to the patient")
+		b.sees("The plan was sent to the patient.")
+		plan, known := s.fake.Platform().Plan(link.TreatmentPlan.ID)
+		require.True(b.t, known)
+		assert.Equal(b.t, dispensarytest.StateActive, plan.State)
+		assert.Equal(b.t, "Sleep well", plan.PersonalMessage)
+		require.Len(b.t, plan.Recommendations, 1)
+		assert.Equal(b.t, 2, plan.Recommendations[0].UnitsToPurchase)
+		assert.Equal(b.t, "every night", plan.Recommendations[0].Dosage.Frequency)
+		assert.Equal(b.t, []string{dispensarytest.TreatmentPlanCreated}, s.kinds())
+	})
+}
+
+func TestAnInOfficeCheckout(t *testing.T) {
+	t.Parallel()
+	twice(t, func(s *stage, b *tab) {
+		plan := s.fake.Platform().Plans()[0]
+		checkout, err := s.client().TreatmentPlans.InOfficeCheckout(b.t.Context(), plan.ID)
+		require.NoError(b.t, err)
+		orders := len(s.fake.Platform().Orders())
+		b.visit(checkout.URL)
+		b.sees("In-office checkout", "Total")
+		b.fill("quantity.0", "3")
+		b.press("Update the total")
+		b.press("Place the order")
+		b.sees("was placed.")
+		placed := s.fake.Platform().Orders()[orders:]
+		require.Len(b.t, placed, 1)
+		assert.Equal(b.t, 3, placed[0].Lines[0].Quantity)
+		assert.Equal(b.t, []string{dispensarytest.OrderPlaced}, s.kinds())
+	})
+}

@@ -1,0 +1,62 @@
+package browser
+
+import (
+	"bytes"
+	"image/png"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/page"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+)
+
+// screenshots is where the pictures of the README are.
+const screenshots = "../../docs/screenshots"
+
+// most is how many bytes a picture may have.
+const most = 150_000
+
+// The README shows these pages as they are. Two machines draw letters differently,
+// so that only -update writes the pictures; the test holds those that are there to
+// their size.
+func TestScreenshots(t *testing.T) {
+	t.Parallel()
+	s, b := start(t), open(t)
+	s.fill()
+	s.fake.Clock().Advance(10 * time.Minute)
+	s.status.Store(http.StatusOK)
+	_, _, err := s.fake.Platform().RegisterPatient(dispensarytest.NewPatient{})
+	require.NoError(t, err)
+	s.attempted(4)
+	b.look("light", 1000)
+	b.signIn(s)
+	b.picture("consent", 640, 1080)
+	b.visit(s.console + "deliveries")
+	b.picture("deliveries", 1000, 690)
+	b.visit(s.console + "clock")
+	b.picture("clock", 1000, 640)
+}
+
+// picture writes the page that is open, and checks what is written.
+func (b *tab) picture(name string, width, height int64) {
+	b.t.Helper()
+	b.window(width, height)
+	file := filepath.Join(screenshots, name+".png")
+	if *update {
+		shot := call(b, page.CaptureScreenshot, page.CaptureScreenshotParams{})
+		require.NoError(b.t, os.MkdirAll(screenshots, 0o755))
+		require.NoError(b.t, os.WriteFile(file, shot.Data, 0o644))
+	}
+	written, err := os.ReadFile(file)
+	require.NoError(b.t, err, "go test -update writes it")
+	assert.Less(b.t, len(written), most, name)
+	drawn, err := png.DecodeConfig(bytes.NewReader(written))
+	require.NoError(b.t, err)
+	assert.Equal(b.t, [2]int64{width, height}, [2]int64{int64(drawn.Width), int64(drawn.Height)}, name)
+}

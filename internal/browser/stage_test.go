@@ -1,0 +1,97 @@
+package browser
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/console"
+	"github.com/dispensary-go/dispensary/dispensarytest/control"
+)
+
+// stage is a platform with its console, and an application whose users come back
+// to it and whose webhook endpoint answers as it is told.
+type stage struct {
+	t       *testing.T
+	fake    *dispensarytest.Server
+	console string // its address, with a slash at the end
+	back    chan url.Values
+	status  atomic.Int64 // the endpoint's
+}
+
+// start starts everything at a fixed time, on free ports of this machine.
+func start(t *testing.T, options ...dispensarytest.Option) *stage {
+	t.Helper()
+	s := &stage{t: t, back: make(chan url.Values, 10)}
+	s.status.Store(http.StatusOK)
+	app := httptest.NewServer(s.app())
+	t.Cleanup(app.Close)
+	s.fake = dispensarytest.New(t, append([]dispensarytest.Option{
+		dispensarytest.WithClock(dispensarytest.FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))),
+		dispensarytest.WithRedirectURI(app.URL + "/callback"), dispensarytest.WithUnconditionalDelivery(),
+		dispensarytest.WithReading(dispensarytest.SilenceDeliveryTimeout, "5s"), // a machine with much to do is no failure
+	}, options...)...)
+	require.NoError(t, s.fake.Host("https://ehr.example.com", s.app()))
+	require.NoError(t, s.fake.RegisterWebhook("https://ehr.example.com/webhooks"))
+	mux := http.NewServeMux()
+	beside := httptest.NewServer(mux)
+	t.Cleanup(beside.Close)
+	s.console = beside.URL + "/console/"
+	api := control.New(s.fake, control.Options{ControlURL: beside.URL + "/control", ConsoleURL: s.console})
+	mux.Handle("/control/", http.StripPrefix("/control", api))
+	mux.Handle("/console/", http.StripPrefix("/console", console.New(s.fake, api)))
+	return s
+}
+
+// app is the application.
+func (s *stage) app() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /callback", func(w http.ResponseWriter, r *http.Request) {
+		s.back <- r.URL.Query()
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, `<!doctype html><html lang="en"><link rel="icon" href="data:,"><title>Example EHR</title><h1>Welcome back</h1>`)
+	})
+	mux.HandleFunc("POST /webhooks", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(int(s.status.Load()))
+		_, _ = io.WriteString(w, `{"challenge":"`+s.fake.Application().ChallengeToken+`"}`)
+	})
+	return mux
+}
+
+// client is the application at work for its first user.
+func (s *stage) client() *dispensary.Client { return s.fake.Client(s.fake.Users()[0]) }
+
+// kinds are the types of the events there were.
+func (s *stage) kinds() (kinds []string) {
+	for _, e := range s.fake.Platform().Events() {
+		kinds = append(kinds, e.Type)
+	}
+	return kinds
+}
+
+// authorize is the address that an application sends its users to.
+func (s *stage) authorize() string {
+	app := s.fake.Application()
+	query := url.Values{"client_id": {app.ClientID}, "redirect_uri": {app.RedirectURI}, "response_type": {"code"}, "state": {"s-1"}}
+	return s.fake.AuthURL() + "/oauth/authorize?" + query.Encode()
+}
+
+// cameBack is what the application was told in the browser's address.
+func (s *stage) cameBack() url.Values {
+	s.t.Helper()
+	select {
+	case query := <-s.back:
+		return query
+	case <-time.After(patience):
+		require.FailNow(s.t, "nobody came back to the application")
+		return nil
+	}
+}
