@@ -1,0 +1,54 @@
+package main
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
+
+	"github.com/dispensary-go/dispensary/examples/mount/mounttest"
+	"github.com/dispensary-go/dispensary/examples/mount/shop"
+)
+
+func TestStory(t *testing.T) { t.Parallel(); mounttest.Story(t, routes) }
+
+func TestReceives(t *testing.T) { t.Parallel(); mounttest.Receives(t, routes) }
+
+// behind mounts the webhooks behind a middleware for all routes.
+func behind(m echo.MiddlewareFunc) mounttest.Mount {
+	return func(webhooks http.Handler) http.Handler {
+		e := echo.New()
+		e.Use(m)
+		e.POST(shop.WebhookPath, echo.WrapHandler(webhooks))
+		return e
+	}
+}
+
+// before makes a middleware of a function.
+func before(do func(echo.Context)) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			do(c)
+			return next(c)
+		}
+	}
+}
+
+func TestBodyIsBound(t *testing.T) {
+	t.Parallel()
+	mounttest.NamesWhoReadTheBody(t, behind(before(func(c echo.Context) {
+		var body struct{ Tenant string }
+		_ = c.Bind(&body) // the probe has none
+	})))
+}
+
+func TestBodyIsEncodedAgain(t *testing.T) {
+	t.Parallel()
+	mounttest.NamesWhoReadTheBody(t, behind(before(func(c echo.Context) { mounttest.Indent(c.Request()) })))
+}
+
+func TestBodyIsPutBack(t *testing.T) {
+	t.Parallel()
+	mounttest.Receives(t, behind(middleware.BodyDump(func(echo.Context, []byte, []byte) {})))
+}

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/dispensary-go/dispensary/examples/mount/mounttest"
+	"github.com/dispensary-go/dispensary/examples/mount/shop"
+)
+
+func TestStory(t *testing.T) { t.Parallel(); mounttest.Story(t, routes) }
+
+func TestReceives(t *testing.T) { t.Parallel(); mounttest.Receives(t, routes) }
+
+// behind mounts the webhooks behind a middleware for all routes.
+func behind(middleware gin.HandlerFunc) mounttest.Mount {
+	return func(webhooks http.Handler) http.Handler {
+		r := gin.New()
+		r.Use(middleware)
+		r.POST(shop.WebhookPath, gin.WrapH(webhooks))
+		return r
+	}
+}
+
+func TestBodyIsBound(t *testing.T) {
+	t.Parallel()
+	mounttest.NamesWhoReadTheBody(t, behind(func(c *gin.Context) {
+		var body struct{ Tenant string }
+		_ = c.ShouldBindJSON(&body) // the probe has none
+	}))
+}
+
+func TestBodyIsBoundWithACopy(t *testing.T) {
+	t.Parallel()
+	mounttest.NamesWhoReadTheBody(t, behind(func(c *gin.Context) {
+		var body struct{ Tenant string }
+		_ = c.ShouldBindBodyWithJSON(&body)
+	}))
+}
+
+func TestBodyIsEncodedAgain(t *testing.T) {
+	t.Parallel()
+	mounttest.NamesWhoReadTheBody(t, behind(func(c *gin.Context) { mounttest.Indent(c.Request) }))
+}

@@ -1,0 +1,166 @@
+// Package mounttest is the test of the examples around it: whichever the router,
+// what it has mounted receives webhooks as it should.
+package mounttest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/examples/mount/shop"
+	"github.com/dispensary-go/dispensary/seal"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+const (
+	secret    = "whsec_mount_0123456789abcdef"
+	challenge = "challenge-mount-0123456789"
+)
+
+// patient is how long things may take that are not a matter of the machine.
+const patient = 20 * time.Second
+
+// Mount is what an example does with a handler.
+type Mount func(webhooks http.Handler) http.Handler
+
+// Story runs the example as its main does.
+func Story(t *testing.T, mount Mount) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var out bytes.Buffer
+	require.NoError(t, shop.Run(ctx, &out, mount))
+	assert.Regexp(t, `^order (\w+) was placed, its webhook delivered\norder (\w+) was shipped\n$`, out.String())
+}
+
+// Receives examines a mounted shop.
+func Receives(t *testing.T, mount Mount) {
+	t.Helper()
+	b := open(t)
+	dispensarytest.CheckReceiver(t, b.receiver(mount))
+}
+
+// NamesWhoReadTheBody demands that an order fails behind a middleware that
+// spoils the body, and that the error says so, to the operator and not to the
+// caller. So does the examination, to whoever writes the program.
+func NamesWhoReadTheBody(t *testing.T, spoilt Mount) {
+	t.Helper()
+	b := open(t)
+	r := b.receiver(spoilt)
+	verdicts, err := dispensarytest.ExamineReceiver(t.Context(), r)
+	require.NoError(t, err)
+	require.True(t, verdicts[0].Failed())
+	assert.Equal(t, "Signature/Valid", verdicts[0].Case)
+	assert.Contains(t, verdicts[0].String(), "read or rewritten by something in front of the endpoint")
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	require.ErrorIs(t, b.observed[0].Err, webhook.ErrBodyConsumed)
+	assert.Equal(t, http.StatusUnauthorized, b.observed[0].Status)
+	assert.Contains(t, b.logs.String(), webhook.ErrBodyConsumed.Error())
+}
+
+// bench is a shop that is looked at.
+type bench struct {
+	shop *shop.Shop
+	gate sync.RWMutex // held for writing while nothing can be shipped
+
+	mu       sync.Mutex
+	shipped  map[string]int
+	observed []webhook.Observation
+	logs     strings.Builder
+}
+
+func open(t *testing.T) *bench {
+	t.Helper()
+	key, err := seal.GenerateKey("example")
+	require.NoError(t, err)
+	keys, err := seal.NewKeyRing(key)
+	require.NoError(t, err)
+	b := &bench{shipped: map[string]int{}}
+	b.shop, err = shop.Open(shop.Settings{
+		Environment: dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox},
+		Secret:      secret, Challenge: challenge,
+		Database: filepath.Join(t.TempDir(), "inbox.db"), Keys: keys,
+		Logger:        slog.New(slog.NewTextHandler(b, nil)),
+		Ship:          b.ship,
+		Observe:       b.observe,
+		AcceptTimeout: patient,
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, b.shop.Close(context.WithoutCancel(t.Context()))) })
+	return b
+}
+
+// receiver describes the mounted shop.
+func (b *bench) receiver(mount Mount) dispensarytest.Receiver {
+	return dispensarytest.Receiver{
+		Handler: mount(b.shop.Webhooks), Path: shop.WebhookPath, Secret: secret, Challenge: challenge,
+		BlockHandler: func(blocked bool) {
+			if blocked {
+				b.gate.Lock()
+				return
+			}
+			b.gate.Unlock()
+		},
+		Handled: func(eventID string) int {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return b.shipped[eventID]
+		},
+		Logs: func() string {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return b.logs.String()
+		},
+		Timeout: patient, Patience: patient,
+	}
+}
+
+func (b *bench) ship(_ context.Context, order events.OrderEvent) error {
+	b.gate.RLock()
+	defer b.gate.RUnlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.shipped[order.ID]++
+	return nil
+}
+
+func (b *bench) observe(_ context.Context, o webhook.Observation) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.observed = append(b.observed, o)
+}
+
+// Write takes a line of the log.
+func (b *bench) Write(line []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.logs.Write(line)
+}
+
+// Indent puts a body in its place that is nicer to read, as a middleware does
+// that decodes a body and encodes it again. The announced length stays what it
+// was. (Of a body that is as long as before nobody can say why its signature is
+// wrong.)
+func Indent(r *http.Request) {
+	body, _ := io.ReadAll(r.Body) // what could not be read is no JSON
+	var nice bytes.Buffer
+	if json.Indent(&nice, body, "", "") != nil {
+		nice = *bytes.NewBuffer(body)
+	}
+	r.Body = io.NopCloser(&nice)
+}

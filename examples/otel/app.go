@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http/httptest"
+	"time"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/oauth"
+	dispensaryotel "github.com/dispensary-go/dispensary/otel"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// app is an integrator's program, observed in every part.
+type app struct {
+	platform *dispensarytest.Server
+	client   *dispensary.Client // of a practitioner
+	inbox    *webhook.MemoryInbox
+	unwatch  func() error
+	server   *httptest.Server // stands for the program's own
+}
+
+// newApp shows the five places in which a Telemetry is given.
+func newApp(platform *dispensarytest.Server, telemetry *dispensaryotel.Telemetry) (*app, error) {
+	a := &app{platform: platform}
+	registered, site := platform.Application(), platform.Site()
+
+	connections, err := oauth.New(telemetry.OAuth(oauth.Config{ // 1: tokens
+		Site: site, ClientID: registered.ClientID, ClientSecret: dispensary.Secret(registered.ClientSecret),
+		RedirectURL: registered.RedirectURI,
+	}))
+	if err != nil {
+		return nil, err
+	}
+	client, err := dispensary.New(site, telemetry.Client()) // 2: calls
+	if err != nil {
+		return nil, err
+	}
+	store := oauth.NewMemoryStore()
+	if _, err := store.Save(context.Background(), connections.Key(user), a.lastNight()); err != nil {
+		return nil, err
+	}
+	a.client = client.As(connections.TokenSource(store, user))
+
+	var router webhook.Router
+	router.OnOrderPlaced(func(ctx context.Context, e events.OrderEvent) error {
+		_, err := a.client.Clinic.Orders.Get(ctx, e.Data.ID) // in the trace of the attempt
+		return err
+	})
+	work := telemetry.Work(webhook.Work{Handle: router.Dispatch}) // 3: the handling of events
+	if a.inbox, err = webhook.NewMemoryInbox(webhook.MemoryConfig{Handle: work.Handle, Begin: work.Begin, Observe: work.Observe}); err != nil {
+		return nil, err
+	}
+	if a.unwatch, err = telemetry.WatchInbox("orders", a.inbox); err != nil { // 4: how many wait, and since when
+		return nil, err
+	}
+	handler, err := webhook.NewHandler(telemetry.Webhook(webhook.Config{ // 5: their arrival
+		Environment: site.Environment, Inbox: a.inbox,
+		Secrets: []dispensary.Secret{dispensary.Secret(registered.WebhookSecret)}, Challenge: dispensary.Secret(registered.ChallengeToken),
+	}))
+	if err != nil {
+		return nil, err
+	}
+	a.server = httptest.NewServer(handler)
+	return a, nil
+}
+
+// user is the key of a practitioner in the program's own database.
+const user = "practitioner-7"
+
+// lastNight is the practitioner's token, which has ended since.
+func (a *app) lastNight() oauth.Token {
+	token := a.platform.IssueToken(a.platform.Users()[0])
+	return oauth.Token{
+		Environment: a.platform.Site().Environment, ExpiresAt: time.Now().Add(-time.Hour),
+		AccessToken: dispensary.Secret(token.AccessToken), RefreshToken: dispensary.Secret(token.RefreshToken),
+	}
+}
+
+// call reads the clinic while the platform has a bad moment.
+func (a *app) call(ctx context.Context) error {
+	a.platform.Fault(dispensarytest.Fault{Operation: "clinic.get", Effect: dispensarytest.ErrorStatus, Status: 503, Times: 1})
+	_, err := a.client.Clinic.Get(ctx)
+	return err
+}
+
+// receive lets a patient order, and waits for the webhook of it.
+func (a *app) receive(ctx context.Context) error {
+	if err := a.platform.RegisterWebhook(a.server.URL, "order.placed"); err != nil {
+		return err
+	}
+	patient := a.platform.Platform().Patients()[0]
+	_, event, err := a.platform.Platform().PlaceOrder(patient.ID, dispensarytest.NewOrder{})
+	if err != nil {
+		return err
+	}
+	return a.platform.WaitDelivered(ctx, event.ID)
+}
+
+// close waits for the requests and for the events that they brought.
+func (a *app) close(ctx context.Context) error {
+	a.server.Close()
+	return errors.Join(a.unwatch(), a.inbox.Close(ctx))
+}

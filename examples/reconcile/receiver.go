@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/seal"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
+)
+
+// settings are what a real program reads from its configuration.
+type settings struct {
+	site      dispensary.Site
+	client    *dispensary.Client // with the token of a user of the clinic
+	secret    dispensary.Secret
+	challenge dispensary.Secret
+	database  string
+	keys      *seal.KeyRing
+	logger    *slog.Logger
+	now       func() time.Time
+
+	handle   func(context.Context, events.OrderEvent) error
+	observed func(context.Context, webhook.Report, error)
+}
+
+// receiver takes webhooks in, and looks for those that never came: once an hour,
+// when the program starts, and when an outage is over.
+type receiver struct {
+	http.Handler
+	inbox *sqlinbox.Inbox
+	stop  context.CancelFunc
+	loop  chan error
+}
+
+func newReceiver(s settings) (*receiver, error) {
+	var router webhook.Router
+	router.OnOrderPlaced(s.handle)
+	inbox, err := sqlinbox.Open(s.database, sqlinbox.Config{
+		Work: webhook.Work{Handle: router.Dispatch, Logger: s.logger},
+		Seal: s.keys,
+	})
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	r := &receiver{inbox: inbox, stop: stop, loop: make(chan error, 1)}
+	reconciler, err := newReconciler(s, inbox)
+	if err == nil {
+		r.Handler, err = newHandler(s, inbox, reconciler)
+	}
+	if err != nil {
+		stop()
+		return nil, errors.Join(err, inbox.Close(context.Background()))
+	}
+	go func() { r.loop <- reconciler.Every(ctx, time.Hour) }()
+	return r, nil
+}
+
+func newReconciler(s settings, inbox *sqlinbox.Inbox) (*webhook.Reconciler, error) {
+	return webhook.NewReconciler(webhook.ReconcilerConfig{
+		Environment: s.site.Environment,
+		Events:      s.client.Events,
+		Inbox:       inbox, // the very one that webhooks go into
+		Integrations: func(ctx context.Context) ([]string, error) {
+			clinic, err := s.client.Clinic.Get(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return []string{clinic.IntegrationID}, nil
+		},
+		Logger:  s.logger,
+		Observe: s.observed,
+		Now:     s.now,
+	})
+}
+
+// newHandler has an alarm beside it, which warns before the platform gives the
+// address up, and wakes the reconciler when all is well again.
+func newHandler(s settings, inbox *sqlinbox.Inbox, reconciler *webhook.Reconciler) (http.Handler, error) {
+	alarm, err := webhook.NewAlarm(webhook.AlarmConfig{
+		Notify: func(ctx context.Context, outage webhook.Outage) {
+			s.logger.WarnContext(ctx, "webhooks fail", "over", outage.Over, "failures", outage.Failures, "age", outage.Age())
+			reconciler.AfterOutage(ctx, outage)
+		},
+		Now: s.now,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return webhook.NewHandler(webhook.Config{
+		Environment: s.site.Environment,
+		Secrets:     []dispensary.Secret{s.secret},
+		Challenge:   s.challenge,
+		Inbox:       inbox,
+		Logger:      s.logger,
+		Observe:     alarm.Observe,
+		Now:         s.now,
+	})
+}
+
+// close ends the loop, and then the inbox.
+func (r *receiver) close(ctx context.Context) error {
+	r.stop()
+	if err := <-r.loop; !errors.Is(err, context.Canceled) {
+		return errors.Join(err, r.inbox.Close(ctx))
+	}
+	return r.inbox.Close(ctx)
+}

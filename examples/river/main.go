@@ -1,0 +1,155 @@
+// River receives webhooks with two replicas of a program on PostgreSQL that has
+// jobs of its own in River:
+//
+//	DATABASE_URL=postgres://… go run ./examples/river
+//
+// It works in a schema of its own, dispensary_example, which it drops in the end.
+// It starts a fake of the platform, which sends to the first replica and then to the
+// second. Each order is to be packed once, whoever took it in, and also what the
+// first has left when it is stopped. What a real receiver does stands in
+// receiver.go.
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/seal"
+	"github.com/dispensary-go/dispensary/webhook/riverinbox"
+)
+
+func main() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	address := cmp.Or(os.Getenv("DATABASE_URL"), "postgres://postgres@127.0.0.1:5432/postgres?sslmode=disable")
+	if err := run(ctx, os.Stdout, address, "dispensary_example"); err != nil {
+		fmt.Fprintln(os.Stderr, "river:", err)
+		os.Exit(1)
+	}
+}
+
+// run sets the scene and tells the story. Everything in the database is in schema.
+func run(ctx context.Context, out io.Writer, address, schema string) (err error) {
+	pool, err := newPool(ctx, address, schema)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	defer func() {
+		_, dropped := pool.Exec(context.WithoutCancel(ctx), "DROP SCHEMA IF EXISTS "+schema+" CASCADE")
+		err = errors.Join(err, dropped)
+	}()
+	platform, err := dispensarytest.Start(dispensarytest.WithUnconditionalDelivery())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, platform.Close()) }()
+	packed := make(chan string, 100)
+	settings, err := settingsOf(platform, packed)
+	if err != nil {
+		return err
+	}
+	settings.pool, settings.tables = pool, riverinbox.Tables{Schema: schema, River: schema}
+	if err := migrate(ctx, settings); err != nil {
+		return err
+	}
+	return tell(ctx, out, platform, settings, packed)
+}
+
+// newPool connects, with the schema as the first of the search path.
+func newPool(ctx context.Context, address, schema string) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(address)
+	if err != nil {
+		return nil, err
+	}
+	config.ConnConfig.RuntimeParams["search_path"] = schema
+	config.MaxConns = 16 // for the workers and listeners of two replicas
+	return pgxpool.NewWithConfig(ctx, config)
+}
+
+// migrate is what a deployment does before its replicas start.
+func migrate(ctx context.Context, s settings) error {
+	if _, err := s.pool.Exec(ctx, "CREATE SCHEMA "+s.tables.Schema); err != nil {
+		return err
+	}
+	if _, err := s.pool.Exec(ctx, "CREATE TABLE shipments (order_number text NOT NULL)"); err != nil {
+		return err
+	}
+	return errors.Join(riverinbox.Migrate(ctx, s.pool, s.tables), riverinbox.MigrateRiver(ctx, s.pool, s.tables))
+}
+
+func tell(ctx context.Context, out io.Writer, platform *dispensarytest.Server, s settings, packed <-chan string) (err error) {
+	first, err := newReceiver(ctx, s)
+	if err != nil {
+		return err
+	}
+	second, err := newReceiver(ctx, s)
+	if err != nil {
+		return errors.Join(err, first.close(ctx))
+	}
+	defer func() { err = errors.Join(err, second.close(ctx)) }()
+	placed := map[string]bool{}
+	for _, replica := range []*receiver{first, second} {
+		if err := errors.Join(platform.RegisterWebhookHandler(replica), place(ctx, platform, placed)); err != nil {
+			return errors.Join(err, first.close(ctx))
+		}
+	}
+	fmt.Fprintln(out, len(placed), "orders were acknowledged")
+	if err := first.close(ctx); err != nil {
+		return err
+	}
+	for len(placed) > 0 {
+		select {
+		case order := <-packed:
+			delete(placed, order)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	var shipments int
+	err = s.pool.QueryRow(ctx, "SELECT count(*) FROM shipments").Scan(&shipments)
+	fmt.Fprintln(out, "all of them were packed, for", shipments, "shipments")
+	return err
+}
+
+// place has a patient order five times, and waits until that has arrived.
+func place(ctx context.Context, platform *dispensarytest.Server, placed map[string]bool) error {
+	people := platform.Platform()
+	for range 5 {
+		order, event, err := people.PlaceOrder(people.Patients()[0].ID, dispensarytest.NewOrder{})
+		if err != nil {
+			return err
+		}
+		if err := platform.WaitDelivered(ctx, event.ID); err != nil {
+			return err
+		}
+		placed[order.Number] = true
+	}
+	return nil
+}
+
+// settingsOf makes the settings of both replicas.
+func settingsOf(platform *dispensarytest.Server, packed chan<- string) (settings, error) {
+	key, err := seal.GenerateKey("example") // a real program reads its keys
+	if err != nil {
+		return settings{}, err
+	}
+	keys, err := seal.NewKeyRing(key)
+	application := platform.Application()
+	return settings{
+		environment: platform.Site().Environment,
+		secret:      dispensary.Secret(application.WebhookSecret),
+		challenge:   dispensary.Secret(application.ChallengeToken),
+		keys:        keys,
+		pack:        func(orderNumber string) { packed <- orderNumber },
+	}, err
+}
