@@ -23,7 +23,7 @@ import (
 // request in milliseconds.
 func BenchmarkAcceptHTTP(b *testing.B) {
 	b.Run("nothing stored", func(b *testing.B) { receivertest.BenchmarkHTTP(b, receivertest.Nothing) })
-	for _, name := range []string{"nats", "rabbitmq"} {
+	for _, name := range []string{"nats", "rabbitmq", "redis"} {
 		b.Run(name+"/bare publish", func(b *testing.B) {
 			r := brokers[name](b)
 			publisher, subscriber, err := r.pubsub()
@@ -55,7 +55,7 @@ func newBenchInbox(b *testing.B, r *rig, order webhook.SubjectFunc) *watermillin
 // BenchmarkHandle measures how fast a backlog is worked off by handlers that do
 // nothing.
 func BenchmarkHandle(b *testing.B) {
-	for _, name := range []string{"nats", "rabbitmq"} {
+	for _, name := range []string{"nats", "rabbitmq", "redis"} {
 		for order, by := range map[string]webhook.SubjectFunc{"alone": nil, "in order": webhook.ByObject} {
 			b.Run(name+"/"+order, func(b *testing.B) { handleBacklog(b, brokers[name](b), by) })
 		}

@@ -1,6 +1,7 @@
 package watermillinbox_test
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"time"
@@ -8,10 +9,12 @@ import (
 	"github.com/ThreeDotsLabs/watermill"
 	wmamqp "github.com/ThreeDotsLabs/watermill-amqp/v3/pkg/amqp"
 	wmnats "github.com/ThreeDotsLabs/watermill-nats/v2/pkg/nats"
+	"github.com/ThreeDotsLabs/watermill-redisstream/pkg/redisstream"
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	amqp091 "github.com/rabbitmq/amqp091-go"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
 
@@ -86,6 +89,38 @@ func rabbitPubSub(uri string) (message.Publisher, message.Subscriber, error) {
 		return nil, nil, err
 	}
 	subscriber, err := wmamqp.NewSubscriber(config, watermill.NopLogger{})
+	return publisher, subscriber, err
+}
+
+// redisTopic has the stream of a topic end with the test.
+func redisTopic(t testing.TB, url, topic string) {
+	t.Helper()
+	options, err := redis.ParseURL(url)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		client := redis.NewClient(options)
+		require.NoError(t, client.Del(context.Background(), topic).Err())
+		require.NoError(t, client.Close())
+	})
+}
+
+// redisPubSub connects a replica to the stream, as doc.go says.
+func redisPubSub(url, topic string) (message.Publisher, message.Subscriber, error) {
+	options, err := redis.ParseURL(url)
+	if err != nil {
+		return nil, nil, err
+	}
+	publisher, err := redisstream.NewPublisher(redisstream.PublisherConfig{
+		Client: redis.NewClient(options), DefaultMaxlen: 10_000, // each end closes its client
+	}, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	subscriber, err := redisstream.NewSubscriber(redisstream.SubscriberConfig{
+		Client: redis.NewClient(options), ConsumerGroup: topic,
+		MaxIdleTime: time.Second, ClaimInterval: 200 * time.Millisecond,
+		NackResendSleep: 100 * time.Millisecond, DisableIndefiniteInitialBlock: true,
+	}, nil)
 	return publisher, subscriber, err
 }
 

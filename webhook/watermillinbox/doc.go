@@ -1,7 +1,8 @@
 // Package watermillinbox keeps webhook events in a store and has them worked off
 // through a broker, for shops that run NATS JetStream, RabbitMQ, Kafka or Redis
 // Streams: any publisher and subscriber of Watermill
-// (github.com/ThreeDotsLabs/watermill). It is proven on NATS JetStream and RabbitMQ.
+// (github.com/ThreeDotsLabs/watermill). It is proven on NATS JetStream, RabbitMQ and Redis
+// Streams.
 //
 //	store, err := natskv.Open(ctx, js, natskv.Config{Replicas: 3})
 //	inbox, err := watermillinbox.New(ctx, watermillinbox.Config{
@@ -47,11 +48,12 @@
 //	stale guard                 yes                  yes                  yes
 //	patients in queues, rows    none                 none                 none
 //
-//	                            JetStream            RabbitMQ             Kafka, Redis, others
+//	                            JetStream            RabbitMQ             Redis Streams        Kafka, others
 //	message lost by the broker  found by the sweep, after Config.Sweep, twice at worst
-//	message repeated            one read             one read             one read
+//	message repeated            one read             one read             one read             one read
+//	held by a busy process      back after 1 s       back after 1 s       after MaxIdleTime    found by the sweep
 //	broker down                 accepted, and handled by the process that accepted it
-//	tested here                 yes                  yes                  no
+//	tested here                 yes                  yes                  yes                  no
 //
 // Weaker than an inbox in one database:
 //
@@ -93,9 +95,16 @@
 // of it hands out one message at a time: [Config.Subscriptions] says how many there
 // are.
 //
+// Redis Streams, with watermill-redisstream: one ConsumerGroup, and no Consumer, so that
+// each process is another one. A message that a busy process gives back comes to it
+// again, until it is older than MaxIdleTime: make that a few seconds, and set
+// NackResendSleep. Set DefaultMaxlen, as the stream keeps what was acknowledged: what it
+// drops is found by a sweep. Set DisableIndefiniteInitialBlock, without which the
+// subscriber's goroutines outlive it, and give publisher and subscriber a client each,
+// because each closes its own.
+//
 // Kafka: a partition is handed out message by message; [Config.Subscriptions] beyond
-// the number of partitions are of no use. Redis Streams: a consumer group, and
-// another consumer name for each process.
+// the number of partitions are of no use, and a busy process holds up its partitions.
 //
 // Watermill's gochannel brings messages to its own process only. It is for a laptop,
 // where the sweeps do what it cannot.

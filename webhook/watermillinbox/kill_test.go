@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -54,6 +55,20 @@ func TestKillOnRabbitMQ(t *testing.T) {
 	database, postgres := newProxy(t, address(t, postgresVariable))
 	k := &killTest{proxies: []*proxy{broker, database}, stored: func() content { return rows(t, db, name) }}
 	k.run(t, receiver{RabbitMQ: rabbit, Postgres: postgres, Topic: name}, open())
+}
+
+// TestKillOnRedis does the same with Redis Streams and MySQL.
+func TestKillOnRedis(t *testing.T) {
+	url := address(t, redisVariable)
+	open, db, name := table(t, sqlkv.MySQL)
+	redisTopic(t, url, name)
+	broker, through := newProxy(t, url)
+	dsn, err := mysql.ParseDSN(address(t, mysqlVariable))
+	require.NoError(t, err)
+	database, proxied := newProxy(t, "tcp://"+dsn.Addr)
+	dsn.Addr = strings.TrimPrefix(proxied, "tcp://")
+	k := &killTest{proxies: []*proxy{broker, database}, stored: func() content { return rows(t, db, name) }}
+	k.run(t, receiver{Redis: through, MySQL: dsn.FormatDSN(), Topic: name}, open())
 }
 
 type killTest struct {

@@ -42,41 +42,51 @@ func TestMain(m *testing.M) {
 type receiver struct {
 	Folder             string
 	NATS               string // or
-	RabbitMQ, Postgres string
+	RabbitMQ, Postgres string // or
+	Redis, MySQL       string
 	Topic              string // and bucket, or table
 	Secret, Challenge  string
 }
 
 // connect opens store and broker.
-func (r receiver) connect() (watermillinbox.Store, message.Publisher, message.Subscriber, error) {
-	if r.NATS == "" {
-		db, err := sql.Open("pgx", r.Postgres)
-		if err != nil {
-			return nil, nil, nil, err
+func (r receiver) connect() (store watermillinbox.Store, publisher message.Publisher, subscriber message.Subscriber, err error) {
+	switch {
+	case r.NATS != "":
+		if store, err = r.bucket(); err == nil {
+			publisher, subscriber, err = natsPubSub(r.NATS, r.Topic)
 		}
-		db.SetMaxOpenConns(6)
-		db.SetMaxIdleConns(6)
-		store, err := sqlkv.New(db, sqlkv.PostgreSQL, sqlkv.Options{Table: r.Topic})
-		if err != nil {
-			return nil, nil, nil, err
+	case r.RabbitMQ != "":
+		if store, err = r.table("pgx", r.Postgres, sqlkv.PostgreSQL); err == nil {
+			publisher, subscriber, err = rabbitPubSub(r.RabbitMQ)
 		}
-		publisher, subscriber, err := rabbitPubSub(r.RabbitMQ)
-		return store, publisher, subscriber, err
+	default:
+		if store, err = r.table("mysql", r.MySQL, sqlkv.MySQL); err == nil {
+			publisher, subscriber, err = redisPubSub(r.Redis, r.Topic)
+		}
 	}
+	return store, publisher, subscriber, err
+}
+
+func (r receiver) table(driver, dsn string, dialect sqlkv.Dialect) (watermillinbox.Store, error) {
+	db, err := sql.Open(driver, dsn)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(6)
+	db.SetMaxIdleConns(6)
+	return sqlkv.New(db, dialect, sqlkv.Options{Table: r.Topic})
+}
+
+func (r receiver) bucket() (watermillinbox.Store, error) {
 	conn, err := nats.Connect(r.NATS, nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond))
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
 	js, err := jetstream.New(conn)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
-	store, err := natskv.Open(context.Background(), js, natskv.Config{Bucket: r.Topic})
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	publisher, subscriber, err := natsPubSub(r.NATS, r.Topic)
-	return store, publisher, subscriber, err
+	return natskv.Open(context.Background(), js, natskv.Config{Bucket: r.Topic})
 }
 
 // open opens an inbox whose handlers append the key of their event to a file. A

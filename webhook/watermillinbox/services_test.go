@@ -25,6 +25,7 @@ import (
 const (
 	natsVariable     = "DISPENSARY_TEST_NATS"     // nats://127.0.0.1:4222
 	rabbitVariable   = "DISPENSARY_TEST_RABBITMQ" // amqp://guest:guest@127.0.0.1:5672/
+	redisVariable    = "DISPENSARY_TEST_REDIS"    // redis://127.0.0.1:6379/
 	postgresVariable = "DISPENSARY_TEST_POSTGRES" // postgres://postgres@127.0.0.1:5432/test?sslmode=disable
 	mysqlVariable    = "DISPENSARY_TEST_MYSQL"    // root@tcp(127.0.0.1:3306)/test
 )

@@ -104,7 +104,7 @@ func (r *rig) start(t testing.TB, handle webhook.HandlerFunc, changes ...func(*w
 }
 
 // brokers are the rigs that there are, by name.
-var brokers = map[string]func(testing.TB) *rig{"laptop": onALaptop, "nats": onNATS, "rabbitmq": onRabbitMQ}
+var brokers = map[string]func(testing.TB) *rig{"laptop": onALaptop, "nats": onNATS, "rabbitmq": onRabbitMQ, "redis": onRedis}
 
 // TestInboxKeepsTheContract runs the suite on each of them.
 func TestInboxKeepsTheContract(t *testing.T) {
@@ -157,17 +157,31 @@ func onNATS(t testing.TB) *rig {
 
 func onRabbitMQ(t testing.TB) *rig {
 	uri := address(t, rabbitVariable)
-	open, db, name := table(t, sqlkv.PostgreSQL)
+	r := onDatabase(t, sqlkv.PostgreSQL)
+	rabbitTopic(t, uri, r.topic)
+	r.pubsub = func() (message.Publisher, message.Subscriber, error) { return rabbitPubSub(uri) }
+	return r
+}
+
+func onRedis(t testing.TB) *rig {
+	url := address(t, redisVariable)
+	r := onDatabase(t, sqlkv.MySQL)
+	redisTopic(t, url, r.topic)
+	r.pubsub = func() (message.Publisher, message.Subscriber, error) { return redisPubSub(url, r.topic) }
+	return r
+}
+
+// onDatabase has a store, and no broker yet.
+func onDatabase(t testing.TB, dialect sqlkv.Dialect) *rig {
+	open, db, name := table(t, dialect)
 	if _, benchmark := t.(*testing.B); benchmark {
 		db.SetMaxOpenConns(16) // tests leave some to others
 		db.SetMaxIdleConns(16)
 	}
-	rabbitTopic(t, uri, name)
 	return newRig(t, rig{
 		topic:  name,
 		store:  func() watermillinbox.Store { return open() },
 		stored: func() content { return rows(t, db, name) },
-		pubsub: func() (message.Publisher, message.Subscriber, error) { return rabbitPubSub(uri) },
 	})
 }
 
