@@ -1,10 +1,12 @@
 package watermillinbox_test
 
 import (
+	"database/sql"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/assert"
@@ -56,6 +58,56 @@ func TestStoresAreRefused(t *testing.T) {
 	refused("Table", sqlkv.Migrate(t.Context(), db, sqlkv.SQLite, sqlkv.Options{Table: "X"}))
 	_, err = natskv.Open(t.Context(), nil, natskv.Config{})
 	refused("js", err)
+}
+
+// TestMySQLReadsRowsByKey holds that no statement reads the whole table, as some do
+// in MariaDB that look as if they named their rows.
+func TestMySQLReadsRowsByKey(t *testing.T) {
+	t.Parallel()
+	open, db, _ := table(t, sqlkv.MySQL)
+	db.SetMaxOpenConns(1) // which counts what it reads
+	store := open()
+	const rows = 1000
+	var entries []watermillinbox.Entry
+	for n := range rows {
+		entries = append(entries, watermillinbox.Entry{Key: fmt.Sprintf("a.%04d", n)})
+	}
+	revisions, err := store.Create(t.Context(), entries...)
+	require.NoError(t, err)
+	for n := range entries {
+		entries[n].Revision = revisions[n]
+	}
+	before := rowsRead(t, db)
+	_, err = store.Create(t.Context(), watermillinbox.Entry{Key: "b.1"})
+	require.NoError(t, err)
+	_, err = store.Get(t.Context(), "a.0001", "a.0002")
+	require.NoError(t, err)
+	_, err = store.Update(t.Context(), entries[3])
+	require.NoError(t, err)
+	require.NoError(t, store.Delete(t.Context(), entries[4]))
+	require.NoError(t, store.Delete(t.Context(), entries[5:8]...))
+	for _, err := range store.List(t.Context(), "a.") {
+		require.NoError(t, err)
+		break
+	}
+	require.NoError(t, store.Purge(t.Context(), time.Now()))
+	assert.Less(t, rowsRead(t, db)-before, rows/10)
+}
+
+// rowsRead returns how many rows the connection has read.
+func rowsRead(t *testing.T, db *sql.DB) (n int) {
+	t.Helper()
+	rows, err := db.QueryContext(t.Context(), "SHOW SESSION STATUS WHERE Variable_name IN ('Handler_read_next', 'Handler_read_prev', 'Handler_read_rnd_next')")
+	require.NoError(t, err)
+	for rows.Next() {
+		var name string
+		var count int
+		require.NoError(t, rows.Scan(&name, &count))
+		n += count
+	}
+	require.NoError(t, rows.Close())
+	require.NoError(t, rows.Err())
+	return n
 }
 
 // TestMigrateTogether has replicas start at the same time.

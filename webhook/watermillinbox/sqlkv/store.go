@@ -7,6 +7,8 @@ import (
 	"io"
 	"iter"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/dispensary-go/dispensary/webhook/watermillinbox"
@@ -97,19 +99,12 @@ func (s *Store) Delete(ctx context.Context, entries ...watermillinbox.Entry) err
 	for _, e := range entries {
 		args = append(args, e.Key, int64(e.Revision))
 	}
-	changed, err := s.change(ctx, "delete", `DELETE FROM {table} WHERE (k, revision) IN (`+s.tuples(len(entries))+`)`, args)
+	// Not (k, revision) IN ((?, ?)), for which MariaDB reads the whole table.
+	changed, err := s.change(ctx, "delete", `DELETE FROM {table} WHERE `+strings.Join(slices.Repeat([]string{`k = ? AND revision = ?`}, len(entries)), ` OR `), args)
 	if err == nil && changed < int64(len(entries)) {
 		err = watermillinbox.ErrConflict
 	}
 	return err
-}
-
-// tuples returns places for pairs, which SQLite takes as a VALUES list only.
-func (s *Store) tuples(n int) string {
-	if s.dialect == SQLite {
-		return `VALUES ` + repeat(`(?, ?)`, n)
-	}
-	return repeat(`(?, ?)`, n)
 }
 
 // Get implements [watermillinbox.Store].
