@@ -5,12 +5,13 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"os/exec"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/internal/receivertest"
 )
 
 // replica is a receiver that is started again whenever it ends.
@@ -52,17 +53,10 @@ func (k *killTest) newReplica(t *testing.T) *replica {
 // life starts a receiver and waits for its end.
 func (k *killTest) life(t *testing.T, r *replica) bool {
 	application := k.platform.Application()
-	receiver := exec.Command(os.Args[0])
-	receiver.Env = append(os.Environ(), "RIVERINBOX_TEST_RECEIVER="+k.folder, "RIVERINBOX_TEST_ADDRESS="+k.address,
+	receiver, err := receivertest.StartReceiver(r.socket, k.folder+"/log",
+		"RIVERINBOX_TEST_RECEIVER="+k.folder, "RIVERINBOX_TEST_ADDRESS="+k.address,
 		"RIVERINBOX_TEST_SECRET="+application.WebhookSecret, "RIVERINBOX_TEST_CHALLENGE="+application.ChallengeToken)
-	receiver.ExtraFiles = []*os.File{r.socket}
-	output, err := os.OpenFile(k.folder+"/log", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if !assert.NoError(t, err) {
-		return false
-	}
-	defer func() { _ = output.Close() }()
-	receiver.Stdout, receiver.Stderr = output, output
-	if !assert.NoError(t, receiver.Start()) {
 		return false
 	}
 	r.mu.Lock()

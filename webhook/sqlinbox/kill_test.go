@@ -152,17 +152,11 @@ func (k *killTest) afterAck(d time.Duration) <-chan time.Time {
 // start starts a receiver; its end closes the channel.
 func (k *killTest) start(t *testing.T) (*exec.Cmd, <-chan struct{}) {
 	t.Helper()
-	receiver := exec.Command(os.Args[0])
-	receiver.Env = append(os.Environ(), "SQLINBOX_TEST_RECEIVER="+k.folder)
-	receiver.ExtraFiles = []*os.File{k.socket}
-	output, err := os.OpenFile(k.folder+"/log", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	receiver, err := receivertest.StartReceiver(k.socket, k.folder+"/log", "SQLINBOX_TEST_RECEIVER="+k.folder)
 	require.NoError(t, err)
-	receiver.Stdout, receiver.Stderr = output, output
-	require.NoError(t, receiver.Start())
 	ended := make(chan struct{})
 	go func() {
 		_ = receiver.Wait()
-		_ = output.Close()
 		close(ended)
 	}()
 	return receiver, ended

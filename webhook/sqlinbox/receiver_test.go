@@ -4,7 +4,6 @@ import (
 	"context"
 	"log"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"sync"
@@ -30,7 +29,7 @@ func TestMain(m *testing.M) {
 // has inherited. Handlers append the key of their event to a file; every other
 // one writes to a table of its own, in the transaction of the inbox.
 func receive(folder string) error {
-	listener, err := net.FileListener(os.NewFile(3, "listener"))
+	listener, err := receivertest.Inherited()
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -100,21 +99,13 @@ func (f *fleet) keepAlive(n int) {
 	told, err := json.Marshal(f.receiver)
 	assert.NoError(f, err)
 	for {
-		process := exec.Command(os.Args[0])
-		process.Env = append(os.Environ(), receiverVariable+"="+string(told))
-		process.ExtraFiles = []*os.File{f.sockets[n]}
-		output, err := os.OpenFile(f.receiver.Folder+"/log", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		receiver, err := receivertest.StartReceiver(f.sockets[n], f.receiver.Folder+"/log", receiverVariable+"="+string(told))
 		if !assert.NoError(f, err) {
-			return
-		}
-		process.Stdout, process.Stderr = output, output
-		if !assert.NoError(f, process.Start()) {
 			return
 		}
 		ended := make(chan struct{})
 		go func() {
-			_ = process.Wait()
-			_ = output.Close()
+			_ = receiver.Wait()
 			close(ended)
 		}()
 		select {
@@ -123,11 +114,11 @@ func (f *fleet) keepAlive(n int) {
 		case <-f.kill[n]:
 			f.kills.Add(1)
 		case <-f.stop:
-			_ = process.Process.Kill()
+			_ = receiver.Process.Kill()
 			<-ended
 			return
 		}
-		_ = process.Process.Kill()
+		_ = receiver.Process.Kill()
 		<-ended
 	}
 }

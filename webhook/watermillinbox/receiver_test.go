@@ -7,7 +7,6 @@ import (
 	"errors"
 	"log"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"testing"
@@ -130,7 +129,7 @@ func receive(text string) error {
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		return err
 	}
-	listener, err := net.FileListener(os.NewFile(3, "listener"))
+	listener, err := receivertest.Inherited()
 	if err != nil {
 		return err
 	}
