@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -114,16 +115,21 @@ func (w *writer) run() {
 	}
 }
 
-// gather takes what waits already. It waits for nothing itself: while one
-// transaction is synced, the next one fills up.
+// gather takes what waits already, and what those who can run now are about to ask
+// for: it lets them go first, as long as that brings anything. It waits for nothing
+// else: while one transaction is synced, the next one fills up.
 func (w *writer) gather(first *write) []*write {
 	batch := append(make([]*write, 0, 16), first)
-	for len(batch) < maxBatch {
+	for before := 0; len(batch) < maxBatch; {
 		select {
 		case next := <-w.writes:
 			batch = append(batch, next)
 		default:
-			return batch
+			if len(batch) == before {
+				return batch
+			}
+			before = len(batch)
+			runtime.Gosched()
 		}
 	}
 	return batch
