@@ -3,11 +3,13 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"log"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -17,25 +19,26 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// binary builds the command once.
-var binary = sync.OnceValues(func() (string, error) {
-	folder, err := os.MkdirTemp("", "dispensary")
-	if err != nil {
-		return "", err
+// folder is where the command is built.
+var folder string
+
+func TestMain(m *testing.M) {
+	var err error
+	if folder, err = os.MkdirTemp("", "dispensary"); err != nil {
+		log.Fatal(err)
 	}
+	code := m.Run()
+	_ = os.RemoveAll(folder)
+	os.Exit(code)
+}
+
+// binary builds the command once, with the race detector if the tests have it.
+var binary = sync.OnceValues(func() (string, error) {
 	name := filepath.Join(folder, "dispensary")
-	command := exec.Command("go", "build", "-o", name, ".")
+	command := exec.Command("go", "build", "-race="+strconv.FormatBool(underRace), "-o", name, ".")
 	command.Stderr = os.Stderr
 	return name, command.Run()
 })
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if name, err := binary(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(name))
-	}
-	os.Exit(code)
-}
 
 func TestTheBinaryEndsInOrder(t *testing.T) {
 	t.Parallel()
@@ -96,6 +99,9 @@ func firstAnswer(t *testing.T, name string) time.Duration {
 // best of ten starts counts: the others share the machine with other tests.
 func TestTheFirstAnswerComesAtOnce(t *testing.T) {
 	t.Parallel()
+	if underRace {
+		t.Skip("the race detector has a start of its own")
+	}
 	name, err := binary()
 	require.NoError(t, err)
 	best := time.Hour
