@@ -27,8 +27,8 @@ type size struct {
 }
 
 var sizes = map[sqlstore.Dialect]size{
-	sqlstore.PostgreSQL: {4, 250, 1000, 6 * time.Second, []moment{beforeTheAnswer, ""}},
-	sqlstore.MySQL:      {4, 250, 1000, 12 * time.Second, []moment{""}},
+	sqlstore.PostgreSQL: {4, 250, 1000, 9 * time.Second, []moment{beforeTheAnswer, ""}},
+	sqlstore.MySQL:      {4, 250, 1000, 20 * time.Second, []moment{""}},
 	sqlstore.SQLite:     {2, 100, 1000, 6 * time.Second, []moment{beforeTheRefresh, beforeTheAnswer, afterTheAnswer}},
 }
 
@@ -40,7 +40,7 @@ func init() {
 	}
 	for dialect, s := range sizes {
 		s.goroutines, s.users = 50, 200
-		s.leaseTTL, s.kills = 2*s.leaseTTL, s.kills[:1]
+		s.leaseTTL, s.kills = max(s.leaseTTL, 12*time.Second), s.kills[:1]
 		sizes[dialect] = s
 	}
 }
