@@ -2,6 +2,8 @@ package dispensarytest
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -34,6 +36,40 @@ func TestJournalRecordsRequests(t *testing.T) {
 	assert.Equal(t, 200, last.Status)
 	assert.Equal(t, b.fake.Users()[0].ID, last.UserID)
 	assert.Equal(t, ScopeDecision{Required: []string{"patients:read"}, Granted: true}, last.Scope)
+}
+
+// onHead is told when the head of an answer leaves.
+type onHead struct {
+	http.ResponseWriter
+	tell func(status int)
+}
+
+func (w onHead) WriteHeader(status int) {
+	w.tell(status)
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Large answers leave before their handler has ended: a test that reads the journal
+// after a call must find the call there all the same.
+func TestJournalKnowsARequestBeforeItIsAnswered(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	for path, operation := range map[string]string{
+		"/api/catalog/products": "products.list", authPath + "/oauth/authorize": "oauth.authorize", "/api/clinic/orders/x": "orders.get", "/api/nothing": "",
+	} {
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		r.Header.Set("Authorization", "Bearer "+b.token)
+		before, answered := b.fake.Journal().Len(), 0
+		b.fake.Handler().ServeHTTP(onHead{httptest.NewRecorder(), func(status int) {
+			last, _ := b.fake.Journal().Last()
+			assert.Equal(t, before+1, b.fake.Journal().Len())
+			assert.Equal(t, operation, last.Operation)
+			assert.Equal(t, status, last.Status)
+			answered++
+		}}, r)
+		assert.Equal(t, 1, answered)
+		assert.Equal(t, before+1, b.fake.Journal().Len(), "once")
+	}
 }
 
 func TestCheckNoUnexpectedNamesNearMisses(t *testing.T) {

@@ -1,6 +1,7 @@
 package dispensarytest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -28,7 +29,35 @@ type call struct {
 	reads  *readings
 	now    time.Time
 	record Request // what the journal will know
+	noted  bool    // it knows
+	out    notedAnswer
 }
+
+// note writes the request into the journal, once.
+func (c *call) note(status int) {
+	if c.noted {
+		return
+	}
+	c.noted = true
+	c.record.Status = cmp.Or(c.record.Status, status)
+	c.srv.journal.add(&c.record)
+}
+
+// notedAnswer is an answer whose request is in the journal before any of it is sent:
+// who was answered finds what they asked for.
+type notedAnswer struct {
+	http.ResponseWriter
+	call *call
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (a *notedAnswer) WriteHeader(status int) {
+	a.call.note(status)
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for [http.ResponseController].
+func (a *notedAnswer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // reply is a handler's answer.
 type reply struct {
@@ -62,7 +91,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		Path: r.URL.EscapedPath(), Query: r.URL.RawQuery,
 	}
 	w.Header()["X-Request-Id"] = []string{c.record.ID}
-	defer s.journal.add(&c.record)
+	c.out = notedAnswer{w, c}
+	w = &c.out
+	defer c.note(0) // where no answer is sent
 	defer c.rescue(w)
 
 	if err := c.route(); err != nil {
