@@ -32,6 +32,7 @@ var arrows = map[string][]string{
 	"dispensarytest/control": {"dispensarytest"},
 	"events":                 {"api", "catalog", "clinic", "internal/jsonscan", "internal/operation", "internal/redact", "internal/transport", "treatmentplans"},
 	"internal/calls":         {".", "catalog", "clinic", "dispensarytest", "events", "oauth", "treatmentplans"},
+	"internal/contention":    {},
 	"internal/jsondecode":    {"internal/jsonscan"},
 	"internal/jsonscan":      {},
 	"internal/metadata":      {"api", "internal/operation", "internal/transport"},

@@ -12,6 +12,8 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/assert"
+
+	"github.com/dispensary-go/dispensary/internal/contention"
 )
 
 func TestContentionIsKnownByWhatDriversSay(t *testing.T) {
@@ -21,13 +23,13 @@ func TestContentionIsKnownByWhatDriversSay(t *testing.T) {
 		&mysql.MySQLError{Number: 1213, SQLState: [5]byte{'4', '0', '0', '0', '1'}, Message: "Deadlock found"}, &mysql.MySQLError{Number: 1020},
 		coded(5), coded(6), coded(5 | 2<<8), errors.New("database is locked"),
 	} {
-		assert.True(t, isContention(err), "%v", err)
-		assert.True(t, isContention(fmt.Errorf("wrapped: %w", err)), "%v", err)
+		assert.True(t, contention.Is(err), "%v", err)
+		assert.True(t, contention.Is(fmt.Errorf("wrapped: %w", err)), "%v", err)
 	}
 	for _, err := range []error{
 		nil, sql.ErrNoRows, context.Canceled, &pgconn.PgError{Code: "42P01"}, &mysql.MySQLError{Number: 1062}, coded(1), coded(11),
 	} {
-		assert.False(t, isContention(err), "%v", err)
+		assert.False(t, contention.Is(err), "%v", err)
 	}
 }
 
@@ -40,15 +42,15 @@ func (c coded) Code() int     { return int(c) }
 func TestTurnsEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		began, turn := time.Now(), new(turns)
-		for turn.next(t.Context()) {
+		began, turn := time.Now(), new(contention.Turns)
+		for turn.Next(t.Context()) {
 			continue
 		}
-		assert.InDelta(t, patience.Seconds(), time.Since(began).Seconds(), 1)
+		assert.InDelta(t, contention.Patience.Seconds(), time.Since(began).Seconds(), 1)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		began, turn = time.Now(), new(turns)
-		for turn.next(ctx) {
+		began, turn = time.Now(), new(contention.Turns)
+		for turn.Next(ctx) {
 			continue
 		}
 		assert.Equal(t, 100*time.Millisecond, time.Since(began))

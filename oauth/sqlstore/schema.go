@@ -8,6 +8,8 @@ import (
 	"hash/fnv"
 	"strings"
 	"time"
+
+	"github.com/dispensary-go/dispensary/internal/contention"
 )
 
 // steps are the versions of the schema, the first being 1. A step that was
@@ -82,12 +84,12 @@ func Migrate(ctx context.Context, db *sql.DB, dialect Dialect, options Options) 
 	if version, err := m.version(ctx, db); err == nil && version >= len(m.steps) {
 		return nil
 	}
-	for turn := new(turns); ; {
+	for turn := new(contention.Turns); ; {
 		err := m.run(ctx, db)
 		switch {
 		case err == nil:
 			return nil
-		case !isContention(err) || !turn.next(ctx):
+		case !contention.Is(err) || !turn.Next(ctx):
 			return failed(ctx, "migrate", err)
 		}
 	}

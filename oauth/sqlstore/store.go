@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/contention"
 	"github.com/dispensary-go/dispensary/oauth"
 )
 
@@ -202,12 +203,12 @@ func (s *Store) retry(ctx context.Context, op string, query statement, run func(
 			return ctx.Err()
 		}
 	}
-	for turn := new(turns); ; {
+	for turn := new(contention.Turns); ; {
 		err := run()
 		switch {
 		case err == nil:
 			return nil
-		case !isContention(err) || !turn.next(ctx):
+		case !contention.Is(err) || !turn.Next(ctx):
 			return failed(ctx, op, err)
 		}
 	}

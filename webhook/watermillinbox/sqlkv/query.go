@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+
+	"github.com/dispensary-go/dispensary/internal/contention"
 )
 
 // change runs a statement that writes, and returns how many rows it changed. It is
@@ -51,7 +53,7 @@ func (s *Store) text(query string) string { return s.dialect.places(s.options.na
 // retry runs an operation until it is not given up because of others any more.
 // Errors of drivers name tables and places, and no values.
 func (s *Store) retry(ctx context.Context, op string, run func() error) error {
-	for turn := new(turns); ; {
+	for turn := new(contention.Turns); ; {
 		err := ctx.Err()
 		if err == nil {
 			err = run()
@@ -61,7 +63,7 @@ func (s *Store) retry(ctx context.Context, op string, run func() error) error {
 			return nil
 		case ctx.Err() != nil:
 			return fmt.Errorf("sqlkv: %s: %w", op, ctx.Err())
-		case !isContention(err) || !turn.next(ctx):
+		case !contention.Is(err) || !turn.Next(ctx):
 			return fmt.Errorf("sqlkv: %s: %w", op, err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/contention"
 )
 
 // DefaultTable is the name of the table.
@@ -57,10 +58,10 @@ func Migrate(ctx context.Context, db *sql.DB, dialect Dialect, options Options) 
 	if err := options.validate(db, dialect); err != nil {
 		return err
 	}
-	for turn := new(turns); ; {
+	for turn := new(contention.Turns); ; {
 		err := migrate(ctx, db, dialect, options)
 		// Of several that make one table at once PostgreSQL lets some fail.
-		if err == nil || !turn.next(ctx) || turn.tries > 5 && !isContention(err) {
+		if err == nil || !turn.Next(ctx) || turn.Tries > 5 && !contention.Is(err) {
 			return err
 		}
 	}

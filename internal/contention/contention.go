@@ -1,4 +1,8 @@
-package sqlstore
+// Package contention knows when a database has given up a statement because of
+// others, and how long to go on trying. The stores on SQL share it; they are modules of
+// their own that may be of another version than this one, so what is exported here
+// stays as it is.
+package contention
 
 import (
 	"context"
@@ -8,19 +12,19 @@ import (
 	"time"
 )
 
-// A statement that lost against others is repeated for patience at most, after
+// A statement that lost against others is repeated for Patience at most, after
 // waits of longestWait at most, or until the caller's ctx ends.
 const (
-	patience    = 10 * time.Second
+	Patience    = 10 * time.Second
 	longestWait = 32 * time.Millisecond
 )
 
-// isContention reports a statement that the database gave up without a trace,
+// Is reports a statement that the database gave up without a trace,
 // because of what others were doing: a deadlock, a serialization failure where
 // the connection's isolation is stricter than it needs to be, or SQLite's busy
 // file. The drivers are not imported, so their errors are known by their methods
 // and, where they have none, by their words.
-func isContention(err error) bool {
+func Is(err error) bool {
 	var state interface{ SQLState() string } // pgx, pq
 	if errors.As(err, &state) {
 		return state.SQLState() == "40001" || state.SQLState() == "40P01"
@@ -39,24 +43,24 @@ func isContention(err error) bool {
 		strings.Contains(text, "database is locked") // mattn/go-sqlite3
 }
 
-// turns is how one statement waits for its turn.
-type turns struct {
-	tries int
+// Turns is how one statement waits for its turn.
+type Turns struct {
+	Tries int // so far
 	until time.Time
 }
 
-// next waits a little, longer after every try, and reports that another one may
+// Next waits a little, longer after every try, and reports that another one may
 // be worth it.
-func (t *turns) next(ctx context.Context) bool {
+func (t *Turns) Next(ctx context.Context) bool {
 	now := time.Now()
 	switch {
-	case t.tries == 0:
-		t.until = now.Add(patience)
+	case t.Tries == 0:
+		t.until = now.Add(Patience)
 	case now.After(t.until):
 		return false
 	}
-	longest := min(time.Millisecond<<min(t.tries, 10), longestWait)
-	t.tries++
+	longest := min(time.Millisecond<<min(t.Tries, 10), longestWait)
+	t.Tries++
 	timer := time.NewTimer(longest/2 + rand.N(longest/2))
 	defer timer.Stop()
 	select {
