@@ -99,7 +99,7 @@ func (h *Handler) checkCookie(w http.ResponseWriter, r *http.Request, t ticket, 
 // recognize looks whether the user has been connected since the flow began: by
 // the same state, in a request whose answer this browser did not wait for.
 func (h *Handler) recognize(ctx context.Context, t ticket, result *Result) {
-	ctx, cancel := h.config.Client.limit(ctx)
+	ctx, cancel := h.config.Client.limitStore(ctx)
 	defer cancel()
 	record, err := h.config.Store.Load(ctx, result.Key)
 	if err == nil && record.State == StateActive && !record.Token.UsedAt.Before(t.issued) {
@@ -129,7 +129,7 @@ func (h *Handler) join(ctx context.Context, t ticket, work func(context.Context)
 	a := &arrival{done: make(chan struct{}), err: errAbandoned}
 	h.flying[t.nonce] = a
 	go func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.config.Client.config.LeaseTTL)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.config.Client.config.LeaseTTL+storeTime)
 		defer cancel()
 		defer func() {
 			if v := recover(); v != nil {

@@ -74,8 +74,9 @@ func (c *Client) Connect(ctx context.Context, store Store, user string, code api
 
 // saveFirst stores a token that cannot be had again.
 func (c *Client) saveFirst(ctx context.Context, at slot, token Token) (Record, error) {
-	ctx, cancel := c.limit(ctx)
+	ctx, cancel := c.limitStore(ctx)
 	defer cancel()
+	end := time.Now().Add(c.answerTime())
 	for try := 1; ; try++ {
 		record, err := at.store.Save(ctx, at.key, token)
 		if err == nil {
@@ -83,7 +84,7 @@ func (c *Client) saveFirst(ctx context.Context, at slot, token Token) (Record, e
 		}
 		problem := storeError("Save", at.key, err)
 		c.log(ctx, slog.LevelWarn, "a new token could not be stored", at.key, slog.Any("error", problem), slog.Int("try", try))
-		if !pause(ctx, backoff(try, firstRewrite, lastPoll)) {
+		if time.Now().After(end) || !pause(ctx, backoff(try, firstRewrite, lastPoll)) {
 			return Record{}, problem
 		}
 	}
@@ -145,7 +146,7 @@ func (c *Client) revokeLeased(ctx context.Context, l *leased) error {
 	if err == nil || isInvalidGrant(err) {
 		return nil
 	}
-	marking, cancel := c.limit(context.WithoutCancel(ctx))
+	marking, cancel := c.limitStore(context.WithoutCancel(ctx))
 	defer cancel()
 	if _, failure := l.slot.store.Fail(marking, l.lease, ReasonDisconnecting); failure != nil && !isContention(failure) {
 		return errors.Join(err, storeError("Fail", l.slot.key, failure))
@@ -155,7 +156,7 @@ func (c *Client) revokeLeased(ctx context.Context, l *leased) error {
 
 // forget deletes the record, unless the user has connected again meanwhile.
 func (c *Client) forget(ctx context.Context, l *leased) error {
-	ctx, cancel := c.limit(context.WithoutCancel(ctx))
+	ctx, cancel := c.limitStore(context.WithoutCancel(ctx))
 	defer cancel()
 	key := l.slot.key
 	switch current, err := l.slot.store.Load(ctx, key); {
@@ -175,7 +176,7 @@ func (c *Client) forget(ctx context.Context, l *leased) error {
 // seize takes the lease on a record in whatever state, and waits for its turn.
 func (c *Client) seize(ctx context.Context, at slot) (*leased, error) {
 	r := &renewal{client: c, slot: at}
-	end := time.Now().Add(c.config.LeaseTTL + lastPoll)
+	end := time.Now().Add(c.config.LeaseTTL + storeTime)
 	for try := 1; ; try++ {
 		record, err := at.store.Load(ctx, at.key)
 		if errors.Is(err, ErrNoRecord) {

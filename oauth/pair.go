@@ -45,7 +45,8 @@ func (l *leased) commit(ctx context.Context, token Token) (Record, error) {
 	if p.background {
 		p.token.UsedAt = l.old.UsedAt
 	}
-	record, err := p.write(ctx)
+	// A connection that is dead must not take the whole lease.
+	record, err := p.write(ctx, l.client.answerTime())
 	if !unwritten(err) {
 		return record, err
 	}
@@ -65,9 +66,14 @@ func (r *renewal) settle() (Record, error) {
 	return Record{}, nil
 }
 
-// wait gives the pair a while to be written.
+// wait gives the pair a while to be written: longer where the store is slow than
+// where it fails.
 func (p *pair) wait() (Record, error) {
-	timer := time.NewTimer(p.client.answerTime())
+	patience := p.client.answerTime()
+	if errors.Is(p.problem, context.DeadlineExceeded) {
+		patience = storeTime
+	}
+	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
 	case <-p.done:
@@ -91,7 +97,7 @@ func (p *pair) persist(ctx context.Context) {
 		p.client.log(ctx, slog.LevelError, "a refreshed token pair is not stored and only kept in memory", p.slot.key,
 			slog.Any("error", err), slog.Int("try", try), slog.Duration("next_in", wait))
 		time.Sleep(wait)
-		p.record, err = p.write(ctx)
+		p.record, err = p.write(ctx, storeTime)
 	}
 	p.err = err
 	p.client.log(ctx, slog.LevelInfo, "a kept token pair is settled", p.slot.key)
@@ -106,8 +112,8 @@ const maxConflicts = 3
 // write tries to store the pair. A record that has moved in the meantime keeps
 // what it has, unless it still waits for this very pair. A store that panics
 // has not taken the pair either.
-func (p *pair) write(ctx context.Context) (record Record, err error) {
-	ctx, cancel := p.client.limit(ctx)
+func (p *pair) write(ctx context.Context, limit time.Duration) (record Record, err error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	defer func() {
 		if v := recover(); v != nil {

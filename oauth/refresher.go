@@ -181,7 +181,7 @@ func (r *Refresher) round(ctx context.Context) (*round, error) {
 	}
 	batch := 2 * r.policy.Workers // few: claims must not grow old while they wait for their turn
 	due := r.due(batch)
-	asking, cancel := r.client.limit(ctx)
+	asking, cancel := r.client.limitStore(ctx)
 	defer cancel()
 	began := time.Now()
 	records, err := r.claimer.ClaimDue(asking, due)
@@ -260,7 +260,7 @@ func (r *Refresher) refresh(ctx context.Context, record Record, claim Lease) err
 }
 
 func (r *Refresher) release(ctx context.Context, claim Lease) {
-	ctx, cancel := r.client.limit(context.WithoutCancel(ctx))
+	ctx, cancel := r.client.limitStore(context.WithoutCancel(ctx))
 	defer cancel()
 	if err := r.store.Release(ctx, claim); err != nil {
 		r.log(ctx, "a claim could not be released", slog.Any("error", storeError("Release", claim.Key, err)))

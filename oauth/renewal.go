@@ -62,7 +62,7 @@ func (r *renewal) contend(ctx context.Context) (Record, error) {
 		return record, err
 	}
 	// One lease for a replica that died, and one for the one that came after it.
-	end := time.Now().Add(2*r.client.config.LeaseTTL + lastPoll)
+	end := time.Now().Add(2*r.client.config.LeaseTTL + storeTime)
 	for try := 1; ; try++ {
 		record, err := r.client.load(ctx, r.slot)
 		if err != nil || r.content(record) {
@@ -110,20 +110,26 @@ type leased struct {
 	old   Token
 }
 
+// lease takes the lease on a record. One that a slow store took so long for that
+// too little of it is left is taken anew, unless somebody else has been quicker.
 func (r *renewal) lease(ctx context.Context, record Record) (*leased, error) {
 	l := &leased{
 		renewal: r,
 		lease:   Lease{Key: record.Key, Version: record.Version, Owner: rand.Text()},
-		since:   time.Now(),
 	}
 	if r.claim != nil {
 		l.lease.Owner = r.claim.Owner // prolongs the claim
 	}
-	ctx, cancel := r.client.limit(ctx)
+	ctx, cancel := r.client.limitStore(ctx)
 	defer cancel()
-	current, err := r.slot.store.Lease(ctx, l.lease, r.client.config.LeaseTTL)
-	l.old = current.Token // the record as it was leased: what was loaded may be older
-	return l, err
+	for {
+		l.since = time.Now()
+		current, err := r.slot.store.Lease(ctx, l.lease, r.client.config.LeaseTTL)
+		l.old = current.Token // the record as it was leased: what was loaded may be older
+		if err != nil || time.Since(l.since) <= r.client.answerTime() {
+			return l, err
+		}
+	}
 }
 
 // work does what the lease was taken for.
@@ -190,16 +196,25 @@ func askedToWait(err error) bool {
 
 // release lets other replicas try. If it fails they wait for the lease's end.
 func (l *leased) release(ctx context.Context) {
-	ctx, cancel := l.client.limit(ctx)
+	ctx, cancel := l.client.limitStore(ctx)
 	defer cancel()
 	if err := l.slot.store.Release(ctx, l.lease); err != nil {
 		l.client.log(ctx, slog.LevelWarn, "lease could not be released", l.slot.key, slog.Any("error", storeError("Release", l.slot.key, err)))
 	}
 }
 
-// answerTime is what one call of the platform or of a store may take.
+// answerTime is what one call of the platform may take.
 func (c *Client) answerTime() time.Duration { return c.config.LeaseTTL / 3 }
 
 func (c *Client) limit(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, c.answerTime())
+}
+
+// storeTime ends a call of a store that would never come back. A store that is
+// slow for a moment is waited for: for how long is up to the callers, who leave
+// with their contexts.
+const storeTime = time.Minute
+
+func (c *Client) limitStore(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, storeTime)
 }

@@ -9,7 +9,7 @@ import (
 
 // load reads the user's record and returns it if its token may be used.
 func (c *Client) load(ctx context.Context, at slot) (Record, error) {
-	ctx, cancel := c.limit(ctx)
+	ctx, cancel := c.limitStore(ctx)
 	defer cancel()
 	record, err := c.read(ctx, at)
 	if err != nil {
@@ -70,7 +70,7 @@ func (c *Client) outgrow(ctx context.Context, at slot, record Record) (Record, e
 // condemn marks a user who has to authorize again. If someone has replaced the
 // token meanwhile, that token is returned and nobody is marked.
 func (c *Client) condemn(ctx context.Context, at slot, lease Lease, old Token, reason Reason, cause error) (Record, error) {
-	ctx, cancel := c.limit(ctx)
+	ctx, cancel := c.limitStore(ctx)
 	defer cancel()
 	verdict := c.reauthorize(at.key, reason, old.ResourceOwner, cause)
 	_, err := at.store.Fail(ctx, lease, reason)

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// A statement that lost against others is repeated for Patience at most, after
-// waits of longestWait at most, or until the caller's ctx ends.
+// A statement that lost against others is repeated until the caller's ctx ends, for
+// Patience at most, after waits of longestWait at most.
 const (
-	Patience    = 10 * time.Second
+	Patience    = time.Minute
 	longestWait = 32 * time.Millisecond
 )
 
