@@ -40,6 +40,7 @@ var arrows = map[string][]string{
 	"internal/receivertest":  {"api", "events", "seal", "webhook", "github.com/stretchr/testify/require"},
 	"internal/redact":        {},
 	"internal/resourcetest":  {"api", "dispensarytest", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
+	"internal/testsize":      {},
 	"internal/transport":     {"api", "internal/jsondecode", "internal/jsonscan", "internal/operation", "github.com/google/go-querystring/query", "github.com/hashicorp/go-retryablehttp"},
 	"oauth/storetest":        {"api", "oauth", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"seal":                   {"api"},
