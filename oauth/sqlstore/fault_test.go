@@ -1,6 +1,7 @@
 package sqlstore_test
 
 import (
+	"context"
 	"net/http"
 	"testing"
 	"time"
@@ -16,7 +17,7 @@ import (
 )
 
 // client is a replica in this process, whose database can be taken away.
-func (f *fleet) client(d database) (*oauth.Client, oauth.Store) {
+func (f *fleet) client(d database, onEvent func(context.Context, oauth.Event)) (*oauth.Client, oauth.Store) {
 	f.Helper()
 	ring, err := seal.ParseKeyRing(f.keys)
 	require.NoError(f, err)
@@ -25,7 +26,7 @@ func (f *fleet) client(d database) (*oauth.Client, oauth.Store) {
 	site, app := f.fake.Site(), f.fake.Application()
 	site.BaseURL, site.AuthURL = f.front.URL+"/api", f.front.URL
 	client, err := oauth.New(oauth.Config{
-		Site: site, ClientID: app.ClientID, ClientSecret: api.Secret(app.ClientSecret), RedirectURL: app.RedirectURI, LeaseTTL: f.leaseTTL,
+		Site: site, ClientID: app.ClientID, ClientSecret: api.Secret(app.ClientSecret), RedirectURL: app.RedirectURI, OnEvent: onEvent,
 	})
 	require.NoError(f, err)
 	return client, oauth.Sealed(inner, ring)
@@ -56,17 +57,26 @@ func requireStoreError(t *testing.T, err error) {
 func TestDatabaseAwayDuringSave(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, d database) {
-		f := newFleet(t, d, dispensarytest.RotationImmediate, 1, time.Second)
+		f := newFleet(t, d, dispensarytest.RotationImmediate, 1)
 		f.expire()
 		seen, outage := d.behindOutage(t)
-		client, store := f.client(seen)
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		problems := make(chan error, 1)
+		client, store := f.client(seen, func(_ context.Context, event oauth.Event) {
+			if e, ok := event.(oauth.Unwritten); ok {
+				problems <- e.Err
+				leave() // nor wait for the database
+			}
+		})
 		f.setHook(func(_ string, when moment) {
 			if when == beforeTheAnswer {
 				outage.begin()
 			}
 		})
-		_, err := client.TokenSource(store, userName(0)).Token(t.Context())
-		requireStoreError(t, err)
+		_, err := client.TokenSource(store, userName(0)).Token(ctx)
+		require.ErrorIs(t, err, context.Canceled, "the token is not handed out")
+		requireStoreError(t, <-problems)
 		assert.Equal(t, 1, client.Unwritten(), "the pair is kept")
 		outage.end()
 		require.NoError(t, client.Shutdown(t.Context()))
@@ -83,10 +93,10 @@ func TestDatabaseAwayDuringSave(t *testing.T) {
 func TestDatabaseAwayDuringLoad(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, d database) {
-		f := newFleet(t, d, dispensarytest.RotationImmediate, 1, time.Second)
+		f := newFleet(t, d, dispensarytest.RotationImmediate, 1)
 		f.expire()
 		seen, outage := d.behindOutage(t)
-		client, store := f.client(seen)
+		client, store := f.client(seen, nil)
 		outage.begin()
 		_, err := client.TokenSource(store, userName(0)).Token(t.Context())
 		requireStoreError(t, err)
@@ -99,7 +109,7 @@ func TestDatabaseAwayDuringLoad(t *testing.T) {
 				f.call(token)
 			}
 			return err == nil
-		}, 10*time.Second, 20*time.Millisecond)
+		}, time.Minute, 20*time.Millisecond)
 		all, refused := f.refreshes()
 		assert.Equal(t, 1, all)
 		assert.Zero(t, refused)

@@ -32,10 +32,8 @@ type fleet struct {
 	store    oauth.Store
 	keys     api.Secret
 	users    int
-	leaseTTL time.Duration
-
-	mu   sync.Mutex
-	hook func(replica string, when moment) // called at each refresh
+	mu       sync.Mutex
+	hook     func(replica string, when moment) // called at each refresh
 }
 
 // moment is a point of a refresh, as the platform sees it.
@@ -47,14 +45,14 @@ const (
 	afterTheAnswer   moment = "after it has answered"
 )
 
-func newFleet(t *testing.T, d database, rotation dispensarytest.RefreshRotation, users int, leaseTTL time.Duration) *fleet {
+func newFleet(t *testing.T, d database, rotation dispensarytest.RefreshRotation, users int) *fleet {
 	t.Helper()
 	key, err := seal.GenerateKey("2026")
 	require.NoError(t, err)
 	ring, err := seal.NewKeyRing(key)
 	require.NoError(t, err)
 	f := &fleet{
-		T: t, database: d, keys: key.Text(), users: users, leaseTTL: leaseTTL,
+		T: t, database: d, keys: key.Text(), users: users,
 		fake: dispensarytest.New(t, dispensarytest.WithRefreshRotation(rotation), dispensarytest.WithJournalLimit(100_000)),
 	}
 	f.front = httptest.NewServer(http.HandlerFunc(f.serve))
@@ -123,14 +121,14 @@ type process struct {
 }
 
 // start starts a replica and waits until it is ready.
-func (f *fleet) start(name string, goroutines, visits int) *process {
+func (f *fleet) start(name string, goroutines, visits int, leaseTTL time.Duration) *process {
 	f.Helper()
 	app := f.fake.Application()
 	text, err := json.Marshal(order{
 		Name: name, Dialect: f.database.dialect, Driver: f.database.driver, Source: f.database.name, Prefix: f.database.prefix,
 		Keys: f.keys.Reveal(), Environment: f.fake.Site().Environment, Origin: f.front.URL,
 		ClientID: app.ClientID, ClientSecret: app.ClientSecret, RedirectURL: app.RedirectURI,
-		LeaseTTL: f.leaseTTL, Users: f.users, Goroutines: goroutines, Visits: visits,
+		LeaseTTL: leaseTTL, Users: f.users, Goroutines: goroutines, Visits: visits,
 	})
 	require.NoError(f, err)
 	p := &process{name: name, command: exec.Command(os.Args[0])}

@@ -62,7 +62,7 @@ type order struct {
 type report struct {
 	Calls    int
 	Failures []string
-	Slowest  time.Duration // wait for a token
+	Slowest  time.Duration // wait for a token, which is told and not judged
 }
 
 // replica is the program: a client, a store, and calls of the platform.

@@ -169,7 +169,7 @@ func TestEndOfContextWhileOthersWrite(t *testing.T) {
 		began := time.Now()
 		_, err = store.Save(ctx, user17, token("next"))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.Less(t, time.Since(began), 3*time.Second)
+		assert.Less(t, time.Since(began), 30*time.Second, "servers wait for a row for 50 seconds, or for ever")
 		_, err = conn.ExecContext(t.Context(), "ROLLBACK")
 		require.NoError(t, err)
 		require.NoError(t, conn.Close())
