@@ -29,8 +29,8 @@ const (
 	// speed or grain.
 	clockSlack = 20 * time.Millisecond
 
-	// patience is how long after its end a lease has to be over.
-	patience = 10 * time.Second
+	// patience ends a test whose lease does not end, or ends in another unit.
+	patience = time.Minute
 )
 
 func lease(t *testing.T, open Opener) {
@@ -88,7 +88,7 @@ func leaseIsProlonged(t *testing.T, open Opener) {
 	assert.GreaterOrEqual(t, got.Sub(began), short-clockSlack)
 	began = time.Now()
 	take(t, two, record, "b", long)
-	for time.Since(began) < 2*short {
+	for ; time.Since(began) < 2*short; time.Sleep(short / 10) {
 		_, err := one.Lease(t.Context(), leaseOf(record, "a"), long)
 		requireError(t, err, oauth.ErrLeased, "prolonged beyond its first end")
 	}
@@ -138,9 +138,7 @@ func crashedHolder(t *testing.T, open Opener) {
 	store := open()
 	record := save(t, store, user17, 1)
 	for _, owner := range []string{"first", "second", "third"} {
-		began := time.Now()
 		succeed(t, open(), record, owner, short/3)
-		assert.Less(t, time.Since(began), short/3+patience)
 	}
 	_, err := store.Commit(t.Context(), leaseOf(record, "first"), sample(user17, 2))
 	requireError(t, err, oauth.ErrConflict, "risen from the dead")

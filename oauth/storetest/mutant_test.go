@@ -166,7 +166,7 @@ func TestSuiteFindsMistakes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path := append([]string{"TestMutant"}, strings.Split(mutant.foundBy, "/")...)
-			command := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.timeout=20s", "-test.run=^"+strings.Join(path, "$/^")+"$")
+			command := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.timeout=5m", "-test.run=^"+strings.Join(path, "$/^")+"$")
 			command.Env = append(slices.Clone(os.Environ()), mutantVariable+"="+name)
 			output, err := command.CombinedOutput()
 			require.Error(t, err, "the suite is content with a store that %s", name)

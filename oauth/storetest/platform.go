@@ -139,7 +139,7 @@ func respond(status int, body string) *http.Response {
 }
 
 // client is one replica of a program on this platform.
-func (p *platform) client(t testing.TB) *oauth.Client {
+func (p *platform) client(t testing.TB, leaseTTL time.Duration) *oauth.Client {
 	t.Helper()
 	client, err := oauth.New(oauth.Config{
 		Site:     api.Site{Environment: usSandbox, BaseURL: "https://platform.example/api", AuthURL: "https://platform.example"},
@@ -150,6 +150,7 @@ func (p *platform) client(t testing.TB) *oauth.Client {
 	return client
 }
 
-// leaseTTL is how long a replica that dies keeps its user waiting. A third of it
-// is what a call of the store may take, which has to do on a busy machine.
-const leaseTTL = 3 * time.Second
+// deadLease is how long a replica that died keeps its user waiting: the shortest
+// lease there is. Those who live have leases of the usual length, on which the time
+// depends that the platform has for its answers.
+const deadLease = time.Second
