@@ -62,6 +62,13 @@ func (s *brittleStore) Delete(ctx context.Context, key oauth.Key) error {
 	return s.Store.Delete(ctx, key)
 }
 
+func (s *brittleStore) DeleteVersion(ctx context.Context, key oauth.Key, version int64) error {
+	if err := s.check("DeleteVersion"); err != nil {
+		return err
+	}
+	return s.Store.DeleteVersion(ctx, key, version)
+}
+
 func (s *brittleStore) List(ctx context.Context, listing oauth.Listing) ([]oauth.Record, error) {
 	if err := s.check("List"); err != nil {
 		return nil, err

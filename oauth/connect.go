@@ -159,14 +159,24 @@ func (c *Client) forget(ctx context.Context, l *leased) error {
 	ctx, cancel := c.limitStore(context.WithoutCancel(ctx))
 	defer cancel()
 	key := l.slot.key
-	switch current, err := l.slot.store.Load(ctx, key); {
-	case err == nil && current.Version != l.lease.Version:
-		return nil
-	case err != nil && !errors.Is(err, ErrNoRecord):
-		return storeError("Load", key, err)
-	}
-	if err := l.slot.store.Delete(ctx, key); err != nil {
-		return storeError("Delete", key, err)
+	version := l.lease.Version
+	for {
+		err := l.slot.store.DeleteVersion(ctx, key, version)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, ErrConflict) {
+			return storeError("DeleteVersion", key, err)
+		}
+		current, err := l.slot.store.Load(ctx, key)
+		switch {
+		case errors.Is(err, ErrNoRecord): // by another Disconnect
+		case err != nil:
+			return storeError("Load", key, err)
+		case current.Token.AccessToken != l.old.AccessToken:
+			return nil
+		}
+		version = current.Version // somebody has marked the token that was revoked
 	}
 	c.log(ctx, slog.LevelInfo, "user disconnected", key)
 	c.notify(ctx, Disconnected{Key: key})

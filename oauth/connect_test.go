@@ -150,7 +150,7 @@ func TestDisconnectSparesANewConnection(t *testing.T) {
 
 func TestDisconnectWithTheStoreAway(t *testing.T) {
 	t.Parallel()
-	for _, method := range []string{"Load", "Lease", "Delete"} {
+	for _, method := range []string{"Load", "Lease", "DeleteVersion"} {
 		t.Run(method, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				w := newWorld(t, none, time.Hour)

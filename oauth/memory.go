@@ -2,6 +2,7 @@ package oauth
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -62,6 +63,21 @@ func (s *MemoryStore) Delete(ctx context.Context, key Key) error {
 	defer s.mu.Unlock()
 	delete(s.rows, key)
 	return nil
+}
+
+// DeleteVersion implements [Store].
+func (s *MemoryStore) DeleteVersion(ctx context.Context, key Key, version int64) error {
+	_, err := s.with(ctx, key, func(row *memoryRow) error {
+		if row.record.Version != version {
+			return ErrConflict
+		}
+		delete(s.rows, key)
+		return nil
+	})
+	if errors.Is(err, ErrNoRecord) {
+		return nil
+	}
+	return err
 }
 
 // Lease implements [Store].

@@ -113,6 +113,11 @@ func (s *sealedStore) Save(ctx context.Context, key Key, token Token) (Record, e
 // Delete implements [Store].
 func (s *sealedStore) Delete(ctx context.Context, key Key) error { return s.inner.Delete(ctx, key) }
 
+// DeleteVersion implements [Store].
+func (s *sealedStore) DeleteVersion(ctx context.Context, key Key, version int64) error {
+	return s.inner.DeleteVersion(ctx, key, version)
+}
+
 // Lease implements [Store]. A lease on what cannot be opened serves nobody.
 func (s *sealedStore) Lease(ctx context.Context, lease Lease, ttl time.Duration) (Record, error) {
 	stored, err := s.inner.Lease(ctx, lease, ttl)

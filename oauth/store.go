@@ -68,6 +68,12 @@ type Store interface {
 	// no error. It does not revoke the token, see [Client.Revoke].
 	Delete(ctx context.Context, key Key) error
 
+	// DeleteVersion is Delete of this version of the record, and no other: a
+	// token that was written meanwhile stays.
+	//
+	// Errors: [ErrConflict] if the version is another one.
+	DeleteVersion(ctx context.Context, key Key, version int64) error
+
 	// Lease takes the lease on the record for ttl and returns the record as it
 	// is then, in whatever state. An owner that holds the lease already
 	// prolongs it.

@@ -4,7 +4,7 @@ import "strings"
 
 // statements is the SQL of a store, compiled for its dialect and its tables.
 type statements struct {
-	claim, claimPick, claimTake, commit, fail, forget, lease, list, listState, load, probe, release, reseal, save statement
+	claim, claimPick, claimTake, commit, fail, forget, forgetVersion, lease, list, listState, load, probe, release, reseal, save statement
 }
 
 // columns are those that make a record, in the order that scan reads them.
@@ -65,12 +65,13 @@ func newStatements(d Dialect, tokens string) statements {
 		// Without MATERIALIZED a planner may look for rows more than once.
 		claim: sql(`WITH picked AS MATERIALIZED (SELECT environment, username`, due, skip, `) `, update, taken,
 			` WHERE (environment, username) IN (SELECT environment, username FROM picked)`, returning(columns+`, due_at`)),
-		claimPick: sql(`SELECT `, columns, `, due_at`, due, skip),
-		claimTake: sql(update, taken, ` WHERE environment = :environment AND username IN `), // as many as were picked
-		commit:    sql(update, content, `, `, written, mine, returning(`version`)),
-		fail:      sql(update, `state = 'reauthorize', reason = :reason, `, written, mine, returning(columns)),
-		forget:    sql(`DELETE FROM {tokens}`, row),
-		lease:     sql(update, taken, row, ` AND version = :version AND (lease_owner = :owner OR `, free, `)`, returning(columns)),
+		claimPick:     sql(`SELECT `, columns, `, due_at`, due, skip),
+		claimTake:     sql(update, taken, ` WHERE environment = :environment AND username IN `), // as many as were picked
+		commit:        sql(update, content, `, `, written, mine, returning(`version`)),
+		fail:          sql(update, `state = 'reauthorize', reason = :reason, `, written, mine, returning(columns)),
+		forget:        sql(`DELETE FROM {tokens}`, row),
+		forgetVersion: sql(`DELETE FROM {tokens}`, row, ` AND version = :version`),
+		lease:         sql(update, taken, row, ` AND version = :version AND (lease_owner = :owner OR `, free, `)`, returning(columns)),
 		list: sql(`SELECT username, version, state, reason, details FROM {tokens}
 			WHERE environment = :environment AND username > :after ORDER BY username LIMIT :limit`),
 		listState: sql(`SELECT username, version, state, reason, details FROM {tokens}

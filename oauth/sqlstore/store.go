@@ -76,6 +76,20 @@ func (s *Store) Delete(ctx context.Context, key oauth.Key) error {
 	return err
 }
 
+// DeleteVersion implements [oauth.Store].
+func (s *Store) DeleteVersion(ctx context.Context, key oauth.Key, version int64) error {
+	v := place(key)
+	v["version"] = version
+	deleted, err := s.change(ctx, "delete", key, s.sql.forgetVersion, v)
+	if err != nil || deleted > 0 {
+		return err
+	}
+	if err := s.conflict(ctx, "delete", key); !errors.Is(err, oauth.ErrNoRecord) {
+		return err
+	}
+	return nil
+}
+
 // accept checks a token before it is written and returns its columns.
 func (s *Store) accept(ctx context.Context, key oauth.Key, token oauth.Token) (values, error) {
 	switch {

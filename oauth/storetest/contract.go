@@ -21,6 +21,7 @@ var contract = map[string]func(*testing.T, Opener){
 	"SaveRefuses":      saveRefuses,
 	"Tokens":           tokens,
 	"Delete":           deleted,
+	"DeleteVersion":    deletedVersion,
 	"Versions":         versions,
 	"Commit":           commit,
 	"Fail":             fail,
@@ -44,6 +45,7 @@ func nothingIsThere(t *testing.T, open Opener) {
 	requireError(t, err, oauth.ErrNoRecord)
 	require.NoError(t, store.Release(ctx, lease))
 	require.NoError(t, store.Delete(ctx, user17))
+	require.NoError(t, store.DeleteVersion(ctx, user17, 1))
 	_, err = store.Load(ctx, user17)
 	requireError(t, err, oauth.ErrNoRecord, "nothing was made on the way")
 }
@@ -181,6 +183,33 @@ func deleted(t *testing.T, open Opener) {
 	requireSame(t, other, load(t, store, user18))
 }
 
+func deletedVersion(t *testing.T, open Opener) {
+	store, ctx := open(), t.Context()
+	first := save(t, store, user17, 1)
+	other := save(t, store, user18, 2)
+	record := save(t, store, user17, 3)
+	lease := take(t, store, record, "a", long)
+	same := unchanged(t, store, user17)
+	for _, version := range []int64{first.Version, record.Version + 1, 0, -1} {
+		requireError(t, store.DeleteVersion(ctx, user17, version), oauth.ErrConflict, version)
+		same()
+	}
+	committed, err := store.Commit(ctx, lease, sample(user17, 4))
+	require.NoError(t, err, "the lease was left alone")
+	requireError(t, store.DeleteVersion(ctx, user17, record.Version), oauth.ErrConflict, "what was written meanwhile stays")
+	take(t, store, committed, "b", long) // keeps nobody from it
+	require.NoError(t, store.DeleteVersion(ctx, user17, committed.Version))
+	require.NoError(t, store.DeleteVersion(ctx, user17, committed.Version), "twice is no error")
+	_, err = store.Load(ctx, user17)
+	requireError(t, err, oauth.ErrNoRecord)
+	_, err = store.Commit(ctx, leaseOf(committed, "b"), sample(user17, 5))
+	requireError(t, err, oauth.ErrNoRecord)
+	reborn := save(t, store, user17, 6)
+	requireError(t, store.DeleteVersion(ctx, user17, committed.Version), oauth.ErrConflict, "that was another life")
+	requireSame(t, reborn, load(t, store, user17))
+	requireSame(t, other, load(t, store, user18))
+}
+
 func versions(t *testing.T, open Opener) {
 	store, ctx := open(), t.Context()
 	var last int64
@@ -218,13 +247,14 @@ func endedContext(t *testing.T, open Opener) {
 	defer cancel()
 	for ctx, want := range map[context.Context]error{cancelled: context.Canceled, late: context.DeadlineExceeded} {
 		for name, call := range map[string]func() error{
-			"Load":    func() error { _, err := store.Load(ctx, user17); return err },
-			"Save":    func() error { _, err := store.Save(ctx, user17, sample(user17, 2)); return err },
-			"Delete":  func() error { return store.Delete(ctx, user17) },
-			"Lease":   func() error { _, err := store.Lease(ctx, lease, long); return err },
-			"Commit":  func() error { _, err := store.Commit(ctx, lease, sample(user17, 2)); return err },
-			"Fail":    func() error { _, err := store.Fail(ctx, lease, oauth.ReasonRejected); return err },
-			"Release": func() error { return store.Release(ctx, lease) },
+			"Load":          func() error { _, err := store.Load(ctx, user17); return err },
+			"Save":          func() error { _, err := store.Save(ctx, user17, sample(user17, 2)); return err },
+			"Delete":        func() error { return store.Delete(ctx, user17) },
+			"DeleteVersion": func() error { return store.DeleteVersion(ctx, user17, record.Version) },
+			"Lease":         func() error { _, err := store.Lease(ctx, lease, long); return err },
+			"Commit":        func() error { _, err := store.Commit(ctx, lease, sample(user17, 2)); return err },
+			"Fail":          func() error { _, err := store.Fail(ctx, lease, oauth.ReasonRejected); return err },
+			"Release":       func() error { return store.Release(ctx, lease) },
 		} {
 			requireError(t, call(), want, name)
 			same()

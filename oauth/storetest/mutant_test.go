@@ -47,6 +47,8 @@ var mutants = map[string]struct {
 	"claims without leases, raced":  {"ClaimDueRaces", func(m *mutant) { m.loose = true }},
 	"brings back who was deleted":   {"ReplayDelete", func(m *mutant) { m.reckless = true }},
 	"lets an old refresh overwrite": {"ReplaySave", func(m *mutant) { m.reckless = true }},
+	"deletes whatever there is":     {"DeleteVersion", func(m *mutant) { m.hasty = true }},
+	"looks before it deletes":       {"DeleteAmongSaves", func(m *mutant) { m.careless = true }},
 	"refreshes twice":               {"Replay/immediate", func(m *mutant) { m.owner = func(string) string { return "x" } }},
 }
 
@@ -59,8 +61,8 @@ type mutant struct {
 	token func(*oauth.Token)
 	ctx   func(context.Context) context.Context
 
-	amnesia, reckless, generous, polite, loose bool
-	last                                       oauth.Lease
+	amnesia, reckless, generous, polite, loose, hasty, careless bool
+	last                                                        oauth.Lease
 }
 
 func newMutant(breaks func(*mutant)) *mutant {
@@ -111,6 +113,20 @@ func (m *mutant) Delete(ctx context.Context, key oauth.Key) error {
 		m.MemoryStore = oauth.NewMemoryStore()
 	}
 	return m.MemoryStore.Delete(m.ctx(ctx), m.key(key))
+}
+
+func (m *mutant) DeleteVersion(ctx context.Context, key oauth.Key, version int64) error {
+	switch {
+	case m.hasty:
+		return m.Delete(ctx, key)
+	case m.careless:
+		if record, err := m.Load(ctx, key); err == nil && record.Version != version {
+			return oauth.ErrConflict
+		}
+		time.Sleep(time.Millisecond)
+		return m.Delete(ctx, key)
+	}
+	return m.MemoryStore.DeleteVersion(m.ctx(ctx), m.key(key), version)
 }
 
 func (m *mutant) Lease(ctx context.Context, lease oauth.Lease, ttl time.Duration) (oauth.Record, error) {

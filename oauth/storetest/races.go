@@ -22,6 +22,7 @@ var races = map[string]func(*testing.T, Opener){
 	"NoUpdateIsLost":     noUpdateIsLost,
 	"SaveAmongCommits":   saveAmongCommits,
 	"DeleteAmongCommits": deleteAmongCommits,
+	"DeleteAmongSaves":   deleteAmongSaves,
 	"FirstSaves":         firstSaves,
 }
 
@@ -172,6 +173,24 @@ func deleteOnce(t *testing.T, open Opener) {
 	})
 	_, err := store.Load(t.Context(), user17)
 	requireError(t, err, oauth.ErrNoRecord, "a refresh brought a deleted user back")
+}
+
+// deleteAmongSaves lets everybody disconnect a user, who authorizes anew as soon as
+// one of them has: only the token that was to go goes.
+func deleteAmongSaves(t *testing.T, open Opener) {
+	for round := range 5 {
+		record := save(t, open(), user17, round)
+		crowd(open, func(store oauth.Store, owner string) {
+			err := store.DeleteVersion(t.Context(), user17, record.Version)
+			assert.True(t, err == nil || errors.Is(err, oauth.ErrConflict), "%v", err)
+			if owner == "replica 0 caller 0" {
+				_, err = store.Save(t.Context(), user17, sample(user17, 77))
+				assert.NoError(t, err)
+			}
+		})
+		_, err := open().Load(t.Context(), user17)
+		require.NoError(t, err, "what the user authorized anew was deleted")
+	}
 }
 
 func firstSaves(t *testing.T, open Opener) {
