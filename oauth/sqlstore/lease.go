@@ -137,7 +137,7 @@ func (s *Store) casThere(ctx context.Context, op string, lease oauth.Lease, quer
 		return oauth.Record{}, errNotMatched
 	case err != nil:
 		return oauth.Record{}, err
-	case version > 0: // Fail made a new one
+	case op == "fail":
 		record.Version, record.UpdatedAt = version, time.UnixMicro(version).UTC()
 		record.State, record.Reason = oauth.StateReauthorize, oauth.Reason(v["reason"].(string))
 	}

@@ -27,7 +27,7 @@ const content = `state = 'active', reason = '', access_token = :access, refresh_
 	details = :details, due_at = :due, used_at = :used`
 
 // taken is what taking a lease does to a row.
-const taken = `lease_owner = :owner, lease_until = {clock} + :ttl`
+const taken = `lease_owner = :owner, lease_until = {until}`
 
 // due finds the rows that are to be refreshed; it goes through the index.
 const due = ` FROM {tokens} WHERE environment = :environment AND state = 'active' AND due_at < :before AND used_at >= :used
@@ -38,16 +38,16 @@ const insert = `INSERT INTO {tokens} (environment, username, version, state, rea
 	VALUES (:environment, :username, {first}, 'active', '', :access, :refresh, :details, :due, :used, '', 0)`
 
 // newStatements writes the SQL. Where the dialect can, a write returns what it
-// wrote; MySQL cannot, and returns the new version in place of the last inserted
-// id, which it is made to by LAST_INSERT_ID(expression).
+// wrote; MySQL cannot, and returns the new version, or the end of the lease, in place
+// of the last inserted id, which it is made to by LAST_INSERT_ID(expression).
 func newStatements(d Dialect, tokens string) statements {
-	first, next := d.clock(), d.greatest()+`({tokens}.version + 1, `+d.clock()+`)`
+	first, next, until := d.clock(), d.greatest()+`({tokens}.version + 1, `+d.clock()+`)`, d.clock()+` + :ttl`
 	returning := func(columns string) string { return ` RETURNING ` + columns }
 	conflict := ` ON CONFLICT (environment, username) DO UPDATE SET `
 	skip := ""
 	switch d {
 	case MySQL:
-		first, next = `LAST_INSERT_ID(`+first+`)`, `LAST_INSERT_ID(`+next+`)`
+		first, next, until = `LAST_INSERT_ID(`+first+`)`, `LAST_INSERT_ID(`+next+`)`, `LAST_INSERT_ID(`+until+`)`
 		returning = func(string) string { return "" }
 		conflict = ` ON DUPLICATE KEY UPDATE `
 		skip = ` FOR UPDATE SKIP LOCKED`
@@ -56,7 +56,7 @@ func newStatements(d Dialect, tokens string) statements {
 	}
 	sql := func(parts ...string) statement {
 		text := strings.Join(parts, "")
-		text = strings.NewReplacer("{first}", first, "{next}", next).Replace(text)
+		text = strings.NewReplacer("{first}", first, "{next}", next, "{until}", until).Replace(text)
 		text = strings.NewReplacer("{clock}", d.clock(), "{tokens}", tokens).Replace(text)
 		return d.compile(text)
 	}

@@ -136,7 +136,11 @@ func (s *Store) row(ctx context.Context, op string, key oauth.Key, query stateme
 }
 
 // write runs a statement that writes a row and returns its new version. It
-// returns [sql.ErrNoRows] where no row is as the statement wants it.
+// returns [sql.ErrNoRows] where no row is as the statement wants it. MySQL tells that
+// by the last inserted id, which [newStatements] has every row set that is found: how
+// it counts rows depends on the connection (clientFoundRows), and where it counts
+// those that have changed, a lease that is prolonged on a clock that stands still is
+// none.
 func (s *Store) write(ctx context.Context, op string, query statement, v values) (version int64, err error) {
 	err = s.retry(ctx, op, query, func() error {
 		if s.dialect != MySQL {
@@ -146,17 +150,16 @@ func (s *Store) write(ctx context.Context, op string, query statement, v values)
 		if err != nil {
 			return err
 		}
-		if n, err := result.RowsAffected(); err != nil || n == 0 {
-			return errors.Join(err, sql.ErrNoRows)
+		if version, err = result.LastInsertId(); err == nil && version == 0 {
+			return sql.ErrNoRows
 		}
-		version, err = result.LastInsertId()
 		return err
 	})
 	return version, err
 }
 
 // change runs a statement that returns nothing, and tells how many rows it has
-// changed.
+// changed: of an UPDATE that finds a row as it is to be, one or none.
 func (s *Store) change(ctx context.Context, op string, key oauth.Key, query statement, v values) (changed int64, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
