@@ -2,7 +2,6 @@ package sqlstore_test
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"log"
 	"os"
@@ -24,7 +23,7 @@ func Example() {
 	defer func() { _ = os.RemoveAll(folder) }()
 
 	// import _ "modernc.org/sqlite"
-	db, err := sql.Open("sqlite", sqlstore.SQLiteDSN(filepath.Join(folder, "tokens.db")))
+	db, err := sqlstore.OpenSQLite("sqlite", filepath.Join(folder, "tokens.db"))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -1,21 +1,58 @@
 package sqlstore
 
 import (
+	"database/sql"
+	"errors"
+	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 )
 
-// SQLiteDSN returns the data source name of a database file for the driver
-// modernc.org/sqlite: with a write-ahead log, so that readers do not wait for
-// writers; with every commit on the disk before it counts, so that no token is
+// OpenSQLite opens a database file for a [Store], with the driver
+// modernc.org/sqlite, which the program imports and whose name is "sqlite", unless it
+// is registered under another: with a write-ahead log, so that readers do not wait
+// for writers; with every commit on the disk before it counts, so that no token is
 // lost to a power cut. All processes that use the file have to be on one machine.
 //
-// The driver waits for other writers for a moment only, because it does not look
-// at the caller's context meanwhile; the store does the rest of the waiting.
+// A file that is not there is made, to be read and written by its owner only (mode
+// 0600), as are the files that SQLite puts beside it: secrets are sealed, the ids of
+// users and of their accounts are not. A file that is there keeps its mode.
 //
-//	db, err := sql.Open("sqlite", sqlstore.SQLiteDSN("tokens.db"))
-func SQLiteDSN(path string) string {
+// The pool that is returned is for the store, and not for the program's own writes:
+// its connections wait for other writers for a moment only (busy_timeout), because
+// the driver does not look at the caller's context meanwhile, and the store does the
+// rest of the waiting. A program that has tables of its own in the file opens it a
+// second time for these, with a busy_timeout of some seconds and _txlock=immediate:
+// it takes both, or a transaction of its own fails with SQLITE_BUSY as soon as the
+// store, or anybody else, writes at the same time.
+//
+//	db, err := sqlstore.OpenSQLite("sqlite", "tokens.db")
+//
+// Errors are those of the file system, and of [sql.Open]; the database itself is not
+// asked yet.
+func OpenSQLite(driver, path string) (*sql.DB, error) {
+	// Only a file that is new is opened here: to close another one would take the
+	// locks from under a connection of this process that has it open.
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	switch {
+	case errors.Is(err, os.ErrExist):
+	case err != nil:
+		return nil, fmt.Errorf("sqlstore: %w", err)
+	default:
+		if err := f.Close(); err != nil {
+			return nil, fmt.Errorf("sqlstore: %w", err)
+		}
+	}
+	db, err := sql.Open(driver, sqliteDSN(path))
+	if err != nil {
+		return nil, fmt.Errorf("sqlstore: %w", err)
+	}
+	return db, nil
+}
+
+func sqliteDSN(path string) string {
 	return "file:" + (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath() + "?" + strings.Join([]string{
 		"_pragma=busy_timeout(50)", "_pragma=journal_mode(wal)", "_pragma=synchronous(full)", "_txlock=immediate",
 	}, "&")
