@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,32 +22,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/internal/receivertest"
+	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
-// killEvents is how many events TestKill sends.
-var killEvents = 2000
-
-// TestKill kills the receiver with SIGKILL, at least every second and between
-// accepts and answers, while events come in, duplicated and out of order, for two
-// integrations. Nothing is acknowledged before it is durable, nothing is lost,
+// TestKill kills the receiver with SIGKILL, after so and so many acknowledgements and
+// between accepts and answers, while events come in, duplicated and out of order, for
+// two integrations. Nothing is acknowledged before it is durable, nothing is lost,
 // nothing is there twice, and what is written in the transaction of the inbox is
 // written once.
-//
-// It sends 2,000 events, fewer with the race detector; DISPENSARY_KILL_EVENTS
-// says how many otherwise.
 func TestKill(t *testing.T) {
 	if testing.Short() || runtime.GOOS == "windows" {
 		t.Skip("kills processes for seconds, and has them inherit a socket")
 	}
-	total := killEvents
-	if text := os.Getenv("DISPENSARY_KILL_EVENTS"); text != "" {
-		n, err := strconv.Atoi(text)
-		require.NoError(t, err)
-		total = n
-	}
-	k := newKillTest(t, total)
+	k := newKillTest(t, testsize.Of(300, 20_000))
 	k.run(t)
 	k.check(t)
 }
@@ -61,9 +49,10 @@ type killTest struct {
 	keys    []string
 	bodies  [][]byte
 
-	mu    sync.Mutex
-	acked map[string]bool
-	onAck func() // the next one
+	mu     sync.Mutex
+	acked  map[string]bool
+	left   int           // acknowledgements
+	enough chan struct{} // closed by the last of them
 
 	sent, answered, refused atomic.Int64
 	kills, suicides         int
@@ -73,7 +62,7 @@ func newKillTest(t *testing.T, total int) *killTest {
 	t.Helper()
 	k := &killTest{
 		folder: t.TempDir(), acked: map[string]bool{},
-		client: &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: receivertest.Senders}},
+		client: &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: receivertest.Senders}},
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -120,7 +109,7 @@ func (k *killTest) run(t *testing.T) {
 		select {
 		case <-ended: // between an accept and its answer
 			k.suicides++
-		case <-k.afterAck(300*time.Millisecond + rand.N(700*time.Millisecond)):
+		case <-k.afterAcks(len(k.keys)/20 + rand.N(len(k.keys)/10)):
 			_ = receiver.Process.Kill()
 			<-ended
 			k.kills++
@@ -129,7 +118,7 @@ func (k *killTest) run(t *testing.T) {
 				_ = receiver.Process.Kill()
 				<-ended
 			})
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			defer cancel()
 			k.drain(ctx, t)
 			return
@@ -138,15 +127,14 @@ func (k *killTest) run(t *testing.T) {
 	}
 }
 
-// afterAck returns a channel that tells when some time has passed since the next
-// acknowledgement: a machine that is slow to start processes must not kill them
-// all before they have done anything.
-func (k *killTest) afterAck(d time.Duration) <-chan time.Time {
+// afterAcks returns a channel that is closed after some more acknowledgements: a
+// machine that is slow to start processes must not kill them all before they have done
+// anything.
+func (k *killTest) afterAcks(n int) <-chan struct{} {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	over := make(chan time.Time, 1)
-	k.onAck = func() { time.AfterFunc(d, func() { over <- time.Now() }) }
-	return over
+	k.left, k.enough = n, make(chan struct{})
+	return k.enough
 }
 
 // start starts a receiver; its end closes the channel.
@@ -206,9 +194,8 @@ func (k *killTest) deliver(t *testing.T, n int) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.acked[k.keys[n]] = true
-	if k.onAck != nil {
-		k.onAck()
-		k.onAck = nil
+	if k.left--; k.left == 0 {
+		close(k.enough)
 	}
 	return true
 }

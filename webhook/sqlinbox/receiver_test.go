@@ -12,6 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/receivertest"
+	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
@@ -57,7 +58,7 @@ func receive(folder string) error {
 		return err
 	}
 	handler, err := webhook.NewHandler(webhook.Config{
-		Environment: receivertest.Sandbox, Secrets: []api.Secret{receivertest.Secret}, Challenge: receivertest.Challenge, Inbox: receivertest.Doomed{Inbox: inbox, Once: 3000},
+		Environment: receivertest.Sandbox, Secrets: []api.Secret{receivertest.Secret}, Challenge: receivertest.Challenge, Inbox: receivertest.Doomed{Inbox: inbox, Once: testsize.Of(150, 3000)},
 	})
 	if err != nil {
 		return err
