@@ -61,19 +61,20 @@ func repeated(r *rig) {
 
 func everyFailure(r *rig) {
 	for name, c := range map[string]struct {
-		handle webhook.HandlerFunc
-		err    error
+		handle  webhook.HandlerFunc
+		timeout time.Duration
+		err     error
 	}{
-		"error":  {func(context.Context, events.Event) error { return errDown }, errDown},
-		"panic":  {func(context.Context, events.Event) error { panic(canary) }, webhook.ErrPanic},
-		"goexit": {func(context.Context, events.Event) error { runtime.Goexit(); return nil }, webhook.ErrPanic},
+		"error":  {func(context.Context, events.Event) error { return errDown }, r.storage.Patience, errDown},
+		"panic":  {func(context.Context, events.Event) error { panic(canary) }, r.storage.Patience, webhook.ErrPanic},
+		"goexit": {func(context.Context, events.Event) error { runtime.Goexit(); return nil }, r.storage.Patience, webhook.ErrPanic},
 		"slow": {func(ctx context.Context, _ events.Event) error {
 			<-ctx.Done()
 			return ctx.Err()
-		}, context.DeadlineExceeded},
+		}, 20 * time.Millisecond, context.DeadlineExceeded},
 	} {
 		d := patient(name, "pa_1", 1)
-		engine := r.open(c.handle, func(w *webhook.Work) { w.Workers, w.HandlerTimeout = 1, 20*time.Millisecond })
+		engine := r.open(c.handle, func(w *webhook.Work) { w.Workers, w.HandlerTimeout = 1, c.timeout })
 		r.accept(engine, d)
 		r.waitFor(webhook.ResultDead, d)
 		require.Equal(r, []webhook.Result{webhook.ResultFailed, webhook.ResultFailed, webhook.ResultDead}, r.results(d), name)

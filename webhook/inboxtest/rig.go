@@ -31,7 +31,7 @@ type rig struct {
 
 func newRig(t *testing.T, s Storage) *rig {
 	if s.Patience == 0 {
-		s.Patience = 20 * time.Second
+		s.Patience = 2 * time.Minute
 	}
 	r := &rig{T: t, storage: s, changed: make(chan struct{})}
 	t.Cleanup(func() {

@@ -43,7 +43,8 @@ type Storage struct {
 	Dump func(*testing.T) []byte
 
 	// Patience is how long the suite waits for something that has to happen,
-	// the end of a dead worker's lease included; 0 means 20 seconds.
+	// the end of a dead worker's lease included, before it fails; 0 means two
+	// minutes, which is enough on a machine that does other things too.
 	Patience time.Duration
 }
 

@@ -104,12 +104,13 @@ func (k *killTest) run(t *testing.T) {
 		defer close(sent)
 		k.send(t)
 	}()
+	part := min(len(k.keys)/20, 500)
 	for {
 		receiver, ended := k.start(t)
 		select {
 		case <-ended: // between an accept and its answer
 			k.suicides++
-		case <-k.afterAcks(len(k.keys)/20 + rand.N(len(k.keys)/10)):
+		case <-k.afterAcks(part + rand.N(2*part)):
 			_ = receiver.Process.Kill()
 			<-ended
 			k.kills++
