@@ -27,34 +27,22 @@ import (
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/internal/receivertest"
+	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
 
-// killEvents is how many events TestKill has delivered, each integration's copy
-// counted.
-var killEvents = 2000
-
 // TestKill has the platform deliver events, repeated and out of order, to two
-// integrations, through a balancer to three receivers. Every second one of them is
-// killed with SIGKILL, some kill themselves between accept and answer, and the
-// database ends all connections twice. Nothing is acknowledged before it is
-// durable, nothing is lost, nothing is there twice, and what is written in the
-// transaction of the inbox is written once.
-//
-// It delivers 2,000 events, fewer with the race detector; DISPENSARY_KILL_EVENTS
-// says how many otherwise.
+// integrations, through a balancer to three receivers. After so and so many
+// acknowledgements one of them is killed with SIGKILL, some kill themselves between
+// accept and answer, and the database ends all connections twice. Nothing is
+// acknowledged before it is durable, nothing is lost, nothing is there twice, and
+// what is written in the transaction of the inbox is written once.
 func TestKill(t *testing.T) {
 	if testing.Short() || runtime.GOOS == "windows" {
 		t.Skip("kills processes for seconds, and has them inherit a socket")
 	}
-	total := killEvents
-	if text := os.Getenv("DISPENSARY_KILL_EVENTS"); text != "" {
-		n, err := strconv.Atoi(text)
-		require.NoError(t, err)
-		total = n
-	}
-	k := newKillTest(t, total)
+	k := newKillTest(t, testsize.Of(200, 20_000)) // each integration's copy counted
 	k.deliver(t)
 	k.drain(t)
 	k.check(t)
@@ -175,12 +163,12 @@ func (k *killTest) note(answer *http.Response) error {
 // receivers and connections end.
 func (k *killTest) deliver(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testsize.Of(5*time.Minute, time.Hour))
 	defer cancel()
-	pace, kill := time.NewTicker(10*time.Millisecond), time.NewTicker(time.Second)
+	pace := time.NewTicker(10 * time.Millisecond)
 	defer pace.Stop()
-	defer kill.Stop()
 	events := cap(k.keys) / 2
+	nextKill := k.killAfter(0)
 	cuts := []int{cap(k.keys) / 3, 2 * cap(k.keys) / 3} // acknowledgements after which connections end
 	var patients []string
 	for made := 0; ; {
@@ -193,13 +181,15 @@ func (k *killTest) deliver(t *testing.T) {
 				made++
 			}
 			k.platform.Clock().Advance(time.Second)
-		case <-kill.C:
+		}
+		acked := k.ackedKeys()
+		if acked >= nextKill {
+			nextKill = k.killAfter(acked)
 			k.checkAcked(t)
 			if k.replicas[rand.IntN(len(k.replicas))].kill() {
 				k.kills.Add(1)
 			}
 		}
-		acked := k.ackedKeys()
 		if len(cuts) > 0 && acked >= cuts[0] {
 			cuts = cuts[1:]
 			k.cut(t)
@@ -208,6 +198,13 @@ func (k *killTest) deliver(t *testing.T) {
 			return
 		}
 	}
+}
+
+// killAfter is the acknowledgement after which a receiver is killed next: one that is
+// slow to start has something to do before.
+func (k *killTest) killAfter(acked int) int {
+	part := min(cap(k.keys)/10, 500)
+	return acked + part + rand.N(part)
 }
 
 // edit makes an event: of one of 100 patients, once there are so many.
@@ -279,7 +276,7 @@ func (k *killTest) drain(t *testing.T) {
 		var alive int
 		err := k.pool.QueryRow(t.Context(), "SELECT count(*) FROM dispensary_inbox WHERE state < 3").Scan(&alive)
 		return err == nil && alive == 0
-	}, 5*time.Minute, 50*time.Millisecond)
+	}, testsize.Of(5*time.Minute, time.Hour), 50*time.Millisecond)
 }
 
 func (k *killTest) check(t *testing.T) {

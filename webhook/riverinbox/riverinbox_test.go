@@ -5,7 +5,6 @@ import (
 	"context"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -28,7 +27,7 @@ func TestInboxKeepsTheContract(t *testing.T) {
 		open := func(work webhook.Work, aead seal.AEAD) (webhook.Engine, error) {
 			pool, network := d.connect(t)
 			inbox, err := riverinbox.Open(t.Context(), pool, riverinbox.Config{
-				Work: work, Seal: aead, Tables: d.tables(), Lease: 2 * time.Second, River: quick,
+				Work: work, Seal: aead, Tables: d.tables(), Lease: testLease, River: quick,
 			})
 			if err != nil {
 				return nil, err
@@ -40,12 +39,12 @@ func TestInboxKeepsTheContract(t *testing.T) {
 			Durable:    true,
 			Shared:     true,
 			Ordered:    true,
-			Patience:   time.Minute,
 			Open:       func(work webhook.Work) (webhook.Engine, error) { return open(work, keys) },
 			OpenSealed: open,
 			Crash: func(e webhook.Engine) {
 				n, _ := networks.Load(e)
 				n.(*network).cut()
+				d.endClaims(t)
 				ctx, cancel := context.WithCancel(context.Background())
 				cancel()
 				t.Cleanup(func() { _ = e.Close(ctx) })

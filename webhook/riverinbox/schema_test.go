@@ -52,7 +52,6 @@ func TestTwoSchemas(t *testing.T) {
 	ours, rivers, third := newDatabase(t), newSchema(t), newSchema(t)
 	config := third.config(t, receivertest.Succeed)
 	config.Tables = riverinbox.Tables{Schema: ours.schema, River: rivers.schema}
-	config.Lease = time.Second
 	made := observed(&config)
 	inbox := open(t, third.pool(t), config)
 	accept(t, inbox)
