@@ -16,9 +16,10 @@ import (
 //
 // It is safe to repeat, and safe where an answer is lost: a create call without a
 // clear answer is followed by looks for the plan, and by another create call only
-// where the platform has said that it failed. Where no answer came at all and no
-// plan appears the error is an [*api.EnsureError] that matches
-// [api.ErrMaybeApplied]: ensure again later.
+// where the platform itself has said that it failed, with a 500 of its own. Where
+// no answer came, or one that a gateway gives (502, 503, 504, a page instead of
+// JSON), and no plan appears, the error is an [*api.EnsureError] that matches
+// [api.ErrMaybeApplied]: the platform may still be at work, so ensure again later.
 //
 // Callers that share a client, or views of it, ensure one id after the other. The
 // platform does not make metadata ids unique: let one process at a time ensure a

@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"errors"
+	"net/http"
 	"sync"
 	"time"
 
@@ -34,7 +35,8 @@ const maxCreates = 3
 // Ensure returns the record, and whether this call created it. The platform knows
 // no idempotency keys: what makes it safe is that a create call without a clear
 // answer is never repeated before a look, and never where the platform may still
-// be at work on it.
+// be at work on it: only after a 500 of its own, never after a lost answer or one
+// that a gateway gave in its place.
 func Ensure[T any](ctx context.Context, c *Client, e Ensuring[T]) (value *T, created bool, err error) {
 	unlock, err := c.ensuring.lock(ctx, e.Operation.Name+" "+e.Key)
 	if err != nil {
@@ -60,12 +62,19 @@ func Ensure[T any](ctx context.Context, c *Client, e Ensuring[T]) (value *T, cre
 		if value, lookErr := e.look(ctx); lookErr != nil || value != nil {
 			return value, value != nil, lookErr
 		}
-		var answer *api.Error
-		if !errors.As(err, &answer) || answer.StatusCode < 500 {
-			break // no answer: a second record could be under way
+		if !failedForGood(err) {
+			break // a second record could be under way
 		}
 	}
 	return nil, false, &api.EnsureError{Operation: e.Operation.Name, Reason: api.EnsureUnknown, Err: err}
+}
+
+// failedForGood reports that the platform itself answered that the call failed: it is
+// not at work on it any more. Every other server error may be that of a gateway,
+// which gave up waiting while the platform goes on.
+func failedForGood(err error) bool {
+	var answer *api.Error
+	return errors.As(err, &answer) && answer.StatusCode == http.StatusInternalServerError && writtenByPlatform(answer.Body())
 }
 
 // orElse looks once more for the record, and returns why it was not created.

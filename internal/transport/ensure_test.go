@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync"
 	"testing"
@@ -50,9 +51,15 @@ func (e *ensured) run(t *testing.T, ctx context.Context) (*thing, bool, error) {
 	})
 }
 
-func answered(status int) error {
-	return &api.Error{Method: http.MethodPost, StatusCode: status, Outcome: api.OutcomeMaybeApplied}
+// answered is a create call that was answered, by the platform if the body is JSON.
+func answered(status int, body string) error {
+	return api.NewError(api.Error{Method: http.MethodPost, StatusCode: status, Outcome: api.OutcomeMaybeApplied}, nil, []byte(body), nil)
 }
+
+const (
+	platformBody = `{"status":500,"error":"Internal Server Error"}`
+	gatewayBody  = `<html><body>Bad gateway</body></html>`
+)
 
 func TestEnsureRules(t *testing.T) {
 	t.Parallel()
@@ -66,14 +73,21 @@ func TestEnsureRules(t *testing.T) {
 		err      error
 	}{
 		"made at once":                    {ensured{failures: []error{nil}}, 1, "made", nil},
-		"failed before it was applied":    {ensured{failures: []error{answered(500), nil}}, 2, "made", nil},
-		"failed for good":                 {ensured{failures: []error{answered(500)}}, maxCreates, "", api.ErrMaybeApplied},
+		"failed before it was applied":    {ensured{failures: []error{answered(500, platformBody), nil}}, 2, "made", nil},
+		"failed after it was applied":     {ensured{failures: []error{answered(500, platformBody)}, appears: 1}, 1, "late", nil},
+		"failed for good":                 {ensured{failures: []error{answered(500, platformBody)}}, maxCreates, "", api.ErrMaybeApplied},
+		"bad gateway":                     {ensured{failures: []error{answered(502, gatewayBody), nil}}, 1, "", api.ErrMaybeApplied},
+		"gateway timeout":                 {ensured{failures: []error{answered(504, ""), nil}}, 1, "", api.ErrMaybeApplied},
+		"gateway timeout, in JSON":        {ensured{failures: []error{answered(504, platformBody), nil}}, 1, "", api.ErrMaybeApplied},
+		"a gateway's own status":          {ensured{failures: []error{answered(524, gatewayBody), nil}}, 1, "", api.ErrMaybeApplied},
+		"a gateway's own error":           {ensured{failures: []error{answered(500, gatewayBody), nil}}, 1, "", api.ErrMaybeApplied},
+		"unavailable, nobody knows who":   {ensured{failures: []error{answered(503, platformBody), nil}}, 1, "", api.ErrMaybeApplied},
 		"answer lost, appears late":       {ensured{failures: []error{lost}, appears: 3}, 1, "late", nil},
 		"answer lost, never appears":      {ensured{failures: []error{lost, nil}}, 1, "", api.ErrMaybeApplied},
 		"never sent":                      {ensured{failures: []error{unsent, nil}}, 1, "", api.ErrNotSent},
 		"refused":                         {ensured{failures: []error{invalid, nil}}, 1, "", api.ErrInvalid},
 		"refused, as another was faster":  {ensured{failures: []error{invalid}, appears: 1}, 1, "late", nil},
-		"said made, answer was not there": {ensured{failures: []error{answered(201)}, appears: 1}, 1, "late", nil},
+		"said made, answer was not there": {ensured{failures: []error{answered(201, `{"treatment_plan":null}`)}, appears: 1}, 1, "late", nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -83,6 +97,8 @@ func TestEnsureRules(t *testing.T) {
 				assert.Equal(t, test.creates, test.platform.creates)
 				if test.err != nil {
 					require.ErrorIs(t, err, test.err)
+					var unknown *api.EnsureError
+					assert.Equal(t, test.err == api.ErrMaybeApplied, errors.As(err, &unknown) && unknown.Reason == api.EnsureUnknown)
 					return
 				}
 				require.NoError(t, err)
@@ -135,4 +151,40 @@ func TestKeyedLock(t *testing.T) {
 		assert.Equal(t, 1, most)
 		assert.Empty(t, lock.held, "keys that nobody wants are forgotten")
 	})
+}
+
+// A gateway that lost patience does not end the platform's work: the record is made
+// after Ensure has given up, and the next Ensure finds it.
+func TestEnsureLeavesTheWorkBehindAGatewayAlone(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{502, 504, 524} {
+		synctest.Test(t, func(t *testing.T) {
+			var records []*thing
+			transport := &answers{answer: func(int, *http.Request) (*http.Response, error) {
+				time.AfterFunc(5*time.Second, func() { records = append(records, &thing{ID: "late"}) })
+				return reply(status, gatewayBody), nil
+			}}
+			client := newTestClient(t, transport)
+			plan := Ensuring[thing]{
+				Operation: operation.TreatmentPlanCreate, Key: "k",
+				Find: func(context.Context) (*thing, error) {
+					if len(records) == 0 {
+						return nil, nil
+					}
+					return records[0], nil
+				},
+				Create: func(ctx context.Context) (*thing, error) {
+					return One[thing](ctx, client, Call{Operation: operation.TreatmentPlanCreate, Path: []string{"p"}})
+				},
+			}
+			_, _, err := Ensure(t.Context(), client, plan)
+			require.ErrorIs(t, err, api.ErrMaybeApplied)
+			time.Sleep(time.Minute)
+			assert.Len(t, records, 1)
+			found, created, err := Ensure(t.Context(), client, plan)
+			require.NoError(t, err)
+			assert.False(t, created)
+			assert.Equal(t, "late", found.ID)
+		})
+	}
 }

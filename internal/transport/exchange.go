@@ -33,6 +33,9 @@ type exchange struct {
 	header http.Header // of the last answer
 	body   *bytes.Buffer
 	read   bool // body holds the whole of the answer
+
+	taken   bool  // the body of the answer was read, as far as that went
+	readErr error // why it was not read to its end
 }
 
 // send carries a call through the pipeline. On success the exchange holds the
@@ -76,7 +79,7 @@ func (x *exchange) prepare(ctx context.Context) error {
 // attempt sends the request until the retry policy is content, and leaves the
 // last answer in the exchange. It returns an error where no whole answer came.
 func (x *exchange) attempt(ctx context.Context) error {
-	x.status, x.header, x.read = 0, nil, false
+	x.forget()
 	if err := x.limit(ctx); err != nil {
 		return err
 	}
@@ -127,15 +130,28 @@ func (x *exchange) begin(_ retryablehttp.Logger, _ *http.Request, _ int) {
 	x.wait = 0
 	x.began = time.Now()
 	x.trace.reset()
-	x.status, x.header, x.read = 0, nil, false
+	x.forget()
+}
+
+// forget drops the last answer.
+func (x *exchange) forget() {
+	x.status, x.header, x.read, x.taken, x.readErr = 0, nil, false, false, nil
 }
 
 // errTooLarge is an answer beyond the configured limit.
 var errTooLarge = errors.New("response is larger than the limit")
 
 // readAnswer reads an answer to its end, so that a body that breaks off is
-// retried like a connection that does.
+// retried like a connection that does. An answer is read once, however often it
+// is asked for.
 func (x *exchange) readAnswer(response *http.Response) error {
+	if !x.taken {
+		x.taken, x.readErr = true, x.readBody(response)
+	}
+	return x.readErr
+}
+
+func (x *exchange) readBody(response *http.Response) error {
 	defer func() { _ = response.Body.Close() }()
 	x.status, x.header = response.StatusCode, response.Header
 	limit := x.client.config.MaxResponseBytes

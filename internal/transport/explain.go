@@ -92,6 +92,13 @@ func parseErrorBody(body []byte) (code string, messages []string) {
 	return code, messages
 }
 
+// writtenByPlatform tells an answer of the platform, which writes JSON objects, from
+// the page or the silence of a proxy in front of it.
+func writtenByPlatform(body []byte) bool {
+	var object map[string]json.RawMessage
+	return json.Unmarshal(body, &object) == nil && object != nil
+}
+
 // maxMessageDepth keeps a hostile body from nesting without end.
 const maxMessageDepth = 4
 

@@ -59,6 +59,9 @@ func (x *exchange) checkRetry(ctx context.Context, response *http.Response, err 
 	if err != nil {
 		x.ended(ctx, err)
 	}
+	if err == nil && !x.call.Operation.Read() && response.StatusCode == http.StatusServiceUnavailable {
+		_ = x.readAnswer(response) // who refused is told by the body
+	}
 	if ctx.Err() != nil || x.settings.NoRetries || x.attempts >= policy.MaxAttempts || !x.retryable(response, err) {
 		return false, nil
 	}
@@ -83,7 +86,7 @@ func (x *exchange) backoff(_, _ time.Duration, _ int, _ *http.Response) time.Dur
 
 // retryable holds the rules: a read is repeated when the network, the rate
 // limit or the server failed; a write only when it was provably not sent, or
-// when the platform refused it for now and said until when.
+// when it was refused for now and told until when.
 func (x *exchange) retryable(response *http.Response, err error) bool {
 	read := x.call.Operation.Read()
 	if err != nil {
@@ -93,13 +96,26 @@ func (x *exchange) retryable(response *http.Response, err error) bool {
 	case read:
 		return status == http.StatusTooManyRequests || (status >= 500 && status != http.StatusNotImplemented)
 	default:
-		return refusedForNow(status, response.Header)
+		x.status, x.header = status, response.Header
+		return x.refusedForNow()
 	}
 }
 
-// refusedForNow is an answer of "not done, come back later".
-func refusedForNow(status int, header http.Header) bool {
-	return (status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable) && header.Get("Retry-After") != ""
+// refusedForNow is an answer of "not done, come back later". A rate limit is
+// counted before anything is done, whoever counts. Unavailable is what a gateway
+// says too when the platform behind it has begun and not answered: it is taken as
+// a refusal from the platform itself only.
+func (x *exchange) refusedForNow() bool {
+	if x.header.Get("Retry-After") == "" {
+		return false
+	}
+	switch x.status {
+	case http.StatusTooManyRequests:
+		return true
+	case http.StatusServiceUnavailable:
+		return x.read && writtenByPlatform(x.body.Bytes())
+	}
+	return false
 }
 
 // permanent is true of failures that the next attempt would meet again.
@@ -152,14 +168,18 @@ func parseRetryAfter(header http.Header) (time.Duration, bool) {
 }
 
 // outcome says what became of the call. A read that was sent has none: it
-// changes nothing.
+// changes nothing. A server error is no refusal, whether it is the platform's,
+// which may have done a part, or a gateway's, which does not know; nor is "see
+// other", which names the outcome of something done.
 func (x *exchange) outcome(err error) api.Outcome {
 	switch {
 	case x.status == 0 && x.unsent(err):
 		return api.OutcomeNotSent
 	case x.call.Operation.Read():
 		return api.OutcomeNone
-	case x.status >= 300 && x.status < 500, refusedForNow(x.status, x.header):
+	case x.status == http.StatusSeeOther:
+		return api.OutcomeMaybeApplied
+	case x.status >= 300 && x.status < 500, x.refusedForNow():
 		return api.OutcomeRefused
 	}
 	return api.OutcomeMaybeApplied

@@ -41,6 +41,12 @@ func TestRetryRules(t *testing.T) {
 	answer := func(status int, headers ...string) func() (*http.Response, error) {
 		return func() (*http.Response, error) { return reply(status, `{"error":"body-canary"}`, headers...), nil }
 	}
+	gateway := func(status int, headers ...string) func() (*http.Response, error) {
+		return func() (*http.Response, error) { return reply(status, "<html>body-canary", headers...), nil }
+	}
+	empty := func(status int, headers ...string) func() (*http.Response, error) {
+		return func() (*http.Response, error) { return reply(status, "", headers...), nil }
+	}
 	fail := func(err error) func() (*http.Response, error) {
 		return func() (*http.Response, error) { return nil, err }
 	}
@@ -60,6 +66,14 @@ func TestRetryRules(t *testing.T) {
 		"write, bad gateway":              {createOnce, answer(502), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
 		"write, unavailable":              {createOnce, answer(503), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
 		"write, unavailable until":        {createOnce, answer(503, "Retry-After", "2"), 4, []error{api.ErrServer, api.ErrRefused}},
+		"write, gateway unavailable":      {createOnce, gateway(503, "Retry-After", "2"), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
+		"write, empty unavailable":        {createOnce, empty(503, "Retry-After", "2"), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
+		"write, broken unavailable":       {createOnce, truncated(503, "Retry-After", "2"), 1, []error{api.ErrServer, api.ErrMaybeApplied, io.ErrUnexpectedEOF}},
+		"read, gateway unavailable":       {get, gateway(503, "Retry-After", "2"), 4, []error{api.ErrServer}},
+		"write, gateway timeout":          {createOnce, answer(504), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
+		"write, gateway timeout until":    {createOnce, answer(504, "Retry-After", "2"), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
+		"write, see other":                {createOnce, answer(303, "Location", "https://platform.example/p1"), 1, []error{api.ErrMaybeApplied}},
+		"write, gateway's rate limit":     {createOnce, gateway(429, "Retry-After", "2"), 4, []error{api.ErrRateLimited, api.ErrRefused}},
 		"write, rate limit":               {createOnce, answer(429), 1, []error{api.ErrRateLimited, api.ErrRefused}},
 		"write, rate limit until":         {createOnce, answer(429, "Retry-After", "2"), 4, []error{api.ErrRateLimited, api.ErrRefused}},
 		"write, connection lost":          {createOnce, fail(io.ErrUnexpectedEOF), 1, []error{io.ErrUnexpectedEOF, api.ErrMaybeApplied}},
@@ -106,9 +120,9 @@ func answerOf(body string) func() (*http.Response, error) {
 }
 
 // truncated answers with a body that ends before its announced length.
-func truncated(status int) func() (*http.Response, error) {
+func truncated(status int, headers ...string) func() (*http.Response, error) {
 	return func() (*http.Response, error) {
-		r := reply(status, `{"patient":{"id":"p`)
+		r := reply(status, `{"patient":{"id":"p`, headers...)
 		r.Body = io.NopCloser(io.MultiReader(strings.NewReader(`{"patient":`), failingReader{}))
 		return r, nil
 	}
