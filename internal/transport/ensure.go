@@ -59,10 +59,11 @@ func Ensure[T any](ctx context.Context, c *Client, e Ensuring[T]) (value *T, cre
 		case !errors.Is(err, api.ErrMaybeApplied):
 			return nil, false, err
 		}
-		if value, lookErr := e.look(ctx); lookErr != nil || value != nil {
+		value, absent, lookErr := e.look(ctx)
+		if lookErr != nil || value != nil {
 			return value, value != nil, lookErr
 		}
-		if !failedForGood(err) {
+		if !absent || !failedForGood(err) {
 			break // a second record could be under way
 		}
 	}
@@ -86,22 +87,24 @@ func (e *Ensuring[T]) orElse(ctx context.Context, cause error) (*T, bool, error)
 	return value, false, err
 }
 
-// look searches until the record appears or patience ends.
-func (e *Ensuring[T]) look(ctx context.Context) (*T, error) {
+// look searches until the record appears or patience ends. It tells whether the
+// last look found for certain that there is none.
+func (e *Ensuring[T]) look(ctx context.Context) (value *T, absent bool, err error) {
 	for _, wait := range looks {
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return nil, nil // what is known of the create call says more than the end of ctx
+			return nil, false, nil // what is known of the create call says more than the end of ctx
 		}
-		value, err := e.Find(ctx)
+		value, err = e.Find(ctx)
 		if value != nil || isEnsureError(err) {
-			return value, err
+			return value, false, err
 		}
+		absent = err == nil
 	}
-	return nil, nil
+	return nil, absent, nil
 }
 
 func isEnsureError(err error) bool {

@@ -21,6 +21,7 @@ import (
 type ensured struct {
 	failures []error // of the create calls, in turn; nil succeeds
 	appears  int     // after how many further looks the record of a failed call is there; 0 is never
+	blind    bool    // looks after a create call fail
 	creates  int
 	finds    int
 	record   *thing
@@ -33,6 +34,9 @@ func (e *ensured) run(t *testing.T, ctx context.Context) (*thing, bool, error) {
 		Operation: operation.TreatmentPlanCreate, Key: "k",
 		Find: func(context.Context) (*thing, error) {
 			e.finds++
+			if e.blind && e.creates > 0 {
+				return nil, answered(500, platformBody)
+			}
 			if e.creates > 0 && e.appears > 0 {
 				if e.appears--; e.appears == 0 {
 					e.record = &thing{ID: "late"}
@@ -76,6 +80,7 @@ func TestEnsureRules(t *testing.T) {
 		"failed before it was applied":    {ensured{failures: []error{answered(500, platformBody), nil}}, 2, "made", nil},
 		"failed after it was applied":     {ensured{failures: []error{answered(500, platformBody)}, appears: 1}, 1, "late", nil},
 		"failed for good":                 {ensured{failures: []error{answered(500, platformBody)}}, maxCreates, "", api.ErrMaybeApplied},
+		"failed, and nobody can look":     {ensured{failures: []error{answered(500, platformBody), nil}, blind: true}, 1, "", api.ErrMaybeApplied},
 		"bad gateway":                     {ensured{failures: []error{answered(502, gatewayBody), nil}}, 1, "", api.ErrMaybeApplied},
 		"gateway timeout":                 {ensured{failures: []error{answered(504, ""), nil}}, 1, "", api.ErrMaybeApplied},
 		"gateway timeout, in JSON":        {ensured{failures: []error{answered(504, platformBody), nil}}, 1, "", api.ErrMaybeApplied},
