@@ -355,7 +355,7 @@ func TestNewAccountsNamesTheField(t *testing.T) {
 		"holds two of us/sandbox":              {Applications: []oauth.Config{good, good}, Store: store, Locate: locate},
 		"oauth.Config.ClientID is empty":       {Applications: []oauth.Config{bad}, Store: store},
 		"CachedUsers must not be negative":     {Applications: []oauth.Config{good}, Store: store, CachedUsers: -1},
-		"WithUserAgent: the product is empty":  {Applications: []oauth.Config{good}, Store: store, Options: badOptions},
+		"WithUserAgent(product) is empty":      {Applications: []oauth.Config{good}, Store: store, Options: badOptions},
 	} {
 		_, err := dispensary.NewAccounts(config)
 		require.ErrorContains(t, err, want)

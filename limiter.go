@@ -26,7 +26,7 @@ type RateLimiter struct {
 // bytes a request.
 func NewRateLimiter(requests int, per time.Duration) (*RateLimiter, error) {
 	if requests < 1 || per <= 0 {
-		return nil, fmt.Errorf("dispensary: NewRateLimiter: want at least one request in a positive period, got %d in %s", requests, per)
+		return nil, &ArgumentError{Field: "NewRateLimiter", Reason: fmt.Sprintf("wants at least one request in a positive period, not %d in %s", requests, per)}
 	}
 	return &RateLimiter{per: per, starts: make([]time.Time, requests)}, nil
 }

@@ -86,8 +86,8 @@ func TestRateLimiterRefusesNonsense(t *testing.T) {
 	t.Parallel()
 	for _, per := range []time.Duration{0, -1} {
 		_, err := dispensary.NewRateLimiter(1, per)
-		assert.Error(t, err)
+		assert.ErrorIs(t, err, dispensary.ErrInvalidArgument)
 	}
 	_, err := dispensary.NewRateLimiter(0, time.Second)
-	assert.Error(t, err)
+	assert.ErrorIs(t, err, dispensary.ErrInvalidArgument)
 }

@@ -2,7 +2,6 @@ package dispensary
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
 	"time"
@@ -18,7 +17,7 @@ type Option func(*transport.Config) error
 func WithTokenSource(tokens TokenSource) Option {
 	return func(c *transport.Config) error {
 		if tokens == nil {
-			return errors.New("dispensary: WithTokenSource: the token source is nil")
+			return &ArgumentError{Field: "WithTokenSource(tokens)", Reason: "is nil"}
 		}
 		c.Tokens = tokens
 		return nil
@@ -34,7 +33,7 @@ func WithTokenSource(tokens TokenSource) Option {
 func WithHTTPClient(h *http.Client) Option {
 	return func(c *transport.Config) error {
 		if h == nil {
-			return errors.New("dispensary: WithHTTPClient: the HTTP client is nil")
+			return &ArgumentError{Field: "WithHTTPClient(h)", Reason: "is nil"}
 		}
 		c.HTTPClient = h
 		return nil
@@ -46,7 +45,7 @@ func WithHTTPClient(h *http.Client) Option {
 func WithClinicKey(key Secret) Option {
 	return func(c *transport.Config) error {
 		if key == "" {
-			return errors.New("dispensary: WithClinicKey: the key is empty")
+			return &ArgumentError{Field: "WithClinicKey(key)", Reason: "is empty"}
 		}
 		c.ClinicKey = key
 		return nil
@@ -81,7 +80,7 @@ func WithObserver(observer Observer) Option {
 func WithUnknownFields(report func(operation string, fields []string)) Option {
 	return func(c *transport.Config) error {
 		if report == nil {
-			return errors.New("dispensary: WithUnknownFields: the function is nil")
+			return &ArgumentError{Field: "WithUnknownFields(report)", Reason: "is nil"}
 		}
 		c.UnknownFields = report
 		return nil
@@ -93,7 +92,7 @@ func WithUnknownFields(report func(operation string, fields []string)) Option {
 func WithUserAgent(product string) Option {
 	return func(c *transport.Config) error {
 		if product == "" {
-			return errors.New("dispensary: WithUserAgent: the product is empty")
+			return &ArgumentError{Field: "WithUserAgent(product)", Reason: "is empty"}
 		}
 		c.UserAgent = product + " " + c.UserAgent
 		return nil
@@ -136,7 +135,7 @@ type Limiter interface {
 func WithLimiter(limiter Limiter) Option {
 	return func(c *transport.Config) error {
 		if limiter == nil {
-			return errors.New("dispensary: WithLimiter: the limiter is nil")
+			return &ArgumentError{Field: "WithLimiter(limiter)", Reason: "is nil"}
 		}
 		c.Limiter = limiter
 		return nil

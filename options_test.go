@@ -26,11 +26,14 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		"WithUserAgent":   dispensary.WithUserAgent(""),
 		"WithUnknown":     dispensary.WithUnknownFields(nil),
 		"WithLimiter":     dispensary.WithLimiter(nil),
+		"ClinicKey holds": dispensary.WithClinicKey("canary\n"),
+		"UserAgent holds": dispensary.WithUserAgent("ExampleEHR/4.2\r\n"),
 		"negative":        dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: -1}),
 		"shorter":         dispensary.WithRetryPolicy(dispensary.RetryPolicy{MinWait: time.Second, MaxWait: time.Millisecond}),
 	} {
 		_, err := dispensary.New(sandboxSite(), option)
 		assert.ErrorContains(t, err, want)
+		assert.ErrorIs(t, err, dispensary.ErrInvalidArgument)
 	}
 	_, err := dispensary.New(dispensary.Site{})
 	assert.ErrorContains(t, err, "no environment given")

@@ -32,7 +32,8 @@ type RequestOption func(*RequestSettings)
 
 // WithHeader adds a header to the request. Headers that the client owns
 // (Authorization, Host, Content-Type, Content-Length, the clinic key) cannot be
-// set this way: the call fails with an [ArgumentError] and sends nothing.
+// set this way, nor names and values that HTTP does not allow: the call fails with
+// an [ArgumentError] and sends nothing.
 func WithHeader(name, value string) RequestOption {
 	return func(s *RequestSettings) {
 		if s.Header == nil {

@@ -63,7 +63,10 @@ func (x *exchange) bear(token api.AccessToken) error {
 		return &ownError{cause: &environmentError{token: token.Environment, client: x.client.config.Site.Environment}}
 	}
 	if token.Secret == "" {
-		return &ownError{cause: errors.New("dispensary: the token source returned an empty token")}
+		return &ownError{cause: &api.ArgumentError{Field: "AccessToken.Secret", Reason: "is empty"}}
+	}
+	if problem := headerProblem(token.Secret.Reveal()); problem != "" {
+		return &ownError{cause: &api.ArgumentError{Field: "AccessToken.Secret", Reason: problem}}
 	}
 	if _, sent := x.request.Header["Authorization"]; sent {
 		// A transport may still hold the request that was refused.

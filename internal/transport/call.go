@@ -73,18 +73,6 @@ func (c *Client) newRequest(ctx context.Context, call *Call, settings *api.Reque
 
 var contentTypeJSON = []string{"application/json"}
 
-// addHeaders adds a caller's headers, except those that are the client's own.
-func addHeaders(header http.Header, call *Call, extra http.Header) error {
-	for name, values := range extra {
-		switch http.CanonicalHeaderKey(name) {
-		case "Authorization", "Host", "Content-Type", "Content-Length", "Transfer-Encoding", clinicKeyHeader:
-			return argumentError(call, "header "+name, "is set by the client and cannot be changed for a call")
-		}
-		header[name] = values
-	}
-	return nil
-}
-
 func (c *Client) url(call *Call) (*url.URL, error) {
 	plain, escaped := call.path, (&url.URL{Path: call.path}).EscapedPath()
 	if plain == "" {

@@ -3,7 +3,6 @@ package transport
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -90,7 +89,10 @@ func New(config Config) (*Client, error) {
 		return nil, err
 	}
 	if config.MaxResponseBytes < 0 {
-		return nil, fmt.Errorf("dispensary: MaxResponseBytes must not be negative")
+		return nil, &api.ArgumentError{Field: "MaxResponseBytes", Reason: "must not be negative"}
+	}
+	if err := config.checkHeaders(); err != nil {
+		return nil, err
 	}
 	if config.MaxResponseBytes == 0 {
 		config.MaxResponseBytes = DefaultMaxResponseBytes

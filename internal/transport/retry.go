@@ -28,7 +28,7 @@ type RetryPolicy struct {
 
 func (p RetryPolicy) withDefaults() (RetryPolicy, error) {
 	if p.MaxAttempts < 0 || p.MinWait < 0 || p.MaxWait < 0 || p.MaxRetryAfter < 0 {
-		return p, errors.New("dispensary: the retry policy must not hold negative values")
+		return p, &api.ArgumentError{Field: "RetryPolicy", Reason: "must not hold negative values"}
 	}
 	if p.MaxAttempts == 0 {
 		p.MaxAttempts = 4
@@ -43,7 +43,7 @@ func (p RetryPolicy) withDefaults() (RetryPolicy, error) {
 		p.MaxRetryAfter = time.Minute
 	}
 	if p.MaxWait < p.MinWait {
-		return p, errors.New("dispensary: the retry policy's MaxWait is shorter than its MinWait")
+		return p, &api.ArgumentError{Field: "RetryPolicy.MaxWait", Reason: "is shorter than MinWait"}
 	}
 	return p, nil
 }

@@ -1,0 +1,63 @@
+package transport
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/dispensary-go/dispensary/api"
+)
+
+// headerProblem says why a value cannot be that of a header (RFC 9110, section 5.5),
+// or nothing. net/http would find out when it sends, and its refusal looks like a
+// failure of the network.
+func headerProblem(value string) string {
+	for i := range len(value) {
+		if b := value[i]; b < ' ' && b != '\t' || b == 0x7f {
+			return "holds a line break or another control character"
+		}
+	}
+	return ""
+}
+
+// isHeaderName reports a token of RFC 9110, section 5.6.2.
+func isHeaderName(name string) bool {
+	for i := range len(name) {
+		b := name[i]
+		letter := b|0x20 >= 'a' && b|0x20 <= 'z'
+		if !letter && (b < '0' || b > '9') && strings.IndexByte("!#$%&'*+-.^_`|~", b) < 0 {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// addHeaders adds a caller's headers, except those that are the client's own.
+func addHeaders(header http.Header, call *Call, extra http.Header) error {
+	for name, values := range extra {
+		if !isHeaderName(name) {
+			return argumentError(call, "header name", "is not one that HTTP allows")
+		}
+		switch http.CanonicalHeaderKey(name) {
+		case "Authorization", "Host", "Content-Type", "Content-Length", "Transfer-Encoding", clinicKeyHeader:
+			return argumentError(call, "header "+name, "is set by the client and cannot be changed for a call")
+		}
+		for _, value := range values {
+			if problem := headerProblem(value); problem != "" {
+				return argumentError(call, "header "+name, problem)
+			}
+		}
+		header[name] = values
+	}
+	return nil
+}
+
+// checkHeaders reports a field of the configuration that is sent as a header and
+// cannot be.
+func (c *Config) checkHeaders() error {
+	for _, f := range []struct{ field, value string }{{"ClinicKey", c.ClinicKey.Reveal()}, {"UserAgent", c.UserAgent}} {
+		if problem := headerProblem(f.value); problem != "" {
+			return &api.ArgumentError{Field: f.field, Reason: problem}
+		}
+	}
+	return nil
+}
