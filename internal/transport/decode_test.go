@@ -2,6 +2,7 @@ package transport
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -125,6 +126,61 @@ func TestWalkNoticesAPageThatDoesNotAdvance(t *testing.T) {
 	assert.ErrorIs(t, err, api.ErrBadResponse)
 	assert.Equal(t, []string{"0"}, got)
 	assert.EqualValues(t, 2, transport.calls.Load())
+}
+
+// metas answers each page with one thing and the meta that is given for it; the last
+// one stays.
+func metas(list ...string) *answers {
+	return &answers{answer: func(_ int, r *http.Request) (*http.Response, error) {
+		var number int
+		_, _ = fmt.Sscan(r.URL.Query().Get("page[number]"), &number)
+		return reply(200, fmt.Sprintf(`{"products":[{"id":"%d"}],"meta":%s}`, number-1, list[min(number, len(list))-1])), nil
+	}}
+}
+
+// Whatever the numbers in meta are, a walk ends, and it does not pass over pages that
+// the platform tells of.
+func TestWalkDoesNotTrustMeta(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		metas []string
+		want  []string
+		fails bool
+		calls int32
+	}{
+		"no current page, next stays":       {[]string{`{"next_page":2}`}, []string{"0"}, true, 2},
+		"no current page, next goes back":   {[]string{`{"next_page":2}`, `{"next_page":1}`}, []string{"0"}, true, 2},
+		"no current page":                   {[]string{`{"next_page":2}`, `{"next_page":3}`, `{"next_page":null}`}, numbers(3), false, 3},
+		"neither current nor next page":     {[]string{`{"total_pages":3}`}, numbers(3), false, 3},
+		"next page negative":                {[]string{`{"current_page":1,"next_page":-1,"total_pages":3}`}, numbers(1), false, 1},
+		"all negative":                      {[]string{`{"current_page":-1,"next_page":-1,"total_pages":-1}`}, nil, true, 1},
+		"next page is the current one":      {[]string{`{"current_page":1,"next_page":1}`}, numbers(1), false, 1},
+		"nothing":                           {[]string{`{}`}, numbers(1), false, 1},
+		"more pages than any list can have": {[]string{`{"current_page":1,"total_pages":9223372036854775807}`, `{"current_page":2}`}, numbers(2), false, 2},
+	}
+	for name, test := range tests {
+		for _, prefetch := range []int{0, 3} {
+			t.Run(fmt.Sprintf("%s, prefetch %d", name, prefetch), func(t *testing.T) {
+				t.Parallel()
+				platform := metas(test.metas...)
+				var got []string
+				var err error
+				for item, problem := range All[thing](t.Context(), newTestClient(t, platform), Call{Operation: operation.ProductList}, api.Paging{Prefetch: prefetch}) {
+					if err = problem; err != nil {
+						break
+					}
+					if got = append(got, item.ID); len(got) > 9 {
+						break // endless
+					}
+				}
+				assert.Equal(t, test.want, got)
+				assert.Equal(t, test.fails, errors.Is(err, api.ErrBadResponse), "%v", err)
+				if prefetch == 0 {
+					assert.Equal(t, test.calls, platform.calls.Load())
+				}
+			})
+		}
+	}
 }
 
 func TestWalkRefusesNegativeNumbers(t *testing.T) {

@@ -61,7 +61,7 @@ func pages[T any](ctx context.Context, c *Client, w *walk, prefetch int) iter.Se
 				yield(nil, err)
 				return
 			}
-			number = nextPage(page.Meta)
+			number = nextPage(page.Meta, number)
 			if !yield(page, nil) {
 				return
 			}
@@ -128,7 +128,8 @@ func (w *walk) noteDrift(meta api.Meta, report func(api.Drift)) {
 }
 
 // fetch gets one page of the walk. A platform that ignores the page number would
-// serve the first page for ever; the page's own number tells.
+// serve the first page for ever; the page's own number tells, and where it has none
+// the number of the page that follows.
 func fetch[T any](ctx context.Context, c *Client, w *walk, number int) (*api.Page[T], error) {
 	call := w.call
 	call.encodedQuery = w.query + strconv.Itoa(number)
@@ -136,8 +137,12 @@ func fetch[T any](ctx context.Context, c *Client, w *walk, number int) (*api.Pag
 	if err != nil {
 		return nil, err
 	}
-	if n := int(got.Meta.CurrentPage); n != 0 && n != number {
-		return nil, w.failed(&decodeError{"asked for page " + strconv.Itoa(number) + ", got page " + strconv.Itoa(n)})
+	current, next := int(got.Meta.CurrentPage), int(got.Meta.NextPage)
+	switch {
+	case current != 0 && current != number:
+		return nil, w.failed(&decodeError{"asked for page " + strconv.Itoa(number) + ", got page " + strconv.Itoa(current)})
+	case current == 0 && next > 0 && next <= number:
+		return nil, w.failed(&decodeError{"asked for page " + strconv.Itoa(number) + ", got a page that is followed by page " + strconv.Itoa(next)})
 	}
 	return got, nil
 }
@@ -148,14 +153,15 @@ func (w *walk) failed(cause error) *api.Error {
 	return api.NewError(api.Error{Operation: op.Name, Method: op.Method, Route: op.Route}, cause, nil, nil)
 }
 
-// nextPage returns the number of the page that follows, or 0. Whether a page has
-// items does not matter: one may be empty because its items are gone by now.
-func nextPage(meta api.Meta) int {
-	switch {
-	case meta.NextPage > meta.CurrentPage:
-		return int(meta.NextPage)
-	case meta.NextPage == 0 && meta.CurrentPage > 0 && meta.CurrentPage < meta.TotalPages:
-		return int(meta.CurrentPage) + 1
+// nextPage returns the number of the page that follows the one with the given
+// number, or 0: it is greater, whatever meta says. Whether a page has items does not
+// matter: one may be empty because its items are gone by now.
+func nextPage(meta api.Meta, number int) int {
+	switch next, total := int(meta.NextPage), int(meta.TotalPages); {
+	case next > number:
+		return next
+	case next == 0 && number < total:
+		return number + 1
 	}
 	return 0
 }

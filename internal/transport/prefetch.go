@@ -19,12 +19,12 @@ func prefetched[T any](ctx context.Context, c *Client, w *walk, window int) iter
 		defer cancel()
 		f.start(w.first)
 		for {
-			page, err := f.take()
+			number, page, err := f.take()
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			next := nextPage(page.Meta)
+			next := nextPage(page.Meta, number)
 			switch {
 			case next == 0:
 				f.under = nil // the list has become shorter: what was asked for beyond its end is empty
@@ -47,8 +47,14 @@ type fetches[T any] struct {
 	client  *Client
 	walk    *walk
 	running sync.WaitGroup
-	under   []chan fetched[T]
+	under   []pageFetch[T]
 	last    int // page that was asked for
+}
+
+// pageFetch is a page that was asked for.
+type pageFetch[T any] struct {
+	number int
+	answer chan fetched[T]
 }
 
 type fetched[T any] struct {
@@ -59,7 +65,7 @@ type fetched[T any] struct {
 // start asks for a page.
 func (f *fetches[T]) start(number int) {
 	answer := make(chan fetched[T], 1) // so that a page nobody waits for blocks nobody
-	f.under, f.last = append(f.under, answer), number
+	f.under, f.last = append(f.under, pageFetch[T]{number, answer}), number
 	f.running.Go(func() {
 		page, err := fetch[T](f.ctx, f.client, f.walk, number)
 		answer <- fetched[T]{page, err}
@@ -75,12 +81,12 @@ func (f *fetches[T]) ahead(total, window int) {
 
 // take waits for the next page in order. A caller who has left gets no more, even
 // of what is there already: a walk ends the same way with and without a window.
-func (f *fetches[T]) take() (*api.Page[T], error) {
+func (f *fetches[T]) take() (number int, page *api.Page[T], err error) {
 	if err := f.ctx.Err(); err != nil {
-		return nil, f.walk.failed(err)
+		return 0, nil, f.walk.failed(err)
 	}
-	answer := f.under[0]
+	first := f.under[0]
 	f.under = f.under[1:]
-	got := <-answer
-	return got.page, got.err
+	got := <-first.answer
+	return first.number, got.page, got.err
 }
