@@ -35,6 +35,8 @@ type record struct {
 	Bytes    []byte             `json:"bytes"`
 	Optional api.Optional[int]  `json:"optional"`
 	Inner    struct{ A, B int } `json:"inner"`
+	Status   string             `json:"status"`
+	Key      string             `json:"key"`
 	Ignored  string             `json:"-"`
 	Untagged string
 	//lint:ignore U1000 encoding/json passes it over, and so must we
@@ -71,6 +73,10 @@ var texts = []string{
 	`{"id":"a","id":"b","child":{"id":"1"},"child":{"name":"2"},"words":["1","2"],"words":["3"],"inner":{"A":1},"inner":{"B":2}}`,
 	`{"\u0069d":"escaped key","Untagged":"u","untagged":"v","-":"x","unexposed":"y"}`,
 	"{\"id\":\"bad \xff utf8\",\"name\":\"\xed\xa0\x80\"}", "{\"id\":\"control \x01\"}", `{"id":"kelvin"}`, "{\"\u212aey\":1}",
+	// Names beyond ASCII: encoding/json folds some of them to ASCII and others not.
+	`{"ſtatus":"long s"}`, `{"STATUſ":"long s"}`, `{"\u017ftatus":"escaped long s"}`, `{"\u212aey":"escaped kelvin","child":{"Key":"kelvin"}}`,
+	`{"id":"good","İd":"evil"}`, `{"id":"good","ıd":"evil"}`, `{"İd":"dotted"}`, `{"İd":"dotted"}`, `{"é":1,"id":"x","ÉTÉ":{"id":"y"}}`,
+	"{\"\xffid\":\"bad utf8\",\"id\":\"x\"}", "{\"id\xc5\":1}", `{"children":[{"ſtatus":"deep"},{"id":"x"}]}`,
 	`{"words":["` + strings.Repeat("long ", 40) + `"],"id":"` + strings.Repeat("é", 20) + `"}`,
 	`{"children":[` + strings.Repeat(`{"id":"same","name":"same"},`, 30) + `{}]}`,
 }

@@ -106,7 +106,7 @@ func fieldsOf(t reflect.Type) (*structPlan, bool) {
 	return s, true
 }
 
-func isASCII(s string) bool {
+func isASCII[T string | []byte](s T) bool {
 	for i := range len(s) {
 		if s[i] >= utf8.RuneSelf {
 			return false
@@ -126,9 +126,10 @@ func (s *structPlan) decode(d *decoder, v reflect.Value, depth int) bool {
 	expected := 0
 	return d.Members(depth+1, func(key []byte) bool {
 		if expected >= len(s.fields) || string(key[1:len(key)-1]) != s.fields[expected].name {
-			at, ok := s.find(jsonscan.Unquote(key))
+			name := jsonscan.Unquote(key)
+			at, ok := s.find(name)
 			if !ok {
-				return d.Value(depth + 1)
+				return isASCII(name) && d.Value(depth+1) // encoding/json folds more than case, to ASCII too
 			}
 			expected = at
 		}
@@ -138,13 +139,16 @@ func (s *structPlan) decode(d *decoder, v reflect.Value, depth int) bool {
 	})
 }
 
-// find returns the field of a name, first as it is and then in any case.
+// find returns the field of an ASCII name, first as it is and then in any case.
 func (s *structPlan) find(name []byte) (int, bool) {
 	if at, ok := s.byName[string(name)]; ok {
 		return at, true
 	}
 	for _, c := range name {
-		if c >= 'A' && c <= 'Z' || c >= utf8.RuneSelf {
+		switch {
+		case c >= utf8.RuneSelf:
+			return 0, false
+		case c >= 'A' && c <= 'Z':
 			at, ok := s.folded[strings.ToLower(string(name))]
 			return at, ok
 		}
