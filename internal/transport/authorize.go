@@ -3,7 +3,6 @@ package transport
 import (
 	"context"
 	"errors"
-	"maps"
 	"net/http"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -69,9 +68,8 @@ func (x *exchange) bear(token api.AccessToken) error {
 		return &ownError{cause: &api.ArgumentError{Field: "AccessToken.Secret", Reason: problem}}
 	}
 	if _, sent := x.request.Header["Authorization"]; sent {
-		// A transport may still hold the request that was refused.
 		again := *x.request.Request
-		again.Header = maps.Clone(again.Header)
+		again.Header = x.headerAgain(again.Header)
 		x.request.Request = &again
 	}
 	x.request.Header["Authorization"] = []string{"Bearer " + token.Secret.Reveal()}

@@ -90,8 +90,11 @@ func (x *exchange) attempt(ctx context.Context) error {
 		RequestLogHook: x.begin,
 		CheckRetry:     x.checkRetry,
 		Backoff:        x.backoff,
-		PrepareRetry:   func(*http.Request) error { return x.limit(ctx) },
-		ErrorHandler:   func(r *http.Response, err error, _ int) (*http.Response, error) { return r, err },
+		PrepareRetry: func(r *http.Request) error {
+			r.Header = x.headerAgain(r.Header)
+			return x.limit(ctx)
+		},
+		ErrorHandler: func(r *http.Response, err error, _ int) (*http.Response, error) { return r, err },
 	}
 	response, err := sender.Do(x.request)
 	if response != nil {

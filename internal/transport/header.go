@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"maps"
 	"net/http"
 	"strings"
 
@@ -49,6 +50,19 @@ func addHeaders(header http.Header, call *Call, extra http.Header) error {
 		header[name] = values
 	}
 	return nil
+}
+
+// headerAgain returns the header for one more attempt. It is another map, for a
+// transport may still hold the one that was sent, and it lacks what http.Client has
+// put into that: the cookies of a jar, which it will put in again.
+func (x *exchange) headerAgain(sent http.Header) http.Header {
+	header := maps.Clone(sent)
+	if own := x.settings.Header["Cookie"]; own != nil {
+		header["Cookie"] = own
+	} else {
+		delete(header, "Cookie")
+	}
+	return header
 }
 
 // checkHeaders reports a field of the configuration that is sent as a header and
