@@ -62,7 +62,7 @@ func newClient(t *transport.Client) *Client {
 }
 
 // As returns a view of the client that calls with tokens: another user, the same
-// connections, limiter and settings. It costs a small allocation; keep it or make
+// connections, limiter, settings and waits that the platform asks for. It costs a small allocation; keep it or make
 // it anew for each request.
 func (c *Client) As(tokens TokenSource) *Client { return newClient(c.transport.As(tokens)) }
 

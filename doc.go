@@ -46,7 +46,9 @@
 // Reads are retried when the network, the rate limit or the server fails. A
 // write is retried only when it provably was not sent, or when the platform
 // refused it for now and said until when. Waits respect the context's deadline;
-// a Retry-After beyond [RetryPolicy]'s cap fails at once.
+// a Retry-After beyond [RetryPolicy]'s cap fails at once. A client that is told to
+// wait by a 429 holds back the calls of all its views; see
+// [RetryPolicy.MaxRetryAfter].
 //
 // # What can be watched
 //

@@ -13,7 +13,8 @@ import (
 // them. Bursts up to the limit pass without delay.
 //
 // The platform is assumed to allow 5,000 requests in any five minutes; it does
-// not document its limit.
+// not document its limit. Where it answers 429 all the same and names a time, the
+// client waits, with a limiter and without; see [RetryPolicy].
 type RateLimiter struct {
 	per time.Duration
 

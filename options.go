@@ -112,6 +112,15 @@ type RetryPolicy struct {
 
 	// MaxRetryAfter is the longest Retry-After that is waited for; a longer one
 	// ends the call at once. Default 1 minute.
+	//
+	// A 429 with Retry-After holds back not only the call that got it but every
+	// call of the client and of all its views, for it is the application whose
+	// requests are too many: they wait until the time has passed, and fail at once
+	// with an error that matches [ErrRateLimited] and [ErrNotSent] while more than
+	// MaxRetryAfter is left, or more than the caller's deadline allows. This needs
+	// no [Limiter], and is the same with [WithoutRetries]. Clients that were made
+	// by another [New], in this process or another, do not know of it, nor do calls
+	// to the token endpoint.
 	MaxRetryAfter time.Duration
 }
 

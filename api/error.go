@@ -49,7 +49,8 @@ type Error struct {
 	// (RFC 6749, section 5.2); empty for all others.
 	Code string
 
-	// RetryAfter is how long the platform asked to wait; 0 where it did not.
+	// RetryAfter is how long the platform asked to wait, or how much of that is
+	// left for a call that was not sent because of it; 0 where it did not ask.
 	RetryAfter time.Duration
 
 	// Attempts counts how often the request was sent.

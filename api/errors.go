@@ -25,7 +25,9 @@ var (
 	// Nothing was changed. See [Error.Messages].
 	ErrInvalid = errors.New("dispensary: invalid request")
 
-	// ErrRateLimited (429): too many requests. See [Error.RetryAfter].
+	// ErrRateLimited (429): too many requests. See [Error.RetryAfter]. A call
+	// that was not sent because the platform had asked all of them to wait
+	// matches it too, with [ErrNotSent].
 	ErrRateLimited = errors.New("dispensary: rate limited")
 
 	// ErrServer (500 to 599): the platform, or a proxy before it, failed.

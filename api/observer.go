@@ -61,7 +61,8 @@ type Attempt struct {
 	// because the platform asked for it.
 	BackOff time.Duration
 
-	// LimiterWait is how long it waited for the client's limiter after that.
+	// LimiterWait is how long it waited after that for the client's limiter, and
+	// for the end of the time for which the platform had asked all calls to wait.
 	LimiterWait time.Duration
 }
 
@@ -132,7 +133,7 @@ const (
 	FailureClosed        Failure = "connection_closed"  // in the middle
 	FailureNetwork       Failure = "network"            // any other failure of network or transport
 	FailureArgument      Failure = "invalid_argument"   // nothing to send: see ArgumentError
-	FailureLimiter       Failure = "limiter"            // the limiter said no
+	FailureLimiter       Failure = "limiter"            // the limiter said no, or the platform had asked to wait
 	FailureScope         Failure = "scope"              // the token lacks it: see ScopeError
 	FailureReauthorize   Failure = "reauthorize"        // the user has to authorize again
 	FailureNoAccessToken Failure = "no_access_token"    // the token source failed otherwise

@@ -65,7 +65,8 @@ type Limiter interface {
 }
 
 // Client sends calls. It is safe for concurrent use; views made by [Client.As]
-// share its connections, limiter and settings.
+// share its connections, limiter and settings, and wait together when the platform
+// asks one of them to.
 type Client struct {
 	config Config
 	base   *url.URL
@@ -74,6 +75,7 @@ type Client struct {
 
 	ensuring *keyedLock // shared by all views
 	warned   *sync.Map  // operations whose assumed scope was missed, by name; shared too
+	throttle *throttle  // shared too
 }
 
 // New checks the configuration and fills in its defaults.
@@ -97,7 +99,10 @@ func New(config Config) (*Client, error) {
 	if config.MaxResponseBytes == 0 {
 		config.MaxResponseBytes = DefaultMaxResponseBytes
 	}
-	c := &Client{config: config, base: base, http: newHTTPClient(config.HTTPClient), ensuring: new(keyedLock), warned: new(sync.Map)}
+	c := &Client{
+		config: config, base: base, http: newHTTPClient(config.HTTPClient),
+		ensuring: new(keyedLock), warned: new(sync.Map), throttle: new(throttle),
+	}
 	c.header = http.Header{"Accept": {"application/json"}, "User-Agent": {config.UserAgent}}
 	if config.ClinicKey != "" {
 		c.header[clinicKeyHeader] = []string{config.ClinicKey.Reveal()}

@@ -103,17 +103,29 @@ func (x *exchange) attempt(ctx context.Context) error {
 	return err
 }
 
-// limit waits for the limiter's leave. Its failure is told apart from the
-// network's: what waited for leave was not sent.
+// limit waits until the platform takes requests, and for the limiter's leave. Its
+// failure is told apart from the network's: what waited was not sent.
 func (x *exchange) limit(ctx context.Context) error {
-	if x.client.config.Limiter == nil {
+	limiter := x.client.config.Limiter
+	if limiter == nil && x.client.throttle.left() == 0 {
 		return nil
 	}
 	defer x.observed.limited(time.Now())
-	if err := x.client.config.Limiter.Wait(ctx); err != nil {
-		return &ownError{cause: err, limiter: true}
+	for {
+		if err := x.awaitThrottle(ctx); err != nil {
+			return &ownError{cause: err, limiter: true}
+		}
+		if limiter == nil {
+			return nil
+		}
+		if err := limiter.Wait(ctx); err != nil {
+			return &ownError{cause: err, limiter: true}
+		}
+		if x.client.throttle.left() == 0 || !x.call.Operation.NeedsToken() {
+			return nil
+		}
+		// Another call was told to wait while this one waited. Its leave is forfeit.
 	}
-	return nil
 }
 
 // ownError is a failure of this side, of the limiter or the token source: it is
@@ -157,6 +169,7 @@ func (x *exchange) readAnswer(response *http.Response) error {
 func (x *exchange) readBody(response *http.Response) error {
 	defer func() { _ = response.Body.Close() }()
 	x.status, x.header = response.StatusCode, response.Header
+	x.noteThrottle()
 	limit := x.client.config.MaxResponseBytes
 	if x.body == nil {
 		x.body = buffers.Get().(*bytes.Buffer)

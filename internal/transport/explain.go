@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -30,6 +31,10 @@ func (x *exchange) explain(err error) *api.Error {
 	}
 	if asked, ok := parseRetryAfter(x.header); ok && x.status >= 300 {
 		e.RetryAfter = asked
+	}
+	var throttled *throttledError
+	if errors.As(err, &throttled) {
+		e.RetryAfter = throttled.left
 	}
 	x.observed.failed(x.failure(err), e.Outcome)
 	var body []byte

@@ -1,0 +1,253 @@
+package transport
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+)
+
+// quota answers the first requests with 429 and what they are given, all others with
+// success, and writes down when each came, counted from the start.
+type quota struct {
+	mu       sync.Mutex
+	start    time.Time
+	refusals []http.Header // in turn
+	came     []time.Duration
+}
+
+func refusing(waits ...string) *quota {
+	q := &quota{start: time.Now()}
+	for _, wait := range waits {
+		q.refusals = append(q.refusals, http.Header{"Retry-After": {wait}})
+	}
+	return q
+}
+
+func (q *quota) RoundTrip(*http.Request) (*http.Response, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.came = append(q.came, time.Since(q.start))
+	if n := len(q.came); n <= len(q.refusals) {
+		return reply(http.StatusTooManyRequests, `{"error":"Rate limit exceeded"}`, "Retry-After", q.refusals[n-1].Get("Retry-After")), nil
+	}
+	return reply(http.StatusOK, `{"patient":{"id":"p1"}}`), nil
+}
+
+func (q *quota) times() []time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return append([]time.Duration(nil), q.came...)
+}
+
+// held is how long a call of the client takes, and how it ends.
+func held(ctx context.Context, c *Client) (time.Duration, error) {
+	start := time.Now()
+	err := get(ctx, c)
+	return time.Since(start), err
+}
+
+func TestRetryAfterHoldsAllViewsBack(t *testing.T) {
+	t.Parallel()
+	for name, limiter := range map[string]Limiter{
+		"no limiter": nil, "limiter": limiterFunc(func(context.Context) error { return nil }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				platform := refusing("30")
+				client := newTestClient(t, platform, func(c *Config) { c.Limiter = limiter })
+				var group sync.WaitGroup
+				group.Go(func() { assert.NoError(t, get(t.Context(), client)) })
+				synctest.Wait() // refused
+				for range 5 {
+					group.Go(func() {
+						assert.NoError(t, get(t.Context(), client.As(static{validToken()})))
+						assert.NoError(t, create(t.Context(), client.As(static{validToken()}), api.WithoutRetries()))
+					})
+				}
+				synctest.Wait()
+				assert.Len(t, platform.times(), 1, "nobody is sent before the time has come")
+				group.Wait()
+				came := platform.times()
+				assert.Len(t, came, 12)
+				for _, at := range came[1:] {
+					assert.GreaterOrEqual(t, at, 30*time.Second)
+					assert.Less(t, at, 31*time.Second)
+				}
+			})
+		})
+	}
+}
+
+func TestRetryAfterBeyondTheCapFailsEverybodyAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		platform := refusing("90")
+		client := newTestClient(t, platform)
+		took, err := held(t.Context(), client)
+		require.ErrorIs(t, err, api.ErrRateLimited)
+		assert.Zero(t, took)
+
+		time.Sleep(10 * time.Second)
+		for _, call := range []func(context.Context, *Client) error{get, createOnce} {
+			start := time.Now()
+			err = call(t.Context(), client.As(static{validToken()}))
+			assert.Zero(t, time.Since(start))
+			require.ErrorIs(t, err, api.ErrRateLimited)
+			require.ErrorIs(t, err, api.ErrNotSent)
+			var failure *api.Error
+			require.ErrorAs(t, err, &failure)
+			assert.Equal(t, 80*time.Second, failure.RetryAfter)
+			assert.Zero(t, failure.Attempts)
+			assert.Zero(t, failure.StatusCode)
+			assert.Contains(t, err.Error(), "the platform has asked to wait")
+		}
+		assert.Len(t, platform.times(), 1)
+
+		time.Sleep(21 * time.Second) // within the cap now
+		took, err = held(t.Context(), client)
+		require.NoError(t, err)
+		assert.GreaterOrEqual(t, took, 59*time.Second)
+	})
+}
+
+func TestRetryAfterRespectsTheDeadlinesOfOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		platform := refusing("30")
+		client := newTestClient(t, platform)
+		_, err := held(t.Context(), client.withoutRetries())
+		require.ErrorIs(t, err, api.ErrRateLimited)
+
+		short, cancel := context.WithTimeout(t.Context(), 29*time.Second)
+		defer cancel()
+		took, err := held(short, client)
+		require.ErrorIs(t, err, api.ErrRateLimited)
+		require.ErrorIs(t, err, api.ErrNotSent)
+		assert.Zero(t, took, "a wait in vain is not begun")
+
+		leaving, leave := context.WithCancel(t.Context())
+		time.AfterFunc(5*time.Second, leave)
+		took, err = held(leaving, client)
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, api.ErrNotSent)
+		assert.Equal(t, 5*time.Second, took)
+
+		long, cancel := context.WithTimeout(t.Context(), 29*time.Second)
+		defer cancel()
+		took, err = held(long, client)
+		require.NoError(t, err)
+		assert.GreaterOrEqual(t, took, 25*time.Second)
+		assert.Len(t, platform.times(), 2)
+	})
+}
+
+// withoutRetries returns a view whose calls are sent once.
+func (c *Client) withoutRetries() *Client {
+	view := *c
+	view.config.Retry.MaxAttempts = 1
+	return &view
+}
+
+func TestWhatHoldsNobodyBack(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]func() (*http.Response, error){
+		"no time given": answering(429, `{"error":"Rate limit exceeded"}`),
+		"no number":     answering(429, `{"error":"Rate limit exceeded"}`, "Retry-After", "soon"),
+		"unavailable":   answering(503, `{"error":"Down"}`, "Retry-After", "30"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var seen []string
+				client := newTestClient(t, turns(&seen, answer, answering(200, `{"patient":{"id":"p1"}}`)))
+				require.Error(t, get(t.Context(), client.withoutRetries()))
+				took, err := held(t.Context(), client)
+				require.NoError(t, err)
+				assert.Zero(t, took)
+			})
+		})
+	}
+	t.Run("another root client", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			platform := refusing("30")
+			require.Error(t, get(t.Context(), newTestClient(t, platform).withoutRetries()))
+			took, err := held(t.Context(), newTestClient(t, platform))
+			require.NoError(t, err)
+			assert.Zero(t, took)
+		})
+	})
+}
+
+// A mistake in one answer must not stop a program for days.
+func TestRetryAfterHoldsForAnHourAtMost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		platform := refusing("999999999999")
+		client := newTestClient(t, platform)
+		require.ErrorIs(t, get(t.Context(), client), api.ErrRateLimited)
+		time.Sleep(time.Hour)
+		took, err := held(t.Context(), client)
+		require.NoError(t, err)
+		assert.Zero(t, took)
+	})
+}
+
+// The longest wait counts, and a shorter one that is told later does not end it.
+func TestLaterRetryAfterDoesNotShortenTheWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var w throttle
+		assert.Zero(t, w.left())
+		w.extend(30 * time.Second)
+		w.extend(time.Second)
+		assert.Equal(t, 30*time.Second, w.left())
+		time.Sleep(20 * time.Second)
+		w.extend(15 * time.Second)
+		assert.Equal(t, 15*time.Second, w.left())
+		time.Sleep(time.Minute)
+		assert.Zero(t, w.left())
+	})
+}
+
+// Who waits for the limiter while somebody else is refused waits for that too.
+func TestRetryAfterThatComesDuringTheLimitersWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		platform := refusing("30")
+		asked := 0
+		var ends api.AttemptResult
+		client := newTestClient(t, platform, func(c *Config) {
+			c.Limiter = limiterFunc(func(ctx context.Context) error {
+				if asked++; asked == 2 {
+					time.Sleep(time.Second) // meanwhile the first call is refused
+				}
+				return nil
+			})
+			c.Observers = []api.Observer{{AttemptEnd: func(_ context.Context, r api.AttemptResult) {
+				if r.StatusCode == http.StatusOK {
+					ends = r
+				}
+			}}}
+		})
+		require.NoError(t, client.config.Limiter.Wait(t.Context()))
+		var group sync.WaitGroup
+		group.Go(func() { assert.NoError(t, get(t.Context(), client)) })
+		synctest.Wait() // waits for the limiter
+		require.ErrorIs(t, get(t.Context(), client.withoutRetries()), api.ErrRateLimited)
+		group.Wait()
+		came := platform.times()
+		require.Len(t, came, 2)
+		assert.GreaterOrEqual(t, came[1], 30*time.Second)
+		assert.GreaterOrEqual(t, ends.LimiterWait, 30*time.Second, "observers are told of the whole wait")
+	})
+}
