@@ -67,7 +67,12 @@ type Limiter interface {
 // Client sends calls. It is safe for concurrent use; views made by [Client.As]
 // share its connections, limiter and settings, and wait together when the platform
 // asks one of them to.
-type Client struct {
+//
+// What it knows is behind one more pointer: a verb that does not fit makes fmt print
+// what a pointer leads to, by reflection and secrets included, but no further.
+type Client struct{ *core }
+
+type core struct {
 	config Config
 	base   *url.URL
 	http   *http.Client
@@ -99,10 +104,10 @@ func New(config Config) (*Client, error) {
 	if config.MaxResponseBytes == 0 {
 		config.MaxResponseBytes = DefaultMaxResponseBytes
 	}
-	c := &Client{
+	c := &Client{&core{
 		config: config, base: base, http: newHTTPClient(config.HTTPClient),
 		ensuring: new(keyedLock), warned: new(sync.Map), throttle: new(throttle),
-	}
+	}}
 	c.header = http.Header{"Accept": {"application/json"}, "User-Agent": {config.UserAgent}}
 	if config.ClinicKey != "" {
 		c.header[clinicKeyHeader] = []string{config.ClinicKey.Reveal()}
@@ -112,9 +117,9 @@ func New(config Config) (*Client, error) {
 
 // As returns a view of the client that is authorized by tokens.
 func (c *Client) As(tokens api.TokenSource) *Client {
-	view := *c
+	view := *c.core
 	view.config.Tokens = tokens
-	return &view
+	return &Client{&view}
 }
 
 // Site returns the site the client talks to.

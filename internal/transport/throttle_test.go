@@ -152,9 +152,9 @@ func TestRetryAfterRespectsTheDeadlinesOfOthers(t *testing.T) {
 
 // withoutRetries returns a view whose calls are sent once.
 func (c *Client) withoutRetries() *Client {
-	view := *c
+	view := *c.core
 	view.config.Retry.MaxAttempts = 1
-	return &view
+	return &Client{&view}
 }
 
 func TestWhatHoldsNobodyBack(t *testing.T) {
