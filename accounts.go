@@ -31,7 +31,9 @@ type AccountsConfig struct {
 
 	// Options configure the client of an environment: its limiter, logger, HTTP
 	// client and so on. A token source is put in its place by Accounts. Nil
-	// means none.
+	// means none. A clinic key given here is sent for all users: where they
+	// belong to several clinics, call [Client.ForClinicKey] on what
+	// [Accounts.Client] returns.
 	Options func(Environment) []Option
 
 	// OnEvent is told what happens to users and applications, after the

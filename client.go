@@ -66,6 +66,14 @@ func newClient(t *transport.Client) *Client {
 // it anew for each request.
 func (c *Client) As(tokens TokenSource) *Client { return newClient(c.transport.As(tokens)) }
 
+// ForClinicKey returns a view of the client that sends the key of a clinic with every
+// call, in place of the client's own: for an application that serves several clinics,
+// or a clinic with several integrations. It shares what views made by [Client.As]
+// share and costs no more; the two can be chained. With a key that is empty, or that
+// no header can carry, every call fails with an [*ArgumentError] and sends nothing.
+// API section: "Authentication" 9.
+func (c *Client) ForClinicKey(key Secret) *Client { return newClient(c.transport.ForClinicKey(key)) }
+
 // Site returns the site the client talks to.
 func (c *Client) Site() Site { return c.transport.Site() }
 

@@ -68,6 +68,28 @@ func ExampleClient_As() {
 	// Daniel Whitcombe prefers a dosage of their own: false
 }
 
+// An application that serves several clinics, or a clinic with several integrations,
+// gives each view the key that belongs to it.
+func ExampleClient_ForClinicKey() {
+	platform, err := dispensarytest.Start(dispensarytest.WithIntegrations(2))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer platform.Close()
+	client := platform.Client(dispensarytest.User{})
+
+	seen := map[string]bool{}
+	for _, key := range platform.ClinicKeys() {
+		practice, err := client.ForClinicKey(dispensary.Secret(key)).Clinic.Get(context.Background())
+		if err != nil {
+			log.Fatal(err)
+		}
+		seen[practice.IntegrationID] = true
+	}
+	fmt.Println(len(seen), "integrations")
+	// Output: 2 integrations
+}
+
 // Raw reaches what no method covers, through the same pipeline.
 func ExampleClient_Raw() {
 	platform := fake()

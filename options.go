@@ -40,7 +40,9 @@ func WithHTTPClient(h *http.Client) Option {
 	}
 }
 
-// WithClinicKey sends the key of a clinic with every call.
+// WithClinicKey sends the key of a clinic with every call of the client and its views.
+// A key belongs to one clinic: where the client serves several, give views and calls
+// their own with [Client.ForClinicKey] and [ForClinicKey].
 // API section: "Authentication" 9.
 func WithClinicKey(key Secret) Option {
 	return func(c *transport.Config) error {

@@ -145,5 +145,9 @@ func CaptureResponse(response *Response) RequestOption { return api.CaptureRespo
 // set this way.
 func WithHeader(name, value string) RequestOption { return api.WithHeader(name, value) }
 
+// ForClinicKey sends the key of a clinic with one request, in place of the client's;
+// [Client.ForClinicKey] makes a view that does so with all of them.
+func ForClinicKey(key Secret) RequestOption { return api.ForClinicKey(key) }
+
 // WithoutRetries sends the request once, whatever comes back.
 func WithoutRetries() RequestOption { return api.WithoutRetries() }

@@ -24,6 +24,7 @@ type RequestSettings struct {
 	Header    http.Header
 	Captures  []*Response
 	NoRetries bool
+	ClinicKey *Secret // nil leaves that of the client
 }
 
 // RequestOption changes a single call. Every method that sends a request takes
@@ -41,6 +42,14 @@ func WithHeader(name, value string) RequestOption {
 		}
 		s.Header.Add(name, value)
 	}
+}
+
+// ForClinicKey sends the key of a clinic with the request, in place of the client's.
+// A key that is empty, or that no header can carry, makes the call fail with an
+// [ArgumentError] and sends nothing.
+// API section: "Authentication" 9.
+func ForClinicKey(key Secret) RequestOption {
+	return func(s *RequestSettings) { s.ClinicKey = &key }
 }
 
 // CaptureResponse stores status, headers and request id of the answer in

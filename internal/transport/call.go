@@ -45,6 +45,13 @@ func (c *Client) newRequest(ctx context.Context, call *Call, settings *api.Reque
 	for name, values := range c.header {
 		header[name] = values
 	}
+	problem := c.clinicKeyProblem
+	if settings.ClinicKey != nil {
+		problem = setClinicKey(header, *settings.ClinicKey)
+	}
+	if problem != "" {
+		return nil, argumentError(call, "ClinicKey", problem)
+	}
 	if err := addHeaders(header, call, settings.Header); err != nil {
 		return nil, err
 	}

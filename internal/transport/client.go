@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -76,7 +77,9 @@ type core struct {
 	config Config
 	base   *url.URL
 	http   *http.Client
-	header http.Header // what every request carries; never changed after New
+	header http.Header // what every request carries; never changed once made
+
+	clinicKeyProblem string // of a view's key; its calls fail with it
 
 	ensuring *keyedLock // shared by all views
 	warned   *sync.Map  // operations whose assumed scope was missed, by name; shared too
@@ -119,6 +122,14 @@ func New(config Config) (*Client, error) {
 func (c *Client) As(tokens api.TokenSource) *Client {
 	view := *c.core
 	view.config.Tokens = tokens
+	return &Client{&view}
+}
+
+// ForClinicKey returns a view of the client that sends key.
+func (c *Client) ForClinicKey(key api.Secret) *Client {
+	view := *c.core
+	view.header = maps.Clone(c.header)
+	view.clinicKeyProblem = setClinicKey(view.header, key)
 	return &Client{&view}
 }
 

@@ -52,6 +52,17 @@ func addHeaders(header http.Header, call *Call, extra http.Header) error {
 	return nil
 }
 
+// setClinicKey puts a clinic's key into a header, or says why it cannot be there.
+func setClinicKey(header http.Header, key api.Secret) (problem string) {
+	if key == "" {
+		return "is empty"
+	}
+	if problem = headerProblem(key.Reveal()); problem == "" {
+		header[clinicKeyHeader] = []string{key.Reveal()}
+	}
+	return problem
+}
+
 // headerAgain returns the header for one more attempt. It is another map, for a
 // transport may still hold the one that was sent, and it lacks what http.Client has
 // put into that: the cookies of a jar, which it will put in again.

@@ -1,0 +1,128 @@
+package dispensary_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/clinic"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+)
+
+// keysSent writes down the clinic keys of the requests that pass.
+type keysSent struct {
+	base http.RoundTripper
+	mu   sync.Mutex
+	keys []string
+}
+
+func (k *keysSent) RoundTrip(r *http.Request) (*http.Response, error) {
+	k.mu.Lock()
+	k.keys = append(k.keys, r.Header.Get("X-SVC-Clinic-Key"))
+	k.mu.Unlock()
+	return k.base.RoundTrip(r)
+}
+
+func (k *keysSent) take() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	keys := k.keys
+	k.keys = nil
+	return keys
+}
+
+// A view and a call have keys of their own, and nobody else is touched by them.
+func TestClinicKeyOfAViewAndOfACall(t *testing.T) {
+	t.Parallel()
+	platform := dispensarytest.New(t, dispensarytest.WithIntegrations(2))
+	first, second := dispensary.Secret(platform.ClinicKeys()[0]), dispensary.Secret(platform.ClinicKeys()[1])
+	sent := &keysSent{base: platform.HTTPClient().Transport}
+	root := platform.Client(dispensarytest.User{}, dispensary.WithHTTPClient(&http.Client{Transport: sent}))
+	integration := func(c *dispensary.Client, options ...dispensary.RequestOption) string {
+		t.Helper()
+		got, err := c.Clinic.Get(t.Context(), options...)
+		require.NoError(t, err)
+		return got.IntegrationID
+	}
+	one, two := root.ForClinicKey(first), root.ForClinicKey(second)
+	assert.NotEqual(t, integration(one), integration(two))
+	assert.Equal(t, integration(two), integration(one, dispensary.ForClinicKey(second)), "the key of a call goes before that of its view")
+	assert.Equal(t, integration(two), integration(two.As(platform.TokenSource(dispensarytest.User{}))), "a view of a view keeps its key")
+	assert.Equal(t, integration(one), integration(two.ForClinicKey(first)))
+	integration(root)
+	assert.Equal(t, []string{
+		first.Reveal(), second.Reveal(), second.Reveal(), second.Reveal(), second.Reveal(), second.Reveal(), first.Reveal(), first.Reveal(), "",
+	}, sent.take())
+
+	for _, err := range root.Catalog.Products.All(t.Context(), catalog.ProductListOptions{Paging: dispensary.Paging{PageSize: 4, MaxItems: 8, Prefetch: 2}}, dispensary.ForClinicKey(second)) {
+		require.NoError(t, err)
+	}
+	_, _, err := root.Clinic.Patients.Ensure(t.Context(), newPatient(1), dispensary.ForClinicKey(second))
+	require.NoError(t, err)
+	keys := sent.take()
+	assert.Greater(t, len(keys), 4)
+	for _, key := range keys {
+		assert.Equal(t, second.Reveal(), key, "every request of a call with several")
+	}
+}
+
+// A key that cannot be sent is refused by its name, at whatever place it was given.
+func TestClinicKeysThatCannotBeSent(t *testing.T) {
+	t.Parallel()
+	platform := dispensarytest.New(t)
+	root := platform.Client(dispensarytest.User{})
+	for key, reason := range map[dispensary.Secret]string{"": "is empty", "canary\n": "holds a line break", "\x00canary": "holds a line break"} {
+		_, ofView := root.ForClinicKey(key).Clinic.Get(t.Context())
+		_, ofCall := root.Clinic.Get(t.Context(), dispensary.ForClinicKey(key))
+		_, ofWrite := root.ForClinicKey(key).Clinic.Patients.Create(t.Context(), newPatient(1))
+		_, _, ofEnsure := root.Clinic.Patients.Ensure(t.Context(), newPatient(1), dispensary.ForClinicKey(key))
+		for _, err := range []error{ofView, ofCall, ofWrite, ofEnsure} {
+			var argument *dispensary.ArgumentError
+			require.ErrorAs(t, err, &argument)
+			assert.Equal(t, "ClinicKey", argument.Field)
+			assert.Contains(t, argument.Reason, reason)
+			require.ErrorIs(t, err, dispensary.ErrNotSent)
+			assert.NotContains(t, fmt.Sprintf("%v %+v %#v", err, err, err), "canary")
+		}
+		_, err := root.ForClinicKey(key).Clinic.Get(t.Context(), dispensary.ForClinicKey(dispensary.Secret(platform.ClinicKey())))
+		require.NoError(t, err, "the call has a good one")
+	}
+	assert.Len(t, platform.Journal().Requests(), 3)
+}
+
+func TestClinicKeyIsNeverPrinted(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	logger := slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	platform := dispensarytest.New(t)
+	root := platform.Client(dispensarytest.User{}, dispensary.WithLogger(logger), dispensary.WithClinicKey("canary-root"))
+	view := root.ForClinicKey("canary-view")
+	_, err := view.Clinic.Get(t.Context(), dispensary.ForClinicKey("canary-call"))
+	require.ErrorIs(t, err, dispensary.ErrUnauthorized)
+	_, err = view.Clinic.Patients.Create(t.Context(), clinic.NewPatient{})
+	require.Error(t, err)
+	logger.Error("view", "client", view, "value", *view, "err", err)
+	text := log.String()
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
+		text += fmt.Sprintf(verb, view) + fmt.Sprintf(verb, *view) + fmt.Sprintf(verb, err) + fmt.Sprintf(verb, view.Clinic)
+	}
+	assert.NotContains(t, text, "canary")
+}
+
+// What Accounts gives can be made to speak for a clinic.
+func TestAccountsClientForAClinicKey(t *testing.T) {
+	t.Parallel()
+	p := newPractice(t, 1)
+	client, err := p.accounts.Client(t.Context(), p.user)
+	require.NoError(t, err)
+	_, err = client.ForClinicKey("key").Clinic.Get(t.Context())
+	assert.ErrorIs(t, err, dispensary.ErrReauthorize, "it is the client of that user")
+}
