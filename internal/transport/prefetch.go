@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"iter"
+	"runtime"
 	"sync"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -57,9 +58,13 @@ type pageFetch[T any] struct {
 	answer chan fetched[T]
 }
 
+// fetched is how a fetch ended. What a program's own code did to the goroutine, a
+// token source's say, is done again where the walk is made.
 type fetched[T any] struct {
-	page *api.Page[T]
-	err  error
+	page     *api.Page[T]
+	err      error
+	unwound  bool // by a panic, or by [runtime.Goexit] where panicked is nil
+	panicked any
 }
 
 // start asks for a page.
@@ -67,8 +72,15 @@ func (f *fetches[T]) start(number int) {
 	answer := make(chan fetched[T], 1) // so that a page nobody waits for blocks nobody
 	f.under, f.last = append(f.under, pageFetch[T]{number, answer}), number
 	f.running.Go(func() {
-		page, err := fetch[T](f.ctx, f.client, f.walk, number)
-		answer <- fetched[T]{page, err}
+		got := fetched[T]{unwound: true}
+		defer func() {
+			if got.unwound {
+				got.panicked = recover()
+			}
+			answer <- got
+		}()
+		got.page, got.err = fetch[T](f.ctx, f.client, f.walk, number)
+		got.unwound = false
 	})
 }
 
@@ -88,5 +100,11 @@ func (f *fetches[T]) take() (number int, page *api.Page[T], err error) {
 	first := f.under[0]
 	f.under = f.under[1:]
 	got := <-first.answer
+	switch {
+	case got.panicked != nil:
+		panic(got.panicked)
+	case got.unwound:
+		runtime.Goexit()
+	}
 	return first.number, got.page, got.err
 }

@@ -1,0 +1,188 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/operation"
+)
+
+// trap is everything of a program's own that a call runs. It springs once, at the
+// given time that one of them is reached.
+type trap struct {
+	at     string
+	skip   atomic.Int32
+	spring func()
+}
+
+func (r *trap) reach(at string) {
+	if at == r.at && r.skip.Add(-1) == -1 {
+		r.spring()
+	}
+}
+
+func (r *trap) Token(context.Context) (api.AccessToken, error) {
+	r.reach("token source")
+	return validToken(), nil
+}
+
+func (r *trap) Wait(context.Context) error { r.reach("limiter"); return nil }
+
+func (r *trap) Enabled(context.Context, slog.Level) bool      { return true }
+func (r *trap) Handle(context.Context, slog.Record) error     { r.reach("log handler"); return nil }
+func (r *trap) WithAttrs([]slog.Attr) slog.Handler            { return r }
+func (r *trap) WithGroup(string) slog.Handler                 { return r }
+func (r *trap) drift(api.Drift)                               { r.reach("OnDrift") }
+func (r *trap) unknown(string, []string)                      { r.reach("unknown fields") }
+func (r *trap) callEnd(context.Context, api.CallResult)       { r.reach("CallEnd") }
+func (r *trap) attemptEnd(context.Context, api.AttemptResult) { r.reach("AttemptEnd") }
+func (r *trap) callStart(c context.Context, _ api.Call) context.Context {
+	r.reach("CallStart")
+	return c
+}
+func (r *trap) attemptStart(c context.Context, _ api.Attempt) context.Context {
+	r.reach("AttemptStart")
+	return c
+}
+
+// opened counts the bodies that are not closed.
+type opened struct{ count atomic.Int32 }
+
+type openBody struct {
+	io.ReadCloser
+	closed func()
+}
+
+func (b openBody) Close() error { b.closed(); return b.ReadCloser.Close() }
+
+func (o *opened) around(inner http.RoundTripper) roundTrip {
+	return func(r *http.Request) (*http.Response, error) {
+		answer, err := inner.RoundTrip(r)
+		if err == nil {
+			o.count.Add(1)
+			answer.Body = openBody{answer.Body, sync.OnceFunc(func() { o.count.Add(-1) })}
+		}
+		return answer, err
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A list that fails once, drifts, and has a field that nobody knows.
+func restless() *answers {
+	return &answers{answer: func(call int, r *http.Request) (*http.Response, error) {
+		if call == 2 {
+			return reply(500, `{"error":"Internal Server Error"}`), nil
+		}
+		return metas(
+			`{"current_page":1,"next_page":2,"total_pages":4,"total_count":4}`, `{"current_page":2,"next_page":3,"total_pages":4,"total_count":5}`,
+			`{"current_page":3,"next_page":4,"total_pages":4,"total_count":5,"news":1}`, `{"current_page":4,"total_pages":4,"total_count":5}`,
+		).answer(call, r)
+	}}
+}
+
+func (r *trap) client(t *testing.T, transport http.RoundTripper) *Client {
+	return newTestClient(t, transport, withTokens(r), func(c *Config) {
+		c.Limiter, c.Logger, c.UnknownFields = r, slog.New(r), r.unknown
+		c.Observers = []api.Observer{{CallStart: r.callStart, AttemptStart: r.attemptStart, AttemptEnd: r.attemptEnd, CallEnd: r.callEnd}}
+		c.HTTPClient.Timeout = 0
+	})
+}
+
+var callbacks = []string{
+	"token source", "limiter", "log handler", "OnDrift", "unknown fields", "CallStart", "AttemptStart", "AttemptEnd", "CallEnd",
+}
+
+var errPanic = errors.New("a program's own panic")
+
+// A panic in a callback arrives where the walk is made, in whatever goroutine the
+// callback ran, and leaves nothing behind: a synctest bubble fails if a goroutine
+// outlives it.
+func TestPanicsOfCallbacksArriveAtTheCaller(t *testing.T) {
+	t.Parallel()
+	for _, at := range callbacks {
+		for _, prefetch := range []int{0, 3} {
+			for _, skip := range []int32{0, 1} {
+				if skip == 1 && (at == "OnDrift" || at == "unknown fields") {
+					continue // reached once
+				}
+				synctest.Test(t, func(t *testing.T) {
+					caught := &trap{at: at, spring: func() { panic(errPanic) }}
+					caught.skip.Store(skip)
+					bodies := &opened{}
+					client := caught.client(t, bodies.around(restless()))
+					walk := func() (err error) {
+						for _, err = range Pages[thing](t.Context(), client, Call{Operation: operation.ProductList}, api.Paging{Prefetch: prefetch, OnDrift: caught.drift}) {
+							if err != nil {
+								break
+							}
+						}
+						return err
+					}
+					assert.PanicsWithValue(t, errPanic, func() { _ = walk() }, "%s, prefetch %d", at, prefetch)
+					synctest.Wait()
+					assert.Zero(t, bodies.count.Load(), "%s, prefetch %d: bodies left open", at, prefetch)
+					require.NoError(t, walk(), "%s, prefetch %d: the client goes on", at, prefetch)
+				})
+			}
+		}
+	}
+}
+
+// A callback that ends its goroutine, as a test's FailNow does, ends that of the walk.
+func TestGoexitOfACallbackEndsTheWalk(t *testing.T) {
+	t.Parallel()
+	for _, prefetch := range []int{0, 3} {
+		synctest.Test(t, func(t *testing.T) {
+			caught := &trap{at: "token source", spring: runtime.Goexit}
+			caught.skip.Store(1)
+			client := caught.client(t, restless())
+			ended, returned := make(chan struct{}), false
+			go func() {
+				defer close(ended)
+				_, _ = collect(t, client, api.Paging{Prefetch: prefetch})
+				returned = true
+			}()
+			<-ended
+			assert.False(t, returned)
+		})
+	}
+}
+
+// A panic while a record is ensured leaves its key to others.
+func TestPanicInEnsureLeavesTheKeyToOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client := newTestClient(t, &answers{})
+		for _, panics := range []string{"find", "create"} {
+			ensuring := Ensuring[thing]{Operation: operation.TreatmentPlanCreate, Key: "k", Find: func(context.Context) (*thing, error) {
+				if panics == "find" {
+					panic(errPanic)
+				}
+				return nil, nil
+			}, Create: func(context.Context) (*thing, error) { panic(errPanic) }}
+			assert.PanicsWithValue(t, errPanic, func() { _, _, _ = Ensure(t.Context(), client, ensuring) })
+			ensuring.Find = func(context.Context) (*thing, error) { return &thing{ID: "x"}, nil }
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, _, err := Ensure(ctx, client, ensuring)
+			cancel()
+			require.NoError(t, err, "after a panic in %s", panics)
+		}
+		assert.Empty(t, client.ensuring.held)
+	})
+}
