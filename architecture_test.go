@@ -36,7 +36,7 @@ var arrows = map[string][]string{
 	"internal/jsondecode":    {"internal/jsonscan"},
 	"internal/jsonscan":      {},
 	"internal/metadata":      {"api", "internal/operation", "internal/transport"},
-	"internal/operation":     {},
+	"internal/operation":     {"api"},
 	"internal/receivertest":  {"api", "events", "seal", "webhook", "github.com/stretchr/testify/require"},
 	"internal/redact":        {},
 	"internal/resourcetest":  {"api", "dispensarytest", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},

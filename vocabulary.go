@@ -120,6 +120,20 @@ type Text = api.Text
 // writes; its zero value stands for null.
 type Timestamp = api.Timestamp
 
+// Scopes of applications and their access tokens; see [oauth.Config]. ScopeClinic and
+// ScopePatients are groups, assumed to grant all scopes of their name.
+const (
+	ScopeCatalogRead          = api.ScopeCatalogRead          // brands, products, variants
+	ScopeClinic               = api.ScopeClinic               // group
+	ScopeClinicRead           = api.ScopeClinicRead           // clinic and practitioners
+	ScopeClinicWrite          = api.ScopeClinicWrite          // edit users, act for practitioners
+	ScopePatients             = api.ScopePatients             // group
+	ScopePatientsRead         = api.ScopePatientsRead         // patients, plans made through the API
+	ScopePatientsWrite        = api.ScopePatientsWrite        // create and update patients
+	ScopeTreatmentPlanHistory = api.ScopeTreatmentPlanHistory // all plans of the past
+	ScopeOrderHistory         = api.ScopeOrderHistory         // orders of a patient
+)
+
 // Secret is a string that no way of printing shows; [Secret.Reveal] returns it.
 type Secret = api.Secret
 
