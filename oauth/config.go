@@ -44,7 +44,9 @@ type Config struct {
 	// Scopes is the scope set of the application in the dashboard; nil if it
 	// is not to be checked. The platform ignores scopes in requests, so these
 	// are never sent: they are remembered with each new token, and a token
-	// that was obtained with fewer is known to be invalid without asking.
+	// that was obtained with fewer is known to be invalid without asking. Use
+	// the constants of package api. What is nearly one of them is refused as
+	// misspelt; anything else is taken for a scope that the platform has added.
 	// API section: "Authentication" 5.
 	Scopes []string
 
@@ -146,15 +148,6 @@ func redirectProblem(raw string) string {
 	u.RawQuery, u.ForceQuery = "", false // a redirect address may have a query; api.CheckURL allows none
 	if err := api.CheckURL(u.String()); err != nil {
 		return strings.TrimPrefix(err.Error(), "dispensary: ")
-	}
-	return ""
-}
-
-func scopesProblem(scopes []string) string {
-	for _, scope := range scopes {
-		if scope == "" || strings.ContainsFunc(scope, func(r rune) bool { return r <= ' ' }) {
-			return "must hold one scope an item, without space"
-		}
 	}
 	return ""
 }

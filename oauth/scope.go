@@ -1,0 +1,66 @@
+package oauth
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dispensary-go/dispensary/api"
+)
+
+// scopesProblem finds what cannot be a scope, and what is nearly one that is known. A
+// scope that resembles none of them passes: the platform may have added it.
+func scopesProblem(scopes []string) string {
+	for i, scope := range scopes {
+		if scope == "" || strings.ContainsFunc(scope, func(r rune) bool { return r <= ' ' }) {
+			return "must hold one scope an item, without space"
+		}
+		if meant := misspelt(scope); meant != "" {
+			return "seems to hold a misspelt " + strconv.Quote(meant) + " at index " + strconv.Itoa(i)
+		}
+	}
+	return ""
+}
+
+// maxScopeEdits is how many letters tell a misspelt scope from the one that is meant.
+// Those that are known differ by twice as much.
+const maxScopeEdits = 2
+
+// misspelt returns the known scope that is meant, or nothing.
+func misspelt(scope string) string {
+	known := api.Scopes()
+	if slices.Contains(known, scope) {
+		return ""
+	}
+	for _, meant := range known {
+		if strings.EqualFold(scope, meant) || editDistance(scope, meant) <= maxScopeEdits {
+			return meant
+		}
+	}
+	return ""
+}
+
+// editDistance counts the bytes to insert, drop or change. It gives up where the
+// lengths tell already.
+func editDistance(a, b string) int {
+	if d := len(a) - len(b); d > maxScopeEdits || -d > maxScopeEdits {
+		return maxScopeEdits + 1
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}
