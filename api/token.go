@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // AccessToken is what one call is authorized with: the bearer token, bound to
@@ -21,10 +22,16 @@ type AccessToken struct {
 	// is not known.
 	ExpiresAt time.Time
 
-	// Scope holds the granted scopes, separated by spaces, as the platform
-	// wrote them; empty if they are not known.
+	// Scope holds the granted scopes as the platform wrote them; empty if they
+	// are not known. The API does not say what separates them: spaces are assumed
+	// (RFC 6749, section 3.3), commas and plus signs are read too.
 	Scope string
 }
+
+// Scopes returns the granted scopes one by one; none if they are not known.
+func (t AccessToken) Scopes() []string { return strings.FieldsFunc(t.Scope, separatesScopes) }
+
+func separatesScopes(r rune) bool { return unicode.IsSpace(r) || r == ',' || r == '+' }
 
 // HasScope reports whether the token was granted scope, or the group it belongs
 // to: clinic grants clinic:read and clinic:write (assumption: the API names the
@@ -32,7 +39,7 @@ type AccessToken struct {
 // API section: "Authentication" 7.
 func (t AccessToken) HasScope(scope string) bool {
 	group, _, _ := strings.Cut(scope, ":")
-	for granted := range strings.FieldsSeq(t.Scope) { // every call asks: no allocation
+	for granted := range strings.FieldsFuncSeq(t.Scope, separatesScopes) { // every call asks: no allocation
 		if granted == scope || granted == group {
 			return true
 		}

@@ -72,8 +72,8 @@ type Token struct {
 	// end than [Config.Leeway] says, in proportion.
 	Lifetime time.Duration `json:"lifetime"`
 
-	// Scope holds the granted scopes, separated by spaces, as the platform
-	// wrote them.
+	// Scope holds the granted scopes as the platform wrote them; see
+	// [Token.Scopes].
 	Scope string `json:"scope"`
 
 	// ConfiguredScope holds [Config.Scopes] of the time when the user
@@ -101,7 +101,7 @@ func (t Token) Access() api.AccessToken {
 }
 
 // Scopes returns the granted scopes.
-func (t Token) Scopes() []string { return strings.Fields(t.Scope) }
+func (t Token) Scopes() []string { return t.Access().Scopes() }
 
 // ValidFor reports why the token must not be stored under key: the key is
 // invalid, the token is empty, or it belongs to another environment

@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -39,13 +40,14 @@ func (x *exchange) preflight(ctx context.Context, source api.TokenSource, token 
 }
 
 // missingScope returns the first scope that the operation needs and the token
-// lacks, or "".
+// lacks, or "". A token that has no scope of those that are known is not judged: the
+// form in which the platform writes them is not stated.
 func missingScope(op *operation.Operation, token api.AccessToken) string {
-	if op.ScopeVaries || strings.TrimSpace(token.Scope) == "" {
+	if op.ScopeVaries || token.Scope == "" {
 		return ""
 	}
 	for scope := range strings.FieldsSeq(op.Scope) {
-		if !token.HasScope(scope) {
+		if !token.HasScope(scope) && slices.ContainsFunc(api.Scopes(), token.HasScope) {
 			return scope
 		}
 	}

@@ -38,6 +38,13 @@ func TestPreflightOfStatedScopes(t *testing.T) {
 		"clinic patients:read":                    "",
 		"":                                        "",
 		"  ":                                      "",
+		"clinic:write,patients:read":              "",
+		"clinic:write, patients:read":             "",
+		"clinic:write+patients:read":              "",
+		"clinic:write,catalog:read":               "patients:read",
+		"CLINIC:WRITE PATIENTS:READ":              "", // a form that nobody knows is the platform's to judge
+		"write_clinic|read_patients":              "",
+		",":                                       "",
 		"clinic:write":                            "patients:read",
 		"patients":                                "clinic:write",
 		"catalog:read":                            "clinic:write",
