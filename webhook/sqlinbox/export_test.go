@@ -1,6 +1,7 @@
 package sqlinbox
 
 import (
+	"runtime"
 	"strconv"
 	"testing"
 	"time"
@@ -54,4 +55,45 @@ func (i *Inbox) Synchronous(t testing.TB) (levels []int) {
 		levels = append(levels, level)
 	}
 	return levels
+}
+
+// Batch has the writer do a write that is under way until the returned function
+// is called, in one transaction with what others give it to do: queued waits
+// until that is n writes, and begins.
+func (i *Inbox) Batch(t testing.TB) (queued func(n int), end func()) {
+	first, second := make(chan struct{}), make(chan struct{})
+	begun := make(chan struct{}, 2)
+	for _, gate := range []chan struct{}{first, second} {
+		i.writer.writes <- &write{ctx: t.Context(), done: make(chan error, 1), do: func(*tx) error {
+			begun <- struct{}{}
+			<-gate
+			return nil
+		}}
+		if gate == first {
+			<-begun
+		}
+	}
+	queued = func(n int) {
+		for len(i.writer.writes) < 1+n {
+			runtime.Gosched()
+		}
+		close(first)
+		<-begun
+	}
+	return queued, func() { close(second) }
+}
+
+// AwaitClaims waits until n events are in the hands of handlers, and the writer
+// has nothing to do.
+func (i *Inbox) AwaitClaims(t testing.TB, n int) {
+	for {
+		s, err := i.Stats(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Running == n {
+			return
+		}
+		runtime.Gosched()
+	}
 }

@@ -65,24 +65,28 @@ func (i *Inbox) known(ctx context.Context, keys []string) (map[string]bool, erro
 }
 
 // ClaimCheckpoint implements [webhook.Checkpoints].
-func (i *Inbox) ClaimCheckpoint(ctx context.Context, name, holder string, ttl time.Duration) (state []byte, err error) {
+func (i *Inbox) ClaimCheckpoint(ctx context.Context, name, holder string, ttl time.Duration) ([]byte, error) {
+	now := i.now()
+	until := now + ttl.Microseconds()
 	// A claim that the loss of power undoes is one of a process that is gone.
-	err = i.writer.doLazily(ctx, func(t *tx) error {
-		state = nil
-		now := i.now()
+	state, err := valueOf(ctx, i.writer.doLazily, func(t *tx) (state []byte, err error) {
 		claimed, err := t.first(`INSERT INTO dispensary_inbox_checkpoints (name, holder, held_until) VALUES (?, ?, ?)
 			ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, held_until = excluded.held_until
 			WHERE holder = excluded.holder OR held_until <= ?
-			RETURNING state`, []any{name, holder, now + ttl.Microseconds(), now}, &state)
+			RETURNING state`, []any{name, holder, until, now}, &state)
 		if err == nil && !claimed {
 			err = webhook.ErrCheckpointHeld
 		}
-		return err
+		return state, err
 	})
-	if err != nil {
-		return nil, err
+	if err != nil && ctx.Err() != nil {
+		// It may have been made all the same, or be made yet, and nobody would
+		// know of it.
+		i.writer.post(func(t *tx) error {
+			return t.exec("UPDATE dispensary_inbox_checkpoints SET held_until = 0 WHERE name = ? AND holder = ? AND held_until = ?", name, holder, until)
+		})
 	}
-	return state, nil
+	return state, err
 }
 
 // SaveCheckpoint implements [webhook.Checkpoints].

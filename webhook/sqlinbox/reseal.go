@@ -65,7 +65,7 @@ func (i *Inbox) sealedAfter(ctx context.Context, after int64) (all []sealedRow, 
 
 // resealRows writes those of rows that need it in one transaction. What was
 // handled or discarded meanwhile has no body any more and is left alone.
-func (i *Inbox) resealRows(ctx context.Context, rows []sealedRow, aead webhook.RotatingAEAD, lost *error) (changed int, err error) {
+func (i *Inbox) resealRows(ctx context.Context, rows []sealedRow, aead webhook.RotatingAEAD, lost *error) (int, error) {
 	var stale []sealedRow
 	for _, row := range rows {
 		var key webhook.Key
@@ -83,19 +83,17 @@ func (i *Inbox) resealRows(ctx context.Context, rows []sealedRow, aead webhook.R
 	if len(stale) == 0 {
 		return 0, nil
 	}
-	err = i.writer.do(ctx, func(t *tx) error {
-		changed = 0
+	return valueOf(ctx, i.writer.do, func(t *tx) (changed int, err error) {
 		for _, row := range stale {
 			// An error that is another one by now was sealed since, with the key
 			// of today; its body was not.
 			n, err := t.changed(`UPDATE dispensary_inbox SET body = ?, error = CASE WHEN error IS ? THEN ? ELSE error END
 				WHERE seq = ? AND body = ?`, row.freshBody, row.failure, row.freshFailure, row.seq, row.body)
 			if err != nil {
-				return err
+				return 0, err
 			}
 			changed += int(n)
 		}
-		return nil
+		return changed, nil
 	})
-	return changed, err
 }

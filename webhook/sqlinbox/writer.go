@@ -61,6 +61,31 @@ func (w *writer) doLazily(ctx context.Context, do func(*tx) error) error {
 	return w.await(&write{ctx: ctx, do: do, lazy: true, done: make(chan error, 1)})
 }
 
+// valueOf has a write done with do or doLazily, and returns what it returned. When
+// ctx ends first that is the zero value, whatever becomes of the write.
+func valueOf[T any](ctx context.Context, do func(context.Context, func(*tx) error) error, write func(*tx) (T, error)) (T, error) {
+	var value, none T // value is the writer's as long as it has not said that it is done
+	err := do(ctx, func(t *tx) (err error) {
+		value, err = write(t)
+		return err
+	})
+	if err != nil {
+		return none, err
+	}
+	return value, nil
+}
+
+// post has a write done lazily, after everything that was asked for before, and
+// does not wait for it.
+func (w *writer) post(do func(*tx) error) {
+	job := &write{ctx: context.Background(), do: do, lazy: true, done: make(chan error, 1)}
+	select {
+	case w.writes <- job:
+	default: // too much is waiting
+		go func() { _ = w.await(job) }()
+	}
+}
+
 func (w *writer) await(job *write) error {
 	ctx := job.ctx
 	select {

@@ -1,0 +1,109 @@
+package sqlinbox_test
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/internal/receivertest"
+	"github.com/dispensary-go/dispensary/seal"
+	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
+)
+
+// leave has f called with a context that ends while the writer is about to do
+// what f has asked for, which it then does: once f has returned, or meanwhile.
+func leave(t *testing.T, inbox *sqlinbox.Inbox, meanwhile bool, f func(context.Context)) {
+	t.Helper()
+	queued, end := inbox.Batch(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		f(ctx)
+	}()
+	queued(1)
+	cancel()
+	if meanwhile {
+		end()
+		<-left
+		return
+	}
+	<-left
+	end()
+}
+
+// TestClaimOfCheckpointWhoseCallerHasLeft holds that a claim nobody waits for any
+// more keeps nobody else from the checkpoint.
+func TestClaimOfCheckpointWhoseCallerHasLeft(t *testing.T) {
+	t.Parallel()
+	inbox, err := sqlinbox.Open(filepath.Join(t.TempDir(), "inbox.db"), config(t, receivertest.Succeed))
+	require.NoError(t, err)
+	closed(t, inbox)
+	_, err = inbox.ClaimCheckpoint(t.Context(), "name", "before", time.Hour)
+	require.NoError(t, err)
+	require.NoError(t, inbox.SaveCheckpoint(t.Context(), "name", "before", []byte("state"), time.Hour))
+	require.NoError(t, inbox.ReleaseCheckpoint(t.Context(), "name", "before"))
+	leave(t, inbox, false, func(ctx context.Context) {
+		state, err := inbox.ClaimCheckpoint(ctx, "name", "left", time.Hour)
+		assert.ErrorIs(t, err, context.Canceled)
+		assert.Nil(t, state)
+	})
+	state, err := inbox.ClaimCheckpoint(t.Context(), "name", "next", time.Hour)
+	require.NoError(t, err)
+	assert.Equal(t, "state", string(state))
+}
+
+// TestClaimOfCheckpointWhoseCallerLeaves is one for the race detector.
+func TestClaimOfCheckpointWhoseCallerLeaves(t *testing.T) {
+	t.Parallel()
+	inbox, err := sqlinbox.Open(filepath.Join(t.TempDir(), "inbox.db"), config(t, receivertest.Succeed))
+	require.NoError(t, err)
+	closed(t, inbox)
+	for range 10 {
+		leave(t, inbox, true, func(ctx context.Context) {
+			_, err := inbox.ClaimCheckpoint(ctx, "name", "holder", time.Hour)
+			if err != nil {
+				assert.ErrorIs(t, err, context.Canceled)
+			}
+		})
+	}
+}
+
+// TestResealWhoseCallerLeaves is one for the race detector, too.
+func TestResealWhoseCallerLeaves(t *testing.T) {
+	t.Parallel()
+	old, err := seal.GenerateKey("old")
+	require.NoError(t, err)
+	fresh, err := seal.GenerateKey("new")
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "inbox.db")
+	c := config(t, receivertest.Hold)
+	c.Seal, err = seal.NewKeyRing(old)
+	require.NoError(t, err)
+	inbox, err := sqlinbox.Open(path, c)
+	require.NoError(t, err)
+	accept(t, inbox)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, inbox.Close(ended))
+	c.Seal, err = seal.NewKeyRing(fresh, old)
+	require.NoError(t, err)
+	inbox, err = sqlinbox.Open(path, c)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, inbox.Close(ended)) })
+	inbox.AwaitClaims(t, 1)
+	leave(t, inbox, true, func(ctx context.Context) {
+		n, err := inbox.Reseal(ctx)
+		if err != nil {
+			assert.ErrorIs(t, err, context.Canceled)
+			assert.Zero(t, n)
+		}
+	})
+	n, err := inbox.Reseal(t.Context())
+	require.NoError(t, err)
+	assert.Zero(t, n, "it was done")
+}
