@@ -31,16 +31,18 @@ func (i *Inbox) claim(n int) (claims []claim, next time.Duration, err error) {
 	var due sql.NullInt64
 	err = i.writer.doLazily(context.Background(), func(t *tx) error {
 		rows = nil
-		now := i.config.now()
-		if err := i.reap(t, now.UnixMicro()); err != nil {
+		now := i.now()
+		if err := i.followClock(t, now); err != nil {
 			return err
 		}
-		lease := now.Add(i.worker.Work().HandlerTimeout + i.config.margin)
+		if err := i.reap(t, now); err != nil {
+			return err
+		}
 		err := t.each(`UPDATE dispensary_inbox SET state = 2, due_at = ?, attempts = attempts + 1, claim = claim + 1
 			WHERE seq IN (SELECT seq FROM dispensary_inbox WHERE state = 1 AND due_at <= ? ORDER BY due_at, seq LIMIT ?)
 			RETURNING seq, claim, attempts, coalesce(subject, ''), coalesce(object, ''), coalesce(reason, ''),
 			(SELECT at FROM dispensary_inbox_newest n WHERE n.object = dispensary_inbox.object), `+columns,
-			[]any{lease.UnixMicro(), now.UnixMicro(), n}, func(r *sql.Rows) error {
+			[]any{i.lease(now), now, n}, func(r *sql.Rows) error {
 				var row claimedRow
 				err := r.Scan(append([]any{&row.seq, &row.number, &row.attempts, &row.subject, &row.object, &row.reason, &row.newest}, row.into()...)...)
 				rows = append(rows, row)

@@ -24,6 +24,8 @@ type Inbox struct {
 	db     *sql.DB
 	writer *writer
 
+	lastNow int64 // what the clock said when the writer claimed last
+
 	ctx    context.Context // of all handlers
 	cancel context.CancelFunc
 	wake   chan struct{} // there may be something to claim
@@ -145,7 +147,11 @@ func newInbox(c Config, worker *webhook.Worker, db *sql.DB) *Inbox {
 // start takes back what the process before was handling, which nobody can be
 // handling any more since the lock is ours, and begins to work.
 func (i *Inbox) start() error {
-	if err := i.writer.do(i.ctx, func(t *tx) error { return i.reap(t, maxTime) }); err != nil {
+	err := i.writer.do(i.ctx, func(t *tx) error {
+		i.lastNow = maxTime // whatever it was for the process before
+		return errors.Join(i.reap(t, maxTime), i.followClock(t, i.now()))
+	})
+	if err != nil {
 		return err
 	}
 	i.loops.Go(i.dispatch)
