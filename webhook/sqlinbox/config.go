@@ -21,6 +21,10 @@ const minRetention = 30 * 24 * time.Hour
 // moment for it.
 const leaseMargin = 30 * time.Second
 
+// stopPatience is how long a handler may take to stop once it has been told to,
+// and the writer after that.
+const stopPatience = 2 * time.Second
+
 // Config is what an [Inbox] is made of. Work.Handle and Seal are required.
 type Config struct {
 	// Work says how events are handled.
@@ -35,9 +39,9 @@ type Config struct {
 	// refused.
 	Retention time.Duration
 
-	// now and margin are for tests.
-	now    func() time.Time
-	margin time.Duration
+	// now, margin and patience are for tests.
+	now              func() time.Time
+	margin, patience time.Duration
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -54,6 +58,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.margin == 0 {
 		c.margin = leaseMargin
+	}
+	if c.patience == 0 {
+		c.patience = stopPatience
 	}
 	return c, nil
 }

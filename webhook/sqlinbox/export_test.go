@@ -18,12 +18,19 @@ func (i *Inbox) Crash() {
 		for _, release := range i.release {
 			_ = release()
 		}
+		close(i.ended)
 	})
 }
 
 // WithClock sets what time an inbox takes it for, and the margin of its claims.
 func (c Config) WithClock(now func() time.Time, margin time.Duration) Config {
 	c.now, c.margin = now, margin
+	return c
+}
+
+// WithPatience sets how long Close waits beyond its context.
+func (c Config) WithPatience(d time.Duration) Config {
+	c.patience = d
 	return c
 }
 

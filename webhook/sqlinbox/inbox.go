@@ -35,7 +35,8 @@ type Inbox struct {
 
 	stopping  chan struct{} // closed first of all
 	closeOnce sync.Once
-	closed    error
+	ended     chan struct{}  // closed last of all
+	closed    error          // what that failed with
 	release   []func() error // in the order of their calls, once nothing runs
 }
 
@@ -137,6 +138,7 @@ func newInbox(c Config, worker *webhook.Worker, db *sql.DB) *Inbox {
 		wake:     make(chan struct{}, 1),
 		slots:    make(chan struct{}, worker.Work().Workers),
 		stopping: make(chan struct{}),
+		ended:    make(chan struct{}),
 	}
 	for range cap(inbox.slots) {
 		inbox.slots <- struct{}{}
@@ -212,29 +214,47 @@ func writingConn(ctx context.Context, db *sql.DB) (_ *sql.Conn, err error) {
 	return conn, checkSchema(ctx, conn)
 }
 
-// Close implements [webhook.Engine].
+// Close implements [webhook.Engine]. It returns once everything has ended, at the
+// latest a few seconds after the end of ctx: with the error of ctx if the database
+// or a function of [InTransaction] still holds the writer by then. The rest ends
+// by itself then, the lock of the file included, and can be waited for by closing
+// again. What was acknowledged is on the disk in any case.
 func (i *Inbox) Close(ctx context.Context) error {
 	i.closeOnce.Do(func() {
 		close(i.stopping)
-		i.loops.Wait()
-		i.finish(ctx)
-		i.cancel()
-		i.writer.close()
-		for _, release := range i.release {
-			i.closed = errors.Join(i.closed, release())
-		}
+		go i.end(ctx)
 	})
-	return i.closed
+	select {
+	case <-i.ended:
+		return i.closed
+	case <-ctx.Done():
+	}
+	select {
+	case <-i.ended:
+		return i.closed
+	case <-time.After(2 * i.config.patience): // handlers, and then the writer
+		return fmt.Errorf("sqlinbox: closing goes on: %w", ctx.Err())
+	}
 }
 
-// patience is how long a handler may take to stop once it has been told to.
-const patience = 2 * time.Second
+// end ends everything, in the order in which it uses each other.
+func (i *Inbox) end(ctx context.Context) {
+	defer close(i.ended)
+	i.finish(ctx)
+	i.cancel()
+	i.loops.Wait()
+	i.writer.close()
+	for _, release := range i.release {
+		i.closed = errors.Join(i.closed, release())
+	}
+}
 
 // finish waits for the handlers that run. When ctx ends they are told to stop,
 // and what does not is left to the next start.
 func (i *Inbox) finish(ctx context.Context) {
 	ended := make(chan struct{})
 	go func() {
+		i.loops.Wait() // the dispatcher starts them
 		i.tasks.Wait()
 		close(ended)
 	}()
@@ -246,7 +266,7 @@ func (i *Inbox) finish(ctx context.Context) {
 	}
 	select {
 	case <-ended:
-	case <-time.After(patience):
+	case <-time.After(i.config.patience):
 	}
 }
 

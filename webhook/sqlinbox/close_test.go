@@ -1,0 +1,58 @@
+package sqlinbox_test
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
+)
+
+// TestCloseWaitsForNoTransactionThatHangs closes an inbox while the program's own
+// part of a transaction does not end.
+func TestCloseWaitsForNoTransactionThatHangs(t *testing.T) {
+	t.Parallel()
+	begun, gate := make(chan struct{}), make(chan struct{})
+	c := config(t, func(ctx context.Context, _ events.Event) error {
+		return sqlinbox.InTransaction(ctx, func(context.Context, sqlinbox.Tx) error {
+			close(begun)
+			<-gate
+			return nil
+		})
+	})
+	work, made := observed(c.Work)
+	c.Work = work
+	path := filepath.Join(t.TempDir(), "inbox.db")
+	inbox, err := sqlinbox.Open(path, c.WithPatience(time.Millisecond))
+	require.NoError(t, err)
+	d := accept(t, inbox)
+	<-begun
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 2 {
+		require.ErrorIs(t, inbox.Close(ctx), context.Canceled)
+	}
+	_, err = inbox.Accept(t.Context(), d)
+	require.ErrorIs(t, err, webhook.ErrInboxClosed)
+	_, err = sqlinbox.Open(path, c)
+	require.ErrorIs(t, err, sqlinbox.ErrInUse, "it may yet write")
+
+	close(gate)
+	require.NoError(t, inbox.Close(t.Context()))
+	assert.Equal(t, webhook.ResultHandled, (<-made).Result)
+	inbox, err = sqlinbox.Open(path, c)
+	require.NoError(t, err)
+	closed(t, inbox)
+	receipt, err := inbox.Accept(t.Context(), d)
+	require.NoError(t, err)
+	assert.True(t, receipt.Duplicate)
+	stats, err := inbox.Stats(t.Context())
+	require.NoError(t, err)
+	assert.Zero(t, stats, "it was handled")
+}
