@@ -76,13 +76,17 @@ func (r *newRow) insert(t *tx) error {
 		return err
 	}
 	changed, err := t.changed(`INSERT INTO dispensary_inbox
-		(key, type, clinic_id, created_at, received_at, order_at, subject, object, state, due_at, body)
-		VALUES (?, ?, ?, ?, ?, ?, nullif(?, ''), nullif(?, ''), ?, ?, ?) ON CONFLICT (key) DO NOTHING`,
+		(key, type, clinic_id, created_at, received_at, order_at, subject, object, state, due_at)
+		VALUES (?, ?, ?, ?, ?, ?, nullif(?, ''), nullif(?, ''), ?, ?) ON CONFLICT (key) DO NOTHING`,
 		r.key, string(r.delivery.Type), r.delivery.ClinicID, r.createdAt, r.receivedAt, r.orderAt,
-		string(r.subject), string(r.object), state, r.now, r.body)
+		string(r.subject), string(r.object), state, r.now)
 	r.duplicate = err == nil && changed == 0
+	if err != nil || r.duplicate {
+		return err
+	}
+	err = t.exec("INSERT INTO dispensary_inbox_bodies (seq, body) VALUES (last_insert_rowid(), ?)", r.body)
 	switch {
-	case err != nil || r.duplicate:
+	case err != nil:
 		return err
 	case overtakes:
 		return lead(t, string(r.subject))
@@ -113,7 +117,7 @@ func (r *newRow) place(t *tx) (state int, overtakes bool, err error) {
 // It goes through the line from its beginning, where that event stands: only
 // what came late stands before it.
 const leaderQuery = `SELECT seq, state, order_at FROM dispensary_inbox
-	WHERE subject = ? AND state < 3 AND state > 0 ORDER BY order_at, seq LIMIT 1`
+	WHERE subject = ? AND state < 5 AND state > 2 ORDER BY order_at, seq LIMIT 1`
 
 // lead makes the oldest event of a subject the one that is ready, unless one of
 // them is being handled.
@@ -126,30 +130,41 @@ func lead(t *tx, subject string) error {
 	}
 	t.ready = true
 	found, err := t.first(`SELECT seq FROM dispensary_inbox
-		WHERE subject = ? AND state < 3 ORDER BY order_at, seq LIMIT 1`, []any{subject}, &oldest)
+		WHERE subject = ? AND state < 5 ORDER BY order_at, seq LIMIT 1`, []any{subject}, &oldest)
 	if err != nil || !found || led && leader == oldest {
 		return err
 	}
 	if led {
-		if err := t.exec("UPDATE dispensary_inbox SET state = 0 WHERE seq = ?", leader); err != nil {
+		if err := t.exec("UPDATE dispensary_inbox SET state = 2 WHERE seq = ?", leader); err != nil {
 			return err
 		}
 	}
-	return t.exec("UPDATE dispensary_inbox SET state = 1 WHERE seq = ?", oldest)
+	return t.exec("UPDATE dispensary_inbox SET state = 3 WHERE seq = ?", oldest)
 }
 
-// wakeUp has the dispatcher look for something to do.
-func (i *Inbox) wakeUp() {
+// committed tells those who may have something to do after a transaction.
+func (i *Inbox) committed(t *tx) {
+	if t.ready {
+		tell(i.wake)
+	}
+	if t.freed {
+		tell(i.freed)
+	}
+}
+
+// tell wakes who waits for a channel of size 1.
+func tell(c chan<- struct{}) {
 	select {
-	case i.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default: // it has been told
 	}
 }
 
 func (i *Inbox) now() int64 { return i.config.now().UnixMicro() }
 
-// columns are what a delivery is read from; scanDelivery reads them.
-const columns = "key, type, clinic_id, created_at, received_at, body"
+// columns are what a delivery is read from.
+const columns = `key, type, clinic_id, created_at, received_at,
+	(SELECT body FROM dispensary_inbox_bodies b WHERE b.seq = dispensary_inbox.seq)`
 
 type storedRow struct {
 	key, kind, clinicID string

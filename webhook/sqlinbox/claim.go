@@ -38,8 +38,8 @@ func (i *Inbox) claim(n int) (claims []claim, next time.Duration, err error) {
 		if err := i.reap(t, now); err != nil {
 			return err
 		}
-		err := t.each(`UPDATE dispensary_inbox SET state = 2, due_at = ?, attempts = attempts + 1, claim = claim + 1
-			WHERE seq IN (SELECT seq FROM dispensary_inbox WHERE state = 1 AND due_at <= ? ORDER BY due_at, seq LIMIT ?)
+		err := t.each(`UPDATE dispensary_inbox SET state = 4, due_at = ?, attempts = attempts + 1, claim = claim + 1
+			WHERE seq IN (SELECT seq FROM dispensary_inbox WHERE state = 3 AND due_at <= ? ORDER BY due_at, seq LIMIT ?)
 			RETURNING seq, claim, attempts, coalesce(subject, ''), coalesce(object, ''), coalesce(reason, ''),
 			(SELECT at FROM dispensary_inbox_newest n WHERE n.object = dispensary_inbox.object), `+columns,
 			[]any{i.lease(now), now, n}, func(r *sql.Rows) error {
@@ -51,7 +51,7 @@ func (i *Inbox) claim(n int) (claims []claim, next time.Duration, err error) {
 		if err != nil {
 			return err
 		}
-		_, err = t.first(`SELECT min(due_at) FROM dispensary_inbox WHERE state IN (1, 2)`, nil, &due)
+		_, err = t.first(`SELECT min(due_at) FROM dispensary_inbox WHERE state IN (3, 4)`, nil, &due)
 		return err
 	})
 	if err != nil {
@@ -95,8 +95,8 @@ func (i *Inbox) claimed(rows []claimedRow) []claim {
 // subject stand in line again like the others.
 func (i *Inbox) reap(t *tx, now int64) error {
 	var subjects []string
-	err := t.each(`UPDATE dispensary_inbox SET state = iif(subject IS NULL, 1, 0), due_at = ?, reason = ?
-		WHERE state = 2 AND due_at <= ? RETURNING coalesce(subject, '')`,
+	err := t.each(`UPDATE dispensary_inbox SET state = iif(subject IS NULL, 3, 2), due_at = ?, reason = ?
+		WHERE state = 4 AND due_at <= ? RETURNING coalesce(subject, '')`,
 		[]any{i.now(), webhook.ErrAbandoned.Error(), now}, func(r *sql.Rows) error {
 			var subject string
 			defer func() { subjects = append(subjects, subject) }()

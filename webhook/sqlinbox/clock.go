@@ -12,8 +12,8 @@ func (i *Inbox) followClock(t *tx, now int64) error {
 		return nil
 	}
 	longest := now + i.worker.Work().Retry.MaxBackOff.Microseconds() + 1
-	return t.exec(`UPDATE dispensary_inbox SET due_at = CASE WHEN state = 2 THEN min(due_at, ?) WHEN attempts = 0 THEN ? ELSE min(due_at, ?) END
-		WHERE state IN (0, 1, 2) AND due_at > ?`, i.lease(now), now, longest, now)
+	return t.exec(`UPDATE dispensary_inbox SET due_at = CASE WHEN state = 4 THEN min(due_at, ?) WHEN attempts = 0 THEN ? ELSE min(due_at, ?) END
+		WHERE state IN (2, 3, 4) AND due_at > ?`, i.lease(now), now, longest, now)
 }
 
 // lease returns when an event that is given to a handler at now is taken for

@@ -44,8 +44,9 @@ func (i *Inbox) letters(ctx context.Context, after position, until int64) (lette
 	if i.stopped() {
 		return nil, last, webhook.ErrInboxClosed
 	}
-	rows, err := i.db.QueryContext(ctx, `SELECT seq, due_at, attempts, coalesce(reason, ''), error, `+columns+`
-		FROM dispensary_inbox WHERE state = 4 AND (due_at, seq) > (?, ?) AND due_at <= ? ORDER BY due_at, seq LIMIT ?`,
+	rows, err := i.db.QueryContext(ctx, `SELECT seq, due_at, attempts, coalesce(reason, ''),
+		(SELECT error FROM dispensary_inbox_bodies b WHERE b.seq = dispensary_inbox.seq), `+columns+`
+		FROM dispensary_inbox WHERE state = 5 AND (due_at, seq) > (?, ?) AND due_at <= ? ORDER BY due_at, seq LIMIT ?`,
 		after.due, after.seq, until, page)
 	if err != nil {
 		return nil, last, fmt.Errorf("sqlinbox: %w", err)
@@ -82,24 +83,33 @@ func (i *Inbox) letter(rows *sql.Rows) (letter webhook.DeadLetter, at position, 
 // Replay implements [webhook.Engine].
 func (i *Inbox) Replay(ctx context.Context, key webhook.Key) error {
 	return i.revise(ctx, key, func(t *tx, text []byte) (bool, error) {
+		var seq int64
 		var subject string
 		found, err := t.first(`UPDATE dispensary_inbox
-			SET state = iif(subject IS NULL, 1, 0), due_at = ?, attempts = 0, reason = NULL, error = NULL
-			WHERE key = ? AND state = 4 RETURNING coalesce(subject, '')`, []any{i.now(), string(text)}, &subject)
-		if err == nil && found && subject != "" {
-			err = lead(t, subject)
+			SET state = iif(subject IS NULL, 3, 2), due_at = ?, attempts = 0, reason = NULL
+			WHERE key = ? AND state = 5 RETURNING seq, coalesce(subject, '')`, []any{i.now(), string(text)}, &seq, &subject)
+		if err != nil || !found {
+			return false, err
 		}
 		t.ready = true
-		return found, err
+		err = t.exec("UPDATE dispensary_inbox_bodies SET error = NULL WHERE seq = ?", seq)
+		if err == nil && subject != "" {
+			err = lead(t, subject)
+		}
+		return true, err
 	})
 }
 
 // Discard implements [webhook.Engine].
 func (i *Inbox) Discard(ctx context.Context, key webhook.Key) error {
 	return i.revise(ctx, key, func(t *tx, text []byte) (bool, error) {
-		changed, err := t.changed(`UPDATE dispensary_inbox SET state = 3, due_at = ?, body = NULL, error = NULL
-			WHERE key = ? AND state = 4`, i.now(), string(text))
-		return changed > 0, err
+		var seq int64
+		found, err := t.first(`UPDATE dispensary_inbox SET state = 6, due_at = ?
+			WHERE key = ? AND state = 5 RETURNING seq`, []any{i.now(), string(text)}, &seq)
+		if err != nil || !found {
+			return false, err
+		}
+		return true, drop(t, seq)
 	})
 }
 

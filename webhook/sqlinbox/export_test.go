@@ -104,3 +104,6 @@ func (i *Inbox) AwaitClaims(t testing.TB, n int) {
 		runtime.Gosched()
 	}
 }
+
+// Shrink gives back what the file need not keep.
+func (i *Inbox) Shrink() error { return i.giveBack() }

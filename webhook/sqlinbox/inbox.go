@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -29,6 +30,7 @@ type Inbox struct {
 	ctx    context.Context // of all handlers
 	cancel context.CancelFunc
 	wake   chan struct{} // there may be something to claim
+	freed  chan struct{} // something was deleted
 	slots  chan struct{} // one for each handler that may run
 	loops  sync.WaitGroup
 	tasks  sync.WaitGroup
@@ -64,7 +66,18 @@ func Open(path string, c Config) (*Inbox, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sqlinbox: %w", err)
 	}
-	inbox, err := open(db, c, func(ctx context.Context) error { return Migrate(ctx, db) })
+	inbox, err := open(db, c, func(ctx context.Context) error {
+		if err := enableShrinking(ctx, db, true); err != nil {
+			return err
+		}
+		if err := Migrate(ctx, db); err != nil {
+			return err
+		}
+		if err := enableShrinking(ctx, db, false); err != nil && c.Work.Logger != nil {
+			c.Work.Logger.LogAttrs(ctx, slog.LevelWarn, "webhook inbox will not shrink", slog.String("reason", err.Error()))
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -118,7 +131,7 @@ func open(db *sql.DB, c Config, migrate func(context.Context) error) (_ *Inbox, 
 		return nil, err
 	}
 	inbox := newInbox(c, worker, db)
-	inbox.writer = newWriter(conn, inbox.wakeUp)
+	inbox.writer = newWriter(conn, inbox.committed)
 	inbox.release = []func() error{conn.Close, locked.Close}
 	if err := inbox.start(); err != nil {
 		inbox.writer.close()
@@ -136,6 +149,7 @@ func newInbox(c Config, worker *webhook.Worker, db *sql.DB) *Inbox {
 		ctx:      ctx,
 		cancel:   cancel,
 		wake:     make(chan struct{}, 1),
+		freed:    make(chan struct{}, 1),
 		slots:    make(chan struct{}, worker.Work().Workers),
 		stopping: make(chan struct{}),
 		ended:    make(chan struct{}),
@@ -158,6 +172,8 @@ func (i *Inbox) start() error {
 	}
 	i.loops.Go(i.dispatch)
 	i.loops.Go(i.retain)
+	i.loops.Go(i.shrink)
+	i.committed(&tx{freed: true}) // by the process before
 	return nil
 }
 
@@ -195,6 +211,7 @@ func writingConn(ctx context.Context, db *sql.DB) (_ *sql.Conn, err error) {
 		"PRAGMA synchronous = FULL",
 		"PRAGMA fullfsync = 1", // on macOS a sync is none without it
 		"PRAGMA checkpoint_fullfsync = 1",
+		"PRAGMA journal_size_limit = 8388608", // what a burst leaves of the log
 	} {
 		if _, err := conn.ExecContext(ctx, pragma); err != nil {
 			return nil, fmt.Errorf("sqlinbox: %w", err)

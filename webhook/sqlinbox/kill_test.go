@@ -256,7 +256,7 @@ func (k *killTest) check(t *testing.T) {
 	db := k.open(t, k.folder)
 	defer func() { _ = db.Close() }()
 	stored := countTexts(t, db, "SELECT key FROM dispensary_inbox")
-	done := countTexts(t, db, "SELECT key FROM dispensary_inbox WHERE state = 3 AND body IS NULL AND attempts > 0")
+	done := countTexts(t, db, "SELECT key FROM dispensary_inbox WHERE state = 6 AND attempts > 0 AND seq NOT IN (SELECT seq FROM dispensary_inbox_bodies)")
 	effects := countTexts(t, db, "SELECT key FROM effects")
 	log, err := os.ReadFile(k.folder + "/handled")
 	require.NoError(t, err)

@@ -44,8 +44,9 @@ func (i *Inbox) sealedAfter(ctx context.Context, after int64) (all []sealedRow, 
 	if i.stopped() {
 		return nil, webhook.ErrInboxClosed
 	}
-	rows, err := i.db.QueryContext(ctx, `SELECT seq, key, body, error FROM dispensary_inbox
-		WHERE seq > ? AND body IS NOT NULL ORDER BY seq LIMIT ?`, after, page)
+	rows, err := i.db.QueryContext(ctx, `SELECT seq, key, body, error
+		FROM dispensary_inbox_bodies JOIN dispensary_inbox USING (seq)
+		WHERE seq > ? ORDER BY seq LIMIT ?`, after, page)
 	if err != nil {
 		return nil, fmt.Errorf("sqlinbox: %w", err)
 	}
@@ -87,7 +88,7 @@ func (i *Inbox) resealRows(ctx context.Context, rows []sealedRow, aead webhook.R
 		for _, row := range stale {
 			// An error that is another one by now was sealed since, with the key
 			// of today; its body was not.
-			n, err := t.changed(`UPDATE dispensary_inbox SET body = ?, error = CASE WHEN error IS ? THEN ? ELSE error END
+			n, err := t.changed(`UPDATE dispensary_inbox_bodies SET body = ?, error = CASE WHEN error IS ? THEN ? ELSE error END
 				WHERE seq = ? AND body = ?`, row.freshBody, row.failure, row.freshFailure, row.seq, row.body)
 			if err != nil {
 				return 0, err

@@ -31,7 +31,7 @@ func (i *Inbox) purge() error {
 	before := i.config.now().Add(-i.config.Retention).UnixMicro()
 	for _, statement := range []string{
 		`DELETE FROM dispensary_inbox WHERE seq IN
-			(SELECT seq FROM dispensary_inbox WHERE state = 3 AND due_at < ? LIMIT ?)`,
+			(SELECT seq FROM dispensary_inbox WHERE state = 6 AND due_at < ? LIMIT ?)`,
 		`DELETE FROM dispensary_inbox_newest WHERE object IN
 			(SELECT object FROM dispensary_inbox_newest WHERE noted_at < ? LIMIT ?)`,
 	} {
@@ -41,6 +41,7 @@ func (i *Inbox) purge() error {
 			}
 			err := i.writer.doLazily(context.Background(), func(t *tx) (err error) {
 				deleted, err = t.changed(statement, before, few)
+				t.freed = t.freed || deleted > 0
 				return err
 			})
 			if err != nil {
@@ -59,10 +60,10 @@ func (i *Inbox) Stats(ctx context.Context) (webhook.Stats, error) {
 	}
 	var oldest *int64
 	err := i.db.QueryRowContext(ctx, `SELECT
-		(SELECT count(*) FROM dispensary_inbox WHERE state IN (0, 1)),
-		(SELECT count(*) FROM dispensary_inbox WHERE state = 2),
+		(SELECT count(*) FROM dispensary_inbox WHERE state IN (2, 3)),
 		(SELECT count(*) FROM dispensary_inbox WHERE state = 4),
-		(SELECT min(received_at) FROM dispensary_inbox WHERE state IN (0, 1, 2))`,
+		(SELECT count(*) FROM dispensary_inbox WHERE state = 5),
+		(SELECT min(received_at) FROM dispensary_inbox WHERE state IN (2, 3, 4))`,
 	).Scan(&s.Waiting, &s.Running, &s.Dead, &oldest)
 	if err != nil {
 		return webhook.Stats{}, fmt.Errorf("sqlinbox: %w", err)

@@ -6,13 +6,16 @@ import (
 	"fmt"
 )
 
-// The states of a row. Below done, an event is alive.
+// The states of a row. Below dead, an event is alive. Each takes one byte in the
+// row, which 0 and 1 would not: a row that grew would split its page, and leave
+// both halves half empty for a month. Done is the last one, so that the index by
+// state grows at its end, where pages are filled up.
 const (
-	stateInLine  = 0 // an older event of the subject comes first
-	stateReady   = 1 // to be handled at due_at
-	stateRunning = 2 // being handled; abandoned at due_at
-	stateDone    = 3 // handled, skipped or discarded, at due_at
-	stateDead    = 4 // a dead letter since due_at
+	stateInLine  = 2 // an older event of the subject comes first
+	stateReady   = 3 // to be handled at due_at
+	stateRunning = 4 // being handled; abandoned at due_at
+	stateDead    = 5 // a dead letter since due_at
+	stateDone    = 6 // handled, skipped or discarded, at due_at
 )
 
 // migrations are the steps that make the tables, each from the version before.
@@ -22,6 +25,10 @@ const (
 // one is ready or running; that it is kept so by those who write, instead of
 // being found out by those who claim, is what makes claims cheap however long
 // a line is.
+//
+// Bodies, and the texts of errors, have a table of their own, so that their pages
+// are free as soon as the events on them have been handled: what is left of an
+// event, for weeks, is small, and must not hold large pages.
 var migrations = []string{`
 CREATE TABLE dispensary_inbox (
 	seq         INTEGER PRIMARY KEY,
@@ -57,6 +64,40 @@ CREATE TABLE dispensary_inbox_checkpoints (
 	held_until INTEGER NOT NULL,
 	state      BLOB
 );
+`, `
+CREATE TABLE dispensary_inbox_bodies (
+	seq   INTEGER PRIMARY KEY,
+	body  BLOB NOT NULL,
+	error BLOB
+);
+INSERT INTO dispensary_inbox_bodies (seq, body, error)
+	SELECT seq, body, error FROM dispensary_inbox WHERE body IS NOT NULL;
+CREATE TABLE dispensary_inbox_events (
+	seq         INTEGER PRIMARY KEY,
+	key         TEXT NOT NULL UNIQUE,
+	type        TEXT NOT NULL,
+	clinic_id   TEXT NOT NULL,
+	created_at  INTEGER,
+	received_at INTEGER NOT NULL,
+	order_at    INTEGER NOT NULL,
+	subject     TEXT,
+	object      TEXT,
+	state       INTEGER NOT NULL,
+	due_at      INTEGER NOT NULL,
+	attempts    INTEGER NOT NULL DEFAULT 0,
+	claim       INTEGER NOT NULL DEFAULT 0,
+	reason      TEXT
+);
+INSERT INTO dispensary_inbox_events
+	SELECT seq, key, type, clinic_id, created_at, received_at, order_at, subject, object,
+		CASE state WHEN 0 THEN 2 WHEN 1 THEN 3 WHEN 2 THEN 4 WHEN 3 THEN 6 ELSE 5 END,
+		due_at, attempts, claim, reason
+	FROM dispensary_inbox;
+DROP TABLE dispensary_inbox;
+ALTER TABLE dispensary_inbox_events RENAME TO dispensary_inbox;
+CREATE INDEX dispensary_inbox_due ON dispensary_inbox (state, due_at, seq);
+CREATE INDEX dispensary_inbox_line ON dispensary_inbox (subject, order_at, seq)
+	WHERE subject IS NOT NULL AND state < 5;
 `}
 
 // Migrate makes the tables of the inbox, or brings them up to date. It can be

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -54,7 +53,7 @@ func TestMigrateRunsAgain(t *testing.T) {
 	}
 	group.Wait()
 	db := database(t, path)
-	assert.Equal(t, map[string]int{"2": 1}, countTexts(t, db, "SELECT version FROM dispensary_inbox_schema"))
+	assert.Equal(t, map[string]int{"3": 1}, countTexts(t, db, "SELECT version FROM dispensary_inbox_schema"))
 	for name := range countTexts(t, db, "SELECT name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'") {
 		assert.Regexp(t, "^dispensary_inbox", name)
 	}
@@ -83,7 +82,7 @@ func TestNewWantsTheTablesOfItsVersion(t *testing.T) {
 	require.NoError(t, inbox.Close(t.Context()))
 	require.NoError(t, db.PingContext(t.Context()), "the database is the program's")
 
-	for version, want := range []error{1: sqlinbox.ErrSchema, 2: nil, 3: sqlinbox.ErrNewerSchema} {
+	for version, want := range []error{2: sqlinbox.ErrSchema, 3: nil, 4: sqlinbox.ErrNewerSchema} {
 		_, err = db.ExecContext(t.Context(), "UPDATE dispensary_inbox_schema SET version = ?", version)
 		require.NoError(t, err)
 		if want != nil {
@@ -92,32 +91,6 @@ func TestNewWantsTheTablesOfItsVersion(t *testing.T) {
 		}
 	}
 	require.ErrorIs(t, sqlinbox.Migrate(t.Context(), db), sqlinbox.ErrNewerSchema)
-}
-
-// An inbox that an earlier version made keeps what it holds.
-func TestMigrateFromTheFirstVersion(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "inbox.db")
-	c := config(t, receivertest.Succeed)
-	inbox, err := sqlinbox.Open(path, c)
-	require.NoError(t, err)
-	d := receivertest.NewDelivery()
-	_, err = inbox.Accept(t.Context(), d)
-	require.NoError(t, err)
-	require.NoError(t, inbox.Close(t.Context()))
-	db := database(t, path)
-	for _, step := range []string{"DROP TABLE dispensary_inbox_checkpoints", "UPDATE dispensary_inbox_schema SET version = 1"} {
-		_, err = db.ExecContext(t.Context(), step)
-		require.NoError(t, err)
-	}
-	inbox, err = sqlinbox.Open(path, c)
-	require.NoError(t, err)
-	closed(t, inbox)
-	receipt, err := inbox.Accept(t.Context(), d)
-	require.NoError(t, err)
-	assert.True(t, receipt.Duplicate)
-	_, err = inbox.ClaimCheckpoint(t.Context(), "a", "b", time.Minute)
-	require.NoError(t, err)
 }
 
 func TestOpenIsForOne(t *testing.T) {

@@ -68,18 +68,29 @@ func mark(t *tx, c claim, a webhook.Attempt, letter []byte, now int64) (int64, e
 	if c.subject != "" {
 		living = stateInLine // lead calls the oldest, which it may not be
 	}
+	const settle, held = `UPDATE dispensary_inbox SET state = ?, due_at = ?, `, ` WHERE seq = ? AND claim = ? AND state = 4`
 	switch a.Result {
 	case webhook.ResultHandled, webhook.ResultSkipped:
-		return t.changed(`UPDATE dispensary_inbox SET state = ?, due_at = ?, body = NULL, reason = NULL
-			WHERE seq = ? AND claim = ? AND state = 2`, stateDone, now, c.seq, c.number)
+		changed, err := t.changed(settle+`reason = NULL`+held, stateDone, now, c.seq, c.number)
+		if err != nil || changed == 0 {
+			return changed, err
+		}
+		return changed, drop(t, c.seq)
 	case webhook.ResultDead:
-		return t.changed(`UPDATE dispensary_inbox SET state = ?, due_at = ?, attempts = ?, reason = ?, error = ?
-			WHERE seq = ? AND claim = ? AND state = 2`, stateDead, now, a.Number, a.Reason(), letter, c.seq, c.number)
+		changed, err := t.changed(settle+`attempts = ?, reason = ?`+held, stateDead, now, a.Number, a.Reason(), c.seq, c.number)
+		if err != nil || changed == 0 {
+			return changed, err
+		}
+		return changed, t.exec("UPDATE dispensary_inbox_bodies SET error = ? WHERE seq = ?", letter, c.seq)
 	case webhook.ResultReturned:
-		return t.changed(`UPDATE dispensary_inbox SET state = ?, due_at = ?, attempts = attempts - 1
-			WHERE seq = ? AND claim = ? AND state = 2`, living, now, c.seq, c.number)
+		return t.changed(settle+`attempts = attempts - 1`+held, living, now, c.seq, c.number)
 	}
 	due := now + a.RetryIn.Microseconds() + 1 // never before its time
-	return t.changed(`UPDATE dispensary_inbox SET state = ?, due_at = ?, reason = ?
-		WHERE seq = ? AND claim = ? AND state = 2`, living, due, a.Reason(), c.seq, c.number)
+	return t.changed(settle+`reason = ?`+held, living, due, a.Reason(), c.seq, c.number)
+}
+
+// drop deletes what was sealed of an event.
+func drop(t *tx, seq int64) error {
+	t.freed = true
+	return t.exec("DELETE FROM dispensary_inbox_bodies WHERE seq = ?", seq)
 }

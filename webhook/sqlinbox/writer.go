@@ -20,28 +20,33 @@ const maxBatch = 256
 type write struct {
 	ctx  context.Context // a write whose caller has left is not done
 	do   func(*tx) error
-	lazy bool       // need not be on disk when it is done
 	done chan error // buffered
+
+	lazy  bool // need not be on disk when it is done
+	idle  bool // can wait until nothing else is to be done
+	alone bool // is not done in a transaction
 }
 
 // writer is the one goroutine that writes. It does everything that waits in one
 // transaction: what costs is the sync at its end, and that is shared.
 type writer struct {
 	tx     *tx
-	lazy   bool   // transactions are not synced at present
-	ready  func() // is told of commits that may have made an event due
+	lazy   bool      // transactions are not synced at present
+	told   func(*tx) // is told of every commit
 	writes chan *write
+	idle   chan *write // done when nothing else is to be
 
 	stop    chan struct{} // closed to end it once nothing waits
 	stopped chan struct{} // closed when it has ended
 	once    sync.Once
 }
 
-func newWriter(conn *sql.Conn, ready func()) *writer {
+func newWriter(conn *sql.Conn, told func(*tx)) *writer {
 	w := &writer{
-		ready:   ready,
+		told:    told,
 		tx:      &tx{conn: conn, prepared: map[string]*sql.Stmt{}},
 		writes:  make(chan *write, 4*maxBatch),
+		idle:    make(chan *write),
 		stop:    make(chan struct{}),
 		stopped: make(chan struct{}),
 	}
@@ -59,6 +64,19 @@ func (w *writer) do(ctx context.Context, do func(*tx) error) error {
 // of the process. It is on disk with the next one that has to be.
 func (w *writer) doLazily(ctx context.Context, do func(*tx) error) error {
 	return w.await(&write{ctx: ctx, do: do, lazy: true, done: make(chan error, 1)})
+}
+
+// doIdly is doLazily for what can wait until nothing else is to be done.
+func (w *writer) doIdly(ctx context.Context, do func(*tx) error) error {
+	return w.await(&write{ctx: ctx, do: do, lazy: true, idle: true, done: make(chan error, 1)})
+}
+
+// checkpoint brings the log into the file, as far as nobody reads an older state of
+// it.
+func (w *writer) checkpoint() error {
+	return w.await(&write{ctx: context.Background(), alone: true, idle: true, done: make(chan error, 1), do: func(t *tx) error {
+		return t.each("PRAGMA wal_checkpoint(PASSIVE)", nil, func(*sql.Rows) error { return nil })
+	}})
 }
 
 // valueOf has a write done with do or doLazily, and returns what it returned. When
@@ -93,8 +111,12 @@ func (w *writer) await(job *write) error {
 		return webhook.ErrInboxClosed
 	default:
 	}
+	queue := w.writes
+	if job.idle {
+		queue = w.idle
+	}
 	select {
-	case w.writes <- job:
+	case queue <- job:
 	case <-w.stop:
 		return webhook.ErrInboxClosed
 	case <-ctx.Done():
@@ -127,6 +149,14 @@ func (w *writer) run() {
 		select {
 		case first := <-w.writes:
 			w.commit(w.gather(first))
+			continue
+		default:
+		}
+		select {
+		case first := <-w.writes:
+			w.commit(w.gather(first))
+		case job := <-w.idle:
+			w.commit([]*write{job})
 		case <-w.stop:
 			for {
 				select {
@@ -187,10 +217,13 @@ func (w *writer) transact(batch []*write) (err error) {
 	if len(batch) == 0 {
 		return nil
 	}
+	if batch[0].alone {
+		return batch[0].do(w.tx)
+	}
 	if err := w.sync(batch); err != nil {
 		return err
 	}
-	w.tx.ready = false
+	w.tx.ready, w.tx.freed = false, false
 	if err := w.tx.exec("BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
@@ -212,9 +245,7 @@ func (w *writer) transact(batch []*write) (err error) {
 	if err := w.tx.exec("COMMIT"); err != nil {
 		return err
 	}
-	if w.tx.ready {
-		w.ready()
-	}
+	w.told(w.tx)
 	return nil
 }
 
@@ -243,6 +274,7 @@ type tx struct {
 	conn     *sql.Conn
 	prepared map[string]*sql.Stmt
 	ready    bool // an event is due, or the time of the next one has changed
+	freed    bool // something was deleted
 }
 
 // prepare returns a statement that stays prepared. The background context is

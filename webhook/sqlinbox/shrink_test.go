@@ -1,0 +1,104 @@
+package sqlinbox_test
+
+import (
+	"context"
+	"database/sql"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/receivertest"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
+)
+
+// burst has an inbox take n events before it handles the first.
+func burst(t *testing.T, inbox *sqlinbox.Inbox, gate chan struct{}, made <-chan webhook.Attempt, n int) {
+	t.Helper()
+	var group sync.WaitGroup
+	for range 10 {
+		group.Go(func() {
+			for range n / 10 {
+				_, err := inbox.Accept(t.Context(), receivertest.NewDelivery())
+				assert.NoError(t, err)
+			}
+		})
+	}
+	group.Wait()
+	close(gate)
+	for range n {
+		<-made
+	}
+}
+
+func size(t *testing.T, path string) int64 {
+	t.Helper()
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	return info.Size()
+}
+
+// TestFileShrinksAfterABurst holds that the bodies of handled events take no room:
+// what a burst leaves behind is hardly larger than what is in it.
+func TestFileShrinksAfterABurst(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "inbox.db")
+	gate := make(chan struct{})
+	inbox, made := gated(t, gate, func(c sqlinbox.Config) (*sqlinbox.Inbox, error) { return sqlinbox.Open(path, c) })
+	burst(t, inbox, gate, made, 2000) // 4 MB of bodies
+	require.NoError(t, inbox.Shrink())
+	require.NoError(t, inbox.Close(t.Context()))
+	db := database(t, path)
+	_, err := db.ExecContext(t.Context(), "VACUUM INTO ?", path+".vacuumed")
+	require.NoError(t, err)
+	const spare = 256 * 4096 // is kept in any case
+	assert.Less(t, float64(size(t, path)-spare), 1.5*float64(size(t, path+".vacuumed")))
+}
+
+// TestBodiesUseTheRoomOfOthers holds the same for a file that cannot shrink, as the
+// program made it without that: what is deleted makes room for what comes.
+func TestBodiesUseTheRoomOfOthers(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "program.db")
+	db := database(t, path)
+	require.NoError(t, sqlinbox.Migrate(t.Context(), db))
+	var sizes []int64
+	for range 5 {
+		gate := make(chan struct{})
+		inbox, made := gated(t, gate, func(c sqlinbox.Config) (*sqlinbox.Inbox, error) { return sqlinbox.New(db, c) })
+		burst(t, inbox, gate, made, 500) // 1 MB
+		require.NoError(t, inbox.Close(t.Context()))
+		checkpoint(t, db)
+		sizes = append(sizes, size(t, path))
+	}
+	assert.Less(t, sizes[4], sizes[0]+4*500*500, "%v", sizes)
+}
+
+func checkpoint(t *testing.T, db *sql.DB) {
+	t.Helper()
+	_, err := db.ExecContext(t.Context(), "PRAGMA wal_checkpoint(TRUNCATE)")
+	require.NoError(t, err)
+}
+
+// gated opens an inbox that handles nothing before gate is closed.
+func gated(t *testing.T, gate <-chan struct{}, open func(sqlinbox.Config) (*sqlinbox.Inbox, error)) (*sqlinbox.Inbox, <-chan webhook.Attempt) {
+	t.Helper()
+	c := config(t, func(ctx context.Context, _ events.Event) error {
+		select {
+		case <-gate:
+		case <-ctx.Done():
+		}
+		return ctx.Err()
+	})
+	made := make(chan webhook.Attempt, 100)
+	c.Work.Observe = func(_ context.Context, a webhook.Attempt) { made <- a }
+	inbox, err := open(c)
+	require.NoError(t, err)
+	closed(t, inbox)
+	return inbox, made
+}
