@@ -107,3 +107,21 @@ func (i *Inbox) AwaitClaims(t testing.TB, n int) {
 
 // Shrink gives back what the file need not keep.
 func (i *Inbox) Shrink() error { return i.giveBack() }
+
+// AwaitShrunk waits until the file has given back what it need not keep.
+func (i *Inbox) AwaitShrunk(b *testing.B) {
+	for {
+		var size, unused, pages int64
+		row := i.db.QueryRowContext(b.Context(), "SELECT page_size, freelist_count, page_count FROM pragma_page_size, pragma_freelist_count, pragma_page_count")
+		if err := row.Scan(&size, &unused, &pages); err != nil {
+			b.Fatal(err)
+		}
+		if unused <= kept(pages) {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if err := i.writer.checkpoint(); err != nil {
+		b.Fatal(err)
+	}
+}
