@@ -108,6 +108,20 @@ func (i *Inbox) note(ctx context.Context, to sender, c *claim, a webhook.Attempt
 	return nil
 }
 
+// lock keeps an event in the hands that it was claimed by until the transaction
+// ends. Unlike a note of the outcome it keeps nobody waiting meanwhile who comes
+// with the same event, or has handled another one of the same object.
+func (i *Inbox) lock(ctx context.Context, tx pgx.Tx, c *claim) error {
+	tag, err := tx.Exec(ctx, i.sql("SELECT FROM {inbox} WHERE key = $1 AND claim = $2 AND state = 2 FOR UPDATE"), c.key, c.token)
+	switch {
+	case err != nil:
+		return fmt.Errorf("riverinbox: %w", err)
+	case tag.RowsAffected() == 0:
+		return errClaimLost
+	}
+	return nil
+}
+
 // InTransaction writes rows of the program's own and notes the event as handled,
 // in one transaction: whatever happens, the rows are there exactly if the event
 // counts as handled, so that they are written exactly once. ctx is that of the
@@ -133,13 +147,16 @@ func InTransaction(ctx context.Context, write func(context.Context, pgx.Tx) erro
 	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.inbox.runTimeout())
 	defer cancel()
 	err := pgx.BeginFunc(bound, p.inbox.pool, func(tx pgx.Tx) error {
-		if err := p.inbox.note(bound, tx, p.claim, a, func(*pgx.Batch) {}); err != nil {
+		if err := p.inbox.lock(bound, tx, p.claim); err != nil {
 			return err
 		}
 		if err := write(ctx, tx); err != nil {
 			return err
 		}
-		return ctx.Err()
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return p.inbox.note(bound, tx, p.claim, a, func(*pgx.Batch) {})
 	})
 	p.noted = err == nil
 	return err

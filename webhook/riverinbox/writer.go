@@ -28,12 +28,13 @@ type write struct {
 	done      chan error // buffered
 }
 
-// writer is the one goroutine that accepts. It stores everything that waits in
-// one transaction: what costs is its round trips and the sync at its end, and
-// these are shared.
+// writer accepts. One goroutine stores everything that waits in one transaction:
+// what costs is its round trips and the sync at its end, and these are shared.
+// What cannot be stored together is left to another goroutine, see [apart].
 type writer struct {
 	inbox  *Inbox
 	writes chan *write
+	apart  *apart
 
 	stop    chan struct{} // closed to end it once nothing waits
 	stopped chan struct{} // closed when it has ended
@@ -47,6 +48,7 @@ func newWriter(i *Inbox) *writer {
 		stop:    make(chan struct{}),
 		stopped: make(chan struct{}),
 	}
+	w.apart = newApart(w)
 	go w.run()
 	return w
 }
@@ -81,7 +83,8 @@ func (w *writer) do(ctx context.Context, row *newRow) (duplicate bool, err error
 	return err == nil && job.duplicate, err
 }
 
-// close ends the writer after what waits has been done.
+// close ends the writer after what waits has been done. What waits for a
+// transaction of somebody else is not: see [apart].
 func (w *writer) close() {
 	w.once.Do(func() { close(w.stop) })
 	<-w.stopped
@@ -89,6 +92,7 @@ func (w *writer) close() {
 
 func (w *writer) run() {
 	defer close(w.stopped)
+	defer w.apart.close()
 	for {
 		select {
 		case first := <-w.writes:
@@ -121,9 +125,25 @@ func (w *writer) gather(first *write) []*write {
 	return batch
 }
 
-// commit does a batch in one transaction. If the database refuses it, each write
-// is tried alone: what is wrong with one is no other's fault.
+// lockPatience is how long the transaction that everybody shares waits for a key
+// which a transaction of somebody else has inserted and not committed. Another
+// replica's is committed by then, as a rule; the program's own may take for ever.
+const lockPatience = 20 * time.Millisecond
+
+// commit does a batch in one transaction. If the database refuses it, it is left
+// to be taken apart: what is wrong with one is no other's fault.
 func (w *writer) commit(batch []*write) {
+	live := present(batch)
+	err := w.transact(live, lockPatience)
+	if divisible(live, err) {
+		w.apart.take(live)
+		return
+	}
+	answer(live, err)
+}
+
+// present tells those who have left, and returns the others.
+func present(batch []*write) []*write {
 	live := batch[:0]
 	for _, job := range batch {
 		if err := job.ctx.Err(); err != nil {
@@ -132,37 +152,48 @@ func (w *writer) commit(batch []*write) {
 		}
 		live = append(live, job)
 	}
-	err := w.transact(live)
-	var refused *pgconn.PgError
-	if errors.As(err, &refused) && len(live) > 1 {
-		for _, job := range live {
-			job.done <- w.transact([]*write{job})
-		}
-		return
-	}
-	for _, job := range live {
+	return live
+}
+
+func answer(batch []*write, err error) {
+	for _, job := range batch {
 		job.done <- err
 	}
+}
+
+// divisible reports that a batch failed by something that the database has against
+// one of its rows, perhaps.
+func divisible(batch []*write, err error) bool {
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && (len(batch) > 1 || contended(err))
+}
+
+// contended reports that a key is in a transaction of somebody else.
+func contended(err error) bool {
+	const lockNotAvailable = "55P03"
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && refused.Code == lockNotAvailable
 }
 
 // transact stores a batch. Where it fails before the commit, because a connection
 // has died or two replicas blocked each other, it tries once more; what a commit
 // without an answer has done is not known.
-func (w *writer) transact(batch []*write) error {
+func (w *writer) transact(batch []*write, patience time.Duration) error {
 	if len(batch) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), transactionTimeout)
 	defer cancel()
-	committing, err := w.try(ctx, batch)
-	if err != nil && !committing {
-		_, err = w.try(ctx, batch)
+	committing, err := w.try(ctx, batch, patience)
+	if err != nil && !committing && !contended(err) {
+		_, err = w.try(ctx, batch, patience)
 	}
 	return err
 }
 
-func (w *writer) try(ctx context.Context, batch []*write) (committing bool, err error) {
-	tx, err := w.inbox.pool.Begin(ctx)
+func (w *writer) try(ctx context.Context, batch []*write, patience time.Duration) (committing bool, err error) {
+	begin := fmt.Sprintf("BEGIN; SET LOCAL lock_timeout = %d", patience.Milliseconds())
+	tx, err := w.inbox.pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: begin})
 	if err != nil {
 		return false, fmt.Errorf("riverinbox: %w", err)
 	}
@@ -182,7 +213,9 @@ func (w *writer) insert(ctx context.Context, tx pgx.Tx, batch []*write) error {
 	for n, job := range batch {
 		rows[n] = job.row
 	}
-	fresh, err := w.inbox.insert(ctx, tx, rows)
+	// What follows waits as long as it has to: all who announce a job take turns
+	// at their commit.
+	fresh, err := w.inbox.insert(ctx, tx, rows, func(b *pgx.Batch) { b.Queue("SET LOCAL lock_timeout TO DEFAULT") })
 	for _, job := range batch {
 		job.duplicate = !fresh[job.row.key]
 		delete(fresh, job.row.key)

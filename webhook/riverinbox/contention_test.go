@@ -1,0 +1,160 @@
+package riverinbox_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/receivertest"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/riverinbox"
+)
+
+// TestARepetitionDoesNotWaitForTheHandler repeats an event while its handler has
+// its transaction open, as the platform does after an acknowledgement was lost.
+func TestARepetitionDoesNotWaitForTheHandler(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	d.exec(t, "CREATE TABLE effects (key text NOT NULL)")
+	begun, gate := make(chan struct{}), make(chan struct{})
+	config := d.config(t, func(ctx context.Context, _ events.Event) error {
+		return riverinbox.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			close(begun)
+			select {
+			case <-gate:
+				return write(ctx, tx)
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	})
+	made := observed(&config)
+	pool := d.pool(t)
+	inbox := open(t, pool, config)
+	event := accept(t, inbox)
+	<-begun
+	for range 3 {
+		receipt, err := inbox.Accept(t.Context(), event)
+		require.NoError(t, err)
+		assert.True(t, receipt.Duplicate)
+	}
+	require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		receipt, err := inbox.AcceptTx(t.Context(), tx, event)
+		assert.True(t, receipt.Duplicate)
+		return err
+	}))
+	close(gate)
+	assert.Equal(t, webhook.ResultHandled, (<-made).Result)
+	assert.Equal(t, 1, count(t, d, "SELECT count(*) FROM effects"))
+}
+
+// TestAnOpenTransactionKeepsNoOtherWaiting has a transaction of the program
+// accept an event and stay open, while that event and others arrive.
+func TestAnOpenTransactionKeepsNoOtherWaiting(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(pgx.Tx) error{
+		"commit":   func(tx pgx.Tx) error { return tx.Commit(t.Context()) },
+		"rollback": func(tx pgx.Tx) error { return tx.Rollback(t.Context()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDatabase(t)
+			pool := d.pool(t)
+			inbox := open(t, pool, d.config(t, receivertest.Succeed))
+			tx, err := pool.Begin(t.Context())
+			require.NoError(t, err)
+			event := receivertest.NewDelivery()
+			_, err = inbox.AcceptTx(t.Context(), tx, event)
+			require.NoError(t, err)
+
+			type result struct {
+				receipt webhook.Receipt
+				err     error
+			}
+			repeated := make(chan result, 1)
+			go func() {
+				receipt, err := inbox.Accept(context.Background(), event)
+				repeated <- result{receipt, err}
+			}()
+			left, cancel := context.WithCancel(t.Context())
+			gone := make(chan error, 1)
+			go func() {
+				_, err := inbox.Accept(left, event)
+				gone <- err
+			}()
+			for range 5 {
+				var group sync.WaitGroup
+				for range 50 {
+					group.Go(func() {
+						receipt, err := inbox.Accept(context.Background(), receivertest.NewDelivery())
+						assert.NoError(t, err)
+						assert.False(t, receipt.Duplicate)
+					})
+				}
+				group.Wait()
+			}
+			cancel()
+			require.ErrorIs(t, <-gone, context.Canceled)
+			select {
+			case r := <-repeated:
+				require.Fail(t, "it is not known yet whether the event is there", "%v", r)
+			default:
+			}
+			require.NoError(t, end(tx))
+			r := <-repeated
+			require.NoError(t, r.err)
+			assert.Equal(t, name == "commit", r.receipt.Duplicate)
+			assert.Equal(t, 251, count(t, d, "SELECT count(*) FROM dispensary_inbox"))
+		})
+	}
+}
+
+// TestCloseWaitsForNoTransactionOfTheProgram closes an inbox while an event waits
+// for such a transaction.
+func TestCloseWaitsForNoTransactionOfTheProgram(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	pool := d.pool(t)
+	inbox := open(t, pool, d.config(t, receivertest.Succeed))
+	tx, err := pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	event := receivertest.NewDelivery()
+	_, err = inbox.AcceptTx(t.Context(), tx, event)
+	require.NoError(t, err)
+	repeated := make(chan error, 1)
+	go func() {
+		_, err := inbox.Accept(context.Background(), event)
+		repeated <- err
+	}()
+	accept(t, inbox)
+	require.NoError(t, inbox.Close(t.Context()))
+	require.ErrorIs(t, <-repeated, webhook.ErrInboxClosed)
+}
+
+// TestCallersWhoLeaveShareNothing is for the race detector: what the writer does
+// for somebody who has left, nobody reads.
+func TestCallersWhoLeaveShareNothing(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	inbox := open(t, d.pool(t), d.config(t, receivertest.Succeed))
+	var group sync.WaitGroup
+	for n := range 200 {
+		group.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Duration(n)*50*time.Microsecond)
+			defer cancel()
+			receipt, err := inbox.Accept(ctx, receivertest.NewDelivery())
+			assert.False(t, receipt.Duplicate)
+			if err != nil {
+				assert.ErrorIs(t, err, context.DeadlineExceeded)
+			}
+		})
+	}
+	group.Wait()
+}
