@@ -33,26 +33,32 @@ const (
 		WHERE l.claim = excluded.claim OR l.until < clock_timestamp()`
 
 	// claimFirst claims the oldest event of the line, if the line is held and the
-	// event is due. One that is running was left behind by a holder that died.
+	// event is due. One that is running was left behind by a holder that died, unless
+	// it is locked: then a transaction is about to note it as handled, and a worker
+	// that waited for that would be one less.
 	claimFirst = `WITH first AS (
 			SELECT key, state FROM {inbox} WHERE subject = $1 AND state < 3 ORDER BY order_at, seq LIMIT 1
+		), free AS (
+			SELECT key FROM {inbox} WHERE key = (SELECT key FROM first) AND state < 3
+			AND EXISTS (SELECT FROM {lines} WHERE subject = $1 AND claim = $2) FOR UPDATE SKIP LOCKED
 		) UPDATE {inbox} e SET state = 2, due_at = clock_timestamp() + $3::interval, attempts = e.attempts + 1, claim = $2
-		FROM first WHERE e.key = first.key AND (first.state = 2 OR e.due_at <= clock_timestamp())
-		AND EXISTS (SELECT FROM {lines} WHERE subject = $1 AND claim = $2)
+		FROM first, free WHERE e.key = first.key AND e.key = free.key AND e.state < 3
+		AND (first.state = 2 OR e.due_at <= clock_timestamp())
 		RETURNING ` + claimed
 
 	// leaveLine gives the line back if nothing was claimed.
 	leaveLine = `DELETE FROM {lines} WHERE subject = $1 AND claim = $2
 		AND NOT EXISTS (SELECT FROM {inbox} WHERE subject = $1 AND state = 2 AND claim = $2)`
 
-	// lookAtLine says who else has the line, and else when its first event is due.
-	lookAtLine = `SELECT EXISTS (SELECT FROM {lines} WHERE subject = $1 AND claim <> $2), ` + untilDue + `
+	// lookAtLine says whether somebody else has the line, or its first event, and
+	// else when that is due.
+	lookAtLine = `SELECT state = 2 OR EXISTS (SELECT FROM {lines} WHERE subject = $1 AND claim <> $2), ` + untilDue + `
 		FROM {inbox} WHERE subject = $1 AND state < 3 ORDER BY order_at, seq LIMIT 1`
 
 	// claimOne claims an event that has no subject.
-	claimOne = `WITH first AS (SELECT key, state FROM {inbox} WHERE key = $1 AND state < 3 FOR UPDATE)
+	claimOne = `WITH first AS (SELECT key, state FROM {inbox} WHERE key = $1 AND state < 3 FOR UPDATE SKIP LOCKED)
 		UPDATE {inbox} e SET state = 2, due_at = clock_timestamp() + $3::interval, attempts = e.attempts + 1, claim = $2
-		FROM first WHERE e.key = first.key AND e.due_at <= clock_timestamp() RETURNING ` + claimed
+		FROM first WHERE e.key = first.key AND e.state < 3 AND e.due_at <= clock_timestamp() RETURNING ` + claimed
 
 	lookAtOne = `SELECT state = 2, ` + untilDue + ` FROM {inbox} WHERE key = $1 AND state < 3`
 

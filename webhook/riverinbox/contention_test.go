@@ -1,7 +1,9 @@
 package riverinbox_test
 
 import (
+	"bytes"
 	"context"
+	"regexp"
 	"sync"
 	"testing"
 	"time"
@@ -69,9 +71,11 @@ func TestAnOpenTransactionKeepsNoOtherWaiting(t *testing.T) {
 			inbox := open(t, pool, d.config(t, receivertest.Succeed))
 			tx, err := pool.Begin(t.Context())
 			require.NoError(t, err)
-			event := receivertest.NewDelivery()
-			_, err = inbox.AcceptTx(t.Context(), tx, event)
-			require.NoError(t, err)
+			event, forsaken := receivertest.NewDelivery(), receivertest.NewDelivery()
+			for _, e := range []webhook.Delivery{event, forsaken} {
+				_, err = inbox.AcceptTx(t.Context(), tx, e)
+				require.NoError(t, err)
+			}
 
 			type result struct {
 				receipt webhook.Receipt
@@ -85,7 +89,7 @@ func TestAnOpenTransactionKeepsNoOtherWaiting(t *testing.T) {
 			left, cancel := context.WithCancel(t.Context())
 			gone := make(chan error, 1)
 			go func() {
-				_, err := inbox.Accept(left, event)
+				_, err := inbox.Accept(left, forsaken)
 				gone <- err
 			}()
 			for range 5 {
@@ -110,7 +114,7 @@ func TestAnOpenTransactionKeepsNoOtherWaiting(t *testing.T) {
 			r := <-repeated
 			require.NoError(t, r.err)
 			assert.Equal(t, name == "commit", r.receipt.Duplicate)
-			assert.Equal(t, 251, count(t, d, "SELECT count(*) FROM dispensary_inbox"))
+			assert.Equal(t, 251, count(t, d, "SELECT count(*) FROM dispensary_inbox WHERE key NOT LIKE $1", "%/"+forsaken.Key.EventID+"/%"))
 		})
 	}
 }
@@ -157,4 +161,96 @@ func TestCallersWhoLeaveShareNothing(t *testing.T) {
 		})
 	}
 	group.Wait()
+}
+
+// openHandler is a configuration whose handler holds its transaction open, for
+// events of one type, until the gate is open. Others are handled at once.
+func openHandler(t *testing.T, d database) (config riverinbox.Config, begun, gate chan struct{}) {
+	t.Helper()
+	begun, gate = make(chan struct{}, 10), make(chan struct{})
+	config = d.config(t, func(ctx context.Context, e events.Event) error {
+		if e.Type != events.PatientCreated {
+			return nil
+		}
+		return riverinbox.InTransaction(ctx, func(ctx context.Context, _ pgx.Tx) error {
+			begun <- struct{}{}
+			select {
+			case <-gate:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	})
+	return config, begun, gate
+}
+
+// acceptCreated is accept with an event of the type that openHandler waits for.
+func acceptCreated(t *testing.T, inbox webhook.Inbox) {
+	t.Helper()
+	event := receivertest.NewDelivery()
+	event.Type, event.Body = events.PatientCreated, patientOne(bytes.Replace(event.Body, []byte("updated"), []byte("created"), 1))
+	_, err := inbox.Accept(t.Context(), event)
+	require.NoError(t, err)
+}
+
+// TestAnOpenTransactionKeepsNoEventOfItsObjectWaiting has two events of one object,
+// which are in no line, handled at the same time.
+func TestAnOpenTransactionKeepsNoEventOfItsObjectWaiting(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	config, begun, gate := openHandler(t, d)
+	config.Work.Order = func(d webhook.Delivery, _ events.Event) webhook.Subject { return webhook.Subject(d.Key.EventID) }
+	config.Work.Stale = webhook.StaleReport
+	made := observed(&config)
+	inbox := open(t, d.pool(t), config)
+	acceptCreated(t, inbox)
+	<-begun
+	other := receivertest.NewDelivery()
+	other.Body = patientOne(other.Body)
+	_, err := inbox.Accept(t.Context(), other)
+	require.NoError(t, err)
+	a := <-made
+	assert.Equal(t, other.Key, a.Key)
+	assert.Equal(t, webhook.ResultHandled, a.Result)
+	close(gate)
+	a = <-made
+	assert.Equal(t, webhook.ResultHandled, a.Result)
+	assert.Equal(t, 1, count(t, d, "SELECT count(*) FROM dispensary_inbox_newest"), "they are of one object")
+}
+
+// patientOne makes an event one of always the same patient.
+func patientOne(body []byte) []byte {
+	return regexp.MustCompile(`"pa_\d+"`).ReplaceAll(body, []byte(`"pa_one"`))
+}
+
+// TestAnOpenTransactionKeepsNoWorker has a handler's transaction go on for longer
+// than a lease, so that somebody comes to see whether it was abandoned.
+func TestAnOpenTransactionKeepsNoWorker(t *testing.T) {
+	t.Parallel()
+	for name, order := range map[string]webhook.SubjectFunc{"in no line": nil, "in a line": webhook.ByObject} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDatabase(t)
+			config, begun, gate := openHandler(t, d)
+			config.Lease, config.Work.Workers, config.Work.Order = time.Second, 2, order
+			made := observed(&config)
+			inbox := open(t, d.pool(t), config)
+			acceptCreated(t, inbox)
+			<-begun
+			// The line is lost as well, as that of a worker that gave no sign of life.
+			require.Eventually(t, func() bool {
+				d.exec(t, "UPDATE dispensary_inbox_lines SET until = now() - interval '1 minute'")
+				return count(t, d, "SELECT count(*) FROM river_job WHERE kind = 'dispensary_webhook' AND attempt > 0") > 1
+			}, time.Minute, 20*time.Millisecond)
+			other := accept(t, inbox)
+			a := <-made
+			assert.Equal(t, other.Key, a.Key)
+			close(gate)
+			a = <-made
+			assert.Equal(t, webhook.ResultHandled, a.Result)
+			assert.Equal(t, events.PatientCreated, a.Type)
+			assert.Len(t, begun, 0, "it was handled once")
+		})
+	}
 }
