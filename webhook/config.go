@@ -105,9 +105,7 @@ func (c Config) withDefaults() (Config, error) {
 	orDefault(&c.MaxBody, DefaultMaxBody)
 	orDefault(&c.AcceptTimeout, DefaultAcceptTimeout)
 	orDefault(&c.Tolerance, DefaultTolerance)
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = newLogger(c.Logger)
 	if c.Now == nil {
 		c.Now = time.Now
 	}

@@ -59,6 +59,12 @@ func protect(f func() error, settle func(error)) {
 	returned = true
 }
 
+// guard runs f and turns a panic into its error.
+func guard(f func() error) (err error) {
+	protect(f, func(caught error) { err = caught })
+	return err
+}
+
 // shield runs an observer. A panic in it is logged and goes no further: it must
 // not break off an answer that has been given, nor end the process.
 func shield(ctx context.Context, logger *slog.Logger, observe func()) {
@@ -71,3 +77,28 @@ func shield(ctx context.Context, logger *slog.Logger, observe func()) {
 		}
 	})
 }
+
+// newLogger returns a logger whose handler cannot end the goroutine that logs, be
+// it that of a worker or of a request; nil stands for silence.
+func newLogger(l *slog.Logger) *slog.Logger {
+	if l == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return slog.New(guardedLog{l.Handler()})
+}
+
+// guardedLog loses the line that its handler panics with.
+type guardedLog struct{ slog.Handler }
+
+// Handle implements [slog.Handler].
+func (g guardedLog) Handle(ctx context.Context, r slog.Record) error {
+	return guard(func() error { return g.Handler.Handle(ctx, r) })
+}
+
+// WithAttrs implements [slog.Handler].
+func (g guardedLog) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return guardedLog{g.Handler.WithAttrs(attrs)}
+}
+
+// WithGroup implements [slog.Handler].
+func (g guardedLog) WithGroup(name string) slog.Handler { return guardedLog{g.Handler.WithGroup(name)} }

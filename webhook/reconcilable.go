@@ -49,3 +49,40 @@ type Checkpoints interface {
 // ErrCheckpointHeld is returned where another replica holds a checkpoint, or has
 // held it since.
 var ErrCheckpointHeld = errors.New("webhook: checkpoint is held by another replica")
+
+// guardedInbox is an inbox whose panics are errors. A [Reconciler] calls it from
+// goroutines that nobody else protects, also with events that the program's own
+// functions, such as [Work.Order], cannot take.
+type guardedInbox struct{ inbox Reconcilable }
+
+func (g guardedInbox) Accept(ctx context.Context, d Delivery) (receipt Receipt, err error) {
+	err = guard(func() (err error) {
+		receipt, err = g.inbox.Accept(ctx, d)
+		return err
+	})
+	return receipt, err
+}
+
+func (g guardedInbox) Missing(ctx context.Context, keys []Key) (missing []Key, err error) {
+	err = guard(func() (err error) {
+		missing, err = g.inbox.Missing(ctx, keys)
+		return err
+	})
+	return missing, err
+}
+
+func (g guardedInbox) ClaimCheckpoint(ctx context.Context, name, holder string, ttl time.Duration) (state []byte, err error) {
+	err = guard(func() (err error) {
+		state, err = g.inbox.ClaimCheckpoint(ctx, name, holder, ttl)
+		return err
+	})
+	return state, err
+}
+
+func (g guardedInbox) SaveCheckpoint(ctx context.Context, name, holder string, state []byte, ttl time.Duration) error {
+	return guard(func() error { return g.inbox.SaveCheckpoint(ctx, name, holder, state, ttl) })
+}
+
+func (g guardedInbox) ReleaseCheckpoint(ctx context.Context, name, holder string) error {
+	return guard(func() error { return g.inbox.ReleaseCheckpoint(ctx, name, holder) })
+}

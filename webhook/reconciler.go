@@ -171,12 +171,11 @@ func (c ReconcilerConfig) withDefaults() (ReconcilerConfig, error) {
 	orDefault(&c.Name, c.Environment.String())
 	orDefault(&c.Overlap, DefaultOverlap)
 	orDefault(&c.Lease, DefaultReconcilerLease)
+	c.Inbox = guardedInbox{c.Inbox}
 	if c.Groups == nil {
 		c.Groups = EventGroups()
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = newLogger(c.Logger)
 	if c.Now == nil {
 		c.Now = time.Now
 	}

@@ -91,7 +91,11 @@ func (n *run) claimed(ctx context.Context, fresh time.Duration) (err error) {
 
 // prepare finds out where the run begins.
 func (n *run) prepare(ctx context.Context) error {
-	ids, err := n.config.Integrations(ctx)
+	var ids []string
+	err := guard(func() (err error) {
+		ids, err = n.config.Integrations(ctx)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("integrations: %w", err)
 	}

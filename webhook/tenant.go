@@ -87,7 +87,11 @@ func (h *Handler) tenantOf(r *http.Request) (*Tenant, error) {
 	if h.config.Tenant == nil {
 		return h.own, nil
 	}
-	t, err := h.config.Tenant(r)
+	var t *Tenant
+	err := guard(func() (err error) {
+		t, err = h.config.Tenant(r)
+		return err
+	})
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrTenant, err)

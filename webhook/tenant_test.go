@@ -2,11 +2,13 @@ package webhook_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -143,4 +145,24 @@ func TestTenantsAreChecked(t *testing.T) {
 	say(&out, tenants(t, nil).Handler)
 	silent(t, out.String())
 	assert.Equal(t, "webhook.Handler(tenants)", fmt.Sprint(tenants(t, nil).Handler))
+}
+
+// A lookup that panics is one that fails: the platform sends the event again, and
+// observers are told.
+func TestTenantLookupThatPanics(t *testing.T) {
+	t.Parallel()
+	var seen []webhook.Observation
+	handler, err := webhook.NewHandler(webhook.Config{
+		Tenant:  func(*http.Request) (*webhook.Tenant, error) { panic("Zephyrine") },
+		Observe: func(_ context.Context, o webhook.Observation) { seen = append(seen, o) },
+	})
+	require.NoError(t, err)
+	w := httptest.NewRecorder()
+	body := `{"event":{"id":"e","type":"order.placed"}}`
+	handler.ServeHTTP(w, request(http.MethodPost, sign("secret", time.Now(), body), body))
+	assert.Equal(t, http.StatusServiceUnavailable, w.Code)
+	require.Len(t, seen, 1)
+	require.ErrorIs(t, seen[0].Err, webhook.ErrTenant)
+	require.ErrorIs(t, seen[0].Err, webhook.ErrPanic)
+	assert.NotContains(t, seen[0].Err.Error(), "Zephyrine")
 }

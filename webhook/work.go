@@ -103,9 +103,7 @@ func (w Work) withDefaults() (Work, error) {
 	w.Retry = retry
 	orDefault(&w.Workers, DefaultWorkers)
 	orDefault(&w.HandlerTimeout, DefaultHandlerTimeout)
-	if w.Logger == nil {
-		w.Logger = slog.New(slog.DiscardHandler)
-	}
+	w.Logger = newLogger(w.Logger)
 	return w, nil
 }
 
