@@ -69,6 +69,10 @@ var (
 	// ErrInboxFull: the inbox holds as many events as it may.
 	ErrInboxFull = errors.New("webhook: inbox is full")
 
+	// ErrUnstorable: the inbox can never store this event, however often it is
+	// sent: its key or its body is too long, for example.
+	ErrUnstorable = errors.New("webhook: inbox cannot store an event like this")
+
 	// ErrInboxClosed: the inbox has been closed.
 	ErrInboxClosed = errors.New("webhook: inbox is closed")
 )

@@ -92,6 +92,10 @@ type ReconcilerConfig struct {
 	// It costs pages, and reads no event twice.
 	Overlap time.Duration
 
+	// MaxBody is how many bytes an event may have, as in [Config]; 0 means
+	// [DefaultMaxBody]. A larger one is refused as its webhook would be.
+	MaxBody int64
+
 	// Lease is how long the claim on the checkpoint lasts. It is extended while
 	// a run goes on, so that it only ends early where a process does; 0 means
 	// [DefaultReconcilerLease], less than a second is refused.
@@ -134,6 +138,10 @@ func Integrations(ids ...string) func(context.Context) ([]string, error) {
 // end of ctx, costs nothing but the pages: what the inbox has seen is not read
 // again.
 //
+// An event that the inbox refuses, while it takes others, is a [Gap]. It keeps no
+// other from being recovered, and every run tries it again, as long as the platform
+// has it.
+//
 // Order is kept as far as there is any: see [Work.Order] and [Work.Stale] for
 // what a webhook that came in time and an older event that was recovered are to
 // each other.
@@ -170,6 +178,7 @@ func (c ReconcilerConfig) withDefaults() (ReconcilerConfig, error) {
 	}
 	orDefault(&c.Name, c.Environment.String())
 	orDefault(&c.Overlap, DefaultOverlap)
+	orDefault(&c.MaxBody, DefaultMaxBody)
 	orDefault(&c.Lease, DefaultReconcilerLease)
 	c.Inbox = guardedInbox{c.Inbox}
 	if c.Groups == nil {
@@ -194,6 +203,8 @@ func (c ReconcilerConfig) validate() error {
 		return errors.New("webhook: ReconcilerConfig.FirstRun is negative")
 	case c.Overlap < 0:
 		return errors.New("webhook: ReconcilerConfig.Overlap is negative")
+	case c.MaxBody < 0:
+		return errors.New("webhook: ReconcilerConfig.MaxBody is negative")
 	case c.Lease != 0 && c.Lease < time.Second:
 		return errors.New("webhook: ReconcilerConfig.Lease is shorter than a second")
 	case c.Groups != nil && len(c.Groups) == 0:

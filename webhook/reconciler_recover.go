@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// maxFailures is how many reads in a row may fail before the run ends.
+	// maxFailures is how many events in a row may not be read, or not be taken by
+	// the inbox, before the run ends.
 	maxFailures = 3
 
 	// saveEvery is after how many events the checkpoint is saved. What comes
@@ -23,9 +24,9 @@ const (
 	saveEvery = 100
 )
 
-// recover reads what was missed and accepts it. An event that cannot be read
-// keeps no other from it, but the checkpoint stays before it. It returns an
-// error only where the run ends by it.
+// recover reads what was missed and accepts it. An event that cannot be read, or
+// that the inbox refuses, keeps no other from it, but the checkpoint stays before
+// it. It returns an error only where the run ends by it.
 func (n *run) recover(ctx context.Context) error {
 	missed := n.inOrder()
 	for _, m := range missed {
@@ -33,20 +34,18 @@ func (n *run) recover(ctx context.Context) error {
 	}
 	failures := 0
 	for i, m := range missed {
-		event, err := n.read(ctx, m)
-		switch {
-		case err == nil:
-			if err := n.accept(ctx, m, event); err != nil {
-				return err
+		if err := n.recoverOne(ctx, m); err != nil {
+			m.leave(err)
+			if !n.refused(m, err) {
+				failures++
 			}
-		case !n.tooLate(m, err):
-			m.unread(err)
-			if failures++; failures == maxFailures || ends(ctx, err) {
+			if failures == maxFailures || ends(ctx, err) {
 				return err
 			}
 			continue
 		}
 		failures = 0
+		n.report.Gaps, n.doubtful = append(n.report.Gaps, n.doubtful...), nil
 		if m.walk.listed && m.walk.stuck.IsZero() {
 			n.state.pass(m.walk.group, m.event.CreatedAt.Time, n.now)
 		}
@@ -57,6 +56,37 @@ func (n *run) recover(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// recoverOne recovers an event, unless it is too late for that.
+func (n *run) recoverOne(ctx context.Context, m *missed) error {
+	event, err := n.read(ctx, m)
+	switch {
+	case err == nil:
+		return n.accept(ctx, m, event)
+	case n.tooLate(m, err):
+		return nil
+	}
+	return err
+}
+
+// refused reports an event that the inbox does not take as a gap, and whether it
+// is certain that the event is the reason. Where it is not, the inbox may be the
+// reason: then the gap counts once the inbox has taken a later event.
+func (n *run) refused(m *missed, err error) (certain bool) {
+	if !errors.Is(err, ErrInbox) {
+		return false
+	}
+	at := m.event.CreatedAt.Time
+	gap := Gap{Group: m.walk.group, From: at, To: at, EventID: m.event.ID, Type: m.event.Type, Err: err}
+	for _, known := range []error{ErrUnstorable, ErrBodyTooLarge, ErrPanic} {
+		if errors.Is(err, known) {
+			n.report.Gaps = append(n.report.Gaps, gap)
+			return true
+		}
+	}
+	n.doubtful = append(n.doubtful, gap)
+	return false
 }
 
 // inOrder returns what was missed in the order in which it happened. Of what
@@ -105,10 +135,10 @@ func (n *run) tooLate(m *missed, err error) bool {
 	return at.Before(n.config.Now().Add(-retained))
 }
 
-// unread keeps the checkpoint before an event that could not be read. One that is
-// gone before its time is no error, and not listed again; but an answer that was
-// not the platform's must not end in losing everything there is.
-func (m *missed) unread(err error) {
+// leave keeps the checkpoint before an event that could not be read or was refused.
+// One that is gone before its time is no error, and not listed again; but an answer
+// that was not the platform's must not end in losing everything there is.
+func (m *missed) leave(err error) {
 	w, at := m.walk, m.event.CreatedAt.Time
 	if w.report.Err == nil && !errors.Is(err, api.ErrNotFound) {
 		w.report.Err = err
@@ -122,29 +152,17 @@ func (m *missed) unread(err error) {
 }
 
 // accept puts the event into the inbox for each integration that missed it. Its
-// body is what a webhook would have brought.
+// body is what a webhook would have brought. What is refused for one integration
+// is accepted for the others.
 func (n *run) accept(ctx context.Context, m *missed, e events.Event) error {
+	var refused []error
 	fresh := false
 	for _, key := range m.keys {
-		e.IntegrationID = key.IntegrationID
-		body, err := json.Marshal(struct {
-			Event events.Event `json:"event"`
-		}{e})
-		if err != nil {
-			return fmt.Errorf("event %s: %w", e.ID, err)
-		}
-		receipt, err := n.config.Inbox.Accept(ctx, Delivery{
-			Key:        key,
-			Type:       e.Type,
-			ClinicID:   e.ClinicID,
-			CreatedAt:  e.CreatedAt.Time,
-			ReceivedAt: n.config.Now(),
-			Body:       body,
-		})
-		if err != nil {
-			return fmt.Errorf("%w: %w", ErrInbox, err)
-		}
-		if !receipt.Duplicate {
+		receipt, err := n.acceptAs(ctx, key, e)
+		switch {
+		case err != nil:
+			refused = append(refused, fmt.Errorf("%w: %w", ErrInbox, err))
+		case !receipt.Duplicate:
 			fresh = true
 			n.report.Recovered = append(n.report.Recovered, key)
 		}
@@ -152,5 +170,26 @@ func (n *run) accept(ctx context.Context, m *missed, e events.Event) error {
 	if fresh {
 		m.walk.report.Recovered++
 	}
-	return nil
+	return errors.Join(refused...)
+}
+
+func (n *run) acceptAs(ctx context.Context, key Key, e events.Event) (Receipt, error) {
+	e.IntegrationID = key.IntegrationID
+	body, err := json.Marshal(struct {
+		Event events.Event `json:"event"`
+	}{e})
+	switch {
+	case err != nil:
+		return Receipt{}, fmt.Errorf("event %s: %w", e.ID, err)
+	case int64(len(body)) > n.config.MaxBody:
+		return Receipt{}, ErrBodyTooLarge
+	}
+	return n.config.Inbox.Accept(ctx, Delivery{
+		Key:        key,
+		Type:       e.Type,
+		ClinicID:   e.ClinicID,
+		CreatedAt:  e.CreatedAt.Time,
+		ReceivedAt: n.config.Now(),
+		Body:       body,
+	})
 }

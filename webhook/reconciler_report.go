@@ -35,7 +35,8 @@ type Report struct {
 	// by itself meanwhile is not among them.
 	Recovered []Key
 
-	// Gaps are what was missed and cannot be recovered any more.
+	// Gaps are what was missed and cannot be recovered: the platform does not have
+	// it any more, or the inbox does not take it.
 	Gaps []Gap
 
 	// Notices are the webhooks that the platform could not deliver since the
@@ -65,8 +66,8 @@ type GroupReport struct {
 	Err error
 }
 
-// Gap is something that was missed for good: the platform keeps events for 30
-// days.
+// Gap is something that was missed for good, unless the inbox changes its mind: the
+// platform keeps events for 30 days.
 // API section: "Limits".
 type Gap struct {
 	Group EventGroup
@@ -77,10 +78,14 @@ type Gap struct {
 	From, To time.Time
 
 	// EventID and Type are set where it is a single event, which was listed and
-	// could not be read any more. Should it be listed again, the next run tries
-	// again.
+	// could not be read any more, or was refused. Should it be listed again, the
+	// next run tries again.
 	EventID string
 	Type    events.Type
+
+	// Err is why the inbox refused the event, or could not be given it: it matches
+	// [ErrInbox]. It is nil where the platform has forgotten.
+	Err error
 }
 
 // String returns what is missing, as in "orders from … to …".

@@ -50,6 +50,7 @@ type run struct {
 	notices      *walk              // through the delivery log
 	found        map[string]*missed // by event id
 	kept         int                // bytes of data in found
+	doubtful     []Gap              // that were refused, perhaps because the inbox failed
 	report       Report
 }
 
@@ -165,10 +166,9 @@ func (n *run) save(ctx context.Context) error {
 	return n.lease.save(ctx, state)
 }
 
-// ends reports an error after which there is no point in asking the platform for
-// anything else in this run.
+// ends reports an error after which there is no point in going on with this run.
 func ends(ctx context.Context, err error) bool {
-	return ctx.Err() != nil || errors.Is(err, api.ErrRateLimited) || errors.Is(err, api.ErrUnauthorized) || errors.Is(err, api.ErrReauthorize)
+	return ctx.Err() != nil || errors.Is(err, ErrInboxClosed) || errors.Is(err, api.ErrRateLimited) || errors.Is(err, api.ErrUnauthorized) || errors.Is(err, api.ErrReauthorize)
 }
 
 func (n *run) log(ctx context.Context, err error) {

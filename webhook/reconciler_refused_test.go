@@ -1,0 +1,147 @@
+package webhook_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// picky is an inbox that does not take some events.
+type picky struct {
+	webhook.Reconcilable
+	refuse func(webhook.Key) error
+}
+
+func (p picky) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
+	if err := p.refuse(d.Key); err != nil {
+		return webhook.Receipt{}, err
+	}
+	return p.Reconcilable.Accept(ctx, d)
+}
+
+// refusing returns an inbox that answers some keys with an error, or a panic.
+func (s *scene) refusing(err error, keys ...webhook.Key) func(*webhook.ReconcilerConfig) {
+	return func(c *webhook.ReconcilerConfig) {
+		c.Inbox = picky{s.inbox, func(key webhook.Key) error {
+			if !slices.Contains(keys, key) {
+				return nil
+			}
+			if errors.Is(err, errPanics) {
+				panic("nil map")
+			}
+			return err
+		}}
+	}
+}
+
+var errPanics = errors.New("panics")
+
+// An event that the inbox refuses for good keeps no other from being recovered,
+// however many there are of it, and is not forgotten.
+func TestReconcilerPassesOverWhatTheInboxRefuses(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		err, matches error
+		from, to     int
+	}{
+		"for a reason of its own": {errors.New("no"), webhook.ErrInbox, 1, 2},
+		"two":                     {errors.New("no"), webhook.ErrInbox, 3, 5},
+		"unstorable":              {webhook.ErrUnstorable, webhook.ErrUnstorable, 0, 6},
+		"panic":                   {errPanics, webhook.ErrPanic, 0, 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+			keys := s.orders(t, 9)
+			bad := keys[c.from:c.to]
+			for run := range 3 {
+				report, err := s.reconciler(t, s.refusing(c.err, bad...)).Run(t.Context())
+				require.ErrorIs(t, err, webhook.ErrInbox)
+				require.ErrorIs(t, err, c.matches)
+				if run == 0 {
+					assert.Equal(t, slices.Delete(slices.Clone(keys), c.from, c.to), report.Recovered)
+					require.Len(t, report.Gaps, len(bad))
+				} else {
+					assert.Empty(t, report.Recovered)
+				}
+				for n, gap := range report.Gaps {
+					assert.Equal(t, bad[n].EventID, gap.EventID)
+					assert.Equal(t, webhook.GroupOrders, gap.Group)
+					assert.ErrorIs(t, gap.Err, c.matches)
+				}
+			}
+			assert.Equal(t, bad, s.reconcile(t, nil).Recovered)
+			s.finish(t, keys...)
+		})
+	}
+}
+
+// An inbox that fails altogether makes no gaps.
+func TestReconcilerKnowsAnInboxThatIsDown(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	keys := s.orders(t, 9)
+	report, err := s.reconciler(t, s.refusing(errors.New("no"), keys[2:]...)).Run(t.Context())
+	require.ErrorIs(t, err, webhook.ErrInbox)
+	assert.Equal(t, keys[:2], report.Recovered)
+	assert.Empty(t, report.Gaps)
+	assert.Equal(t, 5, report.Reads, "it gives up")
+	closed := s.refusing(webhook.ErrInboxClosed, keys[3:]...)
+	report, err = s.reconciler(t, closed).Run(t.Context())
+	require.ErrorIs(t, err, webhook.ErrInboxClosed)
+	assert.Equal(t, 2, report.Reads, "at once")
+	assert.Equal(t, keys[3:], s.reconcile(t, nil).Recovered)
+	s.finish(t, keys...)
+}
+
+// What is refused for one integration is recovered for the other.
+func TestReconcilerRefusesForOneIntegration(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, dispensarytest.WithIntegrations(2))
+	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	keys := s.orders(t, 1)
+	require.Len(t, keys, 2)
+	report, err := s.reconciler(t, s.refusing(webhook.ErrUnstorable, keys[0])).Run(t.Context())
+	require.ErrorIs(t, err, webhook.ErrUnstorable)
+	assert.Equal(t, keys[1:], report.Recovered)
+	s.finish(t, keys[1:]...)
+}
+
+// A body that the handler would refuse is refused here, too.
+func TestReconcilerBoundsBodies(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	keys := s.orders(t, 3)
+	report, err := s.reconciler(t, func(c *webhook.ReconcilerConfig) {
+		c.Events = s.rewriting(func(r *http.Request, body map[string]any) {
+			if event, ok := body["event"].(map[string]any); ok && event["id"] == keys[1].EventID {
+				event["data"].(map[string]any)["note"] = strings.Repeat("x", webhook.DefaultMaxBody)
+			}
+		})
+	}).Run(t.Context())
+	require.ErrorIs(t, err, webhook.ErrBodyTooLarge)
+	assert.Equal(t, []webhook.Key{keys[0], keys[2]}, report.Recovered)
+	require.Len(t, report.Gaps, 1)
+	assert.Equal(t, keys[1].EventID, report.Gaps[0].EventID)
+	require.ErrorIs(t, report.Gaps[0].Err, webhook.ErrBodyTooLarge)
+	assert.Equal(t, keys[1:2], s.reconcile(t, nil).Recovered)
+
+	_, err = webhook.NewReconciler(func() webhook.ReconcilerConfig {
+		c := s.config()
+		c.MaxBody = -1
+		return c
+	}())
+	require.ErrorContains(t, err, "MaxBody is negative")
+}
