@@ -3,6 +3,8 @@ package riverinbox
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,14 +13,16 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
 // Accept implements [webhook.Inbox]: when it returns, event and job have been
 // committed. Deliveries that wait at the same time share a transaction. It fails
-// with [webhook.ErrInboxClosed], with that of ctx, and with errors of the
-// database, which hold nothing of the event.
+// with [webhook.ErrInboxClosed], with that of ctx, with [webhook.ErrUnstorable] for
+// a key of more than 2,600 bytes, and with errors of the database, which hold
+// nothing of the event.
 func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
 	if err := ctx.Err(); err != nil {
 		return webhook.Receipt{}, err
@@ -71,9 +75,14 @@ func (i *Inbox) newRow(d webhook.Delivery) (*newRow, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(key) > maxIndexed {
+		return nil, fmt.Errorf("riverinbox: %w: %w", webhook.ErrUnstorable, &api.ArgumentError{
+			Field: "webhook.Delivery.Key", Reason: fmt.Sprintf("has %d bytes as text, and PostgreSQL can index %d", len(key), maxIndexed),
+		})
+	}
 	r := &newRow{key: string(key), delivery: d}
 	subject, object := i.worker.Subjects(d)
-	r.subject, r.object = text(string(subject)), text(string(object))
+	r.subject, r.object = indexed(string(subject)), indexed(string(object))
 	r.body, err = webhook.SealBody(i.config.Seal, d.Key, d.Body)
 	r.delivery.Body = nil
 	return r, err
@@ -83,6 +92,20 @@ func (i *Inbox) newRow(d webhook.Delivery) (*newRow, error) {
 // refusing an event for: the body has it as it was.
 func text(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}
+
+// maxIndexed is how many bytes a text may have that is in an index, of whose pages
+// three entries have to fit into one.
+const maxIndexed = 2600
+
+// indexed makes a string one that PostgreSQL can index. Of subjects it matters only
+// which are the same: one that is too long is represented by its digest.
+func indexed(s string) string {
+	if s = text(s); len(s) <= maxIndexed {
+		return s
+	}
+	digest := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(digest[:])
 }
 
 // insertQuery stores the events that are new and returns their keys. ON CONFLICT

@@ -3,6 +3,7 @@ package riverinbox_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
@@ -181,3 +183,40 @@ func TestLogsAndErrorsTellNothing(t *testing.T) {
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
+
+// TestKeysThatCannotBeIndexed are refused before the database is asked; subjects
+// are the program's own affair and only compared, so that they may be long.
+func TestKeysThatCannotBeIndexed(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	config := d.config(t, receivertest.Succeed)
+	config.Work.Order = func(d webhook.Delivery, _ events.Event) webhook.Subject {
+		return webhook.Subject("long " + d.Key.EventID + incompressible(3000))
+	}
+	made := observed(&config)
+	inbox := open(t, d.pool(t), config)
+	event := receivertest.NewDelivery()
+	event.Key.EventID = incompressible(3000)
+	_, err := inbox.Accept(t.Context(), event)
+	var argument *api.ArgumentError
+	require.ErrorAs(t, err, &argument)
+	assert.Equal(t, "webhook.Delivery.Key", argument.Field)
+	require.ErrorIs(t, err, webhook.ErrUnstorable)
+	assert.NotContains(t, err.Error(), event.Key.EventID[:10])
+
+	event.Key.EventID = incompressible(2500)
+	event.Body = bytes.Replace(event.Body, []byte(`"pa_`), []byte(`"pa_`+incompressible(3000)), 1)
+	_, err = inbox.Accept(t.Context(), event)
+	require.NoError(t, err)
+	a := <-made
+	assert.Equal(t, webhook.ResultHandled, a.Result)
+	assert.Equal(t, event.Key, a.Key)
+}
+
+// incompressible is a text that PostgreSQL cannot make shorter.
+func incompressible(length int) (text string) {
+	for len(text) < length {
+		text += rand.Text()
+	}
+	return text[:length]
+}
