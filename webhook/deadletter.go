@@ -6,7 +6,8 @@ import (
 )
 
 // DeadLetter is an event that an [Engine] has given up. It prints as its
-// [Delivery] does.
+// [Delivery] does. The text of its Key, as a page shows it, is read back with
+// [Key.UnmarshalText], for [Engine.Replay] and [Engine.Discard].
 type DeadLetter struct {
 	// Delivery is the event. Its Body is nil if it cannot be opened any more.
 	Delivery

@@ -60,6 +60,6 @@ func ExampleMemoryInbox_deadLetters() {
 		log.Fatal(err)
 	}
 	// Output:
-	// clinic_key.activated us/sandbox evt_1 after 2 attempts: no such clinic
+	// clinic_key.activated us/sandbox/evt_1/ after 2 attempts: no such clinic
 	// handled evt_1
 }

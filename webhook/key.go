@@ -22,27 +22,21 @@ type Key struct {
 	IntegrationID string
 }
 
-// String returns the key as "us/sandbox evt_1 in_1".
+// String returns the key as "us/sandbox/evt_1/in_1", each part escaped as in a URL,
+// so that no two keys have one text. [Key.UnmarshalText] reads it: from a link, a
+// form, a queue, the arguments of a job.
 func (k Key) String() string {
-	text := k.Environment.String() + " " + k.EventID
-	if k.IntegrationID != "" {
-		text += " " + k.IntegrationID
-	}
-	return text
-}
-
-// MarshalText returns the key as "us/sandbox/evt_1/in_1", each part escaped as in
-// a URL, so that no two keys have one text. It is the form in which a key
-// travels: through a queue, in a job's arguments. It never fails.
-func (k Key) MarshalText() ([]byte, error) {
 	parts := []string{string(k.Environment.Region), string(k.Environment.Stage), k.EventID, k.IntegrationID}
 	for i, part := range parts {
 		parts[i] = url.PathEscape(part)
 	}
-	return []byte(strings.Join(parts, "/")), nil
+	return strings.Join(parts, "/")
 }
 
-// UnmarshalText reads what [Key.MarshalText] wrote. Anything else fails, a key
+// MarshalText returns what [Key.String] does. It never fails.
+func (k Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText reads what [Key.String] and [Key.MarshalText] write. Anything else fails, a key
 // without an event id or of an unknown environment included.
 func (k *Key) UnmarshalText(text []byte) error {
 	parts := strings.Split(string(text), "/")

@@ -2,6 +2,9 @@ package webhook_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"html/template"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -31,6 +34,24 @@ func TestKeyTravelsAsText(t *testing.T) {
 	encoded, err := json.Marshal(orderKey)
 	require.NoError(t, err)
 	assert.Equal(t, `"us/sandbox/evt_1/in_1"`, string(encoded))
+}
+
+// What a template, a log or a URL shows of a key can be read back.
+func TestKeyHasOneText(t *testing.T) {
+	t.Parallel()
+	for _, key := range []webhook.Key{orderKey, {Environment: orderKey.Environment, EventID: "a b/ü%"}} {
+		var shown strings.Builder
+		page := template.Must(template.New("").Parse("{{.Key}}"))
+		require.NoError(t, page.Execute(&shown, webhook.DeadLetter{Delivery: webhook.Delivery{Key: key}}))
+		var again webhook.Key
+		require.NoError(t, again.UnmarshalText([]byte(shown.String())))
+		assert.Equal(t, key, again)
+		text, err := key.MarshalText()
+		require.NoError(t, err)
+		assert.Equal(t, string(text), key.String())
+		assert.Equal(t, "order.placed "+string(text), fmt.Sprint(webhook.Delivery{Key: key, Type: "order.placed"}))
+	}
+	assert.Equal(t, "us/sandbox/evt_1/in_1", orderKey.String())
 }
 
 func TestKeyRefusesOtherTexts(t *testing.T) {

@@ -71,18 +71,16 @@ type newRow struct {
 }
 
 func (i *Inbox) newRow(d webhook.Delivery) (*newRow, error) {
-	key, err := d.Key.MarshalText()
-	if err != nil {
-		return nil, err
-	}
+	key := d.Key.String()
 	if len(key) > maxIndexed {
 		return nil, fmt.Errorf("riverinbox: %w: %w", webhook.ErrUnstorable, &api.ArgumentError{
 			Field: "webhook.Delivery.Key", Reason: fmt.Sprintf("has %d bytes as text, and PostgreSQL can index %d", len(key), maxIndexed),
 		})
 	}
-	r := &newRow{key: string(key), delivery: d}
+	r := &newRow{key: key, delivery: d}
 	subject, object := i.worker.Subjects(d)
 	r.subject, r.object = indexed(string(subject)), indexed(string(object))
+	var err error
 	r.body, err = webhook.SealBody(i.config.Seal, d.Key, d.Body)
 	r.delivery.Body = nil
 	return r, err

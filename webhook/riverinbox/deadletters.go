@@ -107,11 +107,7 @@ func (i *Inbox) revise(ctx context.Context, key webhook.Key, statement string, t
 	if i.stopped() {
 		return webhook.ErrInboxClosed
 	}
-	text, err := key.MarshalText()
-	if err != nil {
-		return err
-	}
-	row := &newRow{key: string(text)}
+	row := &newRow{key: key.String()}
 	return pgx.BeginFunc(ctx, i.pool, func(tx pgx.Tx) error {
 		err := tx.QueryRow(ctx, i.sql(statement), row.key).Scan(&row.subject)
 		switch {

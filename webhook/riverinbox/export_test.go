@@ -20,9 +20,5 @@ func (i *Inbox) Purge(ctx context.Context) error { return i.purge(ctx) }
 
 // Note notes an outcome for whoever has a token.
 func (i *Inbox) Note(ctx context.Context, token string, a webhook.Attempt) error {
-	key, err := a.Key.MarshalText()
-	if err != nil {
-		return err
-	}
-	return i.note(ctx, i.pool, &claim{key: string(key), token: token}, a, func(*pgx.Batch) {})
+	return i.note(ctx, i.pool, &claim{key: a.Key.String(), token: token}, a, func(*pgx.Batch) {})
 }

@@ -18,11 +18,7 @@ func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key,
 	}
 	texts := make([]string, len(keys))
 	for n, key := range keys {
-		text, err := key.MarshalText()
-		if err != nil {
-			return nil, err
-		}
-		texts[n] = string(text)
+		texts[n] = key.String()
 	}
 	rows, err := i.pool.Query(ctx, i.sql("SELECT key FROM {inbox} WHERE key = ANY ($1)"), texts)
 	if err != nil {
