@@ -86,7 +86,8 @@
 //   - [Work.Order] keeps what has arrived in order: of one object, one patient or
 //     one clinic, one event at a time and the oldest first.
 //   - [Work.Stale] tells what arrives after a newer event of its object was
-//     handled: [HandlingFrom] says so to the function, or it is skipped.
+//     handled: [HandlingFrom] says so to the function, or it is skipped. It
+//     cannot tell which of two changes of one time was the last.
 //   - [Refetch] does without the event's data. The function is given the object
 //     as the API has it now; then neither late nor repeated events do harm.
 //

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/dispensary-go/dispensary/events"
@@ -89,13 +90,21 @@ func (d Delivery) Event() (events.Event, error) {
 }
 
 // OrderTime is what puts the events of one [Subject] in order: when the event
-// happened, or, where the platform did not say, when it arrived.
+// happened, or, where the platform did not say, when it arrived. An event that says
+// that an object was created, as "patient.created" does, is a microsecond ahead of
+// others: of events of one moment it comes first. Between others there is no order.
 func (d Delivery) OrderTime() time.Time {
-	if d.CreatedAt.IsZero() {
+	switch {
+	case d.CreatedAt.IsZero():
 		return d.ReceivedAt
+	case isCreated(d.Type):
+		return d.CreatedAt.Add(-time.Microsecond)
 	}
 	return d.CreatedAt
 }
+
+// isCreated reports an event that is the first of its object.
+func isCreated(kind events.Type) bool { return strings.HasSuffix(string(kind), ".created") }
 
 // String returns type and key.
 func (d Delivery) String() string { return string(d.Type) + " " + d.Key.String() }

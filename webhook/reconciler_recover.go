@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
@@ -103,7 +102,7 @@ func (n *run) inOrder() []*missed {
 }
 
 func created(e events.Event) int {
-	if strings.HasSuffix(string(e.Type), ".created") {
+	if isCreated(e.Type) {
 		return 1
 	}
 	return 0

@@ -45,6 +45,13 @@ type Work struct {
 	// Stale is what happens to an event that arrives after a newer one of the
 	// same object was handled. Other than [StaleIgnore] it needs Order, because
 	// of two events that are handled at the same time none is the later.
+	//
+	// Two events of one object can have one time, as two calls can be faster than
+	// the platform's times are fine, which the API does not state. That an object
+	// was created is older then than everything else that is told of it. Of two
+	// changes of one time nobody knows which was the last: neither is stale, and
+	// whichever arrives last is handled last. Where that matters, for a plan that
+	// is changed and cancelled at once, read the object instead: [Refetch].
 	Stale StalePolicy
 
 	// Logger is told of every attempt: event id and type, attempt, outcome, and
@@ -67,8 +74,8 @@ type Work struct {
 // the platform created them. The platform delivers in order "without
 // guarantee": an event whose first delivery failed comes later than the next.
 //
-// An event without a time is never stale, and neither is one that was created at
-// the same time as the newest.
+// An event without a time is never stale, and neither is a change of the same time
+// as the newest: see [Work.Stale].
 type StalePolicy int
 
 // The stale policies.

@@ -66,6 +66,12 @@ type Task struct {
 	Err error
 }
 
+// stale reports that a newer event of the object was handled. What was handled in
+// the moment in which the object was created is newer than that.
+func (t Task) stale() bool {
+	return t.Object != "" && (t.CreatedAt.Before(t.Newest) || isCreated(t.Type) && t.CreatedAt.Equal(t.Newest))
+}
+
 // Do makes one attempt: it calls the handler, with its time-out, on a goroutine
 // of its own, so that not even a runtime.Goexit harms the engine; gives the
 // outcome to settle; and then, and not before, logs and reports it. It returns
@@ -87,7 +93,7 @@ func (w *Worker) Do(ctx context.Context, t Task, settle func(Attempt) error) err
 
 func (w *Worker) attempt(ctx context.Context, t Task) Attempt {
 	a := Attempt{Delivery: t.Delivery, Number: t.Attempt, Object: t.Object, Err: t.Err}
-	a.Stale = t.Object != "" && t.CreatedAt.Before(t.Newest) && w.work.Stale != StaleIgnore
+	a.Stale = w.work.Stale != StaleIgnore && t.stale()
 	if a.Stale && w.work.Stale == StaleSkip {
 		a.Result, a.Err = ResultSkipped, nil
 		return a
@@ -140,7 +146,8 @@ type Handling struct {
 	Attempt int
 
 	// Stale reports that a newer event of the same object was handled before:
-	// the data of this one is old. See [Work.Stale].
+	// the data of this one is old. See [Work.Stale], also for events of the same
+	// moment.
 	Stale bool
 }
 

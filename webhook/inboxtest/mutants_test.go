@@ -41,6 +41,7 @@ var mutants = map[string]struct {
 	"letters are not discarded": {"DeadLetters/Discarded", wrapped(func(e *mutant) { e.discard = nothing })},
 	"anything can be replayed":  {"DeadLetters/Refused", wrapped(func(e *mutant) { e.replay = nothing })},
 	"no order":                  {"Order/OldestFirst", worked(func(w *webhook.Work) { w.Order, w.Stale = nil, webhook.StaleIgnore })},
+	"created like any other":    {"Order/CreatedFirst", wrapped(func(e *mutant) { e.accept = forgetType })},
 	"the same time as another":  {"Order/OneAtATime", worked(func(w *webhook.Work) { w.Order = nil })},
 	"order without mercy":       {"Order/FailureHoldsUp", worked(func(w *webhook.Work) { w.Order = oneForAll })},
 	"no guard":                  {"Stale/Skipped", worked(func(w *webhook.Work) { w.Stale = webhook.StaleIgnore })},
@@ -221,6 +222,11 @@ func noContext(ctx context.Context, e webhook.Engine, d webhook.Delivery) (webho
 
 func rewriteBody(ctx context.Context, e webhook.Engine, d webhook.Delivery) (webhook.Receipt, error) {
 	d.Body = bytes.TrimSpace(d.Body)
+	return e.Accept(ctx, d)
+}
+
+func forgetType(ctx context.Context, e webhook.Engine, d webhook.Delivery) (webhook.Receipt, error) {
+	d.Type = events.PatientUpdated
 	return e.Accept(ctx, d)
 }
 

@@ -18,6 +18,7 @@ import (
 // ordering plays subjects whose events have to wait for each other.
 var ordering = map[string]func(*rig){
 	"OldestFirst":      oldestFirst,
+	"CreatedFirst":     createdFirst,
 	"OneAtATime":       oneAtATime,
 	"FailureHoldsUp":   failureHoldsUp,
 	"DeadLetterLetsGo": deadLetterLetsGo,
@@ -102,6 +103,27 @@ func oldestFirst(r *rig) {
 		}
 		assert.Equal(r, want, log.order[fmt.Sprint("pa_", p)])
 	}
+}
+
+// createdFirst has a patient created and changed in the same moment, and told of
+// the other way round.
+func createdFirst(r *rig) {
+	r.need(r.storage.Ordered, "Ordered")
+	gate, begun := make(chan struct{}), make(chan struct{}, 3)
+	log := newJournal()
+	engine := r.open(func(ctx context.Context, e events.Event) error {
+		begun <- struct{}{}
+		defer log.end("pa_1", e.ID, true)
+		log.begin("pa_1")
+		return until(ctx, gate)
+	}, byObject)
+	first, updated, created := patient("first", "pa_1", 1), patient("updated", "pa_1", 2), created("created", "pa_1", 2)
+	r.accept(engine, first)
+	receive(r, begun)
+	r.accept(engine, updated, created)
+	close(gate)
+	r.waitFor(webhook.ResultHandled, first, updated, created)
+	assert.Equal(r, []string{"first", "created", "updated"}, log.order["pa_1"])
 }
 
 // oneAtATime accepts and handles at the same time, through several engines where

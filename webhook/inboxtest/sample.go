@@ -1,6 +1,7 @@
 package inboxtest
 
 import (
+	"bytes"
 	"fmt"
 	"time"
 
@@ -30,6 +31,13 @@ func patient(eventID, patientID string, n int) webhook.Delivery {
 	// The white space has to come back as well: what was signed are bytes.
 	d.Body = fmt.Appendf(nil, "{ \"event\" :{\"id\":%q,\"type\":%q,\"created_at\":%q,\"clinic_id\":\"cl_1\",\r\n\"data\":{\"patient\":{\"id\":%q,\"first_name\":%q}}}}\n",
 		eventID, d.Type, d.CreatedAt.Format(time.RFC3339), patientID, canary)
+	return d
+}
+
+// created is patient for the event that the patient was created.
+func created(eventID, patientID string, n int) webhook.Delivery {
+	d := patient(eventID, patientID, n)
+	d.Type, d.Body = events.PatientCreated, bytes.Replace(d.Body, []byte(events.PatientUpdated), []byte(events.PatientCreated), 1)
 	return d
 }
 

@@ -47,6 +47,9 @@ func stale(r *rig, policy webhook.StalePolicy, want webhook.Result) {
 		{integration(patient("first", "pa_1", 5), "in_2"), false},
 		{ageless, false},
 		{patient("newer", "pa_1", 20), false},
+		{created("born in the moment of its change", "pa_1", 20), true},
+		{created("born elsewhere", "pa_3", 20), false},
+		{patient("changed in the moment of its birth", "pa_3", 20), false},
 		{patient("between", "pa_1", 15), true},
 	} {
 		r.accept(engine, step.delivery)
