@@ -64,6 +64,12 @@ type Receiver struct {
 	// OldSecret is accepted as Secret is, as long as the secret is rotated.
 	OldSecret string
 
+	// OtherEnvelopes says that the endpoint is meant to find an event that does not
+	// come as {"event":{…}}, which is all that the API documents: one in
+	// {"event_payload":{"event":{…}}}, as the delivery log has it, and one without
+	// a wrapper.
+	OtherEnvelopes bool
+
 	// Patience is how long an event may take to be handled; 0 means 10 seconds.
 	Patience time.Duration
 
@@ -133,8 +139,8 @@ func (v ReceiverVerdict) String() string {
 // It cannot see everything: not whether signatures are compared in constant time,
 // nor whether what was acknowledged outlives a crash.
 //
-// API section: "Webhooks", "Signature header". Time-out, probes, envelopes and
-// unwrapped data are assumptions.
+// API section: "Webhooks", "Signature header". Time-out, probes, and the ways in
+// which data comes, are assumptions.
 func CheckReceiver(t *testing.T, r Receiver) {
 	t.Helper()
 	x, err := newExamination(t.Context(), r)

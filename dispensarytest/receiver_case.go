@@ -49,6 +49,7 @@ const (
 	hookHandled       receiverHook = "Handled"
 	hookLogs          receiverHook = "Logs"
 	hookOldSecret     receiverHook = "OldSecret"
+	hookEnvelopes     receiverHook = "OtherEnvelopes"
 	hookWithoutSecret receiverHook = "WithoutSecret"
 )
 
@@ -68,6 +69,8 @@ func (r *Receiver) missing(hook receiverHook) string {
 		given, what = r.Logs != nil, "which returns what was logged"
 	case hookOldSecret:
 		given, what = r.OldSecret != "", "the second secret that is accepted while one is rotated"
+	case hookEnvelopes:
+		given, what = r.OtherEnvelopes, "which says that events are found in envelopes that the API does not document"
 	case hookWithoutSecret:
 		given, what = r.WithoutSecret != nil, "which makes the endpoint without its secret"
 	}

@@ -38,12 +38,12 @@ func eventCases() []receiverCase {
 			fix:         "look for the object under its name in data, and in data itself.",
 		},
 		{
-			name: "Payload", run: (*examination).payload,
+			name: "Payload", needs: hookEnvelopes, run: (*examination).payload,
 			consequence: `events in {"event_payload":{"event":{…}}} are lost; the delivery log has that form, and it is seen in webhooks, too.`,
 			fix:         "look for event in event_payload if it is not on top.",
 		},
 		{
-			name: "Bare", run: (*examination).bare,
+			name: "Bare", needs: hookEnvelopes, run: (*examination).bare,
 			consequence: "an event that comes without a wrapper is lost. This form is an assumption, for safety.",
 			fix:         "take the body itself for the event if it has an id and a type.",
 		},

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -125,6 +126,13 @@ func parts(header string) (t, v1 string) {
 func verified(secret, header string, body []byte) bool {
 	t, v1 := parts(header)
 	return v1 == mac(secret, t+".", body)
+}
+
+// anyFresh reports that one of a header's signatures is that of the body, and that
+// it is not too old or too new.
+func anyFresh(header string, body []byte) bool {
+	t, rest, _ := strings.Cut(header, ",")
+	return slices.ContainsFunc(strings.Split(rest, ","), func(v1 string) bool { return fresh(t+","+v1, body) })
 }
 
 // age is how old a signature is; negative if it is from the future.

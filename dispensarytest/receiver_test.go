@@ -132,7 +132,8 @@ func (s *subject) receiver(handler http.Handler) dispensarytest.Receiver {
 			config.Secrets = nil
 			return webhook.NewHandler(config)
 		},
-		Timeout: patient, Patience: patient,
+		OtherEnvelopes: true,
+		Timeout:        patient, Patience: patient,
 	}
 }
 
@@ -207,7 +208,7 @@ func TestCheckReceiverWithoutHooks(t *testing.T) {
 		}
 	}
 	assert.Equal(t, []string{
-		"Signature/Replayed", "Signature/Rotated", "Signature/FailsClosed", "Delivery/StorageDown", "Delivery/SlowHandler",
+		"Signature/Replayed", "Signature/Rotated", "Signature/FailsClosed", "Events/Payload", "Events/Bare", "Delivery/StorageDown", "Delivery/SlowHandler",
 		"Bodies/SlowLoris", "Always/HandledOnce", "Always/QuietLogs",
 	}, skipped)
 	assert.Equal(t, "Signature/Valid: passed", verdicts[0].String())
