@@ -1,6 +1,7 @@
 package dispensarytest
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"strings"
@@ -23,6 +24,11 @@ func bodyCases() []receiverCase {
 			name: "Pieces", run: (*examination).pieces,
 			consequence: "events fail at random: a network, or a proxy, delivers bodies in pieces and without a length.",
 			fix:         "read the body to its end (in Go io.ReadAll), and do not rely on Content-Length.",
+		},
+		{
+			name: "Characters", run: (*examination).characters,
+			consequence: "now and then an event fails, of a patient called Zoë for example: a packet ends within a character, and the halves are decoded each by itself.",
+			fix:         "put the bytes of a body together and verify them before anything is decoded (in Node Buffer.concat, or express.raw; not body += chunk).",
 		},
 		{
 			name: "BrokenOff", run: (*examination).brokenOff,
@@ -111,6 +117,57 @@ func (p *pieces) Read(to []byte) (int, error) {
 	}
 	n := copy(to, p.left[:min(len(p.left), 100)])
 	p.left = p.left[n:]
+	return n, nil
+}
+
+// characters cuts a body within the characters of a name, and waits in between.
+func (x *examination) characters() {
+	n := x.notice(x.EventType)
+	body := n.edited(func(event map[string]any) {
+		event["data"].(map[string]any)["note"] = strings.Join(manyBytes, " ")
+	})
+	source := &packets{}
+	if x.watch == nil {
+		// A receiver that reads in time sees that there are two; one that does not
+		// is none the worse for it.
+		source.pause = min(100*time.Millisecond, x.Timeout/10)
+	}
+	rest := body
+	for _, character := range manyBytes {
+		at := bytes.Index(rest, []byte(character)) + 1
+		source.left, rest = append(source.left, rest[:at]), rest[at:]
+	}
+	source.left = append(source.left, rest)
+	e := x.post(parcel{source: source, signature: signedHeader(x.Secret, x.Now(), body), genuine: true})
+	if x.accepts("an event with a character whose bytes come in two packets", e) {
+		x.handled(n, 1)
+	}
+}
+
+// manyBytes are characters of two, three and four bytes.
+var manyBytes = []string{"ë", "李", "🌿"}
+
+// packets is a body that comes in parts. HTTP sends what one Read returned, as a
+// chunk or a frame of its own, before it asks for more: so one part is on its way
+// when the wait for the next begins.
+type packets struct {
+	left  [][]byte
+	pause time.Duration
+	begun bool
+}
+
+// Read implements [io.Reader].
+func (p *packets) Read(to []byte) (int, error) {
+	if len(p.left) == 0 {
+		return 0, io.EOF
+	}
+	if p.begun {
+		time.Sleep(p.pause)
+	}
+	n := copy(to, p.left[0])
+	if p.left[0] = p.left[0][n:]; len(p.left[0]) == 0 {
+		p.left, p.begun = p.left[1:], true
+	}
 	return n, nil
 }
 

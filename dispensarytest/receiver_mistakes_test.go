@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
 )
@@ -183,6 +184,25 @@ func readOnce(s *subject, w http.ResponseWriter, r *http.Request) {
 	buffer := make([]byte, 64<<10)
 	n, _ := r.Body.Read(buffer) // the mistake
 	replace(r, buffer[:n])
+	s.ServeHTTP(w, r)
+}
+
+// decodeEach decodes each chunk by itself, as body += chunk does in Node.
+func decodeEach(s *subject, w http.ResponseWriter, r *http.Request) {
+	var text strings.Builder
+	chunk := make([]byte, 64<<10)
+	for {
+		n, err := r.Body.Read(chunk)
+		for b := chunk[:n]; len(b) > 0; {
+			character, size := utf8.DecodeRune(b)
+			text.WriteRune(character) // the mistake: it may be half of one
+			b = b[size:]
+		}
+		if err != nil {
+			break
+		}
+	}
+	replace(r, []byte(text.String()))
 	s.ServeHTTP(w, r)
 }
 

@@ -100,6 +100,7 @@ var mutants = map[string]struct {
 	"anything is acknowledged": {"Bodies/Malformed", "is lost", answering(func(_ *http.Request, status int, answer string) (int, string) { return malformedIsFine(status, answer) })},
 	"a column is too short":    {"Bodies/Large", "500", refusing(500, func(_ map[string]any, b []byte) bool { return len(b) > 64<<10 })},
 	"one read":                 {"Bodies/Pieces", "in pieces", around(readOnce)},
+	"body += chunk":            {"Bodies/Characters", "two packets was answered with 401", around(decodeEach)},
 	"a lock around the body":   {"Bodies/BrokenOff", "was not answered within", quickly(locked())},
 	"connections are for ever": {"Bodies/SlowLoris", "keeps its connection", quickly(withoutReadTimeout)},
 	"reads on and on":          {"Bodies/BrokenOff", "has not ended", quickly(around(stubborn))},

@@ -162,6 +162,21 @@ func TestOurHandlerPassesBehindAServer(t *testing.T) {
 	dispensarytest.CheckReceiver(t, r)
 }
 
+// Over a connection nothing joins what was sent in two parts. The receiver may be
+// too slow to see that there are two, and then is asked again.
+func TestCharactersAreCutOnTheWireToo(t *testing.T) {
+	t.Parallel()
+	s := newSubject(t)
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { decodeEach(s, w, r) }))
+	t.Cleanup(server.Close)
+	r := s.receiver(nil)
+	r.Handler, r.URL, r.Client = nil, server.URL, server.Client()
+	require.Eventually(t, func() bool {
+		verdict, err := dispensarytest.ExamineCase(t.Context(), r, "Bodies/Characters")
+		return err == nil && strings.Contains(verdict.String(), "two packets was answered with 401")
+	}, time.Minute, time.Millisecond)
+}
+
 // TestMistakesAreFailures runs the check of a mutant in a process of its own,
 // where it has to fail.
 func TestMistakesAreFailures(t *testing.T) {
