@@ -89,6 +89,7 @@ func TestOperationsOfTheDocument(t *testing.T) {
 	s := start(t)
 	eachOperation(s.check.Document(), func(op *openapi3.Operation, webhook bool) {
 		assert.NotEmpty(t, op.Summary, op.OperationID)
+		assert.NotEmpty(t, op.Description, op.OperationID)
 		assert.Len(t, op.Tags, 1, op.OperationID)
 		var parameters []string
 		for _, ref := range op.Parameters {
@@ -103,7 +104,7 @@ func TestOperationsOfTheDocument(t *testing.T) {
 }
 
 // Every part is used, every assumption says why, and the only addresses are reserved
-// ones.
+// ones, and that of the project.
 func TestPartsOfTheDocument(t *testing.T) {
 	t.Parallel()
 	check, err := loaded()
@@ -134,8 +135,11 @@ func TestPartsOfTheDocument(t *testing.T) {
 		}
 	})
 	assert.Greater(t, assumptions, 50)
+	for _, tag := range check.Document().Tags {
+		assert.NotEmpty(t, tag.Description, "the tag %s", tag.Name)
+	}
 	for _, address := range regexp.MustCompile(`https?://[^/"\\\s]+`).FindAllString(string(openapi.Document()), -1) {
-		assert.Regexp(t, `^https://([a-z]+\.)?dispensary\.example$`, address)
+		assert.Regexp(t, `^https://(([a-z]+\.)?dispensary\.example|github\.com)$`, address)
 	}
 }
 
