@@ -65,6 +65,21 @@ func TestContractAndHandlerAgree(t *testing.T) {
 	}
 }
 
+// Linters and readers of the document ask for these.
+func TestTheContractIsComplete(t *testing.T) {
+	t.Parallel()
+	text := string(Contract())
+	assert.Contains(t, text, "\nsecurity: []\n", "it says that no credentials are needed")
+	assert.Contains(t, text, "\n  contact:\n")
+	assert.Contains(t, text, "\n  license:\n")
+	assert.Len(t, regexp.MustCompile(`(?m)^      description: "In Go: .+"$`).FindAllString(text, -1), len(Operations()))
+	tagged := regexp.MustCompile(`(?m)^      tags: \[(\w+)\]$`).FindAllStringSubmatch(text, -1)
+	assert.Len(t, tagged, len(Operations()))
+	for _, tag := range tagged {
+		assert.Regexp(t, `(?m)^  - name: `+tag[1]+`\n    description: ".+\."$`, text, "what %s is", tag[1])
+	}
+}
+
 func requestFor(t *testing.T, method, path string) *http.Request {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, "http://localhost"+path, nil)
