@@ -75,6 +75,9 @@ func wrongParameter(p *openapi3.Parameter) (string, bool) {
 	}
 }
 
+// tooLarge is a body of more than 1 MiB.
+var tooLarge = refusal{"too large", 413, sent("{}" + strings.Repeat(" ", 1<<20))}
+
 // missing is how an operation refuses a body without what it requires; 422 where nothing
 // else is said.
 var missing = map[string]int{"dynamic_links.create": 400}
@@ -84,6 +87,7 @@ func bodyBreaches(row contract.Row, schema *openapi3.Schema) []breach {
 		{refusal{"no JSON", 400, sent("{")}, true},
 		{refusal{"no object", 400, sent("[]")}, true},
 		{refusal{"two objects", 400, sent("{} {}")}, true},
+		{tooLarge, false},
 	}
 	status := 422
 	if other, is := missing[row.Name]; is {

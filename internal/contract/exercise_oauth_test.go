@@ -52,6 +52,7 @@ var oauthExercises = map[string]exercise{
 			{"nothing", 400, sent(nil)},
 			{"no JSON", 400, sent("grant_type=refresh_token")},
 			{"no object", 400, sent("[]")},
+			tooLarge,
 		},
 	},
 	"oauth.revoke": {
@@ -61,6 +62,7 @@ var oauthExercises = map[string]exercise{
 			{"wrong secret", 401, field("client_secret", fixed("wrong"))},
 			{"nothing", 400, sent(nil)},
 			{"no JSON", 400, sent("{")},
+			tooLarge,
 		},
 	},
 }
