@@ -143,6 +143,21 @@ func TestPartsOfTheDocument(t *testing.T) {
 	}
 }
 
+// What is refused for a reason that the platform does not document is marked where a
+// reader of the operation or the field looks.
+func TestAssumedRefusalsAreMarked(t *testing.T) {
+	t.Parallel()
+	check, err := loaded()
+	require.NoError(t, err)
+	all := placed(t, check.Document())
+	for place, says := range map[string]string{
+		"paths//clinic/metadata/get/parameters/id": "without it the answer is 422",
+	} {
+		require.Contains(t, all, place)
+		assert.Contains(t, all[place]["x-assumption"], says, place)
+	}
+}
+
 func visit(node any, see func(key string, value any)) {
 	switch node := node.(type) {
 	case map[string]any:

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -50,7 +51,7 @@ func (n node) kinds() []string {
 	return kinds
 }
 
-// placed are all objects of the document, by where they stand.
+// placed are all objects of the document, by where they stand; parameters by name.
 func placed(t *testing.T, doc *openapi3.T) map[string]node {
 	t.Helper()
 	encoded, err := json.Marshal(doc)
@@ -67,8 +68,12 @@ func placed(t *testing.T, doc *openapi3.T) map[string]node {
 				walk(append(slices.Clone(at), key), value[key])
 			}
 		case []any:
-			for _, one := range value {
-				walk(append(slices.Clone(at), "-"), one)
+			for i, one := range value {
+				name := strconv.Itoa(i)
+				if object, is := one.(map[string]any); is && object["name"] != nil {
+					name = fmt.Sprint(object["name"]) // of a parameter
+				}
+				walk(append(slices.Clone(at), name), one)
 			}
 		}
 	}
