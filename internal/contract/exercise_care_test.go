@@ -35,6 +35,9 @@ var careExercises = map[string]exercise{
 			{"unknown practitioner", 422, field("practitioner_id", fixed("nobody"))},
 			{"no recommendations", 422, recommending()},
 			{"unknown variant", 422, recommending(map[string]any{"variant_id": "nothing", "units_to_purchase": 1})},
+			{"zero units", 422, func(s *scene, r *request) {
+				recommending(map[string]any{"variant_id": s.variant(), "units_to_purchase": 0})(s, r)
+			}},
 			{"no units", 422, func(s *scene, r *request) {
 				recommending(map[string]any{"variant_id": s.variant()})(s, r)
 			}},

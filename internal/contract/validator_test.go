@@ -64,6 +64,11 @@ func TestRequestViolations(t *testing.T) {
 		{"a form", "patients.update", message("PATCH", "/api/clinic/patients/1", "Content-Type", "application/x-www-form-urlencoded"), "a=b", "patients.update: request header Content-Type: unknown"},
 		{"fields", "patients.create", message("POST", "/api/clinic/patients"), `{"email":"` + canary + `","first_name":7,"gender":"` + canary + `"}`,
 			"patients.create: request body /email: format\npatients.create: request body /first_name: type\npatients.create: request body /gender: enum\npatients.create: request body /last_name: required"},
+		{"nothing to recommend", "treatment_plans.create", message("POST", "/api/clinic/patients/1/treatment_plans"), `{"practitioner_id":"1","recommendations":[]}`,
+			"treatment_plans.create: request body /recommendations: minItems"},
+		{"nothing to buy", "treatment_plans.update", message("PATCH", "/api/clinic/treatment_plans/1"),
+			`{"recommendations":[{"variant_id":"1","units_to_purchase":0},{"variant_id":"1","units_to_purchase":"00"},{"variant_id":"1","units_to_purchase":"10"}]}`,
+			"treatment_plans.update: request body /recommendations/0/units_to_purchase: minimum\ntreatment_plans.update: request body /recommendations/1/units_to_purchase: pattern"},
 		{"one of two", "oauth.token", message("POST", "/api/oauth/token"), `{"grant_type":"refresh_token","client_id":"c","client_secret":"` + canary + `","redirect_uri":"r","code":"` + canary + `"}`,
 			"oauth.token: request body /code: unknown\noauth.token: request body /refresh_token: required"},
 	} {
