@@ -161,6 +161,19 @@ func TestAssumedRefusalsAreMarked(t *testing.T) {
 	}
 }
 
+// Where the platform's documentation is silent, or says two things, the document says
+// which it takes, or that it takes none.
+func TestOpenPointsAreNamed(t *testing.T) {
+	t.Parallel()
+	check, err := loaded()
+	require.NoError(t, err)
+	schemas := check.Document().Components.Schemas
+	allergen := schemas["Allergen"].Value.Description
+	assert.NotContains(t, allergen, "that the product is free of")
+	assert.Contains(t, allergen, "contains it or is free of it is not documented")
+	assert.Contains(t, schemas["ProductEvent"].Value.Extensions["x-assumption"], "clinic_id")
+}
+
 func visit(node any, see func(key string, value any)) {
 	switch node := node.(type) {
 	case map[string]any:
