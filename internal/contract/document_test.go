@@ -151,10 +151,13 @@ func TestAssumedRefusalsAreMarked(t *testing.T) {
 	require.NoError(t, err)
 	all := placed(t, check.Document())
 	for place, says := range map[string]string{
-		"paths//clinic/metadata/get/parameters/id":                          "without it the answer is 422",
-		"components/schemas/NewTreatmentPlan/properties/recommendations":    "an empty list is refused",
-		"components/schemas/TreatmentPlanChange/properties/recommendations": "an empty list is refused",
-		"components/schemas/NewRecommendation/properties/units_to_purchase": "has to be 1 at least",
+		"paths//clinic/metadata/get/parameters/id":                                 "without it the answer is 422",
+		"components/schemas/NewPatient/properties/discount":                        "bounds",
+		"components/schemas/PatientChange/properties/discount":                     "bounds",
+		"components/schemas/NewDynamicLink/properties/patient/properties/discount": "bounds",
+		"components/schemas/NewTreatmentPlan/properties/recommendations":           "an empty list is refused",
+		"components/schemas/TreatmentPlanChange/properties/recommendations":        "an empty list is refused",
+		"components/schemas/NewRecommendation/properties/units_to_purchase":        "has to be 1 at least",
 	} {
 		require.Contains(t, all, place)
 		assert.Contains(t, all[place]["x-assumption"], says, place)
