@@ -87,12 +87,14 @@ func checkEndpoint(address string, types []string) error {
 	switch {
 	case err != nil || u.Host == "":
 		return fmt.Errorf("dispensarytest: webhook address %q is not absolute", address)
-	case u.Scheme != "https" && !(u.Scheme == "http" && isLoopback(u.Hostname())):
+	case u.Scheme != "https" && u.Scheme != "http":
+		return fmt.Errorf("dispensarytest: webhook address %q is not one of HTTPS", address)
+	case u.Scheme == "http" && !isLoopback(u.Hostname()):
 		return fmt.Errorf("dispensarytest: webhook address %q: plain HTTP only on loopback", address)
 	}
 	for _, t := range types {
 		if !slices.Contains(EventTypes(), t) {
-			return fmt.Errorf("dispensarytest: there is no event type %q (did you mean %q?)", t, nearest(t, EventTypes()))
+			return errors.New("dispensarytest: " + unknownName("event type", t, EventTypes()))
 		}
 	}
 	return nil

@@ -21,7 +21,7 @@ func Matrix(t *testing.T, run func(t *testing.T, reading Option), names ...strin
 	t.Helper()
 	for _, name := range names {
 		if !slices.ContainsFunc(silences(), func(s Silence) bool { return s.Name == name }) {
-			t.Errorf("dispensarytest: Matrix: there is no silence %q", name)
+			t.Errorf("dispensarytest: Matrix: there is no open point %q", name)
 		}
 	}
 	t.Run("defaults", func(t *testing.T) { run(t, func(*settings) error { return nil }) })

@@ -1,6 +1,7 @@
 package dispensarytest
 
 import (
+	"fmt"
 	"strings"
 	"unicode"
 )
@@ -57,4 +58,13 @@ func editDistance(a, b string) int {
 		}
 	}
 	return row[len(b)]
+}
+
+// unknownName says that there is no such name, and which one was meant, or which there
+// are.
+func unknownName(what, name string, known []string) string {
+	if near := nearest(name, known); near != "" {
+		return fmt.Sprintf("there is no %s %q (did you mean %q?)", what, name, near)
+	}
+	return fmt.Sprintf("there is no %s %q, only %s", what, name, strings.Join(known, ", "))
 }

@@ -82,15 +82,31 @@ func defaults() settings {
 	}
 }
 
+// ErrOption tells that [Start] failed because an option has a value that no platform
+// can have, and not because of the machine.
+var ErrOption = errors.New("dispensarytest: wrong option")
+
+// optionError is what is wrong with an option.
+type optionError struct{ err error }
+
+// Error says what is wrong.
+func (e *optionError) Error() string { return e.err.Error() }
+
+// Is reports whether target is [ErrOption].
+func (e *optionError) Is(target error) bool { return target == ErrOption }
+
+// Unwrap returns what is wrong.
+func (e *optionError) Unwrap() error { return e.err }
+
 func configure(opts []Option) (settings, error) {
 	set := defaults()
 	for _, opt := range opts {
 		if err := opt(&set); err != nil {
-			return set, err
+			return set, &optionError{err}
 		}
 	}
 	if set.inMemory && (set.tls || set.addr != defaultAddr) {
-		return set, errors.New("dispensarytest: WithInMemory: there is no socket for WithTLS or WithAddr")
+		return set, &optionError{errors.New("dispensarytest: WithInMemory: there is no socket for WithTLS or WithAddr")}
 	}
 	// Both have an https address, at which plain HTTP is refused.
 	set.requireTLS = set.requireTLS || set.tls || set.inMemory
@@ -250,7 +266,10 @@ func WithRedirectURI(uri string) Option {
 		if err != nil || u.Host == "" || u.Fragment != "" {
 			return fmt.Errorf("dispensarytest: WithRedirectURI(%q): not an absolute address without fragment", uri)
 		}
-		if u.Scheme != "https" && !(u.Scheme == "http" && isLoopback(u.Hostname())) {
+		if u.Scheme != "https" && u.Scheme != "http" {
+			return fmt.Errorf("dispensarytest: WithRedirectURI(%q): not an address of HTTPS", uri)
+		}
+		if u.Scheme == "http" && !isLoopback(u.Hostname()) {
 			return fmt.Errorf("dispensarytest: WithRedirectURI(%q): plain HTTP only on loopback", uri)
 		}
 		s.redirectURI = uri

@@ -1,9 +1,11 @@
 package dispensarytest
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -96,7 +98,7 @@ func (r *readings) choose(silence, reading string) error {
 		}
 		return fmt.Errorf("dispensarytest: %s has no reading %q, only %s", silence, reading, strings.Join(known, ", "))
 	}
-	return fmt.Errorf("dispensarytest: there is no silence %q (did you mean %q?)", silence, nearest(silence, names))
+	return errors.New("dispensarytest: " + unknownName("open point", silence, slices.Sorted(slices.Values(names))))
 }
 
 // WithReading sets how the platform reads a point that the API leaves open; see

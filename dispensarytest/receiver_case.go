@@ -94,7 +94,7 @@ func (r Receiver) withDefaults() (Receiver, error) {
 	case min(r.BodyTimeout, r.Patience, r.Timeout, r.Tolerance) < 0:
 		return r, errors.New("dispensarytest: Receiver holds a negative duration")
 	case r.EventType != "" && !slices.Contains(EventTypes(), r.EventType):
-		return r, fmt.Errorf("dispensarytest: Receiver.EventType: there is no event type %q (did you mean %q?)", r.EventType, nearest(r.EventType, EventTypes()))
+		return r, errors.New("dispensarytest: Receiver.EventType: " + unknownName("event type", r.EventType, EventTypes()))
 	case r.Path != "" && !strings.HasPrefix(r.Path, "/"):
 		return r, fmt.Errorf("dispensarytest: Receiver.Path %q does not begin with a slash", r.Path)
 	}

@@ -1,7 +1,7 @@
 package dispensarytest
 
 import (
-	"fmt"
+	"errors"
 	"slices"
 	"strings"
 )
@@ -39,6 +39,16 @@ func allScopes() []string {
 	return names
 }
 
+// Scopes are the scopes of the API, and the names of the groups clinic and patients,
+// which stand for all scopes of theirs. API section: "Authentication" 7.
+func Scopes() []string {
+	var names []string
+	for _, s := range scopeTable {
+		names = append(names, s.name)
+	}
+	return names
+}
+
 func findScope(name string) (scopeInfo, bool) {
 	for _, s := range scopeTable {
 		if s.name == name {
@@ -52,7 +62,7 @@ func findScope(name string) (scopeInfo, bool) {
 func checkScopes(names []string) error {
 	for _, name := range names {
 		if _, ok := findScope(name); !ok {
-			return fmt.Errorf("dispensarytest: there is no scope %q (did you mean %q?)", name, nearest(name, append(allScopes(), "clinic", "patients")))
+			return errors.New("dispensarytest: " + unknownName("scope", name, Scopes()))
 		}
 	}
 	return nil

@@ -145,7 +145,7 @@ func TestWrongSnapshots(t *testing.T) {
 		"a row beyond its list":  whole + `{"Version":2,"World":{"Brands":{"Len":99,"At":[98],"Rows":[{}]}}}`,
 		"a list that lacks rows": whole + `{"Version":2,"World":{"Brands":{"Len":99}}}`,
 		"rows without seats":     whole + `{"Version":2,"World":{"Brands":{"Len":1,"At":[0]}}}`,
-		"no silence":             `{"Version":2,"Readings":{"x":"y"}}`,
+		"no open point":          `{"Version":2,"Readings":{"x":"y"}}`,
 	} {
 		_, err := LoadSnapshot(strings.NewReader(file))
 		require.ErrorContains(t, err, says)

@@ -1,0 +1,56 @@
+package dispensarytest_test
+
+import (
+	"net/url"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+)
+
+// What is wrong with an option is said in words that lead on: the name that was meant
+// or those there are, and the reason that applies.
+func TestWrongOptions(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		option dispensarytest.Option
+		want   string
+	}{
+		"reading of nothing known": {dispensarytest.WithReading("foo", "bar"), `there is no open point "foo", only access-token-after-refresh, array-filters`},
+		"misspelt open point":      {dispensarytest.WithReading("probes", "off"), `there is no open point "probes" (did you mean "probe"?)`},
+		"scope of nothing known":   {dispensarytest.WithScopes("everything"), `there is no scope "everything", only catalog:read, clinic:read`},
+		"misspelt scope":           {dispensarytest.WithScopes("patients:raed"), `there is no scope "patients:raed" (did you mean "patients:read"?)`},
+		"event type":               {dispensarytest.WithWebhook("https://example.com/", "x"), `there is no event type "x", only clinic_key.activated`},
+		"webhook over FTP":         {dispensarytest.WithWebhook("ftp://127.0.0.1/"), `webhook address "ftp://127.0.0.1/" is not one of HTTPS`},
+		"webhook over plain HTTP":  {dispensarytest.WithWebhook("http://example.com/"), `plain HTTP only on loopback`},
+		"redirect over FTP":        {dispensarytest.WithRedirectURI("ftp://127.0.0.1/"), `WithRedirectURI("ftp://127.0.0.1/"): not an address of HTTPS`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := dispensarytest.Start(dispensarytest.WithInMemory(), c.option)
+			require.ErrorIs(t, err, dispensarytest.ErrOption)
+			assert.ErrorContains(t, err, c.want)
+			assert.NotContains(t, err.Error(), `""`, "an empty suggestion is none")
+		})
+	}
+}
+
+func TestAFailureOfTheMachineIsNoWrongOption(t *testing.T) {
+	t.Parallel()
+	taken, err := url.Parse(dispensarytest.New(t).BaseURL())
+	require.NoError(t, err)
+	_, err = dispensarytest.Start(dispensarytest.WithAddr(taken.Host))
+	require.Error(t, err)
+	assert.NotErrorIs(t, err, dispensarytest.ErrOption)
+}
+
+func TestScopes(t *testing.T) {
+	t.Parallel()
+	assert.Len(t, dispensarytest.Scopes(), 9)
+	for _, scope := range dispensarytest.Scopes() {
+		_, err := dispensarytest.Start(dispensarytest.WithInMemory(), dispensarytest.WithScopes(scope))
+		assert.NoError(t, err)
+	}
+}
