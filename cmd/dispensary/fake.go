@@ -12,7 +12,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"text/tabwriter"
+	"syscall"
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
@@ -28,7 +28,7 @@ func fake(ctx context.Context, args []string, stdout io.Writer) (err error) {
 	}
 	platform, err := dispensarytest.Start(c.options...)
 	if err != nil {
-		return errors.New(inFlags.Replace(err.Error()))
+		return refused(err, c.addr)
 	}
 	defer func() { err = errors.Join(err, platform.Close()) }()
 	if c.certificate != "" {
@@ -38,7 +38,7 @@ func fake(ctx context.Context, args []string, stdout io.Writer) (err error) {
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.controlAddr)
 	if err != nil {
-		return err
+		return notListening("-control-addr", c.controlAddr, err)
 	}
 	origin := "http://" + listener.Addr().String()
 	api := control.New(platform, control.Options{ControlURL: origin + "/control", ConsoleURL: origin + "/console/"})
@@ -72,8 +72,34 @@ func keep(ctx context.Context, k *keeper, listener net.Listener, handler http.Ha
 // inFlags puts what the platform refuses into the words of the command line.
 var inFlags = strings.NewReplacer(
 	"dispensarytest: ", "", "WithIntegrations", "-integrations ", "WithRedirectURI", "-redirect-uri ",
+	"there is no open point", "-reading: there is no open point", "there is no scope", "-scopes: there is no scope",
 	"webhook address", "-webhook", "the webhook endpoint was refused", "-webhook: the endpoint was refused",
 )
+
+// refused puts why the platform does not start into the words of the command line.
+func refused(err error, addr string) error {
+	var listening *net.OpError
+	switch {
+	case errors.Is(err, dispensarytest.ErrOption):
+		return misused(errors.New(inFlags.Replace(err.Error())))
+	case errors.As(err, &listening) && listening.Op == "listen":
+		return notListening("-addr", addr, err)
+	default:
+		return errors.New(inFlags.Replace(err.Error()))
+	}
+}
+
+// notListening tells which flag has the address that cannot be listened on.
+func notListening(name, addr string, err error) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%s %s: the address is in use already", name, addr)
+	}
+	var listening *net.OpError
+	if errors.As(err, &listening) {
+		err = listening.Err
+	}
+	return fmt.Errorf("%s %s: %w", name, addr, err)
+}
 
 // rooms is what stands beside the platform.
 func rooms(platform *dispensarytest.Server, api *control.Handler) http.Handler {
@@ -122,7 +148,6 @@ func announce(out io.Writer, asJSON bool, settings control.Settings) error {
 		_, err = fmt.Fprintf(out, "%s\nReady.\n", line)
 		return err
 	}
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(out, "A test platform of the dispensary. Nothing here is real.")
 	fmt.Fprintln(out)
 	for _, row := range [][2]string{
@@ -131,14 +156,11 @@ func announce(out io.Writer, asJSON bool, settings control.Settings) error {
 		{"Client ID", settings.ClientID}, {"Client secret", settings.ClientSecret}, {"Redirect URI", settings.RedirectURI},
 		{"Webhook secret", settings.WebhookSecret}, {"Challenge token", settings.ChallengeToken}, {"Clinic key", settings.ClinicKey},
 	} {
-		fmt.Fprintf(table, "%s\t%s\n", row[0], row[1])
+		fmt.Fprintf(out, "%-15s  %s\n", row[0], row[1])
 	}
-	fmt.Fprintf(table, "\t\n")
+	fmt.Fprintln(out)
 	for _, user := range settings.Users {
-		fmt.Fprintf(table, "%s\t%s  %s\n", user.Type, user.Email, user.Password)
-	}
-	if err := table.Flush(); err != nil {
-		return err
+		fmt.Fprintf(out, "%-15s  %s  %s\n", user.Type, user.Email, user.Password)
 	}
 	_, err := fmt.Fprint(out, "\nEnd with Ctrl-C.\nReady.\n")
 	return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -57,7 +58,7 @@ func parse(args []string, stdout io.Writer) (config, error) {
 	return c, nil
 }
 
-func misused(err error) error { return &usageError{err: err, hint: "dispensary fake -h"} }
+func misused(err error) error { return &usageError{err: err, hint: "dispensary help fake"} }
 
 // option defines a flag whose text turns into an option of the platform.
 func (c *config) option(flags *flag.FlagSet, name, help string, parse func(text string) (dispensarytest.Option, error)) {
@@ -119,7 +120,7 @@ func (c *config) worldFlags(flags *flag.FlagSet) {
 	c.option(flags, "redirect-uri", "`URL` that the application's users come back to", func(text string) (dispensarytest.Option, error) {
 		return dispensarytest.WithRedirectURI(text), nil
 	})
-	c.option(flags, "scopes", "the application's scopes, a `LIST` with commas; all unless set", func(text string) (dispensarytest.Option, error) {
+	c.option(flags, "scopes", "the application's scopes, a `LIST` with commas, see below; all unless set", func(text string) (dispensarytest.Option, error) {
 		return dispensarytest.WithScopes(strings.Split(text, ",")...), nil
 	})
 	c.option(flags, "integrations", "`NUMBER` of integrations the clinic has, each with its own copy of every event", func(text string) (dispensarytest.Option, error) {
@@ -150,8 +151,11 @@ func (c *config) ruleFlags(flags *flag.FlagSet) {
 	choose(c, flags, "probe", "when an empty request comes first, a `WORD`: off, registration or each", dispensarytest.WithProbe, map[string]dispensarytest.ProbeMode{
 		"off": dispensarytest.ProbeOff, "registration": dispensarytest.ProbeOnRegistration, "each": dispensarytest.ProbeBeforeEach,
 	})
-	c.option(flags, "reading", "read a point that the API leaves open as `NAME=READING`; may be repeated", func(text string) (dispensarytest.Option, error) {
-		name, reading, _ := strings.Cut(text, "=")
+	c.option(flags, "reading", "read a point that the API leaves open as `NAME=READING`, see below; may be repeated", func(text string) (dispensarytest.Option, error) {
+		name, reading, said := strings.Cut(text, "=")
+		if !said {
+			return nil, errors.New("not of the form NAME=READING, such as probe=before-each")
+		}
 		return dispensarytest.WithReading(name, reading), nil
 	})
 	c.toggle(flags, "unsigned-probe", "leave the signature off that empty request", dispensarytest.WithUnsignedProbe())
@@ -191,7 +195,7 @@ func checkAddresses(c config) error {
 	case host == "", ip != nil && ip.IsUnspecified():
 		return fmt.Errorf("-addr %s: name the address that others reach, because the platform gives it out in links", c.addr)
 	case c.certificate != "" && !c.tls:
-		return errors.New("-cert: there is a certificate with -tls alone")
+		return errors.New("-cert: add -tls, which is what makes a certificate")
 	}
 	return nil
 }
@@ -228,4 +232,23 @@ func showFlags(out io.Writer, flags *flag.FlagSet) {
 	})
 	_ = table.Flush() // as with any other output of the command
 	fmt.Fprint(out, flagsFoot)
+	showNames(out)
+}
+
+// showNames lists what -scopes and -reading can name.
+func showNames(out io.Writer) {
+	fmt.Fprint(out, "\nScopes:\n\n")
+	for names := range slices.Chunk(dispensarytest.Scopes(), 4) {
+		fmt.Fprintf(out, "  %s\n", strings.Join(names, ", "))
+	}
+	fmt.Fprint(out, "\nPoints that the API leaves open, with their readings, of which the first is the default;\nwhat each means is on the console's page \"Open points\":\n\n")
+	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	for _, s := range dispensarytest.Silences() {
+		var readings []string
+		for _, r := range s.Readings {
+			readings = append(readings, r.Name)
+		}
+		fmt.Fprintf(table, "  %s\t%s\n", s.Name, strings.Join(readings, ", "))
+	}
+	_ = table.Flush()
 }

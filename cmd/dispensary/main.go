@@ -3,13 +3,14 @@
 //
 //	go run ./cmd/dispensary fake
 //	go run ./cmd/dispensary fake -json -webhook http://127.0.0.1:9000/webhooks
-//	go run ./cmd/dispensary fake -h
+//	go run ./cmd/dispensary help fake
 //
 // It prints where the platform, its console and its control API stand, and
 // "Ready." once they answer. It ends with Ctrl-C.
 //
-// Exit codes are 0 after an orderly end, 1 when something failed, and 2 when the
-// command line is wrong.
+// Exit codes are 0 after an orderly end; 1 when the command line is right and
+// something failed all the same, such as a port that is in use or a file that cannot
+// be read; and 2 when the command line is wrong, whichever value it is.
 package main
 
 import (
@@ -19,7 +20,10 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
+
+	"github.com/dispensary-go/dispensary"
 )
 
 // Exit codes.
@@ -34,8 +38,12 @@ const usage = `Dispensary runs a test platform of the dispensary.
 Usage:
 
   dispensary fake [flags]   run the platform until Ctrl-C
-  dispensary fake -h        list the flags
+  dispensary help fake      list the flags
+  dispensary version        show the version
   dispensary help           show this
+
+Exit codes: 0 after an orderly end, 1 when something failed, 2 when the command
+line is wrong.
 `
 
 func main() {
@@ -53,12 +61,28 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	switch args[0] {
 	case "help", "-h", "-help", "--help":
-		fmt.Fprint(stdout, usage)
+		return report(stderr, help(args[1:], stdout))
+	case "version", "-version", "--version":
+		fmt.Fprintf(stdout, "dispensary %s, %s\n", dispensary.Version, runtime.Version())
 		return exitDone
 	case "fake":
 		return report(stderr, fake(ctx, args[1:], stdout))
 	default:
 		return report(stderr, &usageError{err: fmt.Errorf("there is no command %q", args[0]), hint: "dispensary help"})
+	}
+}
+
+// help shows what there is, or the flags of a command.
+func help(topic []string, stdout io.Writer) error {
+	switch {
+	case len(topic) == 0:
+		fmt.Fprint(stdout, usage)
+		return nil
+	case topic[0] == "fake":
+		_, err := parse([]string{"-h"}, stdout)
+		return err
+	default:
+		return &usageError{err: fmt.Errorf("there is no command %q", topic[0]), hint: "dispensary help"}
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
 )
 
 func runned(t *testing.T, args ...string) (code int, stdout, stderr string) {
@@ -24,6 +26,7 @@ func TestHelp(t *testing.T) {
 		code, out, _ := runned(t, args...)
 		assert.Equal(t, exitDone, code)
 		assert.Contains(t, out, "dispensary fake [flags]")
+		assert.Contains(t, out, "Exit codes: 0 ")
 	}
 	code, _, stderr := runned(t)
 	assert.Equal(t, exitUsage, code)
@@ -32,11 +35,28 @@ func TestHelp(t *testing.T) {
 	code, out, stderr := runned(t, "fake", "-h")
 	assert.Equal(t, exitDone, code)
 	assert.Empty(t, stderr)
+	_, same, _ := runned(t, "help", "fake")
+	assert.Equal(t, out, same)
+	for _, s := range dispensarytest.Silences() {
+		assert.Regexp(t, `(?m)^  `+s.Name+` +.*\b`+s.Readings[1].Name, out)
+	}
+	for _, scope := range dispensarytest.Scopes() {
+		assert.Contains(t, out, scope)
+	}
 	for _, flag := range []string{"-addr HOST:PORT ", "-rotation WORD ", "-json ", "Examples:"} {
 		assert.Contains(t, out, flag)
 	}
 	for line := range strings.SplitSeq(out, "\n") {
 		assert.LessOrEqual(t, len(line), 110, "%s", line)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"version"}, {"-version"}, {"--version"}} {
+		code, out, _ := runned(t, args...)
+		assert.Equal(t, exitDone, code)
+		assert.Regexp(t, `^dispensary \d+\.\d+\.\d+\S*, go\S+\n$`, out)
 	}
 }
 
@@ -54,7 +74,19 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		"fake -size huge":                  "one of small or large",
 		"fake -freeze yesterday":           "not a time such as",
 		"fake -pending=perhaps":            "true or false",
-		"fake -cert x.pem":                 "with -tls alone",
+		"fake -cert x.pem":                 "-cert: add -tls",
+		"help fakes":                       `there is no command "fakes"`,
+		"fake -redirect-uri here":          `-redirect-uri ("here"): not an absolute address`,
+		"fake -redirect-uri ftp://here":    `-redirect-uri ("ftp://here"): not an address of HTTPS`,
+		"fake -scopes everything":          `-scopes: there is no scope "everything", only catalog:read, `,
+		"fake -scopes patients:raed":       `(did you mean "patients:read"?)`,
+		"fake -integrations 1000":          "a clinic has 1 to 100",
+		"fake -webhook http://example.com": "plain HTTP only on loopback",
+		"fake -webhook ftp://127.0.0.1":    `-webhook "ftp://127.0.0.1" is not one of HTTPS`,
+		"fake -reading probe=never":        `probe has no reading "never", only off, on-registration, before-each`,
+		"fake -reading probe":              "not of the form NAME=READING, such as probe=before-each",
+		"fake -reading foo=bar":            `-reading: there is no open point "foo", only access-token-after-refresh, `,
+		"fake -reading prob=off":           `(did you mean "probe"?)`,
 		"fake -addr 8080":                  "HOST:PORT",
 		"fake -control-addr 8080":          "HOST:PORT",
 		"fake -addr 192.0.2.1:80":          "add -expose",
@@ -79,16 +111,12 @@ func TestFailures(t *testing.T) {
 	t.Cleanup(func() { _ = taken.Close() })
 	at := taken.Addr().String()
 	for args, want := range map[string]string{
-		"fake -addr " + at:                                      "address already in use",
-		"fake -control-addr " + at:                              "address already in use",
-		"fake -redirect-uri here":                               `-redirect-uri ("here"): not an absolute address`,
-		"fake -scopes everything":                               "everything",
-		"fake -integrations 1000":                               "a clinic has 1 to 100",
-		"fake -webhook http://example.com/":                     "plain HTTP only on loopback",
+		"fake -addr " + at:                                      "-addr " + at + ": the address is in use already",
+		"fake -control-addr " + at:                              "-control-addr " + at + ": the address is in use already",
+		"fake -expose -addr 192.0.2.1:0":                        "-addr 192.0.2.1:0: ",
 		"fake -webhook http://127.0.0.1:1/ -probe registration": "the endpoint was refused",
 		"fake -state /none/state.json":                          "-state: ",
 		"fake -state .":                                         "-state ",
-		"fake -reading probe=never":                             `probe has no reading "never"`,
 		"fake -tls -cert /none/platform.pem":                    "-cert: ",
 	} {
 		code, out, stderr := runned(t, strings.Fields(args)...)
