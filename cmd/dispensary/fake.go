@@ -47,7 +47,11 @@ func fake(ctx context.Context, args []string, stdout io.Writer) (err error) {
 	if c.state == "" {
 		return serve(ctx, listener, rooms(platform, api), ready)
 	}
-	return keep(ctx, &keeper{name: c.state, platform: platform, outgrown: outgrown}, listener, rooms(platform, api), ready)
+	err = keep(ctx, &keeper{name: c.state, platform: platform, outgrown: outgrown}, listener, rooms(platform, api), ready)
+	if err == nil && !c.json {
+		_, err = fmt.Fprintf(stdout, "The state is kept in %s.\n", c.state)
+	}
+	return err
 }
 
 // keep serves and keeps the state file; either ends the other. The file is written

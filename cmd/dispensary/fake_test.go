@@ -156,3 +156,38 @@ func TestItEndsWhileSomebodyWaits(t *testing.T) {
 	assert.Equal(t, exitDone, <-r.code)
 	<-waiting
 }
+
+// announced is what a person sees: the settings, and what is said at the end.
+func announced(t *testing.T, flags ...string) string {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	var out writtenUntil
+	out.stop = stop
+	var stderr bytes.Buffer
+	require.Equal(t, exitDone, run(ctx, append([]string{"fake"}, flags...), &out, &stderr), "%s", &stderr)
+	return out.String()
+}
+
+// writtenUntil ends the command once it is ready.
+type writtenUntil struct {
+	bytes.Buffer
+	stop context.CancelFunc
+}
+
+// Write implements [io.Writer].
+func (w *writtenUntil) Write(p []byte) (int, error) {
+	n, err := w.Buffer.Write(p)
+	if strings.HasSuffix(w.String(), "Ready.\n") {
+		w.stop()
+	}
+	return n, err
+}
+
+func TestWhatAPersonIsTold(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "state.json")
+	told := announced(t, "-state", file)
+	assert.NotRegexp(t, `(?m)[ \t]+$`, told, "no line ends in blanks")
+	assert.True(t, strings.HasSuffix(told, "Ready.\nThe state is kept in "+file+".\n"), told)
+	assert.True(t, strings.HasSuffix(announced(t), "Ready.\n"), "without a file nothing is kept")
+}

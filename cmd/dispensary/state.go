@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
@@ -25,6 +26,10 @@ const outgrown = 4 << 20
 func loadState(name string) ([]dispensarytest.Option, error) {
 	file, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
+		folder := filepath.Dir(name)
+		if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("-state %s: there is no folder %s", name, folder)
+		}
 		return nil, nil
 	}
 	if err != nil {

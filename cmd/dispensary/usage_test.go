@@ -115,7 +115,7 @@ func TestFailures(t *testing.T) {
 		"fake -control-addr " + at:                              "-control-addr " + at + ": the address is in use already",
 		"fake -expose -addr 192.0.2.1:0":                        "-addr 192.0.2.1:0: ",
 		"fake -webhook http://127.0.0.1:1/ -probe registration": "the endpoint was refused",
-		"fake -state /none/state.json":                          "-state: ",
+		"fake -state /none/state.json":                          "-state /none/state.json: there is no folder /none",
 		"fake -state .":                                         "-state ",
 		"fake -tls -cert /none/platform.pem":                    "-cert: ",
 	} {
