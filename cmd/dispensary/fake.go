@@ -43,7 +43,7 @@ func fake(ctx context.Context, args []string, stdout io.Writer) (err error) {
 	origin := "http://" + listener.Addr().String()
 	api := control.New(platform, control.Options{ControlURL: origin + "/control", ConsoleURL: origin + "/console/"})
 	defer func() { err = errors.Join(err, api.Close()) }()
-	ready := func() error { return announce(stdout, c.json, api.Settings()) }
+	ready := func() error { return announce(stdout, c, api.Settings()) }
 	if c.state == "" {
 		return serve(ctx, listener, rooms(platform, api), ready)
 	}
@@ -143,8 +143,8 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, rea
 }
 
 // announce prints the settings, and that the platform answers.
-func announce(out io.Writer, asJSON bool, settings control.Settings) error {
-	if asJSON {
+func announce(out io.Writer, c config, settings control.Settings) error {
+	if c.json {
 		line, err := json.Marshal(settings)
 		if err != nil {
 			return err
@@ -161,6 +161,9 @@ func announce(out io.Writer, asJSON bool, settings control.Settings) error {
 		{"Webhook secret", settings.WebhookSecret}, {"Challenge token", settings.ChallengeToken}, {"Clinic key", settings.ClinicKey},
 	} {
 		fmt.Fprintf(out, "%-15s  %s\n", row[0], row[1])
+	}
+	if c.seed != "" {
+		fmt.Fprintf(out, "%-15s  %s\n", "Seed", c.seed)
 	}
 	fmt.Fprintln(out)
 	for _, user := range settings.Users {

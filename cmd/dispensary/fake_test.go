@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -87,13 +88,30 @@ func TestTheFirstLineHoldsTheSettings(t *testing.T) {
 }
 
 // What ids and credentials are follows from the seed, so that an application's
-// own settings outlive a restart.
+// own settings outlive a restart where one is given.
 func TestSettingsOutliveARestart(t *testing.T) {
 	t.Parallel()
-	first, second, other := launch(t), launch(t), launch(t, "-seed", "2")
+	first, second, other := launch(t, "-seed", "1"), launch(t, "-seed", "1"), launch(t, "-seed", "2")
 	assert.Equal(t, first.settings.ClientSecret, second.settings.ClientSecret)
 	assert.Equal(t, first.settings.Users, second.settings.Users)
 	assert.NotEqual(t, first.settings.ClientSecret, other.settings.ClientSecret)
+}
+
+// Without a seed nobody who knows the source knows the secrets, and the run can be
+// repeated all the same.
+func TestSecretsAreRandomWithoutASeed(t *testing.T) {
+	t.Parallel()
+	first, second := launch(t), launch(t)
+	assert.NotEqual(t, first.settings.ClientSecret, second.settings.ClientSecret)
+	assert.NotEqual(t, first.settings.WebhookSecret, second.settings.WebhookSecret)
+	assert.NotEqual(t, first.settings.ChallengeToken, second.settings.ChallengeToken)
+	assert.NotEqual(t, first.settings.ClinicKey, second.settings.ClinicKey)
+
+	told := announced(t)
+	seed := regexp.MustCompile(`(?m)^Seed +(\d+)$`).FindStringSubmatch(told)
+	require.Len(t, seed, 2, told)
+	again := launch(t, "-seed", seed[1])
+	assert.Contains(t, told, again.settings.ClientSecret)
 }
 
 func TestAWebhookIsRegisteredFromTheStart(t *testing.T) {

@@ -5,8 +5,10 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -23,6 +25,7 @@ type config struct {
 	expose, tls, json bool
 	certificate       string
 	state             string
+	seed              string // as it is told; empty where a state file has one
 	options           []dispensarytest.Option
 }
 
@@ -44,12 +47,20 @@ func parse(args []string, stdout io.Writer) (config, error) {
 	if err := checkAddresses(c); err != nil {
 		return c, misused(err)
 	}
+	loaded := false
 	if c.state != "" {
 		kept, err := loadState(c.state)
 		if err != nil {
 			return c, err
 		}
 		c.options = append(kept, c.options...) // flags have the last word
+		loaded = len(kept) > 0
+	}
+	if c.seed == "" && !loaded {
+		// Secrets that follow from a seed which is the same everywhere are none.
+		seed := rand.Uint64()
+		c.seed = strconv.FormatUint(seed, 10)
+		c.options = append(c.options, dispensarytest.WithSeed(seed))
 	}
 	c.options = append(c.options, dispensarytest.WithAddr(c.addr))
 	if c.tls {
@@ -104,11 +115,12 @@ func (c *config) define(flags *flag.FlagSet) {
 
 // worldFlags say which platform it is.
 func (c *config) worldFlags(flags *flag.FlagSet) {
-	c.option(flags, "seed", "`NUMBER` that ids, secrets and data follow from; 1 unless set", func(text string) (dispensarytest.Option, error) {
+	c.option(flags, "seed", "`NUMBER` that ids, secrets and data follow from; random unless set", func(text string) (dispensarytest.Option, error) {
 		var seed uint64
 		if _, err := fmt.Sscan(text, &seed); err != nil {
 			return nil, errors.New("not a whole number")
 		}
+		c.seed = strconv.FormatUint(seed, 10)
 		return dispensarytest.WithSeed(seed), nil
 	})
 	choose(c, flags, "region", "the platform's `COUNTRY`: US or CA; US unless set", dispensarytest.WithRegion, map[string]dispensarytest.Region{
