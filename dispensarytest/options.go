@@ -20,6 +20,14 @@ const (
 	Canada       Region = "CA"
 )
 
+// Currency is the code of the money that the region's prices are in: "USD".
+func (r Region) Currency() string {
+	if r == Canada {
+		return "CAD"
+	}
+	return "USD"
+}
+
 // ProbeMode is when the sender first asks an endpoint for its challenge with an
 // empty body. The API does not mention it; that it happens at all is an
 // assumption from what integrators have met.

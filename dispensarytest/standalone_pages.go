@@ -110,6 +110,8 @@ type frame struct {
 	Notice  string // what was done
 	Leaves  bool   // its form leads to another site, as that of the authorize page
 	Nonce   string
+
+	Currency string // of the prices
 }
 
 // problem shows why there is nothing else to show.
@@ -119,7 +121,10 @@ func (v *visitor) problem(status int, message string) error {
 }
 
 // show sends a page.
-func (v *visitor) show(status int, name string, f *frame, view any) { f.send(v.w, status, name, view) }
+func (v *visitor) show(status int, name string, f *frame, view any) {
+	f.Currency = v.srv.Region().Currency()
+	f.send(v.w, status, name, view)
+}
 
 // send sends a page that loads nothing and runs nothing.
 func (f *frame) send(w http.ResponseWriter, status int, name string, view any) {

@@ -110,3 +110,16 @@ func (b *tab) focused(name string) {
 		})()`)
 	})
 }
+
+// After a wrong password the e-mail address is most likely right.
+func TestTheFocusAfterAWrongPassword(t *testing.T) {
+	t.Parallel()
+	s, b := start(t), open(t) // browsers move the focus only where scripts may run
+	b.visit(s.authorize())
+	b.focused("E-mail address")
+	b.fill("email", s.fake.Users()[0].Email)
+	b.fill("password", "wrong")
+	b.press("Sign in")
+	b.refused(422)
+	b.focused("Password")
+}

@@ -1,6 +1,7 @@
 package browser
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -59,4 +60,29 @@ func TestAnInOfficeCheckout(t *testing.T) {
 		assert.Equal(b.t, 3, placed[0].Lines[0].Quantity)
 		assert.Equal(b.t, []string{dispensarytest.OrderPlaced}, s.kinds())
 	})
+}
+
+// A product may have a name that is longer than a line; prices say in which money.
+func TestAPlanOfAProductWithALongName(t *testing.T) {
+	t.Parallel()
+	s, b := start(t, dispensarytest.WithRegion(dispensarytest.Canada)), open(t)
+	p := s.fake.Platform()
+	product, _, err := p.CreateProduct(dispensarytest.NewProduct{
+		Name: "Magnesium bisglycinate with vitamin B6 and " + strings.Repeat("Donaudampfschifffahrt", 5) + " of the very first harvest of the year",
+	})
+	require.NoError(t, err)
+	plan, _, err := p.CreatePlan(p.Patients()[0].ID, dispensarytest.NewPlan{
+		Recommendations: []dispensarytest.Recommendation{{VariantID: product.VariantIDs[0], UnitsToPurchase: 1}},
+	})
+	require.NoError(t, err)
+	b.visit(strings.TrimSuffix(s.fake.BaseURL(), "/api") + "/plans/" + plan.ID + "/edit")
+	for _, width := range []int64{1280, narrow} {
+		b.window(width, 900)
+		assert.Empty(t, eval[[]string](b, `[...document.querySelectorAll("legend")].filter((legend) => {
+			const frame = legend.parentElement.getBoundingClientRect(), at = legend.getBoundingClientRect();
+			const onTheEdge = getComputedStyle(legend).float === "none" && legend.getClientRects().length && at.height > 36;
+			return onTheEdge || at.left < frame.left || at.right > frame.right || legend.scrollWidth > legend.clientWidth;
+		}).map((legend) => legend.innerText)`), "at %d px", width)
+	}
+	b.sees(" CAD")
 }
