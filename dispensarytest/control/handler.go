@@ -49,10 +49,15 @@ func New(fake *dispensarytest.Server, options Options) *Handler {
 	}
 	h.mux.HandleFunc("GET /openapi.yaml", serveContract)
 	h.mux.HandleFunc("/forks/{fork_id}/control/", h.serveFork)
-	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, &problem{status: http.StatusNotFound, message: "there is no " + r.Method + " " + r.URL.Path + "; see openapi.yaml"})
-	})
+	h.mux.HandleFunc(anyPath, func(w http.ResponseWriter, r *http.Request) { refuse(w, noSuchPath(r)) })
 	return h
+}
+
+// anyPath is the pattern of what no operation is at.
+const anyPath = "/"
+
+func noSuchPath(r *http.Request) error {
+	return &problem{status: http.StatusNotFound, message: "there is no " + r.Method + " " + r.URL.Path + "; see openapi.yaml"}
 }
 
 // Close ends the forks of the platform. The platform itself is its owner's to close.
@@ -63,7 +68,15 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
-	if err := guard(r); err != nil {
+	err := guard(r)
+	var wrong *problem
+	if errors.As(err, &wrong) && wrong.status == http.StatusUnsupportedMediaType {
+		// Of no use to say where there is nothing that takes it.
+		if _, pattern := h.mux.Handler(r); pattern == anyPath {
+			err = noSuchPath(r)
+		}
+	}
+	if err != nil {
 		refuse(w, err)
 		return
 	}

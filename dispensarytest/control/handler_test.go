@@ -73,6 +73,20 @@ func TestWhoMayCall(t *testing.T) {
 	}
 }
 
+// Whoever has the path wrong is not told about content types.
+func TestAnUnknownPathIsNamed(t *testing.T) {
+	t.Parallel()
+	api := New(dispensarytest.New(t, dispensarytest.WithInMemory()), Options{})
+	for method, path := range map[string]string{"POST": "/platform.place_order", "DELETE": "/patients"} {
+		r := httptest.NewRequestWithContext(t.Context(), method, "http://localhost"+path, nil)
+		r.RemoteAddr = "[::1]:4711"
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, r)
+		assert.Equal(t, http.StatusNotFound, w.Code, path)
+		assert.Contains(t, w.Body.String(), "there is no "+method+" "+path)
+	}
+}
+
 // Even looking is for programs alone: what a page makes us compute costs, too.
 func TestPagesMayNotLook(t *testing.T) {
 	t.Parallel()
