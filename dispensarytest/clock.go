@@ -119,19 +119,35 @@ func (c *Clock) moves() []clockMove {
 // schedule runs a function once the clock reaches the given time: on a
 // goroutine of the clock's own, never on the caller's. The owner can drop it.
 func (c *Clock) schedule(owner any, at time.Time, run func()) {
+	c.push(&task{owner: owner, at: at, run: run})
+}
+
+func (c *Clock) push(t *task) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.seq++
-	heap.Push(&c.due, &task{owner: owner, at: at, seq: c.seq, run: run})
+	t.seq = c.seq
+	heap.Push(&c.due, t)
 	c.arm()
 }
 
 // drop forgets all tasks of an owner, and the timer with the last one: a
 // platform that is closed leaves nothing behind.
 func (c *Clock) drop(owner any) {
+	c.remove(func(t *task) bool { return t.owner == owner })
+}
+
+// forget is drop for some tasks.
+func (c *Clock) forget(some map[*task]bool) {
+	if len(some) > 0 {
+		c.remove(func(t *task) bool { return some[t] })
+	}
+}
+
+func (c *Clock) remove(which func(*task) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.due = slices.DeleteFunc(c.due, func(t *task) bool { return t.owner == owner })
+	c.due = slices.DeleteFunc(c.due, which)
 	heap.Init(&c.due)
 	if c.timer != nil {
 		c.timer.Stop()

@@ -32,6 +32,7 @@ type Delivery struct {
 	NextAttemptAt time.Time // zero when none is due
 	Delivered     bool
 	Stopped       bool // the endpoint went away or was disabled
+	Revoked       bool // the clinic revoked the integration's key before it was delivered
 	Lost          bool // a [Fault] kept it from being made
 }
 
@@ -45,6 +46,8 @@ func (d Delivery) String() string {
 		}
 	}
 	switch {
+	case d.Revoked:
+		text += "; the clinic revoked the integration's key"
 	case d.Stopped:
 		text += "; stopped with the endpoint"
 	case !d.NextAttemptAt.IsZero() && len(d.Attempts) > 0:

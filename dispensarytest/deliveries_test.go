@@ -40,6 +40,7 @@ func (b *browser) oneOfEach() map[string]Event {
 	note(p.CreateProduct(NewProduct{}))
 	note(p.UpdateProduct(product.ID, ProductChange{}))
 	note(p.DescribeProduct(product.ID, "<p>x</p>"))
+	b.fake.Clock().Advance(0) // a revocation ends what is on its way
 	e, err := p.RevokeClinicKey(b.fake.ClinicKey())
 	note(nil, e, err)
 	e, err = p.ReactivateClinicKey(b.fake.ClinicKey())

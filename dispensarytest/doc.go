@@ -174,7 +174,9 @@
 //     from the failure before; one row in the delivery log for each event and
 //     integration, whose response_status is null without an answer; delivery only
 //     while a consent is live that has the event's scope (see [Skip]); nothing is
-//     resumed when an endpoint is enabled again. Deliveries go one at a time, see
+//     resumed when an endpoint is enabled again, or a key is given back. The news that
+//     a key was revoked has all its attempts; the integration is sent nothing else from
+//     then on. Deliveries go one at a time, see
 //     [WithParallelDelivery], and in the order of their events, see [WithDisorder].
 //   - A rate limit does not count what it refuses, and is off unless a [Fault] or
 //     a reading sets it.

@@ -55,7 +55,7 @@ func (s *sender) hold(d *delivery, f Fault) {
 	d.held = true
 	s.held = append(s.held, d)
 	d.NextAttemptAt = d.NextAttemptAt.Add(lag)
-	s.srv.clock.schedule(s, d.NextAttemptAt, func() { s.free(d) })
+	s.later(d, func(*task) { s.free(d) })
 }
 
 // release frees every delivery that was held back: one has overtaken them.

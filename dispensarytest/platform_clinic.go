@@ -1,8 +1,9 @@
 package dispensarytest
 
 // RevokeClinicKey lets the clinic end the integration that has the key:
-// clinic_key.revoked, the last event it is sent. Requests with the key are
-// refused from then on; bearer tokens without it stay good, an assumption.
+// clinic_key.revoked, the last event it is sent; what it was still to be sent is not
+// attempted any more. Requests with the key are refused from then on; bearer tokens
+// without it stay good, an assumption.
 func (p *Platform) RevokeClinicKey(key string) (e Event, err error) {
 	err = p.act(func(w *world) error {
 		old := w.integrationByKey(key)
@@ -16,6 +17,7 @@ func (p *Platform) RevokeClinicKey(key string) (e Event, err error) {
 		changed := *old
 		changed.revoked = true
 		w.integrations.put(changed.id, &changed)
+		p.srv.sender.revoke(changed.id)
 		return nil
 	})
 	return e, err
@@ -23,7 +25,7 @@ func (p *Platform) RevokeClinicKey(key string) (e Event, err error) {
 
 // ReactivateClinicKey lets the clinic take a revoked integration back. That this
 // makes clinic_key.activated at once, and not with the next request, is an
-// assumption.
+// assumption; so is that deliveries which the revocation ended are not resumed.
 func (p *Platform) ReactivateClinicKey(key string) (e Event, err error) {
 	err = p.act(func(w *world) error {
 		old := w.integrationByKey(key)

@@ -41,7 +41,8 @@ type sender struct {
 type delivery struct {
 	Delivery
 	event Event
-	held  bool // until another delivery has overtaken it
+	held  bool  // until another delivery has overtaken it
+	task  *task // its latest on the clock
 	noted bool
 }
 
@@ -150,11 +151,22 @@ func (s *sender) plan(e Event, integrationID string) {
 
 // schedule has the next attempt made when it is due. The caller holds mu.
 func (s *sender) schedule(d *delivery) {
-	run := func() { s.attempt(d) }
-	if cap(s.busy) > 1 {
-		run = func() { go s.attempt(d) }
-	}
-	s.srv.clock.schedule(s, d.NextAttemptAt, run)
+	s.later(d, func(t *task) {
+		if cap(s.busy) > 1 {
+			go s.attempt(d, t)
+			return
+		}
+		s.attempt(d, t)
+	})
+}
+
+// later has something done with a delivery when its next attempt is due. The caller
+// holds mu.
+func (s *sender) later(d *delivery, what func(*task)) {
+	t := &task{owner: s, at: d.NextAttemptAt}
+	t.run = func() { what(t) }
+	d.task = t
+	s.srv.clock.push(t)
 }
 
 // jitter is how late a first attempt is, where there is disorder.
@@ -168,10 +180,10 @@ func (s *sender) jitter(id string) time.Duration {
 }
 
 // attempt is one slot of the schedule.
-func (s *sender) attempt(d *delivery) {
+func (s *sender) attempt(d *delivery, t *task) {
 	s.busy <- struct{}{}
 	defer func() { <-s.busy }()
-	target, active := s.target(d)
+	target, active := s.target(d, t)
 	if !active {
 		return
 	}
@@ -196,11 +208,15 @@ func (s *sender) send(target string, d *delivery, f Fault) (a Attempt) {
 	return a
 }
 
-// target is where an attempt goes, unless there is nowhere to go any more.
-func (s *sender) target(d *delivery) (string, bool) {
+// target is where an attempt goes, unless there is nowhere to go any more, or the
+// delivery was taken out of the schedule since.
+func (s *sender) target(d *delivery, t *task) (string, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.closed && s.endpoint != nil && !s.endpoint.Disabled {
+	switch {
+	case d.task != t || d.NextAttemptAt.IsZero():
+		return "", false
+	case !s.closed && s.endpoint != nil && !s.endpoint.Disabled:
 		return s.endpoint.URL, true
 	}
 	d.Stopped, d.NextAttemptAt = true, time.Time{}
@@ -219,7 +235,7 @@ func (s *sender) settle(d *delivery, a Attempt) {
 	d.Attempts = append(d.Attempts, a)
 	d.NextAttemptAt = time.Time{}
 	if a.Err == "" {
-		d.Delivered = true
+		d.Delivered, d.Stopped, d.Revoked = true, false, false
 		if s.endpoint != nil {
 			s.endpoint.FailingSince = time.Time{}
 		}
@@ -227,38 +243,13 @@ func (s *sender) settle(d *delivery, a Attempt) {
 	}
 	s.blame(a, now)
 	made := len(d.Attempts)
-	if s.closed || made > len(s.srv.reads().retrySchedule) {
-		return
-	}
-	d.NextAttemptAt = now.Add(s.srv.reads().retrySchedule[made-1])
-	s.schedule(d)
-}
-
-// resume attempts again what stopped with the endpoint and has attempts left. The
-// caller holds mu.
-func (s *sender) resume() {
-	for _, d := range s.all {
-		if d.Stopped && !d.Delivered && !s.closed && len(d.Attempts) <= len(s.srv.reads().retrySchedule) {
-			d.Stopped, d.NextAttemptAt = false, s.srv.clock.Now()
-			s.note(d)
-			s.schedule(d)
-		}
-	}
-	s.announce()
-}
-
-// blame disables the endpoint on 410 and after 24 hours of failure. The caller
-// holds mu.
-func (s *sender) blame(a Attempt, now time.Time) {
-	ep := s.endpoint
 	switch {
-	case ep == nil || ep.Disabled:
-	case a.Status == http.StatusGone:
-		ep.Disabled, ep.Reason = true, "it answered 410"
-	case ep.FailingSince.IsZero():
-		ep.FailingSince = now
-	case now.Sub(ep.FailingSince) > failingLimit:
-		ep.Disabled, ep.Reason = true, "attempts kept failing for more than 24 hours"
+	case s.closed || d.Revoked || made > len(s.srv.reads().retrySchedule):
+	case s.endpoint == nil || s.endpoint.Disabled:
+		d.Stopped = true
+	default:
+		d.NextAttemptAt = now.Add(s.srv.reads().retrySchedule[made-1])
+		s.schedule(d)
 	}
 }
 

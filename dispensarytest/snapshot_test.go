@@ -58,7 +58,8 @@ func TestSnapshotsAreSavedAndLoaded(t *testing.T) {
 	was, _ := b.fake.Clock().Next()
 	assert.Equal(t, was, next)
 	again.fake.Clock().Advance(time.Hour)
-	assert.Greater(t, len(again.fake.Deliveries()[0].Attempts), len(b.fake.Deliveries()[0].Attempts))
+	last := len(b.fake.Deliveries()) - 1
+	assert.Greater(t, len(again.fake.Deliveries()[last].Attempts), len(b.fake.Deliveries()[last].Attempts))
 	jane := b.fake.Platform().Patients()[0]
 	assert.Equal(t, b.fake.Platform().Cart(jane.ID), again.fake.Platform().Cart(jane.ID))
 }

@@ -1,0 +1,141 @@
+package dispensarytest
+
+import (
+	"encoding/json"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// failing answers with a status until told otherwise.
+func failing(status *int) func(int, http.ResponseWriter, string) {
+	return func(_ int, w http.ResponseWriter, challenge string) {
+		w.WriteHeader(*status)
+		acknowledge(w, challenge)
+	}
+}
+
+func deliveredTypes(hook *receiver) (types []string) {
+	for _, got := range hook.all() {
+		var sent struct{ Event struct{ Type string } }
+		if json.Unmarshal([]byte(got.body), &sent) == nil {
+			types = append(types, sent.Event.Type)
+		}
+	}
+	return types
+}
+
+// What failed before a clinic revoked its key is not attempted any more, nor is what
+// was not attempted yet; the news of the revocation is.
+func TestARevokedIntegrationIsSentNothingMore(t *testing.T) {
+	t.Parallel()
+	status := http.StatusInternalServerError
+	b, hook := hooked(t, failing(&status))
+	registered, event, err := b.fake.Platform().RegisterPatient(NewPatient{})
+	require.NoError(t, err)
+	b.fake.Clock().Advance(0)
+	b.fake.Fault(Fault{Effect: DeliveryReordered, EventType: PatientUpdated})
+	_, held, err := b.fake.Platform().EditPatient(registered.ID, PatientChange{Gender: new(X)})
+	require.NoError(t, err)
+	b.fake.Clock().Advance(0)
+
+	revoked, err := b.fake.Platform().RevokeClinicKey(b.fake.ClinicKey())
+	require.NoError(t, err)
+	b.fake.Clock().Advance(0)
+	status = http.StatusOK
+	row := b.get("/webhooks/deliveries?event_id="+event.ID).ok(200, "webhook_deliveries").([]any)[0].(map[string]any)
+	assert.Nil(t, row["next_attempt_at"], "no attempt is announced that will not be made")
+	require.ErrorContains(t, b.wait(event), "attempt 1 failed: status 500 is neither 200 nor 201; the clinic revoked the integration's key")
+	require.ErrorContains(t, b.wait(held), "no attempt yet; the clinic revoked the integration's key")
+	b.fake.Clock().Advance(24 * time.Hour)
+	assert.Equal(t, []string{PatientCreated, ClinicKeyRevoked, ClinicKeyRevoked}, deliveredTypes(hook), "the revocation has all its attempts")
+	require.NoError(t, b.wait(revoked))
+
+	_, err = b.fake.Platform().ReactivateClinicKey(b.fake.ClinicKey())
+	require.NoError(t, err)
+	require.NoError(t, b.fake.SetReading(SilenceResumeAfterEnable, "resumed"))
+	require.NoError(t, b.fake.EnableWebhook())
+	b.fake.Clock().Advance(24 * time.Hour)
+	assert.Equal(t, []string{PatientCreated, ClinicKeyRevoked, ClinicKeyRevoked, ClinicKeyActivated}, deliveredTypes(hook), "what was stopped is not resumed")
+	assert.True(t, b.fake.Deliveries()[0].Revoked)
+}
+
+// Another integration of the clinic goes on.
+func TestARevocationStopsOneIntegration(t *testing.T) {
+	t.Parallel()
+	status := http.StatusInternalServerError
+	b, _ := hooked(t, failing(&status), WithIntegrations(2))
+	b.place()
+	b.fake.Clock().Advance(0)
+	_, err := b.fake.Platform().RevokeClinicKey(b.fake.ClinicKeys()[0])
+	require.NoError(t, err)
+	status = http.StatusOK
+	b.fake.Clock().Advance(time.Hour)
+	first, second := b.fake.Deliveries()[0], b.fake.Deliveries()[1]
+	assert.Len(t, first.Attempts, 1)
+	assert.False(t, first.Delivered)
+	assert.Len(t, second.Attempts, 2)
+	assert.True(t, second.Delivered)
+}
+
+// A disabled endpoint has no next attempt, for the delivery that met 410 and for those
+// that failed before; what becomes of them when it is enabled does not depend on when.
+func TestADisabledEndpointHasNoNextAttempt(t *testing.T) {
+	t.Parallel()
+	for reading, want := range map[string]int{"dropped": 2, "resumed": 4} {
+		for _, after := range []time.Duration{time.Second, time.Hour} {
+			status := http.StatusInternalServerError
+			b, hook := hooked(t, failing(&status), WithReading(SilenceResumeAfterEnable, reading))
+			b.place()
+			b.fake.Clock().Advance(0)
+			status = http.StatusGone
+			b.place()
+			b.fake.Clock().Advance(0)
+			for _, at := range b.get("/webhooks/deliveries").column("webhook_deliveries", "next_attempt_at") {
+				assert.Nil(t, at, reading)
+			}
+			_, due := b.fake.Clock().Next()
+			assert.False(t, due, "nothing is planned")
+			b.fake.Clock().Advance(after)
+			status = http.StatusOK
+			require.NoError(t, b.fake.EnableWebhook())
+			b.fake.Clock().Advance(24 * time.Hour)
+			assert.Len(t, hook.all(), want, "%s %s", reading, after)
+		}
+	}
+}
+
+// An endpoint that is disabled while an attempt is under way stops what is to follow.
+func TestAttemptsUnderWayWhenTheEndpointGoes(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithParallelDelivery(2), WithClock(frozen()))
+	var both sync.WaitGroup
+	both.Add(2)
+	hook := listen(t, func(n int, w http.ResponseWriter, _ string) {
+		both.Done()
+		both.Wait() // until both are under way
+		w.WriteHeader([]int{http.StatusGone, http.StatusInternalServerError}[n-1])
+	})
+	b.subscribe(hook)
+	_, first := b.place()
+	_, second := b.place()
+	for _, e := range []Event{first, second} {
+		require.Error(t, b.wait(e))
+	}
+	require.Eventually(t, func() bool {
+		for _, d := range b.fake.Deliveries() {
+			if len(d.Attempts) != 1 {
+				return false
+			}
+		}
+		return true
+	}, time.Minute, time.Millisecond)
+	for _, d := range b.fake.Deliveries() {
+		assert.True(t, d.Stopped)
+		assert.Zero(t, d.NextAttemptAt)
+	}
+}
