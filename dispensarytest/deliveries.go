@@ -115,7 +115,7 @@ type deliveryView struct {
 // listDeliveries shows one row for each event and integration, as its latest
 // attempt left it. That, and a response_status of null where no answer came, is
 // an assumption.
-func listDeliveries(c *call, _ *world) (reply, error) {
+func listDeliveries(c *call, w *world) (reply, error) {
 	day, err := c.params.days("attempted_at")
 	if err != nil {
 		return reply{}, err
@@ -131,7 +131,8 @@ func listDeliveries(c *call, _ *world) (reply, error) {
 	eventID := c.params.get("event_id")
 	rows := c.srv.sender.attempted(func(d *delivery) bool {
 		at := d.latest().At
-		return c.keeps(&d.event) && c.now.Sub(at) <= retention && day.holds(at) &&
+		to, known := w.integrations.get(d.IntegrationID)
+		return known && to.clinicID == c.clinicID() && c.keeps(&d.event) && c.now.Sub(at) <= retention && day.holds(at) &&
 			(eventID == "" || eventID == d.EventID) &&
 			(delivered == "" || delivered == strconv.FormatBool(d.Delivered))
 	})
