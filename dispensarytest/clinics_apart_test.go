@@ -47,3 +47,23 @@ func TestDeliveriesAreTheClinicsOwn(t *testing.T) {
 		assert.Equal(t, b.get("/clinic").ok(200, "clinic", "integration_id"), shown["integration_id"])
 	}
 }
+
+// A live token of one clinic has nothing sent to another.
+func TestDeliveryConditionsAreTheClinicsOwn(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory(), WithClock(frozen()), WithWorldSize(WorldSize{Clinics: 2}))
+	require.NoError(t, b.fake.RegisterWebhookHandler(newReceiver(nil)))
+	create := func() Event {
+		_, event, err := b.fake.Platform().CreateProduct(NewProduct{})
+		require.NoError(t, err)
+		return event
+	}
+	create()
+	require.Len(t, b.fake.Deliveries(), 1)
+	assert.Equal(t, b.get("/clinic").ok(200, "clinic", "integration_id"), b.fake.Deliveries()[0].IntegrationID)
+	b.of(b.fake.Platform().Clinics()[1])
+	create()
+	assert.Len(t, b.fake.Deliveries(), 3)
+	b.fake.InvalidateTokens()
+	require.ErrorContains(t, b.wait(create()), "no live token of the clinic has the scope catalog:read")
+}

@@ -136,7 +136,12 @@ func (s *Server) emit(kind, clinicID string, data any) Event {
 	enabled := w.integrations.where(func(i *integration) bool {
 		return i.enabled() && (clinicID == "" || i.clinicID == clinicID)
 	})
-	s.sender.accept(e, enabled, s.uncovered(e))
+	covered := slices.DeleteFunc(slices.Clone(enabled), func(i *integration) bool { return !s.covered(e, i.clinicID) })
+	var refusal string
+	if len(enabled) > 0 && len(covered) == 0 {
+		refusal = "no live token of the clinic has the scope " + eventScope(e.Type)
+	}
+	s.sender.accept(e, covered, refusal)
 	return detached(e)
 }
 
@@ -148,16 +153,10 @@ func (s *Server) unwrapped(kind string, data any) any {
 	return data
 }
 
-// uncovered is why the delivery conditions keep an event from being sent, or
-// "". The conditions are an assumption.
-func (s *Server) uncovered(e Event) string {
-	if s.reads().unconditional || strings.HasPrefix(e.Type, "clinic_key.") {
-		return ""
-	}
-	if scope := eventScope(e.Type); !s.tokens.covers(e.ClinicID, scope) {
-		return "no live token of the clinic has the scope " + scope
-	}
-	return ""
+// covered reports that the delivery conditions let an event be sent to a clinic's
+// integrations. The conditions are an assumption.
+func (s *Server) covered(e Event, clinicID string) bool {
+	return s.reads().unconditional || strings.HasPrefix(e.Type, "clinic_key.") || s.tokens.covers(clinicID, eventScope(e.Type))
 }
 
 // activate makes an integration active, once.

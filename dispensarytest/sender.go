@@ -116,7 +116,7 @@ func (s *sender) accept(e Event, enabled []*integration, refusal string) {
 		refusal = "the webhook endpoint is disabled: " + s.endpoint.Reason
 	case !slices.Contains(s.endpoint.Types, e.Type):
 		refusal = "the webhook endpoint is not subscribed to " + e.Type
-	case len(enabled) == 0:
+	case refusal == "" && len(enabled) == 0:
 		refusal = "no integration of the clinic is active"
 	}
 	if refusal != "" {

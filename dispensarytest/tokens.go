@@ -215,14 +215,14 @@ func (s *tokenStore) check(value string, now time.Time) (*accessToken, string) {
 	return t, ""
 }
 
-// covers reports that some live consent has a scope; an empty scope asks for
-// any consent at all. Refresh tokens do not expire, so a consent stays live
-// when its access tokens have expired: an assumption.
+// covers reports that some live consent of a clinic has a scope. Refresh tokens do
+// not expire, so a consent stays live when its access tokens have expired: an
+// assumption.
 func (s *tokenStore) covers(clinicID, scope string) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for _, t := range s.access {
-		if t.live() && (clinicID == "" || t.clinicID == clinicID) && (scope == "" || t.has(scope)) {
+		if t.live() && t.clinicID == clinicID && t.has(scope) {
 			return true
 		}
 	}
