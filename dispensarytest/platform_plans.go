@@ -50,16 +50,20 @@ func (p *Platform) CreatePlan(patientID string, in NewPlan) (out Plan, e Event, 
 }
 
 // ActivatePlan lets a practitioner send a draft to its patient:
-// treatment_plan.created.
+// treatment_plan.created, unless its creation made that already.
 func (p *Platform) ActivatePlan(planID string) (Plan, Event, error) {
-	kind := TreatmentPlanCreated
-	if p.srv.reads().draftMakesEvent {
-		kind = TreatmentPlanUpdated
-	}
-	return p.changePlan("ActivatePlan", planID, kind, []string{StateDraft}, func(_ *world, row *Plan) error {
+	return p.changePlan("ActivatePlan", planID, p.srv.reads().onActivation(), []string{StateDraft}, func(_ *world, row *Plan) error {
 		row.activate(p.srv.clock.Now())
 		return nil
 	})
+}
+
+// onActivation is the type of the event that activating a draft makes.
+func (r *readings) onActivation() string {
+	if r.draftMakesEvent {
+		return TreatmentPlanUpdated
+	}
+	return TreatmentPlanCreated
 }
 
 // PlanChange is what a practitioner edits; nil leaves a field as it is.

@@ -286,3 +286,18 @@ func TestPagesKeepStrangersOut(t *testing.T) {
 	secure.visit(strings.Replace(secure.fake.origin, "https:", "http:", 1)+"/plans/new").sees(403, "HTTPS is required")
 	secure.visit(secure.fake.origin + "/plans/new").sees(200)
 }
+
+// A draft that is sent from its page makes the event that sending it makes, under
+// either reading.
+func TestSendingFromThePageHonoursTheReading(t *testing.T) {
+	t.Parallel()
+	for reading, want := range map[string][]string{
+		"on-activation": {TreatmentPlanCreated}, "on-creation": {TreatmentPlanCreated, TreatmentPlanUpdated},
+	} {
+		b := start(t, WithReading(SilencePlanCreatedEvent, reading))
+		plan, _, err := b.fake.Platform().CreatePlan(b.fake.Platform().Patients()[0].ID, NewPlan{Draft: true})
+		require.NoError(t, err)
+		b.visit(b.fake.origin+"/plans/"+plan.ID+"/edit").press("send", nil).sees(200, "was sent")
+		assert.Equal(t, want, b.kinds(0), reading)
+	}
+}

@@ -89,9 +89,9 @@ func (p *Platform) savePlan(planID string, e planEdit) (Event, error) {
 }
 
 // sendPlan lets the practitioner of a draft save it and send it to its patient at
-// once: treatment_plan.created, with the plan as it was sent.
+// once: the event of [Platform.ActivatePlan], with the plan as it was sent.
 func (p *Platform) sendPlan(planID string, e planEdit) (Event, error) {
-	_, event, err := p.changePlan("ActivatePlan", planID, TreatmentPlanCreated, []string{StateDraft}, func(w *world, row *Plan) error {
+	_, event, err := p.changePlan("ActivatePlan", planID, p.srv.reads().onActivation(), []string{StateDraft}, func(w *world, row *Plan) error {
 		if err := e.apply(w, row); err != nil {
 			return err
 		}
