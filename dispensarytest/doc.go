@@ -164,6 +164,7 @@
 //   - A recommendation needs variant_id and units_to_purchase; an empty list of
 //     recommendations is refused. The parts of a dosage are strings, and no text is
 //     refused.
+//   - A draft that names no patient or recommends nothing cannot be activated.
 //   - A draft cannot be cancelled, a cancelled plan cannot be edited, an update
 //     leaves the state as it is, a checkout needs an active plan, a draft has no
 //     invitation.

@@ -168,7 +168,7 @@ func updatePlan(c *call, w *world) (reply, error) {
 	if old.State == StateCancelled && !c.reads.editCancelled {
 		return reply{}, wrongState("Treatment plan is cancelled")
 	}
-	if p.UpdatedAt = c.now; old.State == StateDraft && c.reads.updateActivates {
+	if p.UpdatedAt = c.now; old.State == StateDraft && c.reads.updateActivates && p.unready(c.reads) == "" {
 		p.activate(c.now)
 	}
 	w.plans.put(p.ID, &p)
@@ -214,18 +214,25 @@ func (w *world) readRecommendation(f *form) Recommendation {
 }
 
 func activatePlan(c *call, w *world) (reply, error) {
-	return c.movePlan(w, (*Plan).activate, StateDraft)
+	return c.movePlan(w, func(p *Plan) error {
+		if why := p.unready(c.reads); why != "" {
+			return wrongState("Treatment plan " + why)
+		}
+		p.activate(c.now)
+		return nil
+	}, StateDraft)
 }
 
 func cancelPlan(c *call, w *world) (reply, error) {
+	from := []string{StateActive}
 	if c.reads.cancelDrafts {
-		return c.movePlan(w, (*Plan).cancel, StateActive, StateDraft)
+		from = append(from, StateDraft)
 	}
-	return c.movePlan(w, (*Plan).cancel, StateActive)
+	return c.movePlan(w, func(p *Plan) error { p.cancel(c.now); return nil }, from...)
 }
 
 // movePlan takes a plan from one of some states to the next.
-func (c *call) movePlan(w *world, move func(*Plan, time.Time), from ...string) (reply, error) {
+func (c *call) movePlan(w *world, move func(*Plan) error, from ...string) (reply, error) {
 	old, err := c.planOf(w, c.arg())
 	if err != nil {
 		return reply{}, err
@@ -237,9 +244,30 @@ func (c *call) movePlan(w *world, move func(*Plan, time.Time), from ...string) (
 		return reply{}, wrongState("Treatment plan is not " + strings.Join(from, " or "))
 	}
 	p := *old
-	move(&p, c.now)
+	if err := move(&p); err != nil {
+		return reply{}, err
+	}
 	w.plans.put(p.ID, &p)
 	return ok(c.viewPlan(&p)), nil
+}
+
+// incomplete is what a plan lacks that is to be sent or bought; "" is nothing.
+func (p *Plan) incomplete() string {
+	switch {
+	case p.PatientID == "":
+		return "has no patient"
+	case len(p.Recommendations) == 0:
+		return "has no recommendations"
+	}
+	return ""
+}
+
+// unready is why a draft cannot be activated: an assumption.
+func (p *Plan) unready(reads *readings) string {
+	if reads.activateIncomplete {
+		return ""
+	}
+	return p.incomplete()
 }
 
 func (p *Plan) activate(now time.Time) {
@@ -263,6 +291,9 @@ func checkoutPlan(c *call, w *world) (reply, error) {
 	}
 	if p.State != StateActive && !(p.State == StateDraft && c.reads.checkoutDrafts) {
 		return reply{}, wrongState("Treatment plan is not active")
+	}
+	if why := p.incomplete(); why != "" { // there is no cart, or nothing to put into it
+		return reply{}, wrongState("Treatment plan " + why)
 	}
 	w.carts.put(p.PatientID, &cart{patientID: p.PatientID, planID: p.ID, lines: p.lines()})
 	return created(struct {

@@ -50,9 +50,13 @@ func (p *Platform) CreatePlan(patientID string, in NewPlan) (out Plan, e Event, 
 }
 
 // ActivatePlan lets a practitioner send a draft to its patient:
-// treatment_plan.created, unless its creation made that already.
+// treatment_plan.created, unless its creation made that already. It has to name a
+// patient and recommend something, but see [SilenceIncompletePlan].
 func (p *Platform) ActivatePlan(planID string) (Plan, Event, error) {
 	return p.changePlan("ActivatePlan", planID, p.srv.reads().onActivation(), []string{StateDraft}, func(_ *world, row *Plan) error {
+		if why := row.unready(p.srv.reads()); why != "" {
+			return refused("ActivatePlan", ErrInvalid, "treatment plan %q %s", planID, why)
+		}
 		row.activate(p.srv.clock.Now())
 		return nil
 	})

@@ -41,6 +41,8 @@ type readings struct {
 	pending            bool
 	limited            bool
 
+	activateIncomplete bool // drafts without a patient or recommendations
+
 	cancelDrafts    bool
 	editCancelled   bool
 	updateActivates bool

@@ -22,6 +22,7 @@ const (
 	SilenceEmptyValues           = "empty-values"
 	SilenceErrorShape            = "error-shape"
 	SilenceExpiresIn             = "expires-in"
+	SilenceIncompletePlan        = "incomplete-plan"
 	SilenceIntegrationActivation = "integration-activation"
 	SilenceMetadataType          = "metadata-type"
 	SilenceMissingScopeStatus    = "missing-scope-status"

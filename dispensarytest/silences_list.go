@@ -98,6 +98,10 @@ func planSilences() []Silence {
 			{"stays-draft", "none", func(r *readings) { r.updateActivates = false }},
 			{"activates", "a draft that is updated becomes active", func(r *readings) { r.updateActivates = true }},
 		}),
+		silence(SilenceIncompletePlan, "States and transitions", "Whether a draft that names no patient or recommends nothing can be activated is not said; a plan is sent to its patient.", []Reading{
+			{"refused", "a wrong state; an update that would activate it leaves it a draft", func(r *readings) { r.activateIncomplete = false }},
+			{"activated", "it is; a checkout needs both all the same", func(r *readings) { r.activateIncomplete = true }},
+		}),
 		silence(SilenceCheckoutState, "Treatment plans", "Which state an in-office checkout needs is not said.", []Reading{
 			{"active", "only active plans", func(r *readings) { r.checkoutDrafts = false }},
 			{"not-cancelled", "drafts, too", func(r *readings) { r.checkoutDrafts = true }},

@@ -22,6 +22,7 @@ func touchedBy() map[string]func(operation) bool {
 		SilenceEmptyValues:           answersJSON,
 		SilenceErrorShape:            answersJSON,
 		SilenceExpiresIn:             oneOf("oauth.token"),
+		SilenceIncompletePlan:        oneOf("treatment_plans.activate", "treatment_plans.update"),
 		SilenceIntegrationActivation: oneOf("clinic.get"),
 		SilenceMetadataType:          oneOf("metadata.list"),
 		SilenceMissingScopeStatus:    takesToken,

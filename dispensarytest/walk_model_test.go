@@ -25,6 +25,7 @@ type laws struct {
 	usersShareAddresses bool // practitioners and staff have one space of addresses
 	cancelFrom          []string
 	activateFrom        []string
+	completeActivate    bool // only drafts with a patient and lines become active
 	cancellingEmpties   bool
 	callsMakeEvents     bool
 	draftsMakeEvents    bool
@@ -37,7 +38,7 @@ func trueLaws(rotation RefreshRotation) laws {
 		codeLife: 10 * time.Minute, tokenLife: 2 * time.Hour, retention: 30 * 24 * time.Hour,
 		setting: rotation, rotation: rotation, codesWorkOnce: true, revokingEndsRefresh: true, extendingEndsTokens: true,
 		addressesFold: true, usersShareAddresses: true,
-		cancelFrom: []string{"active"}, activateFrom: []string{"draft"}, cancellingEmpties: true,
+		cancelFrom: []string{"active"}, activateFrom: []string{"draft"}, completeActivate: true, cancellingEmpties: true,
 		firstUseActivates: true, outsideNeedsHistory: true,
 	}
 }
@@ -200,7 +201,8 @@ func (m *model) addPlan(p modelPlan) ref {
 
 // activatePlan and cancelPlan report whether the plan's state allows it.
 func (m *model) activatePlan(p *modelPlan) bool {
-	if !slices.Contains(m.activateFrom, p.state) {
+	incomplete := p.patient < 0 || len(p.units) == 0
+	if !slices.Contains(m.activateFrom, p.state) || m.completeActivate && p.state == "draft" && incomplete {
 		return false
 	}
 	p.state, p.told, p.updated = "active", m.now, m.now

@@ -47,9 +47,7 @@ func planMoves() []move {
 			case m.plans[at].state != "active":
 				return p.answer(422, nil)
 			}
-			if patient := m.plans[at].patient; patient >= 0 {
-				m.patients[patient].cart = &modelCart{plan: at, units: slices.Clone(m.plans[at].units)}
-			}
+			m.patients[m.plans[at].patient].cart = &modelCart{plan: at, units: slices.Clone(m.plans[at].units)}
 			return p.answer(201, nil)
 		}},
 		{"make a link", 3, makeLinkMove},

@@ -124,6 +124,7 @@ func TestWalkNoticesWrongRules(t *testing.T) {
 		"staff may have a practitioner's address":  func(l *laws) { l.usersShareAddresses = false },
 		"drafts can be cancelled":                  func(l *laws) { l.cancelFrom = []string{"draft", "active"} },
 		"cancelled plans can be activated":         func(l *laws) { l.activateFrom = []string{"draft", "cancelled"} },
+		"drafts need no patient to be activated":   func(l *laws) { l.completeActivate = false },
 		"cancelled plans keep their lines":         func(l *laws) { l.cancellingEmpties = false },
 		"the API makes events":                     func(l *laws) { l.callsMakeEvents = true },
 		"drafts make events":                       func(l *laws) { l.draftsMakeEvents = true },

@@ -1,0 +1,55 @@
+package dispensarytest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// incomplete makes a draft by a dynamic link, which recommends nothing; without a
+// patient, too, unless there is an address.
+func (b *browser) incomplete(email string) string {
+	b.t.Helper()
+	body := map[string]any{"treatment_plan": map[string]any{"practitioner_id": b.fake.Platform().Practitioners()[0].ID}}
+	if email != "" {
+		body["patient"] = map[string]any{"email": email}
+	}
+	return b.send("POST", "/clinic/dynamic_links/treatment_plans", body).ok(200, "dynamic_links", "treatment_plan", "id").(string)
+}
+
+// A plan is sent to a patient and recommends something: through the API and on the
+// platform, and where updates activate drafts.
+func TestIncompleteDraftsAreNotSent(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory(), WithReading(SilenceDraftUpdate, "activates"), WithReading(SilenceCheckoutState, "not-cancelled"))
+	lines := map[string]any{"recommendations": b.draft(nil)["recommendations"]}
+	for email, says := range map[string]string{"": "Treatment plan has no patient", b.fake.Platform().Patients()[0].Email: "Treatment plan has no recommendations"} {
+		id := b.incomplete(email)
+		path := "/clinic/treatment_plans/" + id
+		b.send("PATCH", path+"/activate", nil).refused(422, says)
+		b.send("POST", path+"/in_office_checkout", nil).refused(422, says)
+		_, _, err := b.fake.Platform().ActivatePlan(id)
+		require.ErrorIs(t, err, ErrInvalid)
+		plan, _ := b.fake.Platform().Plan(id)
+		assert.Equal(t, StateDraft, plan.State)
+		assert.Zero(t, plan.AvailableAt)
+		assert.Empty(t, b.fake.Platform().Cart(""))
+		after := b.send("PATCH", path, lines).object(200, "treatment_plan")
+		assert.Equal(t, email != "", after["state"] == StateActive, "an update activates what is complete")
+	}
+	assert.Empty(t, b.kinds(0))
+}
+
+func TestIncompleteDraftsAreSent(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory(), WithReading(SilenceIncompletePlan, "activated"))
+	path := "/clinic/treatment_plans/" + b.incomplete("")
+	shown := b.send("PATCH", path+"/activate", nil).object(200, "treatment_plan")
+	assert.Equal(t, StateActive, shown["state"])
+	assert.Nil(t, shown["patient"])
+	b.send("POST", path+"/in_office_checkout", nil).refused(422, "Treatment plan has no patient")
+	_, event, err := b.fake.Platform().ActivatePlan(b.incomplete(""))
+	require.NoError(t, err)
+	assert.Equal(t, TreatmentPlanCreated, event.Type)
+}
