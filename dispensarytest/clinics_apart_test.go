@@ -1,6 +1,7 @@
 package dispensarytest
 
 import (
+	"net/url"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -66,4 +67,70 @@ func TestDeliveryConditionsAreTheClinicsOwn(t *testing.T) {
 	assert.Len(t, b.fake.Deliveries(), 3)
 	b.fake.InvalidateTokens()
 	require.ErrorContains(t, b.wait(create()), "no live token of the clinic has the scope catalog:read")
+}
+
+// What people do without saying for whom is done in their own clinic.
+func TestPeopleActInTheirOwnClinic(t *testing.T) {
+	t.Parallel()
+	_, second := twoClinics(t)
+	p, clinic := second.fake.Platform(), second.fake.Platform().Clinics()[1]
+	patient, event, err := p.RegisterPatient(NewPatient{ClinicID: clinic.ID})
+	require.NoError(t, err)
+	assert.Equal(t, clinic.ID, patient.ClinicID)
+	assert.Equal(t, clinic.ID, event.ClinicID)
+	second.get("/clinic/patients/" + patient.ID).ok(200)
+	_, _, err = p.RegisterPatient(NewPatient{ClinicID: "x"})
+	require.ErrorContains(t, err, "no clinic has the id")
+
+	plan, _, err := p.CreatePlan(patient.ID, NewPlan{})
+	require.NoError(t, err)
+	assert.Equal(t, clinic.ID, plan.ClinicID)
+	second.get("/clinic/practitioners/" + plan.PractitionerID).ok(200)
+
+	keys := second.fake.ClinicKeys(clinic.ID)
+	require.Len(t, keys, 1)
+	assert.NotEqual(t, second.fake.ClinicKey(), keys[0])
+	assert.Len(t, second.fake.ClinicKeys(), 2)
+	second.key = keys[0]
+	second.get("/clinic").ok(200)
+}
+
+// The pages behind a clinic's links show and take its own people.
+func TestPagesAreTheClinicsOwn(t *testing.T) {
+	t.Parallel()
+	first, second := twoClinics(t)
+	world := first.fake.Platform()
+	other := world.Patients()[0]
+	require.Equal(t, world.Clinics()[0].ID, other.ClinicID)
+	var ours Patient
+	var practitioner, stranger Practitioner
+	for _, p := range world.Patients() {
+		if p.ClinicID == world.Clinics()[1].ID {
+			ours = p
+		}
+	}
+	for _, p := range world.Practitioners() {
+		if p.ClinicID == ours.ClinicID {
+			practitioner = p
+		} else {
+			stranger = p
+		}
+	}
+
+	draft := second.send("POST", "/clinic/dynamic_links/treatment_plans", map[string]any{"treatment_plan": map[string]any{"practitioner_id": practitioner.ID}})
+	page := second.visit(draft.ok(200, "dynamic_links", "redirect_url").(string)).sees(200, ours.Email)
+	assert.NotContains(t, page.page.text, other.Email)
+	page.press("save", url.Values{"patient": {other.Email}}).sees(422, "No patient has the e-mail address")
+	page.press("save", url.Values{"patient": {ours.Email}}).sees(200, "was saved")
+
+	page = second.visit(second.get("/clinic/dynamic_links/treatment_plans").ok(200, "redirect_url").(string)).sees(200, ours.Email, practitioner.LastName)
+	assert.NotContains(t, page.page.text, other.Email)
+	assert.NotContains(t, page.page.text, stranger.ID)
+	page = page.add(world.Products()[0].Name)
+	page.press("save", url.Values{"patient": {other.Email}}).sees(422, "No patient has the e-mail address")
+	page.press("save", url.Values{"patient": {ours.Email}, "practitioner": {stranger.ID}}).sees(422, "No practitioner")
+	page.press("save", url.Values{"patient": {ours.Email}, "practitioner": {practitioner.ID}}).sees(200, "was saved")
+	plans := world.Plans()
+	assert.Equal(t, ours.ClinicID, plans[len(plans)-1].ClinicID)
+	second.visit(first.fake.origin+"/plans/new?clinic=x").sees(404, "no such clinic")
 }

@@ -32,10 +32,12 @@ func (c *call) viewDynamicLink(w *world, p *Plan) dynamicLinkView {
 	return view
 }
 
+// newDynamicLink is a link to the editor of the clinic; that its address names it is the
+// platform's own business.
 func newDynamicLink(c *call, _ *world) (reply, error) {
 	return bare(struct {
 		RedirectURL string `json:"redirect_url"`
-	}{c.srv.origin + "/plans/new"}), nil
+	}{c.srv.origin + "/plans/new?clinic=" + c.clinicID()}), nil
 }
 
 func getDynamicLink(c *call, w *world) (reply, error) {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// NewPatient is a person who registers. Names and address are made up where
-// they are empty.
+// NewPatient is a person who registers, with the first clinic unless another one is
+// named. Names and address are made up where they are empty.
 type NewPatient struct {
 	FirstName    string
 	LastName     string
@@ -14,16 +14,20 @@ type NewPatient struct {
 	DateOfBirth  string
 	Gender       string
 	MobileNumber string
+	ClinicID     string
 }
 
-// RegisterPatient lets a person register with the clinic: patient.created.
+// RegisterPatient lets a person register with a clinic: patient.created.
 func (p *Platform) RegisterPatient(in NewPatient) (out Patient, e Event, err error) {
 	err = p.act(func(w *world) error {
 		n := w.patients.len() + 1
 		row := &Patient{
-			ClinicID: w.clinics.at(0).ID, FirstName: or(in.FirstName, "Robin"), LastName: or(in.LastName, fmt.Sprintf("Newcomer %d", n)),
+			ClinicID: or(in.ClinicID, w.clinics.at(0).ID), FirstName: or(in.FirstName, "Robin"), LastName: or(in.LastName, fmt.Sprintf("Newcomer %d", n)),
 			Email: or(in.Email, fmt.Sprintf("newcomer-%d@example.org", n)), DateOfBirth: in.DateOfBirth,
 			Gender: in.Gender, MobileNumber: in.MobileNumber, Welcomed: true,
+		}
+		if _, known := w.clinics.get(row.ClinicID); !known {
+			return unknown("RegisterPatient", "clinic", row.ClinicID)
 		}
 		if err := w.personFits("RegisterPatient", row); err != nil {
 			return err

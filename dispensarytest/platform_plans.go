@@ -3,7 +3,7 @@ package dispensarytest
 import "slices"
 
 // NewPlan is a plan that a practitioner writes on the platform. Without a
-// practitioner it is the clinic's first, without recommendations one pack of
+// practitioner it is the first of the patient's clinic, without recommendations one pack of
 // the first product that is available.
 type NewPlan struct {
 	PractitionerID  string
@@ -24,7 +24,7 @@ func (p *Platform) CreatePlan(patientID string, in NewPlan) (out Plan, e Event, 
 		now := p.srv.clock.Now()
 		row := &Plan{
 			ClinicID: patient.ClinicID, PatientID: patientID, State: StateDraft, Outside: true, CreatedAt: now, UpdatedAt: now,
-			PractitionerID:  or(in.PractitionerID, w.practitioners.at(0).ID),
+			PractitionerID:  or(in.PractitionerID, w.firstPractitioner(patient.ClinicID)),
 			PersonalMessage: in.PersonalMessage, Recommendations: cloneRecommendations(in.Recommendations),
 		}
 		if _, known := w.practitionerOf(row.ClinicID, row.PractitionerID); !known {

@@ -173,17 +173,20 @@ func (s *Server) Application() Application {
 	return app
 }
 
-// ClinicKey is the key of the clinic's first integration, for the header
+// ClinicKey is the key of the first clinic's first integration, for the header
 // X-SVC-Clinic-Key. API section: "Authentication" 9.
 func (s *Server) ClinicKey() string { return s.ClinicKeys()[0] }
 
-// ClinicKeys are the keys of all integrations of the clinic.
-func (s *Server) ClinicKeys() []string {
+// ClinicKeys are the keys of all integrations of the clinics that are named, or of all
+// clinics.
+func (s *Server) ClinicKeys(clinicIDs ...string) []string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	var keys []string
 	for i := range s.world.integrations.all() {
-		keys = append(keys, i.key)
+		if len(clinicIDs) == 0 || slices.Contains(clinicIDs, i.clinicID) {
+			keys = append(keys, i.key)
+		}
 	}
 	return keys
 }

@@ -124,7 +124,7 @@ func (sim *Simulator) something() (e Event, err error) {
 	case throw < 80:
 		_, e, err = p.CreatePlan(patient.ID, NewPlan{PractitionerID: sim.practitionerOf(patient)})
 	case throw < 85:
-		_, e, err = p.RegisterPatient(NewPatient{})
+		_, e, err = p.RegisterPatient(NewPatient{ClinicID: patient.ClinicID})
 	case throw < 93:
 		plan := anyOf(sim, func(w *world) *table[Plan] { return &w.plans })
 		if plan.State == StateCancelled || len(plan.Recommendations) == 0 {

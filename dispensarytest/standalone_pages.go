@@ -32,6 +32,8 @@ type visitor struct {
 	w   http.ResponseWriter
 	r   *http.Request
 	id  string // of the plan; "" where there is none yet
+
+	clinicID string // whose people the plan editor shows
 }
 
 // pageFor finds the page at a path.

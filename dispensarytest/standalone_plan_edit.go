@@ -40,7 +40,7 @@ func (v *visitor) readEdit() (planEdit, error) {
 	}
 	if email := v.field("patient"); email != "" {
 		v.srv.look(func(w *world) {
-			if p, known := w.patientByEmail(email); known {
+			if p, known := w.patientByEmail(email); known && p.ClinicID == v.clinicID {
 				edit.patientID = p.ID
 			} else if wrong == nil {
 				wrong = fmt.Errorf("no patient has the e-mail address %q", email)
@@ -107,7 +107,8 @@ func (p *Platform) sendPlan(planID string, e planEdit) (Event, error) {
 	return event, err
 }
 
-// apply puts the edit into the plan's new row.
+// apply puts the edit into the plan's new row. The patient is one of the plan's
+// clinic; see readEdit.
 func (e planEdit) apply(w *world, row *Plan) error {
 	if row.PatientID == "" {
 		row.PatientID = e.patientID

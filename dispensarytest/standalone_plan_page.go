@@ -39,8 +39,18 @@ var notices = map[string]string{
 	"cancelled": "The plan was cancelled.",
 }
 
-// newPlan is the editor behind the link for a new plan.
+// newPlan is the editor behind a clinic's link for a new plan; without one it is the
+// first clinic's.
 func (v *visitor) newPlan() {
+	asked, known := v.r.URL.Query().Get("clinic"), false
+	v.srv.look(func(w *world) {
+		v.clinicID = or(asked, w.clinics.at(0).ID)
+		_, known = w.clinics.get(v.clinicID)
+	})
+	if !known {
+		_ = v.problem(http.StatusNotFound, "There is no such clinic.")
+		return
+	}
 	edit := planEdit{lines: []Recommendation{}}
 	if !v.posted() {
 		v.showPlan(http.StatusOK, "", Plan{State: StateDraft}, edit)
@@ -89,6 +99,7 @@ func (v *visitor) editPlan() {
 		_ = v.problem(http.StatusNotFound, "There is no such treatment plan.")
 		return
 	}
+	v.clinicID = plan.ClinicID
 	edit := planEdit{message: plan.PersonalMessage, lines: plan.Recommendations}
 	if !v.posted() {
 		v.showPlan(http.StatusOK, "", plan, edit)
@@ -146,7 +157,7 @@ func (v *visitor) showPlan(status int, message string, plan Plan, e planEdit) {
 			}
 			page.Lines = append(page.Lines, shown)
 		}
-		page.people(w, plan)
+		page.people(w, plan, v.clinicID)
 	})
 	f := &frame{Title: "Treatment plan", Message: message}
 	if !v.posted() {
@@ -155,24 +166,23 @@ func (v *visitor) showPlan(status int, message string, plan Plan, e planEdit) {
 	v.show(status, "plan", f, page)
 }
 
-// people fills in who the plan is of, and who can be chosen.
-func (page *planPage) people(w *world, plan Plan) {
+// people fills in who the plan is of, and who of the clinic can be chosen.
+func (page *planPage) people(w *world, plan Plan, clinicID string) {
 	if p, known := w.patients.get(plan.PatientID); known {
 		page.Patient = fullName(p.FirstName, p.LastName, p.Email)
 	} else {
-		for p := range w.patients.all() {
-			if page.Patients = append(page.Patients, *p); len(page.Patients) == maxChoices {
-				break
-			}
+		ids := w.patients.keys[patientsByClinic].ids.get(clinicID)
+		for _, id := range ids[:min(len(ids), maxChoices)] {
+			p, _ := w.patients.get(id)
+			page.Patients = append(page.Patients, *p)
 		}
 	}
 	if p, known := w.practitioners.get(plan.PractitionerID); known {
 		page.Practitioner = fullName(p.FirstName, p.LastName, p.Email)
 	}
 	if page.New {
-		for p := range w.practitioners.all() {
+		for _, p := range w.practitioners.with(practitionersByClinic, clinicID) {
 			page.Practitioners = append(page.Practitioners, *p)
 		}
-
 	}
 }

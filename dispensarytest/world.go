@@ -153,6 +153,14 @@ func (w *world) practitionerOf(clinicID, id string) (*Practitioner, bool) {
 	return p, ok && p.ClinicID == clinicID
 }
 
+// firstPractitioner is the id of a clinic's first practitioner; "" where it has none.
+func (w *world) firstPractitioner(clinicID string) string {
+	if ids := w.practitioners.keys[practitionersByClinic].ids.get(clinicID); len(ids) > 0 {
+		return ids[0]
+	}
+	return ""
+}
+
 // putPatient stores a patient and moves its place in the e-mail index.
 func (w *world) putPatient(p *Patient) {
 	if old, ok := w.patients.get(p.ID); ok {

@@ -38,7 +38,7 @@ func made(e dispensarytest.Event) *dispensarytest.Event {
 
 func patientOperations() []Operation {
 	return []Operation{
-		act("platform.register_patient", "POST", "/patients", "A person registers with the clinic: patient.created. Names and address are made up where they are empty.",
+		act("platform.register_patient", "POST", "/patients", "A person registers with a clinic, the first unless another is named: patient.created. Names and address are made up where they are empty.",
 			"patient, event, err := fake.Platform().RegisterPatient(dispensarytest.NewPatient{})",
 			func(c *call, in dispensarytest.NewPatient) (patientActed, error) {
 				p, e, err := c.platform().RegisterPatient(in)
@@ -135,7 +135,7 @@ func catalogOperations() []Operation {
 
 func clinicOperations() []Operation {
 	return []Operation{
-		read("clinic_keys.list", "/clinic_keys", "clinic_keys", "The keys of all integrations of the clinic.",
+		read("clinic_keys.list", "/clinic_keys", "clinic_keys", "The keys of all integrations, the first clinic's first.",
 			"keys := fake.ClinicKeys()", func(c *call) ([]string, error) { return c.fake.ClinicKeys(), nil }),
 		do("platform.revoke_clinic_key", "POST", "/clinic_keys/{key}/revoke", "The clinic ends the integration that has the key: clinic_key.revoked.",
 			"event, err := fake.Platform().RevokeClinicKey(key)",
