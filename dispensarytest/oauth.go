@@ -30,7 +30,14 @@ const grantRefused = "The provided authorization grant is invalid, expired, revo
 func createToken(c *call, _ *world) (reply, error) {
 	grantType := c.form.text("grant_type").is
 	code, refresh := c.form.text("code").is, c.form.text("refresh_token").is
-	if err := c.client("grant_type", "redirect_uri"); err != nil {
+	required := []string{"grant_type", "redirect_uri"}
+	switch grantType {
+	case "authorization_code":
+		required = append(required, "code")
+	case "refresh_token":
+		required = append(required, "refresh_token")
+	}
+	if err := c.client(required...); err != nil {
 		return reply{}, err
 	}
 	if c.form.text("redirect_uri").is != c.srv.app.RedirectURI {

@@ -75,11 +75,12 @@ func TestTokenEndpointRefuses(t *testing.T) {
 		"wrong secret":       {map[string]any{"client_secret": "guess"}, 401, "invalid_client"},
 		"wrong redirect":     {map[string]any{"redirect_uri": "http://127.0.0.1/callback/"}, 400, "invalid_grant"},
 		"unknown code":       {map[string]any{"code": "nope"}, 400, "invalid_grant"},
-		"no code":            {map[string]any{"code": nil}, 400, "invalid_grant"},
-		"no refresh token":   {map[string]any{"grant_type": "refresh_token"}, 400, "invalid_grant"},
+		"no code":            {map[string]any{"code": nil}, 400, "invalid_request"},
+		"misspelt code":      {map[string]any{"code": nil, "Code": "x"}, 400, "invalid_request"},
+		"no refresh token":   {map[string]any{"grant_type": "refresh_token"}, 400, "invalid_request"},
 		"missing redirect":   {map[string]any{"redirect_uri": nil}, 400, "invalid_request"},
 		"wrong refresh":      {map[string]any{"grant_type": "refresh_token", "refresh_token": "x"}, 400, "invalid_grant"},
-		"refresh as boolean": {map[string]any{"grant_type": "refresh_token", "refresh_token": true}, 400, "invalid_grant"},
+		"refresh as boolean": {map[string]any{"grant_type": "refresh_token", "refresh_token": true}, 400, "invalid_request"},
 	} {
 		body := b.credentials(map[string]any{"grant_type": "authorization_code", "code": "x"})
 		for key, value := range c.change {
