@@ -45,7 +45,11 @@ func authorizePage(c *call, w http.ResponseWriter) int {
 	if query.get("client_id") != c.srv.app.ClientID || query.get("redirect_uri") != c.srv.app.RedirectURI {
 		return c.pageProblem(w, http.StatusNotFound, "No application has this client_id and redirect_uri. Both must equal what the application registered, character for character.")
 	}
-	if query.get("response_type") != "code" {
+	switch query.get("response_type") {
+	case "code":
+	case "":
+		return c.leave(w, query.get("state"), url.Values{"error": {"invalid_request"}})
+	default:
 		return c.leave(w, query.get("state"), url.Values{"error": {"unsupported_response_type"}})
 	}
 	return c.showStep(w, http.StatusOK, flow{state: query.get("state")}, "", "")

@@ -111,7 +111,8 @@
 //     scope, the forms of page and body, the id, and the values.
 //   - Their bodies are {"error":[…]} with 422, {"error":"…"} with 401 and 403,
 //     error and error_description on the token endpoint, and
-//     {"status":…,"error":"…"}. The token endpoint's codes are those of RFC 6749.
+//     {"status":…,"error":"…"}. The token endpoint's codes are those of RFC 6749,
+//     for bodies that cannot be read, too, and nobody is to store its answers.
 //   - Fields and parameters that nobody knows are ignored; the [Journal] has them.
 //   - A bad page number, page size, sort order, date or filter is refused with 422.
 //   - null clears an optional field, and is refused for a required one.
@@ -197,6 +198,7 @@
 //     [WithTLSRequired] say otherwise.
 //   - Version 1, other patch versions than 2020-02-14 and the versions endpoint,
 //     whose path is not shown, are not there.
+//   - The API has no PKCE: code_challenge and code_verifier are ignored.
 //   - There is one application; the developer dashboard is its options and methods.
 //
 // Of webhooks:

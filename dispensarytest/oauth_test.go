@@ -108,7 +108,9 @@ func TestFormEncodedTokenRequestIsRefused(t *testing.T) {
 	b := start(t)
 	resp, err := b.fake.HTTPClient().PostForm(b.fake.BaseURL()+"/oauth/token", url.Values{"grant_type": {"authorization_code"}})
 	require.NoError(t, err)
-	decoded(t, resp).refused(http.StatusBadRequest, "must be JSON")
+	got := decoded(t, resp)
+	got.refused(http.StatusBadRequest, "must be JSON")
+	assert.Equal(t, "invalid_request", got.body["error"])
 }
 
 func TestAccessTokenExpiresAfterTwoHours(t *testing.T) {

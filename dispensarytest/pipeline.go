@@ -100,6 +100,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		c.refuse(w, err)
 		return
 	}
+	if c.op.open && c.op.page == nil { // RFC 6749 5.1
+		w.Header()["Cache-Control"], w.Header()["Pragma"] = []string{"no-store"}, []string{"no-cache"}
+	}
 	w, err := c.meetFaults(w)
 	if err != nil {
 		c.refuse(w, err)
@@ -158,13 +161,13 @@ func (c *call) answer() (reply, error) {
 		}
 	}
 	if malformed != nil {
-		return reply{}, malformed
+		return reply{}, c.unreadable(malformed)
 	}
-	if n := len(c.record.Unknown); n > 0 && c.reads.refuseUnknown {
+	if n := len(c.record.Unknown); n > 0 && c.reads.refuseUnknown && !c.op.open {
 		return reply{}, invalid("Unknown parameter: " + c.record.Unknown[0].Name)
 	}
 	if err := c.parse(); err != nil {
-		return reply{}, err
+		return reply{}, c.unreadable(err)
 	}
 	rep, err := c.handle()
 	if p := (*problem)(nil); err == nil || errors.As(err, &p) && p.status == http.StatusUnprocessableEntity {
@@ -174,6 +177,16 @@ func (c *call) answer() (reply, error) {
 		return reply{}, notFound()
 	}
 	return rep, err
+}
+
+// unreadable is a request that could not be read, in the words of RFC 6749 where that
+// is about tokens.
+func (c *call) unreadable(err error) error {
+	var p *problem
+	if c.op.open && errors.As(err, &p) {
+		return oauthProblem(p.status, "invalid_request", p.Error())
+	}
+	return err
 }
 
 // handle runs the handler under the world's lock.

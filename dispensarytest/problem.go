@@ -105,10 +105,20 @@ func notFound() *problem { return problemOf(http.StatusNotFound, "Not Found") }
 
 func badRequest(message string) *problem { return problemOf(http.StatusBadRequest, message) }
 
+// challenge is the header that says what a bearer token lacks. RFC 6750 3.
+const challenge = `Bearer realm="dispensary"`
+
+// noToken refuses a request without a token: 401. Such a challenge names no error.
+func noToken() *problem {
+	p := problemOf(http.StatusUnauthorized, "The access token is missing")
+	p.header = [2]string{"Www-Authenticate", challenge}
+	return p
+}
+
 // unauthorized refuses a token: 401.
 func unauthorized(message string) *problem {
 	p := problemOf(http.StatusUnauthorized, message)
-	p.header = [2]string{"Www-Authenticate", `Bearer realm="dispensary", error="invalid_token"`}
+	p.header = [2]string{"Www-Authenticate", challenge + `, error="invalid_token"`}
 	return p
 }
 
@@ -116,6 +126,7 @@ func unauthorized(message string) *problem {
 func missingScope(scope string) *problem {
 	p := problemOf(http.StatusForbidden, "Access to this resource requires the scope "+scope)
 	p.noScope = true
+	p.header = [2]string{"Www-Authenticate", challenge + `, error="insufficient_scope", scope="` + scope + `"`}
 	return p
 }
 

@@ -153,7 +153,7 @@ func TestRedirectKeepsItsQuery(t *testing.T) {
 	refused := b.open(b.authorizeURL(url.Values{"response_type": {""}, "state": {"s"}}))
 	at, err := url.Parse(refused.header.Get("Location"))
 	require.NoError(t, err)
-	assert.Equal(t, "unsupported_response_type", at.Query().Get("error"))
+	assert.Equal(t, "invalid_request", at.Query().Get("error"))
 	assert.Equal(t, "s", at.Query().Get("state"))
 	b.open(b.fake.AuthURL()+"/oauth/authorize?a=%zz").refused(400, "malformed")
 }

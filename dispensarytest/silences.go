@@ -134,7 +134,7 @@ func answerSilences() []Silence {
 			{"ignored", "they change nothing; the Journal has them", func(r *readings) { r.refuseUnread = false }},
 			{"refused", "they are a validation failure", func(r *readings) { r.refuseUnread = true }},
 		}),
-		silence(SilenceUnknownParameters, "Endpoints", "What becomes of query parameters nobody knows is not said.", []Reading{
+		silence(SilenceUnknownParameters, "Endpoints", "What becomes of query parameters nobody knows is not said. RFC 6749 has the token endpoint ignore them, whatever the reading.", []Reading{
 			{"ignored", "they change nothing; the Journal has them", func(r *readings) { r.refuseUnknown = false }},
 			{"refused", "they are a validation failure", func(r *readings) { r.refuseUnknown = true }},
 		}),

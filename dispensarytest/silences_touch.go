@@ -37,7 +37,7 @@ func touchedBy() map[string]func(operation) bool {
 			"treatment_plans.create", "treatment_plans.in_office_checkout"),
 		SilenceUnansweredStatus:   oneOf("webhook_deliveries.list"),
 		SilenceUnknownFields:      takesBody,
-		SilenceUnknownParameters:  answersJSON,
+		SilenceUnknownParameters:  takesToken,
 		SilenceUnknownToken:       oneOf("oauth.revoke"),
 		SilenceUnsortedLists:      func(op operation) bool { return op.list && op.id != "products.similar" },
 		SilenceUnwrappedEventData: oneOf("events.get", "webhook_deliveries.list"),

@@ -234,7 +234,7 @@ func (s *tokenStore) covers(clinicID, scope string) bool {
 func (c *call) authenticate() error {
 	scheme, value, _ := strings.Cut(c.r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") || value == "" {
-		return unauthorized("The access token is missing")
+		return noToken()
 	}
 	token, refusal := c.srv.tokens.check(value, c.now)
 	if token != nil {
