@@ -1,5 +1,7 @@
 package dispensarytest
 
+import "slices"
+
 // clinicView is the clinic. API section: "Clinic".
 type clinicView struct {
 	ID                     string  `json:"id"`
@@ -12,7 +14,8 @@ type clinicView struct {
 	IntegrationActivatedAt *string `json:"integration_activated_at"`
 }
 
-// getClinic shows the integration whose key was sent, or the clinic's first.
+// getClinic shows the integration whose key was sent, else the clinic's first whose key
+// was not revoked: an assumption.
 func getClinic(c *call, w *world) (reply, error) {
 	clinic, known := w.clinics.get(c.clinicID())
 	if !known {
@@ -25,7 +28,7 @@ func getClinic(c *call, w *world) (reply, error) {
 	}
 	integration := w.integrationByKey(c.r.Header.Get("X-SVC-Clinic-Key"))
 	if integration == nil {
-		integration = w.integrationsOf(clinic.ID)[0]
+		integration = w.integrationInUse(clinic.ID)
 	}
 	view.IntegrationID, view.IntegrationActivatedAt = integration.id, stampOrNull(integration.activated)
 	return ok(view), nil
@@ -33,6 +36,12 @@ func getClinic(c *call, w *world) (reply, error) {
 
 func (w *world) integrationsOf(clinicID string) []*integration {
 	return w.integrations.where(func(i *integration) bool { return i.clinicID == clinicID })
+}
+
+// integrationInUse is the integration that stands for a clinic where no key does.
+func (w *world) integrationInUse(clinicID string) *integration {
+	all := w.integrationsOf(clinicID)
+	return all[max(slices.IndexFunc(all, func(i *integration) bool { return !i.revoked }), 0)]
 }
 
 func (w *world) integrationByKey(key string) *integration {

@@ -134,3 +134,23 @@ func TestPagesAreTheClinicsOwn(t *testing.T) {
 	assert.Equal(t, ours.ClinicID, plans[len(plans)-1].ClinicID)
 	second.visit(first.fake.origin+"/plans/new?clinic=x").sees(404, "no such clinic")
 }
+
+// Without a key the clinic shows an integration that was not revoked, if it has one.
+func TestTheClinicShowsAnIntegrationInUse(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory(), WithIntegrations(2))
+	shown := func(key string) any {
+		as := *b
+		as.key = key
+		return as.get("/clinic").ok(200, "clinic", "integration_id")
+	}
+	keys := b.fake.ClinicKeys()
+	first, second := shown(""), shown(keys[1])
+	assert.Equal(t, first, shown(keys[0]))
+	_, err := b.fake.Platform().RevokeClinicKey(keys[0])
+	require.NoError(t, err)
+	assert.Equal(t, second, shown(""))
+	_, err = b.fake.Platform().RevokeClinicKey(keys[1])
+	require.NoError(t, err)
+	assert.Equal(t, first, shown(""))
+}

@@ -143,7 +143,8 @@
 //     its scope or its body. A revoked key refuses the requests that carry it;
 //     bearer tokens without it stay good. A clinic that takes a revoked key back
 //     makes clinic_key.activated at once.
-//   - The token and the first integration name the clinic where no key is sent.
+//   - The token names the clinic where no key is sent, and its integration is the first
+//     whose key was not revoked.
 //
 // Records:
 //
