@@ -225,6 +225,15 @@ func (c *call) arg() string { return c.args[0] }
 
 func (c *call) clinicID() string { return c.token.clinicID }
 
+// practitionerID is who the caller is, where that is a practitioner: the token stands
+// neither for staff nor for the clinic. API section: "Authentication" 4.
+func (c *call) practitionerID() string {
+	if user := c.token.grant.user; user.Type == UserPractitioner && !c.srv.set.clinicTokens {
+		return user.ID
+	}
+	return ""
+}
+
 // require is for operations whose scope depends on what is asked for.
 func (c *call) require(scope string) error {
 	c.record.Scope.Required = append(c.record.Scope.Required, scope)

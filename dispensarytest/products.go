@@ -133,8 +133,8 @@ func listProducts(c *call, w *world) (reply, error) {
 	return listAll(c, &w.products, w.viewProductItem), nil
 }
 
-// getProduct shows the custom dosage of the practitioner who is named, or of
-// the one whose token it is.
+// getProduct shows the custom dosage of the practitioner who is named, or of the one
+// whose token it is. The token of a clinic has none.
 func getProduct(c *call, w *world) (reply, error) {
 	p, known := w.products.get(c.arg())
 	if !known {
@@ -142,7 +142,7 @@ func getProduct(c *call, w *world) (reply, error) {
 	}
 	practitioner := c.params.get("practitioner_id")
 	if practitioner == "" {
-		practitioner = c.token.grant.user.ID
+		practitioner = c.practitionerID()
 	} else if _, known := w.practitionerOf(c.clinicID(), practitioner); !known {
 		return reply{}, notFound()
 	}

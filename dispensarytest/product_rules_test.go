@@ -1,0 +1,19 @@
+package dispensarytest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// A clinic's token has no current practitioner.
+func TestClinicTokensHaveNoCustomDosage(t *testing.T) {
+	t.Parallel()
+	for _, opts := range [][]Option{nil, {WithClinicTokens()}} {
+		b := start(t, append(opts, WithInMemory())...)
+		practitioner, product := b.fake.Platform().Practitioners()[0], b.fake.Platform().Products()[2]
+		path := "/catalog/products/" + product.ID
+		assert.Equal(t, opts == nil, b.get(path).object(200, "product")["custom_dosage"] != nil)
+		assert.NotNil(t, b.get(path+"?practitioner_id="+practitioner.ID).object(200, "product")["custom_dosage"])
+	}
+}
