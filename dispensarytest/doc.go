@@ -114,7 +114,8 @@
 //     {"status":…,"error":"…"}. The token endpoint's codes are those of RFC 6749,
 //     for bodies that cannot be read, too, and nobody is to store its answers.
 //   - Fields and parameters that nobody knows are ignored; the [Journal] has them.
-//   - A bad page number, page size, sort order, date or filter is refused with 422.
+//   - A bad page number, page size, sort order, date or filter is refused with 422, as
+//     is a practitioner_id of a product whom the clinic does not have.
 //   - null clears an optional field, and is refused for a required one.
 //
 // Lists:

@@ -17,3 +17,15 @@ func TestClinicTokensHaveNoCustomDosage(t *testing.T) {
 		assert.NotNil(t, b.get(path+"?practitioner_id="+practitioner.ID).object(200, "product")["custom_dosage"])
 	}
 }
+
+// A practitioner nobody knows is a wrong value, and not an unknown product.
+func TestUnknownPractitionerOfAProduct(t *testing.T) {
+	t.Parallel()
+	first, second := twoClinics(t)
+	path := "/catalog/products/" + first.fake.Platform().Products()[0].ID
+	for _, b := range []*browser{first, second} {
+		b.get(path+"?practitioner_id=x").refused(422, "practitioner_id must exist")
+	}
+	second.get(path+"?practitioner_id="+first.fake.Platform().Practitioners()[0].ID).refused(422, "must exist")
+	first.get("/catalog/products/x?practitioner_id=x").refused(404, "Not Found")
+}

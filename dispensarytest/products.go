@@ -144,7 +144,7 @@ func getProduct(c *call, w *world) (reply, error) {
 	if practitioner == "" {
 		practitioner = c.practitionerID()
 	} else if _, known := w.practitionerOf(c.clinicID(), practitioner); !known {
-		return reply{}, notFound()
+		return reply{}, invalid("practitioner_id must exist") // the status is an assumption
 	}
 	var custom *Dosage
 	if d, set := w.customDosages.get(customDosageID(practitioner, p.ID)); set {

@@ -112,7 +112,7 @@ var catalogExercises = map[string]exercise{
 	"variants.get":                    {request: at((*scene).variant)},
 	"products.get": {
 		request: at((*scene).product),
-		refusals: []refusal{{"another clinic's practitioner", 404, func(_ *scene, r *request) {
+		refusals: []refusal{{"another clinic's practitioner", 422, func(_ *scene, r *request) {
 			r.query = query("practitioner_id", "nobody")
 		}}},
 	},
