@@ -115,7 +115,7 @@ func listSimilarProducts(c *call, w *world) (reply, error) {
 	}
 	score := func(p *Product) int {
 		shared := 0
-		if p.SupplementTypeID == self.SupplementTypeID {
+		if p.SupplementTypeID != "" && p.SupplementTypeID == self.SupplementTypeID {
 			shared++
 		}
 		for _, id := range p.IngredientIDs {

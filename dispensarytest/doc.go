@@ -127,7 +127,8 @@
 //     the timestamp as it is written.
 //   - Array filters of the product search keep products that have every value; its
 //     query, as that of the patient search, matches every word somewhere.
-//   - Similar products are the ten with most ingredients in common.
+//   - Similar products are the ten that share most: an ingredient counts two, the
+//     supplement type one.
 //   - An event list refuses event types of another group.
 //
 // Tokens, scopes and keys:

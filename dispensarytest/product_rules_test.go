@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // A clinic's token has no current practitioner.
@@ -28,4 +29,19 @@ func TestUnknownPractitionerOfAProduct(t *testing.T) {
 	}
 	second.get(path+"?practitioner_id="+first.fake.Platform().Practitioners()[0].ID).refused(422, "must exist")
 	first.get("/catalog/products/x?practitioner_id=x").refused(404, "Not Found")
+}
+
+// Products are similar by what is known of them: those that came in without a type and
+// ingredients share nothing.
+func TestNewProductsAreSimilarToNothing(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	var made Product
+	for range 2 {
+		var err error
+		made, _, err = b.fake.Platform().CreateProduct(NewProduct{})
+		require.NoError(t, err)
+	}
+	assert.Empty(t, b.get("/catalog/products/"+made.ID+"/similar").column("products", "id"))
+	assert.NotEmpty(t, b.get("/catalog/products/"+b.fake.Platform().Products()[0].ID+"/similar").column("products", "id"))
 }
