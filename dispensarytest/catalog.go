@@ -19,7 +19,7 @@ func supplementTypes(w *world) *table[Term] { return &w.supplementTypes }
 func certifications(w *world) *table[Term]  { return &w.certifications }
 
 func listTerms(of func(*world) *table[Term]) handler {
-	return func(c *call, w *world) (reply, error) { return listAll(c, of(w), viewTerm), nil }
+	return func(c *call, w *world) (reply, error) { return listOf(c, of(w).everything(), viewTerm), nil }
 }
 
 func getTerm(of func(*world) *table[Term]) handler {
@@ -42,7 +42,7 @@ type practitionerTypeView struct {
 }
 
 func listPractitionerTypes(c *call, w *world) (reply, error) {
-	return listAll(c, &w.practitionerTypes, func(t *PractitionerType) practitionerTypeView {
+	return listOf(c, w.practitionerTypes.everything(), func(t *PractitionerType) practitionerTypeView {
 		return practitionerTypeView{ID: t.ID, Code: t.Code, Description: t.Description}
 	}), nil
 }
@@ -72,9 +72,9 @@ func listBrands(c *call, w *world) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return listOf(c, w.brands.where(func(b *Brand) bool {
+	return listOf(c, rowsOf(w.brands.where(func(b *Brand) bool {
 		return (available != "true" || b.Available) && (permitted != "true" || !b.Restricted)
-	}), viewBrand), nil
+	})), viewBrand), nil
 }
 
 func getBrand(c *call, w *world) (reply, error) { return one(&w.brands, c.arg(), viewBrand) }
@@ -86,7 +86,7 @@ type categoryView struct {
 }
 
 func listCategories(c *call, w *world) (reply, error) {
-	return listAll(c, &w.categories, func(k *Category) categoryView { return categoryView{ID: k.ID, Name: k.Name} }), nil
+	return listOf(c, w.categories.everything(), func(k *Category) categoryView { return categoryView{ID: k.ID, Name: k.Name} }), nil
 }
 
 func getCategory(c *call, w *world) (reply, error) {
@@ -99,7 +99,7 @@ func listCategoryProducts(c *call, w *world) (reply, error) {
 	if _, known := w.categories.get(c.arg()); !known {
 		return reply{}, notFound()
 	}
-	return listOf(c, w.inCategory(c.arg()), w.viewProductItem), nil
+	return listOf(c, rowsOf(w.inCategory(c.arg())), w.viewProductItem), nil
 }
 
 func (w *world) inCategory(id string) []*Product {
@@ -127,5 +127,5 @@ func listSimilarProducts(c *call, w *world) (reply, error) {
 	}
 	rows := w.products.where(func(p *Product) bool { return p.ID != self.ID && score(p) > 0 })
 	slices.SortStableFunc(rows, func(a, b *Product) int { return cmp.Compare(score(b), score(a)) })
-	return listOf(c, rows[:min(len(rows), 10)], w.viewProductItem), nil
+	return listOf(c, rowsOf(rows[:min(len(rows), 10)]), w.viewProductItem), nil
 }

@@ -23,8 +23,8 @@ func getClinic(c *call, w *world) (reply, error) {
 	}
 	view := clinicView{
 		ID: clinic.ID, Name: clinic.Name, Discount: clinic.Discount, DispensaryURL: clinic.DispensaryURL,
-		PatientCount:      len(w.patients.keys[patientsByClinic].ids.get(clinic.ID)),
-		PractitionerCount: len(w.practitioners.keys[practitionersByClinic].ids.get(clinic.ID)),
+		PatientCount:      w.patients.span(patientsByClinic, clinic.ID).len(),
+		PractitionerCount: w.practitioners.span(practitionersByClinic, clinic.ID).len(),
 	}
 	integration := w.integrationByKey(c.r.Header.Get("X-SVC-Clinic-Key"))
 	if integration == nil {
@@ -35,7 +35,7 @@ func getClinic(c *call, w *world) (reply, error) {
 }
 
 func (w *world) integrationsOf(clinicID string) []*integration {
-	return w.integrations.where(func(i *integration) bool { return i.clinicID == clinicID })
+	return w.integrations.span(integrationsByClinic, clinicID).created().all()
 }
 
 // integrationInUse is the integration that stands for a clinic where no key does.
@@ -45,13 +45,8 @@ func (w *world) integrationInUse(clinicID string) *integration {
 }
 
 func (w *world) integrationByKey(key string) *integration {
-	if key == "" {
-		return nil
-	}
-	for i := range w.integrations.all() {
-		if i.key == key {
-			return i
-		}
+	if found := w.integrations.span(integrationsByKey, key).created(); key != "" && found.n > 0 {
+		return found.all()[0]
 	}
 	return nil
 }
@@ -91,7 +86,7 @@ func listAddresses(c *call, w *world) (reply, error) {
 	if !known {
 		return reply{}, notFound()
 	}
-	return listOf(c, w.addresses.with(addressesByPatient, patient.ID), func(a *Address) addressView {
+	return listOf(c, w.addresses.span(addressesByPatient, patient.ID).created(), func(a *Address) addressView {
 		return addressView{
 			ID: a.ID, Address1: a.Address1, Address2: orNull(a.Address2), Zipcode: a.Zipcode,
 			City: a.City, State: a.State, Country: a.Country,

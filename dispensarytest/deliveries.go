@@ -142,7 +142,7 @@ func listDeliveries(c *call, w *world) (reply, error) {
 	case field != "" || descending:
 		sortRows(rows, descending, func(d *delivery) string { return sortable(d.latest().At) })
 	}
-	return listOf(c, rows, func(d *delivery) deliveryView { return viewDelivery(d, c.reads.zeroStatus) }), nil
+	return listOf(c, rowsOf(rows), func(d *delivery) deliveryView { return viewDelivery(d, c.reads.zeroStatus) }), nil
 }
 
 // attempted returns copies of the deliveries with at least one attempt.

@@ -98,9 +98,9 @@ func getEvent(c *call, w *world) (reply, error) {
 	return ok(viewEvent(e)), nil
 }
 
-// listEvents lists one group of events, by the prefix of their type.
+// listEvents lists one group of events.
 func listEvents(group string) handler {
-	types := slices.DeleteFunc(EventTypes(), func(t string) bool { return !strings.HasPrefix(t, group) })
+	types := slices.DeleteFunc(EventTypes(), func(t string) bool { return eventGroup(t) != group })
 	return func(c *call, w *world) (reply, error) {
 		day, err := c.params.days("created_at")
 		if err != nil {
@@ -114,17 +114,43 @@ func listEvents(group string) handler {
 		if err != nil {
 			return reply{}, err
 		}
-		rows := w.events.where(func(e *Event) bool {
-			return strings.HasPrefix(e.Type, group) && c.keeps(e) && day.holds(e.CreatedAt) && (kind == "" || kind == e.Type)
-		})
-		switch {
-		case field == "event_type":
-			sortRows(rows, descending, func(e *Event) string { return e.Type })
-		case field != "" || descending:
-			sortRows(rows, descending, func(e *Event) string { return sortable(e.CreatedAt) })
+		whose := c.clinicID()
+		if group == "product" {
+			whose = ""
 		}
-		return listOf(c, rows, viewEventItem), nil
+		kept := func(e *Event) int {
+			if c.now.Sub(e.CreatedAt) > retention {
+				return -1
+			}
+			return day.place(e.CreatedAt)
+		}
+		part := w.events.spanWithin(eventsByGroup, kept, whose, group)
+		switch {
+		case kind != "":
+			part = w.events.spanWithin(eventsByType, kept, whose, kind)
+		case field == "event_type":
+			return listOf(c, w.eventsByType(types, kept, whose, descending), viewEventItem), nil
+		}
+		if field == "event_type" || field == "" && !descending {
+			return listOf(c, part.created(), viewEventItem), nil
+		}
+		return listOf(c, part.sorted(descending), viewEventItem), nil
 	}
+}
+
+// eventsByType lists events of one type after those of another, each in the order of
+// creation.
+func (w *world) eventsByType(types []string, kept func(*Event) int, clinic string, descending bool) (rows rowList[Event]) {
+	rows = rowsOf[Event](nil)
+	for _, kind := range types { // they are sorted
+		one := w.events.spanWithin(eventsByType, kept, clinic, kind).created()
+		if descending {
+			rows = rows.after(one)
+			continue
+		}
+		rows = one.after(rows)
+	}
+	return rows
 }
 
 // emit records an event and hands it to the webhook sender, once for each
@@ -133,9 +159,11 @@ func (s *Server) emit(kind, clinicID string, data any) Event {
 	w := s.world
 	e := Event{ID: w.newID("event"), Type: kind, CreatedAt: s.clock.Now(), ClinicID: clinicID, Data: encodeOne(data)}
 	w.events.put(e.ID, &e)
-	enabled := w.integrations.where(func(i *integration) bool {
-		return i.enabled() && (clinicID == "" || i.clinicID == clinicID)
-	})
+	concerned := w.integrations.everything() // a product concerns all clinics
+	if clinicID != "" {
+		concerned = w.integrations.span(integrationsByClinic, clinicID).created()
+	}
+	enabled := keepRows(concerned.all(), (*integration).enabled)
 	covered := slices.DeleteFunc(slices.Clone(enabled), func(i *integration) bool { return !s.covered(e, i.clinicID) })
 	var refusal string
 	if len(enabled) > 0 && len(covered) == 0 {

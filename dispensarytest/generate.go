@@ -148,10 +148,10 @@ func (w *world) generateProduct(n int, dice *rand.Rand) {
 
 func (w *world) generatePlan(at time.Time, dice *rand.Rand) {
 	patient := w.patients.at(dice.IntN(w.patients.len()))
-	practitioners := w.practitioners.keys[practitionersByClinic].ids.get(patient.ClinicID)
+	practitioners := w.practitioners.span(practitionersByClinic, patient.ClinicID).created().all()
 	p := &Plan{
 		ID: w.newID("treatment_plan"), ClinicID: patient.ClinicID, State: StateActive, PatientID: patient.ID,
-		PractitionerID: practitioners[dice.IntN(len(practitioners))], AvailableAt: at, CreatedAt: at, UpdatedAt: at,
+		PractitionerID: practitioners[dice.IntN(len(practitioners))].ID, AvailableAt: at, CreatedAt: at, UpdatedAt: at,
 		Recommendations: w.recommend(dice.IntN(w.products.len()), 1+dice.IntN(3)), Outside: dice.IntN(2) == 0,
 	}
 	w.plans.put(p.ID, p)

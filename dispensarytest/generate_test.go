@@ -74,15 +74,15 @@ func TestIndexesAgreeWithScans(t *testing.T) {
 	w := generated(3, WorldSize{Clinics: 2, Patients: 100, Plans: 80, Orders: 300})
 	f := w.fork()
 	for p := range f.patients.all() {
-		assert.Equal(t, f.orders.where(func(o *Order) bool { return o.PatientID == p.ID }), orNil(f.orders.with(ordersByPatient, p.ID)))
-		assert.Equal(t, f.plans.where(func(o *Plan) bool { return o.PatientID == p.ID }), orNil(f.plans.with(plansByPatient, p.ID)))
+		assert.Equal(t, f.orders.where(func(o *Order) bool { return o.PatientID == p.ID }), orNil(f.orders.span(ordersByPatient, p.ClinicID, p.ID).created().all()))
+		assert.Equal(t, f.plans.where(func(o *Plan) bool { return o.PatientID == p.ID }), orNil(f.plans.span(plansByPatient, p.ID).created().all()))
 	}
 	jane := *f.patients.at(0)
 	jane.MetadataID = "moved"
 	f.putPatient(&jane)
-	assert.Empty(t, f.patients.with(patientsByMetadata, "ehr-1001"))
-	assert.Equal(t, []*Patient{&jane}, f.patients.with(patientsByMetadata, "moved"))
-	assert.Len(t, w.patients.with(patientsByMetadata, "ehr-1001"), 1, "the origin knows nothing of it")
+	assert.Zero(t, f.patients.span(patientsByMetadata, jane.ClinicID, "ehr-1001").len())
+	assert.Equal(t, []*Patient{&jane}, f.patients.span(patientsByMetadata, jane.ClinicID, "moved").created().all())
+	assert.Equal(t, 1, w.patients.span(patientsByMetadata, jane.ClinicID, "ehr-1001").len(), "the origin knows nothing of it")
 }
 
 func orNil[T any](rows []*T) []*T {

@@ -43,7 +43,7 @@ func listMetadata(c *call, w *world) (reply, error) {
 		}
 		found = append(found, c.withMetadata(w, t.name, id)...)
 	}
-	return listOf(c, found, func(e *metadataEntry) metadataEntry { return *e }), nil
+	return listOf(c, rowsOf(found), func(e *metadataEntry) metadataEntry { return *e }), nil
 }
 
 func (c *call) withMetadata(w *world, kind, id string) (found []*metadataEntry) {
@@ -51,22 +51,20 @@ func (c *call) withMetadata(w *world, kind, id string) (found []*metadataEntry) 
 	clinic := c.clinicID()
 	switch kind {
 	case "patient":
-		for _, p := range keepRows(w.patients.with(patientsByMetadata, id), func(p *Patient) bool { return p.ClinicID == clinic }) {
+		for _, p := range w.patients.span(patientsByMetadata, clinic, id).created().all() {
 			add(w.viewPatient(p))
 		}
 	case "practitioner":
-		for _, p := range keepRows(w.practitioners.with(practitionersByMetadata, id), func(p *Practitioner) bool { return p.ClinicID == clinic }) {
+		for _, p := range w.practitioners.span(practitionersByMetadata, clinic, id).created().all() {
 			add(viewPractitioner(p))
 		}
 	case "staff":
-		for _, m := range keepRows(w.staff.with(staffByMetadata, id), func(m *StaffMember) bool { return m.ClinicID == clinic }) {
+		for _, m := range w.staff.span(staffByMetadata, clinic, id).created().all() {
 			add(viewStaff(m))
 		}
 	case "treatment_plan":
 		outside := c.token.has(scopePlanHistory)
-		for _, p := range keepRows(w.plans.with(plansByMetadata, id), func(p *Plan) bool {
-			return p.ClinicID == clinic && (outside || !p.Outside)
-		}) {
+		for _, p := range keepRows(w.plans.span(plansByMetadata, clinic, id).created().all(), func(p *Plan) bool { return outside || !p.Outside }) {
 			add(c.viewPlan(p))
 		}
 	}

@@ -64,7 +64,7 @@ func listPatientOrders(c *call, w *world) (reply, error) {
 	if !known {
 		return reply{}, notFound()
 	}
-	return listOf(c, w.orders.with(ordersByPatient, patient.ID), viewPatientOrder), nil
+	return listOf(c, w.orders.span(ordersByPatient, c.clinicID(), patient.ID).created(), viewPatientOrder), nil
 }
 
 func getOrder(c *call, w *world) (reply, error) {
@@ -84,41 +84,49 @@ func listOrders(c *call, w *world) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
+	sorted, whose := orderFields[field], c.clinicID()
 	patient, plan, number := c.params.get("patient_id"), c.params.get("treatment_plan_id"), c.params.get("order_number")
-	keep := func(o *Order) bool {
-		return o.ClinicID == c.clinicID() && completed.holds(o.CompletedAt) &&
-			(patient == "" || patient == o.PatientID) && (number == "" || number == o.Number) &&
-			(plan == "" || slices.Contains(o.PlanIDs, plan))
-	}
-	var rows []*Order
+	var few span[Order]
 	switch {
 	case patient != "":
-		rows = keepRows(w.orders.with(ordersByPatient, patient), keep)
+		few = w.orders.span(ordersByPatient, whose, patient)
 	case number != "":
-		rows = keepRows(w.orders.with(ordersByNumber, number), keep)
+		few = w.orders.span(ordersByNumber, whose, number)
 	case plan != "":
-		rows = keepRows(w.orders.with(ordersByPlan, plan), keep)
+		few = w.orders.span(ordersByPlan, whose, plan)
 	default:
-		rows = w.orders.where(keep)
+		return listOf(c, w.clinicOrders(whose, completed, sorted, field == "" && !descending, descending), viewOrderItem), nil
 	}
+	rows := keepRows(few.created().all(), func(o *Order) bool {
+		return completed.holds(o.CompletedAt) && (number == "" || number == o.Number) && (plan == "" || slices.Contains(o.PlanIDs, plan))
+	})
 	if field != "" || descending {
-		sortRows(rows, descending, orderKey(field))
+		slices.SortStableFunc(rows, w.orders.orders[sorted].way(descending))
 	}
-	return listOf(c, rows, viewOrderItem), nil
+	return listOf(c, rowsOf(rows), viewOrderItem), nil
 }
 
-// orderKey is what a list of orders is sorted by; without a field it is the
-// time, which is the order of creation.
-func orderKey(field string) func(*Order) string {
-	switch field {
-	case "patient_id":
-		return func(o *Order) string { return o.PatientID }
-	case "treatment_plan_id":
-		return func(o *Order) string { return slices.Min(append(slices.Clone(o.PlanIDs), "~")) }
-	case "order_number":
-		return func(o *Order) string { return o.Number }
+// orderFields are the ways that a list of orders is sorted; without a field it is the
+// time.
+var orderFields = map[string]int{
+	"": ordersByTime, "patient_id": ordersByPatient, "treatment_plan_id": ordersByPlan, "order_number": ordersByNumber, "completed_at": ordersByTime,
+}
+
+// clinicOrders lists the orders that a clinic's patients completed in some days.
+func (w *world) clinicOrders(clinic string, in days, by int, unsorted, descending bool) rowList[Order] {
+	every := w.orders.span(ordersByClinic, clinic)
+	held := w.orders.spanWithin(ordersByTime, func(o *Order) int { return in.place(o.CompletedAt) }, clinic)
+	switch all := held.len() == every.len(); {
+	case unsorted && all:
+		return every.created()
+	case unsorted:
+		return held.created()
+	case by == ordersByTime:
+		return held.sorted(descending)
+	case all:
+		return w.orders.span(by, clinic).sorted(descending)
 	default:
-		return func(o *Order) string { return sortable(o.CompletedAt) }
+		return w.orders.span(by, clinic).sorted(descending).keep(held.len(), func(o *Order) bool { return in.holds(o.CompletedAt) })
 	}
 }
 

@@ -32,30 +32,19 @@ func (p pageRequest) cut(total int) (from, to int, meta *pageMeta) {
 	return from, min(from+p.size, total), meta
 }
 
-// listOf answers with a page of rows.
-func listOf[T, V any](c *call, rows []*T, view func(*T) V) reply {
-	from, to, meta := c.page.cut(len(rows))
+// listOf answers with a page of a list.
+func listOf[T, V any](c *call, rows rowList[T], view func(*T) V) reply {
+	from, to, meta := c.page.cut(rows.n)
 	if c.newestFirst() {
-		rows = slices.Clone(rows)
-		slices.Reverse(rows)
+		from, to = rows.n-to, rows.n-from
 	}
-	views := make([]V, 0, to-from)
-	for _, row := range rows[from:to] {
+	page := rows.part(from, to)
+	views := make([]V, 0, len(page))
+	for _, row := range page {
 		views = append(views, view(row))
 	}
-	return reply{value: views, meta: meta}
-}
-
-// listAll answers with a page of a whole table, without walking it.
-func listAll[T, V any](c *call, rows *table[T], view func(*T) V) reply {
-	from, to, meta := c.page.cut(rows.len())
-	views := make([]V, 0, to-from)
-	for seat := from; seat < to; seat++ {
-		at := seat
-		if c.newestFirst() {
-			at = rows.len() - 1 - seat
-		}
-		views = append(views, view(rows.at(at)))
+	if c.newestFirst() {
+		slices.Reverse(views)
 	}
 	return reply{value: views, meta: meta}
 }

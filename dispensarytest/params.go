@@ -129,12 +129,20 @@ func (p params) days(name string) (days, error) {
 }
 
 // holds compares calendar days in the zone the timestamp is written in.
-func (d days) holds(t time.Time) bool {
+func (d days) holds(t time.Time) bool { return d.place(t) == 0 }
+
+// place says where a time is: below 0 before the days, above 0 after them.
+func (d days) place(t time.Time) int {
 	if !d.set {
-		return true
+		return 0
 	}
-	day := t.Format(time.DateOnly)
-	return (d.from == "" || day >= d.from) && (d.to == "" || day <= d.to)
+	switch day := t.Format(time.DateOnly); {
+	case d.from != "" && day < d.from:
+		return -1
+	case d.to != "" && day > d.to:
+		return 1
+	}
+	return 0
 }
 
 func validDay(s string) bool {

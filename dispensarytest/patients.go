@@ -56,14 +56,14 @@ func (w *world) totalDiscount(p *Patient) float64 {
 }
 
 func listPatients(c *call, w *world) (reply, error) {
-	return listOf(c, w.patients.with(patientsByClinic, c.clinicID()), viewPatientItem), nil
+	return listOf(c, w.patients.span(patientsByClinic, c.clinicID()).created(), viewPatientItem), nil
 }
 
 // searchPatients matches every word of the query with first name, last name or
 // e-mail address, whatever its case.
 func searchPatients(c *call, w *world) (reply, error) {
 	words := strings.Fields(strings.ToLower(c.params.get("query")))
-	return listOf(c, w.patients.where(func(p *Patient) bool {
+	return listOf(c, rowsOf(w.patients.where(func(p *Patient) bool {
 		text := strings.ToLower(p.FirstName + "\n" + p.LastName + "\n" + p.Email)
 		for _, word := range words {
 			if !strings.Contains(text, word) {
@@ -71,7 +71,7 @@ func searchPatients(c *call, w *world) (reply, error) {
 			}
 		}
 		return p.ClinicID == c.clinicID()
-	}), viewPatientItem), nil
+	})), viewPatientItem), nil
 }
 
 func getPatient(c *call, w *world) (reply, error) {

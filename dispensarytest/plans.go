@@ -109,14 +109,14 @@ func listPlans(c *call, w *world) (reply, error) {
 		return reply{}, err
 	}
 	outside := c.token.has(scopePlanHistory)
-	rows := keepRows(w.plans.with(plansByPatient, patient.ID), func(p *Plan) bool { return outside || !p.Outside })
+	rows := keepRows(w.plans.span(plansByPatient, patient.ID).created().all(), func(p *Plan) bool { return outside || !p.Outside })
 	switch {
 	case field == "updated_at":
 		sortRows(rows, descending, func(p *Plan) string { return sortable(p.UpdatedAt) })
 	case field != "" || descending:
 		sortRows(rows, descending, func(p *Plan) string { return sortable(p.CreatedAt) })
 	}
-	return listOf(c, rows, viewPlanItem), nil
+	return listOf(c, rowsOf(rows), viewPlanItem), nil
 }
 
 func getPlan(c *call, w *world) (reply, error) {

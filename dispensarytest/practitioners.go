@@ -18,7 +18,7 @@ func viewPractitioner(p *Practitioner) practitionerView {
 }
 
 func listPractitioners(c *call, w *world) (reply, error) {
-	return listOf(c, w.practitioners.with(practitionersByClinic, c.clinicID()), viewPractitioner), nil
+	return listOf(c, w.practitioners.span(practitionersByClinic, c.clinicID()).created(), viewPractitioner), nil
 }
 
 func getPractitioner(c *call, w *world) (reply, error) {

@@ -130,7 +130,7 @@ func viewVariant(v *Variant) variantView {
 }
 
 func listProducts(c *call, w *world) (reply, error) {
-	return listAll(c, &w.products, w.viewProductItem), nil
+	return listOf(c, w.products.everything(), w.viewProductItem), nil
 }
 
 // getProduct shows the custom dosage of the practitioner who is named, or of the one
@@ -169,13 +169,13 @@ func searchProducts(c *call, w *world) (reply, error) {
 		}
 		return true
 	}
-	return listOf(c, w.products.where(func(p *Product) bool {
+	return listOf(c, rowsOf(w.products.where(func(p *Product) bool {
 		b, known := w.brands.get(p.BrandID)
 		return known && !b.Restricted && (brand == "" || brand == p.BrandID) &&
 			has("allergen_ids[]", p.AllergenIDs...) && has("ingredient_ids[]", p.IngredientIDs...) &&
 			has("supplement_type_ids[]", p.SupplementTypeID) && has("third_party_certification_ids[]", p.CertificationIDs...) &&
 			(query == "" || w.mentions(p, b, query))
-	}), w.viewProductItem), nil
+	})), w.viewProductItem), nil
 }
 
 // mentions reports that every word of a query occurs in a product's texts.

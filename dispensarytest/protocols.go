@@ -101,7 +101,7 @@ func listProtocols(c *call, w *world) (reply, error) {
 	case descending:
 		slices.Reverse(rows)
 	}
-	return listOf(c, rows, func(p *Protocol) protocolItem {
+	return listOf(c, rowsOf(rows), func(p *Protocol) protocolItem {
 		item := viewProtocolItem(p)
 		item.Ownership = "shared"
 		if p.PractitionerID == practitioner.ID {
@@ -145,5 +145,5 @@ func listTemplates(c *call, w *world) (reply, error) {
 	if !known {
 		return reply{}, notFound()
 	}
-	return listOf(c, w.protocols.where(func(p *Protocol) bool { return p.PractitionerID == practitioner.ID }), viewProtocolItem), nil
+	return listOf(c, rowsOf(w.protocols.where(func(p *Protocol) bool { return p.PractitionerID == practitioner.ID })), viewProtocolItem), nil
 }

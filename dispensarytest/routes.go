@@ -126,11 +126,11 @@ func operations() []operation {
 
 		// Events: a single event's scope is that of its type
 		{id: "events.get", method: "GET", route: "/events/{id}", key: "event", assumed: true, handle: getEvent},
-		{id: "events.list_clinic_keys", method: "GET", route: "/events/clinic_keys", key: "events", list: true, scope: scopeClinicRead, assumed: true, query: eventQuery, handle: listEvents("clinic_key.")},
-		{id: "events.list_patients", method: "GET", route: "/events/patients", key: "events", list: true, scope: scopePatientsRead, assumed: true, query: eventQuery, handle: listEvents("patient.")},
-		{id: "events.list_treatment_plans", method: "GET", route: "/events/treatment_plans", key: "events", list: true, scope: scopePlanHistory, assumed: true, query: eventQuery, handle: listEvents("treatment_plan.")},
-		{id: "events.list_orders", method: "GET", route: "/events/orders", key: "events", list: true, scope: scopeOrderHistory, assumed: true, query: eventQuery, handle: listEvents("order.")},
-		{id: "events.list_products", method: "GET", route: "/events/products", key: "events", list: true, scope: scopeCatalog, assumed: true, query: eventQuery, handle: listEvents("product.")},
+		{id: "events.list_clinic_keys", method: "GET", route: "/events/clinic_keys", key: "events", list: true, scope: scopeClinicRead, assumed: true, query: eventQuery, handle: listEvents("clinic_key")},
+		{id: "events.list_patients", method: "GET", route: "/events/patients", key: "events", list: true, scope: scopePatientsRead, assumed: true, query: eventQuery, handle: listEvents("patient")},
+		{id: "events.list_treatment_plans", method: "GET", route: "/events/treatment_plans", key: "events", list: true, scope: scopePlanHistory, assumed: true, query: eventQuery, handle: listEvents("treatment_plan")},
+		{id: "events.list_orders", method: "GET", route: "/events/orders", key: "events", list: true, scope: scopeOrderHistory, assumed: true, query: eventQuery, handle: listEvents("order")},
+		{id: "events.list_products", method: "GET", route: "/events/products", key: "events", list: true, scope: scopeCatalog, assumed: true, query: eventQuery, handle: listEvents("product")},
 
 		// Webhook deliveries
 		{id: "webhook_deliveries.list", method: "GET", route: "/webhooks/deliveries", key: "webhook_deliveries", list: true, scope: scopeCatalog, assumed: true, query: []string{"attempted_at", "event_id", "successfully_delivered", "sort_by", "order_by"}, handle: listDeliveries},

@@ -11,7 +11,7 @@ import (
 // 555-01xx.
 func buildWorld(seed uint64, region Region, longIDs bool) *world {
 	w := &world{seed: regionSeed(seed, region), region: region, longIDs: longIDs, numbers: make(map[string]uint64)}
-	w.findByKeys()
+	w.sortTables()
 	w.seedTerms()
 	w.seedCatalog()
 	w.seedClinic()

@@ -153,6 +153,7 @@ func anyOf[T any](sim *Simulator, of func(*world) *table[T]) T {
 func (sim *Simulator) practitionerOf(patient Patient) string {
 	sim.srv.mu.RLock()
 	defer sim.srv.mu.RUnlock()
-	ids := sim.srv.world.practitioners.keys[practitionersByClinic].ids.get(patient.ClinicID)
-	return ids[sim.dice.IntN(len(ids))]
+	there := sim.srv.world.practitioners.span(practitionersByClinic, patient.ClinicID).created()
+	at := sim.dice.IntN(there.n)
+	return there.part(at, at+1)[0].ID
 }

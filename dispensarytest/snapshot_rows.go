@@ -54,13 +54,13 @@ func (f *rowsFile[F]) merge(changes rowsFile[F]) error {
 // replaced and never changed, and chunks of them are copied before they are
 // written: what has the same address is the same.
 func changed[T, F any](now, before *table[T], as func(*T) F) rowsFile[F] {
-	file := rowsFile[F]{Len: now.n}
-	for n, chunk := range now.chunks {
-		if n < len(before.chunks) && chunk == before.chunks[n] {
+	file := rowsFile[F]{Len: now.len()}
+	for n, chunk := range now.rows.chunks {
+		if n < len(before.rows.chunks) && chunk == before.rows.chunks[n] {
 			continue
 		}
-		for seat := n * chunkSize; seat < min((n+1)*chunkSize, now.n); seat++ {
-			if row := now.at(seat); seat >= before.n || row != before.at(seat) {
+		for seat := n * chunkSize; seat < min((n+1)*chunkSize, now.len()); seat++ {
+			if row := now.at(seat); seat >= before.len() || row != before.at(seat) {
 				file.add(seat, as(row))
 			}
 		}

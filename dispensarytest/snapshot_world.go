@@ -66,7 +66,7 @@ func (f *worldFile) merge(changes worldFile) error {
 
 // load fills an empty world.
 func (w *world) load(f worldFile) {
-	w.findByKeys()
+	w.sortTables()
 	term := func(t *Term) string { return t.ID }
 	fill(&w.allergens, f.Allergens.Rows, term)
 	fill(&w.ingredients, f.Ingredients.Rows, term)

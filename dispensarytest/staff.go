@@ -19,7 +19,7 @@ func (w *world) staffOf(clinicID, id string) (*StaffMember, bool) {
 }
 
 func listStaff(c *call, w *world) (reply, error) {
-	return listOf(c, w.staff.where(func(m *StaffMember) bool { return m.ClinicID == c.clinicID() }), viewStaff), nil
+	return listOf(c, w.staff.span(staffByClinic, c.clinicID()).created(), viewStaff), nil
 }
 
 func getStaff(c *call, w *world) (reply, error) {

@@ -171,9 +171,8 @@ func (page *planPage) people(w *world, plan Plan, clinicID string) {
 	if p, known := w.patients.get(plan.PatientID); known {
 		page.Patient = fullName(p.FirstName, p.LastName, p.Email)
 	} else {
-		ids := w.patients.keys[patientsByClinic].ids.get(clinicID)
-		for _, id := range ids[:min(len(ids), maxChoices)] {
-			p, _ := w.patients.get(id)
+		patients := w.patients.span(patientsByClinic, clinicID).created()
+		for _, p := range patients.part(0, min(patients.n, maxChoices)) {
 			page.Patients = append(page.Patients, *p)
 		}
 	}
@@ -181,7 +180,7 @@ func (page *planPage) people(w *world, plan Plan, clinicID string) {
 		page.Practitioner = fullName(p.FirstName, p.LastName, p.Email)
 	}
 	if page.New {
-		for _, p := range w.practitioners.with(practitionersByClinic, clinicID) {
+		for _, p := range w.practitioners.span(practitionersByClinic, clinicID).created().all() {
 			page.Practitioners = append(page.Practitioners, *p)
 		}
 	}

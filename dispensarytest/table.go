@@ -1,9 +1,6 @@
 package dispensarytest
 
-import (
-	"iter"
-	"slices"
-)
+import "iter"
 
 // chunkSize is how many rows are copied when a row of a shared table changes.
 const chunkSize = 128
@@ -16,54 +13,36 @@ const chunkSize = 128
 // know are in layers that nobody writes any more, and only touched chunks are
 // copied.
 type table[T any] struct {
-	seats  layers[int] // of the rows, by id
-	chunks []*[chunkSize]*T
-	mine   []bool // chunks that are ours to write
-	n      int
-	keys   []keyed[T]
+	seats  layers[string, seat] // of the rows, by id
+	rows   column[*T]
+	orders []order[T]
+	first  int // the seat of the oldest row
+	live   int // how many rows there are
 }
 
-// keyed is a second way to find the rows of a table.
-type keyed[T any] struct {
-	key func(*T) string // "" is found by nobody
-	ids index
-}
+// seat is where a row of a table is; the zero value says that there is no such row.
+type seat int
 
-// findBy lets rows be found by keys of theirs; see with. It comes before the first
+func seatOf(n int) seat    { return seat(n + 1) }
+func (s seat) number() int { return int(s) - 1 }
+
+// sortedBy adds ways to list the rows; see [table.span]. It comes before the first
 // row.
-func (t *table[T]) findBy(keys ...func(*T) string) {
-	for _, key := range keys {
-		t.keys = append(t.keys, keyed[T]{key: key})
-	}
-}
-
-// with returns the rows whose n-th key it is, in the order they were created.
-func (t *table[T]) with(n int, key string) []*T {
-	var seats []int
-	for _, id := range t.keys[n].ids.get(key) {
-		seat, _ := t.seat(id)
-		seats = append(seats, seat)
-	}
-	slices.Sort(seats)
-	rows := make([]*T, 0, len(seats))
-	for _, seat := range seats {
-		rows = append(rows, t.at(seat))
-	}
-	return rows
-}
+func (t *table[T]) sortedBy(orders ...order[T]) { t.orders = append(t.orders, orders...) }
 
 // fork may write to its origin, unless nothing was written since the last fork.
 func (t *table[T]) fork() table[T] {
 	if t.seats.seal() {
-		t.mine = make([]bool, len(t.chunks))
+		t.rows.share()
+		for i := range t.orders {
+			t.orders[i].share()
+		}
 	}
-	f := table[T]{
-		seats: t.seats, n: t.n,
-		chunks: append([]*[chunkSize]*T(nil), t.chunks...),
-		mine:   make([]bool, len(t.chunks)),
-	}
-	for i := range t.keys {
-		f.keys = append(f.keys, keyed[T]{key: t.keys[i].key, ids: t.keys[i].ids.fork()})
+	f := *t
+	f.rows = t.rows.fork()
+	f.orders = make([]order[T], len(t.orders))
+	for i := range t.orders {
+		f.orders[i] = t.orders[i].fork()
 	}
 	return f
 }
@@ -71,60 +50,72 @@ func (t *table[T]) fork() table[T] {
 // grow makes room for n rows more, where that is known.
 func (t *table[T]) grow(n int) { t.seats.grow(n) }
 
-func (t *table[T]) len() int { return t.n }
+func (t *table[T]) len() int { return t.live }
 
-func (t *table[T]) at(seat int) *T { return t.chunks[seat/chunkSize][seat%chunkSize] }
+// at returns a row by its place in the order of creation. It is for tables of which
+// only the oldest rows are removed.
+func (t *table[T]) at(place int) *T { return t.rows.at(t.first + place) }
 
 func (t *table[T]) get(id string) (*T, bool) {
-	seat, ok := t.seat(id)
-	if !ok {
+	s := t.seats.get(id)
+	if s == 0 {
 		return nil, false
 	}
-	return t.at(seat), true
+	return t.rows.at(s.number()), true
 }
-
-func (t *table[T]) seat(id string) (int, bool) { return t.seats.get(id) }
 
 // put adds a row or takes the place of the one with the same id.
 func (t *table[T]) put(id string, row *T) {
-	seat, ok := t.seat(id)
-	if !ok {
-		seat = t.n
-		t.n++
-		t.seats.put(id, seat)
-	}
 	t.seats.dirty = true
-	for i := range t.keys {
-		k, before := &t.keys[i], ""
-		if ok {
-			before = k.key(t.at(seat))
+	if s := t.seats.get(id); s != 0 {
+		n := s.number()
+		old := t.rows.at(n)
+		t.rows.set(n, row)
+		for i := range t.orders {
+			t.orders[i].move(&t.rows, n, old)
 		}
-		k.ids.move(before, k.key(row), id)
+		return
 	}
-	at := seat / chunkSize
-	switch {
-	case at == len(t.chunks):
-		t.chunks = append(t.chunks, new([chunkSize]*T))
-		t.mine = append(t.mine, true)
-	case !t.mine[at]:
-		copied := *t.chunks[at]
-		t.chunks[at], t.mine[at] = &copied, true
+	n := t.rows.end
+	t.seats.put(id, seatOf(n))
+	t.rows.set(n, row)
+	t.live++
+	for i := range t.orders {
+		t.orders[i].add(&t.rows, n)
 	}
-	t.chunks[at][seat%chunkSize] = row
+}
+
+// remove takes a row away.
+func (t *table[T]) remove(id string) {
+	s := t.seats.get(id)
+	if s == 0 {
+		return
+	}
+	t.seats.remove(id)
+	n := s.number()
+	for i := range t.orders {
+		t.orders[i].remove(&t.rows, n, t.rows.at(n))
+	}
+	t.rows.set(n, nil)
+	t.live--
+	for t.first < t.rows.end && t.rows.at(t.first) == nil {
+		t.first++
+	}
+	t.rows.forget(t.first)
 }
 
 // all yields the rows in the order they were created.
 func (t *table[T]) all() iter.Seq[*T] {
 	return func(yield func(*T) bool) {
-		for seat := range t.n {
-			if !yield(t.at(seat)) {
+		for n := t.first; n < t.rows.end; n++ {
+			if row := t.rows.at(n); row != nil && !yield(row) {
 				return
 			}
 		}
 	}
 }
 
-// where returns the rows that a condition holds for.
+// where returns the rows that a condition holds for. It walks the whole table.
 func (t *table[T]) where(keep func(*T) bool) []*T {
 	var rows []*T
 	for row := range t.all() {
@@ -133,4 +124,48 @@ func (t *table[T]) where(keep func(*T) bool) []*T {
 		}
 	}
 	return rows
+}
+
+// column keeps values by number, in chunks that forks share until one is written.
+type column[V any] struct {
+	chunks []*[chunkSize]V
+	mine   []bool // chunks that are ours to write
+	before int    // how many chunks were forgotten
+	end    int    // the number after the last value
+}
+
+func (c *column[V]) at(n int) V { return c.chunks[n/chunkSize-c.before][n%chunkSize] }
+
+// set writes a value; the number after the last one adds it.
+func (c *column[V]) set(n int, value V) {
+	chunk := n/chunkSize - c.before
+	switch {
+	case chunk == len(c.chunks):
+		c.chunks = append(c.chunks, new([chunkSize]V))
+		c.mine = append(c.mine, true)
+	case !c.mine[chunk]:
+		copied := *c.chunks[chunk]
+		c.chunks[chunk], c.mine[chunk] = &copied, true
+	}
+	c.chunks[chunk][n%chunkSize] = value
+	c.end = max(c.end, n+1)
+}
+
+// forget frees the chunks before a number. Values in them are not read any more.
+func (c *column[V]) forget(n int) {
+	if gone := n/chunkSize - c.before; gone > 0 {
+		c.chunks = append([]*[chunkSize]V(nil), c.chunks[gone:]...)
+		c.mine = append([]bool(nil), c.mine[gone:]...)
+		c.before += gone
+	}
+}
+
+// share gives up what is ours.
+func (c *column[V]) share() { c.mine = make([]bool, len(c.chunks)) }
+
+func (c *column[V]) fork() column[V] {
+	f := *c
+	f.chunks = append([]*[chunkSize]V(nil), c.chunks...)
+	f.mine = make([]bool, len(c.chunks))
+	return f
 }

@@ -41,7 +41,7 @@ func TestForkedTablesDoNotShareWrites(t *testing.T) {
 
 func TestForkedLookupsDoNotShareWrites(t *testing.T) {
 	t.Parallel()
-	var origin lookup
+	var origin layers[string, string]
 	origin.put("a", "1")
 	one := origin.fork()
 	one.put("a", "")

@@ -1,6 +1,7 @@
 package dispensarytest
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -43,8 +44,8 @@ type world struct {
 	events        table[Event]
 	carts         table[cart]
 
-	patientEmails lookup // lower-case address to patient id
-	userEmails    lookup // lower-case address to practitioner or staff id
+	patientEmails layers[string, string] // lower-case address to patient id
+	userEmails    layers[string, string] // lower-case address to practitioner or staff id
 }
 
 // cart is what a patient is about to order.
@@ -155,8 +156,8 @@ func (w *world) practitionerOf(clinicID, id string) (*Practitioner, bool) {
 
 // firstPractitioner is the id of a clinic's first practitioner; "" where it has none.
 func (w *world) firstPractitioner(clinicID string) string {
-	if ids := w.practitioners.keys[practitionersByClinic].ids.get(clinicID); len(ids) > 0 {
-		return ids[0]
+	if of := w.practitioners.span(practitionersByClinic, clinicID).created(); of.n > 0 {
+		return of.part(0, 1)[0].ID
 	}
 	return ""
 }
@@ -164,7 +165,7 @@ func (w *world) firstPractitioner(clinicID string) string {
 // putPatient stores a patient and moves its place in the e-mail index.
 func (w *world) putPatient(p *Patient) {
 	if old, ok := w.patients.get(p.ID); ok {
-		w.patientEmails.put(emailKey(old.Email), "")
+		w.patientEmails.remove(emailKey(old.Email))
 	}
 	w.patients.put(p.ID, p)
 	w.patientEmails.put(emailKey(p.Email), p.ID)
@@ -195,7 +196,7 @@ func (w *world) userEmailTaken(email, exceptID string) bool {
 // account signs in with the new address from then on.
 func (w *world) moveUserEmail(id, from, to string) {
 	if from != "" {
-		w.userEmails.put(emailKey(from), "")
+		w.userEmails.remove(emailKey(from))
 	}
 	w.userEmails.put(emailKey(to), id)
 	if old, ok := w.users.get(id); ok && old.Email != to {
@@ -241,11 +242,11 @@ func (w *world) refreshBrand(brandID string) {
 		return
 	}
 	available := false
-	for _, id := range w.products.keys[productsByBrand].ids.get(brandID) {
-		if p, _ := w.products.get(id); w.productStatus(p) == VariantAvailable {
-			available = true
-			break
-		}
+	products := w.products.span(productsByBrand, brandID).created()
+	for at := 0; at < products.n && !available; at += chunkSize {
+		available = slices.ContainsFunc(products.part(at, min(at+chunkSize, products.n)), func(p *Product) bool {
+			return w.productStatus(p) == VariantAvailable
+		})
 	}
 	if available != brand.Available {
 		changed := *brand

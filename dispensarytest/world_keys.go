@@ -1,42 +1,99 @@
 package dispensarytest
 
-import "slices"
-
-// Second ways to find rows, by table; see table.with.
-const (
-	addressesByPatient      = 0
-	ordersByPatient         = 0
-	ordersByNumber          = 1
-	ordersByPlan            = 2
-	patientsByMetadata      = 0
-	patientsByClinic        = 1
-	plansByPatient          = 0
-	plansByMetadata         = 1
-	practitionersByMetadata = 0
-	practitionersByClinic   = 1
-	productsByBrand         = 0
-	staffByMetadata         = 0
+import (
+	"slices"
+	"strings"
+	"time"
 )
 
-// findByKeys sets up how rows are found, so that a large world answers as fast as
-// a small one.
-func (w *world) findByKeys() {
-	w.addresses.findBy(func(a *Address) string { return a.PatientID })
-	w.orders.findBy(
-		func(o *Order) string { return o.PatientID },
-		func(o *Order) string { return o.Number },
-		func(o *Order) string {
-			if len(o.PlanIDs) == 0 {
-				return ""
-			}
-			return o.PlanIDs[0] // no order is for more than one
-		},
+// How rows can be listed, by table; see [table.span].
+const (
+	addressesByPatient      = 0
+	eventsByGroup           = 0 // clinic and group, by time
+	eventsByType            = 1 // clinic and type, by time
+	integrationsByClinic    = 0
+	integrationsByKey       = 1
+	ordersByClinic          = 0
+	ordersByPatient         = 1 // clinic and patient
+	ordersByPlan            = 2 // clinic and plan
+	ordersByNumber          = 3 // clinic and number
+	ordersByTime            = 4 // clinic, by time
+	patientsByMetadata      = 0 // clinic and identifier
+	patientsByClinic        = 1
+	plansByPatient          = 0
+	plansByMetadata         = 1 // clinic and identifier
+	practitionersByMetadata = 0 // clinic and identifier
+	practitionersByClinic   = 1
+	productsByBrand         = 0
+	staffByMetadata         = 0 // clinic and identifier
+	staffByClinic           = 1
+)
+
+// sortTables sets up how rows are listed, so that a large world answers as fast as a
+// small one.
+func (w *world) sortTables() {
+	w.addresses.sortedBy(by(func(a *Address) string { return a.PatientID }))
+	w.integrations.sortedBy(
+		by(func(i *integration) string { return i.clinicID }),
+		by(func(i *integration) string { return i.key }),
 	)
-	w.patients.findBy(func(p *Patient) string { return p.MetadataID }, func(p *Patient) string { return p.ClinicID })
-	w.plans.findBy(func(p *Plan) string { return p.PatientID }, func(p *Plan) string { return p.MetadataID })
-	w.practitioners.findBy(func(p *Practitioner) string { return p.MetadataID }, func(p *Practitioner) string { return p.ClinicID })
-	w.products.findBy(func(p *Product) string { return p.BrandID })
-	w.staff.findBy(func(m *StaffMember) string { return m.MetadataID })
+	w.patients.sortedBy(
+		by(func(p *Patient) string { return p.ClinicID }, func(p *Patient) string { return p.MetadataID }),
+		by(func(p *Patient) string { return p.ClinicID }),
+	)
+	w.plans.sortedBy(
+		by(func(p *Plan) string { return p.PatientID }),
+		by(func(p *Plan) string { return p.ClinicID }, func(p *Plan) string { return p.MetadataID }),
+	)
+	w.practitioners.sortedBy(
+		by(func(p *Practitioner) string { return p.ClinicID }, func(p *Practitioner) string { return p.MetadataID }),
+		by(func(p *Practitioner) string { return p.ClinicID }),
+	)
+	w.products.sortedBy(by(func(p *Product) string { return p.BrandID }))
+	w.staff.sortedBy(
+		by(func(m *StaffMember) string { return m.ClinicID }, func(m *StaffMember) string { return m.MetadataID }),
+		by(func(m *StaffMember) string { return m.ClinicID }),
+	)
+	w.sortEventsAndOrders()
+}
+
+func (w *world) sortEventsAndOrders() {
+	clinic := func(o *Order) string { return o.ClinicID }
+	w.orders.sortedBy(
+		by(clinic),
+		by(clinic, func(o *Order) string { return o.PatientID }),
+		by(clinic, orderPlan),
+		by(clinic, func(o *Order) string { return o.Number }),
+		timed(func(o *Order) time.Time { return o.CompletedAt }, clinic),
+	)
+	created := func(e *Event) time.Time { return e.CreatedAt }
+	w.events.sortedBy(
+		timed(created, func(e *Event) string { return e.ClinicID }, func(e *Event) string { return eventGroup(e.Type) }),
+		timed(created, func(e *Event) string { return e.ClinicID }, func(e *Event) string { return e.Type }),
+	)
+}
+
+// by groups rows by keys.
+func by[T any](keys ...func(*T) string) order[T] { return order[T]{by: keys} }
+
+// timed is by, with the rows of a group sorted by a time.
+func timed[T any](at func(*T) time.Time, keys ...func(*T) string) order[T] {
+	return order[T]{by: keys, then: func(a, b *T) int { return at(a).Compare(at(b)) }}
+}
+
+// orderPlan is the plan that an order is for; no order is for more than one. Those
+// that are for none come last.
+func orderPlan(o *Order) string {
+	if len(o.PlanIDs) == 0 {
+		return "~"
+	}
+	return o.PlanIDs[0]
+}
+
+// eventGroup is what an event's type is about: "patient", "treatment_plan".
+func eventGroup(kind string) string {
+	group, _, _ := strings.Cut(kind, ".")
+	return group
 }
 
 // keepRows keeps the rows that a condition holds for.

@@ -1,0 +1,212 @@
+package dispensarytest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// oracle answers a list as a walk through all rows does.
+type oracle[T any] struct {
+	rows []T
+	keep func(row T, query url.Values) bool
+	less map[string]func(a, b T) int // by sort_by; "" is what order_by alone sorts by
+	id   func(row T) string
+}
+
+// page returns the ids of a page, and how many rows there are on all of them.
+func (o oracle[T]) page(query url.Values, number, size int) (ids []any, total int) {
+	rows := slices.DeleteFunc(slices.Clone(o.rows), func(row T) bool { return !o.keep(row, query) })
+	field, descending := query.Get("sort_by"), query.Get("order_by") == "DESC"
+	if less := o.less[field]; field != "" || descending {
+		slices.SortStableFunc(rows, func(a, b T) int {
+			if descending {
+				return less(b, a)
+			}
+			return less(a, b)
+		})
+	}
+	ids = []any{}
+	for at := (number - 1) * size; at < min(number*size, len(rows)); at++ {
+		ids = append(ids, o.id(rows[at]))
+	}
+	return ids, len(rows)
+}
+
+// asks compares many random questions with what an oracle says of them.
+func asks[T any](b *browser, o oracle[T], path, key string, questions map[string][]string) {
+	b.t.Helper()
+	dice := rand.New(rand.NewPCG(7, uint64(len(path))))
+	for range 300 {
+		query := url.Values{}
+		for name, values := range questions {
+			if value := values[dice.IntN(len(values))]; value != "" {
+				query.Set(name, value)
+			}
+		}
+		size := 1 + dice.IntN(30)
+		_, total := o.page(query, 1, size)
+		number := 1 + dice.IntN(total/size+2)
+		ids, _ := o.page(query, number, size)
+		asked := fmt.Sprintf("%s?%s&page[number]=%d&page[size]=%d", path, query.Encode(), number, size)
+		got := b.get(asked)
+		require.Equal(b.t, float64(total), got.ok(200, "meta", "total_count"), asked)
+		require.Equal(b.t, ids, got.column(key, "id"), asked)
+	}
+}
+
+func TestOrderListsAgainstAWalk(t *testing.T) {
+	t.Parallel()
+	for name, at := range map[string]time.Time{"in order": epoch.AddDate(0, 0, 30), "the clock was set back": epoch.AddDate(0, 0, -20)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := start(t, WithInMemory(), WithClock(FrozenClock(at)), WithWorldSize(WorldSize{Clinics: 3, Patients: 60, Plans: 40, Orders: 1600}))
+			p := b.fake.Platform()
+			var days, patients, plans, numbers []string
+			for i, o := range p.Orders() {
+				if i%40 == 0 {
+					day := o.CompletedAt.Format(time.DateOnly)
+					days = append(days, day, ">"+day, "<"+day, "2025-12-10.."+day, day+"..2025-12-10")
+					patients, plans, numbers = append(patients, o.PatientID), append(plans, orderPlan(&o)), append(numbers, o.Number)
+				}
+			}
+			for n, id := range patients[:20] { // some at one moment, and at others
+				_, _, err := p.PlaceOrder(id, NewOrder{})
+				require.NoError(t, err)
+				b.fake.Clock().Advance(time.Duration(n%2) * 7 * time.Hour)
+			}
+			b.token = b.fake.IssueToken(User{}).AccessToken
+			often := make([]string, 200) // ask for nothing, mostly
+			clinic := b.fake.Users()[0].clinicID
+			asks(b, oracle[Order]{
+				rows: p.Orders(), id: func(o Order) string { return o.ID },
+				keep: func(o Order, q url.Values) bool {
+					in, err := params(q).days("completed_at")
+					require.NoError(t, err)
+					patient, plan, number := q.Get("patient_id"), q.Get("treatment_plan_id"), q.Get("order_number")
+					return o.ClinicID == clinic && in.holds(o.CompletedAt) && (patient == "" || patient == o.PatientID) &&
+						(plan == "" || slices.Contains(o.PlanIDs, plan)) && (number == "" || number == o.Number)
+				},
+				less: map[string]func(a, b Order) int{
+					"": byCompletion, "completed_at": byCompletion,
+					"patient_id":        func(a, b Order) int { return strings.Compare(a.PatientID, b.PatientID) },
+					"treatment_plan_id": func(a, b Order) int { return strings.Compare(orderPlan(&a), orderPlan(&b)) },
+					"order_number":      func(a, b Order) int { return strings.Compare(a.Number, b.Number) },
+				},
+			}, "/clinic/orders", "orders", map[string][]string{
+				"sort_by": {"", "", "patient_id", "treatment_plan_id", "completed_at", "order_number"}, "order_by": {"", "ASC", "DESC"},
+				"completed_at": append(days, often[:len(days)]...), "patient_id": append(patients, often...),
+				"treatment_plan_id": append(plans, often...), "order_number": append(numbers, often...),
+			})
+		})
+	}
+}
+
+func byCompletion(a, b Order) int { return a.CompletedAt.Compare(b.CompletedAt) }
+
+func TestEventListsAgainstAWalk(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory(), WithClock(FrozenClock(epoch)), WithWorldSize(WorldSize{Clinics: 2, Patients: 20}))
+	sim, err := b.fake.Simulate(SimulatorOptions{Rate: 0.001, Seed: 5})
+	require.NoError(t, err)
+	b.fake.Clock().Advance(25 * 24 * time.Hour) // and what is older than 30 days goes out of sight
+	for range 30 {                              // at one moment
+		_, _, err := b.fake.Platform().RegisterPatient(NewPatient{})
+		require.NoError(t, err)
+	}
+	b.fake.Clock().Advance(20 * 24 * time.Hour)
+	sim.Stop()
+	later := b.fake.Fork(t, WithClock(FrozenClock(epoch.AddDate(0, 0, 30)))) // whose clock was set back
+	for range 30 {
+		_, _, err := later.Platform().RegisterPatient(NewPatient{})
+		require.NoError(t, err)
+	}
+	back := *b
+	back.fake = later
+	for _, b := range []*browser{b, &back} {
+		b.token = b.fake.IssueToken(User{}).AccessToken
+		clinic, now := b.fake.Users()[0].clinicID, b.fake.Clock().Now()
+		var days []string
+		for n := range 60 {
+			day := epoch.AddDate(0, 0, n).Format(time.DateOnly)
+			days = append(days, "", "", day, ">"+day, "<"+day, day+"..2026-02-12")
+		}
+		created := func(a, b Event) int { return a.CreatedAt.Compare(b.CreatedAt) }
+		for path, group := range map[string]string{
+			"patients": "patient", "treatment_plans": "treatment_plan", "orders": "order", "products": "product", "clinic_keys": "clinic_key",
+		} {
+			kinds := slices.DeleteFunc(EventTypes(), func(kind string) bool { return !strings.HasPrefix(kind, group+".") })
+			asks(b, oracle[Event]{
+				rows: b.fake.Platform().Events(), id: func(e Event) string { return e.ID },
+				keep: func(e Event, q url.Values) bool {
+					in, err := params(q).days("created_at")
+					require.NoError(t, err)
+					kind := q.Get("event_type")
+					return strings.HasPrefix(e.Type, group+".") && (e.ClinicID == "" || e.ClinicID == clinic) &&
+						now.Sub(e.CreatedAt) <= retention && in.holds(e.CreatedAt) && (kind == "" || kind == e.Type)
+				},
+				less: map[string]func(a, b Event) int{
+					"": created, "created_at": created, "event_type": func(a, b Event) int { return strings.Compare(a.Type, b.Type) },
+				},
+			}, "/events/"+path, "events", map[string][]string{
+				"sort_by": {"", "", "event_type", "created_at"}, "order_by": {"", "ASC", "DESC"},
+				"created_at": days, "event_type": append(kinds, "", "", ""),
+			})
+		}
+	}
+}
+
+// A table says of its rows, in every order and of every fork, what a walk does.
+func TestOrdersAgainstAWalk(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(10) {
+		source := rand.New(rand.NewPCG(seed, 2))
+		tables := []*table[Event]{{}}
+		tables[0].sortedBy(
+			by(func(e *Event) string { return e.Type }),
+			timed(func(e *Event) time.Time { return e.CreatedAt }, func(e *Event) string { return e.ClinicID }, func(e *Event) string { return e.Type }),
+		)
+		for range 4000 {
+			rows := tables[source.IntN(len(tables))]
+			id := fmt.Sprint(source.IntN(2500))
+			switch dice := source.IntN(1000); {
+			case dice == 0 && len(tables) < 6:
+				fork := rows.fork()
+				tables = append(tables, &fork)
+			case dice < 150:
+				rows.remove(id)
+			default:
+				at := epoch.Add(time.Duration(source.IntN(90)) * time.Hour)
+				rows.put(id, &Event{ID: id, Type: string(rune('a' + source.IntN(3))), ClinicID: string(rune('x' + source.IntN(2))), CreatedAt: at})
+			}
+		}
+		for _, rows := range tables {
+			require.Equal(t, rows.where(func(e *Event) bool { return e.Type == "b" }), rows.span(0, "b").created().all())
+			require.Equal(t, rows.where(func(*Event) bool { return true }), rows.span(0).created().all())
+			require.Equal(t, rows.len(), rows.span(1).len())
+			for _, descending := range []bool{false, true} {
+				want := rows.where(func(e *Event) bool { return e.ClinicID == "x" })
+				slices.SortStableFunc(want, rows.orders[1].way(descending))
+				got := rows.span(1, "x").sorted(descending)
+				require.Equal(t, want, got.all())
+				from := source.IntN(len(want))
+				require.Equal(t, want[from:min(from+30, len(want))], got.part(from, min(from+30, len(want))))
+			}
+			after := epoch.Add(40 * time.Hour)
+			late := func(e *Event) bool { return e.ClinicID == "y" && e.Type == "c" && !e.CreatedAt.Before(after) }
+			within := func(e *Event) int {
+				if e.CreatedAt.Before(after) {
+					return -1
+				}
+				return 0
+			}
+			require.Equal(t, rows.where(late), rows.spanWithin(1, within, "y", "c").created().all())
+		}
+	}
+}
