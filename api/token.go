@@ -62,12 +62,14 @@ type TokenRefresher interface {
 
 	// Refresh returns a token newer than rejected, which was answered with
 	// 401. Where another caller has replaced rejected already, that newer
-	// token is returned and nothing is sent.
+	// token is returned and nothing is sent. It returns rejected itself where
+	// a refresh is not expected to help now: the 401 stands.
 	Refresh(ctx context.Context, rejected AccessToken) (AccessToken, error)
 
-	// Reject tells that rejected, although just refreshed, was answered with
-	// 401: the user has to authorize again. It returns the error that says so.
-	Reject(ctx context.Context, rejected AccessToken) error
+	// Refused tells that a token which Refresh returned was answered with 401
+	// too. That says nothing about the user, but that refreshing does not help
+	// for now.
+	Refused(ctx context.Context, token AccessToken)
 }
 
 // TokenReloader is a [TokenSource] that can look whether there is a newer token

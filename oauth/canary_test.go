@@ -123,7 +123,7 @@ func TestNoErrorAndNoLogHoldsASecret(t *testing.T) {
 				store.breaks("Commit", errors.New("away"))
 				try(func() error { _, err := source.Refresh(t.Context(), canaryToken(0).Access()); return err })
 				store.breaks("Commit", nil)
-				keep(source.Reject(t.Context(), canaryToken(0).Access()))
+				source.Refused(t.Context(), canaryToken(0).Access())
 				_, err = client.TokenSource(store, "other").Token(t.Context())
 				keep(err)
 				require.NoError(t, client.Shutdown(t.Context()))

@@ -29,6 +29,7 @@ type Client struct {
 
 	flights   flights
 	cooling   cooldowns
+	forcing   *forcing
 	unwritten pairs
 	fault     atomic.Pointer[fault]
 	breaker   breaker
@@ -40,7 +41,7 @@ func New(config Config) (*Client, error) {
 	if err := config.validate(); err != nil {
 		return nil, err
 	}
-	c := &Client{config: config.withDefaults(), logger: config.Logger}
+	c := &Client{config: config.withDefaults(), logger: config.Logger, forcing: newForcing()}
 	if c.logger == nil {
 		c.logger = slog.New(slog.DiscardHandler)
 	}

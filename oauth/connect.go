@@ -67,6 +67,7 @@ func (c *Client) Connect(ctx context.Context, store Store, user string, code api
 		return Record{}, err
 	}
 	c.cooling.clear(at)
+	c.forcing.clear(at)
 	c.log(ctx, slog.LevelInfo, "user connected", at.key, slog.Any("token", token))
 	c.notify(ctx, Connected{Key: at.key, Owner: token.ResourceOwner, Previous: previous, Scopes: token.Scopes()})
 	return record, nil

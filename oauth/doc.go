@@ -94,6 +94,12 @@
 //   - [*api.Error]: the platform or the network failed. Tokens that are still
 //     valid are used on; the next try waits a second at first, and up to half
 //     a minute when failures repeat.
+//   - [*api.Error] that matches [api.ErrUnauthorized]: the API answered a call
+//     with 401, also with the new token that was fetched for it. Try again
+//     later, with growing waits. It says nothing about the user, whom only the
+//     token endpoint knows, so nobody is marked. Where it happens to several
+//     users it is taken for a spell of the API, and a 401 forces no refresh for a
+//     minute.
 //
 // [Config.OnEvent] is told of what happens to users and to the application: see
 // [Event]; [Config.Observers] are told how refreshes and calls go. When one user after another is refused, most likely because scopes

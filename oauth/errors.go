@@ -59,11 +59,6 @@ var (
 	ErrLeased = errors.New("dispensary: the stored token is being refreshed by someone else")
 )
 
-// ErrTokenReplaced is returned by [UserTokenSource.Reject] when the refused
-// token is not the user's current one any more: another caller has replaced it
-// while the call was under way. The user is connected; repeat the call.
-var ErrTokenReplaced = errors.New("dispensary: the access token was replaced while the call was under way: repeat the call")
-
 // StoreError is a failure of the [Store] itself, for example of its database.
 // What the platform granted is not lost by it: a token pair that could not be
 // written is kept and tried again, see [Client.Unwritten].

@@ -20,10 +20,6 @@ type renewal struct {
 	// token will do that is not near its end.
 	stale api.Secret
 
-	// condemn is set where stale was refused although it was fresh: not even
-	// a refresh is expected to help.
-	condemn bool
-
 	// claim is the lease that a refresher has taken already, on the version
 	// that it wants replaced although it has not come to its end.
 	claim *Lease
@@ -36,10 +32,6 @@ const (
 	firstPoll = 50 * time.Millisecond
 	lastPoll  = time.Second
 )
-
-// freshFor is how long after its making a refused token counts as refused for
-// good. A token refused later may have ended by a clock that was not ours.
-const freshFor = time.Minute
 
 // run carries the renewal out and notes its failure, if it is one that passes.
 func (r *renewal) run(ctx context.Context) (Record, error) {
@@ -68,10 +60,10 @@ func (r *renewal) contend(ctx context.Context) (Record, error) {
 		if err != nil || r.content(record) {
 			return record, err
 		}
-		held, err := r.lease(ctx, record)
+		record, done, err := r.attempt(ctx, record)
 		switch {
-		case err == nil:
-			return held.work(ctx)
+		case done:
+			return record, err
 		case !isContention(err):
 			return Record{}, storeError("Lease", r.slot.key, err)
 		case time.Now().After(end):
@@ -79,6 +71,25 @@ func (r *renewal) contend(ctx context.Context) (Record, error) {
 		}
 		time.Sleep(backoff(try, firstPoll, lastPoll)) // a flight belongs to no caller who could leave
 	}
+}
+
+// attempt does the work if the lease on the record can be had; done is false where
+// it cannot. Where the refresh was forced by a 401 and new tokens turn out to be
+// refused too, the record stays as it is.
+func (r *renewal) attempt(ctx context.Context, record Record) (result Record, done bool, err error) {
+	if r.stale != "" {
+		r.client.forcing.turns <- struct{}{}
+		defer func() { <-r.client.forcing.turns }()
+		if r.client.forcing.paused(r.slot) {
+			return record, true, nil
+		}
+	}
+	held, err := r.lease(ctx, record)
+	if err != nil {
+		return Record{}, false, err
+	}
+	result, err = held.work(ctx)
+	return result, true, err
 }
 
 // content reports a record that makes the renewal unnecessary.
@@ -94,7 +105,7 @@ func (r *renewal) content(record Record) bool {
 	if r.stale == "" {
 		return h.fresh(time.Now())
 	}
-	return token.AccessToken != r.stale && (r.condemn || h.alive(time.Now()))
+	return token.AccessToken != r.stale && h.alive(time.Now())
 }
 
 // isContention is true of what a store answers when others are at the record.
@@ -134,31 +145,23 @@ func (r *renewal) lease(ctx context.Context, record Record) (*leased, error) {
 
 // work does what the lease was taken for.
 func (l *leased) work(ctx context.Context) (Record, error) {
-	switch {
-	case l.condemn && !l.aged():
-		return l.client.condemn(ctx, l.slot, l.lease, l.old, ReasonRejected, nil)
-	case l.old.RefreshToken == "":
+	if l.old.RefreshToken == "" {
 		return l.client.condemn(ctx, l.slot, l.lease, l.old, ReasonNoRefreshToken, nil)
 	}
 	l.asked = true
 	token, err := l.refresh(ctx)
 	switch {
 	case err == nil:
-		return l.commit(ctx, token)
+		record, err := l.commit(ctx, token)
+		if err == nil && l.stale != "" {
+			l.client.forcing.issued(l.slot, record.Token.AccessToken)
+		}
+		return record, err
 	case isInvalidGrant(err):
 		return l.client.condemn(ctx, l.slot, l.lease, l.old, ReasonInvalidGrant, err)
 	}
 	l.release(ctx)
 	return Record{}, err
-}
-
-// aged reports a token that was made some time ago, as far as can be told.
-func (l *leased) aged() bool {
-	if l.old.Lifetime == 0 || l.old.ExpiresAt.IsZero() {
-		return false
-	}
-	age := l.old.Lifetime - time.Until(l.old.ExpiresAt)
-	return age.Abs() > freshFor
 }
 
 // refresh asks the platform for the next pair. Where the answer is lost it asks

@@ -196,65 +196,6 @@ func TestTokenThatCannotBeRefreshed(t *testing.T) {
 	})
 }
 
-func TestRejectMarksTheCurrentToken(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		w := newWorld(t, none, -time.Minute)
-		fresh, err := w.source.Token(t.Context())
-		require.NoError(t, err)
-		var wg sync.WaitGroup
-		for range 50 {
-			wg.Go(func() {
-				err := w.source.Reject(t.Context(), fresh)
-				assert.ErrorIs(t, err, api.ErrReauthorize)
-			})
-		}
-		wg.Wait()
-		_, err = w.source.Token(t.Context())
-		requireReauthorize(t, err, oauth.ReasonRejected)
-		assert.Len(t, w.platform.sent(), 1)
-		assert.Equal(t, 1, w.store.count("Fail"))
-	})
-}
-
-func TestRejectSparesAUserWhoseTokenWasReplaced(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		w := newWorld(t, none, time.Hour)
-		rejected, err := w.source.Token(t.Context())
-		require.NoError(t, err)
-		newer := firstToken(time.Hour)
-		newer.AccessToken = "access-newer"
-		w.save(t, newer)
-		require.ErrorIs(t, w.source.Reject(t.Context(), rejected), oauth.ErrTokenReplaced)
-		w.requireToken(t, "access-newer")
-	})
-}
-
-func TestRejectOfAnOldTokenRefreshesFirst(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		// What a replica with a slow clock stores seems to live on.
-		w := newWorld(t, none, 10*time.Minute)
-		rejected, err := w.source.Token(t.Context())
-		require.NoError(t, err)
-		require.ErrorIs(t, w.source.Reject(t.Context(), rejected), oauth.ErrTokenReplaced)
-		w.requireToken(t, "access-1")
-		fresh, err := w.source.Token(t.Context())
-		require.NoError(t, err)
-		requireReauthorize(t, w.source.Reject(t.Context(), fresh), oauth.ReasonRejected)
-		assert.Len(t, w.platform.sent(), 1)
-	})
-}
-
-func TestRejectOfATokenOfUnknownAgeMarks(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		w := newWorld(t, none, time.Hour)
-		token := firstToken(0)
-		token.ExpiresAt, token.Lifetime = time.Time{}, 0
-		w.save(t, token)
-		requireReauthorize(t, w.source.Reject(t.Context(), token.Access()), oauth.ReasonRejected)
-		assert.Empty(t, w.platform.sent())
-	})
-}
-
 func TestLeaseThatCannotBeReleasedEndsByItself(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newWorld(t, grace, -time.Minute)

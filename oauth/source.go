@@ -114,7 +114,10 @@ func (s *UserTokenSource) Token(ctx context.Context) (api.AccessToken, error) {
 	return s.obtain(ctx)
 }
 
-// Refresh implements [api.TokenRefresher]. Errors are those of Token.
+// Refresh implements [api.TokenRefresher]. It returns rejected itself, and sends
+// nothing, where new tokens are refused as well: for a while after
+// [UserTokenSource.Refused], for this user or, where it happened to several, for
+// all of them. Errors are those of Token.
 func (s *UserTokenSource) Refresh(ctx context.Context, rejected api.AccessToken) (api.AccessToken, error) {
 	if err := s.mine(rejected); err != nil {
 		return api.AccessToken{}, err
@@ -122,7 +125,23 @@ func (s *UserTokenSource) Refresh(ctx context.Context, rejected api.AccessToken)
 	if h := s.current.Load(); h != nil && h.token.Secret != rejected.Secret && h.alive(time.Now()) {
 		return h.token, nil
 	}
-	return s.renew(ctx, &renewal{stale: rejected.Secret})
+	if !s.client.forcing.paused(s.slot(toRenew)) {
+		return s.renew(ctx, &renewal{stale: rejected.Secret})
+	}
+	h, err := s.load(ctx) // another process may have had more luck
+	if err != nil || !h.alive(time.Now()) {
+		return rejected, err
+	}
+	return h.token, nil
+}
+
+// Refused implements [api.TokenRefresher]. Nobody is marked: that the API does
+// not take a token which the platform has just issued is not the user's doing,
+// and the next refresh tells whether the user has revoked it meanwhile.
+func (s *UserTokenSource) Refused(ctx context.Context, token api.AccessToken) {
+	if s.mine(token) == nil {
+		s.client.noteRefused(ctx, s.slot(toRenew), token.Secret)
+	}
 }
 
 // Reload returns a token as Token does, after it has looked into the store: it
@@ -137,24 +156,6 @@ func (s *UserTokenSource) Reload(ctx context.Context) (api.AccessToken, error) {
 		return api.AccessToken{}, err
 	}
 	return s.Token(ctx)
-}
-
-// Reject implements [api.TokenRefresher]: the user is marked in the store, and
-// the error is a [*ReauthorizeError].
-//
-// It does not mark a user whose token has been replaced by now, and returns
-// [ErrTokenReplaced] instead. A token that another replica fetched a while ago
-// may have ended by a clock that was wrong: it is refreshed before anyone is
-// marked, again with [ErrTokenReplaced] for an answer. Other errors are those
-// of Token.
-func (s *UserTokenSource) Reject(ctx context.Context, rejected api.AccessToken) error {
-	if err := s.mine(rejected); err != nil {
-		return err
-	}
-	if _, err := s.renew(ctx, &renewal{stale: rejected.Secret, condemn: true}); err != nil {
-		return err
-	}
-	return ErrTokenReplaced
 }
 
 // mine refuses arguments that belong elsewhere.

@@ -12,9 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/internal/operation"
-	"github.com/dispensary-go/dispensary/internal/transport"
 	"github.com/dispensary-go/dispensary/oauth"
 )
 
@@ -73,33 +70,6 @@ func storm(t *testing.T, mode rotation, random *rand.Rand) {
 	_, err := w.source.Token(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, oauth.StateActive, w.record(t).State)
-}
-
-// A call through the module's pipeline: 401, a forced refresh, 401 again, and
-// the error tells the user's story.
-func TestPipelineAsksTheUserAfterTheSecond401(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		w := newWorld(t, grace, time.Hour)
-		site := api.Site{Environment: usSandbox, BaseURL: "https://platform.example/api", AuthURL: "https://platform.example"}
-		var bearers []string
-		caller, err := transport.New(transport.Config{
-			Site: site, Tokens: w.source,
-			HTTPClient: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-				bearers = append(bearers, r.Header.Get("Authorization"))
-				return respond(401, `{"error":"The access token was revoked"}`), nil
-			})},
-		})
-		require.NoError(t, err)
-		call := transport.Call{Operation: operation.New(operation.Operation{Name: "clinic.get", Method: "GET", Route: "/clinic", Scope: "clinic:read"})}
-		err = transport.Do(t.Context(), caller, call)
-		e := requireReauthorize(t, err, oauth.ReasonRejected)
-		assert.Equal(t, w.client.Key(user), e.Key)
-		assert.Equal(t, []string{"Bearer access-0", "Bearer access-1"}, bearers)
-
-		err = transport.Do(t.Context(), caller, call)
-		requireReauthorize(t, err, oauth.ReasonRejected)
-		assert.Len(t, bearers, 2, "nothing is sent any more")
-	})
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)

@@ -11,9 +11,10 @@ import (
 var errNoTokens = errors.New("dispensary: the client has no token source: give it one with WithTokenSource or As")
 
 // authorize gives the request its token and runs next. An answer of 401 is met
-// with one fresh token and one more run; 401 again means that only the user can
-// help. A platform that answers 401 has not done what was asked, so a write may
-// be repeated too.
+// with one fresh token and one more run; 401 again is the answer of the call, and
+// whether it is the user's or the platform's trouble is for the token endpoint to
+// tell. A platform that answers 401 has not done what was asked, so a write may be
+// repeated too.
 func (x *exchange) authorize(ctx context.Context, next func(context.Context) error) error {
 	if !x.call.Operation.NeedsToken() {
 		return next(ctx)
@@ -47,13 +48,11 @@ func (x *exchange) authorize(ctx context.Context, next func(context.Context) err
 	if err := x.bear(fresh); err != nil {
 		return err
 	}
-	if err := next(ctx); err != nil || x.status != http.StatusUnauthorized {
-		return err
+	err = next(ctx)
+	if err == nil && x.status == http.StatusUnauthorized {
+		refresher.Refused(ctx, fresh)
 	}
-	if err := refresher.Reject(ctx, fresh); err != nil {
-		return &ownError{cause: err, answered: true}
-	}
-	return nil
+	return err
 }
 
 // bear puts the token on the request, if it belongs to the client's environment.

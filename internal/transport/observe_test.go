@@ -125,7 +125,7 @@ func TestObserverIsToldWhyACallFailed(t *testing.T) {
 		"token late":   {nil, tokens(context.DeadlineExceeded), get, unsent(api.FailureTimeout)},
 		"limiter":      {nil, func(c *Config) { c.Limiter = limiterFunc(func(context.Context) error { return errors.New("no") }) }, get, unsent(api.FailureLimiter)},
 		"scope":        {nil, withTokens(static{scoped("catalog:read")}), createPlan, unsent(api.FailureScope)},
-		"stays 401":    {says(401, ""), withTokens(&rotating{}), get, api.CallResult{Attempts: 2, StatusCode: 401, Failure: api.FailureReauthorize}},
+		"stays 401":    {says(401, ""), withTokens(&rotating{}), get, api.CallResult{Attempts: 2, StatusCode: 401, Failure: api.FailureStatus}},
 		"not a client": {says(200, ""), nil, get, api.CallResult{Attempts: 1, StatusCode: 200, Failure: api.FailureBadResponse}},
 	} {
 		t.Run(name, func(t *testing.T) {
