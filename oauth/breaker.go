@@ -24,8 +24,11 @@ const (
 // counting begins anew. If the breaker trips again within Pause of that, it is
 // the same trouble: there is another pause and no other alarm.
 //
-// Calls of users go on meanwhile: who is refused is marked, because that user's
-// token is of no use. Every process has a breaker of its own.
+// Calls of users go on meanwhile, and nobody else is marked: who is refused gets
+// the platform's answer, an [*api.Error], and is asked for again minutes later. It
+// may be the platform that is unwell. Where scopes were really added to the
+// application, put them into [Config.Scopes]: then everybody who has to authorize
+// again is known without asking. Every process has a breaker of its own.
 type BreakerPolicy struct {
 	// Users is the number of refused users; 0 means [DefaultBreakerUsers].
 	Users int
@@ -75,33 +78,41 @@ type tally struct {
 	refreshed int
 }
 
-// refused counts a user and returns how many there are if that trips it.
-func (b *breaker) refused(policy BreakerPolicy, key Key) (users int, tripped, alarm bool) {
+// count is what came of counting a user.
+type count struct {
+	users   int  // how many there are
+	open    bool // it had tripped before, and nothing was counted
+	tripped bool // by this user
+	alarm   bool // for the first time in this trouble
+}
+
+// refused counts a user.
+func (b *breaker) refused(policy BreakerPolicy, key Key) count {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
 	b.slide(policy, now)
 	if now.Before(b.until) {
-		return 0, false, false
+		return count{open: true}
 	}
 	if b.now.refused == nil {
 		b.now.refused = map[Key]struct{}{}
 	}
 	b.now.refused[key] = struct{}{}
-	users = len(b.now.refused)
+	users := len(b.now.refused)
 	for earlier := range b.before.refused {
 		if _, again := b.now.refused[earlier]; !again {
 			users++
 		}
 	}
 	if users < policy.Users || users < b.now.refreshed+b.before.refreshed {
-		return users, false, false
+		return count{users: users}
 	}
-	alarm = !now.Before(b.episodes)
+	alarm := !now.Before(b.episodes)
 	b.until = now.Add(policy.Pause)
 	b.episodes = b.until.Add(policy.Pause)
 	b.now, b.before = tally{}, tally{}
-	return users, true, alarm
+	return count{users: users, tripped: true, alarm: alarm}
 }
 
 // refreshed counts a refresh that worked.
@@ -134,24 +145,39 @@ func (b *breaker) reset() {
 	b.now, b.before, b.until, b.episodes = tally{}, tally{}, time.Time{}, time.Time{}
 }
 
-// noteRefusal counts a user whose refresh token was refused.
-func (c *Client) noteRefusal(ctx context.Context, key Key) {
+// noteRefusal counts a user whose refresh token was refused, and reports whether
+// the user is to be marked for it.
+func (c *Client) noteRefusal(ctx context.Context, key Key) (mark bool) {
 	policy := c.config.Breaker
-	users, tripped, alarm := c.breaker.refused(policy, key)
-	if !tripped {
-		return
+	counted := c.breaker.refused(policy, key)
+	if !counted.tripped {
+		return !counted.open
 	}
 	level := slog.LevelError
-	if !alarm {
+	if !counted.alarm {
 		level = slog.LevelInfo
 	}
 	until := c.breaker.pausedUntil()
-	c.logger.LogAttrs(ctx, level, "dispensary oauth: the platform refuses one user after another (were scopes added to the application?); refreshing in the background pauses",
-		slog.String("environment", c.Environment().String()), slog.Int("users", users), slog.Time("until", until))
-	if alarm {
-		c.notify(ctx, BreakerTripped{Environment: c.Environment(), Users: users, Window: policy.Window, Until: until})
+	c.logger.LogAttrs(ctx, level, "dispensary oauth: the platform refuses one user after another (were scopes added to the application?); refreshing in the background pauses, and no other user is marked",
+		slog.String("environment", c.Environment().String()), slog.Int("users", counted.users), slog.Time("until", until))
+	if counted.alarm {
+		c.notify(ctx, BreakerTripped{Environment: c.Environment(), Users: counted.users, Window: policy.Window, Until: until})
 	}
+	return true
 }
+
+// unmarkedError is a refused refresh token that may not be the user's doing.
+type unmarkedError struct {
+	key   Key
+	until time.Time // when the breaker closes
+	err   error
+}
+
+func (e *unmarkedError) Error() string {
+	return "dispensary: the refresh token of " + e.key.String() + " was refused, and those of many others: nobody is marked for now: " + e.err.Error()
+}
+
+func (e *unmarkedError) Unwrap() error { return e.err }
 
 // RefreshPaused returns until when refreshing in the background pauses in this
 // process, because the breaker tripped ([BreakerPolicy]) or the platform refused

@@ -3,6 +3,8 @@ package oauth_test
 import (
 	"context"
 	"fmt"
+	"maps"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -78,7 +80,7 @@ func TestBreakerStopsTheRefresherAndAlarmsOnce(t *testing.T) {
 		assert.Equal(t, tripped[0].Until, until)
 		sent := len(w.platform.sent())
 		assert.LessOrEqual(t, sent, 13, "those under way are let finish")
-		assert.Len(t, eventsOf[oauth.MustReauthorize](a), sent, "each marked user is told once")
+		assert.Len(t, eventsOf[oauth.MustReauthorize](a), oauth.DefaultBreakerUsers, "each marked user is told once")
 
 		// Still the same trouble: pauses, and no other alarm.
 		time.Sleep(60 * time.Minute)
@@ -117,6 +119,59 @@ func (w *world) fails(t *testing.T, from, to int) {
 		_, err := w.client.TokenSource(w.store, fmt.Sprintf("many-%d", i)).Token(t.Context())
 		requireReauthorize(t, err, oauth.ReasonInvalidGrant)
 	}
+}
+
+// While the breaker is open nobody else is marked, and a call whose refresh token
+// is refused can be repeated: with the user's own token, once the platform is well.
+func TestOpenBreakerMarksNobody(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, none, 24*time.Hour)
+		a := w.watched(t, oauth.BreakerPolicy{})
+		w.connect(t, 100, -time.Minute)
+		known := maps.Clone(w.platform.grants)
+		w.platform.forgetAll()
+		w.fails(t, 0, 10)
+		for range 3 {
+			for i := 10; i < 100; i++ {
+				_, err := w.client.TokenSource(w.store, fmt.Sprintf("many-%d", i)).Token(t.Context())
+				require.NotErrorIs(t, err, oauth.ErrReauthorize)
+				var answer *api.Error
+				require.ErrorAs(t, err, &answer)
+				assert.Equal(t, "invalid_grant", answer.Code)
+			}
+			time.Sleep(time.Minute)
+		}
+		assert.Len(t, w.platform.sent(), 100, "each is asked for once in a while")
+		assert.Len(t, eventsOf[oauth.MustReauthorize](a), 10)
+		w.platform.mu.Lock()
+		w.platform.grants = known
+		w.platform.mu.Unlock()
+		time.Sleep(5 * time.Minute)
+		for i := 10; i < 100; i++ {
+			_, err := w.client.TokenSource(w.store, fmt.Sprintf("many-%d", i)).Token(t.Context())
+			require.NoError(t, err)
+		}
+		_, paused := w.client.RefreshPaused()
+		assert.True(t, paused)
+	})
+}
+
+// A refused refresh token that a peer has replaced is the race it always is.
+func TestOpenBreakerAdoptsWhatAPeerStored(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, none, -time.Minute)
+		w.watched(t, oauth.BreakerPolicy{})
+		w.connect(t, 10, -time.Minute)
+		w.platform.forgetAll()
+		w.fails(t, 0, 10)
+		w.platform.inject(func(handle func() *http.Response) (*http.Response, error) {
+			newer := firstToken(time.Hour)
+			newer.AccessToken = "access-peer"
+			w.save(t, newer)
+			return handle(), nil
+		})
+		w.requireToken(t, "access-peer")
+	})
 }
 
 func TestSomeRefusalsAreUsual(t *testing.T) {

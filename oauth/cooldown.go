@@ -72,6 +72,10 @@ func (c *cooldowns) failed(at slot, err error) time.Duration {
 	if errors.As(err, &answer) && answer.RetryAfter > wait {
 		wait = min(answer.RetryAfter, maxRetryAfter)
 	}
+	var unmarked *unmarkedError
+	if errors.As(err, &unmarked) {
+		wait = max(wait, min(time.Until(unmarked.until), maxRetryAfter))
+	}
 	entry.until = time.Now().Add(wait)
 	c.entries[at] = entry
 	time.AfterFunc(wait+cooldownMemory, func() { c.forget(at, entry) })

@@ -102,9 +102,10 @@
 //     minute.
 //
 // [Config.OnEvent] is told of what happens to users and to the application: see
-// [Event]; [Config.Observers] are told how refreshes and calls go. When one user after another is refused, most likely because scopes
-// were added to the application, a breaker pauses the refresher and raises one
-// alarm: see [BreakerPolicy].
+// [Event]; [Config.Observers] are told how refreshes and calls go. When the refresh
+// tokens of one user after another are refused, because scopes were added to the
+// application or the platform is unwell, a breaker pauses the refresher, raises one
+// alarm, and keeps everybody else from being marked: see [BreakerPolicy].
 //
 // # Clocks
 //

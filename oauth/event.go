@@ -74,7 +74,7 @@ type Unwritten struct {
 // BreakerTripped is an alarm: the platform refuses the refresh tokens of one
 // user after another. Most likely scopes were added to the application, which
 // ends all tokens from before: look into the dashboard. Refreshing in the
-// background pauses. See [BreakerPolicy].
+// background pauses, and nobody else is marked. See [BreakerPolicy].
 type BreakerTripped struct {
 	Environment api.Environment
 

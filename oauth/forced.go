@@ -105,9 +105,8 @@ func (c *Client) noteRefused(ctx context.Context, at slot, token api.Secret) {
 	if !c.forcing.refused(at, token) {
 		return
 	}
-	users, tripped, alarm := c.forcing.spell.refused(forcedPolicy, at.key)
-	if tripped && alarm {
+	if counted := c.forcing.spell.refused(forcedPolicy, at.key); counted.alarm {
 		c.logger.LogAttrs(ctx, slog.LevelWarn, "dispensary oauth: the API answers 401 to tokens that were just issued; a 401 forces no refresh for now",
-			slog.String("environment", c.Environment().String()), slog.Int("users", users), slog.Duration("pause", forcedPolicy.Pause))
+			slog.String("environment", c.Environment().String()), slog.Int("users", counted.users), slog.Duration("pause", forcedPolicy.Pause))
 	}
 }

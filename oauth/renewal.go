@@ -158,10 +158,27 @@ func (l *leased) work(ctx context.Context) (Record, error) {
 		}
 		return record, err
 	case isInvalidGrant(err):
-		return l.client.condemn(ctx, l.slot, l.lease, l.old, ReasonInvalidGrant, err)
+		return l.refused(ctx, err)
 	}
 	l.release(ctx)
 	return Record{}, err
+}
+
+// refused marks a user whose refresh token the platform does not know any more,
+// unless a peer has spent it and stored the next one, or so many are refused that
+// it may be the platform.
+func (l *leased) refused(ctx context.Context, cause error) (Record, error) {
+	reading, cancel := l.client.limit(ctx)
+	defer cancel()
+	current, err := l.client.read(reading, l.slot)
+	if err == nil && current.Token.AccessToken != l.old.AccessToken {
+		return current, l.client.vet(current)
+	}
+	if l.client.noteRefusal(ctx, l.slot.key) {
+		return l.client.condemn(ctx, l.slot, l.lease, l.old, ReasonInvalidGrant, cause)
+	}
+	l.release(ctx)
+	return Record{}, &unmarkedError{key: l.slot.key, until: l.client.breaker.pausedUntil(), err: cause}
 }
 
 // refresh asks the platform for the next pair. Where the answer is lost it asks

@@ -78,9 +78,6 @@ func (c *Client) condemn(ctx context.Context, at slot, lease Lease, old Token, r
 	case err == nil:
 		c.log(ctx, slog.LevelInfo, "user must authorize again", at.key, slog.String("reason", string(reason)))
 		c.notify(ctx, MustReauthorize{Key: at.key, Reason: reason, Owner: old.ResourceOwner})
-		if reason == ReasonInvalidGrant {
-			c.noteRefusal(ctx, at.key)
-		}
 		return Record{}, verdict
 	case !isContention(err):
 		// The verdict stands; without the mark the platform is asked again.
