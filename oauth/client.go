@@ -29,6 +29,7 @@ type Client struct {
 
 	flights   flights
 	cooling   cooldowns
+	retrying  cooldowns // of users who were marked
 	forcing   *forcing
 	unwritten pairs
 	fault     atomic.Pointer[fault]
@@ -42,6 +43,8 @@ func New(config Config) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{config: config.withDefaults(), logger: config.Logger, forcing: newForcing()}
+	c.cooling = cooldowns{first: firstCooldown, last: lastCooldown, memory: cooldownMemory}
+	c.retrying = cooldowns{first: firstRetry, last: lastRetry, memory: lastRetry}
 	if c.logger == nil {
 		c.logger = slog.New(slog.DiscardHandler)
 	}

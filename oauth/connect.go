@@ -67,6 +67,7 @@ func (c *Client) Connect(ctx context.Context, store Store, user string, code api
 		return Record{}, err
 	}
 	c.cooling.clear(at)
+	c.retrying.clear(at)
 	c.forcing.clear(at)
 	c.log(ctx, slog.LevelInfo, "user connected", at.key, slog.Any("token", token))
 	c.notify(ctx, Connected{Key: at.key, Owner: token.ResourceOwner, Previous: previous, Scopes: token.Scopes()})
@@ -143,7 +144,7 @@ func (c *Client) Disconnect(ctx context.Context, store Store, user string) error
 func (c *Client) revokeLeased(ctx context.Context, l *leased) error {
 	revoking, cancel := context.WithDeadline(ctx, l.since.Add(2*c.answerTime()))
 	defer cancel()
-	err := c.Revoke(revoking, l.old)
+	err := c.Revoke(revoking, l.old.Token)
 	if err == nil || isInvalidGrant(err) {
 		return nil
 	}
@@ -174,7 +175,7 @@ func (c *Client) forget(ctx context.Context, l *leased) error {
 		case errors.Is(err, ErrNoRecord): // by another Disconnect
 		case err != nil:
 			return storeError("Load", key, err)
-		case current.Token.AccessToken != l.old.AccessToken:
+		case current.Token.AccessToken != l.old.Token.AccessToken:
 			return nil
 		}
 		version = current.Version // somebody has marked the token that was revoked

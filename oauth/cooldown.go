@@ -22,6 +22,8 @@ const (
 // that a platform in trouble is not asked again by every call. Entries remove
 // themselves.
 type cooldowns struct {
+	first, last, memory time.Duration
+
 	mu      sync.Mutex
 	entries map[slot]*cooldown
 }
@@ -67,7 +69,7 @@ func (c *cooldowns) failed(at slot, err error) time.Duration {
 	if before, ok := c.entries[at]; ok {
 		entry.failures += before.failures
 	}
-	wait := backoff(entry.failures, firstCooldown, lastCooldown)
+	wait := backoff(entry.failures, c.first, c.last)
 	var answer *api.Error
 	if errors.As(err, &answer) && answer.RetryAfter > wait {
 		wait = min(answer.RetryAfter, maxRetryAfter)
@@ -78,7 +80,7 @@ func (c *cooldowns) failed(at slot, err error) time.Duration {
 	}
 	entry.until = time.Now().Add(wait)
 	c.entries[at] = entry
-	time.AfterFunc(wait+cooldownMemory, func() { c.forget(at, entry) })
+	time.AfterFunc(wait+c.memory, func() { c.forget(at, entry) })
 	return wait
 }
 

@@ -86,8 +86,9 @@
 // # When something is wrong
 //
 //   - [*ReauthorizeError], which matches [ErrReauthorize]: only the user can
-//     help. It says who and why, builds the address to send them to, is
-//     remembered in the store, and costs no further request.
+//     help. It says who and why, builds the address to send them to, and is
+//     remembered in the store. The token stays there: a refresh token that was
+//     refused is tried again by a later call, less and less often.
 //   - [*ConfigError]: the platform refuses the application. No user is marked,
 //     and no refresh is tried for a minute.
 //   - [*StoreError]: the store failed. Nothing is refreshed without it.

@@ -10,7 +10,7 @@ import (
 
 // Event is something that happened to a user's connection or to the application,
 // for the integrator's user interface and alarms: [Connected], [Disconnected],
-// [Refreshed], [MustReauthorize], [Unwritten], [BreakerTripped] or
+// [Refreshed], [MustReauthorize], [Restored], [Unwritten], [BreakerTripped] or
 // [ConfigFault]. [Config.OnEvent] receives them; tell them apart with a type
 // switch, and ignore what you do not know. None holds a secret.
 type Event interface {
@@ -61,6 +61,10 @@ type MustReauthorize struct {
 	Owner ResourceOwner
 }
 
+// Restored tells that a [MustReauthorize] does not hold any more, although the user
+// did nothing: the platform took the refresh token again after all.
+type Restored struct{ Key Key }
+
 // Unwritten tells that the store does not take a refreshed token pair, which
 // lives in this process only until it does: do not end the process. It is
 // raised once a pair; a [Refreshed] follows when the pair is stored.
@@ -105,6 +109,9 @@ func (e Refreshed) Subject() Key { return e.Key }
 
 // Subject returns the user's key.
 func (e MustReauthorize) Subject() Key { return e.Key }
+
+// Subject returns the user's key.
+func (e Restored) Subject() Key { return e.Key }
 
 // Subject returns the user's key.
 func (e Unwritten) Subject() Key { return e.Key }

@@ -15,7 +15,7 @@ type pair struct {
 	client *Client
 	slot   slot
 	lease  Lease
-	old    Token
+	old    Record // before the refresh
 	token  Token
 
 	background bool // nobody asked for it
@@ -43,7 +43,7 @@ func (l *leased) commit(ctx context.Context, token Token) (Record, error) {
 		background: l.claim != nil,
 	}
 	if p.background {
-		p.token.UsedAt = l.old.UsedAt
+		p.token.UsedAt = l.old.Token.UsedAt
 	}
 	// A connection that is dead must not take the whole lease.
 	record, err := p.write(ctx, l.client.answerTime())
@@ -125,6 +125,9 @@ func (p *pair) write(ctx context.Context, limit time.Duration) (record Record, e
 		if err == nil {
 			p.client.log(ctx, slog.LevelDebug, "token refreshed", p.slot.key, slog.Int64("version", record.Version))
 			p.client.breaker.refreshed(p.client.config.Breaker)
+			if p.old.State != StateActive {
+				p.client.notify(ctx, Restored{Key: p.slot.key})
+			}
 			p.client.notify(ctx, Refreshed{Key: p.slot.key, ExpiresAt: record.Token.ExpiresAt, Background: p.background})
 			return record, nil
 		}
@@ -137,7 +140,7 @@ func (p *pair) write(ctx context.Context, limit time.Duration) (record Record, e
 		if !p.succeeds(record) {
 			return record, p.client.vet(record)
 		}
-		p.lease.Version = record.Version
+		p.lease.Version, p.old.State = record.Version, record.State
 		_, err = p.slot.store.Lease(ctx, p.lease, p.client.config.LeaseTTL)
 		if err != nil && !errors.Is(err, ErrConflict) {
 			break // a peer is at it with the old token: its result decides
@@ -151,8 +154,8 @@ func (p *pair) write(ctx context.Context, limit time.Duration) (record Record, e
 // peer that came after the lease had ended may have marked it, because that
 // refresh token was spent on this pair; then the pair brings the user back.
 func (p *pair) succeeds(record Record) bool {
-	return record.Token.RefreshToken == p.old.RefreshToken &&
-		(record.State != StateActive || record.Token.AccessToken == p.old.AccessToken)
+	return record.Token.RefreshToken == p.old.Token.RefreshToken &&
+		(record.State != StateActive || record.Token.AccessToken == p.old.Token.AccessToken)
 }
 
 // pairs holds the pairs that could not be written yet.

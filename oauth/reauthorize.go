@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"time"
 
 	"github.com/dispensary-go/dispensary/api"
 )
@@ -40,8 +41,10 @@ const (
 
 // ReauthorizeError says that a user has to go through the authorization page
 // again, and why. It matches [ErrReauthorize], and [ErrNoRecord] where nothing
-// is stored. It is remembered in the [Store]: until the user has authorized
-// again, it is returned without asking the platform.
+// is stored. It is remembered in the [Store], with the token, and returned without
+// asking the platform. Only where the platform refused the refresh token does a
+// call try that again, a minute later at first and then once an hour: should it
+// be taken after all, the call succeeds and [Restored] is raised.
 type ReauthorizeError struct {
 	// Key says which user; its User is empty where the token was in no store.
 	Key Key
@@ -52,8 +55,9 @@ type ReauthorizeError struct {
 	// Owner is who the last token acted for; zero if that is not known.
 	Owner ResourceOwner
 
-	client *Client // nil where no application is involved
-	cause  error
+	client    *Client // nil where no application is involved
+	cause     error
+	retryFrom time.Time // from here on the mark may be put to the test; zero is never
 }
 
 // reauthorize makes the error; cause may be nil.

@@ -62,9 +62,8 @@ const (
 	// StateActive: the token is used, and refreshed when it is due.
 	StateActive State = "active"
 
-	// StateReauthorize: only the user can help, by authorizing again. Nothing
-	// is sent to the platform for this user until then. [Record.Reason] says
-	// why.
+	// StateReauthorize: only the user can help, by authorizing again, as far
+	// as is known. [Record.Reason] says why.
 	StateReauthorize State = "reauthorize"
 )
 

@@ -247,7 +247,7 @@ func (r *Refresher) mayBegin(ctx context.Context, claim Lease, began time.Time, 
 func (r *Refresher) refresh(ctx context.Context, record Record, claim Lease) error {
 	at := slot{r.store, record.Key, toRenew}
 	if r.client.config.outgrown(record.Token) {
-		_, err := r.client.condemn(ctx, at, claim, record.Token, ReasonScopesExtended, nil)
+		_, err := r.client.condemn(ctx, at, claim, record, ReasonScopesExtended, nil)
 		return err
 	}
 	renewal := &renewal{client: r.client, slot: at, claim: &claim}

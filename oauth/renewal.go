@@ -20,6 +20,9 @@ type renewal struct {
 	// token will do that is not near its end.
 	stale api.Secret
 
+	// retry is set where a marked user's refresh token is tried again.
+	retry bool
+
 	// claim is the lease that a refresher has taken already, on the version
 	// that it wants replaced although it has not come to its end.
 	claim *Lease
@@ -37,8 +40,14 @@ const (
 func (r *renewal) run(ctx context.Context) (Record, error) {
 	record, err := r.observed(ctx, r.contend)
 	switch {
-	case err == nil, needsUser(err):
+	case err == nil:
 		r.client.cooling.clear(r.slot)
+		r.client.retrying.clear(r.slot)
+	case needsUser(err):
+		r.client.cooling.clear(r.slot)
+		if r.asked {
+			r.client.retrying.failed(r.slot, err)
+		}
 	default:
 		wait := r.client.cooling.failed(r.slot, err)
 		r.client.log(ctx, slog.LevelWarn, "token refresh failed for now", r.slot.key, slog.Any("error", err), slog.Duration("pause", wait))
@@ -57,7 +66,7 @@ func (r *renewal) contend(ctx context.Context) (Record, error) {
 	end := time.Now().Add(2*r.client.config.LeaseTTL + storeTime)
 	for try := 1; ; try++ {
 		record, err := r.client.load(ctx, r.slot)
-		if err != nil || r.content(record) {
+		if (err != nil && !(r.retry && r.client.retriable(record))) || r.content(record) {
 			return record, err
 		}
 		record, done, err := r.attempt(ctx, record)
@@ -95,7 +104,7 @@ func (r *renewal) attempt(ctx context.Context, record Record) (result Record, do
 // content reports a record that makes the renewal unnecessary.
 func (r *renewal) content(record Record) bool {
 	token := record.Token
-	if token.AccessToken == "" {
+	if token.AccessToken == "" || record.State != StateActive {
 		return false
 	}
 	if r.claim != nil {
@@ -118,7 +127,7 @@ type leased struct {
 	*renewal
 	lease Lease
 	since time.Time // not later than the lease's beginning
-	old   Token
+	old   Record    // as it was leased
 }
 
 // lease takes the lease on a record. One that a slow store took so long for that
@@ -136,7 +145,7 @@ func (r *renewal) lease(ctx context.Context, record Record) (*leased, error) {
 	for {
 		l.since = time.Now()
 		current, err := r.slot.store.Lease(ctx, l.lease, r.client.config.LeaseTTL)
-		l.old = current.Token // the record as it was leased: what was loaded may be older
+		l.old = current // what was loaded may be older
 		if err != nil || time.Since(l.since) <= r.client.answerTime() {
 			return l, err
 		}
@@ -145,7 +154,7 @@ func (r *renewal) lease(ctx context.Context, record Record) (*leased, error) {
 
 // work does what the lease was taken for.
 func (l *leased) work(ctx context.Context) (Record, error) {
-	if l.old.RefreshToken == "" {
+	if l.old.Token.RefreshToken == "" {
 		return l.client.condemn(ctx, l.slot, l.lease, l.old, ReasonNoRefreshToken, nil)
 	}
 	l.asked = true
@@ -168,13 +177,13 @@ func (l *leased) work(ctx context.Context) (Record, error) {
 // unless a peer has spent it and stored the next one, or so many are refused that
 // it may be the platform.
 func (l *leased) refused(ctx context.Context, cause error) (Record, error) {
-	reading, cancel := l.client.limit(ctx)
+	reading, cancel := l.client.limitStore(ctx)
 	defer cancel()
 	current, err := l.client.read(reading, l.slot)
-	if err == nil && current.Token.AccessToken != l.old.AccessToken {
+	if err == nil && current.Token.AccessToken != l.old.Token.AccessToken {
 		return current, l.client.vet(current)
 	}
-	if l.client.noteRefusal(ctx, l.slot.key) {
+	if l.old.State != StateActive || l.client.noteRefusal(ctx, l.slot.key) {
 		return l.client.condemn(ctx, l.slot, l.lease, l.old, ReasonInvalidGrant, cause)
 	}
 	l.release(ctx)
@@ -205,7 +214,7 @@ func (l *leased) refresh(ctx context.Context) (Token, error) {
 func (l *leased) ask(ctx context.Context) (Token, error) {
 	ctx, cancel := l.client.limit(ctx)
 	defer cancel()
-	return l.client.refresh(ctx, l.old)
+	return l.client.refresh(ctx, l.old.Token)
 }
 
 // askedToWait reports an answer that named a time before which to stay away.

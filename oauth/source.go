@@ -175,7 +175,7 @@ func (s *UserTokenSource) obtain(ctx context.Context) (api.AccessToken, error) {
 	if h == nil {
 		var err error
 		if h, err = s.load(ctx); err != nil {
-			return api.AccessToken{}, err
+			return s.retry(ctx, err)
 		}
 	}
 	now := time.Now()

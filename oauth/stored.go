@@ -7,7 +7,7 @@ import (
 	"log/slog"
 )
 
-// load reads the user's record and returns it if its token may be used.
+// load reads the user's record; an error tells that its token must not be used.
 func (c *Client) load(ctx context.Context, at slot) (Record, error) {
 	ctx, cancel := c.limitStore(ctx)
 	defer cancel()
@@ -16,7 +16,7 @@ func (c *Client) load(ctx context.Context, at slot) (Record, error) {
 		return Record{}, err
 	}
 	if err := c.vet(record); err != nil {
-		return Record{}, err
+		return record, err
 	}
 	if c.config.outgrown(record.Token) {
 		return c.outgrow(ctx, at, record)
@@ -39,7 +39,11 @@ func (c *Client) vet(record Record) error {
 	case record.Token.Environment != c.Environment():
 		return wrongEnvironment(record.Token.Environment, c.Environment())
 	case record.State != StateActive: // one that is not known yet is no leave to refresh
-		return c.reauthorize(record.Key, record.Reason, record.Token.ResourceOwner, nil)
+		mark := c.reauthorize(record.Key, record.Reason, record.Token.ResourceOwner, nil)
+		if c.retriable(record) {
+			mark.retryFrom = record.UpdatedAt.Add(firstRetry)
+		}
+		return mark
 	}
 	return nil
 }
@@ -64,20 +68,24 @@ func (c *Client) outgrow(ctx context.Context, at slot, record Record) (Record, e
 	if _, err := at.store.Lease(ctx, lease, c.config.LeaseTTL); err != nil {
 		return Record{}, c.reauthorize(at.key, ReasonScopesExtended, record.Token.ResourceOwner, nil)
 	}
-	return c.condemn(ctx, at, lease, record.Token, ReasonScopesExtended, nil)
+	return c.condemn(ctx, at, lease, record, ReasonScopesExtended, nil)
 }
 
-// condemn marks a user who has to authorize again. If someone has replaced the
-// token meanwhile, that token is returned and nobody is marked.
-func (c *Client) condemn(ctx context.Context, at slot, lease Lease, old Token, reason Reason, cause error) (Record, error) {
+// condemn marks a user who has to authorize again, and tells so if that is new. If
+// someone has replaced the token meanwhile, that token is returned and nobody is
+// marked.
+func (c *Client) condemn(ctx context.Context, at slot, lease Lease, old Record, reason Reason, cause error) (Record, error) {
 	ctx, cancel := c.limitStore(ctx)
 	defer cancel()
-	verdict := c.reauthorize(at.key, reason, old.ResourceOwner, cause)
+	owner := old.Token.ResourceOwner
+	verdict := c.reauthorize(at.key, reason, owner, cause)
 	_, err := at.store.Fail(ctx, lease, reason)
 	switch {
+	case err == nil && old.State != StateActive:
+		return Record{}, verdict
 	case err == nil:
 		c.log(ctx, slog.LevelInfo, "user must authorize again", at.key, slog.String("reason", string(reason)))
-		c.notify(ctx, MustReauthorize{Key: at.key, Reason: reason, Owner: old.ResourceOwner})
+		c.notify(ctx, MustReauthorize{Key: at.key, Reason: reason, Owner: owner})
 		return Record{}, verdict
 	case !isContention(err):
 		// The verdict stands; without the mark the platform is asked again.
@@ -85,7 +93,7 @@ func (c *Client) condemn(ctx context.Context, at slot, lease Lease, old Token, r
 		return Record{}, verdict
 	}
 	current, err := c.read(ctx, at)
-	if err == nil && current.Token.AccessToken != old.AccessToken {
+	if err == nil && current.Token.AccessToken != old.Token.AccessToken {
 		return current, c.vet(current)
 	}
 	return Record{}, verdict
