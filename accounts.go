@@ -276,6 +276,17 @@ func (a *Accounts) Disconnect(ctx context.Context, user string) error {
 	return app.oauth.Disconnect(ctx, a.config.Store, user)
 }
 
+// Restore takes a user's mark away who was marked as having to authorize again and
+// need not: the token is still there. To restore many, range over
+// [Accounts.List] with State [oauth.StateReauthorize]. See [oauth.Client.Restore].
+func (a *Accounts) Restore(ctx context.Context, user string) error {
+	app, err := a.of(ctx, user)
+	if err != nil {
+		return err
+	}
+	return app.oauth.Restore(ctx, a.config.Store, user)
+}
+
 // KeepFresh refreshes the tokens of users in use before they end, in all
 // environments, until ctx ends; see [oauth.Refresher]. Run it on as many replicas
 // as you like. It returns nil when it was stopped, and an error that matches

@@ -28,7 +28,8 @@ const (
 	AccountExpiring AccountStatus = "expiring"
 
 	// AccountMustReauthorize: only the user can help, by connecting again.
-	// [Account.Reason] says why.
+	// [Account.Reason] says why. [Accounts.Restore] undoes it where it is a
+	// mistake.
 	AccountMustReauthorize AccountStatus = "must_reauthorize"
 )
 

@@ -204,7 +204,7 @@ func (c *Client) seize(ctx context.Context, at slot) (*leased, error) {
 		case !isContention(err):
 			return nil, storeError("Lease", at.key, err)
 		case time.Now().After(end):
-			return nil, fmt.Errorf("dispensary: no turn to disconnect %s: %w", at.key, err)
+			return nil, fmt.Errorf("dispensary: no turn at the token of %s: %w", at.key, err)
 		case !pause(ctx, backoff(try, firstPoll, lastPoll)):
 			return nil, ctx.Err()
 		}

@@ -62,7 +62,8 @@ type MustReauthorize struct {
 }
 
 // Restored tells that a [MustReauthorize] does not hold any more, although the user
-// did nothing: the platform took the refresh token again after all.
+// did nothing: the platform took the refresh token again after all, or
+// [Client.Restore] was called.
 type Restored struct{ Key Key }
 
 // Unwritten tells that the store does not take a refreshed token pair, which

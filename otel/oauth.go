@@ -72,6 +72,8 @@ func nameOf(event oauth.Event) string {
 		return "refreshed"
 	case oauth.MustReauthorize:
 		return "must_reauthorize"
+	case oauth.Restored:
+		return "restored"
 	case oauth.Unwritten:
 		return "unwritten"
 	case oauth.BreakerTripped:

@@ -126,7 +126,7 @@ func TestEventsHaveNames(t *testing.T) {
 	r := record(t)
 	tell := r.OAuth(oauth.Config{}).OnEvent
 	for _, event := range []oauth.Event{
-		oauth.Connected{}, oauth.Disconnected{}, oauth.Refreshed{}, oauth.MustReauthorize{}, oauth.Unwritten{Err: errors.New("away")},
+		oauth.Connected{}, oauth.Disconnected{}, oauth.Refreshed{}, oauth.MustReauthorize{}, oauth.Restored{}, oauth.Unwritten{Err: errors.New("away")},
 		oauth.BreakerTripped{}, oauth.ConfigFault{Err: &oauth.ConfigError{}}, later{},
 	} {
 		tell(t.Context(), event)
@@ -136,7 +136,7 @@ func TestEventsHaveNames(t *testing.T) {
 		names = append(names, p.attributes["dispensary.oauth.event"])
 	}
 	assert.ElementsMatch(t, []string{
-		"connected", "disconnected", "refreshed", "must_reauthorize", "unwritten", "breaker_tripped", "config_fault", "_OTHER",
+		"connected", "disconnected", "refreshed", "must_reauthorize", "restored", "unwritten", "breaker_tripped", "config_fault", "_OTHER",
 	}, names)
 }
 

@@ -60,6 +60,8 @@ func tell(ctx context.Context, event oauth.Event) {
 		slog.InfoContext(ctx, "disconnected", "user", e.Key.User)
 	case oauth.MustReauthorize:
 		slog.InfoContext(ctx, "must connect again", "user", e.Key.User, "reason", e.Reason)
+	case oauth.Restored:
+		slog.InfoContext(ctx, "need not connect again after all", "user", e.Key.User)
 	case oauth.BreakerTripped, oauth.ConfigFault, oauth.Unwritten:
 		slog.ErrorContext(ctx, "the connection to the dispensary needs an operator", "event", e)
 	}
