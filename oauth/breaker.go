@@ -185,8 +185,8 @@ func (e *unmarkedError) Unwrap() error { return e.err }
 // check.
 func (c *Client) RefreshPaused() (until time.Time, paused bool) {
 	until = c.breaker.pausedUntil()
-	if f := c.fault.Load(); f != nil && f.until.After(until) {
-		until = f.until
+	if _, end := c.faults.paused(); end.After(until) {
+		until = end
 	}
 	return until, time.Now().Before(until)
 }
@@ -195,5 +195,5 @@ func (c *Client) RefreshPaused() (until time.Time, paused bool) {
 // what led to them: for an operator who has mended the cause.
 func (c *Client) ResumeRefresh() {
 	c.breaker.reset()
-	c.fault.Store(nil)
+	c.faults.clear()
 }

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/url"
 	"strings"
-	"sync/atomic"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/operation"
@@ -32,7 +31,7 @@ type Client struct {
 	retrying  cooldowns // of users who were marked
 	forcing   *forcing
 	unwritten pairs
-	fault     atomic.Pointer[fault]
+	faults    faults
 	breaker   breaker
 }
 

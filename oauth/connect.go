@@ -47,8 +47,7 @@ func (c *Client) Connect(ctx context.Context, store Store, user string, code api
 	}
 	token, err := c.Exchange(ctx, code)
 	if err != nil {
-		c.noteFault(ctx, err)
-		return Record{}, err
+		return Record{}, err // whatever it is: the code is the browser's, and others refresh on
 	}
 	var previous ResourceOwner
 	if before, err := store.Load(ctx, at.key); err == nil {

@@ -1,6 +1,7 @@
 package oauth_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -74,7 +75,6 @@ func TestRefusedApplicationMarksNobody(t *testing.T) {
 		"invalid_client":      answers(401, `{"error":"invalid_client","error_description":"no"}`),
 		"unauthorized_client": answers(400, `{"error":"unauthorized_client"}`),
 		"redirect address":    answers(400, `{"error":"invalid_redirect_uri","error_description":"no"}`),
-		"bare 401":            answers(401, ``),
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -111,6 +111,74 @@ func TestRefusedApplicationMarksNobody(t *testing.T) {
 				w.requireToken(t, "access-1")
 				_, err = w.client.TokenSource(w.store, "other").Token(t.Context())
 				require.NoError(t, err)
+			})
+		})
+	}
+}
+
+// What may be the fault of one refresh token is taken for the application's when a
+// second user meets it.
+func TestRefusalThatOneUserMeetsPausesNobody(t *testing.T) {
+	t.Parallel()
+	for name, f := range map[string]fault{
+		"invalid_request": answers(400, `{"error":"invalid_request"}`),
+		"invalid_scope":   answers(400, `{"error":"invalid_scope"}`),
+		"bare 401":        answers(401, ``),
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				w := newWorld(t, grace, -time.Minute)
+				a := w.watched(t, oauth.BreakerPolicy{})
+				w.connect(t, 3, -time.Minute)
+				var refusal *oauth.ConfigError
+				source := func(n int) *oauth.UserTokenSource {
+					return w.client.TokenSource(w.store, fmt.Sprintf("many-%d", n))
+				}
+				for range 5 { // one refresh token that the platform cannot read
+					w.platform.inject(f)
+					_, err := w.source.Token(t.Context())
+					require.ErrorAs(t, err, &refusal)
+					_, paused := w.client.RefreshPaused()
+					require.False(t, paused)
+					time.Sleep(31 * time.Second)
+				}
+				_, err := source(0).Token(t.Context())
+				require.NoError(t, err)
+				assert.Empty(t, eventsOf[oauth.ConfigFault](a))
+
+				w.platform.inject(f, f)
+				_, err = w.source.Token(t.Context())
+				require.ErrorAs(t, err, &refusal)
+				_, err = source(1).Token(t.Context())
+				require.ErrorAs(t, err, &refusal)
+				assert.Len(t, eventsOf[oauth.ConfigFault](a), 1)
+				sent := len(w.platform.sent())
+				_, err = source(2).Token(t.Context())
+				require.ErrorAs(t, err, &refusal)
+				assert.Len(t, w.platform.sent(), sent, "the third is not tried")
+				time.Sleep(2 * time.Minute)
+				w.requireToken(t, "access-2")
+			})
+		})
+	}
+}
+
+// The code comes out of a browser's address: whatever the platform says to it, the
+// refreshes of others go on.
+func TestARefusedCodePausesNobody(t *testing.T) {
+	t.Parallel()
+	for _, code := range []string{"invalid_request", "invalid_client", "unauthorized_client", "redirect_uri_mismatch", "invalid_grant", ""} {
+		t.Run(code, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				w := newWorld(t, grace, -time.Minute)
+				for i := range 3 {
+					w.platform.inject(answers(401, `{"error":"`+code+`"}`))
+					_, err := w.client.Connect(t.Context(), w.store, fmt.Sprintf("visitor-%d", i), "made-up", nil)
+					require.Error(t, err)
+				}
+				_, paused := w.client.RefreshPaused()
+				assert.False(t, paused)
+				w.requireToken(t, "access-1")
 			})
 		})
 	}

@@ -207,7 +207,7 @@ func (l *leased) refresh(ctx context.Context) (Token, error) {
 		time.Sleep(backoff(1, firstPoll, lastPoll))
 		token, err = l.ask(ctx)
 	}
-	l.client.noteFault(ctx, err)
+	l.client.noteFault(ctx, l.slot.key, err)
 	return token, err
 }
 
