@@ -61,7 +61,7 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request, result *Result
 		return
 	}
 	a := h.join(r.Context(), t, func(ctx context.Context) (Record, error) {
-		return h.config.Client.Connect(ctx, h.config.Store, result.Key.User, code, h.accept)
+		return h.config.Client.connect(ctx, h.config.Store, result.Key.User, code, h.accept, h.config.Verify != nil)
 	})
 	<-a.done // ends soon whatever the platform and the store do, see connect
 	result.Record, result.Err = a.record, a.err

@@ -19,7 +19,8 @@ type Authorization struct {
 	Owner ResourceOwner
 
 	// Previous is the owner of the token that is stored until now, zero if
-	// there is none. Another owner means that the user signed in to another
+	// there is none: where that cannot be found out nobody is connected.
+	// Another owner means that the user signed in to another
 	// account of the platform, which may have other patients.
 	Previous ResourceOwner
 
@@ -34,13 +35,20 @@ type Authorization struct {
 //
 // A code works once, so that whatever comes after the exchange is tried hard: a
 // store that fails is asked again for a third of [Config.LeaseTTL]. If it still
-// fails the token is revoked, for nobody would have it.
+// fails the token is revoked, for nobody would have it. With verify the same goes
+// for a stored token that cannot be opened ([ErrUnreadable]), because its owner is
+// not known: put the key back, or delete the record.
 //
 // Errors: [ErrCodeRefused]; [*ConfigError]; [ErrOwnerRefused], together with
 // what verify returned; [*StoreError]; otherwise [*api.Error]. The user can
 // always start again.
 // API section: "Authentication" 3.
 func (c *Client) Connect(ctx context.Context, store Store, user string, code api.Secret, verify func(context.Context, Authorization) error) (Record, error) {
+	return c.connect(ctx, store, user, code, verify, verify != nil)
+}
+
+// connect is Connect; compares is set where verify may look at the previous owner.
+func (c *Client) connect(ctx context.Context, store Store, user string, code api.Secret, verify func(context.Context, Authorization) error, compares bool) (Record, error) {
 	at := slot{store, c.Key(user), toRenew}
 	if err := at.key.Validate(); err != nil {
 		return Record{}, err
@@ -49,9 +57,10 @@ func (c *Client) Connect(ctx context.Context, store Store, user string, code api
 	if err != nil {
 		return Record{}, err // whatever it is: the code is the browser's, and others refresh on
 	}
-	var previous ResourceOwner
-	if before, err := store.Load(ctx, at.key); err == nil {
-		previous = before.Token.ResourceOwner
+	previous, err := c.previousOwner(ctx, at, compares)
+	if err != nil && compares {
+		c.discard(ctx, at.key, token)
+		return Record{}, err
 	}
 	if verify != nil {
 		grant := Authorization{Key: at.key, Owner: token.ResourceOwner, Previous: previous, Scopes: token.Scopes()}
@@ -71,6 +80,25 @@ func (c *Client) Connect(ctx context.Context, store Store, user string, code api
 	c.log(ctx, slog.LevelInfo, "user connected", at.key, slog.Any("token", token))
 	c.notify(ctx, Connected{Key: at.key, Owner: token.ResourceOwner, Previous: previous, Scopes: token.Scopes()})
 	return record, nil
+}
+
+// previousOwner returns the owner of the token that is stored, zero if there is none.
+// Where it matters a store that fails is asked again, for the code cannot be had
+// again; a record that cannot be opened stays as it is.
+func (c *Client) previousOwner(ctx context.Context, at slot, matters bool) (ResourceOwner, error) {
+	ctx, cancel := c.limit(ctx)
+	defer cancel()
+	for try := 1; ; try++ {
+		record, err := at.store.Load(ctx, at.key)
+		switch {
+		case err == nil:
+			return record.Token.ResourceOwner, nil
+		case errors.Is(err, ErrNoRecord):
+			return ResourceOwner{}, nil
+		case !matters, errors.Is(err, ErrUnreadable), !pause(ctx, backoff(try, firstRewrite, lastPoll)):
+			return ResourceOwner{}, storeError("Load", at.key, err)
+		}
+	}
 }
 
 // saveFirst stores a token that cannot be had again.

@@ -35,6 +35,60 @@ func TestConnectTellsWhoWasThereBefore(t *testing.T) {
 	})
 }
 
+// Who was there before is not known: verify would take it for nobody.
+func TestConnectThatCannotReadWhoWasThereFails(t *testing.T) {
+	t.Parallel()
+	for name, problem := range map[string]error{"away": errors.New("away"), "unreadable": oauth.ErrUnreadable} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				w := newWorld(t, none, time.Hour)
+				w.store.breaks("Load", problem)
+				_, err := w.client.Connect(t.Context(), w.store, user, "code-1", func(context.Context, oauth.Authorization) error {
+					t.Error("verify was asked without knowing who was there before")
+					return nil
+				})
+				var failure *oauth.StoreError
+				require.ErrorAs(t, err, &failure)
+				require.ErrorIs(t, err, problem)
+				assert.Equal(t, "Load", failure.Op)
+				assert.Equal(t, []string{"/api/oauth/token", "/api/oauth/revoke"}, w.platform.routes)
+				assert.Equal(t, "access-1", w.platform.sent()[1]["token"])
+				w.store.breaks("Load", nil)
+				assert.Equal(t, "access-0", w.record(t).Token.AccessToken.Reveal())
+			})
+		})
+	}
+}
+
+// A store that comes back in time is asked again: the code cannot be.
+func TestConnectWaitsForAStoreThatComesBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, none, time.Hour)
+		w.store.breaks("Load", errors.New("away"))
+		time.AfterFunc(3*time.Second, func() { w.store.breaks("Load", nil) })
+		var previous string
+		_, err := w.client.Connect(t.Context(), w.store, user, "code-1", func(_ context.Context, grant oauth.Authorization) error {
+			previous = grant.Previous.ID
+			return nil
+		})
+		require.NoError(t, err)
+		assert.Equal(t, "prac-1", previous)
+	})
+}
+
+// Where nobody compares, a user is not kept from connecting by a row that cannot be
+// read, and that the new token replaces.
+func TestConnectWithoutVerifyReplacesWhatCannotBeRead(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, none, time.Hour)
+		w.store.breaks("Load", oauth.ErrUnreadable)
+		_, err := w.client.Connect(t.Context(), w.store, user, "code-1", nil)
+		require.NoError(t, err)
+		w.store.breaks("Load", nil)
+		assert.Equal(t, "access-1", w.record(t).Token.AccessToken.Reveal())
+	})
+}
+
 func TestConnectEndsACooldown(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newWorld(t, none, -time.Minute)

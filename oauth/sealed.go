@@ -19,7 +19,7 @@ import (
 // a key is missing ([seal.ErrUnknownKey]) or the row was changed, or copied from
 // another user ([seal.ErrTampered], [seal.ErrNotSealed]). The user is not logged
 // out: the key can be put back, the row restored, or the user can authorize
-// again, which replaces the row.
+// again, which replaces the row unless [Client.Connect] has to compare its owner.
 var ErrUnreadable = errors.New("dispensary: a stored token cannot be opened")
 
 // Resealer is what a [Store] may implement beyond its duty, for the sake of a
