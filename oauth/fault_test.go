@@ -2,6 +2,7 @@ package oauth_test
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -59,6 +60,52 @@ func TestFailuresOfTheMomentLogNobodyOut(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A replica that has to wait after a failure of its own uses what a peer has
+// fetched meanwhile.
+func TestCooldownFindsWhatAPeerStored(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, grace, time.Hour)
+		w.requireToken(t, "access-0")
+		time.Sleep(2 * time.Hour)
+		w.platform.inject(retryAfter("300"))
+		for range 3 {
+			_, err := w.source.Token(t.Context())
+			require.ErrorIs(t, err, api.ErrRateLimited)
+		}
+		newer := firstToken(time.Hour)
+		newer.AccessToken = "access-peer"
+		w.save(t, newer)
+		w.store.slow = time.Second
+		loads := w.store.count("Load")
+		var all sync.WaitGroup
+		for range 100 {
+			all.Go(func() { w.requireToken(t, "access-peer") })
+		}
+		all.Wait()
+		assert.Equal(t, loads+1, w.store.count("Load"), "callers share one look")
+		token, err := w.source.Refresh(t.Context(), firstToken(0).Access())
+		require.NoError(t, err)
+		assert.Equal(t, "access-peer", token.Secret.Reveal())
+	})
+}
+
+// A forced refresh in the pause finds it too.
+func TestForcedRefreshInACooldownFindsWhatAPeerStored(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, grace, time.Hour)
+		w.platform.inject(retryAfter("300"))
+		_, err := w.source.Refresh(t.Context(), firstToken(0).Access())
+		require.ErrorIs(t, err, api.ErrRateLimited)
+		newer := firstToken(time.Hour)
+		newer.AccessToken = "access-peer"
+		w.save(t, newer)
+		token, err := w.source.Refresh(t.Context(), firstToken(0).Access())
+		require.NoError(t, err)
+		assert.Equal(t, "access-peer", token.Secret.Reveal())
+		assert.Len(t, w.platform.sent(), 1)
+	})
 }
 
 func TestLastSecondsOfATokenAreUsed(t *testing.T) {

@@ -213,8 +213,16 @@ func (s *UserTokenSource) renew(ctx context.Context, r *renewal) (api.AccessToke
 		if err := ctx.Err(); err != nil {
 			return api.AccessToken{}, err
 		}
-		if err := s.client.cooling.blocked(r.slot); err != nil {
-			return api.AccessToken{}, err
+		if problem := s.client.cooling.blocked(r.slot); problem != nil {
+			// Another process may have had more luck.
+			h, err := s.load(ctx)
+			switch {
+			case err == nil && h.token.Secret != r.stale && h.alive(time.Now()):
+				return h.token, nil
+			case needsUser(err):
+				return api.AccessToken{}, err
+			}
+			return api.AccessToken{}, problem
 		}
 		f, own := s.client.flights.join(ctx, r.slot, r.run)
 		h, err := s.await(ctx, f)
