@@ -49,9 +49,9 @@ type Account struct {
 	// Scopes are what the user granted.
 	Scopes []string
 
-	// ExpiresAt is the end of the access token; UsedAt and UpdatedAt are those
-	// of [oauth.Token] and [oauth.Record].
-	ExpiresAt, UsedAt, UpdatedAt time.Time
+	// ExpiresAt is the end of the access token; ConnectedAt, UsedAt and UpdatedAt
+	// are those of [oauth.Token] and [oauth.Record].
+	ExpiresAt, ConnectedAt, UsedAt, UpdatedAt time.Time
 }
 
 // String returns key, status and reason.
@@ -86,7 +86,7 @@ func (app *application) account(record oauth.Record) Account {
 	account := Account{
 		Key: record.Key, Status: AccountConnected,
 		Owner: record.Token.ResourceOwner, Scopes: record.Token.Scopes(),
-		ExpiresAt: record.Token.ExpiresAt, UsedAt: record.Token.UsedAt, UpdatedAt: record.UpdatedAt,
+		ExpiresAt: record.Token.ExpiresAt, ConnectedAt: record.Token.ConnectedAt, UsedAt: record.Token.UsedAt, UpdatedAt: record.UpdatedAt,
 	}
 	var needsUser *oauth.ReauthorizeError
 	end := record.Token.ExpiresAt

@@ -102,7 +102,7 @@ func (h *Handler) recognize(ctx context.Context, t ticket, result *Result) {
 	ctx, cancel := h.config.Client.limitStore(ctx)
 	defer cancel()
 	record, err := h.config.Store.Load(ctx, result.Key)
-	if err == nil && record.State == StateActive && !record.Token.UsedAt.Before(t.issued) {
+	if err == nil && record.State == StateActive && !record.Token.ConnectedAt.Before(t.issued) {
 		result.Outcome, result.Err = OutcomeAlreadyConnected, nil
 	}
 }

@@ -68,7 +68,7 @@ func (c *Client) Exchange(ctx context.Context, code api.Secret, options ...api.R
 	if isInvalidGrant(err) {
 		return Token{}, fmt.Errorf("%w: %w", ErrCodeRefused, err)
 	}
-	token.ConfiguredScope = c.config.configuredScope()
+	token.ConfiguredScope, token.ConnectedAt = c.config.configuredScope(), token.UsedAt
 	return token, err
 }
 
@@ -105,7 +105,7 @@ func (c *Client) refresh(ctx context.Context, old Token, options ...api.RequestO
 	if err != nil {
 		return Token{}, err
 	}
-	token.ConfiguredScope = old.ConfiguredScope
+	token.ConfiguredScope, token.ConnectedAt = old.ConfiguredScope, old.ConnectedAt
 	if token.RefreshToken == "" {
 		token.RefreshToken = old.RefreshToken
 	}

@@ -23,7 +23,7 @@ func TestExchange(t *testing.T) {
 		assert.Equal(t, []string{"/api/oauth/token"}, p.routes)
 		assert.Equal(t, oauth.Token{
 			AccessToken: "access-1", RefreshToken: "refresh-1", TokenType: "Bearer",
-			CreatedAt: time.Now().UTC(), UsedAt: time.Now(), ExpiresAt: time.Now().Add(2 * time.Hour), Lifetime: 2 * time.Hour,
+			CreatedAt: time.Now().UTC(), ConnectedAt: time.Now(), UsedAt: time.Now(), ExpiresAt: time.Now().Add(2 * time.Hour), Lifetime: 2 * time.Hour,
 			Scope: "catalog:read clinic:read", ResourceOwner: oauth.ResourceOwner{ID: "prac-1", Type: "Practitioner"},
 			Environment: usSandbox,
 		}, token)

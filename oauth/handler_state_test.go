@@ -82,6 +82,39 @@ func TestDoubleClickOnTwoReplicas(t *testing.T) {
 	})
 }
 
+// A connected user goes through the flow again, and a call of theirs refreshes
+// meanwhile: that is not what the flow was to do.
+func TestARefreshDoesNotPassForConnecting(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		prepare func(*site, *browser)
+		want    oauth.Outcome
+	}{
+		"the code is refused": {
+			func(s *site, _ *browser) { s.platform.inject(answers(400, `{"error":"invalid_grant"}`)) }, oauth.OutcomeCodeRefused,
+		},
+		"the cookie is gone": {func(_ *site, b *browser) { clear(b.cookies) }, oauth.OutcomeUsedState},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s, b := newSite(t), newBrowser()
+				s.platform.rotation = grace
+				b.back(s, code(b.begin(t, s, "")))
+				assert.Equal(t, oauth.OutcomeConnected, s.result(t).Outcome)
+				time.Sleep(3 * time.Hour)
+				state := b.begin(t, s, "")
+				time.Sleep(time.Minute)
+				_, err := s.client.TokenSource(s.store, user).Token(t.Context())
+				require.NoError(t, err)
+				require.Len(t, s.platform.sent(), 2, "it was refreshed")
+				test.prepare(s, b)
+				b.back(s, code(state))
+				assert.Equal(t, test.want, s.results[len(s.results)-1].Outcome)
+			})
+		})
+	}
+}
+
 // A browser that leaves in the middle does not waste the code.
 func TestBrowserLeavesDuringTheExchange(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -231,6 +231,7 @@ type sealedFields struct {
 	TokenType       string          `json:"type,omitempty"`
 	CreatedAt       *int64          `json:"created,omitempty"`
 	ExpiresAt       *int64          `json:"expires,omitempty"`
+	ConnectedAt     *int64          `json:"connected,omitempty"`
 	UsedAt          *int64          `json:"used,omitempty"`
 	Lifetime        time.Duration   `json:"life,omitempty"`
 	Scope           string          `json:"scope,omitempty"`
@@ -246,8 +247,8 @@ type sealedFields struct {
 // sealToken returns token with two ciphertexts for secrets.
 func (s *sealedStore) sealToken(key Key, token Token) (Token, error) {
 	head, err := json.Marshal(sealedFields{
-		TokenType: token.TokenType, CreatedAt: micros(token.CreatedAt), ExpiresAt: micros(token.ExpiresAt), UsedAt: micros(token.UsedAt),
-		Lifetime: token.Lifetime, Scope: token.Scope, ConfiguredScope: token.ConfiguredScope,
+		TokenType: token.TokenType, CreatedAt: micros(token.CreatedAt), ExpiresAt: micros(token.ExpiresAt),
+		ConnectedAt: micros(token.ConnectedAt), UsedAt: micros(token.UsedAt), Lifetime: token.Lifetime, Scope: token.Scope, ConfiguredScope: token.ConfiguredScope,
 		ResourceOwner: token.ResourceOwner, Environment: token.Environment, Refreshable: token.RefreshToken != "",
 	})
 	if err != nil {
@@ -289,7 +290,7 @@ func (s *sealedStore) openToken(key Key, sealed Token) (Token, error) {
 	}
 	token := Token{
 		AccessToken: api.Secret(secret), TokenType: f.TokenType,
-		CreatedAt: moment(f.CreatedAt), ExpiresAt: moment(f.ExpiresAt), UsedAt: moment(f.UsedAt), Lifetime: f.Lifetime,
+		CreatedAt: moment(f.CreatedAt), ExpiresAt: moment(f.ExpiresAt), ConnectedAt: moment(f.ConnectedAt), UsedAt: moment(f.UsedAt), Lifetime: f.Lifetime,
 		Scope: f.Scope, ConfiguredScope: f.ConfiguredScope, ResourceOwner: f.ResourceOwner, Environment: f.Environment,
 	}
 	if !f.Refreshable {

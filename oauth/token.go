@@ -81,6 +81,10 @@ type Token struct {
 	// added to the application since then have made this token invalid.
 	ConfiguredScope string `json:"configured_scope,omitempty"`
 
+	// ConnectedAt is when the user authorized, by the clock of the machine that
+	// exchanged the code; refreshes keep it. Zero if it is not known.
+	ConnectedAt time.Time `json:"connected_at,omitzero"`
+
 	// UsedAt is when somebody last needed a token of this user so much that
 	// one was fetched: the user connected, or a call found the token near its
 	// end. What a [Refresher] fetches does not count, so that users whom

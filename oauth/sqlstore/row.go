@@ -16,6 +16,7 @@ type details struct {
 	TokenType       string              `json:"token_type,omitempty"`
 	CreatedAt       *int64              `json:"created_at,omitempty"`
 	ExpiresAt       *int64              `json:"expires_at,omitempty"`
+	ConnectedAt     *int64              `json:"connected_at,omitempty"`
 	UsedAt          *int64              `json:"used_at,omitempty"`
 	Lifetime        time.Duration       `json:"lifetime_ns,omitempty"`
 	Scope           string              `json:"scope,omitempty"`
@@ -26,8 +27,8 @@ type details struct {
 // columnsOf returns the columns that hold a token.
 func columnsOf(key oauth.Key, token oauth.Token) (values, error) {
 	encoded, err := json.Marshal(details{
-		TokenType: token.TokenType, CreatedAt: micros(token.CreatedAt), ExpiresAt: micros(token.ExpiresAt), UsedAt: micros(token.UsedAt),
-		Lifetime: token.Lifetime, Scope: token.Scope, ConfiguredScope: token.ConfiguredScope, ResourceOwner: token.ResourceOwner,
+		TokenType: token.TokenType, CreatedAt: micros(token.CreatedAt), ExpiresAt: micros(token.ExpiresAt),
+		ConnectedAt: micros(token.ConnectedAt), UsedAt: micros(token.UsedAt), Lifetime: token.Lifetime, Scope: token.Scope, ConfiguredScope: token.ConfiguredScope, ResourceOwner: token.ResourceOwner,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("sqlstore: encode: %w", err)
@@ -78,7 +79,7 @@ func fill(record *oauth.Record, encoded []byte) error {
 		return errDetails
 	}
 	record.Token = oauth.Token{
-		TokenType: d.TokenType, CreatedAt: moment(d.CreatedAt), ExpiresAt: moment(d.ExpiresAt), UsedAt: moment(d.UsedAt),
+		TokenType: d.TokenType, CreatedAt: moment(d.CreatedAt), ExpiresAt: moment(d.ExpiresAt), ConnectedAt: moment(d.ConnectedAt), UsedAt: moment(d.UsedAt),
 		Lifetime: d.Lifetime, Scope: d.Scope, ConfiguredScope: d.ConfiguredScope, ResourceOwner: d.ResourceOwner,
 		Environment: record.Key.Environment,
 	}

@@ -72,7 +72,8 @@ func sample(key oauth.Key, n int) oauth.Token {
 	made := time.Date(2026, 11, 21, 10, 20, 30, 123_456_000+n*1000, time.FixedZone("", -5*3600))
 	return oauth.Token{
 		AccessToken: api.Secret(fmt.Sprintf("SECRET-access-%d", n)), RefreshToken: api.Secret(fmt.Sprintf("SECRET-refresh-%d", n)),
-		TokenType: "Bearer", CreatedAt: made, ExpiresAt: made.Add(2 * time.Hour), Lifetime: 2*time.Hour + time.Microsecond, UsedAt: made.Add(time.Second),
+		TokenType: "Bearer", CreatedAt: made, ExpiresAt: made.Add(2 * time.Hour), Lifetime: 2*time.Hour + time.Microsecond,
+		ConnectedAt: made.Add(-time.Hour), UsedAt: made.Add(time.Second),
 		Scope: "catalog:read clinic:read", ConfiguredScope: "catalog:read clinic:read patients:read",
 		ResourceOwner: oauth.ResourceOwner{ID: fmt.Sprintf("prac-%d", n), Type: oauth.OwnerPractitioner}, Environment: key.Environment,
 	}
