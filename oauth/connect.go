@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -136,7 +137,9 @@ func (c *Client) discard(ctx context.Context, key Key, token Token) {
 // none begins, so that no pair is left behind that nobody knows. If the platform
 // cannot be told, the record stays, marked with [ReasonDisconnecting]: no call
 // uses it any more, and Disconnect can be called again until it succeeds. Should
-// the user connect anew in the meantime, the new token stays.
+// the user connect anew in the meantime, the new token stays. A platform that has
+// forgotten the token, because the user revoked it there, counts as told; where its
+// answer leaves that open, the refresh token is tried.
 //
 // Another replica, or another source, may go on with the token in its memory
 // until the platform has revoked it, and not after that.
@@ -166,13 +169,13 @@ func (c *Client) Disconnect(ctx context.Context, store Store, user string) error
 	return c.forget(ctx, l)
 }
 
-// revokeLeased revokes the token of a record whose lease is held. A platform
-// that does not know the grant any more has nothing to revoke.
+// revokeLeased revokes the token of a record whose lease is held, or marks it. A
+// platform that does not know the grant any more has nothing to revoke.
 func (c *Client) revokeLeased(ctx context.Context, l *leased) error {
 	revoking, cancel := context.WithDeadline(ctx, l.since.Add(2*c.answerTime()))
 	defer cancel()
 	err := c.Revoke(revoking, l.old.Token)
-	if err == nil || isInvalidGrant(err) {
+	if err == nil || l.forgotten(revoking, err) {
 		return nil
 	}
 	marking, cancel := c.limitStore(context.WithoutCancel(ctx))
@@ -181,6 +184,38 @@ func (c *Client) revokeLeased(ctx context.Context, l *leased) error {
 		return errors.Join(err, storeError("Fail", l.slot.key, failure))
 	}
 	return err
+}
+
+// forgotten reports that a refusal to revoke leaves nothing to be revoked. What a
+// platform says of a token that it does not know is not stated; its word on the
+// refresh token is clear. A new pair is what has to be revoked then: it is kept if
+// that fails.
+func (l *leased) forgotten(ctx context.Context, refusal error) bool {
+	var answer *api.Error
+	switch old := l.old.Token; {
+	case !errors.As(refusal, &answer), answer.StatusCode < 400, answer.StatusCode >= 500, answer.StatusCode == http.StatusTooManyRequests:
+		return false
+	case answer.Code == "invalid_grant", answer.Code == "invalid_token":
+		return true
+	case answer.Code == "invalid_client":
+		return false
+	case old.RefreshToken == "":
+		return !old.ExpiresAt.IsZero() && time.Now().After(old.ExpiresAt)
+	}
+	token, err := l.ask(ctx)
+	if err != nil {
+		return isInvalidGrant(err)
+	}
+	if l.client.Revoke(ctx, token) == nil {
+		return true
+	}
+	if _, err := l.commit(context.WithoutCancel(ctx), token); err != nil {
+		return false
+	}
+	if again, err := l.client.seize(context.WithoutCancel(ctx), l.slot); err == nil {
+		*l = *again // the new pair's record is the one to be marked
+	}
+	return false
 }
 
 // forget deletes the record, unless the user has connected again meanwhile.

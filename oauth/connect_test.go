@@ -149,6 +149,79 @@ func TestDisconnectOfADeadGrant(t *testing.T) {
 	})
 }
 
+// unknown are answers that a platform may give to who revokes a token that it has
+// forgotten, or never knew.
+var unknown = map[string]fault{
+	"bare 401":        answers(401, ``),
+	"invalid_token":   answers(401, `{"error":"invalid_token"}`),
+	"invalid_request": answers(400, `{"error":"invalid_request","error_description":"The token is not known."}`),
+	"404":             answers(404, `{"error":"Not Found"}`),
+}
+
+// Where the answer does not say that the token is forgotten, the token endpoint does:
+// a user who revoked the application at the platform can be disconnected here.
+func TestDisconnectEndsWhereThePlatformHasForgottenTheToken(t *testing.T) {
+	t.Parallel()
+	for name, f := range unknown {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				w := newWorld(t, immediate, time.Hour)
+				w.platform.forgetAll()
+				w.platform.inject(f)
+				require.NoError(t, w.client.Disconnect(t.Context(), w.store, user))
+				_, err := w.store.Load(t.Context(), w.client.Key(user))
+				require.ErrorIs(t, err, oauth.ErrNoRecord)
+
+				// A token that ended and cannot be refreshed is of no use to anybody.
+				ended := firstToken(-time.Minute)
+				ended.RefreshToken = ""
+				w.save(t, ended)
+				w.platform.inject(f)
+				require.NoError(t, w.client.Disconnect(t.Context(), w.store, user))
+			})
+		})
+	}
+}
+
+// A platform that refuses to revoke and still refreshes has not forgotten: the new
+// pair is revoked, or kept until it is.
+func TestDisconnectOfATokenThatIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	for name, f := range unknown {
+		if name == "invalid_token" {
+			continue // that is clear
+		}
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				w := newWorld(t, immediate, time.Hour)
+				w.platform.inject(f, nil, f)
+				require.Error(t, w.client.Disconnect(t.Context(), w.store, user))
+				record := w.record(t)
+				assert.Equal(t, oauth.ReasonDisconnecting, record.Reason)
+				assert.Equal(t, "refresh-1", record.Token.RefreshToken.Reveal(), "or nobody could revoke it")
+				w.platform.inject(f)
+				require.NoError(t, w.client.Disconnect(t.Context(), w.store, user))
+				sent := w.platform.sent()
+				assert.Equal(t, "access-2", sent[len(sent)-1]["token"])
+				_, err := w.store.Load(t.Context(), w.client.Key(user))
+				require.ErrorIs(t, err, oauth.ErrNoRecord)
+			})
+		})
+	}
+}
+
+// Credentials that the platform refuses are no word on the token.
+func TestDisconnectWithWrongCredentials(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, none, time.Hour)
+		w.platform.inject(times(9, answers(401, ``))...)
+		var refusal *oauth.ConfigError
+		require.ErrorAs(t, w.client.Disconnect(t.Context(), w.store, user), &refusal)
+		assert.Equal(t, oauth.ReasonDisconnecting, w.record(t).Reason)
+		assert.Equal(t, "refresh-0", w.record(t).Token.RefreshToken.Reveal())
+	})
+}
+
 // A refresh under way is waited for: the pair that it brings is the one revoked.
 func TestDisconnectWaitsForARefresh(t *testing.T) {
 	bubble(t, func(t *testing.T) {
