@@ -1,0 +1,368 @@
+package dispensary_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/oauth"
+)
+
+// The kinds of an outage: what comes in the platform's place.
+var outageKinds = []string{"401", "403", "429", "500", "HTML", "time-out"}
+
+// outagePlaces are what is out, by whether that is the API or the token endpoint.
+var outagePlaces = []struct {
+	name        string
+	api, tokens bool
+}{{"API", true, false}, {"token endpoint", false, true}, {"both", true, true}}
+
+var outageLengths = []time.Duration{3 * time.Second, 10 * time.Minute}
+
+// outage stands before the platform and answers in its place while it lasts. What it
+// answers never reaches the platform.
+type outage struct {
+	inner       http.RoundTripper
+	kind        string
+	api, tokens bool
+
+	on         atomic.Bool
+	tokenCalls atomic.Int64 // while it lasts
+}
+
+func (o *outage) RoundTrip(r *http.Request) (*http.Response, error) {
+	ofTokens := strings.HasSuffix(r.URL.Path, "/oauth/token")
+	if o.on.Load() && ofTokens {
+		o.tokenCalls.Add(1)
+	}
+	if !o.on.Load() || (ofTokens && !o.tokens) || (!ofTokens && !o.api) {
+		return o.inner.RoundTrip(r)
+	}
+	if r.Body != nil {
+		_ = r.Body.Close()
+	}
+	answer := &http.Response{
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r, Header: http.Header{"Content-Type": {"application/json"}},
+	}
+	body := `{"error":"out of order"}`
+	switch o.kind {
+	case "401":
+		answer.StatusCode = http.StatusUnauthorized
+	case "403":
+		answer.StatusCode = http.StatusForbidden
+	case "429":
+		answer.StatusCode = http.StatusTooManyRequests
+		answer.Header.Set("Retry-After", "5")
+	case "500":
+		answer.StatusCode = http.StatusInternalServerError
+	case "HTML":
+		answer.StatusCode, body = http.StatusOK, "<html><body>We will be back soon</body></html>"
+		answer.Header.Set("Content-Type", "text/html")
+	case "time-out":
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	answer.Body, answer.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
+	return answer, nil
+}
+
+// outageRow is what came of one outage.
+type outageRow struct {
+	place, kind   string
+	length        time.Duration
+	calls, failed int           // while it lasted
+	tokenCalls    int           // that it saw
+	revoked       int           // users whose refresh token the platform has forgotten
+	marked        int           // of them, afterwards
+	wronglyMarked int           // of the others, at any time
+	broken        int           // of the others, whose calls never worked again
+	slowest       time.Duration // after its end, until the last of the others worked everywhere
+}
+
+const replicas = 4
+
+// population is how many users there are in each outage.
+func population() int {
+	if os.Getenv("DISPENSARY_TEST_FULL") != "" {
+		return 1000
+	}
+	return 40
+}
+
+// Whatever goes wrong at the platform for a while, afterwards every user works again
+// without anybody's help, but those whose refresh token the token endpoint itself has
+// refused. Run it with -v for the table.
+func TestAccountsOutliveAnyOutage(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var rows []outageRow
+	t.Cleanup(func() { t.Log(outageTable(rows)) })
+	for _, place := range outagePlaces {
+		for _, kind := range outageKinds {
+			for _, length := range outageLengths {
+				t.Run(fmt.Sprintf("%s/%s/%s", place.name, kind, length), func(t *testing.T) {
+					bubbled(t, func(t *testing.T) {
+						f := newFleet(t, &outage{kind: kind, api: place.api, tokens: place.tokens}, population())
+						row := f.outlive(length)
+						row.place, row.kind, row.length = place.name, kind, length
+						assert.Zero(t, row.wronglyMarked, "marked and not revoked")
+						assert.Zero(t, row.broken, "never worked again")
+						assert.Equal(t, row.revoked, row.marked, "revoked, and marked for it")
+						if !place.tokens {
+							// Each replica tries a few in vain until it shows, once a minute.
+							assert.LessOrEqual(t, row.tokenCalls, f.users+3*8*replicas*int(1+length/time.Minute))
+						}
+						mu.Lock()
+						defer mu.Unlock()
+						rows = append(rows, row)
+					})
+				})
+			}
+		}
+	}
+}
+
+// fleet is a platform, its users, and the replicas that serve them.
+type fleet struct {
+	*testing.T
+	outage   *outage
+	platform *dispensarytest.Server
+	store    *oauth.MemoryStore
+	replicas []*dispensary.Accounts
+	users    int
+
+	mu     sync.Mutex
+	marked map[string]bool // by events
+	calls  int
+	failed int
+}
+
+func newFleet(t *testing.T, o *outage, users int) *fleet {
+	t.Helper()
+	f := &fleet{T: t, outage: o, store: oauth.NewMemoryStore(), users: users, marked: map[string]bool{}}
+	f.platform = dispensarytest.New(t, dispensarytest.WithInMemory(), dispensarytest.WithJournalLimit(100),
+		dispensarytest.WithRedirectURI("https://ehr.example.com/dispensary/callback"),
+		dispensarytest.WithRefreshRotation(dispensarytest.RotationImmediate))
+	o.inner = f.platform.HTTPClient().Transport
+	for range replicas {
+		f.replicas = append(f.replicas, f.replica(&http.Client{Transport: o}))
+	}
+	return f
+}
+
+func (f *fleet) replica(client *http.Client) *dispensary.Accounts {
+	f.Helper()
+	app := f.platform.Application()
+	accounts, err := dispensary.NewAccounts(dispensary.AccountsConfig{
+		Applications: []oauth.Config{{
+			Site: f.platform.Site(), ClientID: app.ClientID, ClientSecret: dispensary.Secret(app.ClientSecret),
+			RedirectURL: app.RedirectURI, HTTPClient: client,
+		}},
+		Store: f.store,
+		OnEvent: func(_ context.Context, e oauth.Event) {
+			if e, ok := e.(oauth.MustReauthorize); ok {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				f.marked[e.Key.User] = true
+			}
+		},
+		Options: func(dispensary.Environment) []dispensary.Option {
+			return []dispensary.Option{dispensary.WithHTTPClient(client)}
+		},
+	})
+	require.NoError(f, err)
+	return accounts
+}
+
+func (f *fleet) name(i int) string { return fmt.Sprintf("dr-%04d", i) }
+
+// connect gives every user a token. One in four ends within the first seconds of the
+// outage, the others up to a quarter of an hour later.
+func (f *fleet) connect() {
+	f.Helper()
+	environment := f.platform.Site().Environment
+	left := make([]time.Duration, f.users)
+	for i := range left {
+		left[i] = time.Duration(1+rand.IntN(15*60)) * time.Second
+		if i%4 == 0 {
+			left[i] = time.Duration(1+rand.IntN(3)) * time.Second
+		}
+	}
+	order := make([]int, f.users) // the oldest token is issued first
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(left[a], left[b]) })
+	start := time.Now()
+	for _, i := range order {
+		time.Sleep(time.Until(start.Add(left[i])))
+		granted := f.platform.IssueToken(dispensarytest.User{})
+		_, err := f.store.Save(f.Context(), oauth.Key{Environment: environment, User: f.name(i)}, oauth.Token{
+			AccessToken: dispensary.Secret(granted.AccessToken), RefreshToken: dispensary.Secret(granted.RefreshToken),
+			TokenType: "Bearer", Scope: strings.Join(granted.Scopes, " "), Lifetime: oauth.DefaultLifetime,
+			CreatedAt: granted.CreatedAt, ExpiresAt: granted.ExpiresAt, UsedAt: time.Now(), Environment: environment,
+		})
+		require.NoError(f, err)
+	}
+	time.Sleep(time.Until(start.Add(oauth.DefaultLifetime)))
+}
+
+// call makes one call of a user on a replica.
+func (f *fleet) call(replica, user int) error {
+	client, err := f.replicas[replica].Client(f.Context(), f.name(user))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(f.Context(), 5*time.Second)
+	defer cancel()
+	_, err = client.Clinic.Get(ctx)
+	return err
+}
+
+// outlive lets the users work before, during and after an outage.
+func (f *fleet) outlive(length time.Duration) outageRow {
+	f.Helper()
+	f.connect()
+	ctx, stop := context.WithCancel(f.Context())
+	var running sync.WaitGroup
+	for _, accounts := range f.replicas {
+		running.Go(func() { assert.NoError(f, accounts.KeepFresh(ctx, oauth.RefreshPolicy{})) })
+	}
+	f.outage.on.Store(true)
+	revoked := f.work(length)
+	f.outage.on.Store(false)
+	row := outageRow{
+		calls: f.calls, failed: f.failed, tokenCalls: int(f.outage.tokenCalls.Load()), revoked: len(revoked),
+	}
+	row.broken, row.slowest = f.recover(revoked)
+	stop()
+	running.Wait()
+	for _, accounts := range f.replicas {
+		require.NoError(f, accounts.Shutdown(f.Context()))
+	}
+	for account, err := range f.replicas[0].List(f.Context(), dispensary.AccountListOptions{State: oauth.StateReauthorize}) {
+		require.NoError(f, err)
+		f.marked[account.Key.User] = true
+		if revoked[account.Key.User] {
+			row.marked++
+		}
+	}
+	for user := range f.marked {
+		if !revoked[user] {
+			row.wronglyMarked++
+		}
+	}
+	return row
+}
+
+// work calls for each user again and again, on any replica, and lets the platform
+// forget some users in the middle of it.
+func (f *fleet) work(length time.Duration) (revoked map[string]bool) {
+	f.Helper()
+	pause := max(time.Second, length/30)
+	end := time.Now().Add(length)
+	var working sync.WaitGroup
+	for user := range f.users {
+		working.Go(func() {
+			time.Sleep(rand.N(pause))
+			for time.Now().Before(end) {
+				err := f.call(rand.IntN(replicas), user)
+				f.mu.Lock()
+				f.calls++
+				if err != nil {
+					f.failed++
+				}
+				f.mu.Unlock()
+				time.Sleep(pause/2 + rand.N(pause))
+			}
+		})
+	}
+	time.Sleep(length / 2)
+	revoked = f.revoke()
+	working.Wait()
+	return revoked
+}
+
+// revoke ends the consent of one user in twenty at the platform, behind the
+// integrator's back.
+func (f *fleet) revoke() map[string]bool {
+	f.Helper()
+	environment := f.platform.Site().Environment
+	direct, err := f.replica(f.platform.HTTPClient()).OAuth(environment)
+	require.NoError(f, err)
+	revoked := map[string]bool{}
+	for i := 3; i < f.users && len(revoked) < f.users/20; i += 20 {
+		record, err := f.store.Load(f.Context(), oauth.Key{Environment: environment, User: f.name(i)})
+		require.NoError(f, err)
+		require.NoError(f, direct.Revoke(f.Context(), record.Token))
+		revoked[f.name(i)] = true
+	}
+	return revoked
+}
+
+// recover calls for every user on every replica until it works: at most a quarter of
+// an hour. Those who were revoked are called for as long.
+func (f *fleet) recover(revoked map[string]bool) (broken int, slowest time.Duration) {
+	f.Helper()
+	const patience = 15 * time.Minute
+	ended := time.Now()
+	var mu sync.Mutex
+	var working sync.WaitGroup
+	for user := range f.users {
+		working.Go(func() {
+			for replica := range replicas {
+				err := f.call(replica, user)
+				for err != nil && time.Since(ended) < patience && !(revoked[f.name(user)] && errors.Is(err, dispensary.ErrReauthorize)) {
+					time.Sleep(5 * time.Second)
+					err = f.call(replica, user)
+				}
+				mu.Lock()
+				switch {
+				case revoked[f.name(user)]:
+				case err != nil:
+					broken++
+					f.Log(f.name(user), err)
+				default:
+					slowest = max(slowest, time.Since(ended))
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	working.Wait()
+	return broken, slowest
+}
+
+// outageTable writes the rows in the order of the places, kinds and lengths.
+func outageTable(rows []outageRow) string {
+	slices.SortFunc(rows, func(a, b outageRow) int {
+		return cmp.Or(cmp.Compare(a.place, b.place), cmp.Compare(a.kind, b.kind), cmp.Compare(a.length, b.length))
+	})
+	var text strings.Builder
+	_, _ = fmt.Fprintf(&text, "\n%d replicas, %d users\n", replicas, population())
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(w, "out\tkind\tfor\tcalls\tfailed\ttoken requests\trevoked\tmarked\tmarked wrongly\tstill broken\tall work after")
+	for _, r := range rows {
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n", r.place, r.kind, r.length,
+			r.calls, r.failed, r.tokenCalls, r.revoked, r.marked, r.wronglyMarked, r.broken, r.slowest.Round(time.Second))
+	}
+	_ = w.Flush()
+	return text.String()
+}
