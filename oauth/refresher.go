@@ -35,7 +35,8 @@ type RefreshPolicy struct {
 	// user an hour.
 	Everyone bool
 
-	// Limiter is asked before each refresh; nil spaces the refreshes of this
+	// Limiter is asked before each refresh, and before looking for what is due;
+	// nil spaces the refreshes of this
 	// process by [DefaultRefreshSpacing] and some jitter. *rate.Limiter of
 	// golang.org/x/time/rate is one, and so is the module's RateLimiter. Use
 	// the one that the calls use where the platform counts all together.
@@ -173,13 +174,22 @@ func (r *Refresher) rest(result *round, failures int) time.Duration {
 	return jittered(r.policy.Interval)
 }
 
-// round claims some tokens that are due and refreshes them.
+// round claims some tokens that are due and refreshes them. Whose token is claimed
+// has calls waiting, perhaps on another replica: there are no more claims than
+// workers, and than the limiter is likely to let pass soon.
 func (r *Refresher) round(ctx context.Context) (*round, error) {
 	result := &round{}
 	if _, paused := r.client.RefreshPaused(); paused {
 		return result, nil
 	}
-	batch := 2 * r.policy.Workers // few: claims must not grow old while they wait for their turn
+	pace, ok := r.turn(ctx)
+	if !ok {
+		return result, nil
+	}
+	batch := r.policy.Workers
+	if pace > 0 {
+		batch = min(batch, 1+int(claimTime/pace))
+	}
 	due := r.due(batch)
 	asking, cancel := r.client.limitStore(ctx)
 	defer cancel()
@@ -191,19 +201,40 @@ func (r *Refresher) round(ctx context.Context) (*round, error) {
 	result.more = len(records) >= due.Limit
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	slots := make(chan struct{}, r.policy.Workers)
-	for _, record := range records {
+	for begun := 0; len(records) > 0; records = records[1:] {
+		record := records[0]
 		claim := Lease{Key: record.Key, Version: record.Version, Owner: due.Owner}
-		if result.failedAlone(batch) || !r.mayBegin(ctx, claim, began, slots) {
+		if r.client.cooling.blocked(slot{r.store, claim.Key, toRenew}) != nil || begun == batch ||
+			result.failedAlone(batch) || (begun > 0 && !r.mayGoOn(ctx, began)) {
 			r.release(ctx, claim)
 			continue
 		}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			result.count(r.refresh(ctx, record, claim))
-		})
+		begun++
+		wg.Go(func() { result.count(r.refresh(ctx, record, claim)) })
 	}
 	return result, nil
+}
+
+// claimTime is how long a claim may wait for its turn.
+const claimTime = 2 * time.Second
+
+// turn waits for the limiter and returns how long that took, and whether the next
+// refresh may begin.
+func (r *Refresher) turn(ctx context.Context) (pace time.Duration, ok bool) {
+	began := time.Now()
+	err := r.policy.Limiter.Wait(ctx)
+	return time.Since(began), err == nil
+}
+
+// mayGoOn waits for the turn of the next claim. It is false where the claim must not
+// be used any more, or has waited for long enough.
+func (r *Refresher) mayGoOn(ctx context.Context, began time.Time) bool {
+	_, paused := r.client.RefreshPaused()
+	if paused || time.Since(began) > claimTime {
+		return false
+	}
+	_, ok := r.turn(ctx)
+	return ok && time.Since(began) < r.client.config.LeaseTTL/2
 }
 
 // due asks for more than a batch by as many as are known to fail for now, so
@@ -222,25 +253,6 @@ func (r *Refresher) due(batch int) Due {
 
 // maxSkipped bounds a claim.
 const maxSkipped = 1000
-
-// mayBegin waits for a worker and for the limiter. It is false where the claim
-// need not, or must not, be used any more.
-func (r *Refresher) mayBegin(ctx context.Context, claim Lease, began time.Time, slots chan struct{}) bool {
-	if r.client.cooling.blocked(slot{r.store, claim.Key, toRenew}) != nil {
-		return false
-	}
-	select {
-	case slots <- struct{}{}:
-	case <-ctx.Done():
-		return false
-	}
-	_, paused := r.client.RefreshPaused()
-	if paused || r.policy.Limiter.Wait(ctx) != nil || time.Since(began) > r.client.config.LeaseTTL/2 {
-		<-slots
-		return false
-	}
-	return true
-}
 
 // refresh carries one refresh out. It belongs to the flight of the user, which
 // ctx does not end: a call that needs the token joins it.
