@@ -58,23 +58,27 @@ func (c *Client) connect(ctx context.Context, store Store, user string, code api
 	if err != nil {
 		return Record{}, err // whatever it is: the code is the browser's, and others refresh on
 	}
+	stored := false
+	defer func() {
+		if !stored { // for whatever reason, a panic of verify included
+			c.discard(ctx, at.key, token)
+		}
+	}()
 	previous, err := c.previousOwner(ctx, at, compares)
 	if err != nil && compares {
-		c.discard(ctx, at.key, token)
 		return Record{}, err
 	}
 	if verify != nil {
 		grant := Authorization{Key: at.key, Owner: token.ResourceOwner, Previous: previous, Scopes: token.Scopes()}
 		if err := verify(ctx, grant); err != nil {
-			c.discard(ctx, at.key, token)
 			return Record{}, fmt.Errorf("%w: %w", ErrOwnerRefused, err)
 		}
 	}
 	record, err := c.saveFirst(ctx, at, token)
 	if err != nil {
-		c.discard(ctx, at.key, token)
 		return Record{}, err
 	}
+	stored = true
 	c.cooling.clear(at)
 	c.retrying.clear(at)
 	c.forcing.clear(at)

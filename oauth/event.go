@@ -123,16 +123,20 @@ func (e BreakerTripped) Subject() Key { return Key{Environment: e.Environment} }
 // Subject returns the environment, and no user.
 func (e ConfigFault) Subject() Key { return Key{Environment: e.Err.Environment} }
 
-// notify hands an event to the integrator's hook. A hook that panics must not
-// take a refresh with it.
+// notify hands an event to the integrator's hook.
 func (c *Client) notify(ctx context.Context, event Event) {
-	if c.config.OnEvent == nil {
-		return
+	if c.config.OnEvent != nil {
+		c.guard(ctx, event.Subject(), "OnEvent", func() { c.config.OnEvent(ctx, event) })
 	}
+}
+
+// guard calls a function of the integrator's, which must not take a refresh with it
+// when it panics.
+func (c *Client) guard(ctx context.Context, key Key, name string, call func()) {
 	defer func() {
 		if v := recover(); v != nil {
-			c.log(ctx, slog.LevelError, "OnEvent panicked", event.Subject(), slog.Any("error", panicked(v)))
+			c.log(ctx, slog.LevelError, name+" panicked", key, slog.Any("error", panicked(v)))
 		}
 	}()
-	c.config.OnEvent(ctx, event)
+	call()
 }

@@ -81,6 +81,13 @@ func (g *flights) fly(ctx context.Context, at slot, f *flight, work func(context
 // may hold anything, so only its type is told.
 func panicked(value any) error { return fmt.Errorf("panic with a %T", value) }
 
+// protect turns a panic into an error; to be deferred.
+func protect(err *error) {
+	if v := recover(); v != nil {
+		*err = panicked(v)
+	}
+}
+
 // wait returns the flight's result, or the end of ctx if that comes first.
 func (f *flight) wait(ctx context.Context, key Key) (Record, error) {
 	select {

@@ -100,9 +100,10 @@ func (s *foreignSource) Token(ctx context.Context) (api.AccessToken, error) {
 	}
 	done := make(chan outcome, 1)
 	go func() {
-		defer func() { <-s.turn }()
-		token, err := s.ask()
-		done <- outcome{token, err}
+		o := outcome{err: errAbandoned}
+		defer func() { <-s.turn; done <- o }()
+		defer protect(&o.err)
+		o.token, o.err = s.ask()
 	}()
 	select {
 	case o := <-done:

@@ -3,6 +3,7 @@ package oauth
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -67,18 +68,21 @@ func (r *renewal) observed(ctx context.Context, run func(context.Context) (Recor
 	}
 	result := RefreshResult{Refresh: Refresh{Key: r.slot.key, Background: r.claim != nil}, Outcome: RefreshFailed}
 	for _, o := range observers {
-		if o.RefreshStart != nil {
+		if o.RefreshStart == nil {
+			continue
+		}
+		r.client.guard(ctx, r.slot.key, "an observer", func() {
 			if made := o.RefreshStart(ctx, result.Refresh); made != nil {
 				ctx = made
 			}
-		}
+		})
 	}
 	began := time.Now()
 	defer func() { // also where a store panics
 		result.Duration = time.Since(began)
-		for i := len(observers) - 1; i >= 0; i-- {
-			if observers[i].RefreshEnd != nil {
-				observers[i].RefreshEnd(ctx, result)
+		for _, o := range slices.Backward(observers) {
+			if o.RefreshEnd != nil {
+				r.client.guard(ctx, r.slot.key, "an observer", func() { o.RefreshEnd(ctx, result) })
 			}
 		}
 	}()

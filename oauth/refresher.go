@@ -177,8 +177,9 @@ func (r *Refresher) rest(result *round, failures int) time.Duration {
 // round claims some tokens that are due and refreshes them. Whose token is claimed
 // has calls waiting, perhaps on another replica: there are no more claims than
 // workers, and than the limiter is likely to let pass soon.
-func (r *Refresher) round(ctx context.Context) (*round, error) {
-	result := &round{}
+func (r *Refresher) round(ctx context.Context) (result *round, err error) {
+	result = &round{}
+	defer protect(&err)
 	if _, paused := r.client.RefreshPaused(); paused {
 		return result, nil
 	}
@@ -222,8 +223,8 @@ const claimTime = 2 * time.Second
 // refresh may begin.
 func (r *Refresher) turn(ctx context.Context) (pace time.Duration, ok bool) {
 	began := time.Now()
-	err := r.policy.Limiter.Wait(ctx)
-	return time.Since(began), err == nil
+	r.client.guard(ctx, r.client.Key(""), "RefreshPolicy.Limiter", func() { ok = r.policy.Limiter.Wait(ctx) == nil })
+	return time.Since(began), ok
 }
 
 // mayGoOn waits for the turn of the next claim. It is false where the claim must not
@@ -256,10 +257,11 @@ const maxSkipped = 1000
 
 // refresh carries one refresh out. It belongs to the flight of the user, which
 // ctx does not end: a call that needs the token joins it.
-func (r *Refresher) refresh(ctx context.Context, record Record, claim Lease) error {
+func (r *Refresher) refresh(ctx context.Context, record Record, claim Lease) (err error) {
+	defer protect(&err)
 	at := slot{r.store, record.Key, toRenew}
 	if r.client.config.outgrown(record.Token) {
-		_, err := r.client.condemn(ctx, at, claim, record, ReasonScopesExtended, nil)
+		_, err = r.client.condemn(ctx, at, claim, record, ReasonScopesExtended, nil)
 		return err
 	}
 	renewal := &renewal{client: r.client, slot: at, claim: &claim}
@@ -267,7 +269,7 @@ func (r *Refresher) refresh(ctx context.Context, record Record, claim Lease) err
 	if !own {
 		r.release(ctx, claim) // or the flight would wait for our lease
 	}
-	_, err := f.wait(context.WithoutCancel(ctx), record.Key)
+	_, err = f.wait(context.WithoutCancel(ctx), record.Key)
 	return err
 }
 

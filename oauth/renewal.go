@@ -97,7 +97,14 @@ func (r *renewal) attempt(ctx context.Context, record Record) (result Record, do
 	if err != nil {
 		return Record{}, false, err
 	}
+	ended := false
+	defer func() {
+		if !ended { // by a panic, perhaps of a transport; nobody is to wait for it
+			held.release(ctx)
+		}
+	}()
 	result, err = held.work(ctx)
+	ended = true
 	return result, true, err
 }
 
