@@ -1,0 +1,456 @@
+package sqlstore_test
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/sqlstore"
+	"github.com/dispensary-go/dispensary/seal"
+)
+
+const (
+	// outageProcess makes the test binary a process that serves users; see
+	// TestOutageProcess.
+	outageProcess = "DISPENSARY_TEST_OUTAGE_PROCESS"
+
+	// outageLength is how long the platform is out, for example 10m; 3s if not set.
+	outageLength = "DISPENSARY_TEST_OUTAGE"
+
+	// outageFull takes 1,000 users and every kind of outage.
+	outageFull = "DISPENSARY_TEST_FULL"
+)
+
+// brokenPlatform stands before the platform and answers in its place while it lasts.
+type brokenPlatform struct {
+	kind        string
+	api, tokens bool
+	platform    http.Handler
+
+	on         atomic.Bool
+	tokenCalls atomic.Int64 // while it lasts
+}
+
+func (o *brokenPlatform) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ofTokens := strings.HasSuffix(r.URL.Path, "/oauth/token")
+	if o.on.Load() && ofTokens {
+		o.tokenCalls.Add(1)
+	}
+	if !o.on.Load() || (ofTokens && !o.tokens) || (!ofTokens && !o.api) {
+		o.platform.ServeHTTP(w, r)
+		return
+	}
+	status, body := http.StatusOK, "<html><body>We will be back soon</body></html>"
+	switch o.kind {
+	case "401", "403", "429", "500":
+		_, _ = fmt.Sscan(o.kind, &status)
+		body = `{"error":"out of order"}`
+	case "time-out":
+		_, _ = io.Copy(io.Discard, r.Body) // or the server does not see the client leave
+		<-r.Context().Done()
+		return
+	}
+	if o.kind == "429" {
+		w.Header().Set("Retry-After", "5")
+	}
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, body)
+}
+
+// outageOrder is what a process is told: the database, the platform, the users.
+type outageOrder struct {
+	Source, Prefix string
+	KeyText        string
+	Site           dispensary.Site
+	ClientID       string
+	ClientSecret   string
+	RedirectURL    string
+	Users          int
+}
+
+// outageReport is what a process has seen in one of its tasks.
+type outageReport struct {
+	Calls, Failed int
+	Broken        []string // users whose calls did not work in the end
+	Told          []string // users of whom a MustReauthorize told, ever
+	Slowest       time.Duration
+}
+
+// Whatever goes wrong at the platform for a while, afterwards every user works again
+// without anybody's help, but those whose refresh token the token endpoint itself has
+// refused: with four processes on PostgreSQL. The same in fake time, and of every
+// length, is in the root package.
+func TestProcessesOutliveOutages(t *testing.T) {
+	length, err := time.ParseDuration(envOr(outageLength, "3s"))
+	require.NoError(t, err)
+	address(t, postgresVariable)
+	all := []string{"401", "403", "429", "500", "HTML", "time-out"}
+	users, kinds := 40, map[string][]string{"API": {"401"}, "token endpoint": {"500"}, "both": {"time-out"}}
+	if os.Getenv(outageFull) != "" {
+		users, kinds = 1000, map[string][]string{"API": all, "token endpoint": all, "both": all}
+	}
+	if length > time.Minute {
+		users = 60 // for the rows run at one time
+	}
+	var mu sync.Mutex
+	var table strings.Builder
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(w, "out\tkind\tcalls\tfailed\ttoken requests\trevoked\tmarked\tmarked wrongly\tstill broken\tall work after")
+	t.Run("rows", func(t *testing.T) {
+		for _, place := range []struct {
+			name        string
+			api, tokens bool
+		}{{"API", true, false}, {"token endpoint", false, true}, {"both", true, true}} {
+			for _, kind := range kinds[place.name] {
+				t.Run(place.name+"/"+kind, func(t *testing.T) {
+					t.Parallel()
+					row := outlive(t, &brokenPlatform{kind: kind, api: place.api, tokens: place.tokens}, users, length)
+					mu.Lock()
+					defer mu.Unlock()
+					_, _ = fmt.Fprintf(w, "%s\t%s\t%s\n", place.name, kind, row)
+				})
+			}
+		}
+	})
+	_ = w.Flush()
+	t.Logf("\n4 processes on PostgreSQL, %d users, out for %s\n%s", users, length, table.String())
+}
+
+func envOr(name, other string) string {
+	if text := os.Getenv(name); text != "" {
+		return text
+	}
+	return other
+}
+
+// outlive lets four processes work through an outage, and returns the row of it.
+func outlive(t *testing.T, o *brokenPlatform, users int, length time.Duration) string {
+	t.Helper()
+	d := newDatabase(t, sqlstore.PostgreSQL)
+	fake := dispensarytest.New(t, dispensarytest.WithRefreshRotation(dispensarytest.RotationImmediate), dispensarytest.WithJournalLimit(100))
+	o.platform = fake.Handler()
+	front := httptest.NewServer(o)
+	t.Cleanup(front.Close)
+	key, err := seal.GenerateKey("2026")
+	require.NoError(t, err)
+	app, site := fake.Application(), fake.Site()
+	site.BaseURL, site.AuthURL = front.URL+"/api", front.URL
+	order := outageOrder{
+		Source: d.name, Prefix: d.prefix, KeyText: key.Text().Reveal(), Site: site,
+		ClientID: app.ClientID, ClientSecret: app.ClientSecret, RedirectURL: app.RedirectURI, Users: users,
+	}
+	db := d.migrated(t)
+	db.SetMaxOpenConns(1)
+	store, err := order.store(db)
+	require.NoError(t, err)
+	var processes []*outageChild
+	for range 4 {
+		processes = append(processes, startOutageChild(t, order))
+	}
+	connectForOutage(t, store, fake, users, length)
+	o.on.Store(true)
+	for _, p := range processes {
+		p.send("work " + length.String())
+	}
+	revoked := revokeSome(t, store, fake, users)
+	var calls, failed int
+	for _, p := range processes {
+		r := p.report()
+		calls, failed = calls+r.Calls, failed+r.Failed
+	}
+	o.on.Store(false)
+	tokenCalls := o.tokenCalls.Load()
+	for _, p := range processes {
+		p.send("recover")
+	}
+	broken, wrongly, told := 0, 0, map[string]bool{}
+	var slowest time.Duration
+	for _, p := range processes {
+		r := p.report()
+		slowest = max(slowest, r.Slowest)
+		for _, name := range r.Broken {
+			if !revoked[name] {
+				broken++
+			}
+		}
+		for _, name := range r.Told {
+			told[name] = true
+		}
+		p.send("end")
+	}
+	for _, p := range processes {
+		require.NoError(t, p.command.Wait())
+	}
+	records, err := store.(oauth.Lister).List(t.Context(), oauth.Listing{Environment: site.Environment, State: oauth.StateReauthorize, Limit: users})
+	require.NoError(t, err)
+	marked := 0
+	for _, record := range records {
+		told[record.Key.User] = true
+		if revoked[record.Key.User] {
+			marked++
+		}
+	}
+	for name := range told {
+		if !revoked[name] {
+			wrongly++
+		}
+	}
+	assert.Zero(t, broken, "never worked again")
+	assert.Zero(t, wrongly, "marked and not revoked")
+	assert.Equal(t, len(revoked), marked, "revoked, and marked for it")
+	return fmt.Sprintf("%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s", calls, failed, tokenCalls, len(revoked), marked, wrongly, broken, slowest.Round(time.Second))
+}
+
+// connectForOutage gives every user a token that ends before the outage, in its course
+// or after it.
+func connectForOutage(t *testing.T, store oauth.Store, fake *dispensarytest.Server, users int, length time.Duration) {
+	t.Helper()
+	environment := fake.Site().Environment
+	for i := range users {
+		granted := fake.IssueToken(dispensarytest.User{})
+		_, err := store.Save(t.Context(), oauth.Key{Environment: environment, User: userName(i)}, oauth.Token{
+			AccessToken: dispensary.Secret(granted.AccessToken), RefreshToken: dispensary.Secret(granted.RefreshToken), TokenType: "Bearer",
+			Scope: strings.Join(granted.Scopes, " "), Lifetime: oauth.DefaultLifetime, UsedAt: time.Now(), Environment: environment,
+			ExpiresAt: time.Now().Add(rand.N(5*time.Second + 2*length)),
+		})
+		require.NoError(t, err)
+	}
+}
+
+// revokeSome ends the consent of one user in twenty at the platform.
+func revokeSome(t *testing.T, store oauth.Store, fake *dispensarytest.Server, users int) map[string]bool {
+	t.Helper()
+	app := fake.Application()
+	direct, err := oauth.New(oauth.Config{
+		Site: fake.Site(), ClientID: app.ClientID, ClientSecret: dispensary.Secret(app.ClientSecret), RedirectURL: app.RedirectURI,
+	})
+	require.NoError(t, err)
+	revoked := map[string]bool{}
+	for i := 3; i < users; i += 20 {
+		record, err := store.Load(t.Context(), direct.Key(userName(i)))
+		require.NoError(t, err)
+		require.NoError(t, direct.Revoke(t.Context(), record.Token))
+		revoked[userName(i)] = true
+	}
+	return revoked
+}
+
+func (o outageOrder) store(db *sql.DB) (oauth.Store, error) {
+	ring, err := seal.ParseKeyRing(dispensary.Secret(o.KeyText))
+	if err != nil {
+		return nil, err
+	}
+	inner, err := sqlstore.New(db, sqlstore.PostgreSQL, sqlstore.Options{TablePrefix: o.Prefix})
+	if err != nil {
+		return nil, err
+	}
+	return oauth.Sealed(inner, ring), nil
+}
+
+// outageChild is a process that runs.
+type outageChild struct {
+	t       *testing.T
+	command *exec.Cmd
+	in      io.WriteCloser
+	out     *bufio.Reader
+}
+
+func startOutageChild(t *testing.T, order outageOrder) *outageChild {
+	t.Helper()
+	text, err := json.Marshal(order)
+	require.NoError(t, err)
+	p := &outageChild{t: t, command: exec.Command(os.Args[0], "-test.run=^TestOutageProcess$")}
+	p.command.Env = append(os.Environ(), outageProcess+"="+string(text))
+	p.command.Stderr = os.Stderr
+	p.in, err = p.command.StdinPipe()
+	require.NoError(t, err)
+	out, err := p.command.StdoutPipe()
+	require.NoError(t, err)
+	p.out = bufio.NewReader(out)
+	require.NoError(t, p.command.Start())
+	t.Cleanup(func() {
+		if p.command.ProcessState == nil { // the test failed before its end
+			_ = p.command.Process.Kill()
+			_ = p.command.Wait()
+		}
+	})
+	p.report() // it is ready
+	return p
+}
+
+func (p *outageChild) send(task string) {
+	p.t.Helper()
+	_, err := io.WriteString(p.in, task+"\n")
+	require.NoError(p.t, err)
+}
+
+func (p *outageChild) report() outageReport {
+	p.t.Helper()
+	line, err := p.out.ReadBytes('\n')
+	require.NoError(p.t, err)
+	var r outageReport
+	require.NoError(p.t, json.Unmarshal(line, &r))
+	return r
+}
+
+// TestOutageProcess is no test but what the processes of TestProcessesOutliveOutages
+// run: an integrator's server, which takes its tasks from its input.
+func TestOutageProcess(t *testing.T) { //nolint:paralleltest // a process of its own
+	text := os.Getenv(outageProcess)
+	if text == "" {
+		return
+	}
+	var order outageOrder
+	require.NoError(t, json.Unmarshal([]byte(text), &order))
+	db, err := sql.Open("pgx", order.Source)
+	require.NoError(t, err)
+	db.SetMaxOpenConns(1)
+	store, err := order.store(db)
+	require.NoError(t, err)
+	s := &outageServer{T: t, users: order.Users, told: map[string]bool{}}
+	s.accounts, err = dispensary.NewAccounts(dispensary.AccountsConfig{
+		Applications: []oauth.Config{{
+			Site: order.Site, ClientID: order.ClientID, ClientSecret: dispensary.Secret(order.ClientSecret), RedirectURL: order.RedirectURL,
+		}},
+		Store: store, OnEvent: s.note,
+	})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var keeping sync.WaitGroup
+	answer := json.NewEncoder(os.Stdout)
+	require.NoError(t, answer.Encode(outageReport{}))
+	for tasks := bufio.NewScanner(os.Stdin); tasks.Scan(); {
+		task, length, _ := strings.Cut(tasks.Text(), " ")
+		switch task {
+		case "work":
+			d, err := time.ParseDuration(length)
+			require.NoError(t, err)
+			keeping.Go(func() { assert.NoError(t, s.accounts.KeepFresh(ctx, oauth.RefreshPolicy{})) })
+			require.NoError(t, answer.Encode(s.work(d)))
+		case "recover":
+			require.NoError(t, answer.Encode(s.recover()))
+		case "end":
+			stop()
+			keeping.Wait()
+			require.NoError(t, s.accounts.Shutdown(t.Context()))
+			require.NoError(t, db.Close())
+			return
+		}
+	}
+}
+
+// outageServer serves all users, as each process does.
+type outageServer struct {
+	*testing.T
+	accounts *dispensary.Accounts
+	users    int
+
+	mu   sync.Mutex
+	told map[string]bool
+}
+
+func (s *outageServer) note(_ context.Context, e oauth.Event) {
+	if e, ok := e.(oauth.MustReauthorize); ok {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.told[e.Key.User] = true
+	}
+}
+
+func (s *outageServer) call(user int) error {
+	client, err := s.accounts.Client(s.Context(), userName(user))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(s.Context(), 30*time.Second)
+	defer cancel()
+	_, err = client.Clinic.Get(ctx)
+	return err
+}
+
+// work calls for every user again and again until the time is up, with fifty calls at
+// a time.
+func (s *outageServer) work(length time.Duration) outageReport {
+	var calls, failed atomic.Int64
+	ctx, cancel := context.WithTimeout(s.Context(), length)
+	defer cancel()
+	var working sync.WaitGroup
+	for range 50 {
+		working.Go(func() {
+			for ctx.Err() == nil {
+				calls.Add(1)
+				if s.call(rand.IntN(s.users)) != nil {
+					failed.Add(1)
+				}
+				select {
+				case <-ctx.Done():
+				case <-time.After(length/100 + rand.N(length/50)):
+				}
+			}
+		})
+	}
+	working.Wait()
+	return outageReport{Calls: int(calls.Load()), Failed: int(failed.Load())}
+}
+
+// recover calls for every user until it works, or the user has to authorize again:
+// for a quarter of an hour at most.
+func (s *outageServer) recover() outageReport {
+	const patience = 15 * time.Minute
+	began := time.Now()
+	var report outageReport
+	users := make(chan int, s.users)
+	for user := range s.users {
+		users <- user
+	}
+	close(users)
+	var mu sync.Mutex
+	var working sync.WaitGroup
+	for range 50 {
+		working.Go(func() {
+			for user := range users {
+				err := s.call(user)
+				for err != nil && !errors.Is(err, dispensary.ErrReauthorize) && time.Since(began) < patience {
+					time.Sleep(2 * time.Second)
+					err = s.call(user)
+				}
+				mu.Lock()
+				if err != nil {
+					report.Broken = append(report.Broken, userName(user))
+				} else {
+					report.Slowest = max(report.Slowest, time.Since(began))
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	working.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name := range s.told {
+		report.Told = append(report.Told, name)
+	}
+	return report
+}
