@@ -32,6 +32,7 @@ type Client struct {
 	forcing   *forcing
 	unwritten pairs
 	faults    faults
+	endpoint  endpoint
 	breaker   breaker
 }
 

@@ -94,7 +94,8 @@
 //   - [*StoreError]: the store failed. Nothing is refreshed without it.
 //   - [*api.Error]: the platform or the network failed. Tokens that are still
 //     valid are used on; the next try waits a second at first, and up to half
-//     a minute when failures repeat.
+//     a minute when failures repeat. While the token endpoint fails for several
+//     users in a row, a process asks it once a second, for whoever comes.
 //   - [*api.Error] that matches [api.ErrUnauthorized]: the API answered a call
 //     with 401, also with the new token that was fetched for it. Try again
 //     later, with growing waits. It says nothing about the user, whom only the

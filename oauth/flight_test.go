@@ -38,7 +38,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		}
 		require.NoError(t, client.Shutdown(t.Context()))
 		assert.Empty(t, client.flights.running)
-		assert.Error(t, client.cooling.blocked(slot{store, client.Key("user-99"), toRenew}))
+		assert.Error(t, client.cooling.blocked(slot{store, client.Key("user-4"), toRenew}))
 		time.Sleep(cooldownMemory + lastCooldown)
 		synctest.Wait()
 		client.cooling.mu.Lock()

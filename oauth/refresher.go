@@ -205,7 +205,7 @@ func (r *Refresher) round(ctx context.Context) (result *round, err error) {
 	for begun := 0; len(records) > 0; records = records[1:] {
 		record := records[0]
 		claim := Lease{Key: record.Key, Version: record.Version, Owner: due.Owner}
-		if r.client.cooling.blocked(slot{r.store, claim.Key, toRenew}) != nil || begun == batch ||
+		if r.client.blocked(slot{r.store, claim.Key, toRenew}) != nil || begun == batch ||
 			result.failedAlone(batch) || (begun > 0 && !r.mayGoOn(ctx, began)) {
 			r.release(ctx, claim)
 			continue

@@ -39,7 +39,9 @@ const (
 // run carries the renewal out and notes its failure, if it is one that passes.
 func (r *renewal) run(ctx context.Context) (Record, error) {
 	record, err := r.observed(ctx, r.contend)
+	var spared *failingError
 	switch {
+	case errors.As(err, &spared): // it was not this user's turn
 	case err == nil:
 		r.client.cooling.clear(r.slot)
 		r.client.retrying.clear(r.slot)
@@ -206,6 +208,9 @@ func (l *leased) refresh(ctx context.Context) (Token, error) {
 	if err := l.client.refused(); err != nil {
 		return Token{}, err
 	}
+	if err := l.client.endpoint.ask(); err != nil {
+		return Token{}, err
+	}
 	ctx, cancel := context.WithDeadline(ctx, l.since.Add(2*l.client.answerTime()))
 	defer cancel()
 	token, err := l.ask(ctx)
@@ -214,6 +219,7 @@ func (l *leased) refresh(ctx context.Context) (Token, error) {
 		time.Sleep(backoff(1, firstPoll, lastPoll))
 		token, err = l.ask(ctx)
 	}
+	l.client.endpoint.note(l.slot.key, err)
 	l.client.noteFault(ctx, l.slot.key, err)
 	return token, err
 }

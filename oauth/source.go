@@ -213,7 +213,7 @@ func (s *UserTokenSource) renew(ctx context.Context, r *renewal) (api.AccessToke
 		if err := ctx.Err(); err != nil {
 			return api.AccessToken{}, err
 		}
-		if problem := s.client.cooling.blocked(r.slot); problem != nil {
+		if problem := s.client.blocked(r.slot); problem != nil {
 			// Another process may have had more luck.
 			h, err := s.load(ctx)
 			switch {
@@ -238,7 +238,7 @@ func (s *UserTokenSource) renew(ctx context.Context, r *renewal) (api.AccessToke
 // renewInBackground starts a renewal that nobody waits for.
 func (s *UserTokenSource) renewInBackground(ctx context.Context) {
 	r := &renewal{client: s.client, slot: s.slot(toRenew)}
-	if s.client.cooling.blocked(r.slot) != nil {
+	if s.client.blocked(r.slot) != nil {
 		return
 	}
 	if f, own := s.client.flights.join(ctx, r.slot, r.run); own {

@@ -1,0 +1,120 @@
+package oauth_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth"
+)
+
+// While the token endpoint fails for everybody it is not asked for everybody, and when
+// it is well again nobody waits for long.
+func TestAFailingEndpointIsSpared(t *testing.T) {
+	t.Parallel()
+	for name, f := range map[string]fault{"500": answers(500, ""), "HTML": answers(200, html), "reset": drops, "403": answers(403, html)} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				const users = 200
+				w := newWorld(t, immediate, 24*time.Hour)
+				w.connect(t, users, -time.Minute)
+				w.platform.inject(times(100_000, f)...)
+				calls := make([]func() error, users)
+				for i := range calls {
+					source := w.client.TokenSource(w.store, fmt.Sprintf("many-%d", i))
+					calls[i] = func() error { _, err := source.Token(t.Context()); return err }
+				}
+				for range 120 {
+					for _, err := range together(calls) {
+						require.Error(t, err)
+						require.NotErrorIs(t, err, oauth.ErrReauthorize)
+						var answer *api.Error
+						require.ErrorAs(t, err, &answer, "the platform's own answer")
+					}
+					time.Sleep(5 * time.Second)
+				}
+				first := 2 * users // all of them at once, each twice where no answer came
+				assert.LessOrEqual(t, len(w.platform.sent()), first+2*600, "then one user a second")
+				w.platform.replace()
+				time.Sleep(30 * time.Second)
+				left := users
+				for range 10 {
+					left = 0
+					for _, err := range together(calls) {
+						if err != nil {
+							left++
+						}
+					}
+					if left == 0 {
+						break
+					}
+					time.Sleep(time.Second)
+				}
+				assert.Zero(t, left)
+			})
+		})
+	}
+}
+
+// The platform may ask everybody to wait.
+func TestAnEndpointThatAsksToWaitIsLeftAlone(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, immediate, 24*time.Hour)
+		w.connect(t, 20, -time.Minute)
+		w.platform.inject(times(100, retryAfter("60"))...)
+		token := func(i int) error {
+			_, err := w.client.TokenSource(w.store, fmt.Sprintf("many-%d", i)).Token(t.Context())
+			return err
+		}
+		for i := range 20 {
+			require.ErrorIs(t, token(i), api.ErrRateLimited)
+			time.Sleep(2 * time.Second)
+		}
+		assert.Len(t, w.platform.sent(), 5)
+		time.Sleep(time.Minute)
+		w.platform.replace()
+		for i := range 20 {
+			require.NoError(t, token(i))
+		}
+	})
+}
+
+// One user whose refreshes always fail holds nobody back, however often.
+func TestAFailingUserHoldsNobodyBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, immediate, -time.Minute)
+		w.connect(t, 1, -time.Minute)
+		w.platform.inject(times(40, retryAfter("30"))...)
+		for range 40 {
+			_, err := w.source.Token(t.Context())
+			require.ErrorIs(t, err, api.ErrRateLimited)
+			time.Sleep(31 * time.Second)
+		}
+		w.platform.inject(answers(500, ""), answers(500, ""))
+		_, err := w.source.Token(t.Context())
+		require.ErrorIs(t, err, api.ErrServer)
+		_, err = w.client.TokenSource(w.store, "many-0").Token(t.Context())
+		require.NoError(t, err)
+	})
+}
+
+// The store's own trouble says nothing about the endpoint.
+func TestAFailingStoreDoesNotCountAgainstTheEndpoint(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, none, 24*time.Hour)
+		w.connect(t, 20, -time.Minute)
+		w.store.breaks("Lease", errors.New("away"))
+		for i := range 19 {
+			_, err := w.client.TokenSource(w.store, fmt.Sprintf("many-%d", i)).Token(t.Context())
+			require.Error(t, err)
+		}
+		w.store.breaks("Lease", nil)
+		_, err := w.client.TokenSource(w.store, "many-19").Token(t.Context())
+		require.NoError(t, err)
+	})
+}
