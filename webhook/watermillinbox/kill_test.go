@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,23 +17,17 @@ import (
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/internal/receivertest"
+	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/watermillinbox"
 	"github.com/dispensary-go/dispensary/webhook/watermillinbox/sqlkv"
 )
 
-// killEvents is how many events, one for each integration counted apart, the kill
-// tests send.
-var killEvents = 2000
-
 // TestKillOnNATS has the platform send events, repeated and out of order and for
 // two integrations, to three receivers behind one address, and kills one of them
-// with SIGKILL every second, and now and then between an accept and its answer.
+// with SIGKILL again and again, and now and then between an accept and its answer.
 // Twice the connections to the servers are cut. Nothing is acknowledged before it
 // is in the store, nothing is lost, and nothing is there twice.
-//
-// It sends 2,000 events, fewer with the race detector; DISPENSARY_KILL_EVENTS says
-// how many otherwise.
 func TestKillOnNATS(t *testing.T) {
 	url := address(t, natsVariable)
 	_, js := natsConn(t)
@@ -84,15 +77,10 @@ type killTest struct {
 
 func (k *killTest) run(t *testing.T, r receiver, store watermillinbox.Store) {
 	t.Helper()
-	if testing.Short() || runtime.GOOS == "windows" {
-		t.Skip("kills processes for seconds, and has them inherit sockets")
+	if runtime.GOOS == "windows" || !testsize.Full() {
+		t.Skip("kills processes for a minute, and has them inherit sockets: only in full size")
 	}
-	k.total = killEvents
-	if text := os.Getenv("DISPENSARY_KILL_EVENTS"); text != "" {
-		var err error
-		k.total, err = strconv.Atoi(text)
-		require.NoError(t, err)
-	}
+	k.total = 2000 // one for each integration counted apart
 	k.clock = dispensarytest.FrozenClock(time.Now())
 	k.platform = dispensarytest.New(t, dispensarytest.WithClock(k.clock), dispensarytest.WithIntegrations(2),
 		dispensarytest.WithParallelDelivery(64), dispensarytest.WithDisorder(1, 10*time.Second), dispensarytest.WithUnconditionalDelivery(),

@@ -32,7 +32,7 @@ func await(t *testing.T, made <-chan webhook.Attempt) webhook.Attempt {
 	select {
 	case a := <-made:
 		return a
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		require.FailNow(t, "waited in vain for an attempt")
 	}
 	return webhook.Attempt{}

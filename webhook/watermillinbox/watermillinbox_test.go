@@ -47,7 +47,7 @@ func newRig(t testing.TB, r rig) *rig {
 }
 
 // lease is long enough for a busy machine, and short enough to be waited for.
-var lease = 1500 * time.Millisecond
+const lease = 4 * time.Second
 
 // config is that of an inbox with short leases, and connections of its own.
 func (r *rig) config(work webhook.Work) (watermillinbox.Config, error) {
@@ -96,7 +96,7 @@ func (r *rig) start(t testing.TB, handle webhook.HandlerFunc, changes ...func(*w
 	inbox, err := watermillinbox.New(t.Context(), config)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		assert.NoError(t, inbox.Close(ctx))
 	})
@@ -121,7 +121,6 @@ func TestInboxKeepsTheContract(t *testing.T) {
 					OpenSealed: r.openSealed,
 					Crash:      func(e webhook.Engine) { e.(*watermillinbox.Inbox).Crash() },
 					Dump:       func(*testing.T) []byte { return append(r.stored().bytes(), r.published.all()...) },
-					Patience:   time.Minute,
 				}
 			})
 		})
