@@ -2,4 +2,6 @@
 
 package dispensarytest
 
-func init() { walkDefault = 20_000 }
+import "github.com/dispensary-go/dispensary/internal/testsize"
+
+func init() { walkDefault = testsize.Of(4_000, 20_000) }

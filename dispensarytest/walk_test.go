@@ -14,18 +14,20 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/internal/testsize"
 )
 
 var (
 	walkSeed  = flag.Uint64("walk.seed", 0, "seed of the random walk; 0 takes one from the time")
-	walkSteps = flag.Int("walk.steps", 0, "steps of the random walk; 0 is 100,000, and less with the race detector")
+	walkSteps = flag.Int("walk.steps", 0, "steps of the random walk; 0 is 20,000, or 100,000 in full size, and less with the race detector")
 )
 
 const walkLength = 400 // steps of one sequence
 
 // walkDefault is how far the walk goes. The race detector makes every step take ten
 // times as long, and learns little from one sequence after the other.
-var walkDefault = 100_000
+var walkDefault = testsize.Of(20_000, 100_000)
 
 // TestPlatformAgreesWithModel walks at random: API calls, what people do on the
 // platform, and time passing. After every step the platform has to say what the
