@@ -7,16 +7,17 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
 // TestReconciliationDrill: the receiver fails until the platform switches it off,
-// and stays off for 25 hours in which 5,000 events happen. One run recovers all
-// of them, in order, with no more calls than events and pages, and what the
-// platform sends late is known.
+// and stays off for 25 hours in which a thousand events happen, or 5,000 in full
+// size. One run recovers all of them, in order, with no more calls than events and
+// pages, and what the platform sends late is known.
 func TestReconciliationDrill(t *testing.T) {
 	t.Parallel()
-	const missed = 5000
+	missed := testsize.Of(1000, 5000)
 	s := newScene(t)
 	keys := s.happen(t, 10)
 	failed := s.switchOff(t)
