@@ -27,7 +27,7 @@ const (
 )
 
 // patient is how long things may take that are not a matter of the machine.
-const patient = 20 * time.Second
+const patient = 2 * time.Minute
 
 func TestStory(t *testing.T) {
 	t.Parallel()

@@ -22,7 +22,7 @@ import (
 )
 
 // patience is how long a tab waits for what has to come.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // tab is a person's browser, with a new profile. Whatever goes wrong behind a page
 // fails the test.

@@ -32,7 +32,7 @@ const (
 )
 
 // patient is how long things may take that are not a matter of the machine.
-const patient = 20 * time.Second
+const patient = 2 * time.Minute
 
 // Mount is what an example does with a handler.
 type Mount func(webhooks http.Handler) http.Handler
