@@ -33,8 +33,6 @@ func platform(t *testing.T) string {
 	name := filepath.Join(t.TempDir(), "dispensary")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", name, ".")
 	build.Dir = filepath.FromSlash("../../cmd/dispensary")
-	// The command is a module of its own, in a workspace or not.
-	build.Env = append(os.Environ(), "GOWORK=off")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 
