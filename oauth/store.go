@@ -53,6 +53,13 @@ type Lease struct {
 // Methods are safe for concurrent use, return when ctx ends, and hold no lock,
 // transaction or connection after they return. The dynamic type of a Store is
 // comparable, which every pointer is.
+//
+// # Time
+//
+// A method may be slow for a moment: how long to wait is up to the callers of
+// [UserTokenSource], who leave when their contexts end. Only a call that does not
+// come back is given up, after a minute; writing a new pair, which is repeated until
+// it succeeds, is tried anew sooner.
 type Store interface {
 	// Load returns the record of key, or [ErrNoRecord].
 	Load(ctx context.Context, key Key) (Record, error)
