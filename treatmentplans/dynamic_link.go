@@ -29,7 +29,9 @@ type DynamicLink struct {
 // NewLink describes the draft plan behind a new link.
 // API section: POST /clinic/dynamic_links/treatment_plans.
 type NewLink struct {
-	// PractitionerID is required.
+	// PractitionerID is who the plan is made by. The API calls only the object
+	// that it is in required: that the practitioner whose token it is may leave it
+	// out is an assumption, and staff have to name one.
 	PractitionerID string
 
 	// Patient is found by its e-mail, or created; nil lets the practitioner
@@ -82,14 +84,11 @@ func (s DynamicLinks) New(ctx context.Context, options ...api.RequestOption) (re
 // API section: POST /clinic/dynamic_links/treatment_plans.
 func (s DynamicLinks) Create(ctx context.Context, n NewLink, options ...api.RequestOption) (*DynamicLink, error) {
 	op := operation.DynamicLinkCreate
-	if err := transport.Required(op, "PractitionerID", n.PractitionerID); err != nil {
-		return nil, err
-	}
 	if n.Patient != nil && n.Patient.Email == "" {
 		return nil, transport.Invalid(op, "Patient.Email", "is required")
 	}
 	type plan struct {
-		PractitionerID string `json:"practitioner_id"`
+		PractitionerID string `json:"practitioner_id,omitempty"`
 	}
 	body := struct {
 		TreatmentPlan plan         `json:"treatment_plan"`

@@ -89,10 +89,20 @@ func TestCreateDynamicLink(t *testing.T) {
 func TestCreateDynamicLinkChecksArguments(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	_, err := b.DynamicLinks.Create(t.Context(), treatmentplans.NewLink{})
-	resourcetest.RequireUnsent(t, b.Server, err, "dynamic_links.create", "PractitionerID")
-	_, err = b.DynamicLinks.Create(t.Context(), treatmentplans.NewLink{PractitionerID: b.practitioner, Patient: &treatmentplans.LinkPatient{FirstName: "New"}})
+	_, err := b.DynamicLinks.Create(t.Context(), treatmentplans.NewLink{PractitionerID: b.practitioner, Patient: &treatmentplans.LinkPatient{FirstName: "New"}})
 	resourcetest.RequireUnsent(t, b.Server, err, "dynamic_links.create", "Patient.Email")
+}
+
+// Whether the practitioner may be left out is the platform's to say.
+func TestCreateDynamicLinkWithoutPractitioner(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	_, err := b.DynamicLinks.Create(t.Context(), treatmentplans.NewLink{})
+	assert.NotErrorIs(t, err, api.ErrNotSent)
+	assert.JSONEq(t, `{"treatment_plan":{}}`, b.sent.String())
+	_, err = b.DynamicLinks.Create(t.Context(), treatmentplans.NewLink{Patient: &treatmentplans.LinkPatient{Email: "jane.doe@example.org"}})
+	assert.NotErrorIs(t, err, api.ErrNotSent)
+	assert.JSONEq(t, `{"treatment_plan":{},"patient":{"email":"jane.doe@example.org"}}`, b.sent.String())
 }
 
 // A link may need more than the scope of the endpoint: the one that creates
