@@ -9,9 +9,9 @@ import (
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
 
-// ProductSearch says which products are looked for. All its conditions apply
-// together; the zero value finds every product of the brands that the clinic
-// may order.
+// ProductSearch says which products are looked for. That all its conditions apply
+// together, and that the zero value finds every product of the brands that the clinic
+// may order, are assumptions: the API shows the parameters only.
 // API section: GET /catalog/search/products.
 type ProductSearch struct {
 	// Query is free text.

@@ -10,7 +10,8 @@ import (
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
 
-// Category is a group of products that the clinic has put together.
+// Category is a group of products of the clinic. Who puts it together is not stated;
+// the clinic is assumed to.
 // API section: "Category".
 type Category struct {
 	ID   string `json:"id"`

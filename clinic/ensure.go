@@ -86,7 +86,8 @@ func (s Practitioners) Ensure(ctx context.Context, n NewPractitioner, options ..
 
 // Ensure returns the staff member that carries n.Metadata.ID, which is required,
 // and creates it where there is none. It is safe in the way [Patients.Ensure] is,
-// but finds staff by their metadata id only.
+// but finds staff by their metadata id only; that their e-mails are unique between
+// processes is an assumption.
 // API section: "Metadata", "Staff".
 func (s StaffMembers) Ensure(ctx context.Context, n NewStaff, options ...api.RequestOption) (member *Staff, created bool, err error) {
 	op := operation.StaffCreate

@@ -19,7 +19,7 @@ type Staff struct {
 	FirstName string `json:"first_name"`
 	LastName  string `json:"last_name"`
 
-	// Email is unique.
+	// Email is unique (an assumption: the API describes no attributes of staff).
 	Email string `json:"email"`
 
 	Metadata Metadata `json:"metadata"`

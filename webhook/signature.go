@@ -12,8 +12,8 @@ import (
 // API section: "Signature header" 1.
 const SignatureHeader = "SVC-Signature"
 
-// Bounds of the header. The platform sends one v1, or two while a secret is
-// rotated; everything beyond the bounds is refused before anything is computed.
+// Bounds of the header. The platform is assumed to send one v1, or two while a secret
+// is rotated; everything beyond the bounds is refused before anything is computed.
 const (
 	maxHeader     = 1024 // bytes
 	maxSignatures = 8    // v1 values
