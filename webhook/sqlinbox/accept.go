@@ -29,7 +29,7 @@ func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt
 	if err != nil {
 		return webhook.Receipt{}, err
 	}
-	if err := i.writer.do(ctx, row.insert); err != nil {
+	if err := i.writer.await(&write{ctx: ctx, do: row.insert, accept: true, bytes: len(row.body), done: make(chan error, 1)}); err != nil {
 		return webhook.Receipt{}, err
 	}
 	return webhook.Receipt{Duplicate: row.duplicate}, nil
@@ -150,6 +150,15 @@ func (i *Inbox) committed(t *tx) {
 	if t.freed {
 		tell(i.freed)
 	}
+}
+
+// callNext makes the oldest event of a subject the one that is ready, where none
+// is that, or being handled.
+func callNext(t *tx, subject string) error {
+	changed, err := t.changed(`UPDATE dispensary_inbox SET state = 3 WHERE seq = (SELECT seq FROM dispensary_inbox
+		WHERE subject = ? AND state < 5 ORDER BY order_at, seq LIMIT 1)`, subject)
+	t.ready = t.ready || changed > 0
+	return err
 }
 
 // tell wakes who waits for a channel of size 1.

@@ -67,19 +67,28 @@ func (i *Inbox) takeFreeSlots() (n int) {
 }
 
 // handle makes the attempt that c was claimed for. What was claimed when Close
-// came is given back: nothing is begun then.
-func (i *Inbox) handle(c claim) {
-	defer func() { i.slots <- struct{}{} }()
+// came is given back: nothing is begun then. The event that comes next has a
+// goroutine of its own, as that of an observer may end.
+func (i *Inbox) handle(c *claim) {
+	var next *claim
+	defer func() {
+		if next == nil {
+			i.slots <- struct{}{}
+			return
+		}
+		i.tasks.Go(func() { i.handle(next) })
+	}()
+	task := i.task(c)
 	if i.stopped() {
-		_ = i.settle(c, webhook.Attempt{Delivery: c.task.Delivery, Result: webhook.ResultReturned})
+		_, _ = i.settle(c, webhook.Attempt{Delivery: task.Delivery, Result: webhook.ResultReturned})
 		return
 	}
-	p := &pending{inbox: i, claim: c}
+	p := &pending{inbox: i, claim: c, task: task}
 	// The error has been logged, and the event comes back when its claim ends.
-	_ = i.worker.Do(context.WithValue(i.ctx, pendingKey{}, p), c.task, func(a webhook.Attempt) error {
-		if p.noted {
-			return nil
+	_ = i.worker.Do(context.WithValue(i.ctx, pendingKey{}, p), task, func(a webhook.Attempt) (err error) {
+		if !p.noted {
+			next, err = i.settle(c, a)
 		}
-		return i.settle(c, a)
+		return err
 	})
 }

@@ -3,6 +3,7 @@ package sqlinbox
 import (
 	"runtime"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -124,4 +125,53 @@ func (i *Inbox) AwaitShrunk(b *testing.B) {
 	if err := i.writer.checkpoint(); err != nil {
 		b.Fatal(err)
 	}
+}
+
+// CountTransactions counts the transactions of the writer from now on.
+func (i *Inbox) CountTransactions(t testing.TB) func() int {
+	var n atomic.Int64
+	err := i.writer.do(t.Context(), func(*tx) error {
+		committed := i.writer.hooks.committed
+		i.writer.hooks.committed = func(t *tx) {
+			n.Add(1)
+			committed(t)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() int { return int(n.Load()) }
+}
+
+// Waiting is what a writer finds.
+type Waiting struct {
+	Outcomes, Accepts int
+	Bytes             int           // of each accept
+	Waited            time.Duration // by the accepts
+	Expected          int           // outcomes that have yet to come
+	Handling          time.Duration // for which handlers take
+}
+
+// NextBatch returns what a writer takes into its next transaction, and whether
+// outcomes come first in it.
+func NextBatch(what Waiting) (outcomes, accepts int, first bool) {
+	w := &writer{writes: make(chan *write, 1000), accepts: make(chan *write, 1000)}
+	w.pace = pace{handling: what.Handling, expected: what.Expected + what.Outcomes}
+	for range what.Outcomes {
+		w.writes <- &write{outcome: true, took: what.Handling}
+	}
+	for range what.Accepts {
+		w.accepts <- &write{accept: true, bytes: what.Bytes, since: time.Now().Add(-what.Waited)}
+	}
+	first = true
+	for _, job := range w.gather(<-w.accepts) {
+		if job.accept {
+			accepts++
+			continue
+		}
+		outcomes++
+		first = first && accepts == 0
+	}
+	return outcomes, accepts, first
 }

@@ -131,7 +131,7 @@ func open(db *sql.DB, c Config, migrate func(context.Context) error) (_ *Inbox, 
 		return nil, err
 	}
 	inbox := newInbox(c, worker, db)
-	inbox.writer = newWriter(conn, inbox.committed)
+	inbox.writer = newWriter(conn, hooks{inbox.fill, inbox.committed})
 	inbox.release = []func() error{conn.Close, locked.Close}
 	if err := inbox.start(); err != nil {
 		inbox.writer.close()

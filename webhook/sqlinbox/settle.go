@@ -1,17 +1,17 @@
 package sqlinbox
 
 import (
-	"context"
 	"errors"
 	"time"
 
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// settle notes the outcome of an attempt. It tries until that succeeds or the
-// claim ends: a handler's work that is done should not be done again because the
-// disk was full for a moment.
-func (i *Inbox) settle(c claim, a webhook.Attempt) error {
+// settle notes the outcome of an attempt, and returns the event that the handler
+// is given next, if there is one. It tries until that succeeds or the claim ends: a
+// handler's work that is done should not be done again because the disk was full
+// for a moment.
+func (i *Inbox) settle(c *claim, a webhook.Attempt) (*claim, error) {
 	var letter []byte
 	if a.Result == webhook.ResultDead {
 		var err error
@@ -21,12 +21,17 @@ func (i *Inbox) settle(c claim, a webhook.Attempt) error {
 	}
 	end := time.Now().Add(i.config.margin)
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		err := i.writer.do(context.Background(), func(t *tx) error { return i.note(t, c, a, letter) })
+		var next *claim
+		err := i.writer.doFor(c, func(t *tx) error {
+			next = nil
+			t.vacant = append(t.vacant, &next)
+			return i.note(t, c, a, letter)
+		})
 		switch {
 		case err == nil:
-			return nil
+			return next, nil
 		case errors.Is(err, errClaimLost), errors.Is(err, webhook.ErrInboxClosed), time.Now().After(end):
-			return err
+			return nil, err
 		}
 		select {
 		case <-time.After(wait):
@@ -38,7 +43,7 @@ func (i *Inbox) settle(c claim, a webhook.Attempt) error {
 
 // note writes the outcome down, if the event is still in the hands it was
 // claimed by, and calls the next of its subject.
-func (i *Inbox) note(t *tx, c claim, a webhook.Attempt, letter []byte) error {
+func (i *Inbox) note(t *tx, c *claim, a webhook.Attempt, letter []byte) error {
 	now := i.now()
 	changed, err := mark(t, c, a, letter, now)
 	switch {
@@ -56,17 +61,17 @@ func (i *Inbox) note(t *tx, c claim, a webhook.Attempt, letter []byte) error {
 		}
 	}
 	if c.subject != "" {
-		return lead(t, c.subject)
+		return callNext(t, c.subject)
 	}
 	t.ready = t.ready || a.Result != webhook.ResultHandled
 	return nil
 }
 
 // mark changes the row of an event, and returns how many rows that were.
-func mark(t *tx, c claim, a webhook.Attempt, letter []byte, now int64) (int64, error) {
+func mark(t *tx, c *claim, a webhook.Attempt, letter []byte, now int64) (int64, error) {
 	living := stateReady
 	if c.subject != "" {
-		living = stateInLine // lead calls the oldest, which it may not be
+		living = stateInLine // callNext calls the oldest, which it may not be
 	}
 	const settle, held = `UPDATE dispensary_inbox SET state = ?, due_at = ?, `, ` WHERE seq = ? AND claim = ? AND state = 4`
 	switch a.Result {

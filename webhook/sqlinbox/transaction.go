@@ -40,9 +40,9 @@ func InTransaction(ctx context.Context, write func(context.Context, Tx) error) e
 	case p.noted:
 		return errors.New("sqlinbox: InTransaction: called twice")
 	}
-	a := webhook.Attempt{Delivery: p.claim.task.Delivery, Result: webhook.ResultHandled, Object: p.claim.task.Object}
+	a := webhook.Attempt{Delivery: p.task.Delivery, Result: webhook.ResultHandled, Object: p.task.Object}
 	// Not the handler's context: its end must not leave open what became of it.
-	err := p.inbox.writer.do(context.WithoutCancel(ctx), func(t *tx) error {
+	err := p.inbox.writer.doFor(p.claim, func(t *tx) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -97,6 +97,7 @@ func afterwards(handle webhook.HandlerFunc, logger *slog.Logger) webhook.Handler
 // pending is an attempt that InTransaction may note before it has ended.
 type pending struct {
 	inbox *Inbox
-	claim claim
+	claim *claim
+	task  webhook.Task
 	noted bool
 }

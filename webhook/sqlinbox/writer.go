@@ -7,13 +7,17 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// maxBatch is how many writes share a transaction at most: enough that a sync is
-// shared by everyone who waits, few enough that nobody waits long.
-const maxBatch = 256
+// What shares a transaction at most: enough that a sync is shared by everyone who
+// waits, little enough that nobody waits long.
+const (
+	maxBatch = 256     // writes
+	maxBytes = 1 << 20 // of bodies, beyond the first
+)
 
 // write is something that is done in a transaction. It may be done again, after
 // it was rolled back, so it must set what it returns anew.
@@ -25,27 +29,43 @@ type write struct {
 	lazy  bool // need not be on disk when it is done
 	idle  bool // can wait until nothing else is to be done
 	alone bool // is not done in a transaction
+
+	accept bool      // takes in an event,
+	bytes  int       // so long,
+	since  time.Time // that has come then
+
+	outcome bool          // notes what became of an event
+	took    time.Duration // since that was given out
 }
 
 // writer is the one goroutine that writes. It does everything that waits in one
 // transaction: what costs is the sync at its end, and that is shared.
 type writer struct {
-	tx     *tx
-	lazy   bool      // transactions are not synced at present
-	told   func(*tx) // is told of every commit
-	writes chan *write
-	idle   chan *write // done when nothing else is to be
+	tx      *tx
+	lazy    bool // transactions are not synced at present
+	pace    pace
+	hooks   hooks
+	writes  chan *write
+	accepts chan *write // done as [pace] has it
+	idle    chan *write // done when nothing else is to be
 
 	stop    chan struct{} // closed to end it once nothing waits
 	stopped chan struct{} // closed when it has ended
 	once    sync.Once
 }
 
-func newWriter(conn *sql.Conn, told func(*tx)) *writer {
+// hooks are what an inbox has to do with every transaction.
+type hooks struct {
+	fill      func(*tx) error // gives events to the handlers that are vacant now
+	committed func(*tx)
+}
+
+func newWriter(conn *sql.Conn, hooks hooks) *writer {
 	w := &writer{
-		told:    told,
+		hooks:   hooks,
 		tx:      &tx{conn: conn, prepared: map[string]*sql.Stmt{}},
 		writes:  make(chan *write, 4*maxBatch),
+		accepts: make(chan *write, 4*maxBatch),
 		idle:    make(chan *write),
 		stop:    make(chan struct{}),
 		stopped: make(chan struct{}),
@@ -64,6 +84,12 @@ func (w *writer) do(ctx context.Context, do func(*tx) error) error {
 // of the process. It is on disk with the next one that has to be.
 func (w *writer) doLazily(ctx context.Context, do func(*tx) error) error {
 	return w.await(&write{ctx: ctx, do: do, lazy: true, done: make(chan error, 1)})
+}
+
+// doFor has a write done, which may not be given up, that notes the outcome of what
+// was claimed.
+func (w *writer) doFor(c *claim, do func(*tx) error) error {
+	return w.await(&write{ctx: context.Background(), do: do, outcome: true, took: time.Since(c.given), done: make(chan error, 1)})
 }
 
 // doIdly is doLazily for what can wait until nothing else is to be done.
@@ -112,8 +138,11 @@ func (w *writer) await(job *write) error {
 	default:
 	}
 	queue := w.writes
-	if job.idle {
+	switch {
+	case job.idle:
 		queue = w.idle
+	case job.accept:
+		queue, job.since = w.accepts, time.Now()
 	}
 	select {
 	case queue <- job:
@@ -149,36 +178,116 @@ func (w *writer) run() {
 		select {
 		case first := <-w.writes:
 			w.commit(w.gather(first))
-			continue
-		default:
-		}
-		select {
-		case first := <-w.writes:
+		case first := <-w.accepts:
 			w.commit(w.gather(first))
-		case job := <-w.idle:
-			w.commit([]*write{job})
-		case <-w.stop:
-			for {
-				select {
-				case first := <-w.writes:
-					w.commit(w.gather(first))
-				default:
-					return
-				}
+		default:
+			select {
+			case first := <-w.writes:
+				w.commit(w.gather(first))
+			case first := <-w.accepts:
+				w.commit(w.gather(first))
+			case job := <-w.idle:
+				w.commit([]*write{job})
+			case <-w.stop:
+				w.finish()
+				return
 			}
 		}
 	}
 }
 
-// gather takes what waits already, and what those who can run now are about to ask
-// for: it lets them go first, as long as that brings anything. It waits for nothing
-// else: while one transaction is synced, the next one fills up.
+// finish does what waits.
+func (w *writer) finish() {
+	for {
+		select {
+		case first := <-w.writes:
+			w.commit(w.gather(first))
+		case first := <-w.accepts:
+			w.commit(w.gather(first))
+		default:
+			return
+		}
+	}
+}
+
+// gather makes the next batch, with first in it: everything that waits, and of
+// accepts what the pace allows.
 func (w *writer) gather(first *write) []*write {
-	batch := append(make([]*write, 0, 16), first)
-	for before := 0; len(batch) < maxBatch; {
+	batch := make([]*write, 0, 16)
+	if !first.accept {
+		batch, first = w.add(batch, first), nil
+	}
+	batch = w.gatherWrites(batch)
+	return w.gatherAccepts(batch, first)
+}
+
+func (w *writer) add(batch []*write, job *write) []*write {
+	if job.outcome {
+		w.pace.cameBack(job.took)
+	}
+	return append(batch, job)
+}
+
+// gatherWrites takes what waits already, and what comes while that is worth
+// waiting for.
+func (w *writer) gatherWrites(batch []*write) []*write {
+	var over <-chan time.Time
+	for len(batch) < maxBatch {
 		select {
 		case next := <-w.writes:
+			batch = w.add(batch, next)
+			continue
+		default:
+		}
+		if over == nil {
+			patience := w.pace.patience()
+			if patience == 0 {
+				return batch
+			}
+			timer := time.NewTimer(patience)
+			defer timer.Stop()
+			over = timer.C
+		}
+		if w.pace.expected == 0 {
+			return batch
+		}
+		select {
+		case next := <-w.writes:
+			batch = w.add(batch, next)
+		case <-over:
+			w.pace.expected = 0 // they take longer than others
+			return batch
+		case <-w.stop:
+			return batch
+		}
+	}
+	return batch
+}
+
+// gatherAccepts takes what waits already, and what those who can run now are about
+// to ask for: it lets them go first, as long as that brings anything. It waits for
+// nothing else: while one transaction is synced, the next one fills up.
+func (w *writer) gatherAccepts(batch []*write, first *write) []*write {
+	if first == nil {
+		select {
+		case first = <-w.accepts:
+		default:
+			return batch
+		}
+	}
+	outcomes := 0
+	for _, job := range batch {
+		if job.outcome {
+			outcomes++
+		}
+	}
+	batch = append(batch, first)
+	left, bytes := w.pace.limit(outcomes, time.Since(first.since))-1, 0
+	for before := 0; left > 0 && len(batch) < maxBatch && bytes < maxBytes; {
+		select {
+		case next := <-w.accepts:
 			batch = append(batch, next)
+			left, bytes = left-1, bytes+next.bytes
 		default:
 			if len(batch) == before {
 				return batch
@@ -201,10 +310,10 @@ func (w *writer) commit(batch []*write) {
 		}
 		live = append(live, job)
 	}
-	err := w.transact(live)
-	if err != nil && len(live) > 1 {
+	err := w.transact(live, true)
+	if err != nil && (len(live) > 1 || w.tx.vacant != nil) {
 		for _, job := range live {
-			job.done <- w.transact([]*write{job})
+			job.done <- w.transact([]*write{job}, false)
 		}
 		return
 	}
@@ -213,7 +322,9 @@ func (w *writer) commit(batch []*write) {
 	}
 }
 
-func (w *writer) transact(batch []*write) (err error) {
+// transact does a batch in a transaction, and then, if asked to, gives events to
+// the handlers that it makes vacant.
+func (w *writer) transact(batch []*write, fill bool) (err error) {
 	if len(batch) == 0 {
 		return nil
 	}
@@ -223,7 +334,7 @@ func (w *writer) transact(batch []*write) (err error) {
 	if err := w.sync(batch); err != nil {
 		return err
 	}
-	w.tx.ready, w.tx.freed = false, false
+	w.tx.begin()
 	if err := w.tx.exec("BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
@@ -242,10 +353,20 @@ func (w *writer) transact(batch []*write) (err error) {
 			return err
 		}
 	}
+	if fill && len(w.tx.vacant) > 0 {
+		if err := w.hooks.fill(w.tx); err != nil {
+			return err
+		}
+	}
 	if err := w.tx.exec("COMMIT"); err != nil {
 		return err
 	}
-	w.told(w.tx)
+	now := time.Now()
+	w.pace.gaveOut(len(w.tx.given))
+	for _, row := range w.tx.given {
+		row.given = now
+	}
+	w.hooks.committed(w.tx)
 	return nil
 }
 
@@ -273,9 +394,15 @@ func (w *writer) sync(batch []*write) error {
 type tx struct {
 	conn     *sql.Conn
 	prepared map[string]*sql.Stmt
-	ready    bool // an event is due, or the time of the next one has changed
-	freed    bool // something was deleted
+
+	ready  bool      // an event is due, or the time of the next one has changed
+	freed  bool      // something was deleted
+	vacant []**claim // of handlers that are vacant now: what they are given
+	given  []*claim  // what was given out
 }
+
+// begin forgets what was noted of the transaction before.
+func (t *tx) begin() { t.ready, t.freed, t.vacant, t.given = false, false, nil, nil }
 
 // prepare returns a statement that stays prepared. The background context is
 // meant: a statement that is broken off half-way gains nothing, and watching for
