@@ -14,14 +14,17 @@ import (
 const maxTime = math.MaxInt64
 
 // Accept implements [webhook.Inbox]: when it returns, the event has been synced
-// to the disk. It fails with [webhook.ErrInboxClosed], with that of ctx, and with
-// errors of the database, which hold nothing of the event.
+// to the disk. It fails with [webhook.ErrInboxClosed], [ErrFull], the error of ctx,
+// and errors of the database, which hold nothing of the event.
 func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
 	if err := ctx.Err(); err != nil {
 		return webhook.Receipt{}, err
 	}
 	if i.stopped() {
 		return webhook.Receipt{}, webhook.ErrInboxClosed
+	}
+	if i.reserve.spent.Load() {
+		return webhook.Receipt{}, ErrFull
 	}
 	// Everything that can be done by many at a time is done before the one
 	// writer is asked.

@@ -65,11 +65,15 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// What opening an inbox can fail with, beside errors of the database.
+// What an inbox can fail with, beside errors of the database.
 var (
 	// ErrInUse: another process, or another Inbox of this one, has the database
 	// open. It is safe to try again.
 	ErrInUse = errors.New("sqlinbox: another process has this inbox open")
+
+	// ErrFull: there is no room for another event, as the rest of it is needed
+	// to work off those that are there. [Inbox.Accept] returns it.
+	ErrFull = errors.New("sqlinbox: the disk is full, or nearly so")
 
 	// ErrSchema: the tables are missing, or older than this package: call
 	// [Migrate].

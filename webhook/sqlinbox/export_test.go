@@ -175,3 +175,14 @@ func NextBatch(what Waiting) (outcomes, accepts int, first bool) {
 	}
 	return outcomes, accepts, first
 }
+
+// RunOut spends the reserve.
+func (i *Inbox) RunOut(t testing.TB) {
+	err := i.writer.do(t.Context(), func(x *tx) error {
+		i.spend(x)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -25,6 +25,7 @@ type Inbox struct {
 	db     *sql.DB
 	writer *writer
 
+	reserve reserve
 	lastNow int64 // what the clock said when the writer claimed last
 
 	ctx    context.Context // of all handlers
@@ -112,7 +113,11 @@ func open(db *sql.DB, c Config, migrate func(context.Context) error) (_ *Inbox, 
 		return nil, err
 	}
 	ctx := context.Background()
-	locked, err := lockFileOf(ctx, db)
+	path, err := pathOf(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	locked, err := lock(path)
 	if err != nil {
 		return nil, err
 	}
@@ -121,23 +126,47 @@ func open(db *sql.DB, c Config, migrate func(context.Context) error) (_ *Inbox, 
 			_ = locked.Close()
 		}
 	}()
-	if migrate != nil {
-		if err := migrate(ctx); err != nil {
-			return nil, err
-		}
+	inbox := newInbox(c, worker, db)
+	inbox.reserve.path, inbox.reserve.log = path+".reserve", path+"-wal"
+	if err := inbox.reserve.allocate(); err != nil {
+		inbox.reserve.spent.Store(true)
 	}
-	conn, err := writingConn(ctx, db)
+	err = inbox.prepare(ctx, migrate)
+	if isFull(err) && !inbox.reserve.spent.Swap(true) {
+		err = errors.Join(os.Truncate(inbox.reserve.path, 0), inbox.prepare(ctx, migrate))
+	}
 	if err != nil {
 		return nil, err
 	}
-	inbox := newInbox(c, worker, db)
-	inbox.writer = newWriter(conn, hooks{inbox.fill, inbox.committed})
-	inbox.release = []func() error{conn.Close, locked.Close}
-	if err := inbox.start(); err != nil {
-		inbox.writer.close()
-		return nil, errors.Join(err, conn.Close())
-	}
+	inbox.release = append(inbox.release, locked.Close)
 	return inbox, nil
+}
+
+// prepare brings the database up to date, and starts everything.
+func (i *Inbox) prepare(ctx context.Context, migrate func(context.Context) error) error {
+	if migrate != nil {
+		if err := migrate(ctx); err != nil {
+			return err
+		}
+	}
+	conn, err := writingConn(ctx, i.db)
+	if err != nil {
+		return err
+	}
+	if err := conn.QueryRowContext(ctx, "PRAGMA max_page_count").Scan(&i.reserve.pages); err != nil {
+		return fmt.Errorf("sqlinbox: %w", errors.Join(err, conn.Close()))
+	}
+	unlimited := func() error { return i.reserve.limit(conn, true) } // as it was
+	if err := i.reserve.limit(conn, i.reserve.spent.Load()); err != nil {
+		return errors.Join(err, unlimited(), conn.Close())
+	}
+	i.writer = newWriter(conn, hooks{i.fill, i.committed, i.spend})
+	if err := i.start(); err != nil {
+		i.writer.close()
+		return errors.Join(err, unlimited(), conn.Close())
+	}
+	i.release = []func() error{unlimited, conn.Close}
+	return nil
 }
 
 func newInbox(c Config, worker *webhook.Worker, db *sql.DB) *Inbox {
@@ -177,20 +206,20 @@ func (i *Inbox) start() error {
 	return nil
 }
 
-// lockFileOf locks the database, by the path that SQLite has resolved.
-func lockFileOf(ctx context.Context, db *sql.DB) (*os.File, error) {
+// pathOf returns the path of a database, as SQLite has resolved it.
+func pathOf(ctx context.Context, db *sql.DB) (string, error) {
 	var file string
 	err := db.QueryRowContext(ctx, "SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&file)
 	if err != nil {
-		return nil, fmt.Errorf("sqlinbox: %w", err)
+		return "", fmt.Errorf("sqlinbox: %w", err)
 	}
 	if file == "" {
-		return nil, errors.New("sqlinbox: the database is in memory, where nothing lasts: use a file, or webhook.MemoryInbox")
+		return "", errors.New("sqlinbox: the database is in memory, where nothing lasts: use a file, or webhook.MemoryInbox")
 	}
 	if resolved, err := filepath.EvalSymlinks(file); err == nil {
 		file = resolved
 	}
-	return lock(file)
+	return file, nil
 }
 
 // writingConn sets up the connection of the writer, and makes sure that what it
@@ -206,7 +235,7 @@ func writingConn(ctx context.Context, db *sql.DB) (_ *sql.Conn, err error) {
 		}
 	}()
 	for _, pragma := range []string{
-		"PRAGMA busy_timeout = 10000",
+		busyTimeout,
 		"PRAGMA journal_mode = WAL",
 		"PRAGMA synchronous = FULL",
 		"PRAGMA fullfsync = 1", // on macOS a sync is none without it

@@ -121,7 +121,7 @@ func TestOpenMakesAPrivateFile(t *testing.T) {
 	require.NoError(t, err)
 	files, err := os.ReadDir(folder)
 	require.NoError(t, err)
-	require.Len(t, files, 4, "database, log, its index, lock")
+	require.Len(t, files, 5, "database, log, its index, lock, reserve")
 	for _, file := range files {
 		info, err := file.Info()
 		require.NoError(t, err)

@@ -20,7 +20,8 @@ const (
 func kept(pages int64) int64 { return 256 + pages/32 }
 
 // shrink gives unused pages at the end of the file back to the disk, whenever
-// something was deleted and the writer has nothing else to do.
+// something was deleted and the writer has nothing else to do, and makes a new
+// reserve where there is none.
 func (i *Inbox) shrink() {
 	for {
 		select {
@@ -30,6 +31,9 @@ func (i *Inbox) shrink() {
 		}
 		if err := i.giveBack(); err != nil && !i.stopped() {
 			i.worker.Work().Logger.LogAttrs(i.ctx, slog.LevelWarn, "webhook inbox cannot shrink", slog.String("reason", err.Error()))
+		}
+		if err := i.restore(); err != nil {
+			tell(i.freed) // tries again
 		}
 		pause := time.NewTimer(shrinkPause)
 		select {
@@ -62,10 +66,8 @@ func (i *Inbox) giveBack() error {
 // reports whether there was any need to.
 func vacuum(t *tx) (bool, error) {
 	var mode, unused, pages int64
-	for pragma, into := range map[string]*int64{"auto_vacuum": &mode, "freelist_count": &unused, "page_count": &pages} {
-		if _, err := t.first("PRAGMA "+pragma, nil, into); err != nil {
-			return false, err
-		}
+	if err := pragmas(t, map[string]*int64{"auto_vacuum": &mode, "freelist_count": &unused, "page_count": &pages}); err != nil {
+		return false, err
 	}
 	const incremental = 2
 	n := min(unused-kept(pages), shrinkStep)
@@ -74,6 +76,16 @@ func vacuum(t *tx) (bool, error) {
 	}
 	// It gives back one page for each step of the statement.
 	return true, t.each(fmt.Sprintf("PRAGMA incremental_vacuum(%d)", n), nil, func(*sql.Rows) error { return nil })
+}
+
+// pragmas reads some numbers of the database.
+func pragmas(t *tx, into map[string]*int64) error {
+	for name, n := range into {
+		if _, err := t.first("PRAGMA "+name, nil, n); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // enableShrinking makes an empty file one that can give pages back, which has to be

@@ -3,6 +3,7 @@ package sqlinbox
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -18,6 +19,9 @@ const (
 	maxBatch = 256     // writes
 	maxBytes = 1 << 20 // of bodies, beyond the first
 )
+
+// busyTimeout has the writer wait for other writers of the file.
+const busyTimeout = "PRAGMA busy_timeout = 10000"
 
 // write is something that is done in a transaction. It may be done again, after
 // it was rolled back, so it must set what it returns anew.
@@ -58,6 +62,7 @@ type writer struct {
 type hooks struct {
 	fill      func(*tx) error // gives events to the handlers that are vacant now
 	committed func(*tx)
+	spend     func(*tx) bool // makes room on a full disk, if it can
 }
 
 func newWriter(conn *sql.Conn, hooks hooks) *writer {
@@ -98,10 +103,24 @@ func (w *writer) doIdly(ctx context.Context, do func(*tx) error) error {
 }
 
 // checkpoint brings the log into the file, as far as nobody reads an older state of
-// it.
-func (w *writer) checkpoint() error {
+// it, which also cuts off what the file has given back.
+func (w *writer) checkpoint() error { return w.alone("PRAGMA wal_checkpoint(PASSIVE)") }
+
+// truncate does the same, and gives the log's own room back if nobody reads at all.
+func (w *writer) truncate() error {
+	return errors.Join(w.alone("PRAGMA busy_timeout = 100", "PRAGMA wal_checkpoint(TRUNCATE)"), w.alone(busyTimeout))
+}
+
+// alone runs statements outside of any transaction, when nothing else is to be done.
+func (w *writer) alone(statements ...string) error {
 	return w.await(&write{ctx: context.Background(), alone: true, idle: true, done: make(chan error, 1), do: func(t *tx) error {
-		return t.each("PRAGMA wal_checkpoint(PASSIVE)", nil, func(*sql.Rows) error { return nil })
+		for _, statement := range statements {
+			// Not prepared, as some of these do their work then.
+			if _, err := t.conn.ExecContext(context.Background(), statement); err != nil {
+				return fmt.Errorf("sqlinbox: %w", err)
+			}
+		}
+		return nil
 	}})
 }
 
@@ -311,15 +330,25 @@ func (w *writer) commit(batch []*write) {
 		live = append(live, job)
 	}
 	err := w.transact(live, true)
-	if err != nil && (len(live) > 1 || w.tx.vacant != nil) {
+	if err != nil && (len(live) > 1 || w.tx.vacant != nil || isFull(err)) {
 		for _, job := range live {
-			job.done <- w.transact([]*write{job}, false)
+			job.done <- w.transactOne(job)
 		}
 		return
 	}
 	for _, job := range live {
 		job.done <- err
 	}
+}
+
+// transactOne does a write in a transaction of its own. If the disk is full, all but
+// accepts have the reserve.
+func (w *writer) transactOne(job *write) error {
+	err := w.transact([]*write{job}, false)
+	if isFull(err) && !job.accept && !job.idle && w.hooks.spend(w.tx) {
+		err = w.transact([]*write{job}, false)
+	}
+	return err
 }
 
 // transact does a batch in a transaction, and then, if asked to, gives events to

@@ -1,0 +1,33 @@
+package sqlinbox_test
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
+)
+
+// TestInboxThatFilledItsDisk has one fill a small file system of its own.
+func TestInboxThatFilledItsDisk(t *testing.T) {
+	t.Parallel()
+	for name, restart := range map[string]bool{"running": false, "killed": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			folder := t.TempDir()
+			if err := syscall.Mount("tmpfs", folder, "tmpfs", 0, "size=8m,mode=0700"); err != nil {
+				if os.Getuid() != 0 {
+					t.Skip("needs root, to mount a file system")
+				}
+				t.Skip("no file system can be mounted on this machine")
+			}
+			t.Cleanup(func() { assert.NoError(t, syscall.Unmount(folder, syscall.MNT_DETACH)) })
+			fillUp(t, restart, func(c sqlinbox.Config) (*sqlinbox.Inbox, error) {
+				return sqlinbox.Open(filepath.Join(folder, "inbox.db"), c)
+			})
+		})
+	}
+}
