@@ -42,6 +42,7 @@ func ExampleExamineReceiver() {
 	// Signature/TwoSignatures
 	// Challenge/OnlyPost
 	// Bodies/Malformed
+	// Bodies/Limit
 	// Always/NeverGone
 	// Always/TellsNothing
 }

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,6 +21,11 @@ func bodyCases() []receiverCase {
 			name: "Large", run: (*examination).large,
 			consequence: "one big event, or anybody who sends one, breaks the process or holds it up.",
 			fix:         "bound what is read (in Go http.MaxBytesReader), handle what fits, and answer what does not with 413.",
+		},
+		{
+			name: "Limit", run: (*examination).limit,
+			consequence: "whoever knows the address fills the memory of the process, with a few requests that are not even signed.",
+			fix:         "stop reading at a limit, a megabyte or a few of them (in Go http.MaxBytesReader), and answer with 413.",
 		},
 		{
 			name: "Pieces", run: (*examination).pieces,
@@ -96,6 +103,38 @@ func (x *examination) large() {
 	}
 	x.accepts("an event after these", x.deliver(x.notice(x.EventType).body()))
 }
+
+// beyond is more than any limit that deserves the name.
+const beyond = 32 << 20
+
+// limit sends a body that only its end can refute. Whoever refuses it for its
+// signature has read all of it.
+func (x *examination) limit() {
+	ctx, cancel := context.WithTimeout(x.ctx, max(x.Timeout, x.Patience))
+	defer cancel()
+	source := &flood{}
+	source.left.Store(beyond)
+	e := x.exchange(ctx, parcel{source: source, signature: signedHeader(forgedSecret, x.Now(), nil)})
+	unauthorized := e.status == http.StatusUnauthorized || e.status == http.StatusForbidden
+	if e.err == nil && source.left.Load() <= 0 && (unauthorized || e.status/100 == 2) {
+		x.finding("a body of %d megabytes, from somebody whose signature does not verify, was read to its end", beyond>>20)
+	}
+}
+
+// flood is a long body.
+type flood struct{ left atomic.Int64 }
+
+// Read implements [io.Reader].
+func (f *flood) Read(to []byte) (int, error) {
+	if f.left.Load() <= 0 {
+		return 0, io.EOF
+	}
+	n := copy(to, blanks)
+	f.left.Add(-int64(n))
+	return n, nil
+}
+
+var blanks = bytes.Repeat([]byte(" "), 32<<10)
 
 func (x *examination) pieces() {
 	n := x.notice(x.EventType)

@@ -99,6 +99,7 @@ var mutants = map[string]struct {
 	// Bodies.
 	"anything is acknowledged": {"Bodies/Malformed", "is lost", answering(func(_ *http.Request, status int, answer string) (int, string) { return malformedIsFine(status, answer) })},
 	"a column is too short":    {"Bodies/Large", "500", refusing(500, func(_ map[string]any, b []byte) bool { return len(b) > 64<<10 })},
+	"no limit":                 {"Bodies/Limit", "read to its end", configured(func(c *webhook.Config) { c.MaxBody = 1 << 40 })},
 	"one read":                 {"Bodies/Pieces", "in pieces", around(readOnce)},
 	"body += chunk":            {"Bodies/Characters", "two packets was answered with 401", around(decodeEach)},
 	"a lock around the body":   {"Bodies/BrokenOff", "was not answered within", quickly(locked())},
