@@ -99,7 +99,7 @@ func listCategoryProducts(c *call, w *world) (reply, error) {
 	if _, known := w.categories.get(c.arg()); !known {
 		return reply{}, notFound()
 	}
-	return listOf(c, rowsOf(w.inCategory(c.arg())), w.viewProductItem), nil
+	return listOf(c, rowsOf(w.inCategory(c.arg())), w.productItems(c.reads)), nil
 }
 
 func (w *world) inCategory(id string) []*Product {
@@ -127,5 +127,5 @@ func listSimilarProducts(c *call, w *world) (reply, error) {
 	}
 	rows := w.products.where(func(p *Product) bool { return p.ID != self.ID && score(p) > 0 })
 	slices.SortStableFunc(rows, func(a, b *Product) int { return cmp.Compare(score(b), score(a)) })
-	return listOf(c, rowsOf(rows[:min(len(rows), 10)]), w.viewProductItem), nil
+	return listOf(c, rowsOf(rows[:min(len(rows), 10)]), w.productItems(c.reads)), nil
 }

@@ -61,6 +61,9 @@ const (
 	VariantBackordered  = "backordered"
 	VariantDiscontinued = "discontinued"
 	VariantUnavailable  = "unavailable"
+
+	// VariantVendorBackorder is short at the maker; see [SilenceVendorBackorder].
+	VariantVendorBackorder = "vendor backorder"
 )
 
 // Variant is one pack of a product. API section: "Variant".

@@ -51,7 +51,7 @@ func (p *Platform) CreateProduct(in NewProduct) (out Product, e Event, err error
 		}
 		w.products.put(row.ID, row)
 		w.refreshBrand(row.BrandID)
-		out, e = detached(*row), p.srv.emit(ProductCreated, "", p.srv.unwrapped("product", w.viewProduct(row, nil)))
+		out, e = detached(*row), p.srv.emit(ProductCreated, "", p.srv.unwrapped("product", w.viewProduct(row, nil, p.srv.reads())))
 		return nil
 	})
 	return out, e, err
@@ -115,7 +115,7 @@ func (p *Platform) changeProduct(action, productID, kind string, change func(*Pr
 			return err
 		}
 		w.products.put(row.ID, &row)
-		out, e = detached(row), p.srv.emit(kind, "", w.productData(&row))
+		out, e = detached(row), p.srv.emit(kind, "", w.productData(&row, p.srv.reads()))
 		return nil
 	})
 	return out, e, err
@@ -146,21 +146,21 @@ func (p *Platform) UpdateVariant(variantID string, in VariantChange) (out Varian
 		w.variants.put(row.ID, &row)
 		product, _ := w.products.get(row.ProductID)
 		w.refreshBrand(product.BrandID)
-		out, e = detached(row), p.srv.emit(ProductUpdated, "", w.productData(product))
+		out, e = detached(row), p.srv.emit(ProductUpdated, "", w.productData(product, p.srv.reads()))
 		return nil
 	})
 	return out, e, err
 }
 
 // productData is the event data of a product, wrapped.
-func (w *world) productData(p *Product) any {
+func (w *world) productData(p *Product, reads *readings) any {
 	return struct {
 		Product productView `json:"product"`
-	}{w.viewProduct(p, nil)}
+	}{w.viewProduct(p, nil, reads)}
 }
 
 func statusFits(action, status string) error {
-	known := []string{VariantAvailable, VariantBackordered, VariantDiscontinued, VariantUnavailable, "vendor backorder"}
+	known := []string{VariantAvailable, VariantBackordered, VariantDiscontinued, VariantUnavailable, VariantVendorBackorder}
 	if !slices.Contains(known, status) {
 		return refused(action, ErrInvalid, "%q is none of the variant statuses", status)
 	}

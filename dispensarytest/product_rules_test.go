@@ -45,3 +45,16 @@ func TestNewProductsAreSimilarToNothing(t *testing.T) {
 	assert.Empty(t, b.get("/catalog/products/"+made.ID+"/similar").column("products", "id"))
 	assert.NotEmpty(t, b.get("/catalog/products/"+b.fake.Platform().Products()[0].ID+"/similar").column("products", "id"))
 }
+
+// Whether a vendor's backorder is one of the platform's is left open.
+func TestVendorBackorders(t *testing.T) {
+	t.Parallel()
+	for reading, want := range map[string]string{"unavailable": VariantUnavailable, "backordered": VariantBackordered} {
+		b := start(t, WithInMemory(), WithReading(SilenceVendorBackorder, reading))
+		product, event, err := b.fake.Platform().CreateProduct(NewProduct{Name: "Kelp", Variants: []NewVariant{{Status: VariantVendorBackorder}, {Status: VariantDiscontinued}}})
+		require.NoError(t, err)
+		assert.Equal(t, want, event.decode(t)["status"])
+		assert.Equal(t, want, b.get("/catalog/products/"+product.ID).ok(200, "product", "status"))
+		assert.Equal(t, []any{want}, b.get("/catalog/search/products?query=kelp").column("products", "status"))
+	}
+}

@@ -83,9 +83,14 @@ func (w *world) brandRef(id string) brandRef {
 	return brandRef{ID: b.ID, Name: b.Name, Prefix: b.Prefix}
 }
 
-func (w *world) viewProductItem(p *Product) productItem {
+// productItems is how products are shown in list and search responses.
+func (w *world) productItems(reads *readings) func(*Product) productItem {
+	return func(p *Product) productItem { return w.viewProductItem(p, reads) }
+}
+
+func (w *world) viewProductItem(p *Product, reads *readings) productItem {
 	item := productItem{
-		ID: p.ID, Name: p.Name, Status: w.productStatus(p),
+		ID: p.ID, Name: p.Name, Status: w.productStatus(p, reads),
 		VariantCount: len(p.VariantIDs), Brand: w.brandRef(p.BrandID),
 	}
 	if len(p.VariantIDs) > 0 {
@@ -96,9 +101,9 @@ func (w *world) viewProductItem(p *Product) productItem {
 	return item
 }
 
-func (w *world) viewProduct(p *Product, custom *Dosage) productView {
+func (w *world) viewProduct(p *Product, custom *Dosage, reads *readings) productView {
 	view := productView{
-		ID: p.ID, Name: p.Name, Status: w.productStatus(p), VariantCount: len(p.VariantIDs),
+		ID: p.ID, Name: p.Name, Status: w.productStatus(p, reads), VariantCount: len(p.VariantIDs),
 		Brand: w.brandRef(p.BrandID), DescriptionHTML: orNull(p.DescriptionHTML),
 		Variants: []variantView{}, Dosage: viewEventDosage(p.Dosage),
 	}
@@ -130,7 +135,7 @@ func viewVariant(v *Variant) variantView {
 }
 
 func listProducts(c *call, w *world) (reply, error) {
-	return listOf(c, w.products.everything(), w.viewProductItem), nil
+	return listOf(c, w.products.everything(), w.productItems(c.reads)), nil
 }
 
 // getProduct shows the custom dosage of the practitioner who is named, or of the one
@@ -150,7 +155,7 @@ func getProduct(c *call, w *world) (reply, error) {
 	if d, set := w.customDosages.get(customDosageID(practitioner, p.ID)); set {
 		custom = &d.dosage
 	}
-	return ok(w.viewProduct(p, custom)), nil
+	return ok(w.viewProduct(p, custom, c.reads)), nil
 }
 
 // searchProducts matches the query with names, brands and SKUs. Each array
@@ -175,7 +180,7 @@ func searchProducts(c *call, w *world) (reply, error) {
 			has("allergen_ids[]", p.AllergenIDs...) && has("ingredient_ids[]", p.IngredientIDs...) &&
 			has("supplement_type_ids[]", p.SupplementTypeID) && has("third_party_certification_ids[]", p.CertificationIDs...) &&
 			(query == "" || w.mentions(p, b, query))
-	})), w.viewProductItem), nil
+	})), w.productItems(c.reads)), nil
 }
 
 // mentions reports that every word of a query occurs in a product's texts.

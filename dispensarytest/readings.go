@@ -31,6 +31,8 @@ type readings struct {
 	newestFirst     bool
 	anyFilter       bool
 
+	vendorBackorders bool // count as backorders
+
 	rotation           RefreshRotation
 	endOldAccess       bool
 	refuseUnknownToken bool

@@ -46,6 +46,7 @@ const (
 	SilenceUnsortedLists         = "unsorted-lists"
 	SilenceUnwrappedEventData    = "unwrapped-event-data"
 	SilenceValidationStatus      = "validation-status"
+	SilenceVendorBackorder       = "vendor-backorder"
 	SilenceWebhookEnvelope       = "webhook-envelope"
 	SilenceWrongStateStatus      = "wrong-state-status"
 )

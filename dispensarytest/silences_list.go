@@ -36,6 +36,10 @@ func listSilences() []Silence {
 			{"all", "products that have every value", func(r *readings) { r.anyFilter = false }},
 			{"any", "products that have one of the values", func(r *readings) { r.anyFilter = true }},
 		}),
+		silence(SilenceVendorBackorder, "Product", "A product is backordered if any variant is; whether one with the status \"vendor backorder\" is meant, too, is not said.", []Reading{
+			{"unavailable", "it is not", func(r *readings) { r.vendorBackorders = false }},
+			{"backordered", "it is", func(r *readings) { r.vendorBackorders = true }},
+		}),
 		silence(SilenceMetadataType, "Metadata", "Whether type can be left out is not said.", []Reading{
 			{"optional", "all types are looked through", func(r *readings) { r.typeNeeded = false }},
 			{"required", "a validation failure without", func(r *readings) { r.typeNeeded = true }},

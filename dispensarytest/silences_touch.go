@@ -42,6 +42,7 @@ func touchedBy() map[string]func(operation) bool {
 		SilenceUnsortedLists:      func(op operation) bool { return op.list && op.id != "products.similar" },
 		SilenceUnwrappedEventData: oneOf("events.get", "webhook_deliveries.list"),
 		SilenceValidationStatus:   takesToken,
+		SilenceVendorBackorder:    oneOf("products.list", "products.get", "products.search", "products.similar", "categories.products"),
 		SilenceWrongStateStatus: oneOf("dynamic_links.get", "treatment_plans.update", "treatment_plans.cancel",
 			"treatment_plans.activate", "treatment_plans.in_office_checkout"),
 	}

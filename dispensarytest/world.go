@@ -221,18 +221,26 @@ func (w *world) productVariants(p *Product) []*Variant {
 
 // productStatus is derived: available if any variant is, else backordered if
 // any is, else unavailable. API section: "Product".
-func (w *world) productStatus(p *Product) string {
+func (w *world) productStatus(p *Product, reads *readings) string {
 	status := VariantUnavailable
 	for _, id := range p.VariantIDs {
 		v, _ := w.variants.get(id)
-		switch v.Status {
-		case VariantAvailable:
+		switch {
+		case v.Status == VariantAvailable:
 			return VariantAvailable
-		case VariantBackordered:
+		case v.Status == VariantBackordered, v.Status == VariantVendorBackorder && reads.vendorBackorders:
 			status = VariantBackordered
 		}
 	}
 	return status
+}
+
+// onSale reports that a product has an available variant.
+func (w *world) onSale(p *Product) bool {
+	return slices.ContainsFunc(p.VariantIDs, func(id string) bool {
+		v, _ := w.variants.get(id)
+		return v.Status == VariantAvailable
+	})
 }
 
 // refreshBrand recomputes whether a brand has anything to sell.
@@ -244,9 +252,7 @@ func (w *world) refreshBrand(brandID string) {
 	available := false
 	products := w.products.span(productsByBrand, brandID).created()
 	for at := 0; at < products.n && !available; at += chunkSize {
-		available = slices.ContainsFunc(products.part(at, min(at+chunkSize, products.n)), func(p *Product) bool {
-			return w.productStatus(p) == VariantAvailable
-		})
+		available = slices.ContainsFunc(products.part(at, min(at+chunkSize, products.n)), w.onSale)
 	}
 	if available != brand.Available {
 		changed := *brand
