@@ -155,7 +155,8 @@
 //     plus and 7 to 15 digits.
 //   - Staff need both names and an address. Practitioners and staff that are made
 //     through the API have no account to sign in with.
-//   - total_discount ends at 100. Orders pay 4.99 for shipping and no taxes.
+//   - A patient's discount is a number from 0 to 100, without quotes. total_discount
+//     ends at 100. Orders pay 4.99 for shipping and no taxes.
 //   - Metadata is looked up by an id, which has to be given; type can be left out,
 //     and staff is a type, too.
 //   - A patient whom a dynamic link makes may have an e-mail address alone; the link
