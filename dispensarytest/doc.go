@@ -207,6 +207,7 @@
 //
 // Of webhooks:
 //
+//   - An endpoint's address has neither user nor fragment.
 //   - An endpoint on loopback may have a plain HTTP address. Certificates are
 //     checked, compliance with HIPAA is not.
 //   - With a [Fault], deliveries are lost, repeated or wrongly signed.

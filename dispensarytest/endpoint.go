@@ -85,10 +85,16 @@ func (s *Server) Webhook() (Endpoint, bool) {
 func checkEndpoint(address string, types []string) error {
 	u, err := url.Parse(address)
 	switch {
-	case err != nil || u.Host == "":
+	case err != nil:
+		return errors.New("dispensarytest: webhook address: it cannot be read") // it may hold a secret
+	case u.User != nil:
+		return fmt.Errorf("dispensarytest: webhook address at %s: it names a user; the signature tells who calls", u.Host)
+	case u.Host == "" || u.Scheme == "":
 		return fmt.Errorf("dispensarytest: webhook address %q is not absolute", address)
 	case u.Scheme != "https" && u.Scheme != "http":
 		return fmt.Errorf("dispensarytest: webhook address %q is not one of HTTPS", address)
+	case u.Fragment != "":
+		return fmt.Errorf("dispensarytest: webhook address %q has a fragment, which is not sent", address)
 	case u.Scheme == "http" && !isLoopback(u.Hostname()):
 		return fmt.Errorf("dispensarytest: webhook address %q: plain HTTP only on loopback", address)
 	}

@@ -271,6 +271,9 @@ func WithProbe(mode ProbeMode) Option {
 func WithRedirectURI(uri string) Option {
 	return func(s *settings) error {
 		u, err := url.Parse(uri)
+		if err == nil && u.User != nil {
+			return fmt.Errorf("dispensarytest: WithRedirectURI: the address at %s: it names a user", u.Host)
+		}
 		if err != nil || u.Host == "" || u.Fragment != "" {
 			return fmt.Errorf("dispensarytest: WithRedirectURI(%q): not an absolute address without fragment", uri)
 		}
