@@ -16,15 +16,19 @@ import (
 
 // actions lists what can be done, by who does it.
 func (h *Handler) actions() any {
+	type row struct {
+		control.Operation
+		Words string
+	}
 	type group struct {
 		Title string
-		Rows  []control.Operation
+		Rows  []row
 	}
 	groups := []group{{Title: "As a patient"}, {Title: "As a practitioner"}, {Title: "As the clinic"}, {Title: "As the catalog's editor"}, {Title: "As the platform"}}
 	for _, op := range control.Operations() {
 		if op.Method != http.MethodGet {
 			at := actor(op.ID)
-			groups[at].Rows = append(groups[at].Rows, op)
+			groups[at].Rows = append(groups[at].Rows, row{op, titles[op.ID]})
 		}
 	}
 	return groups
@@ -49,12 +53,18 @@ func actor(id string) int {
 // actionView is an action's form, and what came of it.
 type actionView struct {
 	control.Operation
-	Inputs []input
-	Call   string // the control call, as far as it is filled in
+	Words  string  // what it does
+	First  *input  // what has to be chosen before there are other fields
+	Inputs []input // the fields that matter
+	Rarely []input // those that few need
+	Call   string  // the control call, as far as it is filled in
 	Sent   bool
 	Status int
 	Answer string
 }
+
+// Open reports that there are fields to fill in: what comes first is chosen.
+func (v actionView) Open() bool { return v.First == nil || v.First.Value != "" }
 
 // Checks reports that the answer is a verdict, which is all that the action is for.
 func (v actionView) Checks() bool { return strings.HasPrefix(v.ID, "journal.check") }
@@ -63,7 +73,7 @@ func (v actionView) Checks() bool { return strings.HasPrefix(v.ID, "journal.chec
 type input struct {
 	Name  string // of the form's field
 	Label string
-	Kind  string // "text", "number", "check", "list" or "json"
+	Kind  string // "text", "number", "date", "choice", "check", "list" or "json"
 	Hint  string
 	Value string
 	Must  bool
@@ -102,7 +112,7 @@ func (h *Handler) noAction(w http.ResponseWriter) {
 }
 
 func (h *Handler) showAction(w http.ResponseWriter, status int, v actionView) {
-	h.show(w, status, "action", &frame{Base: "../", Title: v.ID, Here: "Actions", View: v})
+	h.show(w, status, "action", &frame{Base: "../", Title: v.Words, Here: "Actions", View: v})
 }
 
 // run does what a form or a button says, through the control API. The browser is
@@ -176,20 +186,68 @@ func (h *Handler) notBackwards(op control.Operation, values url.Values) {
 
 func (h *Handler) viewOf(op control.Operation, values url.Values) actionView {
 	path, body := fill(op, values)
-	v := actionView{Operation: op, Call: h.call(op, path, body)}
+	v := actionView{Operation: op, Words: titles[op.ID], Call: h.call(op, path, body)}
 	for _, name := range op.Parameters() {
 		v.Inputs = append(v.Inputs, input{Name: name, Label: words(name), Kind: "text", Value: values.Get(name), Must: true, Choices: h.choices(name)})
 	}
 	for _, f := range op.Fields() {
-		kind, hint := inputKind(f.Type)
-		v.Inputs = append(v.Inputs, input{
-			Name: "body." + f.Name, Label: words(f.Name), Kind: kind, Hint: hint, Value: values.Get("body." + f.Name), Choices: h.choices(f.Name),
-		})
+		in := input{Name: "body." + f.Name, Label: words(f.Name), Value: values.Get("body." + f.Name), Choices: h.choices(f.Name)}
+		in.Kind, in.Hint = fieldKind(f)
+		v.Inputs = append(v.Inputs, in)
+	}
+	if op.ID == "faults.set" {
+		v.arrange()
 	}
 	return v
 }
 
-func words(name string) string { return strings.ReplaceAll(name, "_", " ") }
+// arrange asks for the effect of a fault first, and then for the fields that it reads.
+func (v *actionView) arrange() {
+	all := v.Inputs
+	v.Inputs = nil
+	chosen := effectNamed(all[slices.IndexFunc(all, ofField("effect"))].Value)
+	for _, in := range all {
+		name := strings.TrimPrefix(in.Name, "body.")
+		switch {
+		case name == "effect":
+			if v.First = &in; chosen == nil {
+				v.First.Value = ""
+			}
+		case chosen == nil || !chosen.reads(name):
+		case slices.Contains(rarely, name):
+			v.Rarely = append(v.Rarely, in)
+		default:
+			v.Inputs = append(v.Inputs, in)
+		}
+	}
+}
+
+func ofField(name string) func(input) bool {
+	return func(in input) bool { return in.Name == "body."+name }
+}
+
+// words is the name of a field for people.
+func words(name string) string {
+	if name == "" {
+		return ""
+	}
+	return strings.ToUpper(name[:1]) + strings.ReplaceAll(name[1:], "_", " ")
+}
+
+// fieldKind is how a field is entered: as its name asks for, or as its type does.
+func fieldKind(f control.Field) (kind, hint string) {
+	switch f.Name {
+	case "effect", "gender":
+		return "choice", ""
+	case "date_of_birth":
+		return "date", ""
+	case "lines":
+		return "json", `as JSON, such as [{"variant_id": "…", "quantity": 1}]`
+	case "recommendations":
+		return "json", `as JSON, such as [{"variant_id": "…", "units_to_purchase": 1}]`
+	}
+	return inputKind(f.Type)
+}
 
 // inputKind is how a Go type is entered.
 func inputKind(t reflect.Type) (kind, hint string) {

@@ -30,7 +30,9 @@ func itself(word string) (value, label string) { return word, "" }
 func (h *Handler) knownWords(field string) []choice {
 	switch field {
 	case "effect":
-		return offer(dispensarytest.Effects(), func(e dispensarytest.Effect) (string, string) { return itself(string(e)) })
+		return offer(effects, func(e effect) (string, string) { return string(e.Name), e.Words })
+	case "gender":
+		return offer([]string{"female", "male", "x"}, func(word string) (string, string) { return word, words(word) })
 	case "event_type", "types":
 		return offer(dispensarytest.EventTypes(), itself)
 	case "fault_id":
@@ -47,15 +49,29 @@ func (h *Handler) knownWords(field string) []choice {
 
 func (h *Handler) knownIDs(field string) []choice {
 	world := h.fake.Platform()
+	patient := func(id string) string {
+		p, _ := world.Patient(id)
+		return or(nameOf(p), "no patient")
+	}
 	switch field {
 	case "order_id":
-		return offer(world.Overview(latest).Orders, func(o dispensarytest.Order) (string, string) { return o.ID, o.Number })
+		return offer(world.Overview(latest).Orders, func(o dispensarytest.Order) (string, string) {
+			return o.ID, o.Number + ", " + patient(o.PatientID) + ", " + day(o.CompletedAt)
+		})
 	case "patient_id":
 		return offer(world.Overview(latest).Patients, func(p dispensarytest.Patient) (string, string) { return p.ID, nameOf(p) })
 	case "plan_id":
-		return offer(world.Overview(latest).Plans, func(p dispensarytest.Plan) (string, string) { return p.ID, p.State })
+		return offer(world.Overview(latest).Plans, func(p dispensarytest.Plan) (string, string) {
+			return p.ID, p.State + ", " + patient(p.PatientID) + ", " + day(p.CreatedAt)
+		})
 	case "practitioner_id":
 		return offer(newest(world.Practitioners()), func(p dispensarytest.Practitioner) (string, string) { return p.ID, p.FirstName + " " + p.LastName })
+	case "variant_id":
+		var all []choice
+		for _, p := range world.Overview(latest).Products {
+			all = append(all, offer(p.VariantIDs, func(id string) (string, string) { return id, p.Name })...)
+		}
+		return all
 	case "product_id":
 		return offer(world.Overview(latest).Products, func(p dispensarytest.Product) (string, string) { return p.ID, p.Name })
 	}

@@ -72,7 +72,7 @@ func rooms() []room {
 		{"requests", "Requests", (*Handler).requests, false, []string{"journal.list", "journal.check_no_unexpected", "journal.reset"}},
 		{"clock", "Clock", (*Handler).clock, true, []string{"clock.get", "clock.advance"}},
 		{"faults", "Faults", (*Handler).faults, false, []string{"faults.list", "faults.set", "faults.remove", "faults.clear"}},
-		{"silences", "Silences", (*Handler).silences, false, []string{"silences.list", "silences.set"}},
+		{"silences", "Open points", (*Handler).silences, false, []string{"silences.list", "silences.set"}},
 		{"actions", "Actions", (*Handler).actions, false, nil},
 	}
 }

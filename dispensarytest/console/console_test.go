@@ -137,7 +137,7 @@ func TestEveryRoom(t *testing.T) {
 	d.sees("clock", "The clock stands still", "due in 1 min", "to what is due next", "order.placed", "in 2 h")
 	d.sees("faults", "drop_after_commit of any", "0 times", "fault-1")
 	d.sees("silences", `<span class="state done">off</span>`, "before-each")
-	d.sees("actions", "As a patient", "platform.place_order", "As the clinic")
+	d.sees("actions", "As a patient", "Place an order", "platform.place_order", "As the clinic")
 }
 
 var attemptSlots = regexp.MustCompile(`<li class="state (\w+)">`)
@@ -218,7 +218,15 @@ func TestEveryActionHasAForm(t *testing.T) {
 			continue
 		}
 		assert.Contains(t, all, `actions/`+op.ID+`"`)
-		d.sees("actions/"+op.ID, html.EscapeString(op.Summary)[:10], "Do it", "The same from a program")
+		page := d.sees("actions/"+op.ID, "<h1>"+titles[op.ID]+"</h1>", html.EscapeString(op.Summary)[:10])
+		if op.ID == "faults.set" {
+			page = d.sees("actions/faults.set?body.effect=latency")
+		}
+		assert.Contains(t, page, ">"+titles[op.ID]+"</button>")
+		assert.Contains(t, page, "The same from a program")
+		for _, label := range regexp.MustCompile(`<label[^>]*>(?:<input[^>]*> )?([^<]*)`).FindAllStringSubmatch(page, -1) {
+			assert.Regexp(t, `^[A-Z]`, label[1], "%s: a label begins like a sentence", op.ID)
+		}
 	}
 }
 

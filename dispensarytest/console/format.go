@@ -17,6 +17,9 @@ func stamp(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05 UTC")
 }
 
+// day writes the day of a time of the platform.
+func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
+
 // exact writes a time as the control API reads it.
 func exact(t time.Time) string { return t.Format(time.RFC3339Nano) }
 

@@ -5,6 +5,7 @@ import (
 	"mime/multipart"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"testing"
 	"time"
@@ -122,7 +123,7 @@ func TestDoingRedirects(t *testing.T) {
 	assert.Empty(t, to)
 	status, to = send("clock.advance", url.Values{"body.to": {"2026-03-02T08:00:00Z"}})
 	assert.Equal(t, http.StatusSeeOther, status, "what was due when the button was shown is due no longer")
-	d.sees("actions/"+to[2:], "Do it again", `value="2026-03-02T09:03:00Z"`)
+	d.sees("actions/"+to[2:], "Advance the clock again", `value="2026-03-02T09:03:00Z"`)
 	assert.NotContains(t, d.sees("actions/faults.clear"+to[len("./clock.advance"):]), "again", "another action's")
 }
 
@@ -146,14 +147,21 @@ func TestFormsOfferChoices(t *testing.T) {
 	d := newDesk(t)
 	patient := d.fake.Platform().Patients()[0]
 	d.sees("actions/platform.place_order", `list="patient_id-choices"`, `<option value="`+patient.ID+`">Jane Doe</option>`)
-	d.sees("actions/faults.set", `<option value="drop_after_commit">`, `<option value="order.placed">`)
+	d.sees("actions/faults.set?body.effect=delivery_lost", `<option value="drop_after_commit">`, `<option value="order.placed">`)
+	d.sees("actions/platform.register_patient", `<select id="body.gender"`, `<option value="x">X</option>`, `name="body.date_of_birth" value="" autocomplete="off" type="date"`)
+	d.sees("actions/platform.create_plan", "as JSON, such as [{&#34;variant_id&#34;")
+	plan := d.fake.Platform().Plans()[0]
+	of, known := d.fake.Platform().Patient(plan.PatientID)
+	require.True(t, known)
+	d.sees("actions/platform.cancel_plan", `<option value="`+plan.ID+`">`+plan.State+", "+nameOf(of)+", "+plan.CreatedAt.UTC().Format(time.DateOnly)+"</option>")
+	d.sees("actions/platform.refund_order", ", Jane Doe, 20")
 	fault := d.fake.Fault(dispensarytest.Fault{Effect: dispensarytest.DropAfterCommit})
 	d.sees("actions/faults.remove", `<option value="`+fault.ID()+`">`)
 	d.sees("actions/tokens.issue", `<option value="`+d.fake.Users()[0].Email+`">`)
 	d.sees("actions/silences.set", `<option value="probe">`)
 	for field, ids := range map[string]string{
 		"key": d.fake.ClinicKey(), "order_id": d.fake.Platform().Orders()[0].ID, "plan_id": d.fake.Platform().Plans()[0].ID,
-		"practitioner_id": d.fake.Platform().Practitioners()[0].ID, "product_id": d.fake.Platform().Products()[0].ID,
+		"variant_id": d.fake.Platform().Products()[0].VariantIDs[0], "practitioner_id": d.fake.Platform().Practitioners()[0].ID, "product_id": d.fake.Platform().Products()[0].ID,
 	} {
 		var values []string
 		for _, c := range New(d.fake, control.New(d.fake, control.Options{})).choices(field) {
@@ -177,4 +185,49 @@ func TestRoomsNameOperations(t *testing.T) {
 			d.sees(r.Path, "<summary>"+id+"</summary>")
 		}
 	}
+}
+
+// A fault is asked for by its effect; then there are the fields that the effect reads.
+func TestTheFormOfAFault(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	first := d.sees("actions/faults.set", `<form class="fields" method="get">`, `<select id="body.effect"`, "Break the connection off after the work is done")
+	assert.NotContains(t, first, `method="post"`, "there is nothing to fill in yet")
+	asked := regexp.MustCompile(`name="body\.(\w+)"`)
+	read := map[string]bool{}
+	for _, e := range effects {
+		page := d.sees("actions/faults.set?body.effect="+string(e.Name), `<option value="`+string(e.Name)+`" selected>`, "How often, and which")
+		var fields []string
+		for _, found := range asked.FindAllStringSubmatch(page, -1) {
+			fields = append(fields, found[1])
+			read[found[1]] = true
+		}
+		assert.Subset(t, fields, e.Fields, e.Name)
+		assert.LessOrEqual(t, len(fields), 2+2+3+len(rarely), "%s has few fields: %s", e.Name, fields)
+	}
+	op, _ := find("faults.set")
+	for _, f := range op.Fields() {
+		assert.True(t, read[f.Name], "no effect reads %s", f.Name)
+	}
+	var names []dispensarytest.Effect
+	for _, e := range effects {
+		names = append(names, e.Name)
+	}
+	assert.Equal(t, dispensarytest.Effects(), names)
+
+	assert.Contains(t, d.do("faults.set", 422, "body.effect", "latency", "body.delay", "soon"), `value="soon"`, "what was entered is still there")
+	d.do("faults.set", 200, "body.effect", "latency", "body.delay", "1s")
+	assert.Len(t, d.fake.Faults(), 1)
+}
+
+func TestEveryActionHasATitle(t *testing.T) {
+	t.Parallel()
+	acts := 0
+	for _, op := range control.Operations() {
+		if op.Method != http.MethodGet {
+			acts++
+			assert.NotEmpty(t, titles[op.ID], op.ID)
+		}
+	}
+	assert.Len(t, titles, acts, "no title is left over")
 }

@@ -10,7 +10,8 @@ import (
 // program is an operation as programs run it.
 type program struct {
 	control.Operation
-	Call string // for a shell
+	Words string // what it does, where it does something
+	Call  string // for a shell
 }
 
 // Acts reports that the operation has a page of its own, with a form.
@@ -22,7 +23,7 @@ func (h *Handler) programs(r room) (all []program) {
 	for _, id := range r.operations {
 		at := slices.IndexFunc(known, func(op control.Operation) bool { return op.ID == id })
 		path, body := fill(known[at], nil) // a test finds ids that are not there
-		all = append(all, program{known[at], h.call(known[at], path, body)})
+		all = append(all, program{known[at], titles[id], h.call(known[at], path, body)})
 	}
 	return all
 }

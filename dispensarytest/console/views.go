@@ -49,13 +49,14 @@ func (h *Handler) world() any {
 		Practitioners []dispensarytest.Practitioner
 		Keys          []string
 		Origin        string
+		Currency      string
 		Latest        int               // rows of each table at most
 		Names         map[string]string // of the patients that the tables name
 	}
 	p := h.fake.Platform()
 	v := view{
 		Overview: p.Overview(latest), Clinics: p.Clinics(), Practitioners: newest(p.Practitioners()), Keys: h.fake.ClinicKeys(),
-		Origin: strings.TrimSuffix(h.fake.BaseURL(), "/api"), Latest: latest, Names: make(map[string]string),
+		Origin: strings.TrimSuffix(h.fake.BaseURL(), "/api"), Latest: latest, Currency: h.fake.Region().Currency(), Names: make(map[string]string),
 	}
 	name := func(id string) {
 		if patient, known := p.Patient(id); known {

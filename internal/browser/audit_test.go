@@ -130,10 +130,10 @@ func TestTheWholeConsole(t *testing.T) {
 		require.NoError(t, answer.Body.Close())
 		assert.Equal(t, http.StatusOK, answer.StatusCode, link)
 	}
-	b.press("platform.refund_order") // on the last of the pages
+	b.press("Refund an order") // on the last of the pages
 	b.audit("an action")
 	b.fill("order_id", "nothing")
-	b.press("Do it")
+	b.press("Refund an order")
 	b.refused(404)
 	b.audit("an action that was refused")
 	b.visit(s.console + "requests")
@@ -154,6 +154,11 @@ func TestAllForms(t *testing.T) {
 			b.audit(op.ID)
 		}
 	}
+	b.visit(s.console + "actions/faults.set")
+	eval[bool](b, `document.getElementById("body.effect").value = "rate_limit", true`)
+	b.press("Choose")
+	b.sees("Limit", "Window", "How often, and which")
+	b.audit("a fault of some effect")
 }
 
 // So is every page of the platform.

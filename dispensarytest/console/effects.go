@@ -1,0 +1,67 @@
+package console
+
+import (
+	"slices"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+)
+
+// effect is what a fault does, in words, and the fields of a fault that it reads.
+type effect struct {
+	Name   dispensarytest.Effect
+	Words  string
+	Fields []string
+}
+
+// effects are all of them, those of requests first.
+var effects = []effect{
+	{dispensarytest.DropAfterCommit, "Break the connection off after the work is done", nil},
+	{dispensarytest.DropBeforeCommit, "Break the connection off before anything is done", nil},
+	{dispensarytest.ErrorStatus, "Refuse with a status and messages", []string{"status", "messages"}},
+	{dispensarytest.Latency, "Let requests wait", []string{"delay"}},
+	{dispensarytest.ProxyError, "Answer with the page of a proxy, 502 unless set", []string{"status"}},
+	{dispensarytest.RateLimit, "Limit the rate of requests", []string{"limit", "window", "silent"}},
+	{dispensarytest.SlowBody, "Send answers slowly, in pieces", []string{"delay", "bytes"}},
+	{dispensarytest.TokenExpired, "Let the access token expire as the request comes in", nil},
+	{dispensarytest.TokenInvalidated, "End the user's consent as the request comes in", nil},
+	{dispensarytest.TooManyRequests, "Answer with 429", []string{"retry_after", "retry_after_date"}},
+	{dispensarytest.TruncatedBody, "Break the connection off within the answer", []string{"bytes"}},
+	{dispensarytest.DeliveryForged, "Webhooks: sign with another secret", nil},
+	{dispensarytest.DeliveryFuture, "Webhooks: sign with a time ahead, 10 minutes unless set", []string{"delay"}},
+	{dispensarytest.DeliveryLost, "Webhooks: never send the event", nil},
+	{dispensarytest.DeliveryReordered, "Webhooks: hold the event back behind the next, or for a minute", []string{"delay"}},
+	{dispensarytest.DeliveryRepeated, "Webhooks: send the event again", nil},
+	{dispensarytest.DeliveryStale, "Webhooks: sign with a time long ago, 10 minutes unless set", []string{"delay"}},
+}
+
+// firstOfDelivery is the first effect that befalls webhooks, and not requests.
+const firstOfDelivery = dispensarytest.DeliveryForged
+
+// rarely are the fields of a fault that few need: which of the requests or deliveries
+// meet it.
+var rarely = []string{"skip", "chance", "seed"}
+
+// effectNamed returns nil for what is no effect.
+func effectNamed(name string) *effect {
+	at := slices.IndexFunc(effects, func(e effect) bool { return string(e.Name) == name })
+	if at < 0 {
+		return nil
+	}
+	return &effects[at]
+}
+
+// reads reports whether the effect reads a field.
+func (e effect) reads(field string) bool {
+	of := func(one effect) bool { return one.Name == e.Name }
+	first := func(one effect) bool { return one.Name == firstOfDelivery }
+	delivery := slices.IndexFunc(effects, of) >= slices.IndexFunc(effects, first)
+	switch field {
+	case "operation":
+		return !delivery
+	case "event_type":
+		return delivery
+	case "effect", "times":
+		return true
+	}
+	return slices.Contains(e.Fields, field) || slices.Contains(rarely, field)
+}
