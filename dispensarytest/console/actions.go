@@ -15,7 +15,7 @@ import (
 )
 
 // actions lists what can be done, by who does it.
-func (h *Handler) actions() any {
+func (h *Handler) actions(url.Values) any {
 	type row struct {
 		control.Operation
 		Words string
@@ -137,10 +137,14 @@ func (h *Handler) run(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	to := "./" + op.ID
-	if room := r.PostForm.Get("return"); r.PostForm.Has("return") && isRoom(room) {
-		to = "../" + room
+	if room := r.PostForm.Get("return"); r.PostForm.Has("return") {
+		to = comeBack(room, to)
 	}
-	w.Header().Set("Location", to+"?did="+h.done.keep(v))
+	did := "?did="
+	if strings.Contains(to, "?") {
+		did = "&did="
+	}
+	w.Header().Set("Location", to+did+h.done.keep(v))
 	w.WriteHeader(http.StatusSeeOther)
 }
 
@@ -171,8 +175,15 @@ func readForm(w http.ResponseWriter, r *http.Request, op control.Operation) (upl
 	return io.ReadAll(file)
 }
 
-func isRoom(path string) bool {
-	return slices.ContainsFunc(rooms(), func(r room) bool { return r.Path == path })
+// comeBack is the address of the room that a button is in, sifted as it was; otherwise
+// where there is no such room.
+func comeBack(to, otherwise string) string {
+	path, query, _ := strings.Cut(to, "?")
+	values, err := url.ParseQuery(query)
+	if err != nil || !slices.ContainsFunc(rooms(), func(r room) bool { return r.Path == path }) {
+		return otherwise
+	}
+	return "../" + path + sifted(values)
 }
 
 // notBackwards makes the time that a clock is moved to the present one, where a
@@ -208,6 +219,7 @@ func (v *actionView) arrange() {
 	chosen := effectNamed(all[slices.IndexFunc(all, ofField("effect"))].Value)
 	for _, in := range all {
 		name := strings.TrimPrefix(in.Name, "body.")
+		in.Hint = or(faultHints[name], in.Hint)
 		switch {
 		case name == "effect":
 			if v.First = &in; chosen == nil {

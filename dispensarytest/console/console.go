@@ -22,6 +22,7 @@ import (
 	"embed"
 	"html/template"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -35,7 +36,8 @@ var files embed.FS
 
 var templates = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
-		"act": actLink, "ago": ago, "exact": exact, "press": press, "pretty": pretty, "short": short, "stamp": stamp,
+		"rows": rowsOf, "eventTypes": dispensarytest.EventTypes, "standings": func() []string { return standings }, "outcomeWords": func() []string { return []string{"answered", "refused"} },
+		"act": actLink, "segments": segments, "ago": ago, "exact": exact, "press": press, "pretty": pretty, "short": short, "stamp": stamp,
 	}).ParseFS(files, "*.html"))
 })
 
@@ -51,7 +53,7 @@ type Handler struct {
 type room struct {
 	Path  string // below the console's address
 	Title string
-	view  func(h *Handler) any
+	view  func(h *Handler, query url.Values) any
 	ticks bool // it says how long something takes from now
 
 	// operations of the control API are those that show or do what the page does.
@@ -119,7 +121,7 @@ type frame struct {
 	Base    string // leads to the console's address from the page; "" is "./"
 	Title   string
 	Here    string // the page's place in the navigation
-	Path    string // of the room, for buttons to come back to
+	Path    string // of the room, with what it is sifted by, for buttons to come back to
 	Live    bool   // the page is kept up to date
 	Ticks   bool   // even while nothing changes but the time
 	Did     *actionView
@@ -135,8 +137,8 @@ type frame struct {
 // enter shows a room, and what was done there last.
 func (h *Handler) enter(w http.ResponseWriter, q *http.Request, r room) {
 	h.show(w, http.StatusOK, or(r.Path, "settings"), &frame{
-		Title: r.Title, Here: r.Title, Path: r.Path, Live: true, Ticks: r.ticks && !h.fake.Clock().Frozen(),
-		Did: h.done.find(q.URL.Query().Get("did")), Program: h.programs(r), View: r.view(h),
+		Title: r.Title, Here: r.Title, Path: r.Path + sifted(q.URL.Query()), Live: true, Ticks: r.ticks && !h.fake.Clock().Frozen(),
+		Did: h.done.find(q.URL.Query().Get("did")), Program: h.programs(r), View: r.view(h, q.URL.Query()),
 	})
 }
 

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"net/url"
 	"strings"
 	"time"
 
@@ -10,10 +11,10 @@ import (
 // slots is how many attempts the platform makes at most.
 const slots = 6
 
-// slot is one attempt of a delivery: made, due, or never to be.
+// slot is one attempt of a delivery: made, due, or made later if it is needed.
 type slot struct {
 	Number int
-	State  string // "done", "failed", "due", "later" or "never"
+	State  string // "done", "failed", "due" or "later"
 	Detail string // when it was, or will be
 }
 
@@ -42,18 +43,22 @@ type byHand struct {
 	Command string
 }
 
-func (h *Handler) deliveries() any {
+func (h *Handler) deliveries(query url.Values) any {
 	type view struct {
 		Endpoint   dispensarytest.Endpoint
 		Registered bool
+		Sift       sift
 		Rows       []deliveryRow
 		Now, Next  time.Time
 	}
-	var v view
+	v := view{Sift: siftOf(query)}
 	v.Endpoint, v.Registered = h.fake.Webhook()
 	v.Now, v.Next = h.fake.Clock().Now(), h.next()
 	secret := h.fake.Application().WebhookSecret
-	for _, d := range newest(h.fake.Deliveries()) {
+	for _, d := range listed(&v.Sift, h.fake.Deliveries(), func(d dispensarytest.Delivery) (state, text string) {
+		_, text = standing(d)
+		return text, strings.Join([]string{d.EventType, d.EventID, d.IntegrationID, d.ID, text}, "\n")
+	}) {
 		row := deliveryRow{Delivery: d, Slots: timeline(d, v.Now)}
 		row.State, row.Text = standing(d)
 		if row.Press = "Deliver now"; len(d.Attempts) > 0 {
@@ -66,6 +71,9 @@ func (h *Handler) deliveries() any {
 	}
 	return v
 }
+
+// standings are all that standing says.
+var standings = []string{"delivered", "on its way", "failing", "given up", "lost on the way", "stopped with the endpoint"}
 
 // standing says where a delivery stands as a whole.
 func standing(d dispensarytest.Delivery) (state, text string) {
@@ -84,11 +92,15 @@ func standing(d dispensarytest.Delivery) (state, text string) {
 	return "failed", "given up"
 }
 
-// timeline says of each slot what became of it.
+// timeline says of each slot what became of it; what will never be is left out.
 func timeline(d dispensarytest.Delivery, now time.Time) []slot {
-	line := make([]slot, max(slots, len(d.Attempts)))
+	n := len(d.Attempts)
+	if !d.NextAttemptAt.IsZero() {
+		n = max(slots, n)
+	}
+	line := make([]slot, n)
 	for i := range line {
-		s := slot{Number: i + 1, State: "never"}
+		s := slot{Number: i + 1, State: "later"}
 		switch {
 		case i < len(d.Attempts):
 			s.State, s.Detail = "done", d.Attempts[i].At.Format("15:04:05")
@@ -97,8 +109,6 @@ func timeline(d dispensarytest.Delivery, now time.Time) []slot {
 			}
 		case i == len(d.Attempts) && !d.NextAttemptAt.IsZero():
 			s.State, s.Detail = "due", ago(d.NextAttemptAt, now)
-		case !d.NextAttemptAt.IsZero():
-			s.State = "later"
 		}
 		line[i] = s
 	}

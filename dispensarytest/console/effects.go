@@ -41,6 +41,14 @@ const firstOfDelivery = dispensarytest.DeliveryForged
 // meet it.
 var rarely = []string{"skip", "chance", "seed"}
 
+// faultHints say what is not said by the names of the fields.
+var faultHints = map[string]string{
+	"operation": "such as patients.create; any unless set", "event_type": "any unless set",
+	"times": "how often; until it is removed unless set", "skip": "how many pass unharmed first",
+	"chance": "from 0 to 1; always unless set", "seed": "of the dice that chance throws",
+	"silent": "without Retry-After", "retry_after_date": "as a date",
+}
+
 // effectNamed returns nil for what is no effect.
 func effectNamed(name string) *effect {
 	at := slices.IndexFunc(effects, func(e effect) bool { return string(e.Name) == name })

@@ -62,6 +62,9 @@ func short(id string) string {
 	return id[:8] + "…"
 }
 
+// segments are the parts of a path, between which a line may break.
+func segments(path string) []string { return strings.SplitAfter(path, "/") }
+
 // pretty indents JSON; what is none stays as it is.
 func pretty(raw []byte) string {
 	var out bytes.Buffer

@@ -3,6 +3,7 @@ package console
 import (
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,7 +21,7 @@ func newest[T any](rows []T) []T {
 	return rows
 }
 
-func (h *Handler) settings() any {
+func (h *Handler) settings(url.Values) any {
 	type view struct {
 		control.Settings
 		Scopes  []string
@@ -33,7 +34,7 @@ func (h *Handler) settings() any {
 	return v
 }
 
-func (h *Handler) tokens() any {
+func (h *Handler) tokens(url.Values) any {
 	type view struct {
 		Credentials []dispensarytest.Credential
 		Users       []dispensarytest.User
@@ -42,7 +43,7 @@ func (h *Handler) tokens() any {
 	return view{newest(h.fake.Credentials()), h.fake.Users(), h.fake.Clock().Now()}
 }
 
-func (h *Handler) world() any {
+func (h *Handler) world(url.Values) any {
 	type view struct {
 		dispensarytest.Overview
 		Clinics       []dispensarytest.Clinic
@@ -75,7 +76,7 @@ func (h *Handler) world() any {
 	return v
 }
 
-func (h *Handler) events() any {
+func (h *Handler) events(query url.Values) any {
 	type row struct {
 		dispensarytest.Event
 		Skipped string
@@ -84,23 +85,38 @@ func (h *Handler) events() any {
 	for _, s := range h.fake.Skips() {
 		skipped[s.EventID] = s.Reason
 	}
-	var rows []row
-	for _, e := range h.fake.Platform().Overview(latest).Events {
-		rows = append(rows, row{e, skipped[e.ID]})
+	type view struct {
+		Sift   sift
+		Events []row
 	}
-	return rows
+	v := view{Sift: siftOf(query)}
+	for _, e := range listed(&v.Sift, h.fake.Platform().Events(), func(e dispensarytest.Event) (state, text string) {
+		return e.Type, strings.Join([]string{e.Type, e.ID, skipped[e.ID], string(e.Data)}, "\n")
+	}) {
+		v.Events = append(v.Events, row{e, skipped[e.ID]})
+	}
+	return v
 }
 
-func (h *Handler) requests() any {
+func (h *Handler) requests(query url.Values) any {
 	type row struct {
 		dispensarytest.Request
 		Curl string
 	}
-	var rows []row
-	for _, r := range newest(h.fake.Journal().Requests()) {
-		rows = append(rows, row{r, h.curl(r)})
+	type view struct {
+		Sift     sift
+		Requests []row
 	}
-	return rows
+	v := view{Sift: siftOf(query)}
+	for _, r := range listed(&v.Sift, h.fake.Journal().Requests(), func(r dispensarytest.Request) (state, text string) {
+		if state = "answered"; r.Status >= 400 {
+			state = "refused"
+		}
+		return state, strings.Join([]string{r.Operation, r.Method + " " + r.Path + "?" + r.Query, strconv.Itoa(r.Status), r.ID, r.TokenID}, "\n")
+	}) {
+		v.Requests = append(v.Requests, row{r, h.curl(r)})
+	}
+	return v
 }
 
 // curl repeats a request. The journal keeps neither tokens nor bodies.
@@ -119,7 +135,7 @@ func (h *Handler) curl(r dispensarytest.Request) string {
 	return command + " " + quoted(address)
 }
 
-func (h *Handler) clock() any {
+func (h *Handler) clock(url.Values) any {
 	type view struct {
 		Now    time.Time
 		Frozen bool
@@ -152,9 +168,9 @@ func (h *Handler) next() time.Time {
 	return at
 }
 
-func (h *Handler) faults() any { return h.fake.Faults() }
+func (h *Handler) faults(url.Values) any { return h.fake.Faults() }
 
-func (h *Handler) silences() any {
+func (h *Handler) silences(url.Values) any {
 	type row struct {
 		dispensarytest.Silence
 		Chosen string
