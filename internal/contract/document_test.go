@@ -81,6 +81,9 @@ func TestResponsesOfTheDocument(t *testing.T) {
 		if strings.Contains(s.rows[op.OperationID].Route, "{") {
 			assert.Contains(t, statuses, "404", op.OperationID)
 		}
+		if s.rows[op.OperationID].Method != http.MethodGet {
+			assert.Contains(t, statuses, "413", op.OperationID)
+		}
 	})
 }
 
