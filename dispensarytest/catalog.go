@@ -91,7 +91,7 @@ func listCategories(c *call, w *world) (reply, error) {
 
 func getCategory(c *call, w *world) (reply, error) {
 	return one(&w.categories, c.arg(), func(k *Category) categoryView {
-		return categoryView{ID: k.ID, Name: k.Name, ProductCount: new(len(w.inCategory(k.ID)))}
+		return categoryView{ID: k.ID, Name: k.Name, ProductCount: new(w.inCategory(k.ID).n)}
 	})
 }
 
@@ -99,12 +99,15 @@ func listCategoryProducts(c *call, w *world) (reply, error) {
 	if _, known := w.categories.get(c.arg()); !known {
 		return reply{}, notFound()
 	}
-	return listOf(c, rowsOf(w.inCategory(c.arg())), w.productItems(c.reads)), nil
+	return listOf(c, w.products.list(w.inCategory(c.arg())), w.productItems(c.reads)), nil
 }
 
-func (w *world) inCategory(id string) []*Product {
-	return w.products.where(func(p *Product) bool { return slices.Contains(p.CategoryIDs, id) })
+func (w *world) inCategory(id string) *rowSet {
+	return w.productSearch.having(facet{facetCategory, id})
 }
+
+// maxSimilar is how many similar products there are at most.
+const maxSimilar = 10
 
 // listSimilarProducts curates by what a product is for and made of: the more it
 // shares, the higher it stands. The real curation is not documented.
@@ -113,19 +116,41 @@ func listSimilarProducts(c *call, w *world) (reply, error) {
 	if !known {
 		return reply{}, notFound()
 	}
-	score := func(p *Product) int {
-		shared := 0
-		if p.SupplementTypeID != "" && p.SupplementTypeID == self.SupplementTypeID {
-			shared++
+	type candidate struct{ score, number int }
+	var best []candidate
+	for f := range w.productSearch.facets.keys() {
+		if f.kind != facetComposition {
+			continue
 		}
-		for _, id := range p.IngredientIDs {
-			if slices.Contains(self.IngredientIDs, id) {
-				shared += 2
+		alike := w.productSearch.having(f) // products that are the same in this
+		numbers := alike.numbers(0, min(alike.n, maxSimilar+1))
+		for _, n := range numbers {
+			if n != w.products.number(self.ID) {
+				best = append(best, candidate{self.shares(w.products.rows.at(numbers[0])), n})
 			}
 		}
-		return shared
 	}
-	rows := w.products.where(func(p *Product) bool { return p.ID != self.ID && score(p) > 0 })
-	slices.SortStableFunc(rows, func(a, b *Product) int { return cmp.Compare(score(b), score(a)) })
-	return listOf(c, rowsOf(rows[:min(len(rows), 10)]), w.productItems(c.reads)), nil
+	slices.SortFunc(best, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.number, b.number))
+	})
+	var rows []*Product
+	for _, one := range best[:min(len(best), maxSimilar)] {
+		if one.score > 0 {
+			rows = append(rows, w.products.rows.at(one.number))
+		}
+	}
+	return listOf(c, rowsOf(rows), w.productItems(c.reads)), nil
+}
+
+// shares is how much a product has in common with another.
+func (p *Product) shares(other *Product) (score int) {
+	if p.SupplementTypeID != "" && other.SupplementTypeID == p.SupplementTypeID {
+		score++
+	}
+	for _, id := range other.IngredientIDs {
+		if slices.Contains(p.IngredientIDs, id) {
+			score += 2
+		}
+	}
+	return score
 }

@@ -143,7 +143,7 @@ func (w *world) generateProduct(n int, dice *rand.Rand) {
 		v := w.newVariant(p.ID, brand.Prefix, i == 0, NewVariant{Units: 30 * (i + 1), MSRP: Cents(900 + dice.IntN(5000)), Status: status})
 		p.VariantIDs = append(p.VariantIDs, v.ID)
 	}
-	w.products.put(p.ID, &p)
+	w.putProduct(&p)
 }
 
 func (w *world) generatePlan(at time.Time, dice *rand.Rand) {

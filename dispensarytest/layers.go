@@ -1,6 +1,7 @@
 package dispensarytest
 
 import (
+	"iter"
 	"maps"
 	"slices"
 )
@@ -53,6 +54,23 @@ func (l *layers[K, V]) get(key K) V {
 		}
 	}
 	return *new(V)
+}
+
+// keys yields every key that there is something under.
+func (l *layers[K, V]) keys() iter.Seq[K] {
+	return func(yield func(K) bool) {
+		for depth, layer := range append(slices.Clone(l.shared), l.own) {
+			for key, value := range layer {
+				hidden := slices.ContainsFunc(l.shared[min(depth+1, len(l.shared)):], func(above map[K]V) bool { _, has := above[key]; return has })
+				if _, own := l.own[key]; hidden || own && depth < len(l.shared) || value == *new(V) {
+					continue
+				}
+				if !yield(key) {
+					return
+				}
+			}
+		}
+	}
 }
 
 func (l *layers[K, V]) put(key K, value V) {

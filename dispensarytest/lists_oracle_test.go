@@ -43,7 +43,7 @@ func (o oracle[T]) page(query url.Values, number, size int) (ids []any, total in
 func asks[T any](b *browser, o oracle[T], path, key string, questions map[string][]string) {
 	b.t.Helper()
 	dice := rand.New(rand.NewPCG(7, uint64(len(path))))
-	for range 300 {
+	for range 120 {
 		query := url.Values{}
 		for name, values := range questions {
 			if value := values[dice.IntN(len(values))]; value != "" {

@@ -63,15 +63,8 @@ func listPatients(c *call, w *world) (reply, error) {
 // e-mail address, whatever its case.
 func searchPatients(c *call, w *world) (reply, error) {
 	words := strings.Fields(strings.ToLower(c.params.get("query")))
-	return listOf(c, rowsOf(w.patients.where(func(p *Patient) bool {
-		text := strings.ToLower(p.FirstName + "\n" + p.LastName + "\n" + p.Email)
-		for _, word := range words {
-			if !strings.Contains(text, word) {
-				return false
-			}
-		}
-		return p.ClinicID == c.clinicID()
-	})), viewPatientItem), nil
+	found := w.patientSearch.find(w.patientSearch.having(facet{facetClinic, c.clinicID()}), words)
+	return listOf(c, w.patients.list(found), viewPatientItem), nil
 }
 
 func getPatient(c *call, w *world) (reply, error) {

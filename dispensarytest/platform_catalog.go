@@ -49,7 +49,7 @@ func (p *Platform) CreateProduct(in NewProduct) (out Product, e Event, err error
 			v := w.newVariant(row.ID, brand.Prefix, i == 0, pack)
 			row.VariantIDs = append(row.VariantIDs, v.ID)
 		}
-		w.products.put(row.ID, row)
+		w.putProduct(row)
 		w.refreshBrand(row.BrandID)
 		out, e = detached(*row), p.srv.emit(ProductCreated, "", p.srv.unwrapped("product", w.viewProduct(row, nil, p.srv.reads())))
 		return nil
@@ -114,7 +114,7 @@ func (p *Platform) changeProduct(action, productID, kind string, change func(*Pr
 		if err := change(&row); err != nil {
 			return err
 		}
-		w.products.put(row.ID, &row)
+		w.putProduct(&row)
 		out, e = detached(row), p.srv.emit(kind, "", w.productData(&row, p.srv.reads()))
 		return nil
 	})

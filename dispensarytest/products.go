@@ -1,9 +1,6 @@
 package dispensarytest
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // brandRef is the brand inside a product.
 type brandRef struct {
@@ -161,40 +158,40 @@ func getProduct(c *call, w *world) (reply, error) {
 // searchProducts matches the query with names, brands and SKUs. Each array
 // filter keeps products that have all of its values: an assumption.
 func searchProducts(c *call, w *world) (reply, error) {
-	query, brand := strings.ToLower(strings.TrimSpace(c.params.get("query"))), c.params.get("brand_id")
-	has := func(filter string, ids ...string) bool {
-		wanted := c.params[filter]
-		if c.reads.anyFilter {
-			return len(wanted) == 0 || slices.ContainsFunc(wanted, func(want string) bool { return slices.Contains(ids, want) })
-		}
-		for _, want := range wanted {
-			if !slices.Contains(ids, want) {
-				return false
-			}
-		}
-		return true
+	index := &w.productSearch
+	found := index.having(facet{kind: facetOpen})
+	if brand := c.params.get("brand_id"); brand != "" {
+		found = found.and(index.having(facet{facetBrand, brand}))
 	}
-	return listOf(c, rowsOf(w.products.where(func(p *Product) bool {
-		b, known := w.brands.get(p.BrandID)
-		return known && !b.Restricted && (brand == "" || brand == p.BrandID) &&
-			has("allergen_ids[]", p.AllergenIDs...) && has("ingredient_ids[]", p.IngredientIDs...) &&
-			has("supplement_type_ids[]", p.SupplementTypeID) && has("third_party_certification_ids[]", p.CertificationIDs...) &&
-			(query == "" || w.mentions(p, b, query))
-	})), w.productItems(c.reads)), nil
+	for filter, kind := range productFilters {
+		found = c.filtered(index, found, kind, c.params[filter])
+	}
+	found = index.find(found, strings.Fields(strings.ToLower(c.params.get("query"))))
+	return listOf(c, w.products.list(found), w.productItems(c.reads)), nil
 }
 
-// mentions reports that every word of a query occurs in a product's texts.
-func (w *world) mentions(p *Product, b *Brand, query string) bool {
-	text := strings.ToLower(p.Name + "\n" + b.Name)
-	for _, v := range w.productVariants(p) {
-		text += "\n" + strings.ToLower(v.SKU)
-	}
-	for word := range strings.FieldsSeq(query) {
-		if !strings.Contains(text, word) {
-			return false
+var productFilters = map[string]string{
+	"allergen_ids[]": facetAllergen, "ingredient_ids[]": facetIngredient,
+	"supplement_type_ids[]": facetType, "third_party_certification_ids[]": facetCertification,
+}
+
+// filtered narrows what was found by the values of a filter.
+func (c *call) filtered(index *searchIndex, found *rowSet, kind string, ids []string) *rowSet {
+	matching := &rowSet{}
+	for i, id := range ids {
+		switch rows := index.having(facet{kind, id}); {
+		case i == 0:
+			matching = rows
+		case c.reads.anyFilter:
+			matching = matching.or(rows)
+		default:
+			matching = matching.and(rows)
 		}
 	}
-	return true
+	if len(ids) == 0 {
+		return found
+	}
+	return found.and(matching)
 }
 
 func getVariant(c *call, w *world) (reply, error) {

@@ -103,7 +103,7 @@ func (w *world) seedCatalog() {
 			})
 			p.VariantIDs = append(p.VariantIDs, v.ID)
 		}
-		w.products.put(p.ID, p)
+		w.putProduct(p)
 	}
 	for b := range w.brands.all() {
 		w.refreshBrand(b.ID)

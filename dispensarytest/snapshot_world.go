@@ -74,8 +74,10 @@ func (w *world) load(f worldFile) {
 	fill(&w.certifications, f.Certifications.Rows, term)
 	fill(&w.practitionerTypes, f.PractitionerTypes.Rows, func(t *PractitionerType) string { return t.ID })
 	fill(&w.brands, f.Brands.Rows, func(b *Brand) string { return b.ID })
-	fill(&w.products, f.Products.Rows, func(p *Product) string { return p.ID })
 	fill(&w.variants, f.Variants.Rows, func(v *Variant) string { return v.ID })
+	for _, p := range f.Products.Rows {
+		w.putProduct(p)
+	}
 	fill(&w.categories, f.Categories.Rows, func(k *Category) string { return k.ID })
 	fill(&w.clinics, f.Clinics.Rows, func(c *Clinic) string { return c.ID })
 	fill(&w.addresses, f.Addresses.Rows, func(a *Address) string { return a.ID })

@@ -36,17 +36,16 @@ func (w *world) findPacks(query string) (found []packView) {
 	if len(words) == 0 {
 		return nil
 	}
-products:
-	for p := range w.products.all() {
-		name := strings.ToLower(p.Name)
-		for _, word := range words {
-			if !strings.Contains(name, word) {
-				continue products
+	holding := w.products.list(w.productSearch.findAll(words)) // in a name, or in another text
+	for at := 0; at < holding.n; at += chunkSize {
+		for _, p := range holding.part(at, min(at+chunkSize, holding.n)) {
+			if !(searched{text: strings.ToLower(p.Name)}).holds(words) {
+				continue
 			}
-		}
-		for _, id := range p.VariantIDs {
-			if found = append(found, w.packOf(id)); len(found) == maxFound {
-				return found
+			for _, id := range p.VariantIDs {
+				if found = append(found, w.packOf(id)); len(found) == maxFound {
+					return found
+				}
 			}
 		}
 	}

@@ -64,6 +64,9 @@ func (t *table[T]) get(id string) (*T, bool) {
 	return t.rows.at(s.number()), true
 }
 
+// number is what columns know the row of an id by.
+func (t *table[T]) number(id string) int { return t.seats.get(id).number() }
+
 // put adds a row or takes the place of the one with the same id.
 func (t *table[T]) put(id string, row *T) {
 	t.seats.dirty = true

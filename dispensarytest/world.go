@@ -46,6 +46,9 @@ type world struct {
 
 	patientEmails layers[string, string] // lower-case address to patient id
 	userEmails    layers[string, string] // lower-case address to practitioner or staff id
+
+	patientSearch searchIndex
+	productSearch searchIndex
 }
 
 // cart is what a patient is about to order.
@@ -89,6 +92,8 @@ func (w *world) fork() *world {
 		carts:             w.carts.fork(),
 		patientEmails:     w.patientEmails.fork(),
 		userEmails:        w.userEmails.fork(),
+		patientSearch:     w.patientSearch.fork(),
+		productSearch:     w.productSearch.fork(),
 	}
 }
 
@@ -162,13 +167,43 @@ func (w *world) firstPractitioner(clinicID string) string {
 	return ""
 }
 
-// putPatient stores a patient and moves its place in the e-mail index.
+// putPatient stores a patient, and how it is found.
 func (w *world) putPatient(p *Patient) {
 	if old, ok := w.patients.get(p.ID); ok {
 		w.patientEmails.remove(emailKey(old.Email))
 	}
 	w.patients.put(p.ID, p)
 	w.patientEmails.put(emailKey(p.Email), p.ID)
+	w.patientSearch.put(w.patients.number(p.ID), p.FirstName+"\n"+p.LastName+"\n"+p.Email, []facet{{facetClinic, p.ClinicID}})
+}
+
+// putProduct stores a product, and how it is found. Its brand and its variants are
+// stored before it.
+func (w *world) putProduct(p *Product) {
+	w.products.put(p.ID, p)
+	text, facets := p.Name, []facet{
+		{facetBrand, p.BrandID}, {facetType, p.SupplementTypeID}, {facetComposition, p.SupplementTypeID + " " + strings.Join(p.IngredientIDs, " ")},
+	}
+	if brand, known := w.brands.get(p.BrandID); known {
+		text += "\n" + brand.Name
+		if !brand.Restricted {
+			facets = append(facets, facet{kind: facetOpen})
+		}
+	}
+	for _, v := range w.productVariants(p) {
+		text += "\n" + v.SKU
+	}
+	for _, list := range []struct {
+		kind string
+		ids  []string
+	}{
+		{facetAllergen, p.AllergenIDs}, {facetIngredient, p.IngredientIDs}, {facetCertification, p.CertificationIDs}, {facetCategory, p.CategoryIDs},
+	} {
+		for _, id := range list.ids {
+			facets = append(facets, facet{list.kind, id})
+		}
+	}
+	w.productSearch.put(w.products.number(p.ID), text, facets)
 }
 
 func (w *world) patientByEmail(email string) (*Patient, bool) {

@@ -29,6 +29,19 @@ const (
 	staffByClinic           = 1
 )
 
+// The kinds of facets that rows are found by; see [searchIndex].
+const (
+	facetAllergen      = "allergen"
+	facetBrand         = "brand"
+	facetCategory      = "category"
+	facetCertification = "certification"
+	facetClinic        = "clinic"
+	facetComposition   = "composition" // supplement type and ingredients
+	facetIngredient    = "ingredient"
+	facetOpen          = "open" // its brand is not restricted
+	facetType          = "supplement type"
+)
+
 // sortTables sets up how rows are listed, so that a large world answers as fast as a
 // small one.
 func (w *world) sortTables() {

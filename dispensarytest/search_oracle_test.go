@@ -1,0 +1,170 @@
+package dispensarytest
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// mentions says that a text holds all words of a query, whatever their case.
+func mentions(text, query string) bool {
+	for word := range strings.FieldsSeq(strings.ToLower(query)) {
+		if !strings.Contains(strings.ToLower(text), word) {
+			return false
+		}
+	}
+	return true
+}
+
+// someQueries are parts of texts, one or two words of them.
+func someQueries(dice *rand.Rand, texts []string) (queries []string) {
+	piece := func() string {
+		text := texts[dice.IntN(len(texts))]
+		from := dice.IntN(len(text))
+		return strings.ToValidUTF8(text[from:from+min(len(text)-from, 1+dice.IntN(9))], "")
+	}
+	for range 100 {
+		queries = append(queries, piece(), strings.ToUpper(piece()), piece()+" "+piece())
+	}
+	return append(queries, "", " ", "zzyzx", "\u00e9", "a zzyzx", "i\u0307")
+}
+
+func TestPatientSearchAgainstAWalk(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{0, 130, 600} { // looked through, just indexed, and more
+		b := start(t, WithInMemory(), WithClock(frozen()), WithWorldSize(WorldSize{Clinics: 2, Patients: size}))
+		b.tellPatientsApart(b.fake)
+		fork := *b
+		fork.fake = b.fake.Fork(t)
+		for n, p := range b.fake.Platform().Patients() {
+			if n%3 == 0 {
+				_, _, err := b.fake.Platform().EditPatient(p.ID, PatientChange{LastName: new(fmt.Sprintf("Moved\u00c9%d Van der %d", n, n%7))})
+				require.NoError(t, err)
+			}
+			if n%5 == 0 {
+				_, _, err := fork.fake.Platform().EditPatient(p.ID, PatientChange{FirstName: new("\u0130smail")})
+				require.NoError(t, err)
+			}
+		}
+		b.tellPatientsApart(b.fake)
+		b.tellPatientsApart(fork.fake)
+	}
+}
+
+func (b *browser) tellPatientsApart(fake *Server) {
+	on := *b
+	on.fake = fake
+	clinic, patients := fake.Users()[0].clinicID, fake.Platform().Patients()
+	var texts []string
+	for _, p := range patients {
+		texts = append(texts, p.FirstName+" "+p.LastName, p.Email)
+	}
+	asks(&on, oracle[Patient]{
+		rows: patients, id: func(p Patient) string { return p.ID },
+		keep: func(p Patient, q url.Values) bool {
+			return p.ClinicID == clinic && mentions(p.FirstName+"\n"+p.LastName+"\n"+p.Email, q.Get("query"))
+		},
+	}, "/clinic/search/patients", "patients", map[string][]string{"query": someQueries(rand.New(rand.NewPCG(1, uint64(len(patients)))), texts)})
+}
+
+func TestProductSearchAgainstAWalk(t *testing.T) {
+	t.Parallel()
+	for _, filters := range []string{"all", "any"} {
+		for _, size := range []int{0, 600} {
+			b := start(t, WithInMemory(), WithReading(SilenceArrayFilters, filters), WithWorldSize(WorldSize{Products: size}))
+			for n, p := range b.fake.Platform().Products() {
+				if n%4 == 0 {
+					_, _, err := b.fake.Platform().UpdateProduct(p.ID, ProductChange{Name: new(fmt.Sprint("Renamed ", n))})
+					require.NoError(t, err)
+				}
+				if n%30 == 0 {
+					_, _, err := b.fake.Platform().CreateProduct(NewProduct{BrandID: b.fake.world.brands.at(n % 8).ID})
+					require.NoError(t, err)
+				}
+			}
+			b.askForProducts(filters == "any")
+		}
+	}
+}
+
+func (b *browser) askForProducts(anyValue bool) {
+	w, products := b.fake.world, b.fake.Platform().Products()
+	text := func(p Product) string {
+		brand, _ := w.brands.get(p.BrandID)
+		text := p.Name + "\n" + brand.Name
+		for _, v := range w.productVariants(&p) {
+			text += "\n" + v.SKU
+		}
+		return text
+	}
+	has := func(wanted, ids []string) bool {
+		found := 0
+		for _, id := range wanted {
+			if slices.Contains(ids, id) {
+				found++
+			}
+		}
+		return found == len(wanted) || anyValue && found > 0
+	}
+	var texts, brands []string
+	for _, p := range products {
+		texts = append(texts, strings.ReplaceAll(text(p), "\n", " "))
+	}
+	for brand := range w.brands.all() {
+		brands = append(brands, brand.ID, "", "")
+	}
+	dice := rand.New(rand.NewPCG(3, uint64(len(products))))
+	for range 120 {
+		query := url.Values{"query": {someQueries(dice, texts)[dice.IntN(306)]}, "brand_id": {brands[dice.IntN(len(brands))]}}
+		for filter, terms := range map[string]*table[Term]{
+			"allergen_ids[]": &w.allergens, "ingredient_ids[]": &w.ingredients, "supplement_type_ids[]": &w.supplementTypes, "third_party_certification_ids[]": &w.certifications,
+		} {
+			for range max(0, dice.IntN(6)-3) {
+				query[filter] = append(query[filter], terms.at(dice.IntN(terms.len())).ID)
+			}
+		}
+		o := oracle[Product]{rows: products, id: func(p Product) string { return p.ID }, keep: func(p Product, q url.Values) bool {
+			brand, _ := w.brands.get(p.BrandID)
+			return !brand.Restricted && (q.Get("brand_id") == "" || q.Get("brand_id") == p.BrandID) && mentions(text(p), q.Get("query")) &&
+				has(q["allergen_ids[]"], p.AllergenIDs) && has(q["ingredient_ids[]"], p.IngredientIDs) &&
+				has(q["supplement_type_ids[]"], []string{p.SupplementTypeID}) && has(q["third_party_certification_ids[]"], p.CertificationIDs)
+		}}
+		ids, total := o.page(query, 2, 7)
+		got := b.get("/catalog/search/products?" + query.Encode() + "&page[number]=2&page[size]=7")
+		require.Equal(b.t, float64(total), got.ok(200, "meta", "total_count"), query)
+		require.Equal(b.t, ids, got.column("products", "id"), query)
+	}
+}
+
+func TestSimilarAndCategoryProductsAgainstAWalk(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory(), WithWorldSize(WorldSize{Products: 700}))
+	for range 3 {
+		_, _, err := b.fake.Platform().CreateProduct(NewProduct{})
+		require.NoError(t, err)
+	}
+	products := b.fake.Platform().Products()
+	for n := 0; n < len(products); n += 13 {
+		self := products[n]
+		like := slices.DeleteFunc(slices.Clone(products), func(p Product) bool { return p.ID == self.ID || self.shares(&p) == 0 })
+		slices.SortStableFunc(like, func(a, b Product) int { return cmp.Compare(self.shares(&b), self.shares(&a)) })
+		want := []any{}
+		for _, p := range like[:min(10, len(like))] {
+			want = append(want, p.ID)
+		}
+		assert.Equal(t, want, b.get("/catalog/products/"+self.ID+"/similar").column("products", "id"))
+	}
+	for category := range b.fake.world.categories.all() {
+		asks(b, oracle[Product]{
+			rows: products, id: func(p Product) string { return p.ID },
+			keep: func(p Product, _ url.Values) bool { return slices.Contains(p.CategoryIDs, category.ID) },
+		}, "/clinic/categories/"+category.ID+"/products", "products", nil)
+	}
+}

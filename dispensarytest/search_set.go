@@ -1,0 +1,130 @@
+package dispensarytest
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// setChunk is how many numbers a chunk of a set has a bit for.
+const setChunk = 1024
+
+// rowSet is a set of the numbers of rows, which knows their order.
+type rowSet struct {
+	owner  *owner
+	chunks []*rowChunk // nil where it would be empty
+	n      int
+}
+
+type rowChunk struct {
+	owner *owner
+	words [setChunk / 64]uint64
+}
+
+// owned is the set itself or, where it is shared, a copy to write to.
+func (s *rowSet) owned(by *owner) *rowSet {
+	if s.owner == by && by != nil {
+		return s
+	}
+	return &rowSet{owner: by, chunks: slices.Clone(s.chunks), n: s.n}
+}
+
+func (s *rowSet) has(n int) bool {
+	at := n / setChunk
+	return at < len(s.chunks) && s.chunks[at] != nil && s.chunks[at].words[n%setChunk/64]>>(n%64)&1 == 1
+}
+
+// set puts a number in or takes it out.
+func (s *rowSet) set(n int, in bool) {
+	if s.has(n) == in {
+		return
+	}
+	at := n / setChunk
+	for at >= len(s.chunks) {
+		s.chunks = append(s.chunks, nil)
+	}
+	switch chunk := s.chunks[at]; {
+	case chunk == nil:
+		s.chunks[at] = &rowChunk{owner: s.owner}
+	case chunk.owner != s.owner:
+		s.chunks[at] = &rowChunk{owner: s.owner, words: chunk.words}
+	}
+	s.chunks[at].words[n%setChunk/64] ^= 1 << (n % 64)
+	if s.n++; !in {
+		s.n -= 2
+	}
+}
+
+// and returns the numbers that are in both sets.
+func (s *rowSet) and(other *rowSet) *rowSet {
+	both := &rowSet{chunks: make([]*rowChunk, min(len(s.chunks), len(other.chunks)))}
+	made := make([]rowChunk, len(both.chunks))
+	for at := range both.chunks {
+		if s.chunks[at] == nil || other.chunks[at] == nil {
+			continue
+		}
+		both.chunks[at] = &made[at]
+		for i, word := range s.chunks[at].words {
+			made[at].words[i] = word & other.chunks[at].words[i]
+			both.n += bits.OnesCount64(made[at].words[i])
+		}
+	}
+	return both
+}
+
+// or returns the numbers that are in one of the sets.
+func (s *rowSet) or(other *rowSet) *rowSet {
+	if len(other.chunks) > len(s.chunks) {
+		s, other = other, s
+	}
+	either := &rowSet{chunks: slices.Clone(s.chunks), n: s.n}
+	for at, chunk := range other.chunks {
+		if chunk == nil {
+			continue
+		}
+		made := &rowChunk{}
+		if s.chunks[at] != nil {
+			made.words = s.chunks[at].words
+		}
+		for i, word := range chunk.words {
+			either.n += bits.OnesCount64(word &^ made.words[i])
+			made.words[i] |= word
+		}
+		either.chunks[at] = made
+	}
+	return either
+}
+
+// numbers returns the numbers of the set between two places in its order.
+func (s *rowSet) numbers(from, to int) []int {
+	found := make([]int, 0, to-from)
+	place := 0
+	for at, chunk := range s.chunks {
+		if chunk == nil || place >= to {
+			continue
+		}
+		for i, word := range chunk.words {
+			if here := bits.OnesCount64(word); place+here <= from || place >= to {
+				place += here
+				continue
+			}
+			for ; word != 0 && place < to; word &= word - 1 {
+				if place >= from {
+					found = append(found, at*setChunk+i*64+bits.TrailingZeros64(word))
+				}
+				place++
+			}
+		}
+	}
+	return found
+}
+
+// list is the rows of a table that are in a set, in the order of creation.
+func (t *table[T]) list(set *rowSet) rowList[T] {
+	return rowList[T]{set.n, func(from, to int) []*T {
+		rows := make([]*T, 0, to-from)
+		for _, n := range set.numbers(from, to) {
+			rows = append(rows, t.rows.at(n))
+		}
+		return rows
+	}}
+}
