@@ -3,7 +3,6 @@ package dispensarytest
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -64,12 +63,14 @@ type Skip struct {
 	Reason  string
 }
 
-// Deliveries returns every delivery there was, in the order of their events.
+// Deliveries returns the deliveries of the events that are kept, see
+// [WithEventLimit], in the order of their events.
 func (s *Server) Deliveries() []Delivery {
 	s.sender.mu.Lock()
 	defer s.sender.mu.Unlock()
-	all := make([]Delivery, 0, len(s.sender.all))
-	for _, d := range s.sender.all {
+	s.sender.forget(s.clock.Now(), nil)
+	all := make([]Delivery, 0, s.sender.deliveries.len())
+	for d := range s.sender.deliveries.all() {
 		all = append(all, d.snapshot())
 	}
 	return all
@@ -128,39 +129,16 @@ func listDeliveries(c *call, w *world) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	eventID := c.params.get("event_id")
-	rows := c.srv.sender.attempted(func(d *delivery) bool {
-		at := d.latest().At
-		to, known := w.integrations.get(d.IntegrationID)
-		return known && to.clinicID == c.clinicID() && c.keeps(&d.event) && c.now.Sub(at) <= retention && day.holds(at) &&
-			(eventID == "" || eventID == d.EventID) &&
-			(delivered == "" || delivered == strconv.FormatBool(d.Delivered))
-	})
-	switch {
-	case field == "event_id":
-		sortRows(rows, descending, func(d *delivery) string { return d.EventID })
-	case field != "" || descending:
-		sortRows(rows, descending, func(d *delivery) string { return sortable(d.latest().At) })
-	}
-	return listOf(c, rowsOf(rows), func(d *delivery) deliveryView { return viewDelivery(d, c.reads.zeroStatus) }), nil
-}
-
-// attempted returns copies of the deliveries with at least one attempt.
-func (s *sender) attempted(keep func(*delivery) bool) []*delivery {
+	s := c.srv.sender
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var rows []*delivery
-	for _, d := range s.all {
-		if len(d.Attempts) == 0 {
-			continue
-		}
-		log := []*delivery{{Delivery: d.snapshot(), event: d.event}}
-		if s.srv.reads().logAttempts {
-			log = d.byAttempt()
-		}
-		rows = append(rows, slices.DeleteFunc(log, func(row *delivery) bool { return !keep(row) })...)
+	s.forget(c.now, nil)
+	asked := deliveryQuery{clinic: c.clinicID(), event: c.params.get("event_id"), delivered: delivered, days: day, field: field, descending: descending}
+	list := asked.list
+	if c.reads.logAttempts {
+		list = asked.attempts
 	}
-	return rows
+	return listOf(c, list(&s.deliveries), func(d *delivery) deliveryView { return viewDelivery(d, c.reads.zeroStatus) }), nil
 }
 
 // byAttempt is the delivery as each of its attempts left it.

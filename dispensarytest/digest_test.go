@@ -119,7 +119,7 @@ func (d *digest) sender(s *sender) {
 		delivered, stopped bool
 		next               time.Time
 	}
-	for _, one := range s.all {
+	for one := range s.deliveries.all() {
 		mark(d, delivered{one.ID, len(one.Attempts), one.Delivered, one.Stopped, one.NextAttemptAt})
 	}
 	markRows(d, &s.skips)

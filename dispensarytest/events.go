@@ -159,6 +159,7 @@ func (s *Server) emit(kind, clinicID string, data any) Event {
 	w := s.world
 	e := Event{ID: w.newID("event"), Type: kind, CreatedAt: s.clock.Now(), ClinicID: clinicID, Data: encodeOne(data)}
 	w.events.put(e.ID, &e)
+	gone := w.forgetEvents(e.CreatedAt, s.set.eventLimit)
 	concerned := w.integrations.everything() // a product concerns all clinics
 	if clinicID != "" {
 		concerned = w.integrations.span(integrationsByClinic, clinicID).created()
@@ -169,8 +170,21 @@ func (s *Server) emit(kind, clinicID string, data any) Event {
 	if len(enabled) > 0 && len(covered) == 0 {
 		refusal = "no live token of the clinic has the scope " + eventScope(e.Type)
 	}
-	s.sender.accept(e, covered, refusal)
+	s.sender.accept(e, covered, refusal, gone)
 	return detached(e)
+}
+
+// forgetEvents drops the events that are not kept any more, and returns their ids.
+func (w *world) forgetEvents(now time.Time, limit int) (ids []string) {
+	for w.events.len() > 0 {
+		oldest := w.events.at(0)
+		if now.Sub(oldest.CreatedAt) <= retention && w.events.len() <= limit {
+			break
+		}
+		w.events.remove(oldest.ID)
+		ids = append(ids, oldest.ID)
+	}
+	return ids
 }
 
 // unwrapped is event data that has no wrapper, an assumption, but in a reading.

@@ -40,8 +40,7 @@ func (s *sender) repeat(target string, d *delivery) {
 	a.Fault = f.Effect
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d.Attempts = append(d.Attempts, a)
-	s.note(d)
+	s.change(d.ID, func(d *delivery) { d.Attempts = append(d.Attempts, a) })
 	s.announce()
 }
 
@@ -52,10 +51,11 @@ func (s *sender) hold(d *delivery, f Fault) {
 	if lag == 0 {
 		lag = overtaken
 	}
+	id := d.ID
 	d.held = true
-	s.held = append(s.held, d)
+	s.held = append(s.held, id)
 	d.NextAttemptAt = d.NextAttemptAt.Add(lag)
-	s.later(d, func(*task) { s.free(d) })
+	s.later(id, d.NextAttemptAt, func(*task) { s.free(id) })
 }
 
 // release frees every delivery that was held back: one has overtaken them.
@@ -63,21 +63,19 @@ func (s *sender) release() {
 	s.mu.Lock()
 	waiting := slices.Clone(s.held)
 	s.mu.Unlock()
-	for _, d := range waiting {
-		s.free(d)
+	for _, id := range waiting {
+		s.free(id)
 	}
 }
 
 // free has a delivery that was held back made now, unless it was freed already.
-func (s *sender) free(d *delivery) {
+func (s *sender) free(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !d.held || s.closed {
+	if d, known := s.deliveries.get(id); !known || !d.held || s.closed {
 		return
 	}
-	d.held, d.NextAttemptAt = false, s.srv.clock.Now()
-	s.held = slices.DeleteFunc(s.held, func(other *delivery) bool { return other == d })
-	s.note(d)
+	s.held = slices.DeleteFunc(s.held, func(other string) bool { return other == id })
+	s.schedule(s.change(id, func(d *delivery) { d.held, d.NextAttemptAt = false, s.srv.clock.Now() }))
 	s.announce()
-	s.schedule(d)
 }

@@ -63,6 +63,7 @@ type settings struct {
 	tls            bool
 	requireTLS     bool
 	journalLimit   int
+	eventLimit     int
 	integrations   int
 	webhook        *endpointSettings
 	deliveryClient *http.Client
@@ -86,7 +87,7 @@ func defaults() settings {
 	return settings{
 		addr: defaultAddr, seed: defaultSeed, region: UnitedStates,
 		redirectURI: "http://127.0.0.1/callback", scopes: allScopes(),
-		journalLimit: 10_000, integrations: 1, readings: defaultReadings(),
+		journalLimit: 10_000, eventLimit: 50_000, integrations: 1, readings: defaultReadings(),
 	}
 }
 
@@ -192,6 +193,20 @@ func WithDisorder(seed uint64, spread time.Duration) Option {
 		if spread <= 0 || spread > 30*time.Minute {
 			return errors.New("dispensarytest: WithDisorder: deliveries are attempted within 30 minutes")
 		}
+		return nil
+	}
+}
+
+// WithEventLimit bounds how many events the platform keeps, and as many deliveries
+// beside those that are still due; the oldest are forgotten first, and all of them
+// after 30 days. The default is 50,000. That there is a limit is an assumption: the
+// API says 30 days alone.
+func WithEventLimit(n int) Option {
+	return func(s *settings) error {
+		if n < 1 {
+			return errors.New("dispensarytest: WithEventLimit: a platform keeps at least one event")
+		}
+		s.eventLimit = n
 		return nil
 	}
 }

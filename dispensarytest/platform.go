@@ -59,6 +59,16 @@ func refused(action string, kind error, format string, args ...any) error {
 	return &ActionError{Action: action, Kind: kind, Detail: fmt.Sprintf(format, args...)}
 }
 
+// forgetEvents drops what is not kept any more.
+func (s *Server) forgetEvents() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	gone := s.world.forgetEvents(s.clock.Now(), s.set.eventLimit)
+	s.sender.mu.Lock()
+	defer s.sender.mu.Unlock()
+	s.sender.forget(s.clock.Now(), gone)
+}
+
 // act runs an action under the world's lock.
 func (p *Platform) act(run func(w *world) error) error {
 	defer p.srv.changes.tell()
@@ -151,8 +161,10 @@ func (p *Platform) Orders() []Order {
 // Plans returns all treatment plans, in the order they were created.
 func (p *Platform) Plans() []Plan { return all(p, func(w *world) *table[Plan] { return &w.plans }) }
 
-// Events returns all events there ever were, older than 30 days included.
+// Events returns the events that are kept, the oldest first: those of the last 30
+// days, and not more than [WithEventLimit] says.
 func (p *Platform) Events() []Event {
+	p.srv.forgetEvents()
 	return all(p, func(w *world) *table[Event] { return &w.events })
 }
 

@@ -25,25 +25,24 @@ type sender struct {
 	stop   context.CancelFunc
 	busy   chan struct{} // held during an attempt; its capacity is how many are made at a time
 
-	mu       sync.Mutex
-	closed   bool
-	endpoint *Endpoint
-	all      []*delivery
-	byEvent  map[string][]*delivery
-	held     []*delivery
-	skips    table[Skip]
-	kept     table[delivery] // for snapshots: a copy of each delivery, but for the noted ones
-	noted    []*delivery     // what has changed since kept was brought up to date
-	changed  chan struct{}   // closed and replaced with every change
+	mu         sync.Mutex
+	closed     bool
+	endpoint   *Endpoint
+	deliveries table[delivery]
+	planned    int // how many there ever were
+	held       []string
+	tasks      map[string]*task // what the clock holds for a delivery, by its id
+	skips      table[Skip]
+	changed    chan struct{} // closed and replaced with every change
 }
 
-// delivery is one event on its way to one integration.
+// delivery is one event on its way to one integration. As any row, it is replaced and
+// never changed; see [sender.change].
 type delivery struct {
 	Delivery
-	event Event
-	held  bool  // until another delivery has overtaken it
-	task  *task // its latest on the clock
-	noted bool
+	event    Event
+	clinicID string // of the integration: whose log has it
+	held     bool   // until another delivery has overtaken it
 }
 
 func newSender(srv *Server) *sender {
@@ -56,10 +55,12 @@ func newSender(srv *Server) *sender {
 	// A redirect is an answer outside 200 and 201.
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	client.Timeout = 0
-	return &sender{
+	s := &sender{
 		srv: srv, client: &client, ctx: ctx, stop: stop, busy: make(chan struct{}, max(srv.set.parallel, 1)),
-		byEvent: make(map[string][]*delivery), changed: make(chan struct{}),
+		tasks: make(map[string]*task), changed: make(chan struct{}),
 	}
+	sortDeliveries(&s.deliveries)
+	return s
 }
 
 // wayOut is how webhooks leave the process: through the transport of a client
@@ -102,11 +103,13 @@ func (s *sender) announce() {
 	s.srv.changes.tell()
 }
 
-// accept plans the delivery of an event, or notes why there is none.
-func (s *sender) accept(e Event, enabled []*integration, refusal string) {
+// accept plans the delivery of an event, or notes why there is none. What the platform
+// does not keep any more is forgotten.
+func (s *sender) accept(e Event, enabled []*integration, refusal string, gone []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.announce()
+	s.forget(e.CreatedAt, gone)
 	switch {
 	case s.closed:
 		refusal = "the platform was closed"
@@ -124,48 +127,60 @@ func (s *sender) accept(e Event, enabled []*integration, refusal string) {
 		return
 	}
 	for _, i := range enabled {
-		s.plan(e, i.id)
+		s.plan(e, i)
 	}
 }
 
 // plan schedules the first attempt. The caller holds mu.
-func (s *sender) plan(e Event, integrationID string) {
-	d := &delivery{event: e, Delivery: Delivery{
-		ID:      s.srv.world.id("delivery", uint64(len(s.all)+1)),
-		EventID: e.ID, EventType: e.Type, IntegrationID: integrationID, NextAttemptAt: e.CreatedAt,
+func (s *sender) plan(e Event, i *integration) {
+	s.planned++
+	d := &delivery{event: e, clinicID: i.clinicID, Delivery: Delivery{
+		ID:      s.srv.world.id("delivery", uint64(s.planned)),
+		EventID: e.ID, EventType: e.Type, IntegrationID: i.id, NextAttemptAt: e.CreatedAt,
 	}}
 	d.NextAttemptAt = e.CreatedAt.Add(s.jitter(d.ID))
-	s.all = append(s.all, d)
-	s.byEvent[e.ID] = append(s.byEvent[e.ID], d)
-	s.note(d)
-	if f, fires := s.fire(d, DeliveryLost, DeliveryReordered); fires {
-		if f.Effect == DeliveryLost {
-			d.Lost, d.NextAttemptAt = true, time.Time{}
-			return
-		}
+	switch f, fires := s.fire(d, DeliveryLost, DeliveryReordered); {
+	case !fires:
+		s.schedule(d)
+	case f.Effect == DeliveryLost:
+		d.Lost, d.NextAttemptAt = true, time.Time{}
+	default:
 		s.hold(d, f)
-		return
 	}
-	s.schedule(d)
+	s.deliveries.put(d.ID, d)
+}
+
+// change replaces a delivery by what it becomes, and returns that; nil if it is not
+// kept any more. The caller holds mu.
+func (s *sender) change(id string, become func(d *delivery)) *delivery {
+	old, known := s.deliveries.get(id)
+	if !known {
+		return nil
+	}
+	d := *old
+	d.Attempts = slices.Clip(d.Attempts)
+	become(&d)
+	s.deliveries.put(id, &d)
+	return &d
 }
 
 // schedule has the next attempt made when it is due. The caller holds mu.
 func (s *sender) schedule(d *delivery) {
-	s.later(d, func(t *task) {
+	s.later(d.ID, d.NextAttemptAt, func(t *task) {
 		if cap(s.busy) > 1 {
-			go s.attempt(d, t)
+			go s.attempt(d.ID, t)
 			return
 		}
-		s.attempt(d, t)
+		s.attempt(d.ID, t)
 	})
 }
 
-// later has something done with a delivery when its next attempt is due. The caller
-// holds mu.
-func (s *sender) later(d *delivery, what func(*task)) {
-	t := &task{owner: s, at: d.NextAttemptAt}
+// later has something done with a delivery at a time, in place of what was to be done
+// with it before. The caller holds mu.
+func (s *sender) later(id string, at time.Time, what func(*task)) {
+	t := &task{owner: s, at: at}
 	t.run = func() { what(t) }
-	d.task = t
+	s.tasks[id] = t
 	s.srv.clock.push(t)
 }
 
@@ -180,16 +195,16 @@ func (s *sender) jitter(id string) time.Duration {
 }
 
 // attempt is one slot of the schedule.
-func (s *sender) attempt(d *delivery, t *task) {
+func (s *sender) attempt(id string, t *task) {
 	s.busy <- struct{}{}
 	defer func() { <-s.busy }()
-	target, active := s.target(d, t)
-	if !active {
+	target, d := s.target(id, t)
+	if target == "" {
 		return
 	}
 	f, _ := s.fire(d, DeliveryForged, DeliveryFuture, DeliveryStale)
 	a := s.send(target, d, f)
-	s.settle(d, a)
+	s.settle(id, a)
 	if a.Err == "" {
 		s.repeat(target, d)
 	}
@@ -208,47 +223,50 @@ func (s *sender) send(target string, d *delivery, f Fault) (a Attempt) {
 	return a
 }
 
-// target is where an attempt goes, unless there is nowhere to go any more, or the
-// delivery was taken out of the schedule since.
-func (s *sender) target(d *delivery, t *task) (string, bool) {
+// target is where an attempt goes, and what it delivers; "" where there is nowhere to
+// go any more, or the delivery was taken out of the schedule since.
+func (s *sender) target(id string, t *task) (string, *delivery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case d.task != t || d.NextAttemptAt.IsZero():
-		return "", false
-	case !s.closed && s.endpoint != nil && !s.endpoint.Disabled:
-		return s.endpoint.URL, true
+	d, known := s.deliveries.get(id)
+	if !known || s.tasks[id] != t || d.NextAttemptAt.IsZero() {
+		return "", nil
 	}
-	d.Stopped, d.NextAttemptAt = true, time.Time{}
-	s.note(d)
+	if !s.closed && s.endpoint != nil && !s.endpoint.Disabled {
+		return s.endpoint.URL, d
+	}
+	s.change(id, func(d *delivery) { d.Stopped, d.NextAttemptAt = true, time.Time{} })
 	s.announce()
-	return "", false
+	return "", nil
 }
 
 // settle records an attempt and decides what follows from it.
-func (s *sender) settle(d *delivery, a Attempt) {
+func (s *sender) settle(id string, a Attempt) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.announce()
 	now := s.srv.clock.Now()
-	s.note(d)
-	d.Attempts = append(d.Attempts, a)
-	d.NextAttemptAt = time.Time{}
-	if a.Err == "" {
-		d.Delivered, d.Stopped, d.Revoked = true, false, false
-		if s.endpoint != nil {
-			s.endpoint.FailingSince = time.Time{}
-		}
-		return
-	}
-	s.blame(a, now)
-	made := len(d.Attempts)
 	switch {
-	case s.closed || d.Revoked || made > len(s.srv.reads().retrySchedule):
-	case s.endpoint == nil || s.endpoint.Disabled:
-		d.Stopped = true
-	default:
-		d.NextAttemptAt = now.Add(s.srv.reads().retrySchedule[made-1])
+	case a.Err != "":
+		s.blame(a, now)
+	case s.endpoint != nil:
+		s.endpoint.FailingSince = time.Time{}
+	}
+	delete(s.tasks, id)
+	d := s.change(id, func(d *delivery) {
+		d.Attempts = append(d.Attempts, a)
+		d.NextAttemptAt = time.Time{}
+		switch made := len(d.Attempts); {
+		case a.Err == "":
+			d.Delivered, d.Stopped, d.Revoked = true, false, false
+		case s.closed || d.Revoked || made > len(s.srv.reads().retrySchedule):
+		case s.endpoint == nil || s.endpoint.Disabled:
+			d.Stopped = true
+		default:
+			d.NextAttemptAt = now.Add(s.srv.reads().retrySchedule[made-1])
+		}
+	})
+	if d != nil && !d.NextAttemptAt.IsZero() {
 		s.schedule(d)
 	}
 }
@@ -304,7 +322,7 @@ func (s *sender) state(eventID string) (text string, final bool) {
 	if skip, skipped := s.skips.get(eventID); skipped {
 		return skip.Reason, true
 	}
-	deliveries := s.byEvent[eventID]
+	deliveries := s.deliveries.span(deliveriesByEvent, eventID).created().all()
 	if len(deliveries) == 0 {
 		return "there is no such event", true
 	}

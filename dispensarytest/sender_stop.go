@@ -11,16 +11,17 @@ import (
 // that no other one follows. The caller holds mu.
 func (s *sender) halt(which func(*delivery) bool, why func(*delivery)) {
 	dropped := make(map[*task]bool)
-	for _, d := range s.all {
-		if d.NextAttemptAt.IsZero() || !which(d) {
+	for _, d := range s.deliveries.span(deliveriesByAge, stillDue).created().all() {
+		if !which(d) {
 			continue
 		}
-		why(d)
-		dropped[d.task] = true
-		d.NextAttemptAt, d.held = time.Time{}, false
-		s.note(d)
+		s.change(d.ID, func(d *delivery) {
+			why(d)
+			d.NextAttemptAt, d.held = time.Time{}, false
+		})
+		dropped[s.tasks[d.ID]] = true
+		s.held = slices.DeleteFunc(s.held, func(id string) bool { return id == d.ID })
 	}
-	s.held = slices.DeleteFunc(s.held, func(d *delivery) bool { return !d.held })
 	s.srv.clock.forget(dropped)
 }
 
@@ -44,12 +45,11 @@ func (s *sender) revoke(integrationID string) {
 // resume attempts again what stopped with the endpoint and has attempts left. The
 // caller holds mu.
 func (s *sender) resume() {
-	for _, d := range s.all {
-		if d.Stopped && !d.Delivered && !s.closed && len(d.Attempts) <= len(s.srv.reads().retrySchedule) {
-			d.Stopped, d.NextAttemptAt = false, s.srv.clock.Now()
-			s.note(d)
-			s.schedule(d)
-		}
+	stopped := s.deliveries.where(func(d *delivery) bool {
+		return d.Stopped && !d.Delivered && !s.closed && len(d.Attempts) <= len(s.srv.reads().retrySchedule)
+	})
+	for _, d := range stopped {
+		s.schedule(s.change(d.ID, func(d *delivery) { d.Stopped, d.NextAttemptAt = false, s.srv.clock.Now() }))
 	}
 	s.announce()
 }

@@ -1,6 +1,9 @@
 package dispensarytest
 
-import "iter"
+import (
+	"iter"
+	"slices"
+)
 
 // chunkSize is how many rows are copied when a row of a shared table changes.
 const chunkSize = 128
@@ -40,7 +43,7 @@ func (t *table[T]) fork() table[T] {
 	}
 	f := *t
 	f.rows = t.rows.fork()
-	f.orders = make([]order[T], len(t.orders))
+	f.orders = slices.Clone(t.orders)
 	for i := range t.orders {
 		f.orders[i] = t.orders[i].fork()
 	}

@@ -15,6 +15,7 @@ import (
 
 // driver does to a platform what the model predicts, and compares.
 type driver struct {
+	events   []string // ids of all events there ever were
 	fake     *Server
 	platform *Platform
 	http     *http.Client
@@ -86,8 +87,8 @@ func (d *driver) id(r ref) string {
 	if id, known := d.ids[r]; known {
 		return id
 	}
-	if r.kind == "event" && r.n >= 0 && r.n < d.fake.world.events.len() {
-		return d.fake.world.events.at(r.n).ID // some come from calls, whose answers do not tell
+	if r.kind == "event" && r.n >= 0 && r.n < len(d.events) {
+		return d.events[r.n] // some come from calls, whose answers do not tell
 	}
 	return "no-such-" + r.kind
 }
@@ -114,7 +115,11 @@ func (d *driver) take(s step) string {
 		body = bytes.TrimSpace(body)
 		return fmt.Sprintf("the platform answered %d, the model says %d\n      %s", status, p.status, body[:min(len(body), 160)])
 	}
-	if made := d.fake.world.events.len(); made != len(d.model.events) {
+	rows := &d.fake.world.events.rows
+	for n := len(d.events); n < rows.end; n++ {
+		d.events = append(d.events, rows.at(n).ID) // before it is forgotten
+	}
+	if made := len(d.events); made != len(d.model.events) {
 		return fmt.Sprintf("there are %d events, the model says %d", made, len(d.model.events))
 	}
 	if !json.Valid(body) {

@@ -1,0 +1,171 @@
+package dispensarytest
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestEventsAndDeliveriesEndAfterThirtyDays(t *testing.T) {
+	t.Parallel()
+	b, _ := hooked(t, nil)
+	_, sent := b.place()
+	b.fake.Clock().Advance(time.Hour)
+	require.NoError(t, b.fake.RegisterWebhook(receiverOrigin+"/webhooks", PatientCreated))
+	_, skipped := b.place()
+	require.Len(t, b.fake.Deliveries(), 1)
+	require.Len(t, b.fake.Skips(), 1)
+
+	b.fake.Clock().Advance(retention - time.Hour)
+	assert.Equal(t, []string{sent.ID, skipped.ID}, idsOf(b.fake.Platform().Events()))
+	b.fake.Clock().Advance(time.Second)
+	assert.Equal(t, []string{skipped.ID}, idsOf(b.fake.Platform().Events()))
+	assert.Empty(t, b.fake.Deliveries())
+	b.fake.Clock().Advance(time.Hour)
+	assert.Empty(t, b.fake.Platform().Events())
+	assert.Empty(t, b.fake.Skips())
+	require.ErrorContains(t, b.fake.WaitDelivered(t.Context(), sent.ID), "no such event")
+}
+
+func idsOf(events []Event) (ids []string) {
+	for _, e := range events {
+		ids = append(ids, e.ID)
+	}
+	return ids
+}
+
+func TestTheOldestEventsAreForgottenBeyondTheLimit(t *testing.T) {
+	t.Parallel()
+	b, _ := hooked(t, nil, WithEventLimit(3))
+	var events []string
+	for range 5 {
+		_, e := b.place()
+		events = append(events, e.ID)
+		b.fake.Clock().Advance(time.Second)
+	}
+	assert.Equal(t, events[2:], idsOf(b.fake.Platform().Events()))
+	assert.Len(t, b.fake.Deliveries(), 3)
+	b.get("/events/"+events[1]).refused(404, "Not Found")
+	again := b.fake.Fork(t)
+	assert.Equal(t, events[2:], idsOf(again.Platform().Events()))
+	_, err := Start(WithEventLimit(0))
+	require.ErrorContains(t, err, "WithEventLimit")
+}
+
+// What was promised is sent, however much happens before.
+func TestDeliveriesThatAreDueAreNotForgotten(t *testing.T) {
+	t.Parallel()
+	status := http.StatusInternalServerError
+	b, hook := hooked(t, func(_ int, w http.ResponseWriter, challenge string) {
+		w.WriteHeader(status)
+		acknowledge(w, challenge)
+	}, WithEventLimit(3))
+	var events []string
+	for range 10 {
+		_, e := b.place()
+		events = append(events, e.ID)
+		b.fake.Clock().Advance(0)
+	}
+	assert.Len(t, b.fake.Deliveries(), 10)
+	assert.Len(t, b.fake.Platform().Events(), 3)
+	status = http.StatusOK
+	b.fake.Clock().Advance(time.Minute)
+	assert.Len(t, hook.all(), 20)
+	assert.Equal(t, events[7:], eventsOf(b.fake.Deliveries()))
+}
+
+func eventsOf(deliveries []Delivery) (ids []string) {
+	for _, d := range deliveries {
+		ids = append(ids, d.EventID)
+	}
+	return ids
+}
+
+func TestDeliveryListsAgainstAWalk(t *testing.T) {
+	t.Parallel()
+	turn := 0
+	b, _ := hooked(t, func(_ int, w http.ResponseWriter, challenge string) {
+		if turn++; turn%3 == 0 {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+		acknowledge(w, challenge)
+	}, WithWorldSize(WorldSize{Clinics: 2, Patients: 40}), WithIntegrations(2), WithUnconditionalDelivery())
+	sim, err := b.fake.Simulate(SimulatorOptions{Rate: 0.0005, Seed: 3})
+	require.NoError(t, err)
+	b.fake.Clock().Advance(5 * 24 * time.Hour)
+	sim.Stop()
+	b.token = b.fake.IssueToken(User{}).AccessToken
+	clinics := make(map[string]string) // of the integrations
+	for i := range b.fake.world.integrations.all() {
+		clinics[i.id] = i.clinicID
+	}
+	var some, days []string
+	for n, e := range b.fake.Platform().Events() {
+		if n%10 == 0 {
+			some = append(some, e.ID, "", "", "", "", "", "", "", "")
+		}
+	}
+	at := func(d Delivery) time.Time { return d.Attempts[len(d.Attempts)-1].At }
+	for n := range 7 {
+		day := b.fake.Clock().Now().AddDate(0, 0, -n).Format(time.DateOnly)
+		days = append(days, "", "", day, ">"+day, "<"+day)
+	}
+	latest := func(a, b Delivery) int { return at(a).Compare(at(b)) }
+	mine := b.fake.Users()[0].clinicID
+	asks(b, oracle[Delivery]{
+		rows: b.fake.Deliveries(), id: func(d Delivery) string { return d.ID },
+		keep: func(d Delivery, q url.Values) bool {
+			in, err := params(q).days("attempted_at")
+			require.NoError(t, err)
+			return len(d.Attempts) > 0 && clinics[d.IntegrationID] == mine && in.holds(at(d)) &&
+				(q.Get("event_id") == "" || q.Get("event_id") == d.EventID) &&
+				(q.Get("successfully_delivered") == "" || q.Get("successfully_delivered") == strconv.FormatBool(d.Delivered))
+		},
+		less: map[string]func(a, b Delivery) int{
+			"": latest, "attempted_at": latest, "event_id": func(a, b Delivery) int { return strings.Compare(a.EventID, b.EventID) },
+		},
+	}, "/webhooks/deliveries", "webhook_deliveries", map[string][]string{
+		"sort_by": {"", "", "event_id", "attempted_at"}, "order_by": {"", "ASC", "DESC"},
+		"attempted_at": days, "event_id": some, "successfully_delivered": {"", "", "true", "false"},
+	})
+}
+
+// BenchmarkEventsKept says what a platform holds after so many events, each of them
+// delivered once.
+func BenchmarkEventsKept(b *testing.B) {
+	for _, events := range []int{50_000, 100_000, 200_000} {
+		b.Run(fmt.Sprint(events), func(b *testing.B) {
+			for b.Loop() {
+				fake := New(b, WithInMemory(), WithClock(FrozenClock(epoch)))
+				token := fake.Application().ChallengeToken
+				err := fake.RegisterWebhookHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { acknowledge(w, token) }))
+				if err != nil {
+					b.Fatal(err)
+				}
+				fake.IssueToken(User{})
+				patient := fake.Platform().Patients()[0].ID
+				runtime.GC()
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				for n := range events {
+					if _, _, err := fake.Platform().EditPatient(patient, PatientChange{LastName: new(fmt.Sprint("Doe ", n))}); err != nil {
+						b.Fatal(err)
+					}
+					fake.Clock().Advance(time.Second)
+				}
+				runtime.GC()
+				runtime.ReadMemStats(&after)
+				b.ReportMetric(float64(int64(after.HeapAlloc)-int64(before.HeapAlloc))/1e6, "MB")
+				runtime.KeepAlive(fake)
+			}
+		})
+	}
+}
