@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,9 +13,9 @@ import (
 )
 
 // failing answers with a status until told otherwise.
-func failing(status *int) func(int, http.ResponseWriter, string) {
+func failing(status *atomic.Int64) func(int, http.ResponseWriter, string) {
 	return func(_ int, w http.ResponseWriter, challenge string) {
-		w.WriteHeader(*status)
+		w.WriteHeader(int(status.Load()))
 		acknowledge(w, challenge)
 	}
 }
@@ -33,7 +34,8 @@ func deliveredTypes(hook *receiver) (types []string) {
 // was not attempted yet; the news of the revocation is.
 func TestARevokedIntegrationIsSentNothingMore(t *testing.T) {
 	t.Parallel()
-	status := http.StatusInternalServerError
+	var status atomic.Int64
+	status.Store(http.StatusInternalServerError)
 	b, hook := hooked(t, failing(&status))
 	registered, event, err := b.fake.Platform().RegisterPatient(NewPatient{})
 	require.NoError(t, err)
@@ -46,7 +48,7 @@ func TestARevokedIntegrationIsSentNothingMore(t *testing.T) {
 	revoked, err := b.fake.Platform().RevokeClinicKey(b.fake.ClinicKey())
 	require.NoError(t, err)
 	b.fake.Clock().Advance(0)
-	status = http.StatusOK
+	status.Store(http.StatusOK)
 	row := b.get("/webhooks/deliveries?event_id="+event.ID).ok(200, "webhook_deliveries").([]any)[0].(map[string]any)
 	assert.Nil(t, row["next_attempt_at"], "no attempt is announced that will not be made")
 	require.ErrorContains(t, b.wait(event), "attempt 1 failed: status 500 is neither 200 nor 201; the clinic revoked the integration's key")
@@ -67,13 +69,14 @@ func TestARevokedIntegrationIsSentNothingMore(t *testing.T) {
 // Another integration of the clinic goes on.
 func TestARevocationStopsOneIntegration(t *testing.T) {
 	t.Parallel()
-	status := http.StatusInternalServerError
+	var status atomic.Int64
+	status.Store(http.StatusInternalServerError)
 	b, _ := hooked(t, failing(&status), WithIntegrations(2))
 	b.place()
 	b.fake.Clock().Advance(0)
 	_, err := b.fake.Platform().RevokeClinicKey(b.fake.ClinicKeys()[0])
 	require.NoError(t, err)
-	status = http.StatusOK
+	status.Store(http.StatusOK)
 	b.fake.Clock().Advance(time.Hour)
 	first, second := b.fake.Deliveries()[0], b.fake.Deliveries()[1]
 	assert.Len(t, first.Attempts, 1)
@@ -88,11 +91,12 @@ func TestADisabledEndpointHasNoNextAttempt(t *testing.T) {
 	t.Parallel()
 	for reading, want := range map[string]int{"dropped": 2, "resumed": 4} {
 		for _, after := range []time.Duration{time.Second, time.Hour} {
-			status := http.StatusInternalServerError
+			var status atomic.Int64
+			status.Store(http.StatusInternalServerError)
 			b, hook := hooked(t, failing(&status), WithReading(SilenceResumeAfterEnable, reading))
 			b.place()
 			b.fake.Clock().Advance(0)
-			status = http.StatusGone
+			status.Store(http.StatusGone)
 			b.place()
 			b.fake.Clock().Advance(0)
 			for _, at := range b.get("/webhooks/deliveries").column("webhook_deliveries", "next_attempt_at") {
@@ -101,7 +105,7 @@ func TestADisabledEndpointHasNoNextAttempt(t *testing.T) {
 			_, due := b.fake.Clock().Next()
 			assert.False(t, due, "nothing is planned")
 			b.fake.Clock().Advance(after)
-			status = http.StatusOK
+			status.Store(http.StatusOK)
 			require.NoError(t, b.fake.EnableWebhook())
 			b.fake.Clock().Advance(24 * time.Hour)
 			assert.Len(t, hook.all(), want, "%s %s", reading, after)
