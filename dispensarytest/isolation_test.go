@@ -45,8 +45,17 @@ func bytesOf(w *world) string {
 	each(&w.integrations, plain)
 	each(&w.customDosages, plain)
 	each(&w.carts, plain)
-	fmt.Fprintln(&text, w.numbers, w.patientEmails, w.userEmails)
+	fmt.Fprintln(&text, w.numbers, addresses(&w.patientEmails), addresses(&w.userEmails))
 	return text.String()
+}
+
+// addresses are who has which address.
+func addresses(emails *layers[string, string]) map[string]string {
+	have := make(map[string]string)
+	for address := range emails.keys() {
+		have[address] = emails.get(address)
+	}
+	return have
 }
 
 func each[T any](rows *table[T], write func(any)) {

@@ -151,7 +151,12 @@ func (s *Server) Clock() *Clock { return s.clock }
 
 // Handler is the platform as a handler, for a server of one's own. The addresses
 // the platform gives out are still those of [Server.BaseURL].
-func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serve) }
+func (s *Server) Handler() http.Handler {
+	if s.set.middleware != nil {
+		return s.set.middleware(http.HandlerFunc(s.serve))
+	}
+	return http.HandlerFunc(s.serve)
+}
 
 // HTTPClient is a client for the platform, and for what [Server.Host] put onto
 // its network. It trusts the platform's certificate, follows redirects, and has

@@ -6,54 +6,73 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"reflect"
 	"time"
 )
 
-// snapshotVersion is what this package writes, and reads.
-const snapshotVersion = 2
+// Every snapshot begins with its format and version. The version counts up with a
+// change of the file, or of the worlds that are generated: a file holds what has
+// happened since.
+const (
+	snapshotFormat  = "dispensary test platform"
+	snapshotVersion = 3
+)
 
-// snapshotFile is a snapshot as it is saved: JSON, to be read by people as well. It
-// holds what has changed since an earlier one; a whole snapshot is what has changed
-// since there was nothing.
+// Why a snapshot is not loaded.
+var (
+	// ErrNoSnapshot: what was read is empty, or something else.
+	ErrNoSnapshot = errors.New("not a snapshot")
+
+	// ErrSnapshotVersion: another version of this package wrote it.
+	ErrSnapshotVersion = errors.New("a snapshot of another version")
+
+	// ErrSnapshotDamaged: it is a snapshot, but parts are missing or wrong.
+	ErrSnapshotDamaged = errors.New("a damaged snapshot")
+)
+
+// snapshotFile is a snapshot as it is saved: JSON, to be read by people as well. What
+// follows from seed and size is left out.
 type snapshotFile struct {
+	Format     string
 	Version    int
 	Seed       uint64
 	Region     Region
 	Compatible uint64 `json:",omitempty"`
+	Size       WorldSize
 	At         time.Time
 	Frozen     bool
 	Offset     time.Duration
 	Readings   map[string]string
 	World      worldFile
-	Tokens     *tokensFile `json:",omitempty"` // nil where they are as they were
+	Tokens     tokensFile
 	Webhooks   webhooksFile
 }
 
 type worldFile struct {
 	Numbers           map[string]uint64
-	Allergens         rowsFile[*Term]
-	Ingredients       rowsFile[*Term]
-	SupplementTypes   rowsFile[*Term]
-	Certifications    rowsFile[*Term]
-	PractitionerTypes rowsFile[*PractitionerType]
-	Brands            rowsFile[*Brand]
-	Products          rowsFile[*Product]
-	Variants          rowsFile[*Variant]
-	Categories        rowsFile[*Category]
-	CustomDosages     rowsFile[customDosageFile]
-	Clinics           rowsFile[*Clinic]
-	Integrations      rowsFile[integrationFile]
-	Patients          rowsFile[*Patient]
-	Practitioners     rowsFile[*Practitioner]
-	Staff             rowsFile[*StaffMember]
-	Addresses         rowsFile[*Address]
-	Users             rowsFile[userFile]
-	Plans             rowsFile[*Plan]
-	Protocols         rowsFile[*Protocol]
-	Orders            rowsFile[*Order]
-	Events            rowsFile[*Event]
-	Carts             rowsFile[cartFile]
+	Allergens         []*Term             `json:",omitempty"`
+	Ingredients       []*Term             `json:",omitempty"`
+	SupplementTypes   []*Term             `json:",omitempty"`
+	Certifications    []*Term             `json:",omitempty"`
+	PractitionerTypes []*PractitionerType `json:",omitempty"`
+	Brands            []*Brand            `json:",omitempty"`
+	Products          []*Product          `json:",omitempty"`
+	Variants          []*Variant          `json:",omitempty"`
+	Categories        []*Category         `json:",omitempty"`
+	CustomDosages     []customDosageFile  `json:",omitempty"`
+	Clinics           []*Clinic           `json:",omitempty"`
+	Integrations      []integrationFile   `json:",omitempty"`
+	Patients          []*Patient          `json:",omitempty"`
+	Practitioners     []*Practitioner     `json:",omitempty"`
+	Staff             []*StaffMember      `json:",omitempty"`
+	Addresses         []*Address          `json:",omitempty"`
+	Users             []userFile          `json:",omitempty"`
+	Plans             []*Plan             `json:",omitempty"`
+	Protocols         []*Protocol         `json:",omitempty"`
+	Orders            []*Order            `json:",omitempty"`
+	Events            []*Event            `json:",omitempty"`
+	Carts             []cartFile          `json:",omitempty"`
 }
 
 type customDosageFile struct {
@@ -107,111 +126,99 @@ type codeFile struct {
 	Expires time.Time
 }
 
-// Save writes the snapshot as one line of JSON. It holds the platform's made-up
-// patients and secrets.
-func (s *Snapshot) Save(to io.Writer) error { return s.file(nothing()).write(to) }
-
-// SaveChanges writes what has changed since an earlier snapshot of the same
-// platform, as one line to add to what [Snapshot.Save] wrote of that; nothing, if
-// nothing has changed. How long it takes follows from how much has changed, not from
-// how much there is.
-func (s *Snapshot) SaveChanges(to io.Writer, since *Snapshot) error {
-	var changed, same bytes.Buffer
-	changes, none := s.file(since), since.file(since)
-	if !s.frozen {
-		none.At = changes.At // a live clock goes on by itself
-	}
-	if err := errors.Join(changes.write(&changed), none.write(&same)); err != nil {
-		return err
-	}
-	if bytes.Equal(changed.Bytes(), same.Bytes()) {
-		return nil
-	}
-	_, err := to.Write(changed.Bytes())
-	return err
-}
-
-// nothing is where a whole snapshot begins.
-func nothing() *Snapshot { return &Snapshot{world: &world{}} }
-
-// file is what the snapshot has that an earlier one has not.
-func (s *Snapshot) file(since *Snapshot) snapshotFile {
+// Save writes the snapshot as one line of JSON: seed and size, and what is not as they
+// make it. It holds the platform's made-up patients and secrets.
+func (s *Snapshot) Save(to io.Writer) error {
 	f := snapshotFile{
-		Version: snapshotVersion, Seed: s.seed, Region: s.region, Compatible: s.compatible,
+		Format: snapshotFormat, Version: snapshotVersion, Seed: s.seed, Region: s.region, Compatible: s.compatible, Size: s.world.size,
 		At: s.at, Frozen: s.frozen, Offset: s.offset, Readings: s.reads.chosen,
-		World: s.world.file(since.world), Webhooks: s.sender.file(&since.sender),
+		World: s.world.file(), Tokens: s.tokens.file(), Webhooks: s.sender.file(s.world),
 	}
-	if tokens := s.tokens.file(); !reflect.DeepEqual(tokens, since.tokens.file()) {
-		f.Tokens = &tokens
-	}
-	return f
-}
-
-func (f snapshotFile) write(to io.Writer) error {
 	if err := json.NewEncoder(to).Encode(f); err != nil {
 		return fmt.Errorf("dispensarytest: saving a snapshot: %w", err)
 	}
 	return nil
 }
 
-// LoadSnapshot reads what [Snapshot.Save] wrote, and what [Snapshot.SaveChanges]
-// added to it. A last line that was cut short, because whoever wrote it was killed,
-// is left out.
+// Same reports that nothing has changed between two snapshots of one platform, but
+// for the passing of time. It takes about as long as taking one.
+func (s *Snapshot) Same(other *Snapshot) bool {
+	return s.frozen == other.frozen && (!s.frozen || s.at.Equal(other.at)) && s.offset == other.offset &&
+		maps.Equal(s.reads.chosen, other.reads.chosen) && s.world.same(other.world) && s.sender.same(&other.sender) &&
+		reflect.DeepEqual(s.tokens.file(), other.tokens.file())
+}
+
+// LoadSnapshot reads what [Snapshot.Save] wrote. It takes as long as it takes to make
+// a world of that seed and size. Errors are [ErrNoSnapshot], [ErrSnapshotVersion] and
+// [ErrSnapshotDamaged].
 func LoadSnapshot(from io.Reader) (*Snapshot, error) {
-	lines := json.NewDecoder(from)
-	file, err := readSnapshot(lines)
-	for err == nil {
-		var changes snapshotFile
-		if changes, err = readSnapshot(lines); err == nil {
-			err = file.merge(changes)
+	content, err := io.ReadAll(from)
+	if err == nil {
+		var snap *Snapshot
+		if snap, err = parseSnapshot(content); err == nil {
+			return snap, nil
 		}
 	}
-	if file.Version == 0 || !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, fmt.Errorf("dispensarytest: loading a snapshot: %w", err)
-	}
-	return file.snapshot()
+	return nil, fmt.Errorf("dispensarytest: loading a snapshot: %w", err)
 }
 
-func readSnapshot(lines *json.Decoder) (file snapshotFile, err error) {
-	if err := lines.Decode(&file); err != nil {
-		return snapshotFile{}, err
+func parseSnapshot(content []byte) (*Snapshot, error) {
+	var head struct {
+		Format  string
+		Version int
 	}
-	if file.Version != snapshotVersion {
-		return snapshotFile{}, fmt.Errorf("version %d is not %d", file.Version, snapshotVersion)
+	begun := bytes.HasPrefix(content, []byte(`{"Format":"`+snapshotFormat+`"`))
+	switch err := json.Unmarshal(content, &head); {
+	case len(bytes.TrimSpace(content)) == 0:
+		return nil, fmt.Errorf("%w: it is empty", ErrNoSnapshot)
+	case err != nil && begun:
+		return nil, fmt.Errorf("%w: %w", ErrSnapshotDamaged, err)
+	case err != nil || head.Format != snapshotFormat:
+		return nil, ErrNoSnapshot
+	case head.Version > snapshotVersion:
+		return nil, fmt.Errorf("%w: it has version %d, of a newer program; this one reads version %d", ErrSnapshotVersion, head.Version, snapshotVersion)
+	case head.Version < snapshotVersion:
+		return nil, fmt.Errorf("%w: it has version %d, of an older program; this one reads version %d", ErrSnapshotVersion, head.Version, snapshotVersion)
 	}
-	return file, nil
-}
-
-// merge makes of a file what it was when the changes were written.
-func (f *snapshotFile) merge(changes snapshotFile) error {
-	world, webhooks, tokens := f.World, f.Webhooks, f.Tokens
-	*f = changes
-	f.World, f.Webhooks = world, webhooks
-	if f.Tokens == nil {
-		f.Tokens = tokens
+	var file snapshotFile
+	err := json.Unmarshal(content, &file)
+	var snap *Snapshot
+	if err == nil {
+		snap, err = file.snapshot()
 	}
-	return errors.Join(f.World.merge(changes.World), f.Webhooks.merge(changes.Webhooks))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSnapshotDamaged, err)
+	}
+	return snap, nil
 }
 
 func (f snapshotFile) snapshot() (*Snapshot, error) {
+	set := defaults()
+	for _, option := range []Option{WithRegion(f.Region), WithWorldSize(f.Size)} {
+		if err := option(&set); err != nil {
+			return nil, err
+		}
+	}
+	set.seed, set.compatible = f.Seed, f.Compatible
 	snap := &Snapshot{
 		seed: f.Seed, region: f.Region, compatible: f.Compatible, at: f.At.UTC(), frozen: f.Frozen,
-		offset: f.Offset, reads: defaultReadings(), sender: f.Webhooks.state(),
+		offset: f.Offset, reads: defaultReadings(),
 	}
 	for silence, reading := range f.Readings {
 		if err := snap.reads.choose(silence, reading); err != nil {
 			return nil, err
 		}
 	}
-	snap.world = &world{seed: regionSeed(f.Seed, f.Region), region: f.Region, longIDs: f.Compatible != 0, numbers: f.World.Numbers}
-	if len(f.World.Clinics.Rows) == 0 || snap.world.numbers == nil || f.Tokens == nil {
-		return nil, errors.New("dispensarytest: loading a snapshot: it has no world")
+	if f.World.Numbers == nil {
+		return nil, errors.New("it has no world")
 	}
+	snap.world = set.newWorld()
 	snap.world.load(f.World)
 	sealed(snap.world)
-	var err error
+	var err, wrong error
 	snap.tokens, err = f.Tokens.state()
-	return snap, err
+	snap.sender, wrong = f.Webhooks.state(snap.world)
+	return snap, errors.Join(err, wrong)
 }
 
 // Save writes the platform as it is now; see [Snapshot.Save].

@@ -1,6 +1,9 @@
 package dispensarytest
 
-import "errors"
+import (
+	"errors"
+	"reflect"
+)
 
 // senderState is what the webhook sender knows. Its tables are shared with the
 // sender.
@@ -43,43 +46,58 @@ func (s *sender) restore(from senderState) {
 	s.announce()
 }
 
+// same reports that two states of one sender are the same.
+func (s *senderState) same(other *senderState) bool {
+	return reflect.DeepEqual(s.endpoint, other.endpoint) && s.planned == other.planned &&
+		s.deliveries.same(&other.deliveries) && s.skips.same(&other.skips)
+}
+
 // webhooksFile is what the sender knows as it is saved.
 type webhooksFile struct {
 	Endpoint   *Endpoint
 	Planned    int
-	Deliveries rowsFile[deliveryFile]
-	Skips      rowsFile[*Skip]
+	Deliveries []deliveryFile `json:",omitempty"`
+	Skips      []*Skip        `json:",omitempty"`
 }
 
 type deliveryFile struct {
 	Delivery
-	ClinicID string
-	Event    Event
+	Event *Event `json:",omitempty"` // where the world does not keep it any more
 }
 
-// file is what the sender knows that it did not know earlier.
-func (s *senderState) file(before *senderState) webhooksFile {
+func (s *senderState) file(w *world) webhooksFile {
 	return webhooksFile{
-		Endpoint:   s.endpoint,
-		Planned:    s.planned,
-		Deliveries: changed(&s.deliveries, &before.deliveries, func(d *delivery) deliveryFile { return deliveryFile{d.Delivery, d.clinicID, d.event} }),
-		Skips:      changedRows(&s.skips, &before.skips),
+		Endpoint: s.endpoint, Planned: s.planned,
+		Skips: changedRows(&s.skips, &table[Skip]{}),
+		Deliveries: changed(&s.deliveries, &table[delivery]{}, func(d *delivery) deliveryFile {
+			file := deliveryFile{Delivery: d.Delivery}
+			if _, kept := w.events.get(d.EventID); !kept {
+				file.Event = &d.event
+			}
+			return file
+		}),
 	}
 }
 
-func (f *webhooksFile) merge(changes webhooksFile) error {
-	f.Endpoint, f.Planned = changes.Endpoint, changes.Planned
-	return errors.Join(f.Deliveries.merge(changes.Deliveries), f.Skips.merge(changes.Skips))
-}
-
-func (f webhooksFile) state() senderState {
+func (f webhooksFile) state(w *world) (senderState, error) {
 	state := senderState{endpoint: f.Endpoint, planned: f.Planned}
 	sortDeliveries(&state.deliveries)
-	fill(&state.skips, f.Skips.Rows, func(s *Skip) string { return s.EventID })
-	for _, d := range f.Deliveries.Rows {
-		state.deliveries.put(d.ID, &delivery{Delivery: d.Delivery, clinicID: d.ClinicID, event: d.Event})
+	fill(&state.skips, f.Skips, func(s *Skip) string { return s.EventID })
+	for _, d := range f.Deliveries {
+		event := d.Event
+		if event == nil {
+			event, _ = w.events.get(d.EventID)
+		}
+		if event == nil {
+			return state, errors.New("a delivery without event")
+		}
+		to, known := w.integrations.get(d.IntegrationID)
+		if !known {
+			return state, errors.New("a delivery without integration")
+		}
+		state.deliveries.put(d.ID, &delivery{Delivery: d.Delivery, clinicID: to.clinicID, event: *event})
 	}
 	state.deliveries.fork() // later forks only read
 	state.skips.fork()
-	return state
+	return state, nil
 }

@@ -2,6 +2,7 @@ package dispensarytest
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -138,24 +139,35 @@ func TestLiveForksInTheBubble(t *testing.T) {
 
 func TestWrongSnapshots(t *testing.T) {
 	t.Parallel()
-	var saved strings.Builder
-	require.NoError(t, New(t, WithInMemory()).Save(&saved))
-	whole := saved.String()
-	for says, file := range map[string]string{
-		"unexpected EOF": `{"Version":`, "version 9 is not 2": `{"Version":9}`, "it has no world": `{"Version":2}`,
-		"a row beyond its list":  whole + `{"Version":2,"World":{"Brands":{"Len":99,"At":[98],"Rows":[{}]}}}`,
-		"a list that lacks rows": whole + `{"Version":2,"World":{"Brands":{"Len":99}}}`,
-		"rows without seats":     whole + `{"Version":2,"World":{"Brands":{"Len":1,"At":[0]}}}`,
-		"no open point":          `{"Version":2,"Readings":{"x":"y"}}`,
+	whole := saved(t, New(t, WithInMemory()).Snapshot())
+	for file, want := range map[string]struct {
+		kind error
+		says string
+	}{
+		"":                   {ErrNoSnapshot, "it is empty"},
+		" \n":                {ErrNoSnapshot, "it is empty"},
+		`{"name":"mine"}`:    {ErrNoSnapshot, "not a snapshot"},
+		"# a shell script":   {ErrNoSnapshot, "not a snapshot"},
+		whole[:len(whole)/2]: {ErrSnapshotDamaged, "unexpected end"},
+		whole + "{":          {ErrSnapshotDamaged, "invalid character"},
+		headOf(4, ""):        {ErrSnapshotVersion, "version 4, of a newer program; this one reads version 3"},
+		headOf(2, ""):        {ErrSnapshotVersion, "of an older program"},
+		headOf(3, ""):        {ErrSnapshotDamaged, "WithRegion"},
+		headOf(3, `"US"`):    {ErrSnapshotDamaged, "it has no world"},
 	} {
 		_, err := LoadSnapshot(strings.NewReader(file))
-		require.ErrorContains(t, err, says)
+		require.ErrorIs(t, err, want.kind)
+		require.ErrorContains(t, err, want.says)
 	}
 	_, err := Start(WithSnapshot(nil))
 	require.Error(t, err)
 	var file bytes.Buffer
 	require.NoError(t, New(t, WithInMemory(), WithSeed(3)).Save(&file))
 	require.ErrorContains(t, New(t, WithInMemory()).Load(&file), "another seed")
+}
+
+func headOf(version int, region string) string {
+	return fmt.Sprintf(`{"Format":%q,"Version":%d,"Region":%s}`, snapshotFormat, version, or(region, `""`))
 }
 
 // A state file of a large world: what a stand-alone platform writes.

@@ -1,9 +1,13 @@
 package dispensarytest
 
-import "errors"
+import (
+	"errors"
+	"maps"
+)
 
-// file is what the world has that an earlier one has not.
-func (w *world) file(before *world) worldFile {
+// file is what the world has that the one it was made from has not.
+func (w *world) file() worldFile {
+	before := w.base
 	return worldFile{
 		Numbers:           w.numbers,
 		Allergens:         changedRows(&w.allergens, &before.allergens),
@@ -35,64 +39,47 @@ func (w *world) file(before *world) worldFile {
 	}
 }
 
-// merge takes changes over into a whole world.
-func (f *worldFile) merge(changes worldFile) error {
-	f.Numbers = changes.Numbers
-	return errors.Join(
-		f.Allergens.merge(changes.Allergens),
-		f.Ingredients.merge(changes.Ingredients),
-		f.SupplementTypes.merge(changes.SupplementTypes),
-		f.Certifications.merge(changes.Certifications),
-		f.PractitionerTypes.merge(changes.PractitionerTypes),
-		f.Brands.merge(changes.Brands),
-		f.Products.merge(changes.Products),
-		f.Variants.merge(changes.Variants),
-		f.Categories.merge(changes.Categories),
-		f.CustomDosages.merge(changes.CustomDosages),
-		f.Clinics.merge(changes.Clinics),
-		f.Integrations.merge(changes.Integrations),
-		f.Patients.merge(changes.Patients),
-		f.Practitioners.merge(changes.Practitioners),
-		f.Staff.merge(changes.Staff),
-		f.Addresses.merge(changes.Addresses),
-		f.Users.merge(changes.Users),
-		f.Plans.merge(changes.Plans),
-		f.Protocols.merge(changes.Protocols),
-		f.Orders.merge(changes.Orders),
-		f.Events.merge(changes.Events),
-		f.Carts.merge(changes.Carts),
-	)
+// same reports that two states of one world are the same.
+func (w *world) same(other *world) bool {
+	return maps.Equal(w.numbers, other.numbers) && w.allergens.same(&other.allergens) && w.ingredients.same(&other.ingredients) &&
+		w.supplementTypes.same(&other.supplementTypes) && w.certifications.same(&other.certifications) &&
+		w.practitionerTypes.same(&other.practitionerTypes) && w.brands.same(&other.brands) && w.products.same(&other.products) &&
+		w.variants.same(&other.variants) && w.categories.same(&other.categories) && w.customDosages.same(&other.customDosages) &&
+		w.clinics.same(&other.clinics) && w.integrations.same(&other.integrations) && w.patients.same(&other.patients) &&
+		w.practitioners.same(&other.practitioners) && w.staff.same(&other.staff) && w.addresses.same(&other.addresses) &&
+		w.users.same(&other.users) && w.plans.same(&other.plans) && w.protocols.same(&other.protocols) &&
+		w.orders.same(&other.orders) && w.events.same(&other.events) && w.carts.same(&other.carts)
 }
 
-// load fills an empty world.
+// load brings a generated world to what a file says.
 func (w *world) load(f worldFile) {
-	w.sortTables()
+	w.numbers = f.Numbers
 	term := func(t *Term) string { return t.ID }
-	fill(&w.allergens, f.Allergens.Rows, term)
-	fill(&w.ingredients, f.Ingredients.Rows, term)
-	fill(&w.supplementTypes, f.SupplementTypes.Rows, term)
-	fill(&w.certifications, f.Certifications.Rows, term)
-	fill(&w.practitionerTypes, f.PractitionerTypes.Rows, func(t *PractitionerType) string { return t.ID })
-	fill(&w.brands, f.Brands.Rows, func(b *Brand) string { return b.ID })
-	fill(&w.variants, f.Variants.Rows, func(v *Variant) string { return v.ID })
-	for _, p := range f.Products.Rows {
+	fill(&w.allergens, f.Allergens, term)
+	fill(&w.ingredients, f.Ingredients, term)
+	fill(&w.supplementTypes, f.SupplementTypes, term)
+	fill(&w.certifications, f.Certifications, term)
+	fill(&w.practitionerTypes, f.PractitionerTypes, func(t *PractitionerType) string { return t.ID })
+	fill(&w.brands, f.Brands, func(b *Brand) string { return b.ID })
+	fill(&w.variants, f.Variants, func(v *Variant) string { return v.ID })
+	fill(&w.categories, f.Categories, func(k *Category) string { return k.ID })
+	fill(&w.clinics, f.Clinics, func(c *Clinic) string { return c.ID })
+	fill(&w.addresses, f.Addresses, func(a *Address) string { return a.ID })
+	fill(&w.plans, f.Plans, func(p *Plan) string { return p.ID })
+	fill(&w.protocols, f.Protocols, func(p *Protocol) string { return p.ID })
+	fill(&w.orders, f.Orders, func(o *Order) string { return o.ID })
+	fill(&w.events, f.Events, func(e *Event) string { return e.ID })
+	for _, p := range f.Products {
 		w.putProduct(p)
 	}
-	fill(&w.categories, f.Categories.Rows, func(k *Category) string { return k.ID })
-	fill(&w.clinics, f.Clinics.Rows, func(c *Clinic) string { return c.ID })
-	fill(&w.addresses, f.Addresses.Rows, func(a *Address) string { return a.ID })
-	fill(&w.plans, f.Plans.Rows, func(p *Plan) string { return p.ID })
-	fill(&w.protocols, f.Protocols.Rows, func(p *Protocol) string { return p.ID })
-	fill(&w.orders, f.Orders.Rows, func(o *Order) string { return o.ID })
-	fill(&w.events, f.Events.Rows, func(e *Event) string { return e.ID })
-	for _, d := range f.CustomDosages.Rows {
+	for _, d := range f.CustomDosages {
 		id := customDosageID(d.PractitionerID, d.ProductID)
 		w.customDosages.put(id, &customDosage{id: id, practitionerID: d.PractitionerID, productID: d.ProductID, dosage: d.Dosage})
 	}
-	for _, i := range f.Integrations.Rows {
+	for _, i := range f.Integrations {
 		w.integrations.put(i.ID, &integration{id: i.ID, clinicID: i.ClinicID, key: i.Key, activated: i.Activated, revoked: i.Revoked})
 	}
-	for _, c := range f.Carts.Rows {
+	for _, c := range f.Carts {
 		w.carts.put(c.PatientID, &cart{patientID: c.PatientID, planID: c.PlanID, lines: c.Lines})
 	}
 	w.loadPeople(f)
@@ -100,25 +87,49 @@ func (w *world) load(f worldFile) {
 
 // loadPeople fills in who has an e-mail address that nobody else may have.
 func (w *world) loadPeople(f worldFile) {
-	for _, u := range f.Users.Rows {
+	for _, p := range f.Practitioners {
+		old, _ := w.practitioners.get(p.ID)
+		w.practitioners.put(p.ID, p)
+		if old != nil {
+			w.userEmails.remove(emailKey(old.Email))
+		}
+	}
+	for _, m := range f.Staff {
+		old, _ := w.staff.get(m.ID)
+		w.staff.put(m.ID, m)
+		if old != nil {
+			w.userEmails.remove(emailKey(old.Email))
+		}
+	}
+	for _, p := range f.Practitioners { // now that every address is free that somebody gave up
+		w.userEmails.put(emailKey(p.Email), p.ID)
+	}
+	for _, m := range f.Staff {
+		w.userEmails.put(emailKey(m.Email), m.ID)
+	}
+	for _, u := range f.Users {
 		user := u.user()
 		w.users.put(user.ID, &user)
 	}
-	for _, p := range f.Practitioners.Rows {
-		w.practitioners.put(p.ID, p)
-		w.userEmails.put(emailKey(p.Email), p.ID)
+	w.loadPatients(f.Patients)
+}
+
+// loadPatients puts patients who may have an address that another one had.
+func (w *world) loadPatients(patients []*Patient) {
+	for _, p := range patients {
+		if old, known := w.patients.get(p.ID); known {
+			w.patientEmails.remove(emailKey(old.Email))
+		}
 	}
-	for _, m := range f.Staff.Rows {
-		w.staff.put(m.ID, m)
-		w.userEmails.put(emailKey(m.Email), m.ID)
-	}
-	for _, p := range f.Patients.Rows {
+	for _, p := range patients {
 		w.putPatient(p)
+	}
+	for _, p := range patients {
+		w.patientEmails.put(emailKey(p.Email), p.ID)
 	}
 }
 
 func fill[T any](to *table[T], rows []*T, id func(*T) string) {
-	to.grow(len(rows))
 	for _, row := range rows {
 		to.put(id(row), row)
 	}
@@ -149,7 +160,7 @@ func (f tokensFile) state() (tokenState, error) {
 	known := func(grant int) bool { return grant >= 0 && grant < len(state.grants) }
 	for _, a := range f.Access {
 		if !known(a.Grant) {
-			return state, errors.New("dispensarytest: loading a snapshot: a token without consent")
+			return state, errors.New("a token without consent")
 		}
 		state.access = append(state.access, accessState{grant: a.Grant, expires: a.Expires, used: a.Used, revoked: a.Revoked, token: &accessToken{
 			id: a.ID, value: a.Value, allowed: granted(f.Grants[a.Grant].Scopes), clinicID: a.ClinicID,
@@ -158,7 +169,7 @@ func (f tokensFile) state() (tokenState, error) {
 	}
 	for _, grant := range f.Refresh {
 		if !known(grant) {
-			return state, errors.New("dispensarytest: loading a snapshot: a refresh token without consent")
+			return state, errors.New("a refresh token without consent")
 		}
 	}
 	for value, c := range f.Codes {

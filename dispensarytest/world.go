@@ -19,6 +19,8 @@ type world struct {
 	region  Region
 	numbers map[string]uint64 // how many ids of a kind were given out
 	longIDs bool
+	size    WorldSize
+	base    *world // as it was generated, before anything happened; nil for itself
 
 	allergens         table[Term]
 	ingredients       table[Term]
@@ -67,7 +69,7 @@ func (w *world) fork() *world {
 		numbers[kind] = n
 	}
 	return &world{
-		seed: w.seed, region: w.region, longIDs: w.longIDs, numbers: numbers,
+		seed: w.seed, region: w.region, longIDs: w.longIDs, size: w.size, base: w.base, numbers: numbers,
 		allergens:         w.allergens.fork(),
 		ingredients:       w.ingredients.fork(),
 		supplementTypes:   w.supplementTypes.fork(),
@@ -127,18 +129,24 @@ func sealed(w *world) *world { w.fork(); return w }
 
 // newWorld is the world that the settings ask for.
 func (s settings) newWorld() *world {
-	var w *world
+	var base *world
 	switch {
 	case s.snapshot != nil:
 		return s.snapshot.fork()
 	case s.seed != defaultSeed || s.compatible != 0:
-		w = buildWorld(s.seed, s.region, s.compatible != 0)
+		base = sealed(buildWorld(s.seed, s.region, s.compatible != 0))
 	case s.region == Canada:
-		w = defaultCanada().fork()
+		base = defaultCanada()
 	default:
-		w = defaultUS().fork()
+		base = defaultUS()
 	}
-	w.enlarge(s.size)
+	if s.size != (WorldSize{}) {
+		base = base.fork()
+		base.enlarge(s.size)
+		sealed(base)
+	}
+	w := base.fork()
+	w.base, w.size = base, s.size
 	return w
 }
 

@@ -26,6 +26,9 @@ func fake(ctx context.Context, args []string, stdout io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	if c.kept != nil {
+		defer c.kept.lock.release()
+	}
 	platform, err := dispensarytest.Start(c.options...)
 	if err != nil {
 		return refused(err, c.addr)
@@ -44,33 +47,41 @@ func fake(ctx context.Context, args []string, stdout io.Writer) (err error) {
 	api := control.New(platform, control.Options{ControlURL: origin + "/control", ConsoleURL: origin + "/console/"})
 	defer func() { err = errors.Join(err, api.Close()) }()
 	ready := func() error { return announce(stdout, c, api.Settings()) }
-	if c.state == "" {
+	if c.kept == nil {
 		return serve(ctx, listener, rooms(platform, api), ready)
 	}
-	err = keep(ctx, &keeper{name: c.state, platform: platform, outgrown: outgrown}, listener, rooms(platform, api), ready)
-	if err == nil && !c.json {
-		_, err = fmt.Fprintf(stdout, "The state is kept in %s.\n", c.state)
+	c.kept.platform = platform
+	if err := keep(ctx, c.kept, listener, rooms(platform, api), ready); err != nil {
+		return err
 	}
-	return err
+	if !c.json {
+		_, _ = fmt.Fprintf(stdout, "The state is kept in %s.\n", c.kept.name) // a reader may be gone
+	}
+	return nil
 }
 
 // keep serves and keeps the state file; either ends the other. The file is written
 // once before anything is announced: what cannot be kept is not promised.
-func keep(ctx context.Context, k *keeper, listener net.Listener, handler http.Handler, ready func() error) error {
-	if err := k.begin(); err != nil {
+func keep(ctx context.Context, s *stateFile, listener net.Listener, handler http.Handler, ready func() error) error {
+	if err := s.save(); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	kept := make(chan error, 1)
 	keeping, served := context.WithCancel(context.WithoutCancel(ctx))
+	defer served()
+	kept := make(chan error, 1)
 	go func() {
 		defer stop()
-		kept <- k.run(keeping)
+		kept <- s.run(keeping)
 	}()
-	err := serve(ctx, listener, handler, ready)
-	served() // only now is there nothing more to write
-	return errors.Join(err, <-kept)
+	err := serve(ctx, listener, s.holding(handler), ready)
+	served()
+	if failed := <-kept; failed != nil {
+		s.mark(func() { s.ended = true }) // nothing that would be forgotten is answered
+		return errors.Join(err, failed)
+	}
+	return errors.Join(err, s.end())
 }
 
 // inFlags puts what the platform refuses into the words of the command line.

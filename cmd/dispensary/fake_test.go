@@ -50,6 +50,7 @@ func launch(t *testing.T, flags ...string) *running {
 	ready, err := lines.ReadString('\n')
 	require.NoError(t, err)
 	require.Equal(t, "Ready.\n", ready)
+	go func() { _, _ = io.Copy(io.Discard, lines) }() // what it says at its end
 	t.Cleanup(stop)
 	return r
 }

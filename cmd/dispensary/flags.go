@@ -25,7 +25,8 @@ type config struct {
 	expose, tls, json bool
 	certificate       string
 	state             string
-	seed              string // as it is told; empty where a state file has one
+	seed              string     // as it is told; empty where a state file has one
+	kept              *stateFile // open, with -state
 	options           []dispensarytest.Option
 }
 
@@ -47,16 +48,12 @@ func parse(args []string, stdout io.Writer) (config, error) {
 	if err := checkAddresses(c); err != nil {
 		return c, misused(err)
 	}
-	loaded := false
 	if c.state != "" {
-		kept, err := loadState(c.state)
-		if err != nil {
+		if err := c.openState(flags); err != nil {
 			return c, err
 		}
-		c.options = append(kept, c.options...) // flags have the last word
-		loaded = len(kept) > 0
 	}
-	if c.seed == "" && !loaded {
+	if c.seed == "" && (c.kept == nil || c.kept.loaded == nil) {
 		// Secrets that follow from a seed which is the same everywhere are none.
 		seed := rand.Uint64()
 		c.seed = strconv.FormatUint(seed, 10)
@@ -67,6 +64,30 @@ func parse(args []string, stdout io.Writer) (config, error) {
 		c.options = append(c.options, dispensarytest.WithTLS())
 	}
 	return c, nil
+}
+
+// worldFlags make a platform, and say nothing to one that there is.
+var worldFlags = []string{"seed", "region", "size", "scopes", "integrations", "pending"}
+
+// openState begins with the platform of the state file.
+func (c *config) openState(flags *flag.FlagSet) (err error) {
+	if c.kept, err = openState(c.state); err != nil {
+		return err
+	}
+	c.options = append(c.options, dispensarytest.WithMiddleware(c.kept.holding))
+	if c.kept.loaded == nil {
+		return nil
+	}
+	c.options = append([]dispensarytest.Option{dispensarytest.WithSnapshot(c.kept.loaded)}, c.options...) // flags have the last word
+	flags.Visit(func(f *flag.Flag) {
+		if err == nil && slices.Contains(worldFlags, f.Name) {
+			err = misused(fmt.Errorf("-%s: there is a platform in %s already; leave the flag out, or name another file", f.Name, c.kept.name))
+		}
+	})
+	if err != nil {
+		c.kept.lock.release()
+	}
+	return err
 }
 
 func misused(err error) error { return &usageError{err: err, hint: "dispensary help fake"} }
@@ -104,7 +125,7 @@ func (c *config) define(flags *flag.FlagSet) {
 	flags.StringVar(&c.certificate, "cert", "", "write that certificate to `FILE` (PEM), for clients to trust")
 	flags.BoolVar(&c.json, "json", false, "print the settings as one line of JSON")
 
-	flags.StringVar(&c.state, "state", "", "keep the platform in `FILE` across restarts; a reset goes back to the last start")
+	flags.StringVar(&c.state, "state", "", "keep the platform in `FILE`, at most a second behind; a reset goes back to the start")
 
 	c.option(flags, "webhook", "register the webhook endpoint `URL`, for all event types", func(url string) (dispensarytest.Option, error) {
 		return dispensarytest.WithWebhook(url), nil

@@ -1,204 +1,236 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
 )
 
-// stateInterval is how often the state file is looked after: a kill loses what
-// happened since. Taking a snapshot and writing what has changed takes milliseconds,
-// whatever the size of the world.
-const stateInterval = 250 * time.Millisecond
+const (
+	// stateLag is how far the state file may be behind what was answered. Answers
+	// to requests that may have changed something wait where it would be more.
+	stateLag = time.Second
 
-// outgrown is how many bytes of changes a state file has room for before it is
-// written anew; a larger snapshot has room for its own size.
-const outgrown = 4 << 20
+	// stateInterval is the least time from one writing of the file to the next. It
+	// leaves half a second for the writing, before an answer waits.
+	stateInterval = stateLag / 2
+)
 
-// loadState reads the state file; without one there is no option.
-func loadState(name string) ([]dispensarytest.Option, error) {
-	file, err := os.Open(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		folder := filepath.Dir(name)
-		if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("-state %s: there is no folder %s", name, folder)
-		}
-		return nil, nil
+// stateFile keeps the platform in a file: a whole snapshot, which takes the place of
+// the last one whenever something has changed. The file is whole at every moment,
+// and one process alone keeps it.
+type stateFile struct {
+	name     string
+	loaded   *dispensarytest.Snapshot // nil where there was no file
+	lock     *lockFile
+	platform *dispensarytest.Server
+	written  *dispensarytest.Snapshot // what the file holds
+	full     chan struct{}            // has a word in it when an answer waits
+
+	mu      sync.Mutex
+	unsaved time.Time     // of the first answer that the file may not know of; zero without one
+	since   time.Time     // of the first answer since the latest snapshot was taken
+	saved   chan struct{} // closed and replaced with every change of these
+	ended   bool          // nothing is written any more
+}
+
+// openState takes the lock of a state file, and reads the file if there is one. What
+// is no state file of this version is left as it is.
+func openState(name string) (s *stateFile, err error) {
+	if real, err := filepath.EvalSymlinks(name); err == nil {
+		name = real // the link stays one
 	}
-	if err != nil {
+	content, err := os.Open(name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("-state: %w", err)
 	}
-	defer func() { _ = file.Close() }() // it was only read
-	snapshot, err := dispensarytest.LoadSnapshot(file)
-	if err != nil {
+	if err == nil {
+		defer func() { _ = content.Close() }() // it is only read
+	}
+	if folder := filepath.Dir(name); err != nil && !isFolder(folder) {
+		return nil, fmt.Errorf("-state %s: there is no folder %s", name, folder)
+	}
+	s = &stateFile{name: name, full: make(chan struct{}, 1), saved: make(chan struct{})}
+	if s.lock, err = takeLock(name); err != nil {
 		return nil, fmt.Errorf("-state %s: %w", name, err)
 	}
-	return []dispensarytest.Option{dispensarytest.WithSnapshot(snapshot)}, nil
+	if content == nil {
+		return s, nil
+	}
+	// The one that was opened may have been replaced before the lock was taken.
+	now, err := os.Open(name)
+	if err == nil {
+		defer func() { _ = now.Close() }()
+		s.loaded, err = dispensarytest.LoadSnapshot(bufio.NewReader(now))
+	}
+	if err != nil {
+		s.lock.release()
+		return nil, fmt.Errorf("-state %s: %s; the file is left as it is", name, stateProblem(err))
+	}
+	return s, nil
 }
 
-// keeper keeps the platform in the state file: a whole snapshot at its beginning,
-// and after it a line for each time something had changed. When the changes have
-// outgrown the snapshot, a new one is written beside the file while changes go on
-// being added to it, and takes its place once it has caught up.
-type keeper struct {
-	name     string
-	platform *dispensarytest.Server
-
-	file     *os.File                 // open for adding to
-	written  *dispensarytest.Snapshot // what the file holds
-	whole    int64                    // bytes of the snapshot at its beginning
-	changes  int64                    // bytes after it
-	outgrown int64
-	beside   chan besideFile // tells of a snapshot that is being written; nil while none is
+func isFolder(name string) bool {
+	about, err := os.Stat(name)
+	return err == nil && about.IsDir()
 }
 
-// besideFile is a whole snapshot that stands beside the state file.
-type besideFile struct {
-	snapshot *dispensarytest.Snapshot
-	size     int64
-	err      error
+// stateProblem says why a file is refused.
+func stateProblem(err error) string {
+	for _, kind := range []error{dispensarytest.ErrNoSnapshot, dispensarytest.ErrSnapshotVersion, dispensarytest.ErrSnapshotDamaged} {
+		if errors.Is(err, kind) {
+			return inFlags.Replace(err.Error())
+		}
+	}
+	return err.Error()
 }
 
-// begin writes the whole file.
-func (k *keeper) begin() error {
-	now := k.platform.Snapshot()
-	return k.replace(k.writeBeside(now), now)
-}
-
-// run keeps the file up to date until ctx ends, and once more then. A file that
+// run writes the file whenever something has changed, until ctx ends. A file that
 // cannot be written ends it.
-func (k *keeper) run(ctx context.Context) error {
-	ticker := time.NewTicker(stateInterval)
-	defer ticker.Stop()
+func (s *stateFile) run(ctx context.Context) error {
 	for {
+		next, _ := s.platform.Changes() // before the snapshot: what comes after it is seen
+		began := time.Now()
+		if err := s.save(); err != nil {
+			return err
+		}
 		select {
 		case <-ctx.Done():
-			k.settle()
-			return errors.Join(k.save(), k.file.Close())
-		case <-ticker.C:
-			if err := k.save(); err != nil {
-				return errors.Join(err, k.file.Close())
-			}
+			return nil
+		case <-next:
+		case <-s.full:
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(stateInterval - time.Since(began)):
+		case <-s.full:
 		}
 	}
 }
 
-// save adds what has changed since the last time.
-func (k *keeper) save() error {
-	if !k.inPlace() {
-		k.settle()
-		return k.begin()
+// save writes the platform as it is, unless the file has it.
+func (s *stateFile) save() error {
+	s.mark(func() { s.since = time.Time{} })
+	now := s.platform.Snapshot()
+	if s.written == nil || !now.Same(s.written) {
+		if err := s.write(now); err != nil {
+			return fmt.Errorf("-state: %w", err)
+		}
+		s.written = now
 	}
-	now := k.platform.Snapshot()
-	select {
-	case beside := <-k.beside:
-		k.beside = nil
-		return k.replace(beside, now)
-	default:
-	}
-	added, err := addChanges(k.file, now, k.written)
-	if err != nil {
-		return err
-	}
-	k.written, k.changes = now, k.changes+added
-	if k.changes > max(k.whole, k.outgrown) && k.beside == nil {
-		ready := make(chan besideFile, 1)
-		k.beside = ready
-		go func() { ready <- k.writeBeside(now) }()
-	}
+	s.mark(func() { s.unsaved = s.since })
 	return nil
 }
 
-// settle waits for a snapshot that is being written, and drops it.
-func (k *keeper) settle() {
-	if k.beside != nil {
-		<-k.beside
-		k.beside = nil
-		_ = os.Remove(k.besideName()) // without its place it means nothing
-	}
+// mark changes what answers wait for.
+func (s *stateFile) mark(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+	close(s.saved)
+	s.saved = make(chan struct{})
 }
 
-// inPlace reports that the open file is still the one that has the name: somebody may
-// have removed it, and would not find what is added to it.
-func (k *keeper) inPlace() bool {
-	opened, err := k.file.Stat()
+// write puts a new file in the place of the old one. The system's cache is not
+// trusted with either.
+func (s *stateFile) write(snapshot *dispensarytest.Snapshot) error {
+	file, err := os.OpenFile(s.name+".tmp", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
-		return false
+		return err
 	}
-	named, err := os.Stat(k.name)
-	return err == nil && os.SameFile(opened, named)
-}
-
-func (k *keeper) besideName() string { return k.name + ".tmp" }
-
-// writeBeside writes a whole snapshot beside the state file.
-func (k *keeper) writeBeside(snapshot *dispensarytest.Snapshot) besideFile {
-	file, err := os.OpenFile(k.besideName(), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	to := bufio.NewWriterSize(file, 1<<20)
+	if err := errors.Join(snapshot.Save(to), to.Flush(), file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(s.name+".tmp", s.name); err != nil {
+		return err
+	}
+	folder, err := os.Open(filepath.Dir(s.name))
 	if err != nil {
-		return besideFile{err: inState(err)}
+		return err
 	}
-	to := &counting{to: file}
-	err = errors.Join(snapshot.Save(to), file.Sync(), file.Close())
-	return besideFile{snapshot: snapshot, size: to.n, err: inState(err)}
+	_ = folder.Sync() // not every system can
+	return folder.Close()
 }
 
-// replace brings the file beside up to date and puts it in the place of the state
-// file, which is whole at every moment.
-func (k *keeper) replace(beside besideFile, now *dispensarytest.Snapshot) error {
-	if beside.err != nil {
-		return beside.err
-	}
-	file, err := os.OpenFile(k.besideName(), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		return inState(err)
-	}
-	added, err := addChanges(file, now, beside.snapshot)
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return inState(err)
-	}
-	if k.file != nil {
-		_ = k.file.Close() // it is about to be gone
-	}
-	if err := os.Rename(k.besideName(), k.name); err != nil {
-		return inState(err)
-	}
-	k.file, err = os.OpenFile(k.name, os.O_APPEND|os.O_WRONLY, 0)
-	k.written, k.whole, k.changes = now, beside.size, added
-	return inState(err)
+// end writes the file for the last time. What is changed from then on is answered to
+// nobody.
+func (s *stateFile) end() error {
+	s.mark(func() { s.ended = true })
+	return s.save()
 }
 
-// addChanges writes what has changed in one go, and reports how many bytes. The
-// system has them then, and keeps them when this process is killed; that a line may
-// be cut short where the machine itself ends is provided for.
-func addChanges(to io.Writer, now, before *dispensarytest.Snapshot) (int64, error) {
-	counted := &counting{to: to}
-	err := now.SaveChanges(counted, before)
-	return counted.n, inState(err)
-}
-
-// counting counts what is written.
-type counting struct {
-	to io.Writer
-	n  int64
-}
-
-// Write implements [io.Writer].
-func (c *counting) Write(p []byte) (int, error) {
-	n, err := c.to.Write(p)
-	c.n += int64(n)
-	return n, err
-}
-
-func inState(err error) error {
-	if err == nil {
-		return nil
+// hold returns when an answer can be given: when it is not more than stateLag after
+// the first one that the file does not know of. It returns with ctx as well, which
+// ends with the connection.
+func (s *stateFile) hold(ctx context.Context) {
+	for {
+		s.mu.Lock()
+		now := time.Now()
+		if !s.ended && (s.unsaved.IsZero() || now.Sub(s.unsaved) <= stateLag) {
+			if s.unsaved.IsZero() {
+				s.unsaved = now
+			}
+			if s.since.IsZero() {
+				s.since = now
+			}
+			s.mu.Unlock()
+			return
+		}
+		saved := s.saved
+		s.mu.Unlock()
+		select {
+		case s.full <- struct{}{}:
+		default: // it is known already
+		}
+		select {
+		case <-saved:
+		case <-ctx.Done():
+			return
+		}
 	}
-	return fmt.Errorf("-state: %w", err)
 }
+
+// holding has the answers of a handler wait where they have to.
+func (s *stateFile) holding(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet || r.Method == http.MethodHead {
+			next.ServeHTTP(w, r)
+			return
+		}
+		held := &heldAnswer{ResponseWriter: w, ready: sync.OnceFunc(func() { s.hold(r.Context()) })}
+		next.ServeHTTP(held, r)
+		held.ready()
+	})
+}
+
+// heldAnswer is an answer of which nothing is sent before it is ready.
+type heldAnswer struct {
+	http.ResponseWriter
+	ready func()
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (h *heldAnswer) WriteHeader(status int) {
+	h.ready()
+	h.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements [http.ResponseWriter].
+func (h *heldAnswer) Write(p []byte) (int, error) {
+	h.ready()
+	return h.ResponseWriter.Write(p)
+}
+
+// Unwrap is for [http.ResponseController].
+func (h *heldAnswer) Unwrap() http.ResponseWriter { return h.ResponseWriter }

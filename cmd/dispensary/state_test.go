@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"net/http"
 	"os"
@@ -11,14 +10,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/control"
-	"github.com/dispensary-go/dispensary/internal/testsize"
 )
 
 // register has a person register through the control API, and returns the id.
@@ -83,47 +80,6 @@ func start(t *testing.T, args ...string) (*exec.Cmd, control.Settings) {
 	return command, settings
 }
 
-// What happens is in the file soon after, however much there is of everything and while
-// a lot happens; and what is in the file when the process is killed is there again.
-func TestAKillLosesNothingThatIsInTheFile(t *testing.T) {
-	t.Parallel()
-	assert.Less(t, stateInterval, time.Second, "a kill loses less than the last second")
-	for _, size := range testsize.Of([]string{"small"}, []string{"small", "large"}) {
-		t.Run(size, func(t *testing.T) {
-			t.Parallel()
-			file := filepath.Join(t.TempDir(), "state.json")
-			command, settings := start(t, "-state", file, "-size", size)
-			registered := []string{register(t, settings)}
-			inFile := func(id string) bool {
-				content, err := os.ReadFile(file)
-				require.NoError(t, err)
-				whole := content[:bytes.LastIndexByte(content, '\n')+1] // a line may be cut short
-				return bytes.Contains(whole, []byte(`"`+id+`"`))
-			}
-			for !inFile(registered[0]) {
-				registered = append(registered, register(t, settings))
-			}
-			require.NoError(t, command.Process.Kill())
-			require.Error(t, command.Wait())
-			var kept []string
-			for _, id := range registered {
-				if inFile(id) {
-					kept = append(kept, id)
-				}
-			}
-
-			command, settings = start(t, "-state", file)
-			there := patients(t, settings, len(registered))
-			for _, id := range kept {
-				assert.True(t, there[id], id)
-			}
-			t.Logf("%d of %d patients were in the file", len(kept), len(registered))
-			require.NoError(t, command.Process.Signal(os.Interrupt))
-			require.NoError(t, command.Wait())
-		})
-	}
-}
-
 // patients are the latest of a platform.
 func patients(t *testing.T, settings control.Settings, latest int) map[string]bool {
 	t.Helper()
@@ -137,86 +93,6 @@ func patients(t *testing.T, settings control.Settings, latest int) map[string]bo
 		ids[p.ID] = true
 	}
 	return ids
-}
-
-// keeping is a platform with a keeper that nobody runs, so that a test takes its
-// steps.
-func keeping(t *testing.T, outgrown int64) *keeper {
-	t.Helper()
-	k := &keeper{name: filepath.Join(t.TempDir(), "state.json"), platform: dispensarytest.New(t), outgrown: outgrown}
-	require.NoError(t, k.begin())
-	t.Cleanup(func() { _ = k.file.Close() })
-	return k
-}
-
-// kept is how many patients the file has, and in how many lines.
-func (k *keeper) kept(t *testing.T) (known, lines int) {
-	t.Helper()
-	content, err := os.ReadFile(k.name)
-	require.NoError(t, err)
-	snapshot, err := dispensarytest.LoadSnapshot(bytes.NewReader(content))
-	require.NoError(t, err)
-	again := dispensarytest.New(t, dispensarytest.WithInMemory(), dispensarytest.WithSnapshot(snapshot))
-	return len(again.Platform().Patients()), bytes.Count(content, []byte("\n"))
-}
-
-func (k *keeper) happens(t *testing.T) {
-	t.Helper()
-	_, _, err := k.platform.Platform().RegisterPatient(dispensarytest.NewPatient{})
-	require.NoError(t, err)
-}
-
-func TestOnlyChangesAreWritten(t *testing.T) {
-	t.Parallel()
-	k := keeping(t, outgrown)
-	known, lines := k.kept(t)
-	assert.Equal(t, 1, lines)
-	for range 3 {
-		require.NoError(t, k.save())
-		k.happens(t)
-		require.NoError(t, k.save())
-	}
-	more, lines := k.kept(t)
-	assert.Equal(t, known+3, more)
-	assert.Equal(t, 4, lines)
-}
-
-// A file that has grown is written anew, and nothing that happens meanwhile is lost.
-func TestAStateFileIsWrittenAnew(t *testing.T) {
-	t.Parallel()
-	k := keeping(t, 0)
-	known, _ := k.kept(t)
-	for k.beside == nil {
-		k.happens(t)
-		known++
-		require.NoError(t, k.save())
-	}
-	beside := <-k.beside
-	k.beside <- beside
-	k.happens(t)
-	more, lines := k.kept(t)
-	assert.Equal(t, known, more)
-	assert.Greater(t, lines, 2)
-	require.NoError(t, k.save())
-	more, lines = k.kept(t)
-	assert.Equal(t, known+1, more)
-	assert.Equal(t, 2, lines, "the new snapshot, and what came while it was written")
-	k.happens(t)
-	require.NoError(t, k.save())
-	more, lines = k.kept(t)
-	assert.Equal(t, known+2, more)
-	assert.Equal(t, 3, lines)
-}
-
-func TestAStateFileThatWasRemovedComesBack(t *testing.T) {
-	t.Parallel()
-	k := keeping(t, outgrown)
-	known, _ := k.kept(t)
-	require.NoError(t, os.Remove(k.name))
-	require.NoError(t, k.save())
-	again, lines := k.kept(t)
-	assert.Equal(t, known, again)
-	assert.Equal(t, 1, lines)
 }
 
 // A reset goes back to what the command started with, the state file included; and
@@ -244,17 +120,108 @@ func TestAResetGoesBackToTheStateOfTheStart(t *testing.T) {
 	assert.Equal(t, there, patients(t, third.settings, 100))
 }
 
-func TestABrokenStateFileIsNotOverwritten(t *testing.T) {
+// What is no state file of this version is refused in one line, and left as it is.
+func TestForeignStateFilesAreRefused(t *testing.T) {
+	t.Parallel()
+	for content, says := range map[string]string{
+		"":                  "it is empty",
+		"#!/bin/sh\nexit 0": "not a snapshot",
+		`{"name":"mine"}`:   "not a snapshot",
+		`{"Format":"dispensary test platform","Version":99}`: "version 99, of a newer program",
+		`{"Format":"dispensary test platform","Vers`:         "a damaged snapshot",
+	} {
+		file := filepath.Join(t.TempDir(), "state.json")
+		require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
+		code, out, stderr := runned(t, "fake", "-state", file)
+		assert.Equal(t, exitFailed, code)
+		assert.Empty(t, out)
+		assert.Contains(t, stderr, "-state "+file)
+		assert.Contains(t, stderr, says)
+		assert.Contains(t, stderr, "left as it is")
+		assert.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
+		kept, err := os.ReadFile(file)
+		require.NoError(t, err)
+		assert.Equal(t, content, string(kept))
+		left, err := os.ReadDir(filepath.Dir(file))
+		require.NoError(t, err)
+		assert.Len(t, left, 1)
+	}
+}
+
+// A platform that is there is not another one because of a flag.
+func TestAStateFileHasAWorldOfItsOwn(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "state.json")
-	require.NoError(t, os.WriteFile(file, []byte(`{"Version":`), 0o600))
-	code, out, stderr := runned(t, "fake", "-state", file)
-	assert.Equal(t, exitFailed, code)
-	assert.Empty(t, out)
-	assert.Contains(t, stderr, "-state "+file)
-	kept, err := os.ReadFile(file)
+	first := launch(t, "-state", file, "-seed", "7", "-size", "small")
+	first.stop()
+	require.Equal(t, exitDone, <-first.code)
+	before, err := os.ReadFile(file)
 	require.NoError(t, err)
-	assert.Equal(t, `{"Version":`, string(kept))
+	for _, flags := range [][]string{{"-seed", "7"}, {"-region", "CA"}, {"-size", "large"}, {"-scopes", "clinic:read"}, {"-integrations", "2"}, {"-pending"}} {
+		code, _, stderr := runned(t, append([]string{"fake", "-state", file}, flags...)...)
+		assert.Equal(t, exitUsage, code)
+		assert.Contains(t, stderr, flags[0]+": there is a platform in "+file+" already")
+	}
+	after, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Equal(t, before, after)
+	again := launch(t, "-state", file, "-freeze", "now")
+	assert.Equal(t, first.settings.ClientSecret, again.settings.ClientSecret)
+}
+
+func TestOneProcessKeepsAStateFile(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "state.json")
+	command, settings := start(t, "-state", file)
+	code, _, stderr := runned(t, "fake", "-state", file)
+	assert.Equal(t, exitFailed, code)
+	assert.Equal(t, "dispensary: -state "+file+": process "+strconv.Itoa(command.Process.Pid)+" keeps its platform in it\n", stderr)
+	patient := register(t, settings)
+	require.NoError(t, command.Process.Kill())
+	require.Error(t, command.Wait())
+	again := launch(t, "-state", file) // what is left of the other's lock is none
+	again.stop()
+	require.Equal(t, exitDone, <-again.code)
+	left, err := os.ReadDir(filepath.Dir(file))
+	require.NoError(t, err)
+	assert.Len(t, left, 1)
+	_ = patient // it may have been too late to be kept
+}
+
+func TestTheEndWritesTheLatestState(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "state.json")
+	name, err := binary()
+	require.NoError(t, err)
+	command := exec.CommandContext(t.Context(), name, "fake", "-json", "-state", file)
+	out, err := command.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, command.Start())
+	lines := bufio.NewScanner(out)
+	require.True(t, lines.Scan())
+	var settings control.Settings
+	require.NoError(t, json.Unmarshal(lines.Bytes(), &settings))
+	require.True(t, lines.Scan())
+	patient := register(t, settings)
+	require.NoError(t, command.Process.Signal(os.Interrupt))
+	assert.False(t, lines.Scan(), "with -json there is nothing for a person")
+	require.NoError(t, command.Wait())
+	assert.True(t, inFile(t, file)[patient])
+}
+
+// inFile is which patients a state file has.
+func inFile(t *testing.T, name string) map[string]bool {
+	t.Helper()
+	file, err := os.Open(name)
+	require.NoError(t, err)
+	defer func() { _ = file.Close() }()
+	snapshot, err := dispensarytest.LoadSnapshot(file)
+	require.NoError(t, err)
+	ids := map[string]bool{}
+	for _, p := range dispensarytest.New(t, dispensarytest.WithInMemory(), dispensarytest.WithSnapshot(snapshot)).Platform().Patients() {
+		ids[p.ID] = true
+	}
+	return ids
 }
 
 func TestAStateFileThatCannotBeWritten(t *testing.T) {

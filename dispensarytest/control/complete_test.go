@@ -53,7 +53,7 @@ var elsewhere = map[string]string{
 	"fault.Active":                "a field of the answer, see faults.list",
 	"fault.String":                "for people, of what faults.list says",
 	"fake.Clock().Next":           "a field of the answer, see clock.get",
-	"snapshot.SaveChanges":        "keeps a file up to date, as the command does with -state",
+	"snapshot.Same":               "finds out whether a file is up to date, as the command does with -state",
 }
 
 // Whatever a test in Go can do with the platform can be done here, or is left out for

@@ -14,8 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 )
 
-// Bounds of a request's body: of fields, and of a snapshot, of which a large world's
-// has 91 MB.
+// Bounds of a request's body: of fields, and of a snapshot.
 const (
 	maxBody   = 1 << 20
 	maxUpload = 1 << 30
