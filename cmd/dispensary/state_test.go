@@ -83,7 +83,7 @@ func start(t *testing.T, args ...string) (*exec.Cmd, control.Settings) {
 // patients are the latest of a platform.
 func patients(t *testing.T, settings control.Settings, latest int) map[string]bool {
 	t.Helper()
-	answer, err := http.Get(settings.ControlURL + "/patients?latest=" + strconv.Itoa(latest))
+	answer, err := http.Get(settings.ControlURL + "/patients?order_by=DESC&limit=" + strconv.Itoa(latest))
 	require.NoError(t, err)
 	defer func() { _ = answer.Body.Close() }()
 	var list struct{ Patients []struct{ ID string } }

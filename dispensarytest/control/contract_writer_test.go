@@ -168,7 +168,10 @@ func (w *writer) answer(op Operation) (kind, schema string) {
 		kind, _, _ = strings.Cut(op.Media, ";")
 		return kind, "{type: string}"
 	}
-	if op.key != "" {
+	switch {
+	case op.paged:
+		schema = fmt.Sprintf("{type: object, properties: {%s: %s, next: {type: [string, 'null']}, total: {type: integer}}, required: [%s, next, total]}", op.key, schema, op.key)
+	case op.key != "":
 		schema = fmt.Sprintf("{type: object, properties: {%s: %s}, required: [%s]}", op.key, schema, op.key)
 	}
 	return kind, schema

@@ -114,6 +114,10 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, op Operation) {
 		send(w, http.StatusOK, op.Media, whole)
 		return
 	}
+	if whole, is := value.(encoded); is {
+		send(w, http.StatusOK, jsonMedia, whole)
+		return
+	}
 	answer, err := encode(value)
 	if err != nil {
 		refuse(w, err)

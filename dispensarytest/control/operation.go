@@ -36,6 +36,7 @@ type Operation struct {
 
 	answer reflect.Type // what it answers with
 	key    string       // the answer's only field, "" when it is an object itself
+	paged  bool         // it answers with a page, and says what comes next
 	run    func(c *call, body []byte) (any, error)
 }
 
@@ -119,20 +120,6 @@ func read[A any](id, path, key, summary, line string, run func(c *call) (A, erro
 		answer: reflect.TypeFor[A](),
 		run:    func(c *call, _ []byte) (any, error) { return run(c) },
 	}
-}
-
-// list is read for rows of which a caller may want the latest alone.
-func list[A any](id, path, key, summary, line string, run func(c *call) []A) Operation {
-	op := read(id, path, key, summary, line, func(c *call) ([]A, error) {
-		latest, err := c.number("latest")
-		rows := run(c)
-		if latest >= 0 && latest < len(rows) {
-			rows = rows[len(rows)-latest:]
-		}
-		return rows, err
-	})
-	op.Query = []Query{{Name: "latest", Summary: "how many of the latest to return; all without it", Number: true}}
-	return op
 }
 
 // act makes an operation that changes something, and takes a body.

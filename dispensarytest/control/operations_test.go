@@ -135,9 +135,9 @@ func TestTheCatalogAndTheClinic(t *testing.T) {
 	assert.Equal(t, dispensarytest.ClinicKeyRevoked, r.ok("POST", "/clinic_keys/"+key+"/revoke", "", "event", "type"))
 	assert.Equal(t, dispensarytest.ClinicKeyActivated, r.ok("POST", "/clinic_keys/"+key+"/reactivate", "", "event", "type"))
 	for _, name := range []string{"clinics", "practitioners", "patients", "plans", "orders", "brands", "products", "events"} {
-		assert.NotNil(t, r.ok("GET", "/"+name+"?latest=1", "", name), name)
+		assert.NotNil(t, r.ok("GET", "/"+name+"?limit=1", "", name), name)
 	}
-	assert.Len(t, r.ok("GET", "/products?latest=2", "", "products"), 2)
+	assert.Len(t, r.ok("GET", "/products?limit=2", "", "products"), 2)
 }
 
 func TestJournal(t *testing.T) {

@@ -26,14 +26,8 @@ type leakCheck struct{ Texts []string }
 
 func journalOperations() []Operation {
 	requests := list("journal.list", "/journal", "requests", "The requests that the platform remembers, the oldest first.",
-		"requests := fake.Journal().Requests()",
-		func(c *call) []dispensarytest.Request {
-			if operation := c.query.Get("operation"); operation != "" {
-				return c.fake.Journal().Of(operation)
-			}
-			return c.fake.Journal().Requests()
-		})
-	requests.Query = append(requests.Query, Query{Name: "operation", Summary: "requests of this operation alone, such as patients.create"})
+		"requests := fake.Journal().Requests()", func(c *call) []dispensarytest.Request { return c.fake.Journal().Requests() },
+		"operation", "status", "user_id")
 	return []Operation{
 		requests,
 		do("journal.reset", "DELETE", "/journal", "Forgets all requests, so that a test can look at its next step alone.",

@@ -27,9 +27,9 @@ const (
 )
 
 func webhookOperations() []Operation {
-	deliveries := list("deliveries.list", "/deliveries", "deliveries", "Every delivery with its attempts, in the order of the events.",
-		"deliveries := fake.Deliveries()", listDeliveries)
-	deliveries.Query = append(deliveries.Query, Query{Name: "event_id", Summary: "deliveries of this event alone"})
+	deliveries := list("deliveries.list", "/deliveries", "deliveries", "The deliveries that are kept with their attempts, in the order of the events.",
+		"deliveries := fake.Deliveries()", func(c *call) []dispensarytest.Delivery { return c.fake.Deliveries() },
+		"event_id", "event_type", "integration_id", "delivered", "stopped")
 	wait := read("events.wait_delivered", "/events/{event_id}/delivery", "", "Waits until an event was delivered for every integration, and says otherwise why it was not.",
 		"err := fake.WaitDelivered(ctx, eventID)", waitDelivered)
 	wait.Query = []Query{{Name: "timeout", Summary: "how long to wait; 5s without it, 1m at most"}}
@@ -54,7 +54,7 @@ func webhookOperations() []Operation {
 			}),
 		deliveries,
 		list("skips.list", "/skips", "skips", "Events that were not sent, and why.",
-			"skips := fake.Skips()", func(c *call) []dispensarytest.Skip { return c.fake.Skips() }),
+			"skips := fake.Skips()", func(c *call) []dispensarytest.Skip { return c.fake.Skips() }, "event_id"),
 		wait,
 		act("events.check_delivered", "POST", "/events/checks/delivered", "Fails unless events were delivered for every integration they concern. It waits for what is due: 5s without a timeout, 1m at most.",
 			"fake.CheckDelivered(t, event)", checkDelivered),
@@ -95,21 +95,6 @@ func getWebhook(c *call) (*dispensarytest.Endpoint, error) {
 		return nil, nil
 	}
 	return &endpoint, nil
-}
-
-func listDeliveries(c *call) []dispensarytest.Delivery {
-	all := c.fake.Deliveries()
-	event := c.query.Get("event_id")
-	if event == "" {
-		return all
-	}
-	var rows []dispensarytest.Delivery
-	for _, d := range all {
-		if d.EventID == event {
-			rows = append(rows, d)
-		}
-	}
-	return rows
 }
 
 func waitDelivered(c *call) (outcome, error) {
