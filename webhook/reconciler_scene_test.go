@@ -46,12 +46,16 @@ type scene struct {
 // sceneBegins is a time of day with a midnight within every longer story.
 var sceneBegins = time.Date(2026, 3, 4, 15, 6, 7, 0, time.UTC)
 
+// patient is how long an acceptance may take: the machine may have other things to do.
+const patient = time.Minute
+
 func newScene(t *testing.T, options ...dispensarytest.Option) *scene {
 	t.Helper()
 	s := &scene{handled: map[webhook.Key]int{}, bodies: map[webhook.Key]events.Event{}}
 	s.platform = dispensarytest.New(t, append([]dispensarytest.Option{
 		dispensarytest.WithClock(dispensarytest.FrozenClock(sceneBegins)), dispensarytest.WithInMemory(),
 		dispensarytest.WithUnconditionalDelivery(), dispensarytest.WithJournalLimit(20_000),
+		dispensarytest.WithDeliveryTimeout(patient),
 	}, options...)...)
 	s.clock = s.platform.Clock()
 	s.findIntegrations(t)
@@ -66,7 +70,9 @@ func newScene(t *testing.T, options ...dispensarytest.Option) *scene {
 		Challenge:   api.Secret(app.ChallengeToken),
 		Inbox:       inbox,
 		Now:         s.clock.Now,
-		Observe:     s.observe,
+
+		AcceptTimeout: patient,
+		Observe:       s.observe,
 
 		AnswerUnsignedProbe: true, // under one reading
 	})
