@@ -54,7 +54,7 @@ func TestStatementsThatChangeNothing(t *testing.T) {
 			require.NoError(t, store.Reseal(ctx, user17, again.Version, "access", "refresh"))
 		}
 		require.ErrorIs(t, store.Reseal(ctx, user17, record.Version, "access", "refresh"), oauth.ErrConflict)
-		failed, err := store.Fail(ctx, lease, oauth.ReasonRejected)
+		failed, err := store.Fail(ctx, lease, oauth.ReasonInvalidGrant)
 		require.NoError(t, err)
 		assert.Equal(t, again.Version+1, failed.Version)
 		for range 3 {
