@@ -149,8 +149,8 @@ func TestTextsForPeople(t *testing.T) {
 			fmt.Sprint(firstToken(time.Hour)))
 		record := w.record(t)
 		assert.Equal(t, "oauth.Record{us/sandbox/user-17 version 1 active}", fmt.Sprint(record))
-		record.State, record.Reason = oauth.StateReauthorize, oauth.ReasonRejected
-		assert.Equal(t, "oauth.Record{us/sandbox/user-17 version 1 reauthorize rejected}", fmt.Sprint(record))
+		record.State, record.Reason = oauth.StateReauthorize, oauth.ReasonInvalidGrant
+		assert.Equal(t, "oauth.Record{us/sandbox/user-17 version 1 reauthorize invalid_grant}", fmt.Sprint(record))
 		_, err := w.client.TokenSource(w.store, "nobody").Token(t.Context())
 		assert.Equal(t, "dispensary: us/sandbox/nobody must authorize again: not_connected", fmt.Sprintf("%+v", err))
 

@@ -329,8 +329,8 @@ func TestUsableAsksNobody(t *testing.T) {
 		record := w.record(t)
 		require.NoError(t, w.client.Usable(record), "it can be refreshed")
 		marked := record
-		marked.State, marked.Reason = oauth.StateReauthorize, oauth.ReasonRejected
-		requireReauthorize(t, w.client.Usable(marked), oauth.ReasonRejected)
+		marked.State, marked.Reason = oauth.StateReauthorize, oauth.ReasonInvalidGrant
+		requireReauthorize(t, w.client.Usable(marked), oauth.ReasonInvalidGrant)
 		abroad := record
 		abroad.Token.Environment = caSandbox
 		require.ErrorIs(t, w.client.Usable(abroad), api.ErrWrongEnvironment)

@@ -149,13 +149,13 @@ func TestStoreFail(t *testing.T) {
 	t.Parallel()
 	store, record := saved(t)
 	lease := take(t, store, record, "a")
-	failed, err := store.Fail(t.Context(), lease, oauth.ReasonRejected)
+	failed, err := store.Fail(t.Context(), lease, oauth.ReasonInvalidGrant)
 	require.NoError(t, err)
 	assert.Equal(t, oauth.StateReauthorize, failed.State)
-	assert.Equal(t, oauth.ReasonRejected, failed.Reason)
+	assert.Equal(t, oauth.ReasonInvalidGrant, failed.Reason)
 	assert.Equal(t, record.Token, failed.Token, "who it was stays known")
 	assert.Greater(t, failed.Version, record.Version)
-	_, err = store.Fail(t.Context(), lease, oauth.ReasonRejected)
+	_, err = store.Fail(t.Context(), lease, oauth.ReasonInvalidGrant)
 	require.ErrorIs(t, err, oauth.ErrConflict)
 
 	lease = take(t, store, failed, "b") // in any state
@@ -226,7 +226,7 @@ func TestStoreHonoursContext(t *testing.T) {
 		"Delete":  func() error { return store.Delete(ctx, storeKey) },
 		"Lease":   func() error { _, err := store.Lease(ctx, lease, time.Minute); return err },
 		"Commit":  func() error { _, err := store.Commit(ctx, lease, firstToken(0)); return err },
-		"Fail":    func() error { _, err := store.Fail(ctx, lease, oauth.ReasonRejected); return err },
+		"Fail":    func() error { _, err := store.Fail(ctx, lease, oauth.ReasonInvalidGrant); return err },
 		"Release": func() error { return store.Release(ctx, lease) },
 	} {
 		require.ErrorIs(t, call(), context.Canceled, name)

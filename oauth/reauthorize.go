@@ -23,9 +23,6 @@ const (
 	// the application.
 	ReasonInvalidGrant Reason = "invalid_grant"
 
-	// ReasonRejected: the platform answered 401 to a token it had just issued.
-	ReasonRejected Reason = "rejected"
-
 	// ReasonNoRefreshToken: the access token ended and there is nothing to
 	// refresh it with.
 	ReasonNoRefreshToken Reason = "no_refresh_token"

@@ -158,7 +158,7 @@ func (v *vault) requireUnreadable(t *testing.T, want error) {
 	lease.Owner = "b"
 	_, err = v.inner.Lease(ctx, lease, time.Minute)
 	require.NoError(t, err, "the lease that served nobody was given back")
-	_, err = v.store.Fail(ctx, lease, oauth.ReasonRejected)
+	_, err = v.store.Fail(ctx, lease, oauth.ReasonInvalidGrant)
 	require.ErrorIs(t, err, oauth.ErrUnreadable)
 
 	_, err = v.store.Save(ctx, storeKey, firstToken(time.Hour))
@@ -209,7 +209,7 @@ func TestSealedStoreSealsAnewOnLoad(t *testing.T) {
 func TestSealedStoreSealsMarkedUsersAnew(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)
-	_, err := v.store.Fail(t.Context(), take(t, v.store, v.record, "a"), oauth.ReasonRejected)
+	_, err := v.store.Fail(t.Context(), take(t, v.store, v.record, "a"), oauth.ReasonInvalidGrant)
 	require.NoError(t, err)
 	next := sealKey(t, "2027")
 	_, err = oauth.Sealed(v.inner, keyRing(t, next, v.key)).Load(t.Context(), storeKey)
@@ -217,7 +217,7 @@ func TestSealedStoreSealsMarkedUsersAnew(t *testing.T) {
 	record, err := oauth.Sealed(v.inner, keyRing(t, next)).Load(t.Context(), storeKey)
 	require.NoError(t, err)
 	assert.Equal(t, oauth.StateReauthorize, record.State)
-	assert.Equal(t, oauth.ReasonRejected, record.Reason)
+	assert.Equal(t, oauth.ReasonInvalidGrant, record.Reason)
 }
 
 // overtaken lets a refresh be committed between the read and the sealing anew.

@@ -49,7 +49,7 @@ func list(t *testing.T, open Opener) {
 		want[user] = save(t, store, oauth.Key{Environment: usSandbox, User: user}, i)
 	}
 	save(t, store, oauth.Key{Environment: caSandbox, User: "c"}, 1)
-	marked, err := store.Fail(t.Context(), take(t, store, want["b"], "a", long), oauth.ReasonRejected)
+	marked, err := store.Fail(t.Context(), take(t, store, want["b"], "a", long), oauth.ReasonInvalidGrant)
 	require.NoError(t, err)
 	want["b"] = marked
 
@@ -121,7 +121,7 @@ func claimDue(t *testing.T, open Opener) {
 	_, err = store.Save(ctx, user18, never)
 	require.NoError(t, err)
 	marked := ripe(t, store, "marked", 1)
-	_, err = store.Fail(ctx, take(t, store, marked, "a", long), oauth.ReasonRejected)
+	_, err = store.Fail(ctx, take(t, store, marked, "a", long), oauth.ReasonInvalidGrant)
 	require.NoError(t, err)
 	abroad := oauth.Key{Environment: caSandbox, User: "abroad"}
 	elsewhere := sample(abroad, 1)

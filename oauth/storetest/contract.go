@@ -41,7 +41,7 @@ func nothingIsThere(t *testing.T, open Opener) {
 	requireError(t, err, oauth.ErrNoRecord)
 	_, err = store.Commit(ctx, lease, sample(user17, 1))
 	requireError(t, err, oauth.ErrNoRecord)
-	_, err = store.Fail(ctx, lease, oauth.ReasonRejected)
+	_, err = store.Fail(ctx, lease, oauth.ReasonInvalidGrant)
 	requireError(t, err, oauth.ErrNoRecord)
 	require.NoError(t, store.Release(ctx, lease))
 	require.NoError(t, store.Delete(ctx, user17))
@@ -144,7 +144,7 @@ func tokens(t *testing.T, open Opener) {
 		committed, err := store.Commit(t.Context(), lease, token)
 		require.NoError(t, err, name)
 		requireSameToken(t, token, committed.Token)
-		failed, err := store.Fail(t.Context(), take(t, store, committed, "b", long), oauth.ReasonRejected)
+		failed, err := store.Fail(t.Context(), take(t, store, committed, "b", long), oauth.ReasonInvalidGrant)
 		require.NoError(t, err, name)
 		requireSameToken(t, token, failed.Token)
 		requireSameToken(t, token, load(t, store, user17).Token)
@@ -229,7 +229,7 @@ func versions(t *testing.T, open Opener) {
 		record, err := store.Commit(ctx, lease, sample(user17, 2))
 		require.NoError(t, err)
 		next(record)
-		record, err = store.Fail(ctx, take(t, store, record, "a", long), oauth.ReasonRejected)
+		record, err = store.Fail(ctx, take(t, store, record, "a", long), oauth.ReasonInvalidGrant)
 		require.NoError(t, err)
 		next(record)
 		require.NoError(t, store.Delete(ctx, user17))
@@ -253,7 +253,7 @@ func endedContext(t *testing.T, open Opener) {
 			"DeleteVersion": func() error { return store.DeleteVersion(ctx, user17, record.Version) },
 			"Lease":         func() error { _, err := store.Lease(ctx, lease, long); return err },
 			"Commit":        func() error { _, err := store.Commit(ctx, lease, sample(user17, 2)); return err },
-			"Fail":          func() error { _, err := store.Fail(ctx, lease, oauth.ReasonRejected); return err },
+			"Fail":          func() error { _, err := store.Fail(ctx, lease, oauth.ReasonInvalidGrant); return err },
 			"Release":       func() error { return store.Release(ctx, lease) },
 		} {
 			requireError(t, call(), want, name)

@@ -73,7 +73,7 @@ func keysNobodyCanHave(t *testing.T, open Opener) {
 		requireError(t, err, oauth.ErrNoRecord, "Load of %.20q", key.User)
 		_, err = store.Lease(ctx, lease, long)
 		requireError(t, err, oauth.ErrNoRecord, "Lease of %.20q", key.User)
-		_, err = store.Fail(ctx, lease, oauth.ReasonRejected)
+		_, err = store.Fail(ctx, lease, oauth.ReasonInvalidGrant)
 		requireError(t, err, oauth.ErrNoRecord, "Fail of %.20q", key.User)
 		require.NoError(t, store.Release(ctx, lease), "Release of %.20q", key.User)
 		require.NoError(t, store.Delete(ctx, key), "Delete of %.20q", key.User)

@@ -110,7 +110,7 @@ func lateOwnerMayCommit(t *testing.T, open Opener) {
 	committed, err := store.Commit(t.Context(), late, sample(user17, 2))
 	require.NoError(t, err)
 	requireSame(t, committed, load(t, store, user17))
-	failed, err := store.Fail(t.Context(), later, oauth.ReasonRejected)
+	failed, err := store.Fail(t.Context(), later, oauth.ReasonInvalidGrant)
 	require.NoError(t, err)
 	assert.Equal(t, oauth.StateReauthorize, failed.State)
 }

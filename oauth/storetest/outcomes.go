@@ -50,16 +50,16 @@ func fail(t *testing.T, open Opener) {
 	store, ctx := open(), t.Context()
 	record := save(t, store, user17, 1)
 	same := unchanged(t, store, user17)
-	_, err := store.Fail(ctx, leaseOf(record, "a"), oauth.ReasonRejected)
+	_, err := store.Fail(ctx, leaseOf(record, "a"), oauth.ReasonInvalidGrant)
 	requireError(t, err, oauth.ErrConflict, "without a lease")
 	lease := take(t, store, record, "a", long)
 	for _, wrong := range []oauth.Lease{leaseOf(record, "b"), leaseOf(record, ""), {Key: user17, Version: record.Version + 1, Owner: "a"}} {
-		_, err = store.Fail(ctx, wrong, oauth.ReasonRejected)
+		_, err = store.Fail(ctx, wrong, oauth.ReasonInvalidGrant)
 		requireError(t, err, oauth.ErrConflict)
 		same()
 	}
 	for _, reason := range []oauth.Reason{
-		oauth.ReasonInvalidGrant, oauth.ReasonRejected, oauth.ReasonNoRefreshToken, oauth.ReasonScopesExtended, "one_of_tomorrow",
+		oauth.ReasonInvalidGrant, oauth.ReasonNoRefreshToken, oauth.ReasonScopesExtended, "one_of_tomorrow",
 	} {
 		failed, err := store.Fail(ctx, lease, reason)
 		require.NoError(t, err)
@@ -94,7 +94,7 @@ func release(t *testing.T, open Opener) {
 	same()
 	_, err := store.Commit(ctx, lease, sample(user17, 2))
 	requireError(t, err, oauth.ErrConflict, "a lease that was released is over")
-	_, err = store.Fail(ctx, lease, oauth.ReasonRejected)
+	_, err = store.Fail(ctx, lease, oauth.ReasonInvalidGrant)
 	requireError(t, err, oauth.ErrConflict)
 	second := take(t, store, record, "b", long)
 	require.NoError(t, store.Release(ctx, lease), "late")
@@ -109,7 +109,7 @@ func emptyOwner(t *testing.T, open Opener) {
 	same := unchanged(t, store, user17)
 	_, err := store.Commit(t.Context(), leaseOf(record, ""), sample(user17, 2))
 	requireError(t, err, oauth.ErrConflict)
-	_, err = store.Fail(t.Context(), leaseOf(record, ""), oauth.ReasonRejected)
+	_, err = store.Fail(t.Context(), leaseOf(record, ""), oauth.ReasonInvalidGrant)
 	requireError(t, err, oauth.ErrConflict)
 	same()
 }
