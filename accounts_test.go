@@ -267,37 +267,6 @@ func TestAccountsKeepFresh(t *testing.T) {
 	})
 }
 
-// Users whom the platform refused by mistake are restored, all of them at once.
-func TestAccountsRestore(t *testing.T) {
-	bubbled(t, func(t *testing.T) {
-		p, ctx := newPractice(t, 1), t.Context()
-		users := []string{"dr-1", "dr-2", "dr-3"}
-		key := oauth.Key{Environment: p.platforms[0].Site().Environment}
-		for _, user := range users {
-			p.connect(t, 0, user)
-			key.User = user
-			record, err := p.store.Load(ctx, key)
-			require.NoError(t, err)
-			lease := oauth.Lease{Key: key, Version: record.Version, Owner: "somebody"}
-			_, err = p.store.Lease(ctx, lease, time.Minute)
-			require.NoError(t, err)
-			_, err = p.store.Fail(ctx, lease, oauth.ReasonInvalidGrant)
-			require.NoError(t, err)
-		}
-		for account, err := range p.accounts.List(ctx, dispensary.AccountListOptions{State: oauth.StateReauthorize}) {
-			require.NoError(t, err)
-			require.NoError(t, p.accounts.Restore(ctx, account.Key.User))
-		}
-		for _, user := range users {
-			_, err := p.client(t, user).Clinic.Get(ctx)
-			require.NoError(t, err)
-			assert.Equal(t, dispensary.AccountConnected, p.status(t, user))
-		}
-		require.ErrorIs(t, p.accounts.Restore(ctx, "nobody"), dispensary.ErrReauthorize)
-		require.ErrorIs(t, p.accounts.Restore(ctx, ""), dispensary.ErrInvalidArgument)
-	})
-}
-
 func TestAccountsConnectWithPagesOfTheirOwn(t *testing.T) {
 	bubbled(t, func(t *testing.T) {
 		p := newPractice(t, 1)

@@ -11,7 +11,9 @@ import (
 // API section: "Errors".
 var (
 	// ErrUnauthorized (401): the access token is missing, unknown, expired or
-	// invalidated. The client has already tried a fresh one.
+	// invalidated. The client has already tried a fresh one, or knows that new
+	// ones are refused too: try again later. Whether the user has to authorize
+	// again only the token endpoint tells, with ErrReauthorize.
 	ErrUnauthorized = errors.New("dispensary: unauthorized")
 
 	// ErrForbidden (403): the token lacks a scope. A refresh does not help.
