@@ -88,7 +88,8 @@
 //   - [*ReauthorizeError], which matches [ErrReauthorize]: only the user can
 //     help. It says who and why, builds the address to send them to, and is
 //     remembered in the store. The token stays there: a refresh token that was
-//     refused is tried again by a later call, less and less often.
+//     refused is tried again by a later call, less and less often, and
+//     [Client.Restore] brings back who was marked wrongly.
 //   - [*ConfigError]: the platform refuses the application. No user is marked,
 //     and no refresh is tried for a minute.
 //   - [*StoreError]: the store failed. Nothing is refreshed without it.

@@ -101,7 +101,7 @@ type outageReport struct {
 // without anybody's help, but those whose refresh token the token endpoint itself has
 // refused: with four processes on PostgreSQL. The same in fake time, and of every
 // length, is in the root package.
-func TestProcessesOutliveOutages(t *testing.T) {
+func TestProcessesOutliveOutages(t *testing.T) { //nolint:paralleltest // it takes the whole machine
 	length, err := time.ParseDuration(envOr(outageLength, "3s"))
 	require.NoError(t, err)
 	address(t, postgresVariable)
