@@ -61,6 +61,31 @@ func TestAFailingEndpointIsSpared(t *testing.T) {
 	}
 }
 
+// Nor does the refresher claim tokens for it over and over.
+func TestRefresherClaimsNothingForAFailingEndpoint(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t, immediate, 24*time.Hour)
+		w.connect(t, 200, time.Minute)
+		w.platform.inject(times(100_000, answers(500, ""))...)
+		stop := runs(t, w.client, w.store, oauth.RefreshPolicy{})
+		defer stop()
+		for range 600 { // calls keep the endpoint known as failing
+			for i := range 10 {
+				_, _ = w.client.TokenSource(w.store, fmt.Sprintf("many-%d", i)).Token(t.Context())
+			}
+			time.Sleep(time.Second)
+		}
+		assert.Less(t, w.store.count("ClaimDue"), 100)
+		assert.Less(t, w.store.count("Release"), 5000)
+		w.platform.replace()
+		time.Sleep(5 * time.Minute)
+		assert.Less(t, w.store.count("ClaimDue"), 300)
+		due, err := w.store.ClaimDue(t.Context(), oauth.Due{Environment: usSandbox, Before: time.Now(), Limit: 300, Owner: "me", TTL: time.Second})
+		require.NoError(t, err)
+		assert.Empty(t, due, "all are made up for")
+	})
+}
+
 // The platform may ask everybody to wait.
 func TestAnEndpointThatAsksToWaitIsLeftAlone(t *testing.T) {
 	bubble(t, func(t *testing.T) {

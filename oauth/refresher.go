@@ -180,7 +180,7 @@ func (r *Refresher) rest(result *round, failures int) time.Duration {
 func (r *Refresher) round(ctx context.Context) (result *round, err error) {
 	result = &round{}
 	defer protect(&err)
-	if _, paused := r.client.RefreshPaused(); paused {
+	if _, paused := r.client.RefreshPaused(); paused || r.client.endpoint.failing() != nil {
 		return result, nil
 	}
 	pace, ok := r.turn(ctx)
