@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
@@ -49,28 +48,15 @@ var _ webhook.Engine = (*Inbox)(nil)
 // its owner only, brings its tables up to date, and starts its workers. Close
 // it to end them. It fails with [ErrInUse] and [ErrNewerSchema].
 func Open(path string, c Config) (*Inbox, error) {
-	path, err := filepath.Abs(path)
+	name, err := DSN(path)
 	if err != nil {
-		return nil, fmt.Errorf("sqlinbox: %w", err)
+		return nil, err
 	}
-	// SQLite would make it readable for everyone, and gives the files beside
-	// the database its rights.
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("sqlinbox: %w", err)
-	}
-	if err := f.Close(); err != nil {
-		return nil, fmt.Errorf("sqlinbox: %w", err)
-	}
-	address := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: "_pragma=busy_timeout(10000)"}
-	db, err := sql.Open("sqlite", address.String())
+	db, err := sql.Open("sqlite", name)
 	if err != nil {
 		return nil, fmt.Errorf("sqlinbox: %w", err)
 	}
 	inbox, err := open(db, c, func(ctx context.Context) error {
-		if err := enableShrinking(ctx, db, true); err != nil {
-			return err
-		}
 		if err := Migrate(ctx, db); err != nil {
 			return err
 		}
@@ -87,13 +73,13 @@ func Open(path string, c Config) (*Inbox, error) {
 }
 
 // New opens the inbox in a SQLite database that the program has open, of any
-// driver, and starts its workers. [Migrate] comes first. It fails with
-// [ErrInUse], [ErrSchema] and [ErrNewerSchema], and for a database in memory.
+// driver, and starts its workers. [Migrate] comes first, and [DSN] is what to open
+// it with. It fails with [ErrInUse], [ErrSchema] and [ErrNewerSchema], and for a
+// database in memory.
 //
 // The inbox takes one connection for itself, so the pool needs two at least, and
 // the file write-ahead logging, which is switched on for good. The program
-// closes db after the inbox. Its own writes should have a busy time-out, and be
-// short.
+// closes db after the inbox.
 func New(db *sql.DB, c Config) (*Inbox, error) {
 	if db.Stats().MaxOpenConnections == 1 {
 		return nil, errors.New("sqlinbox: the pool has one connection, which the inbox needs for itself")

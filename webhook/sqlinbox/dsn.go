@@ -1,0 +1,62 @@
+package sqlinbox
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+)
+
+// DSN returns the data source name, for the driver modernc.org/sqlite, of a file that
+// the program shares with its inbox, see [New]. It makes the file if it is not there:
+// readable for its owner only, as are the files that SQLite puts beside it, and able
+// to shrink again after a burst of events.
+//
+//	dsn, err := sqlinbox.DSN("program.db")
+//	…
+//	db, err := sql.Open("sqlite", dsn)
+//
+// Transactions of the program's own wait for up to ten seconds for those of the inbox,
+// and take the lock for writing when they begin. A name without that is a trap: SQLite
+// has one writer, and a transaction that finds it busy fails at once with SQLITE_BUSY,
+// as does one that has begun with reading whenever it waits. The names of the stores
+// (sqlstore.SQLiteDSN, sqlkv.SQLiteDSN) let the driver wait for a moment only, as
+// these stores do the rest of the waiting, and are not for writes of the program's
+// own. These should be short all the same: accepts wait for them, and are refused
+// after [webhook.Config.AcceptTimeout].
+func DSN(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("sqlinbox: %w", err)
+	}
+	// SQLite would make it readable for everyone, and gives the files beside
+	// the database its rights.
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return "", fmt.Errorf("sqlinbox: %w", err)
+	}
+	info, err := f.Stat()
+	if err := errors.Join(err, f.Close()); err != nil {
+		return "", fmt.Errorf("sqlinbox: %w", err)
+	}
+	name := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: "_pragma=busy_timeout(10000)"}
+	if info.Size() == 0 {
+		if err := beginFile(name.String()); err != nil {
+			return "", err
+		}
+	}
+	name.RawQuery += "&_pragma=journal_mode(wal)&_pragma=synchronous(full)&_txlock=immediate"
+	return name.String(), nil
+}
+
+// beginFile writes what has to be said of a file before there is anything in it.
+func beginFile(name string) error {
+	db, err := sql.Open("sqlite", name)
+	if err != nil {
+		return fmt.Errorf("sqlinbox: %w", err)
+	}
+	return errors.Join(enableShrinking(context.Background(), db, true), db.Close())
+}
