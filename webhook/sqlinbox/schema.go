@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strings"
 )
 
 // The states of a row. Below dead, an event is alive. Each takes one byte in the
@@ -100,6 +101,9 @@ CREATE INDEX dispensary_inbox_line ON dispensary_inbox (subject, order_at, seq)
 	WHERE subject IS NOT NULL AND state < 5;
 `}
 
+// schemaVersions is the table of the version.
+const schemaVersions = "CREATE TABLE IF NOT EXISTS dispensary_inbox_schema (version INTEGER NOT NULL)"
+
 // Migrate makes the tables of the inbox, or brings them up to date. It can be
 // run again at any time, by several processes at once, and does everything or
 // nothing. An [Inbox] of the version before must not be open.
@@ -123,7 +127,7 @@ func migrate(ctx context.Context, conn *sql.Conn) error {
 	steps := []string{
 		"PRAGMA busy_timeout = 10000",
 		"BEGIN IMMEDIATE",
-		"CREATE TABLE IF NOT EXISTS dispensary_inbox_schema (version INTEGER NOT NULL)",
+		schemaVersions,
 	}
 	for _, step := range steps {
 		if _, err := conn.ExecContext(ctx, step); err != nil {
@@ -178,4 +182,17 @@ func checkSchema(ctx context.Context, conn *sql.Conn) error {
 		return ErrNewerSchema
 	}
 	return nil
+}
+
+// Schema returns the SQL of the whole schema, its version included, for those who
+// apply it with a tool of their own instead of [Migrate], to a database without the
+// tables. What a later version changes is Migrate's to do, which may be run on them
+// like on any other.
+func Schema() string {
+	steps := append([]string{schemaVersions + ";"}, migrations...)
+	steps = append(steps, fmt.Sprintf("INSERT INTO dispensary_inbox_schema (version) VALUES (%d);", len(migrations)))
+	for n, step := range steps {
+		steps[n] = strings.TrimSpace(step)
+	}
+	return strings.Join(steps, "\n") + "\n"
 }

@@ -164,3 +164,22 @@ func TestOpenRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "one connection")
 	require.False(t, errors.Is(err, sqlinbox.ErrInUse))
 }
+
+func TestSchemaIsWhatMigrateMakes(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	migrated, applied := database(t, filepath.Join(folder, "migrated.db")), database(t, filepath.Join(folder, "applied.db"))
+	require.NoError(t, sqlinbox.Migrate(t.Context(), migrated))
+	_, err := applied.ExecContext(t.Context(), sqlinbox.Schema())
+	require.NoError(t, err)
+	for _, query := range []string{
+		"SELECT name || ' ' || coalesce(sql, '') FROM sqlite_master",
+		"SELECT version FROM dispensary_inbox_schema",
+	} {
+		assert.Equal(t, countTexts(t, migrated, query), countTexts(t, applied, query))
+	}
+	inbox, err := sqlinbox.New(applied, config(t, receivertest.Succeed))
+	require.NoError(t, err)
+	require.NoError(t, inbox.Close(t.Context()))
+	require.NoError(t, sqlinbox.Migrate(t.Context(), applied))
+}
