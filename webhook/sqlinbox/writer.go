@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -229,95 +228,6 @@ func (w *writer) finish() {
 	}
 }
 
-// gather makes the next batch, with first in it: everything that waits, and of
-// accepts what the pace allows.
-func (w *writer) gather(first *write) []*write {
-	batch := make([]*write, 0, 16)
-	if !first.accept {
-		batch, first = w.add(batch, first), nil
-	}
-	batch = w.gatherWrites(batch)
-	return w.gatherAccepts(batch, first)
-}
-
-func (w *writer) add(batch []*write, job *write) []*write {
-	if job.outcome {
-		w.pace.cameBack(job.took)
-	}
-	return append(batch, job)
-}
-
-// gatherWrites takes what waits already, and what comes while that is worth
-// waiting for.
-func (w *writer) gatherWrites(batch []*write) []*write {
-	var over <-chan time.Time
-	for len(batch) < maxBatch {
-		select {
-		case next := <-w.writes:
-			batch = w.add(batch, next)
-			continue
-		default:
-		}
-		if over == nil {
-			patience := w.pace.patience()
-			if patience == 0 {
-				return batch
-			}
-			timer := time.NewTimer(patience)
-			defer timer.Stop()
-			over = timer.C
-		}
-		if w.pace.expected == 0 {
-			return batch
-		}
-		select {
-		case next := <-w.writes:
-			batch = w.add(batch, next)
-		case <-over:
-			w.pace.expected = 0 // they take longer than others
-			return batch
-		case <-w.stop:
-			return batch
-		}
-	}
-	return batch
-}
-
-// gatherAccepts takes what waits already, and what those who can run now are about
-// to ask for: it lets them go first, as long as that brings anything. It waits for
-// nothing else: while one transaction is synced, the next one fills up.
-func (w *writer) gatherAccepts(batch []*write, first *write) []*write {
-	if first == nil {
-		select {
-		case first = <-w.accepts:
-		default:
-			return batch
-		}
-	}
-	outcomes := 0
-	for _, job := range batch {
-		if job.outcome {
-			outcomes++
-		}
-	}
-	batch = append(batch, first)
-	left, bytes := w.pace.limit(outcomes, time.Since(first.since))-1, 0
-	for before := 0; left > 0 && len(batch) < maxBatch && bytes < maxBytes; {
-		select {
-		case next := <-w.accepts:
-			batch = append(batch, next)
-			left, bytes = left-1, bytes+next.bytes
-		default:
-			if len(batch) == before {
-				return batch
-			}
-			before = len(batch)
-			runtime.Gosched()
-		}
-	}
-	return batch
-}
-
 // commit does a batch in one transaction. If anything fails, nothing is done,
 // and each write is tried alone: what is wrong with one is no other's fault.
 func (w *writer) commit(batch []*write) {
@@ -416,90 +326,5 @@ func (w *writer) sync(batch []*write) error {
 		return fmt.Errorf("sqlinbox: %w", err)
 	}
 	w.lazy = lazy
-	return nil
-}
-
-// tx is the transaction that is open; there is never more than one.
-type tx struct {
-	conn     *sql.Conn
-	prepared map[string]*sql.Stmt
-
-	ready  bool      // an event is due, or the time of the next one has changed
-	freed  bool      // something was deleted
-	vacant []**claim // of handlers that are vacant now: what they are given
-	given  []*claim  // what was given out
-}
-
-// begin forgets what was noted of the transaction before.
-func (t *tx) begin() { t.ready, t.freed, t.vacant, t.given = false, false, nil, nil }
-
-// prepare returns a statement that stays prepared. The background context is
-// meant: a statement that is broken off half-way gains nothing, and watching for
-// it costs more than most of them.
-func (t *tx) prepare(query string) (*sql.Stmt, error) {
-	if s := t.prepared[query]; s != nil {
-		return s, nil
-	}
-	s, err := t.conn.PrepareContext(context.Background(), query)
-	if err != nil {
-		return nil, fmt.Errorf("sqlinbox: %w", err)
-	}
-	t.prepared[query] = s
-	return s, nil
-}
-
-func (t *tx) exec(query string, args ...any) error {
-	_, err := t.changed(query, args...)
-	return err
-}
-
-// changed runs a statement and returns how many rows it changed.
-func (t *tx) changed(query string, args ...any) (int64, error) {
-	s, err := t.prepare(query)
-	if err != nil {
-		return 0, err
-	}
-	result, err := s.ExecContext(context.Background(), args...)
-	if err != nil {
-		return 0, fmt.Errorf("sqlinbox: %w", err)
-	}
-	return result.RowsAffected()
-}
-
-// first scans the first row, if there is one.
-func (t *tx) first(query string, args []any, into ...any) (found bool, err error) {
-	err = t.each(query, args, func(row *sql.Rows) error {
-		if found {
-			return nil
-		}
-		found = true
-		return row.Scan(into...)
-	})
-	return found, err
-}
-
-// each calls scan for every row.
-func (t *tx) each(query string, args []any, scan func(*sql.Rows) error) (err error) {
-	s, err := t.prepare(query)
-	if err != nil {
-		return err
-	}
-	rows, err := s.QueryContext(context.Background(), args...)
-	if err != nil {
-		return fmt.Errorf("sqlinbox: %w", err)
-	}
-	defer func() {
-		if closed := rows.Close(); err == nil && closed != nil {
-			err = fmt.Errorf("sqlinbox: %w", closed)
-		}
-	}()
-	for rows.Next() {
-		if err := scan(rows); err != nil {
-			return fmt.Errorf("sqlinbox: %w", err)
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return fmt.Errorf("sqlinbox: %w", err)
-	}
 	return nil
 }

@@ -1,0 +1,92 @@
+package sqlinbox
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+)
+
+// tx is the transaction that is open; there is never more than one.
+type tx struct {
+	conn     *sql.Conn
+	prepared map[string]*sql.Stmt
+
+	ready  bool      // an event is due, or the time of the next one has changed
+	freed  bool      // something was deleted
+	vacant []**claim // of handlers that are vacant now: what they are given
+	given  []*claim  // what was given out
+}
+
+// begin forgets what was noted of the transaction before.
+func (t *tx) begin() { t.ready, t.freed, t.vacant, t.given = false, false, nil, nil }
+
+// prepare returns a statement that stays prepared. The background context is
+// meant: a statement that is broken off half-way gains nothing, and watching for
+// it costs more than most of them.
+func (t *tx) prepare(query string) (*sql.Stmt, error) {
+	if s := t.prepared[query]; s != nil {
+		return s, nil
+	}
+	s, err := t.conn.PrepareContext(context.Background(), query)
+	if err != nil {
+		return nil, fmt.Errorf("sqlinbox: %w", err)
+	}
+	t.prepared[query] = s
+	return s, nil
+}
+
+func (t *tx) exec(query string, args ...any) error {
+	_, err := t.changed(query, args...)
+	return err
+}
+
+// changed runs a statement and returns how many rows it changed.
+func (t *tx) changed(query string, args ...any) (int64, error) {
+	s, err := t.prepare(query)
+	if err != nil {
+		return 0, err
+	}
+	result, err := s.ExecContext(context.Background(), args...)
+	if err != nil {
+		return 0, fmt.Errorf("sqlinbox: %w", err)
+	}
+	return result.RowsAffected()
+}
+
+// first scans the first row, if there is one.
+func (t *tx) first(query string, args []any, into ...any) (found bool, err error) {
+	err = t.each(query, args, func(row *sql.Rows) error {
+		if found {
+			return nil
+		}
+		found = true
+		return row.Scan(into...)
+	})
+	return found, err
+}
+
+// each calls scan for every row.
+func (t *tx) each(query string, args []any, scan func(*sql.Rows) error) (err error) {
+	s, err := t.prepare(query)
+	if err != nil {
+		return err
+	}
+	rows, err := s.QueryContext(context.Background(), args...)
+	if err != nil {
+		return fmt.Errorf("sqlinbox: %w", err)
+	}
+	defer func() {
+		if closed := rows.Close(); err == nil && closed != nil {
+			err = fmt.Errorf("sqlinbox: %w", closed)
+		}
+	}()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return fmt.Errorf("sqlinbox: %w", err)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("sqlinbox: %w", err)
+	}
+	return nil
+}
