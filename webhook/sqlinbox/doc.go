@@ -17,12 +17,32 @@
 // returns, the event is in the write-ahead log and the log has been synced to
 // the disk (synchronous=FULL): it survives the end of the process, and that of
 // the machine as far as the disk keeps its word. Accepts that come at the same
-// time share one sync; a lonely one waits for nobody.
+// time share one sync; a lonely one waits for nobody. However fast they come,
+// handlers keep most of the pace that they have without them: each transaction
+// takes in few accepts while handlers wait for it, which costs an accept 30 ms at
+// most.
 //
 // Bodies and the texts of errors are sealed. In clear are keys, types, clinic
 // ids, times, reasons, and subjects, which are digests. A body is deleted when
 // its event has been handled; the key stays for Retention. [Inbox.Reseal] retires
 // a key of the ring.
+//
+// # Room on the disk
+//
+// A handled event leaves some 250 bytes behind, until Retention is over. The room
+// of its body is used again, and what a burst has left over goes back to the disk
+// within seconds, once the inbox has nothing else to do. That takes a file made by
+// [Open] or [DSN], or one for which the program has run "PRAGMA auto_vacuum =
+// INCREMENTAL" and "VACUUM", once; any other keeps the size it has had.
+//
+// Beside the database lies a file that ends in .reserve, of 16 MB, or of half of
+// what is free where that is less. It is the room that a full disk has left for
+// working off the events which fill it: when an outcome finds no other, it is given
+// up, and Accept fails with [ErrFull], so that the platform sends again later. The
+// events that are there are handled, the inbox can be closed and opened, and once
+// their bodies have made room enough for a new reserve, events are accepted again.
+// A limit of the program's own ("PRAGMA max_page_count") works alike, with 64 pages
+// in reserve.
 //
 // # One process
 //
@@ -36,8 +56,9 @@
 //
 // # Your own tables
 //
-// [New] takes a database that the program has open, so that events and the
-// program's tables can live in one file. [InTransaction] then lets a handler
+// [New] takes a database that the program has open, by the name that [DSN] gives
+// it, so that events and the program's tables can live in one file. [InTransaction]
+// then lets a handler
 // write its rows in the transaction that notes the event as handled: both or
 // neither, which is the only way to have an effect exactly once.
 //
@@ -47,5 +68,7 @@
 // # Upgrades
 //
 // [Open] brings the tables up to date. With [New] that is the program's to do,
-// with [Migrate], which can be run any number of times.
+// with [Migrate], which can be run any number of times. Both write what is kept of
+// events anew where a version changes it, which takes room for a copy of that, and
+// Open then writes the whole file anew if it could not shrink before.
 package sqlinbox

@@ -114,8 +114,11 @@ func open(db *sql.DB, c Config, migrate func(context.Context) error) (_ *Inbox, 
 	}()
 	inbox := newInbox(c, worker, db)
 	inbox.reserve.path, inbox.reserve.log = path+".reserve", path+"-wal"
-	if err := inbox.reserve.allocate(); err != nil {
+	err = inbox.reserve.allocate()
+	if errors.Is(err, ErrFull) {
 		inbox.reserve.spent.Store(true)
+	} else if err != nil {
+		return nil, err
 	}
 	err = inbox.prepare(ctx, migrate)
 	if isFull(err) && !inbox.reserve.spent.Swap(true) {

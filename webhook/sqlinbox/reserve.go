@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+	"syscall"
 )
 
 // How much room is kept for what has to be written to work off a backlog: a log as
@@ -29,6 +30,7 @@ type reserve struct {
 	log   string // the write-ahead log, which it has to be as long as
 	pages int64  // what the program limits the file to
 	spent atomic.Bool
+	told  bool // that it is
 }
 
 // isFull reports an error of a disk without room. It is known by its words, which
@@ -37,11 +39,14 @@ func isFull(err error) bool {
 	return err != nil && (strings.Contains(err.Error(), "disk is full") || strings.Contains(err.Error(), "disk I/O error"))
 }
 
-// allocate has the file take up room: half of what there is, as long as the log may
-// get.
+// allocate has the file take up room: as much as the log may need, and no more than
+// half of what there is. It fails with [ErrFull] if that is too little.
 func (r *reserve) allocate() (err error) {
 	f, err := os.OpenFile(r.path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
+	switch {
+	case errors.Is(err, syscall.ENOSPC):
+		return ErrFull
+	case err != nil:
 		return fmt.Errorf("sqlinbox: reserve: %w", err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
@@ -90,15 +95,17 @@ func (i *Inbox) spend(t *tx) bool {
 		return false
 	}
 	tell(i.freed) // has the upkeep try to make a new one
-	err := errors.Join(os.Truncate(i.reserve.path, 0), i.reserve.limit(t.conn, true))
-	i.worker.Work().Logger.LogAttrs(i.ctx, slog.LevelError, "webhook inbox is out of room and accepts nothing")
-	return err == nil
+	return errors.Join(os.Truncate(i.reserve.path, 0), i.reserve.limit(t.conn, true)) == nil
 }
 
-// restore makes a new reserve, if there is room for it by now.
+// restore makes a new reserve, if it was spent and there is room for it by now.
 func (i *Inbox) restore() error {
 	if !i.reserve.spent.Load() {
 		return nil
+	}
+	if !i.reserve.told {
+		i.reserve.told = true
+		i.worker.Work().Logger.LogAttrs(i.ctx, slog.LevelError, "webhook inbox is out of room and accepts nothing")
 	}
 	if err := i.writer.truncate(); err != nil {
 		return err
@@ -120,6 +127,7 @@ func (i *Inbox) restore() error {
 	if err := i.reserve.allocate(); err != nil && unused < mostReserve/4096 {
 		return err
 	}
+	i.reserve.told = false
 	i.reserve.spent.Store(false)
 	i.worker.Work().Logger.LogAttrs(i.ctx, slog.LevelInfo, "webhook inbox has room again")
 	return nil
