@@ -1,6 +1,7 @@
 package sqlinbox_test
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"path/filepath"
@@ -29,6 +30,7 @@ func fillUp(t *testing.T, restart bool, open func(sqlinbox.Config) (*sqlinbox.In
 	acknowledged := map[webhook.Key]bool{}
 	for refused := 0; refused < 20; {
 		d := receivertest.NewDelivery()
+		d.Body = append(d.Body, bytes.Repeat([]byte(" "), 8<<10)...)
 		if _, err := inbox.Accept(t.Context(), d); err != nil {
 			require.ErrorContains(t, err, "full")
 			assert.NotContains(t, err.Error(), receivertest.Canary)
@@ -68,7 +70,7 @@ func TestInboxThatReachedItsQuota(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "program.db")
-			db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)&_pragma=max_page_count(300)")
+			db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)&_pragma=max_page_count(1000)")
 			require.NoError(t, err)
 			t.Cleanup(func() { _ = db.Close() })
 			require.NoError(t, sqlinbox.Migrate(t.Context(), db))

@@ -50,7 +50,7 @@ func TestFileShrinksAfterABurst(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "inbox.db")
 	gate := make(chan struct{})
 	inbox, made := gated(t, gate, func(c sqlinbox.Config) (*sqlinbox.Inbox, error) { return sqlinbox.Open(path, c) })
-	burst(t, inbox, gate, made, 2000) // 4 MB of bodies
+	burst(t, inbox, gate, made, 1000) // 2 MB of bodies
 	require.NoError(t, inbox.Shrink())
 	require.NoError(t, inbox.Close(t.Context()))
 	db := database(t, path)
@@ -68,15 +68,15 @@ func TestBodiesUseTheRoomOfOthers(t *testing.T) {
 	db := database(t, path)
 	require.NoError(t, sqlinbox.Migrate(t.Context(), db))
 	var sizes []int64
-	for range 5 {
+	for range 4 {
 		gate := make(chan struct{})
 		inbox, made := gated(t, gate, func(c sqlinbox.Config) (*sqlinbox.Inbox, error) { return sqlinbox.New(db, c) })
-		burst(t, inbox, gate, made, 500) // 1 MB
+		burst(t, inbox, gate, made, 300) // 600 KB
 		require.NoError(t, inbox.Close(t.Context()))
 		checkpoint(t, db)
 		sizes = append(sizes, size(t, path))
 	}
-	assert.Less(t, sizes[4], sizes[0]+4*500*500, "%v", sizes)
+	assert.Less(t, sizes[3], sizes[0]+3*300*500, "%v", sizes)
 }
 
 func checkpoint(t *testing.T, db *sql.DB) {
