@@ -2,7 +2,9 @@ package dispensarytest
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -136,6 +138,11 @@ func (v ReceiverVerdict) String() string {
 // run one after the other, as they share what the hooks do. Those that wait for a
 // failure take long only if there is one.
 //
+// Cases that were skipped are named in one line on standard error, with the hooks
+// that they want. Without -v, go test shows it where it is run in the folder of the
+// package; of packages that are named, as in go test ./..., it shows nothing unless
+// they fail: there [ExamineReceiver] can be asked.
+//
 // It cannot see everything: not whether signatures are compared in constant time,
 // nor whether what was acknowledged outlives a crash.
 //
@@ -148,11 +155,14 @@ func CheckReceiver(t *testing.T, r Receiver) {
 		t.Fatal(err)
 	}
 	defer x.close()
+	var verdicts []ReceiverVerdict
 	for _, chapter := range receiverChapters() {
 		t.Run(chapter.name, func(t *testing.T) {
 			for _, c := range chapter.cases {
 				t.Run(c.name, func(t *testing.T) {
-					switch v := x.run(chapter.name, c); {
+					v := x.run(chapter.name, c)
+					verdicts = append(verdicts, v)
+					switch {
 					case v.Skipped != "":
 						t.Skip(v.Skipped)
 					case v.Failed():
@@ -161,6 +171,9 @@ func CheckReceiver(t *testing.T, r Receiver) {
 				})
 			}
 		})
+	}
+	if summary := summarize(t.Name(), verdicts); summary != "" {
+		fmt.Fprintln(os.Stderr, summary) // what a test logs is not shown where it passes
 	}
 }
 

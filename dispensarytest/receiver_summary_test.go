@@ -1,0 +1,46 @@
+package dispensarytest_test
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+)
+
+// TestSkippedCasesAreNamed runs a check that passes in a process of its own, as go
+// test does without -v.
+func TestSkippedCasesAreNamed(t *testing.T) {
+	t.Parallel()
+	suite := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestPlainReceiver$", "-test.count=1")
+	suite.Env = append(os.Environ(), "DISPENSARY_TEST_PLAIN=1")
+	output, err := suite.CombinedOutput()
+	require.NoError(t, err, "%s", output)
+	var said []string
+	for line := range strings.Lines(string(output)) {
+		if strings.Contains(line, "CheckReceiver") {
+			said = append(said, line)
+		}
+	}
+	require.Len(t, said, 1, "%s", output)
+	for _, want := range []string{
+		"dispensarytest: CheckReceiver of TestPlainReceiver did not run 10 of 44 cases: ",
+		"Signature/Replayed, Always/HandledOnce (needs Receiver.Handled, which tells how often an event was handled)",
+		"Delivery/StorageDown (needs Receiver.BreakStorage, ",
+	} {
+		assert.Contains(t, said[0], want)
+	}
+}
+
+// TestPlainReceiver is a check without hooks, in the process of another test.
+func TestPlainReceiver(t *testing.T) {
+	if os.Getenv("DISPENSARY_TEST_PLAIN") == "" {
+		t.Skip("runs in the process that TestSkippedCasesAreNamed starts")
+	}
+	s := newSubject(t)
+	dispensarytest.CheckReceiver(t, dispensarytest.Receiver{Handler: s, Secret: webhookSecret, Challenge: challengeToken, Timeout: patient})
+}
