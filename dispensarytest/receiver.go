@@ -136,7 +136,8 @@ func (v ReceiverVerdict) String() string {
 // The events are of all types, of a clinic that is made up and under ids that no
 // other run has, so that a receiver with a database can be examined twice. Cases
 // run one after the other, as they share what the hooks do. Those that wait for a
-// failure take long only if there is one.
+// failure take long only if there is one. Where the first event is refused, or is
+// not answered in time, no others are sent: one cause is told once.
 //
 // Cases that were skipped are named in one line on standard error, with the hooks
 // that they want. Without -v, go test shows it where it is run in the folder of the

@@ -12,27 +12,27 @@ import (
 func alwaysCases() []receiverCase {
 	return []receiverCase{
 		{
-			name: "NeverGone", run: (*examination).neverGone,
+			name: "NeverGone", judges: true, run: (*examination).neverGone,
 			consequence: "the first 410 switches the address off, at once and for every event, until somebody opens the dashboard.",
 			fix:         "answer with 410 never, not for an unknown tenant either; 404 and 401 do less harm.",
 		},
 		{
-			name: "InTime", run: (*examination).inTime,
+			name: "InTime", judges: true, run: (*examination).inTime,
 			consequence: "the platform stops waiting: the event counts as failed, and is sent again.",
 			fix:         "answer as soon as the event is stored, and refuse before any work is done.",
 		},
 		{
-			name: "NoCrash", run: (*examination).noCrash,
+			name: "NoCrash", judges: true, run: (*examination).noCrash,
 			consequence: "the caller sees its connection drop; outside of net/http's own protection the whole process ends.",
 			fix:         "check what you index, dereference and convert; what comes in is anybody's.",
 		},
 		{
-			name: "Acknowledged", run: (*examination).acknowledged,
+			name: "Acknowledged", judges: true, run: (*examination).acknowledged,
 			consequence: "what you have taken counts as failed, is sent five more times, and after 24 hours the address is switched off.",
 			fix:         "answer whatever you take in one way, in one place: 200 with the challenge, duplicates and unknown types included.",
 		},
 		{
-			name: "TellsNothing", run: (*examination).tellsNothing,
+			name: "TellsNothing", judges: true, run: (*examination).tellsNothing,
 			consequence: "who has the challenge token can answer in your name, who has the secret can forge events, and patients' data is in the platform's delivery log, which keeps your answers.",
 			fix:         "answer those whose signature does not verify with a bare 401, everybody else with the challenge or a bare status, and repeat nothing of a body.",
 		},
@@ -42,7 +42,7 @@ func alwaysCases() []receiverCase {
 			fix:         "note that an event was handled in the same transaction as what handling it did, and look at that note before every attempt.",
 		},
 		{
-			name: "QuietLogs", needs: hookLogs, run: (*examination).quietLogs,
+			name: "QuietLogs", needs: hookLogs, judges: true, run: (*examination).quietLogs,
 			consequence: "patients' data, or the keys to your records, are readable for everyone who reads logs, and in every system that they are shipped to.",
 			fix:         "log ids, types and reasons: no body, no decoded event, and no error text that quotes one.",
 		},
@@ -86,6 +86,9 @@ func (x *examination) inTime() {
 		}
 		return "a request " + x.describe(e)
 	})
+	if x.pace != "" {
+		x.finding("%s", x.pace)
+	}
 }
 
 func (x *examination) noCrash() {
@@ -167,7 +170,8 @@ func (x *examination) handledOnce() {
 func (x *examination) quietLogs() {
 	logs := x.Logs()
 	if logs == "" {
-		x.finding("Logs returned nothing: who is told of a request that was refused, and of a delivery that failed?")
+		x.skipped = "Receiver.Logs returned nothing: there is nothing to look through"
+		return
 	}
 	secrets := newLeakSearch([]secret{
 		{"the webhook secret", x.Secret}, {"the old webhook secret", x.OldSecret}, {"the challenge token", x.Challenge},

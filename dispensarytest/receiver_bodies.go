@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"net/http"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -115,8 +114,7 @@ func (x *examination) limit() {
 	source := &flood{}
 	source.left.Store(beyond)
 	e := x.exchange(ctx, parcel{source: source, signature: signedHeader(forgedSecret, x.Now(), nil)})
-	unauthorized := e.status == http.StatusUnauthorized || e.status == http.StatusForbidden
-	if e.err == nil && source.left.Load() <= 0 && (unauthorized || e.status/100 == 2) {
+	if e.err == nil && source.left.Load() <= 0 && (e.unauthorized() || e.status/100 == 2) {
 		x.finding("a body of %d megabytes, from somebody whose signature does not verify, was read to its end", beyond>>20)
 	}
 }

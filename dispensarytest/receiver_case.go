@@ -22,6 +22,8 @@ type receiverCase struct {
 	needs receiverHook // "" where it needs none
 	run   func(*examination)
 
+	judges bool // what the others have seen, and sends nothing
+
 	// For whoever fails it.
 	consequence, fix string
 }

@@ -32,11 +32,15 @@ type examination struct {
 
 	current string // the case under way
 	dead    string // why there is no use in going on
+	halted  string // why only the cases that judge others are run
 	found   []string
+	skipped string         // why the case under way found nothing out
+	pace    string         // how long a receiver takes that is too slow for everything
 	ledger  map[string]int // how often each event may be handled
 
-	mu   sync.Mutex
-	seen []exchange
+	mu          sync.Mutex
+	seen        []exchange
+	unreachable bool // for the last request
 }
 
 // parcel is a request to be made.
@@ -45,6 +49,7 @@ type parcel struct {
 	body      []byte
 	source    io.Reader // in place of body, for one that takes its time
 	signature string    // the header; "" is none
+	header    string    // its name, as it is written; "" is that of net/http
 	genuine   bool      // signed as the platform signs, so that the challenge may be told
 }
 
@@ -93,12 +98,25 @@ func (x *examination) close() { _ = x.srv.Close() } // it was not listening
 // run runs a case.
 func (x *examination) run(chapter string, c receiverCase) ReceiverVerdict {
 	v := ReceiverVerdict{Case: chapter + "/" + c.name, Consequence: c.consequence, Fix: c.fix}
-	if v.Skipped = or(x.dead, x.missing(c.needs)); v.Skipped != "" {
+	reason := or(x.dead, x.missing(c.needs))
+	if !c.judges {
+		reason = or(or(x.dead, x.halted), reason)
+	}
+	if v.Skipped = reason; reason != "" {
 		return v
 	}
-	x.current, x.found = v.Case, nil
+	x.current, x.found, x.skipped = v.Case, nil, ""
 	c.run(x)
-	v.Findings = x.found
+	if x.unreachable && x.dead == "" {
+		x.dead = fmt.Sprintf("nothing listens at %s any more, since %s", x.target, v.Case)
+	}
+	switch v.Findings = x.found; {
+	case v.Failed():
+	case !c.judges:
+		v.Skipped = or(x.skipped, x.halted)
+	default:
+		v.Skipped = x.skipped
+	}
 	return v
 }
 
@@ -127,7 +145,7 @@ func (x *examination) exchange(ctx context.Context, p parcel) exchange {
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "dispensary-webhooks/2")
 	if p.signature != "" {
-		req.Header.Set("SVC-Signature", p.signature)
+		req.Header[or(p.header, http.CanonicalHeaderKey("SVC-Signature"))] = []string{p.signature}
 	}
 	resp, err := x.client.Do(req)
 	if err == nil {
@@ -148,7 +166,8 @@ func (x *examination) keep(e exchange) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.seen = append(x.seen, e)
-	if op, ok := errors.AsType[*net.OpError](e.err); ok && op.Op == "dial" && len(x.seen) == 1 {
+	op, ok := errors.AsType[*net.OpError](e.err)
+	if x.unreachable = ok && op.Op == "dial"; x.unreachable && len(x.seen) == 1 {
 		x.dead = fmt.Sprintf("nothing listens at %s", x.target)
 	}
 }

@@ -3,7 +3,6 @@ package dispensarytest
 import (
 	"bytes"
 	"encoding/json"
-	"net/http"
 	"strconv"
 	"strings"
 )
@@ -40,20 +39,13 @@ func signatureCases() []receiverCase {
 
 // validSignature also finds out why a signature is refused.
 func (x *examination) validSignature() {
-	n := x.notice(x.EventType)
-	e := x.deliver(n.body())
-	if x.accepts("an event with a valid signature", e) {
+	n, e, inTime := x.contact()
+	switch {
+	case !inTime:
+	case x.accepts("an event with a valid signature", e):
 		x.handled(n, 1)
-		return
-	}
-	confused := x.post(parcel{body: n.body(), signature: signedHeader(x.Challenge, x.Now(), n.body())})
-	if confused.status/100 == 2 {
-		x.finding("signed with the challenge token it is accepted: the endpoint verifies with the wrong value of the dashboard")
-		return
-	}
-	unauthorized := e.status == http.StatusUnauthorized || e.status == http.StatusForbidden
-	if probe := x.deliver(nil); unauthorized && probe.status/100 == 2 {
-		x.finding("an empty body with a valid signature is accepted: the secret is right, and the body is probably read or rewritten by something in front of the endpoint")
+	default:
+		x.diagnose(n, e)
 	}
 }
 
