@@ -34,7 +34,7 @@ func checkThenAct(s *subject) acceptFunc {
 		select {
 		case meet <- struct{}{}:
 		case <-meet:
-		case <-time.After(10 * time.Millisecond):
+		case <-time.After(2 * time.Second):
 		}
 		receipt, err := act(ctx, d)
 		known.Store(d.Key, true)
