@@ -48,7 +48,7 @@ func TestPlatformActionsMakeEvents(t *testing.T) {
 	check(e, err, TreatmentPlanUpdated, "treatment_plan")
 	_, e, err = p.UpdateRecommendation(plan.ID, Recommendation{VariantID: plan.Recommendations[0].VariantID, UnitsToPurchase: 4})
 	check(e, err, TreatmentPlanRecommendation, "treatment_plan")
-	order, e, err := p.PlaceOrder(patient.ID, NewOrder{PlanID: plan.ID})
+	order, e, err := p.PlaceOrder(patient.ID, NewOrder{PlanIDs: []string{plan.ID}})
 	check(e, err, OrderPlaced, "")
 	assert.Equal(t, []Line{{VariantID: plan.Recommendations[0].VariantID, Quantity: 4}}, order.Lines)
 	_, e, err = p.CancelPlan(plan.ID)
@@ -92,7 +92,7 @@ func TestPlatformActionsAreRefused(t *testing.T) {
 	}{
 		{third(p.PlaceOrder("nobody", NewOrder{})), ErrNotFound},
 		{third(p.PlaceOrder(jane.ID, NewOrder{Lines: []Line{{VariantID: "x", Quantity: 1}}})), ErrNotFound},
-		{third(p.PlaceOrder(sam.ID, NewOrder{PlanID: p.Plans()[0].ID})), ErrInvalid},
+		{third(p.PlaceOrder(sam.ID, NewOrder{PlanIDs: []string{p.Plans()[0].ID}})), ErrInvalid},
 		{third(p.RegisterPatient(NewPatient{Email: jane.Email})), ErrInvalid},
 		{third(p.EditPatient(jane.ID, PatientChange{Gender: new("?")})), ErrInvalid},
 		{third(p.EditPatient("x", PatientChange{})), ErrNotFound},

@@ -127,7 +127,7 @@ func TestWhatIsGivenOutIsACopy(t *testing.T) {
 	t.Parallel()
 	fake := New(t, WithInMemory())
 	p := fake.Platform()
-	_, event, err := p.PlaceOrder(p.Patients()[0].ID, NewOrder{PlanID: p.Plans()[0].ID})
+	_, event, err := p.PlaceOrder(p.Patients()[0].ID, NewOrder{PlanIDs: []string{p.Plans()[0].ID}})
 	require.NoError(t, err)
 	before := bytesOf(fake.world)
 	for _, plan := range p.Plans() {

@@ -107,7 +107,7 @@ func TestEverySortSorts(t *testing.T) {
 		patient := []Patient{jane, sam}[i%2]
 		plan, _, err := p.CreatePlan(patient.ID, NewPlan{})
 		require.NoError(t, err)
-		_, e, err := p.PlaceOrder(patient.ID, NewOrder{PlanID: plan.ID})
+		_, e, err := p.PlaceOrder(patient.ID, NewOrder{PlanIDs: []string{plan.ID}})
 		require.NoError(t, err)
 		require.NoError(t, b.wait(e))
 		_, _, err = p.UpdatePlan(p.Plans()[i/2].ID, PlanChange{})
@@ -364,4 +364,36 @@ func TestBrandFilters(t *testing.T) {
 	}
 	assert.Equal(t, all[1:], b.get("/catalog/brands?available=true").column("brands", "name"), "nothing of the first brand is left")
 	assert.Equal(t, "unavailable", b.get("/catalog/brands/"+p.Brands()[0].ID).ok(200, "brand", "status"))
+}
+
+// An order can be for several plans, and each of them finds it.
+func TestOrdersOfSeveralPlans(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	p := b.fake.Platform()
+	patient, variants := p.Patients()[0], p.Products()
+	var ids []string
+	for n := range 3 {
+		plan, _, err := p.CreatePlan(patient.ID, NewPlan{Recommendations: []Recommendation{
+			{VariantID: variants[0].VariantIDs[0], UnitsToPurchase: n + 1}, {VariantID: variants[n].VariantIDs[0], UnitsToPurchase: 1},
+		}})
+		require.NoError(t, err)
+		ids = append(ids, plan.ID)
+	}
+	order, event, err := p.PlaceOrder(patient.ID, NewOrder{PlanIDs: []string{ids[1], ids[2], ids[1]}})
+	require.NoError(t, err)
+	assert.Equal(t, ids[1:], order.PlanIDs)
+	assert.Equal(t, []Line{{variants[0].VariantIDs[0], 5}, {variants[1].VariantIDs[0], 1}, {variants[2].VariantIDs[0], 1}}, order.Lines)
+	both := []any{ids[1], ids[2]}
+	assert.Equal(t, both, event.decode(t)["treatment_plan_ids"])
+	assert.Equal(t, both, b.get("/clinic/orders/"+order.ID).ok(200, "order", "treatment_plan_ids"))
+	_, err = p.RefundOrder(order.ID, 1)
+	require.NoError(t, err, "a change of the order keeps it where it is found")
+	for _, as := range []*browser{b, {t: t, fake: b.fake.Fork(t), token: b.token}} {
+		for n, want := range [][]any{{}, {order.ID}, {order.ID}} {
+			assert.Equal(t, want, as.get("/clinic/orders?treatment_plan_id="+ids[n]).column("orders", "id"))
+		}
+	}
+	_, _, err = p.PlaceOrder(patient.ID, NewOrder{PlanIDs: []string{ids[0], "x"}})
+	require.ErrorIs(t, err, ErrNotFound)
 }

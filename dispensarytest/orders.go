@@ -93,7 +93,7 @@ func listOrders(c *call, w *world) (reply, error) {
 	case number != "":
 		few = w.orders.span(ordersByNumber, whose, number)
 	case plan != "":
-		few = w.orders.span(ordersByPlan, whose, plan)
+		few = w.orders.span(ordersByPatient, whose, w.patientOfPlan(plan)) // an order is for plans of one patient
 	default:
 		return listOf(c, w.clinicOrders(whose, completed, sorted, field == "" && !descending, descending), viewOrderItem), nil
 	}
@@ -104,6 +104,14 @@ func listOrders(c *call, w *world) (reply, error) {
 		slices.SortStableFunc(rows, w.orders.orders[sorted].way(descending))
 	}
 	return listOf(c, rowsOf(rows), viewOrderItem), nil
+}
+
+// patientOfPlan is the id of the patient that a plan is for; "" where there is none.
+func (w *world) patientOfPlan(id string) string {
+	if plan, known := w.plans.get(id); known {
+		return plan.PatientID
+	}
+	return ""
 }
 
 // orderFields are the ways that a list of orders is sorted; without a field it is the

@@ -62,7 +62,7 @@ func TestPlanStateMachine(t *testing.T) {
 		"cancel":   func(id string) int { _, _, err := p.CancelPlan(id); return status(err) },
 		"update":   func(id string) int { _, _, err := p.UpdatePlan(id, PlanChange{}); return status(err) },
 		"order": func(id string) int {
-			_, _, err := p.PlaceOrder(p.Patients()[0].ID, NewOrder{PlanID: id})
+			_, _, err := p.PlaceOrder(p.Patients()[0].ID, NewOrder{PlanIDs: []string{id}})
 			return status(err)
 		},
 	}

@@ -302,9 +302,12 @@ func checkoutPlan(c *call, w *world) (reply, error) {
 }
 
 // lines is what the plan tells a patient to buy.
-func (p *Plan) lines() []Line {
-	lines := make([]Line, 0, len(p.Recommendations))
-	for _, r := range p.Recommendations {
+func (p *Plan) lines() []Line { return linesOf(p.Recommendations) }
+
+// linesOf adds up recommendations of the same variant.
+func linesOf(recommended []Recommendation) []Line {
+	lines := make([]Line, 0, len(recommended))
+	for _, r := range recommended {
 		at := slices.IndexFunc(lines, func(l Line) bool { return l.VariantID == r.VariantID })
 		if at >= 0 {
 			lines[at].Quantity += r.UnitsToPurchase

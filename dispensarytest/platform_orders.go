@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// NewOrder is what a patient orders. Empty, it takes the plan's
-// recommendations, or what an in-office checkout put into the cart, or one pack
-// of the first product that is available.
+// NewOrder is what a patient orders. Without lines it takes the recommendations of the
+// plans, added up; without plans, too, what an in-office checkout put into the cart, or
+// one pack of the first product that is available.
 type NewOrder struct {
-	PlanID string
-	Lines  []Line
+	PlanIDs []string
+	Lines   []Line
 }
 
 // shipping is what sending an order costs. Taxes are left out.
 const shipping = Cents(499)
 
 // PlaceOrder lets a patient order: order.placed, whose data is not wrapped.
-// A treatment plan has to be the patient's own, and active.
+// Treatment plans have to be the patient's own, and active.
 func (p *Platform) PlaceOrder(patientID string, in NewOrder) (out Order, e Event, err error) {
 	err = p.act(func(w *world) error {
 		patient, known := w.patients.get(patientID)
@@ -26,7 +26,7 @@ func (p *Platform) PlaceOrder(patientID string, in NewOrder) (out Order, e Event
 			return unknown("PlaceOrder", "patient", patientID)
 		}
 		row := &Order{ClinicID: patient.ClinicID, PatientID: patient.ID, Lines: slices.Clone(in.Lines)}
-		if err := w.fillOrder(row, in.PlanID); err != nil {
+		if err := w.fillOrder(row, in.PlanIDs); err != nil {
 			return err
 		}
 		if err := w.price(row, w.totalDiscount(patient)); err != nil {
@@ -40,14 +40,15 @@ func (p *Platform) PlaceOrder(patientID string, in NewOrder) (out Order, e Event
 	return out, e, err
 }
 
-// fillOrder finds out what is ordered, and for which plan.
-func (w *world) fillOrder(o *Order, planID string) error {
+// fillOrder finds out what is ordered, and for which plans.
+func (w *world) fillOrder(o *Order, planIDs []string) error {
 	filled, _ := w.carts.get(o.PatientID)
-	fromCart := planID == "" && len(o.Lines) == 0 && filled != nil && len(filled.lines) > 0
+	fromCart := len(planIDs) == 0 && len(o.Lines) == 0 && filled != nil && len(filled.lines) > 0
 	if fromCart {
-		planID, o.Lines = filled.planID, filled.lines
+		planIDs, o.Lines = []string{filled.planID}, filled.lines
 	}
-	if planID != "" {
+	var recommended []Recommendation
+	for _, planID := range planIDs {
 		plan, known := w.plans.get(planID)
 		switch {
 		case !known:
@@ -57,10 +58,13 @@ func (w *world) fillOrder(o *Order, planID string) error {
 		case plan.State != StateActive && !fromCart:
 			return refused("PlaceOrder", ErrState, "treatment plan %q is %s", planID, plan.State)
 		}
-		o.PlanIDs = []string{planID}
-		if len(o.Lines) == 0 {
-			o.Lines = plan.lines()
+		if !slices.Contains(o.PlanIDs, planID) {
+			o.PlanIDs = append(o.PlanIDs, planID)
+			recommended = append(recommended, plan.Recommendations...)
 		}
+	}
+	if len(o.Lines) == 0 {
+		o.Lines = linesOf(recommended)
 	}
 	if len(o.Lines) == 0 {
 		if v := w.firstAvailable(); v != nil {

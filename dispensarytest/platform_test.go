@@ -57,9 +57,9 @@ func TestEveryActionRefuses(t *testing.T) {
 		{"CancelPlan", ErrState, one(p.CancelPlan(draft.ID)), "is draft"},
 		{"CancelPlan", ErrState, one(p.CancelPlan(gone.ID)), "is cancelled"},
 		{"PlaceOrder", ErrNotFound, one(p.PlaceOrder("x", NewOrder{})), "no patient"},
-		{"PlaceOrder", ErrNotFound, one(p.PlaceOrder(jane.ID, NewOrder{PlanID: "x"})), "no treatment plan"},
-		{"PlaceOrder", ErrInvalid, one(p.PlaceOrder(sam.ID, NewOrder{PlanID: active.ID})), "another patient"},
-		{"PlaceOrder", ErrState, one(p.PlaceOrder(jane.ID, NewOrder{PlanID: draft.ID})), "is draft"},
+		{"PlaceOrder", ErrNotFound, one(p.PlaceOrder(jane.ID, NewOrder{PlanIDs: []string{"x"}})), "no treatment plan"},
+		{"PlaceOrder", ErrInvalid, one(p.PlaceOrder(sam.ID, NewOrder{PlanIDs: []string{active.ID}})), "another patient"},
+		{"PlaceOrder", ErrState, one(p.PlaceOrder(jane.ID, NewOrder{PlanIDs: []string{draft.ID}})), "is draft"},
 		{"PlaceOrder", ErrNotFound, one(p.PlaceOrder(jane.ID, NewOrder{Lines: []Line{{VariantID: "x", Quantity: 1}}})), "no variant"},
 		{"PlaceOrder", ErrInvalid, one(p.PlaceOrder(jane.ID, NewOrder{Lines: []Line{{VariantID: variant}}})), "quantity"},
 		{"RefundOrder", ErrNotFound, two(p.RefundOrder("x", 0)), "no order"},
@@ -178,7 +178,7 @@ func TestPlanLinesAreSummed(t *testing.T) {
 	variant := p.Products()[0].VariantIDs[0]
 	plan, _, err := p.CreatePlan(p.Patients()[0].ID, NewPlan{Recommendations: []Recommendation{{VariantID: variant, UnitsToPurchase: 1}, {VariantID: variant, UnitsToPurchase: 3}}})
 	require.NoError(t, err)
-	order, _, err := p.PlaceOrder(plan.PatientID, NewOrder{PlanID: plan.ID})
+	order, _, err := p.PlaceOrder(plan.PatientID, NewOrder{PlanIDs: []string{plan.ID}})
 	require.NoError(t, err)
 	assert.Equal(t, []Line{{variant, 4}}, order.Lines)
 }

@@ -29,7 +29,7 @@ func (x *examination) collect() error {
 		return planErr
 	}
 	_, edited, e1 := p.EditPatient(patient.ID, PatientChange{TextNotification: new(true)})
-	_, ordered, e2 := p.PlaceOrder(patient.ID, NewOrder{PlanID: plan.ID})
+	_, ordered, e2 := p.PlaceOrder(patient.ID, NewOrder{PlanIDs: []string{plan.ID}})
 	_, replanned, e3 := p.UpdatePlan(plan.ID, PlanChange{PersonalMessage: new(message)})
 	_, recommended, e4 := p.UpdateRecommendation(plan.ID, plan.Recommendations[0])
 	product, listed, e5 := p.CreateProduct(NewProduct{})

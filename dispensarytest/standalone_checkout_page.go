@@ -117,7 +117,7 @@ func (v *visitor) place(plan Plan, lines, offered []Line) error {
 	if len(wanted) == 0 {
 		return refused("PlaceOrder", ErrInvalid, "an order needs at least one product")
 	}
-	in := NewOrder{PlanID: plan.ID, Lines: wanted}
+	in := NewOrder{PlanIDs: []string{plan.ID}, Lines: wanted}
 	if slices.Equal(v.srv.Platform().Cart(plan.PatientID), wanted) && slices.Equal(wanted, offered) {
 		in = NewOrder{} // the cart as it is: good even if the plan was cancelled since
 	}

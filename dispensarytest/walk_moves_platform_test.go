@@ -219,7 +219,7 @@ func orderMove(m *model, s step) prediction {
 	return p.doing(status, fmt.Sprintf("%v orders, plan %d", ref{"patient", patient}, plan), func(d *driver) (any, Event, error) {
 		var in NewOrder
 		if plan >= 0 {
-			in.PlanID = d.id(ref{"plan", plan})
+			in.PlanIDs = []string{d.id(ref{"plan", plan})}
 		}
 		return result(d.platform.PlaceOrder(d.id(ref{"patient", patient}), in))
 	})

@@ -15,7 +15,7 @@ const (
 	integrationsByKey       = 1
 	ordersByClinic          = 0
 	ordersByPatient         = 1 // clinic and patient
-	ordersByPlan            = 2 // clinic and plan
+	ordersByPlan            = 2 // clinic and first plan
 	ordersByNumber          = 3 // clinic and number
 	ordersByTime            = 4 // clinic, by time
 	patientsByMetadata      = 0 // clinic and identifier
@@ -94,8 +94,8 @@ func timed[T any](at func(*T) time.Time, keys ...func(*T) string) order[T] {
 	return order[T]{by: keys, then: func(a, b *T) int { return at(a).Compare(at(b)) }}
 }
 
-// orderPlan is the plan that an order is for; no order is for more than one. Those
-// that are for none come last.
+// orderPlan is the plan that an order is sorted by: the first of those it is for.
+// Orders that are for none come last.
 func orderPlan(o *Order) string {
 	if len(o.PlanIDs) == 0 {
 		return "~"

@@ -58,7 +58,7 @@ func (b *bench) happen(t *testing.T) []dispensarytest.Event {
 	require.NoError(t, err)
 	plan, planned, err := p.CreatePlan(patient.ID, dispensarytest.NewPlan{})
 	require.NoError(t, err)
-	_, ordered, err := p.PlaceOrder(patient.ID, dispensarytest.NewOrder{PlanID: plan.ID})
+	_, ordered, err := p.PlaceOrder(patient.ID, dispensarytest.NewOrder{PlanIDs: []string{plan.ID}})
 	require.NoError(t, err)
 	_, cancelled, err := p.CancelPlan(plan.ID)
 	require.NoError(t, err)

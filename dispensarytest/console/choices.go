@@ -60,7 +60,7 @@ func (h *Handler) knownIDs(field string) []choice {
 		})
 	case "patient_id":
 		return offer(world.Overview(latest).Patients, func(p dispensarytest.Patient) (string, string) { return p.ID, nameOf(p) })
-	case "plan_id":
+	case "plan_id", "plan_ids":
 		return offer(world.Overview(latest).Plans, func(p dispensarytest.Plan) (string, string) {
 			return p.ID, p.State + ", " + patient(p.PatientID) + ", " + day(p.CreatedAt)
 		})

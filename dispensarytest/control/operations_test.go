@@ -111,7 +111,7 @@ func TestThePlatformsPeople(t *testing.T) {
 	assert.Equal(t, dispensarytest.TreatmentPlanCreated, r.ok("POST", "/plans/"+id+"/activate", "", "event", "type"))
 	assert.Equal(t, "twice", r.ok("PATCH", "/plans/"+id+"/recommendation",
 		`{"variant_id":"`+variant+`","units_to_purchase":2,"dosage":{"frequency":"twice"}}`, "event", "data", "treatment_plan", "recommendations").([]any)[0].(map[string]any)["dosage"].(map[string]any)["recommended_frequency"])
-	order := r.ok("POST", "/patients/"+patient+"/orders", `{"plan_id":"`+id+`"}`, "order").(map[string]any)
+	order := r.ok("POST", "/patients/"+patient+"/orders", `{"plan_ids":["`+id+`"]}`, "order").(map[string]any)
 	assert.Regexp(t, `^\d+\.\d\d$`, order["payment_total"])
 	assert.Equal(t, "1.00", r.ok("POST", "/orders/"+order["id"].(string)+"/refund", `{"amount":"1"}`, "order", "refunded"))
 	assert.Equal(t, "cancelled", r.ok("POST", "/plans/"+id+"/cancel", "", "plan", "state"))

@@ -51,7 +51,7 @@ func patientOperations() []Operation {
 				return patientActed{p, made(e)}, err
 			}),
 		act("platform.place_order", "POST", "/patients/{patient_id}/orders", "A patient orders: order.placed. Empty, it is the plan, or the cart, or one pack of the first product that is available.",
-			"order, event, err := fake.Platform().PlaceOrder(patientID, dispensarytest.NewOrder{PlanID: planID})",
+			"order, event, err := fake.Platform().PlaceOrder(patientID, dispensarytest.NewOrder{PlanIDs: []string{planID}})",
 			func(c *call, in dispensarytest.NewOrder) (orderActed, error) {
 				o, e, err := c.platform().PlaceOrder(c.path("patient_id"), in)
 				return orderActed{o, made(e)}, err

@@ -149,7 +149,7 @@ async function walk() {
     await control('PUT', '/webhook', { url: receiver.url, types: ['order.placed'] })
     step('registered a webhook endpoint for order.placed')
 
-    const placed = await control('POST', `/patients/${patient.id}/orders`, { plan_id: plan.id })
+    const placed = await control('POST', `/patients/${patient.id}/orders`, { plan_ids: [plan.id] })
     step(`the patient ordered: ${placed.order.number}`)
 
     const event = await receiver.event

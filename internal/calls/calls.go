@@ -51,7 +51,7 @@ func NewScene(t testing.TB) *Scene {
 	s.Category = first(t, s.Client.Clinic.Categories.All(ctx, clinic.CategoryListOptions{})).ID
 	s.Protocol = first(t, s.Client.TreatmentPlans.Protocols.All(ctx, s.Practitioner, treatmentplans.ProtocolListOptions{})).ID
 	s.Plan, s.Draft = s.newPlan(t, treatmentplans.Active), s.newPlan(t, treatmentplans.Draft)
-	order, event, err := p.PlaceOrder(s.Patient, dispensarytest.NewOrder{PlanID: s.Plan})
+	order, event, err := p.PlaceOrder(s.Patient, dispensarytest.NewOrder{PlanIDs: []string{s.Plan}})
 	must(t, err)
 	s.Order, s.Event = order.ID, event.ID
 	return s

@@ -89,7 +89,7 @@ var happenings = map[string][]happening{
 		return p.RevokeClinicKey(s.fake.ClinicKey())
 	}},
 	dispensarytest.OrderPlaced: {func(s *scene, p *dispensarytest.Platform) (dispensarytest.Event, error) {
-		_, event, err := p.PlaceOrder(s.patient(), dispensarytest.NewOrder{PlanID: s.plan("active")})
+		_, event, err := p.PlaceOrder(s.patient(), dispensarytest.NewOrder{PlanIDs: []string{s.plan("active")}})
 		return event, err
 	}, func(s *scene, p *dispensarytest.Platform) (dispensarytest.Event, error) {
 		_, event, err := p.PlaceOrder(s.patient(), dispensarytest.NewOrder{})
