@@ -73,7 +73,7 @@ func listBrands(c *call, w *world) (reply, error) {
 		return reply{}, err
 	}
 	return listOf(c, rowsOf(w.brands.where(func(b *Brand) bool {
-		return (available != "true" || b.Available) && (permitted != "true" || !b.Restricted)
+		return (available != "true" || b.Available) && (permitted != "true" || b.permits(c.clinicID()))
 	})), viewBrand), nil
 }
 
@@ -86,20 +86,30 @@ type categoryView struct {
 }
 
 func listCategories(c *call, w *world) (reply, error) {
-	return listOf(c, w.categories.everything(), func(k *Category) categoryView { return categoryView{ID: k.ID, Name: k.Name} }), nil
+	return listOf(c, rowsOf(w.categories.where(func(k *Category) bool { return k.ClinicID == c.clinicID() })), func(k *Category) categoryView {
+		return categoryView{ID: k.ID, Name: k.Name}
+	}), nil
 }
 
 func getCategory(c *call, w *world) (reply, error) {
-	return one(&w.categories, c.arg(), func(k *Category) categoryView {
-		return categoryView{ID: k.ID, Name: k.Name, ProductCount: new(w.inCategory(k.ID).n)}
-	})
+	k, known := w.categoryOf(c.clinicID(), c.arg())
+	if !known {
+		return reply{}, notFound()
+	}
+	return ok(categoryView{ID: k.ID, Name: k.Name, ProductCount: new(w.inCategory(k.ID).n)}), nil
 }
 
 func listCategoryProducts(c *call, w *world) (reply, error) {
-	if _, known := w.categories.get(c.arg()); !known {
+	if _, known := w.categoryOf(c.clinicID(), c.arg()); !known {
 		return reply{}, notFound()
 	}
 	return listOf(c, w.products.list(w.inCategory(c.arg())), w.productItems(c.reads)), nil
+}
+
+// categoryOf returns a category of the clinic; others are not known to it.
+func (w *world) categoryOf(clinicID, id string) (*Category, bool) {
+	k, known := w.categories.get(id)
+	return k, known && k.ClinicID == clinicID
 }
 
 func (w *world) inCategory(id string) *rowSet {

@@ -2,6 +2,7 @@ package dispensarytest
 
 import (
 	"net/url"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -153,4 +154,43 @@ func TestTheClinicShowsAnIntegrationInUse(t *testing.T) {
 	_, err = b.fake.Platform().RevokeClinicKey(keys[1])
 	require.NoError(t, err)
 	assert.Equal(t, first, shown(""))
+}
+
+// A brand can be open to one clinic and closed to another.
+func TestBrandsAreOpenToClinics(t *testing.T) {
+	t.Parallel()
+	first, second := twoClinics(t)
+	var closed Brand
+	for _, b := range first.fake.Platform().Brands() {
+		if b.Restricted {
+			closed = b
+		}
+	}
+	assert.Equal(t, []string{first.fake.Platform().Clinics()[1].ID}, closed.ClinicIDs)
+	for _, c := range []struct {
+		b    *browser
+		open bool
+	}{{first, false}, {second, true}} {
+		assert.Equal(t, c.open, slices.Contains(c.b.get("/catalog/brands?clinic_permitted=true&page[size]=100").column("brands", "id"), any(closed.ID)))
+		assert.Equal(t, c.open, len(c.b.get("/catalog/search/products?brand_id="+closed.ID).column("products", "id")) > 0)
+		assert.Contains(t, c.b.get("/catalog/brands?page[size]=100").column("brands", "id"), closed.ID)
+	}
+}
+
+// Each clinic has put together its own categories.
+func TestCategoriesAreTheClinicsOwn(t *testing.T) {
+	t.Parallel()
+	first, second := twoClinics(t)
+	ours := second.get("/clinic/categories").column("categories", "id")
+	require.NotEmpty(t, ours)
+	for _, id := range first.get("/clinic/categories").column("categories", "id") {
+		assert.NotContains(t, ours, id)
+		second.get("/clinic/categories/"+id.(string)).refused(404, "Not Found")
+		second.get("/clinic/categories/"+id.(string)+"/products").refused(404, "Not Found")
+	}
+	for _, id := range ours {
+		listed := second.get("/clinic/categories/"+id.(string)+"/products?page[size]=100").column("products", "id")
+		assert.NotEmpty(t, listed)
+		assert.EqualValues(t, len(listed), second.get("/clinic/categories/"+id.(string)).ok(200, "category", "product_count"))
+	}
 }

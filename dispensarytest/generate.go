@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 )
@@ -26,7 +27,8 @@ func LargeWorld() WorldSize {
 
 // WithWorldSize makes a world of that size, which begins with the default one. The
 // same seed and size make the same world, id by id. Each clinic has users of its
-// own, see [Server.Users].
+// own, see [Server.Users], and categories of its own; every second one is invited to
+// the restricted brands.
 func WithWorldSize(size WorldSize) Option {
 	return func(s *settings) error {
 		if min(size.Clinics, size.Patients, size.Products, size.Plans, size.Orders) < 0 {
@@ -96,6 +98,10 @@ func (w *world) generateClinic(n int) {
 		DispensaryURL: "https://" + host + ".dispensary.example/",
 	}
 	w.clinics.put(clinic.ID, clinic)
+	w.generateCategories(clinic.ID, n)
+	if n%2 == 1 {
+		w.inviteToBrands(clinic.ID)
+	}
 	for i := range 3 {
 		first, last := madeFirst[(n*7+i)%len(madeFirst)], madeLast[(n*5+i)%len(madeLast)]
 		p := &Practitioner{
@@ -109,6 +115,30 @@ func (w *world) generateClinic(n int) {
 	m := &StaffMember{ID: w.newID("staff"), ClinicID: clinic.ID, FirstName: madeFirst[n%len(madeFirst)], LastName: "Desk", Email: "frontdesk@" + host + ".example.com"}
 	w.staff.put(m.ID, m)
 	w.seedUser(m.ID, clinic.ID, m.Email, UserStaff, m.FirstName+" "+m.LastName)
+}
+
+// generateCategories sorts the products of the default catalog for a clinic.
+func (w *world) generateCategories(clinicID string, n int) {
+	var ids []string
+	for i := range 3 {
+		k := &Category{ID: w.newID("category"), Name: categoryNames[(n+i*3)%len(categoryNames)], ClinicID: clinicID}
+		w.categories.put(k.ID, k)
+		ids = append(ids, k.ID)
+	}
+	for i := range seedProducts {
+		p := *w.products.at(i)
+		p.CategoryIDs = append(slices.Clone(p.CategoryIDs), ids[i%len(ids)])
+		w.putProduct(&p)
+	}
+}
+
+// inviteToBrands opens the restricted brands to a clinic.
+func (w *world) inviteToBrands(clinicID string) {
+	for _, old := range w.brands.where(func(b *Brand) bool { return b.Restricted }) {
+		b := *old
+		b.ClinicIDs = append(slices.Clone(b.ClinicIDs), clinicID)
+		w.brands.put(b.ID, &b)
+	}
 }
 
 func (w *world) generatePatient(n int, dice *rand.Rand) {
@@ -134,6 +164,7 @@ func (w *world) generateProduct(n int, dice *rand.Rand) {
 	like := w.products.at(n % len(seedProducts))
 	p := *like
 	p.ID, p.Name, p.VariantIDs = w.newID("product"), fmt.Sprintf("%s No. %d", like.Name, n/len(seedProducts)+1), nil
+	p.CategoryIDs = like.CategoryIDs[:1:1] // the first clinic's
 	brand, _ := w.brands.get(p.BrandID)
 	for i := range 1 + dice.IntN(2) {
 		status := VariantAvailable

@@ -1,5 +1,7 @@
 package dispensarytest
 
+import "slices"
+
 // Term is an entry of one of the catalog's word lists: an allergen, an
 // ingredient, a supplement type or a third-party certification.
 // API section: "Resources and their fields".
@@ -25,9 +27,15 @@ type Brand struct {
 	// it the status. The platform keeps it up to date.
 	Available bool
 
-	// Restricted brands are not open to every clinic: product search and
-	// clinic_permitted leave them out.
+	// Restricted brands are open to the clinics of ClinicIDs alone: for others, product
+	// search and clinic_permitted leave them out.
 	Restricted bool
+	ClinicIDs  []string
+}
+
+// permits reports that a brand is open to a clinic.
+func (b *Brand) permits(clinicID string) bool {
+	return !b.Restricted || slices.Contains(b.ClinicIDs, clinicID)
 }
 
 // Dosage says how to take a product. All fields are free text.
@@ -52,7 +60,7 @@ type Product struct {
 	AllergenIDs      []string
 	IngredientIDs    []string
 	CertificationIDs []string
-	CategoryIDs      []string
+	CategoryIDs      []string // of all clinics
 }
 
 // Variant statuses. API section: "Variant".
@@ -80,10 +88,11 @@ type Variant struct {
 	Primary       bool
 }
 
-// Category groups products. API section: "Category".
+// Category groups products for a clinic. API section: "Category".
 type Category struct {
-	ID   string
-	Name string
+	ID       string
+	Name     string
+	ClinicID string
 }
 
 // customDosage is what one practitioner recommends for a product in place of

@@ -112,6 +112,8 @@ func (e *Event) detach() { e.Data = bytes.Clone(e.Data) }
 
 func (o *Order) detach() { o.PlanIDs, o.Lines = slices.Clone(o.PlanIDs), slices.Clone(o.Lines) }
 
+func (b *Brand) detach() { b.ClinicIDs = slices.Clone(b.ClinicIDs) }
+
 func (p *Plan) detach() { p.Recommendations = cloneRecommendations(p.Recommendations) }
 
 func (p *Product) detach() {

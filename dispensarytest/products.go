@@ -159,7 +159,7 @@ func getProduct(c *call, w *world) (reply, error) {
 // filter keeps products that have all of its values: an assumption.
 func searchProducts(c *call, w *world) (reply, error) {
 	index := &w.productSearch
-	found := index.having(facet{kind: facetOpen})
+	found := w.openTo(c.clinicID())
 	if brand := c.params.get("brand_id"); brand != "" {
 		found = found.and(index.having(facet{facetBrand, brand}))
 	}
@@ -173,6 +173,15 @@ func searchProducts(c *call, w *world) (reply, error) {
 var productFilters = map[string]string{
 	"allergen_ids[]": facetAllergen, "ingredient_ids[]": facetIngredient,
 	"supplement_type_ids[]": facetType, "third_party_certification_ids[]": facetCertification,
+}
+
+// openTo finds the products of the brands that a clinic can order from.
+func (w *world) openTo(clinicID string) *rowSet {
+	found := w.productSearch.having(facet{kind: facetOpen})
+	for _, b := range w.brands.where(func(b *Brand) bool { return b.Restricted && b.permits(clinicID) }) {
+		found = found.or(w.productSearch.having(facet{facetBrand, b.ID}))
+	}
+	return found
 }
 
 // filtered narrows what was found by the values of a filter.

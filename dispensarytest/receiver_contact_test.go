@@ -45,7 +45,7 @@ func TestOneCauseIsToldOnce(t *testing.T) {
 		inConsequence string
 	}{
 		"never in time": {
-			quickly(asleep), "Always/InTime", "not answered within 1s; seen in Signature/Valid\n  another one was not answered within 1s either", "see Always/InTime",
+			quickly(asleep), "Always/InTime", "not answered within 2s; seen in Signature/Valid\n  another one was not answered within 2s either", "see Always/InTime",
 			"HMAC", "stops waiting",
 		},
 		"the name of the header as it is written": {

@@ -45,7 +45,7 @@ func (w *world) seedTerms() {
 		w.practitionerTypes.put(t.ID, t)
 	}
 	for _, name := range categoryNames {
-		k := &Category{ID: w.newID("category"), Name: name}
+		k := &Category{ID: w.newID("category"), Name: name, ClinicID: w.id("clinic", 1)}
 		w.categories.put(k.ID, k)
 	}
 	for i, b := range brandNames {
