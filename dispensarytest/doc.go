@@ -162,6 +162,8 @@
 //   - A patient whom a dynamic link makes may have an e-mail address alone; the link
 //     takes the other fields of a patient, too. A link without patient makes a plan
 //     whose patient is null.
+//   - A link names its practitioner, unless the token is a practitioner's. A patient of
+//     another clinic is refused.
 //   - Protocols can be listed by ownership_type: owned (the default), shared, all.
 //
 // Plans:

@@ -58,7 +58,11 @@ func createDynamicLink(c *call, w *world) (reply, error) {
 	if plan == nil {
 		return reply{}, badRequest("param is missing or the value is empty: treatment_plan")
 	}
-	practitioner := plan.word("practitioner_id", true).is
+	var self string // an assumption: only treatment_plan is called required
+	if !c.reads.linkNamesPractitioner {
+		self = c.practitionerID()
+	}
+	practitioner := or(plan.word("practitioner_id", self == "").is, self)
 	if _, known := w.practitionerOf(c.clinicID(), practitioner); practitioner != "" && !known {
 		plan.complain("practitioner_id", "must exist")
 	}

@@ -43,6 +43,8 @@ type readings struct {
 	pending            bool
 	limited            bool
 
+	linkNamesPractitioner bool // always
+
 	activateIncomplete bool // drafts without a patient or recommendations
 
 	cancelDrafts    bool

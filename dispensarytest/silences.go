@@ -24,6 +24,7 @@ const (
 	SilenceExpiresIn             = "expires-in"
 	SilenceIncompletePlan        = "incomplete-plan"
 	SilenceIntegrationActivation = "integration-activation"
+	SilenceLinkPractitioner      = "link-practitioner"
 	SilenceMetadataType          = "metadata-type"
 	SilenceMissingScopeStatus    = "missing-scope-status"
 	SilenceOversizedPage         = "oversized-page"

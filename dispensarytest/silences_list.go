@@ -102,6 +102,10 @@ func planSilences() []Silence {
 			{"stays-draft", "none", func(r *readings) { r.updateActivates = false }},
 			{"activates", "a draft that is updated becomes active", func(r *readings) { r.updateActivates = true }},
 		}),
+		silence(SilenceLinkPractitioner, "Dynamic links", "Whether the practitioner_id of a link's treatment_plan can be left out is not said; only treatment_plan is called required.", []Reading{
+			{"token", "it can where the token is a practitioner's, who is it then", func(r *readings) { r.linkNamesPractitioner = false }},
+			{"required", "a validation failure without", func(r *readings) { r.linkNamesPractitioner = true }},
+		}),
 		silence(SilenceIncompletePlan, "States and transitions", "Whether a draft that names no patient or recommends nothing can be activated is not said; a plan is sent to its patient.", []Reading{
 			{"refused", "a wrong state; an update that would activate it leaves it a draft", func(r *readings) { r.activateIncomplete = false }},
 			{"activated", "it is; a checkout needs both all the same", func(r *readings) { r.activateIncomplete = true }},

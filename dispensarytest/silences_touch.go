@@ -24,6 +24,7 @@ func touchedBy() map[string]func(operation) bool {
 		SilenceExpiresIn:             oneOf("oauth.token"),
 		SilenceIncompletePlan:        oneOf("treatment_plans.activate", "treatment_plans.update"),
 		SilenceIntegrationActivation: oneOf("clinic.get"),
+		SilenceLinkPractitioner:      oneOf("dynamic_links.create"),
 		SilenceMetadataType:          oneOf("metadata.list"),
 		SilenceMissingScopeStatus:    takesToken,
 		SilenceOversizedPage:         isList,

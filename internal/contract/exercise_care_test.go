@@ -92,7 +92,6 @@ var linkExercises = map[string]exercise{
 			{"unknown practitioner", 422, field("treatment_plan", fixed(map[string]any{"practitioner_id": "nobody"}))},
 			{"patient without e-mail address", 422, field("patient", fixed(map[string]any{"first_name": "Nora"}))},
 			{"no treatment_plan", 400, func(_ *scene, r *request) { r.body = map[string]any{} }},
-			{"empty treatment_plan", 422, field("treatment_plan", fixed(map[string]any{}))},
 			{"new patient without patients:write", 403, func(s *scene, r *request) {
 				r.token = s.tokenWith("clinic:write")
 				field("patient", fixed(map[string]any{"email": "someone.new@example.org"}))(s, r)

@@ -1,0 +1,25 @@
+package dispensarytest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// Only treatment_plan is called required: a practitioner's own token may leave out who
+// it is, nobody else's may.
+func TestLinksWithoutPractitioner(t *testing.T) {
+	t.Parallel()
+	body := map[string]any{"treatment_plan": map[string]any{}}
+	const path = "/clinic/dynamic_links/treatment_plans"
+	b := start(t, WithInMemory())
+	b.token = b.fake.IssueToken(b.fake.Users()[1]).AccessToken
+	b.send("POST", path, body).ok(200)
+	plans := b.fake.Platform().Plans()
+	assert.Equal(t, b.fake.Users()[1].ID, plans[len(plans)-1].PractitionerID)
+	b.token = b.fake.IssueToken(b.fake.Users()[2]).AccessToken
+	b.send("POST", path, body).refused(422, "Treatment plan.practitioner can't be blank")
+	start(t, WithInMemory(), WithClinicTokens()).send("POST", path, body).refused(422, "can't be blank")
+	start(t, WithInMemory(), WithReading(SilenceLinkPractitioner, "required")).send("POST", path, body).refused(422, "can't be blank")
+	assert.Len(t, b.fake.Platform().Plans(), len(plans))
+}
