@@ -3,6 +3,7 @@ package dispensarytest
 import (
 	"net/url"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -192,5 +193,25 @@ func TestCategoriesAreTheClinicsOwn(t *testing.T) {
 		listed := second.get("/clinic/categories/"+id.(string)+"/products?page[size]=100").column("products", "id")
 		assert.NotEmpty(t, listed)
 		assert.EqualValues(t, len(listed), second.get("/clinic/categories/"+id.(string)).ok(200, "category", "product_count"))
+	}
+}
+
+// Of two statements of the API one says that events of products have no clinic_id, the
+// other that every payload has one.
+func TestClinicOfProductEvents(t *testing.T) {
+	t.Parallel()
+	for reading, present := range map[string]bool{"absent": false, "present": true} {
+		first, second := twoClinics(t, WithReading(SilenceProductEventClinic, reading))
+		hook := newReceiver(nil)
+		hook.secret = first.fake.Application().ChallengeToken
+		require.NoError(t, first.fake.RegisterWebhookHandler(hook))
+		_, event, err := first.fake.Platform().CreateProduct(NewProduct{})
+		require.NoError(t, err)
+		require.NoError(t, first.wait(event))
+		for i, clinic := range first.fake.Platform().Clinics() {
+			assert.Equal(t, present, strings.Contains(hook.all()[i].body, `"clinic_id":"`+clinic.ID+`"`), reading)
+			assert.Contains(t, []*browser{first, second}[i].get("/webhooks/deliveries").text, hook.all()[i].body[1:len(hook.all()[i].body)-2], "the log shows what was sent")
+		}
+		assert.NotContains(t, first.get("/events/"+event.ID).ok(200, "event"), "clinic_id")
 	}
 }

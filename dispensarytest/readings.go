@@ -65,6 +65,8 @@ type readings struct {
 	zeroStatus    bool
 	payloadName   string // of the envelope
 	wrapAll       bool   // event data
+
+	clinicOnProducts bool // in webhooks
 }
 
 // keyRule is which requests have to carry a clinic key.

@@ -127,7 +127,11 @@ func (s *sender) accept(e Event, enabled []*integration, refusal string, gone []
 		return
 	}
 	for _, i := range enabled {
-		s.plan(e, i)
+		sent := e
+		if sent.ClinicID == "" && s.srv.reads().clinicOnProducts {
+			sent.ClinicID = i.clinicID
+		}
+		s.plan(sent, i)
 	}
 }
 

@@ -33,6 +33,7 @@ const (
 	SilencePlanCreatedEvent      = "plan-created-event"
 	SilenceProbe                 = "probe"
 	SilenceProbeSignature        = "probe-signature"
+	SilenceProductEventClinic    = "product-event-clinic"
 	SilenceRateLimit             = "rate-limit"
 	SilenceRefreshRotation       = "refresh-rotation"
 	SilenceRefreshTokenRevoked   = "refresh-token-revocation"

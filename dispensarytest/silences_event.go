@@ -8,6 +8,10 @@ func eventSilences() []Silence {
 			{"on-activation", "a draft makes treatment_plan.created when it is activated", func(r *readings) { r.draftMakesEvent = false }},
 			{"on-creation", "a draft makes it at once, and treatment_plan.updated when it is activated", func(r *readings) { r.draftMakesEvent = true }},
 		}),
+		silence(SilenceProductEventClinic, "Webhooks 6", "The table of an event says that product events have no clinic_id, the section on webhooks that each payload has one.", []Reading{
+			{"absent", "webhooks of product events have none", func(r *readings) { r.clinicOnProducts = false }},
+			{"present", "they have that of the integration they are sent to; the event lists have none", func(r *readings) { r.clinicOnProducts = true }},
+		}),
 		silence(SilenceUnwrappedEventData, "Events", "The data of most types is not shown; order.placed and product.created are seen without a wrapper.", []Reading{
 			{"orders-and-new-products", "order.placed and product.created are not wrapped", func(r *readings) { r.wrapAll = false }},
 			{"none", "all data is wrapped under its kind", func(r *readings) { r.wrapAll = true }},

@@ -30,6 +30,7 @@ func touchedBy() map[string]func(operation) bool {
 		SilenceOversizedPage:         isList,
 		SilencePageBeyondLast:        isList,
 		SilencePlainHTTPStatus:       every,
+		SilenceProductEventClinic:    oneOf("webhook_deliveries.list"),
 		SilenceRateLimit:             every,
 		SilenceRefreshRotation:       oneOf("oauth.token"),
 		SilenceRefreshTokenRevoked:   oneOf("oauth.revoke"),

@@ -62,7 +62,7 @@ type webhooksFile struct {
 
 type deliveryFile struct {
 	Delivery
-	Event *Event `json:",omitempty"` // where the world does not keep it any more
+	Event *Event `json:",omitempty"` // where the world does not have it like this
 }
 
 func (s *senderState) file(w *world) webhooksFile {
@@ -71,7 +71,7 @@ func (s *senderState) file(w *world) webhooksFile {
 		Skips: changedRows(&s.skips, &table[Skip]{}),
 		Deliveries: changed(&s.deliveries, &table[delivery]{}, func(d *delivery) deliveryFile {
 			file := deliveryFile{Delivery: d.Delivery}
-			if _, kept := w.events.get(d.EventID); !kept {
+			if kept, _ := w.events.get(d.EventID); kept == nil || kept.ClinicID != d.event.ClinicID {
 				file.Event = &d.event
 			}
 			return file
