@@ -202,6 +202,7 @@
 //
 //   - Plain HTTP is answered on loopback, unless [WithTLS], [WithInMemory] or
 //     [WithTLSRequired] say otherwise.
+//   - On a loopback address, requests under a name that is none of loopback are refused.
 //   - Version 1, other patch versions than 2020-02-14 and the versions endpoint,
 //     whose path is not shown, are not there.
 //   - The API has no PKCE: code_challenge and code_verifier are ignored.

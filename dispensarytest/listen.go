@@ -14,6 +14,8 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/url"
+	"strings"
 	"sync"
 	"time"
 )
@@ -48,8 +50,12 @@ func (s *Server) listen() error {
 		return fmt.Errorf("dispensarytest: %w", err)
 	}
 	s.origin = "http://" + listener.Addr().String()
+	handler := s.Handler()
+	if at, ok := listener.Addr().(*net.TCPAddr); ok && at.IP.IsLoopback() {
+		handler = s.byLoopbackName(handler)
+	}
 	s.http = &http.Server{
-		Handler:           s.Handler(),
+		Handler:           handler,
 		ReadHeaderTimeout: 10 * time.Second,
 		// What a client does wrong on the wire is not news to the test's log.
 		ErrorLog: log.New(io.Discard, "", 0),
@@ -61,6 +67,20 @@ func (s *Server) listen() error {
 	}
 	go func() { _ = s.http.Serve(listener) }() // ends with Close
 	return nil
+}
+
+// byLoopbackName keeps out web pages under a name of their own that resolves to this
+// machine. [Server.Handler] and other addresses are not for this machine alone.
+func (s *Server) byLoopbackName(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := (&url.URL{Host: r.Host}).Hostname()
+		if isLoopback(strings.ToLower(name)) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header()["X-Request-Id"] = []string{s.requestIDs.next()}
+		writeJSON(w, http.StatusForbidden, bare(problemOf(http.StatusForbidden, "Call this by a loopback name, such as localhost").body(shapeByStatus, http.StatusForbidden)), "", nil)
+	})
 }
 
 // Certificate is the certificate of a platform with [WithTLS], for a client of
