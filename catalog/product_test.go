@@ -97,7 +97,7 @@ func TestProductCustomDosage(t *testing.T) {
 		}
 	}
 	_, err := s.Products.Get(t.Context(), product, catalog.ProductQuery{PractitionerID: unknown})
-	require.ErrorIs(t, err, api.ErrNotFound)
+	require.ErrorIs(t, err, api.ErrInvalid)
 }
 
 func TestProductStatusFollowsItsVariants(t *testing.T) {
