@@ -45,7 +45,8 @@ type Inbox interface {
 	//
 	// Any error, and a panic, means that the event is not, or not certainly,
 	// stored; the platform is told to send it again. The error is logged: its
-	// text must not repeat Body.
+	// text must not repeat Body. One that every repetition will meet again matches
+	// [ErrUnstorable].
 	Accept(ctx context.Context, d Delivery) (Receipt, error)
 }
 

@@ -145,6 +145,7 @@ func (b *bench) receiver(handler http.Handler) dispensarytest.Receiver {
 			defer b.mu.Unlock()
 			return b.logs.String()
 		},
+		OtherEnvelopes: true,
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -224,11 +225,11 @@ func TestRetryAfterThatComesDuringTheLimitersWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		platform := refusing("30")
-		asked := 0
+		var asked atomic.Int32
 		var ends api.AttemptResult
 		client := newTestClient(t, platform, func(c *Config) {
 			c.Limiter = limiterFunc(func(ctx context.Context) error {
-				if asked++; asked == 2 {
+				if asked.Add(1) == 2 {
 					time.Sleep(time.Second) // meanwhile the first call is refused
 				}
 				return nil

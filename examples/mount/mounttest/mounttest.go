@@ -126,7 +126,8 @@ func (b *bench) receiver(mount Mount) dispensarytest.Receiver {
 			defer b.mu.Unlock()
 			return b.logs.String()
 		},
-		Timeout: patient, Patience: patient,
+		OtherEnvelopes: true,
+		Timeout:        patient, Patience: patient,
 	}
 }
 
