@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -23,7 +24,7 @@ import (
 // and take the lock for writing when they begin. A name without that is a trap: SQLite
 // has one writer, and a transaction that finds it busy fails at once with SQLITE_BUSY,
 // as does one that has begun with reading whenever it waits. The names of the stores
-// (sqlstore.SQLiteDSN, sqlkv.SQLiteDSN) let the driver wait for a moment only, as
+// (sqlkv.SQLiteDSN, those of sqlstore.OpenSQLite) let the driver wait for a moment only, as
 // these stores do the rest of the waiting, and are not for writes of the program's
 // own. These should be short all the same: accepts wait for them, and are refused
 // after [webhook.Config.AcceptTimeout].
@@ -32,14 +33,11 @@ func DSN(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("sqlinbox: %w", err)
 	}
-	// SQLite would make it readable for everyone, and gives the files beside
-	// the database its rights.
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
+	if err := makePrivate(path); err != nil {
 		return "", fmt.Errorf("sqlinbox: %w", err)
 	}
-	info, err := f.Stat()
-	if err := errors.Join(err, f.Close()); err != nil {
+	info, err := os.Stat(path)
+	if err != nil {
 		return "", fmt.Errorf("sqlinbox: %w", err)
 	}
 	name := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: "_pragma=busy_timeout(10000)"}
@@ -50,6 +48,21 @@ func DSN(path string) (string, error) {
 	}
 	name.RawQuery += "&_pragma=journal_mode(wal)&_pragma=synchronous(full)&_txlock=immediate"
 	return name.String(), nil
+}
+
+// makePrivate makes the file, if there is none: SQLite would make it readable for
+// everyone, and gives the files beside the database its rights. A file that is there
+// is not opened: to close it again would end the locks that this process has on it,
+// and another one could write to what is being written.
+func makePrivate(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // beginFile writes what has to be said of a file before there is anything in it.

@@ -23,6 +23,9 @@ func TestMain(m *testing.M) {
 	if folder := os.Getenv("SQLINBOX_TEST_RECEIVER"); folder != "" {
 		log.Fatal(receive(folder))
 	}
+	if path := os.Getenv("SQLINBOX_TEST_WRITER"); path != "" {
+		os.Exit(writeElsewhere(path))
+	}
 	os.Exit(m.Run())
 }
 
