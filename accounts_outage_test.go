@@ -8,7 +8,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/oauth"
 )
 
@@ -101,12 +101,7 @@ type outageRow struct {
 const replicas = 4
 
 // population is how many users there are in each outage.
-func population() int {
-	if os.Getenv("DISPENSARY_TEST_FULL") != "" {
-		return 1000
-	}
-	return 40
-}
+func population() int { return testsize.Of(40, 1000) }
 
 // Whatever goes wrong at the platform for a while, afterwards every user works again
 // without anybody's help, but those whose refresh token the token endpoint itself has

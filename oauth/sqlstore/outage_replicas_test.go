@@ -25,6 +25,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
 	"github.com/dispensary-go/dispensary/seal"
@@ -37,9 +38,6 @@ const (
 
 	// outageLength is how long the platform is out, for example 10m; 3s if not set.
 	outageLength = "DISPENSARY_TEST_OUTAGE"
-
-	// outageFull takes 1,000 users and every kind of outage.
-	outageFull = "DISPENSARY_TEST_FULL"
 )
 
 // brokenPlatform stands before the platform and answers in its place while it lasts.
@@ -106,10 +104,8 @@ func TestProcessesOutliveOutages(t *testing.T) { //nolint:paralleltest // it tak
 	require.NoError(t, err)
 	address(t, postgresVariable)
 	all := []string{"401", "403", "429", "500", "HTML", "time-out"}
-	users, kinds := 40, map[string][]string{"API": {"401"}, "token endpoint": {"500"}, "both": {"time-out"}}
-	if os.Getenv(outageFull) != "" {
-		users, kinds = 1000, map[string][]string{"API": all, "token endpoint": all, "both": all}
-	}
+	users := testsize.Of(40, 1000)
+	kinds := testsize.Of(map[string][]string{"API": {"401"}}, map[string][]string{"API": all, "token endpoint": all, "both": all})
 	if length > time.Minute {
 		users = 60 // for the rows run at one time
 	}
