@@ -89,7 +89,11 @@ func (r *renewal) contend(ctx context.Context) (Record, error) {
 // refused too, the record stays as it is.
 func (r *renewal) attempt(ctx context.Context, record Record) (result Record, done bool, err error) {
 	if r.stale != "" {
-		r.client.forcing.turns <- struct{}{}
+		select {
+		case r.client.forcing.turns <- struct{}{}:
+		case <-ctx.Done():
+			return Record{}, true, ctx.Err()
+		}
 		defer func() { <-r.client.forcing.turns }()
 		if r.client.forcing.paused(r.slot) {
 			return record, true, nil

@@ -34,7 +34,7 @@ func (c *Client) Restore(ctx context.Context, store Store, user string) error {
 		l.release(context.WithoutCancel(ctx))
 		return c.vet(l.old)
 	}
-	writing, cancel := c.limit(context.WithoutCancel(ctx))
+	writing, cancel := c.limitStore(context.WithoutCancel(ctx))
 	defer cancel()
 	if _, err := store.Commit(writing, l.lease, l.old.Token); err != nil {
 		l.release(context.WithoutCancel(ctx))

@@ -74,7 +74,7 @@ func New(c Config) (*Telemetry, error) {
 		callDuration:    m.Histogram("dispensary.client.call.duration", "Duration of calls of the platform, with retries and all waits.", signal.Requests),
 		requestDuration: m.Histogram("http.client.request.duration", "Duration of HTTP client requests.", signal.Requests),
 		retries:         m.Counter("dispensary.client.retries", "Requests that were sent again.", "{request}"),
-		limiterWait:     m.Histogram("dispensary.client.limiter.wait", "Waits for the client's own rate limiter.", signal.Waits),
+		limiterWait:     m.Histogram("dispensary.client.limiter.wait", "Waits for the client's own rate limiter, and until the platform's Retry-After is over.", signal.Waits),
 
 		refreshDuration: m.Histogram("dispensary.oauth.refresh.duration", "Duration of token refreshes, with the store and the wait for other replicas.", signal.Requests),
 		tokenEvents:     m.Counter("dispensary.oauth.events", "What happened to users' connections and to the application.", "{event}"),

@@ -73,7 +73,7 @@ func (h *Handler) deliveries(query url.Values) any {
 }
 
 // standings are all that standing says.
-var standings = []string{"delivered", "on its way", "failing", "given up", "lost on the way", "stopped with the endpoint"}
+var standings = []string{"delivered", "on its way", "failing", "given up", "lost on the way", "stopped with the endpoint", "ended with the clinic's key"}
 
 // standing says where a delivery stands as a whole.
 func standing(d dispensarytest.Delivery) (state, text string) {
@@ -84,6 +84,8 @@ func standing(d dispensarytest.Delivery) (state, text string) {
 		return "failed", "lost on the way"
 	case d.Stopped:
 		return "failed", "stopped with the endpoint"
+	case d.Revoked:
+		return "failed", "ended with the clinic's key"
 	case !d.NextAttemptAt.IsZero() && len(d.Attempts) == 0:
 		return "due", "on its way"
 	case !d.NextAttemptAt.IsZero():

@@ -163,7 +163,7 @@ func (e *ehr) disconnect(ctx context.Context, user string, options ...dispensary
 	if err := e.oauth.Revoke(ctx, record.Token, options...); err != nil {
 		return err
 	}
-	return e.store.Delete(ctx, key)
+	return e.store.DeleteVersion(ctx, key, record.Version) // not a token that came meanwhile
 }
 
 func (e *ehr) stop(ctx context.Context) error {
