@@ -126,17 +126,16 @@ func listSimilarProducts(c *call, w *world) (reply, error) {
 	if !known {
 		return reply{}, notFound()
 	}
+	groups := w.alikeTo(self)
 	type candidate struct{ score, number int }
 	var best []candidate
-	for f := range w.productSearch.facets.keys() {
-		if f.kind != facetComposition {
-			continue
+	for i, g := range groups {
+		if len(best) >= maxSimilar && g.score < groups[i-1].score {
+			break
 		}
-		alike := w.productSearch.having(f) // products that are the same in this
-		numbers := alike.numbers(0, min(alike.n, maxSimilar+1))
-		for _, n := range numbers {
+		for _, n := range g.rows.numbers(0, min(g.rows.n, maxSimilar+1)) {
 			if n != w.products.number(self.ID) {
-				best = append(best, candidate{self.shares(w.products.rows.at(numbers[0])), n})
+				best = append(best, candidate{g.score, n})
 			}
 		}
 	}
@@ -145,11 +144,33 @@ func listSimilarProducts(c *call, w *world) (reply, error) {
 	})
 	var rows []*Product
 	for _, one := range best[:min(len(best), maxSimilar)] {
-		if one.score > 0 {
-			rows = append(rows, w.products.rows.at(one.number))
-		}
+		rows = append(rows, w.products.rows.at(one.number))
 	}
 	return listOf(c, rowsOf(rows), w.productItems(c.reads)), nil
+}
+
+// alike are products of one composition.
+type alike struct {
+	score int // what they have in common with another product
+	rows  *rowSet
+}
+
+// alikeTo groups the products that have anything in common with another one, those
+// that share most first.
+func (w *world) alikeTo(p *Product) (groups []alike) {
+	for f := range w.productSearch.facets.keys() {
+		if f.kind != facetComposition {
+			continue
+		}
+		rows := w.productSearch.having(f)
+		if one := rows.numbers(0, min(rows.n, 1)); len(one) == 1 {
+			if score := p.shares(w.products.rows.at(one[0])); score > 0 {
+				groups = append(groups, alike{score, rows})
+			}
+		}
+	}
+	slices.SortFunc(groups, func(a, b alike) int { return cmp.Compare(b.score, a.score) })
+	return groups
 }
 
 // shares is how much a product has in common with another.
