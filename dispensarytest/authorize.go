@@ -1,6 +1,7 @@
 package dispensarytest
 
 import (
+	"cmp"
 	"crypto/rand"
 	"net/http"
 	"net/url"
@@ -17,6 +18,8 @@ const maxFlows = 1000
 // flow is an authorize page that waits for its form. Its token works once, so
 // that no other site can send the form on the user's behalf.
 type flow struct {
+	token   string
+	query   string // of the page's address
 	state   string
 	user    *User // nil until somebody signed in
 	expires time.Time
@@ -52,10 +55,12 @@ func authorizePage(c *call, w http.ResponseWriter) int {
 	default:
 		return c.leave(w, query.get("state"), url.Values{"error": {"unsupported_response_type"}})
 	}
-	return c.showStep(w, http.StatusOK, flow{state: query.get("state")}, "", "")
+	open := flow{query: c.r.URL.RawQuery, state: query.get("state"), user: c.signedIn()}
+	return c.showStep(w, http.StatusOK, open, "", "")
 }
 
-// authorizeAnswer takes the page's forms: signing in, authorizing, cancelling.
+// authorizeAnswer takes the page's forms: signing in, authorizing, cancelling, and
+// signing in as somebody else.
 func authorizeAnswer(c *call, w http.ResponseWriter) int {
 	if err := http.NewCrossOriginProtection().Check(c.r); err != nil {
 		return c.pageProblem(w, http.StatusForbidden, "This form was sent from another site.")
@@ -77,23 +82,29 @@ func authorizeAnswer(c *call, w http.ResponseWriter) int {
 	case decision == "authorize":
 		c.record.UserID = open.user.ID
 		return c.leave(w, open.state, url.Values{"code": {c.srv.tokens.newCode(*open.user)}})
+	case decision == "switch":
+		c.signOut(w)
+		return c.reopen(w, open)
 	default:
 		return c.showStep(w, http.StatusOK, open, "", "")
 	}
 }
 
+// signIn remembers who signed in and opens the page's address anew, so that reloading
+// the consent page sends no form. After a wrong password the form keeps its token, so
+// that reloading tries it again.
 func (c *call) signIn(w http.ResponseWriter, open flow) int {
 	email := c.r.PostForm.Get("email")
 	for _, user := range c.srv.Users() {
 		if strings.EqualFold(user.Email, strings.TrimSpace(email)) && user.Password == c.r.PostForm.Get("password") {
-			open.user = &user
-			return c.showStep(w, http.StatusOK, open, "", "")
+			c.remember(w, user)
+			return c.reopen(w, open)
 		}
 	}
 	return c.showStep(w, http.StatusUnprocessableEntity, open, email, "E-mail address or password is wrong.")
 }
 
-// showStep shows the form for where the flow stands, with a fresh token.
+// showStep shows the form for where the flow stands.
 func (c *call) showStep(w http.ResponseWriter, status int, open flow, email, message string) int {
 	f := &frame{Title: "Sign in", Message: message, Leaves: true}
 	view := authorizeView{
@@ -130,28 +141,43 @@ func (c *call) leave(w http.ResponseWriter, state string, answer url.Values) int
 		query[name] = values
 	}
 	target.RawQuery = query.Encode()
-	w.Header().Set("Location", target.String())
+	return seeOther(w, target.String())
+}
+
+// reopen sends the browser to the address that the page was opened at.
+func (c *call) reopen(w http.ResponseWriter, open flow) int { return seeOther(w, "?"+open.query) }
+
+func seeOther(w http.ResponseWriter, location string) int {
+	w.Header().Set("Location", location)
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusSeeOther)
 	return http.StatusSeeOther
 }
 
-// openFlow remembers a flow and returns the token of its form.
+// openFlow remembers a flow and returns the token of its form: its own, or a fresh one
+// where it has none.
 func (s *tokenStore) openFlow(f flow) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock.Now()
-	if len(s.flows) >= maxFlows {
-		for token, other := range s.flows {
-			if len(s.flows) >= maxFlows || !now.Before(other.expires) {
-				delete(s.flows, token)
-			}
+	makeRoom(s.flows, func(f flow) bool { return !now.Before(f.expires) })
+	f.expires = now.Add(codeLifetime)
+	f.token = cmp.Or(f.token, rand.Text())
+	s.flows[f.token] = f
+	return f.token
+}
+
+// makeRoom deletes what is over, and more where that is not enough, so that one more
+// fits.
+func makeRoom[T any](all map[string]T, over func(T) bool) {
+	if len(all) < maxFlows {
+		return
+	}
+	for token, one := range all {
+		if len(all) >= maxFlows || over(one) {
+			delete(all, token)
 		}
 	}
-	f.expires = now.Add(codeLifetime)
-	token := rand.Text()
-	s.flows[token] = f
-	return token
 }
 
 // takeFlow returns the flow of a form; the token works once.

@@ -2,6 +2,7 @@ package dispensarytest
 
 import (
 	"net/http"
+	"net/http/cookiejar"
 	"net/url"
 	"strings"
 	"testing"
@@ -27,6 +28,19 @@ func (b *browser) open(address string) answer {
 func (b *browser) submit(fields url.Values) answer {
 	b.t.Helper()
 	resp, err := b.plain().PostForm(b.fake.AuthURL()+"/oauth/authorize", fields)
+	require.NoError(b.t, err)
+	return decoded(b.t, resp)
+}
+
+// signIn sends the sign-in form of an open page, and opens the consent page that the
+// browser is sent to.
+func (b *browser) signIn(page answer, email, password string) answer {
+	b.t.Helper()
+	jar, err := cookiejar.New(nil)
+	require.NoError(b.t, err)
+	client := *b.fake.HTTPClient()
+	client.Jar = jar
+	resp, err := client.PostForm(b.fake.AuthURL()+"/oauth/authorize", url.Values{"flow": {flowOf(page)}, "email": {email}, "password": {password}})
 	require.NoError(b.t, err)
 	return decoded(b.t, resp)
 }
@@ -103,7 +117,7 @@ func TestPagesForPeople(t *testing.T) {
 	assert.NotContains(t, policy, "unsafe")
 
 	user := b.fake.Users()[0]
-	consent := b.submit(url.Values{"flow": {flowOf(signIn)}, "email": {strings.ToUpper(user.Email)}, "password": {user.Password}})
+	consent := b.signIn(signIn, strings.ToUpper(user.Email), user.Password)
 	assert.Contains(t, consent.text, "See your patients")
 	assert.NotContains(t, consent.text, "Work on behalf", "scopes in the request are ignored")
 	assert.Contains(t, consent.text, "Maple Hollow")
@@ -118,8 +132,9 @@ func TestWrongPasswordAsksAgain(t *testing.T) {
 	assert.Contains(t, again.text, "is wrong")
 	assert.NotContains(t, again.text, `"><b>x`)
 	user := b.fake.Users()[1]
-	consent := b.submit(url.Values{"flow": {flowOf(again)}, "email": {user.Email}, "password": {user.Password}})
+	consent := b.signIn(again, user.Email, user.Password)
 	assert.Equal(t, 200, consent.status)
+	assert.Contains(t, consent.text, user.Name)
 }
 
 func TestFormsCannotBeForged(t *testing.T) {
@@ -132,7 +147,7 @@ func TestFormsCannotBeForged(t *testing.T) {
 
 	user := b.fake.Users()[0]
 	signIn = b.open(b.authorizeURL(nil))
-	consent := b.submit(url.Values{"flow": {flowOf(signIn)}, "email": {user.Email}, "password": {user.Password}})
+	consent := b.signIn(signIn, user.Email, user.Password)
 	once := url.Values{"flow": {flowOf(consent)}, "decision": {"authorize"}}
 	assert.Equal(t, http.StatusSeeOther, b.submit(once).status)
 	assert.Equal(t, http.StatusForbidden, b.submit(once).status, "a form works once")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -34,8 +35,8 @@ func (s *Server) Browser(user User) *Browser {
 }
 
 // Authorize opens an address that leads to the authorization page: the page
-// itself, or an application's own link that redirects to it. It signs in there,
-// authorizes, and returns what the application answers to the redirect that
+// itself, or an application's own link that redirects to it. It signs in there, unless
+// the browser did before, authorizes, and returns what the application answers to the redirect that
 // follows. The caller closes the answer's body.
 //
 // It fails where the way does not lead to the page, as with an application that
@@ -83,23 +84,32 @@ func (b *Browser) decide(ctx context.Context, last *http.Client, address, decisi
 	if err != nil {
 		return nil, fmt.Errorf("dispensarytest: the browser cannot open this address: %w", err)
 	}
-	signIn, err := readPage(visit(ctx, b.client, http.MethodGet, target, nil))
+	page, err := readPage(visit(ctx, b.client, http.MethodGet, target, nil))
 	if err != nil {
 		return nil, err
 	}
-	consent, err := readPage(signIn.submit(ctx, b.client, url.Values{
-		"email": {b.user.Email}, "password": {b.user.Password}, "decision": {"signin"},
-	}))
-	if err != nil {
-		return nil, err
+	if page.consent && !strings.Contains(page.text, "("+b.user.Email+")") {
+		if page, err = readPage(page.submit(ctx, b.client, url.Values{"decision": {"switch"}})); err != nil {
+			return nil, err
+		}
 	}
-	return consent.submit(ctx, last, url.Values{"decision": {decision}})
+	if !page.consent {
+		page, err = readPage(page.submit(ctx, b.client, url.Values{
+			"email": {b.user.Email}, "password": {b.user.Password}, "decision": {"signin"},
+		}))
+		if err != nil {
+			return nil, err
+		}
+	}
+	return page.submit(ctx, last, url.Values{"decision": {decision}})
 }
 
 // openPage is a page of the platform with a form on it.
 type openPage struct {
 	address *url.URL
 	flow    string // the hidden field of its form
+	text    string
+	consent bool // somebody is signed in
 }
 
 // flowField is the hidden field that every form of the authorization page has.
@@ -111,18 +121,21 @@ func readPage(response *http.Response, err error) (*openPage, error) {
 		return nil, err
 	}
 	defer func() { _ = response.Body.Close() }()
-	html, err := io.ReadAll(response.Body)
+	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		return nil, fmt.Errorf("dispensarytest: browser: %w", err)
 	}
 	if response.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("dispensarytest: the browser came to a page with status %d", response.StatusCode)
 	}
-	hidden := flowField.FindSubmatch(html)
+	hidden := flowField.FindSubmatch(body)
 	if hidden == nil {
 		return nil, errors.New("dispensarytest: the browser did not come to the authorization page")
 	}
-	return &openPage{address: response.Request.URL, flow: string(hidden[1])}, nil
+	text := html.UnescapeString(string(body))
+	return &openPage{
+		address: response.Request.URL, flow: string(hidden[1]), text: text, consent: strings.Contains(text, `value="switch"`),
+	}, nil
 }
 
 // submit sends the page's form, with its hidden field and what the user filled

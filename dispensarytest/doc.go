@@ -147,6 +147,8 @@
 //     makes clinic_key.activated at once.
 //   - The token names the clinic where no key is sent, and its integration is the first
 //     whose key was not revoked.
+//   - A browser that signed in on the authorize page stays signed in for 12 hours, or
+//     until it is closed. Consent is asked for each time.
 //
 // Records:
 //

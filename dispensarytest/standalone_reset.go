@@ -3,10 +3,10 @@ package dispensarytest
 // Reset takes the platform back to how it started: to the world of its seed and
 // size, with no tokens, no deliveries and the webhook endpoint of [WithWebhook] or
 // none; or, with [WithSnapshot], to what the snapshot has of all that. The readings
-// are again those of its options, there are no faults, and the journal is empty.
-// Addresses and credentials stay, and so does the time. A stand-alone platform is
-// reset between the tests of another language; in Go, a new platform for each test
-// is as quick.
+// are again those of its options, there are no faults, no browser is signed in, and
+// the journal is empty. Addresses and credentials stay, and so does the time. A
+// stand-alone platform is reset between the tests of another language; in Go, a new
+// platform for each test is as quick.
 //
 // It must not be called from inside a webhook receiver of this platform: it waits
 // for the delivery under way.
@@ -32,6 +32,7 @@ func (s *Server) Reset() {
 		webhooks.endpoint = s.set.webhook.fresh()
 	}
 	s.tokens.restore(tokens)
+	s.tokens.endSessions()
 	s.sender.restore(webhooks)
 	s.journal.Reset()
 }

@@ -73,7 +73,7 @@ type authCode struct {
 	expires time.Time
 }
 
-// tokenStore holds codes, tokens and the authorize page's open forms.
+// tokenStore holds codes, tokens, and the authorize page's open forms and sessions.
 type tokenStore struct {
 	mu       sync.RWMutex
 	clock    *Clock
@@ -84,15 +84,17 @@ type tokenStore struct {
 	refresh  map[string]*grant
 	codes    map[string]authCode
 	flows    map[string]flow
+	sessions map[string]session
 }
 
 func newTokenStore(clock *Clock, rotation RefreshRotation, scopes []string) *tokenStore {
 	return &tokenStore{
 		clock: clock, rotation: rotation, scopes: scopes,
-		access:  make(map[string]*accessToken),
-		refresh: make(map[string]*grant),
-		codes:   make(map[string]authCode),
-		flows:   make(map[string]flow),
+		access:   make(map[string]*accessToken),
+		refresh:  make(map[string]*grant),
+		codes:    make(map[string]authCode),
+		flows:    make(map[string]flow),
+		sessions: make(map[string]session),
 	}
 }
 

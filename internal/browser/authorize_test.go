@@ -55,6 +55,26 @@ func (b *tab) signIn(s *stage) {
 	b.sees("asks to work with your account")
 }
 
+// Reloading the consent page asks nothing and loses nothing.
+func TestTheConsentPageIsReloaded(t *testing.T) {
+	t.Parallel()
+	twice(t, func(s *stage, b *tab) {
+		b.signIn(s)
+		b.leads(chromedp.Reload())
+		b.sees("asks to work with your account", s.fake.Users()[0].Name)
+		b.press("Sign in as somebody else")
+		b.sees("Sign in to continue")
+		other := s.fake.Users()[1]
+		b.fill("email", other.Email)
+		b.fill("password", other.Password)
+		b.press("Sign in")
+		b.sees("asks to work with your account", other.Name)
+		b.press("Authorize")
+		b.sees("Welcome back")
+		assert.NotEmpty(b.t, s.cameBack().Get("code"))
+	})
+}
+
 func TestAWrongRedirect(t *testing.T) {
 	t.Parallel()
 	twice(t, func(s *stage, b *tab) {
@@ -76,14 +96,19 @@ func TestConsentByKeyboard(t *testing.T) {
 	b.leads(chromedp.KeyEvent(kb.Enter))
 	assert.NotEmpty(t, s.cameBack().Get("code"))
 
-	b.signInByKeys(s)
+	b.visit(s.authorize()) // the browser is still signed in
+	b.sees("asks to work with your account")
 	b.keys(kb.Tab + kb.Tab)
 	b.focused("Cancel")
 	b.leads(chromedp.KeyEvent(" "))
 	assert.Equal(t, "access_denied", s.cameBack().Get("error"))
 
-	b.signInByKeys(s)
+	b.visit(s.authorize())
 	b.keys(kb.Tab + kb.Tab + kb.Tab)
+	b.focused("Sign in as somebody else")
+	b.leads(chromedp.KeyEvent(kb.Enter))
+	b.signInByKeys(s)
+	b.keys(kb.Tab + kb.Tab + kb.Tab + kb.Tab)
 	b.focused("Where you go next")
 	b.keys(" ")
 	b.sees(s.fake.Application().RedirectURI)
