@@ -190,6 +190,8 @@
 //     [WithParallelDelivery], and in the order of their events, see [WithDisorder].
 //   - A rate limit does not count what it refuses, and is off unless a [Fault] or
 //     a reading sets it.
+//   - Events of one object are at least a millisecond apart, also where the clock stands,
+//     and can be ahead of it for that. Their delivery does not wait.
 //   - The data of order.placed and product.created is not wrapped; the data of
 //     clinic key events names clinic and integration; the data of
 //     treatment_plan.recommendation.updated is the whole plan.

@@ -40,8 +40,9 @@ func EventTypes() []string {
 type Event struct {
 	ID        string
 	Type      string
-	CreatedAt time.Time
+	CreatedAt time.Time       // see [SilenceEventTimes]
 	ClinicID  string          // empty on product events
+	ObjectID  string          // the plan, patient, order, product or integration it is about
 	Data      json.RawMessage // as it stood when the event happened
 }
 
@@ -155,11 +156,16 @@ func (w *world) eventsByType(types []string, kept func(*Event) int, clinic strin
 
 // emit records an event and hands it to the webhook sender, once for each
 // enabled integration. The caller holds the world's lock for writing.
-func (s *Server) emit(kind, clinicID string, data any) Event {
-	w := s.world
-	e := Event{ID: w.newID("event"), Type: kind, CreatedAt: s.clock.Now(), ClinicID: clinicID, Data: encodeOne(data)}
+func (s *Server) emit(kind, clinicID, objectID string, data any) Event {
+	return s.emitAt(s.eventTime(objectID), kind, clinicID, objectID, data)
+}
+
+// emitAt is emit for an object that has the event's time itself.
+func (s *Server) emitAt(at time.Time, kind, clinicID, objectID string, data any) Event {
+	w, now := s.world, s.clock.Now()
+	e := Event{ID: w.newID("event"), Type: kind, CreatedAt: at, ClinicID: clinicID, ObjectID: objectID, Data: encodeOne(data)}
 	w.events.put(e.ID, &e)
-	gone := w.forgetEvents(e.CreatedAt, s.set.eventLimit)
+	gone := w.forgetEvents(now, s.set.eventLimit)
 	concerned := w.integrations.everything() // a product concerns all clinics
 	if clinicID != "" {
 		concerned = w.integrations.span(integrationsByClinic, clinicID).created()
@@ -170,8 +176,24 @@ func (s *Server) emit(kind, clinicID string, data any) Event {
 	if len(enabled) > 0 && len(covered) == 0 {
 		refusal = "no live token of the clinic has the scope " + eventScope(e.Type)
 	}
-	s.sender.accept(e, covered, refusal, gone)
+	s.sender.accept(e, now, covered, refusal, gone)
 	return detached(e)
+}
+
+// eventTime is when an event of an object happens: now, or a millisecond after the
+// object's last one where receivers could not tell the two apart. The caller holds the
+// world's lock.
+func (s *Server) eventTime(objectID string) time.Time {
+	now := s.clock.Now()
+	before := s.world.events.span(eventsByObject, objectID).ascending()
+	if s.reads().eventsTie || before.n == 0 {
+		return now
+	}
+	last := before.part(before.n-1, before.n)[0].CreatedAt
+	if now.Truncate(time.Millisecond).After(last) { // the precision of timestamps
+		return now
+	}
+	return last.Add(time.Millisecond)
 }
 
 // forgetEvents drops the events that are not kept any more, and returns their ids.
@@ -212,7 +234,7 @@ func (s *Server) activate(id string) {
 	changed := *old
 	changed.activated = s.clock.Now()
 	s.world.integrations.put(id, &changed)
-	s.emit(ClinicKeyActivated, old.clinicID, viewClinicKey(&changed))
+	s.emit(ClinicKeyActivated, old.clinicID, old.id, viewClinicKey(&changed))
 }
 
 // clinicKeyView is the data of clinic key events. The API does not show it; that

@@ -168,7 +168,7 @@ func updatePlan(c *call, w *world) (reply, error) {
 	if old.State == StateCancelled && !c.reads.editCancelled {
 		return reply{}, wrongState("Treatment plan is cancelled")
 	}
-	if p.UpdatedAt = c.now; old.State == StateDraft && c.reads.updateActivates && p.unready(c.reads) == "" {
+	if p.update(c.now); old.State == StateDraft && c.reads.updateActivates && p.unready(c.reads) == "" {
 		p.activate(c.now)
 	}
 	w.plans.put(p.ID, &p)
@@ -271,12 +271,22 @@ func (p *Plan) unready(reads *readings) string {
 }
 
 func (p *Plan) activate(now time.Time) {
-	p.State, p.AvailableAt, p.UpdatedAt = StateActive, now, now
+	p.State, p.AvailableAt = StateActive, now
+	p.update(now)
+}
+
+// update never takes back the time of the plan's last event, which may be later than
+// the clock.
+func (p *Plan) update(now time.Time) {
+	if now.After(p.UpdatedAt) {
+		p.UpdatedAt = now
+	}
 }
 
 // cancel empties the plan. API section: "States and transitions".
 func (p *Plan) cancel(now time.Time) {
-	p.State, p.Recommendations, p.UpdatedAt = StateCancelled, nil, now
+	p.State, p.Recommendations = StateCancelled, nil
+	p.update(now)
 }
 
 // checkoutPlan fills the patient's cart from the plan. That the plan has to be

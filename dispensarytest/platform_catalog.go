@@ -51,7 +51,7 @@ func (p *Platform) CreateProduct(in NewProduct) (out Product, e Event, err error
 		}
 		w.putProduct(row)
 		w.refreshBrand(row.BrandID)
-		out, e = detached(*row), p.srv.emit(ProductCreated, "", p.srv.unwrapped("product", w.viewProduct(row, nil, p.srv.reads())))
+		out, e = detached(*row), p.srv.emit(ProductCreated, "", row.ID, p.srv.unwrapped("product", w.viewProduct(row, nil, p.srv.reads())))
 		return nil
 	})
 	return out, e, err
@@ -115,7 +115,7 @@ func (p *Platform) changeProduct(action, productID, kind string, change func(*Pr
 			return err
 		}
 		w.putProduct(&row)
-		out, e = detached(row), p.srv.emit(kind, "", w.productData(&row, p.srv.reads()))
+		out, e = detached(row), p.srv.emit(kind, "", row.ID, w.productData(&row, p.srv.reads()))
 		return nil
 	})
 	return out, e, err
@@ -146,7 +146,7 @@ func (p *Platform) UpdateVariant(variantID string, in VariantChange) (out Varian
 		w.variants.put(row.ID, &row)
 		product, _ := w.products.get(row.ProductID)
 		w.refreshBrand(product.BrandID)
-		out, e = detached(row), p.srv.emit(ProductUpdated, "", w.productData(product, p.srv.reads()))
+		out, e = detached(row), p.srv.emit(ProductUpdated, "", product.ID, w.productData(product, p.srv.reads()))
 		return nil
 	})
 	return out, e, err

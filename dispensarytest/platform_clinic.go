@@ -13,7 +13,7 @@ func (p *Platform) RevokeClinicKey(key string) (e Event, err error) {
 		case old.revoked:
 			return refused("RevokeClinicKey", ErrState, "the key is revoked already")
 		}
-		e = p.srv.emit(ClinicKeyRevoked, old.clinicID, viewClinicKey(old))
+		e = p.srv.emit(ClinicKeyRevoked, old.clinicID, old.id, viewClinicKey(old))
 		changed := *old
 		changed.revoked = true
 		w.integrations.put(changed.id, &changed)
@@ -41,7 +41,7 @@ func (p *Platform) ReactivateClinicKey(key string) (e Event, err error) {
 			changed.activated = p.srv.clock.Now()
 		}
 		w.integrations.put(changed.id, &changed)
-		e = p.srv.emit(ClinicKeyActivated, changed.clinicID, viewClinicKey(&changed))
+		e = p.srv.emit(ClinicKeyActivated, changed.clinicID, changed.id, viewClinicKey(&changed))
 		return nil
 	})
 	return e, err

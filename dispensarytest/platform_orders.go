@@ -34,7 +34,7 @@ func (p *Platform) PlaceOrder(patientID string, in NewOrder) (out Order, e Event
 		}
 		w.carts.put(patient.ID, &cart{patientID: patient.ID})
 		w.putOrder(row, p.srv.clock.Now())
-		out, e = detached(*row), p.srv.emit(OrderPlaced, row.ClinicID, p.srv.unwrapped("order", viewOrder(row)))
+		out, e = detached(*row), p.srv.emit(OrderPlaced, row.ClinicID, row.ID, p.srv.unwrapped("order", viewOrder(row)))
 		return nil
 	})
 	return out, e, err

@@ -34,7 +34,7 @@ func (p *Platform) RegisterPatient(in NewPatient) (out Patient, e Event, err err
 		}
 		row.ID = w.newID("patient")
 		w.putPatient(row)
-		out, e = detached(*row), p.srv.emit(PatientCreated, row.ClinicID, w.patientData(row))
+		out, e = detached(*row), p.srv.emit(PatientCreated, row.ClinicID, row.ID, w.patientData(row))
 		return nil
 	})
 	return out, e, err
@@ -75,7 +75,7 @@ func (p *Platform) EditPatient(patientID string, in PatientChange) (out Patient,
 			return err
 		}
 		w.putPatient(&row)
-		out, e = detached(row), p.srv.emit(PatientUpdated, row.ClinicID, w.patientData(&row))
+		out, e = detached(row), p.srv.emit(PatientUpdated, row.ClinicID, row.ID, w.patientData(&row))
 		return nil
 	})
 	return out, e, err

@@ -124,7 +124,7 @@ func (p *Platform) changePlan(action, planID, kind string, from []string, change
 		if err := change(w, &row); err != nil {
 			return err
 		}
-		row.UpdatedAt = p.srv.clock.Now()
+		row.UpdatedAt = p.srv.eventTime(planID)
 		w.plans.put(planID, &row)
 		out, e = detached(row), p.srv.emitPlan(kind, &row)
 		return nil
@@ -132,9 +132,9 @@ func (p *Platform) changePlan(action, planID, kind string, from []string, change
 	return out, e, err
 }
 
-// emitPlan makes a plan's event, with the dosage as event data spells it.
+// emitPlan makes the event of a plan's update, with the dosage as event data spells it.
 func (s *Server) emitPlan(kind string, p *Plan) Event {
-	return s.emit(kind, p.ClinicID, struct {
+	return s.emitAt(p.UpdatedAt, kind, p.ClinicID, p.ID, struct {
 		Plan planView[eventDosageView] `json:"treatment_plan"`
 	}{viewPlanWith(s, p, viewEventDosage)})
 }

@@ -67,6 +67,7 @@ type readings struct {
 	wrapAll       bool   // event data
 
 	clinicOnProducts bool // in webhooks
+	eventsTie        bool // those of one object can have the same time
 }
 
 // keyRule is which requests have to carry a clinic key.

@@ -105,11 +105,11 @@ func (s *sender) announce() {
 
 // accept plans the delivery of an event, or notes why there is none. What the platform
 // does not keep any more is forgotten.
-func (s *sender) accept(e Event, enabled []*integration, refusal string, gone []string) {
+func (s *sender) accept(e Event, now time.Time, enabled []*integration, refusal string, gone []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.announce()
-	s.forget(e.CreatedAt, gone)
+	s.forget(now, gone)
 	switch {
 	case s.closed:
 		refusal = "the platform was closed"
@@ -131,18 +131,19 @@ func (s *sender) accept(e Event, enabled []*integration, refusal string, gone []
 		if sent.ClinicID == "" && s.srv.reads().clinicOnProducts {
 			sent.ClinicID = i.clinicID
 		}
-		s.plan(sent, i)
+		s.plan(sent, now, i)
 	}
 }
 
-// plan schedules the first attempt. The caller holds mu.
-func (s *sender) plan(e Event, i *integration) {
+// plan schedules the first attempt. The caller holds mu. The attempt does not wait for
+// an event that is later than its clock; see [SilenceEventTimes].
+func (s *sender) plan(e Event, now time.Time, i *integration) {
 	s.planned++
 	d := &delivery{event: e, clinicID: i.clinicID, Delivery: Delivery{
 		ID:      s.srv.world.id("delivery", uint64(s.planned)),
-		EventID: e.ID, EventType: e.Type, IntegrationID: i.id, NextAttemptAt: e.CreatedAt,
+		EventID: e.ID, EventType: e.Type, IntegrationID: i.id,
 	}}
-	d.NextAttemptAt = e.CreatedAt.Add(s.jitter(d.ID))
+	d.NextAttemptAt = now.Add(s.jitter(d.ID))
 	switch f, fires := s.fire(d, DeliveryLost, DeliveryReordered); {
 	case !fires:
 		s.schedule(d)

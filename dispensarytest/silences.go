@@ -21,6 +21,7 @@ const (
 	SilenceDraftUpdate           = "draft-update"
 	SilenceEmptyValues           = "empty-values"
 	SilenceErrorShape            = "error-shape"
+	SilenceEventTimes            = "event-times"
 	SilenceExpiresIn             = "expires-in"
 	SilenceIncompletePlan        = "incomplete-plan"
 	SilenceIntegrationActivation = "integration-activation"

@@ -8,6 +8,10 @@ func eventSilences() []Silence {
 			{"on-activation", "a draft makes treatment_plan.created when it is activated", func(r *readings) { r.draftMakesEvent = false }},
 			{"on-creation", "a draft makes it at once, and treatment_plan.updated when it is activated", func(r *readings) { r.draftMakesEvent = true }},
 		}),
+		silence(SilenceEventTimes, "Event", "Whether two events of one object can have the same created_at, which has milliseconds, is not said. A receiver that orders by time cannot tell them apart.", []Reading{
+			{"apart", "an event is at least a millisecond later than the one before of the same object, and may be ahead of the clock; updated_at of a plan goes with it", func(r *readings) { r.eventsTie = false }},
+			{"as-they-fall", "events have the clock's time, which can be the same", func(r *readings) { r.eventsTie = true }},
+		}),
 		silence(SilenceProductEventClinic, "Webhooks 6", "The table of an event says that product events have no clinic_id, the section on webhooks that each payload has one.", []Reading{
 			{"absent", "webhooks of product events have none", func(r *readings) { r.clinicOnProducts = false }},
 			{"present", "they have that of the integration they are sent to; the event lists have none", func(r *readings) { r.clinicOnProducts = true }},

@@ -3,6 +3,7 @@ package dispensarytest
 import (
 	"net/http"
 	"slices"
+	"strings"
 )
 
 // touchedBy says which operations' answers the readings of a silence can change.
@@ -21,6 +22,7 @@ func touchedBy() map[string]func(operation) bool {
 		SilenceDraftUpdate:           oneOf("treatment_plans.update"),
 		SilenceEmptyValues:           answersJSON,
 		SilenceErrorShape:            answersJSON,
+		SilenceEventTimes:            showsEventTimes,
 		SilenceExpiresIn:             oneOf("oauth.token"),
 		SilenceIncompletePlan:        oneOf("treatment_plans.activate", "treatment_plans.update"),
 		SilenceIntegrationActivation: oneOf("clinic.get"),
@@ -61,5 +63,11 @@ func answersJSON(op operation) bool { return op.page == nil }
 func takesToken(op operation) bool { return !op.open }
 
 func takesBody(op operation) bool { return !op.open && op.method != http.MethodGet }
+
+// showsEventTimes holds for what has the time of an event, or of the plan it was about.
+func showsEventTimes(op operation) bool {
+	return eventGroup(op.id) == "events" || strings.HasPrefix(op.id, "treatment_plans.") && op.id != "treatment_plans.create" &&
+		op.id != "treatment_plans.in_office_checkout"
+}
 
 func isList(op operation) bool { return op.list }

@@ -16,7 +16,7 @@ import (
 // happened since.
 const (
 	snapshotFormat  = "dispensary test platform"
-	snapshotVersion = 3
+	snapshotVersion = 4
 )
 
 // Why a snapshot is not loaded.

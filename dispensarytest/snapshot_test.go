@@ -150,10 +150,10 @@ func TestWrongSnapshots(t *testing.T) {
 		"# a shell script":   {ErrNoSnapshot, "not a snapshot"},
 		whole[:len(whole)/2]: {ErrSnapshotDamaged, "unexpected end"},
 		whole + "{":          {ErrSnapshotDamaged, "invalid character"},
-		headOf(4, ""):        {ErrSnapshotVersion, "version 4, of a newer program; this one reads version 3"},
-		headOf(2, ""):        {ErrSnapshotVersion, "of an older program"},
-		headOf(3, ""):        {ErrSnapshotDamaged, "WithRegion"},
-		headOf(3, `"US"`):    {ErrSnapshotDamaged, "it has no world"},
+		headOf(5, ""):        {ErrSnapshotVersion, "version 5, of a newer program; this one reads version 4"},
+		headOf(3, ""):        {ErrSnapshotVersion, "of an older program"},
+		headOf(4, ""):        {ErrSnapshotDamaged, "WithRegion"},
+		headOf(4, `"US"`):    {ErrSnapshotDamaged, "it has no world"},
 	} {
 		_, err := LoadSnapshot(strings.NewReader(file))
 		require.ErrorIs(t, err, want.kind)

@@ -31,6 +31,7 @@ type laws struct {
 	draftsMakeEvents    bool
 	firstUseActivates   bool
 	outsideNeedsHistory bool
+	eventsApart         bool // those of one object have times of their own
 }
 
 func trueLaws(rotation RefreshRotation) laws {
@@ -39,7 +40,7 @@ func trueLaws(rotation RefreshRotation) laws {
 		setting: rotation, rotation: rotation, codesWorkOnce: true, revokingEndsRefresh: true, extendingEndsTokens: true,
 		addressesFold: true, usersShareAddresses: true,
 		cancelFrom: []string{"active"}, activateFrom: []string{"draft"}, completeActivate: true, cancellingEmpties: true,
-		firstUseActivates: true, outsideNeedsHistory: true,
+		firstUseActivates: true, outsideNeedsHistory: true, eventsApart: true,
 	}
 }
 
@@ -90,8 +91,9 @@ type modelOrder struct {
 }
 
 type modelEvent struct {
-	kind string
-	at   time.Time
+	kind  string
+	about ref
+	at    time.Time
 }
 
 type modelGrant struct {
@@ -179,12 +181,29 @@ func (m *model) practitioners() (n int) {
 	return n
 }
 
-func (m *model) emit(kind string) { m.events = append(m.events, &modelEvent{kind: kind, at: m.now}) }
+// emit records an event about an object, and returns when it happened.
+func (m *model) emit(kind string, about ref) time.Time {
+	e := &modelEvent{kind: kind, about: about, at: m.now}
+	for _, before := range m.events {
+		if m.eventsApart && before.about == about && !e.at.After(before.at) {
+			e.at = before.at.Add(time.Millisecond)
+		}
+	}
+	m.events = append(m.events, e)
+	return e.at
+}
+
+// update never takes back the time of the plan's last event.
+func (p *modelPlan) update(at time.Time) {
+	if at.After(p.updated) {
+		p.updated = at
+	}
+}
 
 // called is what the API does beside answering: nothing, but under a bent law.
 func (m *model) called(kind string) {
 	if m.callsMakeEvents {
-		m.emit(kind)
+		m.emit(kind, ref{})
 	}
 }
 
@@ -205,7 +224,8 @@ func (m *model) activatePlan(p *modelPlan) bool {
 	if !slices.Contains(m.activateFrom, p.state) || m.completeActivate && p.state == "draft" && incomplete {
 		return false
 	}
-	p.state, p.told, p.updated = "active", m.now, m.now
+	p.state, p.told = "active", m.now
+	p.update(m.now)
 	return true
 }
 
@@ -213,7 +233,8 @@ func (m *model) cancelPlan(p *modelPlan) bool {
 	if !slices.Contains(m.cancelFrom, p.state) {
 		return false
 	}
-	p.state, p.updated = "cancelled", m.now
+	p.state = "cancelled"
+	p.update(m.now)
 	if m.cancellingEmpties {
 		p.units = nil
 	}
@@ -263,7 +284,7 @@ func (m *model) enter(token int, key keyChoice, scope string) int {
 		return 401
 	case key == rightKey && !m.activated && m.firstUseActivates:
 		m.activated = true
-		m.emit("clinic_key.activated")
+		m.emit("clinic_key.activated", ref{kind: "integration"})
 	}
 	if scope != "" && !t.grant.has(scope) {
 		return 403

@@ -183,7 +183,8 @@ func updatePlanMove(m *model, s step) prediction {
 	case bad || m.plans[at].state == "cancelled":
 		return p.answer(422, nil)
 	}
-	m.plans[at].units, m.plans[at].message, m.plans[at].updated = units, "Take care.", m.now
+	m.plans[at].units, m.plans[at].message = units, "Take care."
+	m.plans[at].update(m.now)
 	return p.answer(200, m.planFields(at))
 }
 

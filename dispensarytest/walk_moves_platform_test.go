@@ -1,6 +1,9 @@
 package dispensarytest
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // platformMoves are what the platform's own people do. Their answers are the
 // rows that the actions return, under "Row", and the event, under "Event".
@@ -13,7 +16,7 @@ func platformMoves() []move {
 			if !m.taken(email, -1) {
 				status = 200
 				m.patients = append(m.patients, &modelPatient{email: email})
-				p = m.happened("patient.created", "Row.ID", ref{"patient", len(m.patients) - 1})
+				p = m.happened("patient.created", ref{"patient", len(m.patients) - 1}, "Row.ID")
 			}
 			return p.doing(status, "a patient registers as "+email, func(d *driver) (any, Event, error) {
 				return result(d.platform.RegisterPatient(NewPatient{Email: email}))
@@ -29,7 +32,7 @@ func platformMoves() []move {
 				status = 422
 			default:
 				m.patients[at].email = email
-				p = m.happened("patient.updated", "", ref{})
+				p = m.happened("patient.updated", ref{"patient", at}, "")
 			}
 			return p.doing(status, fmt.Sprintf("%v moves to %s", ref{"patient", at}, email), func(d *driver) (any, Event, error) {
 				return result(d.platform.EditPatient(d.id(ref{"patient", at}), PatientChange{Email: &email}))
@@ -47,7 +50,7 @@ func platformMoves() []move {
 				if p.state == "cancelled" {
 					return false
 				}
-				p.message, p.updated = message, m.now
+				p.message = message
 				return true
 			}
 			return m.planAction(s, "edits", "treatment_plan.updated", edit, func(d *driver, id string) (Plan, Event, error) {
@@ -77,14 +80,14 @@ func platformMoves() []move {
 		}},
 		{"the catalog changes", 1, func(m *model, s step) prediction {
 			at := ref{"product", s.a % 44}
-			return m.happened("product.description.updated", "", ref{}).doing(200, fmt.Sprintf("%v is described anew", at), func(d *driver) (any, Event, error) {
+			return m.happened("product.description.updated", at, "").doing(200, fmt.Sprintf("%v is described anew", at), func(d *driver) (any, Event, error) {
 				return result(d.platform.DescribeProduct(d.id(at), "<p>New.</p>"))
 			})
 		}},
 		{"the clinic revokes its key", 1, func(m *model, _ step) prediction {
 			status, p := 422, prediction{}
 			if !m.revoked {
-				status, p = 200, m.happened("clinic_key.revoked", "", ref{})
+				status, p = 200, m.happened("clinic_key.revoked", ref{kind: "integration"}, "")
 				m.revoked = true
 			}
 			return p.doing(status, "the clinic revokes its key", func(d *driver) (any, Event, error) {
@@ -95,7 +98,7 @@ func platformMoves() []move {
 		{"the clinic takes its key back", 1, func(m *model, _ step) prediction {
 			status, p := 422, prediction{}
 			if m.revoked {
-				status, p = 200, m.happened("clinic_key.activated", "", ref{})
+				status, p = 200, m.happened("clinic_key.activated", ref{kind: "integration"}, "")
 				m.revoked, m.activated = false, true
 			}
 			return p.doing(status, "the clinic takes its key back", func(d *driver) (any, Event, error) {
@@ -108,13 +111,16 @@ func platformMoves() []move {
 
 func result[T any](row T, e Event, err error) (any, Event, error) { return row, e, err }
 
-// happened records an event, and binds what it made.
-func (m *model) happened(kind, path string, made ref) (p prediction) {
-	m.emit(kind)
-	p.fields = map[string]any{"Event.Type": kind, "Event.CreatedAt": m.now.Format("2006-01-02T15:04:05Z07:00")}
+// happened records an event about an object, and binds the object where it was made.
+func (m *model) happened(kind string, about ref, path string) (p prediction) {
+	at := m.emit(kind, about)
+	if about.kind == "plan" {
+		m.plans[about.n].updated = at
+	}
+	p.fields = map[string]any{"Event.Type": kind, "Event.CreatedAt": at.Format(time.RFC3339Nano)}
 	p.fields["Event.ID"] = ref{"event", len(m.events) - 1}
 	if path != "" {
-		p = p.bind(path, made)
+		p = p.bind(path, about)
 	}
 	return p
 }
@@ -146,7 +152,7 @@ func writePlanMove(m *model, s step) prediction {
 	if draft && !m.draftsMakeEvents {
 		return prediction{fields: map[string]any{"Event.ID": ""}}.bind("Row.ID", made).doing(200, text, run)
 	}
-	return m.happened("treatment_plan.created", "Row.ID", made).doing(200, text, run)
+	return m.happened("treatment_plan.created", made, "Row.ID").doing(200, text, run)
 }
 
 // planAction is an action on one plan, which its state may not allow.
@@ -159,7 +165,7 @@ func (m *model) planAction(s step, verb, kind string, change func(*modelPlan) bo
 	case !change(m.plans[at]):
 		status = 422
 	default:
-		p = m.happened(kind, "", ref{})
+		p = m.happened(kind, ref{"plan", at}, "")
 		p.fields["Row.State"] = m.plans[at].state
 	}
 	return p.doing(status, fmt.Sprintf("a practitioner %s %v", verb, ref{"plan", at}), func(d *driver) (any, Event, error) {
@@ -181,8 +187,8 @@ func editLineMove(m *model, s step) prediction {
 	case len(m.plans[at].units) == 0: // a link's draft has no lines yet
 		return prediction{}.doing(404, text, run)
 	}
-	m.plans[at].units[0], m.plans[at].updated = units, m.now
-	return m.happened("treatment_plan.recommendation.updated", "", ref{}).doing(200, text, run)
+	m.plans[at].units[0] = units
+	return m.happened("treatment_plan.recommendation.updated", ref{"plan", at}, "").doing(200, text, run)
 }
 
 func orderMove(m *model, s step) prediction {
@@ -210,7 +216,7 @@ func orderMove(m *model, s step) prediction {
 	if status == 200 {
 		m.patients[patient].cart = nil
 		m.orders = append(m.orders, &order)
-		p = m.happened("order.placed", "Row.ID", ref{"order", len(m.orders) - 1})
+		p = m.happened("order.placed", ref{"order", len(m.orders) - 1}, "Row.ID")
 		p.fields["Row.Lines.#"] = len(units)
 		for i, n := range units {
 			p.fields[fmt.Sprintf("Row.Lines.%d.Quantity", i)] = n

@@ -128,6 +128,7 @@ func TestWalkNoticesWrongRules(t *testing.T) {
 		"cancelled plans can be activated":         func(l *laws) { l.activateFrom = []string{"draft", "cancelled"} },
 		"drafts need no patient to be activated":   func(l *laws) { l.completeActivate = false },
 		"cancelled plans keep their lines":         func(l *laws) { l.cancellingEmpties = false },
+		"events of one object may have one time":   func(l *laws) { l.eventsApart = false },
 		"the API makes events":                     func(l *laws) { l.callsMakeEvents = true },
 		"drafts make events":                       func(l *laws) { l.draftsMakeEvents = true },
 		"a key does not activate":                  func(l *laws) { l.firstUseActivates = false },

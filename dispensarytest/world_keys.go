@@ -11,6 +11,7 @@ const (
 	addressesByPatient      = 0
 	eventsByGroup           = 0 // clinic and group, by time
 	eventsByType            = 1 // clinic and type, by time
+	eventsByObject          = 2 // by time
 	integrationsByClinic    = 0
 	integrationsByKey       = 1
 	ordersByClinic          = 0
@@ -83,6 +84,7 @@ func (w *world) sortEventsAndOrders() {
 	w.events.sortedBy(
 		timed(created, func(e *Event) string { return e.ClinicID }, func(e *Event) string { return eventGroup(e.Type) }),
 		timed(created, func(e *Event) string { return e.ClinicID }, func(e *Event) string { return e.Type }),
+		timed(created, func(e *Event) string { return e.ObjectID }),
 	)
 }
 

@@ -194,7 +194,7 @@ func TestEventFiltersAndSorts(t *testing.T) {
 		"before":     {events.ListOptions{CreatedAt: api.Before(day)}, nil},
 		"between":    {events.ListOptions{CreatedAt: api.Between(day, api.Date{Year: 2026, Month: 3, Day: 5})}, slices.Concat(old, young)},
 		"type":       {events.ListOptions{Type: events.PatientUpdated}, []string{old[1], young[1]}},
-		"newest":     {events.ListOptions{SortBy: events.ByCreatedAt, Order: api.Descending}, slices.Concat(young, old)},
+		"newest":     {events.ListOptions{SortBy: events.ByCreatedAt, Order: api.Descending}, []string{young[1], young[0], old[1], old[0]}},
 		"by type":    {events.ListOptions{SortBy: events.ByType}, []string{old[0], young[0], old[1], young[1]}},
 		"by type, Z": {events.ListOptions{SortBy: events.ByType, Order: api.Descending}, []string{old[1], young[1], old[0], young[0]}},
 	} {
