@@ -116,6 +116,9 @@
 //   - Fields and parameters that nobody knows are ignored; the [Journal] has them.
 //   - A bad page number, page size, sort order, date or filter is refused with 422, as
 //     is a practitioner_id of a product whom the clinic does not have.
+//   - A body that is not UTF-8, or has an escape for half a surrogate pair, is refused
+//     with 400. Texts have no NUL and 255 characters at most, personal_message and
+//     additional_info 65,535; others are refused with 422.
 //   - null clears an optional field, and is refused for a required one.
 //
 // Lists:
@@ -171,8 +174,7 @@
 // Plans:
 //
 //   - A recommendation needs variant_id and units_to_purchase; an empty list of
-//     recommendations is refused. The parts of a dosage are strings, and no text is
-//     refused.
+//     recommendations is refused. The parts of a dosage are strings.
 //   - A draft that names no patient or recommends nothing cannot be activated.
 //   - A draft cannot be cancelled, a cancelled plan cannot be edited, an update
 //     leaves the state as it is, a checkout needs an active plan, a draft has no

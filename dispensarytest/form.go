@@ -11,11 +11,19 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // maxBody is the largest request body that is read; 413 beyond it is an
 // assumption.
 const maxBody = 1 << 20
+
+// How many characters a text has at most: assumptions.
+const (
+	maxText  = 255
+	maxProse = 65_535
+)
 
 // form is a JSON object of a request body. It collects what is wrong with the
 // fields a handler asks for, and remembers which ones it did not ask for, so
@@ -45,6 +53,9 @@ func readForm(r *http.Request, strict bool) (*form, error) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return f, badRequest("The request body must be JSON (Content-Type: application/json)")
 	}
+	if !utf8.Valid(body) {
+		return f, badRequest("The request body must be UTF-8")
+	}
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.UseNumber()
 	if err := decoder.Decode(&f.values); err != nil || f.values == nil {
@@ -54,7 +65,41 @@ func readForm(r *http.Request, strict bool) (*form, error) {
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return f, badRequest("The request body must be one JSON object")
 	}
+	if loneSurrogate(body) {
+		f.values = map[string]any{}
+		return f, badRequest("The request body must not have one half of a surrogate pair (\\ud800 to \\udfff) without the other")
+	}
 	return f, nil
+}
+
+// loneSurrogate reports that an escape of a JSON document stands for half a character,
+// which decoding would replace.
+func loneSurrogate(body []byte) bool {
+	for {
+		at := bytes.IndexByte(body, '\\')
+		if at < 0 {
+			return false
+		}
+		high, escaped := unitOf(body[at:])
+		if body = body[at+2:]; !escaped || !utf16.IsSurrogate(high) {
+			continue
+		}
+		body = body[4:]
+		low, _ := unitOf(body)
+		if utf16.DecodeRune(high, low) == utf8.RuneError {
+			return true
+		}
+		body = body[6:]
+	}
+}
+
+// unitOf is what an escape such as \u00e9 at the beginning stands for.
+func unitOf(escape []byte) (rune, bool) {
+	if len(escape) < 6 || escape[0] != '\\' || escape[1] != 'u' {
+		return 0, false
+	}
+	unit, err := strconv.ParseUint(string(escape[2:6]), 16, 16)
+	return rune(unit), err == nil
 }
 
 // field is a value that may be absent or null.
@@ -118,8 +163,20 @@ func read[T any](f *form, name, kind string, convert func(any) (T, bool)) field[
 	return field[T]{sent: true, is: is}
 }
 
-func (f *form) text(name string) field[string] {
-	return read(f, name, "a string", func(v any) (string, bool) { s, ok := v.(string); return s, ok })
+func (f *form) text(name string) field[string] { return f.textUpTo(maxText, name) }
+
+// prose is a text that may be long.
+func (f *form) prose(name string) field[string] { return f.textUpTo(maxProse, name) }
+
+func (f *form) textUpTo(most int, name string) field[string] {
+	text := read(f, name, "a string", func(v any) (string, bool) { s, ok := v.(string); return s, ok })
+	if strings.ContainsRune(text.is, 0) {
+		f.complain(name, "must not contain a NUL character")
+	}
+	if utf8.RuneCountInString(text.is) > most {
+		f.complain(name, fmt.Sprintf("is too long (maximum is %d characters)", most))
+	}
+	return text
 }
 
 // word is a text that has to be there on creation, and may not be emptied by an

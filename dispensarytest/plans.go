@@ -178,7 +178,7 @@ func updatePlan(c *call, w *world) (reply, error) {
 // readPlan takes over the fields that create and update share. That an empty list
 // of recommendations is as bad as none is an assumption.
 func (w *world) readPlan(f *form, p *Plan) error {
-	f.text("personal_message").change(&p.PersonalMessage)
+	f.prose("personal_message").change(&p.PersonalMessage)
 	readMetadata(f, &p.MetadataID)
 	lines := f.objects("recommendations")
 	if len(lines.is) == 0 {
@@ -193,7 +193,7 @@ func (w *world) readPlan(f *form, p *Plan) error {
 
 // readRecommendation needs variant_id and units_to_purchase: an assumption, the
 // API does not say which fields are required. The parts of a dosage are strings;
-// that nothing else is taken for one is an assumption, and no text is refused.
+// that nothing else is taken for one is an assumption.
 func (w *world) readRecommendation(f *form) Recommendation {
 	before := len(*f.errs)
 	r := Recommendation{VariantID: f.word("variant_id", true).is, Refill: f.truth("refill").is}
@@ -207,7 +207,7 @@ func (w *world) readRecommendation(f *form) Recommendation {
 	if d := f.object("dosage"); d != nil {
 		r.Dosage = &Dosage{
 			Amount: d.text("amount").is, Frequency: d.text("frequency").is, Duration: d.text("duration").is,
-			Format: d.text("format").is, AdditionalInfo: d.text("additional_info").is,
+			Format: d.text("format").is, AdditionalInfo: d.prose("additional_info").is,
 		}
 	}
 	return r
