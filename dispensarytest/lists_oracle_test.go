@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/internal/testsize"
 )
 
 // oracle answers a list as a walk through all rows does.
@@ -113,7 +115,7 @@ func byCompletion(a, b Order) int { return a.CompletedAt.Compare(b.CompletedAt) 
 func TestEventListsAgainstAWalk(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithClock(FrozenClock(epoch)), WithWorldSize(WorldSize{Clinics: 2, Patients: 20}))
-	sim, err := b.fake.Simulate(SimulatorOptions{Rate: 0.001, Seed: 5})
+	sim, err := b.fake.Simulate(SimulatorOptions{Rate: testsize.Of(0.0002, 0.001), Seed: 5})
 	require.NoError(t, err)
 	b.fake.Clock().Advance(25 * 24 * time.Hour) // and what is older than 30 days goes out of sight
 	for range 30 {                              // at one moment
