@@ -56,11 +56,14 @@ async function authorize(settings, user, state) {
   page.search = new URLSearchParams({
     client_id: settings.client_id, redirect_uri: settings.redirect_uri, response_type: 'code', state,
   })
-  const submit = (fields) => fetch(page, { method: 'POST', redirect: 'manual', body: new URLSearchParams(fields) })
+  const submit = (fields, headers = {}) =>
+    fetch(page, { method: 'POST', redirect: 'manual', headers, body: new URLSearchParams(fields) })
 
   const signIn = await flowOf(await fetch(page))
-  const consent = await flowOf(await submit({ flow: signIn, email: user.email, password: user.password, decision: 'signin' }))
-  const redirect = await submit({ flow: consent, decision: 'authorize' })
+  const signedIn = await submit({ flow: signIn, email: user.email, password: user.password, decision: 'signin' })
+  const session = { Cookie: signedIn.headers.getSetCookie().map((cookie) => cookie.split(';')[0]).join('; ') }
+  const consent = await flowOf(await fetch(new URL(signedIn.headers.get('location'), page), { headers: session }))
+  const redirect = await submit({ flow: consent, decision: 'authorize' }, session)
 
   const back = new URL(redirect.headers.get('location'))
   if (back.origin + back.pathname !== settings.redirect_uri) throw new Error('the browser went somewhere else')
