@@ -84,19 +84,18 @@ type deliveryQuery struct {
 
 // list reads the list off the orders of the table.
 func (q deliveryQuery) list(rows *table[delivery]) rowList[delivery] {
-	clinic := q.clinic
 	within := func(d *delivery) int { return q.days.place(d.latest().At) }
-	every, held := rows.span(deliveriesByClinic, clinic), rows.spanWithin(deliveriesByTime, within, clinic)
+	every, held := rows.span(deliveriesByClinic, q.clinic), rows.spanWithin(deliveriesByTime, within, q.clinic)
 	if q.delivered != "" {
-		every, held = rows.span(deliveriesByOutcome, clinic, q.delivered), rows.spanWithin(outcomesByTime, within, clinic, q.delivered)
+		every, held = rows.span(deliveriesByOutcome, q.clinic, q.delivered), rows.spanWithin(outcomesByTime, within, q.clinic, q.delivered)
 	}
 	switch {
 	case q.event != "":
-		few := keepRows(rows.span(deliveriesByEventID, clinic, q.event).created().all(), q.keeps)
+		few := keepRows(rows.span(deliveriesByEventID, q.clinic, q.event).created().all(), q.keeps)
 		slices.SortStableFunc(few, q.compare)
 		return rowsOf(few)
 	case q.field == "event_id":
-		return rows.span(deliveriesByEventID, clinic).sorted(q.descending).keep(held.len(), q.keeps)
+		return rows.span(deliveriesByEventID, q.clinic).sorted(q.descending).keep(held.len(), q.keeps)
 	case q.field != "" || q.descending:
 		return held.sorted(q.descending)
 	case held.len() == every.len():

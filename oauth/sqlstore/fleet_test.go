@@ -131,21 +131,8 @@ func (f *fleet) start(name string, goroutines, visits int, leaseTTL time.Duratio
 		LeaseTTL: leaseTTL, Users: f.users, Goroutines: goroutines, Visits: visits,
 	})
 	require.NoError(f, err)
-	p := &process{name: name, command: exec.Command(os.Args[0])}
-	p.command.Env = append(os.Environ(), replicaVariable+"="+string(text))
-	p.command.Stderr = os.Stderr
-	p.in, err = p.command.StdinPipe()
-	require.NoError(f, err)
-	out, err := p.command.StdoutPipe()
-	require.NoError(f, err)
-	p.out = bufio.NewReader(out)
-	require.NoError(f, p.command.Start())
-	f.Cleanup(func() {
-		if p.command.ProcessState == nil { // the test failed before its end
-			_ = p.command.Process.Kill()
-			_ = p.command.Wait()
-		}
-	})
+	p := &process{name: name}
+	p.command, p.in, p.out = startChild(f, replicaVariable+"="+string(text))
 	line, err := p.out.ReadString('\n')
 	require.NoError(f, err)
 	require.Equal(f, "ready\n", line)
@@ -188,4 +175,25 @@ func (f *fleet) requireConnected(store oauth.Lister) {
 	active, err := store.List(f.Context(), oauth.Listing{Environment: f.fake.Site().Environment, State: oauth.StateActive, Limit: f.users + 1})
 	require.NoError(f, err)
 	assert.Len(f, active, f.users, "users who are connected")
+}
+
+// startChild starts the test binary once more, with a variable that says what it is
+// for. It is killed with a test that fails.
+func startChild(t testing.TB, variable string, args ...string) (*exec.Cmd, io.WriteCloser, *bufio.Reader) {
+	t.Helper()
+	command := exec.Command(os.Args[0], args...)
+	command.Env = append(os.Environ(), variable)
+	command.Stderr = os.Stderr
+	in, err := command.StdinPipe()
+	require.NoError(t, err)
+	out, err := command.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, command.Start())
+	t.Cleanup(func() {
+		if command.ProcessState == nil { // the test failed before its end
+			_ = command.Process.Kill()
+			_ = command.Wait()
+		}
+	})
+	return command, in, bufio.NewReader(out)
 }

@@ -276,21 +276,8 @@ func startOutageChild(t *testing.T, order outageOrder) *outageChild {
 	t.Helper()
 	text, err := json.Marshal(order)
 	require.NoError(t, err)
-	p := &outageChild{t: t, command: exec.Command(os.Args[0], "-test.run=^TestOutageProcess$")}
-	p.command.Env = append(os.Environ(), outageProcess+"="+string(text))
-	p.command.Stderr = os.Stderr
-	p.in, err = p.command.StdinPipe()
-	require.NoError(t, err)
-	out, err := p.command.StdoutPipe()
-	require.NoError(t, err)
-	p.out = bufio.NewReader(out)
-	require.NoError(t, p.command.Start())
-	t.Cleanup(func() {
-		if p.command.ProcessState == nil { // the test failed before its end
-			_ = p.command.Process.Kill()
-			_ = p.command.Wait()
-		}
-	})
+	p := &outageChild{t: t}
+	p.command, p.in, p.out = startChild(t, outageProcess+"="+string(text), "-test.run=^TestOutageProcess$")
 	p.report() // it is ready
 	return p
 }
