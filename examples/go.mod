@@ -3,17 +3,14 @@ module github.com/dispensary-go/dispensary/examples
 go 1.26.0
 
 require (
-	github.com/ThreeDotsLabs/watermill-nats/v2 v2.1.3
 	github.com/dispensary-go/dispensary v0.0.0
 	github.com/dispensary-go/dispensary/otel v0.0.0
 	github.com/dispensary-go/dispensary/webhook/riverinbox v0.0.0
 	github.com/dispensary-go/dispensary/webhook/sqlinbox v0.0.0
-	github.com/dispensary-go/dispensary/webhook/watermillinbox v0.0.0
 	github.com/gin-gonic/gin v1.12.0
 	github.com/go-chi/chi/v5 v5.5.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/labstack/echo/v4 v4.16.0
-	github.com/nats-io/nats.go v1.55.0
 	github.com/riverqueue/river v0.51.1
 	github.com/riverqueue/river/riverdriver/riverpgxv5 v0.51.1
 	github.com/stretchr/testify v1.12.1
@@ -25,7 +22,6 @@ require (
 )
 
 require (
-	github.com/ThreeDotsLabs/watermill v1.5.1 // indirect
 	github.com/bytedance/gopkg v0.1.3 // indirect
 	github.com/bytedance/sonic v1.15.0 // indirect
 	github.com/bytedance/sonic/loader v0.5.0 // indirect
@@ -49,21 +45,15 @@ require (
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
-	github.com/klauspost/compress v1.20.0 // indirect
 	github.com/klauspost/cpuid/v2 v2.3.0 // indirect
 	github.com/labstack/gommon v0.5.0 // indirect
 	github.com/leodido/go-urn v1.4.0 // indirect
-	github.com/lithammer/shortuuid/v3 v3.0.7 // indirect
 	github.com/mattn/go-colorable v0.1.15 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/modern-go/concurrent v0.0.0-20180306012644-bacd9c7ef1dd // indirect
 	github.com/modern-go/reflect2 v1.0.2 // indirect
-	github.com/nats-io/nkeys v0.4.16 // indirect
-	github.com/nats-io/nuid v1.0.1 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
-	github.com/oklog/ulid v1.3.1 // indirect
 	github.com/pelletier/go-toml/v2 v2.2.4 // indirect
-	github.com/pkg/errors v0.9.1 // indirect
 	github.com/quic-go/qpack v0.6.0 // indirect
 	github.com/quic-go/quic-go v0.59.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
@@ -103,5 +93,4 @@ replace (
 	github.com/dispensary-go/dispensary/otel => ../otel
 	github.com/dispensary-go/dispensary/webhook/riverinbox => ../webhook/riverinbox
 	github.com/dispensary-go/dispensary/webhook/sqlinbox => ../webhook/sqlinbox
-	github.com/dispensary-go/dispensary/webhook/watermillinbox => ../webhook/watermillinbox
 )

@@ -50,11 +50,8 @@
 //   - Package riverinbox keeps them in PostgreSQL, with River as the queue. It is
 //     for a program that runs several times, on one machine or on twenty, and for
 //     handlers that write rows of their own in the inbox's transaction.
-//   - Package watermillinbox is for shops that run a broker: NATS JetStream,
-//     RabbitMQ, Kafka or Redis Streams carry keys, and a store beside them the
-//     events. It says which of the promises a broker weakens.
 //
-// The last three are modules of their own below this folder, so that none of them
+// The last two are modules of their own below this folder, so that neither
 // is a dependency of those who use another.
 //
 // All of them are an [Engine], which says what they promise, and handle events as

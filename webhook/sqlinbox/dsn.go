@@ -24,7 +24,7 @@ import (
 // and take the lock for writing when they begin. A name without that is a trap: SQLite
 // has one writer, and a transaction that finds it busy fails at once with SQLITE_BUSY,
 // as does one that has begun with reading whenever it waits. The names of the stores
-// (sqlkv.SQLiteDSN, those of sqlstore.OpenSQLite) let the driver wait for a moment only, as
+// (those of sqlstore.OpenSQLite) let the driver wait for a moment only, as
 // these stores do the rest of the waiting, and are not for writes of the program's
 // own. These should be short all the same: accepts wait for them, and are refused
 // after [webhook.Config.AcceptTimeout].
