@@ -122,17 +122,18 @@ var orderFields = map[string]int{
 
 // clinicOrders lists the orders that a clinic's patients completed in some days.
 func (w *world) clinicOrders(clinic string, in days, by int, unsorted, descending bool) rowList[Order] {
-	every := w.orders.span(ordersByClinic, clinic)
+	switch {
+	case unsorted && !in.set:
+		return w.orders.span(ordersByClinic, clinic).created()
+	case by != ordersByTime && !in.set:
+		return w.orders.span(by, clinic).sorted(descending)
+	}
 	held := w.orders.spanWithin(ordersByTime, func(o *Order) int { return in.place(o.CompletedAt) }, clinic)
-	switch all := held.len() == every.len(); {
-	case unsorted && all:
-		return every.created()
+	switch {
 	case unsorted:
 		return held.created()
 	case by == ordersByTime:
 		return held.sorted(descending)
-	case all:
-		return w.orders.span(by, clinic).sorted(descending)
 	default:
 		return w.orders.span(by, clinic).sorted(descending).keep(held.len(), func(o *Order) bool { return in.holds(o.CompletedAt) })
 	}
