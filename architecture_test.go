@@ -23,7 +23,8 @@ const module = "github.com/dispensary-go/dispensary"
 // An arrow that is not drawn here is a decision, not an accident: draw it in a
 // commit of its own that says why.
 var arrows = map[string][]string{
-	".":                      {"api", "catalog", "clinic", "events", "internal/transport", "oauth", "treatmentplans"},
+	".":                      {"api", "catalog", "clinic", "events", "internal/transport", "treatmentplans"},
+	"accounts":               {".", "oauth"},
 	"api":                    {},
 	"catalog":                {"api", "internal/operation", "internal/transport"},
 	"clinic":                 {"api", "catalog", "internal/metadata", "internal/operation", "internal/redact", "internal/transport"},

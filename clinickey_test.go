@@ -116,13 +116,3 @@ func TestClinicKeyIsNeverPrinted(t *testing.T) {
 	}
 	assert.NotContains(t, text, "canary")
 }
-
-// What Accounts gives can be made to speak for a clinic.
-func TestAccountsClientForAClinicKey(t *testing.T) {
-	t.Parallel()
-	p := newPractice(t, 1)
-	client, err := p.accounts.Client(t.Context(), p.user)
-	require.NoError(t, err)
-	_, err = client.ForClinicKey("key").Clinic.Get(t.Context())
-	assert.ErrorIs(t, err, dispensary.ErrReauthorize, "it is the client of that user")
-}

@@ -13,9 +13,8 @@
 //	})
 //	mux.Handle("/dispensary/", handler) // /dispensary/connect, /dispensary/callback
 //
-// Every way a visit can end has an [Outcome]. The module's own package has
-// Accounts, which puts clients, store and handlers of several environments
-// together. What the handler does can be done by hand, too: send the browser to
+// Every way a visit can end has an [Outcome]. Package accounts
+// puts clients, store and handlers of several environments together. What the handler does can be done by hand, too: send the browser to
 // the platform's authorization page, and turn the code that comes back into a
 // [Token]:
 //

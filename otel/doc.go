@@ -10,8 +10,8 @@
 //	stop, err := telemetry.WatchInbox("orders", inbox)
 //
 // Each of them adds to what the program observes with on its own and replaces
-// nothing. With [dispensary.Accounts], give Client to AccountsConfig.Options and
-// the results of OAuth to AccountsConfig.Applications. Engines that spell the
+// nothing. With package accounts, give Client to Config.Options and the
+// results of OAuth to Config.Applications. Engines that spell the
 // fields of [webhook.Work] out, as [webhook.MemoryConfig] does, take Handle, Begin
 // and Observe from the result of Work.
 //

@@ -9,6 +9,7 @@ import (
 	"net/http"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/accounts"
 	"github.com/dispensary-go/dispensary/oauth"
 )
 
@@ -24,13 +25,13 @@ const currentUser = "practitioner-7"
 
 // app is the integrator's application.
 type app struct {
-	accounts *dispensary.Accounts
-	connect  http.Handler
+	users   *accounts.Accounts
+	connect http.Handler
 }
 
 // newApp sets the application up with what the platform's dashboard shows.
 func newApp(site dispensary.Site, clientID string, clientSecret dispensary.Secret, home string) (*app, error) {
-	accounts, err := dispensary.NewAccounts(dispensary.AccountsConfig{
+	users, err := accounts.New(accounts.Config{
 		Applications: []oauth.Config{{
 			Site: site, ClientID: clientID, ClientSecret: clientSecret, RedirectURL: home + callbackPath,
 		}},
@@ -40,7 +41,7 @@ func newApp(site dispensary.Site, clientID string, clientSecret dispensary.Secre
 	if err != nil {
 		return nil, err
 	}
-	connect, err := accounts.Handler(oauth.HandlerConfig{
+	connect, err := users.Handler(oauth.HandlerConfig{
 		// A real application has its keys from where its other secrets are, and
 		// the same ones on every replica.
 		StateKeys:       []dispensary.Secret{dispensary.Secret(rand.Text() + rand.Text())},
@@ -48,7 +49,7 @@ func newApp(site dispensary.Site, clientID string, clientSecret dispensary.Secre
 		OwnerTypes:      []string{oauth.OwnerPractitioner},
 		LoopbackCookies: true, // plain http, for development only
 	})
-	return &app{accounts: accounts, connect: connect}, err
+	return &app{users: users, connect: connect}, err
 }
 
 // tell is where a real application updates its pages and wakes its operators.
@@ -95,7 +96,7 @@ var homePage = template.Must(template.New("home").Parse(`<!DOCTYPE html>
 // home shows how the practitioner stands, and calls the platform as them.
 func (a *app) home(w http.ResponseWriter, r *http.Request) {
 	view := struct{ Status, Clinic string }{Status: "connected"}
-	client, err := a.accounts.Client(r.Context(), currentUser)
+	client, err := a.users.Client(r.Context(), currentUser)
 	if err == nil {
 		clinic, failure := client.Clinic.Get(r.Context())
 		if err = failure; err == nil {
@@ -115,7 +116,7 @@ func (a *app) home(w http.ResponseWriter, r *http.Request) {
 
 // disconnect revokes the token and forgets it.
 func (a *app) disconnect(w http.ResponseWriter, r *http.Request) {
-	if err := a.accounts.Disconnect(r.Context(), currentUser); err != nil {
+	if err := a.users.Disconnect(r.Context(), currentUser); err != nil {
 		slog.ErrorContext(r.Context(), "disconnect", "error", err)
 		http.Error(w, "The dispensary cannot be told at the moment. Please try again.", http.StatusBadGateway)
 		return

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/accounts"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/oauth"
 )
@@ -36,27 +37,27 @@ func run(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, platform.Close()) }()
-	accounts, err := newAccounts(platform)
+	users, err := newAccounts(platform)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, accounts.Shutdown(ctx)) }()
+	defer func() { err = errors.Join(err, users.Shutdown(ctx)) }()
 	for i, user := range platform.Users() {
-		if err := connect(ctx, platform, accounts, user, fmt.Sprintf("user-%d", i+1)); err != nil {
+		if err := connect(ctx, platform, users, user, fmt.Sprintf("user-%d", i+1)); err != nil {
 			return err
 		}
 	}
-	return work(ctx, accounts, out)
+	return work(ctx, users, out)
 }
 
 // newAccounts knows one application, that of the fake.
-func newAccounts(platform *dispensarytest.Server) (*dispensary.Accounts, error) {
+func newAccounts(platform *dispensarytest.Server) (*accounts.Accounts, error) {
 	registered := platform.Application()
 	limiter, err := dispensary.NewRateLimiter(5000, 5*time.Minute) // what the platform is assumed to allow
 	if err != nil {
 		return nil, err
 	}
-	return dispensary.NewAccounts(dispensary.AccountsConfig{
+	return accounts.New(accounts.Config{
 		Applications: []oauth.Config{{
 			Site: platform.Site(), ClientID: registered.ClientID,
 			ClientSecret: dispensary.Secret(registered.ClientSecret), RedirectURL: registered.RedirectURI,
@@ -70,8 +71,8 @@ func newAccounts(platform *dispensarytest.Server) (*dispensary.Accounts, error) 
 
 // connect does what the web application does when a user comes back from the
 // platform; see the connect example.
-func connect(ctx context.Context, platform *dispensarytest.Server, accounts *dispensary.Accounts, person dispensarytest.User, user string) error {
-	client, err := accounts.OAuth(platform.Site().Environment)
+func connect(ctx context.Context, platform *dispensarytest.Server, users *accounts.Accounts, person dispensarytest.User, user string) error {
+	client, err := users.OAuth(platform.Site().Environment)
 	if err != nil {
 		return err
 	}
@@ -88,5 +89,5 @@ func connect(ctx context.Context, platform *dispensarytest.Server, accounts *dis
 	if err != nil {
 		return err
 	}
-	return accounts.Connect(ctx, user, code)
+	return users.Connect(ctx, user, code)
 }

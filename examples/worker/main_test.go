@@ -31,16 +31,16 @@ func lines(out *bytes.Buffer) []string {
 func TestWhoMustConnectAgainIsLeftOut(t *testing.T) {
 	t.Parallel()
 	platform := dispensarytest.New(t)
-	accounts, err := newAccounts(platform)
+	users, err := newAccounts(platform)
 	require.NoError(t, err)
 	people := platform.Users()
-	require.NoError(t, connect(t.Context(), platform, accounts, people[0], "user-1"))
+	require.NoError(t, connect(t.Context(), platform, users, people[0], "user-1"))
 	platform.InvalidateTokens()
-	require.NoError(t, connect(t.Context(), platform, accounts, people[1], "user-2"))
+	require.NoError(t, connect(t.Context(), platform, users, people[1], "user-2"))
 	for range 2 {
 		platform.Journal().Reset()
 		var out bytes.Buffer
-		require.NoError(t, work(t.Context(), accounts, &out))
+		require.NoError(t, work(t.Context(), users, &out))
 		assert.Equal(t, []string{"user-1 has to connect again", "user-2 has 5 patients"}, lines(&out))
 	}
 	assert.Empty(t, platform.Journal().Of("oauth.token"), "the second time nobody asks the platform")
@@ -49,12 +49,12 @@ func TestWhoMustConnectAgainIsLeftOut(t *testing.T) {
 func TestAFailureEndsNobodyElsesWork(t *testing.T) {
 	t.Parallel()
 	platform := dispensarytest.New(t)
-	accounts, err := newAccounts(platform)
+	users, err := newAccounts(platform)
 	require.NoError(t, err)
-	require.NoError(t, connect(t.Context(), platform, accounts, platform.Users()[0], "user-1"))
+	require.NoError(t, connect(t.Context(), platform, users, platform.Users()[0], "user-1"))
 	require.NoError(t, platform.Close())
 	var out bytes.Buffer
-	err = work(t.Context(), accounts, &out)
+	err = work(t.Context(), users, &out)
 	require.Error(t, err)
 	assert.False(t, errors.Is(err, dispensary.ErrReauthorize), fmt.Sprint(err))
 	assert.Empty(t, out.String())

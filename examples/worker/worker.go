@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/accounts"
 	"github.com/dispensary-go/dispensary/clinic"
 )
 
@@ -25,14 +26,14 @@ type tally struct {
 // there are: a name or an address has no place in a log. Who must connect again
 // is left for the web application to tell; a failure of one user does not end
 // the work for the others.
-func work(ctx context.Context, accounts *dispensary.Accounts, out io.Writer) error {
+func work(ctx context.Context, users *accounts.Accounts, out io.Writer) error {
 	results := make(chan tally)
 	go func() {
 		defer close(results)
 		var running sync.WaitGroup
 		defer running.Wait()
 		slots := make(chan struct{}, concurrency)
-		for account, err := range accounts.List(ctx, dispensary.AccountListOptions{}) {
+		for account, err := range users.List(ctx, accounts.ListOptions{}) {
 			if err != nil {
 				results <- tally{err: err}
 				return
@@ -40,7 +41,7 @@ func work(ctx context.Context, accounts *dispensary.Accounts, out io.Writer) err
 			slots <- struct{}{}
 			running.Go(func() {
 				defer func() { <-slots }()
-				results <- one(ctx, accounts, account)
+				results <- one(ctx, users, account)
 			})
 		}
 	}()
@@ -59,13 +60,13 @@ func work(ctx context.Context, accounts *dispensary.Accounts, out io.Writer) err
 }
 
 // one counts the patients of one user, page by page.
-func one(ctx context.Context, accounts *dispensary.Accounts, account dispensary.Account) tally {
+func one(ctx context.Context, users *accounts.Accounts, account accounts.Account) tally {
 	result := tally{user: account.Key.User}
-	if account.Status == dispensary.AccountMustReauthorize {
+	if account.Status == accounts.MustReauthorize {
 		result.err = dispensary.ErrReauthorize // known without asking the platform
 		return result
 	}
-	client, err := accounts.Client(ctx, account.Key.User)
+	client, err := users.Client(ctx, account.Key.User)
 	if err != nil {
 		result.err = err
 		return result

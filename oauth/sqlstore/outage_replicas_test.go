@@ -24,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/accounts"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/oauth"
@@ -312,7 +313,7 @@ func TestOutageProcess(t *testing.T) { //nolint:paralleltest // a process of its
 	store, err := order.store(db)
 	require.NoError(t, err)
 	s := &outageServer{T: t, users: order.Users, told: map[string]bool{}}
-	s.accounts, err = dispensary.NewAccounts(dispensary.AccountsConfig{
+	s.accounts, err = accounts.New(accounts.Config{
 		Applications: []oauth.Config{{
 			Site: order.Site, ClientID: order.ClientID, ClientSecret: dispensary.Secret(order.ClientSecret), RedirectURL: order.RedirectURL,
 		}},
@@ -347,7 +348,7 @@ func TestOutageProcess(t *testing.T) { //nolint:paralleltest // a process of its
 // outageServer serves all users, as each process does.
 type outageServer struct {
 	*testing.T
-	accounts *dispensary.Accounts
+	accounts *accounts.Accounts
 	users    int
 
 	mu   sync.Mutex

@@ -1,4 +1,4 @@
-package dispensary
+package accounts
 
 import (
 	"context"
@@ -9,28 +9,29 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/oauth"
 )
 
-// AccountStatus is how a user stands with the platform.
-type AccountStatus string
+// Status is how a user stands with the platform.
+type Status string
 
 // The statuses of an [Account].
 const (
-	// AccountNotConnected: nothing is stored for the user.
-	AccountNotConnected AccountStatus = "not_connected"
+	// NotConnected: nothing is stored for the user.
+	NotConnected Status = "not_connected"
 
-	// AccountConnected: calls work.
-	AccountConnected AccountStatus = "connected"
+	// Connected: calls work.
+	Connected Status = "connected"
 
-	// AccountExpiring: the access token is at its end, or past it. Nothing is
+	// Expiring: the access token is at its end, or past it. Nothing is
 	// wrong: the next call, or [Accounts.KeepFresh], fetches a new one.
-	AccountExpiring AccountStatus = "expiring"
+	Expiring Status = "expiring"
 
-	// AccountMustReauthorize: only the user can help, by connecting again.
+	// MustReauthorize: only the user can help, by connecting again.
 	// [Account.Reason] says why. [Accounts.Restore] undoes it where it is a
 	// mistake.
-	AccountMustReauthorize AccountStatus = "must_reauthorize"
+	MustReauthorize Status = "must_reauthorize"
 )
 
 // Account is how one user stands with the platform, without any secret: it can
@@ -40,7 +41,7 @@ type Account struct {
 	Key oauth.Key
 
 	// Status says whether calls work, and Reason why not.
-	Status AccountStatus
+	Status Status
 	Reason oauth.Reason
 
 	// Owner is who the token acts for on the platform.
@@ -56,7 +57,7 @@ type Account struct {
 
 // String returns key, status and reason.
 func (a Account) String() string {
-	return strings.TrimSpace("dispensary.Account{"+a.Key.String()+" "+string(a.Status)+" "+string(a.Reason)) + "}"
+	return strings.TrimSpace("accounts.Account{"+a.Key.String()+" "+string(a.Status)+" "+string(a.Reason)) + "}"
 }
 
 // Format prints [Account.String] for every verb.
@@ -74,9 +75,9 @@ func (a *Accounts) Status(ctx context.Context, user string) (Account, error) {
 	record, err := a.config.Store.Load(ctx, key)
 	switch {
 	case errors.Is(err, oauth.ErrNoRecord):
-		return Account{Key: key, Status: AccountNotConnected, Reason: oauth.ReasonNotConnected}, nil
+		return Account{Key: key, Status: NotConnected, Reason: oauth.ReasonNotConnected}, nil
 	case err != nil:
-		return Account{}, fmt.Errorf("dispensary: status of %s: %w", key, err)
+		return Account{}, fmt.Errorf("accounts: status of %s: %w", key, err)
 	}
 	return app.account(record), nil
 }
@@ -84,7 +85,7 @@ func (a *Accounts) Status(ctx context.Context, user string) (Account, error) {
 // account tells what a record means.
 func (app *application) account(record oauth.Record) Account {
 	account := Account{
-		Key: record.Key, Status: AccountConnected,
+		Key: record.Key, Status: Connected,
 		Owner: record.Token.ResourceOwner, Scopes: record.Token.Scopes(),
 		ExpiresAt: record.Token.ExpiresAt, ConnectedAt: record.Token.ConnectedAt, UsedAt: record.Token.UsedAt, UpdatedAt: record.UpdatedAt,
 	}
@@ -92,17 +93,17 @@ func (app *application) account(record oauth.Record) Account {
 	end := record.Token.ExpiresAt
 	switch err := app.oauth.Usable(record); {
 	case errors.As(err, &needsUser):
-		account.Status, account.Reason = AccountMustReauthorize, needsUser.Reason
+		account.Status, account.Reason = MustReauthorize, needsUser.Reason
 	case !end.IsZero() && time.Until(end) < oauth.DefaultLeeway:
-		account.Status = AccountExpiring
+		account.Status = Expiring
 	}
 	return account
 }
 
-// AccountListOptions says which accounts are listed. The zero value lists all.
-type AccountListOptions struct {
+// ListOptions says which accounts are listed. The zero value lists all.
+type ListOptions struct {
 	// Environment limits the list to one environment; zero lists all of them.
-	Environment Environment
+	Environment dispensary.Environment
 
 	// State limits the list to records in it, for example
 	// [oauth.StateReauthorize] for those to send a link to; empty lists all.
@@ -116,16 +117,16 @@ const accountPage = 500
 // the order of their ids. It reads them from the store in pages, as it goes; an
 // error ends it, and one that matches [errors.ErrUnsupported] tells that the
 // store is no [oauth.Lister].
-func (a *Accounts) List(ctx context.Context, options AccountListOptions) iter.Seq2[Account, error] {
+func (a *Accounts) List(ctx context.Context, options ListOptions) iter.Seq2[Account, error] {
 	return func(yield func(Account, error) bool) {
 		lister, ok := a.config.Store.(oauth.Lister)
 		if !ok {
-			yield(Account{}, fmt.Errorf("dispensary: the store is no oauth.Lister: %w", errors.ErrUnsupported))
+			yield(Account{}, fmt.Errorf("accounts: the store is no oauth.Lister: %w", errors.ErrUnsupported))
 			return
 		}
 		for _, app := range a.order {
 			environment := app.oauth.Environment()
-			if options.Environment != (Environment{}) && options.Environment != environment {
+			if options.Environment != (dispensary.Environment{}) && options.Environment != environment {
 				continue
 			}
 			if !app.list(ctx, lister, oauth.Listing{Environment: environment, State: options.State, Limit: accountPage}, yield) {
@@ -140,7 +141,7 @@ func (app *application) list(ctx context.Context, lister oauth.Lister, listing o
 	for {
 		records, err := lister.List(ctx, listing)
 		if err != nil {
-			yield(Account{}, fmt.Errorf("dispensary: listing the accounts of %s: %w", listing.Environment, err))
+			yield(Account{}, fmt.Errorf("accounts: listing the accounts of %s: %w", listing.Environment, err))
 			return false
 		}
 		for _, record := range records {

@@ -1,4 +1,4 @@
-package dispensary
+package accounts
 
 import (
 	"sync"

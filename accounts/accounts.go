@@ -1,13 +1,26 @@
-package dispensary
+// Package accounts connects the users of an integrator, its practitioners and
+// staff, to the platform, and gives each of them the client that calls as them:
+//
+//	users, err := accounts.New(accounts.Config{
+//		Applications: []oauth.Config{{Site: site, ClientID: id, ClientSecret: secret, RedirectURL: callback}},
+//		Store:        store,
+//	})
+//	client, err := users.Client(ctx, userID)
+//	patients, err := client.Clinic.Patients.List(ctx, clinic.PatientListOptions{})
+//
+// [Accounts.Handler] is the browser flow that connects a user,
+// [Accounts.KeepFresh] refreshes tokens before they expire, and
+// [Accounts.Status] and [Accounts.List] show how users stand.
+package accounts
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"sync"
 
+	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/oauth"
 )
 
@@ -15,8 +28,8 @@ import (
 // 45 MB when all of them are there.
 const DefaultCachedUsers = 100_000
 
-// AccountsConfig sets up [Accounts]. Applications and Store are required.
-type AccountsConfig struct {
+// Config sets up [Accounts]. Applications and Store are required.
+type Config struct {
 	// Applications are those of the developer dashboards, one for each
 	// environment that users belong to.
 	Applications []oauth.Config
@@ -27,14 +40,14 @@ type AccountsConfig struct {
 	// Locate tells which environment a user belongs to. It is required where
 	// there are several applications, and is asked for every call of Client:
 	// it should know the answer, not look for it.
-	Locate func(ctx context.Context, user string) (Environment, error)
+	Locate func(ctx context.Context, user string) (dispensary.Environment, error)
 
 	// Options configure the client of an environment: its limiter, logger, HTTP
 	// client and so on. A token source is put in its place by Accounts. Nil
 	// means none. A clinic key given here is sent for all users: where they
-	// belong to several clinics, call [Client.ForClinicKey] on what
+	// belong to several clinics, call [dispensary.Client.ForClinicKey] on what
 	// [Accounts.Client] returns.
-	Options func(Environment) []Option
+	Options func(dispensary.Environment) []dispensary.Option
 
 	// OnEvent is told what happens to users and applications, after the
 	// OnEvent of the application itself. See [oauth.Config].
@@ -56,8 +69,8 @@ type AccountsConfig struct {
 // A user is named by the integrator's own id; see [oauth.Key]. Make one Accounts
 // when the program starts and share it. It is safe for concurrent use.
 type Accounts struct {
-	config       AccountsConfig
-	applications map[Environment]*application
+	config       Config
+	applications map[dispensary.Environment]*application
 	order        []*application
 	sources      sourceCache
 }
@@ -65,26 +78,26 @@ type Accounts struct {
 // application is what serves the users of one environment.
 type application struct {
 	oauth  *oauth.Client
-	client *Client // of nobody: views of it call as users
+	client *dispensary.Client // of nobody: views of it call as users
 }
 
-// NewAccounts checks config and returns the accounts. It sends nothing and reads
+// New checks config and returns the accounts. It sends nothing and reads
 // nothing.
-func NewAccounts(config AccountsConfig) (*Accounts, error) {
+func New(config Config) (*Accounts, error) {
 	switch {
 	case len(config.Applications) == 0:
-		return nil, accountsProblem("Applications", "is empty")
+		return nil, configError("Applications", "is empty")
 	case config.Store == nil:
-		return nil, accountsProblem("Store", "is nil")
+		return nil, configError("Store", "is nil")
 	case config.Locate == nil && len(config.Applications) > 1:
-		return nil, accountsProblem("Locate", "is nil: with several applications it has to tell them apart")
+		return nil, configError("Locate", "is nil: with several applications it has to tell them apart")
 	case config.CachedUsers < 0:
-		return nil, accountsProblem("CachedUsers", "must not be negative")
+		return nil, configError("CachedUsers", "must not be negative")
 	}
 	if config.CachedUsers == 0 {
 		config.CachedUsers = DefaultCachedUsers
 	}
-	a := &Accounts{config: config, applications: map[Environment]*application{}}
+	a := &Accounts{config: config, applications: map[dispensary.Environment]*application{}}
 	a.sources.limit = config.CachedUsers
 	for _, c := range config.Applications {
 		if err := a.add(c); err != nil {
@@ -95,15 +108,15 @@ func NewAccounts(config AccountsConfig) (*Accounts, error) {
 	return a, nil
 }
 
-func accountsProblem(field, reason string) error {
-	return &ArgumentError{Field: "AccountsConfig." + field, Reason: reason}
+func configError(field, reason string) error {
+	return &dispensary.ArgumentError{Field: "accounts.Config." + field, Reason: reason}
 }
 
 // add makes the clients of one application.
 func (a *Accounts) add(config oauth.Config) error {
 	environment := config.Site.Environment
 	if _, twice := a.applications[environment]; twice {
-		return accountsProblem("Applications", "holds two of "+environment.String())
+		return configError("Applications", "holds two of "+environment.String())
 	}
 	app := &application{}
 	config.OnEvent = a.observer(app, config.OnEvent)
@@ -111,11 +124,11 @@ func (a *Accounts) add(config oauth.Config) error {
 	if app.oauth, err = oauth.New(config); err != nil {
 		return err
 	}
-	var options []Option
+	var options []dispensary.Option
 	if a.config.Options != nil {
 		options = a.config.Options(environment)
 	}
-	if app.client, err = New(config.Site, options...); err != nil {
+	if app.client, err = dispensary.New(config.Site, options...); err != nil {
 		return err
 	}
 	a.applications[environment] = app
@@ -145,11 +158,11 @@ func (a *Accounts) of(ctx context.Context, user string) (*application, error) {
 	if a.config.Locate != nil {
 		environment, err := a.config.Locate(ctx, user)
 		if err != nil {
-			return nil, fmt.Errorf("dispensary: the environment of a user is not known: %w", err)
+			return nil, fmt.Errorf("accounts: the environment of a user is not known: %w", err)
 		}
 		known := false
 		if app, known = a.applications[environment]; !known {
-			return nil, fmt.Errorf("%w: no application for %s", ErrUnknownSite, environment)
+			return nil, fmt.Errorf("%w: no application for %s", dispensary.ErrUnknownSite, environment)
 		}
 	}
 	if err := app.oauth.Key(user).Validate(); err != nil {
@@ -161,11 +174,11 @@ func (a *Accounts) of(ctx context.Context, user string) (*application, error) {
 // Client returns the client that calls as user. It is cheap, asks neither the
 // store nor the platform, and is made for one request or job as well as for
 // many. Whether the user is connected shows with the first call, which fails
-// with an error that matches [ErrReauthorize] if not; [Accounts.Status] asks.
+// with an error that matches [dispensary.ErrReauthorize] if not; [Accounts.Status] asks.
 //
-// Errors: an [*ArgumentError] for what cannot name a user, those of
-// [AccountsConfig.Locate], and [ErrUnknownSite].
-func (a *Accounts) Client(ctx context.Context, user string) (*Client, error) {
+// Errors: an [*dispensary.ArgumentError] for what cannot name a user, those of
+// [Config.Locate], and [dispensary.ErrUnknownSite].
+func (a *Accounts) Client(ctx context.Context, user string) (*dispensary.Client, error) {
 	app, err := a.of(ctx, user)
 	if err != nil {
 		return nil, err
@@ -183,78 +196,19 @@ func (a *Accounts) source(app *application, user string) *oauth.UserTokenSource 
 }
 
 // OAuth returns the OAuth client of an environment, for what Accounts does not
-// do itself. It fails with [ErrUnknownSite] where there is no application.
-func (a *Accounts) OAuth(environment Environment) (*oauth.Client, error) {
+// do itself. It fails with [dispensary.ErrUnknownSite] where there is no application.
+func (a *Accounts) OAuth(environment dispensary.Environment) (*oauth.Client, error) {
 	app, ok := a.applications[environment]
 	if !ok {
-		return nil, fmt.Errorf("%w: no application for %s", ErrUnknownSite, environment)
+		return nil, fmt.Errorf("%w: no application for %s", dispensary.ErrUnknownSite, environment)
 	}
 	return app.oauth, nil
-}
-
-// Handler returns the pages that connect users, to be mounted under a path; see
-// [oauth.Handler]. Client and Store of config are put in by Accounts and must be
-// left empty. Where there are several environments, each user goes to the
-// platform of their own; the redirect addresses of all applications then have to
-// have the same last element.
-func (a *Accounts) Handler(config oauth.HandlerConfig) (http.Handler, error) {
-	if config.Client != nil || config.Store != nil {
-		return nil, &ArgumentError{Field: "oauth.HandlerConfig", Reason: "must leave Client and Store to Accounts"}
-	}
-	if config.User == nil {
-		return nil, &ArgumentError{Field: "oauth.HandlerConfig.User", Reason: "is nil"}
-	}
-	router := &accountsHandler{accounts: a, user: config.User, handlers: map[*application]*oauth.Handler{}}
-	config.User, config.Store = locatedUser, a.config.Store
-	for _, app := range a.order {
-		config.Client = app.oauth
-		handler, err := oauth.NewHandler(config)
-		if err != nil {
-			return nil, err
-		}
-		router.handlers[app] = handler
-	}
-	return router, nil
-}
-
-// accountsHandler sends each user to the handler of their environment.
-type accountsHandler struct {
-	accounts *Accounts
-	user     func(*http.Request) (string, error)
-	handlers map[*application]*oauth.Handler
-}
-
-type locatedKey struct{}
-
-// located is who a request comes from.
-type located struct {
-	user string
-	err  error
-}
-
-// ServeHTTP implements [http.Handler].
-func (h *accountsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	bare := r.Clone(r.Context()) // the hook may log what it sees: no code, no state
-	bare.URL.RawQuery, bare.RequestURI = "", bare.URL.EscapedPath()
-	who, app := located{}, h.accounts.order[0]
-	if who.user, who.err = h.user(bare); who.err == nil {
-		var found *application
-		if found, who.err = h.accounts.of(r.Context(), who.user); who.err == nil {
-			app = found
-		}
-	}
-	h.handlers[app].ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), locatedKey{}, who)))
-}
-
-func locatedUser(r *http.Request) (string, error) {
-	who, _ := r.Context().Value(locatedKey{}).(located)
-	return who.user, who.err
 }
 
 // Connect turns the code of a callback into a stored token of user, for programs
 // with pages of their own; others mount [Accounts.Handler]. Errors are those of
 // [oauth.Client.Connect].
-func (a *Accounts) Connect(ctx context.Context, user string, code Secret) error {
+func (a *Accounts) Connect(ctx context.Context, user string, code dispensary.Secret) error {
 	app, err := a.of(ctx, user)
 	if err != nil {
 		return err
@@ -336,7 +290,7 @@ func (a *Accounts) Shutdown(ctx context.Context) error {
 
 // String names the environments.
 func (a *Accounts) String() string {
-	text := "dispensary.Accounts{"
+	text := "accounts.Accounts{"
 	for i, app := range a.order {
 		if i > 0 {
 			text += " "

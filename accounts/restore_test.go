@@ -1,4 +1,4 @@
-package dispensary_test
+package accounts_test
 
 import (
 	"testing"
@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/accounts"
 	"github.com/dispensary-go/dispensary/oauth"
 )
 
@@ -28,14 +29,14 @@ func TestAccountsRestore(t *testing.T) {
 			_, err = p.store.Fail(ctx, lease, oauth.ReasonInvalidGrant)
 			require.NoError(t, err)
 		}
-		for account, err := range p.accounts.List(ctx, dispensary.AccountListOptions{State: oauth.StateReauthorize}) {
+		for account, err := range p.accounts.List(ctx, accounts.ListOptions{State: oauth.StateReauthorize}) {
 			require.NoError(t, err)
 			require.NoError(t, p.accounts.Restore(ctx, account.Key.User))
 		}
 		for _, user := range users {
 			_, err := p.client(t, user).Clinic.Get(ctx)
 			require.NoError(t, err)
-			assert.Equal(t, dispensary.AccountConnected, p.status(t, user))
+			assert.Equal(t, accounts.Connected, p.status(t, user))
 		}
 		require.ErrorIs(t, p.accounts.Restore(ctx, "nobody"), dispensary.ErrReauthorize)
 		require.ErrorIs(t, p.accounts.Restore(ctx, ""), dispensary.ErrInvalidArgument)

@@ -1,4 +1,4 @@
-package dispensary_test
+package accounts_test
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"log"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/accounts"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/oauth"
 )
@@ -20,7 +21,7 @@ func ExampleAccounts() {
 	}
 	defer func() { _ = platform.Close() }()
 	app := platform.Application()
-	accounts, err := dispensary.NewAccounts(dispensary.AccountsConfig{
+	users, err := accounts.New(accounts.Config{
 		Applications: []oauth.Config{{
 			Site: platform.Site(), ClientID: app.ClientID, ClientSecret: dispensary.Secret(app.ClientSecret),
 			RedirectURL: app.RedirectURI,
@@ -32,35 +33,35 @@ func ExampleAccounts() {
 	}
 	ctx := context.Background()
 
-	client, err := accounts.Client(ctx, "dr-17")
+	client, err := users.Client(ctx, "dr-17")
 	if err != nil {
 		log.Fatal(err)
 	}
 	_, err = client.Clinic.Get(ctx)
 	fmt.Println(errors.Is(err, dispensary.ErrReauthorize))
-	account, err := accounts.Status(ctx, "dr-17")
+	account, err := users.Status(ctx, "dr-17")
 	fmt.Println(account.Status, err)
 
 	// The user presses connect and walks through the pages of Accounts.Handler.
-	connectExample(accounts, platform)
+	connectExample(users, platform)
 
 	found, err := client.Clinic.Get(ctx)
 	fmt.Println(found.PractitionerCount > 0, err)
-	for account, err := range accounts.List(ctx, dispensary.AccountListOptions{}) {
+	for account, err := range users.List(ctx, accounts.ListOptions{}) {
 		fmt.Println(account, err)
 	}
-	fmt.Println(accounts.Disconnect(ctx, "dr-17"), accounts.Shutdown(ctx))
+	fmt.Println(users.Disconnect(ctx, "dr-17"), users.Shutdown(ctx))
 	// Output:
 	// true
 	// not_connected <nil>
 	// true <nil>
-	// dispensary.Account{us/sandbox/dr-17 connected} <nil>
+	// accounts.Account{us/sandbox/dr-17 connected} <nil>
 	// <nil> <nil>
 }
 
 // connectExample stands for the browser.
-func connectExample(accounts *dispensary.Accounts, platform *dispensarytest.Server) {
-	client, err := accounts.OAuth(platform.Site().Environment)
+func connectExample(users *accounts.Accounts, platform *dispensarytest.Server) {
+	client, err := users.OAuth(platform.Site().Environment)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -72,7 +73,7 @@ func connectExample(accounts *dispensary.Accounts, platform *dispensarytest.Serv
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := accounts.Connect(context.Background(), "dr-17", dispensary.Secret(back.Query().Get("code"))); err != nil {
+	if err := users.Connect(context.Background(), "dr-17", dispensary.Secret(back.Query().Get("code"))); err != nil {
 		log.Fatal(err)
 	}
 }

@@ -1,4 +1,4 @@
-package dispensary_test
+package accounts_test
 
 import (
 	"cmp"
@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/accounts"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/oauth"
@@ -159,7 +160,7 @@ type fleet struct {
 	outage   *outage
 	platform *dispensarytest.Server
 	store    *oauth.MemoryStore
-	replicas []*dispensary.Accounts
+	replicas []*accounts.Accounts
 	users    int
 
 	mu     sync.Mutex
@@ -181,10 +182,10 @@ func newFleet(t *testing.T, o *outage, users int) *fleet {
 	return f
 }
 
-func (f *fleet) replica(client *http.Client) *dispensary.Accounts {
+func (f *fleet) replica(client *http.Client) *accounts.Accounts {
 	f.Helper()
 	app := f.platform.Application()
-	accounts, err := dispensary.NewAccounts(dispensary.AccountsConfig{
+	users, err := accounts.New(accounts.Config{
 		Applications: []oauth.Config{{
 			Site: f.platform.Site(), ClientID: app.ClientID, ClientSecret: dispensary.Secret(app.ClientSecret),
 			RedirectURL: app.RedirectURI, HTTPClient: client,
@@ -202,7 +203,7 @@ func (f *fleet) replica(client *http.Client) *dispensary.Accounts {
 		},
 	})
 	require.NoError(f, err)
-	return accounts
+	return users
 }
 
 func (f *fleet) name(i int) string { return fmt.Sprintf("dr-%04d", i) }
@@ -256,8 +257,8 @@ func (f *fleet) outlive(length time.Duration) outageRow {
 	f.connect()
 	ctx, stop := context.WithCancel(f.Context())
 	var running sync.WaitGroup
-	for _, accounts := range f.replicas {
-		running.Go(func() { assert.NoError(f, accounts.KeepFresh(ctx, oauth.RefreshPolicy{})) })
+	for _, users := range f.replicas {
+		running.Go(func() { assert.NoError(f, users.KeepFresh(ctx, oauth.RefreshPolicy{})) })
 	}
 	f.outage.on.Store(true)
 	revoked := f.work(length)
@@ -268,10 +269,10 @@ func (f *fleet) outlive(length time.Duration) outageRow {
 	row.broken, row.slowest = f.recover(revoked)
 	stop()
 	running.Wait()
-	for _, accounts := range f.replicas {
-		require.NoError(f, accounts.Shutdown(f.Context()))
+	for _, users := range f.replicas {
+		require.NoError(f, users.Shutdown(f.Context()))
 	}
-	for account, err := range f.replicas[0].List(f.Context(), dispensary.AccountListOptions{State: oauth.StateReauthorize}) {
+	for account, err := range f.replicas[0].List(f.Context(), accounts.ListOptions{State: oauth.StateReauthorize}) {
 		require.NoError(f, err)
 		f.marked[account.Key.User] = true
 		if revoked[account.Key.User] {

@@ -1,4 +1,4 @@
-package dispensary_test
+package accounts_test
 
 import (
 	"context"
@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/accounts"
 	"github.com/dispensary-go/dispensary/oauth"
 )
 
 // crowd connects n users, with tokens as long as real ones, and returns their
 // accounts. The bytes of the tokens in the store are not those in memory.
-func crowd(b *testing.B, n int) *dispensary.Accounts {
+func crowd(b *testing.B, n int) *accounts.Accounts {
 	b.Helper()
 	environment := dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox}
 	store := oauth.NewMemoryStore()
@@ -30,7 +31,7 @@ func crowd(b *testing.B, n int) *dispensary.Accounts {
 			b.Fatal(err)
 		}
 	}
-	accounts, err := dispensary.NewAccounts(dispensary.AccountsConfig{
+	users, err := accounts.New(accounts.Config{
 		Applications: []oauth.Config{{
 			Site:     dispensary.Site{Environment: environment, BaseURL: "https://platform.example/api", AuthURL: "https://platform.example"},
 			ClientID: "id", ClientSecret: "secret", RedirectURL: "https://ehr.example/callback",
@@ -40,21 +41,21 @@ func crowd(b *testing.B, n int) *dispensary.Accounts {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return accounts
+	return users
 }
 
 // What 100,000 users cost who all have a token in memory.
 func BenchmarkAccountsMemory(b *testing.B) {
-	const users = 100_000
-	names := make([]string, users)
+	const count = 100_000
+	names := make([]string, count)
 	for i := range names {
 		names[i] = strings.Clone(strconv.Itoa(i))
 	}
 	for b.Loop() {
-		accounts := crowd(b, users)
+		users := crowd(b, count)
 		before := heapBytes()
 		for _, name := range names {
-			source, err := accounts.SourceForTest(b.Context(), strings.Clone(name))
+			source, err := users.SourceForTest(b.Context(), strings.Clone(name))
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -62,8 +63,8 @@ func BenchmarkAccountsMemory(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		b.ReportMetric(float64(heapBytes()-before)/users, "B/user")
-		runtime.KeepAlive(accounts)
+		b.ReportMetric(float64(heapBytes()-before)/count, "B/user")
+		runtime.KeepAlive(users)
 	}
 }
 
@@ -77,31 +78,31 @@ func heapBytes() uint64 {
 
 // The client of a user who is in memory, beside the view of the root client.
 func BenchmarkAccountsClient(b *testing.B) {
-	const users = 10_000
-	accounts := crowd(b, users)
-	names := make([]string, users)
+	const count = 10_000
+	users := crowd(b, count)
+	names := make([]string, count)
 	for i := range names {
 		names[i] = strconv.Itoa(i)
-		if _, err := accounts.Client(b.Context(), names[i]); err != nil {
+		if _, err := users.Client(b.Context(), names[i]); err != nil {
 			b.Fatal(err)
 		}
 	}
 	b.Run("accounts", func(b *testing.B) {
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
-			_, _ = accounts.Client(b.Context(), names[i%users])
+			_, _ = users.Client(b.Context(), names[i%count])
 		}
 	})
 	b.Run("parallel", func(b *testing.B) {
 		b.ReportAllocs()
 		b.RunParallel(func(pb *testing.PB) {
 			for i := 0; pb.Next(); i++ {
-				_, _ = accounts.Client(b.Context(), names[i%users])
+				_, _ = users.Client(b.Context(), names[i%count])
 			}
 		})
 	})
 	b.Run("view", func(b *testing.B) {
-		client, err := accounts.Client(b.Context(), names[0])
+		client, err := users.Client(b.Context(), names[0])
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package dispensary_test
+package accounts_test
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/accounts"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/oauth"
 )
@@ -26,7 +27,7 @@ const stateKey = dispensary.Secret("0123456789abcdef0123456789abcdef")
 // two, without a socket.
 type practice struct {
 	platforms []*dispensarytest.Server
-	accounts  *dispensary.Accounts
+	accounts  *accounts.Accounts
 	store     *oauth.MemoryStore
 
 	mu     sync.Mutex
@@ -36,10 +37,10 @@ type practice struct {
 
 var regions = []dispensarytest.Region{dispensarytest.UnitedStates, dispensarytest.Canada}
 
-func newPractice(t testing.TB, countries int, changes ...func(*dispensary.AccountsConfig)) *practice {
+func newPractice(t testing.TB, countries int, changes ...func(*accounts.Config)) *practice {
 	t.Helper()
 	p := &practice{store: oauth.NewMemoryStore(), user: "us:dr-17"}
-	config := dispensary.AccountsConfig{Store: p.store, OnEvent: p.note}
+	config := accounts.Config{Store: p.store, OnEvent: p.note}
 	clients := map[dispensary.Environment]*http.Client{}
 	for i := range countries {
 		host := fmt.Sprintf("https://ehr-%d.example.com", i)
@@ -63,7 +64,7 @@ func newPractice(t testing.TB, countries int, changes ...func(*dispensary.Accoun
 		change(&config)
 	}
 	var err error
-	p.accounts, err = dispensary.NewAccounts(config)
+	p.accounts, err = accounts.New(config)
 	require.NoError(t, err)
 	p.mount(t)
 	return p
@@ -129,7 +130,7 @@ func (p *practice) client(t testing.TB, user string) *dispensary.Client {
 	return client
 }
 
-func (p *practice) status(t testing.TB, user string) dispensary.AccountStatus {
+func (p *practice) status(t testing.TB, user string) accounts.Status {
 	t.Helper()
 	account, err := p.accounts.Status(t.Context(), user)
 	require.NoError(t, err)
@@ -150,29 +151,29 @@ func TestAccountsLife(t *testing.T) {
 		client := p.client(t, user)
 		_, err := client.Clinic.Get(ctx)
 		require.ErrorIs(t, err, dispensary.ErrReauthorize)
-		assert.Equal(t, dispensary.AccountNotConnected, p.status(t, user))
+		assert.Equal(t, accounts.NotConnected, p.status(t, user))
 
 		p.connect(t, 0, user)
 		_, err = client.Clinic.Get(ctx)
 		require.NoError(t, err, "the client from before goes on")
 		account, err := p.accounts.Status(ctx, user)
 		require.NoError(t, err)
-		assert.Equal(t, dispensary.AccountConnected, account.Status)
+		assert.Equal(t, accounts.Connected, account.Status)
 		assert.Equal(t, oauth.OwnerPractitioner, account.Owner.Type)
 		assert.Contains(t, account.Scopes, "catalog:read")
 		assert.Equal(t, time.Now().Add(2*time.Hour).Unix(), account.ExpiresAt.Unix())
 
 		time.Sleep(118 * time.Minute)
-		assert.Equal(t, dispensary.AccountExpiring, p.status(t, user))
+		assert.Equal(t, accounts.Expiring, p.status(t, user))
 		time.Sleep(10 * time.Minute)
 		_, err = p.client(t, user).Clinic.Get(ctx)
 		require.NoError(t, err)
-		assert.Equal(t, dispensary.AccountConnected, p.status(t, user))
+		assert.Equal(t, accounts.Connected, p.status(t, user))
 
 		p.platforms[0].InvalidateTokens()
 		_, err = client.Clinic.Get(ctx)
 		require.ErrorIs(t, err, dispensary.ErrReauthorize)
-		assert.Equal(t, dispensary.AccountMustReauthorize, p.status(t, user))
+		assert.Equal(t, accounts.MustReauthorize, p.status(t, user))
 
 		p.connect(t, 0, user)
 		_, err = client.Clinic.Get(ctx)
@@ -180,7 +181,7 @@ func TestAccountsLife(t *testing.T) {
 		require.NoError(t, p.accounts.Disconnect(ctx, user))
 		_, err = client.Clinic.Get(ctx)
 		require.ErrorIs(t, err, dispensary.ErrReauthorize)
-		assert.Equal(t, dispensary.AccountNotConnected, p.status(t, user))
+		assert.Equal(t, accounts.NotConnected, p.status(t, user))
 		require.NoError(t, p.accounts.Disconnect(ctx, user))
 		require.NoError(t, p.accounts.Shutdown(ctx))
 		assert.Zero(t, p.accounts.Unwritten())
@@ -203,21 +204,21 @@ func TestAccountsOfTwoCountries(t *testing.T) {
 			assert.Equal(t, 1, len(p.platforms[i].Journal().Of("clinic.get")))
 		}
 		var keys []string
-		for account, err := range p.accounts.List(ctx, dispensary.AccountListOptions{}) {
+		for account, err := range p.accounts.List(ctx, accounts.ListOptions{}) {
 			require.NoError(t, err)
 			keys = append(keys, account.Key.String())
-			assert.Equal(t, dispensary.AccountConnected, account.Status)
+			assert.Equal(t, accounts.Connected, account.Status)
 		}
 		assert.Equal(t, []string{"us/sandbox/us:dr-17", "ca/sandbox/ca:dr-17"}, keys)
 		canada := p.platforms[1].Site().Environment
-		for account, err := range p.accounts.List(ctx, dispensary.AccountListOptions{Environment: canada}) {
+		for account, err := range p.accounts.List(ctx, accounts.ListOptions{Environment: canada}) {
 			require.NoError(t, err)
 			assert.Equal(t, canada, account.Key.Environment)
 		}
 		client, err := p.accounts.OAuth(canada)
 		require.NoError(t, err)
 		assert.Equal(t, canada, client.Environment())
-		assert.Equal(t, "dispensary.Accounts{us/sandbox ca/sandbox}", fmt.Sprintf("%+v", p.accounts))
+		assert.Equal(t, "accounts.Accounts{us/sandbox ca/sandbox}", fmt.Sprintf("%+v", p.accounts))
 
 		_, err = p.accounts.Client(ctx, "fr:dr-17")
 		require.ErrorContains(t, err, "environment of a user is not known")
@@ -258,7 +259,7 @@ func TestAccountsKeepFresh(t *testing.T) {
 		for i, user := range []string{"us:dr-17", "ca:dr-17"} {
 			account, err := p.accounts.Status(t.Context(), user)
 			require.NoError(t, err)
-			assert.Equal(t, dispensary.AccountConnected, account.Status)
+			assert.Equal(t, accounts.Connected, account.Status)
 			sent := len(p.platforms[i].Journal().Of("oauth.token"))
 			_, err = p.client(t, user).Clinic.Get(t.Context())
 			require.NoError(t, err)
@@ -279,7 +280,7 @@ func TestAccountsConnectWithPagesOfTheirOwn(t *testing.T) {
 		code, err := oauth.ParseCallback(back.Query(), "state-1")
 		require.NoError(t, err)
 		require.NoError(t, p.accounts.Connect(t.Context(), "dr-17", code))
-		assert.Equal(t, dispensary.AccountConnected, p.status(t, "dr-17"))
+		assert.Equal(t, accounts.Connected, p.status(t, "dr-17"))
 		require.ErrorIs(t, p.accounts.Connect(t.Context(), "dr-17", code), oauth.ErrCodeRefused)
 		require.ErrorIs(t, p.accounts.Connect(t.Context(), "", code), dispensary.ErrInvalidArgument)
 	})
@@ -295,14 +296,14 @@ func TestAccountsStatusAfterNewScopes(t *testing.T) {
 		record.Token.ConfiguredScope = "catalog:read"
 		_, err = p.store.Save(t.Context(), record.Key, record.Token)
 		require.NoError(t, err)
-		later := newPractice(t, 1, func(c *dispensary.AccountsConfig) {
+		later := newPractice(t, 1, func(c *accounts.Config) {
 			c.Store, c.Applications[0].Scopes = p.store, []string{"catalog:read", "clinic"}
 		})
 		account, err := later.accounts.Status(t.Context(), "dr-17")
 		require.NoError(t, err)
-		assert.Equal(t, dispensary.AccountMustReauthorize, account.Status)
+		assert.Equal(t, accounts.MustReauthorize, account.Status)
 		assert.Equal(t, oauth.ReasonScopesExtended, account.Reason)
-		assert.Equal(t, "dispensary.Account{us/sandbox/dr-17 must_reauthorize scopes_extended}", fmt.Sprint(account))
+		assert.Equal(t, "accounts.Account{us/sandbox/dr-17 must_reauthorize scopes_extended}", fmt.Sprint(account))
 	})
 }
 
@@ -316,20 +317,20 @@ func TestAccountsListStopsAndFails(t *testing.T) {
 			require.NoError(t, err)
 		}
 		n := 0
-		for range p.accounts.List(t.Context(), dispensary.AccountListOptions{}) {
+		for range p.accounts.List(t.Context(), accounts.ListOptions{}) {
 			n++
 		}
 		assert.Equal(t, 1203, n)
-		for range p.accounts.List(t.Context(), dispensary.AccountListOptions{}) {
+		for range p.accounts.List(t.Context(), accounts.ListOptions{}) {
 			break
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		for _, err := range p.accounts.List(ctx, dispensary.AccountListOptions{}) {
+		for _, err := range p.accounts.List(ctx, accounts.ListOptions{}) {
 			require.ErrorIs(t, err, context.Canceled)
 		}
-		plain := newPractice(t, 1, func(c *dispensary.AccountsConfig) { c.Store = &struct{ oauth.Store }{p.store} })
-		for _, err := range plain.accounts.List(t.Context(), dispensary.AccountListOptions{}) {
+		plain := newPractice(t, 1, func(c *accounts.Config) { c.Store = &struct{ oauth.Store }{p.store} })
+		for _, err := range plain.accounts.List(t.Context(), accounts.ListOptions{}) {
 			require.ErrorIs(t, err, errors.ErrUnsupported)
 		}
 		require.ErrorIs(t, plain.accounts.KeepFresh(t.Context(), oauth.RefreshPolicy{}), errors.ErrUnsupported)
@@ -348,37 +349,47 @@ func TestNewAccountsNamesTheField(t *testing.T) {
 	bad := good
 	bad.ClientID = ""
 	store := oauth.NewMemoryStore()
-	for want, config := range map[string]dispensary.AccountsConfig{
-		"AccountsConfig.Applications is empty": {Store: store},
-		"AccountsConfig.Store is nil":          {Applications: []oauth.Config{good}},
-		"AccountsConfig.Locate is nil":         {Applications: []oauth.Config{good, other}, Store: store},
-		"holds two of us/sandbox":              {Applications: []oauth.Config{good, good}, Store: store, Locate: locate},
-		"oauth.Config.ClientID is empty":       {Applications: []oauth.Config{bad}, Store: store},
-		"CachedUsers must not be negative":     {Applications: []oauth.Config{good}, Store: store, CachedUsers: -1},
-		"WithUserAgent(product) is empty":      {Applications: []oauth.Config{good}, Store: store, Options: badOptions},
+	for want, config := range map[string]accounts.Config{
+		"accounts.Config.Applications is empty": {Store: store},
+		"accounts.Config.Store is nil":          {Applications: []oauth.Config{good}},
+		"accounts.Config.Locate is nil":         {Applications: []oauth.Config{good, other}, Store: store},
+		"holds two of us/sandbox":               {Applications: []oauth.Config{good, good}, Store: store, Locate: locate},
+		"oauth.Config.ClientID is empty":        {Applications: []oauth.Config{bad}, Store: store},
+		"CachedUsers must not be negative":      {Applications: []oauth.Config{good}, Store: store, CachedUsers: -1},
+		"WithUserAgent(product) is empty":       {Applications: []oauth.Config{good}, Store: store, Options: badOptions},
 	} {
-		_, err := dispensary.NewAccounts(config)
+		_, err := accounts.New(config)
 		require.ErrorContains(t, err, want)
 	}
-	accounts, err := dispensary.NewAccounts(dispensary.AccountsConfig{Applications: []oauth.Config{good}, Store: store})
+	users, err := accounts.New(accounts.Config{Applications: []oauth.Config{good}, Store: store})
 	require.NoError(t, err)
 	for want, config := range map[string]oauth.HandlerConfig{
 		"must leave Client and Store": {Store: store},
 		"User is nil":                 {StateKeys: []dispensary.Secret{stateKey}},
 		"StateKeys is empty":          {User: func(*http.Request) (string, error) { return "", nil }},
 	} {
-		_, err := accounts.Handler(config)
+		_, err := users.Handler(config)
 		require.ErrorContains(t, err, want)
 	}
 	for _, user := range []string{"", " x", "a\x00"} {
-		_, err := accounts.Client(t.Context(), user)
+		_, err := users.Client(t.Context(), user)
 		require.ErrorIs(t, err, dispensary.ErrInvalidArgument)
-		_, err = accounts.Status(t.Context(), user)
+		_, err = users.Status(t.Context(), user)
 		require.ErrorIs(t, err, dispensary.ErrInvalidArgument)
-		require.ErrorIs(t, accounts.Disconnect(t.Context(), user), dispensary.ErrInvalidArgument)
+		require.ErrorIs(t, users.Disconnect(t.Context(), user), dispensary.ErrInvalidArgument)
 	}
 }
 
 func badOptions(dispensary.Environment) []dispensary.Option {
 	return []dispensary.Option{dispensary.WithUserAgent("")}
+}
+
+// What Accounts gives can be made to speak for a clinic.
+func TestAccountsClientForAClinicKey(t *testing.T) {
+	t.Parallel()
+	p := newPractice(t, 1)
+	client, err := p.accounts.Client(t.Context(), p.user)
+	require.NoError(t, err)
+	_, err = client.ForClinicKey("key").Clinic.Get(t.Context())
+	assert.ErrorIs(t, err, dispensary.ErrReauthorize, "it is the client of that user")
 }
