@@ -49,7 +49,8 @@ var arrows = map[string][]string{
 	"oauth":                  {"api", "seal", "internal/operation", "internal/transport", "golang.org/x/oauth2"},
 	"treatmentplans":         {"api", "clinic", "internal/jsonscan", "internal/metadata", "internal/operation", "internal/redact", "internal/transport"},
 	"webhook":                {"api", "events", "seal"},
-	"webhook/inboxtest":      {"api", "events", "seal", "webhook", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
+	"webhook/engine":         {"seal", "webhook"},
+	"webhook/inboxtest":      {"api", "events", "seal", "webhook", "webhook/engine", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 }
 
 func TestImportArrows(t *testing.T) {

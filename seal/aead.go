@@ -23,6 +23,22 @@ type Rotator interface {
 	Stale(ciphertext []byte) bool
 }
 
+// InsecurePlaintext is an AEAD that seals nothing: what is given it keeps
+// its data readable for everyone who can read its storage and its backups. It is
+// for looking into a test's storage, and for storage that is sealed as a whole by
+// something you trust as much.
+type InsecurePlaintext struct{}
+
+// Encrypt returns a copy of plaintext.
+func (InsecurePlaintext) Encrypt(plaintext, _ []byte) ([]byte, error) {
+	return append([]byte(nil), plaintext...), nil
+}
+
+// Decrypt returns a copy of ciphertext.
+func (InsecurePlaintext) Decrypt(ciphertext, _ []byte) ([]byte, error) {
+	return append([]byte(nil), ciphertext...), nil
+}
+
 // Errors of [KeyRing.Decrypt]. They never tell what is in a ciphertext.
 var (
 	// ErrNotSealed: these bytes are no ciphertext of a [KeyRing].

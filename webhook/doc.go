@@ -91,7 +91,7 @@
 // # Retiring a key
 //
 // Bodies stay sealed with the key that they arrived under, dead letters for ever.
-// [Resealer.Reseal], which every engine that seals has, seals them with the key of
+// Reseal, a method of every engine that seals, seals them with the key of
 // today, after which the old one can go.
 //
 // # Rotating the secret
@@ -140,7 +140,7 @@
 // Logs, errors and every way of printing the types of this package hold ids,
 // types and reasons. They hold nothing of a body, and not the text of the errors
 // that your functions return, which may repeat it: [Work.Observe] and
-// [DeadLetter] have those. Bodies are at rest only sealed, see [SealBody].
+// [DeadLetter] have those. Bodies are at rest only sealed, see package engine.
 //
 // API section: "Webhooks", "Signature header".
 package webhook

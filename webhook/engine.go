@@ -42,7 +42,7 @@ import (
 //
 // Accepting is the engine's own; handling is [Worker.Do], which every engine
 // shares. For each event that is due, an engine claims it, opens its body with
-// [OpenBody], and calls Do with a function that writes down the outcome. It
+// engine.OpenBody, and calls Do with a function that writes down the outcome. It
 // decides nothing: [Attempt.Result] says what to write.
 //
 //	Accept ─► worker.Subjects, SealBody ─► stored ─► claimed ─► OpenBody ─► worker.Do ─► settle

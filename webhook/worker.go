@@ -61,7 +61,7 @@ type Task struct {
 	Newest time.Time
 
 	// Err is set by an engine that cannot give the event to a handler: its body
-	// cannot be opened, see [OpenBody], or all its workers died, see
+	// cannot be opened, see engine.OpenBody, or all its workers died, see
 	// [ErrAbandoned]. It is the attempt's error then.
 	Err error
 }

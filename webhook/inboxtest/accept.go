@@ -25,7 +25,7 @@ var accepting = map[string]func(*rig){
 
 func acceptOnce(r *rig) {
 	gate := make(chan struct{})
-	engine := r.open(func(ctx context.Context, e events.Event) error {
+	inbox := r.open(func(ctx context.Context, e events.Event) error {
 		if err := until(ctx, gate); err != nil {
 			return err
 		}
@@ -35,14 +35,14 @@ func acceptOnce(r *rig) {
 		return nil
 	})
 	all := numbered(3)
-	require.Equal(r, 3, r.accept(engine, all...))
-	require.Zero(r, r.accept(engine, all...), "while they wait or are handled")
+	require.Equal(r, 3, r.accept(inbox, all...))
+	require.Zero(r, r.accept(inbox, all...), "while they wait or are handled")
 	close(gate)
 	r.waitFor(webhook.ResultHandled, all[0], all[2])
 	r.waitFor(webhook.ResultDead, all[1])
-	require.Zero(r, r.accept(engine, all...), "handled, or a dead letter")
-	require.NoError(r, engine.Discard(r.Context(), all[1].Key))
-	require.Zero(r, r.accept(engine, all...), "discarded")
+	require.Zero(r, r.accept(inbox, all...), "handled, or a dead letter")
+	require.NoError(r, inbox.Discard(r.Context(), all[1].Key))
+	require.Zero(r, r.accept(inbox, all...), "discarded")
 	for _, d := range all {
 		assert.Len(r, r.of(d), 1, "%s", d)
 	}
@@ -51,7 +51,7 @@ func acceptOnce(r *rig) {
 // keysAreWhole holds that no part of a key is left out, mixed up with another or
 // read as anything but text.
 func keysAreWhole(r *rig) {
-	engine := r.open(succeed)
+	inbox := r.open(succeed)
 	d := patient("evt_1", "pa_1", 1)
 	abroad := d
 	abroad.Key.Environment = caSandbox
@@ -61,8 +61,8 @@ func keysAreWhole(r *rig) {
 		other.Key.EventID = id
 		all = append(all, other)
 	}
-	require.Equal(r, len(all), r.accept(engine, all...))
-	require.Zero(r, r.accept(engine, all...))
+	require.Equal(r, len(all), r.accept(inbox, all...))
+	require.Zero(r, r.accept(inbox, all...))
 	r.waitFor(webhook.ResultHandled, all...)
 	for _, d := range all {
 		assert.Len(r, r.of(d), 1, "%q", d.Key)
@@ -106,22 +106,22 @@ func concurrentlyOnce(r *rig) {
 // the platform would: whatever had been stored by then, each event is there
 // once.
 func againAfterAnError(r *rig) {
-	engine := r.open(succeed)
+	inbox := r.open(succeed)
 	all := numbered(60)
 	var group sync.WaitGroup
 	for i, d := range all {
 		group.Go(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Duration(i)*50*time.Microsecond)
 			defer cancel()
-			if _, err := engine.Accept(ctx, d); err == nil {
+			if _, err := inbox.Accept(ctx, d); err == nil {
 				return
 			}
-			_, err := engine.Accept(context.Background(), d)
+			_, err := inbox.Accept(context.Background(), d)
 			assert.NoError(r, err)
 		})
 	}
 	group.Wait()
-	require.Zero(r, r.accept(engine, all...))
+	require.Zero(r, r.accept(inbox, all...))
 	r.waitFor(webhook.ResultHandled, all...)
 	for _, d := range all {
 		assert.Equal(r, []webhook.Result{webhook.ResultHandled}, r.results(d))
@@ -129,21 +129,21 @@ func againAfterAnError(r *rig) {
 }
 
 func contextHasEnded(r *rig) {
-	engine := r.open(succeed)
+	inbox := r.open(succeed)
 	ctx, cancel := context.WithCancel(r.Context())
 	cancel()
 	d := patient("evt_1", "pa_1", 1)
-	_, err := engine.Accept(ctx, d)
+	_, err := inbox.Accept(ctx, d)
 	require.Error(r, err)
 	assert.NotContains(r, err.Error(), canary)
-	require.Equal(r, 1, r.accept(engine, d), "it was not stored")
+	require.Equal(r, 1, r.accept(inbox, d), "it was not stored")
 	r.waitFor(webhook.ResultHandled, d)
 }
 
 // anyEvent holds that an inbox takes what it has never heard of, and gives it
 // back as it was.
 func anyEvent(r *rig) {
-	engine := r.open(succeed)
+	inbox := r.open(succeed)
 	known := patient("evt_1", "pa_1", 1)
 	future := known
 	future.Key.EventID, future.Type, future.ClinicID, future.CreatedAt = "evt_2", "robot.built", "", time.Time{}
@@ -151,7 +151,7 @@ func anyEvent(r *rig) {
 	unreadable.Key.EventID, unreadable.Body = "evt_3", []byte{0xff, 0, '{'}
 	empty := known
 	empty.Key.EventID, empty.Body = "evt_4", nil
-	r.accept(engine, known, future, unreadable, empty)
+	r.accept(inbox, known, future, unreadable, empty)
 	r.waitFor(webhook.ResultHandled, known, future)
 	r.waitFor(webhook.ResultDead, unreadable, empty)
 	for _, want := range []webhook.Delivery{known, future, unreadable, empty} {

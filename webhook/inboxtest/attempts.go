@@ -33,7 +33,7 @@ var errDown = errors.New("down: " + canary)
 func repeated(r *rig) {
 	var mu sync.Mutex
 	var begun []time.Time
-	engine := r.open(func(context.Context, events.Event) error {
+	inbox := r.open(func(context.Context, events.Event) error {
 		mu.Lock()
 		defer mu.Unlock()
 		begun = append(begun, time.Now())
@@ -43,7 +43,7 @@ func repeated(r *rig) {
 		return nil
 	}, func(w *webhook.Work) { w.Retry.BackOff, w.Retry.MaxBackOff = 40*time.Millisecond, 80*time.Millisecond })
 	d := patient("evt_1", "pa_1", 1)
-	r.accept(engine, d)
+	r.accept(inbox, d)
 	r.waitFor(webhook.ResultHandled, d)
 	made := r.of(d)
 	require.Equal(r, []webhook.Result{webhook.ResultFailed, webhook.ResultFailed, webhook.ResultHandled}, r.results(d))
@@ -74,20 +74,20 @@ func everyFailure(r *rig) {
 		}, 20 * time.Millisecond, context.DeadlineExceeded},
 	} {
 		d := patient(name, "pa_1", 1)
-		engine := r.open(c.handle, func(w *webhook.Work) { w.Workers, w.HandlerTimeout = 1, c.timeout })
-		r.accept(engine, d)
+		inbox := r.open(c.handle, func(w *webhook.Work) { w.Workers, w.HandlerTimeout = 1, c.timeout })
+		r.accept(inbox, d)
 		r.waitFor(webhook.ResultDead, d)
 		require.Equal(r, []webhook.Result{webhook.ResultFailed, webhook.ResultFailed, webhook.ResultDead}, r.results(d), name)
 		require.ErrorIs(r, r.of(d)[0].Err, c.err, name)
 		assert.NotContains(r, r.of(d)[0].Reason(), canary)
-		r.close(engine)
+		r.close(inbox)
 	}
 }
 
 func permanent(r *rig) {
-	engine := r.open(func(context.Context, events.Event) error { return webhook.Permanent(errDown) })
+	inbox := r.open(func(context.Context, events.Event) error { return webhook.Permanent(errDown) })
 	d := patient("evt_1", "pa_1", 1)
-	r.accept(engine, d)
+	r.accept(inbox, d)
 	r.waitFor(webhook.ResultDead, d)
 	require.Len(r, r.of(d), 1)
 	require.ErrorIs(r, r.of(d)[0].Err, errDown)
@@ -95,7 +95,7 @@ func permanent(r *rig) {
 
 func tellsTheHandler(r *rig) {
 	seen := make(chan webhook.Handling, maxAttempts)
-	engine := r.open(func(ctx context.Context, e events.Event) error {
+	inbox := r.open(func(ctx context.Context, e events.Event) error {
 		h := webhook.HandlingFrom(ctx)
 		seen <- h
 		assert.Equal(r, h.Key.EventID, e.ID)
@@ -106,7 +106,7 @@ func tellsTheHandler(r *rig) {
 		return nil
 	})
 	d := patient("evt_1", "pa_1", 1)
-	r.accept(engine, d)
+	r.accept(inbox, d)
 	for n := range 2 {
 		assert.Equal(r, webhook.Handling{Key: d.Key, Attempt: n + 1}, receive(r, seen))
 	}
@@ -118,12 +118,12 @@ func tellsTheHandler(r *rig) {
 func boundedWorkers(r *rig) {
 	const workers = 3
 	gate, begun := make(chan struct{}), make(chan struct{}, 20)
-	engine := r.open(func(ctx context.Context, _ events.Event) error {
+	inbox := r.open(func(ctx context.Context, _ events.Event) error {
 		begun <- struct{}{}
 		return until(ctx, gate)
 	}, func(w *webhook.Work) { w.Workers = workers })
 	all := numbered(20)
-	r.accept(engine, all...)
+	r.accept(inbox, all...)
 	for range workers {
 		receive(r, begun)
 	}
@@ -140,7 +140,7 @@ func boundedWorkers(r *rig) {
 
 // othersGoOn holds that an event that fails keeps no other from being handled.
 func othersGoOn(r *rig) {
-	engine := r.open(func(_ context.Context, e events.Event) error {
+	inbox := r.open(func(_ context.Context, e events.Event) error {
 		if e.ID == "evt_0" {
 			return errDown
 		}
@@ -149,16 +149,16 @@ func othersGoOn(r *rig) {
 		w.Workers, w.Retry.BackOff, w.Retry.MaxBackOff = 1, time.Hour, time.Hour
 	})
 	all := numbered(10)
-	r.accept(engine, all[0])
+	r.accept(inbox, all[0])
 	r.waitFor(webhook.ResultFailed, all[0])
-	r.accept(engine, all[1:]...)
+	r.accept(inbox, all[1:]...)
 	r.waitFor(webhook.ResultHandled, all[1:]...)
 	assert.Equal(r, []webhook.Result{webhook.ResultFailed}, r.results(all[0]))
 }
 
 func survivesObserver(r *rig) {
 	var told atomic.Int32
-	engine := r.open(succeed, func(w *webhook.Work) {
+	inbox := r.open(succeed, func(w *webhook.Work) {
 		observe := w.Observe
 		w.Observe = func(ctx context.Context, a webhook.Attempt) {
 			told.Add(1) // first: whoever waits for the attempt will count
@@ -167,8 +167,8 @@ func survivesObserver(r *rig) {
 		}
 	})
 	all := numbered(10)
-	r.accept(engine, all...)
+	r.accept(inbox, all...)
 	r.waitFor(webhook.ResultHandled, all...)
-	r.close(engine)
+	r.close(inbox)
 	assert.EqualValues(r, len(all), told.Load())
 }

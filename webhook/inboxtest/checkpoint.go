@@ -23,61 +23,61 @@ const (
 
 // checkpoint follows one through two holders.
 func checkpoint(r *rig) {
-	_, inbox := r.reconcilable(succeed)
+	_, reconcilable := r.reconcilable(succeed)
 	ctx := r.Context()
-	state, err := inbox.ClaimCheckpoint(ctx, "name", "first", longClaim)
+	state, err := reconcilable.ClaimCheckpoint(ctx, "name", "first", longClaim)
 	require.NoError(r, err)
 	require.Nil(r, state, "nothing was saved yet")
-	_, err = inbox.ClaimCheckpoint(ctx, "name", "second", longClaim)
+	_, err = reconcilable.ClaimCheckpoint(ctx, "name", "second", longClaim)
 	require.ErrorIs(r, err, webhook.ErrCheckpointHeld)
-	require.ErrorIs(r, inbox.SaveCheckpoint(ctx, "name", "second", []byte("no"), longClaim), webhook.ErrCheckpointHeld)
-	require.NoError(r, inbox.ReleaseCheckpoint(ctx, "name", "second"), "it has no claim")
-	_, err = inbox.ClaimCheckpoint(ctx, "name", "second", longClaim)
+	require.ErrorIs(r, reconcilable.SaveCheckpoint(ctx, "name", "second", []byte("no"), longClaim), webhook.ErrCheckpointHeld)
+	require.NoError(r, reconcilable.ReleaseCheckpoint(ctx, "name", "second"), "it has no claim")
+	_, err = reconcilable.ClaimCheckpoint(ctx, "name", "second", longClaim)
 	require.ErrorIs(r, err, webhook.ErrCheckpointHeld)
 
 	large := bytes.Repeat([]byte("\x00\xff{'\"state"), 64<<10/10)
-	require.NoError(r, inbox.SaveCheckpoint(ctx, "name", "first", []byte("small"), longClaim))
-	require.NoError(r, inbox.SaveCheckpoint(ctx, "name", "first", large, longClaim))
-	state, err = inbox.ClaimCheckpoint(ctx, "name", "first", longClaim)
+	require.NoError(r, reconcilable.SaveCheckpoint(ctx, "name", "first", []byte("small"), longClaim))
+	require.NoError(r, reconcilable.SaveCheckpoint(ctx, "name", "first", large, longClaim))
+	state, err = reconcilable.ClaimCheckpoint(ctx, "name", "first", longClaim)
 	require.NoError(r, err, "its holder may claim it again")
 	require.True(r, bytes.Equal(large, state))
 
-	require.NoError(r, inbox.ReleaseCheckpoint(ctx, "name", "first"))
-	state, err = inbox.ClaimCheckpoint(ctx, "name", "second", longClaim)
+	require.NoError(r, reconcilable.ReleaseCheckpoint(ctx, "name", "first"))
+	state, err = reconcilable.ClaimCheckpoint(ctx, "name", "second", longClaim)
 	require.NoError(r, err)
 	require.True(r, bytes.Equal(large, state))
-	require.ErrorIs(r, inbox.SaveCheckpoint(ctx, "name", "first", []byte("late"), longClaim), webhook.ErrCheckpointHeld)
-	require.NoError(r, inbox.ReleaseCheckpoint(ctx, "name", "first"), "its claim is over")
-	_, err = inbox.ClaimCheckpoint(ctx, "name", "first", longClaim)
+	require.ErrorIs(r, reconcilable.SaveCheckpoint(ctx, "name", "first", []byte("late"), longClaim), webhook.ErrCheckpointHeld)
+	require.NoError(r, reconcilable.ReleaseCheckpoint(ctx, "name", "first"), "its claim is over")
+	_, err = reconcilable.ClaimCheckpoint(ctx, "name", "first", longClaim)
 	require.ErrorIs(r, err, webhook.ErrCheckpointHeld)
-	require.NoError(r, inbox.SaveCheckpoint(ctx, "name", "second", []byte("second"), longClaim))
-	state, err = inbox.ClaimCheckpoint(ctx, "name", "second", longClaim)
+	require.NoError(r, reconcilable.SaveCheckpoint(ctx, "name", "second", []byte("second"), longClaim))
+	state, err = reconcilable.ClaimCheckpoint(ctx, "name", "second", longClaim)
 	require.NoError(r, err)
 	require.Equal(r, "second", string(state))
 }
 
 // checkpointNames holds that a name may be any text, and is no pattern.
 func checkpointNames(r *rig) {
-	_, inbox := r.reconcilable(succeed)
+	_, reconcilable := r.reconcilable(succeed)
 	names := []string{"us/sandbox", "US/sandbox", "us/sandbox ", "us.sandbox", "*", ">", "%", "_", "a b", "\u00e9", "'; --", "name=1&x:y"}
 	for i, name := range names {
-		state, err := inbox.ClaimCheckpoint(r.Context(), name, "holder", longClaim)
+		state, err := reconcilable.ClaimCheckpoint(r.Context(), name, "holder", longClaim)
 		require.NoError(r, err, "%q", name)
 		require.Nil(r, state, "%q", name)
-		require.NoError(r, inbox.SaveCheckpoint(r.Context(), name, "holder", fmt.Append(nil, i), longClaim))
+		require.NoError(r, reconcilable.SaveCheckpoint(r.Context(), name, "holder", fmt.Append(nil, i), longClaim))
 	}
 	for i, name := range names {
-		state, err := inbox.ClaimCheckpoint(r.Context(), name, "holder", longClaim)
+		state, err := reconcilable.ClaimCheckpoint(r.Context(), name, "holder", longClaim)
 		require.NoError(r, err)
 		require.Equal(r, fmt.Sprint(i), string(state), "%q", name)
 	}
 }
 
 // await claims a checkpoint as soon as its holder's claim has ended.
-func (r *rig) await(inbox webhook.Reconcilable, name, holder string) []byte {
+func (r *rig) await(reconcilable webhook.Reconcilable, name, holder string) []byte {
 	r.Helper()
 	for deadline := time.Now().Add(r.storage.Patience); ; {
-		state, err := inbox.ClaimCheckpoint(r.Context(), name, holder, longClaim)
+		state, err := reconcilable.ClaimCheckpoint(r.Context(), name, holder, longClaim)
 		if err == nil {
 			return state
 		}
@@ -88,16 +88,16 @@ func (r *rig) await(inbox webhook.Reconcilable, name, holder string) []byte {
 }
 
 func checkpointExpires(r *rig) {
-	_, inbox := r.reconcilable(succeed)
+	_, reconcilable := r.reconcilable(succeed)
 	ctx := r.Context()
-	_, err := inbox.ClaimCheckpoint(ctx, "name", "first", longClaim)
+	_, err := reconcilable.ClaimCheckpoint(ctx, "name", "first", longClaim)
 	require.NoError(r, err)
-	require.NoError(r, inbox.SaveCheckpoint(ctx, "name", "first", []byte("state"), shortClaim), "a claim may get shorter")
-	assert.Equal(r, "state", string(r.await(inbox, "name", "second")))
-	require.ErrorIs(r, inbox.SaveCheckpoint(ctx, "name", "first", []byte("late"), longClaim), webhook.ErrCheckpointHeld)
-	_, err = inbox.ClaimCheckpoint(ctx, "name", "first", longClaim)
+	require.NoError(r, reconcilable.SaveCheckpoint(ctx, "name", "first", []byte("state"), shortClaim), "a claim may get shorter")
+	assert.Equal(r, "state", string(r.await(reconcilable, "name", "second")))
+	require.ErrorIs(r, reconcilable.SaveCheckpoint(ctx, "name", "first", []byte("late"), longClaim), webhook.ErrCheckpointHeld)
+	_, err = reconcilable.ClaimCheckpoint(ctx, "name", "first", longClaim)
 	require.ErrorIs(r, err, webhook.ErrCheckpointHeld)
-	state, err := inbox.ClaimCheckpoint(ctx, "name", "second", longClaim)
+	state, err := reconcilable.ClaimCheckpoint(ctx, "name", "second", longClaim)
 	require.NoError(r, err)
 	assert.Equal(r, "state", string(state), "what came late was not saved")
 }
@@ -105,25 +105,25 @@ func checkpointExpires(r *rig) {
 // checkpointExtends extends two short claims, and lets one end that is not
 // extended.
 func checkpointExtends(r *rig) {
-	_, inbox := r.reconcilable(succeed)
+	_, reconcilable := r.reconcilable(succeed)
 	ctx := r.Context()
 	short := func(name string) {
-		_, err := inbox.ClaimCheckpoint(ctx, name, "first", shortClaim)
+		_, err := reconcilable.ClaimCheckpoint(ctx, name, "first", shortClaim)
 		require.NoError(r, err)
 	}
 	short("claimed")
-	_, err := inbox.ClaimCheckpoint(ctx, "claimed", "first", longClaim)
+	_, err := reconcilable.ClaimCheckpoint(ctx, "claimed", "first", longClaim)
 	require.NoError(r, err)
 	for saved := false; !saved; { // on a machine that is slow it may have ended
 		short("saved")
-		err := inbox.SaveCheckpoint(ctx, "saved", "first", nil, longClaim)
+		err := reconcilable.SaveCheckpoint(ctx, "saved", "first", nil, longClaim)
 		require.True(r, err == nil || errors.Is(err, webhook.ErrCheckpointHeld), "%v", err)
 		saved = err == nil
 	}
 	short("clock")
-	r.await(inbox, "clock", "second")
+	r.await(reconcilable, "clock", "second")
 	for _, name := range []string{"claimed", "saved"} {
-		_, err := inbox.ClaimCheckpoint(ctx, name, "second", longClaim)
+		_, err := reconcilable.ClaimCheckpoint(ctx, name, "second", longClaim)
 		require.ErrorIs(r, err, webhook.ErrCheckpointHeld, name)
 	}
 }
@@ -159,32 +159,32 @@ func checkpointOnce(r *rig) {
 }
 
 func checkpointRestart(r *rig) {
-	engine, inbox := r.reconcilable(succeed)
+	inbox, reconcilable := r.reconcilable(succeed)
 	r.need(r.storage.Durable, "Durable")
 	ctx := r.Context()
 	d := patient("evt_1", "pa_1", 1)
-	r.accept(engine, d)
-	_, err := inbox.ClaimCheckpoint(ctx, "name", "first", longClaim)
+	r.accept(inbox, d)
+	_, err := reconcilable.ClaimCheckpoint(ctx, "name", "first", longClaim)
 	require.NoError(r, err)
-	require.NoError(r, inbox.SaveCheckpoint(ctx, "name", "first", []byte("state"), longClaim))
-	require.NoError(r, inbox.ReleaseCheckpoint(ctx, "name", "first"))
-	r.close(engine)
-	_, inbox = r.reconcilable(succeed)
-	state, err := inbox.ClaimCheckpoint(ctx, "name", "second", longClaim)
+	require.NoError(r, reconcilable.SaveCheckpoint(ctx, "name", "first", []byte("state"), longClaim))
+	require.NoError(r, reconcilable.ReleaseCheckpoint(ctx, "name", "first"))
+	r.close(inbox)
+	_, reconcilable = r.reconcilable(succeed)
+	state, err := reconcilable.ClaimCheckpoint(ctx, "name", "second", longClaim)
 	require.NoError(r, err)
 	assert.Equal(r, "state", string(state))
-	assert.Empty(r, r.missing(inbox, d.Key))
+	assert.Empty(r, r.missing(reconcilable, d.Key))
 }
 
 func checkpointCrash(r *rig) {
-	engine, inbox := r.reconcilable(succeed)
+	inbox, reconcilable := r.reconcilable(succeed)
 	r.need(r.storage.Durable && r.storage.Crash != nil, "Durable and Crash")
-	_, err := inbox.ClaimCheckpoint(r.Context(), "name", "first", longClaim)
+	_, err := reconcilable.ClaimCheckpoint(r.Context(), "name", "first", longClaim)
 	require.NoError(r, err)
-	require.NoError(r, inbox.SaveCheckpoint(r.Context(), "name", "first", []byte("state"), shortClaim))
-	r.crash(engine)
-	_, inbox = r.reconcilable(succeed)
-	assert.Equal(r, "state", string(r.await(inbox, "name", "second")))
+	require.NoError(r, reconcilable.SaveCheckpoint(r.Context(), "name", "first", []byte("state"), shortClaim))
+	r.crash(inbox)
+	_, reconcilable = r.reconcilable(succeed)
+	assert.Equal(r, "state", string(r.await(reconcilable, "name", "second")))
 }
 
 func checkpointShared(r *rig) {

@@ -37,15 +37,15 @@ func (s *stuck) handle(context.Context, events.Event) error {
 func crashIsOvercome(r *rig) {
 	r.need(r.storage.Durable && r.storage.Crash != nil, "Durable and Crash")
 	s := newStuck(r)
-	engine := r.open(s.handle, func(w *webhook.Work) { w.Workers = 2 })
+	inbox := r.open(s.handle, func(w *webhook.Work) { w.Workers = 2 })
 	all := numbered(5)
-	r.accept(engine, all...)
+	r.accept(inbox, all...)
 	receive(r, s.begun)
 	receive(r, s.begun)
-	r.crash(engine)
+	r.crash(inbox)
 
-	engine = r.open(succeed)
-	require.Zero(r, r.accept(engine, all...))
+	inbox = r.open(succeed)
+	require.Zero(r, r.accept(inbox, all...))
 	r.waitFor(webhook.ResultHandled, all...)
 	second := 0
 	for _, d := range all {
@@ -63,16 +63,16 @@ func poisonDies(r *rig) {
 	s := newStuck(r)
 	d := patient("evt_1", "pa_1", 1)
 	for n := range maxAttempts {
-		engine := r.open(s.handle)
+		inbox := r.open(s.handle)
 		if n == 0 {
-			r.accept(engine, d)
+			r.accept(inbox, d)
 		}
 		receive(r, s.begun)
-		r.crash(engine)
+		r.crash(inbox)
 	}
-	engine := r.open(s.handle)
+	inbox := r.open(s.handle)
 	r.waitFor(webhook.ResultDead, d)
-	letters := r.letters(engine)
+	letters := r.letters(inbox)
 	require.Len(r, letters, 1)
 	assert.Equal(r, webhook.ErrAbandoned.Error(), letters[0].Reason)
 	assert.Equal(r, maxAttempts, letters[0].Attempts)
@@ -82,13 +82,13 @@ func poisonDies(r *rig) {
 func otherTakesOver(r *rig) {
 	r.need(r.storage.Shared && r.storage.Crash != nil, "Shared and Crash")
 	s := newStuck(r)
-	engine := r.open(s.handle, func(w *webhook.Work) { w.Workers = 2 })
+	inbox := r.open(s.handle, func(w *webhook.Work) { w.Workers = 2 })
 	all := numbered(4)
-	r.accept(engine, all...)
+	r.accept(inbox, all...)
 	receive(r, s.begun)
 	receive(r, s.begun)
 	other := r.open(succeed)
-	r.crash(engine)
+	r.crash(inbox)
 	r.waitFor(webhook.ResultHandled, all...)
 	require.Zero(r, r.accept(other, all...))
 }
@@ -98,11 +98,11 @@ func otherTakesOver(r *rig) {
 func orderAfterCrash(r *rig) {
 	r.need(r.storage.Durable && r.storage.Crash != nil && r.storage.Ordered, "Durable, Crash and Ordered")
 	s := newStuck(r)
-	engine := r.open(s.handle, byObject)
+	inbox := r.open(s.handle, byObject)
 	all := []webhook.Delivery{patient("evt_1", "pa_1", 1), patient("evt_2", "pa_1", 2), patient("evt_3", "pa_1", 3)}
-	r.accept(engine, all...)
+	r.accept(inbox, all...)
 	receive(r, s.begun)
-	r.crash(engine)
+	r.crash(inbox)
 	handled := make(chan string, len(all))
 	r.open(func(_ context.Context, e events.Event) error {
 		handled <- e.ID

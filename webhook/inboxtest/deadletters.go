@@ -22,10 +22,10 @@ var deadLetters = map[string]func(*rig){
 }
 
 // die makes dead letters, one after the other.
-func die(r *rig, engine webhook.Engine, deliveries ...webhook.Delivery) {
+func die(r *rig, inbox webhook.Engine, deliveries ...webhook.Delivery) {
 	r.Helper()
 	for _, d := range deliveries {
-		r.accept(engine, d)
+		r.accept(inbox, d)
 		r.waitFor(webhook.ResultDead, d)
 	}
 }
@@ -33,12 +33,12 @@ func die(r *rig, engine webhook.Engine, deliveries ...webhook.Delivery) {
 func fail(context.Context, events.Event) error { return errDown }
 
 func listed(r *rig) {
-	engine := r.open(fail)
-	require.Empty(r, r.letters(engine))
+	inbox := r.open(fail)
+	require.Empty(r, r.letters(inbox))
 	before := time.Now()
 	all := numbered(3)
-	die(r, engine, all[2], all[0], all[1])
-	letters := r.letters(engine)
+	die(r, inbox, all[2], all[0], all[1])
+	letters := r.letters(inbox)
 	require.Len(r, letters, 3)
 	for i, want := range []webhook.Delivery{all[2], all[0], all[1]} {
 		got := letters[i]
@@ -53,104 +53,104 @@ func listed(r *rig) {
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	cancel()
-	for letter, err := range engine.DeadLetters(ctx) {
+	for letter, err := range inbox.DeadLetters(ctx) {
 		require.Error(r, err)
 		require.Empty(r, letter.Key)
 	}
-	for range engine.DeadLetters(r.Context()) {
+	for range inbox.DeadLetters(r.Context()) {
 		break
 	}
 }
 
 func replayed(r *rig) {
 	var repaired atomic.Bool
-	engine := r.open(func(context.Context, events.Event) error {
+	inbox := r.open(func(context.Context, events.Event) error {
 		if repaired.Load() {
 			return nil
 		}
 		return errDown
 	})
 	d := patient("evt_1", "pa_1", 1)
-	die(r, engine, d)
-	require.NoError(r, engine.Replay(r.Context(), d.Key))
+	die(r, inbox, d)
+	require.NoError(r, inbox.Replay(r.Context(), d.Key))
 	r.wait("the second death", func([]webhook.Attempt) bool { return len(r.ofLocked(d)) == 2*maxAttempts })
 	again := r.of(d)
 	assert.Equal(r, 1, again[maxAttempts].Number, "attempts count anew")
 	assert.Equal(r, webhook.ResultDead, again[2*maxAttempts-1].Result)
-	require.Len(r, r.letters(engine), 1)
+	require.Len(r, r.letters(inbox), 1)
 
 	repaired.Store(true)
-	require.NoError(r, engine.Replay(r.Context(), d.Key))
+	require.NoError(r, inbox.Replay(r.Context(), d.Key))
 	r.waitFor(webhook.ResultHandled, d)
-	require.Empty(r, r.letters(engine))
-	require.ErrorIs(r, engine.Replay(r.Context(), d.Key), webhook.ErrNoDeadLetter)
-	require.Zero(r, r.accept(engine, d))
+	require.Empty(r, r.letters(inbox))
+	require.ErrorIs(r, inbox.Replay(r.Context(), d.Key), webhook.ErrNoDeadLetter)
+	require.Zero(r, r.accept(inbox, d))
 }
 
 func discarded(r *rig) {
-	engine := r.open(fail)
+	inbox := r.open(fail)
 	all := numbered(2)
-	die(r, engine, all...)
-	require.NoError(r, engine.Discard(r.Context(), all[0].Key))
-	letters := r.letters(engine)
+	die(r, inbox, all...)
+	require.NoError(r, inbox.Discard(r.Context(), all[0].Key))
+	letters := r.letters(inbox)
 	require.Len(r, letters, 1)
 	assert.Equal(r, all[1].Key, letters[0].Key)
-	require.ErrorIs(r, engine.Discard(r.Context(), all[0].Key), webhook.ErrNoDeadLetter)
-	require.ErrorIs(r, engine.Replay(r.Context(), all[0].Key), webhook.ErrNoDeadLetter)
-	require.Zero(r, r.accept(engine, all[0]))
+	require.ErrorIs(r, inbox.Discard(r.Context(), all[0].Key), webhook.ErrNoDeadLetter)
+	require.ErrorIs(r, inbox.Replay(r.Context(), all[0].Key), webhook.ErrNoDeadLetter)
+	require.Zero(r, r.accept(inbox, all[0]))
 	assert.Len(r, r.of(all[0]), maxAttempts)
 }
 
 // manyLetters replays and discards while it lists: more than one page of them.
 func manyLetters(r *rig) {
 	var repaired atomic.Bool
-	engine := r.open(func(context.Context, events.Event) error {
+	inbox := r.open(func(context.Context, events.Event) error {
 		if repaired.Load() {
 			return nil
 		}
 		return webhook.Permanent(errDown)
 	})
 	all := numbered(250)
-	r.accept(engine, all...)
+	r.accept(inbox, all...)
 	r.waitFor(webhook.ResultDead, all...)
-	require.Len(r, r.letters(engine), len(all))
+	require.Len(r, r.letters(inbox), len(all))
 	repaired.Store(true)
 	kept, n := []webhook.Delivery{}, 0
-	for letter, err := range engine.DeadLetters(r.Context()) {
+	for letter, err := range inbox.DeadLetters(r.Context()) {
 		require.NoError(r, err)
 		if n++; n%2 == 0 {
-			require.NoError(r, engine.Discard(r.Context(), letter.Key))
+			require.NoError(r, inbox.Discard(r.Context(), letter.Key))
 			continue
 		}
-		require.NoError(r, engine.Replay(r.Context(), letter.Key))
+		require.NoError(r, inbox.Replay(r.Context(), letter.Key))
 		kept = append(kept, letter.Delivery)
 	}
 	assert.Equal(r, len(all), n, "every letter once")
 	r.waitFor(webhook.ResultHandled, kept...)
-	require.Empty(r, r.letters(engine))
+	require.Empty(r, r.letters(inbox))
 }
 
 // refusedLetters holds that only dead letters can be replayed or discarded.
 func refusedLetters(r *rig) {
 	gate, begun := make(chan struct{}), make(chan struct{}, 1)
-	engine := r.open(func(ctx context.Context, _ events.Event) error {
+	inbox := r.open(func(ctx context.Context, _ events.Event) error {
 		begun <- struct{}{}
 		return until(ctx, gate)
 	}, func(w *webhook.Work) { w.Workers = 1 })
 	all := numbered(2)
-	r.accept(engine, all...)
+	r.accept(inbox, all...)
 	receive(r, begun)
 	unknown := patient("evt_unknown", "pa_1", 1)
 	for _, d := range []webhook.Delivery{all[0], all[1], unknown, integration(all[0], "in_2")} {
-		require.ErrorIs(r, engine.Replay(r.Context(), d.Key), webhook.ErrNoDeadLetter)
-		require.ErrorIs(r, engine.Discard(r.Context(), d.Key), webhook.ErrNoDeadLetter)
+		require.ErrorIs(r, inbox.Replay(r.Context(), d.Key), webhook.ErrNoDeadLetter)
+		require.ErrorIs(r, inbox.Discard(r.Context(), d.Key), webhook.ErrNoDeadLetter)
 	}
 	close(gate)
 	receive(r, begun)
 	r.waitFor(webhook.ResultHandled, all...)
 	for _, d := range all {
-		require.ErrorIs(r, engine.Replay(r.Context(), d.Key), webhook.ErrNoDeadLetter)
-		require.ErrorIs(r, engine.Discard(r.Context(), d.Key), webhook.ErrNoDeadLetter)
+		require.ErrorIs(r, inbox.Replay(r.Context(), d.Key), webhook.ErrNoDeadLetter)
+		require.ErrorIs(r, inbox.Discard(r.Context(), d.Key), webhook.ErrNoDeadLetter)
 		assert.Len(r, r.of(d), 1)
 	}
 }

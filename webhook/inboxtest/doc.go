@@ -21,7 +21,7 @@
 // promises proves nothing about it.
 //
 // An engine that is a [webhook.Reconcilable] is held to that as well, and one that is
-// a [webhook.Resealer] if the storage has OpenSealed.
+// a [engine.Resealer] if the storage has OpenSealed.
 //
 // Waits are those of the suite's own [webhook.RetryPolicy], milliseconds; nothing
 // depends on how long anything takes, except that Storage.Patience bounds how

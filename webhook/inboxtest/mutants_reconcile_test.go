@@ -27,11 +27,11 @@ type reconcilable struct {
 func reconciled(change func(*reconcilable)) func() inboxtest.Storage {
 	return func() inboxtest.Storage {
 		return inboxtest.Storage{Ordered: true, Open: func(w webhook.Work) (webhook.Engine, error) {
-			engine, err := openMemory(w)
+			inbox, err := openMemory(w)
 			if err != nil {
 				return nil, err
 			}
-			m := &reconcilable{MemoryInbox: engine.(*webhook.MemoryInbox), name: func(name string) string { return name }}
+			m := &reconcilable{MemoryInbox: inbox.(*webhook.MemoryInbox), name: func(name string) string { return name }}
 			change(m)
 			return m, nil
 		}}

@@ -134,8 +134,8 @@ func (m *mutant) Discard(ctx context.Context, key webhook.Key) error {
 func wrapped(change func(*mutant)) func() inboxtest.Storage {
 	return func() inboxtest.Storage {
 		return inboxtest.Storage{Ordered: true, Open: func(w webhook.Work) (webhook.Engine, error) {
-			engine, err := openMemory(w)
-			m := &mutant{Engine: engine}
+			inbox, err := openMemory(w)
+			m := &mutant{Engine: inbox}
 			change(m)
 			return m, err
 		}}

@@ -71,7 +71,7 @@ func oldestFirst(r *rig) {
 	const patients, each = 4, 12
 	gate, begun := make(chan struct{}), make(chan struct{}, patients*each*maxAttempts)
 	log := newJournal()
-	engine := r.open(func(ctx context.Context, e events.Event) error {
+	inbox := r.open(func(ctx context.Context, e events.Event) error {
 		var p, n int
 		_, err := fmt.Sscanf(e.ID, "evt_%d_%d", &p, &n)
 		assert.NoError(r, err)
@@ -86,13 +86,13 @@ func oldestFirst(r *rig) {
 		return err
 	}, byObject, func(w *webhook.Work) { w.Workers = patients })
 	all := subjectsOf(patients, each)
-	r.accept(engine, all[:patients]...)
+	r.accept(inbox, all[:patients]...)
 	for range patients {
 		receive(r, begun) // different patients go side by side
 	}
 	rest := all[patients:]
 	rand.Shuffle(len(rest), func(i, j int) { rest[i], rest[j] = rest[j], rest[i] })
-	r.accept(engine, rest...)
+	r.accept(inbox, rest...)
 	close(gate)
 	r.waitFor(webhook.ResultHandled, all...)
 	assert.False(r, log.overlap, "two events of a patient at the same time")
@@ -111,16 +111,16 @@ func createdFirst(r *rig) {
 	r.need(r.storage.Ordered, "Ordered")
 	gate, begun := make(chan struct{}), make(chan struct{}, 3)
 	log := newJournal()
-	engine := r.open(func(ctx context.Context, e events.Event) error {
+	inbox := r.open(func(ctx context.Context, e events.Event) error {
 		begun <- struct{}{}
 		defer log.end("pa_1", e.ID, true)
 		log.begin("pa_1")
 		return until(ctx, gate)
 	}, byObject)
 	first, updated, created := patient("first", "pa_1", 1), patient("updated", "pa_1", 2), created("created", "pa_1", 2)
-	r.accept(engine, first)
+	r.accept(inbox, first)
 	receive(r, begun)
-	r.accept(engine, updated, created)
+	r.accept(inbox, updated, created)
 	close(gate)
 	r.waitFor(webhook.ResultHandled, first, updated, created)
 	assert.Equal(r, []string{"first", "created", "updated"}, log.order["pa_1"])
@@ -167,7 +167,7 @@ func oneAtATime(r *rig) {
 // waiting, those of no other, and none that is older.
 func failureHoldsUp(r *rig) {
 	r.need(r.storage.Ordered, "Ordered")
-	engine := r.open(func(_ context.Context, e events.Event) error {
+	inbox := r.open(func(_ context.Context, e events.Event) error {
 		if e.ID == "fails" {
 			return errDown
 		}
@@ -176,26 +176,26 @@ func failureHoldsUp(r *rig) {
 	fails, later := patient("fails", "pa_1", 2), patient("later", "pa_1", 3)
 	other, older := patient("other", "pa_2", 3), patient("older", "pa_1", 1)
 	elsewhere := integration(patient("fails not", "pa_1", 4), "in_2")
-	r.accept(engine, fails)
+	r.accept(inbox, fails)
 	r.waitFor(webhook.ResultFailed, fails)
-	r.accept(engine, later, other, older, elsewhere)
+	r.accept(inbox, later, other, older, elsewhere)
 	r.waitFor(webhook.ResultHandled, other, older, elsewhere)
 	assert.Empty(r, r.results(later))
 }
 
 func deadLetterLetsGo(r *rig) {
 	r.need(r.storage.Ordered, "Ordered")
-	engine := r.open(func(_ context.Context, e events.Event) error {
+	inbox := r.open(func(_ context.Context, e events.Event) error {
 		if e.ID == "dies" {
 			return errDown
 		}
 		return nil
 	}, byObject)
 	dies, later := patient("dies", "pa_1", 1), patient("later", "pa_1", 2)
-	r.accept(engine, dies, later)
+	r.accept(inbox, dies, later)
 	r.waitFor(webhook.ResultHandled, later)
 	r.waitFor(webhook.ResultDead, dies) // told of after it was noted, and so perhaps after the other
 	require.Equal(r, []webhook.Result{webhook.ResultFailed, webhook.ResultFailed, webhook.ResultDead}, r.results(dies))
-	require.NoError(r, engine.Replay(r.Context(), dies.Key))
+	require.NoError(r, inbox.Replay(r.Context(), dies.Key))
 	r.wait("the replay", func([]webhook.Attempt) bool { return len(r.ofLocked(dies)) == 2*maxAttempts })
 }

@@ -32,16 +32,16 @@ var reconciling = map[string]func(*rig){
 // reconcilable opens an engine that has to be reconcilable.
 func (r *rig) reconcilable(handle webhook.HandlerFunc) (webhook.Engine, webhook.Reconcilable) {
 	r.Helper()
-	engine := r.open(handle)
-	inbox, ok := engine.(webhook.Reconcilable)
+	inbox := r.open(handle)
+	reconcilable, ok := inbox.(webhook.Reconcilable)
 	r.need(ok, "webhook.Reconcilable")
-	return engine, inbox
+	return inbox, reconcilable
 }
 
 // missing returns the keys that an inbox has not seen.
-func (r *rig) missing(inbox webhook.Reconcilable, keys ...webhook.Key) []webhook.Key {
+func (r *rig) missing(reconcilable webhook.Reconcilable, keys ...webhook.Key) []webhook.Key {
 	r.Helper()
-	missing, err := inbox.Missing(r.Context(), keys)
+	missing, err := reconcilable.Missing(r.Context(), keys)
 	require.NoError(r, err)
 	return missing
 }
@@ -57,7 +57,7 @@ func keysOf(deliveries []webhook.Delivery) (keys []webhook.Key) {
 // of it.
 func missing(r *rig) {
 	gate := make(chan struct{})
-	engine, inbox := r.reconcilable(func(ctx context.Context, e events.Event) error {
+	inbox, reconcilable := r.reconcilable(func(ctx context.Context, e events.Event) error {
 		if err := until(ctx, gate); err != nil {
 			return err
 		}
@@ -68,65 +68,65 @@ func missing(r *rig) {
 	})
 	all := numbered(3)
 	keys := keysOf(all)
-	require.Equal(r, keys, r.missing(inbox, keys...))
-	r.accept(engine, all[:2]...)
-	require.Equal(r, keys[2:], r.missing(inbox, keys...), "while they wait or are handled")
-	r.accept(engine, all[2])
-	require.Empty(r, r.missing(inbox, keys...))
+	require.Equal(r, keys, r.missing(reconcilable, keys...))
+	r.accept(inbox, all[:2]...)
+	require.Equal(r, keys[2:], r.missing(reconcilable, keys...), "while they wait or are handled")
+	r.accept(inbox, all[2])
+	require.Empty(r, r.missing(reconcilable, keys...))
 	close(gate)
 	r.waitFor(webhook.ResultHandled, all[0])
 	r.waitFor(webhook.ResultDead, all[1:]...)
-	require.Empty(r, r.missing(inbox, keys...), "handled, or a dead letter")
-	require.NoError(r, engine.Discard(r.Context(), keys[1]))
-	require.Empty(r, r.missing(inbox, keys...), "discarded")
-	require.Equal(r, 1, r.accept(engine, patient("evt_9", "pa_1", 1)), "asking for a key does not make it known")
+	require.Empty(r, r.missing(reconcilable, keys...), "handled, or a dead letter")
+	require.NoError(r, inbox.Discard(r.Context(), keys[1]))
+	require.Empty(r, r.missing(reconcilable, keys...), "discarded")
+	require.Equal(r, 1, r.accept(inbox, patient("evt_9", "pa_1", 1)), "asking for a key does not make it known")
 }
 
 func missingWholeKeys(r *rig) {
-	engine, inbox := r.reconcilable(succeed)
+	inbox, reconcilable := r.reconcilable(succeed)
 	d := patient("evt_1", "pa_1", 1)
-	r.accept(engine, d)
+	r.accept(inbox, d)
 	abroad, upper, longer := d.Key, d.Key, d.Key
 	abroad.Environment, upper.EventID, longer.EventID = caSandbox, "EVT_1", "evt_1 "
 	others := []webhook.Key{
 		abroad, upper, longer, integration(d, "in_2").Key, integration(d, "").Key, integration(d, "IN_1").Key,
 		{Environment: usSandbox, EventID: "evt_1/in_1"}, {Environment: usSandbox, EventID: "%"}, {Environment: usSandbox, EventID: "'; --\x00\u00e9"},
 	}
-	require.Equal(r, others, r.missing(inbox, append([]webhook.Key{d.Key}, others...)...))
+	require.Equal(r, others, r.missing(reconcilable, append([]webhook.Key{d.Key}, others...)...))
 }
 
 // missingInOrder asks for many keys at a time, some of them twice.
 func missingInOrder(r *rig) {
-	engine, inbox := r.reconcilable(succeed)
-	require.Empty(r, r.missing(inbox))
+	inbox, reconcilable := r.reconcilable(succeed)
+	require.Empty(r, r.missing(reconcilable))
 	all := numbered(500)
 	slices.Reverse(all)
 	var want []webhook.Key
 	for i, d := range all {
 		if i%50 == 0 {
-			r.accept(engine, d)
+			r.accept(inbox, d)
 			continue
 		}
 		want = append(want, d.Key)
 	}
 	asked := keysOf(all)
 	asked = append(slices.Insert(asked, 100, asked[:10]...), asked[:10]...)
-	assert.Equal(r, want, r.missing(inbox, asked...), "in the order of the question, without repeats")
+	assert.Equal(r, want, r.missing(reconcilable, asked...), "in the order of the question, without repeats")
 }
 
 func missingElsewhere(r *rig) {
-	engine, _ := r.reconcilable(succeed)
+	inbox, _ := r.reconcilable(succeed)
 	r.need(r.storage.Shared, "Shared")
 	_, other := r.reconcilable(succeed)
 	all := numbered(3)
-	r.accept(engine, all[1])
+	r.accept(inbox, all[1])
 	require.Equal(r, []webhook.Key{all[0].Key, all[2].Key}, r.missing(other, keysOf(all)...))
 }
 
 func missingEnded(r *rig) {
-	_, inbox := r.reconcilable(succeed)
+	_, reconcilable := r.reconcilable(succeed)
 	ctx, cancel := context.WithCancel(r.Context())
 	cancel()
-	_, err := inbox.Missing(ctx, keysOf(numbered(1)))
+	_, err := reconcilable.Missing(ctx, keysOf(numbered(1)))
 	require.Error(r, err, "nothing is known to be missing")
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // resealing retires keys.
@@ -23,15 +24,15 @@ var resealing = map[string]func(*rig){
 }
 
 // resealable opens an engine that seals with aead, if there is one.
-func (r *rig) resealable(aead seal.AEAD, handle webhook.HandlerFunc) (webhook.Engine, webhook.Resealer) {
+func (r *rig) resealable(aead seal.AEAD, handle webhook.HandlerFunc) (webhook.Engine, engine.Resealer) {
 	r.Helper()
 	r.need(r.storage.OpenSealed != nil && r.storage.Durable, "OpenSealed and Durable")
-	engine, err := r.storage.OpenSealed(r.work(handle), aead)
+	inbox, err := r.storage.OpenSealed(r.work(handle), aead)
 	require.NoError(r, err)
-	r.engines = append(r.engines, engine)
-	resealer, ok := engine.(webhook.Resealer)
-	require.True(r, ok, "the engine is no webhook.Resealer")
-	return engine, resealer
+	r.engines = append(r.engines, inbox)
+	resealer, ok := inbox.(engine.Resealer)
+	require.True(r, ok, "the engine is no engine.Resealer")
+	return inbox, resealer
 }
 
 func (r *rig) key(id string) seal.Key {
@@ -57,15 +58,15 @@ func retiresAKey(r *rig) {
 	busy, dying, returned := patient("busy", "pa_busy", 1), patient("dying", "pa_dying", 2), patient("returned", "pa_returned", 3)
 	running := []webhook.Delivery{busy, dying, returned}
 	all := append(letters, running...)
-	engine, resealer := r.resealable(r.ring(first), giveUp)
-	r.accept(engine, all...)
+	inbox, resealer := r.resealable(r.ring(first), giveUp)
+	r.accept(inbox, all...)
 	r.waitFor(webhook.ResultDead, all...)
-	before := contents(r.letters(engine))
+	before := contents(r.letters(inbox))
 	r.reseals(resealer, 0, "no key is old")
-	r.close(engine)
+	r.close(inbox)
 
 	gate, began := make(chan struct{}), make(chan string, len(running))
-	engine, resealer = r.resealable(r.ring(second, first), func(ctx context.Context, e events.Event) error {
+	inbox, resealer = r.resealable(r.ring(second, first), func(ctx context.Context, e events.Event) error {
 		began <- e.ID
 		switch e.ID {
 		case "busy":
@@ -76,7 +77,7 @@ func retiresAKey(r *rig) {
 		return until(ctx, nil)
 	})
 	for _, d := range running {
-		require.NoError(r, engine.Replay(r.Context(), d.Key))
+		require.NoError(r, inbox.Replay(r.Context(), d.Key))
 		receive(r, began)
 	}
 	r.reseals(resealer, len(all), "each was sealed with the old key")
@@ -86,16 +87,16 @@ func retiresAKey(r *rig) {
 	r.wait("the second death", func([]webhook.Attempt) bool { return len(r.ofLocked(dying)) == 2 })
 	ended, cancel := context.WithCancel(r.Context())
 	cancel()
-	require.NoError(r, engine.Close(ended))
-	r.forget(engine)
+	require.NoError(r, inbox.Close(ended))
+	r.forget(inbox)
 
-	engine, _ = r.resealable(r.ring(second), succeed)
+	inbox, _ = r.resealable(r.ring(second), succeed)
 	r.waitFor(webhook.ResultHandled, returned)
 	assert.Equal(r, []webhook.Result{webhook.ResultDead, webhook.ResultHandled}, r.results(busy), "nobody noticed")
 	assert.Equal(r, []webhook.Result{webhook.ResultDead, webhook.ResultDead}, r.results(dying), "nobody noticed")
 	delete(before, busy.Key)
 	delete(before, returned.Key)
-	assert.Equal(r, before, contents(r.letters(engine)), "bodies and errors open without the old key")
+	assert.Equal(r, before, contents(r.letters(inbox)), "bodies and errors open without the old key")
 }
 
 // contents is what was sealed of dead letters.
@@ -107,7 +108,7 @@ func contents(letters []webhook.DeadLetter) map[webhook.Key]string {
 	return all
 }
 
-func (r *rig) reseals(resealer webhook.Resealer, want int, why string) {
+func (r *rig) reseals(resealer engine.Resealer, want int, why string) {
 	r.Helper()
 	n, err := resealer.Reseal(r.Context())
 	require.NoError(r, err)
@@ -119,17 +120,17 @@ func resealsPastALostBody(r *rig) {
 	lost, first, second := r.key("lost"), r.key("first"), r.key("second")
 	all := numbered(3)
 	for i, keys := range []*seal.KeyRing{r.ring(first, lost), r.ring(lost), r.ring(first, lost)} {
-		engine, _ := r.resealable(keys, giveUp)
-		die(r, engine, all[i])
-		r.close(engine)
+		inbox, _ := r.resealable(keys, giveUp)
+		die(r, inbox, all[i])
+		r.close(inbox)
 	}
-	engine, resealer := r.resealable(r.ring(second, first), giveUp)
+	inbox, resealer := r.resealable(r.ring(second, first), giveUp)
 	n, err := resealer.Reseal(r.Context())
 	require.ErrorIs(r, err, webhook.ErrBodyLost)
 	assert.Contains(r, err.Error(), all[1].Key.EventID)
 	assert.False(r, strings.Contains(err.Error(), canary))
 	assert.Equal(r, 2, n, "the others were sealed")
-	for _, letter := range r.letters(engine) {
+	for _, letter := range r.letters(inbox) {
 		if letter.Key == all[1].Key {
 			assert.ErrorIs(r, letter.Err, webhook.ErrBodyLost)
 		} else {
@@ -139,15 +140,15 @@ func resealsPastALostBody(r *rig) {
 }
 
 func resealsWithoutRotator(r *rig) {
-	_, resealer := r.resealable(webhook.InsecurePlaintext{}, succeed)
+	_, resealer := r.resealable(seal.InsecurePlaintext{}, succeed)
 	_, err := resealer.Reseal(r.Context())
-	require.ErrorIs(r, err, webhook.ErrNoRotator)
+	require.ErrorIs(r, err, engine.ErrNoRotator)
 }
 
 func resealsWhenClosed(r *rig) {
-	engine, resealer := r.resealable(r.ring(r.key("first")), giveUp)
-	die(r, engine, numbered(1)...)
-	r.close(engine)
+	inbox, resealer := r.resealable(r.ring(r.key("first")), giveUp)
+	die(r, inbox, numbered(1)...)
+	r.close(inbox)
 	_, err := resealer.Reseal(r.Context())
 	require.ErrorIs(r, err, webhook.ErrInboxClosed)
 }

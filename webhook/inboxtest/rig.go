@@ -35,8 +35,8 @@ func newRig(t *testing.T, s Storage) *rig {
 	}
 	r := &rig{T: t, storage: s, changed: make(chan struct{})}
 	t.Cleanup(func() {
-		for _, engine := range slices.Clone(r.engines) {
-			r.close(engine)
+		for _, inbox := range slices.Clone(r.engines) {
+			r.close(inbox)
 		}
 	})
 	return r
@@ -78,15 +78,15 @@ func (r *rig) open(handle webhook.HandlerFunc, changes ...func(*webhook.Work)) w
 	for _, change := range changes {
 		change(&work)
 	}
-	engine, err := r.storage.Open(work)
+	inbox, err := r.storage.Open(work)
 	require.NoError(r, err)
-	r.engines = append(r.engines, engine)
-	return engine
+	r.engines = append(r.engines, inbox)
+	return inbox
 }
 
 // close closes an engine and waits for its handlers. One that is not durable is
 // not waited for: it would handle everything it holds.
-func (r *rig) close(engine webhook.Engine) {
+func (r *rig) close(inbox webhook.Engine) {
 	r.Helper()
 	// Not the test's context: a test that failed is closed too.
 	ctx, cancel := context.WithTimeout(context.Background(), r.storage.Patience)
@@ -94,27 +94,27 @@ func (r *rig) close(engine webhook.Engine) {
 	if !r.storage.Durable {
 		cancel()
 	}
-	if err := engine.Close(ctx); r.storage.Durable {
+	if err := inbox.Close(ctx); r.storage.Durable {
 		assert.NoError(r, err)
 	}
-	r.forget(engine)
+	r.forget(inbox)
 }
 
-func (r *rig) forget(engine webhook.Engine) {
-	r.engines = slices.DeleteFunc(r.engines, func(other webhook.Engine) bool { return other == engine })
+func (r *rig) forget(inbox webhook.Engine) {
+	r.engines = slices.DeleteFunc(r.engines, func(other webhook.Engine) bool { return other == inbox })
 }
 
 // crash ends an engine as kill -9 would.
-func (r *rig) crash(engine webhook.Engine) {
-	r.storage.Crash(engine)
-	r.forget(engine)
+func (r *rig) crash(inbox webhook.Engine) {
+	r.storage.Crash(inbox)
+	r.forget(inbox)
 }
 
 // accept gives events to an engine, and returns how many it did not know.
-func (r *rig) accept(engine webhook.Inbox, deliveries ...webhook.Delivery) (fresh int) {
+func (r *rig) accept(inbox webhook.Inbox, deliveries ...webhook.Delivery) (fresh int) {
 	r.Helper()
 	for _, d := range deliveries {
-		receipt, err := engine.Accept(r.Context(), d)
+		receipt, err := inbox.Accept(r.Context(), d)
 		require.NoError(r, err)
 		if !receipt.Duplicate {
 			fresh++
@@ -189,10 +189,10 @@ func (r *rig) results(d webhook.Delivery) []webhook.Result {
 }
 
 // letters returns all dead letters.
-func (r *rig) letters(engine webhook.Engine) []webhook.DeadLetter {
+func (r *rig) letters(inbox webhook.Engine) []webhook.DeadLetter {
 	r.Helper()
 	var letters []webhook.DeadLetter
-	for letter, err := range engine.DeadLetters(r.Context()) {
+	for letter, err := range inbox.DeadLetters(r.Context()) {
 		require.NoError(r, err)
 		letters = append(letters, letter)
 	}

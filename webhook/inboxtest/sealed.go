@@ -23,7 +23,7 @@ var sealing = map[string]func(*rig){"AtRest": sealedAtRest}
 func sealedAtRest(r *rig) {
 	r.need(r.storage.Dump != nil, "Dump")
 	gate := make(chan struct{})
-	engine := r.open(func(ctx context.Context, e events.Event) error {
+	inbox := r.open(func(ctx context.Context, e events.Event) error {
 		switch e.ID {
 		case "fails":
 			return errDown
@@ -42,14 +42,14 @@ func sealedAtRest(r *rig) {
 		}
 	})
 	of := func(id string) webhook.Delivery { return patient(id, id+canary, 1) }
-	r.accept(engine, of("waits"), of("fails"), of("panics"), of("dies"), of("done"))
+	r.accept(inbox, of("waits"), of("fails"), of("panics"), of("dies"), of("done"))
 	r.waitFor(webhook.ResultFailed, of("fails"), of("panics"))
 	r.waitFor(webhook.ResultDead, of("dies"))
 	r.waitFor(webhook.ResultHandled, of("done"))
 	r.search("while events wait")
 	close(gate)
 	r.waitFor(webhook.ResultHandled, of("waits"))
-	require.NoError(r, engine.Replay(r.Context(), of("dies").Key))
+	require.NoError(r, inbox.Replay(r.Context(), of("dies").Key))
 	r.search("when they are done")
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -29,7 +29,7 @@ func guard(policy webhook.StalePolicy) func(*webhook.Work) {
 func stale(r *rig, policy webhook.StalePolicy, want webhook.Result) {
 	r.need(r.storage.Ordered, "Ordered")
 	told := make(chan bool, 1)
-	engine := r.open(func(ctx context.Context, _ events.Event) error {
+	inbox := r.open(func(ctx context.Context, _ events.Event) error {
 		told <- webhook.HandlingFrom(ctx).Stale
 		return nil
 	}, guard(policy))
@@ -52,7 +52,7 @@ func stale(r *rig, policy webhook.StalePolicy, want webhook.Result) {
 		{patient("changed in the moment of its birth", "pa_3", 20), false},
 		{patient("between", "pa_1", 15), true},
 	} {
-		r.accept(engine, step.delivery)
+		r.accept(inbox, step.delivery)
 		result := webhook.ResultHandled
 		if step.stale {
 			result = want
@@ -64,16 +64,16 @@ func stale(r *rig, policy webhook.StalePolicy, want webhook.Result) {
 		got := r.of(step.delivery)
 		require.Len(r, got, 1)
 		assert.Equal(r, step.stale, got[0].Stale, "%s", step.delivery)
-		require.Zero(r, r.accept(engine, step.delivery))
+		require.Zero(r, r.accept(inbox, step.delivery))
 	}
-	require.Empty(r, r.letters(engine))
+	require.Empty(r, r.letters(inbox))
 }
 
 func staleIgnored(r *rig) {
-	engine := r.open(succeed)
+	inbox := r.open(succeed)
 	newer, older := patient("newer", "pa_1", 2), patient("older", "pa_1", 1)
 	for _, d := range []webhook.Delivery{newer, older} {
-		r.accept(engine, d)
+		r.accept(inbox, d)
 		r.waitFor(webhook.ResultHandled, d)
 	}
 	assert.False(r, r.of(older)[0].Stale)
@@ -81,27 +81,27 @@ func staleIgnored(r *rig) {
 
 func staleAfterRestart(r *rig) {
 	r.need(r.storage.Ordered && r.storage.Durable, "Ordered and Durable")
-	engine := r.open(succeed, guard(webhook.StaleSkip))
+	inbox := r.open(succeed, guard(webhook.StaleSkip))
 	newer, older := patient("newer", "pa_1", 2), patient("older", "pa_1", 1)
-	r.accept(engine, newer)
+	r.accept(inbox, newer)
 	r.waitFor(webhook.ResultHandled, newer)
-	r.close(engine)
-	engine = r.open(succeed, guard(webhook.StaleSkip))
-	r.accept(engine, older)
+	r.close(inbox)
+	inbox = r.open(succeed, guard(webhook.StaleSkip))
+	r.accept(inbox, older)
 	r.waitFor(webhook.ResultSkipped, older)
 }
 
 // onlyHandledCounts holds that an event which was given up makes none stale.
 func onlyHandledCounts(r *rig) {
 	r.need(r.storage.Ordered, "Ordered")
-	engine := r.open(func(_ context.Context, e events.Event) error {
+	inbox := r.open(func(_ context.Context, e events.Event) error {
 		if e.ID == "dies" {
 			return webhook.Permanent(errDown)
 		}
 		return nil
 	}, guard(webhook.StaleSkip))
 	dies, older := patient("dies", "pa_1", 2), patient("older", "pa_1", 1)
-	die(r, engine, dies)
-	r.accept(engine, older)
+	die(r, inbox, dies)
+	r.accept(inbox, older)
 	r.waitFor(webhook.ResultHandled, older)
 }

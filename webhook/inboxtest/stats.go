@@ -19,7 +19,7 @@ var statistics = map[string]func(*rig){
 
 func counts(r *rig) {
 	gate, began := make(chan struct{}), make(chan string, 1)
-	engine := r.open(func(ctx context.Context, e events.Event) error {
+	inbox := r.open(func(ctx context.Context, e events.Event) error {
 		switch e.ID {
 		case "dies":
 			return webhook.Permanent(errDown)
@@ -29,28 +29,28 @@ func counts(r *rig) {
 		began <- e.ID
 		return until(ctx, gate)
 	}, func(w *webhook.Work) { w.Retry.BackOff, w.Retry.MaxBackOff = time.Hour, time.Hour })
-	r.holds(engine, webhook.Stats{})
+	r.holds(inbox, webhook.Stats{})
 
 	first := patient("runs", "pa_1", 1)
-	r.accept(engine, first)
+	r.accept(inbox, first)
 	receive(r, began)
 	fails, dies := patient("fails", "pa_2", 2), patient("dies", "pa_3", 3)
-	r.accept(engine, fails, dies)
+	r.accept(inbox, fails, dies)
 	r.waitFor(webhook.ResultFailed, fails)
 	r.waitFor(webhook.ResultDead, dies)
-	r.holds(engine, webhook.Stats{Waiting: 1, Running: 1, Dead: 1, Oldest: first.ReceivedAt})
+	r.holds(inbox, webhook.Stats{Waiting: 1, Running: 1, Dead: 1, Oldest: first.ReceivedAt})
 
-	require.NoError(r, engine.Discard(r.Context(), dies.Key))
+	require.NoError(r, inbox.Discard(r.Context(), dies.Key))
 	close(gate)
 	r.waitFor(webhook.ResultHandled, first)
-	r.holds(engine, webhook.Stats{Waiting: 1, Oldest: fails.ReceivedAt})
+	r.holds(inbox, webhook.Stats{Waiting: 1, Oldest: fails.ReceivedAt})
 }
 
 // holds compares what an engine says that it holds. What is running may count as
 // waiting, and clocks of machines differ.
-func (r *rig) holds(engine webhook.Engine, want webhook.Stats) {
+func (r *rig) holds(inbox webhook.Engine, want webhook.Stats) {
 	r.Helper()
-	got, err := engine.Stats(r.Context())
+	got, err := inbox.Stats(r.Context())
 	require.NoError(r, err)
 	assert.Equal(r, want.Waiting+want.Running, got.Waiting+got.Running)
 	assert.LessOrEqual(r, got.Running, want.Running)
@@ -63,12 +63,12 @@ func (r *rig) holds(engine webhook.Engine, want webhook.Stats) {
 }
 
 func statsEnded(r *rig) {
-	engine := r.open(succeed)
+	inbox := r.open(succeed)
 	ctx, cancel := context.WithCancel(r.Context())
 	cancel()
-	_, err := engine.Stats(ctx)
+	_, err := inbox.Stats(ctx)
 	require.Error(r, err, "an engine that does not answer is not empty")
-	r.close(engine)
-	_, err = engine.Stats(r.Context())
+	r.close(inbox)
+	_, err = inbox.Stats(r.Context())
 	require.ErrorIs(r, err, webhook.ErrInboxClosed)
 }

@@ -22,16 +22,16 @@ var closing = map[string]func(*rig){
 }
 
 func closeIdle(r *rig) {
-	engine := r.open(succeed)
+	inbox := r.open(succeed)
 	d := patient("evt_1", "pa_1", 1)
-	r.accept(engine, d)
+	r.accept(inbox, d)
 	r.waitFor(webhook.ResultHandled, d)
 	for range 2 {
-		require.NoError(r, engine.Close(r.Context()))
+		require.NoError(r, inbox.Close(r.Context()))
 	}
-	_, err := engine.Accept(r.Context(), patient("evt_2", "pa_1", 1))
+	_, err := inbox.Accept(r.Context(), patient("evt_2", "pa_1", 1))
 	require.ErrorIs(r, err, webhook.ErrInboxClosed)
-	require.ErrorIs(r, engine.Replay(r.Context(), d.Key), webhook.ErrInboxClosed)
+	require.ErrorIs(r, inbox.Replay(r.Context(), d.Key), webhook.ErrInboxClosed)
 }
 
 // closeFinishes holds that what is being handled may finish, and that nothing is
@@ -39,7 +39,7 @@ func closeIdle(r *rig) {
 func closeFinishes(r *rig) {
 	gate, begun := make(chan struct{}), make(chan string, 3)
 	var open atomic.Bool
-	engine := r.open(func(ctx context.Context, e events.Event) error {
+	inbox := r.open(func(ctx context.Context, e events.Event) error {
 		begun <- e.ID
 		if open.Load() {
 			return nil
@@ -47,11 +47,11 @@ func closeFinishes(r *rig) {
 		return until(ctx, gate)
 	}, func(w *webhook.Work) { w.Workers = 1 })
 	all := numbered(3)
-	r.accept(engine, all...)
+	r.accept(inbox, all...)
 	first := receive(r, begun)
 	closed := make(chan error, 1)
-	go func() { closed <- engine.Close(context.Background()) }()
-	r.untilClosed(engine, all[0])
+	go func() { closed <- inbox.Close(context.Background()) }()
+	r.untilClosed(inbox, all[0])
 	open.Store(true)
 	close(gate)
 	require.NoError(r, receive(r, closed))
@@ -59,7 +59,7 @@ func closeFinishes(r *rig) {
 		return
 	}
 	require.Empty(r, begun, "something was begun after Close")
-	r.forget(engine)
+	r.forget(inbox)
 	r.open(func(_ context.Context, e events.Event) error {
 		assert.NotEqual(r, first, e.ID, "it was handled")
 		return nil
@@ -71,10 +71,10 @@ func closeFinishes(r *rig) {
 }
 
 // untilClosed waits until an engine says that it accepts no more.
-func (r *rig) untilClosed(engine webhook.Engine, known webhook.Delivery) {
+func (r *rig) untilClosed(inbox webhook.Engine, known webhook.Delivery) {
 	r.Helper()
 	for end := time.Now().Add(r.storage.Patience); ; {
-		_, err := engine.Accept(r.Context(), known)
+		_, err := inbox.Accept(r.Context(), known)
 		if errors.Is(err, webhook.ErrInboxClosed) {
 			return
 		}
@@ -86,23 +86,23 @@ func (r *rig) untilClosed(engine webhook.Engine, known webhook.Delivery) {
 // that this is no failed attempt.
 func closeHandsBack(r *rig) {
 	begun := make(chan struct{}, 1)
-	engine := r.open(func(ctx context.Context, _ events.Event) error {
+	inbox := r.open(func(ctx context.Context, _ events.Event) error {
 		begun <- struct{}{}
 		<-ctx.Done()
 		return ctx.Err()
 	})
 	d := patient("evt_1", "pa_1", 1)
-	r.accept(engine, d)
+	r.accept(inbox, d)
 	receive(r, begun)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
-	err := engine.Close(ctx)
+	err := inbox.Close(ctx)
 	r.waitFor(webhook.ResultReturned, d)
 	if !r.storage.Durable {
 		return
 	}
 	require.NoError(r, err)
-	r.forget(engine)
+	r.forget(inbox)
 	r.open(succeed)
 	r.waitFor(webhook.ResultHandled, d)
 	made := r.of(d)
@@ -123,25 +123,25 @@ func restartKeeps(r *rig) {
 		return nil
 	}
 	slowly := func(w *webhook.Work) { w.Retry.BackOff, w.Retry.MaxBackOff = time.Second, time.Second }
-	engine := r.open(handle, slowly)
+	inbox := r.open(handle, slowly)
 	waits, dead := patient("waits", "pa_1", 1), patient("dead", "pa_2", 1)
 	discarded, handled := patient("discarded", "pa_3", 1), patient("handled", "pa_4", 1)
-	die(r, engine, dead, discarded)
-	require.NoError(r, engine.Discard(r.Context(), discarded.Key))
-	r.accept(engine, waits, handled)
+	die(r, inbox, dead, discarded)
+	require.NoError(r, inbox.Discard(r.Context(), discarded.Key))
+	r.accept(inbox, waits, handled)
 	r.waitFor(webhook.ResultFailed, waits)
 	r.waitFor(webhook.ResultHandled, handled)
-	r.close(engine)
+	r.close(inbox)
 
-	engine = r.open(succeed)
-	require.Zero(r, r.accept(engine, waits, dead, discarded, handled), "all are known")
-	letters := r.letters(engine)
+	inbox = r.open(succeed)
+	require.Zero(r, r.accept(inbox, waits, dead, discarded, handled), "all are known")
+	letters := r.letters(inbox)
 	require.Len(r, letters, 1)
 	assert.Equal(r, dead.Key, letters[0].Key)
 	assert.Equal(r, string(dead.Body), string(letters[0].Body))
 	r.waitFor(webhook.ResultHandled, waits)
 	assert.Equal(r, 2, r.of(waits)[1].Number, "attempts go on counting")
-	require.NoError(r, engine.Replay(r.Context(), dead.Key))
+	require.NoError(r, inbox.Replay(r.Context(), dead.Key))
 	r.waitFor(webhook.ResultHandled, dead)
 	assert.Len(r, r.of(handled), 1)
 	assert.Len(r, r.of(discarded), 1)

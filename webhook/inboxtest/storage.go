@@ -20,7 +20,7 @@ type Storage struct {
 	Open func(webhook.Work) (webhook.Engine, error)
 
 	// OpenSealed is Open with an AEAD of the suite's, for engines that are a
-	// [webhook.Resealer]. Nil skips what needs it.
+	// [engine.Resealer]. Nil skips what needs it.
 	OpenSealed func(webhook.Work, seal.AEAD) (webhook.Engine, error)
 
 	// Durable claims that everything accepted survives a restart.

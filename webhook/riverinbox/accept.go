@@ -16,6 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // Accept implements [webhook.Inbox]: when it returns, event and job have been
@@ -81,7 +82,7 @@ func (i *Inbox) newRow(d webhook.Delivery) (*newRow, error) {
 	subject, object := i.worker.Subjects(d)
 	r.subject, r.object = indexed(string(subject)), indexed(string(object))
 	var err error
-	r.body, err = webhook.SealBody(i.config.Seal, d.Key, d.Body)
+	r.body, err = engine.SealBody(i.config.Seal, d.Key, d.Body)
 	r.delivery.Body = nil
 	return r, err
 }
@@ -210,6 +211,6 @@ func (i *Inbox) delivery(s *storedRow) (webhook.Delivery, error) {
 		return d, err
 	}
 	var err error
-	d.Body, err = webhook.OpenBody(i.config.Seal, d.Key, s.body)
+	d.Body, err = engine.OpenBody(i.config.Seal, d.Key, s.body)
 	return d, err
 }

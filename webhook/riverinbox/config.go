@@ -52,7 +52,7 @@ type Config struct {
 	Work webhook.Work
 
 	// Seal seals the bodies of events; all replicas need the same keys.
-	// [webhook.InsecurePlaintext] is the way to have them readable.
+	// [seal.InsecurePlaintext] is the way to have them readable.
 	Seal seal.AEAD
 
 	// Tables says where the tables are.

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // page is how many dead letters are read at a time.
@@ -81,7 +82,7 @@ func (i *Inbox) letter(row pgx.Row) (letter webhook.DeadLetter, at position, err
 	letter.DiedAt = at.due.UTC()
 	letter.Delivery, letter.Err = i.delivery(&stored)
 	if letter.Err == nil {
-		letter.Err = webhook.OpenError(i.config.Seal, letter.Key, sealed)
+		letter.Err = engine.OpenError(i.config.Seal, letter.Key, sealed)
 	}
 	return letter, at, nil
 }

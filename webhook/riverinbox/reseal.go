@@ -9,13 +9,14 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// Reseal implements [webhook.Resealer]. One replica is enough.
+// Reseal implements [engine.Resealer]. One replica is enough.
 func (i *Inbox) Reseal(ctx context.Context) (int, error) {
-	aead, rotates := i.config.Seal.(webhook.RotatingAEAD)
+	aead, rotates := i.config.Seal.(engine.RotatingAEAD)
 	if !rotates {
-		return 0, webhook.ErrNoRotator
+		return 0, engine.ErrNoRotator
 	}
 	total, after := 0, ""
 	var lost error
@@ -62,11 +63,11 @@ func (i *Inbox) sealedAfter(ctx context.Context, after string) ([]sealedRow, err
 // resealRow writes one row alone: who holds several would be in the way of handlers
 // that hold one of them until their own transaction ends. What was handled or
 // discarded meanwhile has no body any more and is left alone.
-func (i *Inbox) resealRow(ctx context.Context, row *sealedRow, aead webhook.RotatingAEAD, lost *error) (changed int, err error) {
+func (i *Inbox) resealRow(ctx context.Context, row *sealedRow, aead engine.RotatingAEAD, lost *error) (changed int, err error) {
 	var key webhook.Key
 	var body, failure []byte
 	if err = key.UnmarshalText([]byte(row.key)); err == nil {
-		body, failure, err = webhook.Reseal(aead, key, row.body, row.failure)
+		body, failure, err = engine.Reseal(aead, key, row.body, row.failure)
 	}
 	switch {
 	case err != nil:

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // settle notes the outcome of an attempt. It tries until that succeeds or the
@@ -84,7 +85,7 @@ func (i *Inbox) note(ctx context.Context, to sender, c *claim, a webhook.Attempt
 		state = stateDone
 	case webhook.ResultDead:
 		var err error
-		if letter, err = webhook.SealError(i.config.Seal, a.Key, a.Err); err != nil {
+		if letter, err = engine.SealError(i.config.Seal, a.Key, a.Err); err != nil {
 			letter = nil // the reason will have to do
 		}
 		state = stateDead

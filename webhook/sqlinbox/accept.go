@@ -8,6 +8,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // maxTime is later than everything.
@@ -68,7 +69,7 @@ func (i *Inbox) newRow(d webhook.Delivery) (*newRow, error) {
 		r.createdAt = d.CreatedAt.UnixMicro()
 	}
 	r.subject, r.object = i.worker.Subjects(d)
-	r.body, err = webhook.SealBody(i.config.Seal, d.Key, d.Body)
+	r.body, err = engine.SealBody(i.config.Seal, d.Key, d.Body)
 	r.delivery.Body = nil
 	return r, err
 }
@@ -204,6 +205,6 @@ func (i *Inbox) delivery(s *storedRow) (webhook.Delivery, error) {
 		return d, err
 	}
 	var err error
-	d.Body, err = webhook.OpenBody(i.config.Seal, d.Key, s.body)
+	d.Body, err = engine.OpenBody(i.config.Seal, d.Key, s.body)
 	return d, err
 }

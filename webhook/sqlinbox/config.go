@@ -30,7 +30,7 @@ type Config struct {
 	// Work says how events are handled.
 	Work webhook.Work
 
-	// Seal seals the bodies of events. [webhook.InsecurePlaintext] is the way to
+	// Seal seals the bodies of events. [seal.InsecurePlaintext] is the way to
 	// have them readable.
 	Seal seal.AEAD
 

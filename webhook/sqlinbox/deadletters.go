@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // page is how many dead letters are read at a time.
@@ -75,7 +76,7 @@ func (i *Inbox) letter(rows *sql.Rows) (letter webhook.DeadLetter, at position, 
 	letter.DiedAt = time.UnixMicro(at.due).UTC()
 	letter.Delivery, letter.Err = i.delivery(&row)
 	if letter.Err == nil {
-		letter.Err = webhook.OpenError(i.config.Seal, letter.Key, text)
+		letter.Err = engine.OpenError(i.config.Seal, letter.Key, text)
 	}
 	return letter, at, nil
 }

@@ -7,13 +7,14 @@ import (
 	"fmt"
 
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// Reseal implements [webhook.Resealer].
+// Reseal implements [engine.Resealer].
 func (i *Inbox) Reseal(ctx context.Context) (int, error) {
-	aead, rotates := i.config.Seal.(webhook.RotatingAEAD)
+	aead, rotates := i.config.Seal.(engine.RotatingAEAD)
 	if !rotates {
-		return 0, webhook.ErrNoRotator
+		return 0, engine.ErrNoRotator
 	}
 	total, after := 0, int64(0)
 	var lost error
@@ -66,13 +67,13 @@ func (i *Inbox) sealedAfter(ctx context.Context, after int64) (all []sealedRow, 
 
 // resealRows writes those of rows that need it in one transaction. What was
 // handled or discarded meanwhile has no body any more and is left alone.
-func (i *Inbox) resealRows(ctx context.Context, rows []sealedRow, aead webhook.RotatingAEAD, lost *error) (int, error) {
+func (i *Inbox) resealRows(ctx context.Context, rows []sealedRow, aead engine.RotatingAEAD, lost *error) (int, error) {
 	var stale []sealedRow
 	for _, row := range rows {
 		var key webhook.Key
 		err := key.UnmarshalText([]byte(row.key))
 		if err == nil {
-			row.freshBody, row.freshFailure, err = webhook.Reseal(aead, key, row.body, row.failure)
+			row.freshBody, row.freshFailure, err = engine.Reseal(aead, key, row.body, row.failure)
 		}
 		switch {
 		case err != nil:

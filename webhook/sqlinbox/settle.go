@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // settle notes the outcome of an attempt, and returns the event that the handler
@@ -15,7 +16,7 @@ func (i *Inbox) settle(c *claim, a webhook.Attempt) (*claim, error) {
 	var letter []byte
 	if a.Result == webhook.ResultDead {
 		var err error
-		if letter, err = webhook.SealError(i.config.Seal, a.Key, a.Err); err != nil {
+		if letter, err = engine.SealError(i.config.Seal, a.Key, a.Err); err != nil {
 			letter = nil // the reason will have to do
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
@@ -152,7 +153,7 @@ func oldFile(t *testing.T, path string, c sqlinbox.Config, version int) (all []w
 		}
 		key, err := d.Key.MarshalText()
 		require.NoError(t, err)
-		body, err := webhook.SealBody(c.Seal, d.Key, d.Body)
+		body, err := engine.SealBody(c.Seal, d.Key, d.Body)
 		require.NoError(t, err)
 		var subject, letter any
 		if row.subject != "" {
@@ -162,7 +163,7 @@ func oldFile(t *testing.T, path string, c sqlinbox.Config, version int) (all []w
 			body = nil
 		}
 		if row.state == 4 {
-			letter, err = webhook.SealError(c.Seal, d.Key, errors.New("what went wrong"))
+			letter, err = engine.SealError(c.Seal, d.Key, errors.New("what went wrong"))
 			require.NoError(t, err)
 		}
 		_, err = db.ExecContext(t.Context(), `INSERT INTO dispensary_inbox

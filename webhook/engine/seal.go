@@ -1,0 +1,113 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/dispensary-go/dispensary/seal"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// What is sealed says what it is, so that an error cannot pass for a body.
+const (
+	purposeBody  = "webhook body "
+	purposeError = "webhook error "
+)
+
+// SealBody seals the body of an event for its stay in an [webhook.Engine]. It opens only
+// together with its key, so that a body that was moved to another event does not
+// pass for that.
+func SealBody(aead seal.AEAD, key webhook.Key, body []byte) ([]byte, error) {
+	sealed, err := aead.Encrypt(body, bind(key, purposeBody))
+	if err != nil {
+		return nil, fmt.Errorf("engine: body of %s was not sealed: %w", key, err)
+	}
+	return sealed, nil
+}
+
+// OpenBody opens what [SealBody] sealed. An error matches [webhook.ErrBodyLost] and that
+// of the AEAD. An engine gives it to the worker as [webhook.Task].Err: an event whose
+// body does not open waits, like any other that fails, and can be replayed once
+// the key is back.
+func OpenBody(aead seal.AEAD, key webhook.Key, sealed []byte) ([]byte, error) {
+	body, err := aead.Decrypt(sealed, bind(key, purposeBody))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", webhook.ErrBodyLost, key, err)
+	}
+	return body, nil
+}
+
+// SealError seals the text of a handler's error, which may repeat patient data,
+// for the [webhook.DeadLetter] of an engine.
+func SealError(aead seal.AEAD, key webhook.Key, err error) ([]byte, error) {
+	return aead.Encrypt([]byte(err.Error()), bind(key, purposeError))
+}
+
+// OpenError opens what [SealError] sealed, as an error with the same text. One
+// that does not open is the error that says so.
+func OpenError(aead seal.AEAD, key webhook.Key, sealed []byte) error {
+	text, err := aead.Decrypt(sealed, bind(key, purposeError))
+	if err != nil {
+		return fmt.Errorf("engine: error of %s cannot be opened: %w", key, err)
+	}
+	return errors.New(string(text))
+}
+
+// Resealer is an [webhook.Engine] that can retire a key. The engines of this module which
+// seal are, and package inboxtest holds them to it.
+type Resealer interface {
+	// Reseal seals anew what is held under a key that another one has replaced
+	// since, and returns how many events that were. Bodies are sealed once and may
+	// wait long, as dead letters for ever, so that this is how an old key is
+	// retired: put the new key in front of the ring in all processes, call Reseal,
+	// and take the old one away when it returns without an error.
+	//
+	// Events go on being accepted and handled meanwhile. A body that does not open
+	// stays as it is and the others are sealed; the error tells of the first, and
+	// matches [webhook.ErrBodyLost]. It is [ErrNoRotator] for an AEAD that is no
+	// [RotatingAEAD].
+	Reseal(ctx context.Context) (int, error)
+}
+
+// RotatingAEAD is what a [Resealer] needs to be given to seal with. A
+// [seal.KeyRing] is one.
+type RotatingAEAD interface {
+	seal.AEAD
+	seal.Rotator
+}
+
+// ErrNoRotator is returned for an AEAD that cannot tell which of its keys has sealed.
+var ErrNoRotator = errors.New("engine: the AEAD is no seal.Rotator, and cannot tell which key is old")
+
+// Reseal seals what [SealBody] and [SealError] sealed with the key of today, if one
+// of the two is stale; else it returns nil for both. failure may be nil. Both are
+// opened in any case: whoever retires a key wants to hear of what nothing opens.
+func Reseal(aead RotatingAEAD, key webhook.Key, body, failure []byte) (freshBody, freshFailure []byte, err error) {
+	stale := aead.Stale(body)
+	if freshBody, err = reseal(aead, bind(key, purposeBody), body); err != nil {
+		return nil, nil, fmt.Errorf("%w: %s: %w", webhook.ErrBodyLost, key, err)
+	}
+	if failure != nil {
+		stale = stale || aead.Stale(failure)
+		if freshFailure, err = reseal(aead, bind(key, purposeError), failure); err != nil {
+			return nil, nil, fmt.Errorf("engine: error of %s was not sealed anew: %w", key, err)
+		}
+	}
+	if !stale {
+		return nil, nil, nil
+	}
+	return freshBody, freshFailure, nil
+}
+
+func reseal(aead seal.AEAD, associatedData, sealed []byte) ([]byte, error) {
+	plaintext, err := aead.Decrypt(sealed, associatedData)
+	if err != nil {
+		return nil, err
+	}
+	return aead.Encrypt(plaintext, associatedData)
+}
+
+func bind(key webhook.Key, purpose string) []byte {
+	return append([]byte(purpose), key.String()...)
+}

@@ -1,0 +1,94 @@
+package engine_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/seal"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
+)
+
+const marked = "Zaphod-Marked" // stands for patient data
+
+var (
+	orderKey = webhook.Key{Environment: api.Environment{Region: api.US, Stage: api.Sandbox}, EventID: "evt_1", IntegrationID: "in_1"}
+	errDown  = errors.New("the database is down")
+)
+
+func TestSealedBodiesOpenWithTheirKeyOnly(t *testing.T) {
+	t.Parallel()
+	key, err := seal.GenerateKey("test")
+	require.NoError(t, err)
+	ring, err := seal.NewKeyRing(key)
+	require.NoError(t, err)
+	sealed, err := engine.SealBody(ring, orderKey, []byte(marked))
+	require.NoError(t, err)
+	assert.NotContains(t, string(sealed), marked)
+	body, err := engine.OpenBody(ring, orderKey, sealed)
+	require.NoError(t, err)
+	assert.Equal(t, marked, string(body))
+
+	other := orderKey
+	other.IntegrationID = "in_2"
+	_, err = engine.OpenBody(ring, other, sealed)
+	require.ErrorIs(t, err, webhook.ErrBodyLost)
+	require.ErrorIs(t, err, seal.ErrTampered)
+	_, err = engine.OpenBody(ring, orderKey, []byte(marked))
+	require.ErrorIs(t, err, seal.ErrNotSealed)
+	assert.NotContains(t, err.Error(), marked)
+
+	text, err := engine.SealError(ring, orderKey, errDown)
+	require.NoError(t, err)
+	require.EqualError(t, engine.OpenError(ring, orderKey, text), errDown.Error())
+	require.ErrorIs(t, engine.OpenError(ring, orderKey, sealed), seal.ErrTampered, "a body is no error")
+	_, err = engine.OpenBody(ring, orderKey, text)
+	require.ErrorIs(t, err, seal.ErrTampered, "an error is no body")
+}
+
+func TestResealWithTheKeyOfToday(t *testing.T) {
+	t.Parallel()
+	old, err := seal.GenerateKey("old")
+	require.NoError(t, err)
+	today, err := seal.GenerateKey("today")
+	require.NoError(t, err)
+	ring := func(keys ...seal.Key) *seal.KeyRing {
+		r, err := seal.NewKeyRing(keys...)
+		require.NoError(t, err)
+		return r
+	}
+	body, err := engine.SealBody(ring(old), orderKey, []byte(marked))
+	require.NoError(t, err)
+	text, err := engine.SealError(ring(old), orderKey, errDown)
+	require.NoError(t, err)
+
+	_, _, err = engine.Reseal(ring(today), orderKey, body, text)
+	require.ErrorIs(t, err, webhook.ErrBodyLost)
+	require.ErrorIs(t, err, seal.ErrUnknownKey)
+	_, _, err = engine.Reseal(ring(today, old), orderKey, body, body)
+	require.ErrorIs(t, err, seal.ErrTampered, "a body is no error")
+	freshBody, freshText, err := engine.Reseal(ring(today, old), orderKey, body, text)
+	require.NoError(t, err)
+	opened, err := engine.OpenBody(ring(today), orderKey, freshBody)
+	require.NoError(t, err)
+	assert.Equal(t, marked, string(opened))
+	require.EqualError(t, engine.OpenError(ring(today), orderKey, freshText), errDown.Error())
+
+	freshBody, freshText, err = engine.Reseal(ring(today, old), orderKey, body, nil)
+	require.NoError(t, err)
+	assert.NotNil(t, freshBody)
+	assert.Nil(t, freshText)
+
+	newer, err := engine.SealError(ring(today), orderKey, errDown)
+	require.NoError(t, err)
+	again, _, err := engine.Reseal(ring(today, old), orderKey, freshBody, newer)
+	require.NoError(t, err)
+	assert.Nil(t, again, "nothing is stale")
+	again, _, err = engine.Reseal(ring(today, old), orderKey, freshBody, text)
+	require.NoError(t, err)
+	assert.NotNil(t, again, "the error is")
+}
