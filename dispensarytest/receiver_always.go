@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/leak"
 )
 
 func alwaysCases() []receiverCase {
@@ -154,7 +156,7 @@ func (x *examination) told(e exchange) (what []string) {
 			what = append(what, "the webhook secret")
 		}
 	}
-	return slices.Compact(append(what, x.patient.find(1, answer)...))
+	return slices.Compact(append(what, x.patient.Find(1, answer)...))
 }
 
 // handledOnce looks at every event again, now that all others have been handled.
@@ -173,9 +175,9 @@ func (x *examination) quietLogs() {
 		x.skipped = "Receiver.Logs returned nothing: there is nothing to look through"
 		return
 	}
-	secrets := newLeakSearch([]secret{
-		{"the webhook secret", x.Secret}, {"the old webhook secret", x.OldSecret}, {"the challenge token", x.Challenge},
+	secrets := leak.New([]leak.Secret{
+		{What: "the webhook secret", Value: x.Secret}, {What: "the old webhook secret", Value: x.OldSecret}, {What: "the challenge token", Value: x.Challenge},
 	})
-	x.found = append(x.found, x.patient.find(1, logs)...)
-	x.found = append(x.found, secrets.find(1, logs)...)
+	x.found = append(x.found, x.patient.Find(1, logs)...)
+	x.found = append(x.found, secrets.Find(1, logs)...)
 }

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/leak"
 )
 
 // examination is a receiver that is being examined.
@@ -28,7 +30,7 @@ type examination struct {
 	watch  *watch // of Handler; nil with URL
 
 	samples map[string]Event // of each type
-	patient leakSearch       // what the samples say of people
+	patient leak.Search      // what the samples say of people
 
 	current string // the case under way
 	dead    string // why there is no use in going on

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/leak"
 )
 
 // notice is an event on its way to an integration.
@@ -41,7 +43,7 @@ func (x *examination) collect() error {
 	for _, e := range []Event{created, edited, planned, replanned, recommended, ordered, listed, renamed, described, revoked, activated} {
 		x.samples[e.Type] = e
 	}
-	x.patient = newLeakSearch(append(patient.secrets(), secret{"the personal message of a plan", message}))
+	x.patient = leak.New(append(patient.secrets(), leak.Secret{What: "the personal message of a plan", Value: message}))
 	return errors.Join(e1, e2, e3, e4, e5, e6, e7, e8, e9)
 }
 
