@@ -203,7 +203,7 @@ func BenchmarkGet(b *testing.B) {
 		}
 		floorCall(b, hand, http.MethodGet, "/catalog/products/1", nil, &got)
 	}, func(b *testing.B) {
-		if _, err := client.Catalog.Products.Get(context.Background(), "1", catalog.ProductQuery{}); err != nil {
+		if _, err := client.Catalog.Products.Get(context.Background(), "1", catalog.ProductGetOptions{}); err != nil {
 			b.Fatal(err)
 		}
 	})
@@ -225,7 +225,7 @@ func BenchmarkPage(b *testing.B) {
 func BenchmarkPost(b *testing.B) {
 	request, answer := planBody()
 	var body floorPlan
-	var plan treatmentplans.New
+	var plan treatmentplans.NewPlan
 	for _, into := range []any{&body, &plan} {
 		if err := json.Unmarshal(request, into); err != nil {
 			b.Fatal(err)

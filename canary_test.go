@@ -206,7 +206,7 @@ func canaryCalls(t testing.TB, c *cage) map[string]calls.Call {
 		return nil, c.oauth(t).Revoke(ctx, token, dispensary.WithoutRetries())
 	}
 	table["raw"] = func(ctx context.Context, s *calls.Scene) (any, error) {
-		return s.Client.Raw(ctx, dispensary.Raw{
+		return s.Client.Do(ctx, dispensary.RawRequest{
 			Method: http.MethodPatch, Path: "/clinic/patients/" + s.Patient,
 			Query: url.Values{"email": {"raw@example.com"}}, Body: map[string]string{"last_name": "Rawson"},
 		})

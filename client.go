@@ -17,7 +17,7 @@ import (
 const Version = "0.1.0"
 
 // Client talks to one site of the platform. Make one with [New], share it, and
-// derive a view for each user with [Client.As]. It is safe for concurrent use.
+// derive a view for each user with [Client.WithTokenSource]. It is safe for concurrent use.
 type Client struct {
 	// Catalog reads products and what describes them.
 	Catalog catalog.Service
@@ -53,33 +53,35 @@ func New(site Site, options ...Option) (*Client, error) {
 
 func newClient(t *transport.Client) *Client {
 	return &Client{
-		Catalog:        catalog.New(t),
-		Clinic:         clinic.New(t),
-		Events:         events.New(t),
+		Catalog:        catalog.NewService(t),
+		Clinic:         clinic.NewService(t),
+		Events:         events.NewService(t),
 		TreatmentPlans: treatmentplans.NewService(t),
 		transport:      t,
 	}
 }
 
-// As returns a view of the client that calls with tokens: another user, the same
+// WithTokenSource returns a view of the client that calls with tokens: another user, the same
 // connections, limiter, settings and waits that the platform asks for. It costs a small allocation; keep it or make
 // it anew for each request.
-func (c *Client) As(tokens TokenSource) *Client { return newClient(c.transport.As(tokens)) }
+func (c *Client) WithTokenSource(tokens TokenSource) *Client {
+	return newClient(c.transport.WithTokenSource(tokens))
+}
 
-// ForClinicKey returns a view of the client that sends the key of a clinic with every
+// WithClinicKey returns a view of the client that sends the key of a clinic with every
 // call, in place of the client's own: for an application that serves several clinics,
-// or a clinic with several integrations. It shares what views made by [Client.As]
+// or a clinic with several integrations. It shares what views made by [Client.WithTokenSource]
 // share and costs no more; the two can be chained. With a key that is empty, or that
 // no header can carry, every call fails with an [*ArgumentError] and sends nothing.
 // API section: "Authentication" 9.
-func (c *Client) ForClinicKey(key Secret) *Client { return newClient(c.transport.ForClinicKey(key)) }
+func (c *Client) WithClinicKey(key Secret) *Client { return newClient(c.transport.WithClinicKey(key)) }
 
 // Site returns the site the client talks to.
 func (c *Client) Site() Site { return c.transport.Site() }
 
-// Raw is a request to an endpoint that this module does not know. See
-// [Client.Raw].
-type Raw struct {
+// RawRequest is a request to an endpoint that this module does not know. See
+// [Client.Do].
+type RawRequest struct {
 	// Method is an HTTP method in capitals; only GET and HEAD are treated as
 	// reads, which are retried.
 	Method string
@@ -96,18 +98,20 @@ type Raw struct {
 }
 
 // Format prints the method only: path, query and body may hold anything.
-func (r Raw) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "dispensary.Raw(%s)", r.Method) }
-
-// LogValue logs the method only.
-func (r Raw) LogValue() slog.Value {
-	return slog.GroupValue(slog.String("type", "dispensary.Raw"), slog.String("method", r.Method))
+func (r RawRequest) Format(f fmt.State, _ rune) {
+	fmt.Fprintf(f, "dispensary.RawRequest(%s)", r.Method)
 }
 
-// Raw sends a request that no method of this module covers, with everything the
+// LogValue logs the method only.
+func (r RawRequest) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("type", "dispensary.RawRequest"), slog.String("method", r.Method))
+}
+
+// Do sends a request that no method of this module covers, with everything the
 // pipeline does for the others, and returns the body of the answer. It reaches
 // endpoints whose paths are not published, such as the one for versions.
 // Its errors call the route "(raw)".
 // API section: "Versions".
-func (c *Client) Raw(ctx context.Context, r Raw, options ...RequestOption) ([]byte, error) {
+func (c *Client) Do(ctx context.Context, r RawRequest, options ...RequestOption) ([]byte, error) {
 	return transport.Raw(ctx, c.transport, r.Method, r.Path, r.Query, r.Body, options)
 }

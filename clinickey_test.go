@@ -52,11 +52,11 @@ func TestClinicKeyOfAViewAndOfACall(t *testing.T) {
 		require.NoError(t, err)
 		return got.IntegrationID
 	}
-	one, two := root.ForClinicKey(first), root.ForClinicKey(second)
+	one, two := root.WithClinicKey(first), root.WithClinicKey(second)
 	assert.NotEqual(t, integration(one), integration(two))
 	assert.Equal(t, integration(two), integration(one, dispensary.ForClinicKey(second)), "the key of a call goes before that of its view")
-	assert.Equal(t, integration(two), integration(two.As(platform.TokenSource(dispensarytest.User{}))), "a view of a view keeps its key")
-	assert.Equal(t, integration(one), integration(two.ForClinicKey(first)))
+	assert.Equal(t, integration(two), integration(two.WithTokenSource(platform.TokenSource(dispensarytest.User{}))), "a view of a view keeps its key")
+	assert.Equal(t, integration(one), integration(two.WithClinicKey(first)))
 	integration(root)
 	assert.Equal(t, []string{
 		first.Reveal(), second.Reveal(), second.Reveal(), second.Reveal(), second.Reveal(), second.Reveal(), first.Reveal(), first.Reveal(), "",
@@ -80,9 +80,9 @@ func TestClinicKeysThatCannotBeSent(t *testing.T) {
 	platform := dispensarytest.New(t)
 	root := platform.Client(dispensarytest.User{})
 	for key, reason := range map[dispensary.Secret]string{"": "is empty", "canary\n": "holds a line break", "\x00canary": "holds a line break"} {
-		_, ofView := root.ForClinicKey(key).Clinic.Get(t.Context())
+		_, ofView := root.WithClinicKey(key).Clinic.Get(t.Context())
 		_, ofCall := root.Clinic.Get(t.Context(), dispensary.ForClinicKey(key))
-		_, ofWrite := root.ForClinicKey(key).Clinic.Patients.Create(t.Context(), newPatient(1))
+		_, ofWrite := root.WithClinicKey(key).Clinic.Patients.Create(t.Context(), newPatient(1))
 		_, _, ofEnsure := root.Clinic.Patients.Ensure(t.Context(), newPatient(1), dispensary.ForClinicKey(key))
 		for _, err := range []error{ofView, ofCall, ofWrite, ofEnsure} {
 			var argument *dispensary.ArgumentError
@@ -92,7 +92,7 @@ func TestClinicKeysThatCannotBeSent(t *testing.T) {
 			require.ErrorIs(t, err, dispensary.ErrNotSent)
 			assert.NotContains(t, fmt.Sprintf("%v %+v %#v", err, err, err), "canary")
 		}
-		_, err := root.ForClinicKey(key).Clinic.Get(t.Context(), dispensary.ForClinicKey(dispensary.Secret(platform.ClinicKey())))
+		_, err := root.WithClinicKey(key).Clinic.Get(t.Context(), dispensary.ForClinicKey(dispensary.Secret(platform.ClinicKey())))
 		require.NoError(t, err, "the call has a good one")
 	}
 	assert.Len(t, platform.Journal().Requests(), 3)
@@ -104,7 +104,7 @@ func TestClinicKeyIsNeverPrinted(t *testing.T) {
 	logger := slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	platform := dispensarytest.New(t)
 	root := platform.Client(dispensarytest.User{}, dispensary.WithLogger(logger), dispensary.WithClinicKey("canary-root"))
-	view := root.ForClinicKey("canary-view")
+	view := root.WithClinicKey("canary-view")
 	_, err := view.Clinic.Get(t.Context(), dispensary.ForClinicKey("canary-call"))
 	require.ErrorIs(t, err, dispensary.ErrUnauthorized)
 	_, err = view.Clinic.Patients.Create(t.Context(), clinic.NewPatient{})

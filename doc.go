@@ -10,11 +10,11 @@
 //	site, err := directory.Site(dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox})
 //	client, err := dispensary.New(site, dispensary.WithTokenSource(tokens))
 //
-// Every practitioner and staff member has a token of their own. [Client.As]
+// Every practitioner and staff member has a token of their own. [Client.WithTokenSource]
 // gives each of them a view of one client, for the price of a small struct:
 //
-//	jane := client.As(janesTokens)
-//	product, err := jane.Catalog.Products.Get(ctx, id, catalog.ProductQuery{})
+//	jane := client.WithTokenSource(janesTokens)
+//	product, err := jane.Catalog.Products.Get(ctx, id, catalog.ProductGetOptions{})
 //
 // Package oauth obtains, keeps and refreshes the tokens. Package webhook
 // receives the platform's notices. Package dispensarytest is the whole platform

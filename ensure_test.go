@@ -81,14 +81,14 @@ func TestEnsureLeavesExactlyOneOfEach(t *testing.T) {
 			return idOf(p, func(p *clinic.Practitioner) string { return p.ID }), created, err
 		},
 		func(i int) (string, bool, error) {
-			p, created, err := client.Clinic.Staff.Ensure(t.Context(), clinic.NewStaff{
+			p, created, err := client.Clinic.Staff.Ensure(t.Context(), clinic.NewStaffMember{
 				FirstName: "S", LastName: "Example", Email: fmt.Sprintf("staff-%d@example.com", i), Metadata: metadataOf("staff", i),
 			})
-			return idOf(p, func(p *clinic.Staff) string { return p.ID }), created, err
+			return idOf(p, func(p *clinic.StaffMember) string { return p.ID }), created, err
 		},
 		func(i int) (string, bool, error) {
-			p, created, err := client.TreatmentPlans.Ensure(t.Context(), s.Patient, treatmentplans.New{
-				PractitionerID: s.Practitioner, Recommendations: s.Recommendations(), State: treatmentplans.Draft, Metadata: metadataOf("plan", i),
+			p, created, err := client.TreatmentPlans.Ensure(t.Context(), s.Patient, treatmentplans.NewPlan{
+				PractitionerID: s.Practitioner, Recommendations: s.Recommendations(), State: treatmentplans.StateDraft, Metadata: metadataOf("plan", i),
 			})
 			return idOf(p, func(p *treatmentplans.Plan) string { return p.ID }), created, err
 		},
@@ -129,7 +129,7 @@ func metadataOf(kind string, i int) clinic.Metadata {
 func newPatient(i int) clinic.NewPatient {
 	return clinic.NewPatient{
 		FirstName: "E", LastName: "Example", Email: fmt.Sprintf("patient-%d@example.com", i),
-		SendWelcomeEmail: dispensary.Set(false), Metadata: metadataOf("patient", i),
+		SendWelcomeEmail: dispensary.Value(false), Metadata: metadataOf("patient", i),
 	}
 }
 
@@ -169,7 +169,7 @@ func TestEnsureAdoptsAPatientWithTheSameEmail(t *testing.T) {
 func TestEnsureReportsWhatItCannotDecide(t *testing.T) {
 	t.Parallel()
 	s := calls.NewScene(t)
-	n := treatmentplans.New{PractitionerID: s.Practitioner, Recommendations: s.Recommendations(), Metadata: metadataOf("plan", 1)}
+	n := treatmentplans.NewPlan{PractitionerID: s.Practitioner, Recommendations: s.Recommendations(), Metadata: metadataOf("plan", 1)}
 	var made []string
 	for range 2 {
 		plan, err := s.Client.TreatmentPlans.Create(t.Context(), s.Patient, n)
@@ -200,7 +200,7 @@ func TestEnsureChecksItsArguments(t *testing.T) {
 	n.Metadata = clinic.Metadata{}
 	_, _, err = client.Clinic.Patients.Ensure(t.Context(), n)
 	assert.EqualError(t, err, "dispensary: patients.create: Metadata.ID is required")
-	_, _, err = client.TreatmentPlans.Ensure(t.Context(), "p-1", treatmentplans.New{Metadata: metadataOf("plan", 1)})
+	_, _, err = client.TreatmentPlans.Ensure(t.Context(), "p-1", treatmentplans.NewPlan{Metadata: metadataOf("plan", 1)})
 	assert.EqualError(t, err, "dispensary: treatment_plans.create: Recommendations is required")
 }
 

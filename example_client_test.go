@@ -46,7 +46,7 @@ func ExampleNew() {
 }
 
 // One client serves all users: each has a view with a token of their own.
-func ExampleClient_As() {
+func ExampleClient_WithTokenSource() {
 	platform := fake()
 	defer platform.Close()
 	client, err := dispensary.New(platform.Site())
@@ -56,8 +56,8 @@ func ExampleClient_As() {
 
 	product := platform.Platform().Products()[2].ID
 	for _, user := range platform.Users()[:2] {
-		view := client.As(platform.TokenSource(user))
-		got, err := view.Catalog.Products.Get(context.Background(), product, catalog.ProductQuery{})
+		view := client.WithTokenSource(platform.TokenSource(user))
+		got, err := view.Catalog.Products.Get(context.Background(), product, catalog.ProductGetOptions{})
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -70,7 +70,7 @@ func ExampleClient_As() {
 
 // An application that serves several clinics, or a clinic with several integrations,
 // gives each view the key that belongs to it.
-func ExampleClient_ForClinicKey() {
+func ExampleClient_WithClinicKey() {
 	platform, err := dispensarytest.Start(dispensarytest.WithIntegrations(2))
 	if err != nil {
 		log.Fatal(err)
@@ -80,7 +80,7 @@ func ExampleClient_ForClinicKey() {
 
 	seen := map[string]bool{}
 	for _, key := range platform.ClinicKeys() {
-		practice, err := client.ForClinicKey(dispensary.Secret(key)).Clinic.Get(context.Background())
+		practice, err := client.WithClinicKey(dispensary.Secret(key)).Clinic.Get(context.Background())
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -90,13 +90,13 @@ func ExampleClient_ForClinicKey() {
 	// Output: 2 integrations
 }
 
-// Raw reaches what no method covers, through the same pipeline.
-func ExampleClient_Raw() {
+// Do reaches what no method covers, through the same pipeline.
+func ExampleClient_Do() {
 	platform := fake()
 	defer platform.Close()
 	client := platform.Client(dispensarytest.User{})
 
-	body, err := client.Raw(context.Background(), dispensary.Raw{
+	body, err := client.Do(context.Background(), dispensary.RawRequest{
 		Method: http.MethodGet, Path: "/clinic/categories", Query: map[string][]string{"page[size]": {"1"}},
 	})
 	if err != nil {

@@ -32,7 +32,7 @@ func ExampleError() {
 func ExampleError_fields() {
 	platform := fake()
 	defer platform.Close()
-	reader := platform.Client(dispensarytest.User{}).As(platform.TokenSource(dispensarytest.User{}, "catalog:read"))
+	reader := platform.Client(dispensarytest.User{}).WithTokenSource(platform.TokenSource(dispensarytest.User{}, "catalog:read"))
 
 	_, err := reader.Clinic.Patients.Create(context.Background(), clinic.NewPatient{
 		FirstName: "Ada", LastName: "Example", Email: "ada@example.com",

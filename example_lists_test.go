@@ -65,7 +65,7 @@ func ExampleDateFilter() {
 	first := dispensary.Date{Year: 2026, Month: 3, Day: 1}
 	last := dispensary.Date{Year: 2026, Month: 3, Day: 31}
 	for _, filter := range []dispensary.DateFilter{
-		dispensary.On(first), dispensary.Before(first), dispensary.After(last), dispensary.Between(first, last),
+		dispensary.DateOn(first), dispensary.DateBefore(first), dispensary.DateAfter(last), dispensary.DateRange(first, last),
 	} {
 		fmt.Println(filter)
 	}

@@ -18,7 +18,7 @@ func ExampleWithLogger() {
 	handler := slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: stable})
 	client := platform.Client(dispensarytest.User{}, dispensary.WithLogger(slog.New(handler)))
 
-	_, err := client.Clinic.Patients.Search(context.Background(), clinic.PatientSearch{Query: "jane doe"})
+	_, err := client.Clinic.Patients.Search(context.Background(), clinic.PatientSearchOptions{Query: "jane doe"})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -169,7 +169,7 @@ func mutatedCalls(t *testing.T, p *playback) (map[string]calls.Call, *calls.Scen
 	// The table's own calls narrow these lists to nothing on this platform.
 	page := dispensary.Paging{PageSize: 2}
 	table["products.search"] = func(ctx context.Context, s *calls.Scene) (any, error) {
-		return s.Client.Catalog.Products.Search(ctx, catalog.ProductSearch{BrandID: s.Brand, Paging: page})
+		return s.Client.Catalog.Products.Search(ctx, catalog.ProductSearchOptions{BrandID: s.Brand, Paging: page})
 	}
 	table["webhook_deliveries.list"] = func(ctx context.Context, s *calls.Scene) (any, error) {
 		return s.Client.Events.Deliveries.List(ctx, events.DeliveryListOptions{Paging: page})
@@ -182,7 +182,7 @@ func mutatedCalls(t *testing.T, p *playback) (map[string]calls.Call, *calls.Scen
 func enliven(t *testing.T, s *calls.Scene) {
 	t.Helper()
 	p := s.Platform.Platform()
-	_, err := s.Client.Clinic.Patients.Update(t.Context(), s.Patient, clinic.PatientUpdate{Metadata: dispensary.Set(clinic.Metadata{ID: "ehr-1"})})
+	_, err := s.Client.Clinic.Patients.Update(t.Context(), s.Patient, clinic.PatientUpdate{Metadata: dispensary.Value(clinic.Metadata{ID: "ehr-1"})})
 	require.NoError(t, err)
 	_, _, err = p.RegisterPatient(dispensarytest.NewPatient{})
 	require.NoError(t, err)

@@ -13,7 +13,7 @@ import (
 type Option func(*transport.Config) error
 
 // WithTokenSource authorizes the client's calls. Without it only views made by
-// [Client.As] can call what needs a token.
+// [Client.WithTokenSource] can call what needs a token.
 func WithTokenSource(tokens TokenSource) Option {
 	return func(c *transport.Config) error {
 		if tokens == nil {
@@ -42,7 +42,7 @@ func WithHTTPClient(h *http.Client) Option {
 
 // WithClinicKey sends the key of a clinic with every call of the client and its views.
 // A key belongs to one clinic: where the client serves several, give views and calls
-// their own with [Client.ForClinicKey] and [ForClinicKey].
+// their own with [Client.WithClinicKey] and [ForClinicKey].
 // API section: "Authentication" 9.
 func WithClinicKey(key Secret) Option {
 	return func(c *transport.Config) error {

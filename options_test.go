@@ -62,7 +62,7 @@ func TestPrintingAClientShowsNoSecret(t *testing.T) {
 	t.Parallel()
 	client, err := dispensary.New(sandboxSite(), dispensary.WithClinicKey("canary"), dispensary.WithTokenSource(canaryToken{"canary"}))
 	require.NoError(t, err)
-	for _, c := range []*dispensary.Client{client, client.As(canaryToken{"canary"})} {
+	for _, c := range []*dispensary.Client{client, client.WithTokenSource(canaryToken{"canary"})} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x"} {
 			for _, value := range []any{c, *c, c.Catalog, c.Clinic, c.Events, c.TreatmentPlans, c.Clinic.Patients, struct{ c *dispensary.Client }{c}} {
 				text := fmt.Sprintf(verb, value)

@@ -27,7 +27,7 @@ func TestRetryAfterIsHonouredForAllUsers(t *testing.T) {
 					users := platform.Users()
 					require.GreaterOrEqual(t, len(users), 2)
 					root := platform.Client(users[0], options()...)
-					jane, john := root.As(platform.TokenSource(users[0])), root.As(platform.TokenSource(users[1]))
+					jane, john := root.WithTokenSource(platform.TokenSource(users[0])), root.WithTokenSource(platform.TokenSource(users[1]))
 					platform.Fault(dispensarytest.Fault{Effect: dispensarytest.TooManyRequests, Times: 1, RetryAfter: asked})
 					search := func(c *dispensary.Client) error {
 						_, err := c.Catalog.Products.List(t.Context(), catalog.ProductListOptions{})

@@ -72,34 +72,34 @@ const (
 	Descending = api.Descending
 )
 
-// DateFilter keeps what happened on some days: [On] a day, [Before] or [After] it,
-// or [Between] two. The zero value keeps everything.
+// DateFilter keeps what happened on some days: [DateOn] a day, [DateBefore] or [DateAfter] it,
+// or [DateRange] two. The zero value keeps everything.
 type DateFilter = api.DateFilter
 
-// On keeps what happened on day.
-func On(day Date) DateFilter { return api.On(day) }
+// DateOn keeps what happened on day.
+func DateOn(day Date) DateFilter { return api.DateOn(day) }
 
-// Before keeps what happened on the days before day.
-func Before(day Date) DateFilter { return api.Before(day) }
+// DateBefore keeps what happened on the days before day.
+func DateBefore(day Date) DateFilter { return api.DateBefore(day) }
 
-// After keeps what happened on the days after day.
-func After(day Date) DateFilter { return api.After(day) }
+// DateAfter keeps what happened on the days after day.
+func DateAfter(day Date) DateFilter { return api.DateAfter(day) }
 
-// Between keeps what happened from first to last, both included.
-func Between(first, last Date) DateFilter { return api.Between(first, last) }
+// DateRange keeps what happened from first to last, both included.
+func DateRange(first, last Date) DateFilter { return api.DateRange(first, last) }
 
 // Drift tells of a list that changed while it was walked; see [Paging].
 type Drift = api.Drift
 
 // Optional is a field of an update: left out (the zero value), cleared or set.
-// Make one with [Set] or [Clear].
+// Make one with [Value] or [Null].
 type Optional[T any] = api.Optional[T]
 
-// Set returns an Optional that sets the field to v.
-func Set[T any](v T) Optional[T] { return api.Set(v) }
+// Value returns an Optional that sets the field to v.
+func Value[T any](v T) Optional[T] { return api.Value(v) }
 
-// Clear returns an Optional that sends null: the field is cleared.
-func Clear[T any]() Optional[T] { return api.Clear[T]() }
+// Null returns an Optional that sends null: it clears the field.
+func Null[T any]() Optional[T] { return api.Null[T]() }
 
 // Date is a day without time or zone, such as a date of birth.
 type Date = api.Date
@@ -160,7 +160,7 @@ func CaptureResponse(response *Response) RequestOption { return api.CaptureRespo
 func WithHeader(name, value string) RequestOption { return api.WithHeader(name, value) }
 
 // ForClinicKey sends the key of a clinic with one request, in place of the client's;
-// [Client.ForClinicKey] makes a view that does so with all of them.
+// [Client.WithClinicKey] makes a view that does so with all of them.
 func ForClinicKey(key Secret) RequestOption { return api.ForClinicKey(key) }
 
 // WithoutRetries sends the request once, whatever comes back.

@@ -45,7 +45,7 @@ type Config struct {
 	// Options configure the client of an environment: its limiter, logger, HTTP
 	// client and so on. A token source is put in its place by Accounts. Nil
 	// means none. A clinic key given here is sent for all users: where they
-	// belong to several clinics, call [dispensary.Client.ForClinicKey] on what
+	// belong to several clinics, call [dispensary.Client.WithClinicKey] on what
 	// [Accounts.Client] returns.
 	Options func(dispensary.Environment) []dispensary.Option
 
@@ -183,7 +183,7 @@ func (a *Accounts) Client(ctx context.Context, user string) (*dispensary.Client,
 	if err != nil {
 		return nil, err
 	}
-	return app.client.As(a.source(app, user)), nil
+	return app.client.WithTokenSource(a.source(app, user)), nil
 }
 
 // source returns the source of a user's tokens, from memory if it is there.

@@ -390,6 +390,6 @@ func TestAccountsClientForAClinicKey(t *testing.T) {
 	p := newPractice(t, 1)
 	client, err := p.accounts.Client(t.Context(), p.user)
 	require.NoError(t, err)
-	_, err = client.ForClinicKey("key").Clinic.Get(t.Context())
+	_, err = client.WithClinicKey("key").Clinic.Get(t.Context())
 	assert.ErrorIs(t, err, dispensary.ErrReauthorize, "it is the client of that user")
 }

@@ -108,7 +108,7 @@ func BenchmarkAccountsClient(b *testing.B) {
 		}
 		b.ReportAllocs()
 		for b.Loop() {
-			_ = client.As(nil)
+			_ = client.WithTokenSource(nil)
 		}
 	})
 }

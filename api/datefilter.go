@@ -2,8 +2,8 @@ package api
 
 import "net/url"
 
-// DateFilter keeps what happened on some days: [On] a day, [Before] or [After]
-// it, or [Between] two. The zero value keeps everything. Days are the
+// DateFilter keeps what happened on some days: [DateOn] a day, [DateBefore] or [DateAfter]
+// it, or [DateRange] two. The zero value keeps everything. Days are the
 // platform's, which does not say in which time zone it reckons.
 //
 // The API names a day and shows one comparison (>); the other forms are an
@@ -25,17 +25,17 @@ const (
 	betweenDays
 )
 
-// On keeps what happened on day.
-func On(day Date) DateFilter { return DateFilter{form: onDay, from: day} }
+// DateOn keeps what happened on day.
+func DateOn(day Date) DateFilter { return DateFilter{form: onDay, from: day} }
 
-// Before keeps what happened on the days before day.
-func Before(day Date) DateFilter { return DateFilter{form: beforeDay, from: day} }
+// DateBefore keeps what happened on the days before day.
+func DateBefore(day Date) DateFilter { return DateFilter{form: beforeDay, from: day} }
 
-// After keeps what happened on the days after day.
-func After(day Date) DateFilter { return DateFilter{form: afterDay, from: day} }
+// DateAfter keeps what happened on the days after day.
+func DateAfter(day Date) DateFilter { return DateFilter{form: afterDay, from: day} }
 
-// Between keeps what happened from first to last, both included.
-func Between(first, last Date) DateFilter {
+// DateRange keeps what happened from first to last, both included.
+func DateRange(first, last Date) DateFilter {
 	return DateFilter{form: betweenDays, from: first, to: last}
 }
 

@@ -14,11 +14,11 @@ func TestDateFilters(t *testing.T) {
 	t.Parallel()
 	march, april := api.Date{Year: 2026, Month: 3, Day: 4}, api.Date{Year: 2026, Month: 4, Day: 1}
 	for want, filter := range map[string]api.DateFilter{
-		"2026-03-04":             api.On(march),
-		"<2026-03-04":            api.Before(march),
-		">2026-03-04":            api.After(march),
-		"2026-03-04..2026-04-01": api.Between(march, april),
-		"2026-03-04..2026-03-04": api.Between(march, march),
+		"2026-03-04":             api.DateOn(march),
+		"<2026-03-04":            api.DateBefore(march),
+		">2026-03-04":            api.DateAfter(march),
+		"2026-03-04..2026-04-01": api.DateRange(march, april),
+		"2026-03-04..2026-03-04": api.DateRange(march, march),
 	} {
 		values := url.Values{}
 		require.NoError(t, filter.EncodeValues("completed_at", &values))
@@ -28,8 +28,8 @@ func TestDateFilters(t *testing.T) {
 	require.NoError(t, api.DateFilter{}.EncodeValues("completed_at", &values))
 	assert.Empty(t, values)
 	for _, bad := range []api.DateFilter{
-		api.On(api.Date{}), api.After(api.Date{Year: 2026, Month: 2, Day: 30}),
-		api.Between(march, api.Date{}), api.Between(april, march),
+		api.DateOn(api.Date{}), api.DateAfter(api.Date{Year: 2026, Month: 2, Day: 30}),
+		api.DateRange(march, api.Date{}), api.DateRange(april, march),
 	} {
 		err := bad.EncodeValues("completed_at", &values)
 		assert.ErrorIs(t, err, api.ErrInvalidArgument)

@@ -10,7 +10,7 @@ import (
 // Optional is a field of an update: left out, cleared, or set. The zero value
 // is left out, so a literal names only what changes:
 //
-//	clinic.PatientUpdate{FirstName: api.Set("Ada"), MobileNumber: api.Clear[string]()}
+//	clinic.PatientUpdate{FirstName: api.Value("Ada"), MobileNumber: api.Null[string]()}
 //
 // In a struct its JSON tag must carry omitzero; every update type of this
 // module does.
@@ -27,11 +27,11 @@ const (
 	set
 )
 
-// Set returns an Optional that sets the field to v.
-func Set[T any](v T) Optional[T] { return Optional[T]{value: v, state: set} }
+// Value returns an Optional that sets the field to v.
+func Value[T any](v T) Optional[T] { return Optional[T]{value: v, state: set} }
 
-// Clear returns an Optional that sends null: the field is cleared.
-func Clear[T any]() Optional[T] { return Optional[T]{state: null} }
+// Null returns an Optional that sends null: it clears the field.
+func Null[T any]() Optional[T] { return Optional[T]{state: null} }
 
 // Get returns the value and true if the field is set.
 func (o Optional[T]) Get() (T, bool) { return o.value, o.state == set }
@@ -53,14 +53,14 @@ func (o Optional[T]) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads a value as set and null as cleared.
 func (o *Optional[T]) UnmarshalJSON(data []byte) error {
 	if bytes.Equal(data, []byte("null")) {
-		*o = Clear[T]()
+		*o = Null[T]()
 		return nil
 	}
 	var v T
 	if err := json.Unmarshal(data, &v); err != nil {
 		return err
 	}
-	*o = Set(v)
+	*o = Value(v)
 	return nil
 }
 

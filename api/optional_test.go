@@ -20,9 +20,9 @@ func TestOptionalOnTheWire(t *testing.T) {
 	t.Parallel()
 	for want, u := range map[string]update{
 		`{}`:                     {},
-		`{"name":null}`:          {Name: api.Clear[string]()},
-		`{"name":"","age":0}`:    {Name: api.Set(""), Age: api.Set(0)},
-		`{"name":"Ada","age":3}`: {Name: api.Set("Ada"), Age: api.Set(3)},
+		`{"name":null}`:          {Name: api.Null[string]()},
+		`{"name":"","age":0}`:    {Name: api.Value(""), Age: api.Value(0)},
+		`{"name":"Ada","age":3}`: {Name: api.Value("Ada"), Age: api.Value(3)},
 	} {
 		body, err := json.Marshal(u)
 		require.NoError(t, err)
@@ -39,10 +39,10 @@ func TestOptionalStates(t *testing.T) {
 	assert.True(t, unset.IsZero())
 	_, ok := unset.Get()
 	assert.False(t, ok)
-	assert.True(t, api.Clear[string]().IsNull())
-	_, ok = api.Clear[string]().Get()
+	assert.True(t, api.Null[string]().IsNull())
+	_, ok = api.Null[string]().Get()
 	assert.False(t, ok)
-	value, ok := api.Set("x").Get()
+	value, ok := api.Value("x").Get()
 	assert.True(t, ok)
 	assert.Equal(t, "x", value)
 	var bad api.Optional[int]
@@ -52,8 +52,8 @@ func TestOptionalStates(t *testing.T) {
 func TestOptionalDoesNotShowItsValue(t *testing.T) {
 	t.Parallel()
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
-		assert.NotContains(t, fmt.Sprintf(verb, update{Name: api.Set("canary")}), "canary")
-		assert.NotContains(t, fmt.Sprintf(verb, update{Name: api.Set("canary")}), "63616e617279")
+		assert.NotContains(t, fmt.Sprintf(verb, update{Name: api.Value("canary")}), "canary")
+		assert.NotContains(t, fmt.Sprintf(verb, update{Name: api.Value("canary")}), "63616e617279")
 	}
-	assert.Equal(t, "unset null set", fmt.Sprint(api.Optional[int]{}, " ", api.Clear[int](), " ", api.Set(1)))
+	assert.Equal(t, "unset null set", fmt.Sprint(api.Optional[int]{}, " ", api.Null[int](), " ", api.Value(1)))
 }

@@ -18,7 +18,7 @@ func TestSecretsAreNeverShown(t *testing.T) {
 	secret := api.Secret("canary")
 	token := api.AccessToken{Secret: secret, Scope: "catalog:read"}
 	var forms bytes.Buffer
-	for _, v := range []any{secret, &secret, token, &token, []api.Secret{secret}, map[string]api.Secret{"k": secret}, api.Set(secret)} {
+	for _, v := range []any{secret, &secret, token, &token, []api.Secret{secret}, map[string]api.Secret{"k": secret}, api.Value(secret)} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%t"} {
 			fmt.Fprintf(&forms, verb, v)
 		}

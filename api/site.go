@@ -31,20 +31,20 @@ func (s Site) Validate() error {
 	if err := s.Environment.Validate(); err != nil {
 		return err
 	}
-	if err := CheckURL(s.BaseURL); err != nil {
+	if err := ValidateURL(s.BaseURL); err != nil {
 		return fmt.Errorf("dispensary: site %s: BaseURL: %w", s.Environment, err)
 	}
-	if err := CheckURL(s.AuthURL); err != nil {
+	if err := ValidateURL(s.AuthURL); err != nil {
 		return fmt.Errorf("dispensary: site %s: AuthURL: %w", s.Environment, err)
 	}
 	return nil
 }
 
-// CheckURL reports why an address must not be used to talk to the platform: it
+// ValidateURL reports why an address must not be used to talk to the platform: it
 // is not absolute, it is plain HTTP to anything but a loopback address
 // ([ErrInsecure]), or it carries user information, a query or a fragment.
 // The error never repeats the address.
-func CheckURL(raw string) error {
+func ValidateURL(raw string) error {
 	if raw == "" {
 		return errors.New("is empty")
 	}

@@ -22,8 +22,8 @@ type Service struct {
 	Variants                 Variants
 }
 
-// New returns the catalog's services on a transport. The root client calls it.
-func New(t *transport.Client) Service {
+// NewService returns the catalog's services on a transport. The root client calls it.
+func NewService(t *transport.Client) Service {
 	return Service{
 		Allergens:                Allergens{t},
 		Brands:                   Brands{t},

@@ -35,7 +35,7 @@ func ExampleProducts_Get() {
 	defer platform.Close()
 
 	id := platform.Platform().Products()[2].ID
-	product, err := client.Catalog.Products.Get(context.Background(), id, catalog.ProductQuery{})
+	product, err := client.Catalog.Products.Get(context.Background(), id, catalog.ProductGetOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func ExampleProducts_Search() {
 	platform, client := connect()
 	defer platform.Close()
 
-	page, err := client.Catalog.Products.Search(context.Background(), catalog.ProductSearch{
+	page, err := client.Catalog.Products.Search(context.Background(), catalog.ProductSearchOptions{
 		Query:       "probiotic",
 		AllergenIDs: platform.Platform().Products()[35].AllergenIDs[:1],
 	})

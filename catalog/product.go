@@ -77,8 +77,8 @@ type Dosage struct {
 // Products calls the product endpoints. Get it from [Service].
 type Products struct{ t *transport.Client }
 
-// ProductQuery narrows a single product.
-type ProductQuery struct {
+// ProductGetOptions narrows a single product.
+type ProductGetOptions struct {
 	// PractitionerID selects whose custom dosage comes with the product; empty
 	// means the practitioner behind the token, if there is one.
 	PractitionerID string `url:"practitioner_id,omitempty"`
@@ -87,8 +87,8 @@ type ProductQuery struct {
 // Get returns one product with its description, variants and dosages. An
 // unknown id matches [api.ErrNotFound].
 // API section: GET /catalog/products/<id>.
-func (s Products) Get(ctx context.Context, id string, query ProductQuery, options ...api.RequestOption) (*Product, error) {
-	return transport.One[Product](ctx, s.t, transport.Call{Operation: operation.ProductGet, Path: []string{id}, Query: query, Options: options})
+func (s Products) Get(ctx context.Context, id string, o ProductGetOptions, options ...api.RequestOption) (*Product, error) {
+	return transport.One[Product](ctx, s.t, transport.Call{Operation: operation.ProductGet, Path: []string{id}, Query: o, Options: options})
 }
 
 // ProductListOptions says which part of the product list is read.

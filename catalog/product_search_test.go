@@ -17,7 +17,9 @@ import (
 func TestProductSearch(t *testing.T) {
 	t.Parallel()
 	platform, s := start(t)
-	found := resourcetest.Walk(t, 2, func(p api.Paging) catalog.ProductSearch { return catalog.ProductSearch{Query: "vitamin", Paging: p} },
+	found := resourcetest.Walk(t, 2, func(p api.Paging) catalog.ProductSearchOptions {
+		return catalog.ProductSearchOptions{Query: "vitamin", Paging: p}
+	},
 		s.Products.Search, s.Products.SearchPages, s.Products.SearchAll)
 	assert.Len(t, found, 3, "what has the word in its name, its brand or its SKU")
 	for _, product := range found {
@@ -38,23 +40,23 @@ func TestProductSearchConditions(t *testing.T) {
 	sample := products[0]
 	require.GreaterOrEqual(t, len(sample.AllergenIDs), 2)
 	for name, test := range map[string]struct {
-		search catalog.ProductSearch
+		search catalog.ProductSearchOptions
 		keeps  func(dispensarytest.Product) bool
 	}{
-		"nothing":                    {catalog.ProductSearch{}, func(dispensarytest.Product) bool { return true }},
-		"query":                      {catalog.ProductSearch{Query: "MAGNESIUM powder"}, named("Calm Magnesium Powder")},
-		"query that must be escaped": {catalog.ProductSearch{Query: "Ginger & Peppermint"}, named("Ginger & Peppermint")},
-		"brand":                      {catalog.ProductSearch{BrandID: sample.BrandID}, func(p dispensarytest.Product) bool { return p.BrandID == sample.BrandID }},
-		"allergen":                   {catalog.ProductSearch{AllergenIDs: sample.AllergenIDs[:1]}, hasAll(sample.AllergenIDs[:1], allergensOf)},
-		"allergens": {catalog.ProductSearch{AllergenIDs: sample.AllergenIDs[:2]},
+		"nothing":                    {catalog.ProductSearchOptions{}, func(dispensarytest.Product) bool { return true }},
+		"query":                      {catalog.ProductSearchOptions{Query: "MAGNESIUM powder"}, named("Calm Magnesium Powder")},
+		"query that must be escaped": {catalog.ProductSearchOptions{Query: "Ginger & Peppermint"}, named("Ginger & Peppermint")},
+		"brand":                      {catalog.ProductSearchOptions{BrandID: sample.BrandID}, func(p dispensarytest.Product) bool { return p.BrandID == sample.BrandID }},
+		"allergen":                   {catalog.ProductSearchOptions{AllergenIDs: sample.AllergenIDs[:1]}, hasAll(sample.AllergenIDs[:1], allergensOf)},
+		"allergens": {catalog.ProductSearchOptions{AllergenIDs: sample.AllergenIDs[:2]},
 			hasAll(sample.AllergenIDs[:2], allergensOf)},
-		"ingredient": {catalog.ProductSearch{IngredientIDs: products[1].IngredientIDs[:1]},
+		"ingredient": {catalog.ProductSearchOptions{IngredientIDs: products[1].IngredientIDs[:1]},
 			hasAll(products[1].IngredientIDs[:1], func(p dispensarytest.Product) []string { return p.IngredientIDs })},
-		"supplement type": {catalog.ProductSearch{SupplementTypeIDs: []string{sample.SupplementTypeID}},
+		"supplement type": {catalog.ProductSearchOptions{SupplementTypeIDs: []string{sample.SupplementTypeID}},
 			func(p dispensarytest.Product) bool { return p.SupplementTypeID == sample.SupplementTypeID }},
-		"certification": {catalog.ProductSearch{ThirdPartyCertificationIDs: sample.CertificationIDs},
+		"certification": {catalog.ProductSearchOptions{ThirdPartyCertificationIDs: sample.CertificationIDs},
 			hasAll(sample.CertificationIDs, func(p dispensarytest.Product) []string { return p.CertificationIDs })},
-		"two conditions": {catalog.ProductSearch{BrandID: sample.BrandID, Query: "capsule"}, func(dispensarytest.Product) bool { return false }},
+		"two conditions": {catalog.ProductSearchOptions{BrandID: sample.BrandID, Query: "capsule"}, func(dispensarytest.Product) bool { return false }},
 	} {
 		var want, got []string
 		for _, p := range products {
@@ -88,7 +90,7 @@ func hasAll(ids []string, of func(dispensarytest.Product) []string) func(dispens
 func TestProductSearchSendsArraysInBrackets(t *testing.T) {
 	t.Parallel()
 	platform, s := start(t)
-	_, err := s.Products.Search(t.Context(), catalog.ProductSearch{IngredientIDs: []string{"a", "b"}, AllergenIDs: []string{"c"}})
+	_, err := s.Products.Search(t.Context(), catalog.ProductSearchOptions{IngredientIDs: []string{"a", "b"}, AllergenIDs: []string{"c"}})
 	require.NoError(t, err)
 	request := platform.Journal().CheckRequested(t, "products.search")
 	for _, want := range []string{"ingredient_ids%5B%5D=a&ingredient_ids%5B%5D=b", "allergen_ids%5B%5D=c"} {

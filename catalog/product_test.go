@@ -58,7 +58,7 @@ func TestProducts(t *testing.T) {
 		assert.Equal(t, want, products[i], "in the list")
 		statuses[products[i].Status] = true
 
-		single, err := s.Products.Get(t.Context(), held.ID, catalog.ProductQuery{})
+		single, err := s.Products.Get(t.Context(), held.ID, catalog.ProductGetOptions{})
 		require.NoError(t, err)
 		want.PrimaryVariant, want.Variants, want.DescriptionHTML = nil, variants, held.DescriptionHTML
 		want.Dosage, want.CustomDosage = wantDosage(held.Dosage), single.CustomDosage
@@ -89,14 +89,14 @@ func TestProductCustomDosage(t *testing.T) {
 		{"a colleague", product, second, false},
 		{"another product", platform.Platform().Products()[0].ID, first, false},
 	} {
-		got, err := s.Products.Get(t.Context(), test.product, catalog.ProductQuery{PractitionerID: test.practitioner})
+		got, err := s.Products.Get(t.Context(), test.product, catalog.ProductGetOptions{PractitionerID: test.practitioner})
 		require.NoError(t, err)
 		assert.Equal(t, test.custom, got.CustomDosage != nil, test.name)
 		if test.custom {
 			assert.Equal(t, api.Text("every morning"), got.CustomDosage.Frequency)
 		}
 	}
-	_, err := s.Products.Get(t.Context(), product, catalog.ProductQuery{PractitionerID: unknown})
+	_, err := s.Products.Get(t.Context(), product, catalog.ProductGetOptions{PractitionerID: unknown})
 	require.ErrorIs(t, err, api.ErrInvalid)
 }
 
@@ -115,7 +115,7 @@ func TestProductStatusFollowsItsVariants(t *testing.T) {
 	} {
 		setStatus(t, platform, held.VariantIDs[0], test.one)
 		setStatus(t, platform, held.VariantIDs[1], test.other)
-		got, err := s.Products.Get(t.Context(), held.ID, catalog.ProductQuery{})
+		got, err := s.Products.Get(t.Context(), held.ID, catalog.ProductGetOptions{})
 		require.NoError(t, err)
 		assert.Equal(t, test.want, got.Status)
 	}

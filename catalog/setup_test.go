@@ -46,7 +46,7 @@ func TestGetOfNothing(t *testing.T) {
 		"brands.get":      func(id string) error { _, err := s.Brands.Get(t.Context(), id); return err },
 		"ingredients.get": func(id string) error { _, err := s.Ingredients.Get(t.Context(), id); return err },
 		"products.get": func(id string) error {
-			_, err := s.Products.Get(t.Context(), id, catalog.ProductQuery{})
+			_, err := s.Products.Get(t.Context(), id, catalog.ProductGetOptions{})
 			return err
 		},
 		"products.similar": func(id string) error {

@@ -56,13 +56,13 @@ type Service struct {
 	Orders        Orders
 	Patients      Patients
 	Practitioners Practitioners
-	Staff         StaffMembers
+	Staff         Staff
 
 	t *transport.Client
 }
 
-// New returns the clinic's services on a transport. The root client calls it.
-func New(t *transport.Client) Service {
+// NewService returns the clinic's services on a transport. The root client calls it.
+func NewService(t *transport.Client) Service {
 	return Service{
 		Addresses:     Addresses{t},
 		Categories:    Categories{t},
@@ -70,7 +70,7 @@ func New(t *transport.Client) Service {
 		Orders:        Orders{t},
 		Patients:      Patients{t},
 		Practitioners: Practitioners{t},
-		Staff:         StaffMembers{t},
+		Staff:         Staff{t},
 		t:             t,
 	}
 }

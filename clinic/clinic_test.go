@@ -51,7 +51,7 @@ func TestClinicKeyActivatesTheIntegration(t *testing.T) {
 func TestClinicNeedsItsScope(t *testing.T) {
 	t.Parallel()
 	platform := dispensarytest.New(t)
-	client := platform.Client(dispensarytest.User{}).As(platform.TokenSource(dispensarytest.User{}, "catalog:read"))
+	client := platform.Client(dispensarytest.User{}).WithTokenSource(platform.TokenSource(dispensarytest.User{}, "catalog:read"))
 	_, err := client.Clinic.Get(t.Context())
 	require.ErrorIs(t, err, api.ErrForbidden)
 	platform.InvalidateTokens()

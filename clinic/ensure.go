@@ -46,7 +46,7 @@ func (s Patients) Ensure(ctx context.Context, n NewPatient, options ...api.Reque
 // adopt finds a patient by e-mail and gives it the integrator's id, unless it has
 // another one.
 func (s Patients) adopt(ctx context.Context, n NewPatient, options []api.RequestOption) (*Patient, error) {
-	for found, err := range s.SearchAll(ctx, PatientSearch{Query: n.Email}, options...) {
+	for found, err := range s.SearchAll(ctx, PatientSearchOptions{Query: n.Email}, options...) {
 		if err != nil {
 			return nil, err
 		}
@@ -60,7 +60,7 @@ func (s Patients) adopt(ctx context.Context, n NewPatient, options []api.Request
 		if patient.Metadata.ID != "" {
 			return nil, &api.EnsureError{Operation: operation.PatientCreate.Name, Reason: api.EnsureTaken, IDs: []string{patient.ID}}
 		}
-		return s.Update(ctx, patient.ID, PatientUpdate{Metadata: api.Set(n.Metadata)}, options...)
+		return s.Update(ctx, patient.ID, PatientUpdate{Metadata: api.Value(n.Metadata)}, options...)
 	}
 	return nil, nil
 }
@@ -89,16 +89,16 @@ func (s Practitioners) Ensure(ctx context.Context, n NewPractitioner, options ..
 // but finds staff by their metadata id only; that their e-mails are unique between
 // processes is an assumption.
 // API section: "Metadata", "Staff".
-func (s StaffMembers) Ensure(ctx context.Context, n NewStaff, options ...api.RequestOption) (member *Staff, created bool, err error) {
+func (s Staff) Ensure(ctx context.Context, n NewStaffMember, options ...api.RequestOption) (member *StaffMember, created bool, err error) {
 	op := operation.StaffCreate
 	if err := transport.Required(op, "Metadata.ID", n.Metadata.ID, "Email", n.Email, "FirstName", n.FirstName, "LastName", n.LastName); err != nil {
 		return nil, false, err
 	}
-	return transport.Ensure(ctx, s.t, transport.Ensuring[Staff]{
+	return transport.Ensure(ctx, s.t, transport.Ensuring[StaffMember]{
 		Operation: op, Key: n.Metadata.ID,
-		Find: func(ctx context.Context) (*Staff, error) {
-			return metadata.Find[Staff](ctx, s.t, op, string(MetadataStaff), n.Metadata.ID, options)
+		Find: func(ctx context.Context) (*StaffMember, error) {
+			return metadata.Find[StaffMember](ctx, s.t, op, string(MetadataStaff), n.Metadata.ID, options)
 		},
-		Create: func(ctx context.Context) (*Staff, error) { return s.Create(ctx, n, options...) },
+		Create: func(ctx context.Context) (*StaffMember, error) { return s.Create(ctx, n, options...) },
 	})
 }

@@ -19,7 +19,7 @@ func ExamplePatients_Create() {
 		LastName:         "Example",
 		Email:            "ada@example.com",
 		DateOfBirth:      dispensary.Date{Year: 1985, Month: 12, Day: 10},
-		SendWelcomeEmail: dispensary.Set(false), // left out, the platform writes to her
+		SendWelcomeEmail: dispensary.Value(false), // left out, the platform writes to her
 		Metadata:         clinic.Metadata{ID: "ehr-4711"},
 	})
 	if err != nil {
@@ -72,8 +72,8 @@ func ExamplePatients_Update() {
 
 	id := platform.Platform().Patients()[0].ID
 	patient, err := client.Clinic.Patients.Update(context.Background(), id, clinic.PatientUpdate{
-		LastName:     dispensary.Set("Doe-Example"),
-		MobileNumber: dispensary.Clear[string](),
+		LastName:     dispensary.Value("Doe-Example"),
+		MobileNumber: dispensary.Null[string](),
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -89,7 +89,7 @@ func ExamplePatients_SearchAll() {
 	defer platform.Close()
 	ctx := context.Background()
 
-	for found, err := range client.Clinic.Patients.SearchAll(ctx, clinic.PatientSearch{Query: "jane doe"}) {
+	for found, err := range client.Clinic.Patients.SearchAll(ctx, clinic.PatientSearchOptions{Query: "jane doe"}) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -127,7 +127,7 @@ func ExamplePractitioners_Create() {
 	// Output: Grace true
 }
 
-func ExampleStaffMembers_Update() {
+func ExampleStaff_Update() {
 	platform, client := connect()
 	defer platform.Close()
 	ctx := context.Background()
@@ -136,8 +136,8 @@ func ExampleStaffMembers_Update() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	member, err := client.Clinic.Staff.Update(ctx, page.Items[0].ID, clinic.StaffUpdate{
-		Metadata: dispensary.Set(clinic.Metadata{ID: "ehr-staff-1"}),
+	member, err := client.Clinic.Staff.Update(ctx, page.Items[0].ID, clinic.StaffMemberUpdate{
+		Metadata: dispensary.Value(clinic.Metadata{ID: "ehr-staff-1"}),
 	})
 	if err != nil {
 		log.Fatal(err)

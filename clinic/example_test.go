@@ -89,7 +89,7 @@ func ExampleOrders_All() {
 	plan := platform.Platform().Plans()[0]
 	options := clinic.OrderListOptions{
 		TreatmentPlanID: plan.ID,
-		CompletedAt:     dispensary.After(dispensary.Date{Year: 2020, Month: 1, Day: 1}),
+		CompletedAt:     dispensary.DateAfter(dispensary.Date{Year: 2020, Month: 1, Day: 1}),
 		SortBy:          clinic.OrdersByCompletion,
 		Order:           dispensary.Descending,
 	}

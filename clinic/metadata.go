@@ -43,7 +43,7 @@ const (
 	MetadataTreatmentPlan MetadataType = "treatment_plan"
 )
 
-// Decode reads the record into a [Patient], a [Practitioner], a [Staff] or a
+// Decode reads the record into a [Patient], a [Practitioner], a [StaffMember] or a
 // treatment plan, as Type tells. Its error matches [api.ErrBadResponse] and
 // repeats nothing of the record.
 func (e MetadataEntry) Decode(into any) error {

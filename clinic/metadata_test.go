@@ -19,13 +19,13 @@ func (b *bench) mark(t *testing.T, id string) map[clinic.MetadataType]string {
 	t.Helper()
 	metadata := clinic.Metadata{ID: id}
 	patient, practitioner := b.Platform().Patients()[1].ID, b.Platform().Practitioners()[0].ID
-	_, err := b.Patients.Update(t.Context(), patient, clinic.PatientUpdate{Metadata: api.Set(metadata)})
+	_, err := b.Patients.Update(t.Context(), patient, clinic.PatientUpdate{Metadata: api.Value(metadata)})
 	require.NoError(t, err)
-	_, err = b.Practitioners.Update(t.Context(), practitioner, clinic.PractitionerUpdate{Metadata: api.Set(metadata)})
+	_, err = b.Practitioners.Update(t.Context(), practitioner, clinic.PractitionerUpdate{Metadata: api.Value(metadata)})
 	require.NoError(t, err)
-	staff, err := b.Staff.Create(t.Context(), clinic.NewStaff{Email: "desk@example.com", FirstName: "New", LastName: "Desk", Metadata: metadata})
+	staff, err := b.Staff.Create(t.Context(), clinic.NewStaffMember{Email: "desk@example.com", FirstName: "New", LastName: "Desk", Metadata: metadata})
 	require.NoError(t, err)
-	plan, err := b.Client(dispensarytest.User{}).TreatmentPlans.Create(t.Context(), patient, treatmentplans.New{
+	plan, err := b.Client(dispensarytest.User{}).TreatmentPlans.Create(t.Context(), patient, treatmentplans.NewPlan{
 		PractitionerID: practitioner, Metadata: metadata,
 		Recommendations: []treatmentplans.Recommendation{{VariantID: b.Platform().Products()[0].VariantIDs[0], UnitsToPurchase: 1}},
 	})
@@ -73,7 +73,7 @@ func TestMetadataDecode(t *testing.T) {
 	var practitioner clinic.Practitioner
 	require.NoError(t, entries[clinic.MetadataPractitioner].Decode(&practitioner))
 	assert.EqualExportedValues(t, wantPractitioner(b.heldPractitioner(t, practitioner.ID)), practitioner)
-	var staff clinic.Staff
+	var staff clinic.StaffMember
 	require.NoError(t, entries[clinic.MetadataStaff].Decode(&staff))
 	single, err := b.Staff.Get(t.Context(), staff.ID)
 	require.NoError(t, err)

@@ -61,7 +61,7 @@ type OrderListOptions struct {
 	OrderNumber     string `url:"order_number,omitempty"`
 
 	// CompletedAt keeps the orders of some days, for example
-	// api.After(yesterday).
+	// api.DateAfter(yesterday).
 	CompletedAt api.DateFilter `url:"completed_at"`
 
 	// SortBy is the platform's own order where it is empty.
@@ -111,26 +111,26 @@ type PatientOrderListOptions struct {
 	api.Paging
 }
 
-func (s Orders) listOf(patientID string, options []api.RequestOption) transport.Call {
+func (s Orders) listForPatient(patientID string, options []api.RequestOption) transport.Call {
 	return transport.Call{Operation: operation.PatientOrderList, Path: []string{patientID}, Options: options}
 }
 
-// ListOf returns one page of a patient's orders.
+// ListForPatient returns one page of a patient's orders.
 // API section: GET /clinic/patients/<patient_id>/orders.
-func (s Orders) ListOf(ctx context.Context, patientID string, o PatientOrderListOptions, options ...api.RequestOption) (*api.Page[Order], error) {
-	return transport.List[Order](ctx, s.t, s.listOf(patientID, options), o.Paging)
+func (s Orders) ListForPatient(ctx context.Context, patientID string, o PatientOrderListOptions, options ...api.RequestOption) (*api.Page[Order], error) {
+	return transport.List[Order](ctx, s.t, s.listForPatient(patientID, options), o.Paging)
 }
 
-// PagesOf returns a patient's orders page by page; an error ends the sequence.
+// PagesForPatient returns a patient's orders page by page; an error ends the sequence.
 // API section: GET /clinic/patients/<patient_id>/orders.
-func (s Orders) PagesOf(ctx context.Context, patientID string, o PatientOrderListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[Order], error] {
-	return transport.Pages[Order](ctx, s.t, s.listOf(patientID, options), o.Paging)
+func (s Orders) PagesForPatient(ctx context.Context, patientID string, o PatientOrderListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[Order], error] {
+	return transport.Pages[Order](ctx, s.t, s.listForPatient(patientID, options), o.Paging)
 }
 
-// AllOf returns a patient's orders one by one; an error ends the sequence.
+// AllForPatient returns a patient's orders one by one; an error ends the sequence.
 // API section: GET /clinic/patients/<patient_id>/orders.
-func (s Orders) AllOf(ctx context.Context, patientID string, o PatientOrderListOptions, options ...api.RequestOption) iter.Seq2[Order, error] {
-	return transport.All[Order](ctx, s.t, s.listOf(patientID, options), o.Paging)
+func (s Orders) AllForPatient(ctx context.Context, patientID string, o PatientOrderListOptions, options ...api.RequestOption) iter.Seq2[Order, error] {
+	return transport.All[Order](ctx, s.t, s.listForPatient(patientID, options), o.Paging)
 }
 
 // Format prints type and id only.

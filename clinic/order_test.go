@@ -78,13 +78,13 @@ func TestOrdersOfAPatient(t *testing.T) {
 	}
 	orders := resourcetest.Walk(t, 2, func(p api.Paging) clinic.PatientOrderListOptions { return clinic.PatientOrderListOptions{Paging: p} },
 		func(ctx context.Context, o clinic.PatientOrderListOptions, options ...api.RequestOption) (*api.Page[clinic.Order], error) {
-			return b.Orders.ListOf(ctx, patient, o, options...)
+			return b.Orders.ListForPatient(ctx, patient, o, options...)
 		},
 		func(ctx context.Context, o clinic.PatientOrderListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[clinic.Order], error] {
-			return b.Orders.PagesOf(ctx, patient, o, options...)
+			return b.Orders.PagesForPatient(ctx, patient, o, options...)
 		},
 		func(ctx context.Context, o clinic.PatientOrderListOptions, options ...api.RequestOption) iter.Seq2[clinic.Order, error] {
-			return b.Orders.AllOf(ctx, patient, o, options...)
+			return b.Orders.AllForPatient(ctx, patient, o, options...)
 		})
 	assert.Len(t, orders, 3)
 	for _, order := range orders {
@@ -111,10 +111,10 @@ func TestOrderFilters(t *testing.T) {
 		"patient":       {clinic.OrderListOptions{PatientID: second.PatientID}, held[1:2]},
 		"plan":          {clinic.OrderListOptions{TreatmentPlanID: second.PlanIDs[0]}, held[1:2]},
 		"number":        {clinic.OrderListOptions{OrderNumber: second.Number}, held[1:2]},
-		"on the day":    {clinic.OrderListOptions{CompletedAt: api.On(day)}, held[1:2]},
-		"before":        {clinic.OrderListOptions{CompletedAt: api.Before(day)}, held[:1]},
-		"after":         {clinic.OrderListOptions{CompletedAt: api.After(day)}, held[2:]},
-		"between":       {clinic.OrderListOptions{CompletedAt: api.Between(api.DateOf(held[0].CompletedAt), day)}, held[:2]},
+		"on the day":    {clinic.OrderListOptions{CompletedAt: api.DateOn(day)}, held[1:2]},
+		"before":        {clinic.OrderListOptions{CompletedAt: api.DateBefore(day)}, held[:1]},
+		"after":         {clinic.OrderListOptions{CompletedAt: api.DateAfter(day)}, held[2:]},
+		"between":       {clinic.OrderListOptions{CompletedAt: api.DateRange(api.DateOf(held[0].CompletedAt), day)}, held[:2]},
 		"contradictory": {clinic.OrderListOptions{PatientID: second.PatientID, OrderNumber: held[0].Number}, nil},
 	} {
 		want := resourcetest.IDs(test.want, func(o dispensarytest.Order) string { return o.ID })
@@ -123,9 +123,9 @@ func TestOrderFilters(t *testing.T) {
 	}
 	b.Journal().CheckNoUnexpected(t)
 	b.Journal().Reset()
-	_, err := b.Orders.List(t.Context(), clinic.OrderListOptions{CompletedAt: api.Between(day, api.Date{Year: 2000, Month: 1, Day: 1})})
+	_, err := b.Orders.List(t.Context(), clinic.OrderListOptions{CompletedAt: api.DateRange(day, api.Date{Year: 2000, Month: 1, Day: 1})})
 	resourcetest.RequireUnsent(t, b.Server, err, "orders.list", "completed_at")
-	_, err = b.Orders.List(t.Context(), clinic.OrderListOptions{CompletedAt: api.On(api.Date{Year: 2026, Month: 2, Day: 30})})
+	_, err = b.Orders.List(t.Context(), clinic.OrderListOptions{CompletedAt: api.DateOn(api.Date{Year: 2026, Month: 2, Day: 30})})
 	resourcetest.RequireUnsent(t, b.Server, err, "orders.list", "completed_at")
 }
 

@@ -144,9 +144,9 @@ func (s Patients) Pages(ctx context.Context, o PatientListOptions, options ...ap
 	return transport.Pages[PatientSummary](ctx, s.t, transport.Call{Operation: operation.PatientList, Options: options}, o.Paging)
 }
 
-// PatientSearch says which patients are looked for.
+// PatientSearchOptions says which patients are looked for.
 // API section: GET /clinic/search/patients.
-type PatientSearch struct {
+type PatientSearchOptions struct {
 	// Query is matched against first name, last name and e-mail. Empty, it is
 	// sent all the same, and is assumed to match everybody.
 	Query string `url:"query"`
@@ -154,28 +154,28 @@ type PatientSearch struct {
 	api.Paging `url:"-"`
 }
 
-func (s Patients) search(q PatientSearch, options []api.RequestOption) transport.Call {
-	return transport.Call{Operation: operation.PatientSearch, Query: q, Options: options}
+func (s Patients) search(o PatientSearchOptions, options []api.RequestOption) transport.Call {
+	return transport.Call{Operation: operation.PatientSearch, Query: o, Options: options}
 }
 
 // SearchPages returns the patients that match page by page; an error ends the
 // sequence.
 // API section: GET /clinic/search/patients.
-func (s Patients) SearchPages(ctx context.Context, q PatientSearch, options ...api.RequestOption) iter.Seq2[*api.Page[PatientSummary], error] {
-	return transport.Pages[PatientSummary](ctx, s.t, s.search(q, options), q.Paging)
+func (s Patients) SearchPages(ctx context.Context, o PatientSearchOptions, options ...api.RequestOption) iter.Seq2[*api.Page[PatientSummary], error] {
+	return transport.Pages[PatientSummary](ctx, s.t, s.search(o, options), o.Paging)
 }
 
 // Search returns one page of the patients that match.
 // API section: GET /clinic/search/patients.
-func (s Patients) Search(ctx context.Context, q PatientSearch, options ...api.RequestOption) (*api.Page[PatientSummary], error) {
-	return transport.List[PatientSummary](ctx, s.t, s.search(q, options), q.Paging)
+func (s Patients) Search(ctx context.Context, o PatientSearchOptions, options ...api.RequestOption) (*api.Page[PatientSummary], error) {
+	return transport.List[PatientSummary](ctx, s.t, s.search(o, options), o.Paging)
 }
 
 // SearchAll returns the patients that match one by one; an error ends the
 // sequence.
 // API section: GET /clinic/search/patients.
-func (s Patients) SearchAll(ctx context.Context, q PatientSearch, options ...api.RequestOption) iter.Seq2[PatientSummary, error] {
-	return transport.All[PatientSummary](ctx, s.t, s.search(q, options), q.Paging)
+func (s Patients) SearchAll(ctx context.Context, o PatientSearchOptions, options ...api.RequestOption) iter.Seq2[PatientSummary, error] {
+	return transport.All[PatientSummary](ctx, s.t, s.search(o, options), o.Paging)
 }
 
 // Format prints type and id only.
@@ -205,7 +205,11 @@ func (u PatientUpdate) Format(f fmt.State, _ rune) { redact.Format(f, "clinic.Pa
 func (u PatientUpdate) LogValue() slog.Value { return redact.LogValue("clinic.PatientUpdate", "") }
 
 // Format prints the type only: the search holds a name or an e-mail.
-func (q PatientSearch) Format(f fmt.State, _ rune) { redact.Format(f, "clinic.PatientSearch", "") }
+func (o PatientSearchOptions) Format(f fmt.State, _ rune) {
+	redact.Format(f, "clinic.PatientSearchOptions", "")
+}
 
 // LogValue logs the type only.
-func (q PatientSearch) LogValue() slog.Value { return redact.LogValue("clinic.PatientSearch", "") }
+func (o PatientSearchOptions) LogValue() slog.Value {
+	return redact.LogValue("clinic.PatientSearchOptions", "")
+}

@@ -63,7 +63,7 @@ func TestCreatePatient(t *testing.T) {
 			clinic.NewPatient{
 				Email: "most@example.com", FirstName: "Most", LastName: "Example", Gender: clinic.X, Discount: 12.5,
 				DateOfBirth: api.Date{Year: 1980, Month: 2, Day: 29}, MobileNumber: "+15555550155",
-				SendWelcomeEmail: api.Set(false), Metadata: clinic.Metadata{ID: "ehr-1"},
+				SendWelcomeEmail: api.Value(false), Metadata: clinic.Metadata{ID: "ehr-1"},
 			},
 			`{"email":"most@example.com","first_name":"Most","last_name":"Example","gender":"x","discount":12.5,
 			"date_of_birth":"1980-02-29","mobile_number":"+15555550155","send_welcome_email":false,"metadata":{"id":"ehr-1"}}`, false,
@@ -127,29 +127,29 @@ var patientUpdates = []struct {
 	change func(*dispensarytest.Patient)
 }{
 	{clinic.PatientUpdate{}, `{}`, func(*dispensarytest.Patient) {}},
-	{clinic.PatientUpdate{Email: api.Set("changed@example.com")}, `{"email":"changed@example.com"}`,
+	{clinic.PatientUpdate{Email: api.Value("changed@example.com")}, `{"email":"changed@example.com"}`,
 		func(p *dispensarytest.Patient) { p.Email = "changed@example.com" }},
-	{clinic.PatientUpdate{FirstName: api.Set("Changed")}, `{"first_name":"Changed"}`,
+	{clinic.PatientUpdate{FirstName: api.Value("Changed")}, `{"first_name":"Changed"}`,
 		func(p *dispensarytest.Patient) { p.FirstName = "Changed" }},
-	{clinic.PatientUpdate{LastName: api.Set("Name")}, `{"last_name":"Name"}`,
+	{clinic.PatientUpdate{LastName: api.Value("Name")}, `{"last_name":"Name"}`,
 		func(p *dispensarytest.Patient) { p.LastName = "Name" }},
-	{clinic.PatientUpdate{DateOfBirth: api.Set(api.Date{Year: 1999, Month: 12, Day: 31})}, `{"date_of_birth":"1999-12-31"}`,
+	{clinic.PatientUpdate{DateOfBirth: api.Value(api.Date{Year: 1999, Month: 12, Day: 31})}, `{"date_of_birth":"1999-12-31"}`,
 		func(p *dispensarytest.Patient) { p.DateOfBirth = "1999-12-31" }},
-	{clinic.PatientUpdate{DateOfBirth: api.Clear[api.Date]()}, `{"date_of_birth":null}`,
+	{clinic.PatientUpdate{DateOfBirth: api.Null[api.Date]()}, `{"date_of_birth":null}`,
 		func(p *dispensarytest.Patient) { p.DateOfBirth = "" }},
-	{clinic.PatientUpdate{Gender: api.Set(clinic.Male)}, `{"gender":"male"}`,
+	{clinic.PatientUpdate{Gender: api.Value(clinic.Male)}, `{"gender":"male"}`,
 		func(p *dispensarytest.Patient) { p.Gender = "male" }},
-	{clinic.PatientUpdate{Gender: api.Clear[clinic.Gender]()}, `{"gender":null}`,
+	{clinic.PatientUpdate{Gender: api.Null[clinic.Gender]()}, `{"gender":null}`,
 		func(p *dispensarytest.Patient) { p.Gender = "" }},
-	{clinic.PatientUpdate{MobileNumber: api.Set("+15555550177")}, `{"mobile_number":"+15555550177"}`,
+	{clinic.PatientUpdate{MobileNumber: api.Value("+15555550177")}, `{"mobile_number":"+15555550177"}`,
 		func(p *dispensarytest.Patient) { p.MobileNumber = "+15555550177" }},
-	{clinic.PatientUpdate{MobileNumber: api.Clear[string]()}, `{"mobile_number":null}`,
+	{clinic.PatientUpdate{MobileNumber: api.Null[string]()}, `{"mobile_number":null}`,
 		func(p *dispensarytest.Patient) { p.MobileNumber = "" }},
-	{clinic.PatientUpdate{Discount: api.Set[api.Percent](2.5)}, `{"discount":2.5}`,
+	{clinic.PatientUpdate{Discount: api.Value[api.Percent](2.5)}, `{"discount":2.5}`,
 		func(p *dispensarytest.Patient) { p.Discount = 2.5 }},
-	{clinic.PatientUpdate{Discount: api.Set[api.Percent](0)}, `{"discount":0}`,
+	{clinic.PatientUpdate{Discount: api.Value[api.Percent](0)}, `{"discount":0}`,
 		func(p *dispensarytest.Patient) { p.Discount = 0 }},
-	{clinic.PatientUpdate{Metadata: api.Set(clinic.Metadata{ID: "ehr-9"})}, `{"metadata":{"id":"ehr-9"}}`,
+	{clinic.PatientUpdate{Metadata: api.Value(clinic.Metadata{ID: "ehr-9"})}, `{"metadata":{"id":"ehr-9"}}`,
 		func(p *dispensarytest.Patient) { p.MetadataID = "ehr-9" }},
 }
 
@@ -175,10 +175,10 @@ func TestUpdatePatientIsRefused(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	patients := b.Platform().Patients()
-	_, err := b.Patients.Update(t.Context(), unknown, clinic.PatientUpdate{FirstName: api.Set("New")})
+	_, err := b.Patients.Update(t.Context(), unknown, clinic.PatientUpdate{FirstName: api.Value("New")})
 	resourcetest.RequireRefused(t, err, http.StatusNotFound, api.ErrNotFound)
 	for _, update := range []clinic.PatientUpdate{
-		{Email: api.Set(patients[1].Email)}, {FirstName: api.Clear[string]()}, {LastName: api.Set(" ")}, {Discount: api.Set[api.Percent](-1)},
+		{Email: api.Value(patients[1].Email)}, {FirstName: api.Null[string]()}, {LastName: api.Value(" ")}, {Discount: api.Value[api.Percent](-1)},
 	} {
 		_, err := b.Patients.Update(t.Context(), patients[0].ID, update)
 		resourcetest.RequireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
@@ -193,14 +193,16 @@ func TestSearchPatients(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	search := func(query string) []string {
-		return resourcetest.IDs(resourcetest.Collect(t, b.Patients.SearchAll(t.Context(), clinic.PatientSearch{Query: query})),
+		return resourcetest.IDs(resourcetest.Collect(t, b.Patients.SearchAll(t.Context(), clinic.PatientSearchOptions{Query: query})),
 			func(p clinic.PatientSummary) string { return p.FirstName })
 	}
 	assert.Equal(t, []string{"Jane"}, search("jane"))
 	assert.Equal(t, []string{"Jane"}, search("Doe Jane"))
 	assert.Equal(t, []string{"Samuel"}, search("samuel.okafor@example.org"))
 	assert.Empty(t, search("nobody & co"))
-	everybody := resourcetest.Walk(t, 2, func(p api.Paging) clinic.PatientSearch { return clinic.PatientSearch{Query: "example.org", Paging: p} },
+	everybody := resourcetest.Walk(t, 2, func(p api.Paging) clinic.PatientSearchOptions {
+		return clinic.PatientSearchOptions{Query: "example.org", Paging: p}
+	},
 		b.Patients.Search, b.Patients.SearchPages, b.Patients.SearchAll)
 	assert.Len(t, everybody, len(b.Platform().Patients()))
 	b.Journal().CheckNoUnexpected(t)

@@ -93,9 +93,9 @@ func TestPractitionerWritesAreRefused(t *testing.T) {
 		assert.Nil(t, created, name)
 		resourcetest.RequireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
 	}
-	_, err := b.Practitioners.Update(t.Context(), before[0].ID, clinic.PractitionerUpdate{Email: api.Set(before[1].Email)})
+	_, err := b.Practitioners.Update(t.Context(), before[0].ID, clinic.PractitionerUpdate{Email: api.Value(before[1].Email)})
 	resourcetest.RequireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
-	_, err = b.Practitioners.Update(t.Context(), unknown, clinic.PractitionerUpdate{FirstName: api.Set("New")})
+	_, err = b.Practitioners.Update(t.Context(), unknown, clinic.PractitionerUpdate{FirstName: api.Value("New")})
 	resourcetest.RequireRefused(t, err, http.StatusNotFound, api.ErrNotFound)
 	assert.Equal(t, before, b.Platform().Practitioners())
 }
@@ -111,13 +111,13 @@ func TestUpdatePractitioner(t *testing.T) {
 		change func(*dispensarytest.Practitioner)
 	}{
 		{clinic.PractitionerUpdate{}, `{}`, func(*dispensarytest.Practitioner) {}},
-		{clinic.PractitionerUpdate{PractitionerTypeID: api.Set(other)}, `{"practitioner_type_id":"` + other + `"}`,
+		{clinic.PractitionerUpdate{PractitionerTypeID: api.Value(other)}, `{"practitioner_type_id":"` + other + `"}`,
 			func(p *dispensarytest.Practitioner) { p.TypeID = other }},
-		{clinic.PractitionerUpdate{Email: api.Set("changed@example.com")}, `{"email":"changed@example.com"}`,
+		{clinic.PractitionerUpdate{Email: api.Value("changed@example.com")}, `{"email":"changed@example.com"}`,
 			func(p *dispensarytest.Practitioner) { p.Email = "changed@example.com" }},
-		{clinic.PractitionerUpdate{FirstName: api.Set("Changed"), LastName: api.Set("Name")}, `{"first_name":"Changed","last_name":"Name"}`,
+		{clinic.PractitionerUpdate{FirstName: api.Value("Changed"), LastName: api.Value("Name")}, `{"first_name":"Changed","last_name":"Name"}`,
 			func(p *dispensarytest.Practitioner) { p.FirstName, p.LastName = "Changed", "Name" }},
-		{clinic.PractitionerUpdate{Metadata: api.Set(clinic.Metadata{ID: "ehr-9"})}, `{"metadata":{"id":"ehr-9"}}`,
+		{clinic.PractitionerUpdate{Metadata: api.Value(clinic.Metadata{ID: "ehr-9"})}, `{"metadata":{"id":"ehr-9"}}`,
 			func(p *dispensarytest.Practitioner) { p.MetadataID = "ehr-9" }},
 	} {
 		want := b.heldPractitioner(t, first.ID)

@@ -51,7 +51,7 @@ func TestGetOfNothing(t *testing.T) {
 		},
 		"orders.get": func(ctx context.Context, id string) error { _, err := b.Orders.Get(ctx, id); return err },
 		"orders.list_for_patient": func(ctx context.Context, id string) error {
-			_, err := b.Orders.ListOf(ctx, id, clinic.PatientOrderListOptions{Paging: page})
+			_, err := b.Orders.ListForPatient(ctx, id, clinic.PatientOrderListOptions{Paging: page})
 			return err
 		},
 		"patients.get":      func(ctx context.Context, id string) error { _, err := b.Patients.Get(ctx, id); return err },

@@ -15,10 +15,10 @@ import (
 func TestStaff(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	created, err := b.Staff.Create(t.Context(), clinic.NewStaff{Email: "desk@example.com", FirstName: "New", LastName: "Desk", Metadata: clinic.Metadata{ID: "ehr-5"}})
+	created, err := b.Staff.Create(t.Context(), clinic.NewStaffMember{Email: "desk@example.com", FirstName: "New", LastName: "Desk", Metadata: clinic.Metadata{ID: "ehr-5"}})
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"email":"desk@example.com","first_name":"New","last_name":"Desk","metadata":{"id":"ehr-5"}}`, b.sent.String())
-	assert.EqualExportedValues(t, clinic.Staff{
+	assert.EqualExportedValues(t, clinic.StaffMember{
 		ID: created.ID, Email: "desk@example.com", FirstName: "New", LastName: "Desk", Metadata: clinic.Metadata{ID: "ehr-5"},
 	}, *created)
 
@@ -38,12 +38,12 @@ func TestStaff(t *testing.T) {
 func TestCreateStaffChecksArguments(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	for field, forget := range map[string]func(*clinic.NewStaff){
-		"Email":     func(n *clinic.NewStaff) { n.Email = "" },
-		"FirstName": func(n *clinic.NewStaff) { n.FirstName = "" },
-		"LastName":  func(n *clinic.NewStaff) { n.LastName = "" },
+	for field, forget := range map[string]func(*clinic.NewStaffMember){
+		"Email":     func(n *clinic.NewStaffMember) { n.Email = "" },
+		"FirstName": func(n *clinic.NewStaffMember) { n.FirstName = "" },
+		"LastName":  func(n *clinic.NewStaffMember) { n.LastName = "" },
 	} {
-		member := clinic.NewStaff{Email: "new@example.com", FirstName: "New", LastName: "Desk"}
+		member := clinic.NewStaffMember{Email: "new@example.com", FirstName: "New", LastName: "Desk"}
 		forget(&member)
 		_, err := b.Staff.Create(t.Context(), member)
 		resourcetest.RequireUnsent(t, b.Server, err, "staff.create", field)
@@ -56,18 +56,18 @@ func TestUpdateStaff(t *testing.T) {
 	b := start(t)
 	want := resourcetest.Collect(t, b.Staff.All(t.Context(), clinic.StaffListOptions{}))[0]
 	for _, test := range []struct {
-		update clinic.StaffUpdate
+		update clinic.StaffMemberUpdate
 		body   string
-		change func(*clinic.Staff)
+		change func(*clinic.StaffMember)
 	}{
-		{clinic.StaffUpdate{}, `{}`, func(*clinic.Staff) {}},
-		{clinic.StaffUpdate{Email: api.Set("changed@example.com")}, `{"email":"changed@example.com"}`,
-			func(s *clinic.Staff) { s.Email = "changed@example.com" }},
-		{clinic.StaffUpdate{FirstName: api.Set("Changed")}, `{"first_name":"Changed"}`,
-			func(s *clinic.Staff) { s.FirstName = "Changed" }},
-		{clinic.StaffUpdate{LastName: api.Set("Name"), Metadata: api.Set(clinic.Metadata{ID: "ehr-9"})},
+		{clinic.StaffMemberUpdate{}, `{}`, func(*clinic.StaffMember) {}},
+		{clinic.StaffMemberUpdate{Email: api.Value("changed@example.com")}, `{"email":"changed@example.com"}`,
+			func(s *clinic.StaffMember) { s.Email = "changed@example.com" }},
+		{clinic.StaffMemberUpdate{FirstName: api.Value("Changed")}, `{"first_name":"Changed"}`,
+			func(s *clinic.StaffMember) { s.FirstName = "Changed" }},
+		{clinic.StaffMemberUpdate{LastName: api.Value("Name"), Metadata: api.Value(clinic.Metadata{ID: "ehr-9"})},
 			`{"last_name":"Name","metadata":{"id":"ehr-9"}}`,
-			func(s *clinic.Staff) { s.LastName, s.Metadata.ID = "Name", "ehr-9" }},
+			func(s *clinic.StaffMember) { s.LastName, s.Metadata.ID = "Name", "ehr-9" }},
 	} {
 		test.change(&want)
 		updated, err := b.Staff.Update(t.Context(), want.ID, test.update)
@@ -85,14 +85,14 @@ func TestStaffWritesAreRefused(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	taken := b.Platform().Practitioners()[0].Email
-	_, err := b.Staff.Create(t.Context(), clinic.NewStaff{Email: taken, FirstName: "New", LastName: "Desk"})
+	_, err := b.Staff.Create(t.Context(), clinic.NewStaffMember{Email: taken, FirstName: "New", LastName: "Desk"})
 	resourcetest.RequireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
-	_, err = b.Staff.Update(t.Context(), unknown, clinic.StaffUpdate{FirstName: api.Set("New")})
+	_, err = b.Staff.Update(t.Context(), unknown, clinic.StaffMemberUpdate{FirstName: api.Value("New")})
 	resourcetest.RequireRefused(t, err, http.StatusNotFound, api.ErrNotFound)
 	member := resourcetest.Collect(t, b.Staff.All(t.Context(), clinic.StaffListOptions{}))[0]
-	_, err = b.Staff.Update(t.Context(), member.ID, clinic.StaffUpdate{Email: api.Set(taken)})
+	_, err = b.Staff.Update(t.Context(), member.ID, clinic.StaffMemberUpdate{Email: api.Value(taken)})
 	resourcetest.RequireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
 	b.Journal().Reset()
-	_, err = b.Staff.Update(t.Context(), "", clinic.StaffUpdate{})
+	_, err = b.Staff.Update(t.Context(), "", clinic.StaffMemberUpdate{})
 	resourcetest.RequireUnsent(t, b.Server, err, "staff.update", "id")
 }

@@ -21,7 +21,7 @@ func ExampleServer_Fault() {
 	defer func() { _ = fake.Close() }()
 	lost := fake.Fault(dispensarytest.Fault{Operation: "patients.create", Effect: dispensarytest.DropAfterCommit, Times: 1})
 
-	_, err = fake.Client(dispensarytest.User{}).Raw(context.Background(), dispensary.Raw{
+	_, err = fake.Client(dispensarytest.User{}).Do(context.Background(), dispensary.RawRequest{
 		Method: "POST", Path: "/clinic/patients",
 		Body: map[string]string{"first_name": "Ida", "last_name": "Moor", "email": "ida@example.org"},
 	})

@@ -14,7 +14,7 @@ import (
 )
 
 // ida is a patient to create.
-var ida = dispensary.Raw{Method: "POST", Path: "/clinic/patients", Body: map[string]string{
+var ida = dispensary.RawRequest{Method: "POST", Path: "/clinic/patients", Body: map[string]string{
 	"first_name": "Ida", "last_name": "Moor", "email": "ida@example.org",
 }}
 
@@ -55,7 +55,7 @@ func TestClientCannotKnowAfterCommit(t *testing.T) {
 	t.Parallel()
 	f := dispensarytest.Fault{Operation: "patients.create", Effect: dispensarytest.DropAfterCommit}
 	meeting(t, f, func(t *testing.T, fake *dispensarytest.Server, client *dispensary.Client, _ *dispensarytest.FaultHandle) {
-		_, err := client.Raw(t.Context(), ida)
+		_, err := client.Do(t.Context(), ida)
 		require.ErrorIs(t, err, dispensary.ErrMaybeApplied)
 		assert.Len(t, fake.Journal().Of("patients.create"), 1, "a write is not tried again")
 		assert.Len(t, fake.Platform().Patients(), 6, "the patient was created")
@@ -75,7 +75,7 @@ func TestClientMeetsAnAnswerThatBreaksOff(t *testing.T) {
 	t.Parallel()
 	f := dispensarytest.Fault{Operation: "patients.create", Effect: dispensarytest.TruncatedBody, Times: 1}
 	meeting(t, f, func(t *testing.T, fake *dispensarytest.Server, client *dispensary.Client, _ *dispensarytest.FaultHandle) {
-		_, err := client.Raw(t.Context(), ida)
+		_, err := client.Do(t.Context(), ida)
 		require.Error(t, err)
 		assert.NotContains(t, err.Error(), "Ida")
 		assert.Len(t, fake.Platform().Patients(), 6)

@@ -92,8 +92,8 @@ func TestDeliveryFiltersAndSorts(t *testing.T) {
 		"delivered":   {events.DeliveryListOptions{Outcome: events.Delivered}, []string{old.ID}},
 		"undelivered": {events.DeliveryListOptions{Outcome: events.Undelivered}, []string{young.ID}},
 		"event":       {events.DeliveryListOptions{EventID: young.ID}, []string{young.ID}},
-		"on a day":    {events.DeliveryListOptions{AttemptedAt: api.On(day)}, []string{old.ID}},
-		"after":       {events.DeliveryListOptions{AttemptedAt: api.After(day)}, []string{young.ID}},
+		"on a day":    {events.DeliveryListOptions{AttemptedAt: api.DateOn(day)}, []string{old.ID}},
+		"after":       {events.DeliveryListOptions{AttemptedAt: api.DateAfter(day)}, []string{young.ID}},
 		"newest":      {events.DeliveryListOptions{SortBy: events.DeliveriesByAttempt, Order: api.Descending}, []string{young.ID, old.ID}},
 		"by event":    {events.DeliveryListOptions{SortBy: events.DeliveriesByEvent}, byID},
 	} {
@@ -101,7 +101,7 @@ func TestDeliveryFiltersAndSorts(t *testing.T) {
 	}
 	b.platform.Journal().CheckNoUnexpected(t)
 	b.platform.Journal().Reset()
-	_, err := b.Deliveries.List(t.Context(), events.DeliveryListOptions{AttemptedAt: api.On(api.Date{Year: 2026, Month: 2, Day: 30})})
+	_, err := b.Deliveries.List(t.Context(), events.DeliveryListOptions{AttemptedAt: api.DateOn(api.Date{Year: 2026, Month: 2, Day: 30})})
 	var argument *api.ArgumentError
 	require.ErrorAs(t, err, &argument)
 	assert.Equal(t, "webhook_deliveries.list", argument.Operation)

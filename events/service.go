@@ -25,8 +25,8 @@ type Service struct {
 	t *transport.Client
 }
 
-// New returns the events' services on a transport. The root client calls it.
-func New(t *transport.Client) Service {
+// NewService returns the events' services on a transport. The root client calls it.
+func NewService(t *transport.Client) Service {
 	return Service{
 		ClinicKeys:     Group{t, operation.ClinicKeyEventList},
 		Orders:         Group{t, operation.OrderEventList},

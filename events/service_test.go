@@ -123,7 +123,7 @@ func TestGetEventData(t *testing.T) {
 
 	plan, err := events.As[treatmentplans.Plan](get(2))
 	require.NoError(t, err)
-	assert.Equal(t, treatmentplans.Active, plan.Data.State, "as it stood then")
+	assert.Equal(t, treatmentplans.StateActive, plan.Data.State, "as it stood then")
 	assert.Equal(t, held.ID, plan.Data.Patient.ID)
 
 	order, err := events.As[clinic.Order](get(3))
@@ -189,10 +189,10 @@ func TestEventFiltersAndSorts(t *testing.T) {
 		want    []string
 	}{
 		"none":       {events.ListOptions{}, slices.Concat(old, young)},
-		"on a day":   {events.ListOptions{CreatedAt: api.On(day)}, old},
-		"after":      {events.ListOptions{CreatedAt: api.After(day)}, young},
-		"before":     {events.ListOptions{CreatedAt: api.Before(day)}, nil},
-		"between":    {events.ListOptions{CreatedAt: api.Between(day, api.Date{Year: 2026, Month: 3, Day: 5})}, slices.Concat(old, young)},
+		"on a day":   {events.ListOptions{CreatedAt: api.DateOn(day)}, old},
+		"after":      {events.ListOptions{CreatedAt: api.DateAfter(day)}, young},
+		"before":     {events.ListOptions{CreatedAt: api.DateBefore(day)}, nil},
+		"between":    {events.ListOptions{CreatedAt: api.DateRange(day, api.Date{Year: 2026, Month: 3, Day: 5})}, slices.Concat(old, young)},
 		"type":       {events.ListOptions{Type: events.PatientUpdated}, []string{old[1], young[1]}},
 		"newest":     {events.ListOptions{SortBy: events.ByCreatedAt, Order: api.Descending}, []string{young[1], young[0], old[1], old[0]}},
 		"by type":    {events.ListOptions{SortBy: events.ByType}, []string{old[0], young[0], old[1], young[1]}},
@@ -204,7 +204,7 @@ func TestEventFiltersAndSorts(t *testing.T) {
 	_, err := b.Patients.List(t.Context(), events.ListOptions{Type: events.OrderPlaced})
 	require.ErrorIs(t, err, api.ErrInvalid, "a type of another group")
 	b.platform.Journal().Reset()
-	_, err = b.Orders.List(t.Context(), events.ListOptions{CreatedAt: api.Between(day, api.Date{Year: 2000, Month: 1, Day: 1})})
+	_, err = b.Orders.List(t.Context(), events.ListOptions{CreatedAt: api.DateRange(day, api.Date{Year: 2000, Month: 1, Day: 1})})
 	var argument *api.ArgumentError
 	require.ErrorAs(t, err, &argument)
 	assert.Equal(t, "events.list_orders", argument.Operation)
@@ -231,7 +231,7 @@ func TestEventsNeedTheirScope(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	made := b.happen(t)
-	s := b.platform.Client(dispensarytest.User{}).As(b.platform.TokenSource(dispensarytest.User{}, "catalog:read")).Events
+	s := b.platform.Client(dispensarytest.User{}).WithTokenSource(b.platform.TokenSource(dispensarytest.User{}, "catalog:read")).Events
 	for _, test := range []struct {
 		group   events.Group
 		one     string

@@ -47,7 +47,7 @@ func TestAsDecodesEveryObject(t *testing.T) {
 		plan := bothWays[treatmentplans.Plan](t, kind, "treatment_plan", `{"id":"tp_1","state":"active","patient":{"id":"pa_1"},"recommendations":[
 			{"variant_id":"va_1","dosage":{"amount":"1-2","frequency":"once per day","duration":null}},
 			{"variant_id":"va_2","dosage":{"recommended_amount":"1-2","recommended_frequency":"once per day","recommended_duration":null}}]}`)
-		assert.Equal(t, treatmentplans.Active, plan.State)
+		assert.Equal(t, treatmentplans.StateActive, plan.State)
 		require.Len(t, plan.Recommendations, 2)
 		assert.Equal(t, plan.Recommendations[0].Dosage, plan.Recommendations[1].Dosage, "both spellings of the dosage")
 		assert.EqualValues(t, "1-2", plan.Recommendations[0].Dosage.Amount)

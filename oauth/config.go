@@ -145,8 +145,8 @@ func redirectProblem(raw string) string {
 	if err != nil {
 		return "is not an absolute URL" // the parser's text repeats the address
 	}
-	u.RawQuery, u.ForceQuery = "", false // a redirect address may have a query; api.CheckURL allows none
-	if err := api.CheckURL(u.String()); err != nil {
+	u.RawQuery, u.ForceQuery = "", false // a redirect address may have a query; api.ValidateURL allows none
+	if err := api.ValidateURL(u.String()); err != nil {
 		return strings.TrimPrefix(err.Error(), "dispensary: ")
 	}
 	return ""

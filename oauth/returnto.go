@@ -59,7 +59,7 @@ func checkOrigin(origin string) string {
 	switch {
 	case err != nil || u.Path != "" || origin != strings.ToLower(origin):
 		return "must hold origins such as https://ehr.example, in lower case and without a path"
-	case api.CheckURL(origin) != nil:
+	case api.ValidateURL(origin) != nil:
 		return "must hold https origins"
 	}
 	return ""

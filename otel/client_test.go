@@ -163,7 +163,7 @@ func TestRawCallTellsNoPath(t *testing.T) {
 	t.Parallel()
 	platform, r := dispensarytest.New(t), record(t)
 	id := platform.Platform().Patients()[0].ID
-	_, err := platform.Client(dispensarytest.User{}, r.Client()).Raw(t.Context(), dispensary.Raw{Method: "GET", Path: "/clinic/patients/" + id})
+	_, err := platform.Client(dispensarytest.User{}, r.Client()).Do(t.Context(), dispensary.RawRequest{Method: "GET", Path: "/clinic/patients/" + id})
 	require.NoError(t, err)
 	assert.Equal(t, "(raw)", set(r.one(t, "GET (raw)"))["url.template"])
 	assert.NotContains(t, r.dump(t), id)

@@ -59,7 +59,7 @@ func connectTo(t *testing.T, r *recorded, lifetime time.Duration) *connected {
 	token.ExpiresAt = time.Now().Add(lifetime)
 	_, err = c.store.Save(t.Context(), c.oauth.Key(user), token)
 	require.NoError(t, err)
-	c.client = c.platform.Client(dispensarytest.User{}, c.Client()).As(c.oauth.TokenSource(c.store, user))
+	c.client = c.platform.Client(dispensarytest.User{}, c.Client()).WithTokenSource(c.oauth.TokenSource(c.store, user))
 	c.spans.Reset()
 	return c
 }

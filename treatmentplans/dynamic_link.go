@@ -20,15 +20,15 @@ type DynamicLink struct {
 	RedirectURL string `json:"redirect_url"`
 
 	// TreatmentPlan holds ID, State and AvailableAt of the plan.
-	TreatmentPlan Summary `json:"treatment_plan"`
+	TreatmentPlan PlanSummary `json:"treatment_plan"`
 
 	// Patient is the plan's patient, without metadata; nil where there is none.
 	Patient *clinic.Patient `json:"patient"`
 }
 
-// NewLink describes the draft plan behind a new link.
+// NewDynamicLink describes the draft plan behind a new link.
 // API section: POST /clinic/dynamic_links/treatment_plans.
-type NewLink struct {
+type NewDynamicLink struct {
 	// PractitionerID is who the plan is made by. The API calls only the object
 	// that it is in required: that the practitioner whose token it is may leave it
 	// out is an assumption, and staff have to name one.
@@ -82,7 +82,7 @@ func (s DynamicLinks) New(ctx context.Context, options ...api.RequestOption) (re
 // to complete it. It needs the scope clinic:write, and patients:write where it
 // creates the patient.
 // API section: POST /clinic/dynamic_links/treatment_plans.
-func (s DynamicLinks) Create(ctx context.Context, n NewLink, options ...api.RequestOption) (*DynamicLink, error) {
+func (s DynamicLinks) Create(ctx context.Context, n NewDynamicLink, options ...api.RequestOption) (*DynamicLink, error) {
 	op := operation.DynamicLinkCreate
 	if n.Patient != nil && n.Patient.Email == "" {
 		return nil, transport.Invalid(op, "Patient.Email", "is required")
@@ -109,10 +109,14 @@ func (l DynamicLink) LogValue() slog.Value {
 }
 
 // Format prints the type only.
-func (n NewLink) Format(f fmt.State, _ rune) { redact.Format(f, "treatmentplans.NewLink", "") }
+func (n NewDynamicLink) Format(f fmt.State, _ rune) {
+	redact.Format(f, "treatmentplans.NewDynamicLink", "")
+}
 
 // LogValue logs the type only.
-func (n NewLink) LogValue() slog.Value { return redact.LogValue("treatmentplans.NewLink", "") }
+func (n NewDynamicLink) LogValue() slog.Value {
+	return redact.LogValue("treatmentplans.NewDynamicLink", "")
+}
 
 // Format prints the type only.
 func (p LinkPatient) Format(f fmt.State, _ rune) { redact.Format(f, "treatmentplans.LinkPatient", "") }

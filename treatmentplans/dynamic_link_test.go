@@ -19,12 +19,12 @@ func TestDynamicLinkOfAPlan(t *testing.T) {
 	b := start(t)
 	jane := b.Platform().Patients()[0]
 	b.patient = jane.ID
-	for _, state := range []treatmentplans.State{treatmentplans.Draft, treatmentplans.Active} {
+	for _, state := range []treatmentplans.State{treatmentplans.StateDraft, treatmentplans.StateActive} {
 		plan := b.plan(t, state)
 		link, err := b.DynamicLinks.Get(t.Context(), plan.ID)
 		require.NoError(t, err)
 		assert.Contains(t, link.RedirectURL, plan.ID)
-		assert.Equal(t, treatmentplans.Summary{ID: plan.ID, State: state, AvailableAt: plan.AvailableAt}, link.TreatmentPlan)
+		assert.Equal(t, treatmentplans.PlanSummary{ID: plan.ID, State: state, AvailableAt: plan.AvailableAt}, link.TreatmentPlan)
 		require.NotNil(t, link.Patient)
 		assert.EqualExportedValues(t, clinic.Patient{
 			ID: jane.ID, FirstName: jane.FirstName, LastName: jane.LastName, Email: jane.Email,
@@ -32,7 +32,7 @@ func TestDynamicLinkOfAPlan(t *testing.T) {
 			TextMessageNotification: true, // which the platform writes as 1 here
 		}, *link.Patient)
 	}
-	_, err := b.DynamicLinks.Get(t.Context(), b.planIn(t, treatmentplans.Cancelled))
+	_, err := b.DynamicLinks.Get(t.Context(), b.planIn(t, treatmentplans.StateCancelled))
 	require.ErrorIs(t, err, api.ErrInvalid)
 }
 
@@ -63,16 +63,16 @@ func TestCreateDynamicLink(t *testing.T) {
 		"known patient": {&treatmentplans.LinkPatient{Email: "jane.doe@example.org"}, `{` + practitioner + `,"patient":{"email":"jane.doe@example.org"}}`, 0},
 		"new patient": {&treatmentplans.LinkPatient{
 			Email: "new@example.com", FirstName: "New", LastName: "Example", DateOfBirth: api.Date{Year: 1980, Month: 2, Day: 29},
-			Gender: clinic.X, MobileNumber: "+15555550155", Discount: 5, SendWelcomeEmail: api.Set(false),
+			Gender: clinic.X, MobileNumber: "+15555550155", Discount: 5, SendWelcomeEmail: api.Value(false),
 		}, `{` + practitioner + `,"patient":{"email":"new@example.com","first_name":"New","last_name":"Example","date_of_birth":"1980-02-29",
 			"gender":"x","mobile_number":"+15555550155","discount":5,"send_welcome_email":false}}`, 1},
 	} {
 		patients := len(b.Platform().Patients())
-		link, err := b.DynamicLinks.Create(t.Context(), treatmentplans.NewLink{PractitionerID: b.practitioner, Patient: test.patient})
+		link, err := b.DynamicLinks.Create(t.Context(), treatmentplans.NewDynamicLink{PractitionerID: b.practitioner, Patient: test.patient})
 		require.NoError(t, err, name)
 		assert.JSONEq(t, test.body, b.sent.String(), name)
 		assert.Len(t, b.Platform().Patients(), patients+test.created, name)
-		assert.Equal(t, treatmentplans.Draft, link.TreatmentPlan.State, name)
+		assert.Equal(t, treatmentplans.StateDraft, link.TreatmentPlan.State, name)
 		assert.True(t, link.TreatmentPlan.AvailableAt.IsZero(), name)
 		held, known := b.Platform().Plan(link.TreatmentPlan.ID)
 		require.True(t, known, name)
@@ -89,7 +89,7 @@ func TestCreateDynamicLink(t *testing.T) {
 func TestCreateDynamicLinkChecksArguments(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	_, err := b.DynamicLinks.Create(t.Context(), treatmentplans.NewLink{PractitionerID: b.practitioner, Patient: &treatmentplans.LinkPatient{FirstName: "New"}})
+	_, err := b.DynamicLinks.Create(t.Context(), treatmentplans.NewDynamicLink{PractitionerID: b.practitioner, Patient: &treatmentplans.LinkPatient{FirstName: "New"}})
 	resourcetest.RequireUnsent(t, b.Server, err, "dynamic_links.create", "Patient.Email")
 }
 
@@ -97,10 +97,10 @@ func TestCreateDynamicLinkChecksArguments(t *testing.T) {
 func TestCreateDynamicLinkWithoutPractitioner(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	_, err := b.DynamicLinks.Create(t.Context(), treatmentplans.NewLink{})
+	_, err := b.DynamicLinks.Create(t.Context(), treatmentplans.NewDynamicLink{})
 	assert.NotErrorIs(t, err, api.ErrNotSent)
 	assert.JSONEq(t, `{"treatment_plan":{}}`, b.sent.String())
-	_, err = b.DynamicLinks.Create(t.Context(), treatmentplans.NewLink{Patient: &treatmentplans.LinkPatient{Email: "jane.doe@example.org"}})
+	_, err = b.DynamicLinks.Create(t.Context(), treatmentplans.NewDynamicLink{Patient: &treatmentplans.LinkPatient{Email: "jane.doe@example.org"}})
 	assert.NotErrorIs(t, err, api.ErrNotSent)
 	assert.JSONEq(t, `{"treatment_plan":{},"patient":{"email":"jane.doe@example.org"}}`, b.sent.String())
 }
@@ -110,14 +110,14 @@ func TestCreateDynamicLinkWithoutPractitioner(t *testing.T) {
 func TestCreateDynamicLinkIsRefused(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	_, err := b.DynamicLinks.Create(t.Context(), treatmentplans.NewLink{PractitionerID: unknown})
+	_, err := b.DynamicLinks.Create(t.Context(), treatmentplans.NewDynamicLink{PractitionerID: unknown})
 	resourcetest.RequireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
-	client := b.Client(dispensarytest.User{}).As(b.TokenSource(dispensarytest.User{}, "clinic:write"))
-	_, err = client.TreatmentPlans.DynamicLinks.Create(t.Context(), treatmentplans.NewLink{
+	client := b.Client(dispensarytest.User{}).WithTokenSource(b.TokenSource(dispensarytest.User{}, "clinic:write"))
+	_, err = client.TreatmentPlans.DynamicLinks.Create(t.Context(), treatmentplans.NewDynamicLink{
 		PractitionerID: b.practitioner, Patient: &treatmentplans.LinkPatient{Email: "new@example.com"},
 	})
 	resourcetest.RequireRefused(t, err, http.StatusForbidden, api.ErrForbidden)
-	_, err = client.TreatmentPlans.DynamicLinks.Create(t.Context(), treatmentplans.NewLink{
+	_, err = client.TreatmentPlans.DynamicLinks.Create(t.Context(), treatmentplans.NewDynamicLink{
 		PractitionerID: b.practitioner, Patient: &treatmentplans.LinkPatient{Email: "jane.doe@example.org"},
 	})
 	require.NoError(t, err, "a known patient is not created")

@@ -25,7 +25,7 @@ import (
 // platform does not make metadata ids unique: let one process at a time ensure a
 // plan, or the platform may end with two, which every later call reports.
 // API section: "Metadata", "Treatment plans".
-func (s Service) Ensure(ctx context.Context, patientID string, n New, options ...api.RequestOption) (plan *Plan, created bool, err error) {
+func (s Service) Ensure(ctx context.Context, patientID string, n NewPlan, options ...api.RequestOption) (plan *Plan, created bool, err error) {
 	op := operation.TreatmentPlanCreate
 	if err := transport.Required(op, "Metadata.ID", n.Metadata.ID); err != nil {
 		return nil, false, err

@@ -28,9 +28,9 @@ func ExampleService_Create() {
 	defer platform.Close()
 	ctx, p := context.Background(), platform.Platform()
 
-	plan, err := client.TreatmentPlans.Create(ctx, p.Patients()[0].ID, treatmentplans.New{
+	plan, err := client.TreatmentPlans.Create(ctx, p.Patients()[0].ID, treatmentplans.NewPlan{
 		PractitionerID: p.Practitioners()[0].ID,
-		State:          treatmentplans.Draft,
+		State:          treatmentplans.StateDraft,
 		Recommendations: []treatmentplans.Recommendation{{
 			VariantID:       p.Products()[27].VariantIDs[0],
 			UnitsToPurchase: 1,
@@ -66,10 +66,10 @@ func ExampleService_Update() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	plan, err = client.TreatmentPlans.Update(ctx, plan.ID, treatmentplans.Update{
+	plan, err = client.TreatmentPlans.Update(ctx, plan.ID, treatmentplans.PlanUpdate{
 		Recommendations: plan.Recommendations[:1],
-		PersonalMessage: dispensary.Set("One is enough for now."),
-		Metadata:        dispensary.Set(clinic.Metadata{ID: "ehr-plan-7"}),
+		PersonalMessage: dispensary.Value("One is enough for now."),
+		Metadata:        dispensary.Value(clinic.Metadata{ID: "ehr-plan-7"}),
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -135,7 +135,7 @@ func ExampleDynamicLinks_Create() {
 	platform, client := connect()
 	defer platform.Close()
 
-	link, err := client.TreatmentPlans.DynamicLinks.Create(context.Background(), treatmentplans.NewLink{
+	link, err := client.TreatmentPlans.DynamicLinks.Create(context.Background(), treatmentplans.NewDynamicLink{
 		PractitionerID: platform.Platform().Practitioners()[0].ID,
 		Patient:        &treatmentplans.LinkPatient{Email: "jane.doe@example.org"}, // found, or created
 	})
@@ -157,7 +157,7 @@ func ExampleProtocols_All() {
 	ctx, practitionerID := context.Background(), platform.Platform().Practitioners()[0].ID
 
 	options := treatmentplans.ProtocolListOptions{
-		CurrentState: treatmentplans.Active, OwnershipType: treatmentplans.AnyOwner, SortBy: treatmentplans.ProtocolsByName,
+		CurrentState: treatmentplans.StateActive, OwnershipType: treatmentplans.AnyOwner, SortBy: treatmentplans.ProtocolsByName,
 	}
 	for listed, err := range client.TreatmentPlans.Protocols.All(ctx, practitionerID, options) {
 		if err != nil {

@@ -9,13 +9,13 @@ import (
 	"github.com/dispensary-go/dispensary/internal/redact"
 )
 
-// Plan is a treatment plan. Lists tell less: see [Summary].
+// Plan is a treatment plan. Lists tell less: see [PlanSummary].
 // API section: "Treatment plan".
 type Plan struct {
-	ID           string `json:"id"`
-	State        State  `json:"state"`
-	Patient      Ref    `json:"patient"`
-	Practitioner Ref    `json:"practitioner"`
+	ID           string    `json:"id"`
+	State        State     `json:"state"`
+	Patient      PersonRef `json:"patient"`
+	Practitioner PersonRef `json:"practitioner"`
 
 	// AvailableAt is when the plan was sent to the patient; zero for a draft.
 	// The platform tells the date only.
@@ -42,47 +42,47 @@ type State string
 // The states: a draft is activated, an active plan is cancelled.
 // API section: "States and transitions".
 const (
-	Draft     State = "draft"
-	Active    State = "active"
-	Cancelled State = "cancelled"
+	StateDraft     State = "draft"
+	StateActive    State = "active"
+	StateCancelled State = "cancelled"
 )
 
-// Ref names another record by its id.
-type Ref struct {
+// PersonRef is a patient or a practitioner by id.
+type PersonRef struct {
 	ID string `json:"id"`
 }
 
-// Summary is what lists tell of a plan.
-type Summary struct {
+// PlanSummary is what lists tell of a plan.
+type PlanSummary struct {
 	ID           string        `json:"id"`
 	State        State         `json:"state"`
-	Patient      Ref           `json:"patient"`
-	Practitioner Ref           `json:"practitioner"`
+	Patient      PersonRef     `json:"patient"`
+	Practitioner PersonRef     `json:"practitioner"`
 	AvailableAt  api.Timestamp `json:"available_at"`
 	CreatedAt    api.Timestamp `json:"created_at"`
 	UpdatedAt    api.Timestamp `json:"updated_at"`
 }
 
-// New describes a plan to create.
+// NewPlan describes a plan to create.
 // API section: POST /clinic/patients/<patient_id>/treatment_plans.
-type New struct {
+type NewPlan struct {
 	// PractitionerID and Recommendations are required.
 	PractitionerID  string           `json:"practitioner_id"`
 	Recommendations []Recommendation `json:"recommendations"`
 
 	PersonalMessage string `json:"personal_message,omitempty"`
 
-	// State is Draft or Active. Left empty the platform makes the plan active:
+	// State is StateDraft or StateActive. Left empty the platform makes the plan active:
 	// it is sent to the patient at once.
 	State State `json:"state,omitempty"`
 
 	Metadata clinic.Metadata `json:"metadata,omitzero"`
 }
 
-// Update changes a plan. Recommendations is required and replaces the plan's
+// PlanUpdate changes a plan. Recommendations is required and replaces the plan's
 // own; the other fields stay as they are where they are left out.
 // API section: PATCH /clinic/treatment_plans/<id>.
-type Update struct {
+type PlanUpdate struct {
 	Recommendations []Recommendation              `json:"recommendations"`
 	PersonalMessage api.Optional[string]          `json:"personal_message,omitzero"`
 	Metadata        api.Optional[clinic.Metadata] `json:"metadata,omitzero"`
@@ -102,22 +102,30 @@ func (p Plan) Format(f fmt.State, _ rune) { redact.Format(f, "treatmentplans.Pla
 func (p Plan) LogValue() slog.Value { return redact.LogValue("treatmentplans.Plan", p.ID) }
 
 // Format prints type and id only.
-func (s Summary) Format(f fmt.State, _ rune) { redact.Format(f, "treatmentplans.Summary", s.ID) }
+func (s PlanSummary) Format(f fmt.State, _ rune) {
+	redact.Format(f, "treatmentplans.PlanSummary", s.ID)
+}
 
 // LogValue logs type and id only.
-func (s Summary) LogValue() slog.Value { return redact.LogValue("treatmentplans.Summary", s.ID) }
+func (s PlanSummary) LogValue() slog.Value {
+	return redact.LogValue("treatmentplans.PlanSummary", s.ID)
+}
 
 // Format prints the type and the integrator's id only.
-func (n New) Format(f fmt.State, _ rune) { redact.Format(f, "treatmentplans.New", n.Metadata.ID) }
+func (n NewPlan) Format(f fmt.State, _ rune) {
+	redact.Format(f, "treatmentplans.NewPlan", n.Metadata.ID)
+}
 
 // LogValue logs the type and the integrator's id only.
-func (n New) LogValue() slog.Value { return redact.LogValue("treatmentplans.New", n.Metadata.ID) }
+func (n NewPlan) LogValue() slog.Value {
+	return redact.LogValue("treatmentplans.NewPlan", n.Metadata.ID)
+}
 
 // Format prints the type only.
-func (u Update) Format(f fmt.State, _ rune) { redact.Format(f, "treatmentplans.Update", "") }
+func (u PlanUpdate) Format(f fmt.State, _ rune) { redact.Format(f, "treatmentplans.PlanUpdate", "") }
 
 // LogValue logs the type only.
-func (u Update) LogValue() slog.Value { return redact.LogValue("treatmentplans.Update", "") }
+func (u PlanUpdate) LogValue() slog.Value { return redact.LogValue("treatmentplans.PlanUpdate", "") }
 
 // Format prints the type only: whoever has the address can pay.
 func (c Checkout) Format(f fmt.State, _ rune) { redact.Format(f, "treatmentplans.Checkout", "") }

@@ -86,8 +86,8 @@ func TestRecommendationSpellings(t *testing.T) {
 func TestRecommendationsAreSentStrictly(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	created, err := b.Create(t.Context(), b.patient, treatmentplans.New{
-		PractitionerID: b.practitioner, State: treatmentplans.Draft, PersonalMessage: "Take care", Metadata: clinic.Metadata{ID: "ehr-7"},
+	created, err := b.Create(t.Context(), b.patient, treatmentplans.NewPlan{
+		PractitionerID: b.practitioner, State: treatmentplans.StateDraft, PersonalMessage: "Take care", Metadata: clinic.Metadata{ID: "ehr-7"},
 		Recommendations: []treatmentplans.Recommendation{
 			{VariantID: b.variant, UnitsToPurchase: 1},
 			{VariantID: b.variant, UnitsToPurchase: 2, Refill: true, Dosage: treatmentplans.Dosage{

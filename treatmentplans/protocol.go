@@ -23,7 +23,7 @@ type Protocol struct {
 	// OwnershipType comes only with lists.
 	OwnershipType Ownership `json:"ownership_type"`
 
-	Practitioner    Ref                      `json:"practitioner"`
+	Practitioner    PersonRef                `json:"practitioner"`
 	PersonalMessage string                   `json:"personal_message"`
 	Recommendations []ProtocolRecommendation `json:"recommendations"`
 }

@@ -72,9 +72,9 @@ func TestProtocolFiltersAndSorts(t *testing.T) {
 		want    []string
 	}{
 		"none":      {treatmentplans.ProtocolListOptions{}, []string{"Better Sleep", "Gut Reset", "Joint Comfort"}},
-		"active":    {treatmentplans.ProtocolListOptions{CurrentState: treatmentplans.Active}, []string{"Better Sleep", "Gut Reset"}},
-		"draft":     {treatmentplans.ProtocolListOptions{CurrentState: treatmentplans.Draft}, []string{"Joint Comfort"}},
-		"cancelled": {treatmentplans.ProtocolListOptions{CurrentState: treatmentplans.Cancelled}, []string{}},
+		"active":    {treatmentplans.ProtocolListOptions{CurrentState: treatmentplans.StateActive}, []string{"Better Sleep", "Gut Reset"}},
+		"draft":     {treatmentplans.ProtocolListOptions{CurrentState: treatmentplans.StateDraft}, []string{"Joint Comfort"}},
+		"cancelled": {treatmentplans.ProtocolListOptions{CurrentState: treatmentplans.StateCancelled}, []string{}},
 		"shared":    {treatmentplans.ProtocolListOptions{OwnershipType: treatmentplans.Shared}, []string{"Winter Immunity"}},
 		"by name":   {treatmentplans.ProtocolListOptions{SortBy: treatmentplans.ProtocolsByName, Order: api.Descending}, []string{"Joint Comfort", "Gut Reset", "Better Sleep"}},
 		"by state":  {treatmentplans.ProtocolListOptions{SortBy: treatmentplans.ProtocolsByState, Order: api.Descending}, []string{"Joint Comfort", "Better Sleep", "Gut Reset"}},

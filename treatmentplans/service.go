@@ -13,7 +13,7 @@ import (
 // lost the error matches [api.ErrMaybeApplied]: look before creating again, for a
 // second active plan is sent to the patient too.
 // API section: POST /clinic/patients/<patient_id>/treatment_plans.
-func (s Service) Create(ctx context.Context, patientID string, n New, options ...api.RequestOption) (*Plan, error) {
+func (s Service) Create(ctx context.Context, patientID string, n NewPlan, options ...api.RequestOption) (*Plan, error) {
 	if err := checkNew(n); err != nil {
 		return nil, err
 	}
@@ -21,7 +21,7 @@ func (s Service) Create(ctx context.Context, patientID string, n New, options ..
 }
 
 // checkNew reports what a plan to create lacks.
-func checkNew(n New) error {
+func checkNew(n NewPlan) error {
 	if len(n.Recommendations) == 0 {
 		return transport.Invalid(operation.TreatmentPlanCreate, "Recommendations", "is required")
 	}
@@ -37,7 +37,7 @@ func (s Service) Get(ctx context.Context, id string, options ...api.RequestOptio
 
 // Update replaces a plan's recommendations and changes what u sets beside them.
 // API section: PATCH /clinic/treatment_plans/<id>.
-func (s Service) Update(ctx context.Context, id string, u Update, options ...api.RequestOption) (*Plan, error) {
+func (s Service) Update(ctx context.Context, id string, u PlanUpdate, options ...api.RequestOption) (*Plan, error) {
 	if u.Recommendations == nil {
 		return nil, transport.Invalid(operation.TreatmentPlanUpdate, "Recommendations", "is required")
 	}
@@ -68,19 +68,19 @@ func (s Service) InOfficeCheckout(ctx context.Context, id string, options ...api
 // ListOptions says which part of a patient's plans is read, and in which order.
 type ListOptions struct {
 	// SortBy is the platform's own order where it is empty.
-	SortBy SortBy        `url:"sort_by,omitempty"`
+	SortBy Sort          `url:"sort_by,omitempty"`
 	Order  api.SortOrder `url:"order_by,omitempty"`
 
 	api.Paging `url:"-"`
 }
 
-// SortBy is a field that plans are sorted by.
-type SortBy string
+// Sort is a field that plans are sorted by.
+type Sort string
 
 // The fields that plans are sorted by.
 const (
-	ByCreatedAt SortBy = "created_at"
-	ByUpdatedAt SortBy = "updated_at"
+	ByCreatedAt Sort = "created_at"
+	ByUpdatedAt Sort = "updated_at"
 )
 
 func listCall(patientID string, o ListOptions, options []api.RequestOption) transport.Call {
@@ -89,18 +89,18 @@ func listCall(patientID string, o ListOptions, options []api.RequestOption) tran
 
 // List returns one page of a patient's plans.
 // API section: GET /clinic/patients/<patient_id>/treatment_plans.
-func (s Service) List(ctx context.Context, patientID string, o ListOptions, options ...api.RequestOption) (*api.Page[Summary], error) {
-	return transport.List[Summary](ctx, s.t, listCall(patientID, o, options), o.Paging)
+func (s Service) List(ctx context.Context, patientID string, o ListOptions, options ...api.RequestOption) (*api.Page[PlanSummary], error) {
+	return transport.List[PlanSummary](ctx, s.t, listCall(patientID, o, options), o.Paging)
 }
 
 // Pages returns a patient's plans page by page; an error ends the sequence.
 // API section: GET /clinic/patients/<patient_id>/treatment_plans.
-func (s Service) Pages(ctx context.Context, patientID string, o ListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[Summary], error] {
-	return transport.Pages[Summary](ctx, s.t, listCall(patientID, o, options), o.Paging)
+func (s Service) Pages(ctx context.Context, patientID string, o ListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[PlanSummary], error] {
+	return transport.Pages[PlanSummary](ctx, s.t, listCall(patientID, o, options), o.Paging)
 }
 
 // All returns a patient's plans one by one; an error ends the sequence.
 // API section: GET /clinic/patients/<patient_id>/treatment_plans.
-func (s Service) All(ctx context.Context, patientID string, o ListOptions, options ...api.RequestOption) iter.Seq2[Summary, error] {
-	return transport.All[Summary](ctx, s.t, listCall(patientID, o, options), o.Paging)
+func (s Service) All(ctx context.Context, patientID string, o ListOptions, options ...api.RequestOption) iter.Seq2[PlanSummary, error] {
+	return transport.All[PlanSummary](ctx, s.t, listCall(patientID, o, options), o.Paging)
 }

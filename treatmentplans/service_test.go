@@ -21,7 +21,7 @@ import (
 // plan creates a plan in the given state.
 func (b *bench) plan(t *testing.T, state treatmentplans.State) *treatmentplans.Plan {
 	t.Helper()
-	plan, err := b.Create(t.Context(), b.patient, treatmentplans.New{
+	plan, err := b.Create(t.Context(), b.patient, treatmentplans.NewPlan{
 		PractitionerID: b.practitioner, State: state, Recommendations: b.lines(), PersonalMessage: "Take care",
 		Metadata: clinic.Metadata{ID: "ehr-7"},
 	})
@@ -37,11 +37,11 @@ func TestCreate(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	for state, want := range map[treatmentplans.State]treatmentplans.State{
-		"": treatmentplans.Active, treatmentplans.Active: treatmentplans.Active, treatmentplans.Draft: treatmentplans.Draft,
+		"": treatmentplans.StateActive, treatmentplans.StateActive: treatmentplans.StateActive, treatmentplans.StateDraft: treatmentplans.StateDraft,
 	} {
 		plan := b.plan(t, state)
 		assert.Equal(t, want, plan.State)
-		assert.Equal(t, want == treatmentplans.Draft, plan.AvailableAt.IsZero())
+		assert.Equal(t, want == treatmentplans.StateDraft, plan.AvailableAt.IsZero())
 		b.requirePlan(t, *plan)
 	}
 	assert.Empty(t, b.Platform().Events(), "the integrator's own calls make no events")
@@ -50,11 +50,11 @@ func TestCreate(t *testing.T) {
 func TestCreateAndUpdateCheckArguments(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	_, err := b.Create(t.Context(), b.patient, treatmentplans.New{Recommendations: b.lines()})
+	_, err := b.Create(t.Context(), b.patient, treatmentplans.NewPlan{Recommendations: b.lines()})
 	resourcetest.RequireUnsent(t, b.Server, err, "treatment_plans.create", "PractitionerID")
-	_, err = b.Create(t.Context(), b.patient, treatmentplans.New{PractitionerID: b.practitioner})
+	_, err = b.Create(t.Context(), b.patient, treatmentplans.NewPlan{PractitionerID: b.practitioner})
 	resourcetest.RequireUnsent(t, b.Server, err, "treatment_plans.create", "Recommendations")
-	_, err = b.Update(t.Context(), unknown, treatmentplans.Update{PersonalMessage: api.Set("Changed")})
+	_, err = b.Update(t.Context(), unknown, treatmentplans.PlanUpdate{PersonalMessage: api.Value("Changed")})
 	resourcetest.RequireUnsent(t, b.Server, err, "treatment_plans.update", "Recommendations")
 }
 
@@ -62,11 +62,11 @@ func TestCreateIsRefused(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	before := b.Platform().Plans()
-	for name, plan := range map[string]treatmentplans.New{
+	for name, plan := range map[string]treatmentplans.NewPlan{
 		"unknown practitioner": {PractitionerID: unknown, Recommendations: b.lines()},
 		"unknown variant":      {PractitionerID: b.practitioner, Recommendations: []treatmentplans.Recommendation{{VariantID: unknown, UnitsToPurchase: 1}}},
 		"no units":             {PractitionerID: b.practitioner, Recommendations: []treatmentplans.Recommendation{{VariantID: b.variant}}},
-		"cancelled at once":    {PractitionerID: b.practitioner, Recommendations: b.lines(), State: treatmentplans.Cancelled},
+		"cancelled at once":    {PractitionerID: b.practitioner, Recommendations: b.lines(), State: treatmentplans.StateCancelled},
 	} {
 		created, err := b.Create(t.Context(), b.patient, plan)
 		assert.Nil(t, created, name)
@@ -79,19 +79,19 @@ func TestCreateIsRefused(t *testing.T) {
 func TestUpdate(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	id := b.plan(t, treatmentplans.Active).ID
+	id := b.plan(t, treatmentplans.StateActive).ID
 	body := `{"recommendations":[{"variant_id":"` + b.variant + `","refill":false,"units_to_purchase":2}]`
 	for _, test := range []struct {
-		update treatmentplans.Update
+		update treatmentplans.PlanUpdate
 		body   string
 		change func(*dispensarytest.Plan)
 	}{
-		{treatmentplans.Update{}, `}`, func(*dispensarytest.Plan) {}},
-		{treatmentplans.Update{PersonalMessage: api.Set("Changed")}, `,"personal_message":"Changed"}`,
+		{treatmentplans.PlanUpdate{}, `}`, func(*dispensarytest.Plan) {}},
+		{treatmentplans.PlanUpdate{PersonalMessage: api.Value("Changed")}, `,"personal_message":"Changed"}`,
 			func(p *dispensarytest.Plan) { p.PersonalMessage = "Changed" }},
-		{treatmentplans.Update{PersonalMessage: api.Clear[string]()}, `,"personal_message":null}`,
+		{treatmentplans.PlanUpdate{PersonalMessage: api.Null[string]()}, `,"personal_message":null}`,
 			func(p *dispensarytest.Plan) { p.PersonalMessage = "" }},
-		{treatmentplans.Update{Metadata: api.Set(clinic.Metadata{ID: "ehr-9"})}, `,"metadata":{"id":"ehr-9"}}`,
+		{treatmentplans.PlanUpdate{Metadata: api.Value(clinic.Metadata{ID: "ehr-9"})}, `,"metadata":{"id":"ehr-9"}}`,
 			func(p *dispensarytest.Plan) { p.MetadataID = "ehr-9" }},
 	} {
 		want, _ := b.Platform().Plan(id)
@@ -121,12 +121,12 @@ func TestStates(t *testing.T) {
 		move string
 		to   treatmentplans.State // empty where it is refused
 	}{
-		{treatmentplans.Draft, "activate", treatmentplans.Active},
-		{treatmentplans.Draft, "cancel", ""},
-		{treatmentplans.Active, "activate", ""},
-		{treatmentplans.Active, "cancel", treatmentplans.Cancelled},
-		{treatmentplans.Cancelled, "activate", ""},
-		{treatmentplans.Cancelled, "cancel", ""},
+		{treatmentplans.StateDraft, "activate", treatmentplans.StateActive},
+		{treatmentplans.StateDraft, "cancel", ""},
+		{treatmentplans.StateActive, "activate", ""},
+		{treatmentplans.StateActive, "cancel", treatmentplans.StateCancelled},
+		{treatmentplans.StateCancelled, "activate", ""},
+		{treatmentplans.StateCancelled, "cancel", ""},
 	} {
 		id := b.planIn(t, test.from)
 		before, _ := b.Platform().Plan(id)
@@ -140,7 +140,7 @@ func TestStates(t *testing.T) {
 		}
 		require.NoError(t, err)
 		assert.Equal(t, test.to, got.State)
-		assert.Equal(t, test.to == treatmentplans.Cancelled, len(got.Recommendations) == 0, "a cancelled plan is empty")
+		assert.Equal(t, test.to == treatmentplans.StateCancelled, len(got.Recommendations) == 0, "a cancelled plan is empty")
 		b.requirePlan(t, *got)
 	}
 }
@@ -148,10 +148,10 @@ func TestStates(t *testing.T) {
 // planIn creates a plan and brings it into a state.
 func (b *bench) planIn(t *testing.T, state treatmentplans.State) string {
 	t.Helper()
-	if state != treatmentplans.Cancelled {
+	if state != treatmentplans.StateCancelled {
 		return b.plan(t, state).ID
 	}
-	id := b.plan(t, treatmentplans.Active).ID
+	id := b.plan(t, treatmentplans.StateActive).ID
 	_, err := b.Cancel(t.Context(), id)
 	require.NoError(t, err)
 	return id
@@ -160,18 +160,18 @@ func (b *bench) planIn(t *testing.T, state treatmentplans.State) string {
 func TestUpdateOfACancelledPlanIsRefused(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	_, err := b.Update(t.Context(), b.planIn(t, treatmentplans.Cancelled), treatmentplans.Update{Recommendations: b.lines()})
+	_, err := b.Update(t.Context(), b.planIn(t, treatmentplans.StateCancelled), treatmentplans.PlanUpdate{Recommendations: b.lines()})
 	resourcetest.RequireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
 }
 
 func TestInOfficeCheckout(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	checkout, err := b.InOfficeCheckout(t.Context(), b.plan(t, treatmentplans.Active).ID)
+	checkout, err := b.InOfficeCheckout(t.Context(), b.plan(t, treatmentplans.StateActive).ID)
 	require.NoError(t, err)
 	assert.Contains(t, checkout.URL, "http")
 	assert.Equal(t, []dispensarytest.Line{{VariantID: b.variant, Quantity: 2}}, b.Platform().Cart(b.patient))
-	_, err = b.InOfficeCheckout(t.Context(), b.plan(t, treatmentplans.Draft).ID)
+	_, err = b.InOfficeCheckout(t.Context(), b.plan(t, treatmentplans.StateDraft).ID)
 	resourcetest.RequireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
 }
 
@@ -181,13 +181,13 @@ func TestList(t *testing.T) {
 	b := start(t, dispensarytest.WithClock(clock))
 	var made []string
 	for range 3 {
-		made = append(made, b.plan(t, treatmentplans.Active).ID)
+		made = append(made, b.plan(t, treatmentplans.StateActive).ID)
 		clock.Advance(time.Minute)
 	}
 	_, err := b.Cancel(t.Context(), made[0]) // now the one that was updated last
 	require.NoError(t, err)
 	for _, test := range []struct {
-		sortBy treatmentplans.SortBy
+		sortBy treatmentplans.Sort
 		order  api.SortOrder
 		want   []string
 	}{
@@ -200,34 +200,34 @@ func TestList(t *testing.T) {
 		plans := resourcetest.Walk(t, 2, func(p api.Paging) treatmentplans.ListOptions {
 			return treatmentplans.ListOptions{SortBy: test.sortBy, Order: test.order, Paging: p}
 		}, b.list, b.pages, b.all)
-		assert.Equal(t, test.want, resourcetest.IDs(plans, func(p treatmentplans.Summary) string { return p.ID }))
+		assert.Equal(t, test.want, resourcetest.IDs(plans, func(p treatmentplans.PlanSummary) string { return p.ID }))
 		b.requireSummaries(t, plans)
 	}
 	b.Journal().CheckNoUnexpected(t)
 }
 
 // requireSummaries holds what lists tell against what a single plan does.
-func (b *bench) requireSummaries(t *testing.T, plans []treatmentplans.Summary) {
+func (b *bench) requireSummaries(t *testing.T, plans []treatmentplans.PlanSummary) {
 	t.Helper()
 	for _, listed := range plans {
 		single, err := b.Get(t.Context(), listed.ID)
 		require.NoError(t, err)
-		assert.Equal(t, treatmentplans.Summary{
+		assert.Equal(t, treatmentplans.PlanSummary{
 			ID: single.ID, State: single.State, Patient: single.Patient, Practitioner: single.Practitioner,
 			AvailableAt: single.AvailableAt, CreatedAt: single.CreatedAt, UpdatedAt: single.UpdatedAt,
 		}, listed)
 	}
 }
 
-func (b *bench) list(ctx context.Context, o treatmentplans.ListOptions, options ...api.RequestOption) (*api.Page[treatmentplans.Summary], error) {
+func (b *bench) list(ctx context.Context, o treatmentplans.ListOptions, options ...api.RequestOption) (*api.Page[treatmentplans.PlanSummary], error) {
 	return b.List(ctx, b.patient, o, options...)
 }
 
-func (b *bench) pages(ctx context.Context, o treatmentplans.ListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[treatmentplans.Summary], error] {
+func (b *bench) pages(ctx context.Context, o treatmentplans.ListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[treatmentplans.PlanSummary], error] {
 	return b.Pages(ctx, b.patient, o, options...)
 }
 
-func (b *bench) all(ctx context.Context, o treatmentplans.ListOptions, options ...api.RequestOption) iter.Seq2[treatmentplans.Summary, error] {
+func (b *bench) all(ctx context.Context, o treatmentplans.ListOptions, options ...api.RequestOption) iter.Seq2[treatmentplans.PlanSummary, error] {
 	return b.All(ctx, b.patient, o, options...)
 }
 
@@ -235,7 +235,7 @@ func (b *bench) all(ctx context.Context, o treatmentplans.ListOptions, options .
 func TestHistoryNeedsItsScope(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	client := b.Client(dispensarytest.User{}).As(b.TokenSource(dispensarytest.User{}, "clinic:read", "patients:read"))
+	client := b.Client(dispensarytest.User{}).WithTokenSource(b.TokenSource(dispensarytest.User{}, "clinic:read", "patients:read"))
 	held := b.Platform().Plans()
 	outside := held[slices.IndexFunc(held, func(p dispensarytest.Plan) bool { return p.Outside })]
 	_, err := client.TreatmentPlans.Get(t.Context(), outside.ID)

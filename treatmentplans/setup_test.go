@@ -73,7 +73,7 @@ func (b *bench) callsByID() map[string]func(ctx context.Context, id string) erro
 		"treatment_plans.activate": func(ctx context.Context, id string) error { _, err := b.Activate(ctx, id); return err },
 		"treatment_plans.cancel":   func(ctx context.Context, id string) error { _, err := b.Cancel(ctx, id); return err },
 		"treatment_plans.create": func(ctx context.Context, id string) error {
-			_, err := b.Create(ctx, id, treatmentplans.New{PractitionerID: b.practitioner, Recommendations: lines})
+			_, err := b.Create(ctx, id, treatmentplans.NewPlan{PractitionerID: b.practitioner, Recommendations: lines})
 			return err
 		},
 		"treatment_plans.get": func(ctx context.Context, id string) error { _, err := b.Get(ctx, id); return err },
@@ -86,7 +86,7 @@ func (b *bench) callsByID() map[string]func(ctx context.Context, id string) erro
 			return err
 		},
 		"treatment_plans.update": func(ctx context.Context, id string) error {
-			_, err := b.Update(ctx, id, treatmentplans.Update{Recommendations: lines})
+			_, err := b.Update(ctx, id, treatmentplans.PlanUpdate{Recommendations: lines})
 			return err
 		},
 	}

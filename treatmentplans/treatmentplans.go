@@ -6,9 +6,9 @@
 // to the patient; an active plan is cancelled, which empties its recommendations.
 // Protocols are reusable plans, and read-only.
 //
-//	plan, err := client.TreatmentPlans.Create(ctx, patientID, treatmentplans.New{
+//	plan, err := client.TreatmentPlans.Create(ctx, patientID, treatmentplans.NewPlan{
 //		PractitionerID:  practitionerID,
-//		State:           treatmentplans.Draft,
+//		State:           treatmentplans.StateDraft,
 //		Recommendations: []treatmentplans.Recommendation{{VariantID: variantID, UnitsToPurchase: 1}},
 //	})
 //	plan, err = client.TreatmentPlans.Activate(ctx, plan.ID)

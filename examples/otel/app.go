@@ -43,7 +43,7 @@ func newApp(platform *dispensarytest.Server, telemetry *dispensaryotel.Telemetry
 	if _, err := store.Save(context.Background(), connections.Key(user), a.lastNight()); err != nil {
 		return nil, err
 	}
-	a.client = client.As(connections.TokenSource(store, user))
+	a.client = client.WithTokenSource(connections.TokenSource(store, user))
 
 	var router webhook.Router
 	router.OnOrderPlaced(func(ctx context.Context, e events.OrderEvent) error {

@@ -150,7 +150,7 @@ func (e *ehr) callback(w http.ResponseWriter, r *http.Request) {
 
 // as returns the client of one of the health record's users.
 func (e *ehr) as(user string) *dispensary.Client {
-	return e.client.As(e.oauth.TokenSource(e.store, user))
+	return e.client.WithTokenSource(e.oauth.TokenSource(e.store, user))
 }
 
 // disconnect revokes a user's token, at the platform and then here.

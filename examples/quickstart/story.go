@@ -121,7 +121,7 @@ func (s *story) readClinic(ctx context.Context) error {
 }
 
 func (s *story) search(ctx context.Context) error {
-	found, err := s.client.Catalog.Products.Search(ctx, catalog.ProductSearch{Query: "magnesium"}, s.captured())
+	found, err := s.client.Catalog.Products.Search(ctx, catalog.ProductSearchOptions{Query: "magnesium"}, s.captured())
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (s *story) walkCatalog(ctx context.Context) error {
 func (s *story) createPatient(ctx context.Context) (err error) {
 	s.patient, err = s.client.Clinic.Patients.Create(ctx, clinic.NewPatient{
 		FirstName: "Robin", LastName: "Example", Email: "robin.example@example.com",
-		SendWelcomeEmail: dispensary.Set(false),
+		SendWelcomeEmail: dispensary.Value(false),
 		Metadata:         clinic.Metadata{ID: "ehr-patient-1001"},
 	}, s.captured())
 	if err != nil {
@@ -166,9 +166,9 @@ func (s *story) createPatient(ctx context.Context) (err error) {
 }
 
 func (s *story) draftPlan(ctx context.Context) (err error) {
-	s.plan, err = s.client.TreatmentPlans.Create(ctx, s.patient.ID, treatmentplans.New{
+	s.plan, err = s.client.TreatmentPlans.Create(ctx, s.patient.ID, treatmentplans.NewPlan{
 		PractitionerID: s.practitioner.ID,
-		State:          treatmentplans.Draft,
+		State:          treatmentplans.StateDraft,
 		Recommendations: []treatmentplans.Recommendation{
 			recommend(s.products[0], treatmentplans.TwicePerDay), recommend(s.products[1], treatmentplans.EveryNight),
 		},

@@ -38,7 +38,7 @@ func TestPagesFollow(t *testing.T) {
 	s.fake.Clock().Advance(10 * time.Second)
 	b.sees("due in 40 s")
 	b.press("Requests")
-	_, err = s.client().Catalog.Products.Get(t.Context(), product.ID, catalog.ProductQuery{})
+	_, err = s.client().Catalog.Products.Get(t.Context(), product.ID, catalog.ProductGetOptions{})
 	require.NoError(t, err)
 	b.sees("products.get")
 	b.press("Faults")

@@ -14,7 +14,7 @@ import (
 func TestAPlanIsFinishedBehindADynamicLink(t *testing.T) {
 	t.Parallel()
 	twice(t, func(s *stage, b *tab) {
-		link, err := s.client().TreatmentPlans.DynamicLinks.Create(b.t.Context(), treatmentplans.NewLink{
+		link, err := s.client().TreatmentPlans.DynamicLinks.Create(b.t.Context(), treatmentplans.NewDynamicLink{
 			PractitionerID: s.fake.Platform().Practitioners()[0].ID, Patient: &treatmentplans.LinkPatient{Email: "new.patient@example.org"},
 		})
 		require.NoError(b.t, err)

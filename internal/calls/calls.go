@@ -50,7 +50,7 @@ func NewScene(t testing.TB) *Scene {
 	s.PractitionerType = first(t, s.Client.Catalog.PractitionerTypes.All(ctx, catalog.PractitionerTypeListOptions{})).ID
 	s.Category = first(t, s.Client.Clinic.Categories.All(ctx, clinic.CategoryListOptions{})).ID
 	s.Protocol = first(t, s.Client.TreatmentPlans.Protocols.All(ctx, s.Practitioner, treatmentplans.ProtocolListOptions{})).ID
-	s.Plan, s.Draft = s.newPlan(t, treatmentplans.Active), s.newPlan(t, treatmentplans.Draft)
+	s.Plan, s.Draft = s.newPlan(t, treatmentplans.StateActive), s.newPlan(t, treatmentplans.StateDraft)
 	order, event, err := p.PlaceOrder(s.Patient, dispensarytest.NewOrder{PlanIDs: []string{s.Plan}})
 	must(t, err)
 	s.Order, s.Event = order.ID, event.ID
@@ -65,7 +65,7 @@ func (s *Scene) Through(wrap func(http.RoundTripper) http.RoundTripper) {
 
 func (s *Scene) newPlan(t testing.TB, state treatmentplans.State) string {
 	t.Helper()
-	plan, err := s.Client.TreatmentPlans.Create(t.Context(), s.Patient, treatmentplans.New{
+	plan, err := s.Client.TreatmentPlans.Create(t.Context(), s.Patient, treatmentplans.NewPlan{
 		PractitionerID: s.Practitioner, State: state, Recommendations: s.Recommendations(),
 	})
 	must(t, err)
@@ -117,12 +117,12 @@ func All(t testing.TB) map[string]Call {
 			return s.Client.TreatmentPlans.DynamicLinks.New(ctx, s.Options...)
 		},
 		"dynamic_links.create": single(func(s *Scene) (*treatmentplans.DynamicLink, error) {
-			return s.Client.TreatmentPlans.DynamicLinks.Create(ctx, treatmentplans.NewLink{
+			return s.Client.TreatmentPlans.DynamicLinks.Create(ctx, treatmentplans.NewDynamicLink{
 				PractitionerID: s.Practitioner,
 				Patient: &treatmentplans.LinkPatient{
 					Email: "link@example.com", FirstName: "Lin", LastName: "Example", Gender: clinic.X,
 					DateOfBirth: dispensary.Date{Year: 1980, Month: 2, Day: 29}, MobileNumber: "+15555550155",
-					Discount: 5, SendWelcomeEmail: dispensary.Set(false),
+					Discount: 5, SendWelcomeEmail: dispensary.Value(false),
 				},
 			}, s.Options...)
 		}),
@@ -152,10 +152,10 @@ func All(t testing.TB) map[string]Call {
 			return s.Client.Catalog.Products.List(ctx, catalog.ProductListOptions{Paging: page}, s.Options...)
 		},
 		"products.get": single(func(s *Scene) (*catalog.Product, error) {
-			return s.Client.Catalog.Products.Get(ctx, s.Product, catalog.ProductQuery{PractitionerID: s.Practitioner}, s.Options...)
+			return s.Client.Catalog.Products.Get(ctx, s.Product, catalog.ProductGetOptions{PractitionerID: s.Practitioner}, s.Options...)
 		}),
 		"products.search": func(_ context.Context, s *Scene) (any, error) {
-			return s.Client.Catalog.Products.Search(ctx, catalog.ProductSearch{
+			return s.Client.Catalog.Products.Search(ctx, catalog.ProductSearchOptions{
 				Query: "a", BrandID: s.Brand, AllergenIDs: []string{s.Allergen}, IngredientIDs: []string{s.Ingredient},
 				SupplementTypeIDs: []string{s.SupplementType}, ThirdPartyCertificationIDs: []string{s.Certification}, Paging: page,
 			}, s.Options...)
@@ -193,14 +193,14 @@ func All(t testing.TB) map[string]Call {
 			return s.Client.Clinic.Categories.Products(ctx, s.Category, clinic.CategoryListOptions{Paging: page}, s.Options...)
 		},
 		"orders.list_for_patient": func(_ context.Context, s *Scene) (any, error) {
-			return s.Client.Clinic.Orders.ListOf(ctx, s.Patient, clinic.PatientOrderListOptions{Paging: page}, s.Options...)
+			return s.Client.Clinic.Orders.ListForPatient(ctx, s.Patient, clinic.PatientOrderListOptions{Paging: page}, s.Options...)
 		},
 		"orders.get": single(func(s *Scene) (*clinic.Order, error) {
 			return s.Client.Clinic.Orders.Get(ctx, s.Order, s.Options...)
 		}),
 		"orders.list": func(_ context.Context, s *Scene) (any, error) {
 			return s.Client.Clinic.Orders.List(ctx, clinic.OrderListOptions{
-				PatientID: s.Patient, TreatmentPlanID: s.Plan, CompletedAt: dispensary.After(dispensary.Date{Year: 2020, Month: 1, Day: 1}),
+				PatientID: s.Patient, TreatmentPlanID: s.Plan, CompletedAt: dispensary.DateAfter(dispensary.Date{Year: 2020, Month: 1, Day: 1}),
 				SortBy: clinic.OrdersByCompletion, Order: dispensary.Descending, Paging: page,
 			}, s.Options...)
 		},
@@ -215,18 +215,18 @@ func All(t testing.TB) map[string]Call {
 			return s.Client.Clinic.Patients.Create(ctx, clinic.NewPatient{
 				FirstName: "New", LastName: "Example", Email: "new@example.com", Gender: clinic.Female,
 				DateOfBirth: dispensary.Date{Year: 1980, Month: 2, Day: 29}, MobileNumber: "+15555550156", Discount: 7.5,
-				SendWelcomeEmail: dispensary.Set(false), Metadata: clinic.Metadata{ID: "ehr-1"},
+				SendWelcomeEmail: dispensary.Value(false), Metadata: clinic.Metadata{ID: "ehr-1"},
 			}, s.Options...)
 		}),
 		"patients.update": single(func(s *Scene) (*clinic.Patient, error) {
 			return s.Client.Clinic.Patients.Update(ctx, s.Patient, clinic.PatientUpdate{
-				Email: dispensary.Set("changed@example.com"), FirstName: dispensary.Set("Changed"), LastName: dispensary.Set("Example"),
-				DateOfBirth: dispensary.Clear[dispensary.Date](), Gender: dispensary.Set(clinic.X), MobileNumber: dispensary.Set("+15555550157"),
-				Discount: dispensary.Set[dispensary.Percent](3), Metadata: dispensary.Set(clinic.Metadata{ID: "ehr-2"}),
+				Email: dispensary.Value("changed@example.com"), FirstName: dispensary.Value("Changed"), LastName: dispensary.Value("Example"),
+				DateOfBirth: dispensary.Null[dispensary.Date](), Gender: dispensary.Value(clinic.X), MobileNumber: dispensary.Value("+15555550157"),
+				Discount: dispensary.Value[dispensary.Percent](3), Metadata: dispensary.Value(clinic.Metadata{ID: "ehr-2"}),
 			}, s.Options...)
 		}),
 		"patients.search": func(_ context.Context, s *Scene) (any, error) {
-			return s.Client.Clinic.Patients.Search(ctx, clinic.PatientSearch{Query: "example", Paging: page}, s.Options...)
+			return s.Client.Clinic.Patients.Search(ctx, clinic.PatientSearchOptions{Query: "example", Paging: page}, s.Options...)
 		},
 		"practitioners.list": func(_ context.Context, s *Scene) (any, error) {
 			return s.Client.Clinic.Practitioners.List(ctx, clinic.PractitionerListOptions{Paging: page}, s.Options...)
@@ -242,25 +242,25 @@ func All(t testing.TB) map[string]Call {
 		}),
 		"practitioners.update": single(func(s *Scene) (*clinic.Practitioner, error) {
 			return s.Client.Clinic.Practitioners.Update(ctx, s.Practitioner, clinic.PractitionerUpdate{
-				PractitionerTypeID: dispensary.Set(s.PractitionerType), FirstName: dispensary.Set("Changed"), LastName: dispensary.Set("Doctor"),
-				Email: dispensary.Set("changed.doctor@example.com"), Metadata: dispensary.Set(clinic.Metadata{ID: "ehr-4"}),
+				PractitionerTypeID: dispensary.Value(s.PractitionerType), FirstName: dispensary.Value("Changed"), LastName: dispensary.Value("Doctor"),
+				Email: dispensary.Value("changed.doctor@example.com"), Metadata: dispensary.Value(clinic.Metadata{ID: "ehr-4"}),
 			}, s.Options...)
 		}),
 		"staff.list": func(_ context.Context, s *Scene) (any, error) {
 			return s.Client.Clinic.Staff.List(ctx, clinic.StaffListOptions{Paging: page}, s.Options...)
 		},
-		"staff.get": single(func(s *Scene) (*clinic.Staff, error) {
+		"staff.get": single(func(s *Scene) (*clinic.StaffMember, error) {
 			return s.Client.Clinic.Staff.Get(ctx, s.Staff, s.Options...)
 		}),
-		"staff.create": single(func(s *Scene) (*clinic.Staff, error) {
-			return s.Client.Clinic.Staff.Create(ctx, clinic.NewStaff{
+		"staff.create": single(func(s *Scene) (*clinic.StaffMember, error) {
+			return s.Client.Clinic.Staff.Create(ctx, clinic.NewStaffMember{
 				Email: "desk@example.com", FirstName: "New", LastName: "Desk", Metadata: clinic.Metadata{ID: "ehr-5"},
 			}, s.Options...)
 		}),
-		"staff.update": single(func(s *Scene) (*clinic.Staff, error) {
-			return s.Client.Clinic.Staff.Update(ctx, s.Staff, clinic.StaffUpdate{
-				FirstName: dispensary.Set("Changed"), LastName: dispensary.Set("Desk"), Email: dispensary.Set("changed.desk@example.com"),
-				Metadata: dispensary.Set(clinic.Metadata{ID: "ehr-6"}),
+		"staff.update": single(func(s *Scene) (*clinic.StaffMember, error) {
+			return s.Client.Clinic.Staff.Update(ctx, s.Staff, clinic.StaffMemberUpdate{
+				FirstName: dispensary.Value("Changed"), LastName: dispensary.Value("Desk"), Email: dispensary.Value("changed.desk@example.com"),
+				Metadata: dispensary.Value(clinic.Metadata{ID: "ehr-6"}),
 			}, s.Options...)
 		}),
 
@@ -269,7 +269,7 @@ func All(t testing.TB) map[string]Call {
 		}),
 		"protocols.list": func(_ context.Context, s *Scene) (any, error) {
 			return s.Client.TreatmentPlans.Protocols.List(ctx, s.Practitioner, treatmentplans.ProtocolListOptions{
-				CurrentState: treatmentplans.Active, OwnershipType: treatmentplans.Owned,
+				CurrentState: treatmentplans.StateActive, OwnershipType: treatmentplans.Owned,
 				SortBy: treatmentplans.ProtocolsByName, Order: dispensary.Ascending, Paging: page,
 			}, s.Options...)
 		},
@@ -288,18 +288,18 @@ func All(t testing.TB) map[string]Call {
 			}, s.Options...)
 		},
 		"treatment_plans.create": single(func(s *Scene) (*treatmentplans.Plan, error) {
-			return s.Client.TreatmentPlans.Create(ctx, s.Patient, treatmentplans.New{
+			return s.Client.TreatmentPlans.Create(ctx, s.Patient, treatmentplans.NewPlan{
 				PractitionerID: s.Practitioner, Recommendations: s.Recommendations(), PersonalMessage: "Take care",
-				State: treatmentplans.Draft, Metadata: clinic.Metadata{ID: "ehr-7"},
+				State: treatmentplans.StateDraft, Metadata: clinic.Metadata{ID: "ehr-7"},
 			}, s.Options...)
 		}),
 		"treatment_plans.get": single(func(s *Scene) (*treatmentplans.Plan, error) {
 			return s.Client.TreatmentPlans.Get(ctx, s.Plan, s.Options...)
 		}),
 		"treatment_plans.update": single(func(s *Scene) (*treatmentplans.Plan, error) {
-			return s.Client.TreatmentPlans.Update(ctx, s.Draft, treatmentplans.Update{
-				Recommendations: s.Recommendations(), PersonalMessage: dispensary.Set("Changed"),
-				Metadata: dispensary.Set(clinic.Metadata{ID: "ehr-8"}),
+			return s.Client.TreatmentPlans.Update(ctx, s.Draft, treatmentplans.PlanUpdate{
+				Recommendations: s.Recommendations(), PersonalMessage: dispensary.Value("Changed"),
+				Metadata: dispensary.Value(clinic.Metadata{ID: "ehr-8"}),
 			}, s.Options...)
 		}),
 		"treatment_plans.cancel": single(func(s *Scene) (*treatmentplans.Plan, error) {
@@ -326,7 +326,7 @@ func All(t testing.TB) map[string]Call {
 		"events.list_products":        group(func(s *Scene) events.Group { return s.Client.Events.Products }, events.ProductUpdated),
 		"webhook_deliveries.list": func(_ context.Context, s *Scene) (any, error) {
 			return s.Client.Events.Deliveries.List(ctx, events.DeliveryListOptions{
-				AttemptedAt: dispensary.Before(dispensary.Date{Year: 2099, Month: 1, Day: 1}), EventID: s.Event, Outcome: events.Undelivered,
+				AttemptedAt: dispensary.DateBefore(dispensary.Date{Year: 2099, Month: 1, Day: 1}), EventID: s.Event, Outcome: events.Undelivered,
 				SortBy: events.DeliveriesByAttempt, Order: dispensary.Descending, Paging: page,
 			}, s.Options...)
 		},
@@ -336,7 +336,7 @@ func All(t testing.TB) map[string]Call {
 func group(of func(*Scene) events.Group, kind events.Type) Call {
 	return func(ctx context.Context, s *Scene) (any, error) {
 		return of(s).List(ctx, events.ListOptions{
-			CreatedAt: dispensary.Between(dispensary.Date{Year: 2020, Month: 1, Day: 1}, dispensary.Date{Year: 2099, Month: 1, Day: 1}),
+			CreatedAt: dispensary.DateRange(dispensary.Date{Year: 2020, Month: 1, Day: 1}, dispensary.Date{Year: 2099, Month: 1, Day: 1}),
 			Type:      kind, SortBy: events.ByCreatedAt, Order: dispensary.Descending, Paging: dispensary.Paging{PageSize: 2},
 		}, s.Options...)
 	}

@@ -34,16 +34,16 @@ var models = []struct {
 	{clinic.MetadataEntry{}, "ID"},
 	{clinic.NewPatient{}, "Metadata.ID"},
 	{clinic.NewPractitioner{}, "Metadata.ID"},
-	{clinic.NewStaff{}, "Metadata.ID"},
+	{clinic.NewStaffMember{}, "Metadata.ID"},
 	{clinic.Order{}, "ID"},
 	{clinic.Patient{}, "ID"},
-	{clinic.PatientSearch{}, ""},
+	{clinic.PatientSearchOptions{}, ""},
 	{clinic.PatientSummary{}, "ID"},
 	{clinic.PatientUpdate{}, ""},
 	{clinic.Practitioner{}, "ID"},
 	{clinic.PractitionerUpdate{}, ""},
-	{clinic.Staff{}, "ID"},
-	{clinic.StaffUpdate{}, ""},
+	{clinic.StaffMember{}, "ID"},
+	{clinic.StaffMemberUpdate{}, ""},
 	{events.Delivery{}, "ID"},
 	{events.Event{}, "ID"},
 	{events.Typed[catalog.Product]{}, "Event.ID"},
@@ -54,15 +54,15 @@ var models = []struct {
 	{treatmentplans.Checkout{}, ""},
 	{treatmentplans.DynamicLink{}, "TreatmentPlan.ID"},
 	{treatmentplans.LinkPatient{}, ""},
-	{treatmentplans.New{}, "Metadata.ID"},
-	{treatmentplans.NewLink{}, ""},
+	{treatmentplans.NewPlan{}, "Metadata.ID"},
+	{treatmentplans.NewDynamicLink{}, ""},
 	{treatmentplans.Plan{}, "ID"},
 	{treatmentplans.Protocol{}, "ID"},
 	{treatmentplans.Recommendation{}, "VariantID"},
-	{treatmentplans.Summary{}, "ID"},
+	{treatmentplans.PlanSummary{}, "ID"},
 	//lint:ignore SA1019 deprecated, and still there
 	{treatmentplans.Template{}, "ID"},
-	{treatmentplans.Update{}, ""},
+	{treatmentplans.PlanUpdate{}, ""},
 }
 
 // harmless are the exported structs that may print what they hold, and why.
@@ -75,7 +75,7 @@ var harmless = map[string]string{
 	"events.DataError":                      "an error that names type, id and field",
 	"treatmentplans.Dosage":                 "has a field named Format: see TestDosagePrintsItsTypeOnly",
 	"treatmentplans.ProtocolRecommendation": "says nothing of people",
-	"treatmentplans.Ref":                    "an id",
+	"treatmentplans.PersonRef":              "an id",
 }
 
 // What stands for the data of people, as text, number and date.

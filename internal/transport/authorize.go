@@ -8,7 +8,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-var errNoTokens = errors.New("dispensary: the client has no token source: give it one with WithTokenSource or As")
+var errNoTokens = errors.New("dispensary: the client has no token source: give it one with WithTokenSource")
 
 // authorize gives the request its token and runs next. An answer of 401 is met
 // with one fresh token and one more run; 401 again is the answer of the call, and

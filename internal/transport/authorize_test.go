@@ -136,7 +136,7 @@ func TestAsChangesOnlyTheTokens(t *testing.T) {
 	t.Parallel()
 	transport := accept("jane")
 	client := newTestClient(t, transport)
-	jane := client.As(static{api.AccessToken{Secret: "jane", Environment: sandbox}})
+	jane := client.WithTokenSource(static{api.AccessToken{Secret: "jane", Environment: sandbox}})
 	assert.NoError(t, get(t.Context(), jane))
 	assert.ErrorIs(t, get(t.Context(), client), api.ErrUnauthorized)
 }

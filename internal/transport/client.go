@@ -65,7 +65,7 @@ type Limiter interface {
 	Wait(ctx context.Context) error
 }
 
-// Client sends calls. It is safe for concurrent use; views made by [Client.As]
+// Client sends calls. It is safe for concurrent use; views made by [Client.WithTokenSource]
 // share its connections, limiter and settings, and wait together when the platform
 // asks one of them to.
 //
@@ -118,15 +118,15 @@ func New(config Config) (*Client, error) {
 	return c, nil
 }
 
-// As returns a view of the client that is authorized by tokens.
-func (c *Client) As(tokens api.TokenSource) *Client {
+// WithTokenSource returns a view of the client that is authorized by tokens.
+func (c *Client) WithTokenSource(tokens api.TokenSource) *Client {
 	view := *c.core
 	view.config.Tokens = tokens
 	return &Client{&view}
 }
 
-// ForClinicKey returns a view of the client that sends key.
-func (c *Client) ForClinicKey(key api.Secret) *Client {
+// WithClinicKey returns a view of the client that sends key.
+func (c *Client) WithClinicKey(key api.Secret) *Client {
 	view := *c.core
 	view.header = maps.Clone(c.header)
 	view.clinicKeyProblem = setClinicKey(view.header, key)

@@ -78,7 +78,7 @@ func TestPreflightOfAssumedScopesOnlyWarns(t *testing.T) {
 	transport := says(200, `{}`)
 	client := newTestClient(t, transport, func(c *Config) { c.Logger = logTo(&log) })
 	for range 3 {
-		view := client.As(static{scoped("catalog:read")})
+		view := client.WithTokenSource(static{scoped("catalog:read")})
 		require.NoError(t, Do(t.Context(), view, Call{Operation: assumed}))
 	}
 	assert.EqualValues(t, 3, transport.calls.Load())

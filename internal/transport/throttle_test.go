@@ -70,8 +70,8 @@ func TestRetryAfterHoldsAllViewsBack(t *testing.T) {
 				synctest.Wait() // refused
 				for range 5 {
 					group.Go(func() {
-						assert.NoError(t, get(t.Context(), client.As(static{validToken()})))
-						assert.NoError(t, create(t.Context(), client.As(static{validToken()}), api.WithoutRetries()))
+						assert.NoError(t, get(t.Context(), client.WithTokenSource(static{validToken()})))
+						assert.NoError(t, create(t.Context(), client.WithTokenSource(static{validToken()}), api.WithoutRetries()))
 					})
 				}
 				synctest.Wait()
@@ -100,7 +100,7 @@ func TestRetryAfterBeyondTheCapFailsEverybodyAtOnce(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		for _, call := range []func(context.Context, *Client) error{get, createOnce} {
 			start := time.Now()
-			err = call(t.Context(), client.As(static{validToken()}))
+			err = call(t.Context(), client.WithTokenSource(static{validToken()}))
 			assert.Zero(t, time.Since(start))
 			require.ErrorIs(t, err, api.ErrRateLimited)
 			require.ErrorIs(t, err, api.ErrNotSent)
