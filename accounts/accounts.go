@@ -44,10 +44,14 @@ type Config struct {
 
 	// Options configure the client of an environment: its limiter, logger, HTTP
 	// client and so on. A token source is put in its place by Accounts. Nil
-	// means none. A clinic key given here is sent for all users: where they
-	// belong to several clinics, call [dispensary.Client.WithClinicKey] on what
-	// [Accounts.Client] returns.
+	// means none.
 	Options func(dispensary.Environment) []dispensary.Option
+
+	// ClinicKey returns the key of the clinic that a user works in, which the
+	// user's client then sends with every call; "" sends that of Options, if any.
+	// Like Locate it is asked by every call of Client. Nil sends no key per clinic.
+	// API section: "Authentication" 9.
+	ClinicKey func(ctx context.Context, user string) (dispensary.Secret, error)
 
 	// OnEvent is told what happens to users and applications, after the
 	// OnEvent of the application itself. See [oauth.Config].
@@ -177,22 +181,31 @@ func (a *Accounts) of(ctx context.Context, user string) (*application, error) {
 // with an error that matches [dispensary.ErrReauthorize] if not; [Accounts.Status] asks.
 //
 // Errors: an [*dispensary.ArgumentError] for what cannot name a user, those of
-// [Config.Locate], and [dispensary.ErrUnknownSite].
+// [Config.Locate] and [Config.ClinicKey], and [dispensary.ErrUnknownSite].
 func (a *Accounts) Client(ctx context.Context, user string) (*dispensary.Client, error) {
 	app, err := a.of(ctx, user)
 	if err != nil {
 		return nil, err
 	}
-	return app.client.WithTokenSource(a.source(app, user)), nil
+	client := app.client.WithTokenSource(a.source(app, user))
+	if a.config.ClinicKey == nil {
+		return client, nil
+	}
+	key, err := a.config.ClinicKey(ctx, user)
+	if err != nil {
+		return nil, fmt.Errorf("accounts: the clinic key of a user is not known: %w", err)
+	}
+	if key != "" {
+		client = client.WithClinicKey(key)
+	}
+	return client, nil
 }
 
 // source returns the source of a user's tokens, from memory if it is there.
 func (a *Accounts) source(app *application, user string) *oauth.UserTokenSource {
-	key := sourceKey{app, user}
-	if source := a.sources.get(key); source != nil {
-		return source
-	}
-	return a.sources.put(key, app.oauth.TokenSource(a.config.Store, user))
+	return a.sources.get(sourceKey{app, user}, func() *oauth.UserTokenSource {
+		return app.oauth.TokenSource(a.config.Store, user)
+	})
 }
 
 // OAuth returns the OAuth client of an environment, for what Accounts does not

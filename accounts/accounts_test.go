@@ -384,12 +384,45 @@ func badOptions(dispensary.Environment) []dispensary.Option {
 	return []dispensary.Option{dispensary.WithUserAgent("")}
 }
 
-// What Accounts gives can be made to speak for a clinic.
-func TestAccountsClientForAClinicKey(t *testing.T) {
+// Users of several clinics send the key of their own one.
+func TestAccountsClientSendsTheKeyOfTheClinic(t *testing.T) {
 	t.Parallel()
-	p := newPractice(t, 1)
-	client, err := p.accounts.Client(t.Context(), p.user)
-	require.NoError(t, err)
-	_, err = client.WithClinicKey("key").Clinic.Get(t.Context())
-	assert.ErrorIs(t, err, dispensary.ErrReauthorize, "it is the client of that user")
+	platform := dispensarytest.New(t, dispensarytest.WithIntegrations(2))
+	keys := platform.ClinicKeys()
+	p := newPractice(t, 1, func(c *accounts.Config) {
+		app := platform.Application()
+		c.Applications[0].Site, c.Applications[0].HTTPClient = platform.Site(), platform.HTTPClient()
+		c.Applications[0].ClientID, c.Applications[0].ClientSecret = app.ClientID, dispensary.Secret(app.ClientSecret)
+		c.Options = func(dispensary.Environment) []dispensary.Option {
+			return []dispensary.Option{dispensary.WithHTTPClient(platform.HTTPClient())}
+		}
+		c.ClinicKey = func(_ context.Context, user string) (dispensary.Secret, error) {
+			switch user {
+			case "first", "second":
+				return dispensary.Secret(keys[len(user)-len("first")]), nil
+			case "none":
+				return "", nil
+			}
+			return "", errors.New("no such clinic")
+		}
+	})
+	seen := map[string]string{}
+	for _, user := range []string{"first", "second", "none"} {
+		granted := platform.IssueToken(dispensarytest.User{})
+		environment := platform.Site().Environment
+		_, err := p.store.Save(t.Context(), oauth.Key{Environment: environment, User: user}, oauth.Token{
+			AccessToken: dispensary.Secret(granted.AccessToken), Environment: environment,
+		})
+		require.NoError(t, err)
+		found, err := p.client(t, user).Clinic.Get(t.Context())
+		require.NoError(t, err)
+		seen[user] = found.IntegrationID
+	}
+	assert.NotEqual(t, seen["first"], seen["second"])
+	_, err := p.accounts.Client(t.Context(), "stranger")
+	require.ErrorContains(t, err, "accounts: the clinic key of a user is not known: no such clinic")
+
+	p = newPractice(t, 1)
+	_, err = p.client(t, p.user).WithClinicKey("key").Clinic.Get(t.Context())
+	require.ErrorIs(t, err, dispensary.ErrReauthorize, "a view for another clinic is still of that user")
 }

@@ -1,6 +1,7 @@
 package accounts
 
 import (
+	"container/list"
 	"sync"
 
 	"github.com/dispensary-go/dispensary/oauth"
@@ -12,85 +13,48 @@ type sourceKey struct {
 	user string
 }
 
-// sourceCache keeps the token sources of the users who were used last. What is
-// dropped is not ended: whoever has a client of that user goes on, and refreshing
-// is done once for all sources of a user.
+// sourceCache keeps the token sources of the most recently used users. Dropping a
+// source does not end it: clients that hold it go on, and all sources of a user
+// share their refreshes anyway.
 type sourceCache struct {
 	limit int
 
 	mu      sync.Mutex
-	entries map[sourceKey]*sourceEntry
-	newest  *sourceEntry // the ring's head; its older neighbour is the last
+	order   list.List // of *cachedSource, the most recently used first
+	entries map[sourceKey]*list.Element
 }
 
-// sourceEntry is an element of a ring in order of use.
-type sourceEntry struct {
-	key          sourceKey
-	source       *oauth.UserTokenSource
-	newer, older *sourceEntry
+type cachedSource struct {
+	key    sourceKey
+	source *oauth.UserTokenSource
 }
 
-// get returns the source of a user, which counts as use, or nil.
-func (c *sourceCache) get(key sourceKey) *oauth.UserTokenSource {
+// get returns the source of a user, which counts as use; it makes one where none
+// is cached.
+func (c *sourceCache) get(key sourceKey, newSource func() *oauth.UserTokenSource) *oauth.UserTokenSource {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	entry, ok := c.entries[key]
-	if !ok {
-		return nil
-	}
-	if entry != c.newest {
-		c.unlink(entry)
-		c.link(entry)
-	}
-	return entry.source
-}
-
-// put keeps a source and returns it, or the one that somebody else has put
-// meanwhile.
-func (c *sourceCache) put(key sourceKey, source *oauth.UserTokenSource) *oauth.UserTokenSource {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if entry, ok := c.entries[key]; ok {
-		return entry.source
+	if element, ok := c.entries[key]; ok {
+		c.order.MoveToFront(element)
+		return element.Value.(*cachedSource).source
 	}
 	if c.entries == nil {
-		c.entries = map[sourceKey]*sourceEntry{}
+		c.entries = map[sourceKey]*list.Element{}
 	}
 	if len(c.entries) >= c.limit {
-		last := c.newest.newer
-		c.unlink(last)
-		delete(c.entries, last.key)
+		oldest := c.order.Back()
+		delete(c.entries, c.order.Remove(oldest).(*cachedSource).key)
 	}
-	entry := &sourceEntry{key: key, source: source}
-	c.entries[key] = entry
-	c.link(entry)
+	source := newSource()
+	c.entries[key] = c.order.PushFront(&cachedSource{key, source})
 	return source
 }
 
-// forget makes the source of a user, if it is here, look into the store again.
+// forget makes the cached source of a user, if there is one, read the store again.
 func (c *sourceCache) forget(key sourceKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if entry, ok := c.entries[key]; ok {
-		entry.source.Forget()
+	if element, ok := c.entries[key]; ok {
+		element.Value.(*cachedSource).source.Forget()
 	}
-}
-
-// link puts an entry in front.
-func (c *sourceCache) link(entry *sourceEntry) {
-	if c.newest == nil {
-		entry.newer, entry.older = entry, entry
-	} else {
-		entry.older, entry.newer = c.newest, c.newest.newer
-		entry.older.newer, entry.newer.older = entry, entry
-	}
-	c.newest = entry
-}
-
-// unlink takes an entry out. It is the newest only where it is the only one.
-func (c *sourceCache) unlink(entry *sourceEntry) {
-	if c.newest == entry {
-		c.newest = nil
-	}
-	entry.newer.older, entry.older.newer = entry.older, entry.newer
 }

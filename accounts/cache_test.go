@@ -13,49 +13,43 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 )
 
-// users returns the cached users, the newest first, and checks both directions.
+func newSource() *oauth.UserTokenSource { return &oauth.UserTokenSource{} }
+
+// users returns the cached users, the most recently used first.
 func (c *sourceCache) users(t *testing.T) []string {
 	t.Helper()
-	var forward, backward []string
-	if entry := c.newest; entry != nil {
-		for range len(c.entries) {
-			forward = append(forward, entry.key.user)
-			entry = entry.older
-		}
-		require.Same(t, c.newest, entry, "the ring closes")
-		for range len(c.entries) {
-			entry = entry.newer
-			backward = append(backward, entry.key.user)
-		}
+	var users []string
+	for element := c.order.Front(); element != nil; element = element.Next() {
+		key := element.Value.(*cachedSource).key
+		users = append(users, key.user)
+		require.Same(t, element, c.entries[key])
 	}
-	slices.Reverse(backward)
-	require.Equal(t, forward, backward)
-	return forward
+	require.Len(t, c.entries, len(users))
+	return users
 }
 
-func TestSourceCacheDropsWhoWasNotUsedForLongest(t *testing.T) {
+func TestSourceCacheDropsTheLeastRecentlyUsed(t *testing.T) {
 	t.Parallel()
 	c := sourceCache{limit: 3}
 	a := &application{}
 	key := func(user string) sourceKey { return sourceKey{a, user} }
 	for _, user := range []string{"1", "2", "3"} {
-		c.put(key(user), &oauth.UserTokenSource{})
+		c.get(key(user), newSource)
 	}
 	assert.Equal(t, []string{"3", "2", "1"}, c.users(t))
-	assert.NotNil(t, c.get(key("1")))
-	assert.NotNil(t, c.get(key("1")))
+	first := c.get(key("1"), newSource)
+	assert.Same(t, first, c.get(key("1"), newSource), "the first one stays")
 	assert.Equal(t, []string{"1", "3", "2"}, c.users(t))
-	first := c.put(key("4"), &oauth.UserTokenSource{})
+	c.get(key("4"), newSource)
 	assert.Equal(t, []string{"4", "1", "3"}, c.users(t))
-	assert.Nil(t, c.get(key("2")))
-	assert.Nil(t, c.get(sourceKey{&application{}, "4"}), "each application has its own users")
-	assert.Same(t, first, c.put(key("4"), &oauth.UserTokenSource{}), "the first one stays")
 	c.forget(key("2"))
 	c.forget(key("4"))
+	other := c.get(sourceKey{&application{}, "4"}, newSource)
+	assert.NotSame(t, c.get(key("4"), newSource), other, "each application has its own users")
 
 	one := sourceCache{limit: 1}
 	for i := range 5 {
-		one.put(key(fmt.Sprint(i)), &oauth.UserTokenSource{})
+		one.get(key(fmt.Sprint(i)), newSource)
 		assert.Equal(t, []string{fmt.Sprint(i)}, one.users(t))
 	}
 }
@@ -67,14 +61,12 @@ func TestSourceCacheAgainstAModel(t *testing.T) {
 	c, model := sourceCache{limit: 8}, []string{}
 	a := &application{}
 	for range 5000 {
-		user := fmt.Sprint(random.IntN(14))
+		user, made := fmt.Sprint(random.IntN(14)), false
 		at := slices.Index(model, user)
+		c.get(sourceKey{a, user}, func() *oauth.UserTokenSource { made = true; return newSource() })
+		require.Equal(t, at < 0, made)
 		if at >= 0 {
-			require.NotNil(t, c.get(sourceKey{a, user}))
 			model = slices.Delete(model, at, at+1)
-		} else {
-			require.Nil(t, c.get(sourceKey{a, user}))
-			c.put(sourceKey{a, user}, &oauth.UserTokenSource{})
 		}
 		model = append([]string{user}, model...)
 		model = model[:min(len(model), 8)]
@@ -91,9 +83,7 @@ func TestSourceCacheFromManyGoroutines(t *testing.T) {
 		all.Go(func() {
 			for i := range 1000 {
 				key := sourceKey{a, fmt.Sprint(i % 30)}
-				if c.get(key) == nil {
-					c.put(key, &oauth.UserTokenSource{})
-				}
+				c.get(key, newSource)
 				c.forget(key)
 			}
 		})
