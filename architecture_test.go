@@ -45,9 +45,6 @@ var arrows = map[string][]string{
 	"openapi":               {},
 	"oauth":                 {"api", "seal", "internal/operation", "internal/transport", "golang.org/x/oauth2"},
 	"treatmentplans":        {"api", "clinic", "internal/jsonscan", "internal/metadata", "internal/operation", "internal/redact", "internal/transport"},
-	"webhook":               {"api", "events", "seal"},
-	"webhook/engine":        {"seal", "webhook"},
-	"webhook/inboxtest":     {"api", "events", "seal", "webhook", "webhook/engine", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 
 	// The fake platform.
 	"dispensarytest": {".", "dispensarytest/internal/leak", "openapi"},
@@ -56,6 +53,13 @@ var arrows = map[string][]string{
 	"dispensarytest/control": {"dispensarytest"},
 
 	"dispensarytest/internal/leak": {},
+
+	// Webhooks.
+	"webhook":                   {"api", "events", "seal", "webhook/internal/safecall"},
+	"webhook/engine":            {"seal", "webhook"},
+	"webhook/inboxtest":         {"api", "events", "seal", "webhook", "webhook/engine", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
+	"webhook/internal/safecall": {},
+	"webhook/memoryinbox":       {"api", "webhook"},
 }
 
 func TestImportArrows(t *testing.T) {

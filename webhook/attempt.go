@@ -10,6 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/seal"
+	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
 // Result says in a word what became of an attempt to handle an event, and so
@@ -59,7 +60,7 @@ type Attempt struct {
 	// there is no guard, or the event does not say when it happened.
 	Object Subject
 
-	// Err is what the handler returned, or a [*PanicError]; nil if the event is
+	// Err is what the handler returned, or a [PanicError]; nil if the event is
 	// done. It may repeat patient data if the handler's errors do.
 	Err error
 
@@ -80,7 +81,7 @@ func (w *Worker) begin(ctx context.Context, t Task) context.Context {
 		return ctx
 	}
 	given := ctx
-	shield(ctx, w.work.Logger, func() {
+	safecall.Observe(ctx, w.work.Logger, func() {
 		if made := w.work.Begin(given, t); made != nil {
 			ctx = made
 		}
@@ -94,7 +95,7 @@ func (w *Worker) observe(ctx context.Context, a Attempt) {
 		w.work.Logger.LogAttrs(ctx, level, "webhook event "+string(a.Result), a.attrs()...)
 	}
 	if w.work.Observe != nil {
-		shield(ctx, w.work.Logger, func() { w.work.Observe(ctx, a) })
+		safecall.Observe(ctx, w.work.Logger, func() { w.work.Observe(ctx, a) })
 	}
 }
 
@@ -127,7 +128,7 @@ func (a Attempt) attrs() []slog.Attr {
 	if a.RetryIn > 0 {
 		attrs = append(attrs, slog.Duration("retry_in", a.RetryIn))
 	}
-	if p := (*PanicError)(nil); errors.As(a.Err, &p) {
+	if p := PanicError(nil); errors.As(a.Err, &p) {
 		attrs = append(attrs, slog.String("stack", p.Stack()))
 	}
 	return attrs
@@ -151,7 +152,7 @@ func reason(err error) string {
 	}
 	var data *events.DataError
 	var call *api.Error
-	var caught *PanicError
+	var caught PanicError
 	switch {
 	case errors.As(err, &data):
 		return data.Error()

@@ -102,7 +102,7 @@ func TestMemoryInboxTellsNothingOfPatients(t *testing.T) {
 			Handle: router.Dispatch, Workers: 1, MaxAttempts: 2, Logger: loggers(&out),
 			Observe: func(_ context.Context, a webhook.Attempt) {
 				say(&out, a)
-				var caught *webhook.PanicError
+				var caught webhook.PanicError
 				if errors.As(a.Err, &caught) {
 					assert.Equal(t, marked, caught.Value())
 					assert.Contains(t, caught.Stack(), "canary_test.go")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
 // Defaults of a [Config].
@@ -105,7 +106,7 @@ func (c Config) withDefaults() (Config, error) {
 	orDefault(&c.MaxBody, DefaultMaxBody)
 	orDefault(&c.AcceptTimeout, DefaultAcceptTimeout)
 	orDefault(&c.Tolerance, DefaultTolerance)
-	c.Logger = newLogger(c.Logger)
+	c.Logger = safecall.Logger(c.Logger)
 	if c.Now == nil {
 		c.Now = time.Now
 	}

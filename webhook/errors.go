@@ -1,6 +1,10 @@
 package webhook
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
+)
 
 // Why a request is refused before anything of it is stored. The caller is not
 // told which; the log and [Config.Observe] are.
@@ -90,7 +94,7 @@ var (
 
 	// ErrPanic: a handler, or an inbox, panicked. Every [PanicError] matches
 	// it.
-	ErrPanic = errors.New("webhook: panic")
+	ErrPanic = safecall.ErrPanic
 
 	// ErrUnfinished: a [MemoryInbox] was closed while it held events that were
 	// not handled. Every [UnfinishedError] matches it.
@@ -100,3 +104,18 @@ var (
 	// replayed or discarded by someone else.
 	ErrNoDeadLetter = errors.New("webhook: no such dead letter")
 )
+
+// PanicError is a panic, or a [runtime.Goexit], that was caught. Its text names the
+// type of what was panicked with and not the value, which may repeat patient data;
+// however it is printed, the value is not seen. It matches [ErrPanic].
+type PanicError interface {
+	error
+
+	// Value returns what was panicked with; nil for a runtime.Goexit.
+	Value() any
+
+	// Stack returns the stack of the goroutine that panicked.
+	Stack() string
+}
+
+var _ PanicError = (*safecall.Panic)(nil)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
 // Handler receives the platform's webhooks: it verifies a request, gives its
@@ -159,7 +160,7 @@ func (h *Handler) accept(ctx context.Context, t *Tenant, d Delivery) Observation
 	done := make(chan error, 1)
 	go func() {
 		defer cancel()
-		protect(func() (err error) {
+		safecall.Run(func() (err error) {
 			receipt, err = inbox.Accept(ctx, d)
 			return err
 		}, func(err error) { done <- err })

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
 // Outcome says in a word what became of a request.
@@ -61,7 +62,7 @@ func (h *Handler) begin(r *http.Request) *http.Request {
 		return r
 	}
 	given := r.Context()
-	shield(given, h.config.Logger, func() {
+	safecall.Observe(given, h.config.Logger, func() {
 		if made := h.config.Begin(r); made != nil {
 			given = made
 		}
@@ -75,7 +76,7 @@ func (h *Handler) observe(ctx context.Context, o Observation) {
 		h.config.Logger.LogAttrs(ctx, level, "webhook "+string(o.Outcome), o.attrs()...)
 	}
 	if h.config.Observe != nil {
-		shield(ctx, h.config.Logger, func() { h.config.Observe(ctx, o) })
+		safecall.Observe(ctx, h.config.Logger, func() { h.config.Observe(ctx, o) })
 	}
 }
 

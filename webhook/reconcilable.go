@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
 // Reconcilable is an [Inbox] that a [Reconciler] can fill: it can tell which
@@ -56,7 +58,7 @@ var ErrCheckpointHeld = errors.New("webhook: checkpoint is held by another repli
 type guardedInbox struct{ inbox Reconcilable }
 
 func (g guardedInbox) Accept(ctx context.Context, d Delivery) (receipt Receipt, err error) {
-	err = guard(func() (err error) {
+	err = safecall.Call(func() (err error) {
 		receipt, err = g.inbox.Accept(ctx, d)
 		return err
 	})
@@ -64,7 +66,7 @@ func (g guardedInbox) Accept(ctx context.Context, d Delivery) (receipt Receipt, 
 }
 
 func (g guardedInbox) Missing(ctx context.Context, keys []Key) (missing []Key, err error) {
-	err = guard(func() (err error) {
+	err = safecall.Call(func() (err error) {
 		missing, err = g.inbox.Missing(ctx, keys)
 		return err
 	})
@@ -72,7 +74,7 @@ func (g guardedInbox) Missing(ctx context.Context, keys []Key) (missing []Key, e
 }
 
 func (g guardedInbox) ClaimCheckpoint(ctx context.Context, name, holder string, ttl time.Duration) (state []byte, err error) {
-	err = guard(func() (err error) {
+	err = safecall.Call(func() (err error) {
 		state, err = g.inbox.ClaimCheckpoint(ctx, name, holder, ttl)
 		return err
 	})
@@ -80,9 +82,9 @@ func (g guardedInbox) ClaimCheckpoint(ctx context.Context, name, holder string, 
 }
 
 func (g guardedInbox) SaveCheckpoint(ctx context.Context, name, holder string, state []byte, ttl time.Duration) error {
-	return guard(func() error { return g.inbox.SaveCheckpoint(ctx, name, holder, state, ttl) })
+	return safecall.Call(func() error { return g.inbox.SaveCheckpoint(ctx, name, holder, state, ttl) })
 }
 
 func (g guardedInbox) ReleaseCheckpoint(ctx context.Context, name, holder string) error {
-	return guard(func() error { return g.inbox.ReleaseCheckpoint(ctx, name, holder) })
+	return safecall.Call(func() error { return g.inbox.ReleaseCheckpoint(ctx, name, holder) })
 }

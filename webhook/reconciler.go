@@ -11,6 +11,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
 // Defaults of a [ReconcilerConfig].
@@ -184,7 +185,7 @@ func (c ReconcilerConfig) withDefaults() (ReconcilerConfig, error) {
 	if c.Groups == nil {
 		c.Groups = EventGroups()
 	}
-	c.Logger = newLogger(c.Logger)
+	c.Logger = safecall.Logger(c.Logger)
 	if c.Now == nil {
 		c.Now = time.Now
 	}

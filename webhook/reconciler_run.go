@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
 // Run looks once for events that were missed, and accepts them into the inbox:
@@ -31,7 +32,7 @@ func (r *Reconciler) run(ctx context.Context, fresh time.Duration) (Report, erro
 	n.report.Duration = r.config.Now().Sub(n.now)
 	n.log(ctx, err)
 	if r.config.Observe != nil && !n.report.Skipped {
-		shield(ctx, r.config.Logger, func() { r.config.Observe(ctx, n.report, err) })
+		safecall.Observe(ctx, r.config.Logger, func() { r.config.Observe(ctx, n.report, err) })
 	}
 	return n.report, err
 }
@@ -93,7 +94,7 @@ func (n *run) claimed(ctx context.Context, fresh time.Duration) (err error) {
 // prepare finds out where the run begins.
 func (n *run) prepare(ctx context.Context) error {
 	var ids []string
-	err := guard(func() (err error) {
+	err := safecall.Call(func() (err error) {
 		ids, err = n.config.Integrations(ctx)
 		return err
 	})

@@ -9,6 +9,7 @@ import (
 	"net/http"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
 // TenantConfig is what a [Tenant] is made of. Environment, Secrets and Challenge
@@ -88,7 +89,7 @@ func (h *Handler) tenantOf(r *http.Request) (*Tenant, error) {
 		return h.own, nil
 	}
 	var t *Tenant
-	err := guard(func() (err error) {
+	err := safecall.Call(func() (err error) {
 		t, err = h.config.Tenant(r)
 		return err
 	})

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"log/slog"
 	"time"
+
+	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
 // Defaults of a [Work].
@@ -110,7 +112,7 @@ func (w Work) withDefaults() (Work, error) {
 	w.Retry = retry
 	orDefault(&w.Workers, DefaultWorkers)
 	orDefault(&w.HandlerTimeout, DefaultHandlerTimeout)
-	w.Logger = newLogger(w.Logger)
+	w.Logger = safecall.Logger(w.Logger)
 	return w, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
 // Worker is the part of an [Engine] that is the same for all: it runs the
@@ -116,9 +117,7 @@ func (w *Worker) handle(ctx context.Context, a Attempt) error {
 	ctx, cancel := context.WithTimeout(ctx, w.work.HandlerTimeout)
 	defer cancel()
 	ctx = withHandling(ctx, Handling{Key: a.Key, Attempt: a.Number, Stale: a.Stale})
-	done := make(chan error, 1)
-	go protect(func() error { return w.work.Handle(ctx, event) }, func(err error) { done <- err })
-	return <-done
+	return safecall.Isolated(func() error { return w.work.Handle(ctx, event) })
 }
 
 // judge decides what follows from an attempt that was made.

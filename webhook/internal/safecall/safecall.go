@@ -1,0 +1,119 @@
+// Package safecall calls functions of the program so that neither a panic nor a
+// runtime.Goexit in them harms the caller.
+package safecall
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime"
+	"runtime/debug"
+)
+
+// ErrPanic is what every [Panic] matches; webhook.ErrPanic is the same value.
+var ErrPanic = errors.New("webhook: panic")
+
+// Panic is a caught panic: the webhook.PanicError that callers see. The value is
+// behind a pointer, so that no way of printing a Panic shows it.
+type Panic struct{ caught *caught }
+
+type caught struct {
+	value any
+	stack []byte
+}
+
+// Value returns what was panicked with; nil for a [runtime.Goexit].
+func (p *Panic) Value() any { return p.caught.value }
+
+// Stack returns the stack of the goroutine that panicked.
+func (p *Panic) Stack() string { return string(p.caught.stack) }
+
+// Error returns the type of the value, and the text of an error of the runtime,
+// which holds no data.
+func (p *Panic) Error() string {
+	switch value := p.caught.value.(type) {
+	case nil:
+		return ErrPanic.Error() + ": goroutine was ended by runtime.Goexit"
+	case runtime.Error:
+		return ErrPanic.Error() + ": " + value.Error()
+	default:
+		return fmt.Sprintf("%s with a value of type %T", ErrPanic, value)
+	}
+}
+
+// Unwrap returns [ErrPanic].
+func (p *Panic) Unwrap() error { return ErrPanic }
+
+// Format prints the text of [Panic.Error] for every verb.
+func (p *Panic) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, p.Error()) }
+
+// Run calls f and gives its error, or a [*Panic], to done. After a
+// [runtime.Goexit], such as a failed test assertion makes, the goroutine still
+// ends, but done has been called.
+func Run(f func() error, done func(error)) {
+	returned := false
+	var err error
+	defer func() {
+		if !returned {
+			err = &Panic{&caught{recover(), debug.Stack()}}
+		}
+		done(err)
+	}()
+	err = f()
+	returned = true
+}
+
+// Call calls f and returns its error, or a [*Panic].
+func Call(f func() error) (err error) {
+	Run(f, func(caught error) { err = caught })
+	return err
+}
+
+// Isolated is [Call] on a goroutine of its own, so that a [runtime.Goexit] does
+// not end the caller's.
+func Isolated(f func() error) error {
+	done := make(chan error, 1)
+	go Run(f, func(err error) { done <- err })
+	return <-done
+}
+
+// Observe calls an observer. A panic in it is logged and goes no further: it must
+// not break off an answer that has been given, nor end the process.
+func Observe(ctx context.Context, logger *slog.Logger, observe func()) {
+	Run(func() error {
+		observe()
+		return nil
+	}, func(err error) {
+		if err != nil {
+			logger.ErrorContext(ctx, "webhook observer failed", "reason", err.Error())
+		}
+	})
+}
+
+// Logger returns a logger whose handler cannot end the goroutine that logs: a
+// handler that panics loses its line and nothing else. Nil logs nothing.
+func Logger(l *slog.Logger) *slog.Logger {
+	if l == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return slog.New(safeHandler{l.Handler()})
+}
+
+type safeHandler struct{ slog.Handler }
+
+// Handle implements [slog.Handler].
+func (h safeHandler) Handle(ctx context.Context, r slog.Record) error {
+	return Call(func() error { return h.Handler.Handle(ctx, r) })
+}
+
+// WithAttrs implements [slog.Handler].
+func (h safeHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return safeHandler{h.Handler.WithAttrs(attrs)}
+}
+
+// WithGroup implements [slog.Handler].
+func (h safeHandler) WithGroup(name string) slog.Handler {
+	return safeHandler{h.Handler.WithGroup(name)}
+}
