@@ -21,6 +21,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
 
 const (
@@ -38,7 +39,7 @@ type subject struct {
 	*webhook.Handler
 	test   testing.TB
 	config webhook.Config
-	inbox  *webhook.MemoryInbox
+	inbox  *memoryinbox.Inbox
 
 	mu      sync.Mutex
 	gate    sync.RWMutex // held for writing while handlers are blocked
@@ -51,7 +52,7 @@ func newSubject(t testing.TB, changes ...func(*webhook.Config)) *subject {
 	t.Helper()
 	s := &subject{test: t, handled: map[string]int{}}
 	var err error
-	s.inbox, err = webhook.NewMemoryInbox(webhook.MemoryConfig{Handle: s.handle, Workers: 1})
+	s.inbox, err = memoryinbox.New(memoryinbox.Config{Work: webhook.Work{Handle: s.handle, Workers: 1}})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.inbox.Close(context.Background()) })
 	s.config = webhook.Config{

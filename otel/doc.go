@@ -11,9 +11,7 @@
 //
 // Each of them adds to what the program observes with on its own and replaces
 // nothing. With package accounts, give Client to Config.Options and the
-// results of OAuth to Config.Applications. Engines that spell the
-// fields of [webhook.Work] out, as [webhook.MemoryConfig] does, take Handle, Begin
-// and Observe from the result of Work.
+// results of OAuth to Config.Applications.
 //
 // # Spans
 //

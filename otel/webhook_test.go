@@ -19,6 +19,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
 
 // receiver is an integrator's receiving side, observed, and a platform that
@@ -35,14 +36,13 @@ type receiver struct {
 func newReceiver(t testing.TB, handle webhook.HandlerFunc, change func(*webhook.Config)) *receiver {
 	t.Helper()
 	r := &receiver{recorded: record(t), platform: dispensarytest.New(t, dispensarytest.WithUnconditionalDelivery()), attempts: make(chan webhook.Attempt, 100), log: &lockedBuffer{}}
-	work := r.Work(webhook.Work{Handle: handle})
-	inbox, err := webhook.NewMemoryInbox(webhook.MemoryConfig{
-		Handle: work.Handle, Begin: work.Begin, MaxAttempts: 2, BackOff: time.Millisecond, Logger: r.log.logger(),
-		Observe: func(ctx context.Context, a webhook.Attempt) {
-			work.Observe(ctx, a)
-			r.attempts <- a
-		},
-	})
+	work := r.Work(webhook.Work{Handle: handle, Retry: webhook.RetryPolicy{MaxAttempts: 2, BackOff: time.Millisecond}, Logger: r.log.logger()})
+	observe := work.Observe
+	work.Observe = func(ctx context.Context, a webhook.Attempt) {
+		observe(ctx, a)
+		r.attempts <- a
+	}
+	inbox, err := memoryinbox.New(memoryinbox.Config{Work: work})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = inbox.Close(t.Context()) })
 	app := r.platform.Application()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
 
 // marked stands for patient data.
@@ -98,8 +99,8 @@ func TestMemoryInboxTellsNothingOfPatients(t *testing.T) {
 			}
 			return fmt.Errorf("%s: %w", e.Data.FirstName, errors.New(e.Data.FirstName))
 		})
-		m, err := webhook.NewMemoryInbox(webhook.MemoryConfig{
-			Handle: router.Dispatch, Workers: 1, MaxAttempts: 2, Logger: loggers(&out),
+		m, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{
+			Handle: router.Dispatch, Workers: 1, Retry: webhook.RetryPolicy{MaxAttempts: 2}, Logger: loggers(&out),
 			Observe: func(_ context.Context, a webhook.Attempt) {
 				say(&out, a)
 				var caught webhook.PanicError
@@ -109,7 +110,7 @@ func TestMemoryInboxTellsNothingOfPatients(t *testing.T) {
 					say(&out, caught)
 				}
 			},
-		})
+		}})
 		require.NoError(t, err)
 		for id, patient := range map[string]string{"fails": `{"id":"pa_1","first_name":"` + marked + `"}`, "panics": `{"id":"pa_1","first_name":"` + marked + `"}`, "bad": `{"first_name":["` + marked + `"]}`} {
 			_, err := m.Accept(t.Context(), webhook.Delivery{
@@ -120,7 +121,7 @@ func TestMemoryInboxTellsNothingOfPatients(t *testing.T) {
 			require.NoError(t, err)
 		}
 		err = m.Close(t.Context())
-		var unfinished *webhook.UnfinishedError
+		var unfinished *memoryinbox.UnfinishedError
 		require.ErrorAs(t, err, &unfinished)
 		require.Len(t, unfinished.Deliveries, 3)
 		say(&out, err)

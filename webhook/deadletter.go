@@ -1,9 +1,6 @@
 package webhook
 
-import (
-	"strconv"
-	"time"
-)
+import "time"
 
 // DeadLetter is an event that an [Engine] has given up. It prints as its
 // [Delivery] does. The text of its Key, as a page shows it, is read back with
@@ -25,19 +22,3 @@ type DeadLetter struct {
 	// DiedAt is when it was given up.
 	DiedAt time.Time
 }
-
-// UnfinishedError gives back what a [MemoryInbox] held when it was closed. It
-// matches [ErrUnfinished].
-type UnfinishedError struct {
-	// Deliveries were acknowledged to the platform and not handled, dead
-	// letters included; the oldest first.
-	Deliveries []Delivery
-}
-
-// Error returns how many there are.
-func (e *UnfinishedError) Error() string {
-	return ErrUnfinished.Error() + ": " + strconv.Itoa(len(e.Deliveries))
-}
-
-// Unwrap returns [ErrUnfinished].
-func (e *UnfinishedError) Unwrap() error { return ErrUnfinished }

@@ -42,7 +42,7 @@
 // What is acknowledged is yours: the platform does not send it again. So the
 // inbox decides what can be lost.
 //
-//   - [MemoryInbox], in this package, loses what it holds when the process ends.
+//   - Package memoryinbox loses what it holds when the process ends.
 //     It is for tests and for trying things out.
 //   - Package sqlinbox keeps events in a SQLite file that is synced before the
 //     answer. It is for a program that runs once: nothing to install, and
@@ -51,12 +51,11 @@
 //     for a program that runs several times, on one machine or on twenty, and for
 //     handlers that write rows of their own in the inbox's transaction.
 //
-// The last two are modules of their own below this folder, so that neither
+// The other two are modules of their own below this folder, so that neither
 // is a dependency of those who use another.
 //
 // All of them are an [Engine], which says what they promise, and handle events as
-// a [Work] says, which [MemoryConfig] spells out: a change of the engine is a
-// change of a few lines. Package inboxtest is the suite that holds them to it,
+// a [Work] says: a change of the engine is a change of a few lines. Package inboxtest is the suite that holds them to it,
 // and an engine of your own, too.
 //
 // # What you can rely on

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Engine is an [Inbox] that also works its events off. The in-memory inbox of
-// this package is one, and every engine in a package of its own; package inboxtest
+// Engine is an [Inbox] that also works its events off. Package
+// memoryinbox has one, and so have sqlinbox and riverinbox; package inboxtest
 // holds any implementation to what is said here.
 //
 // # What an engine promises
@@ -74,8 +74,8 @@ type Engine interface {
 	// handled by another process or after the next start.
 	//
 	// A durable engine loses nothing by it and returns nil, even if a handler
-	// went on beyond its context; anything else is an error of the storage. A
-	// MemoryInbox has no next start: see [MemoryInbox.Close]. Closing again does
+	// went on beyond its context; anything else is an error of the storage. One
+	// in memory has no next start and says what it loses. Closing again does
 	// nothing.
 	Close(ctx context.Context) error
 }

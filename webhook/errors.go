@@ -96,10 +96,6 @@ var (
 	// it.
 	ErrPanic = safecall.ErrPanic
 
-	// ErrUnfinished: a [MemoryInbox] was closed while it held events that were
-	// not handled. Every [UnfinishedError] matches it.
-	ErrUnfinished = errors.New("webhook: inbox closed with events that are not handled")
-
 	// ErrNoDeadLetter: there is no dead letter with this key. It may have been
 	// replayed or discarded by someone else.
 	ErrNoDeadLetter = errors.New("webhook: no such dead letter")

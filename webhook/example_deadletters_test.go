@@ -10,16 +10,16 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
 
 // Events that a handler could not handle are kept: look at them, put right what
 // stood in their way, and replay them.
-func ExampleMemoryInbox_deadLetters() {
+func Example_deadLetters() {
 	repaired := false
 	died := make(chan webhook.Key, 1)
-	inbox, err := webhook.NewMemoryInbox(webhook.MemoryConfig{
-		MaxAttempts: 2,
-		BackOff:     time.Millisecond,
+	inbox, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{
+		Retry: webhook.RetryPolicy{MaxAttempts: 2, BackOff: time.Millisecond},
 		Handle: func(_ context.Context, event events.Event) error {
 			if !repaired {
 				return errors.New("no such clinic")
@@ -32,7 +32,7 @@ func ExampleMemoryInbox_deadLetters() {
 				died <- attempt.Key
 			}
 		},
-	})
+	}})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
 
 // A complete receiver: functions for the events of interest, an inbox that works
@@ -28,7 +29,7 @@ func ExampleHandler() {
 		fmt.Println("handled order", order.Data.OrderNumber, "of clinic", order.ClinicID)
 		return nil
 	})
-	inbox, err := webhook.NewMemoryInbox(webhook.MemoryConfig{Handle: router.Dispatch})
+	inbox, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{Handle: router.Dispatch}})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
 
 // One run that recovers what was missed while there was no webhook address. The
@@ -29,7 +30,7 @@ func ExampleReconciler_Run() {
 		handled <- order.Data.OrderNumber
 		return nil
 	})
-	inbox, err := webhook.NewMemoryInbox(webhook.MemoryConfig{Handle: router.Dispatch})
+	inbox, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{Handle: router.Dispatch}})
 	if err != nil {
 		log.Fatal(err)
 	}

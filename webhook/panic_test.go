@@ -17,6 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
 
 // broken is an inbox that panics in one of its methods.
@@ -107,11 +108,11 @@ func TestLogsThatPanic(t *testing.T) {
 	t.Parallel()
 	logger := slog.New(explosive{slog.NewTextHandler(io.Discard, nil)}).With("a", 1).WithGroup("b")
 	handled := make(chan webhook.Attempt, 1)
-	inbox, err := webhook.NewMemoryInbox(webhook.MemoryConfig{
+	inbox, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{
 		Handle:  func(context.Context, events.Event) error { return nil },
 		Logger:  logger,
 		Observe: func(_ context.Context, a webhook.Attempt) { handled <- a },
-	})
+	}})
 	require.NoError(t, err)
 	handler, err := webhook.NewHandler(webhook.Config{
 		Environment: api.Environment{Region: api.US, Stage: api.Sandbox},
@@ -136,10 +137,10 @@ func TestReconcilerSurvivesPanicsOfOrder(t *testing.T) {
 	s := newScene(t)
 	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
 	s.orders(t, 1)
-	inbox, err := webhook.NewMemoryInbox(webhook.MemoryConfig{
+	inbox, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{
 		Handle: s.handle,
 		Order:  func(webhook.Delivery, events.Event) webhook.Subject { panic("nil map") },
-	})
+	}})
 	require.NoError(t, err)
 	_, err = s.reconciler(t, func(c *webhook.ReconcilerConfig) { c.Inbox = inbox }).Run(t.Context())
 	require.ErrorIs(t, err, webhook.ErrPanic)

@@ -20,6 +20,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
 
 // scene is the platform with an integrator's receiver, on a clock that stands
@@ -27,7 +28,7 @@ import (
 type scene struct {
 	platform *dispensarytest.Server
 	clock    *dispensarytest.Clock
-	inbox    *webhook.MemoryInbox
+	inbox    *memoryinbox.Inbox
 	alarm    *webhook.Alarm // nil unless a test sets it
 	handler  *webhook.Handler
 	broken   atomic.Bool // the handler is not reached
@@ -59,7 +60,7 @@ func newScene(t *testing.T, options ...dispensarytest.Option) *scene {
 	}, options...)...)
 	s.clock = s.platform.Clock()
 	s.findIntegrations(t)
-	inbox, err := webhook.NewMemoryInbox(webhook.MemoryConfig{Handle: s.handle, Workers: 1})
+	inbox, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{Handle: s.handle, Workers: 1}})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = inbox.Close(context.Background()) })
 	s.inbox = inbox

@@ -5,6 +5,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
@@ -127,3 +129,18 @@ func (r *receiver) serve(t testing.TB, req *http.Request) *httptest.ResponseReco
 
 // last returns what was observed of the last request.
 func (r *receiver) last() webhook.Observation { return r.observed[len(r.observed)-1] }
+
+// delivery makes an accepted event with the given id.
+func delivery(id string) webhook.Delivery {
+	return webhook.Delivery{
+		Key:        webhook.Key{Environment: sandbox, EventID: id, IntegrationID: "in_1"},
+		Type:       events.OrderPlaced,
+		ReceivedAt: time.Now(),
+		Body:       []byte(`{"event":{"id":"` + id + `","type":"order.placed","data":{"order":{"id":"or_1"}}}}`),
+	}
+}
+
+var errDown = errors.New("the database is down")
+
+func succeed(context.Context, events.Event) error { return nil }
+func fail(context.Context, events.Event) error    { return errDown }

@@ -14,6 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
 
 // task is an attempt at an order.placed event.
@@ -162,13 +163,13 @@ func TestDefaultRetriesOutlastANight(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		m, err := webhook.NewMemoryInbox(webhook.MemoryConfig{
-			Handle: fail, MaxAttempts: webhook.DefaultMaxAttempts, BackOff: webhook.DefaultBackOff, MaxBackOff: webhook.DefaultMaxBackOff,
-		})
+		m, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{
+			Handle: fail, Retry: webhook.RetryPolicy{MaxAttempts: webhook.DefaultMaxAttempts, MaxBackOff: webhook.DefaultMaxBackOff},
+		}})
 		require.NoError(t, err)
 		_, err = m.Accept(t.Context(), delivery("evt_1"))
 		require.NoError(t, err)
-		require.ErrorIs(t, m.Close(t.Context()), webhook.ErrUnfinished)
+		require.ErrorIs(t, m.Close(t.Context()), memoryinbox.ErrUnfinished)
 		assert.Greater(t, time.Since(start), 7*time.Hour)
 		assert.Less(t, time.Since(start), 14*time.Hour)
 	})

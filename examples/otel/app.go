@@ -12,13 +12,14 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 	dispensaryotel "github.com/dispensary-go/dispensary/otel"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
 
 // app is an integrator's program, observed in every part.
 type app struct {
 	platform *dispensarytest.Server
 	client   *dispensary.Client // of a practitioner
-	inbox    *webhook.MemoryInbox
+	inbox    *memoryinbox.Inbox
 	unwatch  func() error
 	server   *httptest.Server // stands for the program's own
 }
@@ -50,8 +51,8 @@ func newApp(platform *dispensarytest.Server, telemetry *dispensaryotel.Telemetry
 		_, err := a.client.Clinic.Orders.Get(ctx, e.Data.ID) // in the trace of the attempt
 		return err
 	})
-	work := telemetry.Work(webhook.Work{Handle: router.Dispatch}) // 3: the handling of events
-	if a.inbox, err = webhook.NewMemoryInbox(webhook.MemoryConfig{Handle: work.Handle, Begin: work.Begin, Observe: work.Observe}); err != nil {
+	// 3: the handling of events
+	if a.inbox, err = memoryinbox.New(memoryinbox.Config{Work: telemetry.Work(webhook.Work{Handle: router.Dispatch})}); err != nil {
 		return nil, err
 	}
 	if a.unwatch, err = telemetry.WatchInbox("orders", a.inbox); err != nil { // 4: how many wait, and since when

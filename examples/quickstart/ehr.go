@@ -12,6 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
 
 // ehr is the integrator's side: an electronic health record with a server, the
@@ -24,7 +25,7 @@ type ehr struct {
 	oauth  *oauth.Client
 	store  oauth.Store
 	client *dispensary.Client
-	inbox  *webhook.MemoryInbox
+	inbox  *memoryinbox.Inbox
 
 	connected chan string            // request ids of the exchanges that connected a user
 	orders    chan events.OrderEvent // order.placed, verified and decoded
@@ -98,7 +99,7 @@ func (e *ehr) receiver(r registration) (http.Handler, error) {
 		return nil
 	})
 	var err error
-	if e.inbox, err = webhook.NewMemoryInbox(webhook.MemoryConfig{Handle: router.Dispatch}); err != nil {
+	if e.inbox, err = memoryinbox.New(memoryinbox.Config{Work: webhook.Work{Handle: router.Dispatch}}); err != nil {
 		return nil, err
 	}
 	return webhook.NewHandler(webhook.Config{

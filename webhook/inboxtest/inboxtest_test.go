@@ -5,9 +5,10 @@ import (
 
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/inboxtest"
+	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
 
-// TestMemoryInbox holds the inbox of package webhook to what it claims.
+// TestMemoryInbox holds package memoryinbox to what it claims.
 func TestMemoryInbox(t *testing.T) {
 	t.Parallel()
 	inboxtest.Run(t, func(*testing.T) inboxtest.Storage {
@@ -16,16 +17,5 @@ func TestMemoryInbox(t *testing.T) {
 }
 
 func openMemory(work webhook.Work) (webhook.Engine, error) {
-	return webhook.NewMemoryInbox(webhook.MemoryConfig{
-		Handle:         work.Handle,
-		Workers:        work.Workers,
-		MaxAttempts:    work.Retry.MaxAttempts,
-		BackOff:        work.Retry.BackOff,
-		MaxBackOff:     work.Retry.MaxBackOff,
-		HandlerTimeout: work.HandlerTimeout,
-		Order:          work.Order,
-		Stale:          work.Stale,
-		Logger:         work.Logger,
-		Observe:        work.Observe,
-	})
+	return memoryinbox.New(memoryinbox.Config{Work: work})
 }

@@ -10,15 +10,16 @@ import (
 
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/inboxtest"
+	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
 
 // reconcilable is an engine with other answers to a Reconciler. Zero fields
 // change nothing.
 type reconcilable struct {
-	*webhook.MemoryInbox
-	missing          func(context.Context, *webhook.MemoryInbox, []webhook.Key) ([]webhook.Key, error)
+	*memoryinbox.Inbox
+	missing          func(context.Context, *memoryinbox.Inbox, []webhook.Key) ([]webhook.Key, error)
 	claim            func(ctx context.Context, name, holder string) error
-	save             func(ctx context.Context, m *webhook.MemoryInbox, name, holder string, state []byte) error
+	save             func(ctx context.Context, m *memoryinbox.Inbox, name, holder string, state []byte) error
 	name             func(string) string
 	holder, releaser string
 	ttl              time.Duration
@@ -31,7 +32,7 @@ func reconciled(change func(*reconcilable)) func() inboxtest.Storage {
 			if err != nil {
 				return nil, err
 			}
-			m := &reconcilable{MemoryInbox: inbox.(*webhook.MemoryInbox), name: func(name string) string { return name }}
+			m := &reconcilable{Inbox: inbox.(*memoryinbox.Inbox), name: func(name string) string { return name }}
 			change(m)
 			return m, nil
 		}}
@@ -40,34 +41,34 @@ func reconciled(change func(*reconcilable)) func() inboxtest.Storage {
 
 func (m *reconcilable) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key, error) {
 	if m.missing != nil {
-		return m.missing(ctx, m.MemoryInbox, keys)
+		return m.missing(ctx, m.Inbox, keys)
 	}
-	return m.MemoryInbox.Missing(ctx, keys)
+	return m.Inbox.Missing(ctx, keys)
 }
 
 func (m *reconcilable) ClaimCheckpoint(ctx context.Context, name, holder string, ttl time.Duration) ([]byte, error) {
 	if m.claim != nil {
 		return nil, m.claim(ctx, name, holder)
 	}
-	return m.MemoryInbox.ClaimCheckpoint(ctx, m.name(name), cmp.Or(m.holder, holder), cmp.Or(m.ttl, ttl))
+	return m.Inbox.ClaimCheckpoint(ctx, m.name(name), cmp.Or(m.holder, holder), cmp.Or(m.ttl, ttl))
 }
 
 func (m *reconcilable) SaveCheckpoint(ctx context.Context, name, holder string, state []byte, ttl time.Duration) error {
 	if m.save != nil {
-		return m.save(ctx, m.MemoryInbox, name, holder, state)
+		return m.save(ctx, m.Inbox, name, holder, state)
 	}
-	return m.MemoryInbox.SaveCheckpoint(ctx, m.name(name), cmp.Or(m.holder, holder), state, cmp.Or(m.ttl, ttl))
+	return m.Inbox.SaveCheckpoint(ctx, m.name(name), cmp.Or(m.holder, holder), state, cmp.Or(m.ttl, ttl))
 }
 
 func (m *reconcilable) ReleaseCheckpoint(ctx context.Context, name, holder string) error {
-	return m.MemoryInbox.ReleaseCheckpoint(ctx, m.name(name), cmp.Or(m.releaser, m.holder, holder))
+	return m.Inbox.ReleaseCheckpoint(ctx, m.name(name), cmp.Or(m.releaser, m.holder, holder))
 }
 
-func everything(_ context.Context, _ *webhook.MemoryInbox, keys []webhook.Key) ([]webhook.Key, error) {
+func everything(_ context.Context, _ *memoryinbox.Inbox, keys []webhook.Key) ([]webhook.Key, error) {
 	return keys, nil
 }
 
-func byEventIDs(ctx context.Context, m *webhook.MemoryInbox, keys []webhook.Key) ([]webhook.Key, error) {
+func byEventIDs(ctx context.Context, m *memoryinbox.Inbox, keys []webhook.Key) ([]webhook.Key, error) {
 	missing, err := m.Missing(ctx, keys)
 	return slices.DeleteFunc(missing, func(key webhook.Key) bool {
 		return slices.ContainsFunc(keys, func(other webhook.Key) bool {
@@ -76,13 +77,13 @@ func byEventIDs(ctx context.Context, m *webhook.MemoryInbox, keys []webhook.Key)
 	}), err
 }
 
-func reversed(ctx context.Context, m *webhook.MemoryInbox, keys []webhook.Key) ([]webhook.Key, error) {
+func reversed(ctx context.Context, m *memoryinbox.Inbox, keys []webhook.Key) ([]webhook.Key, error) {
 	missing, err := m.Missing(ctx, keys)
 	slices.Reverse(missing)
 	return missing, err
 }
 
-func repeated(ctx context.Context, m *webhook.MemoryInbox, keys []webhook.Key) (all []webhook.Key, err error) {
+func repeated(ctx context.Context, m *memoryinbox.Inbox, keys []webhook.Key) (all []webhook.Key, err error) {
 	for _, key := range keys {
 		missing, err := m.Missing(ctx, []webhook.Key{key})
 		if err != nil {
@@ -93,12 +94,12 @@ func repeated(ctx context.Context, m *webhook.MemoryInbox, keys []webhook.Key) (
 	return all, nil
 }
 
-func noError(ctx context.Context, m *webhook.MemoryInbox, keys []webhook.Key) ([]webhook.Key, error) {
+func noError(ctx context.Context, m *memoryinbox.Inbox, keys []webhook.Key) ([]webhook.Key, error) {
 	missing, _ := m.Missing(ctx, keys)
 	return missing, nil
 }
 
-func claimAndSave(ctx context.Context, m *webhook.MemoryInbox, name, holder string, state []byte) error {
+func claimAndSave(ctx context.Context, m *memoryinbox.Inbox, name, holder string, state []byte) error {
 	for _, former := range []string{"first", "second"} {
 		if err := m.ReleaseCheckpoint(ctx, name, former); err != nil {
 			return err

@@ -203,7 +203,7 @@ func pathOf(ctx context.Context, db *sql.DB) (string, error) {
 		return "", fmt.Errorf("sqlinbox: %w", err)
 	}
 	if file == "" {
-		return "", errors.New("sqlinbox: the database is in memory, where nothing lasts: use a file, or webhook.MemoryInbox")
+		return "", errors.New("sqlinbox: the database is in memory, where nothing lasts: use a file, or package memoryinbox")
 	}
 	if resolved, err := filepath.EvalSymlinks(file); err == nil {
 		file = resolved

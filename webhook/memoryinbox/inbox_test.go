@@ -1,4 +1,4 @@
-package webhook_test
+package memoryinbox_test
 
 import (
 	"context"
@@ -14,8 +14,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
 
 // delivery makes an accepted event with the given id.
@@ -30,7 +32,7 @@ func delivery(id string) webhook.Delivery {
 
 // memory is an inbox with what its handler saw, and when, and what it reported.
 type memory struct {
-	*webhook.MemoryInbox
+	*memoryinbox.Inbox
 	mu       sync.Mutex
 	handled  []events.Event
 	at       []time.Time
@@ -38,10 +40,10 @@ type memory struct {
 }
 
 // newMemory makes an inbox whose handler returns what handle does.
-func newMemory(t *testing.T, handle webhook.HandlerFunc, change func(*webhook.MemoryConfig)) *memory {
+func newMemory(t *testing.T, handle webhook.HandlerFunc, change func(*memoryinbox.Config)) *memory {
 	t.Helper()
 	m := &memory{}
-	config := webhook.MemoryConfig{
+	config := memoryinbox.Config{Work: webhook.Work{
 		Handle: func(ctx context.Context, e events.Event) error {
 			m.mu.Lock()
 			m.handled, m.at = append(m.handled, e), append(m.at, time.Now())
@@ -53,13 +55,13 @@ func newMemory(t *testing.T, handle webhook.HandlerFunc, change func(*webhook.Me
 			m.attempts = append(m.attempts, a)
 			m.mu.Unlock()
 		},
-	}
+	}}
 	if change != nil {
 		change(&config)
 	}
-	inbox, err := webhook.NewMemoryInbox(config)
+	inbox, err := memoryinbox.New(config)
 	require.NoError(t, err)
-	m.MemoryInbox = inbox
+	m.Inbox = inbox
 	return m
 }
 
@@ -81,12 +83,14 @@ func (m *memory) letters(t *testing.T) []webhook.DeadLetter {
 	return letters
 }
 
+var sandbox = api.Environment{Region: api.US, Stage: api.Sandbox}
+
 var errDown = errors.New("the database is down")
 
 func succeed(context.Context, events.Event) error { return nil }
 func fail(context.Context, events.Event) error    { return errDown }
 
-func TestMemoryInboxHandlesEachEventOnce(t *testing.T) {
+func TestInboxHandlesEachEventOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory(t, succeed, nil)
@@ -103,7 +107,7 @@ func TestMemoryInboxHandlesEachEventOnce(t *testing.T) {
 	})
 }
 
-func TestMemoryInboxRecognisesConcurrentDuplicates(t *testing.T) {
+func TestInboxRecognisesConcurrentDuplicates(t *testing.T) {
 	t.Parallel()
 	m := newMemory(t, succeed, nil)
 	var fresh atomic.Int32
@@ -123,15 +127,15 @@ func TestMemoryInboxRecognisesConcurrentDuplicates(t *testing.T) {
 	assert.Len(t, m.handled, 1)
 }
 
-func TestMemoryInboxTriesAgainWithGrowingWaits(t *testing.T) {
+func TestInboxTriesAgainWithGrowingWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		m := newMemory(t, fail, func(c *webhook.MemoryConfig) {
-			c.MaxAttempts, c.BackOff, c.MaxBackOff = 6, time.Second, 5*time.Second
+		m := newMemory(t, fail, func(c *memoryinbox.Config) {
+			c.Work.Retry.MaxAttempts, c.Work.Retry.BackOff, c.Work.Retry.MaxBackOff = 6, time.Second, 5*time.Second
 		})
 		m.accept(t, "evt_1")
-		require.ErrorIs(t, m.Close(t.Context()), webhook.ErrUnfinished)
+		require.ErrorIs(t, m.Close(t.Context()), memoryinbox.ErrUnfinished)
 		require.Len(t, m.at, 6)
 		assert.Equal(t, start, m.at[0], "the first attempt is made at once")
 		for i, most := range []time.Duration{1, 2, 4, 5, 5} {
@@ -146,7 +150,7 @@ func TestMemoryInboxTriesAgainWithGrowingWaits(t *testing.T) {
 	})
 }
 
-func TestMemoryInboxTakesEveryFailureForOne(t *testing.T) {
+func TestInboxTakesEveryFailureForOne(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		handle webhook.HandlerFunc
@@ -160,10 +164,10 @@ func TestMemoryInboxTakesEveryFailureForOne(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				m := newMemory(t, c.handle, func(c *webhook.MemoryConfig) { c.MaxAttempts, c.Workers = 3, 1 })
+				m := newMemory(t, c.handle, func(c *memoryinbox.Config) { c.Work.Retry.MaxAttempts, c.Work.Workers = 3, 1 })
 				m.accept(t, "evt_1")
 				m.accept(t, "evt_2")
-				var unfinished *webhook.UnfinishedError
+				var unfinished *memoryinbox.UnfinishedError
 				require.ErrorAs(t, m.Close(t.Context()), &unfinished)
 				assert.Len(t, unfinished.Deliveries, 2)
 				assert.Len(t, m.handled, 6)
@@ -176,21 +180,21 @@ func TestMemoryInboxTakesEveryFailureForOne(t *testing.T) {
 	}
 }
 
-func TestMemoryInboxFailsOnBodiesItCannotRead(t *testing.T) {
+func TestInboxFailsOnBodiesItCannotRead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory(t, succeed, func(c *webhook.MemoryConfig) { c.MaxAttempts = 1 })
+		m := newMemory(t, succeed, func(c *memoryinbox.Config) { c.Work.Retry.MaxAttempts = 1 })
 		d := delivery("evt_1")
 		d.Body = []byte("{")
 		_, err := m.Accept(t.Context(), d)
 		require.NoError(t, err, "an inbox does not look into bodies")
-		require.ErrorIs(t, m.Close(t.Context()), webhook.ErrUnfinished)
+		require.ErrorIs(t, m.Close(t.Context()), memoryinbox.ErrUnfinished)
 		require.ErrorIs(t, m.letters(t)[0].Err, events.ErrMalformed)
 		assert.Empty(t, m.handled)
 	})
 }
 
-func TestMemoryInboxKeepsDeadLetters(t *testing.T) {
+func TestInboxKeepsDeadLetters(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var broken atomic.Bool
@@ -200,7 +204,7 @@ func TestMemoryInboxKeepsDeadLetters(t *testing.T) {
 				return errDown
 			}
 			return nil
-		}, func(c *webhook.MemoryConfig) { c.MaxAttempts = 2 })
+		}, func(c *memoryinbox.Config) { c.Work.Retry.MaxAttempts = 2 })
 		for _, id := range []string{"evt_1", "evt_2", "evt_3"} {
 			m.accept(t, id)
 			time.Sleep(time.Minute)
@@ -226,23 +230,23 @@ func TestMemoryInboxKeepsDeadLetters(t *testing.T) {
 
 		require.ErrorIs(t, m.Replay(t.Context(), first), webhook.ErrNoDeadLetter)
 		require.ErrorIs(t, m.Discard(t.Context(), second), webhook.ErrNoDeadLetter)
-		var unfinished *webhook.UnfinishedError
+		var unfinished *memoryinbox.UnfinishedError
 		require.ErrorAs(t, m.Close(t.Context()), &unfinished)
 		require.Len(t, unfinished.Deliveries, 1)
 		assert.Equal(t, third, unfinished.Deliveries[0].Key)
-		require.EqualError(t, unfinished, "webhook: inbox closed with events that are not handled: 1")
+		require.EqualError(t, unfinished, "memoryinbox: closed with events that are not handled: 1")
 		require.ErrorIs(t, m.Replay(t.Context(), third), webhook.ErrInboxClosed)
 		require.NoError(t, m.Discard(t.Context(), third))
 		require.NoError(t, m.Close(t.Context()))
 	})
 }
 
-func TestMemoryInboxRefusesWhatItHasNoRoomFor(t *testing.T) {
+func TestInboxRefusesWhatItHasNoRoomFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
-		m := newMemory(t, func(context.Context, events.Event) error { <-gate; return nil }, func(c *webhook.MemoryConfig) {
-			c.Workers, c.MaxEvents, c.MaxBytes = 1, 3, 1000
+		m := newMemory(t, func(context.Context, events.Event) error { <-gate; return nil }, func(c *memoryinbox.Config) {
+			c.Work.Workers, c.MaxEvents, c.MaxBytes = 1, 3, 1000
 		})
 		large := delivery("large")
 		large.Body = make([]byte, 2000)
@@ -262,10 +266,10 @@ func TestMemoryInboxRefusesWhatItHasNoRoomFor(t *testing.T) {
 	})
 }
 
-func TestMemoryInboxForgetsTheOldestKeys(t *testing.T) {
+func TestInboxForgetsTheOldestKeys(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory(t, succeed, func(c *webhook.MemoryConfig) { c.MaxKeys = 2 })
+		m := newMemory(t, succeed, func(c *memoryinbox.Config) { c.MaxKeys = 2 })
 		for _, c := range []struct {
 			id        string
 			duplicate bool
@@ -277,7 +281,7 @@ func TestMemoryInboxForgetsTheOldestKeys(t *testing.T) {
 	})
 }
 
-func TestMemoryInboxCloses(t *testing.T) {
+func TestInboxCloses(t *testing.T) {
 	t.Parallel()
 	t.Run("after what it holds is handled, retries included", func(t *testing.T) {
 		t.Parallel()
@@ -309,7 +313,9 @@ func TestMemoryInboxCloses(t *testing.T) {
 				<-ctx.Done()
 				ended <- ctx.Err()
 				return ctx.Err()
-			}, func(c *webhook.MemoryConfig) { c.Workers, c.HandlerTimeout, c.BackOff = 2, time.Hour, time.Minute })
+			}, func(c *memoryinbox.Config) {
+				c.Work.Workers, c.Work.HandlerTimeout, c.Work.Retry.BackOff = 2, time.Hour, time.Minute
+			})
 			for _, id := range []string{"fails", "hangs"} {
 				m.accept(t, id)
 				time.Sleep(time.Second)
@@ -317,7 +323,7 @@ func TestMemoryInboxCloses(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
 			start := time.Now()
-			var unfinished *webhook.UnfinishedError
+			var unfinished *memoryinbox.UnfinishedError
 			require.ErrorAs(t, m.Close(ctx), &unfinished)
 			assert.Equal(t, 10*time.Second, time.Since(start))
 			require.Len(t, unfinished.Deliveries, 2)
@@ -329,7 +335,7 @@ func TestMemoryInboxCloses(t *testing.T) {
 	})
 }
 
-func TestMemoryInboxDoesNotAcceptForACallerWhoIsGone(t *testing.T) {
+func TestInboxDoesNotAcceptForACallerWhoIsGone(t *testing.T) {
 	t.Parallel()
 	m := newMemory(t, succeed, nil)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -340,23 +346,24 @@ func TestMemoryInboxDoesNotAcceptForACallerWhoIsGone(t *testing.T) {
 	assert.Empty(t, m.handled)
 }
 
-func TestMemoryInboxSurvivesItsObserver(t *testing.T) {
+func TestInboxSurvivesItsObserver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory(t, succeed, func(c *webhook.MemoryConfig) {
-			c.Observe = func(context.Context, webhook.Attempt) { panic("observer") }
+		m := newMemory(t, succeed, func(c *memoryinbox.Config) {
+			c.Work.Observe = func(context.Context, webhook.Attempt) { panic("observer") }
 		})
 		m.accept(t, "evt_1")
 		require.NoError(t, m.Close(t.Context()))
 	})
 }
 
-func TestNewMemoryInboxRefuses(t *testing.T) {
+func TestNewRefuses(t *testing.T) {
 	t.Parallel()
-	for _, c := range []webhook.MemoryConfig{
-		{}, {Handle: succeed, Workers: -1}, {Handle: succeed, MaxBytes: -1}, {Handle: succeed, BackOff: -1},
+	for _, c := range []memoryinbox.Config{
+		{}, {Work: webhook.Work{Handle: succeed, Workers: -1}}, {Work: webhook.Work{Handle: succeed}, MaxBytes: -1},
+		{Work: webhook.Work{Handle: succeed, Retry: webhook.RetryPolicy{BackOff: -1}}},
 	} {
-		_, err := webhook.NewMemoryInbox(c)
+		_, err := memoryinbox.New(c)
 		require.Error(t, err)
 	}
 }

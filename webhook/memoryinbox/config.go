@@ -1,0 +1,66 @@
+package memoryinbox
+
+import (
+	"cmp"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// Config is what an [Inbox] is made of. Work.Handle is required; everything else
+// has a default.
+type Config struct {
+	// Work says how events are handled. Retries have other defaults than
+	// elsewhere, as a process must not wait long for its end: 10 attempts, and
+	// waits of at most five minutes.
+	Work webhook.Work
+
+	// MaxEvents bounds how many events are held, dead letters included; 0 means
+	// 10,000. What does not fit is not accepted, so that the platform sends it
+	// again.
+	MaxEvents int
+
+	// MaxBytes bounds the size of the bodies that are held; 0 means 64 MiB.
+	MaxBytes int64
+
+	// MaxKeys is how many keys of handled events are remembered, to recognise
+	// duplicates, and of how many objects the newest event is; 0 means 100,000.
+	// The oldest are forgotten first.
+	MaxKeys int
+}
+
+func (c Config) withDefaults() (Config, error) {
+	for field, negative := range map[string]bool{"MaxEvents": c.MaxEvents < 0, "MaxBytes": c.MaxBytes < 0, "MaxKeys": c.MaxKeys < 0} {
+		if negative {
+			return c, &api.ArgumentError{Field: "memoryinbox.Config." + field, Reason: "is negative"}
+		}
+	}
+	c.MaxEvents = cmp.Or(c.MaxEvents, 10_000)
+	c.MaxBytes = cmp.Or(c.MaxBytes, 64<<20)
+	c.MaxKeys = cmp.Or(c.MaxKeys, 100_000)
+	c.Work.Retry.MaxAttempts = cmp.Or(c.Work.Retry.MaxAttempts, 10)
+	c.Work.Retry.MaxBackOff = cmp.Or(c.Work.Retry.MaxBackOff, 5*time.Minute)
+	return c, nil
+}
+
+// ErrUnfinished is matched by every [UnfinishedError].
+var ErrUnfinished = errors.New("memoryinbox: closed with events that are not handled")
+
+// UnfinishedError gives back what an [Inbox] held when it was closed. It matches
+// [ErrUnfinished].
+type UnfinishedError struct {
+	// Deliveries were acknowledged to the platform and not handled, dead letters
+	// included; the oldest first.
+	Deliveries []webhook.Delivery
+}
+
+// Error returns how many there are.
+func (e *UnfinishedError) Error() string {
+	return ErrUnfinished.Error() + ": " + strconv.Itoa(len(e.Deliveries))
+}
+
+// Unwrap returns [ErrUnfinished].
+func (e *UnfinishedError) Unwrap() error { return ErrUnfinished }

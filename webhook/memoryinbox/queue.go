@@ -1,0 +1,80 @@
+package memoryinbox
+
+import (
+	"slices"
+	"time"
+
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// entry is an event that an [Inbox] holds.
+type entry struct {
+	delivery    webhook.Delivery
+	orderingKey webhook.Subject
+	object      webhook.Subject
+	attempts    int
+	due         time.Time
+	partition   *partition // nil for a dead letter
+	running     bool
+	deadLetter  *webhook.DeadLetter // nil while the event is to be handled
+}
+
+// partition is the events of one ordering key, the oldest first, which are handled
+// one at a time. An event without an ordering key has a partition for itself.
+type partition struct {
+	entries []*entry
+	taken   bool        // in Inbox.ready, or being handled
+	timer   *time.Timer // runs until the first event is due
+}
+
+// insert puts an entry where its time belongs. Of two events of one time the one
+// that came first is handled first.
+func (p *partition) insert(e *entry) {
+	at, _ := slices.BinarySearchFunc(p.entries, e, func(other, e *entry) int {
+		if other.delivery.OrderTime().After(e.delivery.OrderTime()) {
+			return 1
+		}
+		return -1
+	})
+	p.entries = slices.Insert(p.entries, at, e)
+}
+
+func (p *partition) remove(e *entry) {
+	p.entries = slices.DeleteFunc(p.entries, func(other *entry) bool { return other == e })
+}
+
+func (p *partition) stopTimer() {
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+}
+
+// recent is a map that forgets its oldest key beyond a limit.
+type recent[K comparable, V any] struct {
+	limit  int
+	values map[K]V
+	order  []K // a ring, once it has grown to limit
+	next   int
+}
+
+func newRecent[K comparable, V any](limit int) recent[K, V] {
+	return recent[K, V]{limit: limit, values: map[K]V{}}
+}
+
+func (r *recent[K, V]) has(key K) bool {
+	_, ok := r.values[key]
+	return ok
+}
+
+func (r *recent[K, V]) put(key K, value V) {
+	switch {
+	case r.has(key):
+	case len(r.order) < r.limit:
+		r.order = append(r.order, key)
+	default:
+		delete(r.values, r.order[r.next])
+		r.order[r.next] = key
+		r.next = (r.next + 1) % r.limit
+	}
+	r.values[key] = value
+}
