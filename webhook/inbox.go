@@ -54,6 +54,10 @@ type Inbox interface {
 type Receipt struct {
 	// Duplicate reports that an event with this key was accepted before.
 	Duplicate bool
+
+	// Unchecked reports that the inbox keeps no record of keys, so that the event may
+	// have been accepted before.
+	Unchecked bool
 }
 
 // Delivery is an event on its way into an [Inbox], and out of it. However it is

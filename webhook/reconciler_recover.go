@@ -164,6 +164,9 @@ func (n *run) accept(ctx context.Context, m *missed, e events.Event) error {
 		case !receipt.Duplicate:
 			fresh = true
 			n.report.Recovered = append(n.report.Recovered, key)
+			if receipt.Unchecked {
+				n.report.Unchecked++
+			}
 		}
 	}
 	if fresh {

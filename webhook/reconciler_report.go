@@ -35,6 +35,10 @@ type Report struct {
 	// by itself meanwhile is not among them.
 	Recovered []Key
 
+	// Unchecked is how many of Recovered the inbox keeps no record of, so that they
+	// may have been accepted before: see [Receipt.Unchecked].
+	Unchecked int
+
 	// Gaps are what was missed and cannot be recovered: the platform does not have
 	// it any more, or the inbox does not take it.
 	Gaps []Gap
@@ -145,6 +149,9 @@ func (r Report) String() string {
 		return "skipped: another replica has just done it"
 	}
 	text := fmt.Sprintf("recovered %d of %d missed; pages: %d, reads: %d", len(r.Recovered), r.Missed, r.Pages, r.Reads)
+	if r.Unchecked > 0 {
+		text += fmt.Sprintf("; accepted before, perhaps: %d", r.Unchecked)
+	}
 	if len(r.Gaps) > 0 {
 		text += fmt.Sprintf("; gaps: %d", len(r.Gaps))
 	}
@@ -175,6 +182,7 @@ func (r Report) LogValue() slog.Value {
 	attrs := []slog.Attr{
 		slog.Int("missed", r.Missed),
 		slog.Int("recovered", len(r.Recovered)),
+		slog.Int("unchecked", r.Unchecked),
 		slog.Int("gaps", len(r.Gaps)),
 		slog.Int("failed_notices", len(r.Notices)),
 		slog.Int("pages", r.Pages),
