@@ -1,0 +1,123 @@
+package publish
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+var _ webhook.Checkpoints = (*Ledger)(nil)
+
+// ClaimCheckpoint implements [webhook.Checkpoints].
+func (l *Ledger) ClaimCheckpoint(ctx context.Context, name, holder string, ttl time.Duration) ([]byte, error) {
+	var state []byte
+	err := l.exec(ctx, `INSERT INTO {table}_checkpoints (name, holder, held_until) VALUES (?, '', 0) `+fmt.Sprintf(l.dialect.ignore, "name"), name)
+	if err == nil {
+		err = l.exec(ctx, `UPDATE {table}_checkpoints SET holder = ?, held_until = {now} + ? WHERE name = ? AND (holder = ? OR held_until <= {now})`,
+			holder, ttl.Microseconds(), name, holder)
+	}
+	if err == nil {
+		state, err = l.held(ctx, name, holder)
+	}
+	if err != nil && ctx.Err() != nil {
+		// The claim may have been made, and the caller will not release it.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = l.ReleaseCheckpoint(ctx, name, holder)
+	}
+	return state, err
+}
+
+// SaveCheckpoint implements [webhook.Checkpoints].
+func (l *Ledger) SaveCheckpoint(ctx context.Context, name, holder string, state []byte, ttl time.Duration) error {
+	err := l.exec(ctx, `UPDATE {table}_checkpoints SET state = ?, held_until = {now} + ? WHERE name = ? AND holder = ? AND held_until > {now}`,
+		state, ttl.Microseconds(), name, holder)
+	if err == nil {
+		_, err = l.held(ctx, name, holder)
+	}
+	return err
+}
+
+// ReleaseCheckpoint implements [webhook.Checkpoints].
+func (l *Ledger) ReleaseCheckpoint(ctx context.Context, name, holder string) error {
+	return l.exec(ctx, `UPDATE {table}_checkpoints SET held_until = 0 WHERE name = ? AND holder = ?`, name, holder)
+}
+
+// held returns the state if holder holds the checkpoint. How many rows an UPDATE has
+// changed would not tell: MySQL does not count what it finds as it is to be.
+func (l *Ledger) held(ctx context.Context, name, holder string) (state []byte, err error) {
+	query := l.sql(`SELECT state FROM {table}_checkpoints WHERE name = ? AND holder = ? AND held_until > {now}`)
+	switch err := l.config.DB.QueryRowContext(ctx, query, name, holder).Scan(&state); {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil, webhook.ErrCheckpointHeld
+	case err != nil:
+		return nil, ledgerError(err)
+	}
+	return state, nil
+}
+
+// memoryCheckpoints are those of an [Inbox] without a ledger: they end with the
+// process, and other replicas do not see them.
+type memoryCheckpoints struct {
+	mu     sync.Mutex
+	byName map[string]*memoryCheckpoint
+}
+
+type memoryCheckpoint struct {
+	state  []byte
+	holder string
+	until  time.Time
+}
+
+// ClaimCheckpoint implements [webhook.Checkpoints].
+func (m *memoryCheckpoints) ClaimCheckpoint(ctx context.Context, name, holder string, ttl time.Duration) ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if m.byName == nil {
+		m.byName = map[string]*memoryCheckpoint{}
+	}
+	c := m.byName[name]
+	if c == nil {
+		c = &memoryCheckpoint{}
+		m.byName[name] = c
+	}
+	if c.holder != holder && time.Now().Before(c.until) {
+		return nil, webhook.ErrCheckpointHeld
+	}
+	c.holder, c.until = holder, time.Now().Add(ttl)
+	return bytes.Clone(c.state), nil
+}
+
+// SaveCheckpoint implements [webhook.Checkpoints].
+func (m *memoryCheckpoints) SaveCheckpoint(ctx context.Context, name, holder string, state []byte, ttl time.Duration) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := m.byName[name]
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case c == nil || c.holder != holder || !time.Now().Before(c.until):
+		return webhook.ErrCheckpointHeld
+	}
+	c.state, c.until = bytes.Clone(state), time.Now().Add(ttl)
+	return nil
+}
+
+// ReleaseCheckpoint implements [webhook.Checkpoints].
+func (m *memoryCheckpoints) ReleaseCheckpoint(_ context.Context, name, holder string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c := m.byName[name]; c != nil && c.holder == holder {
+		c.until = time.Time{}
+	}
+	return nil
+}

@@ -1,0 +1,113 @@
+package publish
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// dialect is what the databases say differently.
+type dialect struct {
+	now      string   // the database's time in microseconds
+	ignore   string   // ends an INSERT that does nothing where the row with this key is there
+	numbered bool     // parameters are $1, $2 …
+	schema   []string // of the tables; each may be run again
+}
+
+var (
+	postgreSQL = dialect{
+		now:      `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`,
+		ignore:   `ON CONFLICT (%s) DO NOTHING`,
+		numbered: true,
+		schema: []string{
+			`CREATE TABLE IF NOT EXISTS {table} (id bytea NOT NULL PRIMARY KEY, noted_at bigint NOT NULL)`,
+			`CREATE INDEX IF NOT EXISTS {table}_noted ON {table} (noted_at)`,
+			`CREATE TABLE IF NOT EXISTS {table}_checkpoints (name text COLLATE "C" NOT NULL PRIMARY KEY, holder text COLLATE "C" NOT NULL, held_until bigint NOT NULL, state bytea)`,
+		},
+	}
+	mySQL = dialect{
+		now:    `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`,
+		ignore: `ON DUPLICATE KEY UPDATE %[1]s = %[1]s`,
+		schema: []string{
+			`CREATE TABLE IF NOT EXISTS {table} (id binary(32) NOT NULL PRIMARY KEY, noted_at bigint NOT NULL, KEY {table}_noted (noted_at)) ENGINE = InnoDB`,
+			`CREATE TABLE IF NOT EXISTS {table}_checkpoints (name varbinary(255) NOT NULL PRIMARY KEY, holder varbinary(255) NOT NULL, held_until bigint NOT NULL, state mediumblob) ENGINE = InnoDB`,
+		},
+	}
+	sqlite = dialect{
+		now:    `CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)`,
+		ignore: `ON CONFLICT (%s) DO NOTHING`,
+		schema: []string{
+			`CREATE TABLE IF NOT EXISTS {table} (id BLOB NOT NULL PRIMARY KEY, noted_at INTEGER NOT NULL) WITHOUT ROWID`,
+			`CREATE INDEX IF NOT EXISTS {table}_noted ON {table} (noted_at)`,
+			`CREATE TABLE IF NOT EXISTS {table}_checkpoints (name TEXT NOT NULL PRIMARY KEY, holder TEXT NOT NULL, held_until INTEGER NOT NULL, state BLOB)`,
+		},
+	}
+)
+
+// detect asks a database what it is.
+func detect(ctx context.Context, db *sql.DB) (dialect, error) {
+	var version string
+	if db.QueryRowContext(ctx, `SELECT sqlite_version()`).Scan(&version) == nil {
+		return sqlite, nil
+	}
+	if err := db.QueryRowContext(ctx, `SELECT version()`).Scan(&version); err != nil {
+		return dialect{}, ledgerError(err)
+	}
+	switch {
+	case strings.HasPrefix(version, "PostgreSQL"):
+		return postgreSQL, nil
+	case version != "" && version[0] >= '0' && version[0] <= '9': // "8.4.3", "10.11.19-MariaDB"
+		return mySQL, nil
+	}
+	return dialect{}, ledgerError(errors.New("the database is neither PostgreSQL nor MySQL, MariaDB or SQLite"))
+}
+
+// create makes the tables. Where they are there it changes nothing, which needs no
+// right to. Replicas that start at the same time can get in each other's way, and try
+// again.
+func (l *Ledger) create(ctx context.Context) (err error) {
+	for range 5 {
+		if err = l.probe(ctx); err == nil || ctx.Err() != nil {
+			return err
+		}
+		failed := false
+		for _, statement := range l.dialect.schema {
+			if err = l.exec(ctx, statement); err != nil {
+				failed = true
+				break
+			}
+		}
+		if !failed {
+			return nil
+		}
+		pause(ctx, 50*time.Millisecond)
+	}
+	return err
+}
+
+func (l *Ledger) probe(ctx context.Context) error {
+	for _, table := range []string{`{table}`, `{table}_checkpoints`} {
+		var one int
+		err := l.config.DB.QueryRowContext(ctx, l.sql(`SELECT 1 FROM `+table+` WHERE 1 = 0`)).Scan(&one)
+		if !errors.Is(err, sql.ErrNoRows) {
+			return ledgerError(err)
+		}
+	}
+	return nil
+}
+
+// sql writes a statement in the dialect.
+func (l *Ledger) sql(text string) string {
+	text = strings.NewReplacer("{table}", l.config.Table, "{now}", l.dialect.now).Replace(text)
+	if !l.dialect.numbered {
+		return text
+	}
+	parts := strings.Split(text, "?")
+	for n := 1; n < len(parts); n++ {
+		parts[n] = "$" + strconv.Itoa(n) + parts[n]
+	}
+	return strings.Join(parts, "")
+}

@@ -1,0 +1,111 @@
+// Package publish hands verified webhooks to a message broker, and handles them on its
+// other side. It is for programs whose events live on NATS JetStream, RabbitMQ, Kafka or
+// Redis Streams, or on another broker that Watermill
+// (github.com/ThreeDotsLabs/watermill) has a driver for:
+//
+//	request ─► webhook.Handler ─► Inbox ─► broker ─► Consume ─► webhook.Router ─► your function
+//	           verifies           seals    keeps     opens      decodes
+//	           answers            publishes          retries, gives up
+//
+// An [Inbox] answers once the broker has confirmed that it stored the event. It is a
+// [webhook.Inbox] and no engine: how long events are kept, when they are delivered
+// again, and in which order, is up to the broker. Where that is too little, and an
+// inbox in a database will do, use package sqlinbox or riverinbox.
+//
+// # Setting up
+//
+//	inbox, err := publish.New(publish.Config{Publisher: publisher, Topic: "dispensary", Seal: keys})
+//	…
+//	handler, err := webhook.NewHandler(webhook.Config{Inbox: inbox, …})
+//
+// and, in the same program or in another one:
+//
+//	router, err := message.NewRouter(message.RouterConfig{}, logger)
+//	…
+//	err = publish.Consume(router, publish.ConsumerConfig{
+//		Subscriber:      subscriber,
+//		Topic:           "dispensary",
+//		DeadLetters:     publisher,
+//		DeadLetterTopic: "dispensary_dead",
+//		Seal:            keys,
+//		Work:            webhook.Work{Handle: handlers.Dispatch},
+//	})
+//	…
+//	err = router.Run(ctx)
+//
+// Publisher, subscriber and router are Watermill's. The program examples/nats is
+// complete.
+//
+// # What goes through the broker
+//
+// The id of a message is the [webhook.Key] as text, its payload the body, sealed and
+// bound to that key. The metadata holds type, clinic and times of the event and the
+// partition key, which is a digest: nothing of a patient.
+//
+// # What each broker promises
+//
+// Every event that was acknowledged to the platform reaches a handler at least once, if
+// publisher and subscriber are set up like this. More than once is possible with each
+// of them: after a crash, a lost connection, or an acknowledgement that took too long.
+//
+//	                  NATS JetStream           RabbitMQ                  Kafka                     Redis Streams
+//	confirms          stored by the stream's   stored by the durable     RequiredAcks WaitForAll   XADD returned; on disk
+//	                  replicas; on disk only   queue, with               (Watermill's default is   as appendfsync says, and
+//	                  with sync_interval       Publish.ConfirmDelivery   the leader alone) and     lost by a failover, as
+//	                  always                   (off by default)          min.insync.replicas 2     replication is not waited for
+//	has to be there   stream and durable       durable, bound queues:    topics, their retention   nothing: the driver
+//	beforehand        consumer, of all topics  what has no queue is      longer than any outage    makes stream and group
+//	                                           confirmed and dropped     of the consumers
+//	keeps an event    as the stream says:      until acknowledged, if    for the retention,        until trimmed: MaxLen drops
+//	                  Limits or WorkQueue      no TTL and no length      handled or not            what nobody has handled
+//	                  policy, no MaxAge that   limit is set
+//	                  an outage outlasts
+//	delivers again    after AckWait            when the connection of    when the consumer's       after MaxIdleTime
+//	what was not                               the consumer ends, or     session ends; not         (Watermill: a minute)
+//	acknowledged                               after consumer_timeout    while it lives
+//	drops repeated    for Duplicates (2 min)   no                        no (an idempotent         no
+//	publishes         with TrackMsgId                                    producer: its own
+//	                                                                     retries only)
+//	keeps order       one event at a time:     one event at a time:      within a partition, with  one event at a time:
+//	                  MaxAckPending 1          single active consumer,   the [PartitionKey]        one consumer in all
+//	                                           prefetch 1
+//	your handler      must bear repeats, with each of them, and disorder, unless order is kept as above
+//
+// A broker must wait for an acknowledgement for longer than [MaxHandling] says, or it
+// has another consumer handle the event at the same time: set AckWait, the driver's
+// AckWaitTimeout, consumer_timeout or MaxIdleTime to that.
+//
+// # Retries and dead letters
+//
+// An event that fails is tried again while the broker waits, as Work.Retry says: five
+// times within some seconds, and not over hours. Then, or at once if the error is
+// [webhook.Permanent], the message is published to the dead letter topic and
+// acknowledged. To handle it again, publish it to the topic again: with Watermill's
+// requeuer component, or the broker's own tools. Within the time for which JetStream
+// drops repeats, that needs another Nats-Msg-Id.
+//
+// While the consumer stops, events that are not handled go back to the broker.
+//
+// # Duplicates
+//
+// The platform sends an event again whose answer it did not see, and brokers deliver
+// again. A [Ledger], a table in a database of yours, remembers keys for 31 days:
+//
+//   - [Config.Ledger] has the inbox publish what was never published.
+//   - [ConsumerConfig.Ledger] has a consumer skip what it has handled.
+//
+// Both note a key after the fact, so that what is broken off in between is done twice
+// and never not at all. Watermill's Deduplicator middleware notes it before: an event
+// whose handling was broken off is dropped by it. Do not use it here.
+//
+// # Reconciliation
+//
+// An Inbox is a [webhook.Reconcilable]. With a ledger, a reconciler publishes what was
+// never seen, and no more; its checkpoint is in the same database, for all replicas.
+//
+// Without one, nobody knows what was seen: each run publishes again all events that it
+// lists, which after a start is [webhook.ReconcilerConfig].FirstRun, 30 days by
+// default, and then its Overlap, an hour. The checkpoint is in memory, so that each
+// replica runs for itself: run it in one of them. [webhook.Report].Unchecked says how
+// many events were published that way.
+package publish

@@ -1,0 +1,156 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/seal"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// DefaultMaxInFlight is how many events an [Inbox] publishes at a time.
+const DefaultMaxInFlight = 256
+
+// Config is what an [Inbox] is made of. Publisher, Topic and Seal are required.
+type Config struct {
+	// Publisher publishes to the broker. Its Publish must return only after the
+	// broker has confirmed that it stored the message; see the package comment for
+	// what that takes with each broker. It stays the caller's to close.
+	Publisher message.Publisher
+
+	// Topic is where events are published.
+	Topic string
+
+	// Seal seals the bodies; it is usually a [seal.KeyRing]. The consumer has to
+	// have the same keys.
+	Seal seal.AEAD
+
+	// Order returns the ordering key that an event is published under, as
+	// [webhook.ByPatient] does. Nil means [webhook.ByObject]. See [PartitionKey].
+	Order webhook.SubjectFunc
+
+	// Ledger remembers which events were published. Nil means that an event is
+	// published as often as it is accepted: see the package comment.
+	Ledger *Ledger
+
+	// MaxInFlight is how many events may be on their way to the broker at a time; 0
+	// means [DefaultMaxInFlight]. It bounds what a broker that does not answer can
+	// hold up in memory.
+	MaxInFlight int
+}
+
+func (c Config) withDefaults() (Config, error) {
+	switch {
+	case c.Publisher == nil:
+		return c, &api.ArgumentError{Field: "publish.Config.Publisher", Reason: "is missing"}
+	case c.Topic == "":
+		return c, &api.ArgumentError{Field: "publish.Config.Topic", Reason: "is missing"}
+	case c.Seal == nil:
+		return c, &api.ArgumentError{Field: "publish.Config.Seal", Reason: "is missing"}
+	case c.MaxInFlight < 0:
+		return c, &api.ArgumentError{Field: "publish.Config.MaxInFlight", Reason: "is negative"}
+	}
+	if c.Order == nil {
+		c.Order = webhook.ByObject
+	}
+	if c.MaxInFlight == 0 {
+		c.MaxInFlight = DefaultMaxInFlight
+	}
+	return c, nil
+}
+
+// Inbox is a [webhook.Inbox] that publishes events to a broker. It is safe for
+// concurrent use, and has nothing to close.
+type Inbox struct {
+	webhook.Checkpoints
+
+	config Config
+	slots  chan struct{}
+}
+
+var _ webhook.Reconcilable = (*Inbox)(nil)
+
+// New returns an inbox. It publishes nothing. Errors are [api.ArgumentError].
+func New(c Config) (*Inbox, error) {
+	c, err := c.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	i := &Inbox{Checkpoints: &memoryCheckpoints{}, config: c, slots: make(chan struct{}, c.MaxInFlight)}
+	if c.Ledger != nil {
+		i.Checkpoints = c.Ledger
+	}
+	return i, nil
+}
+
+// Format prints the type only.
+func (i *Inbox) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "publish.Inbox") }
+
+// Accept implements [webhook.Inbox]: it seals the body, publishes the event, and
+// returns once the broker has confirmed it. Where ctx ends before that, the event may
+// have been published all the same, and is published again when it is sent again.
+//
+// The error matches [webhook.ErrInboxFull] where MaxInFlight events are on their way
+// to a broker that does not answer.
+func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
+	if i.config.Ledger != nil {
+		missing, err := i.config.Ledger.missing(ctx, published, []webhook.Key{d.Key})
+		if err != nil || len(missing) == 0 {
+			return webhook.Receipt{Duplicate: err == nil}, err
+		}
+	}
+	msg, err := i.message(ctx, d)
+	if err != nil {
+		return webhook.Receipt{}, err
+	}
+	if err := i.publish(ctx, msg); err != nil {
+		return webhook.Receipt{}, err
+	}
+	if i.config.Ledger != nil {
+		return webhook.Receipt{}, i.config.Ledger.add(ctx, published, d.Key)
+	}
+	return webhook.Receipt{Unchecked: true}, nil
+}
+
+// Missing implements [webhook.Reconcilable]. Without a [Config.Ledger] it returns all
+// keys, because nobody knows.
+func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key, error) {
+	if i.config.Ledger != nil {
+		return i.config.Ledger.missing(ctx, published, keys)
+	}
+	return unique(keys), ctx.Err()
+}
+
+// publish waits for the broker until ctx ends. Publishers know no context, so that
+// one that is held up keeps its slot until it returns.
+func (i *Inbox) publish(ctx context.Context, msg *message.Message) error {
+	select {
+	case i.slots <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("%w: the broker has not confirmed %d events: %w", webhook.ErrInboxFull, i.config.MaxInFlight, ctx.Err())
+	}
+	confirmed := make(chan error, 1)
+	go func() {
+		err := errors.New("the publisher panicked")
+		defer func() {
+			_ = recover() // what a publisher panics with may repeat the message
+			<-i.slots
+			confirmed <- err
+		}()
+		err = i.config.Publisher.Publish(i.config.Topic, msg)
+	}()
+	select {
+	case err := <-confirmed:
+		if err != nil {
+			return fmt.Errorf("publish: %w", err)
+		}
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("publish: the broker has not confirmed: %w", ctx.Err())
+	}
+}

@@ -1,0 +1,198 @@
+package publish
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/contention"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+const (
+	// DefaultTable is the name of a [Ledger]'s table.
+	DefaultTable = "dispensary_ledger"
+
+	// DefaultRetention is how long a [Ledger] remembers a key: a day longer than the
+	// platform may send, or list, an event.
+	// API section: "Limits".
+	DefaultRetention = 31 * 24 * time.Hour
+
+	minRetention = 30 * 24 * time.Hour
+)
+
+const (
+	// pruneEvery is after how many new keys a process removes old ones, and
+	// pruneLimit how many at a time, so that no accept waits for long.
+	pruneEvery = 500
+	pruneLimit = 1000
+)
+
+// LedgerConfig is what a [Ledger] is made of. DB is required.
+type LedgerConfig struct {
+	// DB is a database: PostgreSQL, MySQL, MariaDB or SQLite. It stays the caller's to
+	// close.
+	DB *sql.DB
+
+	// Table is the name of the table of keys; empty means [DefaultTable]. That of the
+	// checkpoints of a reconciler has "_checkpoints" behind it. Both are made where
+	// they are not there, which needs the right to.
+	Table string
+
+	// Retention is how long a key is remembered, at least; 0 means [DefaultRetention],
+	// less than 30 days is refused.
+	Retention time.Duration
+}
+
+var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,40}$`)
+
+func (c LedgerConfig) withDefaults() (LedgerConfig, error) {
+	if c.Table == "" {
+		c.Table = DefaultTable
+	}
+	if c.Retention == 0 {
+		c.Retention = DefaultRetention
+	}
+	switch {
+	case c.DB == nil:
+		return c, &api.ArgumentError{Field: "publish.LedgerConfig.DB", Reason: "is missing"}
+	case !tableName.MatchString(c.Table):
+		return c, &api.ArgumentError{Field: "publish.LedgerConfig.Table", Reason: "is no plain name of at most 41 letters, digits and underscores"}
+	case c.Retention < minRetention:
+		return c, &api.ArgumentError{Field: "publish.LedgerConfig.Retention", Reason: "is shorter than 30 days"}
+	}
+	return c, nil
+}
+
+// Ledger is a table of the keys of events. An [Inbox] notes in it what it has
+// published, and a consumer what it has handled; both can share one, and so can all
+// replicas. It holds digests, and nothing of an event. It is safe for concurrent use.
+//
+// A key is noted after what it stands for: what happens twice at the same time, or is
+// broken off before the note, happens twice.
+type Ledger struct {
+	config  LedgerConfig
+	dialect dialect
+	added   atomic.Int64
+}
+
+// NewLedger returns the ledger in a database, and makes its tables where they are not
+// there. An error is an [api.ArgumentError], or that of the database.
+func NewLedger(ctx context.Context, c LedgerConfig) (*Ledger, error) {
+	c, err := c.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	l := &Ledger{config: c}
+	if l.dialect, err = detect(ctx, c.DB); err != nil {
+		return nil, err
+	}
+	return l, l.create(ctx)
+}
+
+// Format prints the type only.
+func (l *Ledger) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "publish.Ledger") }
+
+// purpose is what a key is noted for, so that what was published does not pass for
+// handled.
+type purpose string
+
+const published purpose = "published"
+
+func handledBy(name string) purpose { return purpose("handled by " + name) }
+
+// id is what stands for a key in the table: of one length, whatever the platform's ids
+// are.
+func (p purpose) id(key webhook.Key) []byte {
+	digest := sha256.Sum256([]byte(string(p) + "\n" + key.String()))
+	return digest[:]
+}
+
+// missing returns those of the keys that were not noted, in order and without repeats.
+func (l *Ledger) missing(ctx context.Context, p purpose, keys []webhook.Key) ([]webhook.Key, error) {
+	if len(keys) == 0 {
+		return nil, ctx.Err()
+	}
+	ids := make([]any, len(keys))
+	for n, key := range keys {
+		ids[n] = p.id(key)
+	}
+	known := map[string]bool{}
+	query := `SELECT id FROM {table} WHERE id IN (?` + strings.Repeat(`, ?`, len(keys)-1) + `)`
+	rows, err := l.config.DB.QueryContext(ctx, l.sql(query), ids...)
+	if err != nil {
+		return nil, ledgerError(err)
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var id []byte
+		if err := rows.Scan(&id); err != nil {
+			return nil, ledgerError(err)
+		}
+		known[string(id)] = true
+	}
+	if err := rows.Err(); err != nil {
+		return nil, ledgerError(err)
+	}
+	var missing []webhook.Key
+	for _, key := range unique(keys) {
+		if !known[string(p.id(key))] {
+			missing = append(missing, key)
+		}
+	}
+	return missing, nil
+}
+
+// add notes a key. Noting it again does nothing.
+func (l *Ledger) add(ctx context.Context, p purpose, key webhook.Key) error {
+	err := l.exec(ctx, `INSERT INTO {table} (id, noted_at) VALUES (?, {now}) `+fmt.Sprintf(l.dialect.ignore, "id"), p.id(key))
+	if err == nil && l.added.Add(1)%pruneEvery == 0 {
+		return l.prune(ctx)
+	}
+	return err
+}
+
+// prune removes some of the keys that are older than Retention.
+func (l *Ledger) prune(ctx context.Context) error {
+	// The inner SELECT is there for MySQL, which has no LIMIT in a subquery.
+	return l.exec(ctx, fmt.Sprintf(`DELETE FROM {table} WHERE id IN
+		(SELECT id FROM (SELECT id FROM {table} WHERE noted_at < {now} - ? ORDER BY noted_at LIMIT %d) AS old)`, pruneLimit),
+		l.config.Retention.Microseconds())
+}
+
+// exec runs a statement, and runs it again where the database gave it up because of
+// others.
+func (l *Ledger) exec(ctx context.Context, query string, args ...any) error {
+	query = l.sql(query)
+	for turn := new(contention.Turns); ; {
+		_, err := l.config.DB.ExecContext(ctx, query, args...)
+		if err == nil {
+			return nil
+		}
+		if !contention.Is(err) || !turn.Next(ctx) {
+			return ledgerError(err)
+		}
+	}
+}
+
+func ledgerError(err error) error { return fmt.Errorf("publish: ledger: %w", err) }
+
+// unique returns keys without repeats.
+func unique(keys []webhook.Key) []webhook.Key {
+	var once []webhook.Key
+	seen := make(map[webhook.Key]bool, len(keys))
+	for _, key := range keys {
+		if !seen[key] {
+			once = append(once, key)
+		}
+		seen[key] = true
+	}
+	return once
+}

@@ -1,0 +1,80 @@
+package publish
+
+import (
+	"context"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
+)
+
+// Metadata of a message. The payload is the sealed body, and the id of the message is
+// the text of the [webhook.Key]. None of it tells of a patient.
+const (
+	// MetadataPartitionKey is the ordering key: messages with the same one are to be
+	// handled in the order of the topic. It is a digest; see [webhook.Subject].
+	MetadataPartitionKey = "partition_key"
+
+	// MetadataType is the type of the event, such as "order.placed".
+	MetadataType = "event_type"
+
+	// MetadataClinicID is the clinic of the event; it may be empty.
+	MetadataClinicID = "clinic_id"
+
+	// MetadataCreatedAt is when the event happened, and MetadataReceivedAt when it
+	// arrived, both as in RFC 3339. The first is absent where the platform did not
+	// say.
+	MetadataCreatedAt  = "created_at"
+	MetadataReceivedAt = "received_at"
+)
+
+// PartitionKey returns the ordering key of a message. It fits where a driver wants to
+// know what to partition by:
+//
+//	kafka.NewWithPartitioningMarshaler(publish.PartitionKey)
+func PartitionKey(_ string, msg *message.Message) (string, error) {
+	return msg.Metadata.Get(MetadataPartitionKey), nil
+}
+
+// message makes the message of an event.
+func (i *Inbox) message(ctx context.Context, d webhook.Delivery) (*message.Message, error) {
+	sealed, err := engine.SealBody(i.config.Seal, d.Key, d.Body)
+	if err != nil {
+		return nil, err
+	}
+	msg := message.NewMessageWithContext(ctx, d.Key.String(), sealed)
+	if event, err := d.Event(); err == nil {
+		msg.Metadata.Set(MetadataPartitionKey, string(i.config.Order(d, event)))
+	}
+	msg.Metadata.Set(MetadataType, string(d.Type))
+	msg.Metadata.Set(MetadataClinicID, d.ClinicID)
+	msg.Metadata.Set(MetadataReceivedAt, d.ReceivedAt.UTC().Format(time.RFC3339Nano))
+	if !d.CreatedAt.IsZero() {
+		msg.Metadata.Set(MetadataCreatedAt, d.CreatedAt.UTC().Format(time.RFC3339Nano))
+	}
+	return msg, nil
+}
+
+// delivery reads a message back. Its error is why the body is missing.
+func (c *consumer) delivery(msg *message.Message) (webhook.Delivery, error) {
+	d := webhook.Delivery{
+		Type:       events.Type(msg.Metadata.Get(MetadataType)),
+		ClinicID:   msg.Metadata.Get(MetadataClinicID),
+		CreatedAt:  moment(msg.Metadata.Get(MetadataCreatedAt)),
+		ReceivedAt: moment(msg.Metadata.Get(MetadataReceivedAt)),
+	}
+	if err := d.Key.UnmarshalText([]byte(msg.UUID)); err != nil {
+		return d, webhook.Permanent(err) // a message that is none of ours
+	}
+	var err error
+	d.Body, err = engine.OpenBody(c.config.Seal, d.Key, msg.Payload)
+	return d, err
+}
+
+func moment(text string) time.Time {
+	at, _ := time.Parse(time.RFC3339Nano, text) // zero where there is none
+	return at
+}
