@@ -1,0 +1,348 @@
+package publish_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill"
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
+	"github.com/ThreeDotsLabs/watermill/pubsub/gochannel"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/receivertest"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/publish"
+)
+
+// fixture is a consumer behind an inbox, on a broker in memory that delivers again
+// what is not acknowledged.
+type fixture struct {
+	inbox       *publish.Inbox
+	broker      *gochannel.GoChannel
+	deadLetters *recorder
+	log         bytes.Buffer // of Watermill and of the worker
+	stop        func()
+
+	mu       sync.Mutex
+	attempts []webhook.Attempt
+}
+
+func newFixture(t *testing.T, handle webhook.HandlerFunc, change ...func(*publish.ConsumerConfig)) *fixture {
+	t.Helper()
+	return newFixtureOn(t, gochannel.Config{}, handle, change...)
+}
+
+func newFixtureOn(t *testing.T, broker gochannel.Config, handle webhook.HandlerFunc, change ...func(*publish.ConsumerConfig)) *fixture {
+	t.Helper()
+	f := &fixture{broker: gochannel.NewGoChannel(broker, nil), deadLetters: &recorder{}}
+	f.inbox = newInbox(t, f.broker)
+	ring, err := receivertest.FixedKeyRing()
+	require.NoError(t, err)
+	logger := slog.New(slog.NewTextHandler(&f.log, nil))
+	c := publish.ConsumerConfig{
+		Subscriber: f.broker, Topic: "events", DeadLetters: f.deadLetters, DeadLetterTopic: "dead", Seal: ring,
+		Work: webhook.Work{Handle: handle, Workers: 1, Logger: logger, Observe: func(_ context.Context, a webhook.Attempt) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.attempts = append(f.attempts, a)
+		}},
+	}
+	for _, apply := range change {
+		apply(&c)
+	}
+	router, err := message.NewRouter(message.RouterConfig{}, watermill.NewSlogLogger(logger))
+	require.NoError(t, err)
+	require.NoError(t, publish.Consume(router, c))
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- router.Run(ctx) }()
+	<-router.Running()
+	f.stop = sync.OnceFunc(func() {
+		cancel()
+		assert.NoError(t, <-ended)
+		assert.NoError(t, f.broker.Close())
+	})
+	t.Cleanup(f.stop)
+	return f
+}
+
+func (f *fixture) accept(t *testing.T, deliveries ...webhook.Delivery) {
+	t.Helper()
+	for _, d := range deliveries {
+		_, err := f.inbox.Accept(t.Context(), d)
+		require.NoError(t, err)
+	}
+}
+
+func (f *fixture) results() (results []webhook.Result) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, a := range f.attempts {
+		results = append(results, a.Result)
+	}
+	return results
+}
+
+var errHandler = errors.New("failed for " + receivertest.Canary)
+
+func TestAttempts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var begun []time.Duration
+		start := time.Now()
+		f := newFixture(t, func(ctx context.Context, _ events.Event) error {
+			begun = append(begun, time.Since(start))
+			assert.Equal(t, len(begun), webhook.HandlingFrom(ctx).Attempt)
+			if len(begun) < publish.DefaultMaxAttempts {
+				return errHandler
+			}
+			return nil
+		})
+		f.accept(t, delivery(1, "in_1"))
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		require.Len(t, begun, publish.DefaultMaxAttempts)
+		for n, wait := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second} {
+			took := begun[n+1] - begun[n]
+			assert.LessOrEqual(t, took, wait)
+			assert.GreaterOrEqual(t, took, wait/2)
+		}
+		assert.Equal(t, []webhook.Result{"failed", "failed", "failed", "failed", "handled"}, f.results())
+		assert.Empty(t, f.deadLetters.published())
+		f.stop()
+		assert.NotContains(t, f.log.String(), receivertest.Canary)
+	})
+}
+
+func TestDeadLetters(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		handle  webhook.HandlerFunc
+		reason  string
+		results []webhook.Result
+	}{
+		"all attempts failed": {
+			func(context.Context, events.Event) error { return errHandler },
+			"webhook event dead: attempt 5: error of type *errors.errorString",
+			[]webhook.Result{"failed", "failed", "failed", "failed", "dead"},
+		},
+		"permanent": {
+			func(context.Context, events.Event) error { return webhook.Permanent(errHandler) },
+			"webhook event dead: attempt 1: permanent: error of type *errors.errorString",
+			[]webhook.Result{"dead"},
+		},
+		"panic": {
+			func(context.Context, events.Event) error { panic(receivertest.Canary) },
+			"webhook event dead: attempt 5: webhook: panic with a value of type string",
+			[]webhook.Result{"failed", "failed", "failed", "failed", "dead"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, c.handle)
+				d := delivery(1, "in_1")
+				f.accept(t, d)
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				assert.Equal(t, c.results, f.results())
+				require.Len(t, f.deadLetters.published(), 1)
+				assert.Equal(t, "dead", f.deadLetters.topic)
+				dead := f.deadLetters.published()[0]
+				assert.Equal(t, d.Key.String(), dead.UUID)
+				assert.Equal(t, c.reason, dead.Metadata.Get(middleware.ReasonForPoisonedKey))
+				assert.Equal(t, "events", dead.Metadata.Get(middleware.PoisonedTopicKey))
+
+				dead = dead.Copy() // published again, it is handled again
+				require.NoError(t, f.broker.Publish("events", dead))
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				assert.Equal(t, append(c.results, c.results...), f.results())
+				f.stop()
+				assert.NotContains(t, f.log.String(), receivertest.Canary)
+			})
+		})
+	}
+}
+
+// What cannot be read becomes a dead letter: a message of others at once, and one
+// whose key is missing after all attempts.
+func TestUnreadableMessages(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, receivertest.Succeed, func(c *publish.ConsumerConfig) { c.Seal = receivertest.KeyRing(t) })
+		require.NoError(t, f.broker.Publish("events", message.NewMessage("1", nil)))
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		assert.Equal(t, []webhook.Result{"dead"}, f.results())
+		f.accept(t, delivery(1, "in_1"))
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		assert.Equal(t, []webhook.Result{"dead", "failed", "failed", "failed", "failed", "dead"}, f.results())
+		assert.Equal(t, []string{"1", "us/sandbox/evt_1/in_1"}, f.deadLetters.ids())
+	})
+}
+
+// A dead letter that cannot be published is not lost: the broker delivers the event
+// again.
+func TestDeadLetterIsNotLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, func(ctx context.Context, _ events.Event) error {
+			time.Sleep(time.Second)
+			return webhook.Permanent(errHandler)
+		})
+		f.deadLetters.fail(assert.AnError)
+		f.accept(t, delivery(1, "in_1"))
+		time.Sleep(5500 * time.Millisecond)
+		synctest.Wait()
+		assert.Len(t, f.results(), 5)
+		f.deadLetters.fail(nil)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		assert.Len(t, f.results(), 6)
+		assert.Len(t, f.deadLetters.published(), 1)
+	})
+}
+
+// Stopping is no failure: an event whose handler was told to stop, and one that waits
+// for its next attempt, go back to the broker.
+func TestStop(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, receivertest.Hold)
+		f.accept(t, delivery(1, "in_1"))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		f.stop()
+		assert.Equal(t, []webhook.Result{"returned"}, slices.Compact(f.results()), "this broker delivers until it is closed")
+		assert.Empty(t, f.deadLetters.published())
+
+		f = newFixture(t, func(context.Context, events.Event) error { return errHandler })
+		f.accept(t, delivery(1, "in_1"))
+		time.Sleep(time.Second / 10)
+		synctest.Wait()
+		f.stop()
+		assert.NotContains(t, f.results(), webhook.ResultDead)
+		assert.Empty(t, f.deadLetters.published())
+		assert.NotContains(t, f.log.String(), receivertest.Canary)
+	})
+}
+
+// With a ledger an event that comes again is not handled again, by any consumer of the
+// same name.
+func TestConsumerLedger(t *testing.T) {
+	t.Parallel()
+	l := ledger(t, publish.LedgerConfig{DB: database(t, "sqlite")})
+	named := func(name string) func(*publish.ConsumerConfig) {
+		return func(c *publish.ConsumerConfig) { c.Ledger, c.Name = l, name }
+	}
+	handled := make(chan string, 10)
+	handle := func(ctx context.Context, _ events.Event) error {
+		handled <- webhook.HandlingFrom(ctx).Key.EventID
+		return nil
+	}
+	one, two := delivery(1, "in_1"), delivery(2, "in_1")
+	oneByOne := gochannel.Config{BlockPublishUntilSubscriberAck: true}
+	for _, c := range []struct {
+		name   string
+		accept []webhook.Delivery
+		want   []string
+	}{
+		{"billing", []webhook.Delivery{one, one}, []string{"evt_1"}},
+		{"billing", []webhook.Delivery{one, two, one}, []string{"evt_2"}},
+		{"search", []webhook.Delivery{one, two}, []string{"evt_1", "evt_2"}},
+	} {
+		f := newFixtureOn(t, oneByOne, handle, named(c.name))
+		f.accept(t, c.accept...)
+		f.stop()
+		var got []string
+		for len(handled) > 0 {
+			got = append(got, <-handled)
+		}
+		assert.Equal(t, c.want, got)
+	}
+}
+
+// An event that was handled, and could not be noted, is handled again: after a while,
+// as a database that is away is not back at once.
+func TestConsumerLedgerFails(t *testing.T) {
+	t.Parallel()
+	db := database(t, "sqlite")
+	l := ledger(t, publish.LedgerConfig{DB: db})
+	attempts := make(chan int, 10)
+	n := 0
+	f := newFixture(t, func(context.Context, events.Event) error {
+		n++
+		if n == 1 {
+			_, err := db.Exec("ALTER TABLE dispensary_ledger RENAME TO away")
+			assert.NoError(t, err)
+			time.AfterFunc(50*time.Millisecond, func() {
+				_, err := db.Exec("ALTER TABLE away RENAME TO dispensary_ledger")
+				assert.NoError(t, err)
+			})
+		}
+		attempts <- n
+		return nil
+	}, func(c *publish.ConsumerConfig) { c.Ledger, c.Work.Retry.BackOff = l, 100*time.Millisecond })
+	f.accept(t, delivery(1, "in_1"))
+	<-attempts
+	<-attempts
+	require.Eventually(t, func() bool { return len(f.results()) == 2 }, 10*time.Second, time.Millisecond)
+	assert.Equal(t, []webhook.Result{"lost", "handled"}, f.results())
+}
+
+func TestConsumerConfig(t *testing.T) {
+	t.Parallel()
+	router, err := message.NewRouter(message.RouterConfig{}, nil)
+	require.NoError(t, err)
+	whole := publish.ConsumerConfig{
+		Subscriber: gochannel.NewGoChannel(gochannel.Config{}, nil), Topic: "events", DeadLetters: &recorder{}, DeadLetterTopic: "dead",
+		Seal: receivertest.KeyRing(t), Work: webhook.Work{Handle: receivertest.Succeed},
+	}
+	for field, change := range map[string]func(*publish.ConsumerConfig){
+		"Subscriber":      func(c *publish.ConsumerConfig) { c.Subscriber = nil },
+		"Topic":           func(c *publish.ConsumerConfig) { c.Topic = "" },
+		"DeadLetters":     func(c *publish.ConsumerConfig) { c.DeadLetters = nil },
+		"DeadLetterTopic": func(c *publish.ConsumerConfig) { c.DeadLetterTopic = "" },
+		"Seal":            func(c *publish.ConsumerConfig) { c.Seal = nil },
+		"Work":            func(c *publish.ConsumerConfig) { c.Work.Order = webhook.ByObject },
+	} {
+		c := whole
+		change(&c)
+		var wrong *api.ArgumentError
+		require.ErrorAs(t, publish.Consume(router, c), &wrong)
+		assert.Equal(t, "publish.ConsumerConfig."+field, wrong.Field)
+	}
+	require.Error(t, publish.Consume(nil, whole))
+	c := whole
+	c.Work.Handle = nil
+	require.Error(t, publish.Consume(router, c))
+	c = whole
+	c.Work.Workers, c.Name = 3, "billing"
+	require.NoError(t, publish.Consume(router, c))
+	var names []string
+	for name := range router.Handlers() {
+		names = append(names, name)
+	}
+	assert.ElementsMatch(t, []string{"billing", "billing-2", "billing-3"}, names)
+}
+
+func TestMaxHandling(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, 5*time.Minute+(1+2+4+8)*time.Second+10*time.Second, publish.MaxHandling(webhook.Work{}))
+	assert.Equal(t, 13*time.Second, publish.MaxHandling(webhook.Work{
+		HandlerTimeout: time.Second, Retry: webhook.RetryPolicy{MaxAttempts: 2, BackOff: time.Minute, MaxBackOff: time.Second},
+	}))
+}

@@ -1,0 +1,235 @@
+package publish_test
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	_ "github.com/go-sql-driver/mysql"
+	_ "github.com/jackc/pgx/v5/stdlib"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	_ "modernc.org/sqlite"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/publish"
+)
+
+// The addresses of the servers that the tests run on, beside SQLite.
+const (
+	postgresVariable = "DISPENSARY_TEST_POSTGRES" // postgres://postgres@127.0.0.1:5432/test?sslmode=disable
+	mysqlVariable    = "DISPENSARY_TEST_MYSQL"    // root@tcp(127.0.0.1:3306)/test
+)
+
+// eachDatabase runs a test on SQLite, and on the servers whose addresses are set. The
+// tables end with the test.
+func eachDatabase(t *testing.T, test func(t *testing.T, c publish.LedgerConfig)) {
+	t.Helper()
+	for _, driver := range []string{"sqlite", "pgx", "mysql"} {
+		t.Run(driver, func(t *testing.T) {
+			t.Parallel()
+			c := publish.LedgerConfig{DB: database(t, driver), Table: "t" + strings.ToLower(rand.Text()[:10])}
+			t.Cleanup(func() {
+				for _, table := range []string{c.Table, c.Table + "_checkpoints"} {
+					_, err := c.DB.ExecContext(context.Background(), "DROP TABLE IF EXISTS "+table)
+					assert.NoError(t, err)
+				}
+			})
+			test(t, c)
+		})
+	}
+}
+
+func database(t *testing.T, driver string) *sql.DB {
+	t.Helper()
+	name := "file:" + filepath.Join(t.TempDir(), "ledger.db") + "?_pragma=busy_timeout(1000)&_pragma=journal_mode(WAL)"
+	if variable := map[string]string{"pgx": postgresVariable, "mysql": mysqlVariable}[driver]; variable != "" {
+		if name = os.Getenv(variable); name == "" {
+			t.Skipf("%s is not set", variable)
+		}
+	}
+	db, err := sql.Open(driver, name)
+	require.NoError(t, err)
+	db.SetMaxOpenConns(4)
+	t.Cleanup(func() { assert.NoError(t, db.Close()) })
+	return db
+}
+
+func ledger(t *testing.T, c publish.LedgerConfig) *publish.Ledger {
+	t.Helper()
+	l, err := publish.NewLedger(t.Context(), c)
+	require.NoError(t, err)
+	return l
+}
+
+func keys(n int) (all []webhook.Key) {
+	for i := range n {
+		all = append(all, delivery(i, "in_1").Key)
+	}
+	return all
+}
+
+func TestLedgerKnowsWhatWasPublished(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, c publish.LedgerConfig) {
+		broker := &recorder{}
+		inbox := newInbox(t, broker, func(config *publish.Config) { config.Ledger = ledger(t, c) })
+		all := keys(300)
+		missing, err := inbox.Missing(t.Context(), append(all, all...))
+		require.NoError(t, err)
+		assert.Equal(t, all, missing)
+
+		receipt, err := inbox.Accept(t.Context(), delivery(7, "in_1"))
+		require.NoError(t, err)
+		assert.Equal(t, webhook.Receipt{}, receipt)
+		replica := newInbox(t, broker, func(config *publish.Config) { config.Ledger = ledger(t, c) })
+		receipt, err = replica.Accept(t.Context(), delivery(7, "in_1"))
+		require.NoError(t, err)
+		assert.Equal(t, webhook.Receipt{Duplicate: true}, receipt)
+		_, err = replica.Accept(t.Context(), delivery(7, "in_2"))
+		require.NoError(t, err)
+		assert.Equal(t, []string{"us/sandbox/evt_7/in_1", "us/sandbox/evt_7/in_2"}, broker.ids())
+
+		missing, err = inbox.Missing(t.Context(), all)
+		require.NoError(t, err)
+		assert.Equal(t, append(keys(7), all[8:]...), missing)
+		missing, err = inbox.Missing(t.Context(), nil)
+		require.NoError(t, err)
+		assert.Empty(t, missing)
+	})
+}
+
+// What was not confirmed is not known.
+func TestLedgerForgetsNothingAndInventsNothing(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, c publish.LedgerConfig) {
+		broker := &recorder{err: assert.AnError}
+		inbox := newInbox(t, broker, func(config *publish.Config) { config.Ledger = ledger(t, c) })
+		_, err := inbox.Accept(t.Context(), delivery(1, "in_1"))
+		require.ErrorIs(t, err, assert.AnError)
+		missing, err := inbox.Missing(t.Context(), keys(2))
+		require.NoError(t, err)
+		assert.Equal(t, keys(2), missing)
+	})
+}
+
+// Keys that are older than the retention go, a thousand at a time; others stay.
+func TestLedgerForgetsAfterTheRetention(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, c publish.LedgerConfig) {
+		inbox := newInbox(t, &recorder{}, func(config *publish.Config) { config.Ledger = ledger(t, c) })
+		accept := func(from, to int) {
+			for n := from; n < to; n++ {
+				_, err := inbox.Accept(t.Context(), delivery(n, "in_1"))
+				require.NoError(t, err)
+			}
+		}
+		accept(0, 250)
+		_, err := c.DB.ExecContext(t.Context(), "UPDATE "+c.Table+fmt.Sprintf(" SET noted_at = noted_at - %d", (32*24*time.Hour).Microseconds()))
+		require.NoError(t, err)
+		accept(250, 499)
+		count := func() (n int) {
+			require.NoError(t, c.DB.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM "+c.Table).Scan(&n))
+			return n
+		}
+		assert.Equal(t, 499, count())
+		accept(499, 500)
+		assert.Equal(t, 250, count())
+		missing, err := inbox.Missing(t.Context(), keys(500))
+		require.NoError(t, err)
+		assert.Equal(t, keys(250), missing)
+	})
+}
+
+// Replicas start at the same time, and all of them find their tables.
+func TestLedgerIsMadeOnce(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, c publish.LedgerConfig) {
+		var group sync.WaitGroup
+		for range 4 {
+			group.Go(func() {
+				_, err := publish.NewLedger(t.Context(), c)
+				assert.NoError(t, err)
+			})
+		}
+		group.Wait()
+	})
+}
+
+func TestLedgerConfig(t *testing.T) {
+	t.Parallel()
+	db := database(t, "sqlite")
+	for field, c := range map[string]publish.LedgerConfig{
+		"publish.LedgerConfig.DB":        {},
+		"publish.LedgerConfig.Table":     {DB: db, Table: "a b"},
+		"publish.LedgerConfig.Retention": {DB: db, Retention: time.Hour},
+	} {
+		_, err := publish.NewLedger(t.Context(), c)
+		var wrong *api.ArgumentError
+		require.ErrorAs(t, err, &wrong)
+		assert.Equal(t, field, wrong.Field)
+	}
+	l := ledger(t, publish.LedgerConfig{DB: db})
+	assert.Equal(t, "publish.Ledger", fmt.Sprintf("%v %+v", l, l)[:14])
+	require.NoError(t, db.Close())
+	_, err := publish.NewLedger(t.Context(), publish.LedgerConfig{DB: db})
+	require.Error(t, err)
+}
+
+// TestCheckpoints holds the checkpoints of a ledger, and those of an inbox without
+// one, to the contract of webhook.Checkpoints.
+func TestCheckpoints(t *testing.T) {
+	t.Parallel()
+	t.Run("memory", func(t *testing.T) {
+		t.Parallel()
+		checkpoints(t, newInbox(t, &recorder{}))
+	})
+	eachDatabase(t, func(t *testing.T, c publish.LedgerConfig) { checkpoints(t, ledger(t, c)) })
+}
+
+func checkpoints(t *testing.T, c webhook.Checkpoints) {
+	const long, short = time.Hour, 100 * time.Millisecond
+	ctx := t.Context()
+	state, err := c.ClaimCheckpoint(ctx, "a", "one", long)
+	require.NoError(t, err)
+	assert.Empty(t, state)
+	_, err = c.ClaimCheckpoint(ctx, "a", "two", long)
+	require.ErrorIs(t, err, webhook.ErrCheckpointHeld)
+	require.ErrorIs(t, c.SaveCheckpoint(ctx, "a", "two", []byte("no"), long), webhook.ErrCheckpointHeld)
+	require.ErrorIs(t, c.SaveCheckpoint(ctx, "c", "two", []byte("no"), long), webhook.ErrCheckpointHeld)
+	require.NoError(t, c.ReleaseCheckpoint(ctx, "a", "two"), "which has no claim")
+	require.NoError(t, c.SaveCheckpoint(ctx, "a", "one", []byte("state"), long))
+	require.NoError(t, c.SaveCheckpoint(ctx, "a", "one", []byte("state"), long), "also the same again")
+	_, err = c.ClaimCheckpoint(ctx, "a", "one", long)
+	require.NoError(t, err, "one's own")
+
+	state, err = c.ClaimCheckpoint(ctx, "b", "two", long)
+	require.NoError(t, err, "another name")
+	assert.Empty(t, state)
+
+	require.NoError(t, c.ReleaseCheckpoint(ctx, "a", "one"))
+	require.ErrorIs(t, c.SaveCheckpoint(ctx, "a", "one", []byte("late"), long), webhook.ErrCheckpointHeld)
+	state, err = c.ClaimCheckpoint(ctx, "a", "two", short)
+	require.NoError(t, err)
+	assert.Equal(t, "state", string(state))
+	require.Eventually(t, func() bool {
+		state, err = c.ClaimCheckpoint(ctx, "a", "three", long)
+		return err == nil
+	}, 10*time.Second, 10*time.Millisecond, "a claim expires")
+	require.ErrorIs(t, c.SaveCheckpoint(ctx, "a", "two", []byte("late"), long), webhook.ErrCheckpointHeld)
+
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	_, err = c.ClaimCheckpoint(ended, "d", "one", long)
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = c.ClaimCheckpoint(ctx, "d", "two", long)
+	require.NoError(t, err, "a claim that was broken off does not stay")
+}
