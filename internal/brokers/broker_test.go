@@ -1,0 +1,144 @@
+package brokers_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill"
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/receivertest"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
+	"github.com/dispensary-go/dispensary/webhook/publish"
+)
+
+// TestEachBroker publishes, handles and gives up events on every broker.
+func TestEachBroker(t *testing.T) {
+	t.Parallel()
+	eachBroker(t, func(t *testing.T, b broker) {
+		ring := receivertest.KeyRing(t)
+		publisher, subscriber := b.connected(t, b.Topic)
+		inbox, err := publish.New(publish.Config{Publisher: publisher, Topic: b.Topic, Seal: ring})
+		require.NoError(t, err)
+
+		var mu sync.Mutex
+		attempts := map[string]int{}
+		var observed []webhook.Attempt
+		router := newRouter(t)
+		require.NoError(t, publish.Consume(router, publish.ConsumerConfig{
+			Subscriber: subscriber, Topic: b.Topic, DeadLetters: publisher, DeadLetterTopic: b.deadLetterTopic(), Seal: ring,
+			Work: webhook.Work{
+				Workers: 2,
+				Retry:   webhook.RetryPolicy{MaxAttempts: 3, BackOff: time.Millisecond},
+				Handle: func(ctx context.Context, e events.Event) error {
+					mu.Lock()
+					defer mu.Unlock()
+					key := webhook.HandlingFrom(ctx).Key
+					attempts[key.EventID]++
+					assert.Equal(t, e.ID, key.EventID)
+					switch {
+					case key.IntegrationID == "in_dead":
+						return webhook.Permanent(errors.New(receivertest.Canary))
+					case key.IntegrationID == "in_again" && attempts[e.ID] < 3:
+						return errors.New(receivertest.Canary)
+					}
+					return nil
+				},
+				Observe: func(_ context.Context, a webhook.Attempt) {
+					mu.Lock()
+					defer mu.Unlock()
+					observed = append(observed, a)
+				},
+			},
+		}))
+		running(t, router)
+
+		sent := map[string]webhook.Delivery{}
+		for n, integration := range []string{"in_1", "in_1", "in_again", "in_dead", "in_1"} {
+			d := delivery(n, integration)
+			sent[d.Key.EventID] = d
+			receipt, err := inbox.Accept(t.Context(), d)
+			require.NoError(t, err)
+			assert.Equal(t, webhook.Receipt{Unchecked: true}, receipt)
+		}
+		dead := received(t, b)
+		require.Eventually(t, func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return len(observed) >= 7
+		}, 20*time.Second, 10*time.Millisecond)
+
+		mu.Lock()
+		defer mu.Unlock()
+		assert.Equal(t, map[string]int{"evt_0": 1, "evt_1": 1, "evt_2": 3, "evt_3": 1, "evt_4": 1}, attempts)
+		for _, a := range observed {
+			want := sent[a.Key.EventID]
+			assert.Equal(t, want.Body, a.Body)
+			assert.Equal(t, want.Type, a.Type)
+			assert.Equal(t, want.ClinicID, a.ClinicID)
+			assert.True(t, want.CreatedAt.Equal(a.CreatedAt))
+			assert.True(t, want.ReceivedAt.Equal(a.ReceivedAt))
+		}
+		assert.Equal(t, sent["evt_3"].Key.String(), dead.UUID)
+		assert.Equal(t, "webhook event dead: attempt 1: permanent: error of type *errors.errorString", dead.Metadata.Get(middleware.ReasonForPoisonedKey))
+		assert.NotContains(t, fmt.Sprint(string(dead.Payload), dead.Metadata), receivertest.Canary)
+		// What is published to the topic again is handled again; in JetStream it has to have
+		// another id than within its last two minutes.
+		body, err := engine.OpenBody(ring, sent["evt_3"].Key, dead.Payload)
+		require.NoError(t, err)
+		assert.Equal(t, sent["evt_3"].Body, body)
+	})
+}
+
+// delivery makes the event with a number.
+func delivery(n int, integration string) webhook.Delivery {
+	return webhook.Delivery{
+		Key:  webhook.Key{Environment: receivertest.Sandbox, EventID: fmt.Sprint("evt_", n), IntegrationID: integration},
+		Type: events.PatientUpdated, ClinicID: "cl_1", CreatedAt: time.Unix(1_780_000_000, 0), ReceivedAt: time.Now(),
+		Body: receivertest.Body(n, integration),
+	}
+}
+
+func newRouter(t *testing.T) *message.Router {
+	t.Helper()
+	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: 10 * time.Second}, watermill.NopLogger{})
+	require.NoError(t, err)
+	return router
+}
+
+// running runs the router until the test ends.
+func running(t *testing.T, router *message.Router) {
+	t.Helper()
+	ended := make(chan error, 1)
+	go func() { ended <- router.Run(context.Background()) }()
+	t.Cleanup(func() {
+		assert.NoError(t, router.Close())
+		assert.NoError(t, <-ended)
+	})
+	<-router.Running()
+}
+
+// received returns the next dead letter.
+func received(t *testing.T, b broker) *message.Message {
+	t.Helper()
+	_, subscriber := b.connected(t, b.deadLetterTopic())
+	messages, err := subscriber.Subscribe(t.Context(), b.deadLetterTopic())
+	require.NoError(t, err)
+	select {
+	case msg := <-messages:
+		msg.Ack()
+		return msg
+	case <-time.After(20 * time.Second):
+		t.Fatal("no dead letter came")
+		return nil
+	}
+}
