@@ -50,11 +50,14 @@
 //   - Package riverinbox keeps them in PostgreSQL, with River as the queue. It is
 //     for a program that runs several times, on one machine or on twenty, and for
 //     handlers that write rows of their own in the inbox's transaction.
+//   - Package publish hands events to a broker: NATS JetStream, RabbitMQ, Kafka,
+//     Redis Streams, or another one of Watermill. It is for programs whose events
+//     live there, and says what each broker promises and what it does not.
 //
-// The other two are modules of their own below this folder, so that neither
+// The last three are modules of their own below this folder, so that none of them
 // is a dependency of those who use another.
 //
-// All of them are an [Engine], which says what they promise, and handle events as
+// All but the last are an [Engine], which says what they promise, and handle events as
 // a [Work] says: a change of the engine is a change of a few lines. Package inboxtest is the suite that holds them to it,
 // and an engine of your own, too.
 //
