@@ -47,12 +47,16 @@ var arrows = map[string][]string{
 	"treatmentplans":        {"api", "clinic", "internal/jsonscan", "internal/metadata", "internal/operation", "internal/redact", "internal/transport"},
 
 	// The fake platform.
-	"dispensarytest": {".", "dispensarytest/internal/leak", "openapi"},
+	"dispensarytest": {".", "dispensarytest/internal/clock", "dispensarytest/internal/jsonrewrite", "dispensarytest/internal/leak", "dispensarytest/internal/memhttp", "dispensarytest/internal/table", "openapi"},
+
+	"dispensarytest/internal/clock":       {},
+	"dispensarytest/internal/jsonrewrite": {},
+	"dispensarytest/internal/leak":        {},
+	"dispensarytest/internal/memhttp":     {},
+	"dispensarytest/internal/table":       {},
 
 	"dispensarytest/console": {"dispensarytest", "dispensarytest/control"},
 	"dispensarytest/control": {"dispensarytest"},
-
-	"dispensarytest/internal/leak": {},
 
 	// Webhooks.
 	"webhook":                   {"api", "events", "seal", "webhook/internal/safecall"},

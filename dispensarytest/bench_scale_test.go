@@ -83,8 +83,8 @@ func pager(b *testing.B, fake *Server, path, query string) func() time.Duration 
 	w := fake.world
 	fill := func(text string) string {
 		for name, id := range map[string]string{
-			"{patient}": w.patients.at(0).ID, "{product}": w.products.at(0).ID, "{category}": w.categories.at(0).ID,
-			"{brand}": w.brands.at(3).ID, "{allergen}": w.allergens.at(0).ID,
+			"{patient}": w.patients.At(0).ID, "{product}": w.products.At(0).ID, "{category}": w.categories.At(0).ID,
+			"{brand}": w.brands.At(3).ID, "{allergen}": w.allergens.At(0).ID,
 		} {
 			text = strings.ReplaceAll(text, name, id)
 		}
@@ -99,7 +99,7 @@ func pager(b *testing.B, fake *Server, path, query string) func() time.Duration 
 	request.Header.Set("Authorization", "Bearer "+fake.IssueToken(User{}).AccessToken)
 	if values.Get("page[number]") == "last" {
 		values.Set("page[number]", "2")
-		if w.patients.len() > 1000 {
+		if w.patients.Len() > 1000 {
 			values.Set("page[number]", "6600")
 		}
 	}

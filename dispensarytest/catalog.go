@@ -3,6 +3,8 @@ package dispensarytest
 import (
 	"cmp"
 	"slices"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 )
 
 // termView is an allergen, ingredient, supplement type or certification.
@@ -13,22 +15,22 @@ type termView struct {
 
 func viewTerm(t *Term) termView { return termView{ID: t.ID, Name: t.Name} }
 
-func allergens(w *world) *table[Term]       { return &w.allergens }
-func ingredients(w *world) *table[Term]     { return &w.ingredients }
-func supplementTypes(w *world) *table[Term] { return &w.supplementTypes }
-func certifications(w *world) *table[Term]  { return &w.certifications }
+func allergens(w *world) *table.Table[Term]       { return &w.allergens }
+func ingredients(w *world) *table.Table[Term]     { return &w.ingredients }
+func supplementTypes(w *world) *table.Table[Term] { return &w.supplementTypes }
+func certifications(w *world) *table.Table[Term]  { return &w.certifications }
 
-func listTerms(of func(*world) *table[Term]) handler {
-	return func(c *call, w *world) (reply, error) { return listOf(c, of(w).everything(), viewTerm), nil }
+func listTerms(of func(*world) *table.Table[Term]) handler {
+	return func(c *call, w *world) (reply, error) { return listOf(c, of(w).Everything(), viewTerm), nil }
 }
 
-func getTerm(of func(*world) *table[Term]) handler {
+func getTerm(of func(*world) *table.Table[Term]) handler {
 	return func(c *call, w *world) (reply, error) { return one(of(w), c.arg(), viewTerm) }
 }
 
 // one answers with a single row of a table that belongs to no clinic.
-func one[T, V any](rows *table[T], id string, view func(*T) V) (reply, error) {
-	row, known := rows.get(id)
+func one[T, V any](rows *table.Table[T], id string, view func(*T) V) (reply, error) {
+	row, known := rows.Get(id)
 	if !known {
 		return reply{}, notFound()
 	}
@@ -42,7 +44,7 @@ type practitionerTypeView struct {
 }
 
 func listPractitionerTypes(c *call, w *world) (reply, error) {
-	return listOf(c, w.practitionerTypes.everything(), func(t *PractitionerType) practitionerTypeView {
+	return listOf(c, w.practitionerTypes.Everything(), func(t *PractitionerType) practitionerTypeView {
 		return practitionerTypeView{ID: t.ID, Code: t.Code, Description: t.Description}
 	}), nil
 }
@@ -72,7 +74,7 @@ func listBrands(c *call, w *world) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return listOf(c, rowsOf(w.brands.where(func(b *Brand) bool {
+	return listOf(c, table.Rows(w.brands.Where(func(b *Brand) bool {
 		return (available != "true" || b.Available) && (permitted != "true" || b.permits(c.clinicID()))
 	})), viewBrand), nil
 }
@@ -86,7 +88,7 @@ type categoryView struct {
 }
 
 func listCategories(c *call, w *world) (reply, error) {
-	return listOf(c, rowsOf(w.categories.where(func(k *Category) bool { return k.ClinicID == c.clinicID() })), func(k *Category) categoryView {
+	return listOf(c, table.Rows(w.categories.Where(func(k *Category) bool { return k.ClinicID == c.clinicID() })), func(k *Category) categoryView {
 		return categoryView{ID: k.ID, Name: k.Name}
 	}), nil
 }
@@ -96,24 +98,24 @@ func getCategory(c *call, w *world) (reply, error) {
 	if !known {
 		return reply{}, notFound()
 	}
-	return ok(categoryView{ID: k.ID, Name: k.Name, ProductCount: new(w.inCategory(k.ID).n)}), nil
+	return ok(categoryView{ID: k.ID, Name: k.Name, ProductCount: new(w.inCategory(k.ID).N)}), nil
 }
 
 func listCategoryProducts(c *call, w *world) (reply, error) {
 	if _, known := w.categoryOf(c.clinicID(), c.arg()); !known {
 		return reply{}, notFound()
 	}
-	return listOf(c, w.products.list(w.inCategory(c.arg())), w.productItems(c.reads)), nil
+	return listOf(c, w.products.List(w.inCategory(c.arg())), w.productItems(c.reads)), nil
 }
 
 // categoryOf returns a category of the clinic; others are not known to it.
 func (w *world) categoryOf(clinicID, id string) (*Category, bool) {
-	k, known := w.categories.get(id)
+	k, known := w.categories.Get(id)
 	return k, known && k.ClinicID == clinicID
 }
 
-func (w *world) inCategory(id string) *rowSet {
-	return w.productSearch.having(facet{facetCategory, id})
+func (w *world) inCategory(id string) *table.RowSet {
+	return w.productSearch.Having(table.Facet{Kind: facetCategory, ID: id})
 }
 
 // maxSimilar is how many similar products there are at most.
@@ -122,7 +124,7 @@ const maxSimilar = 10
 // listSimilarProducts curates by what a product is for and made of: the more it
 // shares, the higher it stands. The real curation is not documented.
 func listSimilarProducts(c *call, w *world) (reply, error) {
-	self, known := w.products.get(c.arg())
+	self, known := w.products.Get(c.arg())
 	if !known {
 		return reply{}, notFound()
 	}
@@ -133,8 +135,8 @@ func listSimilarProducts(c *call, w *world) (reply, error) {
 		if len(best) >= maxSimilar && g.score < groups[i-1].score {
 			break
 		}
-		for _, n := range g.rows.numbers(0, min(g.rows.n, maxSimilar+1)) {
-			if n != w.products.number(self.ID) {
+		for _, n := range g.rows.Numbers(0, min(g.rows.N, maxSimilar+1)) {
+			if n != w.products.Number(self.ID) {
 				best = append(best, candidate{g.score, n})
 			}
 		}
@@ -144,27 +146,27 @@ func listSimilarProducts(c *call, w *world) (reply, error) {
 	})
 	var rows []*Product
 	for _, one := range best[:min(len(best), maxSimilar)] {
-		rows = append(rows, w.products.rows.at(one.number))
+		rows = append(rows, w.products.Rows.At(one.number))
 	}
-	return listOf(c, rowsOf(rows), w.productItems(c.reads)), nil
+	return listOf(c, table.Rows(rows), w.productItems(c.reads)), nil
 }
 
 // alike are products of one composition.
 type alike struct {
 	score int // what they have in common with another product
-	rows  *rowSet
+	rows  *table.RowSet
 }
 
 // alikeTo groups the products that have anything in common with another one, those
 // that share most first.
 func (w *world) alikeTo(p *Product) (groups []alike) {
-	for f := range w.productSearch.facets.keys() {
-		if f.kind != facetComposition {
+	for f := range w.productSearch.Facets.Keys() {
+		if f.Kind != facetComposition {
 			continue
 		}
-		rows := w.productSearch.having(f)
-		if one := rows.numbers(0, min(rows.n, 1)); len(one) == 1 {
-			if score := p.shares(w.products.rows.at(one[0])); score > 0 {
+		rows := w.productSearch.Having(f)
+		if one := rows.Numbers(0, min(rows.N, 1)); len(one) == 1 {
+			if score := p.shares(w.products.Rows.At(one[0])); score > 0 {
 				groups = append(groups, alike{score, rows})
 			}
 		}

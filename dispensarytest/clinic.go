@@ -17,14 +17,14 @@ type clinicView struct {
 // getClinic shows the integration whose key was sent, else the clinic's first whose key
 // was not revoked: an assumption.
 func getClinic(c *call, w *world) (reply, error) {
-	clinic, known := w.clinics.get(c.clinicID())
+	clinic, known := w.clinics.Get(c.clinicID())
 	if !known {
 		return reply{}, notFound()
 	}
 	view := clinicView{
 		ID: clinic.ID, Name: clinic.Name, Discount: clinic.Discount, DispensaryURL: clinic.DispensaryURL,
-		PatientCount:      w.patients.span(patientsByClinic, clinic.ID).len(),
-		PractitionerCount: w.practitioners.span(practitionersByClinic, clinic.ID).len(),
+		PatientCount:      w.patients.Span(patientsByClinic, clinic.ID).Len(),
+		PractitionerCount: w.practitioners.Span(practitionersByClinic, clinic.ID).Len(),
 	}
 	integration := w.integrationByKey(c.r.Header.Get("X-SVC-Clinic-Key"))
 	if integration == nil {
@@ -35,7 +35,7 @@ func getClinic(c *call, w *world) (reply, error) {
 }
 
 func (w *world) integrationsOf(clinicID string) []*integration {
-	return w.integrations.span(integrationsByClinic, clinicID).created().all()
+	return w.integrations.Span(integrationsByClinic, clinicID).Created().All()
 }
 
 // integrationInUse is the integration that stands for a clinic where no key does.
@@ -45,8 +45,8 @@ func (w *world) integrationInUse(clinicID string) *integration {
 }
 
 func (w *world) integrationByKey(key string) *integration {
-	if found := w.integrations.span(integrationsByKey, key).created(); key != "" && found.n > 0 {
-		return found.all()[0]
+	if found := w.integrations.Span(integrationsByKey, key).Created(); key != "" && found.N > 0 {
+		return found.All()[0]
 	}
 	return nil
 }
@@ -55,7 +55,7 @@ func (w *world) integrationByKey(key string) *integration {
 // connected with.
 func (s *Server) addIntegrations() {
 	w := s.world
-	for clinic := range w.clinics.all() {
+	for clinic := range w.clinics.All() {
 		if len(w.integrationsOf(clinic.ID)) > 0 {
 			continue
 		}
@@ -65,7 +65,7 @@ func (s *Server) addIntegrations() {
 			if !s.reads().pending {
 				connected.activated = epoch
 			}
-			w.integrations.put(id, connected)
+			w.integrations.Put(id, connected)
 		}
 	}
 }
@@ -86,7 +86,7 @@ func listAddresses(c *call, w *world) (reply, error) {
 	if !known {
 		return reply{}, notFound()
 	}
-	return listOf(c, w.addresses.span(addressesByPatient, patient.ID).created(), func(a *Address) addressView {
+	return listOf(c, w.addresses.Span(addressesByPatient, patient.ID).Created(), func(a *Address) addressView {
 		return addressView{
 			ID: a.ID, Address1: a.Address1, Address2: orNull(a.Address2), Zipcode: a.Zipcode,
 			City: a.City, State: a.State, Country: a.Country,

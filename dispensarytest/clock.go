@@ -1,10 +1,9 @@
 package dispensarytest
 
 import (
-	"container/heap"
-	"slices"
-	"sync"
 	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
 )
 
 // Clock is the one clock of a platform: authorization codes, access tokens,
@@ -13,56 +12,24 @@ import (
 // follows the bubble's time; a frozen one moves only by [Clock.Advance].
 //
 // A Clock is safe for concurrent use, and several platforms may share one.
-type Clock struct {
-	mu     sync.Mutex
-	frozen bool
-	fixed  time.Time     // the time of a frozen clock
-	offset time.Duration // how far a live clock has been advanced
-	due    taskHeap
-	seq    uint64
-	timer  *time.Timer // wakes a live clock for its next task
-	kicked bool        // a drain goroutine is on its way or at work
-
-	history []clockMove // the latest moves by Advance
-
-	moved    chan struct{} // closed when the clock is moved; nil while nobody waits
-	watchers []*changes    // of the platforms that have this clock
-
-	// baton is held by whoever runs tasks, so that they run one at a time and
-	// in order. It is a channel and not a mutex because only channels let a
-	// synctest bubble see that everyone is waiting.
-	baton chan struct{}
-}
+type Clock struct{ clock *clock.Clock }
 
 // LiveClock returns a clock that follows the time package.
-func LiveClock() *Clock { return &Clock{baton: make(chan struct{}, 1)} }
+func LiveClock() *Clock { return &Clock{clock.Live()} }
 
 // FrozenClock returns a clock that stands at the given time until it is
 // advanced.
-func FrozenClock(at time.Time) *Clock {
-	return &Clock{frozen: true, fixed: at.UTC(), baton: make(chan struct{}, 1)}
-}
+func FrozenClock(at time.Time) *Clock { return &Clock{clock.Frozen(at)} }
 
 // Now returns the platform's time, in UTC.
-func (c *Clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now()
-}
+func (c *Clock) Now() time.Time { return c.clock.Now() }
 
 // Frozen reports that the clock moves only by [Clock.Advance].
-func (c *Clock) Frozen() bool { return c.frozen }
+func (c *Clock) Frozen() bool { return c.clock.Frozen() }
 
 // Next returns when the next task (a webhook delivery or retry) is due, and
 // false when nothing is waiting.
-func (c *Clock) Next() (time.Time, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.due) == 0 {
-		return time.Time{}, false
-	}
-	return c.due[0].at, true
-}
+func (c *Clock) Next() (time.Time, bool) { return c.clock.Next() }
 
 // Advance moves the clock forward and, before it returns, runs everything that
 // falls due on the way: in order, each at its own due time, including what
@@ -71,230 +38,4 @@ func (c *Clock) Next() (time.Time, bool) {
 // It must not be called from inside a webhook receiver of this platform: the
 // delivery that waits for the receiver is one of the tasks. A negative duration
 // panics.
-func (c *Clock) Advance(d time.Duration) {
-	if d < 0 {
-		panic("dispensarytest: Clock.Advance: time does not run backwards")
-	}
-	c.baton <- struct{}{}
-	defer func() { <-c.baton }()
-
-	c.mu.Lock()
-	target := c.now().Add(d)
-	for len(c.due) > 0 && !c.due[0].at.After(target) {
-		next := heap.Pop(&c.due).(*task)
-		c.moveTo(next.at)
-		c.mu.Unlock()
-		next.run()
-		c.mu.Lock()
-	}
-	c.moveTo(target)
-	c.remember(target.Add(-d), target)
-	c.arm()
-	c.mu.Unlock()
-}
-
-// clockMove is one call of Advance.
-type clockMove struct{ from, to time.Time }
-
-// maxMoves bounds the memory of moves.
-const maxMoves = 1000
-
-// remember notes a move. The caller holds mu.
-func (c *Clock) remember(from, to time.Time) {
-	if from.Equal(to) {
-		return
-	}
-	if len(c.history) == maxMoves {
-		c.history = slices.Delete(c.history, 0, 1)
-	}
-	c.history = append(c.history, clockMove{from, to})
-}
-
-func (c *Clock) moves() []clockMove {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.history)
-}
-
-// schedule runs a function once the clock reaches the given time: on a
-// goroutine of the clock's own, never on the caller's. The owner can drop it.
-func (c *Clock) schedule(owner any, at time.Time, run func()) {
-	c.push(&task{owner: owner, at: at, run: run})
-}
-
-func (c *Clock) push(t *task) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.seq++
-	t.seq = c.seq
-	heap.Push(&c.due, t)
-	c.arm()
-}
-
-// drop forgets all tasks of an owner, and the timer with the last one: a
-// platform that is closed leaves nothing behind.
-func (c *Clock) drop(owner any) {
-	c.remove(func(t *task) bool { return t.owner == owner })
-}
-
-// forget is drop for some tasks.
-func (c *Clock) forget(some map[*task]bool) {
-	if len(some) > 0 {
-		c.remove(func(t *task) bool { return some[t] })
-	}
-}
-
-func (c *Clock) remove(which func(*task) bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.due = slices.DeleteFunc(c.due, which)
-	heap.Init(&c.due)
-	if c.timer != nil {
-		c.timer.Stop()
-	}
-	c.arm()
-}
-
-// watch tells somebody about the moves of the clock.
-func (c *Clock) watch(w *changes) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.watchers = append(c.watchers, w)
-}
-
-func (c *Clock) unwatch(w *changes) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.watchers = slices.DeleteFunc(c.watchers, func(other *changes) bool { return other == w })
-}
-
-func (c *Clock) now() time.Time {
-	if c.frozen {
-		return c.fixed
-	}
-	// Rounding strips the monotonic reading, which an advanced clock no longer
-	// agrees with.
-	return time.Now().Add(c.offset).Round(0).UTC()
-}
-
-func (c *Clock) moveTo(t time.Time) {
-	ahead := t.Sub(c.now())
-	if ahead <= 0 {
-		return
-	}
-	if c.moved != nil {
-		close(c.moved)
-		c.moved = nil
-	}
-	for _, w := range c.watchers {
-		w.tell()
-	}
-	if c.frozen {
-		c.fixed = t
-		return
-	}
-	c.offset += ahead
-}
-
-// wait returns once the clock has gone on by d, or false when one of the channels
-// is closed before. It is no task: those run one at a time, and a delivery among
-// them may be waiting for the very caller.
-func (c *Clock) wait(gone, closed <-chan struct{}, d time.Duration) bool {
-	until := c.Now().Add(d)
-	for {
-		c.mu.Lock()
-		left := until.Sub(c.now())
-		if c.moved == nil {
-			c.moved = make(chan struct{})
-		}
-		moved := c.moved
-		c.mu.Unlock()
-		if left <= 0 {
-			return true
-		}
-		var passed <-chan time.Time // never, on a frozen clock
-		if !c.frozen {
-			passed = time.After(left)
-		}
-		select {
-		case <-gone:
-			return false
-		case <-closed:
-			return false
-		case <-moved:
-		case <-passed:
-		}
-	}
-}
-
-// arm makes sure that somebody will run the next task. The caller holds mu.
-func (c *Clock) arm() {
-	if len(c.due) == 0 || c.kicked {
-		return
-	}
-	wait := c.due[0].at.Sub(c.now())
-	switch {
-	case wait <= 0:
-		c.kicked = true
-		go c.drain()
-	case c.frozen:
-	case c.timer == nil:
-		c.timer = time.AfterFunc(wait, c.ring)
-	default:
-		c.timer.Reset(wait)
-	}
-}
-
-func (c *Clock) ring() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.arm()
-}
-
-// drain runs what is due now, without moving the clock.
-func (c *Clock) drain() {
-	c.baton <- struct{}{}
-	defer func() { <-c.baton }()
-	for {
-		c.mu.Lock()
-		if len(c.due) == 0 || c.due[0].at.After(c.now()) {
-			c.kicked = false
-			c.arm()
-			c.mu.Unlock()
-			return
-		}
-		next := heap.Pop(&c.due).(*task)
-		c.mu.Unlock()
-		next.run()
-	}
-}
-
-type task struct {
-	owner any
-	at    time.Time
-	seq   uint64 // tasks of one moment run in the order they were scheduled
-	run   func()
-}
-
-type taskHeap []*task
-
-func (h taskHeap) Len() int { return len(h) }
-
-func (h taskHeap) Less(i, j int) bool {
-	if h[i].at.Equal(h[j].at) {
-		return h[i].seq < h[j].seq
-	}
-	return h[i].at.Before(h[j].at)
-}
-
-func (h taskHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-
-func (h *taskHeap) Push(x any) { *h = append(*h, x.(*task)) }
-
-func (h *taskHeap) Pop() any {
-	last := len(*h) - 1
-	t := (*h)[last]
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	return t
-}
+func (c *Clock) Advance(d time.Duration) { c.clock.Advance(d) }

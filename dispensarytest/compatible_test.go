@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/jsonrewrite"
 )
 
 // known takes away what nobody knew before.
@@ -73,12 +75,12 @@ func TestCompatibleWebhooks(t *testing.T) {
 func TestTreesAreWrittenAsTheyWereRead(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{`{"b":1.50,"a":{"c":[1,"x<y",null,true,{}]},"":[]}`, `"x"`, `12345678901234567890`, `null`, `[[],{"é":"\u0000"}]`} {
-		tree, err := parseTree([]byte(text))
+		tree, err := jsonrewrite.Parse([]byte(text))
 		require.NoError(t, err)
-		assert.Equal(t, text, string(tree.encode(nil)))
+		assert.Equal(t, text, string(tree.Encode(nil)))
 	}
 	for _, text := range []string{``, `{`, `{"a"`, `{"a":`, `[1`} {
-		_, err := parseTree([]byte(text))
+		_, err := jsonrewrite.Parse([]byte(text))
 		assert.Error(t, err, text)
 	}
 }

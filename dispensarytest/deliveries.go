@@ -69,8 +69,8 @@ func (s *Server) Deliveries() []Delivery {
 	s.sender.mu.Lock()
 	defer s.sender.mu.Unlock()
 	s.sender.forget(s.clock.Now(), nil)
-	all := make([]Delivery, 0, s.sender.deliveries.len())
-	for d := range s.sender.deliveries.all() {
+	all := make([]Delivery, 0, s.sender.deliveries.Len())
+	for d := range s.sender.deliveries.All() {
 		all = append(all, d.snapshot())
 	}
 	return all
@@ -81,7 +81,7 @@ func (s *Server) Skips() []Skip {
 	s.sender.mu.Lock()
 	defer s.sender.mu.Unlock()
 	var skips []Skip
-	for skip := range s.sender.skips.all() {
+	for skip := range s.sender.skips.All() {
 		skips = append(skips, *skip)
 	}
 	slices.SortFunc(skips, func(a, b Skip) int { return strings.Compare(a.EventID, b.EventID) })

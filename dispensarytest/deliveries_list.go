@@ -5,9 +5,11 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 )
 
-// How deliveries can be listed; see [table.span].
+// How deliveries can be listed; see [table.Table.Span].
 const (
 	deliveriesByEvent   = 0
 	deliveriesByAge     = 1 // still due or not, by the time of the event
@@ -25,7 +27,7 @@ const (
 	unattempted = "-" // shown to no clinic yet
 )
 
-func sortDeliveries(rows *table[delivery]) {
+func sortDeliveries(rows *table.Table[delivery]) {
 	due := func(d *delivery) string {
 		if d.NextAttemptAt.IsZero() {
 			return notDue
@@ -46,9 +48,9 @@ func sortDeliveries(rows *table[delivery]) {
 	}
 	event := func(d *delivery) string { return d.EventID }
 	outcome := func(d *delivery) string { return strconv.FormatBool(d.Delivered) }
-	rows.sortedBy(
-		by(event), timed(func(d *delivery) time.Time { return d.event.CreatedAt }, due), by(shown), timed(attempted, shown),
-		by(shown, outcome), timed(attempted, shown, outcome), by(shown, event),
+	rows.IndexBy(
+		table.By(event), table.ByTime(func(d *delivery) time.Time { return d.event.CreatedAt }, due), table.By(shown), table.ByTime(attempted, shown),
+		table.By(shown, outcome), table.ByTime(attempted, shown, outcome), table.By(shown, event),
 	)
 }
 
@@ -57,19 +59,19 @@ func sortDeliveries(rows *table[delivery]) {
 // were not sent is forgotten with the events. The caller holds mu.
 func (s *sender) forget(now time.Time, events []string) {
 	for _, id := range events {
-		s.skips.remove(id)
+		s.skips.Remove(id)
 	}
 	for _, due := range []string{stillDue, notDue} {
 		for {
-			span := s.deliveries.span(deliveriesByAge, due)
-			if span.len() == 0 {
+			span := s.deliveries.Span(deliveriesByAge, due)
+			if span.Len() == 0 {
 				break
 			}
-			oldest := span.ascending().part(0, 1)[0]
-			if now.Sub(oldest.event.CreatedAt) <= retention && (due == stillDue || span.len() <= s.srv.set.eventLimit) {
+			oldest := span.Ascending().Part(0, 1)[0]
+			if now.Sub(oldest.event.CreatedAt) <= retention && (due == stillDue || span.Len() <= s.srv.set.eventLimit) {
 				break
 			}
-			s.deliveries.remove(oldest.ID)
+			s.deliveries.Remove(oldest.ID)
 		}
 	}
 }
@@ -83,25 +85,25 @@ type deliveryQuery struct {
 }
 
 // list reads the list off the orders of the table.
-func (q deliveryQuery) list(rows *table[delivery]) rowList[delivery] {
+func (q deliveryQuery) list(rows *table.Table[delivery]) table.List[delivery] {
 	within := func(d *delivery) int { return q.days.place(d.latest().At) }
-	every, held := rows.span(deliveriesByClinic, q.clinic), rows.spanWithin(deliveriesByTime, within, q.clinic)
+	every, held := rows.Span(deliveriesByClinic, q.clinic), rows.SpanWithin(deliveriesByTime, within, q.clinic)
 	if q.delivered != "" {
-		every, held = rows.span(deliveriesByOutcome, q.clinic, q.delivered), rows.spanWithin(outcomesByTime, within, q.clinic, q.delivered)
+		every, held = rows.Span(deliveriesByOutcome, q.clinic, q.delivered), rows.SpanWithin(outcomesByTime, within, q.clinic, q.delivered)
 	}
 	switch {
 	case q.event != "":
-		few := keepRows(rows.span(deliveriesByEventID, q.clinic, q.event).created().all(), q.keeps)
+		few := table.Keep(rows.Span(deliveriesByEventID, q.clinic, q.event).Created().All(), q.keeps)
 		slices.SortStableFunc(few, q.compare)
-		return rowsOf(few)
+		return table.Rows(few)
 	case q.field == "event_id":
-		return rows.span(deliveriesByEventID, q.clinic).sorted(q.descending).keep(held.len(), q.keeps)
+		return rows.Span(deliveriesByEventID, q.clinic).Sorted(q.descending).Keep(held.Len(), q.keeps)
 	case q.field != "" || q.descending:
-		return held.sorted(q.descending)
-	case held.len() == every.len():
-		return every.created()
+		return held.Sorted(q.descending)
+	case held.Len() == every.Len():
+		return every.Created()
 	default:
-		return held.created()
+		return held.Created()
 	}
 }
 
@@ -125,13 +127,13 @@ func (q deliveryQuery) compare(a, b *delivery) int {
 }
 
 // attempts lists one row for each attempt. It walks all deliveries.
-func (q deliveryQuery) attempts(rows *table[delivery]) rowList[delivery] {
+func (q deliveryQuery) attempts(rows *table.Table[delivery]) table.List[delivery] {
 	var log []*delivery
-	for d := range rows.all() {
+	for d := range rows.All() {
 		if d.clinicID == q.clinic {
-			log = append(log, keepRows(d.byAttempt(), q.keeps)...)
+			log = append(log, table.Keep(d.byAttempt(), q.keeps)...)
 		}
 	}
 	slices.SortStableFunc(log, q.compare)
-	return rowsOf(log)
+	return table.Rows(log)
 }

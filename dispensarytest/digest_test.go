@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 )
 
 // digest is a number for everything a platform knows: two equal ones mean that
@@ -32,13 +34,13 @@ func (s *Server) digest(seed maphash.Seed) uint64 {
 // mark adds a fact; the order of facts does not matter.
 func mark[T comparable](d *digest, fact T) { d.sum += maphash.Comparable(d.seed, fact) }
 
-func markRows[T any](d *digest, rows *table[T]) {
+func markRows[T any](d *digest, rows *table.Table[T]) {
 	type seated struct {
 		seat int
 		row  *T
 	}
-	for seat := range rows.len() {
-		mark(d, seated{seat, rows.at(seat)})
+	for seat := range rows.Len() {
+		mark(d, seated{seat, rows.At(seat)})
 	}
 }
 
@@ -50,7 +52,7 @@ func (d *digest) world(w *world) {
 	for kind, n := range w.numbers {
 		mark(d, count{kind, n})
 	}
-	for _, terms := range []*table[Term]{&w.allergens, &w.ingredients, &w.supplementTypes, &w.certifications} {
+	for _, terms := range []*table.Table[Term]{&w.allergens, &w.ingredients, &w.supplementTypes, &w.certifications} {
 		markRows(d, terms)
 	}
 	markRows(d, &w.practitionerTypes)
@@ -72,10 +74,10 @@ func (d *digest) world(w *world) {
 	markRows(d, &w.events)
 	markRows(d, &w.carts)
 	type entry struct{ index, key, id string }
-	for key, id := range w.patientEmails.own {
+	for key, id := range w.patientEmails.Own {
 		mark(d, entry{"patient", key, id})
 	}
-	for key, id := range w.userEmails.own {
+	for key, id := range w.userEmails.Own {
 		mark(d, entry{"user", key, id})
 	}
 }
@@ -119,7 +121,7 @@ func (d *digest) sender(s *sender) {
 		delivered, stopped bool
 		next               time.Time
 	}
-	for one := range s.deliveries.all() {
+	for one := range s.deliveries.All() {
 		mark(d, delivered{one.ID, len(one.Attempts), one.Delivered, one.Stopped, one.NextAttemptAt})
 	}
 	markRows(d, &s.skips)

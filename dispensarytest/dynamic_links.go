@@ -19,7 +19,7 @@ func (c *call) viewDynamicLink(w *world, p *Plan) dynamicLinkView {
 		RedirectURL: c.srv.origin + "/plans/" + p.ID + "/edit",
 		Plan:        linkedPlan{ID: p.ID, State: p.State, AvailableAt: dayOrNull(p.AvailableAt)},
 	}
-	if patient, known := w.patients.get(p.PatientID); known {
+	if patient, known := w.patients.Get(p.PatientID); known {
 		shown := w.viewPatient(patient)
 		shown.Metadata = nil
 		// The API shows 0 in place of a boolean here.
@@ -79,7 +79,7 @@ func createDynamicLink(c *call, w *world) (reply, error) {
 		p.PatientID = patient.ID
 	}
 	p.ID = w.newID("treatment_plan")
-	w.plans.put(p.ID, p)
+	w.plans.Put(p.ID, p)
 	return ok(c.viewDynamicLink(w, p)), nil
 }
 

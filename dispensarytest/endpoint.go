@@ -35,7 +35,7 @@ func (s *Server) RegisterWebhook(address string, types ...string) error {
 			return fmt.Errorf("dispensarytest: the webhook endpoint was refused: %s", a.Err)
 		}
 	}
-	defer s.changes.tell()
+	defer s.changes.Notify()
 	s.sender.mu.Lock()
 	defer s.sender.mu.Unlock()
 	s.sender.endpoint = &Endpoint{URL: address, Types: slices.Clone(types)}
@@ -56,7 +56,7 @@ func (s *Server) RegisterWebhookHandler(handler http.Handler, types ...string) e
 // dashboard does. Deliveries that stopped meanwhile are not resumed, but see
 // [SilenceResumeAfterEnable].
 func (s *Server) EnableWebhook() error {
-	defer s.changes.tell()
+	defer s.changes.Notify()
 	s.sender.mu.Lock()
 	defer s.sender.mu.Unlock()
 	ep := s.sender.endpoint

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 )
 
 // retention is how long events and deliveries can be read. API section:
@@ -89,7 +91,7 @@ func (c *call) keeps(e *Event) bool {
 }
 
 func getEvent(c *call, w *world) (reply, error) {
-	e, known := w.events.get(c.arg())
+	e, known := w.events.Get(c.arg())
 	if !known || !c.keeps(e) {
 		return reply{}, notFound()
 	}
@@ -125,31 +127,31 @@ func listEvents(group string) handler {
 			}
 			return day.place(e.CreatedAt)
 		}
-		part := w.events.spanWithin(eventsByGroup, kept, whose, group)
+		part := w.events.SpanWithin(eventsByGroup, kept, whose, group)
 		switch {
 		case kind != "":
-			part = w.events.spanWithin(eventsByType, kept, whose, kind)
+			part = w.events.SpanWithin(eventsByType, kept, whose, kind)
 		case field == "event_type":
 			return listOf(c, w.eventsByType(types, kept, whose, descending), viewEventItem), nil
 		}
 		if field == "event_type" || field == "" && !descending {
-			return listOf(c, part.created(), viewEventItem), nil
+			return listOf(c, part.Created(), viewEventItem), nil
 		}
-		return listOf(c, part.sorted(descending), viewEventItem), nil
+		return listOf(c, part.Sorted(descending), viewEventItem), nil
 	}
 }
 
 // eventsByType lists events of one type after those of another, each in the order of
 // creation.
-func (w *world) eventsByType(types []string, kept func(*Event) int, clinic string, descending bool) (rows rowList[Event]) {
-	rows = rowsOf[Event](nil)
+func (w *world) eventsByType(types []string, kept func(*Event) int, clinic string, descending bool) (rows table.List[Event]) {
+	rows = table.Rows[Event](nil)
 	for _, kind := range types { // they are sorted
-		one := w.events.spanWithin(eventsByType, kept, clinic, kind).created()
+		one := w.events.SpanWithin(eventsByType, kept, clinic, kind).Created()
 		if descending {
-			rows = rows.after(one)
+			rows = rows.After(one)
 			continue
 		}
-		rows = one.after(rows)
+		rows = one.After(rows)
 	}
 	return rows
 }
@@ -164,13 +166,13 @@ func (s *Server) emit(kind, clinicID, objectID string, data any) Event {
 func (s *Server) emitAt(at time.Time, kind, clinicID, objectID string, data any) Event {
 	w, now := s.world, s.clock.Now()
 	e := Event{ID: w.newID("event"), Type: kind, CreatedAt: at, ClinicID: clinicID, ObjectID: objectID, Data: encodeOne(data)}
-	w.events.put(e.ID, &e)
+	w.events.Put(e.ID, &e)
 	gone := w.forgetEvents(now, s.set.eventLimit)
-	concerned := w.integrations.everything() // a product concerns all clinics
+	concerned := w.integrations.Everything() // a product concerns all clinics
 	if clinicID != "" {
-		concerned = w.integrations.span(integrationsByClinic, clinicID).created()
+		concerned = w.integrations.Span(integrationsByClinic, clinicID).Created()
 	}
-	enabled := keepRows(concerned.all(), (*integration).enabled)
+	enabled := table.Keep(concerned.All(), (*integration).enabled)
 	covered := slices.DeleteFunc(slices.Clone(enabled), func(i *integration) bool { return !s.covered(e, i.clinicID) })
 	var refusal string
 	if len(enabled) > 0 && len(covered) == 0 {
@@ -185,11 +187,11 @@ func (s *Server) emitAt(at time.Time, kind, clinicID, objectID string, data any)
 // world's lock.
 func (s *Server) eventTime(objectID string) time.Time {
 	now := s.clock.Now()
-	before := s.world.events.span(eventsByObject, objectID).ascending()
-	if s.reads().eventsTie || before.n == 0 {
+	before := s.world.events.Span(eventsByObject, objectID).Ascending()
+	if s.reads().eventsTie || before.N == 0 {
 		return now
 	}
-	last := before.part(before.n-1, before.n)[0].CreatedAt
+	last := before.Part(before.N-1, before.N)[0].CreatedAt
 	if now.Truncate(time.Millisecond).After(last) { // the precision of timestamps
 		return now
 	}
@@ -198,12 +200,12 @@ func (s *Server) eventTime(objectID string) time.Time {
 
 // forgetEvents drops the events that are not kept any more, and returns their ids.
 func (w *world) forgetEvents(now time.Time, limit int) (ids []string) {
-	for w.events.len() > 0 {
-		oldest := w.events.at(0)
-		if now.Sub(oldest.CreatedAt) <= retention && w.events.len() <= limit {
+	for w.events.Len() > 0 {
+		oldest := w.events.At(0)
+		if now.Sub(oldest.CreatedAt) <= retention && w.events.Len() <= limit {
 			break
 		}
-		w.events.remove(oldest.ID)
+		w.events.Remove(oldest.ID)
 		ids = append(ids, oldest.ID)
 	}
 	return ids
@@ -227,13 +229,13 @@ func (s *Server) covered(e Event, clinicID string) bool {
 func (s *Server) activate(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	old, _ := s.world.integrations.get(id)
+	old, _ := s.world.integrations.Get(id)
 	if !old.activated.IsZero() || old.revoked {
 		return
 	}
 	changed := *old
 	changed.activated = s.clock.Now()
-	s.world.integrations.put(id, &changed)
+	s.world.integrations.Put(id, &changed)
 	s.emit(ClinicKeyActivated, old.clinicID, old.id, viewClinicKey(&changed))
 }
 

@@ -57,7 +57,7 @@ func (c *call) fire(effects ...Effect) (Fault, bool) {
 // pause waits on the platform's clock. A caller who leaves meanwhile gets no
 // answer any more.
 func (c *call) pause(d time.Duration) {
-	if !c.srv.clock.wait(c.r.Context().Done(), c.srv.net.ctx.Done(), d) {
+	if !c.srv.clock.Wait(c.r.Context().Done(), c.srv.net.Context.Done(), d) {
 		panic(http.ErrAbortHandler)
 	}
 }

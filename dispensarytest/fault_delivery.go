@@ -1,6 +1,10 @@
 package dispensarytest
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
+)
 
 // forgedSecret signs what is to be refused.
 const forgedSecret = "not the webhook secret"
@@ -55,7 +59,7 @@ func (s *sender) hold(d *delivery, f Fault) {
 	d.held = true
 	s.held = append(s.held, id)
 	d.NextAttemptAt = d.NextAttemptAt.Add(lag)
-	s.later(id, d.NextAttemptAt, func(*task) { s.free(id) })
+	s.later(id, d.NextAttemptAt, func(*clock.Task) { s.free(id) })
 }
 
 // release frees every delivery that was held back: one has overtaken them.
@@ -72,7 +76,7 @@ func (s *sender) release() {
 func (s *sender) free(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if d, known := s.deliveries.get(id); !known || !d.held || s.closed {
+	if d, known := s.deliveries.Get(id); !known || !d.held || s.closed {
 		return
 	}
 	s.held = slices.DeleteFunc(s.held, func(other string) bool { return other == id })

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
 )
 
 // FaultHandle is a fault that was set: it tells how often it has fired, and takes
@@ -72,7 +74,7 @@ func (h *FaultHandle) Active() bool {
 // Remove takes the fault away. What it has begun, such as a wait, goes on.
 // Removing twice is fine.
 func (h *FaultHandle) Remove() {
-	defer h.set.changes.tell()
+	defer h.set.changes.Notify()
 	h.set.mu.Lock()
 	defer h.set.mu.Unlock()
 	h.set.all = slices.DeleteFunc(h.set.all, func(other *FaultHandle) bool { return other == h })
@@ -89,7 +91,7 @@ func (h *FaultHandle) spent() bool { return h.fault.Times > 0 && h.fired >= h.fa
 
 // faultSet holds the faults of a platform.
 type faultSet struct {
-	changes *changes // of the platform
+	changes *clock.Notifier // of the platform
 
 	any atomic.Bool // whether there are faults at all; most platforms have none
 
@@ -99,7 +101,7 @@ type faultSet struct {
 }
 
 func (s *faultSet) add(f Fault) *FaultHandle {
-	defer s.changes.tell()
+	defer s.changes.Notify()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.n++

@@ -41,7 +41,7 @@ func newTarget(t testing.TB) *target {
 		fake: fake, seed: maphash.MakeSeed(),
 		tokens: []string{all, all, all, all, fake.IssueToken(User{}, "catalog:read").AccessToken, expired, "guess", ""},
 		ids: strings.NewReplacer("{patient_id}", p.Patients()[0].ID, "{practitioner_id}", p.Practitioners()[0].ID, "{product_id}", p.Products()[0].ID,
-			"{category_id}", fake.world.categories.at(0).ID, "{id}", p.Plans()[0].ID, "{treatment_plan_id}", p.Plans()[1].ID,
+			"{category_id}", fake.world.categories.At(0).ID, "{id}", p.Plans()[0].ID, "{treatment_plan_id}", p.Plans()[1].ID,
 			"{variant}", p.Products()[0].VariantIDs[0], "{event}", event.ID, "{key}", fake.ClinicKey()),
 	}
 }

@@ -49,41 +49,41 @@ var (
 // enlarge adds to a world until it has a size.
 func (w *world) enlarge(size WorldSize) {
 	dice := rand.New(rand.NewPCG(w.seed, 0x517e))
-	for n := w.clinics.len(); n < size.Clinics; n++ {
+	for n := w.clinics.Len(); n < size.Clinics; n++ {
 		w.generateClinic(n)
 	}
-	w.patients.grow(size.Patients)
-	w.addresses.grow(size.Patients)
-	w.patientEmails.grow(size.Patients)
-	for n := w.patients.len(); n < size.Patients; n++ {
+	w.patients.Grow(size.Patients)
+	w.addresses.Grow(size.Patients)
+	w.patientEmails.Grow(size.Patients)
+	for n := w.patients.Len(); n < size.Patients; n++ {
 		w.generatePatient(n, dice)
 	}
-	w.products.grow(size.Products)
-	w.variants.grow(2 * size.Products)
-	for n := w.products.len(); n < size.Products; n++ {
+	w.products.Grow(size.Products)
+	w.variants.Grow(2 * size.Products)
+	for n := w.products.Len(); n < size.Products; n++ {
 		w.generateProduct(n, dice)
 	}
-	if w.products.len() > len(seedProducts) {
-		for b := range w.brands.all() {
+	if w.products.Len() > len(seedProducts) {
+		for b := range w.brands.All() {
 			w.refreshBrand(b.ID)
 		}
 	}
 	clock := w.since()
 	step := epoch.Sub(clock) / time.Duration(max(size.Orders, size.Plans, 1)+1)
-	w.plans.grow(size.Plans)
-	for n := w.plans.len(); n < size.Plans; n++ {
+	w.plans.Grow(size.Plans)
+	for n := w.plans.Len(); n < size.Plans; n++ {
 		w.generatePlan(clock.Add(step*time.Duration(n)), dice)
 	}
-	w.orders.grow(size.Orders)
-	for n := w.orders.len(); n < size.Orders; n++ {
+	w.orders.Grow(size.Orders)
+	for n := w.orders.Len(); n < size.Orders; n++ {
 		w.generateOrder(clock.Add(step*time.Duration(n)), dice)
 	}
 }
 
 // since is the time of the latest order: what is generated comes after.
 func (w *world) since() time.Time {
-	if n := w.orders.len(); n > 0 {
-		return w.orders.at(n - 1).CompletedAt
+	if n := w.orders.Len(); n > 0 {
+		return w.orders.At(n - 1).CompletedAt
 	}
 	return epoch.AddDate(0, 0, -30)
 }
@@ -97,7 +97,7 @@ func (w *world) generateClinic(n int) {
 		ID: w.newID("clinic"), Name: fmt.Sprintf("Clinic No. %d", n+1), Discount: float64(n % 4 * 5),
 		DispensaryURL: "https://" + host + ".dispensary.example/",
 	}
-	w.clinics.put(clinic.ID, clinic)
+	w.clinics.Put(clinic.ID, clinic)
 	w.generateCategories(clinic.ID, n)
 	if n%2 == 1 {
 		w.inviteToBrands(clinic.ID)
@@ -107,13 +107,13 @@ func (w *world) generateClinic(n int) {
 		p := &Practitioner{
 			ID: w.newID("practitioner"), ClinicID: clinic.ID, FirstName: first, LastName: last,
 			Email:  fmt.Sprintf("practitioner-%d@%s.example.com", i+1, host),
-			TypeID: w.practitionerTypes.at((n + i) % w.practitionerTypes.len()).ID,
+			TypeID: w.practitionerTypes.At((n + i) % w.practitionerTypes.Len()).ID,
 		}
-		w.practitioners.put(p.ID, p)
+		w.practitioners.Put(p.ID, p)
 		w.seedUser(p.ID, clinic.ID, p.Email, UserPractitioner, first+" "+last)
 	}
 	m := &StaffMember{ID: w.newID("staff"), ClinicID: clinic.ID, FirstName: madeFirst[n%len(madeFirst)], LastName: "Desk", Email: "frontdesk@" + host + ".example.com"}
-	w.staff.put(m.ID, m)
+	w.staff.Put(m.ID, m)
 	w.seedUser(m.ID, clinic.ID, m.Email, UserStaff, m.FirstName+" "+m.LastName)
 }
 
@@ -122,11 +122,11 @@ func (w *world) generateCategories(clinicID string, n int) {
 	var ids []string
 	for i := range 3 {
 		k := &Category{ID: w.newID("category"), Name: categoryNames[(n+i*3)%len(categoryNames)], ClinicID: clinicID}
-		w.categories.put(k.ID, k)
+		w.categories.Put(k.ID, k)
 		ids = append(ids, k.ID)
 	}
 	for i := range seedProducts {
-		p := *w.products.at(i)
+		p := *w.products.At(i)
 		p.CategoryIDs = append(slices.Clone(p.CategoryIDs), ids[i%len(ids)])
 		w.putProduct(&p)
 	}
@@ -134,17 +134,17 @@ func (w *world) generateCategories(clinicID string, n int) {
 
 // inviteToBrands opens the restricted brands to a clinic.
 func (w *world) inviteToBrands(clinicID string) {
-	for _, old := range w.brands.where(func(b *Brand) bool { return b.Restricted }) {
+	for _, old := range w.brands.Where(func(b *Brand) bool { return b.Restricted }) {
 		b := *old
 		b.ClinicIDs = append(slices.Clone(b.ClinicIDs), clinicID)
-		w.brands.put(b.ID, &b)
+		w.brands.Put(b.ID, &b)
 	}
 }
 
 func (w *world) generatePatient(n int, dice *rand.Rand) {
 	first, last := madeFirst[dice.IntN(len(madeFirst))], madeLast[dice.IntN(len(madeLast))]
 	p := &Patient{
-		ID: w.newID("patient"), ClinicID: w.clinics.at(n % w.clinics.len()).ID, FirstName: first, LastName: last,
+		ID: w.newID("patient"), ClinicID: w.clinics.At(n % w.clinics.Len()).ID, FirstName: first, LastName: last,
 		Email:       fmt.Sprintf("%s.%s.%d@example.org", strings.ToLower(first), strings.ToLower(last), n),
 		DateOfBirth: epoch.AddDate(-18-dice.IntN(70), -dice.IntN(12), -dice.IntN(28)).Format(time.DateOnly),
 		Gender:      []string{Male, Female, X, ""}[dice.IntN(4)], Discount: float64(dice.IntN(4) * 5), Welcomed: true,
@@ -161,11 +161,11 @@ func (w *world) generatePatient(n int, dice *rand.Rand) {
 
 // generateProduct makes a variation of a product of the default catalog.
 func (w *world) generateProduct(n int, dice *rand.Rand) {
-	like := w.products.at(n % len(seedProducts))
+	like := w.products.At(n % len(seedProducts))
 	p := *like
 	p.ID, p.Name, p.VariantIDs = w.newID("product"), fmt.Sprintf("%s No. %d", like.Name, n/len(seedProducts)+1), nil
 	p.CategoryIDs = like.CategoryIDs[:1:1] // the first clinic's
-	brand, _ := w.brands.get(p.BrandID)
+	brand, _ := w.brands.Get(p.BrandID)
 	for i := range 1 + dice.IntN(2) {
 		status := VariantAvailable
 		if dice.IntN(10) == 0 {
@@ -178,27 +178,27 @@ func (w *world) generateProduct(n int, dice *rand.Rand) {
 }
 
 func (w *world) generatePlan(at time.Time, dice *rand.Rand) {
-	patient := w.patients.at(dice.IntN(w.patients.len()))
-	practitioners := w.practitioners.span(practitionersByClinic, patient.ClinicID).created().all()
+	patient := w.patients.At(dice.IntN(w.patients.Len()))
+	practitioners := w.practitioners.Span(practitionersByClinic, patient.ClinicID).Created().All()
 	p := &Plan{
 		ID: w.newID("treatment_plan"), ClinicID: patient.ClinicID, State: StateActive, PatientID: patient.ID,
 		PractitionerID: practitioners[dice.IntN(len(practitioners))].ID, AvailableAt: at, CreatedAt: at, UpdatedAt: at,
-		Recommendations: w.recommend(dice.IntN(w.products.len()), 1+dice.IntN(3)), Outside: dice.IntN(2) == 0,
+		Recommendations: w.recommend(dice.IntN(w.products.Len()), 1+dice.IntN(3)), Outside: dice.IntN(2) == 0,
 	}
-	w.plans.put(p.ID, p)
+	w.plans.Put(p.ID, p)
 }
 
 // generateOrder lets a patient order what a plan says, or something else.
 func (w *world) generateOrder(at time.Time, dice *rand.Rand) {
 	var o *Order
-	if plan := w.plans.at(dice.IntN(w.plans.len())); dice.IntN(2) == 0 && plan.State == StateActive {
+	if plan := w.plans.At(dice.IntN(w.plans.Len())); dice.IntN(2) == 0 && plan.State == StateActive {
 		o = &Order{ClinicID: plan.ClinicID, PatientID: plan.PatientID, PlanIDs: []string{plan.ID}, Lines: plan.lines()}
 	} else {
-		patient := w.patients.at(dice.IntN(w.patients.len()))
-		v := w.variants.at(dice.IntN(w.variants.len()))
+		patient := w.patients.At(dice.IntN(w.patients.Len()))
+		v := w.variants.At(dice.IntN(w.variants.Len()))
 		o = &Order{ClinicID: patient.ClinicID, PatientID: patient.ID, Lines: []Line{{VariantID: v.ID, Quantity: 1 + dice.IntN(3)}}}
 	}
-	patient, _ := w.patients.get(o.PatientID)
+	patient, _ := w.patients.Get(o.PatientID)
 	if err := w.price(o, w.totalDiscount(patient)); err != nil {
 		panic(err) // made from what there is
 	}

@@ -13,13 +13,13 @@ import (
 func (w *world) print(t testing.TB) uint64 {
 	t.Helper()
 	h := fnv.New64a()
-	for o := range w.orders.all() {
+	for o := range w.orders.All() {
 		h.Write([]byte(o.ID + o.Number + o.PatientID + o.PaymentTotal.String() + stamp(o.CompletedAt)))
 	}
-	for p := range w.patients.all() {
+	for p := range w.patients.All() {
 		h.Write([]byte(p.ID + p.Email + p.MobileNumber + p.DateOfBirth + p.ClinicID))
 	}
-	for p := range w.products.all() {
+	for p := range w.products.All() {
 		h.Write([]byte(p.ID + p.Name + p.VariantIDs[0]))
 	}
 	return h.Sum64()
@@ -73,16 +73,16 @@ func TestIndexesAgreeWithScans(t *testing.T) {
 	t.Parallel()
 	w := generated(3, WorldSize{Clinics: 2, Patients: 100, Plans: 80, Orders: 300})
 	f := w.fork()
-	for p := range f.patients.all() {
-		assert.Equal(t, f.orders.where(func(o *Order) bool { return o.PatientID == p.ID }), orNil(f.orders.span(ordersByPatient, p.ClinicID, p.ID).created().all()))
-		assert.Equal(t, f.plans.where(func(o *Plan) bool { return o.PatientID == p.ID }), orNil(f.plans.span(plansByPatient, p.ID).created().all()))
+	for p := range f.patients.All() {
+		assert.Equal(t, f.orders.Where(func(o *Order) bool { return o.PatientID == p.ID }), orNil(f.orders.Span(ordersByPatient, p.ClinicID, p.ID).Created().All()))
+		assert.Equal(t, f.plans.Where(func(o *Plan) bool { return o.PatientID == p.ID }), orNil(f.plans.Span(plansByPatient, p.ID).Created().All()))
 	}
-	jane := *f.patients.at(0)
+	jane := *f.patients.At(0)
 	jane.MetadataID = "moved"
 	f.putPatient(&jane)
-	assert.Zero(t, f.patients.span(patientsByMetadata, jane.ClinicID, "ehr-1001").len())
-	assert.Equal(t, []*Patient{&jane}, f.patients.span(patientsByMetadata, jane.ClinicID, "moved").created().all())
-	assert.Equal(t, 1, w.patients.span(patientsByMetadata, jane.ClinicID, "ehr-1001").len(), "the origin knows nothing of it")
+	assert.Zero(t, f.patients.Span(patientsByMetadata, jane.ClinicID, "ehr-1001").Len())
+	assert.Equal(t, []*Patient{&jane}, f.patients.Span(patientsByMetadata, jane.ClinicID, "moved").Created().All())
+	assert.Equal(t, 1, w.patients.Span(patientsByMetadata, jane.ClinicID, "ehr-1001").Len(), "the origin knows nothing of it")
 }
 
 func orNil[T any](rows []*T) []*T {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 )
 
 // bytesOf writes down every row of a world, with what it points to.
@@ -22,7 +24,7 @@ func bytesOf(w *world) string {
 		}
 		fmt.Fprintf(&text, "%T %s\n", row, encoded)
 	}
-	for _, rows := range []*table[Term]{&w.allergens, &w.ingredients, &w.supplementTypes, &w.certifications} {
+	for _, rows := range []*table.Table[Term]{&w.allergens, &w.ingredients, &w.supplementTypes, &w.certifications} {
 		each(rows, write)
 	}
 	each(&w.practitionerTypes, write)
@@ -50,16 +52,16 @@ func bytesOf(w *world) string {
 }
 
 // addresses are who has which address.
-func addresses(emails *layers[string, string]) map[string]string {
+func addresses(emails *table.Map[string, string]) map[string]string {
 	have := make(map[string]string)
-	for address := range emails.keys() {
-		have[address] = emails.get(address)
+	for address := range emails.Keys() {
+		have[address] = emails.Get(address)
 	}
 	return have
 }
 
-func each[T any](rows *table[T], write func(any)) {
-	for row := range rows.all() {
+func each[T any](rows *table.Table[T], write func(any)) {
+	for row := range rows.All() {
 		write(*row)
 	}
 }

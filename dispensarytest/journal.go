@@ -82,7 +82,7 @@ type Journal struct {
 }
 
 func (j *Journal) add(r *Request) {
-	defer j.srv.changes.tell()
+	defer j.srv.changes.Notify()
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.seq++
@@ -128,7 +128,7 @@ func (j *Journal) Last() (Request, bool) {
 
 // Reset forgets all requests, so that a test can look at its next step alone.
 func (j *Journal) Reset() {
-	defer j.srv.changes.tell()
+	defer j.srv.changes.Notify()
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.ring, j.seq = nil, 0

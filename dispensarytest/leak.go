@@ -50,16 +50,16 @@ func (s *Server) secrets() []leak.Secret {
 	s.tokens.mu.RUnlock()
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	for i := range s.world.integrations.all() {
+	for i := range s.world.integrations.All() {
 		all = append(all, leak.Secret{What: "a clinic key", Value: i.key})
 	}
-	for u := range s.world.users.all() {
+	for u := range s.world.users.All() {
 		all = append(all, leak.Secret{What: "the password of user " + u.ID, Value: u.Password})
 	}
-	for p := range s.world.patients.all() {
+	for p := range s.world.patients.All() {
 		all = append(all, p.secrets()...)
 	}
-	for a := range s.world.addresses.all() {
+	for a := range s.world.addresses.All() {
 		all = append(all, leak.Secret{What: "the street of patient " + a.PatientID, Value: a.Address1})
 	}
 	return all

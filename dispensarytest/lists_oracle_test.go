@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/internal/testsize"
 )
 
@@ -169,36 +170,36 @@ func TestOrdersAgainstAWalk(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(10) {
 		source := rand.New(rand.NewPCG(seed, 2))
-		tables := []*table[Event]{{}}
-		tables[0].sortedBy(
-			by(func(e *Event) string { return e.Type }),
-			timed(func(e *Event) time.Time { return e.CreatedAt }, func(e *Event) string { return e.ClinicID }, func(e *Event) string { return e.Type }),
+		tables := []*table.Table[Event]{{}}
+		tables[0].IndexBy(
+			table.By(func(e *Event) string { return e.Type }),
+			table.ByTime(func(e *Event) time.Time { return e.CreatedAt }, func(e *Event) string { return e.ClinicID }, func(e *Event) string { return e.Type }),
 		)
 		for range 4000 {
 			rows := tables[source.IntN(len(tables))]
 			id := fmt.Sprint(source.IntN(2500))
 			switch dice := source.IntN(1000); {
 			case dice == 0 && len(tables) < 6:
-				fork := rows.fork()
+				fork := rows.Fork()
 				tables = append(tables, &fork)
 			case dice < 150:
-				rows.remove(id)
+				rows.Remove(id)
 			default:
 				at := epoch.Add(time.Duration(source.IntN(90)) * time.Hour)
-				rows.put(id, &Event{ID: id, Type: string(rune('a' + source.IntN(3))), ClinicID: string(rune('x' + source.IntN(2))), CreatedAt: at})
+				rows.Put(id, &Event{ID: id, Type: string(rune('a' + source.IntN(3))), ClinicID: string(rune('x' + source.IntN(2))), CreatedAt: at})
 			}
 		}
 		for _, rows := range tables {
-			require.Equal(t, rows.where(func(e *Event) bool { return e.Type == "b" }), rows.span(0, "b").created().all())
-			require.Equal(t, rows.where(func(*Event) bool { return true }), rows.span(0).created().all())
-			require.Equal(t, rows.len(), rows.span(1).len())
+			require.Equal(t, rows.Where(func(e *Event) bool { return e.Type == "b" }), rows.Span(0, "b").Created().All())
+			require.Equal(t, rows.Where(func(*Event) bool { return true }), rows.Span(0).Created().All())
+			require.Equal(t, rows.Len(), rows.Span(1).Len())
 			for _, descending := range []bool{false, true} {
-				want := rows.where(func(e *Event) bool { return e.ClinicID == "x" })
-				slices.SortStableFunc(want, rows.orders[1].way(descending))
-				got := rows.span(1, "x").sorted(descending)
-				require.Equal(t, want, got.all())
+				want := rows.Where(func(e *Event) bool { return e.ClinicID == "x" })
+				slices.SortStableFunc(want, rows.Indexes[1].Comparer(descending))
+				got := rows.Span(1, "x").Sorted(descending)
+				require.Equal(t, want, got.All())
 				from := source.IntN(len(want))
-				require.Equal(t, want[from:min(from+30, len(want))], got.part(from, min(from+30, len(want))))
+				require.Equal(t, want[from:min(from+30, len(want))], got.Part(from, min(from+30, len(want))))
 			}
 			after := epoch.Add(40 * time.Hour)
 			late := func(e *Event) bool { return e.ClinicID == "y" && e.Type == "c" && !e.CreatedAt.Before(after) }
@@ -208,7 +209,7 @@ func TestOrdersAgainstAWalk(t *testing.T) {
 				}
 				return 0
 			}
-			require.Equal(t, rows.where(late), rows.spanWithin(1, within, "y", "c").created().all())
+			require.Equal(t, rows.Where(late), rows.SpanWithin(1, within, "y", "c").Created().All())
 		}
 	}
 }

@@ -1,5 +1,9 @@
 package dispensarytest
 
+import (
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
+)
+
 // metadataEntry is an object found by the integrator's identifier. API section:
 // "Metadata entry".
 type metadataEntry struct {
@@ -43,7 +47,7 @@ func listMetadata(c *call, w *world) (reply, error) {
 		}
 		found = append(found, c.withMetadata(w, t.name, id)...)
 	}
-	return listOf(c, rowsOf(found), func(e *metadataEntry) metadataEntry { return *e }), nil
+	return listOf(c, table.Rows(found), func(e *metadataEntry) metadataEntry { return *e }), nil
 }
 
 func (c *call) withMetadata(w *world, kind, id string) (found []*metadataEntry) {
@@ -51,20 +55,20 @@ func (c *call) withMetadata(w *world, kind, id string) (found []*metadataEntry) 
 	clinic := c.clinicID()
 	switch kind {
 	case "patient":
-		for _, p := range w.patients.span(patientsByMetadata, clinic, id).created().all() {
+		for _, p := range w.patients.Span(patientsByMetadata, clinic, id).Created().All() {
 			add(w.viewPatient(p))
 		}
 	case "practitioner":
-		for _, p := range w.practitioners.span(practitionersByMetadata, clinic, id).created().all() {
+		for _, p := range w.practitioners.Span(practitionersByMetadata, clinic, id).Created().All() {
 			add(viewPractitioner(p))
 		}
 	case "staff":
-		for _, m := range w.staff.span(staffByMetadata, clinic, id).created().all() {
+		for _, m := range w.staff.Span(staffByMetadata, clinic, id).Created().All() {
 			add(viewStaff(m))
 		}
 	case "treatment_plan":
 		outside := c.token.has(scopePlanHistory)
-		for _, p := range keepRows(w.plans.span(plansByMetadata, clinic, id).created().all(), func(p *Plan) bool { return outside || !p.Outside }) {
+		for _, p := range table.Keep(w.plans.Span(plansByMetadata, clinic, id).Created().All(), func(p *Plan) bool { return outside || !p.Outside }) {
 			add(c.viewPlan(p))
 		}
 	}

@@ -30,12 +30,12 @@ func exemplars(t *testing.T, b *browser) map[string]exemplar {
 	require.NoError(t, err)
 	w := b.fake.world
 	ids := map[string]string{
-		"allergens.get": w.allergens.at(0).ID, "ingredients.get": w.ingredients.at(0).ID, "supplement_types.get": w.supplementTypes.at(0).ID,
-		"third_party_certifications.get": w.certifications.at(0).ID, "brands.get": w.brands.at(0).ID, "products.get": product, "products.similar": product,
-		"variants.get": w.variants.at(0).ID, "categories.get": w.categories.at(0).ID, "categories.products": w.categories.at(0).ID,
+		"allergens.get": w.allergens.At(0).ID, "ingredients.get": w.ingredients.At(0).ID, "supplement_types.get": w.supplementTypes.At(0).ID,
+		"third_party_certifications.get": w.certifications.At(0).ID, "brands.get": w.brands.At(0).ID, "products.get": product, "products.similar": product,
+		"variants.get": w.variants.At(0).ID, "categories.get": w.categories.At(0).ID, "categories.products": w.categories.At(0).ID,
 		"addresses.list": patient, "orders.list_for_patient": patient, "orders.get": p.Orders()[0].ID, "patients.get": patient, "patients.update": patient,
-		"practitioners.get": practitioner, "practitioners.update": practitioner, "staff.get": w.staff.at(0).ID, "staff.update": w.staff.at(0).ID,
-		"protocols.get": w.protocols.at(0).ID, "protocols.list": practitioner, "templates.get": w.protocols.at(0).ID, "templates.list": practitioner,
+		"practitioners.get": practitioner, "practitioners.update": practitioner, "staff.get": w.staff.At(0).ID, "staff.update": w.staff.At(0).ID,
+		"protocols.get": w.protocols.At(0).ID, "protocols.list": practitioner, "templates.get": w.protocols.At(0).ID, "templates.list": practitioner,
 		"treatment_plans.list": patient, "treatment_plans.create": patient, "treatment_plans.get": plan, "treatment_plans.update": plan,
 		"treatment_plans.cancel": plan, "treatment_plans.activate": draft, "treatment_plans.in_office_checkout": plan,
 		"dynamic_links.get": plan, "events.get": event.ID,
@@ -43,7 +43,7 @@ func exemplars(t *testing.T, b *browser) map[string]exemplar {
 	person := map[string]any{"email": "exemplar@example.org", "first_name": "E", "last_name": "X"}
 	bodies := map[string]any{
 		"patients.create": someone(), "patients.update": map[string]any{"first_name": "E"},
-		"practitioners.create": merged(person, "practitioner_type_id", w.practitionerTypes.at(0).ID), "practitioners.update": map[string]any{"last_name": "X"},
+		"practitioners.create": merged(person, "practitioner_type_id", w.practitionerTypes.At(0).ID), "practitioners.update": map[string]any{"last_name": "X"},
 		"staff.create": merged(person, "email", "staff.exemplar@example.org"), "staff.update": map[string]any{"last_name": "X"},
 		"treatment_plans.create": b.draft(nil), "treatment_plans.update": map[string]any{"recommendations": b.draft(nil)["recommendations"]},
 		"dynamic_links.create": map[string]any{"treatment_plan": map[string]any{"practitioner_id": practitioner}, "patient": map[string]any{"email": "link@example.org"}},

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"slices"
 	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
 )
 
 // Region is one of the platform's two countries. Accounts, tokens and data of
@@ -55,7 +57,7 @@ type settings struct {
 	addr           string
 	seed           uint64
 	region         Region
-	clock          *Clock
+	clock          *clock.Clock
 	redirectURI    string
 	scopes         []string
 	clinicTokens   bool
@@ -124,7 +126,7 @@ func configure(opts []Option) (settings, error) {
 		set.clock = set.snapshot.clock()
 	}
 	if set.clock == nil {
-		set.clock = LiveClock()
+		set.clock = clock.Live()
 	}
 	return set, nil
 }
@@ -148,7 +150,7 @@ func WithClock(clock *Clock) Option {
 		if clock == nil {
 			return errors.New("dispensarytest: WithClock: no clock")
 		}
-		s.clock = clock
+		s.clock = clock.clock
 		return nil
 	}
 }
@@ -398,4 +400,19 @@ func isLoopback(host string) bool {
 	}
 	ip := net.ParseIP(host)
 	return ip != nil && ip.IsLoopback()
+}
+
+// WithCompatibleChanges makes the platform one that has moved on by changes which
+// the API calls non-breaking: every answer and every webhook has new keys, its
+// keys come in another order, and ids are longer and not of the layout of a UUID.
+// An integration must not notice. The same seed makes the same changes; 0 is no
+// seed. API section: "Versioning" 3.
+func WithCompatibleChanges(seed uint64) Option {
+	return func(s *settings) error {
+		if seed == 0 {
+			return errors.New("dispensarytest: WithCompatibleChanges: 0 is no seed")
+		}
+		s.compatible = seed
+		return nil
+	}
 }

@@ -3,6 +3,8 @@ package dispensarytest
 import (
 	"slices"
 	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 )
 
 // orderView is an order; which fields it has depends on the response.
@@ -64,11 +66,11 @@ func listPatientOrders(c *call, w *world) (reply, error) {
 	if !known {
 		return reply{}, notFound()
 	}
-	return listOf(c, w.orders.span(ordersByPatient, c.clinicID(), patient.ID).created(), viewPatientOrder), nil
+	return listOf(c, w.orders.Span(ordersByPatient, c.clinicID(), patient.ID).Created(), viewPatientOrder), nil
 }
 
 func getOrder(c *call, w *world) (reply, error) {
-	o, known := w.orders.get(c.arg())
+	o, known := w.orders.Get(c.arg())
 	if !known || o.ClinicID != c.clinicID() {
 		return reply{}, notFound()
 	}
@@ -86,29 +88,29 @@ func listOrders(c *call, w *world) (reply, error) {
 	}
 	sorted, whose := orderFields[field], c.clinicID()
 	patient, plan, number := c.params.get("patient_id"), c.params.get("treatment_plan_id"), c.params.get("order_number")
-	var few span[Order]
+	var few table.Span[Order]
 	switch {
 	case patient != "":
-		few = w.orders.span(ordersByPatient, whose, patient)
+		few = w.orders.Span(ordersByPatient, whose, patient)
 	case number != "":
-		few = w.orders.span(ordersByNumber, whose, number)
+		few = w.orders.Span(ordersByNumber, whose, number)
 	case plan != "":
-		few = w.orders.span(ordersByPatient, whose, w.patientOfPlan(plan)) // an order is for plans of one patient
+		few = w.orders.Span(ordersByPatient, whose, w.patientOfPlan(plan)) // an order is for plans of one patient
 	default:
 		return listOf(c, w.clinicOrders(whose, completed, sorted, field == "" && !descending, descending), viewOrderItem), nil
 	}
-	rows := keepRows(few.created().all(), func(o *Order) bool {
+	rows := table.Keep(few.Created().All(), func(o *Order) bool {
 		return completed.holds(o.CompletedAt) && (number == "" || number == o.Number) && (plan == "" || slices.Contains(o.PlanIDs, plan))
 	})
 	if field != "" || descending {
-		slices.SortStableFunc(rows, w.orders.orders[sorted].way(descending))
+		slices.SortStableFunc(rows, w.orders.Indexes[sorted].Comparer(descending))
 	}
-	return listOf(c, rowsOf(rows), viewOrderItem), nil
+	return listOf(c, table.Rows(rows), viewOrderItem), nil
 }
 
 // patientOfPlan is the id of the patient that a plan is for; "" where there is none.
 func (w *world) patientOfPlan(id string) string {
-	if plan, known := w.plans.get(id); known {
+	if plan, known := w.plans.Get(id); known {
 		return plan.PatientID
 	}
 	return ""
@@ -121,21 +123,21 @@ var orderFields = map[string]int{
 }
 
 // clinicOrders lists the orders that a clinic's patients completed in some days.
-func (w *world) clinicOrders(clinic string, in days, by int, unsorted, descending bool) rowList[Order] {
+func (w *world) clinicOrders(clinic string, in days, by int, unsorted, descending bool) table.List[Order] {
 	switch {
 	case unsorted && !in.set:
-		return w.orders.span(ordersByClinic, clinic).created()
+		return w.orders.Span(ordersByClinic, clinic).Created()
 	case by != ordersByTime && !in.set:
-		return w.orders.span(by, clinic).sorted(descending)
+		return w.orders.Span(by, clinic).Sorted(descending)
 	}
-	held := w.orders.spanWithin(ordersByTime, func(o *Order) int { return in.place(o.CompletedAt) }, clinic)
+	held := w.orders.SpanWithin(ordersByTime, func(o *Order) int { return in.place(o.CompletedAt) }, clinic)
 	switch {
 	case unsorted:
-		return held.created()
+		return held.Created()
 	case by == ordersByTime:
-		return held.sorted(descending)
+		return held.Sorted(descending)
 	default:
-		return w.orders.span(by, clinic).sorted(descending).keep(held.len(), func(o *Order) bool { return in.holds(o.CompletedAt) })
+		return w.orders.Span(by, clinic).Sorted(descending).Keep(held.Len(), func(o *Order) bool { return in.holds(o.CompletedAt) })
 	}
 }
 

@@ -3,6 +3,8 @@ package dispensarytest
 import (
 	"cmp"
 	"slices"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 )
 
 // pageMeta is the meta object of a list. API section: "Pagination".
@@ -33,12 +35,12 @@ func (p pageRequest) cut(total int) (from, to int, meta *pageMeta) {
 }
 
 // listOf answers with a page of a list.
-func listOf[T, V any](c *call, rows rowList[T], view func(*T) V) reply {
-	from, to, meta := c.page.cut(rows.n)
+func listOf[T, V any](c *call, rows table.List[T], view func(*T) V) reply {
+	from, to, meta := c.page.cut(rows.N)
 	if c.newestFirst() {
-		from, to = rows.n-to, rows.n-from
+		from, to = rows.N-to, rows.N-from
 	}
-	page := rows.part(from, to)
+	page := rows.Part(from, to)
 	views := make([]V, 0, len(page))
 	for _, row := range page {
 		views = append(views, view(row))

@@ -4,6 +4,8 @@ import (
 	"net/mail"
 	"regexp"
 	"strings"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 )
 
 // personItem is a patient in list and search responses.
@@ -56,15 +58,15 @@ func (w *world) totalDiscount(p *Patient) float64 {
 }
 
 func listPatients(c *call, w *world) (reply, error) {
-	return listOf(c, w.patients.span(patientsByClinic, c.clinicID()).created(), viewPatientItem), nil
+	return listOf(c, w.patients.Span(patientsByClinic, c.clinicID()).Created(), viewPatientItem), nil
 }
 
 // searchPatients matches every word of the query with first name, last name or
 // e-mail address, whatever its case.
 func searchPatients(c *call, w *world) (reply, error) {
 	words := strings.Fields(strings.ToLower(c.params.get("query")))
-	found := w.patientSearch.find(w.patientSearch.having(facet{facetClinic, c.clinicID()}), words)
-	return listOf(c, w.patients.list(found), viewPatientItem), nil
+	found := w.patientSearch.Find(w.patientSearch.Having(table.Facet{Kind: facetClinic, ID: c.clinicID()}), words)
+	return listOf(c, w.patients.List(found), viewPatientItem), nil
 }
 
 func getPatient(c *call, w *world) (reply, error) {

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 )
 
 // planItem is a treatment plan in a list. API section: "Treatment plan".
@@ -87,7 +89,7 @@ func (c *call) viewPlan(p *Plan) planView[dosageView] {
 // planOf finds a plan of the clinic. Plans made outside the API need the scope
 // for historical plans.
 func (c *call) planOf(w *world, id string) (*Plan, error) {
-	p, known := w.plans.get(id)
+	p, known := w.plans.Get(id)
 	if !known || p.ClinicID != c.clinicID() {
 		return nil, notFound()
 	}
@@ -109,14 +111,14 @@ func listPlans(c *call, w *world) (reply, error) {
 		return reply{}, err
 	}
 	outside := c.token.has(scopePlanHistory)
-	rows := keepRows(w.plans.span(plansByPatient, patient.ID).created().all(), func(p *Plan) bool { return outside || !p.Outside })
+	rows := table.Keep(w.plans.Span(plansByPatient, patient.ID).Created().All(), func(p *Plan) bool { return outside || !p.Outside })
 	switch {
 	case field == "updated_at":
 		sortRows(rows, descending, func(p *Plan) string { return sortable(p.UpdatedAt) })
 	case field != "" || descending:
 		sortRows(rows, descending, func(p *Plan) string { return sortable(p.CreatedAt) })
 	}
-	return listOf(c, rowsOf(rows), viewPlanItem), nil
+	return listOf(c, table.Rows(rows), viewPlanItem), nil
 }
 
 func getPlan(c *call, w *world) (reply, error) {
@@ -150,7 +152,7 @@ func createPlan(c *call, w *world) (reply, error) {
 		p.AvailableAt = c.now
 	}
 	p.ID = w.newID("treatment_plan")
-	w.plans.put(p.ID, p)
+	w.plans.Put(p.ID, p)
 	return created(c.viewPlan(p)), nil
 }
 
@@ -171,7 +173,7 @@ func updatePlan(c *call, w *world) (reply, error) {
 	if p.update(c.now); old.State == StateDraft && c.reads.updateActivates && p.unready(c.reads) == "" {
 		p.activate(c.now)
 	}
-	w.plans.put(p.ID, &p)
+	w.plans.Put(p.ID, &p)
 	return ok(c.viewPlan(&p)), nil
 }
 
@@ -197,7 +199,7 @@ func (w *world) readPlan(f *form, p *Plan) error {
 func (w *world) readRecommendation(f *form) Recommendation {
 	before := len(*f.errs)
 	r := Recommendation{VariantID: f.word("variant_id", true).is, Refill: f.truth("refill").is}
-	if _, known := w.variants.get(r.VariantID); r.VariantID != "" && !known {
+	if _, known := w.variants.Get(r.VariantID); r.VariantID != "" && !known {
 		f.complain("variant_id", "must exist")
 	}
 	units := f.amount("units_to_purchase")
@@ -247,7 +249,7 @@ func (c *call) movePlan(w *world, move func(*Plan) error, from ...string) (reply
 	if err := move(&p); err != nil {
 		return reply{}, err
 	}
-	w.plans.put(p.ID, &p)
+	w.plans.Put(p.ID, &p)
 	return ok(c.viewPlan(&p)), nil
 }
 
@@ -305,7 +307,7 @@ func checkoutPlan(c *call, w *world) (reply, error) {
 	if why := p.incomplete(); why != "" { // there is no cart, or nothing to put into it
 		return reply{}, wrongState("Treatment plan " + why)
 	}
-	w.carts.put(p.PatientID, &cart{patientID: p.PatientID, planID: p.ID, lines: p.lines()})
+	w.carts.Put(p.PatientID, &cart{patientID: p.PatientID, planID: p.ID, lines: p.lines()})
 	return created(struct {
 		URL string `json:"url"`
 	}{c.srv.origin + "/checkouts/" + p.ID}), nil

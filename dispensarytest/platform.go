@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 )
 
 // Platform is the second actor: the people who use the platform itself.
@@ -71,28 +73,28 @@ func (s *Server) forgetEvents() {
 
 // act runs an action under the world's lock.
 func (p *Platform) act(run func(w *world) error) error {
-	defer p.srv.changes.tell()
+	defer p.srv.changes.Notify()
 	p.srv.mu.Lock()
 	defer p.srv.mu.Unlock()
 	return run(p.srv.world)
 }
 
 // all copies a table.
-func all[T any](p *Platform, of func(*world) *table[T]) []T {
+func all[T any](p *Platform, of func(*world) *table.Table[T]) []T {
 	p.srv.mu.RLock()
 	defer p.srv.mu.RUnlock()
 	var rows []T
-	for row := range of(p.srv.world).all() {
+	for row := range of(p.srv.world).All() {
 		rows = append(rows, detached(*row))
 	}
 	return rows
 }
 
 // find copies a row.
-func find[T any](p *Platform, of func(*world) *table[T], id string) (T, bool) {
+func find[T any](p *Platform, of func(*world) *table.Table[T], id string) (T, bool) {
 	p.srv.mu.RLock()
 	defer p.srv.mu.RUnlock()
-	row, known := of(p.srv.world).get(id)
+	row, known := of(p.srv.world).Get(id)
 	if !known {
 		return *new(T), false
 	}
@@ -133,70 +135,74 @@ func cloneRecommendations(from []Recommendation) []Recommendation {
 }
 
 // Brands returns all brands.
-func (p *Platform) Brands() []Brand { return all(p, func(w *world) *table[Brand] { return &w.brands }) }
+func (p *Platform) Brands() []Brand {
+	return all(p, func(w *world) *table.Table[Brand] { return &w.brands })
+}
 
 // Clinics returns all clinics.
 func (p *Platform) Clinics() []Clinic {
-	return all(p, func(w *world) *table[Clinic] { return &w.clinics })
+	return all(p, func(w *world) *table.Table[Clinic] { return &w.clinics })
 }
 
 // Patients returns all patients, in the order they were created.
 func (p *Platform) Patients() []Patient {
-	return all(p, func(w *world) *table[Patient] { return &w.patients })
+	return all(p, func(w *world) *table.Table[Patient] { return &w.patients })
 }
 
 // Practitioners returns all practitioners.
 func (p *Platform) Practitioners() []Practitioner {
-	return all(p, func(w *world) *table[Practitioner] { return &w.practitioners })
+	return all(p, func(w *world) *table.Table[Practitioner] { return &w.practitioners })
 }
 
 // Products returns all products, in the catalog's order.
 func (p *Platform) Products() []Product {
-	return all(p, func(w *world) *table[Product] { return &w.products })
+	return all(p, func(w *world) *table.Table[Product] { return &w.products })
 }
 
 // Orders returns all orders, in the order they were placed.
 func (p *Platform) Orders() []Order {
-	return all(p, func(w *world) *table[Order] { return &w.orders })
+	return all(p, func(w *world) *table.Table[Order] { return &w.orders })
 }
 
 // Plans returns all treatment plans, in the order they were created.
-func (p *Platform) Plans() []Plan { return all(p, func(w *world) *table[Plan] { return &w.plans }) }
+func (p *Platform) Plans() []Plan {
+	return all(p, func(w *world) *table.Table[Plan] { return &w.plans })
+}
 
 // Events returns the events that are kept, the oldest first: those of the last 30
 // days, and not more than [WithEventLimit] says.
 func (p *Platform) Events() []Event {
 	p.srv.forgetEvents()
-	return all(p, func(w *world) *table[Event] { return &w.events })
+	return all(p, func(w *world) *table.Table[Event] { return &w.events })
 }
 
 // Order returns an order by id.
 func (p *Platform) Order(id string) (Order, bool) {
-	return find(p, func(w *world) *table[Order] { return &w.orders }, id)
+	return find(p, func(w *world) *table.Table[Order] { return &w.orders }, id)
 }
 
 // Patient returns a patient by id.
 func (p *Platform) Patient(id string) (Patient, bool) {
-	return find(p, func(w *world) *table[Patient] { return &w.patients }, id)
+	return find(p, func(w *world) *table.Table[Patient] { return &w.patients }, id)
 }
 
 // Plan returns a treatment plan by id.
 func (p *Platform) Plan(id string) (Plan, bool) {
-	return find(p, func(w *world) *table[Plan] { return &w.plans }, id)
+	return find(p, func(w *world) *table.Table[Plan] { return &w.plans }, id)
 }
 
 // Product returns a product by id.
 func (p *Platform) Product(id string) (Product, bool) {
-	return find(p, func(w *world) *table[Product] { return &w.products }, id)
+	return find(p, func(w *world) *table.Table[Product] { return &w.products }, id)
 }
 
 // Variant returns a variant by id.
 func (p *Platform) Variant(id string) (Variant, bool) {
-	return find(p, func(w *world) *table[Variant] { return &w.variants }, id)
+	return find(p, func(w *world) *table.Table[Variant] { return &w.variants }, id)
 }
 
 // Cart returns what a patient is about to order: an in-office checkout fills it.
 func (p *Platform) Cart(patientID string) []Line {
-	c, _ := find(p, func(w *world) *table[cart] { return &w.carts }, patientID)
+	c, _ := find(p, func(w *world) *table.Table[cart] { return &w.carts }, patientID)
 	return slices.Clone(c.lines)
 }

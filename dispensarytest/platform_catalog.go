@@ -28,10 +28,10 @@ type NewVariant struct {
 func (p *Platform) CreateProduct(in NewProduct) (out Product, e Event, err error) {
 	err = p.act(func(w *world) error {
 		row := &Product{
-			Name: or(in.Name, fmt.Sprintf("New Formula %d", w.products.len()+1)), BrandID: or(in.BrandID, w.brands.at(0).ID),
+			Name: or(in.Name, fmt.Sprintf("New Formula %d", w.products.Len()+1)), BrandID: or(in.BrandID, w.brands.At(0).ID),
 			DescriptionHTML: in.DescriptionHTML,
 		}
-		brand, known := w.brands.get(row.BrandID)
+		brand, known := w.brands.Get(row.BrandID)
 		if !known {
 			return unknown("CreateProduct", "brand", row.BrandID)
 		}
@@ -73,7 +73,7 @@ func (w *world) newVariant(productID, prefix string, primary bool, in NewVariant
 	v.SKU = fmt.Sprintf("%s-%04d-%d", prefix, 1000+n, v.Units)
 	v.SupplierSKU = fmt.Sprintf("%s%d", prefix, 5000+n)
 	v.UPC = fmt.Sprintf("8500%08d", 10_000+n*37)
-	w.variants.put(v.ID, v)
+	w.variants.Put(v.ID, v)
 	return v
 }
 
@@ -106,7 +106,7 @@ func (p *Platform) DescribeProduct(productID, html string) (Product, Event, erro
 
 func (p *Platform) changeProduct(action, productID, kind string, change func(*Product) error) (out Product, e Event, err error) {
 	err = p.act(func(w *world) error {
-		old, known := w.products.get(productID)
+		old, known := w.products.Get(productID)
 		if !known {
 			return unknown(action, "product", productID)
 		}
@@ -130,7 +130,7 @@ type VariantChange struct {
 // UpdateVariant changes a pack of a product: product.updated.
 func (p *Platform) UpdateVariant(variantID string, in VariantChange) (out Variant, e Event, err error) {
 	err = p.act(func(w *world) error {
-		old, known := w.variants.get(variantID)
+		old, known := w.variants.Get(variantID)
 		if !known {
 			return unknown("UpdateVariant", "variant", variantID)
 		}
@@ -143,8 +143,8 @@ func (p *Platform) UpdateVariant(variantID string, in VariantChange) (out Varian
 		if row.MSRP < 0 {
 			return refused("UpdateVariant", ErrInvalid, "%s is not a price", row.MSRP)
 		}
-		w.variants.put(row.ID, &row)
-		product, _ := w.products.get(row.ProductID)
+		w.variants.Put(row.ID, &row)
+		product, _ := w.products.Get(row.ProductID)
 		w.refreshBrand(product.BrandID)
 		out, e = detached(row), p.srv.emit(ProductUpdated, "", product.ID, w.productData(product, p.srv.reads()))
 		return nil

@@ -16,7 +16,7 @@ func (p *Platform) RevokeClinicKey(key string) (e Event, err error) {
 		e = p.srv.emit(ClinicKeyRevoked, old.clinicID, old.id, viewClinicKey(old))
 		changed := *old
 		changed.revoked = true
-		w.integrations.put(changed.id, &changed)
+		w.integrations.Put(changed.id, &changed)
 		p.srv.sender.revoke(changed.id)
 		return nil
 	})
@@ -40,7 +40,7 @@ func (p *Platform) ReactivateClinicKey(key string) (e Event, err error) {
 		if changed.activated.IsZero() {
 			changed.activated = p.srv.clock.Now()
 		}
-		w.integrations.put(changed.id, &changed)
+		w.integrations.Put(changed.id, &changed)
 		e = p.srv.emit(ClinicKeyActivated, changed.clinicID, changed.id, viewClinicKey(&changed))
 		return nil
 	})

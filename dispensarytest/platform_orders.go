@@ -21,7 +21,7 @@ const shipping = Cents(499)
 // Treatment plans have to be the patient's own, and active.
 func (p *Platform) PlaceOrder(patientID string, in NewOrder) (out Order, e Event, err error) {
 	err = p.act(func(w *world) error {
-		patient, known := w.patients.get(patientID)
+		patient, known := w.patients.Get(patientID)
 		if !known {
 			return unknown("PlaceOrder", "patient", patientID)
 		}
@@ -32,7 +32,7 @@ func (p *Platform) PlaceOrder(patientID string, in NewOrder) (out Order, e Event
 		if err := w.price(row, w.totalDiscount(patient)); err != nil {
 			return err
 		}
-		w.carts.put(patient.ID, &cart{patientID: patient.ID})
+		w.carts.Put(patient.ID, &cart{patientID: patient.ID})
 		w.putOrder(row, p.srv.clock.Now())
 		out, e = detached(*row), p.srv.emit(OrderPlaced, row.ClinicID, row.ID, p.srv.unwrapped("order", viewOrder(row)))
 		return nil
@@ -42,14 +42,14 @@ func (p *Platform) PlaceOrder(patientID string, in NewOrder) (out Order, e Event
 
 // fillOrder finds out what is ordered, and for which plans.
 func (w *world) fillOrder(o *Order, planIDs []string) error {
-	filled, _ := w.carts.get(o.PatientID)
+	filled, _ := w.carts.Get(o.PatientID)
 	fromCart := len(planIDs) == 0 && len(o.Lines) == 0 && filled != nil && len(filled.lines) > 0
 	if fromCart {
 		planIDs, o.Lines = []string{filled.planID}, filled.lines
 	}
 	var recommended []Recommendation
 	for _, planID := range planIDs {
-		plan, known := w.plans.get(planID)
+		plan, known := w.plans.Get(planID)
 		switch {
 		case !known:
 			return unknown("PlaceOrder", "treatment plan", planID)
@@ -75,7 +75,7 @@ func (w *world) fillOrder(o *Order, planIDs []string) error {
 }
 
 func (w *world) firstAvailable() *Variant {
-	for v := range w.variants.all() {
+	for v := range w.variants.All() {
 		if v.Status == VariantAvailable {
 			return v
 		}
@@ -89,7 +89,7 @@ func (w *world) price(o *Order, discount float64) error {
 		return refused("PlaceOrder", ErrInvalid, "an order needs lines")
 	}
 	for _, l := range o.Lines {
-		v, known := w.variants.get(l.VariantID)
+		v, known := w.variants.Get(l.VariantID)
 		switch {
 		case !known:
 			return unknown("PlaceOrder", "variant", l.VariantID)
@@ -109,7 +109,7 @@ func (w *world) putOrder(o *Order, at time.Time) {
 	o.ID = w.newID("order")
 	o.Number = fmt.Sprintf("R%09d", 410_000_000+w.numbers["order"])
 	o.CompletedAt = at.In(w.orderZone())
-	w.orders.put(o.ID, o)
+	w.orders.Put(o.ID, o)
 }
 
 func (w *world) orderZone() *time.Location {
@@ -124,7 +124,7 @@ func (w *world) orderZone() *time.Location {
 // no event.
 func (p *Platform) RefundOrder(orderID string, amount Cents) (out Order, err error) {
 	err = p.act(func(w *world) error {
-		old, known := w.orders.get(orderID)
+		old, known := w.orders.Get(orderID)
 		if !known {
 			return unknown("RefundOrder", "order", orderID)
 		}
@@ -140,7 +140,7 @@ func (p *Platform) RefundOrder(orderID string, amount Cents) (out Order, err err
 		row := *old
 		row.PaymentTotal -= amount
 		row.Refunded += amount
-		w.orders.put(row.ID, &row)
+		w.orders.Put(row.ID, &row)
 		out = detached(row)
 		return nil
 	})

@@ -1,5 +1,9 @@
 package dispensarytest
 
+import (
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
+)
+
 // Overview is the latest of what a platform holds, the newest first, and how much
 // there is of it.
 type Overview struct {
@@ -23,15 +27,15 @@ func (p *Platform) Overview(latest int) Overview {
 		Patients: newest(&w.patients, latest), Plans: newest(&w.plans, latest), Orders: newest(&w.orders, latest),
 		Products: newest(&w.products, latest), Events: newest(&w.events, latest),
 	}
-	o.Totals.Patients, o.Totals.Plans, o.Totals.Orders = w.patients.len(), w.plans.len(), w.orders.len()
-	o.Totals.Products, o.Totals.Events = w.products.len(), w.events.len()
+	o.Totals.Patients, o.Totals.Plans, o.Totals.Orders = w.patients.Len(), w.plans.Len(), w.orders.Len()
+	o.Totals.Products, o.Totals.Events = w.products.Len(), w.events.Len()
 	return o
 }
 
 // newest copies the last rows of a table, the last one first.
-func newest[T any](rows *table[T], most int) (copied []T) {
-	for seat := rows.len() - 1; seat >= max(0, rows.len()-most); seat-- {
-		copied = append(copied, detached(*rows.at(seat)))
+func newest[T any](rows *table.Table[T], most int) (copied []T) {
+	for seat := rows.Len() - 1; seat >= max(0, rows.Len()-most); seat-- {
+		copied = append(copied, detached(*rows.At(seat)))
 	}
 	return copied
 }

@@ -20,13 +20,13 @@ type NewPatient struct {
 // RegisterPatient lets a person register with a clinic: patient.created.
 func (p *Platform) RegisterPatient(in NewPatient) (out Patient, e Event, err error) {
 	err = p.act(func(w *world) error {
-		n := w.patients.len() + 1
+		n := w.patients.Len() + 1
 		row := &Patient{
-			ClinicID: or(in.ClinicID, w.clinics.at(0).ID), FirstName: or(in.FirstName, "Robin"), LastName: or(in.LastName, fmt.Sprintf("Newcomer %d", n)),
+			ClinicID: or(in.ClinicID, w.clinics.At(0).ID), FirstName: or(in.FirstName, "Robin"), LastName: or(in.LastName, fmt.Sprintf("Newcomer %d", n)),
 			Email: or(in.Email, fmt.Sprintf("newcomer-%d@example.org", n)), DateOfBirth: in.DateOfBirth,
 			Gender: in.Gender, MobileNumber: in.MobileNumber, Welcomed: true,
 		}
-		if _, known := w.clinics.get(row.ClinicID); !known {
+		if _, known := w.clinics.Get(row.ClinicID); !known {
 			return unknown("RegisterPatient", "clinic", row.ClinicID)
 		}
 		if err := w.personFits("RegisterPatient", row); err != nil {
@@ -55,7 +55,7 @@ type PatientChange struct {
 // EditPatient lets a patient edit the own details: patient.updated.
 func (p *Platform) EditPatient(patientID string, in PatientChange) (out Patient, e Event, err error) {
 	err = p.act(func(w *world) error {
-		old, known := w.patients.get(patientID)
+		old, known := w.patients.Get(patientID)
 		if !known {
 			return unknown("EditPatient", "patient", patientID)
 		}

@@ -17,7 +17,7 @@ type NewPlan struct {
 // assumption.
 func (p *Platform) CreatePlan(patientID string, in NewPlan) (out Plan, e Event, err error) {
 	err = p.act(func(w *world) error {
-		patient, known := w.patients.get(patientID)
+		patient, known := w.patients.Get(patientID)
 		if !known {
 			return unknown("CreatePlan", "patient", patientID)
 		}
@@ -40,7 +40,7 @@ func (p *Platform) CreatePlan(patientID string, in NewPlan) (out Plan, e Event, 
 		if !in.Draft {
 			row.activate(now)
 		}
-		w.plans.put(row.ID, row)
+		w.plans.Put(row.ID, row)
 		if out = detached(*row); !in.Draft || p.srv.reads().draftMakesEvent {
 			e = p.srv.emitPlan(TreatmentPlanCreated, row)
 		}
@@ -113,7 +113,7 @@ func (p *Platform) CancelPlan(planID string) (Plan, Event, error) {
 
 func (p *Platform) changePlan(action, planID, kind string, from []string, change func(*world, *Plan) error) (out Plan, e Event, err error) {
 	err = p.act(func(w *world) error {
-		old, known := w.plans.get(planID)
+		old, known := w.plans.Get(planID)
 		if !known {
 			return unknown(action, "treatment plan", planID)
 		}
@@ -125,7 +125,7 @@ func (p *Platform) changePlan(action, planID, kind string, from []string, change
 			return err
 		}
 		row.UpdatedAt = p.srv.eventTime(planID)
-		w.plans.put(planID, &row)
+		w.plans.Put(planID, &row)
 		out, e = detached(row), p.srv.emitPlan(kind, &row)
 		return nil
 	})
@@ -141,7 +141,7 @@ func (s *Server) emitPlan(kind string, p *Plan) Event {
 
 func (w *world) recommendationsFit(action string, p *Plan) error {
 	for _, r := range p.Recommendations {
-		if _, known := w.variants.get(r.VariantID); !known {
+		if _, known := w.variants.Get(r.VariantID); !known {
 			return unknown(action, "variant", r.VariantID)
 		}
 		if r.UnitsToPurchase < 1 {

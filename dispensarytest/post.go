@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/memhttp"
 )
 
 // maxAnswer is how much of an endpoint's answer is read.
@@ -58,7 +60,7 @@ func (s *sender) post(url string, body []byte, how signature) (a Attempt) {
 func (a *Attempt) read(resp *http.Response) error {
 	a.Status = resp.StatusCode
 	if a.IPAddress == "" {
-		a.IPAddress = memoryAddress // it took no connection
+		a.IPAddress = memhttp.Address // it took no connection
 	}
 	var header bytes.Buffer
 	_ = resp.Header.Write(&header) // a buffer takes everything

@@ -18,7 +18,7 @@ func viewPractitioner(p *Practitioner) practitionerView {
 }
 
 func listPractitioners(c *call, w *world) (reply, error) {
-	return listOf(c, w.practitioners.span(practitionersByClinic, c.clinicID()).created(), viewPractitioner), nil
+	return listOf(c, w.practitioners.Span(practitionersByClinic, c.clinicID()).Created(), viewPractitioner), nil
 }
 
 func getPractitioner(c *call, w *world) (reply, error) {
@@ -36,7 +36,7 @@ func createPractitioner(c *call, w *world) (reply, error) {
 	}
 	p.ID = w.newID("practitioner")
 	w.moveUserEmail(p.ID, "", p.Email)
-	w.practitioners.put(p.ID, p)
+	w.practitioners.Put(p.ID, p)
 	return created(viewPractitioner(p)), nil
 }
 
@@ -52,7 +52,7 @@ func updatePractitioner(c *call, w *world) (reply, error) {
 		return reply{}, err
 	}
 	w.moveUserEmail(p.ID, old.Email, p.Email)
-	w.practitioners.put(p.ID, &p)
+	w.practitioners.Put(p.ID, &p)
 	return ok(viewPractitioner(&p)), nil
 }
 
@@ -60,7 +60,7 @@ func (w *world) readPractitioner(f *form, p *Practitioner, isNew bool) error {
 	readPerson(f, &p.FirstName, &p.LastName, &p.Email, isNew)
 	kind := f.word("practitioner_type_id", isNew)
 	kind.change(&p.TypeID)
-	if _, known := w.practitionerTypes.get(kind.is); kind.is != "" && !known {
+	if _, known := w.practitionerTypes.Get(kind.is); kind.is != "" && !known {
 		f.complain("practitioner_type_id", "must exist")
 	}
 	readMetadata(f, &p.MetadataID)

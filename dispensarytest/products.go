@@ -1,6 +1,10 @@
 package dispensarytest
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
+)
 
 // brandRef is the brand inside a product.
 type brandRef struct {
@@ -73,7 +77,7 @@ func viewEventDosage(d Dosage) eventDosageView {
 }
 
 func (w *world) brandRef(id string) brandRef {
-	b, ok := w.brands.get(id)
+	b, ok := w.brands.Get(id)
 	if !ok {
 		return brandRef{}
 	}
@@ -91,7 +95,7 @@ func (w *world) viewProductItem(p *Product, reads *readings) productItem {
 		VariantCount: len(p.VariantIDs), Brand: w.brandRef(p.BrandID),
 	}
 	if len(p.VariantIDs) > 0 {
-		if v, ok := w.variants.get(p.VariantIDs[0]); ok {
+		if v, ok := w.variants.Get(p.VariantIDs[0]); ok {
 			item.PrimaryVariant = new(viewVariant(v))
 		}
 	}
@@ -132,13 +136,13 @@ func viewVariant(v *Variant) variantView {
 }
 
 func listProducts(c *call, w *world) (reply, error) {
-	return listOf(c, w.products.everything(), w.productItems(c.reads)), nil
+	return listOf(c, w.products.Everything(), w.productItems(c.reads)), nil
 }
 
 // getProduct shows the custom dosage of the practitioner who is named, or of the one
 // whose token it is. The token of a clinic has none.
 func getProduct(c *call, w *world) (reply, error) {
-	p, known := w.products.get(c.arg())
+	p, known := w.products.Get(c.arg())
 	if !known {
 		return reply{}, notFound()
 	}
@@ -149,7 +153,7 @@ func getProduct(c *call, w *world) (reply, error) {
 		return reply{}, invalid("practitioner_id must exist") // the status is an assumption
 	}
 	var custom *Dosage
-	if d, set := w.customDosages.get(customDosageID(practitioner, p.ID)); set {
+	if d, set := w.customDosages.Get(customDosageID(practitioner, p.ID)); set {
 		custom = &d.dosage
 	}
 	return ok(w.viewProduct(p, custom, c.reads)), nil
@@ -161,13 +165,13 @@ func searchProducts(c *call, w *world) (reply, error) {
 	index := &w.productSearch
 	found := w.openTo(c.clinicID())
 	if brand := c.params.get("brand_id"); brand != "" {
-		found = found.and(index.having(facet{facetBrand, brand}))
+		found = found.And(index.Having(table.Facet{Kind: facetBrand, ID: brand}))
 	}
 	for filter, kind := range productFilters {
 		found = c.filtered(index, found, kind, c.params[filter])
 	}
-	found = index.find(found, strings.Fields(strings.ToLower(c.params.get("query"))))
-	return listOf(c, w.products.list(found), w.productItems(c.reads)), nil
+	found = index.Find(found, strings.Fields(strings.ToLower(c.params.get("query"))))
+	return listOf(c, w.products.List(found), w.productItems(c.reads)), nil
 }
 
 var productFilters = map[string]string{
@@ -176,37 +180,37 @@ var productFilters = map[string]string{
 }
 
 // openTo finds the products of the brands that a clinic can order from.
-func (w *world) openTo(clinicID string) *rowSet {
-	found := w.productSearch.having(facet{kind: facetOpen})
-	for _, b := range w.brands.where(func(b *Brand) bool { return b.Restricted && b.permits(clinicID) }) {
-		found = found.or(w.productSearch.having(facet{facetBrand, b.ID}))
+func (w *world) openTo(clinicID string) *table.RowSet {
+	found := w.productSearch.Having(table.Facet{Kind: facetOpen})
+	for _, b := range w.brands.Where(func(b *Brand) bool { return b.Restricted && b.permits(clinicID) }) {
+		found = found.Or(w.productSearch.Having(table.Facet{Kind: facetBrand, ID: b.ID}))
 	}
 	return found
 }
 
 // filtered narrows what was found by the values of a filter.
-func (c *call) filtered(index *searchIndex, found *rowSet, kind string, ids []string) *rowSet {
-	matching := &rowSet{}
+func (c *call) filtered(index *table.Search, found *table.RowSet, kind string, ids []string) *table.RowSet {
+	matching := &table.RowSet{}
 	for i, id := range ids {
-		switch rows := index.having(facet{kind, id}); {
+		switch rows := index.Having(table.Facet{Kind: kind, ID: id}); {
 		case i == 0:
 			matching = rows
 		case c.reads.anyFilter:
-			matching = matching.or(rows)
+			matching = matching.Or(rows)
 		default:
-			matching = matching.and(rows)
+			matching = matching.And(rows)
 		}
 	}
 	if len(ids) == 0 {
 		return found
 	}
-	return found.and(matching)
+	return found.And(matching)
 }
 
 func getVariant(c *call, w *world) (reply, error) {
 	return one(&w.variants, c.arg(), func(v *Variant) variantView {
 		view := viewVariant(v)
-		if p, known := w.products.get(v.ProductID); known {
+		if p, known := w.products.Get(v.ProductID); known {
 			view.Product = &productRef{ID: p.ID, Name: p.Name, Brand: w.brandRef(p.BrandID)}
 		}
 		return view

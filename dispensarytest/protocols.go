@@ -1,6 +1,10 @@
 package dispensarytest
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
+)
 
 // protocolView is a protocol. API section: "Protocol (formerly template)".
 type protocolView struct {
@@ -52,7 +56,7 @@ func viewProtocol(p *Protocol) protocolView {
 }
 
 func (w *world) protocolOf(clinicID, id string) (*Protocol, bool) {
-	p, known := w.protocols.get(id)
+	p, known := w.protocols.Get(id)
 	if !known {
 		return nil, false
 	}
@@ -89,7 +93,7 @@ func listProtocols(c *call, w *world) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	rows := w.protocols.where(func(p *Protocol) bool {
+	rows := w.protocols.Where(func(p *Protocol) bool {
 		owned := p.PractitionerID == practitioner.ID
 		return (state == "" || state == p.State) && w.offers(p, owned, ownership, c.clinicID())
 	})
@@ -101,7 +105,7 @@ func listProtocols(c *call, w *world) (reply, error) {
 	case descending:
 		slices.Reverse(rows)
 	}
-	return listOf(c, rowsOf(rows), func(p *Protocol) protocolItem {
+	return listOf(c, table.Rows(rows), func(p *Protocol) protocolItem {
 		item := viewProtocolItem(p)
 		item.Ownership = "shared"
 		if p.PractitionerID == practitioner.ID {
@@ -145,5 +149,5 @@ func listTemplates(c *call, w *world) (reply, error) {
 	if !known {
 		return reply{}, notFound()
 	}
-	return listOf(c, rowsOf(w.protocols.where(func(p *Protocol) bool { return p.PractitionerID == practitioner.ID })), viewProtocolItem), nil
+	return listOf(c, table.Rows(w.protocols.Where(func(p *Protocol) bool { return p.PractitionerID == practitioner.ID })), viewProtocolItem), nil
 }

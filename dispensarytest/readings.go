@@ -120,7 +120,7 @@ func WithReading(silence, reading string) Option {
 // delivery on. [SilenceIntegrationActivation] is read only when the platform
 // starts.
 func (s *Server) SetReading(silence, reading string) error {
-	defer s.changes.tell()
+	defer s.changes.Notify()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	changed := *s.reads()

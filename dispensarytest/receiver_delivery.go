@@ -91,7 +91,7 @@ func (x *examination) concurrent() {
 func (x *examination) integrations() {
 	n := x.notice(x.EventType)
 	other := n
-	other.integration = x.srv.world.integrations.at(1).id
+	other.integration = x.srv.world.integrations.At(1).id
 	if !x.accepts("an event for one integration", x.deliver(n.body())) {
 		return
 	}

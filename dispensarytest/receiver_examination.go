@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/leak"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/memhttp"
 )
 
 // examination is a receiver that is being examined.
@@ -83,7 +84,7 @@ func newExamination(ctx context.Context, r Receiver) (*examination, error) {
 	if r.Handler != nil {
 		x.watch = &watch{handler: r.Handler}
 		x.target = receiverOrigin + r.Path
-		client = http.Client{Transport: route{net: srv.net}}
+		client = http.Client{Transport: memhttp.Transport{Network: srv.net}}
 		err = srv.Host(receiverOrigin, x.watch)
 	}
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

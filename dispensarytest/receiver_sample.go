@@ -55,7 +55,7 @@ func (x *examination) recommendations() []Recommendation {
 // notice makes an event of a type that nobody has seen, for the first
 // integration.
 func (x *examination) notice(kind string) notice {
-	n := notice{Event: x.samples[kind], integration: x.srv.world.integrations.at(0).id}
+	n := notice{Event: x.samples[kind], integration: x.srv.world.integrations.At(0).id}
 	n.ID, n.Type, n.CreatedAt = x.srv.world.newID("event"), kind, x.Now()
 	return n
 }

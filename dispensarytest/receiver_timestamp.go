@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/memhttp"
 )
 
 // driftMargin is how far from the edge of the tolerance a timestamp is: the
@@ -142,7 +144,7 @@ func (x *examination) failsClosed() {
 	}
 	other := &examination{
 		Receiver: x.Receiver, ctx: x.ctx, srv: x.srv, current: x.current, samples: x.samples, ledger: x.ledger,
-		client: &http.Client{Transport: route{net: x.srv.net}}, target: unconfiguredOrigin + x.Path,
+		client: &http.Client{Transport: memhttp.Transport{Network: x.srv.net}}, target: unconfiguredOrigin + x.Path,
 	}
 	for what, sign := range sorted(map[string]func([]byte) string{
 		"unsigned":                    func([]byte) string { return "" },

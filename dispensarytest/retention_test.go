@@ -104,7 +104,7 @@ func TestDeliveryListsAgainstAWalk(t *testing.T) {
 	sim.Stop()
 	b.token = b.fake.IssueToken(User{}).AccessToken
 	clinics := make(map[string]string) // of the integrations
-	for i := range b.fake.world.integrations.all() {
+	for i := range b.fake.world.integrations.All() {
 		clinics[i.id] = i.clinicID
 	}
 	var some, days []string

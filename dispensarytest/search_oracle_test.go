@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 )
 
 // mentions says that a text holds all words of a query, whatever their case.
@@ -85,7 +87,7 @@ func TestProductSearchAgainstAWalk(t *testing.T) {
 					require.NoError(t, err)
 				}
 				if n%30 == 0 {
-					_, _, err := b.fake.Platform().CreateProduct(NewProduct{BrandID: b.fake.world.brands.at(n % 8).ID})
+					_, _, err := b.fake.Platform().CreateProduct(NewProduct{BrandID: b.fake.world.brands.At(n % 8).ID})
 					require.NoError(t, err)
 				}
 			}
@@ -97,7 +99,7 @@ func TestProductSearchAgainstAWalk(t *testing.T) {
 func (b *browser) askForProducts(anyValue bool) {
 	w, products := b.fake.world, b.fake.Platform().Products()
 	text := func(p Product) string {
-		brand, _ := w.brands.get(p.BrandID)
+		brand, _ := w.brands.Get(p.BrandID)
 		text := p.Name + "\n" + brand.Name
 		for _, v := range w.productVariants(&p) {
 			text += "\n" + v.SKU
@@ -117,21 +119,21 @@ func (b *browser) askForProducts(anyValue bool) {
 	for _, p := range products {
 		texts = append(texts, strings.ReplaceAll(text(p), "\n", " "))
 	}
-	for brand := range w.brands.all() {
+	for brand := range w.brands.All() {
 		brands = append(brands, brand.ID, "", "")
 	}
 	dice := rand.New(rand.NewPCG(3, uint64(len(products))))
 	for range 120 {
 		query := url.Values{"query": {someQueries(dice, texts)[dice.IntN(306)]}, "brand_id": {brands[dice.IntN(len(brands))]}}
-		for filter, terms := range map[string]*table[Term]{
+		for filter, terms := range map[string]*table.Table[Term]{
 			"allergen_ids[]": &w.allergens, "ingredient_ids[]": &w.ingredients, "supplement_type_ids[]": &w.supplementTypes, "third_party_certification_ids[]": &w.certifications,
 		} {
 			for range max(0, dice.IntN(6)-3) {
-				query[filter] = append(query[filter], terms.at(dice.IntN(terms.len())).ID)
+				query[filter] = append(query[filter], terms.At(dice.IntN(terms.Len())).ID)
 			}
 		}
 		o := oracle[Product]{rows: products, id: func(p Product) string { return p.ID }, keep: func(p Product, q url.Values) bool {
-			brand, _ := w.brands.get(p.BrandID)
+			brand, _ := w.brands.Get(p.BrandID)
 			return !brand.Restricted && (q.Get("brand_id") == "" || q.Get("brand_id") == p.BrandID) && mentions(text(p), q.Get("query")) &&
 				has(q["allergen_ids[]"], p.AllergenIDs) && has(q["ingredient_ids[]"], p.IngredientIDs) &&
 				has(q["supplement_type_ids[]"], []string{p.SupplementTypeID}) && has(q["third_party_certification_ids[]"], p.CertificationIDs)
@@ -161,7 +163,7 @@ func TestSimilarAndCategoryProductsAgainstAWalk(t *testing.T) {
 		}
 		assert.Equal(t, want, b.get("/catalog/products/"+self.ID+"/similar").column("products", "id"))
 	}
-	for category := range b.fake.world.categories.all() {
+	for category := range b.fake.world.categories.All() {
 		asks(b, oracle[Product]{
 			rows: products, id: func(p Product) string { return p.ID },
 			keep: func(p Product, _ url.Values) bool { return slices.Contains(p.CategoryIDs, category.ID) },

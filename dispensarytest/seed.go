@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 )
 
 // buildWorld makes a believable little clinic and catalog. Everybody in it is
@@ -42,22 +44,22 @@ func (w *world) seedTerms() {
 	w.seedNames(&w.certifications, "third_party_certification", certificationNames)
 	for _, p := range professions {
 		t := &PractitionerType{ID: w.newID("practitioner_type"), Code: p.code, Description: p.description}
-		w.practitionerTypes.put(t.ID, t)
+		w.practitionerTypes.Put(t.ID, t)
 	}
 	for _, name := range categoryNames {
 		k := &Category{ID: w.newID("category"), Name: name, ClinicID: w.id("clinic", 1)}
-		w.categories.put(k.ID, k)
+		w.categories.Put(k.ID, k)
 	}
 	for i, b := range brandNames {
 		row := &Brand{ID: w.newID("brand"), Name: b.name, Prefix: b.prefix, Restricted: i == len(brandNames)-1}
-		w.brands.put(row.ID, row)
+		w.brands.Put(row.ID, row)
 	}
 }
 
-func (w *world) seedNames(to *table[Term], kind string, names []string) {
+func (w *world) seedNames(to *table.Table[Term], kind string, names []string) {
 	for _, name := range names {
 		t := &Term{ID: w.newID(kind), Name: name}
-		to.put(t.ID, t)
+		to.Put(t.ID, t)
 	}
 }
 
@@ -70,28 +72,28 @@ func (w *world) seedClinic() {
 		ID: w.newID("clinic"), Name: name, Discount: 10,
 		DispensaryURL: "https://" + host + ".dispensary.example/",
 	}
-	w.clinics.put(clinic.ID, clinic)
+	w.clinics.Put(clinic.ID, clinic)
 	mail := func(user string) string { return user + "@" + host + address + ".example.com" }
 	for i, p := range []struct{ first, last string }{{"Amara", "Osei"}, {"Daniel", "Whitcombe"}} {
 		row := &Practitioner{
 			ID: w.newID("practitioner"), ClinicID: clinic.ID, FirstName: p.first, LastName: p.last,
-			Email: mail(strings.ToLower(p.first)), TypeID: w.practitionerTypes.at(4 - i).ID,
+			Email: mail(strings.ToLower(p.first)), TypeID: w.practitionerTypes.At(4 - i).ID,
 		}
-		w.practitioners.put(row.ID, row)
+		w.practitioners.Put(row.ID, row)
 		w.seedUser(row.ID, clinic.ID, row.Email, UserPractitioner, p.first+" "+p.last)
 	}
 	m := &StaffMember{ID: w.newID("staff"), ClinicID: clinic.ID, FirstName: "Joan", LastName: "Pettigrew", Email: mail("frontdesk")}
-	w.staff.put(m.ID, m)
+	w.staff.Put(m.ID, m)
 	w.seedUser(m.ID, clinic.ID, m.Email, UserStaff, "Joan Pettigrew")
 }
 
 func (w *world) seedUser(id, clinicID, email, kind, name string) {
 	w.moveUserEmail(id, "", email)
-	w.users.put(id, &User{ID: id, Email: email, Password: "correct-horse-" + strings.ToLower(kind), Type: kind, Name: name, clinicID: clinicID})
+	w.users.Put(id, &User{ID: id, Email: email, Password: "correct-horse-" + strings.ToLower(kind), Type: kind, Name: name, clinicID: clinicID})
 }
 
 func (w *world) seedPatients() {
-	clinic := w.clinics.at(0)
+	clinic := w.clinics.At(0)
 	for i, p := range []Patient{
 		{FirstName: "Jane", LastName: "Doe", DateOfBirth: "1984-03-12", Gender: Female, MetadataID: "ehr-1001", TextNotification: true},
 		{FirstName: "Samuel", LastName: "Okafor", DateOfBirth: "1971-11-02", Gender: Male, Discount: 5},
@@ -127,18 +129,18 @@ func (w *world) seedAddress(patientID string, i int) {
 	if i%2 == 1 {
 		a.Address2 = fmt.Sprintf("Unit %d", i+3)
 	}
-	w.addresses.put(a.ID, a)
+	w.addresses.Put(a.ID, a)
 }
 
 // seedCare makes protocols, a few plans of the past and their orders.
 func (w *world) seedCare() {
-	first, second := w.practitioners.at(0), w.practitioners.at(1)
-	product := w.products.at(2)
+	first, second := w.practitioners.At(0), w.practitioners.At(1)
+	product := w.products.At(2)
 	custom := &customDosage{
 		id: customDosageID(first.ID, product.ID), practitionerID: first.ID, productID: product.ID,
 		dosage: Dosage{Amount: "2", Frequency: "every morning", Duration: "ongoing", Format: product.Dosage.Format, AdditionalInfo: "Take with water, before breakfast."},
 	}
-	w.customDosages.put(custom.id, custom)
+	w.customDosages.Put(custom.id, custom)
 	for i, p := range []Protocol{
 		{Name: "Better Sleep", State: StateActive, PractitionerID: first.ID, Ownership: "owned", PersonalMessage: "Start two hours before bed."},
 		{Name: "Gut Reset", State: StateActive, PractitionerID: first.ID, Ownership: "shared"},
@@ -152,15 +154,15 @@ func (w *world) seedCare() {
 				VariantID: r.VariantID, Refill: r.Refill, Dosage: *r.Dosage, Permutations: "with food", Quantity: r.UnitsToPurchase,
 			})
 		}
-		w.protocols.put(p.ID, &p)
+		w.protocols.Put(p.ID, &p)
 	}
 	for i := range 3 {
-		patient, at := w.patients.at(i), epoch.AddDate(0, 0, -40+i*7)
+		patient, at := w.patients.At(i), epoch.AddDate(0, 0, -40+i*7)
 		plan := &Plan{
 			ID: w.newID("treatment_plan"), ClinicID: patient.ClinicID, State: StateActive, PatientID: patient.ID, PractitionerID: first.ID,
 			AvailableAt: at, CreatedAt: at, UpdatedAt: at, Recommendations: w.recommend(i*3, 2), Outside: i > 0,
 		}
-		w.plans.put(plan.ID, plan)
+		w.plans.Put(plan.ID, plan)
 		order := &Order{ClinicID: plan.ClinicID, PatientID: patient.ID, PlanIDs: []string{plan.ID}, Lines: plan.lines()}
 		if err := w.price(order, w.totalDiscount(patient)); err != nil {
 			panic(err)
@@ -173,8 +175,8 @@ func (w *world) seedCare() {
 func (w *world) recommend(from, n int) []Recommendation {
 	var picked []Recommendation
 	for seat := from; len(picked) < n; seat++ {
-		p := w.products.at(seat % w.products.len())
-		v, _ := w.variants.get(p.VariantIDs[0])
+		p := w.products.At(seat % w.products.Len())
+		v, _ := w.variants.Get(p.VariantIDs[0])
 		if v.Status != VariantAvailable {
 			continue
 		}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 )
 
 // seedProduct is a line of the default catalog. The numbers point into the name
@@ -79,16 +81,16 @@ func ingredientNames() []string {
 
 func (w *world) seedCatalog() {
 	byName := make(map[string]string)
-	for t := range w.ingredients.all() {
+	for t := range w.ingredients.All() {
 		byName[t.Name] = t.ID
 	}
 	for i, line := range seedProducts {
-		brand := w.brands.at(line.brand)
+		brand := w.brands.At(line.brand)
 		p := &Product{
-			ID: w.newID("product"), Name: line.name, BrandID: brand.ID, SupplementTypeID: w.supplementTypes.at(line.kind).ID,
+			ID: w.newID("product"), Name: line.name, BrandID: brand.ID, SupplementTypeID: w.supplementTypes.At(line.kind).ID,
 			DescriptionHTML:  fmt.Sprintf("<p>%s from %s, with %s.</p>", line.name, brand.Name, strings.ReplaceAll(line.ingredients, ",", ", ")),
 			Dosage:           line.dosage(),
-			CategoryIDs:      []string{w.categories.at(line.category).ID},
+			CategoryIDs:      []string{w.categories.At(line.category).ID},
 			AllergenIDs:      pick(&w.allergens, i, 3),
 			CertificationIDs: pick(&w.certifications, i, 2),
 		}
@@ -105,7 +107,7 @@ func (w *world) seedCatalog() {
 		}
 		w.putProduct(p)
 	}
-	for b := range w.brands.all() {
+	for b := range w.brands.All() {
 		w.refreshBrand(b.ID)
 	}
 }
@@ -122,11 +124,11 @@ func (p seedProduct) dosage() Dosage {
 }
 
 // pick returns about every n-th row, in a pattern of its own for each product.
-func pick(rows *table[Term], at, n int) []string {
+func pick(rows *table.Table[Term], at, n int) []string {
 	var ids []string
-	for i := range rows.len() {
+	for i := range rows.Len() {
 		if (i+at)%n == 0 {
-			ids = append(ids, rows.at(i).ID)
+			ids = append(ids, rows.At(i).ID)
 		}
 	}
 	return ids

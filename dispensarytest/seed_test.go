@@ -20,23 +20,23 @@ func TestTheWorldIsMadeUp(t *testing.T) {
 			reserved := func(email string) {
 				assert.Regexp(t, `@([a-z.-]+\.)?example\.(com|org)$`, email)
 			}
-			for p := range w.patients.all() {
+			for p := range w.patients.All() {
 				reserved(p.Email)
 				if p.MobileNumber != "" {
 					assert.Regexp(t, phone, p.MobileNumber)
 				}
 			}
-			for p := range w.practitioners.all() {
+			for p := range w.practitioners.All() {
 				reserved(p.Email)
 			}
-			for m := range w.staff.all() {
+			for m := range w.staff.All() {
 				reserved(m.Email)
 			}
-			for u := range w.users.all() {
+			for u := range w.users.All() {
 				reserved(u.Email)
 				assert.NotEmpty(t, u.Password)
 			}
-			assert.Contains(t, w.clinics.at(0).DispensaryURL, ".example/")
+			assert.Contains(t, w.clinics.At(0).DispensaryURL, ".example/")
 		}
 	}
 }
@@ -69,13 +69,13 @@ func TestTheWorldIsWhole(t *testing.T) {
 			assert.True(t, known, "%s %q", what, id)
 		}
 		seen := make(map[string]bool)
-		for p := range w.products.all() {
-			_, known := w.brands.get(p.BrandID)
+		for p := range w.products.All() {
+			_, known := w.brands.Get(p.BrandID)
 			has(known, "brand", p.BrandID)
-			_, known = w.supplementTypes.get(p.SupplementTypeID)
+			_, known = w.supplementTypes.Get(p.SupplementTypeID)
 			has(known, "supplement type", p.SupplementTypeID)
 			for i, id := range p.VariantIDs {
-				v, known := w.variants.get(id)
+				v, known := w.variants.Get(id)
 				has(known, "variant", id)
 				assert.Equal(t, p.ID, v.ProductID)
 				assert.Equal(t, i == 0, v.Primary)
@@ -83,38 +83,38 @@ func TestTheWorldIsWhole(t *testing.T) {
 				seen[v.SKU] = true
 			}
 			for _, id := range p.IngredientIDs {
-				_, known := w.ingredients.get(id)
+				_, known := w.ingredients.Get(id)
 				has(known, "ingredient", id)
 			}
 			for _, id := range p.CategoryIDs {
-				_, known := w.categories.get(id)
+				_, known := w.categories.Get(id)
 				has(known, "category", id)
 			}
 			assert.Contains(t, p.DescriptionHTML, p.Name)
 		}
-		for p := range w.practitioners.all() {
-			_, known := w.practitionerTypes.get(p.TypeID)
+		for p := range w.practitioners.All() {
+			_, known := w.practitionerTypes.Get(p.TypeID)
 			has(known, "practitioner type", p.TypeID)
-			_, known = w.users.get(p.ID)
+			_, known = w.users.Get(p.ID)
 			has(known, "account", p.ID)
 		}
-		for p := range w.plans.all() {
+		for p := range w.plans.All() {
 			_, known := w.patientOf(p.ClinicID, p.PatientID)
 			has(known, "patient", p.PatientID)
 			_, known = w.practitionerOf(p.ClinicID, p.PractitionerID)
 			has(known, "practitioner", p.PractitionerID)
 			for _, r := range p.Recommendations {
-				v, known := w.variants.get(r.VariantID)
+				v, known := w.variants.Get(r.VariantID)
 				has(known && v.Status == VariantAvailable, "available variant", r.VariantID)
 			}
 		}
-		for o := range w.orders.all() {
+		for o := range w.orders.All() {
 			_, known := w.patientOf(o.ClinicID, o.PatientID)
 			has(known, "patient", o.PatientID)
-			_, known = w.plans.get(o.PlanIDs[0])
+			_, known = w.plans.Get(o.PlanIDs[0])
 			has(known, "plan", o.PlanIDs[0])
 		}
-		for b := range w.brands.all() {
+		for b := range w.brands.All() {
 			assert.False(t, seen[b.Prefix], "prefixes are unique")
 			seen[b.Prefix] = true
 		}

@@ -9,6 +9,10 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/memhttp"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 )
 
 // failingLimit is how long attempts may keep failing before the endpoint is
@@ -28,11 +32,11 @@ type sender struct {
 	mu         sync.Mutex
 	closed     bool
 	endpoint   *Endpoint
-	deliveries table[delivery]
+	deliveries table.Table[delivery]
 	planned    int // how many there ever were
 	held       []string
-	tasks      map[string]*task // what the clock holds for a delivery, by its id
-	skips      table[Skip]
+	tasks      map[string]*clock.Task // what the clock holds for a delivery, by its id
+	skips      table.Table[Skip]
 	changed    chan struct{} // closed and replaced with every change
 }
 
@@ -51,13 +55,13 @@ func newSender(srv *Server) *sender {
 	if srv.set.deliveryClient != nil {
 		client = *srv.set.deliveryClient
 	}
-	client.Transport = route{net: srv.net, outside: srv.wayOut(client.Transport)}
+	client.Transport = memhttp.Transport{Network: srv.net, Outside: srv.wayOut(client.Transport)}
 	// A redirect is an answer outside 200 and 201.
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	client.Timeout = 0
 	s := &sender{
 		srv: srv, client: &client, ctx: ctx, stop: stop, busy: make(chan struct{}, max(srv.set.parallel, 1)),
-		tasks: make(map[string]*task), changed: make(chan struct{}),
+		tasks: make(map[string]*clock.Task), changed: make(chan struct{}),
 	}
 	sortDeliveries(&s.deliveries)
 	return s
@@ -84,7 +88,7 @@ func (s *sender) close() {
 	s.announce()
 	s.mu.Unlock()
 	s.stop()
-	s.srv.clock.drop(s)
+	s.srv.clock.Drop(s)
 	for range cap(s.busy) {
 		s.busy <- struct{}{} // wait for the attempts to end
 	}
@@ -100,7 +104,7 @@ func (s *sender) close() {
 func (s *sender) announce() {
 	close(s.changed)
 	s.changed = make(chan struct{})
-	s.srv.changes.tell()
+	s.srv.changes.Notify()
 }
 
 // accept plans the delivery of an event, or notes why there is none. What the platform
@@ -123,7 +127,7 @@ func (s *sender) accept(e Event, now time.Time, enabled []*integration, refusal 
 		refusal = "no integration of the clinic is active"
 	}
 	if refusal != "" {
-		s.skips.put(e.ID, &Skip{EventID: e.ID, Reason: refusal})
+		s.skips.Put(e.ID, &Skip{EventID: e.ID, Reason: refusal})
 		return
 	}
 	for _, i := range enabled {
@@ -152,26 +156,26 @@ func (s *sender) plan(e Event, now time.Time, i *integration) {
 	default:
 		s.hold(d, f)
 	}
-	s.deliveries.put(d.ID, d)
+	s.deliveries.Put(d.ID, d)
 }
 
 // change replaces a delivery by what it becomes, and returns that; nil if it is not
 // kept any more. The caller holds mu.
 func (s *sender) change(id string, become func(d *delivery)) *delivery {
-	old, known := s.deliveries.get(id)
+	old, known := s.deliveries.Get(id)
 	if !known {
 		return nil
 	}
 	d := *old
 	d.Attempts = slices.Clip(d.Attempts)
 	become(&d)
-	s.deliveries.put(id, &d)
+	s.deliveries.Put(id, &d)
 	return &d
 }
 
 // schedule has the next attempt made when it is due. The caller holds mu.
 func (s *sender) schedule(d *delivery) {
-	s.later(d.ID, d.NextAttemptAt, func(t *task) {
+	s.later(d.ID, d.NextAttemptAt, func(t *clock.Task) {
 		if cap(s.busy) > 1 {
 			go s.attempt(d.ID, t)
 			return
@@ -182,11 +186,11 @@ func (s *sender) schedule(d *delivery) {
 
 // later has something done with a delivery at a time, in place of what was to be done
 // with it before. The caller holds mu.
-func (s *sender) later(id string, at time.Time, what func(*task)) {
-	t := &task{owner: s, at: at}
-	t.run = func() { what(t) }
+func (s *sender) later(id string, at time.Time, what func(*clock.Task)) {
+	t := &clock.Task{Owner: s, At: at}
+	t.Run = func() { what(t) }
 	s.tasks[id] = t
-	s.srv.clock.push(t)
+	s.srv.clock.Push(t)
 }
 
 // jitter is how late a first attempt is, where there is disorder.
@@ -200,7 +204,7 @@ func (s *sender) jitter(id string) time.Duration {
 }
 
 // attempt is one slot of the schedule.
-func (s *sender) attempt(id string, t *task) {
+func (s *sender) attempt(id string, t *clock.Task) {
 	s.busy <- struct{}{}
 	defer func() { <-s.busy }()
 	target, d := s.target(id, t)
@@ -230,10 +234,10 @@ func (s *sender) send(target string, d *delivery, f Fault) (a Attempt) {
 
 // target is where an attempt goes, and what it delivers; "" where there is nowhere to
 // go any more, or the delivery was taken out of the schedule since.
-func (s *sender) target(id string, t *task) (string, *delivery) {
+func (s *sender) target(id string, t *clock.Task) (string, *delivery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d, known := s.deliveries.get(id)
+	d, known := s.deliveries.Get(id)
 	if !known || s.tasks[id] != t || d.NextAttemptAt.IsZero() {
 		return "", nil
 	}
@@ -324,10 +328,10 @@ func (s *sender) wait(ctx context.Context, eventID string) error {
 // state says where an event stands; "" and final is delivered. The caller holds
 // mu.
 func (s *sender) state(eventID string) (text string, final bool) {
-	if skip, skipped := s.skips.get(eventID); skipped {
+	if skip, skipped := s.skips.Get(eventID); skipped {
 		return skip.Reason, true
 	}
-	deliveries := s.deliveries.span(deliveriesByEvent, eventID).created().all()
+	deliveries := s.deliveries.Span(deliveriesByEvent, eventID).Created().All()
 	if len(deliveries) == 0 {
 		return "there is no such event", true
 	}

@@ -4,14 +4,16 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
 )
 
 // halt takes deliveries out of the schedule that wait for an attempt: from now on
 // none is announced or made. For those whose attempt is under way it decides only
 // that no other one follows. The caller holds mu.
 func (s *sender) halt(which func(*delivery) bool, why func(*delivery)) {
-	dropped := make(map[*task]bool)
-	for _, d := range s.deliveries.span(deliveriesByAge, stillDue).created().all() {
+	dropped := make(map[*clock.Task]bool)
+	for _, d := range s.deliveries.Span(deliveriesByAge, stillDue).Created().All() {
 		if !which(d) {
 			continue
 		}
@@ -22,7 +24,7 @@ func (s *sender) halt(which func(*delivery) bool, why func(*delivery)) {
 		dropped[s.tasks[d.ID]] = true
 		s.held = slices.DeleteFunc(s.held, func(id string) bool { return id == d.ID })
 	}
-	s.srv.clock.forget(dropped)
+	s.srv.clock.Forget(dropped)
 }
 
 // stopAll is halt for what ends with the endpoint. The caller holds mu.
@@ -45,7 +47,7 @@ func (s *sender) revoke(integrationID string) {
 // resume attempts again what stopped with the endpoint and has attempts left. The
 // caller holds mu.
 func (s *sender) resume() {
-	stopped := s.deliveries.where(func(d *delivery) bool {
+	stopped := s.deliveries.Where(func(d *delivery) bool {
 		return d.Stopped && !d.Delivered && !s.closed && len(d.Attempts) <= len(s.srv.reads().retrySchedule)
 	})
 	for _, d := range stopped {

@@ -8,6 +8,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/memhttp"
 )
 
 // Server is a whole dispensary platform for one region: API, authorize page,
@@ -16,7 +19,7 @@ import (
 type Server struct {
 	set        settings
 	app        Application
-	clock      *Clock
+	clock      *clock.Clock
 	tokens     *tokenStore
 	sender     *sender
 	journal    *Journal
@@ -24,13 +27,13 @@ type Server struct {
 	reading    atomic.Pointer[readings]
 	limit      *FaultHandle // of SilenceRateLimit
 	requestIDs requestIDs
-	changes    changes
+	changes    clock.Notifier
 
 	mu    sync.RWMutex // guards world
 	world *world
 
 	origin      string
-	net         *network
+	net         *memhttp.Network
 	http        *http.Server      // nil in memory
 	certificate *x509.Certificate // nil without TLS
 	client      *http.Client
@@ -103,11 +106,11 @@ func build(set settings) *Server {
 		tokens:  newTokenStore(set.clock, set.rotation, set.scopes),
 		journal: &Journal{limit: set.journalLimit},
 		world:   set.newWorld(),
-		net:     newNetwork(),
+		net:     memhttp.New(),
 	}
 	s.journal.srv = s
 	s.faults.changes = &s.changes
-	s.clock.watch(&s.changes)
+	s.clock.Watch(&s.changes)
 	s.read(set.readings)
 	s.requestIDs.base = mix(seed ^ 0x5e71a1)
 	s.sender = newSender(s)
@@ -126,9 +129,9 @@ func build(set settings) *Server {
 func (s *Server) Close() error {
 	s.once.Do(func() {
 		s.sender.close()
-		s.clock.unwatch(&s.changes)
-		s.changes.end()
-		s.net.close()
+		s.clock.Unwatch(&s.changes)
+		s.changes.Close()
+		s.net.Close()
 		if s.http != nil {
 			s.closed = s.http.Close()
 		}
@@ -147,7 +150,7 @@ func (s *Server) AuthURL() string { return s.origin + authPath }
 func (s *Server) BaseURL() string { return s.origin + basePath }
 
 // Clock is the platform's clock.
-func (s *Server) Clock() *Clock { return s.clock }
+func (s *Server) Clock() *Clock { return &Clock{s.clock} }
 
 // Handler is the platform as a handler, for a server of one's own. The addresses
 // the platform gives out are still those of [Server.BaseURL].
@@ -188,7 +191,7 @@ func (s *Server) ClinicKeys(clinicIDs ...string) []string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	var keys []string
-	for i := range s.world.integrations.all() {
+	for i := range s.world.integrations.All() {
 		if len(clinicIDs) == 0 || slices.Contains(clinicIDs, i.clinicID) {
 			keys = append(keys, i.key)
 		}
@@ -201,7 +204,7 @@ func (s *Server) Users() []User {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	var users []User
-	for u := range s.world.users.all() {
+	for u := range s.world.users.All() {
 		users = append(users, *u)
 	}
 	return users
@@ -220,3 +223,16 @@ func (s *Server) clinicName(id string) string {
 func (s *Server) WaitDelivered(ctx context.Context, eventID string) error {
 	return s.sender.wait(ctx, eventID)
 }
+
+// Changes returns a channel that is closed with the next change on the platform: a
+// request that was answered, something its people did, an attempt to deliver, a
+// move of its clock, a token, a fault. It returns false once the platform is
+// closed. Who shows the platform waits for it between two looks:
+//
+//	for next, open := fake.Changes(); open; next, open = fake.Changes() {
+//		show(fake)
+//		<-next
+//	}
+//
+// The passing of time is no change: a clock that runs does so all the time.
+func (s *Server) Changes() (next <-chan struct{}, open bool) { return s.changes.Wait() }

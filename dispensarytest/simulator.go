@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 )
 
 // SimulatorOptions are how busy the platform's people are.
@@ -93,7 +95,7 @@ func (sim *Simulator) next() {
 	if now := sim.srv.clock.Now(); at.Before(now) {
 		at = now
 	}
-	sim.srv.clock.schedule(sim.srv.sender, at, sim.act)
+	sim.srv.clock.Schedule(sim.srv.sender, at, sim.act)
 }
 
 func (sim *Simulator) act() {
@@ -115,7 +117,7 @@ func (sim *Simulator) act() {
 // something is what one of the platform's people does next.
 func (sim *Simulator) something() (e Event, err error) {
 	p := sim.srv.Platform()
-	patient := anyOf(sim, func(w *world) *table[Patient] { return &w.patients })
+	patient := anyOf(sim, func(w *world) *table.Table[Patient] { return &w.patients })
 	switch throw := sim.dice.IntN(100); {
 	case throw < 45:
 		_, e, err = p.PlaceOrder(patient.ID, NewOrder{})
@@ -126,34 +128,34 @@ func (sim *Simulator) something() (e Event, err error) {
 	case throw < 85:
 		_, e, err = p.RegisterPatient(NewPatient{ClinicID: patient.ClinicID})
 	case throw < 93:
-		plan := anyOf(sim, func(w *world) *table[Plan] { return &w.plans })
+		plan := anyOf(sim, func(w *world) *table.Table[Plan] { return &w.plans })
 		if plan.State == StateCancelled || len(plan.Recommendations) == 0 {
 			_, e, err = p.PlaceOrder(patient.ID, NewOrder{})
 			break
 		}
 		_, e, err = p.UpdatePlan(plan.ID, PlanChange{PersonalMessage: new("See you soon.")})
 	default:
-		product := anyOf(sim, func(w *world) *table[Product] { return &w.products })
+		product := anyOf(sim, func(w *world) *table.Table[Product] { return &w.products })
 		_, e, err = p.DescribeProduct(product.ID, fmt.Sprintf("<p>Revision %d.</p>", sim.total))
 	}
 	return e, err
 }
 
 // anyOf picks a row.
-func anyOf[T any](sim *Simulator, of func(*world) *table[T]) T {
+func anyOf[T any](sim *Simulator, of func(*world) *table.Table[T]) T {
 	sim.srv.mu.RLock()
 	defer sim.srv.mu.RUnlock()
 	rows := of(sim.srv.world)
-	if rows.len() == 0 {
+	if rows.Len() == 0 {
 		return *new(T)
 	}
-	return *rows.at(sim.dice.IntN(rows.len()))
+	return *rows.At(sim.dice.IntN(rows.Len()))
 }
 
 func (sim *Simulator) practitionerOf(patient Patient) string {
 	sim.srv.mu.RLock()
 	defer sim.srv.mu.RUnlock()
-	there := sim.srv.world.practitioners.span(practitionersByClinic, patient.ClinicID).created()
-	at := sim.dice.IntN(there.n)
-	return there.part(at, at+1)[0].ID
+	there := sim.srv.world.practitioners.Span(practitionersByClinic, patient.ClinicID).Created()
+	at := sim.dice.IntN(there.N)
+	return there.Part(at, at+1)[0].ID
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
 )
 
 // Snapshot is a platform at one moment: its world, consents and codes, webhook
@@ -35,12 +37,9 @@ func (s *Server) Snapshot() *Snapshot {
 	defer s.mu.Unlock()
 	snap := &Snapshot{
 		seed: s.set.seed, region: s.set.region, compatible: s.set.compatible,
-		at: s.clock.Now(), frozen: s.clock.frozen, reads: *s.reads(),
+		at: s.clock.Now(), frozen: s.clock.Frozen(), offset: s.clock.Offset(), reads: *s.reads(),
 		world: sealed(s.world.fork()), tokens: s.tokens.state(), sender: s.sender.snapshot(),
 	}
-	s.clock.mu.Lock()
-	snap.offset = s.clock.offset
-	s.clock.mu.Unlock()
 	return snap
 }
 
@@ -60,13 +59,11 @@ func WithSnapshot(snap *Snapshot) Option {
 }
 
 // clock makes the clock of a platform that starts from a snapshot.
-func (s *Snapshot) clock() *Clock {
+func (s *Snapshot) clock() *clock.Clock {
 	if s.frozen {
-		return FrozenClock(s.at)
+		return clock.Frozen(s.at)
 	}
-	clock := LiveClock()
-	clock.offset = s.offset
-	return clock
+	return clock.LiveAhead(s.offset)
 }
 
 // Fork starts a second platform that begins as this one stands, and closes it with
@@ -98,9 +95,8 @@ func (s *Server) asItStands(opts []Option) []Option {
 // as they are. It waits for the delivery under way, and must not be called from
 // inside a webhook receiver.
 func (s *Server) Restore(snap *Snapshot) {
-	s.clock.baton <- struct{}{}
-	defer func() { <-s.clock.baton }()
-	s.clock.drop(s.sender)
+	defer s.clock.Pause()()
+	s.clock.Drop(s.sender)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.world = snap.fork()

@@ -109,7 +109,7 @@ func (b *browser) asTheyStand() {
 	b.t.Helper()
 	for listed := b.fake.Deliveries(); ; {
 		var kept []Delivery
-		for d := range b.fake.Snapshot().sender.deliveries.all() {
+		for d := range b.fake.Snapshot().sender.deliveries.All() {
 			kept = append(kept, d.Delivery)
 		}
 		again := b.fake.Deliveries()

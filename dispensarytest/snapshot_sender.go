@@ -3,6 +3,8 @@ package dispensarytest
 import (
 	"errors"
 	"reflect"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 )
 
 // senderState is what the webhook sender knows. Its tables are shared with the
@@ -10,15 +12,15 @@ import (
 type senderState struct {
 	endpoint   *Endpoint
 	planned    int
-	deliveries table[delivery]
-	skips      table[Skip]
+	deliveries table.Table[delivery]
+	skips      table.Table[Skip]
 }
 
 // snapshot shares what the sender knows.
 func (s *sender) snapshot() senderState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := senderState{planned: s.planned, deliveries: s.deliveries.fork(), skips: s.skips.fork()}
+	out := senderState{planned: s.planned, deliveries: s.deliveries.Fork(), skips: s.skips.Fork()}
 	if s.endpoint != nil {
 		out.endpoint = new(*s.endpoint)
 	}
@@ -32,14 +34,14 @@ func (s *sender) restore(from senderState) {
 	defer s.mu.Unlock()
 	s.endpoint, s.held, s.planned = nil, nil, from.planned
 	clear(s.tasks)
-	s.deliveries, s.skips = from.deliveries.fork(), from.skips.fork()
-	if s.deliveries.orders == nil {
+	s.deliveries, s.skips = from.deliveries.Fork(), from.skips.Fork()
+	if s.deliveries.Indexes == nil {
 		sortDeliveries(&s.deliveries)
 	}
 	if from.endpoint != nil {
 		s.endpoint = new(*from.endpoint)
 	}
-	for _, d := range s.deliveries.span(deliveriesByAge, stillDue).created().all() {
+	for _, d := range s.deliveries.Span(deliveriesByAge, stillDue).Created().All() {
 		// Nobody is about to overtake it any more.
 		s.schedule(s.change(d.ID, func(d *delivery) { d.held = false }))
 	}
@@ -49,7 +51,7 @@ func (s *sender) restore(from senderState) {
 // same reports that two states of one sender are the same.
 func (s *senderState) same(other *senderState) bool {
 	return reflect.DeepEqual(s.endpoint, other.endpoint) && s.planned == other.planned &&
-		s.deliveries.same(&other.deliveries) && s.skips.same(&other.skips)
+		s.deliveries.Same(&other.deliveries) && s.skips.Same(&other.skips)
 }
 
 // webhooksFile is what the sender knows as it is saved.
@@ -68,10 +70,10 @@ type deliveryFile struct {
 func (s *senderState) file(w *world) webhooksFile {
 	return webhooksFile{
 		Endpoint: s.endpoint, Planned: s.planned,
-		Skips: changedRows(&s.skips, &table[Skip]{}),
-		Deliveries: changed(&s.deliveries, &table[delivery]{}, func(d *delivery) deliveryFile {
+		Skips: table.Changed(&s.skips, &table.Table[Skip]{}),
+		Deliveries: table.ChangedRows(&s.deliveries, &table.Table[delivery]{}, func(d *delivery) deliveryFile {
 			file := deliveryFile{Delivery: d.Delivery}
-			if kept, _ := w.events.get(d.EventID); kept == nil || kept.ClinicID != d.event.ClinicID {
+			if kept, _ := w.events.Get(d.EventID); kept == nil || kept.ClinicID != d.event.ClinicID {
 				file.Event = &d.event
 			}
 			return file
@@ -86,18 +88,18 @@ func (f webhooksFile) state(w *world) (senderState, error) {
 	for _, d := range f.Deliveries {
 		event := d.Event
 		if event == nil {
-			event, _ = w.events.get(d.EventID)
+			event, _ = w.events.Get(d.EventID)
 		}
 		if event == nil {
 			return state, errors.New("a delivery without event")
 		}
-		to, known := w.integrations.get(d.IntegrationID)
+		to, known := w.integrations.Get(d.IntegrationID)
 		if !known {
 			return state, errors.New("a delivery without integration")
 		}
-		state.deliveries.put(d.ID, &delivery{Delivery: d.Delivery, clinicID: to.clinicID, event: *event})
+		state.deliveries.Put(d.ID, &delivery{Delivery: d.Delivery, clinicID: to.clinicID, event: *event})
 	}
-	state.deliveries.fork() // later forks only read
-	state.skips.fork()
+	state.deliveries.Fork() // later forks only read
+	state.skips.Fork()
 	return state, nil
 }

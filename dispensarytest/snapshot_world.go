@@ -3,6 +3,8 @@ package dispensarytest
 import (
 	"errors"
 	"maps"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 )
 
 // file is what the world has that the one it was made from has not.
@@ -10,45 +12,45 @@ func (w *world) file() worldFile {
 	before := w.base
 	return worldFile{
 		Numbers:           w.numbers,
-		Allergens:         changedRows(&w.allergens, &before.allergens),
-		Ingredients:       changedRows(&w.ingredients, &before.ingredients),
-		SupplementTypes:   changedRows(&w.supplementTypes, &before.supplementTypes),
-		Certifications:    changedRows(&w.certifications, &before.certifications),
-		PractitionerTypes: changedRows(&w.practitionerTypes, &before.practitionerTypes),
-		Brands:            changedRows(&w.brands, &before.brands),
-		Products:          changedRows(&w.products, &before.products),
-		Variants:          changedRows(&w.variants, &before.variants),
-		Categories:        changedRows(&w.categories, &before.categories),
-		Clinics:           changedRows(&w.clinics, &before.clinics),
-		Patients:          changedRows(&w.patients, &before.patients),
-		Practitioners:     changedRows(&w.practitioners, &before.practitioners),
-		Staff:             changedRows(&w.staff, &before.staff),
-		Addresses:         changedRows(&w.addresses, &before.addresses),
-		Plans:             changedRows(&w.plans, &before.plans),
-		Protocols:         changedRows(&w.protocols, &before.protocols),
-		Orders:            changedRows(&w.orders, &before.orders),
-		Events:            changedRows(&w.events, &before.events),
-		CustomDosages: changed(&w.customDosages, &before.customDosages, func(d *customDosage) customDosageFile {
+		Allergens:         table.Changed(&w.allergens, &before.allergens),
+		Ingredients:       table.Changed(&w.ingredients, &before.ingredients),
+		SupplementTypes:   table.Changed(&w.supplementTypes, &before.supplementTypes),
+		Certifications:    table.Changed(&w.certifications, &before.certifications),
+		PractitionerTypes: table.Changed(&w.practitionerTypes, &before.practitionerTypes),
+		Brands:            table.Changed(&w.brands, &before.brands),
+		Products:          table.Changed(&w.products, &before.products),
+		Variants:          table.Changed(&w.variants, &before.variants),
+		Categories:        table.Changed(&w.categories, &before.categories),
+		Clinics:           table.Changed(&w.clinics, &before.clinics),
+		Patients:          table.Changed(&w.patients, &before.patients),
+		Practitioners:     table.Changed(&w.practitioners, &before.practitioners),
+		Staff:             table.Changed(&w.staff, &before.staff),
+		Addresses:         table.Changed(&w.addresses, &before.addresses),
+		Plans:             table.Changed(&w.plans, &before.plans),
+		Protocols:         table.Changed(&w.protocols, &before.protocols),
+		Orders:            table.Changed(&w.orders, &before.orders),
+		Events:            table.Changed(&w.events, &before.events),
+		CustomDosages: table.ChangedRows(&w.customDosages, &before.customDosages, func(d *customDosage) customDosageFile {
 			return customDosageFile{d.practitionerID, d.productID, d.dosage}
 		}),
-		Integrations: changed(&w.integrations, &before.integrations, func(i *integration) integrationFile {
+		Integrations: table.ChangedRows(&w.integrations, &before.integrations, func(i *integration) integrationFile {
 			return integrationFile{i.id, i.clinicID, i.key, i.activated, i.revoked}
 		}),
-		Users: changed(&w.users, &before.users, func(u *User) userFile { return fileUser(*u) }),
-		Carts: changed(&w.carts, &before.carts, func(c *cart) cartFile { return cartFile{c.patientID, c.planID, c.lines} }),
+		Users: table.ChangedRows(&w.users, &before.users, func(u *User) userFile { return fileUser(*u) }),
+		Carts: table.ChangedRows(&w.carts, &before.carts, func(c *cart) cartFile { return cartFile{c.patientID, c.planID, c.lines} }),
 	}
 }
 
 // same reports that two states of one world are the same.
 func (w *world) same(other *world) bool {
-	return maps.Equal(w.numbers, other.numbers) && w.allergens.same(&other.allergens) && w.ingredients.same(&other.ingredients) &&
-		w.supplementTypes.same(&other.supplementTypes) && w.certifications.same(&other.certifications) &&
-		w.practitionerTypes.same(&other.practitionerTypes) && w.brands.same(&other.brands) && w.products.same(&other.products) &&
-		w.variants.same(&other.variants) && w.categories.same(&other.categories) && w.customDosages.same(&other.customDosages) &&
-		w.clinics.same(&other.clinics) && w.integrations.same(&other.integrations) && w.patients.same(&other.patients) &&
-		w.practitioners.same(&other.practitioners) && w.staff.same(&other.staff) && w.addresses.same(&other.addresses) &&
-		w.users.same(&other.users) && w.plans.same(&other.plans) && w.protocols.same(&other.protocols) &&
-		w.orders.same(&other.orders) && w.events.same(&other.events) && w.carts.same(&other.carts)
+	return maps.Equal(w.numbers, other.numbers) && w.allergens.Same(&other.allergens) && w.ingredients.Same(&other.ingredients) &&
+		w.supplementTypes.Same(&other.supplementTypes) && w.certifications.Same(&other.certifications) &&
+		w.practitionerTypes.Same(&other.practitionerTypes) && w.brands.Same(&other.brands) && w.products.Same(&other.products) &&
+		w.variants.Same(&other.variants) && w.categories.Same(&other.categories) && w.customDosages.Same(&other.customDosages) &&
+		w.clinics.Same(&other.clinics) && w.integrations.Same(&other.integrations) && w.patients.Same(&other.patients) &&
+		w.practitioners.Same(&other.practitioners) && w.staff.Same(&other.staff) && w.addresses.Same(&other.addresses) &&
+		w.users.Same(&other.users) && w.plans.Same(&other.plans) && w.protocols.Same(&other.protocols) &&
+		w.orders.Same(&other.orders) && w.events.Same(&other.events) && w.carts.Same(&other.carts)
 }
 
 // load brings a generated world to what a file says.
@@ -74,13 +76,13 @@ func (w *world) load(f worldFile) {
 	}
 	for _, d := range f.CustomDosages {
 		id := customDosageID(d.PractitionerID, d.ProductID)
-		w.customDosages.put(id, &customDosage{id: id, practitionerID: d.PractitionerID, productID: d.ProductID, dosage: d.Dosage})
+		w.customDosages.Put(id, &customDosage{id: id, practitionerID: d.PractitionerID, productID: d.ProductID, dosage: d.Dosage})
 	}
 	for _, i := range f.Integrations {
-		w.integrations.put(i.ID, &integration{id: i.ID, clinicID: i.ClinicID, key: i.Key, activated: i.Activated, revoked: i.Revoked})
+		w.integrations.Put(i.ID, &integration{id: i.ID, clinicID: i.ClinicID, key: i.Key, activated: i.Activated, revoked: i.Revoked})
 	}
 	for _, c := range f.Carts {
-		w.carts.put(c.PatientID, &cart{patientID: c.PatientID, planID: c.PlanID, lines: c.Lines})
+		w.carts.Put(c.PatientID, &cart{patientID: c.PatientID, planID: c.PlanID, lines: c.Lines})
 	}
 	w.loadPeople(f)
 }
@@ -88,28 +90,28 @@ func (w *world) load(f worldFile) {
 // loadPeople fills in who has an e-mail address that nobody else may have.
 func (w *world) loadPeople(f worldFile) {
 	for _, p := range f.Practitioners {
-		old, _ := w.practitioners.get(p.ID)
-		w.practitioners.put(p.ID, p)
+		old, _ := w.practitioners.Get(p.ID)
+		w.practitioners.Put(p.ID, p)
 		if old != nil {
-			w.userEmails.remove(emailKey(old.Email))
+			w.userEmails.Remove(emailKey(old.Email))
 		}
 	}
 	for _, m := range f.Staff {
-		old, _ := w.staff.get(m.ID)
-		w.staff.put(m.ID, m)
+		old, _ := w.staff.Get(m.ID)
+		w.staff.Put(m.ID, m)
 		if old != nil {
-			w.userEmails.remove(emailKey(old.Email))
+			w.userEmails.Remove(emailKey(old.Email))
 		}
 	}
 	for _, p := range f.Practitioners { // now that every address is free that somebody gave up
-		w.userEmails.put(emailKey(p.Email), p.ID)
+		w.userEmails.Put(emailKey(p.Email), p.ID)
 	}
 	for _, m := range f.Staff {
-		w.userEmails.put(emailKey(m.Email), m.ID)
+		w.userEmails.Put(emailKey(m.Email), m.ID)
 	}
 	for _, u := range f.Users {
 		user := u.user()
-		w.users.put(user.ID, &user)
+		w.users.Put(user.ID, &user)
 	}
 	w.loadPatients(f.Patients)
 }
@@ -117,21 +119,21 @@ func (w *world) loadPeople(f worldFile) {
 // loadPatients puts patients who may have an address that another one had.
 func (w *world) loadPatients(patients []*Patient) {
 	for _, p := range patients {
-		if old, known := w.patients.get(p.ID); known {
-			w.patientEmails.remove(emailKey(old.Email))
+		if old, known := w.patients.Get(p.ID); known {
+			w.patientEmails.Remove(emailKey(old.Email))
 		}
 	}
 	for _, p := range patients {
 		w.putPatient(p)
 	}
 	for _, p := range patients {
-		w.patientEmails.put(emailKey(p.Email), p.ID)
+		w.patientEmails.Put(emailKey(p.Email), p.ID)
 	}
 }
 
-func fill[T any](to *table[T], rows []*T, id func(*T) string) {
+func fill[T any](to *table.Table[T], rows []*T, id func(*T) string) {
 	for _, row := range rows {
-		to.put(id(row), row)
+		to.Put(id(row), row)
 	}
 }
 

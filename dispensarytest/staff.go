@@ -14,12 +14,12 @@ func viewStaff(m *StaffMember) staffView {
 }
 
 func (w *world) staffOf(clinicID, id string) (*StaffMember, bool) {
-	m, ok := w.staff.get(id)
+	m, ok := w.staff.Get(id)
 	return m, ok && m.ClinicID == clinicID
 }
 
 func listStaff(c *call, w *world) (reply, error) {
-	return listOf(c, w.staff.span(staffByClinic, c.clinicID()).created(), viewStaff), nil
+	return listOf(c, w.staff.Span(staffByClinic, c.clinicID()).Created(), viewStaff), nil
 }
 
 func getStaff(c *call, w *world) (reply, error) {
@@ -39,7 +39,7 @@ func createStaff(c *call, w *world) (reply, error) {
 	}
 	m.ID = w.newID("staff")
 	w.moveUserEmail(m.ID, "", m.Email)
-	w.staff.put(m.ID, m)
+	w.staff.Put(m.ID, m)
 	return created(viewStaff(m)), nil
 }
 
@@ -53,7 +53,7 @@ func updateStaff(c *call, w *world) (reply, error) {
 		return reply{}, err
 	}
 	w.moveUserEmail(m.ID, old.Email, m.Email)
-	w.staff.put(m.ID, &m)
+	w.staff.Put(m.ID, &m)
 	return ok(viewStaff(&m)), nil
 }
 

@@ -36,7 +36,7 @@ func (v *visitor) checkout() {
 	}
 	var filled []Line
 	v.srv.look(func(w *world) {
-		if c, known := w.carts.get(plan.PatientID); known && c.planID == plan.ID {
+		if c, known := w.carts.Get(plan.PatientID); known && c.planID == plan.ID {
 			filled = slices.Clone(c.lines)
 		}
 	})
@@ -132,13 +132,13 @@ func (v *visitor) place(plan Plan, lines, offered []Line) error {
 func (v *visitor) showCheckout(status int, f *frame, plan Plan, page checkoutPage) {
 	f.Title, page.Text, page.Shipping = page.Heading, plan.PersonalMessage, shipping
 	v.srv.look(func(w *world) {
-		if p, known := w.patients.get(plan.PatientID); known {
+		if p, known := w.patients.Get(plan.PatientID); known {
 			page.Patient = fullName(p.FirstName, p.LastName, p.Email)
 			if !page.Placed {
 				page.price(w, p)
 			}
 		}
-		if p, known := w.practitioners.get(plan.PractitionerID); known {
+		if p, known := w.practitioners.Get(plan.PractitionerID); known {
 			page.Practitioner = fullName(p.FirstName, p.LastName, p.Email)
 		}
 		for _, line := range page.Order.Lines {

@@ -3,6 +3,8 @@ package dispensarytest
 import (
 	"fmt"
 	"strings"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 )
 
 // packView is a pack of a product as the pages show it.
@@ -16,12 +18,12 @@ type packView struct {
 
 // packOf describes a variant. One that left the catalog keeps its place.
 func (w *world) packOf(variantID string) packView {
-	v, known := w.variants.get(variantID)
+	v, known := w.variants.Get(variantID)
 	if !known {
 		return packView{VariantID: variantID, Product: "Unknown product"}
 	}
 	view := packView{VariantID: v.ID, Pack: fmt.Sprintf("%d %s", v.Units, v.UnitOfMeasure), Price: v.MSRP, Status: v.Status}
-	if p, known := w.products.get(v.ProductID); known {
+	if p, known := w.products.Get(v.ProductID); known {
 		view.Product = p.Name
 	}
 	return view
@@ -36,10 +38,10 @@ func (w *world) findPacks(query string) (found []packView) {
 	if len(words) == 0 {
 		return nil
 	}
-	holding := w.products.list(w.productSearch.findAll(words)) // in a name, or in another text
-	for at := 0; at < holding.n; at += chunkSize {
-		for _, p := range holding.part(at, min(at+chunkSize, holding.n)) {
-			if !(searched{text: strings.ToLower(p.Name)}).holds(words) {
+	holding := w.products.List(w.productSearch.FindAll(words)) // in a name, or in another text
+	for at := 0; at < holding.N; at += table.ChunkSize {
+		for _, p := range holding.Part(at, min(at+table.ChunkSize, holding.N)) {
+			if !(table.Text{Text: strings.ToLower(p.Name)}).Holds(words) {
 				continue
 			}
 			for _, id := range p.VariantIDs {

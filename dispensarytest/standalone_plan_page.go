@@ -44,8 +44,8 @@ var notices = map[string]string{
 func (v *visitor) newPlan() {
 	asked, known := v.r.URL.Query().Get("clinic"), false
 	v.srv.look(func(w *world) {
-		v.clinicID = or(asked, w.clinics.at(0).ID)
-		_, known = w.clinics.get(v.clinicID)
+		v.clinicID = or(asked, w.clinics.At(0).ID)
+		_, known = w.clinics.Get(v.clinicID)
 	})
 	if !known {
 		_ = v.problem(http.StatusNotFound, "There is no such clinic.")
@@ -168,19 +168,19 @@ func (v *visitor) showPlan(status int, message string, plan Plan, e planEdit) {
 
 // people fills in who the plan is of, and who of the clinic can be chosen.
 func (page *planPage) people(w *world, plan Plan, clinicID string) {
-	if p, known := w.patients.get(plan.PatientID); known {
+	if p, known := w.patients.Get(plan.PatientID); known {
 		page.Patient = fullName(p.FirstName, p.LastName, p.Email)
 	} else {
-		patients := w.patients.span(patientsByClinic, clinicID).created()
-		for _, p := range patients.part(0, min(patients.n, maxChoices)) {
+		patients := w.patients.Span(patientsByClinic, clinicID).Created()
+		for _, p := range patients.Part(0, min(patients.N, maxChoices)) {
 			page.Patients = append(page.Patients, *p)
 		}
 	}
-	if p, known := w.practitioners.get(plan.PractitionerID); known {
+	if p, known := w.practitioners.Get(plan.PractitionerID); known {
 		page.Practitioner = fullName(p.FirstName, p.LastName, p.Email)
 	}
 	if page.New {
-		for _, p := range w.practitioners.span(practitionersByClinic, clinicID).created().all() {
+		for _, p := range w.practitioners.Span(practitionersByClinic, clinicID).Created().All() {
 			page.Practitioners = append(page.Practitioners, *p)
 		}
 	}

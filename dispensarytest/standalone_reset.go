@@ -13,9 +13,8 @@ package dispensarytest
 func (s *Server) Reset() {
 	// Whoever holds the clock's baton knows that no delivery is under way, and
 	// that none of the old ones starts any more.
-	s.clock.baton <- struct{}{}
-	defer func() { <-s.clock.baton }()
-	s.clock.drop(s.sender)
+	defer s.clock.Pause()()
+	s.clock.Drop(s.sender)
 
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -72,8 +72,8 @@ func (s *Server) moments() (all []moment) {
 			all = append(all, a.moment(d, i+1))
 		}
 	}
-	for _, m := range s.clock.moves() {
-		all = append(all, moment{At: m.to, Lane: "clock", Title: "moved by " + m.to.Sub(m.from).String(), Detail: "from " + stamp(m.from)})
+	for _, m := range s.clock.Moves() {
+		all = append(all, moment{At: m.To, Lane: "clock", Title: "moved by " + m.To.Sub(m.From).String(), Detail: "from " + stamp(m.From)})
 	}
 	slices.SortStableFunc(all, func(a, b moment) int { return a.At.Compare(b.At) })
 	return all

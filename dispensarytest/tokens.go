@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
 )
 
 // Lifetimes. API section: "Limits".
@@ -76,7 +78,7 @@ type authCode struct {
 // tokenStore holds codes, tokens, and the authorize page's open forms and sessions.
 type tokenStore struct {
 	mu       sync.RWMutex
-	clock    *Clock
+	clock    *clock.Clock
 	rotation RefreshRotation
 	scopes   []string // the application's
 	issued   int
@@ -87,7 +89,7 @@ type tokenStore struct {
 	sessions map[string]session
 }
 
-func newTokenStore(clock *Clock, rotation RefreshRotation, scopes []string) *tokenStore {
+func newTokenStore(clock *clock.Clock, rotation RefreshRotation, scopes []string) *tokenStore {
 	return &tokenStore{
 		clock: clock, rotation: rotation, scopes: scopes,
 		access:   make(map[string]*accessToken),

@@ -26,7 +26,7 @@ func (s *Server) IssueToken(user User, scopes ...string) Token {
 		panic(err)
 	}
 	user = s.userLike(user)
-	defer s.changes.tell()
+	defer s.changes.Notify()
 	s.tokens.mu.Lock()
 	defer s.tokens.mu.Unlock()
 	if len(scopes) == 0 {
@@ -52,7 +52,7 @@ func (s *Server) userLike(user User) User {
 
 // ExpireToken lets an access token expire now; its refresh token stays good.
 func (s *Server) ExpireToken(accessToken string) error {
-	defer s.changes.tell()
+	defer s.changes.Notify()
 	s.tokens.mu.Lock()
 	defer s.tokens.mu.Unlock()
 	t, ok := s.tokens.access[accessToken]
@@ -66,7 +66,7 @@ func (s *Server) ExpireToken(accessToken string) error {
 // InvalidateTokens ends every token and refresh token there is; users have to
 // authorize again.
 func (s *Server) InvalidateTokens() {
-	defer s.changes.tell()
+	defer s.changes.Notify()
 	s.tokens.mu.Lock()
 	defer s.tokens.mu.Unlock()
 	s.tokens.invalidate()
@@ -78,7 +78,7 @@ func (s *Server) ExtendScopes(scopes ...string) error {
 	if err := checkScopes(scopes); err != nil {
 		return err
 	}
-	defer s.changes.tell()
+	defer s.changes.Notify()
 	s.tokens.mu.Lock()
 	defer s.tokens.mu.Unlock()
 	merged := merge(s.tokens.scopes, scopes)

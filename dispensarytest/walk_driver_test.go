@@ -115,9 +115,9 @@ func (d *driver) take(s step) string {
 		body = bytes.TrimSpace(body)
 		return fmt.Sprintf("the platform answered %d, the model says %d\n      %s", status, p.status, body[:min(len(body), 160)])
 	}
-	rows := &d.fake.world.events.rows
-	for n := len(d.events); n < rows.end; n++ {
-		d.events = append(d.events, rows.at(n).ID) // before it is forgotten
+	rows := &d.fake.world.events.Rows
+	for n := len(d.events); n < rows.End; n++ {
+		d.events = append(d.events, rows.At(n).ID) // before it is forgotten
 	}
 	if made := len(d.events); made != len(d.model.events) {
 		return fmt.Sprintf("there are %d events, the model says %d", made, len(d.model.events))

@@ -17,6 +17,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/memhttp"
 )
 
 const ehr = "https://ehr.example.com"
@@ -138,7 +140,7 @@ func TestMemoryStreams(t *testing.T) {
 // body arrives.
 func TestMemoryHasBackPressure(t *testing.T) {
 	t.Parallel()
-	big := bytes.Repeat([]byte("0123456789"), window/2)
+	big := bytes.Repeat([]byte("0123456789"), memhttp.Window/2)
 	written := make(chan int, 1)
 	client := hosting(t, func(w http.ResponseWriter, _ *http.Request) {
 		n, _ := w.Write(big)

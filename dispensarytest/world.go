@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 )
 
 // epoch is when the default world was made. It is in the past of every real
@@ -22,35 +24,35 @@ type world struct {
 	size    WorldSize
 	base    *world // as it was generated, before anything happened; nil for itself
 
-	allergens         table[Term]
-	ingredients       table[Term]
-	supplementTypes   table[Term]
-	certifications    table[Term]
-	practitionerTypes table[PractitionerType]
-	brands            table[Brand]
-	products          table[Product]
-	variants          table[Variant]
-	categories        table[Category]
-	customDosages     table[customDosage]
+	allergens         table.Table[Term]
+	ingredients       table.Table[Term]
+	supplementTypes   table.Table[Term]
+	certifications    table.Table[Term]
+	practitionerTypes table.Table[PractitionerType]
+	brands            table.Table[Brand]
+	products          table.Table[Product]
+	variants          table.Table[Variant]
+	categories        table.Table[Category]
+	customDosages     table.Table[customDosage]
 
-	clinics       table[Clinic]
-	integrations  table[integration]
-	patients      table[Patient]
-	practitioners table[Practitioner]
-	staff         table[StaffMember]
-	addresses     table[Address]
-	users         table[User]
-	plans         table[Plan]
-	protocols     table[Protocol]
-	orders        table[Order]
-	events        table[Event]
-	carts         table[cart]
+	clinics       table.Table[Clinic]
+	integrations  table.Table[integration]
+	patients      table.Table[Patient]
+	practitioners table.Table[Practitioner]
+	staff         table.Table[StaffMember]
+	addresses     table.Table[Address]
+	users         table.Table[User]
+	plans         table.Table[Plan]
+	protocols     table.Table[Protocol]
+	orders        table.Table[Order]
+	events        table.Table[Event]
+	carts         table.Table[cart]
 
-	patientEmails layers[string, string] // lower-case address to patient id
-	userEmails    layers[string, string] // lower-case address to practitioner or staff id
+	patientEmails table.Map[string, string] // lower-case address to patient id
+	userEmails    table.Map[string, string] // lower-case address to practitioner or staff id
 
-	patientSearch searchIndex
-	productSearch searchIndex
+	patientSearch table.Search
+	productSearch table.Search
 }
 
 // cart is what a patient is about to order.
@@ -70,32 +72,32 @@ func (w *world) fork() *world {
 	}
 	return &world{
 		seed: w.seed, region: w.region, longIDs: w.longIDs, size: w.size, base: w.base, numbers: numbers,
-		allergens:         w.allergens.fork(),
-		ingredients:       w.ingredients.fork(),
-		supplementTypes:   w.supplementTypes.fork(),
-		certifications:    w.certifications.fork(),
-		practitionerTypes: w.practitionerTypes.fork(),
-		brands:            w.brands.fork(),
-		products:          w.products.fork(),
-		variants:          w.variants.fork(),
-		categories:        w.categories.fork(),
-		customDosages:     w.customDosages.fork(),
-		clinics:           w.clinics.fork(),
-		integrations:      w.integrations.fork(),
-		patients:          w.patients.fork(),
-		practitioners:     w.practitioners.fork(),
-		staff:             w.staff.fork(),
-		addresses:         w.addresses.fork(),
-		users:             w.users.fork(),
-		plans:             w.plans.fork(),
-		protocols:         w.protocols.fork(),
-		orders:            w.orders.fork(),
-		events:            w.events.fork(),
-		carts:             w.carts.fork(),
-		patientEmails:     w.patientEmails.fork(),
-		userEmails:        w.userEmails.fork(),
-		patientSearch:     w.patientSearch.fork(),
-		productSearch:     w.productSearch.fork(),
+		allergens:         w.allergens.Fork(),
+		ingredients:       w.ingredients.Fork(),
+		supplementTypes:   w.supplementTypes.Fork(),
+		certifications:    w.certifications.Fork(),
+		practitionerTypes: w.practitionerTypes.Fork(),
+		brands:            w.brands.Fork(),
+		products:          w.products.Fork(),
+		variants:          w.variants.Fork(),
+		categories:        w.categories.Fork(),
+		customDosages:     w.customDosages.Fork(),
+		clinics:           w.clinics.Fork(),
+		integrations:      w.integrations.Fork(),
+		patients:          w.patients.Fork(),
+		practitioners:     w.practitioners.Fork(),
+		staff:             w.staff.Fork(),
+		addresses:         w.addresses.Fork(),
+		users:             w.users.Fork(),
+		plans:             w.plans.Fork(),
+		protocols:         w.protocols.Fork(),
+		orders:            w.orders.Fork(),
+		events:            w.events.Fork(),
+		carts:             w.carts.Fork(),
+		patientEmails:     w.patientEmails.Fork(),
+		userEmails:        w.userEmails.Fork(),
+		patientSearch:     w.patientSearch.Fork(),
+		productSearch:     w.productSearch.Fork(),
 	}
 }
 
@@ -152,50 +154,50 @@ func (s settings) newWorld() *world {
 
 // clinic returns the clinic a token works for.
 func (w *world) clinic(id string) *Clinic {
-	c, _ := w.clinics.get(id)
+	c, _ := w.clinics.Get(id)
 	return c
 }
 
 // patientOf returns a patient of the clinic; others are not known to it.
 func (w *world) patientOf(clinicID, id string) (*Patient, bool) {
-	p, ok := w.patients.get(id)
+	p, ok := w.patients.Get(id)
 	return p, ok && p.ClinicID == clinicID
 }
 
 func (w *world) practitionerOf(clinicID, id string) (*Practitioner, bool) {
-	p, ok := w.practitioners.get(id)
+	p, ok := w.practitioners.Get(id)
 	return p, ok && p.ClinicID == clinicID
 }
 
 // firstPractitioner is the id of a clinic's first practitioner; "" where it has none.
 func (w *world) firstPractitioner(clinicID string) string {
-	if of := w.practitioners.span(practitionersByClinic, clinicID).created(); of.n > 0 {
-		return of.part(0, 1)[0].ID
+	if of := w.practitioners.Span(practitionersByClinic, clinicID).Created(); of.N > 0 {
+		return of.Part(0, 1)[0].ID
 	}
 	return ""
 }
 
 // putPatient stores a patient, and how it is found.
 func (w *world) putPatient(p *Patient) {
-	if old, ok := w.patients.get(p.ID); ok {
-		w.patientEmails.remove(emailKey(old.Email))
+	if old, ok := w.patients.Get(p.ID); ok {
+		w.patientEmails.Remove(emailKey(old.Email))
 	}
-	w.patients.put(p.ID, p)
-	w.patientEmails.put(emailKey(p.Email), p.ID)
-	w.patientSearch.put(w.patients.number(p.ID), p.FirstName+"\n"+p.LastName+"\n"+p.Email, []facet{{facetClinic, p.ClinicID}})
+	w.patients.Put(p.ID, p)
+	w.patientEmails.Put(emailKey(p.Email), p.ID)
+	w.patientSearch.Put(w.patients.Number(p.ID), p.FirstName+"\n"+p.LastName+"\n"+p.Email, []table.Facet{{Kind: facetClinic, ID: p.ClinicID}})
 }
 
 // putProduct stores a product, and how it is found. Its brand and its variants are
 // stored before it.
 func (w *world) putProduct(p *Product) {
-	w.products.put(p.ID, p)
-	text, facets := p.Name, []facet{
-		{facetBrand, p.BrandID}, {facetType, p.SupplementTypeID}, {facetComposition, p.SupplementTypeID + " " + strings.Join(p.IngredientIDs, " ")},
+	w.products.Put(p.ID, p)
+	text, facets := p.Name, []table.Facet{
+		{Kind: facetBrand, ID: p.BrandID}, {Kind: facetType, ID: p.SupplementTypeID}, {Kind: facetComposition, ID: p.SupplementTypeID + " " + strings.Join(p.IngredientIDs, " ")},
 	}
-	if brand, known := w.brands.get(p.BrandID); known {
+	if brand, known := w.brands.Get(p.BrandID); known {
 		text += "\n" + brand.Name
 		if !brand.Restricted {
-			facets = append(facets, facet{kind: facetOpen})
+			facets = append(facets, table.Facet{Kind: facetOpen})
 		}
 	}
 	for _, v := range w.productVariants(p) {
@@ -208,30 +210,30 @@ func (w *world) putProduct(p *Product) {
 		{facetAllergen, p.AllergenIDs}, {facetIngredient, p.IngredientIDs}, {facetCertification, p.CertificationIDs}, {facetCategory, p.CategoryIDs},
 	} {
 		for _, id := range list.ids {
-			facets = append(facets, facet{list.kind, id})
+			facets = append(facets, table.Facet{Kind: list.kind, ID: id})
 		}
 	}
-	w.productSearch.put(w.products.number(p.ID), text, facets)
+	w.productSearch.Put(w.products.Number(p.ID), text, facets)
 }
 
 func (w *world) patientByEmail(email string) (*Patient, bool) {
-	id := w.patientEmails.get(emailKey(email))
+	id := w.patientEmails.Get(emailKey(email))
 	if id == "" {
 		return nil, false
 	}
-	return w.patients.get(id)
+	return w.patients.Get(id)
 }
 
 // emailTaken reports that the address belongs to a patient other than the one
 // named.
 func (w *world) emailTaken(email, exceptID string) bool {
-	id := w.patientEmails.get(emailKey(email))
+	id := w.patientEmails.Get(emailKey(email))
 	return id != "" && id != exceptID
 }
 
 // userEmailTaken is emailTaken for practitioners and staff.
 func (w *world) userEmailTaken(email, exceptID string) bool {
-	id := w.userEmails.get(emailKey(email))
+	id := w.userEmails.Get(emailKey(email))
 	return id != "" && id != exceptID
 }
 
@@ -239,13 +241,13 @@ func (w *world) userEmailTaken(email, exceptID string) bool {
 // account signs in with the new address from then on.
 func (w *world) moveUserEmail(id, from, to string) {
 	if from != "" {
-		w.userEmails.remove(emailKey(from))
+		w.userEmails.Remove(emailKey(from))
 	}
-	w.userEmails.put(emailKey(to), id)
-	if old, ok := w.users.get(id); ok && old.Email != to {
+	w.userEmails.Put(emailKey(to), id)
+	if old, ok := w.users.Get(id); ok && old.Email != to {
 		changed := *old
 		changed.Email = to
-		w.users.put(id, &changed)
+		w.users.Put(id, &changed)
 	}
 }
 
@@ -255,7 +257,7 @@ func emailKey(email string) string { return strings.ToLower(strings.TrimSpace(em
 func (w *world) productVariants(p *Product) []*Variant {
 	variants := make([]*Variant, 0, len(p.VariantIDs))
 	for _, id := range p.VariantIDs {
-		if v, ok := w.variants.get(id); ok {
+		if v, ok := w.variants.Get(id); ok {
 			variants = append(variants, v)
 		}
 	}
@@ -267,7 +269,7 @@ func (w *world) productVariants(p *Product) []*Variant {
 func (w *world) productStatus(p *Product, reads *readings) string {
 	status := VariantUnavailable
 	for _, id := range p.VariantIDs {
-		v, _ := w.variants.get(id)
+		v, _ := w.variants.Get(id)
 		switch {
 		case v.Status == VariantAvailable:
 			return VariantAvailable
@@ -281,25 +283,25 @@ func (w *world) productStatus(p *Product, reads *readings) string {
 // onSale reports that a product has an available variant.
 func (w *world) onSale(p *Product) bool {
 	return slices.ContainsFunc(p.VariantIDs, func(id string) bool {
-		v, _ := w.variants.get(id)
+		v, _ := w.variants.Get(id)
 		return v.Status == VariantAvailable
 	})
 }
 
 // refreshBrand recomputes whether a brand has anything to sell.
 func (w *world) refreshBrand(brandID string) {
-	brand, ok := w.brands.get(brandID)
+	brand, ok := w.brands.Get(brandID)
 	if !ok {
 		return
 	}
 	available := false
-	products := w.products.span(productsByBrand, brandID).created()
-	for at := 0; at < products.n && !available; at += chunkSize {
-		available = slices.ContainsFunc(products.part(at, min(at+chunkSize, products.n)), w.onSale)
+	products := w.products.Span(productsByBrand, brandID).Created()
+	for at := 0; at < products.N && !available; at += table.ChunkSize {
+		available = slices.ContainsFunc(products.Part(at, min(at+table.ChunkSize, products.N)), w.onSale)
 	}
 	if available != brand.Available {
 		changed := *brand
 		changed.Available = available
-		w.brands.put(brandID, &changed)
+		w.brands.Put(brandID, &changed)
 	}
 }

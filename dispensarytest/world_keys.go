@@ -1,12 +1,13 @@
 package dispensarytest
 
 import (
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 )
 
-// How rows can be listed, by table; see [table.span].
+// How rows can be listed, by table; see [table.Table.Span].
 const (
 	addressesByPatient      = 0
 	eventsByGroup           = 0 // clinic and group, by time
@@ -30,7 +31,7 @@ const (
 	staffByClinic           = 1
 )
 
-// The kinds of facets that rows are found by; see [searchIndex].
+// The kinds of facets that rows are found by; see [table.Search].
 const (
 	facetAllergen      = "allergen"
 	facetBrand         = "brand"
@@ -46,54 +47,46 @@ const (
 // sortTables sets up how rows are listed, so that a large world answers as fast as a
 // small one.
 func (w *world) sortTables() {
-	w.addresses.sortedBy(by(func(a *Address) string { return a.PatientID }))
-	w.integrations.sortedBy(
-		by(func(i *integration) string { return i.clinicID }),
-		by(func(i *integration) string { return i.key }),
+	w.addresses.IndexBy(table.By(func(a *Address) string { return a.PatientID }))
+	w.integrations.IndexBy(
+		table.By(func(i *integration) string { return i.clinicID }),
+		table.By(func(i *integration) string { return i.key }),
 	)
-	w.patients.sortedBy(
-		by(func(p *Patient) string { return p.ClinicID }, func(p *Patient) string { return p.MetadataID }),
-		by(func(p *Patient) string { return p.ClinicID }),
+	w.patients.IndexBy(
+		table.By(func(p *Patient) string { return p.ClinicID }, func(p *Patient) string { return p.MetadataID }),
+		table.By(func(p *Patient) string { return p.ClinicID }),
 	)
-	w.plans.sortedBy(
-		by(func(p *Plan) string { return p.PatientID }),
-		by(func(p *Plan) string { return p.ClinicID }, func(p *Plan) string { return p.MetadataID }),
+	w.plans.IndexBy(
+		table.By(func(p *Plan) string { return p.PatientID }),
+		table.By(func(p *Plan) string { return p.ClinicID }, func(p *Plan) string { return p.MetadataID }),
 	)
-	w.practitioners.sortedBy(
-		by(func(p *Practitioner) string { return p.ClinicID }, func(p *Practitioner) string { return p.MetadataID }),
-		by(func(p *Practitioner) string { return p.ClinicID }),
+	w.practitioners.IndexBy(
+		table.By(func(p *Practitioner) string { return p.ClinicID }, func(p *Practitioner) string { return p.MetadataID }),
+		table.By(func(p *Practitioner) string { return p.ClinicID }),
 	)
-	w.products.sortedBy(by(func(p *Product) string { return p.BrandID }))
-	w.staff.sortedBy(
-		by(func(m *StaffMember) string { return m.ClinicID }, func(m *StaffMember) string { return m.MetadataID }),
-		by(func(m *StaffMember) string { return m.ClinicID }),
+	w.products.IndexBy(table.By(func(p *Product) string { return p.BrandID }))
+	w.staff.IndexBy(
+		table.By(func(m *StaffMember) string { return m.ClinicID }, func(m *StaffMember) string { return m.MetadataID }),
+		table.By(func(m *StaffMember) string { return m.ClinicID }),
 	)
 	w.sortEventsAndOrders()
 }
 
 func (w *world) sortEventsAndOrders() {
 	clinic := func(o *Order) string { return o.ClinicID }
-	w.orders.sortedBy(
-		by(clinic),
-		by(clinic, func(o *Order) string { return o.PatientID }),
-		by(clinic, orderPlan),
-		by(clinic, func(o *Order) string { return o.Number }),
-		timed(func(o *Order) time.Time { return o.CompletedAt }, clinic),
+	w.orders.IndexBy(
+		table.By(clinic),
+		table.By(clinic, func(o *Order) string { return o.PatientID }),
+		table.By(clinic, orderPlan),
+		table.By(clinic, func(o *Order) string { return o.Number }),
+		table.ByTime(func(o *Order) time.Time { return o.CompletedAt }, clinic),
 	)
 	created := func(e *Event) time.Time { return e.CreatedAt }
-	w.events.sortedBy(
-		timed(created, func(e *Event) string { return e.ClinicID }, func(e *Event) string { return eventGroup(e.Type) }),
-		timed(created, func(e *Event) string { return e.ClinicID }, func(e *Event) string { return e.Type }),
-		timed(created, func(e *Event) string { return e.ObjectID }),
+	w.events.IndexBy(
+		table.ByTime(created, func(e *Event) string { return e.ClinicID }, func(e *Event) string { return eventGroup(e.Type) }),
+		table.ByTime(created, func(e *Event) string { return e.ClinicID }, func(e *Event) string { return e.Type }),
+		table.ByTime(created, func(e *Event) string { return e.ObjectID }),
 	)
-}
-
-// by groups rows by keys.
-func by[T any](keys ...func(*T) string) order[T] { return order[T]{by: keys} }
-
-// timed is by, with the rows of a group sorted by a time.
-func timed[T any](at func(*T) time.Time, keys ...func(*T) string) order[T] {
-	return order[T]{by: keys, then: func(a, b *T) int { return at(a).Compare(at(b)) }}
 }
 
 // orderPlan is the plan that an order is sorted by: the first of those it is for.
@@ -109,9 +102,4 @@ func orderPlan(o *Order) string {
 func eventGroup(kind string) string {
 	group, _, _ := strings.Cut(kind, ".")
 	return group
-}
-
-// keepRows keeps the rows that a condition holds for.
-func keepRows[T any](rows []*T, keep func(*T) bool) []*T {
-	return slices.DeleteFunc(rows, func(row *T) bool { return !keep(row) })
 }

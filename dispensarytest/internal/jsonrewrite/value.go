@@ -1,4 +1,4 @@
-package dispensarytest
+package jsonrewrite
 
 import (
 	"bytes"
@@ -6,31 +6,31 @@ import (
 	"slices"
 )
 
-// tree is a JSON value whose keys keep their order and whose numbers keep their
+// Value is a JSON value whose keys keep their order and whose numbers keep their
 // form.
-type tree struct {
+type Value struct {
 	kind    byte // '{', '[' or 0 for anything else
 	literal []byte
-	items   []*tree
+	items   []*Value
 	keys    []string // of an object, one for each item
 }
 
-func parseTree(body []byte) (*tree, error) {
+func Parse(body []byte) (*Value, error) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
 	return readTree(d)
 }
 
-func readTree(d *json.Decoder) (*tree, error) {
+func readTree(d *json.Decoder) (*Value, error) {
 	token, err := d.Token()
 	if err != nil {
 		return nil, err
 	}
 	delim, nested := token.(json.Delim)
 	if !nested {
-		return &tree{literal: encodeOne(token)}, nil
+		return &Value{literal: encodeLiteral(token)}, nil
 	}
-	t := &tree{kind: byte(delim)}
+	t := &Value{kind: byte(delim)}
 	for d.More() {
 		if t.kind == '{' {
 			key, err := d.Token()
@@ -49,8 +49,8 @@ func readTree(d *json.Decoder) (*tree, error) {
 	return t, err
 }
 
-// encode appends the value's JSON.
-func (t *tree) encode(to []byte) []byte {
+// Encode appends the value's JSON.
+func (t *Value) Encode(to []byte) []byte {
 	if t.kind == 0 {
 		return append(to, t.literal...)
 	}
@@ -60,16 +60,16 @@ func (t *tree) encode(to []byte) []byte {
 			to = append(to, ',')
 		}
 		if t.kind == '{' {
-			to = append(append(to, encodeOne(t.keys[i])...), ':')
+			to = append(append(to, encodeLiteral(t.keys[i])...), ':')
 		}
-		to = item.encode(to)
+		to = item.Encode(to)
 	}
 	return append(to, t.kind+2) // ']' and '}' stand two after their partners
 }
 
-// dropNulls leaves out every key without a value, but for those of meta, which
+// DropNulls leaves out every key without a value, but for those of meta, which
 // the API shows as null.
-func (t *tree) dropNulls() {
+func (t *Value) DropNulls() {
 	for i := 0; i < len(t.items); i++ {
 		switch {
 		case t.kind == '{' && t.keys[i] == "meta":
@@ -77,7 +77,18 @@ func (t *tree) dropNulls() {
 			t.keys, t.items = slices.Delete(t.keys, i, i+1), slices.Delete(t.items, i, i+1)
 			i--
 		default:
-			t.items[i].dropNulls()
+			t.items[i].DropNulls()
 		}
 	}
+}
+
+// encodeLiteral is the JSON of a text, a number, a truth value or null.
+func encodeLiteral(v any) []byte {
+	var buf bytes.Buffer
+	e := json.NewEncoder(&buf)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic(err) // tokens of a decoder and texts can be encoded
+	}
+	return bytes.TrimRight(buf.Bytes(), "\n")
 }

@@ -1,43 +1,43 @@
-package dispensarytest
+package table
 
 import (
 	"slices"
 	"strings"
 )
 
-// searchIndex finds the rows of a table by what their texts hold, and by facets. It
+// Search finds the rows of a table by what their texts hold, and by facets. It
 // numbers rows as the table does. A fork and its origin share everything until one of
 // them writes.
-type searchIndex struct {
-	rows   column[searched]
+type Search struct {
+	rows   column[Text]
 	every  *gram // the empty piece of text, which all rows hold
-	facets layers[facet, *rowSet]
+	Facets Map[Facet, *RowSet]
 	owner  *owner // of what may be written in place; nil right after a fork
 }
 
 // owner is told from others by its address.
 type owner struct{ _ byte }
 
-// facet is a property that a row has or has not.
-type facet struct{ kind, id string }
+// Facet is a property that a row has or has not.
+type Facet struct{ Kind, ID string }
 
-// searched is what a row is found by.
-type searched struct {
-	text   string // in lower case
-	facets []facet
+// Text is what a row is found by.
+type Text struct {
+	Text   string // in lower case
+	facets []Facet
 }
 
-func (s searched) holds(words []string) bool {
+func (s Text) Holds(words []string) bool {
 	for _, word := range words {
-		if !strings.Contains(s.text, word) {
+		if !strings.Contains(s.Text, word) {
 			return false
 		}
 	}
 	return true
 }
 
-// put makes a row known under a number: the next one, or one that was given out.
-func (x *searchIndex) put(n int, text string, facets []facet) {
+// Put makes a row known under a number: the next one, or one that was given out.
+func (x *Search) Put(n int, text string, facets []Facet) {
 	if x.owner == nil {
 		x.owner = new(owner)
 	}
@@ -45,75 +45,75 @@ func (x *searchIndex) put(n int, text string, facets []facet) {
 		x.every = &gram{}
 	}
 	x.every = x.every.owned(x.owner)
-	row := searched{strings.ToLower(text), facets}
-	if n < x.rows.end {
-		old := x.rows.at(n)
-		if old.text == row.text && slices.Equal(old.facets, facets) {
+	row := Text{strings.ToLower(text), facets}
+	if n < x.rows.End {
+		old := x.rows.At(n)
+		if old.Text == row.Text && slices.Equal(old.facets, facets) {
 			return
 		}
-		x.every.remove(x.owner, n, old.text)
+		x.every.remove(x.owner, n, old.Text)
 		x.setFacets(n, old.facets, false)
 	}
 	x.rows.set(n, row)
-	x.every.add(x, n, row.text)
+	x.every.add(x, n, row.Text)
 	x.setFacets(n, facets, true)
 }
 
-func (x *searchIndex) setFacets(n int, facets []facet, has bool) {
+func (x *Search) setFacets(n int, facets []Facet, has bool) {
 	for _, m := range facets {
-		set := x.having(m).owned(x.owner)
+		set := x.Having(m).owned(x.owner)
 		set.set(n, has)
-		x.facets.put(m, set)
+		x.Facets.Put(m, set)
 	}
 }
 
-// fork may write to its origin, unless nothing was written since the last fork.
-func (x *searchIndex) fork() searchIndex {
+// Fork may write to its origin, unless nothing was written since the last fork.
+func (x *Search) Fork() Search {
 	if x.owner != nil {
 		x.owner = nil
 		x.rows.share()
 	}
-	return searchIndex{rows: x.rows.fork(), every: x.every, facets: x.facets.fork()}
+	return Search{rows: x.rows.fork(), every: x.every, Facets: x.Facets.Fork()}
 }
 
-// having returns the rows with a facet.
-func (x *searchIndex) having(m facet) *rowSet {
-	if set := x.facets.get(m); set != nil {
+// Having returns the rows with a facet.
+func (x *Search) Having(m Facet) *RowSet {
+	if set := x.Facets.Get(m); set != nil {
 		return set
 	}
-	return &rowSet{}
+	return &RowSet{}
 }
 
-// findAll is find among all rows.
-func (x *searchIndex) findAll(words []string) *rowSet {
+// FindAll is find among all rows.
+func (x *Search) FindAll(words []string) *RowSet {
 	if x.every == nil {
-		return &rowSet{}
+		return &RowSet{}
 	}
 	every := x.every.many
 	if every == nil {
-		every = &rowSet{}
+		every = &RowSet{}
 		for _, n := range x.every.few {
 			every.set(int(n), true)
 		}
 	}
-	return x.find(every, words)
+	return x.Find(every, words)
 }
 
-// find returns the rows of a set whose texts hold every word. Words are in lower case
+// Find returns the rows of a set whose texts hold every word. Words are in lower case
 // and hold no white space.
-func (x *searchIndex) find(among *rowSet, words []string) *rowSet {
+func (x *Search) Find(among *RowSet, words []string) *RowSet {
 	for _, word := range words {
 		holding, maybe := x.every.find(word)
 		if holding == nil {
-			found := &rowSet{}
+			found := &RowSet{}
 			for _, n := range maybe {
-				if among.has(int(n)) && x.rows.at(int(n)).holds(words) {
+				if among.has(int(n)) && x.rows.At(int(n)).Holds(words) {
 					found.set(int(n), true)
 				}
 			}
 			return found
 		}
-		among = among.and(holding)
+		among = among.And(holding)
 	}
 	return among
 }
@@ -128,12 +128,12 @@ type gram struct {
 	owner  *owner
 	text   string
 	few    []int32 // sorted
-	many   *rowSet // nil while there are few
+	many   *RowSet // nil while there are few
 	longer []*gram // sorted
 }
 
 // find returns the rows that hold a text, or, if they are few, those that may.
-func (g *gram) find(text string) (holding *rowSet, maybe []int32) {
+func (g *gram) find(text string) (holding *RowSet, maybe []int32) {
 	for i := 0; i < len(text) && g != nil && g.many != nil; i++ {
 		g = g.child(text[i])
 	}
@@ -176,7 +176,7 @@ func (g *gram) childOf(by *owner, text string) *gram {
 }
 
 // add notes a row under every piece of its words.
-func (g *gram) add(x *searchIndex, n int, text string) {
+func (g *gram) add(x *Search, n int, text string) {
 	g.note(x, n)
 	for rest := range ends(text) {
 		for piece := g; piece.many != nil && len(piece.text) < len(rest); {
@@ -188,7 +188,7 @@ func (g *gram) add(x *searchIndex, n int, text string) {
 
 // note adds a row, once. Where there are many now, the rows that were few are noted
 // under the longer pieces.
-func (g *gram) note(x *searchIndex, n int) {
+func (g *gram) note(x *Search, n int) {
 	if g.many != nil {
 		g.many = g.many.owned(x.owner)
 		g.many.set(n, true)
@@ -202,10 +202,10 @@ func (g *gram) note(x *searchIndex, n int) {
 		return
 	}
 	rows := g.few
-	g.few, g.many = nil, (&rowSet{}).owned(x.owner)
+	g.few, g.many = nil, (&RowSet{}).owned(x.owner)
 	for _, n := range rows {
 		g.many.set(int(n), true)
-		for rest := range ends(x.rows.at(int(n)).text) {
+		for rest := range ends(x.rows.At(int(n)).Text) {
 			if len(rest) > len(g.text) && strings.HasPrefix(rest, g.text) {
 				g.childOf(x.owner, rest).note(x, int(n))
 			}

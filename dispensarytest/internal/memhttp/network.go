@@ -1,10 +1,9 @@
-package dispensarytest
+package memhttp
 
 import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -13,43 +12,9 @@ import (
 	"sync"
 )
 
-// memoryAddress is where requests come from that took no socket, and where
+// Address is where requests come from that took no socket, and where
 // answers come from: an address reserved for documentation.
-const memoryAddress = "192.0.2.1"
-
-// receiverOrigin is where [Server.RegisterWebhookHandler] hosts a handler.
-const receiverOrigin = "https://receiver.dispensary.test"
-
-// memoryOrigin is where a platform without sockets stands. The names are
-// reserved: no resolver knows them.
-func memoryOrigin(region Region) string {
-	if region == Canada {
-		return "https://platform.ca.dispensary.test"
-	}
-	return "https://platform.us.dispensary.test"
-}
-
-// Host puts a server of the integrator's onto the platform's network without a
-// socket: [Browser], [Server.HTTPClient] and the webhook sender reach the handler
-// under the origin, for example "https://ehr.example.com". A handler that is
-// hosted already is replaced.
-//
-// Each request runs on a goroutine of its own, whose panics look like a dropped
-// connection to the other side. Host works with every kind of platform; together
-// with [WithInMemory] a whole integration runs inside testing/synctest.
-func (s *Server) Host(origin string, handler http.Handler) error {
-	u, err := url.Parse(origin)
-	switch {
-	case handler == nil:
-		return errors.New("dispensarytest: Host: no handler")
-	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || strings.Trim(u.Path, "/")+u.RawQuery+u.Fragment != "":
-		return fmt.Errorf("dispensarytest: Host(%q): not an origin such as https://ehr.example.com", origin)
-	case originOf(u) == s.net.home:
-		return fmt.Errorf("dispensarytest: Host(%q): this is the platform's own address", origin)
-	}
-	s.net.put(originOf(u), &site{handler: handler})
-	return nil
-}
+const Address = "192.0.2.1"
 
 // origin names a site: scheme and host.
 type origin struct{ scheme, host string }
@@ -67,11 +32,11 @@ type site struct {
 	tls     *tls.ConnectionState // stands for connections that need no encryption to be private
 }
 
-// network is everything that can be reached without a socket.
-type network struct {
-	ctx  context.Context // ends the handlers' contexts
-	stop context.CancelFunc
-	home origin // the platform's
+// Network is everything that can be reached without a socket.
+type Network struct {
+	Context context.Context // ends the handlers' contexts
+	stop    context.CancelFunc
+	home    origin // the platform's
 
 	mu      sync.RWMutex
 	sites   map[origin]*site
@@ -79,22 +44,40 @@ type network struct {
 	running sync.WaitGroup // requests to the platform's own handler
 }
 
-func newNetwork() *network {
-	n := &network{sites: make(map[origin]*site)}
-	n.ctx, n.stop = context.WithCancel(context.Background())
+// New returns a network without sites.
+func New() *Network {
+	n := &Network{sites: make(map[origin]*site)}
+	n.Context, n.stop = context.WithCancel(context.Background())
 	return n
 }
 
-func (n *network) put(at origin, s *site) {
+func (n *Network) put(at origin, s *site) {
 	s.tls = &tls.ConnectionState{Version: tls.VersionTLS13, HandshakeComplete: true, ServerName: at.host}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.sites[at] = s
 }
 
-// settle puts the platform itself onto the network. Plain HTTP reaches it too,
+// Host puts a handler onto the network under an origin such as
+// "https://ehr.example.com", in place of the one that is there. The platform's own
+// address is refused, as is anything that is no origin.
+func (n *Network) Host(address string, handler http.Handler) error {
+	u, err := url.Parse(address)
+	switch {
+	case handler == nil:
+		return errors.New("no handler")
+	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || strings.Trim(u.Path, "/")+u.RawQuery+u.Fragment != "":
+		return errors.New("not an origin such as https://ehr.example.com")
+	case originOf(u) == n.home:
+		return errors.New("this is the platform's own address")
+	}
+	n.put(originOf(u), &site{handler: handler})
+	return nil
+}
+
+// SetHome puts the platform itself onto the network. Plain HTTP reaches it too,
 // to be refused there.
-func (n *network) settle(address string, h http.Handler) {
+func (n *Network) SetHome(address string, h http.Handler) {
 	u, _ := url.Parse(address) // one of ours
 	n.home = originOf(u)
 	own := &site{handler: h, own: true}
@@ -102,9 +85,9 @@ func (n *network) settle(address string, h http.Handler) {
 	n.put(origin{scheme: "http", host: n.home.host}, own)
 }
 
-// close ends every request. It waits for the platform's own handlers; those of
+// Close ends every request. It waits for the platform's own handlers; those of
 // the integrator are not ours to wait for.
-func (n *network) close() {
+func (n *Network) Close() {
 	n.mu.Lock()
 	n.closed = true
 	n.mu.Unlock()
@@ -113,7 +96,7 @@ func (n *network) close() {
 }
 
 // enter finds the site of a request, and counts the request in.
-func (n *network) enter(u *url.URL) (*site, func(), error) {
+func (n *Network) enter(u *url.URL) (*site, func(), error) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	found := n.sites[origin{u.Scheme, u.Host}]
@@ -132,19 +115,19 @@ func (n *network) enter(u *url.URL) (*site, func(), error) {
 	return found, n.running.Done, nil
 }
 
-// route is the network as a RoundTripper: hosted sites first, then whatever
+// Transport is the network as a RoundTripper: hosted sites first, then whatever
 // leads outside.
-type route struct {
-	net     *network
-	outside http.RoundTripper // nil: there is nothing else in the world
+type Transport struct {
+	Network *Network
+	Outside http.RoundTripper // nil: there is nothing else in the world
 }
 
 // RoundTrip implements [http.RoundTripper].
-func (t route) RoundTrip(r *http.Request) (*http.Response, error) {
-	found, done, err := t.net.enter(r.URL)
+func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	found, done, err := t.Network.enter(r.URL)
 	switch {
-	case err == nil && found == nil && t.outside != nil:
-		return t.outside.RoundTrip(r)
+	case err == nil && found == nil && t.Outside != nil:
+		return t.Outside.RoundTrip(r)
 	case err == nil && found == nil:
 		err = &net.OpError{Op: "dial", Net: "memory", Err: &net.DNSError{Err: "no such host", Name: r.URL.Hostname(), IsNotFound: true}}
 	case err == nil && r.Context().Err() != nil:
@@ -157,25 +140,25 @@ func (t route) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	return carry(t.net.ctx, found, r, done)
+	return carry(t.Network.Context, found, r, done)
 }
 
 // CloseIdleConnections lets [http.Client.CloseIdleConnections] through.
-func (t route) CloseIdleConnections() {
-	if pool, ok := t.outside.(interface{ CloseIdleConnections() }); ok {
+func (t Transport) CloseIdleConnections() {
+	if pool, ok := t.Outside.(interface{ CloseIdleConnections() }); ok {
 		pool.CloseIdleConnections()
 	}
 }
 
-// blank is what every incoming request is made from.
+// blank is the template of every incoming request.
 var blank = new(http.Request)
 
 // incoming is the request as a server sees it. Headers are copied, because a
 // handler may outlast the client's interest in its own request.
-func (w *wire) incoming(ctx context.Context) *http.Request {
+func (w *exchange) incoming(ctx context.Context) *http.Request {
 	r, in := w.client, blank.WithContext(ctx)
 	in.Method, in.Proto, in.ProtoMajor, in.ProtoMinor = r.Method, "HTTP/1.1", 1, 1
-	in.Header, in.Host, in.RemoteAddr, in.RequestURI = r.Header.Clone(), r.Host, memoryAddress+":49152", r.URL.RequestURI()
+	in.Header, in.Host, in.RemoteAddr, in.RequestURI = r.Header.Clone(), r.Host, Address+":49152", r.URL.RequestURI()
 	in.URL = &url.URL{Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery, ForceQuery: r.URL.ForceQuery}
 	in.Body, in.ContentLength, in.TransferEncoding = http.NoBody, r.ContentLength, r.TransferEncoding
 	if in.Method == "" {

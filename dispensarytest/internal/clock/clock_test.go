@@ -1,4 +1,4 @@
-package dispensarytest
+package clock
 
 import (
 	"slices"
@@ -12,7 +12,7 @@ import (
 
 func TestAdvanceRunsWhatFallsDueInOrder(t *testing.T) {
 	t.Parallel()
-	for _, clock := range []*Clock{frozen(), LiveClock()} {
+	for _, clock := range []*Clock{frozenAt(), Live()} {
 		start := clock.Now()
 		var order []string
 		note := func(name string) func() {
@@ -21,12 +21,12 @@ func TestAdvanceRunsWhatFallsDueInOrder(t *testing.T) {
 				assert.False(t, clock.Now().Before(start.Add(time.Minute)))
 			}
 		}
-		clock.schedule(t, start.Add(3*time.Minute), note("third"))
-		clock.schedule(t, start.Add(time.Minute), func() {
+		clock.Schedule(t, start.Add(3*time.Minute), note("third"))
+		clock.Schedule(t, start.Add(time.Minute), func() {
 			note("first")()
-			clock.schedule(t, clock.Now().Add(time.Minute), note("second"))
+			clock.Schedule(t, clock.Now().Add(time.Minute), note("second"))
 		})
-		clock.schedule(t, start.Add(time.Hour), note("later"))
+		clock.Schedule(t, start.Add(time.Hour), note("later"))
 		clock.Advance(10 * time.Minute)
 		assert.Equal(t, []string{"first", "second", "third"}, order)
 		next, waiting := clock.Next()
@@ -34,24 +34,24 @@ func TestAdvanceRunsWhatFallsDueInOrder(t *testing.T) {
 		assert.Equal(t, start.Add(time.Hour), next)
 		assert.GreaterOrEqual(t, clock.Now().Sub(start), 10*time.Minute)
 	}
-	assert.Panics(t, func() { frozen().Advance(-1) })
+	assert.Panics(t, func() { frozenAt().Advance(-1) })
 }
 
 func TestDueTasksRunWithoutAdvance(t *testing.T) {
 	t.Parallel()
-	clock := frozen()
+	clock := frozenAt()
 	done := make(chan struct{})
-	clock.schedule(t, clock.Now(), func() { close(done) })
+	clock.Schedule(t, clock.Now(), func() { close(done) })
 	<-done
 }
 
 func TestLiveClockFollowsTheBubble(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		clock := LiveClock()
+		clock := Live()
 		began, ran := clock.Now(), time.Time{}
-		clock.schedule(t, began.Add(5*time.Hour), func() { ran = clock.Now() })
-		clock.schedule(t, began.Add(time.Second), func() {})
+		clock.Schedule(t, began.Add(5*time.Hour), func() { ran = clock.Now() })
+		clock.Schedule(t, began.Add(time.Second), func() {})
 		time.Sleep(5*time.Hour + time.Second)
 		synctest.Wait()
 		assert.Equal(t, began.Add(5*time.Hour), ran)
@@ -61,13 +61,13 @@ func TestLiveClockFollowsTheBubble(t *testing.T) {
 func TestDroppedTasksAreNotRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		for _, clock := range []*Clock{frozen(), LiveClock()} {
+		for _, clock := range []*Clock{frozenAt(), Live()} {
 			ran := make(map[string]bool)
 			one, two := new(int), new(int)
-			clock.schedule(one, clock.Now().Add(time.Minute), func() { ran["one"] = true })
-			clock.schedule(two, clock.Now().Add(2*time.Minute), func() { ran["two"] = true })
-			clock.schedule(one, clock.Now().Add(3*time.Minute), func() { ran["three"] = true })
-			clock.drop(one)
+			clock.Schedule(one, clock.Now().Add(time.Minute), func() { ran["one"] = true })
+			clock.Schedule(two, clock.Now().Add(2*time.Minute), func() { ran["two"] = true })
+			clock.Schedule(one, clock.Now().Add(3*time.Minute), func() { ran["three"] = true })
+			clock.Drop(one)
 			next, waiting := clock.Next()
 			assert.True(t, waiting)
 			assert.Equal(t, clock.Now().Add(2*time.Minute), next)
@@ -75,7 +75,7 @@ func TestDroppedTasksAreNotRun(t *testing.T) {
 			synctest.Wait()
 			clock.Advance(time.Hour)
 			assert.Equal(t, map[string]bool{"two": true}, ran)
-			clock.drop(two)
+			clock.Drop(two)
 			_, waiting = clock.Next()
 			assert.False(t, waiting)
 		}
@@ -86,13 +86,13 @@ func TestDroppedTasksAreNotRun(t *testing.T) {
 func TestAdvancedLiveClockGoesOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		clock := LiveClock()
+		clock := Live()
 		assert.False(t, clock.Frozen())
 		began := time.Now()
 		clock.Advance(time.Hour)
 		assert.Equal(t, time.Hour, clock.Now().Sub(began))
 		var ran time.Duration
-		clock.schedule(t, clock.Now().Add(time.Minute), func() { ran = time.Since(began) })
+		clock.Schedule(t, clock.Now().Add(time.Minute), func() { ran = time.Since(began) })
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		assert.Equal(t, time.Minute, ran, "a minute on either clock")
@@ -103,12 +103,12 @@ func TestAdvancedLiveClockGoesOn(t *testing.T) {
 // Two who advance at once take turns; all of the time passes.
 func TestClockIsAdvancedByMany(t *testing.T) {
 	t.Parallel()
-	clock := frozen()
+	clock := frozenAt()
 	began := clock.Now()
 	var mu sync.Mutex
 	var at []time.Duration
 	for i := range 100 {
-		clock.schedule(t, began.Add(time.Duration(i)*time.Second), func() {
+		clock.Schedule(t, began.Add(time.Duration(i)*time.Second), func() {
 			mu.Lock()
 			defer mu.Unlock()
 			at = append(at, clock.Now().Sub(began))
@@ -127,12 +127,14 @@ func TestClockIsAdvancedByMany(t *testing.T) {
 
 func TestTasksOfOneMomentKeepTheirOrder(t *testing.T) {
 	t.Parallel()
-	clock := frozen()
+	clock := frozenAt()
 	var order []int
 	for i := range 50 {
-		clock.schedule(t, clock.Now().Add(time.Minute), func() { order = append(order, i) })
+		clock.Schedule(t, clock.Now().Add(time.Minute), func() { order = append(order, i) })
 	}
 	clock.Advance(time.Minute)
 	assert.Len(t, order, 50)
 	assert.True(t, slices.IsSorted(order))
 }
+
+func frozenAt() *Clock { return Frozen(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)) }

@@ -1,4 +1,4 @@
-package dispensarytest
+package table
 
 import (
 	"cmp"
@@ -10,10 +10,10 @@ import (
 // blockSize is how many seats a block of an order holds at most.
 const blockSize = 512
 
-// order keeps the seats of a table's rows sorted: by the keys that make a group, in a
+// Index keeps the seats of a table's rows sorted: by the keys that make a group, in a
 // group by another one, and among equals in the order of creation. Part of a list is
 // read from it, and its rows are counted, without a walk through the others.
-type order[T any] struct {
+type Index[T any] struct {
 	by   []func(*T) string
 	then func(a, b *T) int // nil where a group has the order of creation
 
@@ -24,23 +24,23 @@ type order[T any] struct {
 	shuffled bool
 }
 
-func (o *order[T]) compare(a, b *T) int {
+func (o *Index[T]) compare(a, b *T) int {
 	if c := o.groups(a, b); c != 0 || o.then == nil {
 		return c
 	}
 	return o.then(a, b)
 }
 
-// way compares for a list that is sorted one way or the other; equal rows keep the
+// Comparer compares for a list that is sorted one way or the other; equal rows keep the
 // order of creation in both.
-func (o *order[T]) way(descending bool) func(a, b *T) int {
+func (o *Index[T]) Comparer(descending bool) func(a, b *T) int {
 	if descending {
 		return func(a, b *T) int { return o.compare(b, a) }
 	}
 	return o.compare
 }
 
-func (o *order[T]) groups(a, b *T) int {
+func (o *Index[T]) groups(a, b *T) int {
 	for _, key := range o.by {
 		if c := strings.Compare(key(a), key(b)); c != 0 {
 			return c
@@ -50,12 +50,12 @@ func (o *order[T]) groups(a, b *T) int {
 }
 
 // find returns where a row of a seat stands, or would: block and index.
-func (o *order[T]) find(rows *column[*T], n int, row *T) (block, index int) {
+func (o *Index[T]) find(rows *column[*T], n int, row *T) (block, index int) {
 	before := func(other int32) int {
 		if int(other) == n {
 			return 0 // the row there may have been replaced
 		}
-		return cmp.Or(o.compare(rows.at(int(other)), row), cmp.Compare(int(other), n))
+		return cmp.Or(o.compare(rows.At(int(other)), row), cmp.Compare(int(other), n))
 	}
 	if last := len(o.blocks) - 1; last >= 0 && before(o.blocks[last][len(o.blocks[last])-1]) < 0 {
 		return last, len(o.blocks[last]) // what comes last is added most
@@ -69,8 +69,8 @@ func (o *order[T]) find(rows *column[*T], n int, row *T) (block, index int) {
 }
 
 // add puts the row of a new seat in its place.
-func (o *order[T]) add(rows *column[*T], n int) {
-	block, index := o.find(rows, n, rows.at(n))
+func (o *Index[T]) add(rows *column[*T], n int) {
+	block, index := o.find(rows, n, rows.At(n))
 	if block == len(o.blocks) {
 		o.blocks, o.mine = append(o.blocks, make([]int32, 0, blockSize)), append(o.mine, true)
 	}
@@ -84,7 +84,7 @@ func (o *order[T]) add(rows *column[*T], n int) {
 
 // split makes two blocks of a full one; where something is added at the very end,
 // an empty one.
-func (o *order[T]) split(block, index int) (int, int) {
+func (o *Index[T]) split(block, index int) (int, int) {
 	at := blockSize / 2
 	if block == len(o.blocks)-1 && index == blockSize {
 		at = blockSize
@@ -100,7 +100,7 @@ func (o *order[T]) split(block, index int) (int, int) {
 	return block, index
 }
 
-func (o *order[T]) own(block int) {
+func (o *Index[T]) own(block int) {
 	if !o.mine[block] {
 		o.blocks[block] = append(make([]int32, 0, blockSize), o.blocks[block]...)
 		o.mine[block] = true
@@ -108,7 +108,7 @@ func (o *order[T]) own(block int) {
 }
 
 // notice finds out whether a row stands where the order of creation has it.
-func (o *order[T]) notice(rows *column[*T], block, index int) {
+func (o *Index[T]) notice(rows *column[*T], block, index int) {
 	if o.then == nil || o.shuffled {
 		return
 	}
@@ -126,7 +126,7 @@ func (o *order[T]) notice(rows *column[*T], block, index int) {
 			index = 0
 		}
 		other := o.blocks[block][index]
-		return other, o.groups(rows.at(int(other)), rows.at(int(n))) == 0
+		return other, o.groups(rows.At(int(other)), rows.At(int(n))) == 0
 	}
 	before, known := beside(block, index-1)
 	o.shuffled = known && before > n
@@ -136,7 +136,7 @@ func (o *order[T]) notice(rows *column[*T], block, index int) {
 }
 
 // remove takes the row of a seat out; the table may have another one there already.
-func (o *order[T]) remove(rows *column[*T], n int, row *T) {
+func (o *Index[T]) remove(rows *column[*T], n int, row *T) {
 	block, index := o.find(rows, n, row)
 	o.own(block)
 	if o.blocks[block] = slices.Delete(o.blocks[block], index, index+1); len(o.blocks[block]) == 0 {
@@ -145,17 +145,17 @@ func (o *order[T]) remove(rows *column[*T], n int, row *T) {
 }
 
 // move brings a row that took another's seat to its place.
-func (o *order[T]) move(rows *column[*T], n int, old *T) {
-	if o.compare(old, rows.at(n)) != 0 {
+func (o *Index[T]) move(rows *column[*T], n int, old *T) {
+	if o.compare(old, rows.At(n)) != 0 {
 		o.remove(rows, n, old)
 		o.add(rows, n)
 	}
 }
 
 // share gives up what is ours.
-func (o *order[T]) share() { o.mine = make([]bool, len(o.blocks)) }
+func (o *Index[T]) share() { o.mine = make([]bool, len(o.blocks)) }
 
-func (o *order[T]) fork() order[T] {
+func (o *Index[T]) fork() Index[T] {
 	f := *o
 	f.blocks = slices.Clone(o.blocks)
 	f.mine = make([]bool, len(o.blocks))
@@ -164,21 +164,21 @@ func (o *order[T]) fork() order[T] {
 
 // count is how many rows stand before the first of which a condition does not hold.
 // The condition holds for a beginning of the order.
-func (o *order[T]) count(rows *column[*T], holds func(*T) bool) (n int) {
+func (o *Index[T]) count(rows *column[*T], holds func(*T) bool) (n int) {
 	block := sort.Search(len(o.blocks), func(b int) bool {
-		return !holds(rows.at(int(o.blocks[b][len(o.blocks[b])-1])))
+		return !holds(rows.At(int(o.blocks[b][len(o.blocks[b])-1])))
 	})
 	for _, whole := range o.blocks[:block] {
 		n += len(whole)
 	}
 	if block < len(o.blocks) {
-		n += sort.Search(len(o.blocks[block]), func(i int) bool { return !holds(rows.at(int(o.blocks[block][i]))) })
+		n += sort.Search(len(o.blocks[block]), func(i int) bool { return !holds(rows.At(int(o.blocks[block][i]))) })
 	}
 	return n
 }
 
 // seats appends the seats of a part of the order.
-func (o *order[T]) seats(to []int32, from, until int) []int32 {
+func (o *Index[T]) seats(to []int32, from, until int) []int32 {
 	for _, block := range o.blocks {
 		if from >= until {
 			break

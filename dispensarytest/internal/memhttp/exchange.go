@@ -1,4 +1,4 @@
-package dispensarytest
+package memhttp
 
 import (
 	"context"
@@ -12,24 +12,24 @@ import (
 	"syscall"
 )
 
-// window is how much of an answer may wait for its reader. A handler that is
+// Window is how much of an answer may wait for its reader. A handler that is
 // further ahead waits, and the head of its answer leaves, as on a socket.
-const window = 64 << 10
+const Window = 64 << 10
 
-// wire carries one request to a handler and the answer back, without a socket.
+// exchange carries one request to a handler and the answer back, without a socket.
 // The handler runs on a goroutine of its own, so that a client's time-out or
 // cancellation ends the wait for it as on a real connection; a plain call into
 // the handler would not time out.
 //
 // It is the handler's [http.ResponseWriter] on one side and the client's
 // response body on the other.
-type wire struct {
+type exchange struct {
 	client *http.Request
 	site   *site
 	hangUp context.CancelFunc // ends the handler's context
 	forget func() bool        // stops watching the client's context
 	upload io.Closer          // the client's request body
-	head   chan arrival       // of capacity 1: no handler waits for a client that left
+	head   chan responseHead  // of capacity 1: no handler waits for a client that left
 
 	header  http.Header // the handler's
 	status  int         // 0 until the handler chose one
@@ -46,8 +46,8 @@ type wire struct {
 	cut   error     // what both sides meet at once
 }
 
-// arrival is what the client waits for: the head of an answer, or why none comes.
-type arrival struct {
+// responseHead is what the client waits for: the head of an answer, or why none comes.
+type responseHead struct {
 	response *http.Response
 	err      error
 }
@@ -57,7 +57,7 @@ type arrival struct {
 // is called then.
 func carry(base context.Context, s *site, r *http.Request, done func()) (*http.Response, error) {
 	client := r.Context()
-	w := &wire{client: r, site: s, head: make(chan arrival, 1), header: make(http.Header, 4), length: -1}
+	w := &exchange{client: r, site: s, head: make(chan responseHead, 1), header: make(http.Header, 4), length: -1}
 	w.moved.L = &w.mu
 	ctx, cancel := context.WithCancel(base)
 	w.hangUp = cancel
@@ -81,7 +81,7 @@ func carry(base context.Context, s *site, r *http.Request, done func()) (*http.R
 
 // serve runs the handler. Leaving it by a panic or by [runtime.Goexit] drops the
 // connection, as the HTTP server does.
-func (w *wire) serve(h http.Handler, r *http.Request, done func()) {
+func (w *exchange) serve(h http.Handler, r *http.Request, done func()) {
 	defer done()
 	returned := false
 	defer func() {
@@ -102,10 +102,10 @@ func (w *wire) serve(h http.Handler, r *http.Request, done func()) {
 }
 
 // Header is the header to be sent. Changes after WriteHeader are not.
-func (w *wire) Header() http.Header { return w.header }
+func (w *exchange) Header() http.Header { return w.header }
 
 // WriteHeader fixes status and header. The head leaves with the first flush.
-func (w *wire) WriteHeader(status int) {
+func (w *exchange) WriteHeader(status int) {
 	if w.status != 0 || status < 200 { // informational answers are not carried
 		return
 	}
@@ -118,7 +118,7 @@ func (w *wire) WriteHeader(status int) {
 
 // Write adds to the body. It waits while the window is full, and fails once the
 // client has left.
-func (w *wire) Write(p []byte) (int, error) {
+func (w *exchange) Write(p []byte) (int, error) {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
@@ -136,15 +136,15 @@ func (w *wire) Write(p []byte) (int, error) {
 }
 
 // bodied reports that the answer may have a body at all.
-func (w *wire) bodied() bool {
+func (w *exchange) bodied() bool {
 	return w.client.Method != http.MethodHead && w.status != http.StatusNoContent && w.status != http.StatusNotModified
 }
 
-func (w *wire) push(p []byte) (n int, err error) {
+func (w *exchange) push(p []byte) (n int, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for len(p) > 0 {
-		free := window - (len(w.data) - w.read)
+		free := Window - (len(w.data) - w.read)
 		switch {
 		case w.cut != nil:
 			return n, fmt.Errorf("dispensarytest: the client has left: %w", w.cut)
@@ -167,7 +167,7 @@ func (w *wire) push(p []byte) (n int, err error) {
 }
 
 // Flush sends the head and what is written so far.
-func (w *wire) Flush() {
+func (w *exchange) Flush() {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
@@ -177,7 +177,7 @@ func (w *wire) Flush() {
 }
 
 // leave hands the head to the client, once. The caller holds mu.
-func (w *wire) leave(length int64) {
+func (w *exchange) leave(length int64) {
 	if w.flushed {
 		return
 	}
@@ -196,11 +196,11 @@ func (w *wire) leave(length int64) {
 	if w.client.URL.Scheme == "https" {
 		response.TLS = w.site.tls
 	}
-	w.head <- arrival{response: response}
+	w.head <- responseHead{response: response}
 }
 
 // finish ends the answer of a handler that returned.
-func (w *wire) finish() {
+func (w *exchange) finish() {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
@@ -219,19 +219,19 @@ func (w *wire) finish() {
 }
 
 // drop ends the connection instead of the answer.
-func (w *wire) drop(err error) {
+func (w *exchange) drop(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.flushed {
 		w.flushed = true
-		w.head <- arrival{err: err}
+		w.head <- responseHead{err: err}
 	}
 	w.end = io.ErrUnexpectedEOF
 	w.moved.Broadcast()
 }
 
 // sever ends the exchange from the client's side.
-func (w *wire) sever(cause error) {
+func (w *exchange) sever(cause error) {
 	w.mu.Lock()
 	if w.cut == nil {
 		w.cut = cause
@@ -243,7 +243,7 @@ func (w *wire) sever(cause error) {
 }
 
 // download is the wire as the client's response body.
-type download wire
+type download exchange
 
 // Read takes what the handler has written, and waits for it where there is none.
 func (d *download) Read(p []byte) (int, error) {
@@ -271,7 +271,7 @@ func (d *download) Read(p []byte) (int, error) {
 // Close tells the handler that the client has left.
 func (d *download) Close() error {
 	d.forget()
-	(*wire)(d).sever(errBodyClosed)
+	(*exchange)(d).sever(errBodyClosed)
 	return nil
 }
 

@@ -1,4 +1,4 @@
-package dispensarytest
+package table
 
 import (
 	"math/bits"
@@ -8,11 +8,11 @@ import (
 // setChunk is how many numbers a chunk of a set has a bit for.
 const setChunk = 1024
 
-// rowSet is a set of the numbers of rows, which knows their order.
-type rowSet struct {
+// RowSet is a set of the numbers of rows, which knows their order.
+type RowSet struct {
 	owner  *owner
 	chunks []*rowChunk // nil where it would be empty
-	n      int
+	N      int
 }
 
 type rowChunk struct {
@@ -21,20 +21,20 @@ type rowChunk struct {
 }
 
 // owned is the set itself or, where it is shared, a copy to write to.
-func (s *rowSet) owned(by *owner) *rowSet {
+func (s *RowSet) owned(by *owner) *RowSet {
 	if s.owner == by && by != nil {
 		return s
 	}
-	return &rowSet{owner: by, chunks: slices.Clone(s.chunks), n: s.n}
+	return &RowSet{owner: by, chunks: slices.Clone(s.chunks), N: s.N}
 }
 
-func (s *rowSet) has(n int) bool {
+func (s *RowSet) has(n int) bool {
 	at := n / setChunk
 	return at < len(s.chunks) && s.chunks[at] != nil && s.chunks[at].words[n%setChunk/64]>>(n%64)&1 == 1
 }
 
 // set puts a number in or takes it out.
-func (s *rowSet) set(n int, in bool) {
+func (s *RowSet) set(n int, in bool) {
 	if s.has(n) == in {
 		return
 	}
@@ -49,14 +49,14 @@ func (s *rowSet) set(n int, in bool) {
 		s.chunks[at] = &rowChunk{owner: s.owner, words: chunk.words}
 	}
 	s.chunks[at].words[n%setChunk/64] ^= 1 << (n % 64)
-	if s.n++; !in {
-		s.n -= 2
+	if s.N++; !in {
+		s.N -= 2
 	}
 }
 
-// and returns the numbers that are in both sets.
-func (s *rowSet) and(other *rowSet) *rowSet {
-	both := &rowSet{chunks: make([]*rowChunk, min(len(s.chunks), len(other.chunks)))}
+// And returns the numbers that are in both sets.
+func (s *RowSet) And(other *RowSet) *RowSet {
+	both := &RowSet{chunks: make([]*rowChunk, min(len(s.chunks), len(other.chunks)))}
 	made := make([]rowChunk, len(both.chunks))
 	for at := range both.chunks {
 		if s.chunks[at] == nil || other.chunks[at] == nil {
@@ -65,18 +65,18 @@ func (s *rowSet) and(other *rowSet) *rowSet {
 		both.chunks[at] = &made[at]
 		for i, word := range s.chunks[at].words {
 			made[at].words[i] = word & other.chunks[at].words[i]
-			both.n += bits.OnesCount64(made[at].words[i])
+			both.N += bits.OnesCount64(made[at].words[i])
 		}
 	}
 	return both
 }
 
-// or returns the numbers that are in one of the sets.
-func (s *rowSet) or(other *rowSet) *rowSet {
+// Or returns the numbers that are in one of the sets.
+func (s *RowSet) Or(other *RowSet) *RowSet {
 	if len(other.chunks) > len(s.chunks) {
 		s, other = other, s
 	}
-	either := &rowSet{chunks: slices.Clone(s.chunks), n: s.n}
+	either := &RowSet{chunks: slices.Clone(s.chunks), N: s.N}
 	for at, chunk := range other.chunks {
 		if chunk == nil {
 			continue
@@ -86,7 +86,7 @@ func (s *rowSet) or(other *rowSet) *rowSet {
 			made.words = s.chunks[at].words
 		}
 		for i, word := range chunk.words {
-			either.n += bits.OnesCount64(word &^ made.words[i])
+			either.N += bits.OnesCount64(word &^ made.words[i])
 			made.words[i] |= word
 		}
 		either.chunks[at] = made
@@ -94,8 +94,8 @@ func (s *rowSet) or(other *rowSet) *rowSet {
 	return either
 }
 
-// numbers returns the numbers of the set between two places in its order.
-func (s *rowSet) numbers(from, to int) []int {
+// Numbers returns the numbers of the set between two places in its order.
+func (s *RowSet) Numbers(from, to int) []int {
 	found := make([]int, 0, to-from)
 	place := 0
 	for at, chunk := range s.chunks {
@@ -118,12 +118,12 @@ func (s *rowSet) numbers(from, to int) []int {
 	return found
 }
 
-// list is the rows of a table that are in a set, in the order of creation.
-func (t *table[T]) list(set *rowSet) rowList[T] {
-	return rowList[T]{set.n, func(from, to int) []*T {
+// List is the rows of a table that are in a set, in the order of creation.
+func (t *Table[T]) List(set *RowSet) List[T] {
+	return List[T]{set.N, func(from, to int) []*T {
 		rows := make([]*T, 0, to-from)
-		for _, n := range set.numbers(from, to) {
-			rows = append(rows, t.rows.at(n))
+		for _, n := range set.Numbers(from, to) {
+			rows = append(rows, t.Rows.At(n))
 		}
 		return rows
 	}}
