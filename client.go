@@ -38,13 +38,16 @@ type Client struct {
 // New returns a client for a site. It sends nothing. An option or a site that
 // cannot work is an error here, not at the first call.
 func New(site Site, options ...Option) (*Client, error) {
-	config := transport.Config{Site: site, UserAgent: "dispensary-go/" + Version}
+	c := config{transport.Config{Site: site, UserAgent: "dispensary-go/" + Version}}
 	for _, option := range options {
-		if err := option(&config); err != nil {
+		if option == nil {
+			continue
+		}
+		if err := option(&c); err != nil {
 			return nil, err
 		}
 	}
-	t, err := transport.New(config)
+	t, err := transport.New(c.transport)
 	if err != nil {
 		return nil, err
 	}
@@ -61,9 +64,9 @@ func newClient(t *transport.Client) *Client {
 	}
 }
 
-// WithTokenSource returns a view of the client that calls with tokens: another user, the same
-// connections, limiter, settings and waits that the platform asks for. It costs a small allocation; keep it or make
-// it anew for each request.
+// WithTokenSource returns a view of the client that calls with tokens: another user,
+// with the same connections, limiter, settings and waits that the platform asks for.
+// It costs a small allocation; keep it or make a new one for each request.
 func (c *Client) WithTokenSource(tokens TokenSource) *Client {
 	return newClient(c.transport.WithTokenSource(tokens))
 }

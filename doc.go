@@ -3,22 +3,24 @@
 // and their clinics.
 //
 // A [Client] talks to one [Site] of the platform, in one [Environment]: a region
-// at a stage. The platform publishes its addresses to its integrators; fill a
-// [Directory] with them once, in Go or from environment variables:
+// at a stage. A first call takes two lines, with the addresses, which the platform
+// gives to its integrators, and a token in environment variables (see [NewFromEnv]):
 //
-//	directory, err := dispensary.DirectoryFromEnviron(os.LookupEnv)
-//	site, err := directory.Site(dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox})
-//	client, err := dispensary.New(site, dispensary.WithTokenSource(tokens))
+//	client, err := dispensary.NewFromEnv()
+//	practice, err := client.Clinic.Get(ctx)
 //
-// Every practitioner and staff member has a token of their own. [Client.WithTokenSource]
-// gives each of them a view of one client, for the price of a small struct:
+// A program that has its own configuration calls [New]. Every practitioner and staff
+// member has their own token: [Client.WithTokenSource] gives each of them a view of
+// one client, for the price of a small struct:
 //
+//	client, err := dispensary.New(site)
 //	jane := client.WithTokenSource(janesTokens)
 //	product, err := jane.Catalog.Products.Get(ctx, id, catalog.ProductGetOptions{})
 //
-// Package oauth obtains, keeps and refreshes the tokens. Package webhook
-// receives the platform's notices. Package dispensarytest is the whole platform
-// in a process, for tests and for a developer's machine.
+// Package accounts keeps a client for each user; package oauth obtains, stores and
+// refreshes their tokens. Package webhook receives the platform's events. Package
+// dispensarytest is the whole platform in a process, for tests and for a developer's
+// machine.
 //
 // # Lists
 //
@@ -46,9 +48,8 @@
 // Reads are retried when the network, the rate limit or the server fails. A
 // write is retried only when it provably was not sent, or when the platform
 // refused it for now and said until when. Waits respect the context's deadline;
-// a Retry-After beyond [RetryPolicy]'s cap fails at once. A client that is told to
-// wait by a 429 holds back the calls of all its views; see
-// [RetryPolicy.MaxRetryAfter].
+// a Retry-After beyond [RetryPolicy]'s cap fails at once. A 429 with Retry-After holds
+// back the calls of all views of a client; see [RetryPolicy].
 //
 // # What can be watched
 //

@@ -1,6 +1,11 @@
 package dispensary
 
-import "github.com/dispensary-go/dispensary/api"
+import (
+	"context"
+	"os"
+
+	"github.com/dispensary-go/dispensary/api"
+)
 
 // Region is the country a platform account belongs to: [US] or [Canada].
 // Accounts, tokens and records of one region do not exist in the other.
@@ -48,3 +53,58 @@ func DirectoryFromEnviron(lookup func(name string) (value string, ok bool)) (*Di
 
 // ParseEnvironment reads the form that [Environment.String] writes: "us/sandbox".
 func ParseEnvironment(s string) (Environment, error) { return api.ParseEnvironment(s) }
+
+// NewFromEnv returns a client that environment variables describe; options come
+// after them and win.
+//
+//	DISPENSARY_<REGION>_<STAGE>_BASE_URL  addresses of a site, for example
+//	DISPENSARY_<REGION>_<STAGE>_AUTH_URL  DISPENSARY_US_SANDBOX_BASE_URL: see [DirectoryFromEnviron]
+//	DISPENSARY_ENVIRONMENT                which site, for example us/sandbox; needed only if several are set
+//	DISPENSARY_ACCESS_TOKEN               optional: the bearer token to call with; it is not refreshed
+//	DISPENSARY_CLINIC_KEY                 optional: the clinic's key, sent with every call
+//
+// The error names a variable that is missing or unusable.
+// Programs that serve users take [WithTokenSource] or [Client.WithTokenSource] with
+// the sources of package oauth in place of a fixed token.
+func NewFromEnv(options ...Option) (*Client, error) { return newFromEnv(os.LookupEnv, options) }
+
+func newFromEnv(lookup func(name string) (value string, ok bool), options []Option) (*Client, error) {
+	site, err := siteFromEnv(lookup)
+	if err != nil {
+		return nil, err
+	}
+	var given []Option
+	if token, _ := lookup("DISPENSARY_ACCESS_TOKEN"); token != "" {
+		given = append(given, WithTokenSource(fixedToken{AccessToken{Secret: Secret(token), Environment: site.Environment}}))
+	}
+	if key, _ := lookup("DISPENSARY_CLINIC_KEY"); key != "" {
+		given = append(given, WithClinicKey(Secret(key)))
+	}
+	return New(site, append(given, options...)...)
+}
+
+func siteFromEnv(lookup func(name string) (value string, ok bool)) (Site, error) {
+	directory, err := DirectoryFromEnviron(lookup)
+	if err != nil {
+		return Site{}, err
+	}
+	if name, _ := lookup("DISPENSARY_ENVIRONMENT"); name != "" {
+		environment, err := ParseEnvironment(name)
+		if err != nil {
+			return Site{}, &ArgumentError{Field: "DISPENSARY_ENVIRONMENT", Reason: "wants a region and a stage, like us/sandbox"}
+		}
+		return directory.Site(environment)
+	}
+	switch sites := directory.Sites(); len(sites) {
+	case 0:
+		return Site{}, &ArgumentError{Field: "DISPENSARY_US_SANDBOX_BASE_URL", Reason: "is not set, nor the address of another environment"}
+	case 1:
+		return sites[0], nil
+	}
+	return Site{}, &ArgumentError{Field: "DISPENSARY_ENVIRONMENT", Reason: "is not set, and the addresses of several environments are"}
+}
+
+// fixedToken is a token source that never changes.
+type fixedToken struct{ token AccessToken }
+
+func (f fixedToken) Token(context.Context) (AccessToken, error) { return f.token, nil }

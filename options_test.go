@@ -23,12 +23,8 @@ func sandboxSite() dispensary.Site {
 func TestNewRefusesWhatCannotWork(t *testing.T) {
 	t.Parallel()
 	for want, option := range map[string]dispensary.Option{
-		"WithTokenSource": dispensary.WithTokenSource(nil),
-		"WithHTTPClient":  dispensary.WithHTTPClient(nil),
 		"WithClinicKey":   dispensary.WithClinicKey(""),
 		"WithUserAgent":   dispensary.WithUserAgent(""),
-		"WithUnknown":     dispensary.WithUnknownFields(nil),
-		"WithLimiter":     dispensary.WithLimiter(nil),
 		"ClinicKey holds": dispensary.WithClinicKey("canary\n"),
 		"UserAgent holds": dispensary.WithUserAgent("ExampleEHR/4.2\r\n"),
 		"negative":        dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: -1}),
@@ -44,6 +40,16 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 	site.BaseURL = "http://platform.example/api"
 	_, err = dispensary.New(site)
 	assert.ErrorIs(t, err, dispensary.ErrInsecure)
+}
+
+// Nil leaves the default in place, for every option.
+func TestNilOptionsChangeNothing(t *testing.T) {
+	t.Parallel()
+	client, err := dispensary.New(sandboxSite(), nil, dispensary.WithTokenSource(nil), dispensary.WithHTTPClient(nil),
+		dispensary.WithUnknownFields(nil), dispensary.WithLimiter(nil), dispensary.WithLogger(nil), dispensary.WithObserver(dispensary.Observer{}))
+	require.NoError(t, err)
+	_, err = client.Clinic.Get(t.Context())
+	assert.ErrorIs(t, err, dispensary.ErrNotSent, "there is no token source")
 }
 
 func TestClientWithoutTokensFailsUnsent(t *testing.T) {

@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"maps"
@@ -40,9 +39,9 @@ type Config struct {
 	ClinicKey api.Secret
 
 	// Limiter is asked before every attempt; nil means no limit.
-	Limiter Limiter
+	Limiter api.Limiter
 
-	Retry RetryPolicy
+	Retry api.RetryPolicy
 
 	// Logger receives one debug record an attempt; nil means none.
 	Logger *slog.Logger
@@ -58,11 +57,6 @@ type Config struct {
 
 	// MaxResponseBytes bounds what is read of an answer.
 	MaxResponseBytes int64
-}
-
-// Limiter delays a caller until it may send one request, or fails.
-type Limiter interface {
-	Wait(ctx context.Context) error
 }
 
 // Client sends calls. It is safe for concurrent use; views made by [Client.WithTokenSource]
@@ -95,7 +89,7 @@ func New(config Config) (*Client, error) {
 	if err != nil {
 		return nil, errors.New("dispensary: BaseURL is not a URL")
 	}
-	if config.Retry, err = config.Retry.withDefaults(); err != nil {
+	if config.Retry, err = withDefaults(config.Retry); err != nil {
 		return nil, err
 	}
 	if config.MaxResponseBytes < 0 {

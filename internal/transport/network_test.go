@@ -26,7 +26,7 @@ import (
 func at(address string) func(*Config) {
 	return func(c *Config) {
 		c.Site.BaseURL = address
-		c.Retry = RetryPolicy{MinWait: time.Nanosecond, MaxWait: time.Nanosecond}
+		c.Retry = api.RetryPolicy{MinWait: time.Nanosecond, MaxWait: time.Nanosecond}
 	}
 }
 

@@ -12,21 +12,8 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-// RetryPolicy bounds what is retried. Zero fields mean the defaults.
-type RetryPolicy struct {
-	// MaxAttempts counts the first attempt too; 1 never retries. Default 4.
-	MaxAttempts int
-
-	// MinWait and MaxWait bound the wait before a retry, which doubles from one
-	// to the other and is jittered. Defaults 250 ms and 8 s.
-	MinWait, MaxWait time.Duration
-
-	// MaxRetryAfter is the longest Retry-After that is waited for; a longer one
-	// ends the call at once. Default 1 minute.
-	MaxRetryAfter time.Duration
-}
-
-func (p RetryPolicy) withDefaults() (RetryPolicy, error) {
+// withDefaults fills in what a policy leaves zero.
+func withDefaults(p api.RetryPolicy) (api.RetryPolicy, error) {
 	if p.MaxAttempts < 0 || p.MinWait < 0 || p.MaxWait < 0 || p.MaxRetryAfter < 0 {
 		return p, &api.ArgumentError{Field: "RetryPolicy", Reason: "must not hold negative values"}
 	}

@@ -263,7 +263,7 @@ func TestBackoffDoublesWithJitterWithinItsBounds(t *testing.T) {
 			return reply(500, ""), nil
 		}}
 		client := newTestClient(t, transport, func(c *Config) {
-			c.Retry = RetryPolicy{MaxAttempts: 7, MinWait: time.Second, MaxWait: 10 * time.Second}
+			c.Retry = api.RetryPolicy{MaxAttempts: 7, MinWait: time.Second, MaxWait: 10 * time.Second}
 		})
 		assert.Error(t, get(t.Context(), client))
 		require.Len(t, at, 7)
@@ -286,13 +286,13 @@ func TestWithoutRetries(t *testing.T) {
 
 func TestRetryPolicyIsChecked(t *testing.T) {
 	t.Parallel()
-	for _, policy := range []RetryPolicy{
+	for _, policy := range []api.RetryPolicy{
 		{MaxAttempts: -1}, {MinWait: -1}, {MaxWait: -1}, {MaxRetryAfter: -1}, {MinWait: 2, MaxWait: 1},
 	} {
-		_, err := policy.withDefaults()
+		_, err := withDefaults(policy)
 		assert.Error(t, err, "%+v", policy)
 	}
-	policy, err := RetryPolicy{MinWait: time.Minute}.withDefaults()
+	policy, err := withDefaults(api.RetryPolicy{MinWait: time.Minute})
 	require.NoError(t, err)
 	assert.GreaterOrEqual(t, policy.MaxWait, policy.MinWait)
 }

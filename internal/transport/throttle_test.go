@@ -57,7 +57,7 @@ func held(ctx context.Context, c *Client) (time.Duration, error) {
 
 func TestRetryAfterHoldsAllViewsBack(t *testing.T) {
 	t.Parallel()
-	for name, limiter := range map[string]Limiter{
+	for name, limiter := range map[string]api.Limiter{
 		"no limiter": nil, "limiter": limiterFunc(func(context.Context) error { return nil }),
 	} {
 		t.Run(name, func(t *testing.T) {
