@@ -23,9 +23,10 @@ const module = "github.com/dispensary-go/dispensary"
 // An arrow that is not drawn here is a decision, not an accident: draw it in a
 // commit of its own that says why.
 var arrows = map[string][]string{
-	".":                     {"api", "catalog", "clinic", "events", "internal/transport", "treatmentplans"},
+	".":                     {"api", "api/observe", "catalog", "clinic", "events", "internal/transport", "treatmentplans"},
 	"accounts":              {".", "oauth"},
 	"api":                   {},
+	"api/observe":           {"api"},
 	"catalog":               {"api", "internal/operation", "internal/transport"},
 	"clinic":                {"api", "catalog", "internal/metadata", "internal/operation", "internal/redact", "internal/transport"},
 	"events":                {"api", "catalog", "clinic", "internal/jsonscan", "internal/operation", "internal/redact", "internal/transport", "treatmentplans"},
@@ -39,11 +40,11 @@ var arrows = map[string][]string{
 	"internal/redact":       {},
 	"internal/resourcetest": {"api", "dispensarytest", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"internal/testsize":     {},
-	"internal/transport":    {"api", "internal/jsondecode", "internal/jsonscan", "internal/operation", "github.com/google/go-querystring/query", "github.com/hashicorp/go-retryablehttp"},
+	"internal/transport":    {"api", "api/observe", "internal/jsondecode", "internal/jsonscan", "internal/operation", "github.com/google/go-querystring/query", "github.com/hashicorp/go-retryablehttp"},
 	"oauth/storetest":       {"api", "oauth", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"seal":                  {"api"},
 	"openapi":               {},
-	"oauth":                 {"api", "seal", "internal/operation", "internal/transport", "golang.org/x/oauth2"},
+	"oauth":                 {"api", "api/observe", "seal", "internal/operation", "internal/transport", "golang.org/x/oauth2"},
 	"treatmentplans":        {"api", "clinic", "internal/jsonscan", "internal/metadata", "internal/operation", "internal/redact", "internal/transport"},
 
 	// The fake platform.

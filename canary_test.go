@@ -22,7 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
-	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/api/observe"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/internal/calls"
 	"github.com/dispensary-go/dispensary/internal/operation"
@@ -93,10 +93,10 @@ func newCage(t *testing.T) *cage {
 func (c *cage) observer() dispensary.Observer {
 	note := func(told any) { fmt.Fprintf(c.log, "%+v\n%#v\n", told, told) }
 	return dispensary.Observer{
-		CallStart:    func(_ context.Context, call api.Call) context.Context { note(call); return nil },
-		AttemptStart: func(_ context.Context, attempt api.Attempt) context.Context { note(attempt); return nil },
-		AttemptEnd:   func(_ context.Context, result api.AttemptResult) { note(result) },
-		CallEnd:      func(_ context.Context, result api.CallResult) { note(result) },
+		CallStart:    func(_ context.Context, call observe.Call) context.Context { note(call); return nil },
+		AttemptStart: func(_ context.Context, attempt observe.Attempt) context.Context { note(attempt); return nil },
+		AttemptEnd:   func(_ context.Context, result observe.AttemptResult) { note(result) },
+		CallEnd:      func(_ context.Context, result observe.CallResult) { note(result) },
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary"
-	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/api/observe"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 )
 
@@ -19,10 +19,10 @@ func ExampleWithObserver() {
 	platform.Fault(dispensarytest.Fault{Effect: dispensarytest.ErrorStatus, Status: 503, Times: 1})
 	client := platform.Client(dispensarytest.User{}, dispensary.WithRetryPolicy(dispensary.RetryPolicy{MinWait: time.Millisecond}),
 		dispensary.WithObserver(dispensary.Observer{
-			AttemptEnd: func(_ context.Context, a api.AttemptResult) {
+			AttemptEnd: func(_ context.Context, a observe.AttemptResult) {
 				fmt.Printf("%s %d %s%s\n", a.Operation, a.Number, a.Retry, a.Failure)
 			},
-			CallEnd: func(_ context.Context, c api.CallResult) {
+			CallEnd: func(_ context.Context, c observe.CallResult) {
 				fmt.Println(c.Operation, "ended with", c.StatusCode, "after", c.Attempts, "attempts")
 			},
 		}))

@@ -2,6 +2,7 @@ package dispensary
 
 import (
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/api/observe"
 )
 
 // Error is a call that failed: operation, route template, status, request id,
@@ -49,9 +50,9 @@ var (
 	ErrBadResponse      = api.ErrBadResponse      // success that cannot be decoded
 )
 
-// Observer is told how calls go; see [WithObserver]. What it is told are types of
-// package api: Call, Attempt, AttemptResult and CallResult.
-type Observer = api.Observer
+// Observer receives how calls go; see [WithObserver]. What it receives are types of
+// package observe: Call, Attempt, AttemptResult and CallResult.
+type Observer = observe.Observer
 
 // Page is one page of a list: Items and [Meta].
 type Page[T any] = api.Page[T]

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/api/observe"
 	"github.com/dispensary-go/dispensary/internal/operation"
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
@@ -48,7 +49,7 @@ func New(config Config) (*Client, error) {
 	if c.logger == nil {
 		c.logger = slog.New(slog.DiscardHandler)
 	}
-	calls := make([]api.Observer, len(config.Observers))
+	calls := make([]observe.Observer, len(config.Observers))
 	for i, observer := range config.Observers {
 		calls[i] = observer.Calls
 	}

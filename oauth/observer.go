@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/api/observe"
 )
 
 // Observer is told how requests to the platform and refreshes of tokens go, for
@@ -15,7 +15,7 @@ import (
 type Observer struct {
 	// Calls is told of the calls of the token endpoint: exchanging a code,
 	// refreshing, revoking.
-	Calls api.Observer
+	Calls observe.Observer
 
 	// RefreshStart is called when a token is about to be replaced, by whoever
 	// needs it: a call, or a [Refresher]. The context that it returns, which has

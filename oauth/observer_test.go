@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/api/observe"
 	"github.com/dispensary-go/dispensary/oauth"
 )
 
@@ -25,7 +25,7 @@ type refreshKey struct{}
 
 func (w *watcher) observe(c *oauth.Config) {
 	c.Observers = append(c.Observers, oauth.Observer{}, oauth.Observer{
-		Calls: api.Observer{CallEnd: func(ctx context.Context, c api.CallResult) {
+		Calls: observe.Observer{CallEnd: func(ctx context.Context, c observe.CallResult) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			if _, inside := ctx.Value(refreshKey{}).(oauth.Refresh); inside && c.Operation == "oauth.token" {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/api/observe"
 	"github.com/dispensary-go/dispensary/otel/internal/signal"
 )
 
@@ -20,14 +21,14 @@ import (
 // call waits for, such as a token's refresh, are below the call too.
 func (t *Telemetry) Client() dispensary.Option { return dispensary.WithObserver(t.calls()) }
 
-func (t *Telemetry) calls() api.Observer {
-	return api.Observer{CallStart: t.callStart, AttemptStart: t.attemptStart, AttemptEnd: t.attemptEnd, CallEnd: t.callEnd}
+func (t *Telemetry) calls() observe.Observer {
+	return observe.Observer{CallStart: t.callStart, AttemptStart: t.attemptStart, AttemptEnd: t.attemptEnd, CallEnd: t.callEnd}
 }
 
 // callShapes are how the spans of a call begin.
 type callShapes struct{ call, attempt *signal.Shape }
 
-func newCallShapes(c api.Call) callShapes {
+func newCallShapes(c observe.Call) callShapes {
 	return callShapes{
 		call:    signal.NewShape(c.Operation, trace.SpanKindInternal, operation(c)...),
 		attempt: signal.NewShape(c.Method+" "+c.Route, trace.SpanKindClient, append(request(c), signal.Operation.Of(c.Operation))...),
@@ -36,7 +37,7 @@ func newCallShapes(c api.Call) callShapes {
 
 // answerKey is what calls and attempts are counted by.
 type answerKey struct {
-	api.Call
+	observe.Call
 	status int
 	why    string
 }
@@ -62,11 +63,11 @@ func newCallSeries(k answerKey) callSeries {
 type waitKey struct {
 	operation   string
 	environment api.Environment
-	reason      api.RetryReason
+	reason      observe.RetryReason
 }
 
 func newWaitSeries(k waitKey) *signal.Series {
-	attributes := operation(api.Call{Operation: k.operation, Environment: k.environment})
+	attributes := operation(observe.Call{Operation: k.operation, Environment: k.environment})
 	if k.reason != "" {
 		attributes = append(attributes, signal.RetryReason.Of(string(k.reason)))
 	}
@@ -74,13 +75,13 @@ func newWaitSeries(k waitKey) *signal.Series {
 }
 
 // operation says which call it is.
-func operation(c api.Call) []signal.Attribute {
+func operation(c observe.Call) []signal.Attribute {
 	return append(environment(c.Environment), signal.Operation.Of(c.Operation))
 }
 
 // request says what the conventions ask for of an HTTP request, but for its
 // address.
-func request(c api.Call) []signal.Attribute {
+func request(c observe.Call) []signal.Attribute {
 	host, port := c.Host, ""
 	if h, p, err := net.SplitHostPort(c.Host); err == nil {
 		host, port = h, p
@@ -92,12 +93,12 @@ func request(c api.Call) []signal.Attribute {
 	return attributes
 }
 
-func (t *Telemetry) callStart(ctx context.Context, c api.Call) context.Context {
+func (t *Telemetry) callStart(ctx context.Context, c observe.Call) context.Context {
 	ctx, span := t.tracer.Start(ctx, t.callShapes.Get(c, newCallShapes).call)
 	return t.begun(ctx, ofCall, span)
 }
 
-func (t *Telemetry) callEnd(ctx context.Context, r api.CallResult) {
+func (t *Telemetry) callEnd(ctx context.Context, r observe.CallResult) {
 	span := t.begunIn(ctx, ofCall)
 	defer span.End()
 	why := failure(r.Failure, r.StatusCode)
@@ -113,7 +114,7 @@ func (t *Telemetry) callEnd(ctx context.Context, r api.CallResult) {
 	}
 }
 
-func (t *Telemetry) attemptStart(ctx context.Context, a api.Attempt) context.Context {
+func (t *Telemetry) attemptStart(ctx context.Context, a observe.Attempt) context.Context {
 	if a.Retry != "" && t.retries.Enabled(ctx) {
 		t.retries.Count(ctx, t.waitSeries.Get(waitKey{a.Operation, a.Environment, a.Retry}, newWaitSeries))
 	}
@@ -132,7 +133,7 @@ func (t *Telemetry) attemptStart(ctx context.Context, a api.Attempt) context.Con
 	return t.begun(ctx, ofAttempt, span)
 }
 
-func (t *Telemetry) attemptEnd(ctx context.Context, r api.AttemptResult) {
+func (t *Telemetry) attemptEnd(ctx context.Context, r observe.AttemptResult) {
 	span := t.begunIn(ctx, ofAttempt)
 	defer span.End()
 	why := failure(r.Failure, r.StatusCode)
@@ -159,8 +160,8 @@ func answered(span signal.Span, status int, requestID, why string) {
 
 // failure returns the error type of a failure: the status where that says it, as
 // the conventions want it.
-func failure(f api.Failure, status int) string {
-	if f == api.FailureStatus {
+func failure(f observe.Failure, status int) string {
+	if f == observe.FailureStatus {
 		return strconv.Itoa(status)
 	}
 	return string(f)

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/api/observe"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
 )
@@ -59,7 +60,7 @@ func reason(err error) string {
 	case errors.As(err, &call) && call.StatusCode != 0:
 		return strconv.Itoa(call.StatusCode)
 	case errors.Is(err, api.ErrReauthorize):
-		return string(api.FailureReauthorize)
+		return string(observe.FailureReauthorize)
 	}
 	for cause := err; cause != nil; cause = errors.Unwrap(cause) {
 		err = cause

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/api/observe"
 	"github.com/dispensary-go/dispensary/otel/internal/signal"
 )
 
@@ -30,7 +31,7 @@ type Telemetry struct {
 	accepted links
 
 	// What signals of one sort have in common is made once.
-	callShapes   signal.Cache[api.Call, callShapes]
+	callShapes   signal.Cache[observe.Call, callShapes]
 	callSeries   signal.Cache[answerKey, callSeries]
 	waitSeries   signal.Cache[waitKey, *signal.Series]
 	eventShapes  signal.Cache[eventKey, *signal.Shape]

@@ -10,7 +10,7 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/api/observe"
 )
 
 // unsent reports that the failed attempt provably sent nothing.
@@ -64,53 +64,53 @@ func isOwn(err error) bool {
 }
 
 // failureOf tells why no whole answer came.
-func failureOf(err error) api.Failure {
+func failureOf(err error) observe.Failure {
 	var lookup *net.DNSError
 	var certificate *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
 	var timeout net.Error
 	switch {
 	case errors.Is(err, context.Canceled):
-		return api.FailureCanceled
+		return observe.FailureCanceled
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
-		return api.FailureTimeout
+		return observe.FailureTimeout
 	case errors.As(err, &lookup):
-		return api.FailureLookup
+		return observe.FailureLookup
 	case errors.As(err, &certificate):
-		return api.FailureCertificate
+		return observe.FailureCertificate
 	case errors.As(err, &record):
-		return api.FailureTLS
+		return observe.FailureTLS
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return api.FailureRefused
+		return observe.FailureRefused
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		return api.FailureReset
+		return observe.FailureReset
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return api.FailureClosed
+		return observe.FailureClosed
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return api.FailureTimeout
+		return observe.FailureTimeout
 	case errors.Is(err, errTooLarge):
-		return api.FailureTooLarge
+		return observe.FailureTooLarge
 	}
-	return api.FailureNetwork
+	return observe.FailureNetwork
 }
 
 func describe(err error) string {
 	switch failureOf(err) {
-	case api.FailureCanceled:
+	case observe.FailureCanceled:
 		return "canceled by the caller"
-	case api.FailureTimeout:
+	case observe.FailureTimeout:
 		return "timed out"
-	case api.FailureLookup:
+	case observe.FailureLookup:
 		return "host not found"
-	case api.FailureCertificate:
+	case observe.FailureCertificate:
 		return "certificate not trusted"
-	case api.FailureTLS:
+	case observe.FailureTLS:
 		return "the server does not speak TLS"
-	case api.FailureRefused:
+	case observe.FailureRefused:
 		return "connection refused"
-	case api.FailureReset:
+	case observe.FailureReset:
 		return "connection reset"
-	case api.FailureClosed:
+	case observe.FailureClosed:
 		return "connection closed in the middle"
 	}
 	return "network failure"

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/api/observe"
 )
 
 // Limits that apply where Config leaves them zero.
@@ -51,7 +52,7 @@ type Config struct {
 	UnknownFields func(operation string, fields []string)
 
 	// Observers are told how calls go.
-	Observers []api.Observer
+	Observers []observe.Observer
 
 	UserAgent string
 

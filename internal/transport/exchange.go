@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/api/observe"
 )
 
 // exchange is one call on its way: what is sent, and the last answer to it.
@@ -49,7 +50,7 @@ func (c *Client) send(ctx context.Context, call *Call) (*exchange, error) {
 	ctx = x.observe(ctx)
 	err := x.prepare(ctx) // arguments are checked before anything is fetched or sent
 	if err != nil {
-		x.observed.failed(api.FailureArgument, api.OutcomeNotSent)
+		x.observed.failed(observe.FailureArgument, api.OutcomeNotSent)
 		x.release()
 		return nil, err
 	}

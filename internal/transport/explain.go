@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/api/observe"
 )
 
 // maxErrorBody is how much of a failed answer an error keeps.
@@ -54,7 +55,7 @@ func (x *exchange) explain(err error) *api.Error {
 // behind it has most likely happened.
 func (x *exchange) undecodable(cause error) *api.Error {
 	e := x.explain(nil)
-	x.observed.failed(api.FailureBadResponse, e.Outcome)
+	x.observed.failed(observe.FailureBadResponse, e.Outcome)
 	return api.NewError(*e, cause, e.Body(), nil)
 }
 

@@ -7,23 +7,24 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/api/observe"
 )
 
 // observation tells the observers of a client how one call goes. All its methods
 // do nothing on nil, so that a call that nobody observes pays nothing.
 type observation struct {
-	observers []api.Observer
-	call      api.Call
+	observers []observe.Observer
+	call      observe.Call
 	began     time.Time
 
 	ctx         context.Context // of the call
 	requestCtx  context.Context // what the contexts of attempts are made from
-	attempt     api.Attempt     // the last one
+	attempt     observe.Attempt // the last one
 	attemptCtx  context.Context // of the last attempt
-	last        api.AttemptResult
+	last        observe.AttemptResult
 	limiterWait time.Duration // before the next attempt
 
-	failure api.Failure
+	failure observe.Failure
 	outcome api.Outcome
 }
 
@@ -36,7 +37,7 @@ func (x *exchange) observe(ctx context.Context) context.Context {
 	op := x.call.Operation
 	o := &observation{
 		observers: config.Observers,
-		call:      api.Call{Operation: op.Name, Method: op.Method, Route: op.Route, Environment: config.Site.Environment, Host: x.client.base.Host},
+		call:      observe.Call{Operation: op.Name, Method: op.Method, Route: op.Route, Environment: config.Site.Environment, Host: x.client.base.Host},
 		began:     time.Now(),
 	}
 	for _, observer := range o.observers {
@@ -71,7 +72,7 @@ func (o *observation) attemptStart(x *exchange) {
 	if o.requestCtx == nil {
 		o.requestCtx = x.request.Context()
 	}
-	o.attempt = api.Attempt{
+	o.attempt = observe.Attempt{
 		Call: o.call, Number: x.attempts, Retry: o.retryReason(), BackOff: x.wait, LimiterWait: o.limiterWait,
 	}
 	o.attemptCtx, o.limiterWait = o.requestCtx, 0
@@ -84,18 +85,18 @@ func (o *observation) attemptStart(x *exchange) {
 }
 
 // retryReason says what the attempt before came to.
-func (o *observation) retryReason() api.RetryReason {
+func (o *observation) retryReason() observe.RetryReason {
 	switch {
 	case o.last.Number == 0:
 		return ""
-	case o.last.Failure != api.FailureStatus:
-		return api.RetryNetwork
+	case o.last.Failure != observe.FailureStatus:
+		return observe.RetryNetwork
 	case o.last.StatusCode == http.StatusUnauthorized:
-		return api.RetryUnauthorized
+		return observe.RetryUnauthorized
 	case o.last.StatusCode == http.StatusTooManyRequests:
-		return api.RetryRateLimited
+		return observe.RetryRateLimited
 	}
-	return api.RetryServer
+	return observe.RetryServer
 }
 
 // attemptEnd tells how the attempt ended; err is why no whole answer came.
@@ -103,7 +104,7 @@ func (o *observation) attemptEnd(x *exchange, err error) {
 	if o == nil {
 		return
 	}
-	o.last = api.AttemptResult{
+	o.last = observe.AttemptResult{
 		Attempt: o.attempt, StatusCode: x.status, RequestID: x.header.Get(requestIDHeader),
 		Duration: time.Since(x.began), Failure: x.failure(err),
 	}
@@ -115,7 +116,7 @@ func (o *observation) attemptEnd(x *exchange, err error) {
 }
 
 // failed notes why the call failed, and what became of it.
-func (o *observation) failed(why api.Failure, outcome api.Outcome) {
+func (o *observation) failed(why observe.Failure, outcome api.Outcome) {
 	if o != nil {
 		o.failure, o.outcome = why, outcome
 	}
@@ -126,7 +127,7 @@ func (o *observation) callEnd(x *exchange) {
 	if o == nil {
 		return
 	}
-	result := api.CallResult{
+	result := observe.CallResult{
 		Call: o.call, Attempts: x.attempts, StatusCode: x.status, RequestID: x.header.Get(requestIDHeader),
 		Duration: time.Since(o.began), Failure: o.failure, Outcome: o.outcome,
 	}
@@ -138,24 +139,24 @@ func (o *observation) callEnd(x *exchange) {
 }
 
 // failure says in a word what is wrong with the last answer, or why none came.
-func (x *exchange) failure(err error) api.Failure {
+func (x *exchange) failure(err error) observe.Failure {
 	var own *ownError
 	var scope *api.ScopeError
 	switch {
 	case errors.As(err, &own) && own.limiter && !isDone(err):
-		return api.FailureLimiter
+		return observe.FailureLimiter
 	case errors.As(err, &own) && !isDone(err):
 		switch {
 		case errors.Is(err, api.ErrReauthorize):
-			return api.FailureReauthorize
+			return observe.FailureReauthorize
 		case errors.As(err, &scope):
-			return api.FailureScope
+			return observe.FailureScope
 		}
-		return api.FailureNoAccessToken
+		return observe.FailureNoAccessToken
 	case err != nil:
 		return failureOf(err)
 	case x.status < 200 || x.status > 299:
-		return api.FailureStatus
+		return observe.FailureStatus
 	}
 	return ""
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/api/observe"
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
@@ -21,31 +22,31 @@ import (
 type diary struct {
 	name  string
 	lines []string
-	ends  []api.AttemptResult
-	calls []api.CallResult
+	ends  []observe.AttemptResult
+	calls []observe.CallResult
 }
 
 type diaryKey string
 
-func (d *diary) observer() api.Observer {
+func (d *diary) observer() observe.Observer {
 	note := func(ctx context.Context, format string, values ...any) {
 		seen, _ := ctx.Value(diaryKey(d.name)).(string)
 		d.lines = append(d.lines, fmt.Sprintf(format, values...)+" in "+seen)
 	}
-	return api.Observer{
-		CallStart: func(ctx context.Context, c api.Call) context.Context {
+	return observe.Observer{
+		CallStart: func(ctx context.Context, c observe.Call) context.Context {
 			note(ctx, "call %s", c.Operation)
 			return context.WithValue(ctx, diaryKey(d.name), "call")
 		},
-		AttemptStart: func(ctx context.Context, a api.Attempt) context.Context {
+		AttemptStart: func(ctx context.Context, a observe.Attempt) context.Context {
 			note(ctx, "attempt %d %s", a.Number, a.Retry)
 			return context.WithValue(ctx, diaryKey(d.name), fmt.Sprintf("attempt %d", a.Number))
 		},
-		AttemptEnd: func(ctx context.Context, a api.AttemptResult) {
+		AttemptEnd: func(ctx context.Context, a observe.AttemptResult) {
 			note(ctx, "ended %d %s", a.StatusCode, a.Failure)
 			d.ends = append(d.ends, a)
 		},
-		CallEnd: func(ctx context.Context, c api.CallResult) {
+		CallEnd: func(ctx context.Context, c observe.CallResult) {
 			note(ctx, "done %d %s %s", c.Attempts, c.Failure, c.Outcome)
 			d.calls = append(d.calls, c)
 		},
@@ -80,7 +81,7 @@ func TestObserverFollowsACall(t *testing.T) {
 			answering(503, ""),
 			answering(200, `{"patient":{"id":"p1"}}`))
 		client := newTestClient(t, transport, func(c *Config) {
-			c.Observers = []api.Observer{d.observer()}
+			c.Observers = []observe.Observer{d.observer()}
 			c.Limiter = limiterFunc(func(context.Context) error { time.Sleep(time.Second); return nil })
 		})
 		require.NoError(t, get(t.Context(), client))
@@ -96,7 +97,7 @@ func TestObserverFollowsACall(t *testing.T) {
 		for _, attempt := range d.ends {
 			assert.Equal(t, time.Second, attempt.LimiterWait)
 		}
-		assert.Equal(t, api.Call{
+		assert.Equal(t, observe.Call{
 			Operation: "patients.get", Method: "GET", Route: "/clinic/patients/{id}", Environment: sandbox, Host: "platform.example",
 		}, d.calls[0].Call)
 		assert.Equal(t, "req-1", d.calls[0].RequestID)
@@ -108,31 +109,33 @@ func TestObserverFollowsACall(t *testing.T) {
 func TestObserverIsToldWhyACallFailed(t *testing.T) {
 	t.Parallel()
 	tokens := func(err error) func(*Config) { return withTokens(failing{err}) }
-	unsent := func(why api.Failure) api.CallResult { return api.CallResult{Failure: why, Outcome: api.OutcomeNotSent} }
+	unsent := func(why observe.Failure) observe.CallResult {
+		return observe.CallResult{Failure: why, Outcome: api.OutcomeNotSent}
+	}
 	for name, test := range map[string]struct {
 		transport http.RoundTripper
 		change    func(*Config)
 		call      func(context.Context, *Client) error
-		want      api.CallResult
+		want      observe.CallResult
 	}{
-		"status":       {says(404, ""), nil, get, api.CallResult{Attempts: 1, StatusCode: 404, Failure: api.FailureStatus}},
-		"refused":      {says(422, ""), nil, createOnce, api.CallResult{Attempts: 1, StatusCode: 422, Failure: api.FailureStatus, Outcome: api.OutcomeRefused}},
-		"undecodable":  {says(201, "<html>"), nil, createOnce, api.CallResult{Attempts: 1, StatusCode: 201, Failure: api.FailureBadResponse, Outcome: api.OutcomeMaybeApplied}},
-		"too large":    {says(200, "1234567890"), func(c *Config) { c.MaxResponseBytes = 3 }, get, api.CallResult{Attempts: 1, StatusCode: 200, Failure: api.FailureTooLarge}},
-		"argument":     {nil, nil, getOf(".."), unsent(api.FailureArgument)},
-		"no tokens":    {nil, withTokens(nil), get, unsent(api.FailureNoAccessToken)},
-		"reauthorize":  {nil, tokens(fmt.Errorf("x: %w", api.ErrReauthorize)), get, unsent(api.FailureReauthorize)},
-		"token late":   {nil, tokens(context.DeadlineExceeded), get, unsent(api.FailureTimeout)},
-		"limiter":      {nil, func(c *Config) { c.Limiter = limiterFunc(func(context.Context) error { return errors.New("no") }) }, get, unsent(api.FailureLimiter)},
-		"scope":        {nil, withTokens(static{scoped("catalog:read")}), createPlan, unsent(api.FailureScope)},
-		"stays 401":    {says(401, ""), withTokens(&rotating{}), get, api.CallResult{Attempts: 2, StatusCode: 401, Failure: api.FailureStatus}},
-		"not a client": {says(200, ""), nil, get, api.CallResult{Attempts: 1, StatusCode: 200, Failure: api.FailureBadResponse}},
+		"status":       {says(404, ""), nil, get, observe.CallResult{Attempts: 1, StatusCode: 404, Failure: observe.FailureStatus}},
+		"refused":      {says(422, ""), nil, createOnce, observe.CallResult{Attempts: 1, StatusCode: 422, Failure: observe.FailureStatus, Outcome: api.OutcomeRefused}},
+		"undecodable":  {says(201, "<html>"), nil, createOnce, observe.CallResult{Attempts: 1, StatusCode: 201, Failure: observe.FailureBadResponse, Outcome: api.OutcomeMaybeApplied}},
+		"too large":    {says(200, "1234567890"), func(c *Config) { c.MaxResponseBytes = 3 }, get, observe.CallResult{Attempts: 1, StatusCode: 200, Failure: observe.FailureTooLarge}},
+		"argument":     {nil, nil, getOf(".."), unsent(observe.FailureArgument)},
+		"no tokens":    {nil, withTokens(nil), get, unsent(observe.FailureNoAccessToken)},
+		"reauthorize":  {nil, tokens(fmt.Errorf("x: %w", api.ErrReauthorize)), get, unsent(observe.FailureReauthorize)},
+		"token late":   {nil, tokens(context.DeadlineExceeded), get, unsent(observe.FailureTimeout)},
+		"limiter":      {nil, func(c *Config) { c.Limiter = limiterFunc(func(context.Context) error { return errors.New("no") }) }, get, unsent(observe.FailureLimiter)},
+		"scope":        {nil, withTokens(static{scoped("catalog:read")}), createPlan, unsent(observe.FailureScope)},
+		"stays 401":    {says(401, ""), withTokens(&rotating{}), get, observe.CallResult{Attempts: 2, StatusCode: 401, Failure: observe.FailureStatus}},
+		"not a client": {says(200, ""), nil, get, observe.CallResult{Attempts: 1, StatusCode: 200, Failure: observe.FailureBadResponse}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var d diary // of an observer after one that looks at nothing
 			client := newTestClient(t, test.transport, func(c *Config) {
-				c.Observers = []api.Observer{{}, d.observer()}
+				c.Observers = []observe.Observer{{}, d.observer()}
 				if test.change != nil {
 					test.change(c)
 				}
@@ -141,7 +144,7 @@ func TestObserverIsToldWhyACallFailed(t *testing.T) {
 			require.Len(t, d.calls, 1)
 			got := d.calls[0]
 			assert.Len(t, d.ends, got.Attempts)
-			got.Call, got.RequestID, got.Duration = api.Call{}, "", 0
+			got.Call, got.RequestID, got.Duration = observe.Call{}, "", 0
 			assert.Equal(t, test.want, got)
 		})
 	}
@@ -152,21 +155,21 @@ func TestObserverIsToldWhyACallFailed(t *testing.T) {
 func TestObserversAreNested(t *testing.T) {
 	t.Parallel()
 	var order []string
-	observer := func(name string) api.Observer {
-		return api.Observer{
-			CallStart: func(context.Context, api.Call) context.Context { order = append(order, name+" call"); return nil },
-			AttemptStart: func(_ context.Context, a api.Attempt) context.Context {
+	observer := func(name string) observe.Observer {
+		return observe.Observer{
+			CallStart: func(context.Context, observe.Call) context.Context { order = append(order, name+" call"); return nil },
+			AttemptStart: func(_ context.Context, a observe.Attempt) context.Context {
 				order = append(order, name+" attempt "+string(a.Retry))
 				return nil
 			},
-			AttemptEnd: func(context.Context, api.AttemptResult) { order = append(order, name+" ended") },
-			CallEnd:    func(context.Context, api.CallResult) { order = append(order, name+" done") },
+			AttemptEnd: func(context.Context, observe.AttemptResult) { order = append(order, name+" ended") },
+			CallEnd:    func(context.Context, observe.CallResult) { order = append(order, name+" done") },
 		}
 	}
 	var seen []string
 	client := newTestClient(t, turns(&seen, answering(401, ""), answering(200, `{"patient":{"id":"p1"}}`)), func(c *Config) {
 		c.Tokens = &rotating{}
-		c.Observers = []api.Observer{observer("a"), observer("b")}
+		c.Observers = []observe.Observer{observer("a"), observer("b")}
 	})
 	require.NoError(t, get(t.Context(), client))
 	assert.Equal(t, []string{

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/api/observe"
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
@@ -41,19 +42,19 @@ func (r *trap) Token(context.Context) (api.AccessToken, error) {
 
 func (r *trap) Wait(context.Context) error { r.reach("limiter"); return nil }
 
-func (r *trap) Enabled(context.Context, slog.Level) bool      { return true }
-func (r *trap) Handle(context.Context, slog.Record) error     { r.reach("log handler"); return nil }
-func (r *trap) WithAttrs([]slog.Attr) slog.Handler            { return r }
-func (r *trap) WithGroup(string) slog.Handler                 { return r }
-func (r *trap) drift(api.Drift)                               { r.reach("OnDrift") }
-func (r *trap) unknown(string, []string)                      { r.reach("unknown fields") }
-func (r *trap) callEnd(context.Context, api.CallResult)       { r.reach("CallEnd") }
-func (r *trap) attemptEnd(context.Context, api.AttemptResult) { r.reach("AttemptEnd") }
-func (r *trap) callStart(c context.Context, _ api.Call) context.Context {
+func (r *trap) Enabled(context.Context, slog.Level) bool          { return true }
+func (r *trap) Handle(context.Context, slog.Record) error         { r.reach("log handler"); return nil }
+func (r *trap) WithAttrs([]slog.Attr) slog.Handler                { return r }
+func (r *trap) WithGroup(string) slog.Handler                     { return r }
+func (r *trap) drift(api.Drift)                                   { r.reach("OnDrift") }
+func (r *trap) unknown(string, []string)                          { r.reach("unknown fields") }
+func (r *trap) callEnd(context.Context, observe.CallResult)       { r.reach("CallEnd") }
+func (r *trap) attemptEnd(context.Context, observe.AttemptResult) { r.reach("AttemptEnd") }
+func (r *trap) callStart(c context.Context, _ observe.Call) context.Context {
 	r.reach("CallStart")
 	return c
 }
-func (r *trap) attemptStart(c context.Context, _ api.Attempt) context.Context {
+func (r *trap) attemptStart(c context.Context, _ observe.Attempt) context.Context {
 	r.reach("AttemptStart")
 	return c
 }
@@ -99,7 +100,7 @@ func restless() *answers {
 func (r *trap) client(t *testing.T, transport http.RoundTripper) *Client {
 	return newTestClient(t, transport, withTokens(r), func(c *Config) {
 		c.Limiter, c.Logger, c.UnknownFields = r, slog.New(r), r.unknown
-		c.Observers = []api.Observer{{CallStart: r.callStart, AttemptStart: r.attemptStart, AttemptEnd: r.attemptEnd, CallEnd: r.callEnd}}
+		c.Observers = []observe.Observer{{CallStart: r.callStart, AttemptStart: r.attemptStart, AttemptEnd: r.attemptEnd, CallEnd: r.callEnd}}
 		c.HTTPClient.Timeout = 0
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/api/observe"
 )
 
 // quota answers the first requests with 429 and what they are given, all others with
@@ -226,7 +227,7 @@ func TestRetryAfterThatComesDuringTheLimitersWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		platform := refusing("30")
 		var asked atomic.Int32
-		var ends api.AttemptResult
+		var ends observe.AttemptResult
 		client := newTestClient(t, platform, func(c *Config) {
 			c.Limiter = limiterFunc(func(ctx context.Context) error {
 				if asked.Add(1) == 2 {
@@ -234,7 +235,7 @@ func TestRetryAfterThatComesDuringTheLimitersWait(t *testing.T) {
 				}
 				return nil
 			})
-			c.Observers = []api.Observer{{AttemptEnd: func(_ context.Context, r api.AttemptResult) {
+			c.Observers = []observe.Observer{{AttemptEnd: func(_ context.Context, r observe.AttemptResult) {
 				if r.StatusCode == http.StatusOK {
 					ends = r
 				}

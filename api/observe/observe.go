@@ -1,8 +1,13 @@
-package api
+// Package observe is what an observer of a client learns: which call was made, how
+// often it was sent and why, how long it took, and how it ended. Tracing and metrics
+// are built on it; the module "otel" is an example.
+package observe
 
 import (
 	"context"
 	"time"
+
+	"github.com/dispensary-go/dispensary/api"
 )
 
 // Observer is told how the calls of a client go, for traces and metrics. Any
@@ -41,7 +46,7 @@ type Call struct {
 	Method, Route string
 
 	// Environment is the client's.
-	Environment Environment
+	Environment api.Environment
 
 	// Host is the platform's, with the port if it is not that of the scheme.
 	Host string
@@ -100,7 +105,7 @@ type CallResult struct {
 	// Failure is empty if it succeeded, and Outcome says of a failed write what
 	// became of it.
 	Failure Failure
-	Outcome Outcome
+	Outcome api.Outcome
 }
 
 // RetryReason says in a word why a request was sent again.
@@ -132,9 +137,9 @@ const (
 	FailureReset         Failure = "connection_reset"   // by the other side
 	FailureClosed        Failure = "connection_closed"  // in the middle
 	FailureNetwork       Failure = "network"            // any other failure of network or transport
-	FailureArgument      Failure = "invalid_argument"   // nothing to send: see ArgumentError
+	FailureArgument      Failure = "invalid_argument"   // nothing to send: see api.ArgumentError
 	FailureLimiter       Failure = "limiter"            // the limiter said no, or the platform had asked to wait
-	FailureScope         Failure = "scope"              // the token lacks it: see ScopeError
+	FailureScope         Failure = "scope"              // the token lacks it: see api.ScopeError
 	FailureReauthorize   Failure = "reauthorize"        // the user has to authorize again
 	FailureNoAccessToken Failure = "no_access_token"    // the token source failed otherwise
 )
