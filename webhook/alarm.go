@@ -46,8 +46,8 @@ type Outage struct {
 	Reason error
 
 	// Over reports that a delivery has been acknowledged again. Whatever was
-	// given up meanwhile is in the platform's event lists: see
-	// [Reconciler.AfterOutage].
+	// given up meanwhile is in the platform's event lists: see package
+	// reconcile.
 	Over bool
 }
 

@@ -126,10 +126,9 @@
 // # Missed webhooks
 //
 // What the platform could not deliver, or did not try to while the address was
-// switched off, stays in its event lists for 30 days. A [Reconciler] finds it and
-// accepts it into the same inbox under the same [Key], so that webhook,
-// repetition and recovery are one event. [Reconciler.Every] looks once an hour
-// and after each outage; [Reconciler.Run] is for a scheduler.
+// switched off, stays in its event lists for 30 days. Package reconcile finds it and
+// accepts it into the same inbox under the same [Key], so that webhook, repetition
+// and recovery are one event.
 //
 // # Watching
 //

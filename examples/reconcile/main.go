@@ -23,7 +23,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/seal"
-	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
 func main() {
@@ -49,7 +49,7 @@ func run(ctx context.Context, out io.Writer, logger *slog.Logger) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 
-	s := &story{platform: platform, out: out, handled: make(chan string, 100), reports: make(chan webhook.Report, 10)}
+	s := &story{platform: platform, out: out, handled: make(chan string, 100), reports: make(chan reconcile.Report, 10)}
 	settings, err := s.settings(filepath.Join(folder, "inbox.db"), logger)
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ type story struct {
 	out      io.Writer
 	broken   atomic.Bool
 	handled  chan string
-	reports  chan webhook.Report
+	reports  chan reconcile.Report
 }
 
 func (s *story) settings(database string, logger *slog.Logger) (settings, error) {
@@ -97,7 +97,7 @@ func (s *story) settings(database string, logger *slog.Logger) (settings, error)
 			s.handled <- order.Data.OrderNumber
 			return nil
 		},
-		observed: func(_ context.Context, report webhook.Report, _ error) { s.reports <- report },
+		observed: func(_ context.Context, report reconcile.Report, _ error) { s.reports <- report },
 	}, nil
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
-	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
 func TestTheStory(t *testing.T) {
@@ -28,7 +28,7 @@ recovered 0 of 0 missed; pages: 6, reads: 0
 25 orders were refused, and then the address was switched off: attempts kept failing for more than 24 hours
 5 orders were not sent at all
 1 order arrived by webhook, after the repair
-recovered 30 of 30 missed; pages: 6, reads: 5; failed notices: 25 (25 status 401)
+recovered 30 of 30 missed; pages: 6, reads: 5; failed deliveries: 25 (25 status 401)
 `, "\n"), out.String())
 	for _, line := range []string{"body was read or changed before it reached the handler", "over=true", "webhook events reconciled"} {
 		assert.Contains(t, log.String(), line)
@@ -41,7 +41,7 @@ func TestARestart(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	s := &story{platform: dispensarytest.New(t), handled: make(chan string, 10), reports: make(chan webhook.Report, 10)}
+	s := &story{platform: dispensarytest.New(t), handled: make(chan string, 10), reports: make(chan reconcile.Report, 10)}
 	settings, err := s.settings(filepath.Join(t.TempDir(), "inbox.db"), slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	for _, want := range []string{

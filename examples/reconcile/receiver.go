@@ -11,6 +11,7 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
@@ -26,7 +27,7 @@ type settings struct {
 	now       func() time.Time
 
 	handle   func(context.Context, events.OrderEvent) error
-	observed func(context.Context, webhook.Report, error)
+	observed func(context.Context, reconcile.Report, error)
 }
 
 // receiver takes webhooks in, and looks for those that never came: once an hour,
@@ -58,12 +59,12 @@ func newReceiver(s settings) (*receiver, error) {
 		stop()
 		return nil, errors.Join(err, inbox.Close(context.Background()))
 	}
-	go func() { r.loop <- reconciler.Every(ctx, time.Hour) }()
+	go func() { r.loop <- reconciler.Loop(ctx, time.Hour) }()
 	return r, nil
 }
 
-func newReconciler(s settings, inbox *sqlinbox.Inbox) (*webhook.Reconciler, error) {
-	return webhook.NewReconciler(webhook.ReconcilerConfig{
+func newReconciler(s settings, inbox *sqlinbox.Inbox) (*reconcile.Reconciler, error) {
+	return reconcile.New(reconcile.Config{
 		Environment: s.site.Environment,
 		Events:      s.client.Events,
 		Inbox:       inbox, // the very one that webhooks go into
@@ -74,19 +75,19 @@ func newReconciler(s settings, inbox *sqlinbox.Inbox) (*webhook.Reconciler, erro
 			}
 			return []string{clinic.IntegrationID}, nil
 		},
-		Logger:  s.logger,
-		Observe: s.observed,
-		Now:     s.now,
+		Logger:   s.logger,
+		Observer: reconcile.Observer{RunEnd: s.observed},
+		Now:      s.now,
 	})
 }
 
 // newHandler has an alarm beside it, which warns before the platform gives the
-// address up, and wakes the reconciler when all is well again.
-func newHandler(s settings, inbox *sqlinbox.Inbox, reconciler *webhook.Reconciler) (http.Handler, error) {
+// address up, and starts a run of the reconciler when all is well again.
+func newHandler(s settings, inbox *sqlinbox.Inbox, reconciler *reconcile.Reconciler) (http.Handler, error) {
 	alarm, err := webhook.NewAlarm(webhook.AlarmConfig{
 		Notify: func(ctx context.Context, outage webhook.Outage) {
 			s.logger.WarnContext(ctx, "webhooks fail", "over", outage.Over, "failures", outage.Failures, "age", outage.Age())
-			reconciler.AfterOutage(ctx, outage)
+			reconciler.RunAfterOutage(outage)
 		},
 		Now: s.now,
 	})

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
 // Times of claims: one that does not end during a test, and one that does.
@@ -29,11 +29,11 @@ func checkpoint(r *rig) {
 	require.NoError(r, err)
 	require.Nil(r, state, "nothing was saved yet")
 	_, err = reconcilable.ClaimCheckpoint(ctx, "name", "second", longClaim)
-	require.ErrorIs(r, err, webhook.ErrCheckpointHeld)
-	require.ErrorIs(r, reconcilable.SaveCheckpoint(ctx, "name", "second", []byte("no"), longClaim), webhook.ErrCheckpointHeld)
+	require.ErrorIs(r, err, reconcile.ErrCheckpointHeld)
+	require.ErrorIs(r, reconcilable.SaveCheckpoint(ctx, "name", "second", []byte("no"), longClaim), reconcile.ErrCheckpointHeld)
 	require.NoError(r, reconcilable.ReleaseCheckpoint(ctx, "name", "second"), "it has no claim")
 	_, err = reconcilable.ClaimCheckpoint(ctx, "name", "second", longClaim)
-	require.ErrorIs(r, err, webhook.ErrCheckpointHeld)
+	require.ErrorIs(r, err, reconcile.ErrCheckpointHeld)
 
 	large := bytes.Repeat([]byte("\x00\xff{'\"state"), 64<<10/10)
 	require.NoError(r, reconcilable.SaveCheckpoint(ctx, "name", "first", []byte("small"), longClaim))
@@ -46,10 +46,10 @@ func checkpoint(r *rig) {
 	state, err = reconcilable.ClaimCheckpoint(ctx, "name", "second", longClaim)
 	require.NoError(r, err)
 	require.True(r, bytes.Equal(large, state))
-	require.ErrorIs(r, reconcilable.SaveCheckpoint(ctx, "name", "first", []byte("late"), longClaim), webhook.ErrCheckpointHeld)
+	require.ErrorIs(r, reconcilable.SaveCheckpoint(ctx, "name", "first", []byte("late"), longClaim), reconcile.ErrCheckpointHeld)
 	require.NoError(r, reconcilable.ReleaseCheckpoint(ctx, "name", "first"), "its claim is over")
 	_, err = reconcilable.ClaimCheckpoint(ctx, "name", "first", longClaim)
-	require.ErrorIs(r, err, webhook.ErrCheckpointHeld)
+	require.ErrorIs(r, err, reconcile.ErrCheckpointHeld)
 	require.NoError(r, reconcilable.SaveCheckpoint(ctx, "name", "second", []byte("second"), longClaim))
 	state, err = reconcilable.ClaimCheckpoint(ctx, "name", "second", longClaim)
 	require.NoError(r, err)
@@ -74,14 +74,14 @@ func checkpointNames(r *rig) {
 }
 
 // await claims a checkpoint as soon as its holder's claim has ended.
-func (r *rig) await(reconcilable webhook.Reconcilable, name, holder string) []byte {
+func (r *rig) await(reconcilable reconcile.Inbox, name, holder string) []byte {
 	r.Helper()
 	for deadline := time.Now().Add(r.storage.Patience); ; {
 		state, err := reconcilable.ClaimCheckpoint(r.Context(), name, holder, longClaim)
 		if err == nil {
 			return state
 		}
-		require.ErrorIs(r, err, webhook.ErrCheckpointHeld)
+		require.ErrorIs(r, err, reconcile.ErrCheckpointHeld)
 		require.True(r, time.Now().Before(deadline), "a claim does not end")
 		<-time.After(shortClaim / 10)
 	}
@@ -94,9 +94,9 @@ func checkpointExpires(r *rig) {
 	require.NoError(r, err)
 	require.NoError(r, reconcilable.SaveCheckpoint(ctx, "name", "first", []byte("state"), shortClaim), "a claim may get shorter")
 	assert.Equal(r, "state", string(r.await(reconcilable, "name", "second")))
-	require.ErrorIs(r, reconcilable.SaveCheckpoint(ctx, "name", "first", []byte("late"), longClaim), webhook.ErrCheckpointHeld)
+	require.ErrorIs(r, reconcilable.SaveCheckpoint(ctx, "name", "first", []byte("late"), longClaim), reconcile.ErrCheckpointHeld)
 	_, err = reconcilable.ClaimCheckpoint(ctx, "name", "first", longClaim)
-	require.ErrorIs(r, err, webhook.ErrCheckpointHeld)
+	require.ErrorIs(r, err, reconcile.ErrCheckpointHeld)
 	state, err := reconcilable.ClaimCheckpoint(ctx, "name", "second", longClaim)
 	require.NoError(r, err)
 	assert.Equal(r, "state", string(state), "what came late was not saved")
@@ -117,14 +117,14 @@ func checkpointExtends(r *rig) {
 	for saved := false; !saved; { // on a machine that is slow it may have ended
 		short("saved")
 		err := reconcilable.SaveCheckpoint(ctx, "saved", "first", nil, longClaim)
-		require.True(r, err == nil || errors.Is(err, webhook.ErrCheckpointHeld), "%v", err)
+		require.True(r, err == nil || errors.Is(err, reconcile.ErrCheckpointHeld), "%v", err)
 		saved = err == nil
 	}
 	short("clock")
 	r.await(reconcilable, "clock", "second")
 	for _, name := range []string{"claimed", "saved"} {
 		_, err := reconcilable.ClaimCheckpoint(ctx, name, "second", longClaim)
-		require.ErrorIs(r, err, webhook.ErrCheckpointHeld, name)
+		require.ErrorIs(r, err, reconcile.ErrCheckpointHeld, name)
 	}
 }
 
@@ -132,7 +132,7 @@ func checkpointExtends(r *rig) {
 // storage may be shared.
 func checkpointOnce(r *rig) {
 	_, first := r.reconcilable(succeed)
-	inboxes := []webhook.Reconcilable{first}
+	inboxes := []reconcile.Inbox{first}
 	if r.storage.Shared {
 		_, second := r.reconcilable(succeed)
 		inboxes = append(inboxes, second)
@@ -148,7 +148,7 @@ func checkpointOnce(r *rig) {
 				if err == nil {
 					claimed.Add(1)
 				} else {
-					assert.True(r, errors.Is(err, webhook.ErrCheckpointHeld), "%v", err)
+					assert.True(r, errors.Is(err, reconcile.ErrCheckpointHeld), "%v", err)
 				}
 			})
 		}
@@ -195,11 +195,11 @@ func checkpointShared(r *rig) {
 	_, err := one.ClaimCheckpoint(ctx, "name", "first", longClaim)
 	require.NoError(r, err)
 	_, err = two.ClaimCheckpoint(ctx, "name", "second", longClaim)
-	require.ErrorIs(r, err, webhook.ErrCheckpointHeld)
+	require.ErrorIs(r, err, reconcile.ErrCheckpointHeld)
 	require.NoError(r, one.SaveCheckpoint(ctx, "name", "first", []byte("state"), longClaim))
 	require.NoError(r, one.ReleaseCheckpoint(ctx, "name", "first"))
 	state, err := two.ClaimCheckpoint(ctx, "name", "second", longClaim)
 	require.NoError(r, err)
 	assert.Equal(r, "state", string(state))
-	require.ErrorIs(r, one.SaveCheckpoint(ctx, "name", "first", []byte("late"), longClaim), webhook.ErrCheckpointHeld)
+	require.ErrorIs(r, one.SaveCheckpoint(ctx, "name", "first", []byte("late"), longClaim), reconcile.ErrCheckpointHeld)
 }

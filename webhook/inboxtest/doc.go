@@ -20,7 +20,7 @@
 // a line that says so: a suite that skips what the engine's documentation
 // promises proves nothing about it.
 //
-// An engine that is a [webhook.Reconcilable] is held to that as well, and one that is
+// An engine that is a [reconcile.Inbox] is held to that as well, and one that is
 // a [engine.Resealer] if the storage has OpenSealed.
 //
 // Waits are those of the suite's own [webhook.RetryPolicy], milliseconds; nothing

@@ -11,6 +11,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/inboxtest"
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
 // reconcilable is an engine with other answers to a Reconciler. Zero fields
@@ -113,7 +114,7 @@ func checkThenClaim() func(context.Context, string, string) error {
 	var holders sync.Map
 	return func(_ context.Context, name, holder string) error {
 		if held, ok := holders.Load(name); ok && held != holder {
-			return webhook.ErrCheckpointHeld
+			return reconcile.ErrCheckpointHeld
 		}
 		<-time.After(time.Millisecond)
 		holders.Store(name, holder)

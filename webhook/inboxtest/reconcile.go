@@ -9,10 +9,11 @@ import (
 
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// reconciling plays a webhook.Reconciler, for engines that are
-// webhook.Reconcilable.
+// reconciling plays a reconcile.Reconciler, for engines that are
+// reconcile.Inbox.
 var reconciling = map[string]func(*rig){
 	"Missing":           missing,
 	"MissingWholeKeys":  missingWholeKeys,
@@ -30,16 +31,16 @@ var reconciling = map[string]func(*rig){
 }
 
 // reconcilable opens an engine that has to be reconcilable.
-func (r *rig) reconcilable(handle webhook.HandlerFunc) (webhook.Engine, webhook.Reconcilable) {
+func (r *rig) reconcilable(handle webhook.HandlerFunc) (webhook.Engine, reconcile.Inbox) {
 	r.Helper()
 	inbox := r.open(handle)
-	reconcilable, ok := inbox.(webhook.Reconcilable)
-	r.need(ok, "webhook.Reconcilable")
+	reconcilable, ok := inbox.(reconcile.Inbox)
+	r.need(ok, "reconcile.Inbox")
 	return inbox, reconcilable
 }
 
 // missing returns the keys that an inbox has not seen.
-func (r *rig) missing(reconcilable webhook.Reconcilable, keys ...webhook.Key) []webhook.Key {
+func (r *rig) missing(reconcilable reconcile.Inbox, keys ...webhook.Key) []webhook.Key {
 	r.Helper()
 	missing, err := reconcilable.Missing(r.Context(), keys)
 	require.NoError(r, err)

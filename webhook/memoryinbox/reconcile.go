@@ -6,9 +6,10 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-var _ webhook.Reconcilable = (*Inbox)(nil)
+var _ reconcile.Inbox = (*Inbox)(nil)
 
 // checkpoint is what an [Inbox] keeps under the name of a checkpoint.
 type checkpoint struct {
@@ -21,7 +22,7 @@ func (c *checkpoint) heldBy(holder string) bool {
 	return c != nil && c.holder == holder && c.until.After(time.Now())
 }
 
-// Missing implements [webhook.Reconcilable]. Keys beyond Config.MaxKeys have been
+// Missing implements [reconcile.Inbox]. Keys beyond Config.MaxKeys have been
 // forgotten, and are missing.
 func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key, error) {
 	if err := ctx.Err(); err != nil {
@@ -43,7 +44,7 @@ func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key,
 	return missing, nil
 }
 
-// ClaimCheckpoint implements [webhook.Checkpoints].
+// ClaimCheckpoint implements [reconcile.Checkpoints].
 func (i *Inbox) ClaimCheckpoint(ctx context.Context, name, holder string, ttl time.Duration) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -58,13 +59,13 @@ func (i *Inbox) ClaimCheckpoint(ctx context.Context, name, holder string, ttl ti
 		c = &checkpoint{}
 		i.checkpoints[name] = c
 	case c.holder != holder && c.until.After(time.Now()):
-		return nil, webhook.ErrCheckpointHeld
+		return nil, reconcile.ErrCheckpointHeld
 	}
 	c.holder, c.until = holder, time.Now().Add(ttl)
 	return bytes.Clone(c.state), nil
 }
 
-// SaveCheckpoint implements [webhook.Checkpoints].
+// SaveCheckpoint implements [reconcile.Checkpoints].
 func (i *Inbox) SaveCheckpoint(ctx context.Context, name, holder string, state []byte, ttl time.Duration) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -76,13 +77,13 @@ func (i *Inbox) SaveCheckpoint(ctx context.Context, name, holder string, state [
 	case i.closed:
 		return webhook.ErrInboxClosed
 	case !c.heldBy(holder):
-		return webhook.ErrCheckpointHeld
+		return reconcile.ErrCheckpointHeld
 	}
 	c.state, c.until = bytes.Clone(state), time.Now().Add(ttl)
 	return nil
 }
 
-// ReleaseCheckpoint implements [webhook.Checkpoints].
+// ReleaseCheckpoint implements [reconcile.Checkpoints].
 func (i *Inbox) ReleaseCheckpoint(ctx context.Context, name, holder string) error {
 	if err := ctx.Err(); err != nil {
 		return err

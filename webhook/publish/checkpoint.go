@@ -9,12 +9,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-var _ webhook.Checkpoints = (*Ledger)(nil)
+var _ reconcile.Checkpoints = (*Ledger)(nil)
 
-// ClaimCheckpoint implements [webhook.Checkpoints].
+// ClaimCheckpoint implements [reconcile.Checkpoints].
 func (l *Ledger) ClaimCheckpoint(ctx context.Context, name, holder string, ttl time.Duration) ([]byte, error) {
 	var state []byte
 	err := l.exec(ctx, `INSERT INTO {table}_checkpoints (name, holder, held_until) VALUES (?, '', 0) `+fmt.Sprintf(l.dialect.ignore, "name"), name)
@@ -34,7 +34,7 @@ func (l *Ledger) ClaimCheckpoint(ctx context.Context, name, holder string, ttl t
 	return state, err
 }
 
-// SaveCheckpoint implements [webhook.Checkpoints].
+// SaveCheckpoint implements [reconcile.Checkpoints].
 func (l *Ledger) SaveCheckpoint(ctx context.Context, name, holder string, state []byte, ttl time.Duration) error {
 	err := l.exec(ctx, `UPDATE {table}_checkpoints SET state = ?, held_until = {now} + ? WHERE name = ? AND holder = ? AND held_until > {now}`,
 		state, ttl.Microseconds(), name, holder)
@@ -44,7 +44,7 @@ func (l *Ledger) SaveCheckpoint(ctx context.Context, name, holder string, state 
 	return err
 }
 
-// ReleaseCheckpoint implements [webhook.Checkpoints].
+// ReleaseCheckpoint implements [reconcile.Checkpoints].
 func (l *Ledger) ReleaseCheckpoint(ctx context.Context, name, holder string) error {
 	return l.exec(ctx, `UPDATE {table}_checkpoints SET held_until = 0 WHERE name = ? AND holder = ?`, name, holder)
 }
@@ -55,7 +55,7 @@ func (l *Ledger) held(ctx context.Context, name, holder string) (state []byte, e
 	query := l.sql(`SELECT state FROM {table}_checkpoints WHERE name = ? AND holder = ? AND held_until > {now}`)
 	switch err := l.config.DB.QueryRowContext(ctx, query, name, holder).Scan(&state); {
 	case errors.Is(err, sql.ErrNoRows):
-		return nil, webhook.ErrCheckpointHeld
+		return nil, reconcile.ErrCheckpointHeld
 	case err != nil:
 		return nil, ledgerError(err)
 	}
@@ -75,7 +75,7 @@ type memoryCheckpoint struct {
 	until  time.Time
 }
 
-// ClaimCheckpoint implements [webhook.Checkpoints].
+// ClaimCheckpoint implements [reconcile.Checkpoints].
 func (m *memoryCheckpoints) ClaimCheckpoint(ctx context.Context, name, holder string, ttl time.Duration) ([]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -91,13 +91,13 @@ func (m *memoryCheckpoints) ClaimCheckpoint(ctx context.Context, name, holder st
 		m.byName[name] = c
 	}
 	if c.holder != holder && time.Now().Before(c.until) {
-		return nil, webhook.ErrCheckpointHeld
+		return nil, reconcile.ErrCheckpointHeld
 	}
 	c.holder, c.until = holder, time.Now().Add(ttl)
 	return bytes.Clone(c.state), nil
 }
 
-// SaveCheckpoint implements [webhook.Checkpoints].
+// SaveCheckpoint implements [reconcile.Checkpoints].
 func (m *memoryCheckpoints) SaveCheckpoint(ctx context.Context, name, holder string, state []byte, ttl time.Duration) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -106,13 +106,13 @@ func (m *memoryCheckpoints) SaveCheckpoint(ctx context.Context, name, holder str
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case c == nil || c.holder != holder || !time.Now().Before(c.until):
-		return webhook.ErrCheckpointHeld
+		return reconcile.ErrCheckpointHeld
 	}
 	c.state, c.until = bytes.Clone(state), time.Now().Add(ttl)
 	return nil
 }
 
-// ReleaseCheckpoint implements [webhook.Checkpoints].
+// ReleaseCheckpoint implements [reconcile.Checkpoints].
 func (m *memoryCheckpoints) ReleaseCheckpoint(_ context.Context, name, holder string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

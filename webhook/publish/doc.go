@@ -100,12 +100,12 @@
 //
 // # Reconciliation
 //
-// An Inbox is a [webhook.Reconcilable]. With a ledger, a reconciler publishes what was
+// An Inbox is a [reconcile.Inbox]. With a ledger, a reconciler publishes what was
 // never seen, and no more; its checkpoint is in the same database, for all replicas.
 //
 // Without one, nobody knows what was seen: each run publishes again all events that it
-// lists, which after a start is [webhook.ReconcilerConfig].FirstRun, 30 days by
+// lists, which after a start is [reconcile.Config].FirstRun, 30 days by
 // default, and then its Overlap, an hour. The checkpoint is in memory, so that each
-// replica runs for itself: run it in one of them. [webhook.Report].Unchecked says how
+// replica runs for itself: run it in one of them. [reconcile.Report].Unchecked says how
 // many events were published that way.
 package publish

@@ -11,6 +11,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
 // DefaultMaxInFlight is how many events an [Inbox] publishes at a time.
@@ -67,13 +68,13 @@ func (c Config) withDefaults() (Config, error) {
 // Inbox is a [webhook.Inbox] that publishes events to a broker. It is safe for
 // concurrent use, and has nothing to close.
 type Inbox struct {
-	webhook.Checkpoints
+	reconcile.Checkpoints
 
 	config Config
 	slots  chan struct{}
 }
 
-var _ webhook.Reconcilable = (*Inbox)(nil)
+var _ reconcile.Inbox = (*Inbox)(nil)
 
 // New returns an inbox. It publishes nothing. Errors are [api.ArgumentError].
 func New(c Config) (*Inbox, error) {
@@ -117,7 +118,7 @@ func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt
 	return webhook.Receipt{Unchecked: true}, nil
 }
 
-// Missing implements [webhook.Reconcilable]. Without a [Config.Ledger] it returns all
+// Missing implements [reconcile.Inbox]. Without a [Config.Ledger] it returns all
 // keys, because nobody knows.
 func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key, error) {
 	if i.config.Ledger != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/publish"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
 // The addresses of the servers that the tests run on, beside SQLite.
@@ -185,7 +186,7 @@ func TestLedgerConfig(t *testing.T) {
 }
 
 // TestCheckpoints holds the checkpoints of a ledger, and those of an inbox without
-// one, to the contract of webhook.Checkpoints.
+// one, to the contract of reconcile.Checkpoints.
 func TestCheckpoints(t *testing.T) {
 	t.Parallel()
 	t.Run("memory", func(t *testing.T) {
@@ -195,16 +196,16 @@ func TestCheckpoints(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, c publish.LedgerConfig) { checkpoints(t, ledger(t, c)) })
 }
 
-func checkpoints(t *testing.T, c webhook.Checkpoints) {
+func checkpoints(t *testing.T, c reconcile.Checkpoints) {
 	const long, short = time.Hour, 100 * time.Millisecond
 	ctx := t.Context()
 	state, err := c.ClaimCheckpoint(ctx, "a", "one", long)
 	require.NoError(t, err)
 	assert.Empty(t, state)
 	_, err = c.ClaimCheckpoint(ctx, "a", "two", long)
-	require.ErrorIs(t, err, webhook.ErrCheckpointHeld)
-	require.ErrorIs(t, c.SaveCheckpoint(ctx, "a", "two", []byte("no"), long), webhook.ErrCheckpointHeld)
-	require.ErrorIs(t, c.SaveCheckpoint(ctx, "c", "two", []byte("no"), long), webhook.ErrCheckpointHeld)
+	require.ErrorIs(t, err, reconcile.ErrCheckpointHeld)
+	require.ErrorIs(t, c.SaveCheckpoint(ctx, "a", "two", []byte("no"), long), reconcile.ErrCheckpointHeld)
+	require.ErrorIs(t, c.SaveCheckpoint(ctx, "c", "two", []byte("no"), long), reconcile.ErrCheckpointHeld)
 	require.NoError(t, c.ReleaseCheckpoint(ctx, "a", "two"), "which has no claim")
 	require.NoError(t, c.SaveCheckpoint(ctx, "a", "one", []byte("state"), long))
 	require.NoError(t, c.SaveCheckpoint(ctx, "a", "one", []byte("state"), long), "also the same again")
@@ -216,7 +217,7 @@ func checkpoints(t *testing.T, c webhook.Checkpoints) {
 	assert.Empty(t, state)
 
 	require.NoError(t, c.ReleaseCheckpoint(ctx, "a", "one"))
-	require.ErrorIs(t, c.SaveCheckpoint(ctx, "a", "one", []byte("late"), long), webhook.ErrCheckpointHeld)
+	require.ErrorIs(t, c.SaveCheckpoint(ctx, "a", "one", []byte("late"), long), reconcile.ErrCheckpointHeld)
 	state, err = c.ClaimCheckpoint(ctx, "a", "two", short)
 	require.NoError(t, err)
 	assert.Equal(t, "state", string(state))
@@ -224,7 +225,7 @@ func checkpoints(t *testing.T, c webhook.Checkpoints) {
 		state, err = c.ClaimCheckpoint(ctx, "a", "three", long)
 		return err == nil
 	}, 10*time.Second, 10*time.Millisecond, "a claim expires")
-	require.ErrorIs(t, c.SaveCheckpoint(ctx, "a", "two", []byte("late"), long), webhook.ErrCheckpointHeld)
+	require.ErrorIs(t, c.SaveCheckpoint(ctx, "a", "two", []byte("late"), long), reconcile.ErrCheckpointHeld)
 
 	ended, cancel := context.WithCancel(ctx)
 	cancel()

@@ -21,6 +21,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
 // Inbox is a [webhook.Engine] on PostgreSQL and River.
@@ -43,7 +44,7 @@ type Inbox struct {
 	loops  sync.WaitGroup
 
 	mu          sync.Mutex
-	reconcilers map[string]*webhook.Reconciler
+	reconcilers map[string]*reconcile.Reconciler
 	stopping    chan struct{} // closed first of all
 	ended       chan struct{} // closed once nothing runs
 	tasks       sync.WaitGroup
@@ -52,7 +53,7 @@ type Inbox struct {
 
 var _ interface {
 	webhook.Engine
-	webhook.Reconcilable
+	reconcile.Inbox
 } = (*Inbox)(nil)
 
 // Open brings the tables of inbox and River up to date, and starts an inbox with
@@ -141,7 +142,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
 	i := &Inbox{
 		config: c, worker: worker, pool: pool, client: client, names: c.Tables.names(), name: rand.Text(),
 		jobs:     river.InsertOpts{Queue: c.Queue, MaxAttempts: min(worker.Work().Retry.MaxAttempts, math.MaxInt16)},
-		stopping: make(chan struct{}), ended: make(chan struct{}), reconcilers: map[string]*webhook.Reconciler{},
+		stopping: make(chan struct{}), ended: make(chan struct{}), reconcilers: map[string]*reconcile.Reconciler{},
 	}
 	i.ctx, i.cancel = context.WithCancel(context.Background())
 	i.writer, i.leases = newWriter(i), newLeases(i)

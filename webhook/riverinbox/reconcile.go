@@ -9,9 +9,10 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// Missing implements [webhook.Reconcilable].
+// Missing implements [reconcile.Inbox].
 func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key, error) {
 	if i.stopped() {
 		return nil, webhook.ErrInboxClosed
@@ -42,7 +43,7 @@ func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key,
 	return missing, nil
 }
 
-// ClaimCheckpoint implements [webhook.Checkpoints].
+// ClaimCheckpoint implements [reconcile.Checkpoints].
 func (i *Inbox) ClaimCheckpoint(ctx context.Context, name, holder string, ttl time.Duration) (state []byte, err error) {
 	err = i.checkpoint(ctx, &state, `INSERT INTO {checkpoints} AS c (name, holder, until)
 		VALUES ($1, $2, clock_timestamp() + $3::interval)
@@ -51,7 +52,7 @@ func (i *Inbox) ClaimCheckpoint(ctx context.Context, name, holder string, ttl ti
 	return state, err
 }
 
-// SaveCheckpoint implements [webhook.Checkpoints].
+// SaveCheckpoint implements [reconcile.Checkpoints].
 func (i *Inbox) SaveCheckpoint(ctx context.Context, name, holder string, state []byte, ttl time.Duration) error {
 	return i.checkpoint(ctx, new([]byte), `UPDATE {checkpoints} SET state = $4, until = clock_timestamp() + $3::interval
 		WHERE name = $1 AND holder = $2 AND until > clock_timestamp() RETURNING state`, name, holder, ttl, state)
@@ -65,14 +66,14 @@ func (i *Inbox) checkpoint(ctx context.Context, state *[]byte, statement string,
 	err := i.pool.QueryRow(ctx, i.sql(statement), args...).Scan(state)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return webhook.ErrCheckpointHeld
+		return reconcile.ErrCheckpointHeld
 	case err != nil:
 		return fmt.Errorf("riverinbox: %w", err)
 	}
 	return nil
 }
 
-// ReleaseCheckpoint implements [webhook.Checkpoints]. It works on a closed inbox
+// ReleaseCheckpoint implements [reconcile.Checkpoints]. It works on a closed inbox
 // too.
 func (i *Inbox) ReleaseCheckpoint(ctx context.Context, name, holder string) error {
 	_, err := i.pool.Exec(ctx, i.sql("UPDATE {checkpoints} SET holder = '', until = '-infinity' WHERE name = $1 AND holder = $2"), name, holder)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/riverqueue/river"
 
-	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
 // PeriodicReconcile returns a job for a River client that runs a reconciler of
@@ -21,7 +21,7 @@ import (
 // reconciler, because any replica may be the one that is asked. The client is one
 // that the inbox was added to, as that of [Open] is. What the run reports is the
 // output of the job.
-func (i *Inbox) PeriodicReconcile(name string, r *webhook.Reconciler, interval time.Duration) *river.PeriodicJob {
+func (i *Inbox) PeriodicReconcile(name string, r *reconcile.Reconciler, interval time.Duration) *river.PeriodicJob {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.reconcilers[name] = r
@@ -64,7 +64,7 @@ func (w *reconcileWorker) Work(ctx context.Context, job *river.Job[reconciliatio
 		return fmt.Errorf("riverinbox: this replica has no reconciler %q", job.Args.Name)
 	}
 	report, err := r.Run(ctx)
-	if errors.Is(err, webhook.ErrCheckpointHeld) {
+	if errors.Is(err, reconcile.ErrCheckpointHeld) {
 		return nil
 	}
 	return errors.Join(err, river.RecordOutput(ctx, report.String()))

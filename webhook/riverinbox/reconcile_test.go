@@ -13,7 +13,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
 // TestPeriodicReconcile recovers an event that no webhook told of, by a job that
@@ -31,7 +31,7 @@ func TestPeriodicReconcile(t *testing.T) {
 	})
 	inbox := open(t, d.pool(t), config)
 	client := platform.Client(platform.Users()[0])
-	reconciler, err := webhook.NewReconciler(webhook.ReconcilerConfig{
+	reconciler, err := reconcile.New(reconcile.Config{
 		Environment: platform.Site().Environment, Events: client.Events, Inbox: inbox,
 		Integrations: func(ctx context.Context) ([]string, error) {
 			clinic, err := client.Clinic.Get(ctx)

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-var _ webhook.Reconcilable = (*Inbox)(nil)
+var _ reconcile.Inbox = (*Inbox)(nil)
 
-// Missing implements [webhook.Reconcilable]. A key is known for as long as
+// Missing implements [reconcile.Inbox]. A key is known for as long as
 // Retention says.
 func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key, error) {
 	if i.stopped() {
@@ -64,7 +65,7 @@ func (i *Inbox) known(ctx context.Context, keys []string) (map[string]bool, erro
 	return known, nil
 }
 
-// ClaimCheckpoint implements [webhook.Checkpoints].
+// ClaimCheckpoint implements [reconcile.Checkpoints].
 func (i *Inbox) ClaimCheckpoint(ctx context.Context, name, holder string, ttl time.Duration) ([]byte, error) {
 	now := i.now()
 	until := now + ttl.Microseconds()
@@ -75,7 +76,7 @@ func (i *Inbox) ClaimCheckpoint(ctx context.Context, name, holder string, ttl ti
 			WHERE holder = excluded.holder OR held_until <= ?
 			RETURNING state`, []any{name, holder, until, now}, &state)
 		if err == nil && !claimed {
-			err = webhook.ErrCheckpointHeld
+			err = reconcile.ErrCheckpointHeld
 		}
 		return state, err
 	})
@@ -89,20 +90,20 @@ func (i *Inbox) ClaimCheckpoint(ctx context.Context, name, holder string, ttl ti
 	return state, err
 }
 
-// SaveCheckpoint implements [webhook.Checkpoints].
+// SaveCheckpoint implements [reconcile.Checkpoints].
 func (i *Inbox) SaveCheckpoint(ctx context.Context, name, holder string, state []byte, ttl time.Duration) error {
 	return i.writer.do(ctx, func(t *tx) error {
 		now := i.now()
 		changed, err := t.changed(`UPDATE dispensary_inbox_checkpoints SET state = ?, held_until = ?
 			WHERE name = ? AND holder = ? AND held_until > ?`, state, now+ttl.Microseconds(), name, holder, now)
 		if err == nil && changed == 0 {
-			err = webhook.ErrCheckpointHeld
+			err = reconcile.ErrCheckpointHeld
 		}
 		return err
 	})
 }
 
-// ReleaseCheckpoint implements [webhook.Checkpoints].
+// ReleaseCheckpoint implements [reconcile.Checkpoints].
 func (i *Inbox) ReleaseCheckpoint(ctx context.Context, name, holder string) error {
 	return i.writer.doLazily(ctx, func(t *tx) error {
 		return t.exec("UPDATE dispensary_inbox_checkpoints SET held_until = 0 WHERE name = ? AND holder = ?", name, holder)

@@ -1,4 +1,4 @@
-package webhook_test
+package reconcile_test
 
 import (
 	"context"
@@ -17,12 +17,13 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
 // hooks is an inbox whose methods fail when a hook says so; nil hooks say
 // nothing.
 type hooks struct {
-	webhook.Reconcilable
+	reconcile.Inbox
 	accept, save, release func() error
 }
 
@@ -32,7 +33,7 @@ func (h hooks) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt,
 			return webhook.Receipt{}, err
 		}
 	}
-	return h.Reconcilable.Accept(ctx, d)
+	return h.Inbox.Accept(ctx, d)
 }
 
 func (h hooks) SaveCheckpoint(ctx context.Context, name, holder string, state []byte, ttl time.Duration) error {
@@ -41,7 +42,7 @@ func (h hooks) SaveCheckpoint(ctx context.Context, name, holder string, state []
 			return err
 		}
 	}
-	return h.Reconcilable.SaveCheckpoint(ctx, name, holder, state, ttl)
+	return h.Inbox.SaveCheckpoint(ctx, name, holder, state, ttl)
 }
 
 func (h hooks) ReleaseCheckpoint(ctx context.Context, name, holder string) error {
@@ -50,11 +51,11 @@ func (h hooks) ReleaseCheckpoint(ctx context.Context, name, holder string) error
 			return err
 		}
 	}
-	return h.Reconcilable.ReleaseCheckpoint(ctx, name, holder)
+	return h.Inbox.ReleaseCheckpoint(ctx, name, holder)
 }
 
 // readOnce holds that no event was read twice, but those that were refused.
-func (s *scene) readOnce(t *testing.T) {
+func (s *fixture) readOnce(t *testing.T) {
 	t.Helper()
 	read := map[string]int{}
 	for _, r := range s.platform.Journal().Of("events.get") {
@@ -73,7 +74,7 @@ func (s *scene) readOnce(t *testing.T) {
 func TestReconcilerSurvivesACrash(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t)
+		s := newFixture(t)
 		s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
 		keys := s.happen(t, 350)
 		died := errors.New("the process has died")
@@ -85,13 +86,13 @@ func TestReconcilerSurvivesACrash(t *testing.T) {
 			return nil
 		}
 		dying := hooks{s.inbox, func() error { accepted++; return alive() }, alive, alive}
-		_, err := s.reconciler(t, func(c *webhook.ReconcilerConfig) { c.Inbox = dying }).Run(t.Context())
+		_, err := s.reconciler(t, func(c *reconcile.Config) { c.Inbox = dying }).Run(t.Context())
 		require.ErrorIs(t, err, died)
 
 		_, err = s.reconciler(t, nil).Run(t.Context())
-		require.ErrorIs(t, err, webhook.ErrCheckpointHeld)
-		time.Sleep(webhook.DefaultReconcilerLease)
-		report := s.reconcile(t, func(c *webhook.ReconcilerConfig) { c.Overlap = time.Second })
+		require.ErrorIs(t, err, reconcile.ErrCheckpointHeld)
+		time.Sleep(reconcile.DefaultLease)
+		report := s.reconcile(t, func(c *reconcile.Config) { c.Overlap = time.Second })
 		assert.Equal(t, keys[250:], report.Recovered)
 		listed := 0
 		for _, group := range report.Groups {
@@ -119,13 +120,13 @@ func TestReconcilerKeepsItsPlace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t)
+			s := newFixture(t)
 			s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
 			keys := s.happen(t, 20)
 			s.platform.Fault(c.fault)
 			report, err := s.reconciler(t, nil).Run(t.Context())
 			require.ErrorIs(t, err, c.err)
-			require.ErrorContains(t, err, "webhook: reconciling: ")
+			require.ErrorContains(t, err, "reconcile: run failed: ")
 			assert.Len(t, s.platform.Journal().Of("events.get"), c.reads)
 			rest := s.reconcile(t, nil)
 			assert.Equal(t, keys, append(report.Recovered, rest.Recovered...))
@@ -139,7 +140,7 @@ func TestReconcilerKeepsItsPlace(t *testing.T) {
 // and is not forgotten.
 func TestReconcilerPassesOverWhatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newFixture(t)
 	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
 	keys := s.happen(t, 20)
 	poison := "/events/" + keys[3].EventID
@@ -165,15 +166,15 @@ func TestReconcilerPassesOverWhatCannotBeRead(t *testing.T) {
 	require.ErrorIs(t, err, api.ErrServer)
 	s.clock.Advance(31 * 24 * time.Hour)
 	report = s.reconcile(t, nil)
-	var groups []webhook.EventGroup
+	var groups []reconcile.Group
 	for _, gap := range report.Gaps {
 		groups = append(groups, gap.Group)
 	}
-	assert.Contains(t, groups, webhook.GroupOrders, "what was never read is a gap in the end")
+	assert.Contains(t, groups, reconcile.Orders, "what was never read is a gap in the end")
 }
 
 // orders lets orders be placed, further apart than any overlap reaches.
-func (s *scene) orders(t *testing.T, n int) (keys []webhook.Key) {
+func (s *fixture) orders(t *testing.T, n int) (keys []webhook.Key) {
 	t.Helper()
 	for range n {
 		_, e, err := s.platform.Platform().PlaceOrder(s.platform.Platform().Patients()[0].ID, dispensarytest.NewOrder{})
@@ -187,11 +188,11 @@ func (s *scene) orders(t *testing.T, n int) (keys []webhook.Key) {
 // An event without a date, which stands nowhere, is not forgotten either.
 func TestReconcilerComesBackToWhatHasNoDate(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newFixture(t)
 	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
 	keys := s.orders(t, 5)
 	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.ErrorStatus, Status: 500, Operation: "events.get", Times: 1})
-	report, err := s.reconciler(t, func(c *webhook.ReconcilerConfig) {
+	report, err := s.reconciler(t, func(c *reconcile.Config) {
 		c.Events = s.rewriting(func(_ *http.Request, body map[string]any) {
 			for _, e := range items(body, "events") {
 				if e["id"] == keys[0].EventID {
@@ -209,12 +210,12 @@ func TestReconcilerComesBackToWhatHasNoDate(t *testing.T) {
 // An event that only the log tells of is not forgotten either.
 func TestReconcilerComesBackToTheLog(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newFixture(t)
 	s.broken.Store(true)
 	keys := s.orders(t, 4)
 	s.clock.Advance(24 * time.Hour) // so that no attempt is made any more
-	read := func(c *webhook.ReconcilerConfig) {
-		c.Groups = []webhook.EventGroup{webhook.GroupClinicKeys}
+	read := func(c *reconcile.Config) {
+		c.Groups = []reconcile.Group{reconcile.ClinicKeys}
 		c.Events = s.rewriting(func(_ *http.Request, body map[string]any) {
 			for _, row := range items(body, "webhook_deliveries") {
 				delete(row["event_payload"].(map[string]any)["event"].(map[string]any), "data")
@@ -226,7 +227,7 @@ func TestReconcilerComesBackToTheLog(t *testing.T) {
 	require.ErrorIs(t, err, api.ErrServer)
 	assert.Equal(t, keys[1:], report.Recovered)
 	assert.Equal(t, keys[:1], s.reconcile(t, read).Recovered)
-	assert.Len(t, s.reconcile(t, read).Notices, 1, "the others are old news")
+	assert.Len(t, s.reconcile(t, read).FailedDeliveries, 1, "the others are old news")
 	s.finish(t, keys...)
 }
 
@@ -247,7 +248,7 @@ func TestReconcilerComesBackToEverything(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t)
+			s := newFixture(t)
 			s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
 			keys := s.orders(t, 120)
 			for _, f := range c.faults {
@@ -266,7 +267,7 @@ func TestReconcilerComesBackToEverything(t *testing.T) {
 // An inbox that is full, or fails, ends the run; nothing is taken for recovered.
 func TestReconcilerStopsWhereTheInboxDoes(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newFixture(t)
 	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
 	keys := s.happen(t, 10)
 	room := 4
@@ -276,7 +277,7 @@ func TestReconcilerStopsWhereTheInboxDoes(t *testing.T) {
 		}
 		return nil
 	}
-	report, err := s.reconciler(t, func(c *webhook.ReconcilerConfig) { c.Inbox = hooks{s.inbox, full, nil, nil} }).Run(t.Context())
+	report, err := s.reconciler(t, func(c *reconcile.Config) { c.Inbox = hooks{s.inbox, full, nil, nil} }).Run(t.Context())
 	require.ErrorIs(t, err, webhook.ErrInboxFull)
 	require.ErrorIs(t, err, webhook.ErrInbox)
 	assert.Equal(t, keys[:4], report.Recovered)
@@ -286,7 +287,7 @@ func TestReconcilerStopsWhereTheInboxDoes(t *testing.T) {
 
 func TestReconcilerHonoursItsContext(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newFixture(t)
 	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
 	keys := s.happen(t, 10)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -297,7 +298,7 @@ func TestReconcilerHonoursItsContext(t *testing.T) {
 		}
 		return nil
 	}
-	report, err := s.reconciler(t, func(c *webhook.ReconcilerConfig) { c.Inbox = hooks{s.inbox, leave, nil, nil} }).Run(ctx)
+	report, err := s.reconciler(t, func(c *reconcile.Config) { c.Inbox = hooks{s.inbox, leave, nil, nil} }).Run(ctx)
 	require.ErrorIs(t, err, context.Canceled)
 	assert.LessOrEqual(t, len(report.Recovered), 3)
 	rest := s.reconcile(t, nil) // at once: the claim has been given back
@@ -312,13 +313,13 @@ func TestReconcilerHonoursItsContext(t *testing.T) {
 func TestReconcilerKeepsToTheRateLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t)
+		s := newFixture(t)
 		s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
 		keys := s.happen(t, 50)
 		limiter, err := dispensary.NewRateLimiter(10, time.Minute)
 		require.NoError(t, err)
 		start := time.Now()
-		report := s.reconcile(t, func(c *webhook.ReconcilerConfig) { c.Events = s.client(dispensary.WithLimiter(limiter)).Events })
+		report := s.reconcile(t, func(c *reconcile.Config) { c.Events = s.client(dispensary.WithLimiter(limiter)).Events })
 		assert.Equal(t, keys, report.Recovered)
 		assert.Equal(t, 5*time.Minute, time.Since(start), "56 calls, and a claim that is shorter")
 		s.finish(t, keys...)

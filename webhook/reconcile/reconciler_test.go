@@ -1,4 +1,4 @@
-package webhook_test
+package reconcile_test
 
 import (
 	"context"
@@ -16,42 +16,45 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-func TestNewReconcilerRefuses(t *testing.T) {
+func TestNewRefuses(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	for field, change := range map[string]func(*webhook.ReconcilerConfig){
-		"Environment":  func(c *webhook.ReconcilerConfig) { c.Environment = api.Environment{} },
-		"Events":       func(c *webhook.ReconcilerConfig) { c.Events = events.Service{} },
-		"Inbox":        func(c *webhook.ReconcilerConfig) { c.Inbox = nil },
-		"Integrations": func(c *webhook.ReconcilerConfig) { c.Integrations = nil },
-		"Groups":       func(c *webhook.ReconcilerConfig) { c.Groups = []webhook.EventGroup{"order"} },
-		"Groups is":    func(c *webhook.ReconcilerConfig) { c.Groups = []webhook.EventGroup{} },
-		"FirstRun":     func(c *webhook.ReconcilerConfig) { c.FirstRun = -1 },
-		"Overlap":      func(c *webhook.ReconcilerConfig) { c.Overlap = -1 },
-		"Lease":        func(c *webhook.ReconcilerConfig) { c.Lease = time.Millisecond },
+	s := newFixture(t)
+	for field, change := range map[string]func(*reconcile.Config){
+		"Environment":  func(c *reconcile.Config) { c.Environment = api.Environment{} },
+		"Events":       func(c *reconcile.Config) { c.Events = events.Service{} },
+		"Inbox":        func(c *reconcile.Config) { c.Inbox = nil },
+		"Integrations": func(c *reconcile.Config) { c.Integrations = nil },
+		"Groups":       func(c *reconcile.Config) { c.Groups = []reconcile.Group{"order"} },
+		"Groups is":    func(c *reconcile.Config) { c.Groups = []reconcile.Group{} },
+		"FirstRun":     func(c *reconcile.Config) { c.FirstRun = -1 },
+		"Overlap":      func(c *reconcile.Config) { c.Overlap = -1 },
+		"Lease":        func(c *reconcile.Config) { c.Lease = time.Millisecond },
 	} {
 		c := s.config()
 		change(&c)
-		_, err := webhook.NewReconciler(c)
-		require.ErrorContains(t, err, "ReconcilerConfig."+field)
+		_, err := reconcile.New(c)
+		require.ErrorContains(t, err, "reconcile.Config."+field)
+		var argument *api.ArgumentError
+		require.ErrorAs(t, err, &argument)
 	}
 }
 
 func TestReconcilerWantsToKnowTheIntegrations(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newFixture(t)
 	broken := errors.New("no answer")
 	for _, ask := range []func(context.Context) ([]string, error){
-		webhook.Integrations(),
+		reconcile.Integrations(),
 		func(context.Context) ([]string, error) { return nil, broken },
 	} {
-		_, err := s.reconciler(t, func(c *webhook.ReconcilerConfig) { c.Integrations = ask }).Run(t.Context())
-		require.ErrorContains(t, err, "webhook: reconciling: integrations: ")
+		_, err := s.reconciler(t, func(c *reconcile.Config) { c.Integrations = ask }).Run(t.Context())
+		require.ErrorContains(t, err, "reconcile: run failed: integrations: ")
 	}
 	assert.Zero(t, s.platform.Journal().Len())
-	report := s.reconcile(t, func(c *webhook.ReconcilerConfig) {
+	report := s.reconcile(t, func(c *reconcile.Config) {
 		c.Integrations = func(ctx context.Context) ([]string, error) {
 			clinic, err := s.client().Clinic.Get(ctx)
 			return []string{clinic.IntegrationID}, err
@@ -64,7 +67,7 @@ func TestReconcilerWantsToKnowTheIntegrations(t *testing.T) {
 // enough for both. What was seen for one of them only is recovered for the other.
 func TestReconcilerServesSeveralIntegrations(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, dispensarytest.WithIntegrations(2))
+	s := newFixture(t, dispensarytest.WithIntegrations(2))
 	require.Len(t, s.integrations, 2)
 	keys := s.happen(t, 5)
 	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
@@ -93,18 +96,18 @@ func TestReconcilerServesSeveralIntegrations(t *testing.T) {
 // A webhook that names no integration stands for all of them.
 func TestReconcilerKnowsWebhooksWithoutIntegration(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newFixture(t)
 	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
 	keys := s.happen(t, 3)
 	bare := keys[1]
 	bare.IntegrationID = ""
-	_, err := s.inbox.Accept(t.Context(), webhook.Delivery{Key: bare, Body: []byte(orderBody)})
+	_, err := s.inbox.Accept(t.Context(), webhook.Delivery{Key: bare, Body: []byte(`{"event":{"id":"evt_1","type":"order.placed"}}`)})
 	require.NoError(t, err)
 	assert.Equal(t, []webhook.Key{keys[0], keys[2]}, s.reconcile(t, nil).Recovered)
 
 	more := s.happen(t, 1)
 	more[0].IntegrationID = ""
-	report := s.reconcile(t, func(c *webhook.ReconcilerConfig) { c.Integrations = webhook.Integrations("") })
+	report := s.reconcile(t, func(c *reconcile.Config) { c.Integrations = reconcile.Integrations("") })
 	assert.Contains(t, report.Recovered, more[0])
 }
 
@@ -112,7 +115,7 @@ func TestReconcilerKnowsWebhooksWithoutIntegration(t *testing.T) {
 // it is thought to be.
 func TestReconcilerLearnsFromFailedNotices(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newFixture(t)
 	s.broken.Store(true)
 	keys := s.happen(t, 4)
 	bare := s.rewriting(func(r *http.Request, body map[string]any) {
@@ -124,7 +127,7 @@ func TestReconcilerLearnsFromFailedNotices(t *testing.T) {
 		keys[i].IntegrationID = ""
 	}
 	s.integrations = []string{""}
-	report := s.reconcile(t, func(c *webhook.ReconcilerConfig) { c.Integrations, c.Events = webhook.Integrations("in_1"), bare })
+	report := s.reconcile(t, func(c *reconcile.Config) { c.Integrations, c.Events = reconcile.Integrations("in_1"), bare })
 	assert.Equal(t, keys, report.Recovered)
 	s.finish(t, keys...)
 }
@@ -133,11 +136,11 @@ func TestReconcilerLearnsFromFailedNotices(t *testing.T) {
 // no group lists, and groups that the token may not list.
 func TestReconcilerRecoversFromTheLogAlone(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, dispensarytest.WithIntegrations(2))
+	s := newFixture(t, dispensarytest.WithIntegrations(2))
 	s.broken.Store(true)
 	keys := s.happen(t, 5)
-	report := s.reconcile(t, func(c *webhook.ReconcilerConfig) {
-		c.Groups = []webhook.EventGroup{webhook.GroupClinicKeys}
+	report := s.reconcile(t, func(c *reconcile.Config) {
+		c.Groups = []reconcile.Group{reconcile.ClinicKeys}
 	})
 	assert.ElementsMatch(t, keys, report.Recovered)
 	assert.Zero(t, report.Reads)
@@ -147,10 +150,10 @@ func TestReconcilerRecoversFromTheLogAlone(t *testing.T) {
 // Without the log, and with one that has no data, everything is read.
 func TestReconcilerDoesWithoutTheLog(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newFixture(t)
 	s.broken.Store(true)
 	keys := s.happen(t, 5)
-	report := s.reconcile(t, func(c *webhook.ReconcilerConfig) {
+	report := s.reconcile(t, func(c *reconcile.Config) {
 		c.Events = s.rewriting(func(_ *http.Request, body map[string]any) {
 			for _, row := range items(body, "webhook_deliveries") {
 				delete(row["event_payload"].(map[string]any)["event"].(map[string]any), "data")
@@ -159,22 +162,22 @@ func TestReconcilerDoesWithoutTheLog(t *testing.T) {
 	})
 	assert.Equal(t, keys, report.Recovered)
 	assert.Equal(t, 5, report.Reads)
-	assert.Len(t, report.Notices, 5)
+	assert.Len(t, report.FailedDeliveries, 5)
 
 	more := s.happen(t, 5)
 	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.ErrorStatus, Status: 500, Operation: "webhook_deliveries.list"})
 	report = s.reconcile(t, nil)
 	assert.Equal(t, more, report.Recovered)
 	assert.Equal(t, 5, report.Reads)
-	assert.Empty(t, report.Notices)
-	require.ErrorIs(t, report.NoticesErr, api.ErrServer)
+	assert.Empty(t, report.FailedDeliveries)
+	require.ErrorIs(t, report.DeliveryLogErr, api.ErrServer)
 	s.finish(t, append(keys, more...)...)
 }
 
 // What the log says of a webhook that arrived in the end is no news.
 func TestReconcilerTellsWhichNoticesMatter(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, dispensarytest.WithReading(dispensarytest.SilenceDeliveryLog, "attempt"))
+	s := newFixture(t, dispensarytest.WithReading(dispensarytest.SilenceDeliveryLog, "attempt"))
 	s.broken.Store(true)
 	keys := s.happen(t, 1)
 	s.clock.Advance(time.Minute) // a second attempt
@@ -183,8 +186,8 @@ func TestReconcilerTellsWhichNoticesMatter(t *testing.T) {
 	s.broken.Store(true)
 	keys = append(keys, s.happen(t, 1)...)
 	report := s.reconcile(t, nil)
-	require.Len(t, report.Notices, 2, "and not three, one for each attempt")
-	late, first := report.Notices[0], report.Notices[1]
+	require.Len(t, report.FailedDeliveries, 2, "and not three, one for each attempt")
+	late, first := report.FailedDeliveries[0], report.FailedDeliveries[1]
 	assert.Equal(t, keys, []webhook.Key{first.Key, late.Key}, "the latest first")
 	assert.Equal(t, 2, first.Attempts)
 	assert.False(t, first.Missed)
@@ -197,23 +200,23 @@ func TestReconcilerTellsWhichNoticesMatter(t *testing.T) {
 // being recovered.
 func TestReconcilerGoesOnWithTheOtherGroups(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newFixture(t)
 	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
 	keys := s.happen(t, 10)
 	tokens := s.platform.TokenSource(dispensarytest.User{}, "catalog:read", "clinic:read", "patients:read", "patients:treatment_plan_history")
-	limited := func(c *webhook.ReconcilerConfig) {
+	limited := func(c *reconcile.Config) {
 		c.Events = s.client(dispensary.WithTokenSource(tokens)).Events
 	}
 	report, err := s.reconciler(t, limited).Run(t.Context())
 	require.ErrorIs(t, err, api.ErrForbidden)
-	assert.ErrorContains(t, err, "webhook: reconciling: orders: ")
+	assert.ErrorContains(t, err, "reconcile: run failed: orders: ")
 	assert.Len(t, report.Recovered, 8)
 	for _, group := range report.Groups {
-		assert.Equal(t, group.Group == webhook.GroupOrders, group.Err != nil, group.Group)
+		assert.Equal(t, group.Group == reconcile.Orders, group.Err != nil, group.Group)
 	}
-	report = s.reconcile(t, func(c *webhook.ReconcilerConfig) {
+	report = s.reconcile(t, func(c *reconcile.Config) {
 		limited(c)
-		c.Groups = slices.DeleteFunc(webhook.EventGroups(), func(g webhook.EventGroup) bool { return g == webhook.GroupOrders })
+		c.Groups = slices.DeleteFunc(reconcile.Groups(), func(g reconcile.Group) bool { return g == reconcile.Orders })
 	})
 	assert.Empty(t, report.Recovered)
 	assert.Len(t, s.reconcile(t, nil).Recovered, 2, "nothing of the group is taken for seen")
@@ -222,7 +225,7 @@ func TestReconcilerGoesOnWithTheOtherGroups(t *testing.T) {
 
 func TestReconcilerGoesBackAsFarAsItIsTold(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newFixture(t)
 	s.broken.Store(true)
 	s.happen(t, 5) // the log has them, but they are none of its concern
 	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
@@ -230,7 +233,7 @@ func TestReconcilerGoesBackAsFarAsItIsTold(t *testing.T) {
 	s.clock.Advance(10 * time.Minute)
 	keys := s.happen(t, 5)
 	s.clock.Advance(24*time.Hour - 5*time.Minute)
-	day := func(c *webhook.ReconcilerConfig) { c.FirstRun = 24 * time.Hour }
+	day := func(c *reconcile.Config) { c.FirstRun = 24 * time.Hour }
 	assert.Equal(t, keys, s.reconcile(t, day).Recovered)
 	assert.Empty(t, s.reconcile(t, day).Recovered, "the overlap does not reach behind it")
 	s.clock.Advance(48 * time.Hour)
@@ -244,17 +247,17 @@ func TestReconcilerGoesBackAsFarAsItIsTold(t *testing.T) {
 // then nothing is done for it, whatever the log tells.
 func TestReconcilerStartsAnewForANewIntegration(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, dispensarytest.WithIntegrations(2))
+	s := newFixture(t, dispensarytest.WithIntegrations(2))
 	fault := s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
 	keys := s.happen(t, 5)
 	fault.Remove()
 	s.clock.Advance(48 * time.Hour)
 	s.broken.Store(true)
 	keys = append(keys, s.happen(t, 5)...)
-	one := func(c *webhook.ReconcilerConfig) { c.Integrations = webhook.Integrations(s.integrations[0]) }
+	one := func(c *reconcile.Config) { c.Integrations = reconcile.Integrations(s.integrations[0]) }
 	report := s.reconcile(t, one)
 	assert.Len(t, report.Recovered, 10)
-	for _, notice := range report.Notices {
+	for _, notice := range report.FailedDeliveries {
 		assert.Equal(t, s.integrations[0], notice.Key.IntegrationID)
 	}
 	assert.Empty(t, s.reconcile(t, one).Recovered)
@@ -265,21 +268,21 @@ func TestReconcilerStartsAnewForANewIntegration(t *testing.T) {
 
 // overtaken is an inbox in which every webhook arrives a moment before its
 // recovery does.
-type overtaken struct{ webhook.Reconcilable }
+type overtaken struct{ reconcile.Inbox }
 
 func (o overtaken) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
-	if _, err := o.Reconcilable.Accept(ctx, d); err != nil {
+	if _, err := o.Inbox.Accept(ctx, d); err != nil {
 		return webhook.Receipt{}, err
 	}
-	return o.Reconcilable.Accept(ctx, d)
+	return o.Inbox.Accept(ctx, d)
 }
 
 func TestReconcilerIsOvertakenByWebhooks(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newFixture(t)
 	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
 	keys := s.happen(t, 5)
-	report := s.reconcile(t, func(c *webhook.ReconcilerConfig) { c.Inbox = overtaken{s.inbox} })
+	report := s.reconcile(t, func(c *reconcile.Config) { c.Inbox = overtaken{s.inbox} })
 	assert.Equal(t, 5, report.Missed)
 	assert.Empty(t, report.Recovered)
 	s.finish(t, keys...)

@@ -1,4 +1,4 @@
-package webhook
+package reconcile
 
 import (
 	"fmt"
@@ -10,21 +10,22 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// Report is what came of one run of a [Reconciler]. However it is printed or
-// logged, there are only numbers.
+// Report is the result of one run of a [Reconciler]. However it is printed or
+// logged, only numbers are seen.
 type Report struct {
-	// Started is when the run began, by [ReconcilerConfig.Now], and Duration
+	// Started is when the run began, by [Config].Now, and Duration
 	// how long it took.
 	Started  time.Time
 	Duration time.Duration
 
 	// Skipped reports that nothing was done, because another replica had done
-	// it a moment before; see [Reconciler.Every].
+	// it a moment before; see [Reconciler.Loop].
 	Skipped bool
 
-	// Groups tells of each group that was walked.
+	// Groups has an entry for each group that was listed.
 	Groups []GroupReport
 
 	// Missed is how many events the inbox had not seen, each counted for every
@@ -33,33 +34,33 @@ type Report struct {
 
 	// Recovered are those of them that were accepted, in that order. What arrived
 	// by itself meanwhile is not among them.
-	Recovered []Key
+	Recovered []webhook.Key
 
 	// Unchecked is how many of Recovered the inbox keeps no record of, so that they
-	// may have been accepted before: see [Receipt.Unchecked].
+	// may have been accepted before: see [webhook.Receipt].Unchecked.
 	Unchecked int
 
 	// Gaps are what was missed and cannot be recovered: the platform does not have
 	// it any more, or the inbox does not take it.
 	Gaps []Gap
 
-	// Notices are the webhooks that the platform could not deliver since the
-	// last run, the latest first. It is empty for events that happened while the
-	// address was switched off, as nothing was sent then.
-	Notices []Notice
+	// FailedDeliveries are the webhooks that the platform could not deliver since
+	// the last run, the latest first. It is empty for events that happened while
+	// the address was switched off, as nothing was sent then.
+	FailedDeliveries []FailedDelivery
 
-	// NoticesErr is why the platform did not say which webhooks failed. It
+	// DeliveryLogErr is why the platform did not say which webhooks failed. It
 	// keeps nothing from being recovered.
-	NoticesErr error
+	DeliveryLogErr error
 
 	// Pages and Reads count the calls to the platform: pages of lists, and
 	// events read one by one.
 	Pages, Reads int
 }
 
-// GroupReport is what came of one group of events.
+// GroupReport is the result of one group of events.
 type GroupReport struct {
-	Group EventGroup
+	Group Group
 
 	// Listed is how many events the platform listed since the checkpoint, Missed
 	// how many of them the inbox had not seen for some integration, and Recovered
@@ -70,14 +71,14 @@ type GroupReport struct {
 	Err error
 }
 
-// Gap is something that was missed for good, unless the inbox changes its mind: the
+// Gap is something that was missed for good, unless the inbox accepts it later: the
 // platform keeps events for 30 days.
 // API section: "Limits".
 type Gap struct {
-	Group EventGroup
+	Group Group
 
-	// From and To are the time that nobody can look into any more, because the
-	// last run was longer ago than the platform remembers. Both are when the
+	// From and To bound the time that cannot be looked into any more, because the
+	// last run was longer ago than the platform keeps events. Both are when the
 	// event happened if it is a single one.
 	From, To time.Time
 
@@ -87,8 +88,8 @@ type Gap struct {
 	EventID string
 	Type    events.Type
 
-	// Err is why the inbox refused the event, or could not be given it: it matches
-	// [ErrInbox]. It is nil where the platform has forgotten.
+	// Err is why the inbox refused the event: it matches [webhook.ErrInbox]. It is
+	// nil where the platform has the event no longer.
 	Err error
 }
 
@@ -100,11 +101,11 @@ func (g Gap) String() string {
 	return fmt.Sprintf("%s from %s to %s", g.Group, g.From.UTC().Format(time.RFC3339), g.To.UTC().Format(time.RFC3339))
 }
 
-// Notice is a webhook that the platform could not deliver. However it is printed
-// or logged, there are type, key, attempts and status.
+// FailedDelivery is a webhook that the platform could not deliver. However it is
+// printed or logged, only type, key, attempts and status are seen.
 // API section: "Webhook delivery".
-type Notice struct {
-	Key  Key
+type FailedDelivery struct {
+	Key  webhook.Key
 	Type events.Type
 
 	// Attempts is how many were made, AttemptedAt when the latest was, and
@@ -125,15 +126,15 @@ type Notice struct {
 }
 
 // String returns type, key, attempts and status.
-func (n Notice) String() string {
-	return fmt.Sprintf("%s %s: attempt %d: %s", n.Type, n.Key, n.Attempts, statusText(n.Status))
+func (d FailedDelivery) String() string {
+	return fmt.Sprintf("%s %s: attempt %d: %s", d.Type, d.Key, d.Attempts, statusText(d.Status))
 }
 
-// Format prints [Notice.String] for every verb.
-func (n Notice) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, n.String()) }
+// Format prints [FailedDelivery.String] for every verb.
+func (d FailedDelivery) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, d.String()) }
 
-// LogValue logs [Notice.String].
-func (n Notice) LogValue() slog.Value { return slog.StringValue(n.String()) }
+// LogValue logs [FailedDelivery.String].
+func (d FailedDelivery) LogValue() slog.Value { return slog.StringValue(d.String()) }
 
 func statusText(status int) string {
 	if status == 0 {
@@ -143,7 +144,7 @@ func statusText(status int) string {
 }
 
 // String returns the numbers, as in "recovered 11 of 12 missed; pages: 6, reads:
-// 5; gaps: 1; failed notices: 7 (6 status 503, 1 no answer)".
+// 5; gaps: 1; failed deliveries: 7 (6 status 503, 1 no answer)".
 func (r Report) String() string {
 	if r.Skipped {
 		return "skipped: another replica has just done it"
@@ -155,17 +156,17 @@ func (r Report) String() string {
 	if len(r.Gaps) > 0 {
 		text += fmt.Sprintf("; gaps: %d", len(r.Gaps))
 	}
-	if len(r.Notices) > 0 {
-		text += fmt.Sprintf("; failed notices: %d (%s)", len(r.Notices), r.reasons())
+	if len(r.FailedDeliveries) > 0 {
+		text += fmt.Sprintf("; failed deliveries: %d (%s)", len(r.FailedDeliveries), r.reasons())
 	}
 	return text
 }
 
-// reasons counts the notices by status.
+// reasons counts the failed deliveries by status.
 func (r Report) reasons() string {
 	counts := map[int]int{}
-	for _, notice := range r.Notices {
-		counts[notice.Status]++
+	for _, failed := range r.FailedDeliveries {
+		counts[failed.Status]++
 	}
 	var parts []string
 	for _, status := range slices.Sorted(maps.Keys(counts)) {
@@ -184,13 +185,13 @@ func (r Report) LogValue() slog.Value {
 		slog.Int("recovered", len(r.Recovered)),
 		slog.Int("unchecked", r.Unchecked),
 		slog.Int("gaps", len(r.Gaps)),
-		slog.Int("failed_notices", len(r.Notices)),
+		slog.Int("failed_deliveries", len(r.FailedDeliveries)),
 		slog.Int("pages", r.Pages),
 		slog.Int("reads", r.Reads),
 		slog.Duration("duration", r.Duration),
 	}
-	if len(r.Notices) > 0 {
-		attrs = append(attrs, slog.String("notices_by_status", r.reasons()))
+	if len(r.FailedDeliveries) > 0 {
+		attrs = append(attrs, slog.String("failed_deliveries_by_status", r.reasons()))
 	}
 	return slog.GroupValue(attrs...)
 }

@@ -1,18 +1,19 @@
-package webhook
+package reconcile
 
 import (
 	"context"
 	"errors"
 	"time"
 
+	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
-// Reconcilable is an [Inbox] that a [Reconciler] can fill: it can tell which
-// events it has never seen, and keeps the Reconciler's checkpoint next to them.
-// The engines of this module are, and package inboxtest holds them to it.
-type Reconcilable interface {
-	Inbox
+// Inbox is a [webhook.Inbox] that a [Reconciler] can fill: it can tell which events
+// it has never seen, and keeps the checkpoint next to them. The engines of this
+// module are, and package enginetest holds them to it.
+type Inbox interface {
+	webhook.Inbox
 	Checkpoints
 
 	// Missing returns those of keys that were never accepted, in the order they
@@ -22,7 +23,7 @@ type Reconcilable interface {
 	//
 	// An answer may be out of date when it arrives: what is accepted meanwhile is
 	// recognised by Accept.
-	Missing(ctx context.Context, keys []Key) ([]Key, error)
+	Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key, error)
 }
 
 // Checkpoints keeps what a [Reconciler] has to remember between its runs, and lets
@@ -34,8 +35,8 @@ type Reconcilable interface {
 type Checkpoints interface {
 	// ClaimCheckpoint makes holder the holder of a checkpoint until ttl has
 	// passed, and returns the state that was saved last, nil if none ever was.
-	// Claiming what one holds already extends it. While another holds it, the
-	// error is [ErrCheckpointHeld].
+	// Claiming a checkpoint that holder has already extends the claim. While
+	// another one holds it, the error is [ErrCheckpointHeld].
 	ClaimCheckpoint(ctx context.Context, name, holder string, ttl time.Duration) (state []byte, err error)
 
 	// SaveCheckpoint replaces the state durably and extends the claim to ttl from
@@ -50,41 +51,41 @@ type Checkpoints interface {
 
 // ErrCheckpointHeld is returned where another replica holds a checkpoint, or has
 // held it since.
-var ErrCheckpointHeld = errors.New("webhook: checkpoint is held by another replica")
+var ErrCheckpointHeld = errors.New("reconcile: checkpoint is held by another replica")
 
-// guardedInbox is an inbox whose panics are errors. A [Reconciler] calls it from
-// goroutines that nobody else protects, also with events that the program's own
-// functions, such as [Work.Order], cannot take.
-type guardedInbox struct{ inbox Reconcilable }
+// safeInbox turns the panics of an inbox into errors. A [Reconciler] calls it on
+// goroutines that nothing else protects, also with events that the program's own
+// functions, such as [webhook.Work].Order, cannot take.
+type safeInbox struct{ inbox Inbox }
 
-func (g guardedInbox) Accept(ctx context.Context, d Delivery) (receipt Receipt, err error) {
+func (s safeInbox) Accept(ctx context.Context, d webhook.Delivery) (receipt webhook.Receipt, err error) {
 	err = safecall.Call(func() (err error) {
-		receipt, err = g.inbox.Accept(ctx, d)
+		receipt, err = s.inbox.Accept(ctx, d)
 		return err
 	})
 	return receipt, err
 }
 
-func (g guardedInbox) Missing(ctx context.Context, keys []Key) (missing []Key, err error) {
+func (s safeInbox) Missing(ctx context.Context, keys []webhook.Key) (missing []webhook.Key, err error) {
 	err = safecall.Call(func() (err error) {
-		missing, err = g.inbox.Missing(ctx, keys)
+		missing, err = s.inbox.Missing(ctx, keys)
 		return err
 	})
 	return missing, err
 }
 
-func (g guardedInbox) ClaimCheckpoint(ctx context.Context, name, holder string, ttl time.Duration) (state []byte, err error) {
+func (s safeInbox) ClaimCheckpoint(ctx context.Context, name, holder string, ttl time.Duration) (state []byte, err error) {
 	err = safecall.Call(func() (err error) {
-		state, err = g.inbox.ClaimCheckpoint(ctx, name, holder, ttl)
+		state, err = s.inbox.ClaimCheckpoint(ctx, name, holder, ttl)
 		return err
 	})
 	return state, err
 }
 
-func (g guardedInbox) SaveCheckpoint(ctx context.Context, name, holder string, state []byte, ttl time.Duration) error {
-	return safecall.Call(func() error { return g.inbox.SaveCheckpoint(ctx, name, holder, state, ttl) })
+func (s safeInbox) SaveCheckpoint(ctx context.Context, name, holder string, state []byte, ttl time.Duration) error {
+	return safecall.Call(func() error { return s.inbox.SaveCheckpoint(ctx, name, holder, state, ttl) })
 }
 
-func (g guardedInbox) ReleaseCheckpoint(ctx context.Context, name, holder string) error {
-	return safecall.Call(func() error { return g.inbox.ReleaseCheckpoint(ctx, name, holder) })
+func (s safeInbox) ReleaseCheckpoint(ctx context.Context, name, holder string) error {
+	return safecall.Call(func() error { return s.inbox.ReleaseCheckpoint(ctx, name, holder) })
 }

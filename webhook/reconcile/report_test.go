@@ -1,9 +1,10 @@
-package webhook_test
+package reconcile_test
 
 import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -11,54 +12,54 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
-	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
 func TestReportIsANumberForEverything(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newFixture(t)
 	s.broken.Store(true)
 	s.happen(t, 7)
 	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
 	s.happen(t, 5)
 	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.ErrorStatus, Status: 404, Operation: "events.get", Times: 1})
 	report := s.reconcile(t, nil)
-	text := "recovered 11 of 12 missed; pages: 6, reads: 5; gaps: 1; failed notices: 7 (7 status 503)"
+	text := "recovered 11 of 12 missed; pages: 6, reads: 5; gaps: 1; failed deliveries: 7 (7 status 503)"
 	for _, verb := range []string{"%s", "%v", "%+v", "%#v", "%d"} {
 		assert.Equal(t, text, fmt.Sprintf(verb, report))
 	}
-	listed := map[webhook.EventGroup][3]int{}
+	listed := map[reconcile.Group][3]int{}
 	for _, group := range report.Groups {
 		listed[group.Group] = [3]int{group.Listed, group.Missed, group.Recovered}
 	}
-	assert.Equal(t, map[webhook.EventGroup][3]int{
-		webhook.GroupClinicKeys: {0, 0, 0}, webhook.GroupPatients: {5, 5, 5}, webhook.GroupTreatmentPlans: {3, 3, 3},
-		webhook.GroupOrders: {2, 2, 1}, webhook.GroupProducts: {2, 2, 2},
+	assert.Equal(t, map[reconcile.Group][3]int{
+		reconcile.ClinicKeys: {0, 0, 0}, reconcile.Patients: {5, 5, 5}, reconcile.TreatmentPlans: {3, 3, 3},
+		reconcile.Orders: {2, 2, 1}, reconcile.Products: {2, 2, 2},
 	}, listed)
 	assert.Equal(t, s.clock.Now(), report.Started)
 	assert.Zero(t, report.Duration, "the clock stands still")
 
-	notice := report.Notices[0]
+	notice := report.FailedDeliveries[0]
 	line := fmt.Sprintf("%s %s: attempt 1: status 503", notice.Type, notice.Key)
 	for _, verb := range []string{"%s", "%v", "%+v", "%#v"} {
 		assert.Equal(t, line, fmt.Sprintf(verb, notice))
 	}
 	notice.Status = 0
 	assert.Equal(t, fmt.Sprintf("%s %s: attempt 1: no answer", notice.Type, notice.Key), notice.String())
-	assert.Equal(t, "skipped: another replica has just done it", webhook.Report{Skipped: true}.String())
+	assert.Equal(t, "skipped: another replica has just done it", reconcile.Report{Skipped: true}.String())
 }
 
 // Nothing that a reconciler logs, reports or keeps holds anything of a patient,
 // or of what the platform says in words.
 func TestReconcilerLeaksNothing(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newFixture(t)
 	s.broken.Store(true)
 	s.happen(t, 10)
 	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
 	s.happen(t, 10)
 	var out bytes.Buffer
-	loud := func(c *webhook.ReconcilerConfig) { c.Logger = loggers(&out) }
+	loud := func(c *reconcile.Config) { c.Logger = loggers(&out) }
 	for _, f := range []dispensarytest.Fault{
 		{Effect: dispensarytest.ErrorStatus, Status: 500, Operation: "events.get", Messages: []string{"Canary said the platform"}, Skip: 1, Times: 1},
 		{Effect: dispensarytest.ErrorStatus, Status: 404, Operation: "events.get", Times: 1},
@@ -67,7 +68,7 @@ func TestReconcilerLeaksNothing(t *testing.T) {
 	} {
 		s.platform.Fault(f)
 		report, err := s.reconciler(t, loud).Run(t.Context())
-		for _, v := range []any{report, err, report.Notices, report.Gaps, report.Groups, report.NoticesErr} {
+		for _, v := range []any{report, err, report.FailedDeliveries, report.Gaps, report.Groups, report.DeliveryLogErr} {
 			say(&out, v)
 		}
 		s.clock.Advance(time.Second)
@@ -76,7 +77,7 @@ func TestReconcilerLeaksNothing(t *testing.T) {
 	_, err := s.inbox.ClaimCheckpoint(t.Context(), "us/sandbox", "somebody", time.Hour)
 	require.NoError(t, err)
 	_, err = s.reconciler(t, loud).Run(t.Context())
-	require.ErrorIs(t, err, webhook.ErrCheckpointHeld)
+	require.ErrorIs(t, err, reconcile.ErrCheckpointHeld)
 	state, err := s.inbox.ClaimCheckpoint(t.Context(), "us/sandbox", "somebody", time.Hour)
 	require.NoError(t, err)
 	out.Write(state)
@@ -98,7 +99,7 @@ func TestReconcilerLeaksNothing(t *testing.T) {
 // The checkpoint is small, whatever was missed.
 func TestCheckpointIsSmall(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newFixture(t)
 	s.broken.Store(true)
 	s.happen(t, 300)
 	s.reconcile(t, nil)
@@ -106,4 +107,17 @@ func TestCheckpointIsSmall(t *testing.T) {
 	require.NoError(t, err)
 	assert.Less(t, len(state), 1000)
 	assert.True(t, json.Valid(state))
+}
+
+func loggers(b *bytes.Buffer) *slog.Logger {
+	options := &slog.HandlerOptions{Level: slog.LevelDebug - 100, AddSource: true}
+	return slog.New(slog.NewMultiHandler(slog.NewTextHandler(b, options), slog.NewJSONHandler(b, options)))
+}
+
+// say prints a value in every way.
+func say(b *bytes.Buffer, v any) {
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d", "%t"} {
+		fmt.Fprintf(b, verb+"\n", v)
+	}
+	loggers(b).Info("said", "value", v)
 }

@@ -1,4 +1,4 @@
-package webhook_test
+package reconcile_test
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/internal/testsize"
-	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
 // TestReconciliationDrill: the receiver fails until the platform switches it off,
@@ -18,7 +18,7 @@ import (
 func TestReconciliationDrill(t *testing.T) {
 	t.Parallel()
 	missed := testsize.Of(1000, 5000)
-	s := newScene(t)
+	s := newFixture(t)
 	keys := s.happen(t, 10)
 	failed := s.switchOff(t)
 	keys = append(keys, failed...)
@@ -39,10 +39,10 @@ func TestReconciliationDrill(t *testing.T) {
 	require.Equal(t, missed+len(failed), len(report.Recovered))
 	assert.Equal(t, keys[10:], report.Recovered, "in the order in which it happened")
 	assert.Empty(t, report.Gaps)
-	require.NoError(t, report.NoticesErr)
+	require.NoError(t, report.DeliveryLogErr)
 
-	require.Equal(t, len(failed), len(report.Notices))
-	for _, notice := range report.Notices {
+	require.Equal(t, len(failed), len(report.FailedDeliveries))
+	for _, notice := range report.FailedDeliveries {
 		assert.Equal(t, 503, notice.Status)
 		assert.True(t, notice.Missed)
 		assert.Contains(t, failed, notice.Key)
@@ -62,7 +62,7 @@ func TestReconciliationDrill(t *testing.T) {
 // What the router is given cannot be told from what a webhook brings.
 func TestRecoveredEventsAreThoseOfWebhooks(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newFixture(t)
 	keys := s.happen(t, 5) // by webhook
 	s.broken.Store(true)
 	keys = append(keys, s.happen(t, 5)...) // from the delivery log
@@ -71,7 +71,7 @@ func TestRecoveredEventsAreThoseOfWebhooks(t *testing.T) {
 	_, _, reads := s.calls()
 	assert.Zero(t, reads)
 	keys = append(keys, s.happen(t, 5)...)
-	report := s.reconcile(t, func(c *webhook.ReconcilerConfig) { c.Name = "another" })
+	report := s.reconcile(t, func(c *reconcile.Config) { c.Name = "another" })
 	assert.Len(t, report.Recovered, 5)
 	s.finish(t, keys...)
 	for _, e := range s.platform.Platform().Events() {

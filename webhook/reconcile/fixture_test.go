@@ -1,11 +1,15 @@
-package webhook_test
+package reconcile_test
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,11 +25,12 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// scene is the platform with an integrator's receiver, on a clock that stands
+// fixture is the platform with an integrator's receiver, on a clock that stands
 // still. What the receiver handles is counted.
-type scene struct {
+type fixture struct {
 	platform *dispensarytest.Server
 	clock    *dispensarytest.Clock
 	inbox    *memoryinbox.Inbox
@@ -44,17 +49,17 @@ type scene struct {
 	happened   int
 }
 
-// sceneBegins is a time of day with a midnight within every longer story.
-var sceneBegins = time.Date(2026, 3, 4, 15, 6, 7, 0, time.UTC)
+// fixtureStart is a time of day with a midnight within every longer story.
+var fixtureStart = time.Date(2026, 3, 4, 15, 6, 7, 0, time.UTC)
 
 // patient is how long an acceptance may take: the machine may have other things to do.
 const patient = time.Minute
 
-func newScene(t *testing.T, options ...dispensarytest.Option) *scene {
+func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 	t.Helper()
-	s := &scene{handled: map[webhook.Key]int{}, bodies: map[webhook.Key]events.Event{}}
+	s := &fixture{handled: map[webhook.Key]int{}, bodies: map[webhook.Key]events.Event{}}
 	s.platform = dispensarytest.New(t, append([]dispensarytest.Option{
-		dispensarytest.WithClock(dispensarytest.FrozenClock(sceneBegins)), dispensarytest.WithInMemory(),
+		dispensarytest.WithClock(dispensarytest.FrozenClock(fixtureStart)), dispensarytest.WithInMemory(),
 		dispensarytest.WithUnconditionalDelivery(), dispensarytest.WithJournalLimit(20_000),
 		dispensarytest.WithDeliveryTimeout(patient),
 	}, options...)...)
@@ -91,7 +96,7 @@ func newScene(t *testing.T, options ...dispensarytest.Option) *scene {
 }
 
 // findIntegrations asks for those of the first clinic.
-func (s *scene) findIntegrations(t *testing.T) {
+func (s *fixture) findIntegrations(t *testing.T) {
 	t.Helper()
 	first, err := s.client(dispensary.WithClinicKey(dispensary.Secret(s.platform.ClinicKey()))).Clinic.Get(t.Context())
 	require.NoError(t, err)
@@ -107,12 +112,12 @@ func (s *scene) findIntegrations(t *testing.T) {
 }
 
 // client has a token of its own: they end after two hours of the clock.
-func (s *scene) client(options ...dispensary.Option) *dispensary.Client {
+func (s *fixture) client(options ...dispensary.Option) *dispensary.Client {
 	once := dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: 1})
 	return s.platform.Client(dispensarytest.User{}, append([]dispensary.Option{once}, options...)...)
 }
 
-func (s *scene) handle(ctx context.Context, e events.Event) error {
+func (s *fixture) handle(ctx context.Context, e events.Event) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := webhook.HandlingFrom(ctx).Key
@@ -122,7 +127,7 @@ func (s *scene) handle(ctx context.Context, e events.Event) error {
 	return nil
 }
 
-func (s *scene) observe(ctx context.Context, o webhook.Observation) {
+func (s *fixture) observe(ctx context.Context, o webhook.Observation) {
 	s.mu.Lock()
 	if o.Outcome == webhook.OutcomeDuplicate {
 		s.duplicates = append(s.duplicates, o.Key)
@@ -134,30 +139,30 @@ func (s *scene) observe(ctx context.Context, o webhook.Observation) {
 }
 
 // config is that of a reconciler with a client of the moment.
-func (s *scene) config() webhook.ReconcilerConfig {
-	return webhook.ReconcilerConfig{
+func (s *fixture) config() reconcile.Config {
+	return reconcile.Config{
 		Environment:  s.platform.Site().Environment,
 		Events:       s.client().Events,
 		Inbox:        s.inbox,
-		Integrations: webhook.Integrations(s.integrations...),
+		Integrations: reconcile.Integrations(s.integrations...),
 		Now:          s.clock.Now,
 	}
 }
 
 // reconciler makes one; change may be nil.
-func (s *scene) reconciler(t *testing.T, change func(*webhook.ReconcilerConfig)) *webhook.Reconciler {
+func (s *fixture) reconciler(t *testing.T, change func(*reconcile.Config)) *reconcile.Reconciler {
 	t.Helper()
 	c := s.config()
 	if change != nil {
 		change(&c)
 	}
-	r, err := webhook.NewReconciler(c)
+	r, err := reconcile.New(c)
 	require.NoError(t, err)
 	return r
 }
 
 // reconcile makes a run that must succeed.
-func (s *scene) reconcile(t *testing.T, change func(*webhook.ReconcilerConfig)) webhook.Report {
+func (s *fixture) reconcile(t *testing.T, change func(*reconcile.Config)) reconcile.Report {
 	t.Helper()
 	report, err := s.reconciler(t, change).Run(t.Context())
 	require.NoError(t, err)
@@ -166,7 +171,7 @@ func (s *scene) reconcile(t *testing.T, change func(*webhook.ReconcilerConfig)) 
 
 // happen lets n things happen, of every group but clinic keys, and returns the
 // keys of their events. The clock moves by a second with each.
-func (s *scene) happen(t *testing.T, n int) (keys []webhook.Key) {
+func (s *fixture) happen(t *testing.T, n int) (keys []webhook.Key) {
 	t.Helper()
 	p := s.platform.Platform()
 	patient, product := p.Patients()[0], p.Products()[0]
@@ -194,7 +199,7 @@ func (s *scene) happen(t *testing.T, n int) (keys []webhook.Key) {
 }
 
 // keys are those of an event for each integration.
-func (s *scene) keys(e dispensarytest.Event) (keys []webhook.Key) {
+func (s *fixture) keys(e dispensarytest.Event) (keys []webhook.Key) {
 	for _, id := range s.integrations {
 		keys = append(keys, webhook.Key{Environment: s.platform.Site().Environment, EventID: e.ID, IntegrationID: id})
 	}
@@ -203,7 +208,7 @@ func (s *scene) keys(e dispensarytest.Event) (keys []webhook.Key) {
 
 // switchOff lets the receiver fail until the platform gives it up, and returns
 // the keys of what it was meant to be told meanwhile.
-func (s *scene) switchOff(t *testing.T) (keys []webhook.Key) {
+func (s *fixture) switchOff(t *testing.T) (keys []webhook.Key) {
 	t.Helper()
 	s.broken.Store(true)
 	for {
@@ -217,7 +222,7 @@ func (s *scene) switchOff(t *testing.T) (keys []webhook.Key) {
 }
 
 // switchOn repairs the receiver and enables it in the dashboard.
-func (s *scene) switchOn(t *testing.T) {
+func (s *fixture) switchOn(t *testing.T) {
 	t.Helper()
 	s.broken.Store(false)
 	require.NoError(t, s.platform.EnableWebhook())
@@ -225,7 +230,7 @@ func (s *scene) switchOn(t *testing.T) {
 
 // sendLate delivers everything that ever happened by webhook, and holds that all
 // of it is acknowledged and was known.
-func (s *scene) sendLate(t *testing.T) {
+func (s *fixture) sendLate(t *testing.T) {
 	t.Helper()
 	for _, e := range s.platform.Platform().Events() {
 		for _, key := range s.keys(e) {
@@ -234,7 +239,7 @@ func (s *scene) sendLate(t *testing.T) {
 			}})
 			require.NoError(t, err)
 			w := httptest.NewRecorder()
-			s.handler.ServeHTTP(w, request(http.MethodPost, sign(s.platform.Application().WebhookSecret, s.clock.Now(), string(body)), string(body)))
+			s.handler.ServeHTTP(w, s.request(string(body)))
 			require.Equal(t, http.StatusOK, w.Code)
 			require.Equal(t, key, s.duplicates[len(s.duplicates)-1])
 		}
@@ -243,7 +248,7 @@ func (s *scene) sendLate(t *testing.T) {
 
 // finish closes the inbox, and holds that each of the keys was handled once, and
 // nothing else of the integrations.
-func (s *scene) finish(t *testing.T, keys ...webhook.Key) {
+func (s *fixture) finish(t *testing.T, keys ...webhook.Key) {
 	t.Helper()
 	require.NoError(t, s.inbox.Close(t.Context()))
 	want := map[webhook.Key]int{}
@@ -264,7 +269,7 @@ func (s *scene) finish(t *testing.T, keys ...webhook.Key) {
 
 // calls counts the requests to the platform since the journal was reset, by the
 // kind of operation.
-func (s *scene) calls() (all, pages, reads int) {
+func (s *fixture) calls() (all, pages, reads int) {
 	for _, r := range s.platform.Journal().Requests() {
 		switch {
 		case r.Operation == "events.get":
@@ -275,4 +280,14 @@ func (s *scene) calls() (all, pages, reads int) {
 		all++
 	}
 	return all, pages, reads
+}
+
+// request makes a webhook that was signed by the platform.
+func (s *fixture) request(body string) *http.Request {
+	timestamp := strconv.FormatInt(s.clock.Now().Unix(), 10)
+	mac := hmac.New(sha256.New, []byte(s.platform.Application().WebhookSecret))
+	mac.Write([]byte(timestamp + "." + body))
+	r := httptest.NewRequest(http.MethodPost, "/webhooks", strings.NewReader(body))
+	r.Header.Set(webhook.SignatureHeader, "t="+timestamp+",v1="+hex.EncodeToString(mac.Sum(nil)))
+	return r
 }

@@ -1,4 +1,4 @@
-package webhook_test
+package reconcile_test
 
 import (
 	"context"
@@ -14,22 +14,23 @@ import (
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
 // run is a run that a loop made.
-type run struct {
+type observedRun struct {
 	at     time.Time
-	report webhook.Report
+	report reconcile.Report
 	err    error
 }
 
 // runs are those that were made.
 type runs struct {
 	mu   sync.Mutex
-	made []run
+	made []observedRun
 }
 
-func (r *runs) all() []run {
+func (r *runs) all() []observedRun {
 	synctest.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -37,23 +38,26 @@ func (r *runs) all() []run {
 }
 
 // observed returns a reconciler whose runs are kept.
-func (s *scene) observed(t *testing.T, r *runs) *webhook.Reconciler {
+func (s *fixture) observed(t *testing.T, r *runs) *reconcile.Reconciler {
 	t.Helper()
-	return s.reconciler(t, func(c *webhook.ReconcilerConfig) {
-		c.Observe = func(_ context.Context, report webhook.Report, err error) {
+	return s.reconciler(t, func(c *reconcile.Config) {
+		c.Observer.RunEnd = func(_ context.Context, report reconcile.Report, err error) {
+			if report.Skipped {
+				return
+			}
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			r.made = append(r.made, run{time.Now(), report, err})
+			r.made = append(r.made, observedRun{time.Now(), report, err})
 		}
 	})
 }
 
-// every starts a loop that ends with the test.
-func every(t *testing.T, r *webhook.Reconciler, interval time.Duration) {
+// loop starts a loop that ends with the test.
+func loop(t *testing.T, r *reconcile.Reconciler, interval time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- r.Every(ctx, interval) }()
+	go func() { done <- r.Loop(ctx, interval) }()
 	t.Cleanup(func() {
 		cancel()
 		assert.ErrorIs(t, <-done, context.Canceled)
@@ -63,13 +67,13 @@ func every(t *testing.T, r *webhook.Reconciler, interval time.Duration) {
 // The loops run on a token that does not end within them.
 const beat = 10 * time.Minute
 
-func TestEveryRunsAtOnceAndThenWithAPause(t *testing.T) {
+func TestLoopRunsAtOnceAndThenWithAPause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, dispensarytest.WithClock(dispensarytest.LiveClock()))
+		s := newFixture(t, dispensarytest.WithClock(dispensarytest.LiveClock()))
 		start := time.Now()
 		var kept runs
-		every(t, s.observed(t, &kept), beat)
+		loop(t, s.observed(t, &kept), beat)
 		time.Sleep(10 * beat)
 		runs := kept.all()
 		require.GreaterOrEqual(t, len(runs), 9)
@@ -87,14 +91,14 @@ func TestEveryRunsAtOnceAndThenWithAPause(t *testing.T) {
 	})
 }
 
-func TestEveryTriesAgainSoonerAfterAFailure(t *testing.T) {
+func TestLoopTriesAgainSoonerAfterAFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, dispensarytest.WithClock(dispensarytest.LiveClock()))
+		s := newFixture(t, dispensarytest.WithClock(dispensarytest.LiveClock()))
 		s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.ErrorStatus, Status: 500, Operation: "events.list_orders", Times: 5})
 		start := time.Now()
 		var kept runs
-		every(t, s.observed(t, &kept), beat)
+		loop(t, s.observed(t, &kept), beat)
 		time.Sleep(3 * beat)
 		runs := kept.all()
 		var at []time.Duration
@@ -108,16 +112,16 @@ func TestEveryTriesAgainSoonerAfterAFailure(t *testing.T) {
 }
 
 // An alarm that says an outage is over has the reconciler look at once.
-func TestAfterAnOutageTheReconcilerWakes(t *testing.T) {
+func TestRunAfterOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, dispensarytest.WithClock(dispensarytest.LiveClock()))
+		s := newFixture(t, dispensarytest.WithClock(dispensarytest.LiveClock()))
 		var kept runs
 		r := s.observed(t, &kept)
-		alarm, err := webhook.NewAlarm(webhook.AlarmConfig{Notify: r.AfterOutage, After: []time.Duration{time.Minute}})
+		alarm, err := webhook.NewAlarm(webhook.AlarmConfig{Notify: func(_ context.Context, o webhook.Outage) { r.RunAfterOutage(o) }, After: []time.Duration{time.Minute}})
 		require.NoError(t, err)
 		s.alarm = alarm
-		every(t, r, time.Hour)
+		loop(t, r, time.Hour)
 		time.Sleep(time.Second)
 		require.Len(t, kept.all(), 1)
 
@@ -141,15 +145,15 @@ func TestAfterAnOutageTheReconcilerWakes(t *testing.T) {
 func TestReplicasDoNotRepeatEachOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, dispensarytest.WithClock(dispensarytest.LiveClock()))
+		s := newFixture(t, dispensarytest.WithClock(dispensarytest.LiveClock()))
 		var kept runs
-		var first *webhook.Reconciler
+		var first *reconcile.Reconciler
 		for i := range 5 {
 			r := s.observed(t, &kept)
 			if i == 0 {
 				first = r
 			}
-			every(t, r, beat)
+			loop(t, r, beat)
 			time.Sleep(time.Second)
 		}
 		time.Sleep(9 * beat)
@@ -162,8 +166,8 @@ func TestReplicasDoNotRepeatEachOther(t *testing.T) {
 		}
 		assert.GreaterOrEqual(t, done, 9)
 		assert.LessOrEqual(t, done, 20)
-		first.Wake()
-		first.Wake()
+		first.Trigger()
+		first.Trigger()
 		runs := kept.all()
 		assert.Equal(t, time.Now(), runs[len(runs)-1].at, "who is woken has a reason")
 	})
@@ -173,24 +177,24 @@ func TestReplicasDoNotRepeatEachOther(t *testing.T) {
 func TestReplicasSurviveAClockThatIsAhead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, dispensarytest.WithClock(dispensarytest.LiveClock()))
+		s := newFixture(t, dispensarytest.WithClock(dispensarytest.LiveClock()))
 		var kept runs
-		every(t, s.observed(t, &kept), beat)
+		loop(t, s.observed(t, &kept), beat)
 		for range 9 {
 			time.Sleep(beat)
-			s.reconcile(t, func(c *webhook.ReconcilerConfig) { c.Now = func() time.Time { return time.Now().Add(24 * time.Hour) } })
+			s.reconcile(t, func(c *reconcile.Config) { c.Now = func() time.Time { return time.Now().Add(24 * time.Hour) } })
 		}
 		assert.GreaterOrEqual(t, len(kept.all()), 8)
 	})
 }
 
-func TestEveryRefuses(t *testing.T) {
+func TestLoopRefuses(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	require.ErrorContains(t, s.reconciler(t, nil).Every(t.Context(), 0), "interval")
+	s := newFixture(t)
+	require.ErrorContains(t, s.reconciler(t, nil).Loop(t.Context(), 0), "interval")
 	ended := errors.New("the program ends")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(ended)
-	require.ErrorIs(t, s.reconciler(t, nil).Every(ctx, time.Hour), ended)
+	require.ErrorIs(t, s.reconciler(t, nil).Loop(ctx, time.Hour), ended)
 	assert.Zero(t, s.platform.Journal().Len())
 }

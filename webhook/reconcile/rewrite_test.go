@@ -1,4 +1,4 @@
-package webhook_test
+package reconcile_test
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 
 // rewriting returns the services of a client that sees other answers than the
 // platform gives: change is given the body of every answer.
-func (s *scene) rewriting(change func(*http.Request, map[string]any)) events.Service {
+func (s *fixture) rewriting(change func(*http.Request, map[string]any)) events.Service {
 	base := s.platform.HTTPClient().Transport
 	return s.client(dispensary.WithHTTPClient(&http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 		resp, err := base.RoundTrip(r)

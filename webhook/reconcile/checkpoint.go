@@ -1,4 +1,4 @@
-package webhook
+package reconcile
 
 import (
 	"encoding/json"
@@ -12,13 +12,14 @@ type checkpoint struct {
 	// Integrations are those that everything below holds for.
 	Integrations []string `json:"integrations"`
 
-	// Since is where the first run began; what is older is of no concern.
+	// Since is where the first run began; older events do not matter.
 	Since time.Time `json:"since,omitzero"`
 
-	Groups map[EventGroup]progress `json:"groups"`
+	Groups map[Group]progress `json:"groups"`
 
-	// Notices is the latest attempt to deliver a webhook that was looked at.
-	Notices time.Time `json:"notices,omitzero"`
+	// Deliveries is the latest failed attempt to deliver a webhook that was looked
+	// at.
+	Deliveries time.Time `json:"deliveries,omitzero"`
 
 	// Completed is when the last run began that left nothing to do.
 	Completed time.Time `json:"completed,omitzero"`
@@ -27,30 +28,30 @@ type checkpoint struct {
 // progress is how far a group has come.
 type progress struct {
 	// Through is a time by the platform's clock: of the events that it dates
-	// before, all that were listed are in the inbox. It is no time of this
+	// before, all that were listed are in the inbox. It is not a time of this
 	// machine's clock, because a clock that is wrong is a reason for webhooks to
 	// be missed.
 	Through time.Time `json:"through,omitzero"`
 
-	// Checked is when everything there was had been seen to.
+	// Checked is when everything there was had been looked at.
 	Checked time.Time `json:"checked,omitzero"`
 }
 
-// read reads what write wrote; nothing is the state before the first run.
-func (c *checkpoint) read(state []byte) error {
+// decode reads what encode wrote; no bytes are the state before the first run.
+func (c *checkpoint) decode(state []byte) error {
 	if len(state) > 0 && json.Unmarshal(state, c) != nil {
 		return errors.New("the checkpoint cannot be read: another program uses its name")
 	}
 	if c.Groups == nil {
-		c.Groups = map[EventGroup]progress{}
+		c.Groups = map[Group]progress{}
 	}
 	return nil
 }
 
-func (c *checkpoint) write() ([]byte, error) { return json.Marshal(c) }
+func (c *checkpoint) encode() ([]byte, error) { return json.Marshal(c) }
 
-// begin starts anew if there is an integration that was not looked after before:
-// what the others have seen, it may have missed.
+// begin starts from the beginning if there is an integration that the checkpoint
+// does not cover: what the others have seen, it may have missed.
 func (c *checkpoint) begin(integrations []string, now time.Time, firstRun time.Duration) (restart bool) {
 	first := len(c.Integrations) == 0
 	for _, id := range integrations {
@@ -70,12 +71,12 @@ func (c *checkpoint) begin(integrations []string, now time.Time, firstRun time.D
 	for group, p := range c.Groups {
 		c.Groups[group] = progress{Checked: p.Checked}
 	}
-	c.Notices = time.Time{}
+	c.Deliveries = time.Time{}
 	return true
 }
 
-// from returns where a walk through a group may end; zero is the end of the list.
-func (c *checkpoint) from(group EventGroup, overlap time.Duration) time.Time {
+// from returns where the listing of a group may end; zero is the end of the list.
+func (c *checkpoint) from(group Group, overlap time.Duration) time.Time {
 	p := c.Groups[group]
 	if p.Through.IsZero() {
 		return c.Since
@@ -83,25 +84,26 @@ func (c *checkpoint) from(group EventGroup, overlap time.Duration) time.Time {
 	return later(c.Since, p.Through.Add(-overlap))
 }
 
-// pass notes that everything in a group up to a moment is in the inbox. A date in
-// the future must not move the checkpoint there: nothing would be looked at until
-// then.
-func (c *checkpoint) pass(group EventGroup, at, now time.Time) {
+// advance records that everything in a group up to a time is in the inbox. A date
+// in the future must not move the checkpoint there: nothing would be looked at
+// until then.
+func (c *checkpoint) advance(group Group, at, now time.Time) {
 	p := c.Groups[group]
 	p.Through = later(p.Through, earlier(at, now))
 	c.Groups[group] = p
 }
 
-// settle notes how a walk ended.
-func (c *checkpoint) settle(w *walk, now time.Time) {
-	if !w.stuck.IsZero() {
-		c.Groups[w.group] = progress{Through: w.stuck, Checked: w.stuck}
-		return
-	}
-	c.pass(w.group, w.newest, now)
-	p := c.Groups[w.group]
+// block keeps a group before an event that could not be recovered.
+func (c *checkpoint) block(group Group, at time.Time) {
+	c.Groups[group] = progress{Through: at, Checked: at}
+}
+
+// complete records that a group was listed to its end and recovered.
+func (c *checkpoint) complete(group Group, newest, now time.Time) {
+	c.advance(group, newest, now)
+	p := c.Groups[group]
 	p.Checked = now
-	c.Groups[w.group] = p
+	c.Groups[group] = p
 }
 
 func later(a, b time.Time) time.Time {

@@ -1,4 +1,4 @@
-package webhook_test
+package reconcile_test
 
 import (
 	"net/http"
@@ -12,14 +12,14 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
-	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
 // An event that is gone between the list and its reading is a gap. If it was not
 // gone after all, the next run has it.
 func TestReconcilerReportsWhatIsGone(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newFixture(t)
 	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
 	keys := s.happen(t, 5)
 	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.ErrorStatus, Status: 404, Operation: "events.get", Skip: 2, Times: 1})
@@ -29,7 +29,7 @@ func TestReconcilerReportsWhatIsGone(t *testing.T) {
 	gap, gone := report.Gaps[0], s.platform.Platform().Events()[2]
 	assert.Equal(t, gone.ID, gap.EventID)
 	assert.Equal(t, gone.Type, string(gap.Type))
-	assert.Equal(t, webhook.GroupOrders, gap.Group)
+	assert.Equal(t, reconcile.Orders, gap.Group)
 	assert.True(t, gap.From.Equal(gone.CreatedAt.Truncate(time.Millisecond)) && gap.To.Equal(gap.From))
 	assert.Equal(t, gone.Type+" "+gone.ID+" of 2026-03-04T15:06:09Z", gap.String())
 	s.clock.Advance(48 * time.Hour)
@@ -40,13 +40,13 @@ func TestReconcilerReportsWhatIsGone(t *testing.T) {
 // An event whose time is up while the run is under way is gone for good.
 func TestReconcilerComesTooLate(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newFixture(t)
 	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
 	lost := s.happen(t, 2)
 	s.clock.Advance(24 * time.Hour)
 	keys := s.happen(t, 5)
 	s.clock.Advance(29*24*time.Hour - time.Minute)
-	report := s.reconcile(t, func(c *webhook.ReconcilerConfig) {
+	report := s.reconcile(t, func(c *reconcile.Config) {
 		c.Events = s.rewriting(func(r *http.Request, _ map[string]any) {
 			if strings.HasSuffix(r.URL.Path, "/events/orders") {
 				s.clock.Advance(time.Hour)
@@ -63,7 +63,7 @@ func TestReconcilerComesTooLate(t *testing.T) {
 // A proxy that answers 404 to everything makes nothing be given up.
 func TestReconcilerDoesNotTakeA404ForTheEnd(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newFixture(t)
 	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
 	keys := s.happen(t, 20)
 	fault := s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.ProxyError, Status: 404, Operation: "events.get"})
@@ -82,7 +82,7 @@ func TestReconcilerDoesNotTakeA404ForTheEnd(t *testing.T) {
 // gap that nobody can close.
 func TestReconcilerReportsTheGap(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newFixture(t)
 	assert.Empty(t, s.reconcile(t, nil).Gaps)
 	began := s.clock.Now()
 	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
@@ -94,9 +94,9 @@ func TestReconcilerReportsTheGap(t *testing.T) {
 	report := s.reconcile(t, nil)
 	assert.Equal(t, keys, report.Recovered)
 	require.Len(t, report.Gaps, 5)
-	for i, group := range webhook.EventGroups() {
+	for i, group := range reconcile.Groups() {
 		gap := report.Gaps[i]
-		assert.Equal(t, webhook.Gap{Group: group, From: began, To: s.clock.Now().Add(-30 * 24 * time.Hour)}, gap)
+		assert.Equal(t, reconcile.Gap{Group: group, From: began, To: s.clock.Now().Add(-30 * 24 * time.Hour)}, gap)
 		assert.Equal(t, string(group)+" from 2026-03-04T15:06:07Z to 2026-03-14T16:06:17Z", gap.String())
 	}
 	assert.Empty(t, s.reconcile(t, nil).Gaps, "it is told once")

@@ -1,4 +1,4 @@
-package webhook
+package reconcile
 
 import (
 	"context"
@@ -12,22 +12,22 @@ import (
 // lease is the claim of one run on the checkpoint. A goroutine extends it, as a
 // call to the platform may wait for longer than it lasts.
 type lease struct {
-	config *ReconcilerConfig
+	config *Config
 	holder string
-	ended  chan struct{} // closed once nothing extends it any more
-	end    context.CancelCauseFunc
+	ended  chan struct{} // closed when nothing extends it any more
+	cancel context.CancelCauseFunc
 
 	mu    sync.Mutex
 	state []byte // what is saved, or to be saved with the next extension
 }
 
 // errReleased ends the context of a run that is over.
-var errReleased = errors.New("webhook: the run is over")
+var errReleased = errors.New("reconcile: the run is over")
 
 // claim claims the checkpoint, and returns a context that ends when the claim is
-// lost. Each run is a holder of its own, so that one process does not reconcile
+// lost. Each run has a holder of its own, so that one process does not reconcile
 // twice at the same time either.
-func claim(ctx context.Context, c *ReconcilerConfig) (context.Context, *lease, error) {
+func claim(ctx context.Context, c *Config) (context.Context, *lease, error) {
 	l := &lease{config: c, holder: rand.Text(), ended: make(chan struct{})}
 	now := time.Now()
 	state, err := c.Inbox.ClaimCheckpoint(ctx, c.Name, l.holder, c.Lease)
@@ -35,14 +35,14 @@ func claim(ctx context.Context, c *ReconcilerConfig) (context.Context, *lease, e
 		return nil, nil, err
 	}
 	l.state = state
-	ctx, l.end = context.WithCancelCause(ctx)
-	go l.keep(ctx, now)
+	ctx, l.cancel = context.WithCancelCause(ctx)
+	go l.renew(ctx, now)
 	return ctx, l, nil
 }
 
-// keep extends the claim until the run is over. It gives up when another has the
-// checkpoint, and when it can no longer be sure that none has.
-func (l *lease) keep(ctx context.Context, kept time.Time) {
+// renew extends the claim until the run is over. It gives up when another replica
+// has the checkpoint, and when it can no longer be sure that none has.
+func (l *lease) renew(ctx context.Context, renewed time.Time) {
 	defer close(l.ended)
 	ticker := time.NewTicker(l.config.Lease / 3)
 	defer ticker.Stop()
@@ -54,39 +54,39 @@ func (l *lease) keep(ctx context.Context, kept time.Time) {
 		}
 		now := time.Now()
 		l.mu.Lock()
-		err := l.put(ctx)
+		err := l.write(ctx)
 		l.mu.Unlock()
 		switch {
 		case err == nil:
-			kept = now
+			renewed = now
 		case errors.Is(err, ErrCheckpointHeld):
-			l.end(err)
+			l.cancel(err)
 			return
-		case time.Since(kept) >= l.config.Lease:
-			l.end(fmt.Errorf("%w, perhaps: the claim could not be extended: %w", ErrCheckpointHeld, err))
+		case time.Since(renewed) >= l.config.Lease:
+			l.cancel(fmt.Errorf("%w, perhaps: the claim could not be extended: %w", ErrCheckpointHeld, err))
 			return
 		}
 	}
 }
 
-// save saves the state, and extends the claim by it.
+// save saves the state, which extends the claim.
 func (l *lease) save(ctx context.Context, state []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.state = state
-	return l.put(ctx)
+	return l.write(ctx)
 }
 
-// put saves what is to be saved; l.mu is held.
-func (l *lease) put(ctx context.Context) error {
+// write saves l.state; l.mu is held.
+func (l *lease) write(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, l.config.Lease/3)
 	defer cancel()
 	return l.config.Inbox.SaveCheckpoint(ctx, l.config.Name, l.holder, l.state, l.config.Lease)
 }
 
-// release lets others go on at once, also if the run was told to end.
+// release gives up the claim, also if the context of the run has ended.
 func (l *lease) release() {
-	l.end(errReleased)
+	l.cancel(errReleased)
 	<-l.ended
 	ctx, cancel := context.WithTimeout(context.Background(), l.config.Lease)
 	defer cancel()

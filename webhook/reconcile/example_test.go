@@ -1,4 +1,4 @@
-package webhook_test
+package reconcile_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
 // One run that recovers what was missed while there was no webhook address. The
@@ -35,7 +36,7 @@ func ExampleReconciler_Run() {
 		log.Fatal(err)
 	}
 	client := platform.Client(platform.Users()[0])
-	reconciler, err := webhook.NewReconciler(webhook.ReconcilerConfig{
+	reconciler, err := reconcile.New(reconcile.Config{
 		Environment: platform.Site().Environment,
 		Events:      client.Events,
 		Inbox:       inbox,

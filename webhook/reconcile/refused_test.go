@@ -1,4 +1,4 @@
-package webhook_test
+package reconcile_test
 
 import (
 	"context"
@@ -13,11 +13,12 @@ import (
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
 // picky is an inbox that does not take some events.
 type picky struct {
-	webhook.Reconcilable
+	reconcile.Inbox
 	refuse func(webhook.Key) error
 }
 
@@ -25,12 +26,12 @@ func (p picky) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt,
 	if err := p.refuse(d.Key); err != nil {
 		return webhook.Receipt{}, err
 	}
-	return p.Reconcilable.Accept(ctx, d)
+	return p.Inbox.Accept(ctx, d)
 }
 
 // refusing returns an inbox that answers some keys with an error, or a panic.
-func (s *scene) refusing(err error, keys ...webhook.Key) func(*webhook.ReconcilerConfig) {
-	return func(c *webhook.ReconcilerConfig) {
+func (s *fixture) refusing(err error, keys ...webhook.Key) func(*reconcile.Config) {
+	return func(c *reconcile.Config) {
 		c.Inbox = picky{s.inbox, func(key webhook.Key) error {
 			if !slices.Contains(keys, key) {
 				return nil
@@ -60,7 +61,7 @@ func TestReconcilerPassesOverWhatTheInboxRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t)
+			s := newFixture(t)
 			s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
 			keys := s.orders(t, 9)
 			bad := keys[c.from:c.to]
@@ -76,7 +77,7 @@ func TestReconcilerPassesOverWhatTheInboxRefuses(t *testing.T) {
 				}
 				for n, gap := range report.Gaps {
 					assert.Equal(t, bad[n].EventID, gap.EventID)
-					assert.Equal(t, webhook.GroupOrders, gap.Group)
+					assert.Equal(t, reconcile.Orders, gap.Group)
 					assert.ErrorIs(t, gap.Err, c.matches)
 				}
 			}
@@ -89,7 +90,7 @@ func TestReconcilerPassesOverWhatTheInboxRefuses(t *testing.T) {
 // An inbox that fails altogether makes no gaps.
 func TestReconcilerKnowsAnInboxThatIsDown(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newFixture(t)
 	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
 	keys := s.orders(t, 9)
 	report, err := s.reconciler(t, s.refusing(errors.New("no"), keys[2:]...)).Run(t.Context())
@@ -108,7 +109,7 @@ func TestReconcilerKnowsAnInboxThatIsDown(t *testing.T) {
 // What is refused for one integration is recovered for the other.
 func TestReconcilerRefusesForOneIntegration(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, dispensarytest.WithIntegrations(2))
+	s := newFixture(t, dispensarytest.WithIntegrations(2))
 	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
 	keys := s.orders(t, 1)
 	require.Len(t, keys, 2)
@@ -121,10 +122,10 @@ func TestReconcilerRefusesForOneIntegration(t *testing.T) {
 // A body that the handler would refuse is refused here, too.
 func TestReconcilerBoundsBodies(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newFixture(t)
 	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
 	keys := s.orders(t, 3)
-	report, err := s.reconciler(t, func(c *webhook.ReconcilerConfig) {
+	report, err := s.reconciler(t, func(c *reconcile.Config) {
 		c.Events = s.rewriting(func(r *http.Request, body map[string]any) {
 			if event, ok := body["event"].(map[string]any); ok && event["id"] == keys[1].EventID {
 				event["data"].(map[string]any)["note"] = strings.Repeat("x", webhook.DefaultMaxBody)
@@ -138,7 +139,7 @@ func TestReconcilerBoundsBodies(t *testing.T) {
 	require.ErrorIs(t, report.Gaps[0].Err, webhook.ErrBodyTooLarge)
 	assert.Equal(t, keys[1:2], s.reconcile(t, nil).Recovered)
 
-	_, err = webhook.NewReconciler(func() webhook.ReconcilerConfig {
+	_, err = reconcile.New(func() reconcile.Config {
 		c := s.config()
 		c.MaxBody = -1
 		return c

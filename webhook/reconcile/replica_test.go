@@ -1,4 +1,4 @@
-package webhook_test
+package reconcile_test
 
 import (
 	"context"
@@ -11,15 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
-	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
 // held returns a reconciler that waits in the middle of a run until the gate
 // opens, and a channel that tells when it does.
-func (s *scene) held(t *testing.T, gate <-chan struct{}, inbox webhook.Reconcilable) (r *webhook.Reconciler, waiting chan struct{}) {
+func (s *fixture) held(t *testing.T, gate <-chan struct{}, inbox reconcile.Inbox) (r *reconcile.Reconciler, waiting chan struct{}) {
 	t.Helper()
 	waiting = make(chan struct{}, 1)
-	return s.reconciler(t, func(c *webhook.ReconcilerConfig) {
+	return s.reconciler(t, func(c *reconcile.Config) {
 		c.Inbox = inbox
 		c.Integrations = func(ctx context.Context) ([]string, error) {
 			waiting <- struct{}{}
@@ -37,10 +37,10 @@ func (s *scene) held(t *testing.T, gate <-chan struct{}, inbox webhook.Reconcila
 func TestReconcilerRunsOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t)
+		s := newFixture(t)
 		s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
 		keys := s.happen(t, 5)
-		gate, done := make(chan struct{}), make(chan webhook.Report)
+		gate, done := make(chan struct{}), make(chan reconcile.Report)
 		r, waiting := s.held(t, gate, s.inbox)
 		go func() {
 			report, err := r.Run(t.Context())
@@ -49,13 +49,13 @@ func TestReconcilerRunsOnce(t *testing.T) {
 		}()
 		<-waiting
 		for range 20 {
-			for _, other := range []*webhook.Reconciler{r, s.reconciler(t, nil)} {
+			for _, other := range []*reconcile.Reconciler{r, s.reconciler(t, nil)} {
 				report, err := other.Run(t.Context())
-				require.ErrorIs(t, err, webhook.ErrCheckpointHeld)
-				require.ErrorContains(t, err, "webhook: reconciling: ")
+				require.ErrorIs(t, err, reconcile.ErrCheckpointHeld)
+				require.ErrorContains(t, err, "reconcile: run failed: ")
 				assert.Empty(t, report.Groups)
 			}
-			time.Sleep(webhook.DefaultReconcilerLease)
+			time.Sleep(reconcile.DefaultLease)
 		}
 		assert.Zero(t, s.platform.Journal().Len())
 		close(gate)
@@ -68,7 +68,7 @@ func TestReconcilerRunsOnce(t *testing.T) {
 // Reconcilers of other clinics have other names and do not wait.
 func TestReconcilersWithOtherNames(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newFixture(t)
 	gate := make(chan struct{})
 	r, waiting := s.held(t, gate, s.inbox)
 	done := make(chan error)
@@ -77,7 +77,7 @@ func TestReconcilersWithOtherNames(t *testing.T) {
 		done <- err
 	}()
 	<-waiting
-	s.reconcile(t, func(c *webhook.ReconcilerConfig) { c.Name = "another clinic" })
+	s.reconcile(t, func(c *reconcile.Config) { c.Name = "another clinic" })
 	close(gate)
 	require.NoError(t, <-done)
 }
@@ -86,11 +86,11 @@ func TestReconcilersWithOtherNames(t *testing.T) {
 func TestReconcilerStopsWhenItsClaimIsLost(t *testing.T) {
 	t.Parallel()
 	down := errors.New("the storage is down")
-	for name, failure := range map[string]error{"taken": webhook.ErrCheckpointHeld, "cannot be extended": down} {
+	for name, failure := range map[string]error{"taken": reconcile.ErrCheckpointHeld, "cannot be extended": down} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := newScene(t)
+				s := newFixture(t)
 				start := time.Now()
 				lost := hooks{s.inbox, nil, func() error {
 					if time.Since(start) >= 3*time.Minute {
@@ -101,7 +101,7 @@ func TestReconcilerStopsWhenItsClaimIsLost(t *testing.T) {
 				r, _ := s.held(t, nil, lost)
 				_, err := r.Run(t.Context())
 				require.ErrorIs(t, err, failure)
-				require.ErrorIs(t, err, webhook.ErrCheckpointHeld)
+				require.ErrorIs(t, err, reconcile.ErrCheckpointHeld)
 				assert.GreaterOrEqual(t, time.Since(start), 3*time.Minute)
 				assert.LessOrEqual(t, time.Since(start), 4*time.Minute+time.Second)
 			})
@@ -113,7 +113,7 @@ func TestReconcilerStopsWhenItsClaimIsLost(t *testing.T) {
 func TestReconcilerSurvivesAMoment(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t)
+		s := newFixture(t)
 		start := time.Now()
 		moment := hooks{s.inbox, nil, func() error {
 			if since := time.Since(start); since > time.Minute && since < 90*time.Second {
@@ -132,13 +132,13 @@ func TestReconcilerSurvivesAMoment(t *testing.T) {
 // A name that something else uses is not overwritten.
 func TestReconcilerDoesNotOverwriteWhatItCannotRead(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newFixture(t)
 	ctx := t.Context()
 	_, err := s.inbox.ClaimCheckpoint(ctx, "theirs", "they", time.Hour)
 	require.NoError(t, err)
 	require.NoError(t, s.inbox.SaveCheckpoint(ctx, "theirs", "they", []byte("not ours"), time.Hour))
 	require.NoError(t, s.inbox.ReleaseCheckpoint(ctx, "theirs", "they"))
-	_, err = s.reconciler(t, func(c *webhook.ReconcilerConfig) { c.Name = "theirs" }).Run(ctx)
+	_, err = s.reconciler(t, func(c *reconcile.Config) { c.Name = "theirs" }).Run(ctx)
 	require.ErrorContains(t, err, "another program uses its name")
 	state, err := s.inbox.ClaimCheckpoint(ctx, "theirs", "they", time.Hour)
 	require.NoError(t, err)

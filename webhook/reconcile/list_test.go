@@ -1,4 +1,4 @@
-package webhook_test
+package reconcile_test
 
 import (
 	"net/http"
@@ -13,6 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
 // TestReconcilerUnderEveryReading plays an outage and its repair under every
@@ -21,8 +22,8 @@ func TestReconcilerUnderEveryReading(t *testing.T) {
 	t.Parallel()
 	dispensarytest.Matrix(t, func(t *testing.T, reading dispensarytest.Option) {
 		t.Parallel()
-		s := newScene(t, reading, dispensarytest.WithIntegrations(2))
-		keyed := func(c *webhook.ReconcilerConfig) {
+		s := newFixture(t, reading, dispensarytest.WithIntegrations(2))
+		keyed := func(c *reconcile.Config) {
 			c.Events = s.client(dispensary.WithClinicKey(dispensary.Secret(s.platform.ClinicKey()))).Events
 		}
 		s.happen(t, 5)
@@ -48,7 +49,7 @@ func TestReconcilerUnderEveryReading(t *testing.T) {
 // A run asks for as many pages as there is news, however much there is.
 func TestReconcilerTurnsOnlyNewPages(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newFixture(t)
 	s.happen(t, 1500)
 	for range 3 {
 		s.clock.Advance(2 * time.Hour)
@@ -67,7 +68,7 @@ func TestReconcilerTurnsOnlyNewPages(t *testing.T) {
 // Things that happen during the walk move events from one page to the next.
 func TestReconcilerWalksAMovingList(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newFixture(t)
 	s.happen(t, 1000)
 	s.clock.Advance(2 * time.Hour)
 	s.happen(t, 5)
@@ -77,7 +78,7 @@ func TestReconcilerWalksAMovingList(t *testing.T) {
 	keys := s.happen(t, 750)
 	patient := s.platform.Platform().Patients()[0]
 	during := 0
-	report := s.reconcile(t, func(c *webhook.ReconcilerConfig) {
+	report := s.reconcile(t, func(c *reconcile.Config) {
 		c.Events = s.rewriting(func(r *http.Request, _ map[string]any) {
 			if strings.HasSuffix(r.URL.Path, "/events/orders") {
 				for range 7 {
@@ -96,17 +97,17 @@ func TestReconcilerWalksAMovingList(t *testing.T) {
 // What the platform lists late is found within the overlap.
 func TestReconcilerFindsWhatIsListedLate(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newFixture(t)
 	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
 	keys := s.happen(t, 20)
 	late := keys[2]
-	report := s.reconcile(t, func(c *webhook.ReconcilerConfig) {
+	report := s.reconcile(t, func(c *reconcile.Config) {
 		c.Events = s.rewriting(func(_ *http.Request, body map[string]any) {
 			hide(body, func(e map[string]any) bool { return e["id"] == late.EventID })
 		})
 	})
 	assert.Equal(t, slices.Delete(slices.Clone(keys), 2, 3), report.Recovered)
-	report = s.reconcile(t, func(c *webhook.ReconcilerConfig) { c.Overlap = time.Second })
+	report = s.reconcile(t, func(c *reconcile.Config) { c.Overlap = time.Second })
 	assert.Empty(t, report.Recovered, "beyond the overlap")
 	assert.Equal(t, []webhook.Key{late}, s.reconcile(t, nil).Recovered)
 	s.finish(t, keys...)
@@ -124,7 +125,7 @@ func TestReconcilerNoticesListsThatAreNotSorted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t)
+			s := newFixture(t)
 			keys := s.happen(t, 300)
 			s.clock.Advance(48 * time.Hour)
 			keys = append(keys, s.happen(t, 5)...)
@@ -139,7 +140,7 @@ func TestReconcilerNoticesListsThatAreNotSorted(t *testing.T) {
 				}
 				return base.RoundTrip(r)
 			})}))
-			report := s.reconcile(t, func(c *webhook.ReconcilerConfig) { c.Events = client.Events })
+			report := s.reconcile(t, func(c *reconcile.Config) { c.Events = client.Events })
 			assert.Equal(t, lost, report.Recovered, "and in order")
 			s.finish(t, append(keys, lost...)...)
 		})
@@ -150,11 +151,11 @@ func TestReconcilerNoticesListsThatAreNotSorted(t *testing.T) {
 // an event.
 func TestReconcilerSurvivesStrangeDates(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newFixture(t)
 	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
 	keys := s.happen(t, 10)
-	strange := func(dates ...any) func(*webhook.ReconcilerConfig) {
-		return func(c *webhook.ReconcilerConfig) {
+	strange := func(dates ...any) func(*reconcile.Config) {
+		return func(c *reconcile.Config) {
 			c.Events = s.rewriting(func(_ *http.Request, body map[string]any) {
 				for i, e := range items(body, "events") {
 					if i < len(dates) {
@@ -181,9 +182,9 @@ func TestReconcilerDoesNotTrustItsClock(t *testing.T) {
 	for name, off := range map[string]time.Duration{"fast": 12 * time.Hour, "slow": -12 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newScene(t)
+			s := newFixture(t)
 			s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
-			wrong := func(c *webhook.ReconcilerConfig) { c.Now = func() time.Time { return s.clock.Now().Add(off) } }
+			wrong := func(c *reconcile.Config) { c.Now = func() time.Time { return s.clock.Now().Add(off) } }
 			var keys []webhook.Key
 			for range 4 {
 				more := s.happen(t, 5)

@@ -1,0 +1,106 @@
+package reconcile
+
+import (
+	"bytes"
+	"context"
+	"slices"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// maxLogData is how much data of events, in bytes, is kept from the delivery log
+// until it is accepted. What is beyond it is read from the platform once more.
+const maxLogData = 32 << 20
+
+// listDeliveries reads the log of what could not be delivered. It says which
+// webhooks failed and why, and it has the events as they were sent, which saves
+// reading them. The run goes on without a log that cannot be read; it returns an
+// error only where the run ends by it.
+func (r *run) listDeliveries(ctx context.Context) error {
+	options := events.DeliveryListOptions{Outcome: events.Undelivered, SortBy: events.DeliveriesByAttempt, Order: api.Descending}
+	known := map[webhook.Key]bool{}
+	for page, err := range r.config.Events.Deliveries.Pages(ctx, options) {
+		if err != nil {
+			r.report.DeliveryLogErr = err
+			if endsRun(ctx, err) {
+				return err
+			}
+			return nil
+		}
+		r.report.Pages++
+		if err := r.addDeliveries(ctx, page.Items, known); err != nil {
+			return err
+		}
+		if r.deliveries.last.Before(r.deliveries.from) {
+			break
+		}
+	}
+	r.deliveries.complete = true
+	return nil
+}
+
+// addDeliveries reports a page of the log, and records what the inbox has not seen.
+// Of several attempts to deliver an event the first that is listed is the latest.
+func (r *run) addDeliveries(ctx context.Context, page []events.Delivery, known map[webhook.Key]bool) error {
+	var sent []events.Event
+	first := len(r.report.FailedDeliveries)
+	for _, d := range page {
+		l := r.deliveries
+		l.last, l.newest = d.AttemptedAt.Time, later(d.AttemptedAt.Time, l.newest)
+		e, err := d.Event()
+		key := r.key(e, e.IntegrationID)
+		if err != nil || bool(d.SuccessfullyDelivered) || l.last.Before(l.from) || known[key] || !r.belongsToUs(key) {
+			continue
+		}
+		known[key] = true
+		sent = append(sent, e)
+		r.report.FailedDeliveries = append(r.report.FailedDeliveries, FailedDelivery{
+			Key:           key,
+			Type:          e.Type,
+			Attempts:      int(d.AttemptNumber),
+			AttemptedAt:   d.AttemptedAt.Time,
+			NextAttemptAt: d.NextAttemptAt.Time,
+			Status:        int(d.ResponseStatus),
+			Reason:        d.ResponseErrors,
+		})
+	}
+	missing, err := r.missing(ctx, sent)
+	if err != nil {
+		return err
+	}
+	for i, e := range sent {
+		failed := &r.report.FailedDeliveries[first+i]
+		if missing[failed.Key] && missing[r.key(e, "")] && !e.CreatedAt.Before(r.checkpoint.Since) {
+			failed.Missed = true
+			r.addFromLog(e, failed.Key)
+		}
+	}
+	return nil
+}
+
+// belongsToUs reports that events under this key are for this reconciler: products
+// belong to no clinic, and the log may list all integrations that were sent them.
+func (r *run) belongsToUs(key webhook.Key) bool {
+	return key.IntegrationID == "" || slices.Contains(r.integrations, key.IntegrationID)
+}
+
+// addFromLog records an event that was missed, from the delivery log.
+func (r *run) addFromLog(e events.Event, key webhook.Key) {
+	m := r.missed[e.ID]
+	if m == nil {
+		data := e.Data
+		e.Data = nil
+		if r.logData+len(data) <= maxLogData {
+			r.logData += len(data)
+			e.Data = bytes.Clone(data) // and not the whole page
+		}
+		m = &missedEvent{event: e, list: r.deliveries, found: len(r.missed)}
+		r.missed[e.ID] = m
+	}
+	if m.withoutIntegration = m.withoutIntegration || key.IntegrationID == ""; m.withoutIntegration {
+		m.keys = nil
+	}
+	m.keys = append(m.keys, key)
+}

@@ -1,0 +1,115 @@
+package reconcile
+
+import (
+	"context"
+	"slices"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// listGroup lists a group and records what the inbox has not seen. It returns an
+// error only where the run ends by it.
+func (r *run) listGroup(ctx context.Context, l *listRun) error {
+	options := events.ListOptions{SortBy: events.ByCreatedAt, Order: api.Descending}
+	for page, err := range r.config.group(l.group).Pages(ctx, options) {
+		if err != nil {
+			l.report.Err = err
+			if endsRun(ctx, err) {
+				return err
+			}
+			return nil
+		}
+		r.report.Pages++
+		listed := l.filterNew(page.Items)
+		l.report.Listed += len(listed)
+		if err := r.checkBatch(ctx, listed, l); err != nil {
+			return err
+		}
+		if l.done() {
+			break
+		}
+	}
+	l.complete = true
+	return nil
+}
+
+func (c *Config) group(g Group) events.Group {
+	switch g {
+	case ClinicKeys:
+		return c.Events.ClinicKeys
+	case Products:
+		return c.Events.Products
+	case Patients:
+		return c.Events.Patients
+	case TreatmentPlans:
+		return c.Events.TreatmentPlans
+	}
+	return c.Events.Orders
+}
+
+// filterNew returns the events of a page that the run has not looked at. What
+// happens meanwhile moves events from the end of a page to the beginning of the
+// next.
+func (l *listRun) filterNew(page []events.Event) (fresh []events.Event) {
+	seen := make(map[string]bool, len(page))
+	for _, e := range page {
+		seen[e.ID] = true
+		if e.ID == "" || l.seen[e.ID] {
+			continue
+		}
+		if at := e.CreatedAt.Time; !at.IsZero() {
+			l.unsorted = l.unsorted || !l.last.IsZero() && at.After(l.last)
+			l.last, l.newest = at, later(at, l.newest)
+			if at.Before(l.from) {
+				continue
+			}
+		}
+		fresh = append(fresh, e)
+	}
+	l.seen = seen
+	return fresh
+}
+
+// checkBatch records which of the events the inbox has not seen, and for which of
+// the integrations. One that came without an integration came for all.
+func (r *run) checkBatch(ctx context.Context, listed []events.Event, l *listRun) error {
+	missing, err := r.missing(ctx, listed)
+	if err != nil {
+		return err
+	}
+	for _, e := range listed {
+		if !missing[r.key(e, "")] {
+			continue
+		}
+		var unseen []webhook.Key
+		for _, id := range r.integrations {
+			if key := r.key(e, id); missing[key] {
+				unseen = append(unseen, key)
+			}
+		}
+		if len(unseen) > 0 {
+			r.addFromList(e, unseen, l)
+		}
+	}
+	return nil
+}
+
+// addFromList records an event that was missed.
+func (r *run) addFromList(e events.Event, unseen []webhook.Key, l *listRun) {
+	l.report.Missed++
+	m := r.missed[e.ID]
+	if m == nil {
+		m = &missedEvent{found: len(r.missed)}
+		r.missed[e.ID] = m
+	}
+	// The list knows the event best, the delivery log how it was sent.
+	e.Data = m.event.Data
+	m.event, m.list = e, l
+	for _, key := range unseen {
+		if !m.withoutIntegration && !slices.Contains(m.keys, key) {
+			m.keys = append(m.keys, key)
+		}
+	}
+}
