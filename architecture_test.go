@@ -53,6 +53,7 @@ var arrows = map[string][]string{
 	"dispensarytest/internal/clock":       {},
 	"dispensarytest/internal/jsonrewrite": {},
 	"dispensarytest/internal/leak":        {},
+	"dispensarytest/receivercheck":        {"api", "dispensarytest", "dispensarytest/internal/leak"},
 	"dispensarytest/internal/memhttp":     {},
 	"dispensarytest/internal/table":       {},
 

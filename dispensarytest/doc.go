@@ -91,8 +91,8 @@
 //
 // # Is my receiver right?
 //
-// [CheckReceiver] is the acceptance test of an endpoint for webhooks, whoever wrote
-// it: as a handler, or behind a URL. It needs no platform.
+// Package receivercheck is the acceptance test of an endpoint for webhooks: of a
+// handler, or of a server behind a URL. It starts its own platform.
 //
 // # Assumptions
 //

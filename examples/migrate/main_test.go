@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/receivercheck"
 	"github.com/dispensary-go/dispensary/seal"
 )
 
@@ -46,14 +46,14 @@ func TestOldFails(t *testing.T) {
 	b := newBench(t)
 	old := &oldReceiver{db: b.db, secret: secret, challenge: challenge, logger: b.logger(), pack: b.packTogether()}
 	r := b.receiver(old)
-	r.BreakStorage = b.breakTable("webhook_events")
-	r.Patience = time.Second // it handles what it handles at once
-	r.WithoutSecret = func() (http.Handler, error) {
+	r.Hooks.BreakStorage = b.breakTable("webhook_events")
+	r.Timing.Patience = time.Second // it handles what it handles at once
+	r.Hooks.WithoutSecret = func() (http.Handler, error) {
 		open := *old
 		open.secret = ""
 		return &open, nil
 	}
-	verdicts, err := dispensarytest.ExamineReceiver(t.Context(), r)
+	verdicts, err := receivercheck.Examine(t.Context(), r)
 	require.NoError(t, err)
 	failed := map[string]bool{}
 	for _, v := range verdicts {
@@ -85,9 +85,9 @@ func TestNewPasses(t *testing.T) {
 	route := &crossing{old: http.NotFoundHandler(), new: next}
 	route.goOver()
 	r := b.receiver(route)
-	r.BreakStorage = b.breakTable("dispensary_inbox")
-	r.Timeout, r.Patience = patient, patient
-	dispensarytest.CheckReceiver(t, r)
+	r.Hooks.BreakStorage = b.breakTable("dispensary_inbox")
+	r.Timing.Timeout, r.Timing.Patience = patient, patient
+	receivercheck.Run(t, r)
 }
 
 // bench is a database, and everything that the examination asks about.
@@ -123,29 +123,31 @@ func (b *bench) pack(string) error {
 }
 
 // receiver describes a receiver that works with the bench.
-func (b *bench) receiver(handler http.Handler) dispensarytest.Receiver {
-	return dispensarytest.Receiver{
-		Handler: handler, Secret: secret, OldSecret: nextSecret, Challenge: challenge,
-		BlockHandler: func(blocked bool) {
-			if blocked {
-				b.gate.Lock()
-				return
-			}
-			b.gate.Unlock()
+func (b *bench) receiver(handler http.Handler) receivercheck.Target {
+	return receivercheck.Target{
+		Handler: handler, Secret: secret, Challenge: challenge,
+		Hooks: receivercheck.Hooks{
+			BlockHandler: func(blocked bool) {
+				if blocked {
+					b.gate.Lock()
+					return
+				}
+				b.gate.Unlock()
+			},
+			Handled: func(eventID string) int {
+				n, err := shipments(b.db, eventID)
+				if err != nil {
+					return 0
+				}
+				return n
+			},
+			Logs: func() string {
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				return b.logs.String()
+			},
 		},
-		Handled: func(eventID string) int {
-			n, err := shipments(b.db, eventID)
-			if err != nil {
-				return 0
-			}
-			return n
-		},
-		Logs: func() string {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			return b.logs.String()
-		},
-		OtherEnvelopes: true,
+		Features: receivercheck.Features{OldSecret: nextSecret, OtherEnvelopes: true},
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/receivercheck"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/examples/mount/shop"
 	"github.com/dispensary-go/dispensary/seal"
@@ -51,7 +51,7 @@ func Story(t *testing.T, mount Mount) {
 func Receives(t *testing.T, mount Mount) {
 	t.Helper()
 	b := open(t)
-	dispensarytest.CheckReceiver(t, b.receiver(mount))
+	receivercheck.Run(t, b.receiver(mount))
 }
 
 // NamesWhoReadTheBody demands that an order fails behind a middleware that
@@ -61,7 +61,7 @@ func NamesWhoReadTheBody(t *testing.T, spoilt Mount) {
 	t.Helper()
 	b := open(t)
 	r := b.receiver(spoilt)
-	verdicts, err := dispensarytest.ExamineReceiver(t.Context(), r)
+	verdicts, err := receivercheck.Examine(t.Context(), r)
 	require.NoError(t, err)
 	require.True(t, verdicts[0].Failed())
 	assert.Equal(t, "Signature/Valid", verdicts[0].Case)
@@ -106,28 +106,30 @@ func open(t *testing.T) *bench {
 }
 
 // receiver describes the mounted shop.
-func (b *bench) receiver(mount Mount) dispensarytest.Receiver {
-	return dispensarytest.Receiver{
+func (b *bench) receiver(mount Mount) receivercheck.Target {
+	return receivercheck.Target{
 		Handler: mount(b.shop.Webhooks), Path: shop.WebhookPath, Secret: secret, Challenge: challenge,
-		BlockHandler: func(blocked bool) {
-			if blocked {
-				b.gate.Lock()
-				return
-			}
-			b.gate.Unlock()
+		Hooks: receivercheck.Hooks{
+			BlockHandler: func(blocked bool) {
+				if blocked {
+					b.gate.Lock()
+					return
+				}
+				b.gate.Unlock()
+			},
+			Handled: func(eventID string) int {
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				return b.shipped[eventID]
+			},
+			Logs: func() string {
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				return b.logs.String()
+			},
 		},
-		Handled: func(eventID string) int {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			return b.shipped[eventID]
-		},
-		Logs: func() string {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			return b.logs.String()
-		},
-		OtherEnvelopes: true,
-		Timeout:        patient, Patience: patient,
+		Features: receivercheck.Features{OtherEnvelopes: true},
+		Timing:   receivercheck.Timing{Timeout: patient, Patience: patient},
 	}
 }
 

@@ -1,4 +1,4 @@
-package dispensarytest_test
+package receivercheck_test
 
 import (
 	"bytes"
@@ -11,7 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/receivercheck"
 )
 
 func fresh(header string, body []byte) bool {
@@ -49,7 +49,7 @@ func firstSignature(s *subject, w http.ResponseWriter, r *http.Request) {
 
 // open is what takes everything.
 func open(s *subject) http.Handler {
-	var r dispensarytest.Receiver
+	var r receivercheck.Target
 	trusting(func(string, []byte) bool { return true })(s, &r)
 	return r.Handler
 }
@@ -226,10 +226,10 @@ func stubborn(s *subject, w http.ResponseWriter, r *http.Request) {
 	s.ServeHTTP(w, r)
 }
 
-func withoutReadTimeout(s *subject, r *dispensarytest.Receiver) {
+func withoutReadTimeout(s *subject, r *receivercheck.Target) {
 	server := httptest.NewServer(s)
 	s.test.Cleanup(server.Close)
-	r.Handler, r.URL, r.BodyTimeout = nil, server.URL, time.Millisecond
+	r.Handler, r.URL, r.Timing.BodyTimeout = nil, server.URL, time.Millisecond
 }
 
 func gone(status int) int {

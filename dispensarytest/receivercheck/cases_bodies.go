@@ -1,4 +1,4 @@
-package dispensarytest
+package receivercheck
 
 import (
 	"bytes"
@@ -9,48 +9,48 @@ import (
 	"time"
 )
 
-func bodyCases() []receiverCase {
-	return []receiverCase{
+func bodyCases() []testCase {
+	return []testCase{
 		{
-			name: "Malformed", run: (*examination).malformedBody,
+			name: "Malformed", run: (*checker).malformedBody,
 			consequence: "a body that cannot be read breaks the process, or is acknowledged: then nobody ever learns what it was.",
 			fix:         "answer a signed body that holds no event with 400: it stays in the platform's delivery log, and the event in its lists.",
 		},
 		{
-			name: "Large", run: (*examination).large,
+			name: "Large", run: (*checker).large,
 			consequence: "one big event, or anybody who sends one, breaks the process or holds it up.",
 			fix:         "bound what is read (in Go http.MaxBytesReader), handle what fits, and answer what does not with 413.",
 		},
 		{
-			name: "Limit", run: (*examination).limit,
+			name: "Limit", run: (*checker).limit,
 			consequence: "whoever knows the address fills the memory of the process, with a few requests that are not even signed.",
 			fix:         "stop reading at a limit, a megabyte or a few of them (in Go http.MaxBytesReader), and answer with 413.",
 		},
 		{
-			name: "Pieces", run: (*examination).pieces,
+			name: "Pieces", run: (*checker).pieces,
 			consequence: "events fail at random: a network, or a proxy, delivers bodies in pieces and without a length.",
 			fix:         "read the body to its end (in Go io.ReadAll), and do not rely on Content-Length.",
 		},
 		{
-			name: "Characters", run: (*examination).characters,
+			name: "Characters", run: (*checker).characters,
 			consequence: "now and then an event fails, of a patient called Zoë for example: a packet ends within a character, and the halves are decoded each by itself.",
 			fix:         "put the bytes of a body together and verify them before anything is decoded (in Node Buffer.concat, or express.raw; not body += chunk).",
 		},
 		{
-			name: "BrokenOff", run: (*examination).brokenOff,
+			name: "BrokenOff", run: (*checker).brokenOff,
 			consequence: "a caller who sends half a body holds the receiver up for all others, or makes it handle half an event.",
 			fix:         "hold no lock while a body is read, stop when reading fails, and verify before anything else.",
 		},
 		{
-			name: "SlowLoris", needs: hookBodyTimeout, run: (*examination).slowLoris,
+			name: "SlowLoris", needs: fieldBodyTimeout, run: (*checker).slowLoris,
 			consequence: "whoever opens connections and sends nothing takes all that the server has.",
 			fix:         "give the server a time-out for reading (in Go http.Server.ReadTimeout).",
 		},
 	}
 }
 
-func (x *examination) malformedBody() {
-	n := x.notice(x.EventType)
+func (c *checker) malformedBody() {
+	n := c.newEvent(c.Hooks.EventType)
 	whole := string(n.body())
 	for what, body := range sorted(map[string]string{
 		"that is no JSON":             "Zephyrine Quillfeather",
@@ -63,44 +63,44 @@ func (x *examination) malformedBody() {
 		"whose event is null":         `{"event":null}`,
 		"whose event is a word":       `{"event":"patient.updated"}`,
 		"whose event is empty":        `{"event":{}}`,
-		"whose event has no id":       string(x.notice(x.EventType).edited(func(event map[string]any) { delete(event, "id") })),
+		"whose event has no id":       string(c.newEvent(c.Hooks.EventType).edited(func(event map[string]any) { delete(event, "id") })),
 		"of a hundred thousand lists": strings.Repeat("[", 100_000),
 		"that is not UTF-8":           "\xff\xfe\x00{",
 	}) {
-		e := x.deliver([]byte(body))
+		e := c.deliver([]byte(body))
 		switch {
 		case e.err != nil:
-			x.finding("a signed body %s %s", what, x.describe(e))
+			c.finding("a signed body %s %s", what, c.describe(e))
 		case e.status/100 == 2:
-			x.finding("a signed body %s %s: an event that cannot be read is lost", what, x.describe(e))
+			c.finding("a signed body %s %s: an event that cannot be read is lost", what, c.describe(e))
 		}
-		x.refuses("an unsigned body "+what, x.post(parcel{body: []byte(body)}))
+		c.refuses("an unsigned body "+what, c.post(request{body: []byte(body)}))
 	}
-	x.ignored(n)
-	x.accepts("an event after all these", x.deliver(x.notice(x.EventType).body()))
+	c.ignored(n)
+	c.accepts("an event after all these", c.deliver(c.newEvent(c.Hooks.EventType).body()))
 }
 
 // large is one megabyte, which is more than any event has been seen to have.
-func (x *examination) large() {
-	n := x.notice(x.EventType)
+func (c *checker) large() {
+	n := c.newEvent(c.Hooks.EventType)
 	body := n.edited(func(event map[string]any) {
 		event["data"].(map[string]any)["note"] = strings.Repeat("magnesium ", 100_000)
 	})
-	e := x.deliver(body)
+	e := c.deliver(body)
 	switch {
-	case e.timedOut() || e.err != nil && x.watch != nil:
-		x.finding("a signed event of %d bytes %s", len(body), x.describe(e))
+	case e.timedOut() || e.err != nil && c.watch != nil:
+		c.finding("a signed event of %d bytes %s", len(body), c.describe(e))
 	case e.err == nil && e.status/100 == 2:
-		x.handled(n, 1)
+		c.handled(n, 1)
 	case e.err == nil && e.status/100 == 5:
-		x.finding("a signed event of %d bytes %s; handle it, or answer with 413", len(body), x.describe(e))
+		c.finding("a signed event of %d bytes %s; handle it, or answer with 413", len(body), c.describe(e))
 	}
 	// On a socket, who answers before the body has come may be heard by nobody.
-	e = x.post(parcel{body: body})
-	if e.err == nil || e.timedOut() || x.watch != nil {
-		x.refuses("an unsigned megabyte", e)
+	e = c.post(request{body: body})
+	if e.err == nil || e.timedOut() || c.watch != nil {
+		c.refuses("an unsigned megabyte", e)
 	}
-	x.accepts("an event after these", x.deliver(x.notice(x.EventType).body()))
+	c.accepts("an event after these", c.deliver(c.newEvent(c.Hooks.EventType).body()))
 }
 
 // beyond is more than any limit that deserves the name.
@@ -108,14 +108,14 @@ const beyond = 32 << 20
 
 // limit sends a body that only its end can refute. Whoever refuses it for its
 // signature has read all of it.
-func (x *examination) limit() {
-	ctx, cancel := context.WithTimeout(x.ctx, max(x.Timeout, x.Patience))
+func (c *checker) limit() {
+	ctx, cancel := context.WithTimeout(c.ctx, max(c.Timing.Timeout, c.Timing.Patience))
 	defer cancel()
 	source := &flood{}
 	source.left.Store(beyond)
-	e := x.exchange(ctx, parcel{source: source, signature: signedHeader(forgedSecret, x.Now(), nil)})
+	e := c.exchange(ctx, request{source: source, signature: sign(wrongSecret, c.Timing.Now(), nil)})
 	if e.err == nil && source.left.Load() <= 0 && (e.unauthorized() || e.status/100 == 2) {
-		x.finding("a body of %d megabytes, from somebody whose signature does not verify, was read to its end", beyond>>20)
+		c.finding("a body of %d megabytes, from somebody whose signature does not verify, was read to its end", beyond>>20)
 	}
 }
 
@@ -134,13 +134,13 @@ func (f *flood) Read(to []byte) (int, error) {
 
 var blanks = bytes.Repeat([]byte(" "), 32<<10)
 
-func (x *examination) pieces() {
-	n := x.notice(x.EventType)
-	e := x.post(parcel{
-		source: &pieces{left: n.body()}, signature: signedHeader(x.Secret, x.Now(), n.body()), genuine: true,
+func (c *checker) pieces() {
+	n := c.newEvent(c.Hooks.EventType)
+	e := c.post(request{
+		source: &pieces{left: n.body()}, signature: sign(c.Secret, c.Timing.Now(), n.body()), genuine: true,
 	})
-	if x.accepts("an event that comes in pieces, without a length,", e) {
-		x.handled(n, 1)
+	if c.accepts("an event that comes in pieces, without a length,", e) {
+		c.handled(n, 1)
 	}
 }
 
@@ -158,16 +158,16 @@ func (p *pieces) Read(to []byte) (int, error) {
 }
 
 // characters cuts a body within the characters of a name, and waits in between.
-func (x *examination) characters() {
-	n := x.notice(x.EventType)
+func (c *checker) characters() {
+	n := c.newEvent(c.Hooks.EventType)
 	body := n.edited(func(event map[string]any) {
 		event["data"].(map[string]any)["note"] = strings.Join(manyBytes, " ")
 	})
 	source := &packets{}
-	if x.watch == nil {
+	if c.watch == nil {
 		// A receiver that reads in time sees that there are two; one that does not
 		// is none the worse for it.
-		source.pause = min(100*time.Millisecond, x.Timeout/10)
+		source.pause = min(100*time.Millisecond, c.Timing.Timeout/10)
 	}
 	rest := body
 	for _, character := range manyBytes {
@@ -175,9 +175,9 @@ func (x *examination) characters() {
 		source.left, rest = append(source.left, rest[:at]), rest[at:]
 	}
 	source.left = append(source.left, rest)
-	e := x.post(parcel{source: source, signature: signedHeader(x.Secret, x.Now(), body), genuine: true})
-	if x.accepts("an event with a character whose bytes come in two packets", e) {
-		x.handled(n, 1)
+	e := c.post(request{source: source, signature: sign(c.Secret, c.Timing.Now(), body), genuine: true})
+	if c.accepts("an event with a character whose bytes come in two packets", e) {
+		c.handled(n, 1)
 	}
 }
 
@@ -216,15 +216,15 @@ type stuck struct {
 
 // begin sends half of an event, and returns once somebody has read it, or does
 // not want to.
-func (x *examination) begin(n notice) stuck {
-	ctx, cancel := context.WithCancel(x.ctx)
+func (c *checker) begin(n event) stuck {
+	ctx, cancel := context.WithCancel(c.ctx)
 	body, end := io.Pipe()
 	s := stuck{answer: make(chan exchange, 1), leave: func() {
 		cancel()
 		_ = end.CloseWithError(io.ErrUnexpectedEOF) // a client waits for whoever reads its body
 	}}
 	go func() {
-		s.answer <- x.exchange(ctx, parcel{source: body, signature: signedHeader(x.Secret, x.Now(), n.body()), genuine: true})
+		s.answer <- c.exchange(ctx, request{source: body, signature: sign(c.Secret, c.Timing.Now(), n.body()), genuine: true})
 	}()
 	read := make(chan struct{})
 	go func() {
@@ -233,45 +233,45 @@ func (x *examination) begin(n notice) stuck {
 	}()
 	select {
 	case <-read:
-	case <-time.After(x.Timeout):
+	case <-time.After(c.Timing.Timeout):
 	}
 	return s
 }
 
-func (x *examination) brokenOff() {
-	n := x.notice(x.EventType)
-	half := x.begin(n)
+func (c *checker) brokenOff() {
+	n := c.newEvent(c.Hooks.EventType)
+	half := c.begin(n)
 	defer half.leave()
-	x.accepts("an event, while the body of another stands still,", x.deliver(x.notice(x.EventType).body()))
+	c.accepts("an event, while the body of another stands still,", c.deliver(c.newEvent(c.Hooks.EventType).body()))
 	half.leave()
 	e := <-half.answer
-	e.left = true
-	x.keep(e)
+	e.abandoned = true
+	c.keep(e)
 	if e.err == nil && e.status/100 == 2 {
-		x.finding("half an event %s", x.describe(e))
+		c.finding("half an event %s", c.describe(e))
 	}
-	if x.watch != nil && !x.until(x.watch.idle) {
-		x.finding("the handler has not ended %s after its caller left", x.Patience)
+	if c.watch != nil && !c.until(c.watch.idle) {
+		c.finding("the handler has not ended %s after its caller left", c.Timing.Patience)
 	}
-	x.ignored(n)
-	if x.accepts("the event, once it is sent whole,", x.deliver(n.body())) {
-		x.handled(n, 1)
+	c.ignored(n)
+	if c.accepts("the event, once it is sent whole,", c.deliver(n.body())) {
+		c.handled(n, 1)
 	}
 }
 
-func (x *examination) slowLoris() {
-	n := x.notice(x.EventType)
-	half := x.begin(n)
+func (c *checker) slowLoris() {
+	n := c.newEvent(c.Hooks.EventType)
+	half := c.begin(n)
 	defer half.leave()
 	select {
 	case e := <-half.answer:
-		e.left = true
-		x.keep(e)
+		e.abandoned = true
+		c.keep(e)
 		if e.err == nil && e.status/100 == 2 {
-			x.finding("half an event %s", x.describe(e))
+			c.finding("half an event %s", c.describe(e))
 		}
-	case <-time.After(x.BodyTimeout + x.Timeout):
-		x.finding("half an event keeps its connection for more than %s", x.BodyTimeout+x.Timeout)
+	case <-time.After(c.Timing.BodyTimeout + c.Timing.Timeout):
+		c.finding("half an event keeps its connection for more than %s", c.Timing.BodyTimeout+c.Timing.Timeout)
 	}
-	x.ignored(n)
+	c.ignored(n)
 }

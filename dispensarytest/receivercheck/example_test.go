@@ -1,4 +1,4 @@
-package dispensarytest_test
+package receivercheck_test
 
 import (
 	"context"
@@ -6,12 +6,12 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/receivercheck"
 )
 
-// A receiver as one writes it on the first day. In a test, [CheckReceiver] makes
+// A receiver as one writes it on the first day. In a test, [receivercheck.Run] makes
 // every verdict a subtest.
-func ExampleExamineReceiver() {
+func ExampleExamine() {
 	naive := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("SVC-Signature") == "" {
 			w.WriteHeader(http.StatusGone)
@@ -21,7 +21,7 @@ func ExampleExamineReceiver() {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"challenge":"the challenge token"}`)
 	})
-	verdicts, err := dispensarytest.ExamineReceiver(context.Background(), dispensarytest.Receiver{
+	verdicts, err := receivercheck.Examine(context.Background(), receivercheck.Target{
 		Handler: naive, Secret: "the webhook secret", Challenge: "the challenge token",
 	})
 	if err != nil {

@@ -1,4 +1,4 @@
-package dispensarytest_test
+package receivercheck_test
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/receivercheck"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
@@ -103,45 +103,47 @@ func (s *subject) isBroken() bool {
 }
 
 // receiver describes a handler that leads to the subject.
-func (s *subject) receiver(handler http.Handler) dispensarytest.Receiver {
-	return dispensarytest.Receiver{
-		Handler: handler, Secret: webhookSecret, OldSecret: oldWebhookSecret, Challenge: challengeToken,
-		BlockHandler: func(blocked bool) {
-			if blocked {
-				s.gate.Lock()
-				return
-			}
-			s.gate.Unlock()
+func (s *subject) receiver(handler http.Handler) receivercheck.Target {
+	return receivercheck.Target{
+		Handler: handler, Secret: webhookSecret, Challenge: challengeToken,
+		Hooks: receivercheck.Hooks{
+			BlockHandler: func(blocked bool) {
+				if blocked {
+					s.gate.Lock()
+					return
+				}
+				s.gate.Unlock()
+			},
+			BreakStorage: func(broken bool) {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.broken = broken
+			},
+			Handled: func(eventID string) int {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				return s.handled[eventID]
+			},
+			Logs: func() string {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				return s.logs.String()
+			},
+			WithoutSecret: func() (http.Handler, error) {
+				config := s.config
+				config.Secrets = nil
+				return webhook.NewHandler(config)
+			},
 		},
-		BreakStorage: func(broken bool) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.broken = broken
-		},
-		Handled: func(eventID string) int {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return s.handled[eventID]
-		},
-		Logs: func() string {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return s.logs.String()
-		},
-		WithoutSecret: func() (http.Handler, error) {
-			config := s.config
-			config.Secrets = nil
-			return webhook.NewHandler(config)
-		},
-		OtherEnvelopes: true,
-		Timeout:        patient, Patience: patient,
+		Features: receivercheck.Features{OldSecret: oldWebhookSecret, OtherEnvelopes: true},
+		Timing:   receivercheck.Timing{Timeout: patient, Patience: patient},
 	}
 }
 
 func TestOurHandlerPasses(t *testing.T) {
 	t.Parallel()
 	s := newSubject(t)
-	dispensarytest.CheckReceiver(t, s.receiver(s))
+	receivercheck.Run(t, s.receiver(s))
 }
 
 func TestOurHandlerPassesBehindAServer(t *testing.T) {
@@ -159,8 +161,8 @@ func TestOurHandlerPassesBehindAServer(t *testing.T) {
 	t.Cleanup(server.Close)
 	r := s.receiver(nil)
 	r.Handler, r.URL, r.Client = nil, server.URL+"/dispensary/webhooks", server.Client()
-	r.BodyTimeout, r.AnswersUnsignedProbe = bodyTimeout, true
-	dispensarytest.CheckReceiver(t, r)
+	r.Timing.BodyTimeout, r.Features.UnsignedProbe = bodyTimeout, true
+	receivercheck.Run(t, r)
 }
 
 // Over a connection nothing joins what was sent in two parts. The receiver may be
@@ -173,7 +175,7 @@ func TestCharactersAreCutOnTheWireToo(t *testing.T) {
 	r := s.receiver(nil)
 	r.Handler, r.URL, r.Client = nil, server.URL, server.Client()
 	require.Eventually(t, func() bool {
-		verdict, err := dispensarytest.ExamineCase(t.Context(), r, "Bodies/Characters")
+		verdict, err := receivercheck.ExamineCase(t.Context(), r, "Bodies/Characters")
 		return err == nil && strings.Contains(verdict.String(), "two packets was answered with 401")
 	}, time.Minute, time.Millisecond)
 }
@@ -190,7 +192,7 @@ func TestMistakesAreFailures(t *testing.T) {
 	for _, want := range []string{
 		"--- FAIL: TestMutant/Challenge/Answer", "has the status 202: only 200 and 201 count", "In production: ", "Fix: ",
 		"--- PASS: TestMutant/Signature/Valid",
-		"--- SKIP: TestMutant/Bodies/SlowLoris", "needs Receiver.BodyTimeout, how long the server waits for a body",
+		"--- SKIP: TestMutant/Bodies/SlowLoris", "needs Target.Timing.BodyTimeout, how long the server waits for a body",
 	} {
 		assert.Contains(t, string(output), want)
 	}
@@ -205,20 +207,20 @@ func TestMutant(t *testing.T) {
 	s := newSubject(t)
 	r := s.receiver(s)
 	m.breaks(s, &r)
-	dispensarytest.CheckReceiver(t, r)
+	receivercheck.Run(t, r)
 }
 
 // Without hooks less is seen, and the rest says what it lacks.
-func TestCheckReceiverWithoutHooks(t *testing.T) {
+func TestRunWithoutHooks(t *testing.T) {
 	t.Parallel()
 	s := newSubject(t)
-	verdicts, err := dispensarytest.ExamineReceiver(t.Context(), dispensarytest.Receiver{Handler: s, Secret: webhookSecret, Challenge: challengeToken})
+	verdicts, err := receivercheck.Examine(t.Context(), receivercheck.Target{Handler: s, Secret: webhookSecret, Challenge: challengeToken})
 	require.NoError(t, err)
 	var skipped []string
 	for _, v := range verdicts {
 		assert.False(t, v.Failed(), "%s", v)
 		if v.Skipped != "" {
-			assert.Regexp(t, "^needs Receiver[.][A-Z]\\w+, ", v.Skipped)
+			assert.Regexp(t, "^needs Target[.][A-Z]\\w+[.][A-Z]\\w+, ", v.Skipped)
 			assert.Equal(t, v.Case+": skipped: "+v.Skipped, v.String())
 			skipped = append(skipped, v.Case)
 		}
@@ -231,20 +233,20 @@ func TestCheckReceiverWithoutHooks(t *testing.T) {
 }
 
 // The receiver's clock and its tolerance are its own.
-func TestCheckReceiverOnAnotherClock(t *testing.T) {
+func TestRunOnAnotherClock(t *testing.T) {
 	t.Parallel()
 	now := func() time.Time { return time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC) }
 	s := newSubject(t, func(c *webhook.Config) { c.Now, c.Tolerance = now, 40*time.Second })
 	r := s.receiver(s)
-	r.Now, r.Tolerance, r.EventType = now, 40*time.Second, dispensarytest.TreatmentPlanCreated
-	dispensarytest.CheckReceiver(t, r)
+	r.Timing.Now, r.Timing.Tolerance, r.Hooks.EventType = now, 40*time.Second, "treatment_plan.created"
+	receivercheck.Run(t, r)
 }
 
-func TestCheckReceiverOfNobody(t *testing.T) {
+func TestRunOfNobody(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()
-	verdicts, err := dispensarytest.ExamineReceiver(t.Context(), dispensarytest.Receiver{URL: server.URL, Secret: webhookSecret, Challenge: challengeToken})
+	verdicts, err := receivercheck.Examine(t.Context(), receivercheck.Target{URL: server.URL, Secret: webhookSecret, Challenge: challengeToken})
 	require.NoError(t, err)
 	assert.True(t, verdicts[0].Failed())
 	for _, v := range verdicts[1:] {
@@ -254,20 +256,21 @@ func TestCheckReceiverOfNobody(t *testing.T) {
 
 func TestReceiverIsDescribed(t *testing.T) {
 	t.Parallel()
-	for says, change := range map[string]func(*dispensarytest.Receiver){
-		"one of Handler and URL is required":                   func(r *dispensarytest.Receiver) { r.Handler = nil },
-		"one of Handler and URL is required ":                  func(r *dispensarytest.Receiver) { r.URL = "https://example.com" },
-		"Receiver.Secret is missing":                           func(r *dispensarytest.Receiver) { r.Secret = "" },
-		"Receiver.Challenge is missing":                        func(r *dispensarytest.Receiver) { r.Challenge = "" },
-		"Receiver.Secret equals Challenge":                     func(r *dispensarytest.Receiver) { r.Challenge = r.Secret },
-		"negative duration":                                    func(r *dispensarytest.Receiver) { r.Tolerance = -1 },
-		`no event type "order.place" (did you mean "order.`:    func(r *dispensarytest.Receiver) { r.EventType = "order.place" },
-		`Receiver.Path "webhooks" does not begin with a slash`: func(r *dispensarytest.Receiver) { r.Path = "webhooks" },
-		`Receiver.URL "localhost:80" is not an address`:        func(r *dispensarytest.Receiver) { r.Handler, r.URL = nil, "localhost:80" },
+	for says, change := range map[string]func(*receivercheck.Target){
+		"receivercheck.Target needs one of Handler and URL":              func(r *receivercheck.Target) { r.Handler = nil },
+		"receivercheck.Target needs one of Handler and URL ":             func(r *receivercheck.Target) { r.URL = "https://example.com" },
+		"receivercheck.Target.Secret is missing":                         func(r *receivercheck.Target) { r.Secret = "" },
+		"receivercheck.Target.Challenge is missing":                      func(r *receivercheck.Target) { r.Challenge = "" },
+		"receivercheck.Target.Secret equals Challenge":                   func(r *receivercheck.Target) { r.Challenge = r.Secret },
+		"receivercheck.Target.Timing holds a negative duration":          func(r *receivercheck.Target) { r.Timing.Tolerance = -1 },
+		"receivercheck.Target.Hooks.EventType is not one of clinic_key.": func(r *receivercheck.Target) { r.Hooks.EventType = "order.place" },
+		"receivercheck.Target.Path does not begin with a slash":          func(r *receivercheck.Target) { r.Path = "webhooks" },
+		"receivercheck.Target.URL is not an absolute HTTP address":       func(r *receivercheck.Target) { r.Handler, r.URL = nil, "localhost:80" },
 	} {
-		r := dispensarytest.Receiver{Handler: http.NotFoundHandler(), Secret: webhookSecret, Challenge: challengeToken}
+		r := receivercheck.Target{Handler: http.NotFoundHandler(), Secret: webhookSecret, Challenge: challengeToken}
 		change(&r)
-		_, err := dispensarytest.ExamineReceiver(t.Context(), r)
+		_, err := receivercheck.Examine(t.Context(), r)
+		require.ErrorIs(t, err, api.ErrInvalidArgument)
 		assert.ErrorContains(t, err, strings.TrimSpace(says))
 	}
 }

@@ -1,4 +1,4 @@
-package dispensarytest_test
+package receivercheck_test
 
 import (
 	"bytes"
@@ -13,14 +13,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/receivercheck"
 )
 
 // examine returns the verdicts that failed, and how many cases were skipped with a
 // reason that has the words.
-func examine(t *testing.T, r dispensarytest.Receiver, words string) (failed []dispensarytest.ReceiverVerdict, skipped int) {
+func examine(t *testing.T, r receivercheck.Target, words string) (failed []receivercheck.Verdict, skipped int) {
 	t.Helper()
-	verdicts, err := dispensarytest.ExamineReceiver(t.Context(), r)
+	verdicts, err := receivercheck.Examine(t.Context(), r)
 	require.NoError(t, err)
 	for _, v := range verdicts {
 		switch {
@@ -61,7 +61,7 @@ func TestOneCauseIsToldOnce(t *testing.T) {
 			"Signature/Valid", "sent as SVC-Signature it is accepted: the endpoint minds the case of a header's name", "see Signature/Valid", "body is", "every webhook fails",
 		},
 		"another secret": {
-			func(_ *subject, r *dispensarytest.Receiver) { r.Secret, r.OldSecret = "whsec_of_production", "" },
+			func(_ *subject, r *receivercheck.Target) { r.Secret, r.Features.OldSecret = "whsec_of_production", "" },
 			"Signature/Valid", "the endpoint verifies with another secret", "see Signature/Valid", "the secret is right", "every webhook fails",
 		},
 		"written again with spaces": {
@@ -111,8 +111,8 @@ func TestASlowStartIsNoMore(t *testing.T) {
 		}
 		s.ServeHTTP(w, r)
 	}))(s, &r)
-	r.Timeout, r.Patience = 5*time.Second, patient
-	verdicts, err := dispensarytest.ExamineReceiver(t.Context(), r)
+	r.Timing.Timeout, r.Timing.Patience = 5*time.Second, patient
+	verdicts, err := receivercheck.Examine(t.Context(), r)
 	require.NoError(t, err)
 	assert.Equal(t, "Signature/Valid: passed", verdicts[0].String(), "the next event was answered in time")
 	for _, v := range verdicts {
@@ -128,11 +128,11 @@ func TestNoLogsAreNoLeak(t *testing.T) {
 	t.Parallel()
 	s := newSubject(t)
 	r := s.receiver(s)
-	r.Logs = func() string { return "" }
-	verdict, err := dispensarytest.ExamineCase(t.Context(), r, "Always/QuietLogs")
+	r.Hooks.Logs = func() string { return "" }
+	verdict, err := receivercheck.ExamineCase(t.Context(), r, "Always/QuietLogs")
 	require.NoError(t, err)
 	assert.False(t, verdict.Failed(), "%s", verdict)
-	assert.Contains(t, verdict.Skipped, "Receiver.Logs returned nothing")
+	assert.Contains(t, verdict.Skipped, "Target.Hooks.Logs returned nothing")
 }
 
 // A receiver whose process ends is told of where it ended.
@@ -160,7 +160,7 @@ func TestTheEndOfAReceiverIsToldOnce(t *testing.T) {
 
 // peek is peeking for a server.
 func peek(s *subject, front func(*subject, http.ResponseWriter, *http.Request, []byte)) http.Handler {
-	var r dispensarytest.Receiver
+	var r receivercheck.Target
 	peeking(front)(s, &r)
 	return r.Handler
 }

@@ -1,4 +1,4 @@
-package dispensarytest_test
+package receivercheck_test
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/receivercheck"
 )
 
 // toTheLetter is a receiver by hand that takes what the API documents,
@@ -41,8 +41,8 @@ func toTheLetter(w http.ResponseWriter, r *http.Request) {
 
 func TestReceiverToTheLetterPasses(t *testing.T) {
 	t.Parallel()
-	verdicts, err := dispensarytest.ExamineReceiver(t.Context(), dispensarytest.Receiver{
-		Handler: http.HandlerFunc(toTheLetter), Secret: webhookSecret, Challenge: challengeToken, Timeout: patient,
+	verdicts, err := receivercheck.Examine(t.Context(), receivercheck.Target{
+		Handler: http.HandlerFunc(toTheLetter), Secret: webhookSecret, Challenge: challengeToken, Timing: receivercheck.Timing{Timeout: patient},
 	})
 	require.NoError(t, err)
 	skipped := map[string]string{}
@@ -51,6 +51,6 @@ func TestReceiverToTheLetterPasses(t *testing.T) {
 		skipped[v.Case] = v.Skipped
 	}
 	for _, envelope := range []string{"Events/Payload", "Events/Bare"} {
-		assert.Contains(t, skipped[envelope], "Receiver.OtherEnvelopes")
+		assert.Contains(t, skipped[envelope], "Target.Features.OtherEnvelopes")
 	}
 }

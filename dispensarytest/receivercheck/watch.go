@@ -1,4 +1,4 @@
-package dispensarytest
+package receivercheck
 
 import (
 	"fmt"

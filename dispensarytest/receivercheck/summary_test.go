@@ -1,4 +1,4 @@
-package dispensarytest_test
+package receivercheck_test
 
 import (
 	"os"
@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/receivercheck"
 )
 
 // TestSkippedCasesAreNamed runs a check that passes in a process of its own, as go
@@ -22,15 +22,15 @@ func TestSkippedCasesAreNamed(t *testing.T) {
 	require.NoError(t, err, "%s", output)
 	var said []string
 	for line := range strings.Lines(string(output)) {
-		if strings.Contains(line, "CheckReceiver") {
+		if strings.Contains(line, "receivercheck:") {
 			said = append(said, line)
 		}
 	}
 	require.Len(t, said, 1, "%s", output)
 	for _, want := range []string{
-		"dispensarytest: CheckReceiver of TestPlainReceiver did not run 10 of 44 cases: ",
-		"Signature/Replayed, Always/HandledOnce (needs Receiver.Handled, which tells how often an event was handled)",
-		"Delivery/StorageDown (needs Receiver.BreakStorage, ",
+		"receivercheck: TestPlainReceiver did not run 10 of 44 cases: ",
+		"Signature/Replayed, Always/HandledOnce (needs Target.Hooks.Handled, which tells how often an event was handled)",
+		"Delivery/StorageDown (needs Target.Hooks.BreakStorage, ",
 	} {
 		assert.Contains(t, said[0], want)
 	}
@@ -42,5 +42,5 @@ func TestPlainReceiver(t *testing.T) {
 		t.Skip("runs in the process that TestSkippedCasesAreNamed starts")
 	}
 	s := newSubject(t)
-	dispensarytest.CheckReceiver(t, dispensarytest.Receiver{Handler: s, Secret: webhookSecret, Challenge: challengeToken, Timeout: patient})
+	receivercheck.Run(t, receivercheck.Target{Handler: s, Secret: webhookSecret, Challenge: challengeToken, Timing: receivercheck.Timing{Timeout: patient}})
 }

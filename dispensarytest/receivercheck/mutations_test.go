@@ -1,4 +1,4 @@
-package dispensarytest_test
+package receivercheck_test
 
 import (
 	"bytes"
@@ -15,17 +15,17 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/receivercheck"
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
 // mutation puts a mistake into or around the subject.
-type mutation func(*subject, *dispensarytest.Receiver)
+type mutation func(*subject, *receivercheck.Target)
 
 // around puts a handler in front of the subject, which may answer by itself, or
 // pass a request on.
 func around(front func(s *subject, w http.ResponseWriter, r *http.Request)) mutation {
-	return func(s *subject, r *dispensarytest.Receiver) {
+	return func(s *subject, r *receivercheck.Target) {
 		r.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { front(s, w, r) })
 	}
 }
@@ -87,7 +87,7 @@ func trusting(rule func(header string, body []byte) bool) mutation {
 
 // storing is the subject with another way to accept.
 func storing(accept func(s *subject) func(context.Context, webhook.Delivery) (webhook.Receipt, error)) mutation {
-	return func(s *subject, r *dispensarytest.Receiver) {
+	return func(s *subject, r *receivercheck.Target) {
 		config := s.config
 		config.Inbox = inboxFunc(accept(s))
 		handler, err := webhook.NewHandler(config)

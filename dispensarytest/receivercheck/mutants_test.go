@@ -1,4 +1,4 @@
-package dispensarytest_test
+package receivercheck_test
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/receivercheck"
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
@@ -48,8 +48,8 @@ var mutants = map[string]struct {
 	"replays are handled":         {"Signature/Replayed", "handled 2 times", storing(noKeys)},
 	"first v1 only":               {"Signature/TwoSignatures", "wrong and a right", around(firstSignature)},
 	"old secret refused":          {"Signature/Rotated", "the old secret", configured(func(c *webhook.Config) { c.Secrets = c.Secrets[:1] })},
-	"open without a secret": {"Signature/FailsClosed", "unsigned was answered with 200", func(s *subject, r *dispensarytest.Receiver) {
-		r.WithoutSecret = func() (http.Handler, error) { return open(s), nil }
+	"open without a secret": {"Signature/FailsClosed", "unsigned was answered with 200", func(s *subject, r *receivercheck.Target) {
+		r.Hooks.WithoutSecret = func() (http.Handler, error) { return open(s), nil }
 	}},
 
 	// The challenge.
@@ -63,7 +63,7 @@ var mutants = map[string]struct {
 	"challenge as text":         {"Challenge/Answer", "text/plain", around(plainText)},
 	"probe is no event":         {"Challenge/Probe", "400", peeking(refuseEmpty)},
 	"probes for everybody":      {"Challenge/UnsignedProbe", "without a signature was answered with 200", configured(func(c *webhook.Config) { c.AnswerUnsignedProbe = true })},
-	"probes for nobody":         {"Challenge/UnsignedProbe", "was answered with 401", func(_ *subject, r *dispensarytest.Receiver) { r.AnswersUnsignedProbe = true }},
+	"probes for nobody":         {"Challenge/UnsignedProbe", "was answered with 401", func(_ *subject, r *receivercheck.Target) { r.Features.UnsignedProbe = true }},
 	"any method": {"Challenge/OnlyPost", "by GET", around(func(s *subject, w http.ResponseWriter, r *http.Request) {
 		r.Method = http.MethodPost
 		s.ServeHTTP(w, r)
@@ -113,10 +113,10 @@ var mutants = map[string]struct {
 	"challenge for everybody": {"Always/TellsNothing", "does not verify the challenge token", answering(func(_ *http.Request, status int, _ string) (int, string) {
 		return status, `{"challenge":"` + challengeToken + `"}`
 	})},
-	"errors that quote":           {"Always/TellsNothing", "the first name of patient", peeking(quote)},
+	"errors that quote":           {"Always/TellsNothing", "the first name of the patient", peeking(quote)},
 	"secrets for everybody":       {"Always/TellsNothing", "the webhook secret", answers("Unauthorized", "expected "+webhookSecret)},
 	"handled again after a while": {"Always/HandledOnce", "handled 2 times", storing(lateAgain)},
-	"the log has it all":          {"Always/QuietLogs", "the e-mail address of patient", peeking(logBody)},
+	"the log has it all":          {"Always/QuietLogs", "the e-mail address of the patient", peeking(logBody)},
 	"the log has the secret": {"Always/QuietLogs", "the webhook secret", peeking(func(s *subject, w http.ResponseWriter, r *http.Request, _ []byte) {
 		s.config.Logger.Info("compare", "with", webhookSecret)
 		s.ServeHTTP(w, r)
@@ -131,7 +131,7 @@ func TestEveryMistakeIsFound(t *testing.T) {
 			s := newSubject(t)
 			r := s.receiver(s)
 			m.breaks(s, &r)
-			verdict, err := dispensarytest.ExamineCase(t.Context(), r, m.fails)
+			verdict, err := receivercheck.ExamineCase(t.Context(), r, m.fails)
 			require.NoError(t, err)
 			require.True(t, verdict.Failed(), "%s", verdict)
 			assert.Contains(t, strings.Join(verdict.Findings, "\n"), m.says)
@@ -146,7 +146,7 @@ func TestEveryMistakeIsFound(t *testing.T) {
 func TestEveryCaseFindsSomething(t *testing.T) {
 	t.Parallel()
 	s := newSubject(t)
-	verdicts, err := dispensarytest.ExamineReceiver(t.Context(), s.receiver(s))
+	verdicts, err := receivercheck.Examine(t.Context(), s.receiver(s))
 	require.NoError(t, err)
 	found := map[string]bool{}
 	for _, m := range mutants {
@@ -162,7 +162,7 @@ func TestEveryCaseFindsSomething(t *testing.T) {
 
 // configured changes the settings.
 func configured(change func(*webhook.Config)) mutation {
-	return func(s *subject, r *dispensarytest.Receiver) {
+	return func(s *subject, r *receivercheck.Target) {
 		change(&s.config)
 		handler, err := webhook.NewHandler(s.config)
 		if err != nil {
@@ -174,9 +174,9 @@ func configured(change func(*webhook.Config)) mutation {
 
 // quickly is for mistakes that show in something that does not happen.
 func quickly(m mutation) mutation {
-	return func(s *subject, r *dispensarytest.Receiver) {
+	return func(s *subject, r *receivercheck.Target) {
 		m(s, r)
-		r.Timeout, r.Patience = impatient, impatient
+		r.Timing.Timeout, r.Timing.Patience = impatient, impatient
 	}
 }
 

@@ -1,0 +1,169 @@
+package receivercheck
+
+import (
+	"net/http"
+	"sync"
+	"time"
+)
+
+// duplicatesAtOnce is how many copies of an event come at the same time.
+const duplicatesAtOnce = 50
+
+func deliveryCases() []testCase {
+	const unique = "store the event under a unique key of event id and integration id (INSERT … ON CONFLICT DO NOTHING), and handle it if that was the first; one statement, not a look and then an insert."
+	return []testCase{
+		{
+			name: "Repeated", run: (*checker).repeated,
+			consequence: "the platform sends an event again whose answer got lost: it is handled twice, or fails until the address is switched off.",
+			fix:         "answer an event that you know as you answered it the first time, with the challenge. " + unique,
+		},
+		{
+			name: "Concurrent", run: (*checker).concurrent,
+			consequence: "copies of an event that come at the same time, to two replicas for example, are handled twice.",
+			fix:         unique,
+		},
+		{
+			name: "Integrations", run: (*checker).integrations,
+			consequence: "a clinic with two integrations gets the same event for each: what the second one's customer waits for never happens.",
+			fix:         "make the integration id part of the key that duplicates are recognised by.",
+		},
+		{
+			name: "Reordered", run: (*checker).reordered,
+			consequence: "events come in order without guarantee: the older one that comes late fails six times, or is lost.",
+			fix:         "acknowledge events in whatever order they come; compare created_at when you handle them, or read the object from the API.",
+		},
+	}
+}
+
+func (c *checker) repeated() {
+	n := c.newEvent(c.Hooks.EventType)
+	if !c.accepts("an event", c.deliver(n.body())) {
+		return
+	}
+	c.handled(n, 1)
+	for range 2 {
+		e := c.deliver(n.body())
+		if !c.accepts("an event that was handled before", e) {
+			return
+		}
+		if wrong := c.acknowledgement(e); wrong != "" {
+			c.finding("the answer to an event that was handled before %s", wrong)
+			return
+		}
+	}
+	c.catchUp()
+	c.notMore(n)
+}
+
+func (c *checker) concurrent() {
+	n := c.newEvent(c.Hooks.EventType)
+	body := n.body()
+	answers := make([]exchange, duplicatesAtOnce)
+	start := make(chan struct{})
+	var all sync.WaitGroup
+	for i := range answers {
+		all.Go(func() {
+			<-start
+			answers[i] = c.deliver(body)
+		})
+	}
+	close(start)
+	all.Wait()
+	taken := 0
+	for _, e := range answers {
+		switch {
+		case e.err == nil && e.status/100 == 2:
+			taken++
+		case e.err != nil || e.status/100 != 5 && e.status != http.StatusConflict && e.status != http.StatusTooManyRequests:
+			c.finding("one of %d copies of an event that came at once %s; 200, or 503 for those that lost the race, are fine", duplicatesAtOnce, c.describe(e))
+			return
+		}
+	}
+	if taken == 0 {
+		c.finding("none of %d copies of an event that came at once was accepted; the last %s", duplicatesAtOnce, c.describe(answers[len(answers)-1]))
+		return
+	}
+	c.handled(n, 1)
+	c.catchUp()
+	c.notMore(n)
+}
+
+func (c *checker) integrations() {
+	n := c.newEvent(c.Hooks.EventType)
+	other := n
+	other.IntegrationID = c.integrationIDs[1]
+	if !c.accepts("an event for one integration", c.deliver(n.body())) {
+		return
+	}
+	c.handled(n, 1)
+	if !c.accepts("the same event for another integration", c.deliver(other.body())) {
+		return
+	}
+	c.handled(n, 2)
+	for _, again := range []event{n, other} {
+		c.accepts("either of them once more", c.deliver(again.body()))
+	}
+	c.catchUp()
+	c.notMore(n)
+}
+
+func (c *checker) reordered() {
+	older, newer := c.newEventAt(c.Hooks.EventType, c.Timing.Now().Add(-time.Hour)), c.newEvent(c.Hooks.EventType)
+	if c.accepts("an event", c.deliver(newer.body())) {
+		c.handled(newer, 1)
+	}
+	if c.accepts("an event that is an hour older than the one before", c.deliver(older.body())) {
+		c.expectedHandled[older.ID] = 1 // skipping what is outdated is an answer, too
+	}
+}
+
+func outageCases() []testCase {
+	return []testCase{
+		{
+			name: "StorageDown", needs: fieldBreakStorage, run: (*checker).storageDown,
+			consequence: "what was acknowledged is never sent again: every event that comes while the database is away is lost.",
+			fix:         "answer 200 once the event is stored and committed, and 503 if that fails: the platform comes back.",
+		},
+		{
+			name: "SlowHandler", needs: fieldBlockHandler, run: (*checker).slowHandler,
+			consequence: "the platform stops waiting and sends the event again, which makes more of the slow work; after 24 hours it switches the address off.",
+			fix:         "store the event, answer, and handle it outside of the request.",
+		},
+	}
+}
+
+func (c *checker) storageDown() {
+	n := c.newEvent(c.Hooks.EventType)
+	c.Hooks.BreakStorage(true)
+	mend := sync.OnceFunc(func() { c.Hooks.BreakStorage(false) })
+	defer mend()
+	for range 2 {
+		if e := c.deliver(n.body()); e.err == nil && e.status/100 == 2 {
+			c.finding("an event that could not be stored %s", c.describe(e))
+			return
+		}
+	}
+	mend()
+	if c.accepts("an event that is sent again once it can be stored", c.deliver(n.body())) {
+		c.handled(n, 1)
+	}
+}
+
+func (c *checker) slowHandler() {
+	c.Hooks.BlockHandler(true)
+	release := sync.OnceFunc(func() { c.Hooks.BlockHandler(false) })
+	defer release()
+	events := []event{c.newEvent(c.Hooks.EventType), c.newEvent(c.Hooks.EventType)}
+	for _, n := range events {
+		if !c.accepts("an event, while the handling of events takes its time,", c.deliver(n.body())) {
+			return
+		}
+	}
+	c.accepts("the first event once more, while it is handled,", c.deliver(events[0].body()))
+	release()
+	for _, n := range events {
+		c.handled(n, 1)
+	}
+	c.catchUp()
+	c.notMore(events...)
+}

@@ -1,0 +1,155 @@
+package receivercheck
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// driftMargin is how far from the edge of the tolerance a timestamp is: the
+// receiver's clock is not read at the same moment.
+const driftMargin = 30 * time.Second
+
+func timestampCases() []testCase {
+	return []testCase{
+		{
+			name: "Stale", run: (*checker).stale,
+			consequence: "who has seen one request, in a proxy's log for example, can send it again for ever.",
+			fix:         "refuse a timestamp that is older than five minutes.",
+		},
+		{
+			name: "Future", run: (*checker).future,
+			consequence: "a request that was signed ahead of its time stays good until then, and for the tolerance after it.",
+			fix:         "compare the distance between timestamp and clock, in both directions: abs(now - t) > 5 minutes is refused.",
+		},
+		{
+			name: "Drift", run: (*checker).drift,
+			consequence: "events fail as soon as two clocks differ a little, or a delivery is held up on its way.",
+			fix:         "accept timestamps within five minutes of the clock, in both directions.",
+		},
+		{
+			name: "Replayed", needs: fieldHandled, run: (*checker).replayed,
+			consequence: "the same request, sent twice within five minutes, is handled twice.",
+			fix:         "store the event's id and integration id under a unique key, and handle what is new.",
+		},
+	}
+}
+
+func (c *checker) stale() {
+	for _, age := range []time.Duration{c.Timing.Tolerance + driftMargin, 24 * time.Hour, 365 * 24 * time.Hour} {
+		c.outdated(fmt.Sprintf("an event that was signed %s ago", age), -age)
+	}
+}
+
+func (c *checker) future() {
+	for _, lead := range []time.Duration{c.Timing.Tolerance + driftMargin, 24 * time.Hour, 365 * 24 * time.Hour} {
+		c.outdated(fmt.Sprintf("an event with a signature from %s in the future", lead), lead)
+	}
+}
+
+func (c *checker) outdated(what string, shift time.Duration) {
+	n := c.newEvent(c.Hooks.EventType)
+	c.refuses(what, c.post(request{body: n.body(), signature: sign(c.Secret, c.Timing.Now().Add(shift), n.body())}))
+	c.ignored(n)
+}
+
+func (c *checker) drift() {
+	within := max(c.Timing.Tolerance-driftMargin, c.Timing.Tolerance/2)
+	for what, shift := range sorted(map[string]time.Duration{"ago": -within, "ahead of the clock": within}) {
+		n := c.newEvent(c.Hooks.EventType)
+		e := c.post(request{body: n.body(), signature: sign(c.Secret, c.Timing.Now().Add(shift), n.body()), genuine: true})
+		if c.accepts(fmt.Sprintf("an event that was signed %s %s", within, what), e) {
+			c.handled(n, 1)
+		}
+	}
+}
+
+func (c *checker) replayed() {
+	n := c.newEvent(c.Hooks.EventType)
+	first := request{body: n.body(), signature: sign(c.Secret, c.Timing.Now(), n.body()), genuine: true}
+	if !c.accepts("an event", c.post(first)) {
+		return
+	}
+	c.handled(n, 1)
+	c.post(first) // how it is answered is up to the receiver
+	c.catchUp()
+	c.notMore(n)
+}
+
+func rotationCases() []testCase {
+	return []testCase{
+		{
+			name: "TwoSignatures", run: (*checker).twoSignatures,
+			consequence: "while the secret is rotated, the platform may sign with both: every webhook fails until the rotation is over.",
+			fix:         "read all v1 of the header, and accept if any of them matches.",
+		},
+		{
+			name: "Rotated", needs: fieldOldSecret, run: (*checker).rotated,
+			consequence: "between the change in the dashboard and that of your configuration every webhook fails.",
+			fix:         "verify with a list of secrets, the new and the old, until the change has taken effect everywhere.",
+		},
+		{
+			name: "FailsClosed", needs: fieldWithoutSecret, run: (*checker).failsClosed,
+			consequence: "a variable that is missing in one environment opens the address to everybody, and nobody events.",
+			fix:         "refuse to start without a secret.",
+		},
+	}
+}
+
+func (c *checker) twoSignatures() {
+	at := strconv.FormatInt(c.Timing.Now().Unix(), 10)
+	for _, tc := range []struct {
+		what        string
+		first, last string
+	}{
+		{"an event with a wrong and a right v1", wrongSecret, c.Secret},
+		{"an event with a right and a wrong v1", c.Secret, wrongSecret},
+	} {
+		n := c.newEvent(c.Hooks.EventType)
+		header := "t=" + at + ",v1=" + hexMAC(tc.first, at+".", n.body()) + ",v1=" + hexMAC(tc.last, at+".", n.body())
+		if c.accepts(tc.what, c.post(request{body: n.body(), signature: header, genuine: true})) {
+			c.handled(n, 1)
+		}
+	}
+	n := c.newEvent(c.Hooks.EventType)
+	header := "t=" + at + ",v1=" + hexMAC(wrongSecret, at+".", n.body()) + ",v1=" + hexMAC("", at+".", n.body())
+	c.refuses("an event with two wrong v1", c.post(request{body: n.body(), signature: header}))
+	c.ignored(n)
+}
+
+func (c *checker) rotated() {
+	for what, secret := range sorted(map[string]string{"old": c.Features.OldSecret, "new": c.Secret}) {
+		n := c.newEvent(c.Hooks.EventType)
+		e := c.post(request{body: n.body(), signature: sign(secret, c.Timing.Now(), n.body()), genuine: true})
+		if c.accepts("an event signed with the "+what+" secret", e) {
+			c.handled(n, 1)
+		}
+	}
+}
+
+// unconfiguredOrigin is where the receiver without a secret stands.
+const unconfiguredOrigin = "https://unconfigured.dispensary.test"
+
+func (c *checker) failsClosed() {
+	handler, err := c.Hooks.WithoutSecret()
+	if err != nil {
+		return
+	}
+	if err := c.srv.Host(unconfiguredOrigin, handler); err != nil {
+		c.finding("WithoutSecret returned neither a handler nor an error")
+		return
+	}
+	other := &checker{Target: c.Target, ctx: c.ctx, current: c.current, client: c.hosted, url: unconfiguredOrigin + c.Path}
+	for what, header := range sorted(map[string]func([]byte) string{
+		"unsigned":                    func([]byte) string { return "" },
+		"signed with an empty secret": func(body []byte) string { return sign("", c.Timing.Now(), body) },
+		"signed with some secret":     func(body []byte) string { return sign(wrongSecret, c.Timing.Now(), body) },
+	}) {
+		n := c.newEvent(c.Hooks.EventType)
+		e := other.post(request{body: n.body(), signature: header(n.body())})
+		if e.status/100 == 2 {
+			c.finding("without a secret, an event that is %s %s", what, c.describe(e))
+		}
+		c.ignored(n)
+	}
+}

@@ -1,0 +1,247 @@
+package receivercheck
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/leak"
+)
+
+// checker checks one endpoint.
+type checker struct {
+	Target
+	ctx    context.Context
+	srv    *dispensarytest.Server // makes the samples; its network leads to Handler
+	hosted *http.Client           // for what is on that network
+	client *http.Client           // for the endpoint
+	url    string                 // of the endpoint
+	watch  *watch                 // of Handler; nil with URL
+
+	samples        map[string]event // an event of each type
+	integrationIDs []string         // two of the same clinic
+	patient        leak.Search      // for what the samples say of the patient
+
+	current string   // the case that is running
+	found   []string // its findings
+	skipped string   // why it found nothing out
+
+	unreachable     string         // why no case is run any more
+	halted          string         // why only the cases that review others are run
+	slowness        string         // how long a receiver takes that is too slow for every case
+	expectedHandled map[string]int // how often each event may be handled, by id
+
+	mu         sync.Mutex
+	seen       []exchange
+	dialFailed bool // for the last request
+}
+
+// request is a request to be made.
+type request struct {
+	method    string // "" is POST
+	body      []byte
+	source    io.Reader // in place of body, for one that takes its time
+	signature string    // the header; "" is none
+	header    string    // its name, as it is written; "" is that of net/http
+	genuine   bool      // signed as the platform signs, so that the challenge may be told
+}
+
+// exchange is a request that was made, and what came of it.
+type exchange struct {
+	request
+	during    string // the case
+	status    int    // 0 if there was no answer
+	header    http.Header
+	answer    string
+	err       error
+	abandoned bool // the examination broke it off
+}
+
+// maxAnswer is how much of an answer is read.
+const maxAnswer = 64 << 10
+
+// receiverOrigin is where Handler is hosted on the network without sockets.
+const receiverOrigin = "https://receiver.dispensary.test"
+
+// newChecker prepares everything, and sends nothing yet.
+func newChecker(ctx context.Context, target Target) (*checker, error) {
+	target, err := target.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	var seed [8]byte
+	_, _ = rand.Read(seed[:]) // it never fails
+	srv, err := dispensarytest.Start(dispensarytest.WithInMemory(), dispensarytest.WithSeed(binary.BigEndian.Uint64(seed[:])), dispensarytest.WithIntegrations(2))
+	if err != nil {
+		return nil, err
+	}
+	c := &checker{Target: target, ctx: ctx, srv: srv, url: target.URL, expectedHandled: make(map[string]int)}
+	c.hosted = withoutRedirects(srv.HTTPClient())
+	c.client = withoutRedirects(target.Client)
+	if target.Handler != nil {
+		c.watch = &watch{handler: target.Handler}
+		c.client, c.url = c.hosted, receiverOrigin+target.Path
+		err = srv.Host(receiverOrigin, c.watch)
+	}
+	if err := errors.Join(err, c.collectSamples()); err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func withoutRedirects(client *http.Client) *http.Client {
+	copied := *client
+	copied.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &copied
+}
+
+func (c *checker) close() { _ = c.srv.Close() } // it was not listening
+
+// run runs a case.
+func (c *checker) run(section string, tc testCase) Verdict {
+	v := Verdict{Case: section + "/" + tc.name, Consequence: tc.consequence, Fix: tc.fix}
+	reason := cmp.Or(c.unreachable, c.missing(tc.needs))
+	if !tc.reviews {
+		reason = cmp.Or(c.unreachable, c.halted, reason)
+	}
+	if v.Skipped = reason; reason != "" {
+		return v
+	}
+	c.current, c.found, c.skipped = v.Case, nil, ""
+	tc.run(c)
+	if c.dialFailed && c.unreachable == "" {
+		c.unreachable = fmt.Sprintf("nothing listens at %s any more, since %s", c.url, v.Case)
+	}
+	switch v.Findings = c.found; {
+	case v.Failed():
+	case !tc.reviews:
+		v.Skipped = cmp.Or(c.skipped, c.halted)
+	default:
+		v.Skipped = c.skipped
+	}
+	return v
+}
+
+// post sends a request and waits for the answer, for as long as the platform
+// does.
+func (c *checker) post(p request) exchange {
+	ctx, cancel := context.WithTimeout(c.ctx, c.Timing.Timeout)
+	defer cancel()
+	e := c.exchange(ctx, p)
+	c.keep(e)
+	return e
+}
+
+// exchange sends a request, and ends with its context.
+func (c *checker) exchange(ctx context.Context, p request) exchange {
+	e := exchange{request: p, during: c.current}
+	body := p.source
+	if body == nil {
+		body = bytes.NewReader(p.body)
+	}
+	req, err := http.NewRequestWithContext(ctx, cmp.Or(p.method, http.MethodPost), c.url, body)
+	if err != nil {
+		e.err = err
+		return e
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", "dispensary-webhooks/2")
+	if p.signature != "" {
+		req.Header[cmp.Or(p.header, http.CanonicalHeaderKey("SVC-Signature"))] = []string{p.signature}
+	}
+	resp, err := c.client.Do(req)
+	if err == nil {
+		defer resp.Body.Close()
+		var answer []byte
+		answer, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+		e.status, e.header, e.answer = resp.StatusCode, maps.Clone(resp.Header), string(answer)
+	}
+	e.err = err
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		e.err = context.DeadlineExceeded
+	}
+	return e
+}
+
+// keep remembers an exchange for the section Always.
+func (c *checker) keep(e exchange) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seen = append(c.seen, e)
+	op, ok := errors.AsType[*net.OpError](e.err)
+	if c.dialFailed = ok && op.Op == "dial"; c.dialFailed && len(c.seen) == 1 {
+		c.unreachable = fmt.Sprintf("nothing listens at %s", c.url)
+	}
+}
+
+// deliver sends a body as the platform does: signed, just now.
+func (c *checker) deliver(body []byte) exchange {
+	return c.post(request{body: body, signature: sign(c.Secret, c.Timing.Now(), body), genuine: true})
+}
+
+// timedOut reports that the platform would have stopped waiting.
+func (e exchange) timedOut() bool { return errors.Is(e.err, context.DeadlineExceeded) }
+
+// describe says what came of a request, without secrets.
+func (c *checker) describe(e exchange) string {
+	switch {
+	case e.timedOut():
+		return fmt.Sprintf("was not answered within %s", c.Timing.Timeout)
+	case e.err != nil:
+		reason := e.err
+		if named, ok := errors.AsType[*url.Error](e.err); ok {
+			reason = named.Err // without the address, which is always the same
+		}
+		return "got no answer: " + reason.Error()
+	}
+	return fmt.Sprintf("was answered with %d %s", e.status, c.show(e.answer))
+}
+
+// show quotes an answer, in short and with names in place of secrets.
+func (c *checker) show(answer string) string {
+	pairs := []string{c.Secret, "<the webhook secret>", c.Challenge, "<the challenge token>"}
+	if c.Features.OldSecret != "" {
+		pairs = append(pairs, c.Features.OldSecret, "<the old webhook secret>")
+	}
+	answer = strings.NewReplacer(pairs...).Replace(strings.TrimSpace(answer))
+	if len(answer) > 200 {
+		answer = answer[:200] + "…"
+	}
+	if strconv.CanBackquote(answer) {
+		return answer
+	}
+	return strconv.Quote(answer)
+}
+
+// until waits for something that the receiver does in its own time.
+func (c *checker) until(done func() bool) bool {
+	end := time.NewTimer(c.Timing.Patience)
+	defer end.Stop()
+	again := time.NewTicker(2 * time.Millisecond)
+	defer again.Stop()
+	for !done() {
+		select {
+		case <-again.C:
+		case <-end.C:
+			return done()
+		case <-c.ctx.Done():
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,165 @@
+package receivercheck
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/leak"
+)
+
+// event is an event as it is sent to one integration. API section: "Webhooks",
+// "Event".
+type event struct {
+	ID            string          `json:"id"`
+	Type          string          `json:"type"`
+	CreatedAt     string          `json:"created_at"`
+	ClinicID      string          `json:"clinic_id,omitempty"` // not there on product events
+	Data          json.RawMessage `json:"data,omitempty"`
+	IntegrationID string          `json:"integration_id,omitempty"`
+}
+
+// collectSamples lets the users of a platform make an event of each type, and lists
+// what must not be seen of the patient who is in them.
+func (c *checker) collectSamples() error {
+	p := c.srv.Platform()
+	in := dispensarytest.NewPatient{
+		FirstName: "Zephyrine", LastName: "Quillfeather", Email: "zephyrine.quillfeather@example.com",
+		DateOfBirth: "1961-08-23", Gender: dispensarytest.Female, MobileNumber: "+12125550142",
+	}
+	const message = "Take these for your rosacea."
+	c.patient = leak.New([]leak.Secret{
+		{What: "the first name of the patient", Value: in.FirstName}, {What: "the last name of the patient", Value: in.LastName},
+		{What: "the e-mail address of the patient", Value: in.Email}, {What: "the date of birth of the patient", Value: in.DateOfBirth},
+		{What: "the mobile number of the patient", Value: in.MobileNumber}, {What: "the personal message of a plan", Value: message},
+	})
+	patient, created, err := p.RegisterPatient(in)
+	if err != nil {
+		return err
+	}
+	draft, _, err := p.CreatePlan(patient.ID, dispensarytest.NewPlan{Draft: true}) // it names a variant that can be ordered
+	if err != nil {
+		return err
+	}
+	line := draft.Recommendations[0]
+	line.Dosage = &dispensarytest.Dosage{Amount: "1-2", Frequency: "every night", Duration: "30 days", Format: "capsule"}
+	plan, planned, err := p.CreatePlan(patient.ID, dispensarytest.NewPlan{PersonalMessage: message, Recommendations: []dispensarytest.Recommendation{line}})
+	if err != nil {
+		return err
+	}
+	_, edited, e1 := p.EditPatient(patient.ID, dispensarytest.PatientChange{TextNotification: new(true)})
+	_, ordered, e2 := p.PlaceOrder(patient.ID, dispensarytest.NewOrder{PlanIDs: []string{plan.ID}})
+	_, replanned, e3 := p.UpdatePlan(plan.ID, dispensarytest.PlanChange{PersonalMessage: new(message)})
+	_, recommended, e4 := p.UpdateRecommendation(plan.ID, plan.Recommendations[0])
+	product, listed, e5 := p.CreateProduct(dispensarytest.NewProduct{})
+	_, renamed, e6 := p.UpdateProduct(product.ID, dispensarytest.ProductChange{Name: new("Magnesium, renamed")})
+	_, described, e7 := p.DescribeProduct(product.ID, "<p>For the nerves</p>")
+	c.samples = make(map[string]event)
+	for _, e := range []dispensarytest.Event{created, edited, planned, replanned, recommended, ordered, listed, renamed, described} {
+		c.addSample(e)
+	}
+	return errors.Join(e1, e2, e3, e4, e5, e6, e7, c.collectIntegrations())
+}
+
+// collectIntegrations lets the clinic revoke its integrations and take them back, and
+// learns their ids from the events.
+func (c *checker) collectIntegrations() error {
+	for _, key := range c.srv.ClinicKeys() {
+		revoked, err := c.srv.Platform().RevokeClinicKey(key)
+		if err != nil {
+			return err
+		}
+		activated, err := c.srv.Platform().ReactivateClinicKey(key)
+		if err != nil {
+			return err
+		}
+		c.addSample(revoked)
+		c.addSample(activated)
+		c.integrationIDs = append(c.integrationIDs, revoked.ObjectID)
+	}
+	return nil
+}
+
+func (c *checker) addSample(e dispensarytest.Event) {
+	c.samples[e.Type] = event{Type: e.Type, ClinicID: e.ClinicID, Data: e.Data}
+}
+
+// newEvent makes an event of a type, for the first integration, under an id that no
+// other event has.
+func (c *checker) newEvent(eventType string) event {
+	return c.newEventAt(eventType, c.Timing.Now())
+}
+
+func (c *checker) newEventAt(eventType string, at time.Time) event {
+	e := c.samples[eventType]
+	e.ID, e.Type, e.IntegrationID = newID(), eventType, c.integrationIDs[0]
+	e.CreatedAt = at.UTC().Format("2006-01-02T15:04:05.000Z")
+	return e
+}
+
+// newID returns a random UUID.
+func newID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// body is the event as it is sent.
+func (e event) body() []byte { return encode(map[string]event{"event": e}) }
+
+// edited is the body of the event after a change to its members.
+func (e event) edited(change func(event map[string]any)) []byte {
+	var body struct {
+		Event map[string]any `json:"event"`
+	}
+	if err := json.Unmarshal(e.body(), &body); err != nil {
+		panic(err) // it was encoded a moment ago
+	}
+	change(body.Event)
+	return encode(body)
+}
+
+// unusual is a body as no encoder of Go writes it: members in another order, white
+// space, escapes, numbers in other forms.
+func (e event) unusual() []byte {
+	return fmt.Appendf(nil, "{ \"event\" :\t{ \"type\":%q, \"integration_id\":%q,\r\n  \"id\" : %q , \"created_at\":%q, \"clinic_id\":%q,"+
+		" \"data\":{\"patient\":{\"id\":\"p\\u002d1\",\"note\":\"a\\/b <b>&amp;</b> \\u00E9\u2028\",\"discount\":1.50E+1,\"number\":12345678901234567890,\"discount_type\":null}}}\n}\n",
+		e.Type, e.IntegrationID, e.ID, e.CreatedAt, e.ClinicID)
+}
+
+// encode writes JSON as the platform does, without the escapes for HTML.
+func encode(v any) json.RawMessage {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		panic(err) // only a type that JSON does not know gets here
+	}
+	return bytes.TrimRight(b.Bytes(), "\n")
+}
+
+// wrongSecret signs what is to be refused.
+const wrongSecret = "not the webhook secret"
+
+// sign returns the signature header of a body. API section: "Signature header".
+func sign(secret string, at time.Time, body []byte) string {
+	t := strconv.FormatInt(at.Unix(), 10)
+	return "t=" + t + ",v1=" + hexMAC(secret, t+".", body)
+}
+
+// hexMAC signs a prefix and a body.
+func hexMAC(secret, prefix string, body []byte) string {
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write([]byte(prefix))
+	mac.Write(body)
+	return hex.EncodeToString(mac.Sum(nil))
+}

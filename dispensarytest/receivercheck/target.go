@@ -1,0 +1,194 @@
+package receivercheck
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+)
+
+// Target is an endpoint for webhooks that is to be checked. Handler or URL, Secret
+// and Challenge are required. Everything in Hooks, Features and Timing is optional:
+// a case that needs a field which is not set is skipped, with a line that names it.
+type Target struct {
+	// Handler is the endpoint, or a router with the endpoint at Path. It is
+	// called without a socket.
+	Handler http.Handler
+
+	// Path is where Handler is called; "" means "/webhooks".
+	Path string
+
+	// URL is the endpoint of a running server, in place of Handler.
+	URL string
+
+	// Client makes the requests to URL, for example trusting a test
+	// certificate; nil means [http.DefaultClient]. Redirects are not followed.
+	Client *http.Client
+
+	// Secret is the webhook secret key that the endpoint verifies with, and
+	// Challenge the challenge token that it answers with.
+	Secret, Challenge string
+
+	Hooks    Hooks
+	Features Features
+	Timing   Timing
+}
+
+// Hooks let the checks look into the endpoint and disturb it.
+type Hooks struct {
+	// Handled returns how often the event with an id has been handled so far,
+	// for all integrations together. It is polled.
+	Handled func(eventID string) int
+
+	// EventType is the type of the events that Handled counts; "" means
+	// order.placed.
+	EventType string
+
+	// BlockHandler makes the code that handles events wait, until it is called
+	// with false.
+	BlockHandler func(blocked bool)
+
+	// BreakStorage makes the code that stores events fail, until it is called
+	// with false.
+	BreakStorage func(broken bool)
+
+	// Logs returns everything that the endpoint has logged so far.
+	Logs func() string
+
+	// WithoutSecret makes the endpoint as it is where its secret was not
+	// configured, or returns the error that it fails with.
+	WithoutSecret func() (http.Handler, error)
+}
+
+// Features are what an endpoint is meant to accept beyond what the API documents.
+type Features struct {
+	// OldSecret is accepted as Secret is, while the secret is rotated.
+	OldSecret string
+
+	// UnsignedProbe says that the endpoint answers an empty body that is not
+	// signed. Whether the platform signs its probes is not documented.
+	UnsignedProbe bool
+
+	// OtherEnvelopes says that the endpoint finds an event that does not come as
+	// {"event":{…}}, the only form that the API documents: one in
+	// {"event_payload":{"event":{…}}}, as the delivery log has it, and one without
+	// a wrapper.
+	OtherEnvelopes bool
+}
+
+// Timing says how long things take, and by which clock.
+type Timing struct {
+	// Now is the endpoint's clock; nil means [time.Now].
+	Now func() time.Time
+
+	// Tolerance is how old, or how far in the future, a signature may be; 0
+	// means 5 minutes, as the API recommends.
+	Tolerance time.Duration
+
+	// Timeout is how long the platform waits for an answer; 0 means 2 seconds,
+	// an assumption.
+	Timeout time.Duration
+
+	// Patience is how long an event may take to be handled; 0 means 10 seconds.
+	Patience time.Duration
+
+	// BodyTimeout is how long the server waits for a body, its ReadTimeout. A
+	// case waits for that long.
+	BodyTimeout time.Duration
+}
+
+// field names an optional field of [Target] that a case needs.
+type field string
+
+const (
+	fieldBlockHandler  field = "Hooks.BlockHandler"
+	fieldBodyTimeout   field = "Timing.BodyTimeout"
+	fieldBreakStorage  field = "Hooks.BreakStorage"
+	fieldEnvelopes     field = "Features.OtherEnvelopes"
+	fieldHandled       field = "Hooks.Handled"
+	fieldLogs          field = "Hooks.Logs"
+	fieldOldSecret     field = "Features.OldSecret"
+	fieldWithoutSecret field = "Hooks.WithoutSecret"
+)
+
+// missing says why a case that needs a field cannot be run; "" if it can.
+func (t *Target) missing(needed field) string {
+	set, what := true, ""
+	switch needed {
+	case fieldBlockHandler:
+		set, what = t.Hooks.BlockHandler != nil, "which makes the handling of events wait"
+	case fieldBodyTimeout:
+		set, what = t.Timing.BodyTimeout > 0, "how long the server waits for a body"
+	case fieldBreakStorage:
+		set, what = t.Hooks.BreakStorage != nil, "which makes the storing of events fail"
+	case fieldEnvelopes:
+		set, what = t.Features.OtherEnvelopes, "which says that events are found in envelopes that the API does not document"
+	case fieldHandled:
+		set, what = t.Hooks.Handled != nil, "which tells how often an event was handled"
+	case fieldLogs:
+		set, what = t.Hooks.Logs != nil, "which returns what was logged"
+	case fieldOldSecret:
+		set, what = t.Features.OldSecret != "", "the second secret that is accepted while one is rotated"
+	case fieldWithoutSecret:
+		set, what = t.Hooks.WithoutSecret != nil, "which makes the endpoint without its secret"
+	}
+	if set {
+		return ""
+	}
+	return fmt.Sprintf("needs Target.%s, %s", needed, what)
+}
+
+// withDefaults checks t and fills in what was left out.
+func (t Target) withDefaults() (Target, error) {
+	if err := t.validate(); err != nil {
+		return t, err
+	}
+	t.Path = cmp.Or(t.Path, "/webhooks")
+	t.Hooks.EventType = cmp.Or(t.Hooks.EventType, dispensarytest.OrderPlaced)
+	t.Client = cmp.Or(t.Client, http.DefaultClient)
+	if t.Timing.Now == nil {
+		t.Timing.Now = time.Now
+	}
+	t.Timing.Patience = cmp.Or(t.Timing.Patience, 10*time.Second)
+	t.Timing.Timeout = cmp.Or(t.Timing.Timeout, 2*time.Second)
+	t.Timing.Tolerance = cmp.Or(t.Timing.Tolerance, 5*time.Minute)
+	return t, nil
+}
+
+func (t *Target) validate() error {
+	known := dispensarytest.EventTypes()
+	timing := t.Timing
+	switch {
+	case (t.Handler == nil) == (t.URL == ""):
+		return wrong("", "needs one of Handler and URL")
+	case t.Secret == "":
+		return wrong(".Secret", "is missing")
+	case t.Challenge == "":
+		return wrong(".Challenge", "is missing")
+	case t.Secret == t.Challenge:
+		return wrong(".Secret", "equals Challenge: the dashboard shows a secret key and a challenge token, which differ")
+	case min(timing.BodyTimeout, timing.Patience, timing.Timeout, timing.Tolerance) < 0:
+		return wrong(".Timing", "holds a negative duration")
+	case t.Hooks.EventType != "" && !slices.Contains(known, t.Hooks.EventType):
+		return wrong(".Hooks.EventType", "is not one of "+strings.Join(known, ", "))
+	case t.Path != "" && !strings.HasPrefix(t.Path, "/"):
+		return wrong(".Path", "does not begin with a slash")
+	}
+	if t.URL == "" {
+		return nil
+	}
+	if u, err := url.Parse(t.URL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return wrong(".URL", "is not an absolute HTTP address")
+	}
+	return nil
+}
+
+func wrong(path, reason string) error {
+	return &api.ArgumentError{Field: "receivercheck.Target" + path, Reason: reason}
+}
