@@ -57,9 +57,6 @@ var arrows = map[string][]string{
 	"dispensarytest/internal/memhttp":     {},
 	"dispensarytest/internal/table":       {},
 
-	"dispensarytest/console": {"dispensarytest", "dispensarytest/control"},
-	"dispensarytest/control": {"dispensarytest"},
-
 	// Webhooks.
 	"webhook":                   {"api", "events", "seal", "webhook/internal/safecall"},
 	"webhook/engine":            {"seal", "webhook"},

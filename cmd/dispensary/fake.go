@@ -15,9 +15,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/console"
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
 	"github.com/dispensary-go/dispensary/dispensarytest"
-	"github.com/dispensary-go/dispensary/dispensarytest/console"
-	"github.com/dispensary-go/dispensary/dispensarytest/control"
 )
 
 // fake runs the platform until ctx ends.

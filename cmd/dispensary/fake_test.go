@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/dispensarytest/control"
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
 )
 
 // running is a command under way in this process.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
 	"github.com/dispensary-go/dispensary/dispensarytest"
-	"github.com/dispensary-go/dispensary/dispensarytest/control"
 )
 
 // latest bounds what a page lists: a world may be large.

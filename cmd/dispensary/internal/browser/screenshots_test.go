@@ -17,7 +17,7 @@ import (
 )
 
 // screenshots is where the pictures of the README are.
-const screenshots = "../../docs/screenshots"
+const screenshots = "../../../../docs/screenshots"
 
 // most is how many bytes a picture may have.
 const most = 150_000

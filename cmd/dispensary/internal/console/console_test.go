@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
 	"github.com/dispensary-go/dispensary/dispensarytest"
-	"github.com/dispensary-go/dispensary/dispensarytest/control"
 )
 
 // desk is a console on a socket, and the platform behind it.
@@ -266,16 +266,22 @@ func TestStrangersAreKeptOut(t *testing.T) {
 	}
 }
 
-// The pages of the platform have the same colours. They are made without this
-// package, and share no file with it.
+// The pages of the platform have the same colours, though they share no file with
+// the console.
 func TestOnePalette(t *testing.T) {
 	t.Parallel()
-	pages, err := os.ReadFile("../standalone_style.html")
+	fake := dispensarytest.New(t)
+	resp, err := fake.HTTPClient().Get(fake.AuthURL() + "/oauth/authorize")
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	pages, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
 	own, err := os.ReadFile("style.css")
 	require.NoError(t, err)
 	colours := regexp.MustCompile(`--\w[\w-]*: light-dark\(.*\);`)
-	for _, colour := range colours.FindAllString(string(pages), -1) {
+	used := colours.FindAllString(string(pages), -1)
+	require.NotEmpty(t, used)
+	for _, colour := range used {
 		assert.Contains(t, string(own), colour)
 	}
 }

@@ -1,14 +1,13 @@
 // Package browser opens every page of the fake platform and of its console in a
 // real browser, headless Chromium, and holds them to what people need: a person
 // gets through, with scripts and without, nothing fails behind the page, every text
-// can be read, and everything has a name. It holds tests alone, and is a module of
-// its own so that nobody else carries what drives the browser.
+// can be read, and everything has a name. It holds only tests.
 //
 // The tests need a Chromium or Chrome on the PATH. Where there is none they are
 // skipped with one line; CI installs one.
 //
-//	go test ./internal/browser            # all walks
-//	go test ./internal/browser -update    # and docs/screenshots anew
+//	go test .            # all walks
+//	go test . -update    # and new pictures in docs/screenshots
 //
 // # Which library
 //

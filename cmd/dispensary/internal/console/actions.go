@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
 	"github.com/dispensary-go/dispensary/dispensarytest"
-	"github.com/dispensary-go/dispensary/dispensarytest/control"
 )
 
 // actions lists what can be done, by who does it.

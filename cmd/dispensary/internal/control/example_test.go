@@ -6,8 +6,8 @@ import (
 	"net/http/httptest"
 	"strings"
 
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
 	"github.com/dispensary-go/dispensary/dispensarytest"
-	"github.com/dispensary-go/dispensary/dispensarytest/control"
 )
 
 // A program in any language moves the platform's clock.

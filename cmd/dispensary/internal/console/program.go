@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/dispensary-go/dispensary/dispensarytest/control"
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
 )
 
 // program is an operation as programs run it.

@@ -27,8 +27,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
 	"github.com/dispensary-go/dispensary/dispensarytest"
-	"github.com/dispensary-go/dispensary/dispensarytest/control"
 )
 
 //go:embed *.html style.css live.js icon.svg
