@@ -213,7 +213,8 @@ func connectKafka(address, topic string) (message.Publisher, message.Subscriber,
 	}
 	config = kafka.DefaultSaramaSubscriberConfig()
 	config.Consumer.Offsets.Initial = sarama.OffsetOldest
-	config.Consumer.Group.Session.Timeout, config.Consumer.Group.Heartbeat.Interval = time.Second, 200*time.Millisecond
+	config.Consumer.Group.Session.Timeout, config.Consumer.Group.Heartbeat.Interval = time.Second, 100*time.Millisecond
+	config.Consumer.Group.Rebalance.Timeout = 500 * time.Millisecond
 	throughProxy(config, u.Host)
 	subscriber, err := kafka.NewSubscriber(kafka.SubscriberConfig{
 		Brokers: []string{u.Host}, Unmarshaler: kafka.DefaultMarshaler{}, ConsumerGroup: topic, OverwriteSaramaConfig: config,
