@@ -128,7 +128,7 @@ func (k *killTest) run(t *testing.T) {
 	for _, count := range counts {
 		again += count
 	}
-	t.Logf("%d events acknowledged and handled; %d deliveries, %d refused or broken off; %d receivers killed, connections cut %d times; %d events handled again; acknowledged after %.1f s, handled after %.1f s",
+	t.Logf("%d events acknowledged and handled; %d deliveries, %d refused or broken off; %d receivers killed, connections cut %d times; %d handled again; acknowledged after %.1f s, handled after %.1f s",
 		len(k.keys), k.sent.Load(), k.refused.Load(), k.kills.Load(), k.cuts.Load(), again, took.Seconds(), time.Since(begin).Seconds())
 }
 

@@ -3,6 +3,7 @@ package brokers_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log"
 	"log/slog"
 	"net/http"
@@ -49,17 +50,31 @@ func receive(text string) error {
 	if err != nil {
 		return err
 	}
-	handler, router, err := r.open()
-	for end := time.Now().Add(20 * time.Second); err != nil && time.Now().Before(end); handler, router, err = r.open() {
+	handler, err := r.start()
+	for end := time.Now().Add(20 * time.Second); err != nil && time.Now().Before(end); handler, err = r.start() {
 		log.Print(err)
 		time.Sleep(50 * time.Millisecond)
 	}
 	if err != nil {
 		return err
 	}
-	go func() { log.Fatal(router.Run(context.Background())) }()
-	<-router.Running()
 	return http.Serve(listener, handler)
+}
+
+// start starts the consumer, and returns the handler of webhooks.
+func (r receiver) start() (http.Handler, error) {
+	handler, router, err := r.open()
+	if err != nil {
+		return nil, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- router.Run(context.Background()) }()
+	select {
+	case <-router.Running():
+		return handler, nil
+	case err := <-ended: // which is that of a broker that is away
+		return nil, errors.Join(errors.New("the router ended"), err)
+	}
 }
 
 // open makes both ends. The handler of events appends their keys to a file.

@@ -1,0 +1,115 @@
+package publish_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/publish"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
+)
+
+// missedFixture is a platform whose webhooks nobody receives.
+type missedFixture struct {
+	platform *dispensarytest.Server
+	broker   *recorder
+}
+
+func newMissedFixture(t *testing.T) *missedFixture {
+	t.Helper()
+	clock := dispensarytest.FrozenClock(time.Date(2026, 3, 4, 15, 6, 7, 0, time.UTC))
+	return &missedFixture{
+		platform: dispensarytest.New(t, dispensarytest.WithClock(clock), dispensarytest.WithInMemory()),
+		broker:   &recorder{},
+	}
+}
+
+// happen lets n orders be placed, a minute apart, and returns the ids of the messages
+// that tell of them.
+func (f *missedFixture) happen(t *testing.T, n int) (ids []string) {
+	t.Helper()
+	for range n {
+		_, event, err := f.platform.Platform().PlaceOrder(f.platform.Platform().Patients()[0].ID, dispensarytest.NewOrder{})
+		require.NoError(t, err)
+		key := webhook.Key{Environment: f.platform.Site().Environment, EventID: event.ID, IntegrationID: f.integration(t)}
+		ids = append(ids, key.String())
+		f.platform.Clock().Advance(time.Minute)
+	}
+	return ids
+}
+
+func (f *missedFixture) client() *dispensary.Client { return f.platform.Client(dispensarytest.User{}) }
+
+func (f *missedFixture) integration(t *testing.T) string {
+	t.Helper()
+	clinic, err := f.client().Clinic.Get(t.Context())
+	require.NoError(t, err)
+	return clinic.IntegrationID
+}
+
+// reconcile makes a run, and returns the ids of what it published.
+func (f *missedFixture) reconcile(t *testing.T, inbox *publish.Inbox) (reconcile.Report, []string) {
+	t.Helper()
+	before := len(f.broker.ids())
+	r, err := reconcile.New(reconcile.Config{
+		Environment: f.platform.Site().Environment, Events: f.client().Events, Inbox: inbox, Now: f.platform.Clock().Now,
+		Integrations: func(context.Context) ([]string, error) { return []string{f.integration(t)}, nil },
+	})
+	require.NoError(t, err)
+	report, err := r.Run(t.Context())
+	require.NoError(t, err)
+	return report, f.broker.ids()[before:]
+}
+
+// With a ledger a reconciler publishes what was never seen, whichever replica runs it.
+func TestReconcileWithLedger(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, c publish.LedgerConfig) {
+		f := newMissedFixture(t)
+		replica := func() *publish.Inbox {
+			return newInbox(t, f.broker, func(config *publish.Config) { config.Ledger = ledger(t, c) })
+		}
+		ids := f.happen(t, 3)
+		report, got := f.reconcile(t, replica())
+		assert.Equal(t, ids, got)
+		assert.Zero(t, report.Unchecked)
+		assert.Equal(t, "recovered 3 of 3 missed; pages: 6, reads: 3", report.String())
+
+		ids = f.happen(t, 2)
+		report, got = f.reconcile(t, replica())
+		assert.Equal(t, ids, got)
+		assert.Equal(t, 2, report.Missed)
+		report, got = f.reconcile(t, replica())
+		assert.Empty(t, got)
+		assert.Zero(t, report.Missed)
+	})
+}
+
+// Without a ledger it publishes again what lies in the window, which is the overlap
+// once it has a checkpoint, and says so.
+func TestReconcileWithoutLedger(t *testing.T) {
+	t.Parallel()
+	f := newMissedFixture(t)
+	inbox := newInbox(t, f.broker)
+	early := f.happen(t, 2)
+	report, got := f.reconcile(t, inbox)
+	assert.Equal(t, early, got)
+	assert.Equal(t, "recovered 2 of 2 missed; pages: 6, reads: 2; accepted before, perhaps: 2", report.String())
+
+	f.platform.Clock().Advance(2 * time.Hour)
+	late := f.happen(t, 2)
+	report, got = f.reconcile(t, inbox)
+	assert.Equal(t, append(early, late...), got, "from an hour before the newest event of the last run")
+	assert.Equal(t, 4, report.Unchecked)
+	_, got = f.reconcile(t, inbox)
+	assert.Equal(t, late, got)
+
+	_, got = f.reconcile(t, newInbox(t, f.broker))
+	assert.Equal(t, append(early, late...), got, "after a start, everything")
+}
