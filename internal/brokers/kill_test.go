@@ -128,8 +128,8 @@ func (k *killTest) run(t *testing.T) {
 	for _, count := range counts {
 		again += count
 	}
-	t.Logf("%d events acknowledged and handled; %d deliveries, %d refused or broken off; %d receivers killed, connections cut %d times; %d handled again; acknowledged after %.1f s, handled after %.1f s",
-		len(k.keys), k.sent.Load(), k.refused.Load(), k.kills.Load(), k.cuts.Load(), again, took.Seconds(), time.Since(begin).Seconds())
+	t.Logf("%s: %d events acknowledged and handled; %d deliveries, %d refused or broken off; %d receivers killed, connections cut %d times; %d handled again; acknowledged after %.1f s, handled after %.1f s",
+		t.Name(), len(k.keys), k.sent.Load(), k.refused.Load(), k.kills.Load(), k.cuts.Load(), again, took.Seconds(), time.Since(begin).Seconds())
 }
 
 // keepAlive starts a receiver again and again, and kills each after its time: one of all

@@ -2,7 +2,6 @@ package publish
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
@@ -136,15 +136,10 @@ func (i *Inbox) publish(ctx context.Context, msg *message.Message) error {
 		return fmt.Errorf("%w: the broker has not confirmed %d events: %w", webhook.ErrInboxFull, i.config.MaxInFlight, ctx.Err())
 	}
 	confirmed := make(chan error, 1)
-	go func() {
-		err := errors.New("the publisher panicked")
-		defer func() {
-			_ = recover() // what a publisher panics with may repeat the message
-			<-i.slots
-			confirmed <- err
-		}()
-		err = i.config.Publisher.Publish(i.config.Topic, msg)
-	}()
+	go safecall.Run(func() error { return i.config.Publisher.Publish(i.config.Topic, msg) }, func(err error) {
+		<-i.slots
+		confirmed <- err
+	})
 	select {
 	case err := <-confirmed:
 		if err != nil {
