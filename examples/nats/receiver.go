@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+
+	"github.com/ThreeDotsLabs/watermill"
+	watermillnats "github.com/ThreeDotsLabs/watermill-nats/v2/pkg/nats"
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/seal"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/publish"
+)
+
+// settings are what a real program reads from its configuration.
+type settings struct {
+	address     string
+	name        string // of stream and consumer
+	environment dispensary.Environment
+	secret      dispensary.Secret
+	challenge   dispensary.Secret
+	keys        *seal.KeyRing
+
+	handle func(context.Context, events.OrderEvent) error
+}
+
+// deadLetters is the topic of events that were given up.
+func (s settings) deadLetters() string { return s.name + "_dead" }
+
+// receiver publishes webhooks, and handles what it and others have published.
+type receiver struct {
+	http.Handler
+	settings   settings
+	conn       *nats.Conn // of everything
+	publisher  message.Publisher
+	subscriber message.Subscriber
+	router     *message.Router
+	stop       context.CancelFunc
+	stopped    chan error
+}
+
+func newReceiver(ctx context.Context, s settings) (r *receiver, err error) {
+	r = &receiver{settings: s}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.close())
+		}
+	}()
+	if err := r.connect(ctx); err != nil {
+		return r, err
+	}
+	inbox, err := publish.New(publish.Config{Publisher: r.publisher, Topic: s.name, Seal: s.keys, Order: webhook.ByPatient})
+	if err != nil {
+		return r, err
+	}
+	r.Handler, err = webhook.NewHandler(webhook.Config{
+		Environment: s.environment,
+		Secrets:     []dispensary.Secret{s.secret},
+		Challenge:   s.challenge,
+		Inbox:       inbox,
+	})
+	if err != nil {
+		return r, err
+	}
+	return r, r.consume(ctx, s.work())
+}
+
+// work says how events are handled.
+func (s settings) work() webhook.Work {
+	var handlers webhook.Router
+	handlers.OnOrderPlaced(s.handle)
+	return webhook.Work{Handle: handlers.Dispatch}
+}
+
+// connect connects to NATS, and makes publisher and subscriber.
+func (r *receiver) connect(ctx context.Context) (err error) {
+	if r.conn, err = nats.Connect(r.settings.address, nats.MaxReconnects(-1)); err != nil {
+		return err
+	}
+	for _, topic := range []string{r.settings.name, r.settings.deadLetters()} {
+		if err := r.provide(ctx, topic); err != nil {
+			return err
+		}
+	}
+	r.publisher, err = watermillnats.NewPublisherWithNatsConn(r.conn, watermillnats.PublisherPublishConfig{
+		Marshaler: &watermillnats.NATSMarshaler{}, SubjectCalculator: watermillnats.DefaultSubjectCalculator,
+		JetStream: watermillnats.JetStreamConfig{TrackMsgId: true}, // what is published twice within two minutes is dropped
+	}, nil)
+	if err != nil {
+		return err
+	}
+	r.subscriber, err = r.subscribe(r.settings.name)
+	return err
+}
+
+// provide makes the stream of a topic and the consumer that all replicas share, where
+// they are not there. In production streams have three replicas.
+func (r *receiver) provide(ctx context.Context, topic string) error {
+	js, err := jetstream.New(r.conn)
+	if err != nil {
+		return err
+	}
+	stream, err := js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+		Name: topic, Subjects: []string{topic}, Retention: jetstream.WorkQueuePolicy,
+	})
+	if err != nil {
+		return err
+	}
+	_, err = stream.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
+		Durable: topic, DeliverSubject: topic + ".deliver", DeliverGroup: topic,
+		AckPolicy: jetstream.AckExplicitPolicy, AckWait: publish.MaxHandling(webhook.Work{}),
+	})
+	return err
+}
+
+// subscribe makes the subscriber of a topic.
+func (r *receiver) subscribe(topic string) (message.Subscriber, error) {
+	return watermillnats.NewSubscriberWithNatsConn(r.conn, watermillnats.SubscriberSubscriptionConfig{
+		QueueGroupPrefix: topic, AckWaitTimeout: publish.MaxHandling(webhook.Work{}),
+		JetStream: watermillnats.JetStreamConfig{
+			DurablePrefix:    topic, // that of provide: a consumer that Watermill makes ends with its subscriber
+			SubscribeOptions: []nats.SubOpt{nats.ManualAck()},
+		},
+	}, nil)
+}
+
+// consume starts handling events.
+func (r *receiver) consume(ctx context.Context, work webhook.Work) (err error) {
+	r.router, err = message.NewRouter(message.RouterConfig{}, watermill.NewSlogLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		return err
+	}
+	err = publish.Consume(r.router, publish.ConsumerConfig{
+		Subscriber:      r.subscriber,
+		Topic:           r.settings.name,
+		DeadLetters:     r.publisher,
+		DeadLetterTopic: r.settings.deadLetters(),
+		Seal:            r.settings.keys,
+		Work:            work,
+	})
+	if err != nil {
+		return err
+	}
+	ctx, r.stop = context.WithCancel(context.WithoutCancel(ctx))
+	r.stopped = make(chan error, 1)
+	go func() { r.stopped <- r.router.Run(ctx) }()
+	select {
+	case <-r.router.Running():
+		return nil
+	case err := <-r.stopped:
+		r.stopped <- nil
+		return err
+	}
+}
+
+// deadLetter returns what the next dead letter is about.
+func (r *receiver) deadLetter(ctx context.Context) (string, error) {
+	subscriber, err := r.subscribe(r.settings.deadLetters())
+	if err != nil {
+		return "", err
+	}
+	messages, err := subscriber.Subscribe(ctx, r.settings.deadLetters())
+	if err != nil {
+		return "", err
+	}
+	select {
+	case msg := <-messages:
+		msg.Ack()
+		return msg.Metadata.Get(publish.MetadataType) + ", " + msg.Metadata.Get(middleware.ReasonForPoisonedKey), nil
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+// close stops handling, lets go on what has begun, and closes the connection. Closing
+// again does nothing.
+func (r *receiver) close() (err error) {
+	if r.stop != nil {
+		r.stop()
+		err = <-r.stopped
+		r.stop = nil
+	}
+	if r.conn != nil {
+		r.conn.Close()
+	}
+	return err
+}
