@@ -45,7 +45,6 @@ func fake(ctx context.Context, args []string, stdout io.Writer) (err error) {
 	}
 	origin := "http://" + listener.Addr().String()
 	api := control.New(platform, control.Options{ControlURL: origin + "/control", ConsoleURL: origin + "/console/"})
-	defer func() { err = errors.Join(err, api.Close()) }()
 	ready := func() error { return announce(stdout, c, api.Settings()) }
 	if c.kept == nil {
 		return serve(ctx, listener, rooms(platform, api), ready)

@@ -9,8 +9,7 @@
 //
 // Whatever can be done is an operation of the control API: at the press of a
 // button where nothing has to be entered, else with a form. Every page shows the
-// calls and the lines of Go that do the same, so that what was tried by hand can
-// be put into a test.
+// calls that do the same, so that what was tried by hand can be put into a script.
 //
 // The console answers browsers on the same machine alone, and changes nothing at
 // another site's request. A page that is open holds a connection; it ends with the

@@ -29,8 +29,7 @@ info:
   version: "1"
   description: >-
     Drives a test platform from any language. It answers callers on the same
-    machine alone, and no web page. Every operation names the line of Go that
-    does the same.
+    machine alone, and no web page.
   contact:
     name: The dispensary project
     url: https://github.com/dispensary-go/dispensary
@@ -45,34 +44,27 @@ security: []`
 
 // groups describes the first words of the operations' ids, which are their tags.
 var groups = map[string]string{
-	"application":   "The application that integrators register.",
-	"brands":        "The brands of the catalog.",
-	"certificate":   "The certificate of a platform that is served over TLS.",
-	"clinic_keys":   "The keys that clinics gave the application.",
-	"clinics":       "The clinics of the platform.",
-	"clock":         "The time of the platform, which can stand still and be advanced.",
-	"credentials":   "Every token and open authorization code.",
-	"deliveries":    "What became of sending events to the webhook endpoint.",
-	"events":        "What happened on the platform.",
-	"faults":        "What is to go wrong with requests and deliveries.",
-	"forks":         "Further platforms that begin as this one stands.",
-	"journal":       "The requests that the platform was sent, and checks of them.",
-	"orders":        "What patients ordered.",
-	"patients":      "The patients of all clinics.",
-	"plans":         "Treatment plans.",
-	"platform":      "What people do on the platform itself.",
-	"practitioners": "The practitioners of all clinics.",
-	"products":      "The products of the catalog.",
-	"settings":      "Addresses, credentials and accounts.",
-	"silences":      "The points that the dispensary's API leaves open, and how the platform reads them.",
-	"simulation":    "A clinic's day that goes on by itself.",
-	"skips":         "Events that were not sent, and why.",
-	"snapshots":     "States of the platform that are kept under a name.",
-	"state":         "The state of the platform as a file.",
-	"timeline":      "All that happened, as one page.",
-	"tokens":        "Access tokens.",
-	"variants":      "The packs of products.",
-	"webhook":       "The endpoint that events are sent to.",
+	"application": "The application that integrators register.",
+	"certificate": "The certificate of a platform that is served over TLS.",
+	"clinic_keys": "The keys that clinics gave the application.",
+	"clock":       "The time of the platform, which can stand still and be advanced.",
+	"credentials": "Every token and open authorization code.",
+	"deliveries":  "What became of sending events to the webhook endpoint.",
+	"events":      "What happened on the platform.",
+	"faults":      "What is to go wrong with requests and deliveries.",
+	"journal":     "The requests that the platform was sent, and checks of them.",
+	"orders":      "What patients ordered.",
+	"patients":    "The patients of all clinics.",
+	"plans":       "Treatment plans.",
+	"platform":    "What people do on the platform itself.",
+	"products":    "The products of the catalog.",
+	"settings":    "Addresses, credentials and accounts.",
+	"silences":    "The points that the dispensary's API leaves open, and how the platform reads them.",
+	"skips":       "Events that were not sent, and why.",
+	"state":       "The state of the platform as a file.",
+	"timeline":    "All that happened, as one page.",
+	"tokens":      "Access tokens.",
+	"webhook":     "The endpoint that events are sent to.",
 }
 
 // group is the tag of an operation.
@@ -123,9 +115,7 @@ func (w *writer) operation(op Operation) {
 	w.line(2, "%s:", strings.ToLower(op.Method))
 	w.line(3, "operationId: %s", op.ID)
 	w.line(3, "summary: %s", strconv.Quote(op.Summary))
-	w.line(3, "description: %s", strconv.Quote("In Go: `"+op.Go+"`"))
 	w.line(3, "tags: [%s]", group(op))
-	w.line(3, "x-go: %s", strconv.Quote(op.Go))
 	if parameters := op.Parameters(); len(parameters)+len(op.Query) > 0 {
 		w.line(3, "parameters:")
 		for _, name := range parameters {

@@ -1,18 +1,19 @@
 // Package control lets programs in any language drive a platform of package
-// dispensarytest: a JSON API that does what the Go methods do.
+// dispensarytest: a JSON API with what a console, a script of CI, or the tests of an
+// integration in another language need.
 //
 //	api := control.New(fake, control.Options{})
 //	http.Handle("/control/", http.StripPrefix("/control", api))
 //
-// Its contract, an OpenAPI 3.1 document, is served at openapi.yaml. Every
-// operation of it names the line of Go that does the same.
+// Its contract, an OpenAPI 3.1 document, is served at openapi.yaml. Go tests use the
+// methods of [dispensarytest.Server], of which there are more.
 //
 //	GET  /settings                  what an integrator has to know
-//	POST /patients/<id>/orders      Platform.PlaceOrder
-//	POST /clock/advance             Clock.Advance
-//	PUT  /webhook                   Server.RegisterWebhook
-//	POST /reset                     Server.Reset
-//	POST /forks                     Server.StartFork
+//	POST /patients/<id>/orders      a patient orders
+//	POST /clock/advance             moves the clock, and makes what fell due
+//	PUT  /webhook                   registers the webhook endpoint
+//	POST /faults                    makes requests or deliveries fail
+//	POST /reset                     takes the platform back to how it started
 //
 // Field names are those of the Go structs in snake case. Times are RFC 3339, and
 // null where the Go value is zero; amounts of money are decimal strings. A field

@@ -31,15 +31,3 @@ func ExampleNew() {
 	fmt.Println(answer.Status, fake.Clock().Now().Sub(before) >= 2*3600e9)
 	// Output: 200 OK true
 }
-
-// Every operation says which line of Go does the same.
-func ExampleOperations() {
-	for _, op := range control.Operations() {
-		if strings.HasPrefix(op.ID, "clock.") {
-			fmt.Println(op.Method, op.Path, "is", op.Go)
-		}
-	}
-	// Output:
-	// GET /clock is now, frozen := fake.Clock().Now(), fake.Clock().Frozen()
-	// POST /clock/advance is fake.Clock().Advance(90 * time.Minute)
-}

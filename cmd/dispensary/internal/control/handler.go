@@ -33,10 +33,6 @@ type Handler struct {
 	fake    *dispensarytest.Server
 	options Options
 	mux     *http.ServeMux
-
-	snapshots  snapshots
-	simulation simulation
-	forks      forks
 }
 
 // New returns the control API of a platform. Its paths stand below the address
@@ -47,7 +43,6 @@ func New(fake *dispensarytest.Server, options Options) *Handler {
 		h.mux.HandleFunc(op.Method+" "+op.Path, func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, op) })
 	}
 	h.mux.HandleFunc("GET /openapi.yaml", serveContract)
-	h.mux.HandleFunc("/forks/{fork_id}/control/", h.serveFork)
 	h.mux.HandleFunc(anyPath, func(w http.ResponseWriter, r *http.Request) { refuse(w, noSuchPath(r)) })
 	return h
 }
@@ -58,9 +53,6 @@ const anyPath = "/"
 func noSuchPath(r *http.Request) error {
 	return &problem{status: http.StatusNotFound, message: "there is no " + r.Method + " " + r.URL.Path + "; see openapi.yaml"}
 }
-
-// Close ends the forks of the platform. The platform itself is its owner's to close.
-func (h *Handler) Close() error { return h.forks.close() }
 
 // ServeHTTP implements [net/http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {

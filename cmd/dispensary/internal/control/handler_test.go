@@ -105,7 +105,6 @@ func TestRefusals(t *testing.T) {
 	r := newRoom(t, frozen())
 	r.refused("GET", "/nothing", "", 404, "there is no GET /nothing")
 	r.refused("DELETE", "/patients", "", 404, "there is no DELETE /patients")
-	r.refused("GET", "/patients/x", "", 404, "patient_id x")
 	r.refused("GET", "/patients?limits=1", "", 422, `no query parameter "limits"`)
 	r.refused("GET", "/patients?limit=-1", "", 422, "limit is not a whole number")
 	r.refused("POST", "/patients", `{"e_mail":"x@example.com"}`, 422, `no field "e_mail"; it has first_name, last_name, email`)

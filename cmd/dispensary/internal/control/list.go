@@ -19,9 +19,9 @@ const (
 
 // list makes an operation that answers with a page of rows. Rows can be narrowed to
 // those whose fields have a value; the names are those of the JSON.
-func list[A any](id, path, key, summary, line string, run func(c *call) []A, fields ...string) Operation {
+func list[A any](id, path, key, summary string, run func(c *call) []A, fields ...string) Operation {
 	op := Operation{
-		ID: id, Method: http.MethodGet, Path: path, Summary: summary, Go: line, key: key, paged: true,
+		ID: id, Method: http.MethodGet, Path: path, Summary: summary, key: key, paged: true,
 		answer: reflect.TypeFor[[]A](),
 		run: func(c *call, _ []byte) (any, error) {
 			rows := run(c)

@@ -20,7 +20,6 @@ type Operation struct {
 	Method  string  // of HTTP
 	Path    string  // below the API's address; parameters in braces
 	Summary string  // what it does, in a sentence
-	Go      string  // the line of Go that does the same
 	Query   []Query // the query parameters it knows
 
 	// Body is the struct that a request's JSON body fills, nil when it takes
@@ -114,18 +113,18 @@ func (c *call) duration(name string, fallback, most time.Duration) (time.Duratio
 }
 
 // read makes an operation that looks, and answers {key: value}.
-func read[A any](id, path, key, summary, line string, run func(c *call) (A, error)) Operation {
+func read[A any](id, path, key, summary string, run func(c *call) (A, error)) Operation {
 	return Operation{
-		ID: id, Method: http.MethodGet, Path: path, Summary: summary, Go: line, key: key,
+		ID: id, Method: http.MethodGet, Path: path, Summary: summary, key: key,
 		answer: reflect.TypeFor[A](),
 		run:    func(c *call, _ []byte) (any, error) { return run(c) },
 	}
 }
 
 // act makes an operation that changes something, and takes a body.
-func act[B, A any](id, method, path, summary, line string, run func(c *call, in B) (A, error)) Operation {
+func act[B, A any](id, method, path, summary string, run func(c *call, in B) (A, error)) Operation {
 	return Operation{
-		ID: id, Method: method, Path: path, Summary: summary, Go: line,
+		ID: id, Method: method, Path: path, Summary: summary,
 		Body: reflect.TypeFor[B](), answer: reflect.TypeFor[A](),
 		run: func(c *call, body []byte) (any, error) {
 			var in B
@@ -141,9 +140,9 @@ func act[B, A any](id, method, path, summary, line string, run func(c *call, in 
 type media []byte
 
 // download makes an operation that answers with something else than this API's JSON.
-func download(id, path, kind, summary, line string, write func(c *call, to io.Writer) error) Operation {
+func download(id, path, kind, summary string, write func(c *call, to io.Writer) error) Operation {
 	return Operation{
-		ID: id, Method: http.MethodGet, Path: path, Summary: summary, Go: line, Media: kind,
+		ID: id, Method: http.MethodGet, Path: path, Summary: summary, Media: kind,
 		run: func(c *call, _ []byte) (any, error) {
 			var out bytes.Buffer
 			err := write(c, &out)
@@ -156,8 +155,8 @@ func download(id, path, kind, summary, line string, write func(c *call, to io.Wr
 type nothing struct{}
 
 // do is act without a body.
-func do[A any](id, method, path, summary, line string, run func(c *call) (A, error)) Operation {
-	op := act(id, method, path, summary, line, func(c *call, _ nothing) (A, error) { return run(c) })
+func do[A any](id, method, path, summary string, run func(c *call) (A, error)) Operation {
+	op := act(id, method, path, summary, func(c *call, _ nothing) (A, error) { return run(c) })
 	op.Body = nil
 	return op
 }

@@ -22,8 +22,8 @@ func serveContract(w http.ResponseWriter, _ *http.Request) {
 // Operations returns the API's route table, in the order of its contract.
 func Operations() []Operation {
 	return slices.Concat(
-		platformOperations(), stateOperations(), snapshotOperations(), forkOperations(), clockOperations(), tokenOperations(),
-		webhookOperations(), faultOperations(), silenceOperations(), journalOperations(), simulationOperations(),
+		platformOperations(), stateOperations(), clockOperations(), tokenOperations(),
+		webhookOperations(), faultOperations(), silenceOperations(), journalOperations(),
 		worldOperations(), patientOperations(), planOperations(), catalogOperations(), clinicOperations(),
 	)
 }

@@ -13,7 +13,6 @@ type faultState struct {
 func faultOperations() []Operation {
 	return []Operation{
 		list("faults.list", "/faults", "faults", "The faults that are set, and how often each has fired.",
-			"faults := fake.Faults()",
 			func(c *call) []faultState {
 				var rows []faultState
 				for _, h := range c.fake.Faults() {
@@ -22,7 +21,6 @@ func faultOperations() []Operation {
 				return rows
 			}),
 		act("faults.set", "POST", "/faults", "Lets something go wrong from the next request or delivery on.",
-			"fault := fake.Fault(dispensarytest.Fault{Effect: dispensarytest.DropAfterCommit, Times: 1})",
 			func(c *call, in dispensarytest.Fault) (faultState, error) {
 				if err := in.Validate(); err != nil {
 					return faultState{}, err
@@ -30,10 +28,8 @@ func faultOperations() []Operation {
 				return faultOf(c.fake.Fault(in)), nil
 			}),
 		do("faults.clear", "DELETE", "/faults", "Removes every fault.",
-			"fake.ClearFaults()",
 			func(c *call) (nothing, error) { c.fake.ClearFaults(); return nothing{}, nil }),
 		do("faults.remove", "DELETE", "/faults/{fault_id}", "Removes one fault.",
-			"fault.Remove()",
 			func(c *call) (faultState, error) {
 				for _, h := range c.fake.Faults() {
 					if h.ID() == c.path("fault_id") {
@@ -65,10 +61,8 @@ type readingNamed struct{ Reading string }
 
 func silenceOperations() []Operation {
 	return []Operation{
-		list("silences.list", "/silences", "silences", "The points that the API leaves open, how the platform reads each, and how it could.",
-			"silences, readings := dispensarytest.Silences(), fake.Readings()", listSilences),
+		list("silences.list", "/silences", "silences", "The points that the API leaves open, how the platform reads each, and how it could.", listSilences),
 		act("silences.set", "PUT", "/silences/{silence}", "Changes how the platform reads a point that the API leaves open.",
-			"err := fake.SetReading(dispensarytest.SilenceProbe, \"before-each\")",
 			func(c *call, in readingNamed) (silenceState, error) {
 				if err := c.fake.SetReading(c.path("silence"), in.Reading); err != nil {
 					return silenceState{}, err

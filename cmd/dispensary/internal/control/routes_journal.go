@@ -15,9 +15,6 @@ type verdict struct {
 	Findings []string
 }
 
-// requestedCheck names the operation that should have been called.
-type requestedCheck struct{ Operation string }
-
 // atMostCheck says how many reads one by one are few.
 type atMostCheck struct{ AtMost int }
 
@@ -25,43 +22,27 @@ type atMostCheck struct{ AtMost int }
 type leakCheck struct{ Texts []string }
 
 func journalOperations() []Operation {
-	requests := list("journal.list", "/journal", "requests", "The requests that the platform remembers, the oldest first.",
-		"requests := fake.Journal().Requests()", func(c *call) []dispensarytest.Request { return c.fake.Journal().Requests() },
+	requests := list("journal.list", "/journal", "requests", "The requests that the platform remembers, the oldest first.", func(c *call) []dispensarytest.Request { return c.fake.Journal().Requests() },
 		"operation", "status", "user_id")
 	return []Operation{
 		requests,
 		do("journal.reset", "DELETE", "/journal", "Forgets all requests, so that a test can look at its next step alone.",
-			"fake.Journal().Reset()",
 			func(c *call) (nothing, error) { c.fake.Journal().Reset(); return nothing{}, nil }),
 		do("journal.check_no_unexpected", "POST", "/journal/checks/no_unexpected", "Finds requests for what the API does not have: operations, query parameters, body fields.",
-			"fake.Journal().CheckNoUnexpected(t)",
 			func(c *call) (verdict, error) {
 				return judge(c.ctx, func(t testing.TB) { c.fake.Journal().CheckNoUnexpected(t) }), nil
 			}),
-		act("journal.check_requested", "POST", "/journal/checks/requested", "Fails unless an operation was answered with success at least once.",
-			`fake.Journal().CheckRequested(t, "patients.create")`,
-			func(c *call, in requestedCheck) (verdict, error) {
-				return judge(c.ctx, func(t testing.TB) { c.fake.Journal().CheckRequested(t, in.Operation) }), nil
-			}),
 		do("journal.check_backoff_honoured", "POST", "/journal/checks/backoff_honoured", "Fails if a caller came back before the time that a Retry-After had named, or if nothing asked for a wait.",
-			"fake.Journal().CheckBackoffHonoured(t)",
 			func(c *call) (verdict, error) {
 				return judge(c.ctx, func(t testing.TB) { c.fake.Journal().CheckBackoffHonoured(t) }), nil
 			}),
 		act("journal.check_no_n_plus_one", "POST", "/journal/checks/no_n_plus_one", "Fails if more objects than so many were read one by one that a list had named before.",
-			"fake.Journal().CheckNoNPlusOne(t, 3)",
 			func(c *call, in atMostCheck) (verdict, error) {
 				return judge(c.ctx, func(t testing.TB) { c.fake.Journal().CheckNoNPlusOne(t, in.AtMost) }), nil
 			}),
 		act("journal.check_no_leak", "POST", "/journal/checks/no_leak", "Fails if a text, such as a log, holds a secret or what would name a patient.",
-			"fake.CheckNoLeak(t, log)",
 			func(c *call, in leakCheck) (verdict, error) {
 				return judge(c.ctx, func(t testing.TB) { c.fake.CheckNoLeak(t, in.Texts...) }), nil
-			}),
-		act("journal.check_plan", "POST", "/journal/checks/plan", "Fails unless the platform has a treatment plan that looks like this.",
-			"plan := fake.Journal().CheckPlan(t, dispensarytest.PlanMatch{PatientID: patientID})",
-			func(c *call, in dispensarytest.PlanMatch) (verdict, error) {
-				return judge(c.ctx, func(t testing.TB) { c.fake.Journal().CheckPlan(t, in) }), nil
 			}),
 	}
 }

@@ -9,10 +9,8 @@ import (
 func platformOperations() []Operation {
 	return []Operation{
 		read("settings.get", "/settings", "", "Addresses, credentials and accounts of the platform.",
-			"app, users := fake.Application(), fake.Users()",
 			func(c *call) (Settings, error) { return c.api.Settings(), nil }),
 		do("platform.reset", "POST", "/reset", "Takes the platform back to how it started: to the world of its seed and size, or to the snapshot or state file that it was started with. The time stays as it is, and a state file follows.",
-			"fake.Reset()",
 			func(c *call) (nothing, error) { c.fake.Reset(); return nothing{}, nil }),
 	}
 }
@@ -37,11 +35,9 @@ const maxAdvance = 10 * 365 * 24 * time.Hour
 func clockOperations() []Operation {
 	return []Operation{
 		read("clock.get", "/clock", "", "The platform's time, whether it stands still, and when the next delivery is due.",
-			"now, frozen := fake.Clock().Now(), fake.Clock().Frozen()",
 			func(c *call) (clockState, error) { return stateOf(c.fake.Clock()), nil }),
 		act("clock.advance", "POST", "/clock/advance",
-			"Moves the clock forward: by a duration such as 1h30m, or to a time. Answers once every delivery that fell due on the way was made.",
-			"fake.Clock().Advance(90 * time.Minute)", advanceClock),
+			"Moves the clock forward: by a duration such as 1h30m, or to a time. Answers once every delivery that fell due on the way was made.", advanceClock),
 	}
 }
 
@@ -106,20 +102,15 @@ type scopesNamed struct{ Scopes []string }
 
 func tokenOperations() []Operation {
 	return []Operation{
-		list("credentials.list", "/credentials", "credentials", "Every token and open authorization code, and why it would be refused.",
-			"credentials := fake.Credentials()", listCredentials),
-		act("tokens.issue", "POST", "/tokens", "Gives a user's consent without the browser. The user is named by id or e-mail address; without scopes the token has the application's.",
-			`token := fake.IssueToken(user, "patients:read")`, issueToken),
+		list("credentials.list", "/credentials", "credentials", "Every token and open authorization code, and why it would be refused.", listCredentials),
+		act("tokens.issue", "POST", "/tokens", "Gives a user's consent without the browser. The user is named by id or e-mail address; without scopes the token has the application's.", issueToken),
 		act("tokens.expire", "POST", "/tokens/expire", "Lets an access token expire now; its refresh token stays good.",
-			"err := fake.ExpireToken(accessToken)",
 			func(c *call, in accessTokenNamed) (nothing, error) {
 				return nothing{}, c.fake.ExpireToken(in.AccessToken)
 			}),
 		do("tokens.invalidate", "POST", "/tokens/invalidate", "Ends every token and refresh token; users have to authorize again.",
-			"fake.InvalidateTokens()",
 			func(c *call) (nothing, error) { c.fake.InvalidateTokens(); return nothing{}, nil }),
 		act("application.extend_scopes", "POST", "/application/scopes", "Adds scopes to the application, which invalidates every token obtained before.",
-			`err := fake.ExtendScopes("patients:write")`,
 			func(c *call, in scopesNamed) (scopesNamed, error) {
 				err := c.fake.ExtendScopes(in.Scopes...)
 				return scopesNamed{Scopes: c.fake.Application().Scopes}, err

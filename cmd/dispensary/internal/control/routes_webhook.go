@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"testing"
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
@@ -27,17 +26,13 @@ const (
 )
 
 func webhookOperations() []Operation {
-	deliveries := list("deliveries.list", "/deliveries", "deliveries", "The deliveries that are kept with their attempts, in the order of the events.",
-		"deliveries := fake.Deliveries()", func(c *call) []dispensarytest.Delivery { return c.fake.Deliveries() },
+	deliveries := list("deliveries.list", "/deliveries", "deliveries", "The deliveries that are kept with their attempts, in the order of the events.", func(c *call) []dispensarytest.Delivery { return c.fake.Deliveries() },
 		"event_id", "event_type", "integration_id", "delivered", "stopped")
-	wait := read("events.wait_delivered", "/events/{event_id}/delivery", "", "Waits until an event was delivered for every integration, and says otherwise why it was not.",
-		"err := fake.WaitDelivered(ctx, eventID)", waitDelivered)
+	wait := read("events.wait_delivered", "/events/{event_id}/delivery", "", "Waits until an event was delivered for every integration, and says otherwise why it was not.", waitDelivered)
 	wait.Query = []Query{{Name: "timeout", Summary: "how long to wait; 5s without it, 1m at most"}}
 	return []Operation{
-		read("webhook.get", "/webhook", "webhook", "The registered endpoint; null when there is none.",
-			"endpoint, registered := fake.Webhook()", getWebhook),
+		read("webhook.get", "/webhook", "webhook", "The registered endpoint; null when there is none.", getWebhook),
 		act("webhook.register", "PUT", "/webhook", "Registers the endpoint in place of an earlier one. Without types it is subscribed to all.",
-			`err := fake.RegisterWebhook("http://127.0.0.1:9000/webhooks", "order.placed")`,
 			func(c *call, in registration) (*dispensarytest.Endpoint, error) {
 				if err := c.fake.RegisterWebhook(in.URL, in.Types...); err != nil {
 					return nil, err
@@ -45,7 +40,6 @@ func webhookOperations() []Operation {
 				return getWebhook(c)
 			}),
 		do("webhook.enable", "POST", "/webhook/enable", "Takes a disabled endpoint back into service.",
-			"err := fake.EnableWebhook()",
 			func(c *call) (*dispensarytest.Endpoint, error) {
 				if err := c.fake.EnableWebhook(); err != nil {
 					return nil, &problem{status: 409, message: "no webhook endpoint is registered"}
@@ -53,40 +47,9 @@ func webhookOperations() []Operation {
 				return getWebhook(c)
 			}),
 		deliveries,
-		list("skips.list", "/skips", "skips", "Events that were not sent, and why.",
-			"skips := fake.Skips()", func(c *call) []dispensarytest.Skip { return c.fake.Skips() }, "event_id"),
+		list("skips.list", "/skips", "skips", "Events that were not sent, and why.", func(c *call) []dispensarytest.Skip { return c.fake.Skips() }, "event_id"),
 		wait,
-		act("events.check_delivered", "POST", "/events/checks/delivered", "Fails unless events were delivered for every integration they concern. It waits for what is due: 5s without a timeout, 1m at most.",
-			"fake.CheckDelivered(t, event)", checkDelivered),
 	}
-}
-
-// deliveredCheck names the events that should have been delivered.
-type deliveredCheck struct {
-	EventIDs []string
-	Timeout  time.Duration
-}
-
-func checkDelivered(c *call, in deliveredCheck) (verdict, error) {
-	if in.Timeout < 0 || in.Timeout > maxWait {
-		return verdict{}, invalid("timeout is a duration of %s at most", maxWait)
-	}
-	if in.Timeout == 0 {
-		in.Timeout = defaultWait
-	}
-	known := make(map[string]dispensarytest.Event)
-	for _, e := range c.platform().Events() {
-		known[e.ID] = e
-	}
-	var events []dispensarytest.Event
-	for _, id := range in.EventIDs {
-		e := known[id]
-		e.ID = id // of one that there is not, too: the check says so
-		events = append(events, e)
-	}
-	ctx, cancel := context.WithTimeout(c.ctx, in.Timeout)
-	defer cancel()
-	return judge(ctx, func(t testing.TB) { c.fake.CheckDelivered(t, events...) }), nil
 }
 
 func getWebhook(c *call) (*dispensarytest.Endpoint, error) {

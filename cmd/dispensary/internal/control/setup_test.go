@@ -70,6 +70,14 @@ func (r *room) ok(method, path, body string, keys ...string) any {
 	return at
 }
 
+// only demands that a list has one row, and returns it.
+func (r *room) only(path, key string) map[string]any {
+	r.t.Helper()
+	rows := r.ok("GET", path, "", key).([]any)
+	require.Len(r.t, rows, 1)
+	return rows[0].(map[string]any)
+}
+
 // refused demands a status and a text in the error.
 func (r *room) refused(method, path, body string, status int, text string) {
 	r.t.Helper()

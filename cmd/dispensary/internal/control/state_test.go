@@ -14,32 +14,27 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 )
 
-// download gets a file, and the type it comes with. Another status than 200 may be
-// wanted.
-func (r *room) download(path string, status ...int) (kind, text string) {
+// download gets a file, and the type it comes with.
+func (r *room) download(path string) (kind, text string) {
 	r.t.Helper()
 	response, err := http.Get(r.url + path)
 	require.NoError(r.t, err)
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(response.Body)
 	require.NoError(r.t, err)
-	require.Equal(r.t, append(status, http.StatusOK)[0], response.StatusCode)
+	require.Equal(r.t, http.StatusOK, response.StatusCode)
 	return response.Header.Get("Content-Type"), string(body)
 }
 
 func TestStateIsSavedAndLoaded(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, frozen())
-	r.ok("PUT", "/snapshots/clean", "")
 	before := len(r.fake.Platform().Patients())
-	_, saved := r.download("/state")
-	kind, named := r.download("/snapshots/clean")
+	kind, saved := r.download("/state")
 	assert.Equal(t, "application/json", kind)
-	assert.Equal(t, saved, named)
-	r.download("/snapshots/other", 404)
-	for _, file := range []string{saved, named} {
+	for range 2 {
 		r.ok("POST", "/patients", "")
-		r.ok("PUT", "/state", file)
+		r.ok("PUT", "/state", saved)
 		assert.Len(t, r.fake.Platform().Patients(), before)
 	}
 	started, err := dispensarytest.LoadSnapshot(strings.NewReader(saved))
@@ -71,20 +66,4 @@ func TestCertificate(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, response.Body.Close())
 	assert.Equal(t, http.StatusUnauthorized, response.StatusCode)
-}
-
-func TestCheckDelivered(t *testing.T) {
-	t.Parallel()
-	r := newRoom(t, frozen())
-	status := r.receiver()
-	event := r.ok("POST", "/patients", "", "event", "id").(string)
-	assert.Equal(t, true, r.ok("POST", "/events/checks/delivered", `{"event_ids":["`+event+`"]}`, "passed"))
-	status.Store(500)
-	failing := r.ok("POST", "/patients", "", "event", "id").(string)
-	findings := r.ok("POST", "/events/checks/delivered", `{"event_ids":["`+event+`","`+failing+`","x"],"timeout":"9s"}`, "findings").([]any)
-	require.Len(t, findings, 2)
-	assert.Contains(t, findings[0], "attempt 1 failed")
-	assert.Contains(t, findings[0], dispensarytest.PatientCreated)
-	assert.Contains(t, findings[1], "there is no such event")
-	r.refused("POST", "/events/checks/delivered", `{"timeout":"1h"}`, 422, "timeout")
 }
