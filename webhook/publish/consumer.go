@@ -160,7 +160,7 @@ type consumer struct {
 func (c *consumer) handle(msg *message.Message) error {
 	ctx := msg.Context()
 	task := webhook.Task{}
-	task.Delivery, task.Err = c.delivery(msg)
+	task.Delivery, task.Err = readMessage(c.config.Seal, msg)
 	if handled, err := c.handled(ctx, task); handled || err != nil {
 		return c.postpone(ctx, err)
 	}
@@ -211,18 +211,6 @@ func (c *consumer) postpone(ctx context.Context, err error) error {
 		pause(ctx, c.retry.BackOff)
 	}
 	return err
-}
-
-// pause reports false if ctx ended before d had passed.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // attemptError is what Watermill is told of a failed attempt. It goes into logs and

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // dialect is what the databases say differently.
@@ -54,7 +53,7 @@ func detect(ctx context.Context, db *sql.DB) (dialect, error) {
 		return sqlite, nil
 	}
 	if err := db.QueryRowContext(ctx, `SELECT version()`).Scan(&version); err != nil {
-		return dialect{}, ledgerError(err)
+		return dialect{}, err
 	}
 	switch {
 	case strings.HasPrefix(version, "PostgreSQL"):
@@ -62,47 +61,13 @@ func detect(ctx context.Context, db *sql.DB) (dialect, error) {
 	case version != "" && version[0] >= '0' && version[0] <= '9': // "8.4.3", "10.11.19-MariaDB"
 		return mySQL, nil
 	}
-	return dialect{}, ledgerError(errors.New("the database is neither PostgreSQL nor MySQL, MariaDB or SQLite"))
-}
-
-// create makes the tables. Where they are there it changes nothing, which needs no
-// right to. Replicas that start at the same time can get in each other's way, and try
-// again.
-func (l *Ledger) create(ctx context.Context) (err error) {
-	for range 5 {
-		if err = l.probe(ctx); err == nil || ctx.Err() != nil {
-			return err
-		}
-		failed := false
-		for _, statement := range l.dialect.schema {
-			if err = l.exec(ctx, statement); err != nil {
-				failed = true
-				break
-			}
-		}
-		if !failed {
-			return nil
-		}
-		pause(ctx, 50*time.Millisecond)
-	}
-	return err
-}
-
-func (l *Ledger) probe(ctx context.Context) error {
-	for _, table := range []string{`{table}`, `{table}_checkpoints`} {
-		var one int
-		err := l.config.DB.QueryRowContext(ctx, l.sql(`SELECT 1 FROM `+table+` WHERE 1 = 0`)).Scan(&one)
-		if !errors.Is(err, sql.ErrNoRows) {
-			return ledgerError(err)
-		}
-	}
-	return nil
+	return dialect{}, errors.New("the database is neither PostgreSQL nor MySQL, MariaDB or SQLite")
 }
 
 // sql writes a statement in the dialect.
-func (l *Ledger) sql(text string) string {
-	text = strings.NewReplacer("{table}", l.config.Table, "{now}", l.dialect.now).Replace(text)
-	if !l.dialect.numbered {
+func (d dialect) sql(table, text string) string {
+	text = strings.NewReplacer("{table}", table, "{now}", d.now).Replace(text)
+	if !d.numbered {
 		return text
 	}
 	parts := strings.Split(text, "?")

@@ -48,28 +48,36 @@
 // publisher and subscriber are set up like this. More than once is possible with each
 // of them: after a crash, a lost connection, or an acknowledgement that took too long.
 //
-//	                  NATS JetStream           RabbitMQ                  Kafka                     Redis Streams
-//	confirms          stored by the stream's   stored by the durable     RequiredAcks WaitForAll   XADD returned; on disk
-//	                  replicas; on disk only   queue, with               (Watermill's default is   as appendfsync says, and
-//	                  with sync_interval       Publish.ConfirmDelivery   the leader alone) and     lost by a failover, as
-//	                  always                   (off by default)          min.insync.replicas 2     replication is not waited for
-//	has to be there   stream and durable       durable, bound queues:    topics, their retention   nothing: the driver
-//	beforehand        consumer, of all topics  what has no queue is      longer than any outage    makes stream and group
-//	                                           confirmed and dropped     of the consumers
-//	keeps an event    as the stream says:      until acknowledged, if    for the retention,        until trimmed: MaxLen drops
-//	                  Limits or WorkQueue      no TTL and no length      handled or not            what nobody has handled
-//	                  policy, no MaxAge that   limit is set
-//	                  an outage outlasts
-//	delivers again    after AckWait            when the connection of    when the consumer's       after MaxIdleTime
-//	what was not                               the consumer ends, or     session ends; not         (Watermill: a minute)
-//	acknowledged                               after consumer_timeout    while it lives
-//	drops repeated    for Duplicates (2 min)   no                        no (an idempotent         no
-//	publishes         with TrackMsgId                                    producer: its own
-//	                                                                     retries only)
-//	keeps order       one event at a time:     one event at a time:      within a partition, with  one event at a time:
-//	                  MaxAckPending 1          single active consumer,   the [PartitionKey]        one consumer in all
-//	                                           prefetch 1
-//	your handler      must bear repeats, with each of them, and disorder, unless order is kept as above
+//	                      NATS JetStream             RabbitMQ                   Kafka                      Redis Streams
+//	PROMISES
+//	a confirmed event is  stored by the stream's     stored by the durable      stored by the in-sync      in the stream; on disk as
+//	                      replicas                   queue, with                replicas, with             appendfsync says
+//	                                                 Publish.ConfirmDelivery    RequiredAcks WaitForAll
+//	                                                 (off by default)           (not the driver's
+//	                                                                            default)
+//	it is delivered       again after AckWait        again when the consumer's  again when the consumer's  again after MaxIdleTime
+//	until acknowledged                               connection ends, or after  session ends, not while    (a minute by default)
+//	                                                 consumer_timeout           it lives
+//	a repeated publish    dropped for 2 minutes      delivered                  delivered                  delivered
+//	is                    (Duplicates), with
+//	                      TrackMsgId
+//	order is kept         with MaxAckPending 1       with a single active       within a partition:        with one consumer in all
+//	                                                 consumer and prefetch 1    partition by PartitionKey
+//	DOES NOT PROMISE
+//	a confirmed event is  if power fails before it   if there is no queue:      if replicas lag:           by a failover:
+//	lost                  is on disk, unless         declare queues and         min.insync.replicas 2      replication is not waited
+//	                      sync_interval is always    bindings before you                                   for
+//	                                                 publish
+//	an event is gone      after MaxAge, or beyond    after a TTL, or beyond a   after the retention,       once trimmed by MaxLen or
+//	                      the limits of the stream   length limit               handled or not             XTRIM, handled or not; it
+//	                                                                                                       is kept until then
+//	YOU
+//	provide               stream and durable         durable queues, for both   topics whose retention is  memory, and trimming by
+//	                      consumer, for both topics  topics                     longer than any outage     age
+//	your handler must     repeats, and disorder of   repeats, and disorder of   repeats of the last        repeats, disorder; have a
+//	bear                  what is delivered again    what is delivered again    second of a partition,     Reconciler run for what a
+//	                                                                            and one slow event         failover lost
+//	                                                                            holding up its partition
 //
 // A broker must wait for an acknowledgement for longer than [MaxHandling] says, or it
 // has another consumer handle the event at the same time: set AckWait, the driver's

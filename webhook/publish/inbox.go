@@ -105,7 +105,7 @@ func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt
 			return webhook.Receipt{Duplicate: err == nil}, err
 		}
 	}
-	msg, err := i.message(ctx, d)
+	msg, err := newMessage(ctx, i.config.Seal, i.config.Order, d)
 	if err != nil {
 		return webhook.Receipt{}, err
 	}

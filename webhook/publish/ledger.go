@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"database/sql"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -31,7 +32,7 @@ const (
 const (
 	// pruneEvery is after how many new keys a process removes old ones, and
 	// pruneLimit how many at a time, so that no accept waits for long.
-	pruneEvery = 500
+	pruneEvery = 100
 	pruneLimit = 1000
 )
 
@@ -92,9 +93,43 @@ func NewLedger(ctx context.Context, c LedgerConfig) (*Ledger, error) {
 	}
 	l := &Ledger{config: c}
 	if l.dialect, err = detect(ctx, c.DB); err != nil {
-		return nil, err
+		return nil, ledgerError(err)
 	}
 	return l, l.create(ctx)
+}
+
+// create makes the tables. Where they are there it changes nothing, which needs no
+// right to. Replicas that start at the same time can get in each other's way, and try
+// again.
+func (l *Ledger) create(ctx context.Context) (err error) {
+	for range 5 {
+		if err = l.probe(ctx); err == nil || ctx.Err() != nil {
+			return err
+		}
+		failed := false
+		for _, statement := range l.dialect.schema {
+			if err = l.exec(ctx, statement); err != nil {
+				failed = true
+				break
+			}
+		}
+		if !failed {
+			return nil
+		}
+		pause(ctx, 50*time.Millisecond)
+	}
+	return err
+}
+
+func (l *Ledger) probe(ctx context.Context) error {
+	for _, table := range []string{`{table}`, `{table}_checkpoints`} {
+		var one int
+		err := l.config.DB.QueryRowContext(ctx, l.sql(`SELECT 1 FROM `+table+` WHERE 1 = 0`)).Scan(&one)
+		if !errors.Is(err, sql.ErrNoRows) {
+			return ledgerError(err)
+		}
+	}
+	return nil
 }
 
 // Format prints the type only.
@@ -182,6 +217,9 @@ func (l *Ledger) exec(ctx context.Context, query string, args ...any) error {
 	}
 }
 
+// sql writes a statement about the ledger's tables.
+func (l *Ledger) sql(text string) string { return l.dialect.sql(l.config.Table, text) }
+
 func ledgerError(err error) error { return fmt.Errorf("publish: ledger: %w", err) }
 
 // unique returns keys without repeats.
@@ -195,4 +233,16 @@ func unique(keys []webhook.Key) []webhook.Key {
 		seen[key] = true
 	}
 	return once
+}
+
+// pause reports false if ctx ended before d had passed.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

@@ -133,20 +133,20 @@ func TestLedgerForgetsAfterTheRetention(t *testing.T) {
 				require.NoError(t, err)
 			}
 		}
-		accept(0, 250)
+		accept(0, 50)
 		_, err := c.DB.ExecContext(t.Context(), "UPDATE "+c.Table+fmt.Sprintf(" SET noted_at = noted_at - %d", (32*24*time.Hour).Microseconds()))
 		require.NoError(t, err)
-		accept(250, 499)
+		accept(50, 99)
 		count := func() (n int) {
 			require.NoError(t, c.DB.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM "+c.Table).Scan(&n))
 			return n
 		}
-		assert.Equal(t, 499, count())
-		accept(499, 500)
-		assert.Equal(t, 250, count())
-		missing, err := inbox.Missing(t.Context(), keys(500))
+		assert.Equal(t, 99, count())
+		accept(99, 100)
+		assert.Equal(t, 50, count())
+		missing, err := inbox.Missing(t.Context(), keys(100))
 		require.NoError(t, err)
-		assert.Equal(t, keys(250), missing)
+		assert.Equal(t, keys(50), missing)
 	})
 }
 

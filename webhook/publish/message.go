@@ -7,6 +7,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
@@ -39,15 +40,15 @@ func PartitionKey(_ string, msg *message.Message) (string, error) {
 	return msg.Metadata.Get(MetadataPartitionKey), nil
 }
 
-// message makes the message of an event.
-func (i *Inbox) message(ctx context.Context, d webhook.Delivery) (*message.Message, error) {
-	sealed, err := engine.SealBody(i.config.Seal, d.Key, d.Body)
+// newMessage makes the message of an event.
+func newMessage(ctx context.Context, aead seal.AEAD, order webhook.SubjectFunc, d webhook.Delivery) (*message.Message, error) {
+	sealed, err := engine.SealBody(aead, d.Key, d.Body)
 	if err != nil {
 		return nil, err
 	}
 	msg := message.NewMessageWithContext(ctx, d.Key.String(), sealed)
 	if event, err := d.Event(); err == nil {
-		msg.Metadata.Set(MetadataPartitionKey, string(i.config.Order(d, event)))
+		msg.Metadata.Set(MetadataPartitionKey, string(order(d, event)))
 	}
 	msg.Metadata.Set(MetadataType, string(d.Type))
 	msg.Metadata.Set(MetadataClinicID, d.ClinicID)
@@ -58,23 +59,23 @@ func (i *Inbox) message(ctx context.Context, d webhook.Delivery) (*message.Messa
 	return msg, nil
 }
 
-// delivery reads a message back. Its error is why the body is missing.
-func (c *consumer) delivery(msg *message.Message) (webhook.Delivery, error) {
+// readMessage reads an event back. Its error is why the body is missing.
+func readMessage(aead seal.AEAD, msg *message.Message) (webhook.Delivery, error) {
 	d := webhook.Delivery{
 		Type:       events.Type(msg.Metadata.Get(MetadataType)),
 		ClinicID:   msg.Metadata.Get(MetadataClinicID),
-		CreatedAt:  moment(msg.Metadata.Get(MetadataCreatedAt)),
-		ReceivedAt: moment(msg.Metadata.Get(MetadataReceivedAt)),
+		CreatedAt:  parseTime(msg.Metadata.Get(MetadataCreatedAt)),
+		ReceivedAt: parseTime(msg.Metadata.Get(MetadataReceivedAt)),
 	}
 	if err := d.Key.UnmarshalText([]byte(msg.UUID)); err != nil {
-		return d, webhook.Permanent(err) // a message that is none of ours
+		return d, webhook.Permanent(err) // a message that no Inbox has published
 	}
 	var err error
-	d.Body, err = engine.OpenBody(c.config.Seal, d.Key, msg.Payload)
+	d.Body, err = engine.OpenBody(aead, d.Key, msg.Payload)
 	return d, err
 }
 
-func moment(text string) time.Time {
+func parseTime(text string) time.Time {
 	at, _ := time.Parse(time.RFC3339Nano, text) // zero where there is none
 	return at
 }

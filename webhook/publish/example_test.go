@@ -1,0 +1,85 @@
+package publish_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/ThreeDotsLabs/watermill"
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/ThreeDotsLabs/watermill/pubsub/gochannel"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/seal"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/publish"
+)
+
+// Webhooks go through a broker, which is one in memory here. In a real program its
+// place is taken by Watermill's driver of another one.
+func Example() {
+	platform, err := dispensarytest.Start(dispensarytest.WithUnconditionalDelivery())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = platform.Close() }()
+	key, err := seal.GenerateKey("2026") // a real program reads its keys
+	if err != nil {
+		log.Fatal(err)
+	}
+	keys, err := seal.NewKeyRing(key)
+	if err != nil {
+		log.Fatal(err)
+	}
+	broker := gochannel.NewGoChannel(gochannel.Config{}, nil)
+
+	inbox, err := publish.New(publish.Config{Publisher: broker, Topic: "dispensary", Seal: keys, Order: webhook.ByPatient})
+	if err != nil {
+		log.Fatal(err)
+	}
+	handler, err := webhook.NewHandler(webhook.Config{
+		Environment: platform.Site().Environment,
+		Secrets:     []dispensary.Secret{dispensary.Secret(platform.Application().WebhookSecret)},
+		Challenge:   dispensary.Secret(platform.Application().ChallengeToken),
+		Inbox:       inbox,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	handled := make(chan string)
+	var handlers webhook.Router
+	handlers.OnOrderPlaced(func(_ context.Context, order events.OrderEvent) error {
+		handled <- order.Data.OrderNumber
+		return nil
+	})
+	router, err := message.NewRouter(message.RouterConfig{}, watermill.NopLogger{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := publish.Consume(router, publish.ConsumerConfig{
+		Subscriber:      broker,
+		Topic:           "dispensary",
+		DeadLetters:     broker,
+		DeadLetterTopic: "dispensary_dead",
+		Seal:            keys,
+		Work:            webhook.Work{Handle: handlers.Dispatch},
+	}); err != nil {
+		log.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	go func() { _ = router.Run(ctx) }()
+	<-router.Running()
+
+	if err := platform.RegisterWebhookHandler(handler); err != nil {
+		log.Fatal(err)
+	}
+	if _, _, err := platform.Platform().PlaceOrder(platform.Platform().Patients()[0].ID, dispensarytest.NewOrder{}); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("handled", <-handled)
+	// Output: handled R410000004
+}
