@@ -25,8 +25,8 @@ import (
 const replicas = 3
 
 // TestKill sends events, one in four of them twice and in any order, to three receivers
-// at one address, and kills one of them with SIGKILL every second. Twice the
-// connections to the broker are cut. Every event that was acknowledged reaches a handler
+// at one address, each of which is killed with SIGKILL when it has lived for a second.
+// Twice the connections to the broker are cut. Every event that was acknowledged reaches a handler
 // at least once, on every broker.
 func TestKill(t *testing.T) {
 	t.Parallel()
@@ -53,6 +53,7 @@ type killTest struct {
 	bodies   [][]byte
 	keys     []string
 	every    time.Duration // a receiver is killed
+	outage   time.Duration // is how long a cut lasts
 	pause    time.Duration // of a sender after an acknowledgement
 
 	mu    sync.Mutex
@@ -65,7 +66,7 @@ func newKillTest(t *testing.T, b broker, total int) *killTest {
 	t.Helper()
 	k := &killTest{
 		folder: t.TempDir(), acked: map[string]bool{},
-		every: testsize.Of(300*time.Millisecond, time.Second), pause: testsize.Of(400*time.Millisecond, 0),
+		every: testsize.Of(300*time.Millisecond, time.Second/replicas), outage: testsize.Of(300*time.Millisecond, time.Second), pause: testsize.Of(400*time.Millisecond, 0),
 		client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: receivertest.Senders}},
 	}
 	k.proxy, b.Address = newProxy(t, b.Address)
@@ -173,7 +174,7 @@ func (k *killTest) cutTwice(t *testing.T) {
 			}
 			time.Sleep(5 * time.Millisecond)
 		}
-		k.proxy.cut(k.every)
+		k.proxy.cut(k.outage)
 		k.cuts.Add(1)
 	}
 }
