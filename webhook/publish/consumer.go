@@ -53,7 +53,8 @@ type ConsumerConfig struct {
 	Work webhook.Work
 
 	// Ledger remembers which events were handled, so that a message that comes again is
-	// not. Nil means that it is handled again. It may be the ledger of the inbox.
+	// not. Nil means that it is handled again. It may be the ledger of the inbox. While
+	// its database is away, messages go back to the broker.
 	Ledger *Ledger
 
 	// Name is the name of the handlers in Watermill's router, and in the ledger that of

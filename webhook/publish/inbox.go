@@ -36,7 +36,8 @@ type Config struct {
 	Order webhook.SubjectFunc
 
 	// Ledger remembers which events were published. Nil means that an event is
-	// published as often as it is accepted: see the package comment.
+	// published as often as it is accepted: see the package comment. While its database
+	// is away, nothing is accepted.
 	Ledger *Ledger
 
 	// MaxInFlight is how many events may be on their way to the broker at a time; 0
