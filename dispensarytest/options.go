@@ -69,7 +69,6 @@ type settings struct {
 	integrations   int
 	webhook        *endpointSettings
 	deliveryClient *http.Client
-	middleware     func(http.Handler) http.Handler
 	parallel       int    // deliveries at a time
 	disorder       uint64 // seed of the order of deliveries
 	spread         time.Duration
@@ -247,18 +246,6 @@ func WithJournalLimit(n int) Option {
 			return errors.New("dispensarytest: WithJournalLimit: a journal holds at least one request")
 		}
 		s.journalLimit = n
-		return nil
-	}
-}
-
-// WithMiddleware puts a handler of one's own before the platform's, wherever that is
-// served. It sees every request first, and every answer last. A fork goes without.
-func WithMiddleware(wrap func(platform http.Handler) http.Handler) Option {
-	return func(s *settings) error {
-		if wrap == nil {
-			return errors.New("dispensarytest: WithMiddleware: no middleware")
-		}
-		s.middleware = wrap
 		return nil
 	}
 }

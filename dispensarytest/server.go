@@ -155,9 +155,6 @@ func (s *Server) Clock() *Clock { return &Clock{s.clock} }
 // Handler is the platform as a handler, for a server of one's own. The addresses
 // the platform gives out are still those of [Server.BaseURL].
 func (s *Server) Handler() http.Handler {
-	if s.set.middleware != nil {
-		return s.set.middleware(http.HandlerFunc(s.serve))
-	}
 	return http.HandlerFunc(s.serve)
 }
 

@@ -84,7 +84,6 @@ func (s *Server) asItStands(opts []Option) []Option {
 		*to = s.set
 		to.readings, to.clock, to.addr = *s.reads(), nil, defaultAddr
 		to.webhook = nil // the snapshot has it
-		to.middleware = nil
 		return nil
 	}
 	return append([]Option{same, WithSnapshot(s.Snapshot())}, opts...)

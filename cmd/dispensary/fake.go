@@ -59,28 +59,27 @@ func fake(ctx context.Context, args []string, stdout io.Writer) (err error) {
 	return nil
 }
 
-// keep serves and keeps the state file; either ends the other. The file is written
-// once before anything is announced: what cannot be kept is not promised.
+// keep serves and keeps the state file; the end of either ends the other. The file is
+// written once before anything is announced, so that a file that cannot be written is
+// noticed at once, and for the last time before the platform is closed, which ends
+// deliveries.
 func keep(ctx context.Context, s *stateFile, listener net.Listener, handler http.Handler, ready func() error) error {
 	if err := s.save(); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	keeping, served := context.WithCancel(context.WithoutCancel(ctx))
-	defer served()
 	kept := make(chan error, 1)
 	go func() {
 		defer stop()
-		kept <- s.run(keeping)
+		kept <- s.run(ctx)
 	}()
-	err := serve(ctx, listener, s.holding(handler), ready)
-	served()
+	err := serve(ctx, listener, handler, ready)
+	stop()
 	if failed := <-kept; failed != nil {
-		s.mark(func() { s.ended = true }) // nothing that would be forgotten is answered
 		return errors.Join(err, failed)
 	}
-	return errors.Join(err, s.end())
+	return errors.Join(err, s.save())
 }
 
 // inFlags puts what the platform refuses into the words of the command line.

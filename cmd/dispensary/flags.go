@@ -74,7 +74,6 @@ func (c *config) openState(flags *flag.FlagSet) (err error) {
 	if c.kept, err = openState(c.state); err != nil {
 		return err
 	}
-	c.options = append(c.options, dispensarytest.WithMiddleware(c.kept.holding))
 	if c.kept.loaded == nil {
 		return nil
 	}
@@ -125,7 +124,7 @@ func (c *config) define(flags *flag.FlagSet) {
 	flags.StringVar(&c.certificate, "cert", "", "write that certificate to `FILE` (PEM), for clients to trust")
 	flags.BoolVar(&c.json, "json", false, "print the settings as one line of JSON")
 
-	flags.StringVar(&c.state, "state", "", "keep the platform in `FILE`, at most a second behind; a reset goes back to the start")
+	flags.StringVar(&c.state, "state", "", "keep the platform in `FILE`, written within a second of a change; a reset goes back to the start")
 
 	c.option(flags, "webhook", "register the webhook endpoint `URL`, for all event types", func(url string) (dispensarytest.Option, error) {
 		return dispensarytest.WithWebhook(url), nil
