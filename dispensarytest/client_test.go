@@ -56,7 +56,7 @@ func TestClientTakesOptions(t *testing.T) {
 	narrow := fake.Client(User{}, dispensary.WithTokenSource(fake.TokenSource(User{}, "catalog:read")))
 	_, err = narrow.Clinic.Get(t.Context())
 	require.ErrorIs(t, err, dispensary.ErrForbidden)
-	assert.Panics(t, func() { fake.Client(User{}, dispensary.WithHTTPClient(nil)) })
+	assert.Panics(t, func() { fake.Client(User{}, dispensary.WithUserAgent("two\nlines")) })
 	assert.Panics(t, func() { fake.Client(User{ID: "nobody"}) })
 }
 
