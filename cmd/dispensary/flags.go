@@ -124,7 +124,7 @@ func (c *config) define(flags *flag.FlagSet) {
 	flags.StringVar(&c.certificate, "cert", "", "write that certificate to `FILE` (PEM), for clients to trust")
 	flags.BoolVar(&c.json, "json", false, "print the settings as one line of JSON")
 
-	flags.StringVar(&c.state, "state", "", "keep the platform in `FILE`, written within a second of a change; a reset goes back to the start")
+	flags.StringVar(&c.state, "state", "", "keep the platform in `FILE`, about a second behind; a reset goes back to the start")
 
 	c.option(flags, "webhook", "register the webhook endpoint `URL`, for all event types", func(url string) (dispensarytest.Option, error) {
 		return dispensarytest.WithWebhook(url), nil
