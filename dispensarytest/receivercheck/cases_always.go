@@ -26,7 +26,7 @@ func alwaysCases() []testCase {
 		{
 			name: "NoCrash", reviews: true, run: (*checker).noCrash,
 			consequence: "the caller sees its connection drop; outside of net/http's own protection the whole process ends.",
-			fix:         "check what you index, dereference and convert; what comes in is anybody's.",
+			fix:         "check what you index, dereference and convert; a request can hold anything.",
 		},
 		{
 			name: "Acknowledged", reviews: true, run: (*checker).acknowledged,
@@ -35,8 +35,8 @@ func alwaysCases() []testCase {
 		},
 		{
 			name: "TellsNothing", reviews: true, run: (*checker).tellsNothing,
-			consequence: "who has the challenge token can answer in your name, who has the secret can forge events, and patients' data is in the platform's delivery log, which keeps your answers.",
-			fix:         "answer those whose signature does not verify with a bare 401, everybody else with the challenge or a bare status, and repeat nothing of a body.",
+			consequence: "anyone with the challenge token can answer in your name, anyone with the secret can forge events, and patients' data is in the platform's delivery log, which keeps your answers.",
+			fix:         "answer requests whose signature does not verify with a bare 401, all others with the challenge or a bare status, and repeat nothing of a body.",
 		},
 		{
 			name: "HandledOnce", needs: fieldHandled, run: (*checker).handledOnce,
@@ -45,35 +45,36 @@ func alwaysCases() []testCase {
 		},
 		{
 			name: "QuietLogs", needs: fieldLogs, reviews: true, run: (*checker).quietLogs,
-			consequence: "patients' data, or the keys to your records, are readable for everyone who reads logs, and in every system that they are shipped to.",
+			consequence: "patients' data, or the keys to your records, can be read by everyone who reads logs, and in every system that they are shipped to.",
 			fix:         "log ids, types and reasons: no body, no decoded event, and no error text that quotes one.",
 		},
 	}
 }
 
-// judge demands that no exchange so far is what a test says.
-func (c *checker) judge(bad func(exchange) string) {
-	if len(c.of(func(exchange) bool { return true })) == 0 {
-		c.finding("no other case was run, and this one judges what they have seen")
+// review reports each distinct mistake that a function finds in the exchanges so far,
+// with the cases in which it was seen.
+func (c *checker) review(bad func(exchange) string) {
+	if len(c.exchangesWhere(func(exchange) bool { return true })) == 0 {
+		c.reportf("no other case was run, and this one judges what they have seen")
 	}
-	by := make(map[string][]string) // what was found, and in which cases
+	seenIn := make(map[string][]string) // the cases, by the mistake
 	var order []string
-	for _, e := range c.of(func(e exchange) bool { return bad(e) != "" }) {
+	for _, e := range c.exchangesWhere(func(e exchange) bool { return bad(e) != "" }) {
 		what := bad(e)
-		if by[what] == nil {
+		if seenIn[what] == nil {
 			order = append(order, what)
 		}
-		if !slices.Contains(by[what], e.during) {
-			by[what] = append(by[what], e.during)
+		if !slices.Contains(seenIn[what], e.during) {
+			seenIn[what] = append(seenIn[what], e.during)
 		}
 	}
 	for _, what := range order {
-		c.finding("%s; seen in %s", what, strings.Join(by[what], ", "))
+		c.reportf("%s; seen in %s", what, strings.Join(seenIn[what], ", "))
 	}
 }
 
 func (c *checker) neverGone() {
-	c.judge(func(e exchange) string {
+	c.review(func(e exchange) string {
 		if e.status != http.StatusGone {
 			return ""
 		}
@@ -82,19 +83,19 @@ func (c *checker) neverGone() {
 }
 
 func (c *checker) inTime() {
-	c.judge(func(e exchange) string {
+	c.review(func(e exchange) string {
 		if !e.timedOut() {
 			return ""
 		}
 		return "a request " + c.describe(e)
 	})
 	if c.slowness != "" {
-		c.finding("%s", c.slowness)
+		c.reportf("%s", c.slowness)
 	}
 }
 
 func (c *checker) noCrash() {
-	c.judge(func(e exchange) string {
+	c.review(func(e exchange) string {
 		// On a socket the refusal of a large body may be lost.
 		if !e.dropped() || c.watch == nil && e.during == "Bodies/Large" {
 			return ""
@@ -107,7 +108,7 @@ func (c *checker) noCrash() {
 	c.watch.mu.Lock()
 	defer c.watch.mu.Unlock()
 	if len(c.watch.panics) > 0 {
-		c.finding("the first of %d panics: %s", len(c.watch.panics), c.watch.panics[0])
+		c.reportf("the first of %d panics: %s", len(c.watch.panics), c.watch.panics[0])
 	}
 }
 
@@ -117,7 +118,7 @@ func (e exchange) dropped() bool {
 }
 
 func (c *checker) acknowledged() {
-	c.judge(func(e exchange) string {
+	c.review(func(e exchange) string {
 		if !e.genuine || e.err != nil || e.status/100 != 2 {
 			return ""
 		}
@@ -129,21 +130,21 @@ func (c *checker) acknowledged() {
 }
 
 func (c *checker) tellsNothing() {
-	c.judge(func(e exchange) string {
-		told := c.told(e)
-		if len(told) == 0 {
+	c.review(func(e exchange) string {
+		leaked := c.leaks(e)
+		if len(leaked) == 0 {
 			return ""
 		}
 		whom := "somebody whose signature does not verify"
 		if e.genuine {
 			whom = "the platform"
 		}
-		return fmt.Sprintf("an answer tells %s %s", whom, strings.Join(told, ", "))
+		return fmt.Sprintf("an answer tells %s %s", whom, strings.Join(leaked, ", "))
 	})
 }
 
-// told lists what an answer reveals of what its caller must not know.
-func (c *checker) told(e exchange) (what []string) {
+// leaks lists what an answer reveals that its caller must not know.
+func (c *checker) leaks(e exchange) (what []string) {
 	answer := e.answer
 	for name, values := range e.header {
 		answer += "\n" + name + ": " + strings.Join(values, ", ")
@@ -156,15 +157,15 @@ func (c *checker) told(e exchange) (what []string) {
 			what = append(what, "the webhook secret")
 		}
 	}
-	return slices.Compact(append(what, c.patient.Find(1, answer)...))
+	return slices.Compact(append(what, c.samples.patient.Find(1, answer)...))
 }
 
 // handledOnce looks at every event again, now that all others have been handled.
 func (c *checker) handledOnce() {
-	c.catchUp()
-	for id, most := range sorted(c.expectedHandled) {
+	c.drain()
+	for id, most := range sortedByKey(c.expectedHandled) {
 		if got := c.Hooks.Handled(id); got > most {
-			c.finding("event %s has been handled %d times and not %d", id, got, most)
+			c.reportf("event %s has been handled %d times and not %d", id, got, most)
 		}
 	}
 }
@@ -178,6 +179,6 @@ func (c *checker) quietLogs() {
 	secrets := leak.New([]leak.Secret{
 		{What: "the webhook secret", Value: c.Secret}, {What: "the old webhook secret", Value: c.Features.OldSecret}, {What: "the challenge token", Value: c.Challenge},
 	})
-	c.found = append(c.found, c.patient.Find(1, logs)...)
+	c.found = append(c.found, c.samples.patient.Find(1, logs)...)
 	c.found = append(c.found, secrets.Find(1, logs)...)
 }

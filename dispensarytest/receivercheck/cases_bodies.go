@@ -13,17 +13,17 @@ func bodyCases() []testCase {
 	return []testCase{
 		{
 			name: "Malformed", run: (*checker).malformedBody,
-			consequence: "a body that cannot be read breaks the process, or is acknowledged: then nobody ever learns what it was.",
+			consequence: "a body that cannot be read breaks the process, or is acknowledged, and its content is lost.",
 			fix:         "answer a signed body that holds no event with 400: it stays in the platform's delivery log, and the event in its lists.",
 		},
 		{
 			name: "Large", run: (*checker).large,
-			consequence: "one big event, or anybody who sends one, breaks the process or holds it up.",
+			consequence: "one big event, from the platform or from anyone else, breaks the process or holds it up.",
 			fix:         "bound what is read (in Go http.MaxBytesReader), handle what fits, and answer what does not with 413.",
 		},
 		{
 			name: "Limit", run: (*checker).limit,
-			consequence: "whoever knows the address fills the memory of the process, with a few requests that are not even signed.",
+			consequence: "anyone who knows the address can fill the memory of the process, with a few requests that are not even signed.",
 			fix:         "stop reading at a limit, a megabyte or a few of them (in Go http.MaxBytesReader), and answer with 413.",
 		},
 		{
@@ -43,16 +43,16 @@ func bodyCases() []testCase {
 		},
 		{
 			name: "SlowLoris", needs: fieldBodyTimeout, run: (*checker).slowLoris,
-			consequence: "whoever opens connections and sends nothing takes all that the server has.",
+			consequence: "a caller who opens connections and sends nothing can exhaust the server.",
 			fix:         "give the server a time-out for reading (in Go http.Server.ReadTimeout).",
 		},
 	}
 }
 
 func (c *checker) malformedBody() {
-	n := c.newEvent(c.Hooks.EventType)
-	whole := string(n.body())
-	for what, body := range sorted(map[string]string{
+	ev := c.newEvent(c.Hooks.EventType)
+	whole := string(ev.body())
+	for what, body := range sortedByKey(map[string]string{
 		"that is no JSON":             "Zephyrine Quillfeather",
 		"that breaks off":             whole[:len(whole)-9],
 		"with something behind it":    whole + "}",
@@ -70,32 +70,32 @@ func (c *checker) malformedBody() {
 		e := c.deliver([]byte(body))
 		switch {
 		case e.err != nil:
-			c.finding("a signed body %s %s", what, c.describe(e))
+			c.reportf("a signed body %s %s", what, c.describe(e))
 		case e.status/100 == 2:
-			c.finding("a signed body %s %s: an event that cannot be read is lost", what, c.describe(e))
+			c.reportf("a signed body %s %s: an event that cannot be read is lost", what, c.describe(e))
 		}
 		c.refuses("an unsigned body "+what, c.post(request{body: []byte(body)}))
 	}
-	c.ignored(n)
+	c.neverHandled(ev)
 	c.accepts("an event after all these", c.deliver(c.newEvent(c.Hooks.EventType).body()))
 }
 
 // large is one megabyte, which is more than any event has been seen to have.
 func (c *checker) large() {
-	n := c.newEvent(c.Hooks.EventType)
-	body := n.edited(func(event map[string]any) {
+	ev := c.newEvent(c.Hooks.EventType)
+	body := ev.edited(func(event map[string]any) {
 		event["data"].(map[string]any)["note"] = strings.Repeat("magnesium ", 100_000)
 	})
 	e := c.deliver(body)
 	switch {
 	case e.timedOut() || e.err != nil && c.watch != nil:
-		c.finding("a signed event of %d bytes %s", len(body), c.describe(e))
+		c.reportf("a signed event of %d bytes %s", len(body), c.describe(e))
 	case e.err == nil && e.status/100 == 2:
-		c.handled(n, 1)
+		c.handled(ev, 1)
 	case e.err == nil && e.status/100 == 5:
-		c.finding("a signed event of %d bytes %s; handle it, or answer with 413", len(body), c.describe(e))
+		c.reportf("a signed event of %d bytes %s; handle it, or answer with 413", len(body), c.describe(e))
 	}
-	// On a socket, who answers before the body has come may be heard by nobody.
+	// On a socket, an answer that is sent before the body was read may be lost.
 	e = c.post(request{body: body})
 	if e.err == nil || e.timedOut() || c.watch != nil {
 		c.refuses("an unsigned megabyte", e)
@@ -103,11 +103,11 @@ func (c *checker) large() {
 	c.accepts("an event after these", c.deliver(c.newEvent(c.Hooks.EventType).body()))
 }
 
-// beyond is more than any limit that deserves the name.
+// beyond is more than a sensible limit.
 const beyond = 32 << 20
 
-// limit sends a body that only its end can refute. Whoever refuses it for its
-// signature has read all of it.
+// limit sends a body whose signature is wrong: an endpoint that refuses it for that has
+// read all of it.
 func (c *checker) limit() {
 	ctx, cancel := context.WithTimeout(c.ctx, max(c.Timing.Timeout, c.Timing.Patience))
 	defer cancel()
@@ -115,11 +115,11 @@ func (c *checker) limit() {
 	source.left.Store(beyond)
 	e := c.exchange(ctx, request{source: source, signature: sign(wrongSecret, c.Timing.Now(), nil)})
 	if e.err == nil && source.left.Load() <= 0 && (e.unauthorized() || e.status/100 == 2) {
-		c.finding("a body of %d megabytes, from somebody whose signature does not verify, was read to its end", beyond>>20)
+		c.reportf("a body of %d megabytes, from somebody whose signature does not verify, was read to its end", beyond>>20)
 	}
 }
 
-// flood is a long body.
+// flood is a long body of blanks.
 type flood struct{ left atomic.Int64 }
 
 // Read implements [io.Reader].
@@ -135,12 +135,12 @@ func (f *flood) Read(to []byte) (int, error) {
 var blanks = bytes.Repeat([]byte(" "), 32<<10)
 
 func (c *checker) pieces() {
-	n := c.newEvent(c.Hooks.EventType)
+	ev := c.newEvent(c.Hooks.EventType)
 	e := c.post(request{
-		source: &pieces{left: n.body()}, signature: sign(c.Secret, c.Timing.Now(), n.body()), genuine: true,
+		source: &pieces{left: ev.body()}, signature: sign(c.Secret, c.Timing.Now(), ev.body()), genuine: true,
 	})
 	if c.accepts("an event that comes in pieces, without a length,", e) {
-		c.handled(n, 1)
+		c.handled(ev, 1)
 	}
 }
 
@@ -157,36 +157,35 @@ func (p *pieces) Read(to []byte) (int, error) {
 	return n, nil
 }
 
-// characters cuts a body within the characters of a name, and waits in between.
+// characters cuts a body within characters of several bytes, and waits in between.
 func (c *checker) characters() {
-	n := c.newEvent(c.Hooks.EventType)
-	body := n.edited(func(event map[string]any) {
-		event["data"].(map[string]any)["note"] = strings.Join(manyBytes, " ")
+	ev := c.newEvent(c.Hooks.EventType)
+	body := ev.edited(func(event map[string]any) {
+		event["data"].(map[string]any)["note"] = strings.Join(multiByte, " ")
 	})
 	source := &packets{}
 	if c.watch == nil {
-		// A receiver that reads in time sees that there are two; one that does not
-		// is none the worse for it.
+		// Without the pause, a slow receiver may read both parts at once.
 		source.pause = min(100*time.Millisecond, c.Timing.Timeout/10)
 	}
 	rest := body
-	for _, character := range manyBytes {
+	for _, character := range multiByte {
 		at := bytes.Index(rest, []byte(character)) + 1
 		source.left, rest = append(source.left, rest[:at]), rest[at:]
 	}
 	source.left = append(source.left, rest)
 	e := c.post(request{source: source, signature: sign(c.Secret, c.Timing.Now(), body), genuine: true})
 	if c.accepts("an event with a character whose bytes come in two packets", e) {
-		c.handled(n, 1)
+		c.handled(ev, 1)
 	}
 }
 
-// manyBytes are characters of two, three and four bytes.
-var manyBytes = []string{"ë", "李", "🌿"}
+// multiByte are characters of two, three and four bytes.
+var multiByte = []string{"ë", "李", "🌿"}
 
 // packets is a body that comes in parts. HTTP sends what one Read returned, as a
-// chunk or a frame of its own, before it asks for more: so one part is on its way
-// when the wait for the next begins.
+// separate chunk or frame, before it reads again: so one part has been sent when the
+// wait for the next begins.
 type packets struct {
 	left  [][]byte
 	pause time.Duration
@@ -201,34 +200,34 @@ func (p *packets) Read(to []byte) (int, error) {
 	if p.begun {
 		time.Sleep(p.pause)
 	}
-	n := copy(to, p.left[0])
-	if p.left[0] = p.left[0][n:]; len(p.left[0]) == 0 {
+	ev := copy(to, p.left[0])
+	if p.left[0] = p.left[0][ev:]; len(p.left[0]) == 0 {
 		p.left, p.begun = p.left[1:], true
 	}
-	return n, nil
+	return ev, nil
 }
 
-// stuck is a request whose body stops half way.
-type stuck struct {
+// halfRequest is a request whose body stops half way.
+type halfRequest struct {
 	answer chan exchange
-	leave  func()
+	abort  func()
 }
 
-// begin sends half of an event, and returns once somebody has read it, or does
-// not want to.
-func (c *checker) begin(n event) stuck {
+// sendHalf sends half of an event, and returns once it was read or the request was
+// answered.
+func (c *checker) sendHalf(ev event) halfRequest {
 	ctx, cancel := context.WithCancel(c.ctx)
 	body, end := io.Pipe()
-	s := stuck{answer: make(chan exchange, 1), leave: func() {
+	s := halfRequest{answer: make(chan exchange, 1), abort: func() {
 		cancel()
-		_ = end.CloseWithError(io.ErrUnexpectedEOF) // a client waits for whoever reads its body
+		_ = end.CloseWithError(io.ErrUnexpectedEOF) // a client waits until its body is read
 	}}
 	go func() {
-		s.answer <- c.exchange(ctx, request{source: body, signature: sign(c.Secret, c.Timing.Now(), n.body()), genuine: true})
+		s.answer <- c.exchange(ctx, request{source: body, signature: sign(c.Secret, c.Timing.Now(), ev.body()), genuine: true})
 	}()
 	read := make(chan struct{})
 	go func() {
-		_, _ = end.Write(n.body()[:len(n.body())/2]) // fails if it is answered early
+		_, _ = end.Write(ev.body()[:len(ev.body())/2]) // fails if it is answered early
 		close(read)
 	}()
 	select {
@@ -239,39 +238,39 @@ func (c *checker) begin(n event) stuck {
 }
 
 func (c *checker) brokenOff() {
-	n := c.newEvent(c.Hooks.EventType)
-	half := c.begin(n)
-	defer half.leave()
+	ev := c.newEvent(c.Hooks.EventType)
+	half := c.sendHalf(ev)
+	defer half.abort()
 	c.accepts("an event, while the body of another stands still,", c.deliver(c.newEvent(c.Hooks.EventType).body()))
-	half.leave()
+	half.abort()
 	e := <-half.answer
 	e.abandoned = true
-	c.keep(e)
+	c.record(e)
 	if e.err == nil && e.status/100 == 2 {
-		c.finding("half an event %s", c.describe(e))
+		c.reportf("half an event %s", c.describe(e))
 	}
-	if c.watch != nil && !c.until(c.watch.idle) {
-		c.finding("the handler has not ended %s after its caller left", c.Timing.Patience)
+	if c.watch != nil && !c.waitUntil(c.watch.idle) {
+		c.reportf("the handler has not ended %s after its caller left", c.Timing.Patience)
 	}
-	c.ignored(n)
-	if c.accepts("the event, once it is sent whole,", c.deliver(n.body())) {
-		c.handled(n, 1)
+	c.neverHandled(ev)
+	if c.accepts("the event, once it is sent whole,", c.deliver(ev.body())) {
+		c.handled(ev, 1)
 	}
 }
 
 func (c *checker) slowLoris() {
-	n := c.newEvent(c.Hooks.EventType)
-	half := c.begin(n)
-	defer half.leave()
+	ev := c.newEvent(c.Hooks.EventType)
+	half := c.sendHalf(ev)
+	defer half.abort()
 	select {
 	case e := <-half.answer:
 		e.abandoned = true
-		c.keep(e)
+		c.record(e)
 		if e.err == nil && e.status/100 == 2 {
-			c.finding("half an event %s", c.describe(e))
+			c.reportf("half an event %s", c.describe(e))
 		}
 	case <-time.After(c.Timing.BodyTimeout + c.Timing.Timeout):
-		c.finding("half an event keeps its connection for more than %s", c.Timing.BodyTimeout+c.Timing.Timeout)
+		c.reportf("half an event keeps its connection for more than %s", c.Timing.BodyTimeout+c.Timing.Timeout)
 	}
-	c.ignored(n)
+	c.neverHandled(ev)
 }

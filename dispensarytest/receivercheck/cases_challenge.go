@@ -16,7 +16,7 @@ func challengeCases() []testCase {
 		},
 		{
 			name: "UnsignedProbe", run: (*checker).unsignedProbe,
-			consequence: "whoever asks gets the challenge token, and can answer in your name; or, where you mean to answer unsigned probes, registration fails.",
+			consequence: "anyone who asks gets the challenge token, and can answer in your name; or, where you mean to answer unsigned probes, registration fails.",
 			fix:         "answer an empty body without signature with 401, unless registration fails otherwise; set Target.Features.UnsignedProbe to what you mean.",
 		},
 		{
@@ -28,15 +28,15 @@ func challengeCases() []testCase {
 }
 
 func (c *checker) answer() {
-	n := c.newEvent(c.Hooks.EventType)
-	e := c.deliver(n.body())
+	ev := c.newEvent(c.Hooks.EventType)
+	e := c.deliver(ev.body())
 	if !c.accepts("an event", e) {
 		return
 	}
 	if wrong := c.acknowledgement(e); wrong != "" {
-		c.finding("the answer to an event %s", wrong)
+		c.reportf("the answer to an event %s", wrong)
 	}
-	c.handled(n, 1)
+	c.handled(ev, 1)
 }
 
 func (c *checker) probe() {
@@ -45,7 +45,7 @@ func (c *checker) probe() {
 		return
 	}
 	if wrong := c.acknowledgement(e); wrong != "" {
-		c.finding("the answer to an empty body %s", wrong)
+		c.reportf("the answer to an empty body %s", wrong)
 	}
 }
 
@@ -57,16 +57,16 @@ func (c *checker) unsignedProbe() {
 	}
 	if c.accepts("an empty body without a signature", e) {
 		if wrong := c.acknowledgement(e); wrong != "" {
-			c.finding("the answer to an empty body without a signature %s", wrong)
+			c.reportf("the answer to an empty body without a signature %s", wrong)
 		}
 	}
 }
 
 func (c *checker) onlyPost() {
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPatch, http.MethodDelete} {
-		n := c.newEvent(c.Hooks.EventType)
-		e := c.post(request{method: method, body: n.body(), signature: sign(c.Secret, c.Timing.Now(), n.body())})
+		ev := c.newEvent(c.Hooks.EventType)
+		e := c.post(request{method: method, body: ev.body(), signature: sign(c.Secret, c.Timing.Now(), ev.body())})
 		c.refuses("a signed event sent by "+method, e)
-		c.ignored(n)
+		c.neverHandled(ev)
 	}
 }

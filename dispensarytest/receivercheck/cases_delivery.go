@@ -36,28 +36,28 @@ func deliveryCases() []testCase {
 }
 
 func (c *checker) repeated() {
-	n := c.newEvent(c.Hooks.EventType)
-	if !c.accepts("an event", c.deliver(n.body())) {
+	ev := c.newEvent(c.Hooks.EventType)
+	if !c.accepts("an event", c.deliver(ev.body())) {
 		return
 	}
-	c.handled(n, 1)
+	c.handled(ev, 1)
 	for range 2 {
-		e := c.deliver(n.body())
+		e := c.deliver(ev.body())
 		if !c.accepts("an event that was handled before", e) {
 			return
 		}
 		if wrong := c.acknowledgement(e); wrong != "" {
-			c.finding("the answer to an event that was handled before %s", wrong)
+			c.reportf("the answer to an event that was handled before %s", wrong)
 			return
 		}
 	}
-	c.catchUp()
-	c.notMore(n)
+	c.drain()
+	c.notHandledAgain(ev)
 }
 
 func (c *checker) concurrent() {
-	n := c.newEvent(c.Hooks.EventType)
-	body := n.body()
+	ev := c.newEvent(c.Hooks.EventType)
+	body := ev.body()
 	answers := make([]exchange, duplicatesAtOnce)
 	start := make(chan struct{})
 	var all sync.WaitGroup
@@ -75,40 +75,40 @@ func (c *checker) concurrent() {
 		case e.err == nil && e.status/100 == 2:
 			taken++
 		case e.err != nil || e.status/100 != 5 && e.status != http.StatusConflict && e.status != http.StatusTooManyRequests:
-			c.finding("one of %d copies of an event that came at once %s; 200, or 503 for those that lost the race, are fine", duplicatesAtOnce, c.describe(e))
+			c.reportf("one of %d copies of an event that came at once %s; 200, or 503 for those that lost the race, are fine", duplicatesAtOnce, c.describe(e))
 			return
 		}
 	}
 	if taken == 0 {
-		c.finding("none of %d copies of an event that came at once was accepted; the last %s", duplicatesAtOnce, c.describe(answers[len(answers)-1]))
+		c.reportf("none of %d copies of an event that came at once was accepted; the last %s", duplicatesAtOnce, c.describe(answers[len(answers)-1]))
 		return
 	}
-	c.handled(n, 1)
-	c.catchUp()
-	c.notMore(n)
+	c.handled(ev, 1)
+	c.drain()
+	c.notHandledAgain(ev)
 }
 
 func (c *checker) integrations() {
-	n := c.newEvent(c.Hooks.EventType)
-	other := n
-	other.IntegrationID = c.integrationIDs[1]
-	if !c.accepts("an event for one integration", c.deliver(n.body())) {
+	ev := c.newEvent(c.Hooks.EventType)
+	other := ev
+	other.IntegrationID = c.samples.integrationIDs[1]
+	if !c.accepts("an event for one integration", c.deliver(ev.body())) {
 		return
 	}
-	c.handled(n, 1)
+	c.handled(ev, 1)
 	if !c.accepts("the same event for another integration", c.deliver(other.body())) {
 		return
 	}
-	c.handled(n, 2)
-	for _, again := range []event{n, other} {
+	c.handled(ev, 2)
+	for _, again := range []event{ev, other} {
 		c.accepts("either of them once more", c.deliver(again.body()))
 	}
-	c.catchUp()
-	c.notMore(n)
+	c.drain()
+	c.notHandledAgain(ev)
 }
 
 func (c *checker) reordered() {
-	older, newer := c.newEventAt(c.Hooks.EventType, c.Timing.Now().Add(-time.Hour)), c.newEvent(c.Hooks.EventType)
+	older, newer := c.samples.newEvent(c.Hooks.EventType, c.Timing.Now().Add(-time.Hour)), c.newEvent(c.Hooks.EventType)
 	if c.accepts("an event", c.deliver(newer.body())) {
 		c.handled(newer, 1)
 	}
@@ -133,19 +133,19 @@ func outageCases() []testCase {
 }
 
 func (c *checker) storageDown() {
-	n := c.newEvent(c.Hooks.EventType)
+	ev := c.newEvent(c.Hooks.EventType)
 	c.Hooks.BreakStorage(true)
 	mend := sync.OnceFunc(func() { c.Hooks.BreakStorage(false) })
 	defer mend()
 	for range 2 {
-		if e := c.deliver(n.body()); e.err == nil && e.status/100 == 2 {
-			c.finding("an event that could not be stored %s", c.describe(e))
+		if e := c.deliver(ev.body()); e.err == nil && e.status/100 == 2 {
+			c.reportf("an event that could not be stored %s", c.describe(e))
 			return
 		}
 	}
 	mend()
-	if c.accepts("an event that is sent again once it can be stored", c.deliver(n.body())) {
-		c.handled(n, 1)
+	if c.accepts("an event that is sent again once it can be stored", c.deliver(ev.body())) {
+		c.handled(ev, 1)
 	}
 }
 
@@ -154,16 +154,16 @@ func (c *checker) slowHandler() {
 	release := sync.OnceFunc(func() { c.Hooks.BlockHandler(false) })
 	defer release()
 	events := []event{c.newEvent(c.Hooks.EventType), c.newEvent(c.Hooks.EventType)}
-	for _, n := range events {
-		if !c.accepts("an event, while the handling of events takes its time,", c.deliver(n.body())) {
+	for _, ev := range events {
+		if !c.accepts("an event, while the handling of events takes its time,", c.deliver(ev.body())) {
 			return
 		}
 	}
 	c.accepts("the first event once more, while it is handled,", c.deliver(events[0].body()))
 	release()
-	for _, n := range events {
-		c.handled(n, 1)
+	for _, ev := range events {
+		c.handled(ev, 1)
 	}
-	c.catchUp()
-	c.notMore(events...)
+	c.drain()
+	c.notHandledAgain(events...)
 }

@@ -59,20 +59,20 @@ func (c *checker) everyType() {
 }
 
 func (c *checker) unknownType() {
-	n := c.newEvent("treatment_plan.archived")
-	n.Data = json.RawMessage(`{"archive":{"id":"a-1"}}`)
-	c.accepts("an event of the type treatment_plan.archived", c.deliver(n.body()))
+	ev := c.newEvent("treatment_plan.archived")
+	ev.Data = json.RawMessage(`{"archive":{"id":"a-1"}}`)
+	c.accepts("an event of the type treatment_plan.archived", c.deliver(ev.body()))
 }
 
 func (c *checker) unknownFields() {
-	n := c.newEvent(c.Hooks.EventType)
-	body := n.edited(func(event map[string]any) {
+	ev := c.newEvent(c.Hooks.EventType)
+	body := ev.edited(func(event map[string]any) {
 		event["sequence"], event["origin"] = 7, map[string]any{"kind": "import", "tags": []string{"a"}}
 		event["data"].(map[string]any)["loyalty_points"] = 12
 	})
 	body = append([]byte(`{"api_version":"2030-01-01",`), body[1:]...)
 	if c.accepts("an event with unknown fields", c.deliver(body)) {
-		c.handled(n, 1)
+		c.handled(ev, 1)
 	}
 }
 
@@ -102,40 +102,40 @@ func strip(object map[string]any) {
 }
 
 func (c *checker) otherForms() {
-	n := c.newEvent(dispensarytest.PatientUpdated)
-	c.accepts("patient.updated with booleans and numbers in strings", c.deliver(n.edited(func(event map[string]any) {
+	ev := c.newEvent(dispensarytest.PatientUpdated)
+	c.accepts("patient.updated with booleans and numbers in strings", c.deliver(ev.edited(func(event map[string]any) {
 		patient := event["data"].(map[string]any)["patient"].(map[string]any)
 		patient["active"], patient["text_message_notification"], patient["discount"] = "true", "true", "12.5"
 	})))
-	n = c.newEvent(dispensarytest.TreatmentPlanUpdated)
+	ev = c.newEvent(dispensarytest.TreatmentPlanUpdated)
 	respelled := strings.NewReplacer("recommended_amount", "amount", "recommended_frequency", "frequency", "recommended_duration", "duration")
-	c.accepts("treatment_plan.updated with the dosage as in answers", c.deliver([]byte(respelled.Replace(string(n.body())))))
+	c.accepts("treatment_plan.updated with the dosage as in answers", c.deliver([]byte(respelled.Replace(string(ev.body())))))
 }
 
 func (c *checker) wrapping() {
-	for kind, name := range sorted(map[string]string{dispensarytest.OrderPlaced: "order", dispensarytest.ProductCreated: "product"}) {
-		n := c.newEvent(kind)
-		if c.accepts(kind+" with its fields in data", c.deliver(n.body())) && kind == c.Hooks.EventType {
-			c.handled(n, 1)
+	for kind, name := range sortedByKey(map[string]string{dispensarytest.OrderPlaced: "order", dispensarytest.ProductCreated: "product"}) {
+		ev := c.newEvent(kind)
+		if c.accepts(kind+" with its fields in data", c.deliver(ev.body())) && kind == c.Hooks.EventType {
+			c.handled(ev, 1)
 		}
-		n = c.newEvent(kind)
-		n.Data = encode(map[string]any{name: n.Data})
-		if c.accepts(kind+" with its fields in data."+name, c.deliver(n.body())) && kind == c.Hooks.EventType {
-			c.handled(n, 1)
+		ev = c.newEvent(kind)
+		ev.Data = encode(map[string]any{name: ev.Data})
+		if c.accepts(kind+" with its fields in data."+name, c.deliver(ev.body())) && kind == c.Hooks.EventType {
+			c.handled(ev, 1)
 		}
 	}
 }
 
 func (c *checker) payload() {
-	n := c.newEvent(c.Hooks.EventType)
-	if c.accepts("an event in event_payload", c.deliver(encode(map[string]any{"event_payload": map[string]event{"event": n}}))) {
-		c.handled(n, 1)
+	ev := c.newEvent(c.Hooks.EventType)
+	if c.accepts("an event in event_payload", c.deliver(encode(map[string]any{"event_payload": map[string]event{"event": ev}}))) {
+		c.handled(ev, 1)
 	}
 }
 
 func (c *checker) bare() {
-	n := c.newEvent(c.Hooks.EventType)
-	if c.accepts("an event without a wrapper", c.deliver(encode(n))) {
-		c.handled(n, 1)
+	ev := c.newEvent(c.Hooks.EventType)
+	if c.accepts("an event without a wrapper", c.deliver(encode(ev))) {
+		c.handled(ev, 1)
 	}
 }

@@ -2,9 +2,13 @@ package receivercheck
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
 )
@@ -23,12 +27,12 @@ func signatureCases() []testCase {
 		},
 		{
 			name: "Forged", run: (*checker).forged,
-			consequence: "whoever knows the address can place orders and patients in your records.",
+			consequence: "anyone who knows the address can put orders and patients into your records.",
 			fix:         "verify the signature of every request before anything else, with the webhook secret, over timestamp and body, comparing all 64 digits (in Go hmac.Equal).",
 		},
 		{
 			name: "Missing", run: (*checker).missingSignature,
-			consequence: "whoever knows the address can place orders and patients in your records: leaving the signature off is enough.",
+			consequence: "anyone who knows the address can put orders and patients into your records: leaving the signature off is enough.",
 			fix:         "refuse a request without SVC-Signature with 401.",
 		},
 		{
@@ -41,7 +45,7 @@ func signatureCases() []testCase {
 
 // validSignature also finds out why a signature is refused.
 func (c *checker) validSignature() {
-	n, e, inTime := c.contact()
+	n, e, inTime := c.deliverFirst()
 	switch {
 	case !inTime:
 	case c.accepts("an event with a valid signature", e):
@@ -52,14 +56,14 @@ func (c *checker) validSignature() {
 }
 
 func (c *checker) rawBytes() {
-	n := c.newEvent(dispensarytest.PatientUpdated)
-	c.accepts("a signed body with unusual white space, escapes and numbers", c.deliver(n.unusual()))
-	n = c.newEvent(dispensarytest.PatientUpdated)
+	ev := c.newEvent(dispensarytest.PatientUpdated)
+	c.accepts("a signed body with unusual white space, escapes and numbers", c.deliver(ev.unusual()))
+	ev = c.newEvent(dispensarytest.PatientUpdated)
 	var compact bytes.Buffer
-	if err := json.Compact(&compact, n.unusual()); err != nil {
+	if err := json.Compact(&compact, ev.unusual()); err != nil {
 		panic(err) // it is a constant but for ids
 	}
-	e := c.post(request{body: n.unusual(), signature: sign(c.Secret, c.Timing.Now(), compact.Bytes())})
+	e := c.post(request{body: ev.unusual(), signature: sign(c.Secret, c.Timing.Now(), compact.Bytes())})
 	c.refuses("a body whose signature is that of the same JSON without white space", e)
 }
 
@@ -87,23 +91,23 @@ func (c *checker) forged() {
 			return header[:len(header)-32]
 		}},
 	} {
-		n := c.newEvent(c.Hooks.EventType)
-		c.refuses(forgery.what, c.post(request{body: n.body(), signature: forgery.sign(n.body())}))
-		c.ignored(n)
+		ev := c.newEvent(c.Hooks.EventType)
+		c.refuses(forgery.what, c.post(request{body: ev.body(), signature: forgery.sign(ev.body())}))
+		c.neverHandled(ev)
 	}
 }
 
 func (c *checker) missingSignature() {
-	n := c.newEvent(c.Hooks.EventType)
-	c.refuses("an event without a signature", c.post(request{body: n.body()}))
-	c.ignored(n)
+	ev := c.newEvent(c.Hooks.EventType)
+	c.refuses("an event without a signature", c.post(request{body: ev.body()}))
+	c.neverHandled(ev)
 }
 
 func (c *checker) malformedSignature() {
-	n := c.newEvent(c.Hooks.EventType)
+	ev := c.newEvent(c.Hooks.EventType)
 	at := strconv.FormatInt(c.Timing.Now().Unix(), 10)
-	digits := hexMAC(c.Secret, at+".", n.body())
-	for what, header := range sorted(map[string]string{
+	digits := hexMAC(c.Secret, at+".", ev.body())
+	for what, header := range sortedByKey(map[string]string{
 		"that is a word":                       "signature",
 		"of commas":                            strings.Repeat(",", 8<<10),
 		"whose values are empty":               "t=,v1=",
@@ -115,7 +119,79 @@ func (c *checker) malformedSignature() {
 		"that is the bare signature":           digits,
 		"of another scheme (v0 in v1's place)": "t=" + at + ",v0=" + digits,
 	}) {
-		c.refuses("a header "+what, c.post(request{body: n.body(), signature: header}))
+		c.refuses("a header "+what, c.post(request{body: ev.body(), signature: header}))
 	}
-	c.ignored(n)
+	c.neverHandled(ev)
+}
+
+// deliverFirst sends the first event, which decides whether others are sent: a mistake
+// that every answer shows is reported once. It sends another event if the first is not
+// answered in time, and reports false if that one is not either, which the case
+// Always/InTime reports.
+func (c *checker) deliverFirst() (ev event, e exchange, inTime bool) {
+	ev = c.newEvent(c.Hooks.EventType)
+	if e = c.deliver(ev.body()); !e.timedOut() {
+		return ev, e, true
+	}
+	patience := max(c.Timing.Patience, c.Timing.Timeout)
+	ctx, cancel := context.WithTimeout(c.ctx, patience)
+	defer cancel()
+	ev = c.newEvent(c.Hooks.EventType)
+	start := time.Now()
+	e = c.exchange(ctx, request{body: ev.body(), signature: sign(c.Secret, c.Timing.Now(), ev.body()), genuine: true})
+	took := time.Since(start)
+	switch {
+	case !e.timedOut() && took <= c.Timing.Timeout:
+		c.record(e)
+		return ev, e, true
+	case e.timedOut():
+		c.slowness = fmt.Sprintf("another one was not answered within %s either", patience)
+	default:
+		c.slowness = fmt.Sprintf("another one %s, after %s", c.describe(e), took.Round(100*time.Millisecond))
+	}
+	c.expectedHandled[ev.ID] = 1
+	c.halted = "see Always/InTime: nothing else can be judged while no event is answered in time"
+	return ev, e, false
+}
+
+// diagnose says why an event with a valid signature is refused, as far as that can
+// be found out from outside.
+func (c *checker) diagnose(ev event, refused exchange) {
+	c.halted = "see Signature/Valid: nothing else can be judged while no event is accepted"
+	body := ev.body()
+	confused := c.post(request{body: body, signature: sign(c.Challenge, c.Timing.Now(), body)})
+	switch {
+	case confused.status/100 == 2:
+		c.reportf("signed with the challenge token it is accepted: the endpoint verifies with the wrong value of the dashboard")
+		return
+	case !refused.unauthorized():
+		return
+	}
+	for _, name := range []string{"SVC-Signature", "svc-signature"} {
+		e := c.post(request{body: body, signature: sign(c.Secret, c.Timing.Now(), body), header: name, genuine: true})
+		if e.status/100 == 2 {
+			c.reportf("sent as %s it is accepted: the endpoint minds the case of a header's name, which HTTP does not", name)
+			return
+		}
+	}
+	for what, small := range sortedByKey(map[string]string{"an empty body": "", "the body {}": "{}"}) {
+		if c.verifies([]byte(small)) {
+			c.reportf("%s with a valid signature is not refused like one with a wrong signature: the secret is right, and the body is probably read or rewritten by something in front of the endpoint, or parsed and written again before it is verified", what)
+			return
+		}
+	}
+	c.reportf("the usual causes: the endpoint verifies with another secret than Target.Secret (each environment has its own), over something else than <t>.<raw body>, or finds no header because it minds the case of its name (%s)", http.CanonicalHeaderKey("SVC-Signature"))
+}
+
+// verifies reports that the endpoint can tell a valid signature of a body from a
+// wrong one.
+func (c *checker) verifies(body []byte) bool {
+	right := c.deliver(body)
+	wrong := c.post(request{body: body, signature: sign(wrongSecret, c.Timing.Now(), body)})
+	return right.err == nil && !right.unauthorized() && wrong.unauthorized()
+}
+
+// unauthorized reports that a request was refused for its signature.
+func (e exchange) unauthorized() bool {
+	return e.status == http.StatusUnauthorized || e.status == http.StatusForbidden
 }

@@ -14,7 +14,7 @@ func timestampCases() []testCase {
 	return []testCase{
 		{
 			name: "Stale", run: (*checker).stale,
-			consequence: "who has seen one request, in a proxy's log for example, can send it again for ever.",
+			consequence: "who has seen one request, in a proxy's log for example, can send it again at any time.",
 			fix:         "refuse a timestamp that is older than five minutes.",
 		},
 		{
@@ -48,32 +48,32 @@ func (c *checker) future() {
 }
 
 func (c *checker) outdated(what string, shift time.Duration) {
-	n := c.newEvent(c.Hooks.EventType)
-	c.refuses(what, c.post(request{body: n.body(), signature: sign(c.Secret, c.Timing.Now().Add(shift), n.body())}))
-	c.ignored(n)
+	ev := c.newEvent(c.Hooks.EventType)
+	c.refuses(what, c.post(request{body: ev.body(), signature: sign(c.Secret, c.Timing.Now().Add(shift), ev.body())}))
+	c.neverHandled(ev)
 }
 
 func (c *checker) drift() {
 	within := max(c.Timing.Tolerance-driftMargin, c.Timing.Tolerance/2)
-	for what, shift := range sorted(map[string]time.Duration{"ago": -within, "ahead of the clock": within}) {
-		n := c.newEvent(c.Hooks.EventType)
-		e := c.post(request{body: n.body(), signature: sign(c.Secret, c.Timing.Now().Add(shift), n.body()), genuine: true})
+	for what, shift := range sortedByKey(map[string]time.Duration{"ago": -within, "ahead of the clock": within}) {
+		ev := c.newEvent(c.Hooks.EventType)
+		e := c.post(request{body: ev.body(), signature: sign(c.Secret, c.Timing.Now().Add(shift), ev.body()), genuine: true})
 		if c.accepts(fmt.Sprintf("an event that was signed %s %s", within, what), e) {
-			c.handled(n, 1)
+			c.handled(ev, 1)
 		}
 	}
 }
 
 func (c *checker) replayed() {
-	n := c.newEvent(c.Hooks.EventType)
-	first := request{body: n.body(), signature: sign(c.Secret, c.Timing.Now(), n.body()), genuine: true}
+	ev := c.newEvent(c.Hooks.EventType)
+	first := request{body: ev.body(), signature: sign(c.Secret, c.Timing.Now(), ev.body()), genuine: true}
 	if !c.accepts("an event", c.post(first)) {
 		return
 	}
-	c.handled(n, 1)
+	c.handled(ev, 1)
 	c.post(first) // how it is answered is up to the receiver
-	c.catchUp()
-	c.notMore(n)
+	c.drain()
+	c.notHandledAgain(ev)
 }
 
 func rotationCases() []testCase {
@@ -90,7 +90,7 @@ func rotationCases() []testCase {
 		},
 		{
 			name: "FailsClosed", needs: fieldWithoutSecret, run: (*checker).failsClosed,
-			consequence: "a variable that is missing in one environment opens the address to everybody, and nobody events.",
+			consequence: "a variable that is missing in one environment opens the address to everybody, and nobody notices.",
 			fix:         "refuse to start without a secret.",
 		},
 	}
@@ -105,29 +105,29 @@ func (c *checker) twoSignatures() {
 		{"an event with a wrong and a right v1", wrongSecret, c.Secret},
 		{"an event with a right and a wrong v1", c.Secret, wrongSecret},
 	} {
-		n := c.newEvent(c.Hooks.EventType)
-		header := "t=" + at + ",v1=" + hexMAC(tc.first, at+".", n.body()) + ",v1=" + hexMAC(tc.last, at+".", n.body())
-		if c.accepts(tc.what, c.post(request{body: n.body(), signature: header, genuine: true})) {
-			c.handled(n, 1)
+		ev := c.newEvent(c.Hooks.EventType)
+		header := "t=" + at + ",v1=" + hexMAC(tc.first, at+".", ev.body()) + ",v1=" + hexMAC(tc.last, at+".", ev.body())
+		if c.accepts(tc.what, c.post(request{body: ev.body(), signature: header, genuine: true})) {
+			c.handled(ev, 1)
 		}
 	}
-	n := c.newEvent(c.Hooks.EventType)
-	header := "t=" + at + ",v1=" + hexMAC(wrongSecret, at+".", n.body()) + ",v1=" + hexMAC("", at+".", n.body())
-	c.refuses("an event with two wrong v1", c.post(request{body: n.body(), signature: header}))
-	c.ignored(n)
+	ev := c.newEvent(c.Hooks.EventType)
+	header := "t=" + at + ",v1=" + hexMAC(wrongSecret, at+".", ev.body()) + ",v1=" + hexMAC("", at+".", ev.body())
+	c.refuses("an event with two wrong v1", c.post(request{body: ev.body(), signature: header}))
+	c.neverHandled(ev)
 }
 
 func (c *checker) rotated() {
-	for what, secret := range sorted(map[string]string{"old": c.Features.OldSecret, "new": c.Secret}) {
-		n := c.newEvent(c.Hooks.EventType)
-		e := c.post(request{body: n.body(), signature: sign(secret, c.Timing.Now(), n.body()), genuine: true})
+	for what, secret := range sortedByKey(map[string]string{"old": c.Features.OldSecret, "new": c.Secret}) {
+		ev := c.newEvent(c.Hooks.EventType)
+		e := c.post(request{body: ev.body(), signature: sign(secret, c.Timing.Now(), ev.body()), genuine: true})
 		if c.accepts("an event signed with the "+what+" secret", e) {
-			c.handled(n, 1)
+			c.handled(ev, 1)
 		}
 	}
 }
 
-// unconfiguredOrigin is where the receiver without a secret stands.
+// unconfiguredOrigin is where the receiver without a secret is hosted.
 const unconfiguredOrigin = "https://unconfigured.dispensary.test"
 
 func (c *checker) failsClosed() {
@@ -136,20 +136,20 @@ func (c *checker) failsClosed() {
 		return
 	}
 	if err := c.srv.Host(unconfiguredOrigin, handler); err != nil {
-		c.finding("WithoutSecret returned neither a handler nor an error")
+		c.reportf("WithoutSecret returned neither a handler nor an error")
 		return
 	}
 	other := &checker{Target: c.Target, ctx: c.ctx, current: c.current, client: c.hosted, url: unconfiguredOrigin + c.Path}
-	for what, header := range sorted(map[string]func([]byte) string{
+	for what, header := range sortedByKey(map[string]func([]byte) string{
 		"unsigned":                    func([]byte) string { return "" },
 		"signed with an empty secret": func(body []byte) string { return sign("", c.Timing.Now(), body) },
 		"signed with some secret":     func(body []byte) string { return sign(wrongSecret, c.Timing.Now(), body) },
 	}) {
-		n := c.newEvent(c.Hooks.EventType)
-		e := other.post(request{body: n.body(), signature: header(n.body())})
+		ev := c.newEvent(c.Hooks.EventType)
+		e := other.post(request{body: ev.body(), signature: header(ev.body())})
 		if e.status/100 == 2 {
-			c.finding("without a secret, an event that is %s %s", what, c.describe(e))
+			c.reportf("without a secret, an event that is %s %s", what, c.describe(e))
 		}
-		c.ignored(n)
+		c.neverHandled(ev)
 	}
 }

@@ -13,13 +13,13 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/leak"
 )
 
 // checker checks one endpoint.
@@ -30,11 +30,9 @@ type checker struct {
 	hosted *http.Client           // for what is on that network
 	client *http.Client           // for the endpoint
 	url    string                 // of the endpoint
-	watch  *watch                 // of Handler; nil with URL
+	watch  *watchedHandler        // of Handler; nil with URL
 
-	samples        map[string]event // an event of each type
-	integrationIDs []string         // two of the same clinic
-	patient        leak.Search      // for what the samples say of the patient
+	samples samples
 
 	current string   // the case that is running
 	found   []string // its findings
@@ -46,21 +44,41 @@ type checker struct {
 	expectedHandled map[string]int // how often each event may be handled, by id
 
 	mu         sync.Mutex
-	seen       []exchange
+	exchanges  []exchange
 	dialFailed bool // for the last request
 }
 
-// request is a request to be made.
+// section is a group of cases about one thing.
+type section struct {
+	name  string
+	cases []testCase
+}
+
+// testCase is one thing that an endpoint must or must not do.
+type testCase struct {
+	name  string
+	needs field // "" where it needs none
+	run   func(*checker)
+
+	// reviews says that the case sends nothing and reviews the exchanges of the
+	// others.
+	reviews bool
+
+	// Shown with a failure: what the mistake does in production, and what to do.
+	consequence, fix string
+}
+
+// request is a request that a case makes.
 type request struct {
 	method    string // "" is POST
 	body      []byte
 	source    io.Reader // in place of body, for one that takes its time
 	signature string    // the header; "" is none
 	header    string    // its name, as it is written; "" is that of net/http
-	genuine   bool      // signed as the platform signs, so that the challenge may be told
+	genuine   bool      // signed as the platform signs, so that the answer may carry the challenge
 }
 
-// exchange is a request that was made, and what came of it.
+// exchange is a request that was made, and its outcome.
 type exchange struct {
 	request
 	during    string // the case
@@ -68,7 +86,7 @@ type exchange struct {
 	header    http.Header
 	answer    string
 	err       error
-	abandoned bool // the examination broke it off
+	abandoned bool // the checker broke it off
 }
 
 // maxAnswer is how much of an answer is read.
@@ -93,11 +111,14 @@ func newChecker(ctx context.Context, target Target) (*checker, error) {
 	c.hosted = withoutRedirects(srv.HTTPClient())
 	c.client = withoutRedirects(target.Client)
 	if target.Handler != nil {
-		c.watch = &watch{handler: target.Handler}
+		c.watch = &watchedHandler{handler: target.Handler}
 		c.client, c.url = c.hosted, receiverOrigin+target.Path
 		err = srv.Host(receiverOrigin, c.watch)
 	}
-	if err := errors.Join(err, c.collectSamples()); err != nil {
+	if err == nil {
+		c.samples, err = collectSamples(srv)
+	}
+	if err != nil {
 		c.close()
 		return nil, err
 	}
@@ -137,13 +158,18 @@ func (c *checker) run(section string, tc testCase) Verdict {
 	return v
 }
 
+// newEvent makes an event of a type that has just happened.
+func (c *checker) newEvent(eventType string) event {
+	return c.samples.newEvent(eventType, c.Timing.Now())
+}
+
 // post sends a request and waits for the answer, for as long as the platform
 // does.
 func (c *checker) post(p request) exchange {
 	ctx, cancel := context.WithTimeout(c.ctx, c.Timing.Timeout)
 	defer cancel()
 	e := c.exchange(ctx, p)
-	c.keep(e)
+	c.record(e)
 	return e
 }
 
@@ -178,13 +204,13 @@ func (c *checker) exchange(ctx context.Context, p request) exchange {
 	return e
 }
 
-// keep remembers an exchange for the section Always.
-func (c *checker) keep(e exchange) {
+// record keeps an exchange for the section Always.
+func (c *checker) record(e exchange) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.seen = append(c.seen, e)
+	c.exchanges = append(c.exchanges, e)
 	op, ok := errors.AsType[*net.OpError](e.err)
-	if c.dialFailed = ok && op.Op == "dial"; c.dialFailed && len(c.seen) == 1 {
+	if c.dialFailed = ok && op.Op == "dial"; c.dialFailed && len(c.exchanges) == 1 {
 		c.unreachable = fmt.Sprintf("nothing listens at %s", c.url)
 	}
 }
@@ -197,7 +223,7 @@ func (c *checker) deliver(body []byte) exchange {
 // timedOut reports that the platform would have stopped waiting.
 func (e exchange) timedOut() bool { return errors.Is(e.err, context.DeadlineExceeded) }
 
-// describe says what came of a request, without secrets.
+// describe says how a request was answered, without secrets.
 func (c *checker) describe(e exchange) string {
 	switch {
 	case e.timedOut():
@@ -209,11 +235,11 @@ func (c *checker) describe(e exchange) string {
 		}
 		return "got no answer: " + reason.Error()
 	}
-	return fmt.Sprintf("was answered with %d %s", e.status, c.show(e.answer))
+	return fmt.Sprintf("was answered with %d %s", e.status, c.quote(e.answer))
 }
 
-// show quotes an answer, in short and with names in place of secrets.
-func (c *checker) show(answer string) string {
+// quote returns an answer in quotes, shortened and with names in place of secrets.
+func (c *checker) quote(answer string) string {
 	pairs := []string{c.Secret, "<the webhook secret>", c.Challenge, "<the challenge token>"}
 	if c.Features.OldSecret != "" {
 		pairs = append(pairs, c.Features.OldSecret, "<the old webhook secret>")
@@ -228,8 +254,8 @@ func (c *checker) show(answer string) string {
 	return strconv.Quote(answer)
 }
 
-// until waits for something that the receiver does in its own time.
-func (c *checker) until(done func() bool) bool {
+// waitUntil polls until something is done, for as long as Patience allows.
+func (c *checker) waitUntil(done func() bool) bool {
 	end := time.NewTimer(c.Timing.Patience)
 	defer end.Stop()
 	again := time.NewTicker(2 * time.Millisecond)
@@ -244,4 +270,45 @@ func (c *checker) until(done func() bool) bool {
 		}
 	}
 	return true
+}
+
+// watchedHandler records the panics of a handler, and counts its running requests.
+type watchedHandler struct {
+	handler http.Handler
+
+	mu      sync.Mutex
+	running int
+	panics  []string
+}
+
+// ServeHTTP implements [http.Handler].
+func (w *watchedHandler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	w.count(1)
+	defer w.count(-1)
+	defer func() {
+		cause := recover()
+		if cause == nil {
+			return
+		}
+		if cause != http.ErrAbortHandler {
+			w.mu.Lock()
+			w.panics = append(w.panics, fmt.Sprintf("%v\n%s", cause, debug.Stack()))
+			w.mu.Unlock()
+		}
+		panic(cause) // the connection drops, as with a server of net/http
+	}()
+	w.handler.ServeHTTP(rw, r)
+}
+
+func (w *watchedHandler) count(n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.running += n
+}
+
+// idle reports that every request has ended.
+func (w *watchedHandler) idle() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.running == 0
 }

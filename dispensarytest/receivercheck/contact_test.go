@@ -17,7 +17,7 @@ import (
 )
 
 // examine returns the verdicts that failed, and how many cases were skipped with a
-// reason that has the words.
+// reason that contains the words.
 func examine(t *testing.T, r receivercheck.Target, words string) (failed []receivercheck.Verdict, skipped int) {
 	t.Helper()
 	verdicts, err := receivercheck.Examine(t.Context(), r)
@@ -33,10 +33,10 @@ func examine(t *testing.T, r receivercheck.Target, words string) (failed []recei
 	return failed, skipped
 }
 
-// What is wrong with every answer is said once, with what it comes of.
-func TestOneCauseIsToldOnce(t *testing.T) {
+// A mistake that every answer shows is reported once, with its cause.
+func TestOneCauseIsReportedOnce(t *testing.T) {
 	t.Parallel()
-	asleep := around(func(_ *subject, _ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	asleep := around(func(_ *fixture, _ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	for name, c := range map[string]struct {
 		breaks        mutation
 		fails         string
@@ -49,7 +49,7 @@ func TestOneCauseIsToldOnce(t *testing.T) {
 			"HMAC", "stops waiting",
 		},
 		"the name of the header as it is written": {
-			around(func(s *subject, w http.ResponseWriter, r *http.Request) {
+			around(func(s *fixture, w http.ResponseWriter, r *http.Request) {
 				//lint:ignore SA1008 that is the mistake
 				if values := r.Header["SVC-Signature"]; len(values) > 0 {
 					r.Header.Set("SVC-Signature", values[0])
@@ -61,11 +61,11 @@ func TestOneCauseIsToldOnce(t *testing.T) {
 			"Signature/Valid", "sent as SVC-Signature it is accepted: the endpoint minds the case of a header's name", "see Signature/Valid", "body is", "every webhook fails",
 		},
 		"another secret": {
-			func(_ *subject, r *receivercheck.Target) { r.Secret, r.Features.OldSecret = "whsec_of_production", "" },
+			func(_ *fixture, r *receivercheck.Target) { r.Secret, r.Features.OldSecret = "whsec_of_production", "" },
 			"Signature/Valid", "the endpoint verifies with another secret", "see Signature/Valid", "the secret is right", "every webhook fails",
 		},
 		"written again with spaces": {
-			peeking(func(s *subject, w http.ResponseWriter, r *http.Request, body []byte) {
+			peeking(func(s *fixture, w http.ResponseWriter, r *http.Request, body []byte) {
 				var again bytes.Buffer
 				if json.Indent(&again, body, "", " ") == nil {
 					replace(r, again.Bytes())
@@ -75,7 +75,7 @@ func TestOneCauseIsToldOnce(t *testing.T) {
 			"Signature/Valid", "the secret is right, and the body is probably read or rewritten", "see Signature/Valid", "header's name", "every webhook fails",
 		},
 		"fails": {
-			around(func(_ *subject, w http.ResponseWriter, _ *http.Request) {
+			around(func(_ *fixture, w http.ResponseWriter, _ *http.Request) {
 				w.WriteHeader(http.StatusInternalServerError)
 			}),
 			"Signature/Valid", "was answered with 500", "see Signature/Valid", "secret", "every webhook fails",
@@ -83,8 +83,8 @@ func TestOneCauseIsToldOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSubject(t)
-			r := s.receiver(s)
+			s := newFixture(t)
+			r := s.target(s)
 			c.breaks(s, &r)
 			failed, skipped := examine(t, r, c.refers)
 			require.Len(t, failed, 1, "%s", failed)
@@ -98,13 +98,13 @@ func TestOneCauseIsToldOnce(t *testing.T) {
 	}
 }
 
-// A receiver that was asleep is slow once; all the rest is examined.
+// A receiver that is slow only at first fails one case; the others are run.
 func TestASlowStartIsNoMore(t *testing.T) {
 	t.Parallel()
-	s := newSubject(t)
-	r := s.receiver(s)
+	s := newFixture(t)
+	r := s.target(s)
 	var asked atomic.Bool
-	quickly(around(func(s *subject, w http.ResponseWriter, r *http.Request) {
+	quickly(around(func(s *fixture, w http.ResponseWriter, r *http.Request) {
 		if !asked.Swap(true) {
 			<-r.Context().Done()
 			return
@@ -123,11 +123,11 @@ func TestASlowStartIsNoMore(t *testing.T) {
 	}
 }
 
-// A log that is empty holds nothing that must not be there.
+// An empty log is no proof that nothing leaks.
 func TestNoLogsAreNoLeak(t *testing.T) {
 	t.Parallel()
-	s := newSubject(t)
-	r := s.receiver(s)
+	s := newFixture(t)
+	r := s.target(s)
 	r.Hooks.Logs = func() string { return "" }
 	verdict, err := receivercheck.ExamineCase(t.Context(), r, "Always/QuietLogs")
 	require.NoError(t, err)
@@ -135,12 +135,12 @@ func TestNoLogsAreNoLeak(t *testing.T) {
 	assert.Contains(t, verdict.Skipped, "Target.Hooks.Logs returned nothing")
 }
 
-// A receiver whose process ends is told of where it ended.
-func TestTheEndOfAReceiverIsToldOnce(t *testing.T) {
+// The report on a receiver whose process ends names the case after which it ended.
+func TestTheEndOfAReceiverIsReportedOnce(t *testing.T) {
 	t.Parallel()
-	s := newSubject(t)
+	s := newFixture(t)
 	var server *httptest.Server
-	server = httptest.NewServer(peek(s, func(s *subject, w http.ResponseWriter, r *http.Request, body []byte) {
+	server = httptest.NewServer(peek(s, func(s *fixture, w http.ResponseWriter, r *http.Request, body []byte) {
 		if !anyFresh(r.Header.Get("SVC-Signature"), body) {
 			_ = server.Listener.Close()
 			server.CloseClientConnections()
@@ -149,7 +149,7 @@ func TestTheEndOfAReceiverIsToldOnce(t *testing.T) {
 		s.ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
-	r := s.receiver(nil)
+	r := s.target(nil)
 	r.Handler, r.URL = nil, server.URL
 	failed, skipped := examine(t, r, "any more, since Signature/Forged")
 	require.Len(t, failed, 2, "%s", failed)
@@ -159,7 +159,7 @@ func TestTheEndOfAReceiverIsToldOnce(t *testing.T) {
 }
 
 // peek is peeking for a server.
-func peek(s *subject, front func(*subject, http.ResponseWriter, *http.Request, []byte)) http.Handler {
+func peek(s *fixture, front func(*fixture, http.ResponseWriter, *http.Request, []byte)) http.Handler {
 	var r receivercheck.Target
 	peeking(front)(s, &r)
 	return r.Handler

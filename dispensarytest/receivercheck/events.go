@@ -27,33 +27,40 @@ type event struct {
 	IntegrationID string          `json:"integration_id,omitempty"`
 }
 
-// collectSamples lets the users of a platform make an event of each type, and lists
-// what must not be seen of the patient who is in them.
-func (c *checker) collectSamples() error {
-	p := c.srv.Platform()
+// samples are an event of each type, as the users of a platform made them.
+type samples struct {
+	byType         map[string]event
+	integrationIDs []string    // of one clinic
+	patient        leak.Search // finds what the events say of the patient
+}
+
+// collectSamples lets the users of a platform make the events.
+func collectSamples(srv *dispensarytest.Server) (samples, error) {
+	p := srv.Platform()
+	s := samples{byType: make(map[string]event)}
 	in := dispensarytest.NewPatient{
 		FirstName: "Zephyrine", LastName: "Quillfeather", Email: "zephyrine.quillfeather@example.com",
 		DateOfBirth: "1961-08-23", Gender: dispensarytest.Female, MobileNumber: "+12125550142",
 	}
 	const message = "Take these for your rosacea."
-	c.patient = leak.New([]leak.Secret{
+	s.patient = leak.New([]leak.Secret{
 		{What: "the first name of the patient", Value: in.FirstName}, {What: "the last name of the patient", Value: in.LastName},
 		{What: "the e-mail address of the patient", Value: in.Email}, {What: "the date of birth of the patient", Value: in.DateOfBirth},
 		{What: "the mobile number of the patient", Value: in.MobileNumber}, {What: "the personal message of a plan", Value: message},
 	})
 	patient, created, err := p.RegisterPatient(in)
 	if err != nil {
-		return err
+		return s, err
 	}
 	draft, _, err := p.CreatePlan(patient.ID, dispensarytest.NewPlan{Draft: true}) // it names a variant that can be ordered
 	if err != nil {
-		return err
+		return s, err
 	}
 	line := draft.Recommendations[0]
 	line.Dosage = &dispensarytest.Dosage{Amount: "1-2", Frequency: "every night", Duration: "30 days", Format: "capsule"}
 	plan, planned, err := p.CreatePlan(patient.ID, dispensarytest.NewPlan{PersonalMessage: message, Recommendations: []dispensarytest.Recommendation{line}})
 	if err != nil {
-		return err
+		return s, err
 	}
 	_, edited, e1 := p.EditPatient(patient.ID, dispensarytest.PatientChange{TextNotification: new(true)})
 	_, ordered, e2 := p.PlaceOrder(patient.ID, dispensarytest.NewOrder{PlanIDs: []string{plan.ID}})
@@ -62,45 +69,40 @@ func (c *checker) collectSamples() error {
 	product, listed, e5 := p.CreateProduct(dispensarytest.NewProduct{})
 	_, renamed, e6 := p.UpdateProduct(product.ID, dispensarytest.ProductChange{Name: new("Magnesium, renamed")})
 	_, described, e7 := p.DescribeProduct(product.ID, "<p>For the nerves</p>")
-	c.samples = make(map[string]event)
-	for _, e := range []dispensarytest.Event{created, edited, planned, replanned, recommended, ordered, listed, renamed, described} {
-		c.addSample(e)
-	}
-	return errors.Join(e1, e2, e3, e4, e5, e6, e7, c.collectIntegrations())
+	s.add(created, edited, planned, replanned, recommended, ordered, listed, renamed, described)
+	return s, errors.Join(e1, e2, e3, e4, e5, e6, e7, s.collectIntegrations(srv))
 }
 
 // collectIntegrations lets the clinic revoke its integrations and take them back, and
 // learns their ids from the events.
-func (c *checker) collectIntegrations() error {
-	for _, key := range c.srv.ClinicKeys() {
-		revoked, err := c.srv.Platform().RevokeClinicKey(key)
+func (s *samples) collectIntegrations(srv *dispensarytest.Server) error {
+	p := srv.Platform()
+	for _, key := range srv.ClinicKeys() {
+		revoked, err := p.RevokeClinicKey(key)
 		if err != nil {
 			return err
 		}
-		activated, err := c.srv.Platform().ReactivateClinicKey(key)
+		activated, err := p.ReactivateClinicKey(key)
 		if err != nil {
 			return err
 		}
-		c.addSample(revoked)
-		c.addSample(activated)
-		c.integrationIDs = append(c.integrationIDs, revoked.ObjectID)
+		s.add(revoked, activated)
+		s.integrationIDs = append(s.integrationIDs, revoked.ObjectID)
 	}
 	return nil
 }
 
-func (c *checker) addSample(e dispensarytest.Event) {
-	c.samples[e.Type] = event{Type: e.Type, ClinicID: e.ClinicID, Data: e.Data}
+func (s *samples) add(made ...dispensarytest.Event) {
+	for _, e := range made {
+		s.byType[e.Type] = event{Type: e.Type, ClinicID: e.ClinicID, Data: e.Data}
+	}
 }
 
 // newEvent makes an event of a type, for the first integration, under an id that no
 // other event has.
-func (c *checker) newEvent(eventType string) event {
-	return c.newEventAt(eventType, c.Timing.Now())
-}
-
-func (c *checker) newEventAt(eventType string, at time.Time) event {
-	e := c.samples[eventType]
-	e.ID, e.Type, e.IntegrationID = newID(), eventType, c.integrationIDs[0]
+func (s *samples) newEvent(eventType string, at time.Time) event {
+	e := s.byType[eventType]
+	e.ID, e.Type, e.IntegrationID = newID(), eventType, s.integrationIDs[0]
 	e.CreatedAt = at.UTC().Format("2006-01-02T15:04:05.000Z")
 	return e
 }
@@ -128,7 +130,7 @@ func (e event) edited(change func(event map[string]any)) []byte {
 	return encode(body)
 }
 
-// unusual is a body as no encoder of Go writes it: members in another order, white
+// unusual is a body that no encoder of Go writes: members in another order, white
 // space, escapes, numbers in other forms.
 func (e event) unusual() []byte {
 	return fmt.Appendf(nil, "{ \"event\" :\t{ \"type\":%q, \"integration_id\":%q,\r\n  \"id\" : %q , \"created_at\":%q, \"clinic_id\":%q,"+

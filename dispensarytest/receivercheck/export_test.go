@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// ExamineCase is Examine for one case. Those that judge the others run
+// ExamineCase is Examine for one case. Those that review the others run
 // after all of them.
 func ExamineCase(ctx context.Context, r Target, name string) (Verdict, error) {
 	c, err := newChecker(ctx, r)

@@ -2,16 +2,20 @@ package receivercheck_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/receivercheck"
+	"github.com/dispensary-go/dispensary/webhook"
 )
 
 func fresh(header string, body []byte) bool {
@@ -33,22 +37,22 @@ func prefix(header string, body []byte) bool {
 	return v1 != "" && strings.HasPrefix(mac(webhookSecret, t+".", body), v1)
 }
 
-func indexHeader(s *subject, w http.ResponseWriter, r *http.Request) {
+func indexHeader(s *fixture, w http.ResponseWriter, r *http.Request) {
 	if header := r.Header.Get("SVC-Signature"); header != "" {
 		_ = strings.Split(strings.Split(header, ",")[1], "=")[1]
 	}
 	s.ServeHTTP(w, r)
 }
 
-func firstSignature(s *subject, w http.ResponseWriter, r *http.Request) {
+func firstSignature(s *fixture, w http.ResponseWriter, r *http.Request) {
 	if elements := strings.Split(r.Header.Get("SVC-Signature"), ","); len(elements) > 2 {
 		r.Header.Set("SVC-Signature", strings.Join(elements[:2], ","))
 	}
 	s.ServeHTTP(w, r)
 }
 
-// open is what takes everything.
-func open(s *subject) http.Handler {
+// open accepts every request.
+func open(s *fixture) http.Handler {
 	var r receivercheck.Target
 	trusting(func(string, []byte) bool { return true })(s, &r)
 	return r.Handler
@@ -68,7 +72,7 @@ func ifProbe(r *http.Request, answer, otherwise string) string {
 	return otherwise
 }
 
-func plainText(s *subject, w http.ResponseWriter, r *http.Request) {
+func plainText(s *fixture, w http.ResponseWriter, r *http.Request) {
 	recorded := httptest.NewRecorder()
 	s.ServeHTTP(recorded, r)
 	w.Header().Set("Content-Type", "text/plain")
@@ -76,7 +80,7 @@ func plainText(s *subject, w http.ResponseWriter, r *http.Request) {
 	_, _ = recorded.Body.WriteTo(w)
 }
 
-func refuseEmpty(s *subject, w http.ResponseWriter, r *http.Request, body []byte) {
+func refuseEmpty(s *fixture, w http.ResponseWriter, r *http.Request, body []byte) {
 	if len(body) == 0 {
 		http.Error(w, "no event", http.StatusBadRequest)
 		return
@@ -141,7 +145,7 @@ func newest() func(map[string]any, []byte) bool {
 // duplicates answers events that came before in another way.
 func duplicates(status int, answer string) mutation {
 	var known sync.Map
-	return peeking(func(s *subject, w http.ResponseWriter, r *http.Request, body []byte) {
+	return peeking(func(s *fixture, w http.ResponseWriter, r *http.Request, body []byte) {
 		if _, before := known.LoadOrStore(string(body), true); before && len(body) > 0 && fresh(r.Header.Get("SVC-Signature"), body) {
 			w.WriteHeader(status)
 			_, _ = io.WriteString(w, answer)
@@ -151,11 +155,11 @@ func duplicates(status int, answer string) mutation {
 	})
 }
 
-// oneAtATime refuses who comes while another is there, and waits for that.
-func oneAtATime() func(*subject, http.ResponseWriter, *http.Request) {
+// oneAtATime refuses requests that come while another is handled, and waits for one.
+func oneAtATime() func(*fixture, http.ResponseWriter, *http.Request) {
 	var busy sync.Mutex
 	refused := make(chan struct{})
-	return func(s *subject, w http.ResponseWriter, r *http.Request) {
+	return func(s *fixture, w http.ResponseWriter, r *http.Request) {
 		if !busy.TryLock() {
 			select {
 			case refused <- struct{}{}:
@@ -180,7 +184,7 @@ func malformedIsFine(status int, answer string) (int, string) {
 	return status, answer
 }
 
-func readOnce(s *subject, w http.ResponseWriter, r *http.Request) {
+func readOnce(s *fixture, w http.ResponseWriter, r *http.Request) {
 	buffer := make([]byte, 64<<10)
 	n, _ := r.Body.Read(buffer) // the mistake
 	replace(r, buffer[:n])
@@ -188,7 +192,7 @@ func readOnce(s *subject, w http.ResponseWriter, r *http.Request) {
 }
 
 // decodeEach decodes each chunk by itself, as body += chunk does in Node.
-func decodeEach(s *subject, w http.ResponseWriter, r *http.Request) {
+func decodeEach(s *fixture, w http.ResponseWriter, r *http.Request) {
 	var text strings.Builder
 	chunk := make([]byte, 64<<10)
 	for {
@@ -209,15 +213,15 @@ func decodeEach(s *subject, w http.ResponseWriter, r *http.Request) {
 // locked holds a lock while it reads.
 func locked() mutation {
 	var mu sync.Mutex
-	return around(func(s *subject, w http.ResponseWriter, r *http.Request) {
+	return around(func(s *fixture, w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
 		s.ServeHTTP(w, r)
 	})
 }
 
-// stubborn does not take no for an answer when it reads.
-func stubborn(s *subject, w http.ResponseWriter, r *http.Request) {
+// stubborn does not end when reading fails.
+func stubborn(s *fixture, w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		<-s.test.Context().Done()
@@ -226,7 +230,7 @@ func stubborn(s *subject, w http.ResponseWriter, r *http.Request) {
 	s.ServeHTTP(w, r)
 }
 
-func withoutReadTimeout(s *subject, r *receivercheck.Target) {
+func withoutReadTimeout(s *fixture, r *receivercheck.Target) {
 	server := httptest.NewServer(s)
 	s.test.Cleanup(server.Close)
 	r.Handler, r.URL, r.Timing.BodyTimeout = nil, server.URL, time.Millisecond
@@ -240,13 +244,13 @@ func gone(status int) int {
 }
 
 // handleFirst does slow work before anything else.
-func handleFirst(s *subject, w http.ResponseWriter, r *http.Request, _ []byte) {
+func handleFirst(s *fixture, w http.ResponseWriter, r *http.Request, _ []byte) {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
 	s.ServeHTTP(w, r)
 }
 
-func quote(s *subject, w http.ResponseWriter, r *http.Request, body []byte) {
+func quote(s *fixture, w http.ResponseWriter, r *http.Request, body []byte) {
 	if !fresh(r.Header.Get("SVC-Signature"), body) {
 		http.Error(w, "cannot verify "+string(body), http.StatusUnauthorized)
 		return
@@ -254,7 +258,100 @@ func quote(s *subject, w http.ResponseWriter, r *http.Request, body []byte) {
 	s.ServeHTTP(w, r)
 }
 
-func logBody(s *subject, w http.ResponseWriter, r *http.Request, body []byte) {
+func logBody(s *fixture, w http.ResponseWriter, r *http.Request, body []byte) {
 	s.config.Logger.Info("received", "body", string(body))
 	s.ServeHTTP(w, r)
+}
+
+type acceptFunc = func(context.Context, webhook.Delivery) (webhook.Receipt, error)
+
+// noKeys makes every event a new one.
+func noKeys(s *fixture) acceptFunc {
+	var numbers atomic.Int64
+	return func(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
+		d.Key.EventID += "#" + strconv.FormatInt(numbers.Add(1), 10)
+		return s.Accept(ctx, d)
+	}
+}
+
+// checkThenAct looks first, and stores then. Requests wait for each other in between,
+// so that two certainly look before either stores.
+func checkThenAct(s *fixture) acceptFunc {
+	var known sync.Map
+	meet := make(chan struct{})
+	act := noKeys(s)
+	return func(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
+		if _, ok := known.Load(d.Key); ok {
+			return webhook.Receipt{Duplicate: true}, nil
+		}
+		select {
+		case meet <- struct{}{}:
+		case <-meet:
+		case <-time.After(2 * time.Second):
+		}
+		receipt, err := act(ctx, d)
+		known.Store(d.Key, true)
+		return receipt, err
+	}
+}
+
+func byEventID(s *fixture) acceptFunc {
+	return func(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
+		d.Key.IntegrationID = ""
+		return s.Accept(ctx, d)
+	}
+}
+
+func regardless(s *fixture) acceptFunc {
+	return func(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
+		_, _ = s.Accept(ctx, d) // the mistake
+		return webhook.Receipt{}, nil
+	}
+}
+
+// inside handles events before they are acknowledged.
+func inside(s *fixture) acceptFunc {
+	var known sync.Map
+	return func(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
+		if _, ok := known.LoadOrStore(d.Key, true); ok {
+			return webhook.Receipt{Duplicate: true}, nil
+		}
+		event, err := d.Event()
+		if err != nil {
+			return webhook.Receipt{}, err
+		}
+		return webhook.Receipt{}, s.handle(ctx, event)
+	}
+}
+
+// dropping acknowledges what there is no room for.
+func dropping(s *fixture) acceptFunc {
+	return func(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
+		if !s.gate.TryRLock() {
+			return webhook.Receipt{}, nil
+		}
+		s.gate.RUnlock()
+		return s.Accept(ctx, d)
+	}
+}
+
+// lateAgain handles an event once more when eight others have come.
+func lateAgain(s *fixture) acceptFunc {
+	var mu sync.Mutex
+	var before []webhook.Delivery
+	return func(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
+		receipt, err := s.Accept(ctx, d)
+		if receipt.Duplicate || err != nil {
+			return receipt, err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if before = append(before, d); len(before) > 8 {
+			again := before[0]
+			again.Key.EventID += "#again"
+			before = before[1:]
+			_, err = s.Accept(ctx, again)
+		}
+		return receipt, err
+	}
 }

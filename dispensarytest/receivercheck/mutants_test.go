@@ -25,11 +25,11 @@ var mutants = map[string]struct {
 }{
 	// Signatures.
 	"challenge token for secret": {"Signature/Valid", "wrong value of the dashboard", trusting(func(h string, b []byte) bool { return verified(challengeToken, h, b) })},
-	"body read by a middleware": {"Signature/Valid", "read or rewritten by something in front", peeking(func(s *subject, w http.ResponseWriter, r *http.Request, _ []byte) {
+	"body read by a middleware": {"Signature/Valid", "read or rewritten by something in front", peeking(func(s *fixture, w http.ResponseWriter, r *http.Request, _ []byte) {
 		r.Body = http.NoBody
 		s.ServeHTTP(w, r)
 	})},
-	"body encoded again": {"Signature/RawBytes", "unusual white space", peeking(func(s *subject, w http.ResponseWriter, r *http.Request, b []byte) {
+	"body encoded again": {"Signature/RawBytes", "unusual white space", peeking(func(s *fixture, w http.ResponseWriter, r *http.Request, b []byte) {
 		replace(r, compact(b))
 		s.ServeHTTP(w, r)
 	})},
@@ -48,7 +48,7 @@ var mutants = map[string]struct {
 	"replays are handled":         {"Signature/Replayed", "handled 2 times", storing(noKeys)},
 	"first v1 only":               {"Signature/TwoSignatures", "wrong and a right", around(firstSignature)},
 	"old secret refused":          {"Signature/Rotated", "the old secret", configured(func(c *webhook.Config) { c.Secrets = c.Secrets[:1] })},
-	"open without a secret": {"Signature/FailsClosed", "unsigned was answered with 200", func(s *subject, r *receivercheck.Target) {
+	"open without a secret": {"Signature/FailsClosed", "unsigned was answered with 200", func(s *fixture, r *receivercheck.Target) {
 		r.Hooks.WithoutSecret = func() (http.Handler, error) { return open(s), nil }
 	}},
 
@@ -63,8 +63,8 @@ var mutants = map[string]struct {
 	"challenge as text":         {"Challenge/Answer", "text/plain", around(plainText)},
 	"probe is no event":         {"Challenge/Probe", "400", peeking(refuseEmpty)},
 	"probes for everybody":      {"Challenge/UnsignedProbe", "without a signature was answered with 200", configured(func(c *webhook.Config) { c.AnswerUnsignedProbe = true })},
-	"probes for nobody":         {"Challenge/UnsignedProbe", "was answered with 401", func(_ *subject, r *receivercheck.Target) { r.Features.UnsignedProbe = true }},
-	"any method": {"Challenge/OnlyPost", "by GET", around(func(s *subject, w http.ResponseWriter, r *http.Request) {
+	"probes for nobody":         {"Challenge/UnsignedProbe", "was answered with 401", func(_ *fixture, r *receivercheck.Target) { r.Features.UnsignedProbe = true }},
+	"any method": {"Challenge/OnlyPost", "by GET", around(func(s *fixture, w http.ResponseWriter, r *http.Request) {
 		r.Method = http.MethodPost
 		s.ServeHTTP(w, r)
 	})},
@@ -117,7 +117,7 @@ var mutants = map[string]struct {
 	"secrets for everybody":       {"Always/TellsNothing", "the webhook secret", answers("Unauthorized", "expected "+webhookSecret)},
 	"handled again after a while": {"Always/HandledOnce", "handled 2 times", storing(lateAgain)},
 	"the log has it all":          {"Always/QuietLogs", "the e-mail address of the patient", peeking(logBody)},
-	"the log has the secret": {"Always/QuietLogs", "the webhook secret", peeking(func(s *subject, w http.ResponseWriter, r *http.Request, _ []byte) {
+	"the log has the secret": {"Always/QuietLogs", "the webhook secret", peeking(func(s *fixture, w http.ResponseWriter, r *http.Request, _ []byte) {
 		s.config.Logger.Info("compare", "with", webhookSecret)
 		s.ServeHTTP(w, r)
 	})},
@@ -128,8 +128,8 @@ func TestEveryMistakeIsFound(t *testing.T) {
 	for name, m := range mutants {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSubject(t)
-			r := s.receiver(s)
+			s := newFixture(t)
+			r := s.target(s)
 			m.breaks(s, &r)
 			verdict, err := receivercheck.ExamineCase(t.Context(), r, m.fails)
 			require.NoError(t, err)
@@ -142,11 +142,11 @@ func TestEveryMistakeIsFound(t *testing.T) {
 	}
 }
 
-// Without its mistake the same subject passes, and every case has a mutant.
+// Without its mistake the same endpoint passes, and every case has a mutant.
 func TestEveryCaseFindsSomething(t *testing.T) {
 	t.Parallel()
-	s := newSubject(t)
-	verdicts, err := receivercheck.Examine(t.Context(), s.receiver(s))
+	s := newFixture(t)
+	verdicts, err := receivercheck.Examine(t.Context(), s.target(s))
 	require.NoError(t, err)
 	found := map[string]bool{}
 	for _, m := range mutants {
@@ -162,7 +162,7 @@ func TestEveryCaseFindsSomething(t *testing.T) {
 
 // configured changes the settings.
 func configured(change func(*webhook.Config)) mutation {
-	return func(s *subject, r *receivercheck.Target) {
+	return func(s *fixture, r *receivercheck.Target) {
 		change(&s.config)
 		handler, err := webhook.NewHandler(s.config)
 		if err != nil {
@@ -174,7 +174,7 @@ func configured(change func(*webhook.Config)) mutation {
 
 // quickly is for mistakes that show in something that does not happen.
 func quickly(m mutation) mutation {
-	return func(s *subject, r *receivercheck.Target) {
+	return func(s *fixture, r *receivercheck.Target) {
 		m(s, r)
 		r.Timing.Timeout, r.Timing.Patience = impatient, impatient
 	}

@@ -19,20 +19,20 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// mutation puts a mistake into or around the subject.
-type mutation func(*subject, *receivercheck.Target)
+// mutation puts a mistake into or around the endpoint.
+type mutation func(*fixture, *receivercheck.Target)
 
-// around puts a handler in front of the subject, which may answer by itself, or
+// around puts a handler in front of the endpoint, which may answer by itself, or
 // pass a request on.
-func around(front func(s *subject, w http.ResponseWriter, r *http.Request)) mutation {
-	return func(s *subject, r *receivercheck.Target) {
+func around(front func(s *fixture, w http.ResponseWriter, r *http.Request)) mutation {
+	return func(s *fixture, r *receivercheck.Target) {
 		r.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { front(s, w, r) })
 	}
 }
 
 // peeking is around with the body, which is read before and put back.
-func peeking(front func(s *subject, w http.ResponseWriter, r *http.Request, body []byte)) mutation {
-	return around(func(s *subject, w http.ResponseWriter, r *http.Request) {
+func peeking(front func(s *fixture, w http.ResponseWriter, r *http.Request, body []byte)) mutation {
+	return around(func(s *fixture, w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			http.Error(w, "unreadable", http.StatusBadRequest)
@@ -49,7 +49,7 @@ func replace(r *http.Request, body []byte) {
 
 // refusing refuses verified events that a test is true of, with a status.
 func refusing(status int, test func(event map[string]any, body []byte) bool) mutation {
-	return peeking(func(s *subject, w http.ResponseWriter, r *http.Request, body []byte) {
+	return peeking(func(s *fixture, w http.ResponseWriter, r *http.Request, body []byte) {
 		var sent struct{ Event map[string]any }
 		_ = json.Unmarshal(body, &sent)
 		if len(body) > 0 && verified(webhookSecret, r.Header.Get("SVC-Signature"), body) && test(sent.Event, body) {
@@ -60,9 +60,9 @@ func refusing(status int, test func(event map[string]any, body []byte) bool) mut
 	})
 }
 
-// answering changes the answers of the subject.
+// answering changes the answers of the endpoint.
 func answering(change func(r *http.Request, status int, answer string) (int, string)) mutation {
-	return around(func(s *subject, w http.ResponseWriter, r *http.Request) {
+	return around(func(s *fixture, w http.ResponseWriter, r *http.Request) {
 		recorded := httptest.NewRecorder()
 		s.ServeHTTP(recorded, r)
 		status, answer := change(r, recorded.Code, recorded.Body.String())
@@ -72,10 +72,10 @@ func answering(change func(r *http.Request, status int, answer string) (int, str
 	})
 }
 
-// trusting lets a rule of its own decide about signatures: what it takes is
-// signed anew, so that the subject takes it too.
+// trusting replaces the verification of signatures by a rule: what it accepts is signed
+// again, so that the endpoint accepts it, too.
 func trusting(rule func(header string, body []byte) bool) mutation {
-	return peeking(func(s *subject, w http.ResponseWriter, r *http.Request, body []byte) {
+	return peeking(func(s *fixture, w http.ResponseWriter, r *http.Request, body []byte) {
 		header := r.Header.Get("SVC-Signature")
 		r.Header.Del("SVC-Signature")
 		if rule(header, body) {
@@ -85,9 +85,9 @@ func trusting(rule func(header string, body []byte) bool) mutation {
 	})
 }
 
-// storing is the subject with another way to accept.
-func storing(accept func(s *subject) func(context.Context, webhook.Delivery) (webhook.Receipt, error)) mutation {
-	return func(s *subject, r *receivercheck.Target) {
+// storing is the endpoint with another way to accept.
+func storing(accept func(s *fixture) func(context.Context, webhook.Delivery) (webhook.Receipt, error)) mutation {
+	return func(s *fixture, r *receivercheck.Target) {
 		config := s.config
 		config.Inbox = inboxFunc(accept(s))
 		handler, err := webhook.NewHandler(config)

@@ -31,6 +31,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -116,6 +117,19 @@ func Examine(ctx context.Context, target Target) ([]Verdict, error) {
 		}
 	}
 	return verdicts, nil
+}
+
+// sections are in the order in which they run: Always reviews the exchanges of all
+// others.
+func sections() []section {
+	return []section{
+		{"Signature", slices.Concat(signatureCases(), timestampCases(), rotationCases())},
+		{"Challenge", challengeCases()},
+		{"Events", eventCases()},
+		{"Delivery", slices.Concat(deliveryCases(), outageCases())},
+		{"Bodies", bodyCases()},
+		{"Always", alwaysCases()},
+	}
 }
 
 // summarizeSkipped names in one line the cases that were skipped, and what each needs;

@@ -3,7 +3,9 @@ package receivercheck_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -30,12 +32,12 @@ const (
 	challengeToken   = "challenge-token-0123456789"
 )
 
-// patient is how long things may take that are not a matter of the machine.
+// patient is a limit for what should happen at once, on a machine of any speed.
 const patient = 2 * time.Minute
 
-// subject is an endpoint that is examined: the handler of package webhook on an
+// fixture is an endpoint that is checked: the handler of package webhook on an
 // inbox in memory, with every hook.
-type subject struct {
+type fixture struct {
 	*webhook.Handler
 	test   testing.TB
 	config webhook.Config
@@ -48,9 +50,9 @@ type subject struct {
 	logs    bytes.Buffer
 }
 
-func newSubject(t testing.TB, changes ...func(*webhook.Config)) *subject {
+func newFixture(t testing.TB, changes ...func(*webhook.Config)) *fixture {
 	t.Helper()
-	s := &subject{test: t, handled: map[string]int{}}
+	s := &fixture{test: t, handled: map[string]int{}}
 	var err error
 	s.inbox, err = memoryinbox.New(memoryinbox.Config{Work: webhook.Work{Handle: s.handle, Workers: 1}})
 	require.NoError(t, err)
@@ -73,14 +75,14 @@ func newSubject(t testing.TB, changes ...func(*webhook.Config)) *subject {
 }
 
 // Accept is that of the inbox, as long as the storage works.
-func (s *subject) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
+func (s *fixture) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
 	if s.isBroken() {
 		return webhook.Receipt{}, errors.New("the disk is full")
 	}
 	return s.inbox.Accept(ctx, d)
 }
 
-func (s *subject) handle(_ context.Context, e events.Event) error {
+func (s *fixture) handle(_ context.Context, e events.Event) error {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
 	s.mu.Lock()
@@ -90,20 +92,20 @@ func (s *subject) handle(_ context.Context, e events.Event) error {
 }
 
 // Write takes a line of the log.
-func (s *subject) Write(line []byte) (int, error) {
+func (s *fixture) Write(line []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.logs.Write(line)
 }
 
-func (s *subject) isBroken() bool {
+func (s *fixture) isBroken() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.broken
 }
 
-// receiver describes a handler that leads to the subject.
-func (s *subject) receiver(handler http.Handler) receivercheck.Target {
+// target describes a handler that leads to the endpoint.
+func (s *fixture) target(handler http.Handler) receivercheck.Target {
 	return receivercheck.Target{
 		Handler: handler, Secret: webhookSecret, Challenge: challengeToken,
 		Hooks: receivercheck.Hooks{
@@ -142,13 +144,13 @@ func (s *subject) receiver(handler http.Handler) receivercheck.Target {
 
 func TestOurHandlerPasses(t *testing.T) {
 	t.Parallel()
-	s := newSubject(t)
-	receivercheck.Run(t, s.receiver(s))
+	s := newFixture(t)
+	receivercheck.Run(t, s.target(s))
 }
 
 func TestOurHandlerPassesBehindAServer(t *testing.T) {
 	t.Parallel()
-	s := newSubject(t, func(c *webhook.Config) { c.AnswerUnsignedProbe = true })
+	s := newFixture(t, func(c *webhook.Config) { c.AnswerUnsignedProbe = true })
 	const bodyTimeout = 2 * time.Second
 	mux := http.NewServeMux()
 	mux.HandleFunc("/dispensary/webhooks", func(w http.ResponseWriter, r *http.Request) {
@@ -159,7 +161,7 @@ func TestOurHandlerPassesBehindAServer(t *testing.T) {
 	})
 	server := httptest.NewTLSServer(mux)
 	t.Cleanup(server.Close)
-	r := s.receiver(nil)
+	r := s.target(nil)
 	r.Handler, r.URL, r.Client = nil, server.URL+"/dispensary/webhooks", server.Client()
 	r.Timing.BodyTimeout, r.Features.UnsignedProbe = bodyTimeout, true
 	receivercheck.Run(t, r)
@@ -169,10 +171,10 @@ func TestOurHandlerPassesBehindAServer(t *testing.T) {
 // too slow to see that there are two, and then is asked again.
 func TestCharactersAreCutOnTheWireToo(t *testing.T) {
 	t.Parallel()
-	s := newSubject(t)
+	s := newFixture(t)
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { decodeEach(s, w, r) }))
 	t.Cleanup(server.Close)
-	r := s.receiver(nil)
+	r := s.target(nil)
 	r.Handler, r.URL, r.Client = nil, server.URL, server.Client()
 	require.Eventually(t, func() bool {
 		verdict, err := receivercheck.ExamineCase(t.Context(), r, "Bodies/Characters")
@@ -180,8 +182,8 @@ func TestCharactersAreCutOnTheWireToo(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 }
 
-// TestMistakesAreFailures runs the check of a mutant in a process of its own,
-// where it has to fail.
+// TestMistakesAreFailures runs the checks of a mutant in another process, where
+// they have to fail.
 func TestMistakesAreFailures(t *testing.T) {
 	t.Parallel()
 	suite := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestMutant$", "-test.count=1", "-test.v")
@@ -204,16 +206,16 @@ func TestMutant(t *testing.T) {
 	if !ok {
 		t.Skip("runs in the process that TestMistakesAreFailures starts")
 	}
-	s := newSubject(t)
-	r := s.receiver(s)
+	s := newFixture(t)
+	r := s.target(s)
 	m.breaks(s, &r)
 	receivercheck.Run(t, r)
 }
 
-// Without hooks less is seen, and the rest says what it lacks.
+// Without hooks fewer cases are run, and the others say what they need.
 func TestRunWithoutHooks(t *testing.T) {
 	t.Parallel()
-	s := newSubject(t)
+	s := newFixture(t)
 	verdicts, err := receivercheck.Examine(t.Context(), receivercheck.Target{Handler: s, Secret: webhookSecret, Challenge: challengeToken})
 	require.NoError(t, err)
 	var skipped []string
@@ -236,8 +238,8 @@ func TestRunWithoutHooks(t *testing.T) {
 func TestRunOnAnotherClock(t *testing.T) {
 	t.Parallel()
 	now := func() time.Time { return time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC) }
-	s := newSubject(t, func(c *webhook.Config) { c.Now, c.Tolerance = now, 40*time.Second })
-	r := s.receiver(s)
+	s := newFixture(t, func(c *webhook.Config) { c.Now, c.Tolerance = now, 40*time.Second })
+	r := s.target(s)
 	r.Timing.Now, r.Timing.Tolerance, r.Hooks.EventType = now, 40*time.Second, "treatment_plan.created"
 	receivercheck.Run(t, r)
 }
@@ -273,4 +275,78 @@ func TestReceiverIsDescribed(t *testing.T) {
 		require.ErrorIs(t, err, api.ErrInvalidArgument)
 		assert.ErrorContains(t, err, strings.TrimSpace(says))
 	}
+}
+
+// toTheLetter is a receiver by hand that takes what the API documents,
+// {"event":{…}}, and the empty test call, and refuses everything else.
+func toTheLetter(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 2<<20))
+	var sent struct {
+		Event struct{ ID, Type string }
+	}
+	switch {
+	case err != nil:
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
+		return
+	case !anyFresh(r.Header.Get("SVC-Signature"), body):
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	case len(body) > 0 && (!bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) || json.Unmarshal(body, &sent) != nil || sent.Event.ID == "" || sent.Event.Type == ""):
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = io.WriteString(w, `{"challenge":"`+challengeToken+`"}`)
+}
+
+func TestReceiverToTheLetterPasses(t *testing.T) {
+	t.Parallel()
+	verdicts, err := receivercheck.Examine(t.Context(), receivercheck.Target{
+		Handler: http.HandlerFunc(toTheLetter), Secret: webhookSecret, Challenge: challengeToken, Timing: receivercheck.Timing{Timeout: patient},
+	})
+	require.NoError(t, err)
+	skipped := map[string]string{}
+	for _, v := range verdicts {
+		assert.False(t, v.Failed(), "%s", v)
+		skipped[v.Case] = v.Skipped
+	}
+	for _, envelope := range []string{"Events/Payload", "Events/Bare"} {
+		assert.Contains(t, skipped[envelope], "Target.Features.OtherEnvelopes")
+	}
+}
+
+// TestSkippedCasesAreNamed runs a check that passes in another process, without -v.
+func TestSkippedCasesAreNamed(t *testing.T) {
+	t.Parallel()
+	suite := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestPlainReceiver$", "-test.count=1")
+	suite.Env = append(os.Environ(), "DISPENSARY_TEST_PLAIN=1")
+	output, err := suite.CombinedOutput()
+	require.NoError(t, err, "%s", output)
+	var said []string
+	for line := range strings.Lines(string(output)) {
+		if strings.Contains(line, "receivercheck:") {
+			said = append(said, line)
+		}
+	}
+	require.Len(t, said, 1, "%s", output)
+	for _, want := range []string{
+		"receivercheck: TestPlainReceiver did not run 10 of 44 cases: ",
+		"Signature/Replayed, Always/HandledOnce (needs Target.Hooks.Handled, which tells how often an event was handled)",
+		"Delivery/StorageDown (needs Target.Hooks.BreakStorage, ",
+	} {
+		assert.Contains(t, said[0], want)
+	}
+}
+
+// TestPlainReceiver is a check without hooks, in the process of another test.
+func TestPlainReceiver(t *testing.T) {
+	if os.Getenv("DISPENSARY_TEST_PLAIN") == "" {
+		t.Skip("runs in the process that TestSkippedCasesAreNamed starts")
+	}
+	s := newFixture(t)
+	receivercheck.Run(t, receivercheck.Target{Handler: s, Secret: webhookSecret, Challenge: challengeToken, Timing: receivercheck.Timing{Timeout: patient}})
 }
