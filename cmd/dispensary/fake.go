@@ -11,8 +11,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strings"
-	"syscall"
 	"time"
 
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/console"
@@ -31,7 +29,7 @@ func fake(ctx context.Context, args []string, stdout io.Writer) (err error) {
 	}
 	platform, err := dispensarytest.Start(c.options...)
 	if err != nil {
-		return refused(err, c.addr)
+		return startError(err, c.addr)
 	}
 	defer func() { err = errors.Join(err, platform.Close()) }()
 	if c.certificate != "" {
@@ -41,16 +39,16 @@ func fake(ctx context.Context, args []string, stdout io.Writer) (err error) {
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.controlAddr)
 	if err != nil {
-		return notListening("-control-addr", c.controlAddr, err)
+		return listenError("-control-addr", c.controlAddr, err)
 	}
 	origin := "http://" + listener.Addr().String()
 	api := control.New(platform, control.Options{ControlURL: origin + "/control", ConsoleURL: origin + "/console/"})
 	ready := func() error { return announce(stdout, c, api.Settings()) }
 	if c.kept == nil {
-		return serve(ctx, listener, rooms(platform, api), ready)
+		return serve(ctx, listener, besidePlatform(platform, api), ready)
 	}
 	c.kept.platform = platform
-	if err := keep(ctx, c.kept, listener, rooms(platform, api), ready); err != nil {
+	if err := keep(ctx, c.kept, listener, besidePlatform(platform, api), ready); err != nil {
 		return err
 	}
 	if !c.json {
@@ -72,7 +70,7 @@ func keep(ctx context.Context, s *stateFile, listener net.Listener, handler http
 	kept := make(chan error, 1)
 	go func() {
 		defer stop()
-		kept <- s.run(ctx)
+		kept <- s.writeChanges(ctx)
 	}()
 	err := serve(ctx, listener, handler, ready)
 	stop()
@@ -82,40 +80,8 @@ func keep(ctx context.Context, s *stateFile, listener net.Listener, handler http
 	return errors.Join(err, s.save())
 }
 
-// inFlags puts what the platform refuses into the words of the command line.
-var inFlags = strings.NewReplacer(
-	"dispensarytest: ", "", "WithIntegrations", "-integrations ", "WithRedirectURI", "-redirect-uri ",
-	"there is no open point", "-reading: there is no open point", "there is no scope", "-scopes: there is no scope",
-	"webhook address", "-webhook", "the webhook endpoint was refused", "-webhook: the endpoint was refused",
-)
-
-// refused puts why the platform does not start into the words of the command line.
-func refused(err error, addr string) error {
-	var listening *net.OpError
-	switch {
-	case errors.Is(err, dispensarytest.ErrOption):
-		return misused(errors.New(inFlags.Replace(err.Error())))
-	case errors.As(err, &listening) && listening.Op == "listen":
-		return notListening("-addr", addr, err)
-	default:
-		return errors.New(inFlags.Replace(err.Error()))
-	}
-}
-
-// notListening tells which flag has the address that cannot be listened on.
-func notListening(name, addr string, err error) error {
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%s %s: the address is in use already", name, addr)
-	}
-	var listening *net.OpError
-	if errors.As(err, &listening) {
-		err = listening.Err
-	}
-	return fmt.Errorf("%s %s: %w", name, addr, err)
-}
-
-// rooms is what stands beside the platform.
-func rooms(platform *dispensarytest.Server, api *control.Handler) http.Handler {
+// besidePlatform serves the control API and the console.
+func besidePlatform(platform *dispensarytest.Server, api *control.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/control/", http.StripPrefix("/control", api))
 	mux.Handle("/console/", http.StripPrefix("/console", console.New(platform, api)))
@@ -123,14 +89,14 @@ func rooms(platform *dispensarytest.Server, api *control.Handler) http.Handler {
 	return mux
 }
 
-// grace is how long requests under way may take once the command was told to end.
+// grace is how long running requests may take after the signal to end.
 const grace = 3 * time.Second
 
 // serve answers until ctx ends, and calls ready once it does.
 func serve(ctx context.Context, listener net.Listener, handler http.Handler, ready func() error) error {
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0),
-		// Whoever waits for a delivery is told that it will not come any more.
+		// Requests that wait for a delivery end with it.
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	ended := make(chan error, 1)
@@ -151,7 +117,7 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, rea
 	return nil
 }
 
-// announce prints the settings, and that the platform answers.
+// announce prints the settings, and "Ready.".
 func announce(out io.Writer, c config, settings control.Settings) error {
 	if c.json {
 		line, err := json.Marshal(settings)

@@ -98,7 +98,7 @@ func TestSettingsOutliveARestart(t *testing.T) {
 	assert.NotEqual(t, first.settings.ClientSecret, other.settings.ClientSecret)
 }
 
-// Without a seed nobody who knows the source knows the secrets, and the run can be
+// Without a seed, the secrets cannot be derived from the source, and the run can be
 // repeated all the same.
 func TestSecretsAreRandomWithoutASeed(t *testing.T) {
 	t.Parallel()
@@ -166,7 +166,7 @@ func TestItEndsWhileSomebodyWaits(t *testing.T) {
 	waiting := make(chan struct{})
 	go func() {
 		defer close(waiting)
-		// It is told so, or it comes too late: both are an end.
+		// It gets an answer, or comes too late; either is an end.
 		if answer, err := http.Get(r.settings.ControlURL + "/events/" + made.Event.ID + "/delivery?timeout=1m"); err == nil {
 			_ = answer.Body.Close()
 		}

@@ -16,16 +16,13 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 )
 
-// errHelp says that the flags were shown, as was asked for.
-var errHelp = errors.New("help")
-
-// config is what the flags say.
+// config is the result of parsing the flags.
 type config struct {
 	addr, controlAddr string
 	expose, tls, json bool
 	certificate       string
 	state             string
-	seed              string     // as it is told; empty where a state file has one
+	seed              string     // as it is printed; empty where a state file has one
 	kept              *stateFile // open, with -state
 	options           []dispensarytest.Option
 }
@@ -66,7 +63,7 @@ func parse(args []string, stdout io.Writer) (config, error) {
 	return c, nil
 }
 
-// worldFlags make a platform, and say nothing to one that there is.
+// worldFlags make a platform; they are refused where a state file has one.
 var worldFlags = []string{"seed", "region", "size", "scopes", "integrations", "pending"}
 
 // openState begins with the platform of the state file.
@@ -88,8 +85,6 @@ func (c *config) openState(flags *flag.FlagSet) (err error) {
 	}
 	return err
 }
-
-func misused(err error) error { return &usageError{err: err, hint: "dispensary help fake"} }
 
 // option defines a flag whose text turns into an option of the platform.
 func (c *config) option(flags *flag.FlagSet, name, help string, parse func(text string) (dispensarytest.Option, error)) {
@@ -133,7 +128,7 @@ func (c *config) define(flags *flag.FlagSet) {
 	c.ruleFlags(flags)
 }
 
-// worldFlags say which platform it is.
+// worldFlags define the flags that say which platform it is.
 func (c *config) worldFlags(flags *flag.FlagSet) {
 	c.option(flags, "seed", "`NUMBER` that ids, secrets and data follow from; random unless set", func(text string) (dispensarytest.Option, error) {
 		var seed uint64
@@ -165,7 +160,7 @@ func (c *config) worldFlags(flags *flag.FlagSet) {
 	c.toggle(flags, "pending", "leave integrations inactive until the clinic key is used", dispensarytest.WithPendingIntegration())
 }
 
-// ruleFlags say how it behaves where the API leaves points open.
+// ruleFlags say how the platform behaves where the API leaves points open.
 func (c *config) ruleFlags(flags *flag.FlagSet) {
 	c.option(flags, "freeze", "let the clock stand at `TIME` (RFC 3339, or now) until it is advanced", func(text string) (dispensarytest.Option, error) {
 		at := time.Now()
@@ -208,8 +203,8 @@ func choose[T any](c *config, flags *flag.FlagSet, name, help string, option fun
 	})
 }
 
-// checkAddresses keeps the platform to this machine unless it was told otherwise,
-// and the control API in any case.
+// checkAddresses keeps the platform on this machine unless -expose is set, and the
+// control API in any case.
 func checkAddresses(c config) error {
 	host, _, err := net.SplitHostPort(c.addr)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A page of the console that somebody has left open does not keep the command from
+// A page of the console that is left open does not keep the command from
 // ending.
 func TestItEndsWhileAPageIsOpen(t *testing.T) {
 	t.Parallel()

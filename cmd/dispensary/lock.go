@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// lockFile stands beside a state file while a process keeps that. It holds the
-// process's id. What is left of one that was killed is no lock.
+// lockFile is a locked file beside a state file that a process keeps. It contains the
+// process's id. The file of a process that was killed is no longer locked.
 type lockFile struct{ file *os.File }
 
-// takeLock locks a file, or says which process has.
+// takeLock locks a file, or says which process has locked it.
 func takeLock(name string) (*lockFile, error) {
 	for {
 		file, err := os.OpenFile(name+".lock", os.O_CREATE|os.O_RDWR, 0o600)
@@ -34,7 +34,7 @@ func takeLock(name string) (*lockFile, error) {
 			_, err = file.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 			return &lockFile{file}, err
 		}
-		_ = file.Close() // the one who had it has removed it
+		_ = file.Close() // its holder has removed it
 	}
 }
 

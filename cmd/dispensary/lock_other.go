@@ -4,6 +4,6 @@ package main
 
 import "os"
 
-// tryLock trusts that nobody else keeps the file: this system has no lock that the Go
+// tryLock assumes that no other process keeps the file: this system has no lock that the Go
 // standard library knows.
 func tryLock(*os.File) (bool, error) { return true, nil }

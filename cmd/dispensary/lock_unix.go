@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// tryLock locks a file until it is closed, and reports whether nobody else had.
+// tryLock locks a file until it is closed, and reports whether no other process had locked it.
 func tryLock(file *os.File) (bool, error) {
 	err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {

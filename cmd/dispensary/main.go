@@ -1,5 +1,5 @@
-// Dispensary runs a test platform of the dispensary as a program of its own, for
-// integrations in any language and for people who want to look:
+// Dispensary runs a test platform of the dispensary as a separate program, for
+// integrations in any language and for people who want to see it work:
 //
 //	go run ./cmd/dispensary fake
 //	go run ./cmd/dispensary fake -json -webhook http://127.0.0.1:9000/webhooks
@@ -61,19 +61,19 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	switch args[0] {
 	case "help", "-h", "-help", "--help":
-		return report(stderr, help(args[1:], stdout))
+		return exitCode(stderr, showHelp(args[1:], stdout))
 	case "version", "-version", "--version":
 		fmt.Fprintf(stdout, "dispensary %s, %s\n", dispensary.Version, runtime.Version())
 		return exitDone
 	case "fake":
-		return report(stderr, fake(ctx, args[1:], stdout))
+		return exitCode(stderr, fake(ctx, args[1:], stdout))
 	default:
-		return report(stderr, &usageError{err: fmt.Errorf("there is no command %q", args[0]), hint: "dispensary help"})
+		return exitCode(stderr, &usageError{err: fmt.Errorf("there is no command %q", args[0]), hint: "dispensary help"})
 	}
 }
 
-// help shows what there is, or the flags of a command.
-func help(topic []string, stdout io.Writer) error {
+// showHelp shows what there is, or the flags of a command.
+func showHelp(topic []string, stdout io.Writer) error {
 	switch {
 	case len(topic) == 0:
 		fmt.Fprint(stdout, usage)
@@ -86,20 +86,8 @@ func help(topic []string, stdout io.Writer) error {
 	}
 }
 
-// usageError is a mistake on the command line.
-type usageError struct {
-	err  error
-	hint string // the command that shows how it is done
-}
-
-// Error says what is wrong.
-func (e *usageError) Error() string { return e.err.Error() }
-
-// Unwrap returns what is wrong.
-func (e *usageError) Unwrap() error { return e.err }
-
-// report tells of an error in one line, and turns it into an exit code.
-func report(stderr io.Writer, err error) int {
+// exitCode prints an error in one line, and returns the exit code.
+func exitCode(stderr io.Writer, err error) int {
 	var wrong *usageError
 	switch {
 	case err == nil, errors.Is(err, errHelp):

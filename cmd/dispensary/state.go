@@ -31,8 +31,8 @@ type stateFile struct {
 	written  *dispensarytest.Snapshot // what the file holds
 }
 
-// openState takes the lock of a state file, and reads the file if there is one. What
-// is no state file of this version is left as it is.
+// openState takes the lock of a state file, and reads the file if it exists. A file that
+// is not a state file of this version is refused and not changed.
 func openState(name string) (s *stateFile, err error) {
 	if real, err := filepath.EvalSymlinks(name); err == nil {
 		name = real // the link stays one
@@ -82,9 +82,9 @@ func stateProblem(err error) string {
 	return err.Error()
 }
 
-// run writes the file whenever something has changed, until ctx ends or the file cannot
+// writeChanges writes the file whenever something has changed, until ctx ends or the file cannot
 // be written.
-func (s *stateFile) run(ctx context.Context) error {
+func (s *stateFile) writeChanges(ctx context.Context) error {
 	for {
 		changed, _ := s.platform.Changes() // before the snapshot, so that no later change is missed
 		next := time.After(stateInterval)

@@ -157,7 +157,7 @@ func TestTheFileFollowsWithinASecond(t *testing.T) {
 		s.platform = dispensarytest.New(t, dispensarytest.WithInMemory())
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- s.run(ctx) }()
+		go func() { ended <- s.writeChanges(ctx) }()
 		registered := make(map[string]time.Time)
 		for range 60 {
 			patient, _, err := s.platform.Platform().RegisterPatient(dispensarytest.NewPatient{})

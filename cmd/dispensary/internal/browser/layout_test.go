@@ -89,6 +89,6 @@ func TestListsAreLookedThrough(t *testing.T) {
 		b.sees("1 to 50 of 103")
 		b.visit(s.console + "deliveries?q=order.placed")
 		b.sees("1 to 3 of 3, from 4")
-		b.audit("a list that is sifted")
+		b.audit("a list that is filtered")
 	})
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 )
 
-// actions lists what can be done, by who does it.
+// actions lists what can be done, grouped by the person who does it.
 func (h *Handler) actions(url.Values) any {
 	type row struct {
 		control.Operation
@@ -28,7 +28,7 @@ func (h *Handler) actions(url.Values) any {
 	for _, op := range control.Operations() {
 		if op.Method != http.MethodGet {
 			at := actor(op.ID)
-			groups[at].Rows = append(groups[at].Rows, row{op, titles[op.ID]})
+			groups[at].Rows = append(groups[at].Rows, row{op, actionTitles[op.ID]})
 		}
 	}
 	return groups
@@ -50,37 +50,6 @@ func actor(id string) int {
 	return 3
 }
 
-// actionView is an action's form, and what came of it.
-type actionView struct {
-	control.Operation
-	Words  string  // what it does
-	First  *input  // what has to be chosen before there are other fields
-	Inputs []input // the fields that matter
-	Rarely []input // those that few need
-	Call   string  // the control call, as far as it is filled in
-	Sent   bool
-	Status int
-	Answer string
-}
-
-// Open reports that there are fields to fill in: what comes first is chosen.
-func (v actionView) Open() bool { return v.First == nil || v.First.Value != "" }
-
-// Checks reports that the answer is a verdict, which is all that the action is for.
-func (v actionView) Checks() bool { return strings.HasPrefix(v.ID, "journal.check") }
-
-// input is one field of the form.
-type input struct {
-	Name  string // of the form's field
-	Label string
-	Kind  string // "text", "number", "date", "choice", "check", "list" or "json"
-	Hint  string
-	Value string
-	Must  bool
-
-	Choices []choice
-}
-
 func find(id string) (control.Operation, bool) {
 	all := control.Operations()
 	at := slices.IndexFunc(all, func(o control.Operation) bool { return o.ID == id && o.Method != http.MethodGet })
@@ -90,16 +59,16 @@ func find(id string) (control.Operation, bool) {
 	return all[at], true
 }
 
-// form shows an action, with the fields that the address fills in, or with what
+// serveForm shows an action, with the fields that the address fills in, or with what
 // was sent last.
-func (h *Handler) form(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) serveForm(w http.ResponseWriter, r *http.Request) {
 	op, known := find(r.PathValue("id"))
 	if !known {
 		h.noAction(w)
 		return
 	}
 	v := h.viewOf(op, r.URL.Query())
-	if did := h.done.find(r.URL.Query().Get("did")); did != nil && did.ID == op.ID {
+	if did := h.outcomes.find(r.URL.Query().Get("did")); did != nil && did.ID == op.ID {
 		v = *did
 	}
 	h.showAction(w, http.StatusOK, v)
@@ -115,9 +84,9 @@ func (h *Handler) showAction(w http.ResponseWriter, status int, v actionView) {
 	h.show(w, status, "action", &frame{Base: "../", Title: v.Words, Here: "Actions", View: v})
 }
 
-// run does what a form or a button says, through the control API. The browser is
-// sent on to the page that shows it; what was refused is shown with its form.
-func (h *Handler) run(w http.ResponseWriter, r *http.Request) {
+// runAction runs what a form or a button asks for, through the control API. The browser
+// is redirected to the page that shows the result; a refusal is shown with its form.
+func (h *Handler) runAction(w http.ResponseWriter, r *http.Request) {
 	op, known := find(r.PathValue("id"))
 	uploaded, err := readForm(w, r, op)
 	if err != nil || !known {
@@ -137,14 +106,14 @@ func (h *Handler) run(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	to := "./" + op.ID
-	if room := r.PostForm.Get("return"); r.PostForm.Has("return") {
-		to = comeBack(room, to)
+	if page := r.PostForm.Get("return"); r.PostForm.Has("return") {
+		to = h.comeBack(page, to)
 	}
 	did := "?did="
 	if strings.Contains(to, "?") {
 		did = "&did="
 	}
-	w.Header().Set("Location", to+did+h.done.keep(v))
+	w.Header().Set("Location", to+did+h.outcomes.keep(v))
 	w.WriteHeader(http.StatusSeeOther)
 }
 
@@ -175,15 +144,15 @@ func readForm(w http.ResponseWriter, r *http.Request, op control.Operation) (upl
 	return io.ReadAll(file)
 }
 
-// comeBack is the address of the room that a button is in, sifted as it was; otherwise
-// where there is no such room.
-func comeBack(to, otherwise string) string {
+// comeBack is the address of the page that a button is on, with its filter; otherwise,
+// if there is no such page.
+func (h *Handler) comeBack(to, otherwise string) string {
 	path, query, _ := strings.Cut(to, "?")
 	values, err := url.ParseQuery(query)
-	if err != nil || !slices.ContainsFunc(rooms(), func(r room) bool { return r.Path == path }) {
+	if err != nil || !slices.ContainsFunc(h.pages, func(r page) bool { return r.Path == path }) {
 		return otherwise
 	}
-	return "../" + path + sifted(values)
+	return "../" + path + filterQuery(values)
 }
 
 // notBackwards makes the time that a clock is moved to the present one, where a
@@ -197,7 +166,7 @@ func (h *Handler) notBackwards(op control.Operation, values url.Values) {
 
 func (h *Handler) viewOf(op control.Operation, values url.Values) actionView {
 	path, body := fill(op, values)
-	v := actionView{Operation: op, Words: titles[op.ID], Call: h.call(op, path, body)}
+	v := actionView{Operation: op, Words: actionTitles[op.ID], Call: h.call(op, path, body)}
 	for _, name := range op.Parameters() {
 		v.Inputs = append(v.Inputs, input{Name: name, Label: words(name), Kind: "text", Value: values.Get(name), Must: true, Choices: h.choices(name)})
 	}
@@ -324,4 +293,30 @@ func member(t reflect.Type, value string) json.RawMessage {
 		}
 	}
 	return text
+}
+
+// programs are the operations behind a page, in its order.
+func (h *Handler) controlCalls(r page) (all []controlCall) {
+	known := control.Operations()
+	for _, id := range r.operations {
+		at := slices.IndexFunc(known, func(op control.Operation) bool { return op.ID == id })
+		path, body := fill(known[at], nil) // a test finds ids that are not there
+		all = append(all, controlCall{known[at], actionTitles[id], h.call(known[at], path, body)})
+	}
+	return all
+}
+
+// call runs an operation from a shell.
+func (h *Handler) call(op control.Operation, path string, body []byte) string {
+	command := "curl "
+	switch {
+	case op.Method == http.MethodGet:
+	case op.Upload: // curl puts what it uploads
+		command += "-T file "
+	case op.Method == http.MethodPost:
+		command += "--json " + quoted(string(body)) + " "
+	default:
+		command += "-X " + op.Method + " --json " + quoted(string(body)) + " "
+	}
+	return command + quoted(h.api.Settings().ControlURL+path)
 }

@@ -6,9 +6,6 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 )
 
-// choice is something that a field of a form can be filled in with.
-type choice struct{ Value, Label string }
-
 // choices are what a field by this name is usually filled in with. Others can be
 // typed in all the same.
 func (h *Handler) choices(field string) []choice {
@@ -77,7 +74,3 @@ func (h *Handler) knownIDs(field string) []choice {
 	}
 	return nil
 }
-
-// nameOf is how the console calls a patient: one whom a dynamic link made may have an
-// e-mail address alone.
-func nameOf(p dispensarytest.Patient) string { return or(p.FirstName+" "+p.LastName, p.Email) }

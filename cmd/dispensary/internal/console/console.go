@@ -17,50 +17,30 @@
 package console
 
 import (
-	"bytes"
 	"embed"
 	"html/template"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 )
 
 //go:embed *.html style.css live.js icon.svg
-var files embed.FS
+var assets embed.FS
 
+// templates are the pages; they are parsed once.
 var templates = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
-		"rows": rowsOf, "eventTypes": dispensarytest.EventTypes, "standings": func() []string { return standings }, "outcomeWords": func() []string { return []string{"answered", "refused"} },
-		"act": actLink, "segments": segments, "ago": ago, "exact": exact, "press": press, "pretty": pretty, "short": short, "stamp": stamp,
-	}).ParseFS(files, "*.html"))
+		"filterForm": newFilterForm, "eventTypes": dispensarytest.EventTypes, "deliveryStates": func() []string { return deliveryStates }, "requestStates": func() []string { return []string{"answered", "refused"} },
+		"act": actLink, "segments": segments, "ago": ago, "exact": exact, "button": newButton, "pretty": pretty, "short": short, "stamp": stamp,
+	}).ParseFS(assets, "*.html"))
 })
 
-// Handler is the console of one platform. It is safe for concurrent use.
-type Handler struct {
-	fake *dispensarytest.Server
-	api  *control.Handler
-	done outcomes
-	mux  http.Handler
-}
-
-// room is one page of the console, in the order of its navigation.
-type room struct {
-	Path  string // below the console's address
-	Title string
-	view  func(h *Handler, query url.Values) any
-	ticks bool // it says how long something takes from now
-
-	// operations of the control API are those that show or do what the page does.
-	operations []string
-}
-
-func rooms() []room {
-	return []room{
+// pages are in the order of the navigation.
+func pages() []page {
+	return []page{
 		{"", "Settings", (*Handler).settings, false, []string{"settings.get", "application.extend_scopes", "platform.reset"}},
 		{"tokens", "Tokens", (*Handler).tokens, true, []string{"credentials.list", "tokens.issue", "tokens.expire", "tokens.invalidate"}},
 		{"world", "World", (*Handler).world, false, []string{
@@ -82,16 +62,16 @@ func rooms() []room {
 // mounted with [net/http.StripPrefix]. The control API has to be the same
 // platform's.
 func New(fake *dispensarytest.Server, api *control.Handler) *Handler {
-	h := &Handler{fake: fake, api: api}
+	h := &Handler{fake: fake, api: api, templates: templates(), pages: pages()}
 	mux := http.NewServeMux()
-	for _, r := range rooms() {
-		mux.HandleFunc("GET /"+or(r.Path, "{$}"), func(w http.ResponseWriter, q *http.Request) { h.enter(w, q, r) })
+	for _, r := range h.pages {
+		mux.HandleFunc("GET /"+or(r.Path, "{$}"), func(w http.ResponseWriter, q *http.Request) { h.servePage(w, q, r) })
 	}
-	mux.HandleFunc("GET /actions/{id}", h.form)
-	mux.HandleFunc("POST /actions/{id}", h.run)
+	mux.HandleFunc("GET /actions/{id}", h.serveForm)
+	mux.HandleFunc("POST /actions/{id}", h.runAction)
 	mux.HandleFunc("GET /live", h.live)
 	for name, kind := range map[string]string{"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"} {
-		mux.HandleFunc("GET /"+name, func(w http.ResponseWriter, _ *http.Request) { file(w, name, kind) })
+		mux.HandleFunc("GET /"+name, func(w http.ResponseWriter, _ *http.Request) { serveAsset(w, name, kind) })
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		up := strings.Repeat("../", max(0, strings.Count(r.URL.Path, "/")-1))
@@ -115,56 +95,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mux.ServeHTTP(w, r)
 }
 
-// frame is what every page has.
-type frame struct {
-	Base    string // leads to the console's address from the page; "" is "./"
-	Title   string
-	Here    string // the page's place in the navigation
-	Path    string // of the room, with what it is sifted by, for buttons to come back to
-	Live    bool   // the page is kept up to date
-	Ticks   bool   // even while nothing changes but the time
-	Did     *actionView
-	Program []program
-	View    any
-
-	// show fills these in.
-	Rooms  []room
-	Now    time.Time
-	Frozen bool
-}
-
-// enter shows a room, and what was done there last.
-func (h *Handler) enter(w http.ResponseWriter, q *http.Request, r room) {
+// servePage shows a page, and what was done there last.
+func (h *Handler) servePage(w http.ResponseWriter, q *http.Request, r page) {
 	h.show(w, http.StatusOK, or(r.Path, "settings"), &frame{
-		Title: r.Title, Here: r.Title, Path: r.Path + sifted(q.URL.Query()), Live: true, Ticks: r.ticks && !h.fake.Clock().Frozen(),
-		Did: h.done.find(q.URL.Query().Get("did")), Program: h.programs(r), View: r.view(h, q.URL.Query()),
+		Title: r.Title, Here: r.Title, Path: r.Path + filterQuery(q.URL.Query()), Live: true, Ticks: r.ticks && !h.fake.Clock().Frozen(),
+		Did: h.outcomes.find(q.URL.Query().Get("did")), Calls: h.controlCalls(r), View: r.view(h, q.URL.Query()),
 	})
 }
 
-// show makes a page whole before it sends it: a mistake in it does not look like
-// half a page.
-func (h *Handler) show(w http.ResponseWriter, status int, name string, f *frame) {
-	f.Base, f.Rooms, f.Now, f.Frozen = or(f.Base, "./"), rooms(), h.fake.Clock().Now(), h.fake.Clock().Frozen()
-	var page bytes.Buffer
-	if err := templates().ExecuteTemplate(&page, name, f); err != nil {
-		http.Error(w, "console: "+err.Error(), http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.WriteHeader(status)
-	_, _ = page.WriteTo(w) // fails only when the browser went away
-}
-
-// file sends one of the embedded files.
-func file(w http.ResponseWriter, name, kind string) {
-	content, _ := files.ReadFile(name) // it is embedded
+// serveAsset sends one of the embedded files.
+func serveAsset(w http.ResponseWriter, name, kind string) {
+	content, _ := assets.ReadFile(name) // it is embedded
 	w.Header().Set("Content-Type", kind+"; charset=utf-8")
 	_, _ = w.Write(content) // fails only when the browser went away
-}
-
-func or(value, fallback string) string {
-	if strings.TrimSpace(value) == "" {
-		return fallback
-	}
-	return value
 }

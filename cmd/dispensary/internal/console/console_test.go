@@ -20,14 +20,14 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 )
 
-// desk is a console on a socket, and the platform behind it.
-type desk struct {
+// fixture is a console on a socket, and the platform behind it.
+type fixture struct {
 	t    *testing.T
 	fake *dispensarytest.Server
 	url  string
 }
 
-func newDesk(t *testing.T, opts ...dispensarytest.Option) *desk {
+func newFixture(t *testing.T, opts ...dispensarytest.Option) *fixture {
 	t.Helper()
 	clock := dispensarytest.FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))
 	fake := dispensarytest.New(t, append(opts, dispensarytest.WithClock(clock))...)
@@ -36,10 +36,10 @@ func newDesk(t *testing.T, opts ...dispensarytest.Option) *desk {
 	mux.Handle("/console/", http.StripPrefix("/console", New(fake, api)))
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
-	return &desk{t: t, fake: fake, url: server.URL + "/console/"}
+	return &fixture{t: t, fake: fake, url: server.URL + "/console/"}
 }
 
-func (d *desk) read(answer *http.Response, err error) (int, string) {
+func (d *fixture) read(answer *http.Response, err error) (int, string) {
 	d.t.Helper()
 	require.NoError(d.t, err)
 	defer func() { _ = answer.Body.Close() }()
@@ -49,7 +49,7 @@ func (d *desk) read(answer *http.Response, err error) (int, string) {
 }
 
 // sees opens a page and demands texts on it.
-func (d *desk) sees(path string, texts ...string) string {
+func (d *fixture) sees(path string, texts ...string) string {
 	d.t.Helper()
 	status, page := d.read(http.Get(d.url + path))
 	require.Equal(d.t, http.StatusOK, status, page)
@@ -60,7 +60,7 @@ func (d *desk) sees(path string, texts ...string) string {
 }
 
 // do sends the form of an action.
-func (d *desk) do(id string, status int, fields ...string) string {
+func (d *fixture) do(id string, status int, fields ...string) string {
 	d.t.Helper()
 	form := url.Values{}
 	for i := 0; i < len(fields); i += 2 {
@@ -75,7 +75,7 @@ var form = regexp.MustCompile(`(?s)<form method="post" action="([^"]+)">(.*?)</f
 
 // press finds a button on a page by its label, presses it, and returns the page it
 // comes back to.
-func (d *desk) press(path, label string) string {
+func (d *fixture) press(path, label string) string {
 	d.t.Helper()
 	for _, found := range form.FindAllStringSubmatch(d.sees(path), -1) {
 		if !strings.Contains(found[2], "<button>"+label) {
@@ -97,7 +97,7 @@ func (d *desk) press(path, label string) string {
 }
 
 // fill gives every page something to show.
-func (d *desk) fill() {
+func (d *fixture) fill() {
 	d.t.Helper()
 	status := http.StatusInternalServerError
 	challenge := d.fake.Application().ChallengeToken
@@ -122,8 +122,8 @@ func (d *desk) fill() {
 
 func TestEveryRoom(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
-	for _, r := range rooms() {
+	d := newFixture(t)
+	for _, r := range pages() {
 		d.sees(r.Path, `aria-current="page">`+r.Title+"</a>", "<h1>"+r.Title+"</h1>")
 	}
 	d.fill()
@@ -144,7 +144,7 @@ var attemptSlots = regexp.MustCompile(`<li class="state (\w+)">`)
 
 func TestADeliveryIsATimelineOfAttempts(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	d.fill()
 	states := func() (states []string) {
 		for _, found := range attemptSlots.FindAllStringSubmatch(d.sees("deliveries"), -1) {
@@ -166,7 +166,7 @@ func TestVerifyByHand(t *testing.T) {
 	if _, err := exec.LookPath("openssl"); err != nil {
 		t.Skip("there is no openssl on this machine")
 	}
-	d := newDesk(t)
+	d := newFixture(t)
 	d.fill()
 	attempt := d.fake.Deliveries()[0].Attempts[0]
 	out, err := exec.CommandContext(t.Context(), "sh", "-c", verifyCommand(attempt, d.fake.Application().WebhookSecret)).Output()
@@ -178,7 +178,7 @@ func TestVerifyByHand(t *testing.T) {
 
 func TestActionsShowTheCall(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	patient := d.fake.Platform().Patients()[0].ID
 	d.sees("actions/platform.place_order?patient_id="+patient, `value="`+patient+`"`,
 		html.EscapeString("curl --json '{}' 'http://127.0.0.1:8081/control/patients/"+patient+"/orders'"))
@@ -210,18 +210,18 @@ func TestActionsShowTheCall(t *testing.T) {
 // Every action can be reached, and says what it is.
 func TestEveryActionHasAForm(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	all := d.sees("actions")
 	for _, op := range control.Operations() {
 		if op.Method == http.MethodGet {
 			continue
 		}
 		assert.Contains(t, all, `actions/`+op.ID+`"`)
-		page := d.sees("actions/"+op.ID, "<h1>"+titles[op.ID]+"</h1>", html.EscapeString(op.Summary)[:10])
+		page := d.sees("actions/"+op.ID, "<h1>"+actionTitles[op.ID]+"</h1>", html.EscapeString(op.Summary)[:10])
 		if op.ID == "faults.set" {
 			page = d.sees("actions/faults.set?body.effect=latency")
 		}
-		assert.Contains(t, page, ">"+titles[op.ID]+"</button>")
+		assert.Contains(t, page, ">"+actionTitles[op.ID]+"</button>")
 		assert.Contains(t, page, "The same from a program")
 		for _, label := range regexp.MustCompile(`<label[^>]*>(?:<input[^>]*> )?([^<]*)`).FindAllStringSubmatch(page, -1) {
 			assert.Regexp(t, `^[A-Z]`, label[1], "%s: a label begins like a sentence", op.ID)
@@ -231,7 +231,7 @@ func TestEveryActionHasAForm(t *testing.T) {
 
 func TestStrangersAreKeptOut(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	for _, test := range []struct {
 		method, header, value string
 		status                int

@@ -33,11 +33,11 @@ type deliveryRow struct {
 	Text  string // where it stands
 	Press string // the button that makes the next attempt
 	Slots []slot
-	By    []byHand
+	By    []manualCheck
 }
 
-// byHand checks a signature without any code of ours.
-type byHand struct {
+// manualCheck checks a signature without any code of ours.
+type manualCheck struct {
 	dispensarytest.Attempt
 	Number  int
 	Command string
@@ -47,36 +47,36 @@ func (h *Handler) deliveries(query url.Values) any {
 	type view struct {
 		Endpoint   dispensarytest.Endpoint
 		Registered bool
-		Sift       sift
+		Filter     filter
 		Rows       []deliveryRow
 		Now, Next  time.Time
 	}
-	v := view{Sift: siftOf(query)}
+	v := view{Filter: filterOf(query)}
 	v.Endpoint, v.Registered = h.fake.Webhook()
 	v.Now, v.Next = h.fake.Clock().Now(), h.next()
 	secret := h.fake.Application().WebhookSecret
-	for _, d := range listed(&v.Sift, h.fake.Deliveries(), func(d dispensarytest.Delivery) (state, text string) {
-		_, text = standing(d)
+	for _, d := range filtered(&v.Filter, h.fake.Deliveries(), func(d dispensarytest.Delivery) (state, text string) {
+		_, text = deliveryState(d)
 		return text, strings.Join([]string{d.EventType, d.EventID, d.IntegrationID, d.ID, text}, "\n")
 	}) {
 		row := deliveryRow{Delivery: d, Slots: timeline(d, v.Now)}
-		row.State, row.Text = standing(d)
+		row.State, row.Text = deliveryState(d)
 		if row.Press = "Deliver now"; len(d.Attempts) > 0 {
 			row.Press = "Retry now"
 		}
 		for i, a := range d.Attempts {
-			row.By = append(row.By, byHand{Attempt: a, Number: i + 1, Command: verifyCommand(a, secret)})
+			row.By = append(row.By, manualCheck{Attempt: a, Number: i + 1, Command: verifyCommand(a, secret)})
 		}
 		v.Rows = append(v.Rows, row)
 	}
 	return v
 }
 
-// standings are all that standing says.
-var standings = []string{"delivered", "on its way", "failing", "given up", "lost on the way", "stopped with the endpoint", "ended with the clinic's key"}
+// deliveryStates are all that deliveryState says.
+var deliveryStates = []string{"delivered", "on its way", "failing", "given up", "lost on the way", "stopped with the endpoint", "ended with the clinic's key"}
 
-// standing says where a delivery stands as a whole.
-func standing(d dispensarytest.Delivery) (state, text string) {
+// deliveryState says where a delivery stands as a whole.
+func deliveryState(d dispensarytest.Delivery) (state, text string) {
 	switch {
 	case d.Delivered:
 		return "done", "delivered"

@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
 )
 
 // stamp writes a time of the platform.
@@ -89,3 +92,24 @@ func actLink(id string, fields ...string) string {
 
 // quoted is a word for a shell.
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+func or(value, fallback string) string {
+	if strings.TrimSpace(value) == "" {
+		return fallback
+	}
+	return value
+}
+
+// latest bounds what a page lists: a world may be large.
+const latest = 100
+
+// newest returns the latest rows, the newest first.
+func newest[T any](rows []T) []T {
+	rows = slices.Clone(rows[max(0, len(rows)-latest):])
+	slices.Reverse(rows)
+	return rows
+}
+
+// nameOf is how the console calls a patient: one whom a dynamic link made may have an
+// e-mail address alone.
+func nameOf(p dispensarytest.Patient) string { return or(p.FirstName+" "+p.LastName, p.Email) }

@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	pause    = 200 * time.Millisecond // at least, between two messages
-	tick     = time.Second            // how often a page hears of a clock that runs
-	patience = 10 * time.Second       // how long a browser may take to read a message
+	pause        = 200 * time.Millisecond // at least, between two messages
+	tick         = time.Second            // how often a page hears of a clock that runs
+	writeTimeout = 10 * time.Second       // how long a browser may take to read a message
 )
 
 // live tells a page, in server-sent events, that the platform has changed. A
@@ -48,7 +48,7 @@ func (h *Handler) live(w http.ResponseWriter, r *http.Request) {
 // tell sends one message.
 func (h *Handler) tell(w http.ResponseWriter, name string) error {
 	stream := http.NewResponseController(w)
-	_ = stream.SetWriteDeadline(time.Now().Add(patience)) // a writer that cannot is not slow either
+	_ = stream.SetWriteDeadline(time.Now().Add(writeTimeout)) // a writer that cannot is not slow either
 	if _, err := fmt.Fprintf(w, "event: %s\ndata: %s\n\n", name, stamp(h.fake.Clock().Now())); err != nil {
 		return err
 	}

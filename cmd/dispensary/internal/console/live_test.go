@@ -114,7 +114,7 @@ func TestAPageHearsOfARunningClock(t *testing.T) {
 // Over a socket, the stream ends with the browser; other sites get none.
 func TestAStreamEnds(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	ctx, leave := context.WithCancel(t.Context())
 	request, err := http.NewRequestWithContext(ctx, "GET", d.url+"live", nil)
 	require.NoError(t, err)

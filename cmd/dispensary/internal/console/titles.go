@@ -1,7 +1,7 @@
 package console
 
-// titles are the operations that do something, in words.
-var titles = map[string]string{
+// actionTitles are the operations that do something, in words.
+var actionTitles = map[string]string{
 	"application.extend_scopes":      "Add scopes to the application",
 	"clock.advance":                  "Advance the clock",
 	"faults.clear":                   "Remove all faults",

@@ -11,16 +11,6 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 )
 
-// latest bounds what a page lists: a world may be large.
-const latest = 100
-
-// newest returns the latest rows, the newest first.
-func newest[T any](rows []T) []T {
-	rows = slices.Clone(rows[max(0, len(rows)-latest):])
-	slices.Reverse(rows)
-	return rows
-}
-
 func (h *Handler) settings(url.Values) any {
 	type view struct {
 		control.Settings
@@ -86,11 +76,11 @@ func (h *Handler) events(query url.Values) any {
 		skipped[s.EventID] = s.Reason
 	}
 	type view struct {
-		Sift   sift
+		Filter filter
 		Events []row
 	}
-	v := view{Sift: siftOf(query)}
-	for _, e := range listed(&v.Sift, h.fake.Platform().Events(), func(e dispensarytest.Event) (state, text string) {
+	v := view{Filter: filterOf(query)}
+	for _, e := range filtered(&v.Filter, h.fake.Platform().Events(), func(e dispensarytest.Event) (state, text string) {
 		return e.Type, strings.Join([]string{e.Type, e.ID, skipped[e.ID], string(e.Data)}, "\n")
 	}) {
 		v.Events = append(v.Events, row{e, skipped[e.ID]})
@@ -104,11 +94,11 @@ func (h *Handler) requests(query url.Values) any {
 		Curl string
 	}
 	type view struct {
-		Sift     sift
+		Filter   filter
 		Requests []row
 	}
-	v := view{Sift: siftOf(query)}
-	for _, r := range listed(&v.Sift, h.fake.Journal().Requests(), func(r dispensarytest.Request) (state, text string) {
+	v := view{Filter: filterOf(query)}
+	for _, r := range filtered(&v.Filter, h.fake.Journal().Requests(), func(r dispensarytest.Request) (state, text string) {
 		if state = "answered"; r.Status >= 400 {
 			state = "refused"
 		}
@@ -160,12 +150,6 @@ func (h *Handler) clock(url.Values) any {
 	slices.SortStableFunc(v.Ending, func(a, b dispensarytest.Credential) int { return a.ExpiresAt.Compare(b.ExpiresAt) })
 	v.Ending = v.Ending[:min(len(v.Ending), latest)]
 	return v
-}
-
-// next is when something falls due, zero when nothing waits.
-func (h *Handler) next() time.Time {
-	at, _ := h.fake.Clock().Next()
-	return at
 }
 
 func (h *Handler) faults(url.Values) any { return h.fake.Faults() }

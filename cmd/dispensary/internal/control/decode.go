@@ -3,7 +3,6 @@ package control
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"reflect"
 	"strconv"
 	"strings"
@@ -13,7 +12,7 @@ import (
 )
 
 // decode reads a request's body into a struct, and refuses what the struct does
-// not have: a misspelt field would look as if it had been heeded.
+// not have: a misspelt field would otherwise be ignored silently.
 func decode(body []byte, into any) error {
 	if len(bytes.TrimSpace(body)) == 0 {
 		body = []byte("{}")
@@ -147,16 +146,4 @@ func named(path string) string {
 		return "the body"
 	}
 	return path
-}
-
-// problem is a refusal in the API's words.
-type problem struct {
-	status  int
-	message string
-}
-
-func (p *problem) Error() string { return p.message }
-
-func invalid(format string, args ...any) error {
-	return &problem{status: 422, message: fmt.Sprintf(format, args...)}
 }

@@ -19,8 +19,8 @@ func Local(next http.Handler) http.Handler {
 	})
 }
 
-// local keeps out whoever is not on this machine, and web pages, which are on
-// this machine once somebody opened them. Each check stands against one way in.
+// local refuses callers that are not on this machine, and web pages, whose requests
+// come from this machine. Each check closes one way in.
 func local(r *http.Request) error {
 	if host, _, err := net.SplitHostPort(r.RemoteAddr); err != nil || !loopback(host) {
 		return forbidden("only callers on the same machine are answered here")
@@ -36,12 +36,12 @@ func local(r *http.Request) error {
 	return nil
 }
 
-// guard is local for the API itself, which no page has any business with.
+// guard is local for the API itself, which no web page may call.
 func guard(r *http.Request) error {
 	if err := local(r); err != nil {
 		return err
 	}
-	// A page that looks: what it reads it may not see, but reading has costs, too.
+	// A page that reads: it would not see the answer, but making it costs, too.
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "", "same-origin", "none":
 	default:

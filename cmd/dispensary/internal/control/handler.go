@@ -2,13 +2,11 @@ package control
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
@@ -19,14 +17,6 @@ const (
 	maxBody   = 1 << 20
 	maxUpload = 1 << 30
 )
-
-// Options sets up a [Handler]; the zero value will do.
-type Options struct {
-	// ControlURL and ConsoleURL are where this API and a console stand, for
-	// [Settings].
-	ControlURL string
-	ConsoleURL string
-}
 
 // Handler is the control API of one platform. It is safe for concurrent use.
 type Handler struct {
@@ -53,6 +43,9 @@ const anyPath = "/"
 func noSuchPath(r *http.Request) error {
 	return &problem{status: http.StatusNotFound, message: "there is no " + r.Method + " " + r.URL.Path + "; see openapi.yaml"}
 }
+
+// Settings returns the settings of the handler's platform.
+func (h *Handler) Settings() Settings { return settingsOf(h.fake, h.options) }
 
 // ServeHTTP implements [net/http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -138,7 +131,7 @@ func (h *Handler) run(r *http.Request, op Operation, body []byte) (value any, er
 			return nil, invalid("%s has no query parameter %q", op.ID, name)
 		}
 	}
-	return op.run(&call{ctx: r.Context(), api: h, fake: h.fake, path: r.PathValue, query: query}, body)
+	return op.run(&call{ctx: r.Context(), fake: h.fake, options: h.options, path: r.PathValue, query: query}, body)
 }
 
 func (o Operation) knows(name string) bool {
@@ -148,36 +141,6 @@ func (o Operation) knows(name string) bool {
 		}
 	}
 	return false
-}
-
-// refuse answers with an error. What the platform refuses says its kind by the
-// status.
-func refuse(w http.ResponseWriter, err error) {
-	status := http.StatusUnprocessableEntity
-	var p *problem
-	switch {
-	case errors.As(err, &p):
-		status = p.status
-	case errors.Is(err, dispensarytest.ErrNotFound):
-		status = http.StatusNotFound
-	case errors.Is(err, dispensarytest.ErrState):
-		status = http.StatusConflict
-	}
-	send(w, status, jsonMedia, errorBody(strings.TrimPrefix(err.Error(), "dispensarytest: ")))
-}
-
-func errorBody(message string) []byte {
-	body, _ := json.Marshal(map[string]string{"error": message}) // strings always encode
-	return body
-}
-
-const jsonMedia = "application/json"
-
-func send(w http.ResponseWriter, status int, kind string, body []byte) {
-	w.Header().Set("Content-Type", kind)
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(status)
-	_, _ = w.Write(body) // a client that went away is no failure of ours
 }
 
 // recorder takes an answer that goes no further than this process.

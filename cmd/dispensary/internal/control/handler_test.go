@@ -14,7 +14,7 @@ import (
 
 func TestSettings(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	_, got := r.call("GET", "/settings", "")
 	assert.Equal(t, r.fake.BaseURL(), got["base_url"])
 	assert.Equal(t, r.fake.AuthURL(), got["auth_url"])
@@ -31,7 +31,7 @@ func TestSettings(t *testing.T) {
 
 func TestContractIsServed(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	response, err := http.Get(r.url + "/openapi.yaml")
 	require.NoError(t, err)
 	defer func() { _ = response.Body.Close() }()
@@ -102,7 +102,7 @@ func TestPagesMayNotLook(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, frozen())
+	r := newFixture(t, frozen())
 	r.refused("GET", "/nothing", "", 404, "there is no GET /nothing")
 	r.refused("DELETE", "/patients", "", 404, "there is no DELETE /patients")
 	r.refused("GET", "/patients?limits=1", "", 422, `no query parameter "limits"`)

@@ -14,7 +14,7 @@ import (
 // Lists are read page by page, either way, and no page is large.
 func TestListsArePaged(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, dispensarytest.WithWorldSize(dispensarytest.WorldSize{Patients: 700}))
+	r := newFixture(t, dispensarytest.WithWorldSize(dispensarytest.WorldSize{Patients: 700}))
 	for _, way := range []string{"ASC", "DESC"} {
 		var ids []string
 		for after := ""; ; {
@@ -46,7 +46,7 @@ func TestListsArePaged(t *testing.T) {
 
 func TestNoPageIsLarge(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, frozen())
+	r := newFixture(t, frozen())
 	r.receiver()
 	for n := range 120 {
 		r.ok("PUT", "/products/"+r.fake.Platform().Products()[n%44].ID+"/description", fmt.Sprintf(`{"description_html":"%01000d"}`, n))

@@ -77,14 +77,25 @@ func (o Operation) Parameters() []string {
 
 // call is one request on its way to the platform.
 type call struct {
-	ctx   context.Context
-	api   *Handler
-	fake  *dispensarytest.Server
-	path  func(name string) string
-	query url.Values
+	ctx     context.Context
+	fake    *dispensarytest.Server
+	options Options
+	path    func(name string) string
+	query   url.Values
 }
 
 func (c *call) platform() *dispensarytest.Platform { return c.fake.Platform() }
+
+// userLike finds a user who can sign in, by id or e-mail address; "" means the first
+// practitioner.
+func (c *call) userLike(name string) (dispensarytest.User, error) {
+	for _, u := range c.fake.Users() {
+		if name == "" || name == u.ID || name == u.Email {
+			return u, nil
+		}
+	}
+	return dispensarytest.User{}, &problem{status: 404, message: "nobody who can sign in has the id or e-mail address " + name}
+}
 
 // number reads a query parameter; absent, it is -1.
 func (c *call) number(name string) (int, error) {

@@ -15,7 +15,7 @@ import (
 )
 
 // receiver answers webhooks, with another status once it is told to.
-func (r *room) receiver() *atomic.Int64 {
+func (r *fixture) receiver() *atomic.Int64 {
 	r.t.Helper()
 	status := new(atomic.Int64)
 	status.Store(200)
@@ -33,7 +33,7 @@ func (r *room) receiver() *atomic.Int64 {
 
 func TestAWebhookIsDeliveredAfterItFailed(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, frozen())
+	r := newFixture(t, frozen())
 	assert.Nil(t, r.ok("GET", "/webhook", "", "webhook"))
 	status := r.receiver()
 	status.Store(500)
@@ -56,7 +56,7 @@ func TestAWebhookIsDeliveredAfterItFailed(t *testing.T) {
 
 func TestAnEndpointIsDisabledAndEnabled(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, frozen())
+	r := newFixture(t, frozen())
 	status := r.receiver()
 	status.Store(http.StatusGone)
 	r.ok("POST", "/patients", "")
@@ -71,7 +71,7 @@ func TestAnEndpointIsDisabledAndEnabled(t *testing.T) {
 
 func TestTokens(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, frozen(), dispensarytest.WithScopes("patients:read"))
+	r := newFixture(t, frozen(), dispensarytest.WithScopes("patients:read"))
 	user := r.fake.Users()[1]
 	token := r.ok("POST", "/tokens", `{"user":"`+user.Email+`","scopes":["patients:read"]}`).(map[string]any)
 	assert.Equal(t, user.ID, token["user_id"])
@@ -96,7 +96,7 @@ func TestTokens(t *testing.T) {
 
 func TestThePlatformsPeople(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	patient := r.ok("POST", "/patients", `{"first_name":"Robin","email":"robin@example.com"}`, "patient", "id").(string)
 	assert.Equal(t, "x", r.ok("PATCH", "/patients/"+patient, `{"gender":"x","text_notification":true}`, "patient", "gender"))
 	assert.Equal(t, "x", r.only("/patients?id="+patient, "patients")["gender"])
@@ -121,7 +121,7 @@ func TestThePlatformsPeople(t *testing.T) {
 
 func TestTheCatalogAndTheClinic(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	product := r.ok("POST", "/products", `{"name":"Magnesium","variants":[{"units":30,"msrp":"12.50"}]}`, "product").(map[string]any)
 	id, variant := product["id"].(string), product["variant_ids"].([]any)[0].(string)
 	assert.Equal(t, "Zinc", r.ok("PATCH", "/products/"+id, `{"name":"Zinc"}`, "product", "name"))
@@ -139,7 +139,7 @@ func TestTheCatalogAndTheClinic(t *testing.T) {
 
 func TestJournal(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	token := r.fake.IssueToken(dispensarytest.User{}).AccessToken
 	request, err := http.NewRequestWithContext(t.Context(), "GET", r.fake.BaseURL()+"/clinic?pages=1", nil)
 	require.NoError(t, err)
@@ -162,7 +162,7 @@ func TestJournal(t *testing.T) {
 
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	id := r.ok("POST", "/faults", `{"effect":"error_status","operation":"clinic.get","status":503,"times":1,"delay":"1s"}`, "id").(string)
 	assert.Equal(t, "1s", r.ok("GET", "/faults", "", "faults").([]any)[0].(map[string]any)["fault"].(map[string]any)["delay"])
 	assert.Equal(t, id, r.ok("DELETE", "/faults/"+id, "", "id"))
@@ -173,7 +173,7 @@ func TestFaults(t *testing.T) {
 
 func TestSilences(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	assert.Equal(t, "before-each", r.ok("PUT", "/silences/probe", `{"reading":"before-each"}`, "reading"))
 	assert.Equal(t, "before-each", r.fake.Readings()["probe"])
 	assert.Len(t, r.ok("GET", "/silences", "", "silences"), len(dispensarytest.Silences()))
@@ -185,7 +185,7 @@ func TestSilences(t *testing.T) {
 
 func TestReset(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, frozen())
+	r := newFixture(t, frozen())
 	before := len(r.fake.Platform().Patients())
 	r.receiver()
 	r.ok("POST", "/patients", "")

@@ -14,14 +14,14 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 )
 
-// room is a platform with its control API on a socket.
-type room struct {
+// fixture is a platform with its control API on a socket.
+type fixture struct {
 	t    *testing.T
 	fake *dispensarytest.Server
 	url  string
 }
 
-func newRoom(t *testing.T, opts ...dispensarytest.Option) *room {
+func newFixture(t *testing.T, opts ...dispensarytest.Option) *fixture {
 	t.Helper()
 	fake := dispensarytest.New(t, opts...)
 	server := httptest.NewUnstartedServer(nil)
@@ -29,11 +29,11 @@ func newRoom(t *testing.T, opts ...dispensarytest.Option) *room {
 	server.Config.Handler = http.StripPrefix("/control", New(fake, Options{ControlURL: at, ConsoleURL: "http://localhost/console"}))
 	server.Start()
 	t.Cleanup(server.Close)
-	return &room{t: t, fake: fake, url: at}
+	return &fixture{t: t, fake: fake, url: at}
 }
 
 // call sends a request and returns the status and the decoded answer.
-func (r *room) call(method, path, body string) (int, map[string]any) {
+func (r *fixture) call(method, path, body string) (int, map[string]any) {
 	r.t.Helper()
 	request, err := http.NewRequestWithContext(r.t.Context(), method, r.url+path, strings.NewReader(body))
 	require.NoError(r.t, err)
@@ -43,7 +43,7 @@ func (r *room) call(method, path, body string) (int, map[string]any) {
 	return r.send(request)
 }
 
-func (r *room) send(request *http.Request) (int, map[string]any) {
+func (r *fixture) send(request *http.Request) (int, map[string]any) {
 	r.t.Helper()
 	response, err := http.DefaultClient.Do(request)
 	require.NoError(r.t, err)
@@ -56,7 +56,7 @@ func (r *room) send(request *http.Request) (int, map[string]any) {
 }
 
 // ok demands success and returns the value under a path of keys.
-func (r *room) ok(method, path, body string, keys ...string) any {
+func (r *fixture) ok(method, path, body string, keys ...string) any {
 	r.t.Helper()
 	status, answer := r.call(method, path, body)
 	require.Equal(r.t, http.StatusOK, status, "%v", answer)
@@ -71,7 +71,7 @@ func (r *room) ok(method, path, body string, keys ...string) any {
 }
 
 // only demands that a list has one row, and returns it.
-func (r *room) only(path, key string) map[string]any {
+func (r *fixture) only(path, key string) map[string]any {
 	r.t.Helper()
 	rows := r.ok("GET", path, "", key).([]any)
 	require.Len(r.t, rows, 1)
@@ -79,14 +79,14 @@ func (r *room) only(path, key string) map[string]any {
 }
 
 // refused demands a status and a text in the error.
-func (r *room) refused(method, path, body string, status int, text string) {
+func (r *fixture) refused(method, path, body string, status int, text string) {
 	r.t.Helper()
 	got, answer := r.call(method, path, body)
 	require.Equal(r.t, status, got, "%v", answer)
 	require.Contains(r.t, answer["error"], text)
 }
 
-func (r *room) patient() string { return r.fake.Platform().Patients()[0].ID }
+func (r *fixture) patient() string { return r.fake.Platform().Patients()[0].ID }
 
 func frozen() dispensarytest.Option {
 	return dispensarytest.WithClock(dispensarytest.FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)))

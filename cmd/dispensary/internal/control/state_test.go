@@ -15,7 +15,7 @@ import (
 )
 
 // download gets a file, and the type it comes with.
-func (r *room) download(path string) (kind, text string) {
+func (r *fixture) download(path string) (kind, text string) {
 	r.t.Helper()
 	response, err := http.Get(r.url + path)
 	require.NoError(r.t, err)
@@ -28,7 +28,7 @@ func (r *room) download(path string) (kind, text string) {
 
 func TestStateIsSavedAndLoaded(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, frozen())
+	r := newFixture(t, frozen())
 	before := len(r.fake.Platform().Patients())
 	kind, saved := r.download("/state")
 	assert.Equal(t, "application/json", kind)
@@ -41,13 +41,13 @@ func TestStateIsSavedAndLoaded(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, dispensarytest.New(t, dispensarytest.WithSnapshot(started)).Platform().Patients(), before)
 	r.refused("PUT", "/state", `{"Version":`, 422, "loading a snapshot")
-	_, other := newRoom(t, dispensarytest.WithSeed(9)).download("/state")
+	_, other := newFixture(t, dispensarytest.WithSeed(9)).download("/state")
 	r.refused("PUT", "/state", other, 422, "another seed or region")
 }
 
 func TestTimeline(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.ok("POST", "/patients", "")
 	kind, page := r.download("/timeline")
 	assert.Equal(t, "text/html; charset=utf-8", kind)
@@ -56,8 +56,8 @@ func TestTimeline(t *testing.T) {
 
 func TestCertificate(t *testing.T) {
 	t.Parallel()
-	assert.Nil(t, newRoom(t).ok("GET", "/certificate", "", "certificate"))
-	r := newRoom(t, dispensarytest.WithTLS())
+	assert.Nil(t, newFixture(t).ok("GET", "/certificate", "", "certificate"))
+	r := newFixture(t, dispensarytest.WithTLS())
 	pool := x509.NewCertPool()
 	require.True(t, pool.AppendCertsFromPEM([]byte(r.ok("GET", "/certificate", "", "certificate").(string))))
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}

@@ -10,33 +10,33 @@ import (
 // perPage is how many rows a page of a list shows.
 const perPage = 50
 
-// sift is which rows of a list a page shows. It stands in the page's address, so that
-// it works without scripts and outlives a reload.
-type sift struct {
+// filter says which rows of a list a page shows. It is part of the page's address, so
+// that it works without scripts and survives a reload.
+type filter struct {
 	Text  string // what a row has to contain, whatever its case
 	State string // which state it has to be in; any where empty
 	Page  int    // counted from 1
 
-	// listed fills these in.
+	// filtered fills these in.
 	From, To, Found, All int
 }
 
-func siftOf(query url.Values) sift {
+func filterOf(query url.Values) filter {
 	n, err := strconv.Atoi(query.Get("page"))
 	if err != nil {
 		n = 1
 	}
-	return sift{Text: strings.TrimSpace(query.Get("q")), State: query.Get("state"), Page: max(n, 1)}
+	return filter{Text: strings.TrimSpace(query.Get("q")), State: query.Get("state"), Page: max(n, 1)}
 }
 
-// sifted is what a page's address sifts by.
-func sifted(query url.Values) string {
-	s := siftOf(query)
+// filterQuery is the filter of a page's address.
+func filterQuery(query url.Values) string {
+	s := filterOf(query)
 	return s.Query(s.Page)
 }
 
-// Query is the sift in an address, with a page of one's own.
-func (s sift) Query(page int) string {
+// Query is the filter in an address, at a page.
+func (s filter) Query(page int) string {
 	query := url.Values{}
 	for name, value := range map[string]string{"q": s.Text, "state": s.State} {
 		if value != "" {
@@ -53,7 +53,7 @@ func (s sift) Query(page int) string {
 }
 
 // Newer is the address of the page before this one, empty where there is none.
-func (s sift) Newer() string {
+func (s filter) Newer() string {
 	if s.Page == 1 {
 		return ""
 	}
@@ -61,7 +61,7 @@ func (s sift) Newer() string {
 }
 
 // Older is the address of the page after this one, empty where there is none.
-func (s sift) Older() string {
+func (s filter) Older() string {
 	if s.To == s.Found {
 		return ""
 	}
@@ -69,13 +69,13 @@ func (s sift) Older() string {
 }
 
 // First is the number of the first row that is shown, counted from 1.
-func (s sift) First() int { return min(s.From+1, s.Found) }
+func (s filter) First() int { return min(s.From+1, s.Found) }
 
 // Narrows reports that rows are left out.
-func (s sift) Narrows() bool { return s.Text != "" || s.State != "" }
+func (s filter) Narrows() bool { return s.Text != "" || s.State != "" }
 
-// listed are the rows that a page shows, the newest first.
-func listed[T any](s *sift, rows []T, of func(T) (state, text string)) []T {
+// filtered are the rows that a page shows, the newest first.
+func filtered[T any](s *filter, rows []T, of func(T) (state, text string)) []T {
 	wanted := strings.ToLower(s.Text)
 	var found []T
 	for _, row := range slices.Backward(rows) {
@@ -90,11 +90,13 @@ func listed[T any](s *sift, rows []T, of func(T) (state, text string)) []T {
 	return found[s.From:s.To]
 }
 
-// rowsForm is the form that sifts a list.
-type rowsForm struct {
-	Sift   sift
+// filterForm is the form that filters a list.
+type filterForm struct {
+	Filter filter
 	Which  string   // what the states are of
 	States []string // that can be chosen
 }
 
-func rowsOf(s sift, which string, states []string) rowsForm { return rowsForm{s, which, states} }
+func newFilterForm(s filter, which string, states []string) filterForm {
+	return filterForm{s, which, states}
+}

@@ -14,7 +14,7 @@ import (
 )
 
 // asks makes requests of the API, so that there is something to look through.
-func (d *desk) asks(n int, path string) {
+func (d *fixture) asks(n int, path string) {
 	d.t.Helper()
 	for i := range n {
 		answer, err := d.fake.HTTPClient().Get(d.fake.BaseURL() + fmt.Sprintf(path, i+1))
@@ -25,7 +25,7 @@ func (d *desk) asks(n int, path string) {
 
 func TestListsHavePages(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	d.asks(2*perPage+7, "/clinic/patients/no-%d-")
 	first := d.sees("requests", "1 to 50 of 107", `<a href="?page=2" rel="next">Older</a>`, "/no-107-", "/no-58-")
 	assert.NotContains(t, first, "/no-57-")
@@ -40,7 +40,7 @@ func TestListsHavePages(t *testing.T) {
 
 func TestListsAreSearched(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	d.fill()
 	d.asks(1, "/clinic/patients/No-%d-")
 	found := d.sees("requests?q=no-1-", "1 to 1 of 1, from", "/No-1-", `value="no-1-"`, `<a href="?">Show all</a>`)
@@ -57,10 +57,10 @@ func TestListsAreSearched(t *testing.T) {
 	d.sees("events", "<option>order.placed</option>")
 }
 
-// A button on a page that is sifted comes back to what was looked at.
+// A button on a page that is filtered returns to the same rows.
 func TestButtonsKeepTheSift(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	d.fill()
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	page := d.sees("deliveries?q=order&state=failing&page=1&more=x")
@@ -81,7 +81,7 @@ func TestButtonsKeepTheSift(t *testing.T) {
 func TestEveryStandingCanBeChosen(t *testing.T) {
 	t.Parallel()
 	for _, d := range []dispensarytest.Delivery{{Delivered: true}, {Lost: true}, {Stopped: true}, {}} {
-		_, text := standing(d)
-		assert.Contains(t, standings, text)
+		_, text := deliveryState(d)
+		assert.Contains(t, deliveryStates, text)
 	}
 }

@@ -17,11 +17,11 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 )
 
-// Every button does what it says, and the page it comes back to says how a program
+// Every button does what it says, and the page it comes back to says how a controlCall
 // does the same.
 func TestButtons(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	p := d.fake.Platform()
 	page := d.press("world", "Order")
 	assert.Contains(t, page, `<p role="status"><b>Done.</b>`)
@@ -60,7 +60,7 @@ func TestButtons(t *testing.T) {
 
 func TestADisabledEndpointIsEnabled(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, dispensarytest.WithUnconditionalDelivery())
+	d := newFixture(t, dispensarytest.WithUnconditionalDelivery())
 	require.NoError(t, d.fake.RegisterWebhookHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusGone)
 	})))
@@ -75,7 +75,7 @@ func TestADisabledEndpointIsEnabled(t *testing.T) {
 // An action that takes a file takes it from the form.
 func TestAFileIsUploaded(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	var saved bytes.Buffer
 	require.NoError(t, d.fake.Save(&saved))
 	d.press("world", "Order")
@@ -102,7 +102,7 @@ func TestAFileIsUploaded(t *testing.T) {
 // shows its form with what was entered.
 func TestDoingRedirects(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	send := func(id string, fields url.Values) (status int, to string) {
 		answer, err := client.PostForm(d.url+"actions/"+id, fields)
@@ -143,7 +143,7 @@ func TestOutcomesAreForgotten(t *testing.T) {
 
 func TestFormsOfferChoices(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	patient := d.fake.Platform().Patients()[0]
 	d.sees("actions/platform.place_order", `list="patient_id-choices"`, `<option value="`+patient.ID+`">Jane Doe</option>`)
 	d.sees("actions/faults.set?body.effect=delivery_lost", `<option value="drop_after_commit">`, `<option value="order.placed">`)
@@ -177,8 +177,8 @@ func TestRoomsNameOperations(t *testing.T) {
 	for _, op := range control.Operations() {
 		known[op.ID] = true
 	}
-	d := newDesk(t)
-	for _, r := range rooms() {
+	d := newFixture(t)
+	for _, r := range pages() {
 		for _, id := range r.operations {
 			assert.True(t, known[id], id)
 			d.sees(r.Path, "<summary>"+id+"</summary>")
@@ -189,7 +189,7 @@ func TestRoomsNameOperations(t *testing.T) {
 // A fault is asked for by its effect; then there are the fields that the effect reads.
 func TestTheFormOfAFault(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	first := d.sees("actions/faults.set", `<form class="fields" method="get">`, `<select id="body.effect"`, "Break the connection off after the work is done")
 	assert.NotContains(t, first, `method="post"`, "there is nothing to fill in yet")
 	asked := regexp.MustCompile(`name="body\.(\w+)"`)
@@ -225,8 +225,8 @@ func TestEveryActionHasATitle(t *testing.T) {
 	for _, op := range control.Operations() {
 		if op.Method != http.MethodGet {
 			acts++
-			assert.NotEmpty(t, titles[op.ID], op.ID)
+			assert.NotEmpty(t, actionTitles[op.ID], op.ID)
 		}
 	}
-	assert.Len(t, titles, acts, "no title is left over")
+	assert.Len(t, actionTitles, acts, "no title is left over")
 }

@@ -1,0 +1,54 @@
+package control
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+)
+
+// problem is a refusal in the API's words.
+type problem struct {
+	status  int
+	message string
+}
+
+func (p *problem) Error() string { return p.message }
+
+func invalid(format string, args ...any) error {
+	return &problem{status: 422, message: fmt.Sprintf(format, args...)}
+}
+
+// refuse answers with an error. What the platform refuses says its kind by the
+// status.
+func refuse(w http.ResponseWriter, err error) {
+	status := http.StatusUnprocessableEntity
+	var p *problem
+	switch {
+	case errors.As(err, &p):
+		status = p.status
+	case errors.Is(err, dispensarytest.ErrNotFound):
+		status = http.StatusNotFound
+	case errors.Is(err, dispensarytest.ErrState):
+		status = http.StatusConflict
+	}
+	send(w, status, jsonMedia, errorBody(strings.TrimPrefix(err.Error(), "dispensarytest: ")))
+}
+
+func errorBody(message string) []byte {
+	body, _ := json.Marshal(map[string]string{"error": message}) // strings always encode
+	return body
+}
+
+const jsonMedia = "application/json"
+
+func send(w http.ResponseWriter, status int, kind string, body []byte) {
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // a client that went away is no failure of ours
+}
