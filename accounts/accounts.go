@@ -3,7 +3,7 @@
 //
 //	users, err := accounts.New(accounts.Config{
 //		Applications: []oauth.Config{{Site: site, ClientID: id, ClientSecret: secret, RedirectURL: callback}},
-//		Store:        store,
+//		Tokens:       tokens.Config{Store: store},
 //	})
 //	client, err := users.Client(ctx, userID)
 //	patients, err := client.Clinic.Patients.List(ctx, clinic.PatientListOptions{})
@@ -14,6 +14,7 @@
 package accounts
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -22,23 +23,26 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
 // DefaultCachedUsers is how many users' tokens [Accounts] keeps in memory: about
 // 45 MB when all of them are there.
 const DefaultCachedUsers = 100_000
 
-// Config sets up [Accounts]. Applications and Store are required.
+// Config sets up [Accounts]. Applications and Tokens.Store are required.
 type Config struct {
 	// Applications are those of the developer dashboards, one for each
 	// environment that users belong to.
 	Applications []oauth.Config
 
-	// Store keeps the tokens of all users of all environments.
-	Store oauth.Store
+	// Tokens sets up what keeps the tokens of all users of all environments: the
+	// store, which accounts are accepted, observers and so on. Its Client is
+	// put in by Accounts and must be left empty.
+	Tokens tokens.Config
 
-	// Locate tells which environment a user belongs to. It is required where
-	// there are several applications, and is asked for every call of Client:
+	// Locate returns the environment that a user belongs to. It is required where
+	// there are several applications, and is asked by every call of Client:
 	// it should know the answer, not look for it.
 	Locate func(ctx context.Context, user string) (dispensary.Environment, error)
 
@@ -53,13 +57,9 @@ type Config struct {
 	// API section: "Authentication" 9.
 	ClinicKey func(ctx context.Context, user string) (dispensary.Secret, error)
 
-	// OnEvent is told what happens to users and applications, after the
-	// OnEvent of the application itself. See [oauth.Config].
-	OnEvent func(ctx context.Context, event oauth.Event)
-
 	// CachedUsers bounds the users whose tokens are kept in memory; 0 means
-	// [DefaultCachedUsers]. Whoever was not used for longest is dropped, and
-	// costs a look into the store when used again.
+	// [DefaultCachedUsers]. The least recently used are dropped, and
+	// cost a look into the store when used again.
 	CachedUsers int
 }
 
@@ -70,7 +70,7 @@ type Config struct {
 //	client, err := accounts.Client(ctx, user)
 //	patients, err := client.Clinic.Patients.List(ctx, clinic.PatientListOptions{})
 //
-// A user is named by the integrator's own id; see [oauth.Key]. Make one Accounts
+// A user is named by the integrator's own id; see [tokens.Key]. Make one Accounts
 // when the program starts and share it. It is safe for concurrent use.
 type Accounts struct {
 	config       Config
@@ -81,8 +81,8 @@ type Accounts struct {
 
 // application is what serves the users of one environment.
 type application struct {
-	oauth  *oauth.Client
-	client *dispensary.Client // of nobody: views of it call as users
+	conns  *tokens.Connections
+	client *dispensary.Client // unauthenticated: its views call as users
 }
 
 // New checks config and returns the accounts. It sends nothing and reads
@@ -91,8 +91,10 @@ func New(config Config) (*Accounts, error) {
 	switch {
 	case len(config.Applications) == 0:
 		return nil, configError("Applications", "is empty")
-	case config.Store == nil:
-		return nil, configError("Store", "is nil")
+	case config.Tokens.Store == nil:
+		return nil, configError("Tokens.Store", "is nil")
+	case config.Tokens.Client != nil:
+		return nil, configError("Tokens.Client", "must be left empty")
 	case config.Locate == nil && len(config.Applications) > 1:
 		return nil, configError("Locate", "is nil: with several applications it has to tell them apart")
 	case config.CachedUsers < 0:
@@ -123,9 +125,14 @@ func (a *Accounts) add(config oauth.Config) error {
 		return configError("Applications", "holds two of "+environment.String())
 	}
 	app := &application{}
-	config.OnEvent = a.observer(app, config.OnEvent)
-	var err error
-	if app.oauth, err = oauth.New(config); err != nil {
+	client, err := oauth.New(config)
+	if err != nil {
+		return err
+	}
+	bound := a.config.Tokens
+	bound.Client = client
+	bound.Observers = append([]tokens.Observer{{Event: a.forgetChanged(app)}}, bound.Observers...)
+	if app.conns, err = tokens.NewConnections(bound); err != nil {
 		return err
 	}
 	var options []dispensary.Option
@@ -140,24 +147,19 @@ func (a *Accounts) add(config oauth.Config) error {
 	return nil
 }
 
-// observer keeps the tokens in memory in step with what happens, and tells the
-// integrator.
-func (a *Accounts) observer(app *application, own func(context.Context, oauth.Event)) func(context.Context, oauth.Event) {
-	return func(ctx context.Context, event oauth.Event) {
+// forgetChanged returns a hook that keeps the tokens in memory in step with what
+// happens.
+func (a *Accounts) forgetChanged(app *application) func(context.Context, tokens.Event) {
+	return func(_ context.Context, event tokens.Event) {
 		switch event.(type) {
-		case oauth.Connected, oauth.Disconnected, oauth.MustReauthorize:
+		case tokens.Connected, tokens.Disconnected, tokens.MustReauthorize:
 			a.sources.forget(sourceKey{app, event.Subject().User})
-		}
-		for _, hook := range []func(context.Context, oauth.Event){own, a.config.OnEvent} {
-			if hook != nil {
-				hook(ctx, event)
-			}
 		}
 	}
 }
 
-// of finds the application of a user.
-func (a *Accounts) of(ctx context.Context, user string) (*application, error) {
+// locate finds the application of a user.
+func (a *Accounts) locate(ctx context.Context, user string) (*application, error) {
 	app := a.order[0]
 	if a.config.Locate != nil {
 		environment, err := a.config.Locate(ctx, user)
@@ -169,7 +171,7 @@ func (a *Accounts) of(ctx context.Context, user string) (*application, error) {
 			return nil, fmt.Errorf("%w: no application for %s", dispensary.ErrUnknownSite, environment)
 		}
 	}
-	if err := app.oauth.Key(user).Validate(); err != nil {
+	if err := app.conns.Key(user).Validate(); err != nil {
 		return nil, err
 	}
 	return app, nil
@@ -183,7 +185,7 @@ func (a *Accounts) of(ctx context.Context, user string) (*application, error) {
 // Errors: an [*dispensary.ArgumentError] for what cannot name a user, those of
 // [Config.Locate] and [Config.ClinicKey], and [dispensary.ErrUnknownSite].
 func (a *Accounts) Client(ctx context.Context, user string) (*dispensary.Client, error) {
-	app, err := a.of(ctx, user)
+	app, err := a.locate(ctx, user)
 	if err != nil {
 		return nil, err
 	}
@@ -202,77 +204,69 @@ func (a *Accounts) Client(ctx context.Context, user string) (*dispensary.Client,
 }
 
 // source returns the source of a user's tokens, from memory if it is there.
-func (a *Accounts) source(app *application, user string) *oauth.UserTokenSource {
-	return a.sources.get(sourceKey{app, user}, func() *oauth.UserTokenSource {
-		return app.oauth.TokenSource(a.config.Store, user)
-	})
+func (a *Accounts) source(app *application, user string) *tokens.TokenSource {
+	return a.sources.get(sourceKey{app, user}, func() *tokens.TokenSource { return app.conns.TokenSource(user) })
 }
 
-// OAuth returns the OAuth client of an environment, for what Accounts does not
+// Connections returns the connections of an environment, for what Accounts does not
 // do itself. It fails with [dispensary.ErrUnknownSite] where there is no application.
-func (a *Accounts) OAuth(environment dispensary.Environment) (*oauth.Client, error) {
+func (a *Accounts) Connections(environment dispensary.Environment) (*tokens.Connections, error) {
 	app, ok := a.applications[environment]
 	if !ok {
 		return nil, fmt.Errorf("%w: no application for %s", dispensary.ErrUnknownSite, environment)
 	}
-	return app.oauth, nil
+	return app.conns, nil
 }
 
 // Connect turns the code of a callback into a stored token of user, for programs
-// with pages of their own; others mount [Accounts.Handler]. Errors are those of
-// [oauth.Client.Connect].
+// with their own pages; others mount [Accounts.Handler]. Errors are those of
+// [tokens.Connections.Connect].
 func (a *Accounts) Connect(ctx context.Context, user string, code dispensary.Secret) error {
-	app, err := a.of(ctx, user)
+	app, err := a.locate(ctx, user)
 	if err != nil {
 		return err
 	}
-	_, err = app.oauth.Connect(ctx, a.config.Store, user, code, nil)
+	_, err = app.conns.Connect(ctx, user, code)
 	return err
 }
 
-// Disconnect revokes the token of user and forgets it. A user who is not
-// connected is no error. If the platform cannot be told the user is marked, no
+// Disconnect revokes the token of user and deletes it. A user who is not
+// connected is no error. If the platform cannot be reached the user is marked, no
 // call uses the token any more, and Disconnect can be repeated; see
-// [oauth.Client.Disconnect].
+// [tokens.Connections.Disconnect].
 func (a *Accounts) Disconnect(ctx context.Context, user string) error {
-	app, err := a.of(ctx, user)
+	app, err := a.locate(ctx, user)
 	if err != nil {
 		return err
 	}
 	defer a.sources.forget(sourceKey{app, user}) // marked, if not gone
-	return app.oauth.Disconnect(ctx, a.config.Store, user)
+	return app.conns.Disconnect(ctx, user)
 }
 
-// Restore takes a user's mark away who was marked as having to authorize again and
+// Restore removes the mark of a user who was marked as having to authorize again and
 // need not: the token is still there. To restore many, range over
-// [Accounts.List] with State [oauth.StateReauthorize]. See [oauth.Client.Restore].
+// [Accounts.List] with State [tokens.StateReauthorize]. See
+// [tokens.Connections.Restore].
 func (a *Accounts) Restore(ctx context.Context, user string) error {
-	app, err := a.of(ctx, user)
+	app, err := a.locate(ctx, user)
 	if err != nil {
 		return err
 	}
-	return app.oauth.Restore(ctx, a.config.Store, user)
+	return app.conns.Restore(ctx, user)
 }
 
 // KeepFresh refreshes the tokens of users in use before they end, in all
-// environments, until ctx ends; see [oauth.Refresher]. Run it on as many replicas
-// as you like. It returns nil when it was stopped, and an error that matches
+// environments, until ctx ends; see [tokens.Connections.KeepFresh]. Run it on as many
+// replicas as you like. It returns nil when it was stopped, and an error that matches
 // [errors.ErrUnsupported] at once if the store cannot do its part.
-func (a *Accounts) KeepFresh(ctx context.Context, policy oauth.RefreshPolicy) error {
+func (a *Accounts) KeepFresh(ctx context.Context, policy tokens.KeepFreshPolicy) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	refreshers := make([]*oauth.Refresher, len(a.order))
-	for i, app := range a.order {
-		var err error
-		if refreshers[i], err = oauth.NewRefresher(app.oauth, a.config.Store, policy); err != nil {
-			return err
-		}
-	}
-	problems := make([]error, len(refreshers))
+	problems := make([]error, len(a.order))
 	var running sync.WaitGroup
-	for i, refresher := range refreshers {
+	for i, app := range a.order {
 		running.Go(func() {
-			if problems[i] = refresher.Run(ctx); problems[i] != nil {
+			if problems[i] = app.conns.KeepFresh(ctx, policy); problems[i] != nil {
 				cancel()
 			}
 		})
@@ -281,22 +275,22 @@ func (a *Accounts) KeepFresh(ctx context.Context, policy oauth.RefreshPolicy) er
 	return errors.Join(problems...)
 }
 
-// Unwritten counts the refreshed token pairs that the store does not take: 0 in a
-// healthy program. See [oauth.Client.Unwritten].
-func (a *Accounts) Unwritten() int {
+// PendingCommits counts the refreshed token pairs that the store does not take: 0 in
+// a healthy program. See [tokens.Connections.PendingCommits].
+func (a *Accounts) PendingCommits() int {
 	var n int
 	for _, app := range a.order {
-		n += app.oauth.Unwritten()
+		n += app.conns.PendingCommits()
 	}
 	return n
 }
 
-// Shutdown waits until no refresh is under way and every token pair is stored.
-// Call it before the program ends; see [oauth.Client.Shutdown].
-func (a *Accounts) Shutdown(ctx context.Context) error {
+// Close waits until no refresh is under way and every token pair is stored.
+// Call it before the program ends; see [tokens.Connections.Close].
+func (a *Accounts) Close(ctx context.Context) error {
 	var problems []error
 	for _, app := range a.order {
-		problems = append(problems, app.oauth.Shutdown(ctx))
+		problems = append(problems, app.conns.Close(ctx))
 	}
 	return errors.Join(problems...)
 }
@@ -308,10 +302,62 @@ func (a *Accounts) String() string {
 		if i > 0 {
 			text += " "
 		}
-		text += app.oauth.Environment().String()
+		text += app.conns.Environment().String()
 	}
 	return text + "}"
 }
 
 // Format prints [Accounts.String] for every verb.
 func (a *Accounts) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, a.String()) }
+
+// sourceKey names a user of an application.
+type sourceKey struct {
+	app  *application
+	user string
+}
+
+// sourceCache keeps the token sources of the most recently used users. Dropping a
+// source does not end it: clients that hold it go on, and all sources of a user
+// share their refreshes anyway.
+type sourceCache struct {
+	limit int
+
+	mu      sync.Mutex
+	order   list.List // of *cachedSource, the most recently used first
+	entries map[sourceKey]*list.Element
+}
+
+type cachedSource struct {
+	key    sourceKey
+	source *tokens.TokenSource
+}
+
+// get returns the source of a user, which counts as use; it makes one where none
+// is cached.
+func (c *sourceCache) get(key sourceKey, newSource func() *tokens.TokenSource) *tokens.TokenSource {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if element, ok := c.entries[key]; ok {
+		c.order.MoveToFront(element)
+		return element.Value.(*cachedSource).source
+	}
+	if c.entries == nil {
+		c.entries = map[sourceKey]*list.Element{}
+	}
+	if len(c.entries) >= c.limit {
+		oldest := c.order.Back()
+		delete(c.entries, c.order.Remove(oldest).(*cachedSource).key)
+	}
+	source := newSource()
+	c.entries[key] = c.order.PushFront(&cachedSource{key, source})
+	return source
+}
+
+// forget makes the cached source of a user, if there is one, read the store again.
+func (c *sourceCache) forget(key sourceKey) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if element, ok := c.entries[key]; ok {
+		element.Value.(*cachedSource).source.Forget()
+	}
+}

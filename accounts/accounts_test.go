@@ -19,6 +19,8 @@ import (
 	"github.com/dispensary-go/dispensary/accounts"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/connect"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
 const stateKey = dispensary.Secret("0123456789abcdef0123456789abcdef")
@@ -28,7 +30,7 @@ const stateKey = dispensary.Secret("0123456789abcdef0123456789abcdef")
 type practice struct {
 	platforms []*dispensarytest.Server
 	accounts  *accounts.Accounts
-	store     *oauth.MemoryStore
+	store     *tokens.MemoryStore
 
 	mu     sync.Mutex
 	events []string
@@ -39,8 +41,8 @@ var regions = []dispensarytest.Region{dispensarytest.UnitedStates, dispensarytes
 
 func newPractice(t testing.TB, countries int, changes ...func(*accounts.Config)) *practice {
 	t.Helper()
-	p := &practice{store: oauth.NewMemoryStore(), user: "us:dr-17"}
-	config := accounts.Config{Store: p.store, OnEvent: p.note}
+	p := &practice{store: tokens.NewMemoryStore(), user: "us:dr-17"}
+	config := accounts.Config{Tokens: tokens.Config{Store: p.store, Observers: []tokens.Observer{{Event: p.note}}}}
 	clients := map[dispensary.Environment]*http.Client{}
 	for i := range countries {
 		host := fmt.Sprintf("https://ehr-%d.example.com", i)
@@ -82,7 +84,7 @@ func locate(_ context.Context, user string) (dispensary.Environment, error) {
 
 func (p *practice) mount(t testing.TB) {
 	t.Helper()
-	handler, err := p.accounts.Handler(oauth.HandlerConfig{
+	handler, err := p.accounts.Handler(connect.Config{
 		StateKeys: []dispensary.Secret{stateKey},
 		User: func(r *http.Request) (string, error) {
 			if r.URL.RawQuery != "" {
@@ -102,10 +104,10 @@ func (p *practice) mount(t testing.TB) {
 	}
 }
 
-func (p *practice) note(_ context.Context, e oauth.Event) {
+func (p *practice) note(_ context.Context, e tokens.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.events = append(p.events, strings.TrimPrefix(fmt.Sprintf("%T ", e), "oauth.")+e.Subject().User)
+	p.events = append(p.events, strings.TrimPrefix(fmt.Sprintf("%T ", e), "tokens.")+e.Subject().User)
 }
 
 // connect lets a user walk through the pages.
@@ -183,8 +185,8 @@ func TestAccountsLife(t *testing.T) {
 		require.ErrorIs(t, err, dispensary.ErrReauthorize)
 		assert.Equal(t, accounts.NotConnected, p.status(t, user))
 		require.NoError(t, p.accounts.Disconnect(ctx, user))
-		require.NoError(t, p.accounts.Shutdown(ctx))
-		assert.Zero(t, p.accounts.Unwritten())
+		require.NoError(t, p.accounts.Close(ctx))
+		assert.Zero(t, p.accounts.PendingCommits())
 		assert.Equal(t, []string{
 			"Connected dr-17", "Refreshed dr-17", "MustReauthorize dr-17", "Connected dr-17", "Disconnected dr-17",
 		}, p.events)
@@ -215,7 +217,7 @@ func TestAccountsOfTwoCountries(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, canada, account.Key.Environment)
 		}
-		client, err := p.accounts.OAuth(canada)
+		client, err := p.accounts.Connections(canada)
 		require.NoError(t, err)
 		assert.Equal(t, canada, client.Environment())
 		assert.Equal(t, "accounts.Accounts{us/sandbox ca/sandbox}", fmt.Sprintf("%+v", p.accounts))
@@ -224,7 +226,7 @@ func TestAccountsOfTwoCountries(t *testing.T) {
 		require.ErrorContains(t, err, "environment of a user is not known")
 		_, err = p.accounts.Client(ctx, "unknown:dr-17")
 		require.ErrorIs(t, err, dispensary.ErrUnknownSite)
-		_, err = p.accounts.OAuth(dispensary.Environment{})
+		_, err = p.accounts.Connections(dispensary.Environment{})
 		require.ErrorIs(t, err, dispensary.ErrUnknownSite)
 	})
 }
@@ -252,7 +254,7 @@ func TestAccountsKeepFresh(t *testing.T) {
 		p.connect(t, 1, "ca:dr-17")
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- p.accounts.KeepFresh(ctx, oauth.RefreshPolicy{}) }()
+		go func() { done <- p.accounts.KeepFresh(ctx, tokens.KeepFreshPolicy{}) }()
 		time.Sleep(24 * time.Hour)
 		cancel()
 		require.NoError(t, <-done)
@@ -271,9 +273,9 @@ func TestAccountsKeepFresh(t *testing.T) {
 func TestAccountsConnectWithPagesOfTheirOwn(t *testing.T) {
 	bubbled(t, func(t *testing.T) {
 		p := newPractice(t, 1)
-		client, err := p.accounts.OAuth(p.platforms[0].Site().Environment)
+		client, err := p.accounts.Connections(p.platforms[0].Site().Environment)
 		require.NoError(t, err)
-		address, err := client.AuthorizeURL("state-1")
+		address, err := client.Client().AuthorizeURL("state-1")
 		require.NoError(t, err)
 		back, err := p.platforms[0].Approve(address, dispensarytest.User{})
 		require.NoError(t, err)
@@ -291,18 +293,18 @@ func TestAccountsStatusAfterNewScopes(t *testing.T) {
 	bubbled(t, func(t *testing.T) {
 		p := newPractice(t, 1)
 		p.connect(t, 0, "dr-17")
-		record, err := p.store.Load(t.Context(), oauth.Key{Environment: p.platforms[0].Site().Environment, User: "dr-17"})
+		record, err := p.store.Load(t.Context(), tokens.Key{Environment: p.platforms[0].Site().Environment, User: "dr-17"})
 		require.NoError(t, err)
 		record.Token.ConfiguredScope = "catalog:read"
 		_, err = p.store.Save(t.Context(), record.Key, record.Token)
 		require.NoError(t, err)
 		later := newPractice(t, 1, func(c *accounts.Config) {
-			c.Store, c.Applications[0].Scopes = p.store, []string{"catalog:read", "clinic"}
+			c.Tokens.Store, c.Applications[0].Scopes = p.store, []string{"catalog:read", "clinic"}
 		})
 		account, err := later.accounts.Status(t.Context(), "dr-17")
 		require.NoError(t, err)
 		assert.Equal(t, accounts.MustReauthorize, account.Status)
-		assert.Equal(t, oauth.ReasonScopesExtended, account.Reason)
+		assert.Equal(t, tokens.ReasonScopesExtended, account.Reason)
 		assert.Equal(t, "accounts.Account{us/sandbox/dr-17 must_reauthorize scopes_extended}", fmt.Sprint(account))
 	})
 }
@@ -313,7 +315,7 @@ func TestAccountsListStopsAndFails(t *testing.T) {
 		environment := p.platforms[0].Site().Environment
 		for i := range 1203 {
 			token := oauth.Token{AccessToken: "a", Environment: environment}
-			_, err := p.store.Save(t.Context(), oauth.Key{Environment: environment, User: fmt.Sprintf("u-%04d", i)}, token)
+			_, err := p.store.Save(t.Context(), tokens.Key{Environment: environment, User: fmt.Sprintf("u-%04d", i)}, token)
 			require.NoError(t, err)
 		}
 		n := 0
@@ -329,11 +331,11 @@ func TestAccountsListStopsAndFails(t *testing.T) {
 		for _, err := range p.accounts.List(ctx, accounts.ListOptions{}) {
 			require.ErrorIs(t, err, context.Canceled)
 		}
-		plain := newPractice(t, 1, func(c *accounts.Config) { c.Store = &struct{ oauth.Store }{p.store} })
+		plain := newPractice(t, 1, func(c *accounts.Config) { c.Tokens.Store = &struct{ tokens.Store }{p.store} })
 		for _, err := range plain.accounts.List(t.Context(), accounts.ListOptions{}) {
 			require.ErrorIs(t, err, errors.ErrUnsupported)
 		}
-		require.ErrorIs(t, plain.accounts.KeepFresh(t.Context(), oauth.RefreshPolicy{}), errors.ErrUnsupported)
+		require.ErrorIs(t, plain.accounts.KeepFresh(t.Context(), tokens.KeepFreshPolicy{}), errors.ErrUnsupported)
 	})
 }
 
@@ -348,25 +350,27 @@ func TestNewAccountsNamesTheField(t *testing.T) {
 	other.Site.Environment.Region = dispensary.Canada
 	bad := good
 	bad.ClientID = ""
-	store := oauth.NewMemoryStore()
+	store := tokens.NewMemoryStore()
 	for want, config := range map[string]accounts.Config{
-		"accounts.Config.Applications is empty": {Store: store},
-		"accounts.Config.Store is nil":          {Applications: []oauth.Config{good}},
-		"accounts.Config.Locate is nil":         {Applications: []oauth.Config{good, other}, Store: store},
-		"holds two of us/sandbox":               {Applications: []oauth.Config{good, good}, Store: store, Locate: locate},
-		"oauth.Config.ClientID is empty":        {Applications: []oauth.Config{bad}, Store: store},
-		"CachedUsers must not be negative":      {Applications: []oauth.Config{good}, Store: store, CachedUsers: -1},
-		"WithUserAgent(product) is empty":       {Applications: []oauth.Config{good}, Store: store, Options: badOptions},
+		"accounts.Config.Applications is empty": {Tokens: tokens.Config{Store: store}},
+		"accounts.Config.Tokens.Store is nil":   {Applications: []oauth.Config{good}},
+		"accounts.Config.Locate is nil":         {Applications: []oauth.Config{good, other}, Tokens: tokens.Config{Store: store}},
+		"holds two of us/sandbox":               {Applications: []oauth.Config{good, good}, Tokens: tokens.Config{Store: store}, Locate: locate},
+		"oauth.Config.ClientID is empty":        {Applications: []oauth.Config{bad}, Tokens: tokens.Config{Store: store}},
+		"CachedUsers must not be negative":      {Applications: []oauth.Config{good}, Tokens: tokens.Config{Store: store}, CachedUsers: -1},
+		"WithUserAgent(product) is empty":       {Applications: []oauth.Config{good}, Tokens: tokens.Config{Store: store}, Options: badOptions},
 	} {
 		_, err := accounts.New(config)
 		require.ErrorContains(t, err, want)
 	}
-	users, err := accounts.New(accounts.Config{Applications: []oauth.Config{good}, Store: store})
+	users, err := accounts.New(accounts.Config{Applications: []oauth.Config{good}, Tokens: tokens.Config{Store: store}})
 	require.NoError(t, err)
-	for want, config := range map[string]oauth.HandlerConfig{
-		"must leave Client and Store": {Store: store},
-		"User is nil":                 {StateKeys: []dispensary.Secret{stateKey}},
-		"StateKeys is empty":          {User: func(*http.Request) (string, error) { return "", nil }},
+	conns, err := users.Connections(environment)
+	require.NoError(t, err)
+	for want, config := range map[string]connect.Config{
+		"connect.Config.Connections must be left empty": {Connections: conns},
+		"User is nil":        {StateKeys: []dispensary.Secret{stateKey}},
+		"StateKeys is empty": {User: func(*http.Request) (string, error) { return "", nil }},
 	} {
 		_, err := users.Handler(config)
 		require.ErrorContains(t, err, want)
@@ -410,7 +414,7 @@ func TestAccountsClientSendsTheKeyOfTheClinic(t *testing.T) {
 	for _, user := range []string{"first", "second", "none"} {
 		granted := platform.IssueToken(dispensarytest.User{})
 		environment := platform.Site().Environment
-		_, err := p.store.Save(t.Context(), oauth.Key{Environment: environment, User: user}, oauth.Token{
+		_, err := p.store.Save(t.Context(), tokens.Key{Environment: environment, User: user}, oauth.Token{
 			AccessToken: dispensary.Secret(granted.AccessToken), Environment: environment,
 		})
 		require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/accounts"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
 // crowd connects n users, with tokens as long as real ones, and returns their
@@ -19,7 +20,7 @@ import (
 func crowd(b *testing.B, n int) *accounts.Accounts {
 	b.Helper()
 	environment := dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox}
-	store := oauth.NewMemoryStore()
+	store := tokens.NewMemoryStore()
 	for i := range n {
 		token := oauth.Token{
 			AccessToken:  dispensary.Secret(fmt.Sprintf("%064d", i)),
@@ -27,7 +28,7 @@ func crowd(b *testing.B, n int) *accounts.Accounts {
 			ExpiresAt:    time.Now().Add(2 * time.Hour), Lifetime: 2 * time.Hour, Environment: environment,
 			Scope: "catalog:read clinic:read clinic:write patients:read patients:write patients:treatment_plan_history patients:order_history",
 		}
-		if _, err := store.Save(b.Context(), oauth.Key{Environment: environment, User: strconv.Itoa(i)}, token); err != nil {
+		if _, err := store.Save(b.Context(), tokens.Key{Environment: environment, User: strconv.Itoa(i)}, token); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -36,7 +37,7 @@ func crowd(b *testing.B, n int) *accounts.Accounts {
 			Site:     dispensary.Site{Environment: environment, BaseURL: "https://platform.example/api", AuthURL: "https://platform.example"},
 			ClientID: "id", ClientSecret: "secret", RedirectURL: "https://ehr.example/callback",
 		}},
-		Store: &copying{store}, CachedUsers: n,
+		Tokens: tokens.Config{Store: &copying{store}}, CachedUsers: n,
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -114,10 +115,10 @@ func BenchmarkAccountsClient(b *testing.B) {
 }
 
 // copying returns records of fresh texts, as a database does.
-type copying struct{ oauth.Store }
+type copying struct{ tokens.Store }
 
-// Load implements [oauth.Store].
-func (c *copying) Load(ctx context.Context, key oauth.Key) (oauth.Record, error) {
+// Load implements [tokens.Store].
+func (c *copying) Load(ctx context.Context, key tokens.Key) (tokens.Record, error) {
 	record, err := c.Store.Load(ctx, key)
 	token := &record.Token
 	token.AccessToken = dispensary.Secret(strings.Clone(token.AccessToken.Reveal()))

@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
-func newSource() *oauth.UserTokenSource { return &oauth.UserTokenSource{} }
+func newSource() *tokens.TokenSource { return &tokens.TokenSource{} }
 
 // users returns the cached users, the most recently used first.
 func (c *sourceCache) users(t *testing.T) []string {
@@ -63,7 +63,7 @@ func TestSourceCacheAgainstAModel(t *testing.T) {
 	for range 5000 {
 		user, made := fmt.Sprint(random.IntN(14)), false
 		at := slices.Index(model, user)
-		c.get(sourceKey{a, user}, func() *oauth.UserTokenSource { made = true; return newSource() })
+		c.get(sourceKey{a, user}, func() *tokens.TokenSource { made = true; return newSource() })
 		require.Equal(t, at < 0, made)
 		if at >= 0 {
 			model = slices.Delete(model, at, at+1)

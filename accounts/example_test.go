@@ -10,6 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/accounts"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
 // Accounts hold everything that calls for users need: each gets a client by the
@@ -26,7 +27,7 @@ func ExampleAccounts() {
 			Site: platform.Site(), ClientID: app.ClientID, ClientSecret: dispensary.Secret(app.ClientSecret),
 			RedirectURL: app.RedirectURI,
 		}},
-		Store: oauth.NewMemoryStore(), // in production a database
+		Tokens: tokens.Config{Store: tokens.NewMemoryStore()}, // in production a database
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -50,7 +51,7 @@ func ExampleAccounts() {
 	for account, err := range users.List(ctx, accounts.ListOptions{}) {
 		fmt.Println(account, err)
 	}
-	fmt.Println(users.Disconnect(ctx, "dr-17"), users.Shutdown(ctx))
+	fmt.Println(users.Disconnect(ctx, "dr-17"), users.Close(ctx))
 	// Output:
 	// true
 	// not_connected <nil>
@@ -61,11 +62,11 @@ func ExampleAccounts() {
 
 // connectExample stands for the browser.
 func connectExample(users *accounts.Accounts, platform *dispensarytest.Server) {
-	client, err := users.OAuth(platform.Site().Environment)
+	conns, err := users.Connections(platform.Site().Environment)
 	if err != nil {
 		log.Fatal(err)
 	}
-	address, err := client.AuthorizeURL("state-1")
+	address, err := conns.Client().AuthorizeURL("state-1")
 	if err != nil {
 		log.Fatal(err)
 	}

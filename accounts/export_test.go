@@ -3,12 +3,12 @@ package accounts
 import (
 	"context"
 
-	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
 // SourceForTest returns what a client of user is authorized by.
-func (a *Accounts) SourceForTest(ctx context.Context, user string) (*oauth.UserTokenSource, error) {
-	app, err := a.of(ctx, user)
+func (a *Accounts) SourceForTest(ctx context.Context, user string) (*tokens.TokenSource, error) {
+	app, err := a.locate(ctx, user)
 	if err != nil {
 		return nil, err
 	}

@@ -5,26 +5,26 @@ import (
 	"net/http"
 
 	"github.com/dispensary-go/dispensary"
-	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/connect"
 )
 
 // Handler returns the pages that connect users, to be mounted under a path; see
-// [oauth.Handler]. Client and Store of config are put in by Accounts and must be
+// [connect.Handler]. Connections of config are put in by Accounts and must be
 // left empty. Where there are several environments, each user goes to the
-// platform of their own; the redirect addresses of all applications then have to
+// platform of their environment; the redirect addresses of all applications then have to
 // have the same last element.
-func (a *Accounts) Handler(config oauth.HandlerConfig) (http.Handler, error) {
-	if config.Client != nil || config.Store != nil {
-		return nil, &dispensary.ArgumentError{Field: "oauth.HandlerConfig", Reason: "must leave Client and Store to Accounts"}
+func (a *Accounts) Handler(config connect.Config) (http.Handler, error) {
+	if config.Connections != nil {
+		return nil, &dispensary.ArgumentError{Field: "connect.Config.Connections", Reason: "must be left empty"}
 	}
 	if config.User == nil {
-		return nil, &dispensary.ArgumentError{Field: "oauth.HandlerConfig.User", Reason: "is nil"}
+		return nil, &dispensary.ArgumentError{Field: "connect.Config.User", Reason: "is nil"}
 	}
-	router := &accountsHandler{accounts: a, user: config.User, handlers: map[*application]*oauth.Handler{}}
-	config.User, config.Store = locatedUser, a.config.Store
+	router := &accountsHandler{accounts: a, user: config.User, handlers: map[*application]*connect.Handler{}}
+	config.User = locatedUser
 	for _, app := range a.order {
-		config.Client = app.oauth
-		handler, err := oauth.NewHandler(config)
+		config.Connections = app.conns
+		handler, err := connect.New(config)
 		if err != nil {
 			return nil, err
 		}
@@ -37,7 +37,7 @@ func (a *Accounts) Handler(config oauth.HandlerConfig) (http.Handler, error) {
 type accountsHandler struct {
 	accounts *Accounts
 	user     func(*http.Request) (string, error)
-	handlers map[*application]*oauth.Handler
+	handlers map[*application]*connect.Handler
 }
 
 type locatedKey struct{}
@@ -55,7 +55,7 @@ func (h *accountsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	who, app := located{}, h.accounts.order[0]
 	if who.user, who.err = h.user(bare); who.err == nil {
 		var found *application
-		if found, who.err = h.accounts.of(r.Context(), who.user); who.err == nil {
+		if found, who.err = h.accounts.locate(r.Context(), who.user); who.err == nil {
 			app = found
 		}
 	}

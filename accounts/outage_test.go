@@ -24,6 +24,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
 // The kinds of an outage: what comes in the platform's place.
@@ -147,7 +148,7 @@ func TestAccountsOutliveMassRefusals(t *testing.T) {
 		f := newFleet(t, &outage{kind: "invalid_grant", tokens: true}, 200)
 		row := f.outlive(10 * time.Minute)
 		assert.Positive(t, row.wronglyMarked)
-		assert.LessOrEqual(t, row.wronglyMarked, replicas*oauth.DefaultBreakerUsers)
+		assert.LessOrEqual(t, row.wronglyMarked, replicas*tokens.DefaultBreakerUsers)
 		assert.Zero(t, row.broken)
 		assert.Equal(t, row.revoked, row.marked)
 		t.Logf("%d of %d users were marked wrongly; all work %s after it", row.wronglyMarked, f.users, row.slowest)
@@ -159,7 +160,7 @@ type fleet struct {
 	*testing.T
 	outage   *outage
 	platform *dispensarytest.Server
-	store    *oauth.MemoryStore
+	store    *tokens.MemoryStore
 	replicas []*accounts.Accounts
 	users    int
 
@@ -171,7 +172,7 @@ type fleet struct {
 
 func newFleet(t *testing.T, o *outage, users int) *fleet {
 	t.Helper()
-	f := &fleet{T: t, outage: o, store: oauth.NewMemoryStore(), users: users, marked: map[string]bool{}}
+	f := &fleet{T: t, outage: o, store: tokens.NewMemoryStore(), users: users, marked: map[string]bool{}}
 	f.platform = dispensarytest.New(t, dispensarytest.WithInMemory(), dispensarytest.WithJournalLimit(100),
 		dispensarytest.WithRedirectURI("https://ehr.example.com/dispensary/callback"),
 		dispensarytest.WithRefreshRotation(dispensarytest.RotationImmediate))
@@ -190,14 +191,13 @@ func (f *fleet) replica(client *http.Client) *accounts.Accounts {
 			Site: f.platform.Site(), ClientID: app.ClientID, ClientSecret: dispensary.Secret(app.ClientSecret),
 			RedirectURL: app.RedirectURI, HTTPClient: client,
 		}},
-		Store: f.store,
-		OnEvent: func(_ context.Context, e oauth.Event) {
-			if e, ok := e.(oauth.MustReauthorize); ok {
+		Tokens: tokens.Config{Store: f.store, Observers: []tokens.Observer{{Event: func(_ context.Context, e tokens.Event) {
+			if e, ok := e.(tokens.MustReauthorize); ok {
 				f.mu.Lock()
 				defer f.mu.Unlock()
 				f.marked[e.Key.User] = true
 			}
-		},
+		}}}},
 		Options: func(dispensary.Environment) []dispensary.Option {
 			return []dispensary.Option{dispensary.WithHTTPClient(client)}
 		},
@@ -229,7 +229,7 @@ func (f *fleet) connect() {
 	for _, i := range order {
 		time.Sleep(time.Until(start.Add(left[i])))
 		granted := f.platform.IssueToken(dispensarytest.User{})
-		_, err := f.store.Save(f.Context(), oauth.Key{Environment: environment, User: f.name(i)}, oauth.Token{
+		_, err := f.store.Save(f.Context(), tokens.Key{Environment: environment, User: f.name(i)}, oauth.Token{
 			AccessToken: dispensary.Secret(granted.AccessToken), RefreshToken: dispensary.Secret(granted.RefreshToken),
 			TokenType: "Bearer", Scope: strings.Join(granted.Scopes, " "), Lifetime: oauth.DefaultLifetime,
 			CreatedAt: granted.CreatedAt, ExpiresAt: granted.ExpiresAt, UsedAt: time.Now(), Environment: environment,
@@ -258,7 +258,7 @@ func (f *fleet) outlive(length time.Duration) outageRow {
 	ctx, stop := context.WithCancel(f.Context())
 	var running sync.WaitGroup
 	for _, users := range f.replicas {
-		running.Go(func() { assert.NoError(f, users.KeepFresh(ctx, oauth.RefreshPolicy{})) })
+		running.Go(func() { assert.NoError(f, users.KeepFresh(ctx, tokens.KeepFreshPolicy{})) })
 	}
 	f.outage.on.Store(true)
 	revoked := f.work(length)
@@ -270,9 +270,9 @@ func (f *fleet) outlive(length time.Duration) outageRow {
 	stop()
 	running.Wait()
 	for _, users := range f.replicas {
-		require.NoError(f, users.Shutdown(f.Context()))
+		require.NoError(f, users.Close(f.Context()))
 	}
-	for account, err := range f.replicas[0].List(f.Context(), accounts.ListOptions{State: oauth.StateReauthorize}) {
+	for account, err := range f.replicas[0].List(f.Context(), accounts.ListOptions{State: tokens.StateReauthorize}) {
 		require.NoError(f, err)
 		f.marked[account.Key.User] = true
 		if revoked[account.Key.User] {
@@ -320,13 +320,13 @@ func (f *fleet) work(length time.Duration) (revoked map[string]bool) {
 func (f *fleet) revoke() map[string]bool {
 	f.Helper()
 	environment := f.platform.Site().Environment
-	direct, err := f.replica(f.platform.HTTPClient()).OAuth(environment)
+	direct, err := f.replica(f.platform.HTTPClient()).Connections(environment)
 	require.NoError(f, err)
 	revoked := map[string]bool{}
 	for i := 3; i < f.users && len(revoked) < f.users/20; i += 20 {
-		record, err := f.store.Load(f.Context(), oauth.Key{Environment: environment, User: f.name(i)})
+		record, err := f.store.Load(f.Context(), tokens.Key{Environment: environment, User: f.name(i)})
 		require.NoError(f, err)
-		require.NoError(f, direct.Revoke(f.Context(), record.Token))
+		require.NoError(f, direct.Client().Revoke(f.Context(), record.Token))
 		revoked[f.name(i)] = true
 	}
 	return revoked

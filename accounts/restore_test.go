@@ -9,7 +9,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/accounts"
-	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
 // Users whom the platform refused by mistake are restored, all of them at once.
@@ -17,19 +17,19 @@ func TestAccountsRestore(t *testing.T) {
 	bubbled(t, func(t *testing.T) {
 		p, ctx := newPractice(t, 1), t.Context()
 		users := []string{"dr-1", "dr-2", "dr-3"}
-		key := oauth.Key{Environment: p.platforms[0].Site().Environment}
+		key := tokens.Key{Environment: p.platforms[0].Site().Environment}
 		for _, user := range users {
 			p.connect(t, 0, user)
 			key.User = user
 			record, err := p.store.Load(ctx, key)
 			require.NoError(t, err)
-			lease := oauth.Lease{Key: key, Version: record.Version, Owner: "somebody"}
+			lease := tokens.Lease{Key: key, Version: record.Version, Owner: "somebody"}
 			_, err = p.store.Lease(ctx, lease, time.Minute)
 			require.NoError(t, err)
-			_, err = p.store.Fail(ctx, lease, oauth.ReasonInvalidGrant)
+			_, err = p.store.Fail(ctx, lease, tokens.ReasonInvalidGrant)
 			require.NoError(t, err)
 		}
-		for account, err := range p.accounts.List(ctx, accounts.ListOptions{State: oauth.StateReauthorize}) {
+		for account, err := range p.accounts.List(ctx, accounts.ListOptions{State: tokens.StateReauthorize}) {
 			require.NoError(t, err)
 			require.NoError(t, p.accounts.Restore(ctx, account.Key.User))
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
 // Status is how a user stands with the platform.
@@ -38,11 +39,11 @@ const (
 // be shown, and encoded.
 type Account struct {
 	// Key names the user and the environment.
-	Key oauth.Key
+	Key tokens.Key
 
 	// Status says whether calls work, and Reason why not.
 	Status Status
-	Reason oauth.Reason
+	Reason tokens.Reason
 
 	// Owner is who the token acts for on the platform.
 	Owner oauth.ResourceOwner
@@ -51,7 +52,7 @@ type Account struct {
 	Scopes []string
 
 	// ExpiresAt is the end of the access token; ConnectedAt, UsedAt and UpdatedAt
-	// are those of [oauth.Token] and [oauth.Record].
+	// are those of [oauth.Token] and [tokens.Record].
 	ExpiresAt, ConnectedAt, UsedAt, UpdatedAt time.Time
 }
 
@@ -67,15 +68,15 @@ func (a Account) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, a.String
 // the platform has forgotten since the last call shows with the next one. A user
 // who is not connected is no error.
 func (a *Accounts) Status(ctx context.Context, user string) (Account, error) {
-	app, err := a.of(ctx, user)
+	app, err := a.locate(ctx, user)
 	if err != nil {
 		return Account{}, err
 	}
-	key := app.oauth.Key(user)
-	record, err := a.config.Store.Load(ctx, key)
+	key := app.conns.Key(user)
+	record, err := app.conns.Record(ctx, user)
 	switch {
-	case errors.Is(err, oauth.ErrNoRecord):
-		return Account{Key: key, Status: NotConnected, Reason: oauth.ReasonNotConnected}, nil
+	case errors.Is(err, tokens.ErrNoRecord):
+		return Account{Key: key, Status: NotConnected, Reason: tokens.ReasonNotConnected}, nil
 	case err != nil:
 		return Account{}, fmt.Errorf("accounts: status of %s: %w", key, err)
 	}
@@ -83,18 +84,18 @@ func (a *Accounts) Status(ctx context.Context, user string) (Account, error) {
 }
 
 // account tells what a record means.
-func (app *application) account(record oauth.Record) Account {
+func (app *application) account(record tokens.Record) Account {
 	account := Account{
 		Key: record.Key, Status: Connected,
 		Owner: record.Token.ResourceOwner, Scopes: record.Token.Scopes(),
 		ExpiresAt: record.Token.ExpiresAt, ConnectedAt: record.Token.ConnectedAt, UsedAt: record.Token.UsedAt, UpdatedAt: record.UpdatedAt,
 	}
-	var needsUser *oauth.ReauthorizeError
+	var needsUser *tokens.ReauthorizeError
 	end := record.Token.ExpiresAt
-	switch err := app.oauth.Usable(record); {
+	switch err := app.conns.Usable(record); {
 	case errors.As(err, &needsUser):
 		account.Status, account.Reason = MustReauthorize, needsUser.Reason
-	case !end.IsZero() && time.Until(end) < oauth.DefaultLeeway:
+	case !end.IsZero() && time.Until(end) < tokens.DefaultLeeway:
 		account.Status = Expiring
 	}
 	return account
@@ -106,8 +107,8 @@ type ListOptions struct {
 	Environment dispensary.Environment
 
 	// State limits the list to records in it, for example
-	// [oauth.StateReauthorize] for those to send a link to; empty lists all.
-	State oauth.State
+	// [tokens.StateReauthorize] for those to send a link to; empty lists all.
+	State tokens.State
 }
 
 // accountPage is how many records are read at a time.
@@ -116,20 +117,20 @@ const accountPage = 500
 // List ranges over the accounts of all users, environment by environment and in
 // the order of their ids. It reads them from the store in pages, as it goes; an
 // error ends it, and one that matches [errors.ErrUnsupported] tells that the
-// store is no [oauth.Lister].
+// store is no [tokens.Lister].
 func (a *Accounts) List(ctx context.Context, options ListOptions) iter.Seq2[Account, error] {
 	return func(yield func(Account, error) bool) {
-		lister, ok := a.config.Store.(oauth.Lister)
+		lister, ok := a.config.Tokens.Store.(tokens.Lister)
 		if !ok {
-			yield(Account{}, fmt.Errorf("accounts: the store is no oauth.Lister: %w", errors.ErrUnsupported))
+			yield(Account{}, fmt.Errorf("accounts: the store is no tokens.Lister: %w", errors.ErrUnsupported))
 			return
 		}
 		for _, app := range a.order {
-			environment := app.oauth.Environment()
+			environment := app.conns.Environment()
 			if options.Environment != (dispensary.Environment{}) && options.Environment != environment {
 				continue
 			}
-			if !app.list(ctx, lister, oauth.Listing{Environment: environment, State: options.State, Limit: accountPage}, yield) {
+			if !app.list(ctx, lister, tokens.Listing{Environment: environment, State: options.State, Limit: accountPage}, yield) {
 				return
 			}
 		}
@@ -137,7 +138,7 @@ func (a *Accounts) List(ctx context.Context, options ListOptions) iter.Seq2[Acco
 }
 
 // list yields the accounts of one environment, and false when it is enough.
-func (app *application) list(ctx context.Context, lister oauth.Lister, listing oauth.Listing, yield func(Account, error) bool) bool {
+func (app *application) list(ctx context.Context, lister tokens.Lister, listing tokens.Listing, yield func(Account, error) bool) bool {
 	for {
 		records, err := lister.List(ctx, listing)
 		if err != nil {

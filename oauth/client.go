@@ -1,24 +1,24 @@
 package oauth
 
 import (
-	"context"
 	"crypto/rand"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/api/observe"
 	"github.com/dispensary-go/dispensary/internal/operation"
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
 
-// Client speaks OAuth for one application in one environment, and refreshes the
-// tokens of all its users. Make one per application and environment when the
-// program starts and share it: what makes one refresh per user happen in a
-// process lives here. It is safe for concurrent use.
+// Client speaks OAuth for one application in one environment: it builds the
+// authorization address, exchanges codes, refreshes and revokes tokens, and keeps
+// nothing. Make one per application and environment when the program starts and
+// share it; [github.com/dispensary-go/dispensary/oauth/tokens.Connections] keeps
+// the tokens of its users. It is safe for concurrent use.
 type Client struct {
 	// config is behind a pointer, like everything that holds a secret, so that
 	// printing a Client by reflection shows an address.
@@ -26,15 +26,6 @@ type Client struct {
 	transport *transport.Client
 	authorize string // address of the authorization page with its fixed query
 	logger    *slog.Logger
-
-	flights   flights
-	cooling   cooldowns
-	retrying  cooldowns // of users who were marked
-	forcing   *forcing
-	unwritten pairs
-	faults    faults
-	endpoint  endpoint
-	breaker   breaker
 }
 
 // New checks config and returns a client. It sends nothing. Errors name the
@@ -43,19 +34,14 @@ func New(config Config) (*Client, error) {
 	if err := config.validate(); err != nil {
 		return nil, err
 	}
-	c := &Client{config: config.withDefaults(), logger: config.Logger, forcing: newForcing()}
-	c.cooling = cooldowns{first: firstCooldown, last: lastCooldown, memory: cooldownMemory}
-	c.retrying = cooldowns{first: firstRetry, last: lastRetry, memory: lastRetry}
+	config.Scopes, config.Observers = slices.Clone(config.Scopes), slices.Clone(config.Observers)
+	c := &Client{config: &config, logger: config.Logger}
 	if c.logger == nil {
 		c.logger = slog.New(slog.DiscardHandler)
 	}
-	calls := make([]observe.Observer, len(config.Observers))
-	for i, observer := range config.Observers {
-		calls[i] = observer.Calls
-	}
 	var err error
 	c.transport, err = transport.New(transport.Config{
-		Site: config.Site, HTTPClient: config.HTTPClient, Logger: config.Logger, Observers: calls, UserAgent: config.UserAgent,
+		Site: config.Site, HTTPClient: config.HTTPClient, Logger: config.Logger, Observers: config.Observers, UserAgent: config.UserAgent,
 	})
 	if err != nil {
 		return nil, err
@@ -71,8 +57,14 @@ func New(config Config) (*Client, error) {
 // Environment returns the environment the client works in.
 func (c *Client) Environment() api.Environment { return c.config.Site.Environment }
 
-// Key returns the key under which a [Store] holds the token of user.
-func (c *Client) Key(user string) Key { return Key{Environment: c.Environment(), User: user} }
+// ClientID returns the application's id in its environment; see [Config].
+func (c *Client) ClientID() string { return c.config.ClientID }
+
+// RedirectURL returns where the platform sends browsers back to; see [Config].
+func (c *Client) RedirectURL() string { return c.config.RedirectURL }
+
+// Logger returns the logger of [Config], or one that discards everything.
+func (c *Client) Logger() *slog.Logger { return c.logger }
 
 // AuthorizeURL returns the address of the authorization page, to redirect the
 // user's browser to. The page shows the scopes of the application and sends the
@@ -109,9 +101,3 @@ func (c *Client) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
 // MarshalText is [Client.String], for encoders that would look inside.
 func (c *Client) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
-
-// log writes a record that names the user's key.
-func (c *Client) log(ctx context.Context, level slog.Level, message string, key Key, attrs ...slog.Attr) {
-	c.logger.LogAttrs(ctx, level, "dispensary oauth: "+message,
-		append(attrs, slog.String("environment", key.Environment.String()), slog.String("user", key.User))...)
-}

@@ -3,13 +3,13 @@ package oauth_test
 import (
 	"net/url"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 )
 
 func TestNewNamesTheFieldAtFault(t *testing.T) {
@@ -18,28 +18,25 @@ func TestNewNamesTheFieldAtFault(t *testing.T) {
 		change func(*oauth.Config)
 		want   string
 	}{
-		"no environment":      {func(c *oauth.Config) { c.Site.Environment = api.Environment{} }, "no environment"},
-		"no base address":     {func(c *oauth.Config) { c.Site.BaseURL = "" }, "BaseURL"},
-		"plain auth address":  {func(c *oauth.Config) { c.Site.AuthURL = "http://login.platform.example" }, "AuthURL"},
-		"no id":               {func(c *oauth.Config) { c.ClientID = "" }, "oauth.Config.ClientID is empty"},
-		"id with newline":     {func(c *oauth.Config) { c.ClientID = "abc\n" }, "oauth.Config.ClientID contains space"},
-		"no secret":           {func(c *oauth.Config) { c.ClientSecret = "" }, "oauth.Config.ClientSecret is empty"},
-		"secret with space":   {func(c *oauth.Config) { c.ClientSecret = " canary" }, "oauth.Config.ClientSecret contains space"},
-		"no redirect":         {func(c *oauth.Config) { c.RedirectURL = "" }, "oauth.Config.RedirectURL is empty"},
-		"plain redirect":      {func(c *oauth.Config) { c.RedirectURL = "http://ehr.example/cb" }, "oauth.Config.RedirectURL plain http"},
-		"relative redirect":   {func(c *oauth.Config) { c.RedirectURL = "/cb" }, "oauth.Config.RedirectURL is not an absolute URL"},
-		"malformed redirect":  {func(c *oauth.Config) { c.RedirectURL = "https://canary\x7f/" }, "oauth.Config.RedirectURL is not an absolute URL"},
-		"redirect fragment":   {func(c *oauth.Config) { c.RedirectURL = "https://ehr.example/cb#x" }, "oauth.Config.RedirectURL must not carry"},
-		"redirect with user":  {func(c *oauth.Config) { c.RedirectURL = "https://canary@ehr.example/cb" }, "oauth.Config.RedirectURL must not carry user"},
-		"scopes in one text":  {func(c *oauth.Config) { c.Scopes = []string{"a b"} }, "oauth.Config.Scopes must hold one scope"},
-		"empty scope":         {func(c *oauth.Config) { c.Scopes = []string{""} }, "oauth.Config.Scopes"},
-		"negative leeway":     {func(c *oauth.Config) { c.Leeway = -1 }, "oauth.Config.Leeway must not be negative"},
-		"lease too short":     {func(c *oauth.Config) { c.LeaseTTL = time.Millisecond }, "oauth.Config.LeaseTTL must be at least"},
-		"lease that negative": {func(c *oauth.Config) { c.LeaseTTL = -time.Hour }, "oauth.Config.LeaseTTL must be at least"},
+		"no environment":     {func(c *oauth.Config) { c.Site.Environment = api.Environment{} }, "no environment"},
+		"no base address":    {func(c *oauth.Config) { c.Site.BaseURL = "" }, "BaseURL"},
+		"plain auth address": {func(c *oauth.Config) { c.Site.AuthURL = "http://login.platform.example" }, "AuthURL"},
+		"no id":              {func(c *oauth.Config) { c.ClientID = "" }, "oauth.Config.ClientID is empty"},
+		"id with newline":    {func(c *oauth.Config) { c.ClientID = "abc\n" }, "oauth.Config.ClientID contains space"},
+		"no secret":          {func(c *oauth.Config) { c.ClientSecret = "" }, "oauth.Config.ClientSecret is empty"},
+		"secret with space":  {func(c *oauth.Config) { c.ClientSecret = " canary" }, "oauth.Config.ClientSecret contains space"},
+		"no redirect":        {func(c *oauth.Config) { c.RedirectURL = "" }, "oauth.Config.RedirectURL is empty"},
+		"plain redirect":     {func(c *oauth.Config) { c.RedirectURL = "http://ehr.example/cb" }, "oauth.Config.RedirectURL plain http"},
+		"relative redirect":  {func(c *oauth.Config) { c.RedirectURL = "/cb" }, "oauth.Config.RedirectURL is not an absolute URL"},
+		"malformed redirect": {func(c *oauth.Config) { c.RedirectURL = "https://canary\x7f/" }, "oauth.Config.RedirectURL is not an absolute URL"},
+		"redirect fragment":  {func(c *oauth.Config) { c.RedirectURL = "https://ehr.example/cb#x" }, "oauth.Config.RedirectURL must not carry"},
+		"redirect with user": {func(c *oauth.Config) { c.RedirectURL = "https://canary@ehr.example/cb" }, "oauth.Config.RedirectURL must not carry user"},
+		"scopes in one text": {func(c *oauth.Config) { c.Scopes = []string{"a b"} }, "oauth.Config.Scopes must hold one scope"},
+		"empty scope":        {func(c *oauth.Config) { c.Scopes = []string{""} }, "oauth.Config.Scopes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := config(nil)
+			c := oauthtest.Config(nil)
 			test.change(&c)
 			_, err := oauth.New(c)
 			require.ErrorContains(t, err, test.want)
@@ -51,17 +48,17 @@ func TestNewNamesTheFieldAtFault(t *testing.T) {
 func TestNewTakesLoopbackAndDefaults(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"http://127.0.0.1:8080/cb", "http://localhost/cb", "http://[::1]/cb", "https://ehr.example/cb?tenant=7"} {
-		c := config(nil)
+		c := oauthtest.Config(nil)
 		c.RedirectURL, c.HTTPClient = address, nil
 		client, err := oauth.New(c)
 		require.NoError(t, err)
-		assert.Equal(t, usSandbox, client.Environment())
+		assert.Equal(t, oauthtest.USSandbox, client.Environment())
 	}
 }
 
 func TestAuthorizeURL(t *testing.T) {
 	t.Parallel()
-	client := newClient(t, nil, func(c *oauth.Config) { c.Site.AuthURL += "/sub/" })
+	client := oauthtest.NewClient(t, nil, func(c *oauth.Config) { c.Site.AuthURL += "/sub/" })
 	address, err := client.AuthorizeURL("a&b=c")
 	require.NoError(t, err)
 	u, err := url.Parse(address)

@@ -1,25 +1,14 @@
 package oauth
 
 import (
-	"context"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/dispensary-go/dispensary/api"
-)
-
-// Defaults of [Config]. They are choices of this library; the API states none.
-const (
-	// DefaultLeeway lets a token that is in use be replaced several times over
-	// before it ends, should the platform be unwell.
-	DefaultLeeway = 5 * time.Minute
-
-	// DefaultLeaseTTL leaves the token endpoint ten seconds to answer, twice.
-	DefaultLeaseTTL = 30 * time.Second
+	"github.com/dispensary-go/dispensary/api/observe"
 )
 
 // Config describes one application in one environment, as it was set up in the
@@ -54,42 +43,20 @@ type Config struct {
 	// client of the module's own.
 	HTTPClient *http.Client
 
-	// Logger receives what happens to tokens: refreshed (debug), users who
-	// have to authorize again (info), failures that pass (warn), pairs that
-	// cannot be stored and refused credentials (error). No record holds a
-	// secret; records name the [Key]. Nil logs nothing.
+	// Logger receives what happens to the requests of this client, and what
+	// packages oauth/tokens and oauth/connect do with it: tokens refreshed (debug),
+	// users who have to authorize again (info), temporary failures (warn), tokens
+	// that cannot be stored and refused credentials (error). No record holds a
+	// secret. Nil logs nothing.
 	Logger *slog.Logger
 
-	// OnEvent is told what happens to users and to the application; see
-	// [Event]. It is called by whoever caused the event, a call or the
-	// refresher, and at any time by several: it must be safe for concurrent
-	// use and return at once. Nil tells nobody.
-	OnEvent func(ctx context.Context, event Event)
-
-	// Observers are told how calls and refreshes go; nil tells nobody.
-	Observers []Observer
+	// Observers observe the calls of the token endpoint: exchanging a code,
+	// refreshing, revoking.
+	Observers []observe.Observer
 
 	// UserAgent names the program in every request; empty sends none.
 	UserAgent string
-
-	// Leeway is how long before its end a token that is in use is replaced in
-	// the background. 0 means [DefaultLeeway]; never more than a quarter of
-	// the token's life is used.
-	Leeway time.Duration
-
-	// LeaseTTL is how long one replica may take for a refresh before another
-	// may try, at least a second; 0 means [DefaultLeaseTTL]. A third of it is
-	// what the token endpoint gets for an answer. A replica that dies in the
-	// middle of a refresh keeps its user waiting for this long at most.
-	LeaseTTL time.Duration
-
-	// Breaker says when refreshing in the background pauses; the zero value is
-	// a good one.
-	Breaker BreakerPolicy
 }
-
-// minLeaseTTL keeps the time for one answer above what a network needs.
-const minLeaseTTL = time.Second
 
 // validate reports the first unusable field by its name, never by its value.
 func (c *Config) validate() error {
@@ -101,29 +68,12 @@ func (c *Config) validate() error {
 		{"ClientSecret", credentialProblem(c.ClientSecret.Reveal())},
 		{"RedirectURL", redirectProblem(c.RedirectURL)},
 		{"Scopes", scopesProblem(c.Scopes)},
-		{"Leeway", negative(c.Leeway)},
-		{"LeaseTTL", leaseProblem(c.LeaseTTL)},
-		{"Breaker", c.Breaker.problem()},
 	} {
 		if f.reason != "" {
 			return &api.ArgumentError{Field: "oauth.Config." + f.name, Reason: f.reason}
 		}
 	}
 	return nil
-}
-
-// withDefaults returns a copy that shares nothing with the caller's.
-func (c Config) withDefaults() *Config {
-	c.Scopes = slices.Clone(c.Scopes)
-	c.Observers = slices.Clone(c.Observers)
-	if c.Leeway == 0 {
-		c.Leeway = DefaultLeeway
-	}
-	if c.LeaseTTL == 0 {
-		c.LeaseTTL = DefaultLeaseTTL
-	}
-	c.Breaker = c.Breaker.withDefaults()
-	return &c
 }
 
 // credentialProblem finds what copying from a web page does to a credential.
@@ -152,32 +102,20 @@ func redirectProblem(raw string) string {
 	return ""
 }
 
-func negative(d time.Duration) string {
-	if d < 0 {
-		return "must not be negative"
-	}
-	return ""
-}
-
-func leaseProblem(d time.Duration) string {
-	if d != 0 && d < minLeaseTTL {
-		return "must be at least a second"
-	}
-	return ""
-}
-
 // configuredScope returns the application's scope set in the form that tokens
 // remember it in.
 func (c *Config) configuredScope() string {
 	return strings.Join(slices.Compact(slices.Sorted(slices.Values(c.Scopes))), " ")
 }
 
-// outgrown reports a token that was obtained before a scope was added to the
-// application. Where either set is not known, nothing is.
-func (c *Config) outgrown(t Token) bool {
-	if len(c.Scopes) == 0 || t.ConfiguredScope == "" {
+// ScopesAddedSince reports whether scopes were added to the application
+// ([Config.Scopes]) since the user authorized with token, which the platform does
+// not accept any more then. It is false where either set of scopes is not known.
+// API section: "Authentication" 5.
+func (c *Client) ScopesAddedSince(token Token) bool {
+	if len(c.config.Scopes) == 0 || token.ConfiguredScope == "" {
 		return false
 	}
-	had := strings.Fields(t.ConfiguredScope)
-	return slices.ContainsFunc(c.Scopes, func(scope string) bool { return !slices.Contains(had, scope) })
+	had := strings.Fields(token.ConfiguredScope)
+	return slices.ContainsFunc(c.config.Scopes, func(scope string) bool { return !slices.Contains(had, scope) })
 }

@@ -64,7 +64,7 @@ func (c *Client) Exchange(ctx context.Context, code api.Secret, options ...api.R
 	if code == "" {
 		return Token{}, &api.ArgumentError{Operation: operation.OAuthToken.Name, Field: "code", Reason: "is empty"}
 	}
-	token, err := c.obtain(ctx, grant{kind: "authorization_code", config: c.config, code: code}, options)
+	token, err := c.requestToken(ctx, grant{kind: "authorization_code", config: c.config, code: code}, options)
 	if isInvalidGrant(err) {
 		return Token{}, fmt.Errorf("%w: %w", ErrCodeRefused, err)
 	}
@@ -72,36 +72,31 @@ func (c *Client) Exchange(ctx context.Context, code api.Secret, options ...api.R
 	return token, err
 }
 
-// Refresh buys a new token with the refresh token of old and returns it. What
+// Refresh exchanges the refresh token of old for a new token and returns it. What
 // the answer leaves out (a refresh token, the scope, the owner) is kept from
 // old. Store the result before its access token is used: with the first use the
 // platform may forget the old pair (assumption).
 //
-// Programs with users should not call this but let [Client.TokenSource] do it,
-// which sees to it that each refresh token is sent by one caller at a time.
+// Programs with users should not call this but use a token source of package
+// oauth/tokens, which sees to it that each refresh token is sent by one caller at
+// a time.
 //
-// Errors: [*ReauthorizeError] if the platform does not know the refresh token
-// any more, or there is none; [*ConfigError]; [api.ErrWrongEnvironment];
-// otherwise [*api.Error], after which old is still to be kept.
-// API section: "OAuth" (POST /oauth/token), "Authentication" 3.
+// Errors: one that matches [ErrReauthorize] if the platform does not know the
+// refresh token any more, or there is none; [*ConfigError];
+// [api.ErrWrongEnvironment]; otherwise [*api.Error], after which the old refresh
+// token may be tried again.
+// API section: "OAuth" (POST /oauth/token), "Authentication" 4.
 func (c *Client) Refresh(ctx context.Context, old Token, options ...api.RequestOption) (Token, error) {
-	key := Key{Environment: c.Environment()}
-	if old.Environment != key.Environment {
-		return Token{}, wrongEnvironment(old.Environment, key.Environment)
+	if old.Environment != c.Environment() {
+		return Token{}, wrongEnvironment(old.Environment, c.Environment())
 	}
 	if old.RefreshToken == "" {
-		return Token{}, c.reauthorize(key, ReasonNoRefreshToken, old.ResourceOwner, nil)
+		return Token{}, fmt.Errorf("oauth: there is no refresh token: %w", ErrReauthorize)
 	}
-	token, err := c.refresh(ctx, old, options...)
+	token, err := c.requestToken(ctx, grant{kind: "refresh_token", config: c.config, refreshToken: old.RefreshToken}, options)
 	if isInvalidGrant(err) {
-		return Token{}, c.reauthorize(key, ReasonInvalidGrant, old.ResourceOwner, err)
+		return Token{}, fmt.Errorf("oauth: the refresh token was refused: %w: %w", ErrReauthorize, err)
 	}
-	return token, err
-}
-
-// refresh is Refresh with the platform's own error for a dead grant.
-func (c *Client) refresh(ctx context.Context, old Token, options ...api.RequestOption) (Token, error) {
-	token, err := c.obtain(ctx, grant{kind: "refresh_token", config: c.config, refreshToken: old.RefreshToken}, options)
 	if err != nil {
 		return Token{}, err
 	}
@@ -120,7 +115,7 @@ func (c *Client) refresh(ctx context.Context, old Token, options ...api.RequestO
 
 // Revoke ends a token at the platform together with its refresh token; the user
 // has to authorize again after that. The token may have expired. Delete the
-// record from the [Store] too: revoking does not touch it.
+// record from the store too: revoking does not touch it.
 //
 // Errors: [api.ErrWrongEnvironment]; [*ConfigError]; otherwise [*api.Error].
 // Repeating a call that failed is safe.
@@ -132,24 +127,24 @@ func (c *Client) Revoke(ctx context.Context, token Token, options ...api.Request
 	if token.AccessToken == "" {
 		return &api.ArgumentError{Operation: operation.OAuthRevoke.Name, Field: "token", Reason: "is empty"}
 	}
-	return c.explain(transport.Do(ctx, c.transport, transport.Call{
+	return classify(c.Environment(), transport.Do(ctx, c.transport, transport.Call{
 		Operation: operation.OAuthRevoke,
 		Body:      revocation{c.config, token.AccessToken},
 		Options:   options,
 	}))
 }
 
-// obtain calls the token endpoint.
-func (c *Client) obtain(ctx context.Context, body grant, options []api.RequestOption) (Token, error) {
+// requestToken calls the token endpoint.
+func (c *Client) requestToken(ctx context.Context, body grant, options []api.RequestOption) (Token, error) {
 	var response api.Response
 	sent := time.Now()
-	got, err := transport.One[answer](ctx, c.transport, transport.Call{
+	got, err := transport.One[tokenResponse](ctx, c.transport, transport.Call{
 		Operation: operation.OAuthToken,
 		Body:      body,
 		Options:   append(slices.Clip(options), api.CaptureResponse(&response)),
 	})
 	if err != nil {
-		return Token{}, c.explain(err)
+		return Token{}, classify(c.Environment(), err)
 	}
 	token := got.token(sent, response.Header)
 	token.Environment = c.Environment()

@@ -37,7 +37,7 @@ func (t Token) OAuth2() *oauth2.Token {
 
 // Static returns a source of one token for as long as it is valid. It is for
 // tools and tests: it never refreshes, so that a 401 is final, and after the
-// token's end it returns a [*ReauthorizeError].
+// token's end it fails with an error that matches [ErrReauthorize].
 func Static(token Token) api.TokenSource { return &staticSource{token} }
 
 type staticSource struct{ token Token }
@@ -47,10 +47,7 @@ func (s *staticSource) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "o
 
 func (s *staticSource) Token(context.Context) (api.AccessToken, error) {
 	if end := s.token.ExpiresAt; !end.IsZero() && !time.Now().Before(end) {
-		return api.AccessToken{}, &ReauthorizeError{
-			Key:    Key{Environment: s.token.Environment},
-			Reason: ReasonNoRefreshToken, Owner: s.token.ResourceOwner,
-		}
+		return api.AccessToken{}, fmt.Errorf("oauth: the token of a static source has expired: %w", ErrReauthorize)
 	}
 	return s.token.Access(), nil
 }
@@ -100,9 +97,14 @@ func (s *foreignSource) Token(ctx context.Context) (api.AccessToken, error) {
 	}
 	done := make(chan outcome, 1)
 	go func() {
-		o := outcome{err: errAbandoned}
-		defer func() { <-s.turn; done <- o }()
-		defer protect(&o.err)
+		o := outcome{err: errors.New("oauth: the x/oauth2 token source ended without a result")} // by runtime.Goexit
+		defer func() {
+			if v := recover(); v != nil {
+				o.err = fmt.Errorf("oauth: the x/oauth2 token source panicked with a %T", v)
+			}
+			<-s.turn
+			done <- o
+		}()
 		o.token, o.err = s.ask()
 	}()
 	select {
@@ -131,7 +133,7 @@ func (s *foreignSource) ask() (api.AccessToken, error) {
 	case err != nil:
 		return api.AccessToken{}, &foreignError{err}
 	case got == nil || got.AccessToken == "":
-		return api.AccessToken{}, errors.New("dispensary: the x/oauth2 token source returned no token")
+		return api.AccessToken{}, errors.New("oauth: the x/oauth2 token source returned no token")
 	}
 	token := api.AccessToken{Secret: api.Secret(got.AccessToken), Environment: s.environment, ExpiresAt: got.Expiry}
 	token.Scope, _ = got.Extra("scope").(string)
@@ -143,7 +145,7 @@ func (s *foreignSource) ask() (api.AccessToken, error) {
 type foreignError struct{ err error }
 
 func (e *foreignError) Error() string {
-	const prefix = "dispensary: x/oauth2 token source: "
+	const prefix = "oauth: x/oauth2 token source: "
 	var answer *oauth2.RetrieveError
 	if !errors.As(e.err, &answer) {
 		return prefix + e.err.Error()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,11 +17,12 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 )
 
 func TestOAuth2(t *testing.T) {
 	t.Parallel()
-	token := firstToken(time.Hour)
+	token := oauthtest.FirstToken(time.Hour)
 	got := token.OAuth2()
 	assert.True(t, got.Valid())
 	assert.Equal(t, "access-0", got.AccessToken)
@@ -33,8 +35,8 @@ func TestOAuth2(t *testing.T) {
 }
 
 func TestStatic(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		source := oauth.Static(firstToken(time.Hour))
+	oauthtest.Bubble(t, func(t *testing.T) {
+		source := oauth.Static(oauthtest.FirstToken(time.Hour))
 		token, err := source.Token(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, "access-0", token.Secret.Reveal())
@@ -43,19 +45,17 @@ func TestStatic(t *testing.T) {
 
 		time.Sleep(time.Hour)
 		_, err = source.Token(t.Context())
-		e := requireReauthorize(t, err, oauth.ReasonNoRefreshToken)
-		_, err = e.AuthorizeURL("s")
-		require.Error(t, err, "no application is known")
+		require.ErrorIs(t, err, oauth.ErrReauthorize)
 	})
 }
 
 func TestOAuth2RoundTrip(t *testing.T) {
 	t.Parallel()
-	source := oauth.FromOAuth2(oauth2.StaticTokenSource(firstToken(time.Hour).OAuth2()), usSandbox)
+	source := oauth.FromOAuth2(oauth2.StaticTokenSource(oauthtest.FirstToken(time.Hour).OAuth2()), oauthtest.USSandbox)
 	token, err := source.Token(t.Context())
 	require.NoError(t, err)
-	assert.Equal(t, firstToken(time.Hour).Access().Secret.Reveal(), token.Secret.Reveal())
-	assert.Equal(t, usSandbox, token.Environment)
+	assert.Equal(t, oauthtest.FirstToken(time.Hour).Access().Secret.Reveal(), token.Secret.Reveal())
+	assert.Equal(t, oauthtest.USSandbox, token.Environment)
 	assert.Equal(t, "catalog:read clinic:read", token.Scope)
 }
 
@@ -65,13 +65,13 @@ type tokenFunc func() (*oauth2.Token, error)
 func (f tokenFunc) Token() (*oauth2.Token, error) { return f() }
 
 func TestFromOAuth2AsksOnceWhileValid(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
 		var asked atomic.Int32
 		source := oauth.FromOAuth2(tokenFunc(func() (*oauth2.Token, error) {
 			time.Sleep(time.Second)
 			asked.Add(1)
 			return &oauth2.Token{AccessToken: "a", Expiry: time.Now().Add(time.Hour)}, nil
-		}), usSandbox)
+		}), oauthtest.USSandbox)
 		var wg sync.WaitGroup
 		for range 100 {
 			wg.Go(func() { _, err := source.Token(t.Context()); assert.NoError(t, err) })
@@ -91,7 +91,7 @@ func TestFromOAuth2AsksAgainWithoutExpiry(t *testing.T) {
 	source := oauth.FromOAuth2(tokenFunc(func() (*oauth2.Token, error) {
 		asked++
 		return &oauth2.Token{AccessToken: "a"}, nil
-	}), usSandbox)
+	}), oauthtest.USSandbox)
 	for range 3 {
 		_, err := source.Token(t.Context())
 		require.NoError(t, err)
@@ -100,11 +100,11 @@ func TestFromOAuth2AsksAgainWithoutExpiry(t *testing.T) {
 }
 
 func TestFromOAuth2CallersMayLeave(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
 		source := oauth.FromOAuth2(tokenFunc(func() (*oauth2.Token, error) {
 			time.Sleep(time.Minute)
 			return nil, nil
-		}), usSandbox)
+		}), oauthtest.USSandbox)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		for range 2 { // the first leaves the source working, the second its turn
@@ -124,18 +124,18 @@ func TestFromOAuth2Errors(t *testing.T) {
 		reauthorize bool
 	}{
 		"answer without a code": {
-			&oauth2.RetrieveError{Response: &http.Response{StatusCode: 500}, Body: []byte("canary")},
-			"dispensary: x/oauth2 token source: the token endpoint refused (status 500)", false,
+			&oauth2.RetrieveError{Response: &http.Response{StatusCode: 500}, Body: []byte("oauthtest.Canary")},
+			"oauth: x/oauth2 token source: the token endpoint refused (status 500)", false,
 		},
 		"dead grant": {
-			&oauth2.RetrieveError{Response: &http.Response{StatusCode: 400}, ErrorCode: "invalid_grant", ErrorDescription: "canary"},
-			"dispensary: x/oauth2 token source: the token endpoint refused: invalid_grant (status 400)", true,
+			&oauth2.RetrieveError{Response: &http.Response{StatusCode: 400}, ErrorCode: "invalid_grant", ErrorDescription: "oauthtest.Canary"},
+			"oauth: x/oauth2 token source: the token endpoint refused: invalid_grant (status 400)", true,
 		},
-		"another error": {errors.New("keyring is locked"), "dispensary: x/oauth2 token source: keyring is locked", false},
+		"another error": {errors.New("keyring is locked"), "oauth: x/oauth2 token source: keyring is locked", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := oauth.FromOAuth2(tokenFunc(func() (*oauth2.Token, error) { return nil, test.err }), usSandbox).Token(t.Context())
+			_, err := oauth.FromOAuth2(tokenFunc(func() (*oauth2.Token, error) { return nil, test.err }), oauthtest.USSandbox).Token(t.Context())
 			require.EqualError(t, err, test.want)
 			require.ErrorIs(t, err, test.err)
 			assert.Equal(t, test.reauthorize, errors.Is(err, oauth.ErrReauthorize))
@@ -145,8 +145,26 @@ func TestFromOAuth2Errors(t *testing.T) {
 
 func TestTokenIsNotReadFromJSON(t *testing.T) {
 	t.Parallel()
-	data, err := json.Marshal(firstToken(time.Hour))
+	data, err := json.Marshal(oauthtest.FirstToken(time.Hour))
 	require.NoError(t, err)
 	var token oauth.Token
 	require.ErrorContains(t, json.Unmarshal(data, &token), "store its fields")
 }
+
+// A source of x/oauth2 that panics, or ends its goroutine, keeps nobody waiting.
+func TestForeignSourceThatPanics(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		for _, leave := range []func(){func() { panic(oauthtest.Canary) }, runtime.Goexit} {
+			source := oauth.FromOAuth2(panickySource(func() (*oauth2.Token, error) { leave(); return nil, nil }), oauthtest.USSandbox)
+			for range 2 {
+				_, err := source.Token(t.Context())
+				require.Error(t, err)
+				assert.NotContains(t, err.Error(), oauthtest.Canary)
+			}
+		}
+	})
+}
+
+type panickySource func() (*oauth2.Token, error)
+
+func (f panickySource) Token() (*oauth2.Token, error) { return f() }

@@ -68,8 +68,8 @@ type Token struct {
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 
 	// Lifetime is the whole life of the access token from its creation on; 0
-	// if it is not known. Short-lived tokens are renewed later before their
-	// end than [Config.Leeway] says, in proportion.
+	// if it is not known. Short-lived tokens are refreshed closer to their end
+	// than others, in proportion.
 	Lifetime time.Duration `json:"lifetime"`
 
 	// Scope holds the granted scopes as the platform wrote them; see
@@ -85,11 +85,11 @@ type Token struct {
 	// exchanged the code; refreshes keep it. Zero if it is not known.
 	ConnectedAt time.Time `json:"connected_at,omitzero"`
 
-	// UsedAt is when somebody last needed a token of this user so much that
-	// one was fetched: the user connected, or a call found the token near its
-	// end. What a [Refresher] fetches does not count, so that users whom
-	// nobody uses are told apart without a write for each use; it may lag
-	// behind by as long as a refresher runs. Zero if it is not known.
+	// UsedAt is when a token of this user was last fetched because it was needed:
+	// the user connected, or a call found the token near its end. Refreshes in
+	// the background do not count, so that users without calls can be told from
+	// others without a write for each call; it may lag behind by as long as tokens
+	// are kept fresh in the background. Zero if it is not known.
 	UsedAt time.Time `json:"used_at,omitzero"`
 
 	// ResourceOwner is who the token acts for.
@@ -106,22 +106,6 @@ func (t Token) Access() api.AccessToken {
 
 // Scopes returns the granted scopes.
 func (t Token) Scopes() []string { return t.Access().Scopes() }
-
-// ValidFor reports why the token must not be stored under key: the key is
-// invalid, the token is empty, or it belongs to another environment
-// ([api.ErrWrongEnvironment]). Every [Store] begins Save and Commit
-// with it.
-func (t Token) ValidFor(key Key) error {
-	switch err := key.Validate(); {
-	case err != nil:
-		return err
-	case t.AccessToken == "":
-		return &api.ArgumentError{Field: "oauth.Token.AccessToken", Reason: "is empty"}
-	case t.Environment != key.Environment:
-		return wrongEnvironment(t.Environment, key.Environment)
-	}
-	return nil
-}
 
 // wrongEnvironment matches [api.ErrWrongEnvironment].
 func wrongEnvironment(token, want api.Environment) error {
@@ -157,5 +141,5 @@ func (t Token) LogValue() slog.Value {
 // no secrets in it; a store that would keep tokens that way finds out here, and
 // not when all its users have to authorize again.
 func (t *Token) UnmarshalJSON([]byte) error {
-	return errors.New("dispensary: an oauth.Token cannot be read from JSON, which is written without its secrets: store its fields")
+	return errors.New("oauth: a Token cannot be read from JSON, which is written without its secrets: store its fields")
 }

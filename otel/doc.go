@@ -4,14 +4,15 @@
 //	telemetry, err := dispensaryotel.New(dispensaryotel.Config{}) // the global providers
 //
 //	client, err := dispensary.New(site, dispensary.WithTokenSource(tokens), telemetry.Client())
-//	connections, err := oauth.New(telemetry.OAuth(oauth.Config{…}))
+//	app, err := oauth.New(telemetry.OAuth(oauth.Config{…}))
+//	conns, err := tokens.NewConnections(telemetry.Tokens(tokens.Config{Client: app, …}))
 //	inbox, err := sqlinbox.Open("inbox.db", sqlinbox.Config{Work: telemetry.Work(webhook.Work{Handle: router.Dispatch}), …})
 //	handler, err := webhook.NewHandler(telemetry.Webhook(webhook.Config{Inbox: inbox, …}))
 //	stop, err := telemetry.WatchInbox("orders", inbox)
 //
 // Each of them adds to what the program observes with on its own and replaces
-// nothing. With package accounts, give Client to Config.Options and the
-// results of OAuth to Config.Applications.
+// nothing. With package accounts, give Client to Config.Options, the
+// results of OAuth to Config.Applications and that of Tokens to Config.Tokens.
 //
 // # Spans
 //

@@ -7,46 +7,42 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/otel/internal/signal"
 )
 
-// OAuth returns c with observation added; observers that c has are told first.
-//
-// A refresh is a span "oauth.refresh", below the call that needed it, with the
-// calls of the token endpoint in it. What happens to users and to the application
-// is counted, see [oauth.Event]; whose token it is, no signal says.
+// OAuth returns c with observation added: calls of the token endpoint are spans, like
+// those of the API. Observers that c has are called first.
 func (t *Telemetry) OAuth(c oauth.Config) oauth.Config {
-	c.Observers = append(slices.Clip(c.Observers), oauth.Observer{
-		Calls: t.calls(), RefreshStart: t.refreshStart, RefreshEnd: t.refreshEnd,
-	})
-	c.OnEvent = both(c.OnEvent, t.tokenEvent)
+	c.Observers = append(slices.Clip(c.Observers), t.calls())
 	return c
 }
 
-// both calls first, which may be nil, and then second, whatever first does.
-func both[T any](first, second func(context.Context, T)) func(context.Context, T) {
-	if first == nil {
-		return second
-	}
-	return func(ctx context.Context, value T) {
-		defer second(ctx, value)
-		first(ctx, value)
-	}
+// Tokens returns c with observation added; observers that c has are called first.
+//
+// A refresh is a span "oauth.refresh", below the call that needed it, with the
+// calls of the token endpoint in it. What happens to users and to the application
+// is counted, see [tokens.Event]; whose token it is, no signal says.
+func (t *Telemetry) Tokens(c tokens.Config) tokens.Config {
+	c.Observers = append(slices.Clip(c.Observers), tokens.Observer{
+		Event: t.tokenEvent, RefreshStart: t.refreshStart, RefreshEnd: t.refreshEnd,
+	})
+	return c
 }
 
-func (t *Telemetry) refreshStart(ctx context.Context, r oauth.Refresh) context.Context {
+func (t *Telemetry) refreshStart(ctx context.Context, r tokens.Refresh) context.Context {
 	attributes := append(environment(r.Key.Environment), signal.Background.Of(r.Background))
 	ctx, span := t.tracer.Start(ctx, signal.NewShape("oauth.refresh", trace.SpanKindInternal, attributes...))
 	return t.begun(ctx, ofRefresh, span)
 }
 
-func (t *Telemetry) refreshEnd(ctx context.Context, r oauth.RefreshResult) {
+func (t *Telemetry) refreshEnd(ctx context.Context, r tokens.RefreshResult) {
 	span := t.begunIn(ctx, ofRefresh)
 	defer span.End()
 	outcome := string(r.Outcome)
 	attributes := append(environment(r.Key.Environment), signal.Background.Of(r.Background), signal.RefreshOutcome.Of(outcome))
 	span.Set(signal.RefreshOutcome.Of(outcome))
-	if r.Outcome != oauth.RefreshDone && r.Outcome != oauth.RefreshFound {
+	if r.Outcome != tokens.OutcomeRefreshed && r.Outcome != tokens.OutcomeFound {
 		span.Fail(outcome)
 		attributes = append(attributes, signal.Error.Of(outcome))
 	}
@@ -54,32 +50,32 @@ func (t *Telemetry) refreshEnd(ctx context.Context, r oauth.RefreshResult) {
 }
 
 // tokenEvent counts what happened.
-func (t *Telemetry) tokenEvent(ctx context.Context, event oauth.Event) {
+func (t *Telemetry) tokenEvent(ctx context.Context, event tokens.Event) {
 	attributes := append(environment(event.Subject().Environment), signal.TokenEvent.Of(nameOf(event)))
-	if e, ok := event.(oauth.MustReauthorize); ok {
+	if e, ok := event.(tokens.MustReauthorize); ok {
 		attributes = append(attributes, signal.ReauthorizeReason.Of(string(e.Reason)))
 	}
 	t.tokenEvents.Count(ctx, signal.NewSeries(attributes...))
 }
 
-func nameOf(event oauth.Event) string {
+func nameOf(event tokens.Event) string {
 	switch event.(type) {
-	case oauth.Connected:
+	case tokens.Connected:
 		return "connected"
-	case oauth.Disconnected:
+	case tokens.Disconnected:
 		return "disconnected"
-	case oauth.Refreshed:
+	case tokens.Refreshed:
 		return "refreshed"
-	case oauth.MustReauthorize:
+	case tokens.MustReauthorize:
 		return "must_reauthorize"
-	case oauth.Restored:
+	case tokens.Restored:
 		return "restored"
-	case oauth.Unwritten:
-		return "unwritten"
-	case oauth.BreakerTripped:
+	case tokens.CommitDelayed:
+		return "commit_delayed"
+	case tokens.BreakerTripped:
 		return "breaker_tripped"
-	case oauth.ConfigFault:
-		return "config_fault"
+	case tokens.ConfigErrorDetected:
+		return "config_error_detected"
 	}
 	return other
 }

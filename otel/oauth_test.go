@@ -13,16 +13,17 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
 // connected is a user whose client refreshes its tokens, observed.
 type connected struct {
 	*recorded
 	platform *dispensarytest.Server
-	oauth    *oauth.Client
-	store    oauth.Store
+	conns    *tokens.Connections
+	store    tokens.Store
 	client   *dispensary.Client
-	events   []oauth.Event
+	events   []tokens.Event
 }
 
 const user = "user-of-the-integrator"
@@ -35,31 +36,33 @@ func connect(t *testing.T, lifetime time.Duration) *connected {
 
 func connectTo(t *testing.T, r *recorded, lifetime time.Duration) *connected {
 	t.Helper()
-	c := &connected{recorded: r, platform: dispensarytest.New(t), store: oauth.NewMemoryStore()}
+	c := &connected{recorded: r, platform: dispensarytest.New(t), store: tokens.NewMemoryStore()}
 	app := c.platform.Application()
-	var err error
-	c.oauth, err = oauth.New(c.OAuth(oauth.Config{
+	client, err := oauth.New(c.OAuth(oauth.Config{
 		Site: c.platform.Site(), HTTPClient: c.platform.HTTPClient(), RedirectURL: app.RedirectURI,
 		ClientID: app.ClientID, ClientSecret: dispensary.Secret(app.ClientSecret),
-		OnEvent: func(_ context.Context, e oauth.Event) {
+	}))
+	require.NoError(t, err)
+	c.conns, err = tokens.NewConnections(c.Tokens(tokens.Config{
+		Client: client, Store: c.store, Observers: []tokens.Observer{{Event: func(_ context.Context, e tokens.Event) {
 			c.events = append(c.events, e)
-			panic("a hook of the program's own")
-		},
+			panic("an observer of the program's own")
+		}}},
 	}))
 	require.NoError(t, err)
 	state := oauth.NewState()
-	address, err := c.oauth.AuthorizeURL(state)
+	address, err := client.AuthorizeURL(state)
 	require.NoError(t, err)
 	back, err := c.platform.Approve(address, c.platform.Users()[0])
 	require.NoError(t, err)
 	code, err := oauth.ParseCallback(back.Query(), state)
 	require.NoError(t, err)
-	token, err := c.oauth.Exchange(t.Context(), code)
+	token, err := client.Exchange(t.Context(), code)
 	require.NoError(t, err)
 	token.ExpiresAt = time.Now().Add(lifetime)
-	_, err = c.store.Save(t.Context(), c.oauth.Key(user), token)
+	_, err = c.store.Save(t.Context(), c.conns.Key(user), token)
 	require.NoError(t, err)
-	c.client = c.platform.Client(dispensarytest.User{}, c.Client()).WithTokenSource(c.oauth.TokenSource(c.store, user))
+	c.client = c.platform.Client(dispensarytest.User{}, c.Client()).WithTokenSource(c.conns.TokenSource(user))
 	c.spans.Reset()
 	return c
 }
@@ -77,7 +80,7 @@ func TestRefreshBelowTheCall(t *testing.T) {
 	requireChild(t, token, c.one(t, "POST /oauth/token"))
 	requireChild(t, call, c.one(t, "GET /clinic"))
 	assert.Equal(t, map[string]string{
-		"dispensary.oauth.refresh.outcome": "done", "dispensary.oauth.refresh.background": "false",
+		"dispensary.oauth.refresh.outcome": "refreshed", "dispensary.oauth.refresh.background": "false",
 		"dispensary.region": "us", "dispensary.stage": "sandbox",
 	}, set(refresh))
 	assert.Equal(t, []point{{set(refresh), 1}}, c.points(t, "dispensary.oauth.refresh.duration"))
@@ -120,14 +123,14 @@ func TestUserWhoMustReauthorize(t *testing.T) {
 	assert.NotContains(t, c.dump(t), user)
 }
 
-// Every event of package oauth has a name; one that comes later has none yet.
+// Every event of package tokens has a name; one that comes later has none yet.
 func TestEventsHaveNames(t *testing.T) {
 	t.Parallel()
 	r := record(t)
-	tell := r.OAuth(oauth.Config{}).OnEvent
-	for _, event := range []oauth.Event{
-		oauth.Connected{}, oauth.Disconnected{}, oauth.Refreshed{}, oauth.MustReauthorize{}, oauth.Restored{}, oauth.Unwritten{Err: errors.New("away")},
-		oauth.BreakerTripped{}, oauth.ConfigFault{Err: &oauth.ConfigError{}}, later{},
+	tell := r.Tokens(tokens.Config{}).Observers[0].Event
+	for _, event := range []tokens.Event{
+		tokens.Connected{}, tokens.Disconnected{}, tokens.Refreshed{}, tokens.MustReauthorize{}, tokens.Restored{}, tokens.CommitDelayed{Err: errors.New("away")},
+		tokens.BreakerTripped{}, tokens.ConfigErrorDetected{Err: &oauth.ConfigError{}}, later{},
 	} {
 		tell(t.Context(), event)
 	}
@@ -136,11 +139,11 @@ func TestEventsHaveNames(t *testing.T) {
 		names = append(names, p.attributes["dispensary.oauth.event"])
 	}
 	assert.ElementsMatch(t, []string{
-		"connected", "disconnected", "refreshed", "must_reauthorize", "restored", "unwritten", "breaker_tripped", "config_fault", "_OTHER",
+		"connected", "disconnected", "refreshed", "must_reauthorize", "restored", "commit_delayed", "breaker_tripped", "config_error_detected", "_OTHER",
 	}, names)
 }
 
 // later is an event that this package does not know.
 type later struct{}
 
-func (later) Subject() oauth.Key { return oauth.Key{} }
+func (later) Subject() tokens.Key { return tokens.Key{} }

@@ -138,3 +138,14 @@ func outcomeOf(r webhook.Receipt) string {
 	}
 	return string(webhook.OutcomeAccepted)
 }
+
+// both calls first, which may be nil, and then second, whatever first does.
+func both[T any](first, second func(context.Context, T)) func(context.Context, T) {
+	if first == nil {
+		return second
+	}
+	return func(ctx context.Context, value T) {
+		defer second(ctx, value)
+		first(ctx, value)
+	}
+}

@@ -11,6 +11,8 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/accounts"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/connect"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
 // The paths of the application. The last element of callbackPath is what the
@@ -35,35 +37,37 @@ func newApp(site dispensary.Site, clientID string, clientSecret dispensary.Secre
 		Applications: []oauth.Config{{
 			Site: site, ClientID: clientID, ClientSecret: clientSecret, RedirectURL: home + callbackPath,
 		}},
-		Store:   oauth.NewMemoryStore(), // a real application keeps tokens in its database
-		OnEvent: tell,
+		Tokens: tokens.Config{
+			Store:      tokens.NewMemoryStore(), // a real application keeps tokens in its database
+			OwnerTypes: []string{oauth.OwnerPractitioner},
+			Observers:  []tokens.Observer{{Event: tell}},
+		},
 	})
 	if err != nil {
 		return nil, err
 	}
-	connect, err := users.Handler(oauth.HandlerConfig{
+	pages, err := users.Handler(connect.Config{
 		// A real application has its keys from where its other secrets are, and
 		// the same ones on every replica.
 		StateKeys:       []dispensary.Secret{dispensary.Secret(rand.Text() + rand.Text())},
 		User:            func(*http.Request) (string, error) { return currentUser, nil },
-		OwnerTypes:      []string{oauth.OwnerPractitioner},
 		LoopbackCookies: true, // plain http, for development only
 	})
-	return &app{users: users, connect: connect}, err
+	return &app{users: users, connect: pages}, err
 }
 
 // tell is where a real application updates its pages and wakes its operators.
-func tell(ctx context.Context, event oauth.Event) {
+func tell(ctx context.Context, event tokens.Event) {
 	switch e := event.(type) {
-	case oauth.Connected:
+	case tokens.Connected:
 		slog.InfoContext(ctx, "connected", "user", e.Key.User, "account", e.Owner.ID)
-	case oauth.Disconnected:
+	case tokens.Disconnected:
 		slog.InfoContext(ctx, "disconnected", "user", e.Key.User)
-	case oauth.MustReauthorize:
+	case tokens.MustReauthorize:
 		slog.InfoContext(ctx, "must connect again", "user", e.Key.User, "reason", e.Reason)
-	case oauth.Restored:
+	case tokens.Restored:
 		slog.InfoContext(ctx, "need not connect again after all", "user", e.Key.User)
-	case oauth.BreakerTripped, oauth.ConfigFault, oauth.Unwritten:
+	case tokens.BreakerTripped, tokens.ConfigErrorDetected, tokens.CommitDelayed:
 		slog.ErrorContext(ctx, "the connection to the dispensary needs an operator", "event", e)
 	}
 }

@@ -63,5 +63,5 @@ func run(ctx context.Context, address string, ready func(address string)) (err e
 	}
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	return errors.Join(server.Shutdown(ending), a.users.Shutdown(ending))
+	return errors.Join(server.Shutdown(ending), a.users.Close(ending))
 }

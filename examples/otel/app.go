@@ -10,6 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 	dispensaryotel "github.com/dispensary-go/dispensary/otel"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
@@ -24,41 +25,45 @@ type app struct {
 	server   *httptest.Server // stands for the program's own
 }
 
-// newApp shows the five places in which a Telemetry is given.
+// newApp shows the six places in which a Telemetry is given.
 func newApp(platform *dispensarytest.Server, telemetry *dispensaryotel.Telemetry) (*app, error) {
 	a := &app{platform: platform}
 	registered, site := platform.Application(), platform.Site()
 
-	connections, err := oauth.New(telemetry.OAuth(oauth.Config{ // 1: tokens
+	application, err := oauth.New(telemetry.OAuth(oauth.Config{ // 1: requests for tokens
 		Site: site, ClientID: registered.ClientID, ClientSecret: dispensary.Secret(registered.ClientSecret),
 		RedirectURL: registered.RedirectURI,
 	}))
 	if err != nil {
 		return nil, err
 	}
-	client, err := dispensary.New(site, telemetry.Client()) // 2: calls
+	store := tokens.NewMemoryStore()
+	conns, err := tokens.NewConnections(telemetry.Tokens(tokens.Config{Client: application, Store: store})) // 2: refreshes
 	if err != nil {
 		return nil, err
 	}
-	store := oauth.NewMemoryStore()
-	if _, err := store.Save(context.Background(), connections.Key(user), a.lastNight()); err != nil {
+	client, err := dispensary.New(site, telemetry.Client()) // 3: calls
+	if err != nil {
 		return nil, err
 	}
-	a.client = client.WithTokenSource(connections.TokenSource(store, user))
+	if _, err := store.Save(context.Background(), conns.Key(user), a.lastNight()); err != nil {
+		return nil, err
+	}
+	a.client = client.WithTokenSource(conns.TokenSource(user))
 
 	var router webhook.Router
 	router.OnOrderPlaced(func(ctx context.Context, e events.OrderEvent) error {
 		_, err := a.client.Clinic.Orders.Get(ctx, e.Data.ID) // in the trace of the attempt
 		return err
 	})
-	// 3: the handling of events
+	// 4: the handling of events
 	if a.inbox, err = memoryinbox.New(memoryinbox.Config{Work: telemetry.Work(webhook.Work{Handle: router.Dispatch})}); err != nil {
 		return nil, err
 	}
-	if a.unwatch, err = telemetry.WatchInbox("orders", a.inbox); err != nil { // 4: how many wait, and since when
+	if a.unwatch, err = telemetry.WatchInbox("orders", a.inbox); err != nil { // 5: how many wait, and since when
 		return nil, err
 	}
-	handler, err := webhook.NewHandler(telemetry.Webhook(webhook.Config{ // 5: their arrival
+	handler, err := webhook.NewHandler(telemetry.Webhook(webhook.Config{ // 6: their arrival
 		Environment: site.Environment, Inbox: a.inbox,
 		Secrets: []dispensary.Secret{dispensary.Secret(registered.WebhookSecret)}, Challenge: dispensary.Secret(registered.ChallengeToken),
 	}))

@@ -18,7 +18,7 @@ func TestWhatIsSeen(t *testing.T) {
 	assert.Equal(t, strings.TrimSpace(`
 Spans:
   clinic.get  http.response.status_code=200
-    oauth.refresh  dispensary.oauth.refresh.outcome=done
+    oauth.refresh  dispensary.oauth.refresh.outcome=refreshed
       oauth.token  http.response.status_code=200
         POST /oauth/token  http.response.status_code=200
     GET /clinic  http.response.status_code=503 error.type=503
@@ -32,7 +32,7 @@ Spans:
 	for _, want := range []string{
 		"dispensary.client.retries 1  dispensary.retry.reason=server",
 		"http.client.request.duration 1 times  http.response.status_code=503 error.type=503",
-		"dispensary.oauth.refresh.duration 1 times  dispensary.oauth.refresh.outcome=done",
+		"dispensary.oauth.refresh.duration 1 times  dispensary.oauth.refresh.outcome=refreshed",
 		"messaging.process.duration 1 times  dispensary.attempt.result=handled",
 	} {
 		assert.Contains(t, metrics, "  "+want+"\n")

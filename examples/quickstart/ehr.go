@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api/observe"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
@@ -22,13 +24,12 @@ type ehr struct {
 	listener net.Listener
 	server   *http.Server
 
-	oauth  *oauth.Client
-	store  oauth.Store
+	conns  *tokens.Connections
 	client *dispensary.Client
 	inbox  *memoryinbox.Inbox
 
-	connected chan string            // request ids of the exchanges that connected a user
-	orders    chan events.OrderEvent // order.placed, verified and decoded
+	requests chan string            // ids of the requests for tokens
+	orders   chan events.OrderEvent // order.placed, verified and decoded
 }
 
 // registration is what the developer dashboard of the platform shows.
@@ -58,11 +59,10 @@ func newEHR() (*ehr, error) {
 		return nil, err
 	}
 	return &ehr{
-		address:   "http://" + listener.Addr().String(),
-		listener:  listener,
-		store:     oauth.NewMemoryStore(),
-		connected: make(chan string, 1),
-		orders:    make(chan events.OrderEvent, 1),
+		address:  "http://" + listener.Addr().String(),
+		listener: listener,
+		requests: make(chan string, 8),
+		orders:   make(chan events.OrderEvent, 1),
 	}, nil
 }
 
@@ -72,10 +72,14 @@ func (e *ehr) start(r registration) error {
 	if e.client, err = dispensary.New(r.site); err != nil {
 		return err
 	}
-	e.oauth, err = oauth.New(oauth.Config{
+	application, err := oauth.New(oauth.Config{
 		Site: r.site, ClientID: r.clientID, ClientSecret: r.clientSecret, RedirectURL: e.address + callbackPath,
+		Observers: []observe.Observer{{CallEnd: func(_ context.Context, call observe.CallResult) { e.requests <- call.RequestID }}},
 	})
 	if err != nil {
+		return err
+	}
+	if e.conns, err = tokens.NewConnections(tokens.Config{Client: application, Store: tokens.NewMemoryStore()}); err != nil {
 		return err
 	}
 	notices, err := e.receiver(r)
@@ -116,7 +120,7 @@ const stateCookie = "dispensary_state"
 // behind in a cookie, to be compared when the browser returns.
 func (e *ehr) connect(w http.ResponseWriter, r *http.Request) {
 	state := oauth.NewState()
-	address, err := e.oauth.AuthorizeURL(state)
+	address, err := e.conns.Client().AuthorizeURL(state)
 	if err != nil {
 		http.Error(w, "cannot connect", http.StatusInternalServerError)
 		return
@@ -136,35 +140,16 @@ func (e *ehr) callback(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "not connected", http.StatusBadRequest)
 		return
 	}
-	var answer dispensary.Response
-	token, err := e.oauth.Exchange(r.Context(), code, dispensary.CaptureResponse(&answer))
-	if err == nil {
-		_, err = e.store.Save(r.Context(), e.oauth.Key(currentUser), token)
-	}
-	if err != nil {
+	if _, err := e.conns.Connect(r.Context(), currentUser, code); err != nil {
 		http.Error(w, "not connected", http.StatusBadGateway)
 		return
 	}
-	e.connected <- answer.RequestID
 	fmt.Fprintln(w, "connected")
 }
 
 // as returns the client of one of the health record's users.
 func (e *ehr) as(user string) *dispensary.Client {
-	return e.client.WithTokenSource(e.oauth.TokenSource(e.store, user))
-}
-
-// disconnect revokes a user's token, at the platform and then here.
-func (e *ehr) disconnect(ctx context.Context, user string, options ...dispensary.RequestOption) error {
-	key := e.oauth.Key(user)
-	record, err := e.store.Load(ctx, key)
-	if err != nil {
-		return err
-	}
-	if err := e.oauth.Revoke(ctx, record.Token, options...); err != nil {
-		return err
-	}
-	return e.store.DeleteVersion(ctx, key, record.Version) // not a token that came meanwhile
+	return e.client.WithTokenSource(e.conns.TokenSource(user))
 }
 
 func (e *ehr) stop(ctx context.Context) error {

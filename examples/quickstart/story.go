@@ -105,7 +105,7 @@ func (s *story) connect(ctx context.Context) error {
 	if answer.StatusCode != http.StatusOK {
 		return fmt.Errorf("the callback answered %s", answer.Status)
 	}
-	s.response.RequestID = <-s.ehr.connected
+	s.response.RequestID = <-s.ehr.requests
 	s.client = s.ehr.as(currentUser)
 	s.tell("%s connects: the browser goes to the platform, signs in, authorizes, and returns with a code; its state is ours, so the EHR exchanges it for tokens.", s.practitioner.Name)
 	return nil
@@ -244,9 +244,10 @@ func (s *story) readOrder(ctx context.Context) error {
 
 // disconnect ends the connection, and shows what a call says after that.
 func (s *story) disconnect(ctx context.Context) error {
-	if err := s.ehr.disconnect(ctx, currentUser, s.captured()); err != nil {
+	if err := s.ehr.conns.Disconnect(ctx, currentUser); err != nil {
 		return err
 	}
+	s.response.RequestID = <-s.ehr.requests
 	s.tell("The practitioner disconnects: the tokens are revoked at the platform and forgotten by the EHR.")
 	_, err := s.client.Clinic.Get(ctx)
 	if !errors.Is(err, dispensary.ErrReauthorize) {

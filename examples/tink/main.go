@@ -1,5 +1,5 @@
 // Tink keeps tokens sealed with a keyset of Google's Tink library, which can in turn
-// be kept by a key management service. Its AEAD has the shape that oauth.Sealed asks
+// be kept by a key management service. Its AEAD has the shape that tokens.Sealed asks
 // for, so it plugs in as it is.
 //
 //	go run ./examples/tink
@@ -18,6 +18,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
 func main() {
@@ -38,11 +39,11 @@ func run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 
-	rows := oauth.NewMemoryStore() // in production package sqlstore
-	store := oauth.Sealed(rows, primitive)
+	rows := tokens.NewMemoryStore() // in production package sqlstore
+	store := tokens.Sealed(rows, primitive)
 
 	sandbox := dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox}
-	ada := oauth.Key{Environment: sandbox, User: "ada"}
+	ada := tokens.Key{Environment: sandbox, User: "ada"}
 	token := oauth.Token{AccessToken: "ada's token", RefreshToken: "ada's refresh token", Environment: sandbox}
 	if _, err := store.Save(ctx, ada, token); err != nil {
 		return err
@@ -58,15 +59,15 @@ func run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(out, "the row below holds a sealed one:", oauth.IsSealed(row.Token))
+	fmt.Fprintln(out, "the row below holds a sealed one:", tokens.IsSealed(row.Token))
 
 	// Whoever copies the row to another user gains nothing: environment and user
 	// are part of what is sealed.
-	mallory := oauth.Key{Environment: sandbox, User: "mallory"}
+	mallory := tokens.Key{Environment: sandbox, User: "mallory"}
 	if _, err := rows.Save(ctx, mallory, row.Token); err != nil {
 		return err
 	}
 	_, err = store.Load(ctx, mallory)
-	fmt.Fprintln(out, "copied to another user it does not open:", errors.Is(err, oauth.ErrUnreadable))
+	fmt.Fprintln(out, "copied to another user it does not open:", errors.Is(err, tokens.ErrUnreadable))
 	return nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/dispensary-go/dispensary/accounts"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
 func main() {
@@ -41,7 +42,7 @@ func run(ctx context.Context, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, users.Shutdown(ctx)) }()
+	defer func() { err = errors.Join(err, users.Close(ctx)) }()
 	for i, user := range platform.Users() {
 		if err := connect(ctx, platform, users, user, fmt.Sprintf("user-%d", i+1)); err != nil {
 			return err
@@ -62,7 +63,7 @@ func newAccounts(platform *dispensarytest.Server) (*accounts.Accounts, error) {
 			Site: platform.Site(), ClientID: registered.ClientID,
 			ClientSecret: dispensary.Secret(registered.ClientSecret), RedirectURL: registered.RedirectURI,
 		}},
-		Store: oauth.NewMemoryStore(), // a real worker shares a database with the web servers
+		Tokens: tokens.Config{Store: tokens.NewMemoryStore()}, // a real worker shares a database with the web servers
 		Options: func(dispensary.Environment) []dispensary.Option {
 			return []dispensary.Option{dispensary.WithLimiter(limiter)}
 		},
@@ -72,12 +73,12 @@ func newAccounts(platform *dispensarytest.Server) (*accounts.Accounts, error) {
 // connect does what the web application does when a user comes back from the
 // platform; see the connect example.
 func connect(ctx context.Context, platform *dispensarytest.Server, users *accounts.Accounts, person dispensarytest.User, user string) error {
-	client, err := users.OAuth(platform.Site().Environment)
+	conns, err := users.Connections(platform.Site().Environment)
 	if err != nil {
 		return err
 	}
 	state := oauth.NewState()
-	address, err := client.AuthorizeURL(state)
+	address, err := conns.Client().AuthorizeURL(state)
 	if err != nil {
 		return err
 	}

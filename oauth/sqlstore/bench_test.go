@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/seal"
 )
 
@@ -40,7 +40,7 @@ func BenchmarkStore(b *testing.B) {
 type race struct {
 	d       database
 	db      *sql.DB
-	store   oauth.Store
+	store   tokens.Store
 	version int64
 	seals   int
 	due     int
@@ -93,7 +93,7 @@ func (r *race) sealedLoad(b *testing.B) {
 	ring, err := seal.NewKeyRing(key)
 	require.NoError(b, err)
 	plain := r.store
-	r.store = oauth.Sealed(plain, ring)
+	r.store = tokens.Sealed(plain, ring)
 	r.save(b)
 	r.run(b, r.sel, r.load)
 	r.store = plain
@@ -106,7 +106,7 @@ func (r *race) save(b testing.TB) {
 	r.version = record.Version
 }
 
-func (r *race) held() oauth.Lease { return oauth.Lease{Key: user17, Version: r.version, Owner: "a"} }
+func (r *race) held() tokens.Lease { return tokens.Lease{Key: user17, Version: r.version, Owner: "a"} }
 
 func (r *race) lease(b testing.TB) {
 	_, err := r.store.Lease(b.Context(), r.held(), time.Minute)
@@ -123,23 +123,23 @@ func (r *race) commit(b testing.TB) {
 func (r *race) reseal(b testing.TB) {
 	r.seals++ // or there would be nothing to write
 	access := api.Secret(fmt.Sprintf("access-%09d", r.seals))
-	require.NoError(b, r.store.(oauth.Resealer).Reseal(b.Context(), user17, r.version, access, "refresh"))
+	require.NoError(b, r.store.(tokens.Resealer).Reseal(b.Context(), user17, r.version, access, "refresh"))
 }
 
 // claim takes 100 rows at a time, which are made free again outside of what is
 // measured.
 func (r *race) claim(b *testing.B) {
 	for i := r.due; i < 10_000; i++ {
-		key := oauth.Key{Environment: usSandbox, User: fmt.Sprintf("due-%d", i)}
+		key := tokens.Key{Environment: usSandbox, User: fmt.Sprintf("due-%d", i)}
 		_, err := r.store.Save(b.Context(), key, token("access"))
 		require.NoError(b, err)
 		r.due++
 	}
-	due := oauth.Due{Environment: usSandbox, Before: time.Now().AddDate(1, 0, 0), Limit: 100, Owner: "a", TTL: time.Hour}
+	due := tokens.Due{Environment: usSandbox, Before: time.Now().AddDate(1, 0, 0), Limit: 100, Owner: "a", TTL: time.Hour}
 	var own time.Duration
 	for b.Loop() {
 		began := time.Now()
-		claimed, err := r.store.(oauth.Claimer).ClaimDue(b.Context(), due)
+		claimed, err := r.store.(tokens.Claimer).ClaimDue(b.Context(), due)
 		own += time.Since(began)
 		require.NoError(b, err)
 		require.Len(b, claimed, due.Limit)

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
 // mark is in every secret that the test stores. Its length keeps base64 of it the
@@ -38,21 +38,21 @@ func findings(left []byte) []string {
 }
 
 // live plays all that happens to a token, with the mark in each.
-func live(t *testing.T, store oauth.Store) {
+func live(t *testing.T, store tokens.Store) {
 	t.Helper()
 	record, err := store.Save(t.Context(), user17, token(mark+"1"))
 	require.NoError(t, err)
 	for range 20 {
-		lease := oauth.Lease{Key: user17, Version: record.Version, Owner: "a"}
+		lease := tokens.Lease{Key: user17, Version: record.Version, Owner: "a"}
 		_, err = store.Lease(t.Context(), lease, time.Minute)
 		require.NoError(t, err)
 		record, err = store.Commit(t.Context(), lease, token(mark+"2"))
 		require.NoError(t, err)
 	}
-	lease := oauth.Lease{Key: user17, Version: record.Version, Owner: "a"}
+	lease := tokens.Lease{Key: user17, Version: record.Version, Owner: "a"}
 	_, err = store.Lease(t.Context(), lease, time.Minute)
 	require.NoError(t, err)
-	_, err = store.Fail(t.Context(), lease, oauth.ReasonInvalidGrant)
+	_, err = store.Fail(t.Context(), lease, tokens.ReasonInvalidGrant)
 	require.NoError(t, err)
 	_, err = store.Save(t.Context(), user18, token(mark+"3"))
 	require.NoError(t, err)

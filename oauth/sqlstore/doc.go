@@ -1,12 +1,12 @@
 // Package sqlstore keeps the tokens of package oauth in a database that the
 // program has anyway: PostgreSQL, MySQL, MariaDB or SQLite, through database/sql.
-// It is an [oauth.Store] for any number of replicas, an [oauth.Lister], an
-// [oauth.Claimer] and an [oauth.Resealer].
+// It is an [tokens.Store] for any number of replicas, an [tokens.Lister], an
+// [tokens.Claimer] and an [tokens.Resealer].
 //
 //	db, err := sql.Open("pgx", os.Getenv("DATABASE_URL"))
 //	err = sqlstore.Migrate(ctx, db, sqlstore.PostgreSQL, sqlstore.Options{})
 //	inner, err := sqlstore.New(db, sqlstore.PostgreSQL, sqlstore.Options{})
-//	store := oauth.Sealed(inner, ring) // the tables hold ciphertexts only
+//	store := tokens.Sealed(inner, ring) // the tables hold ciphertexts only
 //
 // The package imports no driver. It is tested with github.com/jackc/pgx/v5,
 // github.com/go-sql-driver/mysql and modernc.org/sqlite.

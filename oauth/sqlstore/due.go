@@ -9,11 +9,11 @@ import (
 	"strings"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
-// List implements [oauth.Lister]. Secrets do not leave the database.
-func (s *Store) List(ctx context.Context, listing oauth.Listing) ([]oauth.Record, error) {
+// List implements [tokens.Lister]. Secrets do not leave the database.
+func (s *Store) List(ctx context.Context, listing tokens.Listing) ([]tokens.Record, error) {
 	query := s.sql.list
 	if listing.State != "" {
 		query = s.sql.listState
@@ -22,11 +22,11 @@ func (s *Store) List(ctx context.Context, listing oauth.Listing) ([]oauth.Record
 		"environment": listing.Environment.String(), "after": listing.After,
 		"state": string(listing.State), "limit": max(listing.Limit, 0),
 	}
-	var records []oauth.Record
+	var records []tokens.Record
 	err := s.retry(ctx, "list", query, func() error {
 		records = nil
 		return s.each(ctx, s.db, query, v, func(row scanner) error {
-			record := oauth.Record{Key: oauth.Key{Environment: listing.Environment}}
+			record := tokens.Record{Key: tokens.Key{Environment: listing.Environment}}
 			var encoded []byte
 			if err := row.Scan(&record.Key.User, &record.Version, &record.State, &record.Reason, &encoded); err != nil {
 				return err
@@ -39,11 +39,11 @@ func (s *Store) List(ctx context.Context, listing oauth.Listing) ([]oauth.Record
 	return records, err
 }
 
-// ClaimDue implements [oauth.Claimer]. Rows that another statement is at work on
+// ClaimDue implements [tokens.Claimer]. Rows that another statement is at work on
 // are passed over, not waited for.
-func (s *Store) ClaimDue(ctx context.Context, due oauth.Due) ([]oauth.Record, error) {
+func (s *Store) ClaimDue(ctx context.Context, due tokens.Due) ([]tokens.Record, error) {
 	if !isOwner(due.Owner) {
-		return nil, &api.ArgumentError{Field: "oauth.Due.Owner", Reason: "must be 1 to 255 bytes of UTF-8 without zero bytes"}
+		return nil, &api.ArgumentError{Field: "tokens.Due.Owner", Reason: "must be 1 to 255 bytes of UTF-8 without zero bytes"}
 	}
 	v := values{
 		"environment": due.Environment.String(), "before": due.Before.UnixMicro(), "used": int64(math.MinInt64),
@@ -63,7 +63,7 @@ func (s *Store) ClaimDue(ctx context.Context, due oauth.Due) ([]oauth.Record, er
 		return err
 	})
 	slices.SortStableFunc(claims, func(a, b claimed) int { return int(min(max(a.due-b.due, -1), 1)) })
-	records := make([]oauth.Record, len(claims))
+	records := make([]tokens.Record, len(claims))
 	for i, c := range claims {
 		records[i] = c.record
 	}
@@ -72,7 +72,7 @@ func (s *Store) ClaimDue(ctx context.Context, due oauth.Due) ([]oauth.Record, er
 
 // claimed is a record and when it is due, in microseconds.
 type claimed struct {
-	record oauth.Record
+	record tokens.Record
 	due    int64
 }
 
@@ -81,7 +81,7 @@ func (s *Store) claims(ctx context.Context, q rowser, query statement, environme
 	err := s.each(ctx, q, query, v, func(row scanner) (err error) {
 		var c claimed
 		c.record, err = scan(row, environment, &c.due)
-		if errors.Is(err, oauth.ErrUnreadable) {
+		if errors.Is(err, tokens.ErrUnreadable) {
 			return nil // it stays leased, and is not in the way of the others
 		}
 		claims = append(claims, c)

@@ -10,6 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/seal"
 )
 
@@ -37,10 +38,10 @@ func Example() {
 	}
 	key, _ := seal.GenerateKey("2026") // a program reads its own: seal.ParseKeyRing(os.Getenv(…))
 	ring, _ := seal.NewKeyRing(key)
-	store := oauth.Sealed(inner, ring)
+	store := tokens.Sealed(inner, ring)
 
 	us := api.Environment{Region: api.US, Stage: api.Sandbox}
-	user := oauth.Key{Environment: us, User: "user-17"}
+	user := tokens.Key{Environment: us, User: "user-17"}
 	if _, err := store.Save(ctx, user, oauth.Token{AccessToken: "from Client.Exchange", Environment: us}); err != nil {
 		log.Fatal(err)
 	}

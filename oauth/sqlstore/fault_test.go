@@ -13,11 +13,12 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/seal"
 )
 
-// client is a replica in this process, whose database can be taken away.
-func (f *fleet) client(d database, onEvent func(context.Context, oauth.Event)) (*oauth.Client, oauth.Store) {
+// connections are a replica in this process, whose database can be taken away.
+func (f *fleet) connections(d database, onEvent func(context.Context, tokens.Event)) *tokens.Connections {
 	f.Helper()
 	ring, err := seal.ParseKeyRing(f.keys)
 	require.NoError(f, err)
@@ -26,10 +27,14 @@ func (f *fleet) client(d database, onEvent func(context.Context, oauth.Event)) (
 	site, app := f.fake.Site(), f.fake.Application()
 	site.BaseURL, site.AuthURL = f.front.URL+"/api", f.front.URL
 	client, err := oauth.New(oauth.Config{
-		Site: site, ClientID: app.ClientID, ClientSecret: api.Secret(app.ClientSecret), RedirectURL: app.RedirectURI, OnEvent: onEvent,
+		Site: site, ClientID: app.ClientID, ClientSecret: api.Secret(app.ClientSecret), RedirectURL: app.RedirectURI,
 	})
 	require.NoError(f, err)
-	return client, oauth.Sealed(inner, ring)
+	conns, err := tokens.NewConnections(tokens.Config{
+		Client: client, Store: tokens.Sealed(inner, ring), Observers: []tokens.Observer{{Event: onEvent}},
+	})
+	require.NoError(f, err)
+	return conns
 }
 
 // call calls the platform with a token.
@@ -47,7 +52,7 @@ func (f *fleet) call(token api.AccessToken) {
 // requireStoreError wants a failure of the store that logs nobody out.
 func requireStoreError(t *testing.T, err error) {
 	t.Helper()
-	var failure *oauth.StoreError
+	var failure *tokens.StoreError
 	require.ErrorAs(t, err, &failure)
 	require.NotErrorIs(t, err, oauth.ErrReauthorize)
 }
@@ -63,8 +68,8 @@ func TestDatabaseAwayDuringSave(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		defer leave()
 		problems := make(chan error, 1)
-		client, store := f.client(seen, func(_ context.Context, event oauth.Event) {
-			if e, ok := event.(oauth.Unwritten); ok {
+		conns := f.connections(seen, func(_ context.Context, event tokens.Event) {
+			if e, ok := event.(tokens.CommitDelayed); ok {
 				problems <- e.Err
 				leave() // nor wait for the database
 			}
@@ -74,14 +79,14 @@ func TestDatabaseAwayDuringSave(t *testing.T) {
 				outage.begin()
 			}
 		})
-		_, err := client.TokenSource(store, userName(0)).Token(ctx)
+		_, err := conns.TokenSource(userName(0)).Token(ctx)
 		require.ErrorIs(t, err, context.Canceled, "the token is not handed out")
 		requireStoreError(t, <-problems)
-		assert.Equal(t, 1, client.Unwritten(), "the pair is kept")
+		assert.Equal(t, 1, conns.PendingCommits(), "the pair is kept")
 		outage.end()
-		require.NoError(t, client.Shutdown(t.Context()))
-		assert.Zero(t, client.Unwritten())
-		token, err := client.TokenSource(store, userName(0)).Token(t.Context())
+		require.NoError(t, conns.Close(t.Context()))
+		assert.Zero(t, conns.PendingCommits())
+		token, err := conns.TokenSource(userName(0)).Token(t.Context())
 		require.NoError(t, err)
 		f.call(token)
 		all, refused := f.refreshes()
@@ -96,15 +101,15 @@ func TestDatabaseAwayDuringLoad(t *testing.T) {
 		f := newFleet(t, d, dispensarytest.RotationImmediate, 1)
 		f.expire()
 		seen, outage := d.behindOutage(t)
-		client, store := f.client(seen, nil)
+		conns := f.connections(seen, nil)
 		outage.begin()
-		_, err := client.TokenSource(store, userName(0)).Token(t.Context())
+		_, err := conns.TokenSource(userName(0)).Token(t.Context())
 		requireStoreError(t, err)
 		all, _ := f.refreshes()
 		assert.Zero(t, all, "nothing is refreshed without the store")
 		outage.end()
 		require.Eventually(t, func() bool {
-			token, err := client.TokenSource(store, userName(0)).Token(t.Context())
+			token, err := conns.TokenSource(userName(0)).Token(t.Context())
 			if err == nil {
 				f.call(token)
 			}
@@ -117,13 +122,13 @@ func TestDatabaseAwayDuringLoad(t *testing.T) {
 }
 
 // sealedStore is a store with a ring of its own, and two users.
-func sealedStore(t *testing.T, d database, keys ...seal.Key) oauth.Store {
+func sealedStore(t *testing.T, d database, keys ...seal.Key) tokens.Store {
 	t.Helper()
 	ring, err := seal.NewKeyRing(keys...)
 	require.NoError(t, err)
 	inner, err := sqlstore.New(d.migrated(t), d.dialect, sqlstore.Options{TablePrefix: d.prefix})
 	require.NoError(t, err)
-	return oauth.Sealed(inner, ring)
+	return tokens.Sealed(inner, ring)
 }
 
 func sealKey(t *testing.T, id string) seal.Key {
@@ -138,12 +143,12 @@ func TestKeysRotate(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, d database) {
 		old, young := sealKey(t, "2026"), sealKey(t, "2027")
 		record := save(t, sealedStore(t, d, old))
-		lease := oauth.Lease{Key: user17, Version: record.Version, Owner: "a"}
+		lease := tokens.Lease{Key: user17, Version: record.Version, Owner: "a"}
 		_, err := sealedStore(t, d, old).Lease(t.Context(), lease, time.Minute)
 		require.NoError(t, err)
 
 		_, err = sealedStore(t, d, young).Load(t.Context(), user17)
-		require.ErrorIs(t, err, oauth.ErrUnreadable)
+		require.ErrorIs(t, err, tokens.ErrUnreadable)
 		require.ErrorIs(t, err, seal.ErrUnknownKey)
 		_, err = sealedStore(t, d, young, old).Load(t.Context(), user17)
 		require.NoError(t, err, "which seals it anew")
@@ -180,9 +185,9 @@ func TestTamperedRow(t *testing.T) {
 				save(t, store)
 				d.exec(t, d.open(t), `UPDATE {tokens} SET `+change[d.dialect])
 				_, err := store.Load(t.Context(), user17)
-				require.ErrorIs(t, err, oauth.ErrUnreadable)
-				require.NotErrorIs(t, err, oauth.ErrNoRecord)
-				listed, err := store.(oauth.Lister).List(t.Context(), oauth.Listing{Environment: usSandbox, Limit: 9})
+				require.ErrorIs(t, err, tokens.ErrUnreadable)
+				require.NotErrorIs(t, err, tokens.ErrNoRecord)
+				listed, err := store.(tokens.Lister).List(t.Context(), tokens.Listing{Environment: usSandbox, Limit: 9})
 				require.NoError(t, err)
 				require.Len(t, listed, 1, "it is listed all the same")
 				save(t, store)
@@ -203,13 +208,13 @@ func TestRowsSwappedBetweenUsers(t *testing.T) {
 		for _, step := range []string{"'swap' WHERE username = 'user-17'", "'user-17' WHERE username = 'user-18'", "'user-18' WHERE username = 'swap'"} {
 			d.exec(t, db, `UPDATE {tokens} SET username = `+step)
 		}
-		for _, key := range []oauth.Key{user17, user18} {
+		for _, key := range []tokens.Key{user17, user18} {
 			_, err = store.Load(t.Context(), key)
-			require.ErrorIs(t, err, oauth.ErrUnreadable)
+			require.ErrorIs(t, err, tokens.ErrUnreadable)
 			require.ErrorIs(t, err, seal.ErrTampered)
 		}
 		d.exec(t, db, `UPDATE {tokens} SET environment = 'us/production'`)
-		_, err = store.Load(t.Context(), oauth.Key{Environment: api.Environment{Region: api.US, Stage: api.Production}, User: "user-18"})
+		_, err = store.Load(t.Context(), tokens.Key{Environment: api.Environment{Region: api.US, Stage: api.Production}, User: "user-18"})
 		require.ErrorIs(t, err, seal.ErrTampered)
 	})
 }
@@ -226,7 +231,7 @@ func TestClaimPassesOverWhatCannotBeRead(t *testing.T) {
 			sqlstore.PostgreSQL: `UPDATE {tokens} SET details = 'x'::bytea`, sqlstore.MySQL: `UPDATE {tokens} SET details = 'x'`,
 			sqlstore.SQLite: `UPDATE {tokens} SET details = CAST('x' AS BLOB)`,
 		}[d.dialect]+` WHERE username = 'user-17'`)
-		claimed, err := store.ClaimDue(t.Context(), oauth.Due{
+		claimed, err := store.ClaimDue(t.Context(), tokens.Due{
 			Environment: usSandbox, Before: time.Now().AddDate(1, 0, 0), Limit: 9, Owner: "a", TTL: time.Minute,
 		})
 		require.NoError(t, err)

@@ -11,8 +11,8 @@ import (
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/internal/testsize"
-	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
 // size is how big a fleet is, and how its processes die.
@@ -57,7 +57,7 @@ func TestReplicasRefreshEachUserOnce(t *testing.T) { //nolint:paralleltest // it
 			size.processes, size.users, all, refused, slowest.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
 		assert.Equal(t, size.users, all)
 		assert.Zero(t, refused)
-		f.requireConnected(f.store.(oauth.Lister))
+		f.requireConnected(f.store.(tokens.Lister))
 	})
 }
 
@@ -66,7 +66,7 @@ func (f *fleet) run(size size, visits int) time.Duration {
 	f.Helper()
 	var processes []*process
 	for i := range size.processes {
-		processes = append(processes, f.start(replicaName(i), size.goroutines, visits, oauth.DefaultLeaseTTL))
+		processes = append(processes, f.start(replicaName(i), size.goroutines, visits, tokens.DefaultLeaseTTL))
 	}
 	for _, p := range processes {
 		f.begin(p)
@@ -97,7 +97,7 @@ func TestReplicasSurviveAKill(t *testing.T) { //nolint:paralleltest // it takes 
 			t.Logf("killed %s, at its refresh %d: %d refreshes, slowest token %v", when, nth, all-before, slowest.Round(time.Millisecond))
 			assert.Zero(t, refused)
 			assert.GreaterOrEqual(t, all-before, size.users)
-			f.requireConnected(f.store.(oauth.Lister))
+			f.requireConnected(f.store.(tokens.Lister))
 		}
 	})
 }
@@ -113,7 +113,7 @@ func (f *fleet) runAndKill(size size, when moment) (nth int, slowest time.Durati
 	victim := f.start(replicaName(0), size.goroutines, 1, victimLease)
 	var others []*process
 	for i := range size.processes - 1 {
-		others = append(others, f.start(replicaName(i+1), size.goroutines, 1, oauth.DefaultLeaseTTL))
+		others = append(others, f.start(replicaName(i+1), size.goroutines, 1, tokens.DefaultLeaseTTL))
 	}
 	nth = 1 + rand.N(size.goroutines/2)
 	begun := make(chan struct{})

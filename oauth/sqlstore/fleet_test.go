@@ -20,6 +20,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/seal"
 )
 
@@ -29,7 +30,7 @@ type fleet struct {
 	database database
 	fake     *dispensarytest.Server
 	front    *httptest.Server
-	store    oauth.Store
+	store    tokens.Store
 	keys     api.Secret
 	users    int
 	mu       sync.Mutex
@@ -59,7 +60,7 @@ func newFleet(t *testing.T, d database, rotation dispensarytest.RefreshRotation,
 	t.Cleanup(f.front.Close)
 	inner, err := sqlstore.New(d.migrated(t), d.dialect, sqlstore.Options{TablePrefix: d.prefix})
 	require.NoError(t, err)
-	f.store = oauth.Sealed(inner, ring)
+	f.store = tokens.Sealed(inner, ring)
 	return f
 }
 
@@ -104,7 +105,7 @@ func (f *fleet) expire() {
 	environment := f.fake.Site().Environment
 	for i := range f.users {
 		granted := f.fake.IssueToken(f.fake.Users()[0])
-		_, err := f.store.Save(f.Context(), oauth.Key{Environment: environment, User: userName(i)}, oauth.Token{
+		_, err := f.store.Save(f.Context(), tokens.Key{Environment: environment, User: userName(i)}, oauth.Token{
 			AccessToken: api.Secret(granted.AccessToken), RefreshToken: api.Secret(granted.RefreshToken), TokenType: "Bearer",
 			ExpiresAt: time.Now().Add(-time.Hour), Lifetime: oauth.DefaultLifetime, Environment: environment,
 		})
@@ -170,9 +171,9 @@ func (f *fleet) refreshes() (all, refused int) {
 }
 
 // requireConnected holds that nobody was logged out.
-func (f *fleet) requireConnected(store oauth.Lister) {
+func (f *fleet) requireConnected(store tokens.Lister) {
 	f.Helper()
-	active, err := store.List(f.Context(), oauth.Listing{Environment: f.fake.Site().Environment, State: oauth.StateActive, Limit: f.users + 1})
+	active, err := store.List(f.Context(), tokens.Listing{Environment: f.fake.Site().Environment, State: tokens.StateActive, Limit: f.users + 1})
 	require.NoError(f, err)
 	assert.Len(f, active, f.users, "users who are connected")
 }

@@ -10,16 +10,17 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
 // maxOwnerBytes is the length of the column.
 const maxOwnerBytes = 255
 
-// Lease implements [oauth.Store]. The owner is 1 to 255 bytes of
+// Lease implements [tokens.Store]. The owner is 1 to 255 bytes of
 // UTF-8 without zero bytes.
-func (s *Store) Lease(ctx context.Context, lease oauth.Lease, ttl time.Duration) (oauth.Record, error) {
+func (s *Store) Lease(ctx context.Context, lease tokens.Lease, ttl time.Duration) (tokens.Record, error) {
 	if !isOwner(lease.Owner) {
-		return oauth.Record{}, &api.ArgumentError{Field: "oauth.Lease.Owner", Reason: "must be 1 to 255 bytes of UTF-8 without zero bytes"}
+		return tokens.Record{}, &api.ArgumentError{Field: "tokens.Lease.Owner", Reason: "must be 1 to 255 bytes of UTF-8 without zero bytes"}
 	}
 	v := held(lease)
 	v["ttl"] = ttl.Microseconds()
@@ -32,22 +33,22 @@ func (s *Store) Lease(ctx context.Context, lease oauth.Lease, ttl time.Duration)
 
 // lost finds out why a lease was not to be had. What happens between the two
 // statements makes the reason a newer one, never a wrong one.
-func (s *Store) lost(ctx context.Context, lease oauth.Lease) (oauth.Record, error) {
+func (s *Store) lost(ctx context.Context, lease tokens.Lease) (tokens.Record, error) {
 	version, err := s.probe(ctx, "lease", lease.Key)
 	switch {
 	case err != nil:
-		return oauth.Record{}, err
+		return tokens.Record{}, err
 	case version != lease.Version:
-		return oauth.Record{}, oauth.ErrConflict
+		return tokens.Record{}, tokens.ErrConflict
 	}
-	return oauth.Record{}, oauth.ErrLeased
+	return tokens.Record{}, tokens.ErrLeased
 }
 
-// Commit implements [oauth.Store].
-func (s *Store) Commit(ctx context.Context, lease oauth.Lease, token oauth.Token) (oauth.Record, error) {
+// Commit implements [tokens.Store].
+func (s *Store) Commit(ctx context.Context, lease tokens.Lease, token oauth.Token) (tokens.Record, error) {
 	v, err := s.accept(ctx, lease.Key, token)
 	if err != nil {
-		return oauth.Record{}, err
+		return tokens.Record{}, err
 	}
 	version, err := int64(0), error(sql.ErrNoRows)
 	if isOwner(lease.Owner) {
@@ -55,27 +56,27 @@ func (s *Store) Commit(ctx context.Context, lease oauth.Lease, token oauth.Token
 		version, err = s.write(ctx, "commit", s.sql.commit, v)
 	}
 	if errors.Is(err, sql.ErrNoRows) {
-		return oauth.Record{}, s.conflict(ctx, "commit", lease.Key)
+		return tokens.Record{}, s.conflict(ctx, "commit", lease.Key)
 	}
 	if err != nil {
-		return oauth.Record{}, err
+		return tokens.Record{}, err
 	}
 	return wrote(lease.Key, token, version), nil
 }
 
-// Fail implements [oauth.Store].
-func (s *Store) Fail(ctx context.Context, lease oauth.Lease, reason oauth.Reason) (oauth.Record, error) {
+// Fail implements [tokens.Store].
+func (s *Store) Fail(ctx context.Context, lease tokens.Lease, reason tokens.Reason) (tokens.Record, error) {
 	v := held(lease)
 	v["reason"] = string(reason)
 	record, err := s.cas(ctx, "fail", lease, s.sql.fail, v)
 	if errors.Is(err, errNotMatched) {
-		return oauth.Record{}, s.conflict(ctx, "fail", lease.Key)
+		return tokens.Record{}, s.conflict(ctx, "fail", lease.Key)
 	}
 	return record, err
 }
 
-// Release implements [oauth.Store].
-func (s *Store) Release(ctx context.Context, lease oauth.Lease) error {
+// Release implements [tokens.Store].
+func (s *Store) Release(ctx context.Context, lease tokens.Lease) error {
 	if !isOwner(lease.Owner) {
 		return ctx.Err()
 	}
@@ -83,9 +84,9 @@ func (s *Store) Release(ctx context.Context, lease oauth.Lease) error {
 	return err
 }
 
-// Reseal implements [oauth.Resealer].
-func (s *Store) Reseal(ctx context.Context, key oauth.Key, version int64, access, refresh api.Secret) error {
-	if !s.options.InsecurePlaintext && !oauth.IsSealed(oauth.Token{AccessToken: access, RefreshToken: refresh}) {
+// Reseal implements [tokens.Resealer].
+func (s *Store) Reseal(ctx context.Context, key tokens.Key, version int64, access, refresh api.Secret) error {
+	if !s.options.InsecurePlaintext && !tokens.IsSealed(oauth.Token{AccessToken: access, RefreshToken: refresh}) {
 		return ErrPlaintext
 	}
 	v := place(key)
@@ -96,7 +97,7 @@ func (s *Store) Reseal(ctx context.Context, key oauth.Key, version int64, access
 	}
 	current, err := s.probe(ctx, "reseal", key)
 	if err == nil && current != version {
-		return oauth.ErrConflict
+		return tokens.ErrConflict
 	}
 	return err // none where the row held just that before
 }
@@ -105,69 +106,69 @@ func (s *Store) Reseal(ctx context.Context, key oauth.Key, version int64, access
 var errNotMatched = errors.New("sqlstore: no row matched")
 
 // cas runs a compare-and-set and returns the record that it made.
-func (s *Store) cas(ctx context.Context, op string, lease oauth.Lease, query statement, v values) (oauth.Record, error) {
+func (s *Store) cas(ctx context.Context, op string, lease tokens.Lease, query statement, v values) (tokens.Record, error) {
 	switch {
 	case ctx.Err() != nil:
-		return oauth.Record{}, ctx.Err()
+		return tokens.Record{}, ctx.Err()
 	case !isOwner(lease.Owner): // nobody's name stands in the rows without a lease
-		return oauth.Record{}, errNotMatched
+		return tokens.Record{}, errNotMatched
 	case s.dialect == MySQL:
 		return s.casThere(ctx, op, lease, query, v)
 	}
 	record, err := s.row(ctx, op, lease.Key, query, v)
-	if errors.Is(err, oauth.ErrNoRecord) {
-		return oauth.Record{}, errNotMatched
+	if errors.Is(err, tokens.ErrNoRecord) {
+		return tokens.Record{}, errNotMatched
 	}
 	return record, err
 }
 
 // casThere is cas where an UPDATE returns no row. The row is read before: the
 // token in it cannot change as long as the version does not.
-func (s *Store) casThere(ctx context.Context, op string, lease oauth.Lease, query statement, v values) (oauth.Record, error) {
+func (s *Store) casThere(ctx context.Context, op string, lease tokens.Lease, query statement, v values) (tokens.Record, error) {
 	record, err := s.Load(ctx, lease.Key)
 	if err != nil {
-		return oauth.Record{}, err
+		return tokens.Record{}, err
 	}
 	if record.Version != lease.Version {
-		return oauth.Record{}, errNotMatched
+		return tokens.Record{}, errNotMatched
 	}
 	version, err := s.write(ctx, op, query, v)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return oauth.Record{}, errNotMatched
+		return tokens.Record{}, errNotMatched
 	case err != nil:
-		return oauth.Record{}, err
+		return tokens.Record{}, err
 	case op == "fail":
 		record.Version, record.UpdatedAt = version, time.UnixMicro(version).UTC()
-		record.State, record.Reason = oauth.StateReauthorize, oauth.Reason(v["reason"].(string))
+		record.State, record.Reason = tokens.StateReauthorize, tokens.Reason(v["reason"].(string))
 	}
 	return record, nil
 }
 
 // probe returns the version of a row.
-func (s *Store) probe(ctx context.Context, op string, key oauth.Key) (version int64, err error) {
+func (s *Store) probe(ctx context.Context, op string, key tokens.Key) (version int64, err error) {
 	if key.Validate() != nil {
-		return 0, oauth.ErrNoRecord
+		return 0, tokens.ErrNoRecord
 	}
 	err = s.retry(ctx, op, s.sql.probe, func() error {
 		return s.one(ctx, s.sql.probe, place(key), func(row scanner) error { return row.Scan(&version) })
 	})
 	if errors.Is(err, sql.ErrNoRows) {
-		err = oauth.ErrNoRecord
+		err = tokens.ErrNoRecord
 	}
 	return version, err
 }
 
 // conflict is why a row was not there to be written.
-func (s *Store) conflict(ctx context.Context, op string, key oauth.Key) error {
+func (s *Store) conflict(ctx context.Context, op string, key tokens.Key) error {
 	if _, err := s.probe(ctx, op, key); err != nil {
 		return err
 	}
-	return oauth.ErrConflict
+	return tokens.ErrConflict
 }
 
 // held returns the columns that a lease is known by.
-func held(lease oauth.Lease) values {
+func held(lease tokens.Lease) values {
 	v := place(lease.Key)
 	v["version"], v["owner"] = lease.Version, lease.Owner
 	return v

@@ -19,16 +19,16 @@ type Options struct {
 	TablePrefix string
 
 	// InsecurePlaintext lets the store hold tokens that were not sealed by
-	// [oauth.Sealed]. Whoever reads the database, a backup, a slow query log or
+	// [tokens.Sealed]. Whoever reads the database, a backup, a slow query log or
 	// a dump can then act as any of your users. It is for tests, and for
 	// stores that are wrapped by a sealing of your own.
 	InsecurePlaintext bool
 }
 
 // ErrPlaintext says that the store was handed a token that is not sealed, and did
-// not take it. Wrap the store with [oauth.Sealed], or read about
+// not take it. Wrap the store with [tokens.Sealed], or read about
 // [Options.InsecurePlaintext].
-var ErrPlaintext = errors.New("sqlstore: the token is not sealed: wrap the store with oauth.Sealed")
+var ErrPlaintext = errors.New("sqlstore: the token is not sealed: wrap the store with tokens.Sealed")
 
 var prefixForm = regexp.MustCompile(`^[a-z][a-z0-9_]{0,39}$`)
 

@@ -29,6 +29,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/seal"
 )
 
@@ -199,7 +200,7 @@ func outlive(t *testing.T, o *brokenPlatform, users int, length time.Duration) s
 	for _, p := range processes {
 		require.NoError(t, p.command.Wait())
 	}
-	records, err := store.(oauth.Lister).List(t.Context(), oauth.Listing{Environment: site.Environment, State: oauth.StateReauthorize, Limit: users})
+	records, err := store.(tokens.Lister).List(t.Context(), tokens.Listing{Environment: site.Environment, State: tokens.StateReauthorize, Limit: users})
 	require.NoError(t, err)
 	marked := 0
 	for _, record := range records {
@@ -221,12 +222,12 @@ func outlive(t *testing.T, o *brokenPlatform, users int, length time.Duration) s
 
 // connectForOutage gives every user a token that ends before the outage, in its course
 // or after it.
-func connectForOutage(t *testing.T, store oauth.Store, fake *dispensarytest.Server, users int, length time.Duration) {
+func connectForOutage(t *testing.T, store tokens.Store, fake *dispensarytest.Server, users int, length time.Duration) {
 	t.Helper()
 	environment := fake.Site().Environment
 	for i := range users {
 		granted := fake.IssueToken(dispensarytest.User{})
-		_, err := store.Save(t.Context(), oauth.Key{Environment: environment, User: userName(i)}, oauth.Token{
+		_, err := store.Save(t.Context(), tokens.Key{Environment: environment, User: userName(i)}, oauth.Token{
 			AccessToken: dispensary.Secret(granted.AccessToken), RefreshToken: dispensary.Secret(granted.RefreshToken), TokenType: "Bearer",
 			Scope: strings.Join(granted.Scopes, " "), Lifetime: oauth.DefaultLifetime, UsedAt: time.Now(), Environment: environment,
 			ExpiresAt: time.Now().Add(rand.N(5*time.Second + 2*length)),
@@ -236,7 +237,7 @@ func connectForOutage(t *testing.T, store oauth.Store, fake *dispensarytest.Serv
 }
 
 // revokeSome ends the consent of one user in twenty at the platform.
-func revokeSome(t *testing.T, store oauth.Store, fake *dispensarytest.Server, users int) map[string]bool {
+func revokeSome(t *testing.T, store tokens.Store, fake *dispensarytest.Server, users int) map[string]bool {
 	t.Helper()
 	app := fake.Application()
 	direct, err := oauth.New(oauth.Config{
@@ -245,7 +246,7 @@ func revokeSome(t *testing.T, store oauth.Store, fake *dispensarytest.Server, us
 	require.NoError(t, err)
 	revoked := map[string]bool{}
 	for i := 3; i < users; i += 20 {
-		record, err := store.Load(t.Context(), direct.Key(userName(i)))
+		record, err := store.Load(t.Context(), tokens.Key{Environment: direct.Environment(), User: userName(i)})
 		require.NoError(t, err)
 		require.NoError(t, direct.Revoke(t.Context(), record.Token))
 		revoked[userName(i)] = true
@@ -253,7 +254,7 @@ func revokeSome(t *testing.T, store oauth.Store, fake *dispensarytest.Server, us
 	return revoked
 }
 
-func (o outageOrder) store(db *sql.DB) (oauth.Store, error) {
+func (o outageOrder) store(db *sql.DB) (tokens.Store, error) {
 	ring, err := seal.ParseKeyRing(dispensary.Secret(o.KeyText))
 	if err != nil {
 		return nil, err
@@ -262,7 +263,7 @@ func (o outageOrder) store(db *sql.DB) (oauth.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return oauth.Sealed(inner, ring), nil
+	return tokens.Sealed(inner, ring), nil
 }
 
 // outageChild is a process that runs.
@@ -317,7 +318,7 @@ func TestOutageProcess(t *testing.T) { //nolint:paralleltest // a process of its
 		Applications: []oauth.Config{{
 			Site: order.Site, ClientID: order.ClientID, ClientSecret: dispensary.Secret(order.ClientSecret), RedirectURL: order.RedirectURL,
 		}},
-		Store: store, OnEvent: s.note,
+		Tokens: tokens.Config{Store: store, Observers: []tokens.Observer{{Event: s.note}}},
 	})
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
@@ -331,14 +332,14 @@ func TestOutageProcess(t *testing.T) { //nolint:paralleltest // a process of its
 		case "work":
 			d, err := time.ParseDuration(length)
 			require.NoError(t, err)
-			keeping.Go(func() { assert.NoError(t, s.accounts.KeepFresh(ctx, oauth.RefreshPolicy{})) })
+			keeping.Go(func() { assert.NoError(t, s.accounts.KeepFresh(ctx, tokens.KeepFreshPolicy{})) })
 			require.NoError(t, answer.Encode(s.work(d)))
 		case "recover":
 			require.NoError(t, answer.Encode(s.recover()))
 		case "end":
 			stop()
 			keeping.Wait()
-			require.NoError(t, s.accounts.Shutdown(t.Context()))
+			require.NoError(t, s.accounts.Close(t.Context()))
 			require.NoError(t, db.Close())
 			return
 		}
@@ -355,8 +356,8 @@ type outageServer struct {
 	told map[string]bool
 }
 
-func (s *outageServer) note(_ context.Context, e oauth.Event) {
-	if e, ok := e.(oauth.MustReauthorize); ok {
+func (s *outageServer) note(_ context.Context, e tokens.Event) {
+	if e, ok := e.(tokens.MustReauthorize); ok {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.told[e.Key.User] = true

@@ -20,6 +20,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/seal"
 )
 
@@ -68,9 +69,8 @@ type report struct {
 // replica is the program: a client, a store, and calls of the platform.
 type replica struct {
 	order
-	client *oauth.Client
-	store  oauth.Store
-	http   *http.Client
+	conns *tokens.Connections
+	http  *http.Client
 
 	mu     sync.Mutex
 	report report
@@ -92,7 +92,7 @@ func runReplica(text string, in io.Reader, out io.Writer) error {
 		return err
 	}
 	r.work()
-	if err := r.client.Shutdown(context.Background()); err != nil {
+	if err := r.conns.Close(context.Background()); err != nil {
 		return err
 	}
 	return json.NewEncoder(out).Encode(r.report)
@@ -117,13 +117,16 @@ func (r *replica) open() (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.store = oauth.Sealed(inner, ring)
 	r.http = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, MaxConnsPerHost: 64}}
-	r.client, err = oauth.New(oauth.Config{
+	client, err := oauth.New(oauth.Config{
 		Site:     api.Site{Environment: r.Environment, BaseURL: r.Origin + "/api", AuthURL: r.Origin},
 		ClientID: r.ClientID, ClientSecret: api.Secret(r.ClientSecret), RedirectURL: r.RedirectURL,
-		HTTPClient: r.http, UserAgent: r.Name, LeaseTTL: r.LeaseTTL,
+		HTTPClient: r.http, UserAgent: r.Name,
 	})
+	if err != nil {
+		return nil, err
+	}
+	r.conns, err = tokens.NewConnections(tokens.Config{Client: client, Store: tokens.Sealed(inner, ring), LeaseTTL: r.LeaseTTL})
 	return db, err
 }
 
@@ -151,7 +154,7 @@ func (r *replica) work() {
 func (r *replica) visit(user int) (time.Duration, error) {
 	ctx := context.Background()
 	began := time.Now()
-	token, err := r.client.TokenSource(r.store, userName(user)).Token(ctx)
+	token, err := r.conns.TokenSource(userName(user)).Token(ctx)
 	waited := time.Since(began)
 	if err != nil {
 		return waited, err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
 // details are the fields of a token besides its secrets and its environment, as
@@ -25,7 +26,7 @@ type details struct {
 }
 
 // columnsOf returns the columns that hold a token.
-func columnsOf(key oauth.Key, token oauth.Token) (values, error) {
+func columnsOf(key tokens.Key, token oauth.Token) (values, error) {
 	encoded, err := json.Marshal(details{
 		TokenType: token.TokenType, CreatedAt: micros(token.CreatedAt), ExpiresAt: micros(token.ExpiresAt),
 		ConnectedAt: micros(token.ConnectedAt), UsedAt: micros(token.UsedAt), Lifetime: token.Lifetime, Scope: token.Scope, ConfiguredScope: token.ConfiguredScope, ResourceOwner: token.ResourceOwner,
@@ -36,7 +37,7 @@ func columnsOf(key oauth.Key, token oauth.Token) (values, error) {
 	v := place(key)
 	v["access"], v["refresh"], v["details"] = []byte(token.AccessToken.Reveal()), []byte(token.RefreshToken.Reveal()), encoded
 	v["due"], v["used"] = nil, int64(0)
-	if due := micros(token.RefreshDue()); due != nil {
+	if due := micros(tokens.DueAt(token)); due != nil {
 		v["due"] = *due
 	}
 	if used := micros(token.UsedAt); used != nil {
@@ -46,7 +47,7 @@ func columnsOf(key oauth.Key, token oauth.Token) (values, error) {
 }
 
 // place returns the columns that hold a key.
-func place(key oauth.Key) values {
+func place(key tokens.Key) values {
 	return values{"environment": key.Environment.String(), "username": key.User}
 }
 
@@ -55,12 +56,12 @@ type scanner interface{ Scan(dest ...any) error }
 
 // scan reads the columns of a record in the given environment, and what follows
 // them.
-func scan(s scanner, environment api.Environment, more ...any) (oauth.Record, error) {
+func scan(s scanner, environment api.Environment, more ...any) (tokens.Record, error) {
 	var access, refresh, encoded []byte
-	record := oauth.Record{Key: oauth.Key{Environment: environment}}
+	record := tokens.Record{Key: tokens.Key{Environment: environment}}
 	dest := []any{&record.Key.User, &record.Version, &record.State, &record.Reason, &access, &refresh, &encoded}
 	if err := s.Scan(append(dest, more...)...); err != nil {
-		return oauth.Record{}, err
+		return tokens.Record{}, err
 	}
 	err := fill(&record, encoded)
 	record.Token.AccessToken, record.Token.RefreshToken = api.Secret(access), api.Secret(refresh)
@@ -68,10 +69,10 @@ func scan(s scanner, environment api.Environment, more ...any) (oauth.Record, er
 }
 
 // errDetails does not wrap the decoder's error, which may show what it read.
-var errDetails = fmt.Errorf("%w: the column details was changed from elsewhere", oauth.ErrUnreadable)
+var errDetails = fmt.Errorf("%w: the column details was changed from elsewhere", tokens.ErrUnreadable)
 
 // fill decodes what is beside the secrets.
-func fill(record *oauth.Record, encoded []byte) error {
+func fill(record *tokens.Record, encoded []byte) error {
 	record.UpdatedAt = time.UnixMicro(record.Version).UTC()
 	record.Token.Environment = record.Key.Environment
 	var d details

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
 // countings are the two ways in which MySQL and MariaDB count the rows of an UPDATE,
@@ -41,20 +41,20 @@ func TestStatementsThatChangeNothing(t *testing.T) {
 		record := save(t, store)
 		again := save(t, store)
 		assert.Equal(t, record.Version+1, again.Version)
-		lease := oauth.Lease{Key: user17, Version: again.Version, Owner: "a"}
+		lease := tokens.Lease{Key: user17, Version: again.Version, Owner: "a"}
 		for range 3 {
 			leased, err := store.Lease(ctx, lease, time.Minute)
 			require.NoError(t, err, "the owner prolongs its lease")
 			assert.Equal(t, again.Version, leased.Version)
-			assert.Equal(t, oauth.StateActive, leased.State)
+			assert.Equal(t, tokens.StateActive, leased.State)
 		}
-		_, err := store.Lease(ctx, oauth.Lease{Key: user17, Version: again.Version, Owner: "b"}, time.Minute)
-		require.ErrorIs(t, err, oauth.ErrLeased)
+		_, err := store.Lease(ctx, tokens.Lease{Key: user17, Version: again.Version, Owner: "b"}, time.Minute)
+		require.ErrorIs(t, err, tokens.ErrLeased)
 		for range 3 {
 			require.NoError(t, store.Reseal(ctx, user17, again.Version, "access", "refresh"))
 		}
-		require.ErrorIs(t, store.Reseal(ctx, user17, record.Version, "access", "refresh"), oauth.ErrConflict)
-		failed, err := store.Fail(ctx, lease, oauth.ReasonInvalidGrant)
+		require.ErrorIs(t, store.Reseal(ctx, user17, record.Version, "access", "refresh"), tokens.ErrConflict)
+		failed, err := store.Fail(ctx, lease, tokens.ReasonInvalidGrant)
 		require.NoError(t, err)
 		assert.Equal(t, again.Version+1, failed.Version)
 		for range 3 {
@@ -62,8 +62,8 @@ func TestStatementsThatChangeNothing(t *testing.T) {
 		}
 		lease.Version = failed.Version
 		_, err = store.Commit(ctx, lease, token("next"))
-		require.ErrorIs(t, err, oauth.ErrConflict)
-		require.ErrorIs(t, store.DeleteVersion(ctx, user17, record.Version), oauth.ErrConflict)
+		require.ErrorIs(t, err, tokens.ErrConflict)
+		require.ErrorIs(t, store.DeleteVersion(ctx, user17, record.Version), tokens.ErrConflict)
 		require.NoError(t, store.DeleteVersion(ctx, user17, failed.Version))
 		require.NoError(t, store.DeleteVersion(ctx, user17, failed.Version))
 	})

@@ -12,10 +12,11 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/contention"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
-// Store is an [oauth.Store] in tables that [Migrate] made. Wrap it with
-// [oauth.Sealed]. It is safe for concurrent use; make one for a database and
+// Store is an [tokens.Store] in tables that [Migrate] made. Wrap it with
+// [tokens.Sealed]. It is safe for concurrent use; make one for a database and
 // share it.
 type Store struct {
 	db      *sql.DB
@@ -30,10 +31,10 @@ type Store struct {
 }
 
 var (
-	_ oauth.Store    = (*Store)(nil)
-	_ oauth.Lister   = (*Store)(nil)
-	_ oauth.Claimer  = (*Store)(nil)
-	_ oauth.Resealer = (*Store)(nil)
+	_ tokens.Store    = (*Store)(nil)
+	_ tokens.Lister   = (*Store)(nil)
+	_ tokens.Claimer  = (*Store)(nil)
+	_ tokens.Resealer = (*Store)(nil)
 )
 
 // New returns a store in db, which stays the caller's to close. It asks the
@@ -52,73 +53,73 @@ func New(db *sql.DB, dialect Dialect, options Options) (*Store, error) {
 	return s, nil
 }
 
-// Load implements [oauth.Store].
-func (s *Store) Load(ctx context.Context, key oauth.Key) (oauth.Record, error) {
+// Load implements [tokens.Store].
+func (s *Store) Load(ctx context.Context, key tokens.Key) (tokens.Record, error) {
 	return s.row(ctx, "load", key, s.sql.load, place(key))
 }
 
-// Save implements [oauth.Store].
-func (s *Store) Save(ctx context.Context, key oauth.Key, token oauth.Token) (oauth.Record, error) {
+// Save implements [tokens.Store].
+func (s *Store) Save(ctx context.Context, key tokens.Key, token oauth.Token) (tokens.Record, error) {
 	v, err := s.accept(ctx, key, token)
 	if err != nil {
-		return oauth.Record{}, err
+		return tokens.Record{}, err
 	}
 	version, err := s.write(ctx, "save", s.sql.save, v)
 	if err != nil {
-		return oauth.Record{}, err
+		return tokens.Record{}, err
 	}
 	return wrote(key, token, version), nil
 }
 
-// Delete implements [oauth.Store].
-func (s *Store) Delete(ctx context.Context, key oauth.Key) error {
+// Delete implements [tokens.Store].
+func (s *Store) Delete(ctx context.Context, key tokens.Key) error {
 	_, err := s.change(ctx, "delete", key, s.sql.forget, place(key))
 	return err
 }
 
-// DeleteVersion implements [oauth.Store].
-func (s *Store) DeleteVersion(ctx context.Context, key oauth.Key, version int64) error {
+// DeleteVersion implements [tokens.Store].
+func (s *Store) DeleteVersion(ctx context.Context, key tokens.Key, version int64) error {
 	v := place(key)
 	v["version"] = version
 	deleted, err := s.change(ctx, "delete", key, s.sql.forgetVersion, v)
 	if err != nil || deleted > 0 {
 		return err
 	}
-	if err := s.conflict(ctx, "delete", key); !errors.Is(err, oauth.ErrNoRecord) {
+	if err := s.conflict(ctx, "delete", key); !errors.Is(err, tokens.ErrNoRecord) {
 		return err
 	}
 	return nil
 }
 
 // accept checks a token before it is written and returns its columns.
-func (s *Store) accept(ctx context.Context, key oauth.Key, token oauth.Token) (values, error) {
+func (s *Store) accept(ctx context.Context, key tokens.Key, token oauth.Token) (values, error) {
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case token.ValidFor(key) != nil:
-		return nil, token.ValidFor(key)
-	case !s.options.InsecurePlaintext && !oauth.IsSealed(token):
+	case key.ValidateToken(token) != nil:
+		return nil, key.ValidateToken(token)
+	case !s.options.InsecurePlaintext && !tokens.IsSealed(token):
 		return nil, ErrPlaintext
 	}
 	return columnsOf(key, token)
 }
 
 // wrote is the record after a write of token.
-func wrote(key oauth.Key, token oauth.Token, version int64) oauth.Record {
-	return oauth.Record{
-		Key: key, Token: token, Version: version, State: oauth.StateActive, UpdatedAt: time.UnixMicro(version).UTC(),
+func wrote(key tokens.Key, token oauth.Token, version int64) tokens.Record {
+	return tokens.Record{
+		Key: key, Token: token, Version: version, State: tokens.StateActive, UpdatedAt: time.UnixMicro(version).UTC(),
 	}
 }
 
 // row runs a statement that returns the record of key, or none. A key that no
 // store takes is not asked for: some databases compare it as equal to another,
 // and some stumble over it.
-func (s *Store) row(ctx context.Context, op string, key oauth.Key, query statement, v values) (record oauth.Record, err error) {
+func (s *Store) row(ctx context.Context, op string, key tokens.Key, query statement, v values) (record tokens.Record, err error) {
 	if err := ctx.Err(); err != nil {
-		return oauth.Record{}, err
+		return tokens.Record{}, err
 	}
 	if key.Validate() != nil {
-		return oauth.Record{}, oauth.ErrNoRecord
+		return tokens.Record{}, tokens.ErrNoRecord
 	}
 	err = s.retry(ctx, op, query, func() error {
 		return s.one(ctx, query, v, func(row scanner) (err error) {
@@ -127,10 +128,10 @@ func (s *Store) row(ctx context.Context, op string, key oauth.Key, query stateme
 		})
 	})
 	if errors.Is(err, sql.ErrNoRows) {
-		return oauth.Record{}, oauth.ErrNoRecord
+		return tokens.Record{}, tokens.ErrNoRecord
 	}
 	if err != nil {
-		return oauth.Record{}, err
+		return tokens.Record{}, err
 	}
 	return record, nil
 }
@@ -160,7 +161,7 @@ func (s *Store) write(ctx context.Context, op string, query statement, v values)
 
 // change runs a statement that returns nothing, and tells how many rows it has
 // changed: of an UPDATE that finds a row as it is to be, one or none.
-func (s *Store) change(ctx context.Context, op string, key oauth.Key, query statement, v values) (changed int64, err error) {
+func (s *Store) change(ctx context.Context, op string, key tokens.Key, query statement, v values) (changed int64, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}

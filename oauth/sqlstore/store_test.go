@@ -17,6 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
 	"github.com/dispensary-go/dispensary/oauth/storetest"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/seal"
 )
 
@@ -26,10 +27,10 @@ var plainSettings = map[sqlstore.Dialect]string{sqlstore.MySQL: "?" + countings[
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, d database) {
-		storetest.Run(t, func(t *testing.T) func() oauth.Store {
+		storetest.Run(t, func(t *testing.T) func() tokens.Store {
 			d := newDatabase(t, d.dialect)
 			d.name += plainSettings[d.dialect]
-			return replicasOf(t, d, func(db *sql.DB) oauth.Store { return d.store(t, db) })
+			return replicasOf(t, d, func(db *sql.DB) tokens.Store { return d.store(t, db) })
 		})
 	})
 }
@@ -45,15 +46,15 @@ func TestConformanceSealed(t *testing.T) {
 	t.Parallel()
 	key := sealKey(t, "2026")
 	eachDatabase(t, func(t *testing.T, d database) {
-		storetest.Run(t, func(t *testing.T) func() oauth.Store {
+		storetest.Run(t, func(t *testing.T) func() tokens.Store {
 			d := newDatabase(t, d.dialect)
 			d.name += oddSettings[d.dialect]
-			return replicasOf(t, d, func(db *sql.DB) oauth.Store {
+			return replicasOf(t, d, func(db *sql.DB) tokens.Store {
 				ring, err := seal.NewKeyRing(key)
 				require.NoError(t, err)
 				store, err := sqlstore.New(db, d.dialect, sqlstore.Options{TablePrefix: d.prefix})
 				require.NoError(t, err)
-				return oauth.Sealed(store, ring)
+				return tokens.Sealed(store, ring)
 			})
 		})
 	})
@@ -61,20 +62,20 @@ func TestConformanceSealed(t *testing.T) {
 
 // replicasOf returns an opener of stores on three pools of connections, in turn:
 // a server does not have connections for as many replicas as the suite opens.
-func replicasOf(t *testing.T, d database, open func(*sql.DB) oauth.Store) func() oauth.Store {
+func replicasOf(t *testing.T, d database, open func(*sql.DB) tokens.Store) func() tokens.Store {
 	t.Helper()
 	pools := []*sql.DB{d.migrated(t), d.open(t), d.open(t)}
 	for _, pool := range pools {
 		pool.SetMaxOpenConns(3)
 	}
 	var opened atomic.Int64
-	return func() oauth.Store { return open(pools[opened.Add(1)%int64(len(pools))]) }
+	return func() tokens.Store { return open(pools[opened.Add(1)%int64(len(pools))]) }
 }
 
 var (
 	usSandbox = api.Environment{Region: api.US, Stage: api.Sandbox}
-	user17    = oauth.Key{Environment: usSandbox, User: "user-17"}
-	user18    = oauth.Key{Environment: usSandbox, User: "user-18"}
+	user17    = tokens.Key{Environment: usSandbox, User: "user-17"}
+	user18    = tokens.Key{Environment: usSandbox, User: "user-18"}
 )
 
 func token(access api.Secret) oauth.Token {
@@ -85,7 +86,7 @@ func token(access api.Secret) oauth.Token {
 	}
 }
 
-func save(t testing.TB, store oauth.Store) oauth.Record {
+func save(t testing.TB, store tokens.Store) tokens.Record {
 	t.Helper()
 	record, err := store.Save(t.Context(), user17, token("access"))
 	require.NoError(t, err)
@@ -99,11 +100,11 @@ func TestPlaintextIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	_, err = store.Save(t.Context(), user17, token("access"))
 	require.ErrorIs(t, err, sqlstore.ErrPlaintext)
-	_, err = store.Commit(t.Context(), oauth.Lease{Key: user17, Version: 1, Owner: "a"}, token("access"))
+	_, err = store.Commit(t.Context(), tokens.Lease{Key: user17, Version: 1, Owner: "a"}, token("access"))
 	require.ErrorIs(t, err, sqlstore.ErrPlaintext)
 	require.ErrorIs(t, store.Reseal(t.Context(), user17, 1, "access", "refresh"), sqlstore.ErrPlaintext)
 	_, err = store.Load(t.Context(), user17)
-	require.ErrorIs(t, err, oauth.ErrNoRecord)
+	require.ErrorIs(t, err, tokens.ErrNoRecord)
 }
 
 // With one connection in the pool, whatever held on to it would hold up all the
@@ -115,16 +116,16 @@ func TestNothingIsHeldDuringALease(t *testing.T) {
 		db.SetMaxOpenConns(1)
 		store := d.store(t, db)
 		record := save(t, store)
-		lease := oauth.Lease{Key: user17, Version: record.Version, Owner: "a"}
+		lease := tokens.Lease{Key: user17, Version: record.Version, Owner: "a"}
 		_, err := store.Lease(t.Context(), lease, time.Minute)
 		require.NoError(t, err)
 		assert.Zero(t, db.Stats().InUse)
 		d.exec(t, other, "UPDATE {tokens} SET used_at = used_at + 1")
-		_, err = store.Lease(t.Context(), oauth.Lease{Key: user17, Version: record.Version, Owner: "b"}, time.Minute)
-		require.ErrorIs(t, err, oauth.ErrLeased)
-		_, err = store.ClaimDue(t.Context(), oauth.Due{Environment: usSandbox, Before: time.Now().AddDate(1, 0, 0), Limit: 5, Owner: "c", TTL: time.Minute})
+		_, err = store.Lease(t.Context(), tokens.Lease{Key: user17, Version: record.Version, Owner: "b"}, time.Minute)
+		require.ErrorIs(t, err, tokens.ErrLeased)
+		_, err = store.ClaimDue(t.Context(), tokens.Due{Environment: usSandbox, Before: time.Now().AddDate(1, 0, 0), Limit: 5, Owner: "c", TTL: time.Minute})
 		require.NoError(t, err)
-		_, err = store.List(t.Context(), oauth.Listing{Environment: usSandbox, Limit: 5})
+		_, err = store.List(t.Context(), tokens.Listing{Environment: usSandbox, Limit: 5})
 		require.NoError(t, err)
 		_, err = store.Commit(t.Context(), lease, token("next"))
 		require.NoError(t, err)
@@ -138,16 +139,16 @@ func TestOwnersThatNoLeaseCanHave(t *testing.T) {
 		store := d.store(t, d.migrated(t))
 		record := save(t, store)
 		for _, owner := range []string{"", strings.Repeat("x", 256), "a\x00", "\xff"} {
-			lease := oauth.Lease{Key: user17, Version: record.Version, Owner: owner}
+			lease := tokens.Lease{Key: user17, Version: record.Version, Owner: owner}
 			_, err := store.Lease(t.Context(), lease, time.Minute)
 			require.ErrorIs(t, err, api.ErrInvalidArgument)
-			_, err = store.ClaimDue(t.Context(), oauth.Due{Environment: usSandbox, Limit: 1, Owner: owner})
+			_, err = store.ClaimDue(t.Context(), tokens.Due{Environment: usSandbox, Limit: 1, Owner: owner})
 			require.ErrorIs(t, err, api.ErrInvalidArgument)
 			_, err = store.Commit(t.Context(), lease, token("next"))
-			require.ErrorIs(t, err, oauth.ErrConflict)
+			require.ErrorIs(t, err, tokens.ErrConflict)
 			require.NoError(t, store.Release(t.Context(), lease))
 		}
-		longest := oauth.Lease{Key: user17, Version: record.Version, Owner: strings.Repeat("x", 255)}
+		longest := tokens.Lease{Key: user17, Version: record.Version, Owner: strings.Repeat("x", 255)}
 		_, err := store.Lease(t.Context(), longest, time.Minute)
 		require.NoError(t, err)
 	})

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
 // capabilities plays what a store may do beyond its duty.
@@ -22,9 +22,9 @@ var capabilities = map[string]func(*testing.T, Opener){
 }
 
 // listed reads all pages of a listing.
-func listed(t *testing.T, lister oauth.Lister, listing oauth.Listing) []oauth.Record {
+func listed(t *testing.T, lister tokens.Lister, listing tokens.Listing) []tokens.Record {
 	t.Helper()
-	var all []oauth.Record
+	var all []tokens.Record
 	for {
 		page, err := lister.List(t.Context(), listing)
 		require.NoError(t, err)
@@ -39,22 +39,22 @@ func listed(t *testing.T, lister oauth.Lister, listing oauth.Listing) []oauth.Re
 
 func list(t *testing.T, open Opener) {
 	store := open()
-	lister, ok := store.(oauth.Lister)
+	lister, ok := store.(tokens.Lister)
 	if !ok {
-		t.Skip("the store is no oauth.Lister")
+		t.Skip("the store is no tokens.Lister")
 	}
-	assert.Empty(t, listed(t, lister, oauth.Listing{Environment: usSandbox, Limit: 2}))
-	want := map[string]oauth.Record{}
+	assert.Empty(t, listed(t, lister, tokens.Listing{Environment: usSandbox, Limit: 2}))
+	want := map[string]tokens.Record{}
 	for i, user := range []string{"b", "B", "ä", "a", "zz", "z", "é", "日本", "a%", "a_"} {
-		want[user] = save(t, store, oauth.Key{Environment: usSandbox, User: user}, i)
+		want[user] = save(t, store, tokens.Key{Environment: usSandbox, User: user}, i)
 	}
-	save(t, store, oauth.Key{Environment: caSandbox, User: "c"}, 1)
-	marked, err := store.Fail(t.Context(), take(t, store, want["b"], "a", long), oauth.ReasonInvalidGrant)
+	save(t, store, tokens.Key{Environment: caSandbox, User: "c"}, 1)
+	marked, err := store.Fail(t.Context(), take(t, store, want["b"], "a", long), tokens.ReasonInvalidGrant)
 	require.NoError(t, err)
 	want["b"] = marked
 
 	for _, limit := range []int{1, 3, 100} {
-		all := listed(t, lister, oauth.Listing{Environment: usSandbox, Limit: limit})
+		all := listed(t, lister, tokens.Listing{Environment: usSandbox, Limit: limit})
 		require.Len(t, all, len(want))
 		for i, record := range all {
 			assert.True(t, i == 0 || all[i-1].Key.User < record.Key.User, "users come in the order of their bytes")
@@ -62,21 +62,21 @@ func list(t *testing.T, open Opener) {
 			whole.Token.AccessToken, whole.Token.RefreshToken = "", ""
 			requireSame(t, whole, record)
 		}
-		assert.Len(t, listed(t, lister, oauth.Listing{Environment: usSandbox, State: oauth.StateActive, Limit: limit}), len(want)-1)
-		only := listed(t, lister, oauth.Listing{Environment: usSandbox, State: oauth.StateReauthorize, Limit: limit})
+		assert.Len(t, listed(t, lister, tokens.Listing{Environment: usSandbox, State: tokens.StateActive, Limit: limit}), len(want)-1)
+		only := listed(t, lister, tokens.Listing{Environment: usSandbox, State: tokens.StateReauthorize, Limit: limit})
 		require.Len(t, only, 1)
 		assert.Equal(t, "b", only[0].Key.User)
 	}
-	assert.Empty(t, listed(t, lister, oauth.Listing{Environment: usLive, Limit: 5}))
+	assert.Empty(t, listed(t, lister, tokens.Listing{Environment: usLive, Limit: 5}))
 }
 
-// ripe saves a token that is due n minutes after the epoch of the test.
-func ripe(t *testing.T, store oauth.Store, user string, n int) oauth.Record {
+// saveDue saves a token that is due n minutes after the epoch of the test.
+func saveDue(t *testing.T, store tokens.Store, user string, n int) tokens.Record {
 	t.Helper()
-	key := oauth.Key{Environment: usSandbox, User: user}
+	key := tokens.Key{Environment: usSandbox, User: user}
 	token := sample(key, n)
 	token.UsedAt = epoch
-	lead := token.ExpiresAt.Sub(token.RefreshDue())
+	lead := token.ExpiresAt.Sub(tokens.DueAt(token))
 	token.ExpiresAt = epoch.Add(time.Duration(n)*time.Minute + lead)
 	record, err := store.Save(t.Context(), key, token)
 	require.NoError(t, err)
@@ -85,19 +85,19 @@ func ripe(t *testing.T, store oauth.Store, user string, n int) oauth.Record {
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-func claimer(t *testing.T, store oauth.Store) oauth.Claimer {
+func claimer(t *testing.T, store tokens.Store) tokens.Claimer {
 	t.Helper()
-	c, ok := store.(oauth.Claimer)
+	c, ok := store.(tokens.Claimer)
 	if !ok {
-		t.Skip("the store is no oauth.Claimer")
+		t.Skip("the store is no tokens.Claimer")
 	}
 	return c
 }
 
 // all is a claim of everything that a test made due.
-var all = oauth.Due{Environment: usSandbox, Before: epoch.AddDate(1, 0, 0), Limit: 1000, Owner: "claimer", TTL: long}
+var all = tokens.Due{Environment: usSandbox, Before: epoch.AddDate(1, 0, 0), Limit: 1000, Owner: "claimer", TTL: long}
 
-func users(records []oauth.Record) []string {
+func users(records []tokens.Record) []string {
 	names := []string{}
 	for _, record := range records {
 		names = append(names, record.Key.User)
@@ -110,7 +110,7 @@ func claimDue(t *testing.T, open Opener) {
 	c, ctx := claimer(t, store), t.Context()
 	// Stores that seal spread due times in another way, by 24 minutes at most.
 	for user, n := range map[string]int{"third": 300, "first": 100, "second": 200, "later": 100_000} {
-		ripe(t, store, user, n)
+		saveDue(t, store, user, n)
 	}
 	never := sample(user17, 1)
 	never.RefreshToken, never.ExpiresAt = "", epoch
@@ -120,10 +120,10 @@ func claimDue(t *testing.T, open Opener) {
 	never.ExpiresAt = time.Time{}
 	_, err = store.Save(ctx, user18, never)
 	require.NoError(t, err)
-	marked := ripe(t, store, "marked", 1)
-	_, err = store.Fail(ctx, take(t, store, marked, "a", long), oauth.ReasonInvalidGrant)
+	marked := saveDue(t, store, "marked", 1)
+	_, err = store.Fail(ctx, take(t, store, marked, "a", long), tokens.ReasonInvalidGrant)
 	require.NoError(t, err)
-	abroad := oauth.Key{Environment: caSandbox, User: "abroad"}
+	abroad := tokens.Key{Environment: caSandbox, User: "abroad"}
 	elsewhere := sample(abroad, 1)
 	elsewhere.ExpiresAt = epoch
 	_, err = store.Save(ctx, abroad, elsewhere)
@@ -144,7 +144,7 @@ func claimDue(t *testing.T, open Opener) {
 	for _, record := range claimed {
 		requireSame(t, load(t, store, record.Key), record)
 		_, err = store.Lease(ctx, leaseOf(record, "rival"), long)
-		requireError(t, err, oauth.ErrLeased)
+		requireError(t, err, tokens.ErrLeased)
 	}
 	claimed2, err := c.ClaimDue(ctx, due)
 	require.NoError(t, err)
@@ -163,8 +163,8 @@ func claimDue(t *testing.T, open Opener) {
 func claimDueIsFair(t *testing.T, open Opener) {
 	store := open()
 	c := claimer(t, store)
-	inUse := ripe(t, store, "in use", 1)
-	ripe(t, store, "free", 2)
+	inUse := saveDue(t, store, "in use", 1)
+	saveDue(t, store, "free", 2)
 	take(t, store, inUse, "a", long)
 	due := all
 	due.TTL, due.UsedSince = short, time.Time{}
@@ -188,15 +188,15 @@ func claimDueRaces(t *testing.T, open Opener) {
 	claimer(t, store)
 	const many = 60
 	for i := range many {
-		ripe(t, store, "user-"+string(rune('A'+i)), i)
+		saveDue(t, store, "user-"+string(rune('A'+i)), i)
 	}
 	var mu sync.Mutex
 	owners := map[string]string{}
-	crowd(open, func(store oauth.Store, owner string) {
+	runConcurrently(open, func(store tokens.Store, owner string) {
 		due := all
 		due.Owner, due.Limit = owner, 7
 		for t.Context().Err() == nil {
-			claimed, err := store.(oauth.Claimer).ClaimDue(t.Context(), due)
+			claimed, err := store.(tokens.Claimer).ClaimDue(t.Context(), due)
 			if !assert.NoError(t, err) || len(claimed) == 0 {
 				return
 			}
@@ -214,11 +214,11 @@ func claimDueRaces(t *testing.T, open Opener) {
 	})
 	// Claims that met may have passed over each other's records: the next one
 	// gets them.
-	rest, err := store.(oauth.Claimer).ClaimDue(t.Context(), all)
+	rest, err := store.(tokens.Claimer).ClaimDue(t.Context(), all)
 	require.NoError(t, err)
 	assert.Len(t, owners, many-len(rest))
 	for user, owner := range owners {
-		key := oauth.Key{Environment: usSandbox, User: user}
+		key := tokens.Key{Environment: usSandbox, User: user}
 		_, err := store.Commit(t.Context(), leaseOf(load(t, store, key), owner), sample(key, 1))
 		assert.NoError(t, err, "%s is leased by who claimed it", user)
 	}
@@ -226,16 +226,16 @@ func claimDueRaces(t *testing.T, open Opener) {
 
 func reseal(t *testing.T, open Opener) {
 	store := open()
-	resealer, ok := store.(oauth.Resealer)
+	resealer, ok := store.(tokens.Resealer)
 	if !ok {
-		t.Skip("the store is no oauth.Resealer")
+		t.Skip("the store is no tokens.Resealer")
 	}
 	ctx := t.Context()
 	record := save(t, store, user17, 1)
 	lease := take(t, store, record, "a", long)
 	same := unchanged(t, store, user17)
-	requireError(t, resealer.Reseal(ctx, user18, record.Version, "x", "y"), oauth.ErrNoRecord)
-	requireError(t, resealer.Reseal(ctx, user17, record.Version-1, "x", "y"), oauth.ErrConflict)
+	requireError(t, resealer.Reseal(ctx, user18, record.Version, "x", "y"), tokens.ErrNoRecord)
+	requireError(t, resealer.Reseal(ctx, user17, record.Version-1, "x", "y"), tokens.ErrConflict)
 	same()
 	access, refresh := api.Secret("SECRET-other-access"), api.Secret("SECRET-other-refresh")
 	require.NoError(t, resealer.Reseal(ctx, user17, record.Version, access, refresh))

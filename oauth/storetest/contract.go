@@ -11,6 +11,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
 // contract plays the clauses of each method for a store that is alone.
@@ -19,7 +20,7 @@ var contract = map[string]func(*testing.T, Opener){
 	"SaveAndLoad":      saveAndLoad,
 	"SaveReplaces":     saveReplaces,
 	"SaveRefuses":      saveRefuses,
-	"Tokens":           tokens,
+	"Tokens":           storedTokens,
 	"Delete":           deleted,
 	"DeleteVersion":    deletedVersion,
 	"Versions":         versions,
@@ -34,27 +35,27 @@ var contract = map[string]func(*testing.T, Opener){
 
 func nothingIsThere(t *testing.T, open Opener) {
 	store, ctx := open(), t.Context()
-	lease := oauth.Lease{Key: user17, Version: 1, Owner: "a"}
+	lease := tokens.Lease{Key: user17, Version: 1, Owner: "a"}
 	_, err := store.Load(ctx, user17)
-	requireError(t, err, oauth.ErrNoRecord)
+	requireError(t, err, tokens.ErrNoRecord)
 	_, err = store.Lease(ctx, lease, long)
-	requireError(t, err, oauth.ErrNoRecord)
+	requireError(t, err, tokens.ErrNoRecord)
 	_, err = store.Commit(ctx, lease, sample(user17, 1))
-	requireError(t, err, oauth.ErrNoRecord)
-	_, err = store.Fail(ctx, lease, oauth.ReasonInvalidGrant)
-	requireError(t, err, oauth.ErrNoRecord)
+	requireError(t, err, tokens.ErrNoRecord)
+	_, err = store.Fail(ctx, lease, tokens.ReasonInvalidGrant)
+	requireError(t, err, tokens.ErrNoRecord)
 	require.NoError(t, store.Release(ctx, lease))
 	require.NoError(t, store.Delete(ctx, user17))
 	require.NoError(t, store.DeleteVersion(ctx, user17, 1))
 	_, err = store.Load(ctx, user17)
-	requireError(t, err, oauth.ErrNoRecord, "nothing was made on the way")
+	requireError(t, err, tokens.ErrNoRecord, "nothing was made on the way")
 }
 
 func saveAndLoad(t *testing.T, open Opener) {
 	store, began := open(), time.Now()
 	saved := save(t, store, user17, 1)
 	assert.Equal(t, user17, saved.Key)
-	assert.Equal(t, oauth.StateActive, saved.State)
+	assert.Equal(t, tokens.StateActive, saved.State)
 	assert.Empty(t, saved.Reason)
 	assert.Positive(t, saved.Version)
 	assert.WithinRange(t, saved.UpdatedAt, began.Add(-time.Hour), time.Now().Add(time.Hour), "by the store's clock, which may be wrong, but not that much")
@@ -67,19 +68,19 @@ func saveAndLoad(t *testing.T, open Opener) {
 func saveReplaces(t *testing.T, open Opener) {
 	store := open()
 	first := save(t, store, user17, 1)
-	_, err := store.Fail(t.Context(), take(t, store, first, "a", long), oauth.ReasonInvalidGrant)
+	_, err := store.Fail(t.Context(), take(t, store, first, "a", long), tokens.ReasonInvalidGrant)
 	require.NoError(t, err)
 	second := save(t, store, user17, 2)
-	assert.Equal(t, oauth.StateActive, second.State)
+	assert.Equal(t, tokens.StateActive, second.State)
 	assert.Empty(t, second.Reason)
 	requireSame(t, second, load(t, store, user17))
 
 	lease := take(t, store, second, "a", long)
 	third := save(t, store, user17, 3)
 	_, err = store.Commit(t.Context(), lease, sample(user17, 4))
-	requireError(t, err, oauth.ErrConflict, "what the user authorized is newer")
+	requireError(t, err, tokens.ErrConflict, "what the user authorized is newer")
 	_, err = store.Commit(t.Context(), leaseOf(third, "a"), sample(user17, 4))
-	requireError(t, err, oauth.ErrConflict, "Save ends the lease")
+	requireError(t, err, tokens.ErrConflict, "Save ends the lease")
 	take(t, store, third, "b", long)
 	requireSame(t, third, load(t, store, user17))
 }
@@ -90,11 +91,11 @@ func saveRefuses(t *testing.T, open Opener) {
 	lease := take(t, store, record, "a", long)
 	same := unchanged(t, store, user17)
 	for name, c := range map[string]struct {
-		key   oauth.Key
+		key   tokens.Key
 		token oauth.Token
 		want  error
 	}{
-		"a token of another environment": {user17, sample(oauth.Key{Environment: caSandbox}, 1), api.ErrWrongEnvironment},
+		"a token of another environment": {user17, sample(tokens.Key{Environment: caSandbox}, 1), api.ErrWrongEnvironment},
 		"an empty token":                 {user17, oauth.Token{Environment: usSandbox}, api.ErrInvalidArgument},
 	} {
 		_, err := store.Save(ctx, c.key, c.token)
@@ -104,7 +105,7 @@ func saveRefuses(t *testing.T, open Opener) {
 		same()
 	}
 	for _, user := range []string{"", " user-17", "user-17 ", "a\x00b", "a\nb", "a\xffb", strings.Repeat("x", 256)} {
-		key := oauth.Key{Environment: usSandbox, User: user}
+		key := tokens.Key{Environment: usSandbox, User: user}
 		_, err := store.Save(ctx, key, sample(key, 1))
 		requireError(t, err, api.ErrInvalidArgument, "%q", user)
 	}
@@ -113,7 +114,7 @@ func saveRefuses(t *testing.T, open Opener) {
 }
 
 // tokens writes tokens of all shapes and wants them back.
-func tokens(t *testing.T, open Opener) {
+func storedTokens(t *testing.T, open Opener) {
 	store := open()
 	nearEnd := time.Date(2099, 12, 31, 23, 59, 59, 999_999_000, time.UTC)
 	for name, change := range map[string]func(*oauth.Token){
@@ -144,7 +145,7 @@ func tokens(t *testing.T, open Opener) {
 		committed, err := store.Commit(t.Context(), lease, token)
 		require.NoError(t, err, name)
 		requireSameToken(t, token, committed.Token)
-		failed, err := store.Fail(t.Context(), take(t, store, committed, "b", long), oauth.ReasonInvalidGrant)
+		failed, err := store.Fail(t.Context(), take(t, store, committed, "b", long), tokens.ReasonInvalidGrant)
 		require.NoError(t, err, name)
 		requireSameToken(t, token, failed.Token)
 		requireSameToken(t, token, load(t, store, user17).Token)
@@ -165,20 +166,20 @@ func deleted(t *testing.T, open Opener) {
 	require.NoError(t, store.Delete(ctx, user17))
 	require.NoError(t, store.Delete(ctx, user17), "twice is no error")
 	_, err := store.Load(ctx, user17)
-	requireError(t, err, oauth.ErrNoRecord)
+	requireError(t, err, tokens.ErrNoRecord)
 	_, err = store.Commit(ctx, lease, sample(user17, 2))
-	requireError(t, err, oauth.ErrNoRecord, "a user who is deleted in the middle of a refresh stays deleted")
-	_, err = store.Fail(ctx, lease, oauth.ReasonInvalidGrant)
-	requireError(t, err, oauth.ErrNoRecord)
+	requireError(t, err, tokens.ErrNoRecord, "a user who is deleted in the middle of a refresh stays deleted")
+	_, err = store.Fail(ctx, lease, tokens.ReasonInvalidGrant)
+	requireError(t, err, tokens.ErrNoRecord)
 	require.NoError(t, store.Release(ctx, lease))
 	_, err = store.Load(ctx, user17)
-	requireError(t, err, oauth.ErrNoRecord)
+	requireError(t, err, tokens.ErrNoRecord)
 
 	reborn := save(t, store, user17, 3)
 	_, err = store.Commit(ctx, lease, sample(user17, 4))
-	requireError(t, err, oauth.ErrConflict, "the lease was on another life")
+	requireError(t, err, tokens.ErrConflict, "the lease was on another life")
 	_, err = store.Commit(ctx, leaseOf(reborn, "a"), sample(user17, 4))
-	requireError(t, err, oauth.ErrConflict, "the lease was forgotten")
+	requireError(t, err, tokens.ErrConflict, "the lease was forgotten")
 	requireSame(t, reborn, load(t, store, user17))
 	requireSame(t, other, load(t, store, user18))
 }
@@ -191,21 +192,21 @@ func deletedVersion(t *testing.T, open Opener) {
 	lease := take(t, store, record, "a", long)
 	same := unchanged(t, store, user17)
 	for _, version := range []int64{first.Version, record.Version + 1, 0, -1} {
-		requireError(t, store.DeleteVersion(ctx, user17, version), oauth.ErrConflict, version)
+		requireError(t, store.DeleteVersion(ctx, user17, version), tokens.ErrConflict, version)
 		same()
 	}
 	committed, err := store.Commit(ctx, lease, sample(user17, 4))
 	require.NoError(t, err, "the lease was left alone")
-	requireError(t, store.DeleteVersion(ctx, user17, record.Version), oauth.ErrConflict, "what was written meanwhile stays")
+	requireError(t, store.DeleteVersion(ctx, user17, record.Version), tokens.ErrConflict, "what was written meanwhile stays")
 	take(t, store, committed, "b", long) // keeps nobody from it
 	require.NoError(t, store.DeleteVersion(ctx, user17, committed.Version))
 	require.NoError(t, store.DeleteVersion(ctx, user17, committed.Version), "twice is no error")
 	_, err = store.Load(ctx, user17)
-	requireError(t, err, oauth.ErrNoRecord)
+	requireError(t, err, tokens.ErrNoRecord)
 	_, err = store.Commit(ctx, leaseOf(committed, "b"), sample(user17, 5))
-	requireError(t, err, oauth.ErrNoRecord)
+	requireError(t, err, tokens.ErrNoRecord)
 	reborn := save(t, store, user17, 6)
-	requireError(t, store.DeleteVersion(ctx, user17, committed.Version), oauth.ErrConflict, "that was another life")
+	requireError(t, store.DeleteVersion(ctx, user17, committed.Version), tokens.ErrConflict, "that was another life")
 	requireSame(t, reborn, load(t, store, user17))
 	requireSame(t, other, load(t, store, user18))
 }
@@ -213,7 +214,7 @@ func deletedVersion(t *testing.T, open Opener) {
 func versions(t *testing.T, open Opener) {
 	store, ctx := open(), t.Context()
 	var last int64
-	next := func(record oauth.Record) oauth.Record {
+	next := func(record tokens.Record) tokens.Record {
 		t.Helper()
 		require.Greater(t, record.Version, last)
 		require.Equal(t, record.Version, load(t, store, user17).Version)
@@ -229,7 +230,7 @@ func versions(t *testing.T, open Opener) {
 		record, err := store.Commit(ctx, lease, sample(user17, 2))
 		require.NoError(t, err)
 		next(record)
-		record, err = store.Fail(ctx, take(t, store, record, "a", long), oauth.ReasonInvalidGrant)
+		record, err = store.Fail(ctx, take(t, store, record, "a", long), tokens.ReasonInvalidGrant)
 		require.NoError(t, err)
 		next(record)
 		require.NoError(t, store.Delete(ctx, user17))
@@ -253,7 +254,7 @@ func endedContext(t *testing.T, open Opener) {
 			"DeleteVersion": func() error { return store.DeleteVersion(ctx, user17, record.Version) },
 			"Lease":         func() error { _, err := store.Lease(ctx, lease, long); return err },
 			"Commit":        func() error { _, err := store.Commit(ctx, lease, sample(user17, 2)); return err },
-			"Fail":          func() error { _, err := store.Fail(ctx, lease, oauth.ReasonInvalidGrant); return err },
+			"Fail":          func() error { _, err := store.Fail(ctx, lease, tokens.ReasonInvalidGrant); return err },
 			"Release":       func() error { return store.Release(ctx, lease) },
 		} {
 			requireError(t, call(), want, name)
@@ -269,11 +270,11 @@ func replicasSeeOne(t *testing.T, open Opener) {
 	requireSame(t, record, load(t, two, user17))
 	lease := take(t, one, record, "a", long)
 	_, err := two.Lease(t.Context(), leaseOf(record, "b"), long)
-	requireError(t, err, oauth.ErrLeased)
+	requireError(t, err, tokens.ErrLeased)
 	committed, err := two.Commit(t.Context(), lease, sample(user17, 2))
 	require.NoError(t, err, "an owner is a text, not a connection")
 	requireSame(t, committed, load(t, one, user17))
 	require.NoError(t, two.Delete(t.Context(), user17))
 	_, err = one.Load(t.Context(), user17)
-	requireError(t, err, oauth.ErrNoRecord)
+	requireError(t, err, tokens.ErrNoRecord)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
 // keys plays that environments and users are compared byte by byte.
@@ -30,11 +30,11 @@ var alike = []string{
 func usersAreBytes(t *testing.T, open Opener) {
 	store := open()
 	users := append([]string{strings.Repeat("x", 254) + "y", strings.Repeat("x", 254) + "z", strings.Repeat("é", 127) + "x"}, alike...)
-	records := map[string]oauth.Record{}
+	records := map[string]tokens.Record{}
 	for i, user := range users {
-		key := oauth.Key{Environment: usSandbox, User: user}
+		key := tokens.Key{Environment: usSandbox, User: user}
 		_, err := store.Load(t.Context(), key)
-		requireError(t, err, oauth.ErrNoRecord, "%q was taken for a user before it", user)
+		requireError(t, err, tokens.ErrNoRecord, "%q was taken for a user before it", user)
 		records[user] = save(t, store, key, i)
 	}
 	for _, user := range users {
@@ -50,7 +50,7 @@ func usersAreBytes(t *testing.T, open Opener) {
 		requireSame(t, records[user], load(t, store, records[user].Key))
 		require.NoError(t, store.Delete(t.Context(), records[user].Key))
 		_, err := store.Load(t.Context(), records[user].Key)
-		requireError(t, err, oauth.ErrNoRecord, "%q", user)
+		requireError(t, err, tokens.ErrNoRecord, "%q", user)
 	}
 }
 
@@ -61,35 +61,35 @@ func keysNobodyCanHave(t *testing.T, open Opener) {
 	record := save(t, store, user17, 1)
 	take(t, store, record, "a", long)
 	same := unchanged(t, store, user17)
-	keys := []oauth.Key{{}, {User: "user-17"}, {Environment: api.Environment{Region: "US", Stage: "Sandbox"}, User: "user-17"}}
+	keys := []tokens.Key{{}, {User: "user-17"}, {Environment: api.Environment{Region: "US", Stage: "Sandbox"}, User: "user-17"}}
 	for _, user := range []string{
 		"", " ", "user-17 ", "user-17\t", "user-17\n", "user-17\x00", "\x00", " user-17", "a\xff", "\xc3\x28", strings.Repeat("x", 100_000),
 	} {
-		keys = append(keys, oauth.Key{Environment: usSandbox, User: user})
+		keys = append(keys, tokens.Key{Environment: usSandbox, User: user})
 	}
 	for _, key := range keys {
-		lease := oauth.Lease{Key: key, Version: record.Version, Owner: "a"}
+		lease := tokens.Lease{Key: key, Version: record.Version, Owner: "a"}
 		_, err := store.Load(ctx, key)
-		requireError(t, err, oauth.ErrNoRecord, "Load of %.20q", key.User)
+		requireError(t, err, tokens.ErrNoRecord, "Load of %.20q", key.User)
 		_, err = store.Lease(ctx, lease, long)
-		requireError(t, err, oauth.ErrNoRecord, "Lease of %.20q", key.User)
-		_, err = store.Fail(ctx, lease, oauth.ReasonInvalidGrant)
-		requireError(t, err, oauth.ErrNoRecord, "Fail of %.20q", key.User)
+		requireError(t, err, tokens.ErrNoRecord, "Lease of %.20q", key.User)
+		_, err = store.Fail(ctx, lease, tokens.ReasonInvalidGrant)
+		requireError(t, err, tokens.ErrNoRecord, "Fail of %.20q", key.User)
 		require.NoError(t, store.Release(ctx, lease), "Release of %.20q", key.User)
 		require.NoError(t, store.Delete(ctx, key), "Delete of %.20q", key.User)
 		same()
 	}
 	_, err := store.Lease(ctx, leaseOf(record, "b"), long)
-	requireError(t, err, oauth.ErrLeased, "the lease is where it was")
+	requireError(t, err, tokens.ErrLeased, "the lease is where it was")
 }
 
 func environmentsAreWorlds(t *testing.T, open Opener) {
 	store := open()
-	var records []oauth.Record
+	var records []tokens.Record
 	for i, environment := range []api.Environment{usSandbox, caSandbox, usLive} {
-		key := oauth.Key{Environment: environment, User: "user-17"}
+		key := tokens.Key{Environment: environment, User: "user-17"}
 		_, err := store.Load(t.Context(), key)
-		requireError(t, err, oauth.ErrNoRecord)
+		requireError(t, err, tokens.ErrNoRecord)
 		records = append(records, save(t, store, key, i))
 	}
 	require.NoError(t, store.Delete(t.Context(), records[0].Key))

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
 // leases plays leases in time: the store's, which passes by itself.
@@ -37,32 +37,32 @@ func lease(t *testing.T, open Opener) {
 	one, two, ctx := open(), open(), t.Context()
 	record := save(t, one, user17, 1)
 	same := unchanged(t, one, user17)
-	_, err := one.Lease(ctx, oauth.Lease{Key: user17, Version: record.Version + 1, Owner: "a"}, long)
-	requireError(t, err, oauth.ErrConflict)
-	_, err = one.Lease(ctx, oauth.Lease{Key: user17, Version: record.Version - 1, Owner: "a"}, long)
-	requireError(t, err, oauth.ErrConflict)
+	_, err := one.Lease(ctx, tokens.Lease{Key: user17, Version: record.Version + 1, Owner: "a"}, long)
+	requireError(t, err, tokens.ErrConflict)
+	_, err = one.Lease(ctx, tokens.Lease{Key: user17, Version: record.Version - 1, Owner: "a"}, long)
+	requireError(t, err, tokens.ErrConflict)
 	take(t, one, record, "a", long)
 	same()
 	for _, owner := range []string{"b", "A", "a2", "ä"} {
 		_, err = two.Lease(ctx, leaseOf(record, owner), long)
-		requireError(t, err, oauth.ErrLeased, owner)
+		requireError(t, err, tokens.ErrLeased, owner)
 	}
-	_, err = two.Lease(ctx, oauth.Lease{Key: user17, Version: record.Version + 1, Owner: "b"}, long)
-	requireError(t, err, oauth.ErrConflict, "the version is looked at first")
+	_, err = two.Lease(ctx, tokens.Lease{Key: user17, Version: record.Version + 1, Owner: "b"}, long)
+	requireError(t, err, tokens.ErrConflict, "the version is looked at first")
 	take(t, two, record, "a", long)
 	same()
 	take(t, one, save(t, one, user18, 1), "b", long)
 }
 
 // succeed tries for the lease until it gets it, and returns when that was.
-func succeed(t *testing.T, store oauth.Store, record oauth.Record, owner string, ttl time.Duration) time.Time {
+func succeed(t *testing.T, store tokens.Store, record tokens.Record, owner string, ttl time.Duration) time.Time {
 	t.Helper()
 	for end := time.Now().Add(short + patience); ; time.Sleep(5 * time.Millisecond) {
 		_, err := store.Lease(t.Context(), leaseOf(record, owner), ttl)
 		if err == nil {
 			return time.Now()
 		}
-		requireError(t, err, oauth.ErrLeased)
+		requireError(t, err, tokens.ErrLeased)
 		require.True(t, time.Now().Before(end), "the lease does not end")
 	}
 }
@@ -75,7 +75,7 @@ func leaseEnds(t *testing.T, open Opener) {
 	got := succeed(t, two, record, "b", long)
 	assert.GreaterOrEqual(t, got.Sub(began), short-clockSlack, "the lease ended early")
 	_, err := one.Lease(t.Context(), leaseOf(record, "a"), long)
-	requireError(t, err, oauth.ErrLeased, "now it is the other's")
+	requireError(t, err, tokens.ErrLeased, "now it is the other's")
 }
 
 func leaseIsProlonged(t *testing.T, open Opener) {
@@ -90,7 +90,7 @@ func leaseIsProlonged(t *testing.T, open Opener) {
 	take(t, two, record, "b", long)
 	for ; time.Since(began) < 2*short; time.Sleep(short / 10) {
 		_, err := one.Lease(t.Context(), leaseOf(record, "a"), long)
-		requireError(t, err, oauth.ErrLeased, "prolonged beyond its first end")
+		requireError(t, err, tokens.ErrLeased, "prolonged beyond its first end")
 	}
 }
 
@@ -102,17 +102,17 @@ func lateOwnerMayCommit(t *testing.T, open Opener) {
 	other := save(t, store, user18, 1)
 	late := take(t, store, record, "late", short)
 	later := take(t, store, other, "later", short)
-	save(t, witness, oauth.Key{Environment: usSandbox, User: "clock"}, 1)
-	clock := load(t, witness, oauth.Key{Environment: usSandbox, User: "clock"})
+	save(t, witness, tokens.Key{Environment: usSandbox, User: "clock"}, 1)
+	clock := load(t, witness, tokens.Key{Environment: usSandbox, User: "clock"})
 	take(t, witness, clock, "a", short) // ends after both
 	succeed(t, witness, clock, "b", long)
 
 	committed, err := store.Commit(t.Context(), late, sample(user17, 2))
 	require.NoError(t, err)
 	requireSame(t, committed, load(t, store, user17))
-	failed, err := store.Fail(t.Context(), later, oauth.ReasonInvalidGrant)
+	failed, err := store.Fail(t.Context(), later, tokens.ReasonInvalidGrant)
 	require.NoError(t, err)
-	assert.Equal(t, oauth.StateReauthorize, failed.State)
+	assert.Equal(t, tokens.StateReauthorize, failed.State)
 }
 
 func lostLease(t *testing.T, open Opener) {
@@ -122,13 +122,13 @@ func lostLease(t *testing.T, open Opener) {
 	succeed(t, two, record, "b", long)
 	same := unchanged(t, one, user17)
 	_, err := one.Commit(ctx, lost, sample(user17, 2))
-	requireError(t, err, oauth.ErrConflict)
-	_, err = one.Fail(ctx, lost, oauth.ReasonInvalidGrant)
-	requireError(t, err, oauth.ErrConflict)
+	requireError(t, err, tokens.ErrConflict)
+	_, err = one.Fail(ctx, lost, tokens.ReasonInvalidGrant)
+	requireError(t, err, tokens.ErrConflict)
 	require.NoError(t, one.Release(ctx, lost))
 	same()
 	_, err = one.Lease(ctx, leaseOf(record, "c"), long)
-	requireError(t, err, oauth.ErrLeased, "the late release ended nothing")
+	requireError(t, err, tokens.ErrLeased, "the late release ended nothing")
 	_, err = two.Commit(ctx, leaseOf(record, "b"), sample(user17, 3))
 	require.NoError(t, err)
 }
@@ -141,12 +141,12 @@ func crashedHolder(t *testing.T, open Opener) {
 		succeed(t, open(), record, owner, short/3)
 	}
 	_, err := store.Commit(t.Context(), leaseOf(record, "first"), sample(user17, 2))
-	requireError(t, err, oauth.ErrConflict, "risen from the dead")
+	requireError(t, err, tokens.ErrConflict, "risen from the dead")
 	_, err = store.Commit(t.Context(), leaseOf(record, "third"), sample(user17, 2))
 	require.NoError(t, err)
 }
 
 // isContention is true of what a store says when others were quicker.
 func isContention(err error) bool {
-	return errors.Is(err, oauth.ErrConflict) || errors.Is(err, oauth.ErrLeased)
+	return errors.Is(err, tokens.ErrConflict) || errors.Is(err, tokens.ErrLeased)
 }

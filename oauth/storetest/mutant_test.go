@@ -14,6 +14,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/storetest"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
 // mutantVariable names the mistake that TestMutant plays the suite with, in a
@@ -28,7 +29,7 @@ var mutants = map[string]struct {
 }{
 	"folds case":               {"UsersAreBytes", func(m *mutant) { m.key = fold(strings.ToLower) }},
 	"ignores space at the end": {"KeysNobodyCanHave", func(m *mutant) { m.key = fold(func(s string) string { return strings.TrimRight(s, " ") }) }},
-	"mixes environments":       {"EnvironmentsAreWorlds", func(m *mutant) { m.key = func(k oauth.Key) oauth.Key { k.Environment.Stage = "sandbox"; return k } }},
+	"mixes environments":       {"EnvironmentsAreWorlds", func(m *mutant) { m.key = func(k tokens.Key) tokens.Key { k.Environment.Stage = "sandbox"; return k } }},
 	"begins versions again":    {"Versions", func(m *mutant) { m.amnesia = true }},
 	"commits without a lease":  {"Commit", func(m *mutant) { m.reckless = true }},
 	"loses updates":            {"NoUpdateIsLost", func(m *mutant) { m.reckless, m.owner = true, func(string) string { return "x" } }},
@@ -54,21 +55,21 @@ var mutants = map[string]struct {
 
 // mutant is a memory store that does one thing wrong.
 type mutant struct {
-	*oauth.MemoryStore
-	key   func(oauth.Key) oauth.Key
+	*tokens.MemoryStore
+	key   func(tokens.Key) tokens.Key
 	owner func(string) string
 	ttl   func(time.Duration) time.Duration
 	token func(*oauth.Token)
 	ctx   func(context.Context) context.Context
 
 	amnesia, reckless, generous, polite, loose, hasty, careless bool
-	last                                                        oauth.Lease
+	last                                                        tokens.Lease
 }
 
 func newMutant(breaks func(*mutant)) *mutant {
 	m := &mutant{
-		MemoryStore: oauth.NewMemoryStore(),
-		key:         func(k oauth.Key) oauth.Key { return k }, owner: func(s string) string { return s },
+		MemoryStore: tokens.NewMemoryStore(),
+		key:         func(k tokens.Key) tokens.Key { return k }, owner: func(s string) string { return s },
 		ttl: func(d time.Duration) time.Duration { return d }, token: func(*oauth.Token) {},
 		ctx: func(ctx context.Context) context.Context { return ctx },
 	}
@@ -76,14 +77,14 @@ func newMutant(breaks func(*mutant)) *mutant {
 	return m
 }
 
-func fold(change func(string) string) func(oauth.Key) oauth.Key {
-	return func(k oauth.Key) oauth.Key {
+func fold(change func(string) string) func(tokens.Key) tokens.Key {
+	return func(k tokens.Key) tokens.Key {
 		k.User = change(k.User)
 		return k
 	}
 }
 
-func (m *mutant) lease(l oauth.Lease) oauth.Lease {
+func (m *mutant) lease(l tokens.Lease) tokens.Lease {
 	l.Key = m.key(l.Key)
 	if l.Owner != "" {
 		l.Owner = m.owner(l.Owner)
@@ -91,16 +92,16 @@ func (m *mutant) lease(l oauth.Lease) oauth.Lease {
 	return l
 }
 
-func (m *mutant) Load(ctx context.Context, key oauth.Key) (oauth.Record, error) {
+func (m *mutant) Load(ctx context.Context, key tokens.Key) (tokens.Record, error) {
 	record, err := m.MemoryStore.Load(m.ctx(ctx), m.key(key))
 	if m.polite && err != nil {
-		return oauth.Record{}, nil
+		return tokens.Record{}, nil
 	}
 	record.Key = key
 	return record, err
 }
 
-func (m *mutant) Save(ctx context.Context, key oauth.Key, token oauth.Token) (oauth.Record, error) {
+func (m *mutant) Save(ctx context.Context, key tokens.Key, token oauth.Token) (tokens.Record, error) {
 	m.token(&token)
 	token.Environment = m.key(key).Environment
 	record, err := m.MemoryStore.Save(m.ctx(ctx), m.key(key), token)
@@ -108,20 +109,20 @@ func (m *mutant) Save(ctx context.Context, key oauth.Key, token oauth.Token) (oa
 	return record, err
 }
 
-func (m *mutant) Delete(ctx context.Context, key oauth.Key) error {
+func (m *mutant) Delete(ctx context.Context, key tokens.Key) error {
 	if m.amnesia {
-		m.MemoryStore = oauth.NewMemoryStore()
+		m.MemoryStore = tokens.NewMemoryStore()
 	}
 	return m.MemoryStore.Delete(m.ctx(ctx), m.key(key))
 }
 
-func (m *mutant) DeleteVersion(ctx context.Context, key oauth.Key, version int64) error {
+func (m *mutant) DeleteVersion(ctx context.Context, key tokens.Key, version int64) error {
 	switch {
 	case m.hasty:
 		return m.Delete(ctx, key)
 	case m.careless:
 		if record, err := m.Load(ctx, key); err == nil && record.Version != version {
-			return oauth.ErrConflict
+			return tokens.ErrConflict
 		}
 		time.Sleep(time.Millisecond)
 		return m.Delete(ctx, key)
@@ -129,7 +130,7 @@ func (m *mutant) DeleteVersion(ctx context.Context, key oauth.Key, version int64
 	return m.MemoryStore.DeleteVersion(m.ctx(ctx), m.key(key), version)
 }
 
-func (m *mutant) Lease(ctx context.Context, lease oauth.Lease, ttl time.Duration) (oauth.Record, error) {
+func (m *mutant) Lease(ctx context.Context, lease tokens.Lease, ttl time.Duration) (tokens.Record, error) {
 	if m.generous {
 		m.last = lease
 	}
@@ -138,7 +139,7 @@ func (m *mutant) Lease(ctx context.Context, lease oauth.Lease, ttl time.Duration
 	return record, err
 }
 
-func (m *mutant) Commit(ctx context.Context, lease oauth.Lease, token oauth.Token) (oauth.Record, error) {
+func (m *mutant) Commit(ctx context.Context, lease tokens.Lease, token oauth.Token) (tokens.Record, error) {
 	if m.reckless {
 		time.Sleep(time.Millisecond) // a memory is too quick for others to come between
 		return m.Save(ctx, lease.Key, token)
@@ -147,18 +148,18 @@ func (m *mutant) Commit(ctx context.Context, lease oauth.Lease, token oauth.Toke
 	return m.MemoryStore.Commit(m.ctx(ctx), m.lease(lease), token)
 }
 
-func (m *mutant) Release(ctx context.Context, lease oauth.Lease) error {
+func (m *mutant) Release(ctx context.Context, lease tokens.Lease) error {
 	if m.generous {
 		lease = m.last
 	}
 	return m.MemoryStore.Release(m.ctx(ctx), m.lease(lease))
 }
 
-func (m *mutant) ClaimDue(ctx context.Context, due oauth.Due) ([]oauth.Record, error) {
+func (m *mutant) ClaimDue(ctx context.Context, due tokens.Due) ([]tokens.Record, error) {
 	claimed, err := m.MemoryStore.ClaimDue(ctx, due)
 	for _, record := range claimed {
 		if m.loose {
-			_ = m.MemoryStore.Release(ctx, oauth.Lease{Key: record.Key, Version: record.Version, Owner: due.Owner})
+			_ = m.MemoryStore.Release(ctx, tokens.Lease{Key: record.Key, Version: record.Version, Owner: due.Owner})
 		}
 	}
 	return claimed, err
@@ -169,9 +170,9 @@ func TestMutant(t *testing.T) { //nolint:paralleltest // its subtests are
 	if name == "" {
 		t.Skip("TestSuiteFindsMistakes runs it")
 	}
-	storetest.Run(t, func(*testing.T) func() oauth.Store {
+	storetest.Run(t, func(*testing.T) func() tokens.Store {
 		store := newMutant(mutants[name].breaks)
-		return func() oauth.Store { return store }
+		return func() tokens.Store { return store }
 	})
 }
 

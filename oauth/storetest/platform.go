@@ -15,6 +15,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
 // rotation is what a platform does to the refresh token that it is sent.
@@ -50,7 +51,7 @@ func newPlatform(mode rotation) *platform {
 }
 
 // grant returns the token of a user that has ended, with a good refresh token.
-func (p *platform) grant(key oauth.Key) oauth.Token {
+func (p *platform) grant(key tokens.Key) oauth.Token {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	refresh := "SECRET-first-" + key.User
@@ -138,16 +139,18 @@ func respond(status int, body string) *http.Response {
 	}
 }
 
-// client is one replica of a program on this platform.
-func (p *platform) client(t testing.TB, leaseTTL time.Duration) *oauth.Client {
+// replica is one replica of a program on this platform.
+func (p *platform) replica(t testing.TB, leaseTTL time.Duration, store tokens.Store) *tokens.Connections {
 	t.Helper()
 	client, err := oauth.New(oauth.Config{
 		Site:     api.Site{Environment: usSandbox, BaseURL: "https://platform.example/api", AuthURL: "https://platform.example"},
 		ClientID: "client", ClientSecret: "SECRET-client", RedirectURL: "https://ehr.example/callback",
-		HTTPClient: &http.Client{Transport: p}, LeaseTTL: leaseTTL,
+		HTTPClient: &http.Client{Transport: p},
 	})
 	require.NoError(t, err)
-	return client
+	conns, err := tokens.NewConnections(tokens.Config{Client: client, Store: store, LeaseTTL: leaseTTL})
+	require.NoError(t, err)
+	return conns
 }
 
 // deadLease is how long a replica that died keeps its user waiting: the shortest

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
 // races plays replicas that come at the same time.
@@ -31,8 +32,8 @@ const (
 	callers  = 8 // of each replica
 )
 
-// crowd runs act for every caller of every replica at once and waits for them.
-func crowd(open Opener, act func(store oauth.Store, owner string)) {
+// runConcurrently runs act for every caller of every replica at once and waits for them.
+func runConcurrently(open Opener, act func(store tokens.Store, owner string)) {
 	var wg sync.WaitGroup
 	start := make(chan struct{})
 	for replica := range replicas {
@@ -52,8 +53,8 @@ func oneWinner(t *testing.T, open Opener) {
 	record := save(t, open(), user17, 0)
 	for round := range 5 {
 		var won atomic.Int64
-		var winner atomic.Pointer[oauth.Lease]
-		crowd(open, func(store oauth.Store, owner string) {
+		var winner atomic.Pointer[tokens.Lease]
+		runConcurrently(open, func(store tokens.Store, owner string) {
 			lease := leaseOf(record, owner)
 			_, err := store.Lease(t.Context(), lease, long)
 			if err == nil {
@@ -61,7 +62,7 @@ func oneWinner(t *testing.T, open Opener) {
 				winner.Store(&lease)
 				return
 			}
-			assert.ErrorIs(t, err, oauth.ErrLeased)
+			assert.ErrorIs(t, err, tokens.ErrLeased)
 		})
 		require.EqualValues(t, 1, won.Load())
 		var err error
@@ -77,7 +78,7 @@ func counted(n int) oauth.Token {
 	return token
 }
 
-func count(t testing.TB, record oauth.Record) int {
+func count(t testing.TB, record tokens.Record) int {
 	t.Helper()
 	n, err := strconv.Atoi(strings.TrimPrefix(record.Token.AccessToken.Reveal(), "SECRET-"))
 	assert.NoError(t, err)
@@ -91,7 +92,7 @@ func noUpdateIsLost(t *testing.T, open Opener) {
 	_, err := store.Save(t.Context(), user17, counted(0))
 	require.NoError(t, err)
 	var done atomic.Int64
-	crowd(open, func(store oauth.Store, owner string) {
+	runConcurrently(open, func(store tokens.Store, owner string) {
 		for range 3 {
 			addOne(t, store, owner)
 			done.Add(1)
@@ -101,7 +102,7 @@ func noUpdateIsLost(t *testing.T, open Opener) {
 	assert.Equal(t, replicas*callers*3, count(t, load(t, store, user17)))
 }
 
-func addOne(t *testing.T, store oauth.Store, owner string) {
+func addOne(t *testing.T, store tokens.Store, owner string) {
 	for t.Context().Err() == nil {
 		record, err := store.Load(t.Context(), user17)
 		if !assert.NoError(t, err) {
@@ -130,7 +131,7 @@ func saveAmongCommits(t *testing.T, open Opener) {
 	_, err := store.Save(t.Context(), user17, counted(0))
 	require.NoError(t, err)
 	var next atomic.Int64
-	crowd(open, func(store oauth.Store, owner string) {
+	runConcurrently(open, func(store tokens.Store, owner string) {
 		if strings.HasSuffix(owner, "caller 0") {
 			_, err := store.Save(t.Context(), user17, counted(int(next.Add(1))*generation))
 			assert.NoError(t, err)
@@ -144,7 +145,7 @@ func saveAmongCommits(t *testing.T, open Opener) {
 			return
 		}
 		_, err = store.Commit(t.Context(), leaseOf(leased, owner), counted(count(t, leased)+1))
-		assert.True(t, err == nil || errors.Is(err, oauth.ErrConflict), "%v", err)
+		assert.True(t, err == nil || errors.Is(err, tokens.ErrConflict), "%v", err)
 	})
 	final := count(t, load(t, store, user17))
 	assert.GreaterOrEqual(t, final, generation, "the refresh of an older authorization won")
@@ -160,7 +161,7 @@ func deleteOnce(t *testing.T, open Opener) {
 	t.Helper()
 	store := open()
 	record := save(t, store, user17, 0)
-	crowd(open, func(store oauth.Store, owner string) {
+	runConcurrently(open, func(store tokens.Store, owner string) {
 		if strings.HasSuffix(owner, "caller 0") {
 			assert.NoError(t, store.Delete(t.Context(), user17))
 			return
@@ -169,10 +170,10 @@ func deleteOnce(t *testing.T, open Opener) {
 		if err == nil {
 			_, err = store.Commit(t.Context(), leaseOf(record, owner), sample(user17, 1))
 		}
-		assert.True(t, err == nil || isContention(err) || errors.Is(err, oauth.ErrNoRecord), "%v", err)
+		assert.True(t, err == nil || isContention(err) || errors.Is(err, tokens.ErrNoRecord), "%v", err)
 	})
 	_, err := store.Load(t.Context(), user17)
-	requireError(t, err, oauth.ErrNoRecord, "a refresh brought a deleted user back")
+	requireError(t, err, tokens.ErrNoRecord, "a refresh brought a deleted user back")
 }
 
 // deleteAmongSaves lets everybody disconnect a user, who authorizes anew as soon as
@@ -180,9 +181,9 @@ func deleteOnce(t *testing.T, open Opener) {
 func deleteAmongSaves(t *testing.T, open Opener) {
 	for round := range 5 {
 		record := save(t, open(), user17, round)
-		crowd(open, func(store oauth.Store, owner string) {
+		runConcurrently(open, func(store tokens.Store, owner string) {
 			err := store.DeleteVersion(t.Context(), user17, record.Version)
-			assert.True(t, err == nil || errors.Is(err, oauth.ErrConflict), "%v", err)
+			assert.True(t, err == nil || errors.Is(err, tokens.ErrConflict), "%v", err)
 			if owner == "replica 0 caller 0" {
 				_, err = store.Save(t.Context(), user17, sample(user17, 77))
 				assert.NoError(t, err)
@@ -196,7 +197,7 @@ func deleteAmongSaves(t *testing.T, open Opener) {
 func firstSaves(t *testing.T, open Opener) {
 	var mu sync.Mutex
 	seen := map[int64]bool{}
-	crowd(open, func(store oauth.Store, owner string) {
+	runConcurrently(open, func(store tokens.Store, owner string) {
 		for n := range 3 {
 			record, err := store.Save(t.Context(), user17, sample(user17, n))
 			if !assert.NoError(t, err) {

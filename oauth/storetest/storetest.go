@@ -1,10 +1,10 @@
-// Package storetest is the conformance suite of [oauth.Store]. A store that
+// Package storetest is the conformance suite of [tokens.Store]. A store that
 // passes it may keep the tokens of all users for all replicas of a program.
 //
 //	func TestStore(t *testing.T) {
-//		storetest.Run(t, func(t *testing.T) func() oauth.Store {
+//		storetest.Run(t, func(t *testing.T) func() tokens.Store {
 //			database := newDatabase(t) // empty, and gone after the test
-//			return func() oauth.Store { return mystore.New(database.Connect()) }
+//			return func() tokens.Store { return mystore.New(database.Connect()) }
 //		})
 //	}
 //
@@ -13,7 +13,7 @@
 // die with a lease in their hands, answers that get lost, users who disconnect
 // in the middle of a refresh, and whole [oauth.Client] replicas against a
 // platform that does or does not exchange refresh tokens. Where the store is an
-// [oauth.Lister], [oauth.Claimer] or [oauth.Resealer], it plays those too.
+// [tokens.Lister], [tokens.Claimer] or [tokens.Resealer], it plays those too.
 //
 // It takes a few seconds, because leases are measured by the store's own clock,
 // which no test can move. It is worth running under the race detector.
@@ -31,17 +31,18 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
 // Opener opens a store on the storage of one test: each call is one replica of
 // the program. Where replicas cannot share storage, as in memory, it returns the
 // same store each time.
-type Opener func() oauth.Store
+type Opener func() tokens.Store
 
 // Run plays the suite. Each test calls fresh for empty storage of its own, and
 // what fresh returns for every replica that it needs. Clean up with t.Cleanup.
 // Tests run in parallel.
-func Run(t *testing.T, fresh func(t *testing.T) func() oauth.Store) {
+func Run(t *testing.T, fresh func(t *testing.T) func() tokens.Store) {
 	t.Helper()
 	for _, chapter := range []map[string]func(*testing.T, Opener){
 		contract, keys, leases, races, capabilities, replays,
@@ -60,15 +61,15 @@ var (
 	caSandbox = api.Environment{Region: api.Canada, Stage: api.Sandbox}
 	usLive    = api.Environment{Region: api.US, Stage: api.Production}
 
-	user17 = oauth.Key{Environment: usSandbox, User: "user-17"}
-	user18 = oauth.Key{Environment: usSandbox, User: "user-18"}
+	user17 = tokens.Key{Environment: usSandbox, User: "user-17"}
+	user18 = tokens.Key{Environment: usSandbox, User: "user-18"}
 )
 
 // long is a time to live that no test waits for, however slow the machine is.
 const long = time.Hour
 
 // sample returns a token in which every field is filled, and differs by n.
-func sample(key oauth.Key, n int) oauth.Token {
+func sample(key tokens.Key, n int) oauth.Token {
 	made := time.Date(2026, 11, 21, 10, 20, 30, 123_456_000+n*1000, time.FixedZone("", -5*3600))
 	return oauth.Token{
 		AccessToken: api.Secret(fmt.Sprintf("SECRET-access-%d", n)), RefreshToken: api.Secret(fmt.Sprintf("SECRET-refresh-%d", n)),
@@ -80,14 +81,14 @@ func sample(key oauth.Key, n int) oauth.Token {
 }
 
 // save stores sample(key, n).
-func save(t testing.TB, store oauth.Store, key oauth.Key, n int) oauth.Record {
+func save(t testing.TB, store tokens.Store, key tokens.Key, n int) tokens.Record {
 	t.Helper()
 	record, err := store.Save(t.Context(), key, sample(key, n))
 	require.NoError(t, err)
 	return record
 }
 
-func load(t testing.TB, store oauth.Store, key oauth.Key) oauth.Record {
+func load(t testing.TB, store tokens.Store, key tokens.Key) tokens.Record {
 	t.Helper()
 	record, err := store.Load(t.Context(), key)
 	require.NoError(t, err)
@@ -95,7 +96,7 @@ func load(t testing.TB, store oauth.Store, key oauth.Key) oauth.Record {
 }
 
 // take takes the lease on a record.
-func take(t testing.TB, store oauth.Store, record oauth.Record, owner string, ttl time.Duration) oauth.Lease {
+func take(t testing.TB, store tokens.Store, record tokens.Record, owner string, ttl time.Duration) tokens.Lease {
 	t.Helper()
 	lease := leaseOf(record, owner)
 	leased, err := store.Lease(t.Context(), lease, ttl)
@@ -104,13 +105,13 @@ func take(t testing.TB, store oauth.Store, record oauth.Record, owner string, tt
 	return lease
 }
 
-func leaseOf(record oauth.Record, owner string) oauth.Lease {
-	return oauth.Lease{Key: record.Key, Version: record.Version, Owner: owner}
+func leaseOf(record tokens.Record, owner string) tokens.Lease {
+	return tokens.Lease{Key: record.Key, Version: record.Version, Owner: owner}
 }
 
 // requireSame compares records as the contract does: times to the microsecond
 // and in any location.
-func requireSame(t testing.TB, want, got oauth.Record) {
+func requireSame(t testing.TB, want, got tokens.Record) {
 	t.Helper()
 	require.Equal(t, want.Key, got.Key)
 	require.Equal(t, want.Version, got.Version)
@@ -148,7 +149,7 @@ func requireError(t testing.TB, err, want error, args ...any) {
 }
 
 // unchanged returns a check that the record is as it is now.
-func unchanged(t testing.TB, store oauth.Store, key oauth.Key) func() {
+func unchanged(t testing.TB, store tokens.Store, key tokens.Key) func() {
 	t.Helper()
 	before := load(t, store, key)
 	return func() {

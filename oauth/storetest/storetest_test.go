@@ -5,16 +5,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/storetest"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/seal"
 )
 
 func TestMemoryStore(t *testing.T) {
 	t.Parallel()
-	storetest.Run(t, func(*testing.T) func() oauth.Store {
-		store := oauth.NewMemoryStore()
-		return func() oauth.Store { return store }
+	storetest.Run(t, func(*testing.T) func() tokens.Store {
+		store := tokens.NewMemoryStore()
+		return func() tokens.Store { return store }
 	})
 }
 
@@ -25,14 +25,14 @@ func TestSealedMemoryStore(t *testing.T) {
 	require.NoError(t, err)
 	young, err := seal.GenerateKey("2027")
 	require.NoError(t, err)
-	storetest.Run(t, func(t *testing.T) func() oauth.Store {
-		inner, rings := oauth.NewMemoryStore(), [][]seal.Key{{young.Pending(), old}, {young, old}}
+	storetest.Run(t, func(t *testing.T) func() tokens.Store {
+		inner, rings := tokens.NewMemoryStore(), [][]seal.Key{{young.Pending(), old}, {young, old}}
 		var opened int
-		return func() oauth.Store {
+		return func() tokens.Store {
 			ring, err := seal.NewKeyRing(rings[opened%len(rings)]...)
 			require.NoError(t, err)
 			opened++
-			return oauth.Sealed(inner, ring)
+			return tokens.Sealed(inner, ring)
 		}
 	})
 }

@@ -1,0 +1,200 @@
+package connect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+)
+
+// connecting is the connecting of a user that requests with one state share.
+type connecting struct {
+	done chan struct{}
+
+	// Valid when done is closed.
+	record tokens.Record
+	err    error
+}
+
+// maxAhead is how far the clock of the replica that began may be ahead.
+const maxAhead = 10 * time.Minute
+
+// serveCallback receives the browser that comes back from the platform.
+func (h *Handler) serveCallback(w http.ResponseWriter, r *http.Request) {
+	result := h.newResult()
+	h.finishFlow(w, r, result)
+	h.finish(w, r, result)
+}
+
+// finishFlow does what the callback asks for, if everything is as it should be.
+func (h *Handler) finishFlow(w http.ResponseWriter, r *http.Request, result *Result) {
+	query := r.URL.Query()
+	if !query.Has("state") {
+		// Nothing is done on it; only that it may be an answer of "cancelled".
+		_, result.Err = oauth.ParseCallback(query, "")
+		result.Outcome = outcomeOf(result.Err)
+		return
+	}
+	if !h.identify(r, result) {
+		return
+	}
+	state := query.Get("state")
+	f, ok := h.keys.openState(state)
+	age := time.Since(f.issued)
+	switch {
+	case !ok || age < -maxAhead:
+		result.fail(OutcomeWrongState, oauth.ErrState)
+		return
+	case age > h.config.StateLifetime:
+		result.fail(OutcomeExpiredState, fmt.Errorf("%w: it has expired", oauth.ErrState))
+		return
+	}
+	if !h.checkCookie(w, r, f, result) {
+		return
+	}
+	code, err := oauth.ParseCallback(query, state)
+	if err != nil {
+		result.fail(outcomeOf(err), err)
+		return
+	}
+	a := h.join(r.Context(), f, func(ctx context.Context) (tokens.Record, error) {
+		return h.config.Connections.Connect(ctx, result.Key.User, code)
+	})
+	<-a.done // ends soon whatever the platform and the store do, see join
+	result.Record, result.Err = a.record, a.err
+	result.Outcome = outcomeOf(a.err)
+	if result.Outcome == OutcomeCodeRefused {
+		h.recognizeConnected(r.Context(), f, result)
+	}
+}
+
+func (r *Result) fail(outcome Outcome, err error) { r.Outcome, r.Err = outcome, err }
+
+// checkCookie takes the cookie of a state away from the browser and looks
+// whether it is the right one.
+func (h *Handler) checkCookie(w http.ResponseWriter, r *http.Request, f flow, result *Result) bool {
+	cookie, err := r.Cookie(h.cookiePrefix() + f.cookieSuffix())
+	if err != nil {
+		result.fail(OutcomeUsedState, fmt.Errorf("%w: this browser has no cookie for it", oauth.ErrState))
+		h.recognizeConnected(r.Context(), f, result)
+		return false
+	}
+	h.setCookie(w, f, "", -1)
+	returnTo, ours, same := h.keys.openCookie(f, cookie.Value, result.Key.User)
+	switch {
+	case !ours:
+		result.fail(OutcomeWrongState, oauth.ErrState)
+		return false
+	case !same:
+		result.fail(OutcomeOtherUser, fmt.Errorf("%w: it was made for another user", oauth.ErrState))
+		return false
+	}
+	result.ReturnTo = returnTo
+	return true
+}
+
+// recognizeConnected checks whether the user has been connected since the flow began: by
+// the same state, in a request whose answer this browser did not wait for.
+func (h *Handler) recognizeConnected(ctx context.Context, f flow, result *Result) {
+	record, err := h.config.Connections.Record(ctx, result.Key.User)
+	if err == nil && record.State == tokens.StateActive && !record.Token.ConnectedAt.Before(f.issued) {
+		result.Outcome, result.Err = OutcomeAlreadyConnected, nil
+	}
+}
+
+// connectTimeout bounds an exchange with the store's part in it.
+const connectTimeout = 90 * time.Second
+
+// errAbandoned is the result of work whose goroutine was ended by runtime.Goexit.
+var errAbandoned = errors.New("connect: connecting a user ended without a result")
+
+// join runs work for a state, once for all who come with it at the same time. It
+// goes on when they leave: the code cannot be used again.
+func (h *Handler) join(ctx context.Context, f flow, work func(context.Context) (tokens.Record, error)) *connecting {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if a, ok := h.running[f.nonce]; ok {
+		return a
+	}
+	a := &connecting{done: make(chan struct{}), err: errAbandoned}
+	h.running[f.nonce] = a
+	go func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectTimeout)
+		defer cancel()
+		defer func() {
+			if v := recover(); v != nil {
+				a.err = fmt.Errorf("connect: connecting a user: panic with a %T", v)
+			}
+			h.mu.Lock()
+			delete(h.running, f.nonce)
+			h.mu.Unlock()
+			close(a.done)
+		}()
+		a.record, a.err = work(ctx)
+	}()
+	return a
+}
+
+// maxFlowCookies bounds what the browser carries for flows that were not finished.
+const maxFlowCookies = 4
+
+func (h *Handler) cookiePrefix() string {
+	if h.config.LoopbackCookies {
+		return "dispensary-"
+	}
+	return "__Host-dispensary-"
+}
+
+// setCookie writes the cookie of a flow, or takes it away.
+func (h *Handler) setCookie(w http.ResponseWriter, f flow, value string, maxAge int) {
+	h.writeCookie(w, h.cookiePrefix()+f.cookieSuffix(), value, maxAge)
+}
+
+func (h *Handler) writeCookie(w http.ResponseWriter, name, value string, maxAge int) {
+	http.SetCookie(w, &http.Cookie{
+		Name: name, Value: value, Path: "/", MaxAge: maxAge,
+		Secure: !h.config.LoopbackCookies, HttpOnly: true, SameSite: http.SameSiteLaxMode,
+	})
+}
+
+// dropOldestCookies keeps the cookies of flows that were begun and left from adding up
+// until the browser's requests are too large for a server. Browsers send the
+// older ones first.
+func (h *Handler) dropOldestCookies(w http.ResponseWriter, r *http.Request) {
+	var open []string
+	for _, cookie := range r.Cookies() {
+		if strings.HasPrefix(cookie.Name, h.cookiePrefix()) {
+			open = append(open, cookie.Name)
+		}
+	}
+	for len(open) >= maxFlowCookies {
+		h.writeCookie(w, open[0], "", -1)
+		open = open[1:]
+	}
+}
+
+// log records how a visit ended. What went wrong at the user's side is no matter for
+// operators.
+func (h *Handler) log(ctx context.Context, result *Result) {
+	level := slog.LevelDebug
+	attrs := []slog.Attr{slog.String("outcome", string(result.Outcome))}
+	if result.Err != nil {
+		attrs = append(attrs, slog.Any("error", result.Err))
+	}
+	switch result.Outcome {
+	case OutcomeConnected, OutcomeAlreadyConnected, OutcomeCancelled:
+		level = slog.LevelInfo
+	case OutcomeExchangeFailed, OutcomeCodeRefused, OutcomePageError, OutcomeOwnerRefused:
+		level = slog.LevelWarn
+	case OutcomeNotStored, OutcomeMisconfigured:
+		level = slog.LevelError
+	}
+	attrs = append(attrs, slog.String("environment", result.Key.Environment.String()), slog.String("user", result.Key.User))
+	h.client.Logger().LogAttrs(ctx, level, "connect: connecting a user", attrs...)
+}

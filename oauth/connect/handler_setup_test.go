@@ -1,0 +1,119 @@
+package connect_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/connect"
+	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+)
+
+func TestHandlerRoutes(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		s := newSite(t)
+		mux := http.NewServeMux()
+		mux.Handle("/dispensary/", s.handler)
+		mux.Handle("/stripped/", http.StripPrefix("/stripped", s.handler))
+		for _, test := range []struct {
+			method, path string
+			status       int
+		}{
+			{"GET", "/dispensary/connect", 303},
+			{"GET", "/stripped/connect", 303},
+			{"GET", "/dispensary/callback", 400},
+			{"GET", "/dispensary/", 404},
+			{"GET", "/dispensary/other", 404},
+			{"GET", "/dispensary/connect/", 404},
+			{"HEAD", "/dispensary/callback", 405},
+			{"POST", "/dispensary/connect", 405},
+			{"PUT", "/dispensary/callback", 405},
+			{"OPTIONS", "/dispensary/callback", 405},
+		} {
+			w := httptest.NewRecorder()
+			mux.ServeHTTP(w, httptest.NewRequest(test.method, test.path, nil))
+			assert.Equal(t, test.status, w.Code, "%s %s", test.method, test.path)
+			if test.status == 405 {
+				assert.Equal(t, "GET", w.Header().Get("Allow"))
+			}
+		}
+	})
+}
+
+func TestDefaultPages(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		s, b := newSite(t, func(c *settings) { c.Handler.Done = nil }), newBrowser()
+		state := b.begin(t, s, "?return_to="+url.QueryEscape(`/p?a="x'>`))
+		s.platform.Inject(oauthtest.Answers(502, html))
+		answer := b.back(s, code(state))
+		text := oauthtest.ReadBody(t, answer)
+		assert.Contains(t, text, `<html lang="en">`)
+		assert.Contains(t, text, "<h1>Not connected</h1>")
+		assert.Contains(t, text, "<code>req-1</code>", "the platform's request id")
+		assert.Contains(t, text, `href="./connect?return_to=%2Fp%3Fa%3D%22x%27%3E"`)
+		assert.Contains(t, text, `href="/p?a=%22x%27%3e"`, "a quote ends no attribute")
+		assert.NotContains(t, text, "<script")
+		assert.NotContains(t, text, "style=")
+	})
+}
+
+func TestLoopbackCookies(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		s := newSite(t, func(c *settings) {
+			c.App.RedirectURL, c.Handler.LoopbackCookies = "http://127.0.0.1:8080/dispensary/callback", true
+		})
+		b := newBrowser()
+		answer := b.get(s.handler, "http://127.0.0.1:8080/dispensary/connect")
+		c := answer.Cookies()[0]
+		assert.False(t, c.Secure)
+		assert.True(t, strings.HasPrefix(c.Name, "dispensary-"))
+		to, err := answer.Location()
+		require.NoError(t, err)
+		assert.Equal(t, http.StatusSeeOther, b.back(s, code(to.Query().Get("state"))).StatusCode)
+	})
+}
+
+func TestNewHandlerNamesTheField(t *testing.T) {
+	t.Parallel()
+	conns := newSite(t).conns
+	good := connect.Config{
+		Connections: conns, StateKeys: []api.Secret{firstKey},
+		User: func(*http.Request) (string, error) { return user, nil },
+	}
+	_, err := connect.New(good)
+	require.NoError(t, err)
+	for field, change := range map[string]func(*connect.Config){
+		"Connections":     func(c *connect.Config) { c.Connections = nil },
+		"StateKeys":       func(c *connect.Config) { c.StateKeys = []api.Secret{firstKey, oauthtest.Canary} },
+		"User":            func(c *connect.Config) { c.User = nil },
+		"StartName":       func(c *connect.Config) { c.StartName = "callback" },
+		"StateLifetime":   func(c *connect.Config) { c.StateLifetime = time.Second },
+		"Home":            func(c *connect.Config) { c.Home = "//evil.example" },
+		"ReturnOrigins":   func(c *connect.Config) { c.ReturnOrigins = []string{"http://app.example"} },
+		"LoopbackCookies": func(c *connect.Config) { c.LoopbackCookies = true },
+	} {
+		c := good
+		change(&c)
+		_, err := connect.New(c)
+		var argument *api.ArgumentError
+		require.ErrorAs(t, err, &argument, field)
+		assert.Equal(t, "connect.Config."+field, argument.Field)
+		assert.NotContains(t, err.Error(), oauthtest.Canary)
+	}
+	_, err = connect.New(connect.Config{Connections: conns, User: good.User})
+	require.ErrorContains(t, err, "StateKeys is empty")
+	client := oauthtest.NewClient(t, nil, func(c *oauth.Config) { c.RedirectURL = "https://ehr.example/" })
+	good.Connections, err = tokens.NewConnections(tokens.Config{Client: client, Store: tokens.NewMemoryStore()})
+	require.NoError(t, err)
+	_, err = connect.New(good)
+	require.ErrorContains(t, err, "RedirectURL")
+}

@@ -1,0 +1,183 @@
+package connect_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth/connect"
+	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
+)
+
+func TestStateIsUsedOnce(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		s, b := newSite(t), newBrowser()
+		state := b.begin(t, s, "?return_to=/a")
+		b.back(s, url.Values{"error": {"access_denied"}, "state": {state}})
+		answer := b.back(s, code(state))
+		assert.Equal(t, http.StatusBadRequest, answer.StatusCode)
+		assert.Equal(t, connect.OutcomeUsedState, s.result(t).Outcome)
+		assert.Empty(t, s.platform.Sent())
+	})
+}
+
+func TestBackButtonAfterConnecting(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		s, b := newSite(t), newBrowser()
+		state := b.begin(t, s, "")
+		b.back(s, code(state))
+		answer := b.back(s, code(state))
+		assert.Equal(t, http.StatusSeeOther, answer.StatusCode)
+		assert.Equal(t, connect.OutcomeAlreadyConnected, s.result(t).Outcome)
+		assert.Len(t, s.platform.Sent(), 1, "the code is not sent again")
+	})
+}
+
+// Two requests with one state and both its halves: one exchange, one result.
+func TestDoubleClickOnOneReplica(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		s, b := newSite(t), newBrowser()
+		s.platform.Delay = time.Second
+		state := b.begin(t, s, "?return_to=/a")
+		twin := newBrowser()
+		for name, c := range b.cookies {
+			twin.cookies[name] = c
+		}
+		var wg sync.WaitGroup
+		for _, b := range []*browser{b, twin} {
+			wg.Go(func() { assert.Equal(t, "/a", b.back(s, code(state)).Header.Get("Location")) })
+		}
+		wg.Wait()
+		assert.Len(t, s.platform.Sent(), 1)
+		assert.Len(t, s.events, 1)
+		assert.Equal(t, connect.OutcomeConnected, s.results[0].Outcome)
+		assert.Equal(t, connect.OutcomeConnected, s.results[1].Outcome)
+	})
+}
+
+// On two replicas the platform decides, and the slower one finds the result.
+func TestDoubleClickOnTwoReplicas(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		s, b := newSite(t), newBrowser()
+		other := newSite(t, func(c *settings) {
+			c.App.HTTPClient, c.Tokens.Store = &http.Client{Transport: s.platform}, s.store
+		})
+		state := b.begin(t, s, "?return_to=/a")
+		twin := newBrowser()
+		for name, c := range b.cookies {
+			twin.cookies[name] = c
+		}
+		b.back(s, code(state))
+		s.platform.Inject(oauthtest.Answers(400, `{"error":"invalid_grant"}`))
+		answer := twin.back(other, code(state))
+		assert.Equal(t, "/a", answer.Header.Get("Location"))
+		assert.Equal(t, connect.OutcomeAlreadyConnected, other.result(t).Outcome)
+	})
+}
+
+// A connected user goes through the flow again, and a call of theirs refreshes
+// meanwhile: that is not what the flow was to do.
+func TestARefreshDoesNotPassForConnecting(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		prepare func(*site, *browser)
+		want    connect.Outcome
+	}{
+		"the code is refused": {
+			func(s *site, _ *browser) { s.platform.Inject(oauthtest.Answers(400, `{"error":"invalid_grant"}`)) }, connect.OutcomeCodeRefused,
+		},
+		"the cookie is gone": {func(_ *site, b *browser) { clear(b.cookies) }, connect.OutcomeUsedState},
+	} {
+		t.Run(name, func(t *testing.T) {
+			oauthtest.Bubble(t, func(t *testing.T) {
+				s, b := newSite(t), newBrowser()
+				s.platform.Rotation = oauthtest.RotateOnFirstUse
+				b.back(s, code(b.begin(t, s, "")))
+				assert.Equal(t, connect.OutcomeConnected, s.result(t).Outcome)
+				time.Sleep(3 * time.Hour)
+				state := b.begin(t, s, "")
+				time.Sleep(time.Minute)
+				_, err := s.conns.TokenSource(user).Token(t.Context())
+				require.NoError(t, err)
+				require.Len(t, s.platform.Sent(), 2, "it was refreshed")
+				test.prepare(s, b)
+				b.back(s, code(state))
+				assert.Equal(t, test.want, s.results[len(s.results)-1].Outcome)
+			})
+		})
+	}
+}
+
+// A browser that leaves in the middle does not waste the code.
+func TestBrowserLeavesDuringTheExchange(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		s, b := newSite(t), newBrowser()
+		s.platform.Delay = time.Second
+		state := b.begin(t, s, "")
+		r := httptest.NewRequest(http.MethodGet, "https://ehr.example/dispensary/callback?"+code(state).Encode(), nil)
+		for _, c := range b.cookies {
+			r.AddCookie(c)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(100*time.Millisecond, cancel)
+		s.handler.ServeHTTP(httptest.NewRecorder(), r.WithContext(ctx))
+		_, err := s.store.Store.Load(t.Context(), s.conns.Key(user))
+		require.NoError(t, err)
+		answer := b.back(s, code(state)) // the browser still has the cookie, the code is spent
+		assert.Equal(t, http.StatusSeeOther, answer.StatusCode)
+	})
+}
+
+func TestFlowsInTabsDoNotMix(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		s, b := newSite(t), newBrowser()
+		first := b.begin(t, s, "?return_to=/first")
+		second := b.begin(t, s, "?return_to=/second")
+		assert.Equal(t, "/first", b.back(s, code(first)).Header.Get("Location"))
+		assert.Equal(t, "/second", b.back(s, code(second)).Header.Get("Location"))
+		for range 20 {
+			b.begin(t, s, "")
+		}
+		assert.LessOrEqual(t, len(b.cookies), 4)
+	})
+}
+
+func TestStateKeysRotate(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		b, s := newBrowser(), newSite(t)
+		keys := func(keys ...api.Secret) *site {
+			return newSite(t, func(c *settings) { c.Handler.StateKeys = keys })
+		}
+		state := b.begin(t, s, "")
+		rotated := keys(secondKey, firstKey)
+		assert.Equal(t, http.StatusSeeOther, b.back(rotated, code(state)).StatusCode)
+		state = b.begin(t, rotated, "")
+		later := keys(secondKey)
+		assert.Equal(t, http.StatusSeeOther, b.back(later, code(state)).StatusCode)
+		state = b.begin(t, later, "")
+		assert.Equal(t, http.StatusBadRequest, b.back(s, code(state)).StatusCode)
+		assert.Equal(t, connect.OutcomeWrongState, s.result(t).Outcome)
+	})
+}
+
+// Each environment and each application has states of its own.
+func TestStatesOfOthersAreRefused(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		for _, change := range []func(*settings){
+			func(c *settings) { c.App.Site.Environment = oauthtest.CASandbox },
+			func(c *settings) { c.App.ClientID = "client-2" },
+		} {
+			s, other, b := newSite(t), newSite(t, change), newBrowser()
+			assert.Equal(t, http.StatusBadRequest, b.back(other, code(b.begin(t, s, ""))).StatusCode)
+			assert.Equal(t, connect.OutcomeWrongState, other.result(t).Outcome)
+		}
+	})
+}

@@ -1,0 +1,383 @@
+package connect_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/connect"
+	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+)
+
+const (
+	user = oauthtest.User
+	html = "<html><body>502 Bad Gateway</body></html>"
+
+	firstKey  = "0123456789abcdef0123456789abcdef"
+	secondKey = "fedcba9876543210fedcba9876543210"
+)
+
+// site is an integrator's application with the handler mounted in it.
+type site struct {
+	platform *oauthtest.Platform
+	conns    *tokens.Connections
+	store    *oauthtest.FlakyStore
+	logs     *oauthtest.LogBuffer
+	handler  http.Handler
+
+	mu      sync.Mutex
+	user    string // who is signed in
+	results []connect.Result
+	events  []tokens.Event
+}
+
+// settings are those of the client, of the connections and of the handler.
+type settings struct {
+	App     oauth.Config
+	Tokens  tokens.Config
+	Handler connect.Config
+}
+
+func newSite(t testing.TB, changes ...func(*settings)) *site {
+	t.Helper()
+	s := &site{platform: oauthtest.NewPlatform(oauthtest.RotateNever), store: oauthtest.NewFlakyStore(), logs: &oauthtest.LogBuffer{}, user: user}
+	c := settings{App: oauthtest.Config(s.platform)}
+	c.App.RedirectURL = "https://ehr.example/dispensary/callback"
+	c.App.Logger = oauthtest.NewLogger(s.logs)
+	c.Tokens = tokens.Config{Store: s.store, Observers: []tokens.Observer{{
+		Event: func(_ context.Context, e tokens.Event) { s.keep(func() { s.events = append(s.events, e) }) },
+	}}}
+	c.Handler = connect.Config{
+		StateKeys: []api.Secret{firstKey}, User: s.signedIn,
+		Done: func(w http.ResponseWriter, r *http.Request, result *connect.Result) {
+			s.keep(func() { s.results = append(s.results, *result) })
+			connect.DefaultPage(w, r, result)
+		},
+	}
+	for _, change := range changes {
+		change(&c)
+	}
+	var err error
+	c.Tokens.Client, err = oauth.New(c.App)
+	require.NoError(t, err)
+	s.conns, err = tokens.NewConnections(c.Tokens)
+	require.NoError(t, err)
+	c.Handler.Connections = s.conns
+	s.handler, err = connect.New(c.Handler)
+	require.NoError(t, err)
+	return s
+}
+
+func (s *site) keep(do func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	do()
+}
+
+func (s *site) signedIn(r *http.Request) (string, error) {
+	if r.URL.RawQuery != "" || strings.Contains(r.RequestURI, "?") {
+		panic("the hook sees a query")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.user == "" {
+		return "", errors.New("no session")
+	}
+	return s.user, nil
+}
+
+func (s *site) result(t *testing.T) connect.Result {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	require.NotEmpty(t, s.results)
+	return s.results[len(s.results)-1]
+}
+
+// browser keeps the cookies of a site, as its own rules would have it.
+type browser struct {
+	cookies map[string]*http.Cookie
+}
+
+func newBrowser() *browser { return &browser{cookies: map[string]*http.Cookie{}} }
+
+func (b *browser) get(h http.Handler, address string) *http.Response {
+	r := httptest.NewRequest(http.MethodGet, address, nil)
+	for _, cookie := range b.cookies {
+		r.AddCookie(&http.Cookie{Name: cookie.Name, Value: cookie.Value})
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	answer := w.Result()
+	for _, cookie := range answer.Cookies() {
+		if cookie.MaxAge < 0 {
+			delete(b.cookies, cookie.Name)
+		} else {
+			b.cookies[cookie.Name] = cookie
+		}
+	}
+	return answer
+}
+
+// begin starts the flow and returns the state that went to the platform.
+func (b *browser) begin(t testing.TB, s *site, query string) string {
+	t.Helper()
+	answer := b.get(s.handler, "https://ehr.example/dispensary/connect"+query)
+	require.Equal(t, http.StatusSeeOther, answer.StatusCode)
+	to, err := answer.Location()
+	require.NoError(t, err)
+	require.Equal(t, "login.platform.example", to.Host)
+	return to.Query().Get("state")
+}
+
+// back is the platform's answer to a state.
+func (b *browser) back(s *site, query url.Values) *http.Response {
+	return b.get(s.handler, "https://ehr.example/dispensary/callback?"+query.Encode())
+}
+
+func code(state string) url.Values { return url.Values{"code": {"code-1"}, "state": {state}} }
+
+func TestHandlerConnects(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		s, b := newSite(t), newBrowser()
+		state := b.begin(t, s, "?return_to="+url.QueryEscape("/patients/7?tab=plans"))
+		assert.Len(t, state, 76)
+		answer := b.back(s, code(state))
+		assert.Equal(t, http.StatusSeeOther, answer.StatusCode)
+		assert.Equal(t, "/patients/7?tab=plans", answer.Header.Get("Location"))
+		assert.Empty(t, b.cookies, "the state's other half is gone")
+
+		result := s.result(t)
+		assert.Equal(t, connect.OutcomeConnected, result.Outcome)
+		assert.True(t, result.Connected())
+		assert.Equal(t, s.conns.Key(user), result.Key)
+		require.NoError(t, result.Err)
+		record, err := s.store.Store.Load(t.Context(), s.conns.Key(user))
+		require.NoError(t, err)
+		assert.Equal(t, result.Record, record)
+		assert.Equal(t, "code-1", s.platform.Sent()[0]["code"])
+		assert.Equal(t, []tokens.Event{tokens.Connected{
+			Key: s.conns.Key(user), Owner: oauth.ResourceOwner{ID: "prac-1", Type: oauth.OwnerPractitioner},
+			Scopes: []string{"catalog:read", "clinic:read"},
+		}}, s.events)
+	})
+}
+
+func TestHandlerSetsHeadersAndCookie(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		s, b := newSite(t), newBrowser()
+		start := b.get(s.handler, "https://ehr.example/dispensary/connect")
+		page := b.back(s, url.Values{"state": {"nonsense"}})
+		for _, answer := range []*http.Response{start, page} {
+			assert.Equal(t, "no-store", answer.Header.Get("Cache-Control"))
+			assert.Equal(t, "no-referrer", answer.Header.Get("Referrer-Policy"))
+			assert.Equal(t, "nosniff", answer.Header.Get("X-Content-Type-Options"))
+			assert.Contains(t, answer.Header.Get("Content-Security-Policy"), "default-src 'none'")
+			assert.Contains(t, answer.Header.Get("Content-Security-Policy"), "frame-ancestors 'none'")
+		}
+		cookies := start.Cookies()
+		require.Len(t, cookies, 1)
+		c := cookies[0]
+		assert.True(t, strings.HasPrefix(c.Name, "__Host-dispensary-"))
+		assert.True(t, c.Secure && c.HttpOnly && c.Path == "/" && c.Domain == "" && c.SameSite == http.SameSiteLaxMode)
+		assert.Equal(t, 1800, c.MaxAge)
+		assert.NotContains(t, c.Value, user)
+	})
+}
+
+func TestHandlerTellsEndingsApart(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		query   func(state string) url.Values
+		prepare func(*site, *browser)
+		outcome connect.Outcome
+		status  int
+		err     error
+		asked   int // calls of the token endpoint
+	}{
+		"cancelled": {
+			query:   func(state string) url.Values { return url.Values{"error": {"access_denied"}, "state": {state}} },
+			outcome: connect.OutcomeCancelled, status: 200, err: oauth.ErrCancelled,
+		},
+		"cancelled without state": {
+			query:   func(string) url.Values { return url.Values{"error": {"access_denied"}} },
+			outcome: connect.OutcomeCancelled, status: 200, err: oauth.ErrCancelled,
+		},
+		"error of the page": {
+			query:   func(state string) url.Values { return url.Values{"error": {"server_error"}, "state": {state}} },
+			outcome: connect.OutcomePageError, status: 502, err: oauth.ErrCallback,
+		},
+		"no code": {
+			query:   func(state string) url.Values { return url.Values{"state": {state}} },
+			outcome: connect.OutcomeNoCode, status: 400, err: oauth.ErrNoCode,
+		},
+		"no state": {
+			query:   func(string) url.Values { return url.Values{"code": {"code-1"}} },
+			outcome: connect.OutcomeWrongState, status: 400, err: oauth.ErrState,
+		},
+		"state cut off": {
+			query:   func(state string) url.Values { return code(state[:60]) },
+			outcome: connect.OutcomeWrongState, status: 400, err: oauth.ErrState,
+		},
+		"state changed": {
+			query:   func(state string) url.Values { return code(state[:40] + flip(state[40]) + state[41:]) },
+			outcome: connect.OutcomeWrongState, status: 400, err: oauth.ErrState,
+		},
+		"two states": {
+			query:   func(state string) url.Values { return url.Values{"code": {"c"}, "state": {state, state}} },
+			outcome: connect.OutcomeWrongState, status: 400, err: oauth.ErrState,
+		},
+		"expired state": {
+			query: code, prepare: func(*site, *browser) { time.Sleep(connect.DefaultStateLifetime + 2*time.Second) },
+			outcome: connect.OutcomeExpiredState, status: 400, err: oauth.ErrState,
+		},
+		"other browser": {
+			query: code, prepare: func(_ *site, b *browser) { clear(b.cookies) },
+			outcome: connect.OutcomeUsedState, status: 400, err: oauth.ErrState,
+		},
+		"forged cookie": {
+			query: code, prepare: func(_ *site, b *browser) {
+				for _, c := range b.cookies {
+					c.Value = flip(c.Value[0]) + c.Value[1:]
+				}
+			},
+			outcome: connect.OutcomeWrongState, status: 400, err: oauth.ErrState,
+		},
+		"other user": {
+			query: code, prepare: func(s *site, _ *browser) { s.user = "user-18" },
+			outcome: connect.OutcomeOtherUser, status: 403, err: oauth.ErrState,
+		},
+		"signed out": {
+			query: code, prepare: func(s *site, _ *browser) { s.user = "" },
+			outcome: connect.OutcomeNotSignedIn, status: 401,
+		},
+		"unusable user": {
+			query: code, prepare: func(s *site, _ *browser) { s.user = " x" },
+			outcome: connect.OutcomeNotSignedIn, status: 401, err: api.ErrInvalidArgument,
+		},
+		"expired code": {
+			query: code, prepare: func(s *site, _ *browser) { s.platform.Inject(oauthtest.Answers(400, `{"error":"invalid_grant"}`)) },
+			outcome: connect.OutcomeCodeRefused, status: 400, err: oauth.ErrCodeRefused, asked: 1,
+		},
+		"exchange failed": {
+			query: code, prepare: func(s *site, _ *browser) { s.platform.Inject(oauthtest.Answers(502, html)) },
+			outcome: connect.OutcomeExchangeFailed, status: 502, err: api.ErrServer, asked: 1,
+		},
+		"answer of the exchange lost": {
+			query: code, prepare: func(s *site, _ *browser) { s.platform.Inject(oauthtest.Loses) },
+			outcome: connect.OutcomeExchangeFailed, status: 502, err: api.ErrMaybeApplied, asked: 1,
+		},
+		"application refused": {
+			query: code, prepare: func(s *site, _ *browser) { s.platform.Inject(oauthtest.Answers(401, `{"error":"invalid_client"}`)) },
+			outcome: connect.OutcomeMisconfigured, status: 500, asked: 1,
+		},
+		"store away": {
+			query: code, prepare: func(s *site, _ *browser) { s.store.Break("Save", errors.New("away")) },
+			outcome: connect.OutcomeNotStored, status: 503, asked: 2, // and revoked
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			oauthtest.Bubble(t, func(t *testing.T) {
+				s, b := newSite(t), newBrowser()
+				state := b.begin(t, s, "")
+				if test.prepare != nil {
+					test.prepare(s, b)
+				}
+				answer := b.back(s, test.query(state))
+				result := s.result(t)
+				assert.Equal(t, test.outcome, result.Outcome)
+				assert.Equal(t, test.status, answer.StatusCode)
+				assert.Equal(t, "text/html; charset=utf-8", answer.Header.Get("Content-Type"))
+				assert.False(t, result.Connected())
+				require.Error(t, result.Err)
+				if test.err != nil {
+					require.ErrorIs(t, result.Err, test.err)
+				}
+				assert.Len(t, s.platform.Sent(), test.asked)
+				_, err := s.store.Store.Load(t.Context(), s.conns.Key(user))
+				require.ErrorIs(t, err, tokens.ErrNoRecord)
+				for _, hidden := range []string{state, "code-1"} {
+					assert.NotContains(t, s.logs.String(), hidden)
+				}
+			})
+		})
+	}
+}
+
+// flip returns another character of the alphabet of states.
+func flip(c byte) string {
+	if c == 'A' {
+		return "B"
+	}
+	return "A"
+}
+
+func TestHandlerRefusesAccounts(t *testing.T) {
+	t.Parallel()
+	stranger := errors.New("not this practitioner")
+	for name, change := range map[string]func(*settings){
+		"type": func(c *settings) { c.Tokens.OwnerTypes = []string{oauth.OwnerStaff} },
+		"hook": func(c *settings) {
+			c.Tokens.OwnerTypes = []string{oauth.OwnerPractitioner}
+			c.Tokens.Verify = func(_ context.Context, grant tokens.Authorization) error {
+				if grant.Owner.ID == "prac-1" && grant.Previous.ID == "prac-0" {
+					return stranger
+				}
+				return nil
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			oauthtest.Bubble(t, func(t *testing.T) {
+				s, b := newSite(t, change), newBrowser()
+				before := oauthtest.FirstToken(time.Hour)
+				before.ResourceOwner.ID = "prac-0"
+				_, err := s.store.Save(t.Context(), s.conns.Key(user), before)
+				require.NoError(t, err)
+				answer := b.back(s, code(b.begin(t, s, "")))
+				assert.Equal(t, http.StatusForbidden, answer.StatusCode)
+				require.ErrorIs(t, s.result(t).Err, tokens.ErrOwnerRefused)
+				assert.Equal(t, []string{"/api/oauth/token", "/api/oauth/revoke"}, s.platform.Routes())
+				assert.Equal(t, "access-1", s.platform.Sent()[1]["token"], "the new token is revoked, not the old one")
+				record, err := s.store.Store.Load(t.Context(), s.conns.Key(user))
+				require.NoError(t, err)
+				assert.Equal(t, "prac-0", record.Token.ResourceOwner.ID)
+			})
+		})
+	}
+}
+
+func TestHandlerAfterAStoreThatCameBack(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		s, b := newSite(t), newBrowser()
+		s.store.Break("Save", errors.New("away"))
+		time.AfterFunc(3*time.Second, func() { s.store.Break("Save", nil) })
+		answer := b.back(s, code(b.begin(t, s, "")))
+		assert.Equal(t, http.StatusSeeOther, answer.StatusCode)
+		assert.Equal(t, connect.OutcomeConnected, s.result(t).Outcome)
+	})
+}
+
+// A token that Verify panicked at is revoked.
+func TestVerifyThatPanicsEndsInAPage(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		panics := func(context.Context, tokens.Authorization) error { panic(oauthtest.Canary) }
+		s, b := newSite(t, func(c *settings) { c.Tokens.Verify = panics }), newBrowser()
+		answer := b.back(s, code(b.begin(t, s, "")))
+		assert.Equal(t, http.StatusBadGateway, answer.StatusCode)
+		assert.Equal(t, []string{"/api/oauth/token", "/api/oauth/revoke"}, s.platform.Routes())
+		assert.NotContains(t, s.logs.String(), oauthtest.Canary)
+	})
+}

@@ -1,0 +1,88 @@
+package connect
+
+import (
+	"html/template"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// pageText is what a default page says, and with which status. again offers to
+// start once more.
+type pageText struct {
+	status      int
+	title, text string
+	again       bool
+}
+
+// pages has a text for each outcome that is not a success.
+var pages = map[Outcome]pageText{
+	OutcomeCancelled:      {http.StatusOK, "Not connected", "You did not authorize the connection, so nothing has changed.", true},
+	OutcomeNotSignedIn:    {http.StatusUnauthorized, "Please sign in", "You are not signed in here, or not any more. Sign in, then connect again.", false},
+	OutcomeBadReturn:      {http.StatusBadRequest, "This link does not work", "The link asks to continue at an address that is not allowed.", false},
+	OutcomeWrongState:     {http.StatusBadRequest, "This link does not work", "The link is incomplete, or it was not made for this browser. Nothing was connected.", true},
+	OutcomeExpiredState:   {http.StatusBadRequest, "That took too long", "The time for connecting has run out. Nothing was connected.", true},
+	OutcomeUsedState:      {http.StatusBadRequest, "This link was already used", "The link has been used, or was opened in another browser, or this browser keeps no cookies.", true},
+	OutcomeOtherUser:      {http.StatusForbidden, "Signed in as somebody else", "Somebody else was signed in here when connecting began. Nothing was connected.", true},
+	OutcomeNoCode:         {http.StatusBadRequest, "Not connected", "The dispensary sent an incomplete answer. Nothing was connected.", true},
+	OutcomePageError:      {http.StatusBadGateway, "Not connected", "The dispensary reported an error. Nothing was connected.", true},
+	OutcomeCodeRefused:    {http.StatusBadRequest, "Not connected", "The dispensary did not accept the confirmation, most likely because it was too old.", true},
+	OutcomeOwnerRefused:   {http.StatusForbidden, "Wrong account", "The dispensary account that you chose cannot be connected here. Choose another one.", true},
+	OutcomeExchangeFailed: {http.StatusBadGateway, "Not connected", "The dispensary cannot be reached at the moment.", true},
+	OutcomeNotStored:      {http.StatusServiceUnavailable, "Not connected", "The connection could not be saved.", true},
+	OutcomeMisconfigured:  {http.StatusInternalServerError, "Not connected", "The connection to the dispensary is not set up correctly. Please tell your support.", false},
+}
+
+// pageTemplate has no style and no script: nothing can be injected, and every
+// browser and every reader shows it.
+var pageTemplate = template.Must(template.New("page").Parse(`<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{{.Title}}</title>
+</head>
+<body>
+<main>
+<h1>{{.Title}}</h1>
+<p>{{.Text}}</p>
+{{- if .Reference}}
+<p>For support, quote the reference <code>{{.Reference}}</code>.</p>
+{{- end}}
+<p>{{if .Again}}<a href="{{.Again}}">Try again</a> or {{end}}<a href="{{.Back}}">continue without connecting</a></p>
+</main>
+</body>
+</html>
+`))
+
+// DefaultPage answers as a [Handler] without a Done hook does: a connected user is
+// sent to ReturnTo with status 303, all others get a page in English that says what
+// happened and what can be done.
+func DefaultPage(w http.ResponseWriter, _ *http.Request, result *Result) {
+	if result.Connected() {
+		w.Header().Set("Location", result.ReturnTo)
+		w.WriteHeader(http.StatusSeeOther)
+		return
+	}
+	text, known := pages[result.Outcome]
+	if !known {
+		text.status = http.StatusBadRequest
+	}
+	view := struct{ Title, Text, Reference, Again, Back string }{
+		Title: text.title, Text: text.text, Reference: result.requestID(), Back: result.ReturnTo,
+	}
+	if text.again {
+		view.Again = "./" + result.startName + "?return_to=" + url.QueryEscape(result.ReturnTo)
+	}
+	var page strings.Builder
+	if err := pageTemplate.Execute(&page, view); err != nil { // cannot happen with this template
+		http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Length", strconv.Itoa(page.Len()))
+	w.WriteHeader(text.status)
+	_, _ = w.Write([]byte(page.String())) // fails only when the browser went away
+}

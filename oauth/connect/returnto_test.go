@@ -1,0 +1,130 @@
+package connect_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/oauth/connect"
+	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
+)
+
+var refusedReturns = []string{
+	"", "evil.example", "evil.example/x", "//", "//?", "//evil.example", "///evil.example", "////evil.example",
+	`/\evil.example`, `\/evil.example`, `\\evil.example`, `/a\b`, "/%5cevil.example", "/%5Cevil.example",
+	"%2f%2fevil.example", "/%2fevil.example", "/%2F/evil.example", "/%252fevil.example", "/a/%2e%2e//evil.example",
+	"https:evil.example", "https:/evil.example", "https:///evil.example", "http://evil.example", "https://evil.example",
+	"HTTPS://evil.example", "https://app.ehr.example@evil.example", "https://app.ehr.example.evil.example",
+	"https://app.ehr.example:8443/x", "http://app.ehr.example/x", `https://app.ehr.example\.evil.example`,
+	"https://app.ehr.example%2eevil.example", "https://evil.example#https://app.ehr.example",
+	"javascript:alert(1)", "JaVaScRiPt:alert(1)", "data:text/html,x", "java\tscript:alert(1)",
+	"/\t/evil.example", "/\n/evil.example", "\t//evil.example", " //evil.example", "/ /evil.example", "\x00//evil.example",
+	"/%09/evil.example", "/%0d%0aSet-Cookie:a=b", "/%00", "/..//evil.example", "/.//evil.example", "/a/../b", "/./a", "/a//b",
+	"?return", "#fragment", "connect", "./x", "../x", "/\u2028", "/é", "//[::1]", "/%zz", "/" + strings.Repeat("a", 1024),
+	"https://user@app.ehr.example/x",
+}
+
+var acceptedReturns = []string{
+	"/", "/patients", "/patients/7", "/patients/", "/patients?tab=2&u=https://x.example//y", "/a#b", "/a%20b", "/@user", "/a:b",
+	"https://app.ehr.example", "https://app.ehr.example/", "https://app.ehr.example/patients?x=1", "https://APP.ehr.example/x",
+}
+
+func returnSite(t testing.TB) *site {
+	return newSite(t, func(c *settings) { c.Handler.ReturnOrigins = []string{"https://app.ehr.example"} })
+}
+
+func TestReturnAddresses(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		s := returnSite(t)
+		for _, address := range refusedReturns {
+			b := newBrowser()
+			answer := b.get(s.handler, "/dispensary/connect?return_to="+url.QueryEscape(address))
+			assert.Equal(t, http.StatusBadRequest, answer.StatusCode, "%q", address)
+			assert.Empty(t, b.cookies)
+			require.ErrorIs(t, s.result(t).Err, connect.ErrReturn)
+			assert.Equal(t, connect.OutcomeBadReturn, s.result(t).Outcome)
+			assert.NotContains(t, oauthtest.ReadBody(t, answer), "evil.example")
+		}
+		for _, address := range acceptedReturns {
+			b := newBrowser()
+			state := b.begin(t, s, "?return_to="+url.QueryEscape(address))
+			assert.Equal(t, address, b.back(s, code(state)).Header.Get("Location"))
+		}
+		twice := newBrowser().get(s.handler, "/dispensary/connect?return_to=/a&return_to=/b")
+		assert.Equal(t, http.StatusBadRequest, twice.StatusCode)
+	})
+}
+
+// Whatever is accepted leads, by the rules of a browser, to this site or to the
+// allowed origin.
+func FuzzReturnAddress(f *testing.F) {
+	for _, address := range append(refusedReturns, acceptedReturns...) {
+		f.Add(address)
+	}
+	s := returnSite(f)
+	f.Fuzz(func(t *testing.T, address string) {
+		b := newBrowser()
+		answer := b.get(s.handler, "/dispensary/connect?return_to="+url.QueryEscape(address))
+		if answer.StatusCode != http.StatusSeeOther {
+			return
+		}
+		// Browsers drop tabs and newlines, trim, and read \ as /.
+		seen := strings.NewReplacer("\t", "", "\n", "", "\r", "", `\`, "/").Replace(strings.TrimSpace(address))
+		base, err := url.Parse("https://ehr.example/dispensary/callback")
+		require.NoError(t, err)
+		to, err := base.Parse(seen)
+		require.NoError(t, err)
+		origin := strings.ToLower(to.Scheme + "://" + to.Host)
+		if origin != "https://ehr.example" && origin != "https://app.ehr.example" {
+			t.Fatalf("%q leads to %s", address, origin)
+		}
+		if to.Host == "ehr.example" && strings.HasPrefix(seen, "//") {
+			t.Fatalf("%q could lead anywhere", address)
+		}
+	})
+}
+
+// No callback connects anybody but one with the state that was sent, whatever
+// the browser has and however it is spelled.
+func FuzzCallback(f *testing.F) {
+	s := newSite(f)
+	b := newBrowser()
+	genuine := b.begin(f, s, "")
+	f.Add("code=c&state="+genuine[:75], "")
+	f.Add("code=c&state="+genuine+"%3D", "x")
+	f.Add("code=c&state="+genuine+"&state=", "")
+	f.Add("state=&error=access_denied", "AAAA")
+	f.Add("%zz", "")
+	f.Fuzz(func(t *testing.T, query, cookie string) {
+		if values, err := url.ParseQuery(query); err == nil && len(values["state"]) == 1 && values.Get("state") == genuine && cookie == "" {
+			return
+		}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/dispensary/callback", nil)
+		require.NoError(t, err)
+		r.URL.RawQuery = query
+		for name, c := range b.cookies {
+			if cookie != "" {
+				c = &http.Cookie{Value: cookie}
+			}
+			r.Header.Add("Cookie", name+"="+c.Value)
+		}
+		w := &discarding{header: http.Header{}}
+		s.handler.ServeHTTP(w, r)
+		if w.status == http.StatusSeeOther || len(s.platform.Sent()) != 0 {
+			t.Fatalf("connected by %q with the cookie %q", query, cookie)
+		}
+	})
+}
+
+type discarding struct {
+	header http.Header
+	status int
+}
+
+func (d *discarding) Header() http.Header         { return d.header }
+func (d *discarding) Write(p []byte) (int, error) { return len(p), nil }
+func (d *discarding) WriteHeader(status int)      { d.status = status }

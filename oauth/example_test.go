@@ -1,0 +1,139 @@
+package oauth_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net/url"
+	"time"
+
+	"golang.org/x/oauth2"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+)
+
+// A user is connected: the callback's code becomes a token, the token is stored
+// under the integrator's own id, and a source authorizes calls with it.
+func Example() {
+	server := oauthtest.ExamplePlatform()
+	defer server.Close()
+	client, ctx := oauthtest.ExampleClient(server), context.Background() // in a program: oauth.New(oauth.Config{…})
+	conns, err := tokens.NewConnections(tokens.Config{Client: client, Store: tokens.NewMemoryStore()})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	state := oauth.NewState() // kept in the user's session
+	_, err = client.AuthorizeURL(state)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	callback := url.Values{"code": {"4f7e"}, "state": {state}} // r.URL.Query()
+	code, err := oauth.ParseCallback(callback, state)
+	if err != nil {
+		log.Fatal(err)
+	}
+	record, err := conns.Connect(ctx, "dr-17", code) // exchanges and saves
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	source := conns.TokenSource("dr-17")
+	access, err := source.Token(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(record.Token.ResourceOwner.Type, record.Token.ResourceOwner.ID, record.Token.Scopes())
+	fmt.Println(access.Secret, access.HasScope("clinic:read"))
+	// Output:
+	// Practitioner 0a1b [catalog:read clinic:read]
+	// [redacted] true
+}
+
+// The address holds what the dashboard has, and the state.
+func ExampleClient_AuthorizeURL() {
+	client, err := oauth.New(oauth.Config{
+		Site: api.Site{
+			Environment: api.Environment{Region: api.Canada, Stage: api.Production},
+			BaseURL:     "https://platform.example/api",
+			AuthURL:     "https://login.platform.example",
+		},
+		ClientID: "my-app", ClientSecret: "from-your-secret-store",
+		RedirectURL: "https://ehr.example/callback",
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	address, _ := client.AuthorizeURL("use-NewState-instead")
+	fmt.Println(address)
+
+	_, err = client.AuthorizeURL("")
+	fmt.Println(errors.Is(err, api.ErrInvalidArgument))
+	// Output:
+	// https://login.platform.example/oauth/authorize?client_id=my-app&redirect_uri=https%3A%2F%2Fehr.example%2Fcallback&response_type=code&state=use-NewState-instead
+	// true
+}
+
+// Every way that a callback can end is told apart.
+func ExampleParseCallback() {
+	const state = "kept-in-the-session"
+	for _, callback := range []url.Values{
+		{"code": {"4f7e"}, "state": {state}},
+		{"error": {"access_denied"}, "state": {state}},
+		{"code": {"4f7e"}, "state": {"of another browser"}},
+		{"state": {state}},
+	} {
+		_, err := oauth.ParseCallback(callback, state)
+		switch {
+		case err == nil:
+			fmt.Println("exchange the code")
+		case errors.Is(err, oauth.ErrCancelled):
+			fmt.Println("show that nothing was connected")
+		case errors.Is(err, oauth.ErrState):
+			fmt.Println("refuse, and offer to start again")
+		default:
+			fmt.Println(err)
+		}
+	}
+	// Output:
+	// exchange the code
+	// show that nothing was connected
+	// refuse, and offer to start again
+	// oauth: the callback carries no authorization code
+}
+
+var exampleEnvironment = api.Environment{Region: api.US, Stage: api.Sandbox}
+
+// A token prints without its secrets, however it is printed.
+func ExampleToken() {
+	token := oauth.Token{
+		AccessToken: "b2d8", RefreshToken: "91ac", Environment: exampleEnvironment,
+		ResourceOwner: oauth.ResourceOwner{ID: "0a1b", Type: oauth.OwnerPractitioner},
+		ExpiresAt:     time.Date(2026, 3, 4, 14, 0, 0, 0, time.UTC),
+	}
+	fmt.Printf("%+v\n", token)
+	// Output:
+	// oauth.Token{us/sandbox Practitioner 0a1b expires 2026-03-04T14:00:00Z access [redacted] refresh [redacted]}
+}
+
+// A tool with one token at hand needs no store.
+func ExampleStatic() {
+	source := oauth.Static(oauth.Token{AccessToken: "b2d8", Environment: exampleEnvironment})
+	token, err := source.Token(context.Background())
+	fmt.Println(token.Environment, err)
+	// Output: us/sandbox <nil>
+}
+
+// A program that keeps its tokens with x/oauth2 can go on doing so.
+func ExampleFromOAuth2() {
+	existing := oauth2.StaticTokenSource(&oauth2.Token{AccessToken: "b2d8"})
+	source := oauth.FromOAuth2(existing, exampleEnvironment)
+	token, err := source.Token(context.Background())
+	fmt.Println(token.Environment, token.Secret, err)
+	// Output: us/sandbox [redacted] <nil>
+}

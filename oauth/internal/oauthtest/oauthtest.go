@@ -1,0 +1,134 @@
+// Package oauthtest is what the tests of package oauth and of those below it share:
+// a token endpoint in memory, a store that can be made to fail, and their settings.
+package oauthtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth"
+)
+
+// The environments of the tests.
+var (
+	USSandbox = api.Environment{Region: api.US, Stage: api.Sandbox}
+	CASandbox = api.Environment{Region: api.Canada, Stage: api.Sandbox}
+)
+
+// User is the user who is connected.
+const User = "user-17"
+
+// Config describes an application whose requests go through transport.
+func Config(transport http.RoundTripper) oauth.Config {
+	return oauth.Config{
+		Site:     api.Site{Environment: USSandbox, BaseURL: "https://platform.example/api", AuthURL: "https://login.platform.example"},
+		ClientID: "client-1", ClientSecret: "hush-hush", RedirectURL: "https://ehr.example/callback?tenant=7",
+		HTTPClient: &http.Client{Transport: transport},
+	}
+}
+
+// NewClient returns a client of [Config].
+func NewClient(t testing.TB, transport http.RoundTripper, changes ...func(*oauth.Config)) *oauth.Client {
+	t.Helper()
+	c := Config(transport)
+	for _, change := range changes {
+		change(&c)
+	}
+	client, err := oauth.New(c)
+	require.NoError(t, err)
+	return client
+}
+
+// FirstToken returns the token access-0/refresh-0, which ends after the given time.
+func FirstToken(left time.Duration) oauth.Token {
+	return oauth.Token{
+		AccessToken: "access-0", RefreshToken: "refresh-0", TokenType: "Bearer",
+		CreatedAt: time.Now().Add(left - oauth.DefaultLifetime).UTC(), ExpiresAt: time.Now().Add(left), Lifetime: oauth.DefaultLifetime,
+		Scope: "catalog:read clinic:read", ResourceOwner: oauth.ResourceOwner{ID: "prac-1", Type: oauth.OwnerPractitioner},
+		Environment: USSandbox,
+	}
+}
+
+// RoundTripper is a function as a transport.
+type RoundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements [http.RoundTripper].
+func (f RoundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// Canary marks every secret of a test: it must show up nowhere.
+const Canary = "c4n4ry"
+
+// RequireClean prints a value in every way there is but %p, for which fmt asks
+// no method of anything; vet finds it on what is no pointer.
+func RequireClean(t testing.TB, name string, value any) {
+	t.Helper()
+	var out strings.Builder
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%X", "%t", "%T", "%10.2s", "%08b"} {
+		fmt.Fprintf(&out, verb+"\n", value)
+		fmt.Fprintf(&out, verb+"\n", &value)
+	}
+	fmt.Fprintln(&out, value)
+	data, _ := json.Marshal(value)
+	out.Write(data)
+	for _, handler := range []slog.Handler{slog.NewTextHandler(&out, nil), slog.NewJSONHandler(&out, nil)} {
+		slog.New(handler).Info("canary", "value", value, slog.Group("group", "value", value))
+	}
+	text := out.String()
+	for _, form := range []string{Canary, fmt.Sprintf("%x", Canary), fmt.Sprintf("%X", Canary)} {
+		require.NotContains(t, text, form, name)
+	}
+}
+
+// LogBuffer collects log lines from any goroutine.
+type LogBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+// Write implements [io.Writer].
+func (b *LogBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+// String returns what was written.
+func (b *LogBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// NewLogger returns a logger that writes everything as JSON.
+func NewLogger(to io.Writer) *slog.Logger {
+	return slog.New(slog.NewJSONHandler(to, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// Bubble runs a test in parallel, on a fake clock that moves only when
+// everything waits.
+func Bubble(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, test)
+}
+
+// ReadBody returns the body of an answer.
+func ReadBody(t testing.TB, response *http.Response) string {
+	t.Helper()
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	return string(body)
+}

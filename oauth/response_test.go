@@ -1,0 +1,156 @@
+package oauth
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestAnswerExpiresIn(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]time.Duration{
+		`7200`:     2 * time.Hour,
+		`"7200"`:   2 * time.Hour,
+		`7199.5`:   7199500 * time.Millisecond,
+		`60`:       time.Minute,
+		`null`:     DefaultLifetime,
+		`""`:       DefaultLifetime,
+		`0`:        DefaultLifetime,
+		`-5`:       DefaultLifetime,
+		`"soon"`:   DefaultLifetime,
+		`"NaN"`:    DefaultLifetime,
+		`{}`:       DefaultLifetime,
+		`1e300`:    maxLifetime,
+		`"+Inf"`:   maxLifetime,
+		`99999999`: 99999999 * time.Second,
+	} {
+		var a tokenResponse
+		require.NoError(t, json.Unmarshal([]byte(`{"access_token":"a","expires_in":`+raw+`}`), &a), raw)
+		assert.Equal(t, want, a.lifetime, raw)
+	}
+	var a tokenResponse
+	require.NoError(t, json.Unmarshal([]byte(`{"access_token":"a"}`), &a))
+	assert.Equal(t, DefaultLifetime, a.lifetime)
+	assert.Equal(t, "Bearer", a.tokenType)
+}
+
+func TestAnswerCreatedAt(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+	for raw, want := range map[string]time.Time{
+		`"2026-03-04T12:00:00Z"`:      noon,
+		`"2026-03-04T12:00:00.000Z"`:  noon,
+		`"2026-03-04T07:00:00-05:00"`: noon,
+		`"2026-03-04 12:00:00 UTC"`:   noon,
+		`1772625600`:                  noon,
+		`"1772625600"`:                noon,
+		`1772625600000`:               noon,
+		`1772625600.5`:                noon.Add(500 * time.Millisecond),
+		`null`:                        {},
+		`""`:                          {},
+		`"yesterday"`:                 {},
+		`{}`:                          {},
+		`-1`:                          {},
+		`1e300`:                       {},
+	} {
+		var a tokenResponse
+		require.NoError(t, json.Unmarshal([]byte(`{"access_token":"a","created_at":`+raw+`}`), &a), raw)
+		assert.True(t, want.Equal(a.createdAt), "%s: %s", raw, a.createdAt)
+	}
+}
+
+func TestAnswerOwnerAndScope(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]ResourceOwner{
+		`{"id":"p-1","type":"Practitioner"}`: {"p-1", OwnerPractitioner},
+		`{"id":"c-1","type":"Clinic"}`:       {"c-1", OwnerClinic},
+		`{"id":"s-1","type":"Staff"}`:        {"s-1", OwnerStaff},
+		`{"id":17,"type":"Robot"}`:           {"17", "Robot"},
+		`{"id":null}`:                        {},
+		`null`:                               {},
+		`"p-1"`:                              {},
+		`[]`:                                 {},
+	} {
+		var a tokenResponse
+		require.NoError(t, json.Unmarshal([]byte(`{"access_token":"a","resource_owner":`+raw+`}`), &a), raw)
+		assert.Equal(t, want, a.owner, raw)
+	}
+	for raw, want := range map[string]string{
+		`"catalog:read clinic:read"`:  "catalog:read clinic:read",
+		`["catalog:read","patients"]`: "catalog:read patients",
+		`null`:                        "",
+		`7`:                           "",
+		`{}`:                          "",
+	} {
+		var a tokenResponse
+		require.NoError(t, json.Unmarshal([]byte(`{"access_token":"a","scope":`+raw+`}`), &a), raw)
+		assert.Equal(t, want, a.scope, raw)
+	}
+}
+
+func TestAnswerNeedsAnAccessToken(t *testing.T) {
+	t.Parallel()
+	for _, raw := range []string{
+		`{}`, `null`, `[]`, `""`, `{"access_token":""}`, `{"access_token":null}`, `{"access_token":7}`,
+		`{"access_token":"a b"}`, `{"access_token":"a\r\nX: y"}`, `{"access_token":"ä"}`,
+	} {
+		var a tokenResponse
+		if raw == `null` { // encoding/json calls no method for it; the transport reports it as missing
+			continue
+		}
+		require.Error(t, json.Unmarshal([]byte(raw), &a), raw)
+	}
+}
+
+func TestExpiryDoesNotTrustTheLocalClock(t *testing.T) {
+	t.Parallel()
+	created := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+	for name, test := range map[string]struct {
+		created time.Time
+		date    string
+		want    time.Duration // from the moment of sending
+	}{
+		"made just now":             {created, created.Format(http.TimeFormat), 2 * time.Hour},
+		"made ten minutes ago":      {created, created.Add(10 * time.Minute).Format(http.TimeFormat), 110 * time.Minute},
+		"made in the future":        {created, created.Add(-time.Second).Format(http.TimeFormat), 2 * time.Hour},
+		"clocks that do not belong": {created, created.Add(9 * time.Hour).Format(http.TimeFormat), 2 * time.Hour},
+		"no Date":                   {created, "", 2 * time.Hour},
+		"nonsense for a Date":       {created, "today", 2 * time.Hour},
+		"no created_at":             {time.Time{}, created.Format(http.TimeFormat), 2 * time.Hour},
+	} {
+		for _, local := range []time.Time{created, created.Add(-10 * time.Minute), created.Add(10 * time.Minute), created.AddDate(-9, 0, 0)} {
+			a := tokenResponse{accessToken: "a", lifetime: 2 * time.Hour, createdAt: test.created}
+			token := a.token(local, http.Header{"Date": {test.date}})
+			assert.Equal(t, local.Add(test.want), token.ExpiresAt, name)
+			assert.Equal(t, test.created, token.CreatedAt, name)
+		}
+	}
+}
+
+func FuzzAnswer(f *testing.F) {
+	f.Add([]byte(`{"access_token":"a","refresh_token":"r","expires_in":"7200","created_at":"2026-03-04T12:00:00Z","scope":"s","resource_owner":{"id":1,"type":"Staff"}}`), "Wed, 04 Mar 2026 12:00:00 GMT")
+	f.Add([]byte(`{"access_token":"a","expires_in":1e400,"created_at":-1e400}`), "")
+	f.Add([]byte(`{"access_token":"a","created_at":"99999999999999","resource_owner":[]}`), "x")
+	f.Fuzz(func(t *testing.T, data []byte, date string) {
+		var a tokenResponse
+		if json.Unmarshal(data, &a) != nil || string(data) == "null" {
+			return
+		}
+		now := time.Now()
+		token := a.token(now, http.Header{"Date": {date}})
+		if a.accessToken == "" {
+			return // encoding/json calls no method for null
+		}
+		left := token.ExpiresAt.Sub(now)
+		if left <= 0 || left > maxLifetime || token.Lifetime < left {
+			t.Fatalf("a token of %s with %s left", token.Lifetime, left)
+		}
+		if !sendable(token.AccessToken.Reveal()) || token.TokenType == "" {
+			t.Fatal("unusable token")
+		}
+	})
+}

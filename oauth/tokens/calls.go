@@ -1,0 +1,119 @@
+package tokens
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// callKind tells the calls of one user apart: reading the store is cheap and is
+// waited for by callers who do not need a refresh.
+type callKind int
+
+const (
+	loadCall callKind = iota
+	refreshCall
+	commitCall // writing a token pair that the store did not take at first
+)
+
+// callKey is what happens once at a time in a process.
+type callKey struct {
+	key  Key
+	kind callKind
+}
+
+// call is work for one user that any number of callers wait for. It belongs to
+// none of them: it runs to its end, no matter who stops waiting.
+type call struct {
+	seq  uint64 // later calls have greater numbers
+	done chan struct{}
+
+	// failure is why a commitCall was started; it does not change.
+	failure error
+
+	// Valid when done is closed.
+	record Record
+	err    error
+}
+
+// callGroup holds the calls under way. A call removes itself at its end.
+type callGroup struct {
+	mu      sync.Mutex
+	seq     uint64
+	running map[callKey]*call
+}
+
+// errAbandoned is the result of a call whose goroutine was ended by runtime.Goexit.
+var errAbandoned = errors.New("tokens: a token refresh ended without a result")
+
+// join returns the call under way for at, or starts work as one; started says
+// which. The work gets the values of ctx, but neither its end nor its deadline.
+func (g *callGroup) join(ctx context.Context, at callKey, failure error, work func(context.Context) (Record, error)) (c *call, started bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if c, ok := g.running[at]; ok {
+		return c, false
+	}
+	if g.running == nil {
+		g.running = map[callKey]*call{}
+	}
+	g.seq++
+	c = &call{seq: g.seq, done: make(chan struct{}), failure: failure, err: errAbandoned}
+	g.running[at] = c
+	go g.run(context.WithoutCancel(ctx), at, c, work)
+	return c, true
+}
+
+func (g *callGroup) run(ctx context.Context, at callKey, c *call, work func(context.Context) (Record, error)) {
+	defer func() {
+		if v := recover(); v != nil {
+			c.record, c.err = Record{}, fmt.Errorf("tokens: token refresh of %s: %w", at.key, panicked(v))
+		}
+		g.mu.Lock()
+		delete(g.running, at)
+		g.mu.Unlock()
+		close(c.done)
+	}()
+	c.record, c.err = work(ctx)
+}
+
+// underWay returns the call under way for at, or nil.
+func (g *callGroup) underWay(at callKey) *call {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.running[at]
+}
+
+// all returns the calls under way, by kind.
+func (g *callGroup) all() map[callKind][]*call {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	all := map[callKind][]*call{}
+	for at, c := range g.running {
+		all[at.kind] = append(all[at.kind], c)
+	}
+	return all
+}
+
+// wait returns the result of the call, or the end of ctx if that comes first.
+func (c *call) wait(ctx context.Context, key Key) (Record, error) {
+	select {
+	case <-c.done:
+		return c.record, c.err
+	case <-ctx.Done():
+		return Record{}, fmt.Errorf("tokens: gave up waiting for a token of %s: %w", key, ctx.Err())
+	}
+}
+
+// panicked reports a panic of a store or a transport, which must not take the
+// whole program down from a goroutine in which no one can recover it. The value
+// may hold anything, so only its type is shown.
+func panicked(value any) error { return fmt.Errorf("panic with a %T", value) }
+
+// recoverAsError turns a panic into an error; to be deferred.
+func recoverAsError(err *error) {
+	if v := recover(); v != nil {
+		*err = panicked(v)
+	}
+}

@@ -1,0 +1,96 @@
+package tokens
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"runtime"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth"
+)
+
+type down struct{}
+
+func (down) RoundTrip(*http.Request) (*http.Response, error) { return nil, errors.New("down") }
+
+func TestNothingIsLeftBehind(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		environment := api.Environment{Region: api.US, Stage: api.Sandbox}
+		client, err := oauth.New(oauth.Config{
+			Site:     api.Site{Environment: environment, BaseURL: "https://p.example/api", AuthURL: "https://p.example"},
+			ClientID: "id", ClientSecret: "secret", RedirectURL: "https://ehr.example/cb", HTTPClient: &http.Client{Transport: down{}},
+		})
+		require.NoError(t, err)
+		store := NewMemoryStore()
+		conns, err := NewConnections(Config{Client: client, Store: store})
+		require.NoError(t, err)
+		for i := range 100 {
+			user := "user-" + strconv.Itoa(i)
+			_, err := store.Save(t.Context(), conns.Key(user), oauth.Token{
+				AccessToken: "a", RefreshToken: "r", ExpiresAt: time.Now().Add(-time.Hour), Environment: environment,
+			})
+			require.NoError(t, err)
+			_, err = conns.TokenSource(user).Token(t.Context())
+			require.ErrorIs(t, err, api.ErrMaybeApplied)
+		}
+		require.NoError(t, conns.Close(t.Context()))
+		assert.Empty(t, conns.calls.running)
+		require.Error(t, conns.circuit.blocked(conns.Key("user-4")))
+		time.Sleep(backoffMemory + lastBackoff)
+		synctest.Wait()
+		assert.Zero(t, conns.circuit.failingNow())
+	})
+}
+
+func TestCallEndsEvenIfItsGoroutineIsEnded(t *testing.T) {
+	t.Parallel()
+	var calls callGroup
+	at := callKey{key: Key{User: "u"}}
+	c, started := calls.join(t.Context(), at, nil, func(context.Context) (Record, error) {
+		runtime.Goexit()
+		return Record{}, nil
+	})
+	require.True(t, started)
+	_, err := c.wait(t.Context(), at.key)
+	require.ErrorIs(t, err, errAbandoned)
+	assert.Empty(t, calls.all())
+}
+
+func TestBackoffDoublesAndIsBounded(t *testing.T) {
+	t.Parallel()
+	for try := 1; try < 100; try++ {
+		wait := jitteredBackoff(try, time.Second, 30*time.Second)
+		most := 30 * time.Second
+		if try < 6 {
+			most = time.Second << (try - 1)
+		}
+		assert.GreaterOrEqual(t, wait, most/2)
+		assert.Less(t, wait, most)
+	}
+}
+
+func TestLaterCallsWin(t *testing.T) {
+	t.Parallel()
+	s := &TokenSource{conns: &Connections{config: &Config{Leeway: DefaultLeeway}}}
+	end := func(seq uint64, access api.Secret, err error) {
+		c := &call{seq: seq, done: make(chan struct{}), record: Record{Token: oauth.Token{AccessToken: access}}, err: err}
+		close(c.done)
+		_, _, _ = s.await(t.Context(), c)
+	}
+	end(2, "second", nil)
+	end(1, "first", nil)
+	assert.Equal(t, "second", s.cached.Load().token.Secret.Reveal())
+	end(1, "", oauth.ErrReauthorize)
+	require.NotNil(t, s.cached.Load(), "an old verdict says nothing of a newer token")
+	end(3, "", oauth.ErrReauthorize)
+	assert.Nil(t, s.cached.Load())
+}

@@ -1,0 +1,213 @@
+package tokens_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+)
+
+func TestPairThatCannotBeStoredIsKept(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+		w.store.Break("Commit", errors.New("database is away"))
+		_, err := w.source.Token(t.Context())
+		var problem *tokens.StoreError
+		require.ErrorAs(t, err, &problem, "not handed out before it is stored")
+		assert.Equal(t, "Commit", problem.Op)
+		assert.Equal(t, 1, w.conns.PendingCommits())
+		assert.Contains(t, w.logs.String(), "only kept in memory")
+
+		_, err = w.source.Token(t.Context())
+		require.ErrorAs(t, err, &problem)
+		time.Sleep(10 * time.Minute) // longer than any lease
+		assert.Equal(t, 1, w.conns.PendingCommits())
+
+		w.store.Break("Commit", nil)
+		require.NoError(t, w.conns.Close(t.Context()))
+		assert.Zero(t, w.conns.PendingCommits())
+		w.requireToken(t, "access-1")
+		assert.Equal(t, "refresh-1", w.record(t).Token.RefreshToken.Reveal())
+		assert.Len(t, w.platform.Sent(), 1)
+	})
+}
+
+func TestBriefStoreFailureDelaysAndFailsNobody(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+		w.store.Break("Commit", errors.New("failing over"))
+		go func() {
+			time.Sleep(2 * time.Second)
+			w.store.Break("Commit", nil)
+		}()
+		w.requireToken(t, "access-1")
+		assert.Len(t, w.platform.Sent(), 1)
+	})
+}
+
+func TestOldTokenServesWhileThePairIsKept(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateAtOnce, time.Minute)
+		w.store.Break("Commit", errors.New("database is away"))
+		for range 3 {
+			w.requireToken(t, "access-0")
+			time.Sleep(15 * time.Second)
+		}
+		assert.Len(t, w.platform.Sent(), 1, "the kept pair is not bought twice")
+		w.store.Break("Commit", nil)
+		require.NoError(t, w.conns.Close(t.Context()))
+	})
+}
+
+func TestWriteWhoseAnswerWasLostIsRecognized(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+		store := &lossyStore{Store: w.store}
+		token, err := w.on(t, store).TokenSource(user).Token(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, "access-1", token.Secret.Reveal())
+		assert.Len(t, w.platform.Sent(), 1)
+	})
+}
+
+// lossyStore writes the first pair and says that it failed.
+type lossyStore struct {
+	tokens.Store
+	told bool
+}
+
+func (s *lossyStore) Commit(ctx context.Context, lease tokens.Lease, token oauth.Token) (tokens.Record, error) {
+	record, err := s.Store.Commit(ctx, lease, token)
+	if !s.told {
+		s.told = true
+		return tokens.Record{}, errors.New("connection lost")
+	}
+	return record, err
+}
+
+// takeOver runs steal while the answer of a refresh is under way, long after
+// the lease has ended.
+func takeOver(steal func()) oauthtest.Fault {
+	return func(handle func() *http.Response) (*http.Response, error) {
+		response := handle()
+		steal()
+		return response, nil
+	}
+}
+
+func TestSlowHolderBringsBackAUserThatAPeerMarked(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+		w.platform.Inject(takeOver(func() {
+			time.Sleep(tokens.DefaultLeaseTTL + time.Second) // this machine hangs
+			_, err := w.replica(t).TokenSource(user).Token(t.Context())
+			requireReauthorize(t, err, tokens.ReasonInvalidGrant) // spent, by the one that hangs
+		}))
+		w.requireToken(t, "access-1")
+		record := w.record(t)
+		assert.Equal(t, tokens.StateActive, record.State)
+		assert.Empty(t, record.Reason)
+		assert.Equal(t, "refresh-1", record.Token.RefreshToken.Reveal())
+	})
+}
+
+func TestSlowHolderAdoptsWhatAPeerCommitted(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateOnFirstUse, -time.Minute)
+		w.platform.Inject(takeOver(func() {
+			time.Sleep(tokens.DefaultLeaseTTL + time.Second)
+			_, err := w.replica(t).TokenSource(user).Token(t.Context())
+			assert.NoError(t, err)
+		}))
+		w.requireToken(t, "access-2")
+		assert.Equal(t, "refresh-2", w.record(t).Token.RefreshToken.Reveal())
+	})
+}
+
+func TestSlowHolderWaitsForAPeerAtWork(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateOnFirstUse, -time.Minute)
+		w.platform.Inject(takeOver(func() {
+			time.Sleep(tokens.DefaultLeaseTTL + time.Second)
+			lease := tokens.Lease{Key: w.conns.Key(user), Version: w.record(t).Version, Owner: "peer"}
+			_, err := w.store.Lease(t.Context(), lease, time.Minute)
+			assert.NoError(t, err)
+		}))
+		_, err := w.source.Token(t.Context())
+		require.ErrorIs(t, err, tokens.ErrLeased)
+		require.NoError(t, w.conns.Close(t.Context())) // the peer died: the pair goes in after all
+		w.requireToken(t, "access-1")
+	})
+}
+
+func TestNewAuthorizationGoesBeforeARefresh(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateNever, -time.Minute)
+		w.platform.Inject(takeOver(func() {
+			renewed := oauthtest.FirstToken(time.Hour)
+			renewed.AccessToken, renewed.RefreshToken = "access-renewed", "refresh-renewed"
+			w.save(t, renewed)
+		}))
+		w.requireToken(t, "access-renewed")
+	})
+}
+
+func TestUserWhoIsDeletedMeanwhileStaysDeleted(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateNever, -time.Minute)
+		w.platform.Inject(takeOver(func() {
+			assert.NoError(t, w.store.Delete(t.Context(), w.conns.Key(user)))
+		}))
+		_, err := w.source.Token(t.Context())
+		requireReauthorize(t, err, tokens.ReasonNotConnected)
+		_, err = w.store.Load(t.Context(), w.conns.Key(user))
+		require.ErrorIs(t, err, tokens.ErrNoRecord)
+	})
+}
+
+func TestShutdownTellsWhatIsOpen(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+		w.store.Break("Commit", errors.New("database is away"))
+		go func() { _, _ = w.source.Token(t.Context()) }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err := w.conns.Close(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.ErrorContains(t, err, "1 token pairs not stored")
+		w.store.Break("Commit", nil)
+		require.NoError(t, w.conns.Close(t.Context()))
+	})
+}
+
+func TestStoreThatPanicsWhileWritingIsTriedAgain(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+		store := &explodingStore{Store: w.store, left: 2}
+		token, err := w.on(t, store).TokenSource(user).Token(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, "access-1", token.Secret.Reveal())
+	})
+}
+
+type explodingStore struct {
+	tokens.Store
+	left int
+}
+
+func (s *explodingStore) Commit(ctx context.Context, lease tokens.Lease, token oauth.Token) (tokens.Record, error) {
+	if s.left--; s.left >= 0 {
+		panic("boom " + token.AccessToken.Reveal())
+	}
+	return s.Store.Commit(ctx, lease, token)
+}

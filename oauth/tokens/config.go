@@ -1,0 +1,99 @@
+package tokens
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth"
+)
+
+// Defaults of [Config]. They are choices of this library; the API states none.
+const (
+	// DefaultLeeway lets a token that is in use be replaced several times over
+	// before it ends, should the platform be unwell.
+	DefaultLeeway = 5 * time.Minute
+
+	// DefaultLeaseTTL leaves the token endpoint ten seconds to answer, twice.
+	DefaultLeaseTTL = 30 * time.Second
+)
+
+// Config sets up [Connections]. Client and Store are required.
+type Config struct {
+	// Client speaks for the application whose users these are.
+	Client *oauth.Client
+
+	// Store keeps their tokens. Several Connections, of other environments or
+	// in other processes, may share one.
+	Store Store
+
+	// OwnerTypes are the types of [oauth.ResourceOwner] that users may connect,
+	// for example [oauth.OwnerPractitioner]; empty accepts all.
+	OwnerTypes []string
+
+	// Verify decides whether the account that a user authorized with is the
+	// right one; nil accepts every account. An error refuses it: the token is
+	// revoked and not stored. Compare [Authorization.Previous] where a user must
+	// not change accounts unnoticed.
+	Verify func(ctx context.Context, grant Authorization) error
+
+	// Observers observe refreshes and what happens to users and to the
+	// application.
+	Observers []Observer
+
+	// Leeway is how long before its end a token that is in use is replaced in
+	// the background. 0 means [DefaultLeeway]; never more than a quarter of
+	// the token's lifetime is used.
+	Leeway time.Duration
+
+	// LeaseTTL is how long one replica may take for a refresh before another
+	// may try, at least a second; 0 means [DefaultLeaseTTL]. The token endpoint
+	// gets a third of it for an answer. A replica that dies during a refresh
+	// keeps its user waiting for this long at most.
+	LeaseTTL time.Duration
+
+	// Breaker says when refreshing in the background pauses; the zero value is
+	// a good one.
+	Breaker BreakerPolicy
+}
+
+// minLeaseTTL keeps the time for one answer above what a network needs.
+const minLeaseTTL = time.Second
+
+// validate reports the first unusable field by its name.
+func (c *Config) validate() error {
+	for _, f := range []struct {
+		name   string
+		wrong  bool
+		reason string
+	}{
+		{"Client", c.Client == nil, "is nil"},
+		{"Store", c.Store == nil, "is nil"},
+		{"Leeway", c.Leeway < 0, "must not be negative"},
+		{"LeaseTTL", c.LeaseTTL != 0 && c.LeaseTTL < minLeaseTTL, "must be at least a second"},
+		{"Breaker", c.Breaker.Users < 0 || c.Breaker.Window < 0 || c.Breaker.Pause < 0, "must not hold negative values"},
+	} {
+		if f.wrong {
+			return &api.ArgumentError{Field: "tokens.Config." + f.name, Reason: f.reason}
+		}
+	}
+	return nil
+}
+
+// withDefaults returns a copy that shares nothing with the caller's.
+func (c Config) withDefaults() Config {
+	c.OwnerTypes = slices.Clone(c.OwnerTypes)
+	c.Observers = slices.Clone(c.Observers)
+	if c.Leeway == 0 {
+		c.Leeway = DefaultLeeway
+	}
+	if c.LeaseTTL == 0 {
+		c.LeaseTTL = DefaultLeaseTTL
+	}
+	c.Breaker = c.Breaker.withDefaults()
+	return c
+}
+
+// answerTime is what one call of the platform may take.
+func (c *Config) answerTime() time.Duration { return c.LeaseTTL / 3 }

@@ -1,0 +1,365 @@
+package tokens_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+)
+
+func TestConnectTellsWhoWasThereBefore(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+		before := oauthtest.FirstToken(time.Hour)
+		before.ResourceOwner.ID = "prac-0"
+		w.save(t, before)
+		var seen tokens.Authorization
+		_, err := w.verified(t, func(_ context.Context, grant tokens.Authorization) error {
+			seen = grant
+			return nil
+		}).Connect(t.Context(), user, "code-1")
+		require.NoError(t, err)
+		assert.Equal(t, tokens.Authorization{
+			Key: w.conns.Key(user), Owner: oauth.ResourceOwner{ID: "prac-1", Type: oauth.OwnerPractitioner},
+			Previous: oauth.ResourceOwner{ID: "prac-0", Type: oauth.OwnerPractitioner}, Scopes: []string{"catalog:read", "clinic:read"},
+		}, seen)
+		_, err = w.conns.Connect(t.Context(), " ", "code-1")
+		require.ErrorIs(t, err, api.ErrInvalidArgument)
+	})
+}
+
+// Who was there before is not known: verify would take it for nobody.
+func TestConnectThatCannotReadWhoWasThereFails(t *testing.T) {
+	t.Parallel()
+	for name, problem := range map[string]error{"away": errors.New("away"), "unreadable": tokens.ErrUnreadable} {
+		t.Run(name, func(t *testing.T) {
+			oauthtest.Bubble(t, func(t *testing.T) {
+				w := newFixture(t, oauthtest.RotateNever, time.Hour)
+				w.store.Break("Load", problem)
+				_, err := w.verified(t, func(context.Context, tokens.Authorization) error {
+					t.Error("verify was asked without knowing who was there before")
+					return nil
+				}).Connect(t.Context(), user, "code-1")
+				var failure *tokens.StoreError
+				require.ErrorAs(t, err, &failure)
+				require.ErrorIs(t, err, problem)
+				assert.Equal(t, "Load", failure.Op)
+				assert.Equal(t, []string{"/api/oauth/token", "/api/oauth/revoke"}, w.platform.Routes())
+				assert.Equal(t, "access-1", w.platform.Sent()[1]["token"])
+				w.store.Break("Load", nil)
+				assert.Equal(t, "access-0", w.record(t).Token.AccessToken.Reveal())
+			})
+		})
+	}
+}
+
+// A store that comes back in time is asked again: the code cannot be.
+func TestConnectWaitsForAStoreThatComesBack(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+		w.store.Break("Load", errors.New("away"))
+		time.AfterFunc(3*time.Second, func() { w.store.Break("Load", nil) })
+		var previous string
+		_, err := w.verified(t, func(_ context.Context, grant tokens.Authorization) error {
+			previous = grant.Previous.ID
+			return nil
+		}).Connect(t.Context(), user, "code-1")
+		require.NoError(t, err)
+		assert.Equal(t, "prac-1", previous)
+	})
+}
+
+// Where nobody compares, a user is not kept from connecting by a row that cannot be
+// read, and that the new token replaces.
+func TestConnectWithoutVerifyReplacesWhatCannotBeRead(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+		w.store.Break("Load", tokens.ErrUnreadable)
+		_, err := w.conns.Connect(t.Context(), user, "code-1")
+		require.NoError(t, err)
+		w.store.Break("Load", nil)
+		assert.Equal(t, "access-1", w.record(t).Token.AccessToken.Reveal())
+	})
+}
+
+func TestConnectEndsACooldown(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateNever, -time.Minute)
+		w.platform.Inject(oauthtest.Answers(500, ""), oauthtest.Answers(500, ""))
+		_, err := w.source.Token(t.Context())
+		require.ErrorIs(t, err, api.ErrServer)
+		_, err = w.conns.Connect(t.Context(), user, "code-1")
+		require.NoError(t, err)
+		w.requireToken(t, "access-1")
+	})
+}
+
+func TestDisconnectRevokesAndForgets(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateNever, -time.Hour) // an expired token can be revoked
+		require.NoError(t, w.conns.Disconnect(t.Context(), user))
+		assert.Equal(t, []string{"/api/oauth/revoke"}, w.platform.Routes())
+		assert.Equal(t, "access-0", w.platform.Sent()[0]["token"])
+		_, err := w.store.Load(t.Context(), w.conns.Key(user))
+		require.ErrorIs(t, err, tokens.ErrNoRecord)
+		require.NoError(t, w.conns.Disconnect(t.Context(), user), "again is no error")
+		assert.Len(t, w.platform.Sent(), 1)
+		require.ErrorIs(t, w.conns.Disconnect(t.Context(), ""), api.ErrInvalidArgument)
+	})
+}
+
+func TestDisconnectThatThePlatformDoesNotHear(t *testing.T) {
+	t.Parallel()
+	for name, f := range map[string]oauthtest.Fault{
+		"500": oauthtest.Answers(500, ""), "HTML": oauthtest.Answers(502, html), "reset": oauthtest.Drops, "429": oauthtest.RetryAfter("3600"),
+		"invalid_client": oauthtest.Answers(401, `{"error":"invalid_client"}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			oauthtest.Bubble(t, func(t *testing.T) {
+				w := newFixture(t, oauthtest.RotateNever, time.Hour)
+				w.platform.Inject(oauthtest.Times(9, f)...)
+				require.Error(t, w.conns.Disconnect(t.Context(), user))
+				record := w.record(t)
+				assert.Equal(t, tokens.StateReauthorize, record.State)
+				assert.Equal(t, tokens.ReasonDisconnecting, record.Reason)
+				_, err := w.source.Token(t.Context())
+				requireReauthorize(t, err, tokens.ReasonDisconnecting)
+				w.platform.Replace()
+				require.NoError(t, w.conns.Disconnect(t.Context(), user))
+				_, err = w.store.Load(t.Context(), w.conns.Key(user))
+				require.ErrorIs(t, err, tokens.ErrNoRecord)
+			})
+		})
+	}
+}
+
+// What the platform does not know any more need not be revoked.
+func TestDisconnectOfADeadGrant(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+		w.platform.Inject(oauthtest.Answers(401, `{"error":"invalid_grant"}`))
+		require.NoError(t, w.conns.Disconnect(t.Context(), user))
+	})
+}
+
+// unknown are answers that a platform may give to who revokes a token that it has
+// forgotten, or never knew.
+var unknown = map[string]oauthtest.Fault{
+	"bare 401":        oauthtest.Answers(401, ``),
+	"invalid_token":   oauthtest.Answers(401, `{"error":"invalid_token"}`),
+	"invalid_request": oauthtest.Answers(400, `{"error":"invalid_request","error_description":"The token is not known."}`),
+	"404":             oauthtest.Answers(404, `{"error":"Not Found"}`),
+}
+
+// Where the answer does not say that the token is forgotten, the token endpoint does:
+// a user who revoked the application at the platform can be disconnected here.
+func TestDisconnectEndsWhereThePlatformHasForgottenTheToken(t *testing.T) {
+	t.Parallel()
+	for name, f := range unknown {
+		t.Run(name, func(t *testing.T) {
+			oauthtest.Bubble(t, func(t *testing.T) {
+				w := newFixture(t, oauthtest.RotateAtOnce, time.Hour)
+				w.platform.ForgetAll()
+				w.platform.Inject(f)
+				require.NoError(t, w.conns.Disconnect(t.Context(), user))
+				_, err := w.store.Load(t.Context(), w.conns.Key(user))
+				require.ErrorIs(t, err, tokens.ErrNoRecord)
+
+				// A token that ended and cannot be refreshed is of no use to anybody.
+				ended := oauthtest.FirstToken(-time.Minute)
+				ended.RefreshToken = ""
+				w.save(t, ended)
+				w.platform.Inject(f)
+				require.NoError(t, w.conns.Disconnect(t.Context(), user))
+			})
+		})
+	}
+}
+
+// A platform that refuses to revoke and still refreshes has not forgotten: the new
+// pair is revoked, or kept until it is.
+func TestDisconnectOfATokenThatIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	for name, f := range unknown {
+		if name == "invalid_token" {
+			continue // that is clear
+		}
+		t.Run(name, func(t *testing.T) {
+			oauthtest.Bubble(t, func(t *testing.T) {
+				w := newFixture(t, oauthtest.RotateAtOnce, time.Hour)
+				w.platform.Inject(f, nil, f)
+				require.Error(t, w.conns.Disconnect(t.Context(), user))
+				record := w.record(t)
+				assert.Equal(t, tokens.ReasonDisconnecting, record.Reason)
+				assert.Equal(t, "refresh-1", record.Token.RefreshToken.Reveal(), "or nobody could revoke it")
+				w.platform.Inject(f)
+				require.NoError(t, w.conns.Disconnect(t.Context(), user))
+				sent := w.platform.Sent()
+				assert.Equal(t, "access-2", sent[len(sent)-1]["token"])
+				_, err := w.store.Load(t.Context(), w.conns.Key(user))
+				require.ErrorIs(t, err, tokens.ErrNoRecord)
+			})
+		})
+	}
+}
+
+// Credentials that the platform refuses are no word on the token.
+func TestDisconnectWithWrongCredentials(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+		w.platform.Inject(oauthtest.Times(9, oauthtest.Answers(401, ``))...)
+		var refusal *oauth.ConfigError
+		require.ErrorAs(t, w.conns.Disconnect(t.Context(), user), &refusal)
+		assert.Equal(t, tokens.ReasonDisconnecting, w.record(t).Reason)
+		assert.Equal(t, "refresh-0", w.record(t).Token.RefreshToken.Reveal())
+	})
+}
+
+// A refresh under way is waited for: the pair that it brings is the one revoked.
+func TestDisconnectWaitsForARefresh(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+		w.platform.Delay = 3 * time.Second
+		done := make(chan error, 1)
+		go func() { _, err := w.source.Token(t.Context()); done <- err }()
+		time.Sleep(time.Second)
+		require.NoError(t, w.replica(t).Disconnect(t.Context(), user))
+		require.NoError(t, <-done)
+		sent := w.platform.Sent()
+		assert.Equal(t, "access-1", sent[len(sent)-1]["token"])
+	})
+}
+
+func TestDisconnectGivesUpOnAStuckLease(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+		record := w.record(t)
+		_, err := w.store.Lease(t.Context(), tokens.Lease{Key: record.Key, Version: record.Version, Owner: "stuck"}, time.Hour)
+		require.NoError(t, err)
+		require.ErrorIs(t, w.conns.Disconnect(t.Context(), user), tokens.ErrLeased)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, w.conns.Disconnect(ctx, user), context.DeadlineExceeded)
+		assert.Empty(t, w.platform.Sent())
+	})
+}
+
+// A user who connects anew while the old token is being revoked stays connected.
+func TestDisconnectSparesANewConnection(t *testing.T) {
+	t.Parallel()
+	for name, f := range map[string]oauthtest.Fault{"revoked": nil, "not heard": oauthtest.Answers(500, "")} {
+		t.Run(name, func(t *testing.T) {
+			oauthtest.Bubble(t, func(t *testing.T) {
+				w := newFixture(t, oauthtest.RotateNever, time.Hour)
+				w.platform.Inject(func(handle func() *http.Response) (*http.Response, error) {
+					fresh := oauthtest.FirstToken(2 * time.Hour)
+					fresh.AccessToken = "fresh"
+					w.save(t, fresh)
+					if f != nil {
+						return f(handle)
+					}
+					return oauthtest.Respond(200, `{}`), nil
+				})
+				_ = w.conns.Disconnect(t.Context(), user)
+				assert.Equal(t, tokens.StateActive, w.record(t).State)
+				w.requireToken(t, "fresh")
+			})
+		})
+	}
+}
+
+func TestDisconnectWithTheStoreAway(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"Load", "Lease", "DeleteVersion"} {
+		t.Run(method, func(t *testing.T) {
+			oauthtest.Bubble(t, func(t *testing.T) {
+				w := newFixture(t, oauthtest.RotateNever, time.Hour)
+				w.store.Break(method, errors.New("away"))
+				err := w.conns.Disconnect(t.Context(), user)
+				var problem *tokens.StoreError
+				require.ErrorAs(t, err, &problem)
+				assert.Equal(t, method, problem.Op)
+				w.store.Break(method, nil)
+				time.Sleep(time.Minute)
+				require.NoError(t, w.conns.Disconnect(t.Context(), user))
+			})
+		})
+	}
+}
+
+// The pair that is only in memory is the one to be revoked.
+func TestDisconnectWithAnUnwrittenPair(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+		w.store.Break("Commit", errors.New("away"))
+		_, err := w.source.Token(t.Context())
+		require.Error(t, err)
+		require.Equal(t, 1, w.conns.PendingCommits())
+		var problem *tokens.StoreError
+		require.ErrorAs(t, w.conns.Disconnect(t.Context(), user), &problem)
+		w.store.Break("Commit", nil)
+		time.Sleep(time.Minute)
+		require.NoError(t, w.conns.Disconnect(t.Context(), user))
+		sent := w.platform.Sent()
+		assert.Equal(t, "access-1", sent[len(sent)-1]["token"])
+	})
+}
+
+func TestRefusedTokenThatCannotBeRevokedIsLogged(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+		w.platform.Inject(nil, oauthtest.Answers(500, ""))
+		refusing := w.verified(t, func(context.Context, tokens.Authorization) error { return errors.New("no") })
+		_, err := refusing.Connect(t.Context(), user, "code-1")
+		require.ErrorIs(t, err, tokens.ErrOwnerRefused)
+		assert.Contains(t, w.logs.String(), "could not be revoked")
+		w.requireToken(t, "access-0")
+	})
+}
+
+func TestUsableAsksNobody(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateNever, -time.Hour)
+		record := w.record(t)
+		require.NoError(t, w.conns.Usable(record), "it can be refreshed")
+		marked := record
+		marked.State, marked.Reason = tokens.StateReauthorize, tokens.ReasonInvalidGrant
+		requireReauthorize(t, w.conns.Usable(marked), tokens.ReasonInvalidGrant)
+		abroad := record
+		abroad.Token.Environment = oauthtest.CASandbox
+		require.ErrorIs(t, w.conns.Usable(abroad), api.ErrWrongEnvironment)
+		record.Token.ConfiguredScope = "catalog:read"
+		grown := newConns(t, w.platform, w.store, func(c *settings) { c.Scopes = []string{"catalog:read", "clinic"} })
+		requireReauthorize(t, grown.Usable(record), tokens.ReasonScopesExtended)
+		assert.Empty(t, w.platform.Sent())
+	})
+}
+
+func TestReloadFindsWhatAPeerStored(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+		w.requireToken(t, "access-0")
+		more := oauthtest.FirstToken(2 * time.Hour)
+		more.AccessToken, more.Scope = "access-9", "catalog:read patients:read"
+		w.save(t, more)
+		w.requireToken(t, "access-0")
+		token, err := w.source.Reload(t.Context())
+		require.NoError(t, err)
+		assert.True(t, token.HasScope("patients:read"))
+		w.requireToken(t, "access-9")
+		assert.Empty(t, w.platform.Sent())
+		_, err = w.conns.TokenSource("").Reload(t.Context())
+		require.ErrorIs(t, err, api.ErrInvalidArgument)
+		_, err = w.conns.TokenSource("nobody").Reload(t.Context())
+		requireReauthorize(t, err, tokens.ReasonNotConnected)
+	})
+}

@@ -1,0 +1,249 @@
+package tokens
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth"
+)
+
+// Connections are the users of one application in one environment: a client bound
+// to the store that holds their tokens. Make one when the program starts and share
+// it: that a user's token is refreshed once at a time in a process depends on it.
+// It is safe for concurrent use.
+type Connections struct {
+	config  *Config // behind a pointer, so that printing by reflection shows an address
+	client  *oauth.Client
+	store   Store
+	hooks   hooks
+	calls   callGroup
+	circuit circuit
+	forced  forcedRefreshes
+}
+
+// NewConnections checks config and returns the connections. It sends and reads
+// nothing. Errors are [*api.ArgumentError] and name the field.
+func NewConnections(config Config) (*Connections, error) {
+	if err := config.validate(); err != nil {
+		return nil, err
+	}
+	config = config.withDefaults()
+	c := &Connections{
+		config: &config, client: config.Client, store: config.Store,
+		hooks:  hooks{observers: config.Observers, logger: config.Client.Logger()},
+		forced: newForcedRefreshes(),
+	}
+	c.circuit.breaker.policy = config.Breaker
+	return c, nil
+}
+
+// Client returns the client of the application.
+func (c *Connections) Client() *oauth.Client { return c.client }
+
+// Environment returns the environment the users belong to.
+func (c *Connections) Environment() api.Environment { return c.client.Environment() }
+
+// Key returns the key under which the [Store] holds the token of user.
+func (c *Connections) Key(user string) Key { return Key{Environment: c.Environment(), User: user} }
+
+// String names the environment.
+func (c *Connections) String() string { return "tokens.Connections{" + c.Environment().String() + "}" }
+
+// Format prints [Connections.String] for every verb.
+func (c *Connections) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.String()) }
+
+// LogValue is [Connections.String].
+func (c *Connections) LogValue() slog.Value { return slog.StringValue(c.String()) }
+
+// MarshalText is [Connections.String], for encoders that would look inside.
+func (c *Connections) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// Record returns what the store holds of user. It asks nothing else and changes
+// nothing; [Connections.Usable] says what the record means.
+//
+// Errors: [ErrNoRecord]; [*StoreError].
+func (c *Connections) Record(ctx context.Context, user string) (Record, error) {
+	key := c.Key(user)
+	if err := key.Validate(); err != nil {
+		return Record{}, err
+	}
+	ctx, cancel := withStoreTimeout(ctx)
+	defer cancel()
+	record, err := c.store.Load(ctx, key)
+	if errors.Is(err, ErrNoRecord) {
+		return Record{}, err
+	}
+	return record, storeError("Load", key, err)
+}
+
+// Usable reports why the token of a record must not be used, as far as the record
+// tells: a [*ReauthorizeError] for a user who has to authorize again, and
+// [api.ErrWrongEnvironment]. It asks neither store nor platform and changes nothing.
+func (c *Connections) Usable(record Record) error {
+	if err := c.validate(record); err != nil {
+		return err
+	}
+	if c.client.ScopesAddedSince(record.Token) {
+		return c.reauthorize(record.Key, ReasonScopesExtended, record.Token.ResourceOwner, nil)
+	}
+	return nil
+}
+
+// PendingCommits counts the refreshed token pairs that the store does not take and
+// that live in this process only. It is 0 in a healthy program: let a health
+// check look at it, and do not end the process while it is not.
+func (c *Connections) PendingCommits() int { return len(c.calls.all()[commitCall]) }
+
+// Close waits until no refresh is under way and every new token pair is
+// stored. Call it before the program ends, after the last call was made. If ctx
+// ends first it returns an error that matches ctx's and says what is open.
+func (c *Connections) Close(ctx context.Context) error {
+	for {
+		open := c.calls.all()
+		var next *call
+		for _, calls := range open {
+			next = calls[0]
+		}
+		if next == nil {
+			return nil
+		}
+		select {
+		case <-next.done:
+		case <-ctx.Done():
+			return fmt.Errorf("tokens: closed with %d token refreshes open and %d token pairs not stored: %w",
+				len(open[loadCall])+len(open[refreshCall]), len(open[commitCall]), ctx.Err())
+		}
+	}
+}
+
+// Paused returns until when refreshing in the background pauses in this
+// process, because the breaker tripped ([BreakerPolicy]) or the platform refused
+// the application ([oauth.ConfigError]), and true if it does. It is made for a
+// health check.
+func (c *Connections) Paused() (until time.Time, paused bool) {
+	until = c.circuit.pausedUntil()
+	return until, time.Now().Before(until)
+}
+
+// Resume ends the pauses that [Connections.Paused] reports and forgets what led to
+// them: for an operator who has mended the cause.
+func (c *Connections) Resume() { c.circuit.resume() }
+
+// storeTimeout ends a call of a store that would never come back. A store that is
+// slow for a moment is waited for: for how long is up to the callers, who leave
+// with their contexts.
+const storeTimeout = time.Minute
+
+func withStoreTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, storeTimeout)
+}
+
+// withAnswerTimeout bounds one call of the platform.
+func (c *Connections) withAnswerTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, c.config.answerTime())
+}
+
+// load reads the user's record; an error says that its token must not be used.
+func (c *Connections) load(ctx context.Context, key Key) (Record, error) {
+	if err := key.Validate(); err != nil {
+		return Record{}, err
+	}
+	ctx, cancel := withStoreTimeout(ctx)
+	defer cancel()
+	record, err := c.read(ctx, key)
+	if err != nil {
+		return Record{}, err
+	}
+	if err := c.validate(record); err != nil {
+		return record, err
+	}
+	if c.client.ScopesAddedSince(record.Token) {
+		return c.markScopesExtended(ctx, record)
+	}
+	return record, nil
+}
+
+// read is the store's Load with this package's errors.
+func (c *Connections) read(ctx context.Context, key Key) (Record, error) {
+	record, err := c.store.Load(ctx, key)
+	if errors.Is(err, ErrNoRecord) {
+		return Record{}, c.reauthorize(key, ReasonNotConnected, oauth.ResourceOwner{}, nil)
+	}
+	return record, storeError("Load", key, err)
+}
+
+// validate reports why a stored token must not be used.
+func (c *Connections) validate(record Record) error {
+	switch {
+	case record.Token.Environment != c.Environment():
+		return wrongEnvironment(record.Token.Environment, c.Environment())
+	case record.State != StateActive: // a state that this version does not know permits no refresh
+		mark := c.reauthorize(record.Key, record.Reason, record.Token.ResourceOwner, nil)
+		if c.mayBeMistake(record) {
+			mark.retryFrom = record.UpdatedAt.Add(firstRetry)
+		}
+		return mark
+	}
+	return nil
+}
+
+// mayBeMistake reports a mark that may be wrong: by a mistake of the platform, which
+// the API gives no reason to exclude, or of a configuration that has been mended.
+func (c *Connections) mayBeMistake(record Record) bool {
+	if record.State == StateActive || record.Token.Environment != c.Environment() || record.Token.RefreshToken == "" {
+		return false
+	}
+	return record.Reason == ReasonInvalidGrant || (record.Reason == ReasonScopesExtended && !c.client.ScopesAddedSince(record.Token))
+}
+
+// reauthorize makes the error; cause may be nil.
+func (c *Connections) reauthorize(key Key, reason Reason, owner oauth.ResourceOwner, cause error) *ReauthorizeError {
+	return &ReauthorizeError{Key: key, Reason: reason, Owner: owner, client: c.client, cause: cause}
+}
+
+// needsUser reports errors that only the user can mend.
+func needsUser(err error) bool { return errors.Is(err, api.ErrReauthorize) }
+
+// markScopesExtended marks a user whose token lacks scopes that the application has
+// since been given. Where another owner holds the lease, the next caller will mark.
+func (c *Connections) markScopesExtended(ctx context.Context, record Record) (Record, error) {
+	lease := Lease{Key: record.Key, Version: record.Version, Owner: rand.Text()}
+	if _, err := c.store.Lease(ctx, lease, c.config.LeaseTTL); err != nil {
+		return Record{}, c.reauthorize(record.Key, ReasonScopesExtended, record.Token.ResourceOwner, nil)
+	}
+	return c.markReauthorize(ctx, lease, record, ReasonScopesExtended, nil)
+}
+
+// markReauthorize marks a user who has to authorize again, and raises the event if
+// that is new. If the token was replaced meanwhile, that token is returned and the
+// user is not marked.
+func (c *Connections) markReauthorize(ctx context.Context, lease Lease, old Record, reason Reason, cause error) (Record, error) {
+	ctx, cancel := withStoreTimeout(ctx)
+	defer cancel()
+	owner := old.Token.ResourceOwner
+	verdict := c.reauthorize(lease.Key, reason, owner, cause)
+	_, err := c.store.Fail(ctx, lease, reason)
+	switch {
+	case err == nil && old.State != StateActive:
+		return Record{}, verdict
+	case err == nil:
+		c.hooks.log(ctx, slog.LevelInfo, "user must authorize again", lease.Key, slog.String("reason", string(reason)))
+		c.hooks.raise(ctx, MustReauthorize{Key: lease.Key, Reason: reason, Owner: owner})
+		return Record{}, verdict
+	case !isContention(err):
+		// The verdict stands; without the mark the platform is asked again.
+		c.hooks.log(ctx, slog.LevelError, "could not store that a user must authorize again", lease.Key, slog.Any("error", storeError("Fail", lease.Key, err)))
+		return Record{}, verdict
+	}
+	current, err := c.read(ctx, lease.Key)
+	if err == nil && current.Token.AccessToken != old.Token.AccessToken {
+		return current, c.validate(current)
+	}
+	return Record{}, verdict
+}

@@ -1,0 +1,161 @@
+package tokens
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/dispensary-go/dispensary/oauth"
+)
+
+// Sentinels of [Store] methods. Implementations return exactly these, wrapped
+// or not, for these conditions, and any other error for a failure of the store
+// itself, after which the state of the record is unknown.
+var (
+	// ErrNoRecord: the store holds nothing under the key. Nothing was changed.
+	ErrNoRecord = errors.New("tokens: no token is stored for this user")
+
+	// ErrConflict: the record has another version than the caller saw, or the
+	// lease is no longer the caller's. Nothing was changed. Load the record
+	// and decide again.
+	ErrConflict = errors.New("tokens: the stored token was changed by another writer")
+
+	// ErrLeased: another owner holds a lease that has not run out. Nothing was
+	// changed. Its refresh will soon move the version, or the lease will end.
+	ErrLeased = errors.New("tokens: the stored token is being refreshed by another owner")
+)
+
+// ErrUnreadable says that the store holds a token that cannot be opened. The errors of a
+// [Sealed] store that match it also match that of the AEAD, which tells whether
+// a key is missing ([seal.ErrUnknownKey]) or the row was changed, or copied from
+// another user ([seal.ErrTampered], [seal.ErrNotSealed]). The user is not logged
+// out: the key can be put back, the row restored, or the user can authorize
+// again, which replaces the row unless [Connections.Connect] has to compare its owner.
+var ErrUnreadable = errors.New("tokens: a stored token cannot be opened")
+
+// ErrOwnerRefused: the user authorized with an account of the platform that the
+// integrator does not accept for them. The token has been revoked.
+var ErrOwnerRefused = errors.New("tokens: the platform account is not accepted for this user")
+
+// StoreError is a failure of the [Store] itself, for example of its database.
+// What the platform granted is not lost by it: a token pair that could not be
+// written is kept and tried again, see [Connections.PendingCommits].
+type StoreError struct {
+	// Op is the name of the method that failed, for example "Commit".
+	Op string
+
+	// Key is the record that was asked for.
+	Key Key
+
+	err error
+}
+
+// Error names the method, the key and the store's own reason.
+func (e *StoreError) Error() string {
+	return "tokens: store: " + e.Op + " of " + e.Key.String() + ": " + e.err.Error()
+}
+
+// Unwrap returns the store's own error.
+func (e *StoreError) Unwrap() error { return e.err }
+
+// storeError wraps what a store returned, unless it is nil.
+func storeError(op string, key Key, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &StoreError{Op: op, Key: key, err: err}
+}
+
+// isStoreError reports that the store failed.
+func isStoreError(err error) bool {
+	var failure *StoreError
+	return errors.As(err, &failure)
+}
+
+// isContention reports what a store returns when others are writing the record.
+func isContention(err error) bool {
+	return errors.Is(err, ErrConflict) || errors.Is(err, ErrLeased) || errors.Is(err, ErrNoRecord)
+}
+
+// Reason is a code for why a user has to authorize again.
+type Reason string
+
+// The reasons of a [ReauthorizeError].
+const (
+	// ReasonNotConnected: nothing is stored for the user.
+	ReasonNotConnected Reason = "not_connected"
+
+	// ReasonInvalidGrant: the platform does not know the refresh token any
+	// more: the user or the application revoked it, or scopes were added to
+	// the application.
+	ReasonInvalidGrant Reason = "invalid_grant"
+
+	// ReasonNoRefreshToken: the access token ended and there is nothing to
+	// refresh it with.
+	ReasonNoRefreshToken Reason = "no_refresh_token"
+
+	// ReasonScopesExtended: the application has scopes it did not have when
+	// the user authorized. See [oauth.Config].
+	ReasonScopesExtended Reason = "scopes_extended"
+
+	// ReasonDisconnecting: the user was disconnected here, but the platform
+	// could not be told yet. Call [Connections.Disconnect] again.
+	ReasonDisconnecting Reason = "disconnecting"
+)
+
+// ReauthorizeError says that a user has to go through the authorization page
+// again, and why. It matches [oauth.ErrReauthorize], and [ErrNoRecord] where nothing
+// is stored. It is remembered in the [Store], with the token, and returned without
+// asking the platform. Only where the platform refused the refresh token does a
+// call try that again, a minute later at first and then once an hour: should it
+// be taken after all, the call succeeds and [Restored] is raised.
+type ReauthorizeError struct {
+	// Key names the user.
+	Key Key
+
+	// Reason says why.
+	Reason Reason
+
+	// Owner is whom the last token acted for; zero if that is not known.
+	Owner oauth.ResourceOwner
+
+	client    *oauth.Client
+	cause     error
+	retryFrom time.Time // from here on the refresh token may be tried again; zero is never
+}
+
+// AuthorizeURL returns where to send the user's browser; see
+// [oauth.Client.AuthorizeURL].
+func (e *ReauthorizeError) AuthorizeURL(state string) (string, error) {
+	return e.client.AuthorizeURL(state)
+}
+
+// Error names the user and the reason.
+func (e *ReauthorizeError) Error() string {
+	return "tokens: " + e.Key.String() + " must authorize again: " + string(e.Reason)
+}
+
+// Unwrap returns the platform's answer, or nil.
+func (e *ReauthorizeError) Unwrap() error { return e.cause }
+
+// Is matches [oauth.ErrReauthorize], and [ErrNoRecord] for a user who is not
+// connected.
+func (e *ReauthorizeError) Is(target error) bool {
+	return target == oauth.ErrReauthorize || (target == ErrNoRecord && e.Reason == ReasonNotConnected)
+}
+
+// Format prints [ReauthorizeError.Error] for every verb.
+func (e *ReauthorizeError) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.Error()) }
+
+// LogValue returns the fields that are safe to log, as a group.
+func (e *ReauthorizeError) LogValue() slog.Value {
+	return slog.GroupValue(
+		slog.String("error", e.Error()),
+		slog.String("key", e.Key.String()),
+		slog.String("reason", string(e.Reason)),
+		slog.String("owner_type", e.Owner.Type),
+		slog.String("owner_id", e.Owner.ID),
+	)
+}

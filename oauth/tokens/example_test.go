@@ -1,0 +1,188 @@
+package tokens_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net/http/httptest"
+	"time"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+)
+
+var exampleEnvironment = api.Environment{Region: api.US, Stage: api.Sandbox}
+
+func exampleConnections(server *httptest.Server, store tokens.Store) *tokens.Connections {
+	conns, err := tokens.NewConnections(tokens.Config{Client: oauthtest.ExampleClient(server), Store: store})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return conns
+}
+
+// A user whose authorization has ended is told apart from every failure, and
+// the error knows where to send them.
+func ExampleReauthorizeError() {
+	server := oauthtest.ExamplePlatform()
+	defer server.Close()
+	store, ctx := tokens.NewMemoryStore(), context.Background()
+	conns := exampleConnections(server, store)
+	token, err := conns.Client().Exchange(ctx, "4f7e")
+	if err != nil {
+		log.Fatal(err)
+	}
+	token.ExpiresAt = time.Now().Add(-time.Minute) // two hours later
+	if _, err := store.Save(ctx, conns.Key("dr-17"), token); err != nil {
+		log.Fatal(err)
+	}
+
+	_, err = conns.TokenSource("dr-17").Token(ctx)
+	if e, ok := errors.AsType[*tokens.ReauthorizeError](err); ok {
+		_, linkErr := e.AuthorizeURL(oauth.NewState())
+		fmt.Println(e.Key.User, e.Reason, e.Owner.ID, linkErr)
+	}
+	record, _ := store.Load(ctx, conns.Key("dr-17"))
+	fmt.Println(record.State, record.Reason)
+	// Output:
+	// dr-17 invalid_grant 0a1b <nil>
+	// reauthorize invalid_grant
+}
+
+// Someone who never connected needs the same link.
+func ExampleConnections_TokenSource() {
+	server := oauthtest.ExamplePlatform()
+	defer server.Close()
+	source := exampleConnections(server, tokens.NewMemoryStore()).TokenSource("dr-18")
+	_, err := source.Token(context.Background())
+	fmt.Println(errors.Is(err, oauth.ErrReauthorize), errors.Is(err, tokens.ErrNoRecord))
+	fmt.Println(err)
+	// Output:
+	// true true
+	// tokens: us/sandbox/dr-18 must authorize again: not_connected
+}
+
+// Before a program ends it waits for refreshes under way, so that no new token
+// pair is lost.
+func ExampleConnections_Close() {
+	server := oauthtest.ExamplePlatform()
+	defer server.Close()
+	conns := exampleConnections(server, tokens.NewMemoryStore())
+
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	fmt.Println(conns.Close(ctx), conns.PendingCommits())
+	// Output: <nil> 0
+}
+
+// The lease protocol of a store: whoever takes the lease on the version that it
+// saw may replace it, everybody else looks again.
+func ExampleStore() {
+	var store tokens.Store = tokens.NewMemoryStore()
+	ctx, key := context.Background(), tokens.Key{Environment: exampleEnvironment, User: "dr-17"}
+	token := oauth.Token{AccessToken: "old", RefreshToken: "r", Environment: exampleEnvironment}
+	record, err := store.Save(ctx, key, token)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	mine := tokens.Lease{Key: key, Version: record.Version, Owner: "replica-1"}
+	_, err = store.Lease(ctx, mine, 30*time.Second)
+	fmt.Println(err)
+	_, err = store.Lease(ctx, tokens.Lease{Key: key, Version: record.Version, Owner: "replica-2"}, 30*time.Second)
+	fmt.Println(err)
+
+	token.AccessToken = "new"
+	_, err = store.Commit(ctx, mine, token)
+	fmt.Println(err)
+	_, err = store.Commit(ctx, mine, token)
+	fmt.Println(err)
+	// Output:
+	// <nil>
+	// tokens: the stored token is being refreshed by another owner
+	// <nil>
+	// tokens: the stored token was changed by another writer
+}
+
+// Events reach the user interface and the alarms of the integrator.
+func ExampleEvent() {
+	server := oauthtest.ExamplePlatform()
+	defer server.Close()
+	store, ctx := tokens.NewMemoryStore(), context.Background()
+	conns, err := tokens.NewConnections(tokens.Config{
+		Client: oauthtest.ExampleClient(server), // in a program: oauth.New(oauth.Config{…})
+		Store:  store,
+		Observers: []tokens.Observer{{Event: func(_ context.Context, event tokens.Event) {
+			switch e := event.(type) {
+			case tokens.Connected:
+				fmt.Println(e.Key.User, "is connected as", e.Owner.Type, e.Owner.ID)
+			case tokens.MustReauthorize:
+				fmt.Println(e.Key.User, "must connect again:", e.Reason)
+			case tokens.BreakerTripped, tokens.ConfigErrorDetected, tokens.CommitDelayed:
+				fmt.Println("wake the operator:", e)
+			}
+		}}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	record, err := conns.Connect(ctx, "dr-17", "4f7e")
+	if err != nil {
+		log.Fatal(err)
+	}
+	token := record.Token
+	token.ExpiresAt = time.Now().Add(-time.Minute) // two hours later
+	if _, err := store.Save(ctx, record.Key, token); err != nil {
+		log.Fatal(err)
+	}
+	_, _ = conns.TokenSource("dr-17").Token(ctx) // the platform has forgotten the refresh token
+	// Output:
+	// dr-17 is connected as Practitioner 0a1b
+	// dr-17 must connect again: invalid_grant
+}
+
+// KeepFresh runs beside the server, on every replica.
+func ExampleConnections_KeepFresh() {
+	server := oauthtest.ExamplePlatform()
+	defer server.Close()
+	conns := exampleConnections(server, tokens.NewMemoryStore())
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- conns.KeepFresh(ctx, tokens.KeepFreshPolicy{}) }()
+	// … serve, until the program is to end
+	stop()
+	fmt.Println(<-ended, conns.Close(context.Background()))
+	// Output: <nil> <nil>
+}
+
+// Disconnecting twice is no error.
+func ExampleConnections_Disconnect() {
+	server := oauthtest.ExamplePlatform()
+	defer server.Close()
+	conns := exampleConnections(server, tokens.NewMemoryStore())
+	fmt.Println(conns.Disconnect(context.Background(), "dr-17"))
+	// Output: <nil>
+}
+
+// A store that can list tells who has to be asked again, without any secret.
+func ExampleLister() {
+	store, ctx := tokens.NewMemoryStore(), context.Background()
+	for _, user := range []string{"dr-18", "dr-17"} {
+		token := oauth.Token{AccessToken: "b2d8", RefreshToken: "91ac", Environment: exampleEnvironment}
+		if _, err := store.Save(ctx, tokens.Key{Environment: exampleEnvironment, User: user}, token); err != nil {
+			log.Fatal(err)
+		}
+	}
+	records, err := store.List(ctx, tokens.Listing{Environment: exampleEnvironment, Limit: 100})
+	for _, record := range records {
+		fmt.Println(record.Key.User, record.State, record.Token.AccessToken == "")
+	}
+	fmt.Println(err)
+	// Output:
+	// dr-17 active true
+	// dr-18 active true
+	// <nil>
+}

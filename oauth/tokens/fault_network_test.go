@@ -1,0 +1,160 @@
+package tokens_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+)
+
+// The answer of the platform, which has done its work, does not arrive whole or
+// in time. The old token is tried again and, as long as the platform still
+// knows it, nobody notices.
+func TestAnswersThatDoNotArrive(t *testing.T) {
+	t.Parallel()
+	for name, f := range map[string]oauthtest.Fault{
+		"body breaks off": func(handle func() *http.Response) (*http.Response, error) {
+			response := handle()
+			body, _ := io.ReadAll(response.Body)
+			response.Body = io.NopCloser(io.MultiReader(strings.NewReader(string(body[:40])), broken{io.ErrUnexpectedEOF}))
+			return response, nil
+		},
+		"body trickles without end": func(handle func() *http.Response) (*http.Response, error) {
+			response := handle()
+			response.Body = io.NopCloser(&trickle{left: 9})
+			response.ContentLength = -1
+			return response, nil
+		},
+		"body hangs": func(handle func() *http.Response) (*http.Response, error) {
+			response := handle()
+			response.Body = io.NopCloser(&trickle{every: 10 * time.Second})
+			return response, nil
+		},
+		"500 after the work": func(handle func() *http.Response) (*http.Response, error) {
+			handle()
+			return oauthtest.Respond(500, html), nil
+		},
+		"HTML in place of the answer": func(handle func() *http.Response) (*http.Response, error) {
+			handle()
+			return oauthtest.Respond(200, html), nil
+		},
+		"connection reset": oauthtest.Loses,
+	} {
+		t.Run(name, func(t *testing.T) {
+			oauthtest.Bubble(t, func(t *testing.T) {
+				w := newFixture(t, oauthtest.RotateOnFirstUse, -time.Minute)
+				w.platform.Inject(f)
+				began := time.Now()
+				w.requireToken(t, "access-2")
+				assert.Less(t, time.Since(began), tokens.DefaultLeaseTTL)
+				assert.Equal(t, "refresh-0", w.platform.Sent()[1]["refresh_token"])
+				assert.Equal(t, tokens.StateActive, w.record(t).State)
+			})
+		})
+	}
+}
+
+// A platform that is slow, but within what it is given, is waited for.
+func TestSlowTokenEndpoint(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+		w.platform.Delay = 9 * time.Second
+		w.requireToken(t, "access-1")
+		assert.Len(t, w.platform.Sent(), 1)
+	})
+}
+
+type broken struct{ err error }
+
+func (b broken) Read([]byte) (int, error) { return 0, b.err }
+
+// trickle gives a byte now and then, and fails when the time for the answer is
+// over, as a connection does.
+type trickle struct {
+	every time.Duration // 0 is a second
+	left  int
+}
+
+func (s *trickle) Read(p []byte) (int, error) {
+	wait := s.every
+	if wait == 0 {
+		wait = time.Second
+	}
+	time.Sleep(wait)
+	if s.left--; s.left < 0 {
+		return 0, errors.New("closed")
+	}
+	p[0] = ' '
+	return 1, nil
+}
+
+// The platform's clock is another one than this machine's: it makes no
+// difference to when a token is replaced.
+func TestPlatformClockTenMinutesOff(t *testing.T) {
+	t.Parallel()
+	for _, skew := range []time.Duration{-10 * time.Minute, 10 * time.Minute} {
+		t.Run(skew.String(), func(t *testing.T) {
+			oauthtest.Bubble(t, func(t *testing.T) {
+				w := newFixture(t, oauthtest.RotateNever, -time.Minute)
+				w.platform.Inject(func(handle func() *http.Response) (*http.Response, error) {
+					handle()
+					theirs := time.Now().Add(skew).UTC()
+					response := oauthtest.Respond(200, fmt.Sprintf(`{"oauth":{"access_token":"a","refresh_token":"refresh-0","expires_in":7200,"created_at":%q}}`,
+						theirs.Format(time.RFC3339)))
+					response.Header.Set("Date", theirs.Format(http.TimeFormat))
+					return response, nil
+				})
+				w.requireToken(t, "a")
+				assert.WithinDuration(t, time.Now().Add(2*time.Hour), w.record(t).Token.ExpiresAt, 2*time.Second)
+				time.Sleep(114 * time.Minute)
+				w.requireToken(t, "a")
+				time.Sleep(7 * time.Minute)
+				w.requireToken(t, "access-2")
+			})
+		})
+	}
+}
+
+// Another machine, whose clock is off, stored the token. A token that seems to
+// live on is refused once with 401 and replaced; one that seems to have ended is
+// replaced early. Nobody has to authorize again.
+func TestReplicaClockTenMinutesOff(t *testing.T) {
+	t.Parallel()
+	for _, skew := range []time.Duration{-10 * time.Minute, 10 * time.Minute} {
+		t.Run(skew.String(), func(t *testing.T) {
+			oauthtest.Bubble(t, func(t *testing.T) {
+				w := newFixture(t, oauthtest.RotateOnFirstUse, time.Hour)
+				token := oauthtest.FirstToken(time.Hour)
+				token.ExpiresAt = token.ExpiresAt.Add(skew)
+				w.save(t, token)
+				end := time.Now().Add(time.Hour) // what the platform goes by
+				refused := 0
+				for range 60 {
+					access, err := w.source.Token(t.Context())
+					require.NoError(t, err)
+					if access.Secret == "access-0" && !time.Now().Before(end) {
+						refused++
+						access, err = w.source.Refresh(t.Context(), access)
+						require.NoError(t, err)
+						assert.NotEqual(t, api.Secret("access-0"), access.Secret)
+					}
+					w.platform.Use(access.Secret)
+					time.Sleep(2 * time.Minute)
+				}
+				assert.LessOrEqual(t, refused, 1)
+				assert.LessOrEqual(t, len(w.platform.Sent()), 2)
+				assert.Equal(t, tokens.StateActive, w.record(t).State)
+			})
+		})
+	}
+}

@@ -1,0 +1,301 @@
+package tokens
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/dispensary-go/dispensary/api"
+)
+
+// Defaults of [KeepFreshPolicy]. They are choices of this library: the API states
+// no rate limit. What is assumed, 5,000 requests in five minutes, leaves room
+// for three replicas at this rate.
+const (
+	DefaultUsedWithin = 7 * 24 * time.Hour
+	DefaultInterval   = 30 * time.Second
+	DefaultWorkers    = 4
+	DefaultSpacing    = 200 * time.Millisecond
+)
+
+// KeepFreshPolicy says whose tokens [Connections.KeepFresh] keeps fresh, and how fast.
+// The zero value is a good one.
+type KeepFreshPolicy struct {
+	// UsedWithin leaves out users without calls for longer than this, by
+	// Token.UsedAt; 0 means [DefaultUsedWithin]. Their refresh tokens do not
+	// end, and their next call refreshes and waits for that once.
+	UsedWithin time.Duration
+
+	// Everyone keeps the tokens of all users fresh, however long they have no calls:
+	// half a request a user an hour.
+	Everyone bool
+
+	// Limiter is asked before each refresh, and before looking for what is due;
+	// nil spaces the refreshes of this
+	// process by [DefaultSpacing] and some jitter. *rate.Limiter of
+	// golang.org/x/time/rate is one, and so is the module's RateLimiter. Use
+	// the one that the calls use where the platform counts all together.
+	Limiter interface {
+		Wait(ctx context.Context) error
+	}
+
+	// Interval is how long to wait, with jitter, when nothing is due; 0 means
+	// [DefaultInterval].
+	Interval time.Duration
+
+	// Workers is how many refreshes run at a time; 0 means
+	// [DefaultWorkers].
+	Workers int
+}
+
+func (p KeepFreshPolicy) withDefaults() (KeepFreshPolicy, error) {
+	if p.UsedWithin < 0 || p.Interval < 0 || p.Workers < 0 {
+		return p, &api.ArgumentError{Field: "tokens.KeepFreshPolicy", Reason: "must not hold negative values"}
+	}
+	if p.UsedWithin == 0 {
+		p.UsedWithin = DefaultUsedWithin
+	}
+	if p.Interval == 0 {
+		p.Interval = DefaultInterval
+	}
+	if p.Workers == 0 {
+		p.Workers = DefaultWorkers
+	}
+	if p.Limiter == nil {
+		p.Limiter = &spacing{every: DefaultSpacing}
+	}
+	return p, nil
+}
+
+// KeepFresh replaces tokens before they end, so that no call has to wait for a
+// refresh, until ctx ends. It looks for tokens that are due ([DueAt], which spreads
+// them), of users with calls, and takes them from the store a few at a time under
+// leases: any number of replicas share the work, and none is in charge. It rests
+// while [Connections.Paused], and longer and longer while nothing but failures
+// comes back.
+//
+// When ctx ends it waits for the refreshes under way, which
+// takes no longer than [Config.LeaseTTL] or so, and returns nil. Call
+// [Connections.Close] after it.
+//
+// A program that does not call it is right too: then tokens are refreshed by the
+// calls that need them.
+//
+// Errors: an [*api.ArgumentError] for the policy; one that matches
+// [errors.ErrUnsupported], at once, if the store is not a [Claimer].
+func (c *Connections) KeepFresh(ctx context.Context, policy KeepFreshPolicy) error {
+	claimer, ok := c.store.(Claimer)
+	if !ok {
+		return fmt.Errorf("tokens: KeepFresh: the store is no tokens.Claimer: %w", errors.ErrUnsupported)
+	}
+	policy, err := policy.withDefaults()
+	if err != nil {
+		return err
+	}
+	r := &refresher{Connections: c, claimer: claimer, policy: policy}
+	var failures int // rounds in a row in which nothing worked
+	for {
+		result, err := r.round(ctx)
+		switch {
+		case errors.Is(err, errors.ErrUnsupported):
+			return err
+		case err != nil, result.hopeless():
+			failures++
+		default:
+			failures = 0
+		}
+		if err != nil && ctx.Err() == nil {
+			c.hooks.logger.LogAttrs(ctx, slog.LevelWarn, "tokens: due tokens could not be claimed",
+				slog.Any("error", err), slog.String("environment", c.Environment().String()))
+		}
+		if !pause(ctx, r.rest(result, failures)) {
+			return nil
+		}
+	}
+}
+
+// refresher is one run of KeepFresh.
+type refresher struct {
+	*Connections
+	claimer Claimer
+	policy  KeepFreshPolicy
+}
+
+// round is what came of one claim.
+type round struct {
+	more              bool // there may be more that is due
+	refreshed, failed int
+	mu                sync.Mutex
+}
+
+func (r *round) hopeless() bool { return r.failedAlone(1) }
+
+// failedAlone reports that so many failed, and nothing worked.
+func (r *round) failedAlone(n int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.failed >= n && r.refreshed == 0
+}
+
+func (r *round) count(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case err == nil:
+		r.refreshed++
+	case !needsUser(err): // the platform's word on a user is no failure
+		r.failed++
+	}
+}
+
+// Waits between rounds in which nothing worked.
+const (
+	firstRest = time.Second
+	lastRest  = time.Minute
+)
+
+// rest returns how long to wait for the next round.
+func (r *refresher) rest(result *round, failures int) time.Duration {
+	until, paused := r.Paused()
+	switch {
+	case paused:
+		return time.Until(until) + jittered(r.policy.Interval)/2
+	case failures > 0:
+		return jitteredBackoff(failures, firstRest, lastRest)
+	case result.more:
+		return 0
+	}
+	return jittered(r.policy.Interval)
+}
+
+// round claims some tokens that are due and refreshes them. Whose token is claimed
+// has calls waiting, perhaps on another replica: there are no more claims than
+// workers, and than the limiter is likely to let pass soon.
+func (r *refresher) round(ctx context.Context) (result *round, err error) {
+	result = &round{}
+	defer recoverAsError(&err)
+	if _, paused := r.Paused(); paused || r.circuit.endpointFailing() != nil {
+		return result, nil
+	}
+	pace, ok := r.wait(ctx)
+	if !ok {
+		return result, nil
+	}
+	batch := r.policy.Workers
+	if pace > 0 {
+		batch = min(batch, 1+int(claimTime/pace))
+	}
+	due := r.due(batch)
+	asking, cancel := withStoreTimeout(ctx)
+	defer cancel()
+	began := time.Now()
+	records, err := r.claimer.ClaimDue(asking, due)
+	if err != nil {
+		return result, err
+	}
+	result.more = len(records) >= due.Limit
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for begun := 0; len(records) > 0; records = records[1:] {
+		record := records[0]
+		claim := Lease{Key: record.Key, Version: record.Version, Owner: due.Owner}
+		if r.circuit.blocked(claim.Key) != nil || begun == batch ||
+			result.failedAlone(batch) || (begun > 0 && !r.mayContinue(ctx, began)) {
+			r.release(context.WithoutCancel(ctx), claim)
+			continue
+		}
+		begun++
+		wg.Go(func() { result.count(r.refresh(ctx, record, claim)) })
+	}
+	return result, nil
+}
+
+// claimTime is how long a claim may wait for its turn.
+const claimTime = 2 * time.Second
+
+// wait waits for the limiter and returns how long that took, and whether the next
+// refresh may begin.
+func (r *refresher) wait(ctx context.Context) (pace time.Duration, ok bool) {
+	began := time.Now()
+	r.hooks.guard(ctx, r.Key(""), "KeepFreshPolicy.Limiter", func() { ok = r.policy.Limiter.Wait(ctx) == nil })
+	return time.Since(began), ok
+}
+
+// mayContinue waits for the turn of the next claim. It is false where the claim must not
+// be used any more, or has waited for long enough.
+func (r *refresher) mayContinue(ctx context.Context, began time.Time) bool {
+	_, paused := r.Paused()
+	if paused || time.Since(began) > claimTime {
+		return false
+	}
+	_, ok := r.wait(ctx)
+	return ok && time.Since(began) < r.config.LeaseTTL/2
+}
+
+// due asks for more than a batch by as many as are known to fail for now, so
+// that these do not keep the others from their turn for ever.
+func (r *refresher) due(batch int) Due {
+	now := time.Now()
+	due := Due{
+		Environment: r.Environment(), Before: now,
+		Limit: batch + min(r.circuit.failingNow(), maxSkipped), Owner: rand.Text(), TTL: r.config.LeaseTTL,
+	}
+	if !r.policy.Everyone {
+		due.UsedSince = now.Add(-r.policy.UsedWithin)
+	}
+	return due
+}
+
+// maxSkipped bounds a claim.
+const maxSkipped = 1000
+
+// refresh carries one refresh out, as the one call of the user, which
+// ctx does not end: a call that needs the token joins it.
+func (r *refresher) refresh(ctx context.Context, record Record, claim Lease) (err error) {
+	defer recoverAsError(&err)
+	if r.client.ScopesAddedSince(record.Token) {
+		_, err = r.markReauthorize(ctx, claim, record, ReasonScopesExtended, nil)
+		return err
+	}
+	work := &refresh{conns: r.Connections, key: record.Key, claim: &claim}
+	c, started := r.calls.join(ctx, callKey{record.Key, refreshCall}, nil, work.run)
+	if !started {
+		r.release(context.WithoutCancel(ctx), claim) // or the call would wait for our lease
+	}
+	_, err = c.wait(context.WithoutCancel(ctx), record.Key)
+	return err
+}
+
+// jittered returns between three and five quarters of d: replicas that start
+// together must not stay together.
+func jittered(d time.Duration) time.Duration {
+	return d*3/4 + mathrand.N(d/2+1)
+}
+
+// spacing is a limiter that keeps starts apart.
+type spacing struct {
+	every time.Duration
+	mu    sync.Mutex
+	next  time.Time
+}
+
+// Wait returns when the next start may be.
+func (s *spacing) Wait(ctx context.Context) error {
+	s.mu.Lock()
+	now := time.Now()
+	at := s.next
+	if at.Before(now) {
+		at = now
+	}
+	s.next = at.Add(jittered(s.every))
+	s.mu.Unlock()
+	if !pause(ctx, at.Sub(now)) {
+		return ctx.Err()
+	}
+	return nil
+}

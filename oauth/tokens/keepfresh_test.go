@@ -1,0 +1,353 @@
+package tokens_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+)
+
+// connect stores tokens of n users that end after the given time.
+func (w *fixture) connect(t *testing.T, n int, left time.Duration) {
+	t.Helper()
+	for i := range n {
+		token := oauthtest.FirstToken(left)
+		token.AccessToken = api.Secret(fmt.Sprintf("access-0-%d", i))
+		token.RefreshToken = api.Secret(fmt.Sprintf("refresh-0-%d", i))
+		token.UsedAt = time.Now()
+		w.platform.Allow(token.RefreshToken.Reveal())
+		_, err := w.store.Save(t.Context(), w.conns.Key(fmt.Sprintf("many-%d", i)), token)
+		require.NoError(t, err)
+	}
+}
+
+// runs keeps tokens fresh until stop is called, which waits for it.
+func runs(t *testing.T, conns *tokens.Connections, policy tokens.KeepFreshPolicy) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- conns.KeepFresh(ctx, policy) }()
+	return func() {
+		cancel()
+		assert.NoError(t, <-done)
+	}
+}
+
+func TestRefresherKeepsTokensFresh(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateOnFirstUse, 24*time.Hour)
+		w.connect(t, 50, 2*time.Hour)
+		stop := runs(t, w.conns, tokens.KeepFreshPolicy{})
+		time.Sleep(77 * time.Minute)
+		assert.Empty(t, w.platform.Sent(), "nothing is due yet")
+		time.Sleep(13 * time.Minute)
+		synctest.Wait()
+		half := len(w.platform.Sent())
+		assert.Greater(t, half, 10)
+		assert.Less(t, half, 40, "spread over time")
+		time.Sleep(14 * time.Minute)
+		synctest.Wait()
+		assert.Len(t, w.platform.Sent(), 50, "all before their end, none twice")
+		time.Sleep(20 * time.Hour)
+		stop()
+		for i := range 50 {
+			record, err := w.store.Load(t.Context(), w.conns.Key(fmt.Sprintf("many-%d", i)))
+			require.NoError(t, err)
+			assert.True(t, record.Token.ExpiresAt.After(time.Now()))
+			assert.Equal(t, time.Now().Add(-20*time.Hour-104*time.Minute), record.Token.UsedAt, "the refresher is no user")
+		}
+	})
+}
+
+func TestRefresherLeavesIdleUsersAlone(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		policy tokens.KeepFreshPolicy
+		after  time.Duration
+		want   bool
+	}{
+		"in use":   {tokens.KeepFreshPolicy{UsedWithin: time.Hour * 24}, 20 * time.Hour, true},
+		"idle":     {tokens.KeepFreshPolicy{UsedWithin: time.Hour * 24}, 40 * time.Hour, false},
+		"everyone": {tokens.KeepFreshPolicy{Everyone: true}, 30 * 24 * time.Hour, true},
+		"default":  {tokens.KeepFreshPolicy{Interval: 10 * time.Minute}, 9 * 24 * time.Hour, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			oauthtest.Bubble(t, func(t *testing.T) {
+				w := newFixture(t, oauthtest.RotateNever, 24*time.Hour)
+				w.connect(t, 1, 2*time.Hour)
+				if test.policy.Everyone {
+					test.policy.Interval = time.Hour / 4
+				}
+				stop := runs(t, w.conns, test.policy)
+				time.Sleep(test.after)
+				stop()
+				record, err := w.store.Load(t.Context(), w.conns.Key("many-0"))
+				require.NoError(t, err)
+				assert.Equal(t, test.want, record.Token.ExpiresAt.After(time.Now()))
+			})
+		})
+	}
+}
+
+// A user of an idle token refreshes it, and is one of those in use again.
+func TestUseBringsAUserBack(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateNever, -time.Hour)
+		stop := runs(t, w.conns, tokens.KeepFreshPolicy{UsedWithin: 24 * time.Hour})
+		defer stop()
+		time.Sleep(time.Hour)
+		assert.Empty(t, w.platform.Sent(), "a token without a time of use is not kept fresh")
+		w.requireToken(t, "access-1")
+		assert.Equal(t, time.Now(), w.record(t).Token.UsedAt)
+		time.Sleep(10 * time.Hour)
+		synctest.Wait()
+		assert.True(t, w.record(t).Token.ExpiresAt.After(time.Now()))
+		before := len(w.platform.Sent())
+		w.source.Forget()
+		_, err := w.source.Token(t.Context())
+		require.NoError(t, err)
+		assert.Len(t, w.platform.Sent(), before, "nobody has to wait")
+	})
+}
+
+func TestReplicasShareTheWork(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateAtOnce, 24*time.Hour)
+		w.connect(t, 200, time.Minute)
+		w.platform.Delay = 300 * time.Millisecond
+		var stops []func()
+		for range 4 {
+			stops = append(stops, runs(t, w.replica(t), tokens.KeepFreshPolicy{}))
+		}
+		time.Sleep(30 * time.Second)
+		for _, stop := range stops {
+			stop()
+		}
+		assert.Len(t, w.platform.Sent(), 200, "each once")
+		for i := range 200 {
+			record, err := w.store.Load(t.Context(), w.conns.Key(fmt.Sprintf("many-%d", i)))
+			require.NoError(t, err)
+			assert.Equal(t, tokens.StateActive, record.State)
+		}
+	})
+}
+
+func TestRefresherAsksTheLimiter(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateNever, 24*time.Hour)
+		w.connect(t, 30, time.Minute)
+		limiter := &ticker{every: time.Second}
+		stop := runs(t, w.conns, tokens.KeepFreshPolicy{Limiter: limiter})
+		time.Sleep(10*time.Second + time.Millisecond)
+		synctest.Wait()
+		assert.InDelta(t, 10, len(w.platform.Sent()), 1)
+		stop()
+		sent := len(w.platform.Sent())
+		time.Sleep(time.Hour)
+		assert.Len(t, w.platform.Sent(), sent, "it has stopped")
+		records, err := w.store.ClaimDue(t.Context(), tokens.Due{Environment: oauthtest.USSandbox, Before: time.Now(), Limit: 100, Owner: "me", TTL: time.Second})
+		require.NoError(t, err)
+		assert.Len(t, records, 30-sent, "all claims were given back or have run out")
+	})
+}
+
+type ticker struct {
+	every time.Duration
+	mu    sync.Mutex
+}
+
+func (l *ticker) Wait(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case <-time.After(l.every):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Stopping waits for what is under way, so that no pair is lost.
+func TestRefresherStopsGracefully(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateAtOnce, 24*time.Hour)
+		w.connect(t, 1, time.Minute)
+		w.platform.Delay = 5 * time.Second
+		stop := runs(t, w.conns, tokens.KeepFreshPolicy{})
+		time.Sleep(2 * time.Second)
+		began := time.Now()
+		stop()
+		assert.Equal(t, 3*time.Second, time.Since(began))
+		record, err := w.store.Load(t.Context(), w.conns.Key("many-0"))
+		require.NoError(t, err)
+		assert.Equal(t, "access-1", record.Token.AccessToken.Reveal())
+	})
+}
+
+func TestRefresherRestsWhileNothingWorks(t *testing.T) {
+	t.Parallel()
+	for name, f := range map[string]oauthtest.Fault{"500": oauthtest.Answers(500, ""), "HTML": oauthtest.Answers(502, html), "reset": oauthtest.Drops} {
+		t.Run(name, func(t *testing.T) {
+			oauthtest.Bubble(t, func(t *testing.T) {
+				w := newFixture(t, oauthtest.RotateOnFirstUse, 24*time.Hour)
+				w.connect(t, 100, 40*time.Minute)
+				w.platform.Inject(oauthtest.Times(100_000, f)...)
+				stop := runs(t, w.conns, tokens.KeepFreshPolicy{})
+				defer stop()
+				time.Sleep(20 * time.Minute)
+				assert.Less(t, len(w.platform.Sent()), 600, "of 6,000 that the pace allows")
+				w.platform.Replace()
+				time.Sleep(10 * time.Minute)
+				synctest.Wait()
+				fresh := 0
+				for i := range 100 {
+					record, err := w.store.Load(t.Context(), w.conns.Key(fmt.Sprintf("many-%d", i)))
+					require.NoError(t, err)
+					if record.Version > 101 {
+						fresh++
+					}
+				}
+				assert.Equal(t, 100, fresh, "all are made up for")
+			})
+		})
+	}
+}
+
+func TestRefresherOutlivesTheStore(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateNever, 24*time.Hour)
+		w.connect(t, 1, time.Minute)
+		w.store.Break("ClaimDue", errors.New("away"))
+		stop := runs(t, w.conns, tokens.KeepFreshPolicy{})
+		defer stop()
+		time.Sleep(10 * time.Minute)
+		assert.Less(t, w.store.Count("ClaimDue"), 30)
+		w.store.Break("ClaimDue", nil)
+		time.Sleep(2 * time.Minute)
+		assert.Len(t, w.platform.Sent(), 1)
+		assert.Contains(t, w.logs.String(), "due tokens could not be claimed")
+	})
+}
+
+// A call that wants the token while the refresher is at it joins in.
+func TestCallsJoinTheRefresher(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateAtOnce, 24*time.Hour)
+		w.connect(t, 1, -time.Minute)
+		w.platform.Delay = 2 * time.Second
+		source := w.conns.TokenSource("many-0")
+		// The call's flight first, then the claim, and the other way round.
+		for range 2 {
+			done := make(chan error, 1)
+			go func() { _, err := source.Token(t.Context()); done <- err }()
+			stop := runs(t, w.conns, tokens.KeepFreshPolicy{})
+			began := time.Now()
+			require.NoError(t, <-done)
+			assert.LessOrEqual(t, time.Since(began), 4*time.Second, "nobody waits for a lease to run out")
+			stop()
+			time.Sleep(24 * time.Hour)
+			source.Forget()
+		}
+		assert.Len(t, w.platform.Sent(), 2)
+	})
+}
+
+func TestRefresherMarksOutgrownTokens(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateNever, 24*time.Hour)
+		token := oauthtest.FirstToken(time.Minute)
+		token.ConfiguredScope, token.UsedAt = "catalog:read", time.Now()
+		w.save(t, token)
+		conns := newConns(t, w.platform, w.store, func(c *settings) { c.Scopes = []string{"catalog:read", "clinic:read"} })
+		stop := runs(t, conns, tokens.KeepFreshPolicy{})
+		time.Sleep(time.Minute)
+		stop()
+		assert.Equal(t, tokens.ReasonScopesExtended, w.record(t).Reason)
+		assert.Empty(t, w.platform.Sent())
+	})
+}
+
+func TestKeepFreshNeedsAClaimer(t *testing.T) {
+	t.Parallel()
+	platform := oauthtest.NewPlatform(oauthtest.RotateNever)
+	bare := newConns(t, platform, struct{ tokens.Store }{tokens.NewMemoryStore()})
+	require.ErrorIs(t, bare.KeepFresh(t.Context(), tokens.KeepFreshPolicy{}), errors.ErrUnsupported)
+	conns := newConns(t, platform, tokens.NewMemoryStore())
+	require.ErrorIs(t, conns.KeepFresh(t.Context(), tokens.KeepFreshPolicy{Workers: -1}), api.ErrInvalidArgument)
+
+	// A store around one that cannot claim finds out later.
+	store := oauthtest.NewFlakyStore()
+	store.Break("ClaimDue", errors.ErrUnsupported)
+	require.ErrorIs(t, newConns(t, platform, store).KeepFresh(t.Context(), tokens.KeepFreshPolicy{}), errors.ErrUnsupported)
+}
+
+// Calls and refreshers of several replicas, with faults and a store that comes
+// and goes: nobody is logged out.
+func TestNobodyIsLoggedOutByTheRefresher(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateOnFirstUse, 24*time.Hour)
+		w.connect(t, 20, time.Minute)
+		w.platform.Delay = 100 * time.Millisecond
+		var wg sync.WaitGroup
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 3 {
+			conns := w.replica(t)
+			wg.Add(1)
+			stop := runs(t, conns, tokens.KeepFreshPolicy{})
+			go func() { defer wg.Done(); <-ctx.Done(); stop() }()
+			for i := range 20 {
+				wg.Go(func() { calls(ctx, t, w, conns.TokenSource(fmt.Sprintf("many-%d", i))) })
+			}
+		}
+		faults := []oauthtest.Fault{nil, nil, nil, oauthtest.Loses, oauthtest.Drops, oauthtest.Answers(500, ""), func(handle func() *http.Response) (*http.Response, error) {
+			response := handle()
+			time.Sleep(45 * time.Second)
+			return response, nil
+		}}
+		for i := range 70 {
+			w.platform.Inject(faults[i%len(faults)])
+			w.store.Break([]string{"Load", "Lease", "Commit", "ClaimDue"}[i%4], []error{errors.New("away"), nil, nil}[i%3])
+			time.Sleep(5 * time.Minute)
+		}
+		for _, method := range []string{"Load", "Lease", "Commit", "ClaimDue"} {
+			w.store.Break(method, nil)
+		}
+		w.platform.Replace()
+		time.Sleep(time.Hour)
+		cancel()
+		wg.Wait()
+		for i := range 20 {
+			record, err := w.store.Store.Load(t.Context(), w.conns.Key(fmt.Sprintf("many-%d", i)))
+			require.NoError(t, err)
+			assert.Equal(t, tokens.StateActive, record.State)
+			assert.True(t, record.Token.ExpiresAt.After(time.Now()))
+		}
+	})
+}
+
+// calls uses a source every few minutes.
+func calls(ctx context.Context, t *testing.T, w *fixture, source *tokens.TokenSource) {
+	for ctx.Err() == nil {
+		token, err := source.Token(ctx)
+		assert.NotErrorIs(t, err, oauth.ErrReauthorize)
+		if err == nil {
+			w.platform.Use(token.Secret)
+		}
+		select {
+		case <-time.After(7 * time.Minute):
+		case <-ctx.Done():
+		}
+	}
+}

@@ -1,0 +1,245 @@
+package tokens
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth"
+)
+
+// MemoryStore is a [Store] in memory, for tests, tools and single-process
+// programs that may forget their users: when the process ends, every user has
+// to authorize again.
+type MemoryStore struct {
+	mu   sync.Mutex
+	rows map[Key]*memoryRow
+
+	// last is the last version given to any record: versions are never reused.
+	last int64
+}
+
+type memoryRow struct {
+	record Record
+	owner  string
+	until  time.Time
+}
+
+var (
+	_ Store    = (*MemoryStore)(nil)
+	_ Lister   = (*MemoryStore)(nil)
+	_ Claimer  = (*MemoryStore)(nil)
+	_ Resealer = (*MemoryStore)(nil)
+)
+
+// NewMemoryStore returns an empty store.
+func NewMemoryStore() *MemoryStore {
+	return &MemoryStore{rows: map[Key]*memoryRow{}}
+}
+
+// Load implements [Store].
+func (s *MemoryStore) Load(ctx context.Context, key Key) (Record, error) {
+	return s.with(ctx, key, func(row *memoryRow) error { return nil })
+}
+
+// Save implements [Store].
+func (s *MemoryStore) Save(ctx context.Context, key Key, token oauth.Token) (Record, error) {
+	if err := ctx.Err(); err != nil {
+		return Record{}, err
+	}
+	if err := key.ValidateToken(token); err != nil {
+		return Record{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	row := &memoryRow{record: Record{Key: key}}
+	s.rows[key] = row
+	s.write(row, token, StateActive, "")
+	return row.record, nil
+}
+
+// Delete implements [Store].
+func (s *MemoryStore) Delete(ctx context.Context, key Key) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.rows, key)
+	return nil
+}
+
+// DeleteVersion implements [Store].
+func (s *MemoryStore) DeleteVersion(ctx context.Context, key Key, version int64) error {
+	_, err := s.with(ctx, key, func(row *memoryRow) error {
+		if row.record.Version != version {
+			return ErrConflict
+		}
+		delete(s.rows, key)
+		return nil
+	})
+	if errors.Is(err, ErrNoRecord) {
+		return nil
+	}
+	return err
+}
+
+// Lease implements [Store].
+func (s *MemoryStore) Lease(ctx context.Context, lease Lease, ttl time.Duration) (Record, error) {
+	return s.with(ctx, lease.Key, func(row *memoryRow) error {
+		now := time.Now()
+		switch {
+		case row.record.Version != lease.Version:
+			return ErrConflict
+		case row.owner != "" && row.owner != lease.Owner && now.Before(row.until):
+			return ErrLeased
+		}
+		row.owner, row.until = lease.Owner, now.Add(ttl)
+		return nil
+	})
+}
+
+// Commit implements [Store].
+func (s *MemoryStore) Commit(ctx context.Context, lease Lease, token oauth.Token) (Record, error) {
+	if err := lease.Key.ValidateToken(token); err != nil {
+		return Record{}, err
+	}
+	return s.with(ctx, lease.Key, func(row *memoryRow) error {
+		if !row.leasedBy(lease) {
+			return ErrConflict
+		}
+		s.write(row, token, StateActive, "")
+		return nil
+	})
+}
+
+// Fail implements [Store].
+func (s *MemoryStore) Fail(ctx context.Context, lease Lease, reason Reason) (Record, error) {
+	return s.with(ctx, lease.Key, func(row *memoryRow) error {
+		if !row.leasedBy(lease) {
+			return ErrConflict
+		}
+		s.write(row, row.record.Token, StateReauthorize, reason)
+		return nil
+	})
+}
+
+// Release implements [Store].
+func (s *MemoryStore) Release(ctx context.Context, lease Lease) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if row, ok := s.rows[lease.Key]; ok && row.leasedBy(lease) {
+		row.owner = ""
+	}
+	return nil
+}
+
+// List implements [Lister]. It looks at every record.
+func (s *MemoryStore) List(ctx context.Context, listing Listing) ([]Record, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	var found []Record
+	for key, row := range s.rows {
+		if key.Environment == listing.Environment && key.User > listing.After &&
+			(listing.State == "" || row.record.State == listing.State) {
+			record := row.record
+			record.Token.AccessToken, record.Token.RefreshToken = "", ""
+			found = append(found, record)
+		}
+	}
+	s.mu.Unlock()
+	slices.SortFunc(found, func(a, b Record) int { return strings.Compare(a.Key.User, b.Key.User) })
+	return found[:min(len(found), max(listing.Limit, 0))], nil
+}
+
+// ClaimDue implements [Claimer]. It looks at every record.
+func (s *MemoryStore) ClaimDue(ctx context.Context, due Due) ([]Record, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	var claimed []Record
+	for _, row := range s.rows {
+		if row.due(due, now) {
+			claimed = append(claimed, row.record)
+		}
+	}
+	slices.SortFunc(claimed, func(a, b Record) int { return DueAt(a.Token).Compare(DueAt(b.Token)) })
+	claimed = claimed[:min(len(claimed), max(due.Limit, 0))]
+	for _, record := range claimed {
+		row := s.rows[record.Key]
+		row.owner, row.until = due.Owner, now.Add(due.TTL)
+	}
+	return claimed, nil
+}
+
+func (r *memoryRow) due(due Due, now time.Time) bool {
+	token := &r.record.Token
+	if r.record.Key.Environment != due.Environment || r.record.State != StateActive ||
+		(r.owner != "" && now.Before(r.until)) || token.UsedAt.Before(due.UsedSince) {
+		return false
+	}
+	at := DueAt(*token)
+	return !at.IsZero() && at.Before(due.Before)
+}
+
+// Reseal implements [Resealer].
+func (s *MemoryStore) Reseal(ctx context.Context, key Key, version int64, access, refresh api.Secret) error {
+	_, err := s.with(ctx, key, func(row *memoryRow) error {
+		if row.record.Version != version {
+			return ErrConflict
+		}
+		row.record.Token.AccessToken, row.record.Token.RefreshToken = access, refresh
+		return nil
+	})
+	return err
+}
+
+// String says what the store is and nothing of what it holds.
+func (s *MemoryStore) String() string { return "tokens.MemoryStore" }
+
+// Format prints [MemoryStore.String] for every verb.
+func (s *MemoryStore) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
+
+// with runs change on the row of key and returns its record.
+func (s *MemoryStore) with(ctx context.Context, key Key, change func(*memoryRow) error) (Record, error) {
+	if err := ctx.Err(); err != nil {
+		return Record{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	row, ok := s.rows[key]
+	if !ok {
+		return Record{}, ErrNoRecord
+	}
+	if err := change(row); err != nil {
+		return Record{}, err
+	}
+	return row.record, nil
+}
+
+func (s *MemoryStore) write(row *memoryRow, token oauth.Token, state State, reason Reason) {
+	s.last++
+	row.owner = ""
+	row.record.Token, row.record.State, row.record.Reason = token, state, reason
+	row.record.Version, row.record.UpdatedAt = s.last, time.Now()
+}
+
+// leasedBy does not look at the lease's end: an owner that is late may still
+// write as long as nobody else has come.
+func (r *memoryRow) leasedBy(lease Lease) bool {
+	return r.record.Version == lease.Version && r.owner != "" && r.owner == lease.Owner
+}

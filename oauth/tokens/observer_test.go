@@ -1,0 +1,140 @@
+package tokens_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api/observe"
+	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+)
+
+// watcher writes down what an observer is told.
+type watcher struct {
+	mu    sync.Mutex
+	ended []tokens.RefreshResult
+	calls int // of the platform, in the context of a refresh
+}
+
+type refreshKey struct{}
+
+func (w *watcher) observe(c *settings) {
+	c.Observers = append(c.Observers, observe.Observer{CallEnd: func(ctx context.Context, c observe.CallResult) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if _, inside := ctx.Value(refreshKey{}).(tokens.Refresh); inside && c.Operation == "oauth.token" {
+			w.calls++
+		}
+	}})
+	c.Tokens.Observers = append(c.Tokens.Observers, tokens.Observer{}, tokens.Observer{
+		RefreshStart: func(ctx context.Context, r tokens.Refresh) context.Context {
+			return context.WithValue(ctx, refreshKey{}, r)
+		},
+		RefreshEnd: func(ctx context.Context, r tokens.RefreshResult) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if ctx.Value(refreshKey{}) == r.Refresh {
+				w.ended = append(w.ended, r)
+			}
+		},
+	})
+}
+
+func (w *watcher) outcomes() (all []tokens.Outcome) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range w.ended {
+		all = append(all, r.Outcome)
+	}
+	return all
+}
+
+// Every refresh is told of once, with how it ended and how long it took; the
+// calls of the platform are made in its context.
+func TestObserverIsToldOfRefreshes(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault oauthtest.Fault
+		store error
+		want  tokens.Outcome
+	}{
+		"done":          {nil, nil, tokens.OutcomeRefreshed},
+		"reauthorize":   {oauthtest.Answers(401, `{"error":"invalid_grant"}`), nil, tokens.OutcomeReauthorize},
+		"misconfigured": {oauthtest.Answers(401, `{"error":"invalid_client"}`), nil, tokens.OutcomeMisconfigured},
+		"failed":        {oauthtest.Answers(422, `{}`), nil, tokens.OutcomeFailed},
+		"store failed":  {nil, errors.New("away"), tokens.OutcomeStoreFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			oauthtest.Bubble(t, func(t *testing.T) {
+				var told watcher
+				p := oauthtest.NewPlatform(oauthtest.RotateNever)
+				p.Delay = time.Second
+				store := oauthtest.NewFlakyStore()
+				conns := newConns(t, p, store, told.observe)
+				_, err := store.Save(t.Context(), conns.Key(user), oauthtest.FirstToken(-time.Minute))
+				require.NoError(t, err)
+				if c.fault != nil {
+					p.Inject(c.fault)
+				}
+				store.Break("Commit", c.store)
+				_, err = conns.TokenSource(user).Token(t.Context())
+				assert.Equal(t, c.want == tokens.OutcomeRefreshed, err == nil, err)
+				assert.Equal(t, []tokens.Outcome{c.want}, told.outcomes())
+				assert.Equal(t, tokens.Refresh{Key: conns.Key(user)}, told.ended[0].Refresh)
+				assert.GreaterOrEqual(t, told.ended[0].Duration, time.Second)
+				assert.Equal(t, 1, told.calls)
+				store.Break("Commit", nil)
+				require.NoError(t, conns.Close(t.Context()))
+			})
+		})
+	}
+}
+
+// Where replicas need a token at the same time, one refreshes and the other finds.
+func TestObserverTellsARefreshFromAFind(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		var told watcher
+		p := oauthtest.NewPlatform(oauthtest.RotateNever)
+		p.Delay = time.Second
+		store := tokens.NewMemoryStore()
+		var wg sync.WaitGroup
+		for range 2 {
+			conns := newConns(t, p, store, told.observe)
+			_, err := store.Save(t.Context(), conns.Key(user), oauthtest.FirstToken(-time.Minute))
+			require.NoError(t, err)
+			source := conns.TokenSource(user)
+			wg.Go(func() {
+				_, err := source.Token(t.Context())
+				assert.NoError(t, err)
+			})
+		}
+		wg.Wait()
+		assert.ElementsMatch(t, []tokens.Outcome{tokens.OutcomeRefreshed, tokens.OutcomeFound}, told.outcomes())
+	})
+}
+
+// A store that panics takes neither the program nor the end of the story along.
+func TestObserverIsToldOfAPanic(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		var told watcher
+		store := &panicking{Store: tokens.NewMemoryStore()}
+		conns := newConns(t, oauthtest.NewPlatform(oauthtest.RotateNever), store, told.observe)
+		_, err := store.Save(t.Context(), conns.Key(user), oauthtest.FirstToken(-time.Minute))
+		require.NoError(t, err)
+		_, err = conns.TokenSource(user).Token(t.Context())
+		require.Error(t, err)
+		assert.Equal(t, []tokens.Outcome{tokens.OutcomeFailed}, told.outcomes())
+	})
+}
+
+// panicking is a store that has no lease to give.
+type panicking struct{ tokens.Store }
+
+func (*panicking) Lease(context.Context, tokens.Lease, time.Duration) (tokens.Record, error) {
+	panic("no lease")
+}

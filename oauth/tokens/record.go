@@ -1,0 +1,133 @@
+package tokens
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth"
+)
+
+// maxUserBytes keeps a key inside the index limits of every usual database.
+const maxUserBytes = 255
+
+// Key names the token of one user in one environment. It is comparable. Users
+// of the United States and of Canada, of production and of the sandbox, are
+// different users even where User is the same.
+// API section: "Authentication" 4.
+type Key struct {
+	Environment api.Environment
+
+	// User is the integrator's own id of the practitioner or staff member
+	// whose token this is: 1 to 255 bytes of UTF-8 without control characters
+	// and without space around it. It appears in errors and logs, so it should
+	// be an opaque id, not a name or an e-mail address.
+	User string
+}
+
+// Validate reports an environment that does not exist and a user that no store
+// has to take.
+func (k Key) Validate() error {
+	if err := k.Environment.Validate(); err != nil {
+		return err
+	}
+	var reason string
+	switch {
+	case k.User == "":
+		reason = "is empty"
+	case len(k.User) > maxUserBytes:
+		reason = fmt.Sprintf("is longer than %d bytes", maxUserBytes)
+	case !utf8.ValidString(k.User) || strings.ContainsFunc(k.User, unicode.IsControl):
+		reason = "must be UTF-8 without control characters"
+	case strings.TrimSpace(k.User) != k.User:
+		reason = "must not begin or end with space" // some databases compare such keys as equal
+	default:
+		return nil
+	}
+	return &api.ArgumentError{Field: "tokens.Key.User", Reason: reason}
+}
+
+// ValidateToken reports why token must not be stored under the key: the key is
+// invalid, the token is empty, or it belongs to another environment
+// ([api.ErrWrongEnvironment]). Every [Store] begins Save and Commit with it.
+func (k Key) ValidateToken(token oauth.Token) error {
+	switch err := k.Validate(); {
+	case err != nil:
+		return err
+	case token.AccessToken == "":
+		return &api.ArgumentError{Field: "oauth.Token.AccessToken", Reason: "is empty"}
+	case token.Environment != k.Environment:
+		return wrongEnvironment(token.Environment, k.Environment)
+	}
+	return nil
+}
+
+// wrongEnvironment matches [api.ErrWrongEnvironment].
+func wrongEnvironment(token, want api.Environment) error {
+	return fmt.Errorf("%w: the token is for %s, not for %s", api.ErrWrongEnvironment, token, want)
+}
+
+// String returns environment and user, as in "us/sandbox/user-17".
+func (k Key) String() string { return k.Environment.String() + "/" + k.User }
+
+// State says whether a stored token may be used and refreshed.
+type State string
+
+// The states of a [Record].
+const (
+	// StateActive: the token is used, and refreshed when it is due.
+	StateActive State = "active"
+
+	// StateReauthorize: only the user can help, by authorizing again, as far
+	// as is known. [Record.Reason] says why.
+	StateReauthorize State = "reauthorize"
+)
+
+// Record is what a [Store] holds under a [Key]. It prints no secret.
+type Record struct {
+	Key Key
+
+	// Token is the user's current token. In [StateReauthorize] it is the last
+	// one there was: who it belonged to stays known.
+	Token oauth.Token
+
+	// Version counts the writes of the record. It is never used twice for a
+	// key; see [Store].
+	Version int64
+
+	// State and Reason say whether the token may be used. Reason is empty in
+	// [StateActive].
+	State  State
+	Reason Reason
+
+	// UpdatedAt is when the record was last written, by the store's clock.
+	UpdatedAt time.Time
+}
+
+// String returns key, version and state.
+func (r Record) String() string {
+	text := fmt.Sprintf("tokens.Record{%s version %d %s", r.Key, r.Version, r.State)
+	if r.Reason != "" {
+		text += " " + string(r.Reason)
+	}
+	return text + "}"
+}
+
+// Format prints [Record.String] for every verb.
+func (r Record) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, r.String()) }
+
+// LogValue returns the fields that are safe to log, as a group.
+func (r Record) LogValue() slog.Value {
+	return slog.GroupValue(
+		slog.String("key", r.Key.String()),
+		slog.Int64("version", r.Version),
+		slog.String("state", string(r.State)),
+		slog.String("reason", string(r.Reason)),
+		slog.Any("token", r.Token),
+	)
+}

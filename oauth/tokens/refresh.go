@@ -1,0 +1,299 @@
+package tokens
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth"
+)
+
+// refresh replaces the token of one user, or finds that another replica has.
+type refresh struct {
+	conns *Connections
+	key   Key
+
+	// stale is the access token that must not be the result; empty where any
+	// token will do that is not near its end.
+	stale api.Secret
+
+	// loaded is the record as the caller has just read it; nil where it has not.
+	loaded *Record
+
+	// retryMarked is set where a marked user's refresh token is tried again.
+	retryMarked bool
+
+	// claim is the lease that [Connections.KeepFresh] has taken already, on the
+	// version that it wants replaced although it has not come to its end.
+	claim *Lease
+
+	asked bool // the platform has been asked for a new pair
+}
+
+// Waits between looks at a record that another replica is refreshing.
+const (
+	firstPoll = 50 * time.Millisecond
+	lastPoll  = time.Second
+)
+
+// run carries the refresh out and records its failure, if it is a temporary one.
+func (r *refresh) run(ctx context.Context) (Record, error) {
+	info := Refresh{Key: r.key, Background: r.claim != nil}
+	record, err := r.conns.hooks.refresh(ctx, info, func(ctx context.Context) (Record, Outcome, error) {
+		record, err := r.acquire(ctx)
+		return record, r.outcome(err), err
+	})
+	var notTried *endpointError
+	switch {
+	case errors.As(err, &notTried): // the failure of others
+	case err == nil:
+		r.conns.circuit.clearAll(r.key)
+	case needsUser(err):
+		r.conns.circuit.clear(r.key)
+		if r.asked {
+			r.conns.circuit.markedFailed(r.key, err)
+		}
+	default:
+		wait := r.conns.circuit.failed(r.key, err)
+		r.conns.hooks.log(ctx, slog.LevelWarn, "token refresh failed for now", r.key, slog.Any("error", err), slog.Duration("pause", wait))
+	}
+	return record, err
+}
+
+// outcome says how the refresh ended.
+func (r *refresh) outcome(err error) Outcome {
+	var refusal *oauth.ConfigError
+	switch {
+	case err == nil && r.asked:
+		return OutcomeRefreshed
+	case err == nil:
+		return OutcomeFound
+	case needsUser(err):
+		return OutcomeReauthorize
+	case isStoreError(err):
+		return OutcomeStoreFailed
+	case errors.As(err, &refusal):
+		return OutcomeMisconfigured
+	}
+	return OutcomeFailed
+}
+
+// acquire looks at the record until it holds a token that will do, or until the
+// lease on it is this replica's. A replica that died with the lease keeps it
+// waiting until the lease ends.
+func (r *refresh) acquire(ctx context.Context) (Record, error) {
+	if record, err := r.conns.awaitPendingCommit(r.key); err != nil || r.satisfiedBy(record) {
+		return record, err
+	}
+	// One lease for a replica that died, and one for the one that came after it.
+	end := time.Now().Add(2*r.conns.config.LeaseTTL + storeTimeout)
+	for try := 1; ; try++ {
+		record, err := r.look(ctx)
+		if (err != nil && !(r.retryMarked && r.conns.mayBeMistake(record))) || r.satisfiedBy(record) {
+			return record, err
+		}
+		record, done, err := r.attempt(ctx, record)
+		switch {
+		case done:
+			return record, err
+		case !isContention(err):
+			return Record{}, storeError("Lease", r.key, err)
+		case time.Now().After(end):
+			return Record{}, fmt.Errorf("tokens: other owners kept the lease on the token of %s: %w", r.key, err)
+		}
+		time.Sleep(jitteredBackoff(try, firstPoll, lastPoll)) // a call belongs to no caller who could leave
+	}
+}
+
+// look returns the record, at first as the caller has read it: if that is out of
+// date there will be no lease on it.
+func (r *refresh) look(ctx context.Context) (Record, error) {
+	if loaded := r.loaded; loaded != nil {
+		r.loaded = nil
+		return *loaded, nil
+	}
+	return r.conns.load(ctx, r.key)
+}
+
+// satisfiedBy reports a record that makes the refresh unnecessary.
+func (r *refresh) satisfiedBy(record Record) bool {
+	token := record.Token
+	if token.AccessToken == "" || record.State != StateActive {
+		return false
+	}
+	if r.claim != nil {
+		return record.Version != r.claim.Version
+	}
+	cached := newCachedToken(token, r.conns.config.Leeway, 0)
+	if r.stale == "" {
+		return cached.fresh(time.Now())
+	}
+	return token.AccessToken != r.stale && cached.alive(time.Now())
+}
+
+// attempt refreshes if the lease on the record can be had; done is false where
+// it cannot. Where the refresh was forced by a 401 and new tokens turn out to be
+// refused too, the record stays as it is.
+func (r *refresh) attempt(ctx context.Context, record Record) (result Record, done bool, err error) {
+	if r.stale != "" {
+		select {
+		case r.conns.forced.slots <- struct{}{}:
+		case <-ctx.Done():
+			return Record{}, true, ctx.Err()
+		}
+		defer func() { <-r.conns.forced.slots }()
+		if r.conns.forced.paused(r.key) {
+			return record, true, nil
+		}
+	}
+	leased, err := r.conns.acquireLease(ctx, record, r.claim)
+	if err != nil {
+		return Record{}, false, err
+	}
+	ended := false
+	defer func() {
+		if !ended { // by a panic, perhaps of a transport: others must not wait for the lease
+			r.conns.release(ctx, leased.lease)
+		}
+	}()
+	result, err = r.replace(ctx, leased)
+	ended = true
+	return result, true, err
+}
+
+// leasedRecord is a record whose lease is held.
+type leasedRecord struct {
+	Record // as it was leased
+	lease  Lease
+	since  time.Time // not later than the lease's beginning
+}
+
+// acquireLease takes the lease on a record. One that a slow store took so long for that
+// too little of it is left is taken anew, unless another owner has been quicker. It
+// prolongs claim, if there is one.
+func (c *Connections) acquireLease(ctx context.Context, record Record, claim *Lease) (leasedRecord, error) {
+	l := leasedRecord{lease: Lease{Key: record.Key, Version: record.Version, Owner: rand.Text()}}
+	if claim != nil {
+		l.lease.Owner = claim.Owner
+	}
+	ctx, cancel := withStoreTimeout(ctx)
+	defer cancel()
+	for {
+		l.since = time.Now()
+		current, err := c.store.Lease(ctx, l.lease, c.config.LeaseTTL)
+		l.Record = current // what was loaded may be older
+		if err != nil || time.Since(l.since) <= c.config.answerTime() {
+			return l, err
+		}
+	}
+}
+
+// release gives up a lease. If that fails other replicas wait for the lease's end.
+func (c *Connections) release(ctx context.Context, lease Lease) {
+	ctx, cancel := withStoreTimeout(ctx)
+	defer cancel()
+	if err := c.store.Release(ctx, lease); err != nil {
+		c.hooks.log(ctx, slog.LevelWarn, "a lease could not be released", lease.Key, slog.Any("error", storeError("Release", lease.Key, err)))
+	}
+}
+
+// replace does what the lease was taken for.
+func (r *refresh) replace(ctx context.Context, leased leasedRecord) (Record, error) {
+	if leased.Token.RefreshToken == "" {
+		return r.conns.markReauthorize(ctx, leased.lease, leased.Record, ReasonNoRefreshToken, nil)
+	}
+	r.asked = true
+	token, err := r.conns.exchange(ctx, leased)
+	switch {
+	case err == nil:
+		record, err := r.conns.commit(ctx, leased, token, r.claim != nil)
+		if err == nil && r.stale != "" {
+			r.conns.forced.recordIssued(r.key, record.Token.AccessToken)
+		}
+		return record, err
+	case isInvalidGrant(err):
+		return r.conns.refused(ctx, leased, err)
+	}
+	r.conns.release(ctx, leased.lease)
+	return Record{}, err
+}
+
+// exchange asks the platform for the next pair. Where the answer is lost it asks
+// once more with the same refresh token: the platform may have taken the first
+// request, and then still knows the old token until the new one is used
+// (assumption), or it has not. Each try gets a third of the lease; the last
+// third is for the store.
+func (c *Connections) exchange(ctx context.Context, leased leasedRecord) (oauth.Token, error) {
+	if err := c.circuit.admit(); err != nil {
+		return oauth.Token{}, err
+	}
+	ctx, cancel := context.WithDeadline(ctx, leased.since.Add(2*c.config.answerTime()))
+	defer cancel()
+	token, err := c.exchangeOnce(ctx, leased.Token)
+	if errors.Is(err, api.ErrMaybeApplied) && retryAfter(err) <= 0 && ctx.Err() == nil {
+		c.hooks.log(ctx, slog.LevelWarn, "the answer of a refresh was lost; trying the old token again", leased.Key, slog.Any("error", err))
+		time.Sleep(jitteredBackoff(1, firstPoll, lastPoll))
+		token, err = c.exchangeOnce(ctx, leased.Token)
+	}
+	if refusal, isNew := c.circuit.answered(leased.Key, err); refusal != nil {
+		c.hooks.logger.LogAttrs(ctx, slog.LevelError, "tokens: the platform refuses the application; refreshing pauses for all users",
+			slog.String("environment", c.Environment().String()), slog.Any("error", refusal), slog.Duration("pause", configPause))
+		if isNew {
+			c.hooks.raise(ctx, ConfigErrorDetected{Err: refusal, Until: time.Now().Add(configPause)})
+		}
+	}
+	return token, err
+}
+
+// exchangeOnce sends one refresh request. Of a refused refresh token it returns
+// the platform's answer: whether the user is marked for it is decided by the caller.
+func (c *Connections) exchangeOnce(ctx context.Context, old oauth.Token) (oauth.Token, error) {
+	ctx, cancel := c.withAnswerTimeout(ctx)
+	defer cancel()
+	token, err := c.client.Refresh(ctx, old)
+	var answer *api.Error
+	if needsUser(err) && errors.As(err, &answer) {
+		return oauth.Token{}, answer
+	}
+	return token, err
+}
+
+// refused marks a user whose refresh token the platform does not know any more,
+// unless a peer has spent it and stored the next one, or so many are refused that
+// it may be the platform.
+func (c *Connections) refused(ctx context.Context, leased leasedRecord, cause error) (Record, error) {
+	reading, cancel := withStoreTimeout(ctx)
+	defer cancel()
+	current, err := c.read(reading, leased.Key)
+	if err == nil && current.Token.AccessToken != leased.Token.AccessToken {
+		return current, c.validate(current)
+	}
+	if leased.State != StateActive || c.recordInvalidGrant(ctx, leased.Key) {
+		return c.markReauthorize(ctx, leased.lease, leased.Record, ReasonInvalidGrant, cause)
+	}
+	c.release(ctx, leased.lease)
+	return Record{}, &unmarkedError{key: leased.Key, until: c.circuit.breakerUntil(), err: cause}
+}
+
+// recordInvalidGrant counts a user whose refresh token was refused, and reports
+// whether the user is to be marked for it.
+func (c *Connections) recordInvalidGrant(ctx context.Context, key Key) (mark bool) {
+	trip, until := c.circuit.recordInvalidGrant(key)
+	if !trip.tripped {
+		return !trip.open
+	}
+	level := slog.LevelError
+	if !trip.alarm {
+		level = slog.LevelInfo
+	}
+	c.hooks.logger.LogAttrs(ctx, level, "tokens: the platform refuses one user after another (were scopes added to the application?); refreshing in the background pauses, and no other user is marked",
+		slog.String("environment", c.Environment().String()), slog.Int("users", trip.users), slog.Time("until", until))
+	if trip.alarm {
+		c.hooks.raise(ctx, BreakerTripped{Environment: c.Environment(), Users: trip.users, Window: c.config.Breaker.Window, Until: until})
+	}
+	return true
+}

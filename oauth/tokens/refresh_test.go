@@ -1,0 +1,259 @@
+package tokens_test
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+)
+
+func TestRefreshKeepsWhatTheAnswerLeavesOut(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateOnFirstUse, -time.Minute)
+		w.platform.Inject(oauthtest.Answers(200, `{"oauth":{"access_token":"bare"}}`))
+		w.requireToken(t, "bare")
+		token := w.record(t).Token
+		assert.Equal(t, "refresh-0", token.RefreshToken.Reveal())
+		assert.Equal(t, "catalog:read clinic:read", token.Scope)
+		assert.Equal(t, "prac-1", token.ResourceOwner.ID)
+		assert.Equal(t, time.Now().Add(2*time.Hour), token.ExpiresAt)
+	})
+}
+
+func TestReplicasRefreshOnce(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+		w.platform.Delay = 300 * time.Millisecond
+		var wg sync.WaitGroup
+		for range 4 {
+			conns := w.replica(t)
+			for range 50 {
+				wg.Go(func() {
+					token, err := conns.TokenSource(user).Token(t.Context())
+					assert.NoError(t, err)
+					assert.Equal(t, "access-1", token.Secret.Reveal())
+				})
+			}
+		}
+		wg.Wait()
+		assert.Len(t, w.platform.Sent(), 1)
+	})
+}
+
+func TestDeadHolderBlocksNobodyLongerThanTheLease(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+		dead := tokens.Lease{Key: w.conns.Key(user), Version: w.record(t).Version, Owner: "died in the middle"}
+		_, err := w.store.Lease(t.Context(), dead, tokens.DefaultLeaseTTL)
+		require.NoError(t, err)
+		began := time.Now()
+		w.requireToken(t, "access-1")
+		assert.GreaterOrEqual(t, time.Since(began), tokens.DefaultLeaseTTL)
+		assert.LessOrEqual(t, time.Since(began), tokens.DefaultLeaseTTL+2*time.Second)
+		assert.Len(t, w.platform.Sent(), 1)
+	})
+}
+
+func TestHolderThatNeverEndsIsGivenUpOn(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+		greedy := tokens.Lease{Key: w.conns.Key(user), Version: w.record(t).Version, Owner: "greedy"}
+		_, err := w.store.Lease(t.Context(), greedy, time.Hour)
+		require.NoError(t, err)
+		_, err = w.source.Token(t.Context())
+		require.ErrorIs(t, err, tokens.ErrLeased)
+		assert.Empty(t, w.platform.Sent())
+	})
+}
+
+func TestLostAnswerIsTriedAgainWithTheOldToken(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []oauthtest.Rotation{oauthtest.RotateNever, oauthtest.RotateOnFirstUse} {
+		t.Run(string(mode), func(t *testing.T) {
+			oauthtest.Bubble(t, func(t *testing.T) {
+				w := newFixture(t, mode, -time.Minute)
+				w.platform.Inject(oauthtest.Loses)
+				w.requireToken(t, "access-2")
+				calls := w.platform.Sent()
+				require.Len(t, calls, 2)
+				assert.Equal(t, "refresh-0", calls[0]["refresh_token"])
+				assert.Equal(t, "refresh-0", calls[1]["refresh_token"])
+			})
+		})
+	}
+}
+
+func TestLostAnswersAreOutlivedAcrossFlights(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateOnFirstUse, -time.Minute)
+		w.platform.Inject(oauthtest.Times(4, oauthtest.Loses)...) // two flights, two tries each
+		for range 2 {
+			_, err := w.source.Token(t.Context())
+			require.ErrorIs(t, err, api.ErrMaybeApplied)
+			time.Sleep(time.Minute)
+		}
+		w.requireToken(t, "access-5")
+		assert.Equal(t, tokens.StateActive, w.record(t).State)
+	})
+}
+
+func TestLostAnswerWithoutGraceAsksTheUser(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+		w.platform.Inject(oauthtest.Loses)
+		_, err := w.source.Token(t.Context())
+		requireReauthorize(t, err, tokens.ReasonInvalidGrant)
+	})
+}
+
+func TestTimeOutFitsIntoTheLease(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateOnFirstUse, -time.Minute)
+		w.platform.Delay = time.Hour
+		began := time.Now()
+		_, err := w.source.Token(t.Context())
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, api.ErrMaybeApplied)
+		assert.Less(t, time.Since(began), tokens.DefaultLeaseTTL)
+		assert.Len(t, w.platform.Sent(), 2)
+	})
+}
+
+func TestInvalidGrantAdoptsWhatAPeerStored(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+		w.platform.Inject(func(func() *http.Response) (*http.Response, error) {
+			newer := oauthtest.FirstToken(time.Hour)
+			newer.AccessToken = "access-peer"
+			w.save(t, newer) // while the answer is under way
+			return oauthtest.Respond(400, `{"error":"invalid_grant"}`), nil
+		})
+		w.requireToken(t, "access-peer")
+		assert.Equal(t, tokens.StateActive, w.record(t).State)
+	})
+}
+
+func TestReauthorizeIsRememberedAndCallsNobody(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+		w.platform.Kill("refresh-0")
+		_, err := w.source.Token(t.Context())
+		e := requireReauthorize(t, err, tokens.ReasonInvalidGrant)
+		var answer *api.Error
+		require.ErrorAs(t, err, &answer)
+		assert.Equal(t, "req-1", answer.RequestID)
+		assert.Equal(t, w.conns.Key(user), e.Key)
+		assert.Equal(t, "prac-1", e.Owner.ID)
+		address, err := e.AuthorizeURL("state-1")
+		require.NoError(t, err)
+		assert.Contains(t, address, "state=state-1")
+
+		for _, conns := range []*tokens.Connections{w.conns, w.replica(t)} {
+			source := conns.TokenSource(user)
+			for range 10 {
+				_, err = source.Token(t.Context())
+				requireReauthorize(t, err, tokens.ReasonInvalidGrant)
+				_, err = source.Refresh(t.Context(), oauthtest.FirstToken(0).Access())
+				requireReauthorize(t, err, tokens.ReasonInvalidGrant)
+			}
+		}
+		assert.Len(t, w.platform.Sent(), 1)
+		assert.Contains(t, w.logs.String(), `"reason":"invalid_grant"`)
+
+		renewed := oauthtest.FirstToken(time.Hour)
+		renewed.AccessToken = "access-renewed"
+		w.save(t, renewed)
+		w.requireToken(t, "access-renewed")
+	})
+}
+
+func TestUserWhoIsNotConnected(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+		_, err := w.conns.TokenSource("nobody").Token(t.Context())
+		requireReauthorize(t, err, tokens.ReasonNotConnected)
+		require.ErrorIs(t, err, tokens.ErrNoRecord)
+	})
+}
+
+func TestTokenThatCannotBeRefreshed(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+		token := oauthtest.FirstToken(-time.Minute)
+		token.RefreshToken = ""
+		w.save(t, token)
+		_, err := w.source.Token(t.Context())
+		requireReauthorize(t, err, tokens.ReasonNoRefreshToken)
+		assert.Equal(t, tokens.StateReauthorize, w.record(t).State)
+		assert.Empty(t, w.platform.Sent())
+	})
+}
+
+func TestLeaseThatCannotBeReleasedEndsByItself(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateOnFirstUse, -time.Minute)
+		w.platform.Inject(oauthtest.Times(2, oauthtest.Answers(500, ""))...)
+		w.store.Break("Release", assert.AnError)
+		_, err := w.source.Token(t.Context())
+		require.ErrorIs(t, err, api.ErrServer)
+		assert.Contains(t, w.logs.String(), "lease could not be released")
+		time.Sleep(2 * time.Second)
+		w.requireToken(t, "access-1")
+	})
+}
+
+func TestMarkThatCannotBeStoredStillTellsTheTruth(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+		w.platform.Kill("refresh-0")
+		w.store.Break("Fail", assert.AnError)
+		_, err := w.source.Token(t.Context())
+		requireReauthorize(t, err, tokens.ReasonInvalidGrant)
+		assert.Equal(t, tokens.StateActive, w.record(t).State)
+		assert.Contains(t, w.logs.String(), "could not store that a user must authorize again")
+	})
+}
+
+func TestScopesAddedToTheApplication(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+		before := newConns(t, w.platform, w.store, func(c *settings) { c.Scopes = []string{"clinic:read", "catalog:read"} })
+		token, err := before.Client().Exchange(t.Context(), "code")
+		require.NoError(t, err)
+		assert.Equal(t, "catalog:read clinic:read", token.ConfiguredScope)
+		w.save(t, token)
+
+		fewer := newConns(t, w.platform, w.store, func(c *settings) { c.Scopes = []string{"catalog:read"} })
+		_, err = fewer.TokenSource(user).Token(t.Context())
+		require.NoError(t, err)
+
+		after := newConns(t, w.platform, w.store, func(c *settings) { c.Scopes = []string{"clinic:read", "catalog:read", "clinic:write"} })
+		_, err = after.TokenSource(user).Token(t.Context())
+		requireReauthorize(t, err, tokens.ReasonScopesExtended)
+		assert.Equal(t, tokens.StateReauthorize, w.record(t).State)
+		assert.Len(t, w.platform.Sent(), 1, "only the exchange")
+	})
+}
+
+func TestScopesAddedWhileAPeerHasTheLease(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+		token := oauthtest.FirstToken(time.Hour)
+		token.ConfiguredScope = "catalog:read"
+		lease := tokens.Lease{Key: w.conns.Key(user), Version: w.save(t, token).Version, Owner: "peer"}
+		_, err := w.store.Lease(t.Context(), lease, time.Minute)
+		require.NoError(t, err)
+		conns := newConns(t, w.platform, w.store, func(c *settings) { c.Scopes = []string{"catalog:read", "clinic:write"} })
+		_, err = conns.TokenSource(user).Token(t.Context())
+		requireReauthorize(t, err, tokens.ReasonScopesExtended)
+		assert.Equal(t, tokens.StateActive, w.record(t).State, "left to the next caller")
+	})
+}

@@ -1,0 +1,115 @@
+package tokens_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+)
+
+// mark lets the platform refuse the user's refresh token once, wrongly.
+func (w *fixture) mark(t *testing.T) {
+	t.Helper()
+	w.platform.Inject(oauthtest.Answers(401, `{"error":"invalid_grant"}`))
+	_, err := w.source.Token(t.Context())
+	requireReauthorize(t, err, tokens.ReasonInvalidGrant)
+}
+
+// A platform that refused a refresh token and knows it later on gets its user back
+// without anybody's help.
+func TestAMarkedUserIsTriedAgain(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+		a := w.watched(t, tokens.BreakerPolicy{})
+		w.mark(t)
+		_, err := w.source.Token(t.Context())
+		requireReauthorize(t, err, tokens.ReasonInvalidGrant)
+		require.Len(t, w.platform.Sent(), 1, "not at once")
+		time.Sleep(2 * time.Minute)
+		w.requireToken(t, "access-1")
+		assert.Equal(t, tokens.StateActive, w.record(t).State)
+		assert.Equal(t, []tokens.Restored{{Key: w.conns.Key(user)}}, eventsOf[tokens.Restored](a))
+	})
+}
+
+// Who has really revoked the application costs less and less.
+func TestAMarkedUserIsTriedLessAndLess(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+		a := w.watched(t, tokens.BreakerPolicy{Users: 1000})
+		peer := w.replica(t).TokenSource(user)
+		w.platform.ForgetAll()
+		for end := time.Now().Add(24 * time.Hour); time.Now().Before(end); time.Sleep(10 * time.Second) {
+			for _, source := range []*tokens.TokenSource{w.source, peer} {
+				_, err := source.Token(t.Context())
+				requireReauthorize(t, err, tokens.ReasonInvalidGrant)
+			}
+		}
+		assert.Less(t, len(w.platform.Sent()), 80)
+		assert.Greater(t, len(w.platform.Sent()), 20)
+		assert.Len(t, eventsOf[tokens.MustReauthorize](a), 1, "the user is asked once")
+		_, paused := w.conns.Paused()
+		assert.False(t, paused)
+	})
+}
+
+func TestAFailingRetryLeavesTheUserMarked(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+		w.mark(t)
+		time.Sleep(2 * time.Minute)
+		w.platform.Inject(oauthtest.Answers(500, ""), oauthtest.Answers(500, ""))
+		for range 3 {
+			_, err := w.source.Token(t.Context())
+			requireReauthorize(t, err, tokens.ReasonInvalidGrant)
+		}
+		assert.Len(t, w.platform.Sent(), 3, "the answer was asked for twice")
+		time.Sleep(2 * time.Minute)
+		w.platform.Replace()
+		w.requireToken(t, "access-1")
+	})
+}
+
+func TestNobodyElseIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	for _, reason := range []tokens.Reason{tokens.ReasonDisconnecting, tokens.ReasonNoRefreshToken, "one_of_tomorrow"} {
+		t.Run(string(reason), func(t *testing.T) {
+			oauthtest.Bubble(t, func(t *testing.T) {
+				w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+				record := w.record(t)
+				lease := tokens.Lease{Key: record.Key, Version: record.Version, Owner: "a"}
+				_, err := w.store.Lease(t.Context(), lease, time.Minute)
+				require.NoError(t, err)
+				_, err = w.store.Fail(t.Context(), lease, reason)
+				require.NoError(t, err)
+				time.Sleep(24 * time.Hour)
+				_, err = w.source.Token(t.Context())
+				requireReauthorize(t, err, reason)
+				assert.Empty(t, w.platform.Sent())
+			})
+		})
+	}
+}
+
+// Scopes that were put into the configuration by mistake and taken out again log
+// nobody out.
+func TestScopesTakenBackBringTheUserBack(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+		token := oauthtest.FirstToken(time.Hour)
+		token.ConfiguredScope = "catalog:read"
+		w.save(t, token)
+		mistaken := newConns(t, w.platform, w.store, func(c *settings) { c.Scopes = []string{"catalog:read", "clinic:write"} })
+		_, err := mistaken.TokenSource(user).Token(t.Context())
+		requireReauthorize(t, err, tokens.ReasonScopesExtended)
+		time.Sleep(5 * time.Minute)
+		_, err = mistaken.TokenSource(user).Token(t.Context())
+		requireReauthorize(t, err, tokens.ReasonScopesExtended)
+		assert.Empty(t, w.platform.Sent())
+		w.requireToken(t, "access-1")
+	})
+}

@@ -1,0 +1,340 @@
+package tokens
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/seal"
+)
+
+// Sealed returns a store that keeps its secrets in inner as ciphertexts only,
+// sealed by aead: a [seal.KeyRing], or anything with the methods of Tink's
+// tink.AEAD. Make it once, like its parts, and use inner for nothing else. It
+// panics if one of the two is nil.
+//
+// What inner gets as access token holds the whole token, what it gets as refresh
+// token holds that. Both open only under the environment and user they were
+// sealed for, and only together: a row, or half of one, that was copied to
+// another user is [ErrUnreadable], never another user's token, and never a user
+// who is not connected. The other fields stay readable in inner, which lists by
+// them and works out when a token is due; Load does not believe them but takes
+// everything from the ciphertext. What an older backup of the very same row
+// holds does open: it is a token that the platform knows, or refuses.
+//
+// A ciphertext is a third longer than what it holds: inner has to take secrets
+// of 88 KiB for tokens of 64.
+//
+// # Rotation
+//
+// If aead is a [seal.Rotator] and inner a [Resealer], Load seals what it reads
+// anew where the key is not the current one. That costs a write, changes neither
+// version nor lease, gives way to every other writer, and its failure is no
+// error. All other stores hold the current key after the next refresh. To retire
+// a key, load every user once: see [Lister].
+//
+// The store that is returned is a [Lister] and a [Claimer] where inner is.
+func Sealed(inner Store, aead seal.AEAD) Store {
+	if inner == nil || aead == nil {
+		panic("tokens: Sealed needs a store and an AEAD")
+	}
+	s := &sealedStore{inner: inner, aead: aead}
+	lister, lists := inner.(Lister)
+	claimer, claims := inner.(Claimer)
+	switch {
+	case lists && claims:
+		return &struct {
+			*sealedStore
+			Lister
+			sealedClaims
+		}{s, lister, sealedClaims{s, claimer}}
+	case lists:
+		return &struct {
+			*sealedStore
+			Lister
+		}{s, lister}
+	case claims:
+		return &struct {
+			*sealedStore
+			sealedClaims
+		}{s, sealedClaims{s, claimer}}
+	}
+	return s
+}
+
+// sealedStore is a [Store] whose inner one sees ciphertexts.
+type sealedStore struct {
+	inner Store
+	aead  seal.AEAD
+}
+
+// Load implements [Store].
+func (s *sealedStore) Load(ctx context.Context, key Key) (Record, error) {
+	stored, err := s.inner.Load(ctx, key)
+	if err != nil {
+		return Record{}, err
+	}
+	record, err := s.open(key, stored)
+	if err == nil {
+		s.reseal(ctx, stored, record)
+	}
+	return record, err
+}
+
+// Save implements [Store].
+func (s *sealedStore) Save(ctx context.Context, key Key, token oauth.Token) (Record, error) {
+	return s.write(key, token, func(sealed oauth.Token) (Record, error) { return s.inner.Save(ctx, key, sealed) })
+}
+
+// Delete implements [Store].
+func (s *sealedStore) Delete(ctx context.Context, key Key) error { return s.inner.Delete(ctx, key) }
+
+// DeleteVersion implements [Store].
+func (s *sealedStore) DeleteVersion(ctx context.Context, key Key, version int64) error {
+	return s.inner.DeleteVersion(ctx, key, version)
+}
+
+// Lease implements [Store]. A lease on what cannot be opened serves nobody.
+func (s *sealedStore) Lease(ctx context.Context, lease Lease, ttl time.Duration) (Record, error) {
+	stored, err := s.inner.Lease(ctx, lease, ttl)
+	if err != nil {
+		return Record{}, err
+	}
+	record, err := s.open(lease.Key, stored)
+	if err != nil {
+		return Record{}, errors.Join(err, s.inner.Release(ctx, lease))
+	}
+	return record, nil
+}
+
+// Commit implements [Store].
+func (s *sealedStore) Commit(ctx context.Context, lease Lease, token oauth.Token) (Record, error) {
+	return s.write(lease.Key, token, func(sealed oauth.Token) (Record, error) { return s.inner.Commit(ctx, lease, sealed) })
+}
+
+// Fail implements [Store].
+func (s *sealedStore) Fail(ctx context.Context, lease Lease, reason Reason) (Record, error) {
+	stored, err := s.inner.Fail(ctx, lease, reason)
+	if err != nil {
+		return Record{}, err
+	}
+	return s.open(lease.Key, stored)
+}
+
+// Release implements [Store].
+func (s *sealedStore) Release(ctx context.Context, lease Lease) error {
+	return s.inner.Release(ctx, lease)
+}
+
+// String says what the store is and nothing of what it holds.
+func (s *sealedStore) String() string { return "tokens.Sealed store" }
+
+// Format prints its String for every verb.
+func (s *sealedStore) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
+
+// sealedClaims is a [Claimer] over ciphertexts.
+type sealedClaims struct {
+	store *sealedStore
+	inner Claimer
+}
+
+// ClaimDue implements [Claimer]. What cannot be opened is left out and stays
+// leased, so that it is not in the way of all others at every call; it is an
+// error only where nothing else is due.
+func (c sealedClaims) ClaimDue(ctx context.Context, due Due) ([]Record, error) {
+	stored, err := c.inner.ClaimDue(ctx, due)
+	if err != nil {
+		return nil, err
+	}
+	var problem error
+	records := make([]Record, 0, len(stored))
+	for _, s := range stored {
+		record, err := c.store.open(s.Key, s)
+		if err != nil {
+			problem = err
+			continue
+		}
+		records = append(records, record)
+	}
+	if len(records) > 0 {
+		return records, nil
+	}
+	return records, problem
+}
+
+// write hands the sealed form of token to the inner store and returns the record
+// with token itself.
+func (s *sealedStore) write(key Key, token oauth.Token, write func(oauth.Token) (Record, error)) (Record, error) {
+	if err := key.ValidateToken(token); err != nil {
+		return Record{}, err
+	}
+	sealed, err := s.sealToken(key, token)
+	if err != nil {
+		return Record{}, fmt.Errorf("dispensary: the token of %s cannot be sealed: %w", key, err)
+	}
+	record, err := write(sealed)
+	if err != nil {
+		return Record{}, err
+	}
+	record.Token = token
+	return record, nil
+}
+
+// reseal replaces ciphertexts of an old key by ciphertexts of the current one.
+func (s *sealedStore) reseal(ctx context.Context, stored, opened Record) {
+	inner, can := s.inner.(Resealer)
+	if rotator, knows := s.aead.(seal.Rotator); !can || !knows || !sealedWithOldKey(rotator, stored.Token) {
+		return
+	}
+	if sealed, err := s.sealToken(opened.Key, opened.Token); err == nil {
+		_ = inner.Reseal(ctx, opened.Key, opened.Version, sealed.AccessToken, sealed.RefreshToken)
+	}
+}
+
+// sealedWithOldKey reports secrets that the current key has not sealed.
+func sealedWithOldKey(rotator seal.Rotator, token oauth.Token) bool {
+	for _, secret := range []api.Secret{token.AccessToken, token.RefreshToken} {
+		if ciphertext, err := unpack(secret); err == nil && rotator.Stale(ciphertext) {
+			return true
+		}
+	}
+	return false
+}
+
+// sealedFields is what the sealed access token begins with: a line of JSON. The
+// secret follows it byte for byte. Times are in microseconds; nil is zero.
+type sealedFields struct {
+	TokenType       string              `json:"type,omitempty"`
+	CreatedAt       *int64              `json:"created,omitempty"`
+	ExpiresAt       *int64              `json:"expires,omitempty"`
+	ConnectedAt     *int64              `json:"connected,omitempty"`
+	UsedAt          *int64              `json:"used,omitempty"`
+	Lifetime        time.Duration       `json:"life,omitempty"`
+	Scope           string              `json:"scope,omitempty"`
+	ConfiguredScope string              `json:"configured,omitempty"`
+	ResourceOwner   oauth.ResourceOwner `json:"owner"`
+	Environment     api.Environment     `json:"env"`
+
+	// Refreshable tells that there is a refresh token, which nobody can take
+	// away unnoticed.
+	Refreshable bool `json:"refreshable,omitempty"`
+}
+
+// sealToken returns token with two ciphertexts for secrets.
+func (s *sealedStore) sealToken(key Key, token oauth.Token) (oauth.Token, error) {
+	head, err := json.Marshal(sealedFields{
+		TokenType: token.TokenType, CreatedAt: micros(token.CreatedAt), ExpiresAt: micros(token.ExpiresAt),
+		ConnectedAt: micros(token.ConnectedAt), UsedAt: micros(token.UsedAt), Lifetime: token.Lifetime, Scope: token.Scope, ConfiguredScope: token.ConfiguredScope,
+		ResourceOwner: token.ResourceOwner, Environment: token.Environment, Refreshable: token.RefreshToken != "",
+	})
+	if err != nil {
+		return oauth.Token{}, err
+	}
+	whole := append(append(head, '\n'), token.AccessToken.Reveal()...)
+	ciphertext, err := s.aead.Encrypt(whole, associatedData(key, "access", ""))
+	if err != nil {
+		return oauth.Token{}, err
+	}
+	token.AccessToken = pack(ciphertext)
+	if token.RefreshToken == "" {
+		return token, nil
+	}
+	ciphertext, err = s.aead.Encrypt([]byte(token.RefreshToken.Reveal()), associatedData(key, "refresh", token.AccessToken))
+	token.RefreshToken = pack(ciphertext)
+	return token, err
+}
+
+// open returns the stored record of key with the token that was sealed in it.
+func (s *sealedStore) open(key Key, stored Record) (Record, error) {
+	token, err := s.openToken(key, stored.Token)
+	if err != nil {
+		return Record{}, fmt.Errorf("%w: %s: %w", ErrUnreadable, key, err)
+	}
+	stored.Key, stored.Token = key, token
+	return stored, nil
+}
+
+func (s *sealedStore) openToken(key Key, sealed oauth.Token) (oauth.Token, error) {
+	whole, err := s.unseal(sealed.AccessToken, associatedData(key, "access", ""))
+	if err != nil {
+		return oauth.Token{}, err
+	}
+	head, secret, _ := strings.Cut(string(whole), "\n")
+	var f sealedFields
+	if err := json.Unmarshal([]byte(head), &f); err != nil {
+		return oauth.Token{}, seal.ErrTampered // the decoder's error may show what it read
+	}
+	token := oauth.Token{
+		AccessToken: api.Secret(secret), TokenType: f.TokenType,
+		CreatedAt: timeOf(f.CreatedAt), ExpiresAt: timeOf(f.ExpiresAt), ConnectedAt: timeOf(f.ConnectedAt), UsedAt: timeOf(f.UsedAt), Lifetime: f.Lifetime,
+		Scope: f.Scope, ConfiguredScope: f.ConfiguredScope, ResourceOwner: f.ResourceOwner, Environment: f.Environment,
+	}
+	if !f.Refreshable {
+		return token, nil
+	}
+	refresh, err := s.unseal(sealed.RefreshToken, associatedData(key, "refresh", sealed.AccessToken))
+	token.RefreshToken = api.Secret(refresh)
+	return token, err
+}
+
+func (s *sealedStore) unseal(secret api.Secret, data []byte) ([]byte, error) {
+	ciphertext, err := unpack(secret)
+	if err != nil {
+		return nil, err
+	}
+	return s.aead.Decrypt(ciphertext, data)
+}
+
+// associatedData is where a ciphertext belongs. Neither environments
+// nor users hold a zero byte. A refresh token belongs to one access token.
+func associatedData(key Key, field string, beside api.Secret) []byte {
+	return []byte(strings.Join([]string{"dispensary/oauth/token", field, key.Environment.String(), key.User, beside.Reveal()}, "\x00"))
+}
+
+// sealedPrefix tells a ciphertext from a token that was stored unsealed.
+const sealedPrefix = "sealed.1."
+
+func pack(ciphertext []byte) api.Secret {
+	return api.Secret(sealedPrefix + base64.RawURLEncoding.EncodeToString(ciphertext))
+}
+
+func unpack(secret api.Secret) ([]byte, error) {
+	encoded, ok := strings.CutPrefix(secret.Reveal(), sealedPrefix)
+	if !ok {
+		return nil, seal.ErrNotSealed
+	}
+	ciphertext, err := base64.RawURLEncoding.DecodeString(encoded)
+	if err != nil {
+		return nil, seal.ErrTampered
+	}
+	return ciphertext, nil
+}
+
+// IsSealed reports a token whose secrets are ciphertexts of a [Sealed] store, for
+// a [Store] that is to hold no others.
+func IsSealed(token oauth.Token) bool {
+	return strings.HasPrefix(token.AccessToken.Reveal(), sealedPrefix) &&
+		(token.RefreshToken == "" || strings.HasPrefix(token.RefreshToken.Reveal(), sealedPrefix))
+}
+
+func micros(t time.Time) *int64 {
+	if t.IsZero() {
+		return nil
+	}
+	n := t.UnixMicro()
+	return &n
+}
+
+func timeOf(n *int64) time.Time {
+	if n == nil {
+		return time.Time{}
+	}
+	return time.UnixMicro(*n).UTC()
+}

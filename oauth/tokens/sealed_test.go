@@ -1,0 +1,397 @@
+package tokens_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/seal"
+)
+
+var otherKey = tokens.Key{Environment: oauthtest.USSandbox, User: "user-18"}
+
+func sealKey(t testing.TB, id string) seal.Key {
+	t.Helper()
+	key, err := seal.GenerateKey(id)
+	require.NoError(t, err)
+	return key
+}
+
+func keyRing(t testing.TB, keys ...seal.Key) *seal.KeyRing {
+	t.Helper()
+	ring, err := seal.NewKeyRing(keys...)
+	require.NoError(t, err)
+	return ring
+}
+
+// vault is a sealed store, what it is made of, and one record in it.
+type vault struct {
+	inner  *tokens.MemoryStore
+	store  tokens.Store
+	key    seal.Key
+	record tokens.Record
+}
+
+func newVault(t *testing.T) *vault {
+	t.Helper()
+	v := &vault{inner: tokens.NewMemoryStore(), key: sealKey(t, "2026")}
+	v.store = tokens.Sealed(v.inner, keyRing(t, v.key))
+	var err error
+	v.record, err = v.store.Save(t.Context(), storeKey, oauthtest.FirstToken(time.Hour))
+	require.NoError(t, err)
+	return v
+}
+
+// stored returns what the inner store holds.
+func (v *vault) stored(t *testing.T, key tokens.Key) tokens.Record {
+	t.Helper()
+	record, err := v.inner.Load(t.Context(), key)
+	require.NoError(t, err)
+	return record
+}
+
+// plant changes the stored form of a token behind the sealed store's back.
+func (v *vault) plant(t *testing.T, key tokens.Key, change func(*oauth.Token)) {
+	t.Helper()
+	token := v.stored(t, key).Token
+	change(&token)
+	_, err := v.inner.Save(t.Context(), key, token)
+	require.NoError(t, err)
+}
+
+func TestSealedStoreHoldsCiphertexts(t *testing.T) {
+	t.Parallel()
+	v := newVault(t)
+	inner := v.stored(t, storeKey).Token
+	assert.True(t, tokens.IsSealed(inner))
+	assert.False(t, tokens.IsSealed(v.record.Token))
+	assert.NotContains(t, inner.AccessToken.Reveal()+inner.RefreshToken.Reveal(), "access-0")
+	assert.Equal(t, v.record.Token.ExpiresAt, inner.ExpiresAt, "due times are worked out from it")
+	assert.Equal(t, v.record.Token.ResourceOwner, inner.ResourceOwner, "lists show it")
+
+	loaded, err := v.store.Load(t.Context(), storeKey)
+	require.NoError(t, err)
+	assert.Equal(t, "access-0", loaded.Token.AccessToken.Reveal())
+	assert.Equal(t, "refresh-0", loaded.Token.RefreshToken.Reveal())
+	assert.Equal(t, v.record.Version, loaded.Version)
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
+		assert.Equal(t, "tokens.Sealed store", fmt.Sprintf(verb, v.store))
+	}
+}
+
+func TestSealedStoreBelievesOnlyTheCiphertext(t *testing.T) {
+	t.Parallel()
+	v := newVault(t)
+	v.plant(t, storeKey, func(token *oauth.Token) {
+		token.ResourceOwner.ID, token.Scope, token.ExpiresAt = "someone-else", "everything", time.Time{}
+	})
+	loaded, err := v.store.Load(t.Context(), storeKey)
+	require.NoError(t, err)
+	assert.Equal(t, v.record.Token.ResourceOwner, loaded.Token.ResourceOwner)
+	assert.Equal(t, v.record.Token.Scope, loaded.Token.Scope)
+	assert.WithinDuration(t, v.record.Token.ExpiresAt, loaded.Token.ExpiresAt, time.Microsecond)
+}
+
+func TestSealedRowsOpenOnlyWhereTheyBelong(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(row *oauth.Token, other oauth.Token)
+		want   error
+	}{
+		"another user's row":        {func(row *oauth.Token, other oauth.Token) { *row = other }, seal.ErrTampered},
+		"another user's refresh":    {func(row *oauth.Token, other oauth.Token) { row.RefreshToken = other.RefreshToken }, seal.ErrTampered},
+		"another user's access":     {func(row *oauth.Token, other oauth.Token) { row.AccessToken = other.AccessToken }, seal.ErrTampered},
+		"access as refresh":         {func(row *oauth.Token, _ oauth.Token) { row.RefreshToken = row.AccessToken }, seal.ErrTampered},
+		"no refresh token any more": {func(row *oauth.Token, _ oauth.Token) { row.RefreshToken = "" }, seal.ErrNotSealed},
+		"one letter":                {func(row *oauth.Token, _ oauth.Token) { row.AccessToken += "A" }, seal.ErrTampered},
+		"not base64":                {func(row *oauth.Token, _ oauth.Token) { row.AccessToken += "!" }, seal.ErrTampered},
+		"a token planted in plain":  {func(row *oauth.Token, _ oauth.Token) { row.AccessToken = "attacker" }, seal.ErrNotSealed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := newVault(t)
+			_, err := v.store.Save(t.Context(), otherKey, oauthtest.FirstToken(time.Hour))
+			require.NoError(t, err)
+			v.plant(t, storeKey, func(token *oauth.Token) { c.change(token, v.stored(t, otherKey).Token) })
+			v.requireUnreadable(t, c.want)
+		})
+	}
+}
+
+func TestSealedRowOfAnotherEnvironment(t *testing.T) {
+	t.Parallel()
+	v := newVault(t)
+	canadian := v.stored(t, storeKey).Token
+	canadian.Environment = oauthtest.CASandbox
+	key := tokens.Key{Environment: oauthtest.CASandbox, User: user}
+	_, err := v.inner.Save(t.Context(), key, canadian)
+	require.NoError(t, err)
+	_, err = v.store.Load(t.Context(), key)
+	require.ErrorIs(t, err, seal.ErrTampered)
+}
+
+// requireUnreadable holds that every way to the record is the typed error, and
+// that it can be replaced and forgotten all the same.
+func (v *vault) requireUnreadable(t *testing.T, want error) {
+	t.Helper()
+	ctx := t.Context()
+	conns := newConns(t, oauthtest.NewPlatform(oauthtest.RotateNever), v.store)
+	_, err := conns.TokenSource(user).Token(ctx)
+	require.ErrorIs(t, err, tokens.ErrUnreadable)
+	require.ErrorIs(t, err, want)
+	require.NotErrorIs(t, err, oauth.ErrReauthorize, "nobody is logged out")
+	var failure *tokens.StoreError
+	require.ErrorAs(t, err, &failure)
+
+	stored := v.stored(t, storeKey)
+	lease := tokens.Lease{Key: storeKey, Version: stored.Version, Owner: "a"}
+	_, err = v.store.Lease(ctx, lease, time.Minute)
+	require.ErrorIs(t, err, tokens.ErrUnreadable)
+	lease.Owner = "b"
+	_, err = v.inner.Lease(ctx, lease, time.Minute)
+	require.NoError(t, err, "the lease that served nobody was given back")
+	_, err = v.store.Fail(ctx, lease, tokens.ReasonInvalidGrant)
+	require.ErrorIs(t, err, tokens.ErrUnreadable)
+
+	_, err = v.store.Save(ctx, storeKey, oauthtest.FirstToken(time.Hour))
+	require.NoError(t, err)
+	_, err = v.store.Load(ctx, storeKey)
+	require.NoError(t, err)
+	require.NoError(t, v.store.Delete(ctx, storeKey))
+	_, err = v.store.Load(ctx, storeKey)
+	require.ErrorIs(t, err, tokens.ErrNoRecord)
+}
+
+func TestSealedWithAKeyThatIsMissing(t *testing.T) {
+	t.Parallel()
+	v := newVault(t)
+	without := tokens.Sealed(v.inner, keyRing(t, sealKey(t, "2027")))
+	_, err := without.Load(t.Context(), storeKey)
+	require.ErrorIs(t, err, tokens.ErrUnreadable)
+	require.ErrorIs(t, err, seal.ErrUnknownKey)
+	_, err = v.store.Load(t.Context(), storeKey)
+	require.NoError(t, err, "the key is back")
+}
+
+func TestSealedStoreSealsAnewOnLoad(t *testing.T) {
+	t.Parallel()
+	v := newVault(t)
+	lease := take(t, v.store, v.record, "a")
+	before := v.stored(t, storeKey)
+	next := sealKey(t, "2027")
+	rotated := tokens.Sealed(v.inner, keyRing(t, next, v.key))
+	for range 2 {
+		loaded, err := rotated.Load(t.Context(), storeKey)
+		require.NoError(t, err)
+		assert.Equal(t, v.record.Version, loaded.Version)
+		assert.Equal(t, "access-0", loaded.Token.AccessToken.Reveal())
+	}
+	after := v.stored(t, storeKey)
+	assert.NotEqual(t, before.Token.AccessToken.Reveal(), after.Token.AccessToken.Reveal())
+	only := tokens.Sealed(v.inner, keyRing(t, next))
+	_, err := only.Load(t.Context(), storeKey)
+	require.NoError(t, err, "the old key is not needed any more")
+	assert.Equal(t, after, v.stored(t, storeKey), "nothing is sealed twice")
+
+	committed, err := only.Commit(t.Context(), lease, oauthtest.FirstToken(2*time.Hour))
+	require.NoError(t, err, "who had the lease still has it")
+	assert.Greater(t, committed.Version, v.record.Version)
+}
+
+func TestSealedStoreSealsMarkedUsersAnew(t *testing.T) {
+	t.Parallel()
+	v := newVault(t)
+	_, err := v.store.Fail(t.Context(), take(t, v.store, v.record, "a"), tokens.ReasonInvalidGrant)
+	require.NoError(t, err)
+	next := sealKey(t, "2027")
+	_, err = tokens.Sealed(v.inner, keyRing(t, next, v.key)).Load(t.Context(), storeKey)
+	require.NoError(t, err)
+	record, err := tokens.Sealed(v.inner, keyRing(t, next)).Load(t.Context(), storeKey)
+	require.NoError(t, err)
+	assert.Equal(t, tokens.StateReauthorize, record.State)
+	assert.Equal(t, tokens.ReasonInvalidGrant, record.Reason)
+}
+
+// overtaken lets a refresh be committed between the read and the sealing anew.
+type overtaken struct {
+	*tokens.MemoryStore
+	overtake func()
+}
+
+func (s overtaken) Reseal(ctx context.Context, key tokens.Key, version int64, access, refresh api.Secret) error {
+	s.overtake()
+	return s.MemoryStore.Reseal(ctx, key, version, access, refresh)
+}
+
+func TestSealingAnewNeverLosesARefresh(t *testing.T) {
+	t.Parallel()
+	v := newVault(t)
+	lease := take(t, v.store, v.record, "a")
+	fresh := oauthtest.FirstToken(2 * time.Hour)
+	fresh.AccessToken = "access-fresh"
+	slow := tokens.Sealed(overtaken{v.inner, func() {
+		_, err := v.store.Commit(t.Context(), lease, fresh)
+		assert.NoError(t, err)
+	}}, keyRing(t, sealKey(t, "2027"), v.key))
+	loaded, err := slow.Load(t.Context(), storeKey)
+	require.NoError(t, err)
+	assert.Equal(t, v.record.Version, loaded.Version, "what was read")
+	loaded, err = v.store.Load(t.Context(), storeKey)
+	require.NoError(t, err)
+	assert.Equal(t, "access-fresh", loaded.Token.AccessToken.Reveal())
+}
+
+// foreign is an AEAD that is no seal.Rotator, as Tink's are.
+type foreign struct{ ring *seal.KeyRing }
+
+func (f foreign) Encrypt(plaintext, place []byte) ([]byte, error) {
+	return f.ring.Encrypt(plaintext, place)
+}
+
+func (f foreign) Decrypt(ciphertext, place []byte) ([]byte, error) {
+	plaintext, err := f.ring.Decrypt(ciphertext, place)
+	if err != nil {
+		return nil, errors.New("aead: decryption failed")
+	}
+	return plaintext, nil
+}
+
+func TestSealedByAForeignAEAD(t *testing.T) {
+	t.Parallel()
+	v := newVault(t)
+	store := tokens.Sealed(v.inner, foreign{keyRing(t, v.key)})
+	_, err := store.Load(t.Context(), storeKey)
+	require.NoError(t, err)
+	v.plant(t, storeKey, func(token *oauth.Token) { token.AccessToken += "A" })
+	_, err = store.Load(t.Context(), storeKey)
+	require.ErrorIs(t, err, tokens.ErrUnreadable)
+	require.ErrorContains(t, err, "decryption failed")
+}
+
+// listOnly and claimOnly are stores with one capability.
+type (
+	listOnly struct {
+		tokens.Store
+		tokens.Lister
+	}
+	claimOnly struct {
+		tokens.Store
+		tokens.Claimer
+	}
+)
+
+func TestSealedStoreHasTheCapabilitiesOfTheInnerOne(t *testing.T) {
+	t.Parallel()
+	memory, ring := tokens.NewMemoryStore(), keyRing(t, sealKey(t, "2026"))
+	for name, c := range map[string]struct {
+		inner         tokens.Store
+		lists, claims bool
+	}{
+		"none": {struct{ tokens.Store }{memory}, false, false}, "both": {memory, true, true},
+		"lists": {listOnly{memory, memory}, true, false}, "claims": {claimOnly{memory, memory}, false, true},
+	} {
+		store := tokens.Sealed(c.inner, ring)
+		_, lists := store.(tokens.Lister)
+		_, claims := store.(tokens.Claimer)
+		assert.Equal(t, c.lists, lists, name)
+		assert.Equal(t, c.claims, claims, name)
+		assert.Equal(t, "tokens.Sealed store", fmt.Sprint(store), name)
+	}
+	assert.Panics(t, func() { tokens.Sealed(nil, ring) })
+	assert.Panics(t, func() { tokens.Sealed(memory, nil) })
+}
+
+func TestSealedClaims(t *testing.T) {
+	t.Parallel()
+	v := newVault(t)
+	for _, key := range []tokens.Key{otherKey, {Environment: oauthtest.USSandbox, User: "user-19"}} {
+		_, err := v.store.Save(t.Context(), key, oauthtest.FirstToken(time.Hour))
+		require.NoError(t, err)
+	}
+	v.plant(t, storeKey, func(token *oauth.Token) { token.AccessToken += "A" })
+	due := tokens.Due{Environment: oauthtest.USSandbox, Before: time.Now().Add(time.Hour), Limit: 10, Owner: "r", TTL: time.Minute}
+	claimed, err := v.store.(tokens.Claimer).ClaimDue(t.Context(), due)
+	require.NoError(t, err)
+	require.Len(t, claimed, 2, "one that cannot be opened holds up nobody else")
+	for _, record := range claimed {
+		assert.Equal(t, "access-0", record.Token.AccessToken.Reveal())
+	}
+	v.plant(t, storeKey, func(*oauth.Token) {}) // a write ends its lease
+	_, err = v.store.(tokens.Claimer).ClaimDue(t.Context(), due)
+	require.ErrorIs(t, err, tokens.ErrUnreadable)
+
+	listed, err := v.store.(tokens.Lister).List(t.Context(), tokens.Listing{Environment: oauthtest.USSandbox, Limit: 10})
+	require.NoError(t, err)
+	require.Len(t, listed, 3, "lists need no key")
+	assert.Equal(t, v.record.Token.ResourceOwner, listed[0].Token.ResourceOwner)
+	assert.Empty(t, listed[0].Token.AccessToken)
+}
+
+func TestSealedStoreRefusesWhatNoStoreTakes(t *testing.T) {
+	t.Parallel()
+	v := newVault(t)
+	_, err := v.store.Save(t.Context(), tokens.Key{Environment: oauthtest.CASandbox, User: user}, oauthtest.FirstToken(time.Hour))
+	require.ErrorIs(t, err, api.ErrWrongEnvironment)
+	_, err = v.store.Save(t.Context(), storeKey, oauth.Token{Environment: oauthtest.USSandbox})
+	require.ErrorIs(t, err, api.ErrInvalidArgument)
+}
+
+func TestSealedStoreTakesLongAndBinarySecrets(t *testing.T) {
+	t.Parallel()
+	v := newVault(t)
+	token := oauthtest.FirstToken(time.Hour)
+	token.AccessToken = api.Secret("line\nline\x00\xff" + strings.Repeat("x", 64<<10))
+	token.RefreshToken = ""
+	_, err := v.store.Save(t.Context(), storeKey, token)
+	require.NoError(t, err)
+	loaded, err := v.store.Load(t.Context(), storeKey)
+	require.NoError(t, err)
+	assert.True(t, token.AccessToken == loaded.Token.AccessToken, "byte for byte")
+	assert.Empty(t, loaded.Token.RefreshToken)
+	assert.Less(t, len(v.stored(t, storeKey).Token.AccessToken), 88<<10)
+}
+
+// Tokens are ciphertexts wherever the store keeps them.
+func ExampleSealed() {
+	key, _ := seal.GenerateKey("2026") // or seal.ParseKeyRing, from the environment
+	ring, _ := seal.NewKeyRing(key)
+	inner := tokens.NewMemoryStore()
+	store := tokens.Sealed(inner, ring)
+
+	ctx := context.Background()
+	us := api.Environment{Region: api.US, Stage: api.Sandbox}
+	user := tokens.Key{Environment: us, User: "user-17"}
+	_, _ = store.Save(ctx, user, oauth.Token{AccessToken: "a-token", RefreshToken: "another", Environment: us})
+
+	kept, _ := inner.Load(ctx, user)
+	fmt.Println(kept.Token.AccessToken.Reveal()[:8])
+	opened, _ := store.Load(ctx, user)
+	fmt.Println(opened.Token.AccessToken.Reveal())
+	// Output:
+	// sealed.1
+	// a-token
+}
+
+func BenchmarkSealedLoad(b *testing.B) {
+	memory := tokens.NewMemoryStore()
+	for name, store := range map[string]tokens.Store{"plain": memory, "sealed": tokens.Sealed(tokens.NewMemoryStore(), keyRing(b, sealKey(b, "2026")))} {
+		b.Run(name, func(b *testing.B) {
+			_, err := store.Save(b.Context(), storeKey, oauthtest.FirstToken(time.Hour))
+			require.NoError(b, err)
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _ = store.Load(b.Context(), storeKey)
+			}
+		})
+	}
+}

@@ -1,0 +1,230 @@
+package tokens_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+)
+
+// slowStore takes its time for some calls: it waits before it begins, or after
+// the work is done, and gives up when its caller's context ends, as drivers do.
+type slowStore struct {
+	tokens.Store
+
+	mu    sync.Mutex
+	waits map[string][]time.Duration // by method; each is used up by one call
+	late  bool                       // after the work, not before it
+}
+
+func (s *slowStore) do(ctx context.Context, method string, work func() error) error {
+	s.mu.Lock()
+	var wait time.Duration
+	if left := s.waits[method]; len(left) > 0 {
+		wait, s.waits[method] = left[0], left[1:]
+	}
+	s.mu.Unlock()
+	if s.late {
+		if err := work(); err != nil {
+			return err
+		}
+	}
+	select {
+	case <-time.After(wait):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if s.late {
+		return nil
+	}
+	return work()
+}
+
+func (s *slowStore) Load(ctx context.Context, key tokens.Key) (record tokens.Record, err error) {
+	err = s.do(ctx, "Load", func() error { record, err = s.Store.Load(ctx, key); return err })
+	return record, err
+}
+
+func (s *slowStore) Save(ctx context.Context, key tokens.Key, token oauth.Token) (record tokens.Record, err error) {
+	err = s.do(ctx, "Save", func() error { record, err = s.Store.Save(ctx, key, token); return err })
+	return record, err
+}
+
+func (s *slowStore) Lease(ctx context.Context, lease tokens.Lease, ttl time.Duration) (record tokens.Record, err error) {
+	err = s.do(ctx, "Lease", func() error { record, err = s.Store.Lease(ctx, lease, ttl); return err })
+	return record, err
+}
+
+func (s *slowStore) Commit(ctx context.Context, lease tokens.Lease, token oauth.Token) (record tokens.Record, err error) {
+	err = s.do(ctx, "Commit", func() error { record, err = s.Store.Commit(ctx, lease, token); return err })
+	return record, err
+}
+
+func (s *slowStore) Fail(ctx context.Context, lease tokens.Lease, reason tokens.Reason) (record tokens.Record, err error) {
+	err = s.do(ctx, "Fail", func() error { record, err = s.Store.Fail(ctx, lease, reason); return err })
+	return record, err
+}
+
+// slowly returns connections to a store that is slow at the given methods, once each.
+func (w *fixture) slowly(t *testing.T, late bool, d time.Duration, methods ...string) *tokens.Connections {
+	t.Helper()
+	store := &slowStore{Store: w.store, waits: map[string][]time.Duration{}, late: late}
+	for _, method := range methods {
+		store.waits[method] = []time.Duration{d}
+	}
+	return w.on(t, store)
+}
+
+// A store that is slow for a moment is waited for, and nothing fails: neither
+// before its work nor after it, not even where the lease runs out meanwhile.
+func TestStoreThatIsSlowForAMomentFailsNobody(t *testing.T) {
+	t.Parallel()
+	for _, late := range []bool{false, true} {
+		for _, d := range []time.Duration{11 * time.Second, 25 * time.Second, 40 * time.Second} {
+			for _, method := range []string{"Load", "Lease", "Commit"} {
+				bubbleNamed(t, method, late, d, func(t *testing.T) {
+					w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+					conns := w.slowly(t, late, d, method)
+					token, err := conns.TokenSource(user).Token(t.Context())
+					require.NoError(t, err)
+					assert.Equal(t, "access-1", token.Secret.Reveal())
+					assert.Len(t, w.platform.Sent(), 1)
+					require.NoError(t, conns.Close(t.Context()))
+					assert.Equal(t, "refresh-1", w.record(t).Token.RefreshToken.Reveal())
+				})
+			}
+		}
+	}
+}
+
+func bubbleNamed(t *testing.T, method string, late bool, d time.Duration, test func(t *testing.T)) {
+	t.Helper()
+	name := method + " before its work "
+	if late {
+		name = method + " after its work "
+	}
+	t.Run(name+d.String(), func(t *testing.T) { oauthtest.Bubble(t, test) })
+}
+
+// A lease that ran out while it was being taken does not count: the platform is
+// asked under one that nobody else can take meanwhile.
+func TestLeaseThatRanOutWhileItWasTakenIsTakenAnew(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+		conns := w.slowly(t, true, tokens.DefaultLeaseTTL+10*time.Second, "Lease")
+		peer := tokens.Lease{Key: w.conns.Key(user), Version: w.record(t).Version, Owner: "peer"}
+		w.platform.Inject(takeOver(func() {
+			_, err := w.store.Lease(t.Context(), peer, time.Minute)
+			assert.ErrorIs(t, err, tokens.ErrLeased)
+		}))
+		token, err := conns.TokenSource(user).Token(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, "access-1", token.Secret.Reveal())
+	})
+}
+
+// Where a peer has taken it instead, its result is waited for.
+func TestLeaseThatAPeerTookMeanwhileIsThePeers(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+		conns := w.slowly(t, true, tokens.DefaultLeaseTTL+10*time.Second, "Lease")
+		go func() {
+			time.Sleep(tokens.DefaultLeaseTTL + time.Second)
+			_, err := w.replica(t).TokenSource(user).Token(t.Context())
+			assert.NoError(t, err)
+		}()
+		token, err := conns.TokenSource(user).Token(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, "access-1", token.Secret.Reveal())
+		assert.Len(t, w.platform.Sent(), 1, "the peer's refresh")
+	})
+}
+
+// It is the caller who says how long to wait.
+func TestCallerOfASlowStoreLeavesWithItsContext(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"Load", "Lease", "Commit"} {
+		t.Run(method, func(t *testing.T) {
+			oauthtest.Bubble(t, func(t *testing.T) {
+				w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+				conns := w.slowly(t, false, 25*time.Second, method)
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+				defer cancel()
+				began := time.Now()
+				_, err := conns.TokenSource(user).Token(ctx)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				assert.Equal(t, 2*time.Second, time.Since(began))
+				token, err := conns.TokenSource(user).Token(t.Context())
+				require.NoError(t, err, "the store has come back")
+				assert.Equal(t, "access-1", token.Secret.Reveal())
+				assert.Len(t, w.platform.Sent(), 1)
+			})
+		})
+	}
+}
+
+// A call that never comes back does not keep a user waiting for ever.
+func TestStoreThatHangsIsGivenUpOn(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"Load", "Lease"} {
+		t.Run(method, func(t *testing.T) {
+			oauthtest.Bubble(t, func(t *testing.T) {
+				w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+				conns := w.slowly(t, false, 24*time.Hour, method)
+				_, err := conns.TokenSource(user).Token(t.Context())
+				var problem *tokens.StoreError
+				require.ErrorAs(t, err, &problem)
+				assert.Equal(t, method, problem.Op)
+				time.Sleep(time.Minute) // of peace after a failure
+				_, err = conns.TokenSource(user).Token(t.Context())
+				require.NoError(t, err)
+			})
+		})
+	}
+}
+
+// The mark on a user who has to authorize again is not lost either.
+func TestSlowStoreStillMarksTheUser(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+		w.platform.Kill("refresh-0")
+		conns := w.slowly(t, false, 25*time.Second, "Fail")
+		_, err := conns.TokenSource(user).Token(t.Context())
+		requireReauthorize(t, err, tokens.ReasonInvalidGrant)
+		assert.Equal(t, tokens.StateReauthorize, w.record(t).State)
+	})
+}
+
+// A code cannot be had again: the user who has just authorized waits as well.
+func TestSlowStoreStillConnectsTheUser(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+		conns := w.slowly(t, false, 25*time.Second, "Save")
+		record, err := conns.Connect(t.Context(), "user-18", "code")
+		require.NoError(t, err)
+		assert.Equal(t, "access-1", record.Token.AccessToken.Reveal())
+		assert.Len(t, w.platform.Sent(), 1, "nothing was revoked")
+	})
+}
+
+func TestSlowStoreStillDisconnectsTheUser(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"Load", "Lease"} {
+		t.Run(method, func(t *testing.T) {
+			oauthtest.Bubble(t, func(t *testing.T) {
+				w := newFixture(t, oauthtest.RotateNever, time.Hour)
+				conns := w.slowly(t, true, 40*time.Second, method)
+				require.NoError(t, conns.Disconnect(t.Context(), user))
+				_, err := w.store.Load(t.Context(), w.conns.Key(user))
+				require.ErrorIs(t, err, tokens.ErrNoRecord)
+			})
+		})
+	}
+}

@@ -1,0 +1,272 @@
+package tokens
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync/atomic"
+	"time"
+	"unique"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth"
+)
+
+// TokenSource authorizes calls as one user. It is an [api.TokenRefresher]:
+// the token comes from memory while it is valid, from the store when another
+// replica has refreshed it, and from the platform when it has to. It is safe for
+// concurrent use, small, and may be made anew for every request: refreshing is
+// done once for all sources of a user, see [Connections.TokenSource].
+type TokenSource struct {
+	conns  *Connections
+	key    Key
+	cached atomic.Pointer[cachedToken]
+}
+
+var (
+	_ api.TokenRefresher = (*TokenSource)(nil)
+	_ api.TokenReloader  = (*TokenSource)(nil)
+)
+
+// cachedToken is a token in memory with the times that matter.
+type cachedToken struct {
+	token  api.AccessToken
+	renew  time.Time // from here on a new one is fetched in the background
+	expire time.Time // from here on callers wait for a new one
+	seq    uint64    // of the call that brought it
+}
+
+// expiryMargin is how early a token counts as expired, so that it is still
+// valid when it arrives. x/oauth2 uses the same.
+const expiryMargin = 10 * time.Second
+
+// newCachedToken works the times out. Both margins shrink with the token's
+// lifetime, or a token that lives for a minute would be refreshed by every call.
+func newCachedToken(t oauth.Token, leeway time.Duration, seq uint64) *cachedToken {
+	c := &cachedToken{token: t.Access(), seq: seq}
+	// Hundreds of thousands of tokens have the same few texts.
+	c.token.Environment = unique.Make(t.Environment).Value()
+	c.token.Scope = unique.Make(t.Scope).Value()
+	if !t.ExpiresAt.IsZero() {
+		if t.Lifetime > 0 {
+			leeway = min(leeway, t.Lifetime/4)
+		}
+		c.renew = t.ExpiresAt.Add(-leeway)
+		c.expire = t.ExpiresAt.Add(-min(expiryMargin, leeway/2))
+	}
+	return c
+}
+
+func (c *cachedToken) fresh(now time.Time) bool { return c.renew.IsZero() || now.Before(c.renew) }
+func (c *cachedToken) alive(now time.Time) bool { return c.expire.IsZero() || now.Before(c.expire) }
+
+// valid uses the time up to the last moment: better that than no token.
+func (c *cachedToken) valid(now time.Time) bool {
+	return c.token.ExpiresAt.IsZero() || now.Before(c.token.ExpiresAt)
+}
+
+// TokenSource returns the source of the token of one of the integrator's users. It
+// reads nothing yet, and that a user is not connected shows with the first call,
+// which fails with a [*ReauthorizeError].
+//
+// All sources of a user share one refresh, and those of several processes share it
+// through the store. The refresh belongs to no caller: when the ctx of a caller
+// ends, that caller leaves and the refresh goes on for the others.
+func (c *Connections) TokenSource(user string) *TokenSource {
+	return &TokenSource{conns: c, key: c.Key(user)}
+}
+
+// Key returns the key of the user's record.
+func (s *TokenSource) Key() Key { return s.key }
+
+// Forget drops the token in memory, so that the next call reads the store. Use
+// it after the user was connected anew, or disconnected, in this process; other
+// processes notice when the old token is refused, which [oauth.Client.Revoke] brings
+// about, or when it is due for a refresh.
+func (s *TokenSource) Forget() { s.cached.Store(nil) }
+
+// Token implements [api.TokenSource]. A valid token in memory is returned
+// whatever the state of ctx, of the store and of the platform.
+//
+// Errors: [*ReauthorizeError]; [*oauth.ConfigError]; [*StoreError];
+// [api.ErrWrongEnvironment] if the stored token is another environment's; an
+// [*api.ArgumentError] for a user that no key can name; the error of ctx;
+// [*api.Error] where the platform could not be asked. After all but the first and
+// the argument, a later call may succeed.
+func (s *TokenSource) Token(ctx context.Context) (api.AccessToken, error) {
+	if cached := s.cached.Load(); cached != nil && cached.fresh(time.Now()) {
+		return cached.token, nil
+	}
+	return s.fetch(ctx)
+}
+
+// Refresh implements [api.TokenRefresher]. It returns rejected itself, and sends
+// nothing, where new tokens are refused as well: for a while after
+// [TokenSource.Refused], for this user or, where it happened to several, for
+// all of them. Errors are those of Token.
+func (s *TokenSource) Refresh(ctx context.Context, rejected api.AccessToken) (api.AccessToken, error) {
+	if rejected.Environment != s.key.Environment {
+		return api.AccessToken{}, wrongEnvironment(rejected.Environment, s.key.Environment)
+	}
+	if cached := s.cached.Load(); cached != nil && cached.token.Secret != rejected.Secret && cached.alive(time.Now()) {
+		return cached.token, nil
+	}
+	if !s.conns.forced.paused(s.key) {
+		return s.refresh(ctx, &refresh{stale: rejected.Secret})
+	}
+	cached, _, err := s.load(ctx) // another process may have had more luck
+	if err != nil || !cached.alive(time.Now()) {
+		return rejected, err
+	}
+	return cached.token, nil
+}
+
+// Refused implements [api.TokenRefresher]. The user is not marked: that the API does
+// not accept a token which the platform has just issued is not the user's doing,
+// and the next refresh shows whether the user has revoked it meanwhile.
+func (s *TokenSource) Refused(ctx context.Context, token api.AccessToken) {
+	if token.Environment != s.key.Environment {
+		return
+	}
+	if trip := s.conns.forced.recordRefused(s.key, token.Secret); trip.alarm {
+		s.conns.hooks.logger.LogAttrs(ctx, slog.LevelWarn, "tokens: the API answers 401 to tokens that were just issued; a 401 forces no refresh for now",
+			slog.String("environment", s.key.Environment.String()), slog.Int("users", trip.users), slog.Duration("pause", forcedPolicy.Pause))
+	}
+}
+
+// Reload returns a token as Token does, after it has looked into the store: it
+// finds what another process has put there, although the token in memory is
+// still valid. A client asks it where the token lacks a scope, which the user may
+// have granted since. Errors are those of Token.
+func (s *TokenSource) Reload(ctx context.Context) (api.AccessToken, error) {
+	if _, _, err := s.load(ctx); err != nil {
+		return api.AccessToken{}, err
+	}
+	return s.Token(ctx)
+}
+
+// fetch is Token without a fresh token in memory.
+func (s *TokenSource) fetch(ctx context.Context) (api.AccessToken, error) {
+	r := &refresh{}
+	cached := s.cached.Load()
+	if cached == nil {
+		var record Record
+		var err error
+		if cached, record, err = s.load(ctx); err != nil {
+			return s.retryMarked(ctx, err)
+		}
+		r.loaded = &record
+	}
+	now := time.Now()
+	switch {
+	case cached.fresh(now):
+		return cached.token, nil
+	case cached.alive(now):
+		s.refreshInBackground(ctx, r)
+		return cached.token, nil
+	}
+	token, err := s.refresh(ctx, r)
+	if err != nil && !needsUser(err) && !errors.Is(err, api.ErrWrongEnvironment) && cached.valid(time.Now()) {
+		return cached.token, nil
+	}
+	return token, err
+}
+
+// retryMarked is Token for a marked user: the refresh token is tried again where it
+// is time to, and otherwise the mark stands.
+func (s *TokenSource) retryMarked(ctx context.Context, mark error) (api.AccessToken, error) {
+	var marked *ReauthorizeError
+	if !errors.As(mark, &marked) || marked.retryFrom.IsZero() || time.Now().Before(marked.retryFrom) ||
+		!s.conns.circuit.mayRetryMarked(s.key) {
+		return api.AccessToken{}, mark
+	}
+	token, err := s.refresh(ctx, &refresh{retryMarked: true})
+	if err != nil && !needsUser(err) && ctx.Err() == nil {
+		err = mark
+	}
+	return token, err
+}
+
+// load reads the stored token into memory.
+func (s *TokenSource) load(ctx context.Context) (*cachedToken, Record, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, Record{}, err
+	}
+	c, _ := s.conns.calls.join(ctx, callKey{s.key, loadCall}, nil, func(ctx context.Context) (Record, error) {
+		return s.conns.load(ctx, s.key)
+	})
+	return s.await(ctx, c)
+}
+
+// refresh waits for a token that satisfies r. Where a call is under way that was
+// started for something less, it is waited for and looked at first.
+func (s *TokenSource) refresh(ctx context.Context, r *refresh) (api.AccessToken, error) {
+	r.conns, r.key = s.conns, s.key
+	for {
+		if err := ctx.Err(); err != nil {
+			return api.AccessToken{}, err
+		}
+		if blocked := s.conns.circuit.blocked(s.key); blocked != nil {
+			// Another process may have had more luck.
+			cached, _, err := s.load(ctx)
+			switch {
+			case err == nil && cached.token.Secret != r.stale && cached.alive(time.Now()):
+				return cached.token, nil
+			case needsUser(err):
+				return api.AccessToken{}, err
+			}
+			return api.AccessToken{}, blocked
+		}
+		c, started := s.conns.calls.join(ctx, callKey{s.key, refreshCall}, nil, r.run)
+		cached, _, err := s.await(ctx, c)
+		switch {
+		case err != nil:
+			return api.AccessToken{}, err
+		case started || (cached.token.Secret != r.stale && cached.alive(time.Now())):
+			return cached.token, nil
+		}
+		r.loaded = nil // it is older than what was waited for
+	}
+}
+
+// refreshInBackground starts a refresh that no caller waits for.
+func (s *TokenSource) refreshInBackground(ctx context.Context, r *refresh) {
+	r.conns, r.key = s.conns, s.key
+	if s.conns.circuit.blocked(s.key) != nil {
+		return
+	}
+	if c, started := s.conns.calls.join(ctx, callKey{s.key, refreshCall}, nil, r.run); started {
+		go func() { _, _, _ = s.await(context.WithoutCancel(ctx), c) }()
+	}
+}
+
+// await waits for a call and caches its token, or drops the cached one if only the
+// user can bring another.
+func (s *TokenSource) await(ctx context.Context, c *call) (*cachedToken, Record, error) {
+	record, err := c.wait(ctx, s.key)
+	if err != nil {
+		if cached := s.cached.Load(); cached != nil && cached.seq <= c.seq && needsUser(err) {
+			s.cached.CompareAndSwap(cached, nil)
+		}
+		return nil, Record{}, err
+	}
+	for {
+		cached := s.cached.Load()
+		if cached != nil && cached.seq == c.seq {
+			return cached, record, nil // another caller of this source was here
+		}
+		next := newCachedToken(record.Token, s.conns.config.Leeway, c.seq)
+		// A caller that was held up must not put an older token back.
+		if (cached != nil && cached.seq > c.seq) || s.cached.CompareAndSwap(cached, next) {
+			return next, record, nil
+		}
+	}
+}
+
+// String names the user.
+func (s *TokenSource) String() string { return "tokens.TokenSource{" + s.key.String() + "}" }
+
+// Format prints [TokenSource.String] for every verb.
+func (s *TokenSource) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }

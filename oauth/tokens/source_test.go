@@ -1,0 +1,322 @@
+package tokens_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+)
+
+func TestTokenFromMemory(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateOnFirstUse, time.Hour)
+		w.requireToken(t, "access-0")
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 10 {
+			token, err := w.source.Token(gone) // memory needs nobody's leave
+			require.NoError(t, err)
+			assert.Equal(t, oauthtest.USSandbox, token.Environment)
+			assert.True(t, token.HasScope("clinic:read"))
+		}
+		assert.Equal(t, 1, w.store.Count("Load"))
+		assert.Empty(t, w.platform.Sent())
+	})
+}
+
+func TestThousandGoroutinesRefreshOnce(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+		w.platform.Delay = 100 * time.Millisecond
+		var wg sync.WaitGroup
+		for range 1000 {
+			wg.Go(func() {
+				token, err := w.source.Token(t.Context())
+				assert.NoError(t, err)
+				assert.Equal(t, "access-1", token.Secret.Reveal())
+			})
+		}
+		wg.Wait()
+		assert.Len(t, w.platform.Sent(), 1)
+		assert.Equal(t, 1, w.store.Count("Commit"))
+	})
+}
+
+func TestRebuiltSourcesShareTheFlight(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+		w.platform.Delay = 100 * time.Millisecond
+		var wg sync.WaitGroup
+		for range 200 {
+			wg.Go(func() {
+				token, err := w.conns.TokenSource(user).Token(t.Context())
+				assert.NoError(t, err)
+				assert.Equal(t, "access-1", token.Secret.Reveal())
+			})
+		}
+		wg.Wait()
+		assert.Len(t, w.platform.Sent(), 1)
+		require.NoError(t, w.conns.Close(t.Context()))
+	})
+}
+
+func TestCancelledCallerLeavesTheRefreshGoing(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+		w.platform.Delay = 5 * time.Second
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var wg sync.WaitGroup
+		wg.Go(func() { // starts the refresh, and leaves
+			_, err := w.source.Token(ctx)
+			assert.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.Equal(t, time.Second, time.Since(began))
+		})
+		synctest.Wait()
+		wg.Go(func() {
+			token, err := w.source.Token(t.Context())
+			assert.NoError(t, err)
+			assert.Equal(t, "access-1", token.Secret.Reveal())
+			assert.Equal(t, 5*time.Second, time.Since(began))
+		})
+		wg.Wait()
+		assert.Len(t, w.platform.Sent(), 1)
+	})
+}
+
+func TestCallerWhoIsGoneStartsNothing(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateOnFirstUse, -time.Minute)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := w.source.Token(ctx)
+		require.ErrorIs(t, err, context.Canceled)
+		assert.Zero(t, w.store.Count("Load"))
+	})
+}
+
+func TestRenewsInTheBackgroundBeforeTheEnd(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateAtOnce, tokens.DefaultLeeway-time.Second)
+		w.platform.Delay = time.Second
+		began := time.Now()
+		for range 50 {
+			w.requireToken(t, "access-0")
+		}
+		assert.Zero(t, time.Since(began), "nobody waits while the token is valid")
+		require.NoError(t, w.conns.Close(t.Context()))
+		synctest.Wait()
+		w.requireToken(t, "access-1")
+		assert.Len(t, w.platform.Sent(), 1)
+	})
+}
+
+func TestShortLivedTokensAreNotRenewedByEveryCall(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateNever, time.Minute)
+		token := oauthtest.FirstToken(time.Minute)
+		token.Lifetime = time.Minute
+		w.save(t, token)
+		w.requireToken(t, "access-0")
+		time.Sleep(44 * time.Second)
+		w.requireToken(t, "access-0")
+		assert.Empty(t, w.platform.Sent(), "the leeway is a quarter of the life at most")
+		time.Sleep(2 * time.Second)
+		w.requireToken(t, "access-0")
+		require.NoError(t, w.conns.Close(t.Context()))
+		assert.Len(t, w.platform.Sent(), 1)
+	})
+}
+
+func TestTokenWithoutExpiryIsUsedUntilRefused(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateNever, time.Minute)
+		token := oauthtest.FirstToken(0)
+		token.ExpiresAt, token.Lifetime = time.Time{}, 0
+		w.save(t, token)
+		w.requireToken(t, "access-0")
+		time.Sleep(1000 * time.Hour)
+		w.requireToken(t, "access-0")
+		assert.Empty(t, w.platform.Sent())
+	})
+}
+
+func TestRefreshForcesOneCall(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateAtOnce, time.Hour)
+		w.platform.Delay = 100 * time.Millisecond
+		rejected, err := w.source.Token(t.Context())
+		require.NoError(t, err)
+		var wg sync.WaitGroup
+		for range 500 {
+			wg.Go(func() {
+				token, err := w.source.Refresh(t.Context(), rejected)
+				assert.NoError(t, err)
+				assert.Equal(t, "access-1", token.Secret.Reveal())
+			})
+		}
+		wg.Wait()
+		assert.Len(t, w.platform.Sent(), 1)
+	})
+}
+
+func TestRefreshReturnsWhatAPeerStored(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateAtOnce, time.Hour)
+		rejected, err := w.source.Token(t.Context())
+		require.NoError(t, err)
+		newer := oauthtest.FirstToken(2 * time.Hour)
+		newer.AccessToken, newer.RefreshToken = "access-peer", "refresh-peer"
+		w.save(t, newer)
+		token, err := w.source.Refresh(t.Context(), rejected)
+		require.NoError(t, err)
+		assert.Equal(t, "access-peer", token.Secret.Reveal())
+		w.requireToken(t, "access-peer")
+		again, err := w.source.Refresh(t.Context(), rejected)
+		require.NoError(t, err)
+		assert.Equal(t, token, again)
+		assert.Empty(t, w.platform.Sent())
+	})
+}
+
+func TestForcedRefreshIsNotContentWithALesserFlight(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		// One source holds a token near its end; the store holds a fresh one
+		// that another source has just seen refused.
+		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+		w.requireToken(t, "access-0")
+		time.Sleep(56 * time.Minute)
+		fresh := oauthtest.FirstToken(time.Hour)
+		fresh.AccessToken = "access-refused"
+		w.save(t, fresh)
+		w.store.Slow = time.Second
+		w.requireToken(t, "access-0") // starts a flight that finds the fresh one good
+		token, err := w.conns.TokenSource(user).Refresh(t.Context(), fresh.Access())
+		require.NoError(t, err)
+		assert.Equal(t, "access-1", token.Secret.Reveal())
+		assert.Len(t, w.platform.Sent(), 1)
+		assert.Equal(t, 3, w.store.Count("Load"), "the first reading and one a flight")
+	})
+}
+
+func TestForgetReadsTheStore(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+		w.requireToken(t, "access-0")
+		other := oauthtest.FirstToken(time.Hour)
+		other.AccessToken = "access-other"
+		w.save(t, other)
+		w.requireToken(t, "access-0")
+		w.source.Forget()
+		w.requireToken(t, "access-other")
+	})
+}
+
+func TestSourceRefusesBadArguments(t *testing.T) {
+	t.Parallel()
+	conns := newConns(t, oauthtest.NewPlatform(oauthtest.RotateNever), tokens.NewMemoryStore())
+	token := api.AccessToken{Secret: "a", Environment: oauthtest.USSandbox}
+	for name, source := range map[string]*tokens.TokenSource{
+		"no user":          conns.TokenSource(""),
+		"unusable user":    conns.TokenSource("a\nb"),
+		"space about user": conns.TokenSource("bob "),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := source.Token(t.Context())
+			require.ErrorIs(t, err, api.ErrInvalidArgument)
+			_, err = source.Refresh(t.Context(), token)
+			require.ErrorIs(t, err, api.ErrInvalidArgument)
+			source.Refused(t.Context(), token)
+		})
+	}
+}
+
+// A store need not be comparable.
+func TestStoreOfAnIncomparableType(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+		token, err := w.on(t, sliceStore{Store: w.store}).TokenSource(user).Token(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, "access-0", token.Secret.Reveal())
+	})
+}
+
+type sliceStore struct {
+	tokens.Store
+	_ []int
+}
+
+func TestTokensOfAnotherEnvironmentAreRefused(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+		canadian := w.conns.Key(user)
+		canadian.Environment = oauthtest.CASandbox
+		_, err := w.store.Save(t.Context(), canadian, oauthtest.FirstToken(time.Hour))
+		require.ErrorIs(t, err, api.ErrWrongEnvironment)
+
+		// A store that lets it through is caught as well.
+		lax := &laxStore{tokens.NewMemoryStore(), tokens.Record{Key: canadian, Token: oauthtest.FirstToken(time.Hour), Version: 1, State: tokens.StateActive}}
+		conns := newConns(t, w.platform, lax, func(c *settings) { c.Site.Environment = oauthtest.CASandbox })
+		source := conns.TokenSource(user)
+		_, err = source.Token(t.Context())
+		require.ErrorIs(t, err, api.ErrWrongEnvironment)
+		_, err = source.Refresh(t.Context(), oauthtest.FirstToken(0).Access())
+		require.ErrorIs(t, err, api.ErrWrongEnvironment)
+		assert.Empty(t, w.platform.Sent())
+	})
+}
+
+// laxStore loads what it was given, whatever that is.
+type laxStore struct {
+	tokens.Store
+	record tokens.Record
+}
+
+func (s *laxStore) Load(context.Context, tokens.Key) (tokens.Record, error) { return s.record, nil }
+
+func TestStoreFailureIsTyped(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateNever, -time.Minute)
+		down := errors.New("database is away")
+		w.store.Break("Load", down)
+		_, err := w.source.Token(t.Context())
+		var problem *tokens.StoreError
+		require.ErrorAs(t, err, &problem)
+		require.ErrorIs(t, err, down)
+		assert.Equal(t, "Load", problem.Op)
+		assert.Equal(t, "tokens: store: Load of us/sandbox/user-17: database is away", err.Error())
+
+		w.store.Break("Load", nil)
+		w.store.Break("Lease", down)
+		_, err = w.source.Token(t.Context())
+		require.ErrorAs(t, err, &problem)
+		assert.Equal(t, "Lease", problem.Op)
+		assert.Empty(t, w.platform.Sent(), "without a lease nothing is refreshed")
+
+		w.store.Break("Lease", nil)
+		time.Sleep(2 * time.Second)
+		w.requireToken(t, "access-1")
+	})
+}
+
+func TestPanickingStoreEndsNoProgram(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		conns := newConns(t, oauthtest.NewPlatform(oauthtest.RotateNever), &panickyStore{})
+		_, err := conns.TokenSource(user).Token(t.Context())
+		require.ErrorContains(t, err, "panic with a runtime.")
+		require.NoError(t, conns.Close(t.Context()))
+	})
+}
+
+type panickyStore struct{ tokens.Store }

@@ -1,0 +1,223 @@
+package tokens
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"time"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth"
+)
+
+// Lease is the right to replace one version of one record. The version is what
+// the holder has seen; the owner is a text that no one else uses.
+type Lease struct {
+	Key     Key
+	Version int64
+	Owner   string
+}
+
+// Store keeps the tokens of all users, for all replicas of a program. It does
+// three small things atomically and never waits: to refresh a token a
+// replica takes a short lease on its record, calls the platform while nothing is
+// locked, and writes the result if the record has not moved.
+//
+//	load ─► lease(version, owner, ttl) ─► POST /oauth/token ─► commit(version+owner)
+//	                                                        ├► fail: only the user can help
+//	                                                        └► release: try again later
+//
+// # Versions
+//
+// Save, Commit and Fail give the record a new version, greater than every
+// version its key ever had, also across Delete. (A store that forgets deleted
+// rows can begin with the time in microseconds.) Lease and Release do not
+// change it.
+//
+// # Leases
+//
+// A record has at most one lease: an owner and an end. A lease that has run out
+// keeps others from nothing, but its owner may still Commit or Fail as long as
+// no one else has taken a lease and no one has written. The store's own clock
+// measures the time.
+//
+// # Errors
+//
+// [ErrNoRecord], [ErrConflict] and [ErrLeased] are returned as each method
+// says, and mean that nothing was changed. Any other error is a failure of the
+// store, after which the record may or may not have been written. No error's
+// text holds a token.
+//
+// # Content
+//
+// Every field of an [oauth.Token] comes back as it was written, times to the
+// microsecond in any location. Secrets are opaque texts of up to 64 KiB: an
+// implementation, or another Store around it, may seal them with the key as
+// associated data. Users are compared byte by byte.
+//
+// Methods are safe for concurrent use, return when ctx ends, and hold no lock,
+// transaction or connection after they return.
+//
+// # Time
+//
+// A method may be slow for a moment: how long to wait is up to the callers of
+// [TokenSource], who leave when their contexts end. Only a call that does not
+// come back is given up, after a minute; writing a new pair, which is repeated until
+// it succeeds, is tried anew sooner.
+type Store interface {
+	// Load returns the record of key, or [ErrNoRecord].
+	Load(ctx context.Context, key Key) (Record, error)
+
+	// Save stores a first or renewed authorization: it inserts or replaces the
+	// record, makes it [StateActive], clears its reason and ends any lease. It
+	// does not look at the version: what the user just authorized is newer
+	// than anything else. A token that fails [Key.ValidateToken] is refused with
+	// that error.
+	Save(ctx context.Context, key Key, token oauth.Token) (Record, error)
+
+	// Delete forgets the record and its lease. Deleting what is not there is
+	// no error. It does not revoke the token, see [oauth.Client.Revoke].
+	Delete(ctx context.Context, key Key) error
+
+	// DeleteVersion is Delete of this version of the record, and no other: a
+	// token that was written meanwhile stays.
+	//
+	// Errors: [ErrConflict] if the version is another one.
+	DeleteVersion(ctx context.Context, key Key, version int64) error
+
+	// Lease takes the lease on the record for ttl and returns the record as it
+	// is then, in whatever state. An owner that holds the lease already
+	// prolongs it.
+	//
+	// Errors: [ErrNoRecord]; [ErrConflict] if the version is another one;
+	// [ErrLeased] if another owner holds a lease that has not run out.
+	Lease(ctx context.Context, lease Lease, ttl time.Duration) (Record, error)
+
+	// Commit replaces the token by what a refresh returned, makes the record
+	// [StateActive], clears its reason and ends the lease. The write is
+	// durable when it returns: only then is the new token used.
+	//
+	// Errors: [ErrNoRecord]; [ErrConflict] if the version is another one or
+	// the last lease was not taken by this owner, or was released; that of
+	// [Key.ValidateToken].
+	Commit(ctx context.Context, lease Lease, token oauth.Token) (Record, error)
+
+	// Fail makes the record [StateReauthorize] with reason and ends the lease.
+	// The token stays. Errors are those of Commit.
+	Fail(ctx context.Context, lease Lease, reason Reason) (Record, error)
+
+	// Release ends the lease without a result, so that others need not wait
+	// for its end. A lease that is not this owner's any more is left alone,
+	// which is no error.
+	Release(ctx context.Context, lease Lease) error
+}
+
+// Lister is what a [Store] may implement beyond its duty: it can tell who is
+// connected. [MemoryStore] does. A Store around another one that cannot returns
+// [errors.ErrUnsupported], of this and of [Claimer].
+type Lister interface {
+	// List returns the records that listing asks for, ordered by the bytes of
+	// their user, or none after the last. Their AccessToken and RefreshToken
+	// are empty: a list needs no secrets, and a record that cannot be unsealed
+	// is listed too. Everything else is as Load returns it.
+	//
+	// Records that are written while pages are read may be missed or not; none
+	// is returned twice.
+	List(ctx context.Context, listing Listing) ([]Record, error)
+}
+
+// Listing is a page of a [Lister].
+type Listing struct {
+	// Environment is the one whose users are listed.
+	Environment api.Environment
+
+	// State limits the list to records in it; empty lists all.
+	State State
+
+	// After is the user after whom the page begins: that of the last record of
+	// the page before, or empty for the first page.
+	After string
+
+	// Limit is the number of records at most, 1 or more.
+	Limit int
+}
+
+// Claimer is what a [Store] may implement beyond its duty: it hands out the
+// records whose tokens are due, to one replica each. [Connections.KeepFresh] needs it.
+// [MemoryStore] does it.
+type Claimer interface {
+	// ClaimDue takes, for due.Owner and due.TTL, the lease on up to due.Limit
+	// records and returns them as they are then, the earliest due first. It
+	// takes those
+	//
+	//   - of due.Environment, in [StateActive],
+	//   - whose [DueAt] is not zero and before due.Before,
+	//   - whose Token.UsedAt is not before due.UsedSince, if that is set,
+	//   - on which nobody holds a lease that has not run out.
+	//
+	// The leases are those of [Store.Lease]: versions stay, and no record is
+	// handed to two callers at a time. None that is due is no error.
+	ClaimDue(ctx context.Context, due Due) ([]Record, error)
+}
+
+// Due says what a [Claimer] hands out. Its times are by the caller's clock, the
+// leases' by the store's.
+type Due struct {
+	// Environment is the one whose tokens are claimed.
+	Environment api.Environment
+
+	// Before is the time that [DueAt] has to be before.
+	Before time.Time
+
+	// UsedSince is the time that Token.UsedAt must not be before. Zero claims
+	// the tokens of users whom nobody uses, too.
+	UsedSince time.Time
+
+	// Limit is the number of records at most, 1 or more.
+	Limit int
+
+	// Owner and TTL are those of the leases; see [Lease] and [Store.Lease].
+	Owner string
+	TTL   time.Duration
+}
+
+// Resealer is what a [Store] may implement beyond its duty, for the sake of a
+// [Sealed] one around it. [MemoryStore] does.
+type Resealer interface {
+	// Reseal replaces both secrets of a record by other sealed forms of the
+	// same secrets. Nothing else changes, neither version nor lease.
+	//
+	// Errors: [ErrNoRecord]; [ErrConflict] if the version is another one.
+	Reseal(ctx context.Context, key Key, version int64, access, refresh api.Secret) error
+}
+
+// Refreshing in the background begins between these shares of a token's life
+// before its end: two hours are due after 78 to 102 minutes. The API says
+// nothing about it.
+const (
+	firstDue = 0.35
+	lastDue  = 0.15
+)
+
+// DueAt returns from when on [Connections.KeepFresh] replaces a token: after 65 to
+// 85 per cent of its life, at a point that follows from the token and differs
+// from token to token, so that tokens that were made at one time are not all due
+// at one time. It is zero for a token whose end is not known and for one
+// without a refresh token: those are never due.
+//
+// A [Store] that is a [Claimer] works it out when it writes a token and keeps it
+// beside it. Sealed secrets serve as well as bare ones.
+func DueAt(t oauth.Token) time.Time {
+	if t.ExpiresAt.IsZero() || t.RefreshToken == "" {
+		return time.Time{}
+	}
+	life := t.Lifetime
+	if life <= 0 {
+		life = oauth.DefaultLifetime
+	}
+	// Two bytes of a hash spread well enough, and tell nothing of the token.
+	sum := sha256.Sum256([]byte(t.AccessToken))
+	share := float64(binary.BigEndian.Uint16(sum[:])) / (1 << 16)
+	lead := time.Duration(float64(life) * (lastDue + share*(firstDue-lastDue)))
+	return t.ExpiresAt.Add(-lead)
+}
