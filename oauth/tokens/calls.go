@@ -5,6 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
+	"unique"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth"
 )
 
 // callKind tells the calls of one user apart: reading the store is cheap and is
@@ -116,4 +121,41 @@ func recoverAsError(err *error) {
 	if v := recover(); v != nil {
 		*err = panicked(v)
 	}
+}
+
+// cachedToken is a token in memory with the times that matter.
+type cachedToken struct {
+	token  api.AccessToken
+	renew  time.Time // from here on a new one is fetched in the background
+	expire time.Time // from here on callers wait for a new one
+	seq    uint64    // of the call that brought it
+}
+
+// expiryMargin is how early a token counts as expired, so that it is still
+// valid when it arrives. x/oauth2 uses the same.
+const expiryMargin = 10 * time.Second
+
+// newCachedToken works the times out. Both margins shrink with the token's
+// lifetime, or a token that lives for a minute would be refreshed by every call.
+func newCachedToken(t oauth.Token, leeway time.Duration, seq uint64) *cachedToken {
+	c := &cachedToken{token: t.Access(), seq: seq}
+	// Hundreds of thousands of tokens have the same few texts.
+	c.token.Environment = unique.Make(t.Environment).Value()
+	c.token.Scope = unique.Make(t.Scope).Value()
+	if !t.ExpiresAt.IsZero() {
+		if t.Lifetime > 0 {
+			leeway = min(leeway, t.Lifetime/4)
+		}
+		c.renew = t.ExpiresAt.Add(-leeway)
+		c.expire = t.ExpiresAt.Add(-min(expiryMargin, leeway/2))
+	}
+	return c
+}
+
+func (c *cachedToken) fresh(now time.Time) bool { return c.renew.IsZero() || now.Before(c.renew) }
+func (c *cachedToken) alive(now time.Time) bool { return c.expire.IsZero() || now.Before(c.expire) }
+
+// valid uses the time up to the last moment: better that than no token.
+func (c *cachedToken) valid(now time.Time) bool {
+	return c.token.ExpiresAt.IsZero() || now.Before(c.token.ExpiresAt)
 }

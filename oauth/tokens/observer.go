@@ -90,8 +90,8 @@ func (h *hooks) guard(ctx context.Context, key Key, name string, call func()) {
 	call()
 }
 
-// refresh runs a refresh between RefreshStart and RefreshEnd.
-func (h *hooks) refresh(ctx context.Context, refresh Refresh, run func(context.Context) (Record, Outcome, error)) (Record, error) {
+// observe runs a refresh between RefreshStart and RefreshEnd.
+func (h *hooks) observe(ctx context.Context, refresh Refresh, run func(context.Context) (Record, Outcome, error)) (Record, error) {
 	result := RefreshResult{Refresh: refresh, Outcome: OutcomeFailed}
 	for _, o := range h.observers {
 		if o.RefreshStart == nil {

@@ -88,6 +88,32 @@ const (
 	StateReauthorize State = "reauthorize"
 )
 
+// Reason is a code for why a user has to authorize again.
+type Reason string
+
+// The reasons of a [ReauthorizeError].
+const (
+	// ReasonNotConnected: nothing is stored for the user.
+	ReasonNotConnected Reason = "not_connected"
+
+	// ReasonInvalidGrant: the platform does not know the refresh token any
+	// more: the user or the application revoked it, or scopes were added to
+	// the application.
+	ReasonInvalidGrant Reason = "invalid_grant"
+
+	// ReasonNoRefreshToken: the access token ended and there is nothing to
+	// refresh it with.
+	ReasonNoRefreshToken Reason = "no_refresh_token"
+
+	// ReasonScopesExtended: the application has scopes it did not have when
+	// the user authorized. See [oauth.Config].
+	ReasonScopesExtended Reason = "scopes_extended"
+
+	// ReasonDisconnecting: the user was disconnected here, but the platform
+	// could not be told yet. Call [Connections.Disconnect] again.
+	ReasonDisconnecting Reason = "disconnecting"
+)
+
 // Record is what a [Store] holds under a [Key]. It prints no secret.
 type Record struct {
 	Key Key

@@ -2,7 +2,6 @@ package tokens
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,8 +11,8 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 )
 
-// refresh replaces the token of one user, or finds that another replica has.
-type refresh struct {
+// refreshTask replaces the token of one user, or finds that another replica has.
+type refreshTask struct {
 	conns *Connections
 	key   Key
 
@@ -34,16 +33,10 @@ type refresh struct {
 	asked bool // the platform has been asked for a new pair
 }
 
-// Waits between looks at a record that another replica is refreshing.
-const (
-	firstPoll = 50 * time.Millisecond
-	lastPoll  = time.Second
-)
-
 // run carries the refresh out and records its failure, if it is a temporary one.
-func (r *refresh) run(ctx context.Context) (Record, error) {
+func (r *refreshTask) run(ctx context.Context) (Record, error) {
 	info := Refresh{Key: r.key, Background: r.claim != nil}
-	record, err := r.conns.hooks.refresh(ctx, info, func(ctx context.Context) (Record, Outcome, error) {
+	record, err := r.conns.hooks.observe(ctx, info, func(ctx context.Context) (Record, Outcome, error) {
 		record, err := r.acquire(ctx)
 		return record, r.outcome(err), err
 	})
@@ -65,7 +58,7 @@ func (r *refresh) run(ctx context.Context) (Record, error) {
 }
 
 // outcome says how the refresh ended.
-func (r *refresh) outcome(err error) Outcome {
+func (r *refreshTask) outcome(err error) Outcome {
 	var refusal *oauth.ConfigError
 	switch {
 	case err == nil && r.asked:
@@ -85,7 +78,7 @@ func (r *refresh) outcome(err error) Outcome {
 // acquire looks at the record until it holds a token that will do, or until the
 // lease on it is this replica's. A replica that died with the lease keeps it
 // waiting until the lease ends.
-func (r *refresh) acquire(ctx context.Context) (Record, error) {
+func (r *refreshTask) acquire(ctx context.Context) (Record, error) {
 	if record, err := r.conns.awaitPendingCommit(r.key); err != nil || r.satisfiedBy(record) {
 		return record, err
 	}
@@ -111,7 +104,7 @@ func (r *refresh) acquire(ctx context.Context) (Record, error) {
 
 // look returns the record, at first as the caller has read it: if that is out of
 // date there will be no lease on it.
-func (r *refresh) look(ctx context.Context) (Record, error) {
+func (r *refreshTask) look(ctx context.Context) (Record, error) {
 	if loaded := r.loaded; loaded != nil {
 		r.loaded = nil
 		return *loaded, nil
@@ -120,7 +113,7 @@ func (r *refresh) look(ctx context.Context) (Record, error) {
 }
 
 // satisfiedBy reports a record that makes the refresh unnecessary.
-func (r *refresh) satisfiedBy(record Record) bool {
+func (r *refreshTask) satisfiedBy(record Record) bool {
 	token := record.Token
 	if token.AccessToken == "" || record.State != StateActive {
 		return false
@@ -138,7 +131,7 @@ func (r *refresh) satisfiedBy(record Record) bool {
 // attempt refreshes if the lease on the record can be had; done is false where
 // it cannot. Where the refresh was forced by a 401 and new tokens turn out to be
 // refused too, the record stays as it is.
-func (r *refresh) attempt(ctx context.Context, record Record) (result Record, done bool, err error) {
+func (r *refreshTask) attempt(ctx context.Context, record Record) (result Record, done bool, err error) {
 	if r.stale != "" {
 		select {
 		case r.conns.forced.slots <- struct{}{}:
@@ -165,44 +158,8 @@ func (r *refresh) attempt(ctx context.Context, record Record) (result Record, do
 	return result, true, err
 }
 
-// leasedRecord is a record whose lease is held.
-type leasedRecord struct {
-	Record // as it was leased
-	lease  Lease
-	since  time.Time // not later than the lease's beginning
-}
-
-// acquireLease takes the lease on a record. One that a slow store took so long for that
-// too little of it is left is taken anew, unless another owner has been quicker. It
-// prolongs claim, if there is one.
-func (c *Connections) acquireLease(ctx context.Context, record Record, claim *Lease) (leasedRecord, error) {
-	l := leasedRecord{lease: Lease{Key: record.Key, Version: record.Version, Owner: rand.Text()}}
-	if claim != nil {
-		l.lease.Owner = claim.Owner
-	}
-	ctx, cancel := withStoreTimeout(ctx)
-	defer cancel()
-	for {
-		l.since = time.Now()
-		current, err := c.store.Lease(ctx, l.lease, c.config.LeaseTTL)
-		l.Record = current // what was loaded may be older
-		if err != nil || time.Since(l.since) <= c.config.answerTime() {
-			return l, err
-		}
-	}
-}
-
-// release gives up a lease. If that fails other replicas wait for the lease's end.
-func (c *Connections) release(ctx context.Context, lease Lease) {
-	ctx, cancel := withStoreTimeout(ctx)
-	defer cancel()
-	if err := c.store.Release(ctx, lease); err != nil {
-		c.hooks.log(ctx, slog.LevelWarn, "a lease could not be released", lease.Key, slog.Any("error", storeError("Release", lease.Key, err)))
-	}
-}
-
 // replace does what the lease was taken for.
-func (r *refresh) replace(ctx context.Context, leased leasedRecord) (Record, error) {
+func (r *refreshTask) replace(ctx context.Context, leased leasedRecord) (Record, error) {
 	if leased.Token.RefreshToken == "" {
 		return r.conns.markReauthorize(ctx, leased.lease, leased.Record, ReasonNoRefreshToken, nil)
 	}

@@ -8,10 +8,8 @@ import (
 	"log/slog"
 	"sync/atomic"
 	"time"
-	"unique"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/oauth"
 )
 
 // TokenSource authorizes calls as one user. It is an [api.TokenRefresher]:
@@ -29,43 +27,6 @@ var (
 	_ api.TokenRefresher = (*TokenSource)(nil)
 	_ api.TokenReloader  = (*TokenSource)(nil)
 )
-
-// cachedToken is a token in memory with the times that matter.
-type cachedToken struct {
-	token  api.AccessToken
-	renew  time.Time // from here on a new one is fetched in the background
-	expire time.Time // from here on callers wait for a new one
-	seq    uint64    // of the call that brought it
-}
-
-// expiryMargin is how early a token counts as expired, so that it is still
-// valid when it arrives. x/oauth2 uses the same.
-const expiryMargin = 10 * time.Second
-
-// newCachedToken works the times out. Both margins shrink with the token's
-// lifetime, or a token that lives for a minute would be refreshed by every call.
-func newCachedToken(t oauth.Token, leeway time.Duration, seq uint64) *cachedToken {
-	c := &cachedToken{token: t.Access(), seq: seq}
-	// Hundreds of thousands of tokens have the same few texts.
-	c.token.Environment = unique.Make(t.Environment).Value()
-	c.token.Scope = unique.Make(t.Scope).Value()
-	if !t.ExpiresAt.IsZero() {
-		if t.Lifetime > 0 {
-			leeway = min(leeway, t.Lifetime/4)
-		}
-		c.renew = t.ExpiresAt.Add(-leeway)
-		c.expire = t.ExpiresAt.Add(-min(expiryMargin, leeway/2))
-	}
-	return c
-}
-
-func (c *cachedToken) fresh(now time.Time) bool { return c.renew.IsZero() || now.Before(c.renew) }
-func (c *cachedToken) alive(now time.Time) bool { return c.expire.IsZero() || now.Before(c.expire) }
-
-// valid uses the time up to the last moment: better that than no token.
-func (c *cachedToken) valid(now time.Time) bool {
-	return c.token.ExpiresAt.IsZero() || now.Before(c.token.ExpiresAt)
-}
 
 // TokenSource returns the source of the token of one of the integrator's users. It
 // reads nothing yet, and that a user is not connected shows with the first call,
@@ -114,7 +75,7 @@ func (s *TokenSource) Refresh(ctx context.Context, rejected api.AccessToken) (ap
 		return cached.token, nil
 	}
 	if !s.conns.forced.paused(s.key) {
-		return s.refresh(ctx, &refresh{stale: rejected.Secret})
+		return s.refresh(ctx, &refreshTask{stale: rejected.Secret})
 	}
 	cached, _, err := s.load(ctx) // another process may have had more luck
 	if err != nil || !cached.alive(time.Now()) {
@@ -149,7 +110,7 @@ func (s *TokenSource) Reload(ctx context.Context) (api.AccessToken, error) {
 
 // fetch is Token without a fresh token in memory.
 func (s *TokenSource) fetch(ctx context.Context) (api.AccessToken, error) {
-	r := &refresh{}
+	r := &refreshTask{}
 	cached := s.cached.Load()
 	if cached == nil {
 		var record Record
@@ -182,7 +143,7 @@ func (s *TokenSource) retryMarked(ctx context.Context, mark error) (api.AccessTo
 		!s.conns.circuit.mayRetryMarked(s.key) {
 		return api.AccessToken{}, mark
 	}
-	token, err := s.refresh(ctx, &refresh{retryMarked: true})
+	token, err := s.refresh(ctx, &refreshTask{retryMarked: true})
 	if err != nil && !needsUser(err) && ctx.Err() == nil {
 		err = mark
 	}
@@ -202,7 +163,7 @@ func (s *TokenSource) load(ctx context.Context) (*cachedToken, Record, error) {
 
 // refresh waits for a token that satisfies r. Where a call is under way that was
 // started for something less, it is waited for and looked at first.
-func (s *TokenSource) refresh(ctx context.Context, r *refresh) (api.AccessToken, error) {
+func (s *TokenSource) refresh(ctx context.Context, r *refreshTask) (api.AccessToken, error) {
 	r.conns, r.key = s.conns, s.key
 	for {
 		if err := ctx.Err(); err != nil {
@@ -232,7 +193,7 @@ func (s *TokenSource) refresh(ctx context.Context, r *refresh) (api.AccessToken,
 }
 
 // refreshInBackground starts a refresh that no caller waits for.
-func (s *TokenSource) refreshInBackground(ctx context.Context, r *refresh) {
+func (s *TokenSource) refreshInBackground(ctx context.Context, r *refreshTask) {
 	r.conns, r.key = s.conns, s.key
 	if s.conns.circuit.blocked(s.key) != nil {
 		return

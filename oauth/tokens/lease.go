@@ -2,12 +2,93 @@ package tokens
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/dispensary-go/dispensary/oauth"
 )
+
+// Waits between looks at a record that another replica is refreshing.
+const (
+	firstPoll = 50 * time.Millisecond
+	lastPoll  = time.Second
+)
+
+// leasedRecord is a record whose lease is held.
+type leasedRecord struct {
+	Record // as it was leased
+	lease  Lease
+	since  time.Time // not later than the lease's beginning
+}
+
+// acquireLease takes the lease on a record. One that a slow store took so long for that
+// too little of it is left is taken anew, unless another owner has been quicker. It
+// prolongs claim, if there is one.
+func (c *Connections) acquireLease(ctx context.Context, record Record, claim *Lease) (leasedRecord, error) {
+	l := leasedRecord{lease: Lease{Key: record.Key, Version: record.Version, Owner: rand.Text()}}
+	if claim != nil {
+		l.lease.Owner = claim.Owner
+	}
+	ctx, cancel := withStoreTimeout(ctx)
+	defer cancel()
+	for {
+		l.since = time.Now()
+		current, err := c.store.Lease(ctx, l.lease, c.config.LeaseTTL)
+		l.Record = current // what was loaded may be older
+		if err != nil || time.Since(l.since) <= c.config.answerTime() {
+			return l, err
+		}
+	}
+}
+
+// release gives up a lease. If that fails other replicas wait for the lease's end.
+func (c *Connections) release(ctx context.Context, lease Lease) {
+	ctx, cancel := withStoreTimeout(ctx)
+	defer cancel()
+	if err := c.store.Release(ctx, lease); err != nil {
+		c.hooks.log(ctx, slog.LevelWarn, "a lease could not be released", lease.Key, slog.Any("error", storeError("Release", lease.Key, err)))
+	}
+}
+
+// waitForLease takes the lease on a record in whatever state, when it becomes free.
+func (c *Connections) waitForLease(ctx context.Context, key Key) (leasedRecord, error) {
+	end := time.Now().Add(c.config.LeaseTTL + storeTimeout)
+	for try := 1; ; try++ {
+		record, err := c.store.Load(ctx, key)
+		if errors.Is(err, ErrNoRecord) {
+			return leasedRecord{}, err
+		}
+		if err != nil {
+			return leasedRecord{}, storeError("Load", key, err)
+		}
+		leased, err := c.acquireLease(ctx, record, nil)
+		switch {
+		case err == nil:
+			return leased, nil
+		case !isContention(err):
+			return leasedRecord{}, storeError("Lease", key, err)
+		case time.Now().After(end):
+			return leasedRecord{}, fmt.Errorf("tokens: other owners kept the lease on the token of %s: %w", key, err)
+		case !pause(ctx, jitteredBackoff(try, firstPoll, lastPoll)):
+			return leasedRecord{}, ctx.Err()
+		}
+	}
+}
+
+// pause waits, and returns false if ctx ends first.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
 
 // pendingCommit is what a refresh returned, until the store has it. The token before
 // it may be dead already, so that losing it would log the user out.
