@@ -75,8 +75,8 @@ func address(t testing.TB, variable string) string {
 	return name
 }
 
-func (d database) options() sqlstore.Options {
-	return sqlstore.Options{TablePrefix: d.prefix, InsecurePlaintext: true}
+func (d database) config() sqlstore.Config {
+	return sqlstore.Config{TablePrefix: d.prefix, InsecurePlaintext: true}
 }
 
 // open returns a pool of connections of its own, as a replica has.
@@ -93,13 +93,13 @@ func (d database) open(t testing.TB) *sql.DB {
 func (d database) migrated(t testing.TB) *sql.DB {
 	t.Helper()
 	db := d.open(t)
-	require.NoError(t, sqlstore.Migrate(t.Context(), db, d.dialect, d.options()))
+	require.NoError(t, sqlstore.Migrate(t.Context(), db, d.dialect, d.config()))
 	return db
 }
 
 func (d database) store(t testing.TB, db *sql.DB) *sqlstore.Store {
 	t.Helper()
-	store, err := sqlstore.New(db, d.dialect, d.options())
+	store, err := sqlstore.New(db, d.dialect, d.config())
 	require.NoError(t, err)
 	return store
 }

@@ -68,13 +68,13 @@ func (d Dialect) greatest() string {
 type values map[string]any
 
 // statement is SQL with the names of its parameters in the order of their
-// places.
+// placeholders.
 type statement struct {
 	text  string
 	names []string
 }
 
-// compile turns :name into the dialect's places. PostgreSQL counts them, the
+// compile turns :name into the dialect's placeholders. PostgreSQL counts them, the
 // others repeat a value as often as it is named. No SQL of this package holds a
 // colon otherwise, but for PostgreSQL's casts.
 func (d Dialect) compile(query string) statement {
@@ -95,15 +95,15 @@ func (d Dialect) compile(query string) statement {
 		if end < 0 {
 			end = len(after)
 		}
-		b.WriteString(s.place(d, after[:end]))
+		b.WriteString(s.placeholder(d, after[:end]))
 		query = after[end:]
 	}
 	s.text = b.String()
 	return s
 }
 
-// place notes a parameter and returns what stands for it.
-func (s *statement) place(d Dialect, name string) string {
+// placeholder records a parameter and returns its placeholder.
+func (s *statement) placeholder(d Dialect, name string) string {
 	if d == PostgreSQL {
 		for i, known := range s.names {
 			if known == name {
@@ -118,7 +118,7 @@ func (s *statement) place(d Dialect, name string) string {
 	return "?"
 }
 
-// args returns the values in the order of the places.
+// args returns the values in the order of the placeholders.
 func (s statement) args(v values) []any {
 	args := make([]any, len(s.names))
 	for i, name := range s.names {

@@ -4,8 +4,8 @@
 // [tokens.Claimer] and an [tokens.Resealer].
 //
 //	db, err := sql.Open("pgx", os.Getenv("DATABASE_URL"))
-//	err = sqlstore.Migrate(ctx, db, sqlstore.PostgreSQL, sqlstore.Options{})
-//	inner, err := sqlstore.New(db, sqlstore.PostgreSQL, sqlstore.Options{})
+//	err = sqlstore.Migrate(ctx, db, sqlstore.PostgreSQL, sqlstore.Config{})
+//	inner, err := sqlstore.New(db, sqlstore.PostgreSQL, sqlstore.Config{})
 //	store := tokens.Sealed(inner, ring) // the tables hold ciphertexts only
 //
 // The package imports no driver. It is tested with github.com/jackc/pgx/v5,

@@ -29,10 +29,10 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	if err := sqlstore.Migrate(ctx, db, sqlstore.SQLite, sqlstore.Options{}); err != nil {
+	if err := sqlstore.Migrate(ctx, db, sqlstore.SQLite, sqlstore.Config{}); err != nil {
 		log.Fatal(err)
 	}
-	inner, err := sqlstore.New(db, sqlstore.SQLite, sqlstore.Options{})
+	inner, err := sqlstore.New(db, sqlstore.SQLite, sqlstore.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func (f *fleet) connections(d database, onEvent func(context.Context, tokens.Eve
 	f.Helper()
 	ring, err := seal.ParseKeyRing(f.keys)
 	require.NoError(f, err)
-	inner, err := sqlstore.New(d.open(f), d.dialect, sqlstore.Options{TablePrefix: d.prefix})
+	inner, err := sqlstore.New(d.open(f), d.dialect, sqlstore.Config{TablePrefix: d.prefix})
 	require.NoError(f, err)
 	site, app := f.fake.Site(), f.fake.Application()
 	site.BaseURL, site.AuthURL = f.front.URL+"/api", f.front.URL
@@ -126,7 +126,7 @@ func sealedStore(t *testing.T, d database, keys ...seal.Key) tokens.Store {
 	t.Helper()
 	ring, err := seal.NewKeyRing(keys...)
 	require.NoError(t, err)
-	inner, err := sqlstore.New(d.migrated(t), d.dialect, sqlstore.Options{TablePrefix: d.prefix})
+	inner, err := sqlstore.New(d.migrated(t), d.dialect, sqlstore.Config{TablePrefix: d.prefix})
 	require.NoError(t, err)
 	return tokens.Sealed(inner, ring)
 }

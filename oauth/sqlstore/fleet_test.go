@@ -58,7 +58,7 @@ func newFleet(t *testing.T, d database, rotation dispensarytest.RefreshRotation,
 	}
 	f.front = httptest.NewServer(http.HandlerFunc(f.serve))
 	t.Cleanup(f.front.Close)
-	inner, err := sqlstore.New(d.migrated(t), d.dialect, sqlstore.Options{TablePrefix: d.prefix})
+	inner, err := sqlstore.New(d.migrated(t), d.dialect, sqlstore.Config{TablePrefix: d.prefix})
 	require.NoError(t, err)
 	f.store = tokens.Sealed(inner, ring)
 	return f

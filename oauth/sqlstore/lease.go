@@ -22,7 +22,7 @@ func (s *Store) Lease(ctx context.Context, lease tokens.Lease, ttl time.Duration
 	if !isOwner(lease.Owner) {
 		return tokens.Record{}, &api.ArgumentError{Field: "tokens.Lease.Owner", Reason: "must be 1 to 255 bytes of UTF-8 without zero bytes"}
 	}
-	v := held(lease)
+	v := leaseValues(lease)
 	v["ttl"] = ttl.Microseconds()
 	record, err := s.cas(ctx, "lease", lease, s.sql.lease, v)
 	if !errors.Is(err, errNotMatched) {
@@ -66,7 +66,7 @@ func (s *Store) Commit(ctx context.Context, lease tokens.Lease, token oauth.Toke
 
 // Fail implements [tokens.Store].
 func (s *Store) Fail(ctx context.Context, lease tokens.Lease, reason tokens.Reason) (tokens.Record, error) {
-	v := held(lease)
+	v := leaseValues(lease)
 	v["reason"] = string(reason)
 	record, err := s.cas(ctx, "fail", lease, s.sql.fail, v)
 	if errors.Is(err, errNotMatched) {
@@ -80,16 +80,16 @@ func (s *Store) Release(ctx context.Context, lease tokens.Lease) error {
 	if !isOwner(lease.Owner) {
 		return ctx.Err()
 	}
-	_, err := s.change(ctx, "release", lease.Key, s.sql.release, held(lease))
+	_, err := s.change(ctx, "release", lease.Key, s.sql.release, leaseValues(lease))
 	return err
 }
 
 // Reseal implements [tokens.Resealer].
 func (s *Store) Reseal(ctx context.Context, key tokens.Key, version int64, access, refresh api.Secret) error {
-	if !s.options.InsecurePlaintext && !tokens.IsSealed(oauth.Token{AccessToken: access, RefreshToken: refresh}) {
+	if !s.config.InsecurePlaintext && !tokens.IsSealed(oauth.Token{AccessToken: access, RefreshToken: refresh}) {
 		return ErrPlaintext
 	}
-	v := place(key)
+	v := keyValues(key)
 	v["version"], v["access"], v["refresh"] = version, []byte(access.Reveal()), []byte(refresh.Reveal())
 	changed, err := s.change(ctx, "reseal", key, s.sql.reseal, v)
 	if err != nil || changed > 0 {
@@ -151,7 +151,7 @@ func (s *Store) probe(ctx context.Context, op string, key tokens.Key) (version i
 		return 0, tokens.ErrNoRecord
 	}
 	err = s.retry(ctx, op, s.sql.probe, func() error {
-		return s.one(ctx, s.sql.probe, place(key), func(row scanner) error { return row.Scan(&version) })
+		return s.one(ctx, s.sql.probe, keyValues(key), func(row scanner) error { return row.Scan(&version) })
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		err = tokens.ErrNoRecord
@@ -168,8 +168,8 @@ func (s *Store) conflict(ctx context.Context, op string, key tokens.Key) error {
 }
 
 // held returns the columns that a lease is known by.
-func held(lease tokens.Lease) values {
-	v := place(lease.Key)
+func leaseValues(lease tokens.Lease) values {
+	v := keyValues(lease.Key)
 	v["version"], v["owner"] = lease.Version, lease.Owner
 	return v
 }

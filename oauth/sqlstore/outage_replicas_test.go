@@ -259,7 +259,7 @@ func (o outageOrder) store(db *sql.DB) (tokens.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	inner, err := sqlstore.New(db, sqlstore.PostgreSQL, sqlstore.Options{TablePrefix: o.Prefix})
+	inner, err := sqlstore.New(db, sqlstore.PostgreSQL, sqlstore.Config{TablePrefix: o.Prefix})
 	if err != nil {
 		return nil, err
 	}

@@ -109,11 +109,11 @@ func (r *replica) open() (*sql.DB, error) {
 	}
 	db.SetMaxOpenConns(8)
 	db.SetMaxIdleConns(8)
-	options := sqlstore.Options{TablePrefix: r.Prefix}
-	if err := sqlstore.Migrate(context.Background(), db, r.Dialect, options); err != nil {
+	config := sqlstore.Config{TablePrefix: r.Prefix}
+	if err := sqlstore.Migrate(context.Background(), db, r.Dialect, config); err != nil {
 		return nil, err
 	}
-	inner, err := sqlstore.New(db, r.Dialect, options)
+	inner, err := sqlstore.New(db, r.Dialect, config)
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ func columnsOf(key tokens.Key, token oauth.Token) (values, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sqlstore: encode: %w", err)
 	}
-	v := place(key)
+	v := keyValues(key)
 	v["access"], v["refresh"], v["details"] = []byte(token.AccessToken.Reveal()), []byte(token.RefreshToken.Reveal()), encoded
 	v["due"], v["used"] = nil, int64(0)
 	if due := micros(tokens.DueAt(token)); due != nil {
@@ -47,7 +47,7 @@ func columnsOf(key tokens.Key, token oauth.Token) (values, error) {
 }
 
 // place returns the columns that hold a key.
-func place(key tokens.Key) values {
+func keyValues(key tokens.Key) values {
 	return values{"environment": key.Environment.String(), "username": key.User}
 }
 
@@ -69,7 +69,7 @@ func scan(s scanner, environment api.Environment, more ...any) (tokens.Record, e
 }
 
 // errDetails does not wrap the decoder's error, which may show what it read.
-var errDetails = fmt.Errorf("%w: the column details was changed from elsewhere", tokens.ErrUnreadable)
+var errDetails = fmt.Errorf("%w: the column details was changed by another program", tokens.ErrUnreadable)
 
 // fill decodes what is beside the secrets.
 func fill(record *tokens.Record, encoded []byte) error {
@@ -80,7 +80,7 @@ func fill(record *tokens.Record, encoded []byte) error {
 		return errDetails
 	}
 	record.Token = oauth.Token{
-		TokenType: d.TokenType, CreatedAt: moment(d.CreatedAt), ExpiresAt: moment(d.ExpiresAt), ConnectedAt: moment(d.ConnectedAt), UsedAt: moment(d.UsedAt),
+		TokenType: d.TokenType, CreatedAt: timeOf(d.CreatedAt), ExpiresAt: timeOf(d.ExpiresAt), ConnectedAt: timeOf(d.ConnectedAt), UsedAt: timeOf(d.UsedAt),
 		Lifetime: d.Lifetime, Scope: d.Scope, ConfiguredScope: d.ConfiguredScope, ResourceOwner: d.ResourceOwner,
 		Environment: record.Key.Environment,
 	}
@@ -95,7 +95,7 @@ func micros(t time.Time) *int64 {
 	return &n
 }
 
-func moment(n *int64) time.Time {
+func timeOf(n *int64) time.Time {
 	if n == nil {
 		return time.Time{}
 	}

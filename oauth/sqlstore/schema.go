@@ -76,8 +76,8 @@ const history = `CREATE TABLE IF NOT EXISTS {schema} (version integer NOT NULL P
 // number of replicas at once: they take turns. A schema that is up to date is
 // only looked at, which needs no right to change it; one that is newer than this
 // release is left as it is, so that replicas of two releases get along.
-func Migrate(ctx context.Context, db *sql.DB, dialect Dialect, options Options) error {
-	m, err := newMigration(dialect, options)
+func Migrate(ctx context.Context, db *sql.DB, dialect Dialect, config Config) error {
+	m, err := newMigration(dialect, config)
 	if err != nil {
 		return err
 	}
@@ -97,8 +97,8 @@ func Migrate(ctx context.Context, db *sql.DB, dialect Dialect, options Options) 
 
 // Schema returns the SQL of the whole schema, for those who apply it with a tool
 // of their own instead of [Migrate].
-func Schema(dialect Dialect, options Options) (string, error) {
-	m, err := newMigration(dialect, options)
+func Schema(dialect Dialect, config Config) (string, error) {
+	m, err := newMigration(dialect, config)
 	if err != nil {
 		return "", err
 	}
@@ -108,17 +108,17 @@ func Schema(dialect Dialect, options Options) (string, error) {
 // migration is the schema of one dialect with the names of its tables.
 type migration struct {
 	dialect Dialect
-	options Options
+	config  Config
 	steps   []string
 }
 
-func newMigration(dialect Dialect, options Options) (*migration, error) {
-	if err := options.validate(dialect); err != nil {
+func newMigration(dialect Dialect, config Config) (*migration, error) {
+	if err := config.validate(dialect); err != nil {
 		return nil, err
 	}
-	m := &migration{dialect: dialect, options: options}
+	m := &migration{dialect: dialect, config: config}
 	for _, step := range steps[dialect] {
-		m.steps = append(m.steps, options.name(step))
+		m.steps = append(m.steps, config.name(step))
 	}
 	return m, nil
 }
@@ -132,7 +132,7 @@ type querier interface {
 // version returns the last step that was taken.
 func (m *migration) version(ctx context.Context, q querier) (int, error) {
 	var version int
-	err := q.QueryRowContext(ctx, m.options.name(`SELECT COALESCE(MAX(version), 0) FROM {schema}`)).Scan(&version)
+	err := q.QueryRowContext(ctx, m.config.name(`SELECT COALESCE(MAX(version), 0) FROM {schema}`)).Scan(&version)
 	return version, err
 }
 
@@ -160,7 +160,7 @@ func (m *migration) turn() (begin, end func(context.Context, querier) error, und
 		return func(ctx context.Context, q querier) error { return exec(ctx, q, script) }
 	}
 	hash := fnv.New32a()
-	_, _ = hash.Write([]byte("dispensary.oauth." + m.options.prefix()))
+	_, _ = hash.Write([]byte("dispensary.oauth." + m.config.prefix()))
 	switch m.dialect {
 	case PostgreSQL:
 		return script(fmt.Sprintf(`BEGIN; SELECT pg_advisory_xact_lock(%d)`, hash.Sum32())), script(`COMMIT`), `ROLLBACK`
@@ -180,7 +180,7 @@ func (m *migration) turn() (begin, end func(context.Context, querier) error, und
 }
 
 func (m *migration) take(ctx context.Context, q querier) error {
-	if err := exec(ctx, q, m.options.name(history)); err != nil {
+	if err := exec(ctx, q, m.config.name(history)); err != nil {
 		return err
 	}
 	taken, err := m.version(ctx, q)
@@ -188,7 +188,7 @@ func (m *migration) take(ctx context.Context, q querier) error {
 		return err
 	}
 	for i := taken; i < len(m.steps); i++ {
-		note := fmt.Sprintf(m.options.name(`INSERT INTO {schema} (version, applied_at) VALUES (%d, '%s')`),
+		note := fmt.Sprintf(m.config.name(`INSERT INTO {schema} (version, applied_at) VALUES (%d, '%s')`),
 			i+1, time.Now().UTC().Format(time.RFC3339))
 		if err := exec(ctx, q, m.steps[i]+";"+note); err != nil {
 			return err

@@ -35,7 +35,7 @@ func TestMigrateAtOnceAndAgain(t *testing.T) {
 			db := d.open(t)
 			wg.Go(func() {
 				for range 3 {
-					assert.NoError(t, sqlstore.Migrate(t.Context(), db, d.dialect, d.options()))
+					assert.NoError(t, sqlstore.Migrate(t.Context(), db, d.dialect, d.config()))
 				}
 			})
 		}
@@ -43,7 +43,7 @@ func TestMigrateAtOnceAndAgain(t *testing.T) {
 		db := d.open(t)
 		assert.Equal(t, 1, d.count(t, db, "SELECT COUNT(*) FROM "+d.prefix+"oauth_schema"))
 		save(t, d.store(t, db))
-		require.NoError(t, sqlstore.Migrate(t.Context(), db, d.dialect, d.options()))
+		require.NoError(t, sqlstore.Migrate(t.Context(), db, d.dialect, d.config()))
 		assert.Equal(t, 1, d.count(t, db, "SELECT COUNT(*) FROM {tokens}"))
 	})
 }
@@ -55,7 +55,7 @@ func TestMigrateGoesOnWhereItWasInterrupted(t *testing.T) {
 		db := d.migrated(t)
 		save(t, d.store(t, db))
 		d.exec(t, db, "DELETE FROM "+d.prefix+"oauth_schema")
-		require.NoError(t, sqlstore.Migrate(t.Context(), db, d.dialect, d.options()))
+		require.NoError(t, sqlstore.Migrate(t.Context(), db, d.dialect, d.config()))
 		assert.Equal(t, 1, d.count(t, db, "SELECT COUNT(*) FROM {tokens}"))
 		assert.Equal(t, 1, d.count(t, db, "SELECT COUNT(*) FROM "+d.prefix+"oauth_schema"))
 	})
@@ -66,7 +66,7 @@ func TestMigrateLeavesANewerSchemaAlone(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, d database) {
 		db := d.migrated(t)
 		d.exec(t, db, "INSERT INTO "+d.prefix+"oauth_schema (version, applied_at) VALUES (99, 'tomorrow')")
-		require.NoError(t, sqlstore.Migrate(t.Context(), db, d.dialect, d.options()))
+		require.NoError(t, sqlstore.Migrate(t.Context(), db, d.dialect, d.config()))
 		save(t, d.store(t, db))
 	})
 }
@@ -81,16 +81,16 @@ func TestMigrateOnlyLooksWhereNothingIsMissing(t *testing.T) {
 			sqlstore.SQLite: "PRAGMA query_only = on", sqlstore.PostgreSQL: "SET default_transaction_read_only = on",
 			sqlstore.MySQL: "SET SESSION TRANSACTION READ ONLY",
 		}[d.dialect])
-		require.Error(t, sqlstore.Migrate(t.Context(), bound, d.dialect, d.options()))
+		require.Error(t, sqlstore.Migrate(t.Context(), bound, d.dialect, d.config()))
 		d.migrated(t)
-		require.NoError(t, sqlstore.Migrate(t.Context(), bound, d.dialect, d.options()))
+		require.NoError(t, sqlstore.Migrate(t.Context(), bound, d.dialect, d.config()))
 	})
 }
 
 func TestSchemaIsWhatMigrateApplies(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, d database) {
-		schema, err := sqlstore.Schema(d.dialect, d.options())
+		schema, err := sqlstore.Schema(d.dialect, d.config())
 		require.NoError(t, err)
 		db := d.open(t)
 		for _, statement := range strings.Split(schema, ";\n") {
@@ -99,7 +99,7 @@ func TestSchemaIsWhatMigrateApplies(t *testing.T) {
 			}
 		}
 		save(t, d.store(t, db))
-		require.NoError(t, sqlstore.Migrate(t.Context(), db, d.dialect, d.options()))
+		require.NoError(t, sqlstore.Migrate(t.Context(), db, d.dialect, d.config()))
 		assert.Equal(t, 1, d.count(t, db, "SELECT COUNT(*) FROM {tokens}"))
 	})
 }
@@ -116,14 +116,14 @@ func TestWrongOptions(t *testing.T) {
 		"a prefix with SQL": {db, sqlstore.SQLite, "x; drop table y--"}, "an upper case prefix": {db, sqlstore.SQLite, "Tokens_"},
 		"a digit first": {db, sqlstore.SQLite, "1_"}, "a long prefix": {db, sqlstore.SQLite, strings.Repeat("x", 41)},
 	} {
-		options := sqlstore.Options{TablePrefix: c.prefix}
-		_, err := sqlstore.New(c.db, c.dialect, options)
+		config := sqlstore.Config{TablePrefix: c.prefix}
+		_, err := sqlstore.New(c.db, c.dialect, config)
 		require.ErrorIs(t, err, api.ErrInvalidArgument, name)
 		if c.db == nil {
 			continue
 		}
-		require.ErrorIs(t, sqlstore.Migrate(t.Context(), c.db, c.dialect, options), api.ErrInvalidArgument, name)
-		_, err = sqlstore.Schema(c.dialect, options)
+		require.ErrorIs(t, sqlstore.Migrate(t.Context(), c.db, c.dialect, config), api.ErrInvalidArgument, name)
+		_, err = sqlstore.Schema(c.dialect, config)
 		require.ErrorIs(t, err, api.ErrInvalidArgument, name)
 	}
 }

@@ -20,9 +20,9 @@ func withSQLite(t *testing.T, path string) map[string]os.FileMode {
 	t.Helper()
 	db, err := sqlstore.OpenSQLite("sqlite", path)
 	require.NoError(t, err)
-	options := sqlstore.Options{InsecurePlaintext: true}
-	require.NoError(t, sqlstore.Migrate(t.Context(), db, sqlstore.SQLite, options))
-	store, err := sqlstore.New(db, sqlstore.SQLite, options)
+	config := sqlstore.Config{InsecurePlaintext: true}
+	require.NoError(t, sqlstore.Migrate(t.Context(), db, sqlstore.SQLite, config))
+	store, err := sqlstore.New(db, sqlstore.SQLite, config)
 	require.NoError(t, err)
 	save(t, store)
 	modes := map[string]os.FileMode{}

@@ -21,7 +21,7 @@ import (
 type Store struct {
 	db      *sql.DB
 	dialect Dialect
-	options Options
+	config  Config
 	sql     statements
 
 	// writing lets the writers of this process take turns, where the database
@@ -39,14 +39,14 @@ var (
 
 // New returns a store in db, which stays the caller's to close. It asks the
 // database nothing. Errors are [api.ArgumentError].
-func New(db *sql.DB, dialect Dialect, options Options) (*Store, error) {
+func New(db *sql.DB, dialect Dialect, config Config) (*Store, error) {
 	if db == nil {
 		return nil, &api.ArgumentError{Field: "sqlstore.New db", Reason: "is nil"}
 	}
-	if err := options.validate(dialect); err != nil {
+	if err := config.validate(dialect); err != nil {
 		return nil, err
 	}
-	s := &Store{db: db, dialect: dialect, options: options, sql: newStatements(dialect, options.tokens())}
+	s := &Store{db: db, dialect: dialect, config: config, sql: newStatements(dialect, config.tokens())}
 	if dialect == SQLite {
 		s.writing = make(chan struct{}, 1)
 	}
@@ -55,7 +55,7 @@ func New(db *sql.DB, dialect Dialect, options Options) (*Store, error) {
 
 // Load implements [tokens.Store].
 func (s *Store) Load(ctx context.Context, key tokens.Key) (tokens.Record, error) {
-	return s.row(ctx, "load", key, s.sql.load, place(key))
+	return s.row(ctx, "load", key, s.sql.load, keyValues(key))
 }
 
 // Save implements [tokens.Store].
@@ -73,13 +73,13 @@ func (s *Store) Save(ctx context.Context, key tokens.Key, token oauth.Token) (to
 
 // Delete implements [tokens.Store].
 func (s *Store) Delete(ctx context.Context, key tokens.Key) error {
-	_, err := s.change(ctx, "delete", key, s.sql.forget, place(key))
+	_, err := s.change(ctx, "delete", key, s.sql.forget, keyValues(key))
 	return err
 }
 
 // DeleteVersion implements [tokens.Store].
 func (s *Store) DeleteVersion(ctx context.Context, key tokens.Key, version int64) error {
-	v := place(key)
+	v := keyValues(key)
 	v["version"] = version
 	deleted, err := s.change(ctx, "delete", key, s.sql.forgetVersion, v)
 	if err != nil || deleted > 0 {
@@ -98,7 +98,7 @@ func (s *Store) accept(ctx context.Context, key tokens.Key, token oauth.Token) (
 		return nil, ctx.Err()
 	case key.ValidateToken(token) != nil:
 		return nil, key.ValidateToken(token)
-	case !s.options.InsecurePlaintext && !tokens.IsSealed(token):
+	case !s.config.InsecurePlaintext && !tokens.IsSealed(token):
 		return nil, ErrPlaintext
 	}
 	return columnsOf(key, token)
@@ -243,7 +243,7 @@ func failed(ctx context.Context, op string, err error) error {
 
 // String says what the store is and nothing of what it holds.
 func (s *Store) String() string {
-	return "sqlstore.Store{" + string(s.dialect) + " " + s.options.tokens() + "}"
+	return "sqlstore.Store{" + string(s.dialect) + " " + s.config.tokens() + "}"
 }
 
 // Format prints [Store.String] for every verb.

@@ -52,7 +52,7 @@ func TestConformanceSealed(t *testing.T) {
 			return replicasOf(t, d, func(db *sql.DB) tokens.Store {
 				ring, err := seal.NewKeyRing(key)
 				require.NoError(t, err)
-				store, err := sqlstore.New(db, d.dialect, sqlstore.Options{TablePrefix: d.prefix})
+				store, err := sqlstore.New(db, d.dialect, sqlstore.Config{TablePrefix: d.prefix})
 				require.NoError(t, err)
 				return tokens.Sealed(store, ring)
 			})
@@ -96,7 +96,7 @@ func save(t testing.TB, store tokens.Store) tokens.Record {
 func TestPlaintextIsRefused(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t, sqlstore.SQLite)
-	store, err := sqlstore.New(d.migrated(t), d.dialect, sqlstore.Options{TablePrefix: d.prefix})
+	store, err := sqlstore.New(d.migrated(t), d.dialect, sqlstore.Config{TablePrefix: d.prefix})
 	require.NoError(t, err)
 	_, err = store.Save(t.Context(), user17, token("access"))
 	require.ErrorIs(t, err, sqlstore.ErrPlaintext)

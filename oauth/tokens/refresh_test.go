@@ -257,3 +257,15 @@ func TestScopesAddedWhileAPeerHasTheLease(t *testing.T) {
 		assert.Equal(t, tokens.StateActive, w.record(t).State, "left to the next caller")
 	})
 }
+
+// A process that knows nothing of a user reads the record once, leases it and
+// commits: no look at the store is made twice.
+func TestColdRefreshReadsTheStoreTwice(t *testing.T) {
+	oauthtest.Bubble(t, func(t *testing.T) {
+		w := newFixture(t, oauthtest.RotateNever, -time.Minute)
+		w.requireToken(t, "access-1")
+		for method, want := range map[string]int{"Load": 1, "Lease": 1, "Commit": 1, "Release": 0, "Fail": 0} {
+			assert.Equal(t, want, w.store.Count(method), method)
+		}
+	})
+}
