@@ -64,7 +64,7 @@ func (a Account) String() string {
 // Format prints [Account.String] for every verb.
 func (a Account) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, a.String()) }
 
-// Status returns how user stands. It reads the store and asks nobody else: what
+// Status returns how user stands. It reads the store and nothing else: what
 // the platform has forgotten since the last call shows with the next one. A user
 // who is not connected is no error.
 func (a *Accounts) Status(ctx context.Context, user string) (Account, error) {
@@ -83,7 +83,7 @@ func (a *Accounts) Status(ctx context.Context, user string) (Account, error) {
 	return app.account(record), nil
 }
 
-// account tells what a record means.
+// account says what a record means.
 func (app *application) account(record tokens.Record) Account {
 	account := Account{
 		Key: record.Key, Status: Connected,
@@ -116,13 +116,13 @@ const accountPage = 500
 
 // List ranges over the accounts of all users, environment by environment and in
 // the order of their ids. It reads them from the store in pages, as it goes; an
-// error ends it, and one that matches [errors.ErrUnsupported] tells that the
+// error ends it, and one that matches [errors.ErrUnsupported] says that the
 // store is no [tokens.Lister].
 func (a *Accounts) List(ctx context.Context, options ListOptions) iter.Seq2[Account, error] {
 	return func(yield func(Account, error) bool) {
 		lister, ok := a.config.Tokens.Store.(tokens.Lister)
 		if !ok {
-			yield(Account{}, fmt.Errorf("accounts: the store is no tokens.Lister: %w", errors.ErrUnsupported))
+			yield(Account{}, fmt.Errorf("accounts: the store is not a tokens.Lister: %w", errors.ErrUnsupported))
 			return
 		}
 		for _, app := range a.order {

@@ -8,7 +8,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-// CallbackError tells why a callback brings no code that may be used. It
+// CallbackError says why a callback brings no code that may be used. It
 // matches, through [errors.Is], one of [ErrCancelled], [ErrState], [ErrNoCode]
 // and [ErrCallback].
 type CallbackError struct {
@@ -17,8 +17,8 @@ type CallbackError struct {
 	// form of a code.
 	Code string
 
-	// Description is what the callback's error_description says. Whoever made
-	// the link wrote it: escape it, and do not log it. [CallbackError.Error]
+	// Description is what the callback's error_description says. Its author is
+	// whoever made the link: escape it, and do not log it. [CallbackError.Error]
 	// leaves it out.
 	Description string
 

@@ -76,7 +76,7 @@ var configCodes = []string{
 
 // classify turns an answer that blames the application into a [ConfigError].
 // Every other answer stays what it is: what is not understood counts as a
-// temporary failure, which logs nobody out.
+// temporary failure, which logs no user out.
 func classify(environment api.Environment, err error) error {
 	var e *api.Error
 	if !errors.As(err, &e) || e.StatusCode < 400 || e.StatusCode >= 500 {

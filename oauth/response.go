@@ -19,7 +19,7 @@ type tokenResponse struct {
 	accessToken, refreshToken api.Secret
 	tokenType, scope          string
 	lifetime                  time.Duration
-	createdAt                 time.Time // zero if not told
+	createdAt                 time.Time // zero if absent
 	owner                     ResourceOwner
 }
 
@@ -93,7 +93,7 @@ const maxLifetime = 10 * 365 * 24 * time.Hour
 
 // lifetime reads expires_in, a number of seconds that also occurs as a string
 // (assumption). Nothing readable, and nothing above zero, means the stated two
-// hours: a token that ended as it was made would be refreshed for ever.
+// hours: a token that ended as it was made would be refreshed again and again.
 func lifetime(raw json.RawMessage) time.Duration {
 	seconds, err := strconv.ParseFloat(strings.Trim(string(raw), `" `), 64)
 	if err != nil || math.IsNaN(seconds) || seconds <= 0 {
@@ -131,7 +131,7 @@ func timestamp(raw json.RawMessage) time.Time {
 func (a *tokenResponse) token(sent time.Time, header http.Header) Token {
 	remaining := a.lifetime
 	if date, err := http.ParseTime(header.Get("Date")); err == nil && !a.createdAt.IsZero() {
-		// An age beyond the lifetime, or below zero, tells that the two
+		// An age beyond the lifetime, or below zero, shows that the two
 		// readings are not of one clock.
 		if age := date.Sub(a.createdAt); age > 0 && age < a.lifetime {
 			remaining -= age

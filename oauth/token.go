@@ -87,7 +87,7 @@ type Token struct {
 
 	// UsedAt is when a token of this user was last fetched because it was needed:
 	// the user connected, or a call found the token near its end. Refreshes in
-	// the background do not count, so that users without calls can be told from
+	// the background do not count, so that users without calls can be distinguished from
 	// others without a write for each call; it may lag behind by as long as tokens
 	// are kept fresh in the background. Zero if it is not known.
 	UsedAt time.Time `json:"used_at,omitzero"`
@@ -112,7 +112,7 @@ func wrongEnvironment(token, want api.Environment) error {
 	return fmt.Errorf("%w: the token is for %s, not for %s", api.ErrWrongEnvironment, token, want)
 }
 
-// String tells who the token is for and when it ends, without its secrets.
+// String says whom the token is for and when it ends, without its secrets.
 func (t Token) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "oauth.Token{%s %s %s", t.Environment, t.ResourceOwner.Type, t.ResourceOwner.ID)

@@ -102,13 +102,13 @@ type Config struct {
 // # Replicas
 //
 // Nothing is kept on the server: any replica with the same keys can finish what
-// another began. A state is signed, names nobody, expires, and is good only in
+// another began. A state is signed, names no user, expires, and is good only in
 // the browser that has its cookie, and only while the same user is signed in
 // there. The cookie is __Host-, Secure, HttpOnly and SameSite=Lax.
 //
 // # Used once
 //
-// Who comes back loses the cookie with the answer, and with it the state. Two
+// A browser that comes back loses the cookie with the answer, and with it the state. Two
 // requests that are under way at the same time both carry it; then the code
 // decides, which the platform takes once. On one replica they share a single
 // exchange and have the same result. On two replicas one of them is refused: it
@@ -120,8 +120,8 @@ type Config struct {
 //
 // # Privacy
 //
-// Answers are not to be stored, send no referrer, run no script and let nobody
-// frame them. Neither the code nor the state is logged; take care that what
+// Answers are not to be stored, send no referrer, run no script and allow no
+// framing. Neither the code nor the state is logged; take care that what
 // stands before the handler does not log queries.
 type Handler struct {
 	config   Config

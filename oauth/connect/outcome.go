@@ -71,7 +71,7 @@ const (
 	OutcomeOwnerRefused Outcome = "owner_refused"
 
 	// OutcomeExchangeFailed: the platform could not be asked, or answered with
-	// an error of its own. Err is an [*api.Error].
+	// its own error. Err is an [*api.Error].
 	OutcomeExchangeFailed Outcome = "exchange_failed"
 
 	// OutcomeNotStored: the store failed. The token has been revoked. Err is a
@@ -89,7 +89,7 @@ type Result struct {
 	// Outcome says how it ended.
 	Outcome Outcome
 
-	// Key names the user; User is empty where nobody is signed in.
+	// Key names the user; User is empty where no user is signed in.
 	Key tokens.Key
 
 	// Record is what is stored after [OutcomeConnected].

@@ -44,7 +44,7 @@ func Detect(ctx context.Context, db *sql.DB) (Dialect, error) {
 }
 
 // clock returns the SQL for the database's time in microseconds. SQLite has no
-// clock of its own: it runs in this process, on this machine's, and so does
+// own clock: it runs in this process, on the clock of this machine, and so does
 // every process that has the file open.
 func (d Dialect) clock() string {
 	switch d {

@@ -110,7 +110,7 @@ func (s *Store) cas(ctx context.Context, op string, lease tokens.Lease, query st
 	switch {
 	case ctx.Err() != nil:
 		return tokens.Record{}, ctx.Err()
-	case !isOwner(lease.Owner): // nobody's name stands in the rows without a lease
+	case !isOwner(lease.Owner): // rows without a lease have an empty owner
 		return tokens.Record{}, errNotMatched
 	case s.dialect == MySQL:
 		return s.casThere(ctx, op, lease, query, v)

@@ -23,9 +23,9 @@ import (
 // The pool that is returned is for the store, and not for the program's own writes:
 // its connections wait for other writers for a moment only (busy_timeout), because
 // the driver does not look at the caller's context meanwhile, and the store does the
-// rest of the waiting. A program that has tables of its own in the file opens it a
+// rest of the waiting. A program that has its own tables in the file opens it a
 // second time for these, with a busy_timeout of some seconds and _txlock=immediate:
-// it takes both, or a transaction of its own fails with SQLITE_BUSY as soon as the
+// it takes both, or its own transaction fails with SQLITE_BUSY as soon as the
 // store, or anybody else, writes at the same time.
 //
 //	db, err := sqlstore.OpenSQLite("sqlite", "tokens.db")

@@ -16,7 +16,7 @@ const row = ` WHERE environment = :environment AND username = :username`
 // mine finds a user's row where it is as the owner of its lease has seen it.
 const mine = row + ` AND version = :version AND lease_owner = :owner`
 
-// free is true of a row that nobody else refreshes.
+// free is true of a row that no other owner refreshes.
 const free = `(lease_owner = '' OR lease_until <= {clock})`
 
 // written is what every write does to a row besides what it writes.

@@ -159,7 +159,7 @@ func (s *Store) write(ctx context.Context, op string, query statement, v values)
 	return version, err
 }
 
-// change runs a statement that returns nothing, and tells how many rows it has
+// change runs a statement that returns nothing, and returns how many rows it has
 // changed: of an UPDATE that finds a row as it is to be, one or none.
 func (s *Store) change(ctx context.Context, op string, key tokens.Key, query statement, v values) (changed int64, err error) {
 	if err := ctx.Err(); err != nil {

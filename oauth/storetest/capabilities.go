@@ -41,7 +41,7 @@ func list(t *testing.T, open Opener) {
 	store := open()
 	lister, ok := store.(tokens.Lister)
 	if !ok {
-		t.Skip("the store is no tokens.Lister")
+		t.Skip("the store is not a tokens.Lister")
 	}
 	assert.Empty(t, listed(t, lister, tokens.Listing{Environment: usSandbox, Limit: 2}))
 	want := map[string]tokens.Record{}
@@ -89,7 +89,7 @@ func claimer(t *testing.T, store tokens.Store) tokens.Claimer {
 	t.Helper()
 	c, ok := store.(tokens.Claimer)
 	if !ok {
-		t.Skip("the store is no tokens.Claimer")
+		t.Skip("the store is not a tokens.Claimer")
 	}
 	return c
 }
@@ -135,7 +135,7 @@ func claimDue(t *testing.T, open Opener) {
 	unused.UsedSince = epoch.Add(time.Microsecond)
 	claimed, err := c.ClaimDue(ctx, unused)
 	require.NoError(t, err)
-	assert.Empty(t, claimed, "nobody uses them")
+	assert.Empty(t, claimed, "users without calls")
 
 	due.UsedSince, due.Limit = epoch, 2
 	claimed, err = c.ClaimDue(ctx, due)
@@ -208,7 +208,7 @@ func claimDueRaces(t *testing.T, open Opener) {
 			}
 			mu.Unlock()
 			if !good {
-				return // or it might go on for ever
+				return // or it might never end
 			}
 		}
 	})
@@ -228,7 +228,7 @@ func reseal(t *testing.T, open Opener) {
 	store := open()
 	resealer, ok := store.(tokens.Resealer)
 	if !ok {
-		t.Skip("the store is no tokens.Resealer")
+		t.Skip("the store is not a tokens.Resealer")
 	}
 	ctx := t.Context()
 	record := save(t, store, user17, 1)

@@ -198,7 +198,7 @@ func deletedVersion(t *testing.T, open Opener) {
 	committed, err := store.Commit(ctx, lease, sample(user17, 4))
 	require.NoError(t, err, "the lease was left alone")
 	requireError(t, store.DeleteVersion(ctx, user17, record.Version), tokens.ErrConflict, "what was written meanwhile stays")
-	take(t, store, committed, "b", long) // keeps nobody from it
+	take(t, store, committed, "b", long) // does not prevent deletion
 	require.NoError(t, store.DeleteVersion(ctx, user17, committed.Version))
 	require.NoError(t, store.DeleteVersion(ctx, user17, committed.Version), "twice is no error")
 	_, err = store.Load(ctx, user17)

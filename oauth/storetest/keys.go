@@ -13,7 +13,7 @@ import (
 // keys plays that environments and users are compared byte by byte.
 var keys = map[string]func(*testing.T, Opener){
 	"UsersAreBytes":         usersAreBytes,
-	"KeysNobodyCanHave":     keysNobodyCanHave,
+	"InvalidKeys":           invalidKeys,
 	"EnvironmentsAreWorlds": environmentsAreWorlds,
 }
 
@@ -54,9 +54,9 @@ func usersAreBytes(t *testing.T, open Opener) {
 	}
 }
 
-// keysNobodyCanHave asks for users whom Save refuses, and whom a database may
+// invalidKeys asks for users whom Save refuses, and whom a database may
 // take for others or stumble over.
-func keysNobodyCanHave(t *testing.T, open Opener) {
+func invalidKeys(t *testing.T, open Opener) {
 	store, ctx := open(), t.Context()
 	record := save(t, store, user17, 1)
 	take(t, store, record, "a", long)

@@ -95,7 +95,7 @@ func leaseIsProlonged(t *testing.T, open Opener) {
 }
 
 // lateOwnerMayCommit holds that a lease which has run out is still good for a
-// result, as long as nobody came.
+// result, as long as no other owner came.
 func lateOwnerMayCommit(t *testing.T, open Opener) {
 	store, witness := open(), open()
 	record := save(t, store, user17, 1)

@@ -28,7 +28,7 @@ var mutants = map[string]struct {
 	breaks  func(*mutant)
 }{
 	"folds case":               {"UsersAreBytes", func(m *mutant) { m.key = fold(strings.ToLower) }},
-	"ignores space at the end": {"KeysNobodyCanHave", func(m *mutant) { m.key = fold(func(s string) string { return strings.TrimRight(s, " ") }) }},
+	"ignores space at the end": {"InvalidKeys", func(m *mutant) { m.key = fold(func(s string) string { return strings.TrimRight(s, " ") }) }},
 	"mixes environments":       {"EnvironmentsAreWorlds", func(m *mutant) { m.key = func(k tokens.Key) tokens.Key { k.Environment.Stage = "sandbox"; return k } }},
 	"begins versions again":    {"Versions", func(m *mutant) { m.amnesia = true }},
 	"commits without a lease":  {"Commit", func(m *mutant) { m.reckless = true }},

@@ -40,7 +40,7 @@ func commit(t *testing.T, open Opener) {
 	_, err = store.Commit(ctx, leaseOf(committed, "a"), sample(user17, 3))
 	requireError(t, err, tokens.ErrConflict, "the lease is over")
 	_, err = store.Lease(ctx, leaseOf(record, "b"), long)
-	requireError(t, err, tokens.ErrConflict, "nobody leases an old version")
+	requireError(t, err, tokens.ErrConflict, "an old version cannot be leased")
 	requireSame(t, committed, load(t, store, user17))
 	take(t, store, committed, "b", long)
 	requireSame(t, other, load(t, store, user18))

@@ -75,7 +75,7 @@ func (w *cluster) stress(wrap func(tokens.Store) tokens.Store) {
 
 func plain(store tokens.Store) tokens.Store { return store }
 
-// requireConnected holds that nobody was logged out, and that each user's token
+// requireConnected asserts that no user was logged out, and that each user's token
 // can still be refreshed.
 func (w *cluster) requireConnected(refreshes int) {
 	w.Helper()
@@ -102,7 +102,7 @@ func replay(mode rotation) func(*testing.T, Opener) {
 }
 
 // replayLostAnswer loses the first answer about each refresh token: the platform
-// has refreshed, and nobody knows.
+// has refreshed, and no replica knows.
 func replayLostAnswer(mode rotation) func(*testing.T, Opener) {
 	return func(t *testing.T, open Opener) {
 		w := newCluster(t, open, mode, 3)
@@ -161,7 +161,7 @@ func replayLostCommit(t *testing.T, open Opener) {
 	w.requireConnected(1)
 }
 
-// replayLostLease leaves leases behind that nobody knows of: their users wait
+// replayLostLease leaves leases behind that no replica knows of: their users wait
 // for the leases' end, and are served then.
 func replayLostLease(t *testing.T, open Opener) {
 	w := newCluster(t, open, immediate, 3)

@@ -39,7 +39,7 @@ import (
 // same store each time.
 type Opener func() tokens.Store
 
-// Run plays the suite. Each test calls fresh for empty storage of its own, and
+// Run plays the suite. Each test calls fresh for its own empty storage, and
 // what fresh returns for every replica that it needs. Clean up with t.Cleanup.
 // Tests run in parallel.
 func Run(t *testing.T, fresh func(t *testing.T) func() tokens.Store) {

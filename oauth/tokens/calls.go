@@ -12,7 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 )
 
-// callKind tells the calls of one user apart: reading the store is cheap and is
+// callKind distinguishes the calls of one user: reading the store is cheap and is
 // waited for by callers who do not need a refresh.
 type callKind int
 

@@ -34,7 +34,7 @@ const (
 
 	// failingUsers is how many different users' refreshes have to fail for the
 	// moment, with none in between that did not, until the token endpoint counts as
-	// failing: one user's trouble holds nobody back. It is then asked once every
+	// failing: one user's failures hold no other user back. It is then asked once every
 	// trialEvery by a process, or when it asked to come back.
 	failingUsers = 5
 	trialEvery   = time.Second

@@ -83,7 +83,7 @@ func (c *Connections) Record(ctx context.Context, user string) (Record, error) {
 }
 
 // Usable reports why the token of a record must not be used, as far as the record
-// tells: a [*ReauthorizeError] for a user who has to authorize again, and
+// shows: a [*ReauthorizeError] for a user who has to authorize again, and
 // [api.ErrWrongEnvironment]. It asks neither store nor platform and changes nothing.
 func (c *Connections) Usable(record Record) error {
 	if err := c.validate(record); err != nil {

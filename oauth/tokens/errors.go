@@ -28,7 +28,7 @@ var (
 )
 
 // ErrUnreadable says that the store holds a token that cannot be opened. The errors of a
-// [Sealed] store that match it also match that of the AEAD, which tells whether
+// [Sealed] store that match it also match that of the AEAD, which says whether
 // a key is missing ([seal.ErrUnknownKey]) or the row was changed, or copied from
 // another user ([seal.ErrTampered], [seal.ErrNotSealed]). The user is not logged
 // out: the key can be put back, the row restored, or the user can authorize

@@ -91,7 +91,7 @@ func (p KeepFreshPolicy) withDefaults() (KeepFreshPolicy, error) {
 func (c *Connections) KeepFresh(ctx context.Context, policy KeepFreshPolicy) error {
 	claimer, ok := c.store.(Claimer)
 	if !ok {
-		return fmt.Errorf("tokens: KeepFresh: the store is no tokens.Claimer: %w", errors.ErrUnsupported)
+		return fmt.Errorf("tokens: KeepFresh: the store is not a tokens.Claimer: %w", errors.ErrUnsupported)
 	}
 	policy, err := policy.withDefaults()
 	if err != nil {
@@ -238,7 +238,7 @@ func (r *refresher) mayContinue(ctx context.Context, began time.Time) bool {
 }
 
 // due asks for more than a batch by as many as are known to fail for now, so
-// that these do not keep the others from their turn for ever.
+// that these do not keep the others from being refreshed.
 func (r *refresher) due(batch int) Due {
 	now := time.Now()
 	due := Due{

@@ -239,7 +239,7 @@ func (s *MemoryStore) write(row *memoryRow, token oauth.Token, state State, reas
 }
 
 // leasedBy does not look at the lease's end: an owner that is late may still
-// write as long as nobody else has come.
+// write as long as no other owner has taken a lease.
 func (r *memoryRow) leasedBy(lease Lease) bool {
 	return r.record.Version == lease.Version && r.owner != "" && r.owner == lease.Owner
 }

@@ -110,7 +110,7 @@ const (
 	ReasonScopesExtended Reason = "scopes_extended"
 
 	// ReasonDisconnecting: the user was disconnected here, but the platform
-	// could not be told yet. Call [Connections.Disconnect] again.
+	// could not be reached yet. Call [Connections.Disconnect] again.
 	ReasonDisconnecting Reason = "disconnecting"
 )
 

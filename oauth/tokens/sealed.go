@@ -101,7 +101,7 @@ func (s *sealedStore) DeleteVersion(ctx context.Context, key Key, version int64)
 	return s.inner.DeleteVersion(ctx, key, version)
 }
 
-// Lease implements [Store]. A lease on what cannot be opened serves nobody.
+// Lease implements [Store]. A lease on what cannot be opened is of no use.
 func (s *sealedStore) Lease(ctx context.Context, lease Lease, ttl time.Duration) (Record, error) {
 	stored, err := s.inner.Lease(ctx, lease, ttl)
 	if err != nil {
@@ -222,8 +222,8 @@ type sealedFields struct {
 	ResourceOwner   oauth.ResourceOwner `json:"owner"`
 	Environment     api.Environment     `json:"env"`
 
-	// Refreshable tells that there is a refresh token, which nobody can take
-	// away unnoticed.
+	// Refreshable says that there is a refresh token, so that its removal
+	// does not go unnoticed.
 	Refreshable bool `json:"refreshable,omitempty"`
 }
 
@@ -298,7 +298,7 @@ func associatedData(key Key, field string, beside api.Secret) []byte {
 	return []byte(strings.Join([]string{"dispensary/oauth/token", field, key.Environment.String(), key.User, beside.Reveal()}, "\x00"))
 }
 
-// sealedPrefix tells a ciphertext from a token that was stored unsealed.
+// sealedPrefix distinguishes a ciphertext from a token that was stored unsealed.
 const sealedPrefix = "sealed.1."
 
 func pack(ciphertext []byte) api.Secret {

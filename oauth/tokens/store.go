@@ -153,7 +153,7 @@ type Claimer interface {
 	//   - of due.Environment, in [StateActive],
 	//   - whose [DueAt] is not zero and before due.Before,
 	//   - whose Token.UsedAt is not before due.UsedSince, if that is set,
-	//   - on which nobody holds a lease that has not run out.
+	//   - on which no owner holds a lease that has not run out.
 	//
 	// The leases are those of [Store.Lease]: versions stay, and no record is
 	// handed to two callers at a time. None that is due is no error.
@@ -170,7 +170,7 @@ type Due struct {
 	Before time.Time
 
 	// UsedSince is the time that Token.UsedAt must not be before. Zero claims
-	// the tokens of users whom nobody uses, too.
+	// the tokens of users without calls, too.
 	UsedSince time.Time
 
 	// Limit is the number of records at most, 1 or more.
