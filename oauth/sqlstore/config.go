@@ -33,7 +33,7 @@ var ErrPlaintext = errors.New("sqlstore: the token is not sealed: wrap the store
 var prefixForm = regexp.MustCompile(`^[a-z][a-z0-9_]{0,39}$`)
 
 func (c Config) validate(dialect Dialect) error {
-	if _, known := steps[dialect]; !known {
+	if !dialect.known() {
 		return &api.ArgumentError{Field: "sqlstore.Dialect", Reason: "is none of PostgreSQL, MySQL and SQLite: see Detect"}
 	}
 	if !prefixForm.MatchString(c.prefix()) {

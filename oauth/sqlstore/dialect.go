@@ -21,6 +21,8 @@ const (
 	SQLite     Dialect = "sqlite"     // 3.37 and later
 )
 
+func (d Dialect) known() bool { return d == PostgreSQL || d == MySQL || d == SQLite }
+
 // ErrUnknownDatabase is what [Detect] returns for a database that is none of the
 // dialects.
 var ErrUnknownDatabase = errors.New("sqlstore: the database is neither PostgreSQL nor MySQL, MariaDB or SQLite")

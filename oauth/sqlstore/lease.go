@@ -145,28 +145,6 @@ func (s *Store) casThere(ctx context.Context, op string, lease tokens.Lease, que
 	return record, nil
 }
 
-// probe returns the version of a row.
-func (s *Store) probe(ctx context.Context, op string, key tokens.Key) (version int64, err error) {
-	if key.Validate() != nil {
-		return 0, tokens.ErrNoRecord
-	}
-	err = s.retry(ctx, op, s.sql.probe, func() error {
-		return s.one(ctx, s.sql.probe, keyValues(key), func(row scanner) error { return row.Scan(&version) })
-	})
-	if errors.Is(err, sql.ErrNoRows) {
-		err = tokens.ErrNoRecord
-	}
-	return version, err
-}
-
-// conflict is why a row was not there to be written.
-func (s *Store) conflict(ctx context.Context, op string, key tokens.Key) error {
-	if _, err := s.probe(ctx, op, key); err != nil {
-		return err
-	}
-	return tokens.ErrConflict
-}
-
 // held returns the columns that a lease is known by.
 func leaseValues(lease tokens.Lease) values {
 	v := keyValues(lease.Key)

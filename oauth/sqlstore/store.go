@@ -241,6 +241,28 @@ func failed(ctx context.Context, op string, err error) error {
 	return fmt.Errorf("sqlstore: %s: %w", op, err)
 }
 
+// probe returns the version of a row.
+func (s *Store) probe(ctx context.Context, op string, key tokens.Key) (version int64, err error) {
+	if key.Validate() != nil {
+		return 0, tokens.ErrNoRecord
+	}
+	err = s.retry(ctx, op, s.sql.probe, func() error {
+		return s.one(ctx, s.sql.probe, keyValues(key), func(row scanner) error { return row.Scan(&version) })
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		err = tokens.ErrNoRecord
+	}
+	return version, err
+}
+
+// conflict is why a row was not there to be written.
+func (s *Store) conflict(ctx context.Context, op string, key tokens.Key) error {
+	if _, err := s.probe(ctx, op, key); err != nil {
+		return err
+	}
+	return tokens.ErrConflict
+}
+
 // String says what the store is and nothing of what it holds.
 func (s *Store) String() string {
 	return "sqlstore.Store{" + string(s.dialect) + " " + s.config.tokens() + "}"

@@ -11,8 +11,8 @@
 // The suite plays what the interface promises, clause by clause, and then what
 // happens to programs: many replicas at once, leases that run out, replicas that
 // die with a lease in their hands, answers that get lost, users who disconnect
-// in the middle of a refresh, and whole [oauth.Client] replicas against a
-// platform that does or does not exchange refresh tokens. Where the store is an
+// in the middle of a refresh, and whole [tokens.Connections] replicas against a
+// platform that does or does not rotate refresh tokens. Where the store is a
 // [tokens.Lister], [tokens.Claimer] or [tokens.Resealer], it plays those too.
 //
 // It takes a few seconds, because leases are measured by the store's own clock,
@@ -20,142 +20,24 @@
 package storetest
 
 import (
-	"fmt"
-	"reflect"
-	"strings"
 	"testing"
-	"time"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
-	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
-
-// Opener opens a store on the storage of one test: each call is one replica of
-// the program. Where replicas cannot share storage, as in memory, it returns the
-// same store each time.
-type Opener func() tokens.Store
 
 // Run plays the suite. Each test calls fresh for its own empty storage, and
 // what fresh returns for every replica that it needs. Clean up with t.Cleanup.
 // Tests run in parallel.
 func Run(t *testing.T, fresh func(t *testing.T) func() tokens.Store) {
 	t.Helper()
-	for _, chapter := range []map[string]func(*testing.T, Opener){
+	for _, section := range []map[string]func(*testing.T, Opener){
 		contract, keys, leases, races, capabilities, replays,
 	} {
-		for name, play := range chapter {
+		for name, play := range section {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				play(t, fresh(t))
 			})
 		}
-	}
-}
-
-var (
-	usSandbox = api.Environment{Region: api.US, Stage: api.Sandbox}
-	caSandbox = api.Environment{Region: api.Canada, Stage: api.Sandbox}
-	usLive    = api.Environment{Region: api.US, Stage: api.Production}
-
-	user17 = tokens.Key{Environment: usSandbox, User: "user-17"}
-	user18 = tokens.Key{Environment: usSandbox, User: "user-18"}
-)
-
-// long is a time to live that no test waits for, however slow the machine is.
-const long = time.Hour
-
-// sample returns a token in which every field is filled, and differs by n.
-func sample(key tokens.Key, n int) oauth.Token {
-	made := time.Date(2026, 11, 21, 10, 20, 30, 123_456_000+n*1000, time.FixedZone("", -5*3600))
-	return oauth.Token{
-		AccessToken: api.Secret(fmt.Sprintf("SECRET-access-%d", n)), RefreshToken: api.Secret(fmt.Sprintf("SECRET-refresh-%d", n)),
-		TokenType: "Bearer", CreatedAt: made, ExpiresAt: made.Add(2 * time.Hour), Lifetime: 2*time.Hour + time.Microsecond,
-		ConnectedAt: made.Add(-time.Hour), UsedAt: made.Add(time.Second),
-		Scope: "catalog:read clinic:read", ConfiguredScope: "catalog:read clinic:read patients:read",
-		ResourceOwner: oauth.ResourceOwner{ID: fmt.Sprintf("prac-%d", n), Type: oauth.OwnerPractitioner}, Environment: key.Environment,
-	}
-}
-
-// save stores sample(key, n).
-func save(t testing.TB, store tokens.Store, key tokens.Key, n int) tokens.Record {
-	t.Helper()
-	record, err := store.Save(t.Context(), key, sample(key, n))
-	require.NoError(t, err)
-	return record
-}
-
-func load(t testing.TB, store tokens.Store, key tokens.Key) tokens.Record {
-	t.Helper()
-	record, err := store.Load(t.Context(), key)
-	require.NoError(t, err)
-	return record
-}
-
-// take takes the lease on a record.
-func take(t testing.TB, store tokens.Store, record tokens.Record, owner string, ttl time.Duration) tokens.Lease {
-	t.Helper()
-	lease := leaseOf(record, owner)
-	leased, err := store.Lease(t.Context(), lease, ttl)
-	require.NoError(t, err)
-	requireSame(t, record, leased)
-	return lease
-}
-
-func leaseOf(record tokens.Record, owner string) tokens.Lease {
-	return tokens.Lease{Key: record.Key, Version: record.Version, Owner: owner}
-}
-
-// requireSame compares records as the contract does: times to the microsecond
-// and in any location.
-func requireSame(t testing.TB, want, got tokens.Record) {
-	t.Helper()
-	require.Equal(t, want.Key, got.Key)
-	require.Equal(t, want.Version, got.Version)
-	require.Equal(t, want.State, got.State)
-	require.Equal(t, want.Reason, got.Reason)
-	requireSameToken(t, want.Token, got.Token)
-}
-
-// requireSameToken looks at every field there is, by reflection: one that is new
-// is compared too. Failures show no long secrets.
-func requireSameToken(t testing.TB, want, got oauth.Token) {
-	t.Helper()
-	w, g := reflect.ValueOf(want), reflect.ValueOf(got)
-	for i := range w.NumField() {
-		name := "Token." + w.Type().Field(i).Name
-		switch a := w.Field(i).Interface().(type) {
-		case time.Time:
-			b := g.Field(i).Interface().(time.Time)
-			require.Equal(t, a.IsZero(), b.IsZero(), name)
-			require.WithinDuration(t, a, b, time.Microsecond, name)
-		case api.Secret:
-			b := g.Field(i).Interface().(api.Secret)
-			require.True(t, a == b, "%s: %d bytes came back as %d, or other ones", name, len(a), len(b))
-		default:
-			require.Equal(t, a, g.Field(i).Interface(), name)
-		}
-	}
-}
-
-// requireError wants a sentinel whose text holds no token.
-func requireError(t testing.TB, err, want error, args ...any) {
-	t.Helper()
-	require.ErrorIs(t, err, want, args...)
-	require.NotContains(t, strings.ToUpper(err.Error()), "SECRET-", "no error holds a token")
-}
-
-// unchanged returns a check that the record is as it is now.
-func unchanged(t testing.TB, store tokens.Store, key tokens.Key) func() {
-	t.Helper()
-	before := load(t, store, key)
-	return func() {
-		t.Helper()
-		after := load(t, store, key)
-		requireSame(t, before, after)
-		assert.WithinDuration(t, before.UpdatedAt, after.UpdatedAt, time.Microsecond, "UpdatedAt")
 	}
 }
