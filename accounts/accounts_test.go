@@ -25,9 +25,9 @@ import (
 
 const stateKey = dispensary.Secret("0123456789abcdef0123456789abcdef")
 
-// practice is an integrator's application and the platform of one country, or of
+// fixture is an integrator's application and the platform of one country, or of
 // two, without a socket.
-type practice struct {
+type fixture struct {
 	platforms []*dispensarytest.Server
 	accounts  *accounts.Accounts
 	store     *tokens.MemoryStore
@@ -39,9 +39,9 @@ type practice struct {
 
 var regions = []dispensarytest.Region{dispensarytest.UnitedStates, dispensarytest.Canada}
 
-func newPractice(t testing.TB, countries int, changes ...func(*accounts.Config)) *practice {
+func newFixture(t testing.TB, countries int, changes ...func(*accounts.Config)) *fixture {
 	t.Helper()
-	p := &practice{store: tokens.NewMemoryStore(), user: "us:dr-17"}
+	p := &fixture{store: tokens.NewMemoryStore(), user: "us:dr-17"}
 	config := accounts.Config{Tokens: tokens.Config{Store: p.store, Observers: []tokens.Observer{{Event: p.note}}}}
 	clients := map[dispensary.Environment]*http.Client{}
 	for i := range countries {
@@ -82,7 +82,7 @@ func locate(_ context.Context, user string) (dispensary.Environment, error) {
 	return e, err
 }
 
-func (p *practice) mount(t testing.TB) {
+func (p *fixture) mount(t testing.TB) {
 	t.Helper()
 	handler, err := p.accounts.Handler(connect.Config{
 		StateKeys: []dispensary.Secret{stateKey},
@@ -104,14 +104,14 @@ func (p *practice) mount(t testing.TB) {
 	}
 }
 
-func (p *practice) note(_ context.Context, e tokens.Event) {
+func (p *fixture) note(_ context.Context, e tokens.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.events = append(p.events, strings.TrimPrefix(fmt.Sprintf("%T ", e), "tokens.")+e.Subject().User)
 }
 
 // connect lets a user walk through the pages.
-func (p *practice) connect(t testing.TB, country int, user string) {
+func (p *fixture) connect(t testing.TB, country int, user string) {
 	t.Helper()
 	p.mu.Lock()
 	p.user = user
@@ -125,14 +125,14 @@ func (p *practice) connect(t testing.TB, country int, user string) {
 	require.Equal(t, "welcome", string(body))
 }
 
-func (p *practice) client(t testing.TB, user string) *dispensary.Client {
+func (p *fixture) client(t testing.TB, user string) *dispensary.Client {
 	t.Helper()
 	client, err := p.accounts.Client(t.Context(), user)
 	require.NoError(t, err)
 	return client
 }
 
-func (p *practice) status(t testing.TB, user string) accounts.Status {
+func (p *fixture) status(t testing.TB, user string) accounts.Status {
 	t.Helper()
 	account, err := p.accounts.Status(t.Context(), user)
 	require.NoError(t, err)
@@ -148,7 +148,7 @@ func bubbled(t *testing.T, test func(t *testing.T)) {
 
 func TestAccountsLife(t *testing.T) {
 	bubbled(t, func(t *testing.T) {
-		p, ctx := newPractice(t, 1), t.Context()
+		p, ctx := newFixture(t, 1), t.Context()
 		const user = "dr-17"
 		client := p.client(t, user)
 		_, err := client.Clinic.Get(ctx)
@@ -196,7 +196,7 @@ func TestAccountsLife(t *testing.T) {
 
 func TestAccountsOfTwoCountries(t *testing.T) {
 	bubbled(t, func(t *testing.T) {
-		p, ctx := newPractice(t, 2), t.Context()
+		p, ctx := newFixture(t, 2), t.Context()
 		p.connect(t, 0, "us:dr-17")
 		p.connect(t, 1, "ca:dr-17")
 		for i, user := range []string{"us:dr-17", "ca:dr-17"} {
@@ -234,7 +234,7 @@ func TestAccountsOfTwoCountries(t *testing.T) {
 // A user without an environment, or nobody at all, gets a page, not a panic.
 func TestAccountsHandlerWithoutAUser(t *testing.T) {
 	bubbled(t, func(t *testing.T) {
-		p := newPractice(t, 2)
+		p := newFixture(t, 2)
 		for _, user := range []string{"", "fr:x", "unknown:x"} {
 			p.user = user
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://ehr-0.example.com/dispensary/connect?return_to=/", nil)
@@ -249,7 +249,7 @@ func TestAccountsHandlerWithoutAUser(t *testing.T) {
 
 func TestAccountsKeepFresh(t *testing.T) {
 	bubbled(t, func(t *testing.T) {
-		p := newPractice(t, 2)
+		p := newFixture(t, 2)
 		p.connect(t, 0, "us:dr-17")
 		p.connect(t, 1, "ca:dr-17")
 		ctx, cancel := context.WithCancel(t.Context())
@@ -272,7 +272,7 @@ func TestAccountsKeepFresh(t *testing.T) {
 
 func TestAccountsConnectWithPagesOfTheirOwn(t *testing.T) {
 	bubbled(t, func(t *testing.T) {
-		p := newPractice(t, 1)
+		p := newFixture(t, 1)
 		client, err := p.accounts.Connections(p.platforms[0].Site().Environment)
 		require.NoError(t, err)
 		address, err := client.Client().AuthorizeURL("state-1")
@@ -291,14 +291,14 @@ func TestAccountsConnectWithPagesOfTheirOwn(t *testing.T) {
 // An application that was given more scopes has users to ask again.
 func TestAccountsStatusAfterNewScopes(t *testing.T) {
 	bubbled(t, func(t *testing.T) {
-		p := newPractice(t, 1)
+		p := newFixture(t, 1)
 		p.connect(t, 0, "dr-17")
 		record, err := p.store.Load(t.Context(), tokens.Key{Environment: p.platforms[0].Site().Environment, User: "dr-17"})
 		require.NoError(t, err)
 		record.Token.ConfiguredScope = "catalog:read"
 		_, err = p.store.Save(t.Context(), record.Key, record.Token)
 		require.NoError(t, err)
-		later := newPractice(t, 1, func(c *accounts.Config) {
+		later := newFixture(t, 1, func(c *accounts.Config) {
 			c.Tokens.Store, c.Applications[0].Scopes = p.store, []string{"catalog:read", "clinic"}
 		})
 		account, err := later.accounts.Status(t.Context(), "dr-17")
@@ -311,7 +311,7 @@ func TestAccountsStatusAfterNewScopes(t *testing.T) {
 
 func TestAccountsListStopsAndFails(t *testing.T) {
 	bubbled(t, func(t *testing.T) {
-		p := newPractice(t, 1)
+		p := newFixture(t, 1)
 		environment := p.platforms[0].Site().Environment
 		for i := range 1203 {
 			token := oauth.Token{AccessToken: "a", Environment: environment}
@@ -331,7 +331,7 @@ func TestAccountsListStopsAndFails(t *testing.T) {
 		for _, err := range p.accounts.List(ctx, accounts.ListOptions{}) {
 			require.ErrorIs(t, err, context.Canceled)
 		}
-		plain := newPractice(t, 1, func(c *accounts.Config) { c.Tokens.Store = &struct{ tokens.Store }{p.store} })
+		plain := newFixture(t, 1, func(c *accounts.Config) { c.Tokens.Store = &struct{ tokens.Store }{p.store} })
 		for _, err := range plain.accounts.List(t.Context(), accounts.ListOptions{}) {
 			require.ErrorIs(t, err, errors.ErrUnsupported)
 		}
@@ -393,7 +393,7 @@ func TestAccountsClientSendsTheKeyOfTheClinic(t *testing.T) {
 	t.Parallel()
 	platform := dispensarytest.New(t, dispensarytest.WithIntegrations(2))
 	keys := platform.ClinicKeys()
-	p := newPractice(t, 1, func(c *accounts.Config) {
+	p := newFixture(t, 1, func(c *accounts.Config) {
 		app := platform.Application()
 		c.Applications[0].Site, c.Applications[0].HTTPClient = platform.Site(), platform.HTTPClient()
 		c.Applications[0].ClientID, c.Applications[0].ClientSecret = app.ClientID, dispensary.Secret(app.ClientSecret)
@@ -426,7 +426,7 @@ func TestAccountsClientSendsTheKeyOfTheClinic(t *testing.T) {
 	_, err := p.accounts.Client(t.Context(), "stranger")
 	require.ErrorContains(t, err, "accounts: the clinic key of a user is not known: no such clinic")
 
-	p = newPractice(t, 1)
+	p = newFixture(t, 1)
 	_, err = p.client(t, p.user).WithClinicKey("key").Clinic.Get(t.Context())
 	require.ErrorIs(t, err, dispensary.ErrReauthorize, "a view for another clinic is still of that user")
 }

@@ -15,7 +15,7 @@ import (
 // Users whom the platform refused by mistake are restored, all of them at once.
 func TestAccountsRestore(t *testing.T) {
 	bubbled(t, func(t *testing.T) {
-		p, ctx := newPractice(t, 1), t.Context()
+		p, ctx := newFixture(t, 1), t.Context()
 		users := []string{"dr-1", "dr-2", "dr-3"}
 		key := tokens.Key{Environment: p.platforms[0].Site().Environment}
 		for _, user := range users {

@@ -33,7 +33,7 @@ func TestTheFlowShowsNoSecret(t *testing.T) {
 		for _, broken := range []string{"", "Save", "Load"} {
 			t.Run(name+" "+broken, func(t *testing.T) {
 				oauthtest.Bubble(t, func(t *testing.T) {
-					s := newSite(t, func(c *settings) {
+					s := newFixture(t, func(c *settings) {
 						c.App.ClientSecret = oauthtest.Canary + "-secret"
 						c.Handler.StateKeys = []api.Secret{oauthtest.Canary + "-0123456789abcdef0123456789abcdef"}
 						c.Tokens.Verify = func(_ context.Context, grant tokens.Authorization) error {

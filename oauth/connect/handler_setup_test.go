@@ -20,7 +20,7 @@ import (
 
 func TestHandlerRoutes(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
-		s := newSite(t)
+		s := newFixture(t)
 		mux := http.NewServeMux()
 		mux.Handle("/dispensary/", s.handler)
 		mux.Handle("/stripped/", http.StripPrefix("/stripped", s.handler))
@@ -51,7 +51,7 @@ func TestHandlerRoutes(t *testing.T) {
 
 func TestDefaultPages(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
-		s, b := newSite(t, func(c *settings) { c.Handler.Done = nil }), newBrowser()
+		s, b := newFixture(t, func(c *settings) { c.Handler.Done = nil }), newBrowser()
 		state := b.begin(t, s, "?return_to="+url.QueryEscape(`/p?a="x'>`))
 		s.platform.Inject(oauthtest.Answers(502, html))
 		answer := b.back(s, code(state))
@@ -68,7 +68,7 @@ func TestDefaultPages(t *testing.T) {
 
 func TestLoopbackCookies(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
-		s := newSite(t, func(c *settings) {
+		s := newFixture(t, func(c *settings) {
 			c.App.RedirectURL, c.Handler.LoopbackCookies = "http://127.0.0.1:8080/dispensary/callback", true
 		})
 		b := newBrowser()
@@ -84,7 +84,7 @@ func TestLoopbackCookies(t *testing.T) {
 
 func TestNewHandlerNamesTheField(t *testing.T) {
 	t.Parallel()
-	conns := newSite(t).conns
+	conns := newFixture(t).conns
 	good := connect.Config{
 		Connections: conns, StateKeys: []api.Secret{firstKey},
 		User: func(*http.Request) (string, error) { return user, nil },

@@ -19,7 +19,7 @@ import (
 
 func TestStateIsUsedOnce(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
-		s, b := newSite(t), newBrowser()
+		s, b := newFixture(t), newBrowser()
 		state := b.begin(t, s, "?return_to=/a")
 		b.back(s, url.Values{"error": {"access_denied"}, "state": {state}})
 		answer := b.back(s, code(state))
@@ -31,7 +31,7 @@ func TestStateIsUsedOnce(t *testing.T) {
 
 func TestBackButtonAfterConnecting(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
-		s, b := newSite(t), newBrowser()
+		s, b := newFixture(t), newBrowser()
 		state := b.begin(t, s, "")
 		b.back(s, code(state))
 		answer := b.back(s, code(state))
@@ -44,7 +44,7 @@ func TestBackButtonAfterConnecting(t *testing.T) {
 // Two requests with one state and both its halves: one exchange, one result.
 func TestDoubleClickOnOneReplica(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
-		s, b := newSite(t), newBrowser()
+		s, b := newFixture(t), newBrowser()
 		s.platform.Delay = time.Second
 		state := b.begin(t, s, "?return_to=/a")
 		twin := newBrowser()
@@ -66,8 +66,8 @@ func TestDoubleClickOnOneReplica(t *testing.T) {
 // On two replicas the platform decides, and the slower one finds the result.
 func TestDoubleClickOnTwoReplicas(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
-		s, b := newSite(t), newBrowser()
-		other := newSite(t, func(c *settings) {
+		s, b := newFixture(t), newBrowser()
+		other := newFixture(t, func(c *settings) {
 			c.App.HTTPClient, c.Tokens.Store = &http.Client{Transport: s.platform}, s.store
 		})
 		state := b.begin(t, s, "?return_to=/a")
@@ -88,17 +88,17 @@ func TestDoubleClickOnTwoReplicas(t *testing.T) {
 func TestARefreshDoesNotPassForConnecting(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		prepare func(*site, *browser)
+		prepare func(*fixture, *browser)
 		want    connect.Outcome
 	}{
 		"the code is refused": {
-			func(s *site, _ *browser) { s.platform.Inject(oauthtest.Answers(400, `{"error":"invalid_grant"}`)) }, connect.OutcomeCodeRefused,
+			func(s *fixture, _ *browser) { s.platform.Inject(oauthtest.Answers(400, `{"error":"invalid_grant"}`)) }, connect.OutcomeCodeRefused,
 		},
-		"the cookie is gone": {func(_ *site, b *browser) { clear(b.cookies) }, connect.OutcomeUsedState},
+		"the cookie is gone": {func(_ *fixture, b *browser) { clear(b.cookies) }, connect.OutcomeUsedState},
 	} {
 		t.Run(name, func(t *testing.T) {
 			oauthtest.Bubble(t, func(t *testing.T) {
-				s, b := newSite(t), newBrowser()
+				s, b := newFixture(t), newBrowser()
 				s.platform.Rotation = oauthtest.RotateOnFirstUse
 				b.back(s, code(b.begin(t, s, "")))
 				assert.Equal(t, connect.OutcomeConnected, s.result(t).Outcome)
@@ -119,7 +119,7 @@ func TestARefreshDoesNotPassForConnecting(t *testing.T) {
 // A browser that leaves in the middle does not waste the code.
 func TestBrowserLeavesDuringTheExchange(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
-		s, b := newSite(t), newBrowser()
+		s, b := newFixture(t), newBrowser()
 		s.platform.Delay = time.Second
 		state := b.begin(t, s, "")
 		r := httptest.NewRequest(http.MethodGet, "https://ehr.example/dispensary/callback?"+code(state).Encode(), nil)
@@ -138,7 +138,7 @@ func TestBrowserLeavesDuringTheExchange(t *testing.T) {
 
 func TestFlowsInTabsDoNotMix(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
-		s, b := newSite(t), newBrowser()
+		s, b := newFixture(t), newBrowser()
 		first := b.begin(t, s, "?return_to=/first")
 		second := b.begin(t, s, "?return_to=/second")
 		assert.Equal(t, "/first", b.back(s, code(first)).Header.Get("Location"))
@@ -152,9 +152,9 @@ func TestFlowsInTabsDoNotMix(t *testing.T) {
 
 func TestStateKeysRotate(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
-		b, s := newBrowser(), newSite(t)
-		keys := func(keys ...api.Secret) *site {
-			return newSite(t, func(c *settings) { c.Handler.StateKeys = keys })
+		b, s := newBrowser(), newFixture(t)
+		keys := func(keys ...api.Secret) *fixture {
+			return newFixture(t, func(c *settings) { c.Handler.StateKeys = keys })
 		}
 		state := b.begin(t, s, "")
 		rotated := keys(secondKey, firstKey)
@@ -175,7 +175,7 @@ func TestStatesOfOthersAreRefused(t *testing.T) {
 			func(c *settings) { c.App.Site.Environment = oauthtest.CASandbox },
 			func(c *settings) { c.App.ClientID = "client-2" },
 		} {
-			s, other, b := newSite(t), newSite(t, change), newBrowser()
+			s, other, b := newFixture(t), newFixture(t, change), newBrowser()
 			assert.Equal(t, http.StatusBadRequest, b.back(other, code(b.begin(t, s, ""))).StatusCode)
 			assert.Equal(t, connect.OutcomeWrongState, other.result(t).Outcome)
 		}

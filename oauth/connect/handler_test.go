@@ -29,8 +29,8 @@ const (
 	secondKey = "fedcba9876543210fedcba9876543210"
 )
 
-// site is an integrator's application with the handler mounted in it.
-type site struct {
+// fixture is an integrator's application with the handler mounted in it.
+type fixture struct {
 	platform *oauthtest.Platform
 	conns    *tokens.Connections
 	store    *oauthtest.FlakyStore
@@ -50,9 +50,9 @@ type settings struct {
 	Handler connect.Config
 }
 
-func newSite(t testing.TB, changes ...func(*settings)) *site {
+func newFixture(t testing.TB, changes ...func(*settings)) *fixture {
 	t.Helper()
-	s := &site{platform: oauthtest.NewPlatform(oauthtest.RotateNever), store: oauthtest.NewFlakyStore(), logs: &oauthtest.LogBuffer{}, user: user}
+	s := &fixture{platform: oauthtest.NewPlatform(oauthtest.RotateNever), store: oauthtest.NewFlakyStore(), logs: &oauthtest.LogBuffer{}, user: user}
 	c := settings{App: oauthtest.Config(s.platform)}
 	c.App.RedirectURL = "https://ehr.example/dispensary/callback"
 	c.App.Logger = oauthtest.NewLogger(s.logs)
@@ -80,13 +80,13 @@ func newSite(t testing.TB, changes ...func(*settings)) *site {
 	return s
 }
 
-func (s *site) keep(do func()) {
+func (s *fixture) keep(do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	do()
 }
 
-func (s *site) signedIn(r *http.Request) (string, error) {
+func (s *fixture) signedIn(r *http.Request) (string, error) {
 	if r.URL.RawQuery != "" || strings.Contains(r.RequestURI, "?") {
 		panic("the hook sees a query")
 	}
@@ -98,7 +98,7 @@ func (s *site) signedIn(r *http.Request) (string, error) {
 	return s.user, nil
 }
 
-func (s *site) result(t *testing.T) connect.Result {
+func (s *fixture) result(t *testing.T) connect.Result {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,7 +132,7 @@ func (b *browser) get(h http.Handler, address string) *http.Response {
 }
 
 // begin starts the flow and returns the state that went to the platform.
-func (b *browser) begin(t testing.TB, s *site, query string) string {
+func (b *browser) begin(t testing.TB, s *fixture, query string) string {
 	t.Helper()
 	answer := b.get(s.handler, "https://ehr.example/dispensary/connect"+query)
 	require.Equal(t, http.StatusSeeOther, answer.StatusCode)
@@ -143,7 +143,7 @@ func (b *browser) begin(t testing.TB, s *site, query string) string {
 }
 
 // back is the platform's answer to a state.
-func (b *browser) back(s *site, query url.Values) *http.Response {
+func (b *browser) back(s *fixture, query url.Values) *http.Response {
 	return b.get(s.handler, "https://ehr.example/dispensary/callback?"+query.Encode())
 }
 
@@ -151,7 +151,7 @@ func code(state string) url.Values { return url.Values{"code": {"code-1"}, "stat
 
 func TestHandlerConnects(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
-		s, b := newSite(t), newBrowser()
+		s, b := newFixture(t), newBrowser()
 		state := b.begin(t, s, "?return_to="+url.QueryEscape("/patients/7?tab=plans"))
 		assert.Len(t, state, 76)
 		answer := b.back(s, code(state))
@@ -177,7 +177,7 @@ func TestHandlerConnects(t *testing.T) {
 
 func TestHandlerSetsHeadersAndCookie(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
-		s, b := newSite(t), newBrowser()
+		s, b := newFixture(t), newBrowser()
 		start := b.get(s.handler, "https://ehr.example/dispensary/connect")
 		page := b.back(s, url.Values{"state": {"nonsense"}})
 		for _, answer := range []*http.Response{start, page} {
@@ -201,7 +201,7 @@ func TestHandlerTellsEndingsApart(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		query   func(state string) url.Values
-		prepare func(*site, *browser)
+		prepare func(*fixture, *browser)
 		outcome connect.Outcome
 		status  int
 		err     error
@@ -240,15 +240,15 @@ func TestHandlerTellsEndingsApart(t *testing.T) {
 			outcome: connect.OutcomeWrongState, status: 400, err: oauth.ErrState,
 		},
 		"expired state": {
-			query: code, prepare: func(*site, *browser) { time.Sleep(connect.DefaultStateLifetime + 2*time.Second) },
+			query: code, prepare: func(*fixture, *browser) { time.Sleep(connect.DefaultStateLifetime + 2*time.Second) },
 			outcome: connect.OutcomeExpiredState, status: 400, err: oauth.ErrState,
 		},
 		"other browser": {
-			query: code, prepare: func(_ *site, b *browser) { clear(b.cookies) },
+			query: code, prepare: func(_ *fixture, b *browser) { clear(b.cookies) },
 			outcome: connect.OutcomeUsedState, status: 400, err: oauth.ErrState,
 		},
 		"forged cookie": {
-			query: code, prepare: func(_ *site, b *browser) {
+			query: code, prepare: func(_ *fixture, b *browser) {
 				for _, c := range b.cookies {
 					c.Value = flip(c.Value[0]) + c.Value[1:]
 				}
@@ -256,41 +256,41 @@ func TestHandlerTellsEndingsApart(t *testing.T) {
 			outcome: connect.OutcomeWrongState, status: 400, err: oauth.ErrState,
 		},
 		"other user": {
-			query: code, prepare: func(s *site, _ *browser) { s.user = "user-18" },
+			query: code, prepare: func(s *fixture, _ *browser) { s.user = "user-18" },
 			outcome: connect.OutcomeOtherUser, status: 403, err: oauth.ErrState,
 		},
 		"signed out": {
-			query: code, prepare: func(s *site, _ *browser) { s.user = "" },
+			query: code, prepare: func(s *fixture, _ *browser) { s.user = "" },
 			outcome: connect.OutcomeNotSignedIn, status: 401,
 		},
 		"unusable user": {
-			query: code, prepare: func(s *site, _ *browser) { s.user = " x" },
+			query: code, prepare: func(s *fixture, _ *browser) { s.user = " x" },
 			outcome: connect.OutcomeNotSignedIn, status: 401, err: api.ErrInvalidArgument,
 		},
 		"expired code": {
-			query: code, prepare: func(s *site, _ *browser) { s.platform.Inject(oauthtest.Answers(400, `{"error":"invalid_grant"}`)) },
+			query: code, prepare: func(s *fixture, _ *browser) { s.platform.Inject(oauthtest.Answers(400, `{"error":"invalid_grant"}`)) },
 			outcome: connect.OutcomeCodeRefused, status: 400, err: oauth.ErrCodeRefused, asked: 1,
 		},
 		"exchange failed": {
-			query: code, prepare: func(s *site, _ *browser) { s.platform.Inject(oauthtest.Answers(502, html)) },
+			query: code, prepare: func(s *fixture, _ *browser) { s.platform.Inject(oauthtest.Answers(502, html)) },
 			outcome: connect.OutcomeExchangeFailed, status: 502, err: api.ErrServer, asked: 1,
 		},
 		"answer of the exchange lost": {
-			query: code, prepare: func(s *site, _ *browser) { s.platform.Inject(oauthtest.Loses) },
+			query: code, prepare: func(s *fixture, _ *browser) { s.platform.Inject(oauthtest.Loses) },
 			outcome: connect.OutcomeExchangeFailed, status: 502, err: api.ErrMaybeApplied, asked: 1,
 		},
 		"application refused": {
-			query: code, prepare: func(s *site, _ *browser) { s.platform.Inject(oauthtest.Answers(401, `{"error":"invalid_client"}`)) },
+			query: code, prepare: func(s *fixture, _ *browser) { s.platform.Inject(oauthtest.Answers(401, `{"error":"invalid_client"}`)) },
 			outcome: connect.OutcomeMisconfigured, status: 500, asked: 1,
 		},
 		"store away": {
-			query: code, prepare: func(s *site, _ *browser) { s.store.Break("Save", errors.New("away")) },
+			query: code, prepare: func(s *fixture, _ *browser) { s.store.Break("Save", errors.New("away")) },
 			outcome: connect.OutcomeNotStored, status: 503, asked: 2, // and revoked
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			oauthtest.Bubble(t, func(t *testing.T) {
-				s, b := newSite(t), newBrowser()
+				s, b := newFixture(t), newBrowser()
 				state := b.begin(t, s, "")
 				if test.prepare != nil {
 					test.prepare(s, b)
@@ -341,7 +341,7 @@ func TestHandlerRefusesAccounts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			oauthtest.Bubble(t, func(t *testing.T) {
-				s, b := newSite(t, change), newBrowser()
+				s, b := newFixture(t, change), newBrowser()
 				before := oauthtest.FirstToken(time.Hour)
 				before.ResourceOwner.ID = "prac-0"
 				_, err := s.store.Save(t.Context(), s.conns.Key(user), before)
@@ -361,7 +361,7 @@ func TestHandlerRefusesAccounts(t *testing.T) {
 
 func TestHandlerAfterAStoreThatCameBack(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
-		s, b := newSite(t), newBrowser()
+		s, b := newFixture(t), newBrowser()
 		s.store.Break("Save", errors.New("away"))
 		time.AfterFunc(3*time.Second, func() { s.store.Break("Save", nil) })
 		answer := b.back(s, code(b.begin(t, s, "")))
@@ -374,7 +374,7 @@ func TestHandlerAfterAStoreThatCameBack(t *testing.T) {
 func TestVerifyThatPanicsEndsInAPage(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		panics := func(context.Context, tokens.Authorization) error { panic(oauthtest.Canary) }
-		s, b := newSite(t, func(c *settings) { c.Tokens.Verify = panics }), newBrowser()
+		s, b := newFixture(t, func(c *settings) { c.Tokens.Verify = panics }), newBrowser()
 		answer := b.back(s, code(b.begin(t, s, "")))
 		assert.Equal(t, http.StatusBadGateway, answer.StatusCode)
 		assert.Equal(t, []string{"/api/oauth/token", "/api/oauth/revoke"}, s.platform.Routes())

@@ -33,8 +33,8 @@ var acceptedReturns = []string{
 	"https://app.ehr.example", "https://app.ehr.example/", "https://app.ehr.example/patients?x=1", "https://APP.ehr.example/x",
 }
 
-func returnSite(t testing.TB) *site {
-	return newSite(t, func(c *settings) { c.Handler.ReturnOrigins = []string{"https://app.ehr.example"} })
+func returnSite(t testing.TB) *fixture {
+	return newFixture(t, func(c *settings) { c.Handler.ReturnOrigins = []string{"https://app.ehr.example"} })
 }
 
 func TestReturnAddresses(t *testing.T) {
@@ -91,7 +91,7 @@ func FuzzReturnAddress(f *testing.F) {
 // No callback connects anybody but one with the state that was sent, whatever
 // the browser has and however it is spelled.
 func FuzzCallback(f *testing.F) {
-	s := newSite(f)
+	s := newFixture(f)
 	b := newBrowser()
 	genuine := b.begin(f, s, "")
 	f.Add("code=c&state="+genuine[:75], "")
