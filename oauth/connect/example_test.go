@@ -30,9 +30,9 @@ func ExampleHandler() {
 		Connections: conns,
 		StateKeys:   []api.Secret{"32-random-bytes-of-a-secret-store"},
 		User:        func(*http.Request) (string, error) { return "dr-17", nil }, // from your session
-		Done: func(w http.ResponseWriter, r *http.Request, result *connect.Result) {
+		Done: func(w http.ResponseWriter, _ *http.Request, result *connect.Result) {
 			fmt.Println(result.Outcome, result.Key.User, result.ReturnTo)
-			connect.DefaultPage(w, r, result) // the page, or the redirect, that there is without a hook
+			connect.DefaultPage(w, result) // the page, or the redirect, that there is without a hook
 		},
 	})
 	if err != nil {

@@ -293,7 +293,7 @@ func withoutQuery(r *http.Request) *http.Request {
 func (h *Handler) finish(w http.ResponseWriter, r *http.Request, result *Result) {
 	h.log(r.Context(), result)
 	if h.config.Done == nil {
-		DefaultPage(w, r, result)
+		DefaultPage(w, result)
 		return
 	}
 	h.config.Done(w, withoutQuery(r), result)

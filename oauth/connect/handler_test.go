@@ -61,9 +61,9 @@ func newFixture(t testing.TB, changes ...func(*settings)) *fixture {
 	}}}
 	c.Handler = connect.Config{
 		StateKeys: []api.Secret{firstKey}, User: s.signedIn,
-		Done: func(w http.ResponseWriter, r *http.Request, result *connect.Result) {
+		Done: func(w http.ResponseWriter, _ *http.Request, result *connect.Result) {
 			s.keep(func() { s.results = append(s.results, *result) })
-			connect.DefaultPage(w, r, result)
+			connect.DefaultPage(w, result)
 		},
 	}
 	for _, change := range changes {

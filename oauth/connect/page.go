@@ -60,7 +60,7 @@ var pageTemplate = template.Must(template.New("page").Parse(`<!DOCTYPE html>
 // DefaultPage answers as a [Handler] without a Done hook does: a connected user is
 // sent to ReturnTo with status 303, all others get a page in English that says what
 // happened and what can be done.
-func DefaultPage(w http.ResponseWriter, _ *http.Request, result *Result) {
+func DefaultPage(w http.ResponseWriter, result *Result) {
 	if result.Connected() {
 		w.Header().Set("Location", result.ReturnTo)
 		w.WriteHeader(http.StatusSeeOther)

@@ -13,7 +13,7 @@ import (
 )
 
 // capabilities plays what a store may do beyond its duty.
-var capabilities = map[string]func(*testing.T, Opener){
+var capabilities = map[string]func(*testing.T, opener){
 	"List":           list,
 	"ClaimDue":       claimDue,
 	"ClaimDueIsFair": claimDueIsFair,
@@ -37,7 +37,7 @@ func listed(t *testing.T, lister tokens.Lister, listing tokens.Listing) []tokens
 	}
 }
 
-func list(t *testing.T, open Opener) {
+func list(t *testing.T, open opener) {
 	store := open()
 	lister, ok := store.(tokens.Lister)
 	if !ok {
@@ -105,7 +105,7 @@ func users(records []tokens.Record) []string {
 	return names
 }
 
-func claimDue(t *testing.T, open Opener) {
+func claimDue(t *testing.T, open opener) {
 	store := open()
 	c, ctx := claimer(t, store), t.Context()
 	// Stores that seal spread due times in another way, by 24 minutes at most.
@@ -160,7 +160,7 @@ func claimDue(t *testing.T, open Opener) {
 
 // claimDueIsFair holds that leases of the dead run out for claims too, and that
 // a record in use is passed over.
-func claimDueIsFair(t *testing.T, open Opener) {
+func claimDueIsFair(t *testing.T, open opener) {
 	store := open()
 	c := claimer(t, store)
 	inUse := saveDue(t, store, "in use", 1)
@@ -183,7 +183,7 @@ func claimDueIsFair(t *testing.T, open Opener) {
 	assert.Equal(t, []string{"free"}, users(claimed))
 }
 
-func claimDueRaces(t *testing.T, open Opener) {
+func claimDueRaces(t *testing.T, open opener) {
 	store := open()
 	claimer(t, store)
 	const many = 60
@@ -224,7 +224,7 @@ func claimDueRaces(t *testing.T, open Opener) {
 	}
 }
 
-func reseal(t *testing.T, open Opener) {
+func reseal(t *testing.T, open opener) {
 	store := open()
 	resealer, ok := store.(tokens.Resealer)
 	if !ok {

@@ -15,7 +15,7 @@ import (
 )
 
 // contract plays the clauses of each method for a store that is alone.
-var contract = map[string]func(*testing.T, Opener){
+var contract = map[string]func(*testing.T, opener){
 	"NothingIsThere":   nothingIsThere,
 	"SaveAndLoad":      saveAndLoad,
 	"SaveReplaces":     saveReplaces,
@@ -33,7 +33,7 @@ var contract = map[string]func(*testing.T, Opener){
 	"EmptyOwnerIsNone": emptyOwner,
 }
 
-func nothingIsThere(t *testing.T, open Opener) {
+func nothingIsThere(t *testing.T, open opener) {
 	store, ctx := open(), t.Context()
 	lease := tokens.Lease{Key: user17, Version: 1, Owner: "a"}
 	_, err := store.Load(ctx, user17)
@@ -51,7 +51,7 @@ func nothingIsThere(t *testing.T, open Opener) {
 	requireError(t, err, tokens.ErrNoRecord, "nothing was made on the way")
 }
 
-func saveAndLoad(t *testing.T, open Opener) {
+func saveAndLoad(t *testing.T, open opener) {
 	store, began := open(), time.Now()
 	saved := save(t, store, user17, 1)
 	assert.Equal(t, user17, saved.Key)
@@ -65,7 +65,7 @@ func saveAndLoad(t *testing.T, open Opener) {
 	assert.WithinDuration(t, saved.UpdatedAt, loaded.UpdatedAt, time.Microsecond)
 }
 
-func saveReplaces(t *testing.T, open Opener) {
+func saveReplaces(t *testing.T, open opener) {
 	store := open()
 	first := save(t, store, user17, 1)
 	_, err := store.Fail(t.Context(), take(t, store, first, "a", long), tokens.ReasonInvalidGrant)
@@ -85,7 +85,7 @@ func saveReplaces(t *testing.T, open Opener) {
 	requireSame(t, third, load(t, store, user17))
 }
 
-func saveRefuses(t *testing.T, open Opener) {
+func saveRefuses(t *testing.T, open opener) {
 	store, ctx := open(), t.Context()
 	record := save(t, store, user17, 1)
 	lease := take(t, store, record, "a", long)
@@ -114,7 +114,7 @@ func saveRefuses(t *testing.T, open Opener) {
 }
 
 // tokens writes tokens of all shapes and wants them back.
-func storedTokens(t *testing.T, open Opener) {
+func storedTokens(t *testing.T, open opener) {
 	store := open()
 	nearEnd := time.Date(2099, 12, 31, 23, 59, 59, 999_999_000, time.UTC)
 	for name, change := range map[string]func(*oauth.Token){
@@ -158,7 +158,7 @@ func huge(end string) api.Secret {
 	return api.Secret(prefix + strings.Repeat("é", (64<<10-len(prefix)-len(end))/2) + end)
 }
 
-func deleted(t *testing.T, open Opener) {
+func deleted(t *testing.T, open opener) {
 	store, ctx := open(), t.Context()
 	record := save(t, store, user17, 1)
 	other := save(t, store, user18, 2)
@@ -184,7 +184,7 @@ func deleted(t *testing.T, open Opener) {
 	requireSame(t, other, load(t, store, user18))
 }
 
-func deletedVersion(t *testing.T, open Opener) {
+func deletedVersion(t *testing.T, open opener) {
 	store, ctx := open(), t.Context()
 	first := save(t, store, user17, 1)
 	other := save(t, store, user18, 2)
@@ -211,7 +211,7 @@ func deletedVersion(t *testing.T, open Opener) {
 	requireSame(t, other, load(t, store, user18))
 }
 
-func versions(t *testing.T, open Opener) {
+func versions(t *testing.T, open opener) {
 	store, ctx := open(), t.Context()
 	var last int64
 	next := func(record tokens.Record) tokens.Record {
@@ -237,7 +237,7 @@ func versions(t *testing.T, open Opener) {
 	}
 }
 
-func endedContext(t *testing.T, open Opener) {
+func endedContext(t *testing.T, open opener) {
 	store := open()
 	record := save(t, store, user17, 1)
 	lease := leaseOf(record, "a")
@@ -264,7 +264,7 @@ func endedContext(t *testing.T, open Opener) {
 	take(t, store, record, "b", long)
 }
 
-func replicasSeeOne(t *testing.T, open Opener) {
+func replicasSeeOne(t *testing.T, open opener) {
 	one, two := open(), open()
 	record := save(t, one, user17, 1)
 	requireSame(t, record, load(t, two, user17))

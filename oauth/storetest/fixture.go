@@ -15,10 +15,10 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
-// Opener opens a store on the storage of one test: each call is one replica of
+// opener opens a store on the storage of one test: each call is one replica of
 // the program. Where replicas cannot share storage, as in memory, it returns the
 // same store each time.
-type Opener func() tokens.Store
+type opener func() tokens.Store
 
 var (
 	usSandbox = api.Environment{Region: api.US, Stage: api.Sandbox}

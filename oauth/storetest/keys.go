@@ -11,7 +11,7 @@ import (
 )
 
 // keys plays that environments and users are compared byte by byte.
-var keys = map[string]func(*testing.T, Opener){
+var keys = map[string]func(*testing.T, opener){
 	"UsersAreBytes":         usersAreBytes,
 	"InvalidKeys":           invalidKeys,
 	"EnvironmentsAreWorlds": environmentsAreWorlds,
@@ -27,7 +27,7 @@ var alike = []string{
 	"a'b", "a''b", `a"b`, `a\b`, `a\\b`, "a;b", "a--b", "0", "00", "0.0", "1e1", "10", "null", "NULL",
 }
 
-func usersAreBytes(t *testing.T, open Opener) {
+func usersAreBytes(t *testing.T, open opener) {
 	store := open()
 	users := append([]string{strings.Repeat("x", 254) + "y", strings.Repeat("x", 254) + "z", strings.Repeat("é", 127) + "x"}, alike...)
 	records := map[string]tokens.Record{}
@@ -56,7 +56,7 @@ func usersAreBytes(t *testing.T, open Opener) {
 
 // invalidKeys asks for users whom Save refuses, and whom a database may
 // take for others or stumble over.
-func invalidKeys(t *testing.T, open Opener) {
+func invalidKeys(t *testing.T, open opener) {
 	store, ctx := open(), t.Context()
 	record := save(t, store, user17, 1)
 	take(t, store, record, "a", long)
@@ -83,7 +83,7 @@ func invalidKeys(t *testing.T, open Opener) {
 	requireError(t, err, tokens.ErrLeased, "the lease is where it was")
 }
 
-func environmentsAreWorlds(t *testing.T, open Opener) {
+func environmentsAreWorlds(t *testing.T, open opener) {
 	store := open()
 	var records []tokens.Record
 	for i, environment := range []api.Environment{usSandbox, caSandbox, usLive} {

@@ -12,7 +12,7 @@ import (
 )
 
 // leases plays leases in time: the store's, which passes by itself.
-var leases = map[string]func(*testing.T, Opener){
+var leases = map[string]func(*testing.T, opener){
 	"Lease":              lease,
 	"LeaseEnds":          leaseEnds,
 	"LeaseIsProlonged":   leaseIsProlonged,
@@ -33,7 +33,7 @@ const (
 	patience = time.Minute
 )
 
-func lease(t *testing.T, open Opener) {
+func lease(t *testing.T, open opener) {
 	one, two, ctx := open(), open(), t.Context()
 	record := save(t, one, user17, 1)
 	same := unchanged(t, one, user17)
@@ -67,7 +67,7 @@ func succeed(t *testing.T, store tokens.Store, record tokens.Record, owner strin
 	}
 }
 
-func leaseEnds(t *testing.T, open Opener) {
+func leaseEnds(t *testing.T, open opener) {
 	one, two := open(), open()
 	record := save(t, one, user17, 1)
 	began := time.Now()
@@ -78,7 +78,7 @@ func leaseEnds(t *testing.T, open Opener) {
 	requireError(t, err, tokens.ErrLeased, "now it is the other's")
 }
 
-func leaseIsProlonged(t *testing.T, open Opener) {
+func leaseIsProlonged(t *testing.T, open opener) {
 	one, two := open(), open()
 	record := save(t, one, user17, 1)
 	take(t, one, record, "a", long)
@@ -96,7 +96,7 @@ func leaseIsProlonged(t *testing.T, open Opener) {
 
 // lateOwnerMayCommit holds that a lease which has run out is still good for a
 // result, as long as no other owner came.
-func lateOwnerMayCommit(t *testing.T, open Opener) {
+func lateOwnerMayCommit(t *testing.T, open opener) {
 	store, witness := open(), open()
 	record := save(t, store, user17, 1)
 	other := save(t, store, user18, 1)
@@ -115,7 +115,7 @@ func lateOwnerMayCommit(t *testing.T, open Opener) {
 	assert.Equal(t, tokens.StateReauthorize, failed.State)
 }
 
-func lostLease(t *testing.T, open Opener) {
+func lostLease(t *testing.T, open opener) {
 	one, two, ctx := open(), open(), t.Context()
 	record := save(t, one, user17, 1)
 	lost := take(t, one, record, "a", short)
@@ -134,7 +134,7 @@ func lostLease(t *testing.T, open Opener) {
 }
 
 // crashedHolder lets one replica after the other die with the lease.
-func crashedHolder(t *testing.T, open Opener) {
+func crashedHolder(t *testing.T, open opener) {
 	store := open()
 	record := save(t, store, user17, 1)
 	for _, owner := range []string{"first", "second", "third"} {

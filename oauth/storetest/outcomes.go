@@ -10,7 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
-func commit(t *testing.T, open Opener) {
+func commit(t *testing.T, open opener) {
 	store, ctx := open(), t.Context()
 	record := save(t, store, user17, 1)
 	other := save(t, store, user18, 9)
@@ -46,7 +46,7 @@ func commit(t *testing.T, open Opener) {
 	requireSame(t, other, load(t, store, user18))
 }
 
-func fail(t *testing.T, open Opener) {
+func fail(t *testing.T, open opener) {
 	store, ctx := open(), t.Context()
 	record := save(t, store, user17, 1)
 	same := unchanged(t, store, user17)
@@ -79,7 +79,7 @@ func fail(t *testing.T, open Opener) {
 	requireSame(t, back, load(t, store, user17))
 }
 
-func release(t *testing.T, open Opener) {
+func release(t *testing.T, open opener) {
 	store, ctx := open(), t.Context()
 	record := save(t, store, user17, 1)
 	lease := take(t, store, record, "a", long)
@@ -103,7 +103,7 @@ func release(t *testing.T, open Opener) {
 }
 
 // emptyOwner holds that no owner owns nothing, however a store keeps "none".
-func emptyOwner(t *testing.T, open Opener) {
+func emptyOwner(t *testing.T, open opener) {
 	store := open()
 	record := save(t, store, user17, 1)
 	same := unchanged(t, store, user17)
@@ -114,7 +114,7 @@ func emptyOwner(t *testing.T, open Opener) {
 	same()
 }
 
-func printsNoSecret(t *testing.T, open Opener) {
+func printsNoSecret(t *testing.T, open opener) {
 	store := open()
 	record := save(t, store, user17, 1)
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {

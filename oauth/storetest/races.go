@@ -18,7 +18,7 @@ import (
 )
 
 // races plays replicas that come at the same time.
-var races = map[string]func(*testing.T, Opener){
+var races = map[string]func(*testing.T, opener){
 	"OneWinner":          oneWinner,
 	"NoUpdateIsLost":     noUpdateIsLost,
 	"SaveAmongCommits":   saveAmongCommits,
@@ -33,7 +33,7 @@ const (
 )
 
 // runConcurrently runs act for every caller of every replica at once and waits for them.
-func runConcurrently(open Opener, act func(store tokens.Store, owner string)) {
+func runConcurrently(open opener, act func(store tokens.Store, owner string)) {
 	var wg sync.WaitGroup
 	start := make(chan struct{})
 	for replica := range replicas {
@@ -49,7 +49,7 @@ func runConcurrently(open Opener, act func(store tokens.Store, owner string)) {
 	wg.Wait()
 }
 
-func oneWinner(t *testing.T, open Opener) {
+func oneWinner(t *testing.T, open opener) {
 	record := save(t, open(), user17, 0)
 	for round := range 5 {
 		var won atomic.Int64
@@ -87,7 +87,7 @@ func count(t testing.TB, record tokens.Record) int {
 
 // noUpdateIsLost lets everyone count in one record. Each count needs a lease and
 // a commit on the number that was read: one that is lost is missing at the end.
-func noUpdateIsLost(t *testing.T, open Opener) {
+func noUpdateIsLost(t *testing.T, open opener) {
 	store := open()
 	_, err := store.Save(t.Context(), user17, counted(0))
 	require.NoError(t, err)
@@ -125,7 +125,7 @@ func addOne(t *testing.T, store tokens.Store, owner string) {
 
 // saveAmongCommits lets users authorize anew while their tokens are refreshed:
 // what they authorized last is what stays, or its successor.
-func saveAmongCommits(t *testing.T, open Opener) {
+func saveAmongCommits(t *testing.T, open opener) {
 	store := open()
 	const generation = 1000 // a save begins a new one, a refresh counts in it
 	_, err := store.Save(t.Context(), user17, counted(0))
@@ -151,13 +151,13 @@ func saveAmongCommits(t *testing.T, open Opener) {
 	assert.GreaterOrEqual(t, final, generation, "the refresh of an older authorization won")
 }
 
-func deleteAmongCommits(t *testing.T, open Opener) {
+func deleteAmongCommits(t *testing.T, open opener) {
 	for range 3 {
 		deleteOnce(t, open)
 	}
 }
 
-func deleteOnce(t *testing.T, open Opener) {
+func deleteOnce(t *testing.T, open opener) {
 	t.Helper()
 	store := open()
 	record := save(t, store, user17, 0)
@@ -178,7 +178,7 @@ func deleteOnce(t *testing.T, open Opener) {
 
 // deleteAmongSaves lets everybody disconnect a user, who authorizes anew as soon as
 // one of them has: only the token that was to go goes.
-func deleteAmongSaves(t *testing.T, open Opener) {
+func deleteAmongSaves(t *testing.T, open opener) {
 	for round := range 5 {
 		record := save(t, open(), user17, round)
 		runConcurrently(open, func(store tokens.Store, owner string) {
@@ -194,7 +194,7 @@ func deleteAmongSaves(t *testing.T, open Opener) {
 	}
 }
 
-func firstSaves(t *testing.T, open Opener) {
+func firstSaves(t *testing.T, open opener) {
 	var mu sync.Mutex
 	seen := map[int64]bool{}
 	runConcurrently(open, func(store tokens.Store, owner string) {

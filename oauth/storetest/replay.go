@@ -18,7 +18,7 @@ import (
 )
 
 // replays plays whole clients, several replicas of them, over the store.
-var replays = map[string]func(*testing.T, Opener){
+var replays = map[string]func(*testing.T, opener){
 	"Replay/none":            replay(none),
 	"Replay/grace":           replay(grace),
 	"Replay/immediate":       replay(immediate),
@@ -36,11 +36,11 @@ var replays = map[string]func(*testing.T, Opener){
 type cluster struct {
 	*testing.T
 	platform *platform
-	open     Opener
+	open     opener
 	users    []string
 }
 
-func newCluster(t *testing.T, open Opener, mode rotation, users int) *cluster {
+func newCluster(t *testing.T, open opener, mode rotation, users int) *cluster {
 	t.Helper()
 	w := &cluster{T: t, platform: newPlatform(mode), open: open}
 	store := open()
@@ -91,8 +91,8 @@ func (w *cluster) requireConnected(refreshes int) {
 	}
 }
 
-func replay(mode rotation) func(*testing.T, Opener) {
-	return func(t *testing.T, open Opener) {
+func replay(mode rotation) func(*testing.T, opener) {
+	return func(t *testing.T, open opener) {
 		w := newCluster(t, open, mode, 5)
 		w.stress(plain)
 		w.requireConnected(1)
@@ -103,8 +103,8 @@ func replay(mode rotation) func(*testing.T, Opener) {
 
 // replayLostAnswer loses the first answer about each refresh token: the platform
 // has refreshed, and no replica knows.
-func replayLostAnswer(mode rotation) func(*testing.T, Opener) {
-	return func(t *testing.T, open Opener) {
+func replayLostAnswer(mode rotation) func(*testing.T, opener) {
+	return func(t *testing.T, open opener) {
 		w := newCluster(t, open, mode, 3)
 		var lost sync.Map
 		w.platform.after = func(refresh string) error {
@@ -154,7 +154,7 @@ func (s lossyStore) Commit(ctx context.Context, lease tokens.Lease, token oauth.
 	return record, err
 }
 
-func replayLostCommit(t *testing.T, open Opener) {
+func replayLostCommit(t *testing.T, open opener) {
 	w := newCluster(t, open, immediate, 3)
 	var lost sync.Map
 	w.stress(func(store tokens.Store) tokens.Store { return lossyStore{store, "Commit", &lost} })
@@ -163,7 +163,7 @@ func replayLostCommit(t *testing.T, open Opener) {
 
 // replayLostLease leaves leases behind that no replica knows of: their users wait
 // for the leases' end, and are served then.
-func replayLostLease(t *testing.T, open Opener) {
+func replayLostLease(t *testing.T, open opener) {
 	w := newCluster(t, open, immediate, 3)
 	var lost sync.Map
 	conns := w.platform.replica(t, deadLease, lossyStore{open(), "Lease", &lost})
@@ -175,7 +175,7 @@ func replayLostLease(t *testing.T, open Opener) {
 	w.requireConnected(1)
 }
 
-func replayCrash(t *testing.T, open Opener) {
+func replayCrash(t *testing.T, open opener) {
 	w := newCluster(t, open, grace, 3)
 	for _, user := range w.users {
 		record := load(t, open(), tokens.Key{Environment: usSandbox, User: user})
@@ -187,7 +187,7 @@ func replayCrash(t *testing.T, open Opener) {
 }
 
 // replayDelete disconnects users in the middle of their refresh.
-func replayDelete(t *testing.T, open Opener) {
+func replayDelete(t *testing.T, open opener) {
 	w := newCluster(t, open, immediate, 1)
 	key := tokens.Key{Environment: usSandbox, User: w.users[0]}
 	w.platform.before = func(string) error { return open().Delete(t.Context(), key) }
@@ -200,7 +200,7 @@ func replayDelete(t *testing.T, open Opener) {
 
 // replaySave lets the user authorize anew in the middle of a refresh: that token
 // is newer than the one that the refresh brings.
-func replaySave(t *testing.T, open Opener) {
+func replaySave(t *testing.T, open opener) {
 	w := newCluster(t, open, immediate, 1)
 	key := tokens.Key{Environment: usSandbox, User: w.users[0]}
 	renewed := sample(key, 77)
@@ -217,7 +217,7 @@ func replaySave(t *testing.T, open Opener) {
 
 // replayRevoked holds that a user who has to authorize again is remembered: the
 // platform is asked once.
-func replayRevoked(t *testing.T, open Opener) {
+func replayRevoked(t *testing.T, open opener) {
 	w := newCluster(t, open, none, 1)
 	key := tokens.Key{Environment: usSandbox, User: w.users[0]}
 	w.platform.good = map[string]bool{}

@@ -30,7 +30,7 @@ import (
 // Tests run in parallel.
 func Run(t *testing.T, fresh func(t *testing.T) func() tokens.Store) {
 	t.Helper()
-	for _, section := range []map[string]func(*testing.T, Opener){
+	for _, section := range []map[string]func(*testing.T, opener){
 		contract, keys, leases, races, capabilities, replays,
 	} {
 		for name, play := range section {
