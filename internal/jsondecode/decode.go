@@ -1,17 +1,18 @@
 // Package jsondecode decodes JSON text into the structs of this module several
-// times faster than encoding/json, whose results it reproduces exactly.
+// times faster than encoding/json, with exactly the same results.
 //
 // It knows the shapes that answers of the platform have: structs, slices, pointers,
-// strings, numbers, booleans, and types that decode themselves. Whatever it does
-// not know, and whatever does not fit, it leaves to encoding/json, which then also
-// words the error: [Unmarshal] never fails where encoding/json would not, and a
-// fuzz test holds the two together.
+// strings, numbers, booleans, and types that decode themselves. What it does not know,
+// and what does not fit, it leaves to encoding/json, which then also makes the error:
+// [Unmarshal] never fails where encoding/json would not, and a fuzz test compares the
+// two.
 package jsondecode
 
 import (
 	"encoding/json"
 	"reflect"
 	"strconv"
+	"strings"
 
 	"github.com/dispensary-go/dispensary/internal/jsonscan"
 )
@@ -33,14 +34,17 @@ func Unmarshal(data []byte, into any) error {
 	return json.Unmarshal(data, into)
 }
 
-// decoder is a walk over one text.
+// decoder decodes one text.
 type decoder struct {
 	jsonscan.Scanner
 
 	// seen holds strings that were made for this text: names of brands, units and
-	// states repeat in lists. It lives as long as the walk, so that no value of one
+	// states repeat in lists. It is dropped with the decoder, so that no value of one
 	// answer is kept for the next. Nil for short texts.
 	seen *[64]string
+
+	// block is where short strings are copied to, several to an allocation.
+	block strings.Builder
 }
 
 // worthInterning is the length of a text in which strings are likely to repeat.
@@ -57,15 +61,33 @@ const maxInterned = 32
 func (d *decoder) text(raw []byte) string {
 	inner := jsonscan.Unquote(raw)
 	if d.seen == nil || len(inner) == 0 || len(inner) > maxInterned {
-		return string(inner)
+		return d.copyOf(inner)
 	}
 	n := len(inner)
 	hash := uint(n) ^ uint(inner[0])<<1 ^ uint(inner[n/2])<<3 ^ uint(inner[n-1])<<4
 	slot := &d.seen[hash%uint(len(d.seen))]
 	if *slot != string(inner) {
-		*slot = string(inner)
+		*slot = d.copyOf(inner)
 	}
 	return *slot
+}
+
+// blockSize is how many bytes of strings share an allocation. A string that is kept
+// keeps its whole block, so that this is also what one id of a page costs at most.
+const blockSize = 256
+
+// copyOf returns text as a string that does not refer to the answer's buffer.
+func (d *decoder) copyOf(text []byte) string {
+	if len(text) > blockSize/2 {
+		return string(text)
+	}
+	if d.block.Cap()-d.block.Len() < len(text) {
+		d.block = strings.Builder{}
+		d.block.Grow(blockSize)
+	}
+	start := d.block.Len()
+	d.block.Write(text) // has room: the strings made before stay where they are
+	return d.block.String()[start:]
 }
 
 func decodeString(d *decoder, v reflect.Value, _ int) bool {
@@ -180,14 +202,32 @@ func sliceOf(element *plan) decodeFunc {
 		if !v.IsNil() {
 			return false // a member that comes twice: encoding/json decodes over the first
 		}
-		v.Set(reflect.MakeSlice(v.Type(), 0, 0))
-		return d.Elements(depth+1, func() bool {
+		start := d.Pos
+		ok := d.Elements(depth+1, func() bool {
 			n := v.Len()
 			if n == v.Cap() {
-				v.Grow(max(4, n))
+				v.Grow(max(4, n, d.moreElements(n, start, depth)))
 			}
 			v.SetLen(n + 1)
 			return element.decode(d, v.Index(n), depth+1)
 		})
+		if ok && v.IsNil() {
+			v.Set(reflect.MakeSlice(v.Type(), 0, 0))
+		}
+		return ok
 	}
+}
+
+// maxGrowth bounds how many elements are guessed to follow. A page has 100.
+const maxGrowth = 128
+
+// moreElements guesses how many elements follow the n that were read since start: the
+// list of an answer is nearly all of it, and its elements are alike. Lists inside
+// elements are short, and not guessed.
+func (d *decoder) moreElements(n, start, depth int) int {
+	if n == 0 || depth > 1 {
+		return 0
+	}
+	left := len(d.Data) - d.Pos
+	return min(left*n/(d.Pos-start)+n/2, maxGrowth)
 }

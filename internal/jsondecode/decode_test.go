@@ -137,3 +137,32 @@ func FuzzUnmarshal(f *testing.F) {
 		same[[]record](t, data)
 	})
 }
+
+// Short strings share allocations, and a list is given its room at once. What is
+// decoded is the same, and what one string keeps alive is bounded.
+func TestUnmarshalAllocatesLittle(t *testing.T) {
+	type item struct {
+		ID    string `json:"id"`
+		Name  string `json:"name"`
+		URL   string `json:"url"`
+		Brand string `json:"brand"`
+	}
+	type list struct {
+		Items []item `json:"items"`
+	}
+	var want list
+	for i := range 100 {
+		id := strings.Repeat(string(rune('a'+i%26)), 30) + string(rune('0'+i%10))
+		want.Items = append(want.Items, item{id, "Naturélle " + id, "https://assets.example/" + strings.Repeat(id, 3), "Labs™"})
+	}
+	data, err := json.Marshal(want)
+	require.NoError(t, err)
+	var got list
+	require.NoError(t, Unmarshal(data, &got))
+	assert.Equal(t, want, got)
+	clear(data)
+	assert.Equal(t, want, got, "nothing refers to the text")
+	data, _ = json.Marshal(want)
+	assert.LessOrEqual(t, testing.AllocsPerRun(20, func() { _ = Unmarshal(data, new(list)) }), 150.0)
+	assert.LessOrEqual(t, cap(got.Items), 170, "room for the list, and little more")
+}

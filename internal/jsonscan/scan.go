@@ -4,6 +4,7 @@
 package jsonscan
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"math/bits"
@@ -256,11 +257,11 @@ func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 func isHex(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
 
-// Unquote returns what a JSON string says, in place unless it has escapes or bytes
-// that may not be UTF-8. The string has been checked, by a Scanner or a decoder.
+// Unquote returns what a JSON string says: the bytes themselves, unless they hold
+// escapes or are not UTF-8. The string has been checked, by a Scanner or a decoder.
 func Unquote(raw []byte) []byte {
 	inner := raw[1 : len(raw)-1]
-	if isVerbatim(inner) {
+	if isPlain(inner) || bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
 		return inner
 	}
 	var s string
@@ -268,8 +269,8 @@ func Unquote(raw []byte) []byte {
 	return []byte(s)
 }
 
-// isVerbatim reports ASCII without a backslash, eight bytes at a time.
-func isVerbatim(text []byte) bool {
+// isPlain reports ASCII without a backslash, eight bytes at a time.
+func isPlain(text []byte) bool {
 	for ; len(text) >= 8; text = text[8:] {
 		w := binary.LittleEndian.Uint64(text)
 		b := w ^ slash
