@@ -3,75 +3,85 @@ package transport
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
 var errNoTokens = errors.New("dispensary: the client has no token source: give it one with WithTokenSource")
 
-// authorize gives the request its token and runs next. An answer of 401 is met
-// with one fresh token and one more run; 401 again is the answer of the call, and
-// whether it is the user's or the platform's trouble is for the token endpoint to
-// tell. A platform that answers 401 has not done what was asked, so a write may be
-// repeated too.
-func (x *exchange) authorize(ctx context.Context, next func(context.Context) error) error {
-	if !x.call.Operation.NeedsToken() {
-		return next(ctx)
+// authorize is the link that gives the request its token. A 401 is followed by one
+// fresh token and one more run of next; 401 again is the answer of the call, and only
+// the token endpoint can tell whether the user or the platform is the reason. A
+// platform that answers 401 has not done what was asked, so a write may be repeated
+// too.
+func authorize(ctx context.Context, s *callState, next step) error {
+	if !s.call.Operation.NeedsToken() {
+		return next(ctx, s)
 	}
-	source := x.client.config.Tokens
+	source := s.client.config.Tokens
 	if source == nil {
-		return &ownError{cause: errNoTokens}
+		return &localError{cause: errNoTokens}
 	}
 	token, err := source.Token(ctx)
 	if err != nil {
-		return &ownError{cause: err}
+		return &localError{cause: err}
 	}
-	if token, err = x.preflight(ctx, source, token); err != nil {
+	if token, err = checkScope(ctx, s, source, token); err != nil {
 		return err
 	}
-	if err := x.bear(token); err != nil {
+	if err := setBearer(s, token); err != nil {
 		return err
 	}
-	err = next(ctx)
-	refresher, ok := source.(api.TokenRefresher)
-	if err != nil || x.status != http.StatusUnauthorized || !ok {
-		return err
+	err = next(ctx, s)
+	if refresher, ok := source.(api.TokenRefresher); ok && err == nil && s.answer.status == http.StatusUnauthorized {
+		return authorizeAgain(ctx, s, refresher, token, next)
 	}
-	fresh, err := refresher.Refresh(ctx, token)
+	return err
+}
+
+// authorizeAgain runs next once more with a token newer than the one that was refused.
+func authorizeAgain(ctx context.Context, s *callState, refresher api.TokenRefresher, rejected api.AccessToken, next step) error {
+	fresh, err := refresher.Refresh(ctx, rejected)
 	if err != nil {
-		return &ownError{cause: err, answered: true}
+		return &localError{cause: err, answered: true}
 	}
-	if fresh.Secret == token.Secret {
+	if fresh.Secret == rejected.Secret {
 		return nil // the answer stays 401
 	}
-	if err := x.bear(fresh); err != nil {
+	if err := setBearer(s, fresh); err != nil {
 		return err
 	}
-	err = next(ctx)
-	if err == nil && x.status == http.StatusUnauthorized {
+	err = next(ctx, s)
+	if err == nil && s.answer.status == http.StatusUnauthorized {
 		refresher.Refused(ctx, fresh)
 	}
 	return err
 }
 
-// bear puts the token on the request, if it belongs to the client's environment.
-func (x *exchange) bear(token api.AccessToken) error {
-	if token.Environment != x.client.config.Site.Environment {
-		return &ownError{cause: &environmentError{token: token.Environment, client: x.client.config.Site.Environment}}
+// setBearer sets the Authorization header, if the token belongs to the client's
+// environment.
+func setBearer(s *callState, token api.AccessToken) error {
+	if own := s.client.config.Site.Environment; token.Environment != own {
+		return &localError{cause: &environmentError{token: token.Environment, client: own}}
 	}
+	problem := headerProblem(token.Secret.Reveal())
 	if token.Secret == "" {
-		return &ownError{cause: &api.ArgumentError{Field: "AccessToken.Secret", Reason: "is empty"}}
+		problem = "is empty"
 	}
-	if problem := headerProblem(token.Secret.Reveal()); problem != "" {
-		return &ownError{cause: &api.ArgumentError{Field: "AccessToken.Secret", Reason: problem}}
+	if problem != "" {
+		return &localError{cause: &api.ArgumentError{Field: "AccessToken.Secret", Reason: problem}}
 	}
-	if _, sent := x.request.Header["Authorization"]; sent {
-		again := *x.request.Request
-		again.Header = x.headerAgain(again.Header)
-		x.request.Request = &again
+	if _, sent := s.request.Header["Authorization"]; sent {
+		again := *s.request
+		again.Header = headerForRetry(again.Header, s.settings.Header)
+		s.request = &again
 	}
-	x.request.Header["Authorization"] = []string{"Bearer " + token.Secret.Reveal()}
+	s.request.Header["Authorization"] = []string{"Bearer " + token.Secret.Reveal()}
 	return nil
 }
 
@@ -82,3 +92,61 @@ func (e *environmentError) Error() string {
 }
 
 func (e *environmentError) Is(target error) bool { return target == api.ErrWrongEnvironment }
+
+// checkScope compares what the token was granted with what the operation needs, and
+// returns the token to send. Where the API states the scope and the token lacks it,
+// the call fails without asking the platform: the error names the scope, which a 403
+// may not. Where the scope is assumed the call goes on, because the assumption may be
+// wrong, and the log says so once for each operation. A token whose scopes are not
+// known is sent.
+func checkScope(ctx context.Context, s *callState, source api.TokenSource, token api.AccessToken) (api.AccessToken, error) {
+	op := s.call.Operation
+	missing := missingScope(op, token)
+	if missing == "" {
+		return token, nil
+	}
+	if reloader, ok := source.(api.TokenReloader); ok && op.ScopeStated {
+		fresh, err := reloader.Reload(ctx)
+		if err != nil {
+			return token, &localError{cause: err}
+		}
+		if token, missing = fresh, missingScope(op, fresh); missing == "" {
+			return token, nil
+		}
+	}
+	s.missingScope = &api.ScopeError{Operation: op.Name, Scope: missing, Assumed: !op.ScopeStated}
+	if op.ScopeStated {
+		return token, &localError{cause: s.missingScope}
+	}
+	warnOfScope(ctx, s.client, s.missingScope)
+	return token, nil
+}
+
+// missingScope returns the first scope that the operation needs and the token lacks,
+// or "". A token that has no scope that this module knows is not judged: the form in
+// which the platform writes them is not stated.
+func missingScope(op *operation.Operation, token api.AccessToken) string {
+	if op.ScopeVaries || token.Scope == "" {
+		return ""
+	}
+	for scope := range strings.FieldsSeq(op.Scope) {
+		if !token.HasScope(scope) && slices.ContainsFunc(api.Scopes(), token.HasScope) {
+			return scope
+		}
+	}
+	return ""
+}
+
+// warnOfScope logs once for each operation that its assumed scope is missing.
+func warnOfScope(ctx context.Context, c *Client, missing *api.ScopeError) {
+	logger := c.config.Logger
+	if logger == nil {
+		return
+	}
+	if _, before := c.warned.LoadOrStore(missing.Operation, true); before {
+		return
+	}
+	logger.LogAttrs(ctx, slog.LevelWarn, "dispensary: a token lacks the scope that an operation is assumed to need; calling all the same",
+		slog.String("operation", missing.Operation), slog.String("scope", missing.Scope),
+		slog.String("environment", c.config.Site.Environment.String()))
+}

@@ -29,7 +29,7 @@ type Config struct {
 	Site api.Site
 
 	// HTTPClient gives the transport, cookie jar and per-attempt time-out. Its
-	// redirect policy is not used. Nil means a pooled transport of our own with
+	// redirect policy is not used. Nil means a pooled transport with
 	// DefaultAttemptTimeout.
 	HTTPClient *http.Client
 
@@ -47,11 +47,11 @@ type Config struct {
 	// Logger receives one debug record an attempt; nil means none.
 	Logger *slog.Logger
 
-	// UnknownFields is told the members of answers that have no field to go to;
-	// nil means that nobody is.
+	// UnknownFields receives the members of answers that have no field to go to; nil
+	// means that they are not looked for.
 	UnknownFields func(operation string, fields []string)
 
-	// Observers are told how calls go.
+	// Observers receive how calls go.
 	Observers []observe.Observer
 
 	UserAgent string
@@ -69,16 +69,14 @@ type Config struct {
 type Client struct{ *core }
 
 type core struct {
+	endpoint
 	config Config
-	base   *url.URL
 	http   *http.Client
-	header http.Header // what every request carries; never changed once made
 
-	clinicKeyProblem string // of a view's key; its calls fail with it
-
-	ensuring *keyedLock // shared by all views
-	warned   *sync.Map  // operations whose assumed scope was missed, by name; shared too
-	throttle *throttle  // shared too
+	// Shared by all views.
+	ensuring *keyedLock
+	warned   *sync.Map // names of operations whose assumed scope was missed
+	throttle *throttle
 }
 
 // New checks the configuration and fills in its defaults.
@@ -102,15 +100,25 @@ func New(config Config) (*Client, error) {
 	if config.MaxResponseBytes == 0 {
 		config.MaxResponseBytes = DefaultMaxResponseBytes
 	}
-	c := &Client{&core{
-		config: config, base: base, http: newHTTPClient(config.HTTPClient),
-		ensuring: new(keyedLock), warned: new(sync.Map), throttle: new(throttle),
-	}}
-	c.header = http.Header{"Accept": {"application/json"}, "User-Agent": {config.UserAgent}}
+	header := http.Header{"Accept": {"application/json"}, "User-Agent": {config.UserAgent}}
 	if config.ClinicKey != "" {
-		c.header[clinicKeyHeader] = []string{config.ClinicKey.Reveal()}
+		header[clinicKeyHeader] = []string{config.ClinicKey.Reveal()}
 	}
-	return c, nil
+	return &Client{&core{
+		endpoint: newEndpoint(base, header), config: config, http: newHTTPClient(config.HTTPClient),
+		ensuring: new(keyedLock), warned: new(sync.Map), throttle: new(throttle),
+	}}, nil
+}
+
+// checkHeaders reports a field of the configuration that is sent as a header and
+// cannot be.
+func (c *Config) checkHeaders() error {
+	for _, f := range []struct{ field, value string }{{"ClinicKey", c.ClinicKey.Reveal()}, {"UserAgent", c.UserAgent}} {
+		if problem := headerProblem(f.value); problem != "" {
+			return &api.ArgumentError{Field: f.field, Reason: problem}
+		}
+	}
+	return nil
 }
 
 // WithTokenSource returns a view of the client that is authorized by tokens.

@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,61 +14,55 @@ import (
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
-// One sends a call and returns the object of the answer.
-func One[T any](ctx context.Context, c *Client, call Call) (*T, error) {
-	x, err := c.send(ctx, &call)
-	if err != nil {
-		return nil, err
-	}
-	defer x.release()
-	if call.Operation.Key == "" {
+// decodeOne returns the object of the answer.
+func decodeOne[T any](s *callState) (*T, error) {
+	if s.call.Operation.Key == "" {
 		value := new(T)
-		if err := x.decode(value); err != nil {
+		if err := decode(s, value); err != nil {
 			return nil, err
 		}
 		return value, nil
 	}
-	wrapper := reflect.New(envelopeOf[T](call.Operation))
-	if err := x.decode(wrapper.Interface()); err != nil {
+	wrapper := reflect.New(envelopeOf[T](s.call.Operation))
+	if err := decode(s, wrapper.Interface()); err != nil {
 		return nil, err
 	}
 	value := wrapper.Elem().Field(0).Interface().(*T)
 	if value == nil {
-		return nil, x.undecodable(&decodeError{"has no " + call.Operation.Key})
+		return nil, undecodable(s, &decodeError{"has no " + s.call.Operation.Key})
 	}
 	return value, nil
 }
 
-// Do sends a call and ignores the content of the answer.
-func Do(ctx context.Context, c *Client, call Call) error {
-	x, err := c.send(ctx, &call)
-	if err == nil {
-		x.release()
-	}
-	return err
-}
-
-// page sends a call and returns the items and the meta of the answer.
-func page[T any](ctx context.Context, c *Client, call *Call) (*api.Page[T], error) {
-	x, err := c.send(ctx, call)
-	if err != nil {
-		return nil, err
-	}
-	defer x.release()
-	wrapper := reflect.New(envelopeOf[[]T](call.Operation))
-	if err := x.decode(wrapper.Interface()); err != nil {
+// decodePage returns the items and the meta of the answer.
+func decodePage[T any](s *callState) (*api.Page[T], error) {
+	wrapper := reflect.New(envelopeOf[[]T](s.call.Operation))
+	if err := decode(s, wrapper.Interface()); err != nil {
 		return nil, err
 	}
 	items := wrapper.Elem().Field(0).Interface().(*[]T)
 	meta := wrapper.Elem().Field(1).Interface().(*api.Meta)
 	switch {
 	case items == nil:
-		return nil, x.undecodable(&decodeError{"has no " + call.Operation.Key})
+		return nil, undecodable(s, &decodeError{"has no " + s.call.Operation.Key})
 	case meta == nil:
-		// Without it a walk would end early and lose what follows.
-		return nil, x.undecodable(&decodeError{"has no meta"})
+		// Without it the list would end early and lose what follows.
+		return nil, undecodable(s, &decodeError{"has no meta"})
 	}
 	return &api.Page[T]{Items: *items, Meta: *meta}, nil
+}
+
+// decode reads the answer into a value.
+func decode(s *callState, into any) error {
+	if err := jsondecode.Unmarshal(s.answer.body.Bytes(), into); err != nil {
+		return undecodable(s, &decodeError{describeDecode(err)})
+	}
+	if report := s.client.config.UnknownFields; report != nil {
+		if found := unknownFields(s.answer.body.Bytes(), into); len(found) > 0 {
+			report(s.call.Operation.Name, found)
+		}
+	}
+	return nil
 }
 
 // envelopes holds the types of answers, by operation and content.
@@ -81,9 +74,8 @@ type envelopeKey struct {
 }
 
 // envelopeOf returns the type of an operation's answer: a struct with the
-// content under the response key and, for a list, the meta. Made from the
-// operation table, it keeps the key in one place; decoded into directly, it
-// spares the second parse of a map of raw values.
+// content under the response key and, for a list, the meta. The operation
+// table holds the key, and decoding into the struct directly avoids a second parse.
 func envelopeOf[T any](op *operation.Operation) reflect.Type {
 	key := envelopeKey{op, reflect.TypeFor[T]()}
 	if known, ok := envelopes.Load(key); ok {
@@ -101,16 +93,7 @@ func envelopeOf[T any](op *operation.Operation) reflect.Type {
 	return made.(reflect.Type)
 }
 
-// decode reads the answer into a value.
-func (x *exchange) decode(into any) error {
-	if err := jsondecode.Unmarshal(x.body.Bytes(), into); err != nil {
-		return x.undecodable(&decodeError{describeDecode(err)})
-	}
-	x.reportUnknown(into)
-	return nil
-}
-
-// decodeError tells where an answer could not be decoded, without its values.
+// decodeError says where an answer could not be decoded, without its values.
 type decodeError struct{ text string }
 
 func (e *decodeError) Error() string        { return "undecodable response: " + e.text }

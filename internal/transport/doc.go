@@ -1,8 +1,15 @@
-// Package transport carries every call to the platform through one pipeline:
+// Package transport carries every call to the platform through one pipeline, which
+// [newPipeline] composes: each link is a step with a file and a test of its own.
 //
-//	authorize → preflight → limit → retry → send → read → decode, or explain
+//	buildErrors      errors.go     every failure becomes an *api.Error
+//	prepareRequest   call_state.go arguments are checked, nothing is sent
+//	captureResponse  call_state.go headers for those who asked
+//	authorize        authorize.go  token and scopes; once more with a fresh token after a 401
+//	sendWithRetries  retry.go      again while the policy says so; each attempt is
+//	                               limit.go (wait), attempt.go (send, read, log)
 //
-// The links are put together in a single function, [Client.send]. Services see
-// only the verbs [One], [Do], [List], [Pages], [All] and [Raw], which keep each
-// of their methods a few lines long.
+// An answer of success is decoded in decode.go. Services see only the verbs of
+// verbs.go, which keep each of their methods a few lines long. Files use what stands
+// below them: links the call's state, the state the client, and all of them the
+// answer, the failures and the headers at the bottom.
 package transport

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -13,7 +12,7 @@ import (
 
 // Ensuring is a record that has to be there exactly once.
 type Ensuring[T any] struct {
-	// Operation creates the record; with Key, the integrator's id, it names what
+	// Operation creates the record; with Key, the integrator's id, it is what
 	// callers of one process ensure one after the other.
 	Operation *operation.Operation
 	Key       string
@@ -32,12 +31,11 @@ var looks = []time.Duration{0, 250 * time.Millisecond, time.Second, 2 * time.Sec
 // maxCreates bounds the create calls of one Ensure.
 const maxCreates = 3
 
-// Ensure returns the record, and whether this call created it. The platform knows
-// no idempotency keys: what makes it safe is that a create call without a clear
-// answer is never repeated before a look, and never where the platform may still
-// be at work on it: only after a 500 of its own, never after a lost answer or one
-// that a gateway gave in its place.
-func Ensure[T any](ctx context.Context, c *Client, e Ensuring[T]) (value *T, created bool, err error) {
+// run returns the record, and whether it created it. At most maxCreates create calls
+// are made; a create call without a clear answer is never repeated before a look, and
+// never where the platform may still be at work on it: only after a 500 of the
+// platform's, never after a lost answer or one that a gateway gave in its place.
+func (e *Ensuring[T]) run(ctx context.Context, c *Client) (value *T, created bool, err error) {
 	unlock, err := c.ensuring.lock(ctx, e.Operation.Name+" "+e.Key)
 	if err != nil {
 		return nil, false, api.NewError(api.Error{
@@ -54,7 +52,7 @@ func Ensure[T any](ctx context.Context, c *Client, e Ensuring[T]) (value *T, cre
 		case err == nil:
 			return value, true, nil
 		case errors.Is(err, api.ErrInvalid):
-			// Someone else may have been faster, in another process.
+			// Another process may have been faster.
 			return e.orElse(ctx, err)
 		case !errors.Is(err, api.ErrMaybeApplied):
 			return nil, false, err
@@ -70,8 +68,8 @@ func Ensure[T any](ctx context.Context, c *Client, e Ensuring[T]) (value *T, cre
 	return nil, false, &api.EnsureError{Operation: e.Operation.Name, Reason: api.EnsureUnknown, Err: err}
 }
 
-// failedForGood reports that the platform itself answered that the call failed: it is
-// not at work on it any more. Every other server error may be that of a gateway,
+// failedForGood reports that the platform itself answered that the call failed: it has
+// stopped working on it. Every other server error may be that of a gateway,
 // which gave up waiting while the platform goes on.
 func failedForGood(err error) bool {
 	var answer *api.Error
@@ -87,7 +85,7 @@ func (e *Ensuring[T]) orElse(ctx context.Context, cause error) (*T, bool, error)
 	return value, false, err
 }
 
-// look searches until the record appears or patience ends. It tells whether the
+// look searches until the record appears or the waits are over. It reports whether the
 // last look found for certain that there is none.
 func (e *Ensuring[T]) look(ctx context.Context) (value *T, absent bool, err error) {
 	for _, wait := range looks {
@@ -96,7 +94,7 @@ func (e *Ensuring[T]) look(ctx context.Context) (value *T, absent bool, err erro
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return nil, false, nil // what is known of the create call says more than the end of ctx
+			return nil, false, nil // the create call's error says more than the end of ctx
 		}
 		value, err = e.Find(ctx)
 		if value != nil || isEnsureError(err) {
@@ -110,47 +108,4 @@ func (e *Ensuring[T]) look(ctx context.Context) (value *T, absent bool, err erro
 func isEnsureError(err error) bool {
 	var e *api.EnsureError
 	return errors.As(err, &e)
-}
-
-// keyedLock lets one caller a key in. Views of a client share it.
-type keyedLock struct {
-	mu   sync.Mutex
-	held map[string]*lockEntry
-}
-
-// lockEntry is a key that somebody holds or waits for.
-type lockEntry struct {
-	turn chan struct{} // holds a value while the key is held
-	refs int
-}
-
-// lock waits for the key and returns the function that gives it back.
-func (l *keyedLock) lock(ctx context.Context, key string) (unlock func(), err error) {
-	l.mu.Lock()
-	if l.held == nil {
-		l.held = map[string]*lockEntry{}
-	}
-	entry := l.held[key]
-	if entry == nil {
-		entry = &lockEntry{turn: make(chan struct{}, 1)}
-		l.held[key] = entry
-	}
-	entry.refs++
-	l.mu.Unlock()
-	select {
-	case entry.turn <- struct{}{}:
-		return func() { <-entry.turn; l.leave(key, entry) }, nil
-	case <-ctx.Done():
-		l.leave(key, entry)
-		return nil, ctx.Err()
-	}
-}
-
-// leave forgets a key that nobody holds or waits for.
-func (l *keyedLock) leave(key string, entry *lockEntry) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if entry.refs--; entry.refs == 0 {
-		delete(l.held, key)
-	}
 }

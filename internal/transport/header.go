@@ -8,6 +8,11 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
+const (
+	clinicKeyHeader = "X-Svc-Clinic-Key"
+	requestIDHeader = "X-Request-Id"
+)
+
 // headerProblem says why a value cannot be that of a header (RFC 9110, section 5.5),
 // or nothing. net/http would find out when it sends, and its refusal looks like a
 // failure of the network.
@@ -32,27 +37,28 @@ func isHeaderName(name string) bool {
 	return name != ""
 }
 
-// addHeaders adds a caller's headers, except those that are the client's own.
-func addHeaders(header http.Header, call *Call, extra http.Header) error {
+// addHeaders adds a caller's headers, except those that are the client's. It returns
+// the name of one that cannot be sent, and why.
+func addHeaders(header, extra http.Header) (field, problem string) {
 	for name, values := range extra {
 		if !isHeaderName(name) {
-			return argumentError(call, "header name", "is not one that HTTP allows")
+			return "header name", "is not one that HTTP allows"
 		}
 		switch http.CanonicalHeaderKey(name) {
 		case "Authorization", "Host", "Content-Type", "Content-Length", "Transfer-Encoding", clinicKeyHeader:
-			return argumentError(call, "header "+name, "is set by the client and cannot be changed for a call")
+			return "header " + name, "is set by the client and cannot be changed for a call"
 		}
 		for _, value := range values {
 			if problem := headerProblem(value); problem != "" {
-				return argumentError(call, "header "+name, problem)
+				return "header " + name, problem
 			}
 		}
 		header[name] = values
 	}
-	return nil
+	return "", ""
 }
 
-// setClinicKey puts a clinic's key into a header, or says why it cannot be there.
+// setClinicKey sets a clinic's key in a header, or says why it cannot be there.
 func setClinicKey(header http.Header, key api.Secret) (problem string) {
 	if key == "" {
 		return "is empty"
@@ -63,26 +69,16 @@ func setClinicKey(header http.Header, key api.Secret) (problem string) {
 	return problem
 }
 
-// headerAgain returns the header for one more attempt. It is another map, for a
+// headerForRetry returns the header for one more attempt. It is another map, because a
 // transport may still hold the one that was sent, and it lacks what http.Client has
-// put into that: the cookies of a jar, which it will put in again.
-func (x *exchange) headerAgain(sent http.Header) http.Header {
+// added to that: the cookies of a jar, which it will add again. Cookies of the caller
+// stay.
+func headerForRetry(sent, callers http.Header) http.Header {
 	header := maps.Clone(sent)
-	if own := x.settings.Header["Cookie"]; own != nil {
+	if own := callers["Cookie"]; own != nil {
 		header["Cookie"] = own
 	} else {
 		delete(header, "Cookie")
 	}
 	return header
-}
-
-// checkHeaders reports a field of the configuration that is sent as a header and
-// cannot be.
-func (c *Config) checkHeaders() error {
-	for _, f := range []struct{ field, value string }{{"ClinicKey", c.ClinicKey.Reveal()}, {"UserAgent", c.UserAgent}} {
-		if problem := headerProblem(f.value); problem != "" {
-			return &api.ArgumentError{Field: f.field, Reason: problem}
-		}
-	}
-	return nil
 }

@@ -2,16 +2,16 @@ package transport
 
 import (
 	"context"
-	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/api/observe"
 )
 
-// observation tells the observers of a client how one call goes. All its methods
-// do nothing on nil, so that a call that nobody observes pays nothing.
+// observation reports to the observers of a client how one call goes. Its methods do
+// nothing on nil, so that a call without observers pays nothing.
 type observation struct {
 	observers []observe.Observer
 	call      observe.Call
@@ -28,25 +28,16 @@ type observation struct {
 	outcome api.Outcome
 }
 
-// observe starts the observation of a call, and returns its context.
-func (x *exchange) observe(ctx context.Context) context.Context {
-	config := &x.client.config
-	if len(config.Observers) == 0 {
-		return ctx
-	}
-	op := x.call.Operation
-	o := &observation{
-		observers: config.Observers,
-		call:      observe.Call{Operation: op.Name, Method: op.Method, Route: op.Route, Environment: config.Site.Environment, Host: x.client.base.Host},
-		began:     time.Now(),
-	}
+// observeCall starts the observation of a call and returns its context.
+func observeCall(ctx context.Context, observers []observe.Observer, call observe.Call) (context.Context, *observation) {
+	o := &observation{observers: observers, call: call, began: time.Now()}
 	for _, observer := range o.observers {
 		if observer.CallStart != nil {
 			ctx = either(observer.CallStart(ctx, o.call), ctx)
 		}
 	}
-	x.observed, o.ctx = o, ctx
-	return ctx
+	o.ctx = ctx
+	return ctx, o
 }
 
 // either returns the context that an observer returned, if it did.
@@ -57,23 +48,23 @@ func either(made, given context.Context) context.Context {
 	return made
 }
 
-// limited notes a wait for the limiter that began at start.
+// limited records a wait for the limiter that began at start.
 func (o *observation) limited(start time.Time) {
 	if o != nil {
 		o.limiterWait = time.Since(start)
 	}
 }
 
-// attemptStart tells of an attempt, and puts its context on the request.
-func (o *observation) attemptStart(x *exchange) {
+// attemptStart reports an attempt, and returns the request with the attempt's context.
+func (o *observation) attemptStart(request *http.Request, number int, wait time.Duration) *http.Request {
 	if o == nil {
-		return
+		return request
 	}
 	if o.requestCtx == nil {
-		o.requestCtx = x.request.Context()
+		o.requestCtx = request.Context()
 	}
 	o.attempt = observe.Attempt{
-		Call: o.call, Number: x.attempts, Retry: o.retryReason(), BackOff: x.wait, LimiterWait: o.limiterWait,
+		Call: o.call, Number: number, Retry: o.retryReason(), BackOff: wait, LimiterWait: o.limiterWait,
 	}
 	o.attemptCtx, o.limiterWait = o.requestCtx, 0
 	for _, observer := range o.observers {
@@ -81,7 +72,7 @@ func (o *observation) attemptStart(x *exchange) {
 			o.attemptCtx = either(observer.AttemptStart(o.attemptCtx, o.attempt), o.attemptCtx)
 		}
 	}
-	x.request.Request = x.request.Request.WithContext(o.attemptCtx)
+	return request.WithContext(o.attemptCtx)
 }
 
 // retryReason says what the attempt before came to.
@@ -99,69 +90,40 @@ func (o *observation) retryReason() observe.RetryReason {
 	return observe.RetryServer
 }
 
-// attemptEnd tells how the attempt ended; err is why no whole answer came.
-func (o *observation) attemptEnd(x *exchange, err error) {
+// attemptEnd reports how the attempt that took d ended; err is why no whole answer came.
+func (o *observation) attemptEnd(a *answer, d time.Duration, err error) {
 	if o == nil {
 		return
 	}
 	o.last = observe.AttemptResult{
-		Attempt: o.attempt, StatusCode: x.status, RequestID: x.header.Get(requestIDHeader),
-		Duration: time.Since(x.began), Failure: x.failure(err),
+		Attempt: o.attempt, StatusCode: a.status, RequestID: a.requestID(), Duration: d, Failure: classify(err, a),
 	}
-	for i := len(o.observers) - 1; i >= 0; i-- {
-		if tell := o.observers[i].AttemptEnd; tell != nil {
-			tell(o.attemptCtx, o.last)
+	for _, observer := range slices.Backward(o.observers) {
+		if observer.AttemptEnd != nil {
+			observer.AttemptEnd(o.attemptCtx, o.last)
 		}
 	}
 }
 
-// failed notes why the call failed, and what became of it.
-func (o *observation) failed(why observe.Failure, outcome api.Outcome) {
+// recordFailure keeps why the call failed, and its outcome, for callEnd.
+func (o *observation) recordFailure(why observe.Failure, outcome api.Outcome) {
 	if o != nil {
 		o.failure, o.outcome = why, outcome
 	}
 }
 
-// callEnd tells how the call ended.
-func (o *observation) callEnd(x *exchange) {
+// callEnd reports how the call ended.
+func (o *observation) callEnd(a *answer, attempts int) {
 	if o == nil {
 		return
 	}
 	result := observe.CallResult{
-		Call: o.call, Attempts: x.attempts, StatusCode: x.status, RequestID: x.header.Get(requestIDHeader),
+		Call: o.call, Attempts: attempts, StatusCode: a.status, RequestID: a.requestID(),
 		Duration: time.Since(o.began), Failure: o.failure, Outcome: o.outcome,
 	}
-	for i := len(o.observers) - 1; i >= 0; i-- {
-		if tell := o.observers[i].CallEnd; tell != nil {
-			tell(o.ctx, result)
+	for _, observer := range slices.Backward(o.observers) {
+		if observer.CallEnd != nil {
+			observer.CallEnd(o.ctx, result)
 		}
 	}
-}
-
-// failure says in a word what is wrong with the last answer, or why none came.
-func (x *exchange) failure(err error) observe.Failure {
-	var own *ownError
-	var scope *api.ScopeError
-	switch {
-	case errors.As(err, &own) && own.limiter && !isDone(err):
-		return observe.FailureLimiter
-	case errors.As(err, &own) && !isDone(err):
-		switch {
-		case errors.Is(err, api.ErrReauthorize):
-			return observe.FailureReauthorize
-		case errors.As(err, &scope):
-			return observe.FailureScope
-		}
-		return observe.FailureNoAccessToken
-	case err != nil:
-		return failureOf(err)
-	case x.status < 200 || x.status > 299:
-		return observe.FailureStatus
-	}
-	return ""
-}
-
-// isDone is true of the errors of a context.
-func isDone(err error) bool {
-	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }

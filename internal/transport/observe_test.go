@@ -197,9 +197,9 @@ func TestNobodyPaysForAnObserverWhoIsNotThere(t *testing.T) {
 	var o *observation
 	assert.Zero(t, testing.AllocsPerRun(100, func() {
 		o.limited(time.Time{})
-		o.attemptStart(nil)
-		o.attemptEnd(nil, nil)
-		o.failed("", "")
-		o.callEnd(nil)
+		o.attemptStart(nil, 1, 0)
+		o.attemptEnd(nil, 0, nil)
+		o.recordFailure("", "")
+		o.callEnd(nil, 0)
 	}))
 }

@@ -9,16 +9,16 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-// prefetched returns the pages of a walk in order and fetches up to window of
+// prefetched returns the pages of a list in order and fetches up to window of
 // them at the same time. The first page tells how many there are; what the list
 // grows by meanwhile is fetched one after the other.
-func prefetched[T any](ctx context.Context, c *Client, w *walk, window int) iter.Seq2[*api.Page[T], error] {
+func prefetched[T any](ctx context.Context, c *Client, r *listRun, window int) iter.Seq2[*api.Page[T], error] {
 	return func(yield func(*api.Page[T], error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
-		f := &fetches[T]{ctx: ctx, client: c, walk: w}
-		defer f.running.Wait() // nothing outlives the walk
+		f := &prefetcher[T]{ctx: ctx, client: c, run: r}
+		defer f.running.Wait() // no goroutine outlives the list
 		defer cancel()
-		f.start(w.first)
+		f.start(r.first)
 		for {
 			number, page, err := f.take()
 			if err != nil {
@@ -28,39 +28,39 @@ func prefetched[T any](ctx context.Context, c *Client, w *walk, window int) iter
 			next := nextPage(page.Meta, number)
 			switch {
 			case next == 0:
-				f.under = nil // the list has become shorter: what was asked for beyond its end is empty
-			case len(f.under) == 0:
+				f.pending = nil // the list has become shorter: what was asked for beyond its end is empty
+			case len(f.pending) == 0:
 				f.start(next)
 				fallthrough
 			default:
 				f.ahead(int(page.Meta.TotalPages), window)
 			}
-			if !yield(page, nil) || len(f.under) == 0 {
+			if !yield(page, nil) || len(f.pending) == 0 {
 				return
 			}
 		}
 	}
 }
 
-// fetches are the pages under way, in order.
-type fetches[T any] struct {
+// prefetcher holds the pages that were asked for, in order.
+type prefetcher[T any] struct {
 	ctx     context.Context
 	client  *Client
-	walk    *walk
+	run     *listRun
 	running sync.WaitGroup
-	under   []pageFetch[T]
+	pending []pageFetch[T]
 	last    int // page that was asked for
 }
 
 // pageFetch is a page that was asked for.
 type pageFetch[T any] struct {
 	number int
-	answer chan fetched[T]
+	answer chan fetchedPage[T]
 }
 
-// fetched is how a fetch ended. What a program's own code did to the goroutine, a
-// token source's say, is done again where the walk is made.
-type fetched[T any] struct {
+// fetchedPage is how a fetch ended. A panic of the program's code, of a token
+// source say, is raised again where the list is read.
+type fetchedPage[T any] struct {
 	page     *api.Page[T]
 	err      error
 	unwound  bool // by a panic, or by [runtime.Goexit] where panicked is nil
@@ -68,37 +68,38 @@ type fetched[T any] struct {
 }
 
 // start asks for a page.
-func (f *fetches[T]) start(number int) {
-	answer := make(chan fetched[T], 1) // so that a page nobody waits for blocks nobody
-	f.under, f.last = append(f.under, pageFetch[T]{number, answer}), number
+func (f *prefetcher[T]) start(number int) {
+	answer := make(chan fetchedPage[T], 1) // has room, so that a page that is not taken blocks no goroutine
+	f.pending, f.last = append(f.pending, pageFetch[T]{number, answer}), number
 	f.running.Go(func() {
-		got := fetched[T]{unwound: true}
+		got := fetchedPage[T]{unwound: true}
 		defer func() {
 			if got.unwound {
 				got.panicked = recover()
 			}
 			answer <- got
 		}()
-		got.page, got.err = fetch[T](f.ctx, f.client, f.walk, number)
+		got.page, got.err = fetchPage[T](f.ctx, f.client, f.run, number)
 		got.unwound = false
 	})
 }
 
 // ahead asks for the pages that follow, as far as the window goes.
-func (f *fetches[T]) ahead(total, window int) {
-	for len(f.under) < window && f.last < total {
+func (f *prefetcher[T]) ahead(total, window int) {
+	for len(f.pending) < window && f.last < total {
 		f.start(f.last + 1)
 	}
 }
 
-// take waits for the next page in order. A caller who has left gets no more, even
-// of what is there already: a walk ends the same way with and without a window.
-func (f *fetches[T]) take() (number int, page *api.Page[T], err error) {
+// take waits for the next page in order. After the end of the context it returns
+// no more, not even pages that are there already: a list ends the same way with and
+// without prefetching.
+func (f *prefetcher[T]) take() (number int, page *api.Page[T], err error) {
 	if err := f.ctx.Err(); err != nil {
-		return 0, nil, f.walk.failed(err)
+		return 0, nil, f.run.failed(err)
 	}
-	first := f.under[0]
-	f.under = f.under[1:]
+	first := f.pending[0]
+	f.pending = f.pending[1:]
 	got := <-first.answer
 	switch {
 	case got.panicked != nil:

@@ -1,8 +1,6 @@
 package transport
 
 import (
-	"context"
-	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -10,14 +8,14 @@ import (
 )
 
 // throttle is until when the platform has asked for no more requests. A 429 is about
-// all of them and not about the one that got it, so all views of a client share it.
+// all requests and not about the one that got it, so all views of a client share it.
 type throttle struct{ until atomic.Pointer[time.Time] }
 
 // maxThrottle bounds what one answer can do: a mistake in it must not stop a program
 // for days.
 const maxThrottle = time.Hour
 
-// extend notes that the platform asked for a wait from now on.
+// extend records that the platform asked for a wait from now on.
 func (t *throttle) extend(asked time.Duration) {
 	until := time.Now().Add(min(asked, maxThrottle))
 	for {
@@ -35,41 +33,6 @@ func (t *throttle) left() time.Duration {
 		return 0
 	}
 	return max(time.Until(*until), 0)
-}
-
-// noteThrottle looks for an answer that asks everybody to wait.
-func (x *exchange) noteThrottle() {
-	if x.status != http.StatusTooManyRequests || !x.call.Operation.NeedsToken() {
-		return
-	}
-	if asked, ok := parseRetryAfter(x.header); ok {
-		x.client.throttle.extend(asked)
-	}
-}
-
-// awaitThrottle waits until the platform takes requests again, no longer than a retry
-// would. Calls to the token endpoint do not wait: they have rules of their own.
-func (x *exchange) awaitThrottle(ctx context.Context) error {
-	policy := x.client.config.Retry
-	for x.call.Operation.NeedsToken() {
-		left := x.client.throttle.left()
-		if left == 0 {
-			return nil
-		}
-		wait := left + jitter(policy.MinWait) // those who were held together should not all come at once
-		deadline, has := ctx.Deadline()
-		if left > policy.MaxRetryAfter || has && time.Until(deadline) <= wait {
-			return &throttledError{left}
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		}
-	}
-	return nil
 }
 
 // throttledError is a request that was not sent because the platform has asked for a

@@ -23,13 +23,7 @@ func sent(t *testing.T, call Call, change ...func(*Config)) (*http.Request, []by
 	for _, option := range call.Options {
 		option(&settings)
 	}
-	request, err := newTestClient(t, nil, change...).newRequest(t.Context(), &call, &settings)
-	if err != nil {
-		return nil, nil, err
-	}
-	body, err := request.BodyBytes()
-	require.NoError(t, err)
-	return request.Request, body, nil
+	return newTestClient(t, nil, change...).newRequest(t.Context(), &call, &settings)
 }
 
 func TestPathElementsAreEscaped(t *testing.T) {

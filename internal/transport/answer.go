@@ -1,0 +1,97 @@
+package transport
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+)
+
+// answer is the last answer to a call.
+type answer struct {
+	status   int         // 0 where none came
+	header   http.Header // nil where none came
+	body     *bytes.Buffer
+	complete bool // body holds the whole of the answer
+
+	tried   bool  // the body was read, as far as that went
+	readErr error // why it was not read to its end
+
+	limited io.LimitedReader
+}
+
+// reset drops the answer and keeps its buffer.
+func (a *answer) reset() {
+	a.status, a.header, a.complete, a.tried, a.readErr = 0, nil, false, false, nil
+}
+
+// read reads an answer to its end, so that a body that breaks off is retried like a
+// connection that does. An answer is read once, however often read is called.
+func (a *answer) read(response *http.Response, limit int64) error {
+	if !a.tried {
+		a.tried, a.readErr = true, a.readBody(response, limit)
+	}
+	return a.readErr
+}
+
+func (a *answer) readBody(response *http.Response, limit int64) error {
+	defer func() { _ = response.Body.Close() }()
+	a.status, a.header = response.StatusCode, response.Header
+	if a.body == nil {
+		a.body = buffers.Get().(*bytes.Buffer)
+	}
+	a.body.Reset()
+	if n := response.ContentLength; n > 0 && n <= limit {
+		a.body.Grow(int(n) + bytes.MinRead) // MinRead: ReadFrom asks for that much room before it sees the end
+	}
+	a.limited = io.LimitedReader{R: response.Body, N: limit + 1}
+	_, err := a.body.ReadFrom(&a.limited)
+	a.limited.R = nil
+	switch {
+	case err != nil:
+		return err
+	case int64(a.body.Len()) > limit:
+		return errTooLarge
+	}
+	a.complete = true
+	return nil
+}
+
+// errTooLarge is an answer beyond the configured limit.
+var errTooLarge = errors.New("response is larger than the limit")
+
+func (a *answer) success() bool { return a.status >= 200 && a.status <= 299 }
+
+func (a *answer) requestID() string { return a.header.Get(requestIDHeader) }
+
+// refusedForNow is an answer of "not done, come back later". A rate limit is counted
+// before anything is done. Unavailable is what a gateway says too when the platform
+// behind it has begun and not answered: only the platform's own is a refusal.
+func (a *answer) refusedForNow() bool {
+	if a.header.Get("Retry-After") == "" {
+		return false
+	}
+	switch a.status {
+	case http.StatusTooManyRequests:
+		return true
+	case http.StatusServiceUnavailable:
+		return a.complete && writtenByPlatform(a.body.Bytes())
+	}
+	return false
+}
+
+// buffers hold answers while they are decoded. A list of 100 products is about
+// 100 KB; growing a new buffer to that costs more than decoding into a used one.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// maxPooledBuffer keeps one huge answer from occupying memory permanently.
+const maxPooledBuffer = 1 << 20
+
+// release returns the buffer. Nothing decoded may refer to it any more.
+func (a *answer) release() {
+	if a.body != nil && a.body.Cap() <= maxPooledBuffer {
+		buffers.Put(a.body)
+	}
+	a.body = nil
+}

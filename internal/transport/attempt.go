@@ -1,0 +1,58 @@
+package transport
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+)
+
+// startAttempt begins one attempt, and returns the request to send.
+func startAttempt(s *callState, request *http.Request) *http.Request {
+	s.attempts++
+	request = s.observed.attemptStart(request, s.attempts, s.wait)
+	s.wait = 0
+	s.began = time.Now()
+	s.trace.reset()
+	s.answer.reset()
+	return request
+}
+
+// readAnswer reads the answer to the attempt, once.
+func readAnswer(s *callState, response *http.Response) error {
+	if !s.answer.tried {
+		noteThrottle(s, response)
+	}
+	return s.answer.read(response, s.client.config.MaxResponseBytes)
+}
+
+// endAttempt logs and reports the attempt that just ended; err is why no whole answer
+// came.
+func endAttempt(ctx context.Context, s *callState, err error) {
+	logAttempt(ctx, s, err)
+	s.observed.attemptEnd(&s.answer, time.Since(s.began), err)
+}
+
+// logAttempt writes the attempt that just ended. It names the route template and the
+// request id; addresses, queries, headers and bodies never get here.
+func logAttempt(ctx context.Context, s *callState, err error) {
+	logger := s.client.config.Logger
+	if logger == nil || !logger.Enabled(ctx, slog.LevelDebug) {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("operation", s.call.Operation.Name),
+		slog.String("method", s.call.Operation.Method),
+		slog.String("route", s.call.Operation.Route),
+		slog.String("environment", s.client.config.Site.Environment.String()),
+		slog.Int("attempt", s.attempts),
+		slog.Duration("duration", time.Since(s.began)),
+	}
+	if s.answer.status != 0 {
+		attrs = append(attrs, slog.Int("status", s.answer.status), slog.String("request_id", s.answer.requestID()))
+	}
+	if err != nil {
+		attrs = append(attrs, slog.String("error", publicCause(err).Error()))
+	}
+	logger.LogAttrs(ctx, slog.LevelDebug, "dispensary request", attrs...)
+}

@@ -1,0 +1,81 @@
+package transport
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptrace"
+	"time"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/api/observe"
+)
+
+// callState is what the links know of one call: what is sent, and the last answer.
+type callState struct {
+	client   *Client
+	call     *Call
+	settings api.RequestSettings
+	observed *observation // nil without observers
+
+	request      *http.Request
+	body         []byte          // nil for none
+	missingScope *api.ScopeError // what the token was found to lack, if anything
+
+	attempts int
+	wait     time.Duration // before the next attempt
+	began    time.Time     // of the last attempt
+	trace    connectionTrace
+	answer   answer // of the last attempt
+}
+
+// step carries a call on: a link with all that follow it.
+type step func(ctx context.Context, s *callState) error
+
+// newCallState starts a call, and returns its context.
+func newCallState(ctx context.Context, c *Client, call *Call) (context.Context, *callState) {
+	s := &callState{client: c, call: call}
+	for _, option := range call.Options {
+		option(&s.settings)
+	}
+	if observers := c.config.Observers; len(observers) > 0 {
+		op := call.Operation
+		ctx, s.observed = observeCall(ctx, observers, observe.Call{
+			Operation: op.Name, Method: op.Method, Route: op.Route, Environment: c.config.Site.Environment, Host: c.base.Host,
+		})
+	}
+	return ctx, s
+}
+
+// release ends the call and returns the answer's buffer.
+func (s *callState) release() {
+	s.observed.callEnd(&s.answer, s.attempts)
+	s.answer.release()
+}
+
+// prepareRequest is the link that builds the request: arguments are checked before
+// anything is fetched or sent.
+func prepareRequest(ctx context.Context, s *callState, next step) error {
+	requestCtx := ctx
+	if !s.call.Operation.Read() {
+		// Only a write needs to know whether a connection was ever made: a
+		// failed read is repeated in any case.
+		requestCtx = httptrace.WithClientTrace(ctx, s.trace.hooks())
+	}
+	var err error
+	if s.request, s.body, err = s.client.newRequest(requestCtx, s.call, &s.settings); err != nil {
+		return err
+	}
+	return next(ctx, s)
+}
+
+// captureResponse is the link that hands the answer's headers to those who asked for
+// them.
+func captureResponse(ctx context.Context, s *callState, next step) error {
+	err := next(ctx, s)
+	for _, response := range s.settings.Captures {
+		*response = api.Response{
+			StatusCode: s.answer.status, Header: s.answer.header, RequestID: s.answer.requestID(), Attempts: s.attempts,
+		}
+	}
+	return err
+}

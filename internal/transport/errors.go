@@ -1,0 +1,83 @@
+package transport
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/api/observe"
+)
+
+// buildErrors is the link that turns every failure into an *api.Error, but for
+// arguments that cannot be sent: their *api.ArgumentError stays as it is.
+func buildErrors(ctx context.Context, s *callState, next step) error {
+	err := next(ctx, s)
+	if argument, ok := err.(*api.ArgumentError); ok { // not errors.As: a token source's may be wrapped
+		s.observed.recordFailure(observe.FailureArgument, api.OutcomeNotSent)
+		return argument
+	}
+	if err != nil || !s.answer.success() {
+		return buildError(s, err)
+	}
+	return nil
+}
+
+// maxErrorBody is how much of a failed answer an error keeps.
+const maxErrorBody = 64 << 10
+
+// buildError returns the error of a call that failed. err is what kept a whole answer
+// from coming, or why there is no token; nil where the answer itself is the failure.
+func buildError(s *callState, err error) *api.Error {
+	op, a := s.call.Operation, &s.answer
+	e := api.Error{
+		Operation: op.Name, Method: op.Method, Route: op.Route,
+		StatusCode: a.status, RequestID: a.requestID(), Attempts: s.attempts, Outcome: outcome(s, err),
+	}
+	if asked, ok := retryAfter(a.header); ok && a.status >= 300 {
+		e.RetryAfter = asked
+	}
+	var throttled *throttledError
+	if errors.As(err, &throttled) {
+		e.RetryAfter = throttled.left
+	}
+	s.observed.recordFailure(classify(err, a), e.Outcome)
+	var body []byte
+	var messages []string
+	if a.body != nil && a.status != 0 {
+		body = bytes.Clone(a.body.Bytes()[:min(a.body.Len(), maxErrorBody)])
+		e.Code, messages = parseErrorBody(body)
+	}
+	cause := publicCause(err)
+	if cause == nil && s.missingScope != nil && a.status == http.StatusForbidden {
+		cause = s.missingScope // most likely
+	}
+	return api.NewError(e, cause, body, messages)
+}
+
+// undecodable reports an answer of success that could not be read. The write behind it
+// has most likely happened.
+func undecodable(s *callState, cause error) *api.Error {
+	e := buildError(s, nil)
+	s.observed.recordFailure(observe.FailureBadResponse, e.Outcome)
+	return api.NewError(*e, cause, e.Body(), nil)
+}
+
+// outcome says what became of the call. A read that was sent has none: it changes
+// nothing. A server error is no refusal, whether it is the platform's, which may have
+// done a part, or a gateway's, which does not know; nor is "see other", which names
+// the outcome of something done.
+func outcome(s *callState, err error) api.Outcome {
+	switch status := s.answer.status; {
+	case status == 0 && unsent(err, &s.trace):
+		return api.OutcomeNotSent
+	case s.call.Operation.Read():
+		return api.OutcomeNone
+	case status == http.StatusSeeOther:
+		return api.OutcomeMaybeApplied
+	case status >= 300 && status < 500, s.answer.refusedForNow():
+		return api.OutcomeRefused
+	}
+	return api.OutcomeMaybeApplied
+}

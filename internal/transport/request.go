@@ -1,0 +1,212 @@
+package transport
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strings"
+	"sync"
+
+	"github.com/google/go-querystring/query"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/operation"
+)
+
+// Call is one call of an operation.
+type Call struct {
+	Operation *operation.Operation
+
+	// Path holds the route's parameters in order.
+	Path []string
+
+	// Query is a struct with url tags, url.Values, or nil.
+	Query any
+
+	// Body is encoded as JSON; nil sends none.
+	Body any
+
+	Options []api.RequestOption
+
+	// encodedQuery replaces Query where a list has encoded it already.
+	encodedQuery string
+	// path replaces the route's path in a raw call.
+	path string
+}
+
+// invalid reports a field of the call that cannot be sent.
+func (c *Call) invalid(field, reason string) *api.ArgumentError {
+	return &api.ArgumentError{Operation: c.Operation.Name, Field: field, Reason: reason}
+}
+
+// Invalid reports a field that cannot be sent.
+func Invalid(op *operation.Operation, field, reason string) error {
+	return (&Call{Operation: op}).invalid(field, reason)
+}
+
+// Required reports the first field that is empty. Fields and their values come in
+// pairs.
+func Required(op *operation.Operation, pairs ...string) error {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] == "" {
+			return Invalid(op, pairs[i], "is required")
+		}
+	}
+	return nil
+}
+
+// endpoint makes requests to one site. Views of a client differ in its header only.
+type endpoint struct {
+	base     *url.URL
+	template *http.Request // what all requests have in common; never sent itself
+	header   http.Header   // what every request carries; never changed once made
+
+	clinicKeyProblem string // of a view's key; its calls fail with it
+}
+
+func newEndpoint(base *url.URL, header http.Header) endpoint {
+	return endpoint{base: base, header: header, template: &http.Request{
+		Host: base.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}}
+}
+
+// newRequest builds the HTTP request of a call, without its authorization, and its
+// body, nil for none. Its errors are about arguments: nothing was sent.
+func (e *endpoint) newRequest(ctx context.Context, call *Call, settings *api.RequestSettings) (*http.Request, []byte, error) {
+	header := make(http.Header, len(e.header)+3)
+	for name, values := range e.header {
+		header[name] = values
+	}
+	problem := e.clinicKeyProblem
+	if settings.ClinicKey != nil {
+		problem = setClinicKey(header, *settings.ClinicKey)
+	}
+	if problem != "" {
+		return nil, nil, call.invalid("ClinicKey", problem)
+	}
+	if field, problem := addHeaders(header, settings.Header); problem != "" {
+		return nil, nil, call.invalid(field, problem)
+	}
+	u, err := e.url(call)
+	if err != nil {
+		return nil, nil, err
+	}
+	request := e.template.WithContext(ctx)
+	request.Method, request.URL, request.Header = call.Operation.Method, u, header
+	if call.Body == nil {
+		return request, nil, nil
+	}
+	body, err := json.Marshal(call.Body)
+	if err != nil {
+		// The encoder's text may hold the value that it could not encode.
+		return nil, nil, call.invalid("body", "cannot be encoded as JSON")
+	}
+	header["Content-Type"] = contentTypeJSON
+	request.ContentLength = int64(len(body))
+	return request, body, nil
+}
+
+var contentTypeJSON = []string{"application/json"}
+
+// url returns the address of a call.
+func (e *endpoint) url(call *Call) (*url.URL, error) {
+	u := *e.base
+	plain, escaped, err := call.expand(e.base)
+	if err != nil {
+		return nil, err
+	}
+	u.Path, u.RawPath = plain, escaped
+	u.RawQuery = call.encodedQuery
+	if u.RawQuery == "" && call.Query != nil {
+		if u.RawQuery, err = call.encodeQuery(); err != nil {
+			return nil, err
+		}
+	}
+	return &u, nil
+}
+
+// expand fills in the route's parameters below the base address, as they are and,
+// where that differs, percent-encoded.
+func (c *Call) expand(base *url.URL) (plain, escaped string, err error) {
+	if c.path != "" {
+		u := url.URL{Path: base.Path + c.path}
+		if base.RawPath != "" {
+			return u.Path, base.EscapedPath() + (&url.URL{Path: c.path}).EscapedPath(), nil
+		}
+		return u.Path, "", nil
+	}
+	var path strings.Builder
+	path.Grow(len(base.Path) + len(c.Operation.Route) + 32*len(c.Path))
+	path.WriteString(base.Path)
+	differs, next := base.RawPath != "", 0
+	for text, param := range c.Operation.Segments() {
+		path.WriteString(text)
+		if param == "" {
+			continue
+		}
+		var value string
+		if next < len(c.Path) {
+			value = c.Path[next]
+			next++
+		}
+		// A dot segment would be resolved away and reach another endpoint.
+		if value == "" || value == "." || value == ".." {
+			return "", "", c.invalid(param, "must be an id")
+		}
+		path.WriteString(value)
+		differs = differs || url.PathEscape(value) != value
+	}
+	if differs {
+		escaped = c.expandEscaped(base)
+	}
+	return path.String(), escaped, nil
+}
+
+func (c *Call) expandEscaped(base *url.URL) string {
+	path, next := base.EscapedPath(), 0
+	for text, param := range c.Operation.Segments() {
+		path += text
+		if param != "" {
+			path += url.PathEscape(c.Path[next])
+			next++
+		}
+	}
+	return path
+}
+
+// emptyQueries holds what the zero value of a query type is encoded as, by type: most
+// calls narrow nothing, and encoding by reflection costs more than the rest of the
+// request.
+var emptyQueries sync.Map
+
+func (c *Call) encodeQuery() (string, error) {
+	if values, ok := c.Query.(url.Values); ok {
+		return values.Encode(), nil
+	}
+	given := reflect.ValueOf(c.Query)
+	empty := given.IsZero()
+	if empty {
+		if known, ok := emptyQueries.Load(given.Type()); ok {
+			return known.(string), nil
+		}
+	}
+	values, err := query.Values(c.Query)
+	if err != nil {
+		// Query types check themselves and name the field; any other text
+		// could hold a value.
+		var argument *api.ArgumentError
+		if errors.As(err, &argument) {
+			argument.Operation = c.Operation.Name
+			return "", argument
+		}
+		return "", c.invalid("query", "cannot be encoded")
+	}
+	encoded := values.Encode()
+	if empty {
+		emptyQueries.Store(given.Type(), encoded)
+	}
+	return encoded, nil
+}

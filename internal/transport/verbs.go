@@ -1,0 +1,130 @@
+package transport
+
+import (
+	"bytes"
+	"context"
+	"iter"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/operation"
+)
+
+// One sends a call and returns the object of the answer.
+func One[T any](ctx context.Context, c *Client, call Call) (*T, error) {
+	s, err := c.send(ctx, &call)
+	if err != nil {
+		return nil, err
+	}
+	defer s.release()
+	return decodeOne[T](s)
+}
+
+// Do sends a call and ignores the content of the answer.
+func Do(ctx context.Context, c *Client, call Call) error {
+	s, err := c.send(ctx, &call)
+	if err == nil {
+		s.release()
+	}
+	return err
+}
+
+// List returns the page that paging names.
+func List[T any](ctx context.Context, c *Client, call Call, paging api.Paging) (*api.Page[T], error) {
+	r, err := newListRun(call, paging)
+	if err != nil {
+		return nil, err
+	}
+	return fetchPage[T](ctx, c, r, r.first)
+}
+
+// Pages returns the pages of a list, from the one that paging names to the last. The
+// sequence fetches anew each time it is ranged over; an error ends it.
+func Pages[T any](ctx context.Context, c *Client, call Call, paging api.Paging) iter.Seq2[*api.Page[T], error] {
+	return func(yield func(*api.Page[T], error) bool) {
+		r, err := newListRun(call, paging)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		pages := sequential[T](ctx, c, r)
+		if paging.Prefetch > 1 {
+			pages = prefetched[T](ctx, c, r, paging.Prefetch)
+		}
+		left := paging.MaxItems
+		for page, err := range pages {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			r.noteDrift(page.Meta, paging.OnDrift)
+			last := paging.MaxItems > 0 && len(page.Items) >= left
+			if last {
+				page.Items = page.Items[:left]
+			}
+			left -= len(page.Items)
+			if !yield(page, nil) || last {
+				return
+			}
+		}
+	}
+}
+
+// All returns the items of a list, page after page. The sequence fetches anew each
+// time it is ranged over; an error ends it.
+func All[T any](ctx context.Context, c *Client, call Call, paging api.Paging) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for page, err := range Pages[T](ctx, c, call, paging) {
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for _, item := range page.Items {
+				if !yield(item, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Ensure returns the record, and whether this call created it. The platform has no
+// idempotency keys, so that a lost answer is followed by a search for the record: see
+// [Ensuring].
+func Ensure[T any](ctx context.Context, c *Client, e Ensuring[T]) (value *T, created bool, err error) {
+	return e.run(ctx, c)
+}
+
+// Raw sends a call to a path that the operation table does not know and returns
+// the body of the answer as it is. Its errors name the route "(raw)": the path
+// is the caller's and may hold anything.
+func Raw(ctx context.Context, c *Client, method, path string, query url.Values, body any, options []api.RequestOption) ([]byte, error) {
+	op := operation.New(operation.Operation{Name: "raw", Method: method, Route: "(raw)", ScopeVaries: true})
+	call := Call{Operation: op, Body: body, Options: options, path: path, encodedQuery: query.Encode()}
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
+	default:
+		return nil, call.invalid("Method", "must be an HTTP method in capitals")
+	}
+	if !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?#") || hasDotSegment(path) {
+		return nil, call.invalid("Path", "must start with a slash, be below the base address and hold no query")
+	}
+	s, err := c.send(ctx, &call)
+	if err != nil {
+		return nil, err
+	}
+	defer s.release()
+	return bytes.Clone(s.answer.body.Bytes()), nil
+}
+
+func hasDotSegment(path string) bool {
+	for segment := range strings.SplitSeq(path, "/") {
+		if segment == "." || segment == ".." {
+			return true
+		}
+	}
+	return false
+}
