@@ -116,7 +116,7 @@ func (d *Decimal) UnmarshalJSON(data []byte) error {
 		*d = ""
 		return nil
 	}
-	if !isDecimal(string(text)) {
+	if !isDecimal(text) {
 		return errors.New("not a decimal number")
 	}
 	*d = Decimal(text)
@@ -144,21 +144,47 @@ func (d Decimal) Float64() float64 {
 	return f
 }
 
-// isDecimal accepts an optional sign, digits with at most one point, and the
-// exponent that JSON numbers may carry.
-func isDecimal(s string) bool {
-	if s == "" {
+// isDecimal accepts an optional sign, digits with at most one point, and the exponent
+// that JSON numbers may carry: what strconv.ParseFloat reads, without hexadecimal,
+// "inf" and underscores.
+func isDecimal[T string | []byte](s T) bool {
+	i := signLen(s, 0)
+	whole := digitsLen(s, i)
+	i += whole
+	fraction := 0
+	if i < len(s) && s[i] == '.' {
+		fraction = digitsLen(s, i+1)
+		i += 1 + fraction
+	}
+	if whole+fraction == 0 {
 		return false
 	}
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c >= '0' && c <= '9', c == '.', c == 'e', c == 'E', c == '+', c == '-':
-		default:
-			return false // keeps out hexadecimal, "inf" and underscores, which ParseFloat takes
+	if i < len(s) && s[i]|0x20 == 'e' {
+		i += 1 + signLen(s, i+1)
+		exponent := digitsLen(s, i)
+		i += exponent
+		if exponent == 0 {
+			return false
 		}
 	}
-	_, err := strconv.ParseFloat(s, 64)
-	return err == nil || errors.Is(err, strconv.ErrRange)
+	return i == len(s)
+}
+
+// signLen returns the length of the sign at i, 0 or 1.
+func signLen[T string | []byte](s T, i int) int {
+	if i < len(s) && (s[i] == '+' || s[i] == '-') {
+		return 1
+	}
+	return 0
+}
+
+// digitsLen returns how many digits stand at i.
+func digitsLen[T string | []byte](s T, i int) int {
+	n := 0
+	for i+n < len(s) && s[i+n] >= '0' && s[i+n] <= '9' {
+		n++
+	}
+	return n
 }
 
 // isPlainString reports a JSON string of ASCII without escapes: its characters are

@@ -2,6 +2,9 @@ package api_test
 
 import (
 	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -170,4 +173,17 @@ func roundTrip[T comparable](t *testing.T, data []byte) {
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(encoded, &second))
 	assert.Equal(t, first, second)
+}
+
+// What Decimal takes is what strconv.ParseFloat takes of plain numbers.
+func FuzzDecimalAcceptsWhatParseFloatDoes(f *testing.F) {
+	for _, text := range []string{"", "0", "12.50", "-1", "+1", ".5", "5.", ".", "1e5", "1e", "1E-3", "1e+", "--1", "1.2.3", "0x1p2", "inf", "1_0", "1e999"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		plain := !strings.ContainsFunc(text, func(r rune) bool { return !strings.ContainsRune("0123456789.eE+-", r) })
+		_, parseErr := strconv.ParseFloat(text, 64)
+		_, err := api.ParseDecimal(text)
+		assert.Equal(t, plain && (parseErr == nil || errors.Is(parseErr, strconv.ErrRange)), err == nil, "%q", text)
+	})
 }

@@ -203,16 +203,19 @@ func sliceOf(element *plan) decodeFunc {
 			return false // a member that comes twice: encoding/json decodes over the first
 		}
 		start := d.Pos
-		ok := d.Elements(depth+1, func() bool {
-			n := v.Len()
+		more, ok := d.Open(']', depth+1)
+		if !more {
+			v.Set(reflect.MakeSlice(v.Type(), 0, 0))
+		}
+		for n := 0; more; n++ {
 			if n == v.Cap() {
 				v.Grow(max(4, n, d.moreElements(n, start, depth)))
 			}
 			v.SetLen(n + 1)
-			return element.decode(d, v.Index(n), depth+1)
-		})
-		if ok && v.IsNil() {
-			v.Set(reflect.MakeSlice(v.Type(), 0, 0))
+			if !element.decode(d, v.Index(n), depth+1) {
+				return false
+			}
+			more, ok = d.More(']')
 		}
 		return ok
 	}

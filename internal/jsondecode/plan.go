@@ -76,7 +76,7 @@ type structPlan struct {
 }
 
 type fieldPlan struct {
-	name  string
+	key   string // the JSON key as it mostly stands in a text: "name":
 	index int
 	plan  *plan
 }
@@ -101,7 +101,7 @@ func fieldsOf(t reflect.Type) (*structPlan, bool) {
 			return nil, false
 		}
 		s.byName[name], s.folded[strings.ToLower(name)] = len(s.fields), len(s.fields)
-		s.fields = append(s.fields, fieldPlan{name: name, index: i, plan: planOf(field.Type)})
+		s.fields = append(s.fields, fieldPlan{key: `"` + name + `":`, index: i, plan: planOf(field.Type)})
 	}
 	return s, true
 }
@@ -123,20 +123,31 @@ func (s *structPlan) decode(d *decoder, v reflect.Value, depth int) bool {
 	default:
 		return false
 	}
-	expected := 0
-	return d.Members(depth+1, func(key []byte) bool {
-		if expected >= len(s.fields) || string(key[1:len(key)-1]) != s.fields[expected].name {
-			name := jsonscan.Unquote(key)
-			at, ok := s.find(name)
-			if !ok {
-				return isASCII(name) && d.Value(depth+1) // encoding/json folds more than case, to ASCII too
+	more, ok := d.Open('}', depth+1)
+	for next := 0; more; more, ok = d.More('}') {
+		if next == len(s.fields) || !d.Skip(s.fields[next].key) {
+			key, isKey := d.Key()
+			if !isKey {
+				return false
 			}
-			expected = at
+			name := jsonscan.Unquote(key)
+			at, known := s.find(name)
+			if !known {
+				// encoding/json folds more than case, to ASCII too.
+				if !isASCII(name) || !d.Value(depth+1) {
+					return false
+				}
+				continue
+			}
+			next = at
 		}
-		field := &s.fields[expected]
-		expected++
-		return field.plan.decode(d, v.Field(field.index), depth+1)
-	})
+		field := &s.fields[next]
+		next++
+		if !field.plan.decode(d, v.Field(field.index), depth+1) {
+			return false
+		}
+	}
+	return ok
 }
 
 // find returns the field of an ASCII name, first as it is and then in any case.

@@ -1,5 +1,5 @@
-// Package jsonscan walks over JSON text without building anything from it. It is
-// for the few places where most of a text is not needed, or where its shape is
+// Package jsonscan reads JSON text without building anything from it. It is for the
+// few places where most of a text is not needed, or where its shape is
 // known and decoding by reflection costs several times as much.
 package jsonscan
 
@@ -15,7 +15,7 @@ import (
 // the data later, draws the same line.
 const maxDepth = 10_000
 
-// Scanner walks over Data once and checks all of its grammar as encoding/json
+// Scanner reads Data once and checks all of its grammar as encoding/json
 // does. Its methods return false where the text is not JSON and leave Pos there.
 type Scanner struct {
 	Data []byte
@@ -54,72 +54,63 @@ func (s *Scanner) Value(depth int) bool {
 	case c == '-' || isDigit(c):
 		return s.number()
 	case c == 't':
-		return s.literal("true")
+		return s.Skip("true")
 	case c == 'f':
-		return s.literal("false")
+		return s.Skip("false")
 	case c == 'n':
-		return s.literal("null")
+		return s.Skip("null")
 	}
 	return false
 }
 
-// Members walks over the object at Pos. For each member it calls visit with the
-// key, quotes included, and with Pos before the value; visit moves past the
-// value. A nil visit skips all values.
+// Members reads the object at Pos. For each member it calls visit with the key, quotes
+// included, and with Pos before the value; visit moves past the value. A nil visit
+// skips all values.
 func (s *Scanner) Members(depth int, visit func(key []byte) bool) bool {
-	if depth > maxDepth {
-		return false
-	}
-	s.Pos++ // {
-	if s.Next() == '}' {
-		s.Pos++
-		return true
-	}
-	for {
-		if s.Next() != '"' {
+	more, ok := s.Open('}', depth)
+	for more {
+		var key []byte
+		if key, ok = s.Key(); !ok {
 			return false
 		}
-		start := s.Pos
-		if !s.Text() {
-			return false
-		}
-		key := s.Data[start:s.Pos]
-		if s.Next() != ':' {
-			return false
-		}
-		s.Pos++
 		if visit == nil && !s.Value(depth) || visit != nil && !visit(key) {
 			return false
 		}
-		if more, ok := s.separator('}'); !more {
-			return ok
-		}
+		more, ok = s.More('}')
 	}
+	return ok
 }
 
-// Elements walks over the array at Pos. It calls visit with Pos before each
-// element; visit moves past it. A nil visit skips all elements.
+// Elements reads the array at Pos. It calls visit with Pos before each element; visit
+// moves past it. A nil visit skips all elements.
 func (s *Scanner) Elements(depth int, visit func() bool) bool {
-	if depth > maxDepth {
-		return false
-	}
-	s.Pos++ // [
-	if s.Next() == ']' {
-		s.Pos++
-		return true
-	}
-	for {
+	more, ok := s.Open(']', depth)
+	for more {
 		if visit == nil && !s.Value(depth) || visit != nil && !visit() {
 			return false
 		}
-		if more, ok := s.separator(']'); !more {
-			return ok
-		}
+		more, ok = s.More(']')
 	}
+	return ok
 }
 
-// separator moves past a comma or the closing bracket.
-func (s *Scanner) separator(closing byte) (more, ok bool) {
+// Open moves past the opening bracket at Pos, and past the closing one of an empty
+// object or array. It reports whether a member or element follows.
+func (s *Scanner) Open(closing byte, depth int) (more, ok bool) {
+	if depth > maxDepth {
+		return false, false
+	}
+	s.Pos++
+	if s.Next() == closing {
+		s.Pos++
+		return false, true
+	}
+	return true, true
+}
+
+// More moves past a comma or the closing bracket. It reports whether another member or
+// element follows.
+func (s *Scanner) More(closing byte) (more, ok bool) {
 	switch s.Next() {
 	case ',':
 		s.Pos++
@@ -129,6 +120,33 @@ func (s *Scanner) separator(closing byte) (more, ok bool) {
 		return false, true
 	}
 	return false, false
+}
+
+// Key moves past the key of a member, which it returns with its quotes, and the colon.
+func (s *Scanner) Key() (key []byte, ok bool) {
+	if s.Next() != '"' {
+		return nil, false
+	}
+	start := s.Pos
+	if !s.Text() {
+		return nil, false
+	}
+	key = s.Data[start:s.Pos]
+	if s.Next() != ':' {
+		return nil, false
+	}
+	s.Pos++
+	return key, true
+}
+
+// Skip moves past text if it stands at Pos, after white space.
+func (s *Scanner) Skip(text string) bool {
+	s.Next()
+	if len(s.Data)-s.Pos < len(text) || string(s.Data[s.Pos:s.Pos+len(text)]) != text {
+		return false
+	}
+	s.Pos += len(text)
+	return true
 }
 
 // Text moves past the string at Pos.
@@ -234,15 +252,6 @@ func (s *Scanner) digits() bool {
 		s.Pos++
 	}
 	return s.Pos > start
-}
-
-// literal moves past true, false or null.
-func (s *Scanner) literal(word string) bool {
-	if len(s.Data)-s.Pos < len(word) || string(s.Data[s.Pos:s.Pos+len(word)]) != word {
-		return false
-	}
-	s.Pos += len(word)
-	return true
 }
 
 // at returns the byte at Pos, or 0 at the end.
