@@ -30,7 +30,7 @@ var arrows = map[string][]string{
 	"catalog":                  {"api", "internal/operation", "internal/transport"},
 	"clinic":                   {"api", "catalog", "internal/metadata", "internal/operation", "internal/redact", "internal/transport"},
 	"events":                   {"api", "catalog", "clinic", "internal/jsonscan", "internal/operation", "internal/redact", "internal/transport", "treatmentplans"},
-	"internal/calls":           {".", "catalog", "clinic", "dispensarytest", "events", "oauth", "treatmentplans"},
+	"internal/calltest":        {".", "catalog", "clinic", "dispensarytest", "events", "oauth", "treatmentplans"},
 	"internal/contention":      {},
 	"internal/jsondecode":      {"internal/jsonscan"},
 	"internal/jsonscan":        {},

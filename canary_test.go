@@ -24,7 +24,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api/observe"
 	"github.com/dispensary-go/dispensary/clinic"
-	"github.com/dispensary-go/dispensary/internal/calls"
+	"github.com/dispensary-go/dispensary/internal/calltest"
 	"github.com/dispensary-go/dispensary/internal/operation"
 	"github.com/dispensary-go/dispensary/oauth"
 )
@@ -46,7 +46,7 @@ func TestNothingLeaks(t *testing.T) {
 		for name := range canaryCalls(t, nil) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				c := newCage(t)
+				c := newFixture(t)
 				for _, f := range faults {
 					c.meet(t, name, f)
 				}
@@ -67,19 +67,19 @@ func TestNothingLeaks(t *testing.T) {
 	}
 }
 
-// cage is a scene whose calls go through a wire that makes faults, and everything
+// fixture is a platform whose calls go through a wire that makes faults, and everything
 // that was said in it.
-type cage struct {
-	*calls.Scene
+type fixture struct {
+	*calltest.Fixture
 	wire  *wire
 	log   *lockedBuffer
 	lines map[string]string // with the fault that brought them about
 }
 
-func newCage(t *testing.T) *cage {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	s := calls.NewScene(t)
-	c := &cage{Scene: s, log: &lockedBuffer{}, lines: map[string]string{}}
+	s := calltest.NewFixture(t)
+	c := &fixture{Fixture: s, log: &lockedBuffer{}, lines: map[string]string{}}
 	c.wire = &wire{base: s.Platform.HTTPClient().Transport, words: map[string]bool{}}
 	c.Client = s.Platform.Client(s.Platform.Users()[0],
 		dispensary.WithHTTPClient(&http.Client{Transport: c.wire}),
@@ -90,7 +90,7 @@ func newCage(t *testing.T) *cage {
 }
 
 // observer writes down whatever an observer is told.
-func (c *cage) observer() dispensary.Observer {
+func (c *fixture) observer() dispensary.Observer {
 	note := func(told any) { fmt.Fprintf(c.log, "%+v\n%#v\n", told, told) }
 	return dispensary.Observer{
 		CallStart:    func(_ context.Context, call observe.Call) context.Context { note(call); return nil },
@@ -100,13 +100,13 @@ func (c *cage) observer() dispensary.Observer {
 	}
 }
 
-func (c *cage) logger() *slog.Logger {
+func (c *fixture) logger() *slog.Logger {
 	options := &slog.HandlerOptions{Level: slog.LevelDebug - 100, AddSource: true}
 	return slog.New(slog.NewMultiHandler(slog.NewTextHandler(c.log, options), slog.NewJSONHandler(c.log, options)))
 }
 
 // meet makes one call that meets one fault, and writes down what is said.
-func (c *cage) meet(t *testing.T, name string, f fault) {
+func (c *fixture) meet(t *testing.T, name string, f fault) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -115,7 +115,7 @@ func (c *cage) meet(t *testing.T, name string, f fault) {
 		defer cancel()
 	}
 	c.wire.fault, c.wire.cancel = f.make, cancel
-	_, err := canaryCalls(within{t, ctx}, c)[name](ctx, c.Scene)
+	_, err := canaryCalls(within{t, ctx}, c)[name](ctx, c.Fixture)
 	if f.make == nil && !f.expired {
 		require.NoError(t, err, "%s without a fault", name)
 	}
@@ -129,7 +129,7 @@ func (c *cage) meet(t *testing.T, name string, f fault) {
 }
 
 // tell writes an error, and what it wraps, in every way.
-func (c *cage) tell(out *bytes.Buffer, err error, depth int) {
+func (c *fixture) tell(out *bytes.Buffer, err error, depth int) {
 	if err == nil || depth > 10 {
 		return
 	}
@@ -152,7 +152,7 @@ func (c *cage) tell(out *bytes.Buffer, err error, depth int) {
 }
 
 // requireSilent fails if a canary can be read in what was said.
-func (c *cage) requireSilent(t *testing.T) {
+func (c *fixture) requireSilent(t *testing.T) {
 	t.Helper()
 	forms := map[string]string{}
 	for _, word := range append(slices.Collect(maps.Keys(c.wire.words)), canary, canaryNumber, c.Platform.Application().ClientSecret) {
@@ -191,27 +191,27 @@ func disguises(word string) []string {
 }
 
 // canaryCalls are the calls of the table, the three of OAuth led through the
-// cage's wire, and those that belong to no row.
-func canaryCalls(t testing.TB, c *cage) map[string]calls.Call {
-	table := calls.All(t)
-	table["oauth.authorize"] = func(context.Context, *calls.Scene) (any, error) {
-		return calls.OAuth(t, c.Platform).AuthorizeURL("state-" + canary) // which asks nobody
+// fixture's wire, and those that belong to no row.
+func canaryCalls(t testing.TB, c *fixture) map[string]calltest.Call {
+	table := calltest.All(t)
+	table["oauth.authorize"] = func(context.Context, *calltest.Fixture) (any, error) {
+		return calltest.OAuth(t, c.Platform).AuthorizeURL("state-" + canary) // which asks nobody
 	}
-	table["oauth.token"] = func(ctx context.Context, s *calls.Scene) (any, error) {
+	table["oauth.token"] = func(ctx context.Context, s *calltest.Fixture) (any, error) {
 		return c.oauth(t).Exchange(ctx, c.code(t), dispensary.WithoutRetries())
 	}
-	table["oauth.revoke"] = func(ctx context.Context, s *calls.Scene) (any, error) {
-		token, err := calls.OAuth(t, s.Platform).Exchange(context.WithoutCancel(ctx), c.code(t))
+	table["oauth.revoke"] = func(ctx context.Context, s *calltest.Fixture) (any, error) {
+		token, err := calltest.OAuth(t, s.Platform).Exchange(context.WithoutCancel(ctx), c.code(t))
 		require.NoError(t, err)
 		return nil, c.oauth(t).Revoke(ctx, token, dispensary.WithoutRetries())
 	}
-	table["raw"] = func(ctx context.Context, s *calls.Scene) (any, error) {
+	table["raw"] = func(ctx context.Context, s *calltest.Fixture) (any, error) {
 		return s.Client.Do(ctx, dispensary.RawRequest{
 			Method: http.MethodPatch, Path: "/clinic/patients/" + s.Patient,
 			Query: url.Values{"email": {"raw@example.com"}}, Body: map[string]string{"last_name": "Rawson"},
 		})
 	}
-	table["patients.ensure"] = func(ctx context.Context, s *calls.Scene) (any, error) {
+	table["patients.ensure"] = func(ctx context.Context, s *calltest.Fixture) (any, error) {
 		patient, _, err := s.Client.Clinic.Patients.Ensure(ctx, clinic.NewPatient{
 			Email: "ensured@example.com", FirstName: "Ensured", LastName: "Example", Metadata: clinic.Metadata{ID: "ehr-ensured"},
 		})
@@ -220,8 +220,8 @@ func canaryCalls(t testing.TB, c *cage) map[string]calls.Call {
 	return table
 }
 
-// oauth is a client whose requests go through the cage's wire.
-func (c *cage) oauth(t testing.TB) *oauth.Client {
+// oauth is a client whose requests go through the fixture's wire.
+func (c *fixture) oauth(t testing.TB) *oauth.Client {
 	t.Helper()
 	app := c.Platform.Application()
 	client, err := oauth.New(oauth.Config{
@@ -233,9 +233,9 @@ func (c *cage) oauth(t testing.TB) *oauth.Client {
 }
 
 // code walks a user through the authorization page.
-func (c *cage) code(t testing.TB) dispensary.Secret {
+func (c *fixture) code(t testing.TB) dispensary.Secret {
 	t.Helper()
-	address, err := calls.OAuth(t, c.Platform).AuthorizeURL("state")
+	address, err := calltest.OAuth(t, c.Platform).AuthorizeURL("state")
 	require.NoError(t, err)
 	back, err := c.Platform.Approve(address, c.Platform.Users()[0])
 	require.NoError(t, err)
@@ -271,7 +271,7 @@ func (b *lockedBuffer) take() string {
 	return b.buf.String()
 }
 
-// The cage itself works: errors that do tell are caught.
+// The fixture itself works: it finds errors that leak.
 func TestCageCatches(t *testing.T) {
 	t.Parallel()
 	for _, leak := range []error{
@@ -279,7 +279,7 @@ func TestCageCatches(t *testing.T) {
 		fmt.Errorf("outer: %w", errors.Join(errors.New("inner"), &url.Error{Op: "Get", URL: "/?q=Jane+%26+Doe", Err: errors.New("x")})),
 		errors.New(base64.StdEncoding.EncodeToString([]byte("jane.doe@example.org"))),
 	} {
-		c := &cage{log: &lockedBuffer{}}
+		c := &fixture{log: &lockedBuffer{}}
 		var out bytes.Buffer
 		c.tell(&out, leak, 0)
 		text := out.String() + c.log.take()

@@ -19,7 +19,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
-	"github.com/dispensary-go/dispensary/internal/calls"
+	"github.com/dispensary-go/dispensary/internal/calltest"
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
@@ -65,7 +65,7 @@ func (u *unreliable) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestEnsureLeavesExactlyOneOfEach(t *testing.T) {
 	t.Parallel()
 	const records, callers = 250, 4 // a thousand calls
-	s := calls.NewScene(t)
+	s := calltest.NewFixture(t)
 	faults := &unreliable{base: s.Platform.HTTPClient().Transport, rng: rand.New(rand.NewPCG(1, 2))}
 	client := s.Platform.Client(dispensarytest.User{}, dispensary.WithHTTPClient(&http.Client{Transport: faults}))
 	ensure := []func(i int) (id string, created bool, err error){
@@ -142,7 +142,7 @@ func idOf[T any](record *T, id func(*T) string) string {
 
 func TestEnsureAdoptsAPatientWithTheSameEmail(t *testing.T) {
 	t.Parallel()
-	s := calls.NewScene(t)
+	s := calltest.NewFixture(t)
 	n := newPatient(1)
 	n.Metadata = clinic.Metadata{}
 	there, err := s.Client.Clinic.Patients.Create(t.Context(), n)
@@ -168,7 +168,7 @@ func TestEnsureAdoptsAPatientWithTheSameEmail(t *testing.T) {
 
 func TestEnsureReportsWhatItCannotDecide(t *testing.T) {
 	t.Parallel()
-	s := calls.NewScene(t)
+	s := calltest.NewFixture(t)
 	n := treatmentplans.NewPlan{PractitionerID: s.Practitioner, Recommendations: s.Recommendations(), Metadata: metadataOf("plan", 1)}
 	var made []string
 	for range 2 {
@@ -207,7 +207,7 @@ func TestEnsureChecksItsArguments(t *testing.T) {
 // A duplicate e-mail that is in another clinic is the platform's to report.
 func TestEnsurePassesARefusalOn(t *testing.T) {
 	t.Parallel()
-	s := calls.NewScene(t)
+	s := calltest.NewFixture(t)
 	taken, err := s.Client.Clinic.Practitioners.Get(t.Context(), s.Practitioner)
 	require.NoError(t, err)
 	_, _, err = s.Client.Clinic.Practitioners.Ensure(t.Context(), clinic.NewPractitioner{

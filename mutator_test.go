@@ -18,7 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/internal/calls"
+	"github.com/dispensary-go/dispensary/internal/calltest"
 	"github.com/dispensary-go/dispensary/internal/operation"
 	"github.com/dispensary-go/dispensary/oauth"
 )
@@ -142,9 +142,9 @@ func settledEvent(t *testing.T, e events.Event) any {
 
 // mutatedCalls are the calls of the table, led through the playback, on a platform
 // that has something to answer to each.
-func mutatedCalls(t *testing.T, p *playback) (map[string]calls.Call, *calls.Scene) {
+func mutatedCalls(t *testing.T, p *playback) (map[string]calltest.Call, *calltest.Fixture) {
 	t.Helper()
-	s := calls.NewScene(t)
+	s := calltest.NewFixture(t)
 	enliven(t, s)
 	p.base = s.Platform.HTTPClient().Transport
 	s.Client = s.Platform.Client(dispensarytest.User{}, dispensary.WithHTTPClient(&http.Client{Transport: p}))
@@ -159,19 +159,19 @@ func mutatedCalls(t *testing.T, p *playback) (map[string]calls.Call, *calls.Scen
 	back, err := s.Platform.Approve(address, s.Platform.Users()[0])
 	require.NoError(t, err)
 
-	table := calls.All(t)
-	table["oauth.token"] = func(ctx context.Context, _ *calls.Scene) (any, error) {
+	table := calltest.All(t)
+	table["oauth.token"] = func(ctx context.Context, _ *calltest.Fixture) (any, error) {
 		return client.Exchange(ctx, dispensary.Secret(back.Query().Get("code")))
 	}
-	table["oauth.revoke"] = func(ctx context.Context, s *calls.Scene) (any, error) {
+	table["oauth.revoke"] = func(ctx context.Context, s *calltest.Fixture) (any, error) {
 		return nil, client.Revoke(ctx, oauth.Token{AccessToken: "token", Environment: s.Platform.Site().Environment})
 	}
 	// The table's own calls narrow these lists to nothing on this platform.
 	page := dispensary.Paging{PageSize: 2}
-	table["products.search"] = func(ctx context.Context, s *calls.Scene) (any, error) {
+	table["products.search"] = func(ctx context.Context, s *calltest.Fixture) (any, error) {
 		return s.Client.Catalog.Products.Search(ctx, catalog.ProductSearchOptions{BrandID: s.Brand, Paging: page})
 	}
-	table["webhook_deliveries.list"] = func(ctx context.Context, s *calls.Scene) (any, error) {
+	table["webhook_deliveries.list"] = func(ctx context.Context, s *calltest.Fixture) (any, error) {
 		return s.Client.Events.Deliveries.List(ctx, events.DeliveryListOptions{Paging: page})
 	}
 	return table, s
@@ -179,7 +179,7 @@ func mutatedCalls(t *testing.T, p *playback) (map[string]calls.Call, *calls.Scen
 
 // enliven lets events of every group happen, one of which is delivered, and gives
 // the patient a metadata id.
-func enliven(t *testing.T, s *calls.Scene) {
+func enliven(t *testing.T, s *calltest.Fixture) {
 	t.Helper()
 	p := s.Platform.Platform()
 	_, err := s.Client.Clinic.Patients.Update(t.Context(), s.Patient, clinic.PatientUpdate{Metadata: dispensary.Value(clinic.Metadata{ID: "ehr-1"})})

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
-	"github.com/dispensary-go/dispensary/internal/calls"
+	"github.com/dispensary-go/dispensary/internal/calltest"
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
@@ -21,17 +21,17 @@ func TestEveryOperationHasACall(t *testing.T) {
 		rows = append(rows, op.Name)
 	}
 	assert.Len(t, rows, 61+1, "61 endpoints and the authorization page")
-	assert.ElementsMatch(t, rows, slices.Collect(maps.Keys(calls.All(t))))
+	assert.ElementsMatch(t, rows, slices.Collect(maps.Keys(calltest.All(t))))
 }
 
 // Every call reaches the operation it is named for, with nothing the platform does
 // not know, and its answer decodes.
 func TestEveryCallReachesItsOperation(t *testing.T) {
 	t.Parallel()
-	for name, call := range calls.All(t) {
+	for name, call := range calltest.All(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := calls.NewScene(t)
+			s := calltest.NewFixture(t)
 			s.Platform.Journal().Reset()
 			var response dispensary.Response
 			s.Options = []dispensary.RequestOption{dispensary.CaptureResponse(&response)}

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/internal/calls"
+	"github.com/dispensary-go/dispensary/internal/calltest"
 	"github.com/dispensary-go/dispensary/internal/operation"
 	"github.com/dispensary-go/dispensary/internal/resourcetest"
 )
@@ -25,13 +25,13 @@ func TestRequestBodies(t *testing.T) {
 		}
 		t.Run(op.Name, func(t *testing.T) {
 			t.Parallel()
-			s := calls.NewScene(t)
+			s := calltest.NewFixture(t)
 			var last *resourcetest.LastBody
 			s.Through(func(base http.RoundTripper) http.RoundTripper {
 				last = &resourcetest.LastBody{Base: base}
 				return last
 			})
-			_, err := calls.All(t)[op.Name](t.Context(), s)
+			_, err := calltest.All(t)[op.Name](t.Context(), s)
 			require.NoError(t, err)
 			if last.String() == "" {
 				assert.NoFileExists(t, "testdata/requests/"+op.Name+".json")

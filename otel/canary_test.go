@@ -11,7 +11,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
-	"github.com/dispensary-go/dispensary/internal/calls"
+	"github.com/dispensary-go/dispensary/internal/calltest"
 	"github.com/dispensary-go/dispensary/internal/operation"
 	"github.com/dispensary-go/dispensary/oauth"
 )
@@ -21,10 +21,10 @@ import (
 // answered is in a span, a metric, a log line or the baggage.
 func TestNothingLeaks(t *testing.T) {
 	t.Parallel()
-	for name := range calls.All(t) {
+	for name := range calltest.All(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := newCage(t)
+			c := newFixture(t)
 			for _, f := range mishaps {
 				c.wire.mishap = f
 				err := c.call(t, name)
@@ -55,19 +55,19 @@ func requireSilent(t *testing.T, platform *dispensarytest.Server, said string, w
 	}
 }
 
-// cage is a scene whose calls are observed and go through a wire.
-type cage struct {
-	*calls.Scene
+// fixture is a platform whose calls are observed and go through a wire.
+type fixture struct {
+	*calltest.Fixture
 	*recorded
 	wire *wire
 	log  *lockedBuffer
 }
 
-func newCage(t *testing.T) *cage {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	c := &cage{Scene: calls.NewScene(t), recorded: record(t), log: &lockedBuffer{}}
+	c := &fixture{Fixture: calltest.NewFixture(t), recorded: record(t), log: &lockedBuffer{}}
 	c.wire = &wire{t: t, base: c.Platform.HTTPClient().Transport, words: map[string]bool{}}
-	c.Scene.Client = c.Platform.Client(c.Platform.Users()[0], c.recorded.Client(), dispensary.WithLogger(c.log.logger()),
+	c.Fixture.Client = c.Platform.Client(c.Platform.Users()[0], c.recorded.Client(), dispensary.WithLogger(c.log.logger()),
 		dispensary.WithHTTPClient(&http.Client{Transport: c.wire}),
 		dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: 2, MinWait: time.Nanosecond, MaxWait: time.Nanosecond}))
 	return c
@@ -75,22 +75,22 @@ func newCage(t *testing.T) *cage {
 
 // call makes one call. The table's own calls of the token endpoint are made by a
 // client that nobody observes.
-func (c *cage) call(t *testing.T, name string) error {
+func (c *fixture) call(t *testing.T, name string) error {
 	t.Helper()
 	switch name {
 	case operation.OAuthToken.Name:
 		_, err := c.oauth(t).Exchange(t.Context(), c.code(t))
 		return err
 	case operation.OAuthRevoke.Name:
-		token, err := calls.OAuth(t, c.Platform).Exchange(t.Context(), c.code(t))
+		token, err := calltest.OAuth(t, c.Platform).Exchange(t.Context(), c.code(t))
 		require.NoError(t, err)
 		return c.oauth(t).Revoke(t.Context(), token, dispensary.WithoutRetries())
 	}
-	_, err := calls.All(t)[name](t.Context(), c.Scene)
+	_, err := calltest.All(t)[name](t.Context(), c.Fixture)
 	return err
 }
 
-func (c *cage) oauth(t *testing.T) *oauth.Client {
+func (c *fixture) oauth(t *testing.T) *oauth.Client {
 	t.Helper()
 	app := c.Platform.Application()
 	client, err := oauth.New(c.OAuth(oauth.Config{
@@ -102,10 +102,10 @@ func (c *cage) oauth(t *testing.T) *oauth.Client {
 }
 
 // code walks a user through the authorization page.
-func (c *cage) code(t *testing.T) dispensary.Secret {
+func (c *fixture) code(t *testing.T) dispensary.Secret {
 	t.Helper()
 	state := oauth.NewState()
-	address, err := calls.OAuth(t, c.Platform).AuthorizeURL(state)
+	address, err := calltest.OAuth(t, c.Platform).AuthorizeURL(state)
 	require.NoError(t, err)
 	back, err := c.Platform.Approve(address, c.Platform.Users()[0])
 	require.NoError(t, err)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/internal/calls"
+	"github.com/dispensary-go/dispensary/internal/calltest"
 	"github.com/dispensary-go/dispensary/internal/contract"
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
@@ -21,12 +21,12 @@ func TestClientKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	check, err := contract.Load()
 	require.NoError(t, err)
-	made := calls.All(t)
+	made := calltest.All(t)
 	require.Len(t, made, len(check.Operations()))
 	for _, name := range check.Operations() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := calls.NewScene(t)
+			s := calltest.NewFixture(t)
 			var recorder *contract.Recorder
 			s.Through(func(base http.RoundTripper) http.RoundTripper {
 				recorder = &contract.Recorder{Base: base}
@@ -56,7 +56,7 @@ func TestClientKeepsTheContract(t *testing.T) {
 func TestClientAndDocumentHaveTheSameRows(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	made := calls.All(t)
+	made := calltest.All(t)
 	var rows []contract.Row
 	for name := range made {
 		rows = append(rows, contract.Row{Name: name})

@@ -22,14 +22,14 @@ func breaches(row contract.Row, op *openapi3.Operation, scopes []string) []breac
 	var all []breach
 	if row.Scopes != "" {
 		all = append(all, tokenBreaches(scopes)...)
-		all = append(all, breach{refusal{"malformed query", 400, func(_ *scene, r *request) { r.query, r.rawQuery = nil, "query=%zz" }}, true})
+		all = append(all, breach{refusal{"malformed query", 400, func(_ *fixture, r *request) { r.query, r.rawQuery = nil, "query=%zz" }}, true})
 	}
 	if strings.Contains(row.Route, "{") {
-		all = append(all, breach{refusal{"unknown id", 404, func(_ *scene, r *request) { r.path[0] = "00000000-unknown" }}, false})
+		all = append(all, breach{refusal{"unknown id", 404, func(_ *fixture, r *request) { r.path[0] = "00000000-unknown" }}, false})
 	}
 	for _, ref := range op.Parameters {
 		if wrong, has := wrongParameter(ref.Value); has && row.Scopes != "" {
-			all = append(all, breach{refusal{"wrong " + ref.Value.Name, 422, func(_ *scene, r *request) {
+			all = append(all, breach{refusal{"wrong " + ref.Value.Name, 422, func(_ *fixture, r *request) {
 				r.query = query(ref.Value.Name, wrong)
 			}}, true})
 		}
@@ -42,17 +42,17 @@ func breaches(row contract.Row, op *openapi3.Operation, scopes []string) []breac
 
 func tokenBreaches(scopes []string) []breach {
 	all := []breach{
-		{refusal{"no token", 401, func(_ *scene, r *request) { r.token = "" }}, true},
-		{refusal{"unknown token", 401, func(_ *scene, r *request) { r.token = "unknown" }}, false},
-		{refusal{"expired token", 401, func(s *scene, r *request) {
+		{refusal{"no token", 401, func(_ *fixture, r *request) { r.token = "" }}, true},
+		{refusal{"unknown token", 401, func(_ *fixture, r *request) { r.token = "unknown" }}, false},
+		{refusal{"expired token", 401, func(s *fixture, r *request) {
 			if err := s.fake.ExpireToken(r.token); err != nil {
 				s.t.Error(err)
 			}
 		}}, false},
-		{refusal{"invalidated token", 401, func(s *scene, _ *request) { s.fake.InvalidateTokens() }}, false},
+		{refusal{"invalidated token", 401, func(s *fixture, _ *request) { s.fake.InvalidateTokens() }}, false},
 	}
 	for _, scope := range scopes {
-		all = append(all, breach{refusal{"no " + scope, 403, func(s *scene, r *request) {
+		all = append(all, breach{refusal{"no " + scope, 403, func(s *fixture, r *request) {
 			r.token = s.tokenWith(slices.DeleteFunc(s.fake.Application().Scopes, func(have string) bool { return have == scope })...)
 		}}, false})
 	}

@@ -13,13 +13,13 @@ import (
 )
 
 // described is the document's operation of a name.
-func (s *scene) described(name string) *openapi3.Operation {
+func (s *fixture) described(name string) *openapi3.Operation {
 	row := s.rows[name]
 	return s.check.Document().Paths.Find(row.Route).GetOperation(row.Method)
 }
 
 // scopes are what the exercise's token needs.
-func (s *scene) scopes(name string) []string {
+func (s *fixture) scopes(name string) []string {
 	if own := exercises[name].scopes; own != nil {
 		return own
 	}
@@ -28,7 +28,7 @@ func (s *scene) scopes(name string) []string {
 
 // prepared is the exercise's successful request, with a token of exactly the scopes that
 // the operation needs.
-func (s *scene) prepared(name string) request {
+func (s *fixture) prepared(name string) request {
 	r := exercises[name].request(s)
 	if scopes := s.scopes(name); len(scopes) > 0 {
 		r.token = s.tokenWith(scopes...)

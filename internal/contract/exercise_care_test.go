@@ -1,12 +1,12 @@
 package contract_test
 
-func draft(s *scene) string     { return s.plan("draft") }
-func active(s *scene) string    { return s.plan("active") }
-func cancelled(s *scene) string { return s.cancelled() }
+func draft(s *fixture) string     { return s.plan("draft") }
+func active(s *fixture) string    { return s.plan("active") }
+func cancelled(s *fixture) string { return s.cancelled() }
 
-func activePlan(s *scene) map[string]any { return s.newPlan("active") }
+func activePlan(s *fixture) map[string]any { return s.newPlan("active") }
 
-func planChange(s *scene) map[string]any {
+func planChange(s *fixture) map[string]any {
 	body := s.newPlan(nil)
 	delete(body, "practitioner_id")
 	delete(body, "state")
@@ -14,31 +14,33 @@ func planChange(s *scene) map[string]any {
 }
 
 // onPlan calls the operation on another plan.
-func onPlan(plan func(*scene) string) func(*scene, *request) {
-	return func(s *scene, r *request) { r.path = []string{plan(s)} }
+func onPlan(plan func(*fixture) string) func(*fixture, *request) {
+	return func(s *fixture, r *request) { r.path = []string{plan(s)} }
 }
 
 // recommending changes what is recommended.
-func recommending(lines ...any) func(*scene, *request) { return field("recommendations", fixed(lines)) }
+func recommending(lines ...any) func(*fixture, *request) {
+	return field("recommendations", fixed(lines))
+}
 
 var careExercises = map[string]exercise{
-	"protocols.list": {request: at((*scene).practitioner)},
-	"protocols.get":  {request: firstOf("protocols.list", (*scene).practitioner)},
-	"templates.list": {request: at((*scene).practitioner)},
-	"templates.get":  {request: firstOf("templates.list", (*scene).practitioner)},
+	"protocols.list": {request: at((*fixture).practitioner)},
+	"protocols.get":  {request: firstOf("protocols.list", (*fixture).practitioner)},
+	"templates.list": {request: at((*fixture).practitioner)},
+	"templates.get":  {request: firstOf("templates.list", (*fixture).practitioner)},
 
-	"treatment_plans.list": {request: at((*scene).patient)},
+	"treatment_plans.list": {request: at((*fixture).patient)},
 	"treatment_plans.get":  {request: at(active)},
 	"treatment_plans.create": {
-		request: having(activePlan, (*scene).patient), status: 201,
+		request: having(activePlan, (*fixture).patient), status: 201,
 		refusals: []refusal{
 			{"unknown practitioner", 422, field("practitioner_id", fixed("nobody"))},
 			{"no recommendations", 422, recommending()},
 			{"unknown variant", 422, recommending(map[string]any{"variant_id": "nothing", "units_to_purchase": 1})},
-			{"zero units", 422, func(s *scene, r *request) {
+			{"zero units", 422, func(s *fixture, r *request) {
 				recommending(map[string]any{"variant_id": s.variant(), "units_to_purchase": 0})(s, r)
 			}},
-			{"no units", 422, func(s *scene, r *request) {
+			{"no units", 422, func(s *fixture, r *request) {
 				recommending(map[string]any{"variant_id": s.variant()})(s, r)
 			}},
 			{"no such state", 422, field("state", fixed("cancelled"))},
@@ -73,7 +75,7 @@ var careExercises = map[string]exercise{
 
 // newLink links to a draft for a patient who is known, so that no scope but the stated
 // one is needed.
-func newLink(s *scene) map[string]any {
+func newLink(s *fixture) map[string]any {
 	return map[string]any{
 		"treatment_plan": map[string]any{"practitioner_id": s.practitioner()},
 		"patient":        map[string]any{"email": s.fake.Platform().Patients()[0].Email},
@@ -91,8 +93,8 @@ var linkExercises = map[string]exercise{
 		refusals: []refusal{
 			{"unknown practitioner", 422, field("treatment_plan", fixed(map[string]any{"practitioner_id": "nobody"}))},
 			{"patient without e-mail address", 422, field("patient", fixed(map[string]any{"first_name": "Nora"}))},
-			{"no treatment_plan", 400, func(_ *scene, r *request) { r.body = map[string]any{} }},
-			{"new patient without patients:write", 403, func(s *scene, r *request) {
+			{"no treatment_plan", 400, func(_ *fixture, r *request) { r.body = map[string]any{} }},
+			{"new patient without patients:write", 403, func(s *fixture, r *request) {
 				r.token = s.tokenWith("clinic:write")
 				field("patient", fixed(map[string]any{"email": "someone.new@example.org"}))(s, r)
 			}},

@@ -1,11 +1,11 @@
 package contract_test
 
 // takenPatient is an e-mail address that another patient has.
-func takenPatient(s *scene) any { return s.fake.Platform().Patients()[1].Email }
+func takenPatient(s *fixture) any { return s.fake.Platform().Patients()[1].Email }
 
-func takenUser(s *scene) any { return s.fake.Platform().Practitioners()[1].Email }
+func takenUser(s *fixture) any { return s.fake.Platform().Practitioners()[1].Email }
 
-func newPatient(*scene) map[string]any {
+func newPatient(*fixture) map[string]any {
 	return map[string]any{
 		"email": "nora.vance@example.org", "first_name": "Nora", "last_name": "Vance",
 		"date_of_birth": "1979-05-31", "gender": "x", "mobile_number": "+15035550142",
@@ -13,44 +13,44 @@ func newPatient(*scene) map[string]any {
 	}
 }
 
-func newStaff(*scene) map[string]any {
+func newStaff(*fixture) map[string]any {
 	return map[string]any{
 		"email": "lee.moss@example.com", "first_name": "Lee", "last_name": "Moss",
 		"metadata": map[string]any{"id": nil},
 	}
 }
 
-func newPractitioner(s *scene) map[string]any {
+func newPractitioner(s *fixture) map[string]any {
 	body := newStaff(s)
 	body["email"], body["practitioner_type_id"] = "ida.brandt@example.com", s.first("practitioner_types.list")
 	return body
 }
 
-func lastName(*scene) map[string]any { return map[string]any{"last_name": "Renamed"} }
+func lastName(*fixture) map[string]any { return map[string]any{"last_name": "Renamed"} }
 
-func staff(s *scene) string { return s.first("staff.list") }
+func staff(s *fixture) string { return s.first("staff.list") }
 
 var clinicExercises = map[string]exercise{
 	"clinic.get": {
-		request: func(s *scene) request { return request{key: s.fake.ClinicKey()} },
+		request: func(s *fixture) request { return request{key: s.fake.ClinicKey()} },
 		refusals: []refusal{
-			{"unknown clinic key", 401, func(_ *scene, r *request) { r.key = "ck_unknown" }},
-			{"revoked clinic key", 401, func(s *scene, _ *request) {
+			{"unknown clinic key", 401, func(_ *fixture, r *request) { r.key = "ck_unknown" }},
+			{"revoked clinic key", 401, func(s *fixture, _ *request) {
 				_, _ = s.fake.Platform().RevokeClinicKey(s.fake.ClinicKey()) // the status tells if it failed
 			}},
 		},
 	},
-	"addresses.list":      {request: at((*scene).patient)},
+	"addresses.list":      {request: at((*fixture).patient)},
 	"categories.list":     {request: plainly},
 	"categories.get":      {request: firstOf("categories.list")},
 	"categories.products": {request: firstOf("categories.list")},
 
-	"orders.list_for_patient": {request: at((*scene).patient)},
+	"orders.list_for_patient": {request: at((*fixture).patient)},
 	"orders.get":              {request: firstOf("orders.list")},
 	"orders.list":             {request: plainly},
 
 	"patients.list": {request: plainly},
-	"patients.get":  {request: at((*scene).patient)},
+	"patients.get":  {request: at((*fixture).patient)},
 	"patients.create": {
 		request: having(newPatient), status: 201,
 		refusals: []refusal{
@@ -64,16 +64,16 @@ var clinicExercises = map[string]exercise{
 		},
 	},
 	"patients.update": {
-		request: having(lastName, (*scene).patient),
+		request: having(lastName, (*fixture).patient),
 		refusals: []refusal{
 			{"taken e-mail address", 422, field("email", takenPatient)},
 			{"emptied name", 422, field("first_name", fixed(""))},
 		},
 	},
-	"patients.search": {request: func(*scene) request { return request{query: query("query", "jane")} }},
+	"patients.search": {request: func(*fixture) request { return request{query: query("query", "jane")} }},
 
 	"practitioners.list": {request: plainly},
-	"practitioners.get":  {request: at((*scene).practitioner)},
+	"practitioners.get":  {request: at((*fixture).practitioner)},
 	"practitioners.create": {
 		request: having(newPractitioner), status: 201,
 		refusals: []refusal{
@@ -82,7 +82,7 @@ var clinicExercises = map[string]exercise{
 		},
 	},
 	"practitioners.update": {
-		request:  having(lastName, (*scene).practitioner),
+		request:  having(lastName, (*fixture).practitioner),
 		refusals: []refusal{{"taken e-mail address", 422, field("email", takenUser)}},
 	},
 
@@ -98,12 +98,12 @@ var clinicExercises = map[string]exercise{
 	},
 
 	"metadata.list": {
-		request: func(s *scene) request {
+		request: func(s *fixture) request {
 			id := s.fake.Platform().Patients()[0].MetadataID
 			return request{query: query("id", id, "type", "patient")}
 		},
 		// The scope follows from the type.
 		scopes:   []string{"patients:read"},
-		refusals: []refusal{{"no identifier", 422, func(_ *scene, r *request) { r.query = query("type", "patient") }}},
+		refusals: []refusal{{"no identifier", 422, func(_ *fixture, r *request) { r.query = query("type", "patient") }}},
 	},
 }

@@ -3,7 +3,7 @@ package contract_test
 import "github.com/dispensary-go/dispensary/dispensarytest"
 
 // patientEvent makes an event that has data.
-func patientEvent(s *scene) string {
+func patientEvent(s *fixture) string {
 	_, event, err := s.fake.Platform().EditPatient(s.patient(), dispensarytest.PatientChange{LastName: new("Married")})
 	if err != nil {
 		s.t.Error(err)
@@ -17,27 +17,27 @@ var eventExercises = map[string]exercise{
 		// The scope follows from the event's type.
 		scopes: []string{"patients:read"},
 	},
-	"events.list_clinic_keys": {request: func(s *scene) request {
+	"events.list_clinic_keys": {request: func(s *fixture) request {
 		_, _ = s.fake.Platform().RevokeClinicKey(s.fake.ClinicKey()) // the list is not empty then
 		return request{}
 	}},
-	"events.list_patients": {request: func(s *scene) request {
+	"events.list_patients": {request: func(s *fixture) request {
 		patientEvent(s)
 		return request{}
 	}},
-	"events.list_treatment_plans": {request: func(s *scene) request {
+	"events.list_treatment_plans": {request: func(s *fixture) request {
 		_, _, _ = s.fake.Platform().CreatePlan(s.patient(), dispensarytest.NewPlan{}) // the list is not empty then
 		return request{}
 	}},
-	"events.list_orders": {request: func(s *scene) request {
+	"events.list_orders": {request: func(s *fixture) request {
 		_, _, _ = s.fake.Platform().PlaceOrder(s.patient(), dispensarytest.NewOrder{}) // the list is not empty then
 		return request{}
 	}},
-	"events.list_products": {request: func(s *scene) request {
+	"events.list_products": {request: func(s *fixture) request {
 		_, _, _ = s.fake.Platform().CreateProduct(dispensarytest.NewProduct{}) // the list is not empty then
 		return request{}
 	}},
-	"webhook_deliveries.list": {request: func(s *scene) request {
+	"webhook_deliveries.list": {request: func(s *fixture) request {
 		s.deliver(patientEvent(s.subscribed()))
 		return request{}
 	}},

@@ -2,44 +2,44 @@ package contract_test
 
 import "github.com/dispensary-go/dispensary/dispensarytest"
 
-func credentials(s *scene) map[string]any {
+func credentials(s *fixture) map[string]any {
 	app := s.fake.Application()
 	return map[string]any{"client_id": app.ClientID, "client_secret": app.ClientSecret}
 }
 
-func refreshGrant(s *scene) map[string]any {
+func refreshGrant(s *fixture) map[string]any {
 	body := credentials(s)
 	body["grant_type"], body["redirect_uri"] = "refresh_token", s.fake.Application().RedirectURI
 	body["refresh_token"] = s.fake.IssueToken(dispensarytest.User{}).RefreshToken
 	return body
 }
 
-func revocation(s *scene) map[string]any {
+func revocation(s *fixture) map[string]any {
 	body := credentials(s)
 	body["token"] = s.fake.IssueToken(dispensarytest.User{}).AccessToken
 	return body
 }
 
-func sent(body any) func(*scene, *request) { return func(_ *scene, r *request) { r.body = body } }
+func sent(body any) func(*fixture, *request) { return func(_ *fixture, r *request) { r.body = body } }
 
 var oauthExercises = map[string]exercise{
 	"oauth.authorize": {
-		request: func(s *scene) request {
+		request: func(s *fixture) request {
 			app := s.fake.Application()
 			return request{query: query("client_id", app.ClientID, "redirect_uri", app.RedirectURI, "response_type", "code", "state", "s t&te")}
 		},
 		refusals: []refusal{
-			{"unknown client", 404, func(_ *scene, r *request) { r.query.Set("client_id", "unknown") }},
-			{"another address", 404, func(_ *scene, r *request) { r.query.Set("redirect_uri", "https://example.org/") }},
-			{"another response type", 303, func(_ *scene, r *request) { r.query.Set("response_type", "token") }},
-			{"malformed query", 400, func(_ *scene, r *request) { r.query, r.rawQuery = nil, "state=%zz" }},
+			{"unknown client", 404, func(_ *fixture, r *request) { r.query.Set("client_id", "unknown") }},
+			{"another address", 404, func(_ *fixture, r *request) { r.query.Set("redirect_uri", "https://example.org/") }},
+			{"another response type", 303, func(_ *fixture, r *request) { r.query.Set("response_type", "token") }},
+			{"malformed query", 400, func(_ *fixture, r *request) { r.query, r.rawQuery = nil, "state=%zz" }},
 		},
 	},
 	"oauth.token": {
 		request: having(refreshGrant),
 		refusals: []refusal{
 			{"unknown refresh token", 400, field("refresh_token", fixed("unknown"))},
-			{"unknown code", 400, func(s *scene, r *request) {
+			{"unknown code", 400, func(s *fixture, r *request) {
 				field("grant_type", fixed("authorization_code"))(s, r)
 				field("code", fixed("unknown"))(s, r)
 			}},

@@ -10,7 +10,7 @@ import (
 // than what follows from the document.
 type exercise struct {
 	// request is a call that succeeds; the token is added to it.
-	request func(s *scene) request
+	request func(s *fixture) request
 	status  int // 0 is 200
 
 	// scopes are what the request's token needs where that depends on what is asked for,
@@ -24,7 +24,7 @@ type exercise struct {
 type refusal struct {
 	name   string
 	status int
-	change func(s *scene, r *request) // of the successful request
+	change func(s *fixture, r *request) // of the successful request
 }
 
 // exercises has a row for each operation, by name.
@@ -46,11 +46,11 @@ func merged(sections ...map[string]exercise) map[string]exercise {
 func exercised() []string { return slices.Sorted(maps.Keys(exercises)) }
 
 // plainly calls an operation that needs nothing.
-func plainly(*scene) request { return request{} }
+func plainly(*fixture) request { return request{} }
 
 // firstOf calls an operation with the first item of a list.
-func firstOf(list string, path ...func(*scene) string) func(*scene) request {
-	return func(s *scene) request {
+func firstOf(list string, path ...func(*fixture) string) func(*fixture) request {
+	return func(s *fixture) request {
 		var values []string
 		for _, value := range path {
 			values = append(values, value(s))
@@ -60,13 +60,13 @@ func firstOf(list string, path ...func(*scene) string) func(*scene) request {
 }
 
 // at calls an operation with a path value.
-func at(value func(*scene) string) func(*scene) request {
-	return func(s *scene) request { return request{path: []string{value(s)}} }
+func at(value func(*fixture) string) func(*fixture) request {
+	return func(s *fixture) request { return request{path: []string{value(s)}} }
 }
 
 // having calls an operation with a body.
-func having(body func(*scene) map[string]any, path ...func(*scene) string) func(*scene) request {
-	return func(s *scene) request {
+func having(body func(*fixture) map[string]any, path ...func(*fixture) string) func(*fixture) request {
+	return func(s *fixture) request {
 		r := request{body: body(s)}
 		for _, value := range path {
 			r.path = append(r.path, value(s))
@@ -76,15 +76,15 @@ func having(body func(*scene) map[string]any, path ...func(*scene) string) func(
 }
 
 // field changes one field of the body.
-func field(name string, value func(*scene) any) func(*scene, *request) {
-	return func(s *scene, r *request) {
+func field(name string, value func(*fixture) any) func(*fixture, *request) {
+	return func(s *fixture, r *request) {
 		body := maps.Clone(r.body.(map[string]any))
 		body[name] = value(s)
 		r.body = body
 	}
 }
 
-func fixed(value any) func(*scene) any { return func(*scene) any { return value } }
+func fixed(value any) func(*fixture) any { return func(*fixture) any { return value } }
 
 func query(pairs ...string) url.Values {
 	values := url.Values{}
@@ -103,16 +103,16 @@ var catalogExercises = map[string]exercise{
 	"ingredients.get":                 {request: firstOf("ingredients.list")},
 	"practitioner_types.list":         {request: plainly},
 	"products.list":                   {request: plainly},
-	"products.search":                 {request: func(*scene) request { return request{query: query("query", "magnesium")} }},
-	"products.similar":                {request: at((*scene).product)},
+	"products.search":                 {request: func(*fixture) request { return request{query: query("query", "magnesium")} }},
+	"products.similar":                {request: at((*fixture).product)},
 	"supplement_types.list":           {request: plainly},
 	"supplement_types.get":            {request: firstOf("supplement_types.list")},
 	"third_party_certifications.list": {request: plainly},
 	"third_party_certifications.get":  {request: firstOf("third_party_certifications.list")},
-	"variants.get":                    {request: at((*scene).variant)},
+	"variants.get":                    {request: at((*fixture).variant)},
 	"products.get": {
-		request: at((*scene).product),
-		refusals: []refusal{{"another clinic's practitioner", 422, func(_ *scene, r *request) {
+		request: at((*fixture).product),
+		refusals: []refusal{{"another clinic's practitioner", 422, func(_ *fixture, r *request) {
 			r.query = query("practitioner_id", "nobody")
 		}}},
 	},

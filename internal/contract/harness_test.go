@@ -35,8 +35,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// scene is a platform of one's own, with the contract it has to keep.
-type scene struct {
+// fixture is a platform of one's own, with the contract it has to keep.
+type fixture struct {
 	t     *testing.T
 	fake  *dispensarytest.Server
 	check *contract.Validator
@@ -44,10 +44,10 @@ type scene struct {
 	token string // the first practitioner's, with every scope
 }
 
-func start(t *testing.T, options ...dispensarytest.Option) *scene {
+func start(t *testing.T, options ...dispensarytest.Option) *fixture {
 	check, err := loaded()
 	require.NoError(t, err)
-	s := &scene{t: t, fake: dispensarytest.New(t, options...), check: check, rows: map[string]contract.Row{}}
+	s := &fixture{t: t, fake: dispensarytest.New(t, options...), check: check, rows: map[string]contract.Row{}}
 	for _, row := range check.Rows() {
 		s.rows[row.Name] = row
 	}
@@ -75,7 +75,7 @@ func (r request) with(change func(*request)) request {
 var routeParameter = regexp.MustCompile(`\{\w+\}`)
 
 // address is where a request goes.
-func (s *scene) address(row contract.Row, r request) string {
+func (s *fixture) address(row contract.Row, r request) string {
 	values := slices.Clone(r.path)
 	route := routeParameter.ReplaceAllStringFunc(row.Route, func(string) string {
 		require.NotEmpty(s.t, values, "%s: the exercise gives too few path values", row.Name)
@@ -96,7 +96,7 @@ func (s *scene) address(row contract.Row, r request) string {
 }
 
 // send calls an operation over HTTP.
-func (s *scene) send(operation string, r request) contract.Exchange {
+func (s *fixture) send(operation string, r request) contract.Exchange {
 	s.t.Helper()
 	row, known := s.rows[operation]
 	require.True(s.t, known, "the document has no operation %s", operation)
@@ -124,7 +124,7 @@ func (s *scene) send(operation string, r request) contract.Exchange {
 	return s.exchange(req, payload)
 }
 
-func (s *scene) exchange(req *http.Request, payload []byte) contract.Exchange {
+func (s *fixture) exchange(req *http.Request, payload []byte) contract.Exchange {
 	s.t.Helper()
 	client := *s.fake.HTTPClient()
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -137,7 +137,7 @@ func (s *scene) exchange(req *http.Request, payload []byte) contract.Exchange {
 }
 
 // accepted demands a status and that both sides keep the contract.
-func (s *scene) accepted(operation string, status int, e contract.Exchange) {
+func (s *fixture) accepted(operation string, status int, e contract.Exchange) {
 	s.t.Helper()
 	checked.Add(1)
 	require.Equal(s.t, status, e.Response.StatusCode, "%s: %s", operation, e.ResponseBody)
@@ -146,7 +146,7 @@ func (s *scene) accepted(operation string, status int, e contract.Exchange) {
 
 // refused demands a status and that the answer keeps the contract; the request is wrong
 // on purpose.
-func (s *scene) refused(operation string, status int, e contract.Exchange) {
+func (s *fixture) refused(operation string, status int, e contract.Exchange) {
 	s.t.Helper()
 	checked.Add(1)
 	assert.Equal(s.t, status, e.Response.StatusCode, "%s: %s", operation, e.ResponseBody)
@@ -154,12 +154,12 @@ func (s *scene) refused(operation string, status int, e contract.Exchange) {
 }
 
 // tokenWith is a token with some scopes alone.
-func (s *scene) tokenWith(scopes ...string) string {
+func (s *fixture) tokenWith(scopes ...string) string {
 	return s.fake.IssueToken(dispensarytest.User{}, scopes...).AccessToken
 }
 
 // value is what the answer of a successful call wraps.
-func (s *scene) value(operation string, r request) any {
+func (s *fixture) value(operation string, r request) any {
 	s.t.Helper()
 	r.token = s.token
 	e := s.send(operation, r)
@@ -170,20 +170,20 @@ func (s *scene) value(operation string, r request) any {
 }
 
 // first is the id of the first item of a list.
-func (s *scene) first(operation string, path ...string) string {
+func (s *fixture) first(operation string, path ...string) string {
 	s.t.Helper()
 	items, isList := s.value(operation, request{path: path}).([]any)
 	require.True(s.t, isList && len(items) > 0, "%s: the list is empty", operation)
 	return items[0].(map[string]any)["id"].(string)
 }
 
-func (s *scene) patient() string      { return s.fake.Platform().Patients()[0].ID }
-func (s *scene) practitioner() string { return s.fake.Platform().Practitioners()[0].ID }
-func (s *scene) product() string      { return s.fake.Platform().Products()[0].ID }
-func (s *scene) variant() string      { return s.fake.Platform().Products()[0].VariantIDs[0] }
+func (s *fixture) patient() string      { return s.fake.Platform().Patients()[0].ID }
+func (s *fixture) practitioner() string { return s.fake.Platform().Practitioners()[0].ID }
+func (s *fixture) product() string      { return s.fake.Platform().Products()[0].ID }
+func (s *fixture) variant() string      { return s.fake.Platform().Products()[0].VariantIDs[0] }
 
 // newPlan is the body of a plan.
-func (s *scene) newPlan(state any) map[string]any {
+func (s *fixture) newPlan(state any) map[string]any {
 	return map[string]any{
 		"practitioner_id": s.practitioner(), "personal_message": "Twice a day.", "state": state,
 		"metadata": map[string]any{"id": "plan-7"},
@@ -198,14 +198,14 @@ func (s *scene) newPlan(state any) map[string]any {
 }
 
 // plan makes a plan through the API.
-func (s *scene) plan(state string) string {
+func (s *fixture) plan(state string) string {
 	s.t.Helper()
 	made := s.value("treatment_plans.create", request{path: []string{s.patient()}, body: s.newPlan(state)})
 	return made.(map[string]any)["id"].(string)
 }
 
 // cancelled makes a plan and cancels it.
-func (s *scene) cancelled() string {
+func (s *fixture) cancelled() string {
 	s.t.Helper()
 	id := s.plan("active")
 	s.value("treatment_plans.cancel", request{path: []string{id}})

@@ -89,7 +89,7 @@ func TestEveryMutationIsReported(t *testing.T) {
 	}
 }
 
-func (s *scene) mutated(name string, e contract.Exchange) int {
+func (s *fixture) mutated(name string, e contract.Exchange) int {
 	s.t.Helper()
 	var body any
 	require.NoError(s.t, json.Unmarshal(e.ResponseBody, &body))

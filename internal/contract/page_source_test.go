@@ -97,7 +97,7 @@ func section(t *testing.T, pkg *doc.Package, heading string) (topics []topic) {
 	return topics
 }
 
-// clientCalls names the client's method of each operation, as package calls calls it.
+// clientCalls names the client's method of each operation, as package calltest calls it.
 func clientCalls(t *testing.T) map[string]string {
 	t.Helper()
 	// These take more than one step, in package oauth.
@@ -133,7 +133,7 @@ func called(in ast.Expr) (method string) {
 		if len(chain) > 2 && chain[1] == "Client" && method == "" {
 			method = "Client." + strings.Join(chain[2:], ".")
 			if chain[2] == "Events" && !strings.Contains("Get List", chain[len(chain)-1]) {
-				method += ".List" // of a group of events, which package calls lists in another place
+				method += ".List" // of a group of events, which package calltest lists in another place
 			}
 		}
 		return method == ""

@@ -14,10 +14,10 @@ import (
 )
 
 // known are parameters that have to name something that exists.
-var known = map[string]func(*scene) string{"practitioner_id": (*scene).practitioner}
+var known = map[string]func(*fixture) string{"practitioner_id": (*fixture).practitioner}
 
 // plausible is a value of a query parameter.
-func (s *scene) plausible(p *openapi3.Parameter) string {
+func (s *fixture) plausible(p *openapi3.Parameter) string {
 	schema := p.Schema.Value
 	switch {
 	case known[p.Name] != nil:

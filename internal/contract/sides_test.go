@@ -105,7 +105,7 @@ func TestAChangedRowIsReported(t *testing.T) {
 
 // probed asks a fake over HTTP for every route of the document, and lets its journal say
 // which operation answered.
-func (s *scene) probed(fake http.Handler) []contract.Row {
+func (s *fixture) probed(fake http.Handler) []contract.Row {
 	server := httptest.NewServer(fake)
 	s.t.Cleanup(server.Close)
 	var rows []contract.Row

@@ -14,11 +14,11 @@ import (
 type variety struct {
 	name, operation string
 	status          int
-	request         func(s *scene) request
+	request         func(s *fixture) request
 }
 
 // linked is the id of the draft behind a link that names no patient.
-func linked(s *scene) string {
+func linked(s *fixture) string {
 	s.t.Helper()
 	link := s.value("dynamic_links.create", request{body: map[string]any{
 		"treatment_plan": map[string]any{"practitioner_id": s.practitioner()},
@@ -27,7 +27,7 @@ func linked(s *scene) string {
 }
 
 // unplanned lets a patient order without a plan, and get the money back.
-func unplanned(s *scene) string {
+func unplanned(s *fixture) string {
 	order, _, err := s.fake.Platform().PlaceOrder(s.patient(), dispensarytest.NewOrder{})
 	require.NoError(s.t, err)
 	_, err = s.fake.Platform().RefundOrder(order.ID, 0)
@@ -36,21 +36,21 @@ func unplanned(s *scene) string {
 }
 
 // bare is a product that nobody has described.
-func bare(s *scene) string {
+func bare(s *fixture) string {
 	product, _, err := s.fake.Platform().CreateProduct(dispensarytest.NewProduct{Variants: []dispensarytest.NewVariant{{}, {Units: 120, Status: "vendor backorder"}}})
 	require.NoError(s.t, err)
 	return product.ID
 }
 
 // outside is a plan that a practitioner wrote on the platform.
-func outside(s *scene) string {
+func outside(s *fixture) string {
 	plan, _, err := s.fake.Platform().CreatePlan(s.patient(), dispensarytest.NewPlan{Draft: true})
 	require.NoError(s.t, err)
 	return plan.ID
 }
 
-func marked(kind, id string) func(*scene) request {
-	return func(s *scene) request {
+func marked(kind, id string) func(*fixture) request {
+	return func(s *fixture) request {
 		s.value("practitioners.update", request{path: []string{s.practitioner()}, body: map[string]any{"metadata": map[string]any{"id": "doc-1"}}})
 		s.value("staff.update", request{path: []string{staff(s)}, body: map[string]any{"metadata": map[string]any{"id": "desk-1"}}})
 		s.plan("draft")
@@ -63,48 +63,48 @@ func marked(kind, id string) func(*scene) request {
 }
 
 var varieties = []variety{
-	{"without optional fields", "patients.create", 201, having(func(*scene) map[string]any {
+	{"without optional fields", "patients.create", 201, having(func(*fixture) map[string]any {
 		return map[string]any{"email": "min@example.org", "first_name": "Min", "last_name": "Imal"}
 	})},
-	{"with nulls", "patients.create", 201, having(func(*scene) map[string]any {
+	{"with nulls", "patients.create", 201, having(func(*fixture) map[string]any {
 		return map[string]any{"email": "min@example.org", "first_name": "Min", "last_name": "Imal", "date_of_birth": nil, "gender": nil, "mobile_number": nil}
 	})},
-	{"clearing", "patients.update", 200, having(func(*scene) map[string]any {
+	{"clearing", "patients.update", 200, having(func(*fixture) map[string]any {
 		return map[string]any{"date_of_birth": nil, "gender": nil, "mobile_number": nil, "discount": 0, "metadata": map[string]any{"id": nil}}
-	}, (*scene).patient)},
-	{"of nothing", "patients.update", 200, having(func(*scene) map[string]any { return map[string]any{} }, (*scene).patient)},
-	{"with the id once more", "practitioners.update", 200, having(func(s *scene) map[string]any {
+	}, (*fixture).patient)},
+	{"of nothing", "patients.update", 200, having(func(*fixture) map[string]any { return map[string]any{} }, (*fixture).patient)},
+	{"with the id once more", "practitioners.update", 200, having(func(s *fixture) map[string]any {
 		return map[string]any{"practitioner_id": s.practitioner(), "first_name": "New"}
-	}, (*scene).practitioner)},
-	{"without dosage", "treatment_plans.create", 201, having(func(s *scene) map[string]any {
+	}, (*fixture).practitioner)},
+	{"without dosage", "treatment_plans.create", 201, having(func(s *fixture) map[string]any {
 		return map[string]any{"practitioner_id": s.practitioner(), "recommendations": []any{map[string]any{"variant_id": s.variant(), "units_to_purchase": 1}}}
-	}, (*scene).patient)},
+	}, (*fixture).patient)},
 	{"of a draft", "treatment_plans.get", 200, at(draft)},
 	{"of a cancelled plan", "treatment_plans.get", 200, at(cancelled)},
 	{"without patient", "treatment_plans.get", 200, at(linked)},
 	{"made outside", "treatment_plans.get", 200, at(outside)},
 	{"to a draft without patient", "dynamic_links.get", 200, at(linked)},
-	{"for a new patient", "dynamic_links.create", 200, having(func(s *scene) map[string]any {
+	{"for a new patient", "dynamic_links.create", 200, having(func(s *fixture) map[string]any {
 		return map[string]any{"treatment_plan": map[string]any{"practitioner_id": s.practitioner()}, "patient": map[string]any{
 			"email": "link@example.org", "first_name": "Lin", "last_name": "Ked", "date_of_birth": "2001-01-01", "gender": "x",
 			"mobile_number": "+15035550143", "discount": 5, "send_welcome_email": false,
 		}}
 	})},
 	{"without plan, refunded", "orders.get", 200, at(unplanned)},
-	{"without plan", "orders.list", 200, func(s *scene) request { unplanned(s); return request{query: query("page[size]", "100")} }},
-	{"without plan", "orders.list_for_patient", 200, func(s *scene) request { unplanned(s); return request{path: []string{s.patient()}} }},
+	{"without plan", "orders.list", 200, func(s *fixture) request { unplanned(s); return request{query: query("page[size]", "100")} }},
+	{"without plan", "orders.list_for_patient", 200, func(s *fixture) request { unplanned(s); return request{path: []string{s.patient()}} }},
 	{"without description", "products.get", 200, at(bare)},
 	{"found by staff", "metadata.list", 200, marked("staff", "desk-1")},
 	{"found by practitioner", "metadata.list", 200, marked("practitioner", "doc-1")},
 	{"found by plan", "metadata.list", 200, marked("treatment_plan", "plan-7")},
 	{"found by any type", "metadata.list", 200, marked("", "plan-7")},
 	{"found by none", "metadata.list", 200, marked("patient", "nobody")},
-	{"beyond the last page", "patients.list", 200, func(*scene) request { return request{query: query("page[number]", "99")} }},
-	{"between pages", "products.list", 200, func(*scene) request { return request{query: query("page[number]", "2", "page[size]", "5")} }},
-	{"with custom dosage", "products.get", 200, func(s *scene) request {
+	{"beyond the last page", "patients.list", 200, func(*fixture) request { return request{query: query("page[number]", "99")} }},
+	{"between pages", "products.list", 200, func(*fixture) request { return request{query: query("page[number]", "2", "page[size]", "5")} }},
+	{"with custom dosage", "products.get", 200, func(s *fixture) request {
 		return request{path: []string{s.fake.Platform().Products()[2].ID}, query: query("practitioner_id", s.practitioner())}
 	}},
-	{"shared ones", "protocols.list", 200, func(s *scene) request {
+	{"shared ones", "protocols.list", 200, func(s *fixture) request {
 		return request{path: []string{s.practitioner()}, query: query("ownership_type", "all", "sort_by", "name")}
 	}},
 }
@@ -158,7 +158,7 @@ func TestTheWholeWorld(t *testing.T) {
 }
 
 // walk checks a list and what is in it.
-func (s *scene) walk(list, single string, path ...string) {
+func (s *fixture) walk(list, single string, path ...string) {
 	s.t.Helper()
 	e := s.send(list, request{path: path, query: query("page[size]", "100"), token: s.token})
 	s.accepted(list, http.StatusOK, e)

@@ -53,7 +53,7 @@ func (e *endpoint) last() (delivery, int) {
 }
 
 // listen registers an endpoint.
-func (s *scene) listen() *endpoint {
+func (s *fixture) listen() *endpoint {
 	s.t.Helper()
 	e := &endpoint{challenge: s.fake.Application().ChallengeToken}
 	e.Server = httptest.NewServer(e)
@@ -63,78 +63,78 @@ func (s *scene) listen() *endpoint {
 }
 
 // subscribed registers an endpoint that nobody looks at.
-func (s *scene) subscribed() *scene {
+func (s *fixture) subscribed() *fixture {
 	s.listen()
 	return s
 }
 
 // deliver waits until an event has arrived.
-func (s *scene) deliver(eventID string) {
+func (s *fixture) deliver(eventID string) {
 	s.t.Helper()
 	require.NoError(s.t, s.fake.WaitDelivered(s.t.Context(), eventID))
 }
 
 // happening makes an event of a type.
-type happening func(s *scene, p *dispensarytest.Platform) (dispensarytest.Event, error)
+type happening func(s *fixture, p *dispensarytest.Platform) (dispensarytest.Event, error)
 
 // happenings make each event type, where one can happen in different ways in each.
 var happenings = map[string][]happening{
-	dispensarytest.ClinicKeyActivated: {func(s *scene, p *dispensarytest.Platform) (dispensarytest.Event, error) {
+	dispensarytest.ClinicKeyActivated: {func(s *fixture, p *dispensarytest.Platform) (dispensarytest.Event, error) {
 		if _, err := p.RevokeClinicKey(s.fake.ClinicKey()); err != nil {
 			return dispensarytest.Event{}, err
 		}
 		return p.ReactivateClinicKey(s.fake.ClinicKey())
 	}},
-	dispensarytest.ClinicKeyRevoked: {func(s *scene, p *dispensarytest.Platform) (dispensarytest.Event, error) {
+	dispensarytest.ClinicKeyRevoked: {func(s *fixture, p *dispensarytest.Platform) (dispensarytest.Event, error) {
 		return p.RevokeClinicKey(s.fake.ClinicKey())
 	}},
-	dispensarytest.OrderPlaced: {func(s *scene, p *dispensarytest.Platform) (dispensarytest.Event, error) {
+	dispensarytest.OrderPlaced: {func(s *fixture, p *dispensarytest.Platform) (dispensarytest.Event, error) {
 		_, event, err := p.PlaceOrder(s.patient(), dispensarytest.NewOrder{PlanIDs: []string{s.plan("active")}})
 		return event, err
-	}, func(s *scene, p *dispensarytest.Platform) (dispensarytest.Event, error) {
+	}, func(s *fixture, p *dispensarytest.Platform) (dispensarytest.Event, error) {
 		_, event, err := p.PlaceOrder(s.patient(), dispensarytest.NewOrder{})
 		return event, err
 	}},
-	dispensarytest.PatientCreated: {func(_ *scene, p *dispensarytest.Platform) (dispensarytest.Event, error) {
+	dispensarytest.PatientCreated: {func(_ *fixture, p *dispensarytest.Platform) (dispensarytest.Event, error) {
 		_, event, err := p.RegisterPatient(dispensarytest.NewPatient{})
 		return event, err
 	}},
-	dispensarytest.PatientUpdated: {func(s *scene, p *dispensarytest.Platform) (dispensarytest.Event, error) {
+	dispensarytest.PatientUpdated: {func(s *fixture, p *dispensarytest.Platform) (dispensarytest.Event, error) {
 		_, event, err := p.EditPatient(s.patient(), dispensarytest.PatientChange{MobileNumber: new(""), TextNotification: new(true)})
 		return event, err
 	}},
-	dispensarytest.ProductCreated: {func(_ *scene, p *dispensarytest.Platform) (dispensarytest.Event, error) {
+	dispensarytest.ProductCreated: {func(_ *fixture, p *dispensarytest.Platform) (dispensarytest.Event, error) {
 		_, event, err := p.CreateProduct(dispensarytest.NewProduct{})
 		return event, err
 	}},
-	dispensarytest.ProductDescriptionUpdated: {func(s *scene, p *dispensarytest.Platform) (dispensarytest.Event, error) {
+	dispensarytest.ProductDescriptionUpdated: {func(s *fixture, p *dispensarytest.Platform) (dispensarytest.Event, error) {
 		_, event, err := p.DescribeProduct(s.product(), "<p>Better than ever.</p>")
 		return event, err
 	}},
-	dispensarytest.ProductUpdated: {func(s *scene, p *dispensarytest.Platform) (dispensarytest.Event, error) {
+	dispensarytest.ProductUpdated: {func(s *fixture, p *dispensarytest.Platform) (dispensarytest.Event, error) {
 		_, event, err := p.UpdateProduct(s.product(), dispensarytest.ProductChange{Name: new("Renamed")})
 		return event, err
-	}, func(s *scene, p *dispensarytest.Platform) (dispensarytest.Event, error) {
+	}, func(s *fixture, p *dispensarytest.Platform) (dispensarytest.Event, error) {
 		_, event, err := p.UpdateVariant(s.variant(), dispensarytest.VariantChange{Status: new("vendor backorder")})
 		return event, err
 	}},
-	dispensarytest.TreatmentPlanCreated: {func(s *scene, p *dispensarytest.Platform) (dispensarytest.Event, error) {
+	dispensarytest.TreatmentPlanCreated: {func(s *fixture, p *dispensarytest.Platform) (dispensarytest.Event, error) {
 		_, event, err := p.CreatePlan(s.patient(), dispensarytest.NewPlan{PersonalMessage: "Rest."})
 		return event, err
-	}, func(s *scene, p *dispensarytest.Platform) (dispensarytest.Event, error) {
+	}, func(s *fixture, p *dispensarytest.Platform) (dispensarytest.Event, error) {
 		_, event, err := p.ActivatePlan(s.plan("draft"))
 		return event, err
 	}},
-	dispensarytest.TreatmentPlanRecommendation: {func(s *scene, p *dispensarytest.Platform) (dispensarytest.Event, error) {
+	dispensarytest.TreatmentPlanRecommendation: {func(s *fixture, p *dispensarytest.Platform) (dispensarytest.Event, error) {
 		_, event, err := p.UpdateRecommendation(s.plan("draft"), dispensarytest.Recommendation{
 			VariantID: s.variant(), UnitsToPurchase: 3, Dosage: &dispensarytest.Dosage{Amount: "1/2", Format: "tablet"},
 		})
 		return event, err
 	}},
-	dispensarytest.TreatmentPlanUpdated: {func(s *scene, p *dispensarytest.Platform) (dispensarytest.Event, error) {
+	dispensarytest.TreatmentPlanUpdated: {func(s *fixture, p *dispensarytest.Platform) (dispensarytest.Event, error) {
 		_, event, err := p.UpdatePlan(s.plan("active"), dispensarytest.PlanChange{PersonalMessage: new("")})
 		return event, err
-	}, func(s *scene, p *dispensarytest.Platform) (dispensarytest.Event, error) {
+	}, func(s *fixture, p *dispensarytest.Platform) (dispensarytest.Event, error) {
 		_, event, err := p.CancelPlan(s.plan("active"))
 		return event, err
 	}},
@@ -162,7 +162,7 @@ func TestEveryEventType(t *testing.T) {
 	}
 }
 
-func (s *scene) checkDelivery(eventType string, receiver *endpoint) {
+func (s *fixture) checkDelivery(eventType string, receiver *endpoint) {
 	s.t.Helper()
 	got, _ := receiver.last()
 	assert.NotEmpty(s.t, got.body)
