@@ -13,7 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
-// Version is the version of this module, as the User-Agent header tells it.
+// Version is the version of this module, as the User-Agent header has it.
 const Version = "0.1.0"
 
 // Client talks to one site of the platform. Make one with [New], share it, and
@@ -26,7 +26,7 @@ type Client struct {
 	Clinic clinic.Service
 
 	// Events reads the record of what happened on the platform, and of the
-	// webhooks that told of it.
+	// webhooks that reported it.
 	Events events.Service
 
 	// TreatmentPlans creates and follows treatment plans.

@@ -25,8 +25,8 @@
 // # Lists
 //
 // List methods come in threes: List returns one page, Pages ranges over pages,
-// and All over items. A walk fetches pages as it goes, can be ranged over again,
-// and ends with the first error:
+// and All over items. A sequence fetches pages as it goes, can be ranged over
+// again, and ends with the first error:
 //
 //	for product, err := range client.Catalog.Products.All(ctx, catalog.ProductListOptions{}) {
 //		if err != nil {
@@ -51,14 +51,14 @@
 // a Retry-After beyond [RetryPolicy]'s cap fails at once. A 429 with Retry-After holds
 // back the calls of all views of a client; see [RetryPolicy].
 //
-// # What can be watched
+// # Observing calls
 //
-// [WithLogger] writes a line an attempt, and [WithObserver] tells how calls go:
+// [WithLogger] writes a line for each attempt, and [WithObserver] reports how calls go:
 // what was sent again and why, how long it took, how it ended. The module's otel
-// package, with a go.mod of its own, makes spans and metrics of that, and of what
-// packages oauth and webhook tell.
+// package, with its own go.mod, makes spans and metrics of that, and of what packages
+// oauth and webhook report.
 //
-// # What never leaks
+// # Privacy
 //
 // Errors, logs and printed models hold no token, secret, address, query or body,
 // and of records no more than type and id. [Error.Body] and [Error.Messages]

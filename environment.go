@@ -17,7 +17,7 @@ const (
 	Canada = api.Canada // Canada
 )
 
-// Stage tells live data from test data: [Production] or [Sandbox].
+// Stage distinguishes live data from test data: [Production] or [Sandbox].
 type Stage = api.Stage
 
 // The stages of the platform.

@@ -32,12 +32,12 @@ func NewRateLimiter(requests int, per time.Duration) (*RateLimiter, error) {
 	return &RateLimiter{per: per, starts: make([]time.Time, requests)}, nil
 }
 
-// errRateBeyondDeadline is returned where waiting would be in vain.
+// errRateBeyondDeadline is returned where the wait would outlast the deadline.
 var errRateBeyondDeadline = errors.New("dispensary: the rate limit allows no request before the deadline")
 
 // Wait returns when the caller may send one request. It fails at once where ctx
-// would end first, and then takes nothing from the limit. A caller who leaves
-// while waiting has used up its turn.
+// would end first, and then takes nothing from the limit. A wait that is
+// cancelled has used its place in the limit.
 func (l *RateLimiter) Wait(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -56,7 +56,8 @@ func (l *RateLimiter) Wait(ctx context.Context) error {
 	}
 }
 
-// reserve takes the next turn: a period after the request that many before it.
+// reserve takes the next place: one period after the request that is the limit's number
+// of requests before it.
 func (l *RateLimiter) reserve(ctx context.Context) (time.Duration, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

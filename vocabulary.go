@@ -89,7 +89,7 @@ func DateAfter(day Date) DateFilter { return api.DateAfter(day) }
 // DateRange keeps what happened from first to last, both included.
 func DateRange(first, last Date) DateFilter { return api.DateRange(first, last) }
 
-// Drift tells of a list that changed while it was walked; see [Paging].
+// Drift reports that a list changed while it was read; see [Paging].
 type Drift = api.Drift
 
 // Optional is a field of an update: left out (the zero value), cleared or set.

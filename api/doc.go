@@ -1,10 +1,10 @@
-// Package api is the vocabulary that every other package of this module
-// speaks: what a call can fail with ([Error] and its sentinels), what a list
+// Package api is the vocabulary of every other package of this module: what a call can fail with ([Error] and its sentinels), what a list
 // answers ([Page], [Meta]), how a field is left out, cleared or set in an
 // update ([Optional]), the scalar types of the wire ([Date], [Decimal],
-// [Timestamp], [Bool], [Int], [Text]), where the platform stands
+// [Timestamp], [Bool], [Int], [Text]), the platform's sites
 // ([Environment], [Site], [Directory]), and what a call is authorized with
-// ([Secret], [AccessToken], [TokenSource]).
+// ([Secret], [AccessToken], [TokenSource]). Package observe beside it has what
+// observers receive.
 //
 // It depends on nothing but the standard library. The root package aliases the
 // names that callers use most, so that many programs never import it.

@@ -12,7 +12,7 @@ type EnsureError struct {
 	// Operation is the id of the create call, for example "patients.create".
 	Operation string
 
-	// Reason says what stands in the way.
+	// Reason says why the call failed.
 	Reason EnsureReason
 
 	// IDs are the platform's ids of the records that were found.
@@ -22,7 +22,7 @@ type EnsureError struct {
 	Err error
 }
 
-// EnsureReason says what stands in the way of an Ensure call.
+// EnsureReason says why an Ensure call failed.
 type EnsureReason string
 
 // The reasons.
@@ -31,7 +31,7 @@ const (
 	// is meant, and take the id from the others.
 	EnsureAmbiguous EnsureReason = "several records carry the metadata id"
 
-	// EnsureTaken: a record that must be unique is there under another metadata
+	// EnsureTaken: a record that must be unique exists under another metadata
 	// id, or the metadata id is on a record of another owner.
 	EnsureTaken EnsureReason = "a record is in the way that belongs to another metadata id or owner"
 

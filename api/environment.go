@@ -17,7 +17,7 @@ const (
 	Canada Region = "ca" // Canada
 )
 
-// Stage tells live data from test data.
+// Stage distinguishes live data from test data.
 // API section: "What the service does", environments.
 type Stage string
 

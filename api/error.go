@@ -26,7 +26,7 @@ const (
 
 // Error is a call that failed. Its text, in every form, names the operation,
 // the route template, the status and the request id, and holds neither address
-// nor query nor body nor token. What the platform answered is had by method.
+// nor query nor body nor token. Methods return what the platform answered.
 //
 // Match it with [errors.As], or its meaning with [errors.Is] and the sentinels
 // of this package.

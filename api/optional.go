@@ -64,7 +64,7 @@ func (o *Optional[T]) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// String tells the state and never the value, which may be a patient's.
+// String returns the state and never the value, which may be a patient's.
 func (o Optional[T]) String() string {
 	switch o.state {
 	case null:

@@ -21,7 +21,7 @@ type Page[T any] struct {
 	Meta  Meta
 }
 
-// LogValue logs where the page stands and how many items it has: a JSON log would
+// LogValue logs the page's number and how many items it has: a JSON log would
 // encode the items as whole as any other encoding does.
 func (p Page[T]) LogValue() slog.Value {
 	return slog.GroupValue(
@@ -34,32 +34,31 @@ func (p Page[T]) LogValue() slog.Value {
 // API section: "Pagination".
 type Paging struct {
 	// Page is the number of the first page to read, from 1; 0 means 1. To
-	// resume an interrupted walk, give the page it stopped at.
+	// resume an interrupted run, give the page it stopped at.
 	Page int
 
 	// PageSize is how many items one request asks for; 0 means 100, which the
 	// platform is assumed to accept at most.
 	PageSize int
 
-	// MaxItems ends a walk after that many items; 0 means no end. A single
+	// MaxItems ends a run over the list after that many items; 0 means no end. A single
 	// List call ignores it.
 	MaxItems int
 
-	// Prefetch is how many pages a walk fetches at the same time, ahead of its
-	// consumer, who gets them in order all the same; 0 and 1 mean one after the
-	// other. That many pages are held at most, beside the one being consumed. A
+	// Prefetch is how many pages are fetched at the same time, ahead of the
+	// consumer, who still gets them in order; 0 and 1 mean one after the other. That many pages are held at most, beside the one being consumed. A
 	// single List call ignores it.
 	Prefetch int
 
-	// OnDrift is called when the number of records has changed during a walk:
-	// items may have been passed over or come twice. It is called between
-	// pages, by the goroutine that walks; nil means that nobody is told.
+	// OnDrift is called when the number of records has changed while the list is
+	// read: items may be missing or come twice. It is called between pages, by the
+	// goroutine that reads the list; nil means that drift is not reported.
 	OnDrift func(Drift)
 }
 
-// Drift is a change of a list while it was walked.
+// Drift is a change of a list while it was read.
 type Drift struct {
-	// Page is the first page that told the new number.
+	// Page is the first page with the new number.
 	Page int
 
 	// Before and After are the numbers of records.

@@ -19,7 +19,7 @@ type Response struct {
 }
 
 // RequestSettings is what request options set. Callers use the options; the
-// struct is exported for the packages of this module that send requests.
+// struct is exported because another package of this module sends the requests.
 type RequestSettings struct {
 	Header    http.Header
 	Captures  []*Response
@@ -54,7 +54,7 @@ func ForClinicKey(key Secret) RequestOption {
 
 // CaptureResponse stores status, headers and request id of the answer in
 // response, on success and on failure. Where a call sends several requests
-// (a walk over pages) the last answer stays.
+// (a list page by page) the last answer stays.
 func CaptureResponse(response *Response) RequestOption {
 	return func(s *RequestSettings) {
 		if response != nil {

@@ -44,7 +44,7 @@ func (i *Int) UnmarshalJSON(data []byte) error {
 		return nil
 	}
 	f, err := strconv.ParseFloat(text, 64)
-	// Beyond 2^53 a float no longer tells neighbouring integers apart.
+	// Beyond 2^53 neighbouring integers are the same float.
 	if err != nil || f != float64(int64(f)) || f > 1<<53 || f < -(1<<53) {
 		return errors.New("not a whole number")
 	}
@@ -178,7 +178,7 @@ func signLen[T string | []byte](s T, i int) int {
 	return 0
 }
 
-// digitsLen returns how many digits stand at i.
+// digitsLen returns how many digits there are at i.
 func digitsLen[T string | []byte](s T, i int) int {
 	n := 0
 	for i+n < len(s) && s[i+n] >= '0' && s[i+n] <= '9' {

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 )
 
-// redacted stands in every text where a secret would have stood.
+// redacted replaces a secret in every text.
 const redacted = "[redacted]"
 
 // Secret is a string that must not be seen: a client secret, a token, a webhook

@@ -12,8 +12,8 @@ import (
 var (
 	// ErrUnauthorized (401): the access token is missing, unknown, expired or
 	// invalidated. The client has already tried a fresh one, or knows that new
-	// ones are refused too: try again later. Whether the user has to authorize
-	// again only the token endpoint tells, with ErrReauthorize.
+	// ones are refused too: try again later. Only the token endpoint
+	// says whether the user has to authorize again, with ErrReauthorize.
 	ErrUnauthorized = errors.New("dispensary: unauthorized")
 
 	// ErrForbidden (403): the token lacks a scope. A refresh does not help.

@@ -19,8 +19,8 @@ type Site struct {
 	// loopback address.
 	BaseURL string
 
-	// AuthURL is the browser-facing address under which /oauth/authorize
-	// stands. Its host may differ from that of BaseURL. HTTPS, unless the
+	// AuthURL is the browser-facing address of which /oauth/authorize is a
+	// page. Its host may differ from that of BaseURL. HTTPS, unless the
 	// host is a loopback address.
 	AuthURL string
 }

@@ -63,11 +63,11 @@ type TokenRefresher interface {
 	// Refresh returns a token newer than rejected, which was answered with
 	// 401. Where another caller has replaced rejected already, that newer
 	// token is returned and nothing is sent. It returns rejected itself where
-	// a refresh is not expected to help now: the 401 stands.
+	// a refresh is not expected to help now: the 401 is final.
 	Refresh(ctx context.Context, rejected AccessToken) (AccessToken, error)
 
-	// Refused tells that a token which Refresh returned was answered with 401
-	// too. That says nothing about the user, but that refreshing does not help
+	// Refused reports that a token which Refresh returned was answered with 401
+	// too. That says nothing about the user, only that refreshing does not help
 	// for now.
 	Refused(ctx context.Context, token AccessToken)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
 
-// Allergen is something that patients avoid. What is told of a product's
+// Allergen is something that patients avoid. What is said of a product's
 // ingredients is not attested by a third party.
 // API section: "Allergen, ingredient, supplement type, third party certification".
 type Allergen struct {

@@ -19,7 +19,7 @@ type Brand struct {
 	Prefix string `json:"prefix"`
 
 	// Status is [Available] if some of the brand's products are in stock and
-	// can be ordered, else [Unavailable]. It does not tell whether a
+	// can be ordered, else [Unavailable]. It does not say whether a
 	// practitioner may order them.
 	Status Status `json:"status"`
 }

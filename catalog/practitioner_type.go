@@ -14,7 +14,7 @@ import (
 type PractitionerType struct {
 	ID string `json:"id"`
 
-	// Code is short, for example ND; Description says what it stands for.
+	// Code is short, for example ND; Description says what it means.
 	Code        string `json:"code"`
 	Description string `json:"description"`
 }

@@ -54,7 +54,7 @@ const (
 	Unavailable       Status = "unavailable"
 )
 
-// ProductBrand is the brand as it stands in a product.
+// ProductBrand is the brand as part of a product.
 type ProductBrand struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`

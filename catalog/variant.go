@@ -47,7 +47,7 @@ type Variant struct {
 	Product *VariantProduct `json:"product"`
 }
 
-// VariantProduct is the product as it stands in a single variant.
+// VariantProduct is the product as part of a single variant.
 type VariantProduct struct {
 	ID    string       `json:"id"`
 	Name  string       `json:"name"`

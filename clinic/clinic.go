@@ -24,7 +24,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/transport"
 )
 
-// Clinic is the clinic that the token, or the clinic key, speaks for.
+// Clinic is the clinic that the token, or the clinic key, belongs to.
 // API section: "Clinic".
 type Clinic struct {
 	ID                string  `json:"id"`

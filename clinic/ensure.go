@@ -11,7 +11,7 @@ import (
 )
 
 // Ensure returns the patient that carries n.Metadata.ID, which is required, and
-// creates it where there is none. It tells whether it did.
+// creates it where there is none. It reports whether it did.
 //
 // It is safe to repeat, and safe where an answer is lost: a create call without a
 // clear answer is followed by looks for the patient, never by a second patient.

@@ -44,7 +44,7 @@ const (
 )
 
 // Decode reads the record into a [Patient], a [Practitioner], a [StaffMember] or a
-// treatment plan, as Type tells. Its error matches [api.ErrBadResponse] and
+// treatment plan, as Type says. Its error matches [api.ErrBadResponse] and
 // repeats nothing of the record.
 func (e MetadataEntry) Decode(into any) error {
 	if err := json.Unmarshal(e.Data, into); err != nil {

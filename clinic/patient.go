@@ -52,7 +52,7 @@ const (
 	X      Gender = "x"
 )
 
-// PatientSummary is what lists and searches tell of a patient. [Patients.Get]
+// PatientSummary is what lists and searches return of a patient. [Patients.Get]
 // has the rest.
 type PatientSummary struct {
 	ID        string `json:"id"`
@@ -148,7 +148,7 @@ func (s Patients) Pages(ctx context.Context, o PatientListOptions, options ...ap
 // API section: GET /clinic/search/patients.
 type PatientSearchOptions struct {
 	// Query is matched against first name, last name and e-mail. Empty, it is
-	// sent all the same, and is assumed to match everybody.
+	// sent all the same, and is assumed to match every patient.
 	Query string `url:"query"`
 
 	api.Paging `url:"-"`

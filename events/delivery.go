@@ -69,7 +69,7 @@ type DeliveryListOptions struct {
 	api.Paging `url:"-"`
 }
 
-// DeliveryOutcome tells deliveries that succeeded from those that did not.
+// DeliveryOutcome says whether a delivery succeeded.
 type DeliveryOutcome string
 
 // The outcomes, as the platform's filter spells them.

@@ -1,4 +1,4 @@
-// Package events knows what the platform tells about things that happened on
+// Package events has what the platform reports about things that happened on
 // it: the types of event, the envelope they arrive in, and the objects they
 // carry.
 //
@@ -24,7 +24,7 @@
 //
 // Events are kept for 30 days. None is created for what an application does
 // through the API itself. A clinic that has several integrations gets the same
-// event once for each: together with its id, an event's IntegrationID tells
+// event once for each: together with its id, an event's IntegrationID says
 // them apart. Order is attempted, not guaranteed; an event may come twice.
 //
 // # Nothing leaks

@@ -12,7 +12,7 @@ type scanner struct{ jsonscan.Scanner }
 
 func scan(data []byte) *scanner { return &scanner{jsonscan.Scanner{Data: data}} }
 
-// malformed returns the error that tells where the scanner stopped.
+// malformed returns the error that says where the scanner stopped.
 func (s *scanner) malformed() error { return fmt.Errorf("%w at byte %d", ErrMalformed, s.Pos) }
 
 // Parse reads an event from a webhook body. Three envelopes are understood:
@@ -47,7 +47,7 @@ func Parse(body []byte) (Event, error) {
 	return Event{}, ErrNoEvent
 }
 
-// envelope holds the fields of an event from each place where one can stand.
+// envelope holds the fields of an event from each place where one may be.
 type envelope struct{ event, payload, bare fields }
 
 // envelopeMember reads one member of the outermost object.

@@ -19,7 +19,7 @@ type Service struct {
 	Products       Group
 	TreatmentPlans Group
 
-	// Deliveries tells what became of the webhooks.
+	// Deliveries reads what became of the webhooks.
 	Deliveries Deliveries
 
 	t *transport.Client

@@ -42,7 +42,7 @@ const (
 	TreatmentPlanRecommendationUpdated Type = "treatment_plan.recommendation.updated"
 
 	// TreatmentPlanUpdated: a treatment plan was updated. Assumption: its
-	// cancellation is told this way.
+	// cancellation is reported this way.
 	TreatmentPlanUpdated Type = "treatment_plan.updated"
 )
 

@@ -50,7 +50,7 @@ type (
 
 // ClinicKey is what clinic_key events are about. The API does not show their
 // data, so nothing in it can make such an event unreadable; the event's ClinicID
-// and IntegrationID tell which clinic opened or closed its door.
+// and IntegrationID say which clinic connected or disconnected.
 type ClinicKey struct {
 	// ID is empty where the data has none. Assumption: it has one, as every
 	// other object of the platform.
@@ -106,8 +106,8 @@ func As[T Payload](e Event) (Typed[T], error) {
 	return typed, nil
 }
 
-// hasID tells an object from some other one that happened to decode: an empty
-// order, say, because the order stands somewhere else in the data.
+// hasID distinguishes an object from another one that happened to decode: an empty
+// order, say, because the order is somewhere else in the data.
 func hasID(raw []byte) bool {
 	var f fields
 	s := scan(raw)
@@ -145,7 +145,7 @@ func objectOf[T Payload]() string {
 	return "clinic_key"
 }
 
-// unwrap returns the object or null that stands in data under the given name,
+// unwrap returns the object or null that data holds under the given name,
 // or data itself where there is none.
 func unwrap(data []byte, name string) []byte {
 	inner := data

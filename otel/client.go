@@ -14,7 +14,7 @@ import (
 )
 
 // Client returns the option that observes a client's calls. Options of other
-// observers may stand beside it.
+// observers may be given too.
 //
 // A call is a span with the operation's id as its name, and each attempt a span
 // of kind client below it, "GET /clinic/patients/{id}". The spans of whatever the

@@ -48,8 +48,8 @@
 //	dispensary.inbox.age                  of the oldest that is not handled yet, by inbox
 //
 // Names are those of the semantic conventions 1.43 where there are some. A
-// transport that makes http.client.request.duration and client spans of its own,
-// such as that of otelhttp, tells the same twice: see [Propagate] for what it may
+// transport that also makes http.client.request.duration and client spans,
+// such as that of otelhttp, reports the same twice: see [Propagate] for what it may
 // have been for.
 //
 // # What they hold
@@ -59,13 +59,13 @@
 // module can make one. There is no address, query or header, no body, no text of
 // an error, no token or secret, no patient and no user in it; of the ids, only those
 // of requests and events, on spans alone. So url.full, which the conventions ask
-// for, is left out, and the route template stands in its place. Baggage is neither
+// for, is left out, and the route template replaces it. Baggage is neither
 // written nor sent.
 //
 // # What it costs
 //
 // A client without an observer pays nothing. With providers that record nothing, a
 // call pays about two microseconds and ten allocations for it, an attempt to handle
-// an event less than one and three; the benchmarks of this package tell what it is
+// an event less than one and three; the benchmarks of this package show what it is
 // with a provider.
 package dispensaryotel

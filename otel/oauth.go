@@ -80,5 +80,5 @@ func nameOf(event tokens.Event) string {
 	return other
 }
 
-// other stands for what this package does not know by name.
+// other is what this package does not know by name.
 const other = "_OTHER"

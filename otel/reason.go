@@ -43,7 +43,7 @@ var reasons = []struct {
 	{context.Canceled, "canceled"},
 }
 
-// reason tells in a word why something failed: never in the words of an error,
+// reason says in a word why something failed: never in the words of an error,
 // which may repeat what an event says. Of an error that is not known here it
 // returns the type; of none, nothing.
 func reason(err error) string {

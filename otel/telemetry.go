@@ -23,7 +23,7 @@ type Config struct {
 	MeterProvider metric.MeterProvider
 }
 
-// Telemetry makes spans and metrics of what the module's packages tell. Make one
+// Telemetry makes spans and metrics of what the module's packages report. Make one
 // when the program starts and share it. It is safe for concurrent use.
 type Telemetry struct {
 	tracer   signal.Tracer
@@ -118,7 +118,7 @@ const (
 	ofProcessing
 )
 
-// begun returns ctx with a span that has begun. One that nobody records is left
+// begun returns ctx with a span that has begun. One that is not recorded is left
 // out, unless another one would be found in its place.
 func (t *Telemetry) begun(ctx context.Context, what spanOf, span signal.Span) context.Context {
 	if !span.Recording() && !t.begunIn(ctx, what).Recording() {

@@ -6,13 +6,13 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 )
 
-// Propagate returns a transport that tells the platform, in the traceparent
+// Propagate returns a transport that sends the platform, in the traceparent
 // header of W3C Trace Context, which trace a request belongs to. Give it to the
 // client, whose attempts then are the parents of the platform's own spans:
 //
 //	dispensary.WithHTTPClient(&http.Client{Transport: dispensaryotel.Propagate(http.DefaultTransport)})
 //
-// Nothing is sent without it: the platform is somebody else's, and nobody knows
+// Nothing is sent without it: the platform is a third party's, and it is unknown
 // what it makes of the header. Baggage is not sent in any case, as it may hold
 // what the program put into it.
 func Propagate(base http.RoundTripper) http.RoundTripper {

@@ -12,7 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// Webhook returns c with observation added; what c observes with is told first.
+// Webhook returns c with observation added; what c observes with is called first.
 //
 // A request is a span "receive webhook", of kind server unless something in front
 // of the handler has begun one for it already. Its inbox is wrapped by

@@ -8,14 +8,14 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// Work returns w with observation added; what w observes with is told first. It
+// Work returns w with observation added; what w observes with is called first. It
 // serves every engine:
 //
 //	sqlinbox.Config{Work: telemetry.Work(webhook.Work{Handle: router.Dispatch}), …}
 //
 // An attempt to handle an event is a span "process order.placed", of kind
 // consumer; what the handler does, calls of the platform included, is below it. It
-// is a trace of its own, linked to the span in which the event was accepted if
+// is its own trace, linked to the span in which the event was accepted if
 // that was in this process and one of the last 8,192. In any case both have the
 // event's id, in messaging.message.id.
 func (t *Telemetry) Work(w webhook.Work) webhook.Work {

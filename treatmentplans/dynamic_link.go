@@ -29,7 +29,7 @@ type DynamicLink struct {
 // NewDynamicLink describes the draft plan behind a new link.
 // API section: POST /clinic/dynamic_links/treatment_plans.
 type NewDynamicLink struct {
-	// PractitionerID is who the plan is made by. The API calls only the object
+	// PractitionerID is the practitioner who makes the plan. The API calls only the object
 	// that it is in required: that the practitioner whose token it is may leave it
 	// out is an assumption, and staff have to name one.
 	PractitionerID string
@@ -97,8 +97,8 @@ func (s DynamicLinks) Create(ctx context.Context, n NewDynamicLink, options ...a
 	return transport.One[DynamicLink](ctx, s.t, transport.Call{Operation: op, Body: body, Options: options})
 }
 
-// Format prints the type and the plan's id only: whoever has the address can
-// edit the plan.
+// Format prints the type and the plan's id only: the address alone allows
+// editing the plan.
 func (l DynamicLink) Format(f fmt.State, _ rune) {
 	redact.Format(f, "treatmentplans.DynamicLink", l.TreatmentPlan.ID)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // Ensure returns the patient's plan that carries n.Metadata.ID, which is
-// required, and creates it where there is none. It tells whether it did. A plan
+// required, and creates it where there is none. It reports whether it did. A plan
 // that is found is returned as it is, in whatever state.
 //
 // It is safe to repeat, and safe where an answer is lost: a create call without a

@@ -9,7 +9,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/redact"
 )
 
-// Plan is a treatment plan. Lists tell less: see [PlanSummary].
+// Plan is a treatment plan. Lists return less: see [PlanSummary].
 // API section: "Treatment plan".
 type Plan struct {
 	ID           string    `json:"id"`
@@ -18,14 +18,14 @@ type Plan struct {
 	Practitioner PersonRef `json:"practitioner"`
 
 	// AvailableAt is when the plan was sent to the patient; zero for a draft.
-	// The platform tells the date only.
+	// The platform gives the date only.
 	AvailableAt api.Timestamp `json:"available_at"`
 
 	CreatedAt api.Timestamp `json:"created_at"`
 	UpdatedAt api.Timestamp `json:"updated_at"`
 
-	// InvitationURL is where the patient sees the plan. Whoever has it can see
-	// the plan: treat it as a secret.
+	// InvitationURL is where the patient sees the plan. Anyone who has it can
+	// see the plan: treat it as a secret.
 	InvitationURL string `json:"invitation_url"`
 
 	PersonalMessage string `json:"personal_message"`
@@ -52,7 +52,7 @@ type PersonRef struct {
 	ID string `json:"id"`
 }
 
-// PlanSummary is what lists tell of a plan.
+// PlanSummary is what lists return of a plan.
 type PlanSummary struct {
 	ID           string        `json:"id"`
 	State        State         `json:"state"`
@@ -127,7 +127,7 @@ func (u PlanUpdate) Format(f fmt.State, _ rune) { redact.Format(f, "treatmentpla
 // LogValue logs the type only.
 func (u PlanUpdate) LogValue() slog.Value { return redact.LogValue("treatmentplans.PlanUpdate", "") }
 
-// Format prints the type only: whoever has the address can pay.
+// Format prints the type only: the address alone allows paying.
 func (c Checkout) Format(f fmt.State, _ rune) { redact.Format(f, "treatmentplans.Checkout", "") }
 
 // LogValue logs the type only.

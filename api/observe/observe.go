@@ -10,10 +10,10 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-// Observer is told how the calls of a client go, for traces and metrics. Any
+// Observer receives how the calls of a client go, for traces and metrics. Any
 // function may be nil.
 //
-// A call is what a method does that sends a request; a walk over a list makes one
+// A call is what a method does that sends a request; a list read to its end makes one
 // call a page. It is sent in attempts: the first and its retries. For each call
 // CallStart comes first; then, for each attempt, AttemptStart and AttemptEnd; and
 // CallEnd last, once the answer is decoded. They run one after the other in the
@@ -22,12 +22,12 @@ import (
 //
 // The starting functions return the context that goes on: that of a call reaches
 // the token source, the limiter and the attempts, that of an attempt is the
-// context of the HTTP request. They have to be made from the context given; nil
-// means that one itself.
+// context of the HTTP request. It must be derived from the context given; nil
+// means the context given.
 //
-// An observer learns nothing of an address, a query, a header, a body or a token,
-// and no error, which may know what the platform answered: everything it is told
-// can be logged and exported.
+// An observer receives no address, query, header, body or token, and no error, which
+// may contain what the platform answered: everything it receives can be logged and
+// exported.
 type Observer struct {
 	CallStart    func(ctx context.Context, call Call) context.Context
 	AttemptStart func(ctx context.Context, attempt Attempt) context.Context
@@ -35,7 +35,7 @@ type Observer struct {
 	CallEnd      func(ctx context.Context, result CallResult)
 }
 
-// Call says which call an [Observer] is told of.
+// Call says which call an [Observer] receives.
 type Call struct {
 	// Operation is the id of the call, for example "patients.create".
 	Operation string
@@ -116,7 +116,7 @@ const (
 	RetryNetwork      RetryReason = "network"      // no whole answer came
 	RetryRateLimited  RetryReason = "rate_limited" // 429
 	RetryServer       RetryReason = "server"       // 5xx
-	RetryUnauthorized RetryReason = "unauthorized" // 401, met with a fresh token
+	RetryUnauthorized RetryReason = "unauthorized" // 401, followed by a fresh token
 )
 
 // Failure says in a word why a call or an attempt failed. There are few of them,
@@ -128,17 +128,17 @@ const (
 	FailureStatus        Failure = "status"             // an answer that is not 2xx: see StatusCode
 	FailureBadResponse   Failure = "bad_response"       // an answer that cannot be decoded
 	FailureTooLarge      Failure = "too_large"          // an answer beyond the limit
-	FailureCanceled      Failure = "canceled"           // the caller left
+	FailureCanceled      Failure = "canceled"           // by the caller
 	FailureTimeout       Failure = "timeout"            // time ran out
 	FailureLookup        Failure = "host_not_found"     // the host has no address
 	FailureCertificate   Failure = "certificate"        // not trusted
-	FailureTLS           Failure = "tls"                // the server does not speak it
-	FailureRefused       Failure = "connection_refused" // nobody listens
+	FailureTLS           Failure = "tls"                // the server does not use it
+	FailureRefused       Failure = "connection_refused" // no server at the port
 	FailureReset         Failure = "connection_reset"   // by the other side
 	FailureClosed        Failure = "connection_closed"  // in the middle
 	FailureNetwork       Failure = "network"            // any other failure of network or transport
 	FailureArgument      Failure = "invalid_argument"   // nothing to send: see api.ArgumentError
-	FailureLimiter       Failure = "limiter"            // the limiter said no, or the platform had asked to wait
+	FailureLimiter       Failure = "limiter"            // the limiter failed, or the platform had asked to wait
 	FailureScope         Failure = "scope"              // the token lacks it: see api.ScopeError
 	FailureReauthorize   Failure = "reauthorize"        // the user has to authorize again
 	FailureNoAccessToken Failure = "no_access_token"    // the token source failed otherwise

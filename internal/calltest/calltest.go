@@ -24,14 +24,14 @@ type Fixture struct {
 	HTTP     *http.Client               // what OAuth calls go through
 	Options  []dispensary.RequestOption // of every call
 
-	// Ids of the platform's world. Plan is active, Draft is not.
+	// Ids of the platform's records. Plan is active, Draft is not.
 	Patient, Practitioner, Staff, Order, Plan, Draft, Event string
 	Product, Variant, Brand, Allergen, Ingredient           string
 	SupplementType, Certification, PractitionerType         string
 	Category, Protocol                                      string
 }
 
-// NewFixture starts a platform and learns the ids of its world through the API itself.
+// NewFixture starts a platform and reads the ids of its records through the API.
 func NewFixture(t testing.TB) *Fixture {
 	t.Helper()
 	f := &Fixture{Platform: dispensarytest.New(t)}
@@ -359,7 +359,7 @@ func oauthThrough(t testing.TB, platform *dispensarytest.Server, through *http.C
 	return client
 }
 
-// Connect walks a user through the authorization page and exchanges the code.
+// Connect takes a user through the authorization page and exchanges the code.
 func Connect(t testing.TB, f *Fixture) (oauth.Token, error) {
 	t.Helper()
 	client, state := oauthThrough(t, f.Platform, f.HTTP), oauth.NewState()

@@ -76,7 +76,7 @@ type structPlan struct {
 }
 
 type fieldPlan struct {
-	key   string // the JSON key as it mostly stands in a text: "name":
+	key   string // the JSON key as it mostly appears in a text: "name":
 	index int
 	plan  *plan
 }

@@ -41,8 +41,8 @@ func (s *Scanner) End() bool {
 	return s.Pos == len(s.Data)
 }
 
-// Value skips one value of any kind; depth counts the arrays and objects it
-// stands in.
+// Value skips one value of any kind; depth counts the arrays and objects
+// around it.
 func (s *Scanner) Value(depth int) bool {
 	switch c := s.Next(); {
 	case c == '"':
@@ -139,7 +139,7 @@ func (s *Scanner) Key() (key []byte, ok bool) {
 	return key, true
 }
 
-// Skip moves past text if it stands at Pos, after white space.
+// Skip moves past text if it is next, after white space.
 func (s *Scanner) Skip(text string) bool {
 	s.Next()
 	if len(s.Data)-s.Pos < len(text) || string(s.Data[s.Pos:s.Pos+len(text)]) != text {
@@ -193,7 +193,7 @@ func skipPlain(data []byte, i int) int {
 		w := binary.LittleEndian.Uint64(data[i:])
 		q, b := w^quote, w^slash
 		// A byte's high bit is set where it is the one looked for; bytes above
-		// 0x7f may be reported in vain, and are looked at one by one below.
+		// 0x7f may be reported without cause, and are looked at one by one below.
 		if special := ((q - low) &^ q) | ((b - low) &^ b) | ((w - space) &^ w); special&high != 0 {
 			return i + bits.TrailingZeros64(special&high)/8
 		}

@@ -1,7 +1,7 @@
 // Package operation is the table of everything the platform's API offers: one
 // row an endpoint, as data. The client sends what the rows say, errors and logs
-// name calls by them, and tests hold the services, the fake platform and the
-// published contract against them in both directions.
+// name calls by them, and tests compare the services, the fake platform and the
+// published contract with them in both directions.
 package operation
 
 import (
@@ -24,7 +24,7 @@ type Operation struct {
 	// response is not wrapped.
 	Key string
 
-	// List tells responses with items and meta from single ones.
+	// List marks responses with items and meta.
 	List bool
 
 	// Scope is what the token needs, several scopes separated by a space;

@@ -1,6 +1,6 @@
-// Package resourcetest holds what the tests of all resources ask: that the three ways
-// of reading a list agree, that a bad argument is not sent, that a refusal is told as
-// one.
+// Package resourcetest has checks that the tests of all resources share: that the three
+// ways of reading a list agree, that a bad argument is not sent, that a refusal becomes
+// the right error.
 package resourcetest
 
 import (

@@ -16,7 +16,7 @@ var errNoTokens = errors.New("dispensary: the client has no token source: give i
 
 // authorize is the link that gives the request its token. A 401 is followed by one
 // fresh token and one more run of next; 401 again is the answer of the call, and only
-// the token endpoint can tell whether the user or the platform is the reason. A
+// the token endpoint can say whether the user or the platform is the reason. A
 // platform that answers 401 has not done what was asked, so a write may be repeated
 // too.
 func authorize(ctx context.Context, s *callState, next step) error {

@@ -1,5 +1,5 @@
 // Package transport carries every call to the platform through one pipeline, which
-// [newPipeline] composes: each link is a step with a file and a test of its own.
+// [newPipeline] composes: each link is a step with its own file and test.
 //
 //	buildErrors      errors.go     every failure becomes an *api.Error
 //	prepareRequest   call_state.go arguments are checked, nothing is sent
@@ -9,7 +9,7 @@
 //	                               limit.go (wait), attempt.go (send, read, log)
 //
 // An answer of success is decoded in decode.go. Services see only the verbs of
-// verbs.go, which keep each of their methods a few lines long. Files use what stands
-// below them: links the call's state, the state the client, and all of them the
-// answer, the failures and the headers at the bottom.
+// verbs.go, which keep each of their methods a few lines long. Files use only
+// what is below them: links use the call's state, the state uses the client, and all of
+// them use the answer, the failures and the headers.
 package transport

@@ -45,8 +45,8 @@ func parseErrorBody(body []byte) (code string, messages []string) {
 	return code, messages
 }
 
-// writtenByPlatform tells an answer of the platform, which writes JSON objects, from
-// the HTML page or the empty body of a proxy in front of it.
+// writtenByPlatform distinguishes an answer of the platform, which writes JSON objects,
+// from the HTML page or the empty body of a proxy in front of it.
 func writtenByPlatform(body []byte) bool {
 	var object map[string]json.RawMessage
 	return json.Unmarshal(body, &object) == nil && object != nil

@@ -10,7 +10,7 @@ import (
 )
 
 // prefetched returns the pages of a list in order and fetches up to window of
-// them at the same time. The first page tells how many there are; what the list
+// them at the same time. The first page says how many there are; what the list
 // grows by meanwhile is fetched one after the other.
 func prefetched[T any](ctx context.Context, c *Client, r *listRun, window int) iter.Seq2[*api.Page[T], error] {
 	return func(yield func(*api.Page[T], error) bool) {

@@ -85,7 +85,7 @@ func (r *retrier) check(ctx context.Context, response *http.Response, err error)
 		endAttempt(ctx, s, err)
 	}
 	if err == nil && !s.call.Operation.Read() && response.StatusCode == http.StatusServiceUnavailable {
-		_ = readAnswer(s, response) // the body tells who refused
+		_ = readAnswer(s, response) // its body shows who refused
 	}
 	policy := s.client.config.Retry
 	if ctx.Err() != nil || s.settings.NoRetries || s.attempts >= policy.MaxAttempts || !isRetryable(s, response, err) {

@@ -1,6 +1,6 @@
 // Package signal makes the spans and metrics of its parent package, with the
 // attributes that are allowed and no others: an [Attribute] can only be made of a
-// key that stands in this file, and nothing else takes OpenTelemetry's own.
+// key that is in this file, and nothing else takes OpenTelemetry's own.
 package signal
 
 import (
@@ -11,7 +11,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 )
 
-// Attributes of requests to the platform. None tells an address, a query or what
+// Attributes of requests to the platform. None holds an address, a query or what
 // was sent or answered: url.full, which the conventions ask for, names patients.
 var (
 	Operation     = text("dispensary.operation")              // "patients.create"
@@ -67,7 +67,7 @@ type Text struct{ key attribute.Key }
 // Number is the key of a whole number.
 type Number struct{ key attribute.Key }
 
-// Seconds is the key of a duration, which is told in seconds.
+// Seconds is the key of a duration in seconds.
 type Seconds struct{ key attribute.Key }
 
 // Flag is the key of a truth value.

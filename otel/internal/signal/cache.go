@@ -2,7 +2,7 @@ package signal
 
 import "sync"
 
-// Cache keeps what is made of a key, for ever: keys have to be few. The zero Cache
+// Cache keeps what is made of a key permanently: keys have to be few. The zero Cache
 // is empty.
 type Cache[K comparable, V any] struct{ made sync.Map }
 

@@ -57,7 +57,7 @@ func (m *Meter) Histogram(name, description string, bounds []float64) Histogram 
 	return Histogram{h}
 }
 
-// Enabled reports that somebody will see what is recorded.
+// Enabled reports that what is recorded is exported.
 func (h Histogram) Enabled(ctx context.Context) bool { return h.histogram.Enabled(ctx) }
 
 // Record counts a duration.
@@ -75,7 +75,7 @@ func (m *Meter) Counter(name, description, unit string) Counter {
 	return Counter{c}
 }
 
-// Enabled reports that somebody will see what is counted.
+// Enabled reports that what is counted is exported.
 func (c Counter) Enabled(ctx context.Context) bool { return c.counter.Enabled(ctx) }
 
 // Count adds one.

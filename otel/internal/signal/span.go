@@ -48,7 +48,7 @@ func (t Tracer) StartLinked(ctx context.Context, s *Shape, to trace.SpanContext)
 // records nothing.
 type Span struct{ span trace.Span }
 
-// Recording reports that somebody will see the span.
+// Recording reports that the span is exported.
 func (s Span) Recording() bool { return s.span != nil && s.span.IsRecording() }
 
 // Context returns what a link to the span needs.
