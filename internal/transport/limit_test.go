@@ -89,7 +89,7 @@ func TestRetryAfterHoldsAllViewsBack(t *testing.T) {
 	}
 }
 
-func TestRetryAfterBeyondTheCapFailsEverybodyAtOnce(t *testing.T) {
+func TestRetryAfterBeyondTheCapFailsAllCallsAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		platform := refusing("90")
@@ -159,7 +159,7 @@ func (c *Client) withoutRetries() *Client {
 	return &Client{&view}
 }
 
-func TestWhatHoldsNobodyBack(t *testing.T) {
+func TestAnswersThatDoNotThrottle(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func() (*http.Response, error){
 		"no time given": answering(429, `{"error":"Rate limit exceeded"}`),

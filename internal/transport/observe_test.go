@@ -106,7 +106,7 @@ func TestObserverFollowsACall(t *testing.T) {
 }
 
 // A call that ends badly says why in a word, and every attempt that began ends.
-func TestObserverIsToldWhyACallFailed(t *testing.T) {
+func TestObserverReceivesWhyACallFailed(t *testing.T) {
 	t.Parallel()
 	tokens := func(err error) func(*Config) { return withTokens(failing{err}) }
 	unsent := func(why observe.Failure) observe.CallResult {
@@ -191,9 +191,9 @@ func getOf(id string) func(context.Context, *Client) error {
 
 func createPlan(ctx context.Context, c *Client) error { return Do(ctx, c, Call{Operation: stated}) }
 
-// A call that nobody observes pays nothing. It counts allocations, so it does not
+// A call without observers pays nothing. The test counts allocations, so it does not
 // run in parallel.
-func TestNobodyPaysForAnObserverWhoIsNotThere(t *testing.T) {
+func TestCallsWithoutObserversAllocateNothingForThem(t *testing.T) {
 	var o *observation
 	assert.Zero(t, testing.AllocsPerRun(100, func() {
 		o.limited(time.Time{})

@@ -146,7 +146,7 @@ func TestPanicsOfCallbacksArriveAtTheCaller(t *testing.T) {
 }
 
 // A callback that ends its goroutine, as a test's FailNow does, ends that of the walk.
-func TestGoexitOfACallbackEndsTheWalk(t *testing.T) {
+func TestGoexitOfACallbackEndsTheList(t *testing.T) {
 	t.Parallel()
 	for _, prefetch := range []int{0, 3} {
 		synctest.Test(t, func(t *testing.T) {

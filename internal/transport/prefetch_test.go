@@ -136,9 +136,9 @@ func TestPrefetchPassesErrorsOnInOrder(t *testing.T) {
 	assert.Equal(t, numbers(3), got)
 }
 
-// A list may grow and shrink while it is walked; the walk ends with the list, and
+// A list may grow and shrink while it is read; the sequence ends with the list, and
 // tells.
-func TestWalkOfAListThatChanges(t *testing.T) {
+func TestListThatChangesWhileItIsRead(t *testing.T) {
 	t.Parallel()
 	for name, prefetch := range map[string]int{"one by one": 0, "ahead": 3} {
 		for change, after := range map[string]int{"grows": 7, "shrinks": 3} {

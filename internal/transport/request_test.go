@@ -147,7 +147,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-func TestCaptureTellsOfSuccessAndFailure(t *testing.T) {
+func TestCaptureOfSuccessAndFailure(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{201, 422} {
 		transport := &answers{answer: func(int, *http.Request) (*http.Response, error) {

@@ -34,6 +34,8 @@ type retrier struct {
 
 	ctx context.Context // of the call
 	s   *callState
+
+	idle http.Request // what request refers to between calls
 }
 
 var retriers = sync.Pool{New: func() any { return newRetrier() }}
@@ -63,8 +65,15 @@ func (r *retrier) send(ctx context.Context, s *callState) error {
 	if response != nil {
 		_ = response.Body.Close() // read to its end, or given up
 	}
-	r.ctx, r.s, r.request.Request, r.client.HTTPClient = nil, nil, nil, nil
+	r.forget()
 	return err
+}
+
+// forget drops everything of the call: a body may hold patient data. The call's request
+// is left alone, because a transport may still be reading it.
+func (r *retrier) forget() {
+	r.ctx, r.s, r.client.HTTPClient, r.request.Request = nil, nil, nil, &r.idle
+	_ = r.request.SetBody(nil)
 }
 
 func (r *retrier) start(retryablehttp.Logger, *http.Request, int) {

@@ -152,7 +152,7 @@ func assertOutcome(t *testing.T, err error, failure *api.Error) {
 	assert.Equal(t, want, matched, "outcomes matched")
 }
 
-func TestPostThatMeetsServerErrorsIsSentOnceAndTellsAll(t *testing.T) {
+func TestPostAfterServerErrorIsSentOnce(t *testing.T) {
 	t.Parallel()
 	transport := &answers{answer: func(int, *http.Request) (*http.Response, error) {
 		return reply(500, `{"error":["it broke"]}`), nil
@@ -235,7 +235,7 @@ func TestWaitsKnowTheDeadline(t *testing.T) {
 	})
 }
 
-func TestCallerWhoLeavesDuringAWaitGetsTheLastAnswer(t *testing.T) {
+func TestContextThatEndsDuringAWaitKeepsTheLastAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		transport := &answers{answer: func(int, *http.Request) (*http.Response, error) {

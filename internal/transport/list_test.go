@@ -1,0 +1,191 @@
+package transport
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/operation"
+)
+
+// listing answers with pages of numbered things.
+func listing(pages, perPage int) *answers {
+	return &answers{answer: func(_ int, r *http.Request) (*http.Response, error) {
+		var number int
+		_, _ = fmt.Sscan(r.URL.Query().Get("page[number]"), &number)
+		next := "null"
+		if number < pages {
+			next = fmt.Sprint(number + 1)
+		}
+		var items []string
+		for i := range perPage {
+			items = append(items, fmt.Sprintf(`{"id":"%d"}`, (number-1)*perPage+i))
+		}
+		return reply(200, fmt.Sprintf(
+			`{"products":[%s],"meta":{"current_page":%d,"next_page":%s,"prev_page":null,"total_pages":%d,"total_count":%d}}`,
+			strings.Join(items, ","), number, next, pages, pages*perPage)), nil
+	}}
+}
+
+func collect(t *testing.T, client *Client, paging api.Paging) ([]string, error) {
+	t.Helper()
+	var ids []string
+	for item, err := range All[thing](t.Context(), client, Call{Operation: operation.ProductList}, paging) {
+		if err != nil {
+			return ids, err
+		}
+		ids = append(ids, item.ID)
+	}
+	return ids, nil
+}
+
+func TestList(t *testing.T) {
+	t.Parallel()
+	numbered := func(from, to int) (ids []string) {
+		for i := from; i < to; i++ {
+			ids = append(ids, fmt.Sprint(i))
+		}
+		return ids
+	}
+	tests := map[string]struct {
+		pages, perPage int
+		paging         api.Paging
+		want           []string
+		calls          int32
+	}{
+		"all":                   {3, 2, api.Paging{}, numbered(0, 6), 3},
+		"one page":              {1, 2, api.Paging{}, numbered(0, 2), 1},
+		"nothing":               {0, 0, api.Paging{}, nil, 1},
+		"empty pages":           {3, 0, api.Paging{}, nil, 3},
+		"resumed":               {3, 2, api.Paging{Page: 2}, numbered(2, 6), 2},
+		"capped within a page":  {3, 2, api.Paging{MaxItems: 3}, numbered(0, 3), 2},
+		"capped at a page":      {3, 2, api.Paging{MaxItems: 2}, numbered(0, 2), 1},
+		"cap beyond the end":    {2, 2, api.Paging{MaxItems: 9}, numbered(0, 4), 2},
+		"capped and empty page": {2, 0, api.Paging{MaxItems: 1}, nil, 2},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			transport := listing(test.pages, test.perPage)
+			client := newTestClient(t, transport)
+			got, err := collect(t, client, test.paging)
+			require.NoError(t, err)
+			assert.Equal(t, test.want, got)
+			assert.Equal(t, test.calls, transport.calls.Load())
+
+			again, err := collect(t, client, test.paging)
+			require.NoError(t, err)
+			assert.Equal(t, got, again, "a list can be read again")
+		})
+	}
+}
+
+func TestListSendsTheSizeAndKeepsTheQuery(t *testing.T) {
+	t.Parallel()
+	var queries []string
+	pages := listing(2, 1)
+	transport := &answers{answer: func(call int, r *http.Request) (*http.Response, error) {
+		queries = append(queries, r.URL.RawQuery)
+		return pages.answer(call, r)
+	}}
+	client := newTestClient(t, transport)
+	call := Call{Operation: operation.ProductSearch, Query: search{Query: "zinc"}}
+	for _, err := range Pages[thing](t.Context(), client, call, api.Paging{PageSize: 7}) {
+		require.NoError(t, err)
+	}
+	assert.Equal(t, []string{
+		"query=zinc&page%5Bsize%5D=7&page%5Bnumber%5D=1",
+		"query=zinc&page%5Bsize%5D=7&page%5Bnumber%5D=2",
+	}, queries)
+}
+
+func TestListEndsWhereItsConsumerDoes(t *testing.T) {
+	t.Parallel()
+	transport := listing(100, 2)
+	for range All[thing](t.Context(), newTestClient(t, transport), Call{Operation: operation.ProductList}, api.Paging{}) {
+		break
+	}
+	assert.EqualValues(t, 1, transport.calls.Load())
+}
+
+// A platform that ignores the page number must not be read without end.
+func TestListNoticesAPageThatDoesNotAdvance(t *testing.T) {
+	t.Parallel()
+	transport := &answers{answer: func(int, *http.Request) (*http.Response, error) {
+		return reply(200, `{"products":[{"id":"0"}],"meta":{"current_page":1,"next_page":2,"total_pages":9,"total_count":9}}`), nil
+	}}
+	got, err := collect(t, newTestClient(t, transport), api.Paging{})
+	assert.ErrorIs(t, err, api.ErrBadResponse)
+	assert.Equal(t, []string{"0"}, got)
+	assert.EqualValues(t, 2, transport.calls.Load())
+}
+
+// metas answers each page with one thing and the meta that is given for it; the last
+// one stays.
+func metas(list ...string) *answers {
+	return &answers{answer: func(_ int, r *http.Request) (*http.Response, error) {
+		var number int
+		_, _ = fmt.Sscan(r.URL.Query().Get("page[number]"), &number)
+		return reply(200, fmt.Sprintf(`{"products":[{"id":"%d"}],"meta":%s}`, number-1, list[min(number, len(list))-1])), nil
+	}}
+}
+
+// Whatever the numbers in meta are, a list ends, and it does not skip pages that the
+// platform names.
+func TestListDoesNotTrustMeta(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		metas []string
+		want  []string
+		fails bool
+		calls int32
+	}{
+		"no current page, next stays":       {[]string{`{"next_page":2}`}, []string{"0"}, true, 2},
+		"no current page, next goes back":   {[]string{`{"next_page":2}`, `{"next_page":1}`}, []string{"0"}, true, 2},
+		"no current page":                   {[]string{`{"next_page":2}`, `{"next_page":3}`, `{"next_page":null}`}, numbers(3), false, 3},
+		"neither current nor next page":     {[]string{`{"total_pages":3}`}, numbers(3), false, 3},
+		"next page negative":                {[]string{`{"current_page":1,"next_page":-1,"total_pages":3}`}, numbers(1), false, 1},
+		"all negative":                      {[]string{`{"current_page":-1,"next_page":-1,"total_pages":-1}`}, nil, true, 1},
+		"next page is the current one":      {[]string{`{"current_page":1,"next_page":1}`}, numbers(1), false, 1},
+		"nothing":                           {[]string{`{}`}, numbers(1), false, 1},
+		"more pages than any list can have": {[]string{`{"current_page":1,"total_pages":9223372036854775807}`, `{"current_page":2}`}, numbers(2), false, 2},
+	}
+	for name, test := range tests {
+		for _, prefetch := range []int{0, 3} {
+			t.Run(fmt.Sprintf("%s, prefetch %d", name, prefetch), func(t *testing.T) {
+				t.Parallel()
+				platform := metas(test.metas...)
+				var got []string
+				var err error
+				for item, problem := range All[thing](t.Context(), newTestClient(t, platform), Call{Operation: operation.ProductList}, api.Paging{Prefetch: prefetch}) {
+					if err = problem; err != nil {
+						break
+					}
+					if got = append(got, item.ID); len(got) > 9 {
+						break // endless
+					}
+				}
+				assert.Equal(t, test.want, got)
+				assert.Equal(t, test.fails, errors.Is(err, api.ErrBadResponse), "%v", err)
+				if prefetch == 0 {
+					assert.Equal(t, test.calls, platform.calls.Load())
+				}
+			})
+		}
+	}
+}
+
+func TestListRefusesNegativeNumbers(t *testing.T) {
+	t.Parallel()
+	client := newTestClient(t, listing(1, 1))
+	for _, paging := range []api.Paging{{Page: -1}, {PageSize: -1}, {MaxItems: -1}} {
+		_, err := collect(t, client, paging)
+		assert.ErrorIs(t, err, api.ErrInvalidArgument)
+	}
+}
