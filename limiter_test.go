@@ -67,7 +67,7 @@ func TestRateLimiterKnowsTheDeadline(t *testing.T) {
 	})
 }
 
-func TestRateLimiterLetsGoOfACallerWhoLeaves(t *testing.T) {
+func TestRateLimiterReturnsWhenTheContextEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		limiter, err := dispensary.NewRateLimiter(1, time.Minute)

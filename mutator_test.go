@@ -229,7 +229,7 @@ func (l live) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // A walk over several pages, with and without prefetching, and a find-or-create do
 // not notice either.
-func TestCompatibleChangesDoNotDisturbWalks(t *testing.T) {
+func TestCompatibleChangesDoNotDisturbLists(t *testing.T) {
 	t.Parallel()
 	platform := dispensarytest.New(t)
 	base := platform.HTTPClient().Transport

@@ -35,7 +35,7 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		assert.ErrorIs(t, err, dispensary.ErrInvalidArgument)
 	}
 	_, err := dispensary.New(dispensary.Site{})
-	assert.ErrorContains(t, err, "no environment given")
+	assert.ErrorContains(t, err, "Environment is missing")
 	site := sandboxSite()
 	site.BaseURL = "http://platform.example/api"
 	_, err = dispensary.New(site)

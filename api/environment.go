@@ -1,7 +1,6 @@
 package api
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 )
@@ -65,15 +64,16 @@ func ParseEnvironment(s string) (Environment, error) {
 	return Environment{}, fmt.Errorf("dispensary: %q is no environment: want a region and a stage, like us/sandbox", s)
 }
 
-// Validate reports an environment that is not one of [Environments].
+// Validate reports an environment that is not one of [Environments], with an
+// [*ArgumentError].
 func (e Environment) Validate() error {
 	switch {
 	case e == (Environment{}):
-		return errors.New("dispensary: no environment given: set region and stage")
+		return &ArgumentError{Field: "Environment", Reason: "is missing: no environment given"}
 	case e.Region != US && e.Region != Canada:
-		return fmt.Errorf("dispensary: environment %s: unknown region %q", e, string(e.Region))
+		return &ArgumentError{Field: "Environment.Region", Reason: "is neither us nor ca"}
 	case e.Stage != Production && e.Stage != Sandbox:
-		return fmt.Errorf("dispensary: environment %s: unknown stage %q", e, string(e.Stage))
+		return &ArgumentError{Field: "Environment.Stage", Reason: "is neither production nor sandbox"}
 	}
 	return nil
 }

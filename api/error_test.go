@@ -57,7 +57,7 @@ func TestErrorShowsNoBodyInAnyForm(t *testing.T) {
 	assert.Contains(t, log.String(), "err.outcome=maybe_applied")
 }
 
-func TestErrorGivesTheBodyToThoseWhoAsk(t *testing.T) {
+func TestErrorMethodsReturnBodyAndMessages(t *testing.T) {
 	t.Parallel()
 	err := failedCreate()
 	assert.JSONEq(t, `{"error":["canary"]}`, string(err.Body()))

@@ -121,6 +121,9 @@ type ArgumentError struct {
 
 	// Reason says what is wrong with it.
 	Reason string
+
+	// Err is a cause to match, such as [ErrInsecure]; mostly nil.
+	Err error
 }
 
 // Error returns operation, field and reason.
@@ -133,6 +136,9 @@ func (e *ArgumentError) Error() string {
 	b.WriteString(e.Field + " " + e.Reason)
 	return b.String()
 }
+
+// Unwrap returns Err.
+func (e *ArgumentError) Unwrap() error { return e.Err }
 
 // Is makes every ArgumentError match [ErrInvalidArgument] and [ErrNotSent].
 func (e *ArgumentError) Is(target error) bool {

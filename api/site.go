@@ -25,17 +25,19 @@ type Site struct {
 	AuthURL string
 }
 
-// Validate reports what is missing or unusable. Its errors name the field and
-// never repeat an address, which may hold a password.
+// Validate reports what is missing or unusable, with an [*ArgumentError]. It names the
+// field and never repeats an address, which may hold a password.
 func (s Site) Validate() error {
 	if err := s.Environment.Validate(); err != nil {
 		return err
 	}
-	if err := ValidateURL(s.BaseURL); err != nil {
-		return fmt.Errorf("dispensary: site %s: BaseURL: %w", s.Environment, err)
-	}
-	if err := ValidateURL(s.AuthURL); err != nil {
-		return fmt.Errorf("dispensary: site %s: AuthURL: %w", s.Environment, err)
+	for _, address := range []struct{ field, url string }{{"BaseURL", s.BaseURL}, {"AuthURL", s.AuthURL}} {
+		if err := ValidateURL(address.url); err != nil {
+			return &ArgumentError{
+				Field: "Site." + address.field, Err: err,
+				Reason: "of " + s.Environment.String() + " " + strings.TrimPrefix(err.Error(), "dispensary: "),
+			}
+		}
 	}
 	return nil
 }

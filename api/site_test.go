@@ -21,19 +21,19 @@ func TestSiteNamesWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, sandboxSite().Validate())
 	for want, change := range map[string]func(*api.Site){
-		"no environment given":                     func(s *api.Site) { s.Environment = api.Environment{} },
-		`unknown region "mars"`:                    func(s *api.Site) { s.Environment.Region = "mars" },
-		`unknown stage "dress"`:                    func(s *api.Site) { s.Environment.Stage = "dress" },
-		"BaseURL: is empty":                        func(s *api.Site) { s.BaseURL = "" },
-		"AuthURL: is empty":                        func(s *api.Site) { s.AuthURL = "" },
-		"BaseURL: is not an absolute URL":          func(s *api.Site) { s.BaseURL = "/api" },
-		"AuthURL: is not an absolute URL":          func(s *api.Site) { s.AuthURL = "https:auth" },
-		"BaseURL: must not carry user information": func(s *api.Site) { s.BaseURL = "https://me:canary@platform.example" },
-		"BaseURL: must not carry a query":          func(s *api.Site) { s.BaseURL = "https://platform.example?canary" },
-		"BaseURL: must not carry a query or":       func(s *api.Site) { s.BaseURL = "https://platform.example#canary" },
-		"BaseURL: is not an https URL":             func(s *api.Site) { s.BaseURL = "ftp://platform.example" },
-		"BaseURL: dispensary: plain http":          func(s *api.Site) { s.BaseURL = "http://platform.example" },
-		"AuthURL: is not an absolute":              func(s *api.Site) { s.AuthURL = "https://%zz" },
+		"Environment is missing":                                func(s *api.Site) { s.Environment = api.Environment{} },
+		"Region is neither us nor ca":                           func(s *api.Site) { s.Environment.Region = "mars" },
+		"Stage is neither production nor sandbox":               func(s *api.Site) { s.Environment.Stage = "dress" },
+		"BaseURL of us/sandbox is empty":                        func(s *api.Site) { s.BaseURL = "" },
+		"AuthURL of us/sandbox is empty":                        func(s *api.Site) { s.AuthURL = "" },
+		"BaseURL of us/sandbox is not an absolute URL":          func(s *api.Site) { s.BaseURL = "/api" },
+		"AuthURL of us/sandbox is not an absolute URL":          func(s *api.Site) { s.AuthURL = "https:auth" },
+		"BaseURL of us/sandbox must not carry user information": func(s *api.Site) { s.BaseURL = "https://me:canary@platform.example" },
+		"BaseURL of us/sandbox must not carry a query":          func(s *api.Site) { s.BaseURL = "https://platform.example?canary" },
+		"BaseURL of us/sandbox must not carry a query or":       func(s *api.Site) { s.BaseURL = "https://platform.example#canary" },
+		"BaseURL of us/sandbox is not an https URL":             func(s *api.Site) { s.BaseURL = "ftp://platform.example" },
+		"BaseURL of us/sandbox plain http":                      func(s *api.Site) { s.BaseURL = "http://platform.example" },
+		"AuthURL of us/sandbox is not an absolute":              func(s *api.Site) { s.AuthURL = "https://%zz" },
 	} {
 		site := sandboxSite()
 		change(&site)

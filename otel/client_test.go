@@ -141,7 +141,7 @@ func createPatient(ctx context.Context, c *dispensary.Client) error {
 
 // A walk is a call a page, below the same parent, also where pages are fetched at
 // the same time.
-func TestWalkIsACallAPage(t *testing.T) {
+func TestListIsACallForEachPage(t *testing.T) {
 	t.Parallel()
 	platform, r := dispensarytest.New(t), record(t)
 	ctx, mine := r.tracers.Tracer("test").Start(t.Context(), "mine")
@@ -159,7 +159,7 @@ func TestWalkIsACallAPage(t *testing.T) {
 }
 
 // A raw call tells nothing of its path.
-func TestRawCallTellsNoPath(t *testing.T) {
+func TestRawCallRecordsNoPath(t *testing.T) {
 	t.Parallel()
 	platform, r := dispensarytest.New(t), record(t)
 	id := platform.Platform().Patients()[0].ID

@@ -28,7 +28,7 @@ func (refusingMeter) Int64Counter(string, ...metric.Int64CounterOption) (metric.
 	return noop.Int64Counter{}, errRefused
 }
 
-func TestNewTellsWhatTheMeterRefuses(t *testing.T) {
+func TestNewReturnsWhatTheMeterRefuses(t *testing.T) {
 	t.Parallel()
 	_, err := dispensaryotel.New(dispensaryotel.Config{MeterProvider: refusing{}})
 	require.ErrorIs(t, err, errRefused)

@@ -187,7 +187,7 @@ func delivery(id string) webhook.Delivery {
 }
 
 // A type that nobody knows could be anything.
-func TestUnknownEventTypeIsNotTold(t *testing.T) {
+func TestUnknownEventTypeIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	r := record(t)
 	inbox := r.Inbox(inboxFunc(func(context.Context, webhook.Delivery) (webhook.Receipt, error) {
@@ -204,7 +204,7 @@ func TestUnknownEventTypeIsNotTold(t *testing.T) {
 }
 
 // What the program observes with on its own goes on, and comes first.
-func TestOwnHooksOfAWebhookStay(t *testing.T) {
+func TestCallersHooksOfAWebhookStay(t *testing.T) {
 	t.Parallel()
 	type key struct{}
 	var told []string

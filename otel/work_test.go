@@ -117,7 +117,7 @@ func TestLinkIsToTheDeliveryThatWasStored(t *testing.T) {
 }
 
 // The program's own hooks stay, and what its Begin put into the context is there.
-func TestOwnHooksOfWorkStay(t *testing.T) {
+func TestCallersHooksOfWorkStay(t *testing.T) {
 	t.Parallel()
 	type key struct{}
 	var told []any

@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"errors"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -86,7 +85,7 @@ func New(config Config) (*Client, error) {
 	}
 	base, err := url.Parse(strings.TrimSuffix(config.Site.BaseURL, "/"))
 	if err != nil {
-		return nil, errors.New("dispensary: BaseURL is not a URL")
+		return nil, &api.ArgumentError{Field: "Site.BaseURL", Reason: "is not a URL"}
 	}
 	if config.Retry, err = withDefaults(config.Retry); err != nil {
 		return nil, err
