@@ -23,7 +23,7 @@ var auditScript string
 // narrow is the width of a small telephone, in CSS pixels.
 const narrow = 320
 
-// audit holds the page that is open to what people need: in light and dark colours,
+// audit checks contrast, names and layout of the open page: in light and dark colours,
 // in a wide and a narrow window, with everything unfolded.
 func (b *tab) audit(page string) {
 	b.t.Helper()
@@ -35,8 +35,8 @@ func (b *tab) audit(page string) {
 	assert.Empty(b.t, b.nameless(), "%s: names", page)
 }
 
-// nameless are the roles of what has no name for those who hear the page, as the
-// browser tells it to a screen reader.
+// nameless are the roles of what needs no name, in the tree that the browser gives to
+// a screen reader.
 func (b *tab) nameless() (roles []string) {
 	b.t.Helper()
 	for _, node := range call(b, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{}).Nodes {
@@ -48,7 +48,7 @@ func (b *tab) nameless() (roles []string) {
 	return roles
 }
 
-// toName are the roles of what has to have a name.
+// toName are the roles of what must have a name.
 var toName = map[string]bool{
 	"button": true, "checkbox": true, "combobox": true, "DisclosureTriangle": true, "heading": true, "image": true, "link": true,
 	"navigation": true, "region": true, "searchbox": true, "spinbutton": true, "textbox": true,
@@ -68,7 +68,7 @@ func (b *tab) window(width, height int64) {
 	run(b, chromedp.EmulateViewport(width, height))
 }
 
-// The audit sees what it is there to see.
+// The audit finds the mistakes that it is written for.
 func TestTheAudit(t *testing.T) {
 	t.Parallel()
 	b := open(t)
@@ -88,7 +88,7 @@ func TestTheAudit(t *testing.T) {
 }
 
 // fill gives every page of the console something to show.
-func (s *stage) fill() {
+func (s *fixture) fill() {
 	s.t.Helper()
 	s.status.Store(http.StatusInternalServerError)
 	p := s.fake.Platform()
@@ -110,7 +110,7 @@ func (s *stage) fill() {
 // Every page of the console is in order, and whatever it links to is there.
 func TestTheWholeConsole(t *testing.T) {
 	t.Parallel()
-	s, b := start(t), open(t)
+	s, b := newFixture(t), open(t)
 	for _, page := range []string{"tokens", "events", "deliveries", "requests", "clock", "faults"} {
 		b.visit(s.console + page)
 		b.audit("empty " + page)
@@ -147,7 +147,7 @@ func TestTheWholeConsole(t *testing.T) {
 // Every action's form is in order.
 func TestAllForms(t *testing.T) {
 	t.Parallel()
-	s, b := start(t), open(t)
+	s, b := newFixture(t), open(t)
 	for _, op := range control.Operations() {
 		if op.Method != http.MethodGet {
 			b.visit(s.console + "actions/" + op.ID)
@@ -164,7 +164,7 @@ func TestAllForms(t *testing.T) {
 // So is every page of the platform.
 func TestAllPagesOfThePlatform(t *testing.T) {
 	t.Parallel()
-	s, b := start(t), open(t)
+	s, b := newFixture(t), open(t)
 	origin := strings.TrimSuffix(s.fake.BaseURL(), "/api")
 	p := s.fake.Platform()
 	plan := p.Plans()[0]

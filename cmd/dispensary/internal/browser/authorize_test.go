@@ -11,7 +11,7 @@ import (
 
 func TestAuthorize(t *testing.T) {
 	t.Parallel()
-	twice(t, func(s *stage, b *tab) {
+	twice(t, func(s *fixture, b *tab) {
 		b.visit(s.authorize())
 		user := s.fake.Users()[0]
 		b.fill("email", user.Email)
@@ -32,7 +32,7 @@ func TestAuthorize(t *testing.T) {
 
 func TestCancel(t *testing.T) {
 	t.Parallel()
-	twice(t, func(s *stage, b *tab) {
+	twice(t, func(s *fixture, b *tab) {
 		b.visit(s.authorize())
 		b.press("Cancel") // before signing in: nothing has to be entered
 		b.sees("Welcome back")
@@ -45,7 +45,7 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-func (b *tab) signIn(s *stage) {
+func (b *tab) signIn(s *fixture) {
 	b.t.Helper()
 	user := s.fake.Users()[0]
 	b.visit(s.authorize())
@@ -58,7 +58,7 @@ func (b *tab) signIn(s *stage) {
 // Reloading the consent page asks nothing and loses nothing.
 func TestTheConsentPageIsReloaded(t *testing.T) {
 	t.Parallel()
-	twice(t, func(s *stage, b *tab) {
+	twice(t, func(s *fixture, b *tab) {
 		b.signIn(s)
 		b.leads(chromedp.Reload())
 		b.sees("asks to work with your account", s.fake.Users()[0].Name)
@@ -77,7 +77,7 @@ func TestTheConsentPageIsReloaded(t *testing.T) {
 
 func TestAWrongRedirect(t *testing.T) {
 	t.Parallel()
-	twice(t, func(s *stage, b *tab) {
+	twice(t, func(s *fixture, b *tab) {
 		b.opens(strings.Replace(s.authorize(), "callback", "elsewhere", 1), 404)
 		b.sees("No application has this client_id and redirect_uri.")
 		b.refused(404)
@@ -85,11 +85,11 @@ func TestAWrongRedirect(t *testing.T) {
 	})
 }
 
-// Whoever has no mouse gets through with Tab, Enter and Space, and sees all the
-// time where they are.
+// The keyboard is enough: Tab, Enter and Space reach everything, and the focus is
+// always visible.
 func TestConsentByKeyboard(t *testing.T) {
 	t.Parallel()
-	s, b := start(t), open(t)
+	s, b := newFixture(t), open(t)
 	b.signInByKeys(s)
 	b.keys(kb.Tab)
 	b.focused("Authorize")
@@ -114,7 +114,7 @@ func TestConsentByKeyboard(t *testing.T) {
 	b.sees(s.fake.Application().RedirectURI)
 }
 
-func (b *tab) signInByKeys(s *stage) {
+func (b *tab) signInByKeys(s *fixture) {
 	b.t.Helper()
 	user := s.fake.Users()[0]
 	b.visit(s.authorize())
@@ -139,7 +139,7 @@ func (b *tab) focused(name string) {
 // After a wrong password the e-mail address is most likely right.
 func TestTheFocusAfterAWrongPassword(t *testing.T) {
 	t.Parallel()
-	s, b := start(t), open(t) // browsers move the focus only where scripts may run
+	s, b := newFixture(t), open(t) // browsers move the focus only where scripts may run
 	b.visit(s.authorize())
 	b.focused("E-mail address")
 	b.fill("email", s.fake.Users()[0].Email)

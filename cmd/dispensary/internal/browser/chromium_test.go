@@ -15,7 +15,7 @@ import (
 var update = flag.Bool("update", false, "write docs/screenshots anew")
 
 // chromium is the one browser of all tests, nil where none is installed. Each test
-// has a profile of its own in it.
+// has its own profile in it.
 var chromium context.Context
 
 func TestMain(m *testing.M) {
@@ -51,7 +51,7 @@ func installed() string {
 	return ""
 }
 
-// options start a browser with a new profile that talks to nobody but the pages of
+// options start a browser with a new profile that connects only to the pages of
 // the tests.
 func options(program string) []chromedp.ExecAllocatorOption {
 	return append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),

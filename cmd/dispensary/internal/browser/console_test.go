@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a developer does first with a receiver that is not right yet.
+// A developer looks for the reason why a receiver gets no event, and repairs it.
 func TestADeliveryFailsAndIsRetried(t *testing.T) {
 	t.Parallel()
-	twice(t, func(s *stage, b *tab) {
+	twice(t, func(s *fixture, b *tab) {
 		s.status.Store(http.StatusInternalServerError)
 		b.visit(s.console + "world")
 		b.press("Order as Jane Doe")
@@ -37,7 +37,7 @@ func TestADeliveryFailsAndIsRetried(t *testing.T) {
 
 func TestAnEndpointIsDisabledAndEnabled(t *testing.T) {
 	t.Parallel()
-	twice(t, func(s *stage, b *tab) {
+	twice(t, func(s *fixture, b *tab) {
 		s.status.Store(http.StatusGone)
 		b.visit(s.console + "world")
 		b.press("Order as Jane Doe")
@@ -58,7 +58,7 @@ func TestAnEndpointIsDisabledAndEnabled(t *testing.T) {
 }
 
 // attempted waits until so many attempts of delivery were made.
-func (s *stage) attempted(n int) {
+func (s *fixture) attempted(n int) {
 	s.t.Helper()
 	require.Eventually(s.t, func() bool {
 		made := 0

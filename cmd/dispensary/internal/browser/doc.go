@@ -1,10 +1,10 @@
 // Package browser opens every page of the fake platform and of its console in a
-// real browser, headless Chromium, and holds them to what people need: a person
-// gets through, with scripts and without, nothing fails behind the page, every text
-// can be read, and everything has a name. It holds only tests.
+// real browser, headless Chromium. It checks that a person gets through, with scripts
+// and without, that nothing fails behind the page, that every text can be read, and that
+// everything has a name for screen readers. It contains only tests.
 //
-// The tests need a Chromium or Chrome on the PATH. Where there is none they are
-// skipped with one line; CI installs one.
+// The tests need a Chromium or Chrome on the PATH. Without one they are skipped
+// with one line; CI installs one.
 //
 //	go test .            # all walks
 //	go test . -update    # and new pictures in docs/screenshots

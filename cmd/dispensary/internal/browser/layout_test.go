@@ -13,7 +13,7 @@ import (
 )
 
 // full is a platform with much to show, and with long names.
-func (s *stage) full() {
+func (s *fixture) full() {
 	s.t.Helper()
 	p := s.fake.Platform()
 	_, _, err := p.RegisterPatient(dispensarytest.NewPatient{
@@ -45,7 +45,7 @@ func (b *tab) measured(of, fault string) []string {
 // Numbers, addresses and what can be pressed have the room they need.
 func TestTheLayoutOfTheConsole(t *testing.T) {
 	t.Parallel()
-	s, b := start(t), open(t)
+	s, b := newFixture(t), open(t)
 	s.full()
 	b.visit(s.console + "requests")
 	b.window(1280, 900)
@@ -75,7 +75,7 @@ func TestTheLayoutOfTheConsole(t *testing.T) {
 // Lists can be searched, and turned over, with and without scripts.
 func TestListsAreLookedThrough(t *testing.T) {
 	t.Parallel()
-	twice(t, func(s *stage, b *tab) {
+	twice(t, func(s *fixture, b *tab) {
 		s.full()
 		b.visit(s.console + "requests")
 		b.sees("1 to 50 of 103")

@@ -12,11 +12,10 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 )
 
-// A page that is open follows what happens, and takes nothing out of the hands of
-// whoever reads it.
+// An open page follows what happens, and does not disturb its reader.
 func TestPagesFollow(t *testing.T) {
 	t.Parallel()
-	s, b := start(t), open(t)
+	s, b := newFixture(t), open(t)
 	s.fill()
 	b.visit(s.console + "deliveries")
 	b.unfold("Attempt 1: status 500")
@@ -46,10 +45,10 @@ func TestPagesFollow(t *testing.T) {
 	b.sees("Nothing goes wrong.")
 }
 
-// A page that hears nothing any more says so.
+// A page whose connection has ended says so.
 func TestThePlatformGoes(t *testing.T) {
 	t.Parallel()
-	s, b := start(t), open(t)
+	s, b := newFixture(t), open(t)
 	b.visit(s.console + "clock")
 	s.fake.Clock().Advance(time.Minute)
 	b.sees("2026-03-02 09:01:00 UTC")
@@ -62,7 +61,7 @@ func TestThePlatformGoes(t *testing.T) {
 // What was begun to be typed stays, and so does the place in it.
 func TestFormsAreLeftAlone(t *testing.T) {
 	t.Parallel()
-	s, b := start(t), open(t)
+	s, b := newFixture(t), open(t)
 	b.visit(s.console + "actions/platform.place_order")
 	b.fill("patient_id", "54abf1")
 	s.fake.Clock().Advance(time.Minute)
@@ -73,7 +72,7 @@ func TestFormsAreLeftAlone(t *testing.T) {
 // On a clock that runs, the time on a page does, too.
 func TestTimeRuns(t *testing.T) {
 	t.Parallel()
-	s, b := start(t, dispensarytest.WithClock(dispensarytest.LiveClock())), open(t)
+	s, b := newFixture(t, dispensarytest.WithClock(dispensarytest.LiveClock())), open(t)
 	s.fake.IssueToken(dispensarytest.User{})
 	b.visit(s.console + "clock")
 	shown := eval[string](b, `document.querySelector(".big").innerText`)

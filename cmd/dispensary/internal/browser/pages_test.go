@@ -13,7 +13,7 @@ import (
 
 func TestAPlanIsFinishedBehindADynamicLink(t *testing.T) {
 	t.Parallel()
-	twice(t, func(s *stage, b *tab) {
+	twice(t, func(s *fixture, b *tab) {
 		link, err := s.client().TreatmentPlans.DynamicLinks.Create(b.t.Context(), treatmentplans.NewDynamicLink{
 			PractitionerID: s.fake.Platform().Practitioners()[0].ID, Patient: &treatmentplans.LinkPatient{Email: "new.patient@example.org"},
 		})
@@ -44,7 +44,7 @@ func TestAPlanIsFinishedBehindADynamicLink(t *testing.T) {
 
 func TestAnInOfficeCheckout(t *testing.T) {
 	t.Parallel()
-	twice(t, func(s *stage, b *tab) {
+	twice(t, func(s *fixture, b *tab) {
 		plan := s.fake.Platform().Plans()[0]
 		checkout, err := s.client().TreatmentPlans.InOfficeCheckout(b.t.Context(), plan.ID)
 		require.NoError(b.t, err)
@@ -65,7 +65,7 @@ func TestAnInOfficeCheckout(t *testing.T) {
 // A product may have a name that is longer than a line; prices say in which money.
 func TestAPlanOfAProductWithALongName(t *testing.T) {
 	t.Parallel()
-	s, b := start(t, dispensarytest.WithRegion(dispensarytest.Canada)), open(t)
+	s, b := newFixture(t, dispensarytest.WithRegion(dispensarytest.Canada)), open(t)
 	p := s.fake.Platform()
 	product, _, err := p.CreateProduct(dispensarytest.NewProduct{
 		Name: "Magnesium bisglycinate with vitamin B6 and " + strings.Repeat("Donaudampfschifffahrt", 5) + " of the very first harvest of the year",

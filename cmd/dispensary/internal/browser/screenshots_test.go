@@ -27,7 +27,7 @@ const most = 150_000
 // their size.
 func TestScreenshots(t *testing.T) {
 	t.Parallel()
-	s, b := start(t), open(t)
+	s, b := newFixture(t), open(t)
 	s.fill()
 	s.fake.Clock().Advance(10 * time.Minute)
 	s.status.Store(http.StatusOK)

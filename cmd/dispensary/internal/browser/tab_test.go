@@ -3,7 +3,9 @@ package browser
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -21,11 +23,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience is how long a tab waits for what has to come.
+// patience is how long a tab waits for something that must happen.
 const patience = 2 * time.Minute
 
-// tab is a person's browser, with a new profile. Whatever goes wrong behind a page
-// fails the test.
+// tab is a tab of the browser with a new profile. Anything that goes wrong behind a
+// page fails the test.
 type tab struct {
 	t   *testing.T
 	ctx context.Context
@@ -34,13 +36,13 @@ type tab struct {
 	problems []string
 }
 
-// twice runs a walk with scripts and, as whoever switched them off, without.
-func twice(t *testing.T, walk func(s *stage, b *tab)) {
+// twice runs a walk with scripts and without.
+func twice(t *testing.T, walk func(s *fixture, b *tab)) {
 	t.Helper()
 	for name, without := range map[string]bool{"with scripts": false, "without scripts": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, b := start(t), open(t)
+			s, b := newFixture(t), open(t)
 			call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: without})
 			walk(s, b)
 		})
@@ -64,7 +66,7 @@ func open(t *testing.T) *tab {
 	return b
 }
 
-// hear writes down what went wrong.
+// hear records what went wrong.
 func (b *tab) hear(event any) {
 	switch e := event.(type) {
 	case *runtime.EventConsoleAPICalled:
@@ -192,7 +194,7 @@ func (b *tab) text() string {
 	return eval[string](b, `document.body.innerText`)
 }
 
-// sees demands texts on the page, which may come a little later.
+// sees demands texts on the page, which may appear a little later.
 func (b *tab) sees(texts ...string) {
 	b.t.Helper()
 	for _, text := range texts {
@@ -212,4 +214,38 @@ func (b *tab) wait(what string, come func() bool) {
 			require.FailNow(b.t, "there is no "+what)
 		}
 	}
+}
+
+// Everything that goes wrong behind a page fails the test.
+func TestATabHears(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/":
+			w.Header().Set("Content-Security-Policy", "default-src 'self'")
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = io.WriteString(w, `<!doctype html><title>Page</title><script src="script.js"></script>
+				<script>"inline"</script><img src="missing.png" alt=""><img src="broken.png" alt="">`)
+		case "/script.js":
+			w.Header().Set("Content-Type", "text/javascript")
+			_, _ = io.WriteString(w, `console.warn("careful"); throw new Error("boom")`)
+		case "/broken.png":
+			panic(http.ErrAbortHandler)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+	b.visit(server.URL)
+	for _, report := range []string{"console.warning", "exception: Uncaught", "Content Security Policy", "status of 404", "request failed"} {
+		b.wait(report, func() bool {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return slices.ContainsFunc(b.problems, func(p string) bool { return strings.Contains(p, report) })
+		})
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.problems = nil // this once they are as they should be
 }

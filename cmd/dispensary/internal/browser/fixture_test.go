@@ -17,9 +17,9 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 )
 
-// stage is a platform with its console, and an application whose users come back
-// to it and whose webhook endpoint answers as it is told.
-type stage struct {
+// fixture is a platform with its console, and an application whose users come back
+// to it and whose webhook endpoint answers with a status that can be set.
+type fixture struct {
 	t       *testing.T
 	fake    *dispensarytest.Server
 	console string // its address, with a slash at the end
@@ -27,17 +27,17 @@ type stage struct {
 	status  atomic.Int64 // the endpoint's
 }
 
-// start starts everything at a fixed time, on free ports of this machine.
-func start(t *testing.T, options ...dispensarytest.Option) *stage {
+// newFixture starts everything at a fixed time, on free ports of this machine.
+func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 	t.Helper()
-	s := &stage{t: t, back: make(chan url.Values, 10)}
+	s := &fixture{t: t, back: make(chan url.Values, 10)}
 	s.status.Store(http.StatusOK)
 	app := httptest.NewServer(s.app())
 	t.Cleanup(app.Close)
 	s.fake = dispensarytest.New(t, append([]dispensarytest.Option{
 		dispensarytest.WithClock(dispensarytest.FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))),
 		dispensarytest.WithRedirectURI(app.URL + "/callback"), dispensarytest.WithUnconditionalDelivery(),
-		dispensarytest.WithReading(dispensarytest.SilenceDeliveryTimeout, "5s"), // a machine with much to do is no failure
+		dispensarytest.WithReading(dispensarytest.SilenceDeliveryTimeout, "5s"), // a busy machine is no failure
 	}, options...)...)
 	require.NoError(t, s.fake.Host("https://ehr.example.com", s.app()))
 	require.NoError(t, s.fake.RegisterWebhook("https://ehr.example.com/webhooks"))
@@ -52,7 +52,7 @@ func start(t *testing.T, options ...dispensarytest.Option) *stage {
 }
 
 // app is the application.
-func (s *stage) app() http.Handler {
+func (s *fixture) app() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /callback", func(w http.ResponseWriter, r *http.Request) {
 		s.back <- r.URL.Query()
@@ -67,10 +67,10 @@ func (s *stage) app() http.Handler {
 }
 
 // client is the application at work for its first user.
-func (s *stage) client() *dispensary.Client { return s.fake.Client(s.fake.Users()[0]) }
+func (s *fixture) client() *dispensary.Client { return s.fake.Client(s.fake.Users()[0]) }
 
 // kinds are the types of the events there were.
-func (s *stage) kinds() (kinds []string) {
+func (s *fixture) kinds() (kinds []string) {
 	for _, e := range s.fake.Platform().Events() {
 		kinds = append(kinds, e.Type)
 	}
@@ -78,14 +78,14 @@ func (s *stage) kinds() (kinds []string) {
 }
 
 // authorize is the address that an application sends its users to.
-func (s *stage) authorize() string {
+func (s *fixture) authorize() string {
 	app := s.fake.Application()
 	query := url.Values{"client_id": {app.ClientID}, "redirect_uri": {app.RedirectURI}, "response_type": {"code"}, "state": {"s-1"}}
 	return s.fake.AuthURL() + "/oauth/authorize?" + query.Encode()
 }
 
-// cameBack is what the application was told in the browser's address.
-func (s *stage) cameBack() url.Values {
+// cameBack is the query with which the browser returned to the application.
+func (s *fixture) cameBack() url.Values {
 	s.t.Helper()
 	select {
 	case query := <-s.back:
