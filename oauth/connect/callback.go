@@ -13,7 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
-// connecting is the connecting of a user that requests with one state share.
+// connecting is one exchange of a code, which all requests with its state share.
 type connecting struct {
 	done chan struct{}
 
@@ -76,8 +76,8 @@ func (h *Handler) finishFlow(w http.ResponseWriter, r *http.Request, result *Res
 
 func (r *Result) fail(outcome Outcome, err error) { r.Outcome, r.Err = outcome, err }
 
-// checkCookie takes the cookie of a state away from the browser and looks
-// whether it is the right one.
+// checkCookie deletes the cookie of a state in the browser and checks whether it is
+// the right one.
 func (h *Handler) checkCookie(w http.ResponseWriter, r *http.Request, f flow, result *Result) bool {
 	cookie, err := r.Cookie(h.cookiePrefix() + f.cookieSuffix())
 	if err != nil {
@@ -114,8 +114,8 @@ const connectTimeout = 90 * time.Second
 // errAbandoned is the result of work whose goroutine was ended by runtime.Goexit.
 var errAbandoned = errors.New("connect: connecting a user ended without a result")
 
-// join runs work for a state, once for all who come with it at the same time. It
-// goes on when they leave: the code cannot be used again.
+// join runs work for a state, once for all requests that come with it at the same
+// time. It goes on when they leave: the code cannot be used again.
 func (h *Handler) join(ctx context.Context, f flow, work func(context.Context) (tokens.Record, error)) *connecting {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -151,7 +151,7 @@ func (h *Handler) cookiePrefix() string {
 	return "__Host-dispensary-"
 }
 
-// setCookie writes the cookie of a flow, or takes it away.
+// setCookie writes the cookie of a flow, or deletes it.
 func (h *Handler) setCookie(w http.ResponseWriter, f flow, value string, maxAge int) {
 	h.writeCookie(w, h.cookiePrefix()+f.cookieSuffix(), value, maxAge)
 }

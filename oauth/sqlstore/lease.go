@@ -28,12 +28,12 @@ func (s *Store) Lease(ctx context.Context, lease tokens.Lease, ttl time.Duration
 	if !errors.Is(err, errNotMatched) {
 		return record, err
 	}
-	return s.lost(ctx, lease)
+	return s.leaseError(ctx, lease)
 }
 
-// lost finds out why a lease was not to be had. What happens between the two
+// leaseError finds out why a lease could not be taken. What happens between the two
 // statements makes the reason a newer one, never a wrong one.
-func (s *Store) lost(ctx context.Context, lease tokens.Lease) (tokens.Record, error) {
+func (s *Store) leaseError(ctx context.Context, lease tokens.Lease) (tokens.Record, error) {
 	version, err := s.probe(ctx, "lease", lease.Key)
 	switch {
 	case err != nil:
@@ -145,7 +145,7 @@ func (s *Store) casThere(ctx context.Context, op string, lease tokens.Lease, que
 	return record, nil
 }
 
-// held returns the columns that a lease is known by.
+// leaseValues returns the columns that a lease is known by.
 func leaseValues(lease tokens.Lease) values {
 	v := keyValues(lease.Key)
 	v["version"], v["owner"] = lease.Version, lease.Owner

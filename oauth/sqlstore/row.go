@@ -11,7 +11,7 @@ import (
 )
 
 // details are the fields of a token besides its secrets and its environment, as
-// JSON in a column of their own: a field that is new needs no migration. Times
+// JSON in one column: a field that is new needs no migration. Times
 // are in microseconds; nil is zero.
 type details struct {
 	TokenType       string              `json:"token_type,omitempty"`
@@ -46,7 +46,7 @@ func columnsOf(key tokens.Key, token oauth.Token) (values, error) {
 	return v, nil
 }
 
-// place returns the columns that hold a key.
+// keyValues returns the columns that hold a key.
 func keyValues(key tokens.Key) values {
 	return values{"environment": key.Environment.String(), "username": key.User}
 }

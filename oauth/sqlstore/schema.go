@@ -95,8 +95,8 @@ func Migrate(ctx context.Context, db *sql.DB, dialect Dialect, config Config) er
 	}
 }
 
-// Schema returns the SQL of the whole schema, for those who apply it with a tool
-// of their own instead of [Migrate].
+// Schema returns the SQL of the whole schema, for programs that apply it with
+// another tool than [Migrate].
 func Schema(dialect Dialect, config Config) (string, error) {
 	m, err := newMigration(dialect, config)
 	if err != nil {
@@ -143,7 +143,7 @@ func (m *migration) run(ctx context.Context, db *sql.DB) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	begin, end, undo := m.turn()
+	begin, end, undo := m.lock()
 	for _, act := range []func(context.Context, querier) error{begin, m.take, end} {
 		if err := act(ctx, conn); err != nil {
 			_ = exec(context.WithoutCancel(ctx), conn, undo) // the connection goes back to the pool
@@ -153,9 +153,9 @@ func (m *migration) run(ctx context.Context, db *sql.DB) (err error) {
 	return nil
 }
 
-// turn returns how to begin, end and undo a turn. PostgreSQL and SQLite change a
+// lock returns how to begin, end and undo an exclusive change of the schema. PostgreSQL and SQLite change a
 // schema in a transaction; MySQL cannot, which is why every step may be repeated.
-func (m *migration) turn() (begin, end func(context.Context, querier) error, undo string) {
+func (m *migration) lock() (begin, end func(context.Context, querier) error, undo string) {
 	script := func(script string) func(context.Context, querier) error {
 		return func(ctx context.Context, q querier) error { return exec(ctx, q, script) }
 	}

@@ -26,7 +26,7 @@ import (
 // rest of the waiting. A program that has its own tables in the file opens it a
 // second time for these, with a busy_timeout of some seconds and _txlock=immediate:
 // it takes both, or its own transaction fails with SQLITE_BUSY as soon as the
-// store, or anybody else, writes at the same time.
+// store, or another program, writes at the same time.
 //
 //	db, err := sqlstore.OpenSQLite("sqlite", "tokens.db")
 //

@@ -24,9 +24,9 @@ type Store struct {
 	config  Config
 	sql     statements
 
-	// writing lets the writers of this process take turns, where the database
-	// is a file that has one writer at a time: to wait here is fair and costs
-	// nothing, to wait in the driver is a matter of luck. Nil elsewhere.
+	// writing serializes the writers of this process where the database is a file,
+	// which has one writer at a time: waiting here is fair and costs nothing,
+	// waiting in the driver is a matter of luck. Nil elsewhere.
 	writing chan struct{}
 }
 
@@ -233,7 +233,7 @@ func (s *Store) retry(ctx context.Context, op string, query statement, run func(
 }
 
 // failed names the operation. The end of the caller's ctx comes back from some
-// drivers as an error of their own.
+// drivers as another error.
 func failed(ctx context.Context, op string, err error) error {
 	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
 		return fmt.Errorf("sqlstore: %s: %w: %w", op, ended, err)

@@ -105,13 +105,11 @@ func users(records []tokens.Record) []string {
 	return names
 }
 
-func claimDue(t *testing.T, open opener) {
-	store := open()
-	c, ctx := claimer(t, store), t.Context()
-	// Stores that seal spread due times in another way, by 24 minutes at most.
-	for user, n := range map[string]int{"third": 300, "first": 100, "second": 200, "later": 100_000} {
-		saveDue(t, store, user, n)
-	}
+// saveNeverDue saves records that are not to be claimed: without a refresh token,
+// without an end, marked, and of another environment.
+func saveNeverDue(t *testing.T, store tokens.Store) {
+	t.Helper()
+	ctx := t.Context()
 	never := sample(user17, 1)
 	never.RefreshToken, never.ExpiresAt = "", epoch
 	_, err := store.Save(ctx, user17, never)
@@ -128,6 +126,16 @@ func claimDue(t *testing.T, open opener) {
 	elsewhere.ExpiresAt = epoch
 	_, err = store.Save(ctx, abroad, elsewhere)
 	require.NoError(t, err)
+}
+
+func claimDue(t *testing.T, open opener) {
+	store := open()
+	c, ctx := claimer(t, store), t.Context()
+	// Stores that seal spread due times in another way, by 24 minutes at most.
+	for user, n := range map[string]int{"third": 300, "first": 100, "second": 200, "later": 100_000} {
+		saveDue(t, store, user, n)
+	}
+	saveNeverDue(t, store)
 
 	due := all
 	due.Before = epoch.Add(1000 * time.Minute)

@@ -35,9 +35,8 @@ type KeepFreshPolicy struct {
 	// half a request a user an hour.
 	Everyone bool
 
-	// Limiter is asked before each refresh, and before looking for what is due;
-	// nil spaces the refreshes of this
-	// process by [DefaultSpacing] and some jitter. *rate.Limiter of
+	// Limiter delays each refresh, and each look for what is due;
+	// nil spaces the refreshes of this process by [DefaultSpacing] and some jitter. *rate.Limiter of
 	// golang.org/x/time/rate is one, and so is the module's RateLimiter. Use
 	// the one that the calls use where the platform counts all together.
 	Limiter interface {
@@ -173,9 +172,9 @@ func (r *refresher) rest(result *round, failures int) time.Duration {
 	return jittered(r.policy.Interval)
 }
 
-// round claims some tokens that are due and refreshes them. Whose token is claimed
-// has calls waiting, perhaps on another replica: there are no more claims than
-// workers, and than the limiter is likely to let pass soon.
+// round claims some tokens that are due and refreshes them. Calls of a user
+// whose token is claimed wait, perhaps on another replica: there are no more claims
+// than workers, and than the limiter is likely to let pass soon.
 func (r *refresher) round(ctx context.Context) (result *round, err error) {
 	result = &round{}
 	defer recoverAsError(&err)
