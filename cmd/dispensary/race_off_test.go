@@ -2,5 +2,5 @@
 
 package main
 
-// underRace tells that the race detector is at work.
+// underRace reports that the race detector is on.
 const underRace = false

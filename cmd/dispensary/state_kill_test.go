@@ -29,8 +29,8 @@ type write struct {
 }
 
 // A platform that is killed while it is written to starts again, and has every write
-// that was answered before the moment that its state file is of. How old the file is at
-// most, tells TestTheFileFollowsWithinASecond: here it depends on the machine, too.
+// that was answered before the snapshot in its state file was taken. How old that is at
+// most, TestTheFileFollowsWithinASecond proves: here it depends on the machine, too.
 func TestAKillLosesTheLastSecondAtMost(t *testing.T) {
 	t.Parallel()
 	rounds := testsize.Of(3, 20)
@@ -148,8 +148,8 @@ func post(address, bearer, body string) (one write, ok bool) {
 	return one, true
 }
 
-// In a platform that is written to without a pause, the file never is more than a
-// second behind.
+// The file of a platform that is written to without a pause is never more than a second
+// behind.
 func TestTheFileFollowsWithinASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

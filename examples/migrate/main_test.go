@@ -26,7 +26,7 @@ const (
 	challenge  = "challenge-migrate-0123456789"
 )
 
-// patient is how long things may take that are not a matter of the machine.
+// patient is how long things may take on a machine of any speed.
 const patient = 2 * time.Minute
 
 func TestStory(t *testing.T) {
@@ -43,9 +43,9 @@ func TestStory(t *testing.T) {
 // mistakes.
 func TestOldFails(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	old := &oldReceiver{db: b.db, secret: secret, challenge: challenge, logger: b.logger(), pack: b.packTogether()}
-	r := b.receiver(old)
+	r := b.target(old)
 	r.Hooks.BreakStorage = b.breakTable("webhook_events")
 	r.Timing.Patience = time.Second // it handles what it handles at once
 	r.Hooks.WithoutSecret = func() (http.Handler, error) {
@@ -69,7 +69,7 @@ func TestOldFails(t *testing.T) {
 
 func TestNewPasses(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
+	b := newFixture(t)
 	key, err := seal.GenerateKey("example")
 	require.NoError(t, err)
 	keys, err := seal.NewKeyRing(key)
@@ -84,14 +84,14 @@ func TestNewPasses(t *testing.T) {
 	t.Cleanup(func() { assert.NoError(t, next.inbox.Close(context.WithoutCancel(t.Context()))) })
 	route := &crossing{old: http.NotFoundHandler(), new: next}
 	route.goOver()
-	r := b.receiver(route)
+	r := b.target(route)
 	r.Hooks.BreakStorage = b.breakTable("dispensary_inbox")
 	r.Timing.Timeout, r.Timing.Patience = patient, patient
 	receivercheck.Run(t, r)
 }
 
-// bench is a database, and everything that the examination asks about.
-type bench struct {
+// fixture is a database, and everything that the checks ask about.
+type fixture struct {
 	db *sql.DB
 
 	gate sync.RWMutex // held for writing while nothing can be packed
@@ -99,31 +99,31 @@ type bench struct {
 	logs strings.Builder
 }
 
-func newBench(t *testing.T) *bench {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	db, err := openShop(filepath.Join(t.TempDir(), "shop.db"))
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, db.Close()) })
-	return &bench{db: db}
+	return &fixture{db: db}
 }
 
-func (b *bench) logger() *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }
+func (b *fixture) logger() *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }
 
 // Write takes a line of the log.
-func (b *bench) Write(line []byte) (int, error) {
+func (b *fixture) Write(line []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.logs.Write(line)
 }
 
-func (b *bench) pack(string) error {
+func (b *fixture) pack(string) error {
 	b.gate.RLock()
 	defer b.gate.RUnlock()
 	return nil
 }
 
-// receiver describes a receiver that works with the bench.
-func (b *bench) receiver(handler http.Handler) receivercheck.Target {
+// target describes a receiver that works with the fixture.
+func (b *fixture) target(handler http.Handler) receivercheck.Target {
 	return receivercheck.Target{
 		Handler: handler, Secret: secret, Challenge: challenge,
 		Hooks: receivercheck.Hooks{
@@ -152,7 +152,7 @@ func (b *bench) receiver(handler http.Handler) receivercheck.Target {
 }
 
 // packTogether packs two orders at a time, if there are two.
-func (b *bench) packTogether() func(string) error {
+func (b *fixture) packTogether() func(string) error {
 	meet := make(chan struct{})
 	return func(eventID string) error {
 		select {
@@ -165,7 +165,7 @@ func (b *bench) packTogether() func(string) error {
 }
 
 // breakTable makes a table refuse rows, as a full disk would.
-func (b *bench) breakTable(table string) func(bool) {
+func (b *fixture) breakTable(table string) func(bool) {
 	return func(broken bool) {
 		change := `DROP TRIGGER broken`
 		if broken {

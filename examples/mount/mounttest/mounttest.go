@@ -31,7 +31,7 @@ const (
 	challenge = "challenge-mount-0123456789"
 )
 
-// patient is how long things may take that are not a matter of the machine.
+// patient is how long things may take on a machine of any speed.
 const patient = 2 * time.Minute
 
 // Mount is what an example does with a handler.
@@ -50,17 +50,17 @@ func Story(t *testing.T, mount Mount) {
 // Receives examines a mounted shop.
 func Receives(t *testing.T, mount Mount) {
 	t.Helper()
-	b := open(t)
-	receivercheck.Run(t, b.receiver(mount))
+	b := newFixture(t)
+	receivercheck.Run(t, b.target(mount))
 }
 
 // NamesWhoReadTheBody demands that an order fails behind a middleware that
 // spoils the body, and that the error says so, to the operator and not to the
-// caller. So does the examination, to whoever writes the program.
+// caller. So does the acceptance test, to the developer.
 func NamesWhoReadTheBody(t *testing.T, spoilt Mount) {
 	t.Helper()
-	b := open(t)
-	r := b.receiver(spoilt)
+	b := newFixture(t)
+	r := b.target(spoilt)
 	verdicts, err := receivercheck.Examine(t.Context(), r)
 	require.NoError(t, err)
 	require.True(t, verdicts[0].Failed())
@@ -73,8 +73,8 @@ func NamesWhoReadTheBody(t *testing.T, spoilt Mount) {
 	assert.Contains(t, b.logs.String(), webhook.ErrBodyConsumed.Error())
 }
 
-// bench is a shop that is looked at.
-type bench struct {
+// fixture is a shop whose shipments, logs and observations are recorded.
+type fixture struct {
 	shop *shop.Shop
 	gate sync.RWMutex // held for writing while nothing can be shipped
 
@@ -84,13 +84,13 @@ type bench struct {
 	logs     strings.Builder
 }
 
-func open(t *testing.T) *bench {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	key, err := seal.GenerateKey("example")
 	require.NoError(t, err)
 	keys, err := seal.NewKeyRing(key)
 	require.NoError(t, err)
-	b := &bench{shipped: map[string]int{}}
+	b := &fixture{shipped: map[string]int{}}
 	b.shop, err = shop.Open(shop.Settings{
 		Environment: dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox},
 		Secret:      secret, Challenge: challenge,
@@ -105,8 +105,8 @@ func open(t *testing.T) *bench {
 	return b
 }
 
-// receiver describes the mounted shop.
-func (b *bench) receiver(mount Mount) receivercheck.Target {
+// target describes the mounted shop.
+func (b *fixture) target(mount Mount) receivercheck.Target {
 	return receivercheck.Target{
 		Handler: mount(b.shop.Webhooks), Path: shop.WebhookPath, Secret: secret, Challenge: challenge,
 		Hooks: receivercheck.Hooks{
@@ -133,7 +133,7 @@ func (b *bench) receiver(mount Mount) receivercheck.Target {
 	}
 }
 
-func (b *bench) ship(_ context.Context, order events.OrderEvent) error {
+func (b *fixture) ship(_ context.Context, order events.OrderEvent) error {
 	b.gate.RLock()
 	defer b.gate.RUnlock()
 	b.mu.Lock()
@@ -142,14 +142,14 @@ func (b *bench) ship(_ context.Context, order events.OrderEvent) error {
 	return nil
 }
 
-func (b *bench) observe(_ context.Context, o webhook.Observation) {
+func (b *fixture) observe(_ context.Context, o webhook.Observation) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.observed = append(b.observed, o)
 }
 
 // Write takes a line of the log.
-func (b *bench) Write(line []byte) (int, error) {
+func (b *fixture) Write(line []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.logs.Write(line)

@@ -110,6 +110,6 @@ func newest[T any](rows []T) []T {
 	return rows
 }
 
-// nameOf is how the console calls a patient: one whom a dynamic link made may have an
-// e-mail address alone.
+// nameOf is the name of a patient, or the e-mail address: a patient that a dynamic link
+// made may have no name.
 func nameOf(p dispensarytest.Patient) string { return or(p.FirstName+" "+p.LastName, p.Email) }

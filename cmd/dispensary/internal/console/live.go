@@ -9,11 +9,11 @@ import (
 
 const (
 	pause        = 200 * time.Millisecond // at least, between two messages
-	tick         = time.Second            // how often a page hears of a clock that runs
+	tick         = time.Second            // how often a page is sent the time of a running clock
 	writeTimeout = 10 * time.Second       // how long a browser may take to read a message
 )
 
-// live tells a page, in server-sent events, that the platform has changed. A
+// live sends a page server-sent events when the platform has changed. A
 // message holds the platform's time and nothing else: what a page shows, it fetches
 // as it did before. Its name is "change", or "tick" where only time has passed.
 func (h *Handler) live(w http.ResponseWriter, r *http.Request) {
@@ -29,7 +29,7 @@ func (h *Handler) live(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
-	for name := "change"; open && h.tell(w, name) == nil; { // whatever has changed since the page was made
+	for name := "change"; open && h.sendEvent(w, name) == nil; { // whatever has changed since the page was made
 		if !sleep(r.Context(), pause) {
 			return
 		}
@@ -45,8 +45,8 @@ func (h *Handler) live(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// tell sends one message.
-func (h *Handler) tell(w http.ResponseWriter, name string) error {
+// sendEvent sends one message.
+func (h *Handler) sendEvent(w http.ResponseWriter, name string) error {
 	stream := http.NewResponseController(w)
 	_ = stream.SetWriteDeadline(time.Now().Add(writeTimeout)) // a writer that cannot is not slow either
 	if _, err := fmt.Fprintf(w, "event: %s\ndata: %s\n\n", name, stamp(h.fake.Clock().Now())); err != nil {

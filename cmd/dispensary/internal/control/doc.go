@@ -21,7 +21,7 @@
 //
 // # Who may call
 //
-// The API answers callers on the same machine alone, under a loopback name, so
+// The API answers only callers on the same machine, under a loopback name, so
 // that no web page reaches it: not by a request across origins, not by a name
 // that resolves to this machine, and not by a form. Whatever changes something
 // takes the content type application/json.

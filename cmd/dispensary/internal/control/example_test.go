@@ -17,7 +17,7 @@ func ExampleNew() {
 		fmt.Println(err)
 		return
 	}
-	defer func() { _ = fake.Close() }() // its listener alone
+	defer func() { _ = fake.Close() }() // only its listener
 	server := httptest.NewServer(http.StripPrefix("/control", control.New(fake, control.Options{})))
 	defer server.Close()
 

@@ -73,7 +73,7 @@ func TestWhoMayCall(t *testing.T) {
 	}
 }
 
-// Whoever has the path wrong is not told about content types.
+// A wrong path is reported before a wrong content type.
 func TestAnUnknownPathIsNamed(t *testing.T) {
 	t.Parallel()
 	api := New(dispensarytest.New(t, dispensarytest.WithInMemory()), Options{})
@@ -87,7 +87,7 @@ func TestAnUnknownPathIsNamed(t *testing.T) {
 	}
 }
 
-// Even looking is for programs alone: what a page makes us compute costs, too.
+// Web pages may not even read: what a request computes has costs.
 func TestPagesMayNotLook(t *testing.T) {
 	t.Parallel()
 	api := New(dispensarytest.New(t, dispensarytest.WithInMemory()), Options{})

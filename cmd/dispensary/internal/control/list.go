@@ -9,8 +9,8 @@ import (
 	"strconv"
 )
 
-// Bounds of a page. It ends before it is as large as this, unless its first row alone
-// is larger.
+// Bounds of a page. It ends before it is larger than maxPage bytes, unless its first row
+// is.
 const (
 	maxPage      = 96 << 10
 	defaultLimit = 100
@@ -96,7 +96,7 @@ func page[A any](c *call, key string, rows []A) (any, error) {
 // encoded is an answer that is JSON already.
 type encoded []byte
 
-// nameOf is what tells a row from the others of its list.
+// nameOf is what identifies a row in its list.
 func nameOf(row any) string {
 	for _, name := range []string{"id", "seq", "value", "event_id", "name"} {
 		if text := fieldOf(row, name); text != "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 )
 
-// receiver answers webhooks, with another status once it is told to.
+// receiver answers webhooks, with a status that can be changed.
 func (r *fixture) receiver() *atomic.Int64 {
 	r.t.Helper()
 	status := new(atomic.Int64)
