@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -33,55 +33,60 @@ type write struct {
 // most, TestTheFileFollowsWithinASecond proves: here it depends on the machine, too.
 func TestAKillLosesTheLastSecondAtMost(t *testing.T) {
 	t.Parallel()
-	rounds := testsize.Of(3, 20)
 	file := filepath.Join(t.TempDir(), "state.json")
-	for round := range rounds {
+	for round := range testsize.Of(3, 20) {
 		command, settings := start(t, "-state", file)
-		token := issue(t, settings)
-		stop := make(chan struct{})
-		var mu sync.Mutex
-		var answered []write
-		var writers sync.WaitGroup
-		for writer := range 4 {
-			writers.Go(func() {
-				for n := 0; ; n++ {
-					address, bearer := settings.ControlURL+"/patients", ""
-					body := "{}"
-					if writer%2 == 0 {
-						address, bearer = settings.BaseURL+"/clinic/patients", token
-						body = `{"first_name":"A","last_name":"B","email":"` + strconv.Itoa(round) + "." + strconv.Itoa(writer) + "." + strconv.Itoa(n) + `@example.org"}`
-					}
-					one, ok := post(address, bearer, body)
-					if !ok {
-						return // it was killed
-					}
-					mu.Lock()
-					answered = append(answered, one)
-					mu.Unlock()
-					select {
-					case <-stop:
-						return
-					default:
-					}
-				}
-			})
-		}
-		// A second and a half of writing, or of waiting for it.
-		require.Eventually(t, func() bool {
-			mu.Lock()
-			defer mu.Unlock()
-			return len(answered) > 100 && answered[len(answered)-1].answered.Sub(answered[0].sent) > 1500*time.Millisecond
-		}, time.Minute, 10*time.Millisecond)
+		w := startWriters(settings, issue(t, settings), round)
+		require.Eventually(t, w.wroteLongEnough, time.Minute, 10*time.Millisecond)
 		require.NoError(t, command.Process.Kill())
 		killed := time.Now()
 		require.Error(t, command.Wait())
-		close(stop)
-		writers.Wait()
-		assertKept(t, round, file, answered, killed)
+		w.running.Wait()
+		assertKept(t, round, file, w.answered, killed)
 	}
 	command, _ := start(t, "-state", file)
 	require.NoError(t, command.Process.Signal(os.Interrupt))
 	require.NoError(t, command.Wait())
+}
+
+// writers make patients until the command is killed, through its control API and as the
+// application.
+type writers struct {
+	running sync.WaitGroup
+
+	mu       sync.Mutex
+	answered []write
+}
+
+func startWriters(settings control.Settings, token string, round int) *writers {
+	w := &writers{}
+	for writer := range 4 {
+		w.running.Go(func() {
+			for n := 0; ; n++ {
+				address, bearer, body := settings.ControlURL+"/patients", "", "{}"
+				if writer%2 == 0 {
+					address, bearer = settings.BaseURL+"/clinic/patients", token
+					body = fmt.Sprintf(`{"first_name":"A","last_name":"B","email":"%d.%d.%d@example.org"}`, round, writer, n)
+				}
+				one, ok := post(address, bearer, body)
+				if !ok {
+					return // it was killed
+				}
+				w.mu.Lock()
+				w.answered = append(w.answered, one)
+				w.mu.Unlock()
+			}
+		})
+	}
+	return w
+}
+
+// wroteLongEnough reports that writes were answered for a second and a half.
+func (w *writers) wroteLongEnough() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := len(w.answered)
+	return n > 100 && w.answered[n-1].answered.Sub(w.answered[0].sent) > 1500*time.Millisecond
 }
 
 // assertKept demands that the file has every write that was answered before its moment.

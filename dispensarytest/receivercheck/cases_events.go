@@ -39,6 +39,11 @@ func eventCases() []testCase {
 			consequence: "orders, or new products, are lost: their data is seen directly in data as well as under order and product.",
 			fix:         "look for the object under its name in data, and in data itself.",
 		},
+	}
+}
+
+func envelopeCases() []testCase {
+	return []testCase{
 		{
 			name: "Payload", needs: fieldEnvelopes, run: (*checker).payload,
 			consequence: `events in {"event_payload":{"event":{…}}} are lost; the delivery log has that form, and it is seen in webhooks, too.`,

@@ -125,7 +125,7 @@ func sections() []section {
 	return []section{
 		{"Signature", slices.Concat(signatureCases(), timestampCases(), rotationCases())},
 		{"Challenge", challengeCases()},
-		{"Events", eventCases()},
+		{"Events", slices.Concat(eventCases(), envelopeCases())},
 		{"Delivery", slices.Concat(deliveryCases(), outageCases())},
 		{"Bodies", bodyCases()},
 		{"Always", alwaysCases()},

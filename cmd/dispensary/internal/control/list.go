@@ -46,28 +46,17 @@ func list[A any](id, path, key, summary string, run func(c *call) []A, fields ..
 
 // page encodes the rows that a page has room for.
 func page[A any](c *call, key string, rows []A) (any, error) {
+	total := len(rows)
+	rows, err := requested(c, rows)
+	if err != nil {
+		return nil, err
+	}
 	limit, err := c.number("limit")
 	if err != nil {
 		return nil, err
 	}
 	if limit < 0 {
 		limit = defaultLimit
-	}
-	total := len(rows)
-	switch c.query.Get("order_by") {
-	case "", "ASC":
-	case "DESC":
-		rows = slices.Clone(rows)
-		slices.Reverse(rows)
-	default:
-		return nil, invalid("order_by is ASC or DESC")
-	}
-	if after := c.query.Get("after"); after != "" {
-		at := slices.IndexFunc(rows, func(row A) bool { return nameOf(row) == after })
-		if at < 0 {
-			return nil, &problem{status: http.StatusNotFound, message: "after: the list has no row " + after + " any more"}
-		}
-		rows = rows[at+1:]
 	}
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "{%q:[", key)
@@ -91,6 +80,28 @@ func page[A any](c *call, key string, rows []A) (any, error) {
 	}
 	fmt.Fprintf(&out, `],"next":%s,"total":%d}`, next, total)
 	return encoded(out.Bytes()), nil
+}
+
+// requested returns the rows in the order that a request asks for, from the row after
+// the one that it names.
+func requested[A any](c *call, rows []A) ([]A, error) {
+	switch c.query.Get("order_by") {
+	case "", "ASC":
+	case "DESC":
+		rows = slices.Clone(rows)
+		slices.Reverse(rows)
+	default:
+		return nil, invalid("order_by is ASC or DESC")
+	}
+	after := c.query.Get("after")
+	if after == "" {
+		return rows, nil
+	}
+	at := slices.IndexFunc(rows, func(row A) bool { return nameOf(row) == after })
+	if at < 0 {
+		return nil, &problem{status: http.StatusNotFound, message: "after: the list has no row " + after + " any more"}
+	}
+	return rows[at+1:], nil
 }
 
 // encoded is an answer that is JSON already.
