@@ -64,10 +64,10 @@ type Config struct {
 }
 
 // Accounts are the platform accounts of the users of an integrator: their
-// practitioners and staff, in every environment. It connects and disconnects
-// them, and gives each the client that calls as them:
+// practitioners and staff, in every environment. Each gets the client that calls
+// as them:
 //
-//	client, err := accounts.Client(ctx, user)
+//	client, err := users.Client(ctx, user)
 //	patients, err := client.Clinic.Patients.List(ctx, clinic.PatientListOptions{})
 //
 // A user is named by the integrator's own id; see [tokens.Key]. Make one Accounts

@@ -139,15 +139,15 @@ func (p *fixture) status(t testing.TB, user string) accounts.Status {
 	return account.Status
 }
 
-// bubbled runs a test in parallel on a clock of its own.
-func bubbled(t *testing.T, test func(t *testing.T)) {
+// bubble runs a test in parallel on a fake clock.
+func bubble(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, test)
 }
 
 func TestAccountsLife(t *testing.T) {
-	bubbled(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p, ctx := newFixture(t, 1), t.Context()
 		const user = "dr-17"
 		client := p.client(t, user)
@@ -195,7 +195,7 @@ func TestAccountsLife(t *testing.T) {
 }
 
 func TestAccountsOfTwoCountries(t *testing.T) {
-	bubbled(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p, ctx := newFixture(t, 2), t.Context()
 		p.connect(t, 0, "us:dr-17")
 		p.connect(t, 1, "ca:dr-17")
@@ -231,9 +231,9 @@ func TestAccountsOfTwoCountries(t *testing.T) {
 	})
 }
 
-// A user without an environment, or nobody at all, gets a page, not a panic.
+// A user without an environment, or no user at all, gets a page, not a panic.
 func TestAccountsHandlerWithoutAUser(t *testing.T) {
-	bubbled(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p := newFixture(t, 2)
 		for _, user := range []string{"", "fr:x", "unknown:x"} {
 			p.user = user
@@ -248,7 +248,7 @@ func TestAccountsHandlerWithoutAUser(t *testing.T) {
 }
 
 func TestAccountsKeepFresh(t *testing.T) {
-	bubbled(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p := newFixture(t, 2)
 		p.connect(t, 0, "us:dr-17")
 		p.connect(t, 1, "ca:dr-17")
@@ -271,7 +271,7 @@ func TestAccountsKeepFresh(t *testing.T) {
 }
 
 func TestAccountsConnectWithPagesOfTheirOwn(t *testing.T) {
-	bubbled(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p := newFixture(t, 1)
 		client, err := p.accounts.Connections(p.platforms[0].Site().Environment)
 		require.NoError(t, err)
@@ -290,7 +290,7 @@ func TestAccountsConnectWithPagesOfTheirOwn(t *testing.T) {
 
 // An application that was given more scopes has users to ask again.
 func TestAccountsStatusAfterNewScopes(t *testing.T) {
-	bubbled(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p := newFixture(t, 1)
 		p.connect(t, 0, "dr-17")
 		record, err := p.store.Load(t.Context(), tokens.Key{Environment: p.platforms[0].Site().Environment, User: "dr-17"})
@@ -310,7 +310,7 @@ func TestAccountsStatusAfterNewScopes(t *testing.T) {
 }
 
 func TestAccountsListStopsAndFails(t *testing.T) {
-	bubbled(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p := newFixture(t, 1)
 		environment := p.platforms[0].Site().Environment
 		for i := range 1203 {
@@ -388,7 +388,7 @@ func badOptions(dispensary.Environment) []dispensary.Option {
 	return []dispensary.Option{dispensary.WithUserAgent("")}
 }
 
-// Users of several clinics send the key of their own one.
+// Users of several clinics each send the key of their own clinic.
 func TestAccountsClientSendsTheKeyOfTheClinic(t *testing.T) {
 	t.Parallel()
 	platform := dispensarytest.New(t, dispensarytest.WithIntegrations(2))

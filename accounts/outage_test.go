@@ -117,7 +117,7 @@ func TestAccountsOutliveAnyOutage(t *testing.T) {
 		for _, kind := range outageKinds {
 			for _, length := range outageLengths {
 				t.Run(fmt.Sprintf("%s/%s/%s", place.name, kind, length), func(t *testing.T) {
-					bubbled(t, func(t *testing.T) {
+					bubble(t, func(t *testing.T) {
 						f := newFleet(t, &outage{kind: kind, api: place.api, tokens: place.tokens}, population())
 						row := f.outlive(length)
 						row.place, row.kind, row.length = place.name, kind, length
@@ -144,7 +144,7 @@ func TestAccountsOutliveAnyOutage(t *testing.T) {
 // A platform that refuses every refresh token for a while, wrongly: the breaker keeps
 // all but the first few from being marked, and those come back by themselves.
 func TestAccountsOutliveMassRefusals(t *testing.T) {
-	bubbled(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		f := newFleet(t, &outage{kind: "invalid_grant", tokens: true}, 200)
 		row := f.outlive(10 * time.Minute)
 		assert.Positive(t, row.wronglyMarked)

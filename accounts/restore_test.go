@@ -14,7 +14,7 @@ import (
 
 // Users whom the platform refused by mistake are restored, all of them at once.
 func TestAccountsRestore(t *testing.T) {
-	bubbled(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		p, ctx := newFixture(t, 1), t.Context()
 		users := []string{"dr-1", "dr-2", "dr-3"}
 		key := tokens.Key{Environment: p.platforms[0].Site().Environment}

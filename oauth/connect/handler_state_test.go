@@ -168,7 +168,7 @@ func TestStateKeysRotate(t *testing.T) {
 	})
 }
 
-// Each environment and each application has states of its own.
+// Each environment and each application has its own states.
 func TestStatesOfOthersAreRefused(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		for _, change := range []func(*settings){

@@ -41,7 +41,7 @@ func eachDatabase(t *testing.T, play func(t *testing.T, d database)) {
 	}
 }
 
-// newDatabase returns a database with a table prefix of its own.
+// newDatabase returns a database with its own table prefix.
 func newDatabase(t testing.TB, dialect sqlstore.Dialect) database {
 	t.Helper()
 	d := database{dialect: dialect, prefix: "t" + strings.ToLower(rand.Text()[:10]) + "_"}
@@ -79,7 +79,7 @@ func (d database) config() sqlstore.Config {
 	return sqlstore.Config{TablePrefix: d.prefix, InsecurePlaintext: true}
 }
 
-// open returns a pool of connections of its own, as a replica has.
+// open returns its own pool of connections, as a replica has.
 func (d database) open(t testing.TB) *sql.DB {
 	t.Helper()
 	db, err := sql.Open(d.driver, d.name)

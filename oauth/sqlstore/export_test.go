@@ -1,4 +1,4 @@
 package sqlstore
 
-// SQLiteDSN lets processes of tests open a file that they are told of.
+// SQLiteDSN lets processes of tests open a file by its name.
 var SQLiteDSN = sqliteDSN

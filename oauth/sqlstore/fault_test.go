@@ -49,7 +49,7 @@ func (f *fleet) call(token api.AccessToken) {
 	require.Equal(f, http.StatusOK, response.StatusCode)
 }
 
-// requireStoreError wants a failure of the store that logs nobody out.
+// requireStoreError wants a failure of the store that logs no user out.
 func requireStoreError(t *testing.T, err error) {
 	t.Helper()
 	var failure *tokens.StoreError
@@ -57,7 +57,7 @@ func requireStoreError(t *testing.T, err error) {
 	require.NotErrorIs(t, err, oauth.ErrReauthorize)
 }
 
-// The platform has exchanged the refresh token for ever, and the database is not
+// The platform has spent the refresh token, and the database is not
 // there to take the new one.
 func TestDatabaseAwayDuringSave(t *testing.T) {
 	t.Parallel()
@@ -121,7 +121,7 @@ func TestDatabaseAwayDuringLoad(t *testing.T) {
 	})
 }
 
-// sealedStore is a store with a ring of its own, and two users.
+// sealedStore is a store with its own key ring, and two users.
 func sealedStore(t *testing.T, d database, keys ...seal.Key) tokens.Store {
 	t.Helper()
 	ring, err := seal.NewKeyRing(keys...)
@@ -219,7 +219,7 @@ func TestRowsSwappedBetweenUsers(t *testing.T) {
 	})
 }
 
-// A row that nobody can read is not in the way of the others that are due.
+// A row that cannot be read is not in the way of the others that are due.
 func TestClaimPassesOverWhatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, d database) {

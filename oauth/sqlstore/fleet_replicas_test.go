@@ -84,7 +84,7 @@ func (f *fleet) endAll(processes []*process) (slowest time.Duration) {
 	return slowest
 }
 
-// The same with one process killed in the middle of a refresh: nobody is logged
+// The same with one process killed in the middle of a refresh: no user is logged
 // out, and every other process gets every user's token.
 func TestReplicasSurviveAKill(t *testing.T) { //nolint:paralleltest // it takes the whole machine
 	eachFleet(t, func(t *testing.T, d database, size size) {

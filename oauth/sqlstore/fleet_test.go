@@ -170,7 +170,7 @@ func (f *fleet) refreshes() (all, refused int) {
 	return all, refused
 }
 
-// requireConnected holds that nobody was logged out.
+// requireConnected asserts that no user was logged out.
 func (f *fleet) requireConnected(store tokens.Lister) {
 	f.Helper()
 	active, err := store.List(f.Context(), tokens.Listing{Environment: f.fake.Site().Environment, State: tokens.StateActive, Limit: f.users + 1})

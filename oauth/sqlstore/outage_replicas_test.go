@@ -78,7 +78,7 @@ func (o *brokenPlatform) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, body)
 }
 
-// outageOrder is what a process is told: the database, the platform, the users.
+// outageOrder is the input of a process: the database, the platform, the users.
 type outageOrder struct {
 	Source, Prefix string
 	KeyText        string
@@ -301,7 +301,7 @@ func (p *outageChild) report() outageReport {
 
 // TestOutageProcess is no test but what the processes of TestProcessesOutliveOutages
 // run: an integrator's server, which takes its tasks from its input.
-func TestOutageProcess(t *testing.T) { //nolint:paralleltest // a process of its own
+func TestOutageProcess(t *testing.T) { //nolint:paralleltest // runs in a separate process
 	text := os.Getenv(outageProcess)
 	if text == "" {
 		return

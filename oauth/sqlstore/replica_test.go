@@ -24,7 +24,7 @@ import (
 	"github.com/dispensary-go/dispensary/seal"
 )
 
-// replicaVariable makes the test binary a replica: a process of its own that
+// replicaVariable makes the test binary a replica: a separate process that
 // does what an integrator's server does.
 const replicaVariable = "DISPENSARY_TEST_REPLICA"
 
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// order is what a replica is told, as JSON in its environment.
+// order is the input of a replica, as JSON in its environment.
 type order struct {
 	Name         string
 	Dialect      sqlstore.Dialect
@@ -63,7 +63,7 @@ type order struct {
 type report struct {
 	Calls    int
 	Failures []string
-	Slowest  time.Duration // wait for a token, which is told and not judged
+	Slowest  time.Duration // wait for a token, which is reported and not judged
 }
 
 // replica is the program: a client, a store, and calls of the platform.

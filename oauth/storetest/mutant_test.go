@@ -18,7 +18,7 @@ import (
 )
 
 // mutantVariable names the mistake that TestMutant plays the suite with, in a
-// process of its own: it is meant to fail there.
+// separate process: it is meant to fail there.
 const mutantVariable = "DISPENSARY_TEST_MUTANT"
 
 // mutants are stores with one mistake each, which real ones have made, and the

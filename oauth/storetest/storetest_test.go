@@ -18,7 +18,7 @@ func TestMemoryStore(t *testing.T) {
 	})
 }
 
-// Replicas seal with keys of their own ring, as they do while keys change.
+// Replicas seal with their own key rings, as they do while keys change.
 func TestSealedMemoryStore(t *testing.T) {
 	t.Parallel()
 	old, err := seal.GenerateKey("2026")

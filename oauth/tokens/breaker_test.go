@@ -114,7 +114,7 @@ func (w *fixture) fails(t *testing.T, from, to int) {
 	}
 }
 
-// While the breaker is open nobody else is marked, and a call whose refresh token
+// While the breaker is open no other user is marked, and a call whose refresh token
 // is refused can be repeated: with the user's own token, once the platform is well.
 func TestOpenBreakerMarksNobody(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
-// While the token endpoint fails for everybody it is not asked for everybody, and when
-// it is well again nobody waits for long.
+// While the token endpoint fails for all users it is not asked for each of them, and when
+// it is well again no user waits for long.
 func TestAFailingEndpointIsSpared(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]oauthtest.Fault{"500": oauthtest.Answers(500, ""), "HTML": oauthtest.Answers(200, html), "reset": oauthtest.Drops, "403": oauthtest.Answers(403, html)} {
@@ -64,7 +64,7 @@ func TestAFailingEndpointIsSpared(t *testing.T) {
 }
 
 // Nor does the refresher claim tokens for it over and over.
-func TestRefresherClaimsNothingForAFailingEndpoint(t *testing.T) {
+func TestKeepFreshClaimsNothingForAFailingEndpoint(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		w := newFixture(t, oauthtest.RotateAtOnce, 24*time.Hour)
 		w.connect(t, 200, time.Minute)
@@ -111,7 +111,7 @@ func TestAnEndpointThatAsksToWaitIsLeftAlone(t *testing.T) {
 	})
 }
 
-// One user whose refreshes always fail holds nobody back, however often.
+// One user whose refreshes always fail holds no other user back, however often.
 func TestAFailingUserHoldsNobodyBack(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)

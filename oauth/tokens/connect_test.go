@@ -37,7 +37,7 @@ func TestConnectTellsWhoWasThereBefore(t *testing.T) {
 	})
 }
 
-// Who was there before is not known: verify would take it for nobody.
+// The previous owner is not known: Verify would see none.
 func TestConnectThatCannotReadWhoWasThereFails(t *testing.T) {
 	t.Parallel()
 	for name, problem := range map[string]error{"away": errors.New("away"), "unreadable": tokens.ErrUnreadable} {
@@ -78,7 +78,7 @@ func TestConnectWaitsForAStoreThatComesBack(t *testing.T) {
 	})
 }
 
-// Where nobody compares, a user is not kept from connecting by a row that cannot be
+// Without Verify a user is not kept from connecting by a row that cannot be
 // read, and that the new token replaces.
 func TestConnectWithoutVerifyReplacesWhatCannotBeRead(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestConnectWithoutVerifyReplacesWhatCannotBeRead(t *testing.T) {
 	})
 }
 
-func TestConnectEndsACooldown(t *testing.T) {
+func TestConnectEndsABackoff(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		w := newFixture(t, oauthtest.RotateNever, -time.Minute)
 		w.platform.Inject(oauthtest.Answers(500, ""), oauthtest.Answers(500, ""))
@@ -297,7 +297,7 @@ func TestDisconnectWithTheStoreAway(t *testing.T) {
 }
 
 // The pair that is only in memory is the one to be revoked.
-func TestDisconnectWithAnUnwrittenPair(t *testing.T) {
+func TestDisconnectWithAnPendingCommit(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
 		w.store.Break("Commit", errors.New("away"))

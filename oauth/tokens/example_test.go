@@ -24,7 +24,7 @@ func exampleConnections(server *httptest.Server, store tokens.Store) *tokens.Con
 	return conns
 }
 
-// A user whose authorization has ended is told apart from every failure, and
+// A user whose authorization has ended is distinguished from every failure, and
 // the error knows where to send them.
 func ExampleReauthorizeError() {
 	server := oauthtest.ExamplePlatform()
@@ -78,7 +78,7 @@ func ExampleConnections_Close() {
 	// Output: <nil> 0
 }
 
-// The lease protocol of a store: whoever takes the lease on the version that it
+// The lease protocol of a store: the owner that takes the lease on the version that it
 // saw may replace it, everybody else looks again.
 func ExampleStore() {
 	var store tokens.Store = tokens.NewMemoryStore()

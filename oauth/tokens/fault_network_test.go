@@ -19,7 +19,7 @@ import (
 
 // The answer of the platform, which has done its work, does not arrive whole or
 // in time. The old token is tried again and, as long as the platform still
-// knows it, nobody notices.
+// knows it, no user notices.
 func TestAnswersThatDoNotArrive(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]oauthtest.Fault{

@@ -64,9 +64,9 @@ func TestFailuresOfTheMomentLogNobodyOut(t *testing.T) {
 	}
 }
 
-// A replica that has to wait after a failure of its own uses what a peer has
+// A replica that has to wait after its own failure uses what a peer has
 // fetched meanwhile.
-func TestCooldownFindsWhatAPeerStored(t *testing.T) {
+func TestBackoffFindsWhatAPeerStored(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		w := newFixture(t, oauthtest.RotateOnFirstUse, time.Hour)
 		w.requireToken(t, "access-0")
@@ -94,7 +94,7 @@ func TestCooldownFindsWhatAPeerStored(t *testing.T) {
 }
 
 // A forced refresh in the pause finds it too.
-func TestForcedRefreshInACooldownFindsWhatAPeerStored(t *testing.T) {
+func TestForcedRefreshInABackoffFindsWhatAPeerStored(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		w := newFixture(t, oauthtest.RotateOnFirstUse, time.Hour)
 		w.platform.Inject(oauthtest.RetryAfter("300"))

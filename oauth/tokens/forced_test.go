@@ -89,7 +89,7 @@ func everything(string) bool { return true }
 func nothing(string) bool    { return false }
 
 // For a while the API answers 401 to whatever it is sent, and the token endpoint is
-// well: nobody is marked, and tokens are not replaced by the hundred.
+// well: no user is marked, and tokens are not replaced by the hundred.
 func TestASpellOf401MarksNobody(t *testing.T) {
 	t.Parallel()
 	for _, spell := range []time.Duration{3 * time.Second, 10 * time.Minute} {

@@ -45,7 +45,7 @@ func runs(t *testing.T, conns *tokens.Connections, policy tokens.KeepFreshPolicy
 	}
 }
 
-func TestRefresherKeepsTokensFresh(t *testing.T) {
+func TestKeepFreshKeepsTokensFresh(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		w := newFixture(t, oauthtest.RotateOnFirstUse, 24*time.Hour)
 		w.connect(t, 50, 2*time.Hour)
@@ -71,7 +71,7 @@ func TestRefresherKeepsTokensFresh(t *testing.T) {
 	})
 }
 
-func TestRefresherLeavesIdleUsersAlone(t *testing.T) {
+func TestKeepFreshLeavesIdleUsersAlone(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		policy tokens.KeepFreshPolicy
@@ -144,7 +144,7 @@ func TestReplicasShareTheWork(t *testing.T) {
 	})
 }
 
-func TestRefresherAsksTheLimiter(t *testing.T) {
+func TestKeepFreshAsksTheLimiter(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		w := newFixture(t, oauthtest.RotateNever, 24*time.Hour)
 		w.connect(t, 30, time.Minute)
@@ -180,7 +180,7 @@ func (l *ticker) Wait(ctx context.Context) error {
 }
 
 // Stopping waits for what is under way, so that no pair is lost.
-func TestRefresherStopsGracefully(t *testing.T) {
+func TestKeepFreshStopsGracefully(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		w := newFixture(t, oauthtest.RotateAtOnce, 24*time.Hour)
 		w.connect(t, 1, time.Minute)
@@ -196,7 +196,7 @@ func TestRefresherStopsGracefully(t *testing.T) {
 	})
 }
 
-func TestRefresherRestsWhileNothingWorks(t *testing.T) {
+func TestKeepFreshRestsWhileNothingWorks(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]oauthtest.Fault{"500": oauthtest.Answers(500, ""), "HTML": oauthtest.Answers(502, html), "reset": oauthtest.Drops} {
 		t.Run(name, func(t *testing.T) {
@@ -225,7 +225,7 @@ func TestRefresherRestsWhileNothingWorks(t *testing.T) {
 	}
 }
 
-func TestRefresherOutlivesTheStore(t *testing.T) {
+func TestKeepFreshOutlivesTheStore(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		w := newFixture(t, oauthtest.RotateNever, 24*time.Hour)
 		w.connect(t, 1, time.Minute)
@@ -248,7 +248,7 @@ func TestCallsJoinTheRefresher(t *testing.T) {
 		w.connect(t, 1, -time.Minute)
 		w.platform.Delay = 2 * time.Second
 		source := w.conns.TokenSource("many-0")
-		// The call's flight first, then the claim, and the other way round.
+		// The call's call first, then the claim, and the other way round.
 		for range 2 {
 			done := make(chan error, 1)
 			go func() { _, err := source.Token(t.Context()); done <- err }()
@@ -264,7 +264,7 @@ func TestCallsJoinTheRefresher(t *testing.T) {
 	})
 }
 
-func TestRefresherMarksOutgrownTokens(t *testing.T) {
+func TestKeepFreshMarksTokensWithoutNewScopes(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		w := newFixture(t, oauthtest.RotateNever, 24*time.Hour)
 		token := oauthtest.FirstToken(time.Minute)
@@ -294,7 +294,7 @@ func TestKeepFreshNeedsAClaimer(t *testing.T) {
 }
 
 // Calls and refreshers of several replicas, with faults and a store that comes
-// and goes: nobody is logged out.
+// and goes: no user is logged out.
 func TestNobodyIsLoggedOutByTheRefresher(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		w := newFixture(t, oauthtest.RotateOnFirstUse, 24*time.Hour)

@@ -15,7 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
-// watcher writes down what an observer is told.
+// watcher records what an observer receives.
 type watcher struct {
 	mu    sync.Mutex
 	ended []tokens.RefreshResult
@@ -55,7 +55,7 @@ func (w *watcher) outcomes() (all []tokens.Outcome) {
 	return all
 }
 
-// Every refresh is told of once, with how it ended and how long it took; the
+// Every refresh is observed once, with how it ended and how long it took; the
 // calls of the platform are made in its context.
 func TestObserverIsToldOfRefreshes(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -77,7 +77,7 @@ func TestVerifyThatPanicsLeavesNoTokenBehind(t *testing.T) {
 }
 
 // A limiter, or a store, that panics ends neither the refresher nor the program.
-func TestRefresherOutlivesPanics(t *testing.T) {
+func TestKeepFreshOutlivesPanics(t *testing.T) {
 	t.Parallel()
 	limiter := &panickyLimiter{panics: 3}
 	for name, test := range map[string]struct {

@@ -91,10 +91,10 @@ func TestLostAnswerIsTriedAgainWithTheOldToken(t *testing.T) {
 	}
 }
 
-func TestLostAnswersAreOutlivedAcrossFlights(t *testing.T) {
+func TestLostAnswersAreOutlivedAcrossCalls(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		w := newFixture(t, oauthtest.RotateOnFirstUse, -time.Minute)
-		w.platform.Inject(oauthtest.Times(4, oauthtest.Loses)...) // two flights, two tries each
+		w.platform.Inject(oauthtest.Times(4, oauthtest.Loses)...) // two calls, two tries each
 		for range 2 {
 			_, err := w.source.Token(t.Context())
 			require.ErrorIs(t, err, api.ErrMaybeApplied)

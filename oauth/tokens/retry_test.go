@@ -96,7 +96,7 @@ func TestNobodyElseIsTriedAgain(t *testing.T) {
 }
 
 // Scopes that were put into the configuration by mistake and taken out again log
-// nobody out.
+// no user out.
 func TestScopesTakenBackBringTheUserBack(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		w := newFixture(t, oauthtest.RotateNever, time.Hour)

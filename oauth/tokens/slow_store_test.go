@@ -114,7 +114,7 @@ func bubbleNamed(t *testing.T, method string, late bool, d time.Duration, test f
 }
 
 // A lease that ran out while it was being taken does not count: the platform is
-// asked under one that nobody else can take meanwhile.
+// asked under one that no other owner can take meanwhile.
 func TestLeaseThatRanOutWhileItWasTakenIsTakenAnew(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
@@ -170,7 +170,7 @@ func TestCallerOfASlowStoreLeavesWithItsContext(t *testing.T) {
 	}
 }
 
-// A call that never comes back does not keep a user waiting for ever.
+// A call that never comes back does not keep a user waiting without end.
 func TestStoreThatHangsIsGivenUpOn(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{"Load", "Lease"} {

@@ -23,7 +23,7 @@ func TestTokenFromMemory(t *testing.T) {
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
 		for range 10 {
-			token, err := w.source.Token(gone) // memory needs nobody's leave
+			token, err := w.source.Token(gone) // a token in memory needs no context
 			require.NoError(t, err)
 			assert.Equal(t, oauthtest.USSandbox, token.Environment)
 			assert.True(t, token.HasScope("clinic:read"))
@@ -51,7 +51,7 @@ func TestThousandGoroutinesRefreshOnce(t *testing.T) {
 	})
 }
 
-func TestRebuiltSourcesShareTheFlight(t *testing.T) {
+func TestRebuiltSourcesShareTheCall(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
 		w.platform.Delay = 100 * time.Millisecond
@@ -189,7 +189,7 @@ func TestRefreshReturnsWhatAPeerStored(t *testing.T) {
 	})
 }
 
-func TestForcedRefreshIsNotContentWithALesserFlight(t *testing.T) {
+func TestForcedRefreshIsNotContentWithALesserCall(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		// One source holds a token near its end; the store holds a fresh one
 		// that another source has just seen refused.
@@ -200,12 +200,12 @@ func TestForcedRefreshIsNotContentWithALesserFlight(t *testing.T) {
 		fresh.AccessToken = "access-refused"
 		w.save(t, fresh)
 		w.store.Slow = time.Second
-		w.requireToken(t, "access-0") // starts a flight that finds the fresh one good
+		w.requireToken(t, "access-0") // starts a call that finds the fresh one good
 		token, err := w.conns.TokenSource(user).Refresh(t.Context(), fresh.Access())
 		require.NoError(t, err)
 		assert.Equal(t, "access-1", token.Secret.Reveal())
 		assert.Len(t, w.platform.Sent(), 1)
-		assert.Equal(t, 3, w.store.Count("Load"), "the first reading and one a flight")
+		assert.Equal(t, 3, w.store.Count("Load"), "the first reading and one a call")
 	})
 }
 
