@@ -62,10 +62,10 @@ var arrows = map[string][]string{
 
 	// Webhooks.
 	"webhook":                   {"api", "events", "seal", "webhook/internal/safecall"},
-	"webhook/engine":            {"seal", "webhook"},
-	"webhook/inboxtest":         {"api", "events", "seal", "webhook", "webhook/engine", "webhook/reconcile", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
+	"webhook/engine":            {"api", "seal", "webhook", "webhook/internal/safecall"},
+	"webhook/enginetest":        {"api", "events", "seal", "webhook", "webhook/engine", "webhook/reconcile", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"webhook/internal/safecall": {},
-	"webhook/memoryinbox":       {"api", "webhook", "webhook/reconcile"},
+	"webhook/memoryinbox":       {"api", "webhook", "webhook/engine", "webhook/reconcile"},
 	"webhook/reconcile":         {"api", "events", "webhook", "webhook/internal/safecall"},
 }
 

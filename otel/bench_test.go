@@ -16,6 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	dispensaryotel "github.com/dispensary-go/dispensary/otel"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // setups are ways in which a program can be observed, the floor first. In the last
@@ -82,9 +83,9 @@ func BenchmarkAttempt(b *testing.B) {
 			if telemetry != nil {
 				work = telemetry.Work(work)
 			}
-			worker, err := webhook.NewWorker(work)
+			worker, err := engine.NewWorker(work)
 			require.NoError(b, err)
-			task := webhook.Task{Delivery: delivery("evt_1"), Attempt: 1}
+			task := engine.Task{Delivery: delivery("evt_1"), Attempt: 1}
 			b.ReportAllocs()
 			for b.Loop() {
 				if err := worker.Do(context.Background(), task, func(webhook.Attempt) error { return nil }); err != nil {

@@ -7,7 +7,7 @@
 //	app, err := oauth.New(telemetry.OAuth(oauth.Config{…}))
 //	conns, err := tokens.NewConnections(telemetry.Tokens(tokens.Config{Client: app, …}))
 //	inbox, err := sqlinbox.Open("inbox.db", sqlinbox.Config{Work: telemetry.Work(webhook.Work{Handle: router.Dispatch}), …})
-//	handler, err := webhook.NewHandler(telemetry.Webhook(webhook.Config{Inbox: inbox, …}))
+//	handler, err := webhook.NewHandler(telemetry.Webhook(webhook.HandlerConfig{Inbox: inbox, …}))
 //	stop, err := telemetry.WatchInbox("orders", inbox)
 //
 // Each of them adds to what the program observes with on its own and replaces

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/otel/internal/signal"
-	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // WatchInbox shows how much an engine holds whenever metrics are collected, until
@@ -23,7 +23,7 @@ func (t *Telemetry) WatchInbox(name string, engine webhook.Engine) (stop func() 
 	waiting, running, dead := of("waiting"), of("running"), of("dead")
 	oldest := signal.NewSeries(signal.InboxName.Of(name))
 	stop, err = t.meter.Watch(func(ctx context.Context, d signal.Display) error {
-		stats, err := engine.Stats(ctx)
+		stats, err := inbox.Stats(ctx)
 		if err != nil {
 			return fmt.Errorf("dispensaryotel: inbox %q: %w", name, err)
 		}

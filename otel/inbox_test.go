@@ -6,27 +6,26 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
-
-	"github.com/dispensary-go/dispensary/webhook"
 )
 
 // holding is an engine that holds something.
 type holding struct {
-	webhook.Engine
-	stats webhook.Stats
+	engine.Engine
+	stats engine.Stats
 	err   error
 }
 
-func (h *holding) Stats(context.Context) (webhook.Stats, error) { return h.stats, h.err }
+func (h *holding) Stats(context.Context) (engine.Stats, error) { return h.stats, h.err }
 
 func TestWatchInbox(t *testing.T) {
 	t.Parallel()
 	r := record(t)
-	engine := &holding{stats: webhook.Stats{Waiting: 7, Running: 2, Dead: 1, Oldest: time.Now().Add(-90 * time.Minute)}}
-	stop, err := r.WatchInbox("orders", engine)
+	inbox := &holding{stats: engine.Stats{Waiting: 7, Running: 2, Dead: 1, Oldest: time.Now().Add(-90 * time.Minute)}}
+	stop, err := r.WatchInbox("orders", inbox)
 	require.NoError(t, err)
 	byState := map[string]int{}
 	for _, p := range r.points(t, "dispensary.inbox.events") {
@@ -38,12 +37,12 @@ func TestWatchInbox(t *testing.T) {
 	require.Len(t, ages, 1)
 	assert.InDelta(t, 5400, ages[0].count, 600)
 
-	engine.stats = webhook.Stats{Oldest: time.Now().Add(time.Hour)} // by a clock that is ahead
+	inbox.stats = engine.Stats{Oldest: time.Now().Add(time.Hour)} // by a clock that is ahead
 	assert.Zero(t, r.points(t, "dispensary.inbox.age")[0].count)
-	engine.stats = webhook.Stats{}
+	inbox.stats = engine.Stats{}
 	assert.Zero(t, r.points(t, "dispensary.inbox.age")[0].count, "nothing waits")
 
-	engine.err = errors.New("away")
+	inbox.err = errors.New("away")
 	var data metricdata.ResourceMetrics
 	require.ErrorContains(t, r.metrics.Collect(t.Context(), &data), `inbox "orders": away`)
 	require.NoError(t, stop())

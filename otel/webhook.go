@@ -17,22 +17,21 @@ import (
 // A request is a span "receive webhook", of kind server unless something in front
 // of the handler has begun one for it already. Its inbox is wrapped by
 // [Telemetry.Inbox]; the inboxes of tenants are not, as they are not in c.
-func (t *Telemetry) Webhook(c webhook.Config) webhook.Config {
+func (t *Telemetry) Webhook(c webhook.HandlerConfig) webhook.HandlerConfig {
 	if c.Inbox != nil {
 		c.Inbox = t.Inbox(c.Inbox)
 	}
-	c.Begin = t.receiving(c.Begin)
-	c.Observe = both(c.Observe, t.received)
+	c.Observer.RequestStart = t.receiving(c.Observer.RequestStart)
+	c.Observer.RequestEnd = both(c.Observer.RequestEnd, t.received)
 	return c
 }
 
-// receiving begins the span of a request, in the context of the program's own
-// Begin.
-func (t *Telemetry) receiving(own func(*http.Request) context.Context) func(*http.Request) context.Context {
-	return func(r *http.Request) context.Context {
-		ctx := r.Context()
+// receiving begins the span of a request, in the context that the program's
+// own observer returns.
+func (t *Telemetry) receiving(own func(context.Context, *http.Request) context.Context) func(context.Context, *http.Request) context.Context {
+	return func(ctx context.Context, r *http.Request) context.Context {
 		if own != nil {
-			if made := own(r); made != nil {
+			if made := own(ctx, r); made != nil {
 				ctx = made
 			}
 		}

@@ -33,12 +33,12 @@ type receiver struct {
 }
 
 // newReceiver starts one whose events are handled by handle; change may be nil.
-func newReceiver(t testing.TB, handle webhook.HandlerFunc, change func(*webhook.Config)) *receiver {
+func newReceiver(t testing.TB, handle webhook.HandlerFunc, change func(*webhook.HandlerConfig)) *receiver {
 	t.Helper()
 	r := &receiver{recorded: record(t), platform: dispensarytest.New(t, dispensarytest.WithUnconditionalDelivery()), attempts: make(chan webhook.Attempt, 100), log: &lockedBuffer{}}
 	work := r.Work(webhook.Work{Handle: handle, Retry: webhook.RetryPolicy{MaxAttempts: 2, BackOff: time.Millisecond}, Logger: r.log.logger()})
-	observe := work.Observe
-	work.Observe = func(ctx context.Context, a webhook.Attempt) {
+	observe := work.Observer.AttemptEnd
+	work.Observer.AttemptEnd = func(ctx context.Context, a webhook.Attempt) {
 		observe(ctx, a)
 		r.attempts <- a
 	}
@@ -46,7 +46,7 @@ func newReceiver(t testing.TB, handle webhook.HandlerFunc, change func(*webhook.
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = inbox.Close(t.Context()) })
 	app := r.platform.Application()
-	config := webhook.Config{
+	config := webhook.HandlerConfig{
 		Environment: r.platform.Site().Environment, Inbox: inbox, Logger: r.log.logger(),
 		Secrets: []dispensary.Secret{dispensary.Secret(app.WebhookSecret)}, Challenge: dispensary.Secret(app.ChallengeToken),
 	}
@@ -166,8 +166,8 @@ func TestInboxThatFails(t *testing.T) {
 		assert.Equal(t, codes.Error, span.Status.Code, name)
 		assert.Equal(t, c.accept, set(span)["error.type"])
 
-		config := r.Webhook(webhook.Config{})
-		config.Observe(config.Begin(httptest.NewRequest(http.MethodPost, "/", nil)), webhook.Observation{
+		config := r.Webhook(webhook.HandlerConfig{})
+		config.Observer.RequestEnd(config.Observer.RequestStart(t.Context(), httptest.NewRequest(http.MethodPost, "/", nil)), webhook.Observation{
 			Outcome: webhook.OutcomeUnavailable, Status: 503, Tenant: "clinic-a", Err: fmt.Errorf("%w: %w", webhook.ErrInbox, c.err),
 		})
 		span = r.one(t, "receive webhook")
@@ -208,9 +208,11 @@ func TestCallersHooksOfAWebhookStay(t *testing.T) {
 	t.Parallel()
 	type key struct{}
 	var told []string
-	r := newReceiver(t, succeed, func(c *webhook.Config) {
-		c.Begin = func(r *http.Request) context.Context { return context.WithValue(r.Context(), key{}, "own") }
-		c.Observe = func(ctx context.Context, o webhook.Observation) {
+	r := newReceiver(t, succeed, func(c *webhook.HandlerConfig) {
+		c.Observer.RequestStart = func(ctx context.Context, _ *http.Request) context.Context {
+			return context.WithValue(ctx, key{}, "own")
+		}
+		c.Observer.RequestEnd = func(ctx context.Context, o webhook.Observation) {
 			told = append(told, fmt.Sprint(ctx.Value(key{}), o.Outcome))
 			panic("an observer of the program's own")
 		}

@@ -19,28 +19,28 @@ import (
 // that was in this process and one of the last 8,192. In any case both have the
 // event's id, in messaging.message.id.
 func (t *Telemetry) Work(w webhook.Work) webhook.Work {
-	own := w.Begin
-	w.Begin = func(ctx context.Context, task webhook.Task) context.Context {
+	own := w.Observer.AttemptStart
+	w.Observer.AttemptStart = func(ctx context.Context, a webhook.Attempt) context.Context {
 		if own != nil {
-			if made := own(ctx, task); made != nil {
+			if made := own(ctx, a); made != nil {
 				ctx = made
 			}
 		}
-		return t.processing(ctx, task)
+		return t.processing(ctx, a)
 	}
-	w.Observe = both(w.Observe, t.processed)
+	w.Observer.AttemptEnd = both(w.Observer.AttemptEnd, t.processed)
 	return w
 }
 
 // processing begins the span of an attempt.
-func (t *Telemetry) processing(ctx context.Context, task webhook.Task) context.Context {
-	key := newEventKey(task.Delivery, "process")
-	if task.Attempt == 1 && !task.ReceivedAt.IsZero() && t.inboxWait.Enabled(ctx) {
-		t.inboxWait.Record(ctx, max(time.Since(task.ReceivedAt), 0), t.eventSeries.Get(key, newEventSeries))
+func (t *Telemetry) processing(ctx context.Context, a webhook.Attempt) context.Context {
+	key := newEventKey(a.Delivery, "process")
+	if a.Number == 1 && !a.ReceivedAt.IsZero() && t.inboxWait.Enabled(ctx) {
+		t.inboxWait.Record(ctx, max(time.Since(a.ReceivedAt), 0), t.eventSeries.Get(key, newEventSeries))
 	}
-	ctx, span := t.tracer.StartLinked(ctx, t.eventShapes.Get(key, newEventShape), t.accepted.of(task.Key))
+	ctx, span := t.tracer.StartLinked(ctx, t.eventShapes.Get(key, newEventShape), t.accepted.of(a.Key))
 	if span.Recording() {
-		span.Set(signal.MessageID.Of(task.Key.EventID), signal.Attempt.Of(task.Attempt))
+		span.Set(signal.MessageID.Of(a.Key.EventID), signal.Attempt.Of(a.Number))
 	}
 	return t.begun(ctx, ofProcessing, span)
 }

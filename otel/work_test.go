@@ -14,12 +14,13 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // attempt makes one attempt as an engine does.
-func attempt(t *testing.T, w webhook.Work, task webhook.Task, noted error) {
+func attempt(t *testing.T, w webhook.Work, task engine.Task, noted error) {
 	t.Helper()
-	worker, err := webhook.NewWorker(w)
+	worker, err := engine.NewWorker(w)
 	require.NoError(t, err)
 	assert.Equal(t, noted, worker.Do(t.Context(), task, func(webhook.Attempt) error { return noted }))
 }
@@ -34,23 +35,23 @@ func TestResultsOfAttempts(t *testing.T) {
 	answer := api.NewError(api.Error{StatusCode: 404}, nil, []byte("Jane Doe"), nil)
 	for name, c := range map[string]struct {
 		handle  webhook.HandlerFunc
-		task    webhook.Task
+		task    engine.Task
 		noted   error
 		result  string
 		why     string
 		isError bool
 	}{
-		"handled":      {succeed, webhook.Task{Attempt: 1}, nil, "handled", "", false},
-		"failed":       {failing(fmt.Errorf("Jane: %w", secret)), webhook.Task{Attempt: 1}, nil, "failed", "*errors.errorString", true},
-		"by the API":   {failing(fmt.Errorf("Jane: %w", answer)), webhook.Task{Attempt: 1}, nil, "failed", "404", true},
-		"reauthorize":  {failing(api.ErrReauthorize), webhook.Task{Attempt: 1}, nil, "failed", "reauthorize", true},
-		"timeout":      {failing(context.DeadlineExceeded), webhook.Task{Attempt: 1}, nil, "failed", "timeout", true},
-		"last attempt": {failing(secret), webhook.Task{Attempt: 3}, nil, "dead", "*errors.errorString", true},
-		"permanent":    {failing(webhook.Permanent(secret)), webhook.Task{Attempt: 1}, nil, "dead", "*errors.errorString", true},
-		"panic":        {func(context.Context, events.Event) error { panic("Jane Doe") }, webhook.Task{Attempt: 1}, nil, "failed", "panic", true},
-		"abandoned":    {succeed, webhook.Task{Attempt: 3, Err: webhook.ErrAbandoned}, nil, "dead", "abandoned", true},
-		"lost":         {succeed, webhook.Task{Attempt: 1}, secret, "lost", "*errors.errorString", true},
-		"stale":        {succeed, webhook.Task{Attempt: 1, Object: "order/1", Newest: time.Now()}, nil, "skipped", "", false},
+		"handled":      {succeed, engine.Task{Attempt: 1}, nil, "handled", "", false},
+		"failed":       {failing(fmt.Errorf("Jane: %w", secret)), engine.Task{Attempt: 1}, nil, "failed", "*errors.errorString", true},
+		"by the API":   {failing(fmt.Errorf("Jane: %w", answer)), engine.Task{Attempt: 1}, nil, "failed", "404", true},
+		"reauthorize":  {failing(api.ErrReauthorize), engine.Task{Attempt: 1}, nil, "failed", "reauthorize", true},
+		"timeout":      {failing(context.DeadlineExceeded), engine.Task{Attempt: 1}, nil, "failed", "timeout", true},
+		"last attempt": {failing(secret), engine.Task{Attempt: 3}, nil, "dead", "*errors.errorString", true},
+		"permanent":    {failing(webhook.Permanent(secret)), engine.Task{Attempt: 1}, nil, "dead", "*errors.errorString", true},
+		"panic":        {func(context.Context, events.Event) error { panic("Jane Doe") }, engine.Task{Attempt: 1}, nil, "failed", "panic", true},
+		"abandoned":    {succeed, engine.Task{Attempt: 3, Err: webhook.ErrAbandoned}, nil, "dead", "abandoned", true},
+		"lost":         {succeed, engine.Task{Attempt: 1}, secret, "lost", "*errors.errorString", true},
+		"stale":        {succeed, engine.Task{Attempt: 1, Object: "order/1", Newest: time.Now()}, nil, "skipped", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -86,7 +87,7 @@ func TestAttemptWithoutALink(t *testing.T) {
 	work := r.Work(webhook.Work{Handle: succeed})
 	linked := func(id string) bool {
 		r.spans.Reset()
-		attempt(t, work, webhook.Task{Delivery: delivery(id), Attempt: 1}, nil)
+		attempt(t, work, engine.Task{Delivery: delivery(id), Attempt: 1}, nil)
 		return len(r.one(t, "process order.placed").Links) == 1
 	}
 	accept("first")
@@ -110,7 +111,7 @@ func TestLinkIsToTheDeliveryThatWasStored(t *testing.T) {
 		_, err := inbox.Accept(t.Context(), delivery("evt_1"))
 		assert.Equal(t, problem, err)
 	}
-	attempt(t, r.Work(webhook.Work{Handle: succeed}), webhook.Task{Delivery: delivery("evt_1"), Attempt: 1}, nil)
+	attempt(t, r.Work(webhook.Work{Handle: succeed}), engine.Task{Delivery: delivery("evt_1"), Attempt: 1}, nil)
 	links := r.one(t, "process order.placed").Links
 	require.Len(t, links, 1)
 	assert.Equal(t, r.ended("accept order.placed")[1].SpanContext.SpanID(), links[0].SpanContext.SpanID())
@@ -124,12 +125,16 @@ func TestCallersHooksOfWorkStay(t *testing.T) {
 	r := record(t)
 	attempt(t, r.Work(webhook.Work{
 		Handle: func(ctx context.Context, _ events.Event) error { told = append(told, ctx.Value(key{})); return nil },
-		Begin:  func(ctx context.Context, _ webhook.Task) context.Context { return context.WithValue(ctx, key{}, "own") },
-		Observe: func(ctx context.Context, _ webhook.Attempt) {
-			told = append(told, ctx.Value(key{}))
-			panic("of its own")
+		Observer: webhook.Observer{
+			AttemptStart: func(ctx context.Context, _ webhook.Attempt) context.Context {
+				return context.WithValue(ctx, key{}, "own")
+			},
+			AttemptEnd: func(ctx context.Context, _ webhook.Attempt) {
+				told = append(told, ctx.Value(key{}))
+				panic("of its own")
+			},
 		},
-	}), webhook.Task{Delivery: delivery("evt_1"), Attempt: 1}, nil)
+	}), engine.Task{Delivery: delivery("evt_1"), Attempt: 1}, nil)
 	assert.Equal(t, []any{"own", "own"}, told)
 	r.one(t, "process order.placed")
 }

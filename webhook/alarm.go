@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -10,7 +11,7 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 )
 
-// defaultAlarmAfter is when an [Alarm] tells of an outage: early enough to look
+// defaultAlarmAfter is when an [Alarm] reports an outage: early enough to look
 // into it, and for the last time four hours before the platform switches the
 // address off, which it does after 24.
 // API section: "Webhooks" 8.
@@ -18,8 +19,8 @@ var defaultAlarmAfter = []time.Duration{15 * time.Minute, time.Hour, 4 * time.Ho
 
 // AlarmConfig is what an [Alarm] is made of. Notify is required.
 type AlarmConfig struct {
-	// Notify is told of an outage at each of the times of After, and once when
-	// it is over. It must return quickly.
+	// Notify is called at each of the times of an outage that After names, and
+	// once when it is over. It must return quickly.
 	Notify func(context.Context, Outage)
 
 	// After says at what age of an outage Notify is called; nil means after 15
@@ -34,7 +35,7 @@ type AlarmConfig struct {
 	Now func() time.Time
 }
 
-// Outage is a row of failures that no success has broken yet.
+// Outage is a series of failures without a success.
 type Outage struct {
 	// Since is when the first of them was, and Last when the latest.
 	Since, Last time.Time
@@ -56,11 +57,11 @@ func (o Outage) Age() time.Duration { return o.Last.Sub(o.Since) }
 
 // Alarm warns before the platform switches an address off: it counts failures
 // that no success has broken, and their age. Give its Observe method to
-// [Config.Observe], or call it there.
+// [Observer].RequestEnd, or call it there.
 //
 // What counts is what comes from the platform, as far as one can tell: requests
 // that could not be stored, and refused requests that carry a signature header.
-// Strangers who knock without one do not count, and neither do probes, which the
+// Requests without one do not count, and neither do probes, which the
 // platform may answer its own questions with while every event fails.
 //
 // An alarm sees what its process sees. Behind a balancer, give each process its
@@ -69,34 +70,34 @@ func (o Outage) Age() time.Duration { return o.Last.Sub(o.Since) }
 type Alarm struct {
 	config AlarmConfig
 
-	mu     sync.Mutex
-	outage Outage
-	told   int // how many of config.After have passed
+	mu       sync.Mutex
+	outage   Outage
+	notified int // how many of config.After have passed
 }
 
-// NewAlarm returns an alarm.
+// NewAlarm returns an alarm. An error is an [*api.ArgumentError].
 func NewAlarm(c AlarmConfig) (*Alarm, error) {
 	switch {
 	case c.Notify == nil:
-		return nil, errors.New("webhook: AlarmConfig.Notify is missing")
+		return nil, argumentError("AlarmConfig.Notify", "is missing")
 	case c.MinFailures < 0:
-		return nil, errors.New("webhook: AlarmConfig.MinFailures is negative")
+		return nil, argumentError("AlarmConfig.MinFailures", "is negative")
 	}
 	if c.After == nil {
 		c.After = defaultAlarmAfter
 	}
 	c.After = slices.Sorted(slices.Values(c.After))
 	if len(c.After) == 0 || c.After[0] < 0 {
-		return nil, errors.New("webhook: AlarmConfig.After is empty or holds a negative time")
+		return nil, argumentError("AlarmConfig.After", "is empty or holds a negative time")
 	}
-	orDefault(&c.MinFailures, 3)
+	c.MinFailures = cmp.Or(c.MinFailures, 3)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
 	return &Alarm{config: c}, nil
 }
 
-// Observe takes note of a request.
+// Observe counts a request. It is the RequestEnd of an [Observer].
 func (a *Alarm) Observe(ctx context.Context, o Observation) {
 	var tell *Outage
 	switch {
@@ -121,12 +122,12 @@ func (a *Alarm) Outage() (Outage, bool) {
 func (a *Alarm) succeeded() (tell *Outage) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.told > 0 {
+	if a.notified > 0 {
 		over := a.outage
 		over.Over = true
 		tell = &over
 	}
-	a.outage, a.told = Outage{}, 0
+	a.outage, a.notified = Outage{}, 0
 	return tell
 }
 
@@ -143,10 +144,10 @@ func (a *Alarm) failed(reason error) (tell *Outage) {
 	for passed < len(a.config.After) && a.outage.Age() >= a.config.After[passed] {
 		passed++
 	}
-	if passed <= a.told || a.outage.Failures < a.config.MinFailures {
+	if passed <= a.notified || a.outage.Failures < a.config.MinFailures {
 		return nil
 	}
-	a.told = passed
+	a.notified = passed
 	current := a.outage
 	return &current
 }

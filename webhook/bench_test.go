@@ -125,7 +125,7 @@ func BenchmarkVerifyAndParse(b *testing.B) {
 // BenchmarkHandler measures a whole request, without the server and with an
 // inbox that stores nothing, beside a handler written by hand that has none.
 func BenchmarkHandler(b *testing.B) {
-	handler, err := webhook.NewHandler(webhook.Config{
+	handler, err := webhook.NewHandler(webhook.HandlerConfig{
 		Environment: sandbox, Secrets: []api.Secret{secret}, Challenge: challenge,
 		Inbox: inboxFunc(func(context.Context, webhook.Delivery) (webhook.Receipt, error) { return webhook.Receipt{}, nil }),
 	})

@@ -8,18 +8,6 @@ import (
 	"slices"
 )
 
-// parseHeader reads the signature header of a request. A request that has
-// several is refused: which of them was verified would be a matter of opinion.
-func (s *signature) parseHeader(h http.Header) error {
-	switch values := h.Values(SignatureHeader); len(values) {
-	case 0:
-		return ErrSignatureMissing
-	case 1:
-		return s.parse(values[0])
-	}
-	return errHeaderRepeated
-}
-
 // isEmpty reports that a request has no body at all.
 func isEmpty(r *http.Request) bool {
 	if r.ContentLength > 0 {

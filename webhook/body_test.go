@@ -53,8 +53,8 @@ func TestHandlerNamesMiddlewareThatTookTheBody(t *testing.T) {
 				body = strings.TrimSpace(c.body)
 			}
 			done := make(chan webhook.Observation, 1)
-			r := newReceiver(t, func(config *webhook.Config) {
-				config.Observe = func(_ context.Context, o webhook.Observation) { done <- o }
+			r := newReceiver(t, func(config *webhook.HandlerConfig) {
+				config.Observer.RequestEnd = func(_ context.Context, o webhook.Observation) { done <- o }
 			})
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 				c.middleware(w, req)
@@ -94,7 +94,7 @@ func encodeAgain(_ http.ResponseWriter, r *http.Request) {
 
 func TestHandlerReadsNoMoreThanTheCap(t *testing.T) {
 	t.Parallel()
-	r := newReceiver(t, func(c *webhook.Config) { c.MaxBody = 100_000 })
+	r := newReceiver(t, func(c *webhook.HandlerConfig) { c.MaxBody = 100_000 })
 	for _, length := range []int64{-1, 90_000} { // not announced, and announced falsely
 		body := &counting{}
 		req := request(http.MethodPost, sign(secret, now, ""), "")
@@ -125,8 +125,8 @@ func TestHandlerReadsLargeBodies(t *testing.T) {
 func TestHandlerRefusesABodyThatBreaksOff(t *testing.T) {
 	t.Parallel()
 	done := make(chan webhook.Observation, 1)
-	r := newReceiver(t, func(config *webhook.Config) {
-		config.Observe = func(_ context.Context, o webhook.Observation) { done <- o }
+	r := newReceiver(t, func(config *webhook.HandlerConfig) {
+		config.Observer.RequestEnd = func(_ context.Context, o webhook.Observation) { done <- o }
 	})
 	server := httptest.NewServer(r)
 	defer server.Close()

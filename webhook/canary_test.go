@@ -63,7 +63,7 @@ func TestHandlerTellsNothingOfPatients(t *testing.T) {
 			panic(errors.New(string(d.Body)))
 		}),
 	} {
-		r := newReceiver(t, func(c *webhook.Config) {
+		r := newReceiver(t, func(c *webhook.HandlerConfig) {
 			c.Logger = loggers(&out)
 			if inbox != nil {
 				c.Inbox = inbox
@@ -101,7 +101,7 @@ func TestMemoryInboxTellsNothingOfPatients(t *testing.T) {
 		})
 		m, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{
 			Handle: router.Dispatch, Workers: 1, Retry: webhook.RetryPolicy{MaxAttempts: 2}, Logger: loggers(&out),
-			Observe: func(_ context.Context, a webhook.Attempt) {
+			Observer: webhook.Observer{AttemptEnd: func(_ context.Context, a webhook.Attempt) {
 				say(&out, a)
 				var caught webhook.PanicError
 				if errors.As(a.Err, &caught) {
@@ -109,7 +109,7 @@ func TestMemoryInboxTellsNothingOfPatients(t *testing.T) {
 					assert.Contains(t, caught.Stack(), "canary_test.go")
 					say(&out, caught)
 				}
-			},
+			}},
 		}})
 		require.NoError(t, err)
 		for id, patient := range map[string]string{"fails": `{"id":"pa_1","first_name":"` + marked + `"}`, "panics": `{"id":"pa_1","first_name":"` + marked + `"}`, "bad": `{"first_name":["` + marked + `"]}`} {

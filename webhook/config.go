@@ -1,8 +1,7 @@
 package webhook
 
 import (
-	"context"
-	"errors"
+	"cmp"
 	"log/slog"
 	"net/http"
 	"time"
@@ -11,7 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
-// Defaults of a [Config].
+// Defaults of a [HandlerConfig].
 const (
 	// DefaultMaxBody is 1 MiB. The API states no limit; events of a few
 	// kilobytes are usual.
@@ -22,10 +21,10 @@ const (
 	DefaultAcceptTimeout = 800 * time.Millisecond
 )
 
-// Config is what a [Handler] is made of. Environment, Secrets, Challenge and
+// HandlerConfig is what a [Handler] is made of. Environment, Secrets, Challenge and
 // Inbox are required, or Tenant in place of the first three; everything else has
 // a default.
-type Config struct {
+type HandlerConfig struct {
 	// Environment is the one whose webhooks are received: the platform has one
 	// webhook address, one secret and one challenge token in each.
 	Environment api.Environment
@@ -38,14 +37,14 @@ type Config struct {
 	// the developer dashboard beside the secret, and is not the secret.
 	Challenge api.Secret
 
-	// Tenant says whom a request is for, where one address serves several
+	// Tenant returns the tenant that a request is for, where one address serves several
 	// applications, regions or environments: by the path, the host, a query
 	// parameter of the registered address. Environment, Secrets and Challenge
 	// stay empty then. It must not read the body, and is asked only about
 	// requests with a well-formed, fresh signature header, or unsigned probes.
 	//
-	// A nil tenant is one that nobody knows: the answer is 401, after as much
-	// work as for a wrong signature. An error is answered with 503, so that the
+	// A nil tenant is an unknown one: the answer is 401, after as much work as for
+	// a wrong signature. An error is answered with 503, so that the
 	// platform sends the event again; its text is logged.
 	Tenant func(*http.Request) (*Tenant, error)
 
@@ -73,39 +72,32 @@ type Config struct {
 	// it can answer in your name.
 	AnswerUnsignedProbe bool
 
-	// Logger is told of every request: outcome, status, event id and type,
-	// reason; never anything of a body. Nil means silence.
+	// Logger logs every request: outcome, status, event id and type, reason; never
+	// anything of a body. Nil logs nothing.
 	Logger *slog.Logger
 
-	// Begin is called before a request is looked at, for traces; nil means that
-	// nobody is. It must not read the body. The context that it returns, which
-	// has to be made from that of the request, is what Tenant, the inbox and
-	// Observe are given; nil means the request's own.
-	Begin func(*http.Request) context.Context
-
-	// Observe is called after every request, for counters and alarms; nil means
-	// that nobody is. It runs before the request ends, so it must be quick.
-	Observe func(context.Context, Observation)
+	// Observer watches every request: its RequestStart and RequestEnd.
+	Observer Observer
 
 	// Now is the clock; nil means [time.Now].
 	Now func() time.Time
 }
 
 // withDefaults checks c and fills in what was left out.
-func (c Config) withDefaults() (Config, error) {
+func (c HandlerConfig) withDefaults() (HandlerConfig, error) {
 	switch {
 	case c.Inbox == nil && c.Tenant == nil:
-		return c, errors.New("webhook: Inbox is missing")
+		return c, argumentError("HandlerConfig.Inbox", "is missing")
 	case c.MaxBody < 0:
-		return c, errors.New("webhook: MaxBody is negative")
+		return c, argumentError("HandlerConfig.MaxBody", "is negative")
 	case c.AcceptTimeout < 0:
-		return c, errors.New("webhook: AcceptTimeout is negative")
+		return c, argumentError("HandlerConfig.AcceptTimeout", "is negative")
 	case c.Tolerance < 0:
-		return c, errors.New("webhook: Tolerance is negative")
+		return c, argumentError("HandlerConfig.Tolerance", "is negative")
 	}
-	orDefault(&c.MaxBody, DefaultMaxBody)
-	orDefault(&c.AcceptTimeout, DefaultAcceptTimeout)
-	orDefault(&c.Tolerance, DefaultTolerance)
+	c.MaxBody = cmp.Or(c.MaxBody, DefaultMaxBody)
+	c.AcceptTimeout = cmp.Or(c.AcceptTimeout, DefaultAcceptTimeout)
+	c.Tolerance = cmp.Or(c.Tolerance, DefaultTolerance)
 	c.Logger = safecall.Logger(c.Logger)
 	if c.Now == nil {
 		c.Now = time.Now

@@ -21,7 +21,7 @@
 //		Seal: ring,
 //	})
 //	…
-//	handler, err := webhook.NewHandler(webhook.Config{
+//	handler, err := webhook.NewHandler(webhook.HandlerConfig{
 //		Environment: environment,
 //		Secrets:     []api.Secret{secret},
 //		Challenge:   challenge,
@@ -58,7 +58,7 @@
 // is a dependency of those who use another.
 //
 // All but the last are an [Engine], which says what they promise, and handle events as
-// a [Work] says: a change of the engine is a change of a few lines. Package inboxtest is the suite that holds them to it,
+// a [Work] says: a change of the engine is a change of a few lines. Package enginetest is the suite that holds them to it,
 // and an engine of your own, too.
 //
 // # What you can rely on
@@ -98,14 +98,14 @@
 //
 // # Rotating the secret
 //
-// Give both secrets in [Config.Secrets], the new and the old, until the
+// Give both secrets in [HandlerConfig].Secrets, the new and the old, until the
 // dashboard's change has taken effect everywhere. A header with several
 // signatures is accepted if any of them matches any secret.
 //
 // # Several environments and applications
 //
 // A program can have a handler for each, at an address of its own. Or one address
-// serves them all: [Config.Tenant] says from a request which [Tenant] it is for.
+// serves them all: [HandlerConfig].Tenant says from a request which [Tenant] it is for.
 // Environments can share an inbox, as they are part of an event's [Key]; two
 // applications in one environment need an inbox each.
 //
@@ -113,7 +113,7 @@
 //
 // The platform switches an address off when it is answered with 410, which
 // [Handler] cannot do, or when everything fails for 24 hours. An [Alarm], given
-// to [Config.Observe], warns long before; the reason of each failure is in the
+// to [Observer].RequestEnd, warns long before; the reason of each failure is in the
 // log:
 //
 //   - a mismatch is usually the wrong secret: the challenge token, or another
@@ -132,16 +132,16 @@
 //
 // # Watching
 //
-// [Config.Observe] is told of every request, [Work.Observe] of every attempt, for
-// counters; [Config.Begin] and [Work.Begin] put a trace into the context that both
-// go on in. The module's otel package makes spans and metrics of them.
+// An [Observer] watches requests, in [HandlerConfig], and attempts, in [Work]: for
+// counters, and for traces, as what its start functions put into the context reaches
+// everything that follows. The module's otel package makes spans and metrics of them.
 //
 // # Nothing leaks
 //
 // Logs, errors and every way of printing the types of this package hold ids,
 // types and reasons. They hold nothing of a body, and not the text of the errors
-// that your functions return, which may repeat it: [Work.Observe] and
-// [DeadLetter] have those. Bodies are at rest only sealed, see package engine.
+// that your functions return, which may repeat it: [Observer] and
+// dead letters have those. Bodies are at rest only sealed, see package engine.
 //
 // API section: "Webhooks", "Signature header".
 package webhook

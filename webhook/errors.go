@@ -3,11 +3,12 @@ package webhook
 import (
 	"errors"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
-// Why a request is refused before anything of it is stored. The caller is not
-// told which; the log and [Config.Observe] are.
+// Why a request is refused before anything of it is stored. The caller does
+// not learn which; the log and [HandlerConfig].Observer do.
 var (
 	// ErrMethod: the request is not a POST. Answered with 405.
 	ErrMethod = errors.New("webhook: method is not POST")
@@ -35,8 +36,8 @@ var (
 	// tolerance allows: the local clock is slow. Answered with 401.
 	ErrTimestampTooNew = errors.New("webhook: signature timestamp is in the future")
 
-	// ErrUnknownTenant: [Config.Tenant] knows nobody whom the request could be
-	// for. Answered with 401.
+	// ErrUnknownTenant: [HandlerConfig].Tenant knows no tenant that the request could
+	// be for. Answered with 401.
 	ErrUnknownTenant = errors.New("webhook: request is for no tenant that is known")
 
 	// ErrBodyConsumed: the signature does not match, and the body is not as
@@ -45,7 +46,7 @@ var (
 	// handler before it. Answered with 401.
 	ErrBodyConsumed = errors.New("webhook: body was read or changed before it reached the handler")
 
-	// ErrBodyTooLarge: the body is longer than [Config.MaxBody]. Answered with
+	// ErrBodyTooLarge: the body is longer than [HandlerConfig].MaxBody. Answered with
 	// 413.
 	ErrBodyTooLarge = errors.New("webhook: body is too large")
 
@@ -61,12 +62,12 @@ var (
 	// wraps.
 	ErrInbox = errors.New("webhook: inbox did not accept")
 
-	// ErrInboxTimeout: the inbox took longer than [Config.AcceptTimeout]. The
+	// ErrInboxTimeout: the inbox took longer than [HandlerConfig].AcceptTimeout. The
 	// event may have been stored all the same; the platform's next attempt is
 	// then a duplicate.
 	ErrInboxTimeout = errors.New("webhook: inbox took too long")
 
-	// ErrTenant: [Config.Tenant] failed, and the error that matches it wraps
+	// ErrTenant: [HandlerConfig].Tenant failed, and the error that matches it wraps
 	// why.
 	ErrTenant = errors.New("webhook: tenant could not be looked up")
 
@@ -81,11 +82,11 @@ var (
 	ErrInboxClosed = errors.New("webhook: inbox is closed")
 )
 
-// What working off an event can meet. See package events for the errors of an
+// What handling an event can fail with. See package events for the errors of an
 // event whose data cannot be decoded.
 var (
-	// ErrAbandoned: whoever handled the event did not come back, and it was the
-	// last attempt: the process ended, or the handler went on for far longer
+	// ErrAbandoned: the worker that handled the event did not come back, and it was
+	// the last attempt: the process ended, or the handler went on for far longer
 	// than its time-out. The event may be what ended it.
 	ErrAbandoned = errors.New("webhook: the worker that handled the event did not come back")
 
@@ -115,3 +116,8 @@ type PanicError interface {
 }
 
 var _ PanicError = (*safecall.Panic)(nil)
+
+// argumentError is the error of a constructor.
+func argumentError(field, reason string) error {
+	return &api.ArgumentError{Field: "webhook." + field, Reason: reason}
+}

@@ -27,11 +27,11 @@ func Example_deadLetters() {
 			fmt.Println("handled", event.ID)
 			return nil
 		},
-		Observe: func(_ context.Context, attempt webhook.Attempt) {
+		Observer: webhook.Observer{AttemptEnd: func(_ context.Context, attempt webhook.Attempt) {
 			if attempt.Result == webhook.ResultDead {
 				died <- attempt.Key
 			}
-		},
+		}},
 	}})
 	if err != nil {
 		log.Fatal(err)

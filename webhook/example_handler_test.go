@@ -33,7 +33,7 @@ func ExampleHandler() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	handler, err := webhook.NewHandler(webhook.Config{
+	handler, err := webhook.NewHandler(webhook.HandlerConfig{
 		Environment: api.Environment{Region: api.US, Stage: api.Sandbox},
 		Secrets:     []api.Secret{"the webhook secret key"},
 		Challenge:   "the challenge token",

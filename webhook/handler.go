@@ -17,14 +17,14 @@ import (
 // an [http.Handler], safe for concurrent use; mount it where nothing reads the
 // body before it. Several handlers, for several environments or applications,
 // can live in one program, each at its own address; or one serves them all at
-// one, see [Config.Tenant].
+// one, see [HandlerConfig].Tenant.
 //
 // What it answers:
 //
 //	200  {"challenge": …}: stored, or stored before, or a signed empty probe
 //	400  the body broke off, or is signed but holds no event
 //	401  the signature is missing, malformed, wrong, too old or too new, or
-//	     nobody knows the tenant
+//	     the tenant is unknown
 //	405  not a POST
 //	413  the body is too large
 //	503  the inbox failed or took too long, or the tenant could not be looked
@@ -38,14 +38,14 @@ import (
 //
 // API section: "Webhooks", "Signature header".
 type Handler struct {
-	config Config
-	own    *Tenant // nil if config.Tenant is asked
-	nobody *Tenant
+	config  HandlerConfig
+	own     *Tenant // nil if config.Tenant is asked
+	unknown *Tenant // whose requests are refused
 }
 
-// NewHandler returns a handler. It fails if something required is missing, and
-// if the challenge token is given as a secret.
-func NewHandler(c Config) (*Handler, error) {
+// NewHandler returns a handler. It fails with an [*api.ArgumentError] if something
+// required is missing, and if the challenge token is given as a secret.
+func NewHandler(c HandlerConfig) (*Handler, error) {
 	c, err := c.withDefaults()
 	if err != nil {
 		return nil, err
@@ -54,11 +54,11 @@ func NewHandler(c Config) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	nobody, err := newNobody()
+	unknown, err := newUnknownTenant()
 	if err != nil {
 		return nil, err
 	}
-	return &Handler{config: c, own: own, nobody: nobody}, nil
+	return &Handler{config: c, own: own, unknown: unknown}, nil
 }
 
 // Format prints the environment only: the handler holds secrets.
@@ -73,18 +73,43 @@ func (h *Handler) Format(f fmt.State, _ rune) {
 // ServeHTTP handles one request, as described at [Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := h.config.Now()
-	r = h.begin(r)
-	tenant := h.nobody
+	r = h.start(r)
+	tenant := h.unknown
 	o := h.receive(w, r, start, &tenant)
 	o.Tenant = tenant.config.Name
 	h.respond(w, o, tenant.answer)
 	o.Duration = h.config.Now().Sub(start)
-	h.observe(r.Context(), o)
+	h.end(r.Context(), o)
+}
+
+// start gives the request the context that it is observed in.
+func (h *Handler) start(r *http.Request) *http.Request {
+	start := h.config.Observer.RequestStart
+	if start == nil {
+		return r
+	}
+	ctx := r.Context()
+	safecall.Observe(ctx, h.config.Logger, func() {
+		if made := start(ctx, r); made != nil {
+			ctx = made
+		}
+	})
+	return r.WithContext(ctx)
+}
+
+// end logs a request that has been answered, and reports it to the observer.
+func (h *Handler) end(ctx context.Context, o Observation) {
+	if level := o.level(); h.config.Logger.Enabled(ctx, level) {
+		h.config.Logger.LogAttrs(ctx, level, "webhook "+string(o.Outcome), o.attrs()...)
+	}
+	if end := h.config.Observer.RequestEnd; end != nil {
+		safecall.Observe(ctx, h.config.Logger, func() { end(ctx, o) })
+	}
 }
 
 // receive decides what becomes of a request. What can be refused cheaply is
-// refused first; nothing is read from a caller whose header does not hold up.
-// It sets the tenant once it knows it.
+// refused first; no body is read from a caller whose header is not valid. It sets
+// the tenant once it knows it.
 func (h *Handler) receive(w http.ResponseWriter, r *http.Request, now time.Time, tenant **Tenant) Observation {
 	if r.Method != http.MethodPost {
 		return refused(http.StatusMethodNotAllowed, ErrMethod)
@@ -106,22 +131,22 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request, now time.Time,
 	}
 	*tenant = t
 	if probe {
-		if t == h.nobody {
+		if t == h.unknown {
 			return refused(http.StatusUnauthorized, ErrUnknownTenant)
 		}
 		return Observation{Outcome: OutcomeProbe, Status: http.StatusOK}
 	}
-	return h.read(w, r, now, t, &s)
+	return h.verify(w, r, now, t, &s)
 }
 
-// read verifies the body, and accepts the event in it.
-func (h *Handler) read(w http.ResponseWriter, r *http.Request, now time.Time, t *Tenant, s *signature) Observation {
+// verify checks the body against its signature, and accepts the event in it.
+func (h *Handler) verify(w http.ResponseWriter, r *http.Request, now time.Time, t *Tenant, s *signature) Observation {
 	body, err := readBody(w, r, h.config.MaxBody)
 	if err != nil {
 		return refused(statusOfBody(err), err)
 	}
 	if err := t.verifier.match(s, body); err != nil {
-		if t == h.nobody {
+		if t == h.unknown {
 			return refused(http.StatusUnauthorized, ErrUnknownTenant)
 		}
 		return refused(http.StatusUnauthorized, explainMismatch(r, len(body), err))
@@ -140,6 +165,7 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, now time.Time, t 
 		CreatedAt:  event.CreatedAt.Time,
 		ReceivedAt: now,
 		Body:       body,
+		event:      &event,
 	})
 }
 
@@ -194,8 +220,7 @@ func inboxError(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ErrInbox, err)
 }
 
-// respond writes the answer. The texts tell a caller who was refused nothing
-// about why.
+// respond writes the answer. A caller who was refused does not learn why.
 func (h *Handler) respond(w http.ResponseWriter, o Observation, answer []byte) {
 	switch o.Status {
 	case http.StatusOK:

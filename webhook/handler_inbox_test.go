@@ -42,7 +42,7 @@ func TestHandlerAsksAgainWhenTheInboxFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newReceiver(t, func(config *webhook.Config) { config.Inbox = c.inbox })
+			r := newReceiver(t, func(config *webhook.HandlerConfig) { config.Inbox = c.inbox })
 			w := r.serve(t, request(http.MethodPost, sign(secret, now, orderBody), orderBody))
 			assert.Equal(t, http.StatusServiceUnavailable, w.Code)
 			assert.Equal(t, webhook.OutcomeUnavailable, r.last().Outcome)
@@ -75,7 +75,7 @@ func TestHandlerDoesNotWaitLongForTheInbox(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				r := newReceiver(t, func(config *webhook.Config) { config.Inbox, config.Now = inbox, time.Now })
+				r := newReceiver(t, func(config *webhook.HandlerConfig) { config.Inbox, config.Now = inbox, time.Now })
 				start := time.Now()
 				w := r.serve(t, request(http.MethodPost, sign(secret, start, orderBody), orderBody))
 				assert.Equal(t, http.StatusServiceUnavailable, w.Code)
@@ -92,7 +92,7 @@ func TestHandlerGivesTheInboxItsOwnContext(t *testing.T) {
 	t.Parallel()
 	type key struct{}
 	synctest.Test(t, func(t *testing.T) {
-		r := newReceiver(t, func(config *webhook.Config) {
+		r := newReceiver(t, func(config *webhook.HandlerConfig) {
 			config.Now, config.AcceptTimeout = time.Now, time.Second
 			config.Inbox = inboxFunc(func(ctx context.Context, _ webhook.Delivery) (webhook.Receipt, error) {
 				assert.Equal(t, "trace", ctx.Value(key{}))
@@ -112,9 +112,9 @@ func TestHandlerGivesTheInboxItsOwnContext(t *testing.T) {
 func TestHandlerSurvivesItsObserver(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	r := newReceiver(t, func(config *webhook.Config) {
+	r := newReceiver(t, func(config *webhook.HandlerConfig) {
 		config.Logger = slog.New(slog.NewTextHandler(&log, nil))
-		config.Observe = func(context.Context, webhook.Observation) { panic("observer") }
+		config.Observer.RequestEnd = func(context.Context, webhook.Observation) { panic("observer") }
 	})
 	w := r.serve(t, request(http.MethodPost, sign(secret, now, orderBody), orderBody))
 	assert.Equal(t, http.StatusOK, w.Code)
@@ -130,7 +130,7 @@ func TestHandlerLogs(t *testing.T) {
 		}
 		return a
 	}
-	r := newReceiver(t, func(config *webhook.Config) {
+	r := newReceiver(t, func(config *webhook.HandlerConfig) {
 		config.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: drop}))
 	})
 	r.serve(t, request(http.MethodPost, sign(secret, now, orderBody), orderBody))

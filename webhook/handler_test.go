@@ -28,7 +28,7 @@ func TestHandlerAnswers(t *testing.T) {
 		method  string // POST if empty
 		header  string
 		body    string
-		config  func(*webhook.Config)
+		config  func(*webhook.HandlerConfig)
 		status  int
 		outcome webhook.Outcome
 		err     error
@@ -83,7 +83,7 @@ func TestHandlerAnswers(t *testing.T) {
 		{name: "ten years ahead", header: sign(secret, now.AddDate(10, 0, 0), orderBody), body: orderBody,
 			status: 401, err: webhook.ErrTimestampTooNew},
 		{name: "stale with a wider tolerance", header: sign(secret, now.Add(-time.Hour), orderBody), body: orderBody,
-			config: func(c *webhook.Config) { c.Tolerance = time.Hour }, status: 200, outcome: webhook.OutcomeAccepted, stored: 1},
+			config: func(c *webhook.HandlerConfig) { c.Tolerance = time.Hour }, status: 200, outcome: webhook.OutcomeAccepted, stored: 1},
 		{name: "two t", header: "t=1,t=" + stamp + ",v1=" + good, body: orderBody,
 			status: 401, err: webhook.ErrSignatureMalformed, text: "t is given more than once"},
 		{name: "milliseconds", header: "t=" + stamp + "000,v1=" + mac(secret, stamp+"000", orderBody), body: orderBody,
@@ -95,9 +95,9 @@ func TestHandlerAnswers(t *testing.T) {
 		{name: "PUT", method: http.MethodPut, header: sign(secret, now, orderBody), body: orderBody,
 			status: 405, err: webhook.ErrMethod},
 		{name: "body over the cap", header: sign(secret, now, orderBody), body: orderBody,
-			config: func(c *webhook.Config) { c.MaxBody = 100 }, status: 413, err: webhook.ErrBodyTooLarge},
+			config: func(c *webhook.HandlerConfig) { c.MaxBody = 100 }, status: 413, err: webhook.ErrBodyTooLarge},
 		{name: "body as large as the cap", header: sign(secret, now, orderBody), body: orderBody,
-			config: func(c *webhook.Config) { c.MaxBody = int64(len(orderBody)) }, status: 200, outcome: webhook.OutcomeAccepted, stored: 1},
+			config: func(c *webhook.HandlerConfig) { c.MaxBody = int64(len(orderBody)) }, status: 200, outcome: webhook.OutcomeAccepted, stored: 1},
 		{name: "signed, not JSON", header: sign(secret, now, "event=1"), body: "event=1",
 			status: 400, err: events.ErrMalformed},
 		{name: "signed, no event", header: sign(secret, now, `{"event":{"id":"e"}}`), body: `{"event":{"id":"e"}}`,
@@ -122,7 +122,7 @@ func TestHandlerAnswers(t *testing.T) {
 	}
 }
 
-func answerUnsigned(c *webhook.Config) { c.AnswerUnsignedProbe = true }
+func answerUnsigned(c *webhook.HandlerConfig) { c.AnswerUnsignedProbe = true }
 
 func TestHandlerStoresTheWholeEvent(t *testing.T) {
 	t.Parallel()
@@ -203,22 +203,22 @@ func (unreadable) Close() error { return nil }
 
 func TestNewHandlerRefuses(t *testing.T) {
 	t.Parallel()
-	for text, change := range map[string]func(*webhook.Config){
-		"Environment":                 func(c *webhook.Config) { c.Environment.Stage = "" },
-		"Secrets is empty":            func(c *webhook.Config) { c.Secrets = nil },
-		"Secrets[1] is empty":         func(c *webhook.Config) { c.Secrets[1] = "" },
-		"Secrets[0] begins or ends":   func(c *webhook.Config) { c.Secrets[0] += "\n" },
-		"Secrets[1] equals Challenge": func(c *webhook.Config) { c.Secrets[1] = challenge },
-		"Challenge is empty":          func(c *webhook.Config) { c.Challenge = "" },
-		"Challenge begins or ends":    func(c *webhook.Config) { c.Challenge = " x" },
-		"Inbox is missing":            func(c *webhook.Config) { c.Inbox = nil },
-		"Tolerance is negative":       func(c *webhook.Config) { c.Tolerance = -1 },
-		"MaxBody is negative":         func(c *webhook.Config) { c.MaxBody = -1 },
-		"AcceptTimeout is negative":   func(c *webhook.Config) { c.AcceptTimeout = -1 },
+	for text, change := range map[string]func(*webhook.HandlerConfig){
+		"Environment":                 func(c *webhook.HandlerConfig) { c.Environment.Stage = "" },
+		"Secrets is empty":            func(c *webhook.HandlerConfig) { c.Secrets = nil },
+		"Secrets[1] is empty":         func(c *webhook.HandlerConfig) { c.Secrets[1] = "" },
+		"Secrets[0] begins or ends":   func(c *webhook.HandlerConfig) { c.Secrets[0] += "\n" },
+		"Secrets[1] equals Challenge": func(c *webhook.HandlerConfig) { c.Secrets[1] = challenge },
+		"Challenge is empty":          func(c *webhook.HandlerConfig) { c.Challenge = "" },
+		"Challenge begins or ends":    func(c *webhook.HandlerConfig) { c.Challenge = " x" },
+		"Inbox is missing":            func(c *webhook.HandlerConfig) { c.Inbox = nil },
+		"Tolerance is negative":       func(c *webhook.HandlerConfig) { c.Tolerance = -1 },
+		"MaxBody is negative":         func(c *webhook.HandlerConfig) { c.MaxBody = -1 },
+		"AcceptTimeout is negative":   func(c *webhook.HandlerConfig) { c.AcceptTimeout = -1 },
 	} {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
-			c := webhook.Config{Environment: sandbox, Challenge: challenge, Inbox: inboxFunc(nil)}
+			c := webhook.HandlerConfig{Environment: sandbox, Challenge: challenge, Inbox: inboxFunc(nil)}
 			c.Secrets = append(c.Secrets, secret, oldSecret)
 			change(&c)
 			_, err := webhook.NewHandler(c)
@@ -231,7 +231,7 @@ func TestNewHandlerRefuses(t *testing.T) {
 
 func TestHandlerEncodesTheChallenge(t *testing.T) {
 	t.Parallel()
-	handler, err := webhook.NewHandler(webhook.Config{
+	handler, err := webhook.NewHandler(webhook.HandlerConfig{
 		Environment: sandbox, Secrets: []api.Secret{secret}, Challenge: `a"b\c`, Inbox: inboxFunc(nil),
 		Now: func() time.Time { return now },
 	})

@@ -33,12 +33,12 @@ func TestLogsThatPanic(t *testing.T) {
 	logger := slog.New(explosive{slog.NewTextHandler(io.Discard, nil)}).With("a", 1).WithGroup("b")
 	handled := make(chan webhook.Attempt, 1)
 	inbox, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{
-		Handle:  func(context.Context, events.Event) error { return nil },
-		Logger:  logger,
-		Observe: func(_ context.Context, a webhook.Attempt) { handled <- a },
+		Handle:   func(context.Context, events.Event) error { return nil },
+		Logger:   logger,
+		Observer: webhook.Observer{AttemptEnd: func(_ context.Context, a webhook.Attempt) { handled <- a }},
 	}})
 	require.NoError(t, err)
-	handler, err := webhook.NewHandler(webhook.Config{
+	handler, err := webhook.NewHandler(webhook.HandlerConfig{
 		Environment: api.Environment{Region: api.US, Stage: api.Sandbox},
 		Secrets:     []api.Secret{secret}, Challenge: challenge, Inbox: inbox, Logger: logger,
 	})

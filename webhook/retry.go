@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"errors"
 	"math/rand/v2"
 	"time"
@@ -32,16 +33,17 @@ type RetryPolicy struct {
 
 func (p RetryPolicy) withDefaults() (RetryPolicy, error) {
 	if p.MaxAttempts < 0 || p.BackOff < 0 || p.MaxBackOff < 0 {
-		return p, errors.New("webhook: RetryPolicy holds a negative number")
+		return p, argumentError("RetryPolicy", "holds a negative number")
 	}
-	orDefault(&p.MaxAttempts, DefaultMaxAttempts)
-	orDefault(&p.BackOff, DefaultBackOff)
-	orDefault(&p.MaxBackOff, DefaultMaxBackOff)
+	p.MaxAttempts = cmp.Or(p.MaxAttempts, DefaultMaxAttempts)
+	p.BackOff = cmp.Or(p.BackOff, DefaultBackOff)
+	p.MaxBackOff = cmp.Or(p.MaxBackOff, DefaultMaxBackOff)
 	return p, nil
 }
 
-// wait returns the time until the attempt after the given one.
-func (p RetryPolicy) wait(attempt int) time.Duration {
+// Wait returns the time until the attempt after the given one, which counts from 1.
+// Zero fields wait for nothing: see [Work.WithDefaults].
+func (p RetryPolicy) Wait(attempt int) time.Duration {
 	d := p.BackOff
 	for i := 1; i < attempt && d < p.MaxBackOff; i++ {
 		d *= 2
@@ -50,12 +52,12 @@ func (p RetryPolicy) wait(attempt int) time.Duration {
 	return d - rand.N(d/2+1)
 }
 
-// Permanent marks an error that no further attempt can mend: the event becomes a
+// Permanent marks an error that no further attempt can help: the event becomes a
 // dead letter at once. A nil error stays nil.
 //
 // Events whose body or data cannot be decoded need no mark: their errors are
 // permanent by nature. What becomes of them is decided by people, who can
-// [Engine.Replay] them once the program understands them.
+// replay them once the program understands them.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -63,7 +65,7 @@ func Permanent(err error) error {
 	return &permanentError{err}
 }
 
-// IsPermanent reports an error that no further attempt can mend.
+// IsPermanent reports an error that no further attempt can help.
 func IsPermanent(err error) bool {
 	var marked *permanentError
 	var data *events.DataError

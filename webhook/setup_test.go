@@ -65,16 +65,16 @@ type receiver struct {
 }
 
 // newReceiver makes a receiver at the time now; change may be nil.
-func newReceiver(t testing.TB, change func(*webhook.Config)) *receiver {
+func newReceiver(t testing.TB, change func(*webhook.HandlerConfig)) *receiver {
 	t.Helper()
 	r := &receiver{}
-	config := webhook.Config{
+	config := webhook.HandlerConfig{
 		Environment: sandbox,
 		Secrets:     []api.Secret{secret, oldSecret},
 		Challenge:   challenge,
 		Inbox:       inboxFunc(r.accept),
 		Now:         func() time.Time { return now },
-		Observe:     func(_ context.Context, o webhook.Observation) { r.observed = append(r.observed, o) },
+		Observer:    webhook.Observer{RequestEnd: func(_ context.Context, o webhook.Observation) { r.observed = append(r.observed, o) }},
 	}
 	if change != nil {
 		change(&config)

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 )
@@ -48,6 +49,18 @@ type signature struct {
 	at        time.Time
 	values    [maxSignatures][sha256.Size]byte
 	count     int
+}
+
+// parseHeader reads the signature header of a request. A request that has
+// several is refused: which of them was verified would be undefined.
+func (s *signature) parseHeader(h http.Header) error {
+	switch values := h.Values(SignatureHeader); len(values) {
+	case 0:
+		return ErrSignatureMissing
+	case 1:
+		return s.parse(values[0])
+	}
+	return errHeaderRepeated
 }
 
 // parse reads a header of the form t=<unix seconds>,v1=<hex>. It is strict about

@@ -3,7 +3,6 @@ package webhook
 import (
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -29,7 +28,7 @@ type TenantConfig struct {
 	// the developer dashboard beside the secret, and is not the secret.
 	Challenge api.Secret
 
-	// Inbox stores the tenant's events; nil means [Config.Inbox]. Two
+	// Inbox stores the tenant's events; nil means [HandlerConfig].Inbox. Two
 	// applications in one environment need an inbox each: both may be sent the
 	// same event, under the same id, and one inbox would take the second for a
 	// duplicate.
@@ -45,21 +44,26 @@ type Tenant struct {
 	answer   []byte
 }
 
-// NewTenant returns a tenant. It fails if something required is missing, and if
-// the challenge token is given as a secret.
+// NewTenant returns a tenant. It fails with an [*api.ArgumentError] if something
+// required is missing, and if the challenge token is given as a secret.
 func NewTenant(c TenantConfig) (*Tenant, error) {
+	return newTenant("TenantConfig", c)
+}
+
+// newTenant names the fields of the given type in its errors.
+func newTenant(config string, c TenantConfig) (*Tenant, error) {
 	if err := c.Environment.Validate(); err != nil {
-		return nil, fmt.Errorf("webhook: Environment: %w", err)
+		return nil, argumentError(config+".Environment", "is invalid: "+err.Error())
 	}
-	if err := checkSecret(c.Challenge); err != nil {
-		return nil, fmt.Errorf("webhook: Challenge %w", err)
+	if problem := problemOf(c.Challenge); problem != "" {
+		return nil, argumentError(config+".Challenge", problem)
 	}
 	for i, secret := range c.Secrets {
 		if secret == c.Challenge {
-			return nil, fmt.Errorf("webhook: Secrets[%d] equals Challenge: the dashboard shows a secret key and a challenge token, which differ", i)
+			return nil, argumentError(fmt.Sprintf("%s.Secrets[%d]", config, i), "equals Challenge: the dashboard shows a secret key and a challenge token, which differ")
 		}
 	}
-	verifier, err := NewVerifier(VerifierConfig{Secrets: c.Secrets})
+	verifier, err := newVerifier(config, VerifierConfig{Secrets: c.Secrets})
 	if err != nil {
 		return nil, err
 	}
@@ -75,15 +79,15 @@ func (t *Tenant) Format(f fmt.State, _ rune) {
 	_, _ = io.WriteString(f, "webhook.Tenant("+t.config.Name+" "+t.config.Environment.String()+")")
 }
 
-// newNobody returns the tenant of those whom nobody knows. Its secret is random,
-// so that a request for an unknown tenant costs what a forged one for a known
-// tenant costs: who guesses at tenants does not learn which exist.
-func newNobody() (*Tenant, error) {
+// newUnknownTenant returns the tenant of requests that are for no tenant. Its secret
+// is random, so that a request for an unknown tenant costs what a forged one for a
+// known tenant costs: guessing does not show which tenants exist.
+func newUnknownTenant() (*Tenant, error) {
 	verifier, err := NewVerifier(VerifierConfig{Secrets: []api.Secret{api.Secret(rand.Text())}})
 	return &Tenant{verifier: verifier}, err
 }
 
-// tenantOf returns whom a request is for, which is never nil without an error.
+// tenantOf returns the tenant that a request is for, which is never nil without an error.
 func (h *Handler) tenantOf(r *http.Request) (*Tenant, error) {
 	if h.config.Tenant == nil {
 		return h.own, nil
@@ -97,19 +101,20 @@ func (h *Handler) tenantOf(r *http.Request) (*Tenant, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrTenant, err)
 	case t == nil:
-		return h.nobody, nil
+		return h.unknown, nil
 	}
 	return t, nil
 }
 
-// tenants checks that c says for whom events are received, in one way.
-func (c Config) tenants() (own *Tenant, err error) {
+// tenants returns the only tenant, or nil if Tenant is asked, and checks that c says
+// one of the two.
+func (c HandlerConfig) tenants() (own *Tenant, err error) {
 	single := c.Environment != (api.Environment{}) || len(c.Secrets) > 0 || c.Challenge != ""
 	switch {
 	case c.Tenant != nil && single:
-		return nil, errors.New("webhook: Tenant and one of Environment, Secrets and Challenge are given: a handler serves one tenant or asks which")
+		return nil, argumentError("HandlerConfig.Tenant", "is given together with Environment, Secrets or Challenge: a handler serves one tenant or asks which")
 	case c.Tenant != nil:
 		return nil, nil
 	}
-	return NewTenant(TenantConfig{Environment: c.Environment, Secrets: c.Secrets, Challenge: c.Challenge})
+	return newTenant("HandlerConfig", TenantConfig{Environment: c.Environment, Secrets: c.Secrets, Challenge: c.Challenge})
 }

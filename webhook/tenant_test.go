@@ -18,7 +18,7 @@ import (
 )
 
 // tenants is a receiver for a tenant in each country, known by their paths.
-func tenants(t *testing.T, change func(*webhook.Config)) *receiver {
+func tenants(t *testing.T, change func(*webhook.HandlerConfig)) *receiver {
 	t.Helper()
 	known := map[string]*webhook.Tenant{}
 	for _, region := range []api.Region{api.US, api.Canada} {
@@ -29,7 +29,7 @@ func tenants(t *testing.T, change func(*webhook.Config)) *receiver {
 		require.NoError(t, err)
 		known["/"+string(region)] = tenant
 	}
-	return newReceiver(t, func(c *webhook.Config) {
+	return newReceiver(t, func(c *webhook.HandlerConfig) {
 		c.Environment, c.Secrets, c.Challenge = api.Environment{}, nil, ""
 		c.Tenant = func(r *http.Request) (*webhook.Tenant, error) {
 			if r.URL.Path == "/broken" {
@@ -70,7 +70,7 @@ func TestHandlerServesSeveralTenants(t *testing.T) {
 
 func TestHandlerRefusesUnknownTenants(t *testing.T) {
 	t.Parallel()
-	r := tenants(t, func(c *webhook.Config) { c.AnswerUnsignedProbe = true })
+	r := tenants(t, func(c *webhook.HandlerConfig) { c.AnswerUnsignedProbe = true })
 	for _, c := range []struct{ header, body string }{
 		{sign(secret+"us", now, orderBody), orderBody}, {sign(secret, now, ""), ""}, {"", ""}, {sign("", now, orderBody), orderBody},
 	} {
@@ -95,7 +95,7 @@ func TestHandlerAsksAgainWhenTheTenantCannotBeLookedUp(t *testing.T) {
 	assert.Equal(t, webhook.OutcomeUnavailable, r.last().Outcome)
 	require.ErrorIs(t, r.last().Err, webhook.ErrTenant)
 
-	r = tenants(t, func(c *webhook.Config) { c.Inbox = nil })
+	r = tenants(t, func(c *webhook.HandlerConfig) { c.Inbox = nil })
 	w = r.post(t, "/us", sign(secret+"us", now, orderBody), orderBody)
 	assert.Equal(t, http.StatusServiceUnavailable, w.Code, "nobody has an inbox")
 	require.ErrorIs(t, r.last().Err, webhook.ErrTenant)
@@ -108,7 +108,7 @@ func TestTenantHasItsOwnInbox(t *testing.T) {
 		Environment: sandbox, Secrets: []api.Secret{secret}, Challenge: challenge, Inbox: inboxFunc(own.accept),
 	})
 	require.NoError(t, err)
-	r := tenants(t, func(c *webhook.Config) {
+	r := tenants(t, func(c *webhook.HandlerConfig) {
 		c.Tenant = func(*http.Request) (*webhook.Tenant, error) { return tenant, nil }
 	})
 	w := r.post(t, "/", sign(secret, now, orderBody), orderBody)
@@ -133,11 +133,11 @@ func TestTenantsAreChecked(t *testing.T) {
 		require.Error(t, err, name)
 		assert.NotContains(t, err.Error(), secret)
 	}
-	_, err := webhook.NewHandler(webhook.Config{
+	_, err := webhook.NewHandler(webhook.HandlerConfig{
 		Environment: sandbox, Inbox: inboxFunc((&receiver{}).accept),
 		Tenant: func(*http.Request) (*webhook.Tenant, error) { return nil, nil },
 	})
-	require.ErrorContains(t, err, "Tenant and one of Environment")
+	require.ErrorContains(t, err, "HandlerConfig.Tenant is given together")
 	tenant, err := webhook.NewTenant(good)
 	require.NoError(t, err)
 	var out bytes.Buffer
@@ -152,9 +152,9 @@ func TestTenantsAreChecked(t *testing.T) {
 func TestTenantLookupThatPanics(t *testing.T) {
 	t.Parallel()
 	var seen []webhook.Observation
-	handler, err := webhook.NewHandler(webhook.Config{
-		Tenant:  func(*http.Request) (*webhook.Tenant, error) { panic("Zephyrine") },
-		Observe: func(_ context.Context, o webhook.Observation) { seen = append(seen, o) },
+	handler, err := webhook.NewHandler(webhook.HandlerConfig{
+		Tenant:   func(*http.Request) (*webhook.Tenant, error) { panic("Zephyrine") },
+		Observer: webhook.Observer{RequestEnd: func(_ context.Context, o webhook.Observation) { seen = append(seen, o) }},
 	})
 	require.NoError(t, err)
 	w := httptest.NewRecorder()

@@ -1,10 +1,10 @@
 package webhook
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
-	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -44,25 +44,25 @@ type Verifier struct {
 	now       func() time.Time
 }
 
-// NewVerifier returns a verifier. It fails without secrets, with one that is
-// empty or has white space at an end, which is how a line break comes along from
-// a file, and with a negative tolerance.
-func NewVerifier(c VerifierConfig) (*Verifier, error) {
-	v := &Verifier{tolerance: c.Tolerance, now: c.Now}
+// NewVerifier returns a verifier. It fails with an [*api.ArgumentError] without
+// secrets, with one that is empty or has white space at an end, as a line break that
+// comes along from a file is, and with a negative tolerance.
+func NewVerifier(c VerifierConfig) (*Verifier, error) { return newVerifier("VerifierConfig", c) }
+
+// newVerifier names the fields of the given type in its errors.
+func newVerifier(config string, c VerifierConfig) (*Verifier, error) {
+	v := &Verifier{tolerance: cmp.Or(c.Tolerance, DefaultTolerance), now: c.Now}
 	if len(c.Secrets) == 0 {
-		return nil, errors.New("webhook: Secrets is empty: without a secret every request could be forged")
+		return nil, argumentError(config+".Secrets", "is empty: without a secret every request could be forged")
 	}
 	for i, secret := range c.Secrets {
-		if err := checkSecret(secret); err != nil {
-			return nil, fmt.Errorf("webhook: Secrets[%d] %w", i, err)
+		if problem := problemOf(secret); problem != "" {
+			return nil, argumentError(fmt.Sprintf("%s.Secrets[%d]", config, i), problem)
 		}
 		v.keys = append(v.keys, newKey(secret))
 	}
 	if c.Tolerance < 0 {
-		return nil, errors.New("webhook: Tolerance is negative")
-	}
-	if v.tolerance == 0 {
-		v.tolerance = DefaultTolerance
+		return nil, argumentError(config+".Tolerance", "is negative")
 	}
 	if v.now == nil {
 		v.now = time.Now
@@ -70,15 +70,15 @@ func NewVerifier(c VerifierConfig) (*Verifier, error) {
 	return v, nil
 }
 
-// checkSecret reports a secret or token that cannot be the platform's.
-func checkSecret(secret api.Secret) error {
+// problemOf says why a secret or token cannot be the platform's; empty if it can.
+func problemOf(secret api.Secret) string {
 	switch {
 	case secret == "":
-		return errors.New("is empty")
+		return "is empty"
 	case strings.TrimSpace(secret.Reveal()) != secret.Reveal():
-		return errors.New("begins or ends with white space")
+		return "begins or ends with white space"
 	}
-	return nil
+	return ""
 }
 
 // Verify checks the value of the SVC-Signature header against the body exactly

@@ -1,12 +1,12 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
-	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
+	"github.com/dispensary-go/dispensary/events"
 )
 
 // Defaults of a [Work].
@@ -18,7 +18,7 @@ const (
 	DefaultHandlerTimeout = time.Minute
 )
 
-// Work says how events are handled, whichever [Engine] holds them. Handle is
+// Work says how events are handled, whichever engine holds them. Handle is
 // required; everything else has a default.
 type Work struct {
 	// Handle handles an event; usually it is the Dispatch method of a [Router].
@@ -39,10 +39,19 @@ type Work struct {
 	// worker.
 	HandlerTimeout time.Duration
 
-	// Order keeps events of one subject in order: [ByObject], [ByPatient],
-	// [ByClinic], or a function of your own. Nil means that events are handled
-	// as they come, several of one object at the same time included.
-	Order SubjectFunc
+	// Order keeps events of one [OrderingKey] in order: [ByObject], [ByPatient],
+	// [ByClinic], or a function of your own. It gets the delivery and the event
+	// read from it, and must return the same for the same; an event whose key is
+	// empty waits for no other. Nil means that events are handled as they come,
+	// several of one object at the same time included.
+	//
+	// Order over all integrations of a clinic is a function that leaves them out:
+	//
+	//	func(d webhook.Delivery, e events.Event) webhook.OrderingKey {
+	//		d.Key.IntegrationID = ""
+	//		return webhook.ByPatient(d, e)
+	//	}
+	Order func(Delivery, events.Event) OrderingKey
 
 	// Stale is what happens to an event that arrives after a newer one of the
 	// same object was handled. Other than [StaleIgnore] it needs Order, because
@@ -50,25 +59,19 @@ type Work struct {
 	//
 	// Two events of one object can have one time, as two calls can be faster than
 	// the platform's times are fine, which the API does not state. That an object
-	// was created is older then than everything else that is told of it. Of two
-	// changes of one time nobody knows which was the last: neither is stale, and
+	// was created is older then than every other event of it. Which of two changes
+	// of one time was the last is not known: neither is stale, and
 	// whichever arrives last is handled last. Where that matters, for a plan that
 	// is changed and cancelled at once, read the object instead: [Refetch].
 	Stale StalePolicy
 
-	// Logger is told of every attempt: event id and type, attempt, outcome, and
-	// the kind of error. The text of a handler's error is not logged, as it may
-	// repeat patient data; Observe has it. Nil means silence.
+	// Logger logs every attempt: event id and type, attempt, outcome, and the kind
+	// of error. The text of a handler's error is not logged, as it may repeat
+	// patient data; Observer has it. Nil logs nothing.
 	Logger *slog.Logger
 
-	// Begin is called before every attempt, for traces; nil means that nobody
-	// is. The context that it returns, which has to be made from the one given,
-	// is that of the handler and of Observe; nil means the one given.
-	Begin func(context.Context, Task) context.Context
-
-	// Observe is called after every attempt, once its outcome has been noted,
-	// for counters and alarms; nil means that nobody is. It runs in the worker.
-	Observe func(context.Context, Attempt)
+	// Observer watches every attempt: its AttemptStart and AttemptEnd.
+	Observer Observer
 }
 
 // StalePolicy is what happens to an event that arrives after a newer one of the
@@ -85,7 +88,7 @@ const (
 	// StaleIgnore handles it like any other, and keeps no record of what is new.
 	StaleIgnore StalePolicy = iota
 
-	// StaleReport handles it, and tells the handler: Handling.Stale.
+	// StaleReport handles it, and lets the handler know: Handling.Stale.
 	StaleReport
 
 	// StaleSkip does not handle it. It is for handlers to which an event is
@@ -94,30 +97,54 @@ const (
 	StaleSkip
 )
 
-func (w Work) withDefaults() (Work, error) {
+// WithDefaults checks w and fills in what was left out, for those who make something
+// that handles events. An error is an [*api.ArgumentError].
+func (w Work) WithDefaults() (Work, error) {
 	switch {
 	case w.Handle == nil:
-		return w, errors.New("webhook: Work.Handle is missing")
-	case w.Workers < 0 || w.HandlerTimeout < 0:
-		return w, errors.New("webhook: Work holds a negative number")
+		return w, argumentError("Work.Handle", "is missing")
+	case w.Workers < 0:
+		return w, argumentError("Work.Workers", "is negative")
+	case w.HandlerTimeout < 0:
+		return w, argumentError("Work.HandlerTimeout", "is negative")
 	case w.Stale < StaleIgnore || w.Stale > StaleSkip:
-		return w, errors.New("webhook: Work.Stale is none of the stale policies")
+		return w, argumentError("Work.Stale", "is none of the stale policies")
 	case w.Stale != StaleIgnore && w.Order == nil:
-		return w, errors.New("webhook: Work.Stale needs Work.Order: two events of one object that are handled at the same time have no order")
+		return w, argumentError("Work.Stale", "needs Work.Order: two events of one object that are handled at the same time have no order")
 	}
 	retry, err := w.Retry.withDefaults()
 	if err != nil {
 		return w, err
 	}
 	w.Retry = retry
-	orDefault(&w.Workers, DefaultWorkers)
-	orDefault(&w.HandlerTimeout, DefaultHandlerTimeout)
-	w.Logger = safecall.Logger(w.Logger)
+	w.Workers = cmp.Or(w.Workers, DefaultWorkers)
+	w.HandlerTimeout = cmp.Or(w.HandlerTimeout, DefaultHandlerTimeout)
 	return w, nil
 }
 
-func orDefault[T comparable](field *T, value T) {
-	if *field == *new(T) {
-		*field = value
-	}
+// Handling is what a handler can ask about the attempt it is made for.
+type Handling struct {
+	// Key names the event.
+	Key Key
+
+	// Attempt counts from 1, and from 1 again after a replay.
+	Attempt int
+
+	// Stale reports that a newer event of the same object was handled before: the
+	// data of this one is old. See [Work.Stale], also for events of the same time.
+	Stale bool
+}
+
+type handlingKey struct{}
+
+// Context returns a context for a handler that [HandlingFrom] reads h from.
+func (h Handling) Context(parent context.Context) context.Context {
+	return context.WithValue(parent, handlingKey{}, h)
+}
+
+// HandlingFrom returns what is known of the attempt that ctx was made for; the zero
+// Handling if ctx is not that of a handler.
+func HandlingFrom(ctx context.Context) Handling {
+	h, _ := ctx.Value(handlingKey{}).(Handling)
+	return h
 }

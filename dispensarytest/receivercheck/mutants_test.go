@@ -44,10 +44,10 @@ var mutants = map[string]struct {
 	"header is indexed":           {"Signature/Malformed", "got no answer", around(indexHeader)},
 	"no tolerance":                {"Signature/Stale", "24h0m0s ago", trusting(func(h string, b []byte) bool { return verified(webhookSecret, h, b) })},
 	"tolerance of one side":       {"Signature/Future", "in the future", trusting(func(h string, b []byte) bool { return verified(webhookSecret, h, b) && age(h) < 5*time.Minute })},
-	"tolerance of a minute":       {"Signature/Drift", "was answered with 401", configured(func(c *webhook.Config) { c.Tolerance = time.Minute })},
+	"tolerance of a minute":       {"Signature/Drift", "was answered with 401", configured(func(c *webhook.HandlerConfig) { c.Tolerance = time.Minute })},
 	"replays are handled":         {"Signature/Replayed", "handled 2 times", storing(noKeys)},
 	"first v1 only":               {"Signature/TwoSignatures", "wrong and a right", around(firstSignature)},
-	"old secret refused":          {"Signature/Rotated", "the old secret", configured(func(c *webhook.Config) { c.Secrets = c.Secrets[:1] })},
+	"old secret refused":          {"Signature/Rotated", "the old secret", configured(func(c *webhook.HandlerConfig) { c.Secrets = c.Secrets[:1] })},
 	"open without a secret": {"Signature/FailsClosed", "unsigned was answered with 200", func(s *fixture, r *receivercheck.Target) {
 		r.Hooks.WithoutSecret = func() (http.Handler, error) { return open(s), nil }
 	}},
@@ -62,7 +62,7 @@ var mutants = map[string]struct {
 	"challenge under a wrapper": {"Challenge/Answer", "no member challenge", answers(`"challenge"`, `"data"`)},
 	"challenge as text":         {"Challenge/Answer", "text/plain", around(plainText)},
 	"probe is no event":         {"Challenge/Probe", "400", peeking(refuseEmpty)},
-	"probes for everybody":      {"Challenge/UnsignedProbe", "without a signature was answered with 200", configured(func(c *webhook.Config) { c.AnswerUnsignedProbe = true })},
+	"probes for everybody":      {"Challenge/UnsignedProbe", "without a signature was answered with 200", configured(func(c *webhook.HandlerConfig) { c.AnswerUnsignedProbe = true })},
 	"probes for nobody":         {"Challenge/UnsignedProbe", "was answered with 401", func(_ *fixture, r *receivercheck.Target) { r.Features.UnsignedProbe = true }},
 	"any method": {"Challenge/OnlyPost", "by GET", around(func(s *fixture, w http.ResponseWriter, r *http.Request) {
 		r.Method = http.MethodPost
@@ -99,7 +99,7 @@ var mutants = map[string]struct {
 	// Bodies.
 	"anything is acknowledged": {"Bodies/Malformed", "is lost", answering(func(_ *http.Request, status int, answer string) (int, string) { return malformedIsFine(status, answer) })},
 	"a column is too short":    {"Bodies/Large", "500", refusing(500, func(_ map[string]any, b []byte) bool { return len(b) > 64<<10 })},
-	"no limit":                 {"Bodies/Limit", "read to its end", configured(func(c *webhook.Config) { c.MaxBody = 1 << 40 })},
+	"no limit":                 {"Bodies/Limit", "read to its end", configured(func(c *webhook.HandlerConfig) { c.MaxBody = 1 << 40 })},
 	"one read":                 {"Bodies/Pieces", "in pieces", around(readOnce)},
 	"body += chunk":            {"Bodies/Characters", "two packets was answered with 401", around(decodeEach)},
 	"a lock around the body":   {"Bodies/BrokenOff", "was not answered within", quickly(locked())},
@@ -161,7 +161,7 @@ func TestEveryCaseFindsSomething(t *testing.T) {
 }
 
 // configured changes the settings.
-func configured(change func(*webhook.Config)) mutation {
+func configured(change func(*webhook.HandlerConfig)) mutation {
 	return func(s *fixture, r *receivercheck.Target) {
 		change(&s.config)
 		handler, err := webhook.NewHandler(s.config)

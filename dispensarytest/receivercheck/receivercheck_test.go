@@ -40,7 +40,7 @@ const patient = 2 * time.Minute
 type fixture struct {
 	*webhook.Handler
 	test   testing.TB
-	config webhook.Config
+	config webhook.HandlerConfig
 	inbox  *memoryinbox.Inbox
 
 	mu      sync.Mutex
@@ -50,14 +50,14 @@ type fixture struct {
 	logs    bytes.Buffer
 }
 
-func newFixture(t testing.TB, changes ...func(*webhook.Config)) *fixture {
+func newFixture(t testing.TB, changes ...func(*webhook.HandlerConfig)) *fixture {
 	t.Helper()
 	s := &fixture{test: t, handled: map[string]int{}}
 	var err error
 	s.inbox, err = memoryinbox.New(memoryinbox.Config{Work: webhook.Work{Handle: s.handle, Workers: 1}})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.inbox.Close(context.Background()) })
-	s.config = webhook.Config{
+	s.config = webhook.HandlerConfig{
 		Environment: api.Environment{Region: api.US, Stage: api.Sandbox},
 		Secrets:     []api.Secret{webhookSecret, oldWebhookSecret},
 		Challenge:   challengeToken,
@@ -150,7 +150,7 @@ func TestOurHandlerPasses(t *testing.T) {
 
 func TestOurHandlerPassesBehindAServer(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t, func(c *webhook.Config) { c.AnswerUnsignedProbe = true })
+	s := newFixture(t, func(c *webhook.HandlerConfig) { c.AnswerUnsignedProbe = true })
 	const bodyTimeout = 2 * time.Second
 	mux := http.NewServeMux()
 	mux.HandleFunc("/dispensary/webhooks", func(w http.ResponseWriter, r *http.Request) {
@@ -238,7 +238,7 @@ func TestRunWithoutHooks(t *testing.T) {
 func TestRunOnAnotherClock(t *testing.T) {
 	t.Parallel()
 	now := func() time.Time { return time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC) }
-	s := newFixture(t, func(c *webhook.Config) { c.Now, c.Tolerance = now, 40*time.Second })
+	s := newFixture(t, func(c *webhook.HandlerConfig) { c.Now, c.Tolerance = now, 40*time.Second })
 	r := s.target(s)
 	r.Timing.Now, r.Timing.Tolerance, r.Hooks.EventType = now, 40*time.Second, "treatment_plan.created"
 	receivercheck.Run(t, r)

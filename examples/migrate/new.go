@@ -47,13 +47,13 @@ func startNew(ctx context.Context, db *sql.DB, s settings, pack func(eventID str
 	}
 	var err error
 	n.inbox, err = sqlinbox.New(db, sqlinbox.Config{
-		Work: webhook.Work{Handle: router.Dispatch, Logger: s.logger, Observe: s.observe},
+		Work: webhook.Work{Handle: router.Dispatch, Logger: s.logger, Observer: webhook.Observer{AttemptEnd: s.observe}},
 		Seal: s.keys,
 	})
 	if err != nil {
 		return nil, err
 	}
-	n.Handler, err = webhook.NewHandler(webhook.Config{
+	n.Handler, err = webhook.NewHandler(webhook.HandlerConfig{
 		Environment: s.environment,
 		Secrets:     s.secrets,
 		Challenge:   s.challenge,

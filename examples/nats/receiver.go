@@ -61,7 +61,7 @@ func newReceiver(ctx context.Context, s settings) (r *receiver, err error) {
 	if err != nil {
 		return r, err
 	}
-	r.Handler, err = webhook.NewHandler(webhook.Config{
+	r.Handler, err = webhook.NewHandler(webhook.HandlerConfig{
 		Environment: s.environment,
 		Secrets:     []dispensary.Secret{s.secret},
 		Challenge:   s.challenge,

@@ -63,7 +63,7 @@ func newApp(platform *dispensarytest.Server, telemetry *dispensaryotel.Telemetry
 	if a.unwatch, err = telemetry.WatchInbox("orders", a.inbox); err != nil { // 5: how many wait, and since when
 		return nil, err
 	}
-	handler, err := webhook.NewHandler(telemetry.Webhook(webhook.Config{ // 6: their arrival
+	handler, err := webhook.NewHandler(telemetry.Webhook(webhook.HandlerConfig{ // 6: their arrival
 		Environment: site.Environment, Inbox: a.inbox,
 		Secrets: []dispensary.Secret{dispensary.Secret(registered.WebhookSecret)}, Challenge: dispensary.Secret(registered.ChallengeToken),
 	}))

@@ -106,7 +106,7 @@ func (e *ehr) receiver(r registration) (http.Handler, error) {
 	if e.inbox, err = memoryinbox.New(memoryinbox.Config{Work: webhook.Work{Handle: router.Dispatch}}); err != nil {
 		return nil, err
 	}
-	return webhook.NewHandler(webhook.Config{
+	return webhook.NewHandler(webhook.HandlerConfig{
 		Environment: r.site.Environment,
 		Secrets:     []dispensary.Secret{r.webhookSecret},
 		Challenge:   r.challengeToken,

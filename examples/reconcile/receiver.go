@@ -94,13 +94,13 @@ func newHandler(s settings, inbox *sqlinbox.Inbox, reconciler *reconcile.Reconci
 	if err != nil {
 		return nil, err
 	}
-	return webhook.NewHandler(webhook.Config{
+	return webhook.NewHandler(webhook.HandlerConfig{
 		Environment: s.site.Environment,
 		Secrets:     []dispensary.Secret{s.secret},
 		Challenge:   s.challenge,
 		Inbox:       inbox,
 		Logger:      s.logger,
-		Observe:     alarm.Observe,
+		Observer:    webhook.Observer{RequestEnd: alarm.Observe},
 		Now:         s.now,
 	})
 }

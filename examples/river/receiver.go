@@ -77,7 +77,7 @@ func (r *receiver) start(ctx context.Context, s settings, config *river.Config) 
 		return err
 	}
 	r.client = client
-	r.Handler, err = webhook.NewHandler(webhook.Config{
+	r.Handler, err = webhook.NewHandler(webhook.HandlerConfig{
 		Environment: s.environment,
 		Secrets:     []dispensary.Secret{s.secret},
 		Challenge:   s.challenge,

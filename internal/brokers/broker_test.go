@@ -53,11 +53,11 @@ func TestEachBroker(t *testing.T) {
 					}
 					return nil
 				},
-				Observe: func(_ context.Context, a webhook.Attempt) {
+				Observer: webhook.Observer{AttemptEnd: func(_ context.Context, a webhook.Attempt) {
 					mu.Lock()
 					defer mu.Unlock()
 					observed = append(observed, a)
-				},
+				}},
 			},
 		}))
 		running(t, router)

@@ -112,7 +112,7 @@ func (r receiver) open() (http.Handler, *message.Router, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	handler, err := webhook.NewHandler(webhook.Config{
+	handler, err := webhook.NewHandler(webhook.HandlerConfig{
 		Environment: receivertest.Sandbox, Secrets: []api.Secret{receivertest.Secret}, Challenge: receivertest.Challenge, Inbox: inbox,
 		AcceptTimeout: 3 * time.Second, // the machine is busy with starting processes
 	})

@@ -47,7 +47,7 @@ func Fill(b *testing.B, inbox webhook.Inbox, n int) {
 // request in milliseconds.
 func BenchmarkHTTP(b *testing.B, inbox webhook.Inbox) {
 	b.Helper()
-	handler, err := webhook.NewHandler(webhook.Config{
+	handler, err := webhook.NewHandler(webhook.HandlerConfig{
 		Environment: Sandbox, Secrets: []api.Secret{Secret}, Challenge: Challenge, Inbox: inbox, AcceptTimeout: 10 * time.Second,
 	})
 	require.NoError(b, err)

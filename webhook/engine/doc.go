@@ -1,4 +1,12 @@
 // Package engine is what the authors of an engine meet: an inbox that stores the
-// events it accepts and handles them. Programs that receive webhooks need none of
+// events it accepts, and handles them. Programs that receive webhooks need little of
 // it; they open an engine, such as package sqlinbox.
+//
+// [Engine] is the contract. The rest is what all engines have in common, so that
+// each of them holds only what is about its database:
+//
+//	Accept ─► Worker.OrderingKeys, SealBody ─► Batcher ─► stored
+//	claimed ─► OpenBody ─► Worker.Do ─► Lifecycle.Record ─► the outcome is stored
+//
+// Package enginetest is the suite that holds any implementation to the contract.
 package engine

@@ -15,7 +15,7 @@ const (
 	purposeError = "webhook error "
 )
 
-// SealBody seals the body of an event for its stay in an [webhook.Engine]. It opens only
+// SealBody seals the body of an event for its stay in an [Engine]. It opens only
 // together with its key, so that a body that was moved to another event does not
 // pass for that.
 func SealBody(aead seal.AEAD, key webhook.Key, body []byte) ([]byte, error) {
@@ -27,7 +27,7 @@ func SealBody(aead seal.AEAD, key webhook.Key, body []byte) ([]byte, error) {
 }
 
 // OpenBody opens what [SealBody] sealed. An error matches [webhook.ErrBodyLost] and that
-// of the AEAD. An engine gives it to the worker as [webhook.Task].Err: an event whose
+// of the AEAD. An engine gives it to the worker as [Task].Err: an event whose
 // body does not open waits, like any other that fails, and can be replayed once
 // the key is back.
 func OpenBody(aead seal.AEAD, key webhook.Key, sealed []byte) ([]byte, error) {
@@ -39,7 +39,7 @@ func OpenBody(aead seal.AEAD, key webhook.Key, sealed []byte) ([]byte, error) {
 }
 
 // SealError seals the text of a handler's error, which may repeat patient data,
-// for the [webhook.DeadLetter] of an engine.
+// for the [DeadLetter] of an engine.
 func SealError(aead seal.AEAD, key webhook.Key, err error) ([]byte, error) {
 	return aead.Encrypt([]byte(err.Error()), bind(key, purposeError))
 }
@@ -54,8 +54,8 @@ func OpenError(aead seal.AEAD, key webhook.Key, sealed []byte) error {
 	return errors.New(string(text))
 }
 
-// Resealer is an [webhook.Engine] that can retire a key. The engines of this module which
-// seal are, and package inboxtest holds them to it.
+// Resealer is an [Engine] that can retire a key. The engines of this module which
+// seal are, and package enginetest holds them to it.
 type Resealer interface {
 	// Reseal seals anew what is held under a key that another one has replaced
 	// since, and returns how many events that were. Bodies are sealed once and may

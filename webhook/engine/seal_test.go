@@ -1,23 +1,14 @@
 package engine_test
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
-)
-
-const marked = "Zaphod-Marked" // stands for patient data
-
-var (
-	orderKey = webhook.Key{Environment: api.Environment{Region: api.US, Stage: api.Sandbox}, EventID: "evt_1", IntegrationID: "in_1"}
-	errDown  = errors.New("the database is down")
 )
 
 func TestSealedBodiesOpenWithTheirKeyOnly(t *testing.T) {

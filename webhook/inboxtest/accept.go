@@ -11,6 +11,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // accepting plays the side that a webhook handler sees.
@@ -73,7 +74,7 @@ func keysAreWhole(r *rig) {
 // engines where the storage may be shared.
 func concurrentlyOnce(r *rig) {
 	const events, callers = 40, 6
-	engines := []webhook.Engine{r.open(succeed)}
+	engines := []engine.Engine{r.open(succeed)}
 	if r.storage.Shared {
 		engines = append(engines, r.open(succeed), r.open(succeed))
 	}

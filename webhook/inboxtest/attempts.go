@@ -159,8 +159,8 @@ func othersGoOn(r *rig) {
 func survivesObserver(r *rig) {
 	var told atomic.Int32
 	inbox := r.open(succeed, func(w *webhook.Work) {
-		observe := w.Observe
-		w.Observe = func(ctx context.Context, a webhook.Attempt) {
+		observe := w.Observer.AttemptEnd
+		w.Observer.AttemptEnd = func(ctx context.Context, a webhook.Attempt) {
 			told.Add(1) // first: whoever waits for the attempt will count
 			observe(ctx, a)
 			panic(canary)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // deadLetters plays the side that operators see.
@@ -22,7 +23,7 @@ var deadLetters = map[string]func(*rig){
 }
 
 // die makes dead letters, one after the other.
-func die(r *rig, inbox webhook.Engine, deliveries ...webhook.Delivery) {
+func die(r *rig, inbox engine.Engine, deliveries ...webhook.Delivery) {
 	r.Helper()
 	for _, d := range deliveries {
 		r.accept(inbox, d)

@@ -1,4 +1,4 @@
-// Package inboxtest holds an implementation of [webhook.Engine] to its contract.
+// Package inboxtest holds an implementation of [engine.Engine] to its contract.
 // The engines of this module pass it, and whoever writes an engine of their own
 // runs it too:
 //
@@ -8,7 +8,7 @@
 //			return inboxtest.Storage{
 //				Durable: true,
 //				Ordered: true,
-//				Open: func(work webhook.Work) (webhook.Engine, error) {
+//				Open: func(work webhook.Work) (engine.Engine, error) {
 //					return myengine.Open(path, work)
 //				},
 //			}

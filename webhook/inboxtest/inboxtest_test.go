@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/inboxtest"
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
@@ -16,6 +17,6 @@ func TestMemoryInbox(t *testing.T) {
 	})
 }
 
-func openMemory(work webhook.Work) (webhook.Engine, error) {
+func openMemory(work webhook.Work) (engine.Engine, error) {
 	return memoryinbox.New(memoryinbox.Config{Work: work})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/inboxtest"
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
@@ -28,7 +29,7 @@ type reconcilable struct {
 
 func reconciled(change func(*reconcilable)) func() inboxtest.Storage {
 	return func() inboxtest.Storage {
-		return inboxtest.Storage{Ordered: true, Open: func(w webhook.Work) (webhook.Engine, error) {
+		return inboxtest.Storage{Ordered: true, Open: func(w webhook.Work) (engine.Engine, error) {
 			inbox, err := openMemory(w)
 			if err != nil {
 				return nil, err

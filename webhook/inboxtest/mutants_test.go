@@ -16,6 +16,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/inboxtest"
 )
 
@@ -96,9 +97,9 @@ func TestMutant(t *testing.T) {
 
 // mutant is an engine some of whose methods are others.
 type mutant struct {
-	webhook.Engine
-	accept          func(context.Context, webhook.Engine, webhook.Delivery) (webhook.Receipt, error)
-	letters         func(context.Context) iter.Seq2[webhook.DeadLetter, error]
+	engine.Engine
+	accept          func(context.Context, engine.Engine, webhook.Delivery) (webhook.Receipt, error)
+	letters         func(context.Context) iter.Seq2[engine.DeadLetter, error]
 	replay, discard func(context.Context, webhook.Key) error
 }
 
@@ -109,7 +110,7 @@ func (m *mutant) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receip
 	return m.Engine.Accept(ctx, d)
 }
 
-func (m *mutant) DeadLetters(ctx context.Context) iter.Seq2[webhook.DeadLetter, error] {
+func (m *mutant) DeadLetters(ctx context.Context) iter.Seq2[engine.DeadLetter, error] {
 	if m.letters != nil {
 		return m.letters(ctx)
 	}
@@ -133,7 +134,7 @@ func (m *mutant) Discard(ctx context.Context, key webhook.Key) error {
 // wrapped changes the engine, worked the work, and claimed the storage.
 func wrapped(change func(*mutant)) func() inboxtest.Storage {
 	return func() inboxtest.Storage {
-		return inboxtest.Storage{Ordered: true, Open: func(w webhook.Work) (webhook.Engine, error) {
+		return inboxtest.Storage{Ordered: true, Open: func(w webhook.Work) (engine.Engine, error) {
 			inbox, err := openMemory(w)
 			m := &mutant{Engine: inbox}
 			change(m)
@@ -144,7 +145,7 @@ func wrapped(change func(*mutant)) func() inboxtest.Storage {
 
 func worked(change func(*webhook.Work)) func() inboxtest.Storage {
 	return func() inboxtest.Storage {
-		return inboxtest.Storage{Ordered: true, Open: func(w webhook.Work) (webhook.Engine, error) {
+		return inboxtest.Storage{Ordered: true, Open: func(w webhook.Work) (engine.Engine, error) {
 			change(&w)
 			return openMemory(w)
 		}}
@@ -163,7 +164,7 @@ func inClear() inboxtest.Storage {
 	var mu sync.Mutex
 	var stored bytes.Buffer
 	s := wrapped(func(m *mutant) {
-		m.accept = func(ctx context.Context, e webhook.Engine, d webhook.Delivery) (webhook.Receipt, error) {
+		m.accept = func(ctx context.Context, e engine.Engine, d webhook.Delivery) (webhook.Receipt, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			stored.Write(d.Body)
@@ -178,14 +179,14 @@ func inClear() inboxtest.Storage {
 	return s
 }
 
-func alwaysNew(ctx context.Context, e webhook.Engine, d webhook.Delivery) (webhook.Receipt, error) {
+func alwaysNew(ctx context.Context, e engine.Engine, d webhook.Delivery) (webhook.Receipt, error) {
 	_, err := e.Accept(ctx, d)
 	return webhook.Receipt{}, err
 }
 
-func byEventID() func(context.Context, webhook.Engine, webhook.Delivery) (webhook.Receipt, error) {
+func byEventID() func(context.Context, engine.Engine, webhook.Delivery) (webhook.Receipt, error) {
 	var known sync.Map
-	return func(ctx context.Context, e webhook.Engine, d webhook.Delivery) (webhook.Receipt, error) {
+	return func(ctx context.Context, e engine.Engine, d webhook.Delivery) (webhook.Receipt, error) {
 		if _, ok := known.LoadOrStore(d.Key.EventID, true); ok {
 			return webhook.Receipt{Duplicate: true}, ctx.Err()
 		}
@@ -193,9 +194,9 @@ func byEventID() func(context.Context, webhook.Engine, webhook.Delivery) (webhoo
 	}
 }
 
-func checkThenAct() func(context.Context, webhook.Engine, webhook.Delivery) (webhook.Receipt, error) {
+func checkThenAct() func(context.Context, engine.Engine, webhook.Delivery) (webhook.Receipt, error) {
 	var known sync.Map
-	return func(ctx context.Context, e webhook.Engine, d webhook.Delivery) (webhook.Receipt, error) {
+	return func(ctx context.Context, e engine.Engine, d webhook.Delivery) (webhook.Receipt, error) {
 		if _, ok := known.Load(d.Key); ok {
 			return webhook.Receipt{Duplicate: true}, nil
 		}
@@ -206,8 +207,8 @@ func checkThenAct() func(context.Context, webhook.Engine, webhook.Delivery) (web
 	}
 }
 
-func loseSome() func(context.Context, webhook.Engine, webhook.Delivery) (webhook.Receipt, error) {
-	return func(ctx context.Context, e webhook.Engine, d webhook.Delivery) (webhook.Receipt, error) {
+func loseSome() func(context.Context, engine.Engine, webhook.Delivery) (webhook.Receipt, error) {
+	return func(ctx context.Context, e engine.Engine, d webhook.Delivery) (webhook.Receipt, error) {
 		if strings.HasSuffix(d.Key.EventID, "7") {
 			return webhook.Receipt{}, nil
 		}
@@ -215,22 +216,22 @@ func loseSome() func(context.Context, webhook.Engine, webhook.Delivery) (webhook
 	}
 }
 
-func noContext(ctx context.Context, e webhook.Engine, d webhook.Delivery) (webhook.Receipt, error) {
+func noContext(ctx context.Context, e engine.Engine, d webhook.Delivery) (webhook.Receipt, error) {
 	receipt, err := e.Accept(context.WithoutCancel(ctx), d)
 	return receipt, errors.Join(err, ctx.Err())
 }
 
-func rewriteBody(ctx context.Context, e webhook.Engine, d webhook.Delivery) (webhook.Receipt, error) {
+func rewriteBody(ctx context.Context, e engine.Engine, d webhook.Delivery) (webhook.Receipt, error) {
 	d.Body = bytes.TrimSpace(d.Body)
 	return e.Accept(ctx, d)
 }
 
-func forgetType(ctx context.Context, e webhook.Engine, d webhook.Delivery) (webhook.Receipt, error) {
+func forgetType(ctx context.Context, e engine.Engine, d webhook.Delivery) (webhook.Receipt, error) {
 	d.Type = events.PatientUpdated
 	return e.Accept(ctx, d)
 }
 
-func reopen(ctx context.Context, e webhook.Engine, d webhook.Delivery) (webhook.Receipt, error) {
+func reopen(ctx context.Context, e engine.Engine, d webhook.Delivery) (webhook.Receipt, error) {
 	receipt, err := e.Accept(ctx, d)
 	if errors.Is(err, webhook.ErrInboxClosed) {
 		return webhook.Receipt{}, nil
@@ -251,12 +252,12 @@ func forgetMark(w *webhook.Work) {
 	w.Handle = func(ctx context.Context, e events.Event) error { return errors.New(handle(ctx, e).Error()) }
 }
 
-func oneForAll(d webhook.Delivery, _ events.Event) webhook.Subject {
-	return webhook.NewSubject(d, "all", "all")
+func oneForAll(d webhook.Delivery, _ events.Event) webhook.OrderingKey {
+	return webhook.NewOrderingKey(d, "all", "all")
 }
 
-func none(context.Context) iter.Seq2[webhook.DeadLetter, error] {
-	return func(func(webhook.DeadLetter, error) bool) {}
+func none(context.Context) iter.Seq2[engine.DeadLetter, error] {
+	return func(func(engine.DeadLetter, error) bool) {}
 }
 
 func nothing(context.Context, webhook.Key) error { return nil }

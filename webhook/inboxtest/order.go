@@ -13,6 +13,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // ordering plays subjects whose events have to wait for each other.
@@ -141,7 +142,7 @@ func oneAtATime(r *rig) {
 		log.end(patientID, e.ID, true)
 		return nil
 	}
-	engines := []webhook.Engine{r.open(handle, byObject)}
+	engines := []engine.Engine{r.open(handle, byObject)}
 	if r.storage.Shared {
 		engines = append(engines, r.open(handle, byObject), r.open(handle, byObject))
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
@@ -31,7 +32,7 @@ var reconciling = map[string]func(*rig){
 }
 
 // reconcilable opens an engine that has to be reconcilable.
-func (r *rig) reconcilable(handle webhook.HandlerFunc) (webhook.Engine, reconcile.Inbox) {
+func (r *rig) reconcilable(handle webhook.HandlerFunc) (engine.Engine, reconcile.Inbox) {
 	r.Helper()
 	inbox := r.open(handle)
 	reconcilable, ok := inbox.(reconcile.Inbox)

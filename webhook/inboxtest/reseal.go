@@ -24,7 +24,7 @@ var resealing = map[string]func(*rig){
 }
 
 // resealable opens an engine that seals with aead, if there is one.
-func (r *rig) resealable(aead seal.AEAD, handle webhook.HandlerFunc) (webhook.Engine, engine.Resealer) {
+func (r *rig) resealable(aead seal.AEAD, handle webhook.HandlerFunc) (engine.Engine, engine.Resealer) {
 	r.Helper()
 	r.need(r.storage.OpenSealed != nil && r.storage.Durable, "OpenSealed and Durable")
 	inbox, err := r.storage.OpenSealed(r.work(handle), aead)
@@ -100,7 +100,7 @@ func retiresAKey(r *rig) {
 }
 
 // contents is what was sealed of dead letters.
-func contents(letters []webhook.DeadLetter) map[webhook.Key]string {
+func contents(letters []engine.DeadLetter) map[webhook.Key]string {
 	all := map[webhook.Key]string{}
 	for _, letter := range letters {
 		all[letter.Key] = fmt.Sprintf("%s\n%s", letter.Body, letter.Err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // maxAttempts of the suite's events.
@@ -25,7 +26,7 @@ type rig struct {
 
 	mu       sync.Mutex
 	attempts []webhook.Attempt
-	engines  []webhook.Engine
+	engines  []engine.Engine
 	changed  chan struct{} // closed and replaced with every attempt
 }
 
@@ -56,12 +57,12 @@ func (r *rig) work(handle webhook.HandlerFunc) webhook.Work {
 		Handle:         handle,
 		Retry:          webhook.RetryPolicy{MaxAttempts: maxAttempts, BackOff: 4 * time.Millisecond, MaxBackOff: 8 * time.Millisecond},
 		HandlerTimeout: r.storage.Patience,
-		Observe: func(_ context.Context, a webhook.Attempt) {
+		Observer: webhook.Observer{AttemptEnd: func(_ context.Context, a webhook.Attempt) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.attempts = append(r.attempts, a)
 			r.tell()
-		},
+		}},
 	}
 }
 
@@ -72,7 +73,7 @@ func (r *rig) tell() {
 }
 
 // open opens an engine whose handler is handle.
-func (r *rig) open(handle webhook.HandlerFunc, changes ...func(*webhook.Work)) webhook.Engine {
+func (r *rig) open(handle webhook.HandlerFunc, changes ...func(*webhook.Work)) engine.Engine {
 	r.Helper()
 	work := r.work(handle)
 	for _, change := range changes {
@@ -86,7 +87,7 @@ func (r *rig) open(handle webhook.HandlerFunc, changes ...func(*webhook.Work)) w
 
 // close closes an engine and waits for its handlers. One that is not durable is
 // not waited for: it would handle everything it holds.
-func (r *rig) close(inbox webhook.Engine) {
+func (r *rig) close(inbox engine.Engine) {
 	r.Helper()
 	// Not the test's context: a test that failed is closed too.
 	ctx, cancel := context.WithTimeout(context.Background(), r.storage.Patience)
@@ -100,12 +101,12 @@ func (r *rig) close(inbox webhook.Engine) {
 	r.forget(inbox)
 }
 
-func (r *rig) forget(inbox webhook.Engine) {
-	r.engines = slices.DeleteFunc(r.engines, func(other webhook.Engine) bool { return other == inbox })
+func (r *rig) forget(inbox engine.Engine) {
+	r.engines = slices.DeleteFunc(r.engines, func(other engine.Engine) bool { return other == inbox })
 }
 
 // crash ends an engine as kill -9 would.
-func (r *rig) crash(inbox webhook.Engine) {
+func (r *rig) crash(inbox engine.Engine) {
 	r.storage.Crash(inbox)
 	r.forget(inbox)
 }
@@ -189,9 +190,9 @@ func (r *rig) results(d webhook.Delivery) []webhook.Result {
 }
 
 // letters returns all dead letters.
-func (r *rig) letters(inbox webhook.Engine) []webhook.DeadLetter {
+func (r *rig) letters(inbox engine.Engine) []engine.DeadLetter {
 	r.Helper()
-	var letters []webhook.DeadLetter
+	var letters []engine.DeadLetter
 	for letter, err := range inbox.DeadLetters(r.Context()) {
 		require.NoError(r, err)
 		letters = append(letters, letter)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // statistics plays whoever watches an engine.
@@ -29,7 +30,7 @@ func counts(r *rig) {
 		began <- e.ID
 		return until(ctx, gate)
 	}, func(w *webhook.Work) { w.Retry.BackOff, w.Retry.MaxBackOff = time.Hour, time.Hour })
-	r.holds(inbox, webhook.Stats{})
+	r.holds(inbox, engine.Stats{})
 
 	first := patient("runs", "pa_1", 1)
 	r.accept(inbox, first)
@@ -38,17 +39,17 @@ func counts(r *rig) {
 	r.accept(inbox, fails, dies)
 	r.waitFor(webhook.ResultFailed, fails)
 	r.waitFor(webhook.ResultDead, dies)
-	r.holds(inbox, webhook.Stats{Waiting: 1, Running: 1, Dead: 1, Oldest: first.ReceivedAt})
+	r.holds(inbox, engine.Stats{Waiting: 1, Running: 1, Dead: 1, Oldest: first.ReceivedAt})
 
 	require.NoError(r, inbox.Discard(r.Context(), dies.Key))
 	close(gate)
 	r.waitFor(webhook.ResultHandled, first)
-	r.holds(inbox, webhook.Stats{Waiting: 1, Oldest: fails.ReceivedAt})
+	r.holds(inbox, engine.Stats{Waiting: 1, Oldest: fails.ReceivedAt})
 }
 
 // holds compares what an engine says that it holds. What is running may count as
 // waiting, and clocks of machines differ.
-func (r *rig) holds(inbox webhook.Engine, want webhook.Stats) {
+func (r *rig) holds(inbox engine.Engine, want engine.Stats) {
 	r.Helper()
 	got, err := inbox.Stats(r.Context())
 	require.NoError(r, err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // closing plays deployments.
@@ -71,7 +72,7 @@ func closeFinishes(r *rig) {
 }
 
 // untilClosed waits until an engine says that it accepts no more.
-func (r *rig) untilClosed(inbox webhook.Engine, known webhook.Delivery) {
+func (r *rig) untilClosed(inbox engine.Engine, known webhook.Delivery) {
 	r.Helper()
 	for end := time.Now().Add(r.storage.Patience); ; {
 		_, err := inbox.Accept(r.Context(), known)

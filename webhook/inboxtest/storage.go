@@ -6,6 +6,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // Storage is one empty place where an engine keeps events, and what the engine
@@ -17,11 +18,11 @@ type Storage struct {
 	//
 	// An engine whose claims are leases should use short ones here: the suite
 	// waits for their end.
-	Open func(webhook.Work) (webhook.Engine, error)
+	Open func(webhook.Work) (engine.Engine, error)
 
 	// OpenSealed is Open with an AEAD of the suite's, for engines that are a
 	// [engine.Resealer]. Nil skips what needs it.
-	OpenSealed func(webhook.Work, seal.AEAD) (webhook.Engine, error)
+	OpenSealed func(webhook.Work, seal.AEAD) (engine.Engine, error)
 
 	// Durable claims that everything accepted survives a restart.
 	Durable bool
@@ -36,7 +37,7 @@ type Storage struct {
 	// Crash ends an engine as the end of its process would: what its handlers
 	// do from then on has no effect, and nothing is noted any more. The suite
 	// lets the handlers return afterwards. Nil skips what needs it.
-	Crash func(webhook.Engine)
+	Crash func(engine.Engine)
 
 	// Dump returns everything that is at rest, as it is stored. Nil skips the
 	// search for patient data in it.

@@ -6,14 +6,15 @@ import (
 	"slices"
 
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// DeadLetters implements [webhook.Engine].
-func (i *Inbox) DeadLetters(ctx context.Context) iter.Seq2[webhook.DeadLetter, error] {
-	return func(yield func(webhook.DeadLetter, error) bool) {
+// DeadLetters implements [engine.Engine].
+func (i *Inbox) DeadLetters(ctx context.Context) iter.Seq2[engine.DeadLetter, error] {
+	return func(yield func(engine.DeadLetter, error) bool) {
 		for _, deadLetter := range i.deadLetters() {
 			if err := ctx.Err(); err != nil {
-				yield(webhook.DeadLetter{}, err)
+				yield(engine.DeadLetter{}, err)
 				return
 			}
 			if !yield(deadLetter, nil) {
@@ -23,20 +24,20 @@ func (i *Inbox) DeadLetters(ctx context.Context) iter.Seq2[webhook.DeadLetter, e
 	}
 }
 
-func (i *Inbox) deadLetters() []webhook.DeadLetter {
+func (i *Inbox) deadLetters() []engine.DeadLetter {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	var all []webhook.DeadLetter
+	var all []engine.DeadLetter
 	for _, e := range i.held {
 		if e.deadLetter != nil {
 			all = append(all, *e.deadLetter)
 		}
 	}
-	slices.SortFunc(all, func(a, b webhook.DeadLetter) int { return a.DiedAt.Compare(b.DiedAt) })
+	slices.SortFunc(all, func(a, b engine.DeadLetter) int { return a.DiedAt.Compare(b.DiedAt) })
 	return all
 }
 
-// Replay implements [webhook.Engine].
+// Replay implements [engine.Engine].
 func (i *Inbox) Replay(ctx context.Context, key webhook.Key) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -54,7 +55,7 @@ func (i *Inbox) Replay(ctx context.Context, key webhook.Key) error {
 	return nil
 }
 
-// Discard implements [webhook.Engine]. It works on a closed inbox too.
+// Discard implements [engine.Engine]. It works on a closed inbox too.
 func (i *Inbox) Discard(ctx context.Context, key webhook.Key) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -69,9 +70,9 @@ func (i *Inbox) Discard(ctx context.Context, key webhook.Key) error {
 	return nil
 }
 
-// Stats implements [webhook.Engine].
-func (i *Inbox) Stats(ctx context.Context) (webhook.Stats, error) {
-	var s webhook.Stats
+// Stats implements [engine.Engine].
+func (i *Inbox) Stats(ctx context.Context) (engine.Stats, error) {
+	var s engine.Stats
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	switch {

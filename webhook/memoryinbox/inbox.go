@@ -9,9 +9,10 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// Inbox is a [webhook.Engine] in the memory of the process: see the package
+// Inbox is a [engine.Engine] in the memory of the process: see the package
 // comment for what that does not survive.
 //
 // It keeps the other promises of an Engine as long as the process lives; what it
@@ -19,7 +20,7 @@ import (
 // time, so that it works inside testing/synctest.
 type Inbox struct {
 	config  Config
-	worker  *webhook.Worker
+	worker  *engine.Worker
 	ctx     context.Context // of all handlers
 	cancel  context.CancelFunc
 	workers sync.WaitGroup
@@ -31,18 +32,18 @@ type Inbox struct {
 
 	mu          sync.Mutex
 	held        map[webhook.Key]*entry // waiting, being handled, or dead letters
-	partitions  map[webhook.Subject]*partition
+	partitions  map[webhook.OrderingKey]*partition
 	bytes       int64 // of the bodies held
 	pending     int   // held, and not dead letters
 	handled     recent[webhook.Key, struct{}]
-	newest      recent[webhook.Subject, time.Time] // by object
+	newest      recent[webhook.OrderingKey, time.Time] // by object
 	checkpoints map[string]*checkpoint
 
 	closed bool
 	idle   chan struct{} // closed once closed and nothing is pending
 }
 
-var _ webhook.Engine = (*Inbox)(nil)
+var _ engine.Engine = (*Inbox)(nil)
 
 // New returns an inbox whose workers have started. Close it to end them. An error
 // is an [*api.ArgumentError].
@@ -51,7 +52,7 @@ func New(c Config) (*Inbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	worker, err := webhook.NewWorker(c.Work)
+	worker, err := engine.NewWorker(c.Work)
 	if err != nil {
 		return nil, err
 	}
@@ -63,9 +64,9 @@ func New(c Config) (*Inbox, error) {
 		cancel:      cancel,
 		ready:       make(chan *partition, c.MaxEvents),
 		held:        map[webhook.Key]*entry{},
-		partitions:  map[webhook.Subject]*partition{},
+		partitions:  map[webhook.OrderingKey]*partition{},
 		handled:     newRecent[webhook.Key, struct{}](c.MaxKeys),
-		newest:      newRecent[webhook.Subject, time.Time](c.MaxKeys),
+		newest:      newRecent[webhook.OrderingKey, time.Time](c.MaxKeys),
 		checkpoints: map[string]*checkpoint{},
 		idle:        make(chan struct{}),
 	}
@@ -81,8 +82,8 @@ func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt
 	if err := ctx.Err(); err != nil {
 		return webhook.Receipt{}, err
 	}
-	e := &entry{delivery: d}
-	e.orderingKey, e.object = i.worker.Subjects(d)
+	e := &entry{delivery: stored(d)}
+	e.orderingKey, e.object = i.worker.OrderingKeys(d)
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.closed {
@@ -99,6 +100,14 @@ func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt
 	i.bytes += size
 	i.enqueue(e)
 	return webhook.Receipt{}, nil
+}
+
+// stored returns a delivery without the event that the handler has read: a body that
+// waits is held once, and read again when it is handled.
+func stored(d webhook.Delivery) webhook.Delivery {
+	return webhook.Delivery{
+		Key: d.Key, Type: d.Type, ClinicID: d.ClinicID, CreatedAt: d.CreatedAt, ReceivedAt: d.ReceivedAt, Body: d.Body,
+	}
 }
 
 // enqueue puts an event into its partition; i.mu is held.
@@ -164,12 +173,12 @@ func (i *Inbox) work() {
 
 // claim takes the first event of a partition, which may be an older one than the
 // partition was scheduled for.
-func (i *Inbox) claim(p *partition) (*entry, webhook.Task) {
+func (i *Inbox) claim(p *partition) (*entry, engine.Task) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	e := p.entries[0]
 	e.running = true
-	return e, webhook.Task{
+	return e, engine.Task{
 		Delivery: e.delivery,
 		Attempt:  e.attempts + 1,
 		Object:   e.object,
@@ -190,7 +199,7 @@ func (i *Inbox) recordOutcome(p *partition, e *entry, a webhook.Attempt) {
 		i.drop(e)
 	case webhook.ResultDead:
 		i.dequeue(e)
-		e.deadLetter = &webhook.DeadLetter{Delivery: e.delivery, Attempts: a.Number, Reason: a.Reason(), Err: a.Err, DiedAt: time.Now()}
+		e.deadLetter = &engine.DeadLetter{Delivery: e.delivery, Attempts: a.Number, Reason: a.Reason(), Err: a.Err, DiedAt: time.Now()}
 	case webhook.ResultFailed:
 		e.attempts, e.due = a.Number, time.Now().Add(a.RetryIn)
 	case webhook.ResultReturned, webhook.ResultLost: // it stays where it is

@@ -17,6 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
 
@@ -50,11 +51,11 @@ func newMemory(t *testing.T, handle webhook.HandlerFunc, change func(*memoryinbo
 			m.mu.Unlock()
 			return handle(ctx, e)
 		},
-		Observe: func(_ context.Context, a webhook.Attempt) {
+		Observer: webhook.Observer{AttemptEnd: func(_ context.Context, a webhook.Attempt) {
 			m.mu.Lock()
 			m.attempts = append(m.attempts, a)
 			m.mu.Unlock()
-		},
+		}},
 	}}
 	if change != nil {
 		change(&config)
@@ -73,9 +74,9 @@ func (m *memory) accept(t *testing.T, id string) (duplicate bool) {
 }
 
 // letters returns the dead letters.
-func (m *memory) letters(t *testing.T) []webhook.DeadLetter {
+func (m *memory) letters(t *testing.T) []engine.DeadLetter {
 	t.Helper()
-	var letters []webhook.DeadLetter
+	var letters []engine.DeadLetter
 	for letter, err := range m.DeadLetters(t.Context()) {
 		require.NoError(t, err)
 		letters = append(letters, letter)
@@ -350,7 +351,7 @@ func TestInboxSurvivesItsObserver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory(t, succeed, func(c *memoryinbox.Config) {
-			c.Work.Observe = func(context.Context, webhook.Attempt) { panic("observer") }
+			c.Work.Observer.AttemptEnd = func(context.Context, webhook.Attempt) { panic("observer") }
 		})
 		m.accept(t, "evt_1")
 		require.NoError(t, m.Close(t.Context()))
@@ -366,4 +367,21 @@ func TestNewRefuses(t *testing.T) {
 		_, err := memoryinbox.New(c)
 		require.Error(t, err)
 	}
+}
+
+// TestDefaultRetriesOutlastANight adds up the default waits.
+func TestDefaultRetriesOutlastANight(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		m, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{
+			Handle: fail, Retry: webhook.RetryPolicy{MaxAttempts: webhook.DefaultMaxAttempts, MaxBackOff: webhook.DefaultMaxBackOff},
+		}})
+		require.NoError(t, err)
+		_, err = m.Accept(t.Context(), delivery("evt_1"))
+		require.NoError(t, err)
+		require.ErrorIs(t, m.Close(t.Context()), memoryinbox.ErrUnfinished)
+		assert.Greater(t, time.Since(start), 7*time.Hour)
+		assert.Less(t, time.Since(start), 14*time.Hour)
+	})
 }

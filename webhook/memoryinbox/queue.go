@@ -5,18 +5,19 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // entry is an event that an [Inbox] holds.
 type entry struct {
 	delivery    webhook.Delivery
-	orderingKey webhook.Subject
-	object      webhook.Subject
+	orderingKey webhook.OrderingKey
+	object      webhook.OrderingKey
 	attempts    int
 	due         time.Time
 	partition   *partition // nil for a dead letter
 	running     bool
-	deadLetter  *webhook.DeadLetter // nil while the event is to be handled
+	deadLetter  *engine.DeadLetter // nil while the event is to be handled
 }
 
 // partition is the events of one ordering key, the oldest first, which are handled

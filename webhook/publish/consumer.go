@@ -12,6 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // Defaults of [ConsumerConfig].Work.Retry. They are shorter than those of
@@ -130,7 +131,7 @@ func Consume(router *message.Router, c ConsumerConfig) error {
 	if err != nil {
 		return err
 	}
-	worker, err := webhook.NewWorker(c.Work)
+	worker, err := engine.NewWorker(c.Work)
 	if err != nil {
 		return err
 	}
@@ -151,7 +152,7 @@ func Consume(router *message.Router, c ConsumerConfig) error {
 
 type consumer struct {
 	config ConsumerConfig
-	worker *webhook.Worker
+	worker *engine.Worker
 	retry  webhook.RetryPolicy
 }
 
@@ -187,7 +188,7 @@ func (c *consumer) handle(msg *message.Message) error {
 }
 
 // handled reports a message that the ledger knows.
-func (c *consumer) handled(ctx context.Context, t webhook.Task) (bool, error) {
+func (c *consumer) handled(ctx context.Context, t engine.Task) (bool, error) {
 	if c.config.Ledger == nil || t.Err != nil {
 		return false, nil
 	}

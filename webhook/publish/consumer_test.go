@@ -52,11 +52,11 @@ func newFixtureOn(t *testing.T, broker gochannel.Config, handle webhook.HandlerF
 	logger := slog.New(slog.NewTextHandler(&f.log, nil))
 	c := publish.ConsumerConfig{
 		Subscriber: f.broker, Topic: "events", DeadLetters: f.deadLetters, DeadLetterTopic: "dead", Seal: ring,
-		Work: webhook.Work{Handle: handle, Workers: 1, Logger: logger, Observe: func(_ context.Context, a webhook.Attempt) {
+		Work: webhook.Work{Handle: handle, Workers: 1, Logger: logger, Observer: webhook.Observer{AttemptEnd: func(_ context.Context, a webhook.Attempt) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			f.attempts = append(f.attempts, a)
-		}},
+		}}},
 	}
 	for _, apply := range change {
 		apply(&c)

@@ -16,7 +16,7 @@
 //
 //	inbox, err := publish.New(publish.Config{Publisher: publisher, Topic: "dispensary", Seal: keys})
 //	…
-//	handler, err := webhook.NewHandler(webhook.Config{Inbox: inbox, …})
+//	handler, err := webhook.NewHandler(webhook.HandlerConfig{Inbox: inbox, …})
 //
 // and, in the same program or in another one:
 //

@@ -8,6 +8,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
@@ -33,7 +34,7 @@ type Config struct {
 
 	// Order returns the ordering key that an event is published under, as
 	// [webhook.ByPatient] does. Nil means [webhook.ByObject]. See [PartitionKey].
-	Order webhook.SubjectFunc
+	Order func(webhook.Delivery, events.Event) webhook.OrderingKey
 
 	// Ledger remembers which events were published. Nil means that an event is
 	// published as often as it is accepted: see the package comment. While its database

@@ -16,7 +16,7 @@ import (
 // the text of the [webhook.Key]. None of it tells of a patient.
 const (
 	// MetadataPartitionKey is the ordering key: messages with the same one are to be
-	// handled in the order of the topic. It is a digest; see [webhook.Subject].
+	// handled in the order of the topic. It is a digest; see [webhook.OrderingKey].
 	MetadataPartitionKey = "partition_key"
 
 	// MetadataType is the type of the event, such as "order.placed".

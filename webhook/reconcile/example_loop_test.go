@@ -11,7 +11,7 @@ import (
 
 // A program without a scheduler reconciles in a goroutine: when it starts, every
 // hour, and as soon as an alarm says that an outage is over. The alarm's Observe
-// method is given to webhook.Config.
+// method is given to webhook.HandlerConfig.
 func ExampleReconciler_Loop() {
 	start := func(ctx context.Context, config reconcile.Config) (*webhook.Alarm, error) {
 		reconciler, err := reconcile.New(config)

@@ -70,7 +70,7 @@ func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 	t.Cleanup(func() { _ = inbox.Close(context.Background()) })
 	s.inbox = inbox
 	app := s.platform.Application()
-	handler, err := webhook.NewHandler(webhook.Config{
+	handler, err := webhook.NewHandler(webhook.HandlerConfig{
 		Environment: s.platform.Site().Environment,
 		Secrets:     []api.Secret{api.Secret(app.WebhookSecret)},
 		Challenge:   api.Secret(app.ChallengeToken),
@@ -78,7 +78,7 @@ func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 		Now:         s.clock.Now,
 
 		AcceptTimeout: patient,
-		Observe:       s.observe,
+		Observer:      webhook.Observer{RequestEnd: s.observe},
 
 		AnswerUnsignedProbe: true, // under one reading
 	})

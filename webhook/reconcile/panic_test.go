@@ -100,7 +100,7 @@ func TestReconcilerSurvivesPanicsOfOrder(t *testing.T) {
 	s.orders(t, 1)
 	inbox, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{
 		Handle: s.handle,
-		Order:  func(webhook.Delivery, events.Event) webhook.Subject { panic("nil map") },
+		Order:  func(webhook.Delivery, events.Event) webhook.OrderingKey { panic("nil map") },
 	}})
 	require.NoError(t, err)
 	_, err = s.reconciler(t, func(c *reconcile.Config) { c.Inbox = inbox }).Run(t.Context())

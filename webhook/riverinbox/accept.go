@@ -79,7 +79,7 @@ func (i *Inbox) newRow(d webhook.Delivery) (*newRow, error) {
 		})
 	}
 	r := &newRow{key: key, delivery: d}
-	subject, object := i.worker.Subjects(d)
+	subject, object := i.worker.OrderingKeys(d)
 	r.subject, r.object = indexed(string(subject)), indexed(string(object))
 	var err error
 	r.body, err = engine.SealBody(i.config.Seal, d.Key, d.Body)

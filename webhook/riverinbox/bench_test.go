@@ -13,6 +13,7 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
@@ -82,7 +83,7 @@ func (h *byHand) Accept(_ context.Context, d webhook.Delivery) (receipt webhook.
 }
 
 // newBenchInbox makes an inbox that only accepts.
-func newBenchInbox(b *testing.B, order webhook.SubjectFunc) *riverinbox.Inbox {
+func newBenchInbox(b *testing.B, order func(webhook.Delivery, events.Event) webhook.OrderingKey) *riverinbox.Inbox {
 	b.Helper()
 	d := newDatabase(b)
 	pool := benchPool(b, d)
@@ -127,11 +128,11 @@ func handleBacklog(b *testing.B, workers int) {
 	c.Work = webhook.Work{
 		Workers: workers, Order: webhook.ByObject,
 		Handle: receivertest.Succeed,
-		Observe: func(context.Context, webhook.Attempt) {
+		Observer: webhook.Observer{AttemptEnd: func(context.Context, webhook.Attempt) {
 			if handled.Add(1) == int64(b.N) {
 				close(done)
 			}
-		},
+		}},
 	}
 	require.NoError(b, riverinbox.Migrate(b.Context(), pool, d.tables()))
 	require.NoError(b, riverinbox.MigrateRiver(b.Context(), pool, d.tables()))

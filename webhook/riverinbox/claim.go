@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // claim is an event that was handed out. Its token is its fence: who comes back
@@ -17,7 +18,7 @@ import (
 type claim struct {
 	key, token string
 	since      time.Time // by the clock of this process; the lease began later
-	task       webhook.Task
+	task       engine.Task
 }
 
 // claiming are the statements by which a run takes the first event of its line,
@@ -133,7 +134,7 @@ func (r *run) scanClaim(row pgx.Row) (*claim, error) {
 
 func (i *Inbox) newClaim(s *scanned, token string) *claim {
 	c := &claim{key: s.key, token: token}
-	c.task = webhook.Task{Attempt: s.attempts, Object: webhook.Subject(s.object)}
+	c.task = engine.Task{Attempt: s.attempts, Object: webhook.OrderingKey(s.object)}
 	c.task.Delivery, c.task.Err = i.delivery(&s.storedRow)
 	if s.newest != nil {
 		c.task.Newest = s.newest.UTC()

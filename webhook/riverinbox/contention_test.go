@@ -200,7 +200,9 @@ func TestAnOpenTransactionKeepsNoEventOfItsObjectWaiting(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	config, begun, gate := openHandler(t, d)
-	config.Work.Order = func(d webhook.Delivery, _ events.Event) webhook.Subject { return webhook.Subject(d.Key.EventID) }
+	config.Work.Order = func(d webhook.Delivery, _ events.Event) webhook.OrderingKey {
+		return webhook.OrderingKey(d.Key.EventID)
+	}
 	config.Work.Stale = webhook.StaleReport
 	made := observed(&config)
 	inbox := open(t, d.pool(t), config)
@@ -229,7 +231,7 @@ func patientOne(body []byte) []byte {
 // enough for a machine that is busy to extend it in time.
 func TestAnOpenTransactionKeepsNoWorker(t *testing.T) {
 	t.Parallel()
-	for name, order := range map[string]webhook.SubjectFunc{"in no line": nil, "in a line": webhook.ByObject} {
+	for name, order := range map[string]func(webhook.Delivery, events.Event) webhook.OrderingKey{"in no line": nil, "in a line": webhook.ByObject} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := newDatabase(t)

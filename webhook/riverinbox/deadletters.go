@@ -16,10 +16,10 @@ import (
 // page is how many dead letters are read at a time.
 const page = 100
 
-// DeadLetters implements [webhook.Engine]. What dies while it lists is not
+// DeadLetters implements [engine.Engine]. What dies while it lists is not
 // listed.
-func (i *Inbox) DeadLetters(ctx context.Context) iter.Seq2[webhook.DeadLetter, error] {
-	return func(yield func(webhook.DeadLetter, error) bool) {
+func (i *Inbox) DeadLetters(ctx context.Context) iter.Seq2[engine.DeadLetter, error] {
+	return func(yield func(engine.DeadLetter, error) bool) {
 		var until time.Time
 		for after := (position{}); ; {
 			letters, last, err := i.letters(ctx, after, &until)
@@ -29,7 +29,7 @@ func (i *Inbox) DeadLetters(ctx context.Context) iter.Seq2[webhook.DeadLetter, e
 				}
 			}
 			if err != nil {
-				yield(webhook.DeadLetter{}, err)
+				yield(engine.DeadLetter{}, err)
 				return
 			}
 			if len(letters) < page {
@@ -47,7 +47,7 @@ type position struct {
 
 // letters reads a page, and nothing is held while the caller looks at it. The
 // first one sets until.
-func (i *Inbox) letters(ctx context.Context, after position, until *time.Time) (letters []webhook.DeadLetter, last position, err error) {
+func (i *Inbox) letters(ctx context.Context, after position, until *time.Time) (letters []engine.DeadLetter, last position, err error) {
 	if i.stopped() {
 		return nil, last, webhook.ErrInboxClosed
 	}
@@ -62,7 +62,7 @@ func (i *Inbox) letters(ctx context.Context, after position, until *time.Time) (
 	if err != nil {
 		return nil, last, fmt.Errorf("riverinbox: %w", err)
 	}
-	letters, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (letter webhook.DeadLetter, err error) {
+	letters, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (letter engine.DeadLetter, err error) {
 		letter, last, err = i.letter(row)
 		return letter, err
 	})
@@ -72,7 +72,7 @@ func (i *Inbox) letters(ctx context.Context, after position, until *time.Time) (
 	return letters, last, nil
 }
 
-func (i *Inbox) letter(row pgx.Row) (letter webhook.DeadLetter, at position, err error) {
+func (i *Inbox) letter(row pgx.Row) (letter engine.DeadLetter, at position, err error) {
 	var stored storedRow
 	var sealed []byte
 	err = row.Scan(append(stored.into(), &at.seq, &at.due, &letter.Attempts, &letter.Reason, &sealed)...)
@@ -87,7 +87,7 @@ func (i *Inbox) letter(row pgx.Row) (letter webhook.DeadLetter, at position, err
 	return letter, at, nil
 }
 
-// Replay implements [webhook.Engine]. The event gets a new job.
+// Replay implements [engine.Engine]. The event gets a new job.
 func (i *Inbox) Replay(ctx context.Context, key webhook.Key) error {
 	const statement = `UPDATE {inbox} SET state = 1, due_at = now(), attempts = 0, claim = NULL, reason = NULL, error = NULL
 		WHERE key = $1 AND state = 4 RETURNING coalesce(subject, '')`
@@ -96,7 +96,7 @@ func (i *Inbox) Replay(ctx context.Context, key webhook.Key) error {
 	})
 }
 
-// Discard implements [webhook.Engine].
+// Discard implements [engine.Engine].
 func (i *Inbox) Discard(ctx context.Context, key webhook.Key) error {
 	const statement = `UPDATE {inbox} SET state = 3, due_at = now(), body = NULL, error = NULL
 		WHERE key = $1 AND state = 4 RETURNING coalesce(subject, '')`

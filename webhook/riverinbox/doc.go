@@ -9,13 +9,13 @@
 //		Seal: ring, // a seal.KeyRing, or a Tink keyset; the same in all replicas
 //	})
 //	…
-//	handler, err := webhook.NewHandler(webhook.Config{Inbox: inbox, …})
+//	handler, err := webhook.NewHandler(webhook.HandlerConfig{Inbox: inbox, …})
 //	…
 //	defer inbox.Close(shutdownContext)
 //
 // # What it promises
 //
-// It keeps every promise of [webhook.Engine], order included, over all replicas.
+// It keeps every promise of [engine.Engine], order included, over all replicas.
 // When Accept returns, event and job have been committed, in one transaction: the
 // event survives the end of the process, and whatever the database survives.
 // Deliveries that wait at the same time share a transaction; a lonely one waits

@@ -21,13 +21,14 @@ import (
 
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// Inbox is a [webhook.Engine] on PostgreSQL and River.
+// Inbox is a [engine.Engine] on PostgreSQL and River.
 type Inbox struct {
 	config Config
-	worker *webhook.Worker
+	worker *engine.Worker
 	pool   *pgxpool.Pool
 	client *river.Client[pgx.Tx] // inserts jobs
 	works  *river.Client[pgx.Tx] // works them, if the inbox owns one
@@ -52,7 +53,7 @@ type Inbox struct {
 }
 
 var _ interface {
-	webhook.Engine
+	engine.Engine
 	reconcile.Inbox
 } = (*Inbox)(nil)
 
@@ -122,7 +123,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
 		return nil, err
 	}
 	c.Work.Handle = afterwards(c.Work.Handle, c.Work.Logger)
-	worker, err := webhook.NewWorker(c.Work)
+	worker, err := engine.NewWorker(c.Work)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +198,7 @@ func (i *Inbox) begin() bool {
 	return true
 }
 
-// Close implements [webhook.Engine].
+// Close implements [engine.Engine].
 func (i *Inbox) Close(ctx context.Context) error {
 	i.closing.Do(func() {
 		i.mu.Lock()

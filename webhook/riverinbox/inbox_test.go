@@ -18,13 +18,14 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
 
 // observed returns a channel with every attempt, and fills it.
 func observed(c *riverinbox.Config) <-chan webhook.Attempt {
 	made := make(chan webhook.Attempt, 1000)
-	c.Work.Observe = func(_ context.Context, a webhook.Attempt) { made <- a }
+	c.Work.Observer.AttemptEnd = func(_ context.Context, a webhook.Attempt) { made <- a }
 	return made
 }
 
@@ -97,14 +98,14 @@ func TestStatsCount(t *testing.T) {
 	accept(t, inbox)
 	stats, err := inbox.Stats(t.Context())
 	require.NoError(t, err)
-	assert.Equal(t, webhook.Stats{Waiting: 2, Running: 1, Oldest: first.ReceivedAt.UTC().Truncate(time.Microsecond)}, stats)
+	assert.Equal(t, engine.Stats{Waiting: 2, Running: 1, Oldest: first.ReceivedAt.UTC().Truncate(time.Microsecond)}, stats)
 	close(gate)
 	for range 3 {
 		<-made
 	}
 	stats, err = inbox.Stats(t.Context())
 	require.NoError(t, err)
-	assert.Equal(t, webhook.Stats{Dead: 3}, stats)
+	assert.Equal(t, engine.Stats{Dead: 3}, stats)
 	require.NoError(t, inbox.Close(t.Context()))
 	_, err = inbox.Stats(t.Context())
 	require.ErrorIs(t, err, webhook.ErrInboxClosed)
@@ -190,8 +191,8 @@ func TestKeysThatCannotBeIndexed(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	config := d.config(t, receivertest.Succeed)
-	config.Work.Order = func(d webhook.Delivery, _ events.Event) webhook.Subject {
-		return webhook.Subject("long " + d.Key.EventID + incompressible(3000))
+	config.Work.Order = func(d webhook.Delivery, _ events.Event) webhook.OrderingKey {
+		return webhook.OrderingKey("long " + d.Key.EventID + incompressible(3000))
 	}
 	made := observed(&config)
 	inbox := open(t, d.pool(t), config)

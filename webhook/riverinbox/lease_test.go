@@ -18,7 +18,7 @@ import (
 // context for long is given to another one, and that the first comes too late.
 func TestStuckHandlerLosesItsEvent(t *testing.T) {
 	t.Parallel()
-	for name, order := range map[string]webhook.SubjectFunc{"in order": webhook.ByObject, "as they come": nil} {
+	for name, order := range map[string]func(webhook.Delivery, events.Event) webhook.OrderingKey{"in order": webhook.ByObject, "as they come": nil} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := newDatabase(t)

@@ -64,7 +64,7 @@ func receive(folder string) error {
 	if err != nil {
 		return err
 	}
-	handler, err := webhook.NewHandler(webhook.Config{
+	handler, err := webhook.NewHandler(webhook.HandlerConfig{
 		Environment: receivertest.Sandbox, Secrets: []api.Secret{api.Secret(os.Getenv("RIVERINBOX_TEST_SECRET"))},
 		Challenge: api.Secret(os.Getenv("RIVERINBOX_TEST_CHALLENGE")), Inbox: receivertest.Doomed{Inbox: inbox, Once: testsize.Of(100, 1000)},
 		AcceptTimeout: 4 * time.Second,  // the machine is busy starting processes

@@ -12,6 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/inboxtest"
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
@@ -24,7 +25,7 @@ func TestInboxKeepsTheContract(t *testing.T) {
 	inboxtest.Run(t, func(t *testing.T) inboxtest.Storage {
 		d, keys := newDatabase(t), receivertest.KeyRing(t)
 		var networks sync.Map
-		open := func(work webhook.Work, aead seal.AEAD) (webhook.Engine, error) {
+		open := func(work webhook.Work, aead seal.AEAD) (engine.Engine, error) {
 			pool, network := d.connect(t)
 			inbox, err := riverinbox.Open(t.Context(), pool, riverinbox.Config{
 				Work: work, Seal: aead, Tables: d.tables(), Lease: testLease, River: quick,
@@ -39,9 +40,9 @@ func TestInboxKeepsTheContract(t *testing.T) {
 			Durable:    true,
 			Shared:     true,
 			Ordered:    true,
-			Open:       func(work webhook.Work) (webhook.Engine, error) { return open(work, keys) },
+			Open:       func(work webhook.Work) (engine.Engine, error) { return open(work, keys) },
 			OpenSealed: open,
-			Crash: func(e webhook.Engine) {
+			Crash: func(e engine.Engine) {
 				n, _ := networks.Load(e)
 				n.(*network).cut()
 				d.endClaims(t)

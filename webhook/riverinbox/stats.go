@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// Stats implements [webhook.Engine].
-func (i *Inbox) Stats(ctx context.Context) (webhook.Stats, error) {
-	var s webhook.Stats
+// Stats implements [engine.Engine].
+func (i *Inbox) Stats(ctx context.Context) (engine.Stats, error) {
+	var s engine.Stats
 	if i.stopped() {
 		return s, webhook.ErrInboxClosed
 	}
@@ -19,7 +20,7 @@ func (i *Inbox) Stats(ctx context.Context) (webhook.Stats, error) {
 		count(*) FILTER (WHERE state = 4), min(received_at) FILTER (WHERE state < 3) FROM {inbox} WHERE state <> 3`),
 	).Scan(&s.Waiting, &s.Running, &s.Dead, &oldest)
 	if err != nil {
-		return webhook.Stats{}, fmt.Errorf("riverinbox: %w", err)
+		return engine.Stats{}, fmt.Errorf("riverinbox: %w", err)
 	}
 	if oldest != nil {
 		s.Oldest = oldest.UTC()

@@ -221,7 +221,7 @@ func TestTextsThatPostgresHasNoPlaceFor(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	config := d.config(t, receivertest.Succeed)
-	config.Work.Order = func(d webhook.Delivery, _ events.Event) webhook.Subject { return webhook.Subject(d.Type) }
+	config.Work.Order = func(d webhook.Delivery, _ events.Event) webhook.OrderingKey { return webhook.OrderingKey(d.Type) }
 	made := observed(&config)
 	inbox := open(t, d.pool(t), config)
 	event := receivertest.NewDelivery()

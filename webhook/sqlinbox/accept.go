@@ -43,8 +43,8 @@ func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt
 type newRow struct {
 	key                 string
 	delivery            webhook.Delivery
-	subject             webhook.Subject
-	object              webhook.Subject
+	subject             webhook.OrderingKey
+	object              webhook.OrderingKey
 	body                []byte
 	createdAt           any // nil where the platform did not say
 	receivedAt, orderAt int64
@@ -68,7 +68,7 @@ func (i *Inbox) newRow(d webhook.Delivery) (*newRow, error) {
 	if !d.CreatedAt.IsZero() {
 		r.createdAt = d.CreatedAt.UnixMicro()
 	}
-	r.subject, r.object = i.worker.Subjects(d)
+	r.subject, r.object = i.worker.OrderingKeys(d)
 	r.body, err = engine.SealBody(i.config.Seal, d.Key, d.Body)
 	r.delivery.Body = nil
 	return r, err

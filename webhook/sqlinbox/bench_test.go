@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
@@ -54,7 +55,7 @@ func (l loneTable) Accept(_ context.Context, d webhook.Delivery) (webhook.Receip
 
 // newBenchInbox makes an inbox whose workers are kept busy by one event each, so
 // that accepting is all that is measured.
-func newBenchInbox(b *testing.B, order webhook.SubjectFunc) *sqlinbox.Inbox {
+func newBenchInbox(b *testing.B, order func(webhook.Delivery, events.Event) webhook.OrderingKey) *sqlinbox.Inbox {
 	b.Helper()
 	inbox, err := sqlinbox.Open(filepath.Join(b.TempDir(), "inbox.db"), sqlinbox.Config{
 		Seal: receivertest.KeyRing(b),
@@ -108,13 +109,13 @@ func backlogTime(b *testing.B, work webhook.Work, n int) time.Duration {
 	var handled atomic.Int64
 	done := make(chan struct{})
 	path, keys := filepath.Join(b.TempDir(), "backlog.db"), receivertest.KeyRing(b)
-	work.Observe = func(context.Context, webhook.Attempt) {
+	work.Observer.AttemptEnd = func(context.Context, webhook.Attempt) {
 		if handled.Add(1) == int64(n) {
 			close(done)
 		}
 	}
 	waiting := work
-	waiting.Workers, waiting.Handle, waiting.Observe = 1, receivertest.Hold, nil
+	waiting.Workers, waiting.Handle, waiting.Observer.AttemptEnd = 1, receivertest.Hold, nil
 	inbox, err := sqlinbox.Open(path, sqlinbox.Config{Work: waiting, Seal: keys})
 	require.NoError(b, err)
 	receivertest.Fill(b, inbox, n)

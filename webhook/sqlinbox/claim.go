@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // claim is an event that was handed out. Its number is its fencing token: who
@@ -86,8 +87,8 @@ func (i *Inbox) handOut(t *tx, n int) (claims []*claim, err error) {
 }
 
 // task opens what was claimed; outside of the transaction, as it takes time.
-func (i *Inbox) task(c *claim) webhook.Task {
-	task := webhook.Task{Attempt: c.attempts, Object: webhook.Subject(c.object)}
+func (i *Inbox) task(c *claim) engine.Task {
+	task := engine.Task{Attempt: c.attempts, Object: webhook.OrderingKey(c.object)}
 	task.Delivery, task.Err = i.delivery(&c.storedRow)
 	if c.newest.Valid {
 		task.Newest = time.UnixMicro(c.newest.Int64).UTC()

@@ -87,9 +87,9 @@ func TestClockThatIsAheadDelaysNoRetry(t *testing.T) {
 	c.Work.Workers = 1
 	work, made := observed(c.Work)
 	c.Work = work
-	c.Work.Observe = func(ctx context.Context, a webhook.Attempt) {
+	c.Work.Observer.AttemptEnd = func(ctx context.Context, a webhook.Attempt) {
 		clock.offset.Store(0)
-		work.Observe(ctx, a)
+		work.Observer.AttemptEnd(ctx, a)
 	}
 	inbox, err := sqlinbox.Open(filepath.Join(t.TempDir(), "inbox.db"), c.WithClock(clock.now, time.Minute))
 	require.NoError(t, err)

@@ -14,10 +14,10 @@ import (
 // page is how many dead letters are read at a time.
 const page = 100
 
-// DeadLetters implements [webhook.Engine]. What dies while it lists is not
+// DeadLetters implements [engine.Engine]. What dies while it lists is not
 // listed.
-func (i *Inbox) DeadLetters(ctx context.Context) iter.Seq2[webhook.DeadLetter, error] {
-	return func(yield func(webhook.DeadLetter, error) bool) {
+func (i *Inbox) DeadLetters(ctx context.Context) iter.Seq2[engine.DeadLetter, error] {
+	return func(yield func(engine.DeadLetter, error) bool) {
 		until := i.now()
 		for after := (position{due: -1 << 62}); ; {
 			letters, last, err := i.letters(ctx, after, until)
@@ -27,7 +27,7 @@ func (i *Inbox) DeadLetters(ctx context.Context) iter.Seq2[webhook.DeadLetter, e
 				}
 			}
 			if err != nil {
-				yield(webhook.DeadLetter{}, err)
+				yield(engine.DeadLetter{}, err)
 				return
 			}
 			if len(letters) < page {
@@ -41,7 +41,7 @@ func (i *Inbox) DeadLetters(ctx context.Context) iter.Seq2[webhook.DeadLetter, e
 type position struct{ due, seq int64 }
 
 // letters reads a page, and nothing is held while the caller looks at it.
-func (i *Inbox) letters(ctx context.Context, after position, until int64) (letters []webhook.DeadLetter, last position, err error) {
+func (i *Inbox) letters(ctx context.Context, after position, until int64) (letters []engine.DeadLetter, last position, err error) {
 	if i.stopped() {
 		return nil, last, webhook.ErrInboxClosed
 	}
@@ -66,7 +66,7 @@ func (i *Inbox) letters(ctx context.Context, after position, until int64) (lette
 	return letters, last, nil
 }
 
-func (i *Inbox) letter(rows *sql.Rows) (letter webhook.DeadLetter, at position, err error) {
+func (i *Inbox) letter(rows *sql.Rows) (letter engine.DeadLetter, at position, err error) {
 	var row storedRow
 	var text []byte
 	err = rows.Scan(append([]any{&at.seq, &at.due, &letter.Attempts, &letter.Reason, &text}, row.into()...)...)
@@ -81,7 +81,7 @@ func (i *Inbox) letter(rows *sql.Rows) (letter webhook.DeadLetter, at position, 
 	return letter, at, nil
 }
 
-// Replay implements [webhook.Engine].
+// Replay implements [engine.Engine].
 func (i *Inbox) Replay(ctx context.Context, key webhook.Key) error {
 	return i.revise(ctx, key, func(t *tx, text []byte) (bool, error) {
 		var seq int64
@@ -101,7 +101,7 @@ func (i *Inbox) Replay(ctx context.Context, key webhook.Key) error {
 	})
 }
 
-// Discard implements [webhook.Engine].
+// Discard implements [engine.Engine].
 func (i *Inbox) Discard(ctx context.Context, key webhook.Key) error {
 	return i.revise(ctx, key, func(t *tx, text []byte) (bool, error) {
 		var seq int64

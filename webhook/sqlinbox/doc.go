@@ -7,13 +7,13 @@
 //		Seal: ring, // a seal.KeyRing, or a Tink keyset
 //	})
 //	…
-//	handler, err := webhook.NewHandler(webhook.Config{Inbox: inbox, …})
+//	handler, err := webhook.NewHandler(webhook.HandlerConfig{Inbox: inbox, …})
 //	…
 //	defer inbox.Close(shutdownContext)
 //
 // # What it promises
 //
-// It keeps every promise of [webhook.Engine], order included. When Accept
+// It keeps every promise of [engine.Engine], order included. When Accept
 // returns, the event is in the write-ahead log and the log has been synced to
 // the disk (synchronous=FULL): it survives the end of the process, and that of
 // the machine as far as the disk keeps its word. Accepts that come at the same

@@ -27,7 +27,7 @@ import (
 // (those of sqlstore.OpenSQLite) let the driver wait for a moment only, as
 // these stores do the rest of the waiting, and are not for writes of the program's
 // own. These should be short all the same: accepts wait for them, and are refused
-// after [webhook.Config.AcceptTimeout].
+// after [webhook.HandlerConfig.AcceptTimeout].
 func DSN(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {

@@ -53,8 +53,8 @@ func ExampleDSN() {
 		log.Fatal(err)
 	}
 	inbox, err := sqlinbox.New(db, sqlinbox.Config{Seal: ring, Work: webhook.Work{
-		Handle:  router.Dispatch,
-		Observe: func(context.Context, webhook.Attempt) { close(handled) },
+		Handle:   router.Dispatch,
+		Observer: webhook.Observer{AttemptEnd: func(context.Context, webhook.Attempt) { close(handled) }},
 	}})
 	if err != nil {
 		log.Fatal(err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
@@ -33,19 +34,19 @@ func BenchmarkFlood(b *testing.B) {
 	b.Run("in order", func(b *testing.B) { flood(b, webhook.ByObject) })
 }
 
-func flood(b *testing.B, order webhook.SubjectFunc) {
+func flood(b *testing.B, order func(webhook.Delivery, events.Event) webhook.OrderingKey) {
 	var handled atomic.Int64
 	path := filepath.Join(b.TempDir(), "inbox.db")
 	changed := make(chan struct{}, 1)
 	inbox, err := sqlinbox.Open(path, sqlinbox.Config{
 		Seal: receivertest.KeyRing(b),
-		Work: webhook.Work{Order: order, Handle: receivertest.Succeed, Observe: func(context.Context, webhook.Attempt) {
+		Work: webhook.Work{Order: order, Handle: receivertest.Succeed, Observer: webhook.Observer{AttemptEnd: func(context.Context, webhook.Attempt) {
 			handled.Add(1)
 			select {
 			case changed <- struct{}{}:
 			default:
 			}
-		}},
+		}}},
 	})
 	require.NoError(b, err)
 	largest := watchLog(b, path+"-wal")
@@ -103,7 +104,7 @@ func acceptAll(b *testing.B, inbox webhook.Inbox, n int) []time.Duration {
 }
 
 // handleAlone returns how many events of a backlog of n are handled in a second.
-func handleAlone(b *testing.B, order webhook.SubjectFunc, n int) float64 {
+func handleAlone(b *testing.B, order func(webhook.Delivery, events.Event) webhook.OrderingKey, n int) float64 {
 	b.Helper()
 	return float64(n) / backlogTime(b, webhook.Work{Order: order, Handle: receivertest.Succeed}, n).Seconds()
 }

@@ -14,13 +14,13 @@ import (
 
 	_ "modernc.org/sqlite" // the driver of Open
 
-	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// Inbox is a [webhook.Engine] in a SQLite database.
+// Inbox is a [engine.Engine] in a SQLite database.
 type Inbox struct {
 	config Config
-	worker *webhook.Worker
+	worker *engine.Worker
 	db     *sql.DB
 	writer *writer
 
@@ -42,7 +42,7 @@ type Inbox struct {
 	release   []func() error // in the order of their calls, once nothing runs
 }
 
-var _ webhook.Engine = (*Inbox)(nil)
+var _ engine.Engine = (*Inbox)(nil)
 
 // Open opens the inbox in a file, which is made if it is not there, readable for
 // its owner only, brings its tables up to date, and starts its workers. Close
@@ -94,7 +94,7 @@ func open(db *sql.DB, c Config, migrate func(context.Context) error) (_ *Inbox, 
 		return nil, err
 	}
 	c.Work.Handle = afterwards(c.Work.Handle, c.Work.Logger)
-	worker, err := webhook.NewWorker(c.Work)
+	worker, err := engine.NewWorker(c.Work)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +158,7 @@ func (i *Inbox) prepare(ctx context.Context, migrate func(context.Context) error
 	return nil
 }
 
-func newInbox(c Config, worker *webhook.Worker, db *sql.DB) *Inbox {
+func newInbox(c Config, worker *engine.Worker, db *sql.DB) *Inbox {
 	ctx, cancel := context.WithCancel(context.Background())
 	inbox := &Inbox{
 		config:   c,
@@ -249,7 +249,7 @@ func writingConn(ctx context.Context, db *sql.DB) (_ *sql.Conn, err error) {
 	return conn, checkSchema(ctx, conn)
 }
 
-// Close implements [webhook.Engine]. It returns once everything has ended, at the
+// Close implements [engine.Engine]. It returns once everything has ended, at the
 // latest a few seconds after the end of ctx: with the error of ctx if the database
 // or a function of [InTransaction] still holds the writer by then. The rest ends
 // by itself then, the lock of the file included, and can be waited for by closing

@@ -18,6 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
@@ -30,7 +31,7 @@ func (c *clock) advance(d time.Duration) { c.offset.Add(int64(d)) }
 // observed returns a channel with every attempt, and work that fills it.
 func observed(w webhook.Work) (webhook.Work, <-chan webhook.Attempt) {
 	made := make(chan webhook.Attempt, 1000)
-	w.Observe = func(_ context.Context, a webhook.Attempt) { made <- a }
+	w.Observer.AttemptEnd = func(_ context.Context, a webhook.Attempt) { made <- a }
 	return w, made
 }
 
@@ -139,14 +140,14 @@ func TestStatsCount(t *testing.T) {
 	accept(t, inbox)
 	stats, err := inbox.Stats(t.Context())
 	require.NoError(t, err)
-	assert.Equal(t, webhook.Stats{Waiting: 2, Running: 1, Oldest: first.ReceivedAt.UTC().Truncate(time.Microsecond)}, stats)
+	assert.Equal(t, engine.Stats{Waiting: 2, Running: 1, Oldest: first.ReceivedAt.UTC().Truncate(time.Microsecond)}, stats)
 	close(gate)
 	for range 3 {
 		<-made
 	}
 	stats, err = inbox.Stats(t.Context())
 	require.NoError(t, err)
-	assert.Equal(t, webhook.Stats{Dead: 3}, stats)
+	assert.Equal(t, engine.Stats{Dead: 3}, stats)
 	require.NoError(t, inbox.Close(t.Context()))
 	_, err = inbox.Stats(t.Context())
 	require.ErrorIs(t, err, webhook.ErrInboxClosed)

@@ -71,7 +71,7 @@ func TestObserverThatEndsItsGoroutine(t *testing.T) {
 	c := config(t, func(context.Context, events.Event) error { return nil })
 	c.Work.Workers = 1
 	made := make(chan webhook.Attempt, 100)
-	c.Work.Observe = func(_ context.Context, a webhook.Attempt) {
+	c.Work.Observer.AttemptEnd = func(_ context.Context, a webhook.Attempt) {
 		made <- a
 		runtime.Goexit()
 	}

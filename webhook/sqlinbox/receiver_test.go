@@ -49,18 +49,18 @@ func receive(folder string) error {
 	inbox, err := sqlinbox.Open(folder+"/inbox.db", sqlinbox.Config{
 		Seal: ring,
 		Work: webhook.Work{
-			Workers: 16,
-			Order:   webhook.ByObject,
-			Stale:   webhook.StaleReport,
-			Observe: idle.observe,
-			Logger:  slog.New(slog.NewTextHandler(os.Stderr, nil)),
-			Handle:  func(ctx context.Context, _ events.Event) error { return effect(ctx, handled) },
+			Workers:  16,
+			Order:    webhook.ByObject,
+			Stale:    webhook.StaleReport,
+			Observer: webhook.Observer{AttemptEnd: idle.observe},
+			Logger:   slog.New(slog.NewTextHandler(os.Stderr, nil)),
+			Handle:   func(ctx context.Context, _ events.Event) error { return effect(ctx, handled) },
 		},
 	})
 	if err != nil {
 		return err
 	}
-	handler, err := webhook.NewHandler(webhook.Config{
+	handler, err := webhook.NewHandler(webhook.HandlerConfig{
 		Environment: receivertest.Sandbox, Secrets: []api.Secret{receivertest.Secret}, Challenge: receivertest.Challenge, Inbox: receivertest.Doomed{Inbox: inbox, Once: testsize.Of(150, 3000)},
 	})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // retain deletes, every hour, the keys of what was handled long ago.
@@ -52,9 +53,9 @@ func (i *Inbox) purge() error {
 	return nil
 }
 
-// Stats implements [webhook.Engine].
-func (i *Inbox) Stats(ctx context.Context) (webhook.Stats, error) {
-	var s webhook.Stats
+// Stats implements [engine.Engine].
+func (i *Inbox) Stats(ctx context.Context) (engine.Stats, error) {
+	var s engine.Stats
 	if i.stopped() {
 		return s, webhook.ErrInboxClosed
 	}
@@ -66,7 +67,7 @@ func (i *Inbox) Stats(ctx context.Context) (webhook.Stats, error) {
 		(SELECT min(received_at) FROM dispensary_inbox WHERE state IN (2, 3, 4))`,
 	).Scan(&s.Waiting, &s.Running, &s.Dead, &oldest)
 	if err != nil {
-		return webhook.Stats{}, fmt.Errorf("sqlinbox: %w", err)
+		return engine.Stats{}, fmt.Errorf("sqlinbox: %w", err)
 	}
 	if oldest != nil {
 		s.Oldest = time.UnixMicro(*oldest).UTC()

@@ -96,7 +96,7 @@ func gated(t *testing.T, gate <-chan struct{}, open func(sqlinbox.Config) (*sqli
 		return ctx.Err()
 	})
 	made := make(chan webhook.Attempt, 100)
-	c.Work.Observe = func(_ context.Context, a webhook.Attempt) { made <- a }
+	c.Work.Observer.AttemptEnd = func(_ context.Context, a webhook.Attempt) { made <- a }
 	inbox, err := open(c)
 	require.NoError(t, err)
 	closed(t, inbox)

@@ -11,6 +11,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/inboxtest"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
@@ -19,7 +20,7 @@ func TestInboxKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	inboxtest.Run(t, func(t *testing.T) inboxtest.Storage {
 		path, keys := filepath.Join(t.TempDir(), "in box?%.db"), receivertest.KeyRing(t)
-		open := func(work webhook.Work, aead seal.AEAD) (webhook.Engine, error) {
+		open := func(work webhook.Work, aead seal.AEAD) (engine.Engine, error) {
 			inbox, err := sqlinbox.Open(path, sqlinbox.Config{Work: work, Seal: aead})
 			if err != nil {
 				return nil, err
@@ -29,9 +30,9 @@ func TestInboxKeepsTheContract(t *testing.T) {
 		return inboxtest.Storage{
 			Durable:    true,
 			Ordered:    true,
-			Open:       func(work webhook.Work) (webhook.Engine, error) { return open(work, keys) },
+			Open:       func(work webhook.Work) (engine.Engine, error) { return open(work, keys) },
 			OpenSealed: open,
-			Crash:      func(e webhook.Engine) { e.(*sqlinbox.Inbox).Crash() },
+			Crash:      func(e engine.Engine) { e.(*sqlinbox.Inbox).Crash() },
 			Dump:       func(t *testing.T) []byte { return dump(t, path) },
 		}
 	})

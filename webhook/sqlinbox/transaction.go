@@ -10,6 +10,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // Tx is the transaction that a function of [InTransaction] writes in.
@@ -98,6 +99,6 @@ func afterwards(handle webhook.HandlerFunc, logger *slog.Logger) webhook.Handler
 type pending struct {
 	inbox *Inbox
 	claim *claim
-	task  webhook.Task
+	task  engine.Task
 	noted bool
 }

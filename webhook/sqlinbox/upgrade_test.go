@@ -123,7 +123,7 @@ func TestMigrateKeepsEverything(t *testing.T) {
 			}
 			stats, err := inbox.Stats(t.Context())
 			require.NoError(t, err)
-			assert.Equal(t, webhook.Stats{Dead: 1}, stats)
+			assert.Equal(t, engine.Stats{Dead: 1}, stats)
 			state, err := inbox.ClaimCheckpoint(t.Context(), "name", "next", time.Hour)
 			require.NoError(t, err)
 			if version > 0 {

@@ -58,13 +58,13 @@ func Open(s Settings) (*Shop, error) {
 	if err != nil {
 		return nil, err
 	}
-	webhooks, err := webhook.NewHandler(webhook.Config{
+	webhooks, err := webhook.NewHandler(webhook.HandlerConfig{
 		Environment: s.Environment,
 		Secrets:     []dispensary.Secret{s.Secret},
 		Challenge:   s.Challenge,
 		Inbox:       inbox,
 		Logger:      s.Logger,
-		Observe:     s.Observe,
+		Observer:    webhook.Observer{RequestEnd: s.Observe},
 
 		AcceptTimeout: s.AcceptTimeout,
 	})

@@ -7,8 +7,28 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
+
+// Observer watches what a [Handler] and a worker do, for traces, counters and alarms.
+// Its functions run where what they watch runs, so that they must be quick. Nil
+// functions are not called. A panic in one is logged and harms nothing.
+type Observer struct {
+	// RequestStart is called before a request is looked at. It must not read the
+	// body. The context that it returns, which has to be made from the one given,
+	// is what Tenant, the inbox and RequestEnd are given; nil means the one given.
+	RequestStart func(context.Context, *http.Request) context.Context
+
+	// RequestEnd is called after a request was answered.
+	RequestEnd func(context.Context, Observation)
+
+	// AttemptStart is called before an attempt to handle an event, which has no
+	// Result yet. The context that it returns, which has to be made from the one
+	// given, is that of the handler and of AttemptEnd; nil means the one given.
+	AttemptStart func(context.Context, Attempt) context.Context
+
+	// AttemptEnd is called after an attempt, once its outcome has been recorded.
+	AttemptEnd func(context.Context, Attempt)
+}
 
 // Outcome says in a word what became of a request.
 type Outcome string
@@ -22,7 +42,7 @@ const (
 	OutcomeUnavailable Outcome = "unavailable" // from the platform, but not stored: 503
 )
 
-// Observation is what a [Handler] tells of a request. It holds nothing of the
+// Observation is the result of a request to a [Handler]. It holds nothing of the
 // body. An [Alarm] makes warnings of them, before the platform switches the
 // address off.
 type Observation struct {
@@ -42,7 +62,7 @@ type Observation struct {
 	// this package, or [events.ErrMalformed] and [events.ErrNoEvent].
 	Err error
 
-	// Duration is how long the request took, by [Config.Now].
+	// Duration is how long the request took, by [HandlerConfig].Now.
 	Duration time.Duration
 }
 
@@ -54,30 +74,6 @@ func refused(status int, err error) Observation {
 func (o Observation) unavailable(err error) Observation {
 	o.Outcome, o.Status, o.Err = OutcomeUnavailable, http.StatusServiceUnavailable, err
 	return o
-}
-
-// begin gives the request the context that it is observed in.
-func (h *Handler) begin(r *http.Request) *http.Request {
-	if h.config.Begin == nil {
-		return r
-	}
-	given := r.Context()
-	safecall.Observe(given, h.config.Logger, func() {
-		if made := h.config.Begin(r); made != nil {
-			given = made
-		}
-	})
-	return r.WithContext(given)
-}
-
-// observe logs a request that has been answered, and tells the observer.
-func (h *Handler) observe(ctx context.Context, o Observation) {
-	if level := o.level(); h.config.Logger.Enabled(ctx, level) {
-		h.config.Logger.LogAttrs(ctx, level, "webhook "+string(o.Outcome), o.attrs()...)
-	}
-	if h.config.Observe != nil {
-		safecall.Observe(ctx, h.config.Logger, func() { h.config.Observe(ctx, o) })
-	}
 }
 
 func (o Observation) level() slog.Level {

@@ -1,35 +1,35 @@
-package webhook_test
+package engine_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // task is an attempt at an order.placed event.
-func task(attempt int) webhook.Task {
+func task(attempt int) engine.Task {
 	d := delivery("evt_1")
 	d.CreatedAt = now
-	return webhook.Task{Delivery: d, Attempt: attempt}
+	return engine.Task{Delivery: d, Attempt: attempt}
 }
 
-// do makes an attempt and returns what the engine was told, and the observer.
-func do(t *testing.T, ctx context.Context, w webhook.Work, task webhook.Task, noted error) (told, observed webhook.Attempt) {
+// do makes an attempt and returns what the engine records, and the observer sees.
+func do(t *testing.T, ctx context.Context, w webhook.Work, task engine.Task, noted error) (told, observed webhook.Attempt) {
 	t.Helper()
 	calls := 0
-	w.Observe = func(_ context.Context, a webhook.Attempt) { observed = a }
-	worker, err := webhook.NewWorker(w)
+	w.Observer.AttemptEnd = func(_ context.Context, a webhook.Attempt) { observed = a }
+	worker, err := engine.NewWorker(w)
 	require.NoError(t, err)
 	err = worker.Do(ctx, task, func(a webhook.Attempt) error {
 		assert.Empty(t, observed.Result, "observed before it was noted")
@@ -42,7 +42,7 @@ func do(t *testing.T, ctx context.Context, w webhook.Work, task webhook.Task, no
 	return told, observed
 }
 
-func TestWorkerJudges(t *testing.T) {
+func TestWorkerDecides(t *testing.T) {
 	t.Parallel()
 	badData := func(context.Context, events.Event) error {
 		return fmt.Errorf("order: %w", &events.DataError{Reason: events.ErrBadData})
@@ -117,17 +117,17 @@ func TestWorkerGuardsAgainstStaleEvents(t *testing.T) {
 	assert.Zero(t, webhook.HandlingFrom(t.Context()))
 }
 
-func TestWorkerNamesSubjects(t *testing.T) {
+func TestWorkerOrderingKeys(t *testing.T) {
 	t.Parallel()
 	d := task(1).Delivery
 	ageless, unreadable := d, d
 	ageless.CreatedAt, unreadable.Body = time.Time{}, nil
-	order := webhook.NewSubject(d, "order", "or_1")
+	order := webhook.NewOrderingKey(d, "order", "or_1")
 	for _, c := range []struct {
-		by             webhook.SubjectFunc
+		by             func(webhook.Delivery, events.Event) webhook.OrderingKey
 		stale          webhook.StalePolicy
 		delivery       webhook.Delivery
-		subject, mount webhook.Subject
+		subject, mount webhook.OrderingKey
 	}{
 		{nil, webhook.StaleIgnore, d, "", ""},
 		{webhook.ByObject, webhook.StaleIgnore, d, order, ""},
@@ -135,9 +135,9 @@ func TestWorkerNamesSubjects(t *testing.T) {
 		{webhook.ByObject, webhook.StaleReport, ageless, order, ""},
 		{webhook.ByObject, webhook.StaleReport, unreadable, "", ""},
 	} {
-		w, err := webhook.NewWorker(webhook.Work{Handle: succeed, Order: c.by, Stale: c.stale})
+		w, err := engine.NewWorker(webhook.Work{Handle: succeed, Order: c.by, Stale: c.stale})
 		require.NoError(t, err)
-		subject, object := w.Subjects(c.delivery)
+		subject, object := w.OrderingKeys(c.delivery)
 		assert.Equal(t, c.subject, subject)
 		assert.Equal(t, c.mount, object)
 	}
@@ -149,76 +149,62 @@ func TestWorkerRefuses(t *testing.T) {
 		{}, {Handle: succeed, Workers: -1}, {Handle: succeed, HandlerTimeout: -1}, {Handle: succeed, Stale: 7},
 		{Handle: succeed, Stale: webhook.StaleSkip}, {Handle: succeed, Retry: webhook.RetryPolicy{MaxAttempts: -1}},
 	} {
-		_, err := webhook.NewWorker(w)
+		_, err := engine.NewWorker(w)
 		require.Error(t, err)
 	}
-	w, err := webhook.NewWorker(webhook.Work{Handle: succeed})
+	w, err := engine.NewWorker(webhook.Work{Handle: succeed})
 	require.NoError(t, err)
 	assert.Equal(t, webhook.RetryPolicy{MaxAttempts: 25, BackOff: time.Second, MaxBackOff: time.Hour}, w.Work().Retry)
-	assert.Equal(t, "webhook.Worker", fmt.Sprintf("%+v", w))
+	assert.Equal(t, "engine.Worker", fmt.Sprintf("%+v", w))
 }
 
-// TestDefaultRetriesOutlastANight adds up the default waits.
-func TestDefaultRetriesOutlastANight(t *testing.T) {
+type begunKey struct{}
+
+func begun(ctx context.Context) context.Context { return context.WithValue(ctx, begunKey{}, true) }
+
+func hasBegun(ctx context.Context) bool { return ctx.Value(begunKey{}) == true }
+
+// The context of AttemptStart is that of the handler and of AttemptEnd, also where
+// the handler is not called.
+func TestWorkerUsesTheContextOfAttemptStart(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		start := time.Now()
-		m, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{
-			Handle: fail, Retry: webhook.RetryPolicy{MaxAttempts: webhook.DefaultMaxAttempts, MaxBackOff: webhook.DefaultMaxBackOff},
-		}})
+	for name, c := range map[string]struct {
+		err     error
+		handled bool
+	}{"handled": {nil, true}, "unreadable": {webhook.ErrBodyLost, false}} {
+		var handler, observer bool
+		var started webhook.Attempt
+		worker, err := engine.NewWorker(webhook.Work{
+			Handle: func(ctx context.Context, _ events.Event) error { handler = hasBegun(ctx); return nil },
+			Observer: webhook.Observer{
+				AttemptStart: func(ctx context.Context, a webhook.Attempt) context.Context { started = a; return begun(ctx) },
+				AttemptEnd:   func(ctx context.Context, _ webhook.Attempt) { observer = hasBegun(ctx) },
+			},
+		})
 		require.NoError(t, err)
-		_, err = m.Accept(t.Context(), delivery("evt_1"))
-		require.NoError(t, err)
-		require.ErrorIs(t, m.Close(t.Context()), memoryinbox.ErrUnfinished)
-		assert.Greater(t, time.Since(start), 7*time.Hour)
-		assert.Less(t, time.Since(start), 14*time.Hour)
-	})
-}
-
-func TestPermanent(t *testing.T) {
-	t.Parallel()
-	require.NoError(t, webhook.Permanent(nil))
-	assert.False(t, webhook.IsPermanent(nil))
-	assert.False(t, webhook.IsPermanent(errDown))
-	err := webhook.Permanent(errDown)
-	require.ErrorIs(t, err, errDown)
-	require.EqualError(t, err, errDown.Error())
-	assert.True(t, webhook.IsPermanent(fmt.Errorf("x: %w", err)))
-	assert.True(t, webhook.IsPermanent(events.ErrNoEvent))
-	assert.Equal(t, "permanent: error of type *errors.errorString", webhook.Attempt{Err: err}.Reason())
-}
-
-// TestReasonQuotesOnlySentinels holds that what a handler adds to a known error
-// is not told.
-func TestReasonQuotesOnlySentinels(t *testing.T) {
-	t.Parallel()
-	for _, err := range []error{context.DeadlineExceeded, webhook.ErrAbandoned, webhook.ErrBodyLost, events.ErrMalformed} {
-		a := webhook.Attempt{Err: fmt.Errorf("%s: %w", marked, err)}
-		assert.Equal(t, err.Error(), a.Reason())
+		task := task(2)
+		task.Err = c.err
+		require.NoError(t, worker.Do(t.Context(), task, func(webhook.Attempt) error { return nil }))
+		assert.Equal(t, c.handled, handler, name)
+		assert.True(t, observer, name)
+		assert.Equal(t, 2, started.Number, name)
+		assert.Equal(t, task.Key, started.Key, name)
 	}
 }
 
-func TestRefetch(t *testing.T) {
+// An AttemptStart that fails, or returns nil, changes nothing.
+func TestAttemptStartThatFails(t *testing.T) {
 	t.Parallel()
-	var handled []events.OrderEvent
-	var router webhook.Router
-	router.OnOrderPlaced(webhook.Refetch(
-		func(_ context.Context, e events.OrderEvent) (clinic.Order, error) {
-			if e.Data.ID == "gone" {
-				return clinic.Order{}, errDown
-			}
-			return clinic.Order{ID: e.Data.ID, OrderNumber: "new"}, nil
-		},
-		func(_ context.Context, e events.OrderEvent) error {
-			handled = append(handled, e)
-			return nil
-		}))
-	event := func(id string) events.Event {
-		return events.Event{ID: "evt_1", Type: events.OrderPlaced, Data: []byte(`{"id":"` + id + `","order_number":"old"}`)}
+	for name, start := range map[string]func() context.Context{
+		"panic": func() context.Context { panic(marked) },
+		"nil":   func() context.Context { return nil },
+	} {
+		var out bytes.Buffer
+		told, _ := do(t, t.Context(), webhook.Work{
+			Handle: succeed, Logger: slog.New(slog.NewTextHandler(&out, nil)),
+			Observer: webhook.Observer{AttemptStart: func(context.Context, webhook.Attempt) context.Context { return start() }},
+		}, task(1), nil)
+		assert.Equal(t, webhook.ResultHandled, told.Result, name)
+		assert.NotContains(t, out.String(), marked)
 	}
-	require.ErrorIs(t, router.Dispatch(t.Context(), event("gone")), errDown)
-	require.NoError(t, router.Dispatch(t.Context(), event("or_1")))
-	require.Len(t, handled, 1)
-	assert.Equal(t, "new", handled[0].Data.OrderNumber)
-	assert.Nil(t, handled[0].Event.Data, "the old data is not there to be trusted")
 }

@@ -1,37 +1,39 @@
-package webhook
+package engine
 
 import (
 	"context"
 	"iter"
 	"time"
+
+	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// Engine is an [Inbox] that also works its events off. Package
-// memoryinbox has one, and so have sqlinbox and riverinbox; package inboxtest
-// holds any implementation to what is said here.
+// Engine is a [webhook.Inbox] that also handles its events. Packages memoryinbox,
+// sqlinbox and riverinbox have one; package enginetest holds any implementation to
+// what is said here.
 //
 // # What an engine promises
 //
 // Every accepted event is handled at least once: until its handler has returned
 // without an error, or it is given up as a dead letter. It may be handled again
-// after a crash between the handler's end and the note of it.
+// after a crash between the handler's end and the record of it.
 //
-//   - A failed attempt is repeated after the waits of [RetryPolicy]. An error, a
-//     panic, a runtime.Goexit and a time-out are failures alike.
-//   - The last attempt, or an error marked as [Permanent], makes a dead letter,
-//     which stays until it is replayed or discarded.
+//   - A failed attempt is repeated after the waits of [webhook.RetryPolicy]. An
+//     error, a panic, a runtime.Goexit and a time-out are failures alike.
+//   - The last attempt, or an error marked as [webhook.Permanent], makes a dead
+//     letter, which stays until it is replayed or discarded.
 //   - An event whose worker died is handled by another one, after a time that the
 //     engine names. The lost attempt counts, because the event itself may be what
 //     kills: after the last one the event becomes a dead letter with
-//     [ErrAbandoned].
-//   - With [Work.Order] events of one [Subject] are handled one at a time, the
-//     oldest of those that wait first, by [Delivery.OrderTime]. One that fails
-//     holds up the others of its subject until it is handled or a dead letter.
-//     Order between what has not arrived yet and what has been handled is
-//     nobody's: see [Work.Stale].
+//     [webhook.ErrAbandoned].
+//   - With [webhook.Work].Order, events of one [webhook.OrderingKey] are handled one
+//     at a time, the oldest of those that wait first, by Delivery.OrderTime. One that
+//     fails holds up the others of its key until it is handled or a dead letter. An
+//     engine gives no order to what has not arrived yet and what has been handled:
+//     see [webhook.Work].Stale.
 //   - Bodies, and texts of errors, are at rest only sealed, bound to their key;
-//     what travels through queues and jobs is the [Key] and nothing of the event.
-//     An in-memory engine has nothing at rest.
+//     what travels through queues and jobs is the [webhook.Key] and nothing of the
+//     event. An in-memory engine has nothing at rest.
 //   - An event that was handled leaves its key behind, for 30 days at least, and
 //     not its body.
 //
@@ -40,14 +42,12 @@ import (
 //
 // # How an engine is made
 //
-// Accepting is the engine's own; handling is [Worker.Do], which every engine
-// shares. For each event that is due, an engine claims it, opens its body with
-// engine.OpenBody, and calls Do with a function that writes down the outcome. It
-// decides nothing: [Attempt.Result] says what to write.
-//
-//	Accept ─► worker.Subjects, SealBody ─► stored ─► claimed ─► OpenBody ─► worker.Do ─► settle
+// Accepting is the engine's own; handling is [Worker.Do], which every engine shares.
+// For each event that is due, an engine claims it, opens its body with [OpenBody],
+// and calls Do with a function that records the outcome. It decides nothing:
+// Attempt.Result says what to record.
 type Engine interface {
-	Inbox
+	webhook.Inbox
 
 	// DeadLetters returns the events that were given up, the oldest first. It
 	// ends with the first error. Ranging again starts anew, and what is replayed
@@ -56,16 +56,16 @@ type Engine interface {
 
 	// Replay handles a dead letter again, with as many attempts as a new event;
 	// order does not bring it back to its old place. It fails with
-	// [ErrNoDeadLetter] and [ErrInboxClosed].
-	Replay(ctx context.Context, key Key) error
+	// [webhook.ErrNoDeadLetter] and [webhook.ErrInboxClosed].
+	Replay(ctx context.Context, key webhook.Key) error
 
 	// Discard drops a dead letter for good, body included. Its key stays known:
 	// should the platform send the event once more, it is a duplicate. It fails
-	// with [ErrNoDeadLetter].
-	Discard(ctx context.Context, key Key) error
+	// with [webhook.ErrNoDeadLetter].
+	Discard(ctx context.Context, key webhook.Key) error
 
 	// Stats counts what the engine holds, for all processes that share it. It
-	// fails with [ErrInboxClosed].
+	// fails with [webhook.ErrInboxClosed].
 	Stats(ctx context.Context) (Stats, error)
 
 	// Close stops the engine: nothing is accepted or begun any more, and what is
@@ -91,4 +91,25 @@ type Stats struct {
 	// handled for longest; zero if there is none. Its age is the number to watch:
 	// it grows where handlers are too slow, or fail.
 	Oldest time.Time
+}
+
+// DeadLetter is an event that an [Engine] has given up. It prints as its
+// [webhook.Delivery] does. The text of its Key, as a page shows it, is read back with
+// [webhook.Key.UnmarshalText], for [Engine.Replay] and [Engine.Discard].
+type DeadLetter struct {
+	// Delivery is the event. Its Body is nil if it cannot be opened any more.
+	webhook.Delivery
+
+	// Attempts is how often it was tried.
+	Attempts int
+
+	// Reason describes why without anything of the event, as logs do.
+	Reason string
+
+	// Err is what the last attempt failed with; an engine that stores it keeps
+	// the text only. It may repeat patient data if the handler's errors do.
+	Err error
+
+	// DiedAt is when it was given up.
+	DiedAt time.Time
 }

@@ -14,11 +14,11 @@ import (
 func TestSubjects(t *testing.T) {
 	t.Parallel()
 	d := webhook.Delivery{Key: orderKey}
-	of := func(kind, id string) webhook.Subject { return webhook.NewSubject(d, kind, id) }
+	of := func(kind, id string) webhook.OrderingKey { return webhook.NewOrderingKey(d, kind, id) }
 	for name, c := range map[string]struct {
 		kind                    events.Type
 		data                    string
-		object, patient, clinic webhook.Subject
+		object, patient, clinic webhook.OrderingKey
 	}{
 		"wrapped patient": {events.PatientUpdated, `{"patient":{"id":"pa_1"}}`, of("patient", "pa_1"), of("patient", "pa_1"), of("clinic", "cl_1")},
 		"bare patient":    {events.PatientCreated, `{"id":"pa_1"}`, of("patient", "pa_1"), of("patient", "pa_1"), of("clinic", "cl_1")},
@@ -50,16 +50,16 @@ func TestSubjectsDifferAndNameNobody(t *testing.T) {
 	abroad, other := d, d
 	abroad.Key.Environment.Region = api.Canada
 	other.Key.IntegrationID = "in_2"
-	known := map[webhook.Subject]bool{}
-	for _, s := range []webhook.Subject{
-		webhook.NewSubject(d, "patient", "pa_1"), webhook.NewSubject(abroad, "patient", "pa_1"),
-		webhook.NewSubject(other, "patient", "pa_1"), webhook.NewSubject(d, "order", "pa_1"),
-		webhook.NewSubject(d, "patient", "pa_2"), webhook.NewSubject(d, "patientp", "a_1"),
+	known := map[webhook.OrderingKey]bool{}
+	for _, s := range []webhook.OrderingKey{
+		webhook.NewOrderingKey(d, "patient", "pa_1"), webhook.NewOrderingKey(abroad, "patient", "pa_1"),
+		webhook.NewOrderingKey(other, "patient", "pa_1"), webhook.NewOrderingKey(d, "order", "pa_1"),
+		webhook.NewOrderingKey(d, "patient", "pa_2"), webhook.NewOrderingKey(d, "patientp", "a_1"),
 	} {
 		assert.False(t, known[s])
 		known[s] = true
 		assert.Regexp(t, `^[a-z]+-[0-9a-f]{32}$`, string(s))
 	}
-	assert.Equal(t, webhook.Subject("patient-8c024728fb14d22b6d3ca271e91c7b45"), webhook.NewSubject(d, "patient", "pa_1"),
+	assert.Equal(t, webhook.OrderingKey("patient-8c024728fb14d22b6d3ca271e91c7b45"), webhook.NewOrderingKey(d, "patient", "pa_1"),
 		"engines have stored it: it must not change")
 }

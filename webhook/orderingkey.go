@@ -10,18 +10,18 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 )
 
-// Subject names what an event is about, for engines that handle events of one
-// subject one after the other: "patient-" and 32 hex digits. The digits are a
-// digest of environment, integration, kind and id, so that a subject can stand
-// in a job, a queue or a log: it tells events apart and names nobody. The empty
-// Subject is none.
-type Subject string
+// OrderingKey names what events are kept in order by: engines handle events of one
+// key one after the other. It is "patient-" and 32 hex digits, for example. The
+// digits are a digest of environment, integration, kind and id, so that a key can
+// stand in a job, a queue or a log: it tells events apart and identifies nobody. The
+// empty key is none.
+type OrderingKey string
 
-// NewSubject returns the subject of the given kind and id in the environment and
+// NewOrderingKey returns the key of the given kind and id in the environment and
 // for the integration of d; it is empty if id is. Two integrations of a clinic
-// have different subjects, because each is sent all events: what one of them has
+// have different keys, because each is sent all events: what one of them has
 // handled says nothing about the other.
-func NewSubject(d Delivery, kind, id string) Subject {
+func NewOrderingKey(d Delivery, kind, id string) OrderingKey {
 	if id == "" {
 		return ""
 	}
@@ -32,28 +32,16 @@ func NewSubject(d Delivery, kind, id string) Subject {
 		digest.Write(length[:])
 		digest.Write([]byte(part))
 	}
-	return Subject(kind + "-" + hex.EncodeToString(digest.Sum(nil)[:16]))
+	return OrderingKey(kind + "-" + hex.EncodeToString(digest.Sum(nil)[:16]))
 }
-
-// SubjectFunc says what the events of an inbox are kept in order by. It gets the
-// delivery and the event read from it, and must return the same for the same.
-// An empty subject means that the event waits for nobody.
-//
-// Order over all integrations of a clinic is a function that forgets them:
-//
-//	func(d webhook.Delivery, e events.Event) webhook.Subject {
-//		d.Key.IntegrationID = ""
-//		return webhook.ByPatient(d, e)
-//	}
-type SubjectFunc func(Delivery, events.Event) Subject
 
 // ByObject keeps the events of each object in order: those of a patient, of a
 // treatment plan, of an order, of a product. Events of clinic keys go by clinic,
 // and so do those whose object has no id.
-func ByObject(d Delivery, e events.Event) Subject {
+func ByObject(d Delivery, e events.Event) OrderingKey {
 	kind := kindOf(e)
 	if id := readObject(e, kind).ID; id != "" && kind != "clinic_key" {
-		return NewSubject(d, kind, string(id))
+		return NewOrderingKey(d, kind, string(id))
 	}
 	return byClinicID(d, e)
 }
@@ -61,16 +49,16 @@ func ByObject(d Delivery, e events.Event) Subject {
 // ByPatient keeps all events of each patient in order: those of the patient, and
 // those of the patient's treatment plans and orders. All others, and those that
 // name no patient, go by object.
-func ByPatient(d Delivery, e events.Event) Subject {
+func ByPatient(d Delivery, e events.Event) OrderingKey {
 	kind := kindOf(e)
 	o := readObject(e, kind)
 	switch {
 	case kind == "patient":
 		return ByObject(d, e)
 	case o.PatientID != "":
-		return NewSubject(d, "patient", string(o.PatientID))
+		return NewOrderingKey(d, "patient", string(o.PatientID))
 	case o.Patient.ID != "":
-		return NewSubject(d, "patient", string(o.Patient.ID))
+		return NewOrderingKey(d, "patient", string(o.Patient.ID))
 	}
 	return ByObject(d, e)
 }
@@ -78,14 +66,16 @@ func ByPatient(d Delivery, e events.Event) Subject {
 // ByClinic keeps all events of each clinic in order. That of products, which
 // belong to no clinic, go by object. One event that cannot be handled holds up
 // the whole clinic until it is a dead letter.
-func ByClinic(d Delivery, e events.Event) Subject {
+func ByClinic(d Delivery, e events.Event) OrderingKey {
 	if s := byClinicID(d, e); s != "" {
 		return s
 	}
 	return ByObject(d, e)
 }
 
-func byClinicID(d Delivery, e events.Event) Subject { return NewSubject(d, "clinic", e.ClinicID) }
+func byClinicID(d Delivery, e events.Event) OrderingKey {
+	return NewOrderingKey(d, "clinic", e.ClinicID)
+}
 
 // kindOf returns the part of the type before the first period.
 func kindOf(e events.Event) string {
@@ -93,7 +83,7 @@ func kindOf(e events.Event) string {
 	return kind
 }
 
-// object is what a subject is made of.
+// object holds the ids that an ordering key is made of.
 type object struct {
 	ID        opaque `json:"id"`
 	PatientID opaque `json:"patient_id"`

@@ -1,0 +1,36 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+const marked = "Zaphod-Marked" // stands for patient data
+
+var (
+	orderKey = webhook.Key{Environment: api.Environment{Region: api.US, Stage: api.Sandbox}, EventID: "evt_1", IntegrationID: "in_1"}
+	errDown  = errors.New("the database is down")
+)
+
+var (
+	sandbox = api.Environment{Region: api.US, Stage: api.Sandbox}
+	now     = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+)
+
+// delivery makes an accepted event with the given id.
+func delivery(id string) webhook.Delivery {
+	return webhook.Delivery{
+		Key:        webhook.Key{Environment: sandbox, EventID: id, IntegrationID: "in_1"},
+		Type:       events.OrderPlaced,
+		ReceivedAt: time.Now(),
+		Body:       []byte(`{"event":{"id":"` + id + `","type":"order.placed","data":{"order":{"id":"or_1"}}}}`),
+	}
+}
+
+func succeed(context.Context, events.Event) error { return nil }
+func fail(context.Context, events.Event) error    { return errDown }
