@@ -95,7 +95,7 @@ func TestOpenRefuses(t *testing.T) {
 	}{
 		"no seal":         {func(c *riverinbox.Config) { c.Seal = nil }, ""},
 		"no handler":      {func(c *riverinbox.Config) { c.Work.Handle = nil }, ""},
-		"short retention": {func(c *riverinbox.Config) { c.Retention = riverinbox.DefaultRetention / 2 }, "riverinbox.Config.Retention"},
+		"short retention": {func(c *riverinbox.Config) { c.Retention = engine.DefaultRetention / 2 }, "riverinbox.Config.Retention"},
 		"short lease":     {func(c *riverinbox.Config) { c.Lease = time.Millisecond }, "riverinbox.Config.Lease"},
 		"bad schema":      {func(c *riverinbox.Config) { c.Tables.Schema = `x"; --` }, "riverinbox.Tables.Schema"},
 		"bad River":       {func(c *riverinbox.Config) { c.Tables.River = "1st" }, "riverinbox.Tables.River"},

@@ -21,7 +21,7 @@ func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt
 	if err := ctx.Err(); err != nil {
 		return webhook.Receipt{}, err
 	}
-	if i.stopped() {
+	if i.life.Stopped() {
 		return webhook.Receipt{}, webhook.ErrInboxClosed
 	}
 	if i.reserve.spent.Load() {
@@ -33,7 +33,7 @@ func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt
 	if err != nil {
 		return webhook.Receipt{}, err
 	}
-	if err := i.writer.await(&write{ctx: ctx, do: row.insert, accept: true, bytes: len(row.body), done: make(chan error, 1)}); err != nil {
+	if err := i.writer.Do(ctx, &write{do: row.insert, accept: true, bytes: len(row.body)}); err != nil {
 		return webhook.Receipt{}, err
 	}
 	return webhook.Receipt{Duplicate: row.duplicate}, nil
@@ -43,7 +43,7 @@ func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt
 type newRow struct {
 	key                 string
 	delivery            webhook.Delivery
-	subject             webhook.OrderingKey
+	orderingKey         webhook.OrderingKey
 	object              webhook.OrderingKey
 	body                []byte
 	createdAt           any // nil where the platform did not say
@@ -68,14 +68,14 @@ func (i *Inbox) newRow(d webhook.Delivery) (*newRow, error) {
 	if !d.CreatedAt.IsZero() {
 		r.createdAt = d.CreatedAt.UnixMicro()
 	}
-	r.subject, r.object = i.worker.OrderingKeys(d)
+	r.orderingKey, r.object = i.worker.OrderingKeys(d)
 	r.body, err = engine.SealBody(i.config.Seal, d.Key, d.Body)
 	r.delivery.Body = nil
 	return r, err
 }
 
 func (r *newRow) insert(t *tx) error {
-	state, overtakes, err := r.place(t)
+	state, overtakes, err := r.state(t)
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (r *newRow) insert(t *tx) error {
 		(key, type, clinic_id, created_at, received_at, order_at, subject, object, state, due_at)
 		VALUES (?, ?, ?, ?, ?, ?, nullif(?, ''), nullif(?, ''), ?, ?) ON CONFLICT (key) DO NOTHING`,
 		r.key, string(r.delivery.Type), r.delivery.ClinicID, r.createdAt, r.receivedAt, r.orderAt,
-		string(r.subject), string(r.object), state, r.now)
+		string(r.orderingKey), string(r.object), state, r.now)
 	r.duplicate = err == nil && changed == 0
 	if err != nil || r.duplicate {
 		return err
@@ -93,7 +93,7 @@ func (r *newRow) insert(t *tx) error {
 	case err != nil:
 		return err
 	case overtakes:
-		return lead(t, string(r.subject))
+		return promoteHead(t, string(r.orderingKey))
 	}
 	t.ready = t.ready || state == stateReady
 	return nil
@@ -102,12 +102,12 @@ func (r *newRow) insert(t *tx) error {
 // place finds out where an event has its place, if it is new: ready where it
 // need not wait, else in line, and if it is older than the one that is ready,
 // before that.
-func (r *newRow) place(t *tx) (state int, overtakes bool, err error) {
-	if r.subject == "" {
+func (r *newRow) state(t *tx) (state int, overtakes bool, err error) {
+	if r.orderingKey == "" {
 		return stateReady, false, nil
 	}
-	var leader, orderAt int64
-	found, err := t.first(leaderQuery, []any{string(r.subject)}, &leader, &state, &orderAt)
+	var head, orderAt int64
+	found, err := t.first(headQuery, []any{string(r.orderingKey)}, &head, &state, &orderAt)
 	switch {
 	case err != nil || !found:
 		return stateReady, false, err
@@ -120,26 +120,26 @@ func (r *newRow) place(t *tx) (state int, overtakes bool, err error) {
 // leaderQuery finds the one event of a subject that is ready or being handled.
 // It goes through the line from its beginning, where that event stands: only
 // what came late stands before it.
-const leaderQuery = `SELECT seq, state, order_at FROM dispensary_inbox
+const headQuery = `SELECT seq, state, order_at FROM dispensary_inbox
 	WHERE subject = ? AND state < 5 AND state > 2 ORDER BY order_at, seq LIMIT 1`
 
 // lead makes the oldest event of a subject the one that is ready, unless one of
 // them is being handled.
-func lead(t *tx, subject string) error {
-	var leader, orderAt, oldest int64
+func promoteHead(t *tx, orderingKey string) error {
+	var head, orderAt, oldest int64
 	var state int
-	led, err := t.first(leaderQuery, []any{subject}, &leader, &state, &orderAt)
-	if err != nil || led && state == stateRunning {
+	hasHead, err := t.first(headQuery, []any{orderingKey}, &head, &state, &orderAt)
+	if err != nil || hasHead && state == stateRunning {
 		return err
 	}
 	t.ready = true
 	found, err := t.first(`SELECT seq FROM dispensary_inbox
-		WHERE subject = ? AND state < 5 ORDER BY order_at, seq LIMIT 1`, []any{subject}, &oldest)
-	if err != nil || !found || led && leader == oldest {
+		WHERE subject = ? AND state < 5 ORDER BY order_at, seq LIMIT 1`, []any{orderingKey}, &oldest)
+	if err != nil || !found || hasHead && head == oldest {
 		return err
 	}
-	if led {
-		if err := t.exec("UPDATE dispensary_inbox SET state = 2 WHERE seq = ?", leader); err != nil {
+	if hasHead {
+		if err := t.exec("UPDATE dispensary_inbox SET state = 2 WHERE seq = ?", head); err != nil {
 			return err
 		}
 	}
@@ -149,24 +149,24 @@ func lead(t *tx, subject string) error {
 // committed tells those who may have something to do after a transaction.
 func (i *Inbox) committed(t *tx) {
 	if t.ready {
-		tell(i.wake)
+		notify(i.wake)
 	}
 	if t.freed {
-		tell(i.freed)
+		notify(i.freed)
 	}
 }
 
 // callNext makes the oldest event of a subject the one that is ready, where none
 // is that, or being handled.
-func callNext(t *tx, subject string) error {
+func promoteNext(t *tx, orderingKey string) error {
 	changed, err := t.changed(`UPDATE dispensary_inbox SET state = 3 WHERE seq = (SELECT seq FROM dispensary_inbox
-		WHERE subject = ? AND state < 5 ORDER BY order_at, seq LIMIT 1)`, subject)
+		WHERE subject = ? AND state < 5 ORDER BY order_at, seq LIMIT 1)`, orderingKey)
 	t.ready = t.ready || changed > 0
 	return err
 }
 
 // tell wakes who waits for a channel of size 1.
-func tell(c chan<- struct{}) {
+func notify(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default: // it has been told

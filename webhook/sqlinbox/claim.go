@@ -13,12 +13,12 @@ import (
 // comes back with an old one is too late.
 type claim struct {
 	storedRow
-	seq, number     int64
-	attempts        int
-	subject, object string
-	reason          string
-	newest          sql.NullInt64
-	given           time.Time // when the claim was committed
+	seq, number         int64
+	attempts            int
+	orderingKey, object string
+	reason              string
+	newest              sql.NullInt64
+	claimedAt           time.Time // when the claim was committed
 }
 
 // longest is how long the dispatcher sleeps at most. It is woken for everything
@@ -53,7 +53,7 @@ func (i *Inbox) claim(n int) (claims []*claim, next time.Duration, err error) {
 
 // fill hands out events to the handlers that are vacant.
 func (i *Inbox) fill(t *tx) error {
-	if i.stopped() {
+	if i.life.Stopped() {
 		return nil
 	}
 	claims, err := i.handOut(t, len(t.vacant))
@@ -80,9 +80,9 @@ func (i *Inbox) handOut(t *tx, n int) (claims []*claim, err error) {
 		[]any{i.lease(now), now, n}, func(r *sql.Rows) error {
 			c := &claim{}
 			claims = append(claims, c)
-			return r.Scan(append([]any{&c.seq, &c.number, &c.attempts, &c.subject, &c.object, &c.reason, &c.newest}, c.into()...)...)
+			return r.Scan(append([]any{&c.seq, &c.number, &c.attempts, &c.orderingKey, &c.object, &c.reason, &c.newest}, c.into()...)...)
 		})
-	t.given = append(t.given, claims...)
+	t.claims = append(t.claims, claims...)
 	return claims, err
 }
 
@@ -102,22 +102,22 @@ func (i *Inbox) task(c *claim) engine.Task {
 // reap takes back the events whose handlers should have ended by now. Those of a
 // subject stand in line again like the others.
 func (i *Inbox) reap(t *tx, now int64) error {
-	var subjects []string
+	var orderingKeys []string
 	err := t.each(`UPDATE dispensary_inbox SET state = iif(subject IS NULL, 3, 2), due_at = ?, reason = ?
 		WHERE state = 4 AND due_at <= ? RETURNING coalesce(subject, '')`,
 		[]any{i.now(), webhook.ErrAbandoned.Error(), now}, func(r *sql.Rows) error {
-			var subject string
-			defer func() { subjects = append(subjects, subject) }()
-			return r.Scan(&subject)
+			var orderingKey string
+			defer func() { orderingKeys = append(orderingKeys, orderingKey) }()
+			return r.Scan(&orderingKey)
 		})
 	if err != nil {
 		return err
 	}
-	for _, subject := range subjects {
-		if subject == "" {
+	for _, orderingKey := range orderingKeys {
+		if orderingKey == "" {
 			continue
 		}
-		if err := callNext(t, subject); err != nil {
+		if err := promoteNext(t, orderingKey); err != nil {
 			return err
 		}
 	}

@@ -20,9 +20,9 @@ func (i *Inbox) DeadLetters(ctx context.Context) iter.Seq2[engine.DeadLetter, er
 	return func(yield func(engine.DeadLetter, error) bool) {
 		until := i.now()
 		for after := (position{due: -1 << 62}); ; {
-			letters, last, err := i.letters(ctx, after, until)
-			for _, letter := range letters {
-				if !yield(letter, nil) {
+			deadLetters, last, err := i.deadLetterPage(ctx, after, until)
+			for _, deadLetter := range deadLetters {
+				if !yield(deadLetter, nil) {
 					return
 				}
 			}
@@ -30,7 +30,7 @@ func (i *Inbox) DeadLetters(ctx context.Context) iter.Seq2[engine.DeadLetter, er
 				yield(engine.DeadLetter{}, err)
 				return
 			}
-			if len(letters) < page {
+			if len(deadLetters) < page {
 				return
 			}
 			after = last
@@ -40,9 +40,9 @@ func (i *Inbox) DeadLetters(ctx context.Context) iter.Seq2[engine.DeadLetter, er
 
 type position struct{ due, seq int64 }
 
-// letters reads a page, and nothing is held while the caller looks at it.
-func (i *Inbox) letters(ctx context.Context, after position, until int64) (letters []engine.DeadLetter, last position, err error) {
-	if i.stopped() {
+// deadLetterPage reads a page, and nothing is held while the caller looks at it.
+func (i *Inbox) deadLetterPage(ctx context.Context, after position, until int64) (deadLetters []engine.DeadLetter, last position, err error) {
+	if i.life.Stopped() {
 		return nil, last, webhook.ErrInboxClosed
 	}
 	rows, err := i.db.QueryContext(ctx, `SELECT seq, due_at, attempts, coalesce(reason, ''),
@@ -54,48 +54,48 @@ func (i *Inbox) letters(ctx context.Context, after position, until int64) (lette
 	}
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {
-		letter, at, err := i.letter(rows)
+		deadLetter, at, err := i.deadLetter(rows)
 		if err != nil {
 			return nil, last, fmt.Errorf("sqlinbox: %w", err)
 		}
-		letters, last = append(letters, letter), at
+		deadLetters, last = append(deadLetters, deadLetter), at
 	}
 	if err := rows.Err(); err != nil {
 		return nil, last, fmt.Errorf("sqlinbox: %w", err)
 	}
-	return letters, last, nil
+	return deadLetters, last, nil
 }
 
-func (i *Inbox) letter(rows *sql.Rows) (letter engine.DeadLetter, at position, err error) {
+func (i *Inbox) deadLetter(rows *sql.Rows) (deadLetter engine.DeadLetter, at position, err error) {
 	var row storedRow
 	var text []byte
-	err = rows.Scan(append([]any{&at.seq, &at.due, &letter.Attempts, &letter.Reason, &text}, row.into()...)...)
+	err = rows.Scan(append([]any{&at.seq, &at.due, &deadLetter.Attempts, &deadLetter.Reason, &text}, row.into()...)...)
 	if err != nil {
-		return letter, at, err
+		return deadLetter, at, err
 	}
-	letter.DiedAt = time.UnixMicro(at.due).UTC()
-	letter.Delivery, letter.Err = i.delivery(&row)
-	if letter.Err == nil {
-		letter.Err = engine.OpenError(i.config.Seal, letter.Key, text)
+	deadLetter.DiedAt = time.UnixMicro(at.due).UTC()
+	deadLetter.Delivery, deadLetter.Err = i.delivery(&row)
+	if deadLetter.Err == nil {
+		deadLetter.Err = engine.OpenError(i.config.Seal, deadLetter.Key, text)
 	}
-	return letter, at, nil
+	return deadLetter, at, nil
 }
 
 // Replay implements [engine.Engine].
 func (i *Inbox) Replay(ctx context.Context, key webhook.Key) error {
 	return i.revise(ctx, key, func(t *tx, text []byte) (bool, error) {
 		var seq int64
-		var subject string
+		var orderingKey string
 		found, err := t.first(`UPDATE dispensary_inbox
 			SET state = iif(subject IS NULL, 3, 2), due_at = ?, attempts = 0, reason = NULL
-			WHERE key = ? AND state = 5 RETURNING seq, coalesce(subject, '')`, []any{i.now(), string(text)}, &seq, &subject)
+			WHERE key = ? AND state = 5 RETURNING seq, coalesce(subject, '')`, []any{i.now(), string(text)}, &seq, &orderingKey)
 		if err != nil || !found {
 			return false, err
 		}
 		t.ready = true
 		err = t.exec("UPDATE dispensary_inbox_bodies SET error = NULL WHERE seq = ?", seq)
-		if err == nil && subject != "" {
-			err = lead(t, subject)
+		if err == nil && orderingKey != "" {
+			err = promoteHead(t, orderingKey)
 		}
 		return true, err
 	})
@@ -116,7 +116,7 @@ func (i *Inbox) Discard(ctx context.Context, key webhook.Key) error {
 
 // revise changes a dead letter.
 func (i *Inbox) revise(ctx context.Context, key webhook.Key, change func(*tx, []byte) (bool, error)) error {
-	if i.stopped() {
+	if i.life.Stopped() {
 		return webhook.ErrInboxClosed
 	}
 	text, err := key.MarshalText()

@@ -1,11 +1,12 @@
 package sqlinbox
 
 import (
-	"context"
+	"errors"
 	"log/slog"
 	"time"
 
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // dispatch claims events for as many handlers as are free, whenever there is
@@ -19,13 +20,15 @@ func (i *Inbox) dispatch() {
 			i.slots <- struct{}{}
 		}
 		for _, c := range claims {
-			i.tasks.Go(func() { i.handle(c) })
+			i.life.Go(func() { i.handle(c) })
 		}
 		switch {
+		case errors.Is(err, webhook.ErrInboxClosed):
+			return
 		case err != nil:
 			failures++
 			next = min(time.Duration(failures)*100*time.Millisecond, 5*time.Second)
-			i.worker.Work().Logger.LogAttrs(i.ctx, slog.LevelError, "webhook inbox cannot claim", slog.String("reason", err.Error()))
+			i.worker.Work().Logger.LogAttrs(i.life.Context(), slog.LevelError, "webhook inbox cannot claim", slog.String("reason", err.Error()))
 		case len(claims) == n:
 			failures = 0
 			continue // there may be more
@@ -36,7 +39,7 @@ func (i *Inbox) dispatch() {
 		select {
 		case <-i.wake:
 		case <-timer.C:
-		case <-i.stopping:
+		case <-i.life.Stopping():
 		}
 		timer.Stop()
 	}
@@ -46,11 +49,11 @@ func (i *Inbox) dispatch() {
 func (i *Inbox) takeSlot() bool {
 	select {
 	case <-i.slots:
-		if !i.stopped() {
+		if !i.life.Stopped() {
 			return true
 		}
 		i.slots <- struct{}{}
-	case <-i.stopping:
+	case <-i.life.Stopping():
 	}
 	return false
 }
@@ -76,18 +79,18 @@ func (i *Inbox) handle(c *claim) {
 			i.slots <- struct{}{}
 			return
 		}
-		i.tasks.Go(func() { i.handle(next) })
+		i.life.Go(func() { i.handle(next) })
 	}()
 	task := i.task(c)
-	if i.stopped() {
-		_, _ = i.settle(c, webhook.Attempt{Delivery: task.Delivery, Result: webhook.ResultReturned})
+	if i.life.Stopped() {
+		_, _ = i.recordWithRetry(c, webhook.Attempt{Delivery: task.Delivery, Result: webhook.ResultReturned})
 		return
 	}
-	p := &pending{inbox: i, claim: c, task: task}
+	ctx, done := engine.WithTransaction(i.life.Context(), task, i.inTransaction(c))
 	// The error has been logged, and the event comes back when its claim ends.
-	_ = i.worker.Do(context.WithValue(i.ctx, pendingKey{}, p), task, func(a webhook.Attempt) (err error) {
-		if !p.noted {
-			next, err = i.settle(c, a)
+	_ = i.worker.Do(ctx, task, func(a webhook.Attempt) (err error) {
+		if !done() {
+			next, err = i.recordWithRetry(c, a)
 		}
 		return err
 	})

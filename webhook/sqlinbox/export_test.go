@@ -8,19 +8,14 @@ import (
 	"time"
 )
 
-// Crash ends an inbox as the end of its process would: nothing is noted any
+// Crash ends an inbox as the end of its process would: nothing is recorded any
 // more, the lock is gone, and handlers go on without effect.
 func (i *Inbox) Crash() {
-	i.closeOnce.Do(func() {
-		close(i.stopping)
-		i.writer.once.Do(func() { close(i.writer.stop) })
-		<-i.writer.stopped
-		i.loops.Wait()
-		for _, release := range i.release {
-			_ = release()
-		}
-		close(i.ended)
-	})
+	i.writer.Close()
+	for _, release := range i.release {
+		_ = release()
+	}
+	i.release = nil
 }
 
 // WithClock sets what time an inbox takes it for, and the margin of its claims.
@@ -54,7 +49,7 @@ func (i *Inbox) BusyTimeout(t testing.TB, ms int) {
 func (i *Inbox) Synchronous(t testing.TB) (levels []int) {
 	for _, lazy := range []bool{true, false, false, true, true, false} {
 		var level int
-		err := i.writer.await(&write{ctx: t.Context(), lazy: lazy, done: make(chan error, 1), do: func(x *tx) error {
+		err := i.writer.DoUrgent(t.Context(), &write{lazy: lazy, do: func(x *tx) error {
 			return x.conn.QueryRowContext(t.Context(), "PRAGMA synchronous").Scan(&level)
 		}})
 		if err != nil {
@@ -72,17 +67,19 @@ func (i *Inbox) Batch(t testing.TB) (queued func(n int), end func()) {
 	first, second := make(chan struct{}), make(chan struct{})
 	begun := make(chan struct{}, 2)
 	for _, gate := range []chan struct{}{first, second} {
-		i.writer.writes <- &write{ctx: t.Context(), done: make(chan error, 1), do: func(*tx) error {
-			begun <- struct{}{}
-			<-gate
-			return nil
-		}}
+		go func() {
+			_ = i.writer.do(t.Context(), func(*tx) error {
+				begun <- struct{}{}
+				<-gate
+				return nil
+			})
+		}()
 		if gate == first {
 			<-begun
 		}
 	}
 	queued = func(n int) {
-		for len(i.writer.writes) < 1+n {
+		for i.writer.Waiting() < 1+n {
 			runtime.Gosched()
 		}
 		close(first)
@@ -144,36 +141,20 @@ func (i *Inbox) CountTransactions(t testing.TB) func() int {
 	return func() int { return int(n.Load()) }
 }
 
-// Waiting is what a writer finds.
-type Waiting struct {
-	Outcomes, Accepts int
-	Bytes             int           // of each accept
-	Waited            time.Duration // by the accepts
-	Expected          int           // outcomes that have yet to come
-	Handling          time.Duration // for which handlers take
-}
-
-// NextBatch returns what a writer takes into its next transaction, and whether
-// outcomes come first in it.
-func NextBatch(what Waiting) (outcomes, accepts int, first bool) {
-	w := &writer{writes: make(chan *write, 1000), accepts: make(chan *write, 1000)}
-	w.pace = pace{handling: what.Handling, expected: what.Expected + what.Outcomes}
-	for range what.Outcomes {
-		w.writes <- &write{outcome: true, took: what.Handling}
+// AcceptLimit returns how many accepts a transaction takes in that records so many
+// outcomes, if so many more are expected, of handlers that take so long, and the first
+// accept has waited for so long; and whether the transaction waits for what is expected.
+func AcceptLimit(outcomes, expected int, handling, waited time.Duration) (limit int, waits bool) {
+	p := pace{handling: handling, expected: expected + outcomes}
+	for range outcomes {
+		p.cameBack(handling)
 	}
-	for range what.Accepts {
-		w.accepts <- &write{accept: true, bytes: what.Bytes, since: time.Now().Add(-what.Waited)}
+	now := time.Now()
+	wait := p.patience(now)
+	if wait > 0 && p.patience(now.Add(wait)) != 0 {
+		panic("it waits for more than it said")
 	}
-	first = true
-	for _, job := range w.gather(<-w.accepts) {
-		if job.accept {
-			accepts++
-			continue
-		}
-		outcomes++
-		first = first && accepts == 0
-	}
-	return outcomes, accepts, first
+	return p.limit(outcomes, waited), wait > 0
 }
 
 // RunOut spends the reserve.

@@ -1,6 +1,7 @@
 package sqlinbox
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -10,10 +11,10 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"time"
 
 	_ "modernc.org/sqlite" // the driver of Open
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
@@ -27,19 +28,13 @@ type Inbox struct {
 	reserve reserve
 	lastNow int64 // what the clock said when the writer claimed last
 
-	ctx    context.Context // of all handlers
-	cancel context.CancelFunc
-	wake   chan struct{} // there may be something to claim
-	freed  chan struct{} // something was deleted
-	slots  chan struct{} // one for each handler that may run
-	loops  sync.WaitGroup
-	tasks  sync.WaitGroup
+	life  *engine.Lifecycle
+	wake  chan struct{} // there may be something to claim
+	freed chan struct{} // something was deleted
+	slots chan struct{} // one for each handler that may run
+	loops sync.WaitGroup
 
-	stopping  chan struct{} // closed first of all
-	closeOnce sync.Once
-	ended     chan struct{}  // closed last of all
-	closed    error          // what that failed with
-	release   []func() error // in the order of their calls, once nothing runs
+	release []func() error // in the order of their calls, when nothing runs
 }
 
 var _ engine.Engine = (*Inbox)(nil)
@@ -82,7 +77,7 @@ func Open(path string, c Config) (*Inbox, error) {
 // closes db after the inbox.
 func New(db *sql.DB, c Config) (*Inbox, error) {
 	if db.Stats().MaxOpenConnections == 1 {
-		return nil, errors.New("sqlinbox: the pool has one connection, which the inbox needs for itself")
+		return nil, &api.ArgumentError{Field: "db", Reason: "has a pool of one connection, which the inbox needs for itself"}
 	}
 	return open(db, c, nil)
 }
@@ -93,7 +88,6 @@ func open(db *sql.DB, c Config, migrate func(context.Context) error) (_ *Inbox, 
 	if err != nil {
 		return nil, err
 	}
-	c.Work.Handle = afterwards(c.Work.Handle, c.Work.Logger)
 	worker, err := engine.NewWorker(c.Work)
 	if err != nil {
 		return nil, err
@@ -151,7 +145,7 @@ func (i *Inbox) prepare(ctx context.Context, migrate func(context.Context) error
 	}
 	i.writer = newWriter(conn, hooks{i.fill, i.committed, i.spend})
 	if err := i.start(); err != nil {
-		i.writer.close()
+		i.writer.Close()
 		return errors.Join(err, unlimited(), conn.Close())
 	}
 	i.release = []func() error{unlimited, conn.Close}
@@ -159,19 +153,16 @@ func (i *Inbox) prepare(ctx context.Context, migrate func(context.Context) error
 }
 
 func newInbox(c Config, worker *engine.Worker, db *sql.DB) *Inbox {
-	ctx, cancel := context.WithCancel(context.Background())
 	inbox := &Inbox{
-		config:   c,
-		worker:   worker,
-		db:       db,
-		ctx:      ctx,
-		cancel:   cancel,
-		wake:     make(chan struct{}, 1),
-		freed:    make(chan struct{}, 1),
-		slots:    make(chan struct{}, worker.Work().Workers),
-		stopping: make(chan struct{}),
-		ended:    make(chan struct{}),
+		config: c,
+		worker: worker,
+		db:     db,
+		life:   engine.NewLifecycle(),
+		wake:   make(chan struct{}, 1),
+		freed:  make(chan struct{}, 1),
+		slots:  make(chan struct{}, worker.Work().Workers),
 	}
+	inbox.life.Patience = cmp.Or(c.patience, inbox.life.Patience)
 	for range cap(inbox.slots) {
 		inbox.slots <- struct{}{}
 	}
@@ -181,7 +172,7 @@ func newInbox(c Config, worker *engine.Worker, db *sql.DB) *Inbox {
 // start takes back what the process before was handling, which nobody can be
 // handling any more since the lock is ours, and begins to work.
 func (i *Inbox) start() error {
-	err := i.writer.do(i.ctx, func(t *tx) error {
+	err := i.writer.do(i.life.Context(), func(t *tx) error {
 		i.lastNow = maxTime // whatever it was for the process before
 		return errors.Join(i.reap(t, maxTime), i.followClock(t, i.now()))
 	})
@@ -255,64 +246,14 @@ func writingConn(ctx context.Context, db *sql.DB) (_ *sql.Conn, err error) {
 // by itself then, the lock of the file included, and can be waited for by closing
 // again. What was acknowledged is on the disk in any case.
 func (i *Inbox) Close(ctx context.Context) error {
-	i.closeOnce.Do(func() {
-		close(i.stopping)
-		go i.end(ctx)
+	return i.life.Close(ctx, i.loops.Wait, func() (err error) { // the dispatcher starts handlers
+		i.loops.Wait()
+		i.writer.Close()
+		for _, release := range i.release {
+			err = errors.Join(err, release())
+		}
+		return err
 	})
-	select {
-	case <-i.ended:
-		return i.closed
-	case <-ctx.Done():
-	}
-	select {
-	case <-i.ended:
-		return i.closed
-	case <-time.After(2 * i.config.patience): // handlers, and then the writer
-		return fmt.Errorf("sqlinbox: closing goes on: %w", ctx.Err())
-	}
-}
-
-// end ends everything, in the order in which it uses each other.
-func (i *Inbox) end(ctx context.Context) {
-	defer close(i.ended)
-	i.finish(ctx)
-	i.cancel()
-	i.loops.Wait()
-	i.writer.close()
-	for _, release := range i.release {
-		i.closed = errors.Join(i.closed, release())
-	}
-}
-
-// finish waits for the handlers that run. When ctx ends they are told to stop,
-// and what does not is left to the next start.
-func (i *Inbox) finish(ctx context.Context) {
-	ended := make(chan struct{})
-	go func() {
-		i.loops.Wait() // the dispatcher starts them
-		i.tasks.Wait()
-		close(ended)
-	}()
-	select {
-	case <-ended:
-		return
-	case <-ctx.Done():
-		i.cancel()
-	}
-	select {
-	case <-ended:
-	case <-time.After(i.config.patience):
-	}
-}
-
-// stopped reports that Close has been called.
-func (i *Inbox) stopped() bool {
-	select {
-	case <-i.stopping:
-		return true
-	default:
-		return false
-	}
 }
 
 // Format prints the type only.

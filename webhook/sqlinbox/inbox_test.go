@@ -106,7 +106,7 @@ func TestKeysAreKeptForRetention(t *testing.T) {
 			assert.Equal(t, want, receipt.Duplicate)
 		}
 	}
-	clock.advance(sqlinbox.DefaultRetention - time.Minute)
+	clock.advance(engine.DefaultRetention - time.Minute)
 	isKnown(true)
 	clock.advance(2 * time.Minute)
 	isKnown(false)

@@ -1,22 +1,26 @@
 package sqlinbox
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // pace shares the writer between those who bring events and the handlers. The
 // former are many and wait for one transaction each; a handler waits for one
-// transaction to have its outcome noted and its next event given to it, and has
+// transaction to have its outcome recorded and its next event given to it, and has
 // nothing to do meanwhile. So what a flood of accepts adds to a transaction adds
 // to the time that every event takes, unless handlers take longer than that.
 //
-// The writer alone uses it.
+// Only the writer's goroutine uses it.
 type pace struct {
-	handling time.Duration // from the end of a transaction until what it gave out comes back: a moving average
-	expected int           // events that may come back any moment
+	handling time.Duration // from the end of a transaction until the events claimed in it come back: a moving average
+	expected int           // events that may come back soon
+	until    time.Time     // the batch waits for them; zero if it does not wait yet
 }
 
 const (
 	// acceptsPerOutcome is how many accepts a transaction takes in for each event
-	// whose outcome it notes, or which is about to come back.
+	// whose outcome it records, or which is about to come back.
 	acceptsPerOutcome = 1
 
 	// acceptWait is how long an accept waits at most for the benefit of handlers.
@@ -26,16 +30,17 @@ const (
 	quick = 5 * time.Millisecond
 )
 
-// gaveOut notes that n events are with handlers now.
-func (p *pace) gaveOut(n int) { p.expected += n }
+// claimed records that a transaction is over, and that n events which were claimed
+// in it are with handlers now.
+func (p *pace) claimed(n int) { p.expected, p.until = p.expected+n, time.Time{} }
 
-// cameBack notes that a handler is done after so long a time.
+// cameBack records that a handler is done after so long a time.
 func (p *pace) cameBack(took time.Duration) {
 	p.handling += (took - p.handling) / 8
 	p.expected = max(0, p.expected-1)
 }
 
-// limit returns how many accepts a transaction takes in at most that notes so many
+// limit returns how many accepts a transaction takes in at most that records so many
 // outcomes: as many as there are where no handler waits, or the first of them has
 // waited for long.
 func (p *pace) limit(outcomes int, waited time.Duration) int {
@@ -43,16 +48,25 @@ func (p *pace) limit(outcomes int, waited time.Duration) int {
 		outcomes += p.expected
 	}
 	if outcomes == 0 || waited > acceptWait {
-		return maxBatch
+		return math.MaxInt
 	}
 	return acceptsPerOutcome * outcomes
 }
 
-// patience returns how long the next transaction waits for handlers that come
-// back any moment: a handler that has just missed one would wait for two.
-func (p *pace) patience() time.Duration {
+// patience returns how long the next transaction still waits for handlers that come
+// back soon: a handler that has just missed one would wait for two. Those that take
+// longer than others are not waited for again.
+func (p *pace) patience(now time.Time) time.Duration {
 	if p.expected == 0 || p.handling >= quick {
 		return 0
 	}
-	return max(time.Millisecond, 4*p.handling)
+	if p.until.IsZero() {
+		p.until = now.Add(max(time.Millisecond, 4*p.handling))
+	}
+	left := p.until.Sub(now)
+	if left <= 0 {
+		p.expected = 0
+		return 0
+	}
+	return left
 }

@@ -2,6 +2,7 @@ package sqlinbox_test
 
 import (
 	"context"
+	"math"
 	"path/filepath"
 	"runtime"
 	"testing"
@@ -19,26 +20,23 @@ import (
 // many events come in.
 func TestAcceptsAndHandlersShareTheWriter(t *testing.T) {
 	t.Parallel()
+	const all = math.MaxInt
 	for name, c := range map[string]struct {
-		waiting           sqlinbox.Waiting
-		outcomes, accepts int
+		outcomes, expected int
+		handling, waited   time.Duration
+		limit              int
+		waits              bool
 	}{
-		"nobody handles":         {sqlinbox.Waiting{Accepts: 900}, 0, 256},
-		"quick handlers":         {sqlinbox.Waiting{Accepts: 900, Outcomes: 4}, 4, 4},
-		"one is still to come":   {sqlinbox.Waiting{Accepts: 900, Outcomes: 3, Expected: 1, Handling: time.Microsecond}, 3, 3},
-		"slow handlers":          {sqlinbox.Waiting{Accepts: 900, Expected: 4, Handling: time.Second}, 0, 256},
-		"slow ones that are due": {sqlinbox.Waiting{Accepts: 900, Outcomes: 4, Expected: 4, Handling: time.Second}, 4, 4},
-		"accepts wait for long":  {sqlinbox.Waiting{Accepts: 900, Outcomes: 4, Waited: time.Second}, 4, 252},
-		"few accepts":            {sqlinbox.Waiting{Accepts: 2, Outcomes: 4}, 4, 2},
-		"large accepts":          {sqlinbox.Waiting{Accepts: 900, Bytes: 1 << 19}, 0, 3},
+		"no handlers":            {limit: all},
+		"quick handlers":         {outcomes: 4, limit: 4},
+		"one is still to come":   {outcomes: 3, expected: 1, handling: time.Microsecond, limit: 3, waits: true},
+		"slow handlers":          {expected: 4, handling: time.Second, limit: all},
+		"slow ones that are due": {outcomes: 4, expected: 4, handling: time.Second, limit: 4},
+		"accepts wait for long":  {outcomes: 4, waited: time.Second, limit: all},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			outcomes, accepts, first := sqlinbox.NextBatch(c.waiting)
-			assert.Equal(t, c.outcomes, outcomes, "outcomes")
-			assert.Equal(t, c.accepts, accepts, "accepts")
-			assert.True(t, first, "handlers wait for outcomes")
-		})
+		limit, waits := sqlinbox.AcceptLimit(c.outcomes, c.expected, c.handling, c.waited)
+		assert.Equal(t, c.limit, limit, name)
+		assert.Equal(t, c.waits, waits, name)
 	}
 }
 

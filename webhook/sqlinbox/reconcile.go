@@ -15,7 +15,7 @@ var _ reconcile.Inbox = (*Inbox)(nil)
 // Missing implements [reconcile.Inbox]. A key is known for as long as
 // Retention says.
 func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key, error) {
-	if i.stopped() {
+	if i.life.Stopped() {
 		return nil, webhook.ErrInboxClosed
 	}
 	texts := make([]string, len(keys))
@@ -83,9 +83,9 @@ func (i *Inbox) ClaimCheckpoint(ctx context.Context, name, holder string, ttl ti
 	if err != nil && ctx.Err() != nil {
 		// It may have been made all the same, or be made yet, and nobody would
 		// know of it.
-		i.writer.post(func(t *tx) error {
+		i.writer.PostUrgent(&write{lazy: true, do: func(t *tx) error {
 			return t.exec("UPDATE dispensary_inbox_checkpoints SET held_until = 0 WHERE name = ? AND holder = ? AND held_until = ?", name, holder, until)
-		})
+		}})
 	}
 	return state, err
 }

@@ -42,7 +42,7 @@ type sealedRow struct {
 }
 
 func (i *Inbox) sealedAfter(ctx context.Context, after int64) (all []sealedRow, err error) {
-	if i.stopped() {
+	if i.life.Stopped() {
 		return nil, webhook.ErrInboxClosed
 	}
 	rows, err := i.db.QueryContext(ctx, `SELECT seq, key, body, error

@@ -94,7 +94,7 @@ func (i *Inbox) spend(t *tx) bool {
 	if i.reserve.spent.Swap(true) {
 		return false
 	}
-	tell(i.freed) // has the upkeep try to make a new one
+	notify(i.freed) // has the upkeep try to make a new one
 	return errors.Join(os.Truncate(i.reserve.path, 0), i.reserve.limit(t.conn, true)) == nil
 }
 
@@ -105,7 +105,7 @@ func (i *Inbox) restore() error {
 	}
 	if !i.reserve.told {
 		i.reserve.told = true
-		i.worker.Work().Logger.LogAttrs(i.ctx, slog.LevelError, "webhook inbox is out of room and accepts nothing")
+		i.worker.Work().Logger.LogAttrs(i.life.Context(), slog.LevelError, "webhook inbox is out of room and accepts nothing")
 	}
 	if err := i.writer.truncate(); err != nil {
 		return err
@@ -129,6 +129,6 @@ func (i *Inbox) restore() error {
 	}
 	i.reserve.told = false
 	i.reserve.spent.Store(false)
-	i.worker.Work().Logger.LogAttrs(i.ctx, slog.LevelInfo, "webhook inbox has room again")
+	i.worker.Work().Logger.LogAttrs(i.life.Context(), slog.LevelInfo, "webhook inbox has room again")
 	return nil
 }

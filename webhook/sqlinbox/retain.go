@@ -15,12 +15,12 @@ func (i *Inbox) retain() {
 	ticker := time.NewTicker(time.Hour)
 	defer ticker.Stop()
 	for {
-		if err := i.purge(); err != nil && !i.stopped() {
-			i.worker.Work().Logger.LogAttrs(i.ctx, slog.LevelWarn, "webhook inbox cannot purge", slog.String("reason", err.Error()))
+		if err := i.purge(); err != nil && !i.life.Stopped() {
+			i.worker.Work().Logger.LogAttrs(i.life.Context(), slog.LevelWarn, "webhook inbox cannot purge", slog.String("reason", err.Error()))
 		}
 		select {
 		case <-ticker.C:
-		case <-i.stopping:
+		case <-i.life.Stopping():
 			return
 		}
 	}
@@ -37,7 +37,7 @@ func (i *Inbox) purge() error {
 			(SELECT object FROM dispensary_inbox_newest WHERE noted_at < ? LIMIT ?)`,
 	} {
 		for deleted := int64(few); deleted == few; {
-			if i.stopped() {
+			if i.life.Stopped() {
 				return nil
 			}
 			err := i.writer.doLazily(context.Background(), func(t *tx) (err error) {
@@ -56,7 +56,7 @@ func (i *Inbox) purge() error {
 // Stats implements [engine.Engine].
 func (i *Inbox) Stats(ctx context.Context) (engine.Stats, error) {
 	var s engine.Stats
-	if i.stopped() {
+	if i.life.Stopped() {
 		return s, webhook.ErrInboxClosed
 	}
 	var oldest *int64

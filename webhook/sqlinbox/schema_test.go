@@ -14,6 +14,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
@@ -136,7 +137,7 @@ func TestOpenRefuses(t *testing.T) {
 	for name, change := range map[string]func(*sqlinbox.Config){
 		"no seal":         func(c *sqlinbox.Config) { c.Seal = nil },
 		"no handler":      func(c *sqlinbox.Config) { c.Work.Handle = nil },
-		"short retention": func(c *sqlinbox.Config) { c.Retention = sqlinbox.DefaultRetention / 2 },
+		"short retention": func(c *sqlinbox.Config) { c.Retention = engine.DefaultRetention / 2 },
 	} {
 		c := config(t, receivertest.Succeed)
 		change(&c)

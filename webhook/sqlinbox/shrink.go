@@ -26,19 +26,19 @@ func (i *Inbox) shrink() {
 	for {
 		select {
 		case <-i.freed:
-		case <-i.stopping:
+		case <-i.life.Stopping():
 			return
 		}
-		if err := i.giveBack(); err != nil && !i.stopped() {
-			i.worker.Work().Logger.LogAttrs(i.ctx, slog.LevelWarn, "webhook inbox cannot shrink", slog.String("reason", err.Error()))
+		if err := i.giveBack(); err != nil && !i.life.Stopped() {
+			i.worker.Work().Logger.LogAttrs(i.life.Context(), slog.LevelWarn, "webhook inbox cannot shrink", slog.String("reason", err.Error()))
 		}
 		if err := i.restore(); err != nil {
-			tell(i.freed) // tries again
+			notify(i.freed) // tries again
 		}
 		pause := time.NewTimer(shrinkPause)
 		select {
 		case <-pause.C:
-		case <-i.stopping:
+		case <-i.life.Stopping():
 		}
 		pause.Stop()
 	}
@@ -47,7 +47,7 @@ func (i *Inbox) shrink() {
 // giveBack gives back all that is not worth keeping, unless the database is one
 // that does not move pages, which is decided when it is made.
 func (i *Inbox) giveBack() error {
-	for began := false; !i.stopped(); began = true {
+	for began := false; !i.life.Stopped(); began = true {
 		more, err := valueOf(context.Background(), i.writer.doIdly, vacuum)
 		if err != nil {
 			return err

@@ -3,14 +3,10 @@ package sqlinbox
 import (
 	"context"
 	"database/sql"
-	"errors"
-	"fmt"
-	"log/slog"
-	"runtime/debug"
 
-	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
+	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
 // Tx is the transaction that a function of [InTransaction] writes in.
@@ -20,7 +16,7 @@ type Tx interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// InTransaction writes rows of the program's own, in the same file, and notes
+// InTransaction writes rows of the program's own, in the same file, and stores
 // the event as handled, in one transaction: whatever happens, the rows are there
 // exactly if the event counts as handled, so that they are written exactly once.
 // ctx is that of the handler.
@@ -34,71 +30,23 @@ type Tx interface {
 // again, after what it wrote was rolled back. It fails for a context that is not
 // a handler's, and if it is called a second time.
 func InTransaction(ctx context.Context, write func(context.Context, Tx) error) error {
-	p, _ := ctx.Value(pendingKey{}).(*pending)
-	switch {
-	case p == nil:
-		return errors.New("sqlinbox: InTransaction: the context is not that of a handler of this inbox")
-	case p.noted:
-		return errors.New("sqlinbox: InTransaction: called twice")
-	}
-	a := webhook.Attempt{Delivery: p.task.Delivery, Result: webhook.ResultHandled, Object: p.task.Object}
-	// Not the handler's context: its end must not leave open what became of it.
-	err := p.inbox.writer.doFor(p.claim, func(t *tx) error {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := p.inbox.note(t, p.claim, a, nil); err != nil {
-			return err
-		}
-		return apart(func() error { return write(ctx, t.conn) })
-	})
-	p.noted = err == nil
-	return err
+	return engine.InTransaction(ctx, write)
 }
 
-// apart runs a function of the program on a goroutine of its own, so that
-// neither a panic nor a runtime.Goexit ends the writer.
-func apart(f func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		err := errors.New("sqlinbox: InTransaction: goroutine was ended by runtime.Goexit")
-		defer func() {
-			if caught := recover(); caught != nil {
-				err = fmt.Errorf("sqlinbox: InTransaction: %w with a value of type %T\n%s", webhook.ErrPanic, caught, debug.Stack())
+// inTransaction stores the outcome of the event of a claim, together with what the
+// program writes.
+func (i *Inbox) inTransaction(c *claim) func(context.Context, webhook.Attempt, func(context.Context, Tx) error) error {
+	return func(ctx context.Context, a webhook.Attempt, write func(context.Context, Tx) error) error {
+		// Not the handler's context: its end must not leave open what became of it.
+		return i.writer.doFor(c, func(t *tx) error {
+			if err := ctx.Err(); err != nil {
+				return err
 			}
-			done <- err
-		}()
-		err = f()
-	}()
-	return <-done
-}
-
-type pendingKey struct{}
-
-// afterwards returns the handler without the errors that come too late: the
-// event has been handled, and would be told of as one that failed.
-func afterwards(handle webhook.HandlerFunc, logger *slog.Logger) webhook.HandlerFunc {
-	if handle == nil {
-		return nil
+			if err := i.recordOutcome(t, c, a, nil); err != nil {
+				return err
+			}
+			// Neither a panic nor a runtime.Goexit may end the writer.
+			return safecall.Isolated(func() error { return write(ctx, t.conn) })
+		})
 	}
-	return func(ctx context.Context, event events.Event) error {
-		err := handle(ctx, event)
-		p, _ := ctx.Value(pendingKey{}).(*pending)
-		if err == nil || p == nil || !p.noted {
-			return err
-		}
-		if logger != nil {
-			logger.LogAttrs(ctx, slog.LevelError, "webhook handler failed after its transaction",
-				slog.String("event_id", event.ID), slog.String("reason", webhook.Attempt{Err: err}.Reason()))
-		}
-		return nil
-	}
-}
-
-// pending is an attempt that InTransaction may note before it has ended.
-type pending struct {
-	inbox *Inbox
-	claim *claim
-	task  engine.Task
-	noted bool
 }

@@ -13,12 +13,12 @@ type tx struct {
 
 	ready  bool      // an event is due, or the time of the next one has changed
 	freed  bool      // something was deleted
-	vacant []**claim // of handlers that are vacant now: what they are given
-	given  []*claim  // what was given out
+	vacant []**claim // where handlers that are free now get their next event
+	claims []*claim  // what was claimed
 }
 
 // begin forgets what was noted of the transaction before.
-func (t *tx) begin() { t.ready, t.freed, t.vacant, t.given = false, false, nil, nil }
+func (t *tx) begin() { t.ready, t.freed, t.vacant, t.claims = false, false, nil, nil }
 
 // prepare returns a statement that stays prepared. The background context is
 // meant: a statement that is broken off half-way gains nothing, and watching for

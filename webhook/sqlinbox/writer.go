@@ -6,113 +6,117 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
-	"github.com/dispensary-go/dispensary/webhook"
-)
-
-// What shares a transaction at most: enough that a sync is shared by everyone who
-// waits, little enough that nobody waits long.
-const (
-	maxBatch = 256     // writes
-	maxBytes = 1 << 20 // of bodies, beyond the first
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // busyTimeout has the writer wait for other writers of the file.
 const busyTimeout = "PRAGMA busy_timeout = 10000"
 
-// write is something that is done in a transaction. It may be done again, after
-// it was rolled back, so it must set what it returns anew.
+// write is something that is done in a transaction. It may be done again, after it
+// was rolled back, so it must set what it returns anew.
 type write struct {
-	ctx  context.Context // a write whose caller has left is not done
-	do   func(*tx) error
-	done chan error // buffered
+	do func(*tx) error
 
 	lazy  bool // need not be on disk when it is done
-	idle  bool // can wait until nothing else is to be done
+	idle  bool // was asked for with the batcher's DoIdle
 	alone bool // is not done in a transaction
 
-	accept bool      // takes in an event,
-	bytes  int       // so long,
-	since  time.Time // that has come then
+	accept bool // stores an event
+	bytes  int  // of its body
 
-	outcome bool          // notes what became of an event
-	took    time.Duration // since that was given out
+	outcome bool          // records what became of an event
+	took    time.Duration // since it was claimed
 }
 
-// writer is the one goroutine that writes. It does everything that waits in one
-// transaction: what costs is the sync at its end, and that is shared.
+// writer is the one goroutine that writes, that of its batcher.
 type writer struct {
+	*engine.Batcher[*write]
 	tx      *tx
 	lazy    bool // transactions are not synced at present
 	pace    pace
+	counted int // urgent writes of the batch that pace knows of
 	hooks   hooks
-	writes  chan *write
-	accepts chan *write // done as [pace] has it
-	idle    chan *write // done when nothing else is to be
-
-	stop    chan struct{} // closed to end it once nothing waits
-	stopped chan struct{} // closed when it has ended
-	once    sync.Once
 }
 
 // hooks are what an inbox has to do with every transaction.
 type hooks struct {
-	fill      func(*tx) error // gives events to the handlers that are vacant now
+	fill      func(*tx) error // gives events to the handlers that are free now
 	committed func(*tx)
 	spend     func(*tx) bool // makes room on a full disk, if it can
 }
 
 func newWriter(conn *sql.Conn, hooks hooks) *writer {
-	w := &writer{
-		hooks:   hooks,
-		tx:      &tx{conn: conn, prepared: map[string]*sql.Stmt{}},
-		writes:  make(chan *write, 4*maxBatch),
-		accepts: make(chan *write, 4*maxBatch),
-		idle:    make(chan *write),
-		stop:    make(chan struct{}),
-		stopped: make(chan struct{}),
-	}
-	go w.run()
+	w := &writer{hooks: hooks, tx: &tx{conn: conn, prepared: map[string]*sql.Stmt{}}}
+	w.Batcher = engine.NewBatcher(engine.BatcherConfig[*write]{
+		Commit: w.commit,
+		Size:   func(job *write) int { return job.bytes },
+		Wait: func(urgent []*engine.Write[*write]) time.Duration {
+			w.count(urgent)
+			return w.pace.patience(time.Now())
+		},
+		Limit: func(urgent []*engine.Write[*write], waited time.Duration) int {
+			w.count(urgent)
+			return w.pace.limit(outcomes(urgent), waited)
+		},
+	})
 	return w
 }
 
-// do has a write done and waits until it is on disk. When ctx ends first the
-// write may be done all the same.
+// count tells pace of the outcomes that came since it was last called.
+func (w *writer) count(urgent []*engine.Write[*write]) {
+	for ; w.counted < len(urgent); w.counted++ {
+		if job := urgent[w.counted].Value; job.outcome {
+			w.pace.cameBack(job.took)
+		}
+	}
+}
+
+func outcomes(batch []*engine.Write[*write]) (n int) {
+	for _, job := range batch {
+		if job.Value.outcome {
+			n++
+		}
+	}
+	return n
+}
+
+// do has a write done and waits until it is on disk. When ctx ends first the write
+// may be done all the same.
 func (w *writer) do(ctx context.Context, do func(*tx) error) error {
-	return w.await(&write{ctx: ctx, do: do, done: make(chan error, 1)})
+	return w.DoUrgent(ctx, &write{do: do})
 }
 
-// doLazily has a write done that the loss of power may undo, though not the end
-// of the process. It is on disk with the next one that has to be.
+// doLazily has a write done that the loss of power may undo, though not the end of
+// the process. It is on disk with the next one that has to be.
 func (w *writer) doLazily(ctx context.Context, do func(*tx) error) error {
-	return w.await(&write{ctx: ctx, do: do, lazy: true, done: make(chan error, 1)})
+	return w.DoUrgent(ctx, &write{do: do, lazy: true})
 }
 
-// doFor has a write done, which may not be given up, that notes the outcome of what
-// was claimed.
+// doFor has a write done, which may not be given up, that records the outcome of
+// what was claimed.
 func (w *writer) doFor(c *claim, do func(*tx) error) error {
-	return w.await(&write{ctx: context.Background(), do: do, outcome: true, took: time.Since(c.given), done: make(chan error, 1)})
+	return w.DoUrgent(context.Background(), &write{do: do, outcome: true, took: time.Since(c.claimedAt)})
 }
 
 // doIdly is doLazily for what can wait until nothing else is to be done.
 func (w *writer) doIdly(ctx context.Context, do func(*tx) error) error {
-	return w.await(&write{ctx: ctx, do: do, lazy: true, idle: true, done: make(chan error, 1)})
+	return w.DoIdle(ctx, &write{do: do, lazy: true, idle: true})
 }
 
-// checkpoint brings the log into the file, as far as nobody reads an older state of
+// checkpoint brings the log into the file, as far as nothing reads an older state of
 // it, which also cuts off what the file has given back.
 func (w *writer) checkpoint() error { return w.alone("PRAGMA wal_checkpoint(PASSIVE)") }
 
-// truncate does the same, and gives the log's own room back if nobody reads at all.
+// truncate does the same, and gives the log's own room back if nothing reads at all.
 func (w *writer) truncate() error {
 	return errors.Join(w.alone("PRAGMA busy_timeout = 100", "PRAGMA wal_checkpoint(TRUNCATE)"), w.alone(busyTimeout))
 }
 
 // alone runs statements outside of any transaction, when nothing else is to be done.
 func (w *writer) alone(statements ...string) error {
-	return w.await(&write{ctx: context.Background(), alone: true, idle: true, done: make(chan error, 1), do: func(t *tx) error {
+	return w.DoIdle(context.Background(), &write{alone: true, idle: true, do: func(t *tx) error {
 		for _, statement := range statements {
 			// Not prepared, as some of these do their work then.
 			if _, err := t.conn.ExecContext(context.Background(), statement); err != nil {
@@ -137,117 +141,21 @@ func valueOf[T any](ctx context.Context, do func(context.Context, func(*tx) erro
 	return value, nil
 }
 
-// post has a write done lazily, after everything that was asked for before, and
-// does not wait for it.
-func (w *writer) post(do func(*tx) error) {
-	job := &write{ctx: context.Background(), do: do, lazy: true, done: make(chan error, 1)}
-	select {
-	case w.writes <- job:
-	default: // too much is waiting
-		go func() { _ = w.await(job) }()
+// commit does a batch in one transaction. If anything fails, nothing is done, and
+// each write is tried alone: what is wrong with one does not harm the others.
+func (w *writer) commit(batch []*engine.Write[*write]) {
+	w.counted = 0
+	jobs := make([]*write, len(batch))
+	for n, job := range batch {
+		jobs[n] = job.Value
 	}
-}
-
-func (w *writer) await(job *write) error {
-	ctx := job.ctx
-	select {
-	case <-w.stop: // checked alone first: select chooses at random
-		return webhook.ErrInboxClosed
-	default:
-	}
-	queue := w.writes
-	switch {
-	case job.idle:
-		queue = w.idle
-	case job.accept:
-		queue, job.since = w.accepts, time.Now()
-	}
-	select {
-	case queue <- job:
-	case <-w.stop:
-		return webhook.ErrInboxClosed
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	select {
-	case err := <-job.done:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-w.stopped:
-		select {
-		case err := <-job.done:
-			return err
-		default:
-			return webhook.ErrInboxClosed // it came when the last had been done
-		}
-	}
-}
-
-// close ends the writer after what waits has been done.
-func (w *writer) close() {
-	w.once.Do(func() { close(w.stop) })
-	<-w.stopped
-}
-
-func (w *writer) run() {
-	defer close(w.stopped)
-	for {
-		select {
-		case first := <-w.writes:
-			w.commit(w.gather(first))
-		case first := <-w.accepts:
-			w.commit(w.gather(first))
-		default:
-			select {
-			case first := <-w.writes:
-				w.commit(w.gather(first))
-			case first := <-w.accepts:
-				w.commit(w.gather(first))
-			case job := <-w.idle:
-				w.commit([]*write{job})
-			case <-w.stop:
-				w.finish()
-				return
-			}
-		}
-	}
-}
-
-// finish does what waits.
-func (w *writer) finish() {
-	for {
-		select {
-		case first := <-w.writes:
-			w.commit(w.gather(first))
-		case first := <-w.accepts:
-			w.commit(w.gather(first))
-		default:
-			return
-		}
-	}
-}
-
-// commit does a batch in one transaction. If anything fails, nothing is done,
-// and each write is tried alone: what is wrong with one is no other's fault.
-func (w *writer) commit(batch []*write) {
-	live := batch[:0]
+	err := w.transact(jobs, true)
+	apart := err != nil && (len(batch) > 1 || w.tx.vacant != nil || isFull(err))
 	for _, job := range batch {
-		if err := job.ctx.Err(); err != nil {
-			job.done <- err
-			continue
+		if apart {
+			err = w.transactOne(job.Value)
 		}
-		live = append(live, job)
-	}
-	err := w.transact(live, true)
-	if err != nil && (len(live) > 1 || w.tx.vacant != nil || isFull(err)) {
-		for _, job := range live {
-			job.done <- w.transactOne(job)
-		}
-		return
-	}
-	for _, job := range live {
-		job.done <- err
+		job.Done(err)
 	}
 }
 
@@ -262,11 +170,8 @@ func (w *writer) transactOne(job *write) error {
 }
 
 // transact does a batch in a transaction, and then, if asked to, gives events to
-// the handlers that it makes vacant.
+// the handlers that are free by it.
 func (w *writer) transact(batch []*write, fill bool) (err error) {
-	if len(batch) == 0 {
-		return nil
-	}
 	if batch[0].alone {
 		return batch[0].do(w.tx)
 	}
@@ -301,17 +206,17 @@ func (w *writer) transact(batch []*write, fill bool) (err error) {
 		return err
 	}
 	now := time.Now()
-	w.pace.gaveOut(len(w.tx.given))
-	for _, row := range w.tx.given {
-		row.given = now
+	w.pace.claimed(len(w.tx.claims))
+	for _, c := range w.tx.claims {
+		c.claimedAt = now
 	}
 	w.hooks.committed(w.tx)
 	return nil
 }
 
-// sync has the transaction of a batch synced unless all of it is lazy. SQLite
-// syncs the whole log at once, so that a transaction which is synced takes those
-// before it along.
+// sync has the transaction of a batch synced unless all of it is lazy. SQLite syncs
+// the whole log at once, so that a transaction which is synced takes those before it
+// along.
 func (w *writer) sync(batch []*write) error {
 	lazy := !slices.ContainsFunc(batch, func(job *write) bool { return !job.lazy })
 	if lazy == w.lazy {
