@@ -49,6 +49,10 @@ type BatcherConfig[T any] struct {
 	// Limit is how many normal writes a batch takes in that has these urgent ones,
 	// if the first normal one has waited for so long. Nil means all that wait.
 	Limit func(urgent []*Write[T], waited time.Duration) int
+
+	// Drain is called when the Batcher is closed, after the last Commit, and calls
+	// Done of what Commit has left for later. Nil means that there is none.
+	Drain func()
 }
 
 // Write is something that waits to be stored. A Commit that fails may store it
@@ -156,6 +160,9 @@ func (b *Batcher[T]) run() {
 		case w := <-b.normal:
 			b.commit(b.gather(nil, w))
 		default:
+			if b.config.Drain != nil {
+				b.config.Drain()
+			}
 			return
 		}
 	}

@@ -28,7 +28,7 @@ func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt
 	if err := ctx.Err(); err != nil {
 		return webhook.Receipt{}, err
 	}
-	if i.stopped() {
+	if i.life.Stopped() {
 		return webhook.Receipt{}, webhook.ErrInboxClosed
 	}
 	// Everything that can be done by many at a time is done before the
@@ -37,7 +37,7 @@ func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt
 	if err != nil {
 		return webhook.Receipt{}, err
 	}
-	duplicate, err := i.writer.do(ctx, row)
+	duplicate, err := i.writer.store(ctx, row)
 	return webhook.Receipt{Duplicate: duplicate}, err
 }
 
@@ -48,7 +48,7 @@ func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt
 // Of two transactions that accept one event, the second waits for the end of the
 // first. After an error the transaction can only be rolled back.
 func (i *Inbox) AcceptTx(ctx context.Context, tx pgx.Tx, d webhook.Delivery) (webhook.Receipt, error) {
-	if i.stopped() {
+	if i.life.Stopped() {
 		return webhook.Receipt{}, webhook.ErrInboxClosed
 	}
 	row, err := i.newRow(d)
@@ -69,6 +69,8 @@ type newRow struct {
 	subject  string
 	object   string
 	body     []byte
+
+	duplicate bool // set when it is stored
 }
 
 func (i *Inbox) newRow(d webhook.Delivery) (*newRow, error) {

@@ -1,6 +1,7 @@
 package riverinbox
 
 import (
+	"cmp"
 	"errors"
 	"regexp"
 	"time"
@@ -11,15 +12,11 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // Defaults of a [Config].
 const (
-	// DefaultRetention is how long the keys of handled events are kept: a day
-	// more than the 30 days for which the platform keeps events, so that nothing
-	// it can still send or list is taken for new.
-	DefaultRetention = 31 * 24 * time.Hour
-
 	// DefaultLease is how long an event belongs to a worker that gives no sign
 	// of life.
 	DefaultLease = 30 * time.Second
@@ -27,9 +24,6 @@ const (
 	// DefaultQueue is the queue of River that the jobs stand in.
 	DefaultQueue = "dispensary_webhooks"
 )
-
-// minRetention is what the platform can repeat.
-const minRetention = 30 * 24 * time.Hour
 
 // minLease leaves a worker the time to say that it is alive.
 const minLease = time.Second
@@ -68,7 +62,7 @@ type Config struct {
 	Lease time.Duration
 
 	// Retention is how long the keys of handled and discarded events are kept
-	// to recognise duplicates; 0 means [DefaultRetention], less than 30 days is
+	// to recognise duplicates; 0 means [engine.DefaultRetention], less than 30 days is
 	// refused.
 	Retention time.Duration
 
@@ -83,28 +77,19 @@ type Config struct {
 
 func (c Config) withDefaults(pool *pgxpool.Pool) (Config, error) {
 	if c.Seal == nil {
-		return c, errors.New("riverinbox: Seal is missing: bodies hold patient data")
+		return c, &api.ArgumentError{Field: "riverinbox.Config.Seal", Reason: "is missing: bodies hold patient data"}
 	}
-	if c.Queue == "" {
-		c.Queue = DefaultQueue
-	}
-	if c.Lease == 0 {
-		c.Lease = DefaultLease
-	}
-	if c.Retention == 0 {
-		c.Retention = DefaultRetention
-	}
-	if c.margin == 0 {
-		c.margin = leaseMargin
-	}
-	switch {
-	case c.Lease < minLease:
+	c.Queue = cmp.Or(c.Queue, DefaultQueue)
+	c.Lease = cmp.Or(c.Lease, DefaultLease)
+	c.margin = cmp.Or(c.margin, engine.LeaseMargin)
+	if c.Lease < minLease {
 		return c, &api.ArgumentError{Field: "riverinbox.Config.Lease", Reason: "is shorter than a second"}
-	case c.Retention < minRetention:
-		return c, &api.ArgumentError{
-			Field: "riverinbox.Config.Retention", Reason: "is shorter than the 30 days in which the platform can repeat an event",
-		}
 	}
+	retention, err := engine.Retention(c.Retention, "riverinbox.Config.Retention")
+	if err != nil {
+		return c, err
+	}
+	c.Retention = retention
 	return c, c.Tables.validate(pool)
 }
 
@@ -114,7 +99,7 @@ var schemaForm = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]{0,45}$`)
 // validate checks what everything here begins with.
 func (t Tables) validate(pool *pgxpool.Pool) error {
 	if pool == nil {
-		return errors.New("riverinbox: there is no pool")
+		return &api.ArgumentError{Field: "pool", Reason: "is nil"}
 	}
 	for field, schema := range map[string]string{"Schema": t.Schema, "River": t.River} {
 		if schema != "" && !schemaForm.MatchString(schema) {
@@ -129,7 +114,3 @@ func (t Tables) validate(pool *pgxpool.Pool) error {
 // ErrSchema is returned by [New] where the tables are missing, or older than this
 // package: call [Migrate].
 var ErrSchema = errors.New("riverinbox: tables are missing or outdated: call Migrate")
-
-// errClaimLost: the event was handed to someone else, because its worker gave no
-// sign of life, or its handler took far longer than its time-out.
-var errClaimLost = errors.New("riverinbox: the event was taken for abandoned and given to another worker")

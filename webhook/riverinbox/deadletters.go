@@ -48,7 +48,7 @@ type position struct {
 // letters reads a page, and nothing is held while the caller looks at it. The
 // first one sets until.
 func (i *Inbox) letters(ctx context.Context, after position, until *time.Time) (letters []engine.DeadLetter, last position, err error) {
-	if i.stopped() {
+	if i.life.Stopped() {
 		return nil, last, webhook.ErrInboxClosed
 	}
 	if until.IsZero() {
@@ -105,7 +105,7 @@ func (i *Inbox) Discard(ctx context.Context, key webhook.Key) error {
 
 // revise changes a dead letter.
 func (i *Inbox) revise(ctx context.Context, key webhook.Key, statement string, then func(pgx.Tx, *newRow) error) error {
-	if i.stopped() {
+	if i.life.Stopped() {
 		return webhook.ErrInboxClosed
 	}
 	row := &newRow{key: key.String()}

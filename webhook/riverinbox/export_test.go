@@ -18,7 +18,7 @@ func (c Config) WithMargin(d time.Duration) Config {
 // Purge deletes what is due for it.
 func (i *Inbox) Purge(ctx context.Context) error { return i.purge(ctx) }
 
-// Note notes an outcome for whoever has a token.
-func (i *Inbox) Note(ctx context.Context, token string, a webhook.Attempt) error {
-	return i.note(ctx, i.pool, &claim{key: a.Key.String(), token: token}, a, func(*pgx.Batch) {})
+// RecordOutcome stores an outcome for the holder of a token.
+func (i *Inbox) RecordOutcome(ctx context.Context, token string, a webhook.Attempt) error {
+	return i.recordOutcome(ctx, i.pool, &claim{key: a.Key.String(), token: token}, a, func(*pgx.Batch) {})
 }

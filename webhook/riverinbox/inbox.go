@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math"
 	"strconv"
 	"strings"
@@ -19,8 +18,7 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
-	"github.com/dispensary-go/dispensary/events"
-	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
@@ -40,16 +38,12 @@ type Inbox struct {
 	name   string // of this process, in claims
 	claims atomic.Int64
 
-	ctx    context.Context // of all handlers
-	cancel context.CancelFunc
-	loops  sync.WaitGroup
+	life  *engine.Lifecycle
+	loops sync.WaitGroup
+	ended chan struct{} // closed when no handler runs any more
 
 	mu          sync.Mutex
 	reconcilers map[string]*reconcile.Reconciler
-	stopping    chan struct{} // closed first of all
-	ended       chan struct{} // closed once nothing runs
-	tasks       sync.WaitGroup
-	closing     sync.Once
 }
 
 var _ interface {
@@ -70,7 +64,7 @@ func Open(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
 		return nil, err
 	}
 	if pool.Config().MaxConns < minConns {
-		return nil, fmt.Errorf("riverinbox: the pool has %d connections at most, and Open needs %d", pool.Config().MaxConns, minConns)
+		return nil, &api.ArgumentError{Field: "pool", Reason: fmt.Sprintf("has %d connections at most, and Open needs %d", pool.Config().MaxConns, minConns)}
 	}
 	i, err := New(ctx, pool, c)
 	if err != nil {
@@ -122,7 +116,6 @@ func New(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.Work.Handle = afterwards(c.Work.Handle, c.Work.Logger)
 	worker, err := engine.NewWorker(c.Work)
 	if err != nil {
 		return nil, err
@@ -142,10 +135,9 @@ func New(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
 	}
 	i := &Inbox{
 		config: c, worker: worker, pool: pool, client: client, names: c.Tables.names(), name: rand.Text(),
-		jobs:     river.InsertOpts{Queue: c.Queue, MaxAttempts: min(worker.Work().Retry.MaxAttempts, math.MaxInt16)},
-		stopping: make(chan struct{}), ended: make(chan struct{}), reconcilers: map[string]*reconcile.Reconciler{},
+		jobs: river.InsertOpts{Queue: c.Queue, MaxAttempts: min(worker.Work().Retry.MaxAttempts, math.MaxInt16)},
+		life: engine.NewLifecycle(), ended: make(chan struct{}), reconcilers: map[string]*reconcile.Reconciler{},
 	}
-	i.ctx, i.cancel = context.WithCancel(context.Background())
 	i.writer, i.leases = newWriter(i), newLeases(i)
 	i.loops.Go(func() { i.leases.keep(i.ended) })
 	i.loops.Go(i.watch)
@@ -165,7 +157,7 @@ func (i *Inbox) Client() *river.Client[pgx.Tx] { return i.works }
 // not wait for that.
 func (i *Inbox) AddTo(config *river.Config) error {
 	if config.Schema != i.config.Tables.River {
-		return fmt.Errorf("riverinbox: the client has its tables in schema %q and the inbox its jobs in %q", config.Schema, i.config.Tables.River)
+		return &api.ArgumentError{Field: "config.Schema", Reason: fmt.Sprintf("is %q, and the inbox has its jobs in %q", config.Schema, i.config.Tables.River)}
 	}
 	if config.Workers == nil {
 		config.Workers = river.NewWorkers()
@@ -187,66 +179,19 @@ func (i *Inbox) AddTo(config *river.Config) error {
 	return nil
 }
 
-// begin counts a job that is being worked; false means that it is over.
-func (i *Inbox) begin() bool {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.stopped() {
-		return false
-	}
-	i.tasks.Add(1)
-	return true
-}
-
-// Close implements [engine.Engine].
+// Close implements [engine.Engine]. Like that of sqlinbox it returns at the latest a
+// few seconds after the end of ctx, with its error if the database does not answer.
 func (i *Inbox) Close(ctx context.Context) error {
-	i.closing.Do(func() {
-		i.mu.Lock()
-		close(i.stopping)
-		i.mu.Unlock()
-		i.finish(ctx)
-		i.cancel()
-		close(i.ended)
-		i.loops.Wait()
-		i.writer.close()
-	})
-	return nil
-}
-
-// patience is how long a handler may take to stop once it has been told to.
-const patience = 2 * time.Second
-
-// finish waits for the handlers that run. When ctx ends they are told to stop,
-// and what does not is left to the end of its lease.
-func (i *Inbox) finish(ctx context.Context) {
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
+	return i.life.Close(ctx, func() {
 		if i.works != nil {
 			_ = i.works.Stop(context.Background()) // waits for its jobs, and cannot fail without a context that ends
 		}
-		i.tasks.Wait()
-	}()
-	select {
-	case <-ended:
-		return
-	case <-ctx.Done():
-		i.cancel()
-	}
-	select {
-	case <-ended:
-	case <-time.After(patience):
-	}
-}
-
-// stopped reports that Close has been called.
-func (i *Inbox) stopped() bool {
-	select {
-	case <-i.stopping:
-		return true
-	default:
-		return false
-	}
+	}, func() error {
+		close(i.ended)
+		i.loops.Wait()
+		i.writer.close()
+		return nil
+	})
 }
 
 // sql puts the names of the tables into a statement.
@@ -254,26 +199,6 @@ func (i *Inbox) sql(statement string) string { return i.names.Replace(statement)
 
 // newToken returns a text that no other claim has.
 func (i *Inbox) newToken() string { return i.name + "-" + strconv.FormatInt(i.claims.Add(1), 36) }
-
-// afterwards returns the handler without the errors that come too late: the
-// event has been handled, and would be told of as one that failed.
-func afterwards(handle webhook.HandlerFunc, logger *slog.Logger) webhook.HandlerFunc {
-	if handle == nil {
-		return nil
-	}
-	return func(ctx context.Context, event events.Event) error {
-		err := handle(ctx, event)
-		p, _ := ctx.Value(pendingKey{}).(*pending)
-		if err == nil || p == nil || !p.noted {
-			return err
-		}
-		if logger != nil {
-			logger.LogAttrs(ctx, slog.LevelError, "webhook handler failed after its transaction",
-				slog.String("event_id", event.ID), slog.String("reason", webhook.Attempt{Err: err}.Reason()))
-		}
-		return nil
-	}
-}
 
 // Format prints the type only.
 func (i *Inbox) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "riverinbox.Inbox") }

@@ -12,6 +12,7 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // line is the arguments of a job, and all that a job holds: the subject whose
@@ -31,7 +32,7 @@ func (line) Kind() string { return "dispensary_webhook" }
 // runTimeout is how long a job may take: it begins no event after the time that
 // one handler may take, and needs a moment to stop.
 func (i *Inbox) runTimeout() time.Duration {
-	return 2*i.worker.Work().HandlerTimeout + leaseMargin
+	return 2*i.worker.Work().HandlerTimeout + engine.LeaseMargin
 }
 
 // jobWorker is the worker that River calls.
@@ -54,10 +55,11 @@ func (w *jobWorker) NextRetry(job *river.Job[line]) time.Time {
 
 // Work handles what is due in the line of the job.
 func (w *jobWorker) Work(ctx context.Context, job *river.Job[line]) error {
-	if !w.inbox.begin() {
-		return river.JobSnooze(time.Second) // whoever runs the next client has it
+	done, ok := w.inbox.life.Begin()
+	if !ok {
+		return river.JobSnooze(time.Second) // for another client
 	}
-	defer w.inbox.tasks.Done()
+	defer done()
 	r := w.inbox.newRun(job.Args)
 	next, err := r.drain(ctx)
 	switch {
@@ -113,7 +115,7 @@ type next struct {
 // until none is due.
 func (r *run) drain(ctx context.Context) (next, error) {
 	for {
-		if ctx.Err() != nil || r.inbox.stopped() || time.Since(r.begun) > r.inbox.worker.Work().HandlerTimeout {
+		if ctx.Err() != nil || r.inbox.life.Stopped() || time.Since(r.begun) > r.inbox.worker.Work().HandlerTimeout {
 			r.release()
 			return next{again: true}, nil
 		}
@@ -134,18 +136,18 @@ func (r *run) drain(ctx context.Context) (next, error) {
 func (r *run) handle(ctx context.Context, c *claim) error {
 	ctx, drop := r.inbox.leases.hold(ctx, c)
 	defer drop()
-	p := &pending{inbox: r.inbox, claim: c}
-	return r.inbox.worker.Do(context.WithValue(ctx, pendingKey{}, p), c.task, func(a webhook.Attempt) error {
-		r.note(a)
-		if p.noted {
+	ctx, done := engine.WithTransaction(ctx, c.task, r.inbox.inTransaction(c))
+	return r.inbox.worker.Do(ctx, c.task, func(a webhook.Attempt) error {
+		r.remember(a)
+		if done() {
 			return nil
 		}
-		return r.settle(c, a)
+		return r.recordWithRetry(c, a)
 	})
 }
 
-// note remembers what River is to be told.
-func (r *run) note(a webhook.Attempt) {
+// remember keeps what the job reports to River.
+func (r *run) remember(a webhook.Attempt) {
 	switch a.Result {
 	case webhook.ResultFailed:
 		r.failing = true

@@ -9,11 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// leaseMargin is how much longer than its time-out a handler may take before its
-// event is taken for abandoned: a handler that has been told to stop needs a
-// moment for it.
-const leaseMargin = 30 * time.Second
-
 // leases keeps the claims of this process alive, all of them at once, every
 // quarter of a lease.
 type leases struct {
@@ -37,7 +32,7 @@ func newLeases(i *Inbox) *leases { return &leases{inbox: i, held: map[string]*he
 // subject, and when Close gives up.
 func (l *leases) hold(ctx context.Context, c *claim) (_ context.Context, drop func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	unlink := context.AfterFunc(l.inbox.ctx, cancel)
+	unlink := context.AfterFunc(l.inbox.life.Context(), cancel)
 	h := &held{
 		until:  c.since.Add(l.inbox.config.Lease),
 		giveUp: time.Now().Add(l.inbox.worker.Work().HandlerTimeout + l.inbox.config.margin),
@@ -83,7 +78,7 @@ func (l *leases) renew() {
 	}
 	kept, err := l.extend(tokens)
 	if err != nil {
-		l.inbox.worker.Work().Logger.LogAttrs(l.inbox.ctx, slog.LevelWarn, "webhook inbox cannot extend its claims", slog.String("reason", err.Error()))
+		l.inbox.worker.Work().Logger.LogAttrs(l.inbox.life.Context(), slog.LevelWarn, "webhook inbox cannot extend its claims", slog.String("reason", err.Error()))
 	}
 	lease := l.inbox.config.Lease
 	l.mu.Lock()

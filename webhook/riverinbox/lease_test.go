@@ -128,16 +128,16 @@ func TestOutcomeIsNotedOnce(t *testing.T) {
 	require.NoError(t, err)
 	a := webhook.Attempt{Delivery: accept(t, inbox), Number: 1, Result: webhook.ResultFailed, RetryIn: time.Hour}
 	d.exec(t, "UPDATE dispensary_inbox SET state = 2, attempts = 1, claim = 'mine'")
-	require.Error(t, inbox.Note(t.Context(), "another's", a))
+	require.Error(t, inbox.RecordOutcome(t.Context(), "another's", a))
 	for range 2 {
-		require.NoError(t, inbox.Note(t.Context(), "mine", a))
+		require.NoError(t, inbox.RecordOutcome(t.Context(), "mine", a))
 	}
 	a.Result = webhook.ResultHandled
-	require.Error(t, inbox.Note(t.Context(), "mine", a), "it was not mine any more")
+	require.Error(t, inbox.RecordOutcome(t.Context(), "mine", a), "it was not mine any more")
 	assert.Equal(t, 1, count(t, d, "SELECT count(*) FROM dispensary_inbox WHERE state = 1 AND due_at > now() + interval '50 minutes'"))
 	d.exec(t, "UPDATE dispensary_inbox SET state = 2, claim = 'next'")
 	for range 2 {
-		require.NoError(t, inbox.Note(t.Context(), "next", a))
+		require.NoError(t, inbox.RecordOutcome(t.Context(), "next", a))
 	}
 	assert.Equal(t, 1, count(t, d, "SELECT count(*) FROM dispensary_inbox WHERE state = 3 AND body IS NULL"))
 	require.NoError(t, inbox.Close(t.Context()))

@@ -14,7 +14,7 @@ import (
 
 // Missing implements [reconcile.Inbox].
 func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key, error) {
-	if i.stopped() {
+	if i.life.Stopped() {
 		return nil, webhook.ErrInboxClosed
 	}
 	texts := make([]string, len(keys))
@@ -60,7 +60,7 @@ func (i *Inbox) SaveCheckpoint(ctx context.Context, name, holder string, state [
 
 // checkpoint changes a checkpoint, if the holder may.
 func (i *Inbox) checkpoint(ctx context.Context, state *[]byte, statement string, args ...any) error {
-	if i.stopped() {
+	if i.life.Stopped() {
 		return webhook.ErrInboxClosed
 	}
 	err := i.pool.QueryRow(ctx, i.sql(statement), args...).Scan(state)

@@ -44,7 +44,7 @@ type sealedRow struct {
 }
 
 func (i *Inbox) sealedAfter(ctx context.Context, after string) ([]sealedRow, error) {
-	if i.stopped() {
+	if i.life.Stopped() {
 		return nil, webhook.ErrInboxClosed
 	}
 	rows, err := i.pool.Query(ctx, i.sql("SELECT key, body, error FROM {inbox} WHERE key > $1 AND body IS NOT NULL ORDER BY key LIMIT $2"), after, page)

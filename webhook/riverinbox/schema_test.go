@@ -12,6 +12,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/receivertest"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
 
@@ -112,7 +113,7 @@ func TestOpenRefuses(t *testing.T) {
 		}
 	}
 	_, err := riverinbox.Open(t.Context(), nil, d.config(t, receivertest.Succeed))
-	require.ErrorContains(t, err, "no pool")
+	require.ErrorContains(t, err, "pool is nil")
 	few := pool.Config()
 	few.MaxConns = 3
 	small, err := pgxpool.NewWithConfig(t.Context(), few)

@@ -12,7 +12,7 @@ import (
 // Stats implements [engine.Engine].
 func (i *Inbox) Stats(ctx context.Context) (engine.Stats, error) {
 	var s engine.Stats
-	if i.stopped() {
+	if i.life.Stopped() {
 		return s, webhook.ErrInboxClosed
 	}
 	var oldest *time.Time

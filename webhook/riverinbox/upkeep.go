@@ -25,13 +25,13 @@ func (i *Inbox) retain() { i.every(time.Hour, "webhook inbox cannot purge", i.pu
 // come at the same time.
 func (i *Inbox) every(d time.Duration, complaint string, f func(context.Context) error) {
 	for {
-		if err := f(i.ctx); err != nil && !i.stopped() {
-			i.worker.Work().Logger.LogAttrs(i.ctx, slog.LevelWarn, complaint, slog.String("reason", err.Error()))
+		if err := f(i.life.Context()); err != nil && !i.life.Stopped() {
+			i.worker.Work().Logger.LogAttrs(i.life.Context(), slog.LevelWarn, complaint, slog.String("reason", err.Error()))
 		}
 		timer := time.NewTimer(d - rand.N(d/4))
 		select {
 		case <-timer.C:
-		case <-i.stopping:
+		case <-i.life.Stopping():
 			timer.Stop()
 			return
 		}
@@ -87,7 +87,7 @@ func (i *Inbox) purge(ctx context.Context) error {
 		`DELETE FROM {newest} WHERE object IN (SELECT object FROM {newest} WHERE noted_at < now() - $1::interval LIMIT $2)`,
 		`DELETE FROM {lines} WHERE subject IN (SELECT subject FROM {lines} WHERE until < now() - $1::interval LIMIT $2)`,
 	} {
-		for deleted := int64(few); deleted == few && !i.stopped(); {
+		for deleted := int64(few); deleted == few && !i.life.Stopped(); {
 			deleted = 0
 			err := i.alone(ctx, "purge", func(tx pgx.Tx) error {
 				tag, err := tx.Exec(ctx, i.sql(statement), i.config.Retention, few)

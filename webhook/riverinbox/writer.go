@@ -4,160 +4,71 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
-
-// maxBatch is how many accepts share a transaction at most: enough that its costs
-// are shared by everyone who waits, few enough that nobody waits long.
-const maxBatch = 256
 
 // transactionTimeout ends a transaction that the database does not.
 const transactionTimeout = 30 * time.Second
 
+// lockPatience is how long the transaction that all accepts share waits for a key
+// which another transaction has inserted and not committed. That of another replica
+// is committed by then, as a rule; the program's own may take arbitrarily long.
+const lockPatience = 20 * time.Millisecond
+
 // write is an accept that waits.
-type write struct {
-	ctx       context.Context // a write whose caller has left is not done
-	row       *newRow
-	duplicate bool
-	done      chan error // buffered
-}
+type write = engine.Write[*newRow]
 
-// writer accepts. One goroutine stores everything that waits in one transaction:
-// what costs is its round trips and the sync at its end, and these are shared.
-// What cannot be stored together is left to another goroutine, see [apart].
+// writer accepts. Its batcher stores everything that waits in one transaction. What
+// cannot be stored together is left to another goroutine, see [isolation].
 type writer struct {
-	inbox  *Inbox
-	writes chan *write
-	apart  *apart
-
-	stop    chan struct{} // closed to end it once nothing waits
-	stopped chan struct{} // closed when it has ended
-	once    sync.Once
+	inbox     *Inbox
+	batcher   *engine.Batcher[*newRow]
+	isolation *isolation
 }
 
 func newWriter(i *Inbox) *writer {
-	w := &writer{
-		inbox:   i,
-		writes:  make(chan *write, 4*maxBatch),
-		stop:    make(chan struct{}),
-		stopped: make(chan struct{}),
-	}
-	w.apart = newApart(w)
-	go w.run()
+	w := &writer{inbox: i}
+	w.isolation = newIsolation(w)
+	w.batcher = engine.NewBatcher(engine.BatcherConfig[*newRow]{
+		Commit: w.commit,
+		Size:   func(row *newRow) int { return len(row.body) },
+		Drain:  w.isolation.close,
+	})
 	return w
 }
 
-// do has a row stored and waits until that is committed. When ctx ends first the
+// store has a row stored and waits until that is committed. When ctx ends first the
 // row may be stored all the same.
-func (w *writer) do(ctx context.Context, row *newRow) (duplicate bool, err error) {
-	job := &write{ctx: ctx, row: row, done: make(chan error, 1)}
-	select {
-	case <-w.stop: // checked alone first: select chooses at random
-		return false, webhook.ErrInboxClosed
-	default:
+func (w *writer) store(ctx context.Context, row *newRow) (duplicate bool, err error) {
+	if err := w.batcher.Do(ctx, row); err != nil {
+		return false, err
 	}
-	select {
-	case w.writes <- job:
-	case <-w.stop:
-		return false, webhook.ErrInboxClosed
-	case <-ctx.Done():
-		return false, ctx.Err()
-	}
-	select {
-	case err = <-job.done:
-	case <-ctx.Done():
-		return false, ctx.Err()
-	case <-w.stopped:
-		select {
-		case err = <-job.done:
-		default:
-			return false, webhook.ErrInboxClosed // it came when the last had been done
-		}
-	}
-	return err == nil && job.duplicate, err
+	return row.duplicate, nil
 }
 
-// close ends the writer after what waits has been done. What waits for a
-// transaction of somebody else is not: see [apart].
-func (w *writer) close() {
-	w.once.Do(func() { close(w.stop) })
-	<-w.stopped
-}
+// close ends the writer after what waits has been stored. What waits for another
+// transaction is not: see [isolation].
+func (w *writer) close() { w.batcher.Close() }
 
-func (w *writer) run() {
-	defer close(w.stopped)
-	defer w.apart.close()
-	for {
-		select {
-		case first := <-w.writes:
-			w.commit(w.gather(first))
-		case <-w.stop:
-			for {
-				select {
-				case first := <-w.writes:
-					w.commit(w.gather(first))
-				default:
-					return
-				}
-			}
-		}
-	}
-}
-
-// gather takes what waits already. It waits for nothing itself: while one
-// transaction is committed, the next one fills up.
-func (w *writer) gather(first *write) []*write {
-	batch := append(make([]*write, 0, 16), first)
-	for len(batch) < maxBatch {
-		select {
-		case next := <-w.writes:
-			batch = append(batch, next)
-		default:
-			return batch
-		}
-	}
-	return batch
-}
-
-// lockPatience is how long the transaction that everybody shares waits for a key
-// which a transaction of somebody else has inserted and not committed. Another
-// replica's is committed by then, as a rule; the program's own may take for ever.
-const lockPatience = 20 * time.Millisecond
-
-// commit does a batch in one transaction. If the database refuses it, it is left
-// to be taken apart: what is wrong with one is no other's fault.
+// commit stores a batch in one transaction. If the database refuses it, it is left
+// to be divided: what is wrong with one does not harm the others.
 func (w *writer) commit(batch []*write) {
-	live := present(batch)
-	err := w.transact(live, lockPatience)
-	if divisible(live, err) {
-		w.apart.take(live)
+	err := w.transact(batch, lockPatience)
+	if divisible(batch, err) {
+		w.isolation.take(batch)
 		return
 	}
-	answer(live, err)
-}
-
-// present tells those who have left, and returns the others.
-func present(batch []*write) []*write {
-	live := batch[:0]
-	for _, job := range batch {
-		if err := job.ctx.Err(); err != nil {
-			job.done <- err
-			continue
-		}
-		live = append(live, job)
-	}
-	return live
+	answer(batch, err)
 }
 
 func answer(batch []*write, err error) {
 	for _, job := range batch {
-		job.done <- err
+		job.Done(err)
 	}
 }
 
@@ -168,7 +79,7 @@ func divisible(batch []*write, err error) bool {
 	return errors.As(err, &refused) && (len(batch) > 1 || contended(err))
 }
 
-// contended reports that a key is in a transaction of somebody else.
+// contended reports that a key is in another transaction.
 func contended(err error) bool {
 	const lockNotAvailable = "55P03"
 	var refused *pgconn.PgError
@@ -211,14 +122,14 @@ func (w *writer) try(ctx context.Context, batch []*write, patience time.Duration
 func (w *writer) insert(ctx context.Context, tx pgx.Tx, batch []*write) error {
 	rows := make([]*newRow, len(batch))
 	for n, job := range batch {
-		rows[n] = job.row
+		rows[n] = job.Value
 	}
 	// What follows waits as long as it has to: all who announce a job take turns
 	// at their commit.
 	fresh, err := w.inbox.insert(ctx, tx, rows, func(b *pgx.Batch) { b.Queue("SET LOCAL lock_timeout TO DEFAULT") })
 	for _, job := range batch {
-		job.duplicate = !fresh[job.row.key]
-		delete(fresh, job.row.key)
+		job.Value.duplicate = !fresh[job.Value.key]
+		delete(fresh, job.Value.key)
 	}
 	return err
 }
