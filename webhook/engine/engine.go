@@ -83,8 +83,7 @@ type Engine interface {
 // Stats is how much an [Engine] holds.
 type Stats struct {
 	// Waiting counts events that are to be handled, those that failed and are due
-	// later included. Running counts those that are being handled; an engine that
-	// cannot tell them apart counts them as waiting. Dead counts the dead letters.
+	// later included. Running counts those that are being handled. Dead counts the dead letters.
 	Waiting, Running, Dead int
 
 	// Oldest is when the event arrived, or was replayed, that waits or is being

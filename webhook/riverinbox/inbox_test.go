@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -18,7 +17,6 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
 
@@ -74,45 +72,6 @@ func TestKeysAreKeptForRetention(t *testing.T) {
 	receipt, err = inbox.Accept(t.Context(), young)
 	require.NoError(t, err)
 	assert.True(t, receipt.Duplicate)
-}
-
-func TestStatsCount(t *testing.T) {
-	t.Parallel()
-	d := newDatabase(t)
-	gate, begun := make(chan struct{}), make(chan struct{}, 10)
-	config := d.config(t, func(ctx context.Context, _ events.Event) error {
-		begun <- struct{}{}
-		select {
-		case <-gate:
-			return webhook.Permanent(errors.New("no"))
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	})
-	config.Work.Workers = 1
-	made := observed(&config)
-	inbox := open(t, d.pool(t), config)
-	first := accept(t, inbox)
-	<-begun
-	accept(t, inbox)
-	accept(t, inbox)
-	stats, err := inbox.Stats(t.Context())
-	require.NoError(t, err)
-	assert.Equal(t, engine.Stats{Waiting: 2, Running: 1, Oldest: first.ReceivedAt.UTC().Truncate(time.Microsecond)}, stats)
-	close(gate)
-	for range 3 {
-		<-made
-	}
-	stats, err = inbox.Stats(t.Context())
-	require.NoError(t, err)
-	assert.Equal(t, engine.Stats{Dead: 3}, stats)
-	require.NoError(t, inbox.Close(t.Context()))
-	_, err = inbox.Stats(t.Context())
-	require.ErrorIs(t, err, webhook.ErrInboxClosed)
-	for _, err := range inbox.DeadLetters(t.Context()) {
-		require.ErrorIs(t, err, webhook.ErrInboxClosed)
-	}
-	assert.Equal(t, "riverinbox.Inbox", fmt.Sprintf("%+v", inbox))
 }
 
 // TestOutcomeIsNotedOnceTheDatabaseIsBack ends every connection while a handler

@@ -3,6 +3,7 @@ package riverinbox_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"sync"
 	"testing"
 
@@ -13,7 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
-	"github.com/dispensary-go/dispensary/webhook/inboxtest"
+	"github.com/dispensary-go/dispensary/webhook/enginetest"
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
 
@@ -22,7 +23,7 @@ import (
 // that the process does from then on has any effect.
 func TestInboxKeepsTheContract(t *testing.T) {
 	t.Parallel()
-	inboxtest.Run(t, func(t *testing.T) inboxtest.Storage {
+	enginetest.Run(t, func(t *testing.T) enginetest.Storage {
 		d, keys := newDatabase(t), receivertest.KeyRing(t)
 		var networks sync.Map
 		open := func(work webhook.Work, aead seal.AEAD) (engine.Engine, error) {
@@ -36,7 +37,7 @@ func TestInboxKeepsTheContract(t *testing.T) {
 			networks.Store(inbox, network)
 			return inbox, nil
 		}
-		return inboxtest.Storage{
+		return enginetest.Storage{
 			Durable:    true,
 			Shared:     true,
 			Ordered:    true,
@@ -51,6 +52,19 @@ func TestInboxKeepsTheContract(t *testing.T) {
 				t.Cleanup(func() { _ = e.Close(ctx) })
 			},
 			Dump: func(t *testing.T) []byte { return dump(t, d) },
+			InTransaction: func(ctx context.Context, then func() error) error {
+				return riverinbox.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+					return errors.Join(write(ctx, tx), then())
+				})
+			},
+			Rows: func(t *testing.T) []string {
+				d.exec(t, "CREATE TABLE IF NOT EXISTS effects (key text NOT NULL)")
+				found, err := d.reader(t).Query(t.Context(), "SELECT key FROM effects")
+				require.NoError(t, err)
+				keys, err := pgx.CollectRows(found, pgx.RowTo[string])
+				require.NoError(t, err)
+				return keys
+			},
 		}
 	})
 }

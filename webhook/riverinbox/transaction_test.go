@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"runtime"
 	"testing"
 	"time"
 
@@ -22,70 +21,6 @@ import (
 func write(ctx context.Context, tx pgx.Tx) error {
 	_, err := tx.Exec(ctx, "INSERT INTO effects (key) VALUES ($1)", webhook.HandlingFrom(ctx).Key.String())
 	return err
-}
-
-func TestInTransactionIsBothOrNeither(t *testing.T) {
-	t.Parallel()
-	no := errors.New("no")
-	after := func(f func() error) func(context.Context) error {
-		return func(ctx context.Context) error {
-			return riverinbox.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
-				if err := write(ctx, tx); err != nil {
-					return err
-				}
-				return f()
-			})
-		}
-	}
-	once := []webhook.Result{webhook.ResultHandled}
-	again := []webhook.Result{webhook.ResultFailed, webhook.ResultHandled}
-	for name, c := range map[string]struct {
-		first func(context.Context) error // of the first attempt; the others write and receivertest.Succeed
-		made  []webhook.Result
-	}{
-		"success": {after(func() error { return nil }), once},
-		"error":   {after(func() error { return no }), again},
-		"panic":   {after(func() error { panic("no") }), again},
-		"goexit":  {after(func() error { runtime.Goexit(); return nil }), again},
-		"late error": {func(ctx context.Context) error {
-			return errors.Join(riverinbox.InTransaction(ctx, write), no)
-		}, once},
-		"twice": {func(ctx context.Context) error {
-			assert.NoError(t, riverinbox.InTransaction(ctx, write))
-			assert.Error(t, riverinbox.InTransaction(ctx, write))
-			return nil
-		}, once},
-		"ended": {func(ctx context.Context) error {
-			ctx, cancel := context.WithCancel(ctx)
-			cancel()
-			return riverinbox.InTransaction(ctx, write)
-		}, again},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := newDatabase(t)
-			d.exec(t, "CREATE TABLE effects (key text NOT NULL)")
-			config := d.config(t, func(ctx context.Context, _ events.Event) error {
-				if webhook.HandlingFrom(ctx).Attempt == 1 {
-					return c.first(ctx)
-				}
-				return riverinbox.InTransaction(ctx, write)
-			})
-			config.Work.Retry.BackOff = time.Millisecond
-			config.Work.Order = webhook.ByObject
-			made := observed(&config)
-			inbox := open(t, d.pool(t), config)
-			event := accept(t, inbox)
-			for _, want := range c.made {
-				assert.Equal(t, want, (<-made).Result)
-			}
-			assert.Equal(t, 1, count(t, d, "SELECT count(*) FROM effects"))
-			assert.Equal(t, 1, count(t, d, "SELECT count(*) FROM effects WHERE key = $1", event.Key.String()))
-			stats, err := inbox.Stats(t.Context())
-			require.NoError(t, err)
-			assert.Zero(t, stats)
-		})
-	}
 }
 
 // TestLongTransactionKeepsNobodyWaiting has a transaction go on for longer than a
@@ -133,11 +68,6 @@ func TestLongTransactionKeepsNobodyWaiting(t *testing.T) {
 		assert.Equal(t, 1, a.Number)
 	}
 	assert.Equal(t, 1, count(t, d, "SELECT count(*) FROM effects"))
-}
-
-func TestInTransactionIsForHandlers(t *testing.T) {
-	t.Parallel()
-	require.Error(t, riverinbox.InTransaction(t.Context(), write))
 }
 
 // TestAcceptTxIsPartOfTheTransaction accepts in transactions of the program: one

@@ -33,7 +33,7 @@ func TestCopyWhileWebhooksArrive(t *testing.T) {
 		require.NoError(t, err)
 	}
 	work, made := observed(webhook.Work{Handle: func(ctx context.Context, _ events.Event) error {
-		return sqlinbox.InTransaction(ctx, write)
+		return sqlinbox.InTransaction(ctx, insertRow)
 	}})
 	inbox, err := sqlinbox.New(db, sqlinbox.Config{Seal: receivertest.KeyRing(t), Work: work})
 	require.NoError(t, err)

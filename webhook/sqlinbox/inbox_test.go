@@ -1,11 +1,7 @@
 package sqlinbox_test
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"fmt"
-	"log/slog"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -117,46 +113,6 @@ func TestKeysAreKeptForRetention(t *testing.T) {
 	assert.Len(t, countTexts(t, db, "SELECT object FROM dispensary_inbox_newest"), 2)
 }
 
-func TestStatsCount(t *testing.T) {
-	t.Parallel()
-	gate, begun := make(chan struct{}), make(chan struct{}, 10)
-	c := config(t, func(ctx context.Context, _ events.Event) error {
-		begun <- struct{}{}
-		select {
-		case <-gate:
-			return webhook.Permanent(errors.New("no"))
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	})
-	c.Work.Workers = 1
-	work, made := observed(c.Work)
-	c.Work = work
-	inbox, err := sqlinbox.Open(filepath.Join(t.TempDir(), "inbox.db"), c)
-	require.NoError(t, err)
-	first := accept(t, inbox)
-	<-begun
-	accept(t, inbox)
-	accept(t, inbox)
-	stats, err := inbox.Stats(t.Context())
-	require.NoError(t, err)
-	assert.Equal(t, engine.Stats{Waiting: 2, Running: 1, Oldest: first.ReceivedAt.UTC().Truncate(time.Microsecond)}, stats)
-	close(gate)
-	for range 3 {
-		<-made
-	}
-	stats, err = inbox.Stats(t.Context())
-	require.NoError(t, err)
-	assert.Equal(t, engine.Stats{Dead: 3}, stats)
-	require.NoError(t, inbox.Close(t.Context()))
-	_, err = inbox.Stats(t.Context())
-	require.ErrorIs(t, err, webhook.ErrInboxClosed)
-	for _, err := range inbox.DeadLetters(t.Context()) {
-		require.ErrorIs(t, err, webhook.ErrInboxClosed)
-	}
-	assert.Equal(t, "sqlinbox.Inbox", fmt.Sprintf("%+v", inbox))
-}
-
 // TestOutcomeIsNotedOnceTheDatabaseLetsGo has somebody else hold the write lock
 // of the file while a handler ends.
 func TestOutcomeIsNotedOnceTheDatabaseLetsGo(t *testing.T) {
@@ -209,87 +165,6 @@ func TestOnlyClaimsAreLazy(t *testing.T) {
 	assert.Equal(t, []int{1, 2, 2, 1, 1, 2}, inbox.Synchronous(t))
 }
 
-// TestLogsAndErrorsTellNothing pumps marked data through every outcome.
-func TestLogsAndErrorsTellNothing(t *testing.T) {
-	t.Parallel()
-	var mu sync.Mutex
-	var out bytes.Buffer
-	c := config(t, func(_ context.Context, e events.Event) error {
-		if e.ID[len(e.ID)-1]%2 == 0 {
-			panic(receivertest.Canary)
-		}
-		return fmt.Errorf("no such patient: %s", receivertest.Canary)
-	})
-	c.Work.Logger = slog.New(slog.NewJSONHandler(writerFunc(func(b []byte) (int, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		return out.Write(b)
-	}), &slog.HandlerOptions{Level: slog.LevelDebug}))
-	c.Work.Retry = webhook.RetryPolicy{MaxAttempts: 2, BackOff: time.Millisecond}
-	work, made := observed(c.Work)
-	c.Work = work
-	path := filepath.Join(t.TempDir(), "inbox.db")
-	inbox, err := sqlinbox.Open(path, c)
-	require.NoError(t, err)
-	for range 4 {
-		accept(t, inbox)
-		<-made
-		<-made
-	}
-	for letter, err := range inbox.DeadLetters(t.Context()) {
-		require.NoError(t, err)
-		require.Contains(t, string(letter.Body), receivertest.Canary, "the letter has it, for those who ask")
-		mu.Lock()
-		fmt.Fprintf(&out, "%v %+v %#v %s\n", letter, letter, letter, letter.Reason)
-		mu.Unlock()
-	}
-	fmt.Fprintf(&out, "%v %+v %#v", inbox, inbox, inbox)
-	require.NoError(t, inbox.Close(t.Context()))
-	assert.NotContains(t, out.String(), receivertest.Canary)
-	assert.Contains(t, out.String(), `"outcome":"dead"`)
-}
-
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
-
-// TestBodiesWithoutTheirKeyWait takes the key away, and brings it back.
-func TestBodiesWithoutTheirKeyWait(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "inbox.db")
-	right, wrong := receivertest.KeyRing(t), receivertest.KeyRing(t)
-	c := config(t, receivertest.Succeed)
-	c.Work.Retry = webhook.RetryPolicy{MaxAttempts: 1}
-	work, made := observed(c.Work)
-	c.Work = work
-	inbox, err := sqlinbox.Open(path, sqlinbox.Config{Seal: right, Work: webhook.Work{Workers: 1, Handle: func(ctx context.Context, _ events.Event) error {
-		<-ctx.Done()
-		return ctx.Err()
-	}}})
-	require.NoError(t, err)
-	d := accept(t, inbox)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.NoError(t, inbox.Close(ctx))
-
-	c.Seal = wrong
-	inbox, err = sqlinbox.Open(path, c)
-	require.NoError(t, err)
-	a := <-made
-	assert.Equal(t, webhook.ResultDead, a.Result)
-	require.ErrorIs(t, a.Err, webhook.ErrBodyLost)
-	for letter, err := range inbox.DeadLetters(t.Context()) {
-		require.NoError(t, err)
-		assert.Nil(t, letter.Body)
-		assert.Equal(t, d.Key, letter.Key)
-		require.ErrorIs(t, letter.Err, webhook.ErrBodyLost)
-	}
-	require.NoError(t, inbox.Close(t.Context()))
-
-	c.Seal = right
-	inbox, err = sqlinbox.Open(path, c)
-	require.NoError(t, err)
-	require.NoError(t, inbox.Replay(t.Context(), d.Key))
-	assert.Equal(t, webhook.ResultHandled, (<-made).Result)
-	require.NoError(t, inbox.Close(t.Context()))
-}

@@ -2,8 +2,12 @@ package sqlinbox_test
 
 import (
 	"bytes"
+	"context"
+	"database/sql"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,13 +16,13 @@ import (
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
-	"github.com/dispensary-go/dispensary/webhook/inboxtest"
+	"github.com/dispensary-go/dispensary/webhook/enginetest"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
 func TestInboxKeepsTheContract(t *testing.T) {
 	t.Parallel()
-	inboxtest.Run(t, func(t *testing.T) inboxtest.Storage {
+	enginetest.Run(t, func(t *testing.T) enginetest.Storage {
 		path, keys := filepath.Join(t.TempDir(), "in box?%.db"), receivertest.KeyRing(t)
 		open := func(work webhook.Work, aead seal.AEAD) (engine.Engine, error) {
 			inbox, err := sqlinbox.Open(path, sqlinbox.Config{Work: work, Seal: aead})
@@ -27,15 +31,44 @@ func TestInboxKeepsTheContract(t *testing.T) {
 			}
 			return inbox, nil
 		}
-		return inboxtest.Storage{
+		return enginetest.Storage{
 			Durable:    true,
 			Ordered:    true,
 			Open:       func(work webhook.Work) (engine.Engine, error) { return open(work, keys) },
 			OpenSealed: open,
 			Crash:      func(e engine.Engine) { e.(*sqlinbox.Inbox).Crash() },
 			Dump:       func(t *testing.T) []byte { return dump(t, path) },
+			InTransaction: func(ctx context.Context, then func() error) error {
+				return sqlinbox.InTransaction(ctx, func(ctx context.Context, tx sqlinbox.Tx) error {
+					return errors.Join(insertRow(ctx, tx), then())
+				})
+			},
+			Rows: func(t *testing.T) []string { return rows(t, path) },
 		}
 	})
+}
+
+// insertRow inserts a row of the program's own.
+func insertRow(ctx context.Context, tx sqlinbox.Tx) error {
+	_, err := tx.ExecContext(ctx, "INSERT INTO effects (key) VALUES (?)", webhook.HandlingFrom(ctx).Key.String())
+	return err
+}
+
+// rows returns the rows of the program's own.
+func rows(t *testing.T, path string) []string {
+	t.Helper()
+	name, err := sqlinbox.DSN(path)
+	require.NoError(t, err)
+	db, err := sql.Open("sqlite", name)
+	require.NoError(t, err)
+	defer func() { _ = db.Close() }()
+	_, err = db.ExecContext(t.Context(), "CREATE TABLE IF NOT EXISTS effects (key TEXT NOT NULL)")
+	require.NoError(t, err)
+	var keys []string
+	for key, n := range countTexts(t, db, "SELECT key FROM effects") {
+		keys = append(keys, slices.Repeat([]string{key}, n)...)
+	}
+	return keys
 }
 
 // dump returns everything in the folder of the database: the write-ahead log

@@ -1,4 +1,4 @@
-package inboxtest
+package enginetest
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 )
 
 // resealing retires keys.
-var resealing = map[string]func(*rig){
+var resealing = map[string]func(*harness){
 	"RetiresAKey": retiresAKey,
 	"LostBody":    resealsPastALostBody,
 	"NoRotator":   resealsWithoutRotator,
@@ -24,7 +24,7 @@ var resealing = map[string]func(*rig){
 }
 
 // resealable opens an engine that seals with aead, if there is one.
-func (r *rig) resealable(aead seal.AEAD, handle webhook.HandlerFunc) (engine.Engine, engine.Resealer) {
+func (r *harness) resealable(aead seal.AEAD, handle webhook.HandlerFunc) (engine.Engine, engine.Resealer) {
 	r.Helper()
 	r.need(r.storage.OpenSealed != nil && r.storage.Durable, "OpenSealed and Durable")
 	inbox, err := r.storage.OpenSealed(r.work(handle), aead)
@@ -35,13 +35,13 @@ func (r *rig) resealable(aead seal.AEAD, handle webhook.HandlerFunc) (engine.Eng
 	return inbox, resealer
 }
 
-func (r *rig) key(id string) seal.Key {
+func (r *harness) key(id string) seal.Key {
 	key, err := seal.GenerateKey(id)
 	require.NoError(r, err)
 	return key
 }
 
-func (r *rig) ring(keys ...seal.Key) *seal.KeyRing {
+func (r *harness) ring(keys ...seal.Key) *seal.KeyRing {
 	ring, err := seal.NewKeyRing(keys...)
 	require.NoError(r, err)
 	return ring
@@ -52,16 +52,16 @@ func giveUp(context.Context, events.Event) error { return webhook.Permanent(errD
 
 // retiresAKey has dead letters, events that are being handled and then succeed, die
 // or are given back, sealed anew, and opens them all without the old key.
-func retiresAKey(r *rig) {
+func retiresAKey(r *harness) {
 	first, second := r.key("first"), r.key("second")
-	letters := numbered(150) // several pages
+	deadLetters := numbered(150) // several pages
 	busy, dying, returned := patient("busy", "pa_busy", 1), patient("dying", "pa_dying", 2), patient("returned", "pa_returned", 3)
 	running := []webhook.Delivery{busy, dying, returned}
-	all := append(letters, running...)
+	all := append(deadLetters, running...)
 	inbox, resealer := r.resealable(r.ring(first), giveUp)
 	r.accept(inbox, all...)
 	r.waitFor(webhook.ResultDead, all...)
-	before := contents(r.letters(inbox))
+	before := contents(r.deadLetters(inbox))
 	r.reseals(resealer, 0, "no key is old")
 	r.close(inbox)
 
@@ -96,19 +96,19 @@ func retiresAKey(r *rig) {
 	assert.Equal(r, []webhook.Result{webhook.ResultDead, webhook.ResultDead}, r.results(dying), "nobody noticed")
 	delete(before, busy.Key)
 	delete(before, returned.Key)
-	assert.Equal(r, before, contents(r.letters(inbox)), "bodies and errors open without the old key")
+	assert.Equal(r, before, contents(r.deadLetters(inbox)), "bodies and errors open without the old key")
 }
 
 // contents is what was sealed of dead letters.
-func contents(letters []engine.DeadLetter) map[webhook.Key]string {
+func contents(deadLetters []engine.DeadLetter) map[webhook.Key]string {
 	all := map[webhook.Key]string{}
-	for _, letter := range letters {
-		all[letter.Key] = fmt.Sprintf("%s\n%s", letter.Body, letter.Err)
+	for _, deadLetter := range deadLetters {
+		all[deadLetter.Key] = fmt.Sprintf("%s\n%s", deadLetter.Body, deadLetter.Err)
 	}
 	return all
 }
 
-func (r *rig) reseals(resealer engine.Resealer, want int, why string) {
+func (r *harness) reseals(resealer engine.Resealer, want int, why string) {
 	r.Helper()
 	n, err := resealer.Reseal(r.Context())
 	require.NoError(r, err)
@@ -116,7 +116,7 @@ func (r *rig) reseals(resealer engine.Resealer, want int, why string) {
 }
 
 // resealsPastALostBody has an event whose key is gone, and one behind it.
-func resealsPastALostBody(r *rig) {
+func resealsPastALostBody(r *harness) {
 	lost, first, second := r.key("lost"), r.key("first"), r.key("second")
 	all := numbered(3)
 	for i, keys := range []*seal.KeyRing{r.ring(first, lost), r.ring(lost), r.ring(first, lost)} {
@@ -130,22 +130,22 @@ func resealsPastALostBody(r *rig) {
 	assert.Contains(r, err.Error(), all[1].Key.EventID)
 	assert.False(r, strings.Contains(err.Error(), canary))
 	assert.Equal(r, 2, n, "the others were sealed")
-	for _, letter := range r.letters(inbox) {
-		if letter.Key == all[1].Key {
-			assert.ErrorIs(r, letter.Err, webhook.ErrBodyLost)
+	for _, deadLetter := range r.deadLetters(inbox) {
+		if deadLetter.Key == all[1].Key {
+			assert.ErrorIs(r, deadLetter.Err, webhook.ErrBodyLost)
 		} else {
-			assert.NotEmpty(r, letter.Body)
+			assert.NotEmpty(r, deadLetter.Body)
 		}
 	}
 }
 
-func resealsWithoutRotator(r *rig) {
+func resealsWithoutRotator(r *harness) {
 	_, resealer := r.resealable(seal.InsecurePlaintext{}, succeed)
 	_, err := resealer.Reseal(r.Context())
 	require.ErrorIs(r, err, engine.ErrNoRotator)
 }
 
-func resealsWhenClosed(r *rig) {
+func resealsWhenClosed(r *harness) {
 	inbox, resealer := r.resealable(r.ring(r.key("first")), giveUp)
 	die(r, inbox, numbered(1)...)
 	r.close(inbox)

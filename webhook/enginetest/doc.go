@@ -1,11 +1,11 @@
-// Package inboxtest holds an implementation of [engine.Engine] to its contract.
+// Package enginetest holds an implementation of [engine.Engine] to its contract.
 // The engines of this module pass it, and whoever writes an engine of their own
 // runs it too:
 //
 //	func TestEngine(t *testing.T) {
-//		inboxtest.Run(t, func(t *testing.T) inboxtest.Storage {
+//		enginetest.Run(t, func(t *testing.T) enginetest.Storage {
 //			path := filepath.Join(t.TempDir(), "inbox.db")
-//			return inboxtest.Storage{
+//			return enginetest.Storage{
 //				Durable: true,
 //				Ordered: true,
 //				Open: func(work webhook.Work) (engine.Engine, error) {
@@ -26,4 +26,4 @@
 // Waits are those of the suite's own [webhook.RetryPolicy], milliseconds; nothing
 // depends on how long anything takes, except that Storage.Patience bounds how
 // long the suite waits for what has to happen.
-package inboxtest
+package enginetest

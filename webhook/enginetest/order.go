@@ -1,4 +1,4 @@
-package inboxtest
+package enginetest
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 )
 
 // ordering plays subjects whose events have to wait for each other.
-var ordering = map[string]func(*rig){
+var ordering = map[string]func(*harness){
 	"OldestFirst":      oldestFirst,
 	"CreatedFirst":     createdFirst,
 	"OneAtATime":       oneAtATime,
@@ -67,7 +67,7 @@ func (j *journal) end(patientID, eventID string, handled bool) {
 
 // oldestFirst lets the first event of each patient block until all others wait,
 // in any order, and then has some of them fail.
-func oldestFirst(r *rig) {
+func oldestFirst(r *harness) {
 	r.need(r.storage.Ordered, "Ordered")
 	const patients, each = 4, 12
 	gate, begun := make(chan struct{}), make(chan struct{}, patients*each*maxAttempts)
@@ -108,7 +108,7 @@ func oldestFirst(r *rig) {
 
 // createdFirst has a patient created and changed in the same moment, and told of
 // the other way round.
-func createdFirst(r *rig) {
+func createdFirst(r *harness) {
 	r.need(r.storage.Ordered, "Ordered")
 	gate, begun := make(chan struct{}), make(chan struct{}, 3)
 	log := newJournal()
@@ -129,7 +129,7 @@ func createdFirst(r *rig) {
 
 // oneAtATime accepts and handles at the same time, through several engines where
 // the storage may be shared.
-func oneAtATime(r *rig) {
+func oneAtATime(r *harness) {
 	r.need(r.storage.Ordered, "Ordered")
 	const patients, each = 3, 30
 	log := newJournal()
@@ -166,7 +166,7 @@ func oneAtATime(r *rig) {
 
 // failureHoldsUp holds that a failing event keeps the later ones of its subject
 // waiting, those of no other, and none that is older.
-func failureHoldsUp(r *rig) {
+func failureHoldsUp(r *harness) {
 	r.need(r.storage.Ordered, "Ordered")
 	inbox := r.open(func(_ context.Context, e events.Event) error {
 		if e.ID == "fails" {
@@ -184,7 +184,7 @@ func failureHoldsUp(r *rig) {
 	assert.Empty(r, r.results(later))
 }
 
-func deadLetterLetsGo(r *rig) {
+func deadLetterLetsGo(r *harness) {
 	r.need(r.storage.Ordered, "Ordered")
 	inbox := r.open(func(_ context.Context, e events.Event) error {
 		if e.ID == "dies" {

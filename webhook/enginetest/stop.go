@@ -1,4 +1,4 @@
-package inboxtest
+package enginetest
 
 import (
 	"context"
@@ -15,14 +15,14 @@ import (
 )
 
 // closing plays deployments.
-var closing = map[string]func(*rig){
+var closing = map[string]func(*harness){
 	"Idle":      closeIdle,
 	"Finishes":  closeFinishes,
 	"HandsBack": closeHandsBack,
 	"Restart":   restartKeeps,
 }
 
-func closeIdle(r *rig) {
+func closeIdle(r *harness) {
 	inbox := r.open(succeed)
 	d := patient("evt_1", "pa_1", 1)
 	r.accept(inbox, d)
@@ -37,7 +37,7 @@ func closeIdle(r *rig) {
 
 // closeFinishes holds that what is being handled may finish, and that nothing is
 // begun any more where it can wait for the next start.
-func closeFinishes(r *rig) {
+func closeFinishes(r *harness) {
 	gate, begun := make(chan struct{}), make(chan string, 3)
 	var open atomic.Bool
 	inbox := r.open(func(ctx context.Context, e events.Event) error {
@@ -72,7 +72,7 @@ func closeFinishes(r *rig) {
 }
 
 // untilClosed waits until an engine says that it accepts no more.
-func (r *rig) untilClosed(inbox engine.Engine, known webhook.Delivery) {
+func (r *harness) untilClosed(inbox engine.Engine, known webhook.Delivery) {
 	r.Helper()
 	for end := time.Now().Add(r.storage.Patience); ; {
 		_, err := inbox.Accept(r.Context(), known)
@@ -85,7 +85,7 @@ func (r *rig) untilClosed(inbox engine.Engine, known webhook.Delivery) {
 
 // closeHandsBack holds that a handler that does not finish is told to stop, and
 // that this is no failed attempt.
-func closeHandsBack(r *rig) {
+func closeHandsBack(r *harness) {
 	begun := make(chan struct{}, 1)
 	inbox := r.open(func(ctx context.Context, _ events.Event) error {
 		begun <- struct{}{}
@@ -112,7 +112,7 @@ func closeHandsBack(r *rig) {
 }
 
 // restartKeeps stops an engine with events in every state there is.
-func restartKeeps(r *rig) {
+func restartKeeps(r *harness) {
 	r.need(r.storage.Durable, "Durable")
 	handle := func(_ context.Context, e events.Event) error {
 		switch e.ID {
@@ -136,10 +136,10 @@ func restartKeeps(r *rig) {
 
 	inbox = r.open(succeed)
 	require.Zero(r, r.accept(inbox, waits, dead, discarded, handled), "all are known")
-	letters := r.letters(inbox)
-	require.Len(r, letters, 1)
-	assert.Equal(r, dead.Key, letters[0].Key)
-	assert.Equal(r, string(dead.Body), string(letters[0].Body))
+	deadLetters := r.deadLetters(inbox)
+	require.Len(r, deadLetters, 1)
+	assert.Equal(r, dead.Key, deadLetters[0].Key)
+	assert.Equal(r, string(dead.Body), string(deadLetters[0].Body))
 	r.waitFor(webhook.ResultHandled, waits)
 	assert.Equal(r, 2, r.of(waits)[1].Number, "attempts go on counting")
 	require.NoError(r, inbox.Replay(r.Context(), dead.Key))

@@ -1,4 +1,4 @@
-package inboxtest
+package enginetest
 
 import (
 	"context"
@@ -18,9 +18,9 @@ import (
 // maxAttempts of the suite's events.
 const maxAttempts = 3
 
-// rig is what a test works with: a storage, the engines opened on it, and every
+// harness is what a test works with: a storage, the engines opened on it, and every
 // attempt that they reported.
-type rig struct {
+type harness struct {
 	*testing.T
 	storage Storage
 
@@ -30,11 +30,11 @@ type rig struct {
 	changed  chan struct{} // closed and replaced with every attempt
 }
 
-func newRig(t *testing.T, s Storage) *rig {
+func newHarness(t *testing.T, s Storage) *harness {
 	if s.Patience == 0 {
 		s.Patience = 2 * time.Minute
 	}
-	r := &rig{T: t, storage: s, changed: make(chan struct{})}
+	r := &harness{T: t, storage: s, changed: make(chan struct{})}
 	t.Cleanup(func() {
 		for _, inbox := range slices.Clone(r.engines) {
 			r.close(inbox)
@@ -44,7 +44,7 @@ func newRig(t *testing.T, s Storage) *rig {
 }
 
 // need skips a test of what the engine does not claim.
-func (r *rig) need(claimed bool, what string) {
+func (r *harness) need(claimed bool, what string) {
 	r.Helper()
 	if !claimed {
 		r.Skip("the storage does not say: " + what)
@@ -52,7 +52,7 @@ func (r *rig) need(claimed bool, what string) {
 }
 
 // work is the suite's own: quick retries, patient handlers.
-func (r *rig) work(handle webhook.HandlerFunc) webhook.Work {
+func (r *harness) work(handle webhook.HandlerFunc) webhook.Work {
 	return webhook.Work{
 		Handle:         handle,
 		Retry:          webhook.RetryPolicy{MaxAttempts: maxAttempts, BackOff: 4 * time.Millisecond, MaxBackOff: 8 * time.Millisecond},
@@ -67,13 +67,13 @@ func (r *rig) work(handle webhook.HandlerFunc) webhook.Work {
 }
 
 // tell wakes those who wait; r.mu is held.
-func (r *rig) tell() {
+func (r *harness) tell() {
 	close(r.changed)
 	r.changed = make(chan struct{})
 }
 
 // open opens an engine whose handler is handle.
-func (r *rig) open(handle webhook.HandlerFunc, changes ...func(*webhook.Work)) engine.Engine {
+func (r *harness) open(handle webhook.HandlerFunc, changes ...func(*webhook.Work)) engine.Engine {
 	r.Helper()
 	work := r.work(handle)
 	for _, change := range changes {
@@ -87,7 +87,7 @@ func (r *rig) open(handle webhook.HandlerFunc, changes ...func(*webhook.Work)) e
 
 // close closes an engine and waits for its handlers. One that is not durable is
 // not waited for: it would handle everything it holds.
-func (r *rig) close(inbox engine.Engine) {
+func (r *harness) close(inbox engine.Engine) {
 	r.Helper()
 	// Not the test's context: a test that failed is closed too.
 	ctx, cancel := context.WithTimeout(context.Background(), r.storage.Patience)
@@ -101,18 +101,18 @@ func (r *rig) close(inbox engine.Engine) {
 	r.forget(inbox)
 }
 
-func (r *rig) forget(inbox engine.Engine) {
+func (r *harness) forget(inbox engine.Engine) {
 	r.engines = slices.DeleteFunc(r.engines, func(other engine.Engine) bool { return other == inbox })
 }
 
 // crash ends an engine as kill -9 would.
-func (r *rig) crash(inbox engine.Engine) {
+func (r *harness) crash(inbox engine.Engine) {
 	r.storage.Crash(inbox)
 	r.forget(inbox)
 }
 
 // accept gives events to an engine, and returns how many it did not know.
-func (r *rig) accept(inbox webhook.Inbox, deliveries ...webhook.Delivery) (fresh int) {
+func (r *harness) accept(inbox webhook.Inbox, deliveries ...webhook.Delivery) (fresh int) {
 	r.Helper()
 	for _, d := range deliveries {
 		receipt, err := inbox.Accept(r.Context(), d)
@@ -125,7 +125,7 @@ func (r *rig) accept(inbox webhook.Inbox, deliveries ...webhook.Delivery) (fresh
 }
 
 // wait waits until the attempts so far are enough.
-func (r *rig) wait(what string, enough func([]webhook.Attempt) bool) {
+func (r *harness) wait(what string, enough func([]webhook.Attempt) bool) {
 	r.Helper()
 	deadline := time.After(r.storage.Patience)
 	for {
@@ -144,7 +144,7 @@ func (r *rig) wait(what string, enough func([]webhook.Attempt) bool) {
 }
 
 // waitFor waits until the events have come to a result.
-func (r *rig) waitFor(result webhook.Result, deliveries ...webhook.Delivery) {
+func (r *harness) waitFor(result webhook.Result, deliveries ...webhook.Delivery) {
 	r.Helper()
 	missing := map[webhook.Key]bool{}
 	for _, d := range deliveries {
@@ -163,14 +163,14 @@ func (r *rig) waitFor(result webhook.Result, deliveries ...webhook.Delivery) {
 }
 
 // of returns the attempts to handle an event.
-func (r *rig) of(d webhook.Delivery) []webhook.Attempt {
+func (r *harness) of(d webhook.Delivery) []webhook.Attempt {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.ofLocked(d)
 }
 
 // ofLocked is of for the functions that wait is given.
-func (r *rig) ofLocked(d webhook.Delivery) []webhook.Attempt {
+func (r *harness) ofLocked(d webhook.Delivery) []webhook.Attempt {
 	var of []webhook.Attempt
 	for _, a := range r.attempts {
 		if a.Key == d.Key {
@@ -181,7 +181,7 @@ func (r *rig) ofLocked(d webhook.Delivery) []webhook.Attempt {
 }
 
 // results returns what became of each attempt to handle an event.
-func (r *rig) results(d webhook.Delivery) []webhook.Result {
+func (r *harness) results(d webhook.Delivery) []webhook.Result {
 	var results []webhook.Result
 	for _, a := range r.of(d) {
 		results = append(results, a.Result)
@@ -189,19 +189,19 @@ func (r *rig) results(d webhook.Delivery) []webhook.Result {
 	return results
 }
 
-// letters returns all dead letters.
-func (r *rig) letters(inbox engine.Engine) []engine.DeadLetter {
+// deadLetters returns all dead letters.
+func (r *harness) deadLetters(inbox engine.Engine) []engine.DeadLetter {
 	r.Helper()
-	var letters []engine.DeadLetter
-	for letter, err := range inbox.DeadLetters(r.Context()) {
+	var deadLetters []engine.DeadLetter
+	for deadLetter, err := range inbox.DeadLetters(r.Context()) {
 		require.NoError(r, err)
-		letters = append(letters, letter)
+		deadLetters = append(deadLetters, deadLetter)
 	}
-	return letters
+	return deadLetters
 }
 
 // receive waits for a value from a channel.
-func receive[T any](r *rig, c <-chan T) T {
+func receive[T any](r *harness, c <-chan T) T {
 	r.Helper()
 	select {
 	case v := <-c:

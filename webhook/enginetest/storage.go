@@ -1,6 +1,7 @@
-package inboxtest
+package enginetest
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -35,9 +36,17 @@ type Storage struct {
 	Ordered bool
 
 	// Crash ends an engine as the end of its process would: what its handlers
-	// do from then on has no effect, and nothing is noted any more. The suite
+	// do from then on has no effect, and nothing is recorded any more. The suite
 	// lets the handlers return afterwards. Nil skips what needs it.
 	Crash func(engine.Engine)
+
+	// InTransaction calls the engine's function of that name in a handler, with its
+	// context: it inserts the text of the event's key into a table of the program's
+	// own, and then calls the function. Nil skips what needs it.
+	InTransaction func(ctx context.Context, then func() error) error
+
+	// Rows returns what is in that table, which its first call makes.
+	Rows func(*testing.T) []string
 
 	// Dump returns everything that is at rest, as it is stored. Nil skips the
 	// search for patient data in it.
@@ -53,9 +62,9 @@ type Storage struct {
 // is cleaned up by the test it is given.
 func Run(t *testing.T, create func(*testing.T) Storage) {
 	t.Helper()
-	for _, chapter := range []struct {
+	for _, section := range []struct {
 		name  string
-		tests map[string]func(*rig)
+		tests map[string]func(*harness)
 	}{
 		{"Accept", accepting},
 		{"Attempts", attempts},
@@ -65,16 +74,17 @@ func Run(t *testing.T, create func(*testing.T) Storage) {
 		{"Stats", statistics},
 		{"Close", closing},
 		{"Crash", crashes},
+		{"Transaction", transactions},
 		{"Sealed", sealing},
 		{"Reseal", resealing},
 		{"Reconcile", reconciling},
 	} {
-		t.Run(chapter.name, func(t *testing.T) {
+		t.Run(section.name, func(t *testing.T) {
 			t.Parallel()
-			for name, test := range chapter.tests {
+			for name, test := range section.tests {
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
-					test(newRig(t, create(t)))
+					test(newHarness(t, create(t)))
 				})
 			}
 		})

@@ -1,4 +1,4 @@
-package inboxtest
+package enginetest
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 )
 
 // accepting plays the side that a webhook handler sees.
-var accepting = map[string]func(*rig){
+var accepting = map[string]func(*harness){
 	"Once":              acceptOnce,
 	"KeysAreWhole":      keysAreWhole,
 	"ConcurrentlyOnce":  concurrentlyOnce,
@@ -24,7 +24,7 @@ var accepting = map[string]func(*rig){
 	"AnyEvent":          anyEvent,
 }
 
-func acceptOnce(r *rig) {
+func acceptOnce(r *harness) {
 	gate := make(chan struct{})
 	inbox := r.open(func(ctx context.Context, e events.Event) error {
 		if err := until(ctx, gate); err != nil {
@@ -51,7 +51,7 @@ func acceptOnce(r *rig) {
 
 // keysAreWhole holds that no part of a key is left out, mixed up with another or
 // read as anything but text.
-func keysAreWhole(r *rig) {
+func keysAreWhole(r *harness) {
 	inbox := r.open(succeed)
 	d := patient("evt_1", "pa_1", 1)
 	abroad := d
@@ -72,7 +72,7 @@ func keysAreWhole(r *rig) {
 
 // concurrentlyOnce sends every event many times at once, through several
 // engines where the storage may be shared.
-func concurrentlyOnce(r *rig) {
+func concurrentlyOnce(r *harness) {
 	const events, callers = 40, 6
 	engines := []engine.Engine{r.open(succeed)}
 	if r.storage.Shared {
@@ -106,7 +106,7 @@ func concurrentlyOnce(r *rig) {
 // againAfterAnError gives up on accepts at random moments, and tries again as
 // the platform would: whatever had been stored by then, each event is there
 // once.
-func againAfterAnError(r *rig) {
+func againAfterAnError(r *harness) {
 	inbox := r.open(succeed)
 	all := numbered(60)
 	var group sync.WaitGroup
@@ -129,7 +129,7 @@ func againAfterAnError(r *rig) {
 	}
 }
 
-func contextHasEnded(r *rig) {
+func contextHasEnded(r *harness) {
 	inbox := r.open(succeed)
 	ctx, cancel := context.WithCancel(r.Context())
 	cancel()
@@ -143,7 +143,7 @@ func contextHasEnded(r *rig) {
 
 // anyEvent holds that an inbox takes what it has never heard of, and gives it
 // back as it was.
-func anyEvent(r *rig) {
+func anyEvent(r *harness) {
 	inbox := r.open(succeed)
 	known := patient("evt_1", "pa_1", 1)
 	future := known

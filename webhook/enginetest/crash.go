@@ -1,4 +1,4 @@
-package inboxtest
+package enginetest
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 )
 
 // crashes plays processes that end without a word.
-var crashes = map[string]func(*rig){
+var crashes = map[string]func(*harness){
 	"Handled":    crashIsOvercome,
 	"Poison":     poisonDies,
 	"OtherTakes": otherTakesOver,
@@ -22,7 +22,7 @@ var crashes = map[string]func(*rig){
 // the gate opens: what a process does that will be killed.
 type stuck struct{ begun, gate chan struct{} }
 
-func newStuck(r *rig) *stuck {
+func newStuck(r *harness) *stuck {
 	s := &stuck{begun: make(chan struct{}, 100), gate: make(chan struct{})}
 	r.Cleanup(func() { close(s.gate) })
 	return s
@@ -34,7 +34,7 @@ func (s *stuck) handle(context.Context, events.Event) error {
 	return nil
 }
 
-func crashIsOvercome(r *rig) {
+func crashIsOvercome(r *harness) {
 	r.need(r.storage.Durable && r.storage.Crash != nil, "Durable and Crash")
 	s := newStuck(r)
 	inbox := r.open(s.handle, func(w *webhook.Work) { w.Workers = 2 })
@@ -58,7 +58,7 @@ func crashIsOvercome(r *rig) {
 
 // poisonDies holds that an event which ends every process that handles it ends
 // as a dead letter.
-func poisonDies(r *rig) {
+func poisonDies(r *harness) {
 	r.need(r.storage.Durable && r.storage.Crash != nil, "Durable and Crash")
 	s := newStuck(r)
 	d := patient("evt_1", "pa_1", 1)
@@ -72,14 +72,14 @@ func poisonDies(r *rig) {
 	}
 	inbox := r.open(s.handle)
 	r.waitFor(webhook.ResultDead, d)
-	letters := r.letters(inbox)
-	require.Len(r, letters, 1)
-	assert.Equal(r, webhook.ErrAbandoned.Error(), letters[0].Reason)
-	assert.Equal(r, maxAttempts, letters[0].Attempts)
+	deadLetters := r.deadLetters(inbox)
+	require.Len(r, deadLetters, 1)
+	assert.Equal(r, webhook.ErrAbandoned.Error(), deadLetters[0].Reason)
+	assert.Equal(r, maxAttempts, deadLetters[0].Attempts)
 	assert.Empty(r, s.begun, "it was handled once more")
 }
 
-func otherTakesOver(r *rig) {
+func otherTakesOver(r *harness) {
 	r.need(r.storage.Shared && r.storage.Crash != nil, "Shared and Crash")
 	s := newStuck(r)
 	inbox := r.open(s.handle, func(w *webhook.Work) { w.Workers = 2 })
@@ -95,7 +95,7 @@ func otherTakesOver(r *rig) {
 
 // orderAfterCrash holds that what a dead process held still comes before what
 // waited for it.
-func orderAfterCrash(r *rig) {
+func orderAfterCrash(r *harness) {
 	r.need(r.storage.Durable && r.storage.Crash != nil && r.storage.Ordered, "Durable, Crash and Ordered")
 	s := newStuck(r)
 	inbox := r.open(s.handle, byObject)

@@ -1,19 +1,19 @@
-package inboxtest_test
+package enginetest_test
 
 import (
 	"testing"
 
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
-	"github.com/dispensary-go/dispensary/webhook/inboxtest"
+	"github.com/dispensary-go/dispensary/webhook/enginetest"
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
 
 // TestMemoryInbox holds package memoryinbox to what it claims.
 func TestMemoryInbox(t *testing.T) {
 	t.Parallel()
-	inboxtest.Run(t, func(*testing.T) inboxtest.Storage {
-		return inboxtest.Storage{Ordered: true, Open: openMemory}
+	enginetest.Run(t, func(*testing.T) enginetest.Storage {
+		return enginetest.Storage{Ordered: true, Open: openMemory}
 	})
 }
 

@@ -1,4 +1,4 @@
-package inboxtest
+package enginetest
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 
 // reconciling plays a reconcile.Reconciler, for engines that are
 // reconcile.Inbox.
-var reconciling = map[string]func(*rig){
+var reconciling = map[string]func(*harness){
 	"Missing":           missing,
 	"MissingWholeKeys":  missingWholeKeys,
 	"MissingInOrder":    missingInOrder,
@@ -32,7 +32,7 @@ var reconciling = map[string]func(*rig){
 }
 
 // reconcilable opens an engine that has to be reconcilable.
-func (r *rig) reconcilable(handle webhook.HandlerFunc) (engine.Engine, reconcile.Inbox) {
+func (r *harness) reconcilable(handle webhook.HandlerFunc) (engine.Engine, reconcile.Inbox) {
 	r.Helper()
 	inbox := r.open(handle)
 	reconcilable, ok := inbox.(reconcile.Inbox)
@@ -41,7 +41,7 @@ func (r *rig) reconcilable(handle webhook.HandlerFunc) (engine.Engine, reconcile
 }
 
 // missing returns the keys that an inbox has not seen.
-func (r *rig) missing(reconcilable reconcile.Inbox, keys ...webhook.Key) []webhook.Key {
+func (r *harness) missing(reconcilable reconcile.Inbox, keys ...webhook.Key) []webhook.Key {
 	r.Helper()
 	missing, err := reconcilable.Missing(r.Context(), keys)
 	require.NoError(r, err)
@@ -57,7 +57,7 @@ func keysOf(deliveries []webhook.Delivery) (keys []webhook.Key) {
 
 // missing holds that what was accepted is never missing again, whatever became
 // of it.
-func missing(r *rig) {
+func missing(r *harness) {
 	gate := make(chan struct{})
 	inbox, reconcilable := r.reconcilable(func(ctx context.Context, e events.Event) error {
 		if err := until(ctx, gate); err != nil {
@@ -84,7 +84,7 @@ func missing(r *rig) {
 	require.Equal(r, 1, r.accept(inbox, patient("evt_9", "pa_1", 1)), "asking for a key does not make it known")
 }
 
-func missingWholeKeys(r *rig) {
+func missingWholeKeys(r *harness) {
 	inbox, reconcilable := r.reconcilable(succeed)
 	d := patient("evt_1", "pa_1", 1)
 	r.accept(inbox, d)
@@ -98,7 +98,7 @@ func missingWholeKeys(r *rig) {
 }
 
 // missingInOrder asks for many keys at a time, some of them twice.
-func missingInOrder(r *rig) {
+func missingInOrder(r *harness) {
 	inbox, reconcilable := r.reconcilable(succeed)
 	require.Empty(r, r.missing(reconcilable))
 	all := numbered(500)
@@ -116,7 +116,7 @@ func missingInOrder(r *rig) {
 	assert.Equal(r, want, r.missing(reconcilable, asked...), "in the order of the question, without repeats")
 }
 
-func missingElsewhere(r *rig) {
+func missingElsewhere(r *harness) {
 	inbox, _ := r.reconcilable(succeed)
 	r.need(r.storage.Shared, "Shared")
 	_, other := r.reconcilable(succeed)
@@ -125,7 +125,7 @@ func missingElsewhere(r *rig) {
 	require.Equal(r, []webhook.Key{all[0].Key, all[2].Key}, r.missing(other, keysOf(all)...))
 }
 
-func missingEnded(r *rig) {
+func missingEnded(r *harness) {
 	_, reconcilable := r.reconcilable(succeed)
 	ctx, cancel := context.WithCancel(r.Context())
 	cancel()

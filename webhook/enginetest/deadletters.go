@@ -1,4 +1,4 @@
-package inboxtest
+package enginetest
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 )
 
 // deadLetters plays the side that operators see.
-var deadLetters = map[string]func(*rig){
+var deadLetters = map[string]func(*harness){
 	"Listed":    listed,
 	"Replayed":  replayed,
 	"Discarded": discarded,
@@ -23,7 +23,7 @@ var deadLetters = map[string]func(*rig){
 }
 
 // die makes dead letters, one after the other.
-func die(r *rig, inbox engine.Engine, deliveries ...webhook.Delivery) {
+func die(r *harness, inbox engine.Engine, deliveries ...webhook.Delivery) {
 	r.Helper()
 	for _, d := range deliveries {
 		r.accept(inbox, d)
@@ -33,16 +33,16 @@ func die(r *rig, inbox engine.Engine, deliveries ...webhook.Delivery) {
 
 func fail(context.Context, events.Event) error { return errDown }
 
-func listed(r *rig) {
+func listed(r *harness) {
 	inbox := r.open(fail)
-	require.Empty(r, r.letters(inbox))
+	require.Empty(r, r.deadLetters(inbox))
 	before := time.Now()
 	all := numbered(3)
 	die(r, inbox, all[2], all[0], all[1])
-	letters := r.letters(inbox)
-	require.Len(r, letters, 3)
+	deadLetters := r.deadLetters(inbox)
+	require.Len(r, deadLetters, 3)
 	for i, want := range []webhook.Delivery{all[2], all[0], all[1]} {
-		got := letters[i]
+		got := deadLetters[i]
 		assert.Equal(r, want.Key, got.Key, "the oldest first")
 		assert.Equal(r, want.Type, got.Type)
 		assert.Equal(r, want.ClinicID, got.ClinicID)
@@ -54,16 +54,16 @@ func listed(r *rig) {
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	cancel()
-	for letter, err := range inbox.DeadLetters(ctx) {
+	for deadLetter, err := range inbox.DeadLetters(ctx) {
 		require.Error(r, err)
-		require.Empty(r, letter.Key)
+		require.Empty(r, deadLetter.Key)
 	}
 	for range inbox.DeadLetters(r.Context()) {
 		break
 	}
 }
 
-func replayed(r *rig) {
+func replayed(r *harness) {
 	var repaired atomic.Bool
 	inbox := r.open(func(context.Context, events.Event) error {
 		if repaired.Load() {
@@ -78,24 +78,24 @@ func replayed(r *rig) {
 	again := r.of(d)
 	assert.Equal(r, 1, again[maxAttempts].Number, "attempts count anew")
 	assert.Equal(r, webhook.ResultDead, again[2*maxAttempts-1].Result)
-	require.Len(r, r.letters(inbox), 1)
+	require.Len(r, r.deadLetters(inbox), 1)
 
 	repaired.Store(true)
 	require.NoError(r, inbox.Replay(r.Context(), d.Key))
 	r.waitFor(webhook.ResultHandled, d)
-	require.Empty(r, r.letters(inbox))
+	require.Empty(r, r.deadLetters(inbox))
 	require.ErrorIs(r, inbox.Replay(r.Context(), d.Key), webhook.ErrNoDeadLetter)
 	require.Zero(r, r.accept(inbox, d))
 }
 
-func discarded(r *rig) {
+func discarded(r *harness) {
 	inbox := r.open(fail)
 	all := numbered(2)
 	die(r, inbox, all...)
 	require.NoError(r, inbox.Discard(r.Context(), all[0].Key))
-	letters := r.letters(inbox)
-	require.Len(r, letters, 1)
-	assert.Equal(r, all[1].Key, letters[0].Key)
+	deadLetters := r.deadLetters(inbox)
+	require.Len(r, deadLetters, 1)
+	assert.Equal(r, all[1].Key, deadLetters[0].Key)
 	require.ErrorIs(r, inbox.Discard(r.Context(), all[0].Key), webhook.ErrNoDeadLetter)
 	require.ErrorIs(r, inbox.Replay(r.Context(), all[0].Key), webhook.ErrNoDeadLetter)
 	require.Zero(r, r.accept(inbox, all[0]))
@@ -103,7 +103,7 @@ func discarded(r *rig) {
 }
 
 // manyLetters replays and discards while it lists: more than one page of them.
-func manyLetters(r *rig) {
+func manyLetters(r *harness) {
 	var repaired atomic.Bool
 	inbox := r.open(func(context.Context, events.Event) error {
 		if repaired.Load() {
@@ -114,25 +114,25 @@ func manyLetters(r *rig) {
 	all := numbered(250)
 	r.accept(inbox, all...)
 	r.waitFor(webhook.ResultDead, all...)
-	require.Len(r, r.letters(inbox), len(all))
+	require.Len(r, r.deadLetters(inbox), len(all))
 	repaired.Store(true)
 	kept, n := []webhook.Delivery{}, 0
-	for letter, err := range inbox.DeadLetters(r.Context()) {
+	for deadLetter, err := range inbox.DeadLetters(r.Context()) {
 		require.NoError(r, err)
 		if n++; n%2 == 0 {
-			require.NoError(r, inbox.Discard(r.Context(), letter.Key))
+			require.NoError(r, inbox.Discard(r.Context(), deadLetter.Key))
 			continue
 		}
-		require.NoError(r, inbox.Replay(r.Context(), letter.Key))
-		kept = append(kept, letter.Delivery)
+		require.NoError(r, inbox.Replay(r.Context(), deadLetter.Key))
+		kept = append(kept, deadLetter.Delivery)
 	}
 	assert.Equal(r, len(all), n, "every letter once")
 	r.waitFor(webhook.ResultHandled, kept...)
-	require.Empty(r, r.letters(inbox))
+	require.Empty(r, r.deadLetters(inbox))
 }
 
 // refusedLetters holds that only dead letters can be replayed or discarded.
-func refusedLetters(r *rig) {
+func refusedLetters(r *harness) {
 	gate, begun := make(chan struct{}), make(chan struct{}, 1)
 	inbox := r.open(func(ctx context.Context, _ events.Event) error {
 		begun <- struct{}{}

@@ -1,4 +1,4 @@
-package inboxtest_test
+package enginetest_test
 
 import (
 	"cmp"
@@ -10,7 +10,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
-	"github.com/dispensary-go/dispensary/webhook/inboxtest"
+	"github.com/dispensary-go/dispensary/webhook/enginetest"
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
@@ -27,9 +27,9 @@ type reconcilable struct {
 	ttl              time.Duration
 }
 
-func reconciled(change func(*reconcilable)) func() inboxtest.Storage {
-	return func() inboxtest.Storage {
-		return inboxtest.Storage{Ordered: true, Open: func(w webhook.Work) (engine.Engine, error) {
+func reconciled(change func(*reconcilable)) func() enginetest.Storage {
+	return func() enginetest.Storage {
+		return enginetest.Storage{Ordered: true, Open: func(w webhook.Work) (engine.Engine, error) {
 			inbox, err := openMemory(w)
 			if err != nil {
 				return nil, err

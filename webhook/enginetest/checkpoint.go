@@ -1,4 +1,4 @@
-package inboxtest
+package enginetest
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ const (
 )
 
 // checkpoint follows one through two holders.
-func checkpoint(r *rig) {
+func checkpoint(r *harness) {
 	_, reconcilable := r.reconcilable(succeed)
 	ctx := r.Context()
 	state, err := reconcilable.ClaimCheckpoint(ctx, "name", "first", longClaim)
@@ -57,7 +57,7 @@ func checkpoint(r *rig) {
 }
 
 // checkpointNames holds that a name may be any text, and is no pattern.
-func checkpointNames(r *rig) {
+func checkpointNames(r *harness) {
 	_, reconcilable := r.reconcilable(succeed)
 	names := []string{"us/sandbox", "US/sandbox", "us/sandbox ", "us.sandbox", "*", ">", "%", "_", "a b", "\u00e9", "'; --", "name=1&x:y"}
 	for i, name := range names {
@@ -74,7 +74,7 @@ func checkpointNames(r *rig) {
 }
 
 // await claims a checkpoint as soon as its holder's claim has ended.
-func (r *rig) await(reconcilable reconcile.Inbox, name, holder string) []byte {
+func (r *harness) await(reconcilable reconcile.Inbox, name, holder string) []byte {
 	r.Helper()
 	for deadline := time.Now().Add(r.storage.Patience); ; {
 		state, err := reconcilable.ClaimCheckpoint(r.Context(), name, holder, longClaim)
@@ -87,7 +87,7 @@ func (r *rig) await(reconcilable reconcile.Inbox, name, holder string) []byte {
 	}
 }
 
-func checkpointExpires(r *rig) {
+func checkpointExpires(r *harness) {
 	_, reconcilable := r.reconcilable(succeed)
 	ctx := r.Context()
 	_, err := reconcilable.ClaimCheckpoint(ctx, "name", "first", longClaim)
@@ -104,7 +104,7 @@ func checkpointExpires(r *rig) {
 
 // checkpointExtends extends two short claims, and lets one end that is not
 // extended.
-func checkpointExtends(r *rig) {
+func checkpointExtends(r *harness) {
 	_, reconcilable := r.reconcilable(succeed)
 	ctx := r.Context()
 	short := func(name string) {
@@ -130,7 +130,7 @@ func checkpointExtends(r *rig) {
 
 // checkpointOnce lets many claim at once, through several engines where the
 // storage may be shared.
-func checkpointOnce(r *rig) {
+func checkpointOnce(r *harness) {
 	_, first := r.reconcilable(succeed)
 	inboxes := []reconcile.Inbox{first}
 	if r.storage.Shared {
@@ -158,7 +158,7 @@ func checkpointOnce(r *rig) {
 	}
 }
 
-func checkpointRestart(r *rig) {
+func checkpointRestart(r *harness) {
 	inbox, reconcilable := r.reconcilable(succeed)
 	r.need(r.storage.Durable, "Durable")
 	ctx := r.Context()
@@ -176,7 +176,7 @@ func checkpointRestart(r *rig) {
 	assert.Empty(r, r.missing(reconcilable, d.Key))
 }
 
-func checkpointCrash(r *rig) {
+func checkpointCrash(r *harness) {
 	inbox, reconcilable := r.reconcilable(succeed)
 	r.need(r.storage.Durable && r.storage.Crash != nil, "Durable and Crash")
 	_, err := reconcilable.ClaimCheckpoint(r.Context(), "name", "first", longClaim)
@@ -187,7 +187,7 @@ func checkpointCrash(r *rig) {
 	assert.Equal(r, "state", string(r.await(reconcilable, "name", "second")))
 }
 
-func checkpointShared(r *rig) {
+func checkpointShared(r *harness) {
 	_, one := r.reconcilable(succeed)
 	r.need(r.storage.Shared, "Shared")
 	_, two := r.reconcilable(succeed)

@@ -1,4 +1,4 @@
-package inboxtest_test
+package enginetest_test
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"iter"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,14 +18,14 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
-	"github.com/dispensary-go/dispensary/webhook/inboxtest"
+	"github.com/dispensary-go/dispensary/webhook/enginetest"
 )
 
 // mutants are engines that break one promise each, by the test that has to
 // notice.
 var mutants = map[string]struct {
 	notices string
-	storage func() inboxtest.Storage
+	storage func() enginetest.Storage
 }{
 	"every event is new":        {"Accept/Once", wrapped(func(e *mutant) { e.accept = alwaysNew })},
 	"integrations are one":      {"Accept/KeysAreWhole", wrapped(func(e *mutant) { e.accept = byEventID() })},
@@ -37,7 +38,7 @@ var mutants = map[string]struct {
 	"no time-out":               {"Attempts/EveryFailure", worked(func(w *webhook.Work) { w.HandlerTimeout = time.Hour })},
 	"permanent is not":          {"Attempts/Permanent", worked(forgetMark)},
 	"too many workers":          {"Attempts/BoundedWorkers", worked(func(w *webhook.Work) { w.Workers *= 2 })},
-	"letters are not listed":    {"DeadLetters/Listed", wrapped(func(e *mutant) { e.letters = none })},
+	"letters are not listed":    {"DeadLetters/Listed", wrapped(func(e *mutant) { e.deadLetters = none })},
 	"replays are not made":      {"DeadLetters/Replayed", wrapped(func(e *mutant) { e.replay = nothing })},
 	"letters are not discarded": {"DeadLetters/Discarded", wrapped(func(e *mutant) { e.discard = nothing })},
 	"anything can be replayed":  {"DeadLetters/Refused", wrapped(func(e *mutant) { e.replay = nothing })},
@@ -47,8 +48,11 @@ var mutants = map[string]struct {
 	"order without mercy":       {"Order/FailureHoldsUp", worked(func(w *webhook.Work) { w.Order = oneForAll })},
 	"no guard":                  {"Stale/Skipped", worked(func(w *webhook.Work) { w.Stale = webhook.StaleIgnore })},
 	"accepts when closed":       {"Close/Idle", wrapped(func(e *mutant) { e.accept = reopen })},
-	"durable in name only":      {"Close/Restart", claimed(func(s *inboxtest.Storage) { s.Durable = true })},
+	"durable in name only":      {"Close/Restart", claimed(func(s *enginetest.Storage) { s.Durable = true })},
 	"stored in clear":           {"Sealed/AtRest", inClear},
+	"errors are logged":         {"Sealed/Logged", worked(logErrors)},
+	"rows are left behind":      {"Transaction/Error", claimed(leaveRows)},
+	"any context will do":       {"Transaction/NoHandler", claimed(leaveRows)},
 	"everything is missing":     {"Reconcile/Missing", reconciled(func(e *reconcilable) { e.missing = everything })},
 	"seen for one, for all":     {"Reconcile/MissingWholeKeys", reconciled(func(e *reconcilable) { e.missing = byEventIDs })},
 	"missing in any order":      {"Reconcile/MissingInOrder", reconciled(func(e *reconcilable) { e.missing = reversed })},
@@ -61,7 +65,7 @@ var mutants = map[string]struct {
 	"claims do not end":         {"Reconcile/CheckpointExpires", reconciled(func(e *reconcilable) { e.ttl = time.Hour })},
 	"claims are not extended":   {"Reconcile/CheckpointExtends", reconciled(func(e *reconcilable) { e.ttl = 50 * time.Millisecond })},
 	"check, then claim":         {"Reconcile/CheckpointOnce", reconciled(func(e *reconcilable) { e.claim = checkThenClaim() })},
-	"forgotten with a restart":  {"Reconcile/CheckpointRestart", claimed(func(s *inboxtest.Storage) { s.Durable = true })},
+	"forgotten with a restart":  {"Reconcile/CheckpointRestart", claimed(func(s *enginetest.Storage) { s.Durable = true })},
 }
 
 // TestTheSuiteNotices runs each mutant in a process of its own, where the suite
@@ -73,7 +77,7 @@ func TestTheSuiteNotices(t *testing.T) {
 			t.Parallel()
 			chapter, test, _ := strings.Cut(m.notices, "/")
 			suite := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestMutant$/^"+chapter+"$/^"+test+"$", "-test.count=1", "-test.v")
-			suite.Env = append(os.Environ(), "INBOXTEST_MUTANT="+name)
+			suite.Env = append(os.Environ(), "ENGINETEST_MUTANT="+name)
 			output, err := suite.CombinedOutput()
 			var exit *exec.ExitError
 			assert.ErrorAs(t, err, &exit, "the suite is content")
@@ -84,11 +88,11 @@ func TestTheSuiteNotices(t *testing.T) {
 
 // TestMutant is the suite in the process of a mutant.
 func TestMutant(t *testing.T) {
-	m, ok := mutants[os.Getenv("INBOXTEST_MUTANT")]
+	m, ok := mutants[os.Getenv("ENGINETEST_MUTANT")]
 	if !ok {
 		t.Skip("runs in the processes that TestTheSuiteNotices starts")
 	}
-	inboxtest.Run(t, func(*testing.T) inboxtest.Storage {
+	enginetest.Run(t, func(*testing.T) enginetest.Storage {
 		s := m.storage()
 		s.Patience = 2 * time.Second
 		return s
@@ -99,7 +103,7 @@ func TestMutant(t *testing.T) {
 type mutant struct {
 	engine.Engine
 	accept          func(context.Context, engine.Engine, webhook.Delivery) (webhook.Receipt, error)
-	letters         func(context.Context) iter.Seq2[engine.DeadLetter, error]
+	deadLetters     func(context.Context) iter.Seq2[engine.DeadLetter, error]
 	replay, discard func(context.Context, webhook.Key) error
 }
 
@@ -111,8 +115,8 @@ func (m *mutant) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receip
 }
 
 func (m *mutant) DeadLetters(ctx context.Context) iter.Seq2[engine.DeadLetter, error] {
-	if m.letters != nil {
-		return m.letters(ctx)
+	if m.deadLetters != nil {
+		return m.deadLetters(ctx)
 	}
 	return m.Engine.DeadLetters(ctx)
 }
@@ -132,9 +136,9 @@ func (m *mutant) Discard(ctx context.Context, key webhook.Key) error {
 }
 
 // wrapped changes the engine, worked the work, and claimed the storage.
-func wrapped(change func(*mutant)) func() inboxtest.Storage {
-	return func() inboxtest.Storage {
-		return inboxtest.Storage{Ordered: true, Open: func(w webhook.Work) (engine.Engine, error) {
+func wrapped(change func(*mutant)) func() enginetest.Storage {
+	return func() enginetest.Storage {
+		return enginetest.Storage{Ordered: true, Open: func(w webhook.Work) (engine.Engine, error) {
 			inbox, err := openMemory(w)
 			m := &mutant{Engine: inbox}
 			change(m)
@@ -143,24 +147,24 @@ func wrapped(change func(*mutant)) func() inboxtest.Storage {
 	}
 }
 
-func worked(change func(*webhook.Work)) func() inboxtest.Storage {
-	return func() inboxtest.Storage {
-		return inboxtest.Storage{Ordered: true, Open: func(w webhook.Work) (engine.Engine, error) {
+func worked(change func(*webhook.Work)) func() enginetest.Storage {
+	return func() enginetest.Storage {
+		return enginetest.Storage{Ordered: true, Open: func(w webhook.Work) (engine.Engine, error) {
 			change(&w)
 			return openMemory(w)
 		}}
 	}
 }
 
-func claimed(change func(*inboxtest.Storage)) func() inboxtest.Storage {
-	return func() inboxtest.Storage {
-		s := inboxtest.Storage{Ordered: true, Open: openMemory}
+func claimed(change func(*enginetest.Storage)) func() enginetest.Storage {
+	return func() enginetest.Storage {
+		s := enginetest.Storage{Ordered: true, Open: openMemory}
 		change(&s)
 		return s
 	}
 }
 
-func inClear() inboxtest.Storage {
+func inClear() enginetest.Storage {
 	var mu sync.Mutex
 	var stored bytes.Buffer
 	s := wrapped(func(m *mutant) {
@@ -244,6 +248,33 @@ func swallow(w *webhook.Work) {
 	w.Handle = func(ctx context.Context, e events.Event) error {
 		_ = handle(ctx, e)
 		return nil
+	}
+}
+
+func logErrors(w *webhook.Work) {
+	handle, logger := w.Handle, w.Logger
+	w.Handle = func(ctx context.Context, e events.Event) error {
+		err := handle(ctx, e)
+		if logger != nil && err != nil {
+			logger.Error("failed", "err", err)
+		}
+		return err
+	}
+}
+
+func leaveRows(s *enginetest.Storage) {
+	var mu sync.Mutex
+	var rows []string
+	s.InTransaction = func(ctx context.Context, then func() error) error {
+		mu.Lock()
+		defer mu.Unlock()
+		rows = append(rows, webhook.HandlingFrom(ctx).Key.String())
+		return then()
+	}
+	s.Rows = func(*testing.T) []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(rows)
 	}
 }
 

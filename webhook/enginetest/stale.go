@@ -1,4 +1,4 @@
-package inboxtest
+package enginetest
 
 import (
 	"context"
@@ -12,9 +12,9 @@ import (
 )
 
 // staleness plays events that arrive after a newer one was handled.
-var staleness = map[string]func(*rig){
-	"Reported": func(r *rig) { stale(r, webhook.StaleReport, webhook.ResultHandled) },
-	"Skipped":  func(r *rig) { stale(r, webhook.StaleSkip, webhook.ResultSkipped) },
+var staleness = map[string]func(*harness){
+	"Reported": func(r *harness) { stale(r, webhook.StaleReport, webhook.ResultHandled) },
+	"Skipped":  func(r *harness) { stale(r, webhook.StaleSkip, webhook.ResultSkipped) },
 	"Ignored":  staleIgnored,
 	"Restart":  staleAfterRestart,
 	"Failure":  onlyHandledCounts,
@@ -26,7 +26,7 @@ func guard(policy webhook.StalePolicy) func(*webhook.Work) {
 
 // stale handles an event and then one each that is older, of the same age,
 // younger and without an age, of this object and others.
-func stale(r *rig, policy webhook.StalePolicy, want webhook.Result) {
+func stale(r *harness, policy webhook.StalePolicy, want webhook.Result) {
 	r.need(r.storage.Ordered, "Ordered")
 	told := make(chan bool, 1)
 	inbox := r.open(func(ctx context.Context, _ events.Event) error {
@@ -66,10 +66,10 @@ func stale(r *rig, policy webhook.StalePolicy, want webhook.Result) {
 		assert.Equal(r, step.stale, got[0].Stale, "%s", step.delivery)
 		require.Zero(r, r.accept(inbox, step.delivery))
 	}
-	require.Empty(r, r.letters(inbox))
+	require.Empty(r, r.deadLetters(inbox))
 }
 
-func staleIgnored(r *rig) {
+func staleIgnored(r *harness) {
 	inbox := r.open(succeed)
 	newer, older := patient("newer", "pa_1", 2), patient("older", "pa_1", 1)
 	for _, d := range []webhook.Delivery{newer, older} {
@@ -79,7 +79,7 @@ func staleIgnored(r *rig) {
 	assert.False(r, r.of(older)[0].Stale)
 }
 
-func staleAfterRestart(r *rig) {
+func staleAfterRestart(r *harness) {
 	r.need(r.storage.Ordered && r.storage.Durable, "Ordered and Durable")
 	inbox := r.open(succeed, guard(webhook.StaleSkip))
 	newer, older := patient("newer", "pa_1", 2), patient("older", "pa_1", 1)
@@ -92,7 +92,7 @@ func staleAfterRestart(r *rig) {
 }
 
 // onlyHandledCounts holds that an event which was given up makes none stale.
-func onlyHandledCounts(r *rig) {
+func onlyHandledCounts(r *harness) {
 	r.need(r.storage.Ordered, "Ordered")
 	inbox := r.open(func(_ context.Context, e events.Event) error {
 		if e.ID == "dies" {

@@ -1,4 +1,4 @@
-package inboxtest
+package enginetest
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 )
 
 // attempts plays the side that handlers see.
-var attempts = map[string]func(*rig){
+var attempts = map[string]func(*harness){
 	"Repeated":         repeated,
 	"EveryFailure":     everyFailure,
 	"Permanent":        permanent,
@@ -30,7 +30,7 @@ var errDown = errors.New("down: " + canary)
 
 // repeated holds that a failed attempt is made again, not before its time, and
 // that success ends it.
-func repeated(r *rig) {
+func repeated(r *harness) {
 	var mu sync.Mutex
 	var begun []time.Time
 	inbox := r.open(func(context.Context, events.Event) error {
@@ -59,7 +59,7 @@ func repeated(r *rig) {
 	require.NoError(r, made[maxAttempts-1].Err)
 }
 
-func everyFailure(r *rig) {
+func everyFailure(r *harness) {
 	for name, c := range map[string]struct {
 		handle  webhook.HandlerFunc
 		timeout time.Duration
@@ -84,7 +84,7 @@ func everyFailure(r *rig) {
 	}
 }
 
-func permanent(r *rig) {
+func permanent(r *harness) {
 	inbox := r.open(func(context.Context, events.Event) error { return webhook.Permanent(errDown) })
 	d := patient("evt_1", "pa_1", 1)
 	r.accept(inbox, d)
@@ -93,7 +93,7 @@ func permanent(r *rig) {
 	require.ErrorIs(r, r.of(d)[0].Err, errDown)
 }
 
-func tellsTheHandler(r *rig) {
+func tellsTheHandler(r *harness) {
 	seen := make(chan webhook.Handling, maxAttempts)
 	inbox := r.open(func(ctx context.Context, e events.Event) error {
 		h := webhook.HandlingFrom(ctx)
@@ -115,7 +115,7 @@ func tellsTheHandler(r *rig) {
 
 // boundedWorkers holds that an engine handles as many events at a time as it was
 // told, and no more.
-func boundedWorkers(r *rig) {
+func boundedWorkers(r *harness) {
 	const workers = 3
 	gate, begun := make(chan struct{}), make(chan struct{}, 20)
 	inbox := r.open(func(ctx context.Context, _ events.Event) error {
@@ -139,7 +139,7 @@ func boundedWorkers(r *rig) {
 }
 
 // othersGoOn holds that an event that fails keeps no other from being handled.
-func othersGoOn(r *rig) {
+func othersGoOn(r *harness) {
 	inbox := r.open(func(_ context.Context, e events.Event) error {
 		if e.ID == "evt_0" {
 			return errDown
@@ -156,7 +156,7 @@ func othersGoOn(r *rig) {
 	assert.Equal(r, []webhook.Result{webhook.ResultFailed}, r.results(all[0]))
 }
 
-func survivesObserver(r *rig) {
+func survivesObserver(r *harness) {
 	var told atomic.Int32
 	inbox := r.open(succeed, func(w *webhook.Work) {
 		observe := w.Observer.AttemptEnd
