@@ -161,7 +161,7 @@ type consumer struct {
 // one the broker delivers it again.
 func (c *consumer) handle(msg *message.Message) error {
 	ctx := msg.Context()
-	task := webhook.Task{}
+	task := engine.Task{}
 	task.Delivery, task.Err = readMessage(c.config.Seal, msg)
 	if handled, err := c.handled(ctx, task); handled || err != nil {
 		return c.postpone(ctx, err)

@@ -39,7 +39,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	handler, err := webhook.NewHandler(webhook.Config{
+	handler, err := webhook.NewHandler(webhook.HandlerConfig{
 		Environment: platform.Site().Environment,
 		Secrets:     []dispensary.Secret{dispensary.Secret(platform.Application().WebhookSecret)},
 		Challenge:   dispensary.Secret(platform.Application().ChallengeToken),

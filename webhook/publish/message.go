@@ -41,7 +41,7 @@ func PartitionKey(_ string, msg *message.Message) (string, error) {
 }
 
 // newMessage makes the message of an event.
-func newMessage(ctx context.Context, aead seal.AEAD, order webhook.SubjectFunc, d webhook.Delivery) (*message.Message, error) {
+func newMessage(ctx context.Context, aead seal.AEAD, order func(webhook.Delivery, events.Event) webhook.OrderingKey, d webhook.Delivery) (*message.Message, error) {
 	sealed, err := engine.SealBody(aead, d.Key, d.Body)
 	if err != nil {
 		return nil, err
