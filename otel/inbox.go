@@ -16,7 +16,7 @@ import (
 // All processes that share an inbox show the same numbers: take their maximum, not
 // their sum. The gauge to be alarmed by is dispensary.inbox.age. Where the engine
 // does not answer nothing is shown, and OpenTelemetry's error handler gets the error.
-func (t *Telemetry) WatchInbox(name string, engine webhook.Engine) (stop func() error, err error) {
+func (t *Telemetry) WatchInbox(name string, inbox engine.Engine) (stop func() error, err error) {
 	of := func(state string) *signal.Series {
 		return signal.NewSeries(signal.InboxName.Of(name), signal.InboxState.Of(state))
 	}
