@@ -17,9 +17,9 @@ type CallbackError struct {
 	// form of a code.
 	Code string
 
-	// Description is what the callback's error_description says. Its author is
-	// whoever made the link: escape it, and do not log it. [CallbackError.Error]
-	// leaves it out.
+	// Description is the callback's error_description. It is untrusted, because
+	// anyone can make such a link: escape it, and do not log it.
+	// [CallbackError.Error] leaves it out.
 	Description string
 
 	kind error

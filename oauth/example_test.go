@@ -79,7 +79,7 @@ func ExampleClient_AuthorizeURL() {
 	// true
 }
 
-// Every way that a callback can end has its own error.
+// ParseCallback returns a different error for each way in which a callback can fail.
 func ExampleParseCallback() {
 	const state = "kept-in-the-session"
 	for _, callback := range []url.Values{

@@ -55,8 +55,8 @@ func (r revocation) MarshalJSON() ([]byte, error) {
 
 // Exchange turns the code of a callback ([ParseCallback]) into the user's first
 // token. A code works once and for 10 minutes, and an exchange whose answer was
-// lost is never repeated: whatever the error, sending the user through the flow
-// again is right, unless it is [*ConfigError], which only you can mend.
+// lost is never repeated. After any error the user can be sent through the flow
+// again, except after a [*ConfigError]: that needs a change of the configuration.
 //
 // Errors: [ErrCodeRefused]; [*ConfigError]; otherwise [*api.Error].
 // API section: "OAuth" (POST /oauth/token), "Authentication" 3.

@@ -151,7 +151,7 @@ func TestTokenIsNotReadFromJSON(t *testing.T) {
 	require.ErrorContains(t, json.Unmarshal(data, &token), "store its fields")
 }
 
-// A source of x/oauth2 that panics, or ends its goroutine, keeps no caller waiting.
+// A source of x/oauth2 that panics, or ends its goroutine, does not block its callers.
 func TestForeignSourceThatPanics(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		for _, leave := range []func(){func() { panic(oauthtest.Canary) }, runtime.Goexit} {

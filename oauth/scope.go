@@ -22,8 +22,8 @@ func scopesProblem(scopes []string) string {
 	return ""
 }
 
-// maxScopeEdits is how many letters tell a misspelt scope from the one that is meant.
-// Those that are known differ by twice as much.
+// maxScopeEdits is the largest edit distance at which an unknown scope counts as a
+// misspelling of a known one. Known scopes differ by twice as much.
 const maxScopeEdits = 2
 
 // misspelt returns the known scope that is meant, or nothing.
@@ -40,8 +40,8 @@ func misspelt(scope string) string {
 	return ""
 }
 
-// editDistance counts the bytes to insert, drop or change. It gives up where the
-// lengths tell already.
+// editDistance counts the bytes to insert, drop or change. It gives up early where
+// the lengths alone differ by too much.
 func editDistance(a, b string) int {
 	if d := len(a) - len(b); d > maxScopeEdits || -d > maxScopeEdits {
 		return maxScopeEdits + 1

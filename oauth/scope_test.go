@@ -10,7 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 )
 
-func TestMisspeltScopesAreToldEarly(t *testing.T) {
+func TestNewRefusesMisspeltScopes(t *testing.T) {
 	t.Parallel()
 	config := func(scopes ...string) oauth.Config {
 		return oauth.Config{

@@ -14,9 +14,9 @@ type AEAD interface {
 	Decrypt(ciphertext, associatedData []byte) ([]byte, error)
 }
 
-// Rotator is what an [AEAD] may implement beyond its duty: it can tell what it
-// would seal with another key today. [KeyRing] does. Stores use it to seal anew
-// what they read.
+// Rotator is an optional interface of an [AEAD]: it reports ciphertexts that it would
+// seal with another key today. [KeyRing] implements it. Stores use it to seal the
+// values again that they read.
 type Rotator interface {
 	// Stale reports a ciphertext that was sealed with a key which another one
 	// has replaced since. It does not open it.
@@ -39,7 +39,7 @@ func (InsecurePlaintext) Decrypt(ciphertext, _ []byte) ([]byte, error) {
 	return append([]byte(nil), ciphertext...), nil
 }
 
-// Errors of [KeyRing.Decrypt]. They never tell what is in a ciphertext.
+// Errors of [KeyRing.Decrypt]. They never show what is in a ciphertext.
 var (
 	// ErrNotSealed: these bytes are no ciphertext of a [KeyRing].
 	ErrNotSealed = errors.New("dispensary: these bytes were not sealed by a key ring")

@@ -77,8 +77,8 @@ func ParseKey(text api.Secret) (Key, error) {
 	return k, err
 }
 
-// decodeKey takes every usual form. Hexadecimal digits are base64 too, and told
-// apart by their number.
+// decodeKey takes every usual form. Hexadecimal digits are valid base64 too; the
+// number of characters decides.
 func decodeKey(text string) ([]byte, error) {
 	if len(text) == hex.EncodedLen(keyBytes) {
 		return hex.DecodeString(text)
@@ -119,7 +119,7 @@ func (k Key) Text() api.Secret {
 	return api.Secret(text)
 }
 
-// fingerprint tells equal keys without comparing them.
+// fingerprint finds equal keys without comparing the keys themselves.
 func (k Key) fingerprint() [sha256.Size]byte { return sha256.Sum256(k.secret[:]) }
 
 // String returns the id.

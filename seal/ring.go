@@ -130,9 +130,9 @@ func (r *KeyRing) Decrypt(ciphertext, associatedData []byte) ([]byte, error) {
 	return plaintext, nil
 }
 
-// Stale implements [Rotator]. What a pending key has sealed is not stale: while
-// processes change over to it one after the other, they would else seal each
-// other's values anew for ever.
+// Stale implements [Rotator]. A value that was sealed with a pending key is not stale:
+// else processes that change over to it one after the other would seal each other's
+// values again and again.
 func (r *KeyRing) Stale(ciphertext []byte) bool {
 	at, _, err := r.find(ciphertext)
 	return err == nil && at > r.primary

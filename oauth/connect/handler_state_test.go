@@ -168,7 +168,7 @@ func TestStateKeysRotate(t *testing.T) {
 	})
 }
 
-// Each environment and each application has its own states.
+// A state is valid only for the environment and the application it was made for.
 func TestStatesOfOthersAreRefused(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		for _, change := range []func(*settings){

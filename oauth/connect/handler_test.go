@@ -197,7 +197,7 @@ func TestHandlerSetsHeadersAndCookie(t *testing.T) {
 	})
 }
 
-func TestHandlerTellsEndingsApart(t *testing.T) {
+func TestHandlerOutcomes(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		query   func(state string) url.Values

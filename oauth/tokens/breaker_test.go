@@ -72,8 +72,8 @@ func TestBreakerStopsTheRefresherAndAlarmsOnce(t *testing.T) {
 		assert.True(t, paused)
 		assert.Equal(t, tripped[0].Until, until)
 		sent := len(w.platform.Sent())
-		assert.LessOrEqual(t, sent, 13, "those under way are let finish")
-		assert.Len(t, eventsOf[tokens.MustReauthorize](a), tokens.DefaultBreakerUsers, "each marked user is told once")
+		assert.LessOrEqual(t, sent, 13, "refreshes that have begun may finish")
+		assert.Len(t, eventsOf[tokens.MustReauthorize](a), tokens.DefaultBreakerUsers, "one event for each marked user")
 
 		// Still the same trouble: pauses, and no other alarm.
 		time.Sleep(60 * time.Minute)
@@ -115,8 +115,8 @@ func (w *fixture) fails(t *testing.T, from, to int) {
 }
 
 // While the breaker is open no other user is marked, and a call whose refresh token
-// is refused can be repeated: with the user's own token, once the platform is well.
-func TestOpenBreakerMarksNobody(t *testing.T) {
+// was refused can be repeated with the same token once the platform has recovered.
+func TestOpenBreakerMarksNoUser(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		w := newFixture(t, oauthtest.RotateNever, 24*time.Hour)
 		a := w.watched(t, tokens.BreakerPolicy{})
@@ -249,9 +249,9 @@ func TestEventsOfAUsersLife(t *testing.T) {
 		require.ErrorIs(t, err, oauth.ErrReauthorize)
 		require.NoError(t, w.conns.Disconnect(ctx, "new"))
 
-		var told []string
+		var types []string
 		for _, e := range a.all {
-			told = append(told, strings.TrimPrefix(fmt.Sprintf("%T", e), "tokens."))
+			types = append(types, strings.TrimPrefix(fmt.Sprintf("%T", e), "tokens."))
 			want := key
 			if _, ok := e.(tokens.ConfigErrorDetected); ok {
 				want.User = ""
@@ -260,7 +260,7 @@ func TestEventsOfAUsersLife(t *testing.T) {
 		}
 		assert.Equal(t, []string{
 			"Connected", "Refreshed", "Refreshed", "CommitDelayed", "Refreshed", "ConfigErrorDetected", "MustReauthorize", "Disconnected",
-		}, told)
+		}, types)
 		refreshed := eventsOf[tokens.Refreshed](a)
 		assert.True(t, refreshed[0].Background)
 		assert.False(t, refreshed[1].Background)

@@ -130,7 +130,7 @@ func TestMemoryStoreClaims(t *testing.T) {
 		assert.Equal(t, []tokens.Key{late}, claim(func(d *tokens.Due) { d.Limit = 1 }), "the earliest first")
 		assert.Equal(t, []tokens.Key{later}, claim(func(d *tokens.Due) { d.Owner = "replica-2" }), "each to one replica")
 		assert.Empty(t, claim(func(*tokens.Due) {}))
-		assert.Equal(t, []tokens.Key{idle}, claim(func(d *tokens.Due) { d.UsedSince = time.Time{} }), "everybody")
+		assert.Equal(t, []tokens.Key{idle}, claim(func(d *tokens.Due) { d.UsedSince = time.Time{} }), "all users")
 
 		// The lease is one as any other.
 		record, err := store.Load(ctx, late)

@@ -15,8 +15,8 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
-// While the token endpoint fails for all users it is not asked for each of them, and when
-// it is well again no user waits for long.
+// While the token endpoint fails for all users, only a few requests are sent to it, and
+// once it works again no user waits for long.
 func TestAFailingEndpointIsSpared(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]oauthtest.Fault{"500": oauthtest.Answers(500, ""), "HTML": oauthtest.Answers(200, html), "reset": oauthtest.Drops, "403": oauthtest.Answers(403, html)} {
@@ -88,7 +88,7 @@ func TestKeepFreshClaimsNothingForAFailingEndpoint(t *testing.T) {
 	})
 }
 
-// The platform may ask everybody to wait.
+// The platform may ask all users to wait.
 func TestAnEndpointThatAsksToWaitIsLeftAlone(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		w := newFixture(t, oauthtest.RotateAtOnce, 24*time.Hour)
@@ -111,8 +111,8 @@ func TestAnEndpointThatAsksToWaitIsLeftAlone(t *testing.T) {
 	})
 }
 
-// One user whose refreshes always fail holds no other user back, however often.
-func TestAFailingUserHoldsNobodyBack(t *testing.T) {
+// One user whose refreshes always fail does not delay the others, however often they fail.
+func TestAFailingUserDoesNotDelayOthers(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
 		w.connect(t, 1, -time.Minute)

@@ -16,7 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
-func TestConnectTellsWhoWasThereBefore(t *testing.T) {
+func TestConnectReportsThePreviousOwner(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		w := newFixture(t, oauthtest.RotateNever, time.Hour)
 		before := oauthtest.FirstToken(time.Hour)
@@ -37,8 +37,8 @@ func TestConnectTellsWhoWasThereBefore(t *testing.T) {
 	})
 }
 
-// The previous owner is not known: Verify would see none.
-func TestConnectThatCannotReadWhoWasThereFails(t *testing.T) {
+// If the previous owner cannot be read, verify must not be called as if there was none.
+func TestConnectFailsIfThePreviousOwnerCannotBeRead(t *testing.T) {
 	t.Parallel()
 	for name, problem := range map[string]error{"away": errors.New("away"), "unreadable": tokens.ErrUnreadable} {
 		t.Run(name, func(t *testing.T) {
@@ -78,9 +78,9 @@ func TestConnectWaitsForAStoreThatComesBack(t *testing.T) {
 	})
 }
 
-// Without Verify a user is not kept from connecting by a row that cannot be
-// read, and that the new token replaces.
-func TestConnectWithoutVerifyReplacesWhatCannotBeRead(t *testing.T) {
+// Without verify, a row that cannot be read does not stop the user from connecting: the
+// new token replaces it.
+func TestConnectWithoutVerifyReplacesAnUnreadableRow(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		w := newFixture(t, oauthtest.RotateNever, time.Hour)
 		w.store.Break("Load", tokens.ErrUnreadable)
@@ -200,7 +200,7 @@ func TestDisconnectOfATokenThatIsNotForgotten(t *testing.T) {
 				require.Error(t, w.conns.Disconnect(t.Context(), user))
 				record := w.record(t)
 				assert.Equal(t, tokens.ReasonDisconnecting, record.Reason)
-				assert.Equal(t, "refresh-1", record.Token.RefreshToken.Reveal(), "or nobody could revoke it")
+				assert.Equal(t, "refresh-1", record.Token.RefreshToken.Reveal(), "else it could not be revoked")
 				w.platform.Inject(f)
 				require.NoError(t, w.conns.Disconnect(t.Context(), user))
 				sent := w.platform.Sent()
@@ -326,7 +326,7 @@ func TestRefusedTokenThatCannotBeRevokedIsLogged(t *testing.T) {
 	})
 }
 
-func TestUsableAsksNobody(t *testing.T) {
+func TestUsableSendsNoRequest(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		w := newFixture(t, oauthtest.RotateNever, -time.Hour)
 		record := w.record(t)

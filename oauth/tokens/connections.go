@@ -132,7 +132,7 @@ func (c *Connections) Paused() (until time.Time, paused bool) {
 }
 
 // Resume ends the pauses that [Connections.Paused] reports and forgets what led to
-// them: for an operator who has mended the cause.
+// them. It is for an operator who has removed the cause.
 func (c *Connections) Resume() { c.circuit.resume() }
 
 // storeTimeout ends a call of a store that would never come back. A store that is
@@ -193,8 +193,8 @@ func (c *Connections) validate(record Record) error {
 	return nil
 }
 
-// mayBeMistake reports a mark that may be wrong: by a mistake of the platform, which
-// the API gives no reason to exclude, or of a configuration that has been mended.
+// mayBeMistake reports a mark that may be wrong: because of a mistake of the platform,
+// which the API gives no reason to exclude, or of a configuration that has been corrected.
 func (c *Connections) mayBeMistake(record Record) bool {
 	if record.State == StateActive || record.Token.Environment != c.Environment() || record.Token.RefreshToken == "" {
 		return false
@@ -207,7 +207,7 @@ func (c *Connections) reauthorize(key Key, reason Reason, owner oauth.ResourceOw
 	return &ReauthorizeError{Key: key, Reason: reason, Owner: owner, client: c.client, cause: cause}
 }
 
-// needsUser reports errors that only the user can mend.
+// needsUser reports errors that go away only when the user authorizes again.
 func needsUser(err error) bool { return errors.Is(err, api.ErrReauthorize) }
 
 // markScopesExtended marks a user whose token lacks scopes that the application has

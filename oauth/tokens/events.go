@@ -10,8 +10,8 @@ import (
 // Event is something that happened to a user's connection or to the application,
 // for the integrator's user interface and alarms: [Connected], [Disconnected],
 // [Refreshed], [MustReauthorize], [Restored], [CommitDelayed], [BreakerTripped] or
-// [ConfigErrorDetected]. [Observer.Event] receives them; tell them apart with a type
-// switch, and ignore what you do not know. None holds a secret.
+// [ConfigErrorDetected]. [Observer.Event] receives them; use a type switch, and
+// ignore types that you do not know. None holds a secret.
 type Event interface {
 	// Subject returns the key of the user it is about. User is empty where
 	// it is about the application in an environment.

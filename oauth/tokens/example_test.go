@@ -24,8 +24,8 @@ func exampleConnections(server *httptest.Server, store tokens.Store) *tokens.Con
 	return conns
 }
 
-// A user whose authorization has ended is distinguished from every failure, and
-// the error knows where to send them.
+// A user whose authorization has ended gets an error of a type that no other failure
+// has. It holds the address to send the user to.
 func ExampleReauthorizeError() {
 	server := oauthtest.ExamplePlatform()
 	defer server.Close()
@@ -78,8 +78,8 @@ func ExampleConnections_Close() {
 	// Output: <nil> 0
 }
 
-// The lease protocol of a store: the owner that takes the lease on the version that it
-// saw may replace it, everybody else looks again.
+// The lease protocol of a store: the caller that takes the lease on the version that it
+// saw may replace it; all others load the record again.
 func ExampleStore() {
 	var store tokens.Store = tokens.NewMemoryStore()
 	ctx, key := context.Background(), tokens.Key{Environment: exampleEnvironment, User: "dr-17"}
@@ -167,7 +167,7 @@ func ExampleConnections_Disconnect() {
 	// Output: <nil>
 }
 
-// A store that can list tells who has to be asked again, without any secret.
+// A store that can list reports which users have to authorize again, without any secret.
 func ExampleLister() {
 	store, ctx := tokens.NewMemoryStore(), context.Background()
 	for _, user := range []string{"dr-18", "dr-17"} {

@@ -17,9 +17,8 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
-// The answer of the platform, which has done its work, does not arrive whole or
-// in time. The old token is tried again and, as long as the platform still
-// knows it, no user notices.
+// The platform has refreshed, but its answer does not arrive whole or in time. The
+// old token is tried again, which works as long as the platform still knows it.
 func TestAnswersThatDoNotArrive(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]oauthtest.Fault{
@@ -127,7 +126,7 @@ func TestPlatformClockTenMinutesOff(t *testing.T) {
 
 // Another machine, whose clock is off, stored the token. A token that seems to
 // live on is refused once with 401 and replaced; one that seems to have ended is
-// replaced early. Nobody has to authorize again.
+// replaced early. No user has to authorize again.
 func TestReplicaClockTenMinutesOff(t *testing.T) {
 	t.Parallel()
 	for _, skew := range []time.Duration{-10 * time.Minute, 10 * time.Minute} {

@@ -17,7 +17,7 @@ import (
 
 const html = "<html><body>502 Bad Gateway</body></html>"
 
-func TestFailuresOfTheMomentLogNobodyOut(t *testing.T) {
+func TestTemporaryFailuresMarkNoUser(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]oauthtest.Fault{
 		"500":                 oauthtest.Answers(500, `{"error":"oops"}`),
@@ -64,7 +64,7 @@ func TestFailuresOfTheMomentLogNobodyOut(t *testing.T) {
 	}
 }
 
-// A replica that has to wait after its own failure uses what a peer has
+// A replica that waits after a failed refresh uses the token that another replica has
 // fetched meanwhile.
 func TestBackoffFindsWhatAPeerStored(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
@@ -118,7 +118,7 @@ func TestLastSecondsOfATokenAreUsed(t *testing.T) {
 	})
 }
 
-func TestRefusedApplicationMarksNobody(t *testing.T) {
+func TestRefusedApplicationMarksNoUser(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]oauthtest.Fault{
 		"invalid_client":      oauthtest.Answers(401, `{"error":"invalid_client","error_description":"no"}`),
@@ -165,9 +165,9 @@ func TestRefusedApplicationMarksNobody(t *testing.T) {
 	}
 }
 
-// What may be the fault of one refresh token is taken for the application's when a
-// second user meets it.
-func TestRefusalThatOneUserMeetsPausesNobody(t *testing.T) {
+// A refusal that may be the fault of one refresh token counts as the application's
+// only when a second user gets it.
+func TestRefusalOfOneUserDoesNotPauseOthers(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]oauthtest.Fault{
 		"invalid_request": oauthtest.Answers(400, `{"error":"invalid_request"}`),
@@ -212,9 +212,9 @@ func TestRefusalThatOneUserMeetsPausesNobody(t *testing.T) {
 	}
 }
 
-// The code comes out of a browser's address: whatever the platform says to it, the
-// refreshes of others go on.
-func TestARefusedCodePausesNobody(t *testing.T) {
+// The code comes from the address of a browser, so it can be anything: whatever the
+// platform answers to it, refreshes go on.
+func TestARefusedCodePausesNoRefreshes(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"invalid_request", "invalid_client", "unauthorized_client", "redirect_uri_mismatch", "invalid_grant", ""} {
 		t.Run(code, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 // come to its end. The API states none.
 const (
 	// maxForced is how many run at a time in a process. When the API answers 401 to
-	// everybody, about as many tokens are replaced in vain until that shows.
+	// all users, about as many tokens are replaced in vain until that shows.
 	maxForced = 8
 
 	// forcedPause is how long a user whose new token was refused too is not

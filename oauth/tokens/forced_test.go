@@ -88,9 +88,9 @@ func together(calls []func() error) []error {
 func everything(string) bool { return true }
 func nothing(string) bool    { return false }
 
-// For a while the API answers 401 to whatever it is sent, and the token endpoint is
-// well: no user is marked, and tokens are not replaced by the hundred.
-func TestASpellOf401MarksNobody(t *testing.T) {
+// While the API answers 401 to every request and the token endpoint works, no user is
+// marked, and tokens are not replaced by the hundred.
+func TestTemporary401ToAllUsersMarksNoUser(t *testing.T) {
 	t.Parallel()
 	for _, spell := range []time.Duration{3 * time.Second, 10 * time.Minute} {
 		t.Run(spell.String(), func(t *testing.T) {

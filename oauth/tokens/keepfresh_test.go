@@ -118,7 +118,7 @@ func TestUseBringsAUserBack(t *testing.T) {
 		w.source.Forget()
 		_, err := w.source.Token(t.Context())
 		require.NoError(t, err)
-		assert.Len(t, w.platform.Sent(), before, "nobody has to wait")
+		assert.Len(t, w.platform.Sent(), before, "calls find a fresh token")
 	})
 }
 
@@ -255,7 +255,7 @@ func TestCallsJoinTheRefresher(t *testing.T) {
 			stop := runs(t, w.conns, tokens.KeepFreshPolicy{})
 			began := time.Now()
 			require.NoError(t, <-done)
-			assert.LessOrEqual(t, time.Since(began), 4*time.Second, "nobody waits for a lease to run out")
+			assert.LessOrEqual(t, time.Since(began), 4*time.Second, "no call waits for a lease to run out")
 			stop()
 			time.Sleep(24 * time.Hour)
 			source.Forget()
@@ -293,9 +293,9 @@ func TestKeepFreshNeedsAClaimer(t *testing.T) {
 	require.ErrorIs(t, newConns(t, platform, store).KeepFresh(t.Context(), tokens.KeepFreshPolicy{}), errors.ErrUnsupported)
 }
 
-// Calls and refreshers of several replicas, with faults and a store that comes
-// and goes: no user is logged out.
-func TestNobodyIsLoggedOutByTheRefresher(t *testing.T) {
+// Calls and refreshers of several replicas, with faults and a store that fails at
+// times: no user has to authorize again.
+func TestRefresherUnderFaultsMarksNoUser(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		w := newFixture(t, oauthtest.RotateOnFirstUse, 24*time.Hour)
 		w.connect(t, 20, time.Minute)

@@ -41,7 +41,7 @@ func TestPairThatCannotBeStoredIsKept(t *testing.T) {
 	})
 }
 
-func TestBriefStoreFailureDelaysAndFailsNobody(t *testing.T) {
+func TestBriefStoreFailureDelaysButDoesNotFail(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
 		w.store.Break("Commit", errors.New("failing over"))
@@ -79,16 +79,16 @@ func TestWriteWhoseAnswerWasLostIsRecognized(t *testing.T) {
 	})
 }
 
-// lossyStore writes the first pair and says that it failed.
+// lossyStore commits the first pair of tokens but returns an error.
 type lossyStore struct {
 	tokens.Store
-	told bool
+	failed bool
 }
 
 func (s *lossyStore) Commit(ctx context.Context, lease tokens.Lease, token oauth.Token) (tokens.Record, error) {
 	record, err := s.Store.Commit(ctx, lease, token)
-	if !s.told {
-		s.told = true
+	if !s.failed {
+		s.failed = true
 		return tokens.Record{}, errors.New("connection lost")
 	}
 	return record, err
@@ -174,7 +174,7 @@ func TestUserWhoIsDeletedMeanwhileStaysDeleted(t *testing.T) {
 	})
 }
 
-func TestShutdownTellsWhatIsOpen(t *testing.T) {
+func TestShutdownReportsPendingCommits(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
 		w.store.Break("Commit", errors.New("database is away"))

@@ -137,7 +137,7 @@ func TestStoreCommitAfterTheLeaseRanOut(t *testing.T) {
 		late := take(t, store, record, "late")
 		time.Sleep(time.Hour)
 		committed, err := store.Commit(t.Context(), late, oauthtest.FirstToken(time.Hour))
-		require.NoError(t, err, "nobody else has come")
+		require.NoError(t, err, "no other lease has been taken")
 
 		late = take(t, store, committed, "late")
 		time.Sleep(time.Hour)

@@ -15,7 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
-// watcher records what an observer receives.
+// watcher records the calls of an observer.
 type watcher struct {
 	mu    sync.Mutex
 	ended []tokens.RefreshResult
@@ -55,9 +55,9 @@ func (w *watcher) outcomes() (all []tokens.Outcome) {
 	return all
 }
 
-// Every refresh is observed once, with how it ended and how long it took; the
-// calls of the platform are made in its context.
-func TestObserverIsToldOfRefreshes(t *testing.T) {
+// Each refresh is reported once, with its outcome and how long it took; the requests
+// to the platform are made in its context.
+func TestObserverSeesRefreshes(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault oauthtest.Fault
 		store error
@@ -71,11 +71,11 @@ func TestObserverIsToldOfRefreshes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			oauthtest.Bubble(t, func(t *testing.T) {
-				var told watcher
+				var watched watcher
 				p := oauthtest.NewPlatform(oauthtest.RotateNever)
 				p.Delay = time.Second
 				store := oauthtest.NewFlakyStore()
-				conns := newConns(t, p, store, told.observe)
+				conns := newConns(t, p, store, watched.observe)
 				_, err := store.Save(t.Context(), conns.Key(user), oauthtest.FirstToken(-time.Minute))
 				require.NoError(t, err)
 				if c.fault != nil {
@@ -84,10 +84,10 @@ func TestObserverIsToldOfRefreshes(t *testing.T) {
 				store.Break("Commit", c.store)
 				_, err = conns.TokenSource(user).Token(t.Context())
 				assert.Equal(t, c.want == tokens.OutcomeRefreshed, err == nil, err)
-				assert.Equal(t, []tokens.Outcome{c.want}, told.outcomes())
-				assert.Equal(t, tokens.Refresh{Key: conns.Key(user)}, told.ended[0].Refresh)
-				assert.GreaterOrEqual(t, told.ended[0].Duration, time.Second)
-				assert.Equal(t, 1, told.calls)
+				assert.Equal(t, []tokens.Outcome{c.want}, watched.outcomes())
+				assert.Equal(t, tokens.Refresh{Key: conns.Key(user)}, watched.ended[0].Refresh)
+				assert.GreaterOrEqual(t, watched.ended[0].Duration, time.Second)
+				assert.Equal(t, 1, watched.calls)
 				store.Break("Commit", nil)
 				require.NoError(t, conns.Close(t.Context()))
 			})
@@ -95,16 +95,17 @@ func TestObserverIsToldOfRefreshes(t *testing.T) {
 	}
 }
 
-// Where replicas need a token at the same time, one refreshes and the other finds.
-func TestObserverTellsARefreshFromAFind(t *testing.T) {
+// Where two replicas need a token at the same time, one refreshes it and the other finds
+// the new one in the store.
+func TestObserverSeesRefreshedAndFound(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
-		var told watcher
+		var watched watcher
 		p := oauthtest.NewPlatform(oauthtest.RotateNever)
 		p.Delay = time.Second
 		store := tokens.NewMemoryStore()
 		var wg sync.WaitGroup
 		for range 2 {
-			conns := newConns(t, p, store, told.observe)
+			conns := newConns(t, p, store, watched.observe)
 			_, err := store.Save(t.Context(), conns.Key(user), oauthtest.FirstToken(-time.Minute))
 			require.NoError(t, err)
 			source := conns.TokenSource(user)
@@ -114,21 +115,21 @@ func TestObserverTellsARefreshFromAFind(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		assert.ElementsMatch(t, []tokens.Outcome{tokens.OutcomeRefreshed, tokens.OutcomeFound}, told.outcomes())
+		assert.ElementsMatch(t, []tokens.Outcome{tokens.OutcomeRefreshed, tokens.OutcomeFound}, watched.outcomes())
 	})
 }
 
-// A store that panics takes neither the program nor the end of the story along.
-func TestObserverIsToldOfAPanic(t *testing.T) {
+// A store that panics does not end the program, and the end of the refresh is reported.
+func TestObserverSeesAPanic(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
-		var told watcher
+		var watched watcher
 		store := &panicking{Store: tokens.NewMemoryStore()}
-		conns := newConns(t, oauthtest.NewPlatform(oauthtest.RotateNever), store, told.observe)
+		conns := newConns(t, oauthtest.NewPlatform(oauthtest.RotateNever), store, watched.observe)
 		_, err := store.Save(t.Context(), conns.Key(user), oauthtest.FirstToken(-time.Minute))
 		require.NoError(t, err)
 		_, err = conns.TokenSource(user).Token(t.Context())
 		require.Error(t, err)
-		assert.Equal(t, []tokens.Outcome{tokens.OutcomeFailed}, told.outcomes())
+		assert.Equal(t, []tokens.Outcome{tokens.OutcomeFailed}, watched.outcomes())
 	})
 }
 

@@ -48,7 +48,7 @@ func TestReplicasRefreshOnce(t *testing.T) {
 	})
 }
 
-func TestDeadHolderBlocksNobodyLongerThanTheLease(t *testing.T) {
+func TestDeadHolderBlocksNoLongerThanTheLease(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
 		dead := tokens.Lease{Key: w.conns.Key(user), Version: w.record(t).Version, Owner: "died in the middle"}
@@ -141,7 +141,7 @@ func TestInvalidGrantAdoptsWhatAPeerStored(t *testing.T) {
 	})
 }
 
-func TestReauthorizeIsRememberedAndCallsNobody(t *testing.T) {
+func TestReauthorizeIsStoredAndSendsNoRequest(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
 		w.platform.Kill("refresh-0")
@@ -210,7 +210,7 @@ func TestLeaseThatCannotBeReleasedEndsByItself(t *testing.T) {
 	})
 }
 
-func TestMarkThatCannotBeStoredStillTellsTheTruth(t *testing.T) {
+func TestMarkThatCannotBeStoredIsStillReported(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
 		w.platform.Kill("refresh-0")

@@ -74,7 +74,7 @@ func TestAFailingRetryLeavesTheUserMarked(t *testing.T) {
 	})
 }
 
-func TestNobodyElseIsTriedAgain(t *testing.T) {
+func TestOtherReasonsAreNotTriedAgain(t *testing.T) {
 	t.Parallel()
 	for _, reason := range []tokens.Reason{tokens.ReasonDisconnecting, tokens.ReasonNoRefreshToken, "one_of_tomorrow"} {
 		t.Run(string(reason), func(t *testing.T) {
@@ -95,9 +95,9 @@ func TestNobodyElseIsTriedAgain(t *testing.T) {
 	}
 }
 
-// Scopes that were put into the configuration by mistake and taken out again log
-// no user out.
-func TestScopesTakenBackBringTheUserBack(t *testing.T) {
+// If scopes are put into the configuration by mistake and taken out again, no user
+// has to authorize again.
+func TestRemovingAddedScopesRestoresTheUser(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		w := newFixture(t, oauthtest.RotateNever, time.Hour)
 		token := oauthtest.FirstToken(time.Hour)

@@ -149,7 +149,7 @@ func (v *vault) requireUnreadable(t *testing.T, want error) {
 	_, err := conns.TokenSource(user).Token(ctx)
 	require.ErrorIs(t, err, tokens.ErrUnreadable)
 	require.ErrorIs(t, err, want)
-	require.NotErrorIs(t, err, oauth.ErrReauthorize, "nobody is logged out")
+	require.NotErrorIs(t, err, oauth.ErrReauthorize, "no user has to authorize again")
 	var failure *tokens.StoreError
 	require.ErrorAs(t, err, &failure)
 
@@ -159,7 +159,7 @@ func (v *vault) requireUnreadable(t *testing.T, want error) {
 	require.ErrorIs(t, err, tokens.ErrUnreadable)
 	lease.Owner = "b"
 	_, err = v.inner.Lease(ctx, lease, time.Minute)
-	require.NoError(t, err, "the lease that served nobody was given back")
+	require.NoError(t, err, "the unused lease was released")
 	_, err = v.store.Fail(ctx, lease, tokens.ReasonInvalidGrant)
 	require.ErrorIs(t, err, tokens.ErrUnreadable)
 
@@ -322,7 +322,7 @@ func TestSealedClaims(t *testing.T) {
 	due := tokens.Due{Environment: oauthtest.USSandbox, Before: time.Now().Add(time.Hour), Limit: 10, Owner: "r", TTL: time.Minute}
 	claimed, err := v.store.(tokens.Claimer).ClaimDue(t.Context(), due)
 	require.NoError(t, err)
-	require.Len(t, claimed, 2, "one that cannot be opened holds up nobody else")
+	require.Len(t, claimed, 2, "one that cannot be opened does not block the others")
 	for _, record := range claimed {
 		assert.Equal(t, "access-0", record.Token.AccessToken.Reveal())
 	}

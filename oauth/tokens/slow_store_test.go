@@ -82,9 +82,9 @@ func (w *fixture) slowly(t *testing.T, late bool, d time.Duration, methods ...st
 	return w.on(t, store)
 }
 
-// A store that is slow for a moment is waited for, and nothing fails: neither
-// before its work nor after it, not even where the lease runs out meanwhile.
-func TestStoreThatIsSlowForAMomentFailsNobody(t *testing.T) {
+// Calls wait for a store that is slow for a moment, and none fails: neither where
+// the store is slow before its work nor after it, nor where the lease runs out meanwhile.
+func TestCallsWaitForASlowStore(t *testing.T) {
 	t.Parallel()
 	for _, late := range []bool{false, true} {
 		for _, d := range []time.Duration{11 * time.Second, 25 * time.Second, 40 * time.Second} {
@@ -113,9 +113,9 @@ func bubbleNamed(t *testing.T, method string, late bool, d time.Duration, test f
 	t.Run(name+d.String(), func(t *testing.T) { oauthtest.Bubble(t, test) })
 }
 
-// A lease that ran out while it was being taken does not count: the platform is
-// asked under one that no other owner can take meanwhile.
-func TestLeaseThatRanOutWhileItWasTakenIsTakenAnew(t *testing.T) {
+// A lease that ran out while it was being taken is taken again before the platform is
+// asked: meanwhile another replica could have taken it.
+func TestLeaseThatRanOutWhileItWasTakenIsTakenAgain(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
 		conns := w.slowly(t, true, tokens.DefaultLeaseTTL+10*time.Second, "Lease")
@@ -170,7 +170,7 @@ func TestCallerOfASlowStoreLeavesWithItsContext(t *testing.T) {
 	}
 }
 
-// A call that never comes back does not keep a user waiting without end.
+// A call of the store that never returns does not block a user for longer than its limit.
 func TestStoreThatHangsIsGivenUpOn(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{"Load", "Lease"} {

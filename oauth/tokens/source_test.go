@@ -23,7 +23,7 @@ func TestTokenFromMemory(t *testing.T) {
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
 		for range 10 {
-			token, err := w.source.Token(gone) // a token in memory needs no context
+			token, err := w.source.Token(gone) // a token in memory needs no live context
 			require.NoError(t, err)
 			assert.Equal(t, oauthtest.USSandbox, token.Environment)
 			assert.True(t, token.HasScope("clinic:read"))
@@ -113,7 +113,7 @@ func TestRenewsInTheBackgroundBeforeTheEnd(t *testing.T) {
 		for range 50 {
 			w.requireToken(t, "access-0")
 		}
-		assert.Zero(t, time.Since(began), "nobody waits while the token is valid")
+		assert.Zero(t, time.Since(began), "no call waits while the token is valid")
 		require.NoError(t, w.conns.Close(t.Context()))
 		synctest.Wait()
 		w.requireToken(t, "access-1")

@@ -112,9 +112,9 @@ type Store interface {
 	Release(ctx context.Context, lease Lease) error
 }
 
-// Lister is what a [Store] may implement beyond its duty: it can tell who is
-// connected. [MemoryStore] does. A Store around another one that cannot returns
-// [errors.ErrUnsupported], of this and of [Claimer].
+// Lister is an optional interface of a [Store]: it lists the users who are
+// connected. [MemoryStore] implements it. A Store that wraps another one which does
+// not returns [errors.ErrUnsupported], also from the method of [Claimer].
 type Lister interface {
 	// List returns the records that listing asks for, ordered by the bytes of
 	// their user, or none after the last. Their AccessToken and RefreshToken
@@ -215,7 +215,7 @@ func DueAt(t oauth.Token) time.Time {
 	if life <= 0 {
 		life = oauth.DefaultLifetime
 	}
-	// Two bytes of a hash spread well enough, and tell nothing of the token.
+	// Two bytes of a hash spread well enough, and reveal nothing about the token.
 	sum := sha256.Sum256([]byte(t.AccessToken))
 	share := float64(binary.BigEndian.Uint16(sum[:])) / (1 << 16)
 	lead := time.Duration(float64(life) * (lastDue + share*(firstDue-lastDue)))

@@ -17,9 +17,9 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
-// Replicas, faults of every kind and a store that comes and goes: as long as
-// the platform keeps the old token until the new one is used, no user is lost.
-func TestNobodyIsLoggedOutInAStorm(t *testing.T) {
+// Several replicas, faults of every kind and a store that fails at times: as long as
+// the platform keeps the old token until the new one is used, no user has to authorize again.
+func TestFaultsUnderLoadMarkNoUser(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
 		for _, mode := range []oauthtest.Rotation{oauthtest.RotateNever, oauthtest.RotateOnFirstUse} {

@@ -23,7 +23,7 @@ func NewFlakyStore() *FlakyStore {
 	return &FlakyStore{Store: tokens.NewMemoryStore(), fail: map[string]error{}, hits: map[string]int{}}
 }
 
-// Break makes a method fail with err; nil mends it.
+// Break makes a method fail with err, or work again if err is nil.
 func (s *FlakyStore) Break(method string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
