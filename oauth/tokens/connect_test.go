@@ -297,7 +297,7 @@ func TestDisconnectWithTheStoreAway(t *testing.T) {
 }
 
 // The pair that is only in memory is the one to be revoked.
-func TestDisconnectWithAnPendingCommit(t *testing.T) {
+func TestDisconnectWithAPendingCommit(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
 		w.store.Break("Commit", errors.New("away"))
