@@ -30,7 +30,7 @@ var arrows = map[string][]string{
 	"catalog":                  {"api", "internal/operation", "internal/transport"},
 	"clinic":                   {"api", "catalog", "internal/metadata", "internal/operation", "internal/redact", "internal/transport"},
 	"events":                   {"api", "catalog", "clinic", "internal/jsonscan", "internal/operation", "internal/redact", "internal/transport", "treatmentplans"},
-	"internal/calltest":        {".", "catalog", "clinic", "dispensarytest", "events", "oauth", "treatmentplans"},
+	"internal/calltest":        {".", "catalog", "clinic", "dispensarytest", "dispensarytest/model", "events", "oauth", "treatmentplans"},
 	"internal/contention":      {},
 	"internal/jsondecode":      {"internal/jsonscan"},
 	"internal/jsonscan":        {},
@@ -50,15 +50,28 @@ var arrows = map[string][]string{
 	"oauth/tokens":             {"api", "oauth", "seal"},
 	"treatmentplans":           {"api", "clinic", "internal/jsonscan", "internal/metadata", "internal/operation", "internal/redact", "internal/transport"},
 
-	// The fake platform.
-	"dispensarytest": {".", "dispensarytest/internal/clock", "dispensarytest/internal/jsonrewrite", "dispensarytest/internal/leak", "dispensarytest/internal/memhttp", "dispensarytest/internal/table", "openapi"},
-
-	"dispensarytest/internal/clock":       {},
-	"dispensarytest/internal/jsonrewrite": {},
-	"dispensarytest/internal/leak":        {},
-	"dispensarytest/receivercheck":        {"api", "dispensarytest", "dispensarytest/internal/leak"},
-	"dispensarytest/internal/memhttp":     {},
-	"dispensarytest/internal/table":       {},
+	// The fake platform: the facade over httpapi and pages over people and webhooks over
+	// the store over model. What names nothing of the domain is below all of them.
+	"dispensarytest":                       {".", "dispensarytest/internal/behavior", "dispensarytest/internal/clock", "dispensarytest/internal/closestmatch", "dispensarytest/internal/faults", "dispensarytest/internal/httpapi", "dispensarytest/internal/ids", "dispensarytest/internal/leak", "dispensarytest/internal/memhttp", "dispensarytest/internal/operations", "dispensarytest/internal/pages", "dispensarytest/internal/people", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/internal/tokens", "dispensarytest/internal/view", "dispensarytest/internal/webhooks", "dispensarytest/model", "openapi"},
+	"dispensarytest/internal/behavior":     {"dispensarytest/internal/closestmatch", "dispensarytest/internal/operations", "dispensarytest/model"},
+	"dispensarytest/internal/clock":        {},
+	"dispensarytest/internal/closestmatch": {},
+	"dispensarytest/internal/faults":       {"dispensarytest/internal/clock", "dispensarytest/internal/ids", "dispensarytest/model"},
+	"dispensarytest/internal/httpapi":      {"dispensarytest/internal/behavior", "dispensarytest/internal/clock", "dispensarytest/internal/closestmatch", "dispensarytest/internal/faults", "dispensarytest/internal/ids", "dispensarytest/internal/operations", "dispensarytest/internal/pages", "dispensarytest/internal/people", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/internal/tokens", "dispensarytest/internal/view", "dispensarytest/internal/webhooks", "dispensarytest/model"},
+	"dispensarytest/internal/ids":          {},
+	"dispensarytest/internal/jsonrewrite":  {},
+	"dispensarytest/internal/leak":         {},
+	"dispensarytest/internal/memhttp":      {},
+	"dispensarytest/internal/operations":   {"dispensarytest/internal/closestmatch"},
+	"dispensarytest/internal/pages":        {"dispensarytest/internal/behavior", "dispensarytest/internal/ids", "dispensarytest/internal/people", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/model"},
+	"dispensarytest/internal/people":       {"dispensarytest/internal/behavior", "dispensarytest/internal/clock", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/internal/tokens", "dispensarytest/internal/view", "dispensarytest/internal/webhooks", "dispensarytest/model"},
+	"dispensarytest/internal/store":        {"dispensarytest/internal/behavior", "dispensarytest/internal/ids", "dispensarytest/internal/table", "dispensarytest/model"},
+	"dispensarytest/internal/table":        {},
+	"dispensarytest/internal/tokens":       {"dispensarytest/internal/behavior", "dispensarytest/internal/clock", "dispensarytest/internal/operations", "dispensarytest/internal/store", "dispensarytest/model"},
+	"dispensarytest/internal/view":         {"dispensarytest/internal/behavior", "dispensarytest/internal/jsonrewrite", "dispensarytest/internal/operations", "dispensarytest/internal/store", "dispensarytest/model"},
+	"dispensarytest/internal/webhooks":     {"dispensarytest/internal/behavior", "dispensarytest/internal/clock", "dispensarytest/internal/closestmatch", "dispensarytest/internal/faults", "dispensarytest/internal/ids", "dispensarytest/internal/memhttp", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/internal/view", "dispensarytest/model"},
+	"dispensarytest/model":                 {"dispensarytest/internal/closestmatch", "dispensarytest/internal/operations"},
+	"dispensarytest/receivercheck":         {"api", "dispensarytest", "dispensarytest/internal/leak", "dispensarytest/model"},
 
 	// Webhooks.
 	"webhook":                   {"api", "events", "seal", "webhook/internal/safecall"},

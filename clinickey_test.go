@@ -15,6 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // keysSent writes down the clinic keys of the requests that pass.
@@ -45,7 +46,7 @@ func TestClinicKeyOfAViewAndOfACall(t *testing.T) {
 	platform := dispensarytest.New(t, dispensarytest.WithIntegrations(2))
 	first, second := dispensary.Secret(platform.ClinicKeys()[0]), dispensary.Secret(platform.ClinicKeys()[1])
 	sent := &keysSent{base: platform.HTTPClient().Transport}
-	root := platform.Client(dispensarytest.User{}, dispensary.WithHTTPClient(&http.Client{Transport: sent}))
+	root := platform.Client(model.User{}, dispensary.WithHTTPClient(&http.Client{Transport: sent}))
 	integration := func(c *dispensary.Client, options ...dispensary.RequestOption) string {
 		t.Helper()
 		got, err := c.Clinic.Get(t.Context(), options...)
@@ -55,7 +56,7 @@ func TestClinicKeyOfAViewAndOfACall(t *testing.T) {
 	one, two := root.WithClinicKey(first), root.WithClinicKey(second)
 	assert.NotEqual(t, integration(one), integration(two))
 	assert.Equal(t, integration(two), integration(one, dispensary.ForClinicKey(second)), "the key of a call goes before that of its view")
-	assert.Equal(t, integration(two), integration(two.WithTokenSource(platform.TokenSource(dispensarytest.User{}))), "a view of a view keeps its key")
+	assert.Equal(t, integration(two), integration(two.WithTokenSource(platform.TokenSource(model.User{}))), "a view of a view keeps its key")
 	assert.Equal(t, integration(one), integration(two.WithClinicKey(first)))
 	integration(root)
 	assert.Equal(t, []string{
@@ -78,7 +79,7 @@ func TestClinicKeyOfAViewAndOfACall(t *testing.T) {
 func TestClinicKeysThatCannotBeSent(t *testing.T) {
 	t.Parallel()
 	platform := dispensarytest.New(t)
-	root := platform.Client(dispensarytest.User{})
+	root := platform.Client(model.User{})
 	for key, reason := range map[dispensary.Secret]string{"": "is empty", "canary\n": "holds a line break", "\x00canary": "holds a line break"} {
 		_, ofView := root.WithClinicKey(key).Clinic.Get(t.Context())
 		_, ofCall := root.Clinic.Get(t.Context(), dispensary.ForClinicKey(key))
@@ -103,7 +104,7 @@ func TestClinicKeyIsNeverPrinted(t *testing.T) {
 	var log bytes.Buffer
 	logger := slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	platform := dispensarytest.New(t)
-	root := platform.Client(dispensarytest.User{}, dispensary.WithLogger(logger), dispensary.WithClinicKey("canary-root"))
+	root := platform.Client(model.User{}, dispensary.WithLogger(logger), dispensary.WithClinicKey("canary-root"))
 	view := root.WithClinicKey("canary-view")
 	_, err := view.Clinic.Get(t.Context(), dispensary.ForClinicKey("canary-call"))
 	require.ErrorIs(t, err, dispensary.ErrUnauthorized)

@@ -18,7 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/clinic"
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/calltest"
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
@@ -67,7 +67,7 @@ func TestEnsureLeavesExactlyOneOfEach(t *testing.T) {
 	const records, callers = 250, 4 // a thousand calls
 	s := calltest.NewFixture(t)
 	faults := &unreliable{base: s.Platform.HTTPClient().Transport, rng: rand.New(rand.NewPCG(1, 2))}
-	client := s.Platform.Client(dispensarytest.User{}, dispensary.WithHTTPClient(&http.Client{Transport: faults}))
+	client := s.Platform.Client(model.User{}, dispensary.WithHTTPClient(&http.Client{Transport: faults}))
 	ensure := []func(i int) (id string, created bool, err error){
 		func(i int) (string, bool, error) {
 			p, created, err := client.Clinic.Patients.Ensure(t.Context(), newPatient(i))

@@ -11,6 +11,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // fake starts a platform with its small world.
@@ -29,7 +30,7 @@ func ExampleNew() {
 	defer platform.Close()
 
 	client, err := dispensary.New(platform.Site(),
-		dispensary.WithTokenSource(platform.TokenSource(dispensarytest.User{})), // see package oauth
+		dispensary.WithTokenSource(platform.TokenSource(model.User{})), // see package oauth
 		dispensary.WithUserAgent("ExampleEHR/4.2"),
 		dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: 3}),
 		dispensary.WithLogger(slog.New(slog.DiscardHandler)),
@@ -76,7 +77,7 @@ func ExampleClient_WithClinicKey() {
 		log.Fatal(err)
 	}
 	defer platform.Close()
-	client := platform.Client(dispensarytest.User{})
+	client := platform.Client(model.User{})
 
 	seen := map[string]bool{}
 	for _, key := range platform.ClinicKeys() {
@@ -94,7 +95,7 @@ func ExampleClient_WithClinicKey() {
 func ExampleClient_Do() {
 	platform := fake()
 	defer platform.Close()
-	client := platform.Client(dispensarytest.User{})
+	client := platform.Client(model.User{})
 
 	body, err := client.Do(context.Background(), dispensary.RawRequest{
 		Method: http.MethodGet, Path: "/clinic/categories", Query: map[string][]string{"page[size]": {"1"}},
@@ -110,7 +111,7 @@ func ExampleClient_Do() {
 func ExampleCaptureResponse() {
 	platform := fake()
 	defer platform.Close()
-	client := platform.Client(dispensarytest.User{})
+	client := platform.Client(model.User{})
 
 	var response dispensary.Response
 	_, err := client.Clinic.Patients.Get(context.Background(), "unknown", dispensary.CaptureResponse(&response))
@@ -127,7 +128,7 @@ func ExampleNewRateLimiter() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	client := platform.Client(dispensarytest.User{}, dispensary.WithLimiter(limiter))
+	client := platform.Client(model.User{}, dispensary.WithLimiter(limiter))
 
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

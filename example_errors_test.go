@@ -7,14 +7,14 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/clinic"
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // What a failed call means is asked with errors.Is.
 func ExampleError() {
 	platform := fake()
 	defer platform.Close()
-	client := platform.Client(dispensarytest.User{})
+	client := platform.Client(model.User{})
 
 	_, err := client.Clinic.Patients.Get(context.Background(), "unknown")
 	switch {
@@ -32,7 +32,7 @@ func ExampleError() {
 func ExampleError_fields() {
 	platform := fake()
 	defer platform.Close()
-	reader := platform.Client(dispensarytest.User{}).WithTokenSource(platform.TokenSource(dispensarytest.User{}, "catalog:read"))
+	reader := platform.Client(model.User{}).WithTokenSource(platform.TokenSource(model.User{}, "catalog:read"))
 
 	_, err := reader.Clinic.Patients.Create(context.Background(), clinic.NewPatient{
 		FirstName: "Ada", LastName: "Example", Email: "ada@example.com",
@@ -51,7 +51,7 @@ func ExampleError_fields() {
 func ExampleArgumentError() {
 	platform := fake()
 	defer platform.Close()
-	client := platform.Client(dispensarytest.User{})
+	client := platform.Client(model.User{})
 
 	_, err := client.Clinic.Patients.Create(context.Background(), clinic.NewPatient{FirstName: "Ada"})
 	fmt.Println(err)

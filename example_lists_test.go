@@ -8,7 +8,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/clinic"
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // A walk fetches pages as it goes: PageSize is how many items one request asks
@@ -17,7 +17,7 @@ import (
 func ExamplePaging() {
 	platform := fake()
 	defer platform.Close()
-	client := platform.Client(dispensarytest.User{})
+	client := platform.Client(model.User{})
 
 	options := catalog.ProductListOptions{Paging: dispensary.Paging{PageSize: 2, MaxItems: 5, Prefetch: 3}}
 	for product, err := range client.Catalog.Products.All(context.Background(), options) {
@@ -38,7 +38,7 @@ func ExamplePaging() {
 func ExamplePaging_resume() {
 	platform := fake()
 	defer platform.Close()
-	client := platform.Client(dispensarytest.User{})
+	client := platform.Client(model.User{})
 
 	paging := dispensary.Paging{PageSize: 2}
 	for page, err := range client.Clinic.Patients.Pages(context.Background(), clinic.PatientListOptions{Paging: paging}) {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/clinic"
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // A logger is told of every attempt, and never of an address, a body or a token.
@@ -16,7 +16,7 @@ func ExampleWithLogger() {
 	platform := fake()
 	defer platform.Close()
 	handler := slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: stable})
-	client := platform.Client(dispensarytest.User{}, dispensary.WithLogger(slog.New(handler)))
+	client := platform.Client(model.User{}, dispensary.WithLogger(slog.New(handler)))
 
 	_, err := client.Clinic.Patients.Search(context.Background(), clinic.PatientSearchOptions{Query: "jane doe"})
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api/observe"
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // An observer counts what it likes: here how often requests are sent again, and
@@ -16,8 +16,8 @@ import (
 func ExampleWithObserver() {
 	platform := fake()
 	defer platform.Close()
-	platform.Fault(dispensarytest.Fault{Effect: dispensarytest.ErrorStatus, Status: 503, Times: 1})
-	client := platform.Client(dispensarytest.User{}, dispensary.WithRetryPolicy(dispensary.RetryPolicy{MinWait: time.Millisecond}),
+	platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 503, Times: 1})
+	client := platform.Client(model.User{}, dispensary.WithRetryPolicy(dispensary.RetryPolicy{MinWait: time.Millisecond}),
 		dispensary.WithObserver(dispensary.Observer{
 			AttemptEnd: func(_ context.Context, a observe.AttemptResult) {
 				fmt.Printf("%s %d %s%s\n", a.Operation, a.Number, a.Retry, a.Failure)

@@ -17,6 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/calltest"
 	"github.com/dispensary-go/dispensary/internal/operation"
@@ -147,7 +148,7 @@ func mutatedCalls(t *testing.T, p *playback) (map[string]calltest.Call, *calltes
 	s := calltest.NewFixture(t)
 	enliven(t, s)
 	p.base = s.Platform.HTTPClient().Transport
-	s.Client = s.Platform.Client(dispensarytest.User{}, dispensary.WithHTTPClient(&http.Client{Transport: p}))
+	s.Client = s.Platform.Client(model.User{}, dispensary.WithHTTPClient(&http.Client{Transport: p}))
 	app := s.Platform.Application()
 	client, err := oauth.New(oauth.Config{
 		Site: s.Platform.Site(), HTTPClient: &http.Client{Transport: p},
@@ -184,11 +185,11 @@ func enliven(t *testing.T, s *calltest.Fixture) {
 	p := s.Platform.Platform()
 	_, err := s.Client.Clinic.Patients.Update(t.Context(), s.Patient, clinic.PatientUpdate{Metadata: dispensary.Value(clinic.Metadata{ID: "ehr-1"})})
 	require.NoError(t, err)
-	_, _, err = p.RegisterPatient(dispensarytest.NewPatient{})
+	_, _, err = p.RegisterPatient(model.NewPatient{})
 	require.NoError(t, err)
-	_, _, err = p.CreatePlan(s.Patient, dispensarytest.NewPlan{})
+	_, _, err = p.CreatePlan(s.Patient, model.NewPlan{})
 	require.NoError(t, err)
-	_, _, err = p.UpdateProduct(s.Product, dispensarytest.ProductChange{Name: new("Newly Named")})
+	_, _, err = p.UpdateProduct(s.Product, model.ProductChange{Name: new("Newly Named")})
 	require.NoError(t, err)
 	_, err = p.RevokeClinicKey(s.Platform.ClinicKey())
 	require.NoError(t, err)
@@ -197,7 +198,7 @@ func enliven(t *testing.T, s *calltest.Fixture) {
 	require.NoError(t, s.Platform.RegisterWebhookHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(w, `{"challenge":%q}`, s.Platform.Application().ChallengeToken)
 	})))
-	_, event, err := p.PlaceOrder(s.Patient, dispensarytest.NewOrder{})
+	_, event, err := p.PlaceOrder(s.Patient, model.NewOrder{})
 	require.NoError(t, err)
 	require.NoError(t, s.Platform.WaitDelivered(t.Context(), event.ID))
 }
@@ -234,7 +235,7 @@ func TestCompatibleChangesDoNotDisturbLists(t *testing.T) {
 	platform := dispensarytest.New(t)
 	base := platform.HTTPClient().Transport
 	for seed := range uint64(10) {
-		client := platform.Client(dispensarytest.User{}, dispensary.WithHTTPClient(&http.Client{Transport: live{t, base, seed}}))
+		client := platform.Client(model.User{}, dispensary.WithHTTPClient(&http.Client{Transport: live{t, base, seed}}))
 		var names []string
 		paging := dispensary.Paging{PageSize: 6, Prefetch: int(seed % 4)}
 		for product, err := range client.Catalog.Products.All(t.Context(), catalog.ProductListOptions{Paging: paging}) {

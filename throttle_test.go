@@ -12,6 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // One user is told to wait; what both of them do next comes when the time has passed,
@@ -28,7 +29,7 @@ func TestRetryAfterIsHonouredForAllUsers(t *testing.T) {
 					require.GreaterOrEqual(t, len(users), 2)
 					root := platform.Client(users[0], options()...)
 					jane, john := root.WithTokenSource(platform.TokenSource(users[0])), root.WithTokenSource(platform.TokenSource(users[1]))
-					platform.Fault(dispensarytest.Fault{Effect: dispensarytest.TooManyRequests, Times: 1, RetryAfter: asked})
+					platform.Fault(model.Fault{Effect: model.TooManyRequests, Times: 1, RetryAfter: asked})
 					search := func(c *dispensary.Client) error {
 						_, err := c.Catalog.Products.List(t.Context(), catalog.ProductListOptions{})
 						return err

@@ -18,6 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/accounts"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/connect"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
@@ -37,7 +38,7 @@ type fixture struct {
 	user   string // who is signed in
 }
 
-var regions = []dispensarytest.Region{dispensarytest.UnitedStates, dispensarytest.Canada}
+var regions = []model.Region{model.UnitedStates, model.Canada}
 
 func newFixture(t testing.TB, countries int, changes ...func(*accounts.Config)) *fixture {
 	t.Helper()
@@ -117,7 +118,7 @@ func (p *fixture) connect(t testing.TB, country int, user string) {
 	p.user = user
 	p.mu.Unlock()
 	address := fmt.Sprintf("https://ehr-%d.example.com/dispensary/connect?return_to=/done", country)
-	answer, err := p.platforms[country].Browser(dispensarytest.User{}).Authorize(t.Context(), address)
+	answer, err := p.platforms[country].Browser(model.User{}).Authorize(t.Context(), address)
 	require.NoError(t, err)
 	defer func() { _ = answer.Body.Close() }()
 	body, err := io.ReadAll(answer.Body)
@@ -277,7 +278,7 @@ func TestAccountsConnectWithPagesOfTheirOwn(t *testing.T) {
 		require.NoError(t, err)
 		address, err := client.Client().AuthorizeURL("state-1")
 		require.NoError(t, err)
-		back, err := p.platforms[0].Approve(address, dispensarytest.User{})
+		back, err := p.platforms[0].Approve(address, model.User{})
 		require.NoError(t, err)
 		code, err := oauth.ParseCallback(back.Query(), "state-1")
 		require.NoError(t, err)
@@ -412,7 +413,7 @@ func TestAccountsClientSendsTheKeyOfTheClinic(t *testing.T) {
 	})
 	seen := map[string]string{}
 	for _, user := range []string{"first", "second", "none"} {
-		granted := platform.IssueToken(dispensarytest.User{})
+		granted := platform.IssueToken(model.User{})
 		environment := platform.Site().Environment
 		_, err := p.store.Save(t.Context(), tokens.Key{Environment: environment, User: user}, oauth.Token{
 			AccessToken: dispensary.Secret(granted.AccessToken), Environment: environment,

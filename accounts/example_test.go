@@ -9,6 +9,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/accounts"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
@@ -70,7 +71,7 @@ func connectExample(users *accounts.Accounts, platform *dispensarytest.Server) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	back, err := platform.Approve(address, dispensarytest.User{})
+	back, err := platform.Approve(address, model.User{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/accounts"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
@@ -175,7 +176,7 @@ func newFleet(t *testing.T, o *outage, users int) *fleet {
 	f := &fleet{T: t, outage: o, store: tokens.NewMemoryStore(), users: users, marked: map[string]bool{}}
 	f.platform = dispensarytest.New(t, dispensarytest.WithInMemory(), dispensarytest.WithJournalLimit(100),
 		dispensarytest.WithRedirectURI("https://ehr.example.com/dispensary/callback"),
-		dispensarytest.WithRefreshRotation(dispensarytest.RotationImmediate))
+		dispensarytest.WithBehavior(dispensarytest.RefreshRotationImmediate))
 	o.inner = f.platform.HTTPClient().Transport
 	for range replicas {
 		f.replicas = append(f.replicas, f.replica(&http.Client{Transport: o}))
@@ -228,7 +229,7 @@ func (f *fleet) connect() {
 	start := time.Now()
 	for _, i := range order {
 		time.Sleep(time.Until(start.Add(left[i])))
-		granted := f.platform.IssueToken(dispensarytest.User{})
+		granted := f.platform.IssueToken(model.User{})
 		_, err := f.store.Save(f.Context(), tokens.Key{Environment: environment, User: f.name(i)}, oauth.Token{
 			AccessToken: dispensary.Secret(granted.AccessToken), RefreshToken: dispensary.Secret(granted.RefreshToken),
 			TokenType: "Bearer", Scope: strings.Join(granted.Scopes, " "), Lifetime: oauth.DefaultLifetime,

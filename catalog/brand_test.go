@@ -9,11 +9,12 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/resourcetest"
 )
 
 // wantBrand is what the client should tell of a brand that the platform holds.
-func wantBrand(b dispensarytest.Brand) catalog.Brand {
+func wantBrand(b model.Brand) catalog.Brand {
 	status := catalog.Unavailable
 	if b.Available {
 		status = catalog.Available
@@ -40,7 +41,7 @@ func TestBrandFilters(t *testing.T) {
 	platform, s := start(t)
 	soldOut := platform.Platform().Brands()[1]
 	sellOut(t, platform, soldOut.ID)
-	var restricted dispensarytest.Brand
+	var restricted model.Brand
 	for _, b := range platform.Platform().Brands() {
 		if b.Restricted {
 			restricted = b
@@ -75,13 +76,13 @@ func sellOut(t *testing.T, platform *dispensarytest.Server, brandID string) {
 			continue
 		}
 		for _, id := range p.VariantIDs {
-			setStatus(t, platform, id, dispensarytest.VariantUnavailable)
+			setStatus(t, platform, id, model.VariantUnavailable)
 		}
 	}
 }
 
 func setStatus(t *testing.T, platform *dispensarytest.Server, variantID, status string) {
 	t.Helper()
-	_, _, err := platform.Platform().UpdateVariant(variantID, dispensarytest.VariantChange{Status: &status})
+	_, _, err := platform.Platform().UpdateVariant(variantID, model.VariantChange{Status: &status})
 	require.NoError(t, err)
 }

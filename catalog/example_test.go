@@ -8,6 +8,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // connect starts a platform with its small world, and returns a client that calls
@@ -17,7 +18,7 @@ func connect() (*dispensarytest.Server, *dispensary.Client) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	return platform, platform.Client(dispensarytest.User{})
+	return platform, platform.Client(model.User{})
 }
 
 func ExampleAllergens_All() {

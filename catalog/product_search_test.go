@@ -10,7 +10,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/resourcetest"
 )
 
@@ -41,22 +41,22 @@ func TestProductSearchConditions(t *testing.T) {
 	require.GreaterOrEqual(t, len(sample.AllergenIDs), 2)
 	for name, test := range map[string]struct {
 		search catalog.ProductSearchOptions
-		keeps  func(dispensarytest.Product) bool
+		keeps  func(model.Product) bool
 	}{
-		"nothing":                    {catalog.ProductSearchOptions{}, func(dispensarytest.Product) bool { return true }},
+		"nothing":                    {catalog.ProductSearchOptions{}, func(model.Product) bool { return true }},
 		"query":                      {catalog.ProductSearchOptions{Query: "MAGNESIUM powder"}, named("Calm Magnesium Powder")},
 		"query that must be escaped": {catalog.ProductSearchOptions{Query: "Ginger & Peppermint"}, named("Ginger & Peppermint")},
-		"brand":                      {catalog.ProductSearchOptions{BrandID: sample.BrandID}, func(p dispensarytest.Product) bool { return p.BrandID == sample.BrandID }},
+		"brand":                      {catalog.ProductSearchOptions{BrandID: sample.BrandID}, func(p model.Product) bool { return p.BrandID == sample.BrandID }},
 		"allergen":                   {catalog.ProductSearchOptions{AllergenIDs: sample.AllergenIDs[:1]}, hasAll(sample.AllergenIDs[:1], allergensOf)},
 		"allergens": {catalog.ProductSearchOptions{AllergenIDs: sample.AllergenIDs[:2]},
 			hasAll(sample.AllergenIDs[:2], allergensOf)},
 		"ingredient": {catalog.ProductSearchOptions{IngredientIDs: products[1].IngredientIDs[:1]},
-			hasAll(products[1].IngredientIDs[:1], func(p dispensarytest.Product) []string { return p.IngredientIDs })},
+			hasAll(products[1].IngredientIDs[:1], func(p model.Product) []string { return p.IngredientIDs })},
 		"supplement type": {catalog.ProductSearchOptions{SupplementTypeIDs: []string{sample.SupplementTypeID}},
-			func(p dispensarytest.Product) bool { return p.SupplementTypeID == sample.SupplementTypeID }},
+			func(p model.Product) bool { return p.SupplementTypeID == sample.SupplementTypeID }},
 		"certification": {catalog.ProductSearchOptions{ThirdPartyCertificationIDs: sample.CertificationIDs},
-			hasAll(sample.CertificationIDs, func(p dispensarytest.Product) []string { return p.CertificationIDs })},
-		"two conditions": {catalog.ProductSearchOptions{BrandID: sample.BrandID, Query: "capsule"}, func(dispensarytest.Product) bool { return false }},
+			hasAll(sample.CertificationIDs, func(p model.Product) []string { return p.CertificationIDs })},
+		"two conditions": {catalog.ProductSearchOptions{BrandID: sample.BrandID, Query: "capsule"}, func(model.Product) bool { return false }},
 	} {
 		var want, got []string
 		for _, p := range products {
@@ -74,14 +74,14 @@ func TestProductSearchConditions(t *testing.T) {
 	platform.Journal().CheckNoUnexpected(t)
 }
 
-func named(name string) func(dispensarytest.Product) bool {
-	return func(p dispensarytest.Product) bool { return p.Name == name }
+func named(name string) func(model.Product) bool {
+	return func(p model.Product) bool { return p.Name == name }
 }
 
-func allergensOf(p dispensarytest.Product) []string { return p.AllergenIDs }
+func allergensOf(p model.Product) []string { return p.AllergenIDs }
 
-func hasAll(ids []string, of func(dispensarytest.Product) []string) func(dispensarytest.Product) bool {
-	return func(p dispensarytest.Product) bool {
+func hasAll(ids []string, of func(model.Product) []string) func(model.Product) bool {
+	return func(p model.Product) bool {
 		return !slices.ContainsFunc(ids, func(id string) bool { return !slices.Contains(of(p), id) })
 	}
 }

@@ -9,12 +9,13 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/resourcetest"
 )
 
 // wantProduct is what the client should tell of a product that the platform holds,
 // in the form that lists and single products have in common.
-func wantProduct(t *testing.T, p *dispensarytest.Platform, held dispensarytest.Product) catalog.Product {
+func wantProduct(t *testing.T, p *dispensarytest.Platform, held model.Product) catalog.Product {
 	t.Helper()
 	want := catalog.Product{ID: held.ID, Name: held.Name, VariantCount: api.Int(len(held.VariantIDs)), Status: catalog.Unavailable}
 	for _, b := range p.Brands() {
@@ -33,7 +34,7 @@ func wantProduct(t *testing.T, p *dispensarytest.Platform, held dispensarytest.P
 	return want
 }
 
-func variantsOf(t *testing.T, p *dispensarytest.Platform, held dispensarytest.Product) []catalog.Variant {
+func variantsOf(t *testing.T, p *dispensarytest.Platform, held model.Product) []catalog.Variant {
 	t.Helper()
 	var variants []catalog.Variant
 	for _, id := range held.VariantIDs {
@@ -67,7 +68,7 @@ func TestProducts(t *testing.T) {
 	assert.Len(t, statuses, 3, "the catalog has products of every status")
 }
 
-func wantDosage(d dispensarytest.Dosage) *catalog.Dosage {
+func wantDosage(d model.Dosage) *catalog.Dosage {
 	return &catalog.Dosage{
 		Amount: api.Text(d.Amount), Frequency: api.Text(d.Frequency), Duration: api.Text(d.Duration),
 		Format: api.Text(d.Format), AdditionalInfo: api.Text(d.AdditionalInfo),
@@ -109,9 +110,9 @@ func TestProductStatusFollowsItsVariants(t *testing.T) {
 		one, other string
 		want       catalog.Status
 	}{
-		{dispensarytest.VariantDiscontinued, dispensarytest.VariantAvailable, catalog.Available},
-		{dispensarytest.VariantDiscontinued, dispensarytest.VariantBackordered, catalog.Backordered},
-		{dispensarytest.VariantDiscontinued, dispensarytest.VariantUnavailable, catalog.Unavailable},
+		{model.VariantDiscontinued, model.VariantAvailable, catalog.Available},
+		{model.VariantDiscontinued, model.VariantBackordered, catalog.Backordered},
+		{model.VariantDiscontinued, model.VariantUnavailable, catalog.Unavailable},
 	} {
 		setStatus(t, platform, held.VariantIDs[0], test.one)
 		setStatus(t, platform, held.VariantIDs[1], test.other)

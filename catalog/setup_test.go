@@ -10,6 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // unknown is an id that nothing has.
@@ -20,7 +21,7 @@ const unknown = "00000000-0000-4000-8000-000000000000"
 func start(t *testing.T) (*dispensarytest.Server, catalog.Service) {
 	t.Helper()
 	platform := dispensarytest.New(t)
-	return platform, platform.Client(dispensarytest.User{}).Catalog
+	return platform, platform.Client(model.User{}).Catalog
 }
 
 // getter is the Get method of a resource.

@@ -9,14 +9,14 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalog"
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // wantVariant is what the client should tell of a variant that the platform
 // holds, where it stands in a product.
-func wantVariant(v dispensarytest.Variant) catalog.Variant {
+func wantVariant(v model.Variant) catalog.Variant {
 	availability := "n/a"
-	if v.Status == dispensarytest.VariantAvailable {
+	if v.Status == model.VariantAvailable {
 		availability = "In Stock"
 	}
 	const images = "https://images.dispensary.example/variants/"
@@ -34,7 +34,7 @@ func TestVariants(t *testing.T) {
 	platform, s := start(t)
 	p := platform.Platform()
 	for _, product := range p.Products()[:5] {
-		var brand dispensarytest.Brand
+		var brand model.Brand
 		for _, b := range p.Brands() {
 			if b.ID == product.BrandID {
 				brand = b

@@ -11,14 +11,15 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/resourcetest"
 )
 
 func TestAddresses(t *testing.T) {
 	t.Parallel()
-	for region, want := range map[dispensarytest.Region]clinic.Address{
-		dispensarytest.UnitedStates: {Address1: "112 Example Street", Address2: "Unit 4", Zipcode: "97202", City: "Portland", State: "OR", Country: "United States"},
-		dispensarytest.Canada:       {Address1: "112 Example Street", Address2: "Unit 4", Zipcode: "K1A 0B2", City: "Ottawa", State: "ON", Country: "Canada"},
+	for region, want := range map[model.Region]clinic.Address{
+		model.UnitedStates: {Address1: "112 Example Street", Address2: "Unit 4", Zipcode: "97202", City: "Portland", State: "OR", Country: "United States"},
+		model.Canada:       {Address1: "112 Example Street", Address2: "Unit 4", Zipcode: "K1A 0B2", City: "Ottawa", State: "ON", Country: "Canada"},
 	} {
 		b := start(t, dispensarytest.WithRegion(region))
 		patients := b.Platform().Patients()

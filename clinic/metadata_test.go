@@ -9,7 +9,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/clinic"
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/resourcetest"
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
@@ -25,7 +25,7 @@ func (b *bench) mark(t *testing.T, id string) map[clinic.MetadataType]string {
 	require.NoError(t, err)
 	staff, err := b.Staff.Create(t.Context(), clinic.NewStaffMember{Email: "desk@example.com", FirstName: "New", LastName: "Desk", Metadata: metadata})
 	require.NoError(t, err)
-	plan, err := b.Client(dispensarytest.User{}).TreatmentPlans.Create(t.Context(), patient, treatmentplans.NewPlan{
+	plan, err := b.Client(model.User{}).TreatmentPlans.Create(t.Context(), patient, treatmentplans.NewPlan{
 		PractitionerID: practitioner, Metadata: metadata,
 		Recommendations: []treatmentplans.Recommendation{{VariantID: b.Platform().Products()[0].VariantIDs[0], UnitsToPurchase: 1}},
 	})

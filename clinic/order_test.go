@@ -12,13 +12,13 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/clinic"
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/resourcetest"
 )
 
 // wantOrder is what every form of an order should tell of one that the platform
 // holds.
-func wantOrder(held dispensarytest.Order) clinic.Order {
+func wantOrder(held model.Order) clinic.Order {
 	return clinic.Order{
 		ID: held.ID, OrderNumber: held.Number, TreatmentPlanIDs: slices.Concat([]string{}, held.PlanIDs),
 		MSRPTotal: api.Decimal(held.MSRPTotal.String()), ItemTotal: api.Decimal(held.ItemTotal.String()),
@@ -73,7 +73,7 @@ func TestOrdersOfAPatient(t *testing.T) {
 	b := start(t)
 	patient := b.Platform().Patients()[0].ID
 	for range 2 {
-		_, _, err := b.Platform().PlaceOrder(patient, dispensarytest.NewOrder{})
+		_, _, err := b.Platform().PlaceOrder(patient, model.NewOrder{})
 		require.NoError(t, err)
 	}
 	orders := resourcetest.Walk(t, 2, func(p api.Paging) clinic.PatientOrderListOptions { return clinic.PatientOrderListOptions{Paging: p} },
@@ -105,7 +105,7 @@ func TestOrderFilters(t *testing.T) {
 	day := api.DateOf(second.CompletedAt)
 	for name, test := range map[string]struct {
 		options clinic.OrderListOptions
-		want    []dispensarytest.Order
+		want    []model.Order
 	}{
 		"none":          {clinic.OrderListOptions{}, held},
 		"patient":       {clinic.OrderListOptions{PatientID: second.PatientID}, held[1:2]},
@@ -117,7 +117,7 @@ func TestOrderFilters(t *testing.T) {
 		"between":       {clinic.OrderListOptions{CompletedAt: api.DateRange(api.DateOf(held[0].CompletedAt), day)}, held[:2]},
 		"contradictory": {clinic.OrderListOptions{PatientID: second.PatientID, OrderNumber: held[0].Number}, nil},
 	} {
-		want := resourcetest.IDs(test.want, func(o dispensarytest.Order) string { return o.ID })
+		want := resourcetest.IDs(test.want, func(o model.Order) string { return o.ID })
 		got := resourcetest.IDs(resourcetest.Collect(t, b.Orders.All(t.Context(), test.options)), func(o clinic.Order) string { return o.ID })
 		assert.Equal(t, want, got, name)
 	}

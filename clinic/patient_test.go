@@ -9,7 +9,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/clinic"
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/resourcetest"
 )
 
@@ -124,33 +124,33 @@ func TestCreatePatientIsRefused(t *testing.T) {
 var patientUpdates = []struct {
 	update clinic.PatientUpdate
 	body   string
-	change func(*dispensarytest.Patient)
+	change func(*model.Patient)
 }{
-	{clinic.PatientUpdate{}, `{}`, func(*dispensarytest.Patient) {}},
+	{clinic.PatientUpdate{}, `{}`, func(*model.Patient) {}},
 	{clinic.PatientUpdate{Email: api.Value("changed@example.com")}, `{"email":"changed@example.com"}`,
-		func(p *dispensarytest.Patient) { p.Email = "changed@example.com" }},
+		func(p *model.Patient) { p.Email = "changed@example.com" }},
 	{clinic.PatientUpdate{FirstName: api.Value("Changed")}, `{"first_name":"Changed"}`,
-		func(p *dispensarytest.Patient) { p.FirstName = "Changed" }},
+		func(p *model.Patient) { p.FirstName = "Changed" }},
 	{clinic.PatientUpdate{LastName: api.Value("Name")}, `{"last_name":"Name"}`,
-		func(p *dispensarytest.Patient) { p.LastName = "Name" }},
+		func(p *model.Patient) { p.LastName = "Name" }},
 	{clinic.PatientUpdate{DateOfBirth: api.Value(api.Date{Year: 1999, Month: 12, Day: 31})}, `{"date_of_birth":"1999-12-31"}`,
-		func(p *dispensarytest.Patient) { p.DateOfBirth = "1999-12-31" }},
+		func(p *model.Patient) { p.DateOfBirth = "1999-12-31" }},
 	{clinic.PatientUpdate{DateOfBirth: api.Null[api.Date]()}, `{"date_of_birth":null}`,
-		func(p *dispensarytest.Patient) { p.DateOfBirth = "" }},
+		func(p *model.Patient) { p.DateOfBirth = "" }},
 	{clinic.PatientUpdate{Gender: api.Value(clinic.Male)}, `{"gender":"male"}`,
-		func(p *dispensarytest.Patient) { p.Gender = "male" }},
+		func(p *model.Patient) { p.Gender = "male" }},
 	{clinic.PatientUpdate{Gender: api.Null[clinic.Gender]()}, `{"gender":null}`,
-		func(p *dispensarytest.Patient) { p.Gender = "" }},
+		func(p *model.Patient) { p.Gender = "" }},
 	{clinic.PatientUpdate{MobileNumber: api.Value("+15555550177")}, `{"mobile_number":"+15555550177"}`,
-		func(p *dispensarytest.Patient) { p.MobileNumber = "+15555550177" }},
+		func(p *model.Patient) { p.MobileNumber = "+15555550177" }},
 	{clinic.PatientUpdate{MobileNumber: api.Null[string]()}, `{"mobile_number":null}`,
-		func(p *dispensarytest.Patient) { p.MobileNumber = "" }},
+		func(p *model.Patient) { p.MobileNumber = "" }},
 	{clinic.PatientUpdate{Discount: api.Value[api.Percent](2.5)}, `{"discount":2.5}`,
-		func(p *dispensarytest.Patient) { p.Discount = 2.5 }},
+		func(p *model.Patient) { p.Discount = 2.5 }},
 	{clinic.PatientUpdate{Discount: api.Value[api.Percent](0)}, `{"discount":0}`,
-		func(p *dispensarytest.Patient) { p.Discount = 0 }},
+		func(p *model.Patient) { p.Discount = 0 }},
 	{clinic.PatientUpdate{Metadata: api.Value(clinic.Metadata{ID: "ehr-9"})}, `{"metadata":{"id":"ehr-9"}}`,
-		func(p *dispensarytest.Patient) { p.MetadataID = "ehr-9" }},
+		func(p *model.Patient) { p.MetadataID = "ehr-9" }},
 }
 
 // An update changes what it names, and nothing else.

@@ -9,12 +9,12 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/clinic"
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/resourcetest"
 )
 
 // heldPractitioner finds a practitioner on the platform.
-func (b *bench) heldPractitioner(t *testing.T, id string) dispensarytest.Practitioner {
+func (b *bench) heldPractitioner(t *testing.T, id string) model.Practitioner {
 	t.Helper()
 	for _, held := range b.Platform().Practitioners() {
 		if held.ID == id {
@@ -27,7 +27,7 @@ func (b *bench) heldPractitioner(t *testing.T, id string) dispensarytest.Practit
 
 // wantPractitioner is what the client should tell of a practitioner that the
 // platform holds.
-func wantPractitioner(held dispensarytest.Practitioner) clinic.Practitioner {
+func wantPractitioner(held model.Practitioner) clinic.Practitioner {
 	return clinic.Practitioner{
 		ID: held.ID, FirstName: held.FirstName, LastName: held.LastName, Email: held.Email,
 		PractitionerTypeID: held.TypeID, Metadata: clinic.Metadata{ID: held.MetadataID},
@@ -108,17 +108,17 @@ func TestUpdatePractitioner(t *testing.T) {
 	for _, test := range []struct {
 		update clinic.PractitionerUpdate
 		body   string
-		change func(*dispensarytest.Practitioner)
+		change func(*model.Practitioner)
 	}{
-		{clinic.PractitionerUpdate{}, `{}`, func(*dispensarytest.Practitioner) {}},
+		{clinic.PractitionerUpdate{}, `{}`, func(*model.Practitioner) {}},
 		{clinic.PractitionerUpdate{PractitionerTypeID: api.Value(other)}, `{"practitioner_type_id":"` + other + `"}`,
-			func(p *dispensarytest.Practitioner) { p.TypeID = other }},
+			func(p *model.Practitioner) { p.TypeID = other }},
 		{clinic.PractitionerUpdate{Email: api.Value("changed@example.com")}, `{"email":"changed@example.com"}`,
-			func(p *dispensarytest.Practitioner) { p.Email = "changed@example.com" }},
+			func(p *model.Practitioner) { p.Email = "changed@example.com" }},
 		{clinic.PractitionerUpdate{FirstName: api.Value("Changed"), LastName: api.Value("Name")}, `{"first_name":"Changed","last_name":"Name"}`,
-			func(p *dispensarytest.Practitioner) { p.FirstName, p.LastName = "Changed", "Name" }},
+			func(p *model.Practitioner) { p.FirstName, p.LastName = "Changed", "Name" }},
 		{clinic.PractitionerUpdate{Metadata: api.Value(clinic.Metadata{ID: "ehr-9"})}, `{"metadata":{"id":"ehr-9"}}`,
-			func(p *dispensarytest.Practitioner) { p.MetadataID = "ehr-9" }},
+			func(p *model.Practitioner) { p.MetadataID = "ehr-9" }},
 	} {
 		want := b.heldPractitioner(t, first.ID)
 		test.change(&want)

@@ -9,6 +9,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // visitAs opens a page with a browser's session, and shows a redirect.
@@ -29,7 +32,7 @@ func (b *browser) visitAs(session *http.Cookie, method, address string, fields u
 }
 
 // signedIn is the session of a browser that a user signed in with.
-func (b *browser) signedIn(user User) *http.Cookie {
+func (b *browser) signedIn(user model.User) *http.Cookie {
 	b.t.Helper()
 	address := b.authorizeURL(nil)
 	page, _ := b.visitAs(nil, "GET", address, nil)
@@ -87,7 +90,7 @@ func TestTheSignInIsRemembered(t *testing.T) {
 	assert.Contains(t, signIn.text, "Sign in to continue", "so does the platform")
 
 	session = b.signedIn(b.fake.Users()[0])
-	b.fake.Clock().Advance(sessionLifetime - time.Second)
+	b.fake.Clock().Advance(tokens.SessionLifetime - time.Second)
 	again, _ = b.visitAs(session, "GET", other, nil)
 	assert.Contains(t, again.text, "asks to work with your account")
 	b.fake.Clock().Advance(time.Second)
@@ -103,10 +106,10 @@ func TestTheSignInIsRemembered(t *testing.T) {
 func TestSessionsAreBounded(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	for range 2 * maxFlows {
-		b.fake.tokens.openSession("someone")
+	for range 2 * tokens.MaxFlows {
+		b.fake.tokens.OpenSession("someone")
 	}
-	assert.LessOrEqual(t, len(b.fake.tokens.sessions), maxFlows)
+	assert.LessOrEqual(t, len(b.fake.tokens.Sessions), tokens.MaxFlows)
 }
 
 // A browser of one user that somebody else signed in with before signs in anew.
@@ -114,7 +117,7 @@ func TestBrowserSwitchesUsers(t *testing.T) {
 	t.Parallel()
 	app := newApplication(t, nil)
 	one := app.fake.Browser(app.fake.Users()[0])
-	for _, user := range []User{app.fake.Users()[0], app.fake.Users()[0], app.fake.Users()[1]} {
+	for _, user := range []model.User{app.fake.Users()[0], app.fake.Users()[0], app.fake.Users()[1]} {
 		one.user = user
 		resp, err := one.Authorize(t.Context(), ehr+"/connect")
 		assert.Empty(t, bodyOf(t, resp, err))

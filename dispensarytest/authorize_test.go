@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // plain is a client that shows redirects instead of following them.
@@ -66,7 +68,7 @@ func TestApproveBringsCodeAndState(t *testing.T) {
 func TestDeclineSaysAccessDenied(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	back, err := b.fake.Decline(b.authorizeURL(url.Values{"state": {"abc"}}), User{})
+	back, err := b.fake.Decline(b.authorizeURL(url.Values{"state": {"abc"}}), model.User{})
 	require.NoError(t, err)
 	assert.Equal(t, "access_denied", back.Query().Get("error"))
 	assert.Equal(t, "abc", back.Query().Get("state"))
@@ -76,7 +78,7 @@ func TestDeclineSaysAccessDenied(t *testing.T) {
 func TestNoStateStaysNoState(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	back, err := b.fake.Approve(b.authorizeURL(url.Values{"state": nil}), User{})
+	back, err := b.fake.Approve(b.authorizeURL(url.Values{"state": nil}), model.User{})
 	require.NoError(t, err)
 	assert.False(t, back.Query().Has("state"))
 }

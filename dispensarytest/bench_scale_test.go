@@ -9,10 +9,13 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/httpapi"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // manyRows is a clinic with more of everything than most.
-var manyRows = WorldSize{Patients: 20_000, Products: 20_000, Plans: 20_000, Orders: 100_000}
+var manyRows = model.WorldSize{Patients: 20_000, Products: 20_000, Plans: 20_000, Orders: 100_000}
 
 // bigWorld is made once in a process, for all benchmarks that fork it.
 var bigWorld = sync.OnceValues(func() (*Snapshot, error) {
@@ -80,11 +83,11 @@ func BenchmarkScale(b *testing.B) {
 // filled in with what it begins with.
 func pager(b *testing.B, fake *Server, path, query string) func() time.Duration {
 	b.Helper()
-	w := fake.world
+	w := fake.store.World
 	fill := func(text string) string {
 		for name, id := range map[string]string{
-			"{patient}": w.patients.At(0).ID, "{product}": w.products.At(0).ID, "{category}": w.categories.At(0).ID,
-			"{brand}": w.brands.At(3).ID, "{allergen}": w.allergens.At(0).ID,
+			"{patient}": w.Patients.At(0).ID, "{product}": w.Products.At(0).ID, "{category}": w.Categories.At(0).ID,
+			"{brand}": w.Brands.At(3).ID, "{allergen}": w.Allergens.At(0).ID,
 		} {
 			text = strings.ReplaceAll(text, name, id)
 		}
@@ -95,11 +98,11 @@ func pager(b *testing.B, fake *Server, path, query string) func() time.Duration 
 		b.Fatal(err)
 	}
 	values.Set("page[size]", "3")
-	request := httptest.NewRequest(http.MethodGet, "https://platform.example"+basePath+fill(path), nil)
-	request.Header.Set("Authorization", "Bearer "+fake.IssueToken(User{}).AccessToken)
+	request := httptest.NewRequest(http.MethodGet, "https://platform.example"+httpapi.BasePath+fill(path), nil)
+	request.Header.Set("Authorization", "Bearer "+fake.IssueToken(model.User{}).AccessToken)
 	if values.Get("page[number]") == "last" {
 		values.Set("page[number]", "2")
-		if w.patients.Len() > 1000 {
+		if w.Patients.Len() > 1000 {
 			values.Set("page[number]", "6600")
 		}
 	}

@@ -6,6 +6,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/httpapi"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // Every benchmark has a floor in the same run: the same way there and back, with
@@ -63,13 +67,13 @@ func rate(b *testing.B, client *http.Client, address, token string) {
 
 // one patient: a small object, behind a token, a scope and the journal.
 func onePatient(fake *Server) string {
-	return basePath + "/clinic/patients/" + fake.Platform().Patients()[0].ID
+	return httpapi.BasePath + "/clinic/patients/" + fake.Platform().Patients()[0].ID
 }
 
 // Target: 100,000 GET/s on two cores.
 func BenchmarkGetInMemory(b *testing.B) {
 	fake := New(b, WithInMemory())
-	token, path := fake.IssueToken(User{}).AccessToken, onePatient(fake)
+	token, path := fake.IssueToken(model.User{}).AccessToken, onePatient(fake)
 	if err := fake.Host(ehr, canned(b, fake, path, token)); err != nil {
 		b.Fatal(err)
 	}
@@ -80,7 +84,7 @@ func BenchmarkGetInMemory(b *testing.B) {
 // Target: 30,000 GET/s.
 func BenchmarkGetOnLoopback(b *testing.B) {
 	fake := New(b)
-	token, path := fake.IssueToken(User{}).AccessToken, onePatient(fake)
+	token, path := fake.IssueToken(model.User{}).AccessToken, onePatient(fake)
 	floor := httptest.NewServer(canned(b, fake, path, token))
 	defer floor.Close()
 	b.Run("floor", func(b *testing.B) { rate(b, fake.HTTPClient(), floor.URL+path, token) })
@@ -89,14 +93,14 @@ func BenchmarkGetOnLoopback(b *testing.B) {
 
 func BenchmarkGetOverTLS(b *testing.B) {
 	fake := New(b, WithTLS())
-	token, path := fake.IssueToken(User{}).AccessToken, onePatient(fake)
+	token, path := fake.IssueToken(model.User{}).AccessToken, onePatient(fake)
 	rate(b, fake.HTTPClient(), fake.origin+path, token)
 }
 
 // A page of 100 products, about 40 KB.
 func BenchmarkPageInMemory(b *testing.B) {
 	fake := New(b, WithInMemory())
-	token, path := fake.IssueToken(User{}).AccessToken, basePath+"/catalog/products?page[size]=100"
+	token, path := fake.IssueToken(model.User{}).AccessToken, httpapi.BasePath+"/catalog/products?page[size]=100"
 	if err := fake.Host(ehr, canned(b, fake, path, token)); err != nil {
 		b.Fatal(err)
 	}
@@ -113,7 +117,7 @@ func BenchmarkFirstAnswer(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				fetch(b, fake.HTTPClient(), fake.BaseURL()+"/clinic", fake.IssueToken(User{}).AccessToken)
+				fetch(b, fake.HTTPClient(), fake.BaseURL()+"/clinic", fake.IssueToken(model.User{}).AccessToken)
 				_ = fake.Close()
 			}
 		})
@@ -131,6 +135,6 @@ func BenchmarkFirstAnswer(b *testing.B) {
 // What the first platform of a process pays and later ones share.
 func BenchmarkBuildDefaultWorld(b *testing.B) {
 	for b.Loop() {
-		buildWorld(defaultSeed, UnitedStates, false)
+		store.BuildWorld(store.DefaultSeed, model.UnitedStates, false)
 	}
 }

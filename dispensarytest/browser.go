@@ -11,20 +11,22 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // Browser is the web browser of one of the platform's users: it keeps cookies,
 // follows redirects, and fills in the platform's forms. With it a test walks an
 // application's whole authorization flow over HTTP, through the real pages.
 type Browser struct {
-	user   User
+	user   model.User
 	client *http.Client
 }
 
 // Browser returns a browser of user, who is signed in nowhere yet; the zero User
 // is the first practitioner. A user the platform does not have panics. The
 // password is always the platform's own: a browser cannot get it wrong.
-func (s *Server) Browser(user User) *Browser {
+func (s *Server) Browser(user model.User) *Browser {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		panic(err) // cookiejar returns none
@@ -53,12 +55,12 @@ func (b *Browser) Cancel(ctx context.Context, address string) (*http.Response, e
 // Approve does as [Browser.Authorize] does for an application that does not run:
 // it returns where the platform sends the browser, with code and state, and does
 // not go there.
-func (s *Server) Approve(authorizeURL string, user User) (*url.URL, error) {
+func (s *Server) Approve(authorizeURL string, user model.User) (*url.URL, error) {
 	return s.Browser(user).stop(authorizeURL, "authorize")
 }
 
 // Decline is [Server.Approve] for a user who cancels.
-func (s *Server) Decline(authorizeURL string, user User) (*url.URL, error) {
+func (s *Server) Decline(authorizeURL string, user model.User) (*url.URL, error) {
 	return s.Browser(user).stop(authorizeURL, "cancel")
 }
 

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // application is an integrator's web server: its /connect sends browsers to the
@@ -66,7 +68,7 @@ func TestBrowserWalksTheWholeFlow(t *testing.T) {
 func TestBrowserCancels(t *testing.T) {
 	t.Parallel()
 	app := newApplication(t, nil)
-	resp, err := app.fake.Browser(User{}).Cancel(t.Context(), ehr+"/connect")
+	resp, err := app.fake.Browser(model.User{}).Cancel(t.Context(), ehr+"/connect")
 	assert.Empty(t, bodyOf(t, resp, err))
 	require.Len(t, app.back, 1)
 	assert.Equal(t, "access_denied", app.back[0].Get("error"))
@@ -82,13 +84,13 @@ func TestBrowserKnowsThePassword(t *testing.T) {
 	resp, err := app.fake.Browser(user).Authorize(t.Context(), ehr+"/connect")
 	assert.Empty(t, bodyOf(t, resp, err))
 	assert.True(t, app.back[0].Has("code"))
-	assert.Panics(t, func() { app.fake.Browser(User{Email: "nobody@example.org"}) })
+	assert.Panics(t, func() { app.fake.Browser(model.User{Email: "nobody@example.org"}) })
 }
 
 func TestBrowserTellsWhereTheWayEnds(t *testing.T) {
 	t.Parallel()
 	app := newApplication(t, url.Values{"redirect_uri": {ehr + "/callback/"}})
-	browser := app.fake.Browser(User{})
+	browser := app.fake.Browser(model.User{})
 	for path, says := range map[string]string{
 		"/connect": "status 404", // it redirects with an address that is not the registered one
 		"/lost":    "did not come to the authorization page",
@@ -97,7 +99,7 @@ func TestBrowserTellsWhereTheWayEnds(t *testing.T) {
 		_, err := browser.Authorize(t.Context(), ehr+path)
 		require.ErrorContains(t, err, says)
 		require.ErrorContains(t, err, "dispensarytest: ")
-		_, err = app.fake.Approve(ehr+path, User{})
+		_, err = app.fake.Approve(ehr+path, model.User{})
 		require.ErrorContains(t, err, says)
 	}
 	_, err := browser.Cancel(t.Context(), "https://elsewhere.example.com")
@@ -115,7 +117,7 @@ func TestBrowserTellsWhereTheWayEnds(t *testing.T) {
 func TestApproveDoesNotOpenTheCallback(t *testing.T) {
 	t.Parallel()
 	app := newApplication(t, nil)
-	back, err := app.fake.Approve(ehr+"/connect", User{})
+	back, err := app.fake.Approve(ehr+"/connect", model.User{})
 	require.NoError(t, err)
 	assert.Equal(t, "/callback", back.Path)
 	assert.Empty(t, app.back)

@@ -7,6 +7,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/httpapi"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 func TestCatalogPages(t *testing.T) {
@@ -73,7 +77,7 @@ func TestBrands(t *testing.T) {
 	assert.Len(t, b.get("/catalog/brands?clinic_permitted=true").column("brands", "id"), 7)
 	blend := b.fake.Platform().Products()[37]
 	require.Equal(t, "Research Blend Q", blend.Name)
-	_, _, err := b.fake.Platform().UpdateVariant(blend.VariantIDs[0], VariantChange{Status: new(VariantBackordered)})
+	_, _, err := b.fake.Platform().UpdateVariant(blend.VariantIDs[0], model.VariantChange{Status: new(model.VariantBackordered)})
 	require.NoError(t, err)
 	assert.Equal(t, "backordered", b.get("/catalog/products/"+blend.ID).ok(200, "product", "status"))
 	assert.Equal(t, "unavailable", b.get("/catalog/brands/"+blend.BrandID).ok(200, "brand", "status"))
@@ -86,7 +90,7 @@ func TestEveryReadAnswers(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	platform := b.fake.Platform()
-	_, event, err := platform.RegisterPatient(NewPatient{})
+	_, event, err := platform.RegisterPatient(model.NewPatient{})
 	require.NoError(t, err)
 	known := map[string]string{
 		"events.get": event.ID, "orders.get": platform.Orders()[0].ID, "products.get": platform.Products()[0].ID,
@@ -108,21 +112,21 @@ func TestEveryReadAnswers(t *testing.T) {
 			}
 		}
 	}
-	for _, op := range operations() {
-		if op.method != "GET" || op.page != nil || op.id == "metadata.list" {
+	for _, op := range operations.All() {
+		if op.Method != "GET" || op.Page || op.ID == "metadata.list" {
 			continue
 		}
-		path, has := routeWith(op.route, known[op.id])
+		path, has := routeWith(op.Route, known[op.ID])
 		answer := b.get(path)
 		answer.ok(200)
-		if op.key != "" {
-			answer.ok(200, op.key)
+		if op.Key != "" {
+			answer.ok(200, op.Key)
 		}
-		if op.list {
+		if op.List {
 			answer.ok(200, "meta")
 		}
 		if has {
-			path, _ = routeWith(op.route, "no-such-id")
+			path, _ = routeWith(op.Route, "no-such-id")
 			b.get(path).refused(404, `{"status":404,"error":"Not Found"}`)
 		}
 	}
@@ -132,14 +136,14 @@ func TestEveryReadAnswers(t *testing.T) {
 func TestTableIsTheWholeAPI(t *testing.T) {
 	t.Parallel()
 	endpoints := make(map[string]bool)
-	for _, op := range operations() {
-		if op.page != nil {
+	for _, op := range operations.All() {
+		if op.Page {
 			continue
 		}
-		assert.False(t, endpoints[op.id], op.id)
-		endpoints[op.id] = true
-		assert.NotNil(t, op.handle, op.id)
-		assert.True(t, op.open || op.scope != "" || op.assumed, op.id)
+		assert.False(t, endpoints[op.ID], op.ID)
+		endpoints[op.ID] = true
+		assert.NotNil(t, httpapi.Handlers()[op.ID], op.ID)
+		assert.True(t, op.Open || op.Scope != "" || op.Assumed, op.ID)
 	}
 	assert.Len(t, endpoints, 61)
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // Whoever watches learns of everything that a page about the platform could show.
@@ -15,9 +17,9 @@ func TestChanges(t *testing.T) {
 	b := start(t, WithClock(frozen()))
 	require.NoError(t, b.fake.RegisterWebhookHandler(http.NotFoundHandler()))
 	patient := b.fake.Platform().Patients()[0].ID
-	token := b.fake.IssueToken(User{}).AccessToken
+	token := b.fake.IssueToken(model.User{}).AccessToken
 	var fault *FaultHandle
-	var order Order
+	var order model.Order
 	snap := b.fake.Snapshot()
 	for _, test := range []struct {
 		what string
@@ -25,16 +27,19 @@ func TestChanges(t *testing.T) {
 	}{
 		{"a request", func() error { b.get("/clinic").ok(200); return nil }},
 		{"an unknown request", func() error { b.get("/nothing").refused(404, "Not Found"); return nil }},
-		{"an event", func() (err error) { order, _, err = b.fake.Platform().PlaceOrder(patient, NewOrder{}); return err }},
+		{"an event", func() (err error) {
+			order, _, err = b.fake.Platform().PlaceOrder(patient, model.NewOrder{})
+			return err
+		}},
 		{"an action without event", func() error { _, err := b.fake.Platform().RefundOrder(order.ID, 0); return err }},
 		{"a move of the clock", func() error { b.fake.Clock().Advance(time.Minute); return nil }},
-		{"a token", func() error { b.fake.IssueToken(User{}); return nil }},
+		{"a token", func() error { b.fake.IssueToken(model.User{}); return nil }},
 		{"the end of a token", func() error { return b.fake.ExpireToken(token) }},
 		{"more scopes", func() error { return b.fake.ExtendScopes("patients:write") }},
 		{"the end of all tokens", func() error { b.fake.InvalidateTokens(); return nil }},
-		{"a fault", func() error { fault = b.fake.Fault(Fault{Effect: DropAfterCommit, Times: 1}); return nil }},
+		{"a fault", func() error { fault = b.fake.Fault(model.Fault{Effect: model.DropAfterCommit, Times: 1}); return nil }},
 		{"the end of a fault", func() error { fault.Remove(); return nil }},
-		{"a reading", func() error { return b.fake.SetReading(SilenceResumeAfterEnable, "resumed") }},
+		{"a reading", func() error { return b.fake.SetBehavior(ResumeAfterEnableResumed) }},
 		{"an endpoint", func() error { return b.fake.RegisterWebhook("http://127.0.0.1:1/") }},
 		{"its return", func() error { return b.fake.EnableWebhook() }},
 		{"a new journal", func() error { b.fake.Journal().Reset(); return nil }},

@@ -5,6 +5,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/closestmatch"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // CheckNoUnexpected fails the test if any request asked for an operation the
@@ -15,7 +19,7 @@ func (j *Journal) CheckNoUnexpected(t testing.TB) {
 	t.Helper()
 	var findings []string
 	for _, r := range j.Requests() {
-		for _, what := range r.unexpected() {
+		for _, what := range unexpected(r) {
 			findings = append(findings, fmt.Sprintf("%s\n    %s", r, what))
 		}
 	}
@@ -24,7 +28,7 @@ func (j *Journal) CheckNoUnexpected(t testing.TB) {
 	}
 }
 
-func (r Request) unexpected() (findings []string) {
+func unexpected(r model.Request) (findings []string) {
 	if r.Operation == "" {
 		what := "the API has no such operation"
 		if len(r.Near) > 0 {
@@ -43,7 +47,7 @@ func (r Request) unexpected() (findings []string) {
 
 // CheckRequested fails the test unless an operation ("patients.create") was
 // answered with success at least once, and returns the latest such request.
-func (j *Journal) CheckRequested(t testing.TB, operation string) Request {
+func (j *Journal) CheckRequested(t testing.TB, operation string) model.Request {
 	t.Helper()
 	found := j.Of(operation)
 	for _, r := range slices.Backward(found) {
@@ -53,7 +57,7 @@ func (j *Journal) CheckRequested(t testing.TB, operation string) Request {
 	}
 	if len(found) > 0 {
 		t.Errorf("dispensarytest: expected %s to succeed; the latest of %d requests was %s", operation, len(found), found[len(found)-1])
-		return Request{}
+		return model.Request{}
 	}
 	var seen []string
 	for _, r := range j.Requests() {
@@ -62,19 +66,11 @@ func (j *Journal) CheckRequested(t testing.TB, operation string) Request {
 		}
 	}
 	text := fmt.Sprintf("dispensarytest: expected a request for %s; there were requests for %q", operation, seen)
-	if near := nearest(operation, operationIDs()); near != "" && near != operation {
+	if near := closestmatch.To(operation, operations.IDs()); near != "" && near != operation {
 		text += fmt.Sprintf(" (did you mean %q?)", near)
 	}
 	t.Error(text)
-	return Request{}
-}
-
-func operationIDs() []string {
-	var ids []string
-	for _, op := range operations() {
-		ids = append(ids, op.id)
-	}
-	return ids
+	return model.Request{}
 }
 
 // PlanMatch is what a treatment plan should look like. Empty fields match
@@ -86,15 +82,15 @@ type PlanMatch struct {
 	State           string
 	PersonalMessage string
 	MetadataID      string
-	Recommendations []Recommendation
+	Recommendations []model.Recommendation
 }
 
 // CheckPlan fails the test unless the platform has a matching treatment plan,
 // and returns it. The failure shows the plan that comes nearest, and where it
 // differs.
-func (j *Journal) CheckPlan(t testing.TB, want PlanMatch) Plan {
+func (j *Journal) CheckPlan(t testing.TB, want PlanMatch) model.Plan {
 	t.Helper()
-	var nearestPlan Plan
+	var nearestPlan model.Plan
 	var fewest []string
 	nearestWrong := false
 	plans := j.srv.Platform().Plans()
@@ -111,15 +107,15 @@ func (j *Journal) CheckPlan(t testing.TB, want PlanMatch) Plan {
 	}
 	if fewest == nil {
 		t.Error("dispensarytest: expected a treatment plan; there is none")
-		return Plan{}
+		return model.Plan{}
 	}
 	t.Errorf("dispensarytest: none of %d treatment plans matches; the nearest is %s, but its\n  %s",
 		len(plans), nearestPlan.ID, strings.Join(fewest, "\n  "))
-	return Plan{}
+	return model.Plan{}
 }
 
 // compare lists how a plan differs.
-func (m PlanMatch) compare(p Plan) (differences []string) {
+func (m PlanMatch) compare(p model.Plan) (differences []string) {
 	for _, text := range []struct{ what, want, got string }{
 		{"patient", m.PatientID, p.PatientID},
 		{"practitioner", m.PractitionerID, p.PractitionerID},
@@ -134,12 +130,12 @@ func (m PlanMatch) compare(p Plan) (differences []string) {
 	return append(differences, m.compareLines(p)...)
 }
 
-func (m PlanMatch) compareLines(p Plan) (differences []string) {
+func (m PlanMatch) compareLines(p model.Plan) (differences []string) {
 	if m.Recommendations == nil {
 		return nil
 	}
 	for _, want := range m.Recommendations {
-		at := slices.IndexFunc(p.Recommendations, func(r Recommendation) bool { return r.VariantID == want.VariantID })
+		at := slices.IndexFunc(p.Recommendations, func(r model.Recommendation) bool { return r.VariantID == want.VariantID })
 		if at < 0 {
 			differences = append(differences, fmt.Sprintf("recommendations lack variant %q", want.VariantID))
 			continue

@@ -1,13 +1,16 @@
 package dispensarytest
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // CheckBackoffHonoured fails the test if a caller came back before the time that a
@@ -25,7 +28,7 @@ func (j *Journal) CheckBackoffHonoured(t testing.TB) {
 			continue
 		}
 		asked++
-		again := slices.IndexFunc(requests[i+1:], func(next Request) bool { return r.sameAs(next) })
+		again := slices.IndexFunc(requests[i+1:], func(next model.Request) bool { return sameRequest(r, next) })
 		if again < 0 {
 			continue
 		}
@@ -47,16 +50,16 @@ func (j *Journal) CheckBackoffHonoured(t testing.TB) {
 }
 
 // mute is the nearest miss of a wait: a 429 that named none.
-func mute(requests []Request) string {
-	at := slices.IndexFunc(requests, func(r Request) bool { return r.Status == http.StatusTooManyRequests })
+func mute(requests []model.Request) string {
+	at := slices.IndexFunc(requests, func(r model.Request) bool { return r.Status == http.StatusTooManyRequests })
 	if at < 0 {
 		return ""
 	}
 	return fmt.Sprintf("; the nearest is %s, which named no time", requests[at])
 }
 
-// sameAs reports that a request is another one again.
-func (r Request) sameAs(next Request) bool {
+// sameRequest reports that a request is another one again.
+func sameRequest(r, next model.Request) bool {
 	return r.Operation == next.Operation && r.Path == next.Path && r.UserID == next.UserID
 }
 
@@ -72,11 +75,11 @@ func (j *Journal) CheckNoNPlusOne(t testing.TB, atMost int) {
 		child  string
 	}
 	var order []group
-	lists, paths, parents := map[string]Request{}, map[group][]string{}, map[group]Request{}
+	lists, paths, parents := map[string]model.Request{}, map[group][]string{}, map[group]model.Request{}
 	for _, r := range j.Requests() {
 		switch op := operationByID(r.Operation); {
 		case r.Method != http.MethodGet || r.Status != http.StatusOK:
-		case op != nil && op.list && !strings.Contains(r.Route, "{"):
+		case op != nil && op.List && !strings.Contains(r.Route, "{"):
 			if before, known := lists[r.UserID]; !known || before.Operation != r.Operation {
 				lists[r.UserID] = r // the pages of one list are one parent
 			}
@@ -103,12 +106,9 @@ func (j *Journal) CheckNoNPlusOne(t testing.TB, atMost int) {
 	}
 }
 
-// operationTable is the table, made once in a process.
-var operationTable = sync.OnceValue(operations)
-
-func operationByID(id string) *operation {
-	all := operationTable()
-	if at := slices.IndexFunc(all, func(op operation) bool { return op.id == id }); at >= 0 {
+func operationByID(id string) *operations.Operation {
+	all := operations.All()
+	if at := slices.IndexFunc(all, func(op operations.Operation) bool { return op.ID == id }); at >= 0 {
 		return &all[at]
 	}
 	return nil
@@ -117,9 +117,9 @@ func operationByID(id string) *operation {
 // insteadOf names the list that would have answered in one go.
 func insteadOf(operation string) string {
 	kind, _, _ := strings.Cut(operation, ".")
-	for _, op := range operationTable() {
-		if op.list && op.id == kind+".list" && op.id != operation && !strings.Contains(op.route, "{") {
-			return "\n    " + op.id + " reads up to 100 of them at once"
+	for _, op := range operations.All() {
+		if op.List && op.ID == kind+".list" && op.ID != operation && !strings.Contains(op.Route, "{") {
+			return "\n    " + op.ID + " reads up to 100 of them at once"
 		}
 	}
 	return ""
@@ -128,7 +128,7 @@ func insteadOf(operation string) string {
 // CheckDelivered fails the test unless an event was delivered for every integration
 // it concerns; what is due is waited for, but not longer than the test runs. See
 // [Server.WaitDelivered].
-func (s *Server) CheckDelivered(t testing.TB, events ...Event) {
+func (s *Server) CheckDelivered(t testing.TB, events ...model.Event) {
 	t.Helper()
 	for _, e := range events {
 		if err := s.WaitDelivered(t.Context(), e.ID); err != nil {
@@ -138,14 +138,14 @@ func (s *Server) CheckDelivered(t testing.TB, events ...Event) {
 }
 
 // otherDeliveries tells what became of the events around one.
-func (s *Server) otherDeliveries(e Event) string {
+func (s *Server) otherDeliveries(e model.Event) string {
 	var lines []string
 	for _, d := range slices.Backward(s.Deliveries()) {
 		if d.EventID != e.ID && len(lines) < 3 {
 			lines = append(lines, fmt.Sprintf("%s %s: %s", d.EventType, d.EventID, d))
 		}
 	}
-	text := fmt.Sprintf("\n  it is %s of %s", or(e.Type, "an event without type, which an action that makes none returns,"), e.CreatedAt.Format(time.RFC3339))
+	text := fmt.Sprintf("\n  it is %s of %s", cmp.Or(e.Type, "an event without type, which an action that makes none returns,"), e.CreatedAt.Format(time.RFC3339))
 	if len(lines) > 0 {
 		text += "\n  the latest other deliveries:\n    " + strings.Join(lines, "\n    ")
 	}

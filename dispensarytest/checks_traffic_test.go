@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // verdict takes a check's failures in place of the test.
@@ -47,7 +49,7 @@ func (v *verdict) says(t *testing.T, texts ...string) {
 
 func TestCheckNoLeak(t *testing.T) {
 	t.Parallel()
-	b := start(t, WithInMemory(), WithWorldSize(WorldSize{Patients: 50}))
+	b := start(t, WithInMemory(), WithWorldSize(model.WorldSize{Patients: 50}))
 	jane, app := b.fake.Platform().Patients()[0], b.fake.Application()
 	check := func(texts ...string) *verdict {
 		v := &verdict{TB: t}
@@ -102,12 +104,12 @@ func TestOwnTextsDoNotLeak(t *testing.T) {
 	_, _ = b.fake.Platform().Order(b.token)
 	b.oneOfEach()
 	b.fake.Clock().Advance(time.Hour)
-	b.fake.Fault(Fault{Effect: ErrorStatus, Status: 500, Messages: []string{jane.Email}})
+	b.fake.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Messages: []string{jane.Email}})
 	b.get("/clinic")
 	var page strings.Builder
 	require.NoError(t, b.fake.WriteTimeline(&page))
 	b.fake.CheckNoLeak(t, page.String())
-	for _, text := range []string{"patients.search → 200", "GET (no operation) → 404", OrderPlaced + ", attempt 1: ok", "moved by 1h0m0s", "fault error_status", "error_status of any: fired 1 times", "on a frozen clock"} {
+	for _, text := range []string{"patients.search → 200", "GET (no operation) → 404", model.OrderPlaced + ", attempt 1: ok", "moved by 1h0m0s", "fault error_status", "error_status of any: fired 1 times", "on a frozen clock"} {
 		assert.Contains(t, page.String(), text)
 	}
 	assert.NotContains(t, page.String(), "src=", "it needs nothing else")
@@ -147,23 +149,23 @@ func TestCheckBackoffHonoured(t *testing.T) {
 		}
 		b.get("/clinic")
 		check().says(t, "none of 1 requests was told to wait")
-		b.fake.Fault(Fault{Effect: TooManyRequests, Times: 1})
+		b.fake.Fault(model.Fault{Effect: model.TooManyRequests, Times: 1})
 		b.get("/clinic")
 		check().says(t, "the nearest is #2 clinic.get", "which named no time")
-		b.fake.Fault(Fault{Effect: TooManyRequests, Times: 2, RetryAfter: 2 * time.Second})
+		b.fake.Fault(model.Fault{Effect: model.TooManyRequests, Times: 2, RetryAfter: 2 * time.Second})
 		b.get("/clinic")
 		b.get("/clinic/patients")
 		time.Sleep(2 * time.Second)
 		b.get("/clinic").ok(200)
 		check().says(t)
-		b.fake.Fault(Fault{Effect: TooManyRequests, Times: 1, RetryAfter: 2 * time.Second})
+		b.fake.Fault(model.Fault{Effect: model.TooManyRequests, Times: 1, RetryAfter: 2 * time.Second})
 		b.get("/clinic")
 		time.Sleep(300 * time.Millisecond)
 		b.get("/clinic").ok(200)
 		check().says(t, "#6 clinic.get GET /api/clinic → 429", "asked for 2s, but #7 came after 300ms, 1.7s too early")
 	})
 	b := start(t, WithInMemory(), WithClock(frozen()))
-	b.fake.Fault(Fault{Effect: TooManyRequests, Times: 1, RetryAfter: time.Second})
+	b.fake.Fault(model.Fault{Effect: model.TooManyRequests, Times: 1, RetryAfter: time.Second})
 	b.get("/clinic")
 	b.get("/clinic")
 	v := &verdict{TB: t}
@@ -203,11 +205,11 @@ func TestCheckDelivered(t *testing.T) {
 	v := &verdict{TB: t}
 	b.fake.CheckDelivered(v, one, two)
 	v.says(t)
-	b.fake.Fault(Fault{Effect: DeliveryLost})
+	b.fake.Fault(model.Fault{Effect: model.DeliveryLost})
 	_, three := b.place()
 	b.fake.CheckDelivered(v, three)
 	v.says(t, three.ID+" was not delivered: it was lost on the way", "it is order.placed of", "the latest other deliveries:", two.ID+": attempt 1: ok")
 	v = &verdict{TB: t}
-	b.fake.CheckDelivered(v, Event{})
+	b.fake.CheckDelivered(v, model.Event{})
 	v.says(t, "an event without type")
 }

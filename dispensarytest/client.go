@@ -4,13 +4,14 @@ import (
 	"context"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // Site returns the platform as a client sees it: the sandbox of its region, with
 // both addresses.
 func (s *Server) Site() dispensary.Site {
 	region := dispensary.US
-	if s.Region() == Canada {
+	if s.Region() == model.Canada {
 		region = dispensary.Canada
 	}
 	return dispensary.Site{
@@ -24,7 +25,7 @@ func (s *Server) Site() dispensary.Site {
 // without the browser; the zero User is the first practitioner. Options come
 // after the client's own, which are the token and the way to the platform.
 // A wrong option panics.
-func (s *Server) Client(user User, options ...dispensary.Option) *dispensary.Client {
+func (s *Server) Client(user model.User, options ...dispensary.Option) *dispensary.Client {
 	given := []dispensary.Option{
 		dispensary.WithHTTPClient(s.HTTPClient()),
 		dispensary.WithTokenSource(s.TokenSource(user)),
@@ -39,7 +40,7 @@ func (s *Server) Client(user User, options ...dispensary.Option) *dispensary.Cli
 // TokenSource returns a source of the user's token, which it does not refresh: a
 // token that ends, ends. Without scopes the token has the application's. To test
 // refreshing, use package oauth against the platform.
-func (s *Server) TokenSource(user User, scopes ...string) dispensary.TokenSource {
+func (s *Server) TokenSource(user model.User, scopes ...string) dispensary.TokenSource {
 	token := s.IssueToken(user, scopes...)
 	return issued{dispensary.AccessToken{
 		Secret:      dispensary.Secret(token.AccessToken),

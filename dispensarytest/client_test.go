@@ -8,13 +8,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 func TestSiteIsTheSandboxOfTheRegion(t *testing.T) {
 	t.Parallel()
-	for region, want := range map[Region]dispensary.Environment{
-		UnitedStates: {Region: dispensary.US, Stage: dispensary.Sandbox},
-		Canada:       {Region: dispensary.Canada, Stage: dispensary.Sandbox},
+	for region, want := range map[model.Region]dispensary.Environment{
+		model.UnitedStates: {Region: dispensary.US, Stage: dispensary.Sandbox},
+		model.Canada:       {Region: dispensary.Canada, Stage: dispensary.Sandbox},
 	} {
 		for _, opt := range []Option{WithInMemory(), WithTLS(), WithAddr("127.0.0.1:0")} {
 			fake := New(t, WithRegion(region), opt)
@@ -31,7 +33,7 @@ func TestClientIsReady(t *testing.T) {
 	t.Parallel()
 	for _, opt := range []Option{WithInMemory(), WithTLS(), WithAddr("127.0.0.1:0")} {
 		fake := New(t, opt)
-		clinic, err := fake.Client(User{}).Clinic.Get(t.Context())
+		clinic, err := fake.Client(model.User{}).Clinic.Get(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, fake.Platform().Clinics()[0].ID, clinic.ID)
 		last, _ := fake.Journal().Last()
@@ -47,31 +49,31 @@ func TestClientIsReady(t *testing.T) {
 
 func TestClientTakesOptions(t *testing.T) {
 	t.Parallel()
-	fake := New(t, WithInMemory(), WithPendingIntegration())
-	client := fake.Client(User{}, dispensary.WithClinicKey(dispensary.Secret(fake.ClinicKey())))
+	fake := New(t, WithInMemory(), WithBehavior(IntegrationActivationFirstKey))
+	client := fake.Client(model.User{}, dispensary.WithClinicKey(dispensary.Secret(fake.ClinicKey())))
 	clinic, err := client.Clinic.Get(t.Context())
 	require.NoError(t, err)
 	assert.False(t, clinic.IntegrationActivatedAt.IsZero(), "the key was sent, and activated the integration")
 
-	narrow := fake.Client(User{}, dispensary.WithTokenSource(fake.TokenSource(User{}, "catalog:read")))
+	narrow := fake.Client(model.User{}, dispensary.WithTokenSource(fake.TokenSource(model.User{}, "catalog:read")))
 	_, err = narrow.Clinic.Get(t.Context())
 	require.ErrorIs(t, err, dispensary.ErrForbidden)
-	assert.Panics(t, func() { fake.Client(User{}, dispensary.WithUserAgent("two\nlines")) })
-	assert.Panics(t, func() { fake.Client(User{ID: "nobody"}) })
+	assert.Panics(t, func() { fake.Client(model.User{}, dispensary.WithUserAgent("two\nlines")) })
+	assert.Panics(t, func() { fake.Client(model.User{ID: "nobody"}) })
 }
 
 func TestTokenSourceDoesNotRefresh(t *testing.T) {
 	t.Parallel()
 	fake := New(t, WithInMemory(), WithClock(frozen()))
-	source := fake.TokenSource(User{})
+	source := fake.TokenSource(model.User{})
 	one, err := source.Token(context.Background())
 	require.NoError(t, err)
 	assert.Equal(t, fake.Site().Environment, one.Environment)
-	assert.Equal(t, fake.Clock().Now().Add(tokenLifetime), one.ExpiresAt)
+	assert.Equal(t, fake.Clock().Now().Add(tokens.TokenLifetime), one.ExpiresAt)
 	fake.InvalidateTokens()
 	two, err := source.Token(context.Background())
 	require.NoError(t, err)
 	assert.Equal(t, one, two)
-	_, err = fake.Client(User{}, dispensary.WithTokenSource(source)).Clinic.Get(t.Context())
+	_, err = fake.Client(model.User{}, dispensary.WithTokenSource(source)).Clinic.Get(t.Context())
 	assert.ErrorIs(t, err, dispensary.ErrUnauthorized)
 }

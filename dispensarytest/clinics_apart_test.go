@@ -8,20 +8,22 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // twoClinics is a platform of two clinics, with the browser of the second one's
 // first practitioner.
 func twoClinics(t *testing.T, opts ...Option) (first, second *browser) {
-	first = start(t, append([]Option{WithInMemory(), WithClock(frozen()), WithWorldSize(WorldSize{Clinics: 2, Patients: 8, Plans: 8, Orders: 8})}, opts...)...)
+	first = start(t, append([]Option{WithInMemory(), WithClock(frozen()), WithWorldSize(model.WorldSize{Clinics: 2, Patients: 8, Plans: 8, Orders: 8})}, opts...)...)
 	return first, first.of(first.fake.Platform().Clinics()[1])
 }
 
 // of is the same browser with the token of a clinic's first practitioner.
-func (b *browser) of(clinic Clinic) *browser {
+func (b *browser) of(clinic model.Clinic) *browser {
 	b.t.Helper()
 	for _, u := range b.fake.Users() {
-		if u.clinicID == clinic.ID {
+		if u.ClinicID == clinic.ID {
 			other := *b
 			other.token = b.fake.IssueToken(u).AccessToken
 			return &other
@@ -38,7 +40,7 @@ func TestDeliveriesAreTheClinicsOwn(t *testing.T) {
 	hook := newReceiver(nil)
 	hook.secret = first.fake.Application().ChallengeToken
 	require.NoError(t, first.fake.RegisterWebhookHandler(hook))
-	_, event, err := first.fake.Platform().CreateProduct(NewProduct{})
+	_, event, err := first.fake.Platform().CreateProduct(model.NewProduct{})
 	require.NoError(t, err)
 	require.NoError(t, first.wait(event))
 	require.Len(t, first.fake.Deliveries(), 2)
@@ -54,10 +56,10 @@ func TestDeliveriesAreTheClinicsOwn(t *testing.T) {
 // A live token of one clinic has nothing sent to another.
 func TestDeliveryConditionsAreTheClinicsOwn(t *testing.T) {
 	t.Parallel()
-	b := start(t, WithInMemory(), WithClock(frozen()), WithWorldSize(WorldSize{Clinics: 2}))
+	b := start(t, WithInMemory(), WithClock(frozen()), WithWorldSize(model.WorldSize{Clinics: 2}))
 	require.NoError(t, b.fake.RegisterWebhookHandler(newReceiver(nil)))
-	create := func() Event {
-		_, event, err := b.fake.Platform().CreateProduct(NewProduct{})
+	create := func() model.Event {
+		_, event, err := b.fake.Platform().CreateProduct(model.NewProduct{})
 		require.NoError(t, err)
 		return event
 	}
@@ -76,15 +78,15 @@ func TestPeopleActInTheirOwnClinic(t *testing.T) {
 	t.Parallel()
 	_, second := twoClinics(t)
 	p, clinic := second.fake.Platform(), second.fake.Platform().Clinics()[1]
-	patient, event, err := p.RegisterPatient(NewPatient{ClinicID: clinic.ID})
+	patient, event, err := p.RegisterPatient(model.NewPatient{ClinicID: clinic.ID})
 	require.NoError(t, err)
 	assert.Equal(t, clinic.ID, patient.ClinicID)
 	assert.Equal(t, clinic.ID, event.ClinicID)
 	second.get("/clinic/patients/" + patient.ID).ok(200)
-	_, _, err = p.RegisterPatient(NewPatient{ClinicID: "x"})
+	_, _, err = p.RegisterPatient(model.NewPatient{ClinicID: "x"})
 	require.ErrorContains(t, err, "no clinic has the id")
 
-	plan, _, err := p.CreatePlan(patient.ID, NewPlan{})
+	plan, _, err := p.CreatePlan(patient.ID, model.NewPlan{})
 	require.NoError(t, err)
 	assert.Equal(t, clinic.ID, plan.ClinicID)
 	second.get("/clinic/practitioners/" + plan.PractitionerID).ok(200)
@@ -104,8 +106,8 @@ func TestPagesAreTheClinicsOwn(t *testing.T) {
 	world := first.fake.Platform()
 	other := world.Patients()[0]
 	require.Equal(t, world.Clinics()[0].ID, other.ClinicID)
-	var ours Patient
-	var practitioner, stranger Practitioner
+	var ours model.Patient
+	var practitioner, stranger model.Practitioner
 	for _, p := range world.Patients() {
 		if p.ClinicID == world.Clinics()[1].ID {
 			ours = p
@@ -161,7 +163,7 @@ func TestTheClinicShowsAnIntegrationInUse(t *testing.T) {
 func TestBrandsAreOpenToClinics(t *testing.T) {
 	t.Parallel()
 	first, second := twoClinics(t)
-	var closed Brand
+	var closed model.Brand
 	for _, b := range first.fake.Platform().Brands() {
 		if b.Restricted {
 			closed = b
@@ -201,11 +203,11 @@ func TestCategoriesAreTheClinicsOwn(t *testing.T) {
 func TestClinicOfProductEvents(t *testing.T) {
 	t.Parallel()
 	for reading, present := range map[string]bool{"absent": false, "present": true} {
-		first, second := twoClinics(t, WithReading(SilenceProductEventClinic, reading))
+		first, second := twoClinics(t, WithBehavior("product-event-clinic="+Behavior(reading)))
 		hook := newReceiver(nil)
 		hook.secret = first.fake.Application().ChallengeToken
 		require.NoError(t, first.fake.RegisterWebhookHandler(hook))
-		_, event, err := first.fake.Platform().CreateProduct(NewProduct{})
+		_, event, err := first.fake.Platform().CreateProduct(model.NewProduct{})
 		require.NoError(t, err)
 		require.NoError(t, first.wait(event))
 		for i, clinic := range first.fake.Platform().Clinics() {

@@ -16,7 +16,7 @@ const contractPath = "/openapi.yaml"
 func (s *Server) serveContract(w http.ResponseWriter) {
 	document := openapi.Document()
 	header := w.Header()
-	header["X-Request-Id"] = []string{s.requestIDs.next()}
+	header["X-Request-Id"] = []string{s.requestIDs.Next()}
 	header.Set("Content-Type", "application/yaml")
 	header.Set("Content-Length", strconv.Itoa(len(document)))
 	_, _ = w.Write(document) // a client that went away is no failure of ours

@@ -10,6 +10,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // hooked is a platform in memory on a frozen clock, with a receiver.
@@ -21,24 +24,24 @@ func hooked(t *testing.T, script func(n int, w http.ResponseWriter, challenge st
 }
 
 // oneOfEach makes an event of every type.
-func (b *browser) oneOfEach() map[string]Event {
+func (b *browser) oneOfEach() map[string]model.Event {
 	b.t.Helper()
 	p := b.fake.Platform()
-	events := make(map[string]Event)
-	note := func(_ any, e Event, err error) {
+	events := make(map[string]model.Event)
+	note := func(_ any, e model.Event, err error) {
 		b.t.Helper()
 		require.NoError(b.t, err)
 		events[e.Type] = e
 	}
 	jane, plan, product := p.Patients()[0], p.Plans()[0], p.Products()[0]
-	note(p.RegisterPatient(NewPatient{}))
-	note(p.EditPatient(jane.ID, PatientChange{Gender: new(X)}))
-	note(p.CreatePlan(jane.ID, NewPlan{}))
-	note(p.UpdatePlan(plan.ID, PlanChange{PersonalMessage: new("Hello")}))
+	note(p.RegisterPatient(model.NewPatient{}))
+	note(p.EditPatient(jane.ID, model.PatientChange{Gender: new(model.X)}))
+	note(p.CreatePlan(jane.ID, model.NewPlan{}))
+	note(p.UpdatePlan(plan.ID, model.PlanChange{PersonalMessage: new("Hello")}))
 	note(p.UpdateRecommendation(plan.ID, plan.Recommendations[0]))
-	note(p.PlaceOrder(jane.ID, NewOrder{}))
-	note(p.CreateProduct(NewProduct{}))
-	note(p.UpdateProduct(product.ID, ProductChange{}))
+	note(p.PlaceOrder(jane.ID, model.NewOrder{}))
+	note(p.CreateProduct(model.NewProduct{}))
+	note(p.UpdateProduct(product.ID, model.ProductChange{}))
 	note(p.DescribeProduct(product.ID, "<p>x</p>"))
 	b.fake.Clock().Advance(0) // a revocation ends what is on its way
 	e, err := p.RevokeClinicKey(b.fake.ClinicKey())
@@ -52,7 +55,7 @@ func TestEveryTypeIsDelivered(t *testing.T) {
 	t.Parallel()
 	b, hook := hooked(t, nil)
 	events := b.oneOfEach()
-	require.Len(t, events, len(EventTypes()))
+	require.Len(t, events, len(model.EventTypes()))
 	b.fake.Clock().Advance(0)
 	byID := make(map[string]map[string]any)
 	for _, got := range hook.all() {
@@ -62,12 +65,12 @@ func TestEveryTypeIsDelivered(t *testing.T) {
 	}
 	for kind, e := range events {
 		sent := byID[e.ID]
-		if kind == ClinicKeyRevoked {
+		if kind == model.ClinicKeyRevoked {
 			assert.NotNil(t, sent, "the revocation is the last thing that is sent")
 		}
 		require.NotNil(t, sent, kind)
 		assert.Equal(t, kind, sent["type"])
-		assert.Equal(t, stamp(e.CreatedAt), sent["created_at"])
+		assert.Equal(t, view.Time(e.CreatedAt), sent["created_at"])
 		assert.NotEmpty(t, sent["integration_id"])
 		_, scoped := sent["clinic_id"]
 		assert.Equal(t, !strings.HasPrefix(kind, "product."), scoped, kind)
@@ -84,7 +87,7 @@ func TestEveryTypeIsDelivered(t *testing.T) {
 // A subscription is a filter: each type alone.
 func TestSubscriptions(t *testing.T) {
 	t.Parallel()
-	for _, kind := range EventTypes() {
+	for _, kind := range model.EventTypes() {
 		b, hook := start(t, WithInMemory(), WithClock(frozen())), newReceiver(nil)
 		hook.secret = b.fake.Application().ChallengeToken
 		require.NoError(t, b.fake.RegisterWebhookHandler(hook, kind))
@@ -95,7 +98,7 @@ func TestSubscriptions(t *testing.T) {
 			assert.Equal(t, kind, d.EventType)
 		}
 		assert.Len(t, hook.all(), len(b.fake.Deliveries()))
-		assert.Len(t, b.fake.Skips(), len(EventTypes())-1)
+		assert.Len(t, b.fake.Skips(), len(model.EventTypes())-1)
 		endpoint, registered := b.fake.Webhook()
 		assert.True(t, registered)
 		assert.Equal(t, []string{kind}, endpoint.Types)
@@ -106,15 +109,15 @@ func TestSubscriptions(t *testing.T) {
 func TestDeliveryConditions(t *testing.T) {
 	t.Parallel()
 	needs := map[string]string{
-		PatientCreated: "patients:read", PatientUpdated: "patients:read", OrderPlaced: "patients:order_history",
-		TreatmentPlanCreated: "patients:treatment_plan_history", TreatmentPlanUpdated: "patients:treatment_plan_history", TreatmentPlanRecommendation: "patients:treatment_plan_history",
-		ProductCreated: "catalog:read", ProductUpdated: "catalog:read", ProductDescriptionUpdated: "catalog:read",
-		ClinicKeyRevoked: "", ClinicKeyActivated: "",
+		model.PatientCreated: "patients:read", model.PatientUpdated: "patients:read", model.OrderPlaced: "patients:order_history",
+		model.TreatmentPlanCreated: "patients:treatment_plan_history", model.TreatmentPlanUpdated: "patients:treatment_plan_history", model.TreatmentPlanRecommendation: "patients:treatment_plan_history",
+		model.ProductCreated: "catalog:read", model.ProductUpdated: "catalog:read", model.ProductDescriptionUpdated: "catalog:read",
+		model.ClinicKeyRevoked: "", model.ClinicKeyActivated: "",
 	}
 	for _, held := range []string{"patients:read", "patients:order_history", "patients:treatment_plan_history", "catalog:read"} {
 		b, _ := hooked(t, nil)
 		b.fake.InvalidateTokens()
-		b.fake.IssueToken(User{}, held)
+		b.fake.IssueToken(model.User{}, held)
 		events := b.oneOfEach()
 		b.fake.Clock().Advance(0)
 		for kind, e := range events {
@@ -135,7 +138,7 @@ func TestConsentOutlivesItsAccessToken(t *testing.T) {
 	b.fake.Clock().Advance(100 * time.Hour)
 	_, e := b.place()
 	require.NoError(t, b.wait(e))
-	b.fake.tokens.revoke(b.token, b.fake.reads())
+	b.fake.tokens.Revoke(b.token, b.fake.behaviors.Get())
 	_, e = b.place()
 	require.ErrorContains(t, b.wait(e), "no live token")
 }
@@ -191,14 +194,14 @@ func (bodyKeeper) WriteHeader(int)             {}
 
 func TestPendingIntegrationsAreNotSentTo(t *testing.T) {
 	t.Parallel()
-	b, hook := hooked(t, nil, WithPendingIntegration())
+	b, hook := hooked(t, nil, WithBehavior(IntegrationActivationFirstKey))
 	_, early := b.place()
 	require.ErrorContains(t, b.wait(early), "no integration of the clinic is active")
 	b.key = b.fake.ClinicKey()
 	b.get("/clinic").ok(200)
 	b.fake.Clock().Advance(0)
 	require.Len(t, hook.all(), 1, "the activation itself is sent")
-	assert.Contains(t, hook.all()[0].body, ClinicKeyActivated)
+	assert.Contains(t, hook.all()[0].body, model.ClinicKeyActivated)
 	_, late := b.place()
 	require.NoError(t, b.wait(late))
 	assert.Len(t, b.get("/events/orders").column("events", "id"), 2, "both can be read")
@@ -214,14 +217,14 @@ func TestRevokedKeysStopDelivery(t *testing.T) {
 	_, e := b.place()
 	require.ErrorContains(t, b.wait(e), "no integration")
 	_, err = p.RevokeClinicKey(b.fake.ClinicKey())
-	require.ErrorIs(t, err, ErrState)
+	require.ErrorIs(t, err, model.ErrState)
 	back, err := p.ReactivateClinicKey(b.fake.ClinicKey())
 	require.NoError(t, err)
 	require.NoError(t, b.wait(back))
 	_, e = b.place()
 	require.NoError(t, b.wait(e))
-	assert.Equal(t, []any{ClinicKeyRevoked, ClinicKeyActivated}, b.get("/events/clinic_keys").column("events", "type"))
-	assert.Equal(t, []any{ClinicKeyActivated}, b.get("/events/clinic_keys?event_type=clinic_key.activated").column("events", "type"))
+	assert.Equal(t, []any{model.ClinicKeyRevoked, model.ClinicKeyActivated}, b.get("/events/clinic_keys").column("events", "type"))
+	assert.Equal(t, []any{model.ClinicKeyActivated}, b.get("/events/clinic_keys?event_type=clinic_key.activated").column("events", "type"))
 }
 
 // Recovery within 24 hours starts the count anew.
@@ -234,7 +237,7 @@ func TestASuccessForgivesFailures(t *testing.T) {
 			return
 		}
 		acknowledge(w, challenge)
-	}, WithUnconditionalDelivery())
+	}, WithBehavior(DeliveryConditionsOff))
 	b.place()
 	b.fake.Clock().Advance(23 * time.Hour)
 	endpoint, _ := b.fake.Webhook()
@@ -258,7 +261,7 @@ func TestEndpointsReplaceEachOther(t *testing.T) {
 	second := newReceiver(nil)
 	second.secret = first.secret
 	require.NoError(t, b.fake.Host(ehr, second))
-	require.NoError(t, b.fake.RegisterWebhook(ehr+"/hook", OrderPlaced))
+	require.NoError(t, b.fake.RegisterWebhook(ehr+"/hook", model.OrderPlaced))
 	_, e := b.place()
 	require.NoError(t, b.wait(e))
 	assert.Empty(t, first.all())
@@ -293,7 +296,7 @@ func TestDeliveryLogRows(t *testing.T) {
 	assert.EqualValues(t, 1, lost["attempt_number"])
 	assert.Nil(t, lost["response_status"], "no answer came")
 	assert.Nil(t, lost["previous_attempt_at"])
-	assert.Equal(t, stamp(e.CreatedAt.Add(time.Minute)), lost["next_attempt_at"])
+	assert.Equal(t, view.Time(e.CreatedAt.Add(time.Minute)), lost["next_attempt_at"])
 	assert.Contains(t, lost["response_errors"], "reset")
 	assert.Equal(t, false, lost["successfully_delivered"])
 	b.fake.Clock().Advance(time.Minute)
@@ -302,7 +305,7 @@ func TestDeliveryLogRows(t *testing.T) {
 	assert.EqualValues(t, 500, refused["response_status"])
 	assert.Equal(t, "down", refused["response_body"])
 	assert.Contains(t, refused["response_header"], "X-Try: 2")
-	assert.Equal(t, stamp(e.CreatedAt), refused["previous_attempt_at"])
+	assert.Equal(t, view.Time(e.CreatedAt), refused["previous_attempt_at"])
 	b.fake.Clock().Advance(5 * time.Minute)
 	done := row()
 	assert.EqualValues(t, 3, done["attempt_number"])

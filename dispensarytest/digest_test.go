@@ -9,7 +9,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/webhooks"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // digest is a number for everything a platform knows: two equal ones mean that
@@ -23,9 +27,9 @@ type digest struct {
 
 func (s *Server) digest(seed maphash.Seed) uint64 {
 	d := &digest{seed: seed}
-	s.mu.RLock()
-	d.world(s.world)
-	s.mu.RUnlock()
+	s.store.RLock()
+	d.world(s.store.World)
+	s.store.RUnlock()
 	d.tokens(s.tokens)
 	d.sender(s.sender)
 	return d.sum
@@ -44,88 +48,88 @@ func markRows[T any](d *digest, rows *table.Table[T]) {
 	}
 }
 
-func (d *digest) world(w *world) {
+func (d *digest) world(w *store.World) {
 	type count struct {
 		kind string
 		n    uint64
 	}
-	for kind, n := range w.numbers {
+	for kind, n := range w.Numbers {
 		mark(d, count{kind, n})
 	}
-	for _, terms := range []*table.Table[Term]{&w.allergens, &w.ingredients, &w.supplementTypes, &w.certifications} {
+	for _, terms := range []*table.Table[model.Term]{&w.Allergens, &w.Ingredients, &w.SupplementTypes, &w.Certifications} {
 		markRows(d, terms)
 	}
-	markRows(d, &w.practitionerTypes)
-	markRows(d, &w.brands)
-	markRows(d, &w.products)
-	markRows(d, &w.variants)
-	markRows(d, &w.categories)
-	markRows(d, &w.customDosages)
-	markRows(d, &w.clinics)
-	markRows(d, &w.integrations)
-	markRows(d, &w.patients)
-	markRows(d, &w.practitioners)
-	markRows(d, &w.staff)
-	markRows(d, &w.addresses)
-	markRows(d, &w.users)
-	markRows(d, &w.plans)
-	markRows(d, &w.protocols)
-	markRows(d, &w.orders)
-	markRows(d, &w.events)
-	markRows(d, &w.carts)
+	markRows(d, &w.PractitionerTypes)
+	markRows(d, &w.Brands)
+	markRows(d, &w.Products)
+	markRows(d, &w.Variants)
+	markRows(d, &w.Categories)
+	markRows(d, &w.CustomDosages)
+	markRows(d, &w.Clinics)
+	markRows(d, &w.Integrations)
+	markRows(d, &w.Patients)
+	markRows(d, &w.Practitioners)
+	markRows(d, &w.Staff)
+	markRows(d, &w.Addresses)
+	markRows(d, &w.Users)
+	markRows(d, &w.Plans)
+	markRows(d, &w.Protocols)
+	markRows(d, &w.Orders)
+	markRows(d, &w.Events)
+	markRows(d, &w.Carts)
 	type entry struct{ index, key, id string }
-	for key, id := range w.patientEmails.Own {
+	for key, id := range w.PatientEmails.Own {
 		mark(d, entry{"patient", key, id})
 	}
-	for key, id := range w.userEmails.Own {
+	for key, id := range w.UserEmails.Own {
 		mark(d, entry{"user", key, id})
 	}
 }
 
-func (d *digest) tokens(s *tokenStore) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
+func (d *digest) tokens(s *tokens.Store) {
+	s.Mu.RLock()
+	defer s.Mu.RUnlock()
 	type access struct {
 		value             string
 		revoked, obsolete bool
 		used              bool
 		expires           time.Time
 	}
-	for value, t := range s.access {
-		mark(d, access{value, t.grant.revoked || t.revoked, t.grant.obsolete, t.used.Load(), t.expires})
+	for value, t := range s.Access {
+		mark(d, access{value, t.Grant.Revoked || t.Revoked, t.Grant.Obsolete, t.Used.Load(), t.Expires})
 	}
 	type refresh struct {
 		value             string
 		revoked, obsolete bool
 	}
-	for value, g := range s.refresh {
-		mark(d, refresh{value, g.revoked, g.obsolete})
+	for value, g := range s.Refresh {
+		mark(d, refresh{value, g.Revoked, g.Obsolete})
 	}
 	type code struct {
 		value   string
 		expires time.Time
 	}
-	for value, c := range s.codes {
-		mark(d, code{value, c.expires})
+	for value, c := range s.Codes {
+		mark(d, code{value, c.Expires})
 	}
-	mark(d, s.issued)
-	mark(d, strings.Join(s.scopes, " "))
+	mark(d, s.Issued)
+	mark(d, strings.Join(s.Scopes, " "))
 }
 
-func (d *digest) sender(s *sender) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (d *digest) sender(s *webhooks.Sender) {
+	s.Store.Lock()
+	defer s.Store.Unlock()
 	type delivered struct {
 		id                 string
 		attempts           int
 		delivered, stopped bool
 		next               time.Time
 	}
-	for one := range s.deliveries.All() {
+	for one := range s.Deliveries.All() {
 		mark(d, delivered{one.ID, len(one.Attempts), one.Delivered, one.Stopped, one.NextAttemptAt})
 	}
-	markRows(d, &s.skips)
-	if ep := s.endpoint; ep != nil {
+	markRows(d, &s.Skips)
+	if ep := s.Endpoint; ep != nil {
 		mark(d, [3]string{ep.URL, ep.Reason, strings.Join(ep.Types, " ")})
 		mark(d, ep.FailingSince)
 	}
@@ -137,7 +141,7 @@ func TestDigestSeesEveryChange(t *testing.T) {
 	b := start(t, WithInMemory(), WithClock(frozen()))
 	p, seed := b.fake.Platform(), maphash.MakeSeed()
 	jane, plan := p.Patients()[0], p.Plans()[0]
-	pair := b.fake.IssueToken(User{})
+	pair := b.fake.IssueToken(model.User{})
 	hook := newReceiver(nil)
 	seen := map[uint64]string{b.fake.digest(seed): "the start"}
 	for _, change := range []struct {
@@ -145,14 +149,14 @@ func TestDigestSeesEveryChange(t *testing.T) {
 		run  func()
 	}{
 		{"a patient edits", func() {
-			_, _, err := p.EditPatient(jane.ID, PatientChange{FirstName: new("Janet")})
+			_, _, err := p.EditPatient(jane.ID, model.PatientChange{FirstName: new("Janet")})
 			require.NoError(t, err)
 		}},
 		{"a call", func() { b.send("PATCH", "/clinic/patients/"+jane.ID, map[string]any{"discount": 1}).ok(200) }},
 		{"a cart", func() { b.send("POST", "/clinic/treatment_plans/"+plan.ID+"/in_office_checkout", nil).ok(201) }},
-		{"a code", func() { b.code(User{}) }},
+		{"a code", func() { b.code(model.User{}) }},
 		{"a refresh", func() { b.renew(pair.RefreshToken).ok(200) }},
-		{"a revocation", func() { b.fake.tokens.revoke(pair.AccessToken, b.fake.reads()) }},
+		{"a revocation", func() { b.fake.tokens.Revoke(pair.AccessToken, b.fake.behaviors.Get()) }},
 		{"an expiry", func() { require.NoError(t, b.fake.ExpireToken(pair.AccessToken)) }},
 		{"an endpoint", func() { require.NoError(t, b.fake.RegisterWebhookHandler(hook)) }},
 		{"an event and its delivery", func() { _, e := b.place(); _ = b.wait(e) }},

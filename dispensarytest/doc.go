@@ -6,7 +6,7 @@
 //	fake := dispensarytest.New(t)
 //	token := fake.IssueToken(fake.Users()[0])
 //	// … call fake.BaseURL() with token.AccessToken …
-//	order, event, err := fake.Platform().PlaceOrder(patientID, dispensarytest.NewOrder{})
+//	order, event, err := fake.Platform().PlaceOrder(patientID, model.NewOrder{})
 //	err = fake.WaitDelivered(ctx, event.ID)
 //	fake.Journal().CheckNoUnexpected(t)
 //
@@ -33,7 +33,7 @@
 //	synctest.Test(t, func(t *testing.T) {
 //		fake := dispensarytest.New(t, dispensarytest.WithInMemory())
 //		err := fake.RegisterWebhookHandler(receiver)
-//		order, event, err := fake.Platform().PlaceOrder(patientID, dispensarytest.NewOrder{})
+//		order, event, err := fake.Platform().PlaceOrder(patientID, model.NewOrder{})
 //		err = fake.WaitDelivered(t.Context(), event.ID) // six hours of retries pass at once
 //	})
 //
@@ -65,12 +65,12 @@
 // repeated, reordered, too old, too new or wrongly signed. A [FaultHandle] tells
 // how often each has fired.
 //
-//	lost := fake.Fault(dispensarytest.Fault{Operation: "patients.create", Effect: dispensarytest.DropAfterCommit, Times: 1})
+//	lost := fake.Fault(model.Fault{Operation: "patients.create", Effect: model.DropAfterCommit, Times: 1})
 //
 // # What the API leaves open
 //
-// Each such point is one of the [Silences], with readings and a default; a test
-// that runs in a [Matrix] holds under all of them. [WithCompatibleChanges] is the
+// Each such point is one of the [BehaviorChoices], with variants and a default, chosen
+// by [WithBehavior]; a test that runs in [EachBehavior] holds under all of them. [WithCompatibleChanges] is the
 // platform after changes that the API calls non-breaking.
 //
 // # Large worlds
@@ -97,8 +97,8 @@
 // # Assumptions
 //
 // The API leaves points open. Where it does, the platform does what integrators
-// of such services have met, and says so here. What can be read in another way has
-// a name in the list of [Silences]; these are the defaults. The file docs/platform.md
+// of such services have met, and says so here. What can be decided in another way
+// has a name among the [BehaviorChoices]; these are the defaults. The file docs/platform.md
 // of this module has all of it in tables, with every endpoint, fault and option.
 //
 // Answers and refusals:
@@ -143,7 +143,7 @@
 //   - After a refresh the access token before stays good until it expires.
 //   - Revoking one token ends the user's whole consent; an unknown token is
 //     revoked without complaint. A code is used up by the exchange that succeeds.
-//   - Integrations are active from the start, see [WithPendingIntegration]. A
+//   - Integrations are active from the start, see [IntegrationActivationFirstKey]. A
 //     request with the key counts as its first use even if it is refused later, for
 //     its scope or its body. A revoked key refuses the requests that carry it;
 //     bearer tokens without it stay good. A clinic that takes a revoked key back
@@ -185,12 +185,12 @@
 //   - A time-out of 2 seconds; waits of 1, 5, 30 and 60 minutes and 5 hours, each
 //     from the failure before; one row in the delivery log for each event and
 //     integration, whose response_status is null without an answer; delivery only
-//     while a consent is live that has the event's scope (see [Skip]); nothing is
+//     while a consent is live that has the event's scope (see [model.Skip]); nothing is
 //     resumed when an endpoint is enabled again, or a key is given back. The news that
 //     a key was revoked has all its attempts; the integration is sent nothing else from
 //     then on. Deliveries go one at a time, see
 //     [WithParallelDelivery], and in the order of their events, see [WithDisorder].
-//   - A rate limit does not count what it refuses, and is off unless a [Fault] or
+//   - A rate limit does not count what it refuses, and is off unless a [model.Fault] or
 //     a reading sets it.
 //   - Events of one object are at least a millisecond apart, also where the clock stands,
 //     and can be ahead of it for that. Their delivery does not wait.
@@ -219,7 +219,7 @@
 //   - An endpoint's address has neither user nor fragment.
 //   - An endpoint on loopback may have a plain HTTP address. Certificates are
 //     checked, compliance with HIPAA is not.
-//   - With a [Fault], deliveries are lost, repeated or wrongly signed.
+//   - With a [model.Fault], deliveries are lost, repeated or wrongly signed.
 //
 // Of the pages for people:
 //

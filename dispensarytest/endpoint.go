@@ -4,41 +4,34 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"time"
-)
 
-// Endpoint is the integrator's registered webhook: one per platform.
-// API section: "Webhooks".
-type Endpoint struct {
-	URL          string
-	Types        []string // event types it is subscribed to
-	Disabled     bool
-	Reason       string    // why it is disabled
-	FailingSince time.Time // zero unless the latest attempts failed
-}
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/webhooks"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
 
 // RegisterWebhook registers the endpoint, in place of an earlier one, and
 // subscribes it to event types: to all when none is named. Plain HTTP is
 // accepted on loopback only. With a probe mode other than [ProbeOff] the
 // endpoint has to answer an empty request with its challenge first.
 func (s *Server) RegisterWebhook(address string, types ...string) error {
-	if err := checkEndpoint(address, types); err != nil {
+	if err := webhooks.CheckEndpoint(address, types); err != nil {
 		return err
 	}
 	if len(types) == 0 {
-		types = EventTypes()
+		types = model.EventTypes()
 	}
-	if s.reads().probe != ProbeOff {
-		if a := s.sender.post(address, nil, s.sender.probeSignature()); a.Err != "" {
+	if s.behaviors.Get().Probe != behavior.ProbeNever {
+		if a := s.sender.Post(address, nil, s.sender.ProbeSignature()); a.Err != "" {
 			return fmt.Errorf("dispensarytest: the webhook endpoint was refused: %s", a.Err)
 		}
 	}
 	defer s.changes.Notify()
-	s.sender.mu.Lock()
-	defer s.sender.mu.Unlock()
-	s.sender.endpoint = &Endpoint{URL: address, Types: slices.Clone(types)}
+	s.sender.Mu.Lock()
+	defer s.sender.Mu.Unlock()
+	s.sender.Endpoint = &model.Endpoint{URL: address, Types: slices.Clone(types)}
 	return nil
 }
 
@@ -54,54 +47,30 @@ func (s *Server) RegisterWebhookHandler(handler http.Handler, types ...string) e
 
 // EnableWebhook takes a disabled endpoint back into service, as the developer
 // dashboard does. Deliveries that stopped meanwhile are not resumed, but see
-// [SilenceResumeAfterEnable].
+// the behavior resume-after-enable.
 func (s *Server) EnableWebhook() error {
 	defer s.changes.Notify()
-	s.sender.mu.Lock()
-	defer s.sender.mu.Unlock()
-	ep := s.sender.endpoint
+	s.sender.Mu.Lock()
+	defer s.sender.Mu.Unlock()
+	ep := s.sender.Endpoint
 	if ep == nil {
 		return errors.New("dispensarytest: EnableWebhook: no webhook endpoint is registered")
 	}
 	ep.Disabled, ep.Reason, ep.FailingSince = false, "", time.Time{}
-	if s.reads().resume {
-		s.sender.resume()
+	if s.behaviors.Get().Resume {
+		s.sender.Resume()
 	}
 	return nil
 }
 
 // Webhook returns the registered endpoint, and false when there is none.
-func (s *Server) Webhook() (Endpoint, bool) {
-	s.sender.mu.Lock()
-	defer s.sender.mu.Unlock()
-	if s.sender.endpoint == nil {
-		return Endpoint{}, false
+func (s *Server) Webhook() (model.Endpoint, bool) {
+	s.sender.Mu.Lock()
+	defer s.sender.Mu.Unlock()
+	if s.sender.Endpoint == nil {
+		return model.Endpoint{}, false
 	}
-	ep := *s.sender.endpoint
+	ep := *s.sender.Endpoint
 	ep.Types = slices.Clone(ep.Types)
 	return ep, true
-}
-
-func checkEndpoint(address string, types []string) error {
-	u, err := url.Parse(address)
-	switch {
-	case err != nil:
-		return errors.New("dispensarytest: webhook address: it cannot be read") // it may hold a secret
-	case u.User != nil:
-		return fmt.Errorf("dispensarytest: webhook address at %s: it names a user; the signature tells who calls", u.Host)
-	case u.Host == "" || u.Scheme == "":
-		return fmt.Errorf("dispensarytest: webhook address %q is not absolute", address)
-	case u.Scheme != "https" && u.Scheme != "http":
-		return fmt.Errorf("dispensarytest: webhook address %q is not one of HTTPS", address)
-	case u.Fragment != "":
-		return fmt.Errorf("dispensarytest: webhook address %q has a fragment, which is not sent", address)
-	case u.Scheme == "http" && !isLoopback(u.Hostname()):
-		return fmt.Errorf("dispensarytest: webhook address %q: plain HTTP only on loopback", address)
-	}
-	for _, t := range types {
-		if !slices.Contains(EventTypes(), t) {
-			return errors.New("dispensarytest: " + unknownName("event type", t, EventTypes()))
-		}
-	}
-	return nil
 }

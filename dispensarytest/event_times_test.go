@@ -8,10 +8,13 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // wireTimes are created_at of an event and updated_at of the plan in it, as they are sent.
-func wireTimes(t *testing.T, e Event) (created, updated string) {
+func wireTimes(t *testing.T, e model.Event) (created, updated string) {
 	t.Helper()
 	var data struct {
 		Plan struct {
@@ -19,7 +22,7 @@ func wireTimes(t *testing.T, e Event) (created, updated string) {
 		} `json:"treatment_plan"`
 	}
 	require.NoError(t, json.Unmarshal(e.Data, &data))
-	return stamp(e.CreatedAt), data.Plan.UpdatedAt
+	return view.Time(e.CreatedAt), data.Plan.UpdatedAt
 }
 
 // Whoever orders by time finds out that a plan was cancelled after it was created,
@@ -28,34 +31,34 @@ func TestEventsOfOneObjectHaveTimesOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	clock := frozen()
 	b, hook := start(t, WithClock(clock)), listen(t, nil)
-	b.subscribe(hook, EventTypes()...)
+	b.subscribe(hook, model.EventTypes()...)
 	p := b.fake.Platform()
 	now := clock.Now()
-	plan, created, err := p.CreatePlan(p.Patients()[0].ID, NewPlan{})
+	plan, created, err := p.CreatePlan(p.Patients()[0].ID, model.NewPlan{})
 	require.NoError(t, err)
-	_, edited, err := p.UpdatePlan(plan.ID, PlanChange{PersonalMessage: new("Hello")})
+	_, edited, err := p.UpdatePlan(plan.ID, model.PlanChange{PersonalMessage: new("Hello")})
 	require.NoError(t, err)
 	gone, cancelled, err := p.CancelPlan(plan.ID)
 	require.NoError(t, err)
-	for i, e := range []Event{created, edited, cancelled} {
+	for i, e := range []model.Event{created, edited, cancelled} {
 		at, updated := wireTimes(t, e)
-		assert.Equal(t, stamp(now.Add(time.Duration(i)*time.Millisecond)), at)
+		assert.Equal(t, view.Time(now.Add(time.Duration(i)*time.Millisecond)), at)
 		assert.Equal(t, at, updated, "the data says the same")
 		assert.Equal(t, plan.ID, e.ObjectID)
 	}
 	assert.Equal(t, cancelled.CreatedAt, gone.UpdatedAt)
-	assert.Equal(t, stamp(gone.UpdatedAt), b.get("/clinic/treatment_plans/"+plan.ID).ok(200, "treatment_plan", "updated_at"))
+	assert.Equal(t, view.Time(gone.UpdatedAt), b.get("/clinic/treatment_plans/"+plan.ID).ok(200, "treatment_plan", "updated_at"))
 
-	_, other, err := p.CreatePlan(p.Patients()[1].ID, NewPlan{})
+	_, other, err := p.CreatePlan(p.Patients()[1].ID, model.NewPlan{})
 	require.NoError(t, err)
 	assert.Equal(t, now, other.CreatedAt, "another object's events have the clock's time")
-	for _, e := range []Event{created, edited, cancelled, other} {
+	for _, e := range []model.Event{created, edited, cancelled, other} {
 		require.NoError(t, b.fake.WaitDelivered(t.Context(), e.ID), "the clock does not have to move")
 	}
 	assert.Len(t, hook.all(), 4)
 
 	clock.Advance(2 * time.Millisecond) // still not later than the last event
-	_, late, err := p.UpdatePlan(other.ObjectID, PlanChange{PersonalMessage: new("Hello")})
+	_, late, err := p.UpdatePlan(other.ObjectID, model.PlanChange{PersonalMessage: new("Hello")})
 	require.NoError(t, err)
 	assert.Equal(t, clock.Now(), late.CreatedAt)
 }
@@ -67,11 +70,11 @@ func TestEventTimesAreApartOnTheWire(t *testing.T) {
 	b := start(t, WithInMemory(), WithClock(clock))
 	p := b.fake.Platform()
 	patient := p.Patients()[0].ID
-	var last Event
+	var last model.Event
 	for range 4 {
-		_, e, err := p.EditPatient(patient, PatientChange{FirstName: new("Ada")})
+		_, e, err := p.EditPatient(patient, model.PatientChange{FirstName: new("Ada")})
 		require.NoError(t, err)
-		assert.Less(t, stamp(last.CreatedAt), stamp(e.CreatedAt))
+		assert.Less(t, view.Time(last.CreatedAt), view.Time(e.CreatedAt))
 		last = e
 		clock.Advance(300 * time.Microsecond)
 	}
@@ -80,7 +83,7 @@ func TestEventTimesAreApartOnTheWire(t *testing.T) {
 	require.NoError(t, err)
 	activated, err := p.ReactivateClinicKey(key)
 	require.NoError(t, err)
-	assert.Less(t, stamp(revoked.CreatedAt), stamp(activated.CreatedAt))
+	assert.Less(t, view.Time(revoked.CreatedAt), view.Time(activated.CreatedAt))
 }
 
 // What the integrator does does not take the time of a plan back.
@@ -88,12 +91,12 @@ func TestUpdatedAtDoesNotGoBack(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithClock(frozen()))
 	p := b.fake.Platform()
-	plan, _, err := p.CreatePlan(p.Patients()[0].ID, NewPlan{})
+	plan, _, err := p.CreatePlan(p.Patients()[0].ID, model.NewPlan{})
 	require.NoError(t, err)
-	edited, _, err := p.UpdatePlan(plan.ID, PlanChange{PersonalMessage: new("Hello")})
+	edited, _, err := p.UpdatePlan(plan.ID, model.PlanChange{PersonalMessage: new("Hello")})
 	require.NoError(t, err)
 	got := b.send("PATCH", "/clinic/treatment_plans/"+plan.ID+"/cancel", nil).ok(200, "treatment_plan", "updated_at")
-	assert.Equal(t, stamp(edited.UpdatedAt), got)
+	assert.Equal(t, view.Time(edited.UpdatedAt), got)
 }
 
 // A snapshot knows what an event was about.
@@ -101,7 +104,7 @@ func TestEventTimesAreApartAfterASnapshotWasLoaded(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithClock(frozen()))
 	p := b.fake.Platform()
-	plan, created, err := p.CreatePlan(p.Patients()[0].ID, NewPlan{})
+	plan, created, err := p.CreatePlan(p.Patients()[0].ID, model.NewPlan{})
 	require.NoError(t, err)
 	var file bytes.Buffer
 	require.NoError(t, b.fake.Snapshot().Save(&file))
@@ -114,9 +117,9 @@ func TestEventTimesAreApartAfterASnapshotWasLoaded(t *testing.T) {
 
 func TestReadingsOfEventTimes(t *testing.T) {
 	t.Parallel()
-	silent(t, SilenceEventTimes, "as-they-fall", func(b *browser) {
+	behaving(t, EventTimesAsTheyFall, func(b *browser) {
 		p := b.fake.Platform()
-		plan, created, err := p.CreatePlan(p.Patients()[0].ID, NewPlan{})
+		plan, created, err := p.CreatePlan(p.Patients()[0].ID, model.NewPlan{})
 		require.NoError(b.t, err)
 		_, cancelled, err := p.CancelPlan(plan.ID)
 		require.NoError(b.t, err)

@@ -7,10 +7,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // data decodes an event's data.
-func (e Event) decode(t *testing.T) map[string]any {
+func dataOf(t *testing.T, e model.Event) map[string]any {
 	t.Helper()
 	var data map[string]any
 	require.NoError(t, json.Unmarshal(e.Data, &data))
@@ -21,11 +23,11 @@ func TestPlatformActionsMakeEvents(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	p := b.fake.Platform()
-	check := func(e Event, err error, kind, wrapper string) map[string]any {
+	check := func(e model.Event, err error, kind, wrapper string) map[string]any {
 		t.Helper()
 		require.NoError(t, err)
 		assert.Equal(t, kind, e.Type)
-		data := e.decode(t)
+		data := dataOf(t, e)
 		if wrapper == "" {
 			assert.Contains(t, data, "id")
 			return data
@@ -33,47 +35,47 @@ func TestPlatformActionsMakeEvents(t *testing.T) {
 		assert.Equal(t, []string{wrapper}, keysOf(data))
 		return data[wrapper].(map[string]any)
 	}
-	patient, e, err := p.RegisterPatient(NewPatient{FirstName: "Ada"})
-	assert.ElementsMatch(t, patientKeys, keysOf(check(e, err, PatientCreated, "patient")))
-	_, e, err = p.EditPatient(patient.ID, PatientChange{Email: new("ada@example.org")})
-	assert.Equal(t, "ada@example.org", check(e, err, PatientUpdated, "patient")["email"])
+	patient, e, err := p.RegisterPatient(model.NewPatient{FirstName: "Ada"})
+	assert.ElementsMatch(t, patientKeys, keysOf(check(e, err, model.PatientCreated, "patient")))
+	_, e, err = p.EditPatient(patient.ID, model.PatientChange{Email: new("ada@example.org")})
+	assert.Equal(t, "ada@example.org", check(e, err, model.PatientUpdated, "patient")["email"])
 
-	plan, e, err := p.CreatePlan(patient.ID, NewPlan{Draft: true, Recommendations: []Recommendation{{VariantID: p.Products()[0].VariantIDs[0], UnitsToPurchase: 1, Dosage: &Dosage{Amount: "1"}}}})
+	plan, e, err := p.CreatePlan(patient.ID, model.NewPlan{Draft: true, Recommendations: []model.Recommendation{{VariantID: p.Products()[0].VariantIDs[0], UnitsToPurchase: 1, Dosage: &model.Dosage{Amount: "1"}}}})
 	require.NoError(t, err)
 	assert.Empty(t, e.ID, "a draft makes no event yet")
 	_, e, err = p.ActivatePlan(plan.ID)
-	line := check(e, err, TreatmentPlanCreated, "treatment_plan")["recommendations"].([]any)[0].(map[string]any)
+	line := check(e, err, model.TreatmentPlanCreated, "treatment_plan")["recommendations"].([]any)[0].(map[string]any)
 	assert.Equal(t, "1", line["dosage"].(map[string]any)["recommended_amount"], "events spell the dosage their own way")
-	_, e, err = p.UpdatePlan(plan.ID, PlanChange{PersonalMessage: new("Hello")})
-	check(e, err, TreatmentPlanUpdated, "treatment_plan")
-	_, e, err = p.UpdateRecommendation(plan.ID, Recommendation{VariantID: plan.Recommendations[0].VariantID, UnitsToPurchase: 4})
-	check(e, err, TreatmentPlanRecommendation, "treatment_plan")
-	order, e, err := p.PlaceOrder(patient.ID, NewOrder{PlanIDs: []string{plan.ID}})
-	check(e, err, OrderPlaced, "")
-	assert.Equal(t, []Line{{VariantID: plan.Recommendations[0].VariantID, Quantity: 4}}, order.Lines)
+	_, e, err = p.UpdatePlan(plan.ID, model.PlanChange{PersonalMessage: new("Hello")})
+	check(e, err, model.TreatmentPlanUpdated, "treatment_plan")
+	_, e, err = p.UpdateRecommendation(plan.ID, model.Recommendation{VariantID: plan.Recommendations[0].VariantID, UnitsToPurchase: 4})
+	check(e, err, model.TreatmentPlanRecommendation, "treatment_plan")
+	order, e, err := p.PlaceOrder(patient.ID, model.NewOrder{PlanIDs: []string{plan.ID}})
+	check(e, err, model.OrderPlaced, "")
+	assert.Equal(t, []model.Line{{VariantID: plan.Recommendations[0].VariantID, Quantity: 4}}, order.Lines)
 	_, e, err = p.CancelPlan(plan.ID)
-	assert.Equal(t, "cancelled", check(e, err, TreatmentPlanUpdated, "treatment_plan")["state"])
+	assert.Equal(t, "cancelled", check(e, err, model.TreatmentPlanUpdated, "treatment_plan")["state"])
 
-	product, e, err := p.CreateProduct(NewProduct{Name: "Brand New"})
-	assert.Equal(t, "Brand New", check(e, err, ProductCreated, "")["name"])
+	product, e, err := p.CreateProduct(model.NewProduct{Name: "Brand New"})
+	assert.Equal(t, "Brand New", check(e, err, model.ProductCreated, "")["name"])
 	assert.Empty(t, e.ClinicID)
-	_, e, err = p.UpdateProduct(product.ID, ProductChange{Name: new("Newer")})
-	check(e, err, ProductUpdated, "product")
-	_, e, err = p.UpdateVariant(product.VariantIDs[0], VariantChange{MSRP: new(Cents(100))})
-	check(e, err, ProductUpdated, "product")
+	_, e, err = p.UpdateProduct(product.ID, model.ProductChange{Name: new("Newer")})
+	check(e, err, model.ProductUpdated, "product")
+	_, e, err = p.UpdateVariant(product.VariantIDs[0], model.VariantChange{MSRP: new(model.Cents(100))})
+	check(e, err, model.ProductUpdated, "product")
 	_, e, err = p.DescribeProduct(product.ID, "<p>x</p>")
-	check(e, err, ProductDescriptionUpdated, "product")
+	check(e, err, model.ProductDescriptionUpdated, "product")
 
 	e, err = p.RevokeClinicKey(b.fake.ClinicKey())
-	check(e, err, ClinicKeyRevoked, "clinic_key")
+	check(e, err, model.ClinicKeyRevoked, "clinic_key")
 	e, err = p.ReactivateClinicKey(b.fake.ClinicKey())
-	check(e, err, ClinicKeyActivated, "clinic_key")
+	check(e, err, model.ClinicKeyActivated, "clinic_key")
 
 	seen := make(map[string]bool)
 	for _, e := range p.Events() {
 		seen[e.Type] = true
 	}
-	assert.Len(t, seen, len(EventTypes()))
+	assert.Len(t, seen, len(model.EventTypes()))
 
 	refunded, err := p.RefundOrder(order.ID, 0)
 	require.NoError(t, err)
@@ -90,20 +92,20 @@ func TestPlatformActionsAreRefused(t *testing.T) {
 		err  error
 		kind error
 	}{
-		{third(p.PlaceOrder("nobody", NewOrder{})), ErrNotFound},
-		{third(p.PlaceOrder(jane.ID, NewOrder{Lines: []Line{{VariantID: "x", Quantity: 1}}})), ErrNotFound},
-		{third(p.PlaceOrder(sam.ID, NewOrder{PlanIDs: []string{p.Plans()[0].ID}})), ErrInvalid},
-		{third(p.RegisterPatient(NewPatient{Email: jane.Email})), ErrInvalid},
-		{third(p.EditPatient(jane.ID, PatientChange{Gender: new("?")})), ErrInvalid},
-		{third(p.EditPatient("x", PatientChange{})), ErrNotFound},
-		{third(p.CreatePlan(jane.ID, NewPlan{PractitionerID: "x"})), ErrNotFound},
-		{third(p.ActivatePlan(p.Plans()[0].ID)), ErrState},
-		{third(p.UpdateVariant("x", VariantChange{})), ErrNotFound},
-		{third(p.UpdateVariant(p.Products()[0].VariantIDs[0], VariantChange{Status: new("sold")})), ErrInvalid},
-		{third(p.CreateProduct(NewProduct{BrandID: "x"})), ErrNotFound},
+		{third(p.PlaceOrder("nobody", model.NewOrder{})), model.ErrNotFound},
+		{third(p.PlaceOrder(jane.ID, model.NewOrder{Lines: []model.Line{{VariantID: "x", Quantity: 1}}})), model.ErrNotFound},
+		{third(p.PlaceOrder(sam.ID, model.NewOrder{PlanIDs: []string{p.Plans()[0].ID}})), model.ErrInvalid},
+		{third(p.RegisterPatient(model.NewPatient{Email: jane.Email})), model.ErrInvalid},
+		{third(p.EditPatient(jane.ID, model.PatientChange{Gender: new("?")})), model.ErrInvalid},
+		{third(p.EditPatient("x", model.PatientChange{})), model.ErrNotFound},
+		{third(p.CreatePlan(jane.ID, model.NewPlan{PractitionerID: "x"})), model.ErrNotFound},
+		{third(p.ActivatePlan(p.Plans()[0].ID)), model.ErrState},
+		{third(p.UpdateVariant("x", model.VariantChange{})), model.ErrNotFound},
+		{third(p.UpdateVariant(p.Products()[0].VariantIDs[0], model.VariantChange{Status: new("sold")})), model.ErrInvalid},
+		{third(p.CreateProduct(model.NewProduct{BrandID: "x"})), model.ErrNotFound},
 	} {
 		require.ErrorIs(t, c.err, c.kind)
-		var typed *ActionError
+		var typed *model.ActionError
 		require.ErrorAs(t, c.err, &typed)
 		assert.NotEmpty(t, typed.Action)
 	}
@@ -115,12 +117,12 @@ func TestEventsAreReadForThirtyDays(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithClock(frozen()))
 	p := b.fake.Platform()
-	_, old, err := p.RegisterPatient(NewPatient{})
+	_, old, err := p.RegisterPatient(model.NewPatient{})
 	require.NoError(t, err)
 	b.fake.Clock().Advance(48 * time.Hour)
-	_, fresh, err := p.EditPatient(p.Patients()[0].ID, PatientChange{FirstName: new("J")})
+	_, fresh, err := p.EditPatient(p.Patients()[0].ID, model.PatientChange{FirstName: new("J")})
 	require.NoError(t, err)
-	b.token = b.fake.IssueToken(User{}).AccessToken
+	b.token = b.fake.IssueToken(model.User{}).AccessToken
 
 	item := b.get("/events/patients").ok(200, "events").([]any)[0]
 	assert.ElementsMatch(t, []string{"id", "type", "created_at", "clinic_id"}, keysOf(item))
@@ -144,19 +146,19 @@ func TestEventsAreReadForThirtyDays(t *testing.T) {
 	b.with("catalog:read").get("/events/"+old.ID).refused(403, "patients:read")
 
 	b.fake.Clock().Advance(28*24*time.Hour + time.Second)
-	b.token = b.fake.IssueToken(User{}).AccessToken
+	b.token = b.fake.IssueToken(model.User{}).AccessToken
 	b.get("/events/"+old.ID).refused(404, "Not Found")
 	assert.Equal(t, []any{fresh.ID}, b.get("/events/patients").column("events", "id"))
 }
 
 func TestFirstUseOfTheKeyActivates(t *testing.T) {
 	t.Parallel()
-	b := start(t, WithPendingIntegration(), WithClock(frozen()))
+	b := start(t, WithBehavior(IntegrationActivationFirstKey), WithClock(frozen()))
 	assert.Nil(t, b.get("/clinic").ok(200, "clinic", "integration_activated_at"))
 	b.key = b.fake.ClinicKey()
 	assert.Equal(t, "2026-03-02T09:00:00.000Z", b.get("/clinic").ok(200, "clinic", "integration_activated_at"))
 	b.get("/clinic").ok(200)
-	assert.Equal(t, []any{ClinicKeyActivated}, b.get("/events/clinic_keys").column("events", "type"))
+	assert.Equal(t, []any{model.ClinicKeyActivated}, b.get("/events/clinic_keys").column("events", "type"))
 
 	_, err := b.fake.Platform().RevokeClinicKey(b.key)
 	require.NoError(t, err)

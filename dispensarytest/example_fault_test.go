@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // The worst moment to lose a connection: the platform has done its work, and the
@@ -19,9 +21,9 @@ func ExampleServer_Fault() {
 		return
 	}
 	defer func() { _ = fake.Close() }()
-	lost := fake.Fault(dispensarytest.Fault{Operation: "patients.create", Effect: dispensarytest.DropAfterCommit, Times: 1})
+	lost := fake.Fault(model.Fault{Operation: "patients.create", Effect: model.DropAfterCommit, Times: 1})
 
-	_, err = fake.Client(dispensarytest.User{}).Do(context.Background(), dispensary.RawRequest{
+	_, err = fake.Client(model.User{}).Do(context.Background(), dispensary.RawRequest{
 		Method: "POST", Path: "/clinic/patients",
 		Body: map[string]string{"first_name": "Ida", "last_name": "Moor", "email": "ida@example.org"},
 	})
@@ -34,30 +36,30 @@ func ExampleServer_Fault() {
 	// patients: 6
 }
 
-// The points the API leaves open, and how a platform is made that reads one of
-// them in another way.
-func ExampleSilences() {
-	for _, s := range dispensarytest.Silences() {
-		if s.Name == dispensarytest.SilenceRefreshRotation {
+// The points the API leaves open, and how a platform is made that decides one
+// of them in another way.
+func ExampleBehaviorChoices() {
+	for _, s := range dispensarytest.BehaviorChoices() {
+		if s.Name == "refresh-rotation" {
 			fmt.Println(s.Why)
-			for _, r := range s.Readings {
-				fmt.Println("-", r.Name+":", r.Meaning)
+			for _, r := range s.Variants {
+				fmt.Println("-", r.Behavior.Variant()+":", r.Meaning)
 			}
 		}
 	}
-	fake, err := dispensarytest.Start(dispensarytest.WithInMemory(), dispensarytest.WithReading(dispensarytest.SilenceRefreshRotation, "grace"))
+	fake, err := dispensarytest.Start(dispensarytest.WithInMemory(), dispensarytest.WithBehavior(dispensarytest.RefreshRotationGrace))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer func() { _ = fake.Close() }()
-	fmt.Println(fake.Readings()[dispensarytest.SilenceRefreshRotation])
+	fmt.Println(slices.Contains(fake.Behaviors(), dispensarytest.RefreshRotationGrace))
 	// Output:
 	// Whether a refresh answers with a new refresh token is not said; a grace period is seen.
 	// - none: the refresh token stays
 	// - grace: a new one; the old one ends with the first use of the new access token
 	// - immediate: a new one; the old one ends at once
-	// grace
+	// true
 }
 
 // A day of a busy platform, in no time: the clock is frozen, and moved.

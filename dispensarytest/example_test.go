@@ -11,6 +11,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // The whole platform without a socket, and a client that is ready to use. In a
@@ -30,7 +31,7 @@ func ExampleStart() {
 // A webhook endpoint that needs no socket: the platform signs its events,
 // delivers them to the handler, and demands the challenge.
 func ExampleServer_RegisterWebhookHandler() {
-	fake, err := dispensarytest.Start(dispensarytest.WithInMemory(), dispensarytest.WithUnconditionalDelivery())
+	fake, err := dispensarytest.Start(dispensarytest.WithInMemory(), dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -42,12 +43,12 @@ func ExampleServer_RegisterWebhookHandler() {
 		fmt.Println("received", sent.Event.Type, "signed:", r.Header.Get("SVC-Signature") != "")
 		_ = json.NewEncoder(w).Encode(map[string]string{"challenge": fake.Application().ChallengeToken})
 	})
-	if err := fake.RegisterWebhookHandler(receiver, dispensarytest.OrderPlaced); err != nil {
+	if err := fake.RegisterWebhookHandler(receiver, model.OrderPlaced); err != nil {
 		fmt.Println(err)
 		return
 	}
 	jane := fake.Platform().Patients()[0]
-	_, event, err := fake.Platform().PlaceOrder(jane.ID, dispensarytest.NewOrder{})
+	_, event, err := fake.Platform().PlaceOrder(jane.ID, model.NewOrder{})
 	fmt.Println("ordered:", err == nil)
 	fmt.Println("delivered:", fake.WaitDelivered(context.Background(), event.ID) == nil)
 	// Unordered output:
@@ -59,7 +60,7 @@ func ExampleServer_RegisterWebhookHandler() {
 // A frozen clock makes every retry that falls due before Advance returns.
 func ExampleClock_Advance() {
 	clock := dispensarytest.FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))
-	fake, err := dispensarytest.Start(dispensarytest.WithInMemory(), dispensarytest.WithClock(clock), dispensarytest.WithUnconditionalDelivery())
+	fake, err := dispensarytest.Start(dispensarytest.WithInMemory(), dispensarytest.WithClock(clock), dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -70,7 +71,7 @@ func ExampleClock_Advance() {
 		fmt.Println(err)
 		return
 	}
-	if _, _, err := fake.Platform().RegisterPatient(dispensarytest.NewPatient{}); err != nil {
+	if _, _, err := fake.Platform().RegisterPatient(model.NewPatient{}); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -128,7 +129,7 @@ func ExampleServer_ExtendScopes() {
 		return
 	}
 	defer func() { _ = fake.Close() }()
-	client := fake.Client(dispensarytest.User{})
+	client := fake.Client(model.User{})
 	_, err = client.Clinic.Get(context.Background())
 	fmt.Println(err)
 	fmt.Println(fake.ExtendScopes("patients:read"))

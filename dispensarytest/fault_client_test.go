@@ -11,6 +11,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // ida is a patient to create.
@@ -20,12 +21,12 @@ var ida = dispensary.RawRequest{Method: "POST", Path: "/clinic/patients", Body: 
 
 // meeting runs the module's own client against a platform with one fault. In a
 // bubble its waits between attempts take no time.
-func meeting(t *testing.T, f dispensarytest.Fault, run func(t *testing.T, fake *dispensarytest.Server, client *dispensary.Client, fault *dispensarytest.FaultHandle)) {
+func meeting(t *testing.T, f model.Fault, run func(t *testing.T, fake *dispensarytest.Server, client *dispensary.Client, fault *dispensarytest.FaultHandle)) {
 	t.Run(f.String(), func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			fake := dispensarytest.New(t, dispensarytest.WithInMemory())
-			run(t, fake, fake.Client(dispensarytest.User{}), fake.Fault(f))
+			run(t, fake, fake.Client(model.User{}), fake.Fault(f))
 		})
 	})
 }
@@ -36,9 +37,9 @@ func TestClientMeetsFaults(t *testing.T) {
 		_, err := client.Clinic.Get(context.Background())
 		return err
 	}
-	for _, f := range []dispensarytest.Fault{
-		{Effect: dispensarytest.ErrorStatus, Status: 503}, {Effect: dispensarytest.DropBeforeCommit}, {Effect: dispensarytest.DropAfterCommit},
-		{Effect: dispensarytest.TooManyRequests, RetryAfter: 2 * time.Second}, {Effect: dispensarytest.ProxyError},
+	for _, f := range []model.Fault{
+		{Effect: model.ErrorStatus, Status: 503}, {Effect: model.DropBeforeCommit}, {Effect: model.DropAfterCommit},
+		{Effect: model.TooManyRequests, RetryAfter: 2 * time.Second}, {Effect: model.ProxyError},
 	} {
 		f.Times = 1
 		meeting(t, f, func(t *testing.T, fake *dispensarytest.Server, client *dispensary.Client, fault *dispensarytest.FaultHandle) {
@@ -53,7 +54,7 @@ func TestClientMeetsFaults(t *testing.T) {
 
 func TestClientCannotKnowAfterCommit(t *testing.T) {
 	t.Parallel()
-	f := dispensarytest.Fault{Operation: "patients.create", Effect: dispensarytest.DropAfterCommit}
+	f := model.Fault{Operation: "patients.create", Effect: model.DropAfterCommit}
 	meeting(t, f, func(t *testing.T, fake *dispensarytest.Server, client *dispensary.Client, _ *dispensarytest.FaultHandle) {
 		_, err := client.Do(t.Context(), ida)
 		require.ErrorIs(t, err, dispensary.ErrMaybeApplied)
@@ -64,7 +65,7 @@ func TestClientCannotKnowAfterCommit(t *testing.T) {
 
 func TestClientMeetsTheEndOfItsToken(t *testing.T) {
 	t.Parallel()
-	f := dispensarytest.Fault{Effect: dispensarytest.TokenInvalidated, Times: 1}
+	f := model.Fault{Effect: model.TokenInvalidated, Times: 1}
 	meeting(t, f, func(t *testing.T, _ *dispensarytest.Server, client *dispensary.Client, _ *dispensarytest.FaultHandle) {
 		_, err := client.Clinic.Get(t.Context())
 		require.ErrorIs(t, err, dispensary.ErrUnauthorized)
@@ -73,7 +74,7 @@ func TestClientMeetsTheEndOfItsToken(t *testing.T) {
 
 func TestClientMeetsAnAnswerThatBreaksOff(t *testing.T) {
 	t.Parallel()
-	f := dispensarytest.Fault{Operation: "patients.create", Effect: dispensarytest.TruncatedBody, Times: 1}
+	f := model.Fault{Operation: "patients.create", Effect: model.TruncatedBody, Times: 1}
 	meeting(t, f, func(t *testing.T, fake *dispensarytest.Server, client *dispensary.Client, _ *dispensarytest.FaultHandle) {
 		_, err := client.Do(t.Context(), ida)
 		require.Error(t, err)
@@ -84,7 +85,7 @@ func TestClientMeetsAnAnswerThatBreaksOff(t *testing.T) {
 
 func TestClientGivesUpOnLatency(t *testing.T) {
 	t.Parallel()
-	f := dispensarytest.Fault{Effect: dispensarytest.Latency, Delay: time.Hour}
+	f := model.Fault{Effect: model.Latency, Delay: time.Hour}
 	meeting(t, f, func(t *testing.T, _ *dispensarytest.Server, client *dispensary.Client, _ *dispensarytest.FaultHandle) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()

@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // eventIDs are the events that reached a receiver, in order.
@@ -40,13 +42,13 @@ func (b *browser) verified(got received) (age time.Duration, genuine bool) {
 
 func TestFaultDeliverySignatures(t *testing.T) {
 	t.Parallel()
-	for effect, want := range map[Effect]struct {
+	for effect, want := range map[model.Effect]struct {
 		age     time.Duration
 		genuine bool
 	}{
-		DeliveryStale:  {10 * time.Minute, true},
-		DeliveryFuture: {-10 * time.Minute, true},
-		DeliveryForged: {0, false},
+		model.DeliveryStale:  {10 * time.Minute, true},
+		model.DeliveryFuture: {-10 * time.Minute, true},
+		model.DeliveryForged: {0, false},
 	} {
 		b, hook := hooked(t, func(n int, w http.ResponseWriter, challenge string) {
 			if n == 1 {
@@ -55,7 +57,7 @@ func TestFaultDeliverySignatures(t *testing.T) {
 			}
 			acknowledge(w, challenge)
 		})
-		fault := b.fake.Fault(Fault{Effect: effect, EventType: OrderPlaced, Times: 1})
+		fault := b.fake.Fault(model.Fault{Effect: effect, EventType: model.OrderPlaced, Times: 1})
 		_, e := b.place()
 		b.fake.Clock().Advance(0)
 		age, genuine := b.verified(hook.all()[0])
@@ -70,7 +72,7 @@ func TestFaultDeliverySignatures(t *testing.T) {
 		assert.Equal(t, 1, fault.Fired())
 	}
 	b, hook := hooked(t, nil)
-	b.fake.Fault(Fault{Effect: DeliveryStale, Delay: time.Hour})
+	b.fake.Fault(model.Fault{Effect: model.DeliveryStale, Delay: time.Hour})
 	b.place()
 	b.fake.Clock().Advance(0)
 	age, _ := b.verified(hook.all()[0])
@@ -80,7 +82,7 @@ func TestFaultDeliverySignatures(t *testing.T) {
 func TestFaultDeliveryLost(t *testing.T) {
 	t.Parallel()
 	b, hook := hooked(t, nil)
-	lost := b.fake.Fault(Fault{Effect: DeliveryLost, EventType: OrderPlaced, Skip: 1, Times: 1})
+	lost := b.fake.Fault(model.Fault{Effect: model.DeliveryLost, EventType: model.OrderPlaced, Skip: 1, Times: 1})
 	_, first := b.place()
 	_, second := b.place()
 	_, third := b.place()
@@ -89,7 +91,7 @@ func TestFaultDeliveryLost(t *testing.T) {
 	require.ErrorContains(t, b.wait(second), "lost on the way")
 	assert.True(t, b.fake.Deliveries()[1].Lost)
 	assert.Equal(t, 1, lost.Fired())
-	b.token = b.fake.IssueToken(User{}).AccessToken
+	b.token = b.fake.IssueToken(model.User{}).AccessToken
 	assert.Len(t, b.get("/events/orders").column("events", "id"), 3, "the event lists have it")
 	assert.Len(t, b.get("/webhooks/deliveries").column("webhook_deliveries", "id"), 2)
 }
@@ -97,7 +99,7 @@ func TestFaultDeliveryLost(t *testing.T) {
 func TestFaultDeliveryRepeated(t *testing.T) {
 	t.Parallel()
 	b, hook := hooked(t, nil)
-	b.fake.Fault(Fault{Effect: DeliveryRepeated, Times: 2})
+	b.fake.Fault(model.Fault{Effect: model.DeliveryRepeated, Times: 2})
 	_, first := b.place()
 	b.fake.Clock().Advance(time.Second)
 	_, second := b.place()
@@ -107,7 +109,7 @@ func TestFaultDeliveryRepeated(t *testing.T) {
 	require.NoError(t, b.wait(first))
 	attempts := b.fake.Deliveries()[0].Attempts
 	require.Len(t, attempts, 2)
-	assert.Equal(t, DeliveryRepeated, attempts[1].Fault)
+	assert.Equal(t, model.DeliveryRepeated, attempts[1].Fault)
 	_, genuine := b.verified(hook.all()[1])
 	assert.True(t, genuine)
 }
@@ -115,7 +117,7 @@ func TestFaultDeliveryRepeated(t *testing.T) {
 func TestFaultDeliveryReordered(t *testing.T) {
 	t.Parallel()
 	b, hook := hooked(t, nil)
-	b.fake.Fault(Fault{Effect: DeliveryReordered, Times: 1})
+	b.fake.Fault(model.Fault{Effect: model.DeliveryReordered, Times: 1})
 	_, first := b.place()
 	b.fake.Clock().Advance(time.Second)
 	assert.Empty(t, hook.all(), "it waits to be overtaken")
@@ -124,7 +126,7 @@ func TestFaultDeliveryReordered(t *testing.T) {
 	require.NoError(t, b.wait(first))
 	assert.Equal(t, []string{second.ID, first.ID}, hook.eventIDs(t))
 
-	b.fake.Fault(Fault{Effect: DeliveryReordered, Times: 1, Delay: time.Hour})
+	b.fake.Fault(model.Fault{Effect: model.DeliveryReordered, Times: 1, Delay: time.Hour})
 	_, alone := b.place()
 	require.ErrorContains(t, b.wait(alone), "the clock is frozen")
 	b.fake.Clock().Advance(time.Hour)
@@ -136,14 +138,14 @@ func TestFaultDeliveryReordered(t *testing.T) {
 func TestFaultDeliveriesInTheBubble(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := start(t, WithInMemory(), WithUnconditionalDelivery())
+		b := start(t, WithInMemory(), WithBehavior(DeliveryConditionsOff))
 		hook := newReceiver(nil)
 		hook.secret = b.fake.Application().ChallengeToken
 		require.NoError(t, b.fake.RegisterWebhookHandler(hook))
-		for _, effect := range deliveryEffects {
-			b.fake.Fault(Fault{Effect: effect, Times: 1})
+		for _, effect := range model.DeliveryEffects {
+			b.fake.Fault(model.Fault{Effect: effect, Times: 1})
 		}
-		var events []Event
+		var events []model.Event
 		for range 4 {
 			_, e := b.place()
 			events = append(events, e)
@@ -154,7 +156,7 @@ func TestFaultDeliveriesInTheBubble(t *testing.T) {
 		}
 		assert.Len(t, hook.all(), 4, "one is lost, one repeated")
 		assert.NotEqual(t, events[1].ID, hook.eventIDs(t)[0], "one overtaken")
-		b.fake.Fault(Fault{Effect: DeliveryReordered})
+		b.fake.Fault(model.Fault{Effect: model.DeliveryReordered})
 		b.place()
 	})
 }

@@ -15,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // everyWay runs a test on each transport.
@@ -50,7 +52,7 @@ func TestFaultDropsAfterCommit(t *testing.T) {
 	t.Parallel()
 	everyWay(t, func(t *testing.T, way Option) {
 		b := start(t, way)
-		drop := b.fake.Fault(Fault{Operation: "patients.create", Effect: DropAfterCommit, Times: 1})
+		drop := b.fake.Fault(model.Fault{Operation: "patients.create", Effect: model.DropAfterCommit, Times: 1})
 		_, _, err := b.try(b.newcomer("ida@example.org"))
 		require.Error(t, err, "no answer came")
 		assert.Equal(t, 1, drop.Fired())
@@ -60,7 +62,7 @@ func TestFaultDropsAfterCommit(t *testing.T) {
 		assert.Equal(t, 422, status, "trying again meets the first one: %s", text)
 		first := b.fake.Journal().Of("patients.create")[0]
 		assert.Equal(t, 201, first.Status, "what the platform would have said")
-		assert.Equal(t, []Effect{DropAfterCommit}, first.Faults)
+		assert.Equal(t, []model.Effect{model.DropAfterCommit}, first.Faults)
 		assert.Contains(t, first.String(), "[drop_after_commit]")
 	})
 }
@@ -69,7 +71,7 @@ func TestFaultDropsBeforeCommit(t *testing.T) {
 	t.Parallel()
 	everyWay(t, func(t *testing.T, way Option) {
 		b := start(t, way)
-		b.fake.Fault(Fault{Operation: "patients.create", Effect: DropBeforeCommit, Times: 1})
+		b.fake.Fault(model.Fault{Operation: "patients.create", Effect: model.DropBeforeCommit, Times: 1})
 		_, _, err := b.try(b.newcomer("ida@example.org"))
 		require.Error(t, err)
 		assert.Empty(t, b.get("/clinic/search/patients?query=ida@example.org").column("patients", "id"), "nothing was done")
@@ -85,8 +87,8 @@ func TestFaultTruncatesTheBody(t *testing.T) {
 	everyWay(t, func(t *testing.T, way Option) {
 		b := start(t, way)
 		whole := b.get("/clinic").text
-		b.fake.Fault(Fault{Operation: "clinic.get", Effect: TruncatedBody, Times: 1})
-		b.fake.Fault(Fault{Operation: "clinic.get", Effect: TruncatedBody, Times: 1, Bytes: 10})
+		b.fake.Fault(model.Fault{Operation: "clinic.get", Effect: model.TruncatedBody, Times: 1})
+		b.fake.Fault(model.Fault{Operation: "clinic.get", Effect: model.TruncatedBody, Times: 1, Bytes: 10})
 		for _, want := range []string{whole[:len(whole)/2], whole[:10]} {
 			req := b.request("GET", "/clinic")
 			req.Header.Set("Authorization", "Bearer "+b.token)
@@ -106,7 +108,7 @@ func TestFaultStatusInThePlatformsShapes(t *testing.T) {
 		422: `{"error":["No"]}`, 500: `{"status":500,"error":"No"}`, 503: `{"status":503,"error":"No"}`,
 	} {
 		b := start(t, WithInMemory())
-		fault := b.fake.Fault(Fault{Effect: ErrorStatus, Status: status, Messages: []string{"No"}, Times: 2})
+		fault := b.fake.Fault(model.Fault{Effect: model.ErrorStatus, Status: status, Messages: []string{"No"}, Times: 2})
 		a := b.get("/clinic/patients")
 		assert.JSONEq(t, want, a.text)
 		assert.Equal(t, status, a.status)
@@ -116,7 +118,7 @@ func TestFaultStatusInThePlatformsShapes(t *testing.T) {
 		assert.False(t, fault.Active())
 	}
 	b := start(t, WithInMemory())
-	b.fake.Fault(Fault{Operation: "oauth.token", Effect: ErrorStatus, Status: 400, Times: 1})
+	b.fake.Fault(model.Fault{Operation: "oauth.token", Effect: model.ErrorStatus, Status: 400, Times: 1})
 	b.post("/oauth/token", b.credentials(nil)).refused(400, `{"error":"invalid_grant","error_description":"Bad Request"}`)
 }
 
@@ -124,8 +126,8 @@ func TestFaultOfAProxy(t *testing.T) {
 	t.Parallel()
 	everyWay(t, func(t *testing.T, way Option) {
 		b := start(t, way)
-		b.fake.Fault(Fault{Effect: ProxyError, Times: 1})
-		b.fake.Fault(Fault{Effect: ProxyError, Times: 1, Status: 504})
+		b.fake.Fault(model.Fault{Effect: model.ProxyError, Times: 1})
+		b.fake.Fault(model.Fault{Effect: model.ProxyError, Times: 1, Status: 504})
 		for _, want := range []int{502, 504} {
 			resp, err := b.fake.HTTPClient().Do(b.request("GET", "/clinic"))
 			require.NoError(t, err)
@@ -143,14 +145,14 @@ func TestFaultTooManyRequests(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithClock(frozen()))
 	for _, c := range []struct {
-		fault Fault
+		fault model.Fault
 		want  string
 	}{
-		{Fault{}, ""},
-		{Fault{RetryAfter: 1500 * time.Millisecond}, "2"},
-		{Fault{RetryAfter: 7 * time.Second, RetryAfterDate: true}, "Mon, 02 Mar 2026 09:00:07 GMT"},
+		{model.Fault{}, ""},
+		{model.Fault{RetryAfter: 1500 * time.Millisecond}, "2"},
+		{model.Fault{RetryAfter: 7 * time.Second, RetryAfterDate: true}, "Mon, 02 Mar 2026 09:00:07 GMT"},
 	} {
-		c.fault.Effect, c.fault.Times = TooManyRequests, 1
+		c.fault.Effect, c.fault.Times = model.TooManyRequests, 1
 		b.fake.Fault(c.fault)
 		a := b.get("/clinic")
 		a.refused(429, "Rate limit exceeded")
@@ -164,7 +166,7 @@ func TestFaultTooManyRequests(t *testing.T) {
 func TestFaultRateLimit(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithClock(frozen()))
-	limit := b.fake.Fault(Fault{Effect: RateLimit, Limit: 3, Window: time.Minute})
+	limit := b.fake.Fault(model.Fault{Effect: model.RateLimit, Limit: 3, Window: time.Minute})
 	b.get("/clinic").ok(200)
 	b.fake.Clock().Advance(20 * time.Second)
 	b.get("/clinic").ok(200)
@@ -182,7 +184,7 @@ func TestFaultRateLimit(t *testing.T) {
 	b.get("/clinic").refused(429, "Rate limit")
 	limit.Remove()
 	b.get("/clinic").ok(200)
-	b.fake.Fault(Fault{Effect: RateLimit, Limit: 1, Window: time.Minute, Silent: true})
+	b.fake.Fault(model.Fault{Effect: model.RateLimit, Limit: 1, Window: time.Minute, Silent: true})
 	b.get("/clinic").ok(200)
 	assert.Empty(t, b.get("/clinic").header.Get("Retry-After"))
 }
@@ -191,7 +193,7 @@ func TestFaultRateLimit(t *testing.T) {
 func TestFaultRateLimitUnderLoad(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	b.fake.Fault(Fault{Effect: RateLimit, Limit: 50, Window: time.Hour})
+	b.fake.Fault(model.Fault{Effect: model.RateLimit, Limit: 50, Window: time.Hour})
 	statuses := make(chan int)
 	for range 8 {
 		go func() {
@@ -217,7 +219,7 @@ func TestFaultLatencyInTheBubble(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, WithInMemory())
-		b.fake.Fault(Fault{Operation: "clinic.get", Effect: Latency, Delay: 10 * time.Second, Skip: 1, Times: 2})
+		b.fake.Fault(model.Fault{Operation: "clinic.get", Effect: model.Latency, Delay: 10 * time.Second, Skip: 1, Times: 2})
 		for _, want := range []time.Duration{0, 10 * time.Second, 10 * time.Second, 0} {
 			began := time.Now()
 			b.get("/clinic").ok(200)
@@ -225,7 +227,7 @@ func TestFaultLatencyInTheBubble(t *testing.T) {
 		}
 		hasty := *b.fake.HTTPClient()
 		hasty.Timeout = time.Second
-		slow := b.fake.Fault(Fault{Operation: "patients.create", Effect: Latency, Delay: time.Minute})
+		slow := b.fake.Fault(model.Fault{Operation: "patients.create", Effect: model.Latency, Delay: time.Minute})
 		_, err := hasty.Do(b.newcomer("ida@example.org"))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Equal(t, 1, slow.Fired())
@@ -239,7 +241,7 @@ func TestFaultLatencyOnAFrozenClock(t *testing.T) {
 	t.Parallel()
 	everyWay(t, func(t *testing.T, way Option) {
 		b := start(t, way, WithClock(frozen()))
-		slow := b.fake.Fault(Fault{Effect: Latency, Delay: time.Hour})
+		slow := b.fake.Fault(model.Fault{Effect: model.Latency, Delay: time.Hour})
 		done := make(chan int)
 		go func() {
 			status, _, _ := b.try(b.newcomer("ida@example.org"))
@@ -272,7 +274,7 @@ func TestFaultSlowBodyInTheBubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, WithInMemory())
 		whole := b.get("/clinic").text
-		b.fake.Fault(Fault{Operation: "clinic.get", Effect: SlowBody, Delay: time.Second, Bytes: 50})
+		b.fake.Fault(model.Fault{Operation: "clinic.get", Effect: model.SlowBody, Delay: time.Second, Bytes: 50})
 		began := time.Now()
 		a := b.get("/clinic")
 		a.ok(200)
@@ -286,7 +288,7 @@ func TestFaultSlowBodyOnSockets(t *testing.T) {
 	for _, way := range []Option{WithAddr(defaultAddr), WithTLS()} {
 		b := start(t, way)
 		whole := b.get("/clinic").text
-		slow := b.fake.Fault(Fault{Operation: "clinic.get", Effect: SlowBody, Delay: time.Millisecond})
+		slow := b.fake.Fault(model.Fault{Operation: "clinic.get", Effect: model.SlowBody, Delay: time.Millisecond})
 		assert.Equal(t, whole, b.get("/clinic").text)
 		assert.Equal(t, 1, slow.Fired())
 	}
@@ -295,21 +297,21 @@ func TestFaultSlowBodyOnSockets(t *testing.T) {
 func TestFaultTokensEndMidFlight(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	pair := b.fake.IssueToken(User{})
+	pair := b.fake.IssueToken(model.User{})
 	b.token = pair.AccessToken
-	b.fake.Fault(Fault{Operation: "patients.list", Effect: TokenExpired, Skip: 1, Times: 1})
+	b.fake.Fault(model.Fault{Operation: "patients.list", Effect: model.TokenExpired, Skip: 1, Times: 1})
 	b.get("/clinic/patients?page[size]=2").ok(200)
 	b.get("/clinic/patients?page[size]=2&page[number]=2").refused(401, "The access token expired")
 	renewed := b.renew(pair.RefreshToken).object(200, "oauth")
 	b.token = renewed["access_token"].(string)
 	b.get("/clinic/patients").ok(200)
 
-	b.fake.Fault(Fault{Effect: TokenInvalidated, Times: 1})
+	b.fake.Fault(model.Fault{Effect: model.TokenInvalidated, Times: 1})
 	b.get("/clinic/patients").refused(401, "The access token was invalidated")
 	b.renew(pair.RefreshToken).refused(400, "invalid_grant")
 	nobody := *b
 	nobody.token = "x"
-	b.fake.Fault(Fault{Effect: TokenExpired, Times: 1})
+	b.fake.Fault(model.Fault{Effect: model.TokenExpired, Times: 1})
 	nobody.get("/clinic").refused(401, "invalid")
 }
 
@@ -318,9 +320,9 @@ func TestFaultsCombine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, WithInMemory())
-		slow := b.fake.Fault(Fault{Effect: Latency, Delay: time.Second})
-		drop := b.fake.Fault(Fault{Effect: DropBeforeCommit, Times: 1})
-		never := b.fake.Fault(Fault{Effect: ErrorStatus, Status: 500, Operation: "staff.list"})
+		slow := b.fake.Fault(model.Fault{Effect: model.Latency, Delay: time.Second})
+		drop := b.fake.Fault(model.Fault{Effect: model.DropBeforeCommit, Times: 1})
+		never := b.fake.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: "staff.list"})
 		began := time.Now()
 		_, _, err := b.try(b.newcomer("ida@example.org"))
 		require.Error(t, err)
@@ -333,7 +335,7 @@ func TestFaultsCombine(t *testing.T) {
 		slow.Remove()
 		assert.Equal(t, "fault-2 drop_before_commit of any: fired 1 times", drop.String())
 		assert.Equal(t, "fault-3", never.ID())
-		assert.Equal(t, ErrorStatus, never.Fault().Effect)
+		assert.Equal(t, model.ErrorStatus, never.Fault().Effect)
 	})
 }
 
@@ -341,7 +343,7 @@ func TestFaultChance(t *testing.T) {
 	t.Parallel()
 	run := func(seed uint64) (refused []int) {
 		b := start(t, WithInMemory())
-		b.fake.Fault(Fault{Effect: ErrorStatus, Status: 503, Chance: 0.3, Seed: seed})
+		b.fake.Fault(model.Fault{Effect: model.ErrorStatus, Status: 503, Chance: 0.3, Seed: seed})
 		for i := range 200 {
 			if b.get("/clinic").status == 503 {
 				refused = append(refused, i)
@@ -358,28 +360,28 @@ func TestFaultChance(t *testing.T) {
 func TestWrongFaultsPanic(t *testing.T) {
 	t.Parallel()
 	fake := New(t, WithInMemory())
-	for says, f := range map[string]Fault{
+	for says, f := range map[string]model.Fault{
 		`there is no effect "boom"`:                {Effect: "boom"},
-		`did you mean "patients.create"?`:          {Effect: Latency, Delay: 1, Operation: "patient.create"},
-		`latency has no operation "q"`:             {Effect: Latency, Delay: 1, Operation: "q"},
-		`latency has no event type "order.placed"`: {Effect: Latency, Delay: 1, EventType: OrderPlaced},
-		`delivery_lost has no operation`:           {Effect: DeliveryLost, Operation: "clinic.get"},
-		`did you mean "order.placed"?`:             {Effect: DeliveryLost, EventType: "orders.placed"},
-		"a negative number":                        {Effect: TruncatedBody, Bytes: -1},
-		"a negative duration":                      {Effect: TooManyRequests, RetryAfter: -1},
-		"Chance is between":                        {Effect: DropBeforeCommit, Chance: 2},
-		"needs a Status from 400":                  {Effect: ErrorStatus, Status: 200},
-		"ProxyError needs a Status":                {Effect: ProxyError, Status: 200},
-		"a Delay is needed":                        {Effect: SlowBody},
-		"RateLimit needs Limit and Window":         {Effect: RateLimit, Limit: 1},
+		`did you mean "patients.create"?`:          {Effect: model.Latency, Delay: 1, Operation: "patient.create"},
+		`latency has no operation "q"`:             {Effect: model.Latency, Delay: 1, Operation: "q"},
+		`latency has no event type "order.placed"`: {Effect: model.Latency, Delay: 1, EventType: model.OrderPlaced},
+		`delivery_lost has no operation`:           {Effect: model.DeliveryLost, Operation: "clinic.get"},
+		`did you mean "order.placed"?`:             {Effect: model.DeliveryLost, EventType: "orders.placed"},
+		"a negative number":                        {Effect: model.TruncatedBody, Bytes: -1},
+		"a negative duration":                      {Effect: model.TooManyRequests, RetryAfter: -1},
+		"Chance is between":                        {Effect: model.DropBeforeCommit, Chance: 2},
+		"needs a Status from 400":                  {Effect: model.ErrorStatus, Status: 200},
+		"ProxyError needs a Status":                {Effect: model.ProxyError, Status: 200},
+		"a Delay is needed":                        {Effect: model.SlowBody},
+		"RateLimit needs Limit and Window":         {Effect: model.RateLimit, Limit: 1},
 	} {
 		require.ErrorContains(t, f.Validate(), says)
 		assert.Panics(t, func() { fake.Fault(f) })
 	}
-	for _, effect := range Effects() {
-		f := Fault{Effect: effect, Delay: 1, Status: 500, Limit: 1, Window: 1, Operation: AnyOperation}
-		if f.ofDelivery() {
-			f.Operation, f.EventType = "", AnyOperation
+	for _, effect := range model.Effects() {
+		f := model.Fault{Effect: effect, Delay: 1, Status: 500, Limit: 1, Window: 1, Operation: model.AnyOperation}
+		if f.OfDelivery() {
+			f.Operation, f.EventType = "", model.AnyOperation
 		}
 		assert.NoError(t, f.Validate())
 	}
@@ -389,7 +391,7 @@ func TestWrongFaultsPanic(t *testing.T) {
 func TestFaultsMeetPages(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithAddr(defaultAddr))
-	b.fake.Fault(Fault{Operation: "oauth.authorize", Effect: TruncatedBody, Times: 1, Bytes: 20})
+	b.fake.Fault(model.Fault{Operation: "oauth.authorize", Effect: model.TruncatedBody, Times: 1, Bytes: 20})
 	resp, err := b.fake.HTTPClient().Get(b.authorizeURL(nil))
 	require.NoError(t, err)
 	defer resp.Body.Close()

@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // target is a platform that anything is thrown at.
@@ -28,20 +31,20 @@ type wild struct {
 
 func newTarget(t testing.TB) *target {
 	fake := New(t, WithJournalLimit(10), WithClock(frozen()))
-	all := fake.IssueToken(User{}).AccessToken
+	all := fake.IssueToken(model.User{}).AccessToken
 	require.NoError(t, fake.RegisterWebhookHandler(newReceiver(nil)))
-	_, event, err := fake.Platform().RegisterPatient(NewPatient{})
+	_, event, err := fake.Platform().RegisterPatient(model.NewPatient{})
 	require.NoError(t, err)
 	_ = fake.WaitDelivered(t.Context(), event.ID) // the answer is wrong; an attempt is in the log all the same
 	p := fake.Platform()
-	expired := fake.IssueToken(User{}).AccessToken
+	expired := fake.IssueToken(model.User{}).AccessToken
 	require.NoError(t, fake.ExpireToken(expired))
 	require.Len(t, fake.Deliveries()[0].Attempts, 1)
 	return &target{
 		fake: fake, seed: maphash.MakeSeed(),
-		tokens: []string{all, all, all, all, fake.IssueToken(User{}, "catalog:read").AccessToken, expired, "guess", ""},
+		tokens: []string{all, all, all, all, fake.IssueToken(model.User{}, "catalog:read").AccessToken, expired, "guess", ""},
 		ids: strings.NewReplacer("{patient_id}", p.Patients()[0].ID, "{practitioner_id}", p.Practitioners()[0].ID, "{product_id}", p.Products()[0].ID,
-			"{category_id}", fake.world.categories.At(0).ID, "{id}", p.Plans()[0].ID, "{treatment_plan_id}", p.Plans()[1].ID,
+			"{category_id}", fake.store.World.Categories.At(0).ID, "{id}", p.Plans()[0].ID, "{treatment_plan_id}", p.Plans()[1].ID,
 			"{variant}", p.Products()[0].VariantIDs[0], "{event}", event.ID, "{key}", fake.ClinicKey()),
 	}
 }
@@ -97,9 +100,9 @@ var wildHeaders = [][2]string{
 }
 
 func FuzzAnyRequest(f *testing.F) {
-	for i, op := range operations() {
+	for i, op := range operations.All() {
 		header := wildHeaders[i%len(wildHeaders)]
-		f.Add(op.method, op.route, wildQueries[i%len(wildQueries)], wildBodies[i%len(wildBodies)], uint8(i), header[0], header[1])
+		f.Add(op.Method, op.Route, wildQueries[i%len(wildQueries)], wildBodies[i%len(wildBodies)], uint8(i), header[0], header[1])
 	}
 	g := newTarget(f)
 	f.Fuzz(func(t *testing.T, method, path, query, body string, token uint8, header, value string) {
@@ -115,8 +118,8 @@ func TestWildRequestsDoNoHarm(t *testing.T) {
 	one := func(of []string) string { return of[source.IntN(len(of))] }
 	answered := make(map[int]int)
 	for range 150 {
-		for _, op := range operations() {
-			r := wild{method: op.method, path: op.route, query: one(wildQueries), body: one(wildBodies), token: uint8(source.UintN(256))}
+		for _, op := range operations.All() {
+			r := wild{method: op.Method, path: op.Route, query: one(wildQueries), body: one(wildBodies), token: uint8(source.UintN(256))}
 			switch source.IntN(6) {
 			case 0:
 				r.method = one([]string{"GET", "POST", "PATCH", "PUT", "DELETE", "HEAD", "OPTIONS", "X"})

@@ -7,43 +7,47 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // print is a number for what a world's rows say, not for where they are.
-func (w *world) print(t testing.TB) uint64 {
+func printed(t testing.TB, w *store.World) uint64 {
 	t.Helper()
 	h := fnv.New64a()
-	for o := range w.orders.All() {
-		h.Write([]byte(o.ID + o.Number + o.PatientID + o.PaymentTotal.String() + stamp(o.CompletedAt)))
+	for o := range w.Orders.All() {
+		h.Write([]byte(o.ID + o.Number + o.PatientID + o.PaymentTotal.String() + view.Time(o.CompletedAt)))
 	}
-	for p := range w.patients.All() {
+	for p := range w.Patients.All() {
 		h.Write([]byte(p.ID + p.Email + p.MobileNumber + p.DateOfBirth + p.ClinicID))
 	}
-	for p := range w.products.All() {
+	for p := range w.Products.All() {
 		h.Write([]byte(p.ID + p.Name + p.VariantIDs[0]))
 	}
 	return h.Sum64()
 }
 
-func generated(seed uint64, size WorldSize) *world {
-	w := buildWorld(seed, UnitedStates, false)
-	w.enlarge(size)
+func generated(seed uint64, size model.WorldSize) *store.World {
+	w := store.BuildWorld(seed, model.UnitedStates, false)
+	w.Enlarge(size)
 	return w
 }
 
 func TestSameSeedSameWorld(t *testing.T) {
 	t.Parallel()
-	size := WorldSize{Clinics: 3, Patients: 300, Products: 200, Plans: 100, Orders: 500}
+	size := model.WorldSize{Clinics: 3, Patients: 300, Products: 200, Plans: 100, Orders: 500}
 	one := generated(7, size)
-	assert.Equal(t, one.print(t), generated(7, size).print(t))
-	assert.NotEqual(t, one.print(t), generated(8, size).print(t))
-	_, err := Start(WithWorldSize(WorldSize{Orders: -1}))
+	assert.Equal(t, printed(t, one), printed(t, generated(7, size)))
+	assert.NotEqual(t, printed(t, one), printed(t, generated(8, size)))
+	_, err := Start(WithWorldSize(model.WorldSize{Orders: -1}))
 	require.Error(t, err)
 }
 
 func TestGeneratedWorldsAreWhole(t *testing.T) {
 	t.Parallel()
-	b := start(t, WithInMemory(), WithWorldSize(WorldSize{Clinics: 3, Patients: 300, Products: 200, Plans: 100, Orders: 500}))
+	b := start(t, WithInMemory(), WithWorldSize(model.WorldSize{Clinics: 3, Patients: 300, Products: 200, Plans: 100, Orders: 500}))
 	p := b.fake.Platform()
 	assert.Len(t, p.Clinics(), 3)
 	assert.Len(t, p.Patients(), 300)
@@ -71,18 +75,18 @@ func TestGeneratedWorldsAreWhole(t *testing.T) {
 // Indexes say what a walk through all rows says.
 func TestIndexesAgreeWithScans(t *testing.T) {
 	t.Parallel()
-	w := generated(3, WorldSize{Clinics: 2, Patients: 100, Plans: 80, Orders: 300})
-	f := w.fork()
-	for p := range f.patients.All() {
-		assert.Equal(t, f.orders.Where(func(o *Order) bool { return o.PatientID == p.ID }), orNil(f.orders.Span(ordersByPatient, p.ClinicID, p.ID).Created().All()))
-		assert.Equal(t, f.plans.Where(func(o *Plan) bool { return o.PatientID == p.ID }), orNil(f.plans.Span(plansByPatient, p.ID).Created().All()))
+	w := generated(3, model.WorldSize{Clinics: 2, Patients: 100, Plans: 80, Orders: 300})
+	f := w.Fork()
+	for p := range f.Patients.All() {
+		assert.Equal(t, f.Orders.Where(func(o *model.Order) bool { return o.PatientID == p.ID }), orNil(f.Orders.Span(store.OrdersByPatient, p.ClinicID, p.ID).Created().All()))
+		assert.Equal(t, f.Plans.Where(func(o *model.Plan) bool { return o.PatientID == p.ID }), orNil(f.Plans.Span(store.PlansByPatient, p.ID).Created().All()))
 	}
-	jane := *f.patients.At(0)
+	jane := *f.Patients.At(0)
 	jane.MetadataID = "moved"
-	f.putPatient(&jane)
-	assert.Zero(t, f.patients.Span(patientsByMetadata, jane.ClinicID, "ehr-1001").Len())
-	assert.Equal(t, []*Patient{&jane}, f.patients.Span(patientsByMetadata, jane.ClinicID, "moved").Created().All())
-	assert.Equal(t, 1, w.patients.Span(patientsByMetadata, jane.ClinicID, "ehr-1001").Len(), "the origin knows nothing of it")
+	f.PutPatient(&jane)
+	assert.Zero(t, f.Patients.Span(store.PatientsByMetadata, jane.ClinicID, "ehr-1001").Len())
+	assert.Equal(t, []*model.Patient{&jane}, f.Patients.Span(store.PatientsByMetadata, jane.ClinicID, "moved").Created().All())
+	assert.Equal(t, 1, w.Patients.Span(store.PatientsByMetadata, jane.ClinicID, "ehr-1001").Len(), "the origin knows nothing of it")
 }
 
 func orNil[T any](rows []*T) []*T {
@@ -95,15 +99,15 @@ func orNil[T any](rows []*T) []*T {
 // Target: 2 seconds.
 func BenchmarkBuildLargeWorld(b *testing.B) {
 	for b.Loop() {
-		generated(1, LargeWorld())
+		generated(1, model.LargeWorld())
 	}
 }
 
 // Target: 1 millisecond, listener included.
 func BenchmarkForkLargeWorld(b *testing.B) {
-	fake := New(b, WithInMemory(), WithWorldSize(LargeWorld()))
+	fake := New(b, WithInMemory(), WithWorldSize(model.LargeWorld()))
 	for b.Loop() {
-		if _, _, err := fake.Platform().RegisterPatient(NewPatient{}); err != nil {
+		if _, _, err := fake.Platform().RegisterPatient(model.NewPatient{}); err != nil {
 			b.Fatal(err)
 		}
 		fork, err := Start(WithInMemory(), WithSnapshot(fake.Snapshot()))
@@ -117,8 +121,8 @@ func BenchmarkForkLargeWorld(b *testing.B) {
 }
 
 func BenchmarkOrdersOfOnePatient(b *testing.B) {
-	fake := New(b, WithInMemory(), WithWorldSize(LargeWorld()))
-	token, path := fake.IssueToken(User{}).AccessToken, onePatient(fake)+"/orders"
+	fake := New(b, WithInMemory(), WithWorldSize(model.LargeWorld()))
+	token, path := fake.IssueToken(model.User{}).AccessToken, onePatient(fake)+"/orders"
 	b.ResetTimer()
 	rate(b, fake.HTTPClient(), fake.origin+path, token)
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // browser is a bare HTTP client with a token.
@@ -34,13 +36,13 @@ type answer struct {
 
 func start(t testing.TB, opts ...Option) *browser {
 	fake := New(t, opts...)
-	return &browser{t: t, fake: fake, token: fake.IssueToken(User{}).AccessToken}
+	return &browser{t: t, fake: fake, token: fake.IssueToken(model.User{}).AccessToken}
 }
 
 // with is the same browser with another set of scopes.
 func (b *browser) with(scopes ...string) *browser {
 	other := *b
-	other.token = b.fake.IssueToken(User{}, scopes...).AccessToken
+	other.token = b.fake.IssueToken(model.User{}, scopes...).AccessToken
 	return &other
 }
 

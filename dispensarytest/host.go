@@ -3,6 +3,8 @@ package dispensarytest
 import (
 	"fmt"
 	"net/http"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // Host puts a server of the integrator's onto the platform's network without a
@@ -25,8 +27,8 @@ const receiverOrigin = "https://receiver.dispensary.test"
 
 // memoryOrigin is where a platform without sockets stands. The names are
 // reserved: no resolver knows them.
-func memoryOrigin(region Region) string {
-	if region == Canada {
+func memoryOrigin(region model.Region) string {
+	if region == model.Canada {
 		return "https://platform.ca.dispensary.test"
 	}
 	return "https://platform.us.dispensary.test"

@@ -11,11 +11,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // bytesOf writes down every row of a world, with what it points to.
-func bytesOf(w *world) string {
+func bytesOf(w *store.World) string {
 	var text strings.Builder
 	write := func(row any) {
 		encoded, err := json.Marshal(row) // follows pointers
@@ -24,30 +26,30 @@ func bytesOf(w *world) string {
 		}
 		fmt.Fprintf(&text, "%T %s\n", row, encoded)
 	}
-	for _, rows := range []*table.Table[Term]{&w.allergens, &w.ingredients, &w.supplementTypes, &w.certifications} {
+	for _, rows := range []*table.Table[model.Term]{&w.Allergens, &w.Ingredients, &w.SupplementTypes, &w.Certifications} {
 		each(rows, write)
 	}
-	each(&w.practitionerTypes, write)
-	each(&w.brands, write)
-	each(&w.products, write)
-	each(&w.variants, write)
-	each(&w.categories, write)
-	each(&w.clinics, write)
-	each(&w.patients, write)
-	each(&w.practitioners, write)
-	each(&w.staff, write)
-	each(&w.addresses, write)
-	each(&w.plans, write)
-	each(&w.protocols, write)
-	each(&w.orders, write)
-	each(&w.events, write)
+	each(&w.PractitionerTypes, write)
+	each(&w.Brands, write)
+	each(&w.Products, write)
+	each(&w.Variants, write)
+	each(&w.Categories, write)
+	each(&w.Clinics, write)
+	each(&w.Patients, write)
+	each(&w.Practitioners, write)
+	each(&w.Staff, write)
+	each(&w.Addresses, write)
+	each(&w.Plans, write)
+	each(&w.Protocols, write)
+	each(&w.Orders, write)
+	each(&w.Events, write)
 	// These have fields of their own only, which JSON leaves out.
 	plain := func(row any) { fmt.Fprintf(&text, "%+v\n", row) }
-	each(&w.users, plain)
-	each(&w.integrations, plain)
-	each(&w.customDosages, plain)
-	each(&w.carts, plain)
-	fmt.Fprintln(&text, w.numbers, addresses(&w.patientEmails), addresses(&w.userEmails))
+	each(&w.Users, plain)
+	each(&w.Integrations, plain)
+	each(&w.CustomDosages, plain)
+	each(&w.Carts, plain)
+	fmt.Fprintln(&text, w.Numbers, addresses(&w.PatientEmails), addresses(&w.UserEmails))
 	return text.String()
 }
 
@@ -75,13 +77,13 @@ func upset(t *testing.T, b *browser, n int) {
 	b.send("PATCH", "/clinic/practitioners/"+b.fake.Users()[0].ID, map[string]any{"email": "moved@example.org"}).ok(200)
 	b.send("POST", b.plansOf(made["id"].(string)), b.draft(nil)).ok(201)
 	b.send("PATCH", "/clinic/treatment_plans/"+plan.ID+"/cancel", nil).ok(200)
-	_, _, err := p.UpdateProduct(product.ID, ProductChange{Name: new(fmt.Sprint("Product ", n))})
+	_, _, err := p.UpdateProduct(product.ID, model.ProductChange{Name: new(fmt.Sprint("Product ", n))})
 	require.NoError(t, err)
-	_, _, err = p.UpdateVariant(product.VariantIDs[0], VariantChange{Status: new(VariantDiscontinued)})
+	_, _, err = p.UpdateVariant(product.VariantIDs[0], model.VariantChange{Status: new(model.VariantDiscontinued)})
 	require.NoError(t, err)
-	_, _, err = p.CreateProduct(NewProduct{})
+	_, _, err = p.CreateProduct(model.NewProduct{})
 	require.NoError(t, err)
-	_, event, err := p.PlaceOrder(jane.ID, NewOrder{})
+	_, event, err := p.PlaceOrder(jane.ID, model.NewOrder{})
 	require.NoError(t, err)
 	require.NoError(t, b.wait(event))
 	_, err = p.RefundOrder(p.Orders()[0].ID, 100)
@@ -94,15 +96,15 @@ func upset(t *testing.T, b *browser, n int) {
 // transport. What one does is seen by none of the others, and the world that all
 // of them started from keeps its bytes.
 func TestHundredPlatformsAtOnce(t *testing.T) {
-	before := bytesOf(defaultUS()) + bytesOf(defaultCanada())
+	before := bytesOf(store.DefaultUS()) + bytesOf(store.DefaultCanada())
 	t.Run("all", func(t *testing.T) {
 		for n := range 100 {
 			t.Run("", func(t *testing.T) {
 				t.Parallel()
-				opts := [][]Option{{WithInMemory()}, {WithRegion(Canada), WithInMemory()}, {}, {WithTLS()}, {WithInMemory(), WithClock(frozen())}}[n%5]
+				opts := [][]Option{{WithInMemory()}, {WithRegion(model.Canada), WithInMemory()}, {}, {WithTLS()}, {WithInMemory(), WithClock(frozen())}}[n%5]
 				b, hook := start(t, opts...), newReceiver(nil)
 				hook.secret = b.fake.Application().ChallengeToken
-				require.NoError(t, b.fake.RegisterWebhookHandler(hook, OrderPlaced))
+				require.NoError(t, b.fake.RegisterWebhookHandler(hook, model.OrderPlaced))
 				upset(t, b, n)
 				p := b.fake.Platform()
 				assert.Equal(t, fmt.Sprint("Jane ", n), p.Patients()[0].FirstName)
@@ -118,7 +120,7 @@ func TestHundredPlatformsAtOnce(t *testing.T) {
 			})
 		}
 	})
-	assert.Equal(t, before, bytesOf(defaultUS())+bytesOf(defaultCanada()))
+	assert.Equal(t, before, bytesOf(store.DefaultUS())+bytesOf(store.DefaultCanada()))
 	fresh := New(t, WithInMemory()).Platform()
 	assert.Equal(t, "Jane", fresh.Patients()[0].FirstName)
 	assert.Len(t, fresh.Products(), 44)
@@ -129,9 +131,9 @@ func TestWhatIsGivenOutIsACopy(t *testing.T) {
 	t.Parallel()
 	fake := New(t, WithInMemory())
 	p := fake.Platform()
-	_, event, err := p.PlaceOrder(p.Patients()[0].ID, NewOrder{PlanIDs: []string{p.Plans()[0].ID}})
+	_, event, err := p.PlaceOrder(p.Patients()[0].ID, model.NewOrder{PlanIDs: []string{p.Plans()[0].ID}})
 	require.NoError(t, err)
-	before := bytesOf(fake.world)
+	before := bytesOf(fake.store.World)
 	for _, plan := range p.Plans() {
 		plan.Recommendations[0].Dosage.Amount, plan.Recommendations[0].VariantID = "all of it", "x"
 	}
@@ -145,7 +147,7 @@ func TestWhatIsGivenOutIsACopy(t *testing.T) {
 	p.Events()[0].Data[0] = '!'
 	fake.Application().Scopes[0] = "everything"
 	fake.Users()[0].Email = "x"
-	assert.Equal(t, before, bytesOf(fake.world))
+	assert.Equal(t, before, bytesOf(fake.store.World))
 	assert.Equal(t, "catalog:read", fake.Application().Scopes[0])
 }
 
@@ -154,11 +156,11 @@ func TestWhatIsHandedInIsCopied(t *testing.T) {
 	t.Parallel()
 	fake := New(t, WithInMemory())
 	p := fake.Platform()
-	lines := []Recommendation{{VariantID: p.Products()[0].VariantIDs[0], UnitsToPurchase: 1, Dosage: &Dosage{Amount: "1"}}}
-	plan, _, err := p.CreatePlan(p.Patients()[0].ID, NewPlan{Recommendations: lines})
+	lines := []model.Recommendation{{VariantID: p.Products()[0].VariantIDs[0], UnitsToPurchase: 1, Dosage: &model.Dosage{Amount: "1"}}}
+	plan, _, err := p.CreatePlan(p.Patients()[0].ID, model.NewPlan{Recommendations: lines})
 	require.NoError(t, err)
-	bought := []Line{{VariantID: lines[0].VariantID, Quantity: 2}}
-	order, _, err := p.PlaceOrder(p.Patients()[0].ID, NewOrder{Lines: bought})
+	bought := []model.Line{{VariantID: lines[0].VariantID, Quantity: 2}}
+	order, _, err := p.PlaceOrder(p.Patients()[0].ID, model.NewOrder{Lines: bought})
 	require.NoError(t, err)
 	lines[0].UnitsToPurchase, lines[0].Dosage.Amount, bought[0].Quantity = 9, "9", 9
 	kept, _ := p.Plan(plan.ID)
@@ -174,12 +176,12 @@ func TestPlatformsShareAClock(t *testing.T) {
 	t.Parallel()
 	clock := frozen()
 	down := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
-	us := New(t, WithInMemory(), WithClock(clock), WithUnconditionalDelivery())
-	ca, err := Start(WithInMemory(), WithClock(clock), WithUnconditionalDelivery(), WithRegion(Canada))
+	us := New(t, WithInMemory(), WithClock(clock), WithBehavior(DeliveryConditionsOff))
+	ca, err := Start(WithInMemory(), WithClock(clock), WithBehavior(DeliveryConditionsOff), WithRegion(model.Canada))
 	require.NoError(t, err)
 	for _, fake := range []*Server{us, ca} {
 		require.NoError(t, fake.RegisterWebhookHandler(down))
-		_, _, err := fake.Platform().RegisterPatient(NewPatient{})
+		_, _, err := fake.Platform().RegisterPatient(model.NewPatient{})
 		require.NoError(t, err)
 	}
 	clock.Advance(time.Minute)

@@ -10,6 +10,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/httpapi"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // failures collects what a check says in place of failing the test.
@@ -35,7 +38,7 @@ func TestJournalRecordsRequests(t *testing.T) {
 	assert.Equal(t, got.header.Get("X-Request-Id"), last.ID)
 	assert.Equal(t, 200, last.Status)
 	assert.Equal(t, b.fake.Users()[0].ID, last.UserID)
-	assert.Equal(t, ScopeDecision{Required: []string{"patients:read"}, Granted: true}, last.Scope)
+	assert.Equal(t, model.ScopeDecision{Required: []string{"patients:read"}, Granted: true}, last.Scope)
 }
 
 // onHead is told when the head of an answer leaves.
@@ -55,7 +58,7 @@ func TestJournalKnowsARequestBeforeItIsAnswered(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	for path, operation := range map[string]string{
-		"/api/catalog/products": "products.list", authPath + "/oauth/authorize": "oauth.authorize", "/api/clinic/orders/x": "orders.get", "/api/nothing": "",
+		"/api/catalog/products": "products.list", httpapi.AuthPath + "/oauth/authorize": "oauth.authorize", "/api/clinic/orders/x": "orders.get", "/api/nothing": "",
 	} {
 		r := httptest.NewRequest(http.MethodGet, path, nil)
 		r.Header.Set("Authorization", "Bearer "+b.token)
@@ -148,7 +151,7 @@ func TestServersAreIsolated(t *testing.T) {
 			defer fake.Close()
 			jane := fake.Platform().Patients()[0]
 			name := fmt.Sprint("Jane ", i)
-			_, _, err = fake.Platform().EditPatient(jane.ID, PatientChange{FirstName: &name})
+			_, _, err = fake.Platform().EditPatient(jane.ID, model.PatientChange{FirstName: &name})
 			assert.NoError(t, err)
 			fake.Platform().Products()[0].VariantIDs[0] = "scribbled on"
 			got, _ := fake.Platform().Patient(jane.ID)
@@ -163,7 +166,7 @@ func TestServersAreIsolated(t *testing.T) {
 
 func TestRegionsAreApart(t *testing.T) {
 	t.Parallel()
-	us, ca := start(t), start(t, WithRegion(Canada))
+	us, ca := start(t), start(t, WithRegion(model.Canada))
 	assert.NotEqual(t, us.fake.Application().ClientID, ca.fake.Application().ClientID)
 	us.token = ca.token
 	us.get("/clinic").refused(401, "invalid")
@@ -176,7 +179,7 @@ func TestWrongOptionsFailLoudly(t *testing.T) {
 	t.Parallel()
 	for _, opt := range []Option{
 		WithAddr("nowhere"), WithClock(nil), WithDeliveryClient(nil), WithDeliveryTimeout(0), WithIntegrations(0), WithJournalLimit(0),
-		WithProbe(9), WithRedirectURI("/relative"), WithRedirectURI("http://ehr.example.com/cb"), WithRefreshRotation(-1), WithRegion("UK"),
+		WithBehavior("probe=9"), WithRedirectURI("/relative"), WithRedirectURI("http://ehr.example.com/cb"), WithBehavior("refresh-rotation=none-such"), WithRegion("UK"),
 		WithScopes("everything"), WithWebhook("http://ehr.example.com/hook"), WithWebhook("https://ehr.example.com/hook", "order.paid"),
 	} {
 		_, err := Start(opt)

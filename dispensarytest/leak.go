@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/leak"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // CheckNoLeak fails the test if a text, such as a log or the dump of a span, holds
@@ -37,35 +38,25 @@ func (s *Server) secrets() []leak.Secret {
 	all := []leak.Secret{
 		{What: "the client secret", Value: app.ClientSecret}, {What: "the webhook secret", Value: app.WebhookSecret}, {What: "the challenge token", Value: app.ChallengeToken},
 	}
-	s.tokens.mu.RLock()
-	for value, token := range s.tokens.access {
-		all = append(all, leak.Secret{What: "the access token of " + token.id, Value: value})
+	s.tokens.Values(func(what, value string) { all = append(all, leak.Secret{What: what, Value: value}) })
+	s.store.RLock()
+	defer s.store.RUnlock()
+	for i := range s.store.World.Integrations.All() {
+		all = append(all, leak.Secret{What: "a clinic key", Value: i.Key})
 	}
-	for value := range s.tokens.refresh {
-		all = append(all, leak.Secret{What: "a refresh token", Value: value})
-	}
-	for value := range s.tokens.codes {
-		all = append(all, leak.Secret{What: "an authorization code", Value: value})
-	}
-	s.tokens.mu.RUnlock()
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	for i := range s.world.integrations.All() {
-		all = append(all, leak.Secret{What: "a clinic key", Value: i.key})
-	}
-	for u := range s.world.users.All() {
+	for u := range s.store.World.Users.All() {
 		all = append(all, leak.Secret{What: "the password of user " + u.ID, Value: u.Password})
 	}
-	for p := range s.world.patients.All() {
-		all = append(all, p.secrets()...)
+	for p := range s.store.World.Patients.All() {
+		all = append(all, patientSecrets(p)...)
 	}
-	for a := range s.world.addresses.All() {
+	for a := range s.store.World.Addresses.All() {
 		all = append(all, leak.Secret{What: "the street of patient " + a.PatientID, Value: a.Address1})
 	}
 	return all
 }
 
-func (p *Patient) secrets() (all []leak.Secret) {
+func patientSecrets(p *model.Patient) (all []leak.Secret) {
 	for _, field := range []leak.Secret{
 		{What: "first name", Value: p.FirstName}, {What: "last name", Value: p.LastName}, {What: "e-mail address", Value: p.Email},
 		{What: "date of birth", Value: p.DateOfBirth}, {What: "mobile number", Value: p.MobileNumber}, {What: "metadata id", Value: p.MetadataID},

@@ -20,6 +20,6 @@ func TestLinksWithoutPractitioner(t *testing.T) {
 	b.token = b.fake.IssueToken(b.fake.Users()[2]).AccessToken
 	b.send("POST", path, body).refused(422, "Treatment plan.practitioner can't be blank")
 	start(t, WithInMemory(), WithClinicTokens()).send("POST", path, body).refused(422, "can't be blank")
-	start(t, WithInMemory(), WithReading(SilenceLinkPractitioner, "required")).send("POST", path, body).refused(422, "can't be blank")
+	start(t, WithInMemory(), WithBehavior(LinkPractitionerRequired)).send("POST", path, body).refused(422, "can't be blank")
 	assert.Len(t, b.fake.Platform().Plans(), len(plans))
 }

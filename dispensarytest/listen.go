@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/httpapi"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/memhttp"
 )
 
@@ -19,7 +20,7 @@ import (
 // or on loopback TLS.
 func (s *Server) open() error {
 	if s.set.inMemory {
-		s.origin = memoryOrigin(s.set.region)
+		s.reachedAt(memoryOrigin(s.set.region))
 		s.net.SetHome(s.origin, s.Handler())
 		s.client = &http.Client{Transport: memhttp.Transport{Network: s.net}}
 		return nil
@@ -44,7 +45,7 @@ func (s *Server) listen() error {
 	if err != nil {
 		return fmt.Errorf("dispensarytest: %w", err)
 	}
-	s.origin = "http://" + listener.Addr().String()
+	s.reachedAt("http://" + listener.Addr().String())
 	handler := s.Handler()
 	if at, ok := listener.Addr().(*net.TCPAddr); ok && at.IP.IsLoopback() {
 		handler = s.byLoopbackName(handler)
@@ -56,7 +57,7 @@ func (s *Server) listen() error {
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
 	if s.set.tls {
-		s.origin = "https://" + listener.Addr().String()
+		s.reachedAt("https://" + listener.Addr().String())
 		listener = memhttp.TLSOrPlain{Listener: listener}
 		s.http.Handler, s.http.ConnContext = memhttp.WithTLSState(s.http.Handler), memhttp.KeepConn
 	}
@@ -69,12 +70,12 @@ func (s *Server) listen() error {
 func (s *Server) byLoopbackName(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := (&url.URL{Host: r.Host}).Hostname()
-		if isLoopback(strings.ToLower(name)) {
+		if memhttp.IsLoopback(strings.ToLower(name)) {
 			next.ServeHTTP(w, r)
 			return
 		}
-		w.Header()["X-Request-Id"] = []string{s.requestIDs.next()}
-		writeJSON(w, http.StatusForbidden, bare(problemOf(http.StatusForbidden, "Call this by a loopback name, such as localhost").body(shapeByStatus, http.StatusForbidden)), "", nil)
+		w.Header()["X-Request-Id"] = []string{s.requestIDs.Next()}
+		httpapi.WriteProblem(w, http.StatusForbidden, "Call this by a loopback name, such as localhost")
 	})
 }
 

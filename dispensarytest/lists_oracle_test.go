@@ -11,7 +11,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/httpapi"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/testsize"
 )
 
@@ -66,41 +69,41 @@ func asks[T any](b *browser, o oracle[T], path, key string, questions map[string
 
 func TestOrderListsAgainstAWalk(t *testing.T) {
 	t.Parallel()
-	for name, at := range map[string]time.Time{"in order": epoch.AddDate(0, 0, 30), "the clock was set back": epoch.AddDate(0, 0, -20)} {
+	for name, at := range map[string]time.Time{"in order": store.Epoch.AddDate(0, 0, 30), "the clock was set back": store.Epoch.AddDate(0, 0, -20)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := start(t, WithInMemory(), WithClock(FrozenClock(at)), WithWorldSize(WorldSize{Clinics: 3, Patients: 60, Plans: 40, Orders: 1600}))
+			b := start(t, WithInMemory(), WithClock(FrozenClock(at)), WithWorldSize(model.WorldSize{Clinics: 3, Patients: 60, Plans: 40, Orders: 1600}))
 			p := b.fake.Platform()
 			var days, patients, plans, numbers []string
 			for i, o := range p.Orders() {
 				if i%40 == 0 {
 					day := o.CompletedAt.Format(time.DateOnly)
 					days = append(days, day, ">"+day, "<"+day, "2025-12-10.."+day, day+"..2025-12-10")
-					patients, plans, numbers = append(patients, o.PatientID), append(plans, orderPlan(&o)), append(numbers, o.Number)
+					patients, plans, numbers = append(patients, o.PatientID), append(plans, store.OrderPlan(&o)), append(numbers, o.Number)
 				}
 			}
 			for n, id := range patients[:20] { // some at one moment, and at others
-				_, _, err := p.PlaceOrder(id, NewOrder{})
+				_, _, err := p.PlaceOrder(id, model.NewOrder{})
 				require.NoError(t, err)
 				b.fake.Clock().Advance(time.Duration(n%2) * 7 * time.Hour)
 			}
-			b.token = b.fake.IssueToken(User{}).AccessToken
+			b.token = b.fake.IssueToken(model.User{}).AccessToken
 			often := make([]string, 200) // ask for nothing, mostly
-			clinic := b.fake.Users()[0].clinicID
-			asks(b, oracle[Order]{
-				rows: p.Orders(), id: func(o Order) string { return o.ID },
-				keep: func(o Order, q url.Values) bool {
-					in, err := params(q).days("completed_at")
+			clinic := b.fake.Users()[0].ClinicID
+			asks(b, oracle[model.Order]{
+				rows: p.Orders(), id: func(o model.Order) string { return o.ID },
+				keep: func(o model.Order, q url.Values) bool {
+					in, err := httpapi.Params(q).Days("completed_at")
 					require.NoError(t, err)
 					patient, plan, number := q.Get("patient_id"), q.Get("treatment_plan_id"), q.Get("order_number")
-					return o.ClinicID == clinic && in.holds(o.CompletedAt) && (patient == "" || patient == o.PatientID) &&
+					return o.ClinicID == clinic && in.Holds(o.CompletedAt) && (patient == "" || patient == o.PatientID) &&
 						(plan == "" || slices.Contains(o.PlanIDs, plan)) && (number == "" || number == o.Number)
 				},
-				less: map[string]func(a, b Order) int{
+				less: map[string]func(a, b model.Order) int{
 					"": byCompletion, "completed_at": byCompletion,
-					"patient_id":        func(a, b Order) int { return strings.Compare(a.PatientID, b.PatientID) },
-					"treatment_plan_id": func(a, b Order) int { return strings.Compare(orderPlan(&a), orderPlan(&b)) },
-					"order_number":      func(a, b Order) int { return strings.Compare(a.Number, b.Number) },
+					"patient_id":        func(a, b model.Order) int { return strings.Compare(a.PatientID, b.PatientID) },
+					"treatment_plan_id": func(a, b model.Order) int { return strings.Compare(store.OrderPlan(&a), store.OrderPlan(&b)) },
+					"order_number":      func(a, b model.Order) int { return strings.Compare(a.Number, b.Number) },
 				},
 			}, "/clinic/orders", "orders", map[string][]string{
 				"sort_by": {"", "", "patient_id", "treatment_plan_id", "completed_at", "order_number"}, "order_by": {"", "ASC", "DESC"},
@@ -111,51 +114,51 @@ func TestOrderListsAgainstAWalk(t *testing.T) {
 	}
 }
 
-func byCompletion(a, b Order) int { return a.CompletedAt.Compare(b.CompletedAt) }
+func byCompletion(a, b model.Order) int { return a.CompletedAt.Compare(b.CompletedAt) }
 
 func TestEventListsAgainstAWalk(t *testing.T) {
 	t.Parallel()
-	b := start(t, WithInMemory(), WithClock(FrozenClock(epoch)), WithWorldSize(WorldSize{Clinics: 2, Patients: 20}))
+	b := start(t, WithInMemory(), WithClock(FrozenClock(store.Epoch)), WithWorldSize(model.WorldSize{Clinics: 2, Patients: 20}))
 	sim, err := b.fake.Simulate(SimulatorOptions{Rate: testsize.Of(0.0002, 0.001), Seed: 5})
 	require.NoError(t, err)
 	b.fake.Clock().Advance(25 * 24 * time.Hour) // and what is older than 30 days goes out of sight
 	for range 30 {                              // at one moment
-		_, _, err := b.fake.Platform().RegisterPatient(NewPatient{})
+		_, _, err := b.fake.Platform().RegisterPatient(model.NewPatient{})
 		require.NoError(t, err)
 	}
 	b.fake.Clock().Advance(20 * 24 * time.Hour)
 	sim.Stop()
-	later := b.fake.Fork(t, WithClock(FrozenClock(epoch.AddDate(0, 0, 30)))) // whose clock was set back
+	later := b.fake.Fork(t, WithClock(FrozenClock(store.Epoch.AddDate(0, 0, 30)))) // whose clock was set back
 	for range 30 {
-		_, _, err := later.Platform().RegisterPatient(NewPatient{})
+		_, _, err := later.Platform().RegisterPatient(model.NewPatient{})
 		require.NoError(t, err)
 	}
 	back := *b
 	back.fake = later
 	for _, b := range []*browser{b, &back} {
-		b.token = b.fake.IssueToken(User{}).AccessToken
-		clinic, now := b.fake.Users()[0].clinicID, b.fake.Clock().Now()
+		b.token = b.fake.IssueToken(model.User{}).AccessToken
+		clinic, now := b.fake.Users()[0].ClinicID, b.fake.Clock().Now()
 		var days []string
 		for n := range 60 {
-			day := epoch.AddDate(0, 0, n).Format(time.DateOnly)
+			day := store.Epoch.AddDate(0, 0, n).Format(time.DateOnly)
 			days = append(days, "", "", day, ">"+day, "<"+day, day+"..2026-02-12")
 		}
-		created := func(a, b Event) int { return a.CreatedAt.Compare(b.CreatedAt) }
+		created := func(a, b model.Event) int { return a.CreatedAt.Compare(b.CreatedAt) }
 		for path, group := range map[string]string{
 			"patients": "patient", "treatment_plans": "treatment_plan", "orders": "order", "products": "product", "clinic_keys": "clinic_key",
 		} {
-			kinds := slices.DeleteFunc(EventTypes(), func(kind string) bool { return !strings.HasPrefix(kind, group+".") })
-			asks(b, oracle[Event]{
-				rows: b.fake.Platform().Events(), id: func(e Event) string { return e.ID },
-				keep: func(e Event, q url.Values) bool {
-					in, err := params(q).days("created_at")
+			kinds := slices.DeleteFunc(model.EventTypes(), func(kind string) bool { return !strings.HasPrefix(kind, group+".") })
+			asks(b, oracle[model.Event]{
+				rows: b.fake.Platform().Events(), id: func(e model.Event) string { return e.ID },
+				keep: func(e model.Event, q url.Values) bool {
+					in, err := httpapi.Params(q).Days("created_at")
 					require.NoError(t, err)
 					kind := q.Get("event_type")
 					return strings.HasPrefix(e.Type, group+".") && (e.ClinicID == "" || e.ClinicID == clinic) &&
-						now.Sub(e.CreatedAt) <= retention && in.holds(e.CreatedAt) && (kind == "" || kind == e.Type)
+						now.Sub(e.CreatedAt) <= store.Retention && in.Holds(e.CreatedAt) && (kind == "" || kind == e.Type)
 				},
-				less: map[string]func(a, b Event) int{
-					"": created, "created_at": created, "event_type": func(a, b Event) int { return strings.Compare(a.Type, b.Type) },
+				less: map[string]func(a, b model.Event) int{
+					"": created, "created_at": created, "event_type": func(a, b model.Event) int { return strings.Compare(a.Type, b.Type) },
 				},
 			}, "/events/"+path, "events", map[string][]string{
 				"sort_by": {"", "", "event_type", "created_at"}, "order_by": {"", "ASC", "DESC"},
@@ -170,10 +173,10 @@ func TestOrdersAgainstAWalk(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(10) {
 		source := rand.New(rand.NewPCG(seed, 2))
-		tables := []*table.Table[Event]{{}}
+		tables := []*table.Table[model.Event]{{}}
 		tables[0].IndexBy(
-			table.By(func(e *Event) string { return e.Type }),
-			table.ByTime(func(e *Event) time.Time { return e.CreatedAt }, func(e *Event) string { return e.ClinicID }, func(e *Event) string { return e.Type }),
+			table.By(func(e *model.Event) string { return e.Type }),
+			table.ByTime(func(e *model.Event) time.Time { return e.CreatedAt }, func(e *model.Event) string { return e.ClinicID }, func(e *model.Event) string { return e.Type }),
 		)
 		for range 4000 {
 			rows := tables[source.IntN(len(tables))]
@@ -185,25 +188,25 @@ func TestOrdersAgainstAWalk(t *testing.T) {
 			case dice < 150:
 				rows.Remove(id)
 			default:
-				at := epoch.Add(time.Duration(source.IntN(90)) * time.Hour)
-				rows.Put(id, &Event{ID: id, Type: string(rune('a' + source.IntN(3))), ClinicID: string(rune('x' + source.IntN(2))), CreatedAt: at})
+				at := store.Epoch.Add(time.Duration(source.IntN(90)) * time.Hour)
+				rows.Put(id, &model.Event{ID: id, Type: string(rune('a' + source.IntN(3))), ClinicID: string(rune('x' + source.IntN(2))), CreatedAt: at})
 			}
 		}
 		for _, rows := range tables {
-			require.Equal(t, rows.Where(func(e *Event) bool { return e.Type == "b" }), rows.Span(0, "b").Created().All())
-			require.Equal(t, rows.Where(func(*Event) bool { return true }), rows.Span(0).Created().All())
+			require.Equal(t, rows.Where(func(e *model.Event) bool { return e.Type == "b" }), rows.Span(0, "b").Created().All())
+			require.Equal(t, rows.Where(func(*model.Event) bool { return true }), rows.Span(0).Created().All())
 			require.Equal(t, rows.Len(), rows.Span(1).Len())
 			for _, descending := range []bool{false, true} {
-				want := rows.Where(func(e *Event) bool { return e.ClinicID == "x" })
+				want := rows.Where(func(e *model.Event) bool { return e.ClinicID == "x" })
 				slices.SortStableFunc(want, rows.Indexes[1].Comparer(descending))
 				got := rows.Span(1, "x").Sorted(descending)
 				require.Equal(t, want, got.All())
 				from := source.IntN(len(want))
 				require.Equal(t, want[from:min(from+30, len(want))], got.Part(from, min(from+30, len(want))))
 			}
-			after := epoch.Add(40 * time.Hour)
-			late := func(e *Event) bool { return e.ClinicID == "y" && e.Type == "c" && !e.CreatedAt.Before(after) }
-			within := func(e *Event) int {
+			after := store.Epoch.Add(40 * time.Hour)
+			late := func(e *model.Event) bool { return e.ClinicID == "y" && e.Type == "c" && !e.CreatedAt.Before(after) }
+			within := func(e *model.Event) int {
 				if e.CreatedAt.Before(after) {
 					return -1
 				}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // Every list is cut into the same pages, and the pages make up the list.
@@ -19,14 +21,14 @@ func TestEveryListIsPaged(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	for _, e := range exemplars(t, b) {
-		if !e.op.list {
+		if !e.op.List {
 			continue
 		}
 		join := "?"
 		if strings.Contains(e.path, "?") {
 			join = "&"
 		}
-		whole := b.get(e.path+join+"page[size]=100").ok(200, e.op.key).([]any)
+		whole := b.get(e.path+join+"page[size]=100").ok(200, e.op.Key).([]any)
 		for size := range 4 {
 			if size == 0 {
 				continue
@@ -35,7 +37,7 @@ func TestEveryListIsPaged(t *testing.T) {
 			var rows []any
 			for number := range pages + 1 {
 				got := b.get(fmt.Sprintf("%s%spage[number]=%d&page[size]=%d", e.path, join, number+1, size))
-				rows = append(rows, got.ok(200, e.op.key).([]any)...)
+				rows = append(rows, got.ok(200, e.op.Key).([]any)...)
 				meta := map[string]any{
 					"current_page": float64(number + 1), "next_page": nil, "prev_page": nil,
 					"total_pages": float64(pages), "total_count": float64(len(whole)),
@@ -46,11 +48,11 @@ func TestEveryListIsPaged(t *testing.T) {
 				if number > 0 && number < pages {
 					meta["prev_page"] = float64(number)
 				}
-				assert.Equal(t, meta, got.ok(200, "meta"), "%s page %d of %d", e.op.id, number+1, size)
+				assert.Equal(t, meta, got.ok(200, "meta"), "%s page %d of %d", e.op.ID, number+1, size)
 			}
-			assert.Equal(t, len(whole), len(rows), e.op.id)
+			assert.Equal(t, len(whole), len(rows), e.op.ID)
 			for i := range rows {
-				assert.Equal(t, whole[i], rows[i], e.op.id)
+				assert.Equal(t, whole[i], rows[i], e.op.ID)
 			}
 		}
 		b.get(e.path + join + "page[number]=&page[size]=").ok(200)
@@ -71,10 +73,10 @@ func TestEveryFilterRefusesNonsense(t *testing.T) {
 	}
 	checked := 0
 	for _, e := range exemplars(t, b) {
-		for _, name := range e.op.query {
+		for _, name := range e.op.Query {
 			for _, value := range wrong[name] {
 				query := url.Values{name: {value}}
-				if e.op.id == "metadata.list" {
+				if e.op.ID == "metadata.list" {
 					query.Set("id", "x")
 				}
 				b.get(strings.Split(e.path, "?")[0]+"?"+query.Encode()).refused(422, name+" must be")
@@ -104,21 +106,21 @@ func TestEverySortSorts(t *testing.T) {
 	p := b.fake.Platform()
 	jane, sam := p.Patients()[0], p.Patients()[1]
 	for i := range 6 {
-		patient := []Patient{jane, sam}[i%2]
-		plan, _, err := p.CreatePlan(patient.ID, NewPlan{})
+		patient := []model.Patient{jane, sam}[i%2]
+		plan, _, err := p.CreatePlan(patient.ID, model.NewPlan{})
 		require.NoError(t, err)
-		_, e, err := p.PlaceOrder(patient.ID, NewOrder{PlanIDs: []string{plan.ID}})
+		_, e, err := p.PlaceOrder(patient.ID, model.NewOrder{PlanIDs: []string{plan.ID}})
 		require.NoError(t, err)
 		require.NoError(t, b.wait(e))
-		_, _, err = p.UpdatePlan(p.Plans()[i/2].ID, PlanChange{})
+		_, _, err = p.UpdatePlan(p.Plans()[i/2].ID, model.PlanChange{})
 		require.NoError(t, err)
 		_, _, err = p.DescribeProduct(p.Products()[i].ID, "<p>x</p>")
 		require.NoError(t, err)
-		_, _, err = p.UpdateProduct(p.Products()[i].ID, ProductChange{})
+		_, _, err = p.UpdateProduct(p.Products()[i].ID, model.ProductChange{})
 		require.NoError(t, err)
 		b.fake.Clock().Advance(17 * time.Hour)
 	}
-	b.token = b.fake.IssueToken(User{}).AccessToken
+	b.token = b.fake.IssueToken(model.User{}).AccessToken
 	for _, c := range []struct{ path, key, sortBy, column string }{
 		{"/clinic/orders", "orders", "patient_id", "patient_id"},
 		{"/clinic/orders", "orders", "treatment_plan_id", "treatment_plan_ids"},
@@ -158,9 +160,9 @@ func TestDescendingWithoutField(t *testing.T) {
 	p := b.fake.Platform()
 	for range 3 {
 		b.fake.Clock().Advance(time.Minute)
-		_, _, err := p.PlaceOrder(p.Patients()[0].ID, NewOrder{})
+		_, _, err := p.PlaceOrder(p.Patients()[0].ID, model.NewOrder{})
 		require.NoError(t, err)
-		_, _, err = p.CreatePlan(p.Patients()[0].ID, NewPlan{})
+		_, _, err = p.CreatePlan(p.Patients()[0].ID, model.NewPlan{})
 		require.NoError(t, err)
 	}
 	for path, key := range map[string]string{
@@ -215,7 +217,7 @@ func TestOrderFilters(t *testing.T) {
 
 func TestDeliveryFilters(t *testing.T) {
 	t.Parallel()
-	b := start(t, WithInMemory(), WithClock(frozen()), WithUnconditionalDelivery())
+	b := start(t, WithInMemory(), WithClock(frozen()), WithBehavior(DeliveryConditionsOff))
 	hook := newReceiver(func(n int, w http.ResponseWriter, challenge string) {
 		if n == 1 {
 			challenge = "wrong"
@@ -229,7 +231,7 @@ func TestDeliveryFilters(t *testing.T) {
 	b.fake.Clock().Advance(30 * time.Second)
 	_, second := b.place()
 	require.NoError(t, b.wait(second))
-	b.token = b.fake.IssueToken(User{}).AccessToken
+	b.token = b.fake.IssueToken(model.User{}).AccessToken
 	events := func(query string) []any {
 		found := []any{}
 		for _, row := range b.get("/webhooks/deliveries?"+query).ok(200, "webhook_deliveries").([]any) {
@@ -250,7 +252,7 @@ func TestDeliveryFilters(t *testing.T) {
 	b.fake.Clock().Advance(time.Minute)
 	assert.Equal(t, []any{first.ID, second.ID}, events("successfully_delivered=true"), "the retry came through")
 	b.fake.Clock().Advance(30*24*time.Hour - 90*time.Second)
-	b.token = b.fake.IssueToken(User{}).AccessToken
+	b.token = b.fake.IssueToken(model.User{}).AccessToken
 	assert.Equal(t, []any{first.ID, second.ID}, events(""))
 	b.fake.Clock().Advance(time.Second)
 	assert.Equal(t, []any{second.ID}, events(""), "a delivery goes with its event, after 30 days")
@@ -262,7 +264,7 @@ func TestProductFilters(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	p := b.fake.Platform()
-	names := func(keep func(Product) bool) []any {
+	names := func(keep func(model.Product) bool) []any {
 		found := []any{}
 		for _, product := range p.Products() {
 			if product.Name != "Research Blend Q" && keep(product) {
@@ -275,28 +277,28 @@ func TestProductFilters(t *testing.T) {
 		query.Set("page[size]", "100")
 		return b.get("/catalog/search/products?"+query.Encode()).column("products", "name")
 	}
-	model := p.Products()[11]
-	assert.Equal(t, names(func(Product) bool { return true }), search(url.Values{}))
-	assert.Equal(t, names(func(x Product) bool { return x.BrandID == model.BrandID }), search(url.Values{"brand_id": {model.BrandID}}))
-	assert.Equal(t, names(func(x Product) bool { return x.SupplementTypeID == model.SupplementTypeID }), search(url.Values{"supplement_type_ids[]": {model.SupplementTypeID}}))
-	for filter, of := range map[string]func(Product) []string{
-		"allergen_ids[]":                  func(x Product) []string { return x.AllergenIDs },
-		"ingredient_ids[]":                func(x Product) []string { return x.IngredientIDs },
-		"third_party_certification_ids[]": func(x Product) []string { return x.CertificationIDs },
+	chosen := p.Products()[11]
+	assert.Equal(t, names(func(model.Product) bool { return true }), search(url.Values{}))
+	assert.Equal(t, names(func(x model.Product) bool { return x.BrandID == chosen.BrandID }), search(url.Values{"brand_id": {chosen.BrandID}}))
+	assert.Equal(t, names(func(x model.Product) bool { return x.SupplementTypeID == chosen.SupplementTypeID }), search(url.Values{"supplement_type_ids[]": {chosen.SupplementTypeID}}))
+	for filter, of := range map[string]func(model.Product) []string{
+		"allergen_ids[]":                  func(x model.Product) []string { return x.AllergenIDs },
+		"ingredient_ids[]":                func(x model.Product) []string { return x.IngredientIDs },
+		"third_party_certification_ids[]": func(x model.Product) []string { return x.CertificationIDs },
 	} {
-		ids := of(model)
+		ids := of(chosen)
 		for n := range len(ids) + 1 {
-			assert.Equal(t, names(func(x Product) bool {
+			assert.Equal(t, names(func(x model.Product) bool {
 				return !slices.ContainsFunc(ids[:n], func(id string) bool { return !slices.Contains(of(x), id) })
 			}), search(url.Values{filter: ids[:n]}), filter)
 		}
 		assert.Empty(t, search(url.Values{filter: {"none"}}))
 	}
-	assert.Equal(t, names(func(x Product) bool {
-		return x.BrandID == model.BrandID && slices.Contains(x.AllergenIDs, model.AllergenIDs[0])
-	}), search(url.Values{"brand_id": {model.BrandID}, "allergen_ids[]": model.AllergenIDs[:1]}))
-	variant, _ := p.Variant(model.VariantIDs[0])
-	assert.Equal(t, []any{model.Name}, search(url.Values{"query": {strings.ToLower(variant.SKU)}}), "SKUs are searched, too")
+	assert.Equal(t, names(func(x model.Product) bool {
+		return x.BrandID == chosen.BrandID && slices.Contains(x.AllergenIDs, chosen.AllergenIDs[0])
+	}), search(url.Values{"brand_id": {chosen.BrandID}, "allergen_ids[]": chosen.AllergenIDs[:1]}))
+	variant, _ := p.Variant(chosen.VariantIDs[0])
+	assert.Equal(t, []any{chosen.Name}, search(url.Values{"query": {strings.ToLower(variant.SKU)}}), "SKUs are searched, too")
 	assert.Equal(t, search(url.Values{"query": {"vitamin"}}), search(url.Values{"query": {"  VITAMIN  "}}))
 	assert.Empty(t, search(url.Values{"query": {"vitamin zzz"}}))
 }
@@ -357,7 +359,7 @@ func TestBrandFilters(t *testing.T) {
 			continue
 		}
 		for _, id := range product.VariantIDs {
-			_, _, err := p.UpdateVariant(id, VariantChange{Status: new(VariantUnavailable)})
+			_, _, err := p.UpdateVariant(id, model.VariantChange{Status: new(model.VariantUnavailable)})
 			require.NoError(t, err)
 		}
 		assert.Equal(t, "unavailable", b.get("/catalog/products/"+product.ID).ok(200, "product", "status"))
@@ -374,18 +376,18 @@ func TestOrdersOfSeveralPlans(t *testing.T) {
 	patient, variants := p.Patients()[0], p.Products()
 	var ids []string
 	for n := range 3 {
-		plan, _, err := p.CreatePlan(patient.ID, NewPlan{Recommendations: []Recommendation{
+		plan, _, err := p.CreatePlan(patient.ID, model.NewPlan{Recommendations: []model.Recommendation{
 			{VariantID: variants[0].VariantIDs[0], UnitsToPurchase: n + 1}, {VariantID: variants[n].VariantIDs[0], UnitsToPurchase: 1},
 		}})
 		require.NoError(t, err)
 		ids = append(ids, plan.ID)
 	}
-	order, event, err := p.PlaceOrder(patient.ID, NewOrder{PlanIDs: []string{ids[1], ids[2], ids[1]}})
+	order, event, err := p.PlaceOrder(patient.ID, model.NewOrder{PlanIDs: []string{ids[1], ids[2], ids[1]}})
 	require.NoError(t, err)
 	assert.Equal(t, ids[1:], order.PlanIDs)
-	assert.Equal(t, []Line{{variants[0].VariantIDs[0], 5}, {variants[1].VariantIDs[0], 1}, {variants[2].VariantIDs[0], 1}}, order.Lines)
+	assert.Equal(t, []model.Line{{VariantID: variants[0].VariantIDs[0], Quantity: 5}, {VariantID: variants[1].VariantIDs[0], Quantity: 1}, {VariantID: variants[2].VariantIDs[0], Quantity: 1}}, order.Lines)
 	both := []any{ids[1], ids[2]}
-	assert.Equal(t, both, event.decode(t)["treatment_plan_ids"])
+	assert.Equal(t, both, dataOf(t, event)["treatment_plan_ids"])
 	assert.Equal(t, both, b.get("/clinic/orders/"+order.ID).ok(200, "order", "treatment_plan_ids"))
 	_, err = p.RefundOrder(order.ID, 1)
 	require.NoError(t, err, "a change of the order keeps it where it is found")
@@ -394,6 +396,6 @@ func TestOrdersOfSeveralPlans(t *testing.T) {
 			assert.Equal(t, want, as.get("/clinic/orders?treatment_plan_id="+ids[n]).column("orders", "id"))
 		}
 	}
-	_, _, err = p.PlaceOrder(patient.ID, NewOrder{PlanIDs: []string{ids[0], "x"}})
-	require.ErrorIs(t, err, ErrNotFound)
+	_, _, err = p.PlaceOrder(patient.ID, model.NewOrder{PlanIDs: []string{ids[0], "x"}})
+	require.ErrorIs(t, err, model.ErrNotFound)
 }

@@ -5,6 +5,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/closestmatch"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // A misspelt page[size] changes nothing but how many rows come, which is why it
@@ -35,7 +38,7 @@ func TestUnknownParametersOfRefusedRequests(t *testing.T) {
 	lost.token = "guess"
 	lost.get("/clinic/orders?page[sise]=1").refused(401, "invalid")
 	for _, r := range b.fake.Journal().Requests() {
-		assert.Equal(t, []Unread{{Name: "page[sise]", Near: "page[size]"}}, r.Unknown)
+		assert.Equal(t, []model.Unread{{Name: "page[sise]", Near: "page[size]"}}, r.Unknown)
 	}
 }
 
@@ -47,9 +50,9 @@ func TestNearestName(t *testing.T) {
 		"allergen_ids[0]": "allergen_ids[]", "page": "page[number]", "page[num]": "page[number]", "e-mail": "email", "mail": "email",
 		"limit": "", "x": "", "": "", "something else altogether": "",
 	} {
-		assert.Equal(t, want, nearest(name, known), name)
+		assert.Equal(t, want, closestmatch.To(name, known), name)
 	}
-	assert.Empty(t, nearest("email", nil))
+	assert.Empty(t, closestmatch.To("email", nil))
 	long := string(make([]byte, 1000))
-	assert.Empty(t, nearest(long, known), "no time is spent on nonsense")
+	assert.Empty(t, closestmatch.To(long, known), "no time is spent on nonsense")
 }

@@ -12,6 +12,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/httpapi"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 func TestPlatformInMemory(t *testing.T) {
@@ -45,9 +48,9 @@ func TestPlainHTTPIsRefusedInMemory(t *testing.T) {
 func TestWebhooksReachAHandler(t *testing.T) {
 	t.Parallel()
 	for _, opts := range [][]Option{{WithInMemory()}, {}, {WithTLS()}, {WithDeliveryClient(&http.Client{})}} {
-		b, hook := start(t, append(opts, WithProbe(ProbeBeforeEach))...), newReceiver(nil)
+		b, hook := start(t, append(opts, WithBehavior(ProbeBeforeEach))...), newReceiver(nil)
 		hook.secret = b.fake.Application().ChallengeToken
-		require.NoError(t, b.fake.RegisterWebhookHandler(hook, OrderPlaced))
+		require.NoError(t, b.fake.RegisterWebhookHandler(hook, model.OrderPlaced))
 		_, event := b.place()
 		require.NoError(t, b.wait(event))
 		got := hook.all()
@@ -114,7 +117,7 @@ func TestCloseEndsRequestsInMemory(t *testing.T) {
 	defer writer.Close()
 	half := make(chan error)
 	go func() {
-		token := fake.IssueToken(User{}).AccessToken
+		token := fake.IssueToken(model.User{}).AccessToken
 		req, _ := http.NewRequest("POST", fake.BaseURL()+"/clinic/patients", upload)
 		req.Header.Set("Authorization", "Bearer "+token)
 		_, err := fake.HTTPClient().Do(req)
@@ -134,7 +137,7 @@ func TestLoopbackTLS(t *testing.T) {
 	b := start(t, WithTLS())
 	require.True(t, strings.HasPrefix(b.fake.BaseURL(), "https://127.0.0.1:"))
 	b.get("/clinic").ok(200, "clinic")
-	b.token = b.exchange(b.code(User{})).ok(200, "oauth", "access_token").(string)
+	b.token = b.exchange(b.code(model.User{})).ok(200, "oauth", "access_token").(string)
 
 	plain, err := http.Get("http" + strings.TrimPrefix(b.fake.BaseURL(), "https") + "/clinic")
 	require.NoError(t, err)
@@ -146,7 +149,7 @@ func TestLoopbackTLS(t *testing.T) {
 	require.ErrorContains(t, err, "certificate", "nobody else trusts it")
 	assert.Nil(t, New(t).Certificate())
 	require.NoError(t, b.fake.Certificate().VerifyHostname("localhost"))
-	big := strings.NewReader(`{"first_name":"` + strings.Repeat("x", maxBody) + `"}`)
+	big := strings.NewReader(`{"first_name":"` + strings.Repeat("x", httpapi.MaxBody) + `"}`)
 	req, _ := http.NewRequest("POST", b.fake.BaseURL()+"/clinic/patients", big)
 	req.Header.Set("Authorization", "Bearer "+b.token)
 	resp, err := b.fake.HTTPClient().Do(req)
@@ -174,7 +177,7 @@ func TestPlainHandler(t *testing.T) {
 	server := httptest.NewTLSServer(fake.Handler())
 	defer server.Close()
 	req, _ := http.NewRequest("GET", server.URL+"/api/clinic", nil)
-	req.Header.Set("Authorization", "Bearer "+fake.IssueToken(User{}).AccessToken)
+	req.Header.Set("Authorization", "Bearer "+fake.IssueToken(model.User{}).AccessToken)
 	resp, err := server.Client().Do(req)
 	require.NoError(t, err)
 	decoded(t, resp).ok(200, "clinic")
@@ -186,7 +189,7 @@ func TestPlainHandler(t *testing.T) {
 // What is of one region is worth nothing in the other, whichever way it is tried.
 func TestRegionsRefuseEachOther(t *testing.T) {
 	t.Parallel()
-	us, ca := start(t, WithInMemory()), start(t, WithInMemory(), WithRegion(Canada))
+	us, ca := start(t, WithInMemory()), start(t, WithInMemory(), WithRegion(model.Canada))
 	for _, pair := range [][2]*browser{{us, ca}, {ca, us}} {
 		here, there := pair[0], pair[1]
 		assert.NotEqual(t, here.fake.BaseURL(), there.fake.BaseURL())
@@ -196,8 +199,8 @@ func TestRegionsRefuseEachOther(t *testing.T) {
 		lost = *here
 		lost.key = there.fake.ClinicKey()
 		lost.get("/clinic").refused(401, "The clinic key is invalid")
-		here.exchange(there.code(User{})).refused(400, "invalid_grant")
-		here.renew(there.fake.IssueToken(User{}).RefreshToken).refused(400, "invalid_grant")
+		here.exchange(there.code(model.User{})).refused(400, "invalid_grant")
+		here.renew(there.fake.IssueToken(model.User{}).RefreshToken).refused(400, "invalid_grant")
 		here.post("/oauth/token", there.credentials(map[string]any{"grant_type": "refresh_token", "refresh_token": "x"})).refused(401, "invalid_client")
 		here.get("/clinic/patients/"+there.fake.Platform().Patients()[0].ID).refused(404, "Not Found")
 		assert.NotEqual(t, here.fake.Application().WebhookSecret, there.fake.Application().WebhookSecret)

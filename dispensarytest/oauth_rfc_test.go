@@ -8,6 +8,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/httpapi"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // RFC 6749 5.1: what carries tokens is not kept by anybody on the way.
@@ -15,7 +18,7 @@ func TestTokenAnswersAreNotStored(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	for name, got := range map[string]answer{
-		"a token": b.exchange(b.code(User{})), "a refused code": b.exchange("x"),
+		"a token": b.exchange(b.code(model.User{})), "a refused code": b.exchange("x"),
 		"a revocation": b.post("/oauth/revoke", b.credentials(map[string]any{"token": "x"})), "no JSON": b.send("POST", "/oauth/revoke", "{"),
 	} {
 		assert.Equal(t, "no-store", got.header.Get("Cache-Control"), name)
@@ -27,7 +30,7 @@ func TestTokenAnswersAreNotStored(t *testing.T) {
 // RFC 6749 5.2: a request that cannot be read is refused in the endpoint's own shape.
 func TestMalformedTokenRequests(t *testing.T) {
 	t.Parallel()
-	b := start(t, WithReading(SilenceUnknownParameters, "refused"), WithReading(SilenceErrorShape, "coded-list"))
+	b := start(t, WithBehavior(UnknownParametersRefused), WithBehavior(ErrorShapeCodedList))
 	for _, path := range []string{"/oauth/token", "/oauth/revoke"} {
 		for name, got := range map[string]answer{
 			"no JSON": b.send("POST", path, "{"), "no object": b.send("POST", path, "[]"), "two objects": b.send("POST", path, "{} {}"),
@@ -37,12 +40,12 @@ func TestMalformedTokenRequests(t *testing.T) {
 			assert.Equal(t, "invalid_request", got.body["error"], name)
 			assert.NotEmpty(t, got.body["error_description"], name)
 		}
-		big := b.send("POST", path, `{"client_id":"`+strings.Repeat("x", maxBody)+`"}`)
+		big := b.send("POST", path, `{"client_id":"`+strings.Repeat("x", httpapi.MaxBody)+`"}`)
 		assert.Equal(t, 413, big.status)
 		assert.Equal(t, "invalid_request", big.body["error"])
 	}
 	// Parameters nobody knows are ignored, as RFC 6749 3.2 demands, whatever the reading.
-	b.post("/oauth/token?resource=x", b.credentials(map[string]any{"grant_type": "authorization_code", "code": b.code(User{}), "code_verifier": "x"})).ok(200, "oauth")
+	b.post("/oauth/token?resource=x", b.credentials(map[string]any{"grant_type": "authorization_code", "code": b.code(model.User{}), "code_verifier": "x"})).ok(200, "oauth")
 }
 
 // RFC 6749 4.1.2.1 tells a missing response_type from one that is not supported.

@@ -8,10 +8,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // code walks the authorize page and returns the code.
-func (b *browser) code(user User) string {
+func (b *browser) code(user model.User) string {
 	b.t.Helper()
 	back, err := b.fake.Approve(b.authorizeURL(nil), user)
 	require.NoError(b.t, err)
@@ -46,15 +48,15 @@ func TestCodeBecomesTokens(t *testing.T) {
 func TestCodeWorksOnceAndTenMinutes(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithClock(frozen()))
-	code := b.code(User{})
+	code := b.code(model.User{})
 	b.exchange(code).ok(200)
 	again := b.exchange(code)
 	again.refused(400, `"error":"invalid_grant"`)
 	assert.ElementsMatch(t, []string{"error", "error_description"}, keysOf(again.body))
 
-	late := b.code(User{})
+	late := b.code(model.User{})
 	b.fake.Clock().Advance(10*time.Minute - time.Second)
-	inTime := b.code(User{})
+	inTime := b.code(model.User{})
 	b.fake.Clock().Advance(time.Second)
 	b.exchange(late).refused(400, "invalid_grant")
 	b.exchange(inTime).ok(200)
@@ -98,7 +100,7 @@ func TestTokenEndpointRefuses(t *testing.T) {
 func TestRefusedExchangeKeepsTheCode(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	code := b.code(User{})
+	code := b.code(model.User{})
 	b.post("/oauth/token", b.credentials(map[string]any{"grant_type": "authorization_code", "code": code, "redirect_uri": "http://127.0.0.1/other"})).refused(400, "invalid_grant")
 	b.exchange(code).ok(200)
 }
@@ -127,16 +129,16 @@ func TestAccessTokenExpiresAfterTwoHours(t *testing.T) {
 func TestRefreshRotation(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		rotation       RefreshRotation
+		rotation       Behavior
 		sameToken      bool
 		beforeUse, end bool // does the old refresh token work before and after the new access token is used?
 	}{
-		{RotationNone, true, true, true},
-		{RotationGrace, false, true, false},
-		{RotationImmediate, false, false, false},
+		{RefreshRotationNone, true, true, true},
+		{RefreshRotationGrace, false, true, false},
+		{RefreshRotationImmediate, false, false, false},
 	} {
-		b := start(t, WithRefreshRotation(c.rotation))
-		old := b.fake.IssueToken(User{}).RefreshToken
+		b := start(t, WithBehavior(c.rotation))
+		old := b.fake.IssueToken(model.User{}).RefreshToken
 		fresh := b.renew(old).object(200, "oauth")
 		assert.Equal(t, c.sameToken, fresh["refresh_token"] == old)
 		works := func() bool { return b.renew(old).status == 200 }
@@ -151,7 +153,7 @@ func TestRefreshRotation(t *testing.T) {
 func TestRefreshTokenDoesNotExpire(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithClock(frozen()))
-	refresh := b.fake.IssueToken(User{}).RefreshToken
+	refresh := b.fake.IssueToken(model.User{}).RefreshToken
 	b.fake.Clock().Advance(3 * 365 * 24 * time.Hour)
 	b.renew(refresh).ok(200)
 }
@@ -159,7 +161,7 @@ func TestRefreshTokenDoesNotExpire(t *testing.T) {
 func TestRevokeTakesTheRefreshTokenAlong(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	pair := b.fake.IssueToken(User{})
+	pair := b.fake.IssueToken(model.User{})
 	require.NoError(t, b.fake.ExpireToken(pair.AccessToken))
 	revoked := b.post("/oauth/revoke", b.credentials(map[string]any{"token": pair.AccessToken, "redirect_uri": nil}))
 	revoked.ok(200)
@@ -174,14 +176,14 @@ func TestRevokeTakesTheRefreshTokenAlong(t *testing.T) {
 func TestExtendedScopesInvalidateTokens(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithScopes("clinic:read"))
-	pair := b.fake.IssueToken(User{})
+	pair := b.fake.IssueToken(model.User{})
 	assert.Equal(t, []string{"catalog:read", "clinic:read"}, pair.Scopes)
 	require.NoError(t, b.fake.ExtendScopes("clinic:read"))
 	b.get("/clinic").ok(200)
 	require.NoError(t, b.fake.ExtendScopes("patients:read"))
 	b.get("/clinic").refused(401, "invalidated")
 	b.renew(pair.RefreshToken).refused(400, "invalid_grant")
-	b.token = b.exchange(b.code(User{})).ok(200, "oauth", "access_token").(string)
+	b.token = b.exchange(b.code(model.User{})).ok(200, "oauth", "access_token").(string)
 	b.get("/clinic/patients").ok(200)
 	assert.ErrorContains(t, b.fake.ExtendScopes("patients:raed"), `did you mean "patients:read"`)
 }
@@ -189,7 +191,7 @@ func TestExtendedScopesInvalidateTokens(t *testing.T) {
 func TestClinicTokensBelongToTheClinic(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithClinicTokens())
-	owner := b.exchange(b.code(User{})).object(200, "oauth", "resource_owner")
+	owner := b.exchange(b.code(model.User{})).object(200, "oauth", "resource_owner")
 	assert.Equal(t, map[string]any{"id": b.fake.Platform().Clinics()[0].ID, "type": "Clinic"}, owner)
 }
 
@@ -197,7 +199,7 @@ func TestBadTokens(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	other := New(t)
-	for _, token := range []string{"", "nonsense", other.IssueToken(User{}).AccessToken} {
+	for _, token := range []string{"", "nonsense", other.IssueToken(model.User{}).AccessToken} {
 		b.token = token
 		got := b.get("/clinic")
 		got.refused(401, `{"error":"`)
@@ -210,7 +212,7 @@ func TestScopes(t *testing.T) {
 	b.get("/clinic").ok(200)
 	b.get("/clinic/patients").refused(403, "patients:read")
 	last, _ := b.fake.Journal().Last()
-	assert.Equal(t, ScopeDecision{Required: []string{"patients:read"}}, last.Scope)
+	assert.Equal(t, model.ScopeDecision{Required: []string{"patients:read"}}, last.Scope)
 	b.with("patients").get("/clinic/patients").ok(200)
-	assert.Panics(t, func() { b.fake.IssueToken(User{}, "patients:raed") })
+	assert.Panics(t, func() { b.fake.IssueToken(model.User{}, "patients:raed") })
 }

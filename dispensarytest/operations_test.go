@@ -9,11 +9,15 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/httpapi"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // exemplar is a request that an operation answers with success.
 type exemplar struct {
-	op     operation
+	op     operations.Operation
 	path   string
 	body   any
 	status int
@@ -26,16 +30,16 @@ func exemplars(t *testing.T, b *browser) map[string]exemplar {
 	p := b.fake.Platform()
 	patient, practitioner, plan, product := p.Patients()[0].ID, p.Practitioners()[0].ID, p.Plans()[0].ID, p.Products()[2].ID
 	draft := b.send("POST", b.plansOf(patient), b.draft(nil)).ok(201, "treatment_plan", "id").(string)
-	_, event, err := p.RegisterPatient(NewPatient{Email: "event@example.org"})
+	_, event, err := p.RegisterPatient(model.NewPatient{Email: "event@example.org"})
 	require.NoError(t, err)
-	w := b.fake.world
+	w := b.fake.store.World
 	ids := map[string]string{
-		"allergens.get": w.allergens.At(0).ID, "ingredients.get": w.ingredients.At(0).ID, "supplement_types.get": w.supplementTypes.At(0).ID,
-		"third_party_certifications.get": w.certifications.At(0).ID, "brands.get": w.brands.At(0).ID, "products.get": product, "products.similar": product,
-		"variants.get": w.variants.At(0).ID, "categories.get": w.categories.At(0).ID, "categories.products": w.categories.At(0).ID,
+		"allergens.get": w.Allergens.At(0).ID, "ingredients.get": w.Ingredients.At(0).ID, "supplement_types.get": w.SupplementTypes.At(0).ID,
+		"third_party_certifications.get": w.Certifications.At(0).ID, "brands.get": w.Brands.At(0).ID, "products.get": product, "products.similar": product,
+		"variants.get": w.Variants.At(0).ID, "categories.get": w.Categories.At(0).ID, "categories.products": w.Categories.At(0).ID,
 		"addresses.list": patient, "orders.list_for_patient": patient, "orders.get": p.Orders()[0].ID, "patients.get": patient, "patients.update": patient,
-		"practitioners.get": practitioner, "practitioners.update": practitioner, "staff.get": w.staff.At(0).ID, "staff.update": w.staff.At(0).ID,
-		"protocols.get": w.protocols.At(0).ID, "protocols.list": practitioner, "templates.get": w.protocols.At(0).ID, "templates.list": practitioner,
+		"practitioners.get": practitioner, "practitioners.update": practitioner, "staff.get": w.Staff.At(0).ID, "staff.update": w.Staff.At(0).ID,
+		"protocols.get": w.Protocols.At(0).ID, "protocols.list": practitioner, "templates.get": w.Protocols.At(0).ID, "templates.list": practitioner,
 		"treatment_plans.list": patient, "treatment_plans.create": patient, "treatment_plans.get": plan, "treatment_plans.update": plan,
 		"treatment_plans.cancel": plan, "treatment_plans.activate": draft, "treatment_plans.in_office_checkout": plan,
 		"dynamic_links.get": plan, "events.get": event.ID,
@@ -43,25 +47,25 @@ func exemplars(t *testing.T, b *browser) map[string]exemplar {
 	person := map[string]any{"email": "exemplar@example.org", "first_name": "E", "last_name": "X"}
 	bodies := map[string]any{
 		"patients.create": someone(), "patients.update": map[string]any{"first_name": "E"},
-		"practitioners.create": merged(person, "practitioner_type_id", w.practitionerTypes.At(0).ID), "practitioners.update": map[string]any{"last_name": "X"},
+		"practitioners.create": merged(person, "practitioner_type_id", w.PractitionerTypes.At(0).ID), "practitioners.update": map[string]any{"last_name": "X"},
 		"staff.create": merged(person, "email", "staff.exemplar@example.org"), "staff.update": map[string]any{"last_name": "X"},
 		"treatment_plans.create": b.draft(nil), "treatment_plans.update": map[string]any{"recommendations": b.draft(nil)["recommendations"]},
 		"dynamic_links.create": map[string]any{"treatment_plan": map[string]any{"practitioner_id": practitioner}, "patient": map[string]any{"email": "link@example.org"}},
 	}
 	queries := map[string]string{"metadata.list": "?id=ehr-1001"}
 	found := make(map[string]exemplar)
-	for _, op := range operations() {
-		if op.open {
+	for _, op := range operations.All() {
+		if op.Open {
 			continue
 		}
-		path, parametrized := routeWith(op.route, ids[op.id])
-		require.False(t, parametrized && ids[op.id] == "", op.id)
-		e := exemplar{op: op, path: path + queries[op.id], body: bodies[op.id], status: http.StatusOK}
-		switch op.id {
+		path, parametrized := routeWith(op.Route, ids[op.ID])
+		require.False(t, parametrized && ids[op.ID] == "", op.ID)
+		e := exemplar{op: op, path: path + queries[op.ID], body: bodies[op.ID], status: http.StatusOK}
+		switch op.ID {
 		case "patients.create", "practitioners.create", "staff.create", "treatment_plans.create", "treatment_plans.in_office_checkout":
 			e.status = http.StatusCreated
 		}
-		found[op.id] = e
+		found[op.ID] = e
 	}
 	return found
 }
@@ -76,25 +80,25 @@ func merged(body map[string]any, name string, value any) map[string]any {
 // inOrder runs exemplars so that those which use a plan up come last.
 func inOrder(all map[string]exemplar) []exemplar {
 	return slices.SortedFunc(maps.Values(all), func(a, b exemplar) int {
-		rank := func(e exemplar) int { return slices.Index([]string{"treatment_plans.cancel"}, e.op.id) }
+		rank := func(e exemplar) int { return slices.Index([]string{"treatment_plans.cancel"}, e.op.ID) }
 		if d := rank(a) - rank(b); d != 0 {
 			return d
 		}
-		return strings.Compare(a.op.id, b.op.id)
+		return strings.Compare(a.op.ID, b.op.ID)
 	})
 }
 
 // only has the scopes of one operation that the API or an assumption asks for.
-func only(op operation) []string {
-	switch op.id {
+func only(op operations.Operation) []string {
+	switch op.ID {
 	case "treatment_plans.create":
-		return []string{op.scope, scopePatientsRead}
+		return []string{op.Scope, operations.ScopePatientsRead}
 	case "dynamic_links.create":
-		return []string{op.scope, scopePatientsEdit}
+		return []string{op.Scope, operations.ScopePatientsEdit}
 	case "metadata.list", "events.get":
-		return []string{scopePatientsRead}
+		return []string{operations.ScopePatientsRead}
 	}
-	return []string{op.scope}
+	return []string{op.Scope}
 }
 
 func TestEveryOperationSucceedsWithItsScopeAlone(t *testing.T) {
@@ -102,13 +106,13 @@ func TestEveryOperationSucceedsWithItsScopeAlone(t *testing.T) {
 	b := start(t, WithInMemory())
 	for _, e := range inOrder(exemplars(t, b)) {
 		narrow := b.with(only(e.op)...)
-		got := narrow.send(e.op.method, e.path, e.body)
-		assert.Equal(t, e.status, got.status, "%s: %s", e.op.id, got.text)
+		got := narrow.send(e.op.Method, e.path, e.body)
+		assert.Equal(t, e.status, got.status, "%s: %s", e.op.ID, got.text)
 		last, _ := b.fake.Journal().Last()
-		assert.Equal(t, e.op.id, last.Operation)
-		if e.op.id != "metadata.list" {
-			assert.True(t, last.Scope.Granted, e.op.id)
-			assert.NotEmpty(t, last.Scope.Required, e.op.id)
+		assert.Equal(t, e.op.ID, last.Operation)
+		if e.op.ID != "metadata.list" {
+			assert.True(t, last.Scope.Granted, e.op.ID)
+			assert.NotEmpty(t, last.Scope.Required, e.op.ID)
 		}
 	}
 	b.fake.Journal().CheckNoUnexpected(t)
@@ -118,37 +122,37 @@ func TestEveryOperationNeedsItsScopes(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	all := exemplars(t, b)
-	before := bytesOf(b.fake.world)
+	before := bytesOf(b.fake.store.World)
 	for _, e := range inOrder(all) {
 		for _, missing := range only(e.op) {
-			if e.op.id == "metadata.list" {
+			if e.op.ID == "metadata.list" {
 				e.path += "&type=patient"
 			}
-			rest := slices.DeleteFunc(allScopes(), func(s string) bool { return s == missing })
-			got := b.with(rest...).send(e.op.method, e.path, e.body)
+			rest := slices.DeleteFunc(operations.AllScopes(), func(s string) bool { return s == missing })
+			got := b.with(rest...).send(e.op.Method, e.path, e.body)
 			got.refused(http.StatusForbidden, missing)
-			assert.Equal(t, []string{"error"}, keysOf(got.body), e.op.id)
+			assert.Equal(t, []string{"error"}, keysOf(got.body), e.op.ID)
 			last, _ := b.fake.Journal().Last()
-			assert.False(t, last.Scope.Granted, e.op.id)
+			assert.False(t, last.Scope.Granted, e.op.ID)
 			assert.Contains(t, last.Scope.Required, missing)
 		}
 	}
-	assert.Equal(t, before, bytesOf(b.fake.world), "refusals change nothing")
+	assert.Equal(t, before, bytesOf(b.fake.store.World), "refusals change nothing")
 }
 
 func TestEveryOperationNeedsAToken(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	all := exemplars(t, b)
-	spent := b.fake.IssueToken(User{}).AccessToken
+	spent := b.fake.IssueToken(model.User{}).AccessToken
 	require.NoError(t, b.fake.ExpireToken(spent))
 	for token, says := range map[string]string{"": "missing", "guess": "invalid", spent: "expired"} {
 		lost := *b
 		lost.token = token
 		for _, e := range all {
-			got := lost.send(e.op.method, e.path, e.body)
+			got := lost.send(e.op.Method, e.path, e.body)
 			got.refused(http.StatusUnauthorized, says)
-			assert.Contains(t, got.header.Get("WWW-Authenticate"), "Bearer", e.op.id)
+			assert.Contains(t, got.header.Get("WWW-Authenticate"), "Bearer", e.op.ID)
 		}
 	}
 }
@@ -161,12 +165,12 @@ func TestGroupScopes(t *testing.T) {
 		narrow := b.with(c.group)
 		for _, e := range inOrder(exemplars(t, b)) {
 			covered := !slices.ContainsFunc(only(e.op), func(s string) bool { return !strings.HasPrefix(s, c.prefix) })
-			got := narrow.send(e.op.method, e.path, e.body)
+			got := narrow.send(e.op.Method, e.path, e.body)
 			switch {
 			case covered:
-				assert.Equal(t, e.status, got.status, "%s %s", c.group, e.op.id)
-			case e.op.id != "metadata.list":
-				assert.Equal(t, http.StatusForbidden, got.status, "%s %s", c.group, e.op.id)
+				assert.Equal(t, e.status, got.status, "%s %s", c.group, e.op.ID)
+			case e.op.ID != "metadata.list":
+				assert.Equal(t, http.StatusForbidden, got.status, "%s %s", c.group, e.op.ID)
 			}
 		}
 	}
@@ -177,7 +181,7 @@ func TestOtherVerbsAreUnknown(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	for _, e := range exemplars(t, b) {
-		known := routes().find(strings.Split(e.path, "?")[0], new(args)).ops
+		known := httpapi.Routes().Find(strings.Split(e.path, "?")[0], new(httpapi.Args)).Ops
 		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
 			if known[method] != nil {
 				continue
@@ -185,7 +189,7 @@ func TestOtherVerbsAreUnknown(t *testing.T) {
 			b.send(method, e.path, nil).refused(http.StatusNotFound, `{"status":404,"error":"Not Found"}`)
 			last, _ := b.fake.Journal().Last()
 			assert.Empty(t, last.Operation)
-			assert.NotEmpty(t, last.Near, e.op.id)
+			assert.NotEmpty(t, last.Near, e.op.ID)
 		}
 	}
 }
@@ -196,14 +200,14 @@ func TestUnknownIDs(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	all := exemplars(t, b)
-	other := start(t, WithInMemory(), WithRegion(Canada))
+	other := start(t, WithInMemory(), WithRegion(model.Canada))
 	for _, e := range all {
-		if _, parametrized := routeWith(e.op.route, ""); !parametrized {
+		if _, parametrized := routeWith(e.op.Route, ""); !parametrized {
 			continue
 		}
 		for _, id := range []string{"x", other.fake.Platform().Patients()[0].ID, "%2e%2e", "a%2Fb", strings.Repeat("9", 500)} {
-			path, _ := routeWith(e.op.route, id)
-			b.send(e.op.method, path, e.body).refused(http.StatusNotFound, "Not Found")
+			path, _ := routeWith(e.op.Route, id)
+			b.send(e.op.Method, path, e.body).refused(http.StatusNotFound, "Not Found")
 		}
 	}
 }
@@ -213,11 +217,11 @@ func TestBodiesThatAreNoObjects(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	for _, e := range exemplars(t, b) {
-		if e.op.method == http.MethodGet {
+		if e.op.Method == http.MethodGet {
 			continue
 		}
 		for _, body := range []string{`[]`, `"x"`, `{`, `{}{}`, `null`} {
-			got := b.send(e.op.method, e.path, body)
+			got := b.send(e.op.Method, e.path, body)
 			got.refused(http.StatusBadRequest, `"status":400`)
 		}
 	}
@@ -226,11 +230,11 @@ func TestBodiesThatAreNoObjects(t *testing.T) {
 func TestOnlyTwoScopesAreStatedByTheAPI(t *testing.T) {
 	t.Parallel()
 	stated := []string{"dynamic_links.create", "treatment_plans.create"}
-	for _, op := range operations() {
-		if op.open {
-			assert.Empty(t, op.scope, op.id)
+	for _, op := range operations.All() {
+		if op.Open {
+			assert.Empty(t, op.Scope, op.ID)
 			continue
 		}
-		assert.Equal(t, !slices.Contains(stated, op.id), op.assumed, op.id)
+		assert.Equal(t, !slices.Contains(stated, op.ID), op.Assumed, op.ID)
 	}
 }

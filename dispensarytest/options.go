@@ -9,43 +9,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
-)
-
-// Region is one of the platform's two countries. Accounts, tokens and data of
-// the two are separate, so each Server stands for one region.
-type Region string
-
-// The regions of the platform.
-const (
-	UnitedStates Region = "US"
-	Canada       Region = "CA"
-)
-
-// Currency is the code of the money that the region's prices are in: "USD".
-func (r Region) Currency() string {
-	if r == Canada {
-		return "CAD"
-	}
-	return "USD"
-}
-
-// ProbeMode is when the sender first asks an endpoint for its challenge with an
-// empty body. The API does not mention it; that it happens at all is an
-// assumption from what integrators have met.
-type ProbeMode int
-
-const (
-	// ProbeOff sends events without asking first.
-	ProbeOff ProbeMode = iota
-
-	// ProbeOnRegistration asks once, when the endpoint is registered; an
-	// endpoint that does not answer with the challenge is refused.
-	ProbeOnRegistration
-
-	// ProbeBeforeEach asks on registration and before every attempt; without
-	// the challenge the attempt fails and the event is not sent.
-	ProbeBeforeEach
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/memhttp"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/webhooks"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // Option sets up a platform. Options that contradict the API fail on
@@ -53,10 +23,10 @@ const (
 type Option func(*settings) error
 
 type settings struct {
-	readings       // of what the API leaves open
+	behaviors      behavior.Set // of what the API leaves open
 	addr           string
 	seed           uint64
-	region         Region
+	region         model.Region
 	clock          *clock.Clock
 	redirectURI    string
 	scopes         []string
@@ -73,13 +43,8 @@ type settings struct {
 	disorder       uint64 // seed of the order of deliveries
 	spread         time.Duration
 	compatible     uint64 // seed of the changes that break nobody
-	size           WorldSize
+	size           model.WorldSize
 	snapshot       *Snapshot
-}
-
-type endpointSettings struct {
-	url   string
-	types []string
 }
 
 // defaultAddr is a free port of the loopback interface.
@@ -87,9 +52,9 @@ const defaultAddr = "127.0.0.1:0"
 
 func defaults() settings {
 	return settings{
-		addr: defaultAddr, seed: defaultSeed, region: UnitedStates,
-		redirectURI: "http://127.0.0.1/callback", scopes: allScopes(),
-		journalLimit: 10_000, eventLimit: 50_000, integrations: 1, readings: defaultReadings(),
+		addr: defaultAddr, seed: store.DefaultSeed, region: model.UnitedStates,
+		redirectURI: "http://127.0.0.1/callback", scopes: operations.AllScopes(),
+		journalLimit: 10_000, eventLimit: 50_000, integrations: 1, behaviors: behavior.Defaults(),
 	}
 }
 
@@ -181,7 +146,7 @@ func WithDeliveryTimeout(d time.Duration) Option {
 		if d <= 0 {
 			return errors.New("dispensarytest: WithDeliveryTimeout: not a positive duration")
 		}
-		s.sendTimeout = d
+		s.behaviors.SendTimeout = d
 		return nil
 	}
 }
@@ -263,25 +228,6 @@ func WithParallelDelivery(n int) Option {
 	}
 }
 
-// WithPendingIntegration leaves the clinic's integrations inactive until the
-// first request with the clinic key, which makes clinic_key.activated. By
-// default they are active from the start: an assumption, because bearer tokens
-// alone identify the clinic in newer examples.
-func WithPendingIntegration() Option {
-	return WithReading(SilenceIntegrationActivation, "first-key")
-}
-
-// WithProbe sets when webhook endpoints are asked for their challenge with an
-// empty body; the default is [ProbeOff].
-func WithProbe(mode ProbeMode) Option {
-	return func(s *settings) error {
-		if mode < ProbeOff || mode > ProbeBeforeEach {
-			return fmt.Errorf("dispensarytest: WithProbe(%d): no such mode", mode)
-		}
-		return s.choose(SilenceProbe, [...]string{"off", "on-registration", "before-each"}[mode])
-	}
-}
-
 // WithRedirectURI sets where the application's users come back to. It is
 // compared character for character. The default is
 // "http://127.0.0.1/callback".
@@ -297,7 +243,7 @@ func WithRedirectURI(uri string) Option {
 		if u.Scheme != "https" && u.Scheme != "http" {
 			return fmt.Errorf("dispensarytest: WithRedirectURI(%q): not an address of HTTPS", uri)
 		}
-		if u.Scheme == "http" && !isLoopback(u.Hostname()) {
+		if u.Scheme == "http" && !memhttp.IsLoopback(u.Hostname()) {
 			return fmt.Errorf("dispensarytest: WithRedirectURI(%q): plain HTTP only on loopback", uri)
 		}
 		s.redirectURI = uri
@@ -305,23 +251,12 @@ func WithRedirectURI(uri string) Option {
 	}
 }
 
-// WithRefreshRotation sets what a refresh does to the refresh token it used; the
-// default is [RotationNone].
-func WithRefreshRotation(r RefreshRotation) Option {
-	return func(s *settings) error {
-		if r < RotationNone || r > RotationImmediate {
-			return fmt.Errorf("dispensarytest: WithRefreshRotation(%d): no such rotation", r)
-		}
-		return s.choose(SilenceRefreshRotation, [...]string{"none", "grace", "immediate"}[r])
-	}
-}
-
 // WithRegion makes the platform that of another country; the default is
-// [UnitedStates]. The two regions know nothing of each other's tokens and data.
-func WithRegion(region Region) Option {
+// [model.UnitedStates]. The two regions know nothing of each other's tokens and data.
+func WithRegion(region model.Region) Option {
 	return func(s *settings) error {
-		if region != UnitedStates && region != Canada {
-			return fmt.Errorf("dispensarytest: WithRegion(%q): the platform has %q and %q", region, UnitedStates, Canada)
+		if region != model.UnitedStates && region != model.Canada {
+			return fmt.Errorf("dispensarytest: WithRegion(%q): the platform has %q and %q", region, model.UnitedStates, model.Canada)
 		}
 		s.region = region
 		return nil
@@ -333,8 +268,8 @@ func WithRegion(region Region) Option {
 // "Authentication" 7.
 func WithScopes(scopes ...string) Option {
 	return func(s *settings) error {
-		s.scopes = merge([]string{scopeCatalog}, scopes)
-		return checkScopes(scopes)
+		s.scopes = operations.MergeScopes([]string{operations.ScopeCatalog}, scopes)
+		return operations.CheckScopes(scopes)
 	}
 }
 
@@ -359,34 +294,13 @@ func WithTLSRequired() Option {
 	return func(s *settings) error { s.requireTLS = true; return nil }
 }
 
-// WithUnconditionalDelivery sends every event, whether or not a live token has
-// the scope for it. By default at least one has to: an assumption, see
-// [Skip].
-func WithUnconditionalDelivery() Option {
-	return WithReading(SilenceDeliveryConditions, "off")
-}
-
-// WithUnsignedProbe leaves the signature off the empty probes. Whether they are
-// signed is not documented; the default is that they are.
-func WithUnsignedProbe() Option {
-	return WithReading(SilenceProbeSignature, "unsigned")
-}
-
 // WithWebhook registers an endpoint from the start, as [Server.RegisterWebhook]
 // does.
 func WithWebhook(url string, types ...string) Option {
 	return func(s *settings) error {
 		s.webhook = &endpointSettings{url: url, types: slices.Clone(types)}
-		return checkEndpoint(url, types)
+		return webhooks.CheckEndpoint(url, types)
 	}
-}
-
-func isLoopback(host string) bool {
-	if host == "localhost" {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
 }
 
 // WithCompatibleChanges makes the platform one that has moved on by changes which

@@ -7,6 +7,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/httpapi"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // role is a kind of person, and how the API writes one.
@@ -132,7 +136,7 @@ func TestPatientFieldsTakeTheirValues(t *testing.T) {
 	} {
 		for _, value := range values {
 			got := b.send("PATCH", path, map[string]any{field: value})
-			got.refused(422, label(field))
+			got.refused(422, httpapi.Label(field))
 			assert.Len(t, got.body["error"], 1)
 		}
 	}
@@ -148,13 +152,13 @@ func TestDiscountsAddUp(t *testing.T) {
 		assert.Equal(t, discount, patient["discount"], "without the clinic's")
 		assert.Equal(t, total, patient["total_discount"])
 	}
-	order, _, err := b.fake.Platform().PlaceOrder(b.fake.Platform().Patients()[0].ID, NewOrder{})
+	order, _, err := b.fake.Platform().PlaceOrder(b.fake.Platform().Patients()[0].ID, model.NewOrder{})
 	require.NoError(t, err)
 	b.send("PATCH", path, map[string]any{"discount": 90}).ok(200)
-	free, _, err := b.fake.Platform().PlaceOrder(b.fake.Platform().Patients()[0].ID, NewOrder{})
+	free, _, err := b.fake.Platform().PlaceOrder(b.fake.Platform().Patients()[0].ID, model.NewOrder{})
 	require.NoError(t, err)
 	assert.Zero(t, free.ItemTotal)
-	assert.Equal(t, shipping, free.PaymentTotal)
+	assert.Equal(t, store.Shipping, free.PaymentTotal)
 	assert.Equal(t, order.MSRPTotal, free.MSRPTotal)
 }
 
@@ -182,9 +186,9 @@ func TestAccountsFollowTheirAddress(t *testing.T) {
 	b.send("PATCH", "/clinic/practitioners/"+practitioner.ID, map[string]any{"email": "new.practitioner@example.org"}).ok(200)
 	b.send("PATCH", "/clinic/staff/"+staff.ID, map[string]any{"email": "new.staff@example.org"}).ok(200)
 	for _, email := range []string{"new.practitioner@example.org", "new.staff@example.org"} {
-		b.exchange(b.code(User{Email: email})).ok(200)
+		b.exchange(b.code(model.User{Email: email})).ok(200)
 	}
-	assert.Panics(t, func() { b.fake.Browser(User{Email: practitioner.Email}) })
+	assert.Panics(t, func() { b.fake.Browser(model.User{Email: practitioner.Email}) })
 }
 
 func TestMetadataIsFoundByTypeAndClinic(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // incomplete makes a draft by a dynamic link, which recommends nothing; without a
@@ -22,7 +24,7 @@ func (b *browser) incomplete(email string) string {
 // platform, and where updates activate drafts.
 func TestIncompleteDraftsAreNotSent(t *testing.T) {
 	t.Parallel()
-	b := start(t, WithInMemory(), WithReading(SilenceDraftUpdate, "activates"), WithReading(SilenceCheckoutState, "not-cancelled"))
+	b := start(t, WithInMemory(), WithBehavior(DraftUpdateActivates), WithBehavior(CheckoutStateNotCancelled))
 	lines := map[string]any{"recommendations": b.draft(nil)["recommendations"]}
 	for email, says := range map[string]string{"": "Treatment plan has no patient", b.fake.Platform().Patients()[0].Email: "Treatment plan has no recommendations"} {
 		id := b.incomplete(email)
@@ -30,26 +32,26 @@ func TestIncompleteDraftsAreNotSent(t *testing.T) {
 		b.send("PATCH", path+"/activate", nil).refused(422, says)
 		b.send("POST", path+"/in_office_checkout", nil).refused(422, says)
 		_, _, err := b.fake.Platform().ActivatePlan(id)
-		require.ErrorIs(t, err, ErrInvalid)
+		require.ErrorIs(t, err, model.ErrInvalid)
 		plan, _ := b.fake.Platform().Plan(id)
-		assert.Equal(t, StateDraft, plan.State)
+		assert.Equal(t, model.StateDraft, plan.State)
 		assert.Zero(t, plan.AvailableAt)
 		assert.Empty(t, b.fake.Platform().Cart(""))
 		after := b.send("PATCH", path, lines).object(200, "treatment_plan")
-		assert.Equal(t, email != "", after["state"] == StateActive, "an update activates what is complete")
+		assert.Equal(t, email != "", after["state"] == model.StateActive, "an update activates what is complete")
 	}
 	assert.Empty(t, b.kinds(0))
 }
 
 func TestIncompleteDraftsAreSent(t *testing.T) {
 	t.Parallel()
-	b := start(t, WithInMemory(), WithReading(SilenceIncompletePlan, "activated"))
+	b := start(t, WithInMemory(), WithBehavior(IncompletePlanActivated))
 	path := "/clinic/treatment_plans/" + b.incomplete("")
 	shown := b.send("PATCH", path+"/activate", nil).object(200, "treatment_plan")
-	assert.Equal(t, StateActive, shown["state"])
+	assert.Equal(t, model.StateActive, shown["state"])
 	assert.Nil(t, shown["patient"])
 	b.send("POST", path+"/in_office_checkout", nil).refused(422, "Treatment plan has no patient")
 	_, event, err := b.fake.Platform().ActivatePlan(b.incomplete(""))
 	require.NoError(t, err)
-	assert.Equal(t, TreatmentPlanCreated, event.Type)
+	assert.Equal(t, model.TreatmentPlanCreated, event.Type)
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // inState makes a plan that is in a state, by the API or on the platform.
@@ -14,20 +16,20 @@ func (b *browser) inState(state string, outside bool) string {
 	p := b.fake.Platform()
 	patient := p.Patients()[0].ID
 	if outside {
-		plan, _, err := p.CreatePlan(patient, NewPlan{Draft: state == StateDraft})
+		plan, _, err := p.CreatePlan(patient, model.NewPlan{Draft: state == model.StateDraft})
 		require.NoError(b.t, err)
-		if state == StateCancelled {
+		if state == model.StateCancelled {
 			_, _, err = p.CancelPlan(plan.ID)
 			require.NoError(b.t, err)
 		}
 		return plan.ID
 	}
 	first := state
-	if state == StateCancelled {
-		first = StateActive
+	if state == model.StateCancelled {
+		first = model.StateActive
 	}
 	id := b.send("POST", b.plansOf(patient), b.draft(map[string]any{"state": first})).ok(201, "treatment_plan", "id").(string)
-	if state == StateCancelled {
+	if state == model.StateCancelled {
 		b.send("PATCH", "/clinic/treatment_plans/"+id+"/cancel", nil).ok(200)
 	}
 	return id
@@ -51,7 +53,7 @@ func TestPlanStateMachine(t *testing.T) {
 		"get":  func(id string) int { return b.get("/clinic/treatment_plans/" + id).status },
 	}
 	status := func(err error) int {
-		if errors.Is(err, ErrState) {
+		if errors.Is(err, model.ErrState) {
 			return 422
 		}
 		require.NoError(t, err)
@@ -60,9 +62,9 @@ func TestPlanStateMachine(t *testing.T) {
 	actions := map[string]func(id string) int{
 		"activate": func(id string) int { _, _, err := p.ActivatePlan(id); return status(err) },
 		"cancel":   func(id string) int { _, _, err := p.CancelPlan(id); return status(err) },
-		"update":   func(id string) int { _, _, err := p.UpdatePlan(id, PlanChange{}); return status(err) },
+		"update":   func(id string) int { _, _, err := p.UpdatePlan(id, model.PlanChange{}); return status(err) },
 		"order": func(id string) int {
-			_, _, err := p.PlaceOrder(p.Patients()[0].ID, NewOrder{PlanIDs: []string{id}})
+			_, _, err := p.PlaceOrder(p.Patients()[0].ID, model.NewOrder{PlanIDs: []string{id}})
 			return status(err)
 		},
 	}
@@ -71,12 +73,12 @@ func TestPlanStateMachine(t *testing.T) {
 		status       int
 		to           string
 	}{
-		{StateDraft, "activate", 200, StateActive}, {StateDraft, "cancel", 422, StateDraft}, {StateDraft, "update", 200, StateDraft},
-		{StateDraft, "checkout", 422, StateDraft}, {StateDraft, "link", 200, StateDraft}, {StateDraft, "get", 200, StateDraft}, {StateDraft, "order", 422, StateDraft},
-		{StateActive, "activate", 422, StateActive}, {StateActive, "cancel", 200, StateCancelled}, {StateActive, "update", 200, StateActive},
-		{StateActive, "checkout", 201, StateActive}, {StateActive, "link", 200, StateActive}, {StateActive, "get", 200, StateActive}, {StateActive, "order", 200, StateActive},
-		{StateCancelled, "activate", 422, StateCancelled}, {StateCancelled, "cancel", 422, StateCancelled}, {StateCancelled, "update", 422, StateCancelled},
-		{StateCancelled, "checkout", 422, StateCancelled}, {StateCancelled, "link", 422, StateCancelled}, {StateCancelled, "get", 200, StateCancelled}, {StateCancelled, "order", 422, StateCancelled},
+		{model.StateDraft, "activate", 200, model.StateActive}, {model.StateDraft, "cancel", 422, model.StateDraft}, {model.StateDraft, "update", 200, model.StateDraft},
+		{model.StateDraft, "checkout", 422, model.StateDraft}, {model.StateDraft, "link", 200, model.StateDraft}, {model.StateDraft, "get", 200, model.StateDraft}, {model.StateDraft, "order", 422, model.StateDraft},
+		{model.StateActive, "activate", 422, model.StateActive}, {model.StateActive, "cancel", 200, model.StateCancelled}, {model.StateActive, "update", 200, model.StateActive},
+		{model.StateActive, "checkout", 201, model.StateActive}, {model.StateActive, "link", 200, model.StateActive}, {model.StateActive, "get", 200, model.StateActive}, {model.StateActive, "order", 200, model.StateActive},
+		{model.StateCancelled, "activate", 422, model.StateCancelled}, {model.StateCancelled, "cancel", 422, model.StateCancelled}, {model.StateCancelled, "update", 422, model.StateCancelled},
+		{model.StateCancelled, "checkout", 422, model.StateCancelled}, {model.StateCancelled, "link", 422, model.StateCancelled}, {model.StateCancelled, "get", 200, model.StateCancelled}, {model.StateCancelled, "order", 422, model.StateCancelled},
 	} {
 		for _, outside := range []bool{false, true} {
 			for name, side := range map[string]map[string]func(string) int{"API": calls, "platform": actions} {
@@ -89,7 +91,7 @@ func TestPlanStateMachine(t *testing.T) {
 				assert.Equal(t, c.status, act(id), "%s %s of a plan that is %s (outside: %t)", name, c.action, c.from, outside)
 				plan, _ := p.Plan(id)
 				assert.Equal(t, c.to, plan.State, "%s %s", name, c.action)
-				assert.Equal(t, plan.State == StateCancelled, len(plan.Recommendations) == 0)
+				assert.Equal(t, plan.State == model.StateCancelled, len(plan.Recommendations) == 0)
 				if name == "API" || c.status != 200 {
 					assert.Len(t, p.Events(), events, "%s %s", name, c.action)
 				} else {
@@ -104,7 +106,7 @@ func TestPlanStateMachine(t *testing.T) {
 func TestPlanUpdates(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	id := b.inState(StateDraft, false)
+	id := b.inState(model.StateDraft, false)
 	path := "/clinic/treatment_plans/" + id
 	before := b.get(path).object(200, "treatment_plan")
 	one := map[string]any{"recommendations": b.draft(nil)["recommendations"].([]any)[:1]}

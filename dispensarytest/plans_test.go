@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // draft is the body of a new plan with two recommendations.
@@ -154,7 +156,7 @@ func TestDynamicLinks(t *testing.T) {
 	request["patient"] = map[string]any{"email": "unseen@example.org"}
 	narrow.send("POST", path, request).refused(403, "patients:write")
 	_, _, err := b.fake.Platform().CancelPlan(plan["id"].(string))
-	require.ErrorIs(t, err, ErrState)
+	require.ErrorIs(t, err, model.ErrState)
 }
 
 func TestCheckPlan(t *testing.T) {
@@ -163,13 +165,13 @@ func TestCheckPlan(t *testing.T) {
 	patient := b.fake.Platform().Patients()[0].ID
 	b.send("POST", b.plansOf(patient), b.draft(nil)).ok(201)
 	first := b.fake.Platform().Products()[0].VariantIDs[0]
-	want := PlanMatch{PatientID: patient, State: StateDraft, MetadataID: "visit-9", Recommendations: []Recommendation{
+	want := PlanMatch{PatientID: patient, State: model.StateDraft, MetadataID: "visit-9", Recommendations: []model.Recommendation{
 		{VariantID: first, UnitsToPurchase: 2}, {VariantID: b.fake.Platform().Products()[1].VariantIDs[0]},
 	}}
 	b.fake.Journal().CheckPlan(t, want)
 
 	miss := &failures{TB: t}
-	want.State, want.Recommendations = StateActive, []Recommendation{{VariantID: first, UnitsToPurchase: 3}}
+	want.State, want.Recommendations = model.StateActive, []model.Recommendation{{VariantID: first, UnitsToPurchase: 3}}
 	b.fake.Journal().CheckPlan(miss, want)
 	require.Len(t, miss.texts, 1)
 	assert.Contains(t, miss.texts[0], `state is "draft", not "active"`)

@@ -6,14 +6,16 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 func TestOverview(t *testing.T) {
 	t.Parallel()
 	p := start(t).fake.Platform()
-	_, _, err := p.PlaceOrder(p.Patients()[0].ID, NewOrder{})
+	_, _, err := p.PlaceOrder(p.Patients()[0].ID, model.NewOrder{})
 	require.NoError(t, err)
-	_, _, err = p.RegisterPatient(NewPatient{})
+	_, _, err = p.RegisterPatient(model.NewPatient{})
 	require.NoError(t, err)
 
 	o := p.Overview(2)

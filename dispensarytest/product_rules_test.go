@@ -5,6 +5,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // A clinic's token has no current practitioner.
@@ -36,10 +38,10 @@ func TestUnknownPractitionerOfAProduct(t *testing.T) {
 func TestNewProductsAreSimilarToNothing(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	var made Product
+	var made model.Product
 	for range 2 {
 		var err error
-		made, _, err = b.fake.Platform().CreateProduct(NewProduct{})
+		made, _, err = b.fake.Platform().CreateProduct(model.NewProduct{})
 		require.NoError(t, err)
 	}
 	assert.Empty(t, b.get("/catalog/products/"+made.ID+"/similar").column("products", "id"))
@@ -49,11 +51,11 @@ func TestNewProductsAreSimilarToNothing(t *testing.T) {
 // Whether a vendor's backorder is one of the platform's is left open.
 func TestVendorBackorders(t *testing.T) {
 	t.Parallel()
-	for reading, want := range map[string]string{"unavailable": VariantUnavailable, "backordered": VariantBackordered} {
-		b := start(t, WithInMemory(), WithReading(SilenceVendorBackorder, reading))
-		product, event, err := b.fake.Platform().CreateProduct(NewProduct{Name: "Kelp", Variants: []NewVariant{{Status: VariantVendorBackorder}, {Status: VariantDiscontinued}}})
+	for reading, want := range map[string]string{"unavailable": model.VariantUnavailable, "backordered": model.VariantBackordered} {
+		b := start(t, WithInMemory(), WithBehavior("vendor-backorder="+Behavior(reading)))
+		product, event, err := b.fake.Platform().CreateProduct(model.NewProduct{Name: "Kelp", Variants: []model.NewVariant{{Status: model.VariantVendorBackorder}, {Status: model.VariantDiscontinued}}})
 		require.NoError(t, err)
-		assert.Equal(t, want, event.decode(t)["status"])
+		assert.Equal(t, want, dataOf(t, event)["status"])
 		assert.Equal(t, want, b.get("/catalog/products/"+product.ID).ok(200, "product", "status"))
 		assert.Equal(t, []any{want}, b.get("/catalog/search/products?query=kelp").column("products", "status"))
 	}

@@ -12,6 +12,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/httpapi"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 func TestEventsAndDeliveriesEndAfterThirtyDays(t *testing.T) {
@@ -19,12 +23,12 @@ func TestEventsAndDeliveriesEndAfterThirtyDays(t *testing.T) {
 	b, _ := hooked(t, nil)
 	_, sent := b.place()
 	b.fake.Clock().Advance(time.Hour)
-	require.NoError(t, b.fake.RegisterWebhook(receiverOrigin+"/webhooks", PatientCreated))
+	require.NoError(t, b.fake.RegisterWebhook(receiverOrigin+"/webhooks", model.PatientCreated))
 	_, skipped := b.place()
 	require.Len(t, b.fake.Deliveries(), 1)
 	require.Len(t, b.fake.Skips(), 1)
 
-	b.fake.Clock().Advance(retention - time.Hour)
+	b.fake.Clock().Advance(store.Retention - time.Hour)
 	assert.Equal(t, []string{sent.ID, skipped.ID}, idsOf(b.fake.Platform().Events()))
 	b.fake.Clock().Advance(time.Second)
 	assert.Equal(t, []string{skipped.ID}, idsOf(b.fake.Platform().Events()))
@@ -35,7 +39,7 @@ func TestEventsAndDeliveriesEndAfterThirtyDays(t *testing.T) {
 	require.ErrorContains(t, b.fake.WaitDelivered(t.Context(), sent.ID), "no such event")
 }
 
-func idsOf(events []Event) (ids []string) {
+func idsOf(events []model.Event) (ids []string) {
 	for _, e := range events {
 		ids = append(ids, e.ID)
 	}
@@ -82,7 +86,7 @@ func TestDeliveriesThatAreDueAreNotForgotten(t *testing.T) {
 	assert.Equal(t, events[7:], eventsOf(b.fake.Deliveries()))
 }
 
-func eventsOf(deliveries []Delivery) (ids []string) {
+func eventsOf(deliveries []model.Delivery) (ids []string) {
 	for _, d := range deliveries {
 		ids = append(ids, d.EventID)
 	}
@@ -97,15 +101,15 @@ func TestDeliveryListsAgainstAWalk(t *testing.T) {
 			w.WriteHeader(http.StatusInternalServerError)
 		}
 		acknowledge(w, challenge)
-	}, WithWorldSize(WorldSize{Clinics: 2, Patients: 40}), WithIntegrations(2), WithUnconditionalDelivery())
+	}, WithWorldSize(model.WorldSize{Clinics: 2, Patients: 40}), WithIntegrations(2), WithBehavior(DeliveryConditionsOff))
 	sim, err := b.fake.Simulate(SimulatorOptions{Rate: 0.0005, Seed: 3})
 	require.NoError(t, err)
 	b.fake.Clock().Advance(5 * 24 * time.Hour)
 	sim.Stop()
-	b.token = b.fake.IssueToken(User{}).AccessToken
+	b.token = b.fake.IssueToken(model.User{}).AccessToken
 	clinics := make(map[string]string) // of the integrations
-	for i := range b.fake.world.integrations.All() {
-		clinics[i.id] = i.clinicID
+	for i := range b.fake.store.World.Integrations.All() {
+		clinics[i.ID] = i.ClinicID
 	}
 	var some, days []string
 	for n, e := range b.fake.Platform().Events() {
@@ -113,24 +117,24 @@ func TestDeliveryListsAgainstAWalk(t *testing.T) {
 			some = append(some, e.ID, "", "", "", "", "", "", "", "")
 		}
 	}
-	at := func(d Delivery) time.Time { return d.Attempts[len(d.Attempts)-1].At }
+	at := func(d model.Delivery) time.Time { return d.Attempts[len(d.Attempts)-1].At }
 	for n := range 7 {
 		day := b.fake.Clock().Now().AddDate(0, 0, -n).Format(time.DateOnly)
 		days = append(days, "", "", day, ">"+day, "<"+day)
 	}
-	latest := func(a, b Delivery) int { return at(a).Compare(at(b)) }
-	mine := b.fake.Users()[0].clinicID
-	asks(b, oracle[Delivery]{
-		rows: b.fake.Deliveries(), id: func(d Delivery) string { return d.ID },
-		keep: func(d Delivery, q url.Values) bool {
-			in, err := params(q).days("attempted_at")
+	latest := func(a, b model.Delivery) int { return at(a).Compare(at(b)) }
+	mine := b.fake.Users()[0].ClinicID
+	asks(b, oracle[model.Delivery]{
+		rows: b.fake.Deliveries(), id: func(d model.Delivery) string { return d.ID },
+		keep: func(d model.Delivery, q url.Values) bool {
+			in, err := httpapi.Params(q).Days("attempted_at")
 			require.NoError(t, err)
-			return len(d.Attempts) > 0 && clinics[d.IntegrationID] == mine && in.holds(at(d)) &&
+			return len(d.Attempts) > 0 && clinics[d.IntegrationID] == mine && in.Holds(at(d)) &&
 				(q.Get("event_id") == "" || q.Get("event_id") == d.EventID) &&
 				(q.Get("successfully_delivered") == "" || q.Get("successfully_delivered") == strconv.FormatBool(d.Delivered))
 		},
-		less: map[string]func(a, b Delivery) int{
-			"": latest, "attempted_at": latest, "event_id": func(a, b Delivery) int { return strings.Compare(a.EventID, b.EventID) },
+		less: map[string]func(a, b model.Delivery) int{
+			"": latest, "attempted_at": latest, "event_id": func(a, b model.Delivery) int { return strings.Compare(a.EventID, b.EventID) },
 		},
 	}, "/webhooks/deliveries", "webhook_deliveries", map[string][]string{
 		"sort_by": {"", "", "event_id", "attempted_at"}, "order_by": {"", "ASC", "DESC"},
@@ -144,19 +148,19 @@ func BenchmarkEventsKept(b *testing.B) {
 	for _, events := range []int{50_000, 100_000, 200_000} {
 		b.Run(fmt.Sprint(events), func(b *testing.B) {
 			for b.Loop() {
-				fake := New(b, WithInMemory(), WithClock(FrozenClock(epoch)))
+				fake := New(b, WithInMemory(), WithClock(FrozenClock(store.Epoch)))
 				token := fake.Application().ChallengeToken
 				err := fake.RegisterWebhookHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { acknowledge(w, token) }))
 				if err != nil {
 					b.Fatal(err)
 				}
-				fake.IssueToken(User{})
+				fake.IssueToken(model.User{})
 				patient := fake.Platform().Patients()[0].ID
 				runtime.GC()
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
 				for n := range events {
-					if _, _, err := fake.Platform().EditPatient(patient, PatientChange{LastName: new(fmt.Sprint("Doe ", n))}); err != nil {
+					if _, _, err := fake.Platform().EditPatient(patient, model.PatientChange{LastName: new(fmt.Sprint("Doe ", n))}); err != nil {
 						b.Fatal(err)
 					}
 					fake.Clock().Advance(time.Second)

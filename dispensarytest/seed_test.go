@@ -7,6 +7,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // Nobody in the world could be real: addresses are of reserved domains, numbers
@@ -14,29 +18,29 @@ import (
 func TestTheWorldIsMadeUp(t *testing.T) {
 	t.Parallel()
 	phone := regexp.MustCompile(`^\+1\d{3}55501\d\d$`)
-	for _, region := range []Region{UnitedStates, Canada} {
+	for _, region := range []model.Region{model.UnitedStates, model.Canada} {
 		for seed := range uint64(3) {
-			w := buildWorld(seed, region, false)
+			w := store.BuildWorld(seed, region, false)
 			reserved := func(email string) {
 				assert.Regexp(t, `@([a-z.-]+\.)?example\.(com|org)$`, email)
 			}
-			for p := range w.patients.All() {
+			for p := range w.Patients.All() {
 				reserved(p.Email)
 				if p.MobileNumber != "" {
 					assert.Regexp(t, phone, p.MobileNumber)
 				}
 			}
-			for p := range w.practitioners.All() {
+			for p := range w.Practitioners.All() {
 				reserved(p.Email)
 			}
-			for m := range w.staff.All() {
+			for m := range w.Staff.All() {
 				reserved(m.Email)
 			}
-			for u := range w.users.All() {
+			for u := range w.Users.All() {
 				reserved(u.Email)
 				assert.NotEmpty(t, u.Password)
 			}
-			assert.Contains(t, w.clinics.At(0).DispensaryURL, ".example/")
+			assert.Contains(t, w.Clinics.At(0).DispensaryURL, ".example/")
 		}
 	}
 }
@@ -45,17 +49,17 @@ func TestTheWorldIsMadeUp(t *testing.T) {
 // another region other ids, people and secrets.
 func TestWorldsFollowFromTheirSeed(t *testing.T) {
 	t.Parallel()
-	assert.Equal(t, bytesOf(buildWorld(7, UnitedStates, false)), bytesOf(buildWorld(7, UnitedStates, false)))
-	assert.NotEqual(t, bytesOf(buildWorld(7, UnitedStates, false)), bytesOf(buildWorld(8, UnitedStates, false)))
-	assert.NotEqual(t, bytesOf(buildWorld(7, UnitedStates, false)), bytesOf(buildWorld(7, Canada, false)))
+	assert.Equal(t, bytesOf(store.BuildWorld(7, model.UnitedStates, false)), bytesOf(store.BuildWorld(7, model.UnitedStates, false)))
+	assert.NotEqual(t, bytesOf(store.BuildWorld(7, model.UnitedStates, false)), bytesOf(store.BuildWorld(8, model.UnitedStates, false)))
+	assert.NotEqual(t, bytesOf(store.BuildWorld(7, model.UnitedStates, false)), bytesOf(store.BuildWorld(7, model.Canada, false)))
 	one, two := New(t, WithInMemory(), WithSeed(7)), New(t, WithInMemory(), WithSeed(7))
 	assert.Equal(t, one.Application(), two.Application())
 	assert.Equal(t, one.ClinicKeys(), two.ClinicKeys())
 	assert.Equal(t, one.Users(), two.Users())
-	assert.NotEqual(t, one.IssueToken(User{}).AccessToken, two.IssueToken(User{}).AccessToken, "a token is good on one platform alone")
-	made, _, err := one.Platform().RegisterPatient(NewPatient{})
+	assert.NotEqual(t, one.IssueToken(model.User{}).AccessToken, two.IssueToken(model.User{}).AccessToken, "a token is good on one platform alone")
+	made, _, err := one.Platform().RegisterPatient(model.NewPatient{})
 	require.NoError(t, err)
-	same, _, err := two.Platform().RegisterPatient(NewPatient{})
+	same, _, err := two.Platform().RegisterPatient(model.NewPatient{})
 	require.NoError(t, err)
 	assert.Equal(t, made, same, "what happens later has the same ids, too")
 }
@@ -63,19 +67,19 @@ func TestWorldsFollowFromTheirSeed(t *testing.T) {
 // Everything in the world that names something else names something that is there.
 func TestTheWorldIsWhole(t *testing.T) {
 	t.Parallel()
-	for _, region := range []Region{UnitedStates, Canada} {
-		w := buildWorld(defaultSeed, region, false)
+	for _, region := range []model.Region{model.UnitedStates, model.Canada} {
+		w := store.BuildWorld(store.DefaultSeed, region, false)
 		has := func(known bool, what, id string) {
 			assert.True(t, known, "%s %q", what, id)
 		}
 		seen := make(map[string]bool)
-		for p := range w.products.All() {
-			_, known := w.brands.Get(p.BrandID)
+		for p := range w.Products.All() {
+			_, known := w.Brands.Get(p.BrandID)
 			has(known, "brand", p.BrandID)
-			_, known = w.supplementTypes.Get(p.SupplementTypeID)
+			_, known = w.SupplementTypes.Get(p.SupplementTypeID)
 			has(known, "supplement type", p.SupplementTypeID)
 			for i, id := range p.VariantIDs {
-				v, known := w.variants.Get(id)
+				v, known := w.Variants.Get(id)
 				has(known, "variant", id)
 				assert.Equal(t, p.ID, v.ProductID)
 				assert.Equal(t, i == 0, v.Primary)
@@ -83,38 +87,38 @@ func TestTheWorldIsWhole(t *testing.T) {
 				seen[v.SKU] = true
 			}
 			for _, id := range p.IngredientIDs {
-				_, known := w.ingredients.Get(id)
+				_, known := w.Ingredients.Get(id)
 				has(known, "ingredient", id)
 			}
 			for _, id := range p.CategoryIDs {
-				_, known := w.categories.Get(id)
+				_, known := w.Categories.Get(id)
 				has(known, "category", id)
 			}
 			assert.Contains(t, p.DescriptionHTML, p.Name)
 		}
-		for p := range w.practitioners.All() {
-			_, known := w.practitionerTypes.Get(p.TypeID)
+		for p := range w.Practitioners.All() {
+			_, known := w.PractitionerTypes.Get(p.TypeID)
 			has(known, "practitioner type", p.TypeID)
-			_, known = w.users.Get(p.ID)
+			_, known = w.Users.Get(p.ID)
 			has(known, "account", p.ID)
 		}
-		for p := range w.plans.All() {
-			_, known := w.patientOf(p.ClinicID, p.PatientID)
+		for p := range w.Plans.All() {
+			_, known := w.PatientOf(p.ClinicID, p.PatientID)
 			has(known, "patient", p.PatientID)
-			_, known = w.practitionerOf(p.ClinicID, p.PractitionerID)
+			_, known = w.PractitionerOf(p.ClinicID, p.PractitionerID)
 			has(known, "practitioner", p.PractitionerID)
 			for _, r := range p.Recommendations {
-				v, known := w.variants.Get(r.VariantID)
-				has(known && v.Status == VariantAvailable, "available variant", r.VariantID)
+				v, known := w.Variants.Get(r.VariantID)
+				has(known && v.Status == model.VariantAvailable, "available variant", r.VariantID)
 			}
 		}
-		for o := range w.orders.All() {
-			_, known := w.patientOf(o.ClinicID, o.PatientID)
+		for o := range w.Orders.All() {
+			_, known := w.PatientOf(o.ClinicID, o.PatientID)
 			has(known, "patient", o.PatientID)
-			_, known = w.plans.Get(o.PlanIDs[0])
+			_, known = w.Plans.Get(o.PlanIDs[0])
 			has(known, "plan", o.PlanIDs[0])
 		}
-		for b := range w.brands.All() {
+		for b := range w.Brands.All() {
 			assert.False(t, seen[b.Prefix], "prefixes are unique")
 			seen[b.Prefix] = true
 		}
@@ -127,14 +131,14 @@ func TestIDsLookLikeIDs(t *testing.T) {
 	for seed := range uint64(3) {
 		for _, kind := range []string{"patient", "order"} {
 			for n := range uint64(2000) {
-				id := idFor(seed, kind, n)
+				id := ids.Of(seed, kind, n)
 				assert.Len(t, id, 36)
 				assert.False(t, seen[id])
 				seen[id] = true
 			}
 		}
 	}
-	assert.Equal(t, idFor(1, "patient", 2), idFor(1, "patient", 2))
-	assert.NotEqual(t, secretFor(1, "a"), secretFor(1, "b"))
+	assert.Equal(t, ids.Of(1, "patient", 2), ids.Of(1, "patient", 2))
+	assert.NotEqual(t, ids.Secret(1, "a"), ids.Secret(1, "b"))
 	assert.NotContains(t, strings.Join(New(t, WithInMemory()).ClinicKeys(), ""), " ")
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // failing answers with a status until told otherwise.
@@ -37,11 +39,11 @@ func TestARevokedIntegrationIsSentNothingMore(t *testing.T) {
 	var status atomic.Int64
 	status.Store(http.StatusInternalServerError)
 	b, hook := hooked(t, failing(&status))
-	registered, event, err := b.fake.Platform().RegisterPatient(NewPatient{})
+	registered, event, err := b.fake.Platform().RegisterPatient(model.NewPatient{})
 	require.NoError(t, err)
 	b.fake.Clock().Advance(0)
-	b.fake.Fault(Fault{Effect: DeliveryReordered, EventType: PatientUpdated})
-	_, held, err := b.fake.Platform().EditPatient(registered.ID, PatientChange{Gender: new(X)})
+	b.fake.Fault(model.Fault{Effect: model.DeliveryReordered, EventType: model.PatientUpdated})
+	_, held, err := b.fake.Platform().EditPatient(registered.ID, model.PatientChange{Gender: new(model.X)})
 	require.NoError(t, err)
 	b.fake.Clock().Advance(0)
 
@@ -54,15 +56,15 @@ func TestARevokedIntegrationIsSentNothingMore(t *testing.T) {
 	require.ErrorContains(t, b.wait(event), "attempt 1 failed: status 500 is neither 200 nor 201; the clinic revoked the integration's key")
 	require.ErrorContains(t, b.wait(held), "no attempt yet; the clinic revoked the integration's key")
 	b.fake.Clock().Advance(24 * time.Hour)
-	assert.Equal(t, []string{PatientCreated, ClinicKeyRevoked, ClinicKeyRevoked}, deliveredTypes(hook), "the revocation has all its attempts")
+	assert.Equal(t, []string{model.PatientCreated, model.ClinicKeyRevoked, model.ClinicKeyRevoked}, deliveredTypes(hook), "the revocation has all its attempts")
 	require.NoError(t, b.wait(revoked))
 
 	_, err = b.fake.Platform().ReactivateClinicKey(b.fake.ClinicKey())
 	require.NoError(t, err)
-	require.NoError(t, b.fake.SetReading(SilenceResumeAfterEnable, "resumed"))
+	require.NoError(t, b.fake.SetBehavior(ResumeAfterEnableResumed))
 	require.NoError(t, b.fake.EnableWebhook())
 	b.fake.Clock().Advance(24 * time.Hour)
-	assert.Equal(t, []string{PatientCreated, ClinicKeyRevoked, ClinicKeyRevoked, ClinicKeyActivated}, deliveredTypes(hook), "what was stopped is not resumed")
+	assert.Equal(t, []string{model.PatientCreated, model.ClinicKeyRevoked, model.ClinicKeyRevoked, model.ClinicKeyActivated}, deliveredTypes(hook), "what was stopped is not resumed")
 	assert.True(t, b.fake.Deliveries()[0].Revoked)
 }
 
@@ -93,7 +95,7 @@ func TestADisabledEndpointHasNoNextAttempt(t *testing.T) {
 		for _, after := range []time.Duration{time.Second, time.Hour} {
 			var status atomic.Int64
 			status.Store(http.StatusInternalServerError)
-			b, hook := hooked(t, failing(&status), WithReading(SilenceResumeAfterEnable, reading))
+			b, hook := hooked(t, failing(&status), WithBehavior("resume-after-enable="+Behavior(reading)))
 			b.place()
 			b.fake.Clock().Advance(0)
 			status.Store(http.StatusGone)
@@ -127,7 +129,7 @@ func TestAttemptsUnderWayWhenTheEndpointGoes(t *testing.T) {
 	b.subscribe(hook)
 	_, first := b.place()
 	_, second := b.place()
-	for _, e := range []Event{first, second} {
+	for _, e := range []model.Event{first, second} {
 		require.Error(t, b.wait(e))
 	}
 	require.Eventually(t, func() bool {

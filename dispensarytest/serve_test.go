@@ -12,6 +12,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/httpapi"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // A mistake of the platform's own is an answer, not a broken connection; a
@@ -20,20 +24,20 @@ func TestOwnMistakesAreAnswered(t *testing.T) {
 	t.Parallel()
 	fake := New(t, WithInMemory())
 	recorder := httptest.NewRecorder()
-	c := &call{srv: fake, reads: fake.reads(), r: httptest.NewRequest("GET", "/", nil)}
+	c := &httpapi.Call{Api: fake.api, Reads: fake.behaviors.Get(), R: httptest.NewRequest("GET", "/", nil)}
 	func() {
-		defer c.rescue(recorder)
+		defer c.Rescue(recorder)
 		panic("a bug")
 	}()
 	assert.Equal(t, 500, recorder.Code)
 	assert.Contains(t, recorder.Body.String(), "a bug")
-	assert.Equal(t, 500, c.record.Status)
+	assert.Equal(t, 500, c.Record.Status)
 	assert.PanicsWithValue(t, http.ErrAbortHandler, func() {
-		defer c.rescue(recorder)
+		defer c.Rescue(recorder)
 		panic(http.ErrAbortHandler)
 	})
 	recorder = httptest.NewRecorder()
-	c.refuse(recorder, errors.New("not a problem of the client's"))
+	c.Refuse(recorder, errors.New("not a problem of the client's"))
 	assert.Equal(t, 500, recorder.Code)
 }
 
@@ -46,7 +50,7 @@ func TestPathsThatLeadNowhere(t *testing.T) {
 	} {
 		req, err := http.NewRequest("GET", b.fake.BaseURL(), nil)
 		require.NoError(t, err)
-		req.URL.Opaque, req.URL.Path, req.URL.RawPath = "", basePath+path, ""
+		req.URL.Opaque, req.URL.Path, req.URL.RawPath = "", httpapi.BasePath+path, ""
 		if strings.Contains(path, "%zz") {
 			continue // no URL can hold it
 		}
@@ -78,10 +82,10 @@ func TestEscapedIDs(t *testing.T) {
 func TestBodiesHaveALimit(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	fits := `{"email":"big@example.org","first_name":"B","last_name":"g"` + strings.Repeat(" ", maxBody-100) + `}`
+	fits := `{"email":"big@example.org","first_name":"B","last_name":"g"` + strings.Repeat(" ", httpapi.MaxBody-100) + `}`
 	b.send("POST", "/clinic/patients", fits).ok(201)
-	b.send("POST", "/clinic/patients", fits+strings.Repeat(" ", maxBody)).refused(413, `{"status":413,"error":"The request body is too large"}`)
-	b.send("POST", "/oauth/token", strings.Repeat(" ", maxBody+1)).refused(413, "too large")
+	b.send("POST", "/clinic/patients", fits+strings.Repeat(" ", httpapi.MaxBody)).refused(413, `{"status":413,"error":"The request body is too large"}`)
+	b.send("POST", "/oauth/token", strings.Repeat(" ", httpapi.MaxBody+1)).refused(413, "too large")
 	for kind, status := range map[string]int{"application/json": 422, "application/json; charset=utf-8": 422, "text/plain": 400, "": 400, "application/x-www-form-urlencoded": 400, ";;": 400} {
 		req := b.request("POST", "/clinic/patients")
 		req.Header.Set("Authorization", "Bearer "+b.token)
@@ -125,28 +129,28 @@ func TestAuthorizePagesAreBounded(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithClock(frozen()))
 	first := flowOf(b.open(b.authorizeURL(nil)))
-	for range maxFlows - 1 {
-		b.fake.tokens.openFlow(flow{})
+	for range tokens.MaxFlows - 1 {
+		b.fake.tokens.OpenFlow(tokens.Flow{})
 	}
-	assert.Len(t, b.fake.tokens.flows, maxFlows)
-	b.fake.Clock().Advance(codeLifetime)
+	assert.Len(t, b.fake.tokens.Flows, tokens.MaxFlows)
+	b.fake.Clock().Advance(tokens.CodeLifetime)
 	late := b.submit(url.Values{"flow": {first}, "email": {"x"}, "password": {"y"}})
 	late.refused(403, "too old")
-	b.fake.tokens.openFlow(flow{})
+	b.fake.tokens.OpenFlow(tokens.Flow{})
 	last := flowOf(b.open(b.authorizeURL(nil)))
-	assert.LessOrEqual(t, len(b.fake.tokens.flows), 2, "those that are too old make room")
+	assert.LessOrEqual(t, len(b.fake.tokens.Flows), 2, "those that are too old make room")
 	b.submit(url.Values{"flow": {last}, "email": {"x"}, "password": {"y"}}).refused(422, "is wrong")
-	for range 2 * maxFlows {
-		b.fake.tokens.openFlow(flow{})
+	for range 2 * tokens.MaxFlows {
+		b.fake.tokens.OpenFlow(tokens.Flow{})
 	}
-	assert.LessOrEqual(t, len(b.fake.tokens.flows), maxFlows)
+	assert.LessOrEqual(t, len(b.fake.tokens.Flows), tokens.MaxFlows)
 }
 
 // Somebody else's answer comes back to the application with its own parameters.
 func TestRedirectKeepsItsQuery(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithRedirectURI("https://ehr.example.com/cb?tenant=7&state=mine"))
-	back, err := b.fake.Approve(b.authorizeURL(url.Values{"state": {"a b&c=d/é"}}), User{})
+	back, err := b.fake.Approve(b.authorizeURL(url.Values{"state": {"a b&c=d/é"}}), model.User{})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"a b&c=d/é"}, back.Query()["state"])
 	assert.Equal(t, "7", back.Query().Get("tenant"))
@@ -164,13 +168,13 @@ func TestCheckPlanShowsTheNearest(t *testing.T) {
 	p := b.fake.Platform()
 	jane := p.Patients()[0]
 	variants := []string{p.Products()[0].VariantIDs[0], p.Products()[1].VariantIDs[0]}
-	made, _, err := p.CreatePlan(jane.ID, NewPlan{PersonalMessage: "Hello", Recommendations: []Recommendation{
-		{VariantID: variants[0], UnitsToPurchase: 2, Dosage: &Dosage{Amount: "1"}}, {VariantID: variants[1], UnitsToPurchase: 1, Refill: true},
+	made, _, err := p.CreatePlan(jane.ID, model.NewPlan{PersonalMessage: "Hello", Recommendations: []model.Recommendation{
+		{VariantID: variants[0], UnitsToPurchase: 2, Dosage: &model.Dosage{Amount: "1"}}, {VariantID: variants[1], UnitsToPurchase: 1, Refill: true},
 	}})
 	require.NoError(t, err)
 	good := PlanMatch{
-		PatientID: jane.ID, PractitionerID: p.Practitioners()[0].ID, State: StateActive, PersonalMessage: "Hello",
-		Recommendations: []Recommendation{{VariantID: variants[1], Refill: true}, {VariantID: variants[0], UnitsToPurchase: 2, Dosage: &Dosage{Amount: "1"}}},
+		PatientID: jane.ID, PractitionerID: p.Practitioners()[0].ID, State: model.StateActive, PersonalMessage: "Hello",
+		Recommendations: []model.Recommendation{{VariantID: variants[1], Refill: true}, {VariantID: variants[0], UnitsToPurchase: 2, Dosage: &model.Dosage{Amount: "1"}}},
 	}
 	assert.Equal(t, made.ID, b.fake.Journal().CheckPlan(t, good).ID, "in any order")
 	assert.Equal(t, made.ID, b.fake.Journal().CheckPlan(t, PlanMatch{PersonalMessage: "Hello"}).ID, "empty fields match anything")
@@ -179,14 +183,14 @@ func TestCheckPlanShowsTheNearest(t *testing.T) {
 		`personal message is "Hello", not "Bye"`: func(m *PlanMatch) { m.PersonalMessage = "Bye" },
 		`metadata id is "", not "visit-9"`:       func(m *PlanMatch) { m.MetadataID = "visit-9" },
 		`recommendations lack variant "x"`: func(m *PlanMatch) {
-			m.Recommendations = []Recommendation{{VariantID: "x"}, {VariantID: variants[0]}}
+			m.Recommendations = []model.Recommendation{{VariantID: "x"}, {VariantID: variants[0]}}
 		},
 		`recommendations are 2, not 1`: func(m *PlanMatch) { m.Recommendations = m.Recommendations[:1] },
 		`has no refill`: func(m *PlanMatch) {
-			m.Recommendations = []Recommendation{{VariantID: variants[0], Refill: true}, {VariantID: variants[1]}}
+			m.Recommendations = []model.Recommendation{{VariantID: variants[0], Refill: true}, {VariantID: variants[1]}}
 		},
 		`has the dosage`: func(m *PlanMatch) {
-			m.Recommendations = []Recommendation{{VariantID: variants[0], Dosage: &Dosage{Amount: "2"}}, {VariantID: variants[1]}}
+			m.Recommendations = []model.Recommendation{{VariantID: variants[0], Dosage: &model.Dosage{Amount: "2"}}, {VariantID: variants[1]}}
 		},
 	} {
 		miss, want := &failures{TB: t}, good
@@ -238,14 +242,14 @@ func TestEverythingAtOnce(t *testing.T) {
 				case 1:
 					b.send("PATCH", "/clinic/patients/"+jane.ID, map[string]any{"first_name": fmt.Sprint(n)}).ok(200)
 				case 2:
-					_, e, err := p.PlaceOrder(jane.ID, NewOrder{})
+					_, e, err := p.PlaceOrder(jane.ID, model.NewOrder{})
 					if assert.NoError(t, err) {
 						assert.NoError(t, b.fake.WaitDelivered(t.Context(), e.ID))
 					}
 				case 3:
 					b.get("/webhooks/deliveries").ok(200)
 				case 4:
-					b.renew(b.fake.IssueToken(User{}).RefreshToken).ok(200)
+					b.renew(b.fake.IssueToken(model.User{}).RefreshToken).ok(200)
 				case 5:
 					b.fake.Clock().Advance(time.Millisecond)
 				case 6:

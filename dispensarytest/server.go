@@ -6,11 +6,20 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/faults"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/httpapi"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/memhttp"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/pages"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/people"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/webhooks"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // Server is a whole dispensary platform for one region: API, authorize page,
@@ -18,19 +27,21 @@ import (
 // and shares nothing with other servers that either could notice.
 type Server struct {
 	set        settings
-	app        Application
+	app        model.Application
 	clock      *clock.Clock
-	tokens     *tokenStore
-	sender     *sender
+	tokens     *tokens.Store
+	sender     *webhooks.Sender
 	journal    *Journal
-	faults     faultSet
-	reading    atomic.Pointer[readings]
-	limit      *FaultHandle // of SilenceRateLimit
-	requestIDs requestIDs
+	faults     faults.Set
+	behaviors  behavior.Current
+	limit      *FaultHandle // of the behavior rate-limit
+	requestIDs ids.Requests
 	changes    clock.Notifier
 
-	mu    sync.RWMutex // guards world
-	world *world
+	store  *store.Store
+	people *people.People
+	pages  *pages.Pages
+	api    *httpapi.API
 
 	origin      string
 	net         *memhttp.Network
@@ -39,18 +50,6 @@ type Server struct {
 	client      *http.Client
 	once        sync.Once
 	closed      error
-}
-
-// Application is the integrator's registration in the developer dashboard.
-// API section: "Authentication" 2.
-type Application struct {
-	Name           string
-	ClientID       string
-	ClientSecret   string
-	RedirectURI    string
-	Scopes         []string
-	WebhookSecret  string // key of the signatures
-	ChallengeToken string // what a webhook endpoint answers with
 }
 
 // New starts a platform for one test and closes it with the test: on loopback
@@ -94,32 +93,63 @@ func Start(opts ...Option) (*Server, error) {
 
 // build makes everything but the listener.
 func build(set settings) *Server {
-	seed := regionSeed(set.seed, set.region)
+	seed := store.RegionSeed(set.seed, set.region)
 	s := &Server{
 		set: set, clock: set.clock,
-		app: Application{
+		app: model.Application{
 			Name:     "Example EHR",
-			ClientID: secretFor(seed, "client id")[:40], ClientSecret: secretFor(seed, "client secret"),
+			ClientID: ids.Secret(seed, "client id")[:40], ClientSecret: ids.Secret(seed, "client secret"),
 			RedirectURI:   set.redirectURI,
-			WebhookSecret: secretFor(seed, "webhook secret"), ChallengeToken: secretFor(seed, "challenge")[:32],
+			WebhookSecret: ids.Secret(seed, "webhook secret"), ChallengeToken: ids.Secret(seed, "challenge")[:32],
 		},
-		tokens:  newTokenStore(set.clock, set.rotation, set.scopes),
+		tokens:  tokens.New(set.clock, set.behaviors.Rotation, set.scopes),
 		journal: &Journal{limit: set.journalLimit},
-		world:   set.newWorld(),
+		store:   &store.Store{World: set.newWorld()},
 		net:     memhttp.New(),
 	}
 	s.journal.srv = s
-	s.faults.changes = &s.changes
+	s.faults.Changes = &s.changes
 	s.clock.Watch(&s.changes)
-	s.read(set.readings)
-	s.requestIDs.base = mix(seed ^ 0x5e71a1)
-	s.sender = newSender(s)
-	s.addIntegrations()
+	s.putBehaviors(set.behaviors)
+	s.requestIDs.Base = ids.Mix(seed ^ 0x5e71a1)
+	s.sender = webhooks.New(webhooks.Config{
+		Store: s.store, Clock: s.clock, Behaviors: &s.behaviors, Faults: &s.faults, Changes: &s.changes, Network: s.net, App: s.app,
+		Given: set.deliveryClient, InMemory: set.inMemory, Parallel: set.parallel, Disorder: set.disorder, Spread: set.spread,
+		EventLimit: set.eventLimit, Compatible: set.compatible,
+	})
+	s.people = &people.People{
+		Store: s.store, Clock: s.clock, Behaviors: &s.behaviors, Tokens: s.tokens, Sender: s.sender, Changes: &s.changes, EventLimit: set.eventLimit,
+	}
+	s.pages = &pages.Pages{
+		Store: s.store, Behaviors: &s.behaviors, People: s.people, RequestIDs: &s.requestIDs, Region: set.region, RequireTLS: set.requireTLS,
+	}
+	s.api = &httpapi.API{
+		Store: s.store, Clock: s.clock, Behaviors: &s.behaviors, Tokens: s.tokens, Faults: &s.faults, Sender: s.sender, People: s.people,
+		RequestIDs: &s.requestIDs, Record: s.journal.add, Closed: s.net.Context.Done(), App: s.app,
+		RequireTLS: set.requireTLS, ClinicTokens: set.clinicTokens, Compatible: set.compatible,
+	}
+	s.store.World.AddIntegrations(set.integrations, !s.behaviors.Get().Pending)
 	if set.snapshot != nil {
-		s.tokens.restore(set.snapshot.tokens)
-		s.sender.restore(set.snapshot.sender)
+		s.tokens.Restore(set.snapshot.tokens)
+		s.sender.Restore(set.snapshot.sender)
 	}
 	return s
+}
+
+// reachedAt says where the platform is reached: addresses that it gives out begin so.
+func (s *Server) reachedAt(origin string) {
+	s.origin, s.people.Origin, s.api.Origin = origin, origin, origin
+}
+
+// serve answers what is no call of the API first.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.URL.Path == contractPath && r.Method == http.MethodGet:
+		s.serveContract(w)
+	case s.pages.Serve(w, r):
+	default:
+		s.api.ServeHTTP(w, r)
+	}
 }
 
 // Close stops the webhook sender and the listener, and drops open connections.
@@ -128,7 +158,7 @@ func build(set settings) *Server {
 // twice is fine.
 func (s *Server) Close() error {
 	s.once.Do(func() {
-		s.sender.close()
+		s.sender.Close()
 		s.clock.Unwatch(&s.changes)
 		s.changes.Close()
 		s.net.Close()
@@ -144,10 +174,10 @@ func (s *Server) Close() error {
 
 // AuthURL is the browser's address of the platform: users are sent to
 // AuthURL + "/oauth/authorize". It is not the API's base address.
-func (s *Server) AuthURL() string { return s.origin + authPath }
+func (s *Server) AuthURL() string { return s.origin + httpapi.AuthPath }
 
 // BaseURL is the API's base address, with the /api prefix.
-func (s *Server) BaseURL() string { return s.origin + basePath }
+func (s *Server) BaseURL() string { return s.origin + httpapi.BasePath }
 
 // Clock is the platform's clock.
 func (s *Server) Clock() *Clock { return &Clock{s.clock} }
@@ -167,14 +197,12 @@ func (s *Server) HTTPClient() *http.Client { return s.client }
 func (s *Server) Journal() *Journal { return s.journal }
 
 // Region is the country the platform is in.
-func (s *Server) Region() Region { return s.set.region }
+func (s *Server) Region() model.Region { return s.set.region }
 
 // Application returns the integrator's registration.
-func (s *Server) Application() Application {
+func (s *Server) Application() model.Application {
 	app := s.app
-	s.tokens.mu.RLock()
-	defer s.tokens.mu.RUnlock()
-	app.Scopes = slices.Clone(s.tokens.scopes)
+	app.Scopes = s.tokens.ApplicationScopes()
 	return app
 }
 
@@ -185,32 +213,20 @@ func (s *Server) ClinicKey() string { return s.ClinicKeys()[0] }
 // ClinicKeys are the keys of all integrations of the clinics that are named, or of all
 // clinics.
 func (s *Server) ClinicKeys(clinicIDs ...string) []string {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
+	s.store.RLock()
+	defer s.store.RUnlock()
 	var keys []string
-	for i := range s.world.integrations.All() {
-		if len(clinicIDs) == 0 || slices.Contains(clinicIDs, i.clinicID) {
-			keys = append(keys, i.key)
+	for i := range s.store.World.Integrations.All() {
+		if len(clinicIDs) == 0 || slices.Contains(clinicIDs, i.ClinicID) {
+			keys = append(keys, i.Key)
 		}
 	}
 	return keys
 }
 
 // Users are the people who can sign in on the authorize page.
-func (s *Server) Users() []User {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	var users []User
-	for u := range s.world.users.All() {
-		users = append(users, *u)
-	}
-	return users
-}
-
-func (s *Server) clinicName(id string) string {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.world.clinic(id).Name
+func (s *Server) Users() []model.User {
+	return s.store.Users()
 }
 
 // WaitDelivered waits until an event was delivered for every integration it
@@ -218,7 +234,7 @@ func (s *Server) clinicName(id string) string {
 // was not sent at all, has run out of attempts, met a disabled endpoint, or
 // waits for a retry on a frozen clock. Nothing is polled.
 func (s *Server) WaitDelivered(ctx context.Context, eventID string) error {
-	return s.sender.wait(ctx, eventID)
+	return s.sender.Wait(ctx, eventID)
 }
 
 // Changes returns a channel that is closed with the next change on the platform: a

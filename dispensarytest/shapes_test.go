@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // shapes are the keys of every answer, as the API lists them: of the object
@@ -97,26 +99,26 @@ func TestEveryAnswerHasItsShape(t *testing.T) {
 	assert.NoError(t, err)
 	_, event := b.place()
 	assert.NoError(t, b.wait(event))
-	_, _, err = p.UpdatePlan(p.Plans()[0].ID, PlanChange{})
+	_, _, err = p.UpdatePlan(p.Plans()[0].ID, model.PlanChange{})
 	assert.NoError(t, err)
 	assert.Len(t, shapes, len(all))
 	for _, e := range inOrder(all) {
-		got := b.send(e.op.method, e.path, e.body)
+		got := b.send(e.op.Method, e.path, e.body)
 		var object any = got.ok(e.status)
-		if e.op.key != "" {
-			object = got.ok(e.status, e.op.key)
-			assert.ElementsMatch(t, slices.DeleteFunc([]string{e.op.key, "meta"}, func(k string) bool { return k == "meta" && !e.op.list }), keysOf(got.body), e.op.id)
+		if e.op.Key != "" {
+			object = got.ok(e.status, e.op.Key)
+			assert.ElementsMatch(t, slices.DeleteFunc([]string{e.op.Key, "meta"}, func(k string) bool { return k == "meta" && !e.op.List }), keysOf(got.body), e.op.ID)
 		}
-		if e.op.list {
+		if e.op.List {
 			meta := got.object(200, "meta")
 			assert.ElementsMatch(t, []string{"current_page", "next_page", "prev_page", "total_pages", "total_count"}, keysOf(meta))
 			items := object.([]any)
-			if !assert.NotEmpty(t, items, e.op.id) {
+			if !assert.NotEmpty(t, items, e.op.ID) {
 				continue
 			}
 			object = items[0]
 		}
-		assert.ElementsMatch(t, strings.Fields(shapes[e.op.id]), keysOf(object), e.op.id)
+		assert.ElementsMatch(t, strings.Fields(shapes[e.op.ID]), keysOf(object), e.op.ID)
 		assert.Equal(t, "application/json; charset=utf-8", got.header.Get("Content-Type"))
 	}
 }
@@ -126,7 +128,7 @@ func TestNestedShapes(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	all := exemplars(t, b)
-	get := func(id string) any { return b.get(all[id].path).ok(200, all[id].op.key) }
+	get := func(id string) any { return b.get(all[id].path).ok(200, all[id].op.Key) }
 	inside := func(object any, path ...string) any {
 		for _, key := range path {
 			if list, isList := object.([]any); isList {
@@ -199,7 +201,7 @@ func TestOddities(t *testing.T) {
 	assert.Nil(t, line["dosage"])
 
 	// The same dosage has one spelling in a plan and another in an event.
-	_, event, err := b.fake.Platform().UpdatePlan(b.fake.Platform().Plans()[0].ID, PlanChange{})
+	_, event, err := b.fake.Platform().UpdatePlan(b.fake.Platform().Plans()[0].ID, model.PlanChange{})
 	assert.NoError(t, err)
 	inEvent := b.get("/events/"+event.ID).ok(200, "event", "data", "treatment_plan", "recommendations").([]any)[0].(map[string]any)["dosage"].(map[string]any)
 	inPlan := plan["recommendations"].([]any)[0].(map[string]any)["dosage"].(map[string]any)

@@ -7,7 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // SimulatorOptions are how busy the platform's people are.
@@ -101,7 +103,7 @@ func (sim *Simulator) next() {
 func (sim *Simulator) act() {
 	sim.mu.Lock()
 	defer sim.mu.Unlock()
-	if sim.stopped || sim.srv.sender.ctx.Err() != nil {
+	if sim.stopped || sim.srv.sender.Stopped() {
 		return
 	}
 	e, err := sim.something()
@@ -115,47 +117,47 @@ func (sim *Simulator) act() {
 }
 
 // something is what one of the platform's people does next.
-func (sim *Simulator) something() (e Event, err error) {
+func (sim *Simulator) something() (e model.Event, err error) {
 	p := sim.srv.Platform()
-	patient := anyOf(sim, func(w *world) *table.Table[Patient] { return &w.patients })
+	patient := anyOf(sim, func(w *store.World) *table.Table[model.Patient] { return &w.Patients })
 	switch throw := sim.dice.IntN(100); {
 	case throw < 45:
-		_, e, err = p.PlaceOrder(patient.ID, NewOrder{})
+		_, e, err = p.PlaceOrder(patient.ID, model.NewOrder{})
 	case throw < 65:
-		_, e, err = p.EditPatient(patient.ID, PatientChange{TextNotification: new(!patient.TextNotification)})
+		_, e, err = p.EditPatient(patient.ID, model.PatientChange{TextNotification: new(!patient.TextNotification)})
 	case throw < 80:
-		_, e, err = p.CreatePlan(patient.ID, NewPlan{PractitionerID: sim.practitionerOf(patient)})
+		_, e, err = p.CreatePlan(patient.ID, model.NewPlan{PractitionerID: sim.practitionerOf(patient)})
 	case throw < 85:
-		_, e, err = p.RegisterPatient(NewPatient{ClinicID: patient.ClinicID})
+		_, e, err = p.RegisterPatient(model.NewPatient{ClinicID: patient.ClinicID})
 	case throw < 93:
-		plan := anyOf(sim, func(w *world) *table.Table[Plan] { return &w.plans })
-		if plan.State == StateCancelled || len(plan.Recommendations) == 0 {
-			_, e, err = p.PlaceOrder(patient.ID, NewOrder{})
+		plan := anyOf(sim, func(w *store.World) *table.Table[model.Plan] { return &w.Plans })
+		if plan.State == model.StateCancelled || len(plan.Recommendations) == 0 {
+			_, e, err = p.PlaceOrder(patient.ID, model.NewOrder{})
 			break
 		}
-		_, e, err = p.UpdatePlan(plan.ID, PlanChange{PersonalMessage: new("See you soon.")})
+		_, e, err = p.UpdatePlan(plan.ID, model.PlanChange{PersonalMessage: new("See you soon.")})
 	default:
-		product := anyOf(sim, func(w *world) *table.Table[Product] { return &w.products })
+		product := anyOf(sim, func(w *store.World) *table.Table[model.Product] { return &w.Products })
 		_, e, err = p.DescribeProduct(product.ID, fmt.Sprintf("<p>Revision %d.</p>", sim.total))
 	}
 	return e, err
 }
 
 // anyOf picks a row.
-func anyOf[T any](sim *Simulator, of func(*world) *table.Table[T]) T {
-	sim.srv.mu.RLock()
-	defer sim.srv.mu.RUnlock()
-	rows := of(sim.srv.world)
+func anyOf[T any](sim *Simulator, of func(*store.World) *table.Table[T]) T {
+	sim.srv.store.RLock()
+	defer sim.srv.store.RUnlock()
+	rows := of(sim.srv.store.World)
 	if rows.Len() == 0 {
 		return *new(T)
 	}
 	return *rows.At(sim.dice.IntN(rows.Len()))
 }
 
-func (sim *Simulator) practitionerOf(patient Patient) string {
-	sim.srv.mu.RLock()
-	defer sim.srv.mu.RUnlock()
-	there := sim.srv.world.practitioners.Span(practitionersByClinic, patient.ClinicID).Created()
+func (sim *Simulator) practitionerOf(patient model.Patient) string {
+	sim.srv.store.RLock()
+	defer sim.srv.store.RUnlock()
+	there := sim.srv.store.World.Practitioners.Span(store.PractitionersByClinic, patient.ClinicID).Created()
 	at := sim.dice.IntN(there.N)
 	return there.Part(at, at+1)[0].ID
 }

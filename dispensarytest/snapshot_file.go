@@ -9,6 +9,12 @@ import (
 	"maps"
 	"reflect"
 	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/webhooks"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // Every snapshot begins with its format and version. The version counts up with a
@@ -37,102 +43,25 @@ type snapshotFile struct {
 	Format     string
 	Version    int
 	Seed       uint64
-	Region     Region
+	Region     model.Region
 	Compatible uint64 `json:",omitempty"`
-	Size       WorldSize
+	Size       model.WorldSize
 	At         time.Time
 	Frozen     bool
 	Offset     time.Duration
 	Readings   map[string]string
-	World      worldFile
-	Tokens     tokensFile
-	Webhooks   webhooksFile
-}
-
-type worldFile struct {
-	Numbers           map[string]uint64
-	Allergens         []*Term             `json:",omitempty"`
-	Ingredients       []*Term             `json:",omitempty"`
-	SupplementTypes   []*Term             `json:",omitempty"`
-	Certifications    []*Term             `json:",omitempty"`
-	PractitionerTypes []*PractitionerType `json:",omitempty"`
-	Brands            []*Brand            `json:",omitempty"`
-	Products          []*Product          `json:",omitempty"`
-	Variants          []*Variant          `json:",omitempty"`
-	Categories        []*Category         `json:",omitempty"`
-	CustomDosages     []customDosageFile  `json:",omitempty"`
-	Clinics           []*Clinic           `json:",omitempty"`
-	Integrations      []integrationFile   `json:",omitempty"`
-	Patients          []*Patient          `json:",omitempty"`
-	Practitioners     []*Practitioner     `json:",omitempty"`
-	Staff             []*StaffMember      `json:",omitempty"`
-	Addresses         []*Address          `json:",omitempty"`
-	Users             []userFile          `json:",omitempty"`
-	Plans             []*Plan             `json:",omitempty"`
-	Protocols         []*Protocol         `json:",omitempty"`
-	Orders            []*Order            `json:",omitempty"`
-	Events            []*Event            `json:",omitempty"`
-	Carts             []cartFile          `json:",omitempty"`
-}
-
-type customDosageFile struct {
-	PractitionerID, ProductID string
-	Dosage                    Dosage
-}
-
-type integrationFile struct {
-	ID, ClinicID, Key string
-	Activated         time.Time
-	Revoked           bool
-}
-
-type userFile struct {
-	User
-	ClinicID string
-}
-
-type cartFile struct {
-	PatientID, PlanID string
-	Lines             []Line
-}
-
-type tokensFile struct {
-	Scopes  []string
-	Issued  int
-	Grants  []grantFile
-	Access  []accessFile
-	Refresh map[string]int
-	Codes   map[string]codeFile
-}
-
-type grantFile struct {
-	User              userFile
-	Scopes            []string
-	Revoked, Obsolete bool
-}
-
-type accessFile struct {
-	ID, Value, ClinicID, Supersedes string
-	Refresh                         string `json:",omitempty"`
-	Grant                           int
-	Created, Expires                time.Time
-	Used                            bool
-	Revoked                         bool `json:",omitempty"`
-}
-
-type codeFile struct {
-	User    userFile
-	Scopes  []string
-	Expires time.Time
+	World      store.WorldFile
+	Tokens     tokens.TokensFile
+	Webhooks   webhooks.WebhooksFile
 }
 
 // Save writes the snapshot as one line of JSON: seed and size, and what is not as they
 // make it. It holds the platform's made-up patients and secrets.
 func (s *Snapshot) Save(to io.Writer) error {
 	f := snapshotFile{
-		Format: snapshotFormat, Version: snapshotVersion, Seed: s.seed, Region: s.region, Compatible: s.compatible, Size: s.world.size,
-		At: s.at, Frozen: s.frozen, Offset: s.offset, Readings: s.reads.chosen,
-		World: s.world.file(), Tokens: s.tokens.file(), Webhooks: s.sender.file(s.world),
+		Format: snapshotFormat, Version: snapshotVersion, Seed: s.seed, Region: s.region, Compatible: s.compatible, Size: s.world.Size,
+		At: s.at, Frozen: s.frozen, Offset: s.offset, Readings: s.reads.Chosen,
+		World: s.world.File(), Tokens: s.tokens.File(), Webhooks: s.sender.File(s.world),
 	}
 	if err := json.NewEncoder(to).Encode(f); err != nil {
 		return fmt.Errorf("dispensarytest: saving a snapshot: %w", err)
@@ -144,8 +73,8 @@ func (s *Snapshot) Save(to io.Writer) error {
 // for the passing of time. It takes about as long as taking one.
 func (s *Snapshot) Same(other *Snapshot) bool {
 	return s.frozen == other.frozen && (!s.frozen || s.at.Equal(other.at)) && s.offset == other.offset &&
-		maps.Equal(s.reads.chosen, other.reads.chosen) && s.world.same(other.world) && s.sender.same(&other.sender) &&
-		reflect.DeepEqual(s.tokens.file(), other.tokens.file())
+		maps.Equal(s.reads.Chosen, other.reads.Chosen) && s.world.Same(other.world) && s.sender.Same(&other.sender) &&
+		reflect.DeepEqual(s.tokens.File(), other.tokens.File())
 }
 
 // LoadSnapshot reads what [Snapshot.Save] wrote. It takes as long as it takes to make
@@ -202,10 +131,10 @@ func (f snapshotFile) snapshot() (*Snapshot, error) {
 	set.seed, set.compatible = f.Seed, f.Compatible
 	snap := &Snapshot{
 		seed: f.Seed, region: f.Region, compatible: f.Compatible, at: f.At.UTC(), frozen: f.Frozen,
-		offset: f.Offset, reads: defaultReadings(),
+		offset: f.Offset, reads: behavior.Defaults(),
 	}
 	for silence, reading := range f.Readings {
-		if err := snap.reads.choose(silence, reading); err != nil {
+		if err := snap.reads.Choose(silence, reading); err != nil {
 			return nil, err
 		}
 	}
@@ -213,11 +142,11 @@ func (f snapshotFile) snapshot() (*Snapshot, error) {
 		return nil, errors.New("it has no world")
 	}
 	snap.world = set.newWorld()
-	snap.world.load(f.World)
-	sealed(snap.world)
+	snap.world.Load(f.World)
+	store.Sealed(snap.world)
 	var err, wrong error
-	snap.tokens, err = f.Tokens.state()
-	snap.sender, wrong = f.Webhooks.state(snap.world)
+	snap.tokens, err = f.Tokens.State()
+	snap.sender, wrong = f.Webhooks.State(snap.world)
 	return snap, errors.Join(err, wrong)
 }
 
@@ -235,11 +164,4 @@ func (s *Server) Load(from io.Reader) error {
 	}
 	s.Restore(snap)
 	return nil
-}
-
-func fileUser(u User) userFile { return userFile{User: u, ClinicID: u.clinicID} }
-
-func (f userFile) user() User {
-	f.User.clinicID = f.ClinicID
-	return f.User
 }

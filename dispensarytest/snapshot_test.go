@@ -2,6 +2,7 @@ package dispensarytest
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
@@ -11,17 +12,19 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // busy is a platform on which something of everything has happened.
 func busy(t *testing.T, opts ...Option) (b *browser, refresh string) {
-	b = start(t, append([]Option{WithInMemory(), WithClock(frozen()), WithReading(SilenceDefaultPageSize, "2")}, opts...)...)
+	b = start(t, append([]Option{WithInMemory(), WithClock(frozen()), WithBehavior(DefaultPageSize2)}, opts...)...)
 	require.NoError(t, b.fake.RegisterWebhookHandler(http.NotFoundHandler()))
 	b.oneOfEach()
 	b.fake.Clock().Advance(time.Minute)
-	b.code(User{})
+	b.code(model.User{})
 	b.send("POST", "/clinic/treatment_plans/"+b.fake.Platform().Plans()[0].ID+"/in_office_checkout", nil).ok(201)
-	pair := b.fake.IssueToken(User{})
+	pair := b.fake.IssueToken(model.User{})
 	b.token = pair.AccessToken
 	return b, pair.RefreshToken
 }
@@ -51,7 +54,7 @@ func TestSnapshotsAreSavedAndLoaded(t *testing.T) {
 	assert.Equal(t, b.fake.Application(), again.fake.Application())
 	assert.Equal(t, b.fake.ClinicKeys(), again.fake.ClinicKeys())
 	assert.Equal(t, b.fake.Users(), again.fake.Users())
-	assert.Equal(t, b.fake.Readings(), again.fake.Readings())
+	assert.Equal(t, b.fake.Behaviors(), again.fake.Behaviors())
 	assert.Equal(t, b.fake.Skips(), again.fake.Skips())
 	again.renew(refresh).ok(200)
 	next, known := again.fake.Clock().Next()
@@ -78,18 +81,18 @@ func TestForksGoTheirOwnWays(t *testing.T) {
 	b.oneOfEachButKeys()
 	assert.Equal(t, changed, fork.everything())
 	other := *b
-	other.fake = b.fake.Fork(t, WithReading(SilenceDefaultPageSize, "20"))
+	other.fake = b.fake.Fork(t, WithBehavior(DefaultPageSize20))
 	assert.Len(t, other.get("/clinic/patients").column("patients", "id"), len(b.fake.Platform().Patients()))
 }
 
 // oneOfEachButKeys changes something of everybody's.
 func (b *browser) oneOfEachButKeys() {
 	p := b.fake.Platform()
-	_, _, err := p.RegisterPatient(NewPatient{})
+	_, _, err := p.RegisterPatient(model.NewPatient{})
 	require.NoError(b.t, err)
-	_, _, err = p.PlaceOrder(p.Patients()[0].ID, NewOrder{})
+	_, _, err = p.PlaceOrder(p.Patients()[0].ID, model.NewOrder{})
 	require.NoError(b.t, err)
-	_, _, err = p.EditPatient(p.Patients()[0].ID, PatientChange{Gender: new(Male)})
+	_, _, err = p.EditPatient(p.Patients()[0].ID, model.PatientChange{Gender: new(model.Male)})
 	require.NoError(b.t, err)
 	b.fake.Clock().Advance(0) // what is on its way arrives
 }
@@ -167,12 +170,12 @@ func TestWrongSnapshots(t *testing.T) {
 }
 
 func headOf(version int, region string) string {
-	return fmt.Sprintf(`{"Format":%q,"Version":%d,"Region":%s}`, snapshotFormat, version, or(region, `""`))
+	return fmt.Sprintf(`{"Format":%q,"Version":%d,"Region":%s}`, snapshotFormat, version, cmp.Or(region, `""`))
 }
 
 // A state file of a large world: what a stand-alone platform writes.
 func BenchmarkSaveLargeWorld(b *testing.B) {
-	snap := New(b, WithInMemory(), WithWorldSize(LargeWorld())).Snapshot()
+	snap := New(b, WithInMemory(), WithWorldSize(model.LargeWorld())).Snapshot()
 	for b.Loop() {
 		var file bytes.Buffer
 		if err := snap.Save(&file); err != nil {

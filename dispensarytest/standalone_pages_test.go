@@ -9,6 +9,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // person is somebody with a browser, without scripts.
@@ -126,11 +129,11 @@ func TestAPlanIsFinishedBehindADynamicLink(t *testing.T) {
 	assert.Empty(t, b.kinds(0), "nothing has happened yet")
 	p = p.press("send", url.Values{"message": {"Twice a day & <b>gladly</b>"}, "units.0": {"2"}, "frequency.0": {"twice per day"}, "refill.0": {"yes"}})
 	p.sees(200, "The plan was sent to the patient.", "Twice a day &amp; &lt;b&gt;gladly&lt;/b&gt;", "Cancel the plan")
-	assert.Equal(t, []string{TreatmentPlanCreated}, b.kinds(0))
+	assert.Equal(t, []string{model.TreatmentPlanCreated}, b.kinds(0))
 	assert.Equal(t, calls, b.fake.Journal().Len(), "a page is no call of the API")
 
-	plan := b.fake.Journal().CheckPlan(t, PlanMatch{State: StateActive, PersonalMessage: "Twice a day & <b>gladly</b>", Recommendations: []Recommendation{
-		{VariantID: product.VariantIDs[0], UnitsToPurchase: 2, Refill: true, Dosage: &Dosage{Frequency: "twice per day"}},
+	plan := b.fake.Journal().CheckPlan(t, PlanMatch{State: model.StateActive, PersonalMessage: "Twice a day & <b>gladly</b>", Recommendations: []model.Recommendation{
+		{VariantID: product.VariantIDs[0], UnitsToPurchase: 2, Refill: true, Dosage: &model.Dosage{Frequency: "twice per day"}},
 	}})
 	assert.Equal(t, b.fake.Platform().Practitioners()[1].ID, plan.PractitionerID)
 	data := string(b.fake.Platform().Events()[0].Data)
@@ -140,23 +143,23 @@ func TestAPlanIsFinishedBehindADynamicLink(t *testing.T) {
 func TestAPlanIsChangedAndCancelled(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	plan, _, err := b.fake.Platform().CreatePlan(b.fake.Platform().Patients()[0].ID, NewPlan{PersonalMessage: "Hello"})
+	plan, _, err := b.fake.Platform().CreatePlan(b.fake.Platform().Patients()[0].ID, model.NewPlan{PersonalMessage: "Hello"})
 	require.NoError(t, err)
 	before := len(b.fake.Platform().Events())
 	p := b.visit(b.get("/clinic/dynamic_links/treatment_plans/"+plan.ID).ok(200, "dynamic_links", "redirect_url").(string))
 	p = p.press("save", nil).sees(200, "was saved")
 	assert.Empty(t, b.kinds(before), "nothing changed")
 	p = p.press("save", url.Values{"units.0": {"5"}}).sees(200, `value="5"`)
-	assert.Equal(t, []string{TreatmentPlanRecommendation}, b.kinds(before))
+	assert.Equal(t, []string{model.TreatmentPlanRecommendation}, b.kinds(before))
 	p = p.add(b.fake.Platform().Products()[5].Name).press("save", nil).sees(200, "was saved")
 	p = p.press("save", url.Values{"message": {"Hello again"}}).sees(200, "Hello again")
-	assert.Equal(t, []string{TreatmentPlanUpdated, TreatmentPlanUpdated}, b.kinds(before+1))
+	assert.Equal(t, []string{model.TreatmentPlanUpdated, model.TreatmentPlanUpdated}, b.kinds(before+1))
 	p.press("remove:0", nil).press("remove:0", nil).sees(200, "Nothing is recommended yet")
 	p.press("save", url.Values{"units.0": {"many"}}).sees(422, `&#34;many&#34; is not a number of units`)
 	p.press("save", url.Values{"units.0": {"0"}}).sees(422, "0 is not a number of units")
 	p.press("dance", nil).sees(422, "no button")
 	p.press("cancel", url.Values{"units.0": {"many"}}).sees(200, "was cancelled", "This plan is cancelled.", "<blockquote>Hello again</blockquote>")
-	assert.Equal(t, TreatmentPlanUpdated, b.kinds(before + 3)[0])
+	assert.Equal(t, model.TreatmentPlanUpdated, b.kinds(before + 3)[0])
 	p.press("save", nil).sees(422, "is cancelled")
 	p.press("show", nil).sees(200, "This plan is cancelled.")
 }
@@ -170,8 +173,8 @@ func TestAPlanWithoutAPatientIsGivenOne(t *testing.T) {
 	p.press("send", url.Values{"patient": {"nobody@example.org"}}).sees(422, "No patient has the e-mail address")
 	p = p.press("save", url.Values{"patient": {strings.ToUpper(patient.Email)}}).sees(200, "Treatment plan for "+patient.FirstName, "was saved")
 	p.press("send", nil).sees(200, "was sent")
-	b.fake.Journal().CheckPlan(t, PlanMatch{PatientID: patient.ID, State: StateActive})
-	assert.Equal(t, []string{TreatmentPlanUpdated, TreatmentPlanCreated}, b.kinds(0))
+	b.fake.Journal().CheckPlan(t, PlanMatch{PatientID: patient.ID, State: model.StateActive})
+	assert.Equal(t, []string{model.TreatmentPlanUpdated, model.TreatmentPlanCreated}, b.kinds(0))
 }
 
 func TestANewPlanIsWritten(t *testing.T) {
@@ -189,15 +192,15 @@ func TestANewPlanIsWritten(t *testing.T) {
 	draft.press("send", nil).sees(200, "was sent")
 	p.press("send", url.Values{"practitioner": {"nobody"}}).sees(422, "practitioner")
 	p.press("send", url.Values{"practitioner": {practitioner.ID}}).sees(200, "was sent")
-	assert.Equal(t, []string{TreatmentPlanCreated, TreatmentPlanCreated}, b.kinds(0))
-	b.fake.Journal().CheckPlan(t, PlanMatch{PatientID: patient.ID, PractitionerID: practitioner.ID, State: StateActive})
+	assert.Equal(t, []string{model.TreatmentPlanCreated, model.TreatmentPlanCreated}, b.kinds(0))
+	b.fake.Journal().CheckPlan(t, PlanMatch{PatientID: patient.ID, PractitionerID: practitioner.ID, State: model.StateActive})
 }
 
-func (b *browser) activePlan(t *testing.T, units int) Plan {
+func (b *browser) activePlan(t *testing.T, units int) model.Plan {
 	t.Helper()
 	variants := b.fake.Platform().Products()
-	plan, _, err := b.fake.Platform().CreatePlan(b.fake.Platform().Patients()[2].ID, NewPlan{Recommendations: []Recommendation{
-		{VariantID: variants[0].VariantIDs[0], UnitsToPurchase: units, Dosage: &Dosage{Amount: "1", Format: "capsule"}},
+	plan, _, err := b.fake.Platform().CreatePlan(b.fake.Platform().Patients()[2].ID, model.NewPlan{Recommendations: []model.Recommendation{
+		{VariantID: variants[0].VariantIDs[0], UnitsToPurchase: units, Dosage: &model.Dosage{Amount: "1", Format: "capsule"}},
 		{VariantID: variants[1].VariantIDs[0], UnitsToPurchase: 1},
 	}})
 	require.NoError(t, err)
@@ -218,8 +221,8 @@ func TestAnOrderIsPlacedInTheOffice(t *testing.T) {
 	order := orders[len(orders)-1]
 	done.sees(200, order.Number, order.PaymentTotal.String())
 	assert.Equal(t, []string{plan.ID}, order.PlanIDs)
-	assert.Equal(t, plan.lines(), order.Lines)
-	assert.Equal(t, []string{OrderPlaced}, b.kinds(before))
+	assert.Equal(t, store.LinesOf(plan.Recommendations), order.Lines)
+	assert.Equal(t, []string{model.OrderPlaced}, b.kinds(before))
 	p.press("place", nil).sees(404, "placed already")
 }
 
@@ -236,7 +239,7 @@ func TestQuantitiesAreChangedAtTheCheckout(t *testing.T) {
 	p.press("place", url.Values{"quantity.0": {"0"}, "quantity.1": {"0"}}).sees(422, "at least one product")
 	p.press("place", url.Values{"quantity.0": {"0"}, "quantity.1": {"3"}}).sees(200, "was placed")
 	orders := b.fake.Platform().Orders()
-	assert.Equal(t, []Line{{VariantID: plan.Recommendations[1].VariantID, Quantity: 3}}, orders[len(orders)-1].Lines)
+	assert.Equal(t, []model.Line{{VariantID: plan.Recommendations[1].VariantID, Quantity: 3}}, orders[len(orders)-1].Lines)
 }
 
 func TestAPatientOrdersFromTheInvitation(t *testing.T) {
@@ -280,7 +283,7 @@ func TestPagesKeepStrangersOut(t *testing.T) {
 	resp, err := b.plain().Post(address, "application/x-www-form-urlencoded", strings.NewReader("do=%zz"))
 	require.NoError(t, err)
 	assert.Equal(t, 400, decoded(t, resp).status)
-	assert.Equal(t, StateActive, b.fake.Platform().Plans()[len(b.fake.Platform().Plans())-1].State)
+	assert.Equal(t, model.StateActive, b.fake.Platform().Plans()[len(b.fake.Platform().Plans())-1].State)
 
 	secure := start(t, WithTLS())
 	secure.visit(strings.Replace(secure.fake.origin, "https:", "http:", 1)+"/plans/new").sees(403, "HTTPS is required")
@@ -292,10 +295,10 @@ func TestPagesKeepStrangersOut(t *testing.T) {
 func TestSendingFromThePageHonoursTheReading(t *testing.T) {
 	t.Parallel()
 	for reading, want := range map[string][]string{
-		"on-activation": {TreatmentPlanCreated}, "on-creation": {TreatmentPlanCreated, TreatmentPlanUpdated},
+		"on-activation": {model.TreatmentPlanCreated}, "on-creation": {model.TreatmentPlanCreated, model.TreatmentPlanUpdated},
 	} {
-		b := start(t, WithReading(SilencePlanCreatedEvent, reading))
-		plan, _, err := b.fake.Platform().CreatePlan(b.fake.Platform().Patients()[0].ID, NewPlan{Draft: true})
+		b := start(t, WithBehavior("plan-created-event="+Behavior(reading)))
+		plan, _, err := b.fake.Platform().CreatePlan(b.fake.Platform().Patients()[0].ID, model.NewPlan{Draft: true})
 		require.NoError(t, err)
 		b.visit(b.fake.origin+"/plans/"+plan.ID+"/edit").press("send", nil).sees(200, "was sent")
 		assert.Equal(t, want, b.kinds(0), reading)

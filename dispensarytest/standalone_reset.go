@@ -1,8 +1,13 @@
 package dispensarytest
 
+import (
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/webhooks"
+)
+
 // Reset takes the platform back to how it started: to the world of its seed and
 // size, with no tokens, no deliveries and the webhook endpoint of [WithWebhook] or
-// none; or, with [WithSnapshot], to what the snapshot has of all that. The readings
+// none; or, with [WithSnapshot], to what the snapshot has of all that. The behaviorSet
 // are again those of its options, there are no faults, no browser is signed in, and
 // the journal is empty. Addresses and credentials stay, and so does the time. A
 // stand-alone platform is reset between the tests of another language; in Go, a new
@@ -16,30 +21,22 @@ func (s *Server) Reset() {
 	defer s.clock.Pause()()
 	s.clock.Drop(s.sender)
 
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.store.Lock()
+	defer s.store.Unlock()
 	s.ClearFaults()
 	s.limit = nil // it was one of the faults
-	s.read(s.set.readings)
-	s.world = s.set.newWorld()
-	s.addIntegrations()
-	tokens, webhooks := tokenState{scopes: s.set.scopes, codes: make(map[string]authCode)}, senderState{}
+	s.putBehaviors(s.set.behaviors)
+	s.store.World = s.set.newWorld()
+	s.store.World.AddIntegrations(s.set.integrations, !s.behaviors.Get().Pending)
+	tokens, webhooks := tokens.State{Scopes: s.set.scopes, Codes: make(map[string]tokens.AuthCode)}, webhooks.SenderState{}
 	if s.set.snapshot != nil {
 		tokens, webhooks = s.set.snapshot.tokens, s.set.snapshot.sender
 	}
 	if s.set.webhook != nil {
-		webhooks.endpoint = s.set.webhook.fresh()
+		webhooks.Endpoint = s.set.webhook.fresh()
 	}
-	s.tokens.restore(tokens)
-	s.tokens.endSessions()
-	s.sender.restore(webhooks)
+	s.tokens.Restore(tokens)
+	s.tokens.EndSessions()
+	s.sender.Restore(webhooks)
 	s.journal.Reset()
-}
-
-// fresh is the endpoint as it is registered.
-func (e *endpointSettings) fresh() *Endpoint {
-	if len(e.types) == 0 {
-		return &Endpoint{URL: e.url, Types: EventTypes()}
-	}
-	return &Endpoint{URL: e.url, Types: e.types}
 }

@@ -6,6 +6,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 func TestResetStartsOver(t *testing.T) {
@@ -15,16 +18,16 @@ func TestResetStartsOver(t *testing.T) {
 		received <- challenge
 		w.WriteHeader(http.StatusInternalServerError)
 	})
-	b := start(t, WithClock(frozen()), WithWebhook(receiver.URL, OrderPlaced), WithScopes("patients:order_history"))
+	b := start(t, WithClock(frozen()), WithWebhook(receiver.URL, model.OrderPlaced), WithScopes("patients:order_history"))
 	require.NoError(t, b.fake.ExtendScopes("clinic:read"))
-	b.token = b.fake.IssueToken(User{}).AccessToken
+	b.token = b.fake.IssueToken(model.User{}).AccessToken
 	keys, patients := b.fake.ClinicKeys(), b.fake.Platform().Patients()
 	require.NoError(t, b.fake.RegisterWebhook(receiver.URL))
-	_, _, err := b.fake.Platform().PlaceOrder(patients[0].ID, NewOrder{})
+	_, _, err := b.fake.Platform().PlaceOrder(patients[0].ID, model.NewOrder{})
 	require.NoError(t, err)
 	b.fake.Clock().Advance(0)
 	<-received
-	_, _, err = b.fake.Platform().RegisterPatient(NewPatient{})
+	_, _, err = b.fake.Platform().RegisterPatient(model.NewPatient{})
 	require.NoError(t, err)
 
 	at := b.fake.Clock().Now()
@@ -37,7 +40,7 @@ func TestResetStartsOver(t *testing.T) {
 	assert.Zero(t, b.fake.Journal().Len())
 	assert.Equal(t, []string{"catalog:read", "patients:order_history"}, b.fake.Application().Scopes)
 	endpoint, _ := b.fake.Webhook()
-	assert.Equal(t, Endpoint{URL: receiver.URL, Types: []string{OrderPlaced}}, endpoint)
+	assert.Equal(t, model.Endpoint{URL: receiver.URL, Types: []string{model.OrderPlaced}}, endpoint)
 	assert.Equal(t, at, b.fake.Clock().Now())
 	_, waiting := b.fake.Clock().Next()
 	assert.False(t, waiting, "no delivery of before is due any more")
@@ -74,7 +77,7 @@ func TestCredentials(t *testing.T) {
 	}, got)
 	last := b.fake.Credentials()[4]
 	assert.Equal(t, back.Query().Get("code"), last.Value)
-	assert.Equal(t, b.fake.Clock().Now().Add(codeLifetime), last.ExpiresAt)
+	assert.Equal(t, b.fake.Clock().Now().Add(tokens.CodeLifetime), last.ExpiresAt)
 	b.fake.InvalidateTokens()
 	assert.Equal(t, "invalidated", b.fake.Credentials()[0].Refusal)
 }
@@ -96,7 +99,7 @@ func TestResetReturnsToTheSnapshot(t *testing.T) {
 		next, _ := second.fake.Clock().Next()
 		assert.Equal(t, due, next, "what was due still is")
 	}
-	again := start(t, WithSnapshot(b.fake.Snapshot()), WithWebhook("http://127.0.0.1:1/", OrderPlaced))
+	again := start(t, WithSnapshot(b.fake.Snapshot()), WithWebhook("http://127.0.0.1:1/", model.OrderPlaced))
 	again.fake.Reset()
 	endpoint, _ := again.fake.Webhook()
 	assert.Equal(t, "http://127.0.0.1:1/", endpoint.URL, "options have the last word")

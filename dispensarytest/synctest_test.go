@@ -12,6 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/httpapi"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // slowly hosts a front of the platform that takes an hour to answer.
@@ -34,14 +37,14 @@ func TestClientTimesOutInTheBubble(t *testing.T) {
 		hasty := *fake.HTTPClient()
 		hasty.Timeout = 30 * time.Second
 		began := time.Now()
-		_, err := hasty.Get(slowly(t, fake) + basePath + "/clinic")
+		_, err := hasty.Get(slowly(t, fake) + httpapi.BasePath + "/clinic")
 		var timeout net.Error
 		require.ErrorAs(t, err, &timeout)
 		assert.True(t, timeout.Timeout())
 		assert.Equal(t, 30*time.Second, time.Since(began))
 
 		// Waiting for the hour is possible, too, and takes no time.
-		resp, err := fake.HTTPClient().Get(slowly(t, fake) + basePath + "/clinic")
+		resp, err := fake.HTTPClient().Get(slowly(t, fake) + httpapi.BasePath + "/clinic")
 		require.NoError(t, err)
 		decoded(t, resp).refused(401, "missing")
 		assert.Equal(t, time.Hour+30*time.Second, time.Since(began))
@@ -57,8 +60,8 @@ func TestReadyClientTimesOutInTheBubble(t *testing.T) {
 		hasty := *fake.HTTPClient()
 		hasty.Timeout = 30 * time.Second
 		site := fake.Site()
-		site.BaseURL = slowly(t, fake) + basePath
-		client, err := dispensary.New(site, dispensary.WithHTTPClient(&hasty), dispensary.WithTokenSource(fake.TokenSource(User{})),
+		site.BaseURL = slowly(t, fake) + httpapi.BasePath
+		client, err := dispensary.New(site, dispensary.WithHTTPClient(&hasty), dispensary.WithTokenSource(fake.TokenSource(model.User{})),
 			dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: 1}))
 		require.NoError(t, err)
 		began := time.Now()
@@ -69,7 +72,7 @@ func TestReadyClientTimesOutInTheBubble(t *testing.T) {
 		never, writer := io.Pipe()
 		defer writer.Close()
 		req, _ := http.NewRequest("POST", fake.BaseURL()+"/clinic/patients", never)
-		req.Header.Set("Authorization", "Bearer "+fake.IssueToken(User{}).AccessToken)
+		req.Header.Set("Authorization", "Bearer "+fake.IssueToken(model.User{}).AccessToken)
 		_, err = hasty.Do(req)
 		var timeout net.Error
 		require.ErrorAs(t, err, &timeout)
@@ -81,14 +84,14 @@ func TestReadyClientTimesOutInTheBubble(t *testing.T) {
 func TestCodesAndTokensAgeInTheBubble(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := start(t, WithInMemory(), WithRefreshRotation(RotationGrace))
-		late := b.code(User{})
+		b := start(t, WithInMemory(), WithBehavior(RefreshRotationGrace))
+		late := b.code(model.User{})
 		time.Sleep(10*time.Minute - time.Millisecond)
-		inTime := b.code(User{})
+		inTime := b.code(model.User{})
 		time.Sleep(time.Millisecond)
 		b.exchange(late).refused(400, "invalid_grant")
 		pair := b.exchange(inTime).object(200, "oauth")
-		assert.Equal(t, stamp(time.Now()), pair["created_at"])
+		assert.Equal(t, view.Time(time.Now()), pair["created_at"])
 
 		b.token = pair["access_token"].(string)
 		time.Sleep(2*time.Hour - time.Millisecond)
@@ -107,7 +110,7 @@ func TestCodesAndTokensAgeInTheBubble(t *testing.T) {
 func TestWholeScheduleInTheBubble(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := start(t, WithInMemory(), WithUnconditionalDelivery())
+		b := start(t, WithInMemory(), WithBehavior(DeliveryConditionsOff))
 		hook := newReceiver(func(n int, w http.ResponseWriter, challenge string) {
 			switch n {
 			case 1:
@@ -142,7 +145,7 @@ func TestWholeScheduleInTheBubble(t *testing.T) {
 			assert.Contains(t, failures[i], says)
 		}
 		assert.Empty(t, failures[5])
-		b.token = b.fake.IssueToken(User{}).AccessToken
+		b.token = b.fake.IssueToken(model.User{}).AccessToken
 		row := b.get("/webhooks/deliveries?successfully_delivered=true").ok(200, "webhook_deliveries").([]any)[0].(map[string]any)
 		assert.EqualValues(t, 6, row["attempt_number"])
 	})
@@ -154,7 +157,7 @@ func TestEventsAgeInTheBubble(t *testing.T) {
 		b := start(t, WithInMemory())
 		_, event := b.place()
 		time.Sleep(30 * 24 * time.Hour)
-		b.token = b.fake.IssueToken(User{}).AccessToken
+		b.token = b.fake.IssueToken(model.User{}).AccessToken
 		b.get("/events/" + event.ID).ok(200)
 		time.Sleep(time.Nanosecond)
 		b.get("/events/"+event.ID).refused(404, "Not Found")
@@ -167,10 +170,10 @@ func TestEventsAgeInTheBubble(t *testing.T) {
 func TestNothingOutlivesCloseInTheBubble(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		fake, err := Start(WithInMemory(), WithUnconditionalDelivery())
+		fake, err := Start(WithInMemory(), WithBehavior(DeliveryConditionsOff))
 		require.NoError(t, err)
 		require.NoError(t, fake.RegisterWebhookHandler(http.NotFoundHandler()))
-		_, event, err := fake.Platform().RegisterPatient(NewPatient{})
+		_, event, err := fake.Platform().RegisterPatient(model.NewPatient{})
 		require.NoError(t, err)
 		synctest.Wait()
 		require.Len(t, fake.Deliveries()[0].Attempts, 1)

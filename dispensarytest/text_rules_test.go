@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/httpapi"
 )
 
 // raw sends a body as it is.
@@ -46,10 +48,10 @@ func TestTextsHaveNoNULAndALimit(t *testing.T) {
 	b := start(t, WithInMemory())
 	p := b.fake.Platform()
 	patient := "/clinic/patients/" + p.Patients()[0].ID
-	most := strings.Repeat("é", maxText)
+	most := strings.Repeat("é", httpapi.MaxText)
 	for _, field := range []string{"first_name", "last_name", "email", "mobile_number", "gender", "date_of_birth"} {
-		b.send("PATCH", patient, map[string]any{field: "a\x00b"}).refused(422, label(field)+" must not contain a NUL character")
-		b.send("PATCH", patient, map[string]any{field: most + "é"}).refused(422, label(field)+" is too long (maximum is 255 characters)")
+		b.send("PATCH", patient, map[string]any{field: "a\x00b"}).refused(422, httpapi.Label(field)+" must not contain a NUL character")
+		b.send("PATCH", patient, map[string]any{field: most + "é"}).refused(422, httpapi.Label(field)+" is too long (maximum is 255 characters)")
 	}
 	b.send("PATCH", patient, map[string]any{"metadata": map[string]any{"id": "\x00"}}).refused(422, "NUL")
 	b.send("PATCH", patient, map[string]any{"metadata": map[string]any{"id": most + "é"}}).refused(422, "too long")
@@ -61,7 +63,7 @@ func TestTextsHaveNoNULAndALimit(t *testing.T) {
 			"variant_id": p.Products()[0].VariantIDs[0], "units_to_purchase": 1, "dosage": map[string]any{"amount": amount, "additional_info": info},
 		}}})
 	}
-	long := strings.Repeat("x", maxProse)
+	long := strings.Repeat("x", httpapi.MaxProse)
 	send(long, long, most).ok(200)
 	send(long+"x", "", "").refused(422, "Personal message is too long (maximum is 65535 characters)")
 	send("\x00", "", "").refused(422, "Personal message must not contain a NUL character")

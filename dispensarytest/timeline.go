@@ -1,6 +1,7 @@
 package dispensarytest
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -11,6 +12,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 //go:embed timeline.html
@@ -42,12 +46,12 @@ type moment struct {
 func (s *Server) WriteTimeline(to io.Writer) error {
 	moments := s.moments()
 	view := struct {
-		Region  Region
+		Region  model.Region
 		Now     string
 		Frozen  bool
 		Moments []moment
 		Faults  []string
-	}{Region: s.Region(), Now: stamp(s.clock.Now()), Frozen: s.clock.Frozen(), Moments: moments}
+	}{Region: s.Region(), Now: view.Time(s.clock.Now()), Frozen: s.clock.Frozen(), Moments: moments}
 	for _, h := range s.Faults() {
 		view.Faults = append(view.Faults, h.String())
 	}
@@ -58,22 +62,22 @@ func (s *Server) WriteTimeline(to io.Writer) error {
 }
 
 // Clocked is the moment's time as the page shows it.
-func (m moment) Clocked() string { return stamp(m.At) }
+func (m moment) Clocked() string { return view.Time(m.At) }
 
 func (s *Server) moments() (all []moment) {
 	for _, r := range s.journal.Requests() {
-		all = append(all, r.moment())
+		all = append(all, momentOfRequest(r))
 	}
 	for _, e := range s.Platform().Events() {
 		all = append(all, moment{At: e.CreatedAt, Lane: "event", Title: e.Type, Detail: e.ID})
 	}
 	for _, d := range s.Deliveries() {
 		for i, a := range d.Attempts {
-			all = append(all, a.moment(d, i+1))
+			all = append(all, momentOfAttempt(a, d, i+1))
 		}
 	}
 	for _, m := range s.clock.Moves() {
-		all = append(all, moment{At: m.To, Lane: "clock", Title: "moved by " + m.To.Sub(m.From).String(), Detail: "from " + stamp(m.From)})
+		all = append(all, moment{At: m.To, Lane: "clock", Title: "moved by " + m.To.Sub(m.From).String(), Detail: "from " + view.Time(m.From)})
 	}
 	slices.SortStableFunc(all, func(a, b moment) int { return a.At.Compare(b.At) })
 	return all
@@ -81,10 +85,10 @@ func (s *Server) moments() (all []moment) {
 
 // moment leaves out the path of what is no operation, and the platform's words:
 // anything may be in them.
-func (r Request) moment() moment {
+func momentOfRequest(r model.Request) moment {
 	m := moment{
 		At: r.At, Lane: "request", Failed: r.Status == 0 || r.Status >= 400,
-		Title:  fmt.Sprintf("#%d %s → %d", r.Seq, or(r.Operation, r.Method+" (no operation)"), r.Status),
+		Title:  fmt.Sprintf("#%d %s → %d", r.Seq, cmp.Or(r.Operation, r.Method+" (no operation)"), r.Status),
 		Detail: r.Method + " " + r.Route,
 	}
 	if r.TokenID != "" {
@@ -100,7 +104,7 @@ func (r Request) moment() moment {
 }
 
 // moment leaves out what the endpoint said.
-func (a Attempt) moment(d Delivery, number int) moment {
+func momentOfAttempt(a model.Attempt, d model.Delivery, number int) moment {
 	m := moment{At: a.At, Lane: "delivery", Failed: a.Err != "", Detail: fmt.Sprintf("event %s, status %d", d.EventID, a.Status)}
 	outcome := "ok"
 	if m.Failed {

@@ -7,13 +7,16 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // A code is good for one exchange, also when two come at once.
 func TestCodeIsRedeemedOnceByMany(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	code := b.code(User{})
+	code := b.code(model.User{})
 	var group sync.WaitGroup
 	statuses := make(chan int, 20)
 	for range cap(statuses) {
@@ -33,8 +36,8 @@ func TestCodeIsRedeemedOnceByMany(t *testing.T) {
 // With immediate rotation a refresh token is good once, also for many at once.
 func TestImmediateRotationHasOneWinner(t *testing.T) {
 	t.Parallel()
-	b := start(t, WithInMemory(), WithRefreshRotation(RotationImmediate))
-	refresh := b.fake.IssueToken(User{}).RefreshToken
+	b := start(t, WithInMemory(), WithBehavior(RefreshRotationImmediate))
+	refresh := b.fake.IssueToken(model.User{}).RefreshToken
 	var group sync.WaitGroup
 	statuses := make(chan int, 20)
 	for range cap(statuses) {
@@ -55,8 +58,8 @@ func TestImmediateRotationHasOneWinner(t *testing.T) {
 // one of the new access tokens is used.
 func TestGraceSurvivesALostAnswer(t *testing.T) {
 	t.Parallel()
-	b := start(t, WithInMemory(), WithRefreshRotation(RotationGrace))
-	old := b.fake.IssueToken(User{}).RefreshToken
+	b := start(t, WithInMemory(), WithBehavior(RefreshRotationGrace))
+	old := b.fake.IssueToken(model.User{}).RefreshToken
 	lost := b.renew(old).object(200, "oauth")
 	kept := b.renew(old).object(200, "oauth")
 	assert.NotEqual(t, lost["refresh_token"], kept["refresh_token"])
@@ -70,19 +73,19 @@ func TestGraceSurvivesALostAnswer(t *testing.T) {
 // A refused call does not count as use where the token itself was refused.
 func TestExpiredTokenDoesNotEndTheGrace(t *testing.T) {
 	t.Parallel()
-	b := start(t, WithInMemory(), WithRefreshRotation(RotationGrace), WithClock(frozen()))
-	old := b.fake.IssueToken(User{}).RefreshToken
+	b := start(t, WithInMemory(), WithBehavior(RefreshRotationGrace), WithClock(frozen()))
+	old := b.fake.IssueToken(model.User{}).RefreshToken
 	b.token = b.renew(old).ok(200, "oauth", "access_token").(string)
-	b.fake.Clock().Advance(tokenLifetime)
+	b.fake.Clock().Advance(tokens.TokenLifetime)
 	b.get("/clinic").refused(401, "expired")
 	b.renew(old).ok(200)
 }
 
 func TestOldAccessTokenLivesAfterRefresh(t *testing.T) {
 	t.Parallel()
-	for _, rotation := range []RefreshRotation{RotationNone, RotationGrace, RotationImmediate} {
-		b := start(t, WithInMemory(), WithRefreshRotation(rotation))
-		pair := b.fake.IssueToken(User{})
+	for _, rotation := range []Behavior{RefreshRotationNone, RefreshRotationGrace, RefreshRotationImmediate} {
+		b := start(t, WithInMemory(), WithBehavior(rotation))
+		pair := b.fake.IssueToken(model.User{})
 		fresh := b.renew(pair.RefreshToken).ok(200, "oauth", "access_token").(string)
 		for _, token := range []string{pair.AccessToken, fresh, pair.AccessToken} {
 			b.token = token
@@ -95,11 +98,11 @@ func TestOldAccessTokenLivesAfterRefresh(t *testing.T) {
 func TestRevocationIsOfTheConsent(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	for _, which := range []func(first, second Token) string{
-		func(first, _ Token) string { return first.AccessToken },
-		func(first, _ Token) string { return first.RefreshToken },
+	for _, which := range []func(first, second model.Token) string{
+		func(first, _ model.Token) string { return first.AccessToken },
+		func(first, _ model.Token) string { return first.RefreshToken },
 	} {
-		first, other := b.fake.IssueToken(User{}), b.fake.IssueToken(b.fake.Users()[1])
+		first, other := b.fake.IssueToken(model.User{}), b.fake.IssueToken(b.fake.Users()[1])
 		second := b.renew(first.RefreshToken).object(200, "oauth")
 		b.post("/oauth/revoke", b.credentials(map[string]any{"token": which(first, other), "redirect_uri": nil})).ok(200)
 		for _, token := range []string{first.AccessToken, second["access_token"].(string)} {
@@ -116,7 +119,7 @@ func TestRevocationIsOfTheConsent(t *testing.T) {
 func TestRevocationNeedsTheApplication(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	pair := b.fake.IssueToken(User{})
+	pair := b.fake.IssueToken(model.User{})
 	for field, wrong := range map[string]any{"client_id": "x", "client_secret": "x"} {
 		b.post("/oauth/revoke", b.credentials(map[string]any{"token": pair.AccessToken, field: wrong})).refused(401, "invalid_client")
 		b.post("/oauth/revoke", b.credentials(map[string]any{"token": pair.AccessToken, field: nil})).refused(400, "invalid_request")
@@ -130,8 +133,8 @@ func TestRevocationNeedsTheApplication(t *testing.T) {
 func TestExtensionEndsEverything(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithScopes("clinic:read"))
-	pairs := []Token{b.fake.IssueToken(User{}), b.fake.IssueToken(b.fake.Users()[1])}
-	code := b.code(User{})
+	pairs := []model.Token{b.fake.IssueToken(model.User{}), b.fake.IssueToken(b.fake.Users()[1])}
+	code := b.code(model.User{})
 	require.NoError(t, b.fake.ExtendScopes("patients:read", "catalog:read"))
 	assert.Equal(t, []string{"catalog:read", "clinic:read", "patients:read"}, b.fake.Application().Scopes)
 	for _, pair := range pairs {
@@ -140,7 +143,7 @@ func TestExtensionEndsEverything(t *testing.T) {
 		b.renew(pair.RefreshToken).refused(400, "invalid_grant")
 	}
 	b.exchange(code).refused(400, "invalid_grant")
-	granted := b.exchange(b.code(User{})).ok(200, "oauth", "scope")
+	granted := b.exchange(b.code(model.User{})).ok(200, "oauth", "scope")
 	assert.Equal(t, "catalog:read clinic:read patients:read", granted)
 	b.post("/oauth/revoke", b.credentials(map[string]any{"token": pairs[0].AccessToken})).ok(200)
 }
@@ -150,7 +153,7 @@ func TestExtensionEndsEverything(t *testing.T) {
 func TestRefreshKeepsTheScopes(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	narrow := b.fake.IssueToken(User{}, "clinic:read")
+	narrow := b.fake.IssueToken(model.User{}, "clinic:read")
 	fresh := b.renew(narrow.RefreshToken).object(200, "oauth")
 	assert.Equal(t, "clinic:read", fresh["scope"])
 	b.token = fresh["access_token"].(string)
@@ -160,7 +163,7 @@ func TestRefreshKeepsTheScopes(t *testing.T) {
 func TestTokenTimesFollowTheClock(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithClock(frozen()))
-	refresh := b.fake.IssueToken(User{}).RefreshToken
+	refresh := b.fake.IssueToken(model.User{}).RefreshToken
 	b.fake.Clock().Advance(90 * time.Minute)
 	fresh := b.renew(refresh).object(200, "oauth")
 	assert.Equal(t, "2026-03-02T10:30:00.000Z", fresh["created_at"])
@@ -193,7 +196,7 @@ func TestAuthorizationHeaders(t *testing.T) {
 // The clinic key is used up by nothing, and read before the scope.
 func TestClinicKeys(t *testing.T) {
 	t.Parallel()
-	b := start(t, WithInMemory(), WithPendingIntegration(), WithIntegrations(2))
+	b := start(t, WithInMemory(), WithBehavior(IntegrationActivationFirstKey), WithIntegrations(2))
 	keys := b.fake.ClinicKeys()
 	require.Len(t, keys, 2)
 	assert.Equal(t, keys[0], b.fake.ClinicKey())

@@ -11,18 +11,20 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // driver does to a platform what the model predicts, and compares.
 type driver struct {
-	events   []string // ids of all events there ever were
-	fake     *Server
-	platform *Platform
-	http     *http.Client
-	model    *model
-	ids      map[ref]string
-	did      []deed // every step so far, with what came of it
-	met      map[string]int
+	events    []string // ids of all events there ever were
+	fake      *Server
+	platform  *Platform
+	http      *http.Client
+	walkModel *walkModel
+	ids       map[ref]string
+	did       []deed // every step so far, with what came of it
+	met       map[string]int
 }
 
 // deed is a step that was taken. It is put into words only for a person to read.
@@ -36,13 +38,13 @@ func (d deed) String() string { return fmt.Sprintf("%s → %d", d.request, d.sta
 // newDriver starts a platform and a model of what it starts with.
 func newDriver(l laws) *driver {
 	scopes := []string{"catalog:read", "clinic:read", "clinic:write", "patients:read", "patients:write", "patients:order_history"}
-	fake, err := Start(WithInMemory(), WithClock(frozen()), WithJournalLimit(1), WithPendingIntegration(),
-		WithRefreshRotation(l.setting), WithScopes(scopes...))
+	fake, err := Start(WithInMemory(), WithClock(frozen()), WithJournalLimit(1), WithBehavior(IntegrationActivationFirstKey),
+		WithBehavior(l.setting), WithScopes(scopes...))
 	if err != nil {
 		panic(err)
 	}
 	d := &driver{fake: fake, platform: fake.Platform(), http: fake.HTTPClient(), ids: make(map[ref]string), met: make(map[string]int)}
-	d.model = &model{laws: l, now: fake.Clock().Now(), appScopes: scopes}
+	d.walkModel = &walkModel{laws: l, now: fake.Clock().Now(), appScopes: scopes}
 	app := fake.Application()
 	d.ids[ref{"client_id", 0}], d.ids[ref{"client_secret", 0}], d.ids[ref{"redirect_uri", 0}] = app.ClientID, app.ClientSecret, app.RedirectURI
 	d.observe()
@@ -51,18 +53,18 @@ func newDriver(l laws) *driver {
 
 // observe fills the model with the default world.
 func (d *driver) observe() {
-	m := d.model
+	m := d.walkModel
 	for _, p := range d.platform.Patients() {
 		d.know(ref{"patient", len(m.patients)}, p.ID)
 		m.patients = append(m.patients, &modelPatient{email: p.Email, metadata: p.MetadataID, discount: p.Discount})
 	}
 	for _, u := range d.fake.Users() {
 		d.know(ref{"user", len(m.users)}, u.ID)
-		m.users = append(m.users, &modelUser{staff: u.Type == UserStaff, email: u.Email})
+		m.users = append(m.users, &modelUser{staff: u.Type == model.UserStaff, email: u.Email})
 	}
 	for _, p := range d.platform.Plans() {
 		plan := &modelPlan{state: p.State, outside: p.Outside, created: p.CreatedAt, updated: p.UpdatedAt, told: p.AvailableAt}
-		plan.patient = slices.IndexFunc(d.platform.Patients(), func(row Patient) bool { return row.ID == p.PatientID })
+		plan.patient = slices.IndexFunc(d.platform.Patients(), func(row model.Patient) bool { return row.ID == p.PatientID })
 		for _, r := range p.Recommendations {
 			plan.units = append(plan.units, r.UnitsToPurchase)
 		}
@@ -104,7 +106,7 @@ func (d *driver) firstVariant(plan int) string {
 
 // take makes one step, and returns how platform and model disagree, or "".
 func (d *driver) take(s step) string {
-	p := moveTable[s.move].predict(d.model, s)
+	p := moveTable[s.move].predict(d.walkModel, s)
 	status, body, err := d.do(p.request)
 	d.met[s.move+" "+strconv.Itoa(status)]++
 	d.did = append(d.did, deed{p.request, status})
@@ -113,14 +115,14 @@ func (d *driver) take(s step) string {
 	}
 	if status != p.status {
 		body = bytes.TrimSpace(body)
-		return fmt.Sprintf("the platform answered %d, the model says %d\n      %s", status, p.status, body[:min(len(body), 160)])
+		return fmt.Sprintf("the platform answered %d, the walkModel says %d\n      %s", status, p.status, body[:min(len(body), 160)])
 	}
-	rows := &d.fake.world.events.Rows
+	rows := &d.fake.store.World.Events.Rows
 	for n := len(d.events); n < rows.End; n++ {
 		d.events = append(d.events, rows.At(n).ID) // before it is forgotten
 	}
-	if made := len(d.events); made != len(d.model.events) {
-		return fmt.Sprintf("there are %d events, the model says %d", made, len(d.model.events))
+	if made := len(d.events); made != len(d.walkModel.events) {
+		return fmt.Sprintf("there are %d events, the walkModel says %d", made, len(d.walkModel.events))
 	}
 	if !json.Valid(body) {
 		return fmt.Sprintf("the answer is not JSON: %q", body)
@@ -147,7 +149,7 @@ func (d *driver) compare(p prediction, body []byte) string {
 	for _, path := range slices.Sorted(maps.Keys(p.fields)) {
 		want, got := d.concrete(p.fields[path]), at(tree, path)
 		if fmt.Sprint(want) != fmt.Sprint(got) {
-			return fmt.Sprintf("%s is %v, the model says %v", path, got, want)
+			return fmt.Sprintf("%s is %v, the walkModel says %v", path, got, want)
 		}
 	}
 	return ""
@@ -164,7 +166,7 @@ func (d *driver) do(r request) (int, []byte, error) {
 	switch {
 	case broken != nil:
 		return 0, nil, broken
-	case errors.Is(err, ErrNotFound):
+	case errors.Is(err, model.ErrNotFound):
 		return http.StatusNotFound, body, nil
 	case err != nil:
 		return http.StatusUnprocessableEntity, body, nil

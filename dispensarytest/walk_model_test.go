@@ -15,8 +15,8 @@ import (
 type laws struct {
 	codeLife, tokenLife, retention time.Duration
 
-	setting  RefreshRotation // how the platform is set up
-	rotation RefreshRotation // how the model thinks that it is
+	setting  Behavior // how the platform is set up
+	rotation Behavior // how the walkModel thinks that it is
 
 	codesWorkOnce       bool
 	revokingEndsRefresh bool
@@ -34,7 +34,7 @@ type laws struct {
 	eventsApart         bool // those of one object have times of their own
 }
 
-func trueLaws(rotation RefreshRotation) laws {
+func trueLaws(rotation Behavior) laws {
 	return laws{
 		codeLife: 10 * time.Minute, tokenLife: 2 * time.Hour, retention: 30 * 24 * time.Hour,
 		setting: rotation, rotation: rotation, codesWorkOnce: true, revokingEndsRefresh: true, extendingEndsTokens: true,
@@ -119,7 +119,7 @@ type modelCode struct {
 }
 
 // model is the state of the whole platform.
-type model struct {
+type walkModel struct {
 	laws
 	now       time.Time
 	appScopes []string
@@ -147,7 +147,7 @@ func (g *modelGrant) has(scope string) bool {
 	return slices.ContainsFunc(g.scopes, func(s string) bool { return s == scope || slices.Contains(groupMembers[s], scope) })
 }
 
-func (m *model) sameAddress(a, b string) bool {
+func (m *walkModel) sameAddress(a, b string) bool {
 	if m.addressesFold {
 		return strings.EqualFold(a, b)
 	}
@@ -155,24 +155,24 @@ func (m *model) sameAddress(a, b string) bool {
 }
 
 // patientAt is the patient with an address, or -1.
-func (m *model) patientAt(email string) int {
+func (m *walkModel) patientAt(email string) int {
 	return slices.IndexFunc(m.patients, func(p *modelPatient) bool { return m.sameAddress(p.email, email) })
 }
 
 // taken reports that another patient has the address.
-func (m *model) taken(email string, except int) bool {
+func (m *walkModel) taken(email string, except int) bool {
 	at := m.patientAt(email)
 	return at >= 0 && at != except
 }
 
 // userTaken is taken for practitioners and staff.
-func (m *model) userTaken(email string, staff bool, except int) bool {
+func (m *walkModel) userTaken(email string, staff bool, except int) bool {
 	return slices.ContainsFunc(m.users, func(u *modelUser) bool {
 		return m.sameAddress(u.email, email) && (m.usersShareAddresses || u.staff == staff) && (except < 0 || u != m.users[except])
 	})
 }
 
-func (m *model) practitioners() (n int) {
+func (m *walkModel) practitioners() (n int) {
 	for _, u := range m.users {
 		if !u.staff {
 			n++
@@ -182,7 +182,7 @@ func (m *model) practitioners() (n int) {
 }
 
 // emit records an event about an object, and returns when it happened.
-func (m *model) emit(kind string, about ref) time.Time {
+func (m *walkModel) emit(kind string, about ref) time.Time {
 	e := &modelEvent{kind: kind, about: about, at: m.now}
 	for _, before := range m.events {
 		if m.eventsApart && before.about == about && !e.at.After(before.at) {
@@ -201,15 +201,15 @@ func (p *modelPlan) update(at time.Time) {
 }
 
 // called is what the API does beside answering: nothing, but under a bent law.
-func (m *model) called(kind string) {
+func (m *walkModel) called(kind string) {
 	if m.callsMakeEvents {
 		m.emit(kind, ref{})
 	}
 }
 
-func (m *model) kept(e *modelEvent) bool { return m.now.Sub(e.at) <= m.retention }
+func (m *walkModel) kept(e *modelEvent) bool { return m.now.Sub(e.at) <= m.retention }
 
-func (m *model) addPlan(p modelPlan) ref {
+func (m *walkModel) addPlan(p modelPlan) ref {
 	p.created, p.updated = m.now, m.now
 	if p.state == "active" {
 		p.told = m.now
@@ -219,7 +219,7 @@ func (m *model) addPlan(p modelPlan) ref {
 }
 
 // activatePlan and cancelPlan report whether the plan's state allows it.
-func (m *model) activatePlan(p *modelPlan) bool {
+func (m *walkModel) activatePlan(p *modelPlan) bool {
 	incomplete := p.patient < 0 || len(p.units) == 0
 	if !slices.Contains(m.activateFrom, p.state) || m.completeActivate && p.state == "draft" && incomplete {
 		return false
@@ -229,7 +229,7 @@ func (m *model) activatePlan(p *modelPlan) bool {
 	return true
 }
 
-func (m *model) cancelPlan(p *modelPlan) bool {
+func (m *walkModel) cancelPlan(p *modelPlan) bool {
 	if !slices.Contains(m.cancelFrom, p.state) {
 		return false
 	}
@@ -243,18 +243,18 @@ func (m *model) cancelPlan(p *modelPlan) bool {
 
 // issue gives out an access token; a refresh token comes along unless one that
 // exists stays.
-func (m *model) issue(g *modelGrant, supersedes int) ref {
+func (m *walkModel) issue(g *modelGrant, supersedes int) ref {
 	m.tokens = append(m.tokens, &modelToken{grant: g, expires: m.now.Add(m.tokenLife), supersedes: supersedes})
 	return ref{"token", len(m.tokens) - 1}
 }
 
-func (m *model) issueRefresh(g *modelGrant) ref {
+func (m *walkModel) issueRefresh(g *modelGrant) ref {
 	m.refreshes = append(m.refreshes, &modelRefresh{grant: g})
 	return ref{"refresh", len(m.refreshes) - 1}
 }
 
 // endConsents ends everything that was granted before.
-func (m *model) endConsents() {
+func (m *walkModel) endConsents() {
 	for _, t := range m.tokens {
 		t.grant.obsolete = true
 	}
@@ -268,7 +268,7 @@ func (m *model) endConsents() {
 
 // enter is what happens to every API call first: token, clinic key and scope. It
 // returns the status of a refusal, or 0.
-func (m *model) enter(token int, key keyChoice, scope string) int {
+func (m *walkModel) enter(token int, key keyChoice, scope string) int {
 	if token < 0 {
 		return 401
 	}

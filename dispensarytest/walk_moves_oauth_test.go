@@ -4,19 +4,21 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 func oauthMoves() []move {
 	return []move{
 		{"issue a token", 6, issueTokenMove},
-		{"authorize", 2, func(m *model, _ step) prediction {
+		{"authorize", 2, func(m *walkModel, _ step) prediction {
 			m.codes = append(m.codes, &modelCode{scopes: slices.Clone(m.appScopes), expires: m.now.Add(m.codeLife)})
 			return act("a user authorizes", 200, nil, func(d *driver) (any, error) {
-				code := d.fake.tokens.newCode(d.fake.Users()[0])
+				code := d.fake.tokens.NewCode(d.fake.Users()[0])
 				return map[string]string{"code": code}, nil
 			}).bind("code", ref{"code", len(m.codes) - 1})
 		}},
-		{"redeem a code", 3, func(m *model, s step) prediction {
+		{"redeem a code", 3, func(m *walkModel, s step) prediction {
 			at := choose(len(m.codes), s.a)
 			p := prediction{request: tokenRequest(map[string]any{"grant_type": "authorization_code", "code": ref{"code", at}})}
 			if at < 0 || m.codes[at].gone || !m.now.Before(m.codes[at].expires) {
@@ -27,7 +29,7 @@ func oauthMoves() []move {
 			return p.answer(200, map[string]any{"oauth.expires_in": 7200}).bindPair(m.issue(g, -1), m.issueRefresh(g))
 		}},
 		{"refresh", 4, refreshMove},
-		{"revoke", 1, func(m *model, s step) prediction {
+		{"revoke", 1, func(m *walkModel, s step) prediction {
 			token, refresh := choose(len(m.tokens), s.a), choose(len(m.refreshes), s.a)
 			p := prediction{request: tokenRequest(map[string]any{"token": ref{"token", token}})}
 			if s.b%2 == 0 {
@@ -44,7 +46,7 @@ func oauthMoves() []move {
 			}
 			return p.answer(200, nil)
 		}},
-		{"extend the scopes", 1, func(m *model, s step) prediction {
+		{"extend the scopes", 1, func(m *walkModel, s step) prediction {
 			const more = "patients:treatment_plan_history"
 			if !slices.Contains(m.appScopes, more) && s.a%4 == 0 {
 				m.appScopes = append(m.appScopes, more)
@@ -55,7 +57,7 @@ func oauthMoves() []move {
 			}
 			return act("the application asks for a scope it has", 200, nil, func(d *driver) (any, error) { return nil, d.fake.ExtendScopes("clinic:read") })
 		}},
-		{"expire a token", 1, func(m *model, s step) prediction {
+		{"expire a token", 1, func(m *walkModel, s step) prediction {
 			at := choose(len(m.tokens), s.a)
 			status := 200
 			if at < 0 {
@@ -67,7 +69,7 @@ func oauthMoves() []move {
 				return nil, d.fake.ExpireToken(d.id(ref{"token", at}))
 			})
 		}},
-		{"let time pass", 6, func(m *model, s step) prediction {
+		{"let time pass", 6, func(m *walkModel, s step) prediction {
 			passes := []time.Duration{
 				time.Second, time.Minute, 5 * time.Minute, 10*time.Minute - time.Second, 10 * time.Minute, 11 * time.Minute,
 				time.Hour, 2*time.Hour - time.Second, 2 * time.Hour, 3 * time.Hour, 24 * time.Hour, 24 * time.Hour, 10 * 24 * time.Hour, 30 * 24 * time.Hour,
@@ -101,7 +103,7 @@ func (p prediction) bindPair(access, refresh ref) prediction {
 	return p
 }
 
-func issueTokenMove(m *model, s step) prediction {
+func issueTokenMove(m *walkModel, s step) prediction {
 	var scopes []string
 	switch s.a % 16 {
 	case 0:
@@ -122,13 +124,13 @@ func issueTokenMove(m *model, s step) prediction {
 		g.scopes, text = slices.Clone(m.appScopes), "a token is issued with the application's scopes"
 	}
 	p := act(text, 200, nil, func(d *driver) (any, error) {
-		return d.fake.IssueToken(User{}, scopes...), nil
+		return d.fake.IssueToken(model.User{}, scopes...), nil
 	})
 	p.binds = map[string]ref{"AccessToken": m.issue(g, -1), "RefreshToken": m.issueRefresh(g)}
 	return p
 }
 
-func refreshMove(m *model, s step) prediction {
+func refreshMove(m *walkModel, s step) prediction {
 	at := choose(len(m.refreshes), s.a)
 	p := prediction{request: tokenRequest(map[string]any{"grant_type": "refresh_token", "refresh_token": ref{"refresh", at}})}
 	if at < 0 || m.refreshes[at].ended || !m.refreshes[at].grant.live() {
@@ -136,9 +138,9 @@ func refreshMove(m *model, s step) prediction {
 	}
 	g := m.refreshes[at].grant
 	switch m.rotation {
-	case RotationGrace:
+	case RefreshRotationGrace:
 		return p.answer(200, nil).bindPair(m.issue(g, at), m.issueRefresh(g))
-	case RotationImmediate:
+	case RefreshRotationImmediate:
 		m.refreshes[at].ended = true
 		return p.answer(200, nil).bindPair(m.issue(g, -1), m.issueRefresh(g))
 	}

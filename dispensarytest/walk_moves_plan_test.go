@@ -4,12 +4,14 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 )
 
 func planMoves() []move {
 	return []move{
 		{"create a plan", 6, createPlanMove},
-		{"get a plan", 4, func(m *model, s step) prediction {
+		{"get a plan", 4, func(m *walkModel, s step) prediction {
 			p, plan, done := m.planCall(s, "GET", "patients:read", "")
 			if done {
 				return p
@@ -18,7 +20,7 @@ func planMoves() []move {
 		}},
 		{"list plans", 3, listPlansMove},
 		{"update a plan", 4, updatePlanMove},
-		{"activate a plan", 5, func(m *model, s step) prediction {
+		{"activate a plan", 5, func(m *walkModel, s step) prediction {
 			p, plan, done := m.planCall(s, "PATCH", "clinic:write", "/activate")
 			switch {
 			case done:
@@ -29,7 +31,7 @@ func planMoves() []move {
 			m.called("treatment_plan.created")
 			return p.answer(200, m.planFields(plan))
 		}},
-		{"cancel a plan", 3, func(m *model, s step) prediction {
+		{"cancel a plan", 3, func(m *walkModel, s step) prediction {
 			p, plan, done := m.planCall(s, "PATCH", "clinic:write", "/cancel")
 			switch {
 			case done:
@@ -39,7 +41,7 @@ func planMoves() []move {
 			}
 			return p.answer(200, m.planFields(plan))
 		}},
-		{"check a plan out", 2, func(m *model, s step) prediction {
+		{"check a plan out", 2, func(m *walkModel, s step) prediction {
 			p, at, done := m.planCall(s, "POST", "clinic:write", "/in_office_checkout")
 			switch {
 			case done:
@@ -51,7 +53,7 @@ func planMoves() []move {
 			return p.answer(201, nil)
 		}},
 		{"make a link", 3, makeLinkMove},
-		{"get a link", 2, func(m *model, s step) prediction {
+		{"get a link", 2, func(m *walkModel, s step) prediction {
 			at := choose(len(m.plans), s.a)
 			p, refused := m.call(s, "GET", "clinic:read", "/clinic/dynamic_links/treatment_plans/", ref{"plan", at})
 			switch {
@@ -70,7 +72,7 @@ func planMoves() []move {
 }
 
 // planCall starts the prediction of a call that is about one plan.
-func (m *model) planCall(s step, method, scope, suffix string) (p prediction, plan int, done bool) {
+func (m *walkModel) planCall(s step, method, scope, suffix string) (p prediction, plan int, done bool) {
 	plan = choose(len(m.plans), s.a)
 	p, refused := m.call(s, method, scope, "/clinic/treatment_plans/", ref{"plan", plan}, suffix)
 	switch {
@@ -84,11 +86,11 @@ func (m *model) planCall(s step, method, scope, suffix string) (p prediction, pl
 	return p, plan, false
 }
 
-func (m *model) planFields(at int) map[string]any {
+func (m *walkModel) planFields(at int) map[string]any {
 	plan := m.plans[at]
 	fields := map[string]any{
 		"treatment_plan.id": ref{"plan", at}, "treatment_plan.state": plan.state, "treatment_plan.recommendations.#": len(plan.units),
-		"treatment_plan.created_at": stamp(plan.created), "treatment_plan.updated_at": stamp(plan.updated),
+		"treatment_plan.created_at": view.Time(plan.created), "treatment_plan.updated_at": view.Time(plan.updated),
 		"treatment_plan.metadata.id": nil, "treatment_plan.personal_message": nil, "treatment_plan.available_at": nil,
 	}
 	if plan.patient >= 0 {
@@ -118,7 +120,7 @@ func lines(number int) (units []int, body []any) {
 	return units, body
 }
 
-func createPlanMove(m *model, s step) prediction {
+func createPlanMove(m *walkModel, s step) prediction {
 	patient := choose(len(m.patients), s.a)
 	plan := modelPlan{patient: patient, state: "active", metadata: metadataID(s.b)}
 	p, refused := m.call(s, "POST", "clinic:write", "/clinic/patients/", ref{"patient", patient}, "/treatment_plans")
@@ -152,7 +154,7 @@ func createPlanMove(m *model, s step) prediction {
 	return p.answer(201, fields).bind("treatment_plan.id", made)
 }
 
-func listPlansMove(m *model, s step) prediction {
+func listPlansMove(m *walkModel, s step) prediction {
 	patient, found := choose(len(m.patients), s.a), 0
 	p, refused := m.call(s, "GET", "patients:read", "/clinic/patients/", ref{"patient", patient}, "/treatment_plans")
 	switch {
@@ -169,7 +171,7 @@ func listPlansMove(m *model, s step) prediction {
 	return p.answer(200, map[string]any{"meta.total_count": found})
 }
 
-func updatePlanMove(m *model, s step) prediction {
+func updatePlanMove(m *walkModel, s step) prediction {
 	p, at, done := m.planCall(s, "PATCH", "clinic:write", "")
 	units, recommendations := lines(s.b)
 	p.request.body = map[string]any{"recommendations": recommendations, "personal_message": "Take care."}
@@ -188,7 +190,7 @@ func updatePlanMove(m *model, s step) prediction {
 	return p.answer(200, m.planFields(at))
 }
 
-func makeLinkMove(m *model, s step) prediction {
+func makeLinkMove(m *walkModel, s step) prediction {
 	p, refused := m.call(s, "POST", "clinic:write", "/clinic/dynamic_links/treatment_plans")
 	plan := modelPlan{patient: -1, state: "draft"}
 	p.request.body = map[string]any{"treatment_plan": map[string]any{"practitioner_id": ref{"user", 0}}}

@@ -3,13 +3,15 @@ package dispensarytest
 import (
 	"fmt"
 	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // platformMoves are what the platform's own people do. Their answers are the
 // rows that the actions return, under "Row", and the event, under "Event".
 func platformMoves() []move {
 	return []move{
-		{"a patient registers", 3, func(m *model, s step) prediction {
+		{"a patient registers", 3, func(m *walkModel, s step) prediction {
 			email := address("p", s.a)
 			status := 422
 			p := prediction{}
@@ -18,11 +20,11 @@ func platformMoves() []move {
 				m.patients = append(m.patients, &modelPatient{email: email})
 				p = m.happened("patient.created", ref{"patient", len(m.patients) - 1}, "Row.ID")
 			}
-			return p.doing(status, "a patient registers as "+email, func(d *driver) (any, Event, error) {
-				return result(d.platform.RegisterPatient(NewPatient{Email: email}))
+			return p.doing(status, "a patient registers as "+email, func(d *driver) (any, model.Event, error) {
+				return result(d.platform.RegisterPatient(model.NewPatient{Email: email}))
 			})
 		}},
-		{"a patient edits", 3, func(m *model, s step) prediction {
+		{"a patient edits", 3, func(m *walkModel, s step) prediction {
 			at, email := choose(len(m.patients), s.a), address("p", s.b)
 			status, p := 200, prediction{}
 			switch {
@@ -34,17 +36,17 @@ func platformMoves() []move {
 				m.patients[at].email = email
 				p = m.happened("patient.updated", ref{"patient", at}, "")
 			}
-			return p.doing(status, fmt.Sprintf("%v moves to %s", ref{"patient", at}, email), func(d *driver) (any, Event, error) {
-				return result(d.platform.EditPatient(d.id(ref{"patient", at}), PatientChange{Email: &email}))
+			return p.doing(status, fmt.Sprintf("%v moves to %s", ref{"patient", at}, email), func(d *driver) (any, model.Event, error) {
+				return result(d.platform.EditPatient(d.id(ref{"patient", at}), model.PatientChange{Email: &email}))
 			})
 		}},
 		{"a practitioner writes a plan", 3, writePlanMove},
-		{"a practitioner activates", 2, func(m *model, s step) prediction {
-			return m.planAction(s, "activates", "treatment_plan.created", m.activatePlan, func(d *driver, id string) (Plan, Event, error) {
+		{"a practitioner activates", 2, func(m *walkModel, s step) prediction {
+			return m.planAction(s, "activates", "treatment_plan.created", m.activatePlan, func(d *driver, id string) (model.Plan, model.Event, error) {
 				return d.platform.ActivatePlan(id)
 			})
 		}},
-		{"a practitioner edits", 2, func(m *model, s step) prediction {
+		{"a practitioner edits", 2, func(m *walkModel, s step) prediction {
 			message := fmt.Sprint("Note ", s.b%10)
 			edit := func(p *modelPlan) bool {
 				if p.state == "cancelled" {
@@ -53,18 +55,18 @@ func platformMoves() []move {
 				p.message = message
 				return true
 			}
-			return m.planAction(s, "edits", "treatment_plan.updated", edit, func(d *driver, id string) (Plan, Event, error) {
-				return d.platform.UpdatePlan(id, PlanChange{PersonalMessage: &message})
+			return m.planAction(s, "edits", "treatment_plan.updated", edit, func(d *driver, id string) (model.Plan, model.Event, error) {
+				return d.platform.UpdatePlan(id, model.PlanChange{PersonalMessage: &message})
 			})
 		}},
 		{"a practitioner edits a line", 2, editLineMove},
-		{"a practitioner cancels", 2, func(m *model, s step) prediction {
-			return m.planAction(s, "cancels", "treatment_plan.updated", m.cancelPlan, func(d *driver, id string) (Plan, Event, error) {
+		{"a practitioner cancels", 2, func(m *walkModel, s step) prediction {
+			return m.planAction(s, "cancels", "treatment_plan.updated", m.cancelPlan, func(d *driver, id string) (model.Plan, model.Event, error) {
 				return d.platform.CancelPlan(id)
 			})
 		}},
 		{"a patient orders", 3, orderMove},
-		{"an order is refunded", 1, func(m *model, s step) prediction {
+		{"an order is refunded", 1, func(m *walkModel, s step) prediction {
 			at, status := choose(len(m.orders), s.a), 200
 			switch {
 			case at < 0:
@@ -78,30 +80,30 @@ func platformMoves() []move {
 				return d.platform.RefundOrder(d.id(ref{"order", at}), 0)
 			})
 		}},
-		{"the catalog changes", 1, func(m *model, s step) prediction {
+		{"the catalog changes", 1, func(m *walkModel, s step) prediction {
 			at := ref{"product", s.a % 44}
-			return m.happened("product.description.updated", at, "").doing(200, fmt.Sprintf("%v is described anew", at), func(d *driver) (any, Event, error) {
+			return m.happened("product.description.updated", at, "").doing(200, fmt.Sprintf("%v is described anew", at), func(d *driver) (any, model.Event, error) {
 				return result(d.platform.DescribeProduct(d.id(at), "<p>New.</p>"))
 			})
 		}},
-		{"the clinic revokes its key", 1, func(m *model, _ step) prediction {
+		{"the clinic revokes its key", 1, func(m *walkModel, _ step) prediction {
 			status, p := 422, prediction{}
 			if !m.revoked {
 				status, p = 200, m.happened("clinic_key.revoked", ref{kind: "integration"}, "")
 				m.revoked = true
 			}
-			return p.doing(status, "the clinic revokes its key", func(d *driver) (any, Event, error) {
+			return p.doing(status, "the clinic revokes its key", func(d *driver) (any, model.Event, error) {
 				e, err := d.platform.RevokeClinicKey(d.fake.ClinicKey())
 				return nil, e, err
 			})
 		}},
-		{"the clinic takes its key back", 1, func(m *model, _ step) prediction {
+		{"the clinic takes its key back", 1, func(m *walkModel, _ step) prediction {
 			status, p := 422, prediction{}
 			if m.revoked {
 				status, p = 200, m.happened("clinic_key.activated", ref{kind: "integration"}, "")
 				m.revoked, m.activated = false, true
 			}
-			return p.doing(status, "the clinic takes its key back", func(d *driver) (any, Event, error) {
+			return p.doing(status, "the clinic takes its key back", func(d *driver) (any, model.Event, error) {
 				e, err := d.platform.ReactivateClinicKey(d.fake.ClinicKey())
 				return nil, e, err
 			})
@@ -109,10 +111,10 @@ func platformMoves() []move {
 	}
 }
 
-func result[T any](row T, e Event, err error) (any, Event, error) { return row, e, err }
+func result[T any](row T, e model.Event, err error) (any, model.Event, error) { return row, e, err }
 
 // happened records an event about an object, and binds the object where it was made.
-func (m *model) happened(kind string, about ref, path string) (p prediction) {
+func (m *walkModel) happened(kind string, about ref, path string) (p prediction) {
 	at := m.emit(kind, about)
 	if about.kind == "plan" {
 		m.plans[about.n].updated = at
@@ -126,7 +128,7 @@ func (m *model) happened(kind string, about ref, path string) (p prediction) {
 }
 
 // doing completes the prediction of an action.
-func (p prediction) doing(status int, text string, run func(d *driver) (any, Event, error)) prediction {
+func (p prediction) doing(status int, text string, run func(d *driver) (any, model.Event, error)) prediction {
 	p.status = status
 	p.request = request{text: text, act: func(d *driver) (any, error) {
 		row, e, err := run(d)
@@ -135,11 +137,11 @@ func (p prediction) doing(status int, text string, run func(d *driver) (any, Eve
 	return p
 }
 
-func writePlanMove(m *model, s step) prediction {
+func writePlanMove(m *walkModel, s step) prediction {
 	patient, draft := choose(len(m.patients), s.a), s.b%2 == 0
 	text := fmt.Sprintf("a practitioner writes a plan for %v, draft %t", ref{"patient", patient}, draft)
-	run := func(d *driver) (any, Event, error) {
-		return result(d.platform.CreatePlan(d.id(ref{"patient", patient}), NewPlan{Draft: draft}))
+	run := func(d *driver) (any, model.Event, error) {
+		return result(d.platform.CreatePlan(d.id(ref{"patient", patient}), model.NewPlan{Draft: draft}))
 	}
 	if patient < 0 {
 		return prediction{}.doing(404, text, run)
@@ -156,7 +158,7 @@ func writePlanMove(m *model, s step) prediction {
 }
 
 // planAction is an action on one plan, which its state may not allow.
-func (m *model) planAction(s step, verb, kind string, change func(*modelPlan) bool, run func(*driver, string) (Plan, Event, error)) prediction {
+func (m *walkModel) planAction(s step, verb, kind string, change func(*modelPlan) bool, run func(*driver, string) (model.Plan, model.Event, error)) prediction {
 	at := choose(len(m.plans), s.a)
 	status, p := 200, prediction{}
 	switch {
@@ -168,16 +170,16 @@ func (m *model) planAction(s step, verb, kind string, change func(*modelPlan) bo
 		p = m.happened(kind, ref{"plan", at}, "")
 		p.fields["Row.State"] = m.plans[at].state
 	}
-	return p.doing(status, fmt.Sprintf("a practitioner %s %v", verb, ref{"plan", at}), func(d *driver) (any, Event, error) {
+	return p.doing(status, fmt.Sprintf("a practitioner %s %v", verb, ref{"plan", at}), func(d *driver) (any, model.Event, error) {
 		return result(run(d, d.id(ref{"plan", at})))
 	})
 }
 
-func editLineMove(m *model, s step) prediction {
+func editLineMove(m *walkModel, s step) prediction {
 	at, units := choose(len(m.plans), s.a), 1+s.b%9
 	text := fmt.Sprintf("a practitioner sets the first line of %v to %d", ref{"plan", at}, units)
-	run := func(d *driver) (any, Event, error) {
-		return result(d.platform.UpdateRecommendation(d.id(ref{"plan", at}), Recommendation{VariantID: d.firstVariant(at), UnitsToPurchase: units}))
+	run := func(d *driver) (any, model.Event, error) {
+		return result(d.platform.UpdateRecommendation(d.id(ref{"plan", at}), model.Recommendation{VariantID: d.firstVariant(at), UnitsToPurchase: units}))
 	}
 	switch {
 	case at < 0:
@@ -191,7 +193,7 @@ func editLineMove(m *model, s step) prediction {
 	return m.happened("treatment_plan.recommendation.updated", ref{"plan", at}, "").doing(200, text, run)
 }
 
-func orderMove(m *model, s step) prediction {
+func orderMove(m *walkModel, s step) prediction {
 	patient, plan := choose(len(m.patients), s.a), -1
 	if s.b%2 == 0 && len(m.plans) > 0 {
 		plan = s.b / 2 % len(m.plans)
@@ -222,8 +224,8 @@ func orderMove(m *model, s step) prediction {
 			p.fields[fmt.Sprintf("Row.Lines.%d.Quantity", i)] = n
 		}
 	}
-	return p.doing(status, fmt.Sprintf("%v orders, plan %d", ref{"patient", patient}, plan), func(d *driver) (any, Event, error) {
-		var in NewOrder
+	return p.doing(status, fmt.Sprintf("%v orders, plan %d", ref{"patient", patient}, plan), func(d *driver) (any, model.Event, error) {
+		var in model.NewOrder
 		if plan >= 0 {
 			in.PlanIDs = []string{d.id(ref{"plan", plan})}
 		}

@@ -4,11 +4,13 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 )
 
 func readMoves() []move {
 	return []move{
-		{"get a patient", 4, func(m *model, s step) prediction {
+		{"get a patient", 4, func(m *walkModel, s step) prediction {
 			at := choose(len(m.patients), s.a)
 			p, refused := m.call(s, "GET", "patients:read", "/clinic/patients/", ref{"patient", at})
 			switch {
@@ -19,14 +21,14 @@ func readMoves() []move {
 			}
 			return p.answer(200, m.patientFields(at))
 		}},
-		{"list patients", 2, func(m *model, s step) prediction {
+		{"list patients", 2, func(m *walkModel, s step) prediction {
 			p, refused := m.call(s, "GET", "patients:read", "/clinic/patients")
 			if refused {
 				return p
 			}
 			return p.answer(200, map[string]any{"meta.total_count": len(m.patients), "patients.#": min(len(m.patients), 25)})
 		}},
-		{"search patients", 2, func(m *model, s step) prediction {
+		{"search patients", 2, func(m *walkModel, s step) prediction {
 			email, found := address("p", s.a), 0
 			for _, patient := range m.patients {
 				if strings.Contains(strings.ToLower(patient.email), strings.ToLower(email)) {
@@ -40,7 +42,7 @@ func readMoves() []move {
 			}
 			return p.answer(200, map[string]any{"meta.total_count": found})
 		}},
-		{"get the clinic", 3, func(m *model, s step) prediction {
+		{"get the clinic", 3, func(m *walkModel, s step) prediction {
 			p, refused := m.call(s, "GET", "clinic:read", "/clinic")
 			if refused {
 				return p
@@ -51,7 +53,7 @@ func readMoves() []move {
 			}
 			return p.answer(200, fields)
 		}},
-		{"get a product", 1, func(m *model, s step) prediction {
+		{"get a product", 1, func(m *walkModel, s step) prediction {
 			p, refused := m.call(s, "GET", "catalog:read", "/catalog/products/", ref{"product", s.a % 44})
 			if refused {
 				return p
@@ -61,7 +63,7 @@ func readMoves() []move {
 		{"find metadata", 3, findMetadata},
 		{"list events", 4, listEventGroup},
 		{"get an event", 4, getOneEvent},
-		{"list orders", 2, func(m *model, s step) prediction {
+		{"list orders", 2, func(m *walkModel, s step) prediction {
 			at, found := choose(len(m.patients), s.a), 0
 			for _, o := range m.orders {
 				if o.patient == at {
@@ -74,7 +76,7 @@ func readMoves() []move {
 			}
 			return p.answer(200, map[string]any{"orders.#": found})
 		}},
-		{"get an order", 2, func(m *model, s step) prediction {
+		{"get an order", 2, func(m *walkModel, s step) prediction {
 			at := choose(len(m.orders), s.a)
 			p, refused := m.call(s, "GET", "patients:order_history", "/clinic/orders/", ref{"order", at})
 			switch {
@@ -92,14 +94,14 @@ func readMoves() []move {
 			}
 			return p.answer(200, fields)
 		}},
-		{"use a wrong verb", 1, func(m *model, s step) prediction {
+		{"use a wrong verb", 1, func(m *walkModel, s step) prediction {
 			p := prediction{request: request{method: "PUT", path: []any{"/clinic/patients/", ref{"patient", 0}}, token: m.caller(s)}}
 			return p.answer(404, nil)
 		}},
 	}
 }
 
-func (m *model) patientFields(at int) map[string]any {
+func (m *walkModel) patientFields(at int) map[string]any {
 	patient := m.patients[at]
 	fields := map[string]any{
 		"patient.id": ref{"patient", at}, "patient.email": patient.email, "patient.metadata.id": nil,
@@ -112,11 +114,11 @@ func (m *model) patientFields(at int) map[string]any {
 }
 
 // readable reports whether a token with these scopes sees a plan.
-func (m *model) readable(p *modelPlan, g *modelGrant) bool {
+func (m *walkModel) readable(p *modelPlan, g *modelGrant) bool {
 	return !m.outsideNeedsHistory || !p.outside || g.has("patients:treatment_plan_history")
 }
 
-func findMetadata(m *model, s step) prediction {
+func findMetadata(m *walkModel, s step) prediction {
 	id, kind := metadataID(s.a), [...]string{"", "patient", "practitioner", "staff", "treatment_plan"}[s.b%5]
 	p, refused := m.call(s, "GET", "", "/clinic/metadata")
 	p.request.query = "?id=" + id + "&type=" + kind
@@ -153,7 +155,7 @@ var eventGroups = []struct{ path, prefix, scope string }{
 	{"treatment_plans", "treatment_plan.", "patients:treatment_plan_history"},
 }
 
-func listEventGroup(m *model, s step) prediction {
+func listEventGroup(m *walkModel, s step) prediction {
 	group := eventGroups[s.a%len(eventGroups)]
 	p, refused := m.call(s, "GET", group.scope, "/events/"+group.path)
 	day := m.now.AddDate(0, 0, -(s.b % 3)).Format(time.DateOnly)
@@ -173,7 +175,7 @@ func listEventGroup(m *model, s step) prediction {
 	return p.answer(200, map[string]any{"meta.total_count": found})
 }
 
-func getOneEvent(m *model, s step) prediction {
+func getOneEvent(m *walkModel, s step) prediction {
 	at := choose(len(m.events), s.a)
 	p, refused := m.call(s, "GET", "", "/events/", ref{"event", at})
 	if refused {
@@ -187,5 +189,5 @@ func getOneEvent(m *model, s step) prediction {
 	if !m.also(&p, eventGroups[group].scope) {
 		return p
 	}
-	return p.answer(200, map[string]any{"event.type": e.kind, "event.created_at": stamp(e.at)})
+	return p.answer(200, map[string]any{"event.type": e.kind, "event.created_at": view.Time(e.at)})
 }

@@ -6,10 +6,10 @@ func writeMoves() []move {
 	return []move{
 		{"create a patient", 5, createPatientMove},
 		{"update a patient", 4, updatePatientMove},
-		{"create a practitioner", 2, func(m *model, s step) prediction { return createUserMove(m, s, false) }},
-		{"create staff", 2, func(m *model, s step) prediction { return createUserMove(m, s, true) }},
+		{"create a practitioner", 2, func(m *walkModel, s step) prediction { return createUserMove(m, s, false) }},
+		{"create staff", 2, func(m *walkModel, s step) prediction { return createUserMove(m, s, true) }},
 		{"update a user", 3, updateUserMove},
-		{"get a user", 2, func(m *model, s step) prediction {
+		{"get a user", 2, func(m *walkModel, s step) prediction {
 			at := choose(len(m.users), s.a)
 			staff := at >= 0 && m.users[at].staff
 			p, refused := m.call(s, "GET", "clinic:read", userPath[staff], "/", ref{"user", at})
@@ -29,7 +29,7 @@ var (
 	userKey  = map[bool]string{false: "practitioner", true: "staff"}
 )
 
-func createPatientMove(m *model, s step) prediction {
+func createPatientMove(m *walkModel, s step) prediction {
 	patient := modelPatient{email: address("p", s.a)}
 	p, refused := m.call(s, "POST", "patients:write", "/clinic/patients")
 	p.request.body = map[string]any{"email": patient.email, "first_name": "Walk", "last_name": "In"}
@@ -63,7 +63,7 @@ func createPatientMove(m *model, s step) prediction {
 	return p.answer(201, fields).bind("patient.id", made)
 }
 
-func updatePatientMove(m *model, s step) prediction {
+func updatePatientMove(m *walkModel, s step) prediction {
 	at := choose(len(m.patients), s.a)
 	p, refused := m.call(s, "PATCH", "patients:write", "/clinic/patients/", ref{"patient", at})
 	p.request.body = map[string]any{}
@@ -99,7 +99,7 @@ func updatePatientMove(m *model, s step) prediction {
 	return p.answer(200, m.patientFields(at))
 }
 
-func createUserMove(m *model, s step, staff bool) prediction {
+func createUserMove(m *walkModel, s step, staff bool) prediction {
 	u := modelUser{staff: staff, email: address("u", s.a), metadata: metadataID(s.b)}
 	p, refused := m.call(s, "POST", "clinic:write", userPath[staff])
 	p.request.body = map[string]any{"email": u.email, "first_name": "Ada", "last_name": "Walker", "metadata": map[string]any{"id": u.metadata}}
@@ -123,7 +123,7 @@ func createUserMove(m *model, s step, staff bool) prediction {
 		bind(userKey[staff]+".id", ref{"user", len(m.users) - 1})
 }
 
-func updateUserMove(m *model, s step) prediction {
+func updateUserMove(m *walkModel, s step) prediction {
 	at, email := choose(len(m.users), s.a), address("u", s.b)
 	staff := at >= 0 && m.users[at].staff
 	p, refused := m.call(s, "PATCH", "clinic:write", userPath[staff], "/", ref{"user", at})

@@ -45,7 +45,7 @@ type request struct {
 type move struct {
 	name    string
 	weight  int
-	predict func(m *model, s step) prediction
+	predict func(m *walkModel, s step) prediction
 }
 
 // moves are all kinds of steps.
@@ -95,7 +95,7 @@ func choose(n, number int) int {
 }
 
 // caller picks the token of a call: mostly the newest one that there is.
-func (m *model) caller(s step) int {
+func (m *walkModel) caller(s step) int {
 	if s.d%16 == 0 {
 		return choose(len(m.tokens), s.d/16)
 	}
@@ -113,14 +113,14 @@ func (s step) key() keyChoice {
 }
 
 // call starts the prediction of an API call. It is final when refused is true.
-func (m *model) call(s step, method, scope string, path ...any) (p prediction, refused bool) {
+func (m *walkModel) call(s step, method, scope string, path ...any) (p prediction, refused bool) {
 	p.request = request{method: method, path: path, token: m.caller(s), key: s.key()}
 	p.status = m.enter(p.request.token, p.request.key, scope)
 	return p, p.status != 0
 }
 
 // also asks for another scope.
-func (m *model) also(p *prediction, scope string) bool {
+func (m *walkModel) also(p *prediction, scope string) bool {
 	if !m.tokens[p.request.token].grant.has(scope) {
 		p.status = http.StatusForbidden
 		return false

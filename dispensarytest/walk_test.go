@@ -56,7 +56,7 @@ func TestPlatformAgreesWithModel(t *testing.T) {
 				found, answers := replay(l, steps)
 				if found != nil {
 					short, replays := shrink(l, found)
-					t.Errorf("platform and model disagree (seed %d, sequence %d, rotation %d), shortened from %d steps to %d in %d replays:%s",
+					t.Errorf("platform and model disagree (seed %d, sequence %d, behavior %s), shortened from %d steps to %d in %d replays:%s",
 						seed, n, l.setting, len(found.steps), len(short.steps), replays, short)
 					return
 				}
@@ -78,7 +78,7 @@ func TestPlatformAgreesWithModel(t *testing.T) {
 
 // sequence is the n-th of a seed. Sequences take turns in how refreshing works.
 func sequence(seed, n uint64, length int) (laws, []step) {
-	return trueLaws(RefreshRotation(n % 3)), randomSteps(rand.New(rand.NewPCG(seed, n)), length)
+	return trueLaws([]Behavior{RefreshRotationNone, RefreshRotationGrace, RefreshRotationImmediate}[n%3]), randomSteps(rand.New(rand.NewPCG(seed, n)), length)
 }
 
 // everythingWasMet demands that the walk was worth its time: each move has
@@ -119,7 +119,7 @@ func TestWalkNoticesWrongRules(t *testing.T) {
 		"tokens live 3 hours":                      func(l *laws) { l.tokenLife = 3 * time.Hour },
 		"events are kept for 31 days":              func(l *laws) { l.retention += 24 * time.Hour },
 		"codes work twice":                         func(l *laws) { l.codesWorkOnce = false },
-		"refreshing keeps the token":               func(l *laws) { l.rotation = RotationNone },
+		"refreshing keeps the token":               func(l *laws) { l.rotation = RefreshRotationNone },
 		"revoking spares the refresh token":        func(l *laws) { l.revokingEndsRefresh = false },
 		"more scopes leave tokens alone":           func(l *laws) { l.extendingEndsTokens = false },
 		"capital letters make another address":     func(l *laws) { l.addressesFold = false },

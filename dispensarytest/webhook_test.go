@@ -13,17 +13,20 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/webhooks"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // place lets the first patient order.
-func (b *browser) place() (Order, Event) {
+func (b *browser) place() (model.Order, model.Event) {
 	b.t.Helper()
-	order, event, err := b.fake.Platform().PlaceOrder(b.fake.Platform().Patients()[0].ID, NewOrder{})
+	order, event, err := b.fake.Platform().PlaceOrder(b.fake.Platform().Patients()[0].ID, model.NewOrder{})
 	require.NoError(b.t, err)
 	return order, event
 }
 
-func (b *browser) wait(event Event) error {
+func (b *browser) wait(event model.Event) error {
 	b.t.Helper()
 	return b.fake.WaitDelivered(b.t.Context(), event.ID)
 }
@@ -31,7 +34,7 @@ func (b *browser) wait(event Event) error {
 func TestOrderReachesTheReceiver(t *testing.T) {
 	t.Parallel()
 	b, hook := start(t, WithClock(frozen())), listen(t, nil)
-	b.subscribe(hook, OrderPlaced)
+	b.subscribe(hook, model.OrderPlaced)
 	order, event := b.place()
 	require.NoError(t, b.wait(event))
 	got := hook.all()
@@ -63,8 +66,8 @@ func TestOrderReachesTheReceiver(t *testing.T) {
 // The vector was made with: printf '1772442000.{"event":{"id":"1"}}' | openssl dgst -sha256 -hmac whsec
 func TestSignatureVector(t *testing.T) {
 	t.Parallel()
-	s := &sender{srv: &Server{clock: frozen().clock, app: Application{WebhookSecret: "whsec"}}}
-	assert.Equal(t, "t=1772442000,v1=d60e0784a9a4b08b9c4621bbb7bfa0f8d4e06adf12a707f4f60bb61c03eff53b", s.sign([]byte(`{"event":{"id":"1"}}`), signature{}))
+	s := &webhooks.Sender{Config: webhooks.Config{Clock: frozen().clock, App: model.Application{WebhookSecret: "whsec"}}}
+	assert.Equal(t, "t=1772442000,v1=d60e0784a9a4b08b9c4621bbb7bfa0f8d4e06adf12a707f4f60bb61c03eff53b", s.Sign([]byte(`{"event":{"id":"1"}}`), webhooks.Signature{}))
 }
 
 func TestRetrySchedule(t *testing.T) {
@@ -92,7 +95,7 @@ func TestRetrySchedule(t *testing.T) {
 		signatures[got.header.Get("SVC-Signature")] = true
 	}
 	assert.Len(t, signatures, 6, "signed anew before each attempt")
-	b.token = b.fake.IssueToken(User{}).AccessToken
+	b.token = b.fake.IssueToken(model.User{}).AccessToken
 	log := b.get("/webhooks/deliveries").ok(200, "webhook_deliveries").([]any)[0].(map[string]any)
 	assert.EqualValues(t, 6, log["attempt_number"])
 	assert.EqualValues(t, 500, log["response_status"])
@@ -210,7 +213,7 @@ func TestWhyAnEventIsNotSent(t *testing.T) {
 		require.ErrorContains(t, b.wait(event), text)
 	}
 	says("no webhook endpoint is registered")
-	b.subscribe(hook, PatientCreated)
+	b.subscribe(hook, model.PatientCreated)
 	says("not subscribed to order.placed")
 	b.subscribe(hook)
 	b.fake.InvalidateTokens()
@@ -229,7 +232,7 @@ func TestWhyAnEventIsNotSent(t *testing.T) {
 
 func TestUnconditionalDelivery(t *testing.T) {
 	t.Parallel()
-	b, hook := start(t, WithUnconditionalDelivery()), listen(t, nil)
+	b, hook := start(t, WithBehavior(DeliveryConditionsOff)), listen(t, nil)
 	b.subscribe(hook)
 	b.fake.InvalidateTokens()
 	_, event := b.place()
@@ -238,7 +241,7 @@ func TestUnconditionalDelivery(t *testing.T) {
 
 func TestProbes(t *testing.T) {
 	t.Parallel()
-	b, hook := start(t, WithProbe(ProbeBeforeEach), WithClock(frozen())), listen(t, nil)
+	b, hook := start(t, WithBehavior(ProbeBeforeEach), WithClock(frozen())), listen(t, nil)
 	b.subscribe(hook)
 	_, event := b.place()
 	require.NoError(t, b.wait(event))
@@ -249,12 +252,12 @@ func TestProbes(t *testing.T) {
 	assert.NotEmpty(t, got[2].body)
 
 	deaf := listen(t, func(n int, w http.ResponseWriter, _ string) { acknowledge(w, "wrong") })
-	b = start(t, WithProbe(ProbeOnRegistration), WithUnsignedProbe())
+	b = start(t, WithBehavior(ProbeOnRegistration), WithBehavior(ProbeSignatureUnsigned))
 	require.ErrorContains(t, b.fake.RegisterWebhook(deaf.URL), "probe: the answer does not carry the challenge token")
 	assert.Empty(t, deaf.all()[0].header.Get("SVC-Signature"))
 	_, registered := b.fake.Webhook()
 	assert.False(t, registered)
-	_, err := Start(WithProbe(ProbeOnRegistration), WithWebhook(deaf.URL))
+	_, err := Start(WithBehavior(ProbeOnRegistration), WithWebhook(deaf.URL))
 	require.ErrorContains(t, err, "refused")
 }
 
@@ -272,13 +275,13 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 func TestCloseEndsDeliveries(t *testing.T) {
 	t.Parallel()
 	stuck := make(chan struct{})
-	fake, err := Start(WithUnconditionalDelivery())
+	fake, err := Start(WithBehavior(DeliveryConditionsOff))
 	require.NoError(t, err)
 	reached := make(chan struct{})
 	hook := listen(t, func(_ int, _ http.ResponseWriter, _ string) { close(reached); <-stuck })
 	defer close(stuck)
 	require.NoError(t, fake.RegisterWebhook(hook.URL))
-	_, event, err := fake.Platform().RegisterPatient(NewPatient{})
+	_, event, err := fake.Platform().RegisterPatient(model.NewPatient{})
 	require.NoError(t, err)
 	<-reached
 	require.NoError(t, fake.Close())

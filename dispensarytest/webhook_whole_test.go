@@ -9,6 +9,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // wholeLife takes a webhook endpoint from its first delivery to its last: six
@@ -25,8 +28,8 @@ func wholeLife(t *testing.T, b *browser, pass func(time.Duration)) {
 	})
 	hook.secret = b.fake.Application().ChallengeToken
 	require.NoError(t, b.fake.RegisterWebhookHandler(hook))
-	log := func(e Event) map[string]any {
-		b.token = b.fake.IssueToken(User{}).AccessToken
+	log := func(e model.Event) map[string]any {
+		b.token = b.fake.IssueToken(model.User{}).AccessToken
 		return b.get("/webhooks/deliveries?event_id="+e.ID).ok(200, "webhook_deliveries").([]any)[0].(map[string]any)
 	}
 	_, first := b.place()
@@ -35,14 +38,14 @@ func wholeLife(t *testing.T, b *browser, pass func(time.Duration)) {
 	for n, wait := range []time.Duration{time.Minute, 5 * time.Minute, 30 * time.Minute, time.Hour, 5 * time.Hour, 0} {
 		row := log(first)
 		assert.EqualValues(t, n+1, row["attempt_number"])
-		assert.Equal(t, stamp(at), row["attempted_at"])
+		assert.Equal(t, view.Time(at), row["attempted_at"])
 		assert.Equal(t, false, row["successfully_delivered"])
 		if wait == 0 {
 			assert.Nil(t, row["next_attempt_at"], "six attempts, no seventh")
 			break
 		}
 		at = at.Add(wait)
-		assert.Equal(t, stamp(at), row["next_attempt_at"])
+		assert.Equal(t, view.Time(at), row["next_attempt_at"])
 		pass(wait - time.Nanosecond)
 		assert.Len(t, hook.all(), n+1, "not a moment too early")
 		pass(time.Nanosecond)
@@ -72,24 +75,24 @@ func wholeLife(t *testing.T, b *browser, pass func(time.Duration)) {
 	assert.Equal(t, "it answered 410", endpoint.Reason)
 
 	pass(30*24*time.Hour - 30*time.Hour)
-	b.token = b.fake.IssueToken(User{}).AccessToken
+	b.token = b.fake.IssueToken(model.User{}).AccessToken
 	assert.NotEmpty(t, b.get("/webhooks/deliveries").column("webhook_deliveries", "id"))
 	assert.Empty(t, b.get(fmt.Sprintf("/webhooks/deliveries?event_id=%s", first.ID)).column("webhook_deliveries", "id"), "30 days are over")
 	pass(2 * 24 * time.Hour)
-	b.token = b.fake.IssueToken(User{}).AccessToken
+	b.token = b.fake.IssueToken(model.User{}).AccessToken
 	assert.Empty(t, b.get("/webhooks/deliveries").column("webhook_deliveries", "id"))
 }
 
 func TestWholeWebhookLifeOnAFrozenClock(t *testing.T) {
 	t.Parallel()
-	b := start(t, WithInMemory(), WithClock(frozen()), WithUnconditionalDelivery())
+	b := start(t, WithInMemory(), WithClock(frozen()), WithBehavior(DeliveryConditionsOff))
 	wholeLife(t, b, b.fake.Clock().Advance)
 }
 
 func TestWholeWebhookLifeInTheBubble(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := start(t, WithInMemory(), WithUnconditionalDelivery())
+		b := start(t, WithInMemory(), WithBehavior(DeliveryConditionsOff))
 		wholeLife(t, b, func(d time.Duration) {
 			time.Sleep(d)
 			synctest.Wait()
@@ -102,11 +105,11 @@ func TestWholeWebhookLifeInTheBubble(t *testing.T) {
 func TestWebhookSwitchesTogether(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithClock(frozen()), WithIntegrations(2), WithDisorder(3, time.Minute),
-		WithReading(SilenceProbe, "before-each"), WithReading(SilenceProbeSignature, "unsigned"))
+		WithBehavior(ProbeBeforeEach), WithBehavior(ProbeSignatureUnsigned))
 	hook := newReceiver(nil)
 	hook.secret = b.fake.Application().ChallengeToken
 	require.NoError(t, b.fake.RegisterWebhookHandler(hook))
-	repeat := b.fake.Fault(Fault{Effect: DeliveryRepeated, Chance: 0.5, Seed: 4})
+	repeat := b.fake.Fault(model.Fault{Effect: model.DeliveryRepeated, Chance: 0.5, Seed: 4})
 	for range 10 {
 		b.place()
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
 )
 
 // What is wrong with an option is said in words that lead on: the name that was meant
@@ -18,14 +19,14 @@ func TestWrongOptions(t *testing.T) {
 		option dispensarytest.Option
 		want   string
 	}{
-		"reading of nothing known": {dispensarytest.WithReading("foo", "bar"), `there is no open point "foo", only access-token-after-refresh, array-filters`},
-		"misspelt open point":      {dispensarytest.WithReading("probes", "off"), `there is no open point "probes" (did you mean "probe"?)`},
-		"scope of nothing known":   {dispensarytest.WithScopes("everything"), `there is no scope "everything", only catalog:read, clinic:read`},
-		"misspelt scope":           {dispensarytest.WithScopes("patients:raed"), `there is no scope "patients:raed" (did you mean "patients:read"?)`},
-		"event type":               {dispensarytest.WithWebhook("https://example.com/", "x"), `there is no event type "x", only clinic_key.activated`},
-		"webhook over FTP":         {dispensarytest.WithWebhook("ftp://127.0.0.1/"), `webhook address "ftp://127.0.0.1/" is not one of HTTPS`},
-		"webhook over plain HTTP":  {dispensarytest.WithWebhook("http://example.com/"), `plain HTTP only on loopback`},
-		"redirect over FTP":        {dispensarytest.WithRedirectURI("ftp://127.0.0.1/"), `WithRedirectURI("ftp://127.0.0.1/"): not an address of HTTPS`},
+		"behavior of nothing known": {dispensarytest.WithBehavior("foo=bar"), `there is no open point "foo", only access-token-after-refresh, array-filters`},
+		"misspelt open point":       {dispensarytest.WithBehavior("probes=off"), `there is no open point "probes" (did you mean "probe"?)`},
+		"scope of nothing known":    {dispensarytest.WithScopes("everything"), `there is no scope "everything", only catalog:read, clinic:read`},
+		"misspelt scope":            {dispensarytest.WithScopes("patients:raed"), `there is no scope "patients:raed" (did you mean "patients:read"?)`},
+		"event type":                {dispensarytest.WithWebhook("https://example.com/", "x"), `there is no event type "x", only clinic_key.activated`},
+		"webhook over FTP":          {dispensarytest.WithWebhook("ftp://127.0.0.1/"), `webhook address "ftp://127.0.0.1/" is not one of HTTPS`},
+		"webhook over plain HTTP":   {dispensarytest.WithWebhook("http://example.com/"), `plain HTTP only on loopback`},
+		"redirect over FTP":         {dispensarytest.WithRedirectURI("ftp://127.0.0.1/"), `WithRedirectURI("ftp://127.0.0.1/"): not an address of HTTPS`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -48,8 +49,8 @@ func TestAFailureOfTheMachineIsNoWrongOption(t *testing.T) {
 
 func TestScopes(t *testing.T) {
 	t.Parallel()
-	assert.Len(t, dispensarytest.Scopes(), 9)
-	for _, scope := range dispensarytest.Scopes() {
+	assert.Len(t, operations.Scopes(), 9)
+	for _, scope := range operations.Scopes() {
 		_, err := dispensarytest.Start(dispensarytest.WithInMemory(), dispensarytest.WithScopes(scope))
 		assert.NoError(t, err)
 	}

@@ -12,14 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/resourcetest"
 )
 
 // deliver registers a webhook endpoint that fails for the given number of
 // requests, lets an order be placed, and makes the deliveries that are due.
-func (b *bench) deliver(t *testing.T, failures int32) dispensarytest.Event {
+func (b *bench) deliver(t *testing.T, failures int32) model.Event {
 	t.Helper()
 	var requests atomic.Int32
 	require.NoError(t, b.platform.RegisterWebhookHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -29,7 +29,7 @@ func (b *bench) deliver(t *testing.T, failures int32) dispensarytest.Event {
 		}
 		fmt.Fprintf(w, `{"challenge":%q}`, b.platform.Application().ChallengeToken)
 	})))
-	_, event, err := b.platform.Platform().PlaceOrder(b.platform.Platform().Patients()[0].ID, dispensarytest.NewOrder{})
+	_, event, err := b.platform.Platform().PlaceOrder(b.platform.Platform().Patients()[0].ID, model.NewOrder{})
 	require.NoError(t, err)
 	b.clock.Advance(0)
 	return event

@@ -10,6 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
 )
 
@@ -20,7 +21,7 @@ func connect() (*dispensarytest.Server, *dispensary.Client) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	return platform, platform.Client(dispensarytest.User{})
+	return platform, platform.Client(model.User{})
 }
 
 // The record of events finds what a webhook has missed. Lists leave the data out;
@@ -29,7 +30,7 @@ func ExampleGroup_All() {
 	platform, client := connect()
 	defer platform.Close()
 	ctx, p := context.Background(), platform.Platform()
-	if _, _, err := p.PlaceOrder(p.Patients()[0].ID, dispensarytest.NewOrder{}); err != nil {
+	if _, _, err := p.PlaceOrder(p.Patients()[0].ID, model.NewOrder{}); err != nil {
 		log.Fatal(err)
 	}
 
@@ -56,7 +57,7 @@ func ExampleService_Get() {
 	platform, client := connect()
 	defer platform.Close()
 
-	_, patient, err := platform.Platform().RegisterPatient(dispensarytest.NewPatient{FirstName: "Ada", LastName: "Example"})
+	_, patient, err := platform.Platform().RegisterPatient(model.NewPatient{FirstName: "Ada", LastName: "Example"})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -84,8 +85,8 @@ func ExampleDeliveries_List() {
 	if err := platform.RegisterWebhookHandler(http.NotFoundHandler()); err != nil {
 		log.Fatal(err)
 	}
-	client, p := platform.Client(dispensarytest.User{}), platform.Platform()
-	if _, _, err := p.PlaceOrder(p.Patients()[0].ID, dispensarytest.NewOrder{}); err != nil {
+	client, p := platform.Client(model.User{}), platform.Platform()
+	if _, _, err := p.PlaceOrder(p.Patients()[0].ID, model.NewOrder{}); err != nil {
 		log.Fatal(err)
 	}
 	clock.Advance(0) // what is due is delivered

@@ -13,6 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/resourcetest"
 	"github.com/dispensary-go/dispensary/treatmentplans"
@@ -39,7 +40,7 @@ func start(t *testing.T) *bench {
 }
 
 // connect gets a fresh token: they end after two hours on the platform's clock.
-func (b *bench) connect() { b.Service = b.platform.Client(dispensarytest.User{}).Events }
+func (b *bench) connect() { b.Service = b.platform.Client(model.User{}).Events }
 
 // later moves the clock.
 func (b *bench) later(d time.Duration) {
@@ -49,26 +50,26 @@ func (b *bench) later(d time.Duration) {
 
 // happen lets the platform's users do something that makes events of every group,
 // and returns the events.
-func (b *bench) happen(t *testing.T) []dispensarytest.Event {
+func (b *bench) happen(t *testing.T) []model.Event {
 	t.Helper()
 	p := b.platform.Platform()
-	patient, created, err := p.RegisterPatient(dispensarytest.NewPatient{})
+	patient, created, err := p.RegisterPatient(model.NewPatient{})
 	require.NoError(t, err)
-	_, updated, err := p.EditPatient(patient.ID, dispensarytest.PatientChange{FirstName: new("Changed")})
+	_, updated, err := p.EditPatient(patient.ID, model.PatientChange{FirstName: new("Changed")})
 	require.NoError(t, err)
-	plan, planned, err := p.CreatePlan(patient.ID, dispensarytest.NewPlan{})
+	plan, planned, err := p.CreatePlan(patient.ID, model.NewPlan{})
 	require.NoError(t, err)
-	_, ordered, err := p.PlaceOrder(patient.ID, dispensarytest.NewOrder{PlanIDs: []string{plan.ID}})
+	_, ordered, err := p.PlaceOrder(patient.ID, model.NewOrder{PlanIDs: []string{plan.ID}})
 	require.NoError(t, err)
 	_, cancelled, err := p.CancelPlan(plan.ID)
 	require.NoError(t, err)
-	_, product, err := p.CreateProduct(dispensarytest.NewProduct{})
+	_, product, err := p.CreateProduct(model.NewProduct{})
 	require.NoError(t, err)
 	revoked, err := p.RevokeClinicKey(b.platform.ClinicKey())
 	require.NoError(t, err)
 	activated, err := p.ReactivateClinicKey(b.platform.ClinicKey())
 	require.NoError(t, err)
-	return []dispensarytest.Event{created, updated, planned, ordered, cancelled, product, revoked, activated}
+	return []model.Event{created, updated, planned, ordered, cancelled, product, revoked, activated}
 }
 
 func idsOf(items []events.Event) []string {
@@ -149,10 +150,10 @@ func TestEventGroups(t *testing.T) {
 		group   events.Group
 		request string
 		prefix  events.Type
-		want    []dispensarytest.Event
+		want    []model.Event
 	}{
 		{b.Patients, "events.list_patients", "patient", made[0:2]},
-		{b.TreatmentPlans, "events.list_treatment_plans", "treatment_plan", []dispensarytest.Event{made[2], made[4]}},
+		{b.TreatmentPlans, "events.list_treatment_plans", "treatment_plan", []model.Event{made[2], made[4]}},
 		{b.Orders, "events.list_orders", "order", made[3:4]},
 		{b.Products, "events.list_products", "product", made[5:6]},
 		{b.ClinicKeys, "events.list_clinic_keys", "clinic_key", made[6:8]},
@@ -231,7 +232,7 @@ func TestEventsNeedTheirScope(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	made := b.happen(t)
-	s := b.platform.Client(dispensarytest.User{}).WithTokenSource(b.platform.TokenSource(dispensarytest.User{}, "catalog:read")).Events
+	s := b.platform.Client(model.User{}).WithTokenSource(b.platform.TokenSource(model.User{}, "catalog:read")).Events
 	for _, test := range []struct {
 		group   events.Group
 		one     string

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
 )
@@ -37,8 +38,8 @@ func TestNothingOfAnEventLeaks(t *testing.T) {
 		q.Body = io.NopCloser(bytes.NewReader(body))
 		mount.ServeHTTP(w, q)
 	})
-	event := r.deliver(t, func(p *dispensarytest.Platform) (dispensarytest.Event, error) {
-		_, event, err := p.RegisterPatient(dispensarytest.NewPatient{FirstName: "Zaphod", LastName: "Marked", Email: "zaphod@example.org"})
+	event := r.deliver(t, func(p *dispensarytest.Platform) (model.Event, error) {
+		_, event, err := p.RegisterPatient(model.NewPatient{FirstName: "Zaphod", LastName: "Marked", Email: "zaphod@example.org"})
 		return event, err
 	})
 	results := []webhook.Result{(<-r.attempts).Result, (<-r.attempts).Result} // of two workers, in any order

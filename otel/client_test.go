@@ -16,6 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // quick retries without waiting.
@@ -28,12 +29,12 @@ func quick() dispensary.Option {
 func TestCallWithRetries(t *testing.T) {
 	t.Parallel()
 	platform, r := dispensarytest.New(t), record(t)
-	platform.Fault(dispensarytest.Fault{Operation: "patients.get", Effect: dispensarytest.ErrorStatus, Status: 503, Times: 1})
-	platform.Fault(dispensarytest.Fault{Operation: "patients.get", Effect: dispensarytest.TruncatedBody, Times: 1})
+	platform.Fault(model.Fault{Operation: "patients.get", Effect: model.ErrorStatus, Status: 503, Times: 1})
+	platform.Fault(model.Fault{Operation: "patients.get", Effect: model.TruncatedBody, Times: 1})
 	var parents []trace.SpanID
 	limiter, err := dispensary.NewRateLimiter(100, time.Second)
 	require.NoError(t, err)
-	client := platform.Client(dispensarytest.User{}, quick(), r.Client(), dispensary.WithLimiter(limiter),
+	client := platform.Client(model.User{}, quick(), r.Client(), dispensary.WithLimiter(limiter),
 		dispensary.WithHTTPClient(through(platform.HTTPClient().Transport, func(r *http.Request) {
 			parents = append(parents, trace.SpanContextFromContext(r.Context()).SpanID())
 			assert.Empty(t, r.Header.Get("Traceparent"), "nothing is told to the platform unless asked for")
@@ -94,15 +95,15 @@ func requireAttempt(t *testing.T, span tracetest.SpanStub, want map[string]strin
 func TestFailedCalls(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		fault   dispensarytest.Fault
+		fault   model.Fault
 		call    func(context.Context, *dispensary.Client) error
 		want    string
 		outcome string
 	}{
-		"not found": {dispensarytest.Fault{}, getPatient("nobody"), "404", ""},
-		"argument":  {dispensarytest.Fault{}, getPatient(""), "invalid_argument", "not_sent"},
+		"not found": {model.Fault{}, getPatient("nobody"), "404", ""},
+		"argument":  {model.Fault{}, getPatient(""), "invalid_argument", "not_sent"},
 		"unknown outcome": {
-			dispensarytest.Fault{Operation: "patients.create", Effect: dispensarytest.DropAfterCommit}, createPatient, "connection_closed", "maybe_applied",
+			model.Fault{Operation: "patients.create", Effect: model.DropAfterCommit}, createPatient, "connection_closed", "maybe_applied",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -111,7 +112,7 @@ func TestFailedCalls(t *testing.T) {
 			if c.fault.Effect != "" {
 				platform.Fault(c.fault)
 			}
-			require.Error(t, c.call(t.Context(), platform.Client(dispensarytest.User{}, r.Client(), quick())))
+			require.Error(t, c.call(t.Context(), platform.Client(model.User{}, r.Client(), quick())))
 			var span tracetest.SpanStub
 			for _, s := range r.spans.GetSpans() {
 				if s.SpanKind == trace.SpanKindInternal {
@@ -145,7 +146,7 @@ func TestListIsACallForEachPage(t *testing.T) {
 	t.Parallel()
 	platform, r := dispensarytest.New(t), record(t)
 	ctx, mine := r.tracers.Tracer("test").Start(t.Context(), "mine")
-	client := platform.Client(dispensarytest.User{}, r.Client())
+	client := platform.Client(model.User{}, r.Client())
 	paging := dispensary.Paging{PageSize: 2, MaxItems: 8, Prefetch: 3}
 	for _, err := range client.Catalog.Products.All(ctx, catalog.ProductListOptions{Paging: paging}) {
 		require.NoError(t, err)
@@ -163,7 +164,7 @@ func TestRawCallRecordsNoPath(t *testing.T) {
 	t.Parallel()
 	platform, r := dispensarytest.New(t), record(t)
 	id := platform.Platform().Patients()[0].ID
-	_, err := platform.Client(dispensarytest.User{}, r.Client()).Do(t.Context(), dispensary.RawRequest{Method: "GET", Path: "/clinic/patients/" + id})
+	_, err := platform.Client(model.User{}, r.Client()).Do(t.Context(), dispensary.RawRequest{Method: "GET", Path: "/clinic/patients/" + id})
 	require.NoError(t, err)
 	assert.Equal(t, "(raw)", set(r.one(t, "GET (raw)"))["url.template"])
 	assert.NotContains(t, r.dump(t), id)
@@ -173,7 +174,7 @@ func TestRawCallRecordsNoPath(t *testing.T) {
 func TestTwoObserversDoNotMixTheirSpans(t *testing.T) {
 	t.Parallel()
 	platform, a, b := dispensarytest.New(t), record(t), record(t)
-	_, err := platform.Client(dispensarytest.User{}, a.Client(), b.Client()).Clinic.Get(t.Context())
+	_, err := platform.Client(model.User{}, a.Client(), b.Client()).Clinic.Get(t.Context())
 	require.NoError(t, err)
 	for _, r := range []*recorded{a, b} {
 		assert.Equal(t, []string{"GET /clinic", "clinic.get"}, r.names())

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	dispensaryotel "github.com/dispensary-go/dispensary/otel"
 )
 
@@ -25,7 +26,7 @@ func Example() {
 	}
 	defer func() { _ = platform.Close() }()
 
-	client := platform.Client(dispensarytest.User{}, telemetry.Client()) // or dispensary.New(site, telemetry.Client(), …)
+	client := platform.Client(model.User{}, telemetry.Client()) // or dispensary.New(site, telemetry.Client(), …)
 	if _, err := client.Clinic.Get(context.Background()); err != nil {
 		log.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
@@ -62,7 +63,7 @@ func connectTo(t *testing.T, r *recorded, lifetime time.Duration) *connected {
 	token.ExpiresAt = time.Now().Add(lifetime)
 	_, err = c.store.Save(t.Context(), c.conns.Key(user), token)
 	require.NoError(t, err)
-	c.client = c.platform.Client(dispensarytest.User{}, c.Client()).WithTokenSource(c.conns.TokenSource(user))
+	c.client = c.platform.Client(model.User{}, c.Client()).WithTokenSource(c.conns.TokenSource(user))
 	c.spans.Reset()
 	return c
 }
@@ -95,7 +96,7 @@ func TestRefreshBelowTheCall(t *testing.T) {
 func TestRefusedTokenIsReplacedWithinTheCall(t *testing.T) {
 	t.Parallel()
 	c := connect(t, time.Hour)
-	c.platform.Fault(dispensarytest.Fault{Operation: "clinic.get", Effect: dispensarytest.TokenExpired, Times: 1})
+	c.platform.Fault(model.Fault{Operation: "clinic.get", Effect: model.TokenExpired, Times: 1})
 	_, err := c.client.Clinic.Get(t.Context())
 	require.NoError(t, err)
 	attempts := c.ended("GET /clinic")

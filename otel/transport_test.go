@@ -10,6 +10,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	dispensaryotel "github.com/dispensary-go/dispensary/otel"
 )
 
@@ -19,7 +20,7 @@ func TestPropagate(t *testing.T) {
 	platform, r := dispensarytest.New(t), record(t)
 	var sent http.Header
 	base := through(platform.HTTPClient().Transport, func(r *http.Request) { sent = r.Header })
-	client := platform.Client(dispensarytest.User{}, r.Client(),
+	client := platform.Client(model.User{}, r.Client(),
 		dispensary.WithHTTPClient(&http.Client{Transport: dispensaryotel.Propagate(base.Transport)}))
 	member, err := baggage.NewMember("patient", "Jane")
 	require.NoError(t, err)

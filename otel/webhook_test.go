@@ -17,6 +17,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
@@ -35,7 +36,7 @@ type receiver struct {
 // newReceiver starts one whose events are handled by handle; change may be nil.
 func newReceiver(t testing.TB, handle webhook.HandlerFunc, change func(*webhook.HandlerConfig)) *receiver {
 	t.Helper()
-	r := &receiver{recorded: record(t), platform: dispensarytest.New(t, dispensarytest.WithUnconditionalDelivery()), attempts: make(chan webhook.Attempt, 100), log: &lockedBuffer{}}
+	r := &receiver{recorded: record(t), platform: dispensarytest.New(t, dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff)), attempts: make(chan webhook.Attempt, 100), log: &lockedBuffer{}}
 	work := r.Work(webhook.Work{Handle: handle, Retry: webhook.RetryPolicy{MaxAttempts: 2, BackOff: time.Millisecond}, Logger: r.log.logger()})
 	observe := work.Observer.AttemptEnd
 	work.Observer.AttemptEnd = func(ctx context.Context, a webhook.Attempt) {
@@ -61,7 +62,7 @@ func newReceiver(t testing.TB, handle webhook.HandlerFunc, change func(*webhook.
 
 // deliver lets the platform act, and returns the event that comes of it once it has
 // been delivered.
-func (r *receiver) deliver(t testing.TB, act func(*dispensarytest.Platform) (dispensarytest.Event, error)) dispensarytest.Event {
+func (r *receiver) deliver(t testing.TB, act func(*dispensarytest.Platform) (model.Event, error)) model.Event {
 	t.Helper()
 	server := httptest.NewServer(r.handler)
 	defer server.Close() // waits for what is observed after the answer
@@ -73,8 +74,8 @@ func (r *receiver) deliver(t testing.TB, act func(*dispensarytest.Platform) (dis
 }
 
 // anOrder lets a patient order.
-func anOrder(p *dispensarytest.Platform) (dispensarytest.Event, error) {
-	_, event, err := p.PlaceOrder(p.Patients()[0].ID, dispensarytest.NewOrder{})
+func anOrder(p *dispensarytest.Platform) (model.Event, error) {
+	_, event, err := p.PlaceOrder(p.Patients()[0].ID, model.NewOrder{})
 	return event, err
 }
 
@@ -84,7 +85,7 @@ func TestEventFromRequestToHandler(t *testing.T) {
 	t.Parallel()
 	var r *receiver
 	r = newReceiver(t, func(ctx context.Context, e events.Event) error {
-		_, err := r.platform.Client(dispensarytest.User{}, r.Client()).Clinic.Get(ctx)
+		_, err := r.platform.Client(model.User{}, r.Client()).Clinic.Get(ctx)
 		return err
 	}, nil)
 	event := r.deliver(t, anOrder)

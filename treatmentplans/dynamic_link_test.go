@@ -9,7 +9,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/clinic"
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/resourcetest"
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
@@ -112,7 +112,7 @@ func TestCreateDynamicLinkIsRefused(t *testing.T) {
 	b := start(t)
 	_, err := b.DynamicLinks.Create(t.Context(), treatmentplans.NewDynamicLink{PractitionerID: unknown})
 	resourcetest.RequireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
-	client := b.Client(dispensarytest.User{}).WithTokenSource(b.TokenSource(dispensarytest.User{}, "clinic:write"))
+	client := b.Client(model.User{}).WithTokenSource(b.TokenSource(model.User{}, "clinic:write"))
 	_, err = client.TreatmentPlans.DynamicLinks.Create(t.Context(), treatmentplans.NewDynamicLink{
 		PractitionerID: b.practitioner, Patient: &treatmentplans.LinkPatient{Email: "new@example.com"},
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
@@ -19,7 +20,7 @@ func connect() (*dispensarytest.Server, *dispensary.Client) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	return platform, platform.Client(dispensarytest.User{})
+	return platform, platform.Client(model.User{})
 }
 
 // A plan is written as a draft, and sent to the patient when it is activated.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/clinic"
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
@@ -26,7 +26,7 @@ func (b *bench) requirePlan(t *testing.T, got treatmentplans.Plan) {
 	assert.Equal(t, api.DateOf(held.AvailableAt), api.DateOf(got.AvailableAt.Time), "the platform tells the day only")
 	assert.WithinDuration(t, held.CreatedAt, got.CreatedAt.Time, 1e6)
 	assert.WithinDuration(t, held.UpdatedAt, got.UpdatedAt.Time, 1e6)
-	assert.Equal(t, held.State != dispensarytest.StateDraft, got.InvitationURL != "", "a draft has no invitation")
+	assert.Equal(t, held.State != model.StateDraft, got.InvitationURL != "", "a draft has no invitation")
 	lines := make([]treatmentplans.Recommendation, 0)
 	for _, line := range held.Recommendations {
 		lines = append(lines, wantLine(line))
@@ -34,7 +34,7 @@ func (b *bench) requirePlan(t *testing.T, got treatmentplans.Plan) {
 	assert.Equal(t, lines, got.Recommendations)
 }
 
-func wantLine(held dispensarytest.Recommendation) treatmentplans.Recommendation {
+func wantLine(held model.Recommendation) treatmentplans.Recommendation {
 	line := treatmentplans.Recommendation{
 		VariantID: held.VariantID, Refill: api.Bool(held.Refill), UnitsToPurchase: api.Int(held.UnitsToPurchase),
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/resourcetest"
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
@@ -84,15 +85,15 @@ func TestUpdate(t *testing.T) {
 	for _, test := range []struct {
 		update treatmentplans.PlanUpdate
 		body   string
-		change func(*dispensarytest.Plan)
+		change func(*model.Plan)
 	}{
-		{treatmentplans.PlanUpdate{}, `}`, func(*dispensarytest.Plan) {}},
+		{treatmentplans.PlanUpdate{}, `}`, func(*model.Plan) {}},
 		{treatmentplans.PlanUpdate{PersonalMessage: api.Value("Changed")}, `,"personal_message":"Changed"}`,
-			func(p *dispensarytest.Plan) { p.PersonalMessage = "Changed" }},
+			func(p *model.Plan) { p.PersonalMessage = "Changed" }},
 		{treatmentplans.PlanUpdate{PersonalMessage: api.Null[string]()}, `,"personal_message":null}`,
-			func(p *dispensarytest.Plan) { p.PersonalMessage = "" }},
+			func(p *model.Plan) { p.PersonalMessage = "" }},
 		{treatmentplans.PlanUpdate{Metadata: api.Value(clinic.Metadata{ID: "ehr-9"})}, `,"metadata":{"id":"ehr-9"}}`,
-			func(p *dispensarytest.Plan) { p.MetadataID = "ehr-9" }},
+			func(p *model.Plan) { p.MetadataID = "ehr-9" }},
 	} {
 		want, _ := b.Platform().Plan(id)
 		test.change(&want)
@@ -170,7 +171,7 @@ func TestInOfficeCheckout(t *testing.T) {
 	checkout, err := b.InOfficeCheckout(t.Context(), b.plan(t, treatmentplans.StateActive).ID)
 	require.NoError(t, err)
 	assert.Contains(t, checkout.URL, "http")
-	assert.Equal(t, []dispensarytest.Line{{VariantID: b.variant, Quantity: 2}}, b.Platform().Cart(b.patient))
+	assert.Equal(t, []model.Line{{VariantID: b.variant, Quantity: 2}}, b.Platform().Cart(b.patient))
 	_, err = b.InOfficeCheckout(t.Context(), b.plan(t, treatmentplans.StateDraft).ID)
 	resourcetest.RequireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
 }
@@ -235,9 +236,9 @@ func (b *bench) all(ctx context.Context, o treatmentplans.ListOptions, options .
 func TestHistoryNeedsItsScope(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	client := b.Client(dispensarytest.User{}).WithTokenSource(b.TokenSource(dispensarytest.User{}, "clinic:read", "patients:read"))
+	client := b.Client(model.User{}).WithTokenSource(b.TokenSource(model.User{}, "clinic:read", "patients:read"))
 	held := b.Platform().Plans()
-	outside := held[slices.IndexFunc(held, func(p dispensarytest.Plan) bool { return p.Outside })]
+	outside := held[slices.IndexFunc(held, func(p model.Plan) bool { return p.Outside })]
 	_, err := client.TreatmentPlans.Get(t.Context(), outside.ID)
 	require.ErrorIs(t, err, api.ErrForbidden)
 	page, err := client.TreatmentPlans.List(t.Context(), outside.PatientID, treatmentplans.ListOptions{})

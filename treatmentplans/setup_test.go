@@ -12,6 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/resourcetest"
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
@@ -33,7 +34,7 @@ func start(t *testing.T, options ...dispensarytest.Option) *bench {
 	t.Helper()
 	platform := dispensarytest.New(t, options...)
 	sent := &resourcetest.LastBody{Base: platform.HTTPClient().Transport}
-	client := platform.Client(dispensarytest.User{}, dispensary.WithHTTPClient(&http.Client{Transport: sent}))
+	client := platform.Client(model.User{}, dispensary.WithHTTPClient(&http.Client{Transport: sent}))
 	p := platform.Platform()
 	return &bench{
 		Service: client.TreatmentPlans, Server: platform, sent: sent,

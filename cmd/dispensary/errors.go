@@ -31,7 +31,7 @@ func misused(err error) error { return &usageError{err: err, hint: "dispensary h
 // inFlags replaces the names of options by those of flags.
 var inFlags = strings.NewReplacer(
 	"dispensarytest: ", "", "WithIntegrations", "-integrations ", "WithRedirectURI", "-redirect-uri ",
-	"there is no open point", "-reading: there is no open point", "there is no scope", "-scopes: there is no scope",
+	"there is no open point", "-behavior: there is no open point", "there is no scope", "-scopes: there is no scope",
 	"webhook address", "-webhook", "the webhook endpoint was refused", "-webhook: the endpoint was refused",
 )
 

@@ -120,7 +120,7 @@ func TestAWebhookIsRegisteredFromTheStart(t *testing.T) {
 	got := make(chan string, 1)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) { got <- q.Header.Get("SVC-Signature") }))
 	t.Cleanup(receiver.Close)
-	r := launch(t, "-webhook", receiver.URL, "-unconditional")
+	r := launch(t, "-webhook", receiver.URL, "-behavior", "delivery-conditions=off")
 	answer, err := http.Post(r.settings.ControlURL+"/patients", "application/json", strings.NewReader("{}"))
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
@@ -157,7 +157,7 @@ func TestAFrozenClock(t *testing.T) {
 // Who waits for a delivery that never comes does not keep the command from ending.
 func TestItEndsWhileSomebodyWaits(t *testing.T) {
 	t.Parallel()
-	r := launch(t, "-unconditional", "-webhook", "http://127.0.0.1:1/")
+	r := launch(t, "-behavior", "delivery-conditions=off", "-webhook", "http://127.0.0.1:1/")
 	answer, err := http.Post(r.settings.ControlURL+"/patients", "application/json", strings.NewReader("{}"))
 	require.NoError(t, err)
 	var made struct{ Event struct{ ID string } }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // config is the result of parsing the flags.
@@ -64,7 +65,7 @@ func parse(args []string, stdout io.Writer) (config, error) {
 }
 
 // worldFlags make a platform; they are refused where a state file has one.
-var worldFlags = []string{"seed", "region", "size", "scopes", "integrations", "pending"}
+var worldFlags = []string{"seed", "region", "size", "scopes", "integrations"}
 
 // openState begins with the platform of the state file.
 func (c *config) openState(flags *flag.FlagSet) (err error) {
@@ -138,11 +139,11 @@ func (c *config) worldFlags(flags *flag.FlagSet) {
 		c.seed = strconv.FormatUint(seed, 10)
 		return dispensarytest.WithSeed(seed), nil
 	})
-	choose(c, flags, "region", "the platform's `COUNTRY`: US or CA; US unless set", dispensarytest.WithRegion, map[string]dispensarytest.Region{
-		"US": dispensarytest.UnitedStates, "CA": dispensarytest.Canada,
+	choose(c, flags, "region", "the platform's `COUNTRY`: US or CA; US unless set", dispensarytest.WithRegion, map[string]model.Region{
+		"US": model.UnitedStates, "CA": model.Canada,
 	})
-	choose(c, flags, "size", "how much the world holds, a `WORD`: small or large; small unless set", dispensarytest.WithWorldSize, map[string]dispensarytest.WorldSize{
-		"small": {}, "large": dispensarytest.LargeWorld(),
+	choose(c, flags, "size", "how much the world holds, a `WORD`: small or large; small unless set", dispensarytest.WithWorldSize, map[string]model.WorldSize{
+		"small": {}, "large": model.LargeWorld(),
 	})
 	c.option(flags, "redirect-uri", "`URL` that the application's users come back to", func(text string) (dispensarytest.Option, error) {
 		return dispensarytest.WithRedirectURI(text), nil
@@ -157,7 +158,6 @@ func (c *config) worldFlags(flags *flag.FlagSet) {
 		}
 		return dispensarytest.WithIntegrations(n), nil
 	})
-	c.toggle(flags, "pending", "leave integrations inactive until the clinic key is used", dispensarytest.WithPendingIntegration())
 }
 
 // ruleFlags say how the platform behaves where the API leaves points open.
@@ -172,21 +172,12 @@ func (c *config) ruleFlags(flags *flag.FlagSet) {
 		}
 		return dispensarytest.WithClock(dispensarytest.FrozenClock(at)), nil
 	})
-	choose(c, flags, "rotation", "what a refresh does to the refresh token, a `WORD`: none, grace or immediate", dispensarytest.WithRefreshRotation, map[string]dispensarytest.RefreshRotation{
-		"none": dispensarytest.RotationNone, "grace": dispensarytest.RotationGrace, "immediate": dispensarytest.RotationImmediate,
-	})
-	choose(c, flags, "probe", "when an empty request comes first, a `WORD`: off, registration or each", dispensarytest.WithProbe, map[string]dispensarytest.ProbeMode{
-		"off": dispensarytest.ProbeOff, "registration": dispensarytest.ProbeOnRegistration, "each": dispensarytest.ProbeBeforeEach,
-	})
-	c.option(flags, "reading", "read a point that the API leaves open as `NAME=READING`, see below; may be repeated", func(text string) (dispensarytest.Option, error) {
-		name, reading, said := strings.Cut(text, "=")
-		if !said {
-			return nil, errors.New("not of the form NAME=READING, such as probe=before-each")
+	c.option(flags, "behavior", "how a point is decided that the API leaves open, `NAME=VARIANT`; may be repeated", func(text string) (dispensarytest.Option, error) {
+		if !strings.Contains(text, "=") {
+			return nil, errors.New("not of the form NAME=VARIANT, such as probe=before-each")
 		}
-		return dispensarytest.WithReading(name, reading), nil
+		return dispensarytest.WithBehavior(dispensarytest.Behavior(text)), nil
 	})
-	c.toggle(flags, "unsigned-probe", "leave the signature off that empty request", dispensarytest.WithUnsignedProbe())
-	c.toggle(flags, "unconditional", "send every event, whether or not a live token has its scope", dispensarytest.WithUnconditionalDelivery())
 	c.toggle(flags, "clinic-tokens", "let tokens stand for the clinic, as with applications from before 2021-08-26", dispensarytest.WithClinicTokens())
 }
 
@@ -243,7 +234,7 @@ Examples:
 
   dispensary fake -addr 127.0.0.1:8080 -webhook http://127.0.0.1:9000/webhooks
   dispensary fake -json -freeze 2026-03-02T09:00:00Z
-  dispensary fake -tls -cert platform.pem -rotation grace
+  dispensary fake -tls -cert platform.pem -behavior refresh-rotation=grace
 `
 
 // showFlags lists the flags in two columns.
@@ -262,20 +253,20 @@ func showFlags(out io.Writer, flags *flag.FlagSet) {
 	showNames(out)
 }
 
-// showNames lists what -scopes and -reading can name.
+// showNames lists what -scopes and -behavior can name.
 func showNames(out io.Writer) {
 	fmt.Fprint(out, "\nScopes:\n\n")
 	for names := range slices.Chunk(dispensarytest.Scopes(), 4) {
 		fmt.Fprintf(out, "  %s\n", strings.Join(names, ", "))
 	}
-	fmt.Fprint(out, "\nPoints that the API leaves open, with their readings, of which the first is the default;\nwhat each means is on the console's page \"Open points\":\n\n")
+	fmt.Fprint(out, "\nPoints that the API leaves open, with their variants, of which the first is the default;\nwhat each means is on the console's page \"Open points\":\n\n")
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	for _, s := range dispensarytest.Silences() {
-		var readings []string
-		for _, r := range s.Readings {
-			readings = append(readings, r.Name)
+	for _, s := range dispensarytest.BehaviorChoices() {
+		var variants []string
+		for _, v := range s.Variants {
+			variants = append(variants, v.Behavior.Variant())
 		}
-		fmt.Fprintf(table, "  %s\t%s\n", s.Name, strings.Join(readings, ", "))
+		fmt.Fprintf(table, "  %s\t%s\n", s.Name, strings.Join(variants, ", "))
 	}
 	_ = table.Flush()
 }

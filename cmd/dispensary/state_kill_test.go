@@ -19,6 +19,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/testsize"
 )
 
@@ -165,7 +166,7 @@ func TestTheFileFollowsWithinASecond(t *testing.T) {
 		go func() { ended <- s.writeChanges(ctx) }()
 		registered := make(map[string]time.Time)
 		for range 60 {
-			patient, _, err := s.platform.Platform().RegisterPatient(dispensarytest.NewPatient{})
+			patient, _, err := s.platform.Platform().RegisterPatient(model.NewPatient{})
 			require.NoError(t, err)
 			registered[patient.ID] = time.Now()
 			time.Sleep(time.Second / 20)

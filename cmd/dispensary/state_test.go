@@ -157,7 +157,7 @@ func TestAStateFileHasAWorldOfItsOwn(t *testing.T) {
 	require.Equal(t, exitDone, <-first.code)
 	before, err := os.ReadFile(file)
 	require.NoError(t, err)
-	for _, flags := range [][]string{{"-seed", "7"}, {"-region", "CA"}, {"-size", "large"}, {"-scopes", "clinic:read"}, {"-integrations", "2"}, {"-pending"}} {
+	for _, flags := range [][]string{{"-seed", "7"}, {"-region", "CA"}, {"-size", "large"}, {"-scopes", "clinic:read"}, {"-integrations", "2"}} {
 		code, _, stderr := runned(t, append([]string{"fake", "-state", file}, flags...)...)
 		assert.Equal(t, exitUsage, code)
 		assert.Contains(t, stderr, flags[0]+": there is a platform in "+file+" already")
@@ -236,10 +236,10 @@ func TestAStateFileThatCannotBeWritten(t *testing.T) {
 
 func TestTheConsoleStandsBesideThePlatform(t *testing.T) {
 	t.Parallel()
-	r := launch(t, "-reading", "probe=before-each", "-size", "small")
+	r := launch(t, "-behavior", "probe=before-each", "-size", "small")
 	status, page := r.get(strings.TrimSuffix(r.settings.ControlURL, "control"))
 	assert.Equal(t, http.StatusOK, status)
 	assert.Contains(t, page, r.settings.ClientSecret)
-	_, page = r.get(r.settings.ConsoleURL + "silences")
+	_, page = r.get(r.settings.ConsoleURL + "behaviors")
 	assert.Contains(t, page, `<span class="state done">before-each</span>`)
 }

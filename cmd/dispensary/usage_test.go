@@ -37,13 +37,13 @@ func TestHelp(t *testing.T) {
 	assert.Empty(t, stderr)
 	_, same, _ := runned(t, "help", "fake")
 	assert.Equal(t, out, same)
-	for _, s := range dispensarytest.Silences() {
-		assert.Regexp(t, `(?m)^  `+s.Name+` +.*\b`+s.Readings[1].Name, out)
+	for _, s := range dispensarytest.BehaviorChoices() {
+		assert.Regexp(t, `(?m)^  `+s.Name+` +.*\b`+s.Variants[1].Behavior.Variant(), out)
 	}
 	for _, scope := range dispensarytest.Scopes() {
 		assert.Contains(t, out, scope)
 	}
-	for _, flag := range []string{"-addr HOST:PORT ", "-rotation WORD ", "-json ", "Examples:"} {
+	for _, flag := range []string{"-addr HOST:PORT ", "-size WORD ", "-json ", "Examples:"} {
 		assert.Contains(t, out, flag)
 	}
 	for line := range strings.SplitSeq(out, "\n") {
@@ -69,11 +69,9 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		"fake -seed one":                   "not a whole number",
 		"fake -integrations many":          "not a whole number",
 		"fake -region XX":                  "one of US or CA",
-		"fake -rotation sometimes":         "one of none, grace or immediate",
-		"fake -probe sometimes":            "one of off, registration or each",
 		"fake -size huge":                  "one of small or large",
 		"fake -freeze yesterday":           "not a time such as",
-		"fake -pending=perhaps":            "true or false",
+		"fake -clinic-tokens=perhaps":      "true or false",
 		"fake -cert x.pem":                 "-cert: add -tls",
 		"help fakes":                       `there is no command "fakes"`,
 		"fake -redirect-uri here":          `-redirect-uri ("here"): not an absolute address`,
@@ -83,10 +81,10 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		"fake -integrations 1000":          "a clinic has 1 to 100",
 		"fake -webhook http://example.com": "plain HTTP only on loopback",
 		"fake -webhook ftp://127.0.0.1":    `-webhook "ftp://127.0.0.1" is not one of HTTPS`,
-		"fake -reading probe=never":        `probe has no reading "never", only off, on-registration, before-each`,
-		"fake -reading probe":              "not of the form NAME=READING, such as probe=before-each",
-		"fake -reading foo=bar":            `-reading: there is no open point "foo", only access-token-after-refresh, `,
-		"fake -reading prob=off":           `(did you mean "probe"?)`,
+		"fake -behavior probe=never":       `probe has no variant "never", only off, on-registration, before-each`,
+		"fake -behavior probe":             "not of the form NAME=VARIANT, such as probe=before-each",
+		"fake -behavior foo=bar":           `-behavior: there is no open point "foo", only access-token-after-refresh, `,
+		"fake -behavior prob=off":          `(did you mean "probe"?)`,
 		"fake -addr 8080":                  "HOST:PORT",
 		"fake -control-addr 8080":          "HOST:PORT",
 		"fake -addr 192.0.2.1:80":          "add -expose",
@@ -111,13 +109,13 @@ func TestFailures(t *testing.T) {
 	t.Cleanup(func() { _ = taken.Close() })
 	at := taken.Addr().String()
 	for args, want := range map[string]string{
-		"fake -addr " + at:                                      "-addr " + at + ": the address is in use already",
-		"fake -control-addr " + at:                              "-control-addr " + at + ": the address is in use already",
-		"fake -expose -addr 192.0.2.1:0":                        "-addr 192.0.2.1:0: ",
-		"fake -webhook http://127.0.0.1:1/ -probe registration": "the endpoint was refused",
-		"fake -state /none/state.json":                          "-state /none/state.json: there is no folder /none",
-		"fake -state .":                                         "-state ",
-		"fake -tls -cert /none/platform.pem":                    "-cert: ",
+		"fake -addr " + at:               "-addr " + at + ": the address is in use already",
+		"fake -control-addr " + at:       "-control-addr " + at + ": the address is in use already",
+		"fake -expose -addr 192.0.2.1:0": "-addr 192.0.2.1:0: ",
+		"fake -webhook http://127.0.0.1:1/ -behavior probe=on-registration": "the endpoint was refused",
+		"fake -state /none/state.json":                                      "-state /none/state.json: there is no folder /none",
+		"fake -state .":                                                     "-state ",
+		"fake -tls -cert /none/platform.pem":                                "-cert: ",
 	} {
 		code, out, stderr := runned(t, strings.Fields(args)...)
 		assert.Equal(t, exitFailed, code, args)

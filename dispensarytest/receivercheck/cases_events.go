@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 func eventCases() []testCase {
@@ -58,7 +58,7 @@ func envelopeCases() []testCase {
 }
 
 func (c *checker) everyType() {
-	for _, kind := range dispensarytest.EventTypes() {
+	for _, kind := range model.EventTypes() {
 		c.accepts(kind, c.deliver(c.newEvent(kind).body()))
 	}
 }
@@ -86,7 +86,7 @@ func (c *checker) missingFields() {
 		c.accepts("an event without "+field, c.deliver(c.newEvent(c.Hooks.EventType).edited(func(event map[string]any) { delete(event, field) })))
 		c.accepts("an event whose "+field+" is null", c.deliver(c.newEvent(c.Hooks.EventType).edited(func(event map[string]any) { event[field] = nil })))
 	}
-	for _, kind := range []string{dispensarytest.OrderPlaced, dispensarytest.PatientUpdated, dispensarytest.ProductUpdated, dispensarytest.TreatmentPlanUpdated} {
+	for _, kind := range []string{model.OrderPlaced, model.PatientUpdated, model.ProductUpdated, model.TreatmentPlanUpdated} {
 		c.accepts(kind+" whose data is null", c.deliver(c.newEvent(kind).edited(func(event map[string]any) { event["data"] = nil })))
 		c.accepts(kind+" whose object has only an id", c.deliver(c.newEvent(kind).edited(func(event map[string]any) { strip(event["data"].(map[string]any)) })))
 	}
@@ -107,18 +107,18 @@ func strip(object map[string]any) {
 }
 
 func (c *checker) otherForms() {
-	ev := c.newEvent(dispensarytest.PatientUpdated)
+	ev := c.newEvent(model.PatientUpdated)
 	c.accepts("patient.updated with booleans and numbers in strings", c.deliver(ev.edited(func(event map[string]any) {
 		patient := event["data"].(map[string]any)["patient"].(map[string]any)
 		patient["active"], patient["text_message_notification"], patient["discount"] = "true", "true", "12.5"
 	})))
-	ev = c.newEvent(dispensarytest.TreatmentPlanUpdated)
+	ev = c.newEvent(model.TreatmentPlanUpdated)
 	respelled := strings.NewReplacer("recommended_amount", "amount", "recommended_frequency", "frequency", "recommended_duration", "duration")
 	c.accepts("treatment_plan.updated with the dosage as in answers", c.deliver([]byte(respelled.Replace(string(ev.body())))))
 }
 
 func (c *checker) wrapping() {
-	for kind, name := range sortedByKey(map[string]string{dispensarytest.OrderPlaced: "order", dispensarytest.ProductCreated: "product"}) {
+	for kind, name := range sortedByKey(map[string]string{model.OrderPlaced: "order", model.ProductCreated: "product"}) {
 		ev := c.newEvent(kind)
 		if c.accepts(kind+" with its fields in data", c.deliver(ev.body())) && kind == c.Hooks.EventType {
 			c.handled(ev, 1)

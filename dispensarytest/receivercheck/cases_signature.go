@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 func signatureCases() []testCase {
@@ -56,9 +56,9 @@ func (c *checker) validSignature() {
 }
 
 func (c *checker) rawBytes() {
-	ev := c.newEvent(dispensarytest.PatientUpdated)
+	ev := c.newEvent(model.PatientUpdated)
 	c.accepts("a signed body with unusual white space, escapes and numbers", c.deliver(ev.unusual()))
-	ev = c.newEvent(dispensarytest.PatientUpdated)
+	ev = c.newEvent(model.PatientUpdated)
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, ev.unusual()); err != nil {
 		panic(err) // it is a constant but for ids

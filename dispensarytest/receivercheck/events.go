@@ -14,6 +14,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/leak"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // event is an event as it is sent to one integration. API section: "Webhooks",
@@ -38,9 +39,9 @@ type samples struct {
 func collectSamples(srv *dispensarytest.Server) (samples, error) {
 	p := srv.Platform()
 	s := samples{byType: make(map[string]event)}
-	in := dispensarytest.NewPatient{
+	in := model.NewPatient{
 		FirstName: "Zephyrine", LastName: "Quillfeather", Email: "zephyrine.quillfeather@example.com",
-		DateOfBirth: "1961-08-23", Gender: dispensarytest.Female, MobileNumber: "+12125550142",
+		DateOfBirth: "1961-08-23", Gender: model.Female, MobileNumber: "+12125550142",
 	}
 	const message = "Take these for your rosacea."
 	s.patient = leak.New([]leak.Secret{
@@ -52,22 +53,22 @@ func collectSamples(srv *dispensarytest.Server) (samples, error) {
 	if err != nil {
 		return s, err
 	}
-	draft, _, err := p.CreatePlan(patient.ID, dispensarytest.NewPlan{Draft: true}) // it names a variant that can be ordered
+	draft, _, err := p.CreatePlan(patient.ID, model.NewPlan{Draft: true}) // it names a variant that can be ordered
 	if err != nil {
 		return s, err
 	}
 	line := draft.Recommendations[0]
-	line.Dosage = &dispensarytest.Dosage{Amount: "1-2", Frequency: "every night", Duration: "30 days", Format: "capsule"}
-	plan, planned, err := p.CreatePlan(patient.ID, dispensarytest.NewPlan{PersonalMessage: message, Recommendations: []dispensarytest.Recommendation{line}})
+	line.Dosage = &model.Dosage{Amount: "1-2", Frequency: "every night", Duration: "30 days", Format: "capsule"}
+	plan, planned, err := p.CreatePlan(patient.ID, model.NewPlan{PersonalMessage: message, Recommendations: []model.Recommendation{line}})
 	if err != nil {
 		return s, err
 	}
-	_, edited, e1 := p.EditPatient(patient.ID, dispensarytest.PatientChange{TextNotification: new(true)})
-	_, ordered, e2 := p.PlaceOrder(patient.ID, dispensarytest.NewOrder{PlanIDs: []string{plan.ID}})
-	_, replanned, e3 := p.UpdatePlan(plan.ID, dispensarytest.PlanChange{PersonalMessage: new(message)})
+	_, edited, e1 := p.EditPatient(patient.ID, model.PatientChange{TextNotification: new(true)})
+	_, ordered, e2 := p.PlaceOrder(patient.ID, model.NewOrder{PlanIDs: []string{plan.ID}})
+	_, replanned, e3 := p.UpdatePlan(plan.ID, model.PlanChange{PersonalMessage: new(message)})
 	_, recommended, e4 := p.UpdateRecommendation(plan.ID, plan.Recommendations[0])
-	product, listed, e5 := p.CreateProduct(dispensarytest.NewProduct{})
-	_, renamed, e6 := p.UpdateProduct(product.ID, dispensarytest.ProductChange{Name: new("Magnesium, renamed")})
+	product, listed, e5 := p.CreateProduct(model.NewProduct{})
+	_, renamed, e6 := p.UpdateProduct(product.ID, model.ProductChange{Name: new("Magnesium, renamed")})
 	_, described, e7 := p.DescribeProduct(product.ID, "<p>For the nerves</p>")
 	s.add(created, edited, planned, replanned, recommended, ordered, listed, renamed, described)
 	return s, errors.Join(e1, e2, e3, e4, e5, e6, e7, s.collectIntegrations(srv))
@@ -92,7 +93,7 @@ func (s *samples) collectIntegrations(srv *dispensarytest.Server) error {
 	return nil
 }
 
-func (s *samples) add(made ...dispensarytest.Event) {
+func (s *samples) add(made ...model.Event) {
 	for _, e := range made {
 		s.byType[e.Type] = event{Type: e.Type, ClinicID: e.ClinicID, Data: e.Data}
 	}

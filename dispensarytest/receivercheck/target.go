@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // Target is an endpoint for webhooks that is to be checked. Handler or URL, Secret
@@ -150,7 +150,7 @@ func (t Target) withDefaults() (Target, error) {
 		return t, err
 	}
 	t.Path = cmp.Or(t.Path, "/webhooks")
-	t.Hooks.EventType = cmp.Or(t.Hooks.EventType, dispensarytest.OrderPlaced)
+	t.Hooks.EventType = cmp.Or(t.Hooks.EventType, model.OrderPlaced)
 	t.Client = cmp.Or(t.Client, http.DefaultClient)
 	if t.Timing.Now == nil {
 		t.Timing.Now = time.Now
@@ -162,7 +162,7 @@ func (t Target) withDefaults() (Target, error) {
 }
 
 func (t *Target) validate() error {
-	known := dispensarytest.EventTypes()
+	known := model.EventTypes()
 	timing := t.Timing
 	switch {
 	case (t.Handler == nil) == (t.URL == ""):

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // world is the application and the platform, each with a server.
@@ -37,7 +38,7 @@ func newWorld(t *testing.T) *world {
 }
 
 // user returns one of the platform's people of a type.
-func (w *world) user(t *testing.T, kind string) dispensarytest.User {
+func (w *world) user(t *testing.T, kind string) model.User {
 	t.Helper()
 	for _, user := range w.platform.Users() {
 		if user.Type == kind {
@@ -45,7 +46,7 @@ func (w *world) user(t *testing.T, kind string) dispensarytest.User {
 		}
 	}
 	t.Fatal("the platform has no ", kind)
-	return dispensarytest.User{}
+	return model.User{}
 }
 
 func body(t *testing.T, answer *http.Response, err error) string {
@@ -75,7 +76,7 @@ func TestAPractitionerConnectsAndDisconnects(t *testing.T) {
 	w := newWorld(t)
 	assert.Contains(t, w.send(t, http.MethodGet, "/", ""), "not connected")
 
-	answer, err := w.platform.Browser(w.user(t, dispensarytest.UserPractitioner)).Authorize(t.Context(), w.home+connectPath)
+	answer, err := w.platform.Browser(w.user(t, model.UserPractitioner)).Authorize(t.Context(), w.home+connectPath)
 	page := body(t, answer, err)
 	assert.Equal(t, w.home+"/", answer.Request.URL.String(), "no code is left in the address")
 	assert.Contains(t, page, "<strong>connected</strong> with ")
@@ -91,7 +92,7 @@ func TestAPractitionerConnectsAndDisconnects(t *testing.T) {
 func TestAPractitionerCancels(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	answer, err := w.platform.Browser(w.user(t, dispensarytest.UserPractitioner)).Cancel(t.Context(), w.home+connectPath)
+	answer, err := w.platform.Browser(w.user(t, model.UserPractitioner)).Cancel(t.Context(), w.home+connectPath)
 	assert.Contains(t, body(t, answer, err), "You did not authorize the connection")
 	assert.Empty(t, w.platform.Journal().Of("oauth.token"))
 	assert.Contains(t, w.send(t, http.MethodGet, "/", ""), "not connected")
@@ -102,7 +103,7 @@ func TestAPractitionerCancels(t *testing.T) {
 func TestStaffAreNotAccepted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	answer, err := w.platform.Browser(w.user(t, dispensarytest.UserStaff)).Authorize(t.Context(), w.home+connectPath)
+	answer, err := w.platform.Browser(w.user(t, model.UserStaff)).Authorize(t.Context(), w.home+connectPath)
 	assert.Contains(t, body(t, answer, err), "Wrong account")
 	assert.Equal(t, http.StatusForbidden, answer.StatusCode)
 	w.platform.Journal().CheckRequested(t, "oauth.revoke")
@@ -113,7 +114,7 @@ func TestAPractitionerConnectsAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for range 2 {
-		answer, err := w.platform.Browser(w.user(t, dispensarytest.UserPractitioner)).Authorize(t.Context(), w.home+connectPath)
+		answer, err := w.platform.Browser(w.user(t, model.UserPractitioner)).Authorize(t.Context(), w.home+connectPath)
 		assert.Contains(t, body(t, answer, err), "<strong>connected</strong>")
 		w.platform.InvalidateTokens()
 		assert.Contains(t, w.send(t, http.MethodGet, "/", ""), "not connected")

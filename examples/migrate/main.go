@@ -24,6 +24,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
 )
@@ -77,7 +78,7 @@ func settingsOf(platform *dispensarytest.Server) (settings, error) {
 // event.
 func run(ctx context.Context, out io.Writer) (err error) {
 	clock := dispensarytest.FrozenClock(time.Date(2026, 3, 4, 9, 0, 0, 0, time.UTC))
-	platform, err := dispensarytest.Start(dispensarytest.WithClock(clock), dispensarytest.WithUnconditionalDelivery())
+	platform, err := dispensarytest.Start(dispensarytest.WithClock(clock), dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff))
 	if err != nil {
 		return err
 	}
@@ -126,7 +127,7 @@ func (s *story) tell(ctx context.Context, route *crossing) error {
 			return
 		}
 		route.ServeHTTP(w, r)
-	}), dispensarytest.OrderPlaced)
+	}), model.OrderPlaced)
 	if err != nil {
 		return err
 	}
@@ -157,7 +158,7 @@ func (s *story) tell(ctx context.Context, route *crossing) error {
 
 // place lets a patient order.
 func (s *story) place() (eventID string, err error) {
-	_, event, err := s.platform.Platform().PlaceOrder(s.platform.Platform().Patients()[0].ID, dispensarytest.NewOrder{})
+	_, event, err := s.platform.Platform().PlaceOrder(s.platform.Platform().Patients()[0].ID, model.NewOrder{})
 	return event.ID, err
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
@@ -38,7 +39,7 @@ func main() {
 
 // run sets the scene and tells the story. Everything in NATS begins with name.
 func run(ctx context.Context, out io.Writer, address, name string) (err error) {
-	platform, err := dispensarytest.Start(dispensarytest.WithUnconditionalDelivery())
+	platform, err := dispensarytest.Start(dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff))
 	if err != nil {
 		return err
 	}
@@ -89,7 +90,7 @@ func run(ctx context.Context, out io.Writer, address, name string) (err error) {
 func place(ctx context.Context, platform *dispensarytest.Server, placed map[string]bool) error {
 	people := platform.Platform()
 	for range 5 {
-		order, event, err := people.PlaceOrder(people.Patients()[0].ID, dispensarytest.NewOrder{})
+		order, event, err := people.PlaceOrder(people.Patients()[0].ID, model.NewOrder{})
 		if err != nil {
 			return err
 		}

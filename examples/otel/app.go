@@ -8,6 +8,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
@@ -88,7 +89,7 @@ func (a *app) lastNight() oauth.Token {
 
 // call reads the clinic while the platform has a bad moment.
 func (a *app) call(ctx context.Context) error {
-	a.platform.Fault(dispensarytest.Fault{Operation: "clinic.get", Effect: dispensarytest.ErrorStatus, Status: 503, Times: 1})
+	a.platform.Fault(model.Fault{Operation: "clinic.get", Effect: model.ErrorStatus, Status: 503, Times: 1})
 	_, err := a.client.Clinic.Get(ctx)
 	return err
 }
@@ -99,7 +100,7 @@ func (a *app) receive(ctx context.Context) error {
 		return err
 	}
 	patient := a.platform.Platform().Patients()[0]
-	_, event, err := a.platform.Platform().PlaceOrder(patient.ID, dispensarytest.NewOrder{})
+	_, event, err := a.platform.Platform().PlaceOrder(patient.ID, model.NewOrder{})
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
@@ -26,7 +27,7 @@ type story struct {
 	client   *dispensary.Client // of the connected practitioner
 
 	response     dispensary.Response // of the last call, for its request id
-	practitioner dispensarytest.User
+	practitioner model.User
 	products     []catalog.Product
 	patient      *clinic.Patient
 	plan         *treatmentplans.Plan
@@ -216,7 +217,7 @@ func (s *story) dynamicLink(ctx context.Context) error {
 // order lets the platform's patient act. What comes back is the webhook: signed
 // by the platform, verified, acknowledged and decoded by the EHR.
 func (s *story) order(ctx context.Context) error {
-	_, event, err := s.platform.Platform().PlaceOrder(s.patient.ID, dispensarytest.NewOrder{PlanIDs: []string{s.plan.ID}})
+	_, event, err := s.platform.Platform().PlaceOrder(s.patient.ID, model.NewOrder{PlanIDs: []string{s.plan.ID}})
 	if err != nil {
 		return err
 	}

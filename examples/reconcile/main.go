@@ -21,6 +21,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
@@ -86,7 +87,7 @@ func (s *story) settings(database string, logger *slog.Logger) (settings, error)
 	application := s.platform.Application()
 	return settings{
 		site:      s.platform.Site(),
-		client:    s.platform.Client(dispensarytest.User{}, dispensary.WithTokenSource(s)),
+		client:    s.platform.Client(model.User{}, dispensary.WithTokenSource(s)),
 		secret:    dispensary.Secret(application.WebhookSecret),
 		challenge: dispensary.Secret(application.ChallengeToken),
 		database:  database,
@@ -104,7 +105,7 @@ func (s *story) settings(database string, logger *slog.Logger) (settings, error)
 // Token makes the story a source of tokens that are never old, as that of a
 // connected user is; see the connect example.
 func (s *story) Token(ctx context.Context) (dispensary.AccessToken, error) {
-	return s.platform.TokenSource(dispensarytest.User{}).Token(ctx)
+	return s.platform.TokenSource(model.User{}).Token(ctx)
 }
 
 func (s *story) tell(ctx context.Context, receiver http.Handler) error {
@@ -153,7 +154,7 @@ func (s *story) tell(ctx context.Context, receiver http.Handler) error {
 // place lets a patient order, and time pass.
 func (s *story) place(pause time.Duration) error {
 	patient := s.platform.Platform().Patients()[0].ID
-	_, _, err := s.platform.Platform().PlaceOrder(patient, dispensarytest.NewOrder{})
+	_, _, err := s.platform.Platform().PlaceOrder(patient, model.NewOrder{})
 	s.platform.Clock().Advance(pause)
 	return err
 }

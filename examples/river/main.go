@@ -23,6 +23,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
@@ -48,7 +49,7 @@ func run(ctx context.Context, out io.Writer, address, schema string) (err error)
 		_, dropped := pool.Exec(context.WithoutCancel(ctx), "DROP SCHEMA IF EXISTS "+schema+" CASCADE")
 		err = errors.Join(err, dropped)
 	}()
-	platform, err := dispensarytest.Start(dispensarytest.WithUnconditionalDelivery())
+	platform, err := dispensarytest.Start(dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff))
 	if err != nil {
 		return err
 	}
@@ -125,7 +126,7 @@ func tell(ctx context.Context, out io.Writer, platform *dispensarytest.Server, s
 func place(ctx context.Context, platform *dispensarytest.Server, placed map[string]bool) error {
 	people := platform.Platform()
 	for range 5 {
-		order, event, err := people.PlaceOrder(people.Patients()[0].ID, dispensarytest.NewOrder{})
+		order, event, err := people.PlaceOrder(people.Patients()[0].ID, model.NewOrder{})
 		if err != nil {
 			return err
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/accounts"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
@@ -72,7 +73,7 @@ func newAccounts(platform *dispensarytest.Server) (*accounts.Accounts, error) {
 
 // connect does what the web application does when a user comes back from the
 // platform; see the connect example.
-func connect(ctx context.Context, platform *dispensarytest.Server, users *accounts.Accounts, person dispensarytest.User, user string) error {
+func connect(ctx context.Context, platform *dispensarytest.Server, users *accounts.Accounts, person model.User, user string) error {
 	conns, err := users.Connections(platform.Site().Environment)
 	if err != nil {
 		return err

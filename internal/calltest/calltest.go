@@ -12,6 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/treatmentplans"
@@ -36,7 +37,7 @@ func NewFixture(t testing.TB) *Fixture {
 	t.Helper()
 	f := &Fixture{Platform: dispensarytest.New(t)}
 	f.HTTP = f.Platform.HTTPClient()
-	f.Client = f.Platform.Client(dispensarytest.User{})
+	f.Client = f.Platform.Client(model.User{})
 	ctx := t.Context()
 	p := f.Platform.Platform()
 	f.Patient, f.Practitioner = p.Patients()[0].ID, p.Practitioners()[0].ID
@@ -51,7 +52,7 @@ func NewFixture(t testing.TB) *Fixture {
 	f.Category = first(t, f.Client.Clinic.Categories.All(ctx, clinic.CategoryListOptions{})).ID
 	f.Protocol = first(t, f.Client.TreatmentPlans.Protocols.All(ctx, f.Practitioner, treatmentplans.ProtocolListOptions{})).ID
 	f.Plan, f.Draft = f.newPlan(t, treatmentplans.StateActive), f.newPlan(t, treatmentplans.StateDraft)
-	order, event, err := p.PlaceOrder(f.Patient, dispensarytest.NewOrder{PlanIDs: []string{f.Plan}})
+	order, event, err := p.PlaceOrder(f.Patient, model.NewOrder{PlanIDs: []string{f.Plan}})
 	must(t, err)
 	f.Order, f.Event = order.ID, event.ID
 	return f
@@ -60,7 +61,7 @@ func NewFixture(t testing.TB) *Fixture {
 // Through sends all further calls through a transport that wraps the platform's.
 func (f *Fixture) Through(wrap func(http.RoundTripper) http.RoundTripper) {
 	f.HTTP = &http.Client{Transport: wrap(f.Platform.HTTPClient().Transport)}
-	f.Client = f.Platform.Client(dispensarytest.User{}, dispensary.WithHTTPClient(f.HTTP))
+	f.Client = f.Platform.Client(model.User{}, dispensary.WithHTTPClient(f.HTTP))
 }
 
 func (f *Fixture) newPlan(t testing.TB, state treatmentplans.State) string {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // described is the document's operation of a name.
@@ -118,7 +119,7 @@ func TestAuthorizationCodeGrant(t *testing.T) {
 	s := start(t)
 	app := s.fake.Application()
 	page := s.send("oauth.authorize", exercises["oauth.authorize"].request(s))
-	back, err := s.fake.Approve(page.Request.URL.String(), dispensarytest.User{})
+	back, err := s.fake.Approve(page.Request.URL.String(), model.User{})
 	require.NoError(t, err)
 	body := credentials(s)
 	body["grant_type"], body["redirect_uri"], body["code"] = "authorization_code", app.RedirectURI, back.Query().Get("code")
@@ -131,10 +132,10 @@ func TestSwitchesKeepTheContract(t *testing.T) {
 	t.Parallel()
 	for name, option := range map[string]dispensarytest.Option{
 		"clinic tokens":       dispensarytest.WithClinicTokens(),
-		"grace rotation":      dispensarytest.WithRefreshRotation(dispensarytest.RotationGrace),
-		"immediate rotation":  dispensarytest.WithRefreshRotation(dispensarytest.RotationImmediate),
-		"pending integration": dispensarytest.WithPendingIntegration(),
-		"Canada":              dispensarytest.WithRegion(dispensarytest.Canada),
+		"grace rotation":      dispensarytest.WithBehavior(dispensarytest.RefreshRotationGrace),
+		"immediate rotation":  dispensarytest.WithBehavior(dispensarytest.RefreshRotationImmediate),
+		"pending integration": dispensarytest.WithBehavior(dispensarytest.IntegrationActivationFirstKey),
+		"Canada":              dispensarytest.WithRegion(model.Canada),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,10 +1,12 @@
 package contract_test
 
-import "github.com/dispensary-go/dispensary/dispensarytest"
+import (
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
 
 // patientEvent makes an event that has data.
 func patientEvent(s *fixture) string {
-	_, event, err := s.fake.Platform().EditPatient(s.patient(), dispensarytest.PatientChange{LastName: new("Married")})
+	_, event, err := s.fake.Platform().EditPatient(s.patient(), model.PatientChange{LastName: new("Married")})
 	if err != nil {
 		s.t.Error(err)
 	}
@@ -26,15 +28,15 @@ var eventExercises = map[string]exercise{
 		return request{}
 	}},
 	"events.list_treatment_plans": {request: func(s *fixture) request {
-		_, _, _ = s.fake.Platform().CreatePlan(s.patient(), dispensarytest.NewPlan{}) // the list is not empty then
+		_, _, _ = s.fake.Platform().CreatePlan(s.patient(), model.NewPlan{}) // the list is not empty then
 		return request{}
 	}},
 	"events.list_orders": {request: func(s *fixture) request {
-		_, _, _ = s.fake.Platform().PlaceOrder(s.patient(), dispensarytest.NewOrder{}) // the list is not empty then
+		_, _, _ = s.fake.Platform().PlaceOrder(s.patient(), model.NewOrder{}) // the list is not empty then
 		return request{}
 	}},
 	"events.list_products": {request: func(s *fixture) request {
-		_, _, _ = s.fake.Platform().CreateProduct(dispensarytest.NewProduct{}) // the list is not empty then
+		_, _, _ = s.fake.Platform().CreateProduct(model.NewProduct{}) // the list is not empty then
 		return request{}
 	}},
 	"webhook_deliveries.list": {request: func(s *fixture) request {

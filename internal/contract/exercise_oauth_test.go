@@ -1,6 +1,8 @@
 package contract_test
 
-import "github.com/dispensary-go/dispensary/dispensarytest"
+import (
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
 
 func credentials(s *fixture) map[string]any {
 	app := s.fake.Application()
@@ -10,13 +12,13 @@ func credentials(s *fixture) map[string]any {
 func refreshGrant(s *fixture) map[string]any {
 	body := credentials(s)
 	body["grant_type"], body["redirect_uri"] = "refresh_token", s.fake.Application().RedirectURI
-	body["refresh_token"] = s.fake.IssueToken(dispensarytest.User{}).RefreshToken
+	body["refresh_token"] = s.fake.IssueToken(model.User{}).RefreshToken
 	return body
 }
 
 func revocation(s *fixture) map[string]any {
 	body := credentials(s)
-	body["token"] = s.fake.IssueToken(dispensarytest.User{}).AccessToken
+	body["token"] = s.fake.IssueToken(model.User{}).AccessToken
 	return body
 }
 

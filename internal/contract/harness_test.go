@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/contract"
 )
 
@@ -51,7 +52,7 @@ func start(t *testing.T, options ...dispensarytest.Option) *fixture {
 	for _, row := range check.Rows() {
 		s.rows[row.Name] = row
 	}
-	s.token = s.fake.IssueToken(dispensarytest.User{}).AccessToken
+	s.token = s.fake.IssueToken(model.User{}).AccessToken
 	return s
 }
 
@@ -155,7 +156,7 @@ func (s *fixture) refused(operation string, status int, e contract.Exchange) {
 
 // tokenWith is a token with some scopes alone.
 func (s *fixture) tokenWith(scopes ...string) string {
-	return s.fake.IssueToken(dispensarytest.User{}, scopes...).AccessToken
+	return s.fake.IssueToken(model.User{}, scopes...).AccessToken
 }
 
 // value is what the answer of a successful call wraps.

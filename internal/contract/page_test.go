@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
@@ -19,6 +20,9 @@ const (
 	pageFile   = "../../docs/platform.md"
 	fakeFolder = "../../dispensarytest"
 	fakePath   = "github.com/dispensary-go/dispensary/dispensarytest"
+
+	modelFolder = fakeFolder + "/model"
+	modelPath   = fakePath + "/model"
 )
 
 // The page says what tables, contract and documentation say, no more and no less.
@@ -44,13 +48,13 @@ func TestPlatformPageIsComplete(t *testing.T) {
 	for _, op := range operation.All() {
 		assert.Equal(t, 1, strings.Count(page, "\n| `"+op.Name+"` |"), op.Name)
 	}
-	for _, s := range dispensarytest.Silences() {
-		has("\n| `"+s.Name+"` |", "a silence")
-		for _, r := range s.Readings {
-			has("`"+r.Name+"`", "a reading of "+s.Name)
+	for _, s := range dispensarytest.BehaviorChoices() {
+		has("\n| `"+s.Name+"` |", "a choice")
+		for _, r := range s.Variants {
+			has("`"+r.Behavior.Variant()+"`", "a variant of "+s.Name)
 		}
 	}
-	for _, e := range dispensarytest.Effects() {
+	for _, e := range model.Effects() {
 		has("\n| `"+string(e)+"` |", "an effect")
 	}
 	pkg := documentation(t, fakeFolder, fakePath)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
@@ -45,7 +46,7 @@ func writePage(t *testing.T) string {
 	p := &page{t: t, pkg: documentation(t, fakeFolder, fakePath)}
 	p.out.WriteString(pageHead)
 	p.endpoints()
-	p.silences()
+	p.behaviors()
 	p.statements("Assumptions", "Where the API is silent the platform does what integrators of such services have met. What it can be switched away from is in the table above; these are the defaults.")
 	p.contract()
 	p.statements("Deviations", "Where the platform knowingly does something else than the API says, or leaves something out.")
@@ -134,12 +135,12 @@ func refusals(op *openapi3.Operation) string {
 	return strings.Join(statuses, " ")
 }
 
-// few is how many operations a silence touches at most to be named with each of them.
+// few is how many operations a choice touches at most to be named with each of them.
 const few = 8
 
 func openPoints(name string) string {
 	var names []string
-	for _, s := range dispensarytest.Silences() {
+	for _, s := range dispensarytest.BehaviorChoices() {
 		if len(s.Operations) <= few && slices.Contains(s.Operations, name) {
 			names = append(names, "`"+s.Name+"`")
 		}
@@ -147,25 +148,25 @@ func openPoints(name string) string {
 	return strings.Join(names, " ")
 }
 
-func (p *page) silences() {
+func (p *page) behaviors() {
 	p.line("\n## What the API leaves open\n")
-	p.line("Each point has a name and readings, of which the first is the default. `WithReading` and `Server.SetReading` choose one, `-reading` of the command does, and a test in a `Matrix` runs under all of them.")
-	p.head("Point", "API section", "Why", "Readings", "Touches")
-	for _, s := range dispensarytest.Silences() {
-		var readings []string
-		for i, r := range s.Readings {
-			text := "`" + r.Name + "`: " + r.Meaning
+	p.line("Each point has a name and variants, of which the first is the default. `WithBehavior` and `Server.SetBehavior` choose one, `-behavior` of the command does, and a test in `EachBehavior` runs under all of them.")
+	p.head("Point", "API section", "Why", "Variants", "Touches")
+	for _, s := range dispensarytest.BehaviorChoices() {
+		var variants []string
+		for i, r := range s.Variants {
+			text := "`" + r.Behavior.Variant() + "`: " + r.Meaning
 			if i == 0 {
-				text = "**`" + r.Name + "`**: " + r.Meaning
+				text = "**`" + r.Behavior.Variant() + "`**: " + r.Meaning
 			}
-			readings = append(readings, text)
+			variants = append(variants, text)
 		}
-		p.row("`"+s.Name+"`", s.Section, s.Why, strings.Join(readings, "<br>"), touches(s))
+		p.row("`"+s.Name+"`", s.Section, s.Why, strings.Join(variants, "<br>"), touches(s))
 	}
 }
 
-// touches says in words which operations a silence touches.
-func touches(s dispensarytest.Silence) string {
+// touches says in words which operations a choice touches.
+func touches(s dispensarytest.BehaviorChoice) string {
 	sets := []struct {
 		words string
 		holds func(op *operation.Operation) bool
@@ -224,14 +225,15 @@ func (p *page) contract() {
 }
 
 func (p *page) faults() {
-	effects := constants(p.pkg)
+	nouns := documentation(p.t, modelFolder, modelPath)
+	effects := constants(nouns)
 	p.line("\n## Faults\n")
 	p.line("What `Server.Fault` can make go wrong, and `POST /faults` of the control API, for one operation or event type or for all, so many times or with a chance.")
 	p.head("Effect", "Name in Go", "What it does")
-	for _, effect := range dispensarytest.Effects() {
+	for _, effect := range model.Effects() {
 		about, known := effects[string(effect)]
 		require.True(p.t, known, "%s is no documented constant", effect)
-		p.row("`"+string(effect)+"`", "`"+about.name+"`", said(p.pkg, about.name, about.text))
+		p.row("`"+string(effect)+"`", "`"+about.name+"`", said(nouns, about.name, about.text))
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/contract"
 )
 
@@ -130,7 +130,7 @@ func (s *fixture) probed(fake http.Handler) []contract.Row {
 // API's.
 func sourceRows(t *testing.T) []contract.Row {
 	t.Helper()
-	files, err := filepath.Glob("../../dispensarytest/*.go")
+	files, err := filepath.Glob("../../dispensarytest/internal/operations/*.go")
 	require.NoError(t, err)
 	var rows []contract.Row
 	for _, name := range files {
@@ -155,7 +155,7 @@ func sourceRow(node ast.Node) (contract.Row, bool) {
 		return contract.Row{}, false
 	}
 	fields := literalFields(literal)
-	row := contract.Row{Name: fields["id"], Method: fields["method"], Route: fields["route"]}
+	row := contract.Row{Name: fields["ID"], Method: fields["Method"], Route: fields["Route"]}
 	ownForm := row.Name == "oauth.authorize" && row.Method == http.MethodPost
 	return row, row.Name != "" && row.Method != "" && row.Route != "" && !ownForm
 }
@@ -210,5 +210,5 @@ func TestEventTypesAreTheSame(t *testing.T) {
 	for _, value := range s.check.Document().Components.Schemas["EventType"].Value.Enum {
 		documented = append(documented, value.(string))
 	}
-	assert.Equal(t, dispensarytest.EventTypes(), documented)
+	assert.Equal(t, model.EventTypes(), documented)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // variety is a success that looks different from the exercise's.
@@ -28,7 +29,7 @@ func linked(s *fixture) string {
 
 // unplanned lets a patient order without a plan, and get the money back.
 func unplanned(s *fixture) string {
-	order, _, err := s.fake.Platform().PlaceOrder(s.patient(), dispensarytest.NewOrder{})
+	order, _, err := s.fake.Platform().PlaceOrder(s.patient(), model.NewOrder{})
 	require.NoError(s.t, err)
 	_, err = s.fake.Platform().RefundOrder(order.ID, 0)
 	require.NoError(s.t, err)
@@ -37,14 +38,14 @@ func unplanned(s *fixture) string {
 
 // bare is a product that nobody has described.
 func bare(s *fixture) string {
-	product, _, err := s.fake.Platform().CreateProduct(dispensarytest.NewProduct{Variants: []dispensarytest.NewVariant{{}, {Units: 120, Status: "vendor backorder"}}})
+	product, _, err := s.fake.Platform().CreateProduct(model.NewProduct{Variants: []model.NewVariant{{}, {Units: 120, Status: "vendor backorder"}}})
 	require.NoError(s.t, err)
 	return product.ID
 }
 
 // outside is a plan that a practitioner wrote on the platform.
 func outside(s *fixture) string {
-	plan, _, err := s.fake.Platform().CreatePlan(s.patient(), dispensarytest.NewPlan{Draft: true})
+	plan, _, err := s.fake.Platform().CreatePlan(s.patient(), model.NewPlan{Draft: true})
 	require.NoError(s.t, err)
 	return plan.ID
 }
@@ -126,7 +127,7 @@ func TestVarieties(t *testing.T) {
 // end, and whatever it lists by its id.
 func TestTheWholeWorld(t *testing.T) {
 	t.Parallel()
-	for _, region := range []dispensarytest.Region{dispensarytest.UnitedStates, dispensarytest.Canada} {
+	for _, region := range []model.Region{model.UnitedStates, model.Canada} {
 		t.Run(string(region), func(t *testing.T) {
 			t.Parallel()
 			s := start(t, dispensarytest.WithRegion(region))

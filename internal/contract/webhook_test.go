@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // delivery is a request to the integrator's endpoint.
@@ -75,66 +76,66 @@ func (s *fixture) deliver(eventID string) {
 }
 
 // happening makes an event of a type.
-type happening func(s *fixture, p *dispensarytest.Platform) (dispensarytest.Event, error)
+type happening func(s *fixture, p *dispensarytest.Platform) (model.Event, error)
 
 // happenings make each event type, where one can happen in different ways in each.
 var happenings = map[string][]happening{
-	dispensarytest.ClinicKeyActivated: {func(s *fixture, p *dispensarytest.Platform) (dispensarytest.Event, error) {
+	model.ClinicKeyActivated: {func(s *fixture, p *dispensarytest.Platform) (model.Event, error) {
 		if _, err := p.RevokeClinicKey(s.fake.ClinicKey()); err != nil {
-			return dispensarytest.Event{}, err
+			return model.Event{}, err
 		}
 		return p.ReactivateClinicKey(s.fake.ClinicKey())
 	}},
-	dispensarytest.ClinicKeyRevoked: {func(s *fixture, p *dispensarytest.Platform) (dispensarytest.Event, error) {
+	model.ClinicKeyRevoked: {func(s *fixture, p *dispensarytest.Platform) (model.Event, error) {
 		return p.RevokeClinicKey(s.fake.ClinicKey())
 	}},
-	dispensarytest.OrderPlaced: {func(s *fixture, p *dispensarytest.Platform) (dispensarytest.Event, error) {
-		_, event, err := p.PlaceOrder(s.patient(), dispensarytest.NewOrder{PlanIDs: []string{s.plan("active")}})
+	model.OrderPlaced: {func(s *fixture, p *dispensarytest.Platform) (model.Event, error) {
+		_, event, err := p.PlaceOrder(s.patient(), model.NewOrder{PlanIDs: []string{s.plan("active")}})
 		return event, err
-	}, func(s *fixture, p *dispensarytest.Platform) (dispensarytest.Event, error) {
-		_, event, err := p.PlaceOrder(s.patient(), dispensarytest.NewOrder{})
-		return event, err
-	}},
-	dispensarytest.PatientCreated: {func(_ *fixture, p *dispensarytest.Platform) (dispensarytest.Event, error) {
-		_, event, err := p.RegisterPatient(dispensarytest.NewPatient{})
+	}, func(s *fixture, p *dispensarytest.Platform) (model.Event, error) {
+		_, event, err := p.PlaceOrder(s.patient(), model.NewOrder{})
 		return event, err
 	}},
-	dispensarytest.PatientUpdated: {func(s *fixture, p *dispensarytest.Platform) (dispensarytest.Event, error) {
-		_, event, err := p.EditPatient(s.patient(), dispensarytest.PatientChange{MobileNumber: new(""), TextNotification: new(true)})
+	model.PatientCreated: {func(_ *fixture, p *dispensarytest.Platform) (model.Event, error) {
+		_, event, err := p.RegisterPatient(model.NewPatient{})
 		return event, err
 	}},
-	dispensarytest.ProductCreated: {func(_ *fixture, p *dispensarytest.Platform) (dispensarytest.Event, error) {
-		_, event, err := p.CreateProduct(dispensarytest.NewProduct{})
+	model.PatientUpdated: {func(s *fixture, p *dispensarytest.Platform) (model.Event, error) {
+		_, event, err := p.EditPatient(s.patient(), model.PatientChange{MobileNumber: new(""), TextNotification: new(true)})
 		return event, err
 	}},
-	dispensarytest.ProductDescriptionUpdated: {func(s *fixture, p *dispensarytest.Platform) (dispensarytest.Event, error) {
+	model.ProductCreated: {func(_ *fixture, p *dispensarytest.Platform) (model.Event, error) {
+		_, event, err := p.CreateProduct(model.NewProduct{})
+		return event, err
+	}},
+	model.ProductDescriptionUpdated: {func(s *fixture, p *dispensarytest.Platform) (model.Event, error) {
 		_, event, err := p.DescribeProduct(s.product(), "<p>Better than ever.</p>")
 		return event, err
 	}},
-	dispensarytest.ProductUpdated: {func(s *fixture, p *dispensarytest.Platform) (dispensarytest.Event, error) {
-		_, event, err := p.UpdateProduct(s.product(), dispensarytest.ProductChange{Name: new("Renamed")})
+	model.ProductUpdated: {func(s *fixture, p *dispensarytest.Platform) (model.Event, error) {
+		_, event, err := p.UpdateProduct(s.product(), model.ProductChange{Name: new("Renamed")})
 		return event, err
-	}, func(s *fixture, p *dispensarytest.Platform) (dispensarytest.Event, error) {
-		_, event, err := p.UpdateVariant(s.variant(), dispensarytest.VariantChange{Status: new("vendor backorder")})
+	}, func(s *fixture, p *dispensarytest.Platform) (model.Event, error) {
+		_, event, err := p.UpdateVariant(s.variant(), model.VariantChange{Status: new("vendor backorder")})
 		return event, err
 	}},
-	dispensarytest.TreatmentPlanCreated: {func(s *fixture, p *dispensarytest.Platform) (dispensarytest.Event, error) {
-		_, event, err := p.CreatePlan(s.patient(), dispensarytest.NewPlan{PersonalMessage: "Rest."})
+	model.TreatmentPlanCreated: {func(s *fixture, p *dispensarytest.Platform) (model.Event, error) {
+		_, event, err := p.CreatePlan(s.patient(), model.NewPlan{PersonalMessage: "Rest."})
 		return event, err
-	}, func(s *fixture, p *dispensarytest.Platform) (dispensarytest.Event, error) {
+	}, func(s *fixture, p *dispensarytest.Platform) (model.Event, error) {
 		_, event, err := p.ActivatePlan(s.plan("draft"))
 		return event, err
 	}},
-	dispensarytest.TreatmentPlanRecommendation: {func(s *fixture, p *dispensarytest.Platform) (dispensarytest.Event, error) {
-		_, event, err := p.UpdateRecommendation(s.plan("draft"), dispensarytest.Recommendation{
-			VariantID: s.variant(), UnitsToPurchase: 3, Dosage: &dispensarytest.Dosage{Amount: "1/2", Format: "tablet"},
+	model.TreatmentPlanRecommendation: {func(s *fixture, p *dispensarytest.Platform) (model.Event, error) {
+		_, event, err := p.UpdateRecommendation(s.plan("draft"), model.Recommendation{
+			VariantID: s.variant(), UnitsToPurchase: 3, Dosage: &model.Dosage{Amount: "1/2", Format: "tablet"},
 		})
 		return event, err
 	}},
-	dispensarytest.TreatmentPlanUpdated: {func(s *fixture, p *dispensarytest.Platform) (dispensarytest.Event, error) {
-		_, event, err := p.UpdatePlan(s.plan("active"), dispensarytest.PlanChange{PersonalMessage: new("")})
+	model.TreatmentPlanUpdated: {func(s *fixture, p *dispensarytest.Platform) (model.Event, error) {
+		_, event, err := p.UpdatePlan(s.plan("active"), model.PlanChange{PersonalMessage: new("")})
 		return event, err
-	}, func(s *fixture, p *dispensarytest.Platform) (dispensarytest.Event, error) {
+	}, func(s *fixture, p *dispensarytest.Platform) (model.Event, error) {
 		_, event, err := p.CancelPlan(s.plan("active"))
 		return event, err
 	}},
@@ -144,7 +145,7 @@ var happenings = map[string][]happening{
 // the contract has it.
 func TestEveryEventType(t *testing.T) {
 	t.Parallel()
-	for _, eventType := range dispensarytest.EventTypes() {
+	for _, eventType := range model.EventTypes() {
 		for i, happens := range happenings[eventType] {
 			t.Run(eventType+" "+strconv.Itoa(i+1), func(t *testing.T) {
 				t.Parallel()
@@ -179,7 +180,7 @@ func (s *fixture) checkDelivery(eventType string, receiver *endpoint) {
 func TestWebhooksCoverTheEventTypes(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	assert.Equal(t, dispensarytest.EventTypes(), s.check.Webhooks())
+	assert.Equal(t, model.EventTypes(), s.check.Webhooks())
 	assert.Len(t, s.check.Webhooks(), 11)
 	for _, eventType := range s.check.Webhooks() {
 		assert.NotEmpty(t, happenings[eventType], "%s is never made", eventType)

@@ -62,7 +62,7 @@ func requireStoreError(t *testing.T, err error) {
 func TestDatabaseAwayDuringSave(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, d database) {
-		f := newFleet(t, d, dispensarytest.RotationImmediate, 1)
+		f := newFleet(t, d, dispensarytest.RefreshRotationImmediate, 1)
 		f.expire()
 		seen, outage := d.behindOutage(t)
 		ctx, leave := context.WithCancel(t.Context())
@@ -98,7 +98,7 @@ func TestDatabaseAwayDuringSave(t *testing.T) {
 func TestDatabaseAwayDuringLoad(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, d database) {
-		f := newFleet(t, d, dispensarytest.RotationImmediate, 1)
+		f := newFleet(t, d, dispensarytest.RefreshRotationImmediate, 1)
 		f.expire()
 		seen, outage := d.behindOutage(t)
 		conns := f.connections(seen, nil)

@@ -48,7 +48,7 @@ const visits = 2
 // refresh token the moment it is used: one refresh for each user, no more.
 func TestReplicasRefreshEachUserOnce(t *testing.T) { //nolint:paralleltest // it takes the whole machine
 	eachFleet(t, func(t *testing.T, d database, size size) {
-		f := newFleet(t, d, dispensarytest.RotationImmediate, size.users)
+		f := newFleet(t, d, dispensarytest.RefreshRotationImmediate, size.users)
 		f.expire()
 		began := time.Now()
 		slowest := f.run(size, visits)
@@ -88,7 +88,7 @@ func (f *fleet) endAll(processes []*process) (slowest time.Duration) {
 // out, and every other process gets every user's token.
 func TestReplicasSurviveAKill(t *testing.T) { //nolint:paralleltest // it takes the whole machine
 	eachFleet(t, func(t *testing.T, d database, size size) {
-		f := newFleet(t, d, dispensarytest.RotationGrace, size.users)
+		f := newFleet(t, d, dispensarytest.RefreshRotationGrace, size.users)
 		for _, when := range size.kills {
 			before, _ := f.refreshes()
 			f.expire()

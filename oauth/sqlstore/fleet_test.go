@@ -46,7 +46,7 @@ const (
 	afterTheAnswer   moment = "after it has answered"
 )
 
-func newFleet(t *testing.T, d database, rotation dispensarytest.RefreshRotation, users int) *fleet {
+func newFleet(t *testing.T, d database, rotation dispensarytest.Behavior, users int) *fleet {
 	t.Helper()
 	key, err := seal.GenerateKey("2026")
 	require.NoError(t, err)
@@ -54,7 +54,7 @@ func newFleet(t *testing.T, d database, rotation dispensarytest.RefreshRotation,
 	require.NoError(t, err)
 	f := &fleet{
 		T: t, database: d, keys: key.Text(), users: users,
-		fake: dispensarytest.New(t, dispensarytest.WithRefreshRotation(rotation), dispensarytest.WithJournalLimit(100_000)),
+		fake: dispensarytest.New(t, dispensarytest.WithBehavior(rotation), dispensarytest.WithJournalLimit(100_000)),
 	}
 	f.front = httptest.NewServer(http.HandlerFunc(f.serve))
 	t.Cleanup(f.front.Close)

@@ -26,6 +26,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/accounts"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
@@ -146,7 +147,7 @@ func envOr(name, other string) string {
 func outlive(t *testing.T, o *brokenPlatform, users int, length time.Duration) string {
 	t.Helper()
 	d := newDatabase(t, sqlstore.PostgreSQL)
-	fake := dispensarytest.New(t, dispensarytest.WithRefreshRotation(dispensarytest.RotationImmediate), dispensarytest.WithJournalLimit(100))
+	fake := dispensarytest.New(t, dispensarytest.WithBehavior(dispensarytest.RefreshRotationImmediate), dispensarytest.WithJournalLimit(100))
 	o.platform = fake.Handler()
 	front := httptest.NewServer(o)
 	t.Cleanup(front.Close)
@@ -226,7 +227,7 @@ func connectForOutage(t *testing.T, store tokens.Store, fake *dispensarytest.Ser
 	t.Helper()
 	environment := fake.Site().Environment
 	for i := range users {
-		granted := fake.IssueToken(dispensarytest.User{})
+		granted := fake.IssueToken(model.User{})
 		_, err := store.Save(t.Context(), tokens.Key{Environment: environment, User: userName(i)}, oauth.Token{
 			AccessToken: dispensary.Secret(granted.AccessToken), RefreshToken: dispensary.Secret(granted.RefreshToken), TokenType: "Bearer",
 			Scope: strings.Join(granted.Scopes, " "), Lifetime: oauth.DefaultLifetime, UsedAt: time.Now(), Environment: environment,

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
@@ -20,7 +21,7 @@ import (
 // Webhooks go through a broker, which is one in memory here. In a real program its
 // place is taken by Watermill's driver of another one.
 func Example() {
-	platform, err := dispensarytest.Start(dispensarytest.WithUnconditionalDelivery())
+	platform, err := dispensarytest.Start(dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -77,7 +78,7 @@ func Example() {
 	if err := platform.RegisterWebhookHandler(handler); err != nil {
 		log.Fatal(err)
 	}
-	if _, _, err := platform.Platform().PlaceOrder(platform.Platform().Patients()[0].ID, dispensarytest.NewOrder{}); err != nil {
+	if _, _, err := platform.Platform().PlaceOrder(platform.Platform().Patients()[0].ID, model.NewOrder{}); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println("handled", <-handled)

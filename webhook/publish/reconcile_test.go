@@ -10,6 +10,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/publish"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
@@ -35,7 +36,7 @@ func newMissedFixture(t *testing.T) *missedFixture {
 func (f *missedFixture) happen(t *testing.T, n int) (ids []string) {
 	t.Helper()
 	for range n {
-		_, event, err := f.platform.Platform().PlaceOrder(f.platform.Platform().Patients()[0].ID, dispensarytest.NewOrder{})
+		_, event, err := f.platform.Platform().PlaceOrder(f.platform.Platform().Patients()[0].ID, model.NewOrder{})
 		require.NoError(t, err)
 		key := webhook.Key{Environment: f.platform.Site().Environment, EventID: event.ID, IntegrationID: f.integration(t)}
 		ids = append(ids, key.String())
@@ -44,7 +45,7 @@ func (f *missedFixture) happen(t *testing.T, n int) (ids []string) {
 	return ids
 }
 
-func (f *missedFixture) client() *dispensary.Client { return f.platform.Client(dispensarytest.User{}) }
+func (f *missedFixture) client() *dispensary.Client { return f.platform.Client(model.User{}) }
 
 func (f *missedFixture) integration(t *testing.T) string {
 	t.Helper()

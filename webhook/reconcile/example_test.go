@@ -6,6 +6,7 @@ import (
 	"log"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
@@ -21,7 +22,7 @@ func ExampleReconciler_Run() {
 	}
 	defer func() { _ = platform.Close() }()
 	patient := platform.Platform().Patients()[0]
-	if _, _, err := platform.Platform().PlaceOrder(patient.ID, dispensarytest.NewOrder{}); err != nil {
+	if _, _, err := platform.Platform().PlaceOrder(patient.ID, model.NewOrder{}); err != nil {
 		log.Fatal(err)
 	}
 

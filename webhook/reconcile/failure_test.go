@@ -15,7 +15,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
@@ -75,7 +75,7 @@ func TestReconcilerSurvivesACrash(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
-		s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+		s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
 		keys := s.happen(t, 350)
 		died := errors.New("the process has died")
 		accepted := 0
@@ -108,20 +108,20 @@ func TestReconcilerSurvivesACrash(t *testing.T) {
 func TestReconcilerKeepsItsPlace(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		fault dispensarytest.Fault
+		fault model.Fault
 		err   error
 		reads int // that the first run makes
 	}{
-		"rate limited": {dispensarytest.Fault{Effect: dispensarytest.TooManyRequests, Operation: "events.get", Skip: 7, Times: 1}, api.ErrRateLimited, 8},
-		"server error": {dispensarytest.Fault{Effect: dispensarytest.ErrorStatus, Status: 500, Operation: "events.get", Skip: 7, Times: 3}, api.ErrServer, 10},
-		"token ends":   {dispensarytest.Fault{Effect: dispensarytest.TokenExpired, Operation: "events.get", Skip: 7, Times: 1}, api.ErrUnauthorized, 8},
-		"in a list":    {dispensarytest.Fault{Effect: dispensarytest.TooManyRequests, Operation: "events.list_orders", Times: 1}, api.ErrRateLimited, 0},
-		"in the log":   {dispensarytest.Fault{Effect: dispensarytest.TooManyRequests, Operation: "webhook_deliveries.list", Times: 1}, api.ErrRateLimited, 0},
+		"rate limited": {model.Fault{Effect: model.TooManyRequests, Operation: "events.get", Skip: 7, Times: 1}, api.ErrRateLimited, 8},
+		"server error": {model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: "events.get", Skip: 7, Times: 3}, api.ErrServer, 10},
+		"token ends":   {model.Fault{Effect: model.TokenExpired, Operation: "events.get", Skip: 7, Times: 1}, api.ErrUnauthorized, 8},
+		"in a list":    {model.Fault{Effect: model.TooManyRequests, Operation: "events.list_orders", Times: 1}, api.ErrRateLimited, 0},
+		"in the log":   {model.Fault{Effect: model.TooManyRequests, Operation: "webhook_deliveries.list", Times: 1}, api.ErrRateLimited, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newFixture(t)
-			s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+			s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
 			keys := s.happen(t, 20)
 			s.platform.Fault(c.fault)
 			report, err := s.reconciler(t, nil).Run(t.Context())
@@ -141,17 +141,17 @@ func TestReconcilerKeepsItsPlace(t *testing.T) {
 func TestReconcilerPassesOverWhatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
-	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
 	keys := s.happen(t, 20)
 	poison := "/events/" + keys[3].EventID
-	fault := s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.ErrorStatus, Status: 500, Operation: "events.get", Skip: 3, Times: 1})
+	fault := s.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: "events.get", Skip: 3, Times: 1})
 	report, err := s.reconciler(t, nil).Run(t.Context())
 	require.ErrorIs(t, err, api.ErrServer)
 	assert.Equal(t, slices.Delete(slices.Clone(keys), 3, 4), report.Recovered)
 	fault.Remove()
 	for range 3 { // days, so that no overlap reaches it
 		s.clock.Advance(24 * time.Hour)
-		s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.ErrorStatus, Status: 500, Operation: "events.get", Times: 1})
+		s.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: "events.get", Times: 1})
 		_, err = s.reconciler(t, nil).Run(t.Context())
 		require.ErrorIs(t, err, api.ErrServer)
 		last, _ := s.platform.Journal().Last()
@@ -159,9 +159,9 @@ func TestReconcilerPassesOverWhatCannotBeRead(t *testing.T) {
 	}
 	assert.Equal(t, keys[3:4], s.reconcile(t, nil).Recovered)
 
-	_, _, err = s.platform.Platform().PlaceOrder(s.platform.Platform().Patients()[0].ID, dispensarytest.NewOrder{})
+	_, _, err = s.platform.Platform().PlaceOrder(s.platform.Platform().Patients()[0].ID, model.NewOrder{})
 	require.NoError(t, err)
-	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.ErrorStatus, Status: 500, Operation: "events.get", Times: 1})
+	s.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: "events.get", Times: 1})
 	_, err = s.reconciler(t, nil).Run(t.Context())
 	require.ErrorIs(t, err, api.ErrServer)
 	s.clock.Advance(31 * 24 * time.Hour)
@@ -177,7 +177,7 @@ func TestReconcilerPassesOverWhatCannotBeRead(t *testing.T) {
 func (s *fixture) orders(t *testing.T, n int) (keys []webhook.Key) {
 	t.Helper()
 	for range n {
-		_, e, err := s.platform.Platform().PlaceOrder(s.platform.Platform().Patients()[0].ID, dispensarytest.NewOrder{})
+		_, e, err := s.platform.Platform().PlaceOrder(s.platform.Platform().Patients()[0].ID, model.NewOrder{})
 		require.NoError(t, err)
 		keys = append(keys, s.keys(e)...)
 		s.clock.Advance(2 * time.Hour)
@@ -189,9 +189,9 @@ func (s *fixture) orders(t *testing.T, n int) (keys []webhook.Key) {
 func TestReconcilerComesBackToWhatHasNoDate(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
-	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
 	keys := s.orders(t, 5)
-	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.ErrorStatus, Status: 500, Operation: "events.get", Times: 1})
+	s.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: "events.get", Times: 1})
 	report, err := s.reconciler(t, func(c *reconcile.Config) {
 		c.Events = s.rewriting(func(_ *http.Request, body map[string]any) {
 			for _, e := range items(body, "events") {
@@ -222,7 +222,7 @@ func TestReconcilerComesBackToTheLog(t *testing.T) {
 			}
 		})
 	}
-	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.ErrorStatus, Status: 500, Operation: "events.get", Times: 1})
+	s.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: "events.get", Times: 1})
 	report, err := s.reconciler(t, read).Run(t.Context())
 	require.ErrorIs(t, err, api.ErrServer)
 	assert.Equal(t, keys[1:], report.Recovered)
@@ -234,22 +234,22 @@ func TestReconcilerComesBackToTheLog(t *testing.T) {
 // What goes wrong at several places at once is still not forgotten.
 func TestReconcilerComesBackToEverything(t *testing.T) {
 	t.Parallel()
-	failing := func(operation string, skip int) dispensarytest.Fault {
-		return dispensarytest.Fault{Effect: dispensarytest.ErrorStatus, Status: 500, Operation: operation, Skip: skip, Times: 1}
+	failing := func(operation string, skip int) model.Fault {
+		return model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: operation, Skip: skip, Times: 1}
 	}
 	for name, c := range map[string]struct {
-		faults []dispensarytest.Fault
+		faults []model.Fault
 		first  int // what is recovered nevertheless
 	}{
-		"some cannot be read":       {[]dispensarytest.Fault{failing("events.get", 2), failing("events.get", 30), failing("events.get", 60)}, 117},
-		"and then the limit":        {[]dispensarytest.Fault{failing("events.get", 2), {Effect: dispensarytest.TooManyRequests, Operation: "events.get", Skip: 50, Times: 1}}, 50},
-		"the list ends too early":   {[]dispensarytest.Fault{failing("events.list_orders", 1)}, 100},
-		"the list, and then a read": {[]dispensarytest.Fault{failing("events.list_orders", 1), failing("events.get", 50)}, 99},
+		"some cannot be read":       {[]model.Fault{failing("events.get", 2), failing("events.get", 30), failing("events.get", 60)}, 117},
+		"and then the limit":        {[]model.Fault{failing("events.get", 2), {Effect: model.TooManyRequests, Operation: "events.get", Skip: 50, Times: 1}}, 50},
+		"the list ends too early":   {[]model.Fault{failing("events.list_orders", 1)}, 100},
+		"the list, and then a read": {[]model.Fault{failing("events.list_orders", 1), failing("events.get", 50)}, 99},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newFixture(t)
-			s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+			s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
 			keys := s.orders(t, 120)
 			for _, f := range c.faults {
 				s.platform.Fault(f)
@@ -268,7 +268,7 @@ func TestReconcilerComesBackToEverything(t *testing.T) {
 func TestReconcilerStopsWhereTheInboxDoes(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
-	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
 	keys := s.happen(t, 10)
 	room := 4
 	full := func() error {
@@ -288,7 +288,7 @@ func TestReconcilerStopsWhereTheInboxDoes(t *testing.T) {
 func TestReconcilerHonoursItsContext(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
-	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
 	keys := s.happen(t, 10)
 	ctx, cancel := context.WithCancel(t.Context())
 	accepted := 0
@@ -314,7 +314,7 @@ func TestReconcilerKeepsToTheRateLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
-		s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+		s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
 		keys := s.happen(t, 50)
 		limiter, err := dispensary.NewRateLimiter(10, time.Minute)
 		require.NoError(t, err)

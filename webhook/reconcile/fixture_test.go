@@ -22,6 +22,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
@@ -60,7 +61,7 @@ func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 	s := &fixture{handled: map[webhook.Key]int{}, bodies: map[webhook.Key]events.Event{}}
 	s.platform = dispensarytest.New(t, append([]dispensarytest.Option{
 		dispensarytest.WithClock(dispensarytest.FrozenClock(fixtureStart)), dispensarytest.WithInMemory(),
-		dispensarytest.WithUnconditionalDelivery(), dispensarytest.WithJournalLimit(20_000),
+		dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff), dispensarytest.WithJournalLimit(20_000),
 		dispensarytest.WithDeliveryTimeout(patient),
 	}, options...)...)
 	s.clock = s.platform.Clock()
@@ -114,7 +115,7 @@ func (s *fixture) findIntegrations(t *testing.T) {
 // client has a token of its own: they end after two hours of the clock.
 func (s *fixture) client(options ...dispensary.Option) *dispensary.Client {
 	once := dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: 1})
-	return s.platform.Client(dispensarytest.User{}, append([]dispensary.Option{once}, options...)...)
+	return s.platform.Client(model.User{}, append([]dispensary.Option{once}, options...)...)
 }
 
 func (s *fixture) handle(ctx context.Context, e events.Event) error {
@@ -177,17 +178,17 @@ func (s *fixture) happen(t *testing.T, n int) (keys []webhook.Key) {
 	patient, product := p.Patients()[0], p.Products()[0]
 	for range n {
 		s.happened++
-		var e dispensarytest.Event
+		var e model.Event
 		var err error
 		switch s.happened % 5 {
 		case 0:
-			_, e, err = p.RegisterPatient(dispensarytest.NewPatient{})
+			_, e, err = p.RegisterPatient(model.NewPatient{})
 		case 1:
-			_, e, err = p.EditPatient(patient.ID, dispensarytest.PatientChange{FirstName: new(fmt.Sprint("Canary", s.happened))})
+			_, e, err = p.EditPatient(patient.ID, model.PatientChange{FirstName: new(fmt.Sprint("Canary", s.happened))})
 		case 2:
-			_, e, err = p.CreatePlan(patient.ID, dispensarytest.NewPlan{})
+			_, e, err = p.CreatePlan(patient.ID, model.NewPlan{})
 		case 3:
-			_, e, err = p.PlaceOrder(patient.ID, dispensarytest.NewOrder{})
+			_, e, err = p.PlaceOrder(patient.ID, model.NewOrder{})
 		default:
 			_, e, err = p.DescribeProduct(product.ID, fmt.Sprint("<p>News ", s.happened, "</p>"))
 		}
@@ -199,7 +200,7 @@ func (s *fixture) happen(t *testing.T, n int) (keys []webhook.Key) {
 }
 
 // keys are those of an event for each integration.
-func (s *fixture) keys(e dispensarytest.Event) (keys []webhook.Key) {
+func (s *fixture) keys(e model.Event) (keys []webhook.Key) {
 	for _, id := range s.integrations {
 		keys = append(keys, webhook.Key{Environment: s.platform.Site().Environment, EventID: e.ID, IntegrationID: id})
 	}

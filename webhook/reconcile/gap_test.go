@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
@@ -20,9 +20,9 @@ import (
 func TestReconcilerReportsWhatIsGone(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
-	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
 	keys := s.happen(t, 5)
-	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.ErrorStatus, Status: 404, Operation: "events.get", Skip: 2, Times: 1})
+	s.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 404, Operation: "events.get", Skip: 2, Times: 1})
 	report := s.reconcile(t, nil)
 	assert.Equal(t, slices.Delete(slices.Clone(keys), 2, 3), report.Recovered)
 	require.Len(t, report.Gaps, 1)
@@ -41,7 +41,7 @@ func TestReconcilerReportsWhatIsGone(t *testing.T) {
 func TestReconcilerComesTooLate(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
-	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
 	lost := s.happen(t, 2)
 	s.clock.Advance(24 * time.Hour)
 	keys := s.happen(t, 5)
@@ -64,9 +64,9 @@ func TestReconcilerComesTooLate(t *testing.T) {
 func TestReconcilerDoesNotTakeA404ForTheEnd(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
-	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
 	keys := s.happen(t, 20)
-	fault := s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.ProxyError, Status: 404, Operation: "events.get"})
+	fault := s.platform.Fault(model.Fault{Effect: model.ProxyError, Status: 404, Operation: "events.get"})
 	for range 2 {
 		_, err := s.reconciler(t, nil).Run(t.Context())
 		require.ErrorIs(t, err, api.ErrNotFound)
@@ -85,7 +85,7 @@ func TestReconcilerReportsTheGap(t *testing.T) {
 	s := newFixture(t)
 	assert.Empty(t, s.reconcile(t, nil).Gaps)
 	began := s.clock.Now()
-	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
 	s.clock.Advance(time.Hour)
 	s.happen(t, 5) // forgotten
 	s.clock.Advance(20 * 24 * time.Hour)

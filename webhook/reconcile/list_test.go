@@ -12,6 +12,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
@@ -20,7 +21,7 @@ import (
 // reading of what the API leaves open.
 func TestReconcilerUnderEveryReading(t *testing.T) {
 	t.Parallel()
-	dispensarytest.Matrix(t, func(t *testing.T, reading dispensarytest.Option) {
+	dispensarytest.EachBehavior(t, func(t *testing.T, reading dispensarytest.Option) {
 		t.Parallel()
 		s := newFixture(t, reading, dispensarytest.WithIntegrations(2))
 		keyed := func(c *reconcile.Config) {
@@ -74,7 +75,7 @@ func TestReconcilerWalksAMovingList(t *testing.T) {
 	s.happen(t, 5)
 	s.reconcile(t, nil)
 	s.clock.Advance(2 * time.Hour)
-	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
 	keys := s.happen(t, 750)
 	patient := s.platform.Platform().Patients()[0]
 	during := 0
@@ -82,7 +83,7 @@ func TestReconcilerWalksAMovingList(t *testing.T) {
 		c.Events = s.rewriting(func(r *http.Request, _ map[string]any) {
 			if strings.HasSuffix(r.URL.Path, "/events/orders") {
 				for range 7 {
-					_, _, err := s.platform.Platform().PlaceOrder(patient.ID, dispensarytest.NewOrder{})
+					_, _, err := s.platform.Platform().PlaceOrder(patient.ID, model.NewOrder{})
 					assert.NoError(t, err)
 					during++
 				}
@@ -98,7 +99,7 @@ func TestReconcilerWalksAMovingList(t *testing.T) {
 func TestReconcilerFindsWhatIsListedLate(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
-	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
 	keys := s.happen(t, 20)
 	late := keys[2]
 	report := s.reconcile(t, func(c *reconcile.Config) {
@@ -130,7 +131,7 @@ func TestReconcilerNoticesListsThatAreNotSorted(t *testing.T) {
 			s.clock.Advance(48 * time.Hour)
 			keys = append(keys, s.happen(t, 5)...)
 			s.reconcile(t, nil)
-			s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+			s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
 			lost := s.happen(t, 10)
 			base := s.platform.HTTPClient().Transport
 			client := s.client(dispensary.WithHTTPClient(&http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -152,7 +153,7 @@ func TestReconcilerNoticesListsThatAreNotSorted(t *testing.T) {
 func TestReconcilerSurvivesStrangeDates(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
-	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
 	keys := s.happen(t, 10)
 	strange := func(dates ...any) func(*reconcile.Config) {
 		return func(c *reconcile.Config) {
@@ -183,7 +184,7 @@ func TestReconcilerDoesNotTrustItsClock(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newFixture(t)
-			s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+			s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
 			wrong := func(c *reconcile.Config) { c.Now = func() time.Time { return s.clock.Now().Add(off) } }
 			var keys []webhook.Key
 			for range 4 {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
@@ -95,7 +96,7 @@ func TestLoopTriesAgainSoonerAfterAFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t, dispensarytest.WithClock(dispensarytest.LiveClock()))
-		s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.ErrorStatus, Status: 500, Operation: "events.list_orders", Times: 5})
+		s.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: "events.list_orders", Times: 5})
 		start := time.Now()
 		var kept runs
 		loop(t, s.observed(t, &kept), beat)
@@ -127,12 +128,12 @@ func TestRunAfterOutage(t *testing.T) {
 
 		s.broken.Store(true)
 		patient := s.platform.Platform().Patients()[0].ID
-		_, missed, err := s.platform.Platform().PlaceOrder(patient, dispensarytest.NewOrder{})
+		_, missed, err := s.platform.Platform().PlaceOrder(patient, model.NewOrder{})
 		require.NoError(t, err)
 		time.Sleep(37 * time.Minute) // three attempts
 		require.Len(t, kept.all(), 1, "an outage that goes on is no reason")
 		s.broken.Store(false)
-		_, e, err := s.platform.Platform().PlaceOrder(patient, dispensarytest.NewOrder{})
+		_, e, err := s.platform.Platform().PlaceOrder(patient, model.NewOrder{})
 		require.NoError(t, err)
 		require.NoError(t, s.platform.WaitDelivered(t.Context(), e.ID))
 		runs := kept.all()

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
@@ -56,7 +56,7 @@ func TestReconcilerSurvivesPanics(t *testing.T) {
 		t.Run(in, func(t *testing.T) {
 			t.Parallel()
 			s := newFixture(t)
-			s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+			s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
 			s.orders(t, 1)
 			_, err := s.reconciler(t, func(c *reconcile.Config) {
 				c.Inbox = broken{s.inbox, in}
@@ -96,7 +96,7 @@ func TestReconcilerSurvivesPanicsOfItsLease(t *testing.T) {
 func TestReconcilerSurvivesPanicsOfOrder(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
-	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
 	s.orders(t, 1)
 	inbox, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{
 		Handle: s.handle,

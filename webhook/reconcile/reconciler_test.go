@@ -14,6 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
@@ -70,14 +71,14 @@ func TestReconcilerServesSeveralIntegrations(t *testing.T) {
 	s := newFixture(t, dispensarytest.WithIntegrations(2))
 	require.Len(t, s.integrations, 2)
 	keys := s.happen(t, 5)
-	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
 	lost := s.happen(t, 5)
 	report := s.reconcile(t, nil)
 	assert.Equal(t, lost, report.Recovered)
 	assert.Equal(t, 5, report.Reads)
 
 	s.platform.ClearFaults()
-	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost, Times: 1})
+	s.platform.Fault(model.Fault{Effect: model.DeliveryLost, Times: 1})
 	half := s.happen(t, 1)
 	report = s.reconcile(t, nil)
 	require.Len(t, report.Recovered, 1)
@@ -97,7 +98,7 @@ func TestReconcilerServesSeveralIntegrations(t *testing.T) {
 func TestReconcilerKnowsWebhooksWithoutIntegration(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
-	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
 	keys := s.happen(t, 3)
 	bare := keys[1]
 	bare.IntegrationID = ""
@@ -165,7 +166,7 @@ func TestReconcilerDoesWithoutTheLog(t *testing.T) {
 	assert.Len(t, report.FailedDeliveries, 5)
 
 	more := s.happen(t, 5)
-	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.ErrorStatus, Status: 500, Operation: "webhook_deliveries.list"})
+	s.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: "webhook_deliveries.list"})
 	report = s.reconcile(t, nil)
 	assert.Equal(t, more, report.Recovered)
 	assert.Equal(t, 5, report.Reads)
@@ -177,7 +178,7 @@ func TestReconcilerDoesWithoutTheLog(t *testing.T) {
 // What the log says of a webhook that arrived in the end is no news.
 func TestReconcilerTellsWhichNoticesMatter(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t, dispensarytest.WithReading(dispensarytest.SilenceDeliveryLog, "attempt"))
+	s := newFixture(t, dispensarytest.WithBehavior(dispensarytest.DeliveryLogAttempt))
 	s.broken.Store(true)
 	keys := s.happen(t, 1)
 	s.clock.Advance(time.Minute) // a second attempt
@@ -201,9 +202,9 @@ func TestReconcilerTellsWhichNoticesMatter(t *testing.T) {
 func TestReconcilerGoesOnWithTheOtherGroups(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
-	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
 	keys := s.happen(t, 10)
-	tokens := s.platform.TokenSource(dispensarytest.User{}, "catalog:read", "clinic:read", "patients:read", "patients:treatment_plan_history")
+	tokens := s.platform.TokenSource(model.User{}, "catalog:read", "clinic:read", "patients:read", "patients:treatment_plan_history")
 	limited := func(c *reconcile.Config) {
 		c.Events = s.client(dispensary.WithTokenSource(tokens)).Events
 	}
@@ -228,7 +229,7 @@ func TestReconcilerGoesBackAsFarAsItIsTold(t *testing.T) {
 	s := newFixture(t)
 	s.broken.Store(true)
 	s.happen(t, 5) // the log has them, but they are none of its concern
-	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
 	s.happen(t, 5)
 	s.clock.Advance(10 * time.Minute)
 	keys := s.happen(t, 5)
@@ -248,7 +249,7 @@ func TestReconcilerGoesBackAsFarAsItIsTold(t *testing.T) {
 func TestReconcilerStartsAnewForANewIntegration(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, dispensarytest.WithIntegrations(2))
-	fault := s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	fault := s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
 	keys := s.happen(t, 5)
 	fault.Remove()
 	s.clock.Advance(48 * time.Hour)
@@ -280,7 +281,7 @@ func (o overtaken) Accept(ctx context.Context, d webhook.Delivery) (webhook.Rece
 func TestReconcilerIsOvertakenByWebhooks(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
-	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
 	keys := s.happen(t, 5)
 	report := s.reconcile(t, func(c *reconcile.Config) { c.Inbox = overtaken{s.inbox} })
 	assert.Equal(t, 5, report.Missed)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
@@ -62,7 +63,7 @@ func TestReconcilerPassesOverWhatTheInboxRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newFixture(t)
-			s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+			s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
 			keys := s.orders(t, 9)
 			bad := keys[c.from:c.to]
 			for run := range 3 {
@@ -91,7 +92,7 @@ func TestReconcilerPassesOverWhatTheInboxRefuses(t *testing.T) {
 func TestReconcilerKnowsAnInboxThatIsDown(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
-	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
 	keys := s.orders(t, 9)
 	report, err := s.reconciler(t, s.refusing(errors.New("no"), keys[2:]...)).Run(t.Context())
 	require.ErrorIs(t, err, webhook.ErrInbox)
@@ -110,7 +111,7 @@ func TestReconcilerKnowsAnInboxThatIsDown(t *testing.T) {
 func TestReconcilerRefusesForOneIntegration(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, dispensarytest.WithIntegrations(2))
-	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
 	keys := s.orders(t, 1)
 	require.Len(t, keys, 2)
 	report, err := s.reconciler(t, s.refusing(webhook.ErrUnstorable, keys[0])).Run(t.Context())
@@ -123,7 +124,7 @@ func TestReconcilerRefusesForOneIntegration(t *testing.T) {
 func TestReconcilerBoundsBodies(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
-	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
 	keys := s.orders(t, 3)
 	report, err := s.reconciler(t, func(c *reconcile.Config) {
 		c.Events = s.rewriting(func(r *http.Request, body map[string]any) {

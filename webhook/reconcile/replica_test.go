@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
@@ -38,7 +38,7 @@ func TestReconcilerRunsOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
-		s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+		s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
 		keys := s.happen(t, 5)
 		gate, done := make(chan struct{}), make(chan reconcile.Report)
 		r, waiting := s.held(t, gate, s.inbox)

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
@@ -20,9 +20,9 @@ func TestReportIsANumberForEverything(t *testing.T) {
 	s := newFixture(t)
 	s.broken.Store(true)
 	s.happen(t, 7)
-	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
 	s.happen(t, 5)
-	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.ErrorStatus, Status: 404, Operation: "events.get", Times: 1})
+	s.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 404, Operation: "events.get", Times: 1})
 	report := s.reconcile(t, nil)
 	text := "recovered 11 of 12 missed; pages: 6, reads: 5; gaps: 1; failed deliveries: 7 (7 status 503)"
 	for _, verb := range []string{"%s", "%v", "%+v", "%#v", "%d"} {
@@ -56,15 +56,15 @@ func TestReconcilerLeaksNothing(t *testing.T) {
 	s := newFixture(t)
 	s.broken.Store(true)
 	s.happen(t, 10)
-	s.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryLost})
+	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
 	s.happen(t, 10)
 	var out bytes.Buffer
 	loud := func(c *reconcile.Config) { c.Logger = loggers(&out) }
-	for _, f := range []dispensarytest.Fault{
-		{Effect: dispensarytest.ErrorStatus, Status: 500, Operation: "events.get", Messages: []string{"Canary said the platform"}, Skip: 1, Times: 1},
-		{Effect: dispensarytest.ErrorStatus, Status: 404, Operation: "events.get", Times: 1},
-		{Effect: dispensarytest.TruncatedBody, Operation: "events.get", Skip: 1, Times: 1},
-		{Effect: dispensarytest.ErrorStatus, Status: 500, Operation: "webhook_deliveries.list", Messages: []string{"Canary said the platform"}, Times: 1},
+	for _, f := range []model.Fault{
+		{Effect: model.ErrorStatus, Status: 500, Operation: "events.get", Messages: []string{"Canary said the platform"}, Skip: 1, Times: 1},
+		{Effect: model.ErrorStatus, Status: 404, Operation: "events.get", Times: 1},
+		{Effect: model.TruncatedBody, Operation: "events.get", Skip: 1, Times: 1},
+		{Effect: model.ErrorStatus, Status: 500, Operation: "webhook_deliveries.list", Messages: []string{"Canary said the platform"}, Times: 1},
 	} {
 		s.platform.Fault(f)
 		report, err := s.reconciler(t, loud).Run(t.Context())

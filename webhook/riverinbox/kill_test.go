@@ -26,6 +26,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/webhook"
@@ -89,13 +90,13 @@ func newKillTest(t *testing.T, total int) *killTest {
 		dispensarytest.WithDeliveryTimeout(5*time.Second),
 	)
 	k.platform.IssueToken(k.platform.Users()[0]) // events need somebody who may see them
-	k.platform.Fault(dispensarytest.Fault{Effect: dispensarytest.DeliveryRepeated, Chance: 0.25, Seed: 1})
+	k.platform.Fault(model.Fault{Effect: model.DeliveryRepeated, Chance: 0.25, Seed: 1})
 	for range 3 {
 		k.replicas = append(k.replicas, k.newReplica(t))
 	}
 	k.balancer = httptest.NewServer(k.balance())
 	t.Cleanup(k.balancer.Close)
-	require.NoError(t, k.platform.RegisterWebhook(k.balancer.URL, dispensarytest.EventTypes()...))
+	require.NoError(t, k.platform.RegisterWebhook(k.balancer.URL, model.EventTypes()...))
 	k.keys = make([]string, 0, total)
 	return k
 }
@@ -212,20 +213,20 @@ func (k *killTest) edit(t *testing.T, patients []string) []string {
 	t.Helper()
 	name := receivertest.Canary
 	if len(patients) < 100 {
-		patient, event, err := k.platform.Platform().RegisterPatient(dispensarytest.NewPatient{FirstName: receivertest.Canary})
+		patient, event, err := k.platform.Platform().RegisterPatient(model.NewPatient{FirstName: receivertest.Canary})
 		require.NoError(t, err)
 		k.expect(t, event)
 		return append(patients, patient.ID)
 	}
 	name += strconv.Itoa(len(k.keys)) // a change, and as secret
-	_, event, err := k.platform.Platform().EditPatient(patients[len(k.keys)%len(patients)], dispensarytest.PatientChange{FirstName: &name})
+	_, event, err := k.platform.Platform().EditPatient(patients[len(k.keys)%len(patients)], model.PatientChange{FirstName: &name})
 	require.NoError(t, err)
 	k.expect(t, event)
 	return patients
 }
 
 // expect notes the keys of an event.
-func (k *killTest) expect(t *testing.T, event dispensarytest.Event) {
+func (k *killTest) expect(t *testing.T, event model.Event) {
 	t.Helper()
 	if k.integrations == nil {
 		for _, d := range k.platform.Deliveries() {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
@@ -22,7 +23,7 @@ func TestPeriodicReconcile(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	platform := dispensarytest.New(t)
-	_, missed, err := platform.Platform().PlaceOrder(platform.Platform().Patients()[0].ID, dispensarytest.NewOrder{})
+	_, missed, err := platform.Platform().PlaceOrder(platform.Platform().Patients()[0].ID, model.NewOrder{})
 	require.NoError(t, err)
 	handled := make(chan string, 10)
 	config := d.config(t, func(_ context.Context, e events.Event) error {

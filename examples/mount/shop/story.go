@@ -13,6 +13,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/seal"
 )
@@ -30,7 +31,7 @@ func Main(name string, mount func(webhooks http.Handler) http.Handler) {
 
 // Run is Main for a test.
 func Run(ctx context.Context, out io.Writer, mount func(webhooks http.Handler) http.Handler) (err error) {
-	platform, err := dispensarytest.Start(dispensarytest.WithUnconditionalDelivery())
+	platform, err := dispensarytest.Start(dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff))
 	if err != nil {
 		return err
 	}
@@ -92,10 +93,10 @@ func serve(ctx context.Context, handler http.Handler) (address string, stop func
 
 // order lets a patient order, and waits until the shop has shipped it.
 func order(ctx context.Context, out io.Writer, platform *dispensarytest.Server, address string, shipped <-chan string) error {
-	if err := platform.RegisterWebhook(address, dispensarytest.OrderPlaced); err != nil {
+	if err := platform.RegisterWebhook(address, model.OrderPlaced); err != nil {
 		return err
 	}
-	placed, event, err := platform.Platform().PlaceOrder(platform.Platform().Patients()[0].ID, dispensarytest.NewOrder{})
+	placed, event, err := platform.Platform().PlaceOrder(platform.Platform().Patients()[0].ID, model.NewOrder{})
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 //go:embed audit.js
@@ -94,9 +94,9 @@ func (s *fixture) fill() {
 	p := s.fake.Platform()
 	client, patient := s.client(), p.Patients()[0].ID
 	require.NoError(s.t, s.fake.ExpireToken(s.fake.IssueToken(s.fake.Users()[1]).AccessToken))
-	_, _, err := p.CreatePlan(patient, dispensarytest.NewPlan{Draft: true})
+	_, _, err := p.CreatePlan(patient, model.NewPlan{Draft: true})
 	require.NoError(s.t, err)
-	_, _, err = p.PlaceOrder(patient, dispensarytest.NewOrder{})
+	_, _, err = p.PlaceOrder(patient, model.NewOrder{})
 	require.NoError(s.t, err)
 	s.attempted(1)
 	_, err = client.Clinic.Patients.Get(s.t.Context(), patient)
@@ -104,7 +104,7 @@ func (s *fixture) fill() {
 	answer, err := http.Get(s.fake.BaseURL() + "/clinic/nothing?here=too")
 	require.NoError(s.t, err)
 	require.NoError(s.t, answer.Body.Close())
-	s.fake.Fault(dispensarytest.Fault{Effect: dispensarytest.DropAfterCommit, Operation: "patients.create", Times: 1})
+	s.fake.Fault(model.Fault{Effect: model.DropAfterCommit, Operation: "patients.create", Times: 1})
 }
 
 // Every page of the console is in order, and whatever it links to is there.
@@ -117,7 +117,7 @@ func TestTheWholeConsole(t *testing.T) {
 	}
 	s.fill()
 	links := map[string]bool{}
-	for _, page := range []string{"", "tokens", "world", "events", "deliveries", "requests", "clock", "faults", "silences", "actions"} {
+	for _, page := range []string{"", "tokens", "world", "events", "deliveries", "requests", "clock", "faults", "behaviors", "actions"} {
 		b.visit(s.console + page)
 		b.audit("console/" + page)
 		for _, link := range eval[[]string](b, `[...document.links].map((link) => link.href.split("#")[0])`) {
@@ -170,7 +170,7 @@ func TestAllPagesOfThePlatform(t *testing.T) {
 	plan := p.Plans()[0]
 	_, err := s.client().TreatmentPlans.InOfficeCheckout(t.Context(), plan.ID)
 	require.NoError(t, err)
-	cancelled, _, err := p.CreatePlan(p.Patients()[1].ID, dispensarytest.NewPlan{PersonalMessage: "Hello"})
+	cancelled, _, err := p.CreatePlan(p.Patients()[1].ID, model.NewPlan{PersonalMessage: "Hello"})
 	require.NoError(t, err)
 	_, _, err = p.CancelPlan(cancelled.ID)
 	require.NoError(t, err)

@@ -9,19 +9,19 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // full is a platform with much to show, and with long names.
 func (s *fixture) full() {
 	s.t.Helper()
 	p := s.fake.Platform()
-	_, _, err := p.RegisterPatient(dispensarytest.NewPatient{
+	_, _, err := p.RegisterPatient(model.NewPatient{
 		FirstName: "Maximiliane-Alexandra-Theodora", LastName: strings.Repeat("von und zu Hohenstein-Wallerstein ", 3), Email: "maximiliane.alexandra@example.org",
 	})
 	require.NoError(s.t, err)
 	for range 3 {
-		_, _, err := p.PlaceOrder(p.Patients()[0].ID, dispensarytest.NewOrder{})
+		_, _, err := p.PlaceOrder(p.Patients()[0].ID, model.NewOrder{})
 		require.NoError(s.t, err)
 	}
 	s.attempted(4)

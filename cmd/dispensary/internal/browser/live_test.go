@@ -10,6 +10,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // An open page follows what happens, and does not disturb its reader.
@@ -27,7 +28,7 @@ func TestPagesFollow(t *testing.T) {
 	require.Contains(t, state(), "true,Retry now")
 	before := state()
 
-	product, _, err := s.fake.Platform().CreateProduct(dispensarytest.NewProduct{Name: "Magnesium"})
+	product, _, err := s.fake.Platform().CreateProduct(model.NewProduct{Name: "Magnesium"})
 	require.NoError(t, err)
 	b.sees("product.created")
 	s.fake.Clock().Advance(10 * time.Second)
@@ -73,7 +74,7 @@ func TestFormsAreLeftAlone(t *testing.T) {
 func TestTimeRuns(t *testing.T) {
 	t.Parallel()
 	s, b := newFixture(t, dispensarytest.WithClock(dispensarytest.LiveClock())), open(t)
-	s.fake.IssueToken(dispensarytest.User{})
+	s.fake.IssueToken(model.User{})
 	b.visit(s.console + "clock")
 	shown := eval[string](b, `document.querySelector(".big").innerText`)
 	b.wait("later time", func() bool { return eval[string](b, `document.querySelector(".big").innerText`) > shown })

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
@@ -33,12 +34,12 @@ func TestAPlanIsFinishedBehindADynamicLink(t *testing.T) {
 		b.sees("The plan was sent to the patient.")
 		plan, known := s.fake.Platform().Plan(link.TreatmentPlan.ID)
 		require.True(b.t, known)
-		assert.Equal(b.t, dispensarytest.StateActive, plan.State)
+		assert.Equal(b.t, model.StateActive, plan.State)
 		assert.Equal(b.t, "Sleep well", plan.PersonalMessage)
 		require.Len(b.t, plan.Recommendations, 1)
 		assert.Equal(b.t, 2, plan.Recommendations[0].UnitsToPurchase)
 		assert.Equal(b.t, "every night", plan.Recommendations[0].Dosage.Frequency)
-		assert.Equal(b.t, []string{dispensarytest.TreatmentPlanCreated}, s.kinds())
+		assert.Equal(b.t, []string{model.TreatmentPlanCreated}, s.kinds())
 	})
 }
 
@@ -58,21 +59,21 @@ func TestAnInOfficeCheckout(t *testing.T) {
 		placed := s.fake.Platform().Orders()[orders:]
 		require.Len(b.t, placed, 1)
 		assert.Equal(b.t, 3, placed[0].Lines[0].Quantity)
-		assert.Equal(b.t, []string{dispensarytest.OrderPlaced}, s.kinds())
+		assert.Equal(b.t, []string{model.OrderPlaced}, s.kinds())
 	})
 }
 
 // A product may have a name that is longer than a line; prices say in which money.
 func TestAPlanOfAProductWithALongName(t *testing.T) {
 	t.Parallel()
-	s, b := newFixture(t, dispensarytest.WithRegion(dispensarytest.Canada)), open(t)
+	s, b := newFixture(t, dispensarytest.WithRegion(model.Canada)), open(t)
 	p := s.fake.Platform()
-	product, _, err := p.CreateProduct(dispensarytest.NewProduct{
+	product, _, err := p.CreateProduct(model.NewProduct{
 		Name: "Magnesium bisglycinate with vitamin B6 and " + strings.Repeat("Donaudampfschifffahrt", 5) + " of the very first harvest of the year",
 	})
 	require.NoError(t, err)
-	plan, _, err := p.CreatePlan(p.Patients()[0].ID, dispensarytest.NewPlan{
-		Recommendations: []dispensarytest.Recommendation{{VariantID: product.VariantIDs[0], UnitsToPurchase: 1}},
+	plan, _, err := p.CreatePlan(p.Patients()[0].ID, model.NewPlan{
+		Recommendations: []model.Recommendation{{VariantID: product.VariantIDs[0], UnitsToPurchase: 1}},
 	})
 	require.NoError(t, err)
 	b.visit(strings.TrimSuffix(s.fake.BaseURL(), "/api") + "/plans/" + plan.ID + "/edit")

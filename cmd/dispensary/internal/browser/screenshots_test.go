@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // screenshots is where the pictures of the README are.
@@ -31,7 +31,7 @@ func TestScreenshots(t *testing.T) {
 	s.fill()
 	s.fake.Clock().Advance(10 * time.Minute)
 	s.status.Store(http.StatusOK)
-	_, _, err := s.fake.Platform().RegisterPatient(dispensarytest.NewPatient{})
+	_, _, err := s.fake.Platform().RegisterPatient(model.NewPatient{})
 	require.NoError(t, err)
 	s.attempted(4)
 	b.look("light", 1000)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // actions lists what can be done, grouped by the person who does it.
@@ -240,7 +240,7 @@ func inputKind(t reflect.Type) (kind, hint string) {
 		return "text", "such as 1m30s"
 	case reflect.TypeFor[time.Time]():
 		return "text", "such as 2026-03-02T09:00:00Z"
-	case reflect.TypeFor[dispensarytest.Cents]():
+	case reflect.TypeFor[model.Cents]():
 		return "text", "such as 19.99"
 	case reflect.TypeFor[[]string]():
 		return "list", "with commas between"

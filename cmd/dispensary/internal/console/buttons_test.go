@@ -15,6 +15,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // Every button does what it says, and the page it comes back to says how a controlCall
@@ -26,7 +27,7 @@ func TestButtons(t *testing.T) {
 	page := d.press("world", "Order")
 	assert.Contains(t, page, `<p role="status"><b>Done.</b>`)
 	assert.Contains(t, page, "/control/patients/"+p.Orders()[len(p.Orders())-1].PatientID+"/orders")
-	assert.Equal(t, dispensarytest.OrderPlaced, p.Events()[0].Type)
+	assert.Equal(t, model.OrderPlaced, p.Events()[0].Type)
 
 	d.press("world", "Register a patient")
 	d.press("world", "Write a plan")
@@ -45,11 +46,11 @@ func TestButtons(t *testing.T) {
 	d.sees("tokens", "expired")
 	d.press("tokens", "Invalidate all")
 	d.sees("tokens", "invalidated")
-	d.fake.Fault(dispensarytest.Fault{Effect: dispensarytest.DropAfterCommit})
+	d.fake.Fault(model.Fault{Effect: model.DropAfterCommit})
 	d.press("faults", "Remove<")
 	assert.Empty(t, d.fake.Faults())
-	d.press("silences", "before-each")
-	assert.Equal(t, "before-each", d.fake.Readings()[dispensarytest.SilenceProbe])
+	d.press("behaviors", "before-each")
+	assert.Contains(t, d.fake.Behaviors(), dispensarytest.ProbeBeforeEach)
 	assert.Contains(t, d.press("requests", "Find what the API does not have"), "&#34;passed&#34;: true")
 	now := d.fake.Clock().Now()
 	d.press("clock", "2 hours")
@@ -60,7 +61,7 @@ func TestButtons(t *testing.T) {
 
 func TestADisabledEndpointIsEnabled(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t, dispensarytest.WithUnconditionalDelivery())
+	d := newFixture(t, dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff))
 	require.NoError(t, d.fake.RegisterWebhookHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusGone)
 	})))
@@ -154,10 +155,10 @@ func TestFormsOfferChoices(t *testing.T) {
 	require.True(t, known)
 	d.sees("actions/platform.cancel_plan", `<option value="`+plan.ID+`">`+plan.State+", "+nameOf(of)+", "+plan.CreatedAt.UTC().Format(time.DateOnly)+"</option>")
 	d.sees("actions/platform.refund_order", ", Jane Doe, 20")
-	fault := d.fake.Fault(dispensarytest.Fault{Effect: dispensarytest.DropAfterCommit})
+	fault := d.fake.Fault(model.Fault{Effect: model.DropAfterCommit})
 	d.sees("actions/faults.remove", `<option value="`+fault.ID()+`">`)
 	d.sees("actions/tokens.issue", `<option value="`+d.fake.Users()[0].Email+`">`)
-	d.sees("actions/silences.set", `<option value="probe">`)
+	d.sees("actions/behaviors.set", `<option value="probe">`)
 	for field, ids := range map[string]string{
 		"key": d.fake.ClinicKey(), "order_id": d.fake.Platform().Orders()[0].ID, "plan_id": d.fake.Platform().Plans()[0].ID,
 		"variant_id": d.fake.Platform().Products()[0].VariantIDs[0], "practitioner_id": d.fake.Platform().Practitioners()[0].ID, "product_id": d.fake.Platform().Products()[0].ID,
@@ -208,11 +209,11 @@ func TestTheFormOfAFault(t *testing.T) {
 	for _, f := range op.Fields() {
 		assert.True(t, read[f.Name], "no effect reads %s", f.Name)
 	}
-	var names []dispensarytest.Effect
+	var names []model.Effect
 	for _, e := range effects {
 		names = append(names, e.Name)
 	}
-	assert.Equal(t, dispensarytest.Effects(), names)
+	assert.Equal(t, model.Effects(), names)
 
 	assert.Contains(t, d.do("faults.set", 422, "body.effect", "latency", "body.delay", "soon"), `value="soon"`, "what was entered is still there")
 	d.do("faults.set", 200, "body.effect", "latency", "body.delay", "1s")

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // choices are what a field by this name is usually filled in with. Others can be
@@ -31,15 +32,15 @@ func (h *Handler) knownWords(field string) []choice {
 	case "gender":
 		return offer([]string{"female", "male", "x"}, func(word string) (string, string) { return word, words(word) })
 	case "event_type", "types":
-		return offer(dispensarytest.EventTypes(), itself)
+		return offer(model.EventTypes(), itself)
 	case "fault_id":
 		return offer(h.fake.Faults(), func(f *dispensarytest.FaultHandle) (string, string) { return f.ID(), f.String() })
 	case "key":
 		return offer(h.fake.ClinicKeys(), itself)
-	case "silence":
-		return offer(dispensarytest.Silences(), func(s dispensarytest.Silence) (string, string) { return s.Name, s.Why })
+	case "behavior":
+		return offer(dispensarytest.BehaviorChoices(), func(s dispensarytest.BehaviorChoice) (string, string) { return s.Name, s.Why })
 	case "user":
-		return offer(h.fake.Users(), func(u dispensarytest.User) (string, string) { return u.Email, u.Name })
+		return offer(h.fake.Users(), func(u model.User) (string, string) { return u.Email, u.Name })
 	}
 	return nil
 }
@@ -52,17 +53,17 @@ func (h *Handler) knownIDs(field string) []choice {
 	}
 	switch field {
 	case "order_id":
-		return offer(world.Overview(latest).Orders, func(o dispensarytest.Order) (string, string) {
+		return offer(world.Overview(latest).Orders, func(o model.Order) (string, string) {
 			return o.ID, o.Number + ", " + patient(o.PatientID) + ", " + day(o.CompletedAt)
 		})
 	case "patient_id":
-		return offer(world.Overview(latest).Patients, func(p dispensarytest.Patient) (string, string) { return p.ID, nameOf(p) })
+		return offer(world.Overview(latest).Patients, func(p model.Patient) (string, string) { return p.ID, nameOf(p) })
 	case "plan_id", "plan_ids":
-		return offer(world.Overview(latest).Plans, func(p dispensarytest.Plan) (string, string) {
+		return offer(world.Overview(latest).Plans, func(p model.Plan) (string, string) {
 			return p.ID, p.State + ", " + patient(p.PatientID) + ", " + day(p.CreatedAt)
 		})
 	case "practitioner_id":
-		return offer(newest(world.Practitioners()), func(p dispensarytest.Practitioner) (string, string) { return p.ID, p.FirstName + " " + p.LastName })
+		return offer(newest(world.Practitioners()), func(p model.Practitioner) (string, string) { return p.ID, p.FirstName + " " + p.LastName })
 	case "variant_id":
 		var all []choice
 		for _, p := range world.Overview(latest).Products {
@@ -70,7 +71,7 @@ func (h *Handler) knownIDs(field string) []choice {
 		}
 		return all
 	case "product_id":
-		return offer(world.Overview(latest).Products, func(p dispensarytest.Product) (string, string) { return p.ID, p.Name })
+		return offer(world.Overview(latest).Products, func(p model.Product) (string, string) { return p.ID, p.Name })
 	}
 	return nil
 }

@@ -25,6 +25,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 //go:embed *.html style.css live.js icon.svg
@@ -33,7 +34,7 @@ var assets embed.FS
 // templates are the pages; they are parsed once.
 var templates = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
-		"filterForm": newFilterForm, "eventTypes": dispensarytest.EventTypes, "deliveryStates": func() []string { return deliveryStates }, "requestStates": func() []string { return []string{"answered", "refused"} },
+		"filterForm": newFilterForm, "eventTypes": model.EventTypes, "deliveryStates": func() []string { return deliveryStates }, "requestStates": func() []string { return []string{"answered", "refused"} },
 		"act": actLink, "segments": segments, "ago": ago, "exact": exact, "button": newButton, "pretty": pretty, "short": short, "stamp": stamp,
 	}).ParseFS(assets, "*.html"))
 })
@@ -53,7 +54,7 @@ func pages() []page {
 		{"requests", "Requests", (*Handler).requests, false, []string{"journal.list", "journal.check_no_unexpected", "journal.reset"}},
 		{"clock", "Clock", (*Handler).clock, true, []string{"clock.get", "clock.advance"}},
 		{"faults", "Faults", (*Handler).faults, false, []string{"faults.list", "faults.set", "faults.remove", "faults.clear"}},
-		{"silences", "Open points", (*Handler).silences, false, []string{"silences.list", "silences.set"}},
+		{"behaviors", "Open points", (*Handler).behaviors, false, []string{"behaviors.list", "behaviors.set"}},
 		{"actions", "Actions", (*Handler).actions, false, nil},
 	}
 }

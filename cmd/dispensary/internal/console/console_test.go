@@ -18,6 +18,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // fixture is a console on a socket, and the platform behind it.
@@ -106,12 +107,12 @@ func (d *fixture) fill() {
 		_, _ = io.WriteString(w, `{"challenge":"`+challenge+`"}`)
 		status = http.StatusOK
 	})))
-	token := d.fake.IssueToken(dispensarytest.User{})
-	require.NoError(d.t, d.fake.ExpireToken(d.fake.IssueToken(dispensarytest.User{}).AccessToken))
+	token := d.fake.IssueToken(model.User{})
+	require.NoError(d.t, d.fake.ExpireToken(d.fake.IssueToken(model.User{}).AccessToken))
 	patient := d.fake.Platform().Patients()[0].ID
-	_, _, err := d.fake.Platform().CreatePlan(patient, dispensarytest.NewPlan{Draft: true})
+	_, _, err := d.fake.Platform().CreatePlan(patient, model.NewPlan{Draft: true})
 	require.NoError(d.t, err)
-	_, _, err = d.fake.Platform().PlaceOrder(patient, dispensarytest.NewOrder{})
+	_, _, err = d.fake.Platform().PlaceOrder(patient, model.NewOrder{})
 	require.NoError(d.t, err)
 	d.fake.Clock().Advance(0)
 	request, err := http.NewRequestWithContext(d.t.Context(), "GET", d.fake.BaseURL()+"/clinic?pages=it's", nil)
@@ -127,7 +128,7 @@ func TestEveryRoom(t *testing.T) {
 		d.sees(r.Path, `aria-current="page">`+r.Title+"</a>", "<h1>"+r.Title+"</h1>")
 	}
 	d.fill()
-	d.fake.Fault(dispensarytest.Fault{Effect: dispensarytest.DropAfterCommit, Times: 1})
+	d.fake.Fault(model.Fault{Effect: model.DropAfterCommit, Times: 1})
 	app := d.fake.Application()
 	d.sees("", app.ClientSecret, app.WebhookSecret, d.fake.Users()[0].Password, "patients:read")
 	d.sees("tokens", "ends in 2 h", "expired", "does not expire", "Let it expire")
@@ -136,7 +137,7 @@ func TestEveryRoom(t *testing.T) {
 	d.sees("requests", "clinic.get", "<code>clinic:read</code> granted", "Unknown parameter &#34;pages&#34;", html.EscapeString(`pages=it'\''s'`), "Bearer $TOKEN")
 	d.sees("clock", "The clock stands still", "due in 1 min", "to what is due next", "order.placed", "in 2 h")
 	d.sees("faults", "drop_after_commit of any", "0 times", "fault-1")
-	d.sees("silences", `<span class="state done">off</span>`, "before-each")
+	d.sees("behaviors", `<span class="state done">off</span>`, "before-each")
 	d.sees("actions", "As a patient", "Place an order", "platform.place_order", "As the clinic")
 }
 
@@ -173,7 +174,7 @@ func TestVerifyByHand(t *testing.T) {
 	require.NoError(t, err)
 	_, signature, _ := strings.Cut(attempt.Signature, "v1=")
 	assert.Contains(t, string(out), signature)
-	assert.Contains(t, verifyCommand(dispensarytest.Attempt{}, ""), "not signed")
+	assert.Contains(t, verifyCommand(model.Attempt{}, ""), "not signed")
 }
 
 func TestActionsShowTheCall(t *testing.T) {
@@ -190,7 +191,7 @@ func TestActionsShowTheCall(t *testing.T) {
 	variant := d.fake.Platform().Products()[0].VariantIDs[0]
 	d.do("platform.place_order", 200, "patient_id", patient, "body.lines", `[{"variant_id":"`+variant+`","quantity":3}]`)
 	orders := d.fake.Platform().Orders()
-	assert.Equal(t, []dispensarytest.Line{{VariantID: variant, Quantity: 3}}, orders[len(orders)-1].Lines)
+	assert.Equal(t, []model.Line{{VariantID: variant, Quantity: 3}}, orders[len(orders)-1].Lines)
 	assert.Contains(t, d.do("platform.place_order", 422, "patient_id", patient, "body.lines", "three"), "lines is not a list")
 	assert.Contains(t, d.do("platform.place_order", 404, "patient_id", "nobody"), "Refused with status 404")
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // slots is how many attempts the platform makes at most.
@@ -28,7 +28,7 @@ func (s slot) Word() string {
 
 // deliveryRow is a delivery as a timeline.
 type deliveryRow struct {
-	dispensarytest.Delivery
+	model.Delivery
 	State string // as that of a slot
 	Text  string // where it stands
 	Press string // the button that makes the next attempt
@@ -38,14 +38,14 @@ type deliveryRow struct {
 
 // manualCheck checks a signature without any code of ours.
 type manualCheck struct {
-	dispensarytest.Attempt
+	model.Attempt
 	Number  int
 	Command string
 }
 
 func (h *Handler) deliveries(query url.Values) any {
 	type view struct {
-		Endpoint   dispensarytest.Endpoint
+		Endpoint   model.Endpoint
 		Registered bool
 		Filter     filter
 		Rows       []deliveryRow
@@ -55,7 +55,7 @@ func (h *Handler) deliveries(query url.Values) any {
 	v.Endpoint, v.Registered = h.fake.Webhook()
 	v.Now, v.Next = h.fake.Clock().Now(), h.next()
 	secret := h.fake.Application().WebhookSecret
-	for _, d := range filtered(&v.Filter, h.fake.Deliveries(), func(d dispensarytest.Delivery) (state, text string) {
+	for _, d := range filtered(&v.Filter, h.fake.Deliveries(), func(d model.Delivery) (state, text string) {
 		_, text = deliveryState(d)
 		return text, strings.Join([]string{d.EventType, d.EventID, d.IntegrationID, d.ID, text}, "\n")
 	}) {
@@ -76,7 +76,7 @@ func (h *Handler) deliveries(query url.Values) any {
 var deliveryStates = []string{"delivered", "on its way", "failing", "given up", "lost on the way", "stopped with the endpoint", "ended with the clinic's key"}
 
 // deliveryState says where a delivery stands as a whole.
-func deliveryState(d dispensarytest.Delivery) (state, text string) {
+func deliveryState(d model.Delivery) (state, text string) {
 	switch {
 	case d.Delivered:
 		return "done", "delivered"
@@ -95,7 +95,7 @@ func deliveryState(d dispensarytest.Delivery) (state, text string) {
 }
 
 // timeline says of each slot what became of it; what will never be is left out.
-func timeline(d dispensarytest.Delivery, now time.Time) []slot {
+func timeline(d model.Delivery, now time.Time) []slot {
 	n := len(d.Attempts)
 	if !d.NextAttemptAt.IsZero() {
 		n = max(slots, n)
@@ -118,7 +118,7 @@ func timeline(d dispensarytest.Delivery, now time.Time) []slot {
 }
 
 // verifyCommand computes the signature in a shell.
-func verifyCommand(a dispensarytest.Attempt, secret string) string {
+func verifyCommand(a model.Attempt, secret string) string {
 	timestamp, _, _ := strings.Cut(strings.TrimPrefix(a.Signature, "t="), ",")
 	if a.Signature == "" {
 		return "# this request was not signed"

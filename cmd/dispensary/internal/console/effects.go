@@ -3,39 +3,39 @@ package console
 import (
 	"slices"
 
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // effect is what a fault does, in words, and the fields of a fault that it reads.
 type effect struct {
-	Name   dispensarytest.Effect
+	Name   model.Effect
 	Words  string
 	Fields []string
 }
 
 // effects are all of them, those of requests first.
 var effects = []effect{
-	{dispensarytest.DropAfterCommit, "Break the connection off after the work is done", nil},
-	{dispensarytest.DropBeforeCommit, "Break the connection off before anything is done", nil},
-	{dispensarytest.ErrorStatus, "Refuse with a status and messages", []string{"status", "messages"}},
-	{dispensarytest.Latency, "Let requests wait", []string{"delay"}},
-	{dispensarytest.ProxyError, "Answer with the page of a proxy, 502 unless set", []string{"status"}},
-	{dispensarytest.RateLimit, "Limit the rate of requests", []string{"limit", "window", "silent"}},
-	{dispensarytest.SlowBody, "Send answers slowly, in pieces", []string{"delay", "bytes"}},
-	{dispensarytest.TokenExpired, "Let the access token expire as the request comes in", nil},
-	{dispensarytest.TokenInvalidated, "End the user's consent as the request comes in", nil},
-	{dispensarytest.TooManyRequests, "Answer with 429", []string{"retry_after", "retry_after_date"}},
-	{dispensarytest.TruncatedBody, "Break the connection off within the answer", []string{"bytes"}},
-	{dispensarytest.DeliveryForged, "Webhooks: sign with another secret", nil},
-	{dispensarytest.DeliveryFuture, "Webhooks: sign with a time ahead, 10 minutes unless set", []string{"delay"}},
-	{dispensarytest.DeliveryLost, "Webhooks: never send the event", nil},
-	{dispensarytest.DeliveryReordered, "Webhooks: hold the event back behind the next, or for a minute", []string{"delay"}},
-	{dispensarytest.DeliveryRepeated, "Webhooks: send the event again", nil},
-	{dispensarytest.DeliveryStale, "Webhooks: sign with a time long ago, 10 minutes unless set", []string{"delay"}},
+	{model.DropAfterCommit, "Break the connection off after the work is done", nil},
+	{model.DropBeforeCommit, "Break the connection off before anything is done", nil},
+	{model.ErrorStatus, "Refuse with a status and messages", []string{"status", "messages"}},
+	{model.Latency, "Let requests wait", []string{"delay"}},
+	{model.ProxyError, "Answer with the page of a proxy, 502 unless set", []string{"status"}},
+	{model.RateLimit, "Limit the rate of requests", []string{"limit", "window", "silent"}},
+	{model.SlowBody, "Send answers slowly, in pieces", []string{"delay", "bytes"}},
+	{model.TokenExpired, "Let the access token expire as the request comes in", nil},
+	{model.TokenInvalidated, "End the user's consent as the request comes in", nil},
+	{model.TooManyRequests, "Answer with 429", []string{"retry_after", "retry_after_date"}},
+	{model.TruncatedBody, "Break the connection off within the answer", []string{"bytes"}},
+	{model.DeliveryForged, "Webhooks: sign with another secret", nil},
+	{model.DeliveryFuture, "Webhooks: sign with a time ahead, 10 minutes unless set", []string{"delay"}},
+	{model.DeliveryLost, "Webhooks: never send the event", nil},
+	{model.DeliveryReordered, "Webhooks: hold the event back behind the next, or for a minute", []string{"delay"}},
+	{model.DeliveryRepeated, "Webhooks: send the event again", nil},
+	{model.DeliveryStale, "Webhooks: sign with a time long ago, 10 minutes unless set", []string{"delay"}},
 }
 
 // firstOfDelivery is the first effect that befalls webhooks, and not requests.
-const firstOfDelivery = dispensarytest.DeliveryForged
+const firstOfDelivery = model.DeliveryForged
 
 // rarely are the fields of a fault that few need: which of the requests or deliveries
 // meet it.

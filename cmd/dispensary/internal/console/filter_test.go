@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // asks makes requests of the API, so that there is something to look through.
@@ -80,7 +80,7 @@ func TestButtonsKeepTheSift(t *testing.T) {
 
 func TestEveryStandingCanBeChosen(t *testing.T) {
 	t.Parallel()
-	for _, d := range []dispensarytest.Delivery{{Delivered: true}, {Lost: true}, {Stopped: true}, {}} {
+	for _, d := range []model.Delivery{{Delivered: true}, {Lost: true}, {Stopped: true}, {}} {
 		_, text := deliveryState(d)
 		assert.Contains(t, deliveryStates, text)
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // stamp writes a time of the platform.
@@ -112,4 +112,4 @@ func newest[T any](rows []T) []T {
 
 // nameOf is the name of a patient, or the e-mail address: a patient that a dynamic link
 // made may have no name.
-func nameOf(p dispensarytest.Patient) string { return or(p.FirstName+" "+p.LastName, p.Email) }
+func nameOf(p model.Patient) string { return or(p.FirstName+" "+p.LastName, p.Email) }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // stream is a browser that follows a page.
@@ -78,7 +79,7 @@ func TestAPageHearsOfChanges(t *testing.T) {
 		assert.Equal(t, []string{""}, s.heard(), "nothing has happened")
 
 		for range 3 {
-			_, _, err := fake.Platform().RegisterPatient(dispensarytest.NewPatient{})
+			_, _, err := fake.Platform().RegisterPatient(model.NewPatient{})
 			require.NoError(t, err)
 		}
 		assert.Equal(t, []string{message("change", at)}, s.heard())

@@ -28,7 +28,7 @@ var actionTitles = map[string]string{
 	"platform.update_product":        "Change a product",
 	"platform.update_recommendation": "Edit a recommendation",
 	"platform.update_variant":        "Change a pack of a product",
-	"silences.set":                   "Read an open point in another way",
+	"behaviors.set":                  "Decide an open point in another way",
 	"state.load":                     "Go back to a state file",
 	"tokens.expire":                  "Let an access token expire",
 	"tokens.invalidate":              "Invalidate all tokens",

@@ -9,13 +9,14 @@ import (
 
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 func (h *Handler) settings(url.Values) any {
 	type view struct {
 		control.Settings
 		Scopes  []string
-		Region  dispensarytest.Region
+		Region  model.Region
 		Consent string // the address an application sends its users to
 	}
 	v := view{Settings: h.api.Settings(), Scopes: h.fake.Application().Scopes, Region: h.fake.Region()}
@@ -26,8 +27,8 @@ func (h *Handler) settings(url.Values) any {
 
 func (h *Handler) tokens(url.Values) any {
 	type view struct {
-		Credentials []dispensarytest.Credential
-		Users       []dispensarytest.User
+		Credentials []model.Credential
+		Users       []model.User
 		Now         time.Time
 	}
 	return view{newest(h.fake.Credentials()), h.fake.Users(), h.fake.Clock().Now()}
@@ -35,9 +36,9 @@ func (h *Handler) tokens(url.Values) any {
 
 func (h *Handler) world(url.Values) any {
 	type view struct {
-		dispensarytest.Overview
-		Clinics       []dispensarytest.Clinic
-		Practitioners []dispensarytest.Practitioner
+		model.Overview
+		Clinics       []model.Clinic
+		Practitioners []model.Practitioner
 		Keys          []string
 		Origin        string
 		Currency      string
@@ -68,7 +69,7 @@ func (h *Handler) world(url.Values) any {
 
 func (h *Handler) events(query url.Values) any {
 	type row struct {
-		dispensarytest.Event
+		model.Event
 		Skipped string
 	}
 	skipped := map[string]string{}
@@ -80,7 +81,7 @@ func (h *Handler) events(query url.Values) any {
 		Events []row
 	}
 	v := view{Filter: filterOf(query)}
-	for _, e := range filtered(&v.Filter, h.fake.Platform().Events(), func(e dispensarytest.Event) (state, text string) {
+	for _, e := range filtered(&v.Filter, h.fake.Platform().Events(), func(e model.Event) (state, text string) {
 		return e.Type, strings.Join([]string{e.Type, e.ID, skipped[e.ID], string(e.Data)}, "\n")
 	}) {
 		v.Events = append(v.Events, row{e, skipped[e.ID]})
@@ -90,7 +91,7 @@ func (h *Handler) events(query url.Values) any {
 
 func (h *Handler) requests(query url.Values) any {
 	type row struct {
-		dispensarytest.Request
+		model.Request
 		Curl string
 	}
 	type view struct {
@@ -98,7 +99,7 @@ func (h *Handler) requests(query url.Values) any {
 		Requests []row
 	}
 	v := view{Filter: filterOf(query)}
-	for _, r := range filtered(&v.Filter, h.fake.Journal().Requests(), func(r dispensarytest.Request) (state, text string) {
+	for _, r := range filtered(&v.Filter, h.fake.Journal().Requests(), func(r model.Request) (state, text string) {
 		if state = "answered"; r.Status >= 400 {
 			state = "refused"
 		}
@@ -110,7 +111,7 @@ func (h *Handler) requests(query url.Values) any {
 }
 
 // curl repeats a request. The journal keeps neither tokens nor bodies.
-func (h *Handler) curl(r dispensarytest.Request) string {
+func (h *Handler) curl(r model.Request) string {
 	address := strings.TrimSuffix(h.fake.BaseURL(), "/api") + r.Path
 	if r.Query != "" {
 		address += "?" + r.Query
@@ -130,8 +131,8 @@ func (h *Handler) clock(url.Values) any {
 		Now    time.Time
 		Frozen bool
 		Next   time.Time
-		Due    []dispensarytest.Delivery
-		Ending []dispensarytest.Credential
+		Due    []model.Delivery
+		Ending []model.Credential
 	}
 	v := view{Now: h.fake.Clock().Now(), Frozen: h.fake.Clock().Frozen()}
 	v.Next = h.next()
@@ -140,29 +141,29 @@ func (h *Handler) clock(url.Values) any {
 			v.Due = append(v.Due, d)
 		}
 	}
-	slices.SortStableFunc(v.Due, func(a, b dispensarytest.Delivery) int { return a.NextAttemptAt.Compare(b.NextAttemptAt) })
+	slices.SortStableFunc(v.Due, func(a, b model.Delivery) int { return a.NextAttemptAt.Compare(b.NextAttemptAt) })
 	v.Due = v.Due[:min(len(v.Due), latest)]
 	for _, k := range h.fake.Credentials() {
 		if k.Refusal == "" && !k.ExpiresAt.IsZero() {
 			v.Ending = append(v.Ending, k)
 		}
 	}
-	slices.SortStableFunc(v.Ending, func(a, b dispensarytest.Credential) int { return a.ExpiresAt.Compare(b.ExpiresAt) })
+	slices.SortStableFunc(v.Ending, func(a, b model.Credential) int { return a.ExpiresAt.Compare(b.ExpiresAt) })
 	v.Ending = v.Ending[:min(len(v.Ending), latest)]
 	return v
 }
 
 func (h *Handler) faults(url.Values) any { return h.fake.Faults() }
 
-func (h *Handler) silences(url.Values) any {
+func (h *Handler) behaviors(url.Values) any {
 	type row struct {
-		dispensarytest.Silence
+		dispensarytest.BehaviorChoice
 		Chosen string
 	}
-	readings := h.fake.Readings()
+	inForce := h.fake.Behaviors()
 	var rows []row
-	for _, s := range dispensarytest.Silences() {
-		rows = append(rows, row{s, readings[s.Name]})
+	for i, choice := range dispensarytest.BehaviorChoices() { // both are sorted by name
+		rows = append(rows, row{choice, inForce[i].Variant()})
 	}
 	return rows
 }

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // problem is a refusal in the API's words.
@@ -31,9 +31,9 @@ func refuse(w http.ResponseWriter, err error) {
 	switch {
 	case errors.As(err, &p):
 		status = p.status
-	case errors.Is(err, dispensarytest.ErrNotFound):
+	case errors.Is(err, model.ErrNotFound):
 		status = http.StatusNotFound
-	case errors.Is(err, dispensarytest.ErrState):
+	case errors.Is(err, model.ErrState):
 		status = http.StatusConflict
 	}
 	send(w, status, jsonMedia, errorBody(strings.TrimPrefix(err.Error(), "dispensarytest: ")))

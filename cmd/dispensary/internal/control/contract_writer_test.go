@@ -59,7 +59,7 @@ var groups = map[string]string{
 	"platform":    "What people do on the platform itself.",
 	"products":    "The products of the catalog.",
 	"settings":    "Addresses, credentials and accounts.",
-	"silences":    "The points that the dispensary's API leaves open, and how the platform reads them.",
+	"behaviors":   "The points that the dispensary's API leaves open, and how the platform decides them.",
 	"skips":       "Events that were not sent, and why.",
 	"state":       "The state of the platform as a file.",
 	"timeline":    "All that happened, as one page.",

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // decode reads a request's body into a struct, and refuses what the struct does
@@ -23,7 +23,7 @@ func decode(body []byte, into any) error {
 var (
 	timeType     = reflect.TypeFor[time.Time]()
 	durationType = reflect.TypeFor[time.Duration]()
-	centsType    = reflect.TypeFor[dispensarytest.Cents]()
+	centsType    = reflect.TypeFor[model.Cents]()
 )
 
 func decodeInto(path string, raw json.RawMessage, v reflect.Value) error {

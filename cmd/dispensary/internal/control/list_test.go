@@ -9,12 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // Lists are read page by page, either way, and no page is large.
 func TestListsArePaged(t *testing.T) {
 	t.Parallel()
-	r := newFixture(t, dispensarytest.WithWorldSize(dispensarytest.WorldSize{Patients: 700}))
+	r := newFixture(t, dispensarytest.WithWorldSize(model.WorldSize{Patients: 700}))
 	for _, way := range []string{"ASC", "DESC"} {
 		var ids []string
 		for after := ""; ; {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // Operation is one row of the API's route table.
@@ -88,13 +89,13 @@ func (c *call) platform() *dispensarytest.Platform { return c.fake.Platform() }
 
 // userLike finds a user who can sign in, by id or e-mail address; "" means the first
 // practitioner.
-func (c *call) userLike(name string) (dispensarytest.User, error) {
+func (c *call) userLike(name string) (model.User, error) {
 	for _, u := range c.fake.Users() {
 		if name == "" || name == u.ID || name == u.Email {
 			return u, nil
 		}
 	}
-	return dispensarytest.User{}, &problem{status: 404, message: "nobody who can sign in has the id or e-mail address " + name}
+	return model.User{}, &problem{status: 404, message: "nobody who can sign in has the id or e-mail address " + name}
 }
 
 // number reads a query parameter; absent, it is -1.

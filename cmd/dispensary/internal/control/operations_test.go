@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // receiver answers webhooks, with a status that can be changed.
@@ -106,8 +107,8 @@ func TestThePlatformsPeople(t *testing.T) {
 	line := plan["plan"].(map[string]any)["recommendations"].([]any)[0].(map[string]any)
 	variant := line["variant_id"].(string)
 	assert.Nil(t, line["dosage"])
-	assert.Equal(t, dispensarytest.TreatmentPlanUpdated, r.ok("PATCH", "/plans/"+id, `{"personal_message":"Hello again"}`, "event", "type"))
-	assert.Equal(t, dispensarytest.TreatmentPlanCreated, r.ok("POST", "/plans/"+id+"/activate", "", "event", "type"))
+	assert.Equal(t, model.TreatmentPlanUpdated, r.ok("PATCH", "/plans/"+id, `{"personal_message":"Hello again"}`, "event", "type"))
+	assert.Equal(t, model.TreatmentPlanCreated, r.ok("POST", "/plans/"+id+"/activate", "", "event", "type"))
 	assert.Equal(t, "twice", r.ok("PATCH", "/plans/"+id+"/recommendation",
 		`{"variant_id":"`+variant+`","units_to_purchase":2,"dosage":{"frequency":"twice"}}`, "event", "data", "treatment_plan", "recommendations").([]any)[0].(map[string]any)["dosage"].(map[string]any)["recommended_frequency"])
 	order := r.ok("POST", "/patients/"+patient+"/orders", `{"plan_ids":["`+id+`"]}`, "order").(map[string]any)
@@ -129,8 +130,8 @@ func TestTheCatalogAndTheClinic(t *testing.T) {
 	assert.Equal(t, "backordered", r.ok("PATCH", "/variants/"+variant, `{"status":"backordered"}`, "variant", "status"))
 	assert.Equal(t, "Zinc", r.only("/products?id="+id, "products")["name"])
 	key := r.ok("GET", "/clinic_keys", "", "clinic_keys").([]any)[0].(string)
-	assert.Equal(t, dispensarytest.ClinicKeyRevoked, r.ok("POST", "/clinic_keys/"+key+"/revoke", "", "event", "type"))
-	assert.Equal(t, dispensarytest.ClinicKeyActivated, r.ok("POST", "/clinic_keys/"+key+"/reactivate", "", "event", "type"))
+	assert.Equal(t, model.ClinicKeyRevoked, r.ok("POST", "/clinic_keys/"+key+"/revoke", "", "event", "type"))
+	assert.Equal(t, model.ClinicKeyActivated, r.ok("POST", "/clinic_keys/"+key+"/reactivate", "", "event", "type"))
 	for _, name := range []string{"patients", "plans", "orders", "products", "events"} {
 		assert.NotNil(t, r.ok("GET", "/"+name+"?limit=1", "", name), name)
 	}
@@ -140,7 +141,7 @@ func TestTheCatalogAndTheClinic(t *testing.T) {
 func TestJournal(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
-	token := r.fake.IssueToken(dispensarytest.User{}).AccessToken
+	token := r.fake.IssueToken(model.User{}).AccessToken
 	request, err := http.NewRequestWithContext(t.Context(), "GET", r.fake.BaseURL()+"/clinic?pages=1", nil)
 	require.NoError(t, err)
 	request.Header.Set("Authorization", "Bearer "+token)
@@ -171,16 +172,16 @@ func TestFaults(t *testing.T) {
 	assert.Empty(t, r.ok("GET", "/faults", "", "faults"))
 }
 
-func TestSilences(t *testing.T) {
+func TestBehaviors(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
-	assert.Equal(t, "before-each", r.ok("PUT", "/silences/probe", `{"reading":"before-each"}`, "reading"))
-	assert.Equal(t, "before-each", r.fake.Readings()["probe"])
-	assert.Len(t, r.ok("GET", "/silences", "", "silences"), len(dispensarytest.Silences()))
-	r.refused("PUT", "/silences/probe", `{"reading":"never"}`, 422, `no reading "never"`)
-	r.refused("PUT", "/silences/prob", `{"reading":"off"}`, 422, `did you mean "probe"?`)
+	assert.Equal(t, "before-each", r.ok("PUT", "/behaviors/probe", `{"variant":"before-each"}`, "variant"))
+	assert.Contains(t, r.fake.Behaviors(), dispensarytest.ProbeBeforeEach)
+	assert.Len(t, r.ok("GET", "/behaviors", "", "behaviors"), len(dispensarytest.BehaviorChoices()))
+	r.refused("PUT", "/behaviors/probe", `{"variant":"never"}`, 422, `no variant "never"`)
+	r.refused("PUT", "/behaviors/prob", `{"variant":"off"}`, 422, `did you mean "probe"?`)
 	r.ok("POST", "/reset", "")
-	assert.Equal(t, "off", r.fake.Readings()["probe"])
+	assert.Contains(t, r.fake.Behaviors(), dispensarytest.ProbeOff)
 }
 
 func TestReset(t *testing.T) {

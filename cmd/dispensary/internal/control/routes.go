@@ -23,7 +23,7 @@ func serveContract(w http.ResponseWriter, _ *http.Request) {
 func Operations() []Operation {
 	return slices.Concat(
 		platformOperations(), stateOperations(), clockOperations(), tokenOperations(),
-		webhookOperations(), faultOperations(), silenceOperations(), journalOperations(),
+		webhookOperations(), faultOperations(), behaviorOperations(), journalOperations(),
 		worldOperations(), patientOperations(), planOperations(), catalogOperations(), clinicOperations(),
 	)
 }

@@ -1,35 +1,37 @@
 package control
 
-import "github.com/dispensary-go/dispensary/dispensarytest"
+import (
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
 
 // What an action of the platform's people answers with: the object as it left
 // it, and the event it made, null where it made none.
 type (
 	patientActed struct {
-		Patient dispensarytest.Patient
-		Event   *dispensarytest.Event
+		Patient model.Patient
+		Event   *model.Event
 	}
 	planActed struct {
-		Plan  dispensarytest.Plan
-		Event *dispensarytest.Event
+		Plan  model.Plan
+		Event *model.Event
 	}
 	orderActed struct {
-		Order dispensarytest.Order
-		Event *dispensarytest.Event
+		Order model.Order
+		Event *model.Event
 	}
 	productActed struct {
-		Product dispensarytest.Product
-		Event   *dispensarytest.Event
+		Product model.Product
+		Event   *model.Event
 	}
 	variantActed struct {
-		Variant dispensarytest.Variant
-		Event   *dispensarytest.Event
+		Variant model.Variant
+		Event   *model.Event
 	}
-	keyActed struct{ Event *dispensarytest.Event }
+	keyActed struct{ Event *model.Event }
 )
 
 // made is the event of an action; those without id were not made.
-func made(e dispensarytest.Event) *dispensarytest.Event {
+func made(e model.Event) *model.Event {
 	if e.ID == "" {
 		return nil
 	}
@@ -39,17 +41,17 @@ func made(e dispensarytest.Event) *dispensarytest.Event {
 func patientOperations() []Operation {
 	return []Operation{
 		act("platform.register_patient", "POST", "/patients", "A person registers with a clinic, the first unless another is named: patient.created. Names and address are made up where they are empty.",
-			func(c *call, in dispensarytest.NewPatient) (patientActed, error) {
+			func(c *call, in model.NewPatient) (patientActed, error) {
 				p, e, err := c.platform().RegisterPatient(in)
 				return patientActed{p, made(e)}, err
 			}),
 		act("platform.edit_patient", "PATCH", "/patients/{patient_id}", `A patient edits the own details: patient.updated. "" clears a field.`,
-			func(c *call, in dispensarytest.PatientChange) (patientActed, error) {
+			func(c *call, in model.PatientChange) (patientActed, error) {
 				p, e, err := c.platform().EditPatient(c.path("patient_id"), in)
 				return patientActed{p, made(e)}, err
 			}),
 		act("platform.place_order", "POST", "/patients/{patient_id}/orders", "A patient orders: order.placed. Empty, it is the plan, or the cart, or one pack of the first product that is available.",
-			func(c *call, in dispensarytest.NewOrder) (orderActed, error) {
+			func(c *call, in model.NewOrder) (orderActed, error) {
 				o, e, err := c.platform().PlaceOrder(c.path("patient_id"), in)
 				return orderActed{o, made(e)}, err
 			}),
@@ -61,22 +63,22 @@ func patientOperations() []Operation {
 	}
 }
 
-type refund struct{ Amount dispensarytest.Cents }
+type refund struct{ Amount model.Cents }
 
 func planOperations() []Operation {
 	return []Operation{
 		act("platform.create_plan", "POST", "/patients/{patient_id}/plans", "A practitioner writes a plan for a patient: treatment_plan.created, unless it is a draft.",
-			func(c *call, in dispensarytest.NewPlan) (planActed, error) {
+			func(c *call, in model.NewPlan) (planActed, error) {
 				p, e, err := c.platform().CreatePlan(c.path("patient_id"), in)
 				return planActed{p, made(e)}, err
 			}),
 		act("platform.update_plan", "PATCH", "/plans/{plan_id}", "A practitioner edits a plan: treatment_plan.updated.",
-			func(c *call, in dispensarytest.PlanChange) (planActed, error) {
+			func(c *call, in model.PlanChange) (planActed, error) {
 				p, e, err := c.platform().UpdatePlan(c.path("plan_id"), in)
 				return planActed{p, made(e)}, err
 			}),
 		act("platform.update_recommendation", "PATCH", "/plans/{plan_id}/recommendation", "A practitioner edits the line of a plan that has the same variant: treatment_plan.recommendation.updated.",
-			func(c *call, in dispensarytest.Recommendation) (planActed, error) {
+			func(c *call, in model.Recommendation) (planActed, error) {
 				p, e, err := c.platform().UpdateRecommendation(c.path("plan_id"), in)
 				return planActed{p, made(e)}, err
 			}),
@@ -98,12 +100,12 @@ type description struct{ DescriptionHTML string }
 func catalogOperations() []Operation {
 	return []Operation{
 		act("platform.create_product", "POST", "/products", "A product comes into the catalog: product.created.",
-			func(c *call, in dispensarytest.NewProduct) (productActed, error) {
+			func(c *call, in model.NewProduct) (productActed, error) {
 				p, e, err := c.platform().CreateProduct(in)
 				return productActed{p, made(e)}, err
 			}),
 		act("platform.update_product", "PATCH", "/products/{product_id}", "A product changes: product.updated.",
-			func(c *call, in dispensarytest.ProductChange) (productActed, error) {
+			func(c *call, in model.ProductChange) (productActed, error) {
 				p, e, err := c.platform().UpdateProduct(c.path("product_id"), in)
 				return productActed{p, made(e)}, err
 			}),
@@ -113,7 +115,7 @@ func catalogOperations() []Operation {
 				return productActed{p, made(e)}, err
 			}),
 		act("platform.update_variant", "PATCH", "/variants/{variant_id}", "A pack of a product changes: product.updated.",
-			func(c *call, in dispensarytest.VariantChange) (variantActed, error) {
+			func(c *call, in model.VariantChange) (variantActed, error) {
 				v, e, err := c.platform().UpdateVariant(c.path("variant_id"), in)
 				return variantActed{v, made(e)}, err
 			}),
@@ -138,15 +140,15 @@ func clinicOperations() []Operation {
 
 func worldOperations() []Operation {
 	return []Operation{
-		list("patients.list", "/patients", "patients", "All patients, in the order they were created.", func(c *call) []dispensarytest.Patient { return c.platform().Patients() },
+		list("patients.list", "/patients", "patients", "All patients, in the order they were created.", func(c *call) []model.Patient { return c.platform().Patients() },
 			"id", "clinic_id", "email", "metadata_id"),
-		list("plans.list", "/plans", "plans", "All treatment plans, in the order they were created.", func(c *call) []dispensarytest.Plan { return c.platform().Plans() },
+		list("plans.list", "/plans", "plans", "All treatment plans, in the order they were created.", func(c *call) []model.Plan { return c.platform().Plans() },
 			"id", "clinic_id", "patient_id", "state"),
-		list("orders.list", "/orders", "orders", "All orders, in the order they were placed.", func(c *call) []dispensarytest.Order { return c.platform().Orders() },
+		list("orders.list", "/orders", "orders", "All orders, in the order they were placed.", func(c *call) []model.Order { return c.platform().Orders() },
 			"id", "clinic_id", "patient_id"),
-		list("products.list", "/products", "products", "All products, in the catalog's order.", func(c *call) []dispensarytest.Product { return c.platform().Products() },
+		list("products.list", "/products", "products", "All products, in the catalog's order.", func(c *call) []model.Product { return c.platform().Products() },
 			"id", "brand_id", "name"),
-		list("events.list", "/events", "events", "The events that are kept, the oldest first: those of the last 30 days, and 50,000 at most unless the platform was started otherwise.", func(c *call) []dispensarytest.Event { return c.platform().Events() },
+		list("events.list", "/events", "events", "The events that are kept, the oldest first: those of the last 30 days, and 50,000 at most unless the platform was started otherwise.", func(c *call) []model.Event { return c.platform().Events() },
 			"id", "type", "clinic_id"),
 	}
 }

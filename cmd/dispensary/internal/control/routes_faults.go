@@ -1,11 +1,14 @@
 package control
 
-import "github.com/dispensary-go/dispensary/dispensarytest"
+import (
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
 
 // faultState is a fault that was set, and how it has done.
 type faultState struct {
 	ID     string
-	Fault  dispensarytest.Fault
+	Fault  model.Fault
 	Fired  int
 	Active bool
 }
@@ -21,7 +24,7 @@ func faultOperations() []Operation {
 				return rows
 			}),
 		act("faults.set", "POST", "/faults", "Lets something go wrong from the next request or delivery on.",
-			func(c *call, in dispensarytest.Fault) (faultState, error) {
+			func(c *call, in model.Fault) (faultState, error) {
 				if err := in.Validate(); err != nil {
 					return faultState{}, err
 				}
@@ -46,42 +49,52 @@ func faultOf(h *dispensarytest.FaultHandle) faultState {
 	return faultState{ID: h.ID(), Fault: h.Fault(), Fired: h.Fired(), Active: h.Active()}
 }
 
-// silenceState is a point that the dispensary's API leaves open, and how the
-// platform reads it now.
-type silenceState struct {
+// behaviorState is a point that the dispensary's API leaves open, and how the platform
+// decides it now.
+type behaviorState struct {
 	Name       string
 	Section    string
 	Why        string
 	Operations []string
-	Reading    string
-	Readings   []dispensarytest.Reading
+	Variant    string
+	Variants   []variantState
 }
 
-type readingNamed struct{ Reading string }
+// variantState is one way to decide the point.
+type variantState struct {
+	Name    string
+	Meaning string
+}
 
-func silenceOperations() []Operation {
+type variantNamed struct{ Variant string }
+
+func behaviorOperations() []Operation {
 	return []Operation{
-		list("silences.list", "/silences", "silences", "The points that the API leaves open, how the platform reads each, and how it could.", listSilences),
-		act("silences.set", "PUT", "/silences/{silence}", "Changes how the platform reads a point that the API leaves open.",
-			func(c *call, in readingNamed) (silenceState, error) {
-				if err := c.fake.SetReading(c.path("silence"), in.Reading); err != nil {
-					return silenceState{}, err
+		list("behaviors.list", "/behaviors", "behaviors", "The points that the API leaves open, how the platform decides each, and how it could.", listBehaviors),
+		act("behaviors.set", "PUT", "/behaviors/{behavior}", "Changes how the platform decides a point that the API leaves open.",
+			func(c *call, in variantNamed) (behaviorState, error) {
+				if err := c.fake.SetBehavior(dispensarytest.Behavior(c.path("behavior") + "=" + in.Variant)); err != nil {
+					return behaviorState{}, err
 				}
-				for _, s := range listSilences(c) {
-					if s.Name == c.path("silence") {
+				for _, s := range listBehaviors(c) {
+					if s.Name == c.path("behavior") {
 						return s, nil
 					}
 				}
-				return silenceState{}, nil // not reached: it has just been set
+				return behaviorState{}, nil // not reached: it has just been set
 			}),
 	}
 }
 
-func listSilences(c *call) []silenceState {
-	var rows []silenceState
-	readings := c.fake.Readings()
-	for _, s := range dispensarytest.Silences() {
-		rows = append(rows, silenceState{Name: s.Name, Section: s.Section, Why: s.Why, Operations: s.Operations, Reading: readings[s.Name], Readings: s.Readings})
+func listBehaviors(c *call) []behaviorState {
+	var rows []behaviorState
+	inForce := c.fake.Behaviors()
+	for i, choice := range dispensarytest.BehaviorChoices() { // both are sorted by name
+		row := behaviorState{Name: choice.Name, Section: choice.Section, Why: choice.Why, Operations: choice.Operations, Variant: inForce[i].Variant()}
+		for _, v := range choice.Variants {
+			row.Variants = append(row.Variants, variantState{Name: v.Behavior.Variant(), Meaning: v.Meaning})
+		}
+		rows = append(rows, row)
 	}
 	return rows
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // verdict is what a check found.
@@ -22,7 +22,7 @@ type atMostCheck struct{ AtMost int }
 type leakCheck struct{ Texts []string }
 
 func journalOperations() []Operation {
-	requests := list("journal.list", "/journal", "requests", "The requests that the platform remembers, the oldest first.", func(c *call) []dispensarytest.Request { return c.fake.Journal().Requests() },
+	requests := list("journal.list", "/journal", "requests", "The requests that the platform remembers, the oldest first.", func(c *call) []model.Request { return c.fake.Journal().Requests() },
 		"operation", "status", "user_id")
 	return []Operation{
 		requests,

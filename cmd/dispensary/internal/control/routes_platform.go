@@ -148,7 +148,7 @@ func issueToken(c *call, in tokenRequest) (issuedToken, error) {
 
 func stateOperations() []Operation {
 	return []Operation{
-		download("state.save", "/state", jsonMedia, "The platform as it is now, as a file: its world, tokens, deliveries and readings.", func(c *call, to io.Writer) error { return c.fake.Save(to) }),
+		download("state.save", "/state", jsonMedia, "The platform as it is now, as a file: its world, tokens, deliveries and behaviors.", func(c *call, to io.Writer) error { return c.fake.Save(to) }),
 		{
 			ID: "state.load", Method: http.MethodPut, Path: "/state", Upload: true,
 			Summary: "Takes the platform back to a file of its own, or of another one of the same seed and region. Journal, faults and the time stay as they are.",

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // registration is a webhook endpoint and what it is subscribed to.
@@ -26,33 +26,33 @@ const (
 )
 
 func webhookOperations() []Operation {
-	deliveries := list("deliveries.list", "/deliveries", "deliveries", "The deliveries that are kept with their attempts, in the order of the events.", func(c *call) []dispensarytest.Delivery { return c.fake.Deliveries() },
+	deliveries := list("deliveries.list", "/deliveries", "deliveries", "The deliveries that are kept with their attempts, in the order of the events.", func(c *call) []model.Delivery { return c.fake.Deliveries() },
 		"event_id", "event_type", "integration_id", "delivered", "stopped")
 	wait := read("events.wait_delivered", "/events/{event_id}/delivery", "", "Waits until an event was delivered for every integration, and says otherwise why it was not.", waitDelivered)
 	wait.Query = []Query{{Name: "timeout", Summary: "how long to wait; 5s without it, 1m at most"}}
 	return []Operation{
 		read("webhook.get", "/webhook", "webhook", "The registered endpoint; null when there is none.", getWebhook),
 		act("webhook.register", "PUT", "/webhook", "Registers the endpoint in place of an earlier one. Without types it is subscribed to all.",
-			func(c *call, in registration) (*dispensarytest.Endpoint, error) {
+			func(c *call, in registration) (*model.Endpoint, error) {
 				if err := c.fake.RegisterWebhook(in.URL, in.Types...); err != nil {
 					return nil, err
 				}
 				return getWebhook(c)
 			}),
 		do("webhook.enable", "POST", "/webhook/enable", "Takes a disabled endpoint back into service.",
-			func(c *call) (*dispensarytest.Endpoint, error) {
+			func(c *call) (*model.Endpoint, error) {
 				if err := c.fake.EnableWebhook(); err != nil {
 					return nil, &problem{status: 409, message: "no webhook endpoint is registered"}
 				}
 				return getWebhook(c)
 			}),
 		deliveries,
-		list("skips.list", "/skips", "skips", "Events that were not sent, and why.", func(c *call) []dispensarytest.Skip { return c.fake.Skips() }, "event_id"),
+		list("skips.list", "/skips", "skips", "Events that were not sent, and why.", func(c *call) []model.Skip { return c.fake.Skips() }, "event_id"),
 		wait,
 	}
 }
 
-func getWebhook(c *call) (*dispensarytest.Endpoint, error) {
+func getWebhook(c *call) (*model.Endpoint, error) {
 	endpoint, registered := c.fake.Webhook()
 	if !registered {
 		return nil, nil

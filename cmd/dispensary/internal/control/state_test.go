@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // download gets a file, and the type it comes with.
@@ -51,7 +52,7 @@ func TestTimeline(t *testing.T) {
 	r.ok("POST", "/patients", "")
 	kind, page := r.download("/timeline")
 	assert.Equal(t, "text/html; charset=utf-8", kind)
-	assert.Contains(t, page, dispensarytest.PatientCreated)
+	assert.Contains(t, page, model.PatientCreated)
 }
 
 func TestCertificate(t *testing.T) {

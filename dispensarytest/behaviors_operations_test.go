@@ -1,0 +1,81 @@
+package dispensarytest
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
+)
+
+// aboutWebhooks are the silences whose behaviorSet no answer shows: only webhooks do.
+var aboutWebhooks = []string{
+	"delivery-conditions", "delivery-timeout", "plan-created-event", "probe", "probe-signature",
+	"resume-after-enable", "retry-schedule", "webhook-envelope",
+}
+
+func TestBehaviorChoicesNameTheirOperations(t *testing.T) {
+	t.Parallel()
+	touched := behavior.TouchedBy()
+	for _, s := range BehaviorChoices() {
+		assert.Equal(t, slices.Contains(aboutWebhooks, s.Name), len(s.Operations) == 0, s.Name)
+		delete(touched, s.Name)
+	}
+	assert.Empty(t, slices.Collect(maps.Keys(touched)), "there are no such points")
+}
+
+// answersTo has what a platform answers under a behavior, for each operation: to a
+// request, to one without the scope, and to a wrong one. Each is made of the same
+// state of the platform.
+func answersTo(t *testing.T, behavior Behavior) map[string][]string {
+	b := start(t, WithInMemory(), WithClock(frozen()))
+	all, narrow := exemplars(t, b), b.with("catalog:read")
+	snap := b.fake.Snapshot()
+	require.NoError(t, b.fake.SetBehavior(behavior))
+	answers := map[string][]string{}
+	for id, e := range all {
+		body, _ := e.body.(map[string]any)
+		wrong := merged(body, "colour", "red")
+		sep := "?"
+		if strings.Contains(e.path, "?") {
+			sep = "&"
+		}
+		for _, send := range []func() answer{
+			func() answer { return b.send(e.op.Method, e.path, e.body) },
+			func() answer { return narrow.send(e.op.Method, e.path, e.body) },
+			func() answer { return b.send(e.op.Method, e.path+sep+"page[size]=0", wrong) },
+			func() answer { return b.send(e.op.Method, e.path+sep+"page[size]=101&page[number]=9", wrong) },
+		} {
+			got := send()
+			answers[id] = append(answers[id], fmt.Sprint(got.status, got.text))
+			if e.op.Method != http.MethodGet {
+				b.fake.Restore(snap)
+			}
+		}
+	}
+	return answers
+}
+
+// Whatever a behavior changes in an answer, its choice says that it does.
+func TestBehaviorsChangeOnlyWhatTheyName(t *testing.T) {
+	t.Parallel()
+	usual := answersTo(t, ProbeOff)
+	for _, s := range BehaviorChoices() {
+		for _, r := range s.Variants[1:] {
+			t.Run(string(r.Behavior), func(t *testing.T) {
+				t.Parallel()
+				for id, answers := range answersTo(t, r.Behavior) {
+					if !slices.Contains(s.Operations, id) {
+						assert.Equal(t, usual[id], answers, id)
+					}
+				}
+			})
+		}
+	}
+}

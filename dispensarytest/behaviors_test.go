@@ -1,0 +1,286 @@
+package dispensarytest
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+func TestBehaviorChoicesAreDescribed(t *testing.T) {
+	t.Parallel()
+	var names []string
+	fake := New(t, WithInMemory())
+	for _, s := range BehaviorChoices() {
+		names = append(names, s.Name)
+		assert.NotEmpty(t, s.Section, s.Name)
+		assert.NotEmpty(t, s.Why, s.Name)
+		assert.Greater(t, len(s.Variants), 1, s.Name)
+		assert.Contains(t, fake.Behaviors(), s.Variants[0].Behavior)
+		for _, r := range s.Variants {
+			assert.NotEmpty(t, r.Meaning, s.Name)
+		}
+	}
+	assert.True(t, slices.IsSorted(names))
+	assert.Len(t, slices.Compact(names), len(fake.Behaviors()))
+	_, err := Start(WithBehavior("default-page=25"))
+	require.ErrorContains(t, err, `did you mean "default-page-size"?`)
+	_, err = Start(WithBehavior(Behavior("default-page-size=7")))
+	require.ErrorContains(t, err, "has no variant \"7\", only 25, 20, 2")
+	require.Error(t, fake.SetBehavior("x=y"))
+}
+
+// behaving runs a check under one behavior.
+func behaving(t *testing.T, behavior Behavior, check func(b *browser), opts ...Option) {
+	t.Run(string(behavior), func(t *testing.T) {
+		t.Parallel()
+		check(start(t, append([]Option{WithInMemory(), WithClock(frozen()), WithBehavior(behavior)}, opts...)...))
+	})
+}
+
+func TestBehaviorOfAnswers(t *testing.T) {
+	t.Parallel()
+	behaving(t, SuccessStatusAlways200, func(b *browser) {
+		b.send("POST", "/clinic/patients", map[string]any{"first_name": "A", "last_name": "B", "email": "a@example.org"}).ok(200, "patient")
+	})
+	for reading, want := range map[string]string{
+		"text": `{"error":"Not Found"}`, "status-and-text": `{"status":404,"error":"Not Found"}`,
+		"coded-list": `{"errors":[{"code":"not_found","message":"Not Found"}]}`,
+	} {
+		behaving(t, "error-shape="+Behavior(reading), func(b *browser) {
+			assert.JSONEq(b.t, want, b.get("/clinic/patients/x").text)
+			b.post("/oauth/token", map[string]any{}).refused(400, "error_description")
+		})
+	}
+	behaving(t, ValidationStatus400, func(b *browser) {
+		b.send("POST", "/clinic/patients", map[string]any{}).refused(400, `{"error":["`)
+		b.send("PATCH", "/clinic/treatment_plans/"+b.fake.Platform().Plans()[0].ID+"/activate", nil).refused(422, "not draft")
+	})
+	behaving(t, WrongStateStatus409, func(b *browser) {
+		b.send("PATCH", "/clinic/treatment_plans/"+b.fake.Platform().Plans()[0].ID+"/activate", nil).refused(409, "not draft")
+	})
+	behaving(t, MissingScopeStatus404, func(b *browser) { b.with("catalog:read").get("/clinic").refused(404, "scope") })
+	behaving(t, PlainHttpStatus400, func(b *browser) {
+		resp, err := b.fake.HTTPClient().Get("http" + b.fake.BaseURL()[len("https"):] + "/clinic")
+		require.NoError(b.t, err)
+		decoded(b.t, resp).refused(400, "HTTPS")
+	})
+	behaving(t, EmptyValuesAbsent, func(b *browser) {
+		alex := b.fake.Platform().Patients()[3]
+		assert.NotContains(b.t, b.get("/clinic/patients/"+alex.ID).object(200, "patient"), "mobile_number")
+		assert.Contains(b.t, b.get("/clinic/patients").object(200, "meta"), "next_page")
+	})
+	behaving(t, UnknownParametersRefused, func(b *browser) {
+		b.get("/clinic/patients?pagesize=3").refused(422, "pagesize")
+		b.get("/clinic/patients?page[size]=3").ok(200)
+	})
+	behaving(t, UnknownFieldsRefused, refusesUnknownFields)
+	behaving(t, RateLimit5000In5m, func(b *browser) {
+		assert.Equal(b.t, 5000, b.fake.Faults()[0].Fault().Limit)
+		require.NoError(b.t, b.fake.SetBehavior(RateLimitOff))
+		assert.Empty(b.t, b.fake.Faults())
+	})
+}
+
+// refusesUnknownFields sends a field that nobody knows to everything that takes a
+// body, at the top and further down.
+func refusesUnknownFields(b *browser) {
+	all := exemplars(b.t.(*testing.T), b)
+	world := bytesOf(b.fake.store.World)
+	for _, e := range all {
+		if e.op.Method == http.MethodGet {
+			continue
+		}
+		body, _ := e.body.(map[string]any)
+		b.send(e.op.Method, e.path, merged(body, "colour", "red")).refused(422, `"Unknown field: colour"`)
+	}
+	p := b.fake.Platform()
+	line := map[string]any{"variant_id": p.Products()[0].VariantIDs[0], "units_to_purchase": 1, "dosage": map[string]any{"amounts": "1"}}
+	b.send("PATCH", "/clinic/treatment_plans/"+p.Plans()[0].ID, map[string]any{"recommendations": []any{line}}).refused(422, "recommendations[0].dosage.amounts")
+	b.send("POST", "/clinic/dynamic_links/treatment_plans", map[string]any{
+		"treatment_plan": map[string]any{"practitioner_id": p.Practitioners()[0].ID}, "patient": map[string]any{"email": "a@example.org", "name": "A"},
+	}).refused(422, "Unknown field: patient.name")
+	assert.Equal(b.t, world, bytesOf(b.fake.store.World), "nothing was changed")
+	b.send("POST", "/clinic/patients", map[string]any{"first_name": "A", "last_name": "B", "email": "a@example.org"}).ok(201, "patient")
+	b.post("/oauth/revoke", b.credentials(map[string]any{"token": "x", "token_type_hint": "access_token"})).ok(200)
+}
+
+func TestBehaviorOfLists(t *testing.T) {
+	t.Parallel()
+	behaving(t, DefaultPageSize2, func(b *browser) {
+		assert.Len(b.t, b.get("/clinic/patients").column("patients", "id"), 2)
+	})
+	behaving(t, OversizedPageRefused, func(b *browser) {
+		b.get("/clinic/patients?page[size]=101").refused(422, "above 100")
+		b.get("/clinic/patients?page[size]=100").ok(200)
+	})
+	behaving(t, PageBeyondLastNotFound, func(b *browser) {
+		b.get("/clinic/patients?page[number]=2").refused(404, "")
+		b.get("/clinic/search/patients?query=nobody").ok(200)
+	})
+	behaving(t, UnsortedListsNewestFirst, func(b *browser) {
+		p := b.fake.Platform()
+		assert.Equal(b.t, p.Patients()[4].ID, b.get("/clinic/patients").column("patients", "id")[0])
+		assert.Equal(b.t, p.Products()[43].ID, b.get("/catalog/products").column("products", "id")[0])
+		assert.Equal(b.t, p.Orders()[0].ID, b.get("/clinic/orders?sort_by=completed_at").column("orders", "id")[0])
+	})
+	behaving(t, ArrayFiltersAny, func(b *browser) {
+		p := b.fake.Platform().Products()
+		query := "/catalog/search/products?page[size]=100&ingredient_ids[]=" + p[0].IngredientIDs[0] + "&ingredient_ids[]=" + p[1].IngredientIDs[0]
+		assert.Subset(b.t, b.get(query).column("products", "id"), []any{p[0].ID, p[1].ID})
+		b.get("/catalog/search/products").ok(200)
+	})
+	behaving(t, MetadataTypeRequired, func(b *browser) {
+		b.get("/clinic/metadata?id=ehr-1001").refused(422, "type")
+		b.get("/clinic/metadata?id=ehr-1001&type=patient").ok(200)
+	})
+}
+
+func TestBehaviorOfPlans(t *testing.T) {
+	t.Parallel()
+	draft := func(b *browser) (path string) {
+		p := b.fake.Platform()
+		plan, _, err := p.CreatePlan(p.Patients()[0].ID, model.NewPlan{Draft: true})
+		require.NoError(b.t, err)
+		return "/clinic/treatment_plans/" + plan.ID
+	}
+	line := func(b *browser) map[string]any {
+		return map[string]any{"recommendations": []any{map[string]any{"variant_id": b.fake.Platform().Products()[0].VariantIDs[0], "units_to_purchase": 1}}}
+	}
+	behaving(t, DraftCancellationAllowed, func(b *browser) {
+		b.send("PATCH", draft(b)+"/cancel", nil).ok(200)
+	})
+	behaving(t, CancelledPlanUpdateAllowed, func(b *browser) {
+		path := "/clinic/treatment_plans/" + b.fake.Platform().Plans()[0].ID
+		b.send("PATCH", path+"/cancel", nil).ok(200)
+		assert.Equal(b.t, "cancelled", b.send("PATCH", path, line(b)).ok(200, "treatment_plan", "state"))
+	})
+	behaving(t, DraftUpdateActivates, func(b *browser) {
+		assert.Equal(b.t, "active", b.send("PATCH", draft(b), line(b)).ok(200, "treatment_plan", "state"))
+	})
+	behaving(t, CheckoutStateNotCancelled, func(b *browser) {
+		b.send("POST", draft(b)+"/in_office_checkout", nil).ok(201)
+	})
+	behaving(t, DraftInvitationPresent, func(b *browser) {
+		assert.NotEmpty(b.t, b.get(draft(b)).ok(200, "treatment_plan", "invitation_url"))
+	})
+	behaving(t, PlanCreatedEventOnCreation, func(b *browser) {
+		p := b.fake.Platform()
+		plan, e, err := p.CreatePlan(p.Patients()[0].ID, model.NewPlan{Draft: true})
+		require.NoError(b.t, err)
+		assert.Equal(b.t, model.TreatmentPlanCreated, e.Type)
+		_, e, err = p.ActivatePlan(plan.ID)
+		require.NoError(b.t, err)
+		assert.Equal(b.t, model.TreatmentPlanUpdated, e.Type)
+	})
+}
+
+func TestBehaviorOfWebhooks(t *testing.T) {
+	t.Parallel()
+	behaving(t, UnwrappedEventDataNone, func(b *browser) {
+		_, e := b.place()
+		assert.Equal(b.t, []string{"order"}, keysOf(dataOf(b.t.(*testing.T), e)))
+	})
+	behaving(t, WebhookEnvelopeEventPayload, func(b *browser) {
+		hook := newReceiver(nil)
+		require.NoError(b.t, b.fake.RegisterWebhookHandler(hook))
+		b.place()
+		b.fake.Clock().Advance(0)
+		var sent map[string]any
+		require.NoError(b.t, json.Unmarshal([]byte(hook.all()[0].body), &sent))
+		assert.Equal(b.t, []string{"event_payload"}, keysOf(sent))
+		_, genuine := b.verified(hook.all()[0])
+		assert.True(b.t, genuine)
+	})
+	behaving(t, DeliveryLogAttempt, func(b *browser) {
+		require.NoError(b.t, b.fake.RegisterWebhookHandler(http.NotFoundHandler()))
+		b.place()
+		b.fake.Clock().Advance(time.Minute)
+		assert.Equal(b.t, []any{1.0, 2.0}, b.get("/webhooks/deliveries").column("webhook_deliveries", "attempt_number"))
+		rows := b.get("/webhooks/deliveries").column("webhook_deliveries", "next_attempt_at")
+		assert.Equal(b.t, "2026-03-02T09:01:00.000Z", rows[0])
+	})
+	behaving(t, UnansweredStatusZero, func(b *browser) {
+		require.NoError(b.t, b.fake.RegisterWebhook("https://nowhere.example.com/hook"))
+		b.place()
+		b.fake.Clock().Advance(0)
+		assert.Equal(b.t, []any{0.0}, b.get("/webhooks/deliveries").column("webhook_deliveries", "response_status"))
+	})
+	behaving(t, RetryScheduleDoubling, func(b *browser) {
+		require.NoError(b.t, b.fake.RegisterWebhookHandler(http.NotFoundHandler()))
+		_, e := b.place()
+		b.fake.Clock().Advance(20 * time.Hour)
+		attempts := b.fake.Deliveries()[0].Attempts
+		require.Len(b.t, attempts, 6)
+		assert.Equal(b.t, 155*time.Minute, attempts[5].At.Sub(e.CreatedAt))
+	})
+	behaving(t, ResumeAfterEnableResumed, func(b *browser) {
+		gone := true
+		hook := newReceiver(func(_ int, w http.ResponseWriter, challenge string) {
+			if gone {
+				w.WriteHeader(http.StatusGone)
+				return
+			}
+			acknowledge(w, challenge)
+		})
+		hook.secret = b.fake.Application().ChallengeToken
+		require.NoError(b.t, b.fake.RegisterWebhookHandler(hook))
+		_, e := b.place()
+		b.fake.Clock().Advance(time.Hour)
+		require.ErrorContains(b.t, b.wait(e), "stopped")
+		gone = false
+		require.NoError(b.t, b.fake.EnableWebhook())
+		require.NoError(b.t, b.wait(e))
+	})
+}
+
+func TestDeliveryTimeoutReadings(t *testing.T) {
+	t.Parallel()
+	for reading, patience := range map[string]time.Duration{"1s": time.Second, "5s": 5 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			fake := New(t, WithInMemory(), WithBehavior(DeliveryConditionsOff), WithBehavior("delivery-timeout="+Behavior(reading)))
+			require.NoError(t, fake.RegisterWebhookHandler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })))
+			began := time.Now()
+			_, _, err := fake.Platform().RegisterPatient(model.NewPatient{})
+			require.NoError(t, err)
+			time.Sleep(patience + time.Millisecond)
+			synctest.Wait()
+			assert.Contains(t, fake.Deliveries()[0].Attempts[0].Err, "no answer within "+patience.String())
+			assert.Equal(t, patience+time.Millisecond, time.Since(began))
+		})
+	}
+}
+
+// A test that holds under every behavior.
+func TestEachBehavior(t *testing.T) {
+	t.Parallel()
+	var runs []string
+	EachBehavior(t, func(t *testing.T, behavior Option) {
+		runs = append(runs, t.Name())
+		b := start(t, WithInMemory(), behavior)
+		b.key = b.fake.ClinicKey()
+		b.get("/clinic").ok(200, "clinic", "id")
+	})
+	want := 1
+	for _, s := range BehaviorChoices() {
+		want += len(s.Variants) - 1
+	}
+	assert.Len(t, runs, want)
+	assert.Contains(t, runs, "TestEachBehavior/success-status=always-200")
+	runs = nil
+	EachBehavior(t, func(t *testing.T, behavior Option) {
+		for _, b := range New(t, WithInMemory(), behavior).Behaviors() {
+			if b.Choice() == "probe" {
+				runs = append(runs, b.Variant())
+			}
+		}
+	}, "probe")
+	assert.Equal(t, []string{"off", "on-registration", "before-each"}, runs)
+}

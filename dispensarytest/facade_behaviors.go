@@ -1,0 +1,148 @@
+package dispensarytest
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// Behavior is one variant of a point that the API leaves open, as "point=variant":
+// [ProbeBeforeEach] is "probe=before-each". See [BehaviorChoices] for all of them.
+type Behavior string
+
+// Choice is the name of the point: "probe".
+func (b Behavior) Choice() string {
+	point, _, _ := strings.Cut(string(b), "=")
+	return point
+}
+
+// Variant is how the point is decided: "before-each".
+func (b Behavior) Variant() string {
+	_, variant, _ := strings.Cut(string(b), "=")
+	return variant
+}
+
+// BehaviorChoice is a point that the API leaves open, with the variants an integration
+// has to survive.
+type BehaviorChoice struct {
+	Name     string
+	Section  string            // of the API
+	Why      string            // what is left open, and where the default comes from
+	Variants []BehaviorVariant // the first is the default
+
+	// Operations are those whose answers a variant can change: "patients.create". It
+	// is empty for what is about events and webhooks alone.
+	Operations []string
+}
+
+// BehaviorVariant is one way to decide a [BehaviorChoice].
+type BehaviorVariant struct {
+	Behavior Behavior
+	Meaning  string
+}
+
+// BehaviorChoices returns every point that can be decided in more than one way, sorted
+// by name. [WithBehavior] and [Server.SetBehavior] choose, [EachBehavior] tries them all.
+func BehaviorChoices() []BehaviorChoice {
+	var all []BehaviorChoice
+	for _, c := range behavior.Choices() {
+		choice := BehaviorChoice{Name: c.Name, Section: c.Section, Why: c.Why, Operations: c.Operations}
+		for _, v := range c.Variants {
+			choice.Variants = append(choice.Variants, BehaviorVariant{Behavior: Behavior(c.Name + "=" + v.Name), Meaning: v.Meaning})
+		}
+		all = append(all, choice)
+	}
+	return all
+}
+
+// WithBehavior sets how the platform behaves where the API leaves it open. One that is
+// none of the constants of this package fails on construction.
+func WithBehavior(behaviors ...Behavior) Option {
+	return func(s *settings) error {
+		for _, b := range behaviors {
+			if err := b.apply(&s.behaviors); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func (b Behavior) apply(to *behavior.Set) error {
+	return to.Choose(b.Choice(), b.Variant())
+}
+
+// SetBehavior changes a behavior while the platform runs, from the next request or
+// delivery on. Whether integrations are active from the start
+// ([IntegrationActivationFirstKey]) is read only when the platform starts.
+func (s *Server) SetBehavior(b Behavior) error {
+	defer s.changes.Notify()
+	s.store.Lock()
+	defer s.store.Unlock()
+	changed := *s.behaviors.Get()
+	if err := b.apply(&changed); err != nil {
+		return err
+	}
+	s.putBehaviors(changed)
+	return nil
+}
+
+// Behaviors returns the behaviors that are in force, one for each [BehaviorChoice], in
+// their order.
+func (s *Server) Behaviors() []Behavior {
+	var all []Behavior
+	chosen := s.behaviors.Get().Chosen
+	for _, point := range slices.Sorted(maps.Keys(chosen)) {
+		all = append(all, Behavior(point+"="+chosen[point]))
+	}
+	return all
+}
+
+// putBehaviors puts behaviors in force.
+func (s *Server) putBehaviors(b behavior.Set) {
+	s.behaviors.Set(b)
+	s.tokens.SetRotation(b.Rotation)
+	switch {
+	case b.Limited && s.limit == nil:
+		s.limit = s.Fault(model.Fault{Effect: model.RateLimit, Limit: 5000, Window: 5 * time.Minute})
+	case !b.Limited && s.limit != nil:
+		s.limit.Remove()
+		s.limit = nil
+	}
+}
+
+// EachBehavior runs a test under every variant of the points the API leaves open: once
+// with the defaults, and then with one point at a time decided in another way. What
+// passes does not depend on a variant. Each run is a subtest that makes its own
+// platform with the option it is given:
+//
+//	dispensarytest.EachBehavior(t, func(t *testing.T, behavior dispensarytest.Option) {
+//		fake := dispensarytest.New(t, behavior)
+//		…
+//	})
+//
+// Names of points narrow it to some: "probe". A test that has to know which variant it
+// runs under asks [Server.Behaviors].
+func EachBehavior(t *testing.T, run func(t *testing.T, behavior Option), points ...string) {
+	t.Helper()
+	all := BehaviorChoices()
+	for _, name := range points {
+		if !slices.ContainsFunc(all, func(c BehaviorChoice) bool { return c.Name == name }) {
+			t.Errorf("dispensarytest: EachBehavior: there is no open point %q", name)
+		}
+	}
+	t.Run("defaults", func(t *testing.T) { run(t, WithBehavior()) })
+	for _, c := range all {
+		if len(points) > 0 && !slices.Contains(points, c.Name) {
+			continue
+		}
+		for _, v := range c.Variants[1:] {
+			t.Run(string(v.Behavior), func(t *testing.T) { run(t, WithBehavior(v.Behavior)) })
+		}
+	}
+}

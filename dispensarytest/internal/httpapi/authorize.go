@@ -1,0 +1,146 @@
+package httpapi
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/pages"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// pageHandler answers a browser and returns the status it sent.
+type pageHandler func(c *Call, w http.ResponseWriter) int
+
+// authorizeView is what the page shows.
+type authorizeView struct {
+	App      string
+	Clinic   string
+	User     *model.User // nil until somebody signed in
+	Scopes   []operations.Scope
+	Users    []model.User
+	Flow     string
+	Email    string
+	Redirect string
+}
+
+// authorizePage is GET /oauth/authorize. Client and redirect address have to
+// match exactly; scopes in the request are ignored.
+func authorizePage(c *Call, w http.ResponseWriter) int {
+	query, err := parseParams(c.R.URL.RawQuery)
+	if err != nil {
+		return c.pageProblem(w, http.StatusBadRequest, "The address of this page is malformed.")
+	}
+	c.Record.Unknown = query.unknown(c.op.Query)
+	if query.get("client_id") != c.Api.App.ClientID || query.get("redirect_uri") != c.Api.App.RedirectURI {
+		return c.pageProblem(w, http.StatusNotFound, "No application has this client_id and redirect_uri. Both must equal what the application registered, character for character.")
+	}
+	switch query.get("response_type") {
+	case "code":
+	case "":
+		return c.leave(w, query.get("state"), url.Values{"error": {"invalid_request"}})
+	default:
+		return c.leave(w, query.get("state"), url.Values{"error": {"unsupported_response_type"}})
+	}
+	open := tokens.Flow{Query: c.R.URL.RawQuery, State: query.get("state"), User: c.signedIn()}
+	return c.showStep(w, http.StatusOK, open, "", "")
+}
+
+// authorizeAnswer takes the page's forms: signing in, authorizing, cancelling, and
+// signing in as somebody else.
+func authorizeAnswer(c *Call, w http.ResponseWriter) int {
+	if err := http.NewCrossOriginProtection().Check(c.R); err != nil {
+		return c.pageProblem(w, http.StatusForbidden, "This form was sent from another site.")
+	}
+	c.R.Body = http.MaxBytesReader(w, c.R.Body, MaxBody)
+	if err := c.R.ParseForm(); err != nil {
+		return c.pageProblem(w, http.StatusBadRequest, "The form is malformed.")
+	}
+	open, known := c.Api.Tokens.TakeFlow(c.R.PostForm.Get("flow"))
+	if !known {
+		return c.pageProblem(w, http.StatusForbidden, "This form was already sent, or is too old. Start again from the application.")
+	}
+	decision := c.R.PostForm.Get("decision")
+	switch {
+	case decision == "cancel":
+		return c.leave(w, open.State, url.Values{"error": {"access_denied"}, "error_description": {"The resource owner or authorization server denied the request."}})
+	case open.User == nil:
+		return c.signIn(w, open)
+	case decision == "authorize":
+		c.Record.UserID = open.User.ID
+		return c.leave(w, open.State, url.Values{"code": {c.Api.Tokens.NewCode(*open.User)}})
+	case decision == "switch":
+		c.signOut(w)
+		return c.reopen(w, open)
+	default:
+		return c.showStep(w, http.StatusOK, open, "", "")
+	}
+}
+
+// signIn remembers who signed in and opens the page's address anew, so that reloading
+// the consent page sends no form. After a wrong password the form keeps its token, so
+// that reloading tries it again.
+func (c *Call) signIn(w http.ResponseWriter, open tokens.Flow) int {
+	email := c.R.PostForm.Get("email")
+	for _, user := range c.Api.Store.Users() {
+		if strings.EqualFold(user.Email, strings.TrimSpace(email)) && user.Password == c.R.PostForm.Get("password") {
+			c.remember(w, user)
+			return c.reopen(w, open)
+		}
+	}
+	return c.showStep(w, http.StatusUnprocessableEntity, open, email, "E-mail address or password is wrong.")
+}
+
+// showStep shows the form for where the flow stands.
+func (c *Call) showStep(w http.ResponseWriter, status int, open tokens.Flow, email, message string) int {
+	f := &pages.Frame{Title: "Sign in", Message: message, Leaves: true}
+	answer := authorizeView{
+		App: c.Api.App.Name, Redirect: c.Api.App.RedirectURI,
+		Flow: c.Api.Tokens.OpenFlow(open), Email: email, Users: c.Api.Store.Users(),
+	}
+	if open.User != nil {
+		f.Title, answer.User = "Authorize "+c.Api.App.Name, open.User
+		answer.Clinic = c.Api.Store.ClinicName(open.User.ClinicID)
+		for _, name := range c.Api.Tokens.ApplicationScopes() {
+			info, _ := operations.FindScope(name)
+			answer.Scopes = append(answer.Scopes, info)
+		}
+	}
+	f.Send(w, status, "authorize", answer)
+	return status
+}
+
+func (c *Call) pageProblem(w http.ResponseWriter, status int, message string) int {
+	c.Record.Refused = []string{message}
+	f := &pages.Frame{Title: http.StatusText(status), Message: message, Leaves: true}
+	f.Send(w, status, "problem", nil)
+	return status
+}
+
+// leave sends the browser back to the application.
+func (c *Call) leave(w http.ResponseWriter, state string, answer url.Values) int {
+	if state != "" {
+		answer.Set("state", state)
+	}
+	target, _ := url.Parse(c.Api.App.RedirectURI) // checked on construction
+	query := target.Query()
+	for name, values := range answer {
+		query[name] = values
+	}
+	target.RawQuery = query.Encode()
+	return seeOther(w, target.String())
+}
+
+// reopen sends the browser to the address that the page was opened at.
+func (c *Call) reopen(w http.ResponseWriter, open tokens.Flow) int {
+	return seeOther(w, "?"+open.Query)
+}
+
+func seeOther(w http.ResponseWriter, location string) int {
+	w.Header().Set("Location", location)
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusSeeOther)
+	return http.StatusSeeOther
+}

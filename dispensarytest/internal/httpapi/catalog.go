@@ -1,0 +1,145 @@
+package httpapi
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// termView is an allergen, ingredient, supplement type or certification.
+type termView struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+func viewTerm(t *model.Term) termView { return termView{ID: t.ID, Name: t.Name} }
+
+func allergens(w *store.World) *table.Table[model.Term]       { return &w.Allergens }
+func ingredients(w *store.World) *table.Table[model.Term]     { return &w.Ingredients }
+func supplementTypes(w *store.World) *table.Table[model.Term] { return &w.SupplementTypes }
+func certifications(w *store.World) *table.Table[model.Term]  { return &w.Certifications }
+
+func listTerms(of func(*store.World) *table.Table[model.Term]) handler {
+	return func(c *Call, w *store.World) (reply, error) { return listOf(c, of(w).Everything(), viewTerm), nil }
+}
+
+func getTerm(of func(*store.World) *table.Table[model.Term]) handler {
+	return func(c *Call, w *store.World) (reply, error) { return one(of(w), c.arg(), viewTerm) }
+}
+
+// one answers with a single row of a table that belongs to no clinic.
+func one[T, V any](rows *table.Table[T], id string, view func(*T) V) (reply, error) {
+	row, known := rows.Get(id)
+	if !known {
+		return reply{}, notFound()
+	}
+	return ok(view(row)), nil
+}
+
+type practitionerTypeView struct {
+	ID          string `json:"id"`
+	Code        string `json:"code"`
+	Description string `json:"description"`
+}
+
+func listPractitionerTypes(c *Call, w *store.World) (reply, error) {
+	return listOf(c, w.PractitionerTypes.Everything(), func(t *model.PractitionerType) practitionerTypeView {
+		return practitionerTypeView{ID: t.ID, Code: t.Code, Description: t.Description}
+	}), nil
+}
+
+type brandView struct {
+	ID     string `json:"id"`
+	Name   string `json:"name"`
+	Prefix string `json:"prefix"`
+	Status string `json:"status"`
+}
+
+func viewBrand(b *model.Brand) brandView {
+	status := "unavailable"
+	if b.Available {
+		status = "available"
+	}
+	return brandView{ID: b.ID, Name: b.Name, Prefix: b.Prefix, Status: status}
+}
+
+// listBrands narrows the list only for "true"; other values ask for everything.
+func listBrands(c *Call, w *store.World) (reply, error) {
+	available, err := c.params.oneOf("available", "true", "false")
+	if err != nil {
+		return reply{}, err
+	}
+	permitted, err := c.params.oneOf("clinic_permitted", "true", "false")
+	if err != nil {
+		return reply{}, err
+	}
+	return listOf(c, table.Rows(w.Brands.Where(func(b *model.Brand) bool {
+		return (available != "true" || b.Available) && (permitted != "true" || b.Permits(c.clinicID()))
+	})), viewBrand), nil
+}
+
+func getBrand(c *Call, w *store.World) (reply, error) { return one(&w.Brands, c.arg(), viewBrand) }
+
+type categoryView struct {
+	ID           string `json:"id"`
+	Name         string `json:"name"`
+	ProductCount *int   `json:"product_count,omitempty"` // single-category response only
+}
+
+func listCategories(c *Call, w *store.World) (reply, error) {
+	return listOf(c, table.Rows(w.Categories.Where(func(k *model.Category) bool { return k.ClinicID == c.clinicID() })), func(k *model.Category) categoryView {
+		return categoryView{ID: k.ID, Name: k.Name}
+	}), nil
+}
+
+func getCategory(c *Call, w *store.World) (reply, error) {
+	k, known := w.CategoryOf(c.clinicID(), c.arg())
+	if !known {
+		return reply{}, notFound()
+	}
+	return ok(categoryView{ID: k.ID, Name: k.Name, ProductCount: new(w.InCategory(k.ID).N)}), nil
+}
+
+func listCategoryProducts(c *Call, w *store.World) (reply, error) {
+	if _, known := w.CategoryOf(c.clinicID(), c.arg()); !known {
+		return reply{}, notFound()
+	}
+	return listOf(c, w.Products.List(w.InCategory(c.arg())), view.ProductItems(w, c.Reads)), nil
+}
+
+// maxSimilar is how many similar products there are at most.
+const maxSimilar = 10
+
+// listSimilarProducts curates by what a product is for and made of: the more it
+// shares, the higher it stands. The real curation is not documented.
+func listSimilarProducts(c *Call, w *store.World) (reply, error) {
+	self, known := w.Products.Get(c.arg())
+	if !known {
+		return reply{}, notFound()
+	}
+	groups := w.AlikeTo(self)
+	type candidate struct{ score, number int }
+	var best []candidate
+	for i, g := range groups {
+		if len(best) >= maxSimilar && g.Score < groups[i-1].Score {
+			break
+		}
+		for _, n := range g.Rows.Numbers(0, min(g.Rows.N, maxSimilar+1)) {
+			if n != w.Products.Number(self.ID) {
+				best = append(best, candidate{g.Score, n})
+			}
+		}
+	}
+	slices.SortFunc(best, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.number, b.number))
+	})
+	var rows []*model.Product
+	for _, one := range best[:min(len(best), maxSimilar)] {
+		rows = append(rows, w.Products.Rows.At(one.number))
+	}
+	return listOf(c, table.Rows(rows), view.ProductItems(w, c.Reads)), nil
+}

@@ -1,0 +1,63 @@
+package httpapi
+
+import (
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// clinicView is the clinic. API section: "Clinic".
+type clinicView struct {
+	ID                     string  `json:"id"`
+	Name                   string  `json:"name"`
+	PatientCount           int     `json:"patient_count"`
+	PractitionerCount      int     `json:"practitioner_count"`
+	Discount               float64 `json:"discount"`
+	DispensaryURL          string  `json:"dispensary_url"`
+	IntegrationID          string  `json:"integration_id"`
+	IntegrationActivatedAt *string `json:"integration_activated_at"`
+}
+
+// getClinic shows the integration whose key was sent, else the clinic's first whose key
+// was not revoked: an assumption.
+func getClinic(c *Call, w *store.World) (reply, error) {
+	clinic, known := w.Clinics.Get(c.clinicID())
+	if !known {
+		return reply{}, notFound()
+	}
+	answer := clinicView{
+		ID: clinic.ID, Name: clinic.Name, Discount: clinic.Discount, DispensaryURL: clinic.DispensaryURL,
+		PatientCount:      w.Patients.Span(store.PatientsByClinic, clinic.ID).Len(),
+		PractitionerCount: w.Practitioners.Span(store.PractitionersByClinic, clinic.ID).Len(),
+	}
+	integration := w.IntegrationByKey(c.R.Header.Get("X-SVC-Clinic-Key"))
+	if integration == nil {
+		integration = w.IntegrationInUse(clinic.ID)
+	}
+	answer.IntegrationID, answer.IntegrationActivatedAt = integration.ID, view.NullTime(integration.Activated)
+	return ok(answer), nil
+}
+
+// addressView is an address. API section: "Address".
+type addressView struct {
+	ID       string  `json:"id"`
+	Address1 string  `json:"address1"`
+	Address2 *string `json:"address2"`
+	Zipcode  string  `json:"zipcode"`
+	City     string  `json:"city"`
+	State    string  `json:"state"`
+	Country  string  `json:"country"`
+}
+
+func listAddresses(c *Call, w *store.World) (reply, error) {
+	patient, known := w.PatientOf(c.clinicID(), c.arg())
+	if !known {
+		return reply{}, notFound()
+	}
+	return listOf(c, w.Addresses.Span(store.AddressesByPatient, patient.ID).Created(), func(a *model.Address) addressView {
+		return addressView{
+			ID: a.ID, Address1: a.Address1, Address2: view.NullText(a.Address2), Zipcode: a.Zipcode,
+			City: a.City, State: a.State, Country: a.Country,
+		}
+	}), nil
+}

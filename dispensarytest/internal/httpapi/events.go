@@ -1,0 +1,65 @@
+package httpapi
+
+import (
+	"slices"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// keeps reports that an event can still be read, by this clinic.
+func (c *Call) keeps(e *model.Event) bool {
+	return (e.ClinicID == "" || e.ClinicID == c.clinicID()) && c.now.Sub(e.CreatedAt) <= store.Retention
+}
+
+func getEvent(c *Call, w *store.World) (reply, error) {
+	e, known := w.Events.Get(c.arg())
+	if !known || !c.keeps(e) {
+		return reply{}, notFound()
+	}
+	if err := c.require(view.EventScope(e.Type)); err != nil {
+		return reply{}, err
+	}
+	return ok(view.Event(e)), nil
+}
+
+// listEvents lists one group of events.
+func listEvents(group string) handler {
+	types := slices.DeleteFunc(model.EventTypes(), func(t string) bool { return model.EventGroup(t) != group })
+	return func(c *Call, w *store.World) (reply, error) {
+		day, err := c.params.Days("created_at")
+		if err != nil {
+			return reply{}, err
+		}
+		kind, err := c.params.oneOf("event_type", types...)
+		if err != nil {
+			return reply{}, err
+		}
+		field, descending, err := c.params.order("event_type", "created_at")
+		if err != nil {
+			return reply{}, err
+		}
+		whose := c.clinicID()
+		if group == "product" {
+			whose = ""
+		}
+		kept := func(e *model.Event) int {
+			if c.now.Sub(e.CreatedAt) > store.Retention {
+				return -1
+			}
+			return day.Place(e.CreatedAt)
+		}
+		part := w.Events.SpanWithin(store.EventsByGroup, kept, whose, group)
+		switch {
+		case kind != "":
+			part = w.Events.SpanWithin(store.EventsByType, kept, whose, kind)
+		case field == "event_type":
+			return listOf(c, w.EventsByType(types, kept, whose, descending), view.EventItem), nil
+		}
+		if field == "event_type" || field == "" && !descending {
+			return listOf(c, part.Created(), view.EventItem), nil
+		}
+		return listOf(c, part.Sorted(descending), view.EventItem), nil
+	}
+}

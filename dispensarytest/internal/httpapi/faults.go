@@ -1,0 +1,197 @@
+package httpapi
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// Defaults of effects that can do without their field.
+const (
+	slowPiece   = 64
+	proxyStatus = http.StatusBadGateway
+)
+
+// meetFaults lets the faults of an operation befall a request: it waits, breaks
+// off, refuses, or comes back with a writer that spoils the answer.
+func (c *Call) meetFaults(w http.ResponseWriter) (http.ResponseWriter, error) {
+	if !c.Api.Faults.Any() {
+		return w, nil
+	}
+	token := c.bearer()
+	if token != nil { // so that the journal knows whom a fault has met
+		c.Record.TokenID, c.Record.UserID = token.ID, token.Grant.User.ID
+	}
+	if f, fires := c.fire(model.Latency); fires {
+		c.pause(f.Delay)
+		c.now = c.Api.Clock.Now()
+	}
+	if !c.op.Open {
+		c.loseToken(token)
+	}
+	if f, fires := c.fire(model.ErrorStatus, model.TooManyRequests, model.RateLimit, model.ProxyError, model.DropBeforeCommit); fires {
+		if f.Effect == model.DropBeforeCommit {
+			panic(http.ErrAbortHandler)
+		}
+		return w, c.faultProblem(f, w)
+	}
+	f, fires := c.fire(model.DropAfterCommit, model.TruncatedBody, model.SlowBody)
+	if !fires {
+		return w, nil
+	}
+	return &spoiltAnswer{ResponseWriter: w, call: c, fault: f}, nil
+}
+
+func (c *Call) fire(effects ...model.Effect) (model.Fault, bool) {
+	f, fires := c.Api.Faults.Fire(c.op.ID, c.now, effects...)
+	if fires {
+		c.Record.Faults = append(c.Record.Faults, f.Effect)
+	}
+	return f, fires
+}
+
+// pause waits on the platform's clock. A caller who leaves meanwhile gets no
+// answer any more.
+func (c *Call) pause(d time.Duration) {
+	if !c.Api.Clock.Wait(c.R.Context().Done(), c.Api.Closed, d) {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// bearer is the token that the request carries, good or not; nil if nobody knows it.
+func (c *Call) bearer() *tokens.AccessToken {
+	_, value, _ := strings.Cut(c.R.Header.Get("Authorization"), " ")
+	return c.Api.Tokens.Find(value)
+}
+
+// loseToken ends the token that the request carries.
+func (c *Call) loseToken(token *tokens.AccessToken) {
+	if token == nil {
+		return
+	}
+	f, fires := c.fire(model.TokenExpired, model.TokenInvalidated)
+	switch {
+	case !fires:
+	case f.Effect == model.TokenExpired:
+		c.Api.Tokens.Expire(token.Value, c.now)
+	default:
+		c.Api.Tokens.EndConsent(token)
+	}
+}
+
+// faultProblem is the refusal that a fault asks for.
+func (c *Call) faultProblem(f model.Fault, w http.ResponseWriter) error {
+	switch f.Effect {
+	case model.ProxyError:
+		// What never reached the platform has no request id of its own.
+		w.Header().Del("X-Request-Id")
+		p := problemOf(proxyStatus, "a proxy answered in the platform's place")
+		if f.Status != 0 {
+			p.status = f.Status
+		}
+		p.html, p.injected = true, true
+		return p
+	case model.ErrorStatus:
+		messages := f.Messages
+		if len(messages) == 0 {
+			messages = []string{cmp.Or(http.StatusText(f.Status), "Error")}
+		}
+		p := problemOf(f.Status, messages...)
+		p.injected = true
+		if c.op.ID == "oauth.token" || c.op.ID == "oauth.revoke" {
+			p.code = oauthCode(f.Status)
+		}
+		return p
+	}
+	p := problemOf(http.StatusTooManyRequests, "Rate limit exceeded")
+	if f.RetryAfter > 0 && !(f.Effect == model.RateLimit && f.Silent) {
+		c.Record.RetryAfter = f.RetryAfter.Truncate(time.Second)
+		if c.Record.RetryAfter < f.RetryAfter {
+			c.Record.RetryAfter += time.Second
+		}
+		p.header = [2]string{"Retry-After", strconv.Itoa(int(c.Record.RetryAfter / time.Second))}
+		if f.RetryAfterDate {
+			p.header[1] = c.now.Add(c.Record.RetryAfter).UTC().Format(http.TimeFormat)
+		}
+	}
+	return p
+}
+
+// oauthCode is what the token endpoint calls a status; "" has no code.
+func oauthCode(status int) string {
+	switch status {
+	case http.StatusBadRequest:
+		return "invalid_grant"
+	case http.StatusUnauthorized:
+		return "invalid_client"
+	}
+	return ""
+}
+
+// writeProxyPage is what a proxy says when the platform does not.
+func writeProxyPage(w http.ResponseWriter, status int) {
+	w.Header().Set("Content-Type", "text/html")
+	w.WriteHeader(status)
+	_, _ = fmt.Fprintf(w, "<html>\n<head><title>%[1]d %[2]s</title></head>\n<body><center><h1>%[1]d %[2]s</h1></center></body>\n</html>\n", status, http.StatusText(status))
+}
+
+// spoiltAnswer is an answer that does not arrive, or not as it was written.
+type spoiltAnswer struct {
+	http.ResponseWriter
+	call    *Call
+	fault   model.Fault
+	written int
+}
+
+// WriteHeader is the first moment at which a handler has done its work.
+func (a *spoiltAnswer) WriteHeader(status int) {
+	if a.fault.Effect == model.DropAfterCommit {
+		panic(http.ErrAbortHandler)
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements [http.ResponseWriter].
+func (a *spoiltAnswer) Write(p []byte) (int, error) {
+	switch a.fault.Effect {
+	case model.DropAfterCommit:
+		panic(http.ErrAbortHandler)
+	case model.TruncatedBody:
+		keep := a.fault.Bytes
+		if keep == 0 {
+			keep = len(p) / 2
+		}
+		_, _ = a.ResponseWriter.Write(p[:min(keep, len(p))]) // broken off either way
+		a.flush()
+		panic(http.ErrAbortHandler)
+	}
+	return a.trickle(p)
+}
+
+func (a *spoiltAnswer) trickle(p []byte) (n int, err error) {
+	size := a.fault.Bytes
+	if size == 0 {
+		size = slowPiece
+	}
+	for len(p) > 0 && err == nil {
+		if a.written > 0 {
+			a.call.pause(a.fault.Delay)
+		}
+		piece := p[:min(size, len(p))]
+		var wrote int
+		wrote, err = a.ResponseWriter.Write(piece)
+		a.flush()
+		p, n, a.written = p[wrote:], n+wrote, a.written+wrote
+	}
+	return n, err
+}
+
+func (a *spoiltAnswer) flush() {
+	_ = http.NewResponseController(a.ResponseWriter).Flush() // what cannot be flushed arrives later
+}

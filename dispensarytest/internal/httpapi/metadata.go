@@ -1,0 +1,80 @@
+package httpapi
+
+import (
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// metadataEntry is an object found by the integrator's identifier. API section:
+// "Metadata entry".
+type metadataEntry struct {
+	ID   string `json:"id"`
+	Type string `json:"type"`
+	Data any    `json:"data"`
+}
+
+// metadataTypes are the kinds of objects, with the scope that reads them: an
+// assumption, like staff being among them.
+var metadataTypes = []struct{ name, scope string }{
+	{"patient", operations.ScopePatientsRead},
+	{"practitioner", operations.ScopeClinicRead},
+	{"staff", operations.ScopeClinicRead},
+	{"treatment_plan", operations.ScopePatientsRead},
+}
+
+// listMetadata needs an id, and looks through all that the token may read where no
+// type is given: two assumptions.
+func listMetadata(c *Call, w *store.World) (reply, error) {
+	id := c.params.get("id")
+	if id == "" {
+		return reply{}, invalid("id can't be blank")
+	}
+	kind, err := c.params.oneOf("type", "patient", "practitioner", "staff", "treatment_plan")
+	if err != nil {
+		return reply{}, err
+	}
+	if kind == "" && c.Reads.TypeNeeded {
+		return reply{}, invalid("type can't be blank")
+	}
+	var found []*metadataEntry
+	for _, t := range metadataTypes {
+		switch {
+		case kind == t.name:
+			if err := c.require(t.scope); err != nil {
+				return reply{}, err
+			}
+		case kind != "" || !c.token.Has(t.scope):
+			continue
+		}
+		found = append(found, c.withMetadata(w, t.name, id)...)
+	}
+	return listOf(c, table.Rows(found), func(e *metadataEntry) metadataEntry { return *e }), nil
+}
+
+func (c *Call) withMetadata(w *store.World, kind, id string) (found []*metadataEntry) {
+	add := func(data any) { found = append(found, &metadataEntry{ID: id, Type: kind, Data: data}) }
+	clinic := c.clinicID()
+	switch kind {
+	case "patient":
+		for _, p := range w.Patients.Span(store.PatientsByMetadata, clinic, id).Created().All() {
+			add(view.Patient(w, p))
+		}
+	case "practitioner":
+		for _, p := range w.Practitioners.Span(store.PractitionersByMetadata, clinic, id).Created().All() {
+			add(viewPractitioner(p))
+		}
+	case "staff":
+		for _, m := range w.Staff.Span(store.StaffByMetadata, clinic, id).Created().All() {
+			add(viewStaff(m))
+		}
+	case "treatment_plan":
+		outside := c.token.Has(operations.ScopePlanHistory)
+		for _, p := range table.Keep(w.Plans.Span(store.PlansByMetadata, clinic, id).Created().All(), func(p *model.Plan) bool { return outside || !p.Outside }) {
+			add(c.viewPlan(p))
+		}
+	}
+	return found
+}

@@ -1,0 +1,126 @@
+package httpapi
+
+import (
+	"cmp"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/closestmatch"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// maxPageSize caps page[size]: an assumption; the API does not document it.
+const maxPageSize = 100
+
+// Params are a request's query parameters.
+type Params url.Values
+
+func parseParams(raw string) (Params, error) {
+	if raw == "" {
+		return nil, nil
+	}
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, badRequest("The query string is malformed")
+	}
+	return Params(values), nil
+}
+
+// get returns a parameter's last value, as the platform reads it.
+func (p Params) get(name string) string {
+	values := p[name]
+	if len(values) == 0 {
+		return ""
+	}
+	return values[len(values)-1]
+}
+
+// unknown lists the parameters an operation does not know, with the nearest
+// one it does.
+func (p Params) unknown(known []string) []model.Unread {
+	var unknown []model.Unread
+	for name := range p {
+		if !slices.Contains(known, name) {
+			unknown = append(unknown, model.Unread{Name: name, Near: closestmatch.To(name, known)})
+		}
+	}
+	slices.SortFunc(unknown, func(a, b model.Unread) int { return cmp.Compare(a.Name, b.Name) })
+	return unknown
+}
+
+// pageRequest is which page a list was asked for.
+type pageRequest struct{ number, size int }
+
+func (p Params) page(reads *behavior.Set) (pageRequest, error) {
+	number, err := p.count("page[number]", 1)
+	if err != nil {
+		return pageRequest{}, err
+	}
+	size, err := p.count("page[size]", reads.PageSize)
+	if err != nil {
+		return pageRequest{}, err
+	}
+	if size > maxPageSize && reads.RefuseOversized {
+		return pageRequest{}, invalid("page[size] must not be above 100")
+	}
+	return pageRequest{number: number, size: min(size, maxPageSize)}, nil
+}
+
+// count reads a positive number. That anything else is refused, and with 422, is
+// an assumption; so it is of the other parameters with a form of their own.
+func (p Params) count(name string, fallback int) (int, error) {
+	text := p.get(name)
+	if text == "" {
+		return fallback, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > 1_000_000_000 {
+		return 0, invalid(name + " must be a whole number above 0")
+	}
+	return n, nil
+}
+
+// oneOf reads a parameter that has a fixed set of values; "" when it was not
+// sent.
+func (p Params) oneOf(name string, allowed ...string) (string, error) {
+	value := p.get(name)
+	if value == "" || slices.Contains(allowed, value) {
+		return value, nil
+	}
+	return "", invalid(name + " must be one of " + strings.Join(allowed, ", "))
+}
+
+// order reads sort_by and order_by.
+func (p Params) order(fields ...string) (field string, descending bool, err error) {
+	if field, err = p.oneOf("sort_by", fields...); err != nil {
+		return "", false, err
+	}
+	direction, err := p.oneOf("order_by", "ASC", "DESC")
+	return field, direction == "DESC", err
+}
+
+func (p Params) Days(name string) (store.Days, error) {
+	text := p.get(name)
+	if text == "" {
+		return store.Days{}, nil
+	}
+	from, to, isRange := strings.Cut(text, "..")
+	switch {
+	case isRange:
+	case text[0] == '<':
+		from, to = "", store.DayAfter(text[1:], -1)
+	case text[0] == '>':
+		from, to = store.DayAfter(text[1:], 1), ""
+	default:
+		to = from
+	}
+	open := text[0] == '<' || text[0] == '>'
+	if !(store.ValidDay(from) || open && from == "") || !(store.ValidDay(to) || open && to == "") || from == to && from == "" {
+		return store.Days{}, invalid(name + " must be a date (yyyy-mm-dd)")
+	}
+	return store.Days{From: store.DayNumber(from), To: store.DayNumber(to), Set: true}, nil
+}

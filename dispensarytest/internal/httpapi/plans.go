@@ -1,0 +1,205 @@
+package httpapi
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+func (c *Call) viewPlan(p *model.Plan) view.PlanView[view.DosageView] {
+	return view.Plan(c.Api.Origin, c.Reads.InviteDrafts, p, view.Dosage)
+}
+
+// planOf finds a plan of the clinic. Plans made outside the API need the scope
+// for historical plans.
+func (c *Call) planOf(w *store.World, id string) (*model.Plan, error) {
+	p, known := w.Plans.Get(id)
+	if !known || p.ClinicID != c.clinicID() {
+		return nil, notFound()
+	}
+	if p.Outside {
+		if err := c.require(operations.ScopePlanHistory); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+func listPlans(c *Call, w *store.World) (reply, error) {
+	patient, known := w.PatientOf(c.clinicID(), c.arg())
+	if !known {
+		return reply{}, notFound()
+	}
+	field, descending, err := c.params.order("created_at", "updated_at")
+	if err != nil {
+		return reply{}, err
+	}
+	outside := c.token.Has(operations.ScopePlanHistory)
+	rows := table.Keep(w.Plans.Span(store.PlansByPatient, patient.ID).Created().All(), func(p *model.Plan) bool { return outside || !p.Outside })
+	switch {
+	case field == "updated_at":
+		sortRows(rows, descending, func(p *model.Plan) string { return sortable(p.UpdatedAt) })
+	case field != "" || descending:
+		sortRows(rows, descending, func(p *model.Plan) string { return sortable(p.CreatedAt) })
+	}
+	return listOf(c, table.Rows(rows), view.PlanItem), nil
+}
+
+func getPlan(c *Call, w *store.World) (reply, error) {
+	p, err := c.planOf(w, c.arg())
+	if err != nil {
+		return reply{}, err
+	}
+	return ok(c.viewPlan(p)), nil
+}
+
+// createPlan makes an active plan unless the state says draft. Besides
+// clinic:write it takes patients:read, as the API says of that scope.
+func createPlan(c *Call, w *store.World) (reply, error) {
+	if err := c.require(operations.ScopePatientsRead); err != nil {
+		return reply{}, err
+	}
+	patient, known := w.PatientOf(c.clinicID(), c.arg())
+	if !known {
+		return reply{}, notFound()
+	}
+	p := &model.Plan{ClinicID: c.clinicID(), PatientID: patient.ID, CreatedAt: c.now, UpdatedAt: c.now}
+	p.PractitionerID = c.form.word("practitioner_id", true).is
+	if _, known := w.PractitionerOf(c.clinicID(), p.PractitionerID); p.PractitionerID != "" && !known {
+		c.form.complain("practitioner_id", "must exist")
+	}
+	p.State = c.form.choice("state", model.StateDraft, model.StateActive).or(model.StateActive)
+	if err := readPlan(w, c.form, p); err != nil {
+		return reply{}, err
+	}
+	if p.State == model.StateActive {
+		p.AvailableAt = c.now
+	}
+	p.ID = w.NewID("treatment_plan")
+	w.Plans.Put(p.ID, p)
+	return created(c.viewPlan(p)), nil
+}
+
+// updatePlan leaves the state as it is; a cancelled plan is not edited any more.
+// Both are an assumption.
+func updatePlan(c *Call, w *store.World) (reply, error) {
+	old, err := c.planOf(w, c.arg())
+	if err != nil {
+		return reply{}, err
+	}
+	p := *old
+	if err := readPlan(w, c.form, &p); err != nil {
+		return reply{}, err
+	}
+	if old.State == model.StateCancelled && !c.Reads.EditCancelled {
+		return reply{}, wrongState("Treatment plan is cancelled")
+	}
+	if store.TouchPlan(&p, c.now); old.State == model.StateDraft && c.Reads.UpdateActivates && store.PlanUnready(&p, c.Reads) == "" {
+		store.ActivatePlan(&p, c.now)
+	}
+	w.Plans.Put(p.ID, &p)
+	return ok(c.viewPlan(&p)), nil
+}
+
+// readPlan takes over the fields that create and update share. That an empty list
+// of recommendations is as bad as none is an assumption.
+func readPlan(w *store.World, f *form, p *model.Plan) error {
+	f.prose("personal_message").change(&p.PersonalMessage)
+	readMetadata(f, &p.MetadataID)
+	lines := f.objects("recommendations")
+	if len(lines.is) == 0 {
+		f.complain("recommendations", "can't be blank")
+	}
+	p.Recommendations = make([]model.Recommendation, 0, len(lines.is))
+	for _, line := range lines.is {
+		p.Recommendations = append(p.Recommendations, readRecommendation(w, line))
+	}
+	return f.err()
+}
+
+// readRecommendation needs variant_id and units_to_purchase: an assumption, the
+// API does not say which fields are required. The parts of a dosage are strings;
+// that nothing else is taken for one is an assumption.
+func readRecommendation(w *store.World, f *form) model.Recommendation {
+	before := len(*f.errs)
+	r := model.Recommendation{VariantID: f.word("variant_id", true).is, Refill: f.truth("refill").is}
+	if _, known := w.Variants.Get(r.VariantID); r.VariantID != "" && !known {
+		f.complain("variant_id", "must exist")
+	}
+	units := f.amount("units_to_purchase")
+	if r.UnitsToPurchase = units.is; (!units.sent || units.null) && len(*f.errs) == before {
+		f.complain("units_to_purchase", "can't be blank")
+	}
+	if d := f.object("dosage"); d != nil {
+		r.Dosage = &model.Dosage{
+			Amount: d.text("amount").is, Frequency: d.text("frequency").is, Duration: d.text("duration").is,
+			Format: d.text("format").is, AdditionalInfo: d.prose("additional_info").is,
+		}
+	}
+	return r
+}
+
+func activatePlan(c *Call, w *store.World) (reply, error) {
+	return c.movePlan(w, func(p *model.Plan) error {
+		if why := store.PlanUnready(p, c.Reads); why != "" {
+			return wrongState("Treatment plan " + why)
+		}
+		store.ActivatePlan(p, c.now)
+		return nil
+	}, model.StateDraft)
+}
+
+func cancelPlan(c *Call, w *store.World) (reply, error) {
+	from := []string{model.StateActive}
+	if c.Reads.CancelDrafts {
+		from = append(from, model.StateDraft)
+	}
+	return c.movePlan(w, func(p *model.Plan) error { store.CancelPlan(p, c.now); return nil }, from...)
+}
+
+// movePlan takes a plan from one of some states to the next.
+func (c *Call) movePlan(w *store.World, move func(*model.Plan) error, from ...string) (reply, error) {
+	old, err := c.planOf(w, c.arg())
+	if err != nil {
+		return reply{}, err
+	}
+	if err := c.form.err(); err != nil { // there is no field to know
+		return reply{}, err
+	}
+	if !slices.Contains(from, old.State) {
+		return reply{}, wrongState("Treatment plan is not " + strings.Join(from, " or "))
+	}
+	p := *old
+	if err := move(&p); err != nil {
+		return reply{}, err
+	}
+	w.Plans.Put(p.ID, &p)
+	return ok(c.viewPlan(&p)), nil
+}
+
+// checkoutPlan fills the patient's cart from the plan. That the plan has to be
+// active is an assumption.
+func checkoutPlan(c *Call, w *store.World) (reply, error) {
+	p, err := c.planOf(w, c.arg())
+	if err != nil {
+		return reply{}, err
+	}
+	if err := c.form.err(); err != nil { // there is no field to know
+		return reply{}, err
+	}
+	if p.State != model.StateActive && !(p.State == model.StateDraft && c.Reads.CheckoutDrafts) {
+		return reply{}, wrongState("Treatment plan is not active")
+	}
+	if why := store.PlanLacks(p); why != "" { // there is no cart, or nothing to put into it
+		return reply{}, wrongState("Treatment plan " + why)
+	}
+	w.Carts.Put(p.PatientID, &store.Cart{PatientID: p.PatientID, PlanID: p.ID, Lines: store.LinesOf(p.Recommendations)})
+	return created(struct {
+		URL string `json:"url"`
+	}{c.Api.Origin + "/checkouts/" + p.ID}), nil
+}

@@ -1,0 +1,2 @@
+// Package ids makes ids, secrets and numbers that follow from a seed.
+package ids

@@ -1,0 +1,65 @@
+package ids
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"hash/fnv"
+	"strconv"
+	"sync/atomic"
+)
+
+// Mix is the finalizer of splitmix64: cheap, and neighbouring inputs come out
+// unrelated, so that ids look like ids and still follow from the seed.
+func Mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9
+	x = (x ^ (x >> 27)) * 0x94d049bb133111eb
+	return x ^ (x >> 31)
+}
+
+// uuid writes 128 bits in the layout of a random UUID.
+func uuid(hi, lo uint64) string {
+	hi = hi&^0xf000 | 0x4000
+	lo = lo&^(0xc<<60) | 0x8<<60
+	var b [36]byte
+	const digits = "0123456789abcdef"
+	put := func(at int, v uint64, n int) {
+		for i := n - 1; i >= 0; i-- {
+			b[at+i] = digits[v&0xf]
+			v >>= 4
+		}
+	}
+	put(0, hi>>32, 8)
+	put(9, hi>>16&0xffff, 4)
+	put(14, hi&0xffff, 4)
+	put(19, lo>>48, 4)
+	put(24, lo&0xffffffffffff, 12)
+	b[8], b[13], b[18], b[23] = '-', '-', '-', '-'
+	return string(b[:])
+}
+
+// Of is the n-th id of a kind under a seed.
+func Of(seed uint64, kind string, n uint64) string {
+	h := fnv.New64a()
+	h.Write([]byte(kind))
+	base := Mix(seed ^ h.Sum64())
+	return uuid(Mix(base+n), Mix(^base+n*3))
+}
+
+// Requests numbers the requests of one platform.
+type Requests struct {
+	Base uint64
+	n    atomic.Uint64
+}
+
+func (r *Requests) Next() string {
+	n := r.n.Add(1)
+	return uuid(Mix(r.Base+n), Mix(^r.Base+n))
+}
+
+// Secret derives a stable secret, so that a stand-alone platform keeps its
+// settings across restarts. It protects nothing: everything here is fake.
+func Secret(seed uint64, kind string) string {
+	sum := sha256.Sum256([]byte(kind + "/" + strconv.FormatUint(seed, 16)))
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,169 @@
+package pages
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// checkoutPage is what a patient is about to buy.
+type checkoutPage struct {
+	Heading      string
+	Patient      string
+	Practitioner string
+	Text         string
+	Lines        []checkoutLine
+	Order        model.Order // as it would be placed, or as it was
+	Saved        model.Cents
+	Shipping     model.Cents
+	Placed       bool
+}
+
+type checkoutLine struct {
+	packView
+	Quantity int
+	Total    model.Cents
+	Dosage   model.Dosage
+}
+
+// checkout is the in-office checkout of a plan: the patient's cart.
+func (v *visitor) checkout() {
+	plan, known := v.People.Plan(v.id)
+	if !known {
+		_ = v.problem(http.StatusNotFound, "There is no such checkout.")
+		return
+	}
+	var filled []model.Line
+	v.Store.Look(func(w *store.World) {
+		if c, known := w.Carts.Get(plan.PatientID); known && c.PlanID == plan.ID {
+			filled = slices.Clone(c.Lines)
+		}
+	})
+	if len(filled) == 0 && !v.shown(plan, "In-office checkout") {
+		_ = v.problem(http.StatusNotFound, "Nothing is in the cart: the order was placed already, or another checkout was started since.")
+		return
+	}
+	if len(filled) > 0 {
+		v.buy(plan, "In-office checkout", filled)
+	}
+}
+
+// invitation is where a patient sees a plan, and orders what it recommends.
+func (v *visitor) invitation() {
+	plan, known := v.People.Plan(v.id)
+	switch {
+	case !known || plan.State == model.StateDraft && !v.Behaviors.Get().InviteDrafts:
+		_ = v.problem(http.StatusNotFound, "There is no such treatment plan.")
+	case v.shown(plan, "Your treatment plan"):
+	case plan.State == model.StateCancelled:
+		_ = v.problem(http.StatusGone, "This treatment plan was cancelled.")
+	default:
+		v.buy(plan, "Your treatment plan", store.LinesOf(plan.Recommendations))
+	}
+}
+
+// shown shows the order that was placed, where the address names one of this
+// plan's.
+func (v *visitor) shown(plan model.Plan, heading string) bool {
+	order, known := v.People.Order(v.r.URL.Query().Get("order"))
+	if v.posted() || !known || !slices.Contains(order.PlanIDs, plan.ID) {
+		return false
+	}
+	v.showCheckout(http.StatusOK, &Frame{Notice: "Order " + order.Number + " was placed."}, plan, checkoutPage{Heading: heading, Order: order, Placed: true})
+	return true
+}
+
+// buy shows the lines with their prices, and places the order.
+func (v *visitor) buy(plan model.Plan, heading string, offered []model.Line) {
+	page := checkoutPage{Heading: heading, Order: model.Order{Lines: offered}}
+	if !v.posted() {
+		v.showCheckout(http.StatusOK, &Frame{}, plan, page)
+		return
+	}
+	lines, err := v.readLines(offered)
+	page.Order.Lines = lines
+	if err == nil && v.field("do") == "place" {
+		err = v.place(plan, lines, offered)
+		if err == nil {
+			return
+		}
+	}
+	if err != nil {
+		v.showCheckout(http.StatusUnprocessableEntity, &Frame{Message: inWords(err)}, plan, page)
+		return
+	}
+	v.showCheckout(http.StatusOK, &Frame{}, plan, page)
+}
+
+// readLines takes the quantities from the form; nothing else of a line can be
+// changed there. A quantity of 0 leaves the line out.
+func (v *visitor) readLines(offered []model.Line) (lines []model.Line, err error) {
+	for i, line := range offered {
+		quantity, notNumber := strconv.Atoi(v.indexed("quantity", i))
+		if notNumber != nil || quantity < 0 || quantity > 1000 {
+			err = fmt.Errorf("%q is not a quantity", v.indexed("quantity", i))
+			quantity = line.Quantity
+		}
+		line.Quantity = quantity
+		lines = append(lines, line)
+	}
+	return lines, err
+}
+
+// place orders, and shows the order at an address of its own.
+func (v *visitor) place(plan model.Plan, lines, offered []model.Line) error {
+	wanted := slices.DeleteFunc(slices.Clone(lines), func(l model.Line) bool { return l.Quantity == 0 })
+	if len(wanted) == 0 {
+		return model.Refused("PlaceOrder", model.ErrInvalid, "an order needs at least one product")
+	}
+	in := model.NewOrder{PlanIDs: []string{plan.ID}, Lines: wanted}
+	if slices.Equal(v.People.Cart(plan.PatientID), wanted) && slices.Equal(wanted, offered) {
+		in = model.NewOrder{} // the cart as it is: good even if the plan was cancelled since
+	}
+	order, _, err := v.People.PlaceOrder(plan.PatientID, in)
+	if err == nil {
+		v.leave("?order=" + order.ID)
+	}
+	return err
+}
+
+// showCheckout adds names and prices.
+func (v *visitor) showCheckout(status int, f *Frame, plan model.Plan, page checkoutPage) {
+	f.Title, page.Text, page.Shipping = page.Heading, plan.PersonalMessage, store.Shipping
+	v.Store.Look(func(w *store.World) {
+		if p, known := w.Patients.Get(plan.PatientID); known {
+			page.Patient = fullName(p.FirstName, p.LastName, p.Email)
+			if !page.Placed {
+				page.price(w, p)
+			}
+		}
+		if p, known := w.Practitioners.Get(plan.PractitionerID); known {
+			page.Practitioner = fullName(p.FirstName, p.LastName, p.Email)
+		}
+		for _, line := range page.Order.Lines {
+			shown := checkoutLine{packView: packOf(w, line.VariantID), Quantity: line.Quantity}
+			shown.Total = shown.Price * model.Cents(line.Quantity)
+			for _, r := range plan.Recommendations {
+				if r.VariantID == line.VariantID && r.Dosage != nil {
+					shown.Dosage = *r.Dosage
+				}
+			}
+			page.Lines = append(page.Lines, shown)
+		}
+	})
+	page.Saved = page.Order.MSRPTotal - page.Order.ItemTotal
+	v.show(status, "checkout", f, page)
+}
+
+// price adds up what would be ordered; what is left out costs nothing.
+func (page *checkoutPage) price(w *store.World, p *model.Patient) {
+	would := model.Order{Lines: slices.DeleteFunc(slices.Clone(page.Order.Lines), func(l model.Line) bool { return l.Quantity == 0 })}
+	if w.Price(&would, w.TotalDiscount(p)) != nil {
+		return // nothing is left: the page says so when the order is placed
+	}
+	page.Order.MSRPTotal, page.Order.ItemTotal, page.Order.PaymentTotal = would.MSRPTotal, would.ItemTotal, would.PaymentTotal
+}

@@ -1,0 +1,64 @@
+package pages
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// packView is a pack of a product as the pages show it.
+type packView struct {
+	VariantID string
+	Product   string
+	Pack      string // "60 capsules"
+	Price     model.Cents
+	Status    string
+}
+
+// packOf describes a variant. One that left the catalog keeps its place.
+func packOf(w *store.World, variantID string) packView {
+	v, known := w.Variants.Get(variantID)
+	if !known {
+		return packView{VariantID: variantID, Product: "Unknown product"}
+	}
+	view := packView{VariantID: v.ID, Pack: fmt.Sprintf("%d %s", v.Units, v.UnitOfMeasure), Price: v.MSRP, Status: v.Status}
+	if p, known := w.Products.Get(v.ProductID); known {
+		view.Product = p.Name
+	}
+	return view
+}
+
+// maxFound is how many packs a search shows.
+const maxFound = 12
+
+// findPacks looks for every word in the names of products.
+func findPacks(w *store.World, query string) (found []packView) {
+	words := strings.Fields(strings.ToLower(query))
+	if len(words) == 0 {
+		return nil
+	}
+	holding := w.Products.List(w.ProductSearch.FindAll(words)) // in a name, or in another text
+	for at := 0; at < holding.N; at += table.ChunkSize {
+		for _, p := range holding.Part(at, min(at+table.ChunkSize, holding.N)) {
+			if !(table.Text{Text: strings.ToLower(p.Name)}).Holds(words) {
+				continue
+			}
+			for _, id := range p.VariantIDs {
+				if found = append(found, packOf(w, id)); len(found) == maxFound {
+					return found
+				}
+			}
+		}
+	}
+	return found
+}
+
+// fullName is how pages call a person; a patient whom a dynamic link made may have
+// an e-mail address alone.
+func fullName(first, last, email string) string {
+	return cmp.Or(strings.TrimSpace(first+" "+last), email)
+}

@@ -1,0 +1,187 @@
+package pages
+
+import (
+	"crypto/rand"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/people"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// The pages that people use: the authorize page, and those behind the links the API
+// gives out, which are the plan editor of a dynamic link, the in-office checkout, and
+// the invitation of a patient. What is done behind a link is an action of [dispensarytest.Platform],
+// and makes its events. Those pages ask nobody to sign in: who has the link acts as
+// its plan's practitioner or patient, an assumption.
+
+//go:embed *.html
+var pageFiles embed.FS
+
+var pageTemplates = sync.OnceValue(func() *template.Template {
+	return template.Must(template.ParseFS(pageFiles, "*.html"))
+})
+
+// Pages are the plan editor, the invitation and the checkout.
+type Pages struct {
+	Store      *store.Store
+	Behaviors  *behavior.Current
+	People     *people.People
+	RequestIDs *ids.Requests
+	Region     model.Region
+	RequireTLS bool
+}
+
+// visitor is somebody on one of the pages.
+type visitor struct {
+	*Pages
+	w  http.ResponseWriter
+	r  *http.Request
+	id string // of the plan; "" where there is none yet
+
+	clinicID string // whose people the plan editor shows
+}
+
+// pageFor finds the page at a path.
+func pageFor(path string) (show func(*visitor), id string) {
+	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
+	switch {
+	case len(parts) == 2 && parts[0] == "plans" && parts[1] == "new":
+		return (*visitor).newPlan, ""
+	case len(parts) == 3 && parts[0] == "plans" && parts[2] == "edit":
+		return (*visitor).editPlan, parts[1]
+	case len(parts) == 3 && parts[0] == "plans" && parts[2] == "invitation":
+		return (*visitor).invitation, parts[1]
+	case len(parts) == 2 && parts[0] == "checkouts":
+		return (*visitor).checkout, parts[1]
+	}
+	return nil, ""
+}
+
+// Serve answers a browser on one of the pages, and tells whether there was
+// one. A page is no call of the API: it needs no token and leaves no trace in the
+// journal.
+func (p *Pages) Serve(w http.ResponseWriter, r *http.Request) bool {
+	show, id := pageFor(r.URL.Path)
+	if show == nil {
+		return false
+	}
+	w.Header()["X-Request-Id"] = []string{p.RequestIDs.Next()}
+	v := &visitor{Pages: p, w: w, r: r, id: id}
+	if err := v.read(); err != nil {
+		return true
+	}
+	show(v)
+	return true
+}
+
+// errAnswered says that the visitor has an answer already.
+var errAnswered = errors.New("answered")
+
+// read checks the request and reads its form.
+func (v *visitor) read() error {
+	switch {
+	case v.RequireTLS && v.r.TLS == nil:
+		return v.problem(http.StatusForbidden, "HTTPS is required.")
+	case v.r.Method == http.MethodGet || v.r.Method == http.MethodHead:
+		return nil
+	case v.r.Method != http.MethodPost:
+		v.w.Header().Set("Allow", "GET, HEAD, POST")
+		return v.problem(http.StatusMethodNotAllowed, "This page can be opened, and its form can be sent.")
+	case http.NewCrossOriginProtection().Check(v.r) != nil:
+		return v.problem(http.StatusForbidden, "This form was sent from another site.")
+	}
+	v.r.Body = http.MaxBytesReader(v.w, v.r.Body, maxForm)
+	if v.r.ParseForm() != nil {
+		return v.problem(http.StatusBadRequest, "The form is malformed.")
+	}
+	return nil
+}
+
+// posted reports that a form was sent.
+func (v *visitor) posted() bool { return v.r.Method == http.MethodPost }
+
+func (v *visitor) field(name string) string { return strings.TrimSpace(v.r.PostForm.Get(name)) }
+
+// indexed is the field of one line of a form.
+func (v *visitor) indexed(name string, line int) string {
+	return v.field(fmt.Sprintf("%s.%d", name, line))
+}
+
+// maxForm bounds the body of a form.
+const maxForm = 1 << 20
+
+// maxLines bounds the lines of a form, and of what a form adds to.
+const maxLines = 200
+
+// Frame is what all pages show.
+type Frame struct {
+	Title   string
+	Message string // why something was refused
+	Notice  string // what was done
+	Leaves  bool   // its form leads to another site, as that of the authorize page
+	Nonce   string
+
+	Currency string // of the prices
+}
+
+// problem shows why there is nothing else to show.
+func (v *visitor) problem(status int, message string) error {
+	v.show(status, "problem", &Frame{Title: http.StatusText(status), Message: message}, nil)
+	return errAnswered
+}
+
+// show sends a page.
+func (v *visitor) show(status int, name string, f *Frame, view any) {
+	f.Currency = v.Region.Currency()
+	f.Send(v.w, status, name, view)
+}
+
+// Send sends a page that loads nothing and runs nothing.
+func (f *Frame) Send(w http.ResponseWriter, status int, name string, view any) {
+	f.Nonce = rand.Text()
+	policy, referrer := "form-action 'self'; ", "same-origin"
+	if f.Leaves {
+		// Browsers apply form-action to the redirect that follows a form as well.
+		policy, referrer = "", "no-referrer"
+	}
+	header := w.Header()
+	header.Set("Content-Type", "text/html; charset=utf-8")
+	header.Set("Cache-Control", "no-store")
+	header.Set("Referrer-Policy", referrer)
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'nonce-"+f.Nonce+"'; "+policy+"base-uri 'none'; frame-ancestors 'none'")
+	w.WriteHeader(status)
+	_ = pageTemplates().ExecuteTemplate(w, name, struct {
+		*Frame
+		View any
+	}{f, view}) // fails only when the browser went away
+}
+
+// leave sends the browser to an address relative to the page, so that reloading
+// does not send the form again.
+func (v *visitor) leave(to string) {
+	v.w.Header().Set("Location", to)
+	v.w.Header().Set("Cache-Control", "no-store")
+	v.w.WriteHeader(http.StatusSeeOther)
+}
+
+// inWords is an error of an action for people.
+func inWords(err error) string {
+	text := err.Error()
+	if failed := (*model.ActionError)(nil); errors.As(err, &failed) {
+		text = failed.Detail
+	}
+	first, size := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(first)) + text[size:] + "."
+}

@@ -1,0 +1,192 @@
+package pages
+
+import (
+	"cmp"
+	"net/http"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/people"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// planPage is what the editor shows.
+type planPage struct {
+	New           bool
+	State         string
+	Patient       string // "" where one is to be chosen
+	PatientEmail  string // as it was typed
+	Patients      []model.Patient
+	Practitioner  string
+	Practitioners []model.Practitioner // to choose from, of a new plan
+	Chosen        string               // the id of the one
+	Text          string
+	Lines         []linePage
+	Query         string
+	Found         []packView
+}
+
+// linePage is one line of the editor.
+type linePage struct {
+	packView
+	Units  int
+	Refill bool
+	Dosage model.Dosage
+}
+
+// maxChoices is how many patients the editor offers; others are found by their
+// address all the same.
+const maxChoices = 100
+
+// notices are what the pages say after an action, by what stands in the address.
+var notices = map[string]string{
+	"saved":     "The plan was saved.",
+	"sent":      "The plan was sent to the patient.",
+	"cancelled": "The plan was cancelled.",
+}
+
+// newPlan is the editor behind a clinic's link for a new plan; without one it is the
+// first clinic's.
+func (v *visitor) newPlan() {
+	asked, known := v.r.URL.Query().Get("clinic"), false
+	v.Store.Look(func(w *store.World) {
+		v.clinicID = cmp.Or(asked, w.Clinics.At(0).ID)
+		_, known = w.Clinics.Get(v.clinicID)
+	})
+	if !known {
+		_ = v.problem(http.StatusNotFound, "There is no such clinic.")
+		return
+	}
+	edit := people.PlanEdit{Lines: []model.Recommendation{}}
+	if !v.posted() {
+		v.showPlan(http.StatusOK, "", model.Plan{State: model.StateDraft}, edit)
+		return
+	}
+	edit, err := v.readEdit()
+	do := v.field("do")
+	if arrange(&edit, do) {
+		v.showPlan(http.StatusOK, "", model.Plan{State: model.StateDraft}, edit)
+		return
+	}
+	if err == nil {
+		err = v.createPlan(edit, do)
+	}
+	if err != nil {
+		v.showPlan(http.StatusUnprocessableEntity, inWords(err), model.Plan{State: model.StateDraft}, edit)
+	}
+}
+
+// createPlan makes the plan and shows it at its own address.
+func (v *visitor) createPlan(e people.PlanEdit, do string) error {
+	switch {
+	case e.PatientID == "":
+		return model.Refused("CreatePlan", model.ErrInvalid, "a plan is for a patient: enter the e-mail address of one")
+	case len(e.Lines) == 0:
+		return model.Refused("CreatePlan", model.ErrInvalid, "a plan recommends at least one product")
+	}
+	plan, _, err := v.People.CreatePlan(e.PatientID, model.NewPlan{
+		PractitionerID: e.PractitionerID, PersonalMessage: e.Message, Recommendations: e.Lines, Draft: do != "send",
+	})
+	if err != nil {
+		return err
+	}
+	done := "saved"
+	if do == "send" {
+		done = "sent"
+	}
+	v.leave("./" + plan.ID + "/edit?done=" + done)
+	return nil
+}
+
+// editPlan is the editor behind a plan's dynamic link.
+func (v *visitor) editPlan() {
+	plan, known := v.People.Plan(v.id)
+	if !known {
+		_ = v.problem(http.StatusNotFound, "There is no such treatment plan.")
+		return
+	}
+	v.clinicID = plan.ClinicID
+	edit := people.PlanEdit{Message: plan.PersonalMessage, Lines: plan.Recommendations}
+	if !v.posted() {
+		v.showPlan(http.StatusOK, "", plan, edit)
+		return
+	}
+	edit, err := v.readEdit()
+	do := v.field("do")
+	if arrange(&edit, do) {
+		v.showPlan(http.StatusOK, "", plan, edit)
+		return
+	}
+	if err == nil || do == "cancel" { // what was entered does not matter any more
+		err = v.changePlan(do, edit)
+	}
+	if err != nil {
+		v.showPlan(http.StatusUnprocessableEntity, inWords(err), plan, edit)
+	}
+}
+
+// changePlan carries out one of the editor's buttons.
+func (v *visitor) changePlan(do string, e people.PlanEdit) (err error) {
+	var done string
+	platform := v.People
+	switch do {
+	case "save":
+		done = "saved"
+		_, err = platform.SavePlan(v.id, e)
+	case "send":
+		done = "sent"
+		_, err = platform.SendPlan(v.id, e)
+	case "cancel":
+		done = "cancelled"
+		_, _, err = platform.CancelPlan(v.id)
+	default:
+		err = model.Refused("UpdatePlan", model.ErrInvalid, "the form has no button %q", do)
+	}
+	if err == nil {
+		v.leave("?done=" + done)
+	}
+	return err
+}
+
+// showPlan shows the editor with what was entered so far.
+func (v *visitor) showPlan(status int, message string, plan model.Plan, e people.PlanEdit) {
+	page := planPage{
+		New: plan.ID == "", State: plan.State, Text: e.Message, Chosen: e.PractitionerID,
+		PatientEmail: v.field("patient"), Query: v.field("query"),
+	}
+	v.Store.Look(func(w *store.World) {
+		page.Found = findPacks(w, page.Query)
+		for _, line := range e.Lines {
+			shown := linePage{packView: packOf(w, line.VariantID), Units: line.UnitsToPurchase, Refill: line.Refill}
+			if line.Dosage != nil {
+				shown.Dosage = *line.Dosage
+			}
+			page.Lines = append(page.Lines, shown)
+		}
+		page.people(w, plan, v.clinicID)
+	})
+	f := &Frame{Title: "Treatment plan", Message: message}
+	if !v.posted() {
+		f.Notice = notices[v.r.URL.Query().Get("done")]
+	}
+	v.show(status, "plan", f, page)
+}
+
+// people fills in who the plan is of, and who of the clinic can be chosen.
+func (page *planPage) people(w *store.World, plan model.Plan, clinicID string) {
+	if p, known := w.Patients.Get(plan.PatientID); known {
+		page.Patient = fullName(p.FirstName, p.LastName, p.Email)
+	} else {
+		patients := w.Patients.Span(store.PatientsByClinic, clinicID).Created()
+		for _, p := range patients.Part(0, min(patients.N, maxChoices)) {
+			page.Patients = append(page.Patients, *p)
+		}
+	}
+	if p, known := w.Practitioners.Get(plan.PractitionerID); known {
+		page.Practitioner = fullName(p.FirstName, p.LastName, p.Email)
+	}
+	if page.New {
+		for _, p := range w.Practitioners.Span(store.PractitionersByClinic, clinicID).Created().All() {
+			page.Practitioners = append(page.Practitioners, *p)
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package people
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// RegisterPatient lets a person register with a clinic: patient.created.
+func (p *People) RegisterPatient(in model.NewPatient) (out model.Patient, e model.Event, err error) {
+	err = p.act(func(w *store.World) error {
+		n := w.Patients.Len() + 1
+		row := &model.Patient{
+			ClinicID: cmp.Or(in.ClinicID, w.Clinics.At(0).ID), FirstName: cmp.Or(in.FirstName, "Robin"), LastName: cmp.Or(in.LastName, fmt.Sprintf("Newcomer %d", n)),
+			Email: cmp.Or(in.Email, fmt.Sprintf("newcomer-%d@example.org", n)), DateOfBirth: in.DateOfBirth,
+			Gender: in.Gender, MobileNumber: in.MobileNumber, Welcomed: true,
+		}
+		if _, known := w.Clinics.Get(row.ClinicID); !known {
+			return model.Unknown("RegisterPatient", "clinic", row.ClinicID)
+		}
+		if err := personFits(w, "RegisterPatient", row); err != nil {
+			return err
+		}
+		row.ID = w.NewID("patient")
+		w.PutPatient(row)
+		out, e = store.Detached(*row), p.emit(model.PatientCreated, row.ClinicID, row.ID, view.PatientData(w, row))
+		return nil
+	})
+	return out, e, err
+}
+
+// EditPatient lets a patient edit the own details: patient.updated.
+func (p *People) EditPatient(patientID string, in model.PatientChange) (out model.Patient, e model.Event, err error) {
+	err = p.act(func(w *store.World) error {
+		old, known := w.Patients.Get(patientID)
+		if !known {
+			return model.Unknown("EditPatient", "patient", patientID)
+		}
+		row := *old
+		set(&row.FirstName, in.FirstName)
+		set(&row.LastName, in.LastName)
+		set(&row.Email, in.Email)
+		set(&row.DateOfBirth, in.DateOfBirth)
+		set(&row.Gender, in.Gender)
+		set(&row.MobileNumber, in.MobileNumber)
+		set(&row.TextNotification, in.TextNotification)
+		// A patient that a dynamic link made has no names to begin with.
+		if old.FirstName != "" && row.FirstName == "" || old.LastName != "" && row.LastName == "" {
+			return model.Refused("EditPatient", model.ErrInvalid, "a name cannot be taken away")
+		}
+		if err := personFits(w, "EditPatient", &row); err != nil {
+			return err
+		}
+		w.PutPatient(&row)
+		out, e = store.Detached(row), p.emit(model.PatientUpdated, row.ClinicID, row.ID, view.PatientData(w, &row))
+		return nil
+	})
+	return out, e, err
+}
+
+// personFits holds a patient to the rules of the API.
+func personFits(w *store.World, action string, p *model.Patient) error {
+	switch {
+	case !store.ValidEmail(p.Email):
+		return model.Refused(action, model.ErrInvalid, "%q is not an e-mail address", p.Email)
+	case w.EmailTaken(p.Email, p.ID):
+		return model.Refused(action, model.ErrInvalid, "the e-mail address %q is taken", p.Email)
+	case p.DateOfBirth != "" && !store.ValidDay(p.DateOfBirth):
+		return model.Refused(action, model.ErrInvalid, "%q is not a date (yyyy-mm-dd)", p.DateOfBirth)
+	case p.Gender != "" && !slices.Contains([]string{model.Male, model.Female, model.X}, p.Gender):
+		return model.Refused(action, model.ErrInvalid, "%q is none of the genders", p.Gender)
+	case p.MobileNumber != "" && !store.MobileNumber.MatchString(p.MobileNumber):
+		return model.Refused(action, model.ErrInvalid, "%q is not a number in international form", p.MobileNumber)
+	}
+	return nil
+}
+
+func set[T any](field, value *T) {
+	if value != nil {
+		*field = *value
+	}
+}

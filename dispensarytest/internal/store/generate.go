@@ -1,0 +1,177 @@
+package store
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// Made-up names that are no words of English, so that one in a log is a leak and
+// no accident.
+var (
+	madeFirst = strings.Fields("Adaeze Aiko Anouk Bartek Beatriz Caoimhe Dagny Dmitri Eirlys Esra Farouk Giulia Hamza Ingrid Iskander Jelena Kofi Laszlo Leilani Malachai Mireille Nadezhda Olumide Pilar Quillon Rashida Siobhan Tariq Ulrika Vasilisa Wanjiru Xiomara Yusuf Zdenka")
+	madeLast  = strings.Fields("Abernathy Bjornstad Castellanos Dlamini Eriksen Fitzwilliam Grzybowski Hashimoto Ivanenko Jankowski Kowalczyk Lindqvist Mbatha Nakamura Ogunleye Papadakis Quintanilla Rasmussen Szymanski Takahashi Uzodinma Valkenburg Wijeratne Xanthopoulos Yilmaz Zielinski")
+)
+
+// Enlarge adds to a world until it has a size.
+func (w *World) Enlarge(size model.WorldSize) {
+	dice := rand.New(rand.NewPCG(w.seed, 0x517e))
+	for n := w.Clinics.Len(); n < size.Clinics; n++ {
+		w.generateClinic(n)
+	}
+	w.Patients.Grow(size.Patients)
+	w.Addresses.Grow(size.Patients)
+	w.PatientEmails.Grow(size.Patients)
+	for n := w.Patients.Len(); n < size.Patients; n++ {
+		w.generatePatient(n, dice)
+	}
+	w.Products.Grow(size.Products)
+	w.Variants.Grow(2 * size.Products)
+	for n := w.Products.Len(); n < size.Products; n++ {
+		w.generateProduct(n, dice)
+	}
+	if w.Products.Len() > len(seedProducts) {
+		for b := range w.Brands.All() {
+			w.RefreshBrand(b.ID)
+		}
+	}
+	clock := w.since()
+	step := Epoch.Sub(clock) / time.Duration(max(size.Orders, size.Plans, 1)+1)
+	w.Plans.Grow(size.Plans)
+	for n := w.Plans.Len(); n < size.Plans; n++ {
+		w.generatePlan(clock.Add(step*time.Duration(n)), dice)
+	}
+	w.Orders.Grow(size.Orders)
+	for n := w.Orders.Len(); n < size.Orders; n++ {
+		w.generateOrder(clock.Add(step*time.Duration(n)), dice)
+	}
+}
+
+// since is the time of the latest order: what is generated comes after.
+func (w *World) since() time.Time {
+	if n := w.Orders.Len(); n > 0 {
+		return w.Orders.At(n - 1).CompletedAt
+	}
+	return Epoch.AddDate(0, 0, -30)
+}
+
+func (w *World) generateClinic(n int) {
+	host := fmt.Sprintf("clinic-%d", n+1)
+	if w.region == model.Canada {
+		host += ".ca"
+	}
+	clinic := &model.Clinic{
+		ID: w.NewID("clinic"), Name: fmt.Sprintf("Clinic No. %d", n+1), Discount: float64(n % 4 * 5),
+		DispensaryURL: "https://" + host + ".dispensary.example/",
+	}
+	w.Clinics.Put(clinic.ID, clinic)
+	w.generateCategories(clinic.ID, n)
+	if n%2 == 1 {
+		w.inviteToBrands(clinic.ID)
+	}
+	for i := range 3 {
+		first, last := madeFirst[(n*7+i)%len(madeFirst)], madeLast[(n*5+i)%len(madeLast)]
+		p := &model.Practitioner{
+			ID: w.NewID("practitioner"), ClinicID: clinic.ID, FirstName: first, LastName: last,
+			Email:  fmt.Sprintf("practitioner-%d@%s.example.com", i+1, host),
+			TypeID: w.PractitionerTypes.At((n + i) % w.PractitionerTypes.Len()).ID,
+		}
+		w.Practitioners.Put(p.ID, p)
+		w.seedUser(p.ID, clinic.ID, p.Email, model.UserPractitioner, first+" "+last)
+	}
+	m := &model.StaffMember{ID: w.NewID("staff"), ClinicID: clinic.ID, FirstName: madeFirst[n%len(madeFirst)], LastName: "Desk", Email: "frontdesk@" + host + ".example.com"}
+	w.Staff.Put(m.ID, m)
+	w.seedUser(m.ID, clinic.ID, m.Email, model.UserStaff, m.FirstName+" "+m.LastName)
+}
+
+// generateCategories sorts the products of the default catalog for a clinic.
+func (w *World) generateCategories(clinicID string, n int) {
+	var ids []string
+	for i := range 3 {
+		k := &model.Category{ID: w.NewID("category"), Name: categoryNames[(n+i*3)%len(categoryNames)], ClinicID: clinicID}
+		w.Categories.Put(k.ID, k)
+		ids = append(ids, k.ID)
+	}
+	for i := range seedProducts {
+		p := *w.Products.At(i)
+		p.CategoryIDs = append(slices.Clone(p.CategoryIDs), ids[i%len(ids)])
+		w.PutProduct(&p)
+	}
+}
+
+// inviteToBrands opens the restricted brands to a clinic.
+func (w *World) inviteToBrands(clinicID string) {
+	for _, old := range w.Brands.Where(func(b *model.Brand) bool { return b.Restricted }) {
+		b := *old
+		b.ClinicIDs = append(slices.Clone(b.ClinicIDs), clinicID)
+		w.Brands.Put(b.ID, &b)
+	}
+}
+
+func (w *World) generatePatient(n int, dice *rand.Rand) {
+	first, last := madeFirst[dice.IntN(len(madeFirst))], madeLast[dice.IntN(len(madeLast))]
+	p := &model.Patient{
+		ID: w.NewID("patient"), ClinicID: w.Clinics.At(n % w.Clinics.Len()).ID, FirstName: first, LastName: last,
+		Email:       fmt.Sprintf("%s.%s.%d@example.org", strings.ToLower(first), strings.ToLower(last), n),
+		DateOfBirth: Epoch.AddDate(-18-dice.IntN(70), -dice.IntN(12), -dice.IntN(28)).Format(time.DateOnly),
+		Gender:      []string{model.Male, model.Female, model.X, ""}[dice.IntN(4)], Discount: float64(dice.IntN(4) * 5), Welcomed: true,
+	}
+	if n%2 == 0 {
+		p.MetadataID = fmt.Sprintf("ehr-%d", 100_000+n)
+	}
+	if n%3 > 0 {
+		p.MobileNumber = fmt.Sprintf("+1%d55501%02d", w.areaCode(), n%100)
+	}
+	w.PutPatient(p)
+	w.seedAddress(p.ID, n)
+}
+
+// generateProduct makes a variation of a product of the default catalog.
+func (w *World) generateProduct(n int, dice *rand.Rand) {
+	like := w.Products.At(n % len(seedProducts))
+	p := *like
+	p.ID, p.Name, p.VariantIDs = w.NewID("product"), fmt.Sprintf("%s No. %d", like.Name, n/len(seedProducts)+1), nil
+	p.CategoryIDs = like.CategoryIDs[:1:1] // the first clinic's
+	brand, _ := w.Brands.Get(p.BrandID)
+	for i := range 1 + dice.IntN(2) {
+		status := model.VariantAvailable
+		if dice.IntN(10) == 0 {
+			status = model.VariantBackordered
+		}
+		v := w.NewVariant(p.ID, brand.Prefix, i == 0, model.NewVariant{Units: 30 * (i + 1), MSRP: model.Cents(900 + dice.IntN(5000)), Status: status})
+		p.VariantIDs = append(p.VariantIDs, v.ID)
+	}
+	w.PutProduct(&p)
+}
+
+func (w *World) generatePlan(at time.Time, dice *rand.Rand) {
+	patient := w.Patients.At(dice.IntN(w.Patients.Len()))
+	practitioners := w.Practitioners.Span(PractitionersByClinic, patient.ClinicID).Created().All()
+	p := &model.Plan{
+		ID: w.NewID("treatment_plan"), ClinicID: patient.ClinicID, State: model.StateActive, PatientID: patient.ID,
+		PractitionerID: practitioners[dice.IntN(len(practitioners))].ID, AvailableAt: at, CreatedAt: at, UpdatedAt: at,
+		Recommendations: w.recommend(dice.IntN(w.Products.Len()), 1+dice.IntN(3)), Outside: dice.IntN(2) == 0,
+	}
+	w.Plans.Put(p.ID, p)
+}
+
+// generateOrder lets a patient order what a plan says, or something else.
+func (w *World) generateOrder(at time.Time, dice *rand.Rand) {
+	var o *model.Order
+	if plan := w.Plans.At(dice.IntN(w.Plans.Len())); dice.IntN(2) == 0 && plan.State == model.StateActive {
+		o = &model.Order{ClinicID: plan.ClinicID, PatientID: plan.PatientID, PlanIDs: []string{plan.ID}, Lines: LinesOf(plan.Recommendations)}
+	} else {
+		patient := w.Patients.At(dice.IntN(w.Patients.Len()))
+		v := w.Variants.At(dice.IntN(w.Variants.Len()))
+		o = &model.Order{ClinicID: patient.ClinicID, PatientID: patient.ID, Lines: []model.Line{{VariantID: v.ID, Quantity: 1 + dice.IntN(3)}}}
+	}
+	patient, _ := w.Patients.Get(o.PatientID)
+	if err := w.Price(o, w.TotalDiscount(patient)); err != nil {
+		panic(err) // made from what there is
+	}
+	w.PutOrder(o, at)
+}

@@ -1,0 +1,103 @@
+package store
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// NewVariant stores a pack. Its SKU and code follow from its number.
+func (w *World) NewVariant(productID, prefix string, primary bool, in model.NewVariant) *model.Variant {
+	v := &model.Variant{
+		ID: w.NewID("variant"), ProductID: productID, Primary: primary, Units: in.Units, MSRP: in.MSRP,
+		UnitOfMeasure: cmp.Or(in.UnitOfMeasure, "capsules"), Status: cmp.Or(in.Status, model.VariantAvailable),
+	}
+	if v.Units == 0 {
+		v.Units = 60
+	}
+	if v.MSRP == 0 {
+		v.MSRP = 1999
+	}
+	n := w.Numbers["variant"]
+	v.SKU = fmt.Sprintf("%s-%04d-%d", prefix, 1000+n, v.Units)
+	v.SupplierSKU = fmt.Sprintf("%s%d", prefix, 5000+n)
+	v.UPC = fmt.Sprintf("8500%08d", 10_000+n*37)
+	w.Variants.Put(v.ID, v)
+	return v
+}
+
+// FillOrder finds out what is ordered, and for which plans.
+func (w *World) FillOrder(o *model.Order, planIDs []string) error {
+	filled, _ := w.Carts.Get(o.PatientID)
+	fromCart := len(planIDs) == 0 && len(o.Lines) == 0 && filled != nil && len(filled.Lines) > 0
+	if fromCart {
+		planIDs, o.Lines = []string{filled.PlanID}, filled.Lines
+	}
+	var recommended []model.Recommendation
+	for _, planID := range planIDs {
+		plan, known := w.Plans.Get(planID)
+		switch {
+		case !known:
+			return model.Unknown("PlaceOrder", "treatment plan", planID)
+		case plan.PatientID != o.PatientID:
+			return model.Refused("PlaceOrder", model.ErrInvalid, "treatment plan %q belongs to another patient", planID)
+		case plan.State != model.StateActive && !fromCart:
+			return model.Refused("PlaceOrder", model.ErrState, "treatment plan %q is %s", planID, plan.State)
+		}
+		if !slices.Contains(o.PlanIDs, planID) {
+			o.PlanIDs = append(o.PlanIDs, planID)
+			recommended = append(recommended, plan.Recommendations...)
+		}
+	}
+	if len(o.Lines) == 0 {
+		o.Lines = LinesOf(recommended)
+	}
+	if len(o.Lines) == 0 {
+		if v := w.FirstAvailable(); v != nil {
+			o.Lines = []model.Line{{VariantID: v.ID, Quantity: 1}}
+		}
+	}
+	return nil
+}
+
+// Price adds up an order.
+func (w *World) Price(o *model.Order, discount float64) error {
+	if len(o.Lines) == 0 {
+		return model.Refused("PlaceOrder", model.ErrInvalid, "an order needs lines")
+	}
+	for _, l := range o.Lines {
+		v, known := w.Variants.Get(l.VariantID)
+		switch {
+		case !known:
+			return model.Unknown("PlaceOrder", "variant", l.VariantID)
+		case l.Quantity < 1:
+			return model.Refused("PlaceOrder", model.ErrInvalid, "%d is not a quantity", l.Quantity)
+		}
+		o.MSRPTotal += v.MSRP * model.Cents(l.Quantity)
+	}
+	o.ItemTotal = o.MSRPTotal.Less(discount)
+	o.PaymentTotal = o.ItemTotal + Shipping
+	return nil
+}
+
+// PutOrder gives an order its number and stores it. Order times carry an offset
+// of their own, as the API shows them.
+func (w *World) PutOrder(o *model.Order, at time.Time) {
+	o.ID = w.NewID("order")
+	o.Number = fmt.Sprintf("R%09d", 410_000_000+w.Numbers["order"])
+	o.CompletedAt = at.In(w.orderZone())
+	w.Orders.Put(o.ID, o)
+}
+
+func (w *World) orderZone() *time.Location {
+	if w.region == model.Canada {
+		return time.FixedZone("", -4*60*60)
+	}
+	return time.FixedZone("", -5*60*60)
+}
+
+// Shipping is what sending an order costs. Taxes are left out.
+const Shipping = model.Cents(499)

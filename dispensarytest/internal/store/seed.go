@@ -1,0 +1,188 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// BuildWorld makes a believable little clinic and catalog. Everybody in it is
+// made up: addresses end in example.com or example.org, phone numbers are
+// 555-01xx.
+func BuildWorld(seed uint64, region model.Region, longIDs bool) *World {
+	w := &World{seed: RegionSeed(seed, region), region: region, longIDs: longIDs, Numbers: make(map[string]uint64)}
+	w.sortTables()
+	w.seedTerms()
+	w.seedCatalog()
+	w.seedClinic()
+	w.seedPatients()
+	w.seedCare()
+	return w
+}
+
+var (
+	allergenNames      = []string{"Dairy Free", "Egg Free", "Gluten Free", "Nut Free", "Shellfish Free", "Soy Free"}
+	certificationNames = []string{"Heavy Metal Tested", "NSF Style Certified", "Organic Certified", "Vegan Certified"}
+	supplementNames    = []string{"Amino Acids", "Botanicals", "Digestive Health", "Essential Fatty Acids", "Minerals", "Probiotics", "Proteins", "Vitamins"}
+	categoryNames      = []string{"Bone & Joint", "Daily Essentials", "Energy", "Gut Health", "Heart Health", "Immune Support", "Mood & Stress", "Sleep"}
+	brandNames         = []struct{ name, prefix string }{
+		{"Alder & Rye", "ALR"}, {"Bluefern Botanics", "BFB"}, {"Clearwell Labs", "CWL"}, {"Larkspur Nutrition", "LSN"},
+		{"Meridian Mills", "MRM"}, {"Northbay Naturals", "NBN"}, {"Stonecrop Sciences", "STC"}, {"Quarry Lane (by invitation)", "QRL"},
+	}
+	professions = []struct{ code, description string }{
+		{"DC", "Chiropractor"}, {"DPT", "Physical Therapist"}, {"LAc", "Acupuncturist"}, {"MD", "Medical Doctor"},
+		{"ND", "Naturopathic Doctor"}, {"NP", "Nurse Practitioner"}, {"RD", "Registered Dietitian"},
+	}
+)
+
+func (w *World) seedTerms() {
+	w.seedNames(&w.Allergens, "allergen", allergenNames)
+	w.seedNames(&w.Ingredients, "ingredient", ingredientNames())
+	w.seedNames(&w.SupplementTypes, "supplement_type", supplementNames)
+	w.seedNames(&w.Certifications, "third_party_certification", certificationNames)
+	for _, p := range professions {
+		t := &model.PractitionerType{ID: w.NewID("practitioner_type"), Code: p.code, Description: p.description}
+		w.PractitionerTypes.Put(t.ID, t)
+	}
+	for _, name := range categoryNames {
+		k := &model.Category{ID: w.NewID("category"), Name: name, ClinicID: w.ID("clinic", 1)}
+		w.Categories.Put(k.ID, k)
+	}
+	for i, b := range brandNames {
+		row := &model.Brand{ID: w.NewID("brand"), Name: b.name, Prefix: b.prefix, Restricted: i == len(brandNames)-1}
+		w.Brands.Put(row.ID, row)
+	}
+}
+
+func (w *World) seedNames(to *table.Table[model.Term], kind string, names []string) {
+	for _, name := range names {
+		t := &model.Term{ID: w.NewID(kind), Name: name}
+		to.Put(t.ID, t)
+	}
+}
+
+func (w *World) seedClinic() {
+	name, host, address := "Maple Hollow Integrative Clinic", "maple-hollow", ""
+	if w.region == model.Canada {
+		name, host, address = "Birch Harbour Wellness Clinic", "birch-harbour", ".ca"
+	}
+	clinic := &model.Clinic{
+		ID: w.NewID("clinic"), Name: name, Discount: 10,
+		DispensaryURL: "https://" + host + ".dispensary.example/",
+	}
+	w.Clinics.Put(clinic.ID, clinic)
+	mail := func(user string) string { return user + "@" + host + address + ".example.com" }
+	for i, p := range []struct{ first, last string }{{"Amara", "Osei"}, {"Daniel", "Whitcombe"}} {
+		row := &model.Practitioner{
+			ID: w.NewID("practitioner"), ClinicID: clinic.ID, FirstName: p.first, LastName: p.last,
+			Email: mail(strings.ToLower(p.first)), TypeID: w.PractitionerTypes.At(4 - i).ID,
+		}
+		w.Practitioners.Put(row.ID, row)
+		w.seedUser(row.ID, clinic.ID, row.Email, model.UserPractitioner, p.first+" "+p.last)
+	}
+	m := &model.StaffMember{ID: w.NewID("staff"), ClinicID: clinic.ID, FirstName: "Joan", LastName: "Pettigrew", Email: mail("frontdesk")}
+	w.Staff.Put(m.ID, m)
+	w.seedUser(m.ID, clinic.ID, m.Email, model.UserStaff, "Joan Pettigrew")
+}
+
+func (w *World) seedUser(id, clinicID, email, kind, name string) {
+	w.MoveUserEmail(id, "", email)
+	w.Users.Put(id, &model.User{ID: id, Email: email, Password: "correct-horse-" + strings.ToLower(kind), Type: kind, Name: name, ClinicID: clinicID})
+}
+
+func (w *World) seedPatients() {
+	clinic := w.Clinics.At(0)
+	for i, p := range []model.Patient{
+		{FirstName: "Jane", LastName: "Doe", DateOfBirth: "1984-03-12", Gender: model.Female, MetadataID: "ehr-1001", TextNotification: true},
+		{FirstName: "Samuel", LastName: "Okafor", DateOfBirth: "1971-11-02", Gender: model.Male, Discount: 5},
+		{FirstName: "Priya", LastName: "Raman", DateOfBirth: "1990-07-25", Gender: model.Female, Discount: 10},
+		{FirstName: "Alex", LastName: "Tremblay", Gender: model.X},
+		{FirstName: "Walter", LastName: "Nguyen", DateOfBirth: "1958-01-30", Gender: model.Male},
+	} {
+		p.ID, p.ClinicID, p.Welcomed = w.NewID("patient"), clinic.ID, true
+		p.Email = strings.ToLower(p.FirstName+"."+p.LastName) + "@example.org"
+		if i != 3 {
+			p.MobileNumber = fmt.Sprintf("+1%d55501%02d", w.areaCode(), 20+i)
+		}
+		w.PutPatient(&p)
+		w.seedAddress(p.ID, i)
+	}
+}
+
+func (w *World) areaCode() int {
+	if w.region == model.Canada {
+		return 613
+	}
+	return 503
+}
+
+func (w *World) seedAddress(patientID string, i int) {
+	a := &model.Address{
+		ID: w.NewID("address"), PatientID: patientID, Address1: fmt.Sprintf("%d Example Street", 100+i*12),
+		Zipcode: fmt.Sprintf("97%03d", 201+i), City: "Portland", State: "OR", Country: "United States",
+	}
+	if w.region == model.Canada {
+		a.Zipcode, a.City, a.State, a.Country = fmt.Sprintf("K1A 0B%d", i+1), "Ottawa", "ON", "Canada"
+	}
+	if i%2 == 1 {
+		a.Address2 = fmt.Sprintf("Unit %d", i+3)
+	}
+	w.Addresses.Put(a.ID, a)
+}
+
+// seedCare makes protocols, a few plans of the past and their orders.
+func (w *World) seedCare() {
+	first, second := w.Practitioners.At(0), w.Practitioners.At(1)
+	product := w.Products.At(2)
+	custom := &model.CustomDosage{
+		ID: model.CustomDosageID(first.ID, product.ID), PractitionerID: first.ID, ProductID: product.ID,
+		Dosage: model.Dosage{Amount: "2", Frequency: "every morning", Duration: "ongoing", Format: product.Dosage.Format, AdditionalInfo: "Take with water, before breakfast."},
+	}
+	w.CustomDosages.Put(custom.ID, custom)
+	for i, p := range []model.Protocol{
+		{Name: "Better Sleep", State: model.StateActive, PractitionerID: first.ID, Ownership: "owned", PersonalMessage: "Start two hours before bed."},
+		{Name: "Gut Reset", State: model.StateActive, PractitionerID: first.ID, Ownership: "shared"},
+		{Name: "Joint Comfort", State: model.StateDraft, PractitionerID: first.ID, Ownership: "owned"},
+		{Name: "Winter Immunity", State: model.StateActive, PractitionerID: second.ID, Ownership: "shared"},
+		{Name: "Old Energy Plan", State: model.StateCancelled, PractitionerID: second.ID, Ownership: "owned"},
+	} {
+		p.ID = w.NewID("protocol")
+		for _, r := range w.recommend(i*5, 2) {
+			p.Recommendations = append(p.Recommendations, model.ProtocolRecommendation{
+				VariantID: r.VariantID, Refill: r.Refill, Dosage: *r.Dosage, Permutations: "with food", Quantity: r.UnitsToPurchase,
+			})
+		}
+		w.Protocols.Put(p.ID, &p)
+	}
+	for i := range 3 {
+		patient, at := w.Patients.At(i), Epoch.AddDate(0, 0, -40+i*7)
+		plan := &model.Plan{
+			ID: w.NewID("treatment_plan"), ClinicID: patient.ClinicID, State: model.StateActive, PatientID: patient.ID, PractitionerID: first.ID,
+			AvailableAt: at, CreatedAt: at, UpdatedAt: at, Recommendations: w.recommend(i*3, 2), Outside: i > 0,
+		}
+		w.Plans.Put(plan.ID, plan)
+		order := &model.Order{ClinicID: plan.ClinicID, PatientID: patient.ID, PlanIDs: []string{plan.ID}, Lines: LinesOf(plan.Recommendations)}
+		if err := w.Price(order, w.TotalDiscount(patient)); err != nil {
+			panic(err)
+		}
+		w.PutOrder(order, at.Add(26*time.Hour))
+	}
+}
+
+// recommend picks variants that are available.
+func (w *World) recommend(from, n int) []model.Recommendation {
+	var picked []model.Recommendation
+	for seat := from; len(picked) < n; seat++ {
+		p := w.Products.At(seat % w.Products.Len())
+		v, _ := w.Variants.Get(p.VariantIDs[0])
+		if v.Status != model.VariantAvailable {
+			continue
+		}
+		dosage := p.Dosage
+		picked = append(picked, model.Recommendation{VariantID: v.ID, UnitsToPurchase: 1 + len(picked), Refill: len(picked) == 0, Dosage: &dosage})
+	}
+	return picked
+}

@@ -1,0 +1,309 @@
+package store
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// Epoch is when the default world was made. It is in the past of every real
+// clock, and where a frozen clock may start.
+var Epoch = time.Date(2026, time.January, 5, 15, 0, 0, 0, time.UTC)
+
+// World is everything one platform knows about clinics and the catalog. Its
+// server's lock guards it; rows are replaced, never changed.
+type World struct {
+	seed    uint64
+	region  model.Region
+	Numbers map[string]uint64 // how many ids of a kind were given out
+	longIDs bool
+	Size    model.WorldSize
+	Base    *World // as it was generated, before anything happened; nil for itself
+
+	Allergens         table.Table[model.Term]
+	Ingredients       table.Table[model.Term]
+	SupplementTypes   table.Table[model.Term]
+	Certifications    table.Table[model.Term]
+	PractitionerTypes table.Table[model.PractitionerType]
+	Brands            table.Table[model.Brand]
+	Products          table.Table[model.Product]
+	Variants          table.Table[model.Variant]
+	Categories        table.Table[model.Category]
+	CustomDosages     table.Table[model.CustomDosage]
+
+	Clinics       table.Table[model.Clinic]
+	Integrations  table.Table[model.Integration]
+	Patients      table.Table[model.Patient]
+	Practitioners table.Table[model.Practitioner]
+	Staff         table.Table[model.StaffMember]
+	Addresses     table.Table[model.Address]
+	Users         table.Table[model.User]
+	Plans         table.Table[model.Plan]
+	Protocols     table.Table[model.Protocol]
+	Orders        table.Table[model.Order]
+	Events        table.Table[model.Event]
+	Carts         table.Table[Cart]
+
+	PatientEmails table.Map[string, string] // lower-case address to patient id
+	UserEmails    table.Map[string, string] // lower-case address to practitioner or staff id
+
+	PatientSearch table.Search
+	ProductSearch table.Search
+}
+
+// Cart is what a patient is about to order.
+type Cart struct {
+	PatientID string
+	PlanID    string
+	Lines     []model.Line
+}
+
+// Fork returns a world that starts out equal; the two share their rows until one
+// of them is written. An origin that nobody has written since its last fork is only
+// read.
+func (w *World) Fork() *World {
+	numbers := make(map[string]uint64, len(w.Numbers))
+	for kind, n := range w.Numbers {
+		numbers[kind] = n
+	}
+	return &World{
+		seed: w.seed, region: w.region, longIDs: w.longIDs, Size: w.Size, Base: w.Base, Numbers: numbers,
+		Allergens:         w.Allergens.Fork(),
+		Ingredients:       w.Ingredients.Fork(),
+		SupplementTypes:   w.SupplementTypes.Fork(),
+		Certifications:    w.Certifications.Fork(),
+		PractitionerTypes: w.PractitionerTypes.Fork(),
+		Brands:            w.Brands.Fork(),
+		Products:          w.Products.Fork(),
+		Variants:          w.Variants.Fork(),
+		Categories:        w.Categories.Fork(),
+		CustomDosages:     w.CustomDosages.Fork(),
+		Clinics:           w.Clinics.Fork(),
+		Integrations:      w.Integrations.Fork(),
+		Patients:          w.Patients.Fork(),
+		Practitioners:     w.Practitioners.Fork(),
+		Staff:             w.Staff.Fork(),
+		Addresses:         w.Addresses.Fork(),
+		Users:             w.Users.Fork(),
+		Plans:             w.Plans.Fork(),
+		Protocols:         w.Protocols.Fork(),
+		Orders:            w.Orders.Fork(),
+		Events:            w.Events.Fork(),
+		Carts:             w.Carts.Fork(),
+		PatientEmails:     w.PatientEmails.Fork(),
+		UserEmails:        w.UserEmails.Fork(),
+		PatientSearch:     w.PatientSearch.Fork(),
+		ProductSearch:     w.ProductSearch.Fork(),
+	}
+}
+
+// NewID gives out the next id of a kind.
+func (w *World) NewID(kind string) string {
+	w.Numbers[kind]++
+	return w.ID(kind, w.Numbers[kind])
+}
+
+// ID is the n-th id of a kind.
+func (w *World) ID(kind string, n uint64) string {
+	id := ids.Of(w.seed, kind, n)
+	if w.longIDs {
+		return kind[:3] + "_" + id + "." + strconv.FormatUint(n, 36)
+	}
+	return id
+}
+
+// DefaultSeed makes the world that most tests share.
+const DefaultSeed = 1
+
+// Two worlds are built once in a process and forked from then on; starting a
+// platform costs a handful of slice headers. The first fork of a world is made
+// here: later ones only read it, and may be made at the same time.
+var (
+	DefaultUS     = sync.OnceValue(func() *World { return Sealed(BuildWorld(DefaultSeed, model.UnitedStates, false)) })
+	DefaultCanada = sync.OnceValue(func() *World { return Sealed(BuildWorld(DefaultSeed, model.Canada, false)) })
+)
+
+func Sealed(w *World) *World { w.Fork(); return w }
+
+// NewWorld is a world of a seed, a region and a size; with longIDs its ids have another
+// layout.
+func NewWorld(seed uint64, region model.Region, longIDs bool, size model.WorldSize) *World {
+	var base *World
+	switch {
+	case seed != DefaultSeed || longIDs:
+		base = Sealed(BuildWorld(seed, region, longIDs))
+	case region == model.Canada:
+		base = DefaultCanada()
+	default:
+		base = DefaultUS()
+	}
+	if size != (model.WorldSize{}) {
+		base = base.Fork()
+		base.Enlarge(size)
+		Sealed(base)
+	}
+	w := base.Fork()
+	w.Base, w.Size = base, size
+	return w
+}
+
+// clinic returns the clinic a token works for.
+func (w *World) clinic(id string) *model.Clinic {
+	c, _ := w.Clinics.Get(id)
+	return c
+}
+
+// PatientOf returns a patient of the clinic; others are not known to it.
+func (w *World) PatientOf(clinicID, id string) (*model.Patient, bool) {
+	p, ok := w.Patients.Get(id)
+	return p, ok && p.ClinicID == clinicID
+}
+
+func (w *World) PractitionerOf(clinicID, id string) (*model.Practitioner, bool) {
+	p, ok := w.Practitioners.Get(id)
+	return p, ok && p.ClinicID == clinicID
+}
+
+// FirstPractitioner is the id of a clinic's first practitioner; "" where it has none.
+func (w *World) FirstPractitioner(clinicID string) string {
+	if of := w.Practitioners.Span(PractitionersByClinic, clinicID).Created(); of.N > 0 {
+		return of.Part(0, 1)[0].ID
+	}
+	return ""
+}
+
+// PutPatient stores a patient, and how it is found.
+func (w *World) PutPatient(p *model.Patient) {
+	if old, ok := w.Patients.Get(p.ID); ok {
+		w.PatientEmails.Remove(emailKey(old.Email))
+	}
+	w.Patients.Put(p.ID, p)
+	w.PatientEmails.Put(emailKey(p.Email), p.ID)
+	w.PatientSearch.Put(w.Patients.Number(p.ID), p.FirstName+"\n"+p.LastName+"\n"+p.Email, []table.Facet{{Kind: FacetClinic, ID: p.ClinicID}})
+}
+
+// PutProduct stores a product, and how it is found. Its brand and its variants are
+// stored before it.
+func (w *World) PutProduct(p *model.Product) {
+	w.Products.Put(p.ID, p)
+	text, facets := p.Name, []table.Facet{
+		{Kind: FacetBrand, ID: p.BrandID}, {Kind: FacetType, ID: p.SupplementTypeID}, {Kind: facetComposition, ID: p.SupplementTypeID + " " + strings.Join(p.IngredientIDs, " ")},
+	}
+	if brand, known := w.Brands.Get(p.BrandID); known {
+		text += "\n" + brand.Name
+		if !brand.Restricted {
+			facets = append(facets, table.Facet{Kind: facetOpen})
+		}
+	}
+	for _, v := range w.ProductVariants(p) {
+		text += "\n" + v.SKU
+	}
+	for _, list := range []struct {
+		kind string
+		ids  []string
+	}{
+		{FacetAllergen, p.AllergenIDs}, {FacetIngredient, p.IngredientIDs}, {FacetCertification, p.CertificationIDs}, {facetCategory, p.CategoryIDs},
+	} {
+		for _, id := range list.ids {
+			facets = append(facets, table.Facet{Kind: list.kind, ID: id})
+		}
+	}
+	w.ProductSearch.Put(w.Products.Number(p.ID), text, facets)
+}
+
+func (w *World) PatientByEmail(email string) (*model.Patient, bool) {
+	id := w.PatientEmails.Get(emailKey(email))
+	if id == "" {
+		return nil, false
+	}
+	return w.Patients.Get(id)
+}
+
+// EmailTaken reports that the address belongs to a patient other than the one
+// named.
+func (w *World) EmailTaken(email, exceptID string) bool {
+	id := w.PatientEmails.Get(emailKey(email))
+	return id != "" && id != exceptID
+}
+
+// UserEmailTaken is emailTaken for practitioners and staff.
+func (w *World) UserEmailTaken(email, exceptID string) bool {
+	id := w.UserEmails.Get(emailKey(email))
+	return id != "" && id != exceptID
+}
+
+// MoveUserEmail gives an address to a user and frees the one it had. Who has an
+// account signs in with the new address from then on.
+func (w *World) MoveUserEmail(id, from, to string) {
+	if from != "" {
+		w.UserEmails.Remove(emailKey(from))
+	}
+	w.UserEmails.Put(emailKey(to), id)
+	if old, ok := w.Users.Get(id); ok && old.Email != to {
+		changed := *old
+		changed.Email = to
+		w.Users.Put(id, &changed)
+	}
+}
+
+func emailKey(email string) string { return strings.ToLower(strings.TrimSpace(email)) }
+
+// ProductVariants returns the packs of a product, the primary one first.
+func (w *World) ProductVariants(p *model.Product) []*model.Variant {
+	variants := make([]*model.Variant, 0, len(p.VariantIDs))
+	for _, id := range p.VariantIDs {
+		if v, ok := w.Variants.Get(id); ok {
+			variants = append(variants, v)
+		}
+	}
+	return variants
+}
+
+// ProductStatus is derived: available if any variant is, else backordered if
+// any is, else unavailable. API section: "Product".
+func (w *World) ProductStatus(p *model.Product, reads *behavior.Set) string {
+	status := model.VariantUnavailable
+	for _, id := range p.VariantIDs {
+		v, _ := w.Variants.Get(id)
+		switch {
+		case v.Status == model.VariantAvailable:
+			return model.VariantAvailable
+		case v.Status == model.VariantBackordered, v.Status == model.VariantVendorBackorder && reads.VendorBackorders:
+			status = model.VariantBackordered
+		}
+	}
+	return status
+}
+
+// onSale reports that a product has an available variant.
+func (w *World) onSale(p *model.Product) bool {
+	return slices.ContainsFunc(p.VariantIDs, func(id string) bool {
+		v, _ := w.Variants.Get(id)
+		return v.Status == model.VariantAvailable
+	})
+}
+
+// RefreshBrand recomputes whether a brand has anything to sell.
+func (w *World) RefreshBrand(brandID string) {
+	brand, ok := w.Brands.Get(brandID)
+	if !ok {
+		return
+	}
+	available := false
+	products := w.Products.Span(productsByBrand, brandID).Created()
+	for at := 0; at < products.N && !available; at += table.ChunkSize {
+		available = slices.ContainsFunc(products.Part(at, min(at+table.ChunkSize, products.N)), w.onSale)
+	}
+	if available != brand.Available {
+		changed := *brand
+		changed.Available = available
+		w.Brands.Put(brandID, &changed)
+	}
+}

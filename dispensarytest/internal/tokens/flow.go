@@ -1,0 +1,100 @@
+package tokens
+
+import (
+	"cmp"
+	"crypto/rand"
+	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// Flow is an authorize page that waits for its form. Its token works once, so
+// that no other site can send the form on the user's behalf.
+type Flow struct {
+	token   string
+	Query   string // of the page's address
+	State   string
+	User    *model.User // nil until somebody signed in
+	expires time.Time
+}
+
+// MaxFlows bounds the open authorize pages.
+const MaxFlows = 1000
+
+// OpenFlow remembers a flow and returns the token of its form: its own, or a fresh one
+// where it has none.
+func (s *Store) OpenFlow(f Flow) string {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	now := s.clock.Now()
+	makeRoom(s.Flows, func(f Flow) bool { return !now.Before(f.expires) })
+	f.expires = now.Add(CodeLifetime)
+	f.token = cmp.Or(f.token, rand.Text())
+	s.Flows[f.token] = f
+	return f.token
+}
+
+// makeRoom deletes what is over, and more where that is not enough, so that one more
+// fits.
+func makeRoom[T any](all map[string]T, over func(T) bool) {
+	if len(all) < MaxFlows {
+		return
+	}
+	for token, one := range all {
+		if len(all) >= MaxFlows || over(one) {
+			delete(all, token)
+		}
+	}
+}
+
+// TakeFlow returns the flow of a form; the token works once.
+func (s *Store) TakeFlow(token string) (Flow, bool) {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	f, ok := s.Flows[token]
+	delete(s.Flows, token)
+	return f, ok && s.clock.Now().Before(f.expires)
+}
+
+// session is a browser that somebody signed in with.
+type session struct {
+	userID  string
+	expires time.Time
+}
+
+// SessionLifetime is how long a browser stays signed in: an assumption.
+const SessionLifetime = 12 * time.Hour
+
+// OpenSession remembers a session and returns its token.
+func (s *Store) OpenSession(userID string) string {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	now := s.clock.Now()
+	makeRoom(s.Sessions, func(one session) bool { return !now.Before(one.expires) })
+	token := rand.Text()
+	s.Sessions[token] = session{userID: userID, expires: now.Add(SessionLifetime)}
+	return token
+}
+
+// SessionUser is the id of the user of a live session, or "".
+func (s *Store) SessionUser(token string) string {
+	s.Mu.RLock()
+	defer s.Mu.RUnlock()
+	if one, ok := s.Sessions[token]; ok && s.clock.Now().Before(one.expires) {
+		return one.userID
+	}
+	return ""
+}
+
+func (s *Store) EndSession(token string) {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	delete(s.Sessions, token)
+}
+
+// EndSessions signs everybody out.
+func (s *Store) EndSessions() {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	clear(s.Sessions)
+}

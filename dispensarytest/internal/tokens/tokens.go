@@ -1,0 +1,305 @@
+package tokens
+
+import (
+	"crypto/rand"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// Lifetimes. API section: "Limits".
+const (
+	CodeLifetime  = 10 * time.Minute
+	TokenLifetime = 2 * time.Hour
+)
+
+// grant is one user's consent. Every token that came from it ends with it.
+type grant struct {
+	User     model.User
+	Scopes   []string
+	Revoked  bool
+	Obsolete bool // the application asked for more since
+}
+
+func (g *grant) live() bool { return !g.Revoked && !g.Obsolete }
+
+// AccessToken never changes but for its end, which the store's lock guards.
+type AccessToken struct {
+	ID       string // names the token in the journal
+	Value    string
+	Grant    *grant
+	allowed  []string // scopes, group names opened up
+	ClinicID string
+	Created  time.Time
+	refresh  string // the refresh token that came with it
+	Expires  time.Time
+	Revoked  bool // by itself, without its consent
+
+	Used       atomic.Bool
+	supersedes string // the refresh token that ends with this token's first use
+}
+
+// live reports that neither the token nor its consent was ended; it may have
+// expired.
+func (t *AccessToken) live() bool { return t.Grant.live() && !t.Revoked }
+
+func (t *AccessToken) Has(scope string) bool { return slices.Contains(t.allowed, scope) }
+
+// AuthCode is what the browser brings back from the authorize page.
+type AuthCode struct {
+	user    model.User
+	scopes  []string
+	Expires time.Time
+}
+
+// Store holds codes, tokens, and the authorize page's open forms and sessions.
+type Store struct {
+	Mu       sync.RWMutex
+	clock    *clock.Clock
+	rotation behavior.RefreshRotation
+	Scopes   []string // the application's
+	Issued   int
+	Access   map[string]*AccessToken
+	Refresh  map[string]*grant
+	Codes    map[string]AuthCode
+	Flows    map[string]Flow
+	Sessions map[string]session
+}
+
+func New(clock *clock.Clock, rotation behavior.RefreshRotation, scopes []string) *Store {
+	return &Store{
+		clock: clock, rotation: rotation, Scopes: scopes,
+		Access:   make(map[string]*AccessToken),
+		Refresh:  make(map[string]*grant),
+		Codes:    make(map[string]AuthCode),
+		Flows:    make(map[string]Flow),
+		Sessions: make(map[string]session),
+	}
+}
+
+// pair issues an access token and its refresh token. The caller holds mu.
+func (s *Store) pair(g *grant, refresh, supersedes string) (*AccessToken, string) {
+	s.Issued++
+	now := s.clock.Now()
+	t := &AccessToken{
+		ID: "token-" + strconv.Itoa(s.Issued), Value: rand.Text(), Grant: g,
+		allowed: operations.Granted(g.Scopes), ClinicID: g.User.ClinicID,
+		Created: now, Expires: now.Add(TokenLifetime), supersedes: supersedes,
+	}
+	if refresh == "" {
+		refresh = rand.Text()
+	}
+	t.refresh = refresh
+	s.Access[t.Value] = t
+	s.Refresh[refresh] = g
+	return t, refresh
+}
+
+// NewCode issues an authorization code.
+func (s *Store) NewCode(user model.User) string {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	code := rand.Text()
+	s.Codes[code] = AuthCode{user: user, scopes: s.Scopes, Expires: s.clock.Now().Add(CodeLifetime)}
+	return code
+}
+
+// Redeem exchanges a code; it works once.
+func (s *Store) Redeem(code string) (*AccessToken, string, bool) {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	c, ok := s.Codes[code]
+	delete(s.Codes, code)
+	if !ok || !s.clock.Now().Before(c.Expires) {
+		return nil, "", false
+	}
+	t, refresh := s.pair(&grant{User: c.user, Scopes: c.scopes}, "", "")
+	return t, refresh, true
+}
+
+// Renew exchanges a refresh token, and can end the access tokens before; that
+// they stay good otherwise is an assumption.
+func (s *Store) Renew(refresh string, endOld bool) (*AccessToken, string, bool) {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	g, ok := s.Refresh[refresh]
+	if !ok || !g.live() {
+		return nil, "", false
+	}
+	for _, old := range s.Access {
+		if now := s.clock.Now(); endOld && old.Grant == g && now.Before(old.Expires) {
+			old.Expires = now
+		}
+	}
+	var t *AccessToken
+	next := refresh
+	switch s.rotation {
+	case behavior.RotationGrace:
+		t, next = s.pair(g, "", refresh)
+	case behavior.RotationImmediate:
+		delete(s.Refresh, refresh)
+		t, next = s.pair(g, "", "")
+	default:
+		t, _ = s.pair(g, refresh, "")
+	}
+	return t, next, true
+}
+
+// Revoke ends the consent behind an access or refresh token, or in a reading only
+// the two; an expired token will do. It reports whether the token is known.
+func (s *Store) Revoke(token string, reads *behavior.Set) bool {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	refresh := token
+	g, known := s.Refresh[token]
+	if t, ok := s.Access[token]; ok {
+		g, refresh, known = t.Grant, t.refresh, true
+	} else if reads.KeepRefreshTokens {
+		return false
+	}
+	switch {
+	case !known:
+	case reads.RevokePair:
+		delete(s.Refresh, refresh)
+		for _, t := range s.Access {
+			t.Revoked = t.Revoked || t.Value == token || refresh == token && t.refresh == token
+		}
+	default:
+		g.Revoked = true
+	}
+	return known
+}
+
+// Check tells whether a bearer token is good, in the words of the API's errors.
+func (s *Store) Check(value string, now time.Time) (*AccessToken, string) {
+	s.Mu.RLock()
+	t, ok := s.Access[value]
+	if !ok {
+		s.Mu.RUnlock()
+		return nil, "The access token is invalid"
+	}
+	live, revoked, expired := t.live(), t.Grant.Revoked || t.Revoked, !now.Before(t.Expires)
+	s.Mu.RUnlock()
+	switch {
+	case revoked:
+		return t, "The access token was revoked"
+	case !live:
+		return t, "The access token was invalidated"
+	case expired:
+		return t, "The access token expired"
+	}
+	if t.supersedes != "" && t.Used.CompareAndSwap(false, true) {
+		s.Mu.Lock()
+		delete(s.Refresh, t.supersedes)
+		s.Mu.Unlock()
+	}
+	return t, ""
+}
+
+// Covers reports that some live consent of a clinic has a scope. Refresh tokens do
+// not expire, so a consent stays live when its access tokens have expired: an
+// assumption.
+func (s *Store) Covers(clinicID, scope string) bool {
+	s.Mu.RLock()
+	defer s.Mu.RUnlock()
+	for _, t := range s.Access {
+		if t.live() && t.ClinicID == clinicID && t.Has(scope) {
+			return true
+		}
+	}
+	return false
+}
+
+// ApplicationScopes returns the application's scopes.
+func (s *Store) ApplicationScopes() []string {
+	s.Mu.RLock()
+	defer s.Mu.RUnlock()
+	return slices.Clone(s.Scopes)
+}
+
+// Find returns the token of a value, good or not; nil where it is not known.
+func (s *Store) Find(value string) *AccessToken {
+	s.Mu.RLock()
+	defer s.Mu.RUnlock()
+	return s.Access[value]
+}
+
+// Expire lets an access token expire, and reports whether it is known.
+func (s *Store) Expire(value string, at time.Time) bool {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	t, known := s.Access[value]
+	if known {
+		t.Expires = at
+	}
+	return known
+}
+
+// EndConsent ends the whole consent behind a token.
+func (s *Store) EndConsent(t *AccessToken) {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	t.Grant.Obsolete = true
+}
+
+// SetRotation sets what a refresh does to the refresh token.
+func (s *Store) SetRotation(r behavior.RefreshRotation) {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	s.rotation = r
+}
+
+// Issue makes a pair of tokens for a user, with the application's scopes where none are
+// named.
+func (s *Store) Issue(user model.User, scopes []string) model.Token {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	if len(scopes) == 0 {
+		scopes = s.Scopes
+	}
+	t, refresh := s.pair(&grant{User: user, Scopes: slices.Clone(scopes)}, "", "")
+	return model.Token{
+		ID: t.ID, AccessToken: t.Value, RefreshToken: refresh, Scopes: slices.Clone(scopes),
+		CreatedAt: t.Created, ExpiresAt: t.Expires, User: user,
+	}
+}
+
+// InvalidateAll ends every consent.
+func (s *Store) InvalidateAll() {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	s.invalidate()
+}
+
+// Extend adds scopes to the application, which ends every consent.
+func (s *Store) Extend(scopes []string) {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	merged := operations.MergeScopes(s.Scopes, scopes)
+	if len(merged) > len(s.Scopes) {
+		s.Scopes = merged
+		s.invalidate()
+	}
+}
+
+// Values lists every token and code, with what it is.
+func (s *Store) Values(each func(what, value string)) {
+	s.Mu.RLock()
+	defer s.Mu.RUnlock()
+	for value, token := range s.Access {
+		each("the access token of "+token.ID, value)
+	}
+	for value := range s.Refresh {
+		each("a refresh token", value)
+	}
+	for value := range s.Codes {
+		each("an authorization code", value)
+	}
+}

@@ -1,0 +1,143 @@
+package view
+
+import (
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// brandRef is the brand inside a product.
+type brandRef struct {
+	ID     string `json:"id"`
+	Name   string `json:"name"`
+	Prefix string `json:"prefix"`
+}
+
+// productItem is a product in list and search responses.
+type productItem struct {
+	ID             string       `json:"id"`
+	Name           string       `json:"name"`
+	Status         string       `json:"status"`
+	VariantCount   int          `json:"variant_count"`
+	Brand          brandRef     `json:"brand"`
+	PrimaryVariant *VariantView `json:"primary_variant"`
+}
+
+// productView is a product in the single-product response.
+type productView struct {
+	ID              string           `json:"id"`
+	Name            string           `json:"name"`
+	Status          string           `json:"status"`
+	VariantCount    int              `json:"variant_count"`
+	Brand           brandRef         `json:"brand"`
+	DescriptionHTML *string          `json:"description_html"`
+	Variants        []VariantView    `json:"variants"`
+	Dosage          EventDosageView  `json:"dosage"`
+	CustomDosage    *EventDosageView `json:"custom_dosage"`
+}
+
+// VariantView is a variant, with its product in the single-variant response.
+type VariantView struct {
+	ID            string      `json:"id"`
+	SKU           string      `json:"sku"`
+	Units         *int        `json:"units"`
+	UnitOfMeasure *string     `json:"unit_of_measure"`
+	UPC           *string     `json:"upc"`
+	MSRP          model.Cents `json:"msrp"`
+	SupplierSKU   *string     `json:"supplier_sku"`
+	Status        *string     `json:"status"`
+	Availability  string      `json:"availability"`
+	Primary       bool        `json:"primary"`
+	ImageSmall    string      `json:"image_url_small"`
+	ImageMedium   string      `json:"image_url_medium"`
+	ImageLarge    string      `json:"image_url_large"`
+	Product       *ProductRef `json:"product,omitempty"`
+}
+
+type ProductRef struct {
+	ID    string   `json:"id"`
+	Name  string   `json:"name"`
+	Brand brandRef `json:"brand"`
+}
+
+// EventDosageView is a dosage as products and event data spell it.
+type EventDosageView struct {
+	Amount         string  `json:"recommended_amount"`
+	Frequency      string  `json:"recommended_frequency"`
+	Duration       *string `json:"recommended_duration"`
+	Format         string  `json:"format"`
+	AdditionalInfo string  `json:"additional_info"`
+}
+
+func EventDosage(d model.Dosage) EventDosageView {
+	return EventDosageView{
+		Amount: d.Amount, Frequency: d.Frequency, Duration: NullText(d.Duration),
+		Format: d.Format, AdditionalInfo: d.AdditionalInfo,
+	}
+}
+
+func BrandOf(w *store.World, id string) brandRef {
+	b, ok := w.Brands.Get(id)
+	if !ok {
+		return brandRef{}
+	}
+	return brandRef{ID: b.ID, Name: b.Name, Prefix: b.Prefix}
+}
+
+// ProductItems is how products are shown in list and search responses.
+func ProductItems(w *store.World, reads *behavior.Set) func(*model.Product) productItem {
+	return func(p *model.Product) productItem { return ProductItem(w, p, reads) }
+}
+
+func ProductItem(w *store.World, p *model.Product, reads *behavior.Set) productItem {
+	item := productItem{
+		ID: p.ID, Name: p.Name, Status: w.ProductStatus(p, reads),
+		VariantCount: len(p.VariantIDs), Brand: BrandOf(w, p.BrandID),
+	}
+	if len(p.VariantIDs) > 0 {
+		if v, ok := w.Variants.Get(p.VariantIDs[0]); ok {
+			item.PrimaryVariant = new(Variant(v))
+		}
+	}
+	return item
+}
+
+func Product(w *store.World, p *model.Product, custom *model.Dosage, reads *behavior.Set) productView {
+	view := productView{
+		ID: p.ID, Name: p.Name, Status: w.ProductStatus(p, reads), VariantCount: len(p.VariantIDs),
+		Brand: BrandOf(w, p.BrandID), DescriptionHTML: NullText(p.DescriptionHTML),
+		Variants: []VariantView{}, Dosage: EventDosage(p.Dosage),
+	}
+	for _, v := range w.ProductVariants(p) {
+		view.Variants = append(view.Variants, Variant(v))
+	}
+	if custom != nil {
+		view.CustomDosage = new(EventDosage(*custom))
+	}
+	return view
+}
+
+func Variant(v *model.Variant) VariantView {
+	const images = "https://images.dispensary.example/variants/"
+	view := VariantView{
+		ID: v.ID, SKU: v.SKU, UnitOfMeasure: NullText(v.UnitOfMeasure), UPC: NullText(v.UPC), MSRP: v.MSRP,
+		SupplierSKU: NullText(v.SupplierSKU), Status: NullText(v.Status), Availability: "n/a", Primary: v.Primary,
+		ImageSmall:  images + v.SKU + "/small.png",
+		ImageMedium: images + v.SKU + "/medium.png",
+		ImageLarge:  images + v.SKU + "/large.png",
+	}
+	if v.Units > 0 {
+		view.Units = new(v.Units)
+	}
+	if v.Status == model.VariantAvailable {
+		view.Availability = "In Stock"
+	}
+	return view
+}
+
+// ProductData is the event data of a product, wrapped.
+func ProductData(w *store.World, p *model.Product, reads *behavior.Set) any {
+	return struct {
+		Product productView `json:"product"`
+	}{Product(w, p, nil, reads)}
+}

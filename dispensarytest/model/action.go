@@ -1,0 +1,132 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+)
+
+// NewPatient is a person who registers, with the first clinic unless another one is
+// named. Names and address are made up where they are empty.
+type NewPatient struct {
+	FirstName    string
+	LastName     string
+	Email        string
+	DateOfBirth  string
+	Gender       string
+	MobileNumber string
+	ClinicID     string
+}
+
+// PatientChange is what a patient edits; nil leaves a field as it is, and a
+// pointer to "" clears it.
+type PatientChange struct {
+	FirstName        *string
+	LastName         *string
+	Email            *string
+	DateOfBirth      *string
+	Gender           *string
+	MobileNumber     *string
+	TextNotification *bool
+}
+
+// NewPlan is a plan that a practitioner writes on the platform. Without a
+// practitioner it is the first of the patient's clinic, without recommendations one pack of
+// the first product that is available.
+type NewPlan struct {
+	PractitionerID  string
+	PersonalMessage string
+	Recommendations []Recommendation
+	Draft           bool
+}
+
+// PlanChange is what a practitioner edits; nil leaves a field as it is.
+type PlanChange struct {
+	PersonalMessage *string
+	Recommendations []Recommendation
+}
+
+// NewOrder is what a patient orders. Without lines it takes the recommendations of the
+// plans, added up; without plans, too, what an in-office checkout put into the cart, or
+// one pack of the first product that is available.
+type NewOrder struct {
+	PlanIDs []string
+	Lines   []Line
+}
+
+// NewProduct is a product that comes into the catalog. What is empty is made
+// up: a name, the first brand, one pack.
+type NewProduct struct {
+	Name            string
+	BrandID         string
+	DescriptionHTML string
+	Variants        []NewVariant
+}
+
+// NewVariant is a pack of a new product; empty, it holds 60 capsules for 19.99
+// and is available.
+type NewVariant struct {
+	Units         int
+	UnitOfMeasure string
+	MSRP          Cents
+	Status        string
+}
+
+// ProductChange is what changes about a product; nil leaves a field as it is.
+type ProductChange struct {
+	Name   *string
+	Dosage *Dosage
+}
+
+// VariantChange is what changes about a variant; nil leaves a field as it is.
+type VariantChange struct {
+	MSRP   *Cents
+	Status *string
+}
+
+// ActionError is why an action of the platform's users failed.
+type ActionError struct {
+	Action string // the method: "PlaceOrder"
+	Kind   error  // ErrNotFound, ErrInvalid or ErrState
+	Detail string
+}
+
+// Error says which action failed and why.
+func (e *ActionError) Error() string {
+	return fmt.Sprintf("dispensarytest: %s: %s: %s", e.Action, e.Kind, e.Detail)
+}
+
+// Unwrap makes errors.Is work with the kind.
+func (e *ActionError) Unwrap() error { return e.Kind }
+
+// Reasons an action fails for; see [ActionError].
+var (
+	// ErrNotFound: nothing has the id that was named.
+	ErrNotFound = errors.New("not found")
+
+	// ErrInvalid: a value is missing, taken or of the wrong form.
+	ErrInvalid = errors.New("invalid")
+
+	// ErrState: the object's state does not allow the action.
+	ErrState = errors.New("wrong state")
+)
+
+func Unknown(action, kind, id string) error {
+	return &ActionError{Action: action, Kind: ErrNotFound, Detail: fmt.Sprintf("no %s has the id %q", kind, id)}
+}
+
+func Refused(action string, kind error, format string, args ...any) error {
+	return &ActionError{Action: action, Kind: kind, Detail: fmt.Sprintf(format, args...)}
+}
+
+// Overview is the latest of what a platform holds, the newest first, and how much
+// there is of it.
+type Overview struct {
+	Patients []Patient
+	Plans    []Plan
+	Orders   []Order
+	Products []Product
+	Events   []Event
+
+	// Totals count all of them, older ones included.
+	Totals struct{ Patients, Plans, Orders, Products, Events int }
+}

@@ -1,0 +1,180 @@
+package model
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/closestmatch"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
+)
+
+// Effect is what a [Fault] does.
+type Effect string
+
+// Effects on requests to the API; see [Fault] for the fields they read.
+const (
+	// DropAfterCommit breaks the connection off after the platform has done what
+	// was asked, and before the first byte of its answer: the caller cannot know.
+	DropAfterCommit Effect = "drop_after_commit"
+
+	// DropBeforeCommit breaks the connection off with nothing done.
+	DropBeforeCommit Effect = "drop_before_commit"
+
+	// ErrorStatus refuses with Status and Messages, in the platform's own shape.
+	ErrorStatus Effect = "error_status"
+
+	// Latency lets the request wait for Delay before anything is done.
+	Latency Effect = "latency"
+
+	// ProxyError refuses with Status (502 unless set) in the name of a proxy in
+	// front of the platform: an HTML page, without a request id.
+	ProxyError Effect = "proxy_error"
+
+	// RateLimit refuses with 429 what is beyond Limit requests in any Window, and
+	// says with Retry-After when there is room again, unless Silent.
+	RateLimit Effect = "rate_limit"
+
+	// SlowBody sends the answer in pieces of Bytes (64 unless set), with a wait of
+	// Delay before each but the first.
+	SlowBody Effect = "slow_body"
+
+	// TokenExpired lets the access token expire as the request comes in; the
+	// refresh token stays good.
+	TokenExpired Effect = "token_expired"
+
+	// TokenInvalidated ends the whole consent as the request comes in, the refresh
+	// token included: the user has to authorize again.
+	TokenInvalidated Effect = "token_invalidated"
+
+	// TooManyRequests refuses with 429, and with Retry-After when RetryAfter is
+	// set: in seconds, or as a date with RetryAfterDate.
+	TooManyRequests Effect = "too_many_requests"
+
+	// TruncatedBody breaks the connection off after Bytes of the answer's body, or
+	// after half of it.
+	TruncatedBody Effect = "truncated_body"
+)
+
+// Effects on webhook deliveries.
+const (
+	// DeliveryForged signs an attempt with another secret.
+	DeliveryForged Effect = "delivery_forged"
+
+	// DeliveryFuture signs an attempt with a timestamp that is Delay ahead: ten
+	// minutes unless set.
+	DeliveryFuture Effect = "delivery_future"
+
+	// DeliveryLost never makes the delivery: only the event lists tell of it.
+	DeliveryLost Effect = "delivery_lost"
+
+	// DeliveryReordered holds a delivery back until another one was attempted, or
+	// for Delay: one minute unless set.
+	DeliveryReordered Effect = "delivery_reordered"
+
+	// DeliveryRepeated sends an event again that was delivered, signed anew.
+	DeliveryRepeated Effect = "delivery_repeated"
+
+	// DeliveryStale signs an attempt with a timestamp that is Delay old: ten
+	// minutes unless set.
+	DeliveryStale Effect = "delivery_stale"
+)
+
+// AnyOperation stands for every operation in a [Fault]; so does the empty string.
+const AnyOperation = "any"
+
+// Fault is something that goes wrong on the platform. Which requests or
+// deliveries meet it is one half of it, what happens to them the other.
+//
+// All waits are on the platform's clock: on a frozen one the caller waits until
+// somebody calls [dispensarytest.Clock.Advance]. Several faults can meet the same request; the
+// first of those that end it does, in the order they were set in.
+type Fault struct {
+	Effect    Effect
+	Operation string  // whose requests meet it: "patients.create"; empty is any
+	EventType string  // whose deliveries meet it: "order.placed"; empty is any
+	Skip      int     // how many pass unharmed first
+	Times     int     // how often it fires; 0 is until it is removed
+	Chance    float64 // between 0 and 1: how likely it fires each time; 0 is always
+	Seed      uint64  // where Chance throws its dice; the same seed, the same throws
+
+	Delay          time.Duration // of Latency, SlowBody and deliveries
+	Status         int           // of ErrorStatus and ProxyError
+	Messages       []string      // of ErrorStatus; made up where empty
+	RetryAfter     time.Duration // of TooManyRequests; whole seconds are sent
+	RetryAfterDate bool          // Retry-After is a date
+	Limit          int           // of RateLimit
+	Window         time.Duration // of RateLimit
+	Silent         bool          // RateLimit sends no Retry-After
+	Bytes          int           // of TruncatedBody and SlowBody
+}
+
+// Validate says what is wrong with a fault, if anything is.
+func (f Fault) Validate() error {
+	for _, wrong := range []struct {
+		is   bool
+		text string
+	}{
+		{!slices.Contains(Effects(), f.Effect), fmt.Sprintf("there is no effect %q", f.Effect)},
+		{!f.named(f.Operation, f.OfDelivery(), operations.IDs()), f.misnamed("operation", f.Operation, operations.IDs())},
+		{!f.named(f.EventType, !f.OfDelivery(), EventTypes()), f.misnamed("event type", f.EventType, EventTypes())},
+		{f.Skip < 0 || f.Times < 0 || f.Bytes < 0, "a negative number"},
+		{f.Delay < 0 || f.RetryAfter < 0, "a negative duration"},
+		{f.Chance < 0 || f.Chance > 1, "Chance is between 0 and 1"},
+		{f.Effect == ErrorStatus && (f.Status < 400 || f.Status > 599), "ErrorStatus needs a Status from 400 to 599"},
+		{f.Effect == ProxyError && f.Status != 0 && (f.Status < 400 || f.Status > 599), "ProxyError needs a Status from 400 to 599"},
+		{(f.Effect == Latency || f.Effect == SlowBody) && f.Delay == 0, "a Delay is needed"},
+		{f.Effect == RateLimit && (f.Limit < 1 || f.Window <= 0), "RateLimit needs Limit and Window"},
+	} {
+		if wrong.is {
+			return errors.New("dispensarytest: Fault: " + wrong.text)
+		}
+	}
+	return nil
+}
+
+// named reports that a filter is a name the platform knows, or empty; on the
+// wrong kind of fault only the latter.
+func (f Fault) named(name string, unused bool, known []string) bool {
+	return name == "" || !unused && (name == AnyOperation || slices.Contains(known, name))
+}
+
+func (f Fault) misnamed(what, name string, known []string) string {
+	if near := closestmatch.To(name, known); near != "" && near != name {
+		return fmt.Sprintf("there is no %s %q (did you mean %q?)", what, name, near)
+	}
+	return fmt.Sprintf("%s has no %s %q", f.Effect, what, name)
+}
+
+func (f Fault) OfDelivery() bool { return slices.Contains(DeliveryEffects, f.Effect) }
+
+// About reports that the fault is meant for an operation or an event type.
+func (f Fault) About(name string) bool {
+	want := f.Operation
+	if f.OfDelivery() {
+		want = f.EventType
+	}
+	return want == "" || want == AnyOperation || want == name
+}
+
+// String names the fault and whom it is meant for.
+func (f Fault) String() string {
+	whom := f.Operation
+	if f.OfDelivery() {
+		whom = f.EventType
+	}
+	return string(f.Effect) + " of " + cmp.Or(whom, AnyOperation)
+}
+
+// DeliveryEffects are those that befall webhooks.
+var DeliveryEffects = []Effect{DeliveryForged, DeliveryFuture, DeliveryLost, DeliveryReordered, DeliveryRepeated, DeliveryStale}
+
+// Effects returns every effect there is, those of requests first.
+func Effects() []Effect {
+	return append([]Effect{
+		DropAfterCommit, DropBeforeCommit, ErrorStatus, Latency, ProxyError, RateLimit,
+		SlowBody, TokenExpired, TokenInvalidated, TooManyRequests, TruncatedBody,
+	}, DeliveryEffects...)
+}

@@ -1,0 +1,96 @@
+package model
+
+import "time"
+
+// Clinic is the practice that an application works for. API section: "Clinic".
+type Clinic struct {
+	ID            string
+	Name          string
+	Discount      float64 // percent off every patient order
+	DispensaryURL string
+}
+
+// Integration is the application's connection to a clinic. A clinic can have
+// several; every event is sent once for each that is enabled.
+type Integration struct {
+	ID        string
+	ClinicID  string
+	Key       string
+	Activated time.Time // zero until the first request with the key
+	Revoked   bool
+}
+
+func (i *Integration) Enabled() bool { return !i.Activated.IsZero() && !i.Revoked }
+
+// Genders that the API knows. API section: "Patient".
+const (
+	Male   = "male"
+	Female = "female"
+	X      = "x"
+)
+
+// Patient is a person who orders supplements. Empty strings are null in the
+// API. API section: "Patient".
+type Patient struct {
+	ID               string
+	ClinicID         string
+	FirstName        string
+	LastName         string
+	Email            string // unique on the whole platform, whatever its case
+	DateOfBirth      string // yyyy-mm-dd
+	Gender           string
+	Discount         float64 // percent, without the clinic's
+	MobileNumber     string  // with a leading +
+	TextNotification bool
+	MetadataID       string // the integrator's own identifier
+	Welcomed         bool   // the platform sent its welcome e-mail
+}
+
+// Practitioner is a prescriber of the clinic. API section: "Practitioner".
+type Practitioner struct {
+	ID         string
+	ClinicID   string
+	FirstName  string
+	LastName   string
+	Email      string
+	TypeID     string // a [PractitionerType]
+	MetadataID string
+}
+
+// StaffMember works in the clinic's office. API section: "Staff".
+type StaffMember struct {
+	ID         string
+	ClinicID   string
+	FirstName  string
+	LastName   string
+	Email      string
+	MetadataID string
+}
+
+// Address is where a patient's orders go. API section: "Address".
+type Address struct {
+	ID        string
+	PatientID string
+	Address1  string
+	Address2  string // empty is null
+	Zipcode   string
+	City      string
+	State     string // state or province
+	Country   string
+}
+
+// User types. API section: "Authentication".
+const (
+	UserPractitioner = "Practitioner"
+	UserStaff        = "Staff"
+)
+
+// User is somebody who can sign in on the authorize page.
+type User struct {
+	ID       string // the id of the practitioner or staff member
+	Email    string
+	Password string
+	Type     string // UserPractitioner or UserStaff
+	Name     string
+	ClinicID string
+}

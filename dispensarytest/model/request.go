@@ -1,0 +1,65 @@
+package model
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Request is one request as the platform saw it.
+type Request struct {
+	Seq       int       // 1 is the first request of this platform
+	At        time.Time // on the platform's clock
+	ID        string    // the X-Request-Id of the answer
+	Operation string    // for example "patients.create"; empty when there is none
+	Method    string
+	Route     string // the template below the base address
+	Path      string // escaped, as it was sent
+	Query     string // raw
+	Status    int    // of the answer, lost or not; 0 when a fault kept the platform from giving one
+	UserID    string // whose token it was
+	TokenID   string // see [Token]
+	Scope     ScopeDecision
+	Unknown   []Unread // query parameters the operation does not know
+	Unread    []Unread // body fields the operation does not know
+	Refused   []string // the messages of an error answer
+	Near      []string // for unknown operations: what there is on this path
+
+	Faults     []Effect      // what a [Fault] did to it
+	RetryAfter time.Duration // what the answer asked the caller to wait
+}
+
+// String is one line for a test's log, without the query.
+func (r Request) String() string {
+	name := r.Operation
+	if name == "" {
+		name = "(no operation)"
+	}
+	line := fmt.Sprintf("#%d %s %s %s → %d", r.Seq, name, r.Method, r.Path, r.Status)
+	if len(r.Refused) > 0 {
+		line += " " + strings.Join(r.Refused, "; ")
+	}
+	for _, f := range r.Faults {
+		line += " [" + string(f) + "]"
+	}
+	return line
+}
+
+// Unread is a name that the platform ignored.
+type Unread struct {
+	Name string
+	Near string // the nearest name it knows, if any is near
+}
+
+func (u Unread) String() string {
+	if u.Near == "" {
+		return fmt.Sprintf("%q", u.Name)
+	}
+	return fmt.Sprintf("%q (did you mean %q?)", u.Name, u.Near)
+}
+
+// ScopeDecision is what the scope check said.
+type ScopeDecision struct {
+	Required []string // empty where no scope was needed or asked for
+	Granted  bool
+}
