@@ -104,7 +104,7 @@ func clientCalls(t *testing.T) map[string]string {
 	methods := map[string]string{
 		"oauth.authorize": "oauth.Client.AuthorizeURL", "oauth.token": "oauth.Client.Exchange", "oauth.revoke": "oauth.Client.Revoke",
 	}
-	_, files := parsed(t, "../calls")
+	_, files := parsed(t, "../calltest")
 	for _, file := range files {
 		ast.Inspect(file, func(node ast.Node) bool {
 			entry, is := node.(*ast.KeyValueExpr)
