@@ -94,3 +94,52 @@ func TestLaterCallsWin(t *testing.T) {
 	end(3, "", oauth.ErrReauthorize)
 	assert.Nil(t, s.cached.Load())
 }
+
+// failingOnce is a store that does not take the first pair.
+type failingOnce struct {
+	*MemoryStore
+	failed bool
+}
+
+func (s *failingOnce) Commit(ctx context.Context, lease Lease, token oauth.Token) (Record, error) {
+	if !s.failed {
+		s.failed = true
+		return Record{}, errors.New("away")
+	}
+	return s.MemoryStore.Commit(ctx, lease, token)
+}
+
+// A pair that cannot be written while another one of the user waits is written after it.
+func TestSecondPendingCommitIsNotLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		environment := api.Environment{Region: api.US, Stage: api.Sandbox}
+		client, err := oauth.New(oauth.Config{
+			Site:     api.Site{Environment: environment, BaseURL: "https://p.example/api", AuthURL: "https://p.example"},
+			ClientID: "id", ClientSecret: "secret", RedirectURL: "https://ehr.example/cb", HTTPClient: &http.Client{Transport: down{}},
+		})
+		require.NoError(t, err)
+		store := &failingOnce{MemoryStore: NewMemoryStore()}
+		conns, err := NewConnections(Config{Client: client, Store: store})
+		require.NoError(t, err)
+		key := conns.Key("u")
+		token := oauth.Token{AccessToken: "old", RefreshToken: "r", Environment: environment}
+		record, err := store.Save(t.Context(), key, token)
+		require.NoError(t, err)
+		leased, err := conns.acquireLease(t.Context(), record, nil)
+		require.NoError(t, err)
+		first, _ := conns.calls.join(t.Context(), callKey{key, commitCall}, nil, func(context.Context) (Record, error) {
+			time.Sleep(time.Minute)
+			return Record{}, nil
+		})
+		token.AccessToken = "new"
+		_, err = conns.commit(t.Context(), leased, token, false)
+		require.True(t, isStoreError(err))
+		<-first.done
+		synctest.Wait()
+		require.NoError(t, conns.Close(t.Context()))
+		record, err = store.Load(t.Context(), key)
+		require.NoError(t, err)
+		assert.Equal(t, api.Secret("new"), record.Token.AccessToken)
+	})
+}

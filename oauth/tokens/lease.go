@@ -120,10 +120,23 @@ func (c *Connections) commit(ctx context.Context, leased leasedRecord, token oau
 	if !isStoreError(err) {
 		return record, err
 	}
-	pending, _ := c.calls.join(ctx, callKey{leased.Key, commitCall}, err, func(ctx context.Context) (Record, error) {
-		c.hooks.raise(ctx, CommitDelayed{Key: leased.Key, Err: err})
-		return p.writeUntilStored(ctx, err)
-	})
+	failure := err
+	start := func() (*call, bool) {
+		return c.calls.join(ctx, callKey{leased.Key, commitCall}, failure, func(ctx context.Context) (Record, error) {
+			c.hooks.raise(ctx, CommitDelayed{Key: leased.Key, Err: failure})
+			return p.writeUntilStored(ctx, failure)
+		})
+	}
+	pending, started := start()
+	if !started { // Disconnect and a refresh may each have a pair: one is written after the other
+		go func() {
+			for !started {
+				<-pending.done
+				pending, started = start()
+			}
+		}()
+		return Record{}, failure
+	}
 	return c.awaitCommit(pending)
 }
 
