@@ -23,6 +23,19 @@ func fake() *dispensarytest.Server {
 	return platform
 }
 
+// A first call: the platform's addresses and a token are in the environment.
+func ExampleNewFromEnv() {
+	client, err := dispensary.NewFromEnv()
+	if err != nil {
+		log.Fatal(err)
+	}
+	practice, err := client.Clinic.Get(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(practice.Name)
+}
+
 // A client is made once, for a site, and shared. Here the site is a fake of the
 // platform in the same process; see [dispensary.Directory] for real ones.
 func ExampleNew() {

@@ -2,13 +2,9 @@ package dispensaryotel
 
 import (
 	"context"
-	"net"
 	"strconv"
 
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/dispensary-go/dispensary"
-	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/api/observe"
 	"github.com/dispensary-go/dispensary/otel/internal/signal"
 )
@@ -23,74 +19,6 @@ func (t *Telemetry) Client() dispensary.Option { return dispensary.WithObserver(
 
 func (t *Telemetry) calls() observe.Observer {
 	return observe.Observer{CallStart: t.callStart, AttemptStart: t.attemptStart, AttemptEnd: t.attemptEnd, CallEnd: t.callEnd}
-}
-
-// callShapes are how the spans of a call begin.
-type callShapes struct{ call, attempt *signal.Shape }
-
-func newCallShapes(c observe.Call) callShapes {
-	return callShapes{
-		call:    signal.NewShape(c.Operation, trace.SpanKindInternal, operation(c)...),
-		attempt: signal.NewShape(c.Method+" "+c.Route, trace.SpanKindClient, append(request(c), signal.Operation.Of(c.Operation))...),
-	}
-}
-
-// answerKey is what calls and attempts are counted by.
-type answerKey struct {
-	observe.Call
-	status int
-	why    string
-}
-
-// callSeries are those of the durations of a call.
-type callSeries struct{ call, attempt *signal.Series }
-
-func newCallSeries(k answerKey) callSeries {
-	var answer []signal.Attribute
-	if k.status != 0 {
-		answer = append(answer, signal.Status.Of(k.status))
-	}
-	if k.why != "" {
-		answer = append(answer, signal.Error.Of(k.why))
-	}
-	return callSeries{
-		call:    signal.NewSeries(append(operation(k.Call), answer...)...),
-		attempt: signal.NewSeries(append(request(k.Call), answer...)...),
-	}
-}
-
-// waitKey is what retries and waits are counted by; reason is empty for waits.
-type waitKey struct {
-	operation   string
-	environment api.Environment
-	reason      observe.RetryReason
-}
-
-func newWaitSeries(k waitKey) *signal.Series {
-	attributes := operation(observe.Call{Operation: k.operation, Environment: k.environment})
-	if k.reason != "" {
-		attributes = append(attributes, signal.RetryReason.Of(string(k.reason)))
-	}
-	return signal.NewSeries(attributes...)
-}
-
-// operation says which call it is.
-func operation(c observe.Call) []signal.Attribute {
-	return append(environment(c.Environment), signal.Operation.Of(c.Operation))
-}
-
-// request says what the conventions ask for of an HTTP request, but for its
-// address.
-func request(c observe.Call) []signal.Attribute {
-	host, port := c.Host, ""
-	if h, p, err := net.SplitHostPort(c.Host); err == nil {
-		host, port = h, p
-	}
-	attributes := []signal.Attribute{signal.Method.Of(c.Method), signal.Route.Of(c.Route), signal.ServerAddress.Of(host)}
-	if n, err := strconv.Atoi(port); err == nil {
-		attributes = append(attributes, signal.ServerPort.Of(n))
-	}
-	return attributes
 }
 
 func (t *Telemetry) callStart(ctx context.Context, c observe.Call) context.Context {

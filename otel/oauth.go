@@ -79,6 +79,3 @@ func nameOf(event tokens.Event) string {
 	}
 	return other
 }
-
-// other is what this package does not know by name.
-const other = "_OTHER"

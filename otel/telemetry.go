@@ -9,7 +9,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/dispensary-go/dispensary"
-	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/api/observe"
 	"github.com/dispensary-go/dispensary/otel/internal/signal"
 )
@@ -93,11 +92,6 @@ func New(c Config) (*Telemetry, error) {
 		return nil, fmt.Errorf("dispensaryotel: %w", err)
 	}
 	return t, nil
-}
-
-// environment says which of the platform's environments a signal is about.
-func environment(e api.Environment) []signal.Attribute {
-	return []signal.Attribute{signal.Region.Of(string(e.Region)), signal.Stage.Of(string(e.Stage))}
 }
 
 // spanKey is where a context has a span of ours, for its end. The span that

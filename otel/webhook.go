@@ -7,7 +7,6 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/otel/internal/signal"
 	"github.com/dispensary-go/dispensary/webhook"
 )
@@ -43,28 +42,6 @@ func (t *Telemetry) receiving(own func(context.Context, *http.Request) context.C
 		return t.begun(ctx, ofRequest, span)
 	}
 }
-
-// requestKey is what requests are counted by.
-type requestKey struct {
-	outcome     webhook.Outcome
-	status      int
-	kind        string // of the event; empty if none was read
-	environment api.Environment
-	why         string
-}
-
-func (k requestKey) attributes() []signal.Attribute {
-	attributes := []signal.Attribute{signal.WebhookOutcome.Of(string(k.outcome)), signal.Status.Of(k.status)}
-	if k.kind != "" {
-		attributes = append(append(attributes, signal.EventType.Of(k.kind)), environment(k.environment)...)
-	}
-	if k.why != "" {
-		attributes = append(attributes, signal.Error.Of(k.why))
-	}
-	return attributes
-}
-
-func newRequestSeries(k requestKey) *signal.Series { return signal.NewSeries(k.attributes()...) }
 
 // received ends the span of a request. A refused one is no error: the handler did
 // what it is for.
