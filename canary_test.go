@@ -89,7 +89,7 @@ func newFixture(t *testing.T) *fixture {
 	return c
 }
 
-// observer writes down whatever an observer is told.
+// observer writes down everything that an observer receives.
 func (c *fixture) observer() dispensary.Observer {
 	note := func(told any) { fmt.Fprintf(c.log, "%+v\n%#v\n", told, told) }
 	return dispensary.Observer{
@@ -195,7 +195,7 @@ func disguises(word string) []string {
 func canaryCalls(t testing.TB, c *fixture) map[string]calltest.Call {
 	table := calltest.All(t)
 	table["oauth.authorize"] = func(context.Context, *calltest.Fixture) (any, error) {
-		return calltest.OAuth(t, c.Platform).AuthorizeURL("state-" + canary) // which asks nobody
+		return calltest.OAuth(t, c.Platform).AuthorizeURL("state-" + canary) // which sends nothing
 	}
 	table["oauth.token"] = func(ctx context.Context, s *calltest.Fixture) (any, error) {
 		return c.oauth(t).Exchange(ctx, c.code(t), dispensary.WithoutRetries())

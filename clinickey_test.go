@@ -40,7 +40,7 @@ func (k *keysSent) take() []string {
 	return keys
 }
 
-// A view and a call have keys of their own, and nobody else is touched by them.
+// A view and a call have their own keys, which affect no other call.
 func TestClinicKeyOfAViewAndOfACall(t *testing.T) {
 	t.Parallel()
 	platform := dispensarytest.New(t, dispensarytest.WithIntegrations(2))

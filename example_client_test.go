@@ -59,7 +59,7 @@ func ExampleNew() {
 	// Output: us/sandbox Maple Hollow Integrative Clinic
 }
 
-// One client serves all users: each has a view with a token of their own.
+// One client serves all users: each has a view with their token.
 func ExampleClient_WithTokenSource() {
 	platform := fake()
 	defer platform.Close()

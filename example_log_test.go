@@ -11,7 +11,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// A logger is told of every attempt, and never of an address, a body or a token.
+// A logger receives every attempt, and never an address, a body or a token.
 func ExampleWithLogger() {
 	platform := fake()
 	defer platform.Close()

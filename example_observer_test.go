@@ -12,7 +12,7 @@ import (
 )
 
 // An observer counts what it likes: here how often requests are sent again, and
-// why. Package otel, a module of its own, makes spans and metrics of the same.
+// why. Package otel, a separate module, makes spans and metrics of the same.
 func ExampleWithObserver() {
 	platform := fake()
 	defer platform.Close()

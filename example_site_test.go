@@ -46,7 +46,7 @@ func ExampleNewDirectory() {
 	// Output: true
 }
 
-// A secret is seen by nobody who does not ask for it.
+// A secret is not printed; Reveal returns it.
 func ExampleSecret() {
 	secret := dispensary.Secret("s3cr3t")
 	fmt.Printf("%v %+v %s %q\n", secret, secret, secret, secret)

@@ -86,7 +86,7 @@ func (m mutator) often() bool { return m.IntN(5) < 2 }
 
 func pickOne[T any](m mutator, values ...T) T { return values[m.IntN(len(values))] }
 
-// rename gives texts another length and form, and statuses values that nobody has
+// rename gives texts another length and form, and statuses values that no client has
 // heard of: compatible changes that change the value.
 func (m mutator) rename(key string, value any) any {
 	switch value := value.(type) {
@@ -201,7 +201,7 @@ func rewrap(kind string, data object) object {
 	return object{{name, data}}
 }
 
-// anything is a value that nobody has asked for.
+// anything is a value that no client expects.
 func (m mutator) anything(depth int) any {
 	switch n := m.IntN(8); {
 	case n == 0 && depth > 0:

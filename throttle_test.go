@@ -15,7 +15,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// One user is told to wait; what both of them do next comes when the time has passed,
+// One user gets a 429; what both of them do next comes when the time has passed,
 // or fails at once where that is too long. The platform's journal says so.
 func TestRetryAfterIsHonouredForAllUsers(t *testing.T) {
 	t.Parallel()

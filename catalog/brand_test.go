@@ -13,7 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/resourcetest"
 )
 
-// wantBrand is what the client should tell of a brand that the platform holds.
+// wantBrand is what the client should return of a brand that the platform holds.
 func wantBrand(b model.Brand) catalog.Brand {
 	status := catalog.Unavailable
 	if b.Available {

@@ -29,7 +29,7 @@ func ExampleProducts_All() {
 	// Output: 41 products are available
 }
 
-// A single product tells more than lists do: variants, description and dosages.
+// A single product has more than lists do: variants, description and dosages.
 func ExampleProducts_Get() {
 	platform, client := connect()
 	defer platform.Close()

@@ -13,7 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/resourcetest"
 )
 
-// wantProduct is what the client should tell of a product that the platform holds,
+// wantProduct is what the client should return of a product that the platform holds,
 // in the form that lists and single products have in common.
 func wantProduct(t *testing.T, p *dispensarytest.Platform, held model.Product) catalog.Product {
 	t.Helper()

@@ -27,7 +27,7 @@ func start(t *testing.T) (*dispensarytest.Server, catalog.Service) {
 // getter is the Get method of a resource.
 type getter[T any] func(ctx context.Context, id string, options ...api.RequestOption) (*T, error)
 
-// checkGet reads every item of a list by its id, where the list tells all of it.
+// checkGet reads every item of a list by its id, where the list has all of it.
 func checkGet[T any](t *testing.T, items []T, get getter[T], id func(T) string) {
 	t.Helper()
 	for _, item := range items {

@@ -12,7 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// wantVariant is what the client should tell of a variant that the platform
+// wantVariant is what the client should return of a variant that the platform
 // holds, where it stands in a product.
 func wantVariant(v model.Variant) catalog.Variant {
 	availability := "n/a"
@@ -54,7 +54,7 @@ func TestVariants(t *testing.T) {
 	}
 }
 
-// The status tells what can be ordered; the availability is a text beside it.
+// The status says what can be ordered; the availability is a text beside it.
 func TestVariantStatuses(t *testing.T) {
 	t.Parallel()
 	platform, s := start(t)

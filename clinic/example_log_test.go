@@ -9,7 +9,7 @@ import (
 )
 
 // The JSON handler encodes the elements of lists, and patients with them, unless it
-// is told to print whatever is no plain value.
+// prints every value that is not plain.
 func Example_logging() {
 	logger := slog.New(slog.NewJSONHandler(os.Stdout, &slog.HandlerOptions{
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {

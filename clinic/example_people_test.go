@@ -82,7 +82,7 @@ func ExamplePatients_Update() {
 	// Output: Jane Doe-Example, ""
 }
 
-// Searches and lists tell of a patient what is needed to choose one; Get has the
+// Searches and lists return of a patient what is needed to choose one; Get has the
 // rest.
 func ExamplePatients_SearchAll() {
 	platform, client := connect()

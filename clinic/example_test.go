@@ -55,7 +55,7 @@ func ExampleAddresses_All() {
 	// Portland OR 97202
 }
 
-// A clinic sorts products into categories of its own.
+// A clinic sorts products into its categories.
 func ExampleCategories_ProductAll() {
 	platform, client := connect()
 	defer platform.Close()

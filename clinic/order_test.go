@@ -16,7 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/resourcetest"
 )
 
-// wantOrder is what every form of an order should tell of one that the platform
+// wantOrder is what every form of an order should have of one that the platform
 // holds.
 func wantOrder(held model.Order) clinic.Order {
 	return clinic.Order{

@@ -13,7 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/resourcetest"
 )
 
-// wantPatient is what the client should tell of a patient that the platform holds.
+// wantPatient is what the client should return of a patient that the platform holds.
 func (b *bench) wantPatient(t *testing.T, id string) clinic.Patient {
 	t.Helper()
 	held, known := b.Platform().Patient(id)

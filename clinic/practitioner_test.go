@@ -25,7 +25,7 @@ func (b *bench) heldPractitioner(t *testing.T, id string) model.Practitioner {
 	panic("unreachable")
 }
 
-// wantPractitioner is what the client should tell of a practitioner that the
+// wantPractitioner is what the client should return of a practitioner that the
 // platform holds.
 func wantPractitioner(held model.Practitioner) clinic.Practitioner {
 	return clinic.Practitioner{

@@ -73,7 +73,7 @@ func ExampleService_Get() {
 	// Output: patient.created Ada
 }
 
-// The delivery log tells what became of a webhook: here, an endpoint that answers
+// The delivery log says what became of a webhook: here, an endpoint that answers
 // without the challenge.
 func ExampleDeliveries_List() {
 	clock := dispensarytest.FrozenClock(time.Now())

@@ -70,7 +70,7 @@ func oracle(body []byte) (events.Event, error) {
 }
 
 // object returns the members of a JSON object, none for anything else. A map,
-// unlike a struct, tells upper from lower case.
+// unlike a struct, distinguishes upper and lower case.
 func object(raw []byte) map[string]json.RawMessage {
 	var m map[string]json.RawMessage
 	_ = json.Unmarshal(raw, &m)

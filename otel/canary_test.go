@@ -74,7 +74,7 @@ func newFixture(t *testing.T) *fixture {
 }
 
 // call makes one call. The table's own calls of the token endpoint are made by a
-// client that nobody observes.
+// client without observers.
 func (c *fixture) call(t *testing.T, name string) error {
 	t.Helper()
 	switch name {

@@ -21,7 +21,7 @@ import (
 )
 
 // Events arrive well and badly, at an inbox that takes them and one that does not,
-// and their handler fails with all it knows. Nothing but id and type is told.
+// and their handler fails with all it knows. Nothing but id and type is recorded.
 func TestNothingOfAnEventLeaks(t *testing.T) {
 	t.Parallel()
 	heard := &wire{words: map[string]bool{}}

@@ -159,7 +159,7 @@ func TestListIsACallForEachPage(t *testing.T) {
 	}
 }
 
-// A raw call tells nothing of its path.
+// A raw call records nothing of its path.
 func TestRawCallRecordsNoPath(t *testing.T) {
 	t.Parallel()
 	platform, r := dispensarytest.New(t), record(t)
@@ -170,7 +170,7 @@ func TestRawCallRecordsNoPath(t *testing.T) {
 	assert.NotContains(t, r.dump(t), id)
 }
 
-// Several observers see one call, each with spans of its own.
+// Several observers see one call, each with its spans.
 func TestTwoObserversDoNotMixTheirSpans(t *testing.T) {
 	t.Parallel()
 	platform, a, b := dispensarytest.New(t), record(t), record(t)

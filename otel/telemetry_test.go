@@ -47,7 +47,7 @@ func (w without) ShouldSample(p trace.SamplingParameters) trace.SamplingResult {
 
 func (w without) Description() string { return "without " + string(w) }
 
-// A call that nobody records, inside one that is recorded, does not end that one.
+// A call that is not recorded, inside one that is recorded, does not end that one.
 func TestDroppedSpanDoesNotEndAnother(t *testing.T) {
 	t.Parallel()
 	spans := tracetest.NewInMemoryExporter()

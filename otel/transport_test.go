@@ -14,7 +14,7 @@ import (
 	dispensaryotel "github.com/dispensary-go/dispensary/otel"
 )
 
-// Whoever asks for it tells the platform the trace, and never the baggage.
+// Propagate sends the platform the trace, and never the baggage.
 func TestPropagate(t *testing.T) {
 	t.Parallel()
 	platform, r := dispensarytest.New(t), record(t)
@@ -33,7 +33,7 @@ func TestPropagate(t *testing.T) {
 	assert.Empty(t, sent.Get("Baggage"))
 }
 
-// Without a span there is nothing to tell, and the request is left as it was.
+// Without a span there is nothing to send, and the request is left as it was.
 func TestPropagateWithoutASpan(t *testing.T) {
 	t.Parallel()
 	given, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:1/", nil)
@@ -44,6 +44,6 @@ func TestPropagateWithoutASpan(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, sent.Header)
 	assert.NotSame(t, given, sent)
-	_, err = dispensaryotel.Propagate(nil).RoundTrip(given) //nolint:bodyclose // nobody listens
+	_, err = dispensaryotel.Propagate(nil).RoundTrip(given) //nolint:bodyclose // no server listens
 	assert.Error(t, err)
 }

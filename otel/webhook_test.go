@@ -149,7 +149,7 @@ func (f inboxFunc) Accept(ctx context.Context, d webhook.Delivery) (webhook.Rece
 	return f(ctx, d)
 }
 
-// An inbox that fails is an error, of the request too, and its text is told nowhere.
+// An inbox that fails is an error, of the request too, and its text is recorded nowhere.
 func TestInboxThatFails(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -187,7 +187,7 @@ func delivery(id string) webhook.Delivery {
 	}
 }
 
-// A type that nobody knows could be anything.
+// An unknown type could be anything.
 func TestUnknownEventTypeIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	r := record(t)

@@ -25,7 +25,7 @@ func attempt(t *testing.T, w webhook.Work, task engine.Task, noted error) {
 	assert.Equal(t, noted, worker.Do(t.Context(), task, func(webhook.Attempt) error { return noted }))
 }
 
-// Each way in which an attempt can end is told by its result, and by why in a word.
+// Each way in which an attempt can end is recorded by its result, and why in a word.
 func TestResultsOfAttempts(t *testing.T) {
 	t.Parallel()
 	failing := func(err error) webhook.HandlerFunc {

@@ -64,10 +64,10 @@ func (s DynamicLinks) Get(ctx context.Context, planID string, options ...api.Req
 	return transport.One[DynamicLink](ctx, s.t, transport.Call{Operation: operation.DynamicLinkGet, Path: []string{planID}, Options: options})
 }
 
-// New returns the address of an empty plan. That nothing is created until the
+// EmptyPlanURL returns the address of an empty plan. That nothing is created until the
 // practitioner saves it is an assumption.
 // API section: GET /clinic/dynamic_links/treatment_plans.
-func (s DynamicLinks) New(ctx context.Context, options ...api.RequestOption) (redirectURL string, err error) {
+func (s DynamicLinks) EmptyPlanURL(ctx context.Context, options ...api.RequestOption) (redirectURL string, err error) {
 	type link struct {
 		RedirectURL string `json:"redirect_url"`
 	}

@@ -207,7 +207,7 @@ func TestList(t *testing.T) {
 	b.Journal().CheckNoUnexpected(t)
 }
 
-// requireSummaries holds what lists tell against what a single plan does.
+// requireSummaries compares what lists return with a single plan.
 func (b *bench) requireSummaries(t *testing.T, plans []treatmentplans.PlanSummary) {
 	t.Helper()
 	for _, listed := range plans {
@@ -232,7 +232,7 @@ func (b *bench) all(ctx context.Context, o treatmentplans.ListOptions, options .
 	return b.All(ctx, b.patient, o, options...)
 }
 
-// Plans from outside the API are history, which takes a scope of its own.
+// Plans from outside the API are history, which needs another scope.
 func TestHistoryNeedsItsScope(t *testing.T) {
 	t.Parallel()
 	b := start(t)

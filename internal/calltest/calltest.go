@@ -115,7 +115,7 @@ func All(t testing.TB) map[string]Call {
 			return f.Client.TreatmentPlans.DynamicLinks.Get(ctx, f.Draft, f.Options...)
 		}),
 		"dynamic_links.new": func(_ context.Context, f *Fixture) (any, error) {
-			return f.Client.TreatmentPlans.DynamicLinks.New(ctx, f.Options...)
+			return f.Client.TreatmentPlans.DynamicLinks.EmptyPlanURL(ctx, f.Options...)
 		},
 		"dynamic_links.create": single(func(f *Fixture) (*treatmentplans.DynamicLink, error) {
 			return f.Client.TreatmentPlans.DynamicLinks.Create(ctx, treatmentplans.NewDynamicLink{

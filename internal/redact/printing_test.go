@@ -188,7 +188,7 @@ func TestModelsPrintTypeAndIDOnly(t *testing.T) {
 }
 
 // printed writes a value in every way in which a program may come to write it. What
-// is left out: an unexported field of somebody else's struct, into which fmt looks
+// is left out: an unexported field of another package's struct, into which fmt looks
 // without asking anybody, and lists and structs in a JSON log, which encode to
 // JSON as whole as they do anywhere else.
 func printed(v reflect.Value) string {
@@ -300,7 +300,7 @@ func structs(t *testing.T, folder string) []string {
 	return names
 }
 
-// isService tells a struct that calls the platform: it holds the transport.
+// isService reports a struct that calls the platform: it holds the transport.
 func isService(kind *ast.StructType) bool {
 	for _, f := range kind.Fields.List {
 		if star, ok := f.Type.(*ast.StarExpr); ok {

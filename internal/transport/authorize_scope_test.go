@@ -42,7 +42,7 @@ func TestPreflightOfStatedScopes(t *testing.T) {
 		"clinic:write, patients:read":             "",
 		"clinic:write+patients:read":              "",
 		"clinic:write,catalog:read":               "patients:read",
-		"CLINIC:WRITE PATIENTS:READ":              "", // a form that nobody knows is the platform's to judge
+		"CLINIC:WRITE PATIENTS:READ":              "", // the platform judges an unknown form
 		"write_clinic|read_patients":              "",
 		",":                                       "",
 		"clinic:write":                            "patients:read",

@@ -66,7 +66,7 @@ func TestUnauthorizedIsMetWithOneRefreshAndOneRetry(t *testing.T) {
 	}
 }
 
-// A platform may answer 401 to everybody for a while: that is no word on the user.
+// A platform may answer 401 to all users for a while: that says nothing about one.
 func TestUnauthorizedAfterTheRefreshIsTheAnswer(t *testing.T) {
 	t.Parallel()
 	source, transport := &rotating{}, accept("none")

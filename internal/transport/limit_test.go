@@ -204,7 +204,7 @@ func TestRetryAfterHoldsForAnHourAtMost(t *testing.T) {
 	})
 }
 
-// The longest wait counts, and a shorter one that is told later does not end it.
+// The longest wait counts, and a later, shorter one does not end it.
 func TestLaterRetryAfterDoesNotShortenTheWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -221,7 +221,7 @@ func TestLaterRetryAfterDoesNotShortenTheWait(t *testing.T) {
 	})
 }
 
-// Who waits for the limiter while somebody else is refused waits for that too.
+// A call that waits for the limiter while another one gets a 429 waits for that too.
 func TestRetryAfterThatComesDuringTheLimitersWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

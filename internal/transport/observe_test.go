@@ -18,7 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
-// diary writes down what an observer is told, and hangs a value on each context.
+// diary writes down what an observer receives, and adds a value to each context.
 type diary struct {
 	name  string
 	lines []string
@@ -67,7 +67,7 @@ func answering(status int, body string, headers ...string) func() (*http.Respons
 	return func() (*http.Response, error) { return reply(status, body, headers...), nil }
 }
 
-// An observer is told of the call, of each attempt and why it was made, and the
+// An observer receives the call, each attempt and why it was made, and the
 // contexts that it returns go on: to the attempts, and to the requests.
 func TestObserverFollowsACall(t *testing.T) {
 	t.Parallel()

@@ -84,7 +84,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// A list that fails once, drifts, and has a field that nobody knows.
+// A list that fails once, drifts, and has an unknown field.
 func restless() *answers {
 	return &answers{answer: func(call int, r *http.Request) (*http.Response, error) {
 		if call == 2 {
