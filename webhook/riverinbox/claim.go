@@ -13,27 +13,19 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// claim is an event that was handed out. Its token is its fence: who comes back
-// with another one is too late.
-type claim struct {
-	key, token string
-	since      time.Time // by the clock of this process; the lease began later
-	task       engine.Task
-}
-
-// claiming are the statements by which a run takes the first event of its line,
+// claiming are the statements by which a run takes the first event of its partition,
 // in one round trip and one transaction, though each sees what was committed
-// before it: what comes after takeLine sees all that the line's last holder did.
+// before it: what comes after takePartition sees all that its last holder did.
 // Attempts are counted now and not at their end, which may not come.
 //
-// The line of an event that has no subject is the event itself.
+// The partition of an event without an ordering key is the event itself.
 const (
-	// takeLine makes the token the holder of the line, unless another one is.
-	takeLine = `INSERT INTO {lines} AS l (subject, claim, until) VALUES ($1, $2, clock_timestamp() + $3::interval)
+	// takePartition makes the token the holder of the partition, unless another one is.
+	takePartition = `INSERT INTO {lines} AS l (subject, claim, until) VALUES ($1, $2, clock_timestamp() + $3::interval)
 		ON CONFLICT (subject) DO UPDATE SET claim = excluded.claim, until = excluded.until
 		WHERE l.claim = excluded.claim OR l.until < clock_timestamp()`
 
-	// claimFirst claims the oldest event of the line, if the line is held and the
+	// claimFirst claims the oldest event of the partition, if that is held and the
 	// event is due. One that is running was left behind by a holder that died, unless
 	// it is locked: then a transaction is about to note it as handled, and a worker
 	// that waited for that would be one less.
@@ -47,16 +39,16 @@ const (
 		AND (first.state = 2 OR e.due_at <= clock_timestamp())
 		RETURNING ` + claimed
 
-	// leaveLine gives the line back if nothing was claimed.
-	leaveLine = `DELETE FROM {lines} WHERE subject = $1 AND claim = $2
+	// leavePartition gives up the partition if nothing was claimed.
+	leavePartition = `DELETE FROM {lines} WHERE subject = $1 AND claim = $2
 		AND NOT EXISTS (SELECT FROM {inbox} WHERE subject = $1 AND state = 2 AND claim = $2)`
 
-	// lookAtLine says whether somebody else has the line, or its first event, and
-	// else when that is due.
-	lookAtLine = `SELECT state = 2 OR EXISTS (SELECT FROM {lines} WHERE subject = $1 AND claim <> $2), ` + untilDue + `
+	// lookAtPartition says whether another worker has the partition, or its first event,
+	// and else when that is due.
+	lookAtPartition = `SELECT state = 2 OR EXISTS (SELECT FROM {lines} WHERE subject = $1 AND claim <> $2), ` + untilDue + `
 		FROM {inbox} WHERE subject = $1 AND state < 3 ORDER BY order_at, seq LIMIT 1`
 
-	// claimOne claims an event that has no subject.
+	// claimOne claims an event that has no ordering key.
 	claimOne = `WITH first AS (SELECT key, state FROM {inbox} WHERE key = $1 AND state < 3 FOR UPDATE SKIP LOCKED)
 		UPDATE {inbox} e SET state = 2, due_at = clock_timestamp() + $3::interval, attempts = e.attempts + 1, claim = $2
 		FROM first WHERE e.key = first.key AND e.state < 3 AND e.due_at <= clock_timestamp() RETURNING ` + claimed
@@ -69,16 +61,16 @@ const (
 	untilDue = `greatest(0, ceil(extract(epoch FROM due_at - clock_timestamp()) * 1000000))::bigint`
 )
 
-// claim takes the first event of the line, if it is due; else it says when the
+// claim takes the first event of the partition, if it is due; else it says when the
 // job has to come again.
 func (r *run) claim(ctx context.Context) (*claim, next, error) {
-	i, id := r.inbox, r.line.Event
+	i, id := r.inbox, r.partition.Event
 	lease := i.config.Lease
 	first, look := claimOne, lookAtOne
 	batch := &pgx.Batch{}
-	if r.line.Subject != "" {
-		id, first, look = r.line.Subject, claimFirst, lookAtLine
-		batch.Queue(i.sql(takeLine), id, r.token, lease)
+	if r.partition.Subject != "" {
+		id, first, look = r.partition.Subject, claimFirst, lookAtPartition
+		batch.Queue(i.sql(takePartition), id, r.token, lease)
 	}
 	var c *claim
 	batch.Queue(i.sql(first), id, r.token, lease).QueryRow(func(row pgx.Row) (err error) {
@@ -86,8 +78,8 @@ func (r *run) claim(ctx context.Context) (*claim, next, error) {
 		return err
 	})
 	held, micros := false, int64(-1)
-	if r.line.Subject != "" {
-		batch.Queue(i.sql(leaveLine), id, r.token)
+	if r.partition.Subject != "" {
+		batch.Queue(i.sql(leavePartition), id, r.token)
 		batch.Queue(i.sql(look), id, r.token).QueryRow(scanLook(&held, &micros))
 	} else {
 		batch.Queue(i.sql(look), id).QueryRow(scanLook(&held, &micros))
@@ -104,8 +96,8 @@ func (r *run) claim(ctx context.Context) (*claim, next, error) {
 	case micros < 0:
 		return nil, next{never: true}, nil
 	case held:
-		// Whoever holds the line looks at it again before giving it back, and
-		// comes upon the event of this job. Should they die, the job comes back.
+		// The holder of the partition looks at it again before giving it up, and finds
+		// the event of this job. Should it die, the job comes back.
 		return nil, next{again: true, wait: lease + rand.N(lease/2)}, nil
 	}
 	return nil, next{wait: time.Duration(micros) * time.Microsecond}, nil
@@ -155,12 +147,12 @@ func scanLook(held *bool, micros *int64) func(pgx.Row) error {
 	}
 }
 
-// release gives the line back. If that fails, the lease ends by itself.
+// release gives up the partition. If that fails, the lease ends by itself.
 func (r *run) release() {
-	if r.line.Subject == "" {
+	if r.partition.Subject == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), r.inbox.config.Lease)
 	defer cancel()
-	_, _ = r.inbox.pool.Exec(ctx, r.inbox.sql(leaveLine), r.line.Subject, r.token)
+	_, _ = r.inbox.pool.Exec(ctx, r.inbox.sql(leavePartition), r.partition.Subject, r.token)
 }

@@ -92,7 +92,7 @@ func (i *Inbox) Replay(ctx context.Context, key webhook.Key) error {
 	const statement = `UPDATE {inbox} SET state = 1, due_at = now(), attempts = 0, claim = NULL, reason = NULL, error = NULL
 		WHERE key = $1 AND state = 4 RETURNING coalesce(subject, '')`
 	return i.revise(ctx, key, statement, func(tx pgx.Tx, row *newRow) error {
-		return i.call(ctx, tx, []line{row.line()})
+		return i.insertJobs(ctx, tx, []partition{row.partition()})
 	})
 }
 

@@ -1,26 +1,18 @@
 package riverinbox
 
 import (
-	"context"
-	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
-	"math"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
+	"github.com/dispensary-go/dispensary/webhook/engine"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
-	"github.com/riverqueue/river/riverdriver/riverpgxv5"
-
-	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/webhook/engine"
-	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
 // Inbox is a [engine.Engine] on PostgreSQL and River.
@@ -50,149 +42,6 @@ var _ interface {
 	engine.Engine
 	reconcile.Inbox
 } = (*Inbox)(nil)
-
-// Open brings the tables of inbox and River up to date, and starts an inbox with
-// a River client of its own, which Close stops. The program closes the pool after
-// the inbox. It needs a connection for each worker whose handler uses one, and
-// some more: one listens, one accepts, one keeps the leases. Fewer than four are
-// refused.
-func Open(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
-	if err := Migrate(ctx, pool, c.Tables); err != nil {
-		return nil, err
-	}
-	if err := MigrateRiver(ctx, pool, c.Tables); err != nil {
-		return nil, err
-	}
-	if pool.Config().MaxConns < minConns {
-		return nil, &api.ArgumentError{Field: "pool", Reason: fmt.Sprintf("has %d connections at most, and Open needs %d", pool.Config().MaxConns, minConns)}
-	}
-	i, err := New(ctx, pool, c)
-	if err != nil {
-		return nil, err
-	}
-	if err := i.start(); err != nil {
-		return nil, errors.Join(err, i.Close(ctx))
-	}
-	return i, nil
-}
-
-// minConns are for the listener, the writer, the leases, and one worker.
-const minConns = 4
-
-// fetchCooldown is how long the client of Open waits between fetches. River's
-// tenth of a second would let four workers handle forty events a second.
-const fetchCooldown = 10 * time.Millisecond
-
-// start makes the River client and starts it.
-func (i *Inbox) start() error {
-	config := &river.Config{
-		Schema:               i.config.Tables.River,
-		Logger:               i.worker.Work().Logger,
-		FetchCooldown:        fetchCooldown,
-		RescueStuckJobsAfter: max(i.runTimeout(), river.JobTimeoutDefault),
-	}
-	if i.config.River != nil {
-		i.config.River(config)
-	}
-	if err := i.AddTo(config); err != nil {
-		return err
-	}
-	client, err := river.NewClient(riverpgxv5.New(i.pool), config)
-	if err != nil {
-		return fmt.Errorf("riverinbox: %w", err)
-	}
-	if err := client.Start(context.Background()); err != nil {
-		return fmt.Errorf("riverinbox: starting River: %w", err)
-	}
-	i.works = client
-	return nil
-}
-
-// New makes an inbox that accepts, and whose events are handled by clients that
-// it was added to: see [Inbox.AddTo]. A process that only accepts adds it to
-// none. [Migrate] and [MigrateRiver] come first; it fails with [ErrSchema].
-func New(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
-	c, err := c.withDefaults(pool)
-	if err != nil {
-		return nil, err
-	}
-	worker, err := engine.NewWorker(c.Work)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkSchema(ctx, pool, c.Tables); err != nil {
-		return nil, err
-	}
-	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
-		Schema: c.Tables.River,
-		Logger: worker.Work().Logger,
-		// How often an insert is announced at most. An event that comes between
-		// two announcements waits for River to poll.
-		FetchCooldown: river.FetchCooldownMin,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("riverinbox: %w", err)
-	}
-	i := &Inbox{
-		config: c, worker: worker, pool: pool, client: client, names: c.Tables.names(), name: rand.Text(),
-		jobs: river.InsertOpts{Queue: c.Queue, MaxAttempts: min(worker.Work().Retry.MaxAttempts, math.MaxInt16)},
-		life: engine.NewLifecycle(), ended: make(chan struct{}), reconcilers: map[string]*reconcile.Reconciler{},
-	}
-	i.writer, i.leases = newWriter(i), newLeases(i)
-	i.loops.Go(func() { i.leases.keep(i.ended) })
-	i.loops.Go(i.watch)
-	i.loops.Go(i.retain)
-	return i, nil
-}
-
-// Client is the River client of an inbox that [Open] made, which works jobs of the
-// program's own too where [Config.River] says so. It is nil for one of [New].
-func (i *Inbox) Client() *river.Client[pgx.Tx] { return i.works }
-
-// AddTo registers the workers of the inbox with the configuration of a River
-// client, and its queue with Work.Workers workers if the program has not
-// configured it. The client is the program's to start and to stop: stop it
-// before the inbox is closed, and give it a RescueStuckJobsAfter if an hour is too
-// long for jobs of a process that died to be shown as running. Their events do
-// not wait for that.
-func (i *Inbox) AddTo(config *river.Config) error {
-	if config.Schema != i.config.Tables.River {
-		return &api.ArgumentError{Field: "config.Schema", Reason: fmt.Sprintf("is %q, and the inbox has its jobs in %q", config.Schema, i.config.Tables.River)}
-	}
-	if config.Workers == nil {
-		config.Workers = river.NewWorkers()
-	}
-	if err := errors.Join(
-		river.AddWorkerSafely(config.Workers, &jobWorker{inbox: i}),
-		river.AddWorkerSafely(config.Workers, &reconcileWorker{inbox: i}),
-	); err != nil {
-		return fmt.Errorf("riverinbox: %w", err)
-	}
-	if config.Queues == nil {
-		config.Queues = map[string]river.QueueConfig{}
-	}
-	for queue, workers := range map[string]int{i.config.Queue: i.worker.Work().Workers, i.reconcileQueue(): 1} {
-		if _, ok := config.Queues[queue]; !ok {
-			config.Queues[queue] = river.QueueConfig{MaxWorkers: workers}
-		}
-	}
-	return nil
-}
-
-// Close implements [engine.Engine]. Like that of sqlinbox it returns at the latest a
-// few seconds after the end of ctx, with its error if the database does not answer.
-func (i *Inbox) Close(ctx context.Context) error {
-	return i.life.Close(ctx, func() {
-		if i.works != nil {
-			_ = i.works.Stop(context.Background()) // waits for its jobs, and cannot fail without a context that ends
-		}
-	}, func() error {
-		close(i.ended)
-		i.loops.Wait()
-		i.writer.close()
-		return nil
-	})
-}
 
 // sql puts the names of the tables into a statement.
 func (i *Inbox) sql(statement string) string { return i.names.Replace(statement) }

@@ -15,20 +15,6 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// line is the arguments of a job, and all that a job holds: the subject whose
-// events are due, or the key of an event that waits for nobody.
-type line struct {
-	Subject string `json:"subject,omitempty"`
-	Event   string `json:"event,omitempty"`
-
-	// retryAt is when a job that failed is due again; River asks for it after
-	// Work, with the same arguments.
-	retryAt time.Time
-}
-
-// Kind is how River calls these jobs.
-func (line) Kind() string { return "dispensary_webhook" }
-
 // runTimeout is how long a job may take: it begins no event after the time that
 // one handler may take, and needs a moment to stop.
 func (i *Inbox) runTimeout() time.Duration {
@@ -37,24 +23,24 @@ func (i *Inbox) runTimeout() time.Duration {
 
 // jobWorker is the worker that River calls.
 type jobWorker struct {
-	river.WorkerDefaults[line]
+	river.WorkerDefaults[partition]
 	inbox *Inbox
 }
 
 // Timeout is a bound that River's rescuer needs; handlers have their own.
-func (w *jobWorker) Timeout(*river.Job[line]) time.Duration { return w.inbox.runTimeout() }
+func (w *jobWorker) Timeout(*river.Job[partition]) time.Duration { return w.inbox.runTimeout() }
 
 // NextRetry returns when the event is due that made the job fail. A job that was
 // rescued is due at once: what is to be waited for is a lease, not the job.
-func (w *jobWorker) NextRetry(job *river.Job[line]) time.Time {
+func (w *jobWorker) NextRetry(job *river.Job[partition]) time.Time {
 	if now := time.Now(); job.Args.retryAt.Before(now) {
 		return now // River takes a time that has passed for a mistake
 	}
 	return job.Args.retryAt
 }
 
-// Work handles what is due in the line of the job.
-func (w *jobWorker) Work(ctx context.Context, job *river.Job[line]) error {
+// Work handles what is due in the partition of the job.
+func (w *jobWorker) Work(ctx context.Context, job *river.Job[partition]) error {
 	done, ok := w.inbox.life.Begin()
 	if !ok {
 		return river.JobSnooze(time.Second) // for another client
@@ -87,31 +73,7 @@ func (i *Inbox) postpone(ctx context.Context, err error) error {
 	return river.JobSnooze(time.Second + rand.N(time.Second))
 }
 
-// run is the work of one job.
-type run struct {
-	inbox *Inbox
-	line  line
-	token string // of its claims
-	begun time.Time
-
-	settled       int
-	failing, dead bool
-	finished      bool // nothing is left in the line, which is given back
-	reasons       []string
-}
-
-func (i *Inbox) newRun(l line) *run {
-	return &run{inbox: i, line: l, token: i.newToken(), begun: time.Now()}
-}
-
-// next says when a job has to come again: never, if nothing is left to do.
-type next struct {
-	never bool
-	wait  time.Duration
-	again bool // it was interrupted, and has to come whatever it has done
-}
-
-// drain handles the events of the line one after the other, the oldest first,
+// drain handles the events of the partition one after the other, the oldest first,
 // until none is due.
 func (r *run) drain(ctx context.Context) (next, error) {
 	for {
@@ -157,7 +119,7 @@ func (r *run) remember(a webhook.Attempt) {
 	case webhook.ResultHandled, webhook.ResultSkipped:
 		r.settled++
 	}
-	r.finished = r.settled > 0 && r.line.Subject == ""
+	r.finished = r.settled > 0 && r.partition.Subject == ""
 	if a.Err != nil && len(r.reasons) < 10 {
 		r.reasons = append(r.reasons, fmt.Sprintf("%s: attempt %d %s: %s", a.Key, a.Number, a.Result, a.Reason()))
 	}
@@ -170,7 +132,7 @@ func (r *run) failure() error { return errors.New(strings.Join(r.reasons, "; "))
 // verdict ends the job: completed, or if an event was given up, discarded or
 // cancelled. The event is a dead letter of the inbox then, which is the place to
 // replay it from.
-func (r *run) verdict(job *river.Job[line]) error {
+func (r *run) verdict(job *river.Job[partition]) error {
 	switch {
 	case !r.dead:
 		return nil

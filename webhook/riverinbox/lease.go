@@ -20,16 +20,16 @@ type leases struct {
 
 // held is a claim whose handler runs.
 type held struct {
-	until  time.Time // it is ours for certain
+	until  time.Time // it certainly belongs to this process
 	giveUp time.Time // it is not kept alive any longer
 	cancel context.CancelFunc
 }
 
 func newLeases(i *Inbox) *leases { return &leases{inbox: i, held: map[string]*held{}} }
 
-// hold keeps a claim alive until drop is called. The context that it returns
-// ends when the claim cannot be kept, so that no two workers handle events of a
-// subject, and when Close gives up.
+// hold keeps a claim alive until drop is called. The context that it returns ends when
+// the claim cannot be kept, so that no two workers handle events of one ordering key,
+// and when Close does not wait any longer.
 func (l *leases) hold(ctx context.Context, c *claim) (_ context.Context, drop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	unlink := context.AfterFunc(l.inbox.life.Context(), cancel)
@@ -50,7 +50,7 @@ func (l *leases) hold(ctx context.Context, c *claim) (_ context.Context, drop fu
 	}
 }
 
-// keep is the life of leases. It goes on while Close waits for handlers.
+// keep renews leases until no handler runs any more, also while Close waits for them.
 func (l *leases) keep(stop <-chan struct{}) {
 	ticker := time.NewTicker(l.inbox.config.Lease / 4)
 	defer ticker.Stop()
@@ -64,7 +64,7 @@ func (l *leases) keep(stop <-chan struct{}) {
 	}
 }
 
-// renew extends what is held, and tells handlers whose claim is lost to stop, or
+// renew extends what is held, and ends the contexts of handlers whose claim is lost, or
 // soon will be because the database does not answer.
 func (l *leases) renew() {
 	now := time.Now()
@@ -106,7 +106,7 @@ func (l *leases) alive(now time.Time) map[string]*held {
 	return alive
 }
 
-// extend extends claims and the lines they are made in, and returns which of
+// extend extends claims and the partitions they are made in, and returns which of
 // them were there.
 func (l *leases) extend(tokens []string) (kept map[string]bool, err error) {
 	i := l.inbox
@@ -114,7 +114,7 @@ func (l *leases) extend(tokens []string) (kept map[string]bool, err error) {
 	defer cancel()
 	batch := &pgx.Batch{}
 	batch.Queue(i.sql(`UPDATE {lines} SET until = clock_timestamp() + $2::interval WHERE claim = ANY ($1)`), tokens, i.config.Lease)
-	// An event that is locked is in a transaction that notes it as handled. It can
+	// An event that is locked is in a transaction that stores it as handled. It can
 	// be taken by nobody else, and must not keep the others waiting.
 	batch.Queue(i.sql(`UPDATE {inbox} SET due_at = clock_timestamp() + $2::interval
 		WHERE key IN (SELECT key FROM {inbox} WHERE state = 2 AND claim = ANY ($1) FOR UPDATE SKIP LOCKED)`), tokens, i.config.Lease)

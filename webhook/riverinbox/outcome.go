@@ -23,16 +23,16 @@ func (r *run) recordWithRetry(c *claim, a webhook.Attempt) error {
 	})
 }
 
-// releaseIfEmpty gives the partition back together with the outcome, if that was its last
-// event, which saves looking for another one. The row is locked first: who comes
-// for a newer event meanwhile waits, and finds the line free, or the event seen.
+// releaseIfEmpty gives the partition up together with the outcome, if that was its last
+// event, which saves looking for another one. The row is locked first: a job for a newer
+// event waits meanwhile, and finds the partition free, or the event seen.
 func (r *run) releaseIfEmpty(batch *pgx.Batch) {
-	if r.line.Subject == "" {
+	if r.partition.Subject == "" {
 		return
 	}
-	batch.Queue(r.inbox.sql("SELECT FROM {lines} WHERE subject = $1 AND claim = $2 FOR UPDATE"), r.line.Subject, r.token)
+	batch.Queue(r.inbox.sql("SELECT FROM {lines} WHERE subject = $1 AND claim = $2 FOR UPDATE"), r.partition.Subject, r.token)
 	batch.Queue(r.inbox.sql(`DELETE FROM {lines} WHERE subject = $1 AND claim = $2
-		AND NOT EXISTS (SELECT FROM {inbox} WHERE subject = $1 AND state < 3)`), r.line.Subject, r.token,
+		AND NOT EXISTS (SELECT FROM {inbox} WHERE subject = $1 AND state < 3)`), r.partition.Subject, r.token,
 	).Exec(func(tag pgconn.CommandTag) error {
 		r.finished = tag.RowsAffected() > 0
 		return nil

@@ -36,7 +36,7 @@ func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key,
 	var missing []webhook.Key
 	for n, text := range texts {
 		if !known[text] {
-			known[text] = true // once is enough
+			known[text] = true // it is listed once
 			missing = append(missing, keys[n])
 		}
 	}

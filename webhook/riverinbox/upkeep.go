@@ -13,9 +13,9 @@ import (
 // overdue is how long after its time an event may wait without a job, in leases.
 const overdue = 2
 
-// watch looks, every half of a lease, for events that nobody will come for.
+// watch looks, every half of a lease, for events that no job will come for.
 func (i *Inbox) watch() {
-	i.every(i.config.Lease/2, "webhook inbox cannot look after its events", i.callAgain)
+	i.every(i.config.Lease/2, "webhook inbox cannot look after its events", i.insertForgottenJobs)
 }
 
 // retain deletes, every hour, the keys of what was handled long ago.
@@ -38,11 +38,11 @@ func (i *Inbox) every(d time.Duration, complaint string, f func(context.Context)
 	}
 }
 
-// forgotten finds lines without a worker and without a job: those whose worker
+// forgotten finds partitions without a worker and without a job: those whose worker
 // died, because the job that it had counts as running until River rescues it,
 // and those whose job is gone, because it was fetched by a process that died
-// before it claimed the event, or deleted by people. Who else waits in the line
-// of a subject comes with the first.
+// before it claimed the event, or deleted by people. Other events of an
+// ordering key come with the first.
 const forgotten = `SELECT subject, key FROM (
 		(SELECT key, subject, order_at, seq, due_at FROM {inbox} WHERE state = 2 AND due_at < now() ORDER BY due_at LIMIT $4)
 		UNION ALL
@@ -54,32 +54,32 @@ const forgotten = `SELECT subject, key FROM (
 		AND j.state IN ('available', 'pending', 'retryable', 'scheduled') AND j.scheduled_at < now() + $3::interval
 		AND j.args @> CASE WHEN e.subject IS NULL THEN jsonb_build_object('event', e.key) ELSE jsonb_build_object('subject', e.subject) END)`
 
-// callAgain inserts jobs for events that were forgotten. One replica does it at
+// insertForgottenJobs inserts jobs for events that were forgotten. One replica does it at
 // a time.
-func (i *Inbox) callAgain(ctx context.Context) error {
+func (i *Inbox) insertForgottenJobs(ctx context.Context) error {
 	const most = 200
 	return i.alone(ctx, "watch", func(tx pgx.Tx) error {
-		found, err := tx.Query(ctx, i.sql(forgotten), line{}.Kind(), i.config.Queue, overdue*i.config.Lease, most)
+		found, err := tx.Query(ctx, i.sql(forgotten), partition{}.Kind(), i.config.Queue, overdue*i.config.Lease, most)
 		if err != nil {
 			return fmt.Errorf("riverinbox: %w", err)
 		}
-		lines, err := pgx.CollectRows(found, func(row pgx.CollectableRow) (line, error) {
+		partitions, err := pgx.CollectRows(found, func(row pgx.CollectableRow) (partition, error) {
 			var r newRow
 			var subject *string
 			err := row.Scan(&subject, &r.key)
 			if subject != nil {
 				r.subject = *subject
 			}
-			return r.line(), err
+			return r.partition(), err
 		})
 		if err != nil {
 			return fmt.Errorf("riverinbox: %w", err)
 		}
-		return i.call(ctx, tx, lines)
+		return i.insertJobs(ctx, tx, partitions)
 	})
 }
 
-// purge deletes a little at a time, so that nobody waits for it.
+// purge deletes a little at a time, so that nothing waits for it for long.
 func (i *Inbox) purge(ctx context.Context) error {
 	const few = 1000
 	for _, statement := range []string{
@@ -102,7 +102,7 @@ func (i *Inbox) purge(ctx context.Context) error {
 	return nil
 }
 
-// alone runs f in a transaction, unless another replica is at it.
+// alone runs f in a transaction, unless another replica does.
 func (i *Inbox) alone(ctx context.Context, what string, f func(pgx.Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, transactionTimeout)
 	defer cancel()

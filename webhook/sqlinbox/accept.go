@@ -2,17 +2,10 @@ package sqlinbox
 
 import (
 	"context"
-	"database/sql"
-	"math"
-	"time"
 
-	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
-
-// maxTime is later than everything.
-const maxTime = math.MaxInt64
 
 // Accept implements [webhook.Inbox]: when it returns, the event has been synced
 // to the disk. It fails with [webhook.ErrInboxClosed], [ErrFull], the error of ctx,
@@ -99,9 +92,8 @@ func (r *newRow) insert(t *tx) error {
 	return nil
 }
 
-// place finds out where an event has its place, if it is new: ready where it
-// need not wait, else in line, and if it is older than the one that is ready,
-// before that.
+// state returns the state of an event, if it is new: ready where it need not wait,
+// else in line, and whether it goes before the one that is ready, which is newer.
 func (r *newRow) state(t *tx) (state int, overtakes bool, err error) {
 	if r.orderingKey == "" {
 		return stateReady, false, nil
@@ -115,96 +107,4 @@ func (r *newRow) state(t *tx) (state int, overtakes bool, err error) {
 		return stateInLine, r.orderAt < orderAt, nil
 	}
 	return stateInLine, false, nil
-}
-
-// leaderQuery finds the one event of a subject that is ready or being handled.
-// It goes through the line from its beginning, where that event stands: only
-// what came late stands before it.
-const headQuery = `SELECT seq, state, order_at FROM dispensary_inbox
-	WHERE subject = ? AND state < 5 AND state > 2 ORDER BY order_at, seq LIMIT 1`
-
-// lead makes the oldest event of a subject the one that is ready, unless one of
-// them is being handled.
-func promoteHead(t *tx, orderingKey string) error {
-	var head, orderAt, oldest int64
-	var state int
-	hasHead, err := t.first(headQuery, []any{orderingKey}, &head, &state, &orderAt)
-	if err != nil || hasHead && state == stateRunning {
-		return err
-	}
-	t.ready = true
-	found, err := t.first(`SELECT seq FROM dispensary_inbox
-		WHERE subject = ? AND state < 5 ORDER BY order_at, seq LIMIT 1`, []any{orderingKey}, &oldest)
-	if err != nil || !found || hasHead && head == oldest {
-		return err
-	}
-	if hasHead {
-		if err := t.exec("UPDATE dispensary_inbox SET state = 2 WHERE seq = ?", head); err != nil {
-			return err
-		}
-	}
-	return t.exec("UPDATE dispensary_inbox SET state = 3 WHERE seq = ?", oldest)
-}
-
-// committed tells those who may have something to do after a transaction.
-func (i *Inbox) committed(t *tx) {
-	if t.ready {
-		notify(i.wake)
-	}
-	if t.freed {
-		notify(i.freed)
-	}
-}
-
-// callNext makes the oldest event of a subject the one that is ready, where none
-// is that, or being handled.
-func promoteNext(t *tx, orderingKey string) error {
-	changed, err := t.changed(`UPDATE dispensary_inbox SET state = 3 WHERE seq = (SELECT seq FROM dispensary_inbox
-		WHERE subject = ? AND state < 5 ORDER BY order_at, seq LIMIT 1)`, orderingKey)
-	t.ready = t.ready || changed > 0
-	return err
-}
-
-// tell wakes who waits for a channel of size 1.
-func notify(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default: // it has been told
-	}
-}
-
-func (i *Inbox) now() int64 { return i.config.now().UnixMicro() }
-
-// columns are what a delivery is read from.
-const columns = `key, type, clinic_id, created_at, received_at,
-	(SELECT body FROM dispensary_inbox_bodies b WHERE b.seq = dispensary_inbox.seq)`
-
-type storedRow struct {
-	key, kind, clinicID string
-	createdAt           sql.NullInt64
-	receivedAt          int64
-	body                []byte
-}
-
-func (s *storedRow) into() []any {
-	return []any{&s.key, &s.kind, &s.clinicID, &s.createdAt, &s.receivedAt, &s.body}
-}
-
-// delivery opens the body. A delivery whose body does not open is returned
-// without it, with the error.
-func (i *Inbox) delivery(s *storedRow) (webhook.Delivery, error) {
-	d := webhook.Delivery{
-		Type:       events.Type(s.kind),
-		ClinicID:   s.clinicID,
-		ReceivedAt: time.UnixMicro(s.receivedAt).UTC(),
-	}
-	if s.createdAt.Valid {
-		d.CreatedAt = time.UnixMicro(s.createdAt.Int64).UTC()
-	}
-	if err := d.Key.UnmarshalText([]byte(s.key)); err != nil {
-		return d, err
-	}
-	var err error
-	d.Body, err = engine.OpenBody(i.config.Seal, d.Key, s.body)
-	return d, err
 }

@@ -9,18 +9,6 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// claim is an event that was handed out. Its number is its fencing token: who
-// comes back with an old one is too late.
-type claim struct {
-	storedRow
-	seq, number         int64
-	attempts            int
-	orderingKey, object string
-	reason              string
-	newest              sql.NullInt64
-	claimedAt           time.Time // when the claim was committed
-}
-
 // longest is how long the dispatcher sleeps at most. It is woken for everything
 // that happens in this process; the clock of the machine may be set, though.
 const longest = time.Minute

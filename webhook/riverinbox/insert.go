@@ -1,0 +1,67 @@
+package riverinbox
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// insertQuery stores the events that are new and returns their keys. ON CONFLICT
+// alone would wait for every transaction that has changed the row of an event: one
+// that can be seen to be there is left out before. It is counted so that it is
+// looked up in the index, whatever plan was made when the table was small.
+const insertQuery = `INSERT INTO {inbox} (key, type, clinic_id, created_at, received_at, order_at, subject, object, state, due_at, body)
+	SELECT key, type, clinic_id, created_at, received_at, order_at, nullif(subject, ''), nullif(object, ''), 1, now(), body
+	FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[], $6::timestamptz[], $7::text[], $8::text[], $9::bytea[])
+	AS new (key, type, clinic_id, created_at, received_at, order_at, subject, object, body)
+	WHERE (SELECT count(*) FROM {inbox} e WHERE e.key = new.key) = 0
+	ON CONFLICT (key) DO NOTHING RETURNING key`
+
+// insert stores events, with a job for each that is new and whatever also adds in
+// between, and returns the keys of those. All replicas insert in the order of the
+// keys, so that none waits for another that waits for it.
+func (i *Inbox) insert(ctx context.Context, tx pgx.Tx, rows []*newRow, also func(*pgx.Batch)) (fresh map[string]bool, err error) {
+	slices.SortFunc(rows, func(a, b *newRow) int { return cmp.Compare(a.key, b.key) })
+	var keys []string
+	batch := &pgx.Batch{}
+	batch.Queue(i.sql(insertQuery), columnsOf(rows)...).Query(func(found pgx.Rows) (err error) {
+		keys, err = pgx.CollectRows(found, pgx.RowTo[string])
+		return err
+	})
+	also(batch)
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, fmt.Errorf("riverinbox: %w", err)
+	}
+	fresh = make(map[string]bool, len(keys))
+	for _, key := range keys {
+		fresh[key] = true
+	}
+	var partitions []partition
+	for n, row := range rows {
+		if fresh[row.key] && (n == 0 || rows[n-1].key != row.key) {
+			partitions = append(partitions, row.partition())
+		}
+	}
+	return fresh, i.insertJobs(ctx, tx, partitions)
+}
+
+// columnsOf turns rows into the columns that insertQuery takes.
+func columnsOf(rows []*newRow) []any {
+	n := len(rows)
+	keys, types, clinics := make([]string, n), make([]string, n), make([]string, n)
+	created, received, ordered := make([]*time.Time, n), make([]time.Time, n), make([]time.Time, n)
+	subjects, objects, bodies := make([]string, n), make([]string, n), make([][]byte, n)
+	for at, r := range rows {
+		keys[at], types[at], clinics[at] = r.key, text(string(r.delivery.Type)), text(r.delivery.ClinicID)
+		if !r.delivery.CreatedAt.IsZero() {
+			created[at] = &r.delivery.CreatedAt
+		}
+		received[at], ordered[at] = r.delivery.ReceivedAt, r.delivery.OrderTime()
+		subjects[at], objects[at], bodies[at] = r.subject, r.object, r.body
+	}
+	return []any{keys, types, clinics, created, received, ordered, subjects, objects, bodies}
+}

@@ -1,0 +1,234 @@
+package sqlinbox
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	_ "modernc.org/sqlite" // the driver of Open
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/webhook/engine"
+)
+
+// Open opens the inbox in a file, which is made if it is not there, readable for
+// its owner only, brings its tables up to date, and starts its workers. Close
+// it to end them. It fails with [ErrInUse] and [ErrNewerSchema].
+func Open(path string, c Config) (*Inbox, error) {
+	name, err := DSN(path)
+	if err != nil {
+		return nil, err
+	}
+	db, err := sql.Open("sqlite", name)
+	if err != nil {
+		return nil, fmt.Errorf("sqlinbox: %w", err)
+	}
+	inbox, err := open(db, c, func(ctx context.Context) error {
+		if err := Migrate(ctx, db); err != nil {
+			return err
+		}
+		if err := enableShrinking(ctx, db, false); err != nil && c.Work.Logger != nil {
+			c.Work.Logger.LogAttrs(ctx, slog.LevelWarn, "webhook inbox will not shrink", slog.String("reason", err.Error()))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	inbox.release = append(inbox.release, db.Close)
+	return inbox, nil
+}
+
+// New opens the inbox in a SQLite database that the program has open, of any
+// driver, and starts its workers. [Migrate] comes first, and [DSN] is what to open
+// it with. It fails with [ErrInUse], [ErrSchema] and [ErrNewerSchema], and for a
+// database in memory.
+//
+// The inbox takes one connection for itself, so the pool needs two at least, and
+// the file write-ahead logging, which is switched on for good. The program
+// closes db after the inbox.
+func New(db *sql.DB, c Config) (*Inbox, error) {
+	if db.Stats().MaxOpenConnections == 1 {
+		return nil, &api.ArgumentError{Field: "db", Reason: "has a pool of one connection, which the inbox needs for itself"}
+	}
+	return open(db, c, nil)
+}
+
+// open locks the database, prepares it, and starts everything.
+func open(db *sql.DB, c Config, migrate func(context.Context) error) (_ *Inbox, err error) {
+	c, err = c.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	worker, err := engine.NewWorker(c.Work)
+	if err != nil {
+		return nil, err
+	}
+	ctx := context.Background()
+	path, err := pathOf(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	locked, err := lock(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = locked.Close()
+		}
+	}()
+	inbox := newInbox(c, worker, db)
+	inbox.reserve.path, inbox.reserve.log = path+".reserve", path+"-wal"
+	err = inbox.reserve.allocate()
+	if errors.Is(err, ErrFull) {
+		inbox.reserve.spent.Store(true)
+	} else if err != nil {
+		return nil, err
+	}
+	err = inbox.prepare(ctx, migrate)
+	if isFull(err) && !inbox.reserve.spent.Swap(true) {
+		err = errors.Join(os.Truncate(inbox.reserve.path, 0), inbox.prepare(ctx, migrate))
+	}
+	if err != nil {
+		return nil, err
+	}
+	inbox.release = append(inbox.release, locked.Close)
+	return inbox, nil
+}
+
+// prepare brings the database up to date, and starts everything.
+func (i *Inbox) prepare(ctx context.Context, migrate func(context.Context) error) error {
+	if migrate != nil {
+		if err := migrate(ctx); err != nil {
+			return err
+		}
+	}
+	conn, err := writingConn(ctx, i.db)
+	if err != nil {
+		return err
+	}
+	if err := conn.QueryRowContext(ctx, "PRAGMA max_page_count").Scan(&i.reserve.pages); err != nil {
+		return fmt.Errorf("sqlinbox: %w", errors.Join(err, conn.Close()))
+	}
+	unlimited := func() error { return i.reserve.limit(conn, true) } // as it was
+	if err := i.reserve.limit(conn, i.reserve.spent.Load()); err != nil {
+		return errors.Join(err, unlimited(), conn.Close())
+	}
+	i.writer = newWriter(conn, hooks{i.fill, i.committed, i.spend})
+	if err := i.start(); err != nil {
+		i.writer.Close()
+		return errors.Join(err, unlimited(), conn.Close())
+	}
+	i.release = []func() error{unlimited, conn.Close}
+	return nil
+}
+
+func newInbox(c Config, worker *engine.Worker, db *sql.DB) *Inbox {
+	inbox := &Inbox{
+		config: c,
+		worker: worker,
+		db:     db,
+		life:   engine.NewLifecycle(),
+		wake:   make(chan struct{}, 1),
+		freed:  make(chan struct{}, 1),
+		slots:  make(chan struct{}, worker.Work().Workers),
+	}
+	inbox.life.Patience = cmp.Or(c.patience, inbox.life.Patience)
+	for range cap(inbox.slots) {
+		inbox.slots <- struct{}{}
+	}
+	return inbox
+}
+
+// start takes back what the process before was handling, which nobody can be
+// handling any more since the lock is ours, and begins to work.
+func (i *Inbox) start() error {
+	err := i.writer.do(i.life.Context(), func(t *tx) error {
+		i.lastNow = maxTime // whatever it was for the process before
+		return errors.Join(i.reap(t, maxTime), i.followClock(t, i.now()))
+	})
+	if err != nil {
+		return err
+	}
+	i.loops.Go(i.dispatch)
+	i.loops.Go(i.retain)
+	i.loops.Go(i.shrink)
+	i.committed(&tx{freed: true}) // by the process before
+	return nil
+}
+
+// pathOf returns the path of a database, as SQLite has resolved it.
+func pathOf(ctx context.Context, db *sql.DB) (string, error) {
+	var file string
+	err := db.QueryRowContext(ctx, "SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&file)
+	if err != nil {
+		return "", fmt.Errorf("sqlinbox: %w", err)
+	}
+	if file == "" {
+		return "", errors.New("sqlinbox: the database is in memory, where nothing lasts: use a file, or package memoryinbox")
+	}
+	if resolved, err := filepath.EvalSymlinks(file); err == nil {
+		file = resolved
+	}
+	return file, nil
+}
+
+// writingConn sets up the connection of the writer, and makes sure that what it
+// commits is on disk.
+func writingConn(ctx context.Context, db *sql.DB) (_ *sql.Conn, err error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("sqlinbox: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = conn.Close()
+		}
+	}()
+	for _, pragma := range []string{
+		busyTimeout,
+		"PRAGMA journal_mode = WAL",
+		"PRAGMA synchronous = FULL",
+		"PRAGMA fullfsync = 1", // on macOS a sync is none without it
+		"PRAGMA checkpoint_fullfsync = 1",
+		"PRAGMA journal_size_limit = 8388608", // what a burst leaves of the log
+	} {
+		if _, err := conn.ExecContext(ctx, pragma); err != nil {
+			return nil, fmt.Errorf("sqlinbox: %w", err)
+		}
+	}
+	var mode string
+	var synchronous int
+	if err := errors.Join(
+		conn.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode),
+		conn.QueryRowContext(ctx, "PRAGMA synchronous").Scan(&synchronous),
+	); err != nil {
+		return nil, fmt.Errorf("sqlinbox: %w", err)
+	}
+	if mode != "wal" || synchronous < 2 {
+		return nil, fmt.Errorf("sqlinbox: the database refuses to be durable: journal_mode %s, synchronous %d", mode, synchronous)
+	}
+	return conn, checkSchema(ctx, conn)
+}
+
+// Close implements [engine.Engine]. It returns once everything has ended, at the
+// latest a few seconds after the end of ctx: with the error of ctx if the database
+// or a function of [InTransaction] still holds the writer by then. The rest ends
+// by itself then, the lock of the file included, and can be waited for by closing
+// again. What was acknowledged is on the disk in any case.
+func (i *Inbox) Close(ctx context.Context) error {
+	return i.life.Close(ctx, i.loops.Wait, func() (err error) { // the dispatcher starts handlers
+		i.loops.Wait()
+		i.writer.Close()
+		for _, release := range i.release {
+			err = errors.Join(err, release())
+		}
+		return err
+	})
+}

@@ -1,0 +1,60 @@
+package sqlinbox
+
+import (
+	"database/sql"
+	"math"
+	"time"
+
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
+)
+
+// maxTime is later than everything.
+const maxTime = math.MaxInt64
+
+// columns are what a delivery is read from.
+const columns = `key, type, clinic_id, created_at, received_at,
+	(SELECT body FROM dispensary_inbox_bodies b WHERE b.seq = dispensary_inbox.seq)`
+
+type storedRow struct {
+	key, kind, clinicID string
+	createdAt           sql.NullInt64
+	receivedAt          int64
+	body                []byte
+}
+
+func (s *storedRow) into() []any {
+	return []any{&s.key, &s.kind, &s.clinicID, &s.createdAt, &s.receivedAt, &s.body}
+}
+
+// delivery opens the body. A delivery whose body does not open is returned
+// without it, with the error.
+func (i *Inbox) delivery(s *storedRow) (webhook.Delivery, error) {
+	d := webhook.Delivery{
+		Type:       events.Type(s.kind),
+		ClinicID:   s.clinicID,
+		ReceivedAt: time.UnixMicro(s.receivedAt).UTC(),
+	}
+	if s.createdAt.Valid {
+		d.CreatedAt = time.UnixMicro(s.createdAt.Int64).UTC()
+	}
+	if err := d.Key.UnmarshalText([]byte(s.key)); err != nil {
+		return d, err
+	}
+	var err error
+	d.Body, err = engine.OpenBody(i.config.Seal, d.Key, s.body)
+	return d, err
+}
+
+// claim is an event that was handed out. Its number is its fencing token: an
+// outcome with an old one is refused.
+type claim struct {
+	storedRow
+	seq, number         int64
+	attempts            int
+	orderingKey, object string
+	reason              string
+	newest              sql.NullInt64
+	claimedAt           time.Time // when the claim was committed
+}
