@@ -4,12 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -23,129 +19,6 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/connect"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
-
-const stateKey = dispensary.Secret("0123456789abcdef0123456789abcdef")
-
-// fixture is an integrator's application and the platform of one country, or of
-// two, without a socket.
-type fixture struct {
-	platforms []*dispensarytest.Server
-	accounts  *accounts.Accounts
-	store     *tokens.MemoryStore
-
-	mu     sync.Mutex
-	events []string
-	user   string // who is signed in
-}
-
-var regions = []model.Region{model.UnitedStates, model.Canada}
-
-func newFixture(t testing.TB, countries int, changes ...func(*accounts.Config)) *fixture {
-	t.Helper()
-	p := &fixture{store: tokens.NewMemoryStore(), user: "us:dr-17"}
-	config := accounts.Config{Tokens: tokens.Config{Store: p.store, Observers: []tokens.Observer{{Event: p.note}}}}
-	clients := map[dispensary.Environment]*http.Client{}
-	for i := range countries {
-		host := fmt.Sprintf("https://ehr-%d.example.com", i)
-		platform := dispensarytest.New(t, dispensarytest.WithInMemory(), dispensarytest.WithRegion(regions[i]),
-			dispensarytest.WithRedirectURI(host+"/dispensary/callback"))
-		p.platforms = append(p.platforms, platform)
-		app := platform.Application()
-		config.Applications = append(config.Applications, oauth.Config{
-			Site: platform.Site(), ClientID: app.ClientID, ClientSecret: dispensary.Secret(app.ClientSecret),
-			RedirectURL: app.RedirectURI, HTTPClient: platform.HTTPClient(),
-		})
-		clients[platform.Site().Environment] = platform.HTTPClient()
-	}
-	if countries > 1 {
-		config.Locate = locate
-	}
-	config.Options = func(e dispensary.Environment) []dispensary.Option {
-		return []dispensary.Option{dispensary.WithHTTPClient(clients[e])}
-	}
-	for _, change := range changes {
-		change(&config)
-	}
-	var err error
-	p.accounts, err = accounts.New(config)
-	require.NoError(t, err)
-	p.mount(t)
-	return p
-}
-
-// locate reads the country from the user's key.
-func locate(_ context.Context, user string) (dispensary.Environment, error) {
-	country, _, _ := strings.Cut(user, ":")
-	e, err := dispensary.ParseEnvironment(country + "/sandbox")
-	if country == "unknown" {
-		return dispensary.Environment{Region: dispensary.US, Stage: dispensary.Production}, nil
-	}
-	return e, err
-}
-
-func (p *fixture) mount(t testing.TB) {
-	t.Helper()
-	handler, err := p.accounts.Handler(connect.Config{
-		StateKeys: []dispensary.Secret{stateKey},
-		User: func(r *http.Request) (string, error) {
-			if r.URL.RawQuery != "" {
-				return "", errors.New("the hook saw a query")
-			}
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			return p.user, nil
-		},
-	})
-	require.NoError(t, err)
-	mux := http.NewServeMux()
-	mux.Handle("/dispensary/", handler)
-	mux.HandleFunc("/done", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "welcome") })
-	for i, platform := range p.platforms {
-		require.NoError(t, platform.Host(fmt.Sprintf("https://ehr-%d.example.com", i), mux))
-	}
-}
-
-func (p *fixture) note(_ context.Context, e tokens.Event) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.events = append(p.events, strings.TrimPrefix(fmt.Sprintf("%T ", e), "tokens.")+e.Subject().User)
-}
-
-// connect lets a user walk through the pages.
-func (p *fixture) connect(t testing.TB, country int, user string) {
-	t.Helper()
-	p.mu.Lock()
-	p.user = user
-	p.mu.Unlock()
-	address := fmt.Sprintf("https://ehr-%d.example.com/dispensary/connect?return_to=/done", country)
-	answer, err := p.platforms[country].Browser(model.User{}).Authorize(t.Context(), address)
-	require.NoError(t, err)
-	defer func() { _ = answer.Body.Close() }()
-	body, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
-	require.Equal(t, "welcome", string(body))
-}
-
-func (p *fixture) client(t testing.TB, user string) *dispensary.Client {
-	t.Helper()
-	client, err := p.accounts.Client(t.Context(), user)
-	require.NoError(t, err)
-	return client
-}
-
-func (p *fixture) status(t testing.TB, user string) accounts.Status {
-	t.Helper()
-	account, err := p.accounts.Status(t.Context(), user)
-	require.NoError(t, err)
-	return account.Status
-}
-
-// bubble runs a test in parallel on a fake clock.
-func bubble(t *testing.T, test func(t *testing.T)) {
-	t.Helper()
-	t.Parallel()
-	synctest.Test(t, test)
-}
 
 func TestAccountsLife(t *testing.T) {
 	bubble(t, func(t *testing.T) {
