@@ -96,7 +96,7 @@ func New(config Config) (*Accounts, error) {
 	case config.Tokens.Client != nil:
 		return nil, configError("Tokens.Client", "must be left empty")
 	case config.Locate == nil && len(config.Applications) > 1:
-		return nil, configError("Locate", "is nil: with several applications it has to tell them apart")
+		return nil, configError("Locate", "is nil: with several applications it has to find the one of each user")
 	case config.CachedUsers < 0:
 		return nil, configError("CachedUsers", "must not be negative")
 	}

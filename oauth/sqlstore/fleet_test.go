@@ -64,27 +64,27 @@ func newFleet(t *testing.T, d database, rotation dispensarytest.Behavior, users 
 	return f
 }
 
-// serve stands before the platform and tells the hook of refreshes.
+// serve forwards requests to the platform and calls the hook around refreshes.
 func (f *fleet) serve(w http.ResponseWriter, r *http.Request) {
 	if !strings.HasSuffix(r.URL.Path, "/oauth/token") {
 		f.fake.Handler().ServeHTTP(w, r)
 		return
 	}
 	name := r.UserAgent()
-	f.tell(name, beforeTheRefresh)
+	f.callHook(name, beforeTheRefresh)
 	answer := httptest.NewRecorder()
 	f.fake.Handler().ServeHTTP(answer, r)
-	f.tell(name, beforeTheAnswer)
+	f.callHook(name, beforeTheAnswer)
 	for field, values := range answer.Header() {
 		w.Header()[field] = values
 	}
 	w.WriteHeader(answer.Code)
 	_, _ = w.Write(answer.Body.Bytes())
 	_ = http.NewResponseController(w).Flush()
-	f.tell(name, afterTheAnswer)
+	f.callHook(name, afterTheAnswer)
 }
 
-func (f *fleet) tell(replica string, when moment) {
+func (f *fleet) callHook(replica string, when moment) {
 	f.mu.Lock()
 	hook := f.hook
 	f.mu.Unlock()

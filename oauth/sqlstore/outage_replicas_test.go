@@ -91,7 +91,7 @@ type outageOrder struct {
 type outageReport struct {
 	Calls, Failed int
 	Broken        []string // users whose calls did not work in the end
-	Told          []string // users of whom a MustReauthorize told, ever
+	Reported      []string // users for whom there was a MustReauthorize event, ever
 	Slowest       time.Duration
 }
 
@@ -180,7 +180,7 @@ func outlive(t *testing.T, o *brokenPlatform, users int, length time.Duration) s
 	for _, p := range processes {
 		p.send("recover")
 	}
-	broken, wrongly, told := 0, 0, map[string]bool{}
+	broken, wrongly, reported := 0, 0, map[string]bool{}
 	var slowest time.Duration
 	for _, p := range processes {
 		r := p.report()
@@ -190,8 +190,8 @@ func outlive(t *testing.T, o *brokenPlatform, users int, length time.Duration) s
 				broken++
 			}
 		}
-		for _, name := range r.Told {
-			told[name] = true
+		for _, name := range r.Reported {
+			reported[name] = true
 		}
 		p.send("end")
 	}
@@ -202,12 +202,12 @@ func outlive(t *testing.T, o *brokenPlatform, users int, length time.Duration) s
 	require.NoError(t, err)
 	marked := 0
 	for _, record := range records {
-		told[record.Key.User] = true
+		reported[record.Key.User] = true
 		if revoked[record.Key.User] {
 			marked++
 		}
 	}
-	for name := range told {
+	for name := range reported {
 		if !revoked[name] {
 			wrongly++
 		}

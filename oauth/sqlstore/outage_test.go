@@ -38,7 +38,7 @@ func (d database) behindOutage(t *testing.T) (database, outage) {
 	}
 	l := newLine(t, target)
 	d.name = strings.Replace(d.name, target, l.listener.Addr().String(), 1)
-	return d, outage{begin: l.cut, end: l.mend}
+	return d, outage{begin: l.cut, end: l.restore}
 }
 
 // line forwards connections to a server.
@@ -113,7 +113,8 @@ func (l *line) cut() {
 	clear(l.conns)
 }
 
-func (l *line) mend() {
+// restore lets new connections through again.
+func (l *line) restore() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.dead = false

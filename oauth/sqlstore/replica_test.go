@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	_ = mysql.SetLogger(&mysql.NopLogger{}) // it would tell of every line that a test cuts
+	_ = mysql.SetLogger(&mysql.NopLogger{}) // it would log every connection that a test cuts
 	os.Exit(m.Run())
 }
 
@@ -63,7 +63,7 @@ type order struct {
 type report struct {
 	Calls    int
 	Failures []string
-	Slowest  time.Duration // wait for a token, which is reported and not judged
+	Slowest  time.Duration // wait for a token; only printed, with no limit
 }
 
 // replica is the program: a client, a store, and calls of the platform.

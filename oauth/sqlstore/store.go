@@ -137,11 +137,11 @@ func (s *Store) row(ctx context.Context, op string, key tokens.Key, query statem
 }
 
 // write runs a statement that writes a row and returns its new version. It
-// returns [sql.ErrNoRows] where no row is as the statement wants it. MySQL tells that
-// by the last inserted id, which [newStatements] has every row set that is found: how
-// it counts rows depends on the connection (clientFoundRows), and where it counts
-// those that have changed, a lease that is prolonged on a clock that stands still is
-// none.
+// returns [sql.ErrNoRows] if no row meets the statement's conditions. On MySQL the last
+// inserted id shows that: the statements of [newStatements] set it to the version for each
+// row that they find. The count of affected rows would not do. It depends on the connection
+// (clientFoundRows): where only changed rows count, prolonging a lease on a clock that
+// stands still counts none.
 func (s *Store) write(ctx context.Context, op string, query statement, v values) (version int64, err error) {
 	err = s.retry(ctx, op, query, func() error {
 		if s.dialect != MySQL {

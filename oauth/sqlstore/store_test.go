@@ -174,12 +174,12 @@ func TestEndOfContextWhileOthersWrite(t *testing.T) {
 		began := time.Now()
 		_, err = store.Save(ctx, user17, token("next"))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.Less(t, time.Since(began), 30*time.Second, "servers wait for a row for 50 seconds, or for ever")
+		assert.Less(t, time.Since(began), 30*time.Second, "servers wait for a row for 50 seconds, or without end")
 		_, err = conn.ExecContext(t.Context(), "ROLLBACK")
 		require.NoError(t, err)
 		require.NoError(t, conn.Close())
 		_, err = store.Load(t.Context(), user17)
-		require.NoError(t, err, "MySQL may have gone on and written it: the error told that nobody knows")
+		require.NoError(t, err, "MySQL may have gone on and written it: the error left that open")
 	})
 }
 

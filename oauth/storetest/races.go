@@ -176,8 +176,8 @@ func deleteOnce(t *testing.T, open opener) {
 	requireError(t, err, tokens.ErrNoRecord, "a refresh brought a deleted user back")
 }
 
-// deleteAmongSaves lets everybody disconnect a user, who authorizes anew as soon as
-// one of them has: only the token that was to go goes.
+// deleteAmongSaves has all callers disconnect a user, who authorizes again as soon as
+// the first has: only the token of before is deleted.
 func deleteAmongSaves(t *testing.T, open opener) {
 	for round := range 5 {
 		record := save(t, open(), user17, round)
