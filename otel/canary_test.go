@@ -43,14 +43,14 @@ func TestNothingLeaks(t *testing.T) {
 	}
 }
 
-// requireSilent fails if a value of the platform's patients, one of its secrets, or
-// one of words, is told.
+// requireSilent fails if the text has a value of the platform's patients, one of its
+// secrets, or one of words in it.
 func requireSilent(t *testing.T, platform *dispensarytest.Server, said string, words map[string]bool) {
 	t.Helper()
 	platform.CheckNoLeak(t, said)
 	for word := range words {
 		if at := strings.Index(said, word); at >= 0 {
-			t.Errorf("%q is told: …%s", word, said[max(0, at-120):min(len(said), at+60)])
+			t.Errorf("%q is in the text: …%s", word, said[max(0, at-120):min(len(said), at+60)])
 		}
 	}
 }

@@ -37,7 +37,7 @@ func TestCallWithRetries(t *testing.T) {
 	client := platform.Client(model.User{}, quick(), r.Client(), dispensary.WithLimiter(limiter),
 		dispensary.WithHTTPClient(through(platform.HTTPClient().Transport, func(r *http.Request) {
 			parents = append(parents, trace.SpanContextFromContext(r.Context()).SpanID())
-			assert.Empty(t, r.Header.Get("Traceparent"), "nothing is told to the platform unless asked for")
+			assert.Empty(t, r.Header.Get("Traceparent"), "no trace goes to the platform unless asked for")
 		})))
 	ctx, mine := r.tracers.Tracer("test").Start(t.Context(), "mine")
 	_, err = client.Clinic.Patients.Get(ctx, platform.Platform().Patients()[0].ID)
@@ -88,7 +88,7 @@ func requireAttempt(t *testing.T, span tracetest.SpanStub, want map[string]strin
 	failed := want["error.type"] != ""
 	assert.Equal(t, failed, span.Status.Code == codes.Error)
 	assert.Empty(t, span.Status.Description)
-	assert.Empty(t, span.Events, "an exception would tell the error's text")
+	assert.Empty(t, span.Events, "an exception would have the error's text")
 }
 
 // A call that fails is an error, with why in a word.

@@ -88,7 +88,7 @@ func TestRefreshBelowTheCall(t *testing.T) {
 	assert.Equal(t, []point{{map[string]string{
 		"dispensary.oauth.event": "refreshed", "dispensary.region": "us", "dispensary.stage": "sandbox",
 	}, 1}}, c.points(t, "dispensary.oauth.events"))
-	require.Len(t, c.events, 1, "the program's own hook is called, and its panic harms nobody")
+	require.Len(t, c.events, 1, "the program's own hook is called, and its panic does no harm")
 	assert.NotContains(t, c.dump(t), user)
 }
 
@@ -128,12 +128,12 @@ func TestUserWhoMustReauthorize(t *testing.T) {
 func TestEventsHaveNames(t *testing.T) {
 	t.Parallel()
 	r := record(t)
-	tell := r.Tokens(tokens.Config{}).Observers[0].Event
+	observe := r.Tokens(tokens.Config{}).Observers[0].Event
 	for _, event := range []tokens.Event{
 		tokens.Connected{}, tokens.Disconnected{}, tokens.Refreshed{}, tokens.MustReauthorize{}, tokens.Restored{}, tokens.CommitDelayed{Err: errors.New("away")},
 		tokens.BreakerTripped{}, tokens.ConfigErrorDetected{Err: &oauth.ConfigError{}}, later{},
 	} {
-		tell(t.Context(), event)
+		observe(t.Context(), event)
 	}
 	var names []string
 	for _, p := range r.points(t, "dispensary.oauth.events") {

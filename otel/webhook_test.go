@@ -97,7 +97,7 @@ func TestEventFromRequestToHandler(t *testing.T) {
 	assert.Equal(t, trace.SpanKindServer, request.SpanKind)
 	assert.Equal(t, trace.SpanKindProducer, accept.SpanKind)
 	assert.Equal(t, trace.SpanKindConsumer, process.SpanKind)
-	assert.False(t, process.Parent.IsValid(), "a trace of its own")
+	assert.False(t, process.Parent.IsValid(), "a new trace")
 	require.Len(t, process.Links, 1)
 	assert.Equal(t, accept.SpanContext.SpanID(), process.Links[0].SpanContext.SpanID())
 	requireChild(t, process, r.one(t, "clinic.get"))
@@ -204,21 +204,21 @@ func TestUnknownEventTypeIsNotRecorded(t *testing.T) {
 	assert.NotContains(t, r.dump(t), "Jane")
 }
 
-// What the program observes with on its own goes on, and comes first.
+// The program's own hooks stay, and are called first.
 func TestCallersHooksOfAWebhookStay(t *testing.T) {
 	t.Parallel()
 	type key struct{}
-	var told []string
+	var observed []string
 	r := newReceiver(t, succeed, func(c *webhook.HandlerConfig) {
 		c.Observer.RequestStart = func(ctx context.Context, _ *http.Request) context.Context {
 			return context.WithValue(ctx, key{}, "own")
 		}
 		c.Observer.RequestEnd = func(ctx context.Context, o webhook.Observation) {
-			told = append(told, fmt.Sprint(ctx.Value(key{}), o.Outcome))
+			observed = append(observed, fmt.Sprint(ctx.Value(key{}), o.Outcome))
 			panic("an observer of the program's own")
 		}
 	})
 	r.handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
-	assert.Equal(t, []string{"ownrefused"}, told)
+	assert.Equal(t, []string{"ownrefused"}, observed)
 	assert.Equal(t, "method", set(r.one(t, "receive webhook"))["error.type"])
 }

@@ -121,20 +121,23 @@ func TestLinkIsToTheDeliveryThatWasStored(t *testing.T) {
 func TestCallersHooksOfWorkStay(t *testing.T) {
 	t.Parallel()
 	type key struct{}
-	var told []any
+	var observed []any
 	r := record(t)
 	attempt(t, r.Work(webhook.Work{
-		Handle: func(ctx context.Context, _ events.Event) error { told = append(told, ctx.Value(key{})); return nil },
+		Handle: func(ctx context.Context, _ events.Event) error {
+			observed = append(observed, ctx.Value(key{}))
+			return nil
+		},
 		Observer: webhook.Observer{
 			AttemptStart: func(ctx context.Context, _ webhook.Attempt) context.Context {
 				return context.WithValue(ctx, key{}, "own")
 			},
 			AttemptEnd: func(ctx context.Context, _ webhook.Attempt) {
-				told = append(told, ctx.Value(key{}))
-				panic("of its own")
+				observed = append(observed, ctx.Value(key{}))
+				panic("in the program's hook")
 			},
 		},
 	}), engine.Task{Delivery: delivery("evt_1"), Attempt: 1}, nil)
-	assert.Equal(t, []any{"own", "own"}, told)
+	assert.Equal(t, []any{"own", "own"}, observed)
 	r.one(t, "process order.placed")
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The list of attributes, once more: a key is added here, too, by whoever has
-// thought about what its values may tell.
+// The list of attributes is repeated here, so that a key is added only after its values
+// have been checked for what they may reveal.
 func TestAllowedAttributes(t *testing.T) {
 	t.Parallel()
 	var keys []string
