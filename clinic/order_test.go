@@ -26,8 +26,8 @@ func wantOrder(held model.Order) clinic.Order {
 	}
 }
 
-// requireOrder holds an order against the platform's. Times are compared as
-// instants: the platform writes them with the offset of its own zone.
+// requireOrder compares an order with the platform's. Times are compared as
+// instants: the platform writes them with the offset of its time zone.
 func requireOrder(t *testing.T, want clinic.Order, completed time.Time, got clinic.Order) {
 	t.Helper()
 	assert.True(t, got.CompletedAt.Equal(completed.Truncate(time.Millisecond)), "%s is not %s", got.CompletedAt, completed)

@@ -200,10 +200,10 @@ func TestSearchPatients(t *testing.T) {
 	assert.Equal(t, []string{"Jane"}, search("Doe Jane"))
 	assert.Equal(t, []string{"Samuel"}, search("samuel.okafor@example.org"))
 	assert.Empty(t, search("nobody & co"))
-	everybody := resourcetest.Walk(t, 2, func(p api.Paging) clinic.PatientSearchOptions {
+	all := resourcetest.Walk(t, 2, func(p api.Paging) clinic.PatientSearchOptions {
 		return clinic.PatientSearchOptions{Query: "example.org", Paging: p}
 	},
 		b.Patients.Search, b.Patients.SearchPages, b.Patients.SearchAll)
-	assert.Len(t, everybody, len(b.Platform().Patients()))
+	assert.Len(t, all, len(b.Platform().Patients()))
 	b.Journal().CheckNoUnexpected(t)
 }

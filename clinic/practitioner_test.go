@@ -44,7 +44,7 @@ func TestPractitioners(t *testing.T) {
 		got, err := b.Practitioners.Get(t.Context(), held.ID)
 		require.NoError(t, err)
 		assert.EqualExportedValues(t, wantPractitioner(held), *got)
-		assert.Equal(t, *got, listed[i], "lists tell the same as a single one")
+		assert.Equal(t, *got, listed[i], "lists have the same fields as a single one")
 	}
 }
 

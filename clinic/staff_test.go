@@ -30,7 +30,7 @@ func TestStaff(t *testing.T) {
 	for _, member := range listed {
 		got, err := b.Staff.Get(t.Context(), member.ID)
 		require.NoError(t, err)
-		assert.Equal(t, member, *got, "lists tell the same as a single one")
+		assert.Equal(t, member, *got, "lists have the same fields as a single one")
 	}
 	b.Journal().CheckNoUnexpected(t)
 }

@@ -16,7 +16,7 @@ import (
 //
 // It is safe to repeat, and safe where an answer is lost: a create call without a
 // clear answer is followed by looks for the plan, and by another create call only
-// where the platform itself has said that it failed, with a 500 of its own. Where
+// where the platform itself, and no gateway, has answered 500. Where
 // no answer came, or one that a gateway gives (502, 503, 504, a page instead of
 // JSON), and no plan appears, the error is an [*api.EnsureError] that matches
 // [api.ErrMaybeApplied]: the platform may still be at work, so ensure again later.

@@ -23,7 +23,7 @@ func (b *bench) requirePlan(t *testing.T, got treatmentplans.Plan) {
 	assert.Equal(t, held.PractitionerID, got.Practitioner.ID)
 	assert.Equal(t, held.PersonalMessage, got.PersonalMessage)
 	assert.Equal(t, held.MetadataID, got.Metadata.ID)
-	assert.Equal(t, api.DateOf(held.AvailableAt), api.DateOf(got.AvailableAt.Time), "the platform tells the day only")
+	assert.Equal(t, api.DateOf(held.AvailableAt), api.DateOf(got.AvailableAt.Time), "the platform has the day only")
 	assert.WithinDuration(t, held.CreatedAt, got.CreatedAt.Time, 1e6)
 	assert.WithinDuration(t, held.UpdatedAt, got.UpdatedAt.Time, 1e6)
 	assert.Equal(t, held.State != model.StateDraft, got.InvitationURL != "", "a draft has no invitation")

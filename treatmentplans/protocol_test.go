@@ -34,8 +34,8 @@ func TestProtocols(t *testing.T) {
 		require.NoError(t, err)
 		assert.EqualExportedValues(t, treatmentplans.Protocol{
 			ID: single.ID, Name: single.Name, CurrentState: single.CurrentState, OwnershipType: protocol.OwnershipType,
-		}, protocol, "lists tell no more than this")
-		assert.Empty(t, single.OwnershipType, "lists alone tell it")
+		}, protocol, "lists have no more fields than these")
+		assert.Empty(t, single.OwnershipType, "only lists have it")
 		assert.Equal(t, protocol.OwnershipType == treatmentplans.Owned, single.Practitioner.ID == b.practitioner)
 		assert.Len(t, single.Recommendations, 2)
 	}
