@@ -22,7 +22,7 @@ import (
 // Senders is how many deliveries are under way at a time.
 const Senders = 64
 
-// InboxFunc is an inbox that does as it is told.
+// InboxFunc is an inbox that calls the function.
 type InboxFunc func(webhook.Delivery) error
 
 // Accept calls f.

@@ -36,7 +36,7 @@ const (
 // Sandbox is the environment that events come from.
 var Sandbox = api.Environment{Region: api.US, Stage: api.Sandbox}
 
-// KeyRing makes a key ring with a key of its own.
+// KeyRing makes a key ring with a new key.
 func KeyRing(t testing.TB) *seal.KeyRing {
 	t.Helper()
 	key, err := seal.GenerateKey("test")
@@ -54,7 +54,7 @@ func FixedKeyRing() (*seal.KeyRing, error) {
 // Succeed handles any event.
 func Succeed(context.Context, events.Event) error { return nil }
 
-// Hold is a handler that is busy until it is told to stop.
+// Hold is a handler that is busy until its context ends.
 func Hold(ctx context.Context, _ events.Event) error {
 	<-ctx.Done()
 	return ctx.Err()

@@ -66,7 +66,7 @@ func receive(folder string) error {
 	}
 	handler, err := webhook.NewHandler(webhook.HandlerConfig{
 		Environment: receivertest.Sandbox, Secrets: []api.Secret{api.Secret(os.Getenv("RIVERINBOX_TEST_SECRET"))},
-		Challenge: api.Secret(os.Getenv("RIVERINBOX_TEST_CHALLENGE")), Inbox: receivertest.Doomed{Inbox: inbox, Once: testsize.Of(100, 1000)},
+		Challenge: api.Secret(os.Getenv("RIVERINBOX_TEST_CHALLENGE")), Inbox: receivertest.CrashingInbox{Inbox: inbox, OneIn: testsize.Of(100, 1000)},
 		AcceptTimeout: 4 * time.Second,  // the machine is busy starting processes
 		Tolerance:     1000 * time.Hour, // the platform's clock goes faster
 	})

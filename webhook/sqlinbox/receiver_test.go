@@ -61,7 +61,7 @@ func receive(folder string) error {
 		return err
 	}
 	handler, err := webhook.NewHandler(webhook.HandlerConfig{
-		Environment: receivertest.Sandbox, Secrets: []api.Secret{receivertest.Secret}, Challenge: receivertest.Challenge, Inbox: receivertest.Doomed{Inbox: inbox, Once: testsize.Of(150, 3000)},
+		Environment: receivertest.Sandbox, Secrets: []api.Secret{receivertest.Secret}, Challenge: receivertest.Challenge, Inbox: receivertest.CrashingInbox{Inbox: inbox, OneIn: testsize.Of(150, 3000)},
 	})
 	if err != nil {
 		return err
