@@ -223,8 +223,8 @@ func connectKafka(address, topic string) (message.Publisher, message.Subscriber,
 	return publisher, subscriber, err
 }
 
-// throughProxy has all connections go to one address, because a broker of Kafka tells
-// its clients where to connect to.
+// throughProxy has all connections go to one address, because a Kafka broker sends its
+// clients the addresses to connect to.
 func throughProxy(config *sarama.Config, address string) {
 	config.Net.Proxy.Enable, config.Net.Proxy.Dialer = true, dialer(address)
 }

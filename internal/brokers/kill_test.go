@@ -45,7 +45,7 @@ func TestKill(t *testing.T) {
 // killTest is one run on one broker.
 type killTest struct {
 	folder   string
-	receiver string // what a receiver is told
+	receiver string // the variable with a receiver's settings
 	proxy    *proxy
 	socket   *os.File
 	address  string
@@ -70,9 +70,9 @@ func newKillTest(t *testing.T, b broker, total int) *killTest {
 		client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: receivertest.Senders}},
 	}
 	k.proxy, b.Address = newProxy(t, b.Address)
-	told, err := json.Marshal(receiver{Broker: b, Folder: k.folder})
+	settings, err := json.Marshal(receiver{Broker: b, Folder: k.folder})
 	require.NoError(t, err)
-	k.receiver = receiverVariable + "=" + string(told)
+	k.receiver = receiverVariable + "=" + string(settings)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	k.address = "http://" + listener.Addr().String()

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// receiver is what a receiver is told.
+// receiver holds the settings of a receiver's process.
 type receiver struct {
 	Broker broker
 	Folder string

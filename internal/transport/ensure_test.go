@@ -80,13 +80,13 @@ func TestEnsureRules(t *testing.T) {
 		"failed before it was applied":    {ensured{failures: []error{answered(500, platformBody), nil}}, 2, "made", nil},
 		"failed after it was applied":     {ensured{failures: []error{answered(500, platformBody)}, appears: 1}, 1, "late", nil},
 		"failed for good":                 {ensured{failures: []error{answered(500, platformBody)}}, maxCreates, "", api.ErrMaybeApplied},
-		"failed, and nobody can look":     {ensured{failures: []error{answered(500, platformBody), nil}, blind: true}, 1, "", api.ErrMaybeApplied},
+		"failed, and the look fails":      {ensured{failures: []error{answered(500, platformBody), nil}, blind: true}, 1, "", api.ErrMaybeApplied},
 		"bad gateway":                     {ensured{failures: []error{answered(502, gatewayBody), nil}}, 1, "", api.ErrMaybeApplied},
 		"gateway timeout":                 {ensured{failures: []error{answered(504, ""), nil}}, 1, "", api.ErrMaybeApplied},
 		"gateway timeout, in JSON":        {ensured{failures: []error{answered(504, platformBody), nil}}, 1, "", api.ErrMaybeApplied},
 		"a gateway's own status":          {ensured{failures: []error{answered(524, gatewayBody), nil}}, 1, "", api.ErrMaybeApplied},
 		"a gateway's own error":           {ensured{failures: []error{answered(500, gatewayBody), nil}}, 1, "", api.ErrMaybeApplied},
-		"unavailable, nobody knows who":   {ensured{failures: []error{answered(503, platformBody), nil}}, 1, "", api.ErrMaybeApplied},
+		"unavailable, sender unknown":     {ensured{failures: []error{answered(503, platformBody), nil}}, 1, "", api.ErrMaybeApplied},
 		"answer lost, appears late":       {ensured{failures: []error{lost}, appears: 3}, 1, "late", nil},
 		"answer lost, never appears":      {ensured{failures: []error{lost, nil}}, 1, "", api.ErrMaybeApplied},
 		"never sent":                      {ensured{failures: []error{unsent, nil}}, 1, "", api.ErrNotSent},
@@ -154,7 +154,7 @@ func TestKeyedLock(t *testing.T) {
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		group.Wait()
 		assert.Equal(t, 1, most)
-		assert.Empty(t, lock.held, "keys that nobody wants are forgotten")
+		assert.Empty(t, lock.held, "unused keys are forgotten")
 	})
 }
 

@@ -76,7 +76,7 @@ func TestRetryAfterHoldsAllViewsBack(t *testing.T) {
 					})
 				}
 				synctest.Wait()
-				assert.Len(t, platform.times(), 1, "nobody is sent before the time has come")
+				assert.Len(t, platform.times(), 1, "no request is sent before the time has come")
 				group.Wait()
 				came := platform.times()
 				assert.Len(t, came, 12)
@@ -250,6 +250,6 @@ func TestRetryAfterThatComesDuringTheLimitersWait(t *testing.T) {
 		came := platform.times()
 		require.Len(t, came, 2)
 		assert.GreaterOrEqual(t, came[1], 30*time.Second)
-		assert.GreaterOrEqual(t, ends.LimiterWait, 30*time.Second, "observers are told of the whole wait")
+		assert.GreaterOrEqual(t, ends.LimiterWait, 30*time.Second, "observers see the whole wait")
 	})
 }

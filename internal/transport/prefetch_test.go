@@ -137,7 +137,7 @@ func TestPrefetchPassesErrorsOnInOrder(t *testing.T) {
 }
 
 // A list may grow and shrink while it is read; the sequence ends with the list, and
-// tells.
+// the change is reported.
 func TestListThatChangesWhileItIsRead(t *testing.T) {
 	t.Parallel()
 	for name, prefetch := range map[string]int{"one by one": 0, "ahead": 3} {
