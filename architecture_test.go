@@ -21,7 +21,7 @@ const module = "github.com/dispensary-go/dispensary"
 // arrows says what each package of the root module may import, beside the
 // standard library: packages of the module by their folder, others by their path.
 // An arrow that is not drawn here is a decision, not an accident: draw it in a
-// commit of its own that says why.
+// separate commit that says why.
 var arrows = map[string][]string{
 	".":                        {"api", "api/observe", "catalog", "clinic", "events", "internal/transport", "treatmentplans"},
 	"accounts":                 {".", "oauth", "oauth/connect", "oauth/tokens"},

@@ -19,7 +19,7 @@ import (
 
 // The floor of these benchmarks is what a careful program without this module
 // does: net/http, oauth2.Transport and the newest encoding/json that its Go has,
-// with structs of its own. Read our figures as a ratio to it:
+// with its own structs. Read our figures as a ratio to it:
 //
 //	go test -run '^$' -bench 'Get|Page|Post' -benchmem .
 

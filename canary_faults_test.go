@@ -201,7 +201,7 @@ var faults = []fault{
 	{name: "connection refused", make: func(e *exchanged) (*http.Response, error) {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	}},
-	{name: "transport that tells all", make: func(e *exchanged) (*http.Response, error) { return nil, errors.New(e.echo) }},
+	{name: "transport that echoes the request in its error", make: func(e *exchanged) (*http.Response, error) { return nil, errors.New(e.echo) }},
 	{name: "dropped in the middle", make: func(e *exchanged) (*http.Response, error) {
 		answer := e.marked(sung)
 		response, err := e.reply(http.StatusOK, "application/json", string(answer))

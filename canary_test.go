@@ -91,7 +91,7 @@ func newFixture(t *testing.T) *fixture {
 
 // observer writes down everything that an observer receives.
 func (c *fixture) observer() dispensary.Observer {
-	note := func(told any) { fmt.Fprintf(c.log, "%+v\n%#v\n", told, told) }
+	note := func(received any) { fmt.Fprintf(c.log, "%+v\n%#v\n", received, received) }
 	return dispensary.Observer{
 		CallStart:    func(_ context.Context, call observe.Call) context.Context { note(call); return nil },
 		AttemptStart: func(_ context.Context, attempt observe.Attempt) context.Context { note(attempt); return nil },
@@ -105,7 +105,7 @@ func (c *fixture) logger() *slog.Logger {
 	return slog.New(slog.NewMultiHandler(slog.NewTextHandler(c.log, options), slog.NewJSONHandler(c.log, options)))
 }
 
-// meet makes one call that meets one fault, and writes down what is said.
+// meet makes one call that meets one fault, and writes down what errors and logs say.
 func (c *fixture) meet(t *testing.T, name string, f fault) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -120,7 +120,7 @@ func (c *fixture) meet(t *testing.T, name string, f fault) {
 		require.NoError(t, err, "%s without a fault", name)
 	}
 	var out bytes.Buffer
-	c.tell(&out, err, 0)
+	c.printError(&out, err, 0)
 	for _, text := range []string{out.String(), c.log.take()} {
 		for line := range strings.Lines(text) {
 			c.lines[line] = f.name
@@ -128,8 +128,8 @@ func (c *fixture) meet(t *testing.T, name string, f fault) {
 	}
 }
 
-// tell writes an error, and what it wraps, in every way.
-func (c *fixture) tell(out *bytes.Buffer, err error, depth int) {
+// printError writes an error, and what it wraps, in every way.
+func (c *fixture) printError(out *bytes.Buffer, err error, depth int) {
 	if err == nil || depth > 10 {
 		return
 	}
@@ -143,10 +143,10 @@ func (c *fixture) tell(out *bytes.Buffer, err error, depth int) {
 	c.logger().Error("failed", "err", err, slog.Group("group", "err", err))
 	switch wrapping := err.(type) { //nolint:errorlint // each link by itself is what is looked at
 	case interface{ Unwrap() error }:
-		c.tell(out, wrapping.Unwrap(), depth+1)
+		c.printError(out, wrapping.Unwrap(), depth+1)
 	case interface{ Unwrap() []error }:
 		for _, inner := range wrapping.Unwrap() {
-			c.tell(out, inner, depth+1)
+			c.printError(out, inner, depth+1)
 		}
 	}
 }
@@ -168,7 +168,7 @@ func (c *fixture) requireSilent(t *testing.T) {
 		}
 		for line, faultName := range c.lines {
 			if at := strings.Index(line, form); at >= 0 {
-				t.Errorf("%s: %q is told as %q: …%s", faultName, word, form, line[max(0, at-120):min(len(line), at+60)])
+				t.Errorf("%s: %q can be read as %q: …%s", faultName, word, form, line[max(0, at-120):min(len(line), at+60)])
 				return
 			}
 		}
@@ -281,7 +281,7 @@ func TestCageCatches(t *testing.T) {
 	} {
 		c := &fixture{log: &lockedBuffer{}}
 		var out bytes.Buffer
-		c.tell(&out, leak, 0)
+		c.printError(&out, leak, 0)
 		text := out.String() + c.log.take()
 		assert.True(t, slices.ContainsFunc([]string{canary, "Jane & Doe", "jane.doe@example.org"}, func(word string) bool {
 			return slices.ContainsFunc(disguises(word), func(form string) bool { return strings.Contains(text, form) })

@@ -43,7 +43,7 @@ func TestDocumentation(t *testing.T) {
 		all.add(p)
 	}
 	share := float64(all.with) / float64(all.with+len(all.without))
-	t.Logf("%d of %d exported names are documented (%.1f %%); of the fields of structs, %d of %d have a comment of their own",
+	t.Logf("%d of %d exported names are documented (%.1f %%); of the fields of structs, %d of %d have a comment",
 		all.with, all.with+len(all.without), 100*share, all.fieldsWith, all.fields)
 	assert.GreaterOrEqual(t, share, wantDocumented, "without a comment:\n%s", strings.Join(all.without, "\n"))
 	assert.Empty(t, all.misnamed, "comments that do not begin with the name")

@@ -55,7 +55,7 @@ func TestRetryAfterIsHonouredForAllUsers(t *testing.T) {
 					require.NoError(t, search(john))
 					requests := platform.Journal().Requests()
 					require.Equal(t, asked, requests[0].RetryAfter)
-					assert.GreaterOrEqual(t, requests[1].At.Sub(requests[0].At), asked, "whoever it is")
+					assert.GreaterOrEqual(t, requests[1].At.Sub(requests[0].At), asked, "for both users")
 					platform.Journal().CheckBackoffHonoured(t)
 				})
 			})
