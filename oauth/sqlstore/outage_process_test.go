@@ -37,7 +37,7 @@ func TestOutageProcess(t *testing.T) { //nolint:paralleltest // runs in a separa
 	db.SetMaxOpenConns(1)
 	store, err := order.store(db)
 	require.NoError(t, err)
-	s := &outageServer{T: t, users: order.Users, told: map[string]bool{}}
+	s := &outageServer{T: t, users: order.Users, reported: map[string]bool{}}
 	s.accounts, err = accounts.New(accounts.Config{
 		Applications: []oauth.Config{{
 			Site: order.Site, ClientID: order.ClientID, ClientSecret: dispensary.Secret(order.ClientSecret), RedirectURL: order.RedirectURL,
@@ -76,15 +76,15 @@ type outageServer struct {
 	accounts *accounts.Accounts
 	users    int
 
-	mu   sync.Mutex
-	told map[string]bool
+	mu       sync.Mutex
+	reported map[string]bool
 }
 
 func (s *outageServer) note(_ context.Context, e tokens.Event) {
 	if e, ok := e.(tokens.MustReauthorize); ok {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.told[e.Key.User] = true
+		s.reported[e.Key.User] = true
 	}
 }
 
@@ -158,8 +158,8 @@ func (s *outageServer) recover() outageReport {
 	working.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for name := range s.told {
-		report.Told = append(report.Told, name)
+	for name := range s.reported {
+		report.Reported = append(report.Reported, name)
 	}
 	return report
 }
