@@ -12,7 +12,7 @@ import (
 )
 
 // Result says in a word what became of an attempt to handle an event, and so
-// what an [Engine] has to note.
+// what an engine has to record.
 type Result string
 
 // The results of an attempt.

@@ -68,8 +68,8 @@ type HandlerConfig struct {
 	// body when an address is registered, and perhaps before every event, and
 	// wants the challenge back; whether it signs it is not known. With this off
 	// only a signed empty body is answered. Turn it on if registration fails,
-	// and off again afterwards: the token alone lets nobody in, but whoever has
-	// it can answer in your name.
+	// and off again afterwards: the token alone gives no access, but with it
+	// others can answer in your name.
 	AnswerUnsignedProbe bool
 
 	// Logger logs every request: outcome, status, event id and type, reason; never

@@ -69,10 +69,10 @@
 // function; past that the answer is 503 and the platform sends the event again.
 //
 // Events are handled at least once. A function may see an event again after it
-// failed, or after a crash between its end and the note of it: make it harmless
+// failed, or after a crash between its end and the record of it: make it harmless
 // to repeat. An event that fails is tried again for about ten hours by default,
-// see [RetryPolicy], and then becomes a dead letter, which stays until somebody
-// replays or discards it. One that no attempt can help is marked by [Permanent].
+// see [RetryPolicy], and then becomes a dead letter, which stays until it is
+// replayed or discarded. One that no attempt can help is marked by [Permanent].
 //
 // An event of an unknown type is stored and acknowledged like any other, and
 // goes to [Router.Default].
@@ -92,7 +92,7 @@
 //
 // # Retiring a key
 //
-// Bodies stay sealed with the key that they arrived under, dead letters for ever.
+// Bodies stay sealed with the key that they arrived under, dead letters without limit.
 // Reseal, a method of every engine that seals, seals them with the key of
 // today, after which the old one can go.
 //

@@ -24,8 +24,8 @@ import "context"
 type Inbox interface {
 	// Accept stores d durably, or reports that it is there already.
 	//
-	// It is called concurrently, and with a context of its own: the request's
-	// values, not its cancellation, and a deadline that is shorter than the
+	// It is called concurrently. ctx has the request's values, not its
+	// cancellation, and a deadline that is shorter than the
 	// platform's patience. Accept gives up when ctx ends; the handler does not
 	// wait longer, and if the event was stored after all, the next attempt is a
 	// duplicate.
@@ -35,7 +35,7 @@ type Inbox interface {
 	// is shared.
 	//
 	// Any error, and a panic, means that the event is not, or not certainly,
-	// stored; the platform is told to send it again. The error is logged: its
+	// stored; the answer makes the platform send it again. The error is logged: its
 	// text must not repeat Body. One that every repetition will meet again matches
 	// [ErrUnstorable].
 	Accept(ctx context.Context, d Delivery) (Receipt, error)

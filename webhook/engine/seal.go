@@ -59,12 +59,12 @@ func OpenError(aead seal.AEAD, key webhook.Key, sealed []byte) error {
 type Resealer interface {
 	// Reseal seals anew what is held under a key that another one has replaced
 	// since, and returns how many events that were. Bodies are sealed once and may
-	// wait long, as dead letters for ever, so that this is how an old key is
+	// wait long, as dead letters without limit, so that this is how an old key is
 	// retired: put the new key in front of the ring in all processes, call Reseal,
 	// and take the old one away when it returns without an error.
 	//
 	// Events go on being accepted and handled meanwhile. A body that does not open
-	// stays as it is and the others are sealed; the error tells of the first, and
+	// stays as it is and the others are sealed; the error is that of the first, and
 	// matches [webhook.ErrBodyLost]. It is [ErrNoRotator] for an AEAD that is no
 	// [RotatingAEAD].
 	Reseal(ctx context.Context) (int, error)
@@ -82,7 +82,7 @@ var ErrNoRotator = errors.New("engine: the AEAD is no seal.Rotator, and cannot t
 
 // Reseal seals what [SealBody] and [SealError] sealed with the key of today, if one
 // of the two is stale; else it returns nil for both. failure may be nil. Both are
-// opened in any case: whoever retires a key wants to hear of what nothing opens.
+// opened in any case: before a key is retired it has to be known what does not open.
 func Reseal(aead RotatingAEAD, key webhook.Key, body, failure []byte) (freshBody, freshFailure []byte, err error) {
 	stale := aead.Stale(body)
 	if freshBody, err = reseal(aead, bind(key, purposeBody), body); err != nil {

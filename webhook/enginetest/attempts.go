@@ -161,7 +161,7 @@ func survivesObserver(r *harness) {
 	inbox := r.open(succeed, func(w *webhook.Work) {
 		observe := w.Observer.AttemptEnd
 		w.Observer.AttemptEnd = func(ctx context.Context, a webhook.Attempt) {
-			told.Add(1) // first: whoever waits for the attempt will count
+			told.Add(1) // first: what waits for the attempt will count
 			observe(ctx, a)
 			panic(canary)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// deadLetters plays the side that operators see.
+// deadLetters tests the side that operators see.
 var deadLetters = map[string]func(*harness){
 	"Listed":    listed,
 	"Replayed":  replayed,

@@ -1,6 +1,5 @@
 // Package enginetest holds an implementation of [engine.Engine] to its contract.
-// The engines of this module pass it, and whoever writes an engine of their own
-// runs it too:
+// The engines of this module pass it, and it is for engines of others too:
 //
 //	func TestEngine(t *testing.T) {
 //		enginetest.Run(t, func(t *testing.T) enginetest.Storage {

@@ -214,7 +214,7 @@ func receive[T any](r *harness, c <-chan T) T {
 
 func succeed(context.Context, events.Event) error { return nil }
 
-// until blocks until the gate opens or the attempt is told to stop.
+// until blocks until the gate opens or the context of the attempt ends.
 func until(ctx context.Context, gate <-chan struct{}) error {
 	select {
 	case <-gate:

@@ -16,7 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// ordering plays subjects whose events have to wait for each other.
+// ordering tests events that have to wait for each other.
 var ordering = map[string]func(*harness){
 	"OldestFirst":      oldestFirst,
 	"CreatedFirst":     createdFirst,
@@ -37,7 +37,7 @@ func subjectsOf(patients, each int) (all []webhook.Delivery) {
 	return all
 }
 
-// journal notes which patient's events began and ended in which order.
+// journal records which patient's events began and ended in which order.
 type journal struct {
 	mu      sync.Mutex
 	running map[string]int
@@ -164,7 +164,7 @@ func oneAtATime(r *harness) {
 	}
 }
 
-// failureHoldsUp holds that a failing event keeps the later ones of its subject
+// failureHoldsUp holds that a failing event keeps the later ones of its ordering key
 // waiting, those of no other, and none that is older.
 func failureHoldsUp(r *harness) {
 	r.need(r.storage.Ordered, "Ordered")
@@ -195,7 +195,7 @@ func deadLetterLetsGo(r *harness) {
 	dies, later := patient("dies", "pa_1", 1), patient("later", "pa_1", 2)
 	r.accept(inbox, dies, later)
 	r.waitFor(webhook.ResultHandled, later)
-	r.waitFor(webhook.ResultDead, dies) // told of after it was noted, and so perhaps after the other
+	r.waitFor(webhook.ResultDead, dies) // reported after it was recorded, and so perhaps after the other
 	require.Equal(r, []webhook.Result{webhook.ResultFailed, webhook.ResultFailed, webhook.ResultDead}, r.results(dies))
 	require.NoError(r, inbox.Replay(r.Context(), dies.Key))
 	r.wait("the replay", func([]webhook.Attempt) bool { return len(r.ofLocked(dies)) == 2*maxAttempts })

@@ -13,7 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// reconciling plays a reconcile.Reconciler, for engines that are
+// reconciling does what a reconcile.Reconciler does, for engines that are
 // reconcile.Inbox.
 var reconciling = map[string]func(*harness){
 	"Missing":           missing,

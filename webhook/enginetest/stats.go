@@ -12,7 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// statistics plays whoever watches an engine.
+// statistics tests what an engine says that it holds.
 var statistics = map[string]func(*harness){
 	"Counts": counts,
 	"Ended":  statsEnded,

@@ -14,7 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// closing plays deployments.
+// closing tests what deployments do.
 var closing = map[string]func(*harness){
 	"Idle":      closeIdle,
 	"Finishes":  closeFinishes,
@@ -83,7 +83,7 @@ func (r *harness) untilClosed(inbox engine.Engine, known webhook.Delivery) {
 	}
 }
 
-// closeHandsBack holds that a handler that does not finish is told to stop, and
+// closeHandsBack holds that the context of a handler that does not finish ends, and
 // that this is no failed attempt.
 func closeHandsBack(r *harness) {
 	begun := make(chan struct{}, 1)

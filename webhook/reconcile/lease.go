@@ -25,7 +25,7 @@ type lease struct {
 var errReleased = errors.New("reconcile: the run is over")
 
 // claim claims the checkpoint, and returns a context that ends when the claim is
-// lost. Each run has a holder of its own, so that one process does not reconcile
+// lost. Each run has another holder, so that one process does not reconcile
 // twice at the same time either.
 func claim(ctx context.Context, c *Config) (context.Context, *lease, error) {
 	l := &lease{config: c, holder: rand.Text(), ended: make(chan struct{})}

@@ -27,7 +27,7 @@ const (
 
 	// claimFirst claims the oldest event of the partition, if that is held and the
 	// event is due. One that is running was left behind by a holder that died, unless
-	// it is locked: then a transaction is about to note it as handled, and a worker
+	// it is locked: then a transaction is about to store it as handled, and a worker
 	// that waited for that would be one less.
 	claimFirst = `WITH first AS (
 			SELECT key, state FROM {inbox} WHERE subject = $1 AND state < 3 ORDER BY order_at, seq LIMIT 1

@@ -22,9 +22,9 @@ func (i *Inbox) DeadLetters(ctx context.Context) iter.Seq2[engine.DeadLetter, er
 	return func(yield func(engine.DeadLetter, error) bool) {
 		var until time.Time
 		for after := (position{}); ; {
-			letters, last, err := i.letters(ctx, after, &until)
-			for _, letter := range letters {
-				if !yield(letter, nil) {
+			deadLetters, last, err := i.deadLetterPage(ctx, after, &until)
+			for _, deadLetter := range deadLetters {
+				if !yield(deadLetter, nil) {
 					return
 				}
 			}
@@ -32,7 +32,7 @@ func (i *Inbox) DeadLetters(ctx context.Context) iter.Seq2[engine.DeadLetter, er
 				yield(engine.DeadLetter{}, err)
 				return
 			}
-			if len(letters) < page {
+			if len(deadLetters) < page {
 				return
 			}
 			after = last
@@ -45,9 +45,9 @@ type position struct {
 	seq int64
 }
 
-// letters reads a page, and nothing is held while the caller looks at it. The
+// deadLetterPage reads a page, and nothing is held while the caller looks at it. The
 // first one sets until.
-func (i *Inbox) letters(ctx context.Context, after position, until *time.Time) (letters []engine.DeadLetter, last position, err error) {
+func (i *Inbox) deadLetterPage(ctx context.Context, after position, until *time.Time) (deadLetters []engine.DeadLetter, last position, err error) {
 	if i.life.Stopped() {
 		return nil, last, webhook.ErrInboxClosed
 	}
@@ -62,29 +62,29 @@ func (i *Inbox) letters(ctx context.Context, after position, until *time.Time) (
 	if err != nil {
 		return nil, last, fmt.Errorf("riverinbox: %w", err)
 	}
-	letters, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (letter engine.DeadLetter, err error) {
-		letter, last, err = i.letter(row)
-		return letter, err
+	deadLetters, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (deadLetter engine.DeadLetter, err error) {
+		deadLetter, last, err = i.deadLetter(row)
+		return deadLetter, err
 	})
 	if err != nil {
 		return nil, last, fmt.Errorf("riverinbox: %w", err)
 	}
-	return letters, last, nil
+	return deadLetters, last, nil
 }
 
-func (i *Inbox) letter(row pgx.Row) (letter engine.DeadLetter, at position, err error) {
+func (i *Inbox) deadLetter(row pgx.Row) (deadLetter engine.DeadLetter, at position, err error) {
 	var stored storedRow
 	var sealed []byte
-	err = row.Scan(append(stored.into(), &at.seq, &at.due, &letter.Attempts, &letter.Reason, &sealed)...)
+	err = row.Scan(append(stored.into(), &at.seq, &at.due, &deadLetter.Attempts, &deadLetter.Reason, &sealed)...)
 	if err != nil {
-		return letter, at, err
+		return deadLetter, at, err
 	}
-	letter.DiedAt = at.due.UTC()
-	letter.Delivery, letter.Err = i.delivery(&stored)
-	if letter.Err == nil {
-		letter.Err = engine.OpenError(i.config.Seal, letter.Key, sealed)
+	deadLetter.DiedAt = at.due.UTC()
+	deadLetter.Delivery, deadLetter.Err = i.delivery(&stored)
+	if deadLetter.Err == nil {
+		deadLetter.Err = engine.OpenError(i.config.Seal, deadLetter.Key, sealed)
 	}
-	return letter, at, nil
+	return deadLetter, at, nil
 }
 
 // Replay implements [engine.Engine]. The event gets a new job.

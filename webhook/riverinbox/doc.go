@@ -31,27 +31,27 @@
 // is locked, and no transaction is open, while a handler runs.
 //
 // Bodies and the texts of errors are sealed. In clear are keys, types, clinic
-// ids, times, reasons, and subjects, which are digests. A body is deleted when
+// ids, times, reasons, and ordering keys, which are digests. A body is deleted when
 // its event has been handled; the key stays for Retention.
 //
 // # What River does
 //
 // Each new event has a plain job, in the queue [DefaultQueue]. It says which
-// subject has something due, or the key of an event that waits for nobody, and
-// nothing else. The job of one event may handle several of its subject, or find
-// that another one has, and while a replica is at a subject the jobs of others
+// ordering key has something due, or the key of an event that has none, and nothing
+// else. The job of one event may handle several of its ordering key, or find
+// that another one has, and while a replica works on an ordering key the jobs of others
 // wait. Fetching, workers, the election of a leader, and the clearing of old jobs
 // are River's.
 //
 // When an event is due again is said by [webhook.RetryPolicy], and kept in the
-// inbox. River is told the same time, so that its UI shows what there is to see:
+// inbox. River gets the same time, so that its UI shows it:
 //
 //   - completed: what was due has been handled
 //   - retryable: an event failed; the job's errors have its key and the reason,
 //     and the time is that of the next attempt
 //   - discarded and cancelled: an event was given up, after its last attempt or
 //     for good; it is a dead letter
-//   - scheduled: the job waits for a replica that is at the subject, or for an
+//   - scheduled: the job waits for a replica that works on the ordering key, or for an
 //     event that failed
 //
 // Dead letters are those of the inbox: [Inbox.DeadLetters], [Inbox.Replay] and
@@ -68,7 +68,7 @@
 // [river.ClientFromContext].
 //
 // [Inbox.AcceptTx] accepts in a transaction of the program. [InTransaction] lets a
-// handler write its rows, and insert its jobs, in the transaction that notes the
+// handler write its rows, and insert its jobs, in the transaction that stores the
 // event as handled: both or neither, which is the only way to have an effect
 // exactly once.
 //
@@ -84,7 +84,7 @@
 // River's FetchPollInterval does not say otherwise.
 //
 // Order, attempts and leases go by the clock of the database. Every replica
-// should have the same Work.Order: an event keeps the subject that it was
+// should have the same Work.Order: an event keeps the ordering key that it was
 // accepted with.
 //
 // # Licence

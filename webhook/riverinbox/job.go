@@ -125,7 +125,7 @@ func (r *run) remember(a webhook.Attempt) {
 	}
 }
 
-// failure is what River notes of a job whose events failed: keys and reasons,
+// failure is what River stores of a job whose events failed: keys and reasons,
 // nothing of the events or of what handlers said.
 func (r *run) failure() error { return errors.New(strings.Join(r.reasons, "; ")) }
 

@@ -115,7 +115,7 @@ func (l *leases) extend(tokens []string) (kept map[string]bool, err error) {
 	batch := &pgx.Batch{}
 	batch.Queue(i.sql(`UPDATE {lines} SET until = clock_timestamp() + $2::interval WHERE claim = ANY ($1)`), tokens, i.config.Lease)
 	// An event that is locked is in a transaction that stores it as handled. It can
-	// be taken by nobody else, and must not keep the others waiting.
+	// be taken by no other worker, and must not keep the others waiting.
 	batch.Queue(i.sql(`UPDATE {inbox} SET due_at = clock_timestamp() + $2::interval
 		WHERE key IN (SELECT key FROM {inbox} WHERE state = 2 AND claim = ANY ($1) FOR UPDATE SKIP LOCKED)`), tokens, i.config.Lease)
 	kept = map[string]bool{}

@@ -36,7 +36,7 @@ const reconcileAttempts = 3
 // reconcileTimeout ends a run, which costs nothing: the next one goes on.
 const reconcileTimeout = time.Hour
 
-// reconcileQueue is a queue of its own, because a run may take long and must not
+// reconcileQueue is another queue, because a run may take long and must not
 // keep events waiting.
 func (i *Inbox) reconcileQueue() string { return i.config.Queue + "_reconcile" }
 

@@ -87,8 +87,8 @@ func (i *Inbox) task(c *claim) engine.Task {
 	return task
 }
 
-// reap takes back the events whose handlers should have ended by now. Those of a
-// subject stand in line again like the others.
+// reap takes back the events whose handlers should have ended by now. Those
+// of an ordering key are in line again like the others.
 func (i *Inbox) reap(t *tx, now int64) error {
 	var orderingKeys []string
 	err := t.each(`UPDATE dispensary_inbox SET state = iif(subject IS NULL, 3, 2), due_at = ?, reason = ?

@@ -70,8 +70,8 @@ func (i *Inbox) takeFreeSlots() (n int) {
 }
 
 // handle makes the attempt that c was claimed for. What was claimed when Close
-// came is given back: nothing is begun then. The event that comes next has a
-// goroutine of its own, as that of an observer may end.
+// came is given back: nothing is begun then. The event that comes next has another
+// goroutine, as an observer may end this one.
 func (i *Inbox) handle(c *claim) {
 	var next *claim
 	defer func() {

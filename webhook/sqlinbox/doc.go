@@ -17,13 +17,13 @@
 // returns, the event is in the write-ahead log and the log has been synced to
 // the disk (synchronous=FULL): it survives the end of the process, and that of
 // the machine as far as the disk keeps its word. Accepts that come at the same
-// time share one sync; a lonely one waits for nobody. However fast they come,
+// time share one sync; one that is alone does not wait. However fast they come,
 // handlers keep most of the pace that they have without them: each transaction
 // takes in few accepts while handlers wait for it, which costs an accept 30 ms at
 // most.
 //
 // Bodies and the texts of errors are sealed. In clear are keys, types, clinic
-// ids, times, reasons, and subjects, which are digests. A body is deleted when
+// ids, times, reasons, and ordering keys, which are digests. A body is deleted when
 // its event has been handled; the key stays for Retention. [Inbox.Reseal] retires
 // a key of the ring.
 //
@@ -52,14 +52,14 @@
 // at the next start, at once. Put the file on a disk of the machine; SQLite on a
 // network file system loses data. A program that runs on several machines, or
 // several times on one, needs an engine on a server's database or a broker: this
-// one would make a queue of its own for each, which nobody else sees.
+// one would make a queue for each, which the others do not see.
 //
 // # Your own tables
 //
 // [New] takes a database that the program has open, by the name that [DSN] gives
 // it, so that events and the program's tables can live in one file. [InTransaction]
 // then lets a handler
-// write its rows in the transaction that notes the event as handled: both or
+// write its rows in the transaction that stores the event as handled: both or
 // neither, which is the only way to have an effect exactly once.
 //
 // Programs that write to the file much, or for long, make accepts wait: SQLite

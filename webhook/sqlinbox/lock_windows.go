@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// sharingViolation: another process has the file open and shares it with nobody.
+// sharingViolation: another process has the file open and does not share it.
 const sharingViolation = syscall.Errno(32)
 
 // lock takes the lock of a database, which ends with the file that is returned,

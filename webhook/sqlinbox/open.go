@@ -146,8 +146,8 @@ func newInbox(c Config, worker *engine.Worker, db *sql.DB) *Inbox {
 	return inbox
 }
 
-// start takes back what the process before was handling, which nobody can be
-// handling any more since the lock is ours, and begins to work.
+// start takes back what the process before was handling, which it cannot be handling
+// any more since this process has the lock, and begins to work.
 func (i *Inbox) start() error {
 	err := i.writer.do(i.life.Context(), func(t *tx) error {
 		i.lastNow = maxTime // whatever it was for the process before

@@ -81,8 +81,8 @@ func (i *Inbox) ClaimCheckpoint(ctx context.Context, name, holder string, ttl ti
 		return state, err
 	})
 	if err != nil && ctx.Err() != nil {
-		// It may have been made all the same, or be made yet, and nobody would
-		// know of it.
+		// The claim may have been made all the same, or be made yet, and its caller
+		// does not know.
 		i.writer.PostUrgent(&write{lazy: true, do: func(t *tx) error {
 			return t.exec("UPDATE dispensary_inbox_checkpoints SET held_until = 0 WHERE name = ? AND holder = ? AND held_until = ?", name, holder, until)
 		}})

@@ -12,7 +12,7 @@ import (
 // both halves half empty for a month. Done is the last one, so that the index by
 // state grows at its end, where pages are filled up.
 const (
-	stateInLine  = 2 // an older event of the subject comes first
+	stateInLine  = 2 // an older event of the ordering key comes first
 	stateReady   = 3 // to be handled at due_at
 	stateRunning = 4 // being handled; abandoned at due_at
 	stateDead    = 5 // a dead letter since due_at
@@ -22,7 +22,7 @@ const (
 // migrations are the steps that make the tables, each from the version before.
 // A step that was released never changes.
 //
-// Times are microseconds since 1970. Of the living events of a subject exactly
+// Times are microseconds since 1970. Of the events of an ordering key (column subject) that are to be handled exactly
 // one is ready or running; that it is kept so by those who write, instead of
 // being found out by those who claim, is what makes claims cheap however long
 // a line is.

@@ -12,7 +12,7 @@ import (
 // How the file gives back what a burst has left behind.
 const (
 	shrinkStep  = 128         // pages are given back in a transaction, which takes milliseconds
-	shrinkPause = time.Second // and then nobody looks for a while
+	shrinkPause = time.Second // and then it does not look for a while
 )
 
 // kept is how many unused pages of a file of so many pages are not worth giving

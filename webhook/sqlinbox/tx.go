@@ -17,7 +17,7 @@ type tx struct {
 	claims []*claim  // what was claimed
 }
 
-// begin forgets what was noted of the transaction before.
+// begin forgets what is known of the transaction before.
 func (t *tx) begin() { t.ready, t.freed, t.vacant, t.claims = false, false, nil, nil }
 
 // prepare returns a statement that stays prepared. The background context is

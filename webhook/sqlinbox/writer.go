@@ -159,7 +159,7 @@ func (w *writer) commit(batch []*engine.Write[*write]) {
 	}
 }
 
-// transactOne does a write in a transaction of its own. If the disk is full, all but
+// transactOne does a write in a transaction alone. If the disk is full, all but
 // accepts have the reserve.
 func (w *writer) transactOne(job *write) error {
 	err := w.transact([]*write{job}, false)
