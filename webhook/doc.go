@@ -57,9 +57,9 @@
 // The last three are modules of their own below this folder, so that none of them
 // is a dependency of those who use another.
 //
-// All but the last are an [Engine], which says what they promise, and handle events as
-// a [Work] says: a change of the engine is a change of a few lines. Package enginetest is the suite that holds them to it,
-// and an engine of your own, too.
+// All but the last are an engine.Engine, which says what they promise, and handle
+// events as a [Work] says: a change of the engine is a change of a few lines. Package
+// enginetest is the suite that holds them to it, and other engines, too.
 //
 // # What you can rely on
 //
