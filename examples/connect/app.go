@@ -22,7 +22,7 @@ const (
 	callbackPath = mountPath + "callback"
 )
 
-// currentUser stands for the session of whoever is signed in to the application.
+// currentUser stands for the session of the user who is signed in to the application.
 const currentUser = "practitioner-7"
 
 // app is the integrator's application.
@@ -40,7 +40,7 @@ func newApp(site dispensary.Site, clientID string, clientSecret dispensary.Secre
 		Tokens: tokens.Config{
 			Store:      tokens.NewMemoryStore(), // a real application keeps tokens in its database
 			OwnerTypes: []string{oauth.OwnerPractitioner},
-			Observers:  []tokens.Observer{{Event: tell}},
+			Observers:  []tokens.Observer{{Event: onEvent}},
 		},
 	})
 	if err != nil {
@@ -56,8 +56,8 @@ func newApp(site dispensary.Site, clientID string, clientSecret dispensary.Secre
 	return &app{users: users, connect: pages}, err
 }
 
-// tell is where a real application updates its pages and wakes its operators.
-func tell(ctx context.Context, event tokens.Event) {
+// onEvent is where a real application updates its pages and alerts its operators.
+func onEvent(ctx context.Context, event tokens.Event) {
 	switch e := event.(type) {
 	case tokens.Connected:
 		slog.InfoContext(ctx, "connected", "user", e.Key.User, "account", e.Owner.ID)
@@ -77,7 +77,7 @@ func (a *app) routes() http.Handler {
 	mux.Handle(mountPath, a.connect)
 	mux.HandleFunc("GET /{$}", a.home)
 	mux.HandleFunc("POST /disconnect", a.disconnect)
-	return http.NewCrossOriginProtection().Handler(mux) // no other site can disconnect anybody
+	return http.NewCrossOriginProtection().Handler(mux) // no other site can disconnect a user
 }
 
 var homePage = template.Must(template.New("home").Parse(`<!DOCTYPE html>
@@ -97,7 +97,7 @@ var homePage = template.Must(template.New("home").Parse(`<!DOCTYPE html>
 </html>
 `))
 
-// home shows how the practitioner stands, and calls the platform as them.
+// home shows whether the practitioner is connected, and calls the platform as them.
 func (a *app) home(w http.ResponseWriter, r *http.Request) {
 	view := struct{ Status, Clinic string }{Status: "connected"}
 	client, err := a.users.Client(r.Context(), currentUser)
@@ -122,7 +122,7 @@ func (a *app) home(w http.ResponseWriter, r *http.Request) {
 func (a *app) disconnect(w http.ResponseWriter, r *http.Request) {
 	if err := a.users.Disconnect(r.Context(), currentUser); err != nil {
 		slog.ErrorContext(r.Context(), "disconnect", "error", err)
-		http.Error(w, "The dispensary cannot be told at the moment. Please try again.", http.StatusBadGateway)
+		http.Error(w, "The dispensary cannot be reached at the moment. Please try again.", http.StatusBadGateway)
 		return
 	}
 	http.Redirect(w, r, "/", http.StatusSeeOther)

@@ -35,7 +35,7 @@ func main() {
 	}
 }
 
-// run serves until ctx ends, and tells its address when it is ready.
+// run serves until ctx ends. It calls ready with its address once it listens.
 func run(ctx context.Context, address string, ready func(address string)) (err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {

@@ -162,7 +162,7 @@ func (s *story) place() (eventID string, err error) {
 	return event.ID, err
 }
 
-// report tells how often each order has been shipped so far.
+// report prints how often each order has been shipped so far.
 func (s *story) report(what string, eventIDs ...string) error {
 	fmt.Fprint(s.out, what, "; shipments so far:")
 	for _, eventID := range eventIDs {

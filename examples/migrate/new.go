@@ -88,8 +88,8 @@ func (n *newReceiver) ship(ctx context.Context, order events.OrderEvent) error {
 	})
 }
 
-// crossing is the route of both: it leads to the old receiver until it is told to
-// go over.
+// crossing is the route of both: it leads to the old receiver, and after the switch to
+// the new one.
 type crossing struct {
 	old, new http.Handler
 

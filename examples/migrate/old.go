@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// oldReceiver is what somebody wrote in an afternoon, two years ago. On a sunny day
-// it works. The numbers are those of the mistakes that [mistakes] lists.
+// oldReceiver is a receiver as it may have been written in an afternoon, two years ago.
+// As long as nothing goes wrong it works. The numbers are those of [mistakes].
 type oldReceiver struct {
 	db        *sql.DB
 	secret    string
@@ -84,8 +84,8 @@ func (o *oldReceiver) handle(r *http.Request, eventID, orderID string) error {
 	return err
 }
 
-// mistakes are those of the old receiver, with the cases of the examination that
-// they fail.
+// mistakes are those of the old receiver, with the cases of receivercheck that they
+// fail.
 var mistakes = []struct {
 	what  string
 	cases []string
@@ -97,11 +97,11 @@ var mistakes = []struct {
 	{"5. acknowledges what it could not store", []string{"Delivery/StorageDown"}},
 	{"6. answers as text/plain", []string{"Challenge/Answer", "Delivery/Repeated", "Always/Acknowledged"}},
 	{"7. reads one of several signatures", []string{"Signature/TwoSignatures", "Signature/Rotated"}},
-	{"8. compares digits in a time that tells how many are right", nil}, // nobody can see that from outside
+	{"8. compares digits in a time that tells how many are right", nil}, // cannot be seen from outside
 	{"9. takes signatures of any age", []string{"Signature/Stale", "Signature/Future"}},
 	{"10. looks first and inserts then, by the event's id alone", []string{"Delivery/Concurrent", "Delivery/Integrations"}},
 	{"11. works inside of the request", []string{"Delivery/SlowHandler", "Always/InTime"}},
-	{"12. forgets an event that it has shipped if it fails at the end", nil}, // nobody can make it fail there from outside
+	{"12. forgets an event that it has shipped if it fails at the end", nil}, // cannot be provoked from outside
 	{"13. looks neither at the method nor at the id", []string{"Challenge/OnlyPost", "Bodies/Malformed"}},
 	{"14. knows one of the forms that an event comes in", []string{"Events/Payload", "Events/Bare", "Events/Wrapping"}},
 }

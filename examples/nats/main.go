@@ -37,7 +37,7 @@ func main() {
 	}
 }
 
-// run sets the scene and tells the story. Everything in NATS begins with name.
+// run starts the platform and plays the example. Everything in NATS begins with name.
 func run(ctx context.Context, out io.Writer, address, name string) (err error) {
 	platform, err := dispensarytest.Start(dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff))
 	if err != nil {

@@ -60,11 +60,11 @@ func TestWalk(t *testing.T) {
 	for range 2 { // the platform keeps its world: the walk can be repeated
 		out, err := exec.CommandContext(t.Context(), interpreter, "walk.mjs", address).CombinedOutput()
 		require.NoError(t, err, "%s", out)
-		told := string(out)
-		assert.Len(t, regexp.MustCompile(`(?m)^ ?\d+\. `).FindAllString(told, -1), 10, told)
-		assert.Contains(t, told, "received order.placed, and verified its signature")
+		output := string(out)
+		assert.Len(t, regexp.MustCompile(`(?m)^ ?\d+\. `).FindAllString(output, -1), 10, output)
+		assert.Contains(t, output, "received order.placed, and verified its signature")
 		for _, hidden := range []string{"Robin", "example.com", "correct-horse"} {
-			assert.NotContains(t, told, hidden, "the patient and the user are named nowhere")
+			assert.NotContains(t, output, hidden, "the patient and the user are named nowhere")
 		}
 	}
 }

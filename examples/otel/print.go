@@ -38,15 +38,15 @@ func printSpans(out io.Writer, spans tracetest.SpanStubs) {
 	below(trace.SpanID{}, 1)
 }
 
-// told are the attributes that are worth a place on the screen.
-var told = []attribute.Key{
+// printed are the attributes that are worth a place on the screen.
+var printed = []attribute.Key{
 	"http.response.status_code", "error.type", "dispensary.retry.reason", "dispensary.oauth.refresh.outcome",
 	"dispensary.webhook.outcome", "dispensary.attempt.result",
 }
 
 func line(attributes []attribute.KeyValue) string {
 	var words []string
-	for _, key := range told {
+	for _, key := range printed {
 		for _, a := range attributes {
 			if a.Key == key {
 				words = append(words, string(a.Key)+"="+a.Value.String())

@@ -48,7 +48,7 @@ const (
 	webhookPath  = "/dispensary/webhooks"
 )
 
-// currentUser stands for the session of whoever is signed in to the health record.
+// currentUser stands for the session of the user who is signed in to the health record.
 const currentUser = "practitioner-7"
 
 // newEHR takes an address, which has to be registered with the platform before

@@ -16,7 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
-// story is what happens, told a line a step.
+// story plays the example and prints a line for each step.
 type story struct {
 	out   io.Writer
 	steps int
@@ -34,7 +34,7 @@ type story struct {
 	orderID      string
 }
 
-// run starts both servers and tells the story.
+// run starts both servers and plays all steps.
 func run(ctx context.Context, out io.Writer) (err error) {
 	s := &story{out: out, began: time.Now()}
 	if s.ehr, err = newEHR(); err != nil {
@@ -80,8 +80,8 @@ func (s *story) setUp() error {
 	return nil
 }
 
-// tell prints a step. What came from the platform is followed by the request id,
-// which its support asks for.
+// tell prints a step. Answers of the platform are followed by the request id, which its
+// support asks for.
 func (s *story) tell(format string, arguments ...any) {
 	s.steps++
 	line := fmt.Sprintf("%2d. ", s.steps) + fmt.Sprintf(format, arguments...)

@@ -36,7 +36,7 @@ func main() {
 	}
 }
 
-// run sets the scene and tells the story.
+// run starts the platform and plays the example.
 func run(ctx context.Context, out io.Writer, logger *slog.Logger) (err error) {
 	clock := dispensarytest.FrozenClock(time.Date(2026, 3, 4, 9, 0, 0, 0, time.UTC))
 	platform, err := dispensarytest.Start(dispensarytest.WithClock(clock))
@@ -111,7 +111,7 @@ func (s *story) Token(ctx context.Context) (dispensary.AccessToken, error) {
 func (s *story) tell(ctx context.Context, receiver http.Handler) error {
 	err := s.platform.RegisterWebhookHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.broken.Load() {
-			r.Body = http.NoBody // as by a middleware that was added on a Friday
+			r.Body = http.NoBody // as a middleware would that reads the body
 		}
 		receiver.ServeHTTP(w, r)
 	}))

@@ -1,13 +1,12 @@
-// River receives webhooks with two replicas of a program on PostgreSQL that has
-// jobs of its own in River:
+// River receives webhooks with two replicas of a program on PostgreSQL that also has
+// other jobs in River:
 //
 //	DATABASE_URL=postgres://… go run ./examples/river
 //
-// It works in a schema of its own, dispensary_example, which it drops in the end.
-// It starts a fake of the platform, which sends to the first replica and then to the
-// second. Each order is to be packed once, whoever took it in, and also what the
-// first has left when it is stopped. What a real receiver does stands in
-// receiver.go.
+// It works in the schema dispensary_example, which it drops in the end. It starts a fake
+// of the platform, which sends to the first replica and then to the second. Each order is
+// to be packed once, whichever replica received it, and also the orders that the first
+// replica has not packed when it is stopped. The code of a real receiver is in receiver.go.
 package main
 
 import (
@@ -38,7 +37,7 @@ func main() {
 	}
 }
 
-// run sets the scene and tells the story. Everything in the database is in schema.
+// run starts the platform and plays the example. All tables are in schema.
 func run(ctx context.Context, out io.Writer, address, schema string) (err error) {
 	pool, err := newPool(ctx, address, schema)
 	if err != nil {

@@ -61,7 +61,7 @@ func run(ctx context.Context, out io.Writer) error {
 	}
 	fmt.Fprintln(out, "the row below holds a sealed one:", tokens.IsSealed(row.Token))
 
-	// Whoever copies the row to another user gains nothing: environment and user
+	// Copying the row to another user does not help an attacker: environment and user
 	// are part of what is sealed.
 	mallory := tokens.Key{Environment: sandbox, User: "mallory"}
 	if _, err := rows.Save(ctx, mallory, row.Token); err != nil {

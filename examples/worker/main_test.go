@@ -26,9 +26,9 @@ func lines(out *bytes.Buffer) []string {
 	return slices.Sorted(slices.Values(strings.Split(strings.TrimSpace(out.String()), "\n")))
 }
 
-// Somebody who has to connect again keeps nobody else from their turn, and is
-// told without a request.
-func TestWhoMustConnectAgainIsLeftOut(t *testing.T) {
+// A user who has to connect again does not stop the work for others, and is reported
+// without a request.
+func TestUserWhoMustConnectAgainIsReported(t *testing.T) {
 	t.Parallel()
 	platform := dispensarytest.New(t)
 	users, err := newAccounts(platform)
@@ -43,10 +43,10 @@ func TestWhoMustConnectAgainIsLeftOut(t *testing.T) {
 		require.NoError(t, work(t.Context(), users, &out))
 		assert.Equal(t, []string{"user-1 has to connect again", "user-2 has 5 patients"}, lines(&out))
 	}
-	assert.Empty(t, platform.Journal().Of("oauth.token"), "the second time nobody asks the platform")
+	assert.Empty(t, platform.Journal().Of("oauth.token"), "the second time no token is requested")
 }
 
-func TestAFailureEndsNobodyElsesWork(t *testing.T) {
+func TestAFailureIsReturned(t *testing.T) {
 	t.Parallel()
 	platform := dispensarytest.New(t)
 	users, err := newAccounts(platform)

@@ -15,19 +15,19 @@ import (
 // concurrency is how many users are worked on at a time.
 const concurrency = 4
 
-// tally is what came of one user.
-type tally struct {
+// outcome is what the work for one user came to.
+type outcome struct {
 	user     string
 	patients int
 	err      error
 }
 
 // work lists the patients of everyone who is connected, and prints how many
-// there are: a name or an address has no place in a log. Who must connect again
-// is left for the web application to tell; a failure of one user does not end
-// the work for the others.
+// there are: a name or an address has no place in a log. The web application asks
+// users to connect again who have to; a failure of one user does not end the work
+// for the others.
 func work(ctx context.Context, users *accounts.Accounts, out io.Writer) error {
-	results := make(chan tally)
+	results := make(chan outcome)
 	go func() {
 		defer close(results)
 		var running sync.WaitGroup
@@ -35,7 +35,7 @@ func work(ctx context.Context, users *accounts.Accounts, out io.Writer) error {
 		slots := make(chan struct{}, concurrency)
 		for account, err := range users.List(ctx, accounts.ListOptions{}) {
 			if err != nil {
-				results <- tally{err: err}
+				results <- outcome{err: err}
 				return
 			}
 			slots <- struct{}{}
@@ -60,8 +60,8 @@ func work(ctx context.Context, users *accounts.Accounts, out io.Writer) error {
 }
 
 // one counts the patients of one user, page by page.
-func one(ctx context.Context, users *accounts.Accounts, account accounts.Account) tally {
-	result := tally{user: account.Key.User}
+func one(ctx context.Context, users *accounts.Accounts, account accounts.Account) outcome {
+	result := outcome{user: account.Key.User}
 	if account.Status == accounts.MustReauthorize {
 		result.err = dispensary.ErrReauthorize // known without asking the platform
 		return result

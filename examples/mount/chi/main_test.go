@@ -18,7 +18,7 @@ func TestReceives(t *testing.T) { t.Parallel(); mounttest.Receives(t, routes) }
 // webhooks.
 func TestBodyIsRead(t *testing.T) {
 	t.Parallel()
-	mounttest.NamesWhoReadTheBody(t, func(webhooks http.Handler) http.Handler {
+	mounttest.ReportsChangedBody(t, func(webhooks http.Handler) http.Handler {
 		r := chi.NewRouter()
 		r.Use(func(next http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -34,7 +34,7 @@ func TestBodyIsRead(t *testing.T) {
 
 func TestBodyIsEncodedAgain(t *testing.T) {
 	t.Parallel()
-	mounttest.NamesWhoReadTheBody(t, func(webhooks http.Handler) http.Handler {
+	mounttest.ReportsChangedBody(t, func(webhooks http.Handler) http.Handler {
 		r := chi.NewRouter()
 		r.Use(func(next http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

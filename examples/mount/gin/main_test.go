@@ -26,7 +26,7 @@ func behind(middleware gin.HandlerFunc) mounttest.Mount {
 
 func TestBodyIsBound(t *testing.T) {
 	t.Parallel()
-	mounttest.NamesWhoReadTheBody(t, behind(func(c *gin.Context) {
+	mounttest.ReportsChangedBody(t, behind(func(c *gin.Context) {
 		var body struct{ Tenant string }
 		_ = c.ShouldBindJSON(&body) // the probe has none
 	}))
@@ -34,7 +34,7 @@ func TestBodyIsBound(t *testing.T) {
 
 func TestBodyIsBoundWithACopy(t *testing.T) {
 	t.Parallel()
-	mounttest.NamesWhoReadTheBody(t, behind(func(c *gin.Context) {
+	mounttest.ReportsChangedBody(t, behind(func(c *gin.Context) {
 		var body struct{ Tenant string }
 		_ = c.ShouldBindBodyWithJSON(&body)
 	}))
@@ -42,5 +42,5 @@ func TestBodyIsBoundWithACopy(t *testing.T) {
 
 func TestBodyIsEncodedAgain(t *testing.T) {
 	t.Parallel()
-	mounttest.NamesWhoReadTheBody(t, behind(func(c *gin.Context) { mounttest.Indent(c.Request) }))
+	mounttest.ReportsChangedBody(t, behind(func(c *gin.Context) { mounttest.Indent(c.Request) }))
 }

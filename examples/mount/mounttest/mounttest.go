@@ -54,13 +54,13 @@ func Receives(t *testing.T, mount Mount) {
 	receivercheck.Run(t, b.target(mount))
 }
 
-// NamesWhoReadTheBody demands that an order fails behind a middleware that
-// spoils the body, and that the error says so, to the operator and not to the
-// caller. So does the acceptance test, to the developer.
-func NamesWhoReadTheBody(t *testing.T, spoilt Mount) {
+// ReportsChangedBody requires that an order fails behind a middleware that reads or
+// changes the body, and that the operator's error says so but not the answer to the
+// caller. The acceptance test has to say it, too.
+func ReportsChangedBody(t *testing.T, changed Mount) {
 	t.Helper()
 	b := newFixture(t)
-	r := b.target(spoilt)
+	r := b.target(changed)
 	verdicts, err := receivercheck.Examine(t.Context(), r)
 	require.NoError(t, err)
 	require.True(t, verdicts[0].Failed())
@@ -157,8 +157,8 @@ func (b *fixture) Write(line []byte) (int, error) {
 
 // Indent puts a body in its place that is nicer to read, as a middleware does
 // that decodes a body and encodes it again. The announced length stays what it
-// was. (Of a body that is as long as before nobody can say why its signature is
-// wrong.)
+// was. (If the length did not change either, there would be no way to find out why the
+// signature is wrong.)
 func Indent(r *http.Request) {
 	body, _ := io.ReadAll(r.Body) // what could not be read is no JSON
 	var nice bytes.Buffer

@@ -14,7 +14,7 @@ func TestReceives(t *testing.T) { t.Parallel(); mounttest.Receives(t, routes) }
 
 func TestBodyIsRead(t *testing.T) {
 	t.Parallel()
-	mounttest.NamesWhoReadTheBody(t, func(webhooks http.Handler) http.Handler {
+	mounttest.ReportsChangedBody(t, func(webhooks http.Handler) http.Handler {
 		next := routes(webhooks)
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body) // for an audit log
@@ -25,7 +25,7 @@ func TestBodyIsRead(t *testing.T) {
 
 func TestBodyIsEncodedAgain(t *testing.T) {
 	t.Parallel()
-	mounttest.NamesWhoReadTheBody(t, func(webhooks http.Handler) http.Handler {
+	mounttest.ReportsChangedBody(t, func(webhooks http.Handler) http.Handler {
 		next := routes(webhooks)
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			mounttest.Indent(r)

@@ -35,7 +35,7 @@ type Settings struct {
 	// Ship is what happens with an order.
 	Ship func(context.Context, events.OrderEvent) error
 
-	// Observe is told of every request; nil tells nobody.
+	// Observe is called after every request; nil disables it.
 	Observe func(context.Context, webhook.Observation)
 }
 
