@@ -4,8 +4,8 @@
 // clients, mocks or documentation, in Go or in other languages; the client of this
 // module does not need it.
 //
-// The document tells what the platform documents from what it does not: places
-// marked x-assumption rest on what integrators of services of this kind meet, and
+// The document marks what the platform does not document: places marked
+// x-assumption rest on what integrators of services of this kind meet, and
 // say why they are there; operations marked x-scope-assumed list a scope that
 // follows from what the scopes grant.
 //

@@ -14,8 +14,8 @@ func TestDocument(t *testing.T) {
 	t.Parallel()
 	text := string(openapi.Document())
 	assert.Contains(t, text, "\nopenapi: 3.1.0\n")
-	// The contract's module checks the rest; this is what the module without a
-	// YAML reader can tell.
+	// The contract's module checks the rest; this is what can be checked without a
+	// YAML reader.
 	assert.Equal(t, 62+11, strings.Count(text, "\n      operationId: "), "61 endpoints, the authorize page, 11 webhooks")
 	assert.NotContains(t, text, "\t", "YAML knows no tabs")
 }

@@ -108,11 +108,11 @@ func TestSecretsAreRandomWithoutASeed(t *testing.T) {
 	assert.NotEqual(t, first.settings.ChallengeToken, second.settings.ChallengeToken)
 	assert.NotEqual(t, first.settings.ClinicKey, second.settings.ClinicKey)
 
-	told := announced(t)
-	seed := regexp.MustCompile(`(?m)^Seed +(\d+)$`).FindStringSubmatch(told)
-	require.Len(t, seed, 2, told)
+	output := announced(t)
+	seed := regexp.MustCompile(`(?m)^Seed +(\d+)$`).FindStringSubmatch(output)
+	require.Len(t, seed, 2, output)
 	again := launch(t, "-seed", seed[1])
-	assert.Contains(t, told, again.settings.ClientSecret)
+	assert.Contains(t, output, again.settings.ClientSecret)
 }
 
 func TestAWebhookIsRegisteredFromTheStart(t *testing.T) {
@@ -154,8 +154,9 @@ func TestAFrozenClock(t *testing.T) {
 	assert.Contains(t, clock, `"frozen":true`)
 }
 
-// Who waits for a delivery that never comes does not keep the command from ending.
-func TestItEndsWhileSomebodyWaits(t *testing.T) {
+// A request that waits for a delivery that never comes does not keep the command from
+// ending.
+func TestItEndsDuringALongPoll(t *testing.T) {
 	t.Parallel()
 	r := launch(t, "-behavior", "delivery-conditions=off", "-webhook", "http://127.0.0.1:1/")
 	answer, err := http.Post(r.settings.ControlURL+"/patients", "application/json", strings.NewReader("{}"))
@@ -202,11 +203,11 @@ func (w *writtenUntil) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func TestWhatAPersonIsTold(t *testing.T) {
+func TestAnnouncement(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "state.json")
-	told := announced(t, "-state", file)
-	assert.NotRegexp(t, `(?m)[ \t]+$`, told, "no line ends in blanks")
-	assert.True(t, strings.HasSuffix(told, "Ready.\nThe state is kept in "+file+".\n"), told)
+	output := announced(t, "-state", file)
+	assert.NotRegexp(t, `(?m)[ \t]+$`, output, "no line ends in blanks")
+	assert.True(t, strings.HasSuffix(output, "Ready.\nThe state is kept in "+file+".\n"), output)
 	assert.True(t, strings.HasSuffix(announced(t), "Ready.\n"), "without a file nothing is kept")
 }

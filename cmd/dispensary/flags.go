@@ -116,7 +116,7 @@ func (c *config) define(flags *flag.FlagSet) {
 	flags.StringVar(&c.addr, "addr", "127.0.0.1:0", "`HOST:PORT` of the platform; port 0 is a free one")
 	flags.StringVar(&c.controlAddr, "control-addr", "127.0.0.1:0", "`HOST:PORT` of console and control API; always loopback")
 	flags.BoolVar(&c.expose, "expose", false, "let -addr be an address that other machines reach")
-	flags.BoolVar(&c.tls, "tls", false, "serve the platform over HTTPS, with a certificate of its own")
+	flags.BoolVar(&c.tls, "tls", false, "serve the platform over HTTPS, with a new self-signed certificate")
 	flags.StringVar(&c.certificate, "cert", "", "write that certificate to `FILE` (PEM), for clients to trust")
 	flags.BoolVar(&c.json, "json", false, "print the settings as one line of JSON")
 

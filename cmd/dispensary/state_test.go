@@ -231,7 +231,7 @@ func TestAStateFileThatCannotBeWritten(t *testing.T) {
 	r := launch(t, "-state", filepath.Join(folder, "state.json"))
 	require.NoError(t, os.RemoveAll(folder))
 	register(t, r.settings)
-	assert.Equal(t, exitFailed, <-r.code, "it ends rather than forget in silence")
+	assert.Equal(t, exitFailed, <-r.code, "it ends with an error rather than lose changes")
 }
 
 func TestTheConsoleStandsBesideThePlatform(t *testing.T) {

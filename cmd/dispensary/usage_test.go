@@ -130,7 +130,7 @@ type brokenPipe struct{}
 
 func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 
-func TestNobodyReads(t *testing.T) {
+func TestOutputThatCannotBeWrittenEndsTheCommand(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"fake"}, {"fake", "-json"}} {
 		var stderr bytes.Buffer

@@ -1,6 +1,6 @@
 // Package contract holds the sides of the project to the published OpenAPI
 // document: the table of operations, the fake platform, the client, and recorded
-// bodies. It is a module of its own, so that nobody who imports the client carries
+// bodies. It is a separate module, so that programs that import the client do not get
 // its dependencies.
 //
 // A [Validator] reads the document and says in which places an exchange of request

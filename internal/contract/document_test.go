@@ -120,7 +120,7 @@ func TestPartsOfTheDocument(t *testing.T) {
 	for section, parts := range tree.(map[string]any)["components"].(map[string]any) {
 		for name := range parts.(map[string]any) {
 			if section != "securitySchemes" {
-				assert.True(t, strings.Contains(text, `"#/components/`+section+"/"+name+`"`), "nobody uses the %s %s", section, name)
+				assert.True(t, strings.Contains(text, `"#/components/`+section+"/"+name+`"`), "%s %s is not used", section, name)
 			}
 		}
 	}

@@ -70,7 +70,7 @@ func TestEveryOperationRefuses(t *testing.T) {
 
 func TestEveryOperationRefusesWhatTheContractForbids(t *testing.T) {
 	t.Parallel()
-	sheet := start(t) // to derive from; each case has a platform of its own
+	sheet := start(t) // to derive from; each case has its own platform
 	for _, name := range exercised() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

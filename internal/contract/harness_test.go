@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// fixture is a platform of one's own, with the contract it has to keep.
+// fixture is a platform for one test, with the contract it has to keep.
 type fixture struct {
 	t     *testing.T
 	fake  *dispensarytest.Server

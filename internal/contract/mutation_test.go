@@ -112,7 +112,7 @@ func TestEveryMutationOfAnEventIsReported(t *testing.T) {
 			t.Run(fmt.Sprint(eventType, " ", i+1), func(t *testing.T) {
 				t.Parallel()
 				if eventType == "clinic_key.activated" || eventType == "clinic_key.revoked" {
-					return // nobody documents what their data holds
+					return // the contents of their data are not documented
 				}
 				s := start(t)
 				event, err := happens(s, s.fake.Platform())

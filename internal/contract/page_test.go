@@ -38,7 +38,7 @@ func TestPlatformPage(t *testing.T) {
 	require.Equal(t, want, string(got), "run this test with -update and read what changed")
 }
 
-// Nothing is missing, whoever wrote the page.
+// The page is complete, whether it was generated or written by hand.
 func TestPlatformPageIsComplete(t *testing.T) {
 	t.Parallel()
 	page := writePage(t)

@@ -58,7 +58,7 @@ func writePage(t *testing.T) string {
 
 func (p *page) line(format string, args ...any) { fmt.Fprintf(&p.out, format+"\n", args...) }
 
-// row writes a row of a table; cells have no bars and no line breaks of their own.
+// row writes a row of a table; cells contain no bars and no line breaks.
 func (p *page) row(cells ...string) {
 	for i, cell := range cells {
 		cells[i] = strings.NewReplacer("|", `\|`, "\n", " ").Replace(cell)

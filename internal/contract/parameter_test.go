@@ -83,8 +83,8 @@ func TestFormsOfFilters(t *testing.T) {
 	s.accepted("products.list", 200, s.send("products.list", request{query: query("page[number]", "9", "page[size]", "100"), token: s.token}))
 }
 
-// A client that misspells something is told so by the contract and by the fake's journal
-// alike, with the place and without the value.
+// Both the contract and the fake's journal report what a client misspells, with the
+// place and without the value.
 func TestMisspeltRequestsAreReported(t *testing.T) {
 	t.Parallel()
 	s := start(t)

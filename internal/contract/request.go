@@ -56,7 +56,7 @@ func (o *operation) match(path string) (map[string]string, bool) {
 	return params, true
 }
 
-// scopes are what the operation's token needs; false tells that it needs no token.
+// scopes are what the operation's token needs; it is false if the operation needs no token.
 func (v *Validator) scopes(op *openapi3.Operation) ([]string, bool) {
 	requirements := v.doc.Security
 	if op.Security != nil {

@@ -21,7 +21,7 @@ type Row struct {
 	// Key is what the answer is wrapped in; empty where it is not.
 	Key string
 
-	// List tells answers with items and meta from single ones.
+	// List reports that answers have items and meta, and not a single object.
 	List bool
 
 	// Scopes are what the token needs, separated by spaces; empty without a token.

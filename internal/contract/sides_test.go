@@ -36,7 +36,7 @@ func TestDocumentAndFakeHaveTheSameRoutes(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	assert.Empty(t, contract.Differences("the document", routes(s.check.Rows()), "the fake over HTTP", s.probed(s.fake.Handler())))
-	// HTTP shows no route that nobody asks for, so the fake's own table is read too.
+	// Requests do not show the routes that no test calls, so the fake's table is read too.
 	assert.Empty(t, contract.Differences("the document", routes(s.check.Rows()), "the fake's table", sourceRows(t)))
 }
 

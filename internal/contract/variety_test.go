@@ -36,7 +36,7 @@ func unplanned(s *fixture) string {
 	return order.ID
 }
 
-// bare is a product that nobody has described.
+// bare is a product without a description.
 func bare(s *fixture) string {
 	product, _, err := s.fake.Platform().CreateProduct(model.NewProduct{Variants: []model.NewVariant{{}, {Units: 120, Status: "vendor backorder"}}})
 	require.NoError(s.t, err)

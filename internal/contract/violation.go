@@ -24,7 +24,7 @@ type Violation struct {
 	Rule      string // a keyword of JSON Schema such as "type", or one of the rules below
 }
 
-// Side tells requests from responses.
+// Side is the request or the response.
 type Side string
 
 // The sides of an exchange.

@@ -63,7 +63,7 @@ func (s *fixture) listen() *endpoint {
 	return e
 }
 
-// subscribed registers an endpoint that nobody looks at.
+// subscribed registers an endpoint that ignores what it gets.
 func (s *fixture) subscribed() *fixture {
 	s.listen()
 	return s
@@ -210,8 +210,8 @@ func TestFailedDeliveries(t *testing.T) {
 	}
 }
 
-// The empty request before an event is a part of the contract; a body that nobody
-// documents, a wrong signature's form and a wrong answer are not.
+// The empty request before an event is a part of the contract; an undocumented body, a
+// signature of another form and a wrong answer are not.
 func TestWebhookViolations(t *testing.T) {
 	t.Parallel()
 	s := start(t)

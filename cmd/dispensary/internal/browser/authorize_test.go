@@ -81,7 +81,7 @@ func TestAWrongRedirect(t *testing.T) {
 		b.opens(strings.Replace(s.authorize(), "callback", "elsewhere", 1), 404)
 		b.sees("No application has this client_id and redirect_uri.")
 		b.refused(404)
-		assert.Empty(b.t, s.back, "nobody is sent to an address that is not registered")
+		assert.Empty(b.t, s.back, "the browser is not sent to an address that is not registered")
 	})
 }
 

@@ -15,5 +15,5 @@
 // uses what is installed, depends on nothing but its protocol's types, and is
 // released with every change of that protocol (MIT). github.com/go-rod/rod is as
 // pleasant, but its latest release is two years older than the browsers of today,
-// and it downloads a browser unless told not to.
+// and it downloads a browser unless that is switched off.
 package browser

@@ -91,7 +91,7 @@ func (s *fixture) cameBack() url.Values {
 	case query := <-s.back:
 		return query
 	case <-time.After(patience):
-		require.FailNow(s.t, "nobody came back to the application")
+		require.FailNow(s.t, "the browser did not come back to the application")
 		return nil
 	}
 }

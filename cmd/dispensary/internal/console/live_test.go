@@ -50,7 +50,7 @@ func (s *stream) heard() []string {
 	return strings.Split(strings.TrimSpace(text), "\n\n")
 }
 
-// follow opens a stream, which ends with the context; over tells of it.
+// follow opens a stream, which ends with the context; over is closed when it has ended.
 func follow(ctx context.Context, h http.Handler) (s *stream, over <-chan struct{}) {
 	s = &stream{header: make(http.Header)}
 	ended := make(chan struct{})

@@ -57,7 +57,7 @@ type controlCall struct {
 	Call  string // for a shell
 }
 
-// Acts reports that the operation has a page of its own, with a form.
+// Acts reports that the operation has a page with a form.
 func (p controlCall) Acts() bool { return p.Method != http.MethodGet }
 
 // show makes a page whole before it sends it: a mistake in it does not look like

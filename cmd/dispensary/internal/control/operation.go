@@ -95,7 +95,7 @@ func (c *call) userLike(name string) (model.User, error) {
 			return u, nil
 		}
 	}
-	return model.User{}, &problem{status: 404, message: "nobody who can sign in has the id or e-mail address " + name}
+	return model.User{}, &problem{status: 404, message: "no user who can sign in has the id or e-mail address " + name}
 }
 
 // number reads a query parameter; absent, it is -1.
