@@ -23,7 +23,7 @@ func TestAccountsRestore(t *testing.T) {
 			key.User = user
 			record, err := p.store.Load(ctx, key)
 			require.NoError(t, err)
-			lease := tokens.Lease{Key: key, Version: record.Version, Owner: "somebody"}
+			lease := tokens.Lease{Key: key, Version: record.Version, Owner: "other"}
 			_, err = p.store.Lease(ctx, lease, time.Minute)
 			require.NoError(t, err)
 			_, err = p.store.Fail(ctx, lease, tokens.ReasonInvalidGrant)

@@ -24,7 +24,7 @@ var pages = map[Outcome]pageText{
 	OutcomeWrongState:     {http.StatusBadRequest, "This link does not work", "The link is incomplete, or it was not made for this browser. Nothing was connected.", true},
 	OutcomeExpiredState:   {http.StatusBadRequest, "That took too long", "The time for connecting has run out. Nothing was connected.", true},
 	OutcomeUsedState:      {http.StatusBadRequest, "This link was already used", "The link has been used, or was opened in another browser, or this browser keeps no cookies.", true},
-	OutcomeOtherUser:      {http.StatusForbidden, "Signed in as somebody else", "Somebody else was signed in here when connecting began. Nothing was connected.", true},
+	OutcomeOtherUser:      {http.StatusForbidden, "Signed in as somebody else", "A different user was signed in here when connecting began. Nothing was connected.", true},
 	OutcomeNoCode:         {http.StatusBadRequest, "Not connected", "The dispensary sent an incomplete answer. Nothing was connected.", true},
 	OutcomePageError:      {http.StatusBadGateway, "Not connected", "The dispensary reported an error. Nothing was connected.", true},
 	OutcomeCodeRefused:    {http.StatusBadRequest, "Not connected", "The dispensary did not accept the confirmation, most likely because it was too old.", true},
