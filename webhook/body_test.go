@@ -53,7 +53,7 @@ func TestHandlerNamesMiddlewareThatTookTheBody(t *testing.T) {
 				body = strings.TrimSpace(c.body)
 			}
 			done := make(chan webhook.Observation, 1)
-			r := newReceiver(t, func(config *webhook.HandlerConfig) {
+			r := newFixture(t, func(config *webhook.HandlerConfig) {
 				config.Observer.RequestEnd = func(_ context.Context, o webhook.Observation) { done <- o }
 			})
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -94,7 +94,7 @@ func encodeAgain(_ http.ResponseWriter, r *http.Request) {
 
 func TestHandlerReadsNoMoreThanTheCap(t *testing.T) {
 	t.Parallel()
-	r := newReceiver(t, func(c *webhook.HandlerConfig) { c.MaxBody = 100_000 })
+	r := newFixture(t, func(c *webhook.HandlerConfig) { c.MaxBody = 100_000 })
 	for _, length := range []int64{-1, 90_000} { // not announced, and announced falsely
 		body := &counting{}
 		req := request(http.MethodPost, sign(secret, now, ""), "")
@@ -113,7 +113,7 @@ func (c *counting) Read(p []byte) (int, error) { c.n += len(p); return len(p), n
 func TestHandlerReadsLargeBodies(t *testing.T) {
 	t.Parallel()
 	body := strings.Replace(orderBody, "R100", strings.Repeat("R", 500_000), 1)
-	r := newReceiver(t, nil)
+	r := newFixture(t, nil)
 	for _, length := range []int64{int64(len(body)), -1} {
 		req := request(http.MethodPost, sign(secret, now, body), body)
 		req.ContentLength = length
@@ -125,7 +125,7 @@ func TestHandlerReadsLargeBodies(t *testing.T) {
 func TestHandlerRefusesABodyThatBreaksOff(t *testing.T) {
 	t.Parallel()
 	done := make(chan webhook.Observation, 1)
-	r := newReceiver(t, func(config *webhook.HandlerConfig) {
+	r := newFixture(t, func(config *webhook.HandlerConfig) {
 		config.Observer.RequestEnd = func(_ context.Context, o webhook.Observation) { done <- o }
 	})
 	server := httptest.NewServer(r)

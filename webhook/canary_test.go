@@ -63,7 +63,7 @@ func TestHandlerTellsNothingOfPatients(t *testing.T) {
 			panic(errors.New(string(d.Body)))
 		}),
 	} {
-		r := newReceiver(t, func(c *webhook.HandlerConfig) {
+		r := newFixture(t, func(c *webhook.HandlerConfig) {
 			c.Logger = loggers(&out)
 			if inbox != nil {
 				c.Inbox = inbox

@@ -98,7 +98,7 @@ func FuzzHandler(f *testing.F) {
 		if resign {
 			header = sign(secret, now, string(body))
 		}
-		r := newReceiver(t, func(c *webhook.HandlerConfig) { c.Secrets = []api.Secret{secret} })
+		r := newFixture(t, func(c *webhook.HandlerConfig) { c.Secrets = []api.Secret{secret} })
 		req := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))
 		req.Method, req.ContentLength = method, length
 		if header != "" {

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
@@ -42,7 +43,7 @@ func TestHandlerAsksAgainWhenTheInboxFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newReceiver(t, func(config *webhook.HandlerConfig) { config.Inbox = c.inbox })
+			r := newFixture(t, func(config *webhook.HandlerConfig) { config.Inbox = c.inbox })
 			w := r.serve(t, request(http.MethodPost, sign(secret, now, orderBody), orderBody))
 			assert.Equal(t, http.StatusServiceUnavailable, w.Code)
 			assert.Equal(t, webhook.OutcomeUnavailable, r.last().Outcome)
@@ -75,7 +76,7 @@ func TestHandlerDoesNotWaitLongForTheInbox(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				r := newReceiver(t, func(config *webhook.HandlerConfig) { config.Inbox, config.Now = inbox, time.Now })
+				r := newFixture(t, func(config *webhook.HandlerConfig) { config.Inbox, config.Now = inbox, time.Now })
 				start := time.Now()
 				w := r.serve(t, request(http.MethodPost, sign(secret, start, orderBody), orderBody))
 				assert.Equal(t, http.StatusServiceUnavailable, w.Code)
@@ -92,7 +93,7 @@ func TestHandlerGivesTheInboxItsOwnContext(t *testing.T) {
 	t.Parallel()
 	type key struct{}
 	synctest.Test(t, func(t *testing.T) {
-		r := newReceiver(t, func(config *webhook.HandlerConfig) {
+		r := newFixture(t, func(config *webhook.HandlerConfig) {
 			config.Now, config.AcceptTimeout = time.Now, time.Second
 			config.Inbox = inboxFunc(func(ctx context.Context, _ webhook.Delivery) (webhook.Receipt, error) {
 				assert.Equal(t, "trace", ctx.Value(key{}))
@@ -112,7 +113,7 @@ func TestHandlerGivesTheInboxItsOwnContext(t *testing.T) {
 func TestHandlerSurvivesItsObserver(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	r := newReceiver(t, func(config *webhook.HandlerConfig) {
+	r := newFixture(t, func(config *webhook.HandlerConfig) {
 		config.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		config.Observer.RequestEnd = func(context.Context, webhook.Observation) { panic("observer") }
 	})
@@ -130,7 +131,7 @@ func TestHandlerLogs(t *testing.T) {
 		}
 		return a
 	}
-	r := newReceiver(t, func(config *webhook.HandlerConfig) {
+	r := newFixture(t, func(config *webhook.HandlerConfig) {
 		config.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: drop}))
 	})
 	r.serve(t, request(http.MethodPost, sign(secret, now, orderBody), orderBody))
@@ -138,4 +139,26 @@ func TestHandlerLogs(t *testing.T) {
 	assert.Equal(t, `level=INFO msg="webhook accepted" outcome=accepted status=200 duration=0s environment=us/sandbox event_id=evt_1 event_type=order.placed integration_id=in_1
 level=WARN msg="webhook refused" outcome=refused status=401 duration=0s reason="webhook: signature does not match"
 `, log.String())
+}
+
+// A body is read once on its way into the inbox: the delivery carries the event.
+func TestDeliveryCarriesTheEvent(t *testing.T) {
+	t.Parallel()
+	var event events.Event
+	var body []byte
+	r := newFixture(t, func(c *webhook.HandlerConfig) {
+		c.Inbox = inboxFunc(func(_ context.Context, d webhook.Delivery) (webhook.Receipt, error) {
+			body, d.Body = d.Body, nil
+			var err error
+			event, err = d.Event()
+			return webhook.Receipt{}, err
+		})
+	})
+	w := r.serve(t, request(http.MethodPost, sign(secret, now, orderBody), orderBody))
+	assert.Equal(t, http.StatusOK, w.Code)
+	want, err := webhook.Delivery{Key: orderKey, Body: body}.Event()
+	require.NoError(t, err)
+	assert.Equal(t, want, event)
+	_, err = webhook.Delivery{Key: orderKey}.Event()
+	require.ErrorIs(t, err, events.ErrMalformed, "what was stored is read again")
 }

@@ -105,7 +105,7 @@ func TestHandlerAnswers(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			r := newReceiver(t, c.config)
+			r := newFixture(t, c.config)
 			w := r.serve(t, request(cmp.Or(c.method, http.MethodPost), c.header, c.body))
 			assert.Equal(t, c.status, w.Code)
 			require.Len(t, r.observed, 1)
@@ -126,7 +126,7 @@ func answerUnsigned(c *webhook.HandlerConfig) { c.AnswerUnsignedProbe = true }
 
 func TestHandlerStoresTheWholeEvent(t *testing.T) {
 	t.Parallel()
-	r := newReceiver(t, nil)
+	r := newFixture(t, nil)
 	r.serve(t, request(http.MethodPost, sign(secret, now, orderBody), orderBody))
 	require.Len(t, r.accepted, 1)
 	d := r.accepted[0]
@@ -143,7 +143,7 @@ func TestHandlerStoresTheWholeEvent(t *testing.T) {
 
 func TestHandlerAcknowledgesDuplicates(t *testing.T) {
 	t.Parallel()
-	r := newReceiver(t, nil)
+	r := newFixture(t, nil)
 	for i, c := range []struct {
 		body    string
 		outcome webhook.Outcome
@@ -163,7 +163,7 @@ func TestHandlerAcknowledgesDuplicates(t *testing.T) {
 
 func TestHandlerRefusesASecondHeader(t *testing.T) {
 	t.Parallel()
-	r := newReceiver(t, nil)
+	r := newFixture(t, nil)
 	req := request(http.MethodPost, sign(secret, now, orderBody), orderBody)
 	req.Header.Add(webhook.SignatureHeader, "t=1,v1=00")
 	assert.Equal(t, http.StatusUnauthorized, r.serve(t, req).Code)
@@ -182,7 +182,7 @@ func TestHandlerRefusesBeforeItReads(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newReceiver(t, nil)
+			r := newFixture(t, nil)
 			req := request(http.MethodPost, sign(secret, now, orderBody), orderBody)
 			req.Body = unreadable{t}
 			change(req)

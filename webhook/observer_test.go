@@ -21,7 +21,7 @@ func hasBegun(ctx context.Context) bool { return ctx.Value(begunKey{}) == true }
 func TestHandlerUsesTheContextOfRequestStart(t *testing.T) {
 	t.Parallel()
 	var inbox, observer bool
-	r := newReceiver(t, func(c *webhook.HandlerConfig) {
+	r := newFixture(t, func(c *webhook.HandlerConfig) {
 		c.Observer.RequestStart = func(ctx context.Context, _ *http.Request) context.Context { return begun(ctx) }
 		c.Inbox = inboxFunc(func(ctx context.Context, _ webhook.Delivery) (webhook.Receipt, error) {
 			inbox = hasBegun(ctx)
@@ -47,7 +47,7 @@ func TestRequestStartThatFails(t *testing.T) {
 		"nil":   func() context.Context { return nil },
 	} {
 		var out bytes.Buffer
-		r := newReceiver(t, func(c *webhook.HandlerConfig) {
+		r := newFixture(t, func(c *webhook.HandlerConfig) {
 			c.Observer.RequestStart, c.Logger = func(context.Context, *http.Request) context.Context { return begin() }, loggers(&out)
 		})
 		w := r.serve(t, request(http.MethodPost, sign(secret, now, orderBody), orderBody))

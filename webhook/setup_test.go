@@ -56,18 +56,18 @@ func (f inboxFunc) Accept(ctx context.Context, d webhook.Delivery) (webhook.Rece
 	return f(ctx, d)
 }
 
-// receiver is a handler with an inbox that keeps what it accepts.
-type receiver struct {
+// fixture is a handler with an inbox that keeps what it accepts.
+type fixture struct {
 	*webhook.Handler
 	mu       sync.Mutex
 	accepted []webhook.Delivery
 	observed []webhook.Observation
 }
 
-// newReceiver makes a receiver at the time now; change may be nil.
-func newReceiver(t testing.TB, change func(*webhook.HandlerConfig)) *receiver {
+// newFixture makes one at the time now; change may be nil.
+func newFixture(t testing.TB, change func(*webhook.HandlerConfig)) *fixture {
 	t.Helper()
-	r := &receiver{}
+	r := &fixture{}
 	config := webhook.HandlerConfig{
 		Environment: sandbox,
 		Secrets:     []api.Secret{secret, oldSecret},
@@ -85,7 +85,7 @@ func newReceiver(t testing.TB, change func(*webhook.HandlerConfig)) *receiver {
 	return r
 }
 
-func (r *receiver) accept(_ context.Context, d webhook.Delivery) (webhook.Receipt, error) {
+func (r *fixture) accept(_ context.Context, d webhook.Delivery) (webhook.Receipt, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range r.accepted {
@@ -108,7 +108,7 @@ func request(method, header, body string) *http.Request {
 
 // serve sends a request through the handler and checks what holds for every
 // answer there is.
-func (r *receiver) serve(t testing.TB, req *http.Request) *httptest.ResponseRecorder {
+func (r *fixture) serve(t testing.TB, req *http.Request) *httptest.ResponseRecorder {
 	t.Helper()
 	w := httptest.NewRecorder()
 	r.ServeHTTP(w, req)
@@ -128,7 +128,7 @@ func (r *receiver) serve(t testing.TB, req *http.Request) *httptest.ResponseReco
 }
 
 // last returns what was observed of the last request.
-func (r *receiver) last() webhook.Observation { return r.observed[len(r.observed)-1] }
+func (r *fixture) last() webhook.Observation { return r.observed[len(r.observed)-1] }
 
 // delivery makes an accepted event with the given id.
 func delivery(id string) webhook.Delivery {

@@ -18,7 +18,7 @@ import (
 )
 
 // tenants is a receiver for a tenant in each country, known by their paths.
-func tenants(t *testing.T, change func(*webhook.HandlerConfig)) *receiver {
+func tenants(t *testing.T, change func(*webhook.HandlerConfig)) *fixture {
 	t.Helper()
 	known := map[string]*webhook.Tenant{}
 	for _, region := range []api.Region{api.US, api.Canada} {
@@ -29,7 +29,7 @@ func tenants(t *testing.T, change func(*webhook.HandlerConfig)) *receiver {
 		require.NoError(t, err)
 		known["/"+string(region)] = tenant
 	}
-	return newReceiver(t, func(c *webhook.HandlerConfig) {
+	return newFixture(t, func(c *webhook.HandlerConfig) {
 		c.Environment, c.Secrets, c.Challenge = api.Environment{}, nil, ""
 		c.Tenant = func(r *http.Request) (*webhook.Tenant, error) {
 			if r.URL.Path == "/broken" {
@@ -43,7 +43,7 @@ func tenants(t *testing.T, change func(*webhook.HandlerConfig)) *receiver {
 	})
 }
 
-func (r *receiver) post(t *testing.T, path, header, body string) *httptest.ResponseRecorder {
+func (r *fixture) post(t *testing.T, path, header, body string) *httptest.ResponseRecorder {
 	t.Helper()
 	w, req := httptest.NewRecorder(), request(http.MethodPost, header, body)
 	req.URL.Path = path
@@ -103,7 +103,7 @@ func TestHandlerAsksAgainWhenTheTenantCannotBeLookedUp(t *testing.T) {
 
 func TestTenantHasItsOwnInbox(t *testing.T) {
 	t.Parallel()
-	own := &receiver{}
+	own := &fixture{}
 	tenant, err := webhook.NewTenant(webhook.TenantConfig{
 		Environment: sandbox, Secrets: []api.Secret{secret}, Challenge: challenge, Inbox: inboxFunc(own.accept),
 	})
@@ -134,7 +134,7 @@ func TestTenantsAreChecked(t *testing.T) {
 		assert.NotContains(t, err.Error(), secret)
 	}
 	_, err := webhook.NewHandler(webhook.HandlerConfig{
-		Environment: sandbox, Inbox: inboxFunc((&receiver{}).accept),
+		Environment: sandbox, Inbox: inboxFunc((&fixture{}).accept),
 		Tenant: func(*http.Request) (*webhook.Tenant, error) { return nil, nil },
 	})
 	require.ErrorContains(t, err, "HandlerConfig.Tenant is given together")

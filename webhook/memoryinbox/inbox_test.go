@@ -31,8 +31,8 @@ func delivery(id string) webhook.Delivery {
 	}
 }
 
-// memory is an inbox with what its handler saw, and when, and what it reported.
-type memory struct {
+// fixture is an inbox with what its handler saw, and when, and what it reported.
+type fixture struct {
 	*memoryinbox.Inbox
 	mu       sync.Mutex
 	handled  []events.Event
@@ -40,10 +40,10 @@ type memory struct {
 	attempts []webhook.Attempt
 }
 
-// newMemory makes an inbox whose handler returns what handle does.
-func newMemory(t *testing.T, handle webhook.HandlerFunc, change func(*memoryinbox.Config)) *memory {
+// newFixture makes an inbox whose handler returns what handle does.
+func newFixture(t *testing.T, handle webhook.HandlerFunc, change func(*memoryinbox.Config)) *fixture {
 	t.Helper()
-	m := &memory{}
+	m := &fixture{}
 	config := memoryinbox.Config{Work: webhook.Work{
 		Handle: func(ctx context.Context, e events.Event) error {
 			m.mu.Lock()
@@ -66,7 +66,7 @@ func newMemory(t *testing.T, handle webhook.HandlerFunc, change func(*memoryinbo
 	return m
 }
 
-func (m *memory) accept(t *testing.T, id string) (duplicate bool) {
+func (m *fixture) accept(t *testing.T, id string) (duplicate bool) {
 	t.Helper()
 	receipt, err := m.Accept(t.Context(), delivery(id))
 	require.NoError(t, err)
@@ -74,7 +74,7 @@ func (m *memory) accept(t *testing.T, id string) (duplicate bool) {
 }
 
 // letters returns the dead letters.
-func (m *memory) letters(t *testing.T) []engine.DeadLetter {
+func (m *fixture) letters(t *testing.T) []engine.DeadLetter {
 	t.Helper()
 	var letters []engine.DeadLetter
 	for letter, err := range m.DeadLetters(t.Context()) {
@@ -94,7 +94,7 @@ func fail(context.Context, events.Event) error    { return errDown }
 func TestInboxHandlesEachEventOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory(t, succeed, nil)
+		m := newFixture(t, succeed, nil)
 		for range 3 {
 			for i := range 20 {
 				m.accept(t, fmt.Sprint("evt_", i))
@@ -110,7 +110,7 @@ func TestInboxHandlesEachEventOnce(t *testing.T) {
 
 func TestInboxRecognisesConcurrentDuplicates(t *testing.T) {
 	t.Parallel()
-	m := newMemory(t, succeed, nil)
+	m := newFixture(t, succeed, nil)
 	var fresh atomic.Int32
 	var group sync.WaitGroup
 	for range 32 {
@@ -132,7 +132,7 @@ func TestInboxTriesAgainWithGrowingWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		m := newMemory(t, fail, func(c *memoryinbox.Config) {
+		m := newFixture(t, fail, func(c *memoryinbox.Config) {
 			c.Work.Retry.MaxAttempts, c.Work.Retry.BackOff, c.Work.Retry.MaxBackOff = 6, time.Second, 5*time.Second
 		})
 		m.accept(t, "evt_1")
@@ -165,7 +165,7 @@ func TestInboxTakesEveryFailureForOne(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				m := newMemory(t, c.handle, func(c *memoryinbox.Config) { c.Work.Retry.MaxAttempts, c.Work.Workers = 3, 1 })
+				m := newFixture(t, c.handle, func(c *memoryinbox.Config) { c.Work.Retry.MaxAttempts, c.Work.Workers = 3, 1 })
 				m.accept(t, "evt_1")
 				m.accept(t, "evt_2")
 				var unfinished *memoryinbox.UnfinishedError
@@ -184,7 +184,7 @@ func TestInboxTakesEveryFailureForOne(t *testing.T) {
 func TestInboxFailsOnBodiesItCannotRead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory(t, succeed, func(c *memoryinbox.Config) { c.Work.Retry.MaxAttempts = 1 })
+		m := newFixture(t, succeed, func(c *memoryinbox.Config) { c.Work.Retry.MaxAttempts = 1 })
 		d := delivery("evt_1")
 		d.Body = []byte("{")
 		_, err := m.Accept(t.Context(), d)
@@ -200,7 +200,7 @@ func TestInboxKeepsDeadLetters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var broken atomic.Bool
 		broken.Store(true)
-		m := newMemory(t, func(context.Context, events.Event) error {
+		m := newFixture(t, func(context.Context, events.Event) error {
 			if broken.Load() {
 				return errDown
 			}
@@ -246,7 +246,7 @@ func TestInboxRefusesWhatItHasNoRoomFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
-		m := newMemory(t, func(context.Context, events.Event) error { <-gate; return nil }, func(c *memoryinbox.Config) {
+		m := newFixture(t, func(context.Context, events.Event) error { <-gate; return nil }, func(c *memoryinbox.Config) {
 			c.Work.Workers, c.MaxEvents, c.MaxBytes = 1, 3, 1000
 		})
 		large := delivery("large")
@@ -270,7 +270,7 @@ func TestInboxRefusesWhatItHasNoRoomFor(t *testing.T) {
 func TestInboxForgetsTheOldestKeys(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory(t, succeed, func(c *memoryinbox.Config) { c.MaxKeys = 2 })
+		m := newFixture(t, succeed, func(c *memoryinbox.Config) { c.MaxKeys = 2 })
 		for _, c := range []struct {
 			id        string
 			duplicate bool
@@ -288,7 +288,7 @@ func TestInboxCloses(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			var n atomic.Int32
-			m := newMemory(t, func(context.Context, events.Event) error {
+			m := newFixture(t, func(context.Context, events.Event) error {
 				time.Sleep(time.Second)
 				if n.Add(1) < 4 {
 					return errDown
@@ -307,7 +307,7 @@ func TestInboxCloses(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
 			ended := make(chan error, 1)
-			m := newMemory(t, func(ctx context.Context, e events.Event) error {
+			m := newFixture(t, func(ctx context.Context, e events.Event) error {
 				if e.ID == "fails" {
 					return errDown
 				}
@@ -338,7 +338,7 @@ func TestInboxCloses(t *testing.T) {
 
 func TestInboxDoesNotAcceptForACallerWhoIsGone(t *testing.T) {
 	t.Parallel()
-	m := newMemory(t, succeed, nil)
+	m := newFixture(t, succeed, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := m.Accept(ctx, delivery("evt_1"))
@@ -350,7 +350,7 @@ func TestInboxDoesNotAcceptForACallerWhoIsGone(t *testing.T) {
 func TestInboxSurvivesItsObserver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		m := newMemory(t, succeed, func(c *memoryinbox.Config) {
+		m := newFixture(t, succeed, func(c *memoryinbox.Config) {
 			c.Work.Observer.AttemptEnd = func(context.Context, webhook.Attempt) { panic("observer") }
 		})
 		m.accept(t, "evt_1")
