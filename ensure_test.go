@@ -183,7 +183,7 @@ func TestEnsureReportsWhatItCannotDecide(t *testing.T) {
 	assert.ElementsMatch(t, made, refused.IDs)
 
 	n.Metadata.ID = "elsewhere"
-	other := s.Platform.Platform().Patients()[1].ID
+	other := s.Platform.Patients.All()[1].ID
 	plan, err := s.Client.TreatmentPlans.Create(t.Context(), other, n)
 	require.NoError(t, err)
 	_, _, err = s.Client.TreatmentPlans.Ensure(t.Context(), s.Patient, n)

@@ -68,7 +68,7 @@ func ExampleClient_WithTokenSource() {
 		log.Fatal(err)
 	}
 
-	product := platform.Platform().Products()[2].ID
+	product := platform.Products.All()[2].ID
 	for _, user := range platform.Users()[:2] {
 		view := client.WithTokenSource(platform.TokenSource(user))
 		got, err := view.Catalog.Products.Get(context.Background(), product, catalog.ProductGetOptions{})

@@ -182,23 +182,23 @@ func mutatedCalls(t *testing.T, p *playback) (map[string]calltest.Call, *calltes
 // the patient a metadata id.
 func enliven(t *testing.T, s *calltest.Fixture) {
 	t.Helper()
-	p := s.Platform.Platform()
+	p := s.Platform
 	_, err := s.Client.Clinic.Patients.Update(t.Context(), s.Patient, clinic.PatientUpdate{Metadata: dispensary.Value(clinic.Metadata{ID: "ehr-1"})})
 	require.NoError(t, err)
-	_, _, err = p.RegisterPatient(model.NewPatient{})
+	_, _, err = p.Patients.Register(model.NewPatient{})
 	require.NoError(t, err)
-	_, _, err = p.CreatePlan(s.Patient, model.NewPlan{})
+	_, _, err = p.Plans.Create(s.Patient, model.NewPlan{})
 	require.NoError(t, err)
-	_, _, err = p.UpdateProduct(s.Product, model.ProductChange{Name: new("Newly Named")})
+	_, _, err = p.Products.Update(s.Product, model.ProductChange{Name: new("Newly Named")})
 	require.NoError(t, err)
-	_, err = p.RevokeClinicKey(s.Platform.ClinicKey())
+	_, err = p.Clinics.RevokeKey(s.Platform.ClinicKey())
 	require.NoError(t, err)
-	_, err = p.ReactivateClinicKey(s.Platform.ClinicKey())
+	_, err = p.Clinics.ReactivateKey(s.Platform.ClinicKey())
 	require.NoError(t, err)
 	require.NoError(t, s.Platform.RegisterWebhookHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(w, `{"challenge":%q}`, s.Platform.Application().ChallengeToken)
 	})))
-	_, event, err := p.PlaceOrder(s.Patient, model.NewOrder{})
+	_, event, err := p.Orders.Place(s.Patient, model.NewOrder{})
 	require.NoError(t, err)
 	require.NoError(t, s.Platform.WaitDelivered(t.Context(), event.ID))
 }
@@ -243,7 +243,7 @@ func TestCompatibleChangesDoNotDisturbLists(t *testing.T) {
 			names = append(names, product.Name)
 		}
 		var want []string
-		for _, held := range platform.Platform().Products() {
+		for _, held := range platform.Products.All() {
 			want = append(want, held.Name)
 		}
 		require.Equal(t, want, names, "seed %d", seed)

@@ -25,11 +25,11 @@ func wantBrand(b model.Brand) catalog.Brand {
 func TestBrands(t *testing.T) {
 	t.Parallel()
 	platform, s := start(t)
-	sellOut(t, platform, platform.Platform().Brands()[1].ID)
+	sellOut(t, platform, platform.Products.Brands()[1].ID)
 	brands := resourcetest.Walk(t, 3, func(p api.Paging) catalog.BrandListOptions { return catalog.BrandListOptions{Paging: p} },
 		s.Brands.List, s.Brands.Pages, s.Brands.All)
 	var want []catalog.Brand
-	for _, b := range platform.Platform().Brands() {
+	for _, b := range platform.Products.Brands() {
 		want = append(want, wantBrand(b))
 	}
 	assert.Equal(t, want, brands)
@@ -39,15 +39,15 @@ func TestBrands(t *testing.T) {
 func TestBrandFilters(t *testing.T) {
 	t.Parallel()
 	platform, s := start(t)
-	soldOut := platform.Platform().Brands()[1]
+	soldOut := platform.Products.Brands()[1]
 	sellOut(t, platform, soldOut.ID)
 	var restricted model.Brand
-	for _, b := range platform.Platform().Brands() {
+	for _, b := range platform.Products.Brands() {
 		if b.Restricted {
 			restricted = b
 		}
 	}
-	all := len(platform.Platform().Brands())
+	all := len(platform.Products.Brands())
 	for _, test := range []struct {
 		name    string
 		options catalog.BrandListOptions
@@ -71,7 +71,7 @@ func TestBrandFilters(t *testing.T) {
 // sellOut takes every variant of a brand out of stock.
 func sellOut(t *testing.T, platform *dispensarytest.Server, brandID string) {
 	t.Helper()
-	for _, p := range platform.Platform().Products() {
+	for _, p := range platform.Products.All() {
 		if p.BrandID != brandID {
 			continue
 		}
@@ -83,6 +83,6 @@ func sellOut(t *testing.T, platform *dispensarytest.Server, brandID string) {
 
 func setStatus(t *testing.T, platform *dispensarytest.Server, variantID, status string) {
 	t.Helper()
-	_, _, err := platform.Platform().UpdateVariant(variantID, model.VariantChange{Status: &status})
+	_, _, err := platform.Products.UpdateVariant(variantID, model.VariantChange{Status: &status})
 	require.NoError(t, err)
 }

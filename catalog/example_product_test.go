@@ -34,7 +34,7 @@ func ExampleProducts_Get() {
 	platform, client := connect()
 	defer platform.Close()
 
-	id := platform.Platform().Products()[2].ID
+	id := platform.Products.All()[2].ID
 	product, err := client.Catalog.Products.Get(context.Background(), id, catalog.ProductGetOptions{})
 	if err != nil {
 		log.Fatal(err)
@@ -57,7 +57,7 @@ func ExampleProducts_Search() {
 
 	page, err := client.Catalog.Products.Search(context.Background(), catalog.ProductSearchOptions{
 		Query:       "probiotic",
-		AllergenIDs: platform.Platform().Products()[35].AllergenIDs[:1],
+		AllergenIDs: platform.Products.All()[35].AllergenIDs[:1],
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -72,7 +72,7 @@ func ExampleProducts_SimilarAll() {
 	platform, client := connect()
 	defer platform.Close()
 
-	id := platform.Platform().Products()[27].ID // Magnesium Glycinate
+	id := platform.Products.All()[27].ID // Magnesium Glycinate
 	options := catalog.ProductListOptions{Paging: dispensary.Paging{MaxItems: 2}}
 	for product, err := range client.Catalog.Products.SimilarAll(context.Background(), id, options) {
 		if err != nil {

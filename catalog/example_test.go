@@ -118,7 +118,7 @@ func ExampleThirdPartyCertifications_Get() {
 	platform, client := connect()
 	defer platform.Close()
 
-	product := platform.Platform().Products()[0]
+	product := platform.Products.All()[0]
 	certification, err := client.Catalog.ThirdPartyCertifications.Get(context.Background(), product.CertificationIDs[0])
 	if err != nil {
 		log.Fatal(err)
@@ -132,7 +132,7 @@ func ExampleVariants_Get() {
 	platform, client := connect()
 	defer platform.Close()
 
-	id := platform.Platform().Products()[0].VariantIDs[1]
+	id := platform.Products.All()[0].VariantIDs[1]
 	variant, err := client.Catalog.Variants.Get(context.Background(), id)
 	if err != nil {
 		log.Fatal(err)

@@ -23,7 +23,7 @@ func TestPractitionerTypes(t *testing.T) {
 		words[kind.Code], ids[kind.ID] = kind.Description, true
 	}
 	assert.Equal(t, "Naturopathic Doctor", words["ND"])
-	for _, practitioner := range platform.Platform().Practitioners() {
+	for _, practitioner := range platform.Clinics.Practitioners() {
 		assert.True(t, ids[practitioner.TypeID], "a practitioner's type is one of them")
 	}
 }

@@ -23,9 +23,9 @@ func TestProductSearch(t *testing.T) {
 		s.Products.Search, s.Products.SearchPages, s.Products.SearchAll)
 	assert.Len(t, found, 3, "what has the word in its name, its brand or its SKU")
 	for _, product := range found {
-		held, known := platform.Platform().Product(product.ID)
+		held, known := platform.Products.Get(product.ID)
 		require.True(t, known)
-		want, variants := wantProduct(t, platform.Platform(), held), variantsOf(t, platform.Platform(), held)
+		want, variants := wantProduct(t, platform, held), variantsOf(t, platform, held)
 		want.PrimaryVariant = &variants[0]
 		assert.Equal(t, want, product)
 	}
@@ -36,7 +36,7 @@ func TestProductSearch(t *testing.T) {
 func TestProductSearchConditions(t *testing.T) {
 	t.Parallel()
 	platform, s := start(t)
-	products := platform.Platform().Products()
+	products := platform.Products.All()
 	sample := products[0]
 	require.GreaterOrEqual(t, len(sample.AllergenIDs), 2)
 	for name, test := range map[string]struct {

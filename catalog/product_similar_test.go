@@ -16,7 +16,7 @@ import (
 func TestSimilarProducts(t *testing.T) {
 	t.Parallel()
 	platform, s := start(t)
-	id := platform.Platform().Products()[2].ID
+	id := platform.Products.All()[2].ID
 	similar := resourcetest.Walk(t, 4, func(p api.Paging) catalog.ProductListOptions { return catalog.ProductListOptions{Paging: p} },
 		func(ctx context.Context, o catalog.ProductListOptions, options ...api.RequestOption) (*api.Page[catalog.Product], error) {
 			return s.Products.Similar(ctx, id, o, options...)

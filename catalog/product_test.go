@@ -15,10 +15,10 @@ import (
 
 // wantProduct is what the client should return of a product that the platform holds,
 // in the form that lists and single products have in common.
-func wantProduct(t *testing.T, p *dispensarytest.Platform, held model.Product) catalog.Product {
+func wantProduct(t *testing.T, p *dispensarytest.Server, held model.Product) catalog.Product {
 	t.Helper()
 	want := catalog.Product{ID: held.ID, Name: held.Name, VariantCount: api.Int(len(held.VariantIDs)), Status: catalog.Unavailable}
-	for _, b := range p.Brands() {
+	for _, b := range p.Products.Brands() {
 		if b.ID == held.BrandID {
 			want.Brand = catalog.ProductBrand{ID: b.ID, Name: b.Name, Prefix: b.Prefix}
 		}
@@ -34,11 +34,11 @@ func wantProduct(t *testing.T, p *dispensarytest.Platform, held model.Product) c
 	return want
 }
 
-func variantsOf(t *testing.T, p *dispensarytest.Platform, held model.Product) []catalog.Variant {
+func variantsOf(t *testing.T, p *dispensarytest.Server, held model.Product) []catalog.Variant {
 	t.Helper()
 	var variants []catalog.Variant
 	for _, id := range held.VariantIDs {
-		v, known := p.Variant(id)
+		v, known := p.Products.Variant(id)
 		require.True(t, known)
 		variants = append(variants, wantVariant(v))
 	}
@@ -48,12 +48,12 @@ func variantsOf(t *testing.T, p *dispensarytest.Platform, held model.Product) []
 func TestProducts(t *testing.T) {
 	t.Parallel()
 	platform, s := start(t)
-	p := platform.Platform()
+	p := platform
 	products := resourcetest.Walk(t, 20, func(p api.Paging) catalog.ProductListOptions { return catalog.ProductListOptions{Paging: p} },
 		s.Products.List, s.Products.Pages, s.Products.All)
-	require.Len(t, products, len(p.Products()))
+	require.Len(t, products, len(p.Products.All()))
 	statuses := map[catalog.Status]bool{}
-	for i, held := range p.Products() {
+	for i, held := range p.Products.All() {
 		want, variants := wantProduct(t, p, held), variantsOf(t, p, held)
 		want.PrimaryVariant = &variants[0]
 		assert.Equal(t, want, products[i], "in the list")
@@ -79,8 +79,8 @@ func wantDosage(d model.Dosage) *catalog.Dosage {
 func TestProductCustomDosage(t *testing.T) {
 	t.Parallel()
 	platform, s := start(t)
-	first, second := platform.Platform().Practitioners()[0].ID, platform.Platform().Practitioners()[1].ID
-	product := platform.Platform().Products()[2].ID
+	first, second := platform.Clinics.Practitioners()[0].ID, platform.Clinics.Practitioners()[1].ID
+	product := platform.Products.All()[2].ID
 	for _, test := range []struct {
 		name, product, practitioner string
 		custom                      bool
@@ -88,7 +88,7 @@ func TestProductCustomDosage(t *testing.T) {
 		{"the one who asks", product, "", true},
 		{"named", product, first, true},
 		{"a colleague", product, second, false},
-		{"another product", platform.Platform().Products()[0].ID, first, false},
+		{"another product", platform.Products.All()[0].ID, first, false},
 	} {
 		got, err := s.Products.Get(t.Context(), test.product, catalog.ProductGetOptions{PractitionerID: test.practitioner})
 		require.NoError(t, err)
@@ -104,7 +104,7 @@ func TestProductCustomDosage(t *testing.T) {
 func TestProductStatusFollowsItsVariants(t *testing.T) {
 	t.Parallel()
 	platform, s := start(t)
-	held := platform.Platform().Products()[0]
+	held := platform.Products.All()[0]
 	require.Len(t, held.VariantIDs, 2)
 	for _, test := range []struct {
 		one, other string

@@ -32,16 +32,16 @@ func wantVariant(v model.Variant) catalog.Variant {
 func TestVariants(t *testing.T) {
 	t.Parallel()
 	platform, s := start(t)
-	p := platform.Platform()
-	for _, product := range p.Products()[:5] {
+	p := platform
+	for _, product := range p.Products.All()[:5] {
 		var brand model.Brand
-		for _, b := range p.Brands() {
+		for _, b := range p.Products.Brands() {
 			if b.ID == product.BrandID {
 				brand = b
 			}
 		}
 		for _, id := range product.VariantIDs {
-			held, known := p.Variant(id)
+			held, known := p.Products.Variant(id)
 			require.True(t, known)
 			want := wantVariant(held)
 			want.Product = &catalog.VariantProduct{
@@ -58,7 +58,7 @@ func TestVariants(t *testing.T) {
 func TestVariantStatuses(t *testing.T) {
 	t.Parallel()
 	platform, s := start(t)
-	id := platform.Platform().Products()[0].VariantIDs[0]
+	id := platform.Products.All()[0].VariantIDs[0]
 	for _, status := range []catalog.Status{catalog.Backordered, catalog.Discontinued, catalog.Unavailable, catalog.Available} {
 		setStatus(t, platform, id, string(status))
 		variant, err := s.Variants.Get(t.Context(), id)

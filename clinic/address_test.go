@@ -22,7 +22,7 @@ func TestAddresses(t *testing.T) {
 		model.Canada:       {Address1: "112 Example Street", Address2: "Unit 4", Zipcode: "K1A 0B2", City: "Ottawa", State: "ON", Country: "Canada"},
 	} {
 		b := start(t, dispensarytest.WithRegion(region))
-		patients := b.Platform().Patients()
+		patients := b.Server.Patients.All()
 		page, err := b.Addresses.List(t.Context(), patients[1].ID, clinic.AddressListOptions{})
 		require.NoError(t, err)
 		require.Len(t, page.Items, 1)
@@ -35,7 +35,7 @@ func TestAddresses(t *testing.T) {
 		require.Len(t, first, 1)
 		assert.Empty(t, first[0].Address2, "null reads as empty")
 		assert.NotEqual(t, want.ID, first[0].ID)
-		b.Journal().CheckNoUnexpected(t)
+		b.Server.Journal().CheckNoUnexpected(t)
 	}
 }
 
@@ -44,7 +44,7 @@ func TestAddresses(t *testing.T) {
 func TestAddressPages(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	id := b.Platform().Patients()[0].ID
+	id := b.Server.Patients.All()[0].ID
 	pages := func(p api.Paging) iter.Seq2[*api.Page[clinic.Address], error] {
 		return b.Addresses.Pages(context.Background(), id, clinic.AddressListOptions{Paging: p})
 	}

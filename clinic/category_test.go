@@ -30,13 +30,13 @@ func TestCategories(t *testing.T) {
 		assert.Equal(t, listed, *single)
 		assert.EqualValues(t, len(b.inCategory(listed.ID)), single.ProductCount)
 	}
-	assert.Equal(t, len(b.Platform().Products()), total)
+	assert.Equal(t, len(b.Server.Products.All()), total)
 }
 
 // inCategory returns the ids of the products that the platform holds in one.
 func (b *bench) inCategory(id string) []string {
 	var products []string
-	for _, p := range b.Platform().Products() {
+	for _, p := range b.Server.Products.All() {
 		if slices.Contains(p.CategoryIDs, id) {
 			products = append(products, p.ID)
 		}

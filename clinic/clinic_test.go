@@ -16,18 +16,18 @@ import (
 func TestGetClinic(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	held := b.Platform().Clinics()[0]
+	held := b.Server.Clinics.All()[0]
 	got, err := b.Get(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, held.ID, got.ID)
 	assert.Equal(t, held.Name, got.Name)
-	assert.EqualValues(t, len(b.Platform().Patients()), got.PatientCount)
-	assert.EqualValues(t, len(b.Platform().Practitioners()), got.PractitionerCount)
+	assert.EqualValues(t, len(b.Server.Patients.All()), got.PatientCount)
+	assert.EqualValues(t, len(b.Server.Clinics.Practitioners()), got.PractitionerCount)
 	assert.Equal(t, api.Percent(held.Discount), got.Discount)
 	assert.Equal(t, held.DispensaryURL, got.DispensaryURL)
 	assert.NotEmpty(t, got.IntegrationID)
 	assert.False(t, got.IntegrationActivatedAt.IsZero())
-	b.Journal().CheckNoUnexpected(t)
+	b.Server.Journal().CheckNoUnexpected(t)
 }
 
 // The first request with the clinic's key activates the integration.
@@ -44,8 +44,8 @@ func TestClinicKeyActivatesTheIntegration(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, with.IntegrationActivatedAt.Equal(now), with.IntegrationActivatedAt)
 	assert.Equal(t, without.IntegrationID, with.IntegrationID)
-	require.Len(t, platform.Platform().Events(), 1)
-	assert.Equal(t, model.ClinicKeyActivated, platform.Platform().Events()[0].Type)
+	require.Len(t, platform.Events(), 1)
+	assert.Equal(t, model.ClinicKeyActivated, platform.Events()[0].Type)
 }
 
 // What the token may not do is forbidden, whatever the clinic's key.

@@ -70,7 +70,7 @@ func ExamplePatients_Update() {
 	platform, client := connect()
 	defer platform.Close()
 
-	id := platform.Platform().Patients()[0].ID
+	id := platform.Patients.All()[0].ID
 	patient, err := client.Clinic.Patients.Update(context.Background(), id, clinic.PatientUpdate{
 		LastName:     dispensary.Value("Doe-Example"),
 		MobileNumber: dispensary.Null[string](),
@@ -116,7 +116,7 @@ func ExamplePractitioners_Create() {
 	platform, client := connect()
 	defer platform.Close()
 
-	typeID := platform.Platform().Practitioners()[0].TypeID // see the catalog's practitioner types
+	typeID := platform.Clinics.Practitioners()[0].TypeID // see the catalog's practitioner types
 	practitioner, err := client.Clinic.Practitioners.Create(context.Background(), clinic.NewPractitioner{
 		PractitionerTypeID: typeID, FirstName: "Grace", LastName: "Example", Email: "grace@example.com",
 	})

@@ -42,7 +42,7 @@ func ExampleAddresses_All() {
 	platform, client := connect()
 	defer platform.Close()
 
-	patientID := platform.Platform().Patients()[1].ID
+	patientID := platform.Patients.All()[1].ID
 	for address, err := range client.Clinic.Addresses.All(context.Background(), patientID, clinic.AddressListOptions{}) {
 		if err != nil {
 			log.Fatal(err)
@@ -87,7 +87,7 @@ func ExampleOrders_All() {
 	platform, client := connect()
 	defer platform.Close()
 
-	plan := platform.Platform().Plans()[0]
+	plan := platform.Plans.All()[0]
 	options := clinic.OrderListOptions{
 		TreatmentPlanID: plan.ID,
 		CompletedAt:     dispensary.DateAfter(dispensary.Date{Year: 2020, Month: 1, Day: 1}),

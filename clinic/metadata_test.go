@@ -18,16 +18,16 @@ import (
 func (b *bench) mark(t *testing.T, id string) map[clinic.MetadataType]string {
 	t.Helper()
 	metadata := clinic.Metadata{ID: id}
-	patient, practitioner := b.Platform().Patients()[1].ID, b.Platform().Practitioners()[0].ID
+	patient, practitioner := b.Server.Patients.All()[1].ID, b.Server.Clinics.Practitioners()[0].ID
 	_, err := b.Patients.Update(t.Context(), patient, clinic.PatientUpdate{Metadata: api.Value(metadata)})
 	require.NoError(t, err)
 	_, err = b.Practitioners.Update(t.Context(), practitioner, clinic.PractitionerUpdate{Metadata: api.Value(metadata)})
 	require.NoError(t, err)
 	staff, err := b.Staff.Create(t.Context(), clinic.NewStaffMember{Email: "desk@example.com", FirstName: "New", LastName: "Desk", Metadata: metadata})
 	require.NoError(t, err)
-	plan, err := b.Client(model.User{}).TreatmentPlans.Create(t.Context(), patient, treatmentplans.NewPlan{
+	plan, err := b.Server.Client(model.User{}).TreatmentPlans.Create(t.Context(), patient, treatmentplans.NewPlan{
 		PractitionerID: practitioner, Metadata: metadata,
-		Recommendations: []treatmentplans.Recommendation{{VariantID: b.Platform().Products()[0].VariantIDs[0], UnitsToPurchase: 1}},
+		Recommendations: []treatmentplans.Recommendation{{VariantID: b.Server.Products.All()[0].VariantIDs[0], UnitsToPurchase: 1}},
 	})
 	require.NoError(t, err)
 	return map[clinic.MetadataType]string{

@@ -40,8 +40,8 @@ func TestOrders(t *testing.T) {
 	b := start(t)
 	listed := resourcetest.Walk(t, 2, func(p api.Paging) clinic.OrderListOptions { return clinic.OrderListOptions{Paging: p} },
 		b.Orders.List, b.Orders.Pages, b.Orders.All)
-	require.Len(t, listed, len(b.Platform().Orders()))
-	for i, held := range b.Platform().Orders() {
+	require.Len(t, listed, len(b.Server.Orders.All()))
+	for i, held := range b.Server.Orders.All() {
 		single := wantOrder(held)
 		single.PatientID = held.PatientID
 		inList := single
@@ -59,8 +59,8 @@ func TestOrders(t *testing.T) {
 func TestOrderRefunds(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	held := b.Platform().Orders()[0]
-	refunded, err := b.Platform().RefundOrder(held.ID, 100)
+	held := b.Server.Orders.All()[0]
+	refunded, err := b.Server.Orders.Refund(held.ID, 100)
 	require.NoError(t, err)
 	got, err := b.Orders.Get(t.Context(), held.ID)
 	require.NoError(t, err)
@@ -71,9 +71,9 @@ func TestOrderRefunds(t *testing.T) {
 func TestOrdersOfAPatient(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	patient := b.Platform().Patients()[0].ID
+	patient := b.Server.Patients.All()[0].ID
 	for range 2 {
-		_, _, err := b.Platform().PlaceOrder(patient, model.NewOrder{})
+		_, _, err := b.Server.Orders.Place(patient, model.NewOrder{})
 		require.NoError(t, err)
 	}
 	orders := resourcetest.Walk(t, 2, func(p api.Paging) clinic.PatientOrderListOptions { return clinic.PatientOrderListOptions{Paging: p} },
@@ -88,7 +88,7 @@ func TestOrdersOfAPatient(t *testing.T) {
 		})
 	assert.Len(t, orders, 3)
 	for _, order := range orders {
-		held, known := b.Platform().Order(order.ID)
+		held, known := b.Server.Orders.Get(order.ID)
 		require.True(t, known)
 		assert.Equal(t, patient, held.PatientID)
 		assert.Empty(t, order.PatientID, "one patient's list leaves it out")
@@ -99,7 +99,7 @@ func TestOrdersOfAPatient(t *testing.T) {
 func TestOrderFilters(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	held := b.Platform().Orders()
+	held := b.Server.Orders.All()
 	require.Len(t, held, 3)
 	second := held[1]
 	day := api.DateOf(second.CompletedAt)
@@ -121,8 +121,8 @@ func TestOrderFilters(t *testing.T) {
 		got := resourcetest.IDs(resourcetest.Collect(t, b.Orders.All(t.Context(), test.options)), func(o clinic.Order) string { return o.ID })
 		assert.Equal(t, want, got, name)
 	}
-	b.Journal().CheckNoUnexpected(t)
-	b.Journal().Reset()
+	b.Server.Journal().CheckNoUnexpected(t)
+	b.Server.Journal().Reset()
 	_, err := b.Orders.List(t.Context(), clinic.OrderListOptions{CompletedAt: api.DateRange(day, api.Date{Year: 2000, Month: 1, Day: 1})})
 	resourcetest.RequireUnsent(t, b.Server, err, "orders.list", "completed_at")
 	_, err = b.Orders.List(t.Context(), clinic.OrderListOptions{CompletedAt: api.DateOn(api.Date{Year: 2026, Month: 2, Day: 30})})

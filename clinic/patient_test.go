@@ -16,11 +16,11 @@ import (
 // wantPatient is what the client should return of a patient that the platform holds.
 func (b *bench) wantPatient(t *testing.T, id string) clinic.Patient {
 	t.Helper()
-	held, known := b.Platform().Patient(id)
+	held, known := b.Server.Patients.Get(id)
 	require.True(t, known)
 	want := clinic.Patient{
 		ID: held.ID, FirstName: held.FirstName, LastName: held.LastName, Email: held.Email, Gender: clinic.Gender(held.Gender),
-		Discount: api.Percent(held.Discount), TotalDiscount: api.Percent(held.Discount + b.Platform().Clinics()[0].Discount),
+		Discount: api.Percent(held.Discount), TotalDiscount: api.Percent(held.Discount + b.Server.Clinics.All()[0].Discount),
 		MobileNumber: held.MobileNumber, TextMessageNotification: api.Bool(held.TextNotification),
 		Metadata: clinic.Metadata{ID: held.MetadataID},
 	}
@@ -37,8 +37,8 @@ func TestPatients(t *testing.T) {
 	b := start(t)
 	listed := resourcetest.Walk(t, 2, func(p api.Paging) clinic.PatientListOptions { return clinic.PatientListOptions{Paging: p} },
 		b.Patients.List, b.Patients.Pages, b.Patients.All)
-	require.Len(t, listed, len(b.Platform().Patients()))
-	for i, held := range b.Platform().Patients() {
+	require.Len(t, listed, len(b.Server.Patients.All()))
+	for i, held := range b.Server.Patients.All() {
 		want := b.wantPatient(t, held.ID)
 		got, err := b.Patients.Get(t.Context(), held.ID)
 		require.NoError(t, err)
@@ -73,11 +73,11 @@ func TestCreatePatient(t *testing.T) {
 		require.NoError(t, err, name)
 		assert.JSONEq(t, test.body, b.sent.String(), name)
 		assert.EqualExportedValues(t, b.wantPatient(t, created.ID), *created, name)
-		held, _ := b.Platform().Patient(created.ID)
+		held, _ := b.Server.Patients.Get(created.ID)
 		assert.Equal(t, test.welcomed, held.Welcomed, name)
 	}
-	b.Journal().CheckNoUnexpected(t)
-	assert.Empty(t, b.Platform().Events(), "the integrator's own calls make no events")
+	b.Server.Journal().CheckNoUnexpected(t)
+	assert.Empty(t, b.Server.Events(), "the integrator's own calls make no events")
 }
 
 func TestCreatePatientChecksArguments(t *testing.T) {
@@ -102,7 +102,7 @@ func TestCreatePatientChecksArguments(t *testing.T) {
 func TestCreatePatientIsRefused(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	before := b.Platform().Patients()
+	before := b.Server.Patients.All()
 	for name, patient := range map[string]clinic.NewPatient{
 		"duplicate e-mail":          {Email: before[0].Email, FirstName: "New", LastName: "Example"},
 		"duplicate e-mail, shouted": {Email: "JANE.DOE@EXAMPLE.ORG", FirstName: "New", LastName: "Example"},
@@ -116,7 +116,7 @@ func TestCreatePatientIsRefused(t *testing.T) {
 		failure := resourcetest.RequireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
 		assert.NotContains(t, err.Error(), failure.Messages()[0], "messages may hold what was sent")
 	}
-	assert.Equal(t, before, b.Platform().Patients())
+	assert.Equal(t, before, b.Server.Patients.All())
 }
 
 // patientUpdates are updates of one field each, as they are sent, and what they
@@ -157,24 +157,24 @@ var patientUpdates = []struct {
 func TestUpdatePatient(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	id := b.Platform().Patients()[0].ID
+	id := b.Server.Patients.All()[0].ID
 	for _, test := range patientUpdates {
-		want, _ := b.Platform().Patient(id)
+		want, _ := b.Server.Patients.Get(id)
 		test.change(&want)
 		updated, err := b.Patients.Update(t.Context(), id, test.update)
 		require.NoError(t, err)
 		assert.JSONEq(t, test.body, b.sent.String())
-		held, _ := b.Platform().Patient(id)
+		held, _ := b.Server.Patients.Get(id)
 		assert.Equal(t, want, held, test.body)
 		assert.EqualExportedValues(t, b.wantPatient(t, id), *updated, test.body)
 	}
-	b.Journal().CheckNoUnexpected(t)
+	b.Server.Journal().CheckNoUnexpected(t)
 }
 
 func TestUpdatePatientIsRefused(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	patients := b.Platform().Patients()
+	patients := b.Server.Patients.All()
 	_, err := b.Patients.Update(t.Context(), unknown, clinic.PatientUpdate{FirstName: api.Value("New")})
 	resourcetest.RequireRefused(t, err, http.StatusNotFound, api.ErrNotFound)
 	for _, update := range []clinic.PatientUpdate{
@@ -183,8 +183,8 @@ func TestUpdatePatientIsRefused(t *testing.T) {
 		_, err := b.Patients.Update(t.Context(), patients[0].ID, update)
 		resourcetest.RequireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
 	}
-	assert.Equal(t, patients, b.Platform().Patients())
-	b.Journal().Reset()
+	assert.Equal(t, patients, b.Server.Patients.All())
+	b.Server.Journal().Reset()
 	_, err = b.Patients.Update(t.Context(), "", clinic.PatientUpdate{})
 	resourcetest.RequireUnsent(t, b.Server, err, "patients.update", "id")
 }
@@ -204,6 +204,6 @@ func TestSearchPatients(t *testing.T) {
 		return clinic.PatientSearchOptions{Query: "example.org", Paging: p}
 	},
 		b.Patients.Search, b.Patients.SearchPages, b.Patients.SearchAll)
-	assert.Len(t, all, len(b.Platform().Patients()))
-	b.Journal().CheckNoUnexpected(t)
+	assert.Len(t, all, len(b.Server.Patients.All()))
+	b.Server.Journal().CheckNoUnexpected(t)
 }

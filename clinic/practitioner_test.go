@@ -16,7 +16,7 @@ import (
 // heldPractitioner finds a practitioner on the platform.
 func (b *bench) heldPractitioner(t *testing.T, id string) model.Practitioner {
 	t.Helper()
-	for _, held := range b.Platform().Practitioners() {
+	for _, held := range b.Server.Clinics.Practitioners() {
 		if held.ID == id {
 			return held
 		}
@@ -39,8 +39,8 @@ func TestPractitioners(t *testing.T) {
 	b := start(t)
 	listed := resourcetest.Walk(t, 1, func(p api.Paging) clinic.PractitionerListOptions { return clinic.PractitionerListOptions{Paging: p} },
 		b.Practitioners.List, b.Practitioners.Pages, b.Practitioners.All)
-	require.Len(t, listed, len(b.Platform().Practitioners()))
-	for i, held := range b.Platform().Practitioners() {
+	require.Len(t, listed, len(b.Server.Clinics.Practitioners()))
+	for i, held := range b.Server.Clinics.Practitioners() {
 		got, err := b.Practitioners.Get(t.Context(), held.ID)
 		require.NoError(t, err)
 		assert.EqualExportedValues(t, wantPractitioner(held), *got)
@@ -51,7 +51,7 @@ func TestPractitioners(t *testing.T) {
 func TestCreatePractitioner(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	kind := b.Platform().Practitioners()[0].TypeID
+	kind := b.Server.Clinics.Practitioners()[0].TypeID
 	created, err := b.Practitioners.Create(t.Context(), clinic.NewPractitioner{
 		PractitionerTypeID: kind, Email: "doctor@example.com", FirstName: "New", LastName: "Doctor", Metadata: clinic.Metadata{ID: "ehr-3"},
 	})
@@ -62,7 +62,7 @@ func TestCreatePractitioner(t *testing.T) {
 	_, err = b.Practitioners.Create(t.Context(), clinic.NewPractitioner{PractitionerTypeID: kind, Email: "other@example.com", FirstName: "Other", LastName: "Doctor"})
 	require.NoError(t, err)
 	assert.NotContains(t, b.sent.String(), "metadata", "what is empty is left out")
-	b.Journal().CheckNoUnexpected(t)
+	b.Server.Journal().CheckNoUnexpected(t)
 }
 
 func TestCreatePractitionerChecksArguments(t *testing.T) {
@@ -84,7 +84,7 @@ func TestCreatePractitionerChecksArguments(t *testing.T) {
 func TestPractitionerWritesAreRefused(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	before := b.Platform().Practitioners()
+	before := b.Server.Clinics.Practitioners()
 	for name, practitioner := range map[string]clinic.NewPractitioner{
 		"duplicate e-mail": {PractitionerTypeID: before[0].TypeID, Email: before[1].Email, FirstName: "New", LastName: "Doctor"},
 		"unknown type":     {PractitionerTypeID: unknown, Email: "new@example.com", FirstName: "New", LastName: "Doctor"},
@@ -97,14 +97,14 @@ func TestPractitionerWritesAreRefused(t *testing.T) {
 	resourcetest.RequireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
 	_, err = b.Practitioners.Update(t.Context(), unknown, clinic.PractitionerUpdate{FirstName: api.Value("New")})
 	resourcetest.RequireRefused(t, err, http.StatusNotFound, api.ErrNotFound)
-	assert.Equal(t, before, b.Platform().Practitioners())
+	assert.Equal(t, before, b.Server.Clinics.Practitioners())
 }
 
 // An update changes what it names, and nothing else.
 func TestUpdatePractitioner(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	first, other := b.Platform().Practitioners()[0], b.Platform().Practitioners()[1].TypeID
+	first, other := b.Server.Clinics.Practitioners()[0], b.Server.Clinics.Practitioners()[1].TypeID
 	for _, test := range []struct {
 		update clinic.PractitionerUpdate
 		body   string
@@ -128,8 +128,8 @@ func TestUpdatePractitioner(t *testing.T) {
 		assert.Equal(t, want, b.heldPractitioner(t, first.ID), test.body)
 		assert.EqualExportedValues(t, wantPractitioner(want), *updated, test.body)
 	}
-	b.Journal().CheckNoUnexpected(t)
-	b.Journal().Reset()
+	b.Server.Journal().CheckNoUnexpected(t)
+	b.Server.Journal().Reset()
 	_, err := b.Practitioners.Update(t.Context(), "", clinic.PractitionerUpdate{})
 	resourcetest.RequireUnsent(t, b.Server, err, "practitioners.update", "id")
 }

@@ -22,8 +22,8 @@ const unknown = "00000000-0000-4000-8000-000000000000"
 // bench is a platform, and its clinic as the first practitioner sees it.
 type bench struct {
 	clinic.Service
-	*dispensarytest.Server
-	sent *resourcetest.LastBody
+	Server *dispensarytest.Server
+	sent   *resourcetest.LastBody
 }
 
 func start(t *testing.T, options ...dispensarytest.Option) *bench {
@@ -59,11 +59,11 @@ func TestGetOfNothing(t *testing.T) {
 		"practitioners.get": func(ctx context.Context, id string) error { _, err := b.Practitioners.Get(ctx, id); return err },
 		"staff.get":         func(ctx context.Context, id string) error { _, err := b.Staff.Get(ctx, id); return err },
 	} {
-		b.Journal().Reset()
+		b.Server.Journal().Reset()
 		var argument *api.ArgumentError
 		require.ErrorAs(t, get(t.Context(), ""), &argument, operation)
 		assert.Equal(t, operation, argument.Operation)
-		assert.Zero(t, b.Journal().Len(), operation)
+		assert.Zero(t, b.Server.Journal().Len(), operation)
 		var failure *api.Error
 		require.ErrorAs(t, get(t.Context(), unknown), &failure, operation)
 		require.ErrorIs(t, failure, api.ErrNotFound)

@@ -32,7 +32,7 @@ func TestStaff(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, member, *got, "lists have the same fields as a single one")
 	}
-	b.Journal().CheckNoUnexpected(t)
+	b.Server.Journal().CheckNoUnexpected(t)
 }
 
 func TestCreateStaffChecksArguments(t *testing.T) {
@@ -78,13 +78,13 @@ func TestUpdateStaff(t *testing.T) {
 		require.NoError(t, err)
 		assert.EqualExportedValues(t, want, *again, "as the platform holds it")
 	}
-	b.Journal().CheckNoUnexpected(t)
+	b.Server.Journal().CheckNoUnexpected(t)
 }
 
 func TestStaffWritesAreRefused(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	taken := b.Platform().Practitioners()[0].Email
+	taken := b.Server.Clinics.Practitioners()[0].Email
 	_, err := b.Staff.Create(t.Context(), clinic.NewStaffMember{Email: taken, FirstName: "New", LastName: "Desk"})
 	resourcetest.RequireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
 	_, err = b.Staff.Update(t.Context(), unknown, clinic.StaffMemberUpdate{FirstName: api.Value("New")})
@@ -92,7 +92,7 @@ func TestStaffWritesAreRefused(t *testing.T) {
 	member := resourcetest.Collect(t, b.Staff.All(t.Context(), clinic.StaffListOptions{}))[0]
 	_, err = b.Staff.Update(t.Context(), member.ID, clinic.StaffMemberUpdate{Email: api.Value(taken)})
 	resourcetest.RequireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
-	b.Journal().Reset()
+	b.Server.Journal().Reset()
 	_, err = b.Staff.Update(t.Context(), "", clinic.StaffMemberUpdate{})
 	resourcetest.RequireUnsent(t, b.Server, err, "staff.update", "id")
 }

@@ -61,10 +61,10 @@ func TestBehaviorOfAnswers(t *testing.T) {
 	}
 	behaving(t, ValidationStatus400, func(b *browser) {
 		b.send("POST", "/clinic/patients", map[string]any{}).refused(400, `{"error":["`)
-		b.send("PATCH", "/clinic/treatment_plans/"+b.fake.Platform().Plans()[0].ID+"/activate", nil).refused(422, "not draft")
+		b.send("PATCH", "/clinic/treatment_plans/"+b.fake.Plans.All()[0].ID+"/activate", nil).refused(422, "not draft")
 	})
 	behaving(t, WrongStateStatus409, func(b *browser) {
-		b.send("PATCH", "/clinic/treatment_plans/"+b.fake.Platform().Plans()[0].ID+"/activate", nil).refused(409, "not draft")
+		b.send("PATCH", "/clinic/treatment_plans/"+b.fake.Plans.All()[0].ID+"/activate", nil).refused(409, "not draft")
 	})
 	behaving(t, MissingScopeStatus404, func(b *browser) { b.with("catalog:read").get("/clinic").refused(404, "scope") })
 	behaving(t, PlainHttpStatus400, func(b *browser) {
@@ -73,7 +73,7 @@ func TestBehaviorOfAnswers(t *testing.T) {
 		decoded(b.t, resp).refused(400, "HTTPS")
 	})
 	behaving(t, EmptyValuesAbsent, func(b *browser) {
-		alex := b.fake.Platform().Patients()[3]
+		alex := b.fake.Patients.All()[3]
 		assert.NotContains(b.t, b.get("/clinic/patients/"+alex.ID).object(200, "patient"), "mobile_number")
 		assert.Contains(b.t, b.get("/clinic/patients").object(200, "meta"), "next_page")
 	})
@@ -101,11 +101,11 @@ func refusesUnknownFields(b *browser) {
 		body, _ := e.body.(map[string]any)
 		b.send(e.op.Method, e.path, merged(body, "colour", "red")).refused(422, `"Unknown field: colour"`)
 	}
-	p := b.fake.Platform()
-	line := map[string]any{"variant_id": p.Products()[0].VariantIDs[0], "units_to_purchase": 1, "dosage": map[string]any{"amounts": "1"}}
-	b.send("PATCH", "/clinic/treatment_plans/"+p.Plans()[0].ID, map[string]any{"recommendations": []any{line}}).refused(422, "recommendations[0].dosage.amounts")
+	p := b.fake
+	line := map[string]any{"variant_id": p.Products.All()[0].VariantIDs[0], "units_to_purchase": 1, "dosage": map[string]any{"amounts": "1"}}
+	b.send("PATCH", "/clinic/treatment_plans/"+p.Plans.All()[0].ID, map[string]any{"recommendations": []any{line}}).refused(422, "recommendations[0].dosage.amounts")
 	b.send("POST", "/clinic/dynamic_links/treatment_plans", map[string]any{
-		"treatment_plan": map[string]any{"practitioner_id": p.Practitioners()[0].ID}, "patient": map[string]any{"email": "a@example.org", "name": "A"},
+		"treatment_plan": map[string]any{"practitioner_id": p.Clinics.Practitioners()[0].ID}, "patient": map[string]any{"email": "a@example.org", "name": "A"},
 	}).refused(422, "Unknown field: patient.name")
 	assert.Equal(b.t, world, bytesOf(b.fake.store.World), "nothing was changed")
 	b.send("POST", "/clinic/patients", map[string]any{"first_name": "A", "last_name": "B", "email": "a@example.org"}).ok(201, "patient")
@@ -126,13 +126,13 @@ func TestBehaviorOfLists(t *testing.T) {
 		b.get("/clinic/search/patients?query=nobody").ok(200)
 	})
 	behaving(t, UnsortedListsNewestFirst, func(b *browser) {
-		p := b.fake.Platform()
-		assert.Equal(b.t, p.Patients()[4].ID, b.get("/clinic/patients").column("patients", "id")[0])
-		assert.Equal(b.t, p.Products()[43].ID, b.get("/catalog/products").column("products", "id")[0])
-		assert.Equal(b.t, p.Orders()[0].ID, b.get("/clinic/orders?sort_by=completed_at").column("orders", "id")[0])
+		p := b.fake
+		assert.Equal(b.t, p.Patients.All()[4].ID, b.get("/clinic/patients").column("patients", "id")[0])
+		assert.Equal(b.t, p.Products.All()[43].ID, b.get("/catalog/products").column("products", "id")[0])
+		assert.Equal(b.t, p.Orders.All()[0].ID, b.get("/clinic/orders?sort_by=completed_at").column("orders", "id")[0])
 	})
 	behaving(t, ArrayFiltersAny, func(b *browser) {
-		p := b.fake.Platform().Products()
+		p := b.fake.Products.All()
 		query := "/catalog/search/products?page[size]=100&ingredient_ids[]=" + p[0].IngredientIDs[0] + "&ingredient_ids[]=" + p[1].IngredientIDs[0]
 		assert.Subset(b.t, b.get(query).column("products", "id"), []any{p[0].ID, p[1].ID})
 		b.get("/catalog/search/products").ok(200)
@@ -146,19 +146,19 @@ func TestBehaviorOfLists(t *testing.T) {
 func TestBehaviorOfPlans(t *testing.T) {
 	t.Parallel()
 	draft := func(b *browser) (path string) {
-		p := b.fake.Platform()
-		plan, _, err := p.CreatePlan(p.Patients()[0].ID, model.NewPlan{Draft: true})
+		p := b.fake
+		plan, _, err := p.Plans.Create(p.Patients.All()[0].ID, model.NewPlan{Draft: true})
 		require.NoError(b.t, err)
 		return "/clinic/treatment_plans/" + plan.ID
 	}
 	line := func(b *browser) map[string]any {
-		return map[string]any{"recommendations": []any{map[string]any{"variant_id": b.fake.Platform().Products()[0].VariantIDs[0], "units_to_purchase": 1}}}
+		return map[string]any{"recommendations": []any{map[string]any{"variant_id": b.fake.Products.All()[0].VariantIDs[0], "units_to_purchase": 1}}}
 	}
 	behaving(t, DraftCancellationAllowed, func(b *browser) {
 		b.send("PATCH", draft(b)+"/cancel", nil).ok(200)
 	})
 	behaving(t, CancelledPlanUpdateAllowed, func(b *browser) {
-		path := "/clinic/treatment_plans/" + b.fake.Platform().Plans()[0].ID
+		path := "/clinic/treatment_plans/" + b.fake.Plans.All()[0].ID
 		b.send("PATCH", path+"/cancel", nil).ok(200)
 		assert.Equal(b.t, "cancelled", b.send("PATCH", path, line(b)).ok(200, "treatment_plan", "state"))
 	})
@@ -172,11 +172,11 @@ func TestBehaviorOfPlans(t *testing.T) {
 		assert.NotEmpty(b.t, b.get(draft(b)).ok(200, "treatment_plan", "invitation_url"))
 	})
 	behaving(t, PlanCreatedEventOnCreation, func(b *browser) {
-		p := b.fake.Platform()
-		plan, e, err := p.CreatePlan(p.Patients()[0].ID, model.NewPlan{Draft: true})
+		p := b.fake
+		plan, e, err := p.Plans.Create(p.Patients.All()[0].ID, model.NewPlan{Draft: true})
 		require.NoError(b.t, err)
 		assert.Equal(b.t, model.TreatmentPlanCreated, e.Type)
-		_, e, err = p.ActivatePlan(plan.ID)
+		_, e, err = p.Plans.Activate(plan.ID)
 		require.NoError(b.t, err)
 		assert.Equal(b.t, model.TreatmentPlanUpdated, e.Type)
 	})
@@ -248,7 +248,7 @@ func TestDeliveryTimeoutReadings(t *testing.T) {
 			fake := New(t, WithInMemory(), WithBehavior(DeliveryConditionsOff), WithBehavior("delivery-timeout="+Behavior(reading)))
 			require.NoError(t, fake.RegisterWebhookHandler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })))
 			began := time.Now()
-			_, _, err := fake.Platform().RegisterPatient(model.NewPatient{})
+			_, _, err := fake.Patients.Register(model.NewPatient{})
 			require.NoError(t, err)
 			time.Sleep(patience + time.Millisecond)
 			synctest.Wait()

@@ -67,7 +67,7 @@ func rate(b *testing.B, client *http.Client, address, token string) {
 
 // one patient: a small object, behind a token, a scope and the journal.
 func onePatient(fake *Server) string {
-	return httpapi.BasePath + "/clinic/patients/" + fake.Platform().Patients()[0].ID
+	return httpapi.BasePath + "/clinic/patients/" + fake.Patients.All()[0].ID
 }
 
 // Target: 100,000 GET/s on two cores.

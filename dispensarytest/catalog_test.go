@@ -67,7 +67,7 @@ func TestProductSearch(t *testing.T) {
 	id := magnesium.column("ingredients", "id")[at].(string)
 	assert.Equal(t, []any{"Calm Magnesium Powder", "Electrolyte Packets", "Magnesium Glycinate"}, search(url.Values{"ingredient_ids[]": {id}}))
 	assert.Empty(t, search(url.Values{"ingredient_ids[]": {id, "x"}}))
-	assert.Len(t, search(url.Values{"brand_id": {b.fake.Platform().Brands()[0].ID}}), 5)
+	assert.Len(t, search(url.Values{"brand_id": {b.fake.Products.Brands()[0].ID}}), 5)
 }
 
 func TestBrands(t *testing.T) {
@@ -75,9 +75,9 @@ func TestBrands(t *testing.T) {
 	b := start(t)
 	assert.Len(t, b.get("/catalog/brands").column("brands", "id"), 8)
 	assert.Len(t, b.get("/catalog/brands?clinic_permitted=true").column("brands", "id"), 7)
-	blend := b.fake.Platform().Products()[37]
+	blend := b.fake.Products.All()[37]
 	require.Equal(t, "Research Blend Q", blend.Name)
-	_, _, err := b.fake.Platform().UpdateVariant(blend.VariantIDs[0], model.VariantChange{Status: new(model.VariantBackordered)})
+	_, _, err := b.fake.Products.UpdateVariant(blend.VariantIDs[0], model.VariantChange{Status: new(model.VariantBackordered)})
 	require.NoError(t, err)
 	assert.Equal(t, "backordered", b.get("/catalog/products/"+blend.ID).ok(200, "product", "status"))
 	assert.Equal(t, "unavailable", b.get("/catalog/brands/"+blend.BrandID).ok(200, "brand", "status"))
@@ -89,22 +89,22 @@ func TestBrands(t *testing.T) {
 func TestEveryReadAnswers(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	platform := b.fake.Platform()
-	_, event, err := platform.RegisterPatient(model.NewPatient{})
+	platform := b.fake
+	_, event, err := platform.Patients.Register(model.NewPatient{})
 	require.NoError(t, err)
 	known := map[string]string{
-		"events.get": event.ID, "orders.get": platform.Orders()[0].ID, "products.get": platform.Products()[0].ID,
-		"products.similar": platform.Products()[0].ID, "variants.get": platform.Products()[0].VariantIDs[0],
-		"brands.get": platform.Brands()[0].ID, "dynamic_links.get": platform.Plans()[0].ID, "treatment_plans.get": platform.Plans()[0].ID,
-		"practitioners.get": platform.Practitioners()[0].ID, "protocols.list": platform.Practitioners()[0].ID, "templates.list": platform.Practitioners()[0].ID,
-		"staff.get": b.fake.Users()[2].ID, "patients.get": platform.Patients()[0].ID, "orders.list_for_patient": platform.Patients()[0].ID,
-		"addresses.list": platform.Patients()[0].ID, "treatment_plans.list": platform.Patients()[0].ID,
+		"events.get": event.ID, "orders.get": platform.Orders.All()[0].ID, "products.get": platform.Products.All()[0].ID,
+		"products.similar": platform.Products.All()[0].ID, "variants.get": platform.Products.All()[0].VariantIDs[0],
+		"brands.get": platform.Products.Brands()[0].ID, "dynamic_links.get": platform.Plans.All()[0].ID, "treatment_plans.get": platform.Plans.All()[0].ID,
+		"practitioners.get": platform.Clinics.Practitioners()[0].ID, "protocols.list": platform.Clinics.Practitioners()[0].ID, "templates.list": platform.Clinics.Practitioners()[0].ID,
+		"staff.get": b.fake.Users()[2].ID, "patients.get": platform.Patients.All()[0].ID, "orders.list_for_patient": platform.Patients.All()[0].ID,
+		"addresses.list": platform.Patients.All()[0].ID, "treatment_plans.list": platform.Patients.All()[0].ID,
 	}
 	for id, list := range map[string]string{
 		"allergens.get": "/catalog/allergens", "ingredients.get": "/catalog/ingredients", "supplement_types.get": "/catalog/supplement_types",
 		"third_party_certifications.get": "/catalog/third_party_certifications", "categories.get": "/clinic/categories",
-		"categories.products": "/clinic/categories", "protocols.get": "/clinic/practitioners/" + platform.Practitioners()[0].ID + "/protocols",
-		"templates.get": "/clinic/practitioners/" + platform.Practitioners()[0].ID + "/templates",
+		"categories.products": "/clinic/categories", "protocols.get": "/clinic/practitioners/" + platform.Clinics.Practitioners()[0].ID + "/protocols",
+		"templates.get": "/clinic/practitioners/" + platform.Clinics.Practitioners()[0].ID + "/templates",
 	} {
 		for _, value := range b.get(list).body {
 			if rows, isList := value.([]any); isList {

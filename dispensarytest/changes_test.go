@@ -16,7 +16,7 @@ func TestChanges(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithClock(frozen()))
 	require.NoError(t, b.fake.RegisterWebhookHandler(http.NotFoundHandler()))
-	patient := b.fake.Platform().Patients()[0].ID
+	patient := b.fake.Patients.All()[0].ID
 	token := b.fake.IssueToken(model.User{}).AccessToken
 	var fault *FaultHandle
 	var order model.Order
@@ -28,10 +28,10 @@ func TestChanges(t *testing.T) {
 		{"a request", func() error { b.get("/clinic").ok(200); return nil }},
 		{"an unknown request", func() error { b.get("/nothing").refused(404, "Not Found"); return nil }},
 		{"an event", func() (err error) {
-			order, _, err = b.fake.Platform().PlaceOrder(patient, model.NewOrder{})
+			order, _, err = b.fake.Orders.Place(patient, model.NewOrder{})
 			return err
 		}},
-		{"an action without event", func() error { _, err := b.fake.Platform().RefundOrder(order.ID, 0); return err }},
+		{"an action without event", func() error { _, err := b.fake.Orders.Refund(order.ID, 0); return err }},
 		{"a move of the clock", func() error { b.fake.Clock().Advance(time.Minute); return nil }},
 		{"a token", func() error { b.fake.IssueToken(model.User{}); return nil }},
 		{"the end of a token", func() error { return b.fake.ExpireToken(token) }},
@@ -67,7 +67,7 @@ func TestNoChanges(t *testing.T) {
 	b, other := start(t, WithClock(clock)), start(t, WithClock(clock))
 	next, _ := b.fake.Changes()
 	other.get("/clinic").ok(200)
-	b.fake.Platform().Patients()
+	b.fake.Patients.All()
 	b.fake.Deliveries()
 	select {
 	case <-next:

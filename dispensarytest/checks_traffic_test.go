@@ -50,7 +50,7 @@ func (v *verdict) says(t *testing.T, texts ...string) {
 func TestCheckNoLeak(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithWorldSize(model.WorldSize{Patients: 50}))
-	jane, app := b.fake.Platform().Patients()[0], b.fake.Application()
+	jane, app := b.fake.Patients.All()[0], b.fake.Application()
 	check := func(texts ...string) *verdict {
 		v := &verdict{TB: t}
 		b.fake.CheckNoLeak(v, texts...)
@@ -88,7 +88,7 @@ func TestCheckNoLeak(t *testing.T) {
 	check(base64.URLEncoding.EncodeToString([]byte(b.token))).says(t, "the access token", "in base64")
 	check(strings.Repeat(jane.Email+"\n", 3)).says(t, "line 1")
 	var everyone []string
-	for _, p := range b.fake.Platform().Patients() {
+	for _, p := range b.fake.Patients.All() {
 		everyone = append(everyone, p.Email)
 	}
 	check(everyone...).says(t, "more")
@@ -98,10 +98,10 @@ func TestCheckNoLeak(t *testing.T) {
 func TestOwnTextsDoNotLeak(t *testing.T) {
 	t.Parallel()
 	b, _ := hooked(t, nil)
-	jane := b.fake.Platform().Patients()[0]
+	jane := b.fake.Patients.All()[0]
 	b.get("/clinic/search/patients?query=" + url.QueryEscape(jane.Email)).ok(200)
 	b.get("/Jane/" + url.PathEscape(jane.Email))
-	_, _ = b.fake.Platform().Order(b.token)
+	_, _ = b.fake.Orders.Get(b.token)
 	b.oneOfEach()
 	b.fake.Clock().Advance(time.Hour)
 	b.fake.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Messages: []string{jane.Email}})
@@ -181,7 +181,7 @@ func TestCheckNoNPlusOne(t *testing.T) {
 		b.fake.Journal().CheckNoNPlusOne(v, atMost)
 		return v
 	}
-	patients := b.fake.Platform().Patients()
+	patients := b.fake.Patients.All()
 	b.get("/clinic/patients/" + patients[0].ID)
 	check(0).says(t)
 	b.get("/clinic/patients?page[size]=3").ok(200)

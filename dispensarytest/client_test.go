@@ -35,7 +35,7 @@ func TestClientIsReady(t *testing.T) {
 		fake := New(t, opt)
 		clinic, err := fake.Client(model.User{}).Clinic.Get(t.Context())
 		require.NoError(t, err)
-		assert.Equal(t, fake.Platform().Clinics()[0].ID, clinic.ID)
+		assert.Equal(t, fake.Clinics.All()[0].ID, clinic.ID)
 		last, _ := fake.Journal().Last()
 		assert.Equal(t, fake.Users()[0].ID, last.UserID)
 

@@ -16,7 +16,7 @@ import (
 // first practitioner.
 func twoClinics(t *testing.T, opts ...Option) (first, second *browser) {
 	first = start(t, append([]Option{WithInMemory(), WithClock(frozen()), WithWorldSize(model.WorldSize{Clinics: 2, Patients: 8, Plans: 8, Orders: 8})}, opts...)...)
-	return first, first.of(first.fake.Platform().Clinics()[1])
+	return first, first.of(first.fake.Clinics.All()[1])
 }
 
 // of is the same browser with the token of a clinic's first practitioner.
@@ -40,7 +40,7 @@ func TestDeliveriesAreTheClinicsOwn(t *testing.T) {
 	hook := newReceiver(nil)
 	hook.secret = first.fake.Application().ChallengeToken
 	require.NoError(t, first.fake.RegisterWebhookHandler(hook))
-	_, event, err := first.fake.Platform().CreateProduct(model.NewProduct{})
+	_, event, err := first.fake.Products.Create(model.NewProduct{})
 	require.NoError(t, err)
 	require.NoError(t, first.wait(event))
 	require.Len(t, first.fake.Deliveries(), 2)
@@ -59,14 +59,14 @@ func TestDeliveryConditionsAreTheClinicsOwn(t *testing.T) {
 	b := start(t, WithInMemory(), WithClock(frozen()), WithWorldSize(model.WorldSize{Clinics: 2}))
 	require.NoError(t, b.fake.RegisterWebhookHandler(newReceiver(nil)))
 	create := func() model.Event {
-		_, event, err := b.fake.Platform().CreateProduct(model.NewProduct{})
+		_, event, err := b.fake.Products.Create(model.NewProduct{})
 		require.NoError(t, err)
 		return event
 	}
 	create()
 	require.Len(t, b.fake.Deliveries(), 1)
 	assert.Equal(t, b.get("/clinic").ok(200, "clinic", "integration_id"), b.fake.Deliveries()[0].IntegrationID)
-	b.of(b.fake.Platform().Clinics()[1])
+	b.of(b.fake.Clinics.All()[1])
 	create()
 	assert.Len(t, b.fake.Deliveries(), 3)
 	b.fake.InvalidateTokens()
@@ -77,16 +77,16 @@ func TestDeliveryConditionsAreTheClinicsOwn(t *testing.T) {
 func TestPeopleActInTheirOwnClinic(t *testing.T) {
 	t.Parallel()
 	_, second := twoClinics(t)
-	p, clinic := second.fake.Platform(), second.fake.Platform().Clinics()[1]
-	patient, event, err := p.RegisterPatient(model.NewPatient{ClinicID: clinic.ID})
+	p, clinic := second.fake, second.fake.Clinics.All()[1]
+	patient, event, err := p.Patients.Register(model.NewPatient{ClinicID: clinic.ID})
 	require.NoError(t, err)
 	assert.Equal(t, clinic.ID, patient.ClinicID)
 	assert.Equal(t, clinic.ID, event.ClinicID)
 	second.get("/clinic/patients/" + patient.ID).ok(200)
-	_, _, err = p.RegisterPatient(model.NewPatient{ClinicID: "x"})
+	_, _, err = p.Patients.Register(model.NewPatient{ClinicID: "x"})
 	require.ErrorContains(t, err, "no clinic has the id")
 
-	plan, _, err := p.CreatePlan(patient.ID, model.NewPlan{})
+	plan, _, err := p.Plans.Create(patient.ID, model.NewPlan{})
 	require.NoError(t, err)
 	assert.Equal(t, clinic.ID, plan.ClinicID)
 	second.get("/clinic/practitioners/" + plan.PractitionerID).ok(200)
@@ -103,17 +103,17 @@ func TestPeopleActInTheirOwnClinic(t *testing.T) {
 func TestPagesAreTheClinicsOwn(t *testing.T) {
 	t.Parallel()
 	first, second := twoClinics(t)
-	world := first.fake.Platform()
-	other := world.Patients()[0]
-	require.Equal(t, world.Clinics()[0].ID, other.ClinicID)
+	world := first.fake
+	other := world.Patients.All()[0]
+	require.Equal(t, world.Clinics.All()[0].ID, other.ClinicID)
 	var ours model.Patient
 	var practitioner, stranger model.Practitioner
-	for _, p := range world.Patients() {
-		if p.ClinicID == world.Clinics()[1].ID {
+	for _, p := range world.Patients.All() {
+		if p.ClinicID == world.Clinics.All()[1].ID {
 			ours = p
 		}
 	}
-	for _, p := range world.Practitioners() {
+	for _, p := range world.Clinics.Practitioners() {
 		if p.ClinicID == ours.ClinicID {
 			practitioner = p
 		} else {
@@ -130,11 +130,11 @@ func TestPagesAreTheClinicsOwn(t *testing.T) {
 	page = second.visit(second.get("/clinic/dynamic_links/treatment_plans").ok(200, "redirect_url").(string)).sees(200, ours.Email, practitioner.LastName)
 	assert.NotContains(t, page.page.text, other.Email)
 	assert.NotContains(t, page.page.text, stranger.ID)
-	page = page.add(world.Products()[0].Name)
+	page = page.add(world.Products.All()[0].Name)
 	page.press("save", url.Values{"patient": {other.Email}}).sees(422, "No patient has the e-mail address")
 	page.press("save", url.Values{"patient": {ours.Email}, "practitioner": {stranger.ID}}).sees(422, "No practitioner")
 	page.press("save", url.Values{"patient": {ours.Email}, "practitioner": {practitioner.ID}}).sees(200, "was saved")
-	plans := world.Plans()
+	plans := world.Plans.All()
 	assert.Equal(t, ours.ClinicID, plans[len(plans)-1].ClinicID)
 	second.visit(first.fake.origin+"/plans/new?clinic=x").sees(404, "no such clinic")
 }
@@ -151,10 +151,10 @@ func TestTheClinicShowsAnIntegrationInUse(t *testing.T) {
 	keys := b.fake.ClinicKeys()
 	first, second := shown(""), shown(keys[1])
 	assert.Equal(t, first, shown(keys[0]))
-	_, err := b.fake.Platform().RevokeClinicKey(keys[0])
+	_, err := b.fake.Clinics.RevokeKey(keys[0])
 	require.NoError(t, err)
 	assert.Equal(t, second, shown(""))
-	_, err = b.fake.Platform().RevokeClinicKey(keys[1])
+	_, err = b.fake.Clinics.RevokeKey(keys[1])
 	require.NoError(t, err)
 	assert.Equal(t, first, shown(""))
 }
@@ -164,12 +164,12 @@ func TestBrandsAreOpenToClinics(t *testing.T) {
 	t.Parallel()
 	first, second := twoClinics(t)
 	var closed model.Brand
-	for _, b := range first.fake.Platform().Brands() {
+	for _, b := range first.fake.Products.Brands() {
 		if b.Restricted {
 			closed = b
 		}
 	}
-	assert.Equal(t, []string{first.fake.Platform().Clinics()[1].ID}, closed.ClinicIDs)
+	assert.Equal(t, []string{first.fake.Clinics.All()[1].ID}, closed.ClinicIDs)
 	for _, c := range []struct {
 		b    *browser
 		open bool
@@ -207,10 +207,10 @@ func TestClinicOfProductEvents(t *testing.T) {
 		hook := newReceiver(nil)
 		hook.secret = first.fake.Application().ChallengeToken
 		require.NoError(t, first.fake.RegisterWebhookHandler(hook))
-		_, event, err := first.fake.Platform().CreateProduct(model.NewProduct{})
+		_, event, err := first.fake.Products.Create(model.NewProduct{})
 		require.NoError(t, err)
 		require.NoError(t, first.wait(event))
-		for i, clinic := range first.fake.Platform().Clinics() {
+		for i, clinic := range first.fake.Clinics.All() {
 			assert.Equal(t, present, strings.Contains(hook.all()[i].body, `"clinic_id":"`+clinic.ID+`"`), reading)
 			assert.Contains(t, []*browser{first, second}[i].get("/webhooks/deliveries").text, hook.all()[i].body[1:len(hook.all()[i].body)-2], "the log shows what was sent")
 		}

@@ -35,7 +35,7 @@ func known(value any) any {
 func TestCompatibleChanges(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithClock(frozen()), WithCompatibleChanges(7))
-	jane := b.fake.Platform().Patients()[0]
+	jane := b.fake.Patients.All()[0]
 	assert.Greater(t, len(jane.ID), 36, "ids are longer")
 	path := "/clinic/patients/" + jane.ID
 	a := b.get(path)

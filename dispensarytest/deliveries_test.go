@@ -26,27 +26,27 @@ func hooked(t *testing.T, script func(n int, w http.ResponseWriter, challenge st
 // oneOfEach makes an event of every type.
 func (b *browser) oneOfEach() map[string]model.Event {
 	b.t.Helper()
-	p := b.fake.Platform()
+	p := b.fake
 	events := make(map[string]model.Event)
 	note := func(_ any, e model.Event, err error) {
 		b.t.Helper()
 		require.NoError(b.t, err)
 		events[e.Type] = e
 	}
-	jane, plan, product := p.Patients()[0], p.Plans()[0], p.Products()[0]
-	note(p.RegisterPatient(model.NewPatient{}))
-	note(p.EditPatient(jane.ID, model.PatientChange{Gender: new(model.X)}))
-	note(p.CreatePlan(jane.ID, model.NewPlan{}))
-	note(p.UpdatePlan(plan.ID, model.PlanChange{PersonalMessage: new("Hello")}))
-	note(p.UpdateRecommendation(plan.ID, plan.Recommendations[0]))
-	note(p.PlaceOrder(jane.ID, model.NewOrder{}))
-	note(p.CreateProduct(model.NewProduct{}))
-	note(p.UpdateProduct(product.ID, model.ProductChange{}))
-	note(p.DescribeProduct(product.ID, "<p>x</p>"))
+	jane, plan, product := p.Patients.All()[0], p.Plans.All()[0], p.Products.All()[0]
+	note(p.Patients.Register(model.NewPatient{}))
+	note(p.Patients.Edit(jane.ID, model.PatientChange{Gender: new(model.X)}))
+	note(p.Plans.Create(jane.ID, model.NewPlan{}))
+	note(p.Plans.Update(plan.ID, model.PlanChange{PersonalMessage: new("Hello")}))
+	note(p.Plans.UpdateRecommendation(plan.ID, plan.Recommendations[0]))
+	note(p.Orders.Place(jane.ID, model.NewOrder{}))
+	note(p.Products.Create(model.NewProduct{}))
+	note(p.Products.Update(product.ID, model.ProductChange{}))
+	note(p.Products.Describe(product.ID, "<p>x</p>"))
 	b.fake.Clock().Advance(0) // a revocation ends what is on its way
-	e, err := p.RevokeClinicKey(b.fake.ClinicKey())
+	e, err := p.Clinics.RevokeKey(b.fake.ClinicKey())
 	note(nil, e, err)
-	e, err = p.ReactivateClinicKey(b.fake.ClinicKey())
+	e, err = p.Clinics.ReactivateKey(b.fake.ClinicKey())
 	note(nil, e, err)
 	return events
 }
@@ -210,15 +210,15 @@ func TestPendingIntegrationsAreNotSentTo(t *testing.T) {
 func TestRevokedKeysStopDelivery(t *testing.T) {
 	t.Parallel()
 	b, _ := hooked(t, nil)
-	p := b.fake.Platform()
-	revoked, err := p.RevokeClinicKey(b.fake.ClinicKey())
+	p := b.fake
+	revoked, err := p.Clinics.RevokeKey(b.fake.ClinicKey())
 	require.NoError(t, err)
 	require.NoError(t, b.wait(revoked))
 	_, e := b.place()
 	require.ErrorContains(t, b.wait(e), "no integration")
-	_, err = p.RevokeClinicKey(b.fake.ClinicKey())
+	_, err = p.Clinics.RevokeKey(b.fake.ClinicKey())
 	require.ErrorIs(t, err, model.ErrState)
-	back, err := p.ReactivateClinicKey(b.fake.ClinicKey())
+	back, err := p.Clinics.ReactivateKey(b.fake.ClinicKey())
 	require.NoError(t, err)
 	require.NoError(t, b.wait(back))
 	_, e = b.place()

@@ -139,8 +139,8 @@ func (d *digest) sender(s *webhooks.Sender) {
 func TestDigestSeesEveryChange(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithClock(frozen()))
-	p, seed := b.fake.Platform(), maphash.MakeSeed()
-	jane, plan := p.Patients()[0], p.Plans()[0]
+	p, seed := b.fake, maphash.MakeSeed()
+	jane, plan := p.Patients.All()[0], p.Plans.All()[0]
 	pair := b.fake.IssueToken(model.User{})
 	hook := newReceiver(nil)
 	seen := map[uint64]string{b.fake.digest(seed): "the start"}
@@ -149,7 +149,7 @@ func TestDigestSeesEveryChange(t *testing.T) {
 		run  func()
 	}{
 		{"a patient edits", func() {
-			_, _, err := p.EditPatient(jane.ID, model.PatientChange{FirstName: new("Janet")})
+			_, _, err := p.Patients.Edit(jane.ID, model.PatientChange{FirstName: new("Janet")})
 			require.NoError(t, err)
 		}},
 		{"a call", func() { b.send("PATCH", "/clinic/patients/"+jane.ID, map[string]any{"discount": 1}).ok(200) }},
@@ -161,7 +161,7 @@ func TestDigestSeesEveryChange(t *testing.T) {
 		{"an endpoint", func() { require.NoError(t, b.fake.RegisterWebhookHandler(hook)) }},
 		{"an event and its delivery", func() { _, e := b.place(); _ = b.wait(e) }},
 		{"another attempt", func() { b.fake.Clock().Advance(time.Minute) }},
-		{"a key", func() { _, err := p.RevokeClinicKey(b.fake.ClinicKey()); require.NoError(t, err) }},
+		{"a key", func() { _, err := p.Clinics.RevokeKey(b.fake.ClinicKey()); require.NoError(t, err) }},
 		{"the end of all tokens", b.fake.InvalidateTokens},
 	} {
 		change.run()

@@ -6,7 +6,7 @@
 //	fake := dispensarytest.New(t)
 //	token := fake.IssueToken(fake.Users()[0])
 //	// … call fake.BaseURL() with token.AccessToken …
-//	order, event, err := fake.Platform().PlaceOrder(patientID, model.NewOrder{})
+//	order, event, err := fake.Orders.Place(patientID, model.NewOrder{})
 //	err = fake.WaitDelivered(ctx, event.ID)
 //	fake.Journal().CheckNoUnexpected(t)
 //
@@ -33,7 +33,7 @@
 //	synctest.Test(t, func(t *testing.T) {
 //		fake := dispensarytest.New(t, dispensarytest.WithInMemory())
 //		err := fake.RegisterWebhookHandler(receiver)
-//		order, event, err := fake.Platform().PlaceOrder(patientID, model.NewOrder{})
+//		order, event, err := fake.Orders.Place(patientID, model.NewOrder{})
 //		err = fake.WaitDelivered(t.Context(), event.ID) // six hours of retries pass at once
 //	})
 //
@@ -50,7 +50,7 @@
 // # What makes events
 //
 // What the integrator does through the API makes no events; what people do on
-// the platform does, see [Platform]. The one exception is the API's own:
+// the platform does, see [Server]. The one exception is the API's own:
 // clinic_key.activated, on the first request with a valid clinic key.
 //
 // The pages behind a dynamic link, an in-office checkout and an invitation are served
@@ -232,5 +232,5 @@
 //
 //   - Time is that of a [Clock] that can be frozen and moved.
 //   - What is older than 30 days is hidden from the API, and stays in the lists of
-//     [Platform].
+//     [Orders], [Plans] and the others.
 package dispensarytest

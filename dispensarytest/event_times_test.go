@@ -32,13 +32,13 @@ func TestEventsOfOneObjectHaveTimesOfTheirOwn(t *testing.T) {
 	clock := frozen()
 	b, hook := start(t, WithClock(clock)), listen(t, nil)
 	b.subscribe(hook, model.EventTypes()...)
-	p := b.fake.Platform()
+	p := b.fake
 	now := clock.Now()
-	plan, created, err := p.CreatePlan(p.Patients()[0].ID, model.NewPlan{})
+	plan, created, err := p.Plans.Create(p.Patients.All()[0].ID, model.NewPlan{})
 	require.NoError(t, err)
-	_, edited, err := p.UpdatePlan(plan.ID, model.PlanChange{PersonalMessage: new("Hello")})
+	_, edited, err := p.Plans.Update(plan.ID, model.PlanChange{PersonalMessage: new("Hello")})
 	require.NoError(t, err)
-	gone, cancelled, err := p.CancelPlan(plan.ID)
+	gone, cancelled, err := p.Plans.Cancel(plan.ID)
 	require.NoError(t, err)
 	for i, e := range []model.Event{created, edited, cancelled} {
 		at, updated := wireTimes(t, e)
@@ -49,7 +49,7 @@ func TestEventsOfOneObjectHaveTimesOfTheirOwn(t *testing.T) {
 	assert.Equal(t, cancelled.CreatedAt, gone.UpdatedAt)
 	assert.Equal(t, view.Time(gone.UpdatedAt), b.get("/clinic/treatment_plans/"+plan.ID).ok(200, "treatment_plan", "updated_at"))
 
-	_, other, err := p.CreatePlan(p.Patients()[1].ID, model.NewPlan{})
+	_, other, err := p.Plans.Create(p.Patients.All()[1].ID, model.NewPlan{})
 	require.NoError(t, err)
 	assert.Equal(t, now, other.CreatedAt, "another object's events have the clock's time")
 	for _, e := range []model.Event{created, edited, cancelled, other} {
@@ -58,7 +58,7 @@ func TestEventsOfOneObjectHaveTimesOfTheirOwn(t *testing.T) {
 	assert.Len(t, hook.all(), 4)
 
 	clock.Advance(2 * time.Millisecond) // still not later than the last event
-	_, late, err := p.UpdatePlan(other.ObjectID, model.PlanChange{PersonalMessage: new("Hello")})
+	_, late, err := p.Plans.Update(other.ObjectID, model.PlanChange{PersonalMessage: new("Hello")})
 	require.NoError(t, err)
 	assert.Equal(t, clock.Now(), late.CreatedAt)
 }
@@ -68,20 +68,20 @@ func TestEventTimesAreApartOnTheWire(t *testing.T) {
 	t.Parallel()
 	clock := FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 100_000, time.UTC))
 	b := start(t, WithInMemory(), WithClock(clock))
-	p := b.fake.Platform()
-	patient := p.Patients()[0].ID
+	p := b.fake
+	patient := p.Patients.All()[0].ID
 	var last model.Event
 	for range 4 {
-		_, e, err := p.EditPatient(patient, model.PatientChange{FirstName: new("Ada")})
+		_, e, err := p.Patients.Edit(patient, model.PatientChange{FirstName: new("Ada")})
 		require.NoError(t, err)
 		assert.Less(t, view.Time(last.CreatedAt), view.Time(e.CreatedAt))
 		last = e
 		clock.Advance(300 * time.Microsecond)
 	}
 	key := b.fake.ClinicKey()
-	revoked, err := p.RevokeClinicKey(key)
+	revoked, err := p.Clinics.RevokeKey(key)
 	require.NoError(t, err)
-	activated, err := p.ReactivateClinicKey(key)
+	activated, err := p.Clinics.ReactivateKey(key)
 	require.NoError(t, err)
 	assert.Less(t, view.Time(revoked.CreatedAt), view.Time(activated.CreatedAt))
 }
@@ -90,10 +90,10 @@ func TestEventTimesAreApartOnTheWire(t *testing.T) {
 func TestUpdatedAtDoesNotGoBack(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithClock(frozen()))
-	p := b.fake.Platform()
-	plan, _, err := p.CreatePlan(p.Patients()[0].ID, model.NewPlan{})
+	p := b.fake
+	plan, _, err := p.Plans.Create(p.Patients.All()[0].ID, model.NewPlan{})
 	require.NoError(t, err)
-	edited, _, err := p.UpdatePlan(plan.ID, model.PlanChange{PersonalMessage: new("Hello")})
+	edited, _, err := p.Plans.Update(plan.ID, model.PlanChange{PersonalMessage: new("Hello")})
 	require.NoError(t, err)
 	got := b.send("PATCH", "/clinic/treatment_plans/"+plan.ID+"/cancel", nil).ok(200, "treatment_plan", "updated_at")
 	assert.Equal(t, view.Time(edited.UpdatedAt), got)
@@ -103,14 +103,14 @@ func TestUpdatedAtDoesNotGoBack(t *testing.T) {
 func TestEventTimesAreApartAfterASnapshotWasLoaded(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithClock(frozen()))
-	p := b.fake.Platform()
-	plan, created, err := p.CreatePlan(p.Patients()[0].ID, model.NewPlan{})
+	p := b.fake
+	plan, created, err := p.Plans.Create(p.Patients.All()[0].ID, model.NewPlan{})
 	require.NoError(t, err)
 	var file bytes.Buffer
 	require.NoError(t, b.fake.Snapshot().Save(&file))
 	snap, err := LoadSnapshot(&file)
 	require.NoError(t, err)
-	_, cancelled, err := New(t, WithInMemory(), WithSnapshot(snap)).Platform().CancelPlan(plan.ID)
+	_, cancelled, err := New(t, WithInMemory(), WithSnapshot(snap)).Plans.Cancel(plan.ID)
 	require.NoError(t, err)
 	assert.Equal(t, created.CreatedAt.Add(time.Millisecond), cancelled.CreatedAt)
 }
@@ -118,10 +118,10 @@ func TestEventTimesAreApartAfterASnapshotWasLoaded(t *testing.T) {
 func TestReadingsOfEventTimes(t *testing.T) {
 	t.Parallel()
 	behaving(t, EventTimesAsTheyFall, func(b *browser) {
-		p := b.fake.Platform()
-		plan, created, err := p.CreatePlan(p.Patients()[0].ID, model.NewPlan{})
+		p := b.fake
+		plan, created, err := p.Plans.Create(p.Patients.All()[0].ID, model.NewPlan{})
 		require.NoError(b.t, err)
-		_, cancelled, err := p.CancelPlan(plan.ID)
+		_, cancelled, err := p.Plans.Cancel(plan.ID)
 		require.NoError(b.t, err)
 		assert.Equal(b.t, created.CreatedAt, cancelled.CreatedAt)
 	})

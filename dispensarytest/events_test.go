@@ -22,7 +22,7 @@ func dataOf(t *testing.T, e model.Event) map[string]any {
 func TestPlatformActionsMakeEvents(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	p := b.fake.Platform()
+	p := b.fake
 	check := func(e model.Event, err error, kind, wrapper string) map[string]any {
 		t.Helper()
 		require.NoError(t, err)
@@ -35,40 +35,40 @@ func TestPlatformActionsMakeEvents(t *testing.T) {
 		assert.Equal(t, []string{wrapper}, keysOf(data))
 		return data[wrapper].(map[string]any)
 	}
-	patient, e, err := p.RegisterPatient(model.NewPatient{FirstName: "Ada"})
+	patient, e, err := p.Patients.Register(model.NewPatient{FirstName: "Ada"})
 	assert.ElementsMatch(t, patientKeys, keysOf(check(e, err, model.PatientCreated, "patient")))
-	_, e, err = p.EditPatient(patient.ID, model.PatientChange{Email: new("ada@example.org")})
+	_, e, err = p.Patients.Edit(patient.ID, model.PatientChange{Email: new("ada@example.org")})
 	assert.Equal(t, "ada@example.org", check(e, err, model.PatientUpdated, "patient")["email"])
 
-	plan, e, err := p.CreatePlan(patient.ID, model.NewPlan{Draft: true, Recommendations: []model.Recommendation{{VariantID: p.Products()[0].VariantIDs[0], UnitsToPurchase: 1, Dosage: &model.Dosage{Amount: "1"}}}})
+	plan, e, err := p.Plans.Create(patient.ID, model.NewPlan{Draft: true, Recommendations: []model.Recommendation{{VariantID: p.Products.All()[0].VariantIDs[0], UnitsToPurchase: 1, Dosage: &model.Dosage{Amount: "1"}}}})
 	require.NoError(t, err)
 	assert.Empty(t, e.ID, "a draft makes no event yet")
-	_, e, err = p.ActivatePlan(plan.ID)
+	_, e, err = p.Plans.Activate(plan.ID)
 	line := check(e, err, model.TreatmentPlanCreated, "treatment_plan")["recommendations"].([]any)[0].(map[string]any)
 	assert.Equal(t, "1", line["dosage"].(map[string]any)["recommended_amount"], "events spell the dosage their own way")
-	_, e, err = p.UpdatePlan(plan.ID, model.PlanChange{PersonalMessage: new("Hello")})
+	_, e, err = p.Plans.Update(plan.ID, model.PlanChange{PersonalMessage: new("Hello")})
 	check(e, err, model.TreatmentPlanUpdated, "treatment_plan")
-	_, e, err = p.UpdateRecommendation(plan.ID, model.Recommendation{VariantID: plan.Recommendations[0].VariantID, UnitsToPurchase: 4})
+	_, e, err = p.Plans.UpdateRecommendation(plan.ID, model.Recommendation{VariantID: plan.Recommendations[0].VariantID, UnitsToPurchase: 4})
 	check(e, err, model.TreatmentPlanRecommendation, "treatment_plan")
-	order, e, err := p.PlaceOrder(patient.ID, model.NewOrder{PlanIDs: []string{plan.ID}})
+	order, e, err := p.Orders.Place(patient.ID, model.NewOrder{PlanIDs: []string{plan.ID}})
 	check(e, err, model.OrderPlaced, "")
 	assert.Equal(t, []model.Line{{VariantID: plan.Recommendations[0].VariantID, Quantity: 4}}, order.Lines)
-	_, e, err = p.CancelPlan(plan.ID)
+	_, e, err = p.Plans.Cancel(plan.ID)
 	assert.Equal(t, "cancelled", check(e, err, model.TreatmentPlanUpdated, "treatment_plan")["state"])
 
-	product, e, err := p.CreateProduct(model.NewProduct{Name: "Brand New"})
+	product, e, err := p.Products.Create(model.NewProduct{Name: "Brand New"})
 	assert.Equal(t, "Brand New", check(e, err, model.ProductCreated, "")["name"])
 	assert.Empty(t, e.ClinicID)
-	_, e, err = p.UpdateProduct(product.ID, model.ProductChange{Name: new("Newer")})
+	_, e, err = p.Products.Update(product.ID, model.ProductChange{Name: new("Newer")})
 	check(e, err, model.ProductUpdated, "product")
-	_, e, err = p.UpdateVariant(product.VariantIDs[0], model.VariantChange{MSRP: new(model.Cents(100))})
+	_, e, err = p.Products.UpdateVariant(product.VariantIDs[0], model.VariantChange{MSRP: new(model.Cents(100))})
 	check(e, err, model.ProductUpdated, "product")
-	_, e, err = p.DescribeProduct(product.ID, "<p>x</p>")
+	_, e, err = p.Products.Describe(product.ID, "<p>x</p>")
 	check(e, err, model.ProductDescriptionUpdated, "product")
 
-	e, err = p.RevokeClinicKey(b.fake.ClinicKey())
+	e, err = p.Clinics.RevokeKey(b.fake.ClinicKey())
 	check(e, err, model.ClinicKeyRevoked, "clinic_key")
-	e, err = p.ReactivateClinicKey(b.fake.ClinicKey())
+	e, err = p.Clinics.ReactivateKey(b.fake.ClinicKey())
 	check(e, err, model.ClinicKeyActivated, "clinic_key")
 
 	seen := make(map[string]bool)
@@ -77,7 +77,7 @@ func TestPlatformActionsMakeEvents(t *testing.T) {
 	}
 	assert.Len(t, seen, len(model.EventTypes()))
 
-	refunded, err := p.RefundOrder(order.ID, 0)
+	refunded, err := p.Orders.Refund(order.ID, 0)
 	require.NoError(t, err)
 	assert.Zero(t, refunded.PaymentTotal)
 	assert.Equal(t, order.PaymentTotal, refunded.Refunded)
@@ -85,24 +85,24 @@ func TestPlatformActionsMakeEvents(t *testing.T) {
 
 func TestPlatformActionsAreRefused(t *testing.T) {
 	t.Parallel()
-	p := start(t).fake.Platform()
-	jane, sam := p.Patients()[0], p.Patients()[1]
+	p := start(t).fake
+	jane, sam := p.Patients.All()[0], p.Patients.All()[1]
 	third := func(_, _ any, err error) error { return err }
 	for _, c := range []struct {
 		err  error
 		kind error
 	}{
-		{third(p.PlaceOrder("nobody", model.NewOrder{})), model.ErrNotFound},
-		{third(p.PlaceOrder(jane.ID, model.NewOrder{Lines: []model.Line{{VariantID: "x", Quantity: 1}}})), model.ErrNotFound},
-		{third(p.PlaceOrder(sam.ID, model.NewOrder{PlanIDs: []string{p.Plans()[0].ID}})), model.ErrInvalid},
-		{third(p.RegisterPatient(model.NewPatient{Email: jane.Email})), model.ErrInvalid},
-		{third(p.EditPatient(jane.ID, model.PatientChange{Gender: new("?")})), model.ErrInvalid},
-		{third(p.EditPatient("x", model.PatientChange{})), model.ErrNotFound},
-		{third(p.CreatePlan(jane.ID, model.NewPlan{PractitionerID: "x"})), model.ErrNotFound},
-		{third(p.ActivatePlan(p.Plans()[0].ID)), model.ErrState},
-		{third(p.UpdateVariant("x", model.VariantChange{})), model.ErrNotFound},
-		{third(p.UpdateVariant(p.Products()[0].VariantIDs[0], model.VariantChange{Status: new("sold")})), model.ErrInvalid},
-		{third(p.CreateProduct(model.NewProduct{BrandID: "x"})), model.ErrNotFound},
+		{third(p.Orders.Place("nobody", model.NewOrder{})), model.ErrNotFound},
+		{third(p.Orders.Place(jane.ID, model.NewOrder{Lines: []model.Line{{VariantID: "x", Quantity: 1}}})), model.ErrNotFound},
+		{third(p.Orders.Place(sam.ID, model.NewOrder{PlanIDs: []string{p.Plans.All()[0].ID}})), model.ErrInvalid},
+		{third(p.Patients.Register(model.NewPatient{Email: jane.Email})), model.ErrInvalid},
+		{third(p.Patients.Edit(jane.ID, model.PatientChange{Gender: new("?")})), model.ErrInvalid},
+		{third(p.Patients.Edit("x", model.PatientChange{})), model.ErrNotFound},
+		{third(p.Plans.Create(jane.ID, model.NewPlan{PractitionerID: "x"})), model.ErrNotFound},
+		{third(p.Plans.Activate(p.Plans.All()[0].ID)), model.ErrState},
+		{third(p.Products.UpdateVariant("x", model.VariantChange{})), model.ErrNotFound},
+		{third(p.Products.UpdateVariant(p.Products.All()[0].VariantIDs[0], model.VariantChange{Status: new("sold")})), model.ErrInvalid},
+		{third(p.Products.Create(model.NewProduct{BrandID: "x"})), model.ErrNotFound},
 	} {
 		require.ErrorIs(t, c.err, c.kind)
 		var typed *model.ActionError
@@ -110,17 +110,17 @@ func TestPlatformActionsAreRefused(t *testing.T) {
 		assert.NotEmpty(t, typed.Action)
 	}
 	assert.Empty(t, p.Events())
-	assert.Len(t, p.Products(), 44)
+	assert.Len(t, p.Products.All(), 44)
 }
 
 func TestEventsAreReadForThirtyDays(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithClock(frozen()))
-	p := b.fake.Platform()
-	_, old, err := p.RegisterPatient(model.NewPatient{})
+	p := b.fake
+	_, old, err := p.Patients.Register(model.NewPatient{})
 	require.NoError(t, err)
 	b.fake.Clock().Advance(48 * time.Hour)
-	_, fresh, err := p.EditPatient(p.Patients()[0].ID, model.PatientChange{FirstName: new("J")})
+	_, fresh, err := p.Patients.Edit(p.Patients.All()[0].ID, model.PatientChange{FirstName: new("J")})
 	require.NoError(t, err)
 	b.token = b.fake.IssueToken(model.User{}).AccessToken
 
@@ -160,7 +160,7 @@ func TestFirstUseOfTheKeyActivates(t *testing.T) {
 	b.get("/clinic").ok(200)
 	assert.Equal(t, []any{model.ClinicKeyActivated}, b.get("/events/clinic_keys").column("events", "type"))
 
-	_, err := b.fake.Platform().RevokeClinicKey(b.key)
+	_, err := b.fake.Clinics.RevokeKey(b.key)
 	require.NoError(t, err)
 	b.get("/clinic").refused(401, "The clinic key was revoked")
 	b.key = "guess"
@@ -176,7 +176,7 @@ func TestOrdersAreFilteredAndSorted(t *testing.T) {
 	assert.Equal(t, "2026-03-02T04:00:00.000-05:00", item["completed_at"])
 	assert.Equal(t, []any{order.ID}, b.get("/clinic/orders?completed_at=%3E2026-02-01").column("orders", "id"))
 	assert.Len(t, b.get("/clinic/orders?completed_at=%3C2026-02-01&sort_by=order_number&order_by=DESC").column("orders", "id"), 3)
-	plan := b.fake.Platform().Orders()[0].PlanIDs[0]
+	plan := b.fake.Orders.All()[0].PlanIDs[0]
 	assert.Len(t, b.get("/clinic/orders?treatment_plan_id="+plan).column("orders", "id"), 1)
 	mine := b.get("/clinic/patients/"+order.PatientID+"/orders").ok(200, "orders").([]any)
 	assert.Len(t, mine, 2)

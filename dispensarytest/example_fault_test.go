@@ -29,7 +29,7 @@ func ExampleServer_Fault() {
 	})
 	fmt.Println("may have been applied:", errors.Is(err, dispensary.ErrMaybeApplied))
 	fmt.Println(lost)
-	fmt.Println("patients:", len(fake.Platform().Patients()))
+	fmt.Println("patients:", len(fake.Patients.All()))
 	// Output:
 	// may have been applied: true
 	// fault-1 drop_after_commit of patients.create: fired 1 times

@@ -47,8 +47,8 @@ func ExampleServer_RegisterWebhookHandler() {
 		fmt.Println(err)
 		return
 	}
-	jane := fake.Platform().Patients()[0]
-	_, event, err := fake.Platform().PlaceOrder(jane.ID, model.NewOrder{})
+	jane := fake.Patients.All()[0]
+	_, event, err := fake.Orders.Place(jane.ID, model.NewOrder{})
 	fmt.Println("ordered:", err == nil)
 	fmt.Println("delivered:", fake.WaitDelivered(context.Background(), event.ID) == nil)
 	// Unordered output:
@@ -71,7 +71,7 @@ func ExampleClock_Advance() {
 		fmt.Println(err)
 		return
 	}
-	if _, _, err := fake.Platform().RegisterPatient(model.NewPatient{}); err != nil {
+	if _, _, err := fake.Patients.Register(model.NewPatient{}); err != nil {
 		fmt.Println(err)
 		return
 	}

@@ -59,7 +59,7 @@ func TestClientCannotKnowAfterCommit(t *testing.T) {
 		_, err := client.Do(t.Context(), ida)
 		require.ErrorIs(t, err, dispensary.ErrMaybeApplied)
 		assert.Len(t, fake.Journal().Of("patients.create"), 1, "a write is not tried again")
-		assert.Len(t, fake.Platform().Patients(), 6, "the patient was created")
+		assert.Len(t, fake.Patients.All(), 6, "the patient was created")
 	})
 }
 
@@ -79,7 +79,7 @@ func TestClientMeetsAnAnswerThatBreaksOff(t *testing.T) {
 		_, err := client.Do(t.Context(), ida)
 		require.Error(t, err)
 		assert.NotContains(t, err.Error(), "Ida")
-		assert.Len(t, fake.Platform().Patients(), 6)
+		assert.Len(t, fake.Patients.All(), 6)
 	})
 }
 

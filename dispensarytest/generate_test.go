@@ -48,12 +48,12 @@ func TestSameSeedSameWorld(t *testing.T) {
 func TestGeneratedWorldsAreWhole(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithWorldSize(model.WorldSize{Clinics: 3, Patients: 300, Products: 200, Plans: 100, Orders: 500}))
-	p := b.fake.Platform()
-	assert.Len(t, p.Clinics(), 3)
-	assert.Len(t, p.Patients(), 300)
-	assert.Len(t, p.Products(), 200)
-	assert.Len(t, p.Plans(), 100)
-	assert.Len(t, p.Orders(), 500)
+	p := b.fake
+	assert.Len(t, p.Clinics.All(), 3)
+	assert.Len(t, p.Patients.All(), 300)
+	assert.Len(t, p.Products.All(), 200)
+	assert.Len(t, p.Plans.All(), 100)
+	assert.Len(t, p.Orders.All(), 500)
 	assert.Len(t, b.fake.ClinicKeys(), 3)
 	clinics := map[string]bool{}
 	for _, user := range b.fake.Users() {
@@ -66,7 +66,7 @@ func TestGeneratedWorldsAreWhole(t *testing.T) {
 	}
 	assert.Len(t, clinics, 3)
 	var before time.Time
-	for _, o := range p.Orders() {
+	for _, o := range p.Orders.All() {
 		assert.False(t, o.CompletedAt.Before(before), "orders come as time goes by")
 		before = o.CompletedAt
 	}
@@ -107,7 +107,7 @@ func BenchmarkBuildLargeWorld(b *testing.B) {
 func BenchmarkForkLargeWorld(b *testing.B) {
 	fake := New(b, WithInMemory(), WithWorldSize(model.LargeWorld()))
 	for b.Loop() {
-		if _, _, err := fake.Platform().RegisterPatient(model.NewPatient{}); err != nil {
+		if _, _, err := fake.Patients.Register(model.NewPatient{}); err != nil {
 			b.Fatal(err)
 		}
 		fork, err := Start(WithInMemory(), WithSnapshot(fake.Snapshot()))

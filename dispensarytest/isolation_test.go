@@ -70,25 +70,25 @@ func each[T any](rows *table.Table[T], write func(any)) {
 
 // upset changes as much as one test can.
 func upset(t *testing.T, b *browser, n int) {
-	p := b.fake.Platform()
-	jane, plan, product := p.Patients()[0], p.Plans()[0], p.Products()[0]
+	p := b.fake
+	jane, plan, product := p.Patients.All()[0], p.Plans.All()[0], p.Products.All()[0]
 	made := b.send("POST", "/clinic/patients", someone()).object(201, "patient")
 	b.send("PATCH", "/clinic/patients/"+jane.ID, map[string]any{"email": "jane.moved@example.org", "first_name": fmt.Sprint("Jane ", n)}).ok(200)
 	b.send("PATCH", "/clinic/practitioners/"+b.fake.Users()[0].ID, map[string]any{"email": "moved@example.org"}).ok(200)
 	b.send("POST", b.plansOf(made["id"].(string)), b.draft(nil)).ok(201)
 	b.send("PATCH", "/clinic/treatment_plans/"+plan.ID+"/cancel", nil).ok(200)
-	_, _, err := p.UpdateProduct(product.ID, model.ProductChange{Name: new(fmt.Sprint("Product ", n))})
+	_, _, err := p.Products.Update(product.ID, model.ProductChange{Name: new(fmt.Sprint("Product ", n))})
 	require.NoError(t, err)
-	_, _, err = p.UpdateVariant(product.VariantIDs[0], model.VariantChange{Status: new(model.VariantDiscontinued)})
+	_, _, err = p.Products.UpdateVariant(product.VariantIDs[0], model.VariantChange{Status: new(model.VariantDiscontinued)})
 	require.NoError(t, err)
-	_, _, err = p.CreateProduct(model.NewProduct{})
+	_, _, err = p.Products.Create(model.NewProduct{})
 	require.NoError(t, err)
-	_, event, err := p.PlaceOrder(jane.ID, model.NewOrder{})
+	_, event, err := p.Orders.Place(jane.ID, model.NewOrder{})
 	require.NoError(t, err)
 	require.NoError(t, b.wait(event))
-	_, err = p.RefundOrder(p.Orders()[0].ID, 100)
+	_, err = p.Orders.Refund(p.Orders.All()[0].ID, 100)
 	require.NoError(t, err)
-	_, err = p.RevokeClinicKey(b.fake.ClinicKey())
+	_, err = p.Clinics.RevokeKey(b.fake.ClinicKey())
 	require.NoError(t, err)
 }
 
@@ -106,13 +106,13 @@ func TestHundredPlatformsAtOnce(t *testing.T) {
 				hook.secret = b.fake.Application().ChallengeToken
 				require.NoError(t, b.fake.RegisterWebhookHandler(hook, model.OrderPlaced))
 				upset(t, b, n)
-				p := b.fake.Platform()
-				assert.Equal(t, fmt.Sprint("Jane ", n), p.Patients()[0].FirstName)
-				assert.Equal(t, fmt.Sprint("Product ", n), p.Products()[0].Name)
-				assert.Len(t, p.Patients(), 6)
-				assert.Len(t, p.Plans(), 4)
-				assert.Len(t, p.Products(), 45)
-				assert.Len(t, p.Orders(), 4)
+				p := b.fake
+				assert.Equal(t, fmt.Sprint("Jane ", n), p.Patients.All()[0].FirstName)
+				assert.Equal(t, fmt.Sprint("Product ", n), p.Products.All()[0].Name)
+				assert.Len(t, p.Patients.All(), 6)
+				assert.Len(t, p.Plans.All(), 4)
+				assert.Len(t, p.Products.All(), 45)
+				assert.Len(t, p.Orders.All(), 4)
 				assert.Len(t, p.Events(), 5)
 				assert.Len(t, hook.all(), 1)
 				assert.Len(t, b.fake.Deliveries(), 1)
@@ -121,26 +121,26 @@ func TestHundredPlatformsAtOnce(t *testing.T) {
 		}
 	})
 	assert.Equal(t, before, bytesOf(store.DefaultUS())+bytesOf(store.DefaultCanada()))
-	fresh := New(t, WithInMemory()).Platform()
-	assert.Equal(t, "Jane", fresh.Patients()[0].FirstName)
-	assert.Len(t, fresh.Products(), 44)
+	fresh := New(t, WithInMemory())
+	assert.Equal(t, "Jane", fresh.Patients.All()[0].FirstName)
+	assert.Len(t, fresh.Products.All(), 44)
 }
 
 // Rows come out as copies: scribbling on what a test was given changes nothing.
 func TestWhatIsGivenOutIsACopy(t *testing.T) {
 	t.Parallel()
 	fake := New(t, WithInMemory())
-	p := fake.Platform()
-	_, event, err := p.PlaceOrder(p.Patients()[0].ID, model.NewOrder{PlanIDs: []string{p.Plans()[0].ID}})
+	p := fake
+	_, event, err := p.Orders.Place(p.Patients.All()[0].ID, model.NewOrder{PlanIDs: []string{p.Plans.All()[0].ID}})
 	require.NoError(t, err)
 	before := bytesOf(fake.store.World)
-	for _, plan := range p.Plans() {
+	for _, plan := range p.Plans.All() {
 		plan.Recommendations[0].Dosage.Amount, plan.Recommendations[0].VariantID = "all of it", "x"
 	}
-	for _, product := range p.Products() {
+	for _, product := range p.Products.All() {
 		product.VariantIDs[0], product.IngredientIDs[0], product.CategoryIDs[0] = "x", "x", "x"
 	}
-	for _, order := range p.Orders() {
+	for _, order := range p.Orders.All() {
 		order.Lines[0].Quantity, order.PlanIDs[0] = 99, "x"
 	}
 	event.Data[0] = '!'
@@ -155,18 +155,18 @@ func TestWhatIsGivenOutIsACopy(t *testing.T) {
 func TestWhatIsHandedInIsCopied(t *testing.T) {
 	t.Parallel()
 	fake := New(t, WithInMemory())
-	p := fake.Platform()
-	lines := []model.Recommendation{{VariantID: p.Products()[0].VariantIDs[0], UnitsToPurchase: 1, Dosage: &model.Dosage{Amount: "1"}}}
-	plan, _, err := p.CreatePlan(p.Patients()[0].ID, model.NewPlan{Recommendations: lines})
+	p := fake
+	lines := []model.Recommendation{{VariantID: p.Products.All()[0].VariantIDs[0], UnitsToPurchase: 1, Dosage: &model.Dosage{Amount: "1"}}}
+	plan, _, err := p.Plans.Create(p.Patients.All()[0].ID, model.NewPlan{Recommendations: lines})
 	require.NoError(t, err)
 	bought := []model.Line{{VariantID: lines[0].VariantID, Quantity: 2}}
-	order, _, err := p.PlaceOrder(p.Patients()[0].ID, model.NewOrder{Lines: bought})
+	order, _, err := p.Orders.Place(p.Patients.All()[0].ID, model.NewOrder{Lines: bought})
 	require.NoError(t, err)
 	lines[0].UnitsToPurchase, lines[0].Dosage.Amount, bought[0].Quantity = 9, "9", 9
-	kept, _ := p.Plan(plan.ID)
+	kept, _ := p.Plans.Get(plan.ID)
 	assert.Equal(t, "1", kept.Recommendations[0].Dosage.Amount)
 	assert.Equal(t, 1, kept.Recommendations[0].UnitsToPurchase)
-	stored, _ := p.Order(order.ID)
+	stored, _ := p.Orders.Get(order.ID)
 	assert.Equal(t, 2, stored.Lines[0].Quantity)
 }
 
@@ -181,7 +181,7 @@ func TestPlatformsShareAClock(t *testing.T) {
 	require.NoError(t, err)
 	for _, fake := range []*Server{us, ca} {
 		require.NoError(t, fake.RegisterWebhookHandler(down))
-		_, _, err := fake.Platform().RegisterPatient(model.NewPatient{})
+		_, _, err := fake.Patients.Register(model.NewPatient{})
 		require.NoError(t, err)
 	}
 	clock.Advance(time.Minute)

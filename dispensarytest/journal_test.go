@@ -30,7 +30,7 @@ func (f *failures) Error(args ...any) { f.texts = append(f.texts, fmt.Sprint(arg
 func TestJournalRecordsRequests(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	got := b.get("/clinic/patients/" + b.fake.Platform().Patients()[0].ID)
+	got := b.get("/clinic/patients/" + b.fake.Patients.All()[0].ID)
 	last, any := b.fake.Journal().Last()
 	require.True(t, any)
 	assert.Equal(t, "patients.get", last.Operation)
@@ -149,19 +149,19 @@ func TestServersAreIsolated(t *testing.T) {
 			fake, err := Start()
 			assert.NoError(t, err)
 			defer fake.Close()
-			jane := fake.Platform().Patients()[0]
+			jane := fake.Patients.All()[0]
 			name := fmt.Sprint("Jane ", i)
-			_, _, err = fake.Platform().EditPatient(jane.ID, model.PatientChange{FirstName: &name})
+			_, _, err = fake.Patients.Edit(jane.ID, model.PatientChange{FirstName: &name})
 			assert.NoError(t, err)
-			fake.Platform().Products()[0].VariantIDs[0] = "scribbled on"
-			got, _ := fake.Platform().Patient(jane.ID)
+			fake.Products.All()[0].VariantIDs[0] = "scribbled on"
+			got, _ := fake.Patients.Get(jane.ID)
 			assert.Equal(t, name, got.FirstName)
 		})
 	}
 	group.Wait()
-	fresh := New(t).Platform()
-	assert.Equal(t, "Jane", fresh.Patients()[0].FirstName)
-	assert.NotEqual(t, "scribbled on", fresh.Products()[0].VariantIDs[0])
+	fresh := New(t)
+	assert.Equal(t, "Jane", fresh.Patients.All()[0].FirstName)
+	assert.NotEqual(t, "scribbled on", fresh.Products.All()[0].VariantIDs[0])
 }
 
 func TestRegionsAreApart(t *testing.T) {
@@ -170,9 +170,9 @@ func TestRegionsAreApart(t *testing.T) {
 	assert.NotEqual(t, us.fake.Application().ClientID, ca.fake.Application().ClientID)
 	us.token = ca.token
 	us.get("/clinic").refused(401, "invalid")
-	patient := ca.fake.Platform().Patients()[0].ID
+	patient := ca.fake.Patients.All()[0].ID
 	assert.Equal(t, []any{"Canada"}, ca.get("/clinic/patients/"+patient+"/addresses").column("addresses", "country"))
-	assert.NotEqual(t, patient, us.fake.Platform().Patients()[0].ID)
+	assert.NotEqual(t, patient, us.fake.Patients.All()[0].ID)
 }
 
 func TestWrongOptionsFailLoudly(t *testing.T) {

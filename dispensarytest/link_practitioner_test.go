@@ -15,11 +15,11 @@ func TestLinksWithoutPractitioner(t *testing.T) {
 	b := start(t, WithInMemory())
 	b.token = b.fake.IssueToken(b.fake.Users()[1]).AccessToken
 	b.send("POST", path, body).ok(200)
-	plans := b.fake.Platform().Plans()
+	plans := b.fake.Plans.All()
 	assert.Equal(t, b.fake.Users()[1].ID, plans[len(plans)-1].PractitionerID)
 	b.token = b.fake.IssueToken(b.fake.Users()[2]).AccessToken
 	b.send("POST", path, body).refused(422, "Treatment plan.practitioner can't be blank")
 	start(t, WithInMemory(), WithClinicTokens()).send("POST", path, body).refused(422, "can't be blank")
 	start(t, WithInMemory(), WithBehavior(LinkPractitionerRequired)).send("POST", path, body).refused(422, "can't be blank")
-	assert.Len(t, b.fake.Platform().Plans(), len(plans))
+	assert.Len(t, b.fake.Plans.All(), len(plans))
 }

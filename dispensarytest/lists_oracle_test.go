@@ -73,9 +73,9 @@ func TestOrderListsAgainstAWalk(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := start(t, WithInMemory(), WithClock(FrozenClock(at)), WithWorldSize(model.WorldSize{Clinics: 3, Patients: 60, Plans: 40, Orders: 1600}))
-			p := b.fake.Platform()
+			p := b.fake
 			var days, patients, plans, numbers []string
-			for i, o := range p.Orders() {
+			for i, o := range p.Orders.All() {
 				if i%40 == 0 {
 					day := o.CompletedAt.Format(time.DateOnly)
 					days = append(days, day, ">"+day, "<"+day, "2025-12-10.."+day, day+"..2025-12-10")
@@ -83,7 +83,7 @@ func TestOrderListsAgainstAWalk(t *testing.T) {
 				}
 			}
 			for n, id := range patients[:20] { // some at one moment, and at others
-				_, _, err := p.PlaceOrder(id, model.NewOrder{})
+				_, _, err := p.Orders.Place(id, model.NewOrder{})
 				require.NoError(t, err)
 				b.fake.Clock().Advance(time.Duration(n%2) * 7 * time.Hour)
 			}
@@ -91,7 +91,7 @@ func TestOrderListsAgainstAWalk(t *testing.T) {
 			often := make([]string, 200) // ask for nothing, mostly
 			clinic := b.fake.Users()[0].ClinicID
 			asks(b, oracle[model.Order]{
-				rows: p.Orders(), id: func(o model.Order) string { return o.ID },
+				rows: p.Orders.All(), id: func(o model.Order) string { return o.ID },
 				keep: func(o model.Order, q url.Values) bool {
 					in, err := httpapi.Params(q).Days("completed_at")
 					require.NoError(t, err)
@@ -123,14 +123,14 @@ func TestEventListsAgainstAWalk(t *testing.T) {
 	require.NoError(t, err)
 	b.fake.Clock().Advance(25 * 24 * time.Hour) // and what is older than 30 days goes out of sight
 	for range 30 {                              // at one moment
-		_, _, err := b.fake.Platform().RegisterPatient(model.NewPatient{})
+		_, _, err := b.fake.Patients.Register(model.NewPatient{})
 		require.NoError(t, err)
 	}
 	b.fake.Clock().Advance(20 * 24 * time.Hour)
 	sim.Stop()
 	later := b.fake.Fork(t, WithClock(FrozenClock(store.Epoch.AddDate(0, 0, 30)))) // whose clock was set back
 	for range 30 {
-		_, _, err := later.Platform().RegisterPatient(model.NewPatient{})
+		_, _, err := later.Patients.Register(model.NewPatient{})
 		require.NoError(t, err)
 	}
 	back := *b
@@ -149,7 +149,7 @@ func TestEventListsAgainstAWalk(t *testing.T) {
 		} {
 			kinds := slices.DeleteFunc(model.EventTypes(), func(kind string) bool { return !strings.HasPrefix(kind, group+".") })
 			asks(b, oracle[model.Event]{
-				rows: b.fake.Platform().Events(), id: func(e model.Event) string { return e.ID },
+				rows: b.fake.Events(), id: func(e model.Event) string { return e.ID },
 				keep: func(e model.Event, q url.Values) bool {
 					in, err := httpapi.Params(q).Days("created_at")
 					require.NoError(t, err)

@@ -103,20 +103,20 @@ func TestEverySortSorts(t *testing.T) {
 	hook := newReceiver(nil)
 	hook.secret = b.fake.Application().ChallengeToken
 	require.NoError(t, b.fake.RegisterWebhookHandler(hook))
-	p := b.fake.Platform()
-	jane, sam := p.Patients()[0], p.Patients()[1]
+	p := b.fake
+	jane, sam := p.Patients.All()[0], p.Patients.All()[1]
 	for i := range 6 {
 		patient := []model.Patient{jane, sam}[i%2]
-		plan, _, err := p.CreatePlan(patient.ID, model.NewPlan{})
+		plan, _, err := p.Plans.Create(patient.ID, model.NewPlan{})
 		require.NoError(t, err)
-		_, e, err := p.PlaceOrder(patient.ID, model.NewOrder{PlanIDs: []string{plan.ID}})
+		_, e, err := p.Orders.Place(patient.ID, model.NewOrder{PlanIDs: []string{plan.ID}})
 		require.NoError(t, err)
 		require.NoError(t, b.wait(e))
-		_, _, err = p.UpdatePlan(p.Plans()[i/2].ID, model.PlanChange{})
+		_, _, err = p.Plans.Update(p.Plans.All()[i/2].ID, model.PlanChange{})
 		require.NoError(t, err)
-		_, _, err = p.DescribeProduct(p.Products()[i].ID, "<p>x</p>")
+		_, _, err = p.Products.Describe(p.Products.All()[i].ID, "<p>x</p>")
 		require.NoError(t, err)
-		_, _, err = p.UpdateProduct(p.Products()[i].ID, model.ProductChange{})
+		_, _, err = p.Products.Update(p.Products.All()[i].ID, model.ProductChange{})
 		require.NoError(t, err)
 		b.fake.Clock().Advance(17 * time.Hour)
 	}
@@ -128,8 +128,8 @@ func TestEverySortSorts(t *testing.T) {
 		{"/clinic/orders", "orders", "order_number", "order_number"},
 		{"/clinic/patients/" + jane.ID + "/treatment_plans", "treatment_plans", "created_at", "created_at"},
 		{"/clinic/patients/" + jane.ID + "/treatment_plans", "treatment_plans", "updated_at", "updated_at"},
-		{"/clinic/practitioners/" + p.Practitioners()[0].ID + "/protocols", "protocols", "name", "name"},
-		{"/clinic/practitioners/" + p.Practitioners()[0].ID + "/protocols", "protocols", "current_state", "current_state"},
+		{"/clinic/practitioners/" + p.Clinics.Practitioners()[0].ID + "/protocols", "protocols", "name", "name"},
+		{"/clinic/practitioners/" + p.Clinics.Practitioners()[0].ID + "/protocols", "protocols", "current_state", "current_state"},
 		{"/events/orders", "events", "created_at", "created_at"},
 		{"/events/orders", "events", "event_type", "type"},
 		{"/events/products", "events", "event_type", "type"},
@@ -157,17 +157,17 @@ func TestEverySortSorts(t *testing.T) {
 func TestDescendingWithoutField(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithClock(frozen()))
-	p := b.fake.Platform()
+	p := b.fake
 	for range 3 {
 		b.fake.Clock().Advance(time.Minute)
-		_, _, err := p.PlaceOrder(p.Patients()[0].ID, model.NewOrder{})
+		_, _, err := p.Orders.Place(p.Patients.All()[0].ID, model.NewOrder{})
 		require.NoError(t, err)
-		_, _, err = p.CreatePlan(p.Patients()[0].ID, model.NewPlan{})
+		_, _, err = p.Plans.Create(p.Patients.All()[0].ID, model.NewPlan{})
 		require.NoError(t, err)
 	}
 	for path, key := range map[string]string{
-		"/clinic/orders": "orders", "/events/orders": "events", "/clinic/patients/" + p.Patients()[0].ID + "/treatment_plans": "treatment_plans",
-		"/clinic/practitioners/" + p.Practitioners()[0].ID + "/protocols": "protocols",
+		"/clinic/orders": "orders", "/events/orders": "events", "/clinic/patients/" + p.Patients.All()[0].ID + "/treatment_plans": "treatment_plans",
+		"/clinic/practitioners/" + p.Clinics.Practitioners()[0].ID + "/protocols": "protocols",
 	} {
 		up, down := b.get(path).column(key, "id"), b.get(path+"?order_by=DESC").column(key, "id")
 		slices.Reverse(down)
@@ -178,28 +178,28 @@ func TestDescendingWithoutField(t *testing.T) {
 func TestOrderFilters(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	p := b.fake.Platform()
-	orders := p.Orders()
+	p := b.fake
+	orders := p.Orders.All()
 	day := func(i int) string { return orders[i].CompletedAt.Format(time.DateOnly) }
 	for query, want := range map[string][]int{
-		"":                                     {0, 1, 2},
-		"patient_id=" + orders[1].PatientID:    {1},
-		"patient_id=nobody":                    {},
-		"order_number=" + orders[2].Number:     {2},
-		"order_number=R":                       {},
-		"treatment_plan_id=" + p.Plans()[0].ID: {0},
-		"treatment_plan_id=" + p.Plans()[0].ID + "&patient_id=" + orders[1].PatientID: {},
-		"completed_at=" + day(1):                         {1},
-		"completed_at=>" + day(1):                        {2},
-		"completed_at=<" + day(1):                        {0},
-		"completed_at=" + day(1) + ".." + day(2):         {1, 2},
-		"completed_at=" + day(2) + ".." + day(0):         {},
-		"completed_at=>" + day(0) + "&order_by=":         {1, 2},
-		"completed_at=<2000-01-01&patient_id=":           {},
-		"sort_by=order_number&order_by=DESC":             {2, 1, 0},
-		"completed_at=>2000-01-01&order_by=DESC":         {2, 1, 0},
-		"completed_at=1999-01-01..2099-01-01":            {0, 1, 2},
-		"patient_id=x&patient_id=" + orders[0].PatientID: {0}, // the last value counts
+		"":                                  {0, 1, 2},
+		"patient_id=" + orders[1].PatientID: {1},
+		"patient_id=nobody":                 {},
+		"order_number=" + orders[2].Number:  {2},
+		"order_number=R":                    {},
+		"treatment_plan_id=" + p.Plans.All()[0].ID:                                        {0},
+		"treatment_plan_id=" + p.Plans.All()[0].ID + "&patient_id=" + orders[1].PatientID: {},
+		"completed_at=" + day(1):                                                          {1},
+		"completed_at=>" + day(1):                                                         {2},
+		"completed_at=<" + day(1):                                                         {0},
+		"completed_at=" + day(1) + ".." + day(2):                                          {1, 2},
+		"completed_at=" + day(2) + ".." + day(0):                                          {},
+		"completed_at=>" + day(0) + "&order_by=":                                          {1, 2},
+		"completed_at=<2000-01-01&patient_id=":                                            {},
+		"sort_by=order_number&order_by=DESC":                                              {2, 1, 0},
+		"completed_at=>2000-01-01&order_by=DESC":                                          {2, 1, 0},
+		"completed_at=1999-01-01..2099-01-01":                                             {0, 1, 2},
+		"patient_id=x&patient_id=" + orders[0].PatientID:                                  {0}, // the last value counts
 	} {
 		want := slices.Collect(func(yield func(any) bool) {
 			for _, i := range want {
@@ -263,10 +263,10 @@ func TestDeliveryFilters(t *testing.T) {
 func TestProductFilters(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	p := b.fake.Platform()
+	p := b.fake
 	names := func(keep func(model.Product) bool) []any {
 		found := []any{}
-		for _, product := range p.Products() {
+		for _, product := range p.Products.All() {
 			if product.Name != "Research Blend Q" && keep(product) {
 				found = append(found, product.Name)
 			}
@@ -277,7 +277,7 @@ func TestProductFilters(t *testing.T) {
 		query.Set("page[size]", "100")
 		return b.get("/catalog/search/products?"+query.Encode()).column("products", "name")
 	}
-	chosen := p.Products()[11]
+	chosen := p.Products.All()[11]
 	assert.Equal(t, names(func(model.Product) bool { return true }), search(url.Values{}))
 	assert.Equal(t, names(func(x model.Product) bool { return x.BrandID == chosen.BrandID }), search(url.Values{"brand_id": {chosen.BrandID}}))
 	assert.Equal(t, names(func(x model.Product) bool { return x.SupplementTypeID == chosen.SupplementTypeID }), search(url.Values{"supplement_type_ids[]": {chosen.SupplementTypeID}}))
@@ -297,7 +297,7 @@ func TestProductFilters(t *testing.T) {
 	assert.Equal(t, names(func(x model.Product) bool {
 		return x.BrandID == chosen.BrandID && slices.Contains(x.AllergenIDs, chosen.AllergenIDs[0])
 	}), search(url.Values{"brand_id": {chosen.BrandID}, "allergen_ids[]": chosen.AllergenIDs[:1]}))
-	variant, _ := p.Variant(chosen.VariantIDs[0])
+	variant, _ := p.Products.Variant(chosen.VariantIDs[0])
 	assert.Equal(t, []any{chosen.Name}, search(url.Values{"query": {strings.ToLower(variant.SKU)}}), "SKUs are searched, too")
 	assert.Equal(t, search(url.Values{"query": {"vitamin"}}), search(url.Values{"query": {"  VITAMIN  "}}))
 	assert.Empty(t, search(url.Values{"query": {"vitamin zzz"}}))
@@ -353,49 +353,49 @@ func TestBrandFilters(t *testing.T) {
 	for query, want := range map[string]int{"available=true": 8, "available=false": 8, "clinic_permitted=true": 7, "clinic_permitted=false": 8, "available=true&clinic_permitted=true": 7} {
 		assert.Len(t, b.get("/catalog/brands?"+query).column("brands", "id"), want, query)
 	}
-	p := b.fake.Platform()
-	for _, product := range p.Products() {
-		if product.BrandID != p.Brands()[0].ID {
+	p := b.fake
+	for _, product := range p.Products.All() {
+		if product.BrandID != p.Products.Brands()[0].ID {
 			continue
 		}
 		for _, id := range product.VariantIDs {
-			_, _, err := p.UpdateVariant(id, model.VariantChange{Status: new(model.VariantUnavailable)})
+			_, _, err := p.Products.UpdateVariant(id, model.VariantChange{Status: new(model.VariantUnavailable)})
 			require.NoError(t, err)
 		}
 		assert.Equal(t, "unavailable", b.get("/catalog/products/"+product.ID).ok(200, "product", "status"))
 	}
 	assert.Equal(t, all[1:], b.get("/catalog/brands?available=true").column("brands", "name"), "nothing of the first brand is left")
-	assert.Equal(t, "unavailable", b.get("/catalog/brands/"+p.Brands()[0].ID).ok(200, "brand", "status"))
+	assert.Equal(t, "unavailable", b.get("/catalog/brands/"+p.Products.Brands()[0].ID).ok(200, "brand", "status"))
 }
 
 // An order can be for several plans, and each of them finds it.
 func TestOrdersOfSeveralPlans(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	p := b.fake.Platform()
-	patient, variants := p.Patients()[0], p.Products()
+	p := b.fake
+	patient, variants := p.Patients.All()[0], p.Products.All()
 	var ids []string
 	for n := range 3 {
-		plan, _, err := p.CreatePlan(patient.ID, model.NewPlan{Recommendations: []model.Recommendation{
+		plan, _, err := p.Plans.Create(patient.ID, model.NewPlan{Recommendations: []model.Recommendation{
 			{VariantID: variants[0].VariantIDs[0], UnitsToPurchase: n + 1}, {VariantID: variants[n].VariantIDs[0], UnitsToPurchase: 1},
 		}})
 		require.NoError(t, err)
 		ids = append(ids, plan.ID)
 	}
-	order, event, err := p.PlaceOrder(patient.ID, model.NewOrder{PlanIDs: []string{ids[1], ids[2], ids[1]}})
+	order, event, err := p.Orders.Place(patient.ID, model.NewOrder{PlanIDs: []string{ids[1], ids[2], ids[1]}})
 	require.NoError(t, err)
 	assert.Equal(t, ids[1:], order.PlanIDs)
 	assert.Equal(t, []model.Line{{VariantID: variants[0].VariantIDs[0], Quantity: 5}, {VariantID: variants[1].VariantIDs[0], Quantity: 1}, {VariantID: variants[2].VariantIDs[0], Quantity: 1}}, order.Lines)
 	both := []any{ids[1], ids[2]}
 	assert.Equal(t, both, dataOf(t, event)["treatment_plan_ids"])
 	assert.Equal(t, both, b.get("/clinic/orders/"+order.ID).ok(200, "order", "treatment_plan_ids"))
-	_, err = p.RefundOrder(order.ID, 1)
+	_, err = p.Orders.Refund(order.ID, 1)
 	require.NoError(t, err, "a change of the order keeps it where it is found")
 	for _, as := range []*browser{b, {t: t, fake: b.fake.Fork(t), token: b.token}} {
 		for n, want := range [][]any{{}, {order.ID}, {order.ID}} {
 			assert.Equal(t, want, as.get("/clinic/orders?treatment_plan_id="+ids[n]).column("orders", "id"))
 		}
 	}
-	_, _, err = p.PlaceOrder(patient.ID, model.NewOrder{PlanIDs: []string{ids[0], "x"}})
+	_, _, err = p.Orders.Place(patient.ID, model.NewOrder{PlanIDs: []string{ids[0], "x"}})
 	require.ErrorIs(t, err, model.ErrNotFound)
 }

@@ -202,7 +202,7 @@ func TestRegionsRefuseEachOther(t *testing.T) {
 		here.exchange(there.code(model.User{})).refused(400, "invalid_grant")
 		here.renew(there.fake.IssueToken(model.User{}).RefreshToken).refused(400, "invalid_grant")
 		here.post("/oauth/token", there.credentials(map[string]any{"grant_type": "refresh_token", "refresh_token": "x"})).refused(401, "invalid_client")
-		here.get("/clinic/patients/"+there.fake.Platform().Patients()[0].ID).refused(404, "Not Found")
+		here.get("/clinic/patients/"+there.fake.Patients.All()[0].ID).refused(404, "Not Found")
 		assert.NotEqual(t, here.fake.Application().WebhookSecret, there.fake.Application().WebhookSecret)
 		assert.NotEqual(t, here.fake.Application().ChallengeToken, there.fake.Application().ChallengeToken)
 	}

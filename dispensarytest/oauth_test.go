@@ -192,7 +192,7 @@ func TestClinicTokensBelongToTheClinic(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithClinicTokens())
 	owner := b.exchange(b.code(model.User{})).object(200, "oauth", "resource_owner")
-	assert.Equal(t, map[string]any{"id": b.fake.Platform().Clinics()[0].ID, "type": "Clinic"}, owner)
+	assert.Equal(t, map[string]any{"id": b.fake.Clinics.All()[0].ID, "type": "Clinic"}, owner)
 }
 
 func TestBadTokens(t *testing.T) {

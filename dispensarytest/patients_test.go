@@ -33,7 +33,7 @@ func TestPatientIsCreatedReadAndUpdated(t *testing.T) {
 	assert.Equal(t, "Other", changed["last_name"])
 	assert.Equal(t, "New", changed["first_name"], "omitted fields stay")
 	assert.Nil(t, changed["gender"], "null clears")
-	stored, _ := b.fake.Platform().Patient(id)
+	stored, _ := b.fake.Patients.Get(id)
 	assert.False(t, stored.Welcomed)
 	b.fake.Journal().CheckNoUnexpected(t)
 }
@@ -52,7 +52,7 @@ func TestPatientListsAreShort(t *testing.T) {
 func TestPatientIsRefused(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	before := b.fake.Platform().Patients()
+	before := b.fake.Patients.All()
 	for _, c := range []struct {
 		field string
 		value any
@@ -84,13 +84,13 @@ func TestPatientIsRefused(t *testing.T) {
 	b.send("PATCH", "/clinic/patients/"+before[0].ID, map[string]any{"email": before[1].Email}).refused(422, "taken")
 	b.send("PATCH", "/clinic/patients/"+before[0].ID, map[string]any{"email": nil}).refused(422, "can't be blank")
 	b.send("PATCH", "/clinic/patients/nobody", map[string]any{}).refused(404, `{"status":404,"error":"Not Found"}`)
-	assert.Equal(t, before, b.fake.Platform().Patients())
+	assert.Equal(t, before, b.fake.Patients.All())
 }
 
 func TestFreedEmailCanBeTaken(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	jane := b.fake.Platform().Patients()[0]
+	jane := b.fake.Patients.All()[0]
 	b.send("PATCH", "/clinic/patients/"+jane.ID, map[string]any{"email": "moved@example.org"}).ok(200)
 	body := someone()
 	body["email"] = jane.Email
@@ -111,7 +111,7 @@ func TestMetadataFindsEveryKind(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	b.send("POST", "/clinic/patients", someone()).ok(201)
-	kind := b.fake.Platform().Practitioners()[0].TypeID
+	kind := b.fake.Clinics.Practitioners()[0].TypeID
 	b.send("POST", "/clinic/practitioners", map[string]any{"email": "p@example.org", "first_name": "P", "last_name": "Q", "practitioner_type_id": kind, "metadata": map[string]any{"id": "m-1"}}).ok(201)
 	b.send("POST", "/clinic/staff", map[string]any{"email": "s@example.org", "first_name": "S", "last_name": "T", "metadata": map[string]any{"id": "m-1"}}).ok(201)
 	found := b.get("/clinic/metadata?id=m-1")
@@ -128,7 +128,7 @@ func TestMetadataFindsEveryKind(t *testing.T) {
 func TestUsersAreUniqueAndOfAKnownType(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	p := b.fake.Platform().Practitioners()[0]
+	p := b.fake.Clinics.Practitioners()[0]
 	b.send("POST", "/clinic/staff", map[string]any{"email": p.Email, "first_name": "S", "last_name": "T"}).refused(422, "taken")
 	b.send("PATCH", "/clinic/practitioners/"+p.ID, map[string]any{"practitioner_type_id": "zzz", "practitioner_id": p.ID}).refused(422, "Practitioner type must exist")
 	got := b.send("PATCH", "/clinic/practitioners/"+p.ID, map[string]any{"last_name": "New", "practitioner_id": p.ID}).object(200, "practitioner")
@@ -137,5 +137,5 @@ func TestUsersAreUniqueAndOfAKnownType(t *testing.T) {
 	staff := b.get("/clinic/staff").column("staff", "id")
 	require.Len(t, staff, 1)
 	b.send("PATCH", "/clinic/staff/"+staff[0].(string), map[string]any{"first_name": "Jo"}).ok(200, "staff", "first_name")
-	b.get("/clinic/patients/"+b.fake.Platform().Patients()[0].ID+"/addresses").ok(200, "addresses")
+	b.get("/clinic/patients/"+b.fake.Patients.All()[0].ID+"/addresses").ok(200, "addresses")
 }

@@ -22,7 +22,7 @@ var roles = []role{{"/clinic/patients", "patient"}, {"/clinic/practitioners", "p
 func (b *browser) person(r role, email string) map[string]any {
 	body := map[string]any{"email": email, "first_name": "Any", "last_name": "One"}
 	if r.key == "practitioner" {
-		body["practitioner_type_id"] = b.fake.Platform().Practitioners()[0].TypeID
+		body["practitioner_type_id"] = b.fake.Clinics.Practitioners()[0].TypeID
 	}
 	return body
 }
@@ -84,8 +84,8 @@ func TestNamesAndAddressesAreRequired(t *testing.T) {
 		}
 		b.send("POST", r.path, map[string]any{}).refused(422, "Email can't be blank")
 	}
-	assert.Len(t, b.fake.Platform().Patients(), 5)
-	assert.Len(t, b.fake.Platform().Practitioners(), 2)
+	assert.Len(t, b.fake.Patients.All(), 5)
+	assert.Len(t, b.fake.Clinics.Practitioners(), 2)
 }
 
 // What an update leaves out stays; an empty update changes nothing.
@@ -116,7 +116,7 @@ func TestUpdatesAreOfWhatWasSent(t *testing.T) {
 func TestPatientFieldsTakeTheirValues(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	path := "/clinic/patients/" + b.fake.Platform().Patients()[1].ID
+	path := "/clinic/patients/" + b.fake.Patients.All()[1].ID
 	for field, values := range map[string][]any{
 		"gender": {"male", "female", "x", nil}, "date_of_birth": {"2000-02-29", "1900-01-01", nil}, "mobile_number": {"+15035550100", "+4915112345678", nil},
 		"discount": {0, 100, 12.5},
@@ -146,16 +146,16 @@ func TestDiscountsAddUp(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	clinic := b.get("/clinic").ok(200, "clinic", "discount").(float64)
-	path := "/clinic/patients/" + b.fake.Platform().Patients()[0].ID
+	path := "/clinic/patients/" + b.fake.Patients.All()[0].ID
 	for discount, total := range map[float64]float64{0: clinic, 5: clinic + 5, 90: 100, 95: 100, 100: 100} {
 		patient := b.send("PATCH", path, map[string]any{"discount": discount}).object(200, "patient")
 		assert.Equal(t, discount, patient["discount"], "without the clinic's")
 		assert.Equal(t, total, patient["total_discount"])
 	}
-	order, _, err := b.fake.Platform().PlaceOrder(b.fake.Platform().Patients()[0].ID, model.NewOrder{})
+	order, _, err := b.fake.Orders.Place(b.fake.Patients.All()[0].ID, model.NewOrder{})
 	require.NoError(t, err)
 	b.send("PATCH", path, map[string]any{"discount": 90}).ok(200)
-	free, _, err := b.fake.Platform().PlaceOrder(b.fake.Platform().Patients()[0].ID, model.NewOrder{})
+	free, _, err := b.fake.Orders.Place(b.fake.Patients.All()[0].ID, model.NewOrder{})
 	require.NoError(t, err)
 	assert.Zero(t, free.ItemTotal)
 	assert.Equal(t, store.Shipping, free.PaymentTotal)
@@ -170,10 +170,10 @@ func TestWelcomeEmails(t *testing.T) {
 		body["email"] = fmt.Sprintf("w%d@example.org", b.fake.Journal().Len())
 		body["send_welcome_email"] = value
 		id := b.send("POST", "/clinic/patients", body).ok(201, "patient", "id").(string)
-		patient, _ := b.fake.Platform().Patient(id)
+		patient, _ := b.fake.Patients.Get(id)
 		assert.Equal(t, welcomed, patient.Welcomed, "%v", value)
 	}
-	b.send("PATCH", "/clinic/patients/"+b.fake.Platform().Patients()[0].ID, map[string]any{"send_welcome_email": false}).ok(200)
+	b.send("PATCH", "/clinic/patients/"+b.fake.Patients.All()[0].ID, map[string]any{"send_welcome_email": false}).ok(200)
 	last, _ := b.fake.Journal().Last()
 	assert.Equal(t, "send_welcome_email", last.Unread[0].Name, "an update does not know the field")
 }
@@ -194,7 +194,7 @@ func TestAccountsFollowTheirAddress(t *testing.T) {
 func TestMetadataIsFoundByTypeAndClinic(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	patient := b.fake.Platform().Patients()[0]
+	patient := b.fake.Patients.All()[0]
 	plan := b.send("POST", b.plansOf(patient.ID), b.draft(map[string]any{"metadata": map[string]any{"id": patient.MetadataID}})).ok(201, "treatment_plan")
 	both := b.get("/clinic/metadata?id=" + patient.MetadataID)
 	assert.Equal(t, []any{"patient", "treatment_plan"}, both.column("metadata", "type"))

@@ -13,7 +13,7 @@ import (
 // patient, too, unless there is an address.
 func (b *browser) incomplete(email string) string {
 	b.t.Helper()
-	body := map[string]any{"treatment_plan": map[string]any{"practitioner_id": b.fake.Platform().Practitioners()[0].ID}}
+	body := map[string]any{"treatment_plan": map[string]any{"practitioner_id": b.fake.Clinics.Practitioners()[0].ID}}
 	if email != "" {
 		body["patient"] = map[string]any{"email": email}
 	}
@@ -26,17 +26,17 @@ func TestIncompleteDraftsAreNotSent(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithBehavior(DraftUpdateActivates), WithBehavior(CheckoutStateNotCancelled))
 	lines := map[string]any{"recommendations": b.draft(nil)["recommendations"]}
-	for email, says := range map[string]string{"": "Treatment plan has no patient", b.fake.Platform().Patients()[0].Email: "Treatment plan has no recommendations"} {
+	for email, says := range map[string]string{"": "Treatment plan has no patient", b.fake.Patients.All()[0].Email: "Treatment plan has no recommendations"} {
 		id := b.incomplete(email)
 		path := "/clinic/treatment_plans/" + id
 		b.send("PATCH", path+"/activate", nil).refused(422, says)
 		b.send("POST", path+"/in_office_checkout", nil).refused(422, says)
-		_, _, err := b.fake.Platform().ActivatePlan(id)
+		_, _, err := b.fake.Plans.Activate(id)
 		require.ErrorIs(t, err, model.ErrInvalid)
-		plan, _ := b.fake.Platform().Plan(id)
+		plan, _ := b.fake.Plans.Get(id)
 		assert.Equal(t, model.StateDraft, plan.State)
 		assert.Zero(t, plan.AvailableAt)
-		assert.Empty(t, b.fake.Platform().Cart(""))
+		assert.Empty(t, b.fake.Patients.Cart(""))
 		after := b.send("PATCH", path, lines).object(200, "treatment_plan")
 		assert.Equal(t, email != "", after["state"] == model.StateActive, "an update activates what is complete")
 	}
@@ -51,7 +51,7 @@ func TestIncompleteDraftsAreSent(t *testing.T) {
 	assert.Equal(t, model.StateActive, shown["state"])
 	assert.Nil(t, shown["patient"])
 	b.send("POST", path+"/in_office_checkout", nil).refused(422, "Treatment plan has no patient")
-	_, event, err := b.fake.Platform().ActivatePlan(b.incomplete(""))
+	_, event, err := b.fake.Plans.Activate(b.incomplete(""))
 	require.NoError(t, err)
 	assert.Equal(t, model.TreatmentPlanCreated, event.Type)
 }

@@ -12,7 +12,7 @@ import (
 
 // draft is the body of a new plan with two recommendations.
 func (b *browser) draft(change map[string]any) map[string]any {
-	products := b.fake.Platform().Products()
+	products := b.fake.Products.All()
 	body := map[string]any{
 		"practitioner_id": b.fake.Users()[0].ID, "state": "draft", "personal_message": "Take care.",
 		"metadata": map[string]any{"id": "visit-9"},
@@ -34,7 +34,7 @@ func (b *browser) plansOf(patient string) string {
 func TestPlanLivesItsLife(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithClock(frozen()))
-	patient := b.fake.Platform().Patients()[3].ID
+	patient := b.fake.Patients.All()[3].ID
 	plan := b.send("POST", b.plansOf(patient), b.draft(nil)).object(201, "treatment_plan")
 	assert.ElementsMatch(t, []string{
 		"id", "state", "patient", "practitioner", "available_at", "created_at", "updated_at", "invitation_url",
@@ -42,7 +42,7 @@ func TestPlanLivesItsLife(t *testing.T) {
 	}, keysOf(plan))
 	assert.Nil(t, plan["available_at"])
 	assert.Equal(t, map[string]any{
-		"variant_id": b.fake.Platform().Products()[0].VariantIDs[0], "refill": true, "units_to_purchase": 2.0,
+		"variant_id": b.fake.Products.All()[0].VariantIDs[0], "refill": true, "units_to_purchase": 2.0,
 		"dosage": map[string]any{"amount": "1-2", "frequency": "every night", "duration": nil, "format": "capsule", "additional_info": ""},
 	}, plan["recommendations"].([]any)[0])
 
@@ -58,7 +58,7 @@ func TestPlanLivesItsLife(t *testing.T) {
 	b.send("PATCH", path+"/activate", nil).refused(422, "not draft")
 
 	assert.NotEmpty(t, b.send("POST", path+"/in_office_checkout", nil).ok(201, "in_office_checkout", "url"))
-	assert.Len(t, b.fake.Platform().Cart(patient), 2)
+	assert.Len(t, b.fake.Patients.Cart(patient), 2)
 
 	changed := b.send("PATCH", path, map[string]any{"recommendations": b.draft(nil)["recommendations"].([]any)[1:]}).object(200, "treatment_plan")
 	assert.Len(t, changed["recommendations"], 1)
@@ -69,7 +69,7 @@ func TestPlanLivesItsLife(t *testing.T) {
 	assert.Equal(t, []any{}, gone["recommendations"])
 	b.send("PATCH", path+"/cancel", nil).refused(422, "not active")
 	b.send("PATCH", path, map[string]any{"recommendations": b.draft(nil)["recommendations"]}).refused(422, "cancelled")
-	assert.Empty(t, b.fake.Platform().Events(), "API calls make no events")
+	assert.Empty(t, b.fake.Events(), "API calls make no events")
 	b.fake.Journal().CheckNoUnexpected(t)
 }
 
@@ -77,7 +77,7 @@ func TestPlanIsActiveUnlessDraft(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	for _, state := range []any{nil, "active"} {
-		plan := b.send("POST", b.plansOf(b.fake.Platform().Patients()[0].ID), b.draft(map[string]any{"state": state})).object(201, "treatment_plan")
+		plan := b.send("POST", b.plansOf(b.fake.Patients.All()[0].ID), b.draft(map[string]any{"state": state})).object(201, "treatment_plan")
 		assert.Equal(t, "active", plan["state"])
 		assert.NotEmpty(t, plan["invitation_url"])
 	}
@@ -86,10 +86,10 @@ func TestPlanIsActiveUnlessDraft(t *testing.T) {
 func TestPlanIsRefused(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	patient := b.fake.Platform().Patients()[0].ID
-	before := b.fake.Platform().Plans()
+	patient := b.fake.Patients.All()[0].ID
+	before := b.fake.Plans.All()
 	line := func(change map[string]any) map[string]any {
-		body := map[string]any{"variant_id": b.fake.Platform().Products()[0].VariantIDs[0], "units_to_purchase": 1}
+		body := map[string]any{"variant_id": b.fake.Products.All()[0].VariantIDs[0], "units_to_purchase": 1}
 		for key, value := range change {
 			body[key] = value
 		}
@@ -116,13 +116,13 @@ func TestPlanIsRefused(t *testing.T) {
 	}
 	b.send("POST", b.plansOf("nobody"), b.draft(nil)).refused(404, "Not Found")
 	b.with("clinic:write").send("POST", b.plansOf(patient), b.draft(nil)).refused(403, "patients:read")
-	assert.Equal(t, before, b.fake.Platform().Plans())
+	assert.Equal(t, before, b.fake.Plans.All())
 }
 
 func TestPlansMadeElsewhereNeedTheirScope(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	patient := b.fake.Platform().Patients()[1].ID
+	patient := b.fake.Patients.All()[1].ID
 	list := b.get(b.plansOf(patient) + "?sort_by=created_at&order_by=DESC")
 	item := list.ok(200, "treatment_plans").([]any)[0]
 	assert.ElementsMatch(t, []string{"id", "state", "patient", "practitioner", "available_at", "created_at", "updated_at"}, keysOf(item))
@@ -155,18 +155,18 @@ func TestDynamicLinks(t *testing.T) {
 	narrow.send("POST", path, request).ok(200)
 	request["patient"] = map[string]any{"email": "unseen@example.org"}
 	narrow.send("POST", path, request).refused(403, "patients:write")
-	_, _, err := b.fake.Platform().CancelPlan(plan["id"].(string))
+	_, _, err := b.fake.Plans.Cancel(plan["id"].(string))
 	require.ErrorIs(t, err, model.ErrState)
 }
 
 func TestCheckPlan(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	patient := b.fake.Platform().Patients()[0].ID
+	patient := b.fake.Patients.All()[0].ID
 	b.send("POST", b.plansOf(patient), b.draft(nil)).ok(201)
-	first := b.fake.Platform().Products()[0].VariantIDs[0]
+	first := b.fake.Products.All()[0].VariantIDs[0]
 	want := PlanMatch{PatientID: patient, State: model.StateDraft, MetadataID: "visit-9", Recommendations: []model.Recommendation{
-		{VariantID: first, UnitsToPurchase: 2}, {VariantID: b.fake.Platform().Products()[1].VariantIDs[0]},
+		{VariantID: first, UnitsToPurchase: 2}, {VariantID: b.fake.Products.All()[1].VariantIDs[0]},
 	}}
 	b.fake.Journal().CheckPlan(t, want)
 

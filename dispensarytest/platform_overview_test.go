@@ -12,19 +12,19 @@ import (
 
 func TestOverview(t *testing.T) {
 	t.Parallel()
-	p := start(t).fake.Platform()
-	_, _, err := p.PlaceOrder(p.Patients()[0].ID, model.NewOrder{})
+	p := start(t).fake
+	_, _, err := p.Orders.Place(p.Patients.All()[0].ID, model.NewOrder{})
 	require.NoError(t, err)
-	_, _, err = p.RegisterPatient(model.NewPatient{})
+	_, _, err = p.Patients.Register(model.NewPatient{})
 	require.NoError(t, err)
 
 	o := p.Overview(2)
-	assert.Equal(t, lastTwo(p.Patients()), o.Patients)
-	assert.Equal(t, lastTwo(p.Plans()), o.Plans)
-	assert.Equal(t, lastTwo(p.Orders()), o.Orders)
-	assert.Equal(t, lastTwo(p.Products()), o.Products)
+	assert.Equal(t, lastTwo(p.Patients.All()), o.Patients)
+	assert.Equal(t, lastTwo(p.Plans.All()), o.Plans)
+	assert.Equal(t, lastTwo(p.Orders.All()), o.Orders)
+	assert.Equal(t, lastTwo(p.Products.All()), o.Products)
 	assert.Equal(t, lastTwo(p.Events()), o.Events)
-	assert.Equal(t, []int{len(p.Patients()), len(p.Plans()), len(p.Orders()), len(p.Products()), 2},
+	assert.Equal(t, []int{len(p.Patients.All()), len(p.Plans.All()), len(p.Orders.All()), len(p.Products.All()), 2},
 		[]int{o.Totals.Patients, o.Totals.Plans, o.Totals.Orders, o.Totals.Products, o.Totals.Events})
 
 	o.Orders[0].Lines[0].Quantity = 99

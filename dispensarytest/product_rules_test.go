@@ -14,7 +14,7 @@ func TestClinicTokensHaveNoCustomDosage(t *testing.T) {
 	t.Parallel()
 	for _, opts := range [][]Option{nil, {WithClinicTokens()}} {
 		b := start(t, append(opts, WithInMemory())...)
-		practitioner, product := b.fake.Platform().Practitioners()[0], b.fake.Platform().Products()[2]
+		practitioner, product := b.fake.Clinics.Practitioners()[0], b.fake.Products.All()[2]
 		path := "/catalog/products/" + product.ID
 		assert.Equal(t, opts == nil, b.get(path).object(200, "product")["custom_dosage"] != nil)
 		assert.NotNil(t, b.get(path+"?practitioner_id="+practitioner.ID).object(200, "product")["custom_dosage"])
@@ -25,11 +25,11 @@ func TestClinicTokensHaveNoCustomDosage(t *testing.T) {
 func TestUnknownPractitionerOfAProduct(t *testing.T) {
 	t.Parallel()
 	first, second := twoClinics(t)
-	path := "/catalog/products/" + first.fake.Platform().Products()[0].ID
+	path := "/catalog/products/" + first.fake.Products.All()[0].ID
 	for _, b := range []*browser{first, second} {
 		b.get(path+"?practitioner_id=x").refused(422, "practitioner_id must exist")
 	}
-	second.get(path+"?practitioner_id="+first.fake.Platform().Practitioners()[0].ID).refused(422, "must exist")
+	second.get(path+"?practitioner_id="+first.fake.Clinics.Practitioners()[0].ID).refused(422, "must exist")
 	first.get("/catalog/products/x?practitioner_id=x").refused(404, "Not Found")
 }
 
@@ -41,11 +41,11 @@ func TestNewProductsAreSimilarToNothing(t *testing.T) {
 	var made model.Product
 	for range 2 {
 		var err error
-		made, _, err = b.fake.Platform().CreateProduct(model.NewProduct{})
+		made, _, err = b.fake.Products.Create(model.NewProduct{})
 		require.NoError(t, err)
 	}
 	assert.Empty(t, b.get("/catalog/products/"+made.ID+"/similar").column("products", "id"))
-	assert.NotEmpty(t, b.get("/catalog/products/"+b.fake.Platform().Products()[0].ID+"/similar").column("products", "id"))
+	assert.NotEmpty(t, b.get("/catalog/products/"+b.fake.Products.All()[0].ID+"/similar").column("products", "id"))
 }
 
 // Whether a vendor's backorder is one of the platform's is left open.
@@ -53,7 +53,7 @@ func TestVendorBackorders(t *testing.T) {
 	t.Parallel()
 	for reading, want := range map[string]string{"unavailable": model.VariantUnavailable, "backordered": model.VariantBackordered} {
 		b := start(t, WithInMemory(), WithBehavior("vendor-backorder="+Behavior(reading)))
-		product, event, err := b.fake.Platform().CreateProduct(model.NewProduct{Name: "Kelp", Variants: []model.NewVariant{{Status: model.VariantVendorBackorder}, {Status: model.VariantDiscontinued}}})
+		product, event, err := b.fake.Products.Create(model.NewProduct{Name: "Kelp", Variants: []model.NewVariant{{Status: model.VariantVendorBackorder}, {Status: model.VariantDiscontinued}}})
 		require.NoError(t, err)
 		assert.Equal(t, want, dataOf(t, event)["status"])
 		assert.Equal(t, want, b.get("/catalog/products/"+product.ID).ok(200, "product", "status"))

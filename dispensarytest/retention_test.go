@@ -29,12 +29,12 @@ func TestEventsAndDeliveriesEndAfterThirtyDays(t *testing.T) {
 	require.Len(t, b.fake.Skips(), 1)
 
 	b.fake.Clock().Advance(store.Retention - time.Hour)
-	assert.Equal(t, []string{sent.ID, skipped.ID}, idsOf(b.fake.Platform().Events()))
+	assert.Equal(t, []string{sent.ID, skipped.ID}, idsOf(b.fake.Events()))
 	b.fake.Clock().Advance(time.Second)
-	assert.Equal(t, []string{skipped.ID}, idsOf(b.fake.Platform().Events()))
+	assert.Equal(t, []string{skipped.ID}, idsOf(b.fake.Events()))
 	assert.Empty(t, b.fake.Deliveries())
 	b.fake.Clock().Advance(time.Hour)
-	assert.Empty(t, b.fake.Platform().Events())
+	assert.Empty(t, b.fake.Events())
 	assert.Empty(t, b.fake.Skips())
 	require.ErrorContains(t, b.fake.WaitDelivered(t.Context(), sent.ID), "no such event")
 }
@@ -55,11 +55,11 @@ func TestTheOldestEventsAreForgottenBeyondTheLimit(t *testing.T) {
 		events = append(events, e.ID)
 		b.fake.Clock().Advance(time.Second)
 	}
-	assert.Equal(t, events[2:], idsOf(b.fake.Platform().Events()))
+	assert.Equal(t, events[2:], idsOf(b.fake.Events()))
 	assert.Len(t, b.fake.Deliveries(), 3)
 	b.get("/events/"+events[1]).refused(404, "Not Found")
 	again := b.fake.Fork(t)
-	assert.Equal(t, events[2:], idsOf(again.Platform().Events()))
+	assert.Equal(t, events[2:], idsOf(again.Events()))
 	_, err := Start(WithEventLimit(0))
 	require.ErrorContains(t, err, "WithEventLimit")
 }
@@ -79,7 +79,7 @@ func TestDeliveriesThatAreDueAreNotForgotten(t *testing.T) {
 		b.fake.Clock().Advance(0)
 	}
 	assert.Len(t, b.fake.Deliveries(), 10)
-	assert.Len(t, b.fake.Platform().Events(), 3)
+	assert.Len(t, b.fake.Events(), 3)
 	status = http.StatusOK
 	b.fake.Clock().Advance(time.Minute)
 	assert.Len(t, hook.all(), 20)
@@ -112,7 +112,7 @@ func TestDeliveryListsAgainstAWalk(t *testing.T) {
 		clinics[i.ID] = i.ClinicID
 	}
 	var some, days []string
-	for n, e := range b.fake.Platform().Events() {
+	for n, e := range b.fake.Events() {
 		if n%10 == 0 {
 			some = append(some, e.ID, "", "", "", "", "", "", "", "")
 		}
@@ -155,12 +155,12 @@ func BenchmarkEventsKept(b *testing.B) {
 					b.Fatal(err)
 				}
 				fake.IssueToken(model.User{})
-				patient := fake.Platform().Patients()[0].ID
+				patient := fake.Patients.All()[0].ID
 				runtime.GC()
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
 				for n := range events {
-					if _, _, err := fake.Platform().EditPatient(patient, model.PatientChange{LastName: new(fmt.Sprint("Doe ", n))}); err != nil {
+					if _, _, err := fake.Patients.Edit(patient, model.PatientChange{LastName: new(fmt.Sprint("Doe ", n))}); err != nil {
 						b.Fatal(err)
 					}
 					fake.Clock().Advance(time.Second)

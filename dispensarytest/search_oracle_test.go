@@ -47,13 +47,13 @@ func TestPatientSearchAgainstAWalk(t *testing.T) {
 		b.tellPatientsApart(b.fake)
 		fork := *b
 		fork.fake = b.fake.Fork(t)
-		for n, p := range b.fake.Platform().Patients() {
+		for n, p := range b.fake.Patients.All() {
 			if n%3 == 0 {
-				_, _, err := b.fake.Platform().EditPatient(p.ID, model.PatientChange{LastName: new(fmt.Sprintf("Moved\u00c9%d Van der %d", n, n%7))})
+				_, _, err := b.fake.Patients.Edit(p.ID, model.PatientChange{LastName: new(fmt.Sprintf("Moved\u00c9%d Van der %d", n, n%7))})
 				require.NoError(t, err)
 			}
 			if n%5 == 0 {
-				_, _, err := fork.fake.Platform().EditPatient(p.ID, model.PatientChange{FirstName: new("\u0130smail")})
+				_, _, err := fork.fake.Patients.Edit(p.ID, model.PatientChange{FirstName: new("\u0130smail")})
 				require.NoError(t, err)
 			}
 		}
@@ -65,7 +65,7 @@ func TestPatientSearchAgainstAWalk(t *testing.T) {
 func (b *browser) tellPatientsApart(fake *Server) {
 	on := *b
 	on.fake = fake
-	clinic, patients := fake.Users()[0].ClinicID, fake.Platform().Patients()
+	clinic, patients := fake.Users()[0].ClinicID, fake.Patients.All()
 	var texts []string
 	for _, p := range patients {
 		texts = append(texts, p.FirstName+" "+p.LastName, p.Email)
@@ -83,13 +83,13 @@ func TestProductSearchAgainstAWalk(t *testing.T) {
 	for _, filters := range []string{"all", "any"} {
 		for _, size := range []int{0, 600} {
 			b := start(t, WithInMemory(), WithBehavior("array-filters="+Behavior(filters)), WithWorldSize(model.WorldSize{Products: size}))
-			for n, p := range b.fake.Platform().Products() {
+			for n, p := range b.fake.Products.All() {
 				if n%4 == 0 {
-					_, _, err := b.fake.Platform().UpdateProduct(p.ID, model.ProductChange{Name: new(fmt.Sprint("Renamed ", n))})
+					_, _, err := b.fake.Products.Update(p.ID, model.ProductChange{Name: new(fmt.Sprint("Renamed ", n))})
 					require.NoError(t, err)
 				}
 				if n%30 == 0 {
-					_, _, err := b.fake.Platform().CreateProduct(model.NewProduct{BrandID: b.fake.store.World.Brands.At(n % 8).ID})
+					_, _, err := b.fake.Products.Create(model.NewProduct{BrandID: b.fake.store.World.Brands.At(n % 8).ID})
 					require.NoError(t, err)
 				}
 			}
@@ -99,7 +99,7 @@ func TestProductSearchAgainstAWalk(t *testing.T) {
 }
 
 func (b *browser) askForProducts(anyValue bool) {
-	w, products := b.fake.store.World, b.fake.Platform().Products()
+	w, products := b.fake.store.World, b.fake.Products.All()
 	text := func(p model.Product) string {
 		brand, _ := w.Brands.Get(p.BrandID)
 		text := p.Name + "\n" + brand.Name
@@ -151,10 +151,10 @@ func TestSimilarAndCategoryProductsAgainstAWalk(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithWorldSize(model.WorldSize{Products: 700}))
 	for range 3 {
-		_, _, err := b.fake.Platform().CreateProduct(model.NewProduct{})
+		_, _, err := b.fake.Products.Create(model.NewProduct{})
 		require.NoError(t, err)
 	}
-	products := b.fake.Platform().Products()
+	products := b.fake.Products.All()
 	for n := 0; n < len(products); n += 13 {
 		self := products[n]
 		like := slices.DeleteFunc(slices.Clone(products), func(p model.Product) bool { return p.ID == self.ID || store.Shares(&self, &p) == 0 })

@@ -71,7 +71,7 @@ func TestPathsThatLeadNowhere(t *testing.T) {
 func TestEscapedIDs(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	id := b.fake.Platform().Patients()[0].ID
+	id := b.fake.Patients.All()[0].ID
 	escaped := strings.ReplaceAll(id, "-", "%2D")
 	assert.Equal(t, id, b.get("/clinic/patients/"+escaped).ok(200, "patient", "id"))
 	last, _ := b.fake.Journal().Last()
@@ -109,7 +109,7 @@ func TestUnreadFieldsAreNamed(t *testing.T) {
 		want         []string
 	}{
 		{"POST", "/clinic/patients", map[string]any{"e_mail": "x", "firstName": "y"}, []string{`"e_mail" (did you mean "email"?)`, `"firstName" (did you mean "first_name"?)`}},
-		{"PATCH", "/clinic/patients/" + b.fake.Platform().Patients()[0].ID, map[string]any{"patient": map[string]any{}}, []string{`"patient"`}},
+		{"PATCH", "/clinic/patients/" + b.fake.Patients.All()[0].ID, map[string]any{"patient": map[string]any{}}, []string{`"patient"`}},
 		{"POST", "/clinic/dynamic_links/treatment_plans", map[string]any{"treatment_plan": map[string]any{"practitioner": "x"}}, []string{`"treatment_plan.practitioner" (did you mean "practitioner_id"?)`}},
 		{"POST", "/oauth/token", map[string]any{"granttype": "refresh_token"}, nil}, // refused before it is known what would have been read
 	} {
@@ -165,15 +165,15 @@ func TestRedirectKeepsItsQuery(t *testing.T) {
 func TestCheckPlanShowsTheNearest(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	p := b.fake.Platform()
-	jane := p.Patients()[0]
-	variants := []string{p.Products()[0].VariantIDs[0], p.Products()[1].VariantIDs[0]}
-	made, _, err := p.CreatePlan(jane.ID, model.NewPlan{PersonalMessage: "Hello", Recommendations: []model.Recommendation{
+	p := b.fake
+	jane := p.Patients.All()[0]
+	variants := []string{p.Products.All()[0].VariantIDs[0], p.Products.All()[1].VariantIDs[0]}
+	made, _, err := p.Plans.Create(jane.ID, model.NewPlan{PersonalMessage: "Hello", Recommendations: []model.Recommendation{
 		{VariantID: variants[0], UnitsToPurchase: 2, Dosage: &model.Dosage{Amount: "1"}}, {VariantID: variants[1], UnitsToPurchase: 1, Refill: true},
 	}})
 	require.NoError(t, err)
 	good := PlanMatch{
-		PatientID: jane.ID, PractitionerID: p.Practitioners()[0].ID, State: model.StateActive, PersonalMessage: "Hello",
+		PatientID: jane.ID, PractitionerID: p.Clinics.Practitioners()[0].ID, State: model.StateActive, PersonalMessage: "Hello",
 		Recommendations: []model.Recommendation{{VariantID: variants[1], Refill: true}, {VariantID: variants[0], UnitsToPurchase: 2, Dosage: &model.Dosage{Amount: "1"}}},
 	}
 	assert.Equal(t, made.ID, b.fake.Journal().CheckPlan(t, good).ID, "in any order")
@@ -229,8 +229,8 @@ func TestEverythingAtOnce(t *testing.T) {
 	b, hook := start(t, WithInMemory(), WithJournalLimit(50)), newReceiver(nil)
 	hook.secret = b.fake.Application().ChallengeToken
 	require.NoError(t, b.fake.RegisterWebhookHandler(hook))
-	p := b.fake.Platform()
-	jane := p.Patients()[0]
+	p := b.fake
+	jane := p.Patients.All()[0]
 	done := make(chan struct{})
 	for i := range 8 {
 		go func() {
@@ -242,7 +242,7 @@ func TestEverythingAtOnce(t *testing.T) {
 				case 1:
 					b.send("PATCH", "/clinic/patients/"+jane.ID, map[string]any{"first_name": fmt.Sprint(n)}).ok(200)
 				case 2:
-					_, e, err := p.PlaceOrder(jane.ID, model.NewOrder{})
+					_, e, err := p.Orders.Place(jane.ID, model.NewOrder{})
 					if assert.NoError(t, err) {
 						assert.NoError(t, b.fake.WaitDelivered(t.Context(), e.ID))
 					}

@@ -25,7 +25,22 @@ import (
 // Server is a whole dispensary platform for one region: API, authorize page,
 // webhook sender, and the platform's own users. It is safe for concurrent use,
 // and shares nothing with other servers that either could notice.
+//
+// The people who use the platform itself are the second actor. What they do makes
+// events, which actions return; what the integrator does through the API never does:
+//
+//	order, event, err := fake.Orders.Place(patient.ID, model.NewOrder{})
+//	err = fake.WaitDelivered(ctx, event.ID)
+//
+// Actions fail with an [*model.ActionError] and change nothing then. The events of an
+// action that makes none have no ID.
 type Server struct {
+	Patients Patients
+	Plans    Plans
+	Orders   Orders
+	Products Products
+	Clinics  Clinics
+
 	set        settings
 	app        model.Application
 	clock      *clock.Clock
@@ -120,6 +135,8 @@ func build(set settings) *Server {
 	s.people = &people.People{
 		Store: s.store, Clock: s.clock, Behaviors: &s.behaviors, Tokens: s.tokens, Sender: s.sender, Changes: &s.changes, EventLimit: set.eventLimit,
 	}
+	s.Patients, s.Plans, s.Orders = Patients{s.people}, Plans{s.people}, Orders{s.people}
+	s.Products, s.Clinics = Products{s.people}, Clinics{s.people}
 	s.pages = &pages.Pages{
 		Store: s.store, Behaviors: &s.behaviors, People: s.people, RequestIDs: &s.requestIDs, Region: set.region, RequireTLS: set.requireTLS,
 	}

@@ -90,16 +90,16 @@ func TestEveryAnswerHasItsShape(t *testing.T) {
 	hook.secret = b.fake.Application().ChallengeToken
 	assert.NoError(t, b.fake.RegisterWebhookHandler(hook))
 	all := exemplars(t, b)
-	p := b.fake.Platform()
-	_, _, err := p.DescribeProduct(p.Products()[0].ID, "<p>New.</p>")
+	p := b.fake
+	_, _, err := p.Products.Describe(p.Products.All()[0].ID, "<p>New.</p>")
 	assert.NoError(t, err)
-	_, err = p.RevokeClinicKey(b.fake.ClinicKey())
+	_, err = p.Clinics.RevokeKey(b.fake.ClinicKey())
 	assert.NoError(t, err)
-	_, err = p.ReactivateClinicKey(b.fake.ClinicKey())
+	_, err = p.Clinics.ReactivateKey(b.fake.ClinicKey())
 	assert.NoError(t, err)
 	_, event := b.place()
 	assert.NoError(t, b.wait(event))
-	_, _, err = p.UpdatePlan(p.Plans()[0].ID, model.PlanChange{})
+	_, _, err = p.Plans.Update(p.Plans.All()[0].ID, model.PlanChange{})
 	assert.NoError(t, err)
 	assert.Len(t, shapes, len(all))
 	for _, e := range inOrder(all) {
@@ -194,14 +194,14 @@ func TestOddities(t *testing.T) {
 	assert.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`, plan["created_at"], "in UTC")
 
 	// Numbers and booleans are taken as strings, and come back typed.
-	body := b.draft(map[string]any{"recommendations": []any{map[string]any{"variant_id": b.fake.Platform().Products()[0].VariantIDs[0], "units_to_purchase": "3", "refill": "false"}}})
+	body := b.draft(map[string]any{"recommendations": []any{map[string]any{"variant_id": b.fake.Products.All()[0].VariantIDs[0], "units_to_purchase": "3", "refill": "false"}}})
 	line := b.send("POST", all["treatment_plans.create"].path, body).ok(201, "treatment_plan", "recommendations").([]any)[0].(map[string]any)
 	assert.Equal(t, 3.0, line["units_to_purchase"])
 	assert.Equal(t, false, line["refill"])
 	assert.Nil(t, line["dosage"])
 
 	// The same dosage has one spelling in a plan and another in an event.
-	_, event, err := b.fake.Platform().UpdatePlan(b.fake.Platform().Plans()[0].ID, model.PlanChange{})
+	_, event, err := b.fake.Plans.Update(b.fake.Plans.All()[0].ID, model.PlanChange{})
 	assert.NoError(t, err)
 	inEvent := b.get("/events/"+event.ID).ok(200, "event", "data", "treatment_plan", "recommendations").([]any)[0].(map[string]any)["dosage"].(map[string]any)
 	inPlan := plan["recommendations"].([]any)[0].(map[string]any)["dosage"].(map[string]any)

@@ -118,27 +118,27 @@ func (sim *Simulator) act() {
 
 // something is what one of the platform's people does next.
 func (sim *Simulator) something() (e model.Event, err error) {
-	p := sim.srv.Platform()
+	p := sim.srv
 	patient := anyOf(sim, func(w *store.World) *table.Table[model.Patient] { return &w.Patients })
 	switch throw := sim.dice.IntN(100); {
 	case throw < 45:
-		_, e, err = p.PlaceOrder(patient.ID, model.NewOrder{})
+		_, e, err = p.Orders.Place(patient.ID, model.NewOrder{})
 	case throw < 65:
-		_, e, err = p.EditPatient(patient.ID, model.PatientChange{TextNotification: new(!patient.TextNotification)})
+		_, e, err = p.Patients.Edit(patient.ID, model.PatientChange{TextNotification: new(!patient.TextNotification)})
 	case throw < 80:
-		_, e, err = p.CreatePlan(patient.ID, model.NewPlan{PractitionerID: sim.practitionerOf(patient)})
+		_, e, err = p.Plans.Create(patient.ID, model.NewPlan{PractitionerID: sim.practitionerOf(patient)})
 	case throw < 85:
-		_, e, err = p.RegisterPatient(model.NewPatient{ClinicID: patient.ClinicID})
+		_, e, err = p.Patients.Register(model.NewPatient{ClinicID: patient.ClinicID})
 	case throw < 93:
 		plan := anyOf(sim, func(w *store.World) *table.Table[model.Plan] { return &w.Plans })
 		if plan.State == model.StateCancelled || len(plan.Recommendations) == 0 {
-			_, e, err = p.PlaceOrder(patient.ID, model.NewOrder{})
+			_, e, err = p.Orders.Place(patient.ID, model.NewOrder{})
 			break
 		}
-		_, e, err = p.UpdatePlan(plan.ID, model.PlanChange{PersonalMessage: new("See you soon.")})
+		_, e, err = p.Plans.Update(plan.ID, model.PlanChange{PersonalMessage: new("See you soon.")})
 	default:
 		product := anyOf(sim, func(w *store.World) *table.Table[model.Product] { return &w.Products })
-		_, e, err = p.DescribeProduct(product.ID, fmt.Sprintf("<p>Revision %d.</p>", sim.total))
+		_, e, err = p.Products.Describe(product.ID, fmt.Sprintf("<p>Revision %d.</p>", sim.total))
 	}
 	return e, err
 }

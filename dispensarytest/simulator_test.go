@@ -32,7 +32,7 @@ func TestSimulatorOnAFrozenClock(t *testing.T) {
 		assert.Len(t, report.Events, 6, "%v", report.Events)
 		assert.Len(t, hook.all(), 200)
 		var types []string
-		for _, e := range b.fake.Platform().Events() {
+		for _, e := range b.fake.Events() {
 			types = append(types, e.Type)
 		}
 		return types

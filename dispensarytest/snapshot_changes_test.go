@@ -67,11 +67,11 @@ func TestSnapshotsAreWhatTheyWere(t *testing.T) {
 
 // swapAddresses gives a person the address that another one gave up.
 func (b *browser) swapAddresses() {
-	p := b.fake.Platform()
-	one, other := p.Patients()[1], p.Patients()[2]
-	_, _, err := p.EditPatient(one.ID, model.PatientChange{Email: new("elsewhere@example.org")})
+	p := b.fake
+	one, other := p.Patients.All()[1], p.Patients.All()[2]
+	_, _, err := p.Patients.Edit(one.ID, model.PatientChange{Email: new("elsewhere@example.org")})
 	require.NoError(b.t, err)
-	_, _, err = p.EditPatient(other.ID, model.PatientChange{Email: &one.Email})
+	_, _, err = p.Patients.Edit(other.ID, model.PatientChange{Email: &one.Email})
 	require.NoError(b.t, err)
 }
 
@@ -129,7 +129,7 @@ func (b *browser) asTheyStand() {
 func TestSnapshotsOfLargeWorldsAreSmall(t *testing.T) {
 	t.Parallel()
 	fake := New(t, WithInMemory(), WithWorldSize(model.WorldSize{Patients: 1000, Products: 1000, Orders: 5000}))
-	_, _, err := fake.Platform().PlaceOrder(fake.Platform().Patients()[500].ID, model.NewOrder{})
+	_, _, err := fake.Orders.Place(fake.Patients.All()[500].ID, model.NewOrder{})
 	require.NoError(t, err)
 	assert.Less(t, len(saved(t, fake.Snapshot())), 10_000)
 }

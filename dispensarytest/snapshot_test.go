@@ -23,7 +23,7 @@ func busy(t *testing.T, opts ...Option) (b *browser, refresh string) {
 	b.oneOfEach()
 	b.fake.Clock().Advance(time.Minute)
 	b.code(model.User{})
-	b.send("POST", "/clinic/treatment_plans/"+b.fake.Platform().Plans()[0].ID+"/in_office_checkout", nil).ok(201)
+	b.send("POST", "/clinic/treatment_plans/"+b.fake.Plans.All()[0].ID+"/in_office_checkout", nil).ok(201)
 	pair := b.fake.IssueToken(model.User{})
 	b.token = pair.AccessToken
 	return b, pair.RefreshToken
@@ -33,7 +33,7 @@ func busy(t *testing.T, opts ...Option) (b *browser, refresh string) {
 func (b *browser) everything() (answers []string) {
 	for _, path := range []string{
 		"/clinic", "/clinic/patients", "/clinic/orders?page[size]=100", "/catalog/products", "/events/orders", "/webhooks/deliveries",
-		"/clinic/metadata?id=ehr-1001", "/clinic/patients/" + b.fake.Platform().Patients()[0].ID + "/treatment_plans",
+		"/clinic/metadata?id=ehr-1001", "/clinic/patients/" + b.fake.Patients.All()[0].ID + "/treatment_plans",
 	} {
 		answers = append(answers, b.get(path).text)
 	}
@@ -64,8 +64,8 @@ func TestSnapshotsAreSavedAndLoaded(t *testing.T) {
 	again.fake.Clock().Advance(time.Hour)
 	last := len(b.fake.Deliveries()) - 1
 	assert.Greater(t, len(again.fake.Deliveries()[last].Attempts), len(b.fake.Deliveries()[last].Attempts))
-	jane := b.fake.Platform().Patients()[0]
-	assert.Equal(t, b.fake.Platform().Cart(jane.ID), again.fake.Platform().Cart(jane.ID))
+	jane := b.fake.Patients.All()[0]
+	assert.Equal(t, b.fake.Patients.Cart(jane.ID), again.fake.Patients.Cart(jane.ID))
 }
 
 func TestForksGoTheirOwnWays(t *testing.T) {
@@ -82,17 +82,17 @@ func TestForksGoTheirOwnWays(t *testing.T) {
 	assert.Equal(t, changed, fork.everything())
 	other := *b
 	other.fake = b.fake.Fork(t, WithBehavior(DefaultPageSize20))
-	assert.Len(t, other.get("/clinic/patients").column("patients", "id"), len(b.fake.Platform().Patients()))
+	assert.Len(t, other.get("/clinic/patients").column("patients", "id"), len(b.fake.Patients.All()))
 }
 
 // oneOfEachButKeys changes something of everybody's.
 func (b *browser) oneOfEachButKeys() {
-	p := b.fake.Platform()
-	_, _, err := p.RegisterPatient(model.NewPatient{})
+	p := b.fake
+	_, _, err := p.Patients.Register(model.NewPatient{})
 	require.NoError(b.t, err)
-	_, _, err = p.PlaceOrder(p.Patients()[0].ID, model.NewOrder{})
+	_, _, err = p.Orders.Place(p.Patients.All()[0].ID, model.NewOrder{})
 	require.NoError(b.t, err)
-	_, _, err = p.EditPatient(p.Patients()[0].ID, model.PatientChange{Gender: new(model.Male)})
+	_, _, err = p.Patients.Edit(p.Patients.All()[0].ID, model.PatientChange{Gender: new(model.Male)})
 	require.NoError(b.t, err)
 	b.fake.Clock().Advance(0) // what is on its way arrives
 }
@@ -105,8 +105,8 @@ func TestForksOnSockets(t *testing.T) {
 		fork.fake = b.fake.Fork(t)
 		assert.NotEqual(t, b.fake.BaseURL(), fork.fake.BaseURL())
 		fork.get("/clinic").ok(200)
-		fork.send("PATCH", "/clinic/patients/"+b.fake.Platform().Patients()[0].ID, map[string]any{"discount": 50}).ok(200)
-		assert.Zero(t, b.fake.Platform().Patients()[0].Discount)
+		fork.send("PATCH", "/clinic/patients/"+b.fake.Patients.All()[0].ID, map[string]any{"discount": 50}).ok(200)
+		assert.Zero(t, b.fake.Patients.All()[0].Discount)
 	}
 }
 

@@ -88,7 +88,7 @@ func (p *person) sees(status int, texts ...string) *person {
 // kinds are the types of the events since there were n of them.
 func (b *browser) kinds(n int) []string {
 	kinds := []string{}
-	for _, e := range b.fake.Platform().Events()[n:] {
+	for _, e := range b.fake.Events()[n:] {
 		kinds = append(kinds, e.Type)
 	}
 	return kinds
@@ -108,7 +108,7 @@ func (p *person) add(product string) *person {
 // link asks the API for a link to a plan that is to be finished.
 func (b *browser) link(body map[string]any) *person {
 	b.t.Helper()
-	body["practitioner_id"] = b.fake.Platform().Practitioners()[1].ID
+	body["practitioner_id"] = b.fake.Clinics.Practitioners()[1].ID
 	request := map[string]any{"treatment_plan": body}
 	if email, named := body["email"]; named {
 		request["patient"] = map[string]any{"email": email}
@@ -121,7 +121,7 @@ func (b *browser) link(body map[string]any) *person {
 func TestAPlanIsFinishedBehindADynamicLink(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	product := b.fake.Platform().Products()[3]
+	product := b.fake.Products.All()[3]
 	p := b.link(map[string]any{"email": "new.patient@example.org"}).sees(200, "Treatment plan for new.patient@example.org", "Nothing is recommended yet")
 	calls := b.fake.Journal().Len()
 	p.press("send", nil).sees(422, "recommends at least one product")
@@ -135,23 +135,23 @@ func TestAPlanIsFinishedBehindADynamicLink(t *testing.T) {
 	plan := b.fake.Journal().CheckPlan(t, PlanMatch{State: model.StateActive, PersonalMessage: "Twice a day & <b>gladly</b>", Recommendations: []model.Recommendation{
 		{VariantID: product.VariantIDs[0], UnitsToPurchase: 2, Refill: true, Dosage: &model.Dosage{Frequency: "twice per day"}},
 	}})
-	assert.Equal(t, b.fake.Platform().Practitioners()[1].ID, plan.PractitionerID)
-	data := string(b.fake.Platform().Events()[0].Data)
+	assert.Equal(t, b.fake.Clinics.Practitioners()[1].ID, plan.PractitionerID)
+	data := string(b.fake.Events()[0].Data)
 	assert.Contains(t, data, `"units_to_purchase":2`, "the event shows the plan as it was sent")
 }
 
 func TestAPlanIsChangedAndCancelled(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	plan, _, err := b.fake.Platform().CreatePlan(b.fake.Platform().Patients()[0].ID, model.NewPlan{PersonalMessage: "Hello"})
+	plan, _, err := b.fake.Plans.Create(b.fake.Patients.All()[0].ID, model.NewPlan{PersonalMessage: "Hello"})
 	require.NoError(t, err)
-	before := len(b.fake.Platform().Events())
+	before := len(b.fake.Events())
 	p := b.visit(b.get("/clinic/dynamic_links/treatment_plans/"+plan.ID).ok(200, "dynamic_links", "redirect_url").(string))
 	p = p.press("save", nil).sees(200, "was saved")
 	assert.Empty(t, b.kinds(before), "nothing changed")
 	p = p.press("save", url.Values{"units.0": {"5"}}).sees(200, `value="5"`)
 	assert.Equal(t, []string{model.TreatmentPlanRecommendation}, b.kinds(before))
-	p = p.add(b.fake.Platform().Products()[5].Name).press("save", nil).sees(200, "was saved")
+	p = p.add(b.fake.Products.All()[5].Name).press("save", nil).sees(200, "was saved")
 	p = p.press("save", url.Values{"message": {"Hello again"}}).sees(200, "Hello again")
 	assert.Equal(t, []string{model.TreatmentPlanUpdated, model.TreatmentPlanUpdated}, b.kinds(before+1))
 	p.press("remove:0", nil).press("remove:0", nil).sees(200, "Nothing is recommended yet")
@@ -167,7 +167,7 @@ func TestAPlanIsChangedAndCancelled(t *testing.T) {
 func TestAPlanWithoutAPatientIsGivenOne(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	product, patient := b.fake.Platform().Products()[0], b.fake.Platform().Patients()[2]
+	product, patient := b.fake.Products.All()[0], b.fake.Patients.All()[2]
 	p := b.link(map[string]any{}).sees(200, "without a patient", patient.Email).add(product.Name)
 	p.press("send", nil).sees(422, "this one has none")
 	p.press("send", url.Values{"patient": {"nobody@example.org"}}).sees(422, "No patient has the e-mail address")
@@ -180,13 +180,13 @@ func TestAPlanWithoutAPatientIsGivenOne(t *testing.T) {
 func TestANewPlanIsWritten(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	patient, practitioner := b.fake.Platform().Patients()[1], b.fake.Platform().Practitioners()[1]
+	patient, practitioner := b.fake.Patients.All()[1], b.fake.Clinics.Practitioners()[1]
 	p := b.visit(b.get("/clinic/dynamic_links/treatment_plans").ok(200, "redirect_url").(string)).sees(200, "A new treatment plan", practitioner.LastName)
 	p.press("send", nil).sees(422, "enter the e-mail address")
 	p.press("find", url.Values{"query": {"no such thing"}}).sees(200, "No product has this name.")
 	p = p.press("show", url.Values{"patient": {patient.Email}, "practitioner": {practitioner.ID}}).sees(200, `value="`+patient.Email, " selected>"+practitioner.FirstName)
 	p.press("save", nil).sees(422, "recommends at least one product")
-	p = p.add(b.fake.Platform().Products()[0].Name)
+	p = p.add(b.fake.Products.All()[0].Name)
 	draft := p.press("save", url.Values{"practitioner": {practitioner.ID}}).sees(200, "was saved", "Send to the patient")
 	assert.Empty(t, b.kinds(0), "a draft makes no event")
 	draft.press("send", nil).sees(200, "was sent")
@@ -198,8 +198,8 @@ func TestANewPlanIsWritten(t *testing.T) {
 
 func (b *browser) activePlan(t *testing.T, units int) model.Plan {
 	t.Helper()
-	variants := b.fake.Platform().Products()
-	plan, _, err := b.fake.Platform().CreatePlan(b.fake.Platform().Patients()[2].ID, model.NewPlan{Recommendations: []model.Recommendation{
+	variants := b.fake.Products.All()
+	plan, _, err := b.fake.Plans.Create(b.fake.Patients.All()[2].ID, model.NewPlan{Recommendations: []model.Recommendation{
 		{VariantID: variants[0].VariantIDs[0], UnitsToPurchase: units, Dosage: &model.Dosage{Amount: "1", Format: "capsule"}},
 		{VariantID: variants[1].VariantIDs[0], UnitsToPurchase: 1},
 	}})
@@ -211,13 +211,13 @@ func TestAnOrderIsPlacedInTheOffice(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	plan := b.activePlan(t, 2)
-	before := len(b.fake.Platform().Events())
+	before := len(b.fake.Events())
 	b.visit(b.fake.origin+"/checkouts/"+plan.ID).sees(404, "Nothing is in the cart")
 	address := b.send("POST", "/clinic/treatment_plans/"+plan.ID+"/in_office_checkout", map[string]any{}).ok(201, "in_office_checkout", "url").(string)
 	p := b.visit(address).sees(200, "In-office checkout", "For Priya Raman", "Discount", "4.99", "1 capsule")
 	done := p.press("place", nil).sees(200, "was placed")
 	assert.NotContains(t, done.page.text, "Place the order")
-	orders := b.fake.Platform().Orders()
+	orders := b.fake.Orders.All()
 	order := orders[len(orders)-1]
 	done.sees(200, order.Number, order.PaymentTotal.String())
 	assert.Equal(t, []string{plan.ID}, order.PlanIDs)
@@ -238,7 +238,7 @@ func TestQuantitiesAreChangedAtTheCheckout(t *testing.T) {
 	p.press("place", url.Values{"quantity.0": {"-1"}}).sees(422, "is not a quantity")
 	p.press("place", url.Values{"quantity.0": {"0"}, "quantity.1": {"0"}}).sees(422, "at least one product")
 	p.press("place", url.Values{"quantity.0": {"0"}, "quantity.1": {"3"}}).sees(200, "was placed")
-	orders := b.fake.Platform().Orders()
+	orders := b.fake.Orders.All()
 	assert.Equal(t, []model.Line{{VariantID: plan.Recommendations[1].VariantID, Quantity: 3}}, orders[len(orders)-1].Lines)
 }
 
@@ -248,7 +248,7 @@ func TestAPatientOrdersFromTheInvitation(t *testing.T) {
 	plan := b.activePlan(t, 1)
 	p := b.visit(b.get("/clinic/treatment_plans/"+plan.ID).ok(200, "treatment_plan", "invitation_url").(string))
 	p.sees(200, "Your treatment plan", "recommended by").press("place", nil).sees(200, "was placed")
-	_, _, err := b.fake.Platform().CancelPlan(plan.ID)
+	_, _, err := b.fake.Plans.Cancel(plan.ID)
 	require.NoError(t, err)
 	b.visit(p.address).sees(410, "was cancelled")
 	draft := b.link(map[string]any{})
@@ -283,7 +283,7 @@ func TestPagesKeepStrangersOut(t *testing.T) {
 	resp, err := b.plain().Post(address, "application/x-www-form-urlencoded", strings.NewReader("do=%zz"))
 	require.NoError(t, err)
 	assert.Equal(t, 400, decoded(t, resp).status)
-	assert.Equal(t, model.StateActive, b.fake.Platform().Plans()[len(b.fake.Platform().Plans())-1].State)
+	assert.Equal(t, model.StateActive, b.fake.Plans.All()[len(b.fake.Plans.All())-1].State)
 
 	secure := start(t, WithTLS())
 	secure.visit(strings.Replace(secure.fake.origin, "https:", "http:", 1)+"/plans/new").sees(403, "HTTPS is required")
@@ -298,7 +298,7 @@ func TestSendingFromThePageHonoursTheReading(t *testing.T) {
 		"on-activation": {model.TreatmentPlanCreated}, "on-creation": {model.TreatmentPlanCreated, model.TreatmentPlanUpdated},
 	} {
 		b := start(t, WithBehavior("plan-created-event="+Behavior(reading)))
-		plan, _, err := b.fake.Platform().CreatePlan(b.fake.Platform().Patients()[0].ID, model.NewPlan{Draft: true})
+		plan, _, err := b.fake.Plans.Create(b.fake.Patients.All()[0].ID, model.NewPlan{Draft: true})
 		require.NoError(t, err)
 		b.visit(b.fake.origin+"/plans/"+plan.ID+"/edit").press("send", nil).sees(200, "was sent")
 		assert.Equal(t, want, b.kinds(0), reading)

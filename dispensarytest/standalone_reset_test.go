@@ -21,18 +21,18 @@ func TestResetStartsOver(t *testing.T) {
 	b := start(t, WithClock(frozen()), WithWebhook(receiver.URL, model.OrderPlaced), WithScopes("patients:order_history"))
 	require.NoError(t, b.fake.ExtendScopes("clinic:read"))
 	b.token = b.fake.IssueToken(model.User{}).AccessToken
-	keys, patients := b.fake.ClinicKeys(), b.fake.Platform().Patients()
+	keys, patients := b.fake.ClinicKeys(), b.fake.Patients.All()
 	require.NoError(t, b.fake.RegisterWebhook(receiver.URL))
-	_, _, err := b.fake.Platform().PlaceOrder(patients[0].ID, model.NewOrder{})
+	_, _, err := b.fake.Orders.Place(patients[0].ID, model.NewOrder{})
 	require.NoError(t, err)
 	b.fake.Clock().Advance(0)
 	<-received
-	_, _, err = b.fake.Platform().RegisterPatient(model.NewPatient{})
+	_, _, err = b.fake.Patients.Register(model.NewPatient{})
 	require.NoError(t, err)
 
 	at := b.fake.Clock().Now()
 	b.fake.Reset()
-	assert.Equal(t, patients, b.fake.Platform().Patients())
+	assert.Equal(t, patients, b.fake.Patients.All())
 	assert.Equal(t, keys, b.fake.ClinicKeys())
 	assert.Empty(t, b.fake.Deliveries())
 	assert.Empty(t, b.fake.Skips())

@@ -173,7 +173,7 @@ func TestNothingOutlivesCloseInTheBubble(t *testing.T) {
 		fake, err := Start(WithInMemory(), WithBehavior(DeliveryConditionsOff))
 		require.NoError(t, err)
 		require.NoError(t, fake.RegisterWebhookHandler(http.NotFoundHandler()))
-		_, event, err := fake.Platform().RegisterPatient(model.NewPatient{})
+		_, event, err := fake.Patients.Register(model.NewPatient{})
 		require.NoError(t, err)
 		synctest.Wait()
 		require.Len(t, fake.Deliveries()[0].Attempts, 1)

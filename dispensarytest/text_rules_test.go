@@ -46,8 +46,8 @@ func TestBodiesAreText(t *testing.T) {
 func TestTextsHaveNoNULAndALimit(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	p := b.fake.Platform()
-	patient := "/clinic/patients/" + p.Patients()[0].ID
+	p := b.fake
+	patient := "/clinic/patients/" + p.Patients.All()[0].ID
 	most := strings.Repeat("é", httpapi.MaxText)
 	for _, field := range []string{"first_name", "last_name", "email", "mobile_number", "gender", "date_of_birth"} {
 		b.send("PATCH", patient, map[string]any{field: "a\x00b"}).refused(422, httpapi.Label(field)+" must not contain a NUL character")
@@ -57,10 +57,10 @@ func TestTextsHaveNoNULAndALimit(t *testing.T) {
 	b.send("PATCH", patient, map[string]any{"metadata": map[string]any{"id": most + "é"}}).refused(422, "too long")
 	assert.Equal(t, most, b.send("PATCH", patient, map[string]any{"first_name": most}).ok(200, "patient", "first_name"))
 
-	plan := "/clinic/treatment_plans/" + p.Plans()[0].ID
+	plan := "/clinic/treatment_plans/" + p.Plans.All()[0].ID
 	send := func(message, info, amount string) answer {
 		return b.send("PATCH", plan, map[string]any{"personal_message": message, "recommendations": []any{map[string]any{
-			"variant_id": p.Products()[0].VariantIDs[0], "units_to_purchase": 1, "dosage": map[string]any{"amount": amount, "additional_info": info},
+			"variant_id": p.Products.All()[0].VariantIDs[0], "units_to_purchase": 1, "dosage": map[string]any{"amount": amount, "additional_info": info},
 		}}})
 	}
 	long := strings.Repeat("x", httpapi.MaxProse)

@@ -68,7 +68,7 @@ func (s *Server) moments() (all []moment) {
 	for _, r := range s.journal.Requests() {
 		all = append(all, momentOfRequest(r))
 	}
-	for _, e := range s.Platform().Events() {
+	for _, e := range s.Events() {
 		all = append(all, moment{At: e.CreatedAt, Lane: "event", Title: e.Type, Detail: e.ID})
 	}
 	for _, d := range s.Deliveries() {

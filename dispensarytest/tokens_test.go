@@ -212,13 +212,13 @@ func TestClinicKeys(t *testing.T) {
 	narrow.key = keys[0]
 	narrow.get("/clinic").refused(403, "clinic:read")
 	assert.NotNil(t, b.get("/clinic").ok(200, "clinic", "integration_activated_at"), "a refused request counts as the first use")
-	assert.Len(t, b.fake.Platform().Events(), 2)
+	assert.Len(t, b.fake.Events(), 2)
 	for range 3 {
 		second.get("/catalog/brands").ok(200)
 	}
-	assert.Len(t, b.fake.Platform().Events(), 2, "once each")
+	assert.Len(t, b.fake.Events(), 2, "once each")
 
-	_, err := b.fake.Platform().RevokeClinicKey(keys[1])
+	_, err := b.fake.Clinics.RevokeKey(keys[1])
 	require.NoError(t, err)
 	for _, path := range []string{"/clinic", "/catalog/brands", "/clinic/patients"} {
 		second.get(path).refused(401, "The clinic key was revoked")

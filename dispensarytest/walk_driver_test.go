@@ -19,7 +19,7 @@ import (
 type driver struct {
 	events    []string // ids of all events there ever were
 	fake      *Server
-	platform  *Platform
+	platform  *Server
 	http      *http.Client
 	walkModel *walkModel
 	ids       map[ref]string
@@ -43,7 +43,7 @@ func newDriver(l laws) *driver {
 	if err != nil {
 		panic(err)
 	}
-	d := &driver{fake: fake, platform: fake.Platform(), http: fake.HTTPClient(), ids: make(map[ref]string), met: make(map[string]int)}
+	d := &driver{fake: fake, platform: fake, http: fake.HTTPClient(), ids: make(map[ref]string), met: make(map[string]int)}
 	d.walkModel = &walkModel{laws: l, now: fake.Clock().Now(), appScopes: scopes}
 	app := fake.Application()
 	d.ids[ref{"client_id", 0}], d.ids[ref{"client_secret", 0}], d.ids[ref{"redirect_uri", 0}] = app.ClientID, app.ClientSecret, app.RedirectURI
@@ -54,7 +54,7 @@ func newDriver(l laws) *driver {
 // observe fills the model with the default world.
 func (d *driver) observe() {
 	m := d.walkModel
-	for _, p := range d.platform.Patients() {
+	for _, p := range d.platform.Patients.All() {
 		d.know(ref{"patient", len(m.patients)}, p.ID)
 		m.patients = append(m.patients, &modelPatient{email: p.Email, metadata: p.MetadataID, discount: p.Discount})
 	}
@@ -62,24 +62,24 @@ func (d *driver) observe() {
 		d.know(ref{"user", len(m.users)}, u.ID)
 		m.users = append(m.users, &modelUser{staff: u.Type == model.UserStaff, email: u.Email})
 	}
-	for _, p := range d.platform.Plans() {
+	for _, p := range d.platform.Plans.All() {
 		plan := &modelPlan{state: p.State, outside: p.Outside, created: p.CreatedAt, updated: p.UpdatedAt, told: p.AvailableAt}
-		plan.patient = slices.IndexFunc(d.platform.Patients(), func(row model.Patient) bool { return row.ID == p.PatientID })
+		plan.patient = slices.IndexFunc(d.platform.Patients.All(), func(row model.Patient) bool { return row.ID == p.PatientID })
 		for _, r := range p.Recommendations {
 			plan.units = append(plan.units, r.UnitsToPurchase)
 		}
 		d.know(ref{"plan", len(m.plans)}, p.ID)
 		m.plans = append(m.plans, plan)
 	}
-	for i, o := range d.platform.Orders() {
+	for i, o := range d.platform.Orders.All() {
 		d.know(ref{"order", i}, o.ID)
 		m.orders = append(m.orders, &modelOrder{patient: i, plan: i})
 	}
-	for i, p := range d.platform.Products() {
+	for i, p := range d.platform.Products.All() {
 		d.know(ref{"product", i}, p.ID)
 		d.know(ref{"variant", i}, p.VariantIDs[0])
 	}
-	d.know(ref{"type", 0}, d.platform.Practitioners()[0].TypeID)
+	d.know(ref{"type", 0}, d.platform.Clinics.Practitioners()[0].TypeID)
 }
 
 func (d *driver) know(r ref, id string) { d.ids[r] = id }
@@ -97,7 +97,7 @@ func (d *driver) id(r ref) string {
 
 // firstVariant is the variant on a plan's first line.
 func (d *driver) firstVariant(plan int) string {
-	p, _ := d.platform.Plan(d.id(ref{"plan", plan}))
+	p, _ := d.platform.Plans.Get(d.id(ref{"plan", plan}))
 	if len(p.Recommendations) == 0 {
 		return ""
 	}

@@ -21,7 +21,7 @@ func platformMoves() []move {
 				p = m.happened("patient.created", ref{"patient", len(m.patients) - 1}, "Row.ID")
 			}
 			return p.doing(status, "a patient registers as "+email, func(d *driver) (any, model.Event, error) {
-				return result(d.platform.RegisterPatient(model.NewPatient{Email: email}))
+				return result(d.platform.Patients.Register(model.NewPatient{Email: email}))
 			})
 		}},
 		{"a patient edits", 3, func(m *walkModel, s step) prediction {
@@ -37,13 +37,13 @@ func platformMoves() []move {
 				p = m.happened("patient.updated", ref{"patient", at}, "")
 			}
 			return p.doing(status, fmt.Sprintf("%v moves to %s", ref{"patient", at}, email), func(d *driver) (any, model.Event, error) {
-				return result(d.platform.EditPatient(d.id(ref{"patient", at}), model.PatientChange{Email: &email}))
+				return result(d.platform.Patients.Edit(d.id(ref{"patient", at}), model.PatientChange{Email: &email}))
 			})
 		}},
 		{"a practitioner writes a plan", 3, writePlanMove},
 		{"a practitioner activates", 2, func(m *walkModel, s step) prediction {
 			return m.planAction(s, "activates", "treatment_plan.created", m.activatePlan, func(d *driver, id string) (model.Plan, model.Event, error) {
-				return d.platform.ActivatePlan(id)
+				return d.platform.Plans.Activate(id)
 			})
 		}},
 		{"a practitioner edits", 2, func(m *walkModel, s step) prediction {
@@ -56,13 +56,13 @@ func platformMoves() []move {
 				return true
 			}
 			return m.planAction(s, "edits", "treatment_plan.updated", edit, func(d *driver, id string) (model.Plan, model.Event, error) {
-				return d.platform.UpdatePlan(id, model.PlanChange{PersonalMessage: &message})
+				return d.platform.Plans.Update(id, model.PlanChange{PersonalMessage: &message})
 			})
 		}},
 		{"a practitioner edits a line", 2, editLineMove},
 		{"a practitioner cancels", 2, func(m *walkModel, s step) prediction {
 			return m.planAction(s, "cancels", "treatment_plan.updated", m.cancelPlan, func(d *driver, id string) (model.Plan, model.Event, error) {
-				return d.platform.CancelPlan(id)
+				return d.platform.Plans.Cancel(id)
 			})
 		}},
 		{"a patient orders", 3, orderMove},
@@ -77,13 +77,13 @@ func platformMoves() []move {
 				m.orders[at].refunded = true
 			}
 			return act(fmt.Sprintf("%v is refunded", ref{"order", at}), status, nil, func(d *driver) (any, error) {
-				return d.platform.RefundOrder(d.id(ref{"order", at}), 0)
+				return d.platform.Orders.Refund(d.id(ref{"order", at}), 0)
 			})
 		}},
 		{"the catalog changes", 1, func(m *walkModel, s step) prediction {
 			at := ref{"product", s.a % 44}
 			return m.happened("product.description.updated", at, "").doing(200, fmt.Sprintf("%v is described anew", at), func(d *driver) (any, model.Event, error) {
-				return result(d.platform.DescribeProduct(d.id(at), "<p>New.</p>"))
+				return result(d.platform.Products.Describe(d.id(at), "<p>New.</p>"))
 			})
 		}},
 		{"the clinic revokes its key", 1, func(m *walkModel, _ step) prediction {
@@ -93,7 +93,7 @@ func platformMoves() []move {
 				m.revoked = true
 			}
 			return p.doing(status, "the clinic revokes its key", func(d *driver) (any, model.Event, error) {
-				e, err := d.platform.RevokeClinicKey(d.fake.ClinicKey())
+				e, err := d.platform.Clinics.RevokeKey(d.fake.ClinicKey())
 				return nil, e, err
 			})
 		}},
@@ -104,7 +104,7 @@ func platformMoves() []move {
 				m.revoked, m.activated = false, true
 			}
 			return p.doing(status, "the clinic takes its key back", func(d *driver) (any, model.Event, error) {
-				e, err := d.platform.ReactivateClinicKey(d.fake.ClinicKey())
+				e, err := d.platform.Clinics.ReactivateKey(d.fake.ClinicKey())
 				return nil, e, err
 			})
 		}},
@@ -141,7 +141,7 @@ func writePlanMove(m *walkModel, s step) prediction {
 	patient, draft := choose(len(m.patients), s.a), s.b%2 == 0
 	text := fmt.Sprintf("a practitioner writes a plan for %v, draft %t", ref{"patient", patient}, draft)
 	run := func(d *driver) (any, model.Event, error) {
-		return result(d.platform.CreatePlan(d.id(ref{"patient", patient}), model.NewPlan{Draft: draft}))
+		return result(d.platform.Plans.Create(d.id(ref{"patient", patient}), model.NewPlan{Draft: draft}))
 	}
 	if patient < 0 {
 		return prediction{}.doing(404, text, run)
@@ -179,7 +179,7 @@ func editLineMove(m *walkModel, s step) prediction {
 	at, units := choose(len(m.plans), s.a), 1+s.b%9
 	text := fmt.Sprintf("a practitioner sets the first line of %v to %d", ref{"plan", at}, units)
 	run := func(d *driver) (any, model.Event, error) {
-		return result(d.platform.UpdateRecommendation(d.id(ref{"plan", at}), model.Recommendation{VariantID: d.firstVariant(at), UnitsToPurchase: units}))
+		return result(d.platform.Plans.UpdateRecommendation(d.id(ref{"plan", at}), model.Recommendation{VariantID: d.firstVariant(at), UnitsToPurchase: units}))
 	}
 	switch {
 	case at < 0:
@@ -229,6 +229,6 @@ func orderMove(m *walkModel, s step) prediction {
 		if plan >= 0 {
 			in.PlanIDs = []string{d.id(ref{"plan", plan})}
 		}
-		return result(d.platform.PlaceOrder(d.id(ref{"patient", patient}), in))
+		return result(d.platform.Orders.Place(d.id(ref{"patient", patient}), in))
 	})
 }

@@ -21,7 +21,7 @@ import (
 // place lets the first patient order.
 func (b *browser) place() (model.Order, model.Event) {
 	b.t.Helper()
-	order, event, err := b.fake.Platform().PlaceOrder(b.fake.Platform().Patients()[0].ID, model.NewOrder{})
+	order, event, err := b.fake.Orders.Place(b.fake.Patients.All()[0].ID, model.NewOrder{})
 	require.NoError(b.t, err)
 	return order, event
 }
@@ -190,7 +190,7 @@ func TestEveryIntegrationGetsItsCopy(t *testing.T) {
 	b, hook := start(t, WithIntegrations(3)), listen(t, nil)
 	b.subscribe(hook)
 	require.Len(t, b.fake.ClinicKeys(), 3)
-	_, err := b.fake.Platform().RevokeClinicKey(b.fake.ClinicKeys()[1])
+	_, err := b.fake.Clinics.RevokeKey(b.fake.ClinicKeys()[1])
 	require.NoError(t, err)
 	_, event := b.place()
 	require.NoError(t, b.wait(event))
@@ -223,7 +223,7 @@ func TestWhyAnEventIsNotSent(t *testing.T) {
 	b.with("patients:order_history")
 	_, event := b.place()
 	require.NoError(t, b.wait(event))
-	_, err := b.fake.Platform().RevokeClinicKey(b.fake.ClinicKey())
+	_, err := b.fake.Clinics.RevokeKey(b.fake.ClinicKey())
 	require.NoError(t, err)
 	says("no integration of the clinic is active")
 	require.ErrorContains(t, b.fake.WaitDelivered(t.Context(), "never"), "no such event")
@@ -281,7 +281,7 @@ func TestCloseEndsDeliveries(t *testing.T) {
 	hook := listen(t, func(_ int, _ http.ResponseWriter, _ string) { close(reached); <-stuck })
 	defer close(stuck)
 	require.NoError(t, fake.RegisterWebhook(hook.URL))
-	_, event, err := fake.Platform().RegisterPatient(model.NewPatient{})
+	_, event, err := fake.Patients.Register(model.NewPatient{})
 	require.NoError(t, err)
 	<-reached
 	require.NoError(t, fake.Close())

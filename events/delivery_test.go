@@ -29,7 +29,7 @@ func (b *bench) deliver(t *testing.T, failures int32) model.Event {
 		}
 		fmt.Fprintf(w, `{"challenge":%q}`, b.platform.Application().ChallengeToken)
 	})))
-	_, event, err := b.platform.Platform().PlaceOrder(b.platform.Platform().Patients()[0].ID, model.NewOrder{})
+	_, event, err := b.platform.Orders.Place(b.platform.Patients.All()[0].ID, model.NewOrder{})
 	require.NoError(t, err)
 	b.clock.Advance(0)
 	return event

@@ -29,8 +29,8 @@ func connect() (*dispensarytest.Server, *dispensary.Client) {
 func ExampleGroup_All() {
 	platform, client := connect()
 	defer platform.Close()
-	ctx, p := context.Background(), platform.Platform()
-	if _, _, err := p.PlaceOrder(p.Patients()[0].ID, model.NewOrder{}); err != nil {
+	ctx, p := context.Background(), platform
+	if _, _, err := p.Orders.Place(p.Patients.All()[0].ID, model.NewOrder{}); err != nil {
 		log.Fatal(err)
 	}
 
@@ -57,7 +57,7 @@ func ExampleService_Get() {
 	platform, client := connect()
 	defer platform.Close()
 
-	_, patient, err := platform.Platform().RegisterPatient(model.NewPatient{FirstName: "Ada", LastName: "Example"})
+	_, patient, err := platform.Patients.Register(model.NewPatient{FirstName: "Ada", LastName: "Example"})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -85,8 +85,8 @@ func ExampleDeliveries_List() {
 	if err := platform.RegisterWebhookHandler(http.NotFoundHandler()); err != nil {
 		log.Fatal(err)
 	}
-	client, p := platform.Client(model.User{}), platform.Platform()
-	if _, _, err := p.PlaceOrder(p.Patients()[0].ID, model.NewOrder{}); err != nil {
+	client, p := platform.Client(model.User{}), platform
+	if _, _, err := p.Orders.Place(p.Patients.All()[0].ID, model.NewOrder{}); err != nil {
 		log.Fatal(err)
 	}
 	clock.Advance(0) // what is due is delivered

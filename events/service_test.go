@@ -52,22 +52,22 @@ func (b *bench) later(d time.Duration) {
 // and returns the events.
 func (b *bench) happen(t *testing.T) []model.Event {
 	t.Helper()
-	p := b.platform.Platform()
-	patient, created, err := p.RegisterPatient(model.NewPatient{})
+	p := b.platform
+	patient, created, err := p.Patients.Register(model.NewPatient{})
 	require.NoError(t, err)
-	_, updated, err := p.EditPatient(patient.ID, model.PatientChange{FirstName: new("Changed")})
+	_, updated, err := p.Patients.Edit(patient.ID, model.PatientChange{FirstName: new("Changed")})
 	require.NoError(t, err)
-	plan, planned, err := p.CreatePlan(patient.ID, model.NewPlan{})
+	plan, planned, err := p.Plans.Create(patient.ID, model.NewPlan{})
 	require.NoError(t, err)
-	_, ordered, err := p.PlaceOrder(patient.ID, model.NewOrder{PlanIDs: []string{plan.ID}})
+	_, ordered, err := p.Orders.Place(patient.ID, model.NewOrder{PlanIDs: []string{plan.ID}})
 	require.NoError(t, err)
-	_, cancelled, err := p.CancelPlan(plan.ID)
+	_, cancelled, err := p.Plans.Cancel(plan.ID)
 	require.NoError(t, err)
-	_, product, err := p.CreateProduct(model.NewProduct{})
+	_, product, err := p.Products.Create(model.NewProduct{})
 	require.NoError(t, err)
-	revoked, err := p.RevokeClinicKey(b.platform.ClinicKey())
+	revoked, err := p.Clinics.RevokeKey(b.platform.ClinicKey())
 	require.NoError(t, err)
-	activated, err := p.ReactivateClinicKey(b.platform.ClinicKey())
+	activated, err := p.Clinics.ReactivateKey(b.platform.ClinicKey())
 	require.NoError(t, err)
 	return []model.Event{created, updated, planned, ordered, cancelled, product, revoked, activated}
 }
@@ -108,7 +108,7 @@ func TestGetEvent(t *testing.T) {
 func TestGetEventData(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	p := b.platform.Platform()
+	p := b.platform
 	made := b.happen(t)
 	get := func(i int) events.Event {
 		e, err := b.Get(t.Context(), made[i].ID)
@@ -117,7 +117,7 @@ func TestGetEventData(t *testing.T) {
 	}
 	patient, err := events.As[clinic.Patient](get(1))
 	require.NoError(t, err)
-	held, known := p.Patient(patient.Data.ID)
+	held, known := p.Patients.Get(patient.Data.ID)
 	require.True(t, known)
 	assert.Equal(t, held.FirstName, patient.Data.FirstName)
 	assert.Equal(t, held.Email, patient.Data.Email)
@@ -129,14 +129,14 @@ func TestGetEventData(t *testing.T) {
 
 	order, err := events.As[clinic.Order](get(3))
 	require.NoError(t, err)
-	heldOrder, known := p.Order(order.Data.ID)
+	heldOrder, known := p.Orders.Get(order.Data.ID)
 	require.True(t, known)
 	assert.Equal(t, heldOrder.Number, order.Data.OrderNumber)
 	assert.Len(t, order.Data.LineItems, len(heldOrder.Lines))
 
 	product, err := events.As[catalog.Product](get(5))
 	require.NoError(t, err)
-	_, known = p.Product(product.Data.ID)
+	_, known = p.Products.Get(product.Data.ID)
 	assert.True(t, known)
 	_, err = events.As[events.ClinicKey](get(7))
 	require.NoError(t, err)

@@ -38,8 +38,8 @@ func TestNothingOfAnEventLeaks(t *testing.T) {
 		q.Body = io.NopCloser(bytes.NewReader(body))
 		mount.ServeHTTP(w, q)
 	})
-	event := r.deliver(t, func(p *dispensarytest.Platform) (model.Event, error) {
-		_, event, err := p.RegisterPatient(model.NewPatient{FirstName: "Zaphod", LastName: "Marked", Email: "zaphod@example.org"})
+	event := r.deliver(t, func(p *dispensarytest.Server) (model.Event, error) {
+		_, event, err := p.Patients.Register(model.NewPatient{FirstName: "Zaphod", LastName: "Marked", Email: "zaphod@example.org"})
 		return event, err
 	})
 	results := []webhook.Result{(<-r.attempts).Result, (<-r.attempts).Result} // of two workers, in any order

@@ -40,7 +40,7 @@ func TestCallWithRetries(t *testing.T) {
 			assert.Empty(t, r.Header.Get("Traceparent"), "no trace goes to the platform unless asked for")
 		})))
 	ctx, mine := r.tracers.Tracer("test").Start(t.Context(), "mine")
-	_, err = client.Clinic.Patients.Get(ctx, platform.Platform().Patients()[0].ID)
+	_, err = client.Clinic.Patients.Get(ctx, platform.Patients.All()[0].ID)
 	require.NoError(t, err)
 	mine.End()
 
@@ -163,7 +163,7 @@ func TestListIsACallForEachPage(t *testing.T) {
 func TestRawCallRecordsNoPath(t *testing.T) {
 	t.Parallel()
 	platform, r := dispensarytest.New(t), record(t)
-	id := platform.Platform().Patients()[0].ID
+	id := platform.Patients.All()[0].ID
 	_, err := platform.Client(model.User{}, r.Client()).Do(t.Context(), dispensary.RawRequest{Method: "GET", Path: "/clinic/patients/" + id})
 	require.NoError(t, err)
 	assert.Equal(t, "(raw)", set(r.one(t, "GET (raw)"))["url.template"])

@@ -62,20 +62,20 @@ func newReceiver(t testing.TB, handle webhook.HandlerFunc, change func(*webhook.
 
 // deliver lets the platform act, and returns the event that comes of it once it has
 // been delivered.
-func (r *receiver) deliver(t testing.TB, act func(*dispensarytest.Platform) (model.Event, error)) model.Event {
+func (r *receiver) deliver(t testing.TB, act func(*dispensarytest.Server) (model.Event, error)) model.Event {
 	t.Helper()
 	server := httptest.NewServer(r.handler)
 	defer server.Close() // waits for what is observed after the answer
 	require.NoError(t, r.platform.RegisterWebhook(server.URL))
-	event, err := act(r.platform.Platform())
+	event, err := act(r.platform)
 	require.NoError(t, err)
 	require.NoError(t, r.platform.WaitDelivered(t.Context(), event.ID))
 	return event
 }
 
 // anOrder lets a patient order.
-func anOrder(p *dispensarytest.Platform) (model.Event, error) {
-	_, event, err := p.PlaceOrder(p.Patients()[0].ID, model.NewOrder{})
+func anOrder(p *dispensarytest.Server) (model.Event, error) {
+	_, event, err := p.Orders.Place(p.Patients.All()[0].ID, model.NewOrder{})
 	return event, err
 }
 

@@ -17,7 +17,7 @@ import (
 func TestDynamicLinkOfAPlan(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	jane := b.Platform().Patients()[0]
+	jane := b.Patients.All()[0]
 	b.patient = jane.ID
 	for _, state := range []treatmentplans.State{treatmentplans.StateDraft, treatmentplans.StateActive} {
 		plan := b.plan(t, state)
@@ -39,11 +39,11 @@ func TestDynamicLinkOfAPlan(t *testing.T) {
 func TestNewDynamicLink(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	before := b.Platform().Plans()
+	before := b.Plans.All()
 	address, err := b.DynamicLinks.EmptyPlanURL(t.Context())
 	require.NoError(t, err)
 	assert.Contains(t, address, "/plans/new")
-	assert.Equal(t, before, b.Platform().Plans(), "nothing is created")
+	assert.Equal(t, before, b.Plans.All(), "nothing is created")
 	b.InvalidateTokens()
 	address, err = b.DynamicLinks.EmptyPlanURL(t.Context())
 	require.ErrorIs(t, err, api.ErrUnauthorized)
@@ -67,14 +67,14 @@ func TestCreateDynamicLink(t *testing.T) {
 		}, `{` + practitioner + `,"patient":{"email":"new@example.com","first_name":"New","last_name":"Example","date_of_birth":"1980-02-29",
 			"gender":"x","mobile_number":"+15555550155","discount":5,"send_welcome_email":false}}`, 1},
 	} {
-		patients := len(b.Platform().Patients())
+		patients := len(b.Patients.All())
 		link, err := b.DynamicLinks.Create(t.Context(), treatmentplans.NewDynamicLink{PractitionerID: b.practitioner, Patient: test.patient})
 		require.NoError(t, err, name)
 		assert.JSONEq(t, test.body, b.sent.String(), name)
-		assert.Len(t, b.Platform().Patients(), patients+test.created, name)
+		assert.Len(t, b.Patients.All(), patients+test.created, name)
 		assert.Equal(t, treatmentplans.StateDraft, link.TreatmentPlan.State, name)
 		assert.True(t, link.TreatmentPlan.AvailableAt.IsZero(), name)
-		held, known := b.Platform().Plan(link.TreatmentPlan.ID)
+		held, known := b.Plans.Get(link.TreatmentPlan.ID)
 		require.True(t, known, name)
 		assert.Equal(t, b.practitioner, held.PractitionerID, name)
 		assert.Equal(t, test.patient != nil, link.Patient != nil, name)

@@ -27,13 +27,13 @@ func connect() (*dispensarytest.Server, *dispensary.Client) {
 func ExampleService_Create() {
 	platform, client := connect()
 	defer platform.Close()
-	ctx, p := context.Background(), platform.Platform()
+	ctx, p := context.Background(), platform
 
-	plan, err := client.TreatmentPlans.Create(ctx, p.Patients()[0].ID, treatmentplans.NewPlan{
-		PractitionerID: p.Practitioners()[0].ID,
+	plan, err := client.TreatmentPlans.Create(ctx, p.Patients.All()[0].ID, treatmentplans.NewPlan{
+		PractitionerID: p.Clinics.Practitioners()[0].ID,
 		State:          treatmentplans.StateDraft,
 		Recommendations: []treatmentplans.Recommendation{{
-			VariantID:       p.Products()[27].VariantIDs[0],
+			VariantID:       p.Products.All()[27].VariantIDs[0],
 			UnitsToPurchase: 1,
 			Refill:          true,
 			Dosage: treatmentplans.Dosage{
@@ -63,7 +63,7 @@ func ExampleService_Update() {
 	defer platform.Close()
 	ctx := context.Background()
 
-	plan, err := client.TreatmentPlans.Get(ctx, platform.Platform().Plans()[0].ID)
+	plan, err := client.TreatmentPlans.Get(ctx, platform.Plans.All()[0].ID)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func ExampleService_Update() {
 func ExampleService_Cancel() {
 	platform, client := connect()
 	defer platform.Close()
-	ctx, id := context.Background(), platform.Platform().Plans()[0].ID
+	ctx, id := context.Background(), platform.Plans.All()[0].ID
 
 	plan, err := client.TreatmentPlans.Cancel(ctx, id)
 	if err != nil {
@@ -104,7 +104,7 @@ func ExampleService_InOfficeCheckout() {
 	platform, client := connect()
 	defer platform.Close()
 
-	plan := platform.Platform().Plans()[0]
+	plan := platform.Plans.All()[0]
 	checkout, err := client.TreatmentPlans.InOfficeCheckout(context.Background(), plan.ID)
 	if err != nil {
 		log.Fatal(err)
@@ -121,7 +121,7 @@ func ExampleService_All() {
 	defer platform.Close()
 
 	options := treatmentplans.ListOptions{SortBy: treatmentplans.ByCreatedAt, Order: dispensary.Descending}
-	for plan, err := range client.TreatmentPlans.All(context.Background(), platform.Platform().Patients()[0].ID, options) {
+	for plan, err := range client.TreatmentPlans.All(context.Background(), platform.Patients.All()[0].ID, options) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -137,7 +137,7 @@ func ExampleDynamicLinks_Create() {
 	defer platform.Close()
 
 	link, err := client.TreatmentPlans.DynamicLinks.Create(context.Background(), treatmentplans.NewDynamicLink{
-		PractitionerID: platform.Platform().Practitioners()[0].ID,
+		PractitionerID: platform.Clinics.Practitioners()[0].ID,
 		Patient:        &treatmentplans.LinkPatient{Email: "jane.doe@example.org"}, // found, or created
 	})
 	if err != nil {
@@ -155,7 +155,7 @@ func ExampleDynamicLinks_Create() {
 func ExampleProtocols_All() {
 	platform, client := connect()
 	defer platform.Close()
-	ctx, practitionerID := context.Background(), platform.Platform().Practitioners()[0].ID
+	ctx, practitionerID := context.Background(), platform.Clinics.Practitioners()[0].ID
 
 	options := treatmentplans.ProtocolListOptions{
 		CurrentState: treatmentplans.StateActive, OwnershipType: treatmentplans.AnyOwner, SortBy: treatmentplans.ProtocolsByName,

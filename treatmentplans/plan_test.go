@@ -16,7 +16,7 @@ import (
 // requirePlan holds a plan against the one that the platform has.
 func (b *bench) requirePlan(t *testing.T, got treatmentplans.Plan) {
 	t.Helper()
-	held, known := b.Platform().Plan(got.ID)
+	held, known := b.Plans.Get(got.ID)
 	require.True(t, known)
 	assert.Equal(t, treatmentplans.State(held.State), got.State)
 	assert.Equal(t, held.PatientID, got.Patient.ID)
@@ -50,8 +50,8 @@ func wantLine(held model.Recommendation) treatmentplans.Recommendation {
 func TestPlansOfTheWorld(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	require.NotEmpty(t, b.Platform().Plans())
-	for _, held := range b.Platform().Plans() {
+	require.NotEmpty(t, b.Plans.All())
+	for _, held := range b.Plans.All() {
 		got, err := b.Get(t.Context(), held.ID)
 		require.NoError(t, err)
 		b.requirePlan(t, *got)

@@ -50,9 +50,9 @@ func TestProtocolRecommendations(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "Start two hours before bed.", protocol.PersonalMessage)
 	for i, line := range protocol.Recommendations {
-		variant, known := b.Platform().Variant(line.VariantID)
+		variant, known := b.Products.Variant(line.VariantID)
 		require.True(t, known)
-		product, _ := b.Platform().Product(variant.ProductID)
+		product, _ := b.Products.Get(variant.ProductID)
 		assert.Equal(t, treatmentplans.ProtocolRecommendation{
 			VariantID: variant.ID, Refill: i == 0, QuantityRecommended: api.Int(i + 1), DosagePermutations: "with food",
 			DosageAmount: api.Text(product.Dosage.Amount), DosageFrequency: api.Text(product.Dosage.Frequency),

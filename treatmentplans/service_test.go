@@ -45,7 +45,7 @@ func TestCreate(t *testing.T) {
 		assert.Equal(t, want == treatmentplans.StateDraft, plan.AvailableAt.IsZero())
 		b.requirePlan(t, *plan)
 	}
-	assert.Empty(t, b.Platform().Events(), "the integrator's own calls make no events")
+	assert.Empty(t, b.Events(), "the integrator's own calls make no events")
 }
 
 func TestCreateAndUpdateCheckArguments(t *testing.T) {
@@ -62,7 +62,7 @@ func TestCreateAndUpdateCheckArguments(t *testing.T) {
 func TestCreateIsRefused(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	before := b.Platform().Plans()
+	before := b.Plans.All()
 	for name, plan := range map[string]treatmentplans.NewPlan{
 		"unknown practitioner": {PractitionerID: unknown, Recommendations: b.lines()},
 		"unknown variant":      {PractitionerID: b.practitioner, Recommendations: []treatmentplans.Recommendation{{VariantID: unknown, UnitsToPurchase: 1}}},
@@ -73,7 +73,7 @@ func TestCreateIsRefused(t *testing.T) {
 		assert.Nil(t, created, name)
 		resourcetest.RequireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
 	}
-	assert.Equal(t, before, b.Platform().Plans())
+	assert.Equal(t, before, b.Plans.All())
 }
 
 // An update replaces the recommendations and leaves alone what it does not name.
@@ -95,13 +95,13 @@ func TestUpdate(t *testing.T) {
 		{treatmentplans.PlanUpdate{Metadata: api.Value(clinic.Metadata{ID: "ehr-9"})}, `,"metadata":{"id":"ehr-9"}}`,
 			func(p *model.Plan) { p.MetadataID = "ehr-9" }},
 	} {
-		want, _ := b.Platform().Plan(id)
+		want, _ := b.Plans.Get(id)
 		test.change(&want)
 		test.update.Recommendations = b.lines()
 		updated, err := b.Update(t.Context(), id, test.update)
 		require.NoError(t, err)
 		assert.JSONEq(t, body+test.body, b.sent.String())
-		held, _ := b.Platform().Plan(id)
+		held, _ := b.Plans.Get(id)
 		want.UpdatedAt = held.UpdatedAt
 		assert.Equal(t, want, held, test.body)
 		b.requirePlan(t, *updated)
@@ -130,12 +130,12 @@ func TestStates(t *testing.T) {
 		{treatmentplans.StateCancelled, "cancel", ""},
 	} {
 		id := b.planIn(t, test.from)
-		before, _ := b.Platform().Plan(id)
+		before, _ := b.Plans.Get(id)
 		got, err := moves[test.move](t.Context(), id)
 		assert.Empty(t, b.sent.String(), "the path says it all")
 		if test.to == "" {
 			resourcetest.RequireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
-			held, _ := b.Platform().Plan(id)
+			held, _ := b.Plans.Get(id)
 			assert.Equal(t, before, held)
 			continue
 		}
@@ -171,7 +171,7 @@ func TestInOfficeCheckout(t *testing.T) {
 	checkout, err := b.InOfficeCheckout(t.Context(), b.plan(t, treatmentplans.StateActive).ID)
 	require.NoError(t, err)
 	assert.Contains(t, checkout.URL, "http")
-	assert.Equal(t, []model.Line{{VariantID: b.variant, Quantity: 2}}, b.Platform().Cart(b.patient))
+	assert.Equal(t, []model.Line{{VariantID: b.variant, Quantity: 2}}, b.Patients.Cart(b.patient))
 	_, err = b.InOfficeCheckout(t.Context(), b.plan(t, treatmentplans.StateDraft).ID)
 	resourcetest.RequireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
 }
@@ -237,7 +237,7 @@ func TestHistoryNeedsItsScope(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	client := b.Client(model.User{}).WithTokenSource(b.TokenSource(model.User{}, "clinic:read", "patients:read"))
-	held := b.Platform().Plans()
+	held := b.Plans.All()
 	outside := held[slices.IndexFunc(held, func(p model.Plan) bool { return p.Outside })]
 	_, err := client.TreatmentPlans.Get(t.Context(), outside.ID)
 	require.ErrorIs(t, err, api.ErrForbidden)

@@ -35,10 +35,10 @@ func start(t *testing.T, options ...dispensarytest.Option) *bench {
 	platform := dispensarytest.New(t, options...)
 	sent := &resourcetest.LastBody{Base: platform.HTTPClient().Transport}
 	client := platform.Client(model.User{}, dispensary.WithHTTPClient(&http.Client{Transport: sent}))
-	p := platform.Platform()
+	p := platform
 	return &bench{
 		Service: client.TreatmentPlans, Server: platform, sent: sent,
-		patient: p.Patients()[3].ID, practitioner: p.Practitioners()[0].ID, variant: p.Products()[0].VariantIDs[0],
+		patient: p.Patients.All()[3].ID, practitioner: p.Clinics.Practitioners()[0].ID, variant: p.Products.All()[0].VariantIDs[0],
 	}
 }
 

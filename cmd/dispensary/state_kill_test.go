@@ -166,7 +166,7 @@ func TestTheFileFollowsWithinASecond(t *testing.T) {
 		go func() { ended <- s.writeChanges(ctx) }()
 		registered := make(map[string]time.Time)
 		for range 60 {
-			patient, _, err := s.platform.Platform().RegisterPatient(model.NewPatient{})
+			patient, _, err := s.platform.Patients.Register(model.NewPatient{})
 			require.NoError(t, err)
 			registered[patient.ID] = time.Now()
 			time.Sleep(time.Second / 20)

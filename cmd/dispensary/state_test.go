@@ -218,7 +218,7 @@ func inFile(t *testing.T, name string) map[string]bool {
 	snapshot, err := dispensarytest.LoadSnapshot(file)
 	require.NoError(t, err)
 	ids := map[string]bool{}
-	for _, p := range dispensarytest.New(t, dispensarytest.WithInMemory(), dispensarytest.WithSnapshot(snapshot)).Platform().Patients() {
+	for _, p := range dispensarytest.New(t, dispensarytest.WithInMemory(), dispensarytest.WithSnapshot(snapshot)).Patients.All() {
 		ids[p.ID] = true
 	}
 	return ids

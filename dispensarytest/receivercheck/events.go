@@ -37,7 +37,7 @@ type samples struct {
 
 // collectSamples lets the users of a platform make the events.
 func collectSamples(srv *dispensarytest.Server) (samples, error) {
-	p := srv.Platform()
+	p := srv
 	s := samples{byType: make(map[string]event)}
 	in := model.NewPatient{
 		FirstName: "Zephyrine", LastName: "Quillfeather", Email: "zephyrine.quillfeather@example.com",
@@ -49,27 +49,27 @@ func collectSamples(srv *dispensarytest.Server) (samples, error) {
 		{What: "the e-mail address of the patient", Value: in.Email}, {What: "the date of birth of the patient", Value: in.DateOfBirth},
 		{What: "the mobile number of the patient", Value: in.MobileNumber}, {What: "the personal message of a plan", Value: message},
 	})
-	patient, created, err := p.RegisterPatient(in)
+	patient, created, err := p.Patients.Register(in)
 	if err != nil {
 		return s, err
 	}
-	draft, _, err := p.CreatePlan(patient.ID, model.NewPlan{Draft: true}) // it names a variant that can be ordered
+	draft, _, err := p.Plans.Create(patient.ID, model.NewPlan{Draft: true}) // it names a variant that can be ordered
 	if err != nil {
 		return s, err
 	}
 	line := draft.Recommendations[0]
 	line.Dosage = &model.Dosage{Amount: "1-2", Frequency: "every night", Duration: "30 days", Format: "capsule"}
-	plan, planned, err := p.CreatePlan(patient.ID, model.NewPlan{PersonalMessage: message, Recommendations: []model.Recommendation{line}})
+	plan, planned, err := p.Plans.Create(patient.ID, model.NewPlan{PersonalMessage: message, Recommendations: []model.Recommendation{line}})
 	if err != nil {
 		return s, err
 	}
-	_, edited, e1 := p.EditPatient(patient.ID, model.PatientChange{TextNotification: new(true)})
-	_, ordered, e2 := p.PlaceOrder(patient.ID, model.NewOrder{PlanIDs: []string{plan.ID}})
-	_, replanned, e3 := p.UpdatePlan(plan.ID, model.PlanChange{PersonalMessage: new(message)})
-	_, recommended, e4 := p.UpdateRecommendation(plan.ID, plan.Recommendations[0])
-	product, listed, e5 := p.CreateProduct(model.NewProduct{})
-	_, renamed, e6 := p.UpdateProduct(product.ID, model.ProductChange{Name: new("Magnesium, renamed")})
-	_, described, e7 := p.DescribeProduct(product.ID, "<p>For the nerves</p>")
+	_, edited, e1 := p.Patients.Edit(patient.ID, model.PatientChange{TextNotification: new(true)})
+	_, ordered, e2 := p.Orders.Place(patient.ID, model.NewOrder{PlanIDs: []string{plan.ID}})
+	_, replanned, e3 := p.Plans.Update(plan.ID, model.PlanChange{PersonalMessage: new(message)})
+	_, recommended, e4 := p.Plans.UpdateRecommendation(plan.ID, plan.Recommendations[0])
+	product, listed, e5 := p.Products.Create(model.NewProduct{})
+	_, renamed, e6 := p.Products.Update(product.ID, model.ProductChange{Name: new("Magnesium, renamed")})
+	_, described, e7 := p.Products.Describe(product.ID, "<p>For the nerves</p>")
 	s.add(created, edited, planned, replanned, recommended, ordered, listed, renamed, described)
 	return s, errors.Join(e1, e2, e3, e4, e5, e6, e7, s.collectIntegrations(srv))
 }
@@ -77,13 +77,13 @@ func collectSamples(srv *dispensarytest.Server) (samples, error) {
 // collectIntegrations lets the clinic revoke its integrations and take them back, and
 // learns their ids from the events.
 func (s *samples) collectIntegrations(srv *dispensarytest.Server) error {
-	p := srv.Platform()
+	p := srv
 	for _, key := range srv.ClinicKeys() {
-		revoked, err := p.RevokeClinicKey(key)
+		revoked, err := p.Clinics.RevokeKey(key)
 		if err != nil {
 			return err
 		}
-		activated, err := p.ReactivateClinicKey(key)
+		activated, err := p.Clinics.ReactivateKey(key)
 		if err != nil {
 			return err
 		}

@@ -158,7 +158,7 @@ func (s *story) tell(ctx context.Context, route *crossing) error {
 
 // place lets a patient order.
 func (s *story) place() (eventID string, err error) {
-	_, event, err := s.platform.Platform().PlaceOrder(s.platform.Platform().Patients()[0].ID, model.NewOrder{})
+	_, event, err := s.platform.Orders.Place(s.platform.Patients.All()[0].ID, model.NewOrder{})
 	return event.ID, err
 }
 

@@ -88,9 +88,9 @@ func run(ctx context.Context, out io.Writer, address, name string) (err error) {
 
 // place has a patient order five times, and waits until that has arrived.
 func place(ctx context.Context, platform *dispensarytest.Server, placed map[string]bool) error {
-	people := platform.Platform()
+	people := platform
 	for range 5 {
-		order, event, err := people.PlaceOrder(people.Patients()[0].ID, model.NewOrder{})
+		order, event, err := people.Orders.Place(people.Patients.All()[0].ID, model.NewOrder{})
 		if err != nil {
 			return err
 		}

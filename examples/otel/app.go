@@ -99,8 +99,8 @@ func (a *app) receive(ctx context.Context) error {
 	if err := a.platform.RegisterWebhook(a.server.URL, "order.placed"); err != nil {
 		return err
 	}
-	patient := a.platform.Platform().Patients()[0]
-	_, event, err := a.platform.Platform().PlaceOrder(patient.ID, model.NewOrder{})
+	patient := a.platform.Patients.All()[0]
+	_, event, err := a.platform.Orders.Place(patient.ID, model.NewOrder{})
 	if err != nil {
 		return err
 	}

@@ -217,7 +217,7 @@ func (s *story) dynamicLink(ctx context.Context) error {
 // order lets the platform's patient act. What comes back is the webhook: signed
 // by the platform, verified, acknowledged and decoded by the EHR.
 func (s *story) order(ctx context.Context) error {
-	_, event, err := s.platform.Platform().PlaceOrder(s.patient.ID, model.NewOrder{PlanIDs: []string{s.plan.ID}})
+	_, event, err := s.platform.Orders.Place(s.patient.ID, model.NewOrder{PlanIDs: []string{s.plan.ID}})
 	if err != nil {
 		return err
 	}

@@ -153,8 +153,8 @@ func (s *story) tell(ctx context.Context, receiver http.Handler) error {
 
 // place lets a patient order, and time pass.
 func (s *story) place(pause time.Duration) error {
-	patient := s.platform.Platform().Patients()[0].ID
-	_, _, err := s.platform.Platform().PlaceOrder(patient, model.NewOrder{})
+	patient := s.platform.Patients.All()[0].ID
+	_, _, err := s.platform.Orders.Place(patient, model.NewOrder{})
 	s.platform.Clock().Advance(pause)
 	return err
 }

@@ -39,8 +39,8 @@ func NewFixture(t testing.TB) *Fixture {
 	f.HTTP = f.Platform.HTTPClient()
 	f.Client = f.Platform.Client(model.User{})
 	ctx := t.Context()
-	p := f.Platform.Platform()
-	f.Patient, f.Practitioner = p.Patients()[0].ID, p.Practitioners()[0].ID
+	p := f.Platform
+	f.Patient, f.Practitioner = p.Patients.All()[0].ID, p.Clinics.Practitioners()[0].ID
 	product := first(t, f.Client.Catalog.Products.All(ctx, catalog.ProductListOptions{}))
 	f.Product, f.Variant, f.Brand = product.ID, product.PrimaryVariant.ID, product.Brand.ID
 	f.Staff = first(t, f.Client.Clinic.Staff.All(ctx, clinic.StaffListOptions{})).ID
@@ -52,7 +52,7 @@ func NewFixture(t testing.TB) *Fixture {
 	f.Category = first(t, f.Client.Clinic.Categories.All(ctx, clinic.CategoryListOptions{})).ID
 	f.Protocol = first(t, f.Client.TreatmentPlans.Protocols.All(ctx, f.Practitioner, treatmentplans.ProtocolListOptions{})).ID
 	f.Plan, f.Draft = f.newPlan(t, treatmentplans.StateActive), f.newPlan(t, treatmentplans.StateDraft)
-	order, event, err := p.PlaceOrder(f.Patient, model.NewOrder{PlanIDs: []string{f.Plan}})
+	order, event, err := p.Orders.Place(f.Patient, model.NewOrder{PlanIDs: []string{f.Plan}})
 	must(t, err)
 	f.Order, f.Event = order.ID, event.ID
 	return f

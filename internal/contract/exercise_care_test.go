@@ -78,7 +78,7 @@ var careExercises = map[string]exercise{
 func newLink(s *fixture) map[string]any {
 	return map[string]any{
 		"treatment_plan": map[string]any{"practitioner_id": s.practitioner()},
-		"patient":        map[string]any{"email": s.fake.Platform().Patients()[0].Email},
+		"patient":        map[string]any{"email": s.fake.Patients.All()[0].Email},
 	}
 }
 

@@ -1,9 +1,9 @@
 package contract_test
 
 // takenPatient is an e-mail address that another patient has.
-func takenPatient(s *fixture) any { return s.fake.Platform().Patients()[1].Email }
+func takenPatient(s *fixture) any { return s.fake.Patients.All()[1].Email }
 
-func takenUser(s *fixture) any { return s.fake.Platform().Practitioners()[1].Email }
+func takenUser(s *fixture) any { return s.fake.Clinics.Practitioners()[1].Email }
 
 func newPatient(*fixture) map[string]any {
 	return map[string]any{
@@ -36,7 +36,7 @@ var clinicExercises = map[string]exercise{
 		refusals: []refusal{
 			{"unknown clinic key", 401, func(_ *fixture, r *request) { r.key = "ck_unknown" }},
 			{"revoked clinic key", 401, func(s *fixture, _ *request) {
-				_, _ = s.fake.Platform().RevokeClinicKey(s.fake.ClinicKey()) // the status tells if it failed
+				_, _ = s.fake.Clinics.RevokeKey(s.fake.ClinicKey()) // the status tells if it failed
 			}},
 		},
 	},
@@ -99,7 +99,7 @@ var clinicExercises = map[string]exercise{
 
 	"metadata.list": {
 		request: func(s *fixture) request {
-			id := s.fake.Platform().Patients()[0].MetadataID
+			id := s.fake.Patients.All()[0].MetadataID
 			return request{query: query("id", id, "type", "patient")}
 		},
 		// The scope follows from the type.

@@ -6,7 +6,7 @@ import (
 
 // patientEvent makes an event that has data.
 func patientEvent(s *fixture) string {
-	_, event, err := s.fake.Platform().EditPatient(s.patient(), model.PatientChange{LastName: new("Married")})
+	_, event, err := s.fake.Patients.Edit(s.patient(), model.PatientChange{LastName: new("Married")})
 	if err != nil {
 		s.t.Error(err)
 	}
@@ -20,7 +20,7 @@ var eventExercises = map[string]exercise{
 		scopes: []string{"patients:read"},
 	},
 	"events.list_clinic_keys": {request: func(s *fixture) request {
-		_, _ = s.fake.Platform().RevokeClinicKey(s.fake.ClinicKey()) // the list is not empty then
+		_, _ = s.fake.Clinics.RevokeKey(s.fake.ClinicKey()) // the list is not empty then
 		return request{}
 	}},
 	"events.list_patients": {request: func(s *fixture) request {
@@ -28,15 +28,15 @@ var eventExercises = map[string]exercise{
 		return request{}
 	}},
 	"events.list_treatment_plans": {request: func(s *fixture) request {
-		_, _, _ = s.fake.Platform().CreatePlan(s.patient(), model.NewPlan{}) // the list is not empty then
+		_, _, _ = s.fake.Plans.Create(s.patient(), model.NewPlan{}) // the list is not empty then
 		return request{}
 	}},
 	"events.list_orders": {request: func(s *fixture) request {
-		_, _, _ = s.fake.Platform().PlaceOrder(s.patient(), model.NewOrder{}) // the list is not empty then
+		_, _, _ = s.fake.Orders.Place(s.patient(), model.NewOrder{}) // the list is not empty then
 		return request{}
 	}},
 	"events.list_products": {request: func(s *fixture) request {
-		_, _, _ = s.fake.Platform().CreateProduct(model.NewProduct{}) // the list is not empty then
+		_, _, _ = s.fake.Products.Create(model.NewProduct{}) // the list is not empty then
 		return request{}
 	}},
 	"webhook_deliveries.list": {request: func(s *fixture) request {

@@ -178,10 +178,10 @@ func (s *fixture) first(operation string, path ...string) string {
 	return items[0].(map[string]any)["id"].(string)
 }
 
-func (s *fixture) patient() string      { return s.fake.Platform().Patients()[0].ID }
-func (s *fixture) practitioner() string { return s.fake.Platform().Practitioners()[0].ID }
-func (s *fixture) product() string      { return s.fake.Platform().Products()[0].ID }
-func (s *fixture) variant() string      { return s.fake.Platform().Products()[0].VariantIDs[0] }
+func (s *fixture) patient() string      { return s.fake.Patients.All()[0].ID }
+func (s *fixture) practitioner() string { return s.fake.Clinics.Practitioners()[0].ID }
+func (s *fixture) product() string      { return s.fake.Products.All()[0].ID }
+func (s *fixture) variant() string      { return s.fake.Products.All()[0].VariantIDs[0] }
 
 // newPlan is the body of a plan.
 func (s *fixture) newPlan(state any) map[string]any {

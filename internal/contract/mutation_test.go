@@ -115,7 +115,7 @@ func TestEveryMutationOfAnEventIsReported(t *testing.T) {
 					return // the contents of their data are not documented
 				}
 				s := start(t)
-				event, err := happens(s, s.fake.Platform())
+				event, err := happens(s, s.fake)
 				require.NoError(t, err)
 				s.mutated("events.get", s.send("events.get", request{path: []string{event.ID}, token: s.token}))
 			})

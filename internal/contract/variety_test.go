@@ -29,23 +29,23 @@ func linked(s *fixture) string {
 
 // unplanned lets a patient order without a plan, and get the money back.
 func unplanned(s *fixture) string {
-	order, _, err := s.fake.Platform().PlaceOrder(s.patient(), model.NewOrder{})
+	order, _, err := s.fake.Orders.Place(s.patient(), model.NewOrder{})
 	require.NoError(s.t, err)
-	_, err = s.fake.Platform().RefundOrder(order.ID, 0)
+	_, err = s.fake.Orders.Refund(order.ID, 0)
 	require.NoError(s.t, err)
 	return order.ID
 }
 
 // bare is a product without a description.
 func bare(s *fixture) string {
-	product, _, err := s.fake.Platform().CreateProduct(model.NewProduct{Variants: []model.NewVariant{{}, {Units: 120, Status: "vendor backorder"}}})
+	product, _, err := s.fake.Products.Create(model.NewProduct{Variants: []model.NewVariant{{}, {Units: 120, Status: "vendor backorder"}}})
 	require.NoError(s.t, err)
 	return product.ID
 }
 
 // outside is a plan that a practitioner wrote on the platform.
 func outside(s *fixture) string {
-	plan, _, err := s.fake.Platform().CreatePlan(s.patient(), model.NewPlan{Draft: true})
+	plan, _, err := s.fake.Plans.Create(s.patient(), model.NewPlan{Draft: true})
 	require.NoError(s.t, err)
 	return plan.ID
 }
@@ -103,7 +103,7 @@ var varieties = []variety{
 	{"beyond the last page", "patients.list", 200, func(*fixture) request { return request{query: query("page[number]", "99")} }},
 	{"between pages", "products.list", 200, func(*fixture) request { return request{query: query("page[number]", "2", "page[size]", "5")} }},
 	{"with custom dosage", "products.get", 200, func(s *fixture) request {
-		return request{path: []string{s.fake.Platform().Products()[2].ID}, query: query("practitioner_id", s.practitioner())}
+		return request{path: []string{s.fake.Products.All()[2].ID}, query: query("practitioner_id", s.practitioner())}
 	}},
 	{"shared ones", "protocols.list", 200, func(s *fixture) request {
 		return request{path: []string{s.practitioner()}, query: query("ownership_type", "all", "sort_by", "name")}
@@ -139,16 +139,16 @@ func TestTheWholeWorld(t *testing.T) {
 			} {
 				s.walk(list, single)
 			}
-			for _, patient := range s.fake.Platform().Patients() {
+			for _, patient := range s.fake.Patients.All() {
 				s.walk("treatment_plans.list", "treatment_plans.get", patient.ID)
 				s.walk("addresses.list", "", patient.ID)
 				s.walk("orders.list_for_patient", "", patient.ID)
 			}
-			for _, practitioner := range s.fake.Platform().Practitioners() {
+			for _, practitioner := range s.fake.Clinics.Practitioners() {
 				s.walk("protocols.list", "protocols.get", practitioner.ID)
 				s.walk("templates.list", "templates.get", practitioner.ID)
 			}
-			for _, product := range s.fake.Platform().Products() {
+			for _, product := range s.fake.Products.All() {
 				s.walk("products.similar", "", product.ID)
 				for _, variant := range product.VariantIDs {
 					s.accepted("variants.get", 200, s.send("variants.get", request{path: []string{variant}, token: s.token}))

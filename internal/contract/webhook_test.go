@@ -76,67 +76,67 @@ func (s *fixture) deliver(eventID string) {
 }
 
 // happening makes an event of a type.
-type happening func(s *fixture, p *dispensarytest.Platform) (model.Event, error)
+type happening func(s *fixture, p *dispensarytest.Server) (model.Event, error)
 
 // happenings make each event type, where one can happen in different ways in each.
 var happenings = map[string][]happening{
-	model.ClinicKeyActivated: {func(s *fixture, p *dispensarytest.Platform) (model.Event, error) {
-		if _, err := p.RevokeClinicKey(s.fake.ClinicKey()); err != nil {
+	model.ClinicKeyActivated: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
+		if _, err := p.Clinics.RevokeKey(s.fake.ClinicKey()); err != nil {
 			return model.Event{}, err
 		}
-		return p.ReactivateClinicKey(s.fake.ClinicKey())
+		return p.Clinics.ReactivateKey(s.fake.ClinicKey())
 	}},
-	model.ClinicKeyRevoked: {func(s *fixture, p *dispensarytest.Platform) (model.Event, error) {
-		return p.RevokeClinicKey(s.fake.ClinicKey())
+	model.ClinicKeyRevoked: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
+		return p.Clinics.RevokeKey(s.fake.ClinicKey())
 	}},
-	model.OrderPlaced: {func(s *fixture, p *dispensarytest.Platform) (model.Event, error) {
-		_, event, err := p.PlaceOrder(s.patient(), model.NewOrder{PlanIDs: []string{s.plan("active")}})
+	model.OrderPlaced: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
+		_, event, err := p.Orders.Place(s.patient(), model.NewOrder{PlanIDs: []string{s.plan("active")}})
 		return event, err
-	}, func(s *fixture, p *dispensarytest.Platform) (model.Event, error) {
-		_, event, err := p.PlaceOrder(s.patient(), model.NewOrder{})
-		return event, err
-	}},
-	model.PatientCreated: {func(_ *fixture, p *dispensarytest.Platform) (model.Event, error) {
-		_, event, err := p.RegisterPatient(model.NewPatient{})
+	}, func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
+		_, event, err := p.Orders.Place(s.patient(), model.NewOrder{})
 		return event, err
 	}},
-	model.PatientUpdated: {func(s *fixture, p *dispensarytest.Platform) (model.Event, error) {
-		_, event, err := p.EditPatient(s.patient(), model.PatientChange{MobileNumber: new(""), TextNotification: new(true)})
+	model.PatientCreated: {func(_ *fixture, p *dispensarytest.Server) (model.Event, error) {
+		_, event, err := p.Patients.Register(model.NewPatient{})
 		return event, err
 	}},
-	model.ProductCreated: {func(_ *fixture, p *dispensarytest.Platform) (model.Event, error) {
-		_, event, err := p.CreateProduct(model.NewProduct{})
+	model.PatientUpdated: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
+		_, event, err := p.Patients.Edit(s.patient(), model.PatientChange{MobileNumber: new(""), TextNotification: new(true)})
 		return event, err
 	}},
-	model.ProductDescriptionUpdated: {func(s *fixture, p *dispensarytest.Platform) (model.Event, error) {
-		_, event, err := p.DescribeProduct(s.product(), "<p>Better than ever.</p>")
+	model.ProductCreated: {func(_ *fixture, p *dispensarytest.Server) (model.Event, error) {
+		_, event, err := p.Products.Create(model.NewProduct{})
 		return event, err
 	}},
-	model.ProductUpdated: {func(s *fixture, p *dispensarytest.Platform) (model.Event, error) {
-		_, event, err := p.UpdateProduct(s.product(), model.ProductChange{Name: new("Renamed")})
-		return event, err
-	}, func(s *fixture, p *dispensarytest.Platform) (model.Event, error) {
-		_, event, err := p.UpdateVariant(s.variant(), model.VariantChange{Status: new("vendor backorder")})
+	model.ProductDescriptionUpdated: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
+		_, event, err := p.Products.Describe(s.product(), "<p>Better than ever.</p>")
 		return event, err
 	}},
-	model.TreatmentPlanCreated: {func(s *fixture, p *dispensarytest.Platform) (model.Event, error) {
-		_, event, err := p.CreatePlan(s.patient(), model.NewPlan{PersonalMessage: "Rest."})
+	model.ProductUpdated: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
+		_, event, err := p.Products.Update(s.product(), model.ProductChange{Name: new("Renamed")})
 		return event, err
-	}, func(s *fixture, p *dispensarytest.Platform) (model.Event, error) {
-		_, event, err := p.ActivatePlan(s.plan("draft"))
+	}, func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
+		_, event, err := p.Products.UpdateVariant(s.variant(), model.VariantChange{Status: new("vendor backorder")})
 		return event, err
 	}},
-	model.TreatmentPlanRecommendation: {func(s *fixture, p *dispensarytest.Platform) (model.Event, error) {
-		_, event, err := p.UpdateRecommendation(s.plan("draft"), model.Recommendation{
+	model.TreatmentPlanCreated: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
+		_, event, err := p.Plans.Create(s.patient(), model.NewPlan{PersonalMessage: "Rest."})
+		return event, err
+	}, func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
+		_, event, err := p.Plans.Activate(s.plan("draft"))
+		return event, err
+	}},
+	model.TreatmentPlanRecommendation: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
+		_, event, err := p.Plans.UpdateRecommendation(s.plan("draft"), model.Recommendation{
 			VariantID: s.variant(), UnitsToPurchase: 3, Dosage: &model.Dosage{Amount: "1/2", Format: "tablet"},
 		})
 		return event, err
 	}},
-	model.TreatmentPlanUpdated: {func(s *fixture, p *dispensarytest.Platform) (model.Event, error) {
-		_, event, err := p.UpdatePlan(s.plan("active"), model.PlanChange{PersonalMessage: new("")})
+	model.TreatmentPlanUpdated: {func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
+		_, event, err := p.Plans.Update(s.plan("active"), model.PlanChange{PersonalMessage: new("")})
 		return event, err
-	}, func(s *fixture, p *dispensarytest.Platform) (model.Event, error) {
-		_, event, err := p.CancelPlan(s.plan("active"))
+	}, func(s *fixture, p *dispensarytest.Server) (model.Event, error) {
+		_, event, err := p.Plans.Cancel(s.plan("active"))
 		return event, err
 	}},
 }
@@ -151,7 +151,7 @@ func TestEveryEventType(t *testing.T) {
 				t.Parallel()
 				s := start(t)
 				receiver := s.listen()
-				event, err := happens(s, s.fake.Platform())
+				event, err := happens(s, s.fake)
 				require.NoError(t, err)
 				require.Equal(t, eventType, event.Type)
 				s.deliver(event.ID)

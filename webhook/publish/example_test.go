@@ -78,7 +78,7 @@ func Example() {
 	if err := platform.RegisterWebhookHandler(handler); err != nil {
 		log.Fatal(err)
 	}
-	if _, _, err := platform.Platform().PlaceOrder(platform.Platform().Patients()[0].ID, model.NewOrder{}); err != nil {
+	if _, _, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.NewOrder{}); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println("handled", <-handled)

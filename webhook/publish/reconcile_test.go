@@ -36,7 +36,7 @@ func newMissedFixture(t *testing.T) *missedFixture {
 func (f *missedFixture) happen(t *testing.T, n int) (ids []string) {
 	t.Helper()
 	for range n {
-		_, event, err := f.platform.Platform().PlaceOrder(f.platform.Platform().Patients()[0].ID, model.NewOrder{})
+		_, event, err := f.platform.Orders.Place(f.platform.Patients.All()[0].ID, model.NewOrder{})
 		require.NoError(t, err)
 		key := webhook.Key{Environment: f.platform.Site().Environment, EventID: event.ID, IntegrationID: f.integration(t)}
 		ids = append(ids, key.String())

@@ -74,7 +74,7 @@ func TestRecoveredEventsAreThoseOfWebhooks(t *testing.T) {
 	report := s.reconcile(t, func(c *reconcile.Config) { c.Name = "another" })
 	assert.Len(t, report.Recovered, 5)
 	s.finish(t, keys...)
-	for _, e := range s.platform.Platform().Events() {
+	for _, e := range s.platform.Events() {
 		for _, key := range s.keys(e) {
 			got := s.bodies[key]
 			assert.Equal(t, e.ID, got.ID)

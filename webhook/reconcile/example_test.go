@@ -21,8 +21,8 @@ func ExampleReconciler_Run() {
 		log.Fatal(err)
 	}
 	defer func() { _ = platform.Close() }()
-	patient := platform.Platform().Patients()[0]
-	if _, _, err := platform.Platform().PlaceOrder(patient.ID, model.NewOrder{}); err != nil {
+	patient := platform.Patients.All()[0]
+	if _, _, err := platform.Orders.Place(patient.ID, model.NewOrder{}); err != nil {
 		log.Fatal(err)
 	}
 

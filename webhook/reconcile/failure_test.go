@@ -159,7 +159,7 @@ func TestReconcilerPassesOverWhatCannotBeRead(t *testing.T) {
 	}
 	assert.Equal(t, keys[3:4], s.reconcile(t, nil).Recovered)
 
-	_, _, err = s.platform.Platform().PlaceOrder(s.platform.Platform().Patients()[0].ID, model.NewOrder{})
+	_, _, err = s.platform.Orders.Place(s.platform.Patients.All()[0].ID, model.NewOrder{})
 	require.NoError(t, err)
 	s.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: "events.get", Times: 1})
 	_, err = s.reconciler(t, nil).Run(t.Context())
@@ -177,7 +177,7 @@ func TestReconcilerPassesOverWhatCannotBeRead(t *testing.T) {
 func (s *fixture) orders(t *testing.T, n int) (keys []webhook.Key) {
 	t.Helper()
 	for range n {
-		_, e, err := s.platform.Platform().PlaceOrder(s.platform.Platform().Patients()[0].ID, model.NewOrder{})
+		_, e, err := s.platform.Orders.Place(s.platform.Patients.All()[0].ID, model.NewOrder{})
 		require.NoError(t, err)
 		keys = append(keys, s.keys(e)...)
 		s.clock.Advance(2 * time.Hour)

@@ -174,23 +174,23 @@ func (s *fixture) reconcile(t *testing.T, change func(*reconcile.Config)) reconc
 // keys of their events. The clock moves by a second with each.
 func (s *fixture) happen(t *testing.T, n int) (keys []webhook.Key) {
 	t.Helper()
-	p := s.platform.Platform()
-	patient, product := p.Patients()[0], p.Products()[0]
+	p := s.platform
+	patient, product := p.Patients.All()[0], p.Products.All()[0]
 	for range n {
 		s.happened++
 		var e model.Event
 		var err error
 		switch s.happened % 5 {
 		case 0:
-			_, e, err = p.RegisterPatient(model.NewPatient{})
+			_, e, err = p.Patients.Register(model.NewPatient{})
 		case 1:
-			_, e, err = p.EditPatient(patient.ID, model.PatientChange{FirstName: new(fmt.Sprint("Canary", s.happened))})
+			_, e, err = p.Patients.Edit(patient.ID, model.PatientChange{FirstName: new(fmt.Sprint("Canary", s.happened))})
 		case 2:
-			_, e, err = p.CreatePlan(patient.ID, model.NewPlan{})
+			_, e, err = p.Plans.Create(patient.ID, model.NewPlan{})
 		case 3:
-			_, e, err = p.PlaceOrder(patient.ID, model.NewOrder{})
+			_, e, err = p.Orders.Place(patient.ID, model.NewOrder{})
 		default:
-			_, e, err = p.DescribeProduct(product.ID, fmt.Sprint("<p>News ", s.happened, "</p>"))
+			_, e, err = p.Products.Describe(product.ID, fmt.Sprint("<p>News ", s.happened, "</p>"))
 		}
 		require.NoError(t, err)
 		keys = append(keys, s.keys(e)...)
@@ -233,7 +233,7 @@ func (s *fixture) switchOn(t *testing.T) {
 // of it is acknowledged and was known.
 func (s *fixture) sendLate(t *testing.T) {
 	t.Helper()
-	for _, e := range s.platform.Platform().Events() {
+	for _, e := range s.platform.Events() {
 		for _, key := range s.keys(e) {
 			body, err := json.Marshal(map[string]any{"event": map[string]any{
 				"id": e.ID, "type": e.Type, "created_at": e.CreatedAt, "clinic_id": e.ClinicID, "data": e.Data, "integration_id": key.IntegrationID,

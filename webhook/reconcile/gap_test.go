@@ -26,7 +26,7 @@ func TestReconcilerReportsWhatIsGone(t *testing.T) {
 	report := s.reconcile(t, nil)
 	assert.Equal(t, slices.Delete(slices.Clone(keys), 2, 3), report.Recovered)
 	require.Len(t, report.Gaps, 1)
-	gap, gone := report.Gaps[0], s.platform.Platform().Events()[2]
+	gap, gone := report.Gaps[0], s.platform.Events()[2]
 	assert.Equal(t, gone.ID, gap.EventID)
 	assert.Equal(t, gone.Type, string(gap.Type))
 	assert.Equal(t, reconcile.Orders, gap.Group)

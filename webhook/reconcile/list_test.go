@@ -37,7 +37,7 @@ func TestReconcilerUnderEveryReading(t *testing.T) {
 		assert.Empty(t, s.reconcile(t, keyed).Recovered)
 		s.readOnce(t)
 		var keys []webhook.Key
-		for _, e := range s.platform.Platform().Events() {
+		for _, e := range s.platform.Events() {
 			if e.ClinicID == s.clinic || e.ClinicID == "" {
 				keys = append(keys, s.keys(e)...)
 			}
@@ -77,13 +77,13 @@ func TestReconcilerWalksAMovingList(t *testing.T) {
 	s.clock.Advance(2 * time.Hour)
 	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
 	keys := s.happen(t, 750)
-	patient := s.platform.Platform().Patients()[0]
+	patient := s.platform.Patients.All()[0]
 	during := 0
 	report := s.reconcile(t, func(c *reconcile.Config) {
 		c.Events = s.rewriting(func(r *http.Request, _ map[string]any) {
 			if strings.HasSuffix(r.URL.Path, "/events/orders") {
 				for range 7 {
-					_, _, err := s.platform.Platform().PlaceOrder(patient.ID, model.NewOrder{})
+					_, _, err := s.platform.Orders.Place(patient.ID, model.NewOrder{})
 					assert.NoError(t, err)
 					during++
 				}

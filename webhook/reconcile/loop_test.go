@@ -127,13 +127,13 @@ func TestRunAfterOutage(t *testing.T) {
 		require.Len(t, kept.all(), 1)
 
 		s.broken.Store(true)
-		patient := s.platform.Platform().Patients()[0].ID
-		_, missed, err := s.platform.Platform().PlaceOrder(patient, model.NewOrder{})
+		patient := s.platform.Patients.All()[0].ID
+		_, missed, err := s.platform.Orders.Place(patient, model.NewOrder{})
 		require.NoError(t, err)
 		time.Sleep(37 * time.Minute) // three attempts
 		require.Len(t, kept.all(), 1, "an outage that goes on is no reason")
 		s.broken.Store(false)
-		_, e, err := s.platform.Platform().PlaceOrder(patient, model.NewOrder{})
+		_, e, err := s.platform.Orders.Place(patient, model.NewOrder{})
 		require.NoError(t, err)
 		require.NoError(t, s.platform.WaitDelivered(t.Context(), e.ID))
 		runs := kept.all()

@@ -89,7 +89,7 @@ func TestReconcilerLeaksNothing(t *testing.T) {
 	}
 	assert.NotContains(t, text, "Canary")
 	assert.NotContains(t, text, "neither 200 nor 201", "the platform's words")
-	for _, patient := range s.platform.Platform().Patients() {
+	for _, patient := range s.platform.Patients.All() {
 		assert.NotContains(t, text, patient.Email)
 		assert.NotContains(t, text, patient.LastName)
 	}

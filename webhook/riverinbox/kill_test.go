@@ -213,13 +213,13 @@ func (k *killTest) edit(t *testing.T, patients []string) []string {
 	t.Helper()
 	name := receivertest.Canary
 	if len(patients) < 100 {
-		patient, event, err := k.platform.Platform().RegisterPatient(model.NewPatient{FirstName: receivertest.Canary})
+		patient, event, err := k.platform.Patients.Register(model.NewPatient{FirstName: receivertest.Canary})
 		require.NoError(t, err)
 		k.expect(t, event)
 		return append(patients, patient.ID)
 	}
 	name += strconv.Itoa(len(k.keys)) // a change, and as secret
-	_, event, err := k.platform.Platform().EditPatient(patients[len(k.keys)%len(patients)], model.PatientChange{FirstName: &name})
+	_, event, err := k.platform.Patients.Edit(patients[len(k.keys)%len(patients)], model.PatientChange{FirstName: &name})
 	require.NoError(t, err)
 	k.expect(t, event)
 	return patients

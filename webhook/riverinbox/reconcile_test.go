@@ -23,7 +23,7 @@ func TestPeriodicReconcile(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	platform := dispensarytest.New(t)
-	_, missed, err := platform.Platform().PlaceOrder(platform.Platform().Patients()[0].ID, model.NewOrder{})
+	_, missed, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.NewOrder{})
 	require.NoError(t, err)
 	handled := make(chan string, 10)
 	config := d.config(t, func(_ context.Context, e events.Event) error {

@@ -72,7 +72,7 @@ func (p *People) SavePlan(planID string, e PlanEdit) (model.Event, error) {
 }
 
 // SendPlan lets the practitioner of a draft save it and send it to its patient at
-// once: the event of [dispensarytest.Platform.ActivatePlan], with the plan as it was sent.
+// once: the event of [dispensarytest.Plans], with the plan as it was sent.
 func (p *People) SendPlan(planID string, e PlanEdit) (model.Event, error) {
 	_, event, err := p.changePlan("ActivatePlan", planID, p.Behaviors.Get().OnActivation(), []string{model.StateDraft}, func(w *store.World, row *model.Plan) error {
 		if err := e.apply(w, row); err != nil {

@@ -7,7 +7,7 @@ import (
 )
 
 // Overview returns so many rows of each kind at most. It takes as long in a large
-// world as in a small one, which is what it is for: [dispensarytest.Platform.Orders] copies all.
+// world as in a small one, which is what it is for: [dispensarytest.Orders] copies all.
 func (p *People) Overview(latest int) model.Overview {
 	p.Store.RLock()
 	defer p.Store.RUnlock()

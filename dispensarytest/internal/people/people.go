@@ -17,13 +17,8 @@ import (
 // access, the catalog changes. What they do makes events, as on the real
 // platform; what the integrator does through the API never does.
 //
-// Every action returns its event, so that a test can wait for it:
-//
-//	order, event, err := fake.Platform().PlaceOrder(patient.ID, model.NewOrder{})
-//	err = fake.WaitDelivered(ctx, event.ID)
-//
-// Actions fail with an [*model.ActionError] and change nothing then. The events of an
-// action that makes none have no ID.
+// Every action returns its event. Actions fail with an [*model.ActionError] and change
+// nothing then. The events of an action that makes none have no ID.
 type People struct {
 	Store      *store.Store
 	Clock      *clock.Clock

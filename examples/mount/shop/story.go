@@ -96,7 +96,7 @@ func order(ctx context.Context, out io.Writer, platform *dispensarytest.Server, 
 	if err := platform.RegisterWebhook(address, model.OrderPlaced); err != nil {
 		return err
 	}
-	placed, event, err := platform.Platform().PlaceOrder(platform.Platform().Patients()[0].ID, model.NewOrder{})
+	placed, event, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.NewOrder{})
 	if err != nil {
 		return err
 	}

@@ -91,12 +91,12 @@ func TestTheAudit(t *testing.T) {
 func (s *fixture) fill() {
 	s.t.Helper()
 	s.status.Store(http.StatusInternalServerError)
-	p := s.fake.Platform()
-	client, patient := s.client(), p.Patients()[0].ID
+	p := s.fake
+	client, patient := s.client(), p.Patients.All()[0].ID
 	require.NoError(s.t, s.fake.ExpireToken(s.fake.IssueToken(s.fake.Users()[1]).AccessToken))
-	_, _, err := p.CreatePlan(patient, model.NewPlan{Draft: true})
+	_, _, err := p.Plans.Create(patient, model.NewPlan{Draft: true})
 	require.NoError(s.t, err)
-	_, _, err = p.PlaceOrder(patient, model.NewOrder{})
+	_, _, err = p.Orders.Place(patient, model.NewOrder{})
 	require.NoError(s.t, err)
 	s.attempted(1)
 	_, err = client.Clinic.Patients.Get(s.t.Context(), patient)
@@ -166,13 +166,13 @@ func TestAllPagesOfThePlatform(t *testing.T) {
 	t.Parallel()
 	s, b := newFixture(t), open(t)
 	origin := strings.TrimSuffix(s.fake.BaseURL(), "/api")
-	p := s.fake.Platform()
-	plan := p.Plans()[0]
+	p := s.fake
+	plan := p.Plans.All()[0]
 	_, err := s.client().TreatmentPlans.InOfficeCheckout(t.Context(), plan.ID)
 	require.NoError(t, err)
-	cancelled, _, err := p.CreatePlan(p.Patients()[1].ID, model.NewPlan{PersonalMessage: "Hello"})
+	cancelled, _, err := p.Plans.Create(p.Patients.All()[1].ID, model.NewPlan{PersonalMessage: "Hello"})
 	require.NoError(t, err)
-	_, _, err = p.CancelPlan(cancelled.ID)
+	_, _, err = p.Plans.Cancel(cancelled.ID)
 	require.NoError(t, err)
 
 	b.visit(s.authorize())

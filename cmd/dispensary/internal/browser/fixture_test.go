@@ -71,7 +71,7 @@ func (s *fixture) client() *dispensary.Client { return s.fake.Client(s.fake.User
 
 // kinds are the types of the events there were.
 func (s *fixture) kinds() (kinds []string) {
-	for _, e := range s.fake.Platform().Events() {
+	for _, e := range s.fake.Events() {
 		kinds = append(kinds, e.Type)
 	}
 	return kinds

@@ -15,13 +15,13 @@ import (
 // full is a platform with much to show, and with long names.
 func (s *fixture) full() {
 	s.t.Helper()
-	p := s.fake.Platform()
-	_, _, err := p.RegisterPatient(model.NewPatient{
+	p := s.fake
+	_, _, err := p.Patients.Register(model.NewPatient{
 		FirstName: "Maximiliane-Alexandra-Theodora", LastName: strings.Repeat("von und zu Hohenstein-Wallerstein ", 3), Email: "maximiliane.alexandra@example.org",
 	})
 	require.NoError(s.t, err)
 	for range 3 {
-		_, _, err := p.PlaceOrder(p.Patients()[0].ID, model.NewOrder{})
+		_, _, err := p.Orders.Place(p.Patients.All()[0].ID, model.NewOrder{})
 		require.NoError(s.t, err)
 	}
 	s.attempted(4)

@@ -28,7 +28,7 @@ func TestPagesFollow(t *testing.T) {
 	require.Contains(t, state(), "true,Retry now")
 	before := state()
 
-	product, _, err := s.fake.Platform().CreateProduct(model.NewProduct{Name: "Magnesium"})
+	product, _, err := s.fake.Products.Create(model.NewProduct{Name: "Magnesium"})
 	require.NoError(t, err)
 	b.sees("product.created")
 	s.fake.Clock().Advance(10 * time.Second)

@@ -16,7 +16,7 @@ func TestAPlanIsFinishedBehindADynamicLink(t *testing.T) {
 	t.Parallel()
 	twice(t, func(s *fixture, b *tab) {
 		link, err := s.client().TreatmentPlans.DynamicLinks.Create(b.t.Context(), treatmentplans.NewDynamicLink{
-			PractitionerID: s.fake.Platform().Practitioners()[0].ID, Patient: &treatmentplans.LinkPatient{Email: "new.patient@example.org"},
+			PractitionerID: s.fake.Clinics.Practitioners()[0].ID, Patient: &treatmentplans.LinkPatient{Email: "new.patient@example.org"},
 		})
 		require.NoError(b.t, err)
 		b.visit(link.RedirectURL)
@@ -32,7 +32,7 @@ func TestAPlanIsFinishedBehindADynamicLink(t *testing.T) {
 		b.fill("message", "Sleep well")
 		b.press("Send to the patient")
 		b.sees("The plan was sent to the patient.")
-		plan, known := s.fake.Platform().Plan(link.TreatmentPlan.ID)
+		plan, known := s.fake.Plans.Get(link.TreatmentPlan.ID)
 		require.True(b.t, known)
 		assert.Equal(b.t, model.StateActive, plan.State)
 		assert.Equal(b.t, "Sleep well", plan.PersonalMessage)
@@ -46,17 +46,17 @@ func TestAPlanIsFinishedBehindADynamicLink(t *testing.T) {
 func TestAnInOfficeCheckout(t *testing.T) {
 	t.Parallel()
 	twice(t, func(s *fixture, b *tab) {
-		plan := s.fake.Platform().Plans()[0]
+		plan := s.fake.Plans.All()[0]
 		checkout, err := s.client().TreatmentPlans.InOfficeCheckout(b.t.Context(), plan.ID)
 		require.NoError(b.t, err)
-		orders := len(s.fake.Platform().Orders())
+		orders := len(s.fake.Orders.All())
 		b.visit(checkout.URL)
 		b.sees("In-office checkout", "Total")
 		b.fill("quantity.0", "3")
 		b.press("Update the total")
 		b.press("Place the order")
 		b.sees("was placed.")
-		placed := s.fake.Platform().Orders()[orders:]
+		placed := s.fake.Orders.All()[orders:]
 		require.Len(b.t, placed, 1)
 		assert.Equal(b.t, 3, placed[0].Lines[0].Quantity)
 		assert.Equal(b.t, []string{model.OrderPlaced}, s.kinds())
@@ -67,12 +67,12 @@ func TestAnInOfficeCheckout(t *testing.T) {
 func TestAPlanOfAProductWithALongName(t *testing.T) {
 	t.Parallel()
 	s, b := newFixture(t, dispensarytest.WithRegion(model.Canada)), open(t)
-	p := s.fake.Platform()
-	product, _, err := p.CreateProduct(model.NewProduct{
+	p := s.fake
+	product, _, err := p.Products.Create(model.NewProduct{
 		Name: "Magnesium bisglycinate with vitamin B6 and " + strings.Repeat("Donaudampfschifffahrt", 5) + " of the very first harvest of the year",
 	})
 	require.NoError(t, err)
-	plan, _, err := p.CreatePlan(p.Patients()[0].ID, model.NewPlan{
+	plan, _, err := p.Plans.Create(p.Patients.All()[0].ID, model.NewPlan{
 		Recommendations: []model.Recommendation{{VariantID: product.VariantIDs[0], UnitsToPurchase: 1}},
 	})
 	require.NoError(t, err)

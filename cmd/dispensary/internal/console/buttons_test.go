@@ -23,10 +23,10 @@ import (
 func TestButtons(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
-	p := d.fake.Platform()
+	p := d.fake
 	page := d.press("world", "Order")
 	assert.Contains(t, page, `<p role="status"><b>Done.</b>`)
-	assert.Contains(t, page, "/control/patients/"+p.Orders()[len(p.Orders())-1].PatientID+"/orders")
+	assert.Contains(t, page, "/control/patients/"+p.Orders.All()[len(p.Orders.All())-1].PatientID+"/orders")
 	assert.Equal(t, model.OrderPlaced, p.Events()[0].Type)
 
 	d.press("world", "Register a patient")
@@ -94,9 +94,9 @@ func TestAFileIsUploaded(t *testing.T) {
 	}
 	assert.Equal(t, http.StatusUnprocessableEntity, upload("file", []byte("{}")))
 	assert.Equal(t, http.StatusNotFound, upload("another", saved.Bytes()))
-	assert.Len(t, d.fake.Platform().Events(), 1)
+	assert.Len(t, d.fake.Events(), 1)
 	assert.Equal(t, http.StatusOK, upload("file", saved.Bytes()))
-	assert.Empty(t, d.fake.Platform().Events())
+	assert.Empty(t, d.fake.Events())
 }
 
 // What is done redirects, so that reloading does not do it again; what is refused
@@ -145,13 +145,13 @@ func TestOutcomesAreForgotten(t *testing.T) {
 func TestFormsOfferChoices(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
-	patient := d.fake.Platform().Patients()[0]
+	patient := d.fake.Patients.All()[0]
 	d.sees("actions/platform.place_order", `list="patient_id-choices"`, `<option value="`+patient.ID+`">Jane Doe</option>`)
 	d.sees("actions/faults.set?body.effect=delivery_lost", `<option value="drop_after_commit">`, `<option value="order.placed">`)
 	d.sees("actions/platform.register_patient", `<select id="body.gender"`, `<option value="x">X</option>`, `name="body.date_of_birth" value="" autocomplete="off" type="date"`)
 	d.sees("actions/platform.create_plan", "as JSON, such as [{&#34;variant_id&#34;")
-	plan := d.fake.Platform().Plans()[0]
-	of, known := d.fake.Platform().Patient(plan.PatientID)
+	plan := d.fake.Plans.All()[0]
+	of, known := d.fake.Patients.Get(plan.PatientID)
 	require.True(t, known)
 	d.sees("actions/platform.cancel_plan", `<option value="`+plan.ID+`">`+plan.State+", "+nameOf(of)+", "+plan.CreatedAt.UTC().Format(time.DateOnly)+"</option>")
 	d.sees("actions/platform.refund_order", ", Jane Doe, 20")
@@ -160,8 +160,8 @@ func TestFormsOfferChoices(t *testing.T) {
 	d.sees("actions/tokens.issue", `<option value="`+d.fake.Users()[0].Email+`">`)
 	d.sees("actions/behaviors.set", `<option value="probe">`)
 	for field, ids := range map[string]string{
-		"key": d.fake.ClinicKey(), "order_id": d.fake.Platform().Orders()[0].ID, "plan_id": d.fake.Platform().Plans()[0].ID,
-		"variant_id": d.fake.Platform().Products()[0].VariantIDs[0], "practitioner_id": d.fake.Platform().Practitioners()[0].ID, "product_id": d.fake.Platform().Products()[0].ID,
+		"key": d.fake.ClinicKey(), "order_id": d.fake.Orders.All()[0].ID, "plan_id": d.fake.Plans.All()[0].ID,
+		"variant_id": d.fake.Products.All()[0].VariantIDs[0], "practitioner_id": d.fake.Clinics.Practitioners()[0].ID, "product_id": d.fake.Products.All()[0].ID,
 	} {
 		var values []string
 		for _, c := range New(d.fake, control.New(d.fake, control.Options{})).choices(field) {

@@ -46,9 +46,9 @@ func (h *Handler) knownWords(field string) []choice {
 }
 
 func (h *Handler) knownIDs(field string) []choice {
-	world := h.fake.Platform()
+	world := h.fake
 	patient := func(id string) string {
-		p, _ := world.Patient(id)
+		p, _ := world.Patients.Get(id)
 		return or(nameOf(p), "no patient")
 	}
 	switch field {
@@ -63,7 +63,7 @@ func (h *Handler) knownIDs(field string) []choice {
 			return p.ID, p.State + ", " + patient(p.PatientID) + ", " + day(p.CreatedAt)
 		})
 	case "practitioner_id":
-		return offer(newest(world.Practitioners()), func(p model.Practitioner) (string, string) { return p.ID, p.FirstName + " " + p.LastName })
+		return offer(newest(world.Clinics.Practitioners()), func(p model.Practitioner) (string, string) { return p.ID, p.FirstName + " " + p.LastName })
 	case "variant_id":
 		var all []choice
 		for _, p := range world.Overview(latest).Products {

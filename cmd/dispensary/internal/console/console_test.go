@@ -109,10 +109,10 @@ func (d *fixture) fill() {
 	})))
 	token := d.fake.IssueToken(model.User{})
 	require.NoError(d.t, d.fake.ExpireToken(d.fake.IssueToken(model.User{}).AccessToken))
-	patient := d.fake.Platform().Patients()[0].ID
-	_, _, err := d.fake.Platform().CreatePlan(patient, model.NewPlan{Draft: true})
+	patient := d.fake.Patients.All()[0].ID
+	_, _, err := d.fake.Plans.Create(patient, model.NewPlan{Draft: true})
 	require.NoError(d.t, err)
-	_, _, err = d.fake.Platform().PlaceOrder(patient, model.NewOrder{})
+	_, _, err = d.fake.Orders.Place(patient, model.NewOrder{})
 	require.NoError(d.t, err)
 	d.fake.Clock().Advance(0)
 	request, err := http.NewRequestWithContext(d.t.Context(), "GET", d.fake.BaseURL()+"/clinic?pages=it's", nil)
@@ -180,23 +180,23 @@ func TestVerifyByHand(t *testing.T) {
 func TestActionsShowTheCall(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
-	patient := d.fake.Platform().Patients()[0].ID
+	patient := d.fake.Patients.All()[0].ID
 	d.sees("actions/platform.place_order?patient_id="+patient, `value="`+patient+`"`,
 		html.EscapeString("curl --json '{}' 'http://127.0.0.1:8081/control/patients/"+patient+"/orders'"))
 	page := d.do("platform.place_order", 200, "patient_id", patient)
 	assert.Contains(t, page, "Done.")
 	assert.Contains(t, page, "order.placed")
-	assert.Len(t, d.fake.Platform().Events(), 1)
+	assert.Len(t, d.fake.Events(), 1)
 
-	variant := d.fake.Platform().Products()[0].VariantIDs[0]
+	variant := d.fake.Products.All()[0].VariantIDs[0]
 	d.do("platform.place_order", 200, "patient_id", patient, "body.lines", `[{"variant_id":"`+variant+`","quantity":3}]`)
-	orders := d.fake.Platform().Orders()
+	orders := d.fake.Orders.All()
 	assert.Equal(t, []model.Line{{VariantID: variant, Quantity: 3}}, orders[len(orders)-1].Lines)
 	assert.Contains(t, d.do("platform.place_order", 422, "patient_id", patient, "body.lines", "three"), "lines is not a list")
 	assert.Contains(t, d.do("platform.place_order", 404, "patient_id", "nobody"), "Refused with status 404")
 
 	d.do("platform.edit_patient", 200, "patient_id", patient, "body.gender", "x", "body.text_notification", "true")
-	changed, _ := d.fake.Platform().Patient(patient)
+	changed, _ := d.fake.Patients.Get(patient)
 	assert.Equal(t, "x", changed.Gender)
 	d.do("application.extend_scopes", 200, "body.scopes", "patients:read, clinic:read")
 	d.do("platform.refund_order", 200, "order_id", orders[len(orders)-1].ID, "body.amount", "1.00")

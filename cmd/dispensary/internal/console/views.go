@@ -45,13 +45,13 @@ func (h *Handler) world(url.Values) any {
 		Latest        int               // rows of each table at most
 		Names         map[string]string // of the patients that the tables name
 	}
-	p := h.fake.Platform()
+	p := h.fake
 	v := view{
-		Overview: p.Overview(latest), Clinics: p.Clinics(), Practitioners: newest(p.Practitioners()), Keys: h.fake.ClinicKeys(),
+		Overview: p.Overview(latest), Clinics: p.Clinics.All(), Practitioners: newest(p.Clinics.Practitioners()), Keys: h.fake.ClinicKeys(),
 		Origin: strings.TrimSuffix(h.fake.BaseURL(), "/api"), Latest: latest, Currency: h.fake.Region().Currency(), Names: make(map[string]string),
 	}
 	name := func(id string) {
-		if patient, known := p.Patient(id); known {
+		if patient, known := p.Patients.Get(id); known {
 			v.Names[id] = nameOf(patient)
 		}
 	}
@@ -81,7 +81,7 @@ func (h *Handler) events(query url.Values) any {
 		Events []row
 	}
 	v := view{Filter: filterOf(query)}
-	for _, e := range filtered(&v.Filter, h.fake.Platform().Events(), func(e model.Event) (state, text string) {
+	for _, e := range filtered(&v.Filter, h.fake.Events(), func(e model.Event) (state, text string) {
 		return e.Type, strings.Join([]string{e.Type, e.ID, skipped[e.ID], string(e.Data)}, "\n")
 	}) {
 		v.Events = append(v.Events, row{e, skipped[e.ID]})

@@ -30,7 +30,7 @@ func TestListsArePaged(t *testing.T) {
 			}
 			after = next
 		}
-		patients := r.fake.Platform().Patients()
+		patients := r.fake.Patients.All()
 		require.Len(t, ids, len(patients))
 		for n, p := range patients {
 			if way == "DESC" {
@@ -41,7 +41,7 @@ func TestListsArePaged(t *testing.T) {
 	}
 	r.refused("GET", "/patients?order_by=up", "", 422, "ASC or DESC")
 	r.refused("GET", "/patients?after=x", "", 404, "no row x")
-	patient := r.fake.Platform().Patients()[3]
+	patient := r.fake.Patients.All()[3]
 	assert.Len(t, r.ok("GET", "/patients?email="+patient.Email, "", "patients"), 1)
 }
 
@@ -50,7 +50,7 @@ func TestNoPageIsLarge(t *testing.T) {
 	r := newFixture(t, frozen())
 	r.receiver()
 	for n := range 120 {
-		r.ok("PUT", "/products/"+r.fake.Platform().Products()[n%44].ID+"/description", fmt.Sprintf(`{"description_html":"%01000d"}`, n))
+		r.ok("PUT", "/products/"+r.fake.Products.All()[n%44].ID+"/description", fmt.Sprintf(`{"description_html":"%01000d"}`, n))
 	}
 	r.ok("POST", "/clock/advance", `{"by":"0s"}`)
 	for _, path := range []string{"/events", "/deliveries", "/products", "/journal"} {

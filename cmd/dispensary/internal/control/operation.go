@@ -85,8 +85,6 @@ type call struct {
 	query   url.Values
 }
 
-func (c *call) platform() *dispensarytest.Platform { return c.fake.Platform() }
-
 // userLike finds a user who can sign in, by id or e-mail address; "" means the first
 // practitioner.
 func (c *call) userLike(name string) (model.User, error) {

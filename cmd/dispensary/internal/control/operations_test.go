@@ -187,13 +187,13 @@ func TestBehaviors(t *testing.T) {
 func TestReset(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, frozen())
-	before := len(r.fake.Platform().Patients())
+	before := len(r.fake.Patients.All())
 	r.receiver()
 	r.ok("POST", "/patients", "")
 	r.ok("POST", "/faults", `{"effect":"drop_after_commit"}`)
 	r.ok("POST", "/clock/advance", `{"by":"1h"}`)
 	r.ok("POST", "/reset", "")
-	assert.Len(t, r.fake.Platform().Patients(), before)
+	assert.Len(t, r.fake.Patients.All(), before)
 	for _, list := range []string{"events", "deliveries", "skips", "credentials", "faults"} {
 		assert.Empty(t, r.ok("GET", "/"+list, "", list), list)
 	}

@@ -86,7 +86,7 @@ func (r *fixture) refused(method, path, body string, status int, text string) {
 	require.Contains(r.t, answer["error"], text)
 }
 
-func (r *fixture) patient() string { return r.fake.Platform().Patients()[0].ID }
+func (r *fixture) patient() string { return r.fake.Patients.All()[0].ID }
 
 func frozen() dispensarytest.Option {
 	return dispensarytest.WithClock(dispensarytest.FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)))

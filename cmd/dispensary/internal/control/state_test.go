@@ -30,17 +30,17 @@ func (r *fixture) download(path string) (kind, text string) {
 func TestStateIsSavedAndLoaded(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, frozen())
-	before := len(r.fake.Platform().Patients())
+	before := len(r.fake.Patients.All())
 	kind, saved := r.download("/state")
 	assert.Equal(t, "application/json", kind)
 	for range 2 {
 		r.ok("POST", "/patients", "")
 		r.ok("PUT", "/state", saved)
-		assert.Len(t, r.fake.Platform().Patients(), before)
+		assert.Len(t, r.fake.Patients.All(), before)
 	}
 	started, err := dispensarytest.LoadSnapshot(strings.NewReader(saved))
 	require.NoError(t, err)
-	assert.Len(t, dispensarytest.New(t, dispensarytest.WithSnapshot(started)).Platform().Patients(), before)
+	assert.Len(t, dispensarytest.New(t, dispensarytest.WithSnapshot(started)).Patients.All(), before)
 	r.refused("PUT", "/state", `{"Version":`, 422, "loading a snapshot")
 	_, other := newFixture(t, dispensarytest.WithSeed(9)).download("/state")
 	r.refused("PUT", "/state", other, 422, "another seed or region")
