@@ -101,8 +101,8 @@ const (
 	PageBeyondLastNotFound Behavior = "page-beyond-last=not-found" // 404
 
 	// plain-http-status: the first is the default.
-	PlainHttpStatus403 Behavior = "plain-http-status=403" // status 403
-	PlainHttpStatus400 Behavior = "plain-http-status=400" // status 400
+	PlainHTTPStatus403 Behavior = "plain-http-status=403" // status 403
+	PlainHTTPStatus400 Behavior = "plain-http-status=400" // status 400
 
 	// plan-created-event: the first is the default.
 	PlanCreatedEventOnActivation Behavior = "plan-created-event=on-activation" // a draft makes treatment_plan.created when it is activated

@@ -67,7 +67,7 @@ func TestBehaviorOfAnswers(t *testing.T) {
 		b.send("PATCH", "/clinic/treatment_plans/"+b.fake.Plans.All()[0].ID+"/activate", nil).refused(409, "not draft")
 	})
 	behaving(t, MissingScopeStatus404, func(b *browser) { b.with("catalog:read").get("/clinic").refused(404, "scope") })
-	behaving(t, PlainHttpStatus400, func(b *browser) {
+	behaving(t, PlainHTTPStatus400, func(b *browser) {
 		resp, err := b.fake.HTTPClient().Get("http" + b.fake.BaseURL()[len("https"):] + "/clinic")
 		require.NoError(b.t, err)
 		decoded(b.t, resp).refused(400, "HTTPS")

@@ -24,7 +24,7 @@ func TestOwnMistakesAreAnswered(t *testing.T) {
 	t.Parallel()
 	fake := New(t, WithInMemory())
 	recorder := httptest.NewRecorder()
-	c := &httpapi.Call{Api: fake.api, Reads: fake.behaviors.Get(), R: httptest.NewRequest("GET", "/", nil)}
+	c := &httpapi.Call{API: fake.api, Reads: fake.behaviors.Get(), R: httptest.NewRequest("GET", "/", nil)}
 	func() {
 		defer c.Rescue(recorder)
 		panic("a bug")

@@ -131,15 +131,6 @@ func (r *fixture) serve(t testing.TB, req *http.Request) *httptest.ResponseRecor
 func (r *fixture) last() webhook.Observation { return r.observed[len(r.observed)-1] }
 
 // delivery makes an accepted event with the given id.
-func delivery(id string) webhook.Delivery {
-	return webhook.Delivery{
-		Key:        webhook.Key{Environment: sandbox, EventID: id, IntegrationID: "in_1"},
-		Type:       events.OrderPlaced,
-		ReceivedAt: time.Now(),
-		Body:       []byte(`{"event":{"id":"` + id + `","type":"order.placed","data":{"order":{"id":"or_1"}}}}`),
-	}
-}
-
 var errDown = errors.New("the database is down")
 
 func succeed(context.Context, events.Event) error { return nil }

@@ -35,7 +35,7 @@ var (
 // again, which replaces the row unless [Connections.Connect] has to compare its owner.
 var ErrUnreadable = errors.New("tokens: a stored token cannot be opened")
 
-// ErrOwnerRefused: the user authorized with an account of the platform that the
+// ErrOwnerRefused says that the user authorized with an account of the platform that the
 // integrator does not accept for them. The token has been revoked.
 var ErrOwnerRefused = errors.New("tokens: the platform account is not accepted for this user")
 

@@ -164,7 +164,3 @@ func TestOnlyClaimsAreLazy(t *testing.T) {
 	closed(t, inbox)
 	assert.Equal(t, []int{1, 2, 2, 1, 1, 2}, inbox.Synchronous(t))
 }
-
-type writerFunc func([]byte) (int, error)
-
-func (f writerFunc) Write(b []byte) (int, error) { return f(b) }

@@ -15,7 +15,7 @@ func (c *Call) authenticate() error {
 	if !strings.EqualFold(scheme, "Bearer") || value == "" {
 		return noToken()
 	}
-	token, refusal := c.Api.Tokens.Check(value, c.now)
+	token, refusal := c.API.Tokens.Check(value, c.now)
 	if token != nil {
 		c.Record.TokenID, c.Record.UserID = token.ID, token.Grant.User.ID
 	}
@@ -43,7 +43,7 @@ func (c *Call) checkClinicKey() error {
 	needed := c.Reads.KeyNeeded == behavior.KeyAlways || c.Reads.KeyNeeded == behavior.KeyForClinic && c.op.ID == "clinic.get"
 	switch {
 	case key != "":
-		if refusal := c.Api.People.UseClinicKey(key, c.token.ClinicID); refusal != "" {
+		if refusal := c.API.People.UseClinicKey(key, c.token.ClinicID); refusal != "" {
 			return problemOf(http.StatusUnauthorized, refusal)
 		}
 	case needed:

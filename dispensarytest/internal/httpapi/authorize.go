@@ -34,7 +34,7 @@ func authorizePage(c *Call, w http.ResponseWriter) int {
 		return c.pageProblem(w, http.StatusBadRequest, "The address of this page is malformed.")
 	}
 	c.Record.Unknown = query.unknown(c.op.Query)
-	if query.get("client_id") != c.Api.App.ClientID || query.get("redirect_uri") != c.Api.App.RedirectURI {
+	if query.get("client_id") != c.API.App.ClientID || query.get("redirect_uri") != c.API.App.RedirectURI {
 		return c.pageProblem(w, http.StatusNotFound, "No application has this client_id and redirect_uri. Both must equal what the application registered, character for character.")
 	}
 	switch query.get("response_type") {
@@ -58,7 +58,7 @@ func authorizeAnswer(c *Call, w http.ResponseWriter) int {
 	if err := c.R.ParseForm(); err != nil {
 		return c.pageProblem(w, http.StatusBadRequest, "The form is malformed.")
 	}
-	open, known := c.Api.Tokens.TakeFlow(c.R.PostForm.Get("flow"))
+	open, known := c.API.Tokens.TakeFlow(c.R.PostForm.Get("flow"))
 	if !known {
 		return c.pageProblem(w, http.StatusForbidden, "This form was already sent, or is too old. Start again from the application.")
 	}
@@ -70,7 +70,7 @@ func authorizeAnswer(c *Call, w http.ResponseWriter) int {
 		return c.signIn(w, open)
 	case decision == "authorize":
 		c.Record.UserID = open.User.ID
-		return c.leave(w, open.State, url.Values{"code": {c.Api.Tokens.NewCode(*open.User)}})
+		return c.leave(w, open.State, url.Values{"code": {c.API.Tokens.NewCode(*open.User)}})
 	case decision == "switch":
 		c.signOut(w)
 		return c.reopen(w, open)
@@ -84,7 +84,7 @@ func authorizeAnswer(c *Call, w http.ResponseWriter) int {
 // that reloading tries it again.
 func (c *Call) signIn(w http.ResponseWriter, open tokens.Flow) int {
 	email := c.R.PostForm.Get("email")
-	for _, user := range c.Api.Store.Users() {
+	for _, user := range c.API.Store.Users() {
 		if strings.EqualFold(user.Email, strings.TrimSpace(email)) && user.Password == c.R.PostForm.Get("password") {
 			c.remember(w, user)
 			return c.reopen(w, open)
@@ -97,13 +97,13 @@ func (c *Call) signIn(w http.ResponseWriter, open tokens.Flow) int {
 func (c *Call) showStep(w http.ResponseWriter, status int, open tokens.Flow, email, message string) int {
 	f := &pages.Frame{Title: "Sign in", Message: message, Leaves: true}
 	answer := authorizeView{
-		App: c.Api.App.Name, Redirect: c.Api.App.RedirectURI,
-		Flow: c.Api.Tokens.OpenFlow(open), Email: email, Users: c.Api.Store.Users(),
+		App: c.API.App.Name, Redirect: c.API.App.RedirectURI,
+		Flow: c.API.Tokens.OpenFlow(open), Email: email, Users: c.API.Store.Users(),
 	}
 	if open.User != nil {
-		f.Title, answer.User = "Authorize "+c.Api.App.Name, open.User
-		answer.Clinic = c.Api.Store.ClinicName(open.User.ClinicID)
-		for _, name := range c.Api.Tokens.ApplicationScopes() {
+		f.Title, answer.User = "Authorize "+c.API.App.Name, open.User
+		answer.Clinic = c.API.Store.ClinicName(open.User.ClinicID)
+		for _, name := range c.API.Tokens.ApplicationScopes() {
 			info, _ := operations.FindScope(name)
 			answer.Scopes = append(answer.Scopes, info)
 		}
@@ -124,7 +124,7 @@ func (c *Call) leave(w http.ResponseWriter, state string, answer url.Values) int
 	if state != "" {
 		answer.Set("state", state)
 	}
-	target, _ := url.Parse(c.Api.App.RedirectURI) // checked on construction
+	target, _ := url.Parse(c.API.App.RedirectURI) // checked on construction
 	query := target.Query()
 	for name, values := range answer {
 		query[name] = values

@@ -45,7 +45,7 @@ func listDeliveries(c *Call, w *store.World) (reply, error) {
 	}
 	asked := webhooks.DeliveryQuery{Clinic: c.clinicID(), Event: c.params.get("event_id"), Delivered: delivered, Days: day, Field: field, Descending: descending}
 	var answer reply
-	c.Api.Sender.List(c.now, asked, c.Reads.LogAttempts, func(rows table.List[webhooks.Entry]) {
+	c.API.Sender.List(c.now, asked, c.Reads.LogAttempts, func(rows table.List[webhooks.Entry]) {
 		answer = listOf(c, rows, func(d *webhooks.Entry) deliveryView { return viewDelivery(d, c.Reads.ZeroStatus) })
 	})
 	return answer, nil

@@ -25,7 +25,7 @@ type linkedPlan struct {
 
 func (c *Call) viewDynamicLink(w *store.World, p *model.Plan) dynamicLinkView {
 	answer := dynamicLinkView{
-		RedirectURL: c.Api.Origin + "/plans/" + p.ID + "/edit",
+		RedirectURL: c.API.Origin + "/plans/" + p.ID + "/edit",
 		Plan:        linkedPlan{ID: p.ID, State: p.State, AvailableAt: view.NullDay(p.AvailableAt)},
 	}
 	if patient, known := w.Patients.Get(p.PatientID); known {
@@ -46,7 +46,7 @@ func (c *Call) viewDynamicLink(w *store.World, p *model.Plan) dynamicLinkView {
 func newDynamicLink(c *Call, _ *store.World) (reply, error) {
 	return bare(struct {
 		RedirectURL string `json:"redirect_url"`
-	}{c.Api.Origin + "/plans/new?clinic=" + c.clinicID()}), nil
+	}{c.API.Origin + "/plans/new?clinic=" + c.clinicID()}), nil
 }
 
 func getDynamicLink(c *Call, w *store.World) (reply, error) {

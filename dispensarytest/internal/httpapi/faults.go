@@ -21,7 +21,7 @@ const (
 // meetFaults lets the faults of an operation befall a request: it waits, breaks
 // off, refuses, or comes back with a writer that spoils the answer.
 func (c *Call) meetFaults(w http.ResponseWriter) (http.ResponseWriter, error) {
-	if !c.Api.Faults.Any() {
+	if !c.API.Faults.Any() {
 		return w, nil
 	}
 	token := c.bearer()
@@ -30,7 +30,7 @@ func (c *Call) meetFaults(w http.ResponseWriter) (http.ResponseWriter, error) {
 	}
 	if f, fires := c.fire(model.Latency); fires {
 		c.pause(f.Delay)
-		c.now = c.Api.Clock.Now()
+		c.now = c.API.Clock.Now()
 	}
 	if !c.op.Open {
 		c.loseToken(token)
@@ -49,7 +49,7 @@ func (c *Call) meetFaults(w http.ResponseWriter) (http.ResponseWriter, error) {
 }
 
 func (c *Call) fire(effects ...model.Effect) (model.Fault, bool) {
-	f, fires := c.Api.Faults.Fire(c.op.ID, c.now, effects...)
+	f, fires := c.API.Faults.Fire(c.op.ID, c.now, effects...)
 	if fires {
 		c.Record.Faults = append(c.Record.Faults, f.Effect)
 	}
@@ -59,7 +59,7 @@ func (c *Call) fire(effects ...model.Effect) (model.Fault, bool) {
 // pause waits on the platform's clock. A caller who leaves meanwhile gets no
 // answer any more.
 func (c *Call) pause(d time.Duration) {
-	if !c.Api.Clock.Wait(c.R.Context().Done(), c.Api.Closed, d) {
+	if !c.API.Clock.Wait(c.R.Context().Done(), c.API.Closed, d) {
 		panic(http.ErrAbortHandler)
 	}
 }
@@ -67,7 +67,7 @@ func (c *Call) pause(d time.Duration) {
 // bearer is the token that the request carries, good or not; nil if nobody knows it.
 func (c *Call) bearer() *tokens.AccessToken {
 	_, value, _ := strings.Cut(c.R.Header.Get("Authorization"), " ")
-	return c.Api.Tokens.Find(value)
+	return c.API.Tokens.Find(value)
 }
 
 // loseToken ends the token that the request carries.
@@ -79,9 +79,9 @@ func (c *Call) loseToken(token *tokens.AccessToken) {
 	switch {
 	case !fires:
 	case f.Effect == model.TokenExpired:
-		c.Api.Tokens.Expire(token.Value, c.now)
+		c.API.Tokens.Expire(token.Value, c.now)
 	default:
-		c.Api.Tokens.EndConsent(token)
+		c.API.Tokens.EndConsent(token)
 	}
 }
 

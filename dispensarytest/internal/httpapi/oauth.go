@@ -45,7 +45,7 @@ func createToken(c *Call, _ *store.World) (reply, error) {
 	if err := c.client(required...); err != nil {
 		return reply{}, err
 	}
-	if c.form.text("redirect_uri").is != c.Api.App.RedirectURI {
+	if c.form.text("redirect_uri").is != c.API.App.RedirectURI {
 		return reply{}, oauthProblem(http.StatusBadRequest, "invalid_grant", grantRefused)
 	}
 	var token *tokens.AccessToken
@@ -53,9 +53,9 @@ func createToken(c *Call, _ *store.World) (reply, error) {
 	var good bool
 	switch grantType {
 	case "authorization_code":
-		token, next, good = c.Api.Tokens.Redeem(code)
+		token, next, good = c.API.Tokens.Redeem(code)
 	case "refresh_token":
-		token, next, good = c.Api.Tokens.Renew(refresh, c.Reads.EndOldAccess)
+		token, next, good = c.API.Tokens.Renew(refresh, c.Reads.EndOldAccess)
 	default:
 		return reply{}, oauthProblem(http.StatusBadRequest, "unsupported_grant_type", "The authorization grant type is not supported by the authorization server.")
 	}
@@ -63,7 +63,7 @@ func createToken(c *Call, _ *store.World) (reply, error) {
 		return reply{}, oauthProblem(http.StatusBadRequest, "invalid_grant", grantRefused)
 	}
 	c.Record.TokenID, c.Record.UserID = token.ID, token.Grant.User.ID
-	return ok(c.Api.viewToken(token, next)), nil
+	return ok(c.API.viewToken(token, next)), nil
 }
 
 // revokeToken is POST /oauth/revoke. That it needs the application's credentials
@@ -74,7 +74,7 @@ func revokeToken(c *Call, _ *store.World) (reply, error) {
 	if err := c.client("token"); err != nil {
 		return reply{}, err
 	}
-	if !c.Api.Tokens.Revoke(token, c.Reads) && c.Reads.RefuseUnknownToken {
+	if !c.API.Tokens.Revoke(token, c.Reads) && c.Reads.RefuseUnknownToken {
 		return reply{}, oauthProblem(http.StatusBadRequest, "invalid_request", "The token is not known.")
 	}
 	return bare(struct{}{}), nil
@@ -88,7 +88,7 @@ func (c *Call) client(required ...string) error {
 			return oauthProblem(http.StatusBadRequest, "invalid_request", "Missing required parameter: "+name+".")
 		}
 	}
-	if id != c.Api.App.ClientID || secret != c.Api.App.ClientSecret {
+	if id != c.API.App.ClientID || secret != c.API.App.ClientSecret {
 		return oauthProblem(http.StatusUnauthorized, "invalid_client", "Client authentication failed due to unknown client, no client authentication included, or unsupported authentication method.")
 	}
 	return nil

@@ -29,7 +29,7 @@ const (
 
 // Call is one request on its way through the pipeline.
 type Call struct {
-	Api    *API
+	API    *API
 	R      *http.Request
 	op     *endpoint
 	args   Args
@@ -51,7 +51,7 @@ func (c *Call) note(status int) {
 	}
 	c.noted = true
 	c.Record.Status = cmp.Or(c.Record.Status, status)
-	c.Api.Record(&c.Record)
+	c.API.Record(&c.Record)
 }
 
 // notedAnswer is an answer whose request is in the journal before any of it is sent:
@@ -109,7 +109,7 @@ type API struct {
 
 // ServeHTTP is the one pipeline of every request.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := &Call{Api: a, R: r, Reads: a.Behaviors.Get(), now: a.Clock.Now()}
+	c := &Call{API: a, R: r, Reads: a.Behaviors.Get(), now: a.Clock.Now()}
 	c.Record = model.Request{
 		At: c.now, ID: a.RequestIDs.Next(), Method: r.Method,
 		Path: r.URL.EscapedPath(), Query: r.URL.RawQuery,
@@ -146,7 +146,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // route checks the transport and finds the operation.
 func (c *Call) route() error {
-	if c.Api.RequireTLS && c.R.TLS == nil {
+	if c.API.RequireTLS && c.R.TLS == nil {
 		// The API says that a call over HTTP is an error; the status is an
 		// assumption.
 		p := problemOf(http.StatusForbidden, "HTTPS is required")
@@ -216,13 +216,13 @@ func (c *Call) unreadable(err error) error {
 // handle runs the handler under the world's lock.
 func (c *Call) handle() (reply, error) {
 	if c.op.Method == http.MethodGet {
-		c.Api.Store.RLock()
-		defer c.Api.Store.RUnlock()
+		c.API.Store.RLock()
+		defer c.API.Store.RUnlock()
 	} else {
-		c.Api.Store.Lock()
-		defer c.Api.Store.Unlock()
+		c.API.Store.Lock()
+		defer c.API.Store.Unlock()
 	}
-	return c.op.handle(c, c.Api.Store.World)
+	return c.op.handle(c, c.API.Store.World)
 }
 
 func (c *Call) readQuery() (err error) {
@@ -252,7 +252,7 @@ func (c *Call) clinicID() string { return c.token.ClinicID }
 // practitionerID is who the caller is, where that is a practitioner: the token stands
 // neither for staff nor for the clinic. API section: "Authentication" 4.
 func (c *Call) practitionerID() string {
-	if user := c.token.Grant.User; user.Type == model.UserPractitioner && !c.Api.ClinicTokens {
+	if user := c.token.Grant.User; user.Type == model.UserPractitioner && !c.API.ClinicTokens {
 		return user.ID
 	}
 	return ""
@@ -293,7 +293,7 @@ func (c *Call) send(w http.ResponseWriter, rep reply) {
 }
 
 func (c *Call) write(w http.ResponseWriter, rep reply, key string) {
-	writeJSON(w, c.Record.Status, rep, key, view.Rewriter(c.Reads, c.Api.Compatible))
+	writeJSON(w, c.Record.Status, rep, key, view.Rewriter(c.Reads, c.API.Compatible))
 }
 
 // Rescue keeps a mistake of ours from looking like a broken connection.

@@ -12,7 +12,7 @@ import (
 )
 
 func (c *Call) viewPlan(p *model.Plan) view.PlanView[view.DosageView] {
-	return view.Plan(c.Api.Origin, c.Reads.InviteDrafts, p, view.Dosage)
+	return view.Plan(c.API.Origin, c.Reads.InviteDrafts, p, view.Dosage)
 }
 
 // planOf finds a plan of the clinic. Plans made outside the API need the scope
@@ -201,5 +201,5 @@ func checkoutPlan(c *Call, w *store.World) (reply, error) {
 	w.Carts.Put(p.PatientID, &store.Cart{PatientID: p.PatientID, PlanID: p.ID, Lines: store.LinesOf(p.Recommendations)})
 	return created(struct {
 		URL string `json:"url"`
-	}{c.Api.Origin + "/checkouts/" + p.ID}), nil
+	}{c.API.Origin + "/checkouts/" + p.ID}), nil
 }

@@ -14,7 +14,7 @@ type protocolView struct {
 	ID              string            `json:"id"`
 	Name            string            `json:"name"`
 	State           string            `json:"current_state"`
-	Practitioner    *view.IdRef       `json:"practitioner,omitempty"`    // protocols
+	Practitioner    *view.IDRef       `json:"practitioner,omitempty"`    // protocols
 	PractitionerID  string            `json:"practitioner_id,omitempty"` // templates
 	PersonalMessage *string           `json:"personal_message"`
 	Recommendations []protocolRecView `json:"recommendations"`
@@ -59,7 +59,7 @@ func getProtocol(c *Call, w *store.World) (reply, error) {
 		return reply{}, notFound()
 	}
 	answer := viewProtocol(p)
-	answer.Practitioner = &view.IdRef{ID: p.PractitionerID}
+	answer.Practitioner = &view.IDRef{ID: p.PractitionerID}
 	return ok(answer), nil
 }
 

@@ -27,11 +27,11 @@ func (c *Call) sessionToken() string {
 
 // signedIn is who the browser is signed in as; nil where that is nobody.
 func (c *Call) signedIn() *model.User {
-	id := c.Api.Tokens.SessionUser(c.sessionToken())
+	id := c.API.Tokens.SessionUser(c.sessionToken())
 	if id == "" {
 		return nil
 	}
-	for _, user := range c.Api.Store.Users() {
+	for _, user := range c.API.Store.Users() {
 		if user.ID == id {
 			return &user
 		}
@@ -41,13 +41,13 @@ func (c *Call) signedIn() *model.User {
 
 // remember signs the browser in, until it is closed, in place of who was.
 func (c *Call) remember(w http.ResponseWriter, user model.User) {
-	c.Api.Tokens.EndSession(c.sessionToken())
-	c.setSession(w, &http.Cookie{Value: c.Api.Tokens.OpenSession(user.ID)})
+	c.API.Tokens.EndSession(c.sessionToken())
+	c.setSession(w, &http.Cookie{Value: c.API.Tokens.OpenSession(user.ID)})
 }
 
 // signOut ends the browser's session.
 func (c *Call) signOut(w http.ResponseWriter) {
-	c.Api.Tokens.EndSession(c.sessionToken())
+	c.API.Tokens.EndSession(c.sessionToken())
 	c.setSession(w, &http.Cookie{MaxAge: -1})
 }
 

@@ -48,8 +48,8 @@ func Patient(w *store.World, p *model.Patient) PatientView {
 	}
 }
 
-// IdRef is an object that is named by its id alone.
-type IdRef struct {
+// IDRef is an object that is named by its id alone.
+type IDRef struct {
 	ID string `json:"id"`
 }
 

@@ -8,8 +8,8 @@ import (
 type planItem struct {
 	ID           string  `json:"id"`
 	State        string  `json:"state"`
-	Patient      *IdRef  `json:"patient"`
-	Practitioner IdRef   `json:"practitioner"`
+	Patient      *IDRef  `json:"patient"`
+	Practitioner IDRef   `json:"practitioner"`
 	AvailableAt  *string `json:"available_at"`
 	CreatedAt    string  `json:"created_at"`
 	UpdatedAt    string  `json:"updated_at"`
@@ -50,11 +50,11 @@ func Dosage(d model.Dosage) DosageView {
 
 func PlanItem(p *model.Plan) planItem {
 	item := planItem{
-		ID: p.ID, State: p.State, Practitioner: IdRef{ID: p.PractitionerID},
+		ID: p.ID, State: p.State, Practitioner: IDRef{ID: p.PractitionerID},
 		AvailableAt: NullDay(p.AvailableAt), CreatedAt: Time(p.CreatedAt), UpdatedAt: Time(p.UpdatedAt),
 	}
 	if p.PatientID != "" {
-		item.Patient = &IdRef{ID: p.PatientID}
+		item.Patient = &IDRef{ID: p.PatientID}
 	}
 	return item
 }
