@@ -9,11 +9,14 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/httpapi"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/memhttp"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/openapi"
 )
 
 // open makes the platform reachable: on the network in memory, on loopback HTTP
@@ -82,3 +85,45 @@ func (s *Server) byLoopbackName(next http.Handler) http.Handler {
 // Certificate is the certificate of a platform with [WithTLS], for a client of
 // one's own to trust; nil without. [Server.HTTPClient] trusts it already.
 func (s *Server) Certificate() *x509.Certificate { return s.certificate }
+
+// Host puts a server of the integrator's onto the platform's network without a
+// socket: [Browser], [Server.HTTPClient] and the webhook sender reach the handler
+// under the origin, for example "https://ehr.example.com". A handler that is
+// hosted already is replaced.
+//
+// Each request runs on a goroutine of its own, whose panics look like a dropped
+// connection to the other side. Host works with every kind of platform; together
+// with [WithInMemory] a whole integration runs inside testing/synctest.
+func (s *Server) Host(origin string, handler http.Handler) error {
+	if err := s.net.Host(origin, handler); err != nil {
+		return fmt.Errorf("dispensarytest: Host(%q): %w", origin, err)
+	}
+	return nil
+}
+
+// receiverOrigin is where [Server.RegisterWebhookHandler] hosts a handler.
+const receiverOrigin = "https://receiver.dispensary.test"
+
+// memoryOrigin is where a platform without sockets stands. The names are
+// reserved: no resolver knows them.
+func memoryOrigin(region model.Region) string {
+	if region == model.Canada {
+		return "https://platform.ca.dispensary.test"
+	}
+	return "https://platform.us.dispensary.test"
+}
+
+// contractPath is where the platform serves its contract, beside the API.
+const contractPath = "/openapi.yaml"
+
+// serveContract serves the OpenAPI document of the API, for tools of other
+// languages. It is no call of the API: it needs no token and leaves no trace in
+// the journal.
+func (s *Server) serveContract(w http.ResponseWriter) {
+	document := openapi.Document()
+	header := w.Header()
+	header["X-Request-Id"] = []string{s.requestIDs.Next()}
+	header.Set("Content-Type", "application/yaml")
+	header.Set("Content-Length", strconv.Itoa(len(document)))
+	_, _ = w.Write(document) // a client that went away is no failure of ours
+}

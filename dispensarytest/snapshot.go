@@ -7,6 +7,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/webhooks"
@@ -105,3 +106,65 @@ func (s *Server) Restore(snap *Snapshot) {
 	s.tokens.Restore(snap.tokens)
 	s.sender.Restore(snap.sender)
 }
+
+// Reset takes the platform back to how it started: to the world of its seed and
+// size, with no tokens, no deliveries and the webhook endpoint of [WithWebhook] or
+// none; or, with [WithSnapshot], to what the snapshot has of all that. The behaviorSet
+// are again those of its options, there are no faults, no browser is signed in, and
+// the journal is empty. Addresses and credentials stay, and so does the time. A
+// stand-alone platform is reset between the tests of another language; in Go, a new
+// platform for each test is as quick.
+//
+// It must not be called from inside a webhook receiver of this platform: it waits
+// for the delivery under way.
+func (s *Server) Reset() {
+	// Whoever holds the clock's baton knows that no delivery is under way, and
+	// that none of the old ones starts any more.
+	defer s.clock.Pause()()
+	s.clock.Drop(s.sender)
+
+	s.store.Lock()
+	defer s.store.Unlock()
+	s.ClearFaults()
+	s.limit = nil // it was one of the faults
+	s.putBehaviors(s.set.behaviors)
+	s.store.World = s.set.newWorld()
+	s.store.World.AddIntegrations(s.set.integrations, !s.behaviors.Get().Pending)
+	tokens, webhooks := tokens.State{Scopes: s.set.scopes, Codes: make(map[string]tokens.AuthCode)}, webhooks.SenderState{}
+	if s.set.snapshot != nil {
+		tokens, webhooks = s.set.snapshot.tokens, s.set.snapshot.sender
+	}
+	if s.set.webhook != nil {
+		webhooks.Endpoint = s.set.webhook.fresh()
+	}
+	s.tokens.Restore(tokens)
+	s.tokens.EndSessions()
+	s.sender.Restore(webhooks)
+	s.journal.Reset()
+}
+
+// WithWorldSize makes a world of that size, which begins with the default one. The
+// same seed and size make the same world, id by id. Each clinic has users of its
+// own, see [Server.Users], and categories of its own; every second one is invited to
+// the restricted brands.
+func WithWorldSize(size model.WorldSize) Option {
+	return func(s *settings) error {
+		if min(size.Clinics, size.Patients, size.Products, size.Plans, size.Orders) < 0 {
+			return errors.New("dispensarytest: WithWorldSize: a negative number")
+		}
+		s.size = size
+		return nil
+	}
+}
+
+// newWorld is the world that the settings ask for.
+func (s settings) newWorld() *store.World {
+	if s.snapshot != nil {
+		return s.snapshot.fork()
+	}
+	return store.NewWorld(s.seed, s.region, s.compatible != 0, s.size)
+}
+
+// Scopes are the scopes of the API, and the names of the groups clinic and patients,
+// which stand for all scopes of theirs. API section: "Authentication" 7.
+func Scopes() []string { return operations.Scopes() }
