@@ -42,7 +42,7 @@ var (
 	accepted = webhook.Observation{Outcome: webhook.OutcomeAccepted}
 )
 
-func TestAlarmTellsOfOutagesAsTheyAge(t *testing.T) {
+func TestAlarmReportsOutagesAsTheyAge(t *testing.T) {
 	t.Parallel()
 	a := newAlarmed(t, webhook.AlarmConfig{})
 	for range 23 * 12 {
@@ -68,7 +68,7 @@ func TestAlarmTellsOfOutagesAsTheyAge(t *testing.T) {
 	assert.Len(t, a.told, 6, "it is over once")
 }
 
-func TestAlarmTellsOfSkippedAgesOnce(t *testing.T) {
+func TestAlarmReportsSkippedAgesOnce(t *testing.T) {
 	t.Parallel()
 	a := newAlarmed(t, webhook.AlarmConfig{})
 	a.after(0, down)

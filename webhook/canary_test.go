@@ -44,13 +44,13 @@ func silent(t *testing.T, printed string) {
 	for _, word := range []string{marked, secret, challenge} {
 		for _, form := range []string{word, fmt.Sprintf("%x", word), strings.Trim(fmt.Sprint([]byte(word)), "[]")} {
 			if i := strings.Index(printed, form); i >= 0 {
-				t.Errorf("%q is told after %q", form, printed[max(0, i-200):i])
+				t.Errorf("%q is printed after %q", form, printed[max(0, i-200):i])
 			}
 		}
 	}
 }
 
-func TestHandlerTellsNothingOfPatients(t *testing.T) {
+func TestHandlerPrintsNoPatientData(t *testing.T) {
 	t.Parallel()
 	patient := `{"event":{"id":"evt_1","type":"patient.updated","data":{"patient":{"first_name":"` + marked + `"}}}}`
 	var out bytes.Buffer
@@ -88,7 +88,7 @@ func TestHandlerTellsNothingOfPatients(t *testing.T) {
 	silent(t, out.String())
 }
 
-func TestMemoryInboxTellsNothingOfPatients(t *testing.T) {
+func TestMemoryInboxPrintsNoPatientData(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

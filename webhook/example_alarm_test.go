@@ -9,8 +9,9 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// An alarm that tells somebody while there is time: its Observe method is given
-// to Config.Observe. Here a day of failures is played on a clock of its own.
+// An alarm reports failing deliveries while there is still time to act: its Observe
+// method is given to the handler's configuration. Here a day of failures is played on a
+// fake clock.
 func ExampleAlarm() {
 	now := time.Date(2026, 11, 21, 22, 0, 0, 0, time.UTC)
 	alarm, err := webhook.NewAlarm(webhook.AlarmConfig{

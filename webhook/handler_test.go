@@ -191,7 +191,7 @@ func TestHandlerRefusesBeforeItReads(t *testing.T) {
 	}
 }
 
-// unreadable is a body that nobody may read.
+// unreadable is a body that must not be read.
 type unreadable struct{ t *testing.T }
 
 func (u unreadable) Read([]byte) (int, error) {

@@ -44,7 +44,7 @@ func TestSubjects(t *testing.T) {
 	assert.Empty(t, webhook.ByObject(d, events.Event{Type: events.ProductCreated}))
 }
 
-func TestSubjectsDifferAndNameNobody(t *testing.T) {
+func TestOrderingKeysDifferAndHideTheirObjects(t *testing.T) {
 	t.Parallel()
 	d := webhook.Delivery{Key: orderKey}
 	abroad, other := d, d

@@ -117,7 +117,7 @@ func (r *fixture) serve(t testing.TB, req *http.Request) *httptest.ResponseRecor
 		assert.JSONEq(t, `{"challenge":"`+challenge+`"}`, w.Body.String())
 		assert.Equal(t, "application/json", w.Header().Get("Content-Type"))
 	} else {
-		assert.Equal(t, http.StatusText(w.Code)+"\n", w.Body.String(), "nothing but the status is told")
+		assert.Equal(t, http.StatusText(w.Code)+"\n", w.Body.String(), "the body has only the status")
 	}
 	if len(r.observed) > 0 {
 		o := r.observed[len(r.observed)-1]

@@ -97,7 +97,7 @@ func TestHandlerAsksAgainWhenTheTenantCannotBeLookedUp(t *testing.T) {
 
 	r = tenants(t, func(c *webhook.HandlerConfig) { c.Inbox = nil })
 	w = r.post(t, "/us", sign(secret+"us", now, orderBody), orderBody)
-	assert.Equal(t, http.StatusServiceUnavailable, w.Code, "nobody has an inbox")
+	assert.Equal(t, http.StatusServiceUnavailable, w.Code, "no tenant has an inbox")
 	require.ErrorIs(t, r.last().Err, webhook.ErrTenant)
 }
 
@@ -147,8 +147,8 @@ func TestTenantsAreChecked(t *testing.T) {
 	assert.Equal(t, "webhook.Handler(tenants)", fmt.Sprint(tenants(t, nil).Handler))
 }
 
-// A lookup that panics is one that fails: the platform sends the event again, and
-// observers are told.
+// A lookup that panics counts as one that fails: the platform sends the event again, and
+// observers see the failure.
 func TestTenantLookupThatPanics(t *testing.T) {
 	t.Parallel()
 	var seen []webhook.Observation

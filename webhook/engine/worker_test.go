@@ -87,7 +87,7 @@ func TestWorkerHandsBackWhatIsStopped(t *testing.T) {
 	assert.Equal(t, webhook.ResultHandled, told.Result, "success counts, however late")
 }
 
-func TestWorkerTellsOfOutcomesThatAreLost(t *testing.T) {
+func TestWorkerReportsLostOutcomes(t *testing.T) {
 	t.Parallel()
 	full := errors.New("disk is full")
 	_, observed := do(t, t.Context(), webhook.Work{Handle: fail}, task(1), full)

@@ -92,8 +92,8 @@ func retiresAKey(r *harness) {
 
 	inbox, _ = r.resealable(r.ring(second), succeed)
 	r.waitFor(webhook.ResultHandled, returned)
-	assert.Equal(r, []webhook.Result{webhook.ResultDead, webhook.ResultHandled}, r.results(busy), "nobody noticed")
-	assert.Equal(r, []webhook.Result{webhook.ResultDead, webhook.ResultDead}, r.results(dying), "nobody noticed")
+	assert.Equal(r, []webhook.Result{webhook.ResultDead, webhook.ResultHandled}, r.results(busy), "the result is as without it")
+	assert.Equal(r, []webhook.Result{webhook.ResultDead, webhook.ResultDead}, r.results(dying), "the result is as without it")
 	delete(before, busy.Key)
 	delete(before, returned.Key)
 	assert.Equal(r, before, contents(r.deadLetters(inbox)), "bodies and errors open without the old key")

@@ -79,7 +79,7 @@ func (r *harness) untilClosed(inbox engine.Engine, known webhook.Delivery) {
 		if errors.Is(err, webhook.ErrInboxClosed) {
 			return
 		}
-		require.True(r, time.Now().Before(end), "the engine accepts for ever")
+		require.True(r, time.Now().Before(end), "the engine does not stop accepting")
 	}
 }
 

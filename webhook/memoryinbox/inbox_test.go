@@ -329,7 +329,7 @@ func TestInboxCloses(t *testing.T) {
 			assert.Equal(t, 10*time.Second, time.Since(start))
 			require.Len(t, unfinished.Deliveries, 2)
 			assert.Equal(t, "fails", unfinished.Deliveries[0].Key.EventID, "the oldest first")
-			require.ErrorIs(t, <-ended, context.Canceled, "the handler is told")
+			require.ErrorIs(t, <-ended, context.Canceled, "the handler's context is cancelled")
 			time.Sleep(time.Hour)
 			assert.Len(t, m.handled, 2, "nothing is tried any more")
 		})

@@ -215,9 +215,9 @@ func (c *consumer) postpone(ctx context.Context, err error) error {
 	return err
 }
 
-// attemptError is what Watermill is told of a failed attempt. It goes into logs and
-// into the metadata of dead letters, so that its text is not that of the handler's
-// error, which may repeat patient data.
+// attemptError is the error of a failed attempt that Watermill gets. Watermill puts it
+// into logs and into the metadata of dead letters, so its text is not that of the
+// handler's error, which may repeat patient data.
 type attemptError struct{ attempt webhook.Attempt }
 
 func (e *attemptError) Error() string {

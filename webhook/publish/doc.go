@@ -111,8 +111,8 @@
 // An Inbox is a [reconcile.Inbox]. With a ledger, a reconciler publishes what was
 // never seen, and no more; its checkpoint is in the same database, for all replicas.
 //
-// Without one, nobody knows what was seen: each run publishes again all events that it
-// lists. After a start these are those of [reconcile.Config].FirstRun, 30 days by
+// Without one, an Inbox does not know what was seen: each run publishes again all events
+// that it lists. After a start these are those of [reconcile.Config].FirstRun, 30 days by
 // default, and then what happened from an hour before the newest event of the last run
 // (Overlap). The checkpoint is in memory, so that each replica runs for itself: run it in
 // one of them. [reconcile.Report].Unchecked says how many events were published that way.

@@ -121,7 +121,7 @@ func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt
 }
 
 // Missing implements [reconcile.Inbox]. Without a [Config.Ledger] it returns all
-// keys, because nobody knows.
+// keys, because it does not know which were published.
 func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key, error) {
 	if i.config.Ledger != nil {
 		return i.config.Ledger.missing(ctx, published, keys)

@@ -145,7 +145,7 @@ func TestAcceptFails(t *testing.T) {
 	inbox := newInbox(t, broker)
 	missing, err := inbox.Missing(t.Context(), append(keys(2), keys(3)...))
 	require.NoError(t, err)
-	assert.Equal(t, keys(3), missing, "nobody knows")
+	assert.Equal(t, keys(3), missing, "without a ledger, all keys")
 }
 
 type panicking struct{}
@@ -153,8 +153,8 @@ type panicking struct{}
 func (panicking) Publish(string, ...*message.Message) error { panic(receivertest.Canary) }
 func (panicking) Close() error                              { return nil }
 
-// A broker that does not confirm holds up nobody for longer than their context lasts,
-// and no more events than it may.
+// A broker that does not confirm blocks a caller no longer than their context lasts,
+// and no more events than the configuration allows.
 func TestAcceptDoesNotWaitForever(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 )
 
 // Metadata of a message. The payload is the sealed body, and the id of the message is
-// the text of the [webhook.Key]. None of it tells of a patient.
+// the text of the [webhook.Key]. None of it is patient data.
 const (
 	// MetadataPartitionKey is the ordering key: messages with the same one are to be
 	// handled in the order of the topic. It is a digest; see [webhook.OrderingKey].

@@ -16,7 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// missedFixture is a platform whose webhooks nobody receives.
+// missedFixture is a platform whose webhooks are not received.
 type missedFixture struct {
 	platform *dispensarytest.Server
 	broker   *recorder
@@ -31,8 +31,8 @@ func newMissedFixture(t *testing.T) *missedFixture {
 	}
 }
 
-// happen lets n orders be placed, a minute apart, and returns the ids of the messages
-// that tell of them.
+// happen has n orders placed, a minute apart, and returns the ids of the messages of
+// their events.
 func (f *missedFixture) happen(t *testing.T, n int) (ids []string) {
 	t.Helper()
 	for range n {

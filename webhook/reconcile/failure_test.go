@@ -68,9 +68,8 @@ func (s *fixture) readOnce(t *testing.T) {
 	}
 }
 
-// A process that dies in the middle leaves its claim behind and no note of the
-// last events. Whoever comes next waits for the end of the claim, and reads
-// nothing again.
+// A process that dies in the middle leaves its claim, and no record of the last events.
+// The next process waits for the end of the claim, and reads nothing again.
 func TestReconcilerSurvivesACrash(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -207,7 +206,7 @@ func TestReconcilerComesBackToWhatHasNoDate(t *testing.T) {
 	s.finish(t, keys...)
 }
 
-// An event that only the log tells of is not forgotten either.
+// An event that only the log has is not forgotten either.
 func TestReconcilerComesBackToTheLog(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)

@@ -78,8 +78,8 @@ func TestReconcilerDoesNotTakeA404ForTheEnd(t *testing.T) {
 	s.finish(t, keys...)
 }
 
-// What happened after the last run and before the platform's memory begins is a
-// gap that nobody can close.
+// What happened after the last run and before the oldest event that the platform still
+// has is a gap that cannot be closed.
 func TestReconcilerReportsTheGap(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
@@ -99,6 +99,6 @@ func TestReconcilerReportsTheGap(t *testing.T) {
 		assert.Equal(t, reconcile.Gap{Group: group, From: began, To: s.clock.Now().Add(-30 * 24 * time.Hour)}, gap)
 		assert.Equal(t, string(group)+" from 2026-03-04T15:06:07Z to 2026-03-14T16:06:17Z", gap.String())
 	}
-	assert.Empty(t, s.reconcile(t, nil).Gaps, "it is told once")
+	assert.Empty(t, s.reconcile(t, nil).Gaps, "it is reported once")
 	s.finish(t, keys...)
 }

@@ -133,8 +133,8 @@ func TestReconcilerLearnsFromFailedNotices(t *testing.T) {
 	s.finish(t, keys...)
 }
 
-// Events that only the log of deliveries tells of are recovered too: types that
-// no group lists, and groups that the token may not list.
+// Events that only the log of deliveries has are recovered too: types that no group
+// lists, and groups that the token may not list.
 func TestReconcilerRecoversFromTheLogAlone(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, dispensarytest.WithIntegrations(2))
@@ -175,8 +175,8 @@ func TestReconcilerDoesWithoutTheLog(t *testing.T) {
 	s.finish(t, append(keys, more...)...)
 }
 
-// What the log says of a webhook that arrived in the end is no news.
-func TestReconcilerTellsWhichNoticesMatter(t *testing.T) {
+// Failed attempts in the log are not reported for a webhook that arrived in the end.
+func TestReconcilerReportsOnlyNoticesThatMatter(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, dispensarytest.WithBehavior(dispensarytest.DeliveryLogAttempt))
 	s.broken.Store(true)
@@ -224,7 +224,7 @@ func TestReconcilerGoesOnWithTheOtherGroups(t *testing.T) {
 	s.finish(t, keys...)
 }
 
-func TestReconcilerGoesBackAsFarAsItIsTold(t *testing.T) {
+func TestReconcilerGoesBackAsFarAsConfigured(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	s.broken.Store(true)

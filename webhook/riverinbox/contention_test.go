@@ -142,8 +142,8 @@ func TestCloseWaitsForNoTransactionOfTheProgram(t *testing.T) {
 	require.ErrorIs(t, <-repeated, webhook.ErrInboxClosed)
 }
 
-// TestCallersWhoLeaveShareNothing is for the race detector: what the writer does
-// for somebody who has left, nobody reads.
+// TestCallersWhoLeaveShareNothing is for the race detector: a caller that has left does
+// not read what the writer still does for it.
 func TestCallersWhoLeaveShareNothing(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
@@ -226,9 +226,9 @@ func patientOne(body []byte) []byte {
 	return regexp.MustCompile(`"pa_\d+"`).ReplaceAll(body, []byte(`"pa_one"`))
 }
 
-// TestAnOpenTransactionKeepsNoWorker has a handler's transaction go on for longer
-// than a lease, so that somebody comes to see whether it was abandoned. The lease is long
-// enough for a machine that is busy to extend it in time.
+// TestAnOpenTransactionKeepsNoWorker has a handler's transaction go on for longer than
+// a lease, so that another worker looks whether it was abandoned. The lease is long
+// enough for a busy machine to extend it in time.
 func TestAnOpenTransactionKeepsNoWorker(t *testing.T) {
 	t.Parallel()
 	for name, order := range map[string]func(webhook.Delivery, events.Event) webhook.OrderingKey{"in no line": nil, "in a line": webhook.ByObject} {

@@ -18,12 +18,12 @@
 // It keeps every promise of [engine.Engine], order included, over all replicas.
 // When Accept returns, event and job have been committed, in one transaction: the
 // event survives the end of the process, and whatever the database survives.
-// Deliveries that wait at the same time share a transaction; a lonely one waits
-// for nobody. Behind an asynchronous standby, or with synchronous_commit off, a
-// commit promises what they promise.
+// Deliveries that wait at the same time share a transaction; a single one does not
+// wait for others. Behind an asynchronous standby, or with synchronous_commit off, a
+// commit promises only what these promise.
 //
 // An event whose worker died is handled by another one when its lease has ended
-// and somebody has looked: within about one and a half times [Config.Lease], which
+// and a worker has looked: within about one and a half times [Config.Lease], which
 // is 45 seconds by default. Jobs that such a process had fetched and not begun take
 // a minute and a half. Workers extend their leases while handlers run, so a
 // handler may take as long as [webhook.Work] says. One that cannot, because the

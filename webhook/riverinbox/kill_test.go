@@ -89,7 +89,7 @@ func newKillTest(t *testing.T, total int) *killTest {
 		dispensarytest.WithDisorder(1, 20*time.Second),
 		dispensarytest.WithDeliveryTimeout(5*time.Second),
 	)
-	k.platform.IssueToken(k.platform.Users()[0]) // events need somebody who may see them
+	k.platform.IssueToken(k.platform.Users()[0]) // events are sent only if a token may see them
 	k.platform.Fault(model.Fault{Effect: model.DeliveryRepeated, Chance: 0.25, Seed: 1})
 	for range 3 {
 		k.replicas = append(k.replicas, k.newReplica(t))

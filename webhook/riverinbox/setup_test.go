@@ -103,7 +103,7 @@ func (d database) tables() riverinbox.Tables {
 type network struct {
 	mu      sync.Mutex
 	down    bool
-	refused bool // somebody came while it was down
+	refused bool // a connection was refused while it was down
 	conns   []net.Conn
 }
 
@@ -124,7 +124,7 @@ func (n *network) dial(ctx context.Context, kind, address string) (net.Conn, err
 	return conn, err
 }
 
-// wasRefused reports that somebody came while it was down.
+// wasRefused reports that a connection was refused while it was down.
 func (n *network) wasRefused() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -193,8 +193,8 @@ func quick(c *river.Config) {
 	c.FetchCooldown, c.FetchPollInterval = 2*time.Millisecond, 20*time.Millisecond
 }
 
-// testLease is longer than any stall of a machine that has other things to do. Nobody
-// waits for its end: see endClaims.
+// testLease is longer than any stall of a busy machine. No test waits for its end: see
+// endClaims.
 const testLease = 12 * time.Second
 
 // endClaims lets claims of events end now, as they do by themselves a lease after

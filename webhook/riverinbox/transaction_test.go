@@ -23,9 +23,9 @@ func write(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// TestLongTransactionKeepsNobodyWaiting has a transaction go on for longer than a
+// TestLongTransactionDoesNotDelayOthers has a transaction go on for longer than a
 // lease, beside a handler that needs its own lease extended.
-func TestLongTransactionKeepsNobodyWaiting(t *testing.T) {
+func TestLongTransactionDoesNotDelayOthers(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	d.exec(t, "CREATE TABLE effects (key text NOT NULL)")

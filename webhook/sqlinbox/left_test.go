@@ -36,8 +36,8 @@ func leave(t *testing.T, inbox *sqlinbox.Inbox, meanwhile bool, f func(context.C
 	end()
 }
 
-// TestClaimOfCheckpointWhoseCallerHasLeft holds that a claim nobody waits for any
-// more keeps nobody else from the checkpoint.
+// TestClaimOfCheckpointWhoseCallerHasLeft: a claim whose caller no longer waits does not
+// keep others from the checkpoint.
 func TestClaimOfCheckpointWhoseCallerHasLeft(t *testing.T) {
 	t.Parallel()
 	inbox, err := sqlinbox.Open(filepath.Join(t.TempDir(), "inbox.db"), config(t, receivertest.Succeed))
