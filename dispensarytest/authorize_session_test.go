@@ -112,7 +112,7 @@ func TestSessionsAreBounded(t *testing.T) {
 	assert.LessOrEqual(t, len(b.fake.tokens.Sessions), tokens.MaxFlows)
 }
 
-// A browser of one user that somebody else signed in with before signs in anew.
+// A browser in which another user has signed in signs in again as its own user.
 func TestBrowserSwitchesUsers(t *testing.T) {
 	t.Parallel()
 	app := newApplication(t, nil)

@@ -145,7 +145,7 @@ func TestFormsCannotBeForged(t *testing.T) {
 	assert.Equal(t, http.StatusForbidden, b.submit(url.Values{"decision": {"authorize"}}).status)
 
 	signIn := b.open(b.authorizeURL(nil))
-	assert.Equal(t, 422, b.submit(url.Values{"flow": {flowOf(signIn)}, "decision": {"authorize"}}).status, "nobody signed in")
+	assert.Equal(t, 422, b.submit(url.Values{"flow": {flowOf(signIn)}, "decision": {"authorize"}}).status, "no user is signed in")
 
 	user := b.fake.Users()[0]
 	signIn = b.open(b.authorizeURL(nil))

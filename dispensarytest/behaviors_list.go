@@ -132,7 +132,7 @@ const (
 
 	// refresh-token-revocation: the first is the default.
 	RefreshTokenRevocationRevoked Behavior = "refresh-token-revocation=revoked" // as an access token
-	RefreshTokenRevocationUnknown Behavior = "refresh-token-revocation=unknown" // it is a token that nobody knows
+	RefreshTokenRevocationUnknown Behavior = "refresh-token-revocation=unknown" // it counts as an unknown token
 
 	// resume-after-enable: the first is the default.
 	ResumeAfterEnableDropped Behavior = "resume-after-enable=dropped" // nothing is resumed; the event lists have them

@@ -14,7 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
 )
 
-// aboutWebhooks are the silences whose behaviorSet no answer shows: only webhooks do.
+// aboutWebhooks are the open points whose behavior shows only in webhooks, in no answer.
 var aboutWebhooks = []string{
 	"delivery-conditions", "delivery-timeout", "plan-created-event", "probe", "probe-signature",
 	"resume-after-enable", "retry-schedule", "webhook-envelope",

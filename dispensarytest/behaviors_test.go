@@ -89,8 +89,8 @@ func TestBehaviorOfAnswers(t *testing.T) {
 	})
 }
 
-// refusesUnknownFields sends a field that nobody knows to everything that takes a
-// body, at the top and further down.
+// refusesUnknownFields sends an unknown field to every operation that takes a body, at
+// the top and further down.
 func refusesUnknownFields(b *browser) {
 	all := exemplars(b.t.(*testing.T), b)
 	world := bytesOf(b.fake.store.World)

@@ -111,7 +111,7 @@ type openPage struct {
 	address *url.URL
 	flow    string // the hidden field of its form
 	text    string
-	consent bool // somebody is signed in
+	consent bool // a user is signed in
 }
 
 // flowField is the hidden field that every form of the authorization page has.

@@ -87,7 +87,7 @@ func TestBrowserKnowsThePassword(t *testing.T) {
 	assert.Panics(t, func() { app.fake.Browser(model.User{Email: "nobody@example.org"}) })
 }
 
-func TestBrowserTellsWhereTheWayEnds(t *testing.T) {
+func TestBrowserErrorSaysWhereAuthorizationFailed(t *testing.T) {
 	t.Parallel()
 	app := newApplication(t, url.Values{"redirect_uri": {ehr + "/callback/"}})
 	browser := app.fake.Browser(model.User{})

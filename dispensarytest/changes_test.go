@@ -11,7 +11,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// Whoever watches learns of everything that a page about the platform could show.
+// A watcher is notified of every change that a page about the platform could show.
 func TestChanges(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithClock(frozen()))
@@ -54,7 +54,7 @@ func TestChanges(t *testing.T) {
 		select {
 		case <-next:
 		case <-time.After(time.Minute):
-			require.FailNow(t, "nobody learned of "+test.what)
+			require.FailNow(t, "no notification of "+test.what)
 		}
 	}
 }

@@ -16,8 +16,8 @@ import (
 
 // CheckNoUnexpected fails the test if any request asked for an operation the
 // API does not have, sent a query parameter the operation does not know (a
-// misspelt page[size] changes nothing but the answer's size), or a body field
-// that nobody reads. Each finding comes with the nearest thing there is.
+// misspelt page[size] changes only the answer's size), or a body field that the
+// operation does not read. Each finding comes with the closest known name.
 func (j *Journal) CheckNoUnexpected(t testing.TB) {
 	t.Helper()
 	var findings []string

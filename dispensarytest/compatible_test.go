@@ -11,7 +11,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/jsonrewrite"
 )
 
-// known takes away what nobody knew before.
+// known removes the additions, which clients did not know before.
 func known(value any) any {
 	switch value := value.(type) {
 	case map[string]any:

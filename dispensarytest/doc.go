@@ -55,7 +55,7 @@
 //
 // The pages behind a dynamic link, an in-office checkout and an invitation are served
 // too: a person, or a test, finishes a plan or pays there, and that makes events. They
-// ask nobody to sign in, which is an assumption, and leave no trace in the journal.
+// work without signing in, which is an assumption, and are not in the journal.
 //
 // # When things go wrong
 //
@@ -112,8 +112,8 @@
 //   - Their bodies are {"error":[…]} with 422, {"error":"…"} with 401 and 403,
 //     error and error_description on the token endpoint, and
 //     {"status":…,"error":"…"}. The token endpoint's codes are those of RFC 6749,
-//     for bodies that cannot be read, too, and nobody is to store its answers.
-//   - Fields and parameters that nobody knows are ignored; the [Journal] has them.
+//     for bodies that cannot be read, too, and its answers forbid caches to store them.
+//   - Unknown fields and parameters are ignored; the [Journal] has them.
 //   - A bad page number, page size, sort order, date or filter is refused with 422, as
 //     is a practitioner_id of a product whom the clinic does not have.
 //   - A body that is not UTF-8, or has an escape for half a surrogate pair, is refused
@@ -224,7 +224,7 @@
 // Of the pages for people:
 //
 //   - The authorization page lets users sign in, and not sign up.
-//   - The pages behind links ask nobody to sign in. Nothing is paid for.
+//   - The pages behind links work without signing in. Nothing is paid for.
 //   - No e-mail and no text message is sent. The addresses of images, and of the
 //     clinic's page for patients, lead nowhere.
 //

@@ -25,8 +25,8 @@ func wireTimes(t *testing.T, e model.Event) (created, updated string) {
 	return view.Time(e.CreatedAt), data.Plan.UpdatedAt
 }
 
-// Whoever orders by time finds out that a plan was cancelled after it was created,
-// even where the clock stands.
+// Ordered by time, a plan's cancellation comes after its creation, even where the clock
+// stands still.
 func TestEventsOfOneObjectHaveTimesOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	clock := frozen()

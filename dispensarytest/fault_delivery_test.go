@@ -130,7 +130,7 @@ func TestFaultDeliveryReordered(t *testing.T) {
 	_, alone := b.place()
 	require.ErrorContains(t, b.wait(alone), "the clock is frozen")
 	b.fake.Clock().Advance(time.Hour)
-	require.NoError(t, b.wait(alone), "nobody overtook it")
+	require.NoError(t, b.wait(alone), "no other delivery overtook it")
 	assert.Len(t, hook.all(), 3)
 }
 

@@ -236,7 +236,7 @@ func TestFaultLatencyInTheBubble(t *testing.T) {
 	})
 }
 
-// On a frozen clock a slow request waits for whoever moves the clock.
+// On a frozen clock a slow request waits until the clock is moved.
 func TestFaultLatencyOnAFrozenClock(t *testing.T) {
 	t.Parallel()
 	everyWay(t, func(t *testing.T, way Option) {
@@ -309,10 +309,10 @@ func TestFaultTokensEndMidFlight(t *testing.T) {
 	b.fake.Fault(model.Fault{Effect: model.TokenInvalidated, Times: 1})
 	b.get("/clinic/patients").refused(401, "The access token was invalidated")
 	b.renew(pair.RefreshToken).refused(400, "invalid_grant")
-	nobody := *b
-	nobody.token = "x"
+	unknown := *b
+	unknown.token = "x"
 	b.fake.Fault(model.Fault{Effect: model.TokenExpired, Times: 1})
-	nobody.get("/clinic").refused(401, "invalid")
+	unknown.get("/clinic").refused(401, "invalid")
 }
 
 // Faults add up: a slow request that is then dropped.

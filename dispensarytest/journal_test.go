@@ -41,14 +41,14 @@ func TestJournalRecordsRequests(t *testing.T) {
 	assert.Equal(t, model.ScopeDecision{Required: []string{"patients:read"}, Granted: true}, last.Scope)
 }
 
-// onHead is told when the head of an answer leaves.
+// onHead calls a function when the head of an answer is sent.
 type onHead struct {
 	http.ResponseWriter
-	tell func(status int)
+	call func(status int)
 }
 
 func (w onHead) WriteHeader(status int) {
-	w.tell(status)
+	w.call(status)
 	w.ResponseWriter.WriteHeader(status)
 }
 

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// Only treatment_plan is called required: a practitioner's own token may leave out who
-// it is, nobody else's may.
+// Only treatment_plan is documented as required: with a practitioner's own token the
+// practitioner may be left out, with any other it may not.
 func TestLinksWithoutPractitioner(t *testing.T) {
 	t.Parallel()
 	body := map[string]any{"treatment_plan": map[string]any{}}

@@ -63,7 +63,7 @@ func TestWebhooksReachAHandler(t *testing.T) {
 	}
 }
 
-// What goes wrong in a hosted receiver is told in the delivery log.
+// A panic of a hosted receiver is in the delivery log.
 func TestPanicOfAHostedReceiver(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithClock(frozen()))
@@ -146,7 +146,7 @@ func TestLoopbackTLS(t *testing.T) {
 	assert.Equal(t, 403, last.Status, "the journal knows")
 
 	_, err = http.Get(b.fake.BaseURL())
-	require.ErrorContains(t, err, "certificate", "nobody else trusts it")
+	require.ErrorContains(t, err, "certificate", "other clients do not trust it")
 	assert.Nil(t, New(t).Certificate())
 	require.NoError(t, b.fake.Certificate().VerifyHostname("localhost"))
 	big := strings.NewReader(`{"first_name":"` + strings.Repeat("x", httpapi.MaxBody) + `"}`)

@@ -44,7 +44,7 @@ func TestMalformedTokenRequests(t *testing.T) {
 		assert.Equal(t, 413, big.status)
 		assert.Equal(t, "invalid_request", big.body["error"])
 	}
-	// Parameters nobody knows are ignored, as RFC 6749 3.2 demands, whatever the reading.
+	// Unknown parameters are ignored, as RFC 6749 3.2 demands, whatever the behavior.
 	b.post("/oauth/token?resource=x", b.credentials(map[string]any{"grant_type": "authorization_code", "code": b.code(model.User{}), "code_verifier": "x"})).ok(200, "oauth")
 }
 

@@ -42,7 +42,7 @@ type settings struct {
 	parallel       int    // deliveries at a time
 	disorder       uint64 // seed of the order of deliveries
 	spread         time.Duration
-	compatible     uint64 // seed of the changes that break nobody
+	compatible     uint64 // seed of the compatible changes
 	size           model.WorldSize
 	snapshot       *Snapshot
 }

@@ -18,7 +18,7 @@ type role struct{ path, key string }
 
 var roles = []role{{"/clinic/patients", "patient"}, {"/clinic/practitioners", "practitioner"}, {"/clinic/staff", "staff"}}
 
-// person is a body that creates somebody in a role.
+// person is a body that creates a person in a role.
 func (b *browser) person(r role, email string) map[string]any {
 	body := map[string]any{"email": email, "first_name": "Any", "last_name": "One"}
 	if r.key == "practitioner" {
@@ -53,7 +53,7 @@ func TestAddressesAreUnique(t *testing.T) {
 	}
 }
 
-// An address that somebody gave up is free for the next.
+// An address that was given up can be used again.
 func TestAddressesAreFreed(t *testing.T) {
 	t.Parallel()
 	for _, r := range roles {

@@ -255,5 +255,5 @@ func TestPlanDates(t *testing.T) {
 	assert.Empty(t, plan.Recommendations)
 	shown = b.get("/clinic/treatment_plans/"+plan.ID).object(200, "treatment_plan")
 	assert.Equal(t, view.Time(made.Add(25*time.Hour)), shown["updated_at"])
-	assert.Equal(t, "2026-03-03", shown["available_at"], "that it was told stays true")
+	assert.Equal(t, "2026-03-03", shown["available_at"], "it was sent to the patient all the same")
 }

@@ -21,7 +21,7 @@ func TestClinicTokensHaveNoCustomDosage(t *testing.T) {
 	}
 }
 
-// A practitioner nobody knows is a wrong value, and not an unknown product.
+// An unknown practitioner is a wrong value, and not an unknown product.
 func TestUnknownPractitionerOfAProduct(t *testing.T) {
 	t.Parallel()
 	first, second := twoClinics(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// Nobody in the world could be real: addresses are of reserved domains, numbers
+// No person in the world can be a real one: addresses are of reserved domains, numbers
 // are 555-01xx, and sites are .example.
 func TestTheWorldIsMadeUp(t *testing.T) {
 	t.Parallel()

@@ -146,7 +146,7 @@ func TestAuthorizePagesAreBounded(t *testing.T) {
 	assert.LessOrEqual(t, len(b.fake.tokens.Flows), tokens.MaxFlows)
 }
 
-// Somebody else's answer comes back to the application with its own parameters.
+// A callback keeps the query parameters of the application's redirect address.
 func TestRedirectKeepsItsQuery(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithRedirectURI("https://ehr.example.com/cb?tenant=7&state=mine"))

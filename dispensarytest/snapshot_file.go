@@ -133,8 +133,8 @@ func (f snapshotFile) snapshot() (*Snapshot, error) {
 		seed: f.Seed, region: f.Region, compatible: f.Compatible, at: f.At.UTC(), frozen: f.Frozen,
 		offset: f.Offset, reads: behavior.Defaults(),
 	}
-	for silence, reading := range f.Readings {
-		if err := snap.reads.Choose(silence, reading); err != nil {
+	for point, variant := range f.Readings {
+		if err := snap.reads.Choose(point, variant); err != nil {
 			return nil, err
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// person is somebody with a browser, without scripts.
+// person is a user of the pages, with a browser without scripts.
 type person struct {
 	*browser
 	address string

@@ -94,7 +94,7 @@ func TestOldAccessTokenLivesAfterRefresh(t *testing.T) {
 	}
 }
 
-// Revoking any of a consent's tokens ends all of them, and nobody else's.
+// Revoking any of a consent's tokens ends all tokens of that consent, and no others.
 func TestRevocationIsOfTheConsent(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
@@ -190,7 +190,7 @@ func TestAuthorizationHeaders(t *testing.T) {
 	}
 	b.get("/clinic?access_token=" + b.token).ok(200)
 	last, _ := b.fake.Journal().Last()
-	assert.Equal(t, "access_token", last.Unknown[0].Name, "a token in the query is nobody's business")
+	assert.Equal(t, "access_token", last.Unknown[0].Name, "a token in the query is not used")
 }
 
 // The clinic key is used up by nothing, and read before the scope.

@@ -44,7 +44,7 @@ func trueLaws(rotation Behavior) laws {
 	}
 }
 
-// ref is the n-th object of a kind; a negative one is an object nobody knows.
+// ref is the n-th object of a kind; a negative one is an unknown object.
 type ref struct {
 	kind string
 	n    int

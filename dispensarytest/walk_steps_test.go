@@ -81,8 +81,7 @@ func randomSteps(source *rand.Rand, n int) []step {
 	return steps
 }
 
-// choose picks one of n, lately made ones rather than others; -1 is somebody
-// unknown.
+// choose picks one of n, lately made ones rather than others; -1 is an unknown one.
 func choose(n, number int) int {
 	if n == 0 || number%20 == 0 {
 		return -1

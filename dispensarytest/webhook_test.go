@@ -134,7 +134,7 @@ func TestWhatCountsAsDelivered(t *testing.T) {
 	}
 }
 
-func TestSlowReceiverBlocksNobody(t *testing.T) {
+func TestSlowReceiverDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	b := start(t, WithClock(frozen()), WithDeliveryTimeout(50*time.Millisecond))

@@ -26,7 +26,7 @@ type Plan struct {
 	State           string
 	PatientID       string
 	PractitionerID  string
-	AvailableAt     time.Time // when the patient was told; zero is null
+	AvailableAt     time.Time // when it was sent to the patient; zero is null
 	CreatedAt       time.Time
 	UpdatedAt       time.Time
 	PersonalMessage string // empty is null

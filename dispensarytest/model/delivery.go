@@ -53,7 +53,7 @@ func (d Delivery) String() string {
 	return text
 }
 
-// Skip is an event that was not sent, and why: nobody subscribed, no active
+// Skip is an event that was not sent, and why: no subscription, no active
 // integration, or a delivery condition. The conditions, an assumption, are that
 // at least one live token of the clinic has the scope of the event's type.
 type Skip struct {

@@ -67,7 +67,7 @@ const (
 	// minutes unless set.
 	DeliveryFuture Effect = "delivery_future"
 
-	// DeliveryLost never makes the delivery: only the event lists tell of it.
+	// DeliveryLost never makes the delivery: only the event lists have the event.
 	DeliveryLost Effect = "delivery_lost"
 
 	// DeliveryReordered holds a delivery back until another one was attempted, or
@@ -89,7 +89,7 @@ const AnyOperation = "any"
 // deliveries meet it is one half of it, what happens to them the other.
 //
 // All waits are on the platform's clock: on a frozen one the caller waits until
-// somebody calls [dispensarytest.Clock.Advance]. Several faults can meet the same request; the
+// [dispensarytest.Clock.Advance] is called. Several faults can meet the same request; the
 // first of those that end it does, in the order they were set in.
 type Fault struct {
 	Effect    Effect

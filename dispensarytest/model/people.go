@@ -85,7 +85,7 @@ const (
 	UserStaff        = "Staff"
 )
 
-// User is somebody who can sign in on the authorize page.
+// User is a person who can sign in on the authorize page.
 type User struct {
 	ID       string // the id of the practitioner or staff member
 	Email    string

@@ -15,7 +15,7 @@ func alwaysCases() []testCase {
 	return []testCase{
 		{
 			name: "NeverGone", reviews: true, run: (*checker).neverGone,
-			consequence: "the first 410 switches the address off, at once and for every event, until somebody opens the dashboard.",
+			consequence: "the first 410 switches the address off, at once and for every event, until it is switched on again in the dashboard.",
 			fix:         "answer with 410 never, not for an unknown tenant either; 404 and 401 do less harm.",
 		},
 		{
@@ -135,7 +135,7 @@ func (c *checker) tellsNothing() {
 		if len(leaked) == 0 {
 			return ""
 		}
-		whom := "somebody whose signature does not verify"
+		whom := "a sender whose signature does not verify"
 		if e.genuine {
 			whom = "the platform"
 		}

@@ -115,7 +115,7 @@ func (c *checker) limit() {
 	source.left.Store(beyond)
 	e := c.exchange(ctx, request{source: source, signature: sign(wrongSecret, c.Timing.Now(), nil)})
 	if e.err == nil && source.left.Load() <= 0 && (e.unauthorized() || e.status/100 == 2) {
-		c.reportf("a body of %d megabytes, from somebody whose signature does not verify, was read to its end", beyond>>20)
+		c.reportf("a body of %d megabytes, from a sender whose signature does not verify, was read to its end", beyond>>20)
 	}
 }
 

@@ -135,15 +135,15 @@ func outageCases() []testCase {
 func (c *checker) storageDown() {
 	ev := c.newEvent(c.Hooks.EventType)
 	c.Hooks.BreakStorage(true)
-	mend := sync.OnceFunc(func() { c.Hooks.BreakStorage(false) })
-	defer mend()
+	repair := sync.OnceFunc(func() { c.Hooks.BreakStorage(false) })
+	defer repair()
 	for range 2 {
 		if e := c.deliver(ev.body()); e.err == nil && e.status/100 == 2 {
 			c.reportf("an event that could not be stored %s", c.describe(e))
 			return
 		}
 	}
-	mend()
+	repair()
 	if c.accepts("an event that is sent again once it can be stored", c.deliver(ev.body())) {
 		c.handled(ev, 1)
 	}

@@ -37,7 +37,7 @@ func signatureCases() []testCase {
 		},
 		{
 			name: "Malformed", run: (*checker).malformedSignature,
-			consequence: "a scanner's requests are taken for events, or end in errors that wake somebody up.",
+			consequence: "a scanner's requests are taken for events, or end in errors that raise an alarm.",
 			fix:         "read the header as t=<digits>,v1=<64 hex digits>, and refuse everything else with 401.",
 		},
 	}

@@ -90,7 +90,7 @@ func rotationCases() []testCase {
 		},
 		{
 			name: "FailsClosed", needs: fieldWithoutSecret, run: (*checker).failsClosed,
-			consequence: "a variable that is missing in one environment opens the address to everybody, and nobody notices.",
+			consequence: "a variable that is missing in one environment opens the address to every sender, without a sign of it.",
 			fix:         "refuse to start without a secret.",
 		},
 	}

@@ -103,7 +103,7 @@ var mutants = map[string]struct {
 	"one read":                 {"Bodies/Pieces", "in pieces", around(readOnce)},
 	"body += chunk":            {"Bodies/Characters", "two packets was answered with 401", around(decodeEach)},
 	"a lock around the body":   {"Bodies/BrokenOff", "was not answered within", quickly(locked())},
-	"connections are for ever": {"Bodies/SlowLoris", "keeps its connection", quickly(withoutReadTimeout)},
+	"connections never end":    {"Bodies/SlowLoris", "keeps its connection", quickly(withoutReadTimeout)},
 	"reads on and on":          {"Bodies/BrokenOff", "has not ended", quickly(around(stubborn))},
 
 	// In every case.

@@ -244,7 +244,7 @@ func TestRunOnAnotherClock(t *testing.T) {
 	receivercheck.Run(t, r)
 }
 
-func TestRunOfNobody(t *testing.T) {
+func TestRunWithoutAReceiver(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()

@@ -87,11 +87,11 @@ func answerChoices() []Choice {
 			{"null", "null", func(r *Set) { r.DropNulls = false }},
 			{"absent", "left out, but for those of meta", func(r *Set) { r.DropNulls = true }},
 		}),
-		choice("unknown-fields", "Endpoints", "What becomes of body fields nobody knows is not said. RFC 6749 has the token endpoint ignore them, whatever the variant.", []Variant{
+		choice("unknown-fields", "Endpoints", "What becomes of unknown body fields is not said. RFC 6749 has the token endpoint ignore them, whatever the variant.", []Variant{
 			{"ignored", "they change nothing; the Journal has them", func(r *Set) { r.RefuseUnread = false }},
 			{"refused", "they are a validation failure", func(r *Set) { r.RefuseUnread = true }},
 		}),
-		choice("unknown-parameters", "Endpoints", "What becomes of query parameters nobody knows is not said. RFC 6749 has the token endpoint ignore them, whatever the variant.", []Variant{
+		choice("unknown-parameters", "Endpoints", "What becomes of unknown query parameters is not said. RFC 6749 has the token endpoint ignore them, whatever the variant.", []Variant{
 			{"ignored", "they change nothing; the Journal has them", func(r *Set) { r.RefuseUnknown = false }},
 			{"refused", "they are a validation failure", func(r *Set) { r.RefuseUnknown = true }},
 		}),

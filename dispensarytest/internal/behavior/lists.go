@@ -62,7 +62,7 @@ func tokenChoices() []Choice {
 		}),
 		choice("refresh-token-revocation", "OAuth", "That an access token can be revoked is said; whether a refresh token can is not. RFC 7009 demands it.", []Variant{
 			{"revoked", "as an access token", func(r *Set) { r.KeepRefreshTokens = false }},
-			{"unknown", "it is a token that nobody knows", func(r *Set) { r.KeepRefreshTokens = true }},
+			{"unknown", "it counts as an unknown token", func(r *Set) { r.KeepRefreshTokens = true }},
 		}),
 		choice("revocation-reach", "Authentication 6", "Revoking ends the token and its refresh token; what becomes of access tokens from before a refresh is not said.", []Variant{
 			{"consent", "they end, with everything that came from the user's consent", func(r *Set) { r.RevokePair = false }},

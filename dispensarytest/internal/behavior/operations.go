@@ -10,7 +10,7 @@ import (
 )
 
 // TouchedBy says which operations' answers the behaviorSet of an open point can change.
-// Silences about events and webhooks are not there.
+// Open points about events and webhooks are not in the map.
 func TouchedBy() map[string]func(operations.Operation) bool {
 	return map[string]func(operations.Operation) bool{
 		"access-token-after-refresh": oneOf("oauth.token"),

@@ -124,7 +124,7 @@ func (h *Handle) fires(now time.Time) bool {
 		return false
 	}
 	h.met++
-	if h.met <= h.fault.Skip || !h.unlucky() {
+	if h.met <= h.fault.Skip || !h.isChosen() {
 		return false
 	}
 	if h.fault.Effect == model.RateLimit && h.hasRoom(now) {
@@ -134,14 +134,14 @@ func (h *Handle) fires(now time.Time) bool {
 	return true
 }
 
-// unlucky throws the dice of a chance.
-func (h *Handle) unlucky() bool {
+// isChosen decides at random, with the probability Chance, whether the fault happens.
+func (h *Handle) isChosen() bool {
 	if h.fault.Chance == 0 {
 		return true
 	}
 	const resolution = 1 << 53
-	throw := ids.Mix(h.fault.Seed^ids.Mix(uint64(h.met))) % resolution
-	return float64(throw) < h.fault.Chance*resolution
+	roll := ids.Mix(h.fault.Seed^ids.Mix(uint64(h.met))) % resolution
+	return float64(roll) < h.fault.Chance*resolution
 }
 
 // hasRoom counts a request in, unless the window is full. Refused requests do not

@@ -18,7 +18,7 @@ type pageHandler func(c *Call, w http.ResponseWriter) int
 type authorizeView struct {
 	App      string
 	Clinic   string
-	User     *model.User // nil until somebody signed in
+	User     *model.User // nil before sign-in
 	Scopes   []operations.Scope
 	Users    []model.User
 	Flow     string

@@ -64,7 +64,7 @@ func (c *Call) pause(d time.Duration) {
 	}
 }
 
-// bearer is the token that the request carries, good or not; nil if nobody knows it.
+// bearer is the token of the request, valid or not; nil if it is unknown.
 func (c *Call) bearer() *tokens.AccessToken {
 	_, value, _ := strings.Cut(c.R.Header.Get("Authorization"), " ")
 	return c.API.Tokens.Find(value)

@@ -38,7 +38,7 @@ type form struct {
 	asked  []string
 	parts  []*form
 	errs   *[]string
-	strict bool // err refuses fields that nobody asked for; on the whole body's form
+	strict bool // err refuses fields that were not read; on the whole body's form
 	whole  *form
 }
 
@@ -278,7 +278,8 @@ func (f *form) part(path string, values map[string]any) *form {
 	return part
 }
 
-// unread lists the fields that nobody asked for, with the nearest one that was.
+// unread lists the fields that the operation did not read, each with the closest name
+// that it did.
 func (f *form) unread() []model.Unread {
 	if f == nil {
 		return nil

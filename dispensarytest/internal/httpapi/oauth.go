@@ -67,7 +67,7 @@ func createToken(c *Call, _ *store.World) (reply, error) {
 }
 
 // revokeToken is POST /oauth/revoke. That it needs the application's credentials
-// is from the API. A token nobody knows is no error: an assumption, after RFC 7009;
+// is from the API. An unknown token is no error: an assumption, after RFC 7009;
 // so are revoking by the refresh token, and how far it reaches.
 func revokeToken(c *Call, _ *store.World) (reply, error) {
 	token := c.form.text("token").is

@@ -51,8 +51,8 @@ func listOf[T, V any](c *Call, rows table.List[T], view func(*T) V) reply {
 	return reply{value: views, meta: meta}
 }
 
-// newestFirst reports that this list is to be turned around: nobody asked for an
-// order, and the API gives it none.
+// newestFirst reports that this list is to be reversed: the request has no sort order,
+// and the API defines none.
 func (c *Call) newestFirst() bool {
 	return c.Reads.NewestFirst && c.op.ID != "products.similar" && c.params.get("sort_by") == "" && c.params.get("order_by") == ""
 }

@@ -95,7 +95,7 @@ type API struct {
 	Tokens     *tokens.Store
 	Faults     *faults.Set
 	Sender     *webhooks.Sender // whose log of deliveries is listed
-	People     *people.People   // who are told of the first use of a clinic key
+	People     *people.People   // notified of the first use of a clinic key
 	RequestIDs *ids.Requests
 	Record     func(*model.Request) // into the journal
 	Closed     <-chan struct{}      // ends waits

@@ -17,7 +17,7 @@ type problem struct {
 	header   [2]string
 	html     bool // a proxy's page in place of the platform's JSON
 
-	// What a reading can give another status to; see [Silences].
+	// What a behavior can give another status to; see package behavior.
 	injected   bool // by a fault: as it was asked for
 	wrongState bool
 	noScope    bool
@@ -92,7 +92,7 @@ func wrongState(message string) *problem {
 	return p
 }
 
-// notFound refuses an id or a path nobody knows: 404.
+// notFound refuses an unknown id or path: 404.
 func notFound() *problem { return problemOf(http.StatusNotFound, "Not Found") }
 
 func badRequest(message string) *problem { return problemOf(http.StatusBadRequest, message) }

@@ -24,7 +24,7 @@ type checkoutPage struct {
 }
 
 type checkoutLine struct {
-	packView
+	variantView
 	Quantity int
 	Total    model.Cents
 	Dosage   model.Dosage
@@ -145,7 +145,7 @@ func (v *visitor) showCheckout(status int, f *Frame, plan model.Plan, page check
 			page.Practitioner = fullName(p.FirstName, p.LastName, p.Email)
 		}
 		for _, line := range page.Order.Lines {
-			shown := checkoutLine{packView: packOf(w, line.VariantID), Quantity: line.Quantity}
+			shown := checkoutLine{variantView: packOf(w, line.VariantID), Quantity: line.Quantity}
 			shown.Total = shown.Price * model.Cents(line.Quantity)
 			for _, r := range plan.Recommendations {
 				if r.VariantID == line.VariantID && r.Dosage != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// packView is a pack of a product as the pages show it.
-type packView struct {
+// variantView is a pack of a product as the pages show it.
+type variantView struct {
 	VariantID string
 	Product   string
 	Pack      string // "60 capsules"
@@ -20,12 +20,12 @@ type packView struct {
 }
 
 // packOf describes a variant. One that left the catalog keeps its place.
-func packOf(w *store.World, variantID string) packView {
+func packOf(w *store.World, variantID string) variantView {
 	v, known := w.Variants.Get(variantID)
 	if !known {
-		return packView{VariantID: variantID, Product: "Unknown product"}
+		return variantView{VariantID: variantID, Product: "Unknown product"}
 	}
-	view := packView{VariantID: v.ID, Pack: fmt.Sprintf("%d %s", v.Units, v.UnitOfMeasure), Price: v.MSRP, Status: v.Status}
+	view := variantView{VariantID: v.ID, Pack: fmt.Sprintf("%d %s", v.Units, v.UnitOfMeasure), Price: v.MSRP, Status: v.Status}
 	if p, known := w.Products.Get(v.ProductID); known {
 		view.Product = p.Name
 	}
@@ -36,7 +36,7 @@ func packOf(w *store.World, variantID string) packView {
 const maxFound = 12
 
 // findPacks looks for every word in the names of products.
-func findPacks(w *store.World, query string) (found []packView) {
+func findPacks(w *store.World, query string) (found []variantView) {
 	words := strings.Fields(strings.ToLower(query))
 	if len(words) == 0 {
 		return nil

@@ -42,7 +42,7 @@ type Pages struct {
 	RequireTLS bool
 }
 
-// visitor is somebody on one of the pages.
+// visitor is one request to one of the pages.
 type visitor struct {
 	*Pages
 	w  http.ResponseWriter

@@ -22,12 +22,12 @@ type planPage struct {
 	Text          string
 	Lines         []linePage
 	Query         string
-	Found         []packView
+	Found         []variantView
 }
 
 // linePage is one line of the editor.
 type linePage struct {
-	packView
+	variantView
 	Units  int
 	Refill bool
 	Dosage model.Dosage
@@ -156,7 +156,7 @@ func (v *visitor) showPlan(status int, message string, plan model.Plan, e people
 	v.Store.Look(func(w *store.World) {
 		page.Found = findPacks(w, page.Query)
 		for _, line := range e.Lines {
-			shown := linePage{packView: packOf(w, line.VariantID), Units: line.UnitsToPurchase, Refill: line.Refill}
+			shown := linePage{variantView: packOf(w, line.VariantID), Units: line.UnitsToPurchase, Refill: line.Refill}
 			if line.Dosage != nil {
 				shown.Dosage = *line.Dosage
 			}

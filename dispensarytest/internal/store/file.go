@@ -87,7 +87,7 @@ func (w *World) Load(f WorldFile) {
 	w.loadPeople(f)
 }
 
-// loadPeople fills in who has an e-mail address that nobody else may have.
+// loadPeople fills in the people, whose e-mail addresses have to be unique.
 func (w *World) loadPeople(f WorldFile) {
 	for _, p := range f.Practitioners {
 		old, _ := w.Practitioners.Get(p.ID)
@@ -103,7 +103,7 @@ func (w *World) loadPeople(f WorldFile) {
 			w.UserEmails.Remove(emailKey(old.Email))
 		}
 	}
-	for _, p := range f.Practitioners { // now that every address is free that somebody gave up
+	for _, p := range f.Practitioners { // now that the addresses are free that were given up
 		w.UserEmails.Put(emailKey(p.Email), p.ID)
 	}
 	for _, m := range f.Staff {

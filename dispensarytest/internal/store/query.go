@@ -108,8 +108,8 @@ var OrderFields = map[string]int{
 	"": ordersByTime, "patient_id": OrdersByPatient, "treatment_plan_id": ordersByPlan, "order_number": OrdersByNumber, "completed_at": ordersByTime,
 }
 
-// TotalDiscount adds the clinic's discount. That it ends at 100 is an assumption:
-// nobody pays less than nothing.
+// TotalDiscount adds the clinic's discount. That it ends at 100 is an assumption: a
+// price cannot be negative.
 func (w *World) TotalDiscount(p *model.Patient) float64 {
 	return min(p.Discount+w.clinic(p.ClinicID).Discount, 100)
 }

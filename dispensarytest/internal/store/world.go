@@ -66,7 +66,7 @@ type Cart struct {
 }
 
 // Fork returns a world that starts out equal; the two share their rows until one
-// of them is written. An origin that nobody has written since its last fork is only
+// of them is written. An origin that was not written since its last fork is only
 // read.
 func (w *World) Fork() *World {
 	numbers := make(map[string]uint64, len(w.Numbers))

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Map is a map that forks in no time: what two sides share is in maps that
-// nobody writes any more, the newest last; own is what came since. The zero value
-// says that there is nothing under a key.
+// Map is a map that forks in constant time: the shared entries are in maps that are
+// not written any more, the newest last; own has what came since. The zero value means
+// that there is no entry for a key.
 type Map[K, V comparable] struct {
 	shared []map[K]V
 	Own    map[K]V

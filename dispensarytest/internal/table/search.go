@@ -15,7 +15,7 @@ type Search struct {
 	owner  *owner // of what may be written in place; nil right after a fork
 }
 
-// owner is told from others by its address.
+// owner has an identity: its address.
 type owner struct{ _ byte }
 
 // Facet is a property that a row has or has not.

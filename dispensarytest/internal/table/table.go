@@ -13,7 +13,7 @@ const ChunkSize = 128
 // a reader may keep the pointer it was given.
 //
 // A fork and its origin share everything until one of them writes: seats that both
-// know are in layers that nobody writes any more, and only touched chunks are
+// know are in layers that are not written any more, and only changed chunks are
 // copied.
 type Table[T any] struct {
 	seats   Map[string, seat] // of the rows, by id

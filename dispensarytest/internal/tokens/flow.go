@@ -14,7 +14,7 @@ type Flow struct {
 	token   string
 	Query   string // of the page's address
 	State   string
-	User    *model.User // nil until somebody signed in
+	User    *model.User // nil before sign-in
 	expires time.Time
 }
 
@@ -56,7 +56,7 @@ func (s *Store) TakeFlow(token string) (Flow, bool) {
 	return f, ok && s.clock.Now().Before(f.expires)
 }
 
-// session is a browser that somebody signed in with.
+// session is a browser in which a user has signed in.
 type session struct {
 	userID  string
 	expires time.Time

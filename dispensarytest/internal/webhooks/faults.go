@@ -15,8 +15,8 @@ func (s *Sender) fire(d *Entry, effects ...model.Effect) (model.Fault, bool) {
 	return s.Faults.Fire(d.EventType, s.Clock.Now(), effects...)
 }
 
-// spoilt is how a fault has an attempt signed; no fault signs it well.
-func (s *Sender) spoilt(f model.Fault) Signature {
+// signatureOf is how an attempt with this fault is signed; without one, correctly.
+func (s *Sender) signatureOf(f model.Fault) Signature {
 	lag := f.Delay
 	if lag == 0 {
 		lag = signatureLag

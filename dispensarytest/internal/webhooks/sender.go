@@ -227,7 +227,7 @@ func (s *Sender) send(target string, d *Entry, f model.Fault) (a model.Attempt) 
 		a = s.Post(target, nil, s.ProbeSignature())
 	}
 	if a.Err == "" {
-		a = s.Post(target, s.envelope(d), s.spoilt(f))
+		a = s.Post(target, s.envelope(d), s.signatureOf(f))
 		a.Fault = f.Effect
 	}
 	return a

@@ -44,7 +44,7 @@ func (s *Sender) Restore(from SenderState) {
 		s.Endpoint = new(*from.Endpoint)
 	}
 	for _, d := range s.Deliveries.Span(deliveriesByAge, stillDue).Created().All() {
-		// Nobody is about to overtake it any more.
+		// No other delivery is going to overtake it any more.
 		s.schedule(s.change(d.ID, func(d *Entry) { d.held = false }))
 	}
 	s.announce()
