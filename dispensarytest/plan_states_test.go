@@ -198,9 +198,9 @@ func TestLinksFindOrMakeTheirPatient(t *testing.T) {
 	assert.Equal(t, []any{"Full", "1980-01-02", "female", 15.0, 0.0}, []any{full["first_name"], full["date_of_birth"], full["gender"], full["total_discount"], full["text_message_notification"]})
 	stored, _ := p.Patients.Get(full["id"].(string))
 	assert.False(t, stored.Welcomed)
-	nobody := link(nil).object(200, "dynamic_links")
-	assert.Nil(t, nobody["patient"])
-	plan, _ := p.Plans.Get(nobody["treatment_plan"].(map[string]any)["id"].(string))
+	noPatient := link(nil).object(200, "dynamic_links")
+	assert.Nil(t, noPatient["patient"])
+	plan, _ := p.Plans.Get(noPatient["treatment_plan"].(map[string]any)["id"].(string))
 	assert.Empty(t, plan.PatientID)
 	assert.Nil(t, b.get("/clinic/treatment_plans/"+plan.ID).ok(200, "treatment_plan", "patient"))
 	for _, wrong := range []any{map[string]any{}, map[string]any{"email": ""}, map[string]any{"email": "x"}, map[string]any{"email": "ok@example.org", "gender": "?"}, "ok@example.org", []any{}} {

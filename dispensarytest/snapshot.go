@@ -109,7 +109,7 @@ func (s *Server) Restore(snap *Snapshot) {
 
 // Reset takes the platform back to how it started: to the world of its seed and
 // size, with no tokens, no deliveries and the webhook endpoint of [WithWebhook] or
-// none; or, with [WithSnapshot], to what the snapshot has of all that. The behaviorSet
+// none; or, with [WithSnapshot], to what the snapshot has of all that. Behaviors
 // are again those of its options, there are no faults, no browser is signed in, and
 // the journal is empty. Addresses and credentials stay, and so does the time. A
 // stand-alone platform is reset between the tests of another language; in Go, a new
@@ -118,8 +118,8 @@ func (s *Server) Restore(snap *Snapshot) {
 // It must not be called from inside a webhook receiver of this platform: it waits
 // for the delivery under way.
 func (s *Server) Reset() {
-	// Whoever holds the clock's baton knows that no delivery is under way, and
-	// that none of the old ones starts any more.
+	// While the clock is paused no delivery is under way, and none of the old ones
+	// starts any more.
 	defer s.clock.Pause()()
 	s.clock.Drop(s.sender)
 

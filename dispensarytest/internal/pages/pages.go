@@ -22,8 +22,8 @@ import (
 // The pages that people use: the authorize page, and those behind the links the API
 // gives out, which are the plan editor of a dynamic link, the in-office checkout, and
 // the invitation of a patient. What is done behind a link is an action of people,
-// and makes its events. Those pages ask nobody to sign in: who has the link acts as
-// its plan's practitioner or patient, an assumption.
+// and makes its events. Those pages work without signing in: with the link one acts as
+// its plan's practitioner or patient, which is an assumption.
 
 //go:embed *.html
 var pageFiles embed.FS
