@@ -10,7 +10,7 @@
 //	err = fake.WaitDelivered(ctx, event.ID)
 //	fake.Journal().CheckNoUnexpected(t)
 //
-// Every Server is a platform of its own, as the United States and Canada are on
+// Every Server is a separate platform, as the United States and Canada are on
 // the real one. It starts with the same small world: a clinic, two practitioners,
 // a member of staff, five patients and 44 products. All ids follow from the
 // seed. People have addresses that end in example.com or example.org, and phone
@@ -19,7 +19,7 @@
 // # Ways in
 //
 // A platform listens on loopback HTTP, or on loopback TLS ([WithTLS]), or not at
-// all ([WithInMemory]); [Server.Handler] is for a server of one's own. Over TLS and
+// all ([WithInMemory]); [Server.Handler] is for your own server. Over TLS and
 // in memory plain HTTP is refused, as the API says. [Server.HTTPClient] leads to
 // the platform each way, and [Server.Client] is a client of this module that is
 // ready to use. The contract, an OpenAPI document, is at /openapi.yaml beside

@@ -68,8 +68,9 @@ func (s *Server) listen() error {
 	return nil
 }
 
-// byLoopbackName keeps out web pages under a name of their own that resolves to this
-// machine. [Server.Handler] and other addresses are not for this machine alone.
+// byLoopbackName refuses requests of web pages under another name that resolves to this
+// machine. It is not used by [Server.Handler] and on other addresses, which are not for
+// this machine alone.
 func (s *Server) byLoopbackName(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := (&url.URL{Host: r.Host}).Hostname()
@@ -91,7 +92,7 @@ func (s *Server) Certificate() *x509.Certificate { return s.certificate }
 // under the origin, for example "https://ehr.example.com". A handler that is
 // hosted already is replaced.
 //
-// Each request runs on a goroutine of its own, whose panics look like a dropped
+// Each request runs on a new goroutine, whose panics look like a dropped
 // connection to the other side. Host works with every kind of platform; together
 // with [WithInMemory] a whole integration runs inside testing/synctest.
 func (s *Server) Host(origin string, handler http.Handler) error {

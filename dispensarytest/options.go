@@ -95,7 +95,7 @@ func configure(opts []Option) (settings, error) {
 	return set, nil
 }
 
-// WithAddr listens on an address of one's own, such as "127.0.0.1:8080"; the
+// WithAddr listens on a given address, such as "127.0.0.1:8080"; the
 // default is a free port of the loopback interface.
 func WithAddr(addr string) Option {
 	return func(s *settings) error {
@@ -126,7 +126,7 @@ func WithClinicTokens() Option {
 	return func(s *settings) error { s.clinicTokens = true; return nil }
 }
 
-// WithDeliveryClient sends webhooks through an HTTP client of one's own, for
+// WithDeliveryClient sends webhooks through a given HTTP client, for
 // example one that trusts a test certificate. Redirects and time-outs stay the
 // platform's.
 func WithDeliveryClient(client *http.Client) Option {
@@ -152,7 +152,7 @@ func WithDeliveryTimeout(d time.Duration) Option {
 }
 
 // WithDisorder makes the first attempts of deliveries late by up to spread, each by
-// a time of its own that follows from the seed: events overtake each other, as the
+// a different time that follows from the seed: events overtake each other, as the
 // API allows. API section: "Webhooks" 4.
 func WithDisorder(seed uint64, spread time.Duration) Option {
 	return func(s *settings) error {
@@ -288,7 +288,7 @@ func WithTLS() Option {
 }
 
 // WithTLSRequired refuses requests that did not come over TLS, as the platform
-// does. Use it with [Server.Handler] behind a TLS server of one's own.
+// does. Use it with [Server.Handler] behind your own TLS server.
 // API section: "Errors" 1.
 func WithTLSRequired() Option {
 	return func(s *settings) error { s.requireTLS = true; return nil }

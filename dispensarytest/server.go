@@ -199,7 +199,7 @@ func (s *Server) BaseURL() string { return s.origin + httpapi.BasePath }
 // Clock is the platform's clock.
 func (s *Server) Clock() *Clock { return &Clock{s.clock} }
 
-// Handler is the platform as a handler, for a server of one's own. The addresses
+// Handler is the platform as a handler, for your own server. The addresses
 // the platform gives out are still those of [Server.BaseURL].
 func (s *Server) Handler() http.Handler {
 	return http.HandlerFunc(s.serve)
@@ -207,7 +207,7 @@ func (s *Server) Handler() http.Handler {
 
 // HTTPClient is a client for the platform, and for what [Server.Host] put onto
 // its network. It trusts the platform's certificate, follows redirects, and has
-// no time-out of its own. Its connections end with the server.
+// no time-out. Its connections end with the server.
 func (s *Server) HTTPClient() *http.Client { return s.client }
 
 // Journal is the record of every request.

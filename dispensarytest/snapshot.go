@@ -71,7 +71,7 @@ func (s *Snapshot) clock() *clock.Clock {
 }
 
 // Fork starts a second platform that begins as this one stands, and closes it with
-// the test. It is reached in the same way, at an address of its own if that takes
+// the test. It is reached in the same way, at another address if that takes
 // a socket. Webhooks go to the same endpoint, but handlers in memory have to be
 // hosted again; see [Server.Host]. Options change what they say.
 func (s *Server) Fork(t testing.TB, opts ...Option) *Server {
@@ -93,7 +93,7 @@ func (s *Server) asItStands(opts []Option) []Option {
 	return append([]Option{same, WithSnapshot(s.Snapshot())}, opts...)
 }
 
-// Restore takes the platform back to a snapshot of its own, or of another platform
+// Restore takes the platform back to one of its snapshots, or to one of another platform
 // of the same seed and region. Addresses, the journal, the faults and the time stay
 // as they are. It waits for the delivery under way, and must not be called from
 // inside a webhook receiver.
@@ -144,9 +144,9 @@ func (s *Server) Reset() {
 }
 
 // WithWorldSize makes a world of that size, which begins with the default one. The
-// same seed and size make the same world, id by id. Each clinic has users of its
-// own, see [Server.Users], and categories of its own; every second one is invited to
-// the restricted brands.
+// same seed and size make the same world, id by id. Each clinic has its own users, see
+// [Server.Users], and its own categories; every second one is invited to the restricted
+// brands.
 func WithWorldSize(size model.WorldSize) Option {
 	return func(s *settings) error {
 		if min(size.Clinics, size.Patients, size.Products, size.Plans, size.Orders) < 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// alarmed is an alarm with what it told, on a clock of its own.
+// alarmed is an alarm with what it reported, on a fake clock.
 type alarmed struct {
 	*webhook.Alarm
 	now  time.Time

@@ -25,7 +25,7 @@ func isEmpty(r *http.Request) bool {
 // before memory is given for it.
 const trustedLength = 64 << 10
 
-// readBody reads the raw body of a request into memory of its own.
+// readBody reads the raw body of a request into new memory.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if r.Body == nil {
 		return nil, nil

@@ -48,8 +48,8 @@ type HandlerConfig struct {
 	// platform sends the event again; its text is logged.
 	Tenant func(*http.Request) (*Tenant, error)
 
-	// Inbox stores events before they are acknowledged. With Tenant it is that
-	// of tenants who have none of their own, and not required.
+	// Inbox stores events before they are acknowledged. With Tenant it is the inbox
+	// of tenants that do not have their own, and is not required.
 	Inbox Inbox
 
 	// Tolerance is how far a signature's timestamp may be from now in either

@@ -49,13 +49,13 @@
 //     nothing lost by a crash. A second process is refused.
 //   - Package riverinbox keeps them in PostgreSQL, with River as the queue. It is
 //     for a program that runs several times, on one machine or on twenty, and for
-//     handlers that write rows of their own in the inbox's transaction.
+//     handlers that write their rows in the inbox's transaction.
 //   - Package publish hands events to a broker: NATS JetStream, RabbitMQ, Kafka,
 //     Redis Streams, or another one of Watermill. It is for programs whose events
 //     live there, and says what each broker promises and what it does not.
 //
-// The last three are modules of their own below this folder, so that none of them
-// is a dependency of those who use another.
+// The last three are separate modules below this folder, so that none of them
+// is a dependency of programs that use another.
 //
 // All but the last are an engine.Engine, which says what they promise, and handle
 // events as a [Work] says: a change of the engine is a change of a few lines. Package
@@ -104,7 +104,7 @@
 //
 // # Several environments and applications
 //
-// A program can have a handler for each, at an address of its own. Or one address
+// A program can have a handler for each, at different addresses. Or one address
 // serves them all: [HandlerConfig].Tenant says from a request which [Tenant] it is for.
 // Environments can share an inbox, as they are part of an event's [Key]; two
 // applications in one environment need an inbox each.

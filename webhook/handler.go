@@ -32,7 +32,7 @@ import (
 //
 // It never answers 410, which would make the platform switch the address off at
 // once. A signed body without an event is refused, although it must come from
-// the platform: without an id it could not be told from its own repetition, and
+// the platform: without an id, its repetition could not be recognized, and
 // acknowledging what was not stored would lose it silently. Refused, it stays in
 // the platform's delivery log, and in the event lists for 30 days.
 //

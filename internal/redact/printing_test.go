@@ -189,7 +189,7 @@ func TestModelsPrintTypeAndIDOnly(t *testing.T) {
 
 // printed writes a value in every way in which a program may come to write it. What
 // is left out: an unexported field of another package's struct, into which fmt looks
-// without asking anybody, and lists and structs in a JSON log, which encode to
+// without calling a method, and lists and structs in a JSON log, which encode to
 // JSON as whole as they do anywhere else.
 func printed(v reflect.Value) string {
 	value, pointer := v.Interface(), v.Addr().Interface()

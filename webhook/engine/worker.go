@@ -13,7 +13,7 @@ import (
 )
 
 // Worker is the part of an [Engine] that is the same for all: it runs the handler
-// for one event and decides what follows. It holds no state of its own, and is safe
+// for one event and decides what follows. It has no state, and is safe
 // for concurrent use.
 type Worker struct{ work webhook.Work }
 

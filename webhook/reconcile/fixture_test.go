@@ -112,7 +112,7 @@ func (s *fixture) findIntegrations(t *testing.T) {
 	s.platform.Journal().Reset()
 }
 
-// client has a token of its own: they end after two hours of the clock.
+// client has a new token, because tokens end after two hours of the clock.
 func (s *fixture) client(options ...dispensary.Option) *dispensary.Client {
 	once := dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: 1})
 	return s.platform.Client(model.User{}, append([]dispensary.Option{once}, options...)...)
@@ -207,8 +207,8 @@ func (s *fixture) keys(e model.Event) (keys []webhook.Key) {
 	return keys
 }
 
-// switchOff lets the receiver fail until the platform gives it up, and returns
-// the keys of what it was meant to be told meanwhile.
+// switchOff has the receiver fail until the platform switches it off, and returns the
+// keys of the events that it was to receive meanwhile.
 func (s *fixture) switchOff(t *testing.T) (keys []webhook.Key) {
 	t.Helper()
 	s.broken.Store(true)

@@ -60,7 +60,7 @@ func (w *jobWorker) Work(ctx context.Context, job *river.Job[partition]) error {
 		job.Args.retryAt = time.Now().Add(next.wait)
 		return r.failure()
 	case r.dead:
-		return r.verdict(job) // the events that are left have jobs of their own
+		return r.verdict(job) // each event that is left has another job
 	case r.settled > 0 && !next.again:
 		return nil
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // Open brings the tables of inbox and River up to date, and starts an inbox with
-// a River client of its own, which Close stops. The program closes the pool after
+// a new River client, which Close stops. The program closes the pool after
 // the inbox. It needs a connection for each worker whose handler uses one, and
 // some more: one listens, one accepts, one keeps the leases. Fewer than four are
 // refused.

@@ -197,8 +197,8 @@ func quick(c *river.Config) {
 // endClaims.
 const testLease = 12 * time.Second
 
-// endClaims lets claims of events end now, as they do by themselves a lease after
-// their process has died, and calls everybody who waits for that.
+// endClaims ends the claims of events now, as they end by themselves a lease after
+// their process has died, and wakes all who wait for that.
 func (d database) endClaims(t testing.TB) {
 	t.Helper()
 	d.exec(t, "UPDATE dispensary_inbox SET due_at = clock_timestamp() WHERE state = 2")

@@ -63,7 +63,7 @@
 // neither, which is the only way to have an effect exactly once.
 //
 // Programs that write to the file much, or for long, make accepts wait: SQLite
-// has one writer. A file of its own is the better choice for all others.
+// has one writer. For all others a separate file is the better choice.
 //
 // # Upgrades
 //

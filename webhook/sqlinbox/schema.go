@@ -27,7 +27,7 @@ const (
 // being found out by those who claim, is what makes claims cheap however long
 // a line is.
 //
-// Bodies, and the texts of errors, have a table of their own, so that their pages
+// Bodies, and the texts of errors, are in a separate table, so that their pages
 // are free as soon as the events on them have been handled: what is left of an
 // event, for weeks, is small, and must not hold large pages.
 var migrations = []string{`
@@ -185,9 +185,9 @@ func checkSchema(ctx context.Context, conn *sql.Conn) error {
 }
 
 // Schema returns the SQL of the whole schema, its version included, for those who
-// apply it with a tool of their own instead of [Migrate], to a database without the
-// tables. What a later version changes is Migrate's to do, which may be run on them
-// like on any other.
+// apply it with their own migration tool instead of [Migrate], to a database without the
+// tables. Migrate, which may be run on these tables as on any other, makes the changes of
+// later versions.
 func Schema() string {
 	steps := append([]string{schemaVersions + ";"}, migrations...)
 	steps = append(steps, fmt.Sprintf("INSERT INTO dispensary_inbox_schema (version) VALUES (%d);", len(migrations)))

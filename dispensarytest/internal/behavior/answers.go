@@ -7,8 +7,8 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
 )
 
-// Choice is a point that the API leaves open, with the behaviorSet an integration
-// has to survive.
+// Choice is a point that the API leaves open, with the behaviors that an integration
+// has to work with.
 type Choice struct {
 	Name     string
 	Section  string    // of the API

@@ -9,7 +9,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// TouchedBy says which operations' answers the behaviorSet of an open point can change.
+// TouchedBy says which operations' answers the behavior of an open point can change.
 // Open points about events and webhooks are not in the map.
 func TouchedBy() map[string]func(operations.Operation) bool {
 	return map[string]func(operations.Operation) bool{

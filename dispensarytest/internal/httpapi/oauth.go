@@ -14,7 +14,7 @@ import (
 type tokenView struct {
 	AccessToken  string    `json:"access_token"`
 	TokenType    string    `json:"token_type"`
-	ExpiresIn    any       `json:"expires_in"` // a number, in some behaviorSet a string
+	ExpiresIn    any       `json:"expires_in"` // a number, in some behaviors a string
 	RefreshToken string    `json:"refresh_token"`
 	Scope        string    `json:"scope"`
 	CreatedAt    string    `json:"created_at"`

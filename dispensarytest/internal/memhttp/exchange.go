@@ -17,7 +17,7 @@ import (
 const Window = 64 << 10
 
 // exchange carries one request to a handler and the answer back, without a socket.
-// The handler runs on a goroutine of its own, so that a client's time-out or
+// The handler runs on a new goroutine, so that a client's time-out or
 // cancellation ends the wait for it as on a real connection; a plain call into
 // the handler would not time out.
 //

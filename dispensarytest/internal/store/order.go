@@ -83,8 +83,8 @@ func (w *World) Price(o *model.Order, discount float64) error {
 	return nil
 }
 
-// PutOrder gives an order its number and stores it. Order times carry an offset
-// of their own, as the API shows them.
+// PutOrder gives an order its number and stores it. Order times have the offset of
+// another zone, as the API shows them.
 func (w *World) PutOrder(o *model.Order, at time.Time) {
 	o.ID = w.NewID("order")
 	o.Number = fmt.Sprintf("R%09d", 410_000_000+w.Numbers["order"])

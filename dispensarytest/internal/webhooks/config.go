@@ -13,7 +13,7 @@ import (
 )
 
 // outside is how webhooks leave the process: through the transport of a client
-// that was given, else not at all in memory, else through a pool of one's own.
+// that was given, else not at all in memory, else through a new pool.
 func (c Config) outside(given http.RoundTripper) http.RoundTripper {
 	switch {
 	case given != nil:

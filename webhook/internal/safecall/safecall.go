@@ -71,8 +71,8 @@ func Call(f func() error) (err error) {
 	return err
 }
 
-// Isolated is [Call] on a goroutine of its own, so that a [runtime.Goexit] does
-// not end the caller's.
+// Isolated is [Call] on a new goroutine, so that a [runtime.Goexit] does not end the
+// caller's.
 func Isolated(f func() error) error {
 	done := make(chan error, 1)
 	go Run(f, func(err error) { done <- err })
