@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/ThreeDotsLabs/watermill"
 	watermillnats "github.com/ThreeDotsLabs/watermill-nats/v2/pkg/nats"
@@ -73,11 +74,17 @@ func newReceiver(ctx context.Context, s settings) (r *receiver, err error) {
 	return r, r.consume(ctx, s.work())
 }
 
-// work says how events are handled.
+// work says how events are handled. Its limits decide how long NATS waits for an
+// acknowledgement, and so how long an event waits that was sent to a replica which
+// stopped before it began with it.
 func (s settings) work() webhook.Work {
 	var handlers webhook.Router
 	handlers.OnOrderPlaced(s.handle)
-	return webhook.Work{Handle: handlers.Dispatch}
+	return webhook.Work{
+		Handle:         handlers.Dispatch,
+		HandlerTimeout: 2 * time.Second,
+		Retry:          webhook.RetryPolicy{MaxAttempts: 2},
+	}
 }
 
 // connect connects to NATS, and makes publisher and subscriber.
@@ -116,7 +123,7 @@ func (r *receiver) provide(ctx context.Context, topic string) error {
 	}
 	_, err = stream.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
 		Durable: topic, DeliverSubject: topic + ".deliver", DeliverGroup: topic,
-		AckPolicy: jetstream.AckExplicitPolicy, AckWait: publish.MaxHandling(webhook.Work{}),
+		AckPolicy: jetstream.AckExplicitPolicy, AckWait: publish.MaxHandling(r.settings.work()),
 	})
 	return err
 }
@@ -124,7 +131,7 @@ func (r *receiver) provide(ctx context.Context, topic string) error {
 // subscribe makes the subscriber of a topic.
 func (r *receiver) subscribe(topic string) (message.Subscriber, error) {
 	return watermillnats.NewSubscriberWithNatsConn(r.conn, watermillnats.SubscriberSubscriptionConfig{
-		QueueGroupPrefix: topic, AckWaitTimeout: publish.MaxHandling(webhook.Work{}),
+		QueueGroupPrefix: topic, AckWaitTimeout: publish.MaxHandling(r.settings.work()),
 		JetStream: watermillnats.JetStreamConfig{
 			DurablePrefix:    topic, // that of provide: a consumer that Watermill makes ends with its subscriber
 			SubscribeOptions: []nats.SubOpt{nats.ManualAck()},
