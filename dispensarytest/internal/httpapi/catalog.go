@@ -31,15 +31,6 @@ func getTerm(of func(*store.World) *table.Table[model.Term]) handler {
 	return func(c *Call, w *store.World) (reply, error) { return one(of(w), c.arg(), viewTerm) }
 }
 
-// one answers with a single row of a table that belongs to no clinic.
-func one[T, V any](rows *table.Table[T], id string, view func(*T) V) (reply, error) {
-	row, known := rows.Get(id)
-	if !known {
-		return reply{}, notFound()
-	}
-	return ok(view(row)), nil
-}
-
 type practitionerTypeView struct {
 	ID          string `json:"id"`
 	Code        string `json:"code"`

@@ -1,9 +1,8 @@
 package httpapi
 
 import (
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
-
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/webhooks"
 )

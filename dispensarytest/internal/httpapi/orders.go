@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"slices"
-	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
@@ -56,6 +55,3 @@ func listOrders(c *Call, w *store.World) (reply, error) {
 	}
 	return listOf(c, table.Rows(rows), view.OrderItem), nil
 }
-
-// sortable writes a time so that text sorts as the times do.
-func sortable(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000000") }

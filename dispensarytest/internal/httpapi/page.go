@@ -3,8 +3,6 @@ package httpapi
 import (
 	"cmp"
 	"slices"
-
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 )
 
 // pageMeta is the meta object of a list. API section: "Pagination".
@@ -15,6 +13,9 @@ type pageMeta struct {
 	TotalPages  int  `json:"total_pages"`
 	TotalCount  int  `json:"total_count"`
 }
+
+// pageRequest is which page a list was asked for.
+type pageRequest struct{ number, size int }
 
 // cut returns which rows a page holds and what its meta says. That a page beyond
 // the last is empty and has no neighbours is an assumption.
@@ -32,29 +33,6 @@ func (p pageRequest) cut(total int) (from, to int, meta *pageMeta) {
 	}
 	from = (p.number - 1) * p.size
 	return from, min(from+p.size, total), meta
-}
-
-// listOf answers with a page of a list.
-func listOf[T, V any](c *Call, rows table.List[T], view func(*T) V) reply {
-	from, to, meta := c.page.cut(rows.N)
-	if c.newestFirst() {
-		from, to = rows.N-to, rows.N-from
-	}
-	page := rows.Part(from, to)
-	views := make([]V, 0, len(page))
-	for _, row := range page {
-		views = append(views, view(row))
-	}
-	if c.newestFirst() {
-		slices.Reverse(views)
-	}
-	return reply{value: views, meta: meta}
-}
-
-// newestFirst reports that this list is to be reversed: the request has no sort order,
-// and the API defines none.
-func (c *Call) newestFirst() bool {
-	return c.Reads.NewestFirst && c.op.ID != "products.similar" && c.params.get("sort_by") == "" && c.params.get("order_by") == ""
 }
 
 // sortRows sorts by a key and keeps the order of creation among equals, in

@@ -52,9 +52,6 @@ func (p Params) unknown(known []string) []model.Unread {
 	return unknown
 }
 
-// pageRequest is which page a list was asked for.
-type pageRequest struct{ number, size int }
-
 func (p Params) page(reads *behavior.Set) (pageRequest, error) {
 	number, err := p.count("page[number]", 1)
 	if err != nil {

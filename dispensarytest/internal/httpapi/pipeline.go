@@ -1,22 +1,13 @@
 package httpapi
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
-	"time"
 
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/faults"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/people"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/webhooks"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -26,86 +17,6 @@ const (
 	BasePath = "/api"
 	AuthPath = "/auth"
 )
-
-// Call is one request on its way through the pipeline.
-type Call struct {
-	API    *API
-	R      *http.Request
-	op     *endpoint
-	args   Args
-	params Params
-	form   *form
-	page   pageRequest
-	token  *tokens.AccessToken
-	Reads  *behavior.Set
-	now    time.Time
-	Record model.Request // what the journal will know
-	noted  bool          // it knows
-	out    notedAnswer
-}
-
-// note writes the request into the journal, once.
-func (c *Call) note(status int) {
-	if c.noted {
-		return
-	}
-	c.noted = true
-	c.Record.Status = cmp.Or(c.Record.Status, status)
-	c.API.Record(&c.Record)
-}
-
-// notedAnswer is an answer whose request is in the journal before any of it is sent:
-// who was answered finds what they asked for.
-type notedAnswer struct {
-	http.ResponseWriter
-	call *Call
-}
-
-// WriteHeader implements [http.ResponseWriter].
-func (a *notedAnswer) WriteHeader(status int) {
-	a.call.note(status)
-	a.ResponseWriter.WriteHeader(status)
-}
-
-// Unwrap is for [http.ResponseController].
-func (a *notedAnswer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
-
-// reply is a handler's answer.
-type reply struct {
-	status int // 0 is 200
-	bare   bool
-	value  any
-	meta   *pageMeta
-}
-
-// ok answers with a value under the operation's key.
-func ok(value any) reply { return reply{value: value} }
-
-// created is ok with 201. API success codes are an assumption.
-func created(value any) reply { return reply{status: http.StatusCreated, value: value} }
-
-// bare answers with a value that is not wrapped.
-func bare(value any) reply { return reply{bare: true, value: value} }
-
-// API answers the calls of the API.
-type API struct {
-	Store      *store.Store
-	Clock      *clock.Clock
-	Behaviors  *behavior.Current
-	Tokens     *tokens.Store
-	Faults     *faults.Set
-	Sender     *webhooks.Sender // whose log of deliveries is listed
-	People     *people.People   // notified of the first use of a clinic key
-	RequestIDs *ids.Requests
-	Record     func(*model.Request) // into the journal
-	Closed     <-chan struct{}      // ends waits
-
-	App          model.Application
-	Origin       string
-	RequireTLS   bool
-	ClinicTokens bool
-	Compatible   uint64 // seed of the changes that break no client; 0 for none
-}
 
 // ServeHTTP is the one pipeline of every request.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -176,6 +87,11 @@ func (c *Call) route() error {
 	return nil
 }
 
+func nearOperation(r *model.Request, operation string) {
+	r.Near = append(r.Near, operation)
+	slices.Sort(r.Near)
+}
+
 // answer takes an API request from its token to the handler's answer.
 func (c *Call) answer() (reply, error) {
 	malformed := c.readQuery() // first: what is unknown shows in the journal of refused requests, too
@@ -242,29 +158,6 @@ func (c *Call) parse() (err error) {
 		c.form, err = readForm(c.R, c.Reads.RefuseUnread)
 	}
 	return err
-}
-
-// arg is the value of the route's only or first parameter.
-func (c *Call) arg() string { return c.args[0] }
-
-func (c *Call) clinicID() string { return c.token.ClinicID }
-
-// practitionerID is who the caller is, where that is a practitioner: the token stands
-// neither for staff nor for the clinic. API section: "Authentication" 4.
-func (c *Call) practitionerID() string {
-	if user := c.token.Grant.User; user.Type == model.UserPractitioner && !c.API.ClinicTokens {
-		return user.ID
-	}
-	return ""
-}
-
-// require is for operations whose scope depends on what is asked for.
-func (c *Call) require(scope string) error {
-	c.Record.Scope.Required = append(c.Record.Scope.Required, scope)
-	if c.Record.Scope.Granted = c.token.Has(scope); !c.Record.Scope.Granted {
-		return missingScope(scope)
-	}
-	return nil
 }
 
 // Refuse answers with a problem.

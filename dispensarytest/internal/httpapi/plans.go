@@ -3,6 +3,7 @@ package httpapi
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
@@ -203,3 +204,6 @@ func checkoutPlan(c *Call, w *store.World) (reply, error) {
 		URL string `json:"url"`
 	}{c.API.Origin + "/checkouts/" + p.ID}), nil
 }
+
+// sortable writes a time so that text sorts as the times do.
+func sortable(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000000") }

@@ -73,9 +73,3 @@ func readPractitioner(w *store.World, f *form, p *model.Practitioner, isNew bool
 	checkUserEmail(w, f, p.Email, p.ID)
 	return f.err()
 }
-
-func checkUserEmail(w *store.World, f *form, email, id string) {
-	if email != "" && w.UserEmailTaken(email, id) {
-		f.complain("email", "has already been taken")
-	}
-}

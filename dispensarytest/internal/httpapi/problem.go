@@ -143,8 +143,3 @@ func (p *problem) sentStatus(r *behavior.Set) int {
 	}
 	return p.status
 }
-
-// WriteProblem answers with a problem before there is a call.
-func WriteProblem(w http.ResponseWriter, status int, message string) {
-	writeJSON(w, status, bare(problemOf(status, message).body(behavior.ShapeByStatus, status)), "", nil)
-}

@@ -8,11 +8,12 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
 )
 
-// maxParams is the most parameters any route has.
-const maxParams = 2
-
-// Args are the values of a route's parameters, in order.
-type Args [maxParams]string
+// endpoint is an operation with what answers it: a handler or a page.
+type endpoint struct {
+	operations.Operation
+	handle handler
+	page   pageHandler
+}
 
 // node is one step of the compiled table: a path segment.
 type node struct {

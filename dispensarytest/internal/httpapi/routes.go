@@ -1,23 +1,5 @@
 package httpapi
 
-import (
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
-)
-
-// A handler answers one operation. The pipeline has checked the token and the
-// scope, parsed page, query and body, and holds the world's lock: for reading
-// where the method is GET, for writing otherwise. A handler that returns an
-// error has changed nothing.
-type handler func(c *Call, w *store.World) (reply, error)
-
-// endpoint is an operation with what answers it: a handler or a page.
-type endpoint struct {
-	operations.Operation
-	handle handler
-	page   pageHandler
-}
-
 // Handlers returns what answers each operation, by its id.
 func Handlers() map[string]handler {
 	return map[string]handler{

@@ -1,0 +1,149 @@
+package httpapi
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/faults"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/people"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/webhooks"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// API answers the calls of the API.
+type API struct {
+	Store      *store.Store
+	Clock      *clock.Clock
+	Behaviors  *behavior.Current
+	Tokens     *tokens.Store
+	Faults     *faults.Set
+	Sender     *webhooks.Sender // whose log of deliveries is listed
+	People     *people.People   // notified of the first use of a clinic key
+	RequestIDs *ids.Requests
+	Record     func(*model.Request) // into the journal
+	Closed     <-chan struct{}      // ends waits
+
+	App          model.Application
+	Origin       string
+	RequireTLS   bool
+	ClinicTokens bool
+	Compatible   uint64 // seed of the changes that break no client; 0 for none
+}
+
+// Call is one request on its way through the pipeline.
+type Call struct {
+	API    *API
+	R      *http.Request
+	op     *endpoint
+	args   Args
+	params Params
+	form   *form
+	page   pageRequest
+	token  *tokens.AccessToken
+	Reads  *behavior.Set
+	now    time.Time
+	Record model.Request // what the journal will know
+	noted  bool          // it knows
+	out    notedAnswer
+}
+
+// note writes the request into the journal, once.
+func (c *Call) note(status int) {
+	if c.noted {
+		return
+	}
+	c.noted = true
+	c.Record.Status = cmp.Or(c.Record.Status, status)
+	c.API.Record(&c.Record)
+}
+
+// notedAnswer is an answer whose request is in the journal before any of it is sent:
+// who was answered finds what they asked for.
+type notedAnswer struct {
+	http.ResponseWriter
+	call *Call
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (a *notedAnswer) WriteHeader(status int) {
+	a.call.note(status)
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for [http.ResponseController].
+func (a *notedAnswer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// maxParams is the most parameters any route has.
+const maxParams = 2
+
+// Args are the values of a route's parameters, in order.
+type Args [maxParams]string
+
+// A handler answers one operation. The pipeline has checked the token and the
+// scope, parsed page, query and body, and holds the world's lock: for reading
+// where the method is GET, for writing otherwise. A handler that returns an
+// error has changed nothing.
+type handler func(c *Call, w *store.World) (reply, error)
+
+// arg is the value of the route's only or first parameter.
+func (c *Call) arg() string { return c.args[0] }
+
+func (c *Call) clinicID() string { return c.token.ClinicID }
+
+// practitionerID is who the caller is, where that is a practitioner: the token stands
+// neither for staff nor for the clinic. API section: "Authentication" 4.
+func (c *Call) practitionerID() string {
+	if user := c.token.Grant.User; user.Type == model.UserPractitioner && !c.API.ClinicTokens {
+		return user.ID
+	}
+	return ""
+}
+
+// require is for operations whose scope depends on what is asked for.
+func (c *Call) require(scope string) error {
+	c.Record.Scope.Required = append(c.Record.Scope.Required, scope)
+	if c.Record.Scope.Granted = c.token.Has(scope); !c.Record.Scope.Granted {
+		return missingScope(scope)
+	}
+	return nil
+}
+
+// listOf answers with a page of a list.
+func listOf[T, V any](c *Call, rows table.List[T], view func(*T) V) reply {
+	from, to, meta := c.page.cut(rows.N)
+	if c.newestFirst() {
+		from, to = rows.N-to, rows.N-from
+	}
+	page := rows.Part(from, to)
+	views := make([]V, 0, len(page))
+	for _, row := range page {
+		views = append(views, view(row))
+	}
+	if c.newestFirst() {
+		slices.Reverse(views)
+	}
+	return reply{value: views, meta: meta}
+}
+
+// newestFirst reports that this list is to be reversed: the request has no sort order,
+// and the API defines none.
+func (c *Call) newestFirst() bool {
+	return c.Reads.NewestFirst && c.op.ID != "products.similar" && c.params.get("sort_by") == "" && c.params.get("order_by") == ""
+}
+
+// one answers with a single row of a table that belongs to no clinic.
+func one[T, V any](rows *table.Table[T], id string, view func(*T) V) (reply, error) {
+	row, known := rows.Get(id)
+	if !known {
+		return reply{}, notFound()
+	}
+	return ok(view(row)), nil
+}
