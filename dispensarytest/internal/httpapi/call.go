@@ -10,6 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/faults"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/people"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
@@ -42,7 +43,7 @@ type API struct {
 type Call struct {
 	API    *API
 	R      *http.Request
-	op     *endpoint
+	op     *operations.Operation
 	args   Args
 	params Params
 	form   *form

@@ -31,23 +31,24 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer c.note(0) // where no answer is sent
 	defer c.Rescue(w)
 
-	if err := c.route(); err != nil {
-		c.Refuse(w, err)
-		return
-	}
-	if c.op.Open && c.op.page == nil { // RFC 6749 5.1
-		w.Header()["Cache-Control"], w.Header()["Pragma"] = []string{"no-store"}, []string{"no-cache"}
-	}
-	w, err := c.meetFaults(w)
+	found, err := c.route()
 	if err != nil {
 		c.Refuse(w, err)
 		return
 	}
-	if c.op.page != nil {
-		c.Record.Status = c.op.page(c, w)
+	if c.op.Open && found.page == nil { // RFC 6749 5.1
+		w.Header()["Cache-Control"], w.Header()["Pragma"] = []string{"no-store"}, []string{"no-cache"}
+	}
+	w, err = c.meetFaults(w)
+	if err != nil {
+		c.Refuse(w, err)
 		return
 	}
-	rep, err := c.answer()
+	if found.page != nil {
+		c.Record.Status = found.page(c, w)
+		return
+	}
+	rep, err := c.answer(found.handle)
 	if err != nil {
 		c.Refuse(w, err)
 		return
@@ -56,44 +57,42 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // route checks the transport and finds the operation.
-func (c *Call) route() error {
+func (c *Call) route() (*endpoint, error) {
 	if c.API.RequireTLS && c.R.TLS == nil {
 		// The API says that a call over HTTP is an error; the status is an
 		// assumption.
 		p := problemOf(http.StatusForbidden, "HTTPS is required")
 		p.insecure = true
-		return p
+		return nil, p
 	}
 	path := c.Record.Path
 	below, inBase := strings.CutPrefix(path, BasePath)
 	if !inBase {
 		// Only the authorize page is served at the browser's address.
 		if path != AuthPath+"/oauth/authorize" {
-			return notFound()
+			return nil, notFound()
 		}
 		below = "/oauth/authorize"
 	}
-	found := Routes().Find(below, &c.args)
+	at := Routes().Find(below, &c.args)
+	if at == nil {
+		return nil, notFound()
+	}
+	found := at.Ops[c.R.Method]
 	if found == nil {
-		return notFound()
-	}
-	if c.op = found.Ops[c.R.Method]; c.op == nil {
-		for method, other := range found.Ops {
-			nearOperation(&c.Record, method+" "+other.Route)
+		for method, other := range at.Ops {
+			c.Record.Near = append(c.Record.Near, method+" "+other.Route)
 		}
-		return notFound()
+		slices.Sort(c.Record.Near)
+		return nil, notFound()
 	}
+	c.op = &found.Operation
 	c.Record.Operation, c.Record.Route = c.op.ID, c.op.Route
-	return nil
-}
-
-func nearOperation(r *model.Request, operation string) {
-	r.Near = append(r.Near, operation)
-	slices.Sort(r.Near)
+	return found, nil
 }
 
 // answer takes an API request from its token to the handler's answer.
-func (c *Call) answer() (reply, error) {
+func (c *Call) answer(with handler) (reply, error) {
 	malformed := c.readQuery() // first: what is unknown shows in the journal of refused requests, too
 	if !c.op.Open {
 		if err := c.authenticate(); err != nil {
@@ -109,7 +108,7 @@ func (c *Call) answer() (reply, error) {
 	if err := c.parse(); err != nil {
 		return reply{}, c.unreadable(err)
 	}
-	rep, err := c.handle()
+	rep, err := c.handle(with)
 	if p := (*problem)(nil); err == nil || errors.As(err, &p) && p.status == http.StatusUnprocessableEntity {
 		c.Record.Unread = c.form.unread()
 	}
@@ -130,7 +129,7 @@ func (c *Call) unreadable(err error) error {
 }
 
 // handle runs the handler under the world's lock.
-func (c *Call) handle() (reply, error) {
+func (c *Call) handle(with handler) (reply, error) {
 	if c.op.Method == http.MethodGet {
 		c.API.Store.RLock()
 		defer c.API.Store.RUnlock()
@@ -138,7 +137,7 @@ func (c *Call) handle() (reply, error) {
 		c.API.Store.Lock()
 		defer c.API.Store.Unlock()
 	}
-	return c.op.handle(c, c.API.Store.World)
+	return with(c, c.API.Store.World)
 }
 
 func (c *Call) readQuery() (err error) {
