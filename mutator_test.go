@@ -195,12 +195,12 @@ func enliven(t *testing.T, s *calltest.Fixture) {
 	require.NoError(t, err)
 	_, err = p.Clinics.ReactivateKey(s.Platform.ClinicKey())
 	require.NoError(t, err)
-	require.NoError(t, s.Platform.RegisterWebhookHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	require.NoError(t, s.Platform.Webhooks.RegisterHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(w, `{"challenge":%q}`, s.Platform.Application().ChallengeToken)
 	})))
 	_, event, err := p.Orders.Place(s.Patient, model.NewOrder{})
 	require.NoError(t, err)
-	require.NoError(t, s.Platform.WaitDelivered(t.Context(), event.ID))
+	require.NoError(t, s.Platform.Webhooks.WaitDelivered(t.Context(), event.ID))
 }
 
 // live is a transport that varies every answer of the platform.

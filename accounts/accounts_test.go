@@ -46,7 +46,7 @@ func TestAccountsLife(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, accounts.Connected, p.status(t, user))
 
-		p.platforms[0].InvalidateTokens()
+		p.platforms[0].Tokens.InvalidateAll()
 		_, err = client.Clinic.Get(ctx)
 		require.ErrorIs(t, err, dispensary.ErrReauthorize)
 		assert.Equal(t, accounts.MustReauthorize, p.status(t, user))
@@ -286,7 +286,7 @@ func TestAccountsClientSendsTheKeyOfTheClinic(t *testing.T) {
 	})
 	seen := map[string]string{}
 	for _, user := range []string{"first", "second", "none"} {
-		granted := platform.IssueToken(model.User{})
+		granted := platform.Tokens.Issue(model.User{})
 		environment := platform.Site().Environment
 		_, err := p.store.Save(t.Context(), tokens.Key{Environment: environment, User: user}, oauth.Token{
 			AccessToken: dispensary.Secret(granted.AccessToken), Environment: environment,

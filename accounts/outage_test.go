@@ -229,7 +229,7 @@ func (f *fleet) connect() {
 	start := time.Now()
 	for _, i := range order {
 		time.Sleep(time.Until(start.Add(left[i])))
-		granted := f.platform.IssueToken(model.User{})
+		granted := f.platform.Tokens.Issue(model.User{})
 		_, err := f.store.Save(f.Context(), tokens.Key{Environment: environment, User: f.name(i)}, oauth.Token{
 			AccessToken: dispensary.Secret(granted.AccessToken), RefreshToken: dispensary.Secret(granted.RefreshToken),
 			TokenType: "Bearer", Scope: strings.Join(granted.Scopes, " "), Lifetime: oauth.DefaultLifetime,

@@ -55,7 +55,7 @@ func TestClinicNeedsItsScope(t *testing.T) {
 	client := platform.Client(model.User{}).WithTokenSource(platform.TokenSource(model.User{}, "catalog:read"))
 	_, err := client.Clinic.Get(t.Context())
 	require.ErrorIs(t, err, api.ErrForbidden)
-	platform.InvalidateTokens()
+	platform.Tokens.InvalidateAll()
 	_, err = client.Clinic.Get(t.Context())
 	require.ErrorIs(t, err, api.ErrUnauthorized)
 }

@@ -190,7 +190,7 @@ func TestBehaviorOfWebhooks(t *testing.T) {
 	})
 	behaving(t, WebhookEnvelopeEventPayload, func(b *browser) {
 		hook := newReceiver(nil)
-		require.NoError(b.t, b.fake.RegisterWebhookHandler(hook))
+		require.NoError(b.t, b.fake.Webhooks.RegisterHandler(hook))
 		b.place()
 		b.fake.Clock().Advance(0)
 		var sent map[string]any
@@ -200,7 +200,7 @@ func TestBehaviorOfWebhooks(t *testing.T) {
 		assert.True(b.t, genuine)
 	})
 	behaving(t, DeliveryLogAttempt, func(b *browser) {
-		require.NoError(b.t, b.fake.RegisterWebhookHandler(http.NotFoundHandler()))
+		require.NoError(b.t, b.fake.Webhooks.RegisterHandler(http.NotFoundHandler()))
 		b.place()
 		b.fake.Clock().Advance(time.Minute)
 		assert.Equal(b.t, []any{1.0, 2.0}, b.get("/webhooks/deliveries").column("webhook_deliveries", "attempt_number"))
@@ -208,16 +208,16 @@ func TestBehaviorOfWebhooks(t *testing.T) {
 		assert.Equal(b.t, "2026-03-02T09:01:00.000Z", rows[0])
 	})
 	behaving(t, UnansweredStatusZero, func(b *browser) {
-		require.NoError(b.t, b.fake.RegisterWebhook("https://nowhere.example.com/hook"))
+		require.NoError(b.t, b.fake.Webhooks.Register("https://nowhere.example.com/hook"))
 		b.place()
 		b.fake.Clock().Advance(0)
 		assert.Equal(b.t, []any{0.0}, b.get("/webhooks/deliveries").column("webhook_deliveries", "response_status"))
 	})
 	behaving(t, RetryScheduleDoubling, func(b *browser) {
-		require.NoError(b.t, b.fake.RegisterWebhookHandler(http.NotFoundHandler()))
+		require.NoError(b.t, b.fake.Webhooks.RegisterHandler(http.NotFoundHandler()))
 		_, e := b.place()
 		b.fake.Clock().Advance(20 * time.Hour)
-		attempts := b.fake.Deliveries()[0].Attempts
+		attempts := b.fake.Webhooks.Deliveries()[0].Attempts
 		require.Len(b.t, attempts, 6)
 		assert.Equal(b.t, 155*time.Minute, attempts[5].At.Sub(e.CreatedAt))
 	})
@@ -231,12 +231,12 @@ func TestBehaviorOfWebhooks(t *testing.T) {
 			acknowledge(w, challenge)
 		})
 		hook.secret = b.fake.Application().ChallengeToken
-		require.NoError(b.t, b.fake.RegisterWebhookHandler(hook))
+		require.NoError(b.t, b.fake.Webhooks.RegisterHandler(hook))
 		_, e := b.place()
 		b.fake.Clock().Advance(time.Hour)
 		require.ErrorContains(b.t, b.wait(e), "stopped")
 		gone = false
-		require.NoError(b.t, b.fake.EnableWebhook())
+		require.NoError(b.t, b.fake.Webhooks.Enable())
 		require.NoError(b.t, b.wait(e))
 	})
 }
@@ -246,13 +246,13 @@ func TestDeliveryTimeoutReadings(t *testing.T) {
 	for reading, patience := range map[string]time.Duration{"1s": time.Second, "5s": 5 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			fake := New(t, WithInMemory(), WithBehavior(DeliveryConditionsOff), WithBehavior("delivery-timeout="+Behavior(reading)))
-			require.NoError(t, fake.RegisterWebhookHandler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })))
+			require.NoError(t, fake.Webhooks.RegisterHandler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })))
 			began := time.Now()
 			_, _, err := fake.Patients.Register(model.NewPatient{})
 			require.NoError(t, err)
 			time.Sleep(patience + time.Millisecond)
 			synctest.Wait()
-			assert.Contains(t, fake.Deliveries()[0].Attempts[0].Err, "no answer within "+patience.String())
+			assert.Contains(t, fake.Webhooks.Deliveries()[0].Attempts[0].Err, "no answer within "+patience.String())
 			assert.Equal(t, patience+time.Millisecond, time.Since(began))
 		})
 	}

@@ -12,7 +12,7 @@ import (
 func TestReadingsOfTokens(t *testing.T) {
 	t.Parallel()
 	behaving(t, AccessTokenAfterRefreshEnded, func(b *browser) {
-		pair := b.fake.IssueToken(model.User{})
+		pair := b.fake.Tokens.Issue(model.User{})
 		b.token = pair.AccessToken
 		b.get("/clinic").ok(200)
 		fresh := b.renew(pair.RefreshToken).object(200, "oauth")
@@ -25,7 +25,7 @@ func TestReadingsOfTokens(t *testing.T) {
 		b.post("/oauth/revoke", b.credentials(map[string]any{"token": b.token})).ok(200)
 	})
 	behaving(t, RefreshTokenRevocationUnknown, func(b *browser) {
-		pair := b.fake.IssueToken(model.User{})
+		pair := b.fake.Tokens.Issue(model.User{})
 		b.post("/oauth/revoke", b.credentials(map[string]any{"token": pair.RefreshToken})).ok(200)
 		b.renew(pair.RefreshToken).ok(200)
 		b.post("/oauth/revoke", b.credentials(map[string]any{"token": pair.AccessToken})).ok(200)
@@ -33,10 +33,10 @@ func TestReadingsOfTokens(t *testing.T) {
 	})
 	behaving(t, RevocationReachPair, revokesPairs)
 	behaving(t, ExpiresInString, func(b *browser) {
-		assert.Equal(b.t, "7200", b.renew(b.fake.IssueToken(model.User{}).RefreshToken).ok(200, "oauth", "expires_in"))
+		assert.Equal(b.t, "7200", b.renew(b.fake.Tokens.Issue(model.User{}).RefreshToken).ok(200, "oauth", "expires_in"))
 	})
 	behaving(t, RefreshRotationImmediate, func(b *browser) {
-		pair := b.fake.IssueToken(model.User{})
+		pair := b.fake.Tokens.Issue(model.User{})
 		b.renew(pair.RefreshToken).ok(200)
 		b.renew(pair.RefreshToken).refused(400, "invalid_grant")
 		require.NoError(b.t, b.fake.SetBehavior(RefreshRotationNone))
@@ -56,7 +56,7 @@ func TestReadingsOfTokens(t *testing.T) {
 }
 
 func revokesPairs(b *browser) {
-	pair := b.fake.IssueToken(model.User{})
+	pair := b.fake.Tokens.Issue(model.User{})
 	fresh := b.renew(pair.RefreshToken).object(200, "oauth")["access_token"].(string)
 	b.post("/oauth/revoke", b.credentials(map[string]any{"token": fresh})).ok(200)
 	b.renew(pair.RefreshToken).refused(400, "invalid_grant")
@@ -64,7 +64,7 @@ func revokesPairs(b *browser) {
 	b.get("/clinic").refused(401, "revoked")
 	b.token = pair.AccessToken
 	b.get("/clinic").ok(200)
-	other := b.fake.IssueToken(model.User{})
+	other := b.fake.Tokens.Issue(model.User{})
 	b.post("/oauth/revoke", b.credentials(map[string]any{"token": other.RefreshToken})).ok(200)
 	b.token = other.AccessToken
 	b.get("/clinic").refused(401, "revoked")

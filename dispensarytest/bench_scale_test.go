@@ -99,7 +99,7 @@ func pager(b *testing.B, fake *Server, path, query string) func() time.Duration 
 	}
 	values.Set("page[size]", "3")
 	request := httptest.NewRequest(http.MethodGet, "https://platform.example"+httpapi.BasePath+fill(path), nil)
-	request.Header.Set("Authorization", "Bearer "+fake.IssueToken(model.User{}).AccessToken)
+	request.Header.Set("Authorization", "Bearer "+fake.Tokens.Issue(model.User{}).AccessToken)
 	if values.Get("page[number]") == "last" {
 		values.Set("page[number]", "2")
 		if w.Patients.Len() > 1000 {

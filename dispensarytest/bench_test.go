@@ -73,7 +73,7 @@ func onePatient(fake *Server) string {
 // Target: 100,000 GET/s on two cores.
 func BenchmarkGetInMemory(b *testing.B) {
 	fake := New(b, WithInMemory())
-	token, path := fake.IssueToken(model.User{}).AccessToken, onePatient(fake)
+	token, path := fake.Tokens.Issue(model.User{}).AccessToken, onePatient(fake)
 	if err := fake.Host(ehr, canned(b, fake, path, token)); err != nil {
 		b.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func BenchmarkGetInMemory(b *testing.B) {
 // Target: 30,000 GET/s.
 func BenchmarkGetOnLoopback(b *testing.B) {
 	fake := New(b)
-	token, path := fake.IssueToken(model.User{}).AccessToken, onePatient(fake)
+	token, path := fake.Tokens.Issue(model.User{}).AccessToken, onePatient(fake)
 	floor := httptest.NewServer(canned(b, fake, path, token))
 	defer floor.Close()
 	b.Run("floor", func(b *testing.B) { rate(b, fake.HTTPClient(), floor.URL+path, token) })
@@ -93,14 +93,14 @@ func BenchmarkGetOnLoopback(b *testing.B) {
 
 func BenchmarkGetOverTLS(b *testing.B) {
 	fake := New(b, WithTLS())
-	token, path := fake.IssueToken(model.User{}).AccessToken, onePatient(fake)
+	token, path := fake.Tokens.Issue(model.User{}).AccessToken, onePatient(fake)
 	rate(b, fake.HTTPClient(), fake.origin+path, token)
 }
 
 // A page of 100 products, about 40 KB.
 func BenchmarkPageInMemory(b *testing.B) {
 	fake := New(b, WithInMemory())
-	token, path := fake.IssueToken(model.User{}).AccessToken, httpapi.BasePath+"/catalog/products?page[size]=100"
+	token, path := fake.Tokens.Issue(model.User{}).AccessToken, httpapi.BasePath+"/catalog/products?page[size]=100"
 	if err := fake.Host(ehr, canned(b, fake, path, token)); err != nil {
 		b.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func BenchmarkFirstAnswer(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				fetch(b, fake.HTTPClient(), fake.BaseURL()+"/clinic", fake.IssueToken(model.User{}).AccessToken)
+				fetch(b, fake.HTTPClient(), fake.BaseURL()+"/clinic", fake.Tokens.Issue(model.User{}).AccessToken)
 				_ = fake.Close()
 			}
 		})

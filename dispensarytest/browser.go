@@ -33,7 +33,7 @@ func (s *Server) Browser(user model.User) *Browser {
 	}
 	client := *s.HTTPClient()
 	client.Jar = jar
-	return &Browser{user: s.userLike(user), client: &client}
+	return &Browser{user: s.Tokens.userLike(user), client: &client}
 }
 
 // Authorize opens an address that leads to the authorization page: the page

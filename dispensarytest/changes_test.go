@@ -15,9 +15,9 @@ import (
 func TestChanges(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithClock(frozen()))
-	require.NoError(t, b.fake.RegisterWebhookHandler(http.NotFoundHandler()))
+	require.NoError(t, b.fake.Webhooks.RegisterHandler(http.NotFoundHandler()))
 	patient := b.fake.Patients.All()[0].ID
-	token := b.fake.IssueToken(model.User{}).AccessToken
+	token := b.fake.Tokens.Issue(model.User{}).AccessToken
 	var fault *FaultHandle
 	var order model.Order
 	snap := b.fake.Snapshot()
@@ -33,15 +33,15 @@ func TestChanges(t *testing.T) {
 		}},
 		{"an action without event", func() error { _, err := b.fake.Orders.Refund(order.ID, 0); return err }},
 		{"a move of the clock", func() error { b.fake.Clock().Advance(time.Minute); return nil }},
-		{"a token", func() error { b.fake.IssueToken(model.User{}); return nil }},
-		{"the end of a token", func() error { return b.fake.ExpireToken(token) }},
-		{"more scopes", func() error { return b.fake.ExtendScopes("patients:write") }},
-		{"the end of all tokens", func() error { b.fake.InvalidateTokens(); return nil }},
+		{"a token", func() error { b.fake.Tokens.Issue(model.User{}); return nil }},
+		{"the end of a token", func() error { return b.fake.Tokens.Expire(token) }},
+		{"more scopes", func() error { return b.fake.Tokens.ExtendScopes("patients:write") }},
+		{"the end of all tokens", func() error { b.fake.Tokens.InvalidateAll(); return nil }},
 		{"a fault", func() error { fault = b.fake.Fault(model.Fault{Effect: model.DropAfterCommit, Times: 1}); return nil }},
 		{"the end of a fault", func() error { fault.Remove(); return nil }},
 		{"a reading", func() error { return b.fake.SetBehavior(ResumeAfterEnableResumed) }},
-		{"an endpoint", func() error { return b.fake.RegisterWebhook("http://127.0.0.1:1/") }},
-		{"its return", func() error { return b.fake.EnableWebhook() }},
+		{"an endpoint", func() error { return b.fake.Webhooks.Register("http://127.0.0.1:1/") }},
+		{"its return", func() error { return b.fake.Webhooks.Enable() }},
 		{"a new journal", func() error { b.fake.Journal().Reset(); return nil }},
 		{"an old snapshot", func() error { b.fake.Restore(snap); return nil }},
 		{"a reset", func() error { b.fake.Reset(); return nil }},
@@ -68,7 +68,7 @@ func TestNoChanges(t *testing.T) {
 	next, _ := b.fake.Changes()
 	other.get("/clinic").ok(200)
 	b.fake.Patients.All()
-	b.fake.Deliveries()
+	b.fake.Webhooks.Deliveries()
 	select {
 	case <-next:
 		assert.Fail(t, "there was no change")

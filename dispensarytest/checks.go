@@ -1,13 +1,11 @@
 package dispensarytest
 
 import (
-	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/closestmatch"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
@@ -270,31 +268,4 @@ func insteadOf(operation string) string {
 		}
 	}
 	return ""
-}
-
-// CheckDelivered fails the test unless an event was delivered for every integration
-// it concerns; what is due is waited for, but not longer than the test runs. See
-// [Server.WaitDelivered].
-func (s *Server) CheckDelivered(t testing.TB, events ...model.Event) {
-	t.Helper()
-	for _, e := range events {
-		if err := s.WaitDelivered(t.Context(), e.ID); err != nil {
-			t.Errorf("%v%s", err, s.otherDeliveries(e))
-		}
-	}
-}
-
-// otherDeliveries tells what became of the events around one.
-func (s *Server) otherDeliveries(e model.Event) string {
-	var lines []string
-	for _, d := range slices.Backward(s.Deliveries()) {
-		if d.EventID != e.ID && len(lines) < 3 {
-			lines = append(lines, fmt.Sprintf("%s %s: %s", d.EventType, d.EventID, d))
-		}
-	}
-	text := fmt.Sprintf("\n  it is %s of %s", cmp.Or(e.Type, "an event without type, which an action that makes none returns,"), e.CreatedAt.Format(time.RFC3339))
-	if len(lines) > 0 {
-		text += "\n  the latest other deliveries:\n    " + strings.Join(lines, "\n    ")
-	}
-	return text
 }

@@ -203,13 +203,13 @@ func TestCheckDelivered(t *testing.T) {
 	_, one := b.place()
 	_, two := b.place()
 	v := &verdict{TB: t}
-	b.fake.CheckDelivered(v, one, two)
+	b.fake.Webhooks.CheckDelivered(v, one, two)
 	v.says(t)
 	b.fake.Fault(model.Fault{Effect: model.DeliveryLost})
 	_, three := b.place()
-	b.fake.CheckDelivered(v, three)
+	b.fake.Webhooks.CheckDelivered(v, three)
 	v.says(t, three.ID+" was not delivered: it was lost on the way", "it is order.placed of", "the latest other deliveries:", two.ID+": attempt 1: ok")
 	v = &verdict{TB: t}
-	b.fake.CheckDelivered(v, model.Event{})
+	b.fake.Webhooks.CheckDelivered(v, model.Event{})
 	v.says(t, "an event without type")
 }

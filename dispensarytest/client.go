@@ -41,7 +41,7 @@ func (s *Server) Client(user model.User, options ...dispensary.Option) *dispensa
 // token that ends, ends. Without scopes the token has the application's. To test
 // refreshing, use package oauth against the platform.
 func (s *Server) TokenSource(user model.User, scopes ...string) dispensary.TokenSource {
-	token := s.IssueToken(user, scopes...)
+	token := s.Tokens.Issue(user, scopes...)
 	return issued{dispensary.AccessToken{
 		Secret:      dispensary.Secret(token.AccessToken),
 		Environment: s.Site().Environment,

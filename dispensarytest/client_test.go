@@ -70,7 +70,7 @@ func TestTokenSourceDoesNotRefresh(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, fake.Site().Environment, one.Environment)
 	assert.Equal(t, fake.Clock().Now().Add(tokens.TokenLifetime), one.ExpiresAt)
-	fake.InvalidateTokens()
+	fake.Tokens.InvalidateAll()
 	two, err := source.Token(context.Background())
 	require.NoError(t, err)
 	assert.Equal(t, one, two)

@@ -25,7 +25,7 @@ func (b *browser) of(clinic model.Clinic) *browser {
 	for _, u := range b.fake.Users() {
 		if u.ClinicID == clinic.ID {
 			other := *b
-			other.token = b.fake.IssueToken(u).AccessToken
+			other.token = b.fake.Tokens.Issue(u).AccessToken
 			return &other
 		}
 	}
@@ -39,16 +39,16 @@ func TestDeliveriesAreTheClinicsOwn(t *testing.T) {
 	first, second := twoClinics(t)
 	hook := newReceiver(nil)
 	hook.secret = first.fake.Application().ChallengeToken
-	require.NoError(t, first.fake.RegisterWebhookHandler(hook))
+	require.NoError(t, first.fake.Webhooks.RegisterHandler(hook))
 	_, event, err := first.fake.Products.Create(model.NewProduct{})
 	require.NoError(t, err)
 	require.NoError(t, first.wait(event))
-	require.Len(t, first.fake.Deliveries(), 2)
+	require.Len(t, first.fake.Webhooks.Deliveries(), 2)
 	for i, b := range []*browser{first, second} {
 		rows := b.get("/webhooks/deliveries").ok(200, "webhook_deliveries").([]any)
 		require.Len(t, rows, 1)
 		shown := rows[0].(map[string]any)["event_payload"].(map[string]any)["event"].(map[string]any)
-		assert.Equal(t, first.fake.Deliveries()[i].IntegrationID, shown["integration_id"])
+		assert.Equal(t, first.fake.Webhooks.Deliveries()[i].IntegrationID, shown["integration_id"])
 		assert.Equal(t, b.get("/clinic").ok(200, "clinic", "integration_id"), shown["integration_id"])
 	}
 }
@@ -57,19 +57,19 @@ func TestDeliveriesAreTheClinicsOwn(t *testing.T) {
 func TestDeliveryConditionsAreTheClinicsOwn(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithClock(frozen()), WithWorldSize(model.WorldSize{Clinics: 2}))
-	require.NoError(t, b.fake.RegisterWebhookHandler(newReceiver(nil)))
+	require.NoError(t, b.fake.Webhooks.RegisterHandler(newReceiver(nil)))
 	create := func() model.Event {
 		_, event, err := b.fake.Products.Create(model.NewProduct{})
 		require.NoError(t, err)
 		return event
 	}
 	create()
-	require.Len(t, b.fake.Deliveries(), 1)
-	assert.Equal(t, b.get("/clinic").ok(200, "clinic", "integration_id"), b.fake.Deliveries()[0].IntegrationID)
+	require.Len(t, b.fake.Webhooks.Deliveries(), 1)
+	assert.Equal(t, b.get("/clinic").ok(200, "clinic", "integration_id"), b.fake.Webhooks.Deliveries()[0].IntegrationID)
 	b.of(b.fake.Clinics.All()[1])
 	create()
-	assert.Len(t, b.fake.Deliveries(), 3)
-	b.fake.InvalidateTokens()
+	assert.Len(t, b.fake.Webhooks.Deliveries(), 3)
+	b.fake.Tokens.InvalidateAll()
 	require.ErrorContains(t, b.wait(create()), "no live token of the clinic has the scope catalog:read")
 }
 
@@ -206,7 +206,7 @@ func TestClinicOfProductEvents(t *testing.T) {
 		first, second := twoClinics(t, WithBehavior("product-event-clinic="+Behavior(reading)))
 		hook := newReceiver(nil)
 		hook.secret = first.fake.Application().ChallengeToken
-		require.NoError(t, first.fake.RegisterWebhookHandler(hook))
+		require.NoError(t, first.fake.Webhooks.RegisterHandler(hook))
 		_, event, err := first.fake.Products.Create(model.NewProduct{})
 		require.NoError(t, err)
 		require.NoError(t, first.wait(event))

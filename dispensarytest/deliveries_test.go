@@ -19,7 +19,7 @@ import (
 func hooked(t *testing.T, script func(n int, w http.ResponseWriter, challenge string), opts ...Option) (*browser, *receiver) {
 	b, hook := start(t, append([]Option{WithInMemory(), WithClock(frozen())}, opts...)...), newReceiver(script)
 	hook.secret = b.fake.Application().ChallengeToken
-	require.NoError(t, b.fake.RegisterWebhookHandler(hook))
+	require.NoError(t, b.fake.Webhooks.RegisterHandler(hook))
 	return b, hook
 }
 
@@ -90,16 +90,16 @@ func TestSubscriptions(t *testing.T) {
 	for _, kind := range model.EventTypes() {
 		b, hook := start(t, WithInMemory(), WithClock(frozen())), newReceiver(nil)
 		hook.secret = b.fake.Application().ChallengeToken
-		require.NoError(t, b.fake.RegisterWebhookHandler(hook, kind))
+		require.NoError(t, b.fake.Webhooks.RegisterHandler(hook, kind))
 		events := b.oneOfEach()
 		b.fake.Clock().Advance(0)
 		require.NoError(t, b.wait(events[kind]))
-		for _, d := range b.fake.Deliveries() {
+		for _, d := range b.fake.Webhooks.Deliveries() {
 			assert.Equal(t, kind, d.EventType)
 		}
-		assert.Len(t, hook.all(), len(b.fake.Deliveries()))
-		assert.Len(t, b.fake.Skips(), len(model.EventTypes())-1)
-		endpoint, registered := b.fake.Webhook()
+		assert.Len(t, hook.all(), len(b.fake.Webhooks.Deliveries()))
+		assert.Len(t, b.fake.Webhooks.Skipped(), len(model.EventTypes())-1)
+		endpoint, registered := b.fake.Webhooks.Endpoint()
 		assert.True(t, registered)
 		assert.Equal(t, []string{kind}, endpoint.Types)
 	}
@@ -116,8 +116,8 @@ func TestDeliveryConditions(t *testing.T) {
 	}
 	for _, held := range []string{"patients:read", "patients:order_history", "patients:treatment_plan_history", "catalog:read"} {
 		b, _ := hooked(t, nil)
-		b.fake.InvalidateTokens()
-		b.fake.IssueToken(model.User{}, held)
+		b.fake.Tokens.InvalidateAll()
+		b.fake.Tokens.Issue(model.User{}, held)
 		events := b.oneOfEach()
 		b.fake.Clock().Advance(0)
 		for kind, e := range events {
@@ -147,7 +147,7 @@ func TestEachIntegrationHasItsCopy(t *testing.T) {
 	t.Parallel()
 	failing := ""
 	b, hook := start(t, WithInMemory(), WithClock(frozen()), WithIntegrations(2)), newReceiver(nil)
-	require.NoError(t, b.fake.RegisterWebhookHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	require.NoError(t, b.fake.Webhooks.RegisterHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		hook.secret = b.fake.Application().ChallengeToken
 		recorder := &bodyKeeper{ResponseWriter: w}
 		hook.ServeHTTP(recorder, r)
@@ -169,7 +169,7 @@ func TestEachIntegrationHasItsCopy(t *testing.T) {
 	})))
 	_, event := b.place()
 	b.fake.Clock().Advance(time.Hour)
-	deliveries := b.fake.Deliveries()
+	deliveries := b.fake.Webhooks.Deliveries()
 	require.Len(t, deliveries, 2)
 	assert.Equal(t, deliveries[0].EventID, deliveries[1].EventID)
 	assert.NotEqual(t, deliveries[0].ID, deliveries[1].ID)
@@ -240,18 +240,18 @@ func TestASuccessForgivesFailures(t *testing.T) {
 	}, WithBehavior(DeliveryConditionsOff))
 	b.place()
 	b.fake.Clock().Advance(23 * time.Hour)
-	endpoint, _ := b.fake.Webhook()
+	endpoint, _ := b.fake.Webhooks.Endpoint()
 	assert.False(t, endpoint.FailingSince.IsZero())
 	down = false
 	_, e := b.place()
 	require.NoError(t, b.wait(e))
-	endpoint, _ = b.fake.Webhook()
+	endpoint, _ = b.fake.Webhooks.Endpoint()
 	assert.True(t, endpoint.FailingSince.IsZero())
 	down = true
 	b.fake.Clock().Advance(23 * time.Hour)
 	b.place()
 	b.fake.Clock().Advance(23 * time.Hour)
-	endpoint, _ = b.fake.Webhook()
+	endpoint, _ = b.fake.Webhooks.Endpoint()
 	assert.False(t, endpoint.Disabled)
 }
 
@@ -261,15 +261,15 @@ func TestEndpointsReplaceEachOther(t *testing.T) {
 	second := newReceiver(nil)
 	second.secret = first.secret
 	require.NoError(t, b.fake.Host(ehr, second))
-	require.NoError(t, b.fake.RegisterWebhook(ehr+"/hook", model.OrderPlaced))
+	require.NoError(t, b.fake.Webhooks.Register(ehr+"/hook", model.OrderPlaced))
 	_, e := b.place()
 	require.NoError(t, b.wait(e))
 	assert.Empty(t, first.all())
 	assert.Len(t, second.all(), 1)
-	require.NoError(t, b.fake.EnableWebhook(), "an enabled one stays as it is")
-	_, registered := New(t, WithInMemory()).Webhook()
+	require.NoError(t, b.fake.Webhooks.Enable(), "an enabled one stays as it is")
+	_, registered := New(t, WithInMemory()).Webhooks.Endpoint()
 	assert.False(t, registered)
-	require.ErrorContains(t, New(t, WithInMemory()).EnableWebhook(), "no webhook endpoint")
+	require.ErrorContains(t, New(t, WithInMemory()).Webhooks.Enable(), "no webhook endpoint")
 }
 
 // The delivery log shows each state that a delivery can be in.
@@ -314,7 +314,7 @@ func TestDeliveryLogRows(t *testing.T) {
 	assert.Nil(t, done["next_attempt_at"])
 	assert.Equal(t, true, done["successfully_delivered"])
 	assert.Equal(t, lost["id"], done["id"], "it is one row all along")
-	assert.Equal(t, "attempt 3: ok", b.fake.Deliveries()[0].String())
+	assert.Equal(t, "attempt 3: ok", b.fake.Webhooks.Deliveries()[0].String())
 }
 
 // Deliveries come in the order of their events, a failed one aside.

@@ -141,7 +141,7 @@ func TestDigestSeesEveryChange(t *testing.T) {
 	b := start(t, WithInMemory(), WithClock(frozen()))
 	p, seed := b.fake, maphash.MakeSeed()
 	jane, plan := p.Patients.All()[0], p.Plans.All()[0]
-	pair := b.fake.IssueToken(model.User{})
+	pair := b.fake.Tokens.Issue(model.User{})
 	hook := newReceiver(nil)
 	seen := map[uint64]string{b.fake.digest(seed): "the start"}
 	for _, change := range []struct {
@@ -157,12 +157,12 @@ func TestDigestSeesEveryChange(t *testing.T) {
 		{"a code", func() { b.code(model.User{}) }},
 		{"a refresh", func() { b.renew(pair.RefreshToken).ok(200) }},
 		{"a revocation", func() { b.fake.tokens.Revoke(pair.AccessToken, b.fake.behaviors.Get()) }},
-		{"an expiry", func() { require.NoError(t, b.fake.ExpireToken(pair.AccessToken)) }},
-		{"an endpoint", func() { require.NoError(t, b.fake.RegisterWebhookHandler(hook)) }},
+		{"an expiry", func() { require.NoError(t, b.fake.Tokens.Expire(pair.AccessToken)) }},
+		{"an endpoint", func() { require.NoError(t, b.fake.Webhooks.RegisterHandler(hook)) }},
 		{"an event and its delivery", func() { _, e := b.place(); _ = b.wait(e) }},
 		{"another attempt", func() { b.fake.Clock().Advance(time.Minute) }},
 		{"a key", func() { _, err := p.Clinics.RevokeKey(b.fake.ClinicKey()); require.NoError(t, err) }},
-		{"the end of all tokens", b.fake.InvalidateTokens},
+		{"the end of all tokens", b.fake.Tokens.InvalidateAll},
 	} {
 		change.run()
 		now := b.fake.digest(seed)

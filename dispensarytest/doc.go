@@ -4,10 +4,10 @@
 // socket.
 //
 //	fake := dispensarytest.New(t)
-//	token := fake.IssueToken(fake.Users()[0])
+//	token := fake.Tokens.Issue(fake.Users()[0])
 //	// … call fake.BaseURL() with token.AccessToken …
 //	order, event, err := fake.Orders.Place(patientID, model.NewOrder{})
-//	err = fake.WaitDelivered(ctx, event.ID)
+//	err = fake.Webhooks.WaitDelivered(ctx, event.ID)
 //	fake.Journal().CheckNoUnexpected(t)
 //
 // Every Server is a separate platform, as the United States and Canada are on
@@ -28,13 +28,13 @@
 // In memory requests time out, stream, are cancelled and break off as on a
 // connection, and nothing blocks on anything but channels and timers: a platform
 // in memory runs inside testing/synctest. [Server.Host] and
-// [Server.RegisterWebhookHandler] bring the integrator's own handlers in:
+// [Webhooks.RegisterHandler] bring the integrator's own handlers in:
 //
 //	synctest.Test(t, func(t *testing.T) {
 //		fake := dispensarytest.New(t, dispensarytest.WithInMemory())
-//		err := fake.RegisterWebhookHandler(receiver)
+//		err := fake.Webhooks.RegisterHandler(receiver)
 //		order, event, err := fake.Orders.Place(patientID, model.NewOrder{})
-//		err = fake.WaitDelivered(t.Context(), event.ID) // six hours of retries pass at once
+//		err = fake.Webhooks.WaitDelivered(t.Context(), event.ID) // six hours of retries pass at once
 //	})
 //
 // [Server.Browser] walks an application's authorization flow through the real
@@ -83,7 +83,7 @@
 //
 // # Checks
 //
-// [Server.CheckDelivered], [Server.CheckNoLeak], [Journal.CheckBackoffHonoured],
+// [Webhooks.CheckDelivered], [Server.CheckNoLeak], [Journal.CheckBackoffHonoured],
 // [Journal.CheckNoNPlusOne], [Journal.CheckNoUnexpected], [Journal.CheckRequested]
 // and [Journal.CheckPlan] say what was expected, what came, and what came nearest.
 // A test that fails leaves a page with a timeline in its artifact folder; see

@@ -17,7 +17,7 @@ func TestWebhookAddresses(t *testing.T) {
 		"ftp://127.0.0.1/": "is not one of HTTPS", "file://host/etc/passwd": "is not one of HTTPS",
 		"http://ehr.example.com/": "plain HTTP only on loopback", "/hook": "is not absolute", "https://ehr.example.com/#hook": "has a fragment",
 	} {
-		err := fake.RegisterWebhook(address)
+		err := fake.Webhooks.Register(address)
 		require.ErrorContains(t, err, says, address)
 		assert.NotContains(t, err.Error(), "hunter2")
 		assert.NotContains(t, err.Error(), "token")
@@ -30,5 +30,5 @@ func TestWebhookAddresses(t *testing.T) {
 		assert.NotContains(t, err.Error(), "token")
 		assert.NotContains(t, err.Error(), "hunter2")
 	}
-	require.NoError(t, fake.RegisterWebhook("http://localhost:8080/hook?tenant=7"))
+	require.NoError(t, fake.Webhooks.Register("http://localhost:8080/hook?tenant=7"))
 }

@@ -53,7 +53,7 @@ func TestEventsOfOneObjectHaveTimesOfTheirOwn(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, now, other.CreatedAt, "another object's events have the clock's time")
 	for _, e := range []model.Event{created, edited, cancelled, other} {
-		require.NoError(t, b.fake.WaitDelivered(t.Context(), e.ID), "the clock does not have to move")
+		require.NoError(t, b.fake.Webhooks.WaitDelivered(t.Context(), e.ID), "the clock does not have to move")
 	}
 	assert.Len(t, hook.all(), 4)
 

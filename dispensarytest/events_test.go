@@ -122,7 +122,7 @@ func TestEventsAreReadForThirtyDays(t *testing.T) {
 	b.fake.Clock().Advance(48 * time.Hour)
 	_, fresh, err := p.Patients.Edit(p.Patients.All()[0].ID, model.PatientChange{FirstName: new("J")})
 	require.NoError(t, err)
-	b.token = b.fake.IssueToken(model.User{}).AccessToken
+	b.token = b.fake.Tokens.Issue(model.User{}).AccessToken
 
 	item := b.get("/events/patients").ok(200, "events").([]any)[0]
 	assert.ElementsMatch(t, []string{"id", "type", "created_at", "clinic_id"}, keysOf(item))
@@ -146,7 +146,7 @@ func TestEventsAreReadForThirtyDays(t *testing.T) {
 	b.with("catalog:read").get("/events/"+old.ID).refused(403, "patients:read")
 
 	b.fake.Clock().Advance(28*24*time.Hour + time.Second)
-	b.token = b.fake.IssueToken(model.User{}).AccessToken
+	b.token = b.fake.Tokens.Issue(model.User{}).AccessToken
 	b.get("/events/"+old.ID).refused(404, "Not Found")
 	assert.Equal(t, []any{fresh.ID}, b.get("/events/patients").column("events", "id"))
 }

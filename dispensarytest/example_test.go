@@ -30,7 +30,7 @@ func ExampleStart() {
 
 // A webhook endpoint that needs no socket: the platform signs its events,
 // delivers them to the handler, and demands the challenge.
-func ExampleServer_RegisterWebhookHandler() {
+func ExampleWebhooks_RegisterHandler() {
 	fake, err := dispensarytest.Start(dispensarytest.WithInMemory(), dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff))
 	if err != nil {
 		fmt.Println(err)
@@ -43,14 +43,14 @@ func ExampleServer_RegisterWebhookHandler() {
 		fmt.Println("received", sent.Event.Type, "signed:", r.Header.Get("SVC-Signature") != "")
 		_ = json.NewEncoder(w).Encode(map[string]string{"challenge": fake.Application().ChallengeToken})
 	})
-	if err := fake.RegisterWebhookHandler(receiver, model.OrderPlaced); err != nil {
+	if err := fake.Webhooks.RegisterHandler(receiver, model.OrderPlaced); err != nil {
 		fmt.Println(err)
 		return
 	}
 	jane := fake.Patients.All()[0]
 	_, event, err := fake.Orders.Place(jane.ID, model.NewOrder{})
 	fmt.Println("ordered:", err == nil)
-	fmt.Println("delivered:", fake.WaitDelivered(context.Background(), event.ID) == nil)
+	fmt.Println("delivered:", fake.Webhooks.WaitDelivered(context.Background(), event.ID) == nil)
 	// Unordered output:
 	// ordered: true
 	// received order.placed signed: true
@@ -67,7 +67,7 @@ func ExampleClock_Advance() {
 	}
 	defer func() { _ = fake.Close() }()
 	down := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
-	if err := fake.RegisterWebhookHandler(down); err != nil {
+	if err := fake.Webhooks.RegisterHandler(down); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -76,7 +76,7 @@ func ExampleClock_Advance() {
 		return
 	}
 	clock.Advance(24 * time.Hour)
-	for _, attempt := range fake.Deliveries()[0].Attempts {
+	for _, attempt := range fake.Webhooks.Deliveries()[0].Attempts {
 		fmt.Println(attempt.At.Format("15:04"), attempt.Err)
 	}
 	// Output:
@@ -122,7 +122,7 @@ func ExampleBrowser_Authorize() {
 }
 
 // Adding scopes to the application ends every token there is.
-func ExampleServer_ExtendScopes() {
+func ExampleTokens_ExtendScopes() {
 	fake, err := dispensarytest.Start(dispensarytest.WithInMemory(), dispensarytest.WithScopes("clinic:read"))
 	if err != nil {
 		fmt.Println(err)
@@ -132,7 +132,7 @@ func ExampleServer_ExtendScopes() {
 	client := fake.Client(model.User{})
 	_, err = client.Clinic.Get(context.Background())
 	fmt.Println(err)
-	fmt.Println(fake.ExtendScopes("patients:read"))
+	fmt.Println(fake.Tokens.ExtendScopes("patients:read"))
 	_, err = client.Clinic.Get(context.Background())
 	fmt.Println(errors.Is(err, dispensary.ErrUnauthorized))
 	// Output:

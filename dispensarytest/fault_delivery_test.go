@@ -63,7 +63,7 @@ func TestFaultDeliverySignatures(t *testing.T) {
 		age, genuine := b.verified(hook.all()[0])
 		assert.Equal(t, want.age, age, effect)
 		assert.Equal(t, want.genuine, genuine, effect)
-		assert.Equal(t, effect, b.fake.Deliveries()[0].Attempts[0].Fault)
+		assert.Equal(t, effect, b.fake.Webhooks.Deliveries()[0].Attempts[0].Fault)
 		b.fake.Clock().Advance(time.Minute)
 		require.NoError(t, b.wait(e), "the next attempt is signed well")
 		age, genuine = b.verified(hook.all()[1])
@@ -89,9 +89,9 @@ func TestFaultDeliveryLost(t *testing.T) {
 	b.fake.Clock().Advance(100 * time.Hour)
 	assert.Equal(t, []string{first.ID, third.ID}, hook.eventIDs(t))
 	require.ErrorContains(t, b.wait(second), "lost on the way")
-	assert.True(t, b.fake.Deliveries()[1].Lost)
+	assert.True(t, b.fake.Webhooks.Deliveries()[1].Lost)
 	assert.Equal(t, 1, lost.Fired())
-	b.token = b.fake.IssueToken(model.User{}).AccessToken
+	b.token = b.fake.Tokens.Issue(model.User{}).AccessToken
 	assert.Len(t, b.get("/events/orders").column("events", "id"), 3, "the event lists have it")
 	assert.Len(t, b.get("/webhooks/deliveries").column("webhook_deliveries", "id"), 2)
 }
@@ -107,7 +107,7 @@ func TestFaultDeliveryRepeated(t *testing.T) {
 	b.fake.Clock().Advance(0)
 	assert.Equal(t, []string{first.ID, first.ID, second.ID, second.ID, third.ID}, hook.eventIDs(t))
 	require.NoError(t, b.wait(first))
-	attempts := b.fake.Deliveries()[0].Attempts
+	attempts := b.fake.Webhooks.Deliveries()[0].Attempts
 	require.Len(t, attempts, 2)
 	assert.Equal(t, model.DeliveryRepeated, attempts[1].Fault)
 	_, genuine := b.verified(hook.all()[1])
@@ -141,7 +141,7 @@ func TestFaultDeliveriesInTheBubble(t *testing.T) {
 		b := start(t, WithInMemory(), WithBehavior(DeliveryConditionsOff))
 		hook := newReceiver(nil)
 		hook.secret = b.fake.Application().ChallengeToken
-		require.NoError(t, b.fake.RegisterWebhookHandler(hook))
+		require.NoError(t, b.fake.Webhooks.RegisterHandler(hook))
 		for _, effect := range model.DeliveryEffects {
 			b.fake.Fault(model.Fault{Effect: effect, Times: 1})
 		}

@@ -297,7 +297,7 @@ func TestFaultSlowBodyOnSockets(t *testing.T) {
 func TestFaultTokensEndMidFlight(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	pair := b.fake.IssueToken(model.User{})
+	pair := b.fake.Tokens.Issue(model.User{})
 	b.token = pair.AccessToken
 	b.fake.Fault(model.Fault{Operation: "patients.list", Effect: model.TokenExpired, Skip: 1, Times: 1})
 	b.get("/clinic/patients?page[size]=2").ok(200)

@@ -31,18 +31,18 @@ type wild struct {
 
 func newTarget(t testing.TB) *target {
 	fake := New(t, WithJournalLimit(10), WithClock(frozen()))
-	all := fake.IssueToken(model.User{}).AccessToken
-	require.NoError(t, fake.RegisterWebhookHandler(newReceiver(nil)))
+	all := fake.Tokens.Issue(model.User{}).AccessToken
+	require.NoError(t, fake.Webhooks.RegisterHandler(newReceiver(nil)))
 	_, event, err := fake.Patients.Register(model.NewPatient{})
 	require.NoError(t, err)
-	_ = fake.WaitDelivered(t.Context(), event.ID) // the answer is wrong; an attempt is in the log all the same
+	_ = fake.Webhooks.WaitDelivered(t.Context(), event.ID) // the answer is wrong; an attempt is in the log all the same
 	p := fake
-	expired := fake.IssueToken(model.User{}).AccessToken
-	require.NoError(t, fake.ExpireToken(expired))
-	require.Len(t, fake.Deliveries()[0].Attempts, 1)
+	expired := fake.Tokens.Issue(model.User{}).AccessToken
+	require.NoError(t, fake.Tokens.Expire(expired))
+	require.Len(t, fake.Webhooks.Deliveries()[0].Attempts, 1)
 	return &target{
 		fake: fake, seed: maphash.MakeSeed(),
-		tokens: []string{all, all, all, all, fake.IssueToken(model.User{}, "catalog:read").AccessToken, expired, "guess", ""},
+		tokens: []string{all, all, all, all, fake.Tokens.Issue(model.User{}, "catalog:read").AccessToken, expired, "guess", ""},
 		ids: strings.NewReplacer("{patient_id}", p.Patients.All()[0].ID, "{practitioner_id}", p.Clinics.Practitioners()[0].ID, "{product_id}", p.Products.All()[0].ID,
 			"{category_id}", fake.store.World.Categories.At(0).ID, "{id}", p.Plans.All()[0].ID, "{treatment_plan_id}", p.Plans.All()[1].ID,
 			"{variant}", p.Products.All()[0].VariantIDs[0], "{event}", event.ID, "{key}", fake.ClinicKey()),

@@ -57,7 +57,7 @@ func TestGeneratedWorldsAreWhole(t *testing.T) {
 	assert.Len(t, b.fake.ClinicKeys(), 3)
 	clinics := map[string]bool{}
 	for _, user := range b.fake.Users() {
-		b.token = b.fake.IssueToken(user).AccessToken
+		b.token = b.fake.Tokens.Issue(user).AccessToken
 		clinic := b.get("/clinic").object(200, "clinic")
 		clinics[clinic["id"].(string)] = true
 		assert.InDelta(t, 100, clinic["patient_count"], 4)
@@ -122,7 +122,7 @@ func BenchmarkForkLargeWorld(b *testing.B) {
 
 func BenchmarkOrdersOfOnePatient(b *testing.B) {
 	fake := New(b, WithInMemory(), WithWorldSize(model.LargeWorld()))
-	token, path := fake.IssueToken(model.User{}).AccessToken, onePatient(fake)+"/orders"
+	token, path := fake.Tokens.Issue(model.User{}).AccessToken, onePatient(fake)+"/orders"
 	b.ResetTimer()
 	rate(b, fake.HTTPClient(), fake.origin+path, token)
 }

@@ -36,13 +36,13 @@ type answer struct {
 
 func start(t testing.TB, opts ...Option) *browser {
 	fake := New(t, opts...)
-	return &browser{t: t, fake: fake, token: fake.IssueToken(model.User{}).AccessToken}
+	return &browser{t: t, fake: fake, token: fake.Tokens.Issue(model.User{}).AccessToken}
 }
 
 // with is the same browser with another set of scopes.
 func (b *browser) with(scopes ...string) *browser {
 	other := *b
-	other.token = b.fake.IssueToken(model.User{}, scopes...).AccessToken
+	other.token = b.fake.Tokens.Issue(model.User{}, scopes...).AccessToken
 	return &other
 }
 
@@ -200,7 +200,7 @@ func (b *browser) subscribe(r *receiver, types ...string) {
 	r.mu.Lock()
 	r.secret = b.fake.Application().ChallengeToken
 	r.mu.Unlock()
-	require.NoError(b.t, b.fake.RegisterWebhook(r.URL, types...))
+	require.NoError(b.t, b.fake.Webhooks.Register(r.URL, types...))
 }
 
 func frozen() *Clock { return FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)) }

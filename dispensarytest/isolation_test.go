@@ -104,7 +104,7 @@ func TestHundredPlatformsAtOnce(t *testing.T) {
 				opts := [][]Option{{WithInMemory()}, {WithRegion(model.Canada), WithInMemory()}, {}, {WithTLS()}, {WithInMemory(), WithClock(frozen())}}[n%5]
 				b, hook := start(t, opts...), newReceiver(nil)
 				hook.secret = b.fake.Application().ChallengeToken
-				require.NoError(t, b.fake.RegisterWebhookHandler(hook, model.OrderPlaced))
+				require.NoError(t, b.fake.Webhooks.RegisterHandler(hook, model.OrderPlaced))
 				upset(t, b, n)
 				p := b.fake
 				assert.Equal(t, fmt.Sprint("Jane ", n), p.Patients.All()[0].FirstName)
@@ -115,7 +115,7 @@ func TestHundredPlatformsAtOnce(t *testing.T) {
 				assert.Len(t, p.Orders.All(), 4)
 				assert.Len(t, p.Events(), 5)
 				assert.Len(t, hook.all(), 1)
-				assert.Len(t, b.fake.Deliveries(), 1)
+				assert.Len(t, b.fake.Webhooks.Deliveries(), 1)
 				b.fake.Journal().CheckNoUnexpected(t)
 			})
 		}
@@ -180,15 +180,15 @@ func TestPlatformsShareAClock(t *testing.T) {
 	ca, err := Start(WithInMemory(), WithClock(clock), WithBehavior(DeliveryConditionsOff), WithRegion(model.Canada))
 	require.NoError(t, err)
 	for _, fake := range []*Server{us, ca} {
-		require.NoError(t, fake.RegisterWebhookHandler(down))
+		require.NoError(t, fake.Webhooks.RegisterHandler(down))
 		_, _, err := fake.Patients.Register(model.NewPatient{})
 		require.NoError(t, err)
 	}
 	clock.Advance(time.Minute)
-	assert.Len(t, us.Deliveries()[0].Attempts, 2)
-	assert.Len(t, ca.Deliveries()[0].Attempts, 2)
+	assert.Len(t, us.Webhooks.Deliveries()[0].Attempts, 2)
+	assert.Len(t, ca.Webhooks.Deliveries()[0].Attempts, 2)
 	require.NoError(t, ca.Close())
 	clock.Advance(5 * time.Minute)
-	assert.Len(t, us.Deliveries()[0].Attempts, 3)
-	assert.Len(t, ca.Deliveries()[0].Attempts, 2)
+	assert.Len(t, us.Webhooks.Deliveries()[0].Attempts, 3)
+	assert.Len(t, ca.Webhooks.Deliveries()[0].Attempts, 2)
 }

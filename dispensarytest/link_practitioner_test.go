@@ -13,11 +13,11 @@ func TestLinksWithoutPractitioner(t *testing.T) {
 	body := map[string]any{"treatment_plan": map[string]any{}}
 	const path = "/clinic/dynamic_links/treatment_plans"
 	b := start(t, WithInMemory())
-	b.token = b.fake.IssueToken(b.fake.Users()[1]).AccessToken
+	b.token = b.fake.Tokens.Issue(b.fake.Users()[1]).AccessToken
 	b.send("POST", path, body).ok(200)
 	plans := b.fake.Plans.All()
 	assert.Equal(t, b.fake.Users()[1].ID, plans[len(plans)-1].PractitionerID)
-	b.token = b.fake.IssueToken(b.fake.Users()[2]).AccessToken
+	b.token = b.fake.Tokens.Issue(b.fake.Users()[2]).AccessToken
 	b.send("POST", path, body).refused(422, "Treatment plan.practitioner can't be blank")
 	start(t, WithInMemory(), WithClinicTokens()).send("POST", path, body).refused(422, "can't be blank")
 	start(t, WithInMemory(), WithBehavior(LinkPractitionerRequired)).send("POST", path, body).refused(422, "can't be blank")

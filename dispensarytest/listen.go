@@ -102,7 +102,7 @@ func (s *Server) Host(origin string, handler http.Handler) error {
 	return nil
 }
 
-// receiverOrigin is where [Server.RegisterWebhookHandler] hosts a handler.
+// receiverOrigin is where [Webhooks.RegisterHandler] hosts a handler.
 const receiverOrigin = "https://receiver.dispensary.test"
 
 // memoryOrigin is where a platform without sockets stands. The names are

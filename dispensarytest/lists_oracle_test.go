@@ -87,7 +87,7 @@ func TestOrderListsAgainstAWalk(t *testing.T) {
 				require.NoError(t, err)
 				b.fake.Clock().Advance(time.Duration(n%2) * 7 * time.Hour)
 			}
-			b.token = b.fake.IssueToken(model.User{}).AccessToken
+			b.token = b.fake.Tokens.Issue(model.User{}).AccessToken
 			often := make([]string, 200) // ask for nothing, mostly
 			clinic := b.fake.Users()[0].ClinicID
 			asks(b, oracle[model.Order]{
@@ -136,7 +136,7 @@ func TestEventListsAgainstAWalk(t *testing.T) {
 	back := *b
 	back.fake = later
 	for _, b := range []*browser{b, &back} {
-		b.token = b.fake.IssueToken(model.User{}).AccessToken
+		b.token = b.fake.Tokens.Issue(model.User{}).AccessToken
 		clinic, now := b.fake.Users()[0].ClinicID, b.fake.Clock().Now()
 		var days []string
 		for n := range 60 {

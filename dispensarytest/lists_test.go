@@ -102,7 +102,7 @@ func TestEverySortSorts(t *testing.T) {
 	b := start(t, WithInMemory(), WithClock(frozen()))
 	hook := newReceiver(nil)
 	hook.secret = b.fake.Application().ChallengeToken
-	require.NoError(t, b.fake.RegisterWebhookHandler(hook))
+	require.NoError(t, b.fake.Webhooks.RegisterHandler(hook))
 	p := b.fake
 	jane, sam := p.Patients.All()[0], p.Patients.All()[1]
 	for i := range 6 {
@@ -120,7 +120,7 @@ func TestEverySortSorts(t *testing.T) {
 		require.NoError(t, err)
 		b.fake.Clock().Advance(17 * time.Hour)
 	}
-	b.token = b.fake.IssueToken(model.User{}).AccessToken
+	b.token = b.fake.Tokens.Issue(model.User{}).AccessToken
 	for _, c := range []struct{ path, key, sortBy, column string }{
 		{"/clinic/orders", "orders", "patient_id", "patient_id"},
 		{"/clinic/orders", "orders", "treatment_plan_id", "treatment_plan_ids"},
@@ -225,13 +225,13 @@ func TestDeliveryFilters(t *testing.T) {
 		acknowledge(w, challenge)
 	})
 	hook.secret = b.fake.Application().ChallengeToken
-	require.NoError(t, b.fake.RegisterWebhookHandler(hook))
+	require.NoError(t, b.fake.Webhooks.RegisterHandler(hook))
 	_, first := b.place()
 	_ = b.wait(first) // the first attempt fails
 	b.fake.Clock().Advance(30 * time.Second)
 	_, second := b.place()
 	require.NoError(t, b.wait(second))
-	b.token = b.fake.IssueToken(model.User{}).AccessToken
+	b.token = b.fake.Tokens.Issue(model.User{}).AccessToken
 	events := func(query string) []any {
 		found := []any{}
 		for _, row := range b.get("/webhooks/deliveries?"+query).ok(200, "webhook_deliveries").([]any) {
@@ -252,7 +252,7 @@ func TestDeliveryFilters(t *testing.T) {
 	b.fake.Clock().Advance(time.Minute)
 	assert.Equal(t, []any{first.ID, second.ID}, events("successfully_delivered=true"), "the retry came through")
 	b.fake.Clock().Advance(30*24*time.Hour - 90*time.Second)
-	b.token = b.fake.IssueToken(model.User{}).AccessToken
+	b.token = b.fake.Tokens.Issue(model.User{}).AccessToken
 	assert.Equal(t, []any{first.ID, second.ID}, events(""))
 	b.fake.Clock().Advance(time.Second)
 	assert.Equal(t, []any{second.ID}, events(""), "a delivery goes with its event, after 30 days")

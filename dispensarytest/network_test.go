@@ -50,13 +50,13 @@ func TestWebhooksReachAHandler(t *testing.T) {
 	for _, opts := range [][]Option{{WithInMemory()}, {}, {WithTLS()}, {WithDeliveryClient(&http.Client{})}} {
 		b, hook := start(t, append(opts, WithBehavior(ProbeBeforeEach))...), newReceiver(nil)
 		hook.secret = b.fake.Application().ChallengeToken
-		require.NoError(t, b.fake.RegisterWebhookHandler(hook, model.OrderPlaced))
+		require.NoError(t, b.fake.Webhooks.RegisterHandler(hook, model.OrderPlaced))
 		_, event := b.place()
 		require.NoError(t, b.wait(event))
 		got := hook.all()
 		require.Len(t, got, 3, "two probes and the event")
 		assert.NotEmpty(t, got[2].header.Get("SVC-Signature"))
-		endpoint, _ := b.fake.Webhook()
+		endpoint, _ := b.fake.Webhooks.Endpoint()
 		assert.Equal(t, "https://receiver.dispensary.test/webhooks", endpoint.URL)
 		row := b.get("/webhooks/deliveries").ok(200, "webhook_deliveries").([]any)[0].(map[string]any)
 		assert.Equal(t, "192.0.2.1", row["response_ip_address"])
@@ -67,7 +67,7 @@ func TestWebhooksReachAHandler(t *testing.T) {
 func TestPanicOfAHostedReceiver(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithClock(frozen()))
-	require.NoError(t, b.fake.RegisterWebhookHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("nil map") })))
+	require.NoError(t, b.fake.Webhooks.RegisterHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("nil map") })))
 	_, event := b.place()
 	require.ErrorContains(t, b.wait(event), "the handler panicked: nil map")
 }
@@ -75,7 +75,7 @@ func TestPanicOfAHostedReceiver(t *testing.T) {
 func TestWebhookToNowhereInMemory(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithClock(frozen()))
-	require.NoError(t, b.fake.RegisterWebhook("https://nobody.example.com/hook"))
+	require.NoError(t, b.fake.Webhooks.Register("https://nobody.example.com/hook"))
 	_, event := b.place()
 	require.ErrorContains(t, b.wait(event), "no such host")
 }
@@ -88,8 +88,8 @@ func TestHostIsParticular(t *testing.T) {
 		require.Error(t, fake.Host(origin, handler), origin)
 	}
 	require.Error(t, fake.Host(ehr, nil))
-	require.Error(t, fake.RegisterWebhookHandler(nil))
-	require.Error(t, fake.RegisterWebhookHandler(handler, "order.paid"))
+	require.Error(t, fake.Webhooks.RegisterHandler(nil))
+	require.Error(t, fake.Webhooks.RegisterHandler(handler, "order.paid"))
 	require.NoError(t, fake.Host(ehr+"/", handler))
 	resp, err := fake.HTTPClient().Get(ehr)
 	assert.Contains(t, bodyOf(t, resp, err), "not found")
@@ -117,7 +117,7 @@ func TestCloseEndsRequestsInMemory(t *testing.T) {
 	defer writer.Close()
 	half := make(chan error)
 	go func() {
-		token := fake.IssueToken(model.User{}).AccessToken
+		token := fake.Tokens.Issue(model.User{}).AccessToken
 		req, _ := http.NewRequest("POST", fake.BaseURL()+"/clinic/patients", upload)
 		req.Header.Set("Authorization", "Bearer "+token)
 		_, err := fake.HTTPClient().Do(req)
@@ -177,7 +177,7 @@ func TestPlainHandler(t *testing.T) {
 	server := httptest.NewTLSServer(fake.Handler())
 	defer server.Close()
 	req, _ := http.NewRequest("GET", server.URL+"/api/clinic", nil)
-	req.Header.Set("Authorization", "Bearer "+fake.IssueToken(model.User{}).AccessToken)
+	req.Header.Set("Authorization", "Bearer "+fake.Tokens.Issue(model.User{}).AccessToken)
 	resp, err := server.Client().Do(req)
 	require.NoError(t, err)
 	decoded(t, resp).ok(200, "clinic")
@@ -200,7 +200,7 @@ func TestRegionsRefuseEachOther(t *testing.T) {
 		lost.key = there.fake.ClinicKey()
 		lost.get("/clinic").refused(401, "The clinic key is invalid")
 		here.exchange(there.code(model.User{})).refused(400, "invalid_grant")
-		here.renew(there.fake.IssueToken(model.User{}).RefreshToken).refused(400, "invalid_grant")
+		here.renew(there.fake.Tokens.Issue(model.User{}).RefreshToken).refused(400, "invalid_grant")
 		here.post("/oauth/token", there.credentials(map[string]any{"grant_type": "refresh_token", "refresh_token": "x"})).refused(401, "invalid_client")
 		here.get("/clinic/patients/"+there.fake.Patients.All()[0].ID).refused(404, "Not Found")
 		assert.NotEqual(t, here.fake.Application().WebhookSecret, there.fake.Application().WebhookSecret)

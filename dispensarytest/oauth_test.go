@@ -138,7 +138,7 @@ func TestRefreshRotation(t *testing.T) {
 		{RefreshRotationImmediate, false, false, false},
 	} {
 		b := start(t, WithBehavior(c.rotation))
-		old := b.fake.IssueToken(model.User{}).RefreshToken
+		old := b.fake.Tokens.Issue(model.User{}).RefreshToken
 		fresh := b.renew(old).object(200, "oauth")
 		assert.Equal(t, c.sameToken, fresh["refresh_token"] == old)
 		works := func() bool { return b.renew(old).status == 200 }
@@ -153,7 +153,7 @@ func TestRefreshRotation(t *testing.T) {
 func TestRefreshTokenDoesNotExpire(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithClock(frozen()))
-	refresh := b.fake.IssueToken(model.User{}).RefreshToken
+	refresh := b.fake.Tokens.Issue(model.User{}).RefreshToken
 	b.fake.Clock().Advance(3 * 365 * 24 * time.Hour)
 	b.renew(refresh).ok(200)
 }
@@ -161,8 +161,8 @@ func TestRefreshTokenDoesNotExpire(t *testing.T) {
 func TestRevokeTakesTheRefreshTokenAlong(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	pair := b.fake.IssueToken(model.User{})
-	require.NoError(t, b.fake.ExpireToken(pair.AccessToken))
+	pair := b.fake.Tokens.Issue(model.User{})
+	require.NoError(t, b.fake.Tokens.Expire(pair.AccessToken))
 	revoked := b.post("/oauth/revoke", b.credentials(map[string]any{"token": pair.AccessToken, "redirect_uri": nil}))
 	revoked.ok(200)
 	assert.JSONEq(t, "{}", revoked.text)
@@ -176,16 +176,16 @@ func TestRevokeTakesTheRefreshTokenAlong(t *testing.T) {
 func TestExtendedScopesInvalidateTokens(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithScopes("clinic:read"))
-	pair := b.fake.IssueToken(model.User{})
+	pair := b.fake.Tokens.Issue(model.User{})
 	assert.Equal(t, []string{"catalog:read", "clinic:read"}, pair.Scopes)
-	require.NoError(t, b.fake.ExtendScopes("clinic:read"))
+	require.NoError(t, b.fake.Tokens.ExtendScopes("clinic:read"))
 	b.get("/clinic").ok(200)
-	require.NoError(t, b.fake.ExtendScopes("patients:read"))
+	require.NoError(t, b.fake.Tokens.ExtendScopes("patients:read"))
 	b.get("/clinic").refused(401, "invalidated")
 	b.renew(pair.RefreshToken).refused(400, "invalid_grant")
 	b.token = b.exchange(b.code(model.User{})).ok(200, "oauth", "access_token").(string)
 	b.get("/clinic/patients").ok(200)
-	assert.ErrorContains(t, b.fake.ExtendScopes("patients:raed"), `did you mean "patients:read"`)
+	assert.ErrorContains(t, b.fake.Tokens.ExtendScopes("patients:raed"), `did you mean "patients:read"`)
 }
 
 func TestClinicTokensBelongToTheClinic(t *testing.T) {
@@ -199,7 +199,7 @@ func TestBadTokens(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	other := New(t)
-	for _, token := range []string{"", "nonsense", other.IssueToken(model.User{}).AccessToken} {
+	for _, token := range []string{"", "nonsense", other.Tokens.Issue(model.User{}).AccessToken} {
 		b.token = token
 		got := b.get("/clinic")
 		got.refused(401, `{"error":"`)
@@ -214,5 +214,5 @@ func TestScopes(t *testing.T) {
 	last, _ := b.fake.Journal().Last()
 	assert.Equal(t, model.ScopeDecision{Required: []string{"patients:read"}}, last.Scope)
 	b.with("patients").get("/clinic/patients").ok(200)
-	assert.Panics(t, func() { b.fake.IssueToken(model.User{}, "patients:raed") })
+	assert.Panics(t, func() { b.fake.Tokens.Issue(model.User{}, "patients:raed") })
 }

@@ -144,8 +144,8 @@ func TestEveryOperationNeedsAToken(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	all := exemplars(t, b)
-	spent := b.fake.IssueToken(model.User{}).AccessToken
-	require.NoError(t, b.fake.ExpireToken(spent))
+	spent := b.fake.Tokens.Issue(model.User{}).AccessToken
+	require.NoError(t, b.fake.Tokens.Expire(spent))
 	for token, says := range map[string]string{"": "missing", "guess": "invalid", spent: "expired"} {
 		lost := *b
 		lost.token = token

@@ -185,7 +185,7 @@ func WithEventLimit(n int) Option {
 // HTTP to it is refused. Nothing blocks on anything but channels and the time
 // package, so that such a platform runs inside testing/synctest.
 //
-// Use [Server.Host] or [Server.RegisterWebhookHandler] for the integrator's side.
+// Use [Server.Host] or [Webhooks.RegisterHandler] for the integrator's side.
 func WithInMemory() Option {
 	return func(s *settings) error { s.inMemory = true; return nil }
 }
@@ -217,7 +217,7 @@ func WithJournalLimit(n int) Option {
 
 // WithParallelDelivery makes up to n deliveries at a time, for load tests of a
 // receiver. The default is 1. [Clock.Advance] does not wait for them then; use
-// [Server.WaitDelivered].
+// [Webhooks.WaitDelivered].
 func WithParallelDelivery(n int) Option {
 	return func(s *settings) error {
 		s.parallel = n
@@ -294,7 +294,7 @@ func WithTLSRequired() Option {
 	return func(s *settings) error { s.requireTLS = true; return nil }
 }
 
-// WithWebhook registers an endpoint from the start, as [Server.RegisterWebhook]
+// WithWebhook registers an endpoint from the start, as [Webhooks.Register]
 // does.
 func WithWebhook(url string, types ...string) Option {
 	return func(s *settings) error {

@@ -242,7 +242,7 @@ func TestPlanDates(t *testing.T) {
 	assert.True(t, plan.AvailableAt.IsZero())
 	made := plan.CreatedAt
 	b.fake.Clock().Advance(24 * time.Hour)
-	b.token = b.fake.IssueToken(model.User{}).AccessToken
+	b.token = b.fake.Tokens.Issue(model.User{}).AccessToken
 	plan, _, err = p.Plans.Activate(plan.ID)
 	require.NoError(t, err)
 	shown := b.get("/clinic/treatment_plans/"+plan.ID).object(200, "treatment_plan")

@@ -23,20 +23,20 @@ func TestEventsAndDeliveriesEndAfterThirtyDays(t *testing.T) {
 	b, _ := hooked(t, nil)
 	_, sent := b.place()
 	b.fake.Clock().Advance(time.Hour)
-	require.NoError(t, b.fake.RegisterWebhook(receiverOrigin+"/webhooks", model.PatientCreated))
+	require.NoError(t, b.fake.Webhooks.Register(receiverOrigin+"/webhooks", model.PatientCreated))
 	_, skipped := b.place()
-	require.Len(t, b.fake.Deliveries(), 1)
-	require.Len(t, b.fake.Skips(), 1)
+	require.Len(t, b.fake.Webhooks.Deliveries(), 1)
+	require.Len(t, b.fake.Webhooks.Skipped(), 1)
 
 	b.fake.Clock().Advance(store.Retention - time.Hour)
 	assert.Equal(t, []string{sent.ID, skipped.ID}, idsOf(b.fake.Events()))
 	b.fake.Clock().Advance(time.Second)
 	assert.Equal(t, []string{skipped.ID}, idsOf(b.fake.Events()))
-	assert.Empty(t, b.fake.Deliveries())
+	assert.Empty(t, b.fake.Webhooks.Deliveries())
 	b.fake.Clock().Advance(time.Hour)
 	assert.Empty(t, b.fake.Events())
-	assert.Empty(t, b.fake.Skips())
-	require.ErrorContains(t, b.fake.WaitDelivered(t.Context(), sent.ID), "no such event")
+	assert.Empty(t, b.fake.Webhooks.Skipped())
+	require.ErrorContains(t, b.fake.Webhooks.WaitDelivered(t.Context(), sent.ID), "no such event")
 }
 
 func idsOf(events []model.Event) (ids []string) {
@@ -56,7 +56,7 @@ func TestTheOldestEventsAreForgottenBeyondTheLimit(t *testing.T) {
 		b.fake.Clock().Advance(time.Second)
 	}
 	assert.Equal(t, events[2:], idsOf(b.fake.Events()))
-	assert.Len(t, b.fake.Deliveries(), 3)
+	assert.Len(t, b.fake.Webhooks.Deliveries(), 3)
 	b.get("/events/"+events[1]).refused(404, "Not Found")
 	again := b.fake.Fork(t)
 	assert.Equal(t, events[2:], idsOf(again.Events()))
@@ -78,12 +78,12 @@ func TestDeliveriesThatAreDueAreNotForgotten(t *testing.T) {
 		events = append(events, e.ID)
 		b.fake.Clock().Advance(0)
 	}
-	assert.Len(t, b.fake.Deliveries(), 10)
+	assert.Len(t, b.fake.Webhooks.Deliveries(), 10)
 	assert.Len(t, b.fake.Events(), 3)
 	status = http.StatusOK
 	b.fake.Clock().Advance(time.Minute)
 	assert.Len(t, hook.all(), 20)
-	assert.Equal(t, events[7:], eventsOf(b.fake.Deliveries()))
+	assert.Equal(t, events[7:], eventsOf(b.fake.Webhooks.Deliveries()))
 }
 
 func eventsOf(deliveries []model.Delivery) (ids []string) {
@@ -106,7 +106,7 @@ func TestDeliveryListsAgainstAWalk(t *testing.T) {
 	require.NoError(t, err)
 	b.fake.Clock().Advance(5 * 24 * time.Hour)
 	sim.Stop()
-	b.token = b.fake.IssueToken(model.User{}).AccessToken
+	b.token = b.fake.Tokens.Issue(model.User{}).AccessToken
 	clinics := make(map[string]string) // of the integrations
 	for i := range b.fake.store.World.Integrations.All() {
 		clinics[i.ID] = i.ClinicID
@@ -125,7 +125,7 @@ func TestDeliveryListsAgainstAWalk(t *testing.T) {
 	latest := func(a, b model.Delivery) int { return at(a).Compare(at(b)) }
 	mine := b.fake.Users()[0].ClinicID
 	asks(b, oracle[model.Delivery]{
-		rows: b.fake.Deliveries(), id: func(d model.Delivery) string { return d.ID },
+		rows: b.fake.Webhooks.Deliveries(), id: func(d model.Delivery) string { return d.ID },
 		keep: func(d model.Delivery, q url.Values) bool {
 			in, err := httpapi.Params(q).Days("attempted_at")
 			require.NoError(t, err)
@@ -150,11 +150,11 @@ func BenchmarkEventsKept(b *testing.B) {
 			for b.Loop() {
 				fake := New(b, WithInMemory(), WithClock(FrozenClock(store.Epoch)))
 				token := fake.Application().ChallengeToken
-				err := fake.RegisterWebhookHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { acknowledge(w, token) }))
+				err := fake.Webhooks.RegisterHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { acknowledge(w, token) }))
 				if err != nil {
 					b.Fatal(err)
 				}
-				fake.IssueToken(model.User{})
+				fake.Tokens.Issue(model.User{})
 				patient := fake.Patients.All()[0].ID
 				runtime.GC()
 				var before, after runtime.MemStats

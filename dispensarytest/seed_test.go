@@ -56,7 +56,7 @@ func TestWorldsFollowFromTheirSeed(t *testing.T) {
 	assert.Equal(t, one.Application(), two.Application())
 	assert.Equal(t, one.ClinicKeys(), two.ClinicKeys())
 	assert.Equal(t, one.Users(), two.Users())
-	assert.NotEqual(t, one.IssueToken(model.User{}).AccessToken, two.IssueToken(model.User{}).AccessToken, "a token is good on one platform alone")
+	assert.NotEqual(t, one.Tokens.Issue(model.User{}).AccessToken, two.Tokens.Issue(model.User{}).AccessToken, "a token is good on one platform alone")
 	made, _, err := one.Patients.Register(model.NewPatient{})
 	require.NoError(t, err)
 	same, _, err := two.Patients.Register(model.NewPatient{})

@@ -62,10 +62,10 @@ func TestARevokedIntegrationIsSentNothingMore(t *testing.T) {
 	_, err = b.fake.Clinics.ReactivateKey(b.fake.ClinicKey())
 	require.NoError(t, err)
 	require.NoError(t, b.fake.SetBehavior(ResumeAfterEnableResumed))
-	require.NoError(t, b.fake.EnableWebhook())
+	require.NoError(t, b.fake.Webhooks.Enable())
 	b.fake.Clock().Advance(24 * time.Hour)
 	assert.Equal(t, []string{model.PatientCreated, model.ClinicKeyRevoked, model.ClinicKeyRevoked, model.ClinicKeyActivated}, deliveredTypes(hook), "what was stopped is not resumed")
-	assert.True(t, b.fake.Deliveries()[0].Revoked)
+	assert.True(t, b.fake.Webhooks.Deliveries()[0].Revoked)
 }
 
 // Another integration of the clinic goes on.
@@ -80,7 +80,7 @@ func TestARevocationStopsOneIntegration(t *testing.T) {
 	require.NoError(t, err)
 	status.Store(http.StatusOK)
 	b.fake.Clock().Advance(time.Hour)
-	first, second := b.fake.Deliveries()[0], b.fake.Deliveries()[1]
+	first, second := b.fake.Webhooks.Deliveries()[0], b.fake.Webhooks.Deliveries()[1]
 	assert.Len(t, first.Attempts, 1)
 	assert.False(t, first.Delivered)
 	assert.Len(t, second.Attempts, 2)
@@ -108,7 +108,7 @@ func TestADisabledEndpointHasNoNextAttempt(t *testing.T) {
 			assert.False(t, due, "nothing is planned")
 			b.fake.Clock().Advance(after)
 			status.Store(http.StatusOK)
-			require.NoError(t, b.fake.EnableWebhook())
+			require.NoError(t, b.fake.Webhooks.Enable())
 			b.fake.Clock().Advance(24 * time.Hour)
 			assert.Len(t, hook.all(), want, "%s %s", reading, after)
 		}
@@ -133,14 +133,14 @@ func TestAttemptsUnderWayWhenTheEndpointGoes(t *testing.T) {
 		require.Error(t, b.wait(e))
 	}
 	require.Eventually(t, func() bool {
-		for _, d := range b.fake.Deliveries() {
+		for _, d := range b.fake.Webhooks.Deliveries() {
 			if len(d.Attempts) != 1 {
 				return false
 			}
 		}
 		return true
 	}, time.Minute, time.Millisecond)
-	for _, d := range b.fake.Deliveries() {
+	for _, d := range b.fake.Webhooks.Deliveries() {
 		assert.True(t, d.Stopped)
 		assert.Zero(t, d.NextAttemptAt)
 	}

@@ -228,7 +228,7 @@ func TestEverythingAtOnce(t *testing.T) {
 	t.Parallel()
 	b, hook := start(t, WithInMemory(), WithJournalLimit(50)), newReceiver(nil)
 	hook.secret = b.fake.Application().ChallengeToken
-	require.NoError(t, b.fake.RegisterWebhookHandler(hook))
+	require.NoError(t, b.fake.Webhooks.RegisterHandler(hook))
 	p := b.fake
 	jane := p.Patients.All()[0]
 	done := make(chan struct{})
@@ -244,12 +244,12 @@ func TestEverythingAtOnce(t *testing.T) {
 				case 2:
 					_, e, err := p.Orders.Place(jane.ID, model.NewOrder{})
 					if assert.NoError(t, err) {
-						assert.NoError(t, b.fake.WaitDelivered(t.Context(), e.ID))
+						assert.NoError(t, b.fake.Webhooks.WaitDelivered(t.Context(), e.ID))
 					}
 				case 3:
 					b.get("/webhooks/deliveries").ok(200)
 				case 4:
-					b.renew(b.fake.IssueToken(model.User{}).RefreshToken).ok(200)
+					b.renew(b.fake.Tokens.Issue(model.User{}).RefreshToken).ok(200)
 				case 5:
 					b.fake.Clock().Advance(time.Millisecond)
 				case 6:

@@ -1,7 +1,6 @@
 package dispensarytest
 
 import (
-	"context"
 	"crypto/x509"
 	"net/http"
 	"slices"
@@ -30,7 +29,7 @@ import (
 // events, which actions return; what the integrator does through the API never does:
 //
 //	order, event, err := fake.Orders.Place(patient.ID, model.NewOrder{})
-//	err = fake.WaitDelivered(ctx, event.ID)
+//	err = fake.Webhooks.WaitDelivered(ctx, event.ID)
 //
 // Actions fail with an [*model.ActionError] and change nothing then. The events of an
 // action that makes none have no ID.
@@ -40,6 +39,8 @@ type Server struct {
 	Orders   Orders
 	Products Products
 	Clinics  Clinics
+	Webhooks Webhooks
+	Tokens   Tokens
 
 	set        settings
 	app        model.Application
@@ -98,7 +99,7 @@ func Start(opts ...Option) (*Server, error) {
 		return nil, err
 	}
 	if set.webhook != nil {
-		if err := s.RegisterWebhook(set.webhook.url, set.webhook.types...); err != nil {
+		if err := s.Webhooks.Register(set.webhook.url, set.webhook.types...); err != nil {
 			_ = s.Close()
 			return nil, err
 		}
@@ -137,6 +138,7 @@ func build(set settings) *Server {
 	}
 	s.Patients, s.Plans, s.Orders = Patients{s.people}, Plans{s.people}, Orders{s.people}
 	s.Products, s.Clinics = Products{s.people}, Clinics{s.people}
+	s.Webhooks, s.Tokens = Webhooks{s}, Tokens{s}
 	s.pages = &pages.Pages{
 		Store: s.store, Behaviors: &s.behaviors, People: s.people, RequestIDs: &s.requestIDs, Region: set.region, RequireTLS: set.requireTLS,
 	}
@@ -244,14 +246,6 @@ func (s *Server) ClinicKeys(clinicIDs ...string) []string {
 // Users are the people who can sign in on the authorize page.
 func (s *Server) Users() []model.User {
 	return s.store.Users()
-}
-
-// WaitDelivered waits until an event was delivered for every integration it
-// concerns. It returns an error that says what happened instead when the event
-// was not sent at all, has run out of attempts, met a disabled endpoint, or
-// waits for a retry on a frozen clock. Nothing is polled.
-func (s *Server) WaitDelivered(ctx context.Context, eventID string) error {
-	return s.sender.Wait(ctx, eventID)
 }
 
 // Changes returns a channel that is closed with the next change on the platform: a

@@ -88,7 +88,7 @@ func TestEveryAnswerHasItsShape(t *testing.T) {
 	b := start(t, WithInMemory())
 	hook := newReceiver(nil)
 	hook.secret = b.fake.Application().ChallengeToken
-	assert.NoError(t, b.fake.RegisterWebhookHandler(hook))
+	assert.NoError(t, b.fake.Webhooks.RegisterHandler(hook))
 	all := exemplars(t, b)
 	p := b.fake
 	_, _, err := p.Products.Describe(p.Products.All()[0].ID, "<p>New.</p>")

@@ -67,7 +67,7 @@ func TestSimulatorWaitsForASlowReceiver(t *testing.T) {
 		var got atomic.Int64
 		fake := New(t, WithInMemory(), WithBehavior(DeliveryConditionsOff))
 		challenge := fake.Application().ChallengeToken
-		require.NoError(t, fake.RegisterWebhookHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		require.NoError(t, fake.Webhooks.RegisterHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			if got.Add(1) <= 30 {
 				time.Sleep(time.Second)
 			}
@@ -97,7 +97,7 @@ func bareReceiver(t testing.TB, fake *Server, pause time.Duration) *atomic.Int64
 		_, _ = w.Write(answer)
 	}))
 	t.Cleanup(endpoint.Close)
-	require.NoError(t, fake.RegisterWebhook(endpoint.URL))
+	require.NoError(t, fake.Webhooks.Register(endpoint.URL))
 	return &got
 }
 
@@ -136,7 +136,7 @@ func TestParallelDelivery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, WithInMemory(), WithBehavior(DeliveryConditionsOff), WithParallelDelivery(8))
 		challenge := b.fake.Application().ChallengeToken
-		require.NoError(t, b.fake.RegisterWebhookHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		require.NoError(t, b.fake.Webhooks.RegisterHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			time.Sleep(time.Second)
 			acknowledge(w, challenge)
 		})))
@@ -150,7 +150,7 @@ func TestParallelDelivery(t *testing.T) {
 			require.NoError(t, b.wait(e))
 		}
 		assert.Equal(t, 2*time.Second, time.Since(began), "two rounds of eight")
-		for _, d := range b.fake.Deliveries() {
+		for _, d := range b.fake.Webhooks.Deliveries() {
 			assert.True(t, d.Delivered)
 		}
 	})

@@ -41,7 +41,7 @@ func TestSnapshotsAreWhatTheyWere(t *testing.T) {
 		{"an address", b.swapAddresses},
 		{"a refresh", func() { b.renew(refresh).ok(200) }},
 		{"a code", func() { b.code(model.User{}) }},
-		{"an endpoint", func() { require.NoError(t, b.fake.RegisterWebhook("http://127.0.0.1:1/")) }},
+		{"an endpoint", func() { require.NoError(t, b.fake.Webhooks.Register("http://127.0.0.1:1/")) }},
 		{"a reading", func() { require.NoError(t, b.fake.SetBehavior(ProbeBeforeEach)) }},
 		{"a revocation", func() { b.fake.tokens.Revoke(b.token, &behavior.Set{RevokePair: true}) }},
 		{"a reset", b.fake.Reset},
@@ -99,7 +99,7 @@ func TestSnapshotsHaveDeliveriesAsTheyStand(t *testing.T) {
 		}
 		b.place()
 		b.place()
-		require.NoError(t, b.fake.EnableWebhook())
+		require.NoError(t, b.fake.Webhooks.Enable())
 		b.asTheyStand()
 		b.fake.Clock().Advance(step.after)
 		b.asTheyStand()
@@ -111,12 +111,12 @@ func TestSnapshotsHaveDeliveriesAsTheyStand(t *testing.T) {
 // changed: deliveries go on while it looks.
 func (b *browser) asTheyStand() {
 	b.t.Helper()
-	for listed := b.fake.Deliveries(); ; {
+	for listed := b.fake.Webhooks.Deliveries(); ; {
 		var kept []model.Delivery
 		for d := range b.fake.Snapshot().sender.Deliveries.All() {
 			kept = append(kept, d.Delivery)
 		}
-		again := b.fake.Deliveries()
+		again := b.fake.Webhooks.Deliveries()
 		if assert.ObjectsAreEqual(listed, again) {
 			assert.Equal(b.t, listed, kept)
 			return

@@ -19,12 +19,12 @@ import (
 // busy is a platform on which something of everything has happened.
 func busy(t *testing.T, opts ...Option) (b *browser, refresh string) {
 	b = start(t, append([]Option{WithInMemory(), WithClock(frozen()), WithBehavior(DefaultPageSize2)}, opts...)...)
-	require.NoError(t, b.fake.RegisterWebhookHandler(http.NotFoundHandler()))
+	require.NoError(t, b.fake.Webhooks.RegisterHandler(http.NotFoundHandler()))
 	b.oneOfEach()
 	b.fake.Clock().Advance(time.Minute)
 	b.code(model.User{})
 	b.send("POST", "/clinic/treatment_plans/"+b.fake.Plans.All()[0].ID+"/in_office_checkout", nil).ok(201)
-	pair := b.fake.IssueToken(model.User{})
+	pair := b.fake.Tokens.Issue(model.User{})
 	b.token = pair.AccessToken
 	return b, pair.RefreshToken
 }
@@ -55,15 +55,15 @@ func TestSnapshotsAreSavedAndLoaded(t *testing.T) {
 	assert.Equal(t, b.fake.ClinicKeys(), again.fake.ClinicKeys())
 	assert.Equal(t, b.fake.Users(), again.fake.Users())
 	assert.Equal(t, b.fake.Behaviors(), again.fake.Behaviors())
-	assert.Equal(t, b.fake.Skips(), again.fake.Skips())
+	assert.Equal(t, b.fake.Webhooks.Skipped(), again.fake.Webhooks.Skipped())
 	again.renew(refresh).ok(200)
 	next, known := again.fake.Clock().Next()
 	require.True(t, known, "retries are due")
 	was, _ := b.fake.Clock().Next()
 	assert.Equal(t, was, next)
 	again.fake.Clock().Advance(time.Hour)
-	last := len(b.fake.Deliveries()) - 1
-	assert.Greater(t, len(again.fake.Deliveries()[last].Attempts), len(b.fake.Deliveries()[last].Attempts))
+	last := len(b.fake.Webhooks.Deliveries()) - 1
+	assert.Greater(t, len(again.fake.Webhooks.Deliveries()[last].Attempts), len(b.fake.Webhooks.Deliveries()[last].Attempts))
 	jane := b.fake.Patients.All()[0]
 	assert.Equal(t, b.fake.Patients.Cart(jane.ID), again.fake.Patients.Cart(jane.ID))
 }

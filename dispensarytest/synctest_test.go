@@ -72,7 +72,7 @@ func TestReadyClientTimesOutInTheBubble(t *testing.T) {
 		never, writer := io.Pipe()
 		defer writer.Close()
 		req, _ := http.NewRequest("POST", fake.BaseURL()+"/clinic/patients", never)
-		req.Header.Set("Authorization", "Bearer "+fake.IssueToken(model.User{}).AccessToken)
+		req.Header.Set("Authorization", "Bearer "+fake.Tokens.Issue(model.User{}).AccessToken)
 		_, err = hasty.Do(req)
 		var timeout net.Error
 		require.ErrorAs(t, err, &timeout)
@@ -128,12 +128,12 @@ func TestWholeScheduleInTheBubble(t *testing.T) {
 			}
 		})
 		hook.secret = b.fake.Application().ChallengeToken
-		require.NoError(t, b.fake.RegisterWebhookHandler(hook))
+		require.NoError(t, b.fake.Webhooks.RegisterHandler(hook))
 		began := time.Now()
 		_, event := b.place()
 		require.NoError(t, b.wait(event), "waiting moves the bubble's time from attempt to attempt")
 
-		delivery := b.fake.Deliveries()[0]
+		delivery := b.fake.Webhooks.Deliveries()[0]
 		var at []time.Duration
 		var failures []string
 		for _, a := range delivery.Attempts {
@@ -145,7 +145,7 @@ func TestWholeScheduleInTheBubble(t *testing.T) {
 			assert.Contains(t, failures[i], says)
 		}
 		assert.Empty(t, failures[5])
-		b.token = b.fake.IssueToken(model.User{}).AccessToken
+		b.token = b.fake.Tokens.Issue(model.User{}).AccessToken
 		row := b.get("/webhooks/deliveries?successfully_delivered=true").ok(200, "webhook_deliveries").([]any)[0].(map[string]any)
 		assert.EqualValues(t, 6, row["attempt_number"])
 	})
@@ -157,7 +157,7 @@ func TestEventsAgeInTheBubble(t *testing.T) {
 		b := start(t, WithInMemory())
 		_, event := b.place()
 		time.Sleep(30 * 24 * time.Hour)
-		b.token = b.fake.IssueToken(model.User{}).AccessToken
+		b.token = b.fake.Tokens.Issue(model.User{}).AccessToken
 		b.get("/events/" + event.ID).ok(200)
 		time.Sleep(time.Nanosecond)
 		b.get("/events/"+event.ID).refused(404, "Not Found")
@@ -172,16 +172,16 @@ func TestNothingOutlivesCloseInTheBubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fake, err := Start(WithInMemory(), WithBehavior(DeliveryConditionsOff))
 		require.NoError(t, err)
-		require.NoError(t, fake.RegisterWebhookHandler(http.NotFoundHandler()))
+		require.NoError(t, fake.Webhooks.RegisterHandler(http.NotFoundHandler()))
 		_, event, err := fake.Patients.Register(model.NewPatient{})
 		require.NoError(t, err)
 		synctest.Wait()
-		require.Len(t, fake.Deliveries()[0].Attempts, 1)
+		require.Len(t, fake.Webhooks.Deliveries()[0].Attempts, 1)
 		require.NoError(t, fake.Close())
 		_, waiting := fake.Clock().Next()
 		assert.False(t, waiting, "no retry is due any more")
-		require.ErrorContains(t, fake.WaitDelivered(t.Context(), event.ID), "the platform was closed")
+		require.ErrorContains(t, fake.Webhooks.WaitDelivered(t.Context(), event.ID), "the platform was closed")
 		time.Sleep(10 * time.Hour)
-		assert.Len(t, fake.Deliveries()[0].Attempts, 1)
+		assert.Len(t, fake.Webhooks.Deliveries()[0].Attempts, 1)
 	})
 }

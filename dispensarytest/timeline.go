@@ -71,7 +71,7 @@ func (s *Server) moments() (all []moment) {
 	for _, e := range s.Events() {
 		all = append(all, moment{At: e.CreatedAt, Lane: "event", Title: e.Type, Detail: e.ID})
 	}
-	for _, d := range s.Deliveries() {
+	for _, d := range s.Webhooks.Deliveries() {
 		for i, a := range d.Attempts {
 			all = append(all, momentOfAttempt(a, d, i+1))
 		}

@@ -37,7 +37,7 @@ func TestCodeIsRedeemedOnceByMany(t *testing.T) {
 func TestImmediateRotationHasOneWinner(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithBehavior(RefreshRotationImmediate))
-	refresh := b.fake.IssueToken(model.User{}).RefreshToken
+	refresh := b.fake.Tokens.Issue(model.User{}).RefreshToken
 	var group sync.WaitGroup
 	statuses := make(chan int, 20)
 	for range cap(statuses) {
@@ -59,7 +59,7 @@ func TestImmediateRotationHasOneWinner(t *testing.T) {
 func TestGraceSurvivesALostAnswer(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithBehavior(RefreshRotationGrace))
-	old := b.fake.IssueToken(model.User{}).RefreshToken
+	old := b.fake.Tokens.Issue(model.User{}).RefreshToken
 	lost := b.renew(old).object(200, "oauth")
 	kept := b.renew(old).object(200, "oauth")
 	assert.NotEqual(t, lost["refresh_token"], kept["refresh_token"])
@@ -74,7 +74,7 @@ func TestGraceSurvivesALostAnswer(t *testing.T) {
 func TestExpiredTokenDoesNotEndTheGrace(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithBehavior(RefreshRotationGrace), WithClock(frozen()))
-	old := b.fake.IssueToken(model.User{}).RefreshToken
+	old := b.fake.Tokens.Issue(model.User{}).RefreshToken
 	b.token = b.renew(old).ok(200, "oauth", "access_token").(string)
 	b.fake.Clock().Advance(tokens.TokenLifetime)
 	b.get("/clinic").refused(401, "expired")
@@ -85,7 +85,7 @@ func TestOldAccessTokenLivesAfterRefresh(t *testing.T) {
 	t.Parallel()
 	for _, rotation := range []Behavior{RefreshRotationNone, RefreshRotationGrace, RefreshRotationImmediate} {
 		b := start(t, WithInMemory(), WithBehavior(rotation))
-		pair := b.fake.IssueToken(model.User{})
+		pair := b.fake.Tokens.Issue(model.User{})
 		fresh := b.renew(pair.RefreshToken).ok(200, "oauth", "access_token").(string)
 		for _, token := range []string{pair.AccessToken, fresh, pair.AccessToken} {
 			b.token = token
@@ -102,7 +102,7 @@ func TestRevocationIsOfTheConsent(t *testing.T) {
 		func(first, _ model.Token) string { return first.AccessToken },
 		func(first, _ model.Token) string { return first.RefreshToken },
 	} {
-		first, other := b.fake.IssueToken(model.User{}), b.fake.IssueToken(b.fake.Users()[1])
+		first, other := b.fake.Tokens.Issue(model.User{}), b.fake.Tokens.Issue(b.fake.Users()[1])
 		second := b.renew(first.RefreshToken).object(200, "oauth")
 		b.post("/oauth/revoke", b.credentials(map[string]any{"token": which(first, other), "redirect_uri": nil})).ok(200)
 		for _, token := range []string{first.AccessToken, second["access_token"].(string)} {
@@ -119,7 +119,7 @@ func TestRevocationIsOfTheConsent(t *testing.T) {
 func TestRevocationNeedsTheApplication(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	pair := b.fake.IssueToken(model.User{})
+	pair := b.fake.Tokens.Issue(model.User{})
 	for field, wrong := range map[string]any{"client_id": "x", "client_secret": "x"} {
 		b.post("/oauth/revoke", b.credentials(map[string]any{"token": pair.AccessToken, field: wrong})).refused(401, "invalid_client")
 		b.post("/oauth/revoke", b.credentials(map[string]any{"token": pair.AccessToken, field: nil})).refused(400, "invalid_request")
@@ -133,9 +133,9 @@ func TestRevocationNeedsTheApplication(t *testing.T) {
 func TestExtensionEndsEverything(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithScopes("clinic:read"))
-	pairs := []model.Token{b.fake.IssueToken(model.User{}), b.fake.IssueToken(b.fake.Users()[1])}
+	pairs := []model.Token{b.fake.Tokens.Issue(model.User{}), b.fake.Tokens.Issue(b.fake.Users()[1])}
 	code := b.code(model.User{})
-	require.NoError(t, b.fake.ExtendScopes("patients:read", "catalog:read"))
+	require.NoError(t, b.fake.Tokens.ExtendScopes("patients:read", "catalog:read"))
 	assert.Equal(t, []string{"catalog:read", "clinic:read", "patients:read"}, b.fake.Application().Scopes)
 	for _, pair := range pairs {
 		b.token = pair.AccessToken
@@ -153,7 +153,7 @@ func TestExtensionEndsEverything(t *testing.T) {
 func TestRefreshKeepsTheScopes(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	narrow := b.fake.IssueToken(model.User{}, "clinic:read")
+	narrow := b.fake.Tokens.Issue(model.User{}, "clinic:read")
 	fresh := b.renew(narrow.RefreshToken).object(200, "oauth")
 	assert.Equal(t, "clinic:read", fresh["scope"])
 	b.token = fresh["access_token"].(string)
@@ -163,7 +163,7 @@ func TestRefreshKeepsTheScopes(t *testing.T) {
 func TestTokenTimesFollowTheClock(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithClock(frozen()))
-	refresh := b.fake.IssueToken(model.User{}).RefreshToken
+	refresh := b.fake.Tokens.Issue(model.User{}).RefreshToken
 	b.fake.Clock().Advance(90 * time.Minute)
 	fresh := b.renew(refresh).object(200, "oauth")
 	assert.Equal(t, "2026-03-02T10:30:00.000Z", fresh["created_at"])
@@ -172,7 +172,7 @@ func TestTokenTimesFollowTheClock(t *testing.T) {
 	b.get("/clinic").ok(200)
 	b.fake.Clock().Advance(time.Nanosecond)
 	b.get("/clinic").refused(401, "expired")
-	require.Error(t, b.fake.ExpireToken("guess"))
+	require.Error(t, b.fake.Tokens.Expire("guess"))
 }
 
 func TestAuthorizationHeaders(t *testing.T) {

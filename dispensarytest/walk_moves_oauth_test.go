@@ -53,9 +53,9 @@ func oauthMoves() []move {
 				if m.extendingEndsTokens {
 					m.endConsents()
 				}
-				return act("the application asks for one more scope", 200, nil, func(d *driver) (any, error) { return nil, d.fake.ExtendScopes(more) })
+				return act("the application asks for one more scope", 200, nil, func(d *driver) (any, error) { return nil, d.fake.Tokens.ExtendScopes(more) })
 			}
-			return act("the application asks for a scope it has", 200, nil, func(d *driver) (any, error) { return nil, d.fake.ExtendScopes("clinic:read") })
+			return act("the application asks for a scope it has", 200, nil, func(d *driver) (any, error) { return nil, d.fake.Tokens.ExtendScopes("clinic:read") })
 		}},
 		{"expire a token", 1, func(m *walkModel, s step) prediction {
 			at := choose(len(m.tokens), s.a)
@@ -66,7 +66,7 @@ func oauthMoves() []move {
 				m.tokens[at].expires = m.now
 			}
 			return act(fmt.Sprintf("%v expires early", ref{"token", at}), status, nil, func(d *driver) (any, error) {
-				return nil, d.fake.ExpireToken(d.id(ref{"token", at}))
+				return nil, d.fake.Tokens.Expire(d.id(ref{"token", at}))
 			})
 		}},
 		{"let time pass", 6, func(m *walkModel, s step) prediction {
@@ -124,7 +124,7 @@ func issueTokenMove(m *walkModel, s step) prediction {
 		g.scopes, text = slices.Clone(m.appScopes), "a token is issued with the application's scopes"
 	}
 	p := act(text, 200, nil, func(d *driver) (any, error) {
-		return d.fake.IssueToken(model.User{}, scopes...), nil
+		return d.fake.Tokens.Issue(model.User{}, scopes...), nil
 	})
 	p.binds = map[string]ref{"AccessToken": m.issue(g, -1), "RefreshToken": m.issueRefresh(g)}
 	return p

@@ -28,7 +28,7 @@ func (b *browser) place() (model.Order, model.Event) {
 
 func (b *browser) wait(event model.Event) error {
 	b.t.Helper()
-	return b.fake.WaitDelivered(b.t.Context(), event.ID)
+	return b.fake.Webhooks.WaitDelivered(b.t.Context(), event.ID)
 }
 
 func TestOrderReachesTheReceiver(t *testing.T) {
@@ -81,7 +81,7 @@ func TestRetrySchedule(t *testing.T) {
 	require.ErrorContains(t, err, "the clock is frozen")
 	b.fake.Clock().Advance(20 * time.Hour)
 
-	delivery := b.fake.Deliveries()[0]
+	delivery := b.fake.Webhooks.Deliveries()[0]
 	var at []time.Duration
 	for _, a := range delivery.Attempts {
 		at = append(at, a.At.Sub(event.CreatedAt))
@@ -95,7 +95,7 @@ func TestRetrySchedule(t *testing.T) {
 		signatures[got.header.Get("SVC-Signature")] = true
 	}
 	assert.Len(t, signatures, 6, "signed anew before each attempt")
-	b.token = b.fake.IssueToken(model.User{}).AccessToken
+	b.token = b.fake.Tokens.Issue(model.User{}).AccessToken
 	log := b.get("/webhooks/deliveries").ok(200, "webhook_deliveries").([]any)[0].(map[string]any)
 	assert.EqualValues(t, 6, log["attempt_number"])
 	assert.EqualValues(t, 500, log["response_status"])
@@ -164,7 +164,7 @@ func TestGoneDisablesTheEndpoint(t *testing.T) {
 	assert.Len(t, hook.all(), 1)
 	require.ErrorContains(t, b.wait(first), "stopped")
 
-	require.NoError(t, b.fake.EnableWebhook())
+	require.NoError(t, b.fake.Webhooks.Enable())
 	_, third := b.place()
 	require.NoError(t, b.wait(third))
 }
@@ -177,10 +177,10 @@ func TestADayOfFailureDisablesTheEndpoint(t *testing.T) {
 	b.fake.Clock().Advance(24 * time.Hour)
 	_, atDay := b.place()
 	require.ErrorContains(t, b.wait(atDay), "next attempt")
-	endpoint, _ := b.fake.Webhook()
+	endpoint, _ := b.fake.Webhooks.Endpoint()
 	assert.False(t, endpoint.Disabled, "24 hours are not more than 24 hours")
 	b.fake.Clock().Advance(time.Minute)
-	endpoint, _ = b.fake.Webhook()
+	endpoint, _ = b.fake.Webhooks.Endpoint()
 	assert.True(t, endpoint.Disabled)
 	assert.Contains(t, endpoint.Reason, "more than 24 hours")
 }
@@ -195,7 +195,7 @@ func TestEveryIntegrationGetsItsCopy(t *testing.T) {
 	_, event := b.place()
 	require.NoError(t, b.wait(event))
 	integrations := make(map[string]bool)
-	for _, d := range b.fake.Deliveries() {
+	for _, d := range b.fake.Webhooks.Deliveries() {
 		if d.EventID == event.ID {
 			integrations[d.IntegrationID] = true
 		}
@@ -216,7 +216,7 @@ func TestWhyAnEventIsNotSent(t *testing.T) {
 	b.subscribe(hook, model.PatientCreated)
 	says("not subscribed to order.placed")
 	b.subscribe(hook)
-	b.fake.InvalidateTokens()
+	b.fake.Tokens.InvalidateAll()
 	says("no live token of the clinic has the scope patients:order_history")
 	b.with("patients:read")
 	says("patients:order_history")
@@ -226,15 +226,15 @@ func TestWhyAnEventIsNotSent(t *testing.T) {
 	_, err := b.fake.Clinics.RevokeKey(b.fake.ClinicKey())
 	require.NoError(t, err)
 	says("no integration of the clinic is active")
-	require.ErrorContains(t, b.fake.WaitDelivered(t.Context(), "never"), "no such event")
-	assert.Len(t, b.fake.Skips(), 5)
+	require.ErrorContains(t, b.fake.Webhooks.WaitDelivered(t.Context(), "never"), "no such event")
+	assert.Len(t, b.fake.Webhooks.Skipped(), 5)
 }
 
 func TestUnconditionalDelivery(t *testing.T) {
 	t.Parallel()
 	b, hook := start(t, WithBehavior(DeliveryConditionsOff)), listen(t, nil)
 	b.subscribe(hook)
-	b.fake.InvalidateTokens()
+	b.fake.Tokens.InvalidateAll()
 	_, event := b.place()
 	require.NoError(t, b.wait(event))
 }
@@ -253,9 +253,9 @@ func TestProbes(t *testing.T) {
 
 	deaf := listen(t, func(n int, w http.ResponseWriter, _ string) { acknowledge(w, "wrong") })
 	b = start(t, WithBehavior(ProbeOnRegistration), WithBehavior(ProbeSignatureUnsigned))
-	require.ErrorContains(t, b.fake.RegisterWebhook(deaf.URL), "probe: the answer does not carry the challenge token")
+	require.ErrorContains(t, b.fake.Webhooks.Register(deaf.URL), "probe: the answer does not carry the challenge token")
 	assert.Empty(t, deaf.all()[0].header.Get("SVC-Signature"))
-	_, registered := b.fake.Webhook()
+	_, registered := b.fake.Webhooks.Endpoint()
 	assert.False(t, registered)
 	_, err := Start(WithBehavior(ProbeOnRegistration), WithWebhook(deaf.URL))
 	require.ErrorContains(t, err, "refused")
@@ -268,7 +268,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	_, event := b.place()
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(20*time.Millisecond, cancel)
-	err := b.fake.WaitDelivered(ctx, event.ID)
+	err := b.fake.Webhooks.WaitDelivered(ctx, event.ID)
 	require.ErrorIs(t, err, context.Canceled)
 }
 
@@ -280,11 +280,11 @@ func TestCloseEndsDeliveries(t *testing.T) {
 	reached := make(chan struct{})
 	hook := listen(t, func(_ int, _ http.ResponseWriter, _ string) { close(reached); <-stuck })
 	defer close(stuck)
-	require.NoError(t, fake.RegisterWebhook(hook.URL))
+	require.NoError(t, fake.Webhooks.Register(hook.URL))
 	_, event, err := fake.Patients.Register(model.NewPatient{})
 	require.NoError(t, err)
 	<-reached
 	require.NoError(t, fake.Close())
 	require.NoError(t, fake.Close())
-	require.ErrorContains(t, fake.WaitDelivered(t.Context(), event.ID), "the platform was closed")
+	require.ErrorContains(t, fake.Webhooks.WaitDelivered(t.Context(), event.ID), "the platform was closed")
 }

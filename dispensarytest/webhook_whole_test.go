@@ -27,9 +27,9 @@ func wholeLife(t *testing.T, b *browser, pass func(time.Duration)) {
 		acknowledge(w, challenge)
 	})
 	hook.secret = b.fake.Application().ChallengeToken
-	require.NoError(t, b.fake.RegisterWebhookHandler(hook))
+	require.NoError(t, b.fake.Webhooks.RegisterHandler(hook))
 	log := func(e model.Event) map[string]any {
-		b.token = b.fake.IssueToken(model.User{}).AccessToken
+		b.token = b.fake.Tokens.Issue(model.User{}).AccessToken
 		return b.get("/webhooks/deliveries?event_id="+e.ID).ok(200, "webhook_deliveries").([]any)[0].(map[string]any)
 	}
 	_, first := b.place()
@@ -53,7 +53,7 @@ func wholeLife(t *testing.T, b *browser, pass func(time.Duration)) {
 	pass(20 * time.Hour)
 	_, second := b.place()
 	pass(0)
-	endpoint, _ := b.fake.Webhook()
+	endpoint, _ := b.fake.Webhooks.Endpoint()
 	require.True(t, endpoint.Disabled)
 	assert.Equal(t, "attempts kept failing for more than 24 hours", endpoint.Reason)
 	sent := len(hook.all())
@@ -63,7 +63,7 @@ func wholeLife(t *testing.T, b *browser, pass func(time.Duration)) {
 	require.ErrorContains(t, b.wait(second), "stopped with the endpoint")
 	require.ErrorContains(t, b.wait(unsent), "disabled")
 
-	require.NoError(t, b.fake.EnableWebhook())
+	require.NoError(t, b.fake.Webhooks.Enable())
 	status = http.StatusOK
 	_, third := b.place()
 	require.NoError(t, b.wait(third))
@@ -71,15 +71,15 @@ func wholeLife(t *testing.T, b *browser, pass func(time.Duration)) {
 	status = http.StatusGone
 	b.place()
 	pass(0)
-	endpoint, _ = b.fake.Webhook()
+	endpoint, _ = b.fake.Webhooks.Endpoint()
 	assert.Equal(t, "it answered 410", endpoint.Reason)
 
 	pass(30*24*time.Hour - 30*time.Hour)
-	b.token = b.fake.IssueToken(model.User{}).AccessToken
+	b.token = b.fake.Tokens.Issue(model.User{}).AccessToken
 	assert.NotEmpty(t, b.get("/webhooks/deliveries").column("webhook_deliveries", "id"))
 	assert.Empty(t, b.get(fmt.Sprintf("/webhooks/deliveries?event_id=%s", first.ID)).column("webhook_deliveries", "id"), "30 days are over")
 	pass(2 * 24 * time.Hour)
-	b.token = b.fake.IssueToken(model.User{}).AccessToken
+	b.token = b.fake.Tokens.Issue(model.User{}).AccessToken
 	assert.Empty(t, b.get("/webhooks/deliveries").column("webhook_deliveries", "id"))
 }
 
@@ -108,7 +108,7 @@ func TestWebhookSwitchesTogether(t *testing.T) {
 		WithBehavior(ProbeBeforeEach), WithBehavior(ProbeSignatureUnsigned))
 	hook := newReceiver(nil)
 	hook.secret = b.fake.Application().ChallengeToken
-	require.NoError(t, b.fake.RegisterWebhookHandler(hook))
+	require.NoError(t, b.fake.Webhooks.RegisterHandler(hook))
 	repeat := b.fake.Fault(model.Fault{Effect: model.DeliveryRepeated, Chance: 0.5, Seed: 4})
 	for range 10 {
 		b.place()

@@ -22,7 +22,7 @@ import (
 func (b *bench) deliver(t *testing.T, failures int32) model.Event {
 	t.Helper()
 	var requests atomic.Int32
-	require.NoError(t, b.platform.RegisterWebhookHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	require.NoError(t, b.platform.Webhooks.RegisterHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if requests.Add(1) <= failures {
 			http.Error(w, "not now", http.StatusServiceUnavailable)
 			return
@@ -43,7 +43,7 @@ func TestDeliveries(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, page.Items, 1)
 	failed := page.Items[0]
-	held := b.platform.Deliveries()[0]
+	held := b.platform.Webhooks.Deliveries()[0]
 	assert.Equal(t, held.ID, failed.ID)
 	assert.EqualValues(t, 1, failed.AttemptNumber)
 	assert.True(t, failed.AttemptedAt.Equal(begins))

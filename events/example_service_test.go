@@ -82,7 +82,7 @@ func ExampleDeliveries_List() {
 		log.Fatal(err)
 	}
 	defer platform.Close()
-	if err := platform.RegisterWebhookHandler(http.NotFoundHandler()); err != nil {
+	if err := platform.Webhooks.RegisterHandler(http.NotFoundHandler()); err != nil {
 		log.Fatal(err)
 	}
 	client, p := platform.Client(model.User{}), platform

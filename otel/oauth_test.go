@@ -111,7 +111,7 @@ func TestRefusedTokenIsReplacedWithinTheCall(t *testing.T) {
 func TestUserWhoMustReauthorize(t *testing.T) {
 	t.Parallel()
 	c := connect(t, -time.Minute)
-	c.platform.InvalidateTokens()
+	c.platform.Tokens.InvalidateAll()
 	_, err := c.client.Clinic.Get(t.Context())
 	require.ErrorIs(t, err, dispensary.ErrReauthorize)
 	assert.Equal(t, "reauthorize", set(c.one(t, "clinic.get"))["error.type"])

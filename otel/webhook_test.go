@@ -66,10 +66,10 @@ func (r *receiver) deliver(t testing.TB, act func(*dispensarytest.Server) (model
 	t.Helper()
 	server := httptest.NewServer(r.handler)
 	defer server.Close() // waits for what is observed after the answer
-	require.NoError(t, r.platform.RegisterWebhook(server.URL))
+	require.NoError(t, r.platform.Webhooks.Register(server.URL))
 	event, err := act(r.platform)
 	require.NoError(t, err)
-	require.NoError(t, r.platform.WaitDelivered(t.Context(), event.ID))
+	require.NoError(t, r.platform.Webhooks.WaitDelivered(t.Context(), event.ID))
 	return event
 }
 

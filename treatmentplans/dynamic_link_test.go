@@ -44,7 +44,7 @@ func TestNewDynamicLink(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, address, "/plans/new")
 	assert.Equal(t, before, b.Plans.All(), "nothing is created")
-	b.InvalidateTokens()
+	b.Tokens.InvalidateAll()
 	address, err = b.DynamicLinks.EmptyPlanURL(t.Context())
 	require.ErrorIs(t, err, api.ErrUnauthorized)
 	assert.Empty(t, address)

@@ -116,7 +116,7 @@ func TestAPractitionerConnectsAgain(t *testing.T) {
 	for range 2 {
 		answer, err := w.platform.Browser(w.user(t, model.UserPractitioner)).Authorize(t.Context(), w.home+connectPath)
 		assert.Contains(t, body(t, answer, err), "<strong>connected</strong>")
-		w.platform.InvalidateTokens()
+		w.platform.Tokens.InvalidateAll()
 		assert.Contains(t, w.send(t, http.MethodGet, "/", ""), "not connected")
 	}
 }

@@ -120,7 +120,7 @@ type story struct {
 func (s *story) tell(ctx context.Context, route *crossing) error {
 	var lost atomic.Bool
 	lost.Store(true)
-	err := s.platform.RegisterWebhookHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	err := s.platform.Webhooks.RegisterHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if lost.Load() {
 			route.ServeHTTP(httptest.NewRecorder(), r)
 			w.WriteHeader(http.StatusBadGateway) // of a proxy, in place of the answer

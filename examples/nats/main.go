@@ -61,7 +61,7 @@ func run(ctx context.Context, out io.Writer, address, name string) (err error) {
 
 	placed := map[string]bool{}
 	for _, replica := range []*receiver{first, second} {
-		if err := errors.Join(platform.RegisterWebhookHandler(replica), place(ctx, platform, placed)); err != nil {
+		if err := errors.Join(platform.Webhooks.RegisterHandler(replica), place(ctx, platform, placed)); err != nil {
 			return errors.Join(err, first.close())
 		}
 	}
@@ -94,7 +94,7 @@ func place(ctx context.Context, platform *dispensarytest.Server, placed map[stri
 		if err != nil {
 			return err
 		}
-		if err := platform.WaitDelivered(ctx, event.ID); err != nil {
+		if err := platform.Webhooks.WaitDelivered(ctx, event.ID); err != nil {
 			return err
 		}
 		placed[order.Number] = true

@@ -80,7 +80,7 @@ const user = "practitioner-7"
 
 // lastNight is the practitioner's token, which has ended since.
 func (a *app) lastNight() oauth.Token {
-	token := a.platform.IssueToken(a.platform.Users()[0])
+	token := a.platform.Tokens.Issue(a.platform.Users()[0])
 	return oauth.Token{
 		Environment: a.platform.Site().Environment, ExpiresAt: time.Now().Add(-time.Hour),
 		AccessToken: dispensary.Secret(token.AccessToken), RefreshToken: dispensary.Secret(token.RefreshToken),
@@ -96,7 +96,7 @@ func (a *app) call(ctx context.Context) error {
 
 // receive lets a patient order, and waits for the webhook of it.
 func (a *app) receive(ctx context.Context) error {
-	if err := a.platform.RegisterWebhook(a.server.URL, "order.placed"); err != nil {
+	if err := a.platform.Webhooks.Register(a.server.URL, "order.placed"); err != nil {
 		return err
 	}
 	patient := a.platform.Patients.All()[0]
@@ -104,7 +104,7 @@ func (a *app) receive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return a.platform.WaitDelivered(ctx, event.ID)
+	return a.platform.Webhooks.WaitDelivered(ctx, event.ID)
 }
 
 // close waits for the requests and for the events that they brought.

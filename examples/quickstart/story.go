@@ -72,7 +72,7 @@ func (s *story) setUp() error {
 	if err != nil {
 		return err
 	}
-	if err := s.platform.RegisterWebhook(s.ehr.address+webhookPath, "order.placed"); err != nil {
+	if err := s.platform.Webhooks.Register(s.ehr.address+webhookPath, "order.placed"); err != nil {
 		return err
 	}
 	s.practitioner = s.platform.Users()[0]
@@ -221,7 +221,7 @@ func (s *story) order(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.platform.WaitDelivered(ctx, event.ID); err != nil {
+	if err := s.platform.Webhooks.WaitDelivered(ctx, event.ID); err != nil {
 		return err
 	}
 	select {

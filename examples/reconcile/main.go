@@ -109,7 +109,7 @@ func (s *story) Token(ctx context.Context) (dispensary.AccessToken, error) {
 }
 
 func (s *story) tell(ctx context.Context, receiver http.Handler) error {
-	err := s.platform.RegisterWebhookHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	err := s.platform.Webhooks.RegisterHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.broken.Load() {
 			r.Body = http.NoBody // as a middleware would that reads the body
 		}
@@ -128,7 +128,7 @@ func (s *story) tell(ctx context.Context, receiver http.Handler) error {
 		if err := s.place(time.Hour); err != nil {
 			return err
 		}
-		if endpoint, _ := s.platform.Webhook(); endpoint.Disabled {
+		if endpoint, _ := s.platform.Webhooks.Endpoint(); endpoint.Disabled {
 			fmt.Fprintf(s.out, "%d orders were refused, and then the address was switched off: %s\n", n+1, endpoint.Reason)
 			break
 		}
@@ -141,7 +141,7 @@ func (s *story) tell(ctx context.Context, receiver http.Handler) error {
 	fmt.Fprintln(s.out, "5 orders were not sent at all")
 
 	s.broken.Store(false)
-	if err := s.platform.EnableWebhook(); err != nil {
+	if err := s.platform.Webhooks.Enable(); err != nil {
 		return err
 	}
 	if err := s.orders(ctx, 1, time.Minute); err != nil {

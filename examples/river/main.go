@@ -99,7 +99,7 @@ func tell(ctx context.Context, out io.Writer, platform *dispensarytest.Server, s
 	defer func() { err = errors.Join(err, second.close(ctx)) }()
 	placed := map[string]bool{}
 	for _, replica := range []*receiver{first, second} {
-		if err := errors.Join(platform.RegisterWebhookHandler(replica), place(ctx, platform, placed)); err != nil {
+		if err := errors.Join(platform.Webhooks.RegisterHandler(replica), place(ctx, platform, placed)); err != nil {
 			return errors.Join(err, first.close(ctx))
 		}
 	}
@@ -129,7 +129,7 @@ func place(ctx context.Context, platform *dispensarytest.Server, placed map[stri
 		if err != nil {
 			return err
 		}
-		if err := platform.WaitDelivered(ctx, event.ID); err != nil {
+		if err := platform.Webhooks.WaitDelivered(ctx, event.ID); err != nil {
 			return err
 		}
 		placed[order.Number] = true

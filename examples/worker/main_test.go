@@ -35,7 +35,7 @@ func TestUserWhoMustConnectAgainIsReported(t *testing.T) {
 	require.NoError(t, err)
 	people := platform.Users()
 	require.NoError(t, connect(t.Context(), platform, users, people[0], "user-1"))
-	platform.InvalidateTokens()
+	platform.Tokens.InvalidateAll()
 	require.NoError(t, connect(t.Context(), platform, users, people[1], "user-2"))
 	for range 2 {
 		platform.Journal().Reset()

@@ -45,11 +45,11 @@ func tokenBreaches(scopes []string) []breach {
 		{refusal{"no token", 401, func(_ *fixture, r *request) { r.token = "" }}, true},
 		{refusal{"unknown token", 401, func(_ *fixture, r *request) { r.token = "unknown" }}, false},
 		{refusal{"expired token", 401, func(s *fixture, r *request) {
-			if err := s.fake.ExpireToken(r.token); err != nil {
+			if err := s.fake.Tokens.Expire(r.token); err != nil {
 				s.t.Error(err)
 			}
 		}}, false},
-		{refusal{"invalidated token", 401, func(s *fixture, _ *request) { s.fake.InvalidateTokens() }}, false},
+		{refusal{"invalidated token", 401, func(s *fixture, _ *request) { s.fake.Tokens.InvalidateAll() }}, false},
 	}
 	for _, scope := range scopes {
 		all = append(all, breach{refusal{"no " + scope, 403, func(s *fixture, r *request) {

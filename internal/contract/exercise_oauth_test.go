@@ -12,13 +12,13 @@ func credentials(s *fixture) map[string]any {
 func refreshGrant(s *fixture) map[string]any {
 	body := credentials(s)
 	body["grant_type"], body["redirect_uri"] = "refresh_token", s.fake.Application().RedirectURI
-	body["refresh_token"] = s.fake.IssueToken(model.User{}).RefreshToken
+	body["refresh_token"] = s.fake.Tokens.Issue(model.User{}).RefreshToken
 	return body
 }
 
 func revocation(s *fixture) map[string]any {
 	body := credentials(s)
-	body["token"] = s.fake.IssueToken(model.User{}).AccessToken
+	body["token"] = s.fake.Tokens.Issue(model.User{}).AccessToken
 	return body
 }
 

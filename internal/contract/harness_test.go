@@ -52,7 +52,7 @@ func start(t *testing.T, options ...dispensarytest.Option) *fixture {
 	for _, row := range check.Rows() {
 		s.rows[row.Name] = row
 	}
-	s.token = s.fake.IssueToken(model.User{}).AccessToken
+	s.token = s.fake.Tokens.Issue(model.User{}).AccessToken
 	return s
 }
 
@@ -156,7 +156,7 @@ func (s *fixture) refused(operation string, status int, e contract.Exchange) {
 
 // tokenWith is a token with some scopes alone.
 func (s *fixture) tokenWith(scopes ...string) string {
-	return s.fake.IssueToken(model.User{}, scopes...).AccessToken
+	return s.fake.Tokens.Issue(model.User{}, scopes...).AccessToken
 }
 
 // value is what the answer of a successful call wraps.

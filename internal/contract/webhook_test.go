@@ -59,7 +59,7 @@ func (s *fixture) listen() *endpoint {
 	e := &endpoint{challenge: s.fake.Application().ChallengeToken}
 	e.Server = httptest.NewServer(e)
 	s.t.Cleanup(e.Close)
-	require.NoError(s.t, s.fake.RegisterWebhook(e.URL))
+	require.NoError(s.t, s.fake.Webhooks.Register(e.URL))
 	return e
 }
 
@@ -72,7 +72,7 @@ func (s *fixture) subscribed() *fixture {
 // deliver waits until an event has arrived.
 func (s *fixture) deliver(eventID string) {
 	s.t.Helper()
-	require.NoError(s.t, s.fake.WaitDelivered(s.t.Context(), eventID))
+	require.NoError(s.t, s.fake.Webhooks.WaitDelivered(s.t.Context(), eventID))
 }
 
 // happening makes an event of a type.
@@ -200,7 +200,7 @@ func TestFailedDeliveries(t *testing.T) {
 			s := start(t, dispensarytest.WithClock(clock))
 			server := httptest.NewServer(answer)
 			t.Cleanup(server.Close)
-			require.NoError(t, s.fake.RegisterWebhook(server.URL))
+			require.NoError(t, s.fake.Webhooks.Register(server.URL))
 			id := patientEvent(s)
 			clock.Advance(0)
 			s.accepted("webhook_deliveries.list", 200, s.send("webhook_deliveries.list", request{

@@ -104,7 +104,7 @@ func (f *fleet) expire() {
 	f.Helper()
 	environment := f.fake.Site().Environment
 	for i := range f.users {
-		granted := f.fake.IssueToken(f.fake.Users()[0])
+		granted := f.fake.Tokens.Issue(f.fake.Users()[0])
 		_, err := f.store.Save(f.Context(), tokens.Key{Environment: environment, User: userName(i)}, oauth.Token{
 			AccessToken: api.Secret(granted.AccessToken), RefreshToken: api.Secret(granted.RefreshToken), TokenType: "Bearer",
 			ExpiresAt: time.Now().Add(-time.Hour), Lifetime: oauth.DefaultLifetime, Environment: environment,

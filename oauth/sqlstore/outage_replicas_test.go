@@ -224,7 +224,7 @@ func connectForOutage(t *testing.T, store tokens.Store, fake *dispensarytest.Ser
 	t.Helper()
 	environment := fake.Site().Environment
 	for i := range users {
-		granted := fake.IssueToken(model.User{})
+		granted := fake.Tokens.Issue(model.User{})
 		_, err := store.Save(t.Context(), tokens.Key{Environment: environment, User: userName(i)}, oauth.Token{
 			AccessToken: dispensary.Secret(granted.AccessToken), RefreshToken: dispensary.Secret(granted.RefreshToken), TokenType: "Bearer",
 			Scope: strings.Join(granted.Scopes, " "), Lifetime: oauth.DefaultLifetime, UsedAt: time.Now(), Environment: environment,

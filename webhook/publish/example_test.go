@@ -75,7 +75,7 @@ func Example() {
 	go func() { _ = router.Run(ctx) }()
 	<-router.Running()
 
-	if err := platform.RegisterWebhookHandler(handler); err != nil {
+	if err := platform.Webhooks.RegisterHandler(handler); err != nil {
 		log.Fatal(err)
 	}
 	if _, _, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.NewOrder{}); err != nil {

@@ -85,7 +85,7 @@ func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 	})
 	require.NoError(t, err)
 	s.handler = handler
-	require.NoError(t, s.platform.RegisterWebhookHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	require.NoError(t, s.platform.Webhooks.RegisterHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.broken.Load() {
 			s.observe(r.Context(), webhook.Observation{Outcome: webhook.OutcomeUnavailable, Err: webhook.ErrInbox})
 			http.Error(w, "not now", http.StatusServiceUnavailable)
@@ -215,7 +215,7 @@ func (s *fixture) switchOff(t *testing.T) (keys []webhook.Key) {
 	for {
 		keys = append(keys, s.happen(t, 1)...)
 		s.clock.Advance(time.Hour)
-		if endpoint, _ := s.platform.Webhook(); endpoint.Disabled {
+		if endpoint, _ := s.platform.Webhooks.Endpoint(); endpoint.Disabled {
 			require.Contains(t, endpoint.Reason, "24 hours")
 			return keys
 		}
@@ -226,7 +226,7 @@ func (s *fixture) switchOff(t *testing.T) (keys []webhook.Key) {
 func (s *fixture) switchOn(t *testing.T) {
 	t.Helper()
 	s.broken.Store(false)
-	require.NoError(t, s.platform.EnableWebhook())
+	require.NoError(t, s.platform.Webhooks.Enable())
 }
 
 // sendLate delivers everything that ever happened by webhook, and holds that all

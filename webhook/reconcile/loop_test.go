@@ -135,7 +135,7 @@ func TestRunAfterOutage(t *testing.T) {
 		s.broken.Store(false)
 		_, e, err := s.platform.Orders.Place(patient, model.NewOrder{})
 		require.NoError(t, err)
-		require.NoError(t, s.platform.WaitDelivered(t.Context(), e.ID))
+		require.NoError(t, s.platform.Webhooks.WaitDelivered(t.Context(), e.ID))
 		runs := kept.all()
 		require.Len(t, runs, 2)
 		assert.Equal(t, s.keys(missed), runs[1].report.Recovered)

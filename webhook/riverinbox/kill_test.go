@@ -89,14 +89,14 @@ func newKillTest(t *testing.T, total int) *killTest {
 		dispensarytest.WithDisorder(1, 20*time.Second),
 		dispensarytest.WithDeliveryTimeout(5*time.Second),
 	)
-	k.platform.IssueToken(k.platform.Users()[0]) // events are sent only if a token may see them
+	k.platform.Tokens.Issue(k.platform.Users()[0]) // events are sent only if a token may see them
 	k.platform.Fault(model.Fault{Effect: model.DeliveryRepeated, Chance: 0.25, Seed: 1})
 	for range 3 {
 		k.replicas = append(k.replicas, k.newReplica(t))
 	}
 	k.balancer = httptest.NewServer(k.balance())
 	t.Cleanup(k.balancer.Close)
-	require.NoError(t, k.platform.RegisterWebhook(k.balancer.URL, model.EventTypes()...))
+	require.NoError(t, k.platform.Webhooks.Register(k.balancer.URL, model.EventTypes()...))
 	k.keys = make([]string, 0, total)
 	return k
 }
@@ -229,7 +229,7 @@ func (k *killTest) edit(t *testing.T, patients []string) []string {
 func (k *killTest) expect(t *testing.T, event model.Event) {
 	t.Helper()
 	if k.integrations == nil {
-		for _, d := range k.platform.Deliveries() {
+		for _, d := range k.platform.Webhooks.Deliveries() {
 			k.integrations = append(k.integrations, d.IntegrationID)
 		}
 		require.Len(t, k.integrations, 2)

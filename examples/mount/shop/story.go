@@ -93,14 +93,14 @@ func serve(ctx context.Context, handler http.Handler) (address string, stop func
 
 // order lets a patient order, and waits until the shop has shipped it.
 func order(ctx context.Context, out io.Writer, platform *dispensarytest.Server, address string, shipped <-chan string) error {
-	if err := platform.RegisterWebhook(address, model.OrderPlaced); err != nil {
+	if err := platform.Webhooks.Register(address, model.OrderPlaced); err != nil {
 		return err
 	}
 	placed, event, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.NewOrder{})
 	if err != nil {
 		return err
 	}
-	if err := platform.WaitDelivered(ctx, event.ID); err != nil {
+	if err := platform.Webhooks.WaitDelivered(ctx, event.ID); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "order %s was placed, its webhook delivered\n", placed.Number)

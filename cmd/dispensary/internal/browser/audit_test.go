@@ -93,7 +93,7 @@ func (s *fixture) fill() {
 	s.status.Store(http.StatusInternalServerError)
 	p := s.fake
 	client, patient := s.client(), p.Patients.All()[0].ID
-	require.NoError(s.t, s.fake.ExpireToken(s.fake.IssueToken(s.fake.Users()[1]).AccessToken))
+	require.NoError(s.t, s.fake.Tokens.Expire(s.fake.Tokens.Issue(s.fake.Users()[1]).AccessToken))
 	_, _, err := p.Plans.Create(patient, model.NewPlan{Draft: true})
 	require.NoError(s.t, err)
 	_, _, err = p.Orders.Place(patient, model.NewOrder{})

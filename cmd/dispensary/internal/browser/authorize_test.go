@@ -41,7 +41,7 @@ func TestCancel(t *testing.T) {
 		b.press("Cancel")
 		b.sees("Welcome back")
 		assert.Equal(b.t, "access_denied", s.cameBack().Get("error"))
-		assert.Empty(b.t, s.fake.Credentials())
+		assert.Empty(b.t, s.fake.Tokens.Credentials())
 	})
 }
 

@@ -47,7 +47,7 @@ func TestAnEndpointIsDisabledAndEnabled(t *testing.T) {
 		s.status.Store(http.StatusOK)
 		b.press("Enable the endpoint")
 		b.sees("Done. Takes a disabled endpoint back into service.")
-		endpoint, _ := s.fake.Webhook()
+		endpoint, _ := s.fake.Webhooks.Endpoint()
 		assert.False(b.t, endpoint.Disabled)
 		b.visit(s.console + "world")
 		b.press("Order as Jane Doe")
@@ -62,7 +62,7 @@ func (s *fixture) attempted(n int) {
 	s.t.Helper()
 	require.Eventually(s.t, func() bool {
 		made := 0
-		for _, d := range s.fake.Deliveries() {
+		for _, d := range s.fake.Webhooks.Deliveries() {
 			made += len(d.Attempts)
 		}
 		return made >= n

@@ -40,7 +40,7 @@ func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 		dispensarytest.WithBehavior(dispensarytest.DeliveryTimeout5s), // a busy machine is no failure
 	}, options...)...)
 	require.NoError(t, s.fake.Host("https://ehr.example.com", s.app()))
-	require.NoError(t, s.fake.RegisterWebhook("https://ehr.example.com/webhooks"))
+	require.NoError(t, s.fake.Webhooks.Register("https://ehr.example.com/webhooks"))
 	mux := http.NewServeMux()
 	beside := httptest.NewServer(mux)
 	t.Cleanup(beside.Close)

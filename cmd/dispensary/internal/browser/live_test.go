@@ -74,7 +74,7 @@ func TestFormsAreLeftAlone(t *testing.T) {
 func TestTimeRuns(t *testing.T) {
 	t.Parallel()
 	s, b := newFixture(t, dispensarytest.WithClock(dispensarytest.LiveClock())), open(t)
-	s.fake.IssueToken(model.User{})
+	s.fake.Tokens.Issue(model.User{})
 	b.visit(s.console + "clock")
 	shown := eval[string](b, `document.querySelector(".big").innerText`)
 	b.wait("later time", func() bool { return eval[string](b, `document.querySelector(".big").innerText`) > shown })

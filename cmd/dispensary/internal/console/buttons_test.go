@@ -62,14 +62,14 @@ func TestButtons(t *testing.T) {
 func TestADisabledEndpointIsEnabled(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff))
-	require.NoError(t, d.fake.RegisterWebhookHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	require.NoError(t, d.fake.Webhooks.RegisterHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusGone)
 	})))
 	d.press("world", "Order")
 	d.fake.Clock().Advance(0)
 	d.sees("deliveries", "The endpoint is disabled: it answered 410.")
 	assert.NotContains(t, d.press("deliveries", "Enable the endpoint"), "is disabled")
-	endpoint, _ := d.fake.Webhook()
+	endpoint, _ := d.fake.Webhooks.Endpoint()
 	assert.False(t, endpoint.Disabled)
 }
 

@@ -102,13 +102,13 @@ func (d *fixture) fill() {
 	d.t.Helper()
 	status := http.StatusInternalServerError
 	challenge := d.fake.Application().ChallengeToken
-	require.NoError(d.t, d.fake.RegisterWebhookHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	require.NoError(d.t, d.fake.Webhooks.RegisterHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, `{"challenge":"`+challenge+`"}`)
 		status = http.StatusOK
 	})))
-	token := d.fake.IssueToken(model.User{})
-	require.NoError(d.t, d.fake.ExpireToken(d.fake.IssueToken(model.User{}).AccessToken))
+	token := d.fake.Tokens.Issue(model.User{})
+	require.NoError(d.t, d.fake.Tokens.Expire(d.fake.Tokens.Issue(model.User{}).AccessToken))
 	patient := d.fake.Patients.All()[0].ID
 	_, _, err := d.fake.Plans.Create(patient, model.NewPlan{Draft: true})
 	require.NoError(d.t, err)
@@ -169,7 +169,7 @@ func TestVerifyByHand(t *testing.T) {
 	}
 	d := newFixture(t)
 	d.fill()
-	attempt := d.fake.Deliveries()[0].Attempts[0]
+	attempt := d.fake.Webhooks.Deliveries()[0].Attempts[0]
 	out, err := exec.CommandContext(t.Context(), "sh", "-c", verifyCommand(attempt, d.fake.Application().WebhookSecret)).Output()
 	require.NoError(t, err)
 	_, signature, _ := strings.Cut(attempt.Signature, "v1=")

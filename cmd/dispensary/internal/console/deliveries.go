@@ -52,10 +52,10 @@ func (h *Handler) deliveries(query url.Values) any {
 		Now, Next  time.Time
 	}
 	v := view{Filter: filterOf(query)}
-	v.Endpoint, v.Registered = h.fake.Webhook()
+	v.Endpoint, v.Registered = h.fake.Webhooks.Endpoint()
 	v.Now, v.Next = h.fake.Clock().Now(), h.next()
 	secret := h.fake.Application().WebhookSecret
-	for _, d := range filtered(&v.Filter, h.fake.Deliveries(), func(d model.Delivery) (state, text string) {
+	for _, d := range filtered(&v.Filter, h.fake.Webhooks.Deliveries(), func(d model.Delivery) (state, text string) {
 		_, text = deliveryState(d)
 		return text, strings.Join([]string{d.EventType, d.EventID, d.IntegrationID, d.ID, text}, "\n")
 	}) {

@@ -53,7 +53,7 @@ func TestListsAreSearched(t *testing.T) {
 	d.sees("events?state=patient.created", "No event is like this.")
 	d.sees("deliveries?state=failing", "1 to 1 of 1", "Retry now")
 	d.sees("deliveries?state=delivered", "No delivery is like this.")
-	d.sees("deliveries?q="+d.fake.Deliveries()[0].EventID, "1 to 1 of 1")
+	d.sees("deliveries?q="+d.fake.Webhooks.Deliveries()[0].EventID, "1 to 1 of 1")
 	d.sees("events", "<option>order.placed</option>")
 }
 

@@ -31,7 +31,7 @@ func (h *Handler) tokens(url.Values) any {
 		Users       []model.User
 		Now         time.Time
 	}
-	return view{newest(h.fake.Credentials()), h.fake.Users(), h.fake.Clock().Now()}
+	return view{newest(h.fake.Tokens.Credentials()), h.fake.Users(), h.fake.Clock().Now()}
 }
 
 func (h *Handler) world(url.Values) any {
@@ -73,7 +73,7 @@ func (h *Handler) events(query url.Values) any {
 		Skipped string
 	}
 	skipped := map[string]string{}
-	for _, s := range h.fake.Skips() {
+	for _, s := range h.fake.Webhooks.Skipped() {
 		skipped[s.EventID] = s.Reason
 	}
 	type view struct {
@@ -136,14 +136,14 @@ func (h *Handler) clock(url.Values) any {
 	}
 	v := view{Now: h.fake.Clock().Now(), Frozen: h.fake.Clock().Frozen()}
 	v.Next = h.next()
-	for _, d := range h.fake.Deliveries() {
+	for _, d := range h.fake.Webhooks.Deliveries() {
 		if !d.NextAttemptAt.IsZero() {
 			v.Due = append(v.Due, d)
 		}
 	}
 	slices.SortStableFunc(v.Due, func(a, b model.Delivery) int { return a.NextAttemptAt.Compare(b.NextAttemptAt) })
 	v.Due = v.Due[:min(len(v.Due), latest)]
-	for _, k := range h.fake.Credentials() {
+	for _, k := range h.fake.Tokens.Credentials() {
 		if k.Refusal == "" && !k.ExpiresAt.IsZero() {
 			v.Ending = append(v.Ending, k)
 		}

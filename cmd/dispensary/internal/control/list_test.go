@@ -58,7 +58,7 @@ func TestNoPageIsLarge(t *testing.T) {
 		require.Equal(t, 200, status)
 		assert.LessOrEqual(t, len(body), 100_000, path)
 	}
-	assert.Len(t, r.fake.Deliveries(), 120)
+	assert.Len(t, r.fake.Webhooks.Deliveries(), 120)
 	assert.Equal(t, 120.0, r.ok("GET", "/deliveries?event_type=product.description.updated", "", "total"))
 	assert.Equal(t, 0.0, r.ok("GET", "/deliveries?delivered=false", "", "total"))
 }

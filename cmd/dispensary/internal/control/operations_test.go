@@ -141,7 +141,7 @@ func TestTheCatalogAndTheClinic(t *testing.T) {
 func TestJournal(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
-	token := r.fake.IssueToken(model.User{}).AccessToken
+	token := r.fake.Tokens.Issue(model.User{}).AccessToken
 	request, err := http.NewRequestWithContext(t.Context(), "GET", r.fake.BaseURL()+"/clinic?pages=1", nil)
 	require.NoError(t, err)
 	request.Header.Set("Authorization", "Bearer "+token)

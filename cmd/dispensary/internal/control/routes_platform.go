@@ -112,13 +112,13 @@ func tokenOperations() []Operation {
 		act("tokens.issue", "POST", "/tokens", "Gives a user's consent without the browser. The user is named by id or e-mail address; without scopes the token has the application's.", issueToken),
 		act("tokens.expire", "POST", "/tokens/expire", "Lets an access token expire now; its refresh token stays good.",
 			func(c *call, in accessTokenNamed) (nothing, error) {
-				return nothing{}, c.fake.ExpireToken(in.AccessToken)
+				return nothing{}, c.fake.Tokens.Expire(in.AccessToken)
 			}),
 		do("tokens.invalidate", "POST", "/tokens/invalidate", "Ends every token and refresh token; users have to authorize again.",
-			func(c *call) (nothing, error) { c.fake.InvalidateTokens(); return nothing{}, nil }),
+			func(c *call) (nothing, error) { c.fake.Tokens.InvalidateAll(); return nothing{}, nil }),
 		act("application.extend_scopes", "POST", "/application/scopes", "Adds scopes to the application, which invalidates every token obtained before.",
 			func(c *call, in scopesNamed) (scopesNamed, error) {
-				err := c.fake.ExtendScopes(in.Scopes...)
+				err := c.fake.Tokens.ExtendScopes(in.Scopes...)
 				return scopesNamed{Scopes: c.fake.Application().Scopes}, err
 			}),
 	}
@@ -126,7 +126,7 @@ func tokenOperations() []Operation {
 
 func listCredentials(c *call) []knownCredential {
 	var rows []knownCredential
-	for _, k := range c.fake.Credentials() {
+	for _, k := range c.fake.Tokens.Credentials() {
 		rows = append(rows, knownCredential{
 			Kind: k.Kind, Value: k.Value, TokenID: k.TokenID, UserID: k.User.ID, Scopes: k.Scopes, ExpiresAt: k.ExpiresAt, Refusal: k.Refusal,
 		})
@@ -139,7 +139,7 @@ func issueToken(c *call, in tokenRequest) (issuedToken, error) {
 	if err != nil {
 		return issuedToken{}, err
 	}
-	t := c.fake.IssueToken(user, in.Scopes...) // panics where there is no such scope
+	t := c.fake.Tokens.Issue(user, in.Scopes...) // panics where there is no such scope
 	return issuedToken{
 		ID: t.ID, AccessToken: t.AccessToken, RefreshToken: t.RefreshToken, Scopes: t.Scopes,
 		CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt, UserID: t.User.ID,

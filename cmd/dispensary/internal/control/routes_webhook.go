@@ -26,7 +26,7 @@ const (
 )
 
 func webhookOperations() []Operation {
-	deliveries := list("deliveries.list", "/deliveries", "deliveries", "The deliveries that are kept with their attempts, in the order of the events.", func(c *call) []model.Delivery { return c.fake.Deliveries() },
+	deliveries := list("deliveries.list", "/deliveries", "deliveries", "The deliveries that are kept with their attempts, in the order of the events.", func(c *call) []model.Delivery { return c.fake.Webhooks.Deliveries() },
 		"event_id", "event_type", "integration_id", "delivered", "stopped")
 	wait := read("events.wait_delivered", "/events/{event_id}/delivery", "", "Waits until an event was delivered for every integration, and says otherwise why it was not.", waitDelivered)
 	wait.Query = []Query{{Name: "timeout", Summary: "how long to wait; 5s without it, 1m at most"}}
@@ -34,26 +34,26 @@ func webhookOperations() []Operation {
 		read("webhook.get", "/webhook", "webhook", "The registered endpoint; null when there is none.", getWebhook),
 		act("webhook.register", "PUT", "/webhook", "Registers the endpoint in place of an earlier one. Without types it is subscribed to all.",
 			func(c *call, in registration) (*model.Endpoint, error) {
-				if err := c.fake.RegisterWebhook(in.URL, in.Types...); err != nil {
+				if err := c.fake.Webhooks.Register(in.URL, in.Types...); err != nil {
 					return nil, err
 				}
 				return getWebhook(c)
 			}),
 		do("webhook.enable", "POST", "/webhook/enable", "Takes a disabled endpoint back into service.",
 			func(c *call) (*model.Endpoint, error) {
-				if err := c.fake.EnableWebhook(); err != nil {
+				if err := c.fake.Webhooks.Enable(); err != nil {
 					return nil, &problem{status: 409, message: "no webhook endpoint is registered"}
 				}
 				return getWebhook(c)
 			}),
 		deliveries,
-		list("skips.list", "/skips", "skips", "Events that were not sent, and why.", func(c *call) []model.Skip { return c.fake.Skips() }, "event_id"),
+		list("skips.list", "/skips", "skips", "Events that were not sent, and why.", func(c *call) []model.Skip { return c.fake.Webhooks.Skipped() }, "event_id"),
 		wait,
 	}
 }
 
 func getWebhook(c *call) (*model.Endpoint, error) {
-	endpoint, registered := c.fake.Webhook()
+	endpoint, registered := c.fake.Webhooks.Endpoint()
 	if !registered {
 		return nil, nil
 	}
@@ -67,7 +67,7 @@ func waitDelivered(c *call) (outcome, error) {
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, limit)
 	defer cancel()
-	if err := c.fake.WaitDelivered(ctx, c.path("event_id")); err != nil {
+	if err := c.fake.Webhooks.WaitDelivered(ctx, c.path("event_id")); err != nil {
 		return outcome{Reason: plain(err)}, nil
 	}
 	return outcome{Delivered: true}, nil
