@@ -39,9 +39,7 @@ type KeepFreshPolicy struct {
 	// nil spaces the refreshes of this process by [DefaultSpacing] and some jitter. *rate.Limiter of
 	// golang.org/x/time/rate is one, and so is the module's RateLimiter. Use
 	// the one that the calls use where the platform counts all together.
-	Limiter interface {
-		Wait(ctx context.Context) error
-	}
+	Limiter api.Limiter
 
 	// Interval is how long to wait, with jitter, when nothing is due; 0 means
 	// [DefaultInterval].
