@@ -62,8 +62,8 @@ var choiceTable = sync.OnceValue(func() []Choice {
 	return all
 })
 
-func choice(name, section, why string, behaviorSet []Variant) Choice {
-	return Choice{Name: name, Section: section, Why: why, Variants: behaviorSet}
+func choice(name, section, why string, variants []Variant) Choice {
+	return Choice{Name: name, Section: section, Why: why, Variants: variants}
 }
 
 func answerChoices() []Choice {

@@ -291,7 +291,7 @@ func (s *Sender) envelope(d *Entry) []byte {
 	return body
 }
 
-// Wait is [dispensarytest.Server.WaitDelivered].
+// Wait is [dispensarytest.Webhooks.WaitDelivered].
 func (s *Sender) Wait(ctx context.Context, eventID string) error {
 	for {
 		s.Mu.Lock()
