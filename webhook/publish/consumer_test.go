@@ -170,6 +170,7 @@ func TestDeadLetters(t *testing.T) {
 				synctest.Wait()
 				assert.Equal(t, append(c.results, c.results...), f.results())
 				f.stop()
+				synctest.Wait() // the router's goroutines log their end
 				assert.NotContains(t, f.log.String(), receivertest.Canary)
 			})
 		})
