@@ -121,6 +121,7 @@ func TestAttempts(t *testing.T) {
 		assert.Equal(t, []webhook.Result{"failed", "failed", "failed", "failed", "handled"}, f.results())
 		assert.Empty(t, f.deadLetters.published())
 		f.stop()
+		synctest.Wait() // the router's goroutines log their end
 		assert.NotContains(t, f.log.String(), receivertest.Canary)
 	})
 }
@@ -235,6 +236,7 @@ func TestStop(t *testing.T) {
 		time.Sleep(time.Second / 10)
 		synctest.Wait()
 		f.stop()
+		synctest.Wait() // the router's goroutines log their end
 		assert.NotContains(t, f.results(), webhook.ResultDead)
 		assert.Empty(t, f.deadLetters.published())
 		assert.NotContains(t, f.log.String(), receivertest.Canary)
