@@ -10,6 +10,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
 // Inbox is a [engine.Engine] in the memory of the process: see the package
@@ -37,7 +38,7 @@ type Inbox struct {
 	pending     int   // held, and not dead letters
 	handled     recent[webhook.Key, struct{}]
 	newest      recent[webhook.OrderingKey, time.Time] // by object
-	checkpoints map[string]*checkpoint
+	checkpoints reconcile.MemoryCheckpoints
 
 	closed bool
 	idle   chan struct{} // closed once closed and nothing is pending
@@ -58,17 +59,16 @@ func New(c Config) (*Inbox, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	i := &Inbox{
-		config:      c,
-		worker:      worker,
-		ctx:         ctx,
-		cancel:      cancel,
-		ready:       make(chan *partition, c.MaxEvents),
-		held:        map[webhook.Key]*entry{},
-		partitions:  map[webhook.OrderingKey]*partition{},
-		handled:     newRecent[webhook.Key, struct{}](c.MaxKeys),
-		newest:      newRecent[webhook.OrderingKey, time.Time](c.MaxKeys),
-		checkpoints: map[string]*checkpoint{},
-		idle:        make(chan struct{}),
+		config:     c,
+		worker:     worker,
+		ctx:        ctx,
+		cancel:     cancel,
+		ready:      make(chan *partition, c.MaxEvents),
+		held:       map[webhook.Key]*entry{},
+		partitions: map[webhook.OrderingKey]*partition{},
+		handled:    newRecent[webhook.Key, struct{}](c.MaxKeys),
+		newest:     newRecent[webhook.OrderingKey, time.Time](c.MaxKeys),
+		idle:       make(chan struct{}),
 	}
 	for range worker.Work().Workers {
 		i.workers.Go(i.work)

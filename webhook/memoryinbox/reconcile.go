@@ -1,7 +1,6 @@
 package memoryinbox
 
 import (
-	"bytes"
 	"context"
 	"time"
 
@@ -10,17 +9,6 @@ import (
 )
 
 var _ reconcile.Inbox = (*Inbox)(nil)
-
-// checkpoint is what an [Inbox] keeps under the name of a checkpoint.
-type checkpoint struct {
-	state  []byte
-	holder string
-	until  time.Time
-}
-
-func (c *checkpoint) heldBy(holder string) bool {
-	return c != nil && c.holder == holder && c.until.After(time.Now())
-}
 
 // Missing implements [reconcile.Inbox]. Keys beyond Config.MaxKeys have been
 // forgotten, and are missing.
@@ -46,52 +34,29 @@ func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key,
 
 // ClaimCheckpoint implements [reconcile.Checkpoints].
 func (i *Inbox) ClaimCheckpoint(ctx context.Context, name, holder string, ttl time.Duration) ([]byte, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	c := i.checkpoints[name]
-	switch {
-	case i.closed:
+	if i.closed && ctx.Err() == nil {
 		return nil, webhook.ErrInboxClosed
-	case c == nil:
-		c = &checkpoint{}
-		i.checkpoints[name] = c
-	case c.holder != holder && c.until.After(time.Now()):
-		return nil, reconcile.ErrCheckpointHeld
 	}
-	c.holder, c.until = holder, time.Now().Add(ttl)
-	return bytes.Clone(c.state), nil
+	return i.checkpoints.ClaimCheckpoint(ctx, name, holder, ttl)
 }
 
 // SaveCheckpoint implements [reconcile.Checkpoints].
 func (i *Inbox) SaveCheckpoint(ctx context.Context, name, holder string, state []byte, ttl time.Duration) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	c := i.checkpoints[name]
-	switch {
-	case i.closed:
+	if i.closed && ctx.Err() == nil {
 		return webhook.ErrInboxClosed
-	case !c.heldBy(holder):
-		return reconcile.ErrCheckpointHeld
 	}
-	c.state, c.until = bytes.Clone(state), time.Now().Add(ttl)
-	return nil
+	return i.checkpoints.SaveCheckpoint(ctx, name, holder, state, ttl)
 }
 
-// ReleaseCheckpoint implements [reconcile.Checkpoints].
+// ReleaseCheckpoint implements [reconcile.Checkpoints]. It works on a closed inbox
+// too.
 func (i *Inbox) ReleaseCheckpoint(ctx context.Context, name, holder string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if c := i.checkpoints[name]; c.heldBy(holder) {
-		c.until = time.Time{}
-	}
-	return nil
+	return i.checkpoints.ReleaseCheckpoint(ctx, name, holder)
 }

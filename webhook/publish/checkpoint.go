@@ -1,12 +1,10 @@
 package publish
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
@@ -60,64 +58,4 @@ func (l *Ledger) held(ctx context.Context, name, holder string) (state []byte, e
 		return nil, ledgerError(err)
 	}
 	return state, nil
-}
-
-// memoryCheckpoints are those of an [Inbox] without a ledger: they end with the
-// process, and other replicas do not see them.
-type memoryCheckpoints struct {
-	mu     sync.Mutex
-	byName map[string]*memoryCheckpoint
-}
-
-type memoryCheckpoint struct {
-	state  []byte
-	holder string
-	until  time.Time
-}
-
-// ClaimCheckpoint implements [reconcile.Checkpoints].
-func (m *memoryCheckpoints) ClaimCheckpoint(ctx context.Context, name, holder string, ttl time.Duration) ([]byte, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if m.byName == nil {
-		m.byName = map[string]*memoryCheckpoint{}
-	}
-	c := m.byName[name]
-	if c == nil {
-		c = &memoryCheckpoint{}
-		m.byName[name] = c
-	}
-	if c.holder != holder && time.Now().Before(c.until) {
-		return nil, reconcile.ErrCheckpointHeld
-	}
-	c.holder, c.until = holder, time.Now().Add(ttl)
-	return bytes.Clone(c.state), nil
-}
-
-// SaveCheckpoint implements [reconcile.Checkpoints].
-func (m *memoryCheckpoints) SaveCheckpoint(ctx context.Context, name, holder string, state []byte, ttl time.Duration) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	c := m.byName[name]
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case c == nil || c.holder != holder || !time.Now().Before(c.until):
-		return reconcile.ErrCheckpointHeld
-	}
-	c.state, c.until = bytes.Clone(state), time.Now().Add(ttl)
-	return nil
-}
-
-// ReleaseCheckpoint implements [reconcile.Checkpoints].
-func (m *memoryCheckpoints) ReleaseCheckpoint(_ context.Context, name, holder string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if c := m.byName[name]; c != nil && c.holder == holder {
-		c.until = time.Time{}
-	}
-	return nil
 }

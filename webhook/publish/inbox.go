@@ -84,7 +84,7 @@ func New(c Config) (*Inbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := &Inbox{Checkpoints: &memoryCheckpoints{}, config: c, slots: make(chan struct{}, c.MaxInFlight)}
+	i := &Inbox{Checkpoints: &reconcile.MemoryCheckpoints{}, config: c, slots: make(chan struct{}, c.MaxInFlight)}
 	if c.Ledger != nil {
 		i.Checkpoints = c.Ledger
 	}

@@ -1,0 +1,74 @@
+package reconcile
+
+import (
+	"bytes"
+	"context"
+	"sync"
+	"time"
+)
+
+// MemoryCheckpoints are [Checkpoints] that end with the process, and that other
+// replicas do not see. The zero value is ready to use.
+type MemoryCheckpoints struct {
+	mu     sync.Mutex
+	byName map[string]*memoryCheckpoint
+}
+
+var _ Checkpoints = (*MemoryCheckpoints)(nil)
+
+type memoryCheckpoint struct {
+	state  []byte
+	holder string
+	until  time.Time
+}
+
+func (c *memoryCheckpoint) heldBy(holder string) bool {
+	return c != nil && c.holder == holder && time.Now().Before(c.until)
+}
+
+// ClaimCheckpoint implements [Checkpoints].
+func (m *MemoryCheckpoints) ClaimCheckpoint(ctx context.Context, name, holder string, ttl time.Duration) ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if m.byName == nil {
+		m.byName = map[string]*memoryCheckpoint{}
+	}
+	c := m.byName[name]
+	if c == nil {
+		c = &memoryCheckpoint{}
+		m.byName[name] = c
+	}
+	if c.holder != holder && time.Now().Before(c.until) {
+		return nil, ErrCheckpointHeld
+	}
+	c.holder, c.until = holder, time.Now().Add(ttl)
+	return bytes.Clone(c.state), nil
+}
+
+// SaveCheckpoint implements [Checkpoints].
+func (m *MemoryCheckpoints) SaveCheckpoint(ctx context.Context, name, holder string, state []byte, ttl time.Duration) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := m.byName[name]
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case !c.heldBy(holder):
+		return ErrCheckpointHeld
+	}
+	c.state, c.until = bytes.Clone(state), time.Now().Add(ttl)
+	return nil
+}
+
+// ReleaseCheckpoint implements [Checkpoints]. It works with a ctx that has ended, too.
+func (m *MemoryCheckpoints) ReleaseCheckpoint(_ context.Context, name, holder string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c := m.byName[name]; c.heldBy(holder) {
+		c.until = time.Time{}
+	}
+	return nil
+}
