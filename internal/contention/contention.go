@@ -43,6 +43,17 @@ func Is(err error) bool {
 		strings.Contains(text, "database is locked") // mattn/go-sqlite3
 }
 
+// Retry runs a statement, and runs it again where the database gave it up because of
+// others. It returns the error of the last run.
+func Retry(ctx context.Context, run func() error) error {
+	for turn := new(Turns); ; {
+		err := run()
+		if err == nil || !Is(err) || !turn.Next(ctx) {
+			return err
+		}
+	}
+}
+
 // Turns is how one statement waits for its turn.
 type Turns struct {
 	Tries int // so far

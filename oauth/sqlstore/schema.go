@@ -84,15 +84,10 @@ func Migrate(ctx context.Context, db *sql.DB, dialect Dialect, config Config) er
 	if version, err := m.version(ctx, db); err == nil && version >= len(m.steps) {
 		return nil
 	}
-	for turn := new(contention.Turns); ; {
-		err := m.run(ctx, db)
-		switch {
-		case err == nil:
-			return nil
-		case !contention.Is(err) || !turn.Next(ctx):
-			return failed(ctx, "migrate", err)
-		}
+	if err := contention.Retry(ctx, func() error { return m.run(ctx, db) }); err != nil {
+		return failed(ctx, "migrate", err)
 	}
+	return nil
 }
 
 // Schema returns the SQL of the whole schema, for programs that apply it with

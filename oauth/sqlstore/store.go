@@ -221,15 +221,10 @@ func (s *Store) retry(ctx context.Context, op string, query statement, run func(
 			return ctx.Err()
 		}
 	}
-	for turn := new(contention.Turns); ; {
-		err := run()
-		switch {
-		case err == nil:
-			return nil
-		case !contention.Is(err) || !turn.Next(ctx):
-			return failed(ctx, op, err)
-		}
+	if err := contention.Retry(ctx, run); err != nil {
+		return failed(ctx, op, err)
 	}
+	return nil
 }
 
 // failed names the operation. The end of the caller's ctx comes back from some

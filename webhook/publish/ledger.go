@@ -206,15 +206,14 @@ func (l *Ledger) prune(ctx context.Context) error {
 // others.
 func (l *Ledger) exec(ctx context.Context, query string, args ...any) error {
 	query = l.sql(query)
-	for turn := new(contention.Turns); ; {
+	err := contention.Retry(ctx, func() error {
 		_, err := l.config.DB.ExecContext(ctx, query, args...)
-		if err == nil {
-			return nil
-		}
-		if !contention.Is(err) || !turn.Next(ctx) {
-			return ledgerError(err)
-		}
+		return err
+	})
+	if err != nil {
+		return ledgerError(err)
 	}
+	return nil
 }
 
 // sql writes a statement about the ledger's tables.
