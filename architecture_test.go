@@ -65,13 +65,14 @@ var arrows = map[string][]string{
 	"dispensarytest/internal/operations":   {"dispensarytest/internal/closestmatch"},
 	"dispensarytest/internal/pages":        {"dispensarytest/internal/behavior", "dispensarytest/internal/ids", "dispensarytest/internal/people", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/model"},
 	"dispensarytest/internal/people":       {"dispensarytest/internal/behavior", "dispensarytest/internal/clock", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/internal/tokens", "dispensarytest/internal/view", "dispensarytest/internal/webhooks", "dispensarytest/model"},
+	"dispensarytest/internal/signature":    {},
 	"dispensarytest/internal/store":        {"dispensarytest/internal/behavior", "dispensarytest/internal/ids", "dispensarytest/internal/table", "dispensarytest/model"},
 	"dispensarytest/internal/table":        {},
 	"dispensarytest/internal/tokens":       {"dispensarytest/internal/behavior", "dispensarytest/internal/clock", "dispensarytest/internal/operations", "dispensarytest/internal/store", "dispensarytest/model"},
 	"dispensarytest/internal/view":         {"dispensarytest/internal/behavior", "dispensarytest/internal/jsonrewrite", "dispensarytest/internal/operations", "dispensarytest/internal/store", "dispensarytest/model"},
-	"dispensarytest/internal/webhooks":     {"dispensarytest/internal/behavior", "dispensarytest/internal/clock", "dispensarytest/internal/closestmatch", "dispensarytest/internal/faults", "dispensarytest/internal/ids", "dispensarytest/internal/memhttp", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/internal/view", "dispensarytest/model"},
+	"dispensarytest/internal/webhooks":     {"dispensarytest/internal/behavior", "dispensarytest/internal/clock", "dispensarytest/internal/closestmatch", "dispensarytest/internal/faults", "dispensarytest/internal/ids", "dispensarytest/internal/memhttp", "dispensarytest/internal/signature", "dispensarytest/internal/store", "dispensarytest/internal/table", "dispensarytest/internal/view", "dispensarytest/model"},
 	"dispensarytest/model":                 {"dispensarytest/internal/closestmatch", "dispensarytest/internal/operations"},
-	"dispensarytest/receivercheck":         {"api", "dispensarytest", "dispensarytest/internal/leak", "dispensarytest/model"},
+	"dispensarytest/receivercheck":         {"api", "dispensarytest", "dispensarytest/internal/leak", "dispensarytest/internal/signature", "dispensarytest/model"},
 
 	// Webhooks.
 	"webhook":                   {"api", "events", "seal", "webhook/internal/safecall"},

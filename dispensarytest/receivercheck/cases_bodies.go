@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/signature"
 )
 
 func bodyCases() []testCase {
@@ -113,7 +115,7 @@ func (c *checker) limit() {
 	defer cancel()
 	source := &flood{}
 	source.left.Store(beyond)
-	e := c.exchange(ctx, request{source: source, signature: sign(wrongSecret, c.Timing.Now(), nil)})
+	e := c.exchange(ctx, request{source: source, signature: signature.Header(wrongSecret, c.Timing.Now(), nil)})
 	if e.err == nil && source.left.Load() <= 0 && (e.unauthorized() || e.status/100 == 2) {
 		c.reportf("a body of %d megabytes, from a sender whose signature does not verify, was read to its end", beyond>>20)
 	}
@@ -137,7 +139,7 @@ var blanks = bytes.Repeat([]byte(" "), 32<<10)
 func (c *checker) pieces() {
 	ev := c.newEvent(c.Hooks.EventType)
 	e := c.post(request{
-		source: &pieces{left: ev.body()}, signature: sign(c.Secret, c.Timing.Now(), ev.body()), genuine: true,
+		source: &pieces{left: ev.body()}, signature: signature.Header(c.Secret, c.Timing.Now(), ev.body()), genuine: true,
 	})
 	if c.accepts("an event that comes in pieces, without a length,", e) {
 		c.handled(ev, 1)
@@ -174,7 +176,7 @@ func (c *checker) characters() {
 		source.left, rest = append(source.left, rest[:at]), rest[at:]
 	}
 	source.left = append(source.left, rest)
-	e := c.post(request{source: source, signature: sign(c.Secret, c.Timing.Now(), body), genuine: true})
+	e := c.post(request{source: source, signature: signature.Header(c.Secret, c.Timing.Now(), body), genuine: true})
 	if c.accepts("an event with a character whose bytes come in two packets", e) {
 		c.handled(ev, 1)
 	}
@@ -223,7 +225,7 @@ func (c *checker) sendHalf(ev event) halfRequest {
 		_ = end.CloseWithError(io.ErrUnexpectedEOF) // a client waits until its body is read
 	}}
 	go func() {
-		s.answer <- c.exchange(ctx, request{source: body, signature: sign(c.Secret, c.Timing.Now(), ev.body()), genuine: true})
+		s.answer <- c.exchange(ctx, request{source: body, signature: signature.Header(c.Secret, c.Timing.Now(), ev.body()), genuine: true})
 	}()
 	read := make(chan struct{})
 	go func() {

@@ -1,6 +1,10 @@
 package receivercheck
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/signature"
+)
 
 func challengeCases() []testCase {
 	return []testCase{
@@ -65,7 +69,7 @@ func (c *checker) unsignedProbe() {
 func (c *checker) onlyPost() {
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 		ev := c.newEvent(c.Hooks.EventType)
-		e := c.post(request{method: method, body: ev.body(), signature: sign(c.Secret, c.Timing.Now(), ev.body())})
+		e := c.post(request{method: method, body: ev.body(), signature: signature.Header(c.Secret, c.Timing.Now(), ev.body())})
 		c.refuses("a signed event sent by "+method, e)
 		c.neverHandled(ev)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/signature"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -63,7 +64,7 @@ func (c *checker) rawBytes() {
 	if err := json.Compact(&compact, ev.unusual()); err != nil {
 		panic(err) // it is a constant but for ids
 	}
-	e := c.post(request{body: ev.unusual(), signature: sign(c.Secret, c.Timing.Now(), compact.Bytes())})
+	e := c.post(request{body: ev.unusual(), signature: signature.Header(c.Secret, c.Timing.Now(), compact.Bytes())})
 	c.refuses("a body whose signature is that of the same JSON without white space", e)
 }
 
@@ -73,21 +74,21 @@ func (c *checker) forged() {
 		what string
 		sign func(body []byte) string
 	}{
-		{"an event signed with another secret", func(body []byte) string { return sign(wrongSecret, now, body) }},
-		{"an event signed with an empty secret", func(body []byte) string { return sign("", now, body) }},
-		{"an event signed with the challenge token", func(body []byte) string { return sign(c.Challenge, now, body) }},
+		{"an event signed with another secret", func(body []byte) string { return signature.Header(wrongSecret, now, body) }},
+		{"an event signed with an empty secret", func(body []byte) string { return signature.Header("", now, body) }},
+		{"an event signed with the challenge token", func(body []byte) string { return signature.Header(c.Challenge, now, body) }},
 		{"an event with the signature of another body", func(body []byte) string {
-			return sign(c.Secret, now, bytes.Replace(body, []byte("event"), []byte("tnevE"), 1))
+			return signature.Header(c.Secret, now, bytes.Replace(body, []byte("event"), []byte("tnevE"), 1))
 		}},
 		{"an event whose signature was made for another second", func(body []byte) string {
 			t := now.Unix()
-			return "t=" + strconv.FormatInt(t, 10) + ",v1=" + hexMAC(c.Secret, strconv.FormatInt(t-1, 10)+".", body)
+			return "t=" + strconv.FormatInt(t, 10) + ",v1=" + signature.MAC(c.Secret, strconv.FormatInt(t-1, 10)+".", body)
 		}},
 		{"an event whose signature leaves the timestamp out", func(body []byte) string {
-			return "t=" + strconv.FormatInt(now.Unix(), 10) + ",v1=" + hexMAC(c.Secret, "", body)
+			return "t=" + strconv.FormatInt(now.Unix(), 10) + ",v1=" + signature.MAC(c.Secret, "", body)
 		}},
 		{"an event with the first half of its signature", func(body []byte) string {
-			header := sign(c.Secret, now, body)
+			header := signature.Header(c.Secret, now, body)
 			return header[:len(header)-32]
 		}},
 	} {
@@ -106,7 +107,7 @@ func (c *checker) missingSignature() {
 func (c *checker) malformedSignature() {
 	ev := c.newEvent(c.Hooks.EventType)
 	at := strconv.FormatInt(c.Timing.Now().Unix(), 10)
-	digits := hexMAC(c.Secret, at+".", ev.body())
+	digits := signature.MAC(c.Secret, at+".", ev.body())
 	for what, header := range sortedByKey(map[string]string{
 		"that is a word":                       "signature",
 		"of commas":                            strings.Repeat(",", 8<<10),
@@ -138,7 +139,7 @@ func (c *checker) deliverFirst() (ev event, e exchange, inTime bool) {
 	defer cancel()
 	ev = c.newEvent(c.Hooks.EventType)
 	start := time.Now()
-	e = c.exchange(ctx, request{body: ev.body(), signature: sign(c.Secret, c.Timing.Now(), ev.body()), genuine: true})
+	e = c.exchange(ctx, request{body: ev.body(), signature: signature.Header(c.Secret, c.Timing.Now(), ev.body()), genuine: true})
 	took := time.Since(start)
 	switch {
 	case !e.timedOut() && took <= c.Timing.Timeout:
@@ -159,7 +160,7 @@ func (c *checker) deliverFirst() (ev event, e exchange, inTime bool) {
 func (c *checker) diagnose(ev event, refused exchange) {
 	c.halted = "see Signature/Valid: nothing else can be judged while no event is accepted"
 	body := ev.body()
-	confused := c.post(request{body: body, signature: sign(c.Challenge, c.Timing.Now(), body)})
+	confused := c.post(request{body: body, signature: signature.Header(c.Challenge, c.Timing.Now(), body)})
 	switch {
 	case confused.status/100 == 2:
 		c.reportf("signed with the challenge token it is accepted: the endpoint verifies with the wrong value of the dashboard")
@@ -168,7 +169,7 @@ func (c *checker) diagnose(ev event, refused exchange) {
 		return
 	}
 	for _, name := range []string{"SVC-Signature", "svc-signature"} {
-		e := c.post(request{body: body, signature: sign(c.Secret, c.Timing.Now(), body), header: name, genuine: true})
+		e := c.post(request{body: body, signature: signature.Header(c.Secret, c.Timing.Now(), body), header: name, genuine: true})
 		if e.status/100 == 2 {
 			c.reportf("sent as %s it is accepted: the endpoint minds the case of a header's name, which HTTP does not", name)
 			return
@@ -187,7 +188,7 @@ func (c *checker) diagnose(ev event, refused exchange) {
 // wrong one.
 func (c *checker) verifies(body []byte) bool {
 	right := c.deliver(body)
-	wrong := c.post(request{body: body, signature: sign(wrongSecret, c.Timing.Now(), body)})
+	wrong := c.post(request{body: body, signature: signature.Header(wrongSecret, c.Timing.Now(), body)})
 	return right.err == nil && !right.unauthorized() && wrong.unauthorized()
 }
 

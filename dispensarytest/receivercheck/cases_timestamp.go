@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/signature"
 )
 
 // driftMargin is how far from the edge of the tolerance a timestamp is: the
@@ -49,7 +51,7 @@ func (c *checker) future() {
 
 func (c *checker) outdated(what string, shift time.Duration) {
 	ev := c.newEvent(c.Hooks.EventType)
-	c.refuses(what, c.post(request{body: ev.body(), signature: sign(c.Secret, c.Timing.Now().Add(shift), ev.body())}))
+	c.refuses(what, c.post(request{body: ev.body(), signature: signature.Header(c.Secret, c.Timing.Now().Add(shift), ev.body())}))
 	c.neverHandled(ev)
 }
 
@@ -57,7 +59,7 @@ func (c *checker) drift() {
 	within := max(c.Timing.Tolerance-driftMargin, c.Timing.Tolerance/2)
 	for what, shift := range sortedByKey(map[string]time.Duration{"ago": -within, "ahead of the clock": within}) {
 		ev := c.newEvent(c.Hooks.EventType)
-		e := c.post(request{body: ev.body(), signature: sign(c.Secret, c.Timing.Now().Add(shift), ev.body()), genuine: true})
+		e := c.post(request{body: ev.body(), signature: signature.Header(c.Secret, c.Timing.Now().Add(shift), ev.body()), genuine: true})
 		if c.accepts(fmt.Sprintf("an event that was signed %s %s", within, what), e) {
 			c.handled(ev, 1)
 		}
@@ -66,7 +68,7 @@ func (c *checker) drift() {
 
 func (c *checker) replayed() {
 	ev := c.newEvent(c.Hooks.EventType)
-	first := request{body: ev.body(), signature: sign(c.Secret, c.Timing.Now(), ev.body()), genuine: true}
+	first := request{body: ev.body(), signature: signature.Header(c.Secret, c.Timing.Now(), ev.body()), genuine: true}
 	if !c.accepts("an event", c.post(first)) {
 		return
 	}
@@ -106,13 +108,13 @@ func (c *checker) twoSignatures() {
 		{"an event with a right and a wrong v1", c.Secret, wrongSecret},
 	} {
 		ev := c.newEvent(c.Hooks.EventType)
-		header := "t=" + at + ",v1=" + hexMAC(tc.first, at+".", ev.body()) + ",v1=" + hexMAC(tc.last, at+".", ev.body())
+		header := "t=" + at + ",v1=" + signature.MAC(tc.first, at+".", ev.body()) + ",v1=" + signature.MAC(tc.last, at+".", ev.body())
 		if c.accepts(tc.what, c.post(request{body: ev.body(), signature: header, genuine: true})) {
 			c.handled(ev, 1)
 		}
 	}
 	ev := c.newEvent(c.Hooks.EventType)
-	header := "t=" + at + ",v1=" + hexMAC(wrongSecret, at+".", ev.body()) + ",v1=" + hexMAC("", at+".", ev.body())
+	header := "t=" + at + ",v1=" + signature.MAC(wrongSecret, at+".", ev.body()) + ",v1=" + signature.MAC("", at+".", ev.body())
 	c.refuses("an event with two wrong v1", c.post(request{body: ev.body(), signature: header}))
 	c.neverHandled(ev)
 }
@@ -120,7 +122,7 @@ func (c *checker) twoSignatures() {
 func (c *checker) rotated() {
 	for what, secret := range sortedByKey(map[string]string{"old": c.Features.OldSecret, "new": c.Secret}) {
 		ev := c.newEvent(c.Hooks.EventType)
-		e := c.post(request{body: ev.body(), signature: sign(secret, c.Timing.Now(), ev.body()), genuine: true})
+		e := c.post(request{body: ev.body(), signature: signature.Header(secret, c.Timing.Now(), ev.body()), genuine: true})
 		if c.accepts("an event signed with the "+what+" secret", e) {
 			c.handled(ev, 1)
 		}
@@ -142,8 +144,8 @@ func (c *checker) failsClosed() {
 	other := &checker{Target: c.Target, ctx: c.ctx, current: c.current, client: c.hosted, url: unconfiguredOrigin + c.Path}
 	for what, header := range sortedByKey(map[string]func([]byte) string{
 		"unsigned":                    func([]byte) string { return "" },
-		"signed with an empty secret": func(body []byte) string { return sign("", c.Timing.Now(), body) },
-		"signed with some secret":     func(body []byte) string { return sign(wrongSecret, c.Timing.Now(), body) },
+		"signed with an empty secret": func(body []byte) string { return signature.Header("", c.Timing.Now(), body) },
+		"signed with some secret":     func(body []byte) string { return signature.Header(wrongSecret, c.Timing.Now(), body) },
 	}) {
 		ev := c.newEvent(c.Hooks.EventType)
 		e := other.post(request{body: ev.body(), signature: header(ev.body())})

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/signature"
 )
 
 // checker checks one endpoint.
@@ -217,7 +218,7 @@ func (c *checker) record(e exchange) {
 
 // deliver sends a body as the platform does: signed, just now.
 func (c *checker) deliver(body []byte) exchange {
-	return c.post(request{body: body, signature: sign(c.Secret, c.Timing.Now(), body), genuine: true})
+	return c.post(request{body: body, signature: signature.Header(c.Secret, c.Timing.Now(), body), genuine: true})
 }
 
 // timedOut reports that the platform would have stopped waiting.

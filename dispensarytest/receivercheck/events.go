@@ -2,14 +2,10 @@ package receivercheck
 
 import (
 	"bytes"
-	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
@@ -152,17 +148,3 @@ func encode(v any) json.RawMessage {
 
 // wrongSecret signs what is to be refused.
 const wrongSecret = "not the webhook secret"
-
-// sign returns the signature header of a body. API section: "Signature header".
-func sign(secret string, at time.Time, body []byte) string {
-	t := strconv.FormatInt(at.Unix(), 10)
-	return "t=" + t + ",v1=" + hexMAC(secret, t+".", body)
-}
-
-// hexMAC signs a prefix and a body.
-func hexMAC(secret, prefix string, body []byte) string {
-	mac := hmac.New(sha256.New, []byte(secret))
-	mac.Write([]byte(prefix))
-	mac.Write(body)
-	return hex.EncodeToString(mac.Sum(nil))
-}

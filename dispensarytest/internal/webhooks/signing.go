@@ -2,11 +2,9 @@ package webhooks
 
 import (
 	"cmp"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
-	"strconv"
 	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/signature"
 )
 
 // Signature is how a request to the endpoint is signed.
@@ -18,20 +16,5 @@ type Signature struct {
 
 // Sign writes the signature header for a body, at this moment.
 func (s *Sender) Sign(body []byte, how Signature) string {
-	return Header(cmp.Or(how.with, s.App.WebhookSecret), s.Clock.Now().Add(how.shift), body)
-}
-
-// Header is the signature header of a body. API section: "Signature
-// header".
-func Header(secret string, at time.Time, body []byte) string {
-	t := strconv.FormatInt(at.Unix(), 10)
-	return "t=" + t + ",v1=" + hexMAC(secret, t+".", body)
-}
-
-// hexMAC signs a prefix and a body.
-func hexMAC(secret, prefix string, body []byte) string {
-	mac := hmac.New(sha256.New, []byte(secret))
-	mac.Write([]byte(prefix))
-	mac.Write(body)
-	return hex.EncodeToString(mac.Sum(nil))
+	return signature.Header(cmp.Or(how.with, s.App.WebhookSecret), s.Clock.Now().Add(how.shift), body)
 }
