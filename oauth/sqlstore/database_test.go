@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -117,4 +118,44 @@ func (d database) count(t testing.TB, db *sql.DB, query string) int {
 	var n int
 	require.NoError(t, db.QueryRowContext(t.Context(), strings.ReplaceAll(query, "{tokens}", d.prefix+"oauth_tokens")).Scan(&n), fmt.Sprint(d.dialect))
 	return n
+}
+
+// forbidChanges leaves the pool a single connection, which can only read.
+func (d database) forbidChanges(t testing.TB, db *sql.DB) {
+	t.Helper()
+	db.SetMaxOpenConns(1)
+	d.exec(t, db, map[sqlstore.Dialect]string{
+		sqlstore.SQLite: "PRAGMA query_only = on", sqlstore.PostgreSQL: "SET default_transaction_read_only = on",
+		sqlstore.MySQL: "SET SESSION TRANSACTION READ ONLY",
+	}[d.dialect])
+}
+
+// catalog describes the tables as the database sees them, with {prefix} for the prefix,
+// and the version that they say they are.
+func (d database) catalog(t testing.TB, db *sql.DB) []string {
+	t.Helper()
+	described := map[sqlstore.Dialect]string{
+		sqlstore.SQLite: `SELECT name || ' ' || COALESCE(sql, '') FROM sqlite_master`,
+		sqlstore.PostgreSQL: `SELECT concat_ws(' ', table_name, column_name, data_type, character_maximum_length, is_nullable, column_default, collation_name)
+				FROM information_schema.columns WHERE table_name LIKE '{prefix}%'
+			UNION ALL SELECT concat_ws(' ', indexname, indexdef) FROM pg_indexes WHERE tablename LIKE '{prefix}%'
+			UNION ALL SELECT concat_ws(' ', relname, reloptions) FROM pg_class WHERE relname LIKE '{prefix}%'`,
+		sqlstore.MySQL: `SELECT concat_ws(' ', table_name, column_name, column_type, is_nullable, column_default)
+				FROM information_schema.columns WHERE table_name LIKE '{prefix}%'
+			UNION ALL SELECT concat_ws(' ', table_name, index_name, seq_in_index, column_name, non_unique)
+				FROM information_schema.statistics WHERE table_name LIKE '{prefix}%'
+			UNION ALL SELECT concat_ws(' ', table_name, engine) FROM information_schema.tables WHERE table_name LIKE '{prefix}%'`,
+	}[d.dialect] + " UNION ALL SELECT concat('version ', version) FROM {prefix}oauth_schema ORDER BY 1"
+	rows, err := db.QueryContext(t.Context(), strings.ReplaceAll(described, "{prefix}", d.prefix))
+	require.NoError(t, err)
+	defer func() { _ = rows.Close() }()
+	var lines []string
+	for rows.Next() {
+		var line string
+		require.NoError(t, rows.Scan(&line))
+		lines = append(lines, strings.ReplaceAll(line, d.prefix, "{prefix}"))
+	}
+	require.NoError(t, rows.Err())
+	slices.Sort(lines) // the random prefixes are of another order
+	return lines
 }

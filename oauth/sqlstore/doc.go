@@ -11,6 +11,15 @@
 // The package imports no driver. It is tested with github.com/jackc/pgx/v5,
 // github.com/go-sql-driver/mysql and modernc.org/sqlite.
 //
+// # Tables and upgrades
+//
+// dispensary_oauth_tokens has a row for each user of each environment,
+// dispensary_oauth_schema the versions of the schema that were made; another
+// [Config.TablePrefix] takes the place of dispensary_. [Migrate] makes them and brings
+// them up to date. [Schema] is the same as text, for programs that migrate with a tool
+// of their own. The only version is 1. Each later one leaves tables that the release
+// before it can work with, so that replicas can be replaced one by one.
+//
 // # Leases
 //
 // One replica at a time refreshes a user's token: the one that has the lease, a

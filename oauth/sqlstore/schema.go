@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"strings"
-	"time"
 
 	"github.com/dispensary-go/dispensary/internal/contention"
 )
@@ -90,14 +89,19 @@ func Migrate(ctx context.Context, db *sql.DB, dialect Dialect, config Config) er
 	return nil
 }
 
-// Schema returns the SQL of the whole schema, for programs that apply it with
-// another tool than [Migrate].
+// Schema returns the SQL of the whole schema, its version included, for programs that
+// apply it with another tool than [Migrate], to a database without the tables. Migrate,
+// which may be run on these tables as on any other, makes the changes of later versions.
 func Schema(dialect Dialect, config Config) (string, error) {
 	m, err := newMigration(dialect, config)
 	if err != nil {
 		return "", err
 	}
-	return strings.TrimSpace(strings.Join(m.steps, ";\n")) + ";\n", nil
+	statements := []string{config.name(history)}
+	for i, step := range m.steps {
+		statements = append(statements, strings.TrimSpace(step), m.note(i+1))
+	}
+	return strings.Join(statements, ";\n") + ";\n", nil
 }
 
 // migration is the schema of one dialect with the names of its tables.
@@ -183,13 +187,16 @@ func (m *migration) take(ctx context.Context, q querier) error {
 		return err
 	}
 	for i := taken; i < len(m.steps); i++ {
-		note := fmt.Sprintf(m.config.name(`INSERT INTO {schema} (version, applied_at) VALUES (%d, '%s')`),
-			i+1, time.Now().UTC().Format(time.RFC3339))
-		if err := exec(ctx, q, m.steps[i]+";"+note); err != nil {
+		if err := exec(ctx, q, m.steps[i]+";"+m.note(i+1)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// note records that a step was taken, by the clock of the database.
+func (m *migration) note(version int) string {
+	return fmt.Sprintf(m.config.name(`INSERT INTO {schema} (version, applied_at) VALUES (%d, CURRENT_TIMESTAMP)`), version)
 }
 
 // exec runs statements one by one: not every driver takes several at once. None

@@ -8,6 +8,19 @@ import (
 	"strings"
 )
 
+// Dialect is the SQL that the database of a [Ledger] speaks.
+type Dialect string
+
+// The dialects of a [Ledger], which finds out by itself which one it is: they are for
+// [LedgerSchema].
+const (
+	PostgreSQL Dialect = "postgresql"
+	MySQL      Dialect = "mysql" // and MariaDB
+	SQLite     Dialect = "sqlite"
+)
+
+var dialects = map[Dialect]dialect{PostgreSQL: postgreSQL, MySQL: mySQL, SQLite: sqlite}
+
 // dialect is what the databases say differently.
 type dialect struct {
 	now      string   // the database's time in microseconds

@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -52,20 +53,18 @@ type LedgerConfig struct {
 	Retention time.Duration
 }
 
+var errTable = &api.ArgumentError{Field: "publish.LedgerConfig.Table", Reason: "is no plain name of at most 41 letters, digits and underscores"}
+
 var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,40}$`)
 
 func (c LedgerConfig) withDefaults() (LedgerConfig, error) {
-	if c.Table == "" {
-		c.Table = DefaultTable
-	}
-	if c.Retention == 0 {
-		c.Retention = DefaultRetention
-	}
+	c.Table = cmp.Or(c.Table, DefaultTable)
+	c.Retention = cmp.Or(c.Retention, DefaultRetention)
 	switch {
 	case c.DB == nil:
 		return c, &api.ArgumentError{Field: "publish.LedgerConfig.DB", Reason: "is missing"}
 	case !tableName.MatchString(c.Table):
-		return c, &api.ArgumentError{Field: "publish.LedgerConfig.Table", Reason: "is no plain name of at most 41 letters, digits and underscores"}
+		return c, errTable
 	case c.Retention < minRetention:
 		return c, &api.ArgumentError{Field: "publish.LedgerConfig.Retention", Reason: "is shorter than 30 days"}
 	}
@@ -96,6 +95,21 @@ func NewLedger(ctx context.Context, c LedgerConfig) (*Ledger, error) {
 		return nil, ledgerError(err)
 	}
 	return l, l.create(ctx)
+}
+
+// LedgerSchema returns the SQL of a ledger's tables, for programs that apply it with a
+// migration tool of their own, to run without the right to make tables. table is
+// [LedgerConfig].Table; empty means [DefaultTable]. An error is an [*api.ArgumentError].
+func LedgerSchema(d Dialect, table string) (string, error) {
+	spoken, known := dialects[d]
+	table = cmp.Or(table, DefaultTable)
+	switch {
+	case !known:
+		return "", &api.ArgumentError{Field: "publish.Dialect", Reason: "is none of PostgreSQL, MySQL and SQLite"}
+	case !tableName.MatchString(table):
+		return "", errTable
+	}
+	return spoken.sql(table, strings.Join(spoken.schema, ";\n")) + ";\n", nil
 }
 
 // create makes the tables. Where they are there it changes nothing, which needs no

@@ -6,7 +6,9 @@ import (
 	"database/sql"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -38,14 +40,17 @@ func eachDatabase(t *testing.T, test func(t *testing.T, c publish.LedgerConfig))
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
 			c := publish.LedgerConfig{DB: database(t, driver), Table: "t" + strings.ToLower(rand.Text()[:10])}
-			t.Cleanup(func() {
-				for _, table := range []string{c.Table, c.Table + "_checkpoints"} {
-					_, err := c.DB.ExecContext(context.Background(), "DROP TABLE IF EXISTS "+table)
-					assert.NoError(t, err)
-				}
-			})
+			t.Cleanup(func() { dropLedger(t, c) })
 			test(t, c)
 		})
+	}
+}
+
+func dropLedger(t *testing.T, c publish.LedgerConfig) {
+	t.Helper()
+	for _, table := range []string{c.Table, c.Table + "_checkpoints"} {
+		_, err := c.DB.ExecContext(context.Background(), "DROP TABLE IF EXISTS "+table)
+		assert.NoError(t, err)
 	}
 }
 
@@ -233,4 +238,76 @@ func checkpoints(t *testing.T, c reconcile.Checkpoints) {
 	require.ErrorIs(t, err, context.Canceled)
 	_, err = c.ClaimCheckpoint(ctx, "d", "two", long)
 	require.NoError(t, err, "a claim that was broken off does not stay")
+}
+
+// The text makes what NewLedger makes, which then needs no right to make tables.
+func TestLedgerSchemaIsWhatNewLedgerMakes(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, made publish.LedgerConfig) {
+		dialect := map[string]publish.Dialect{"sqlite": publish.SQLite, "pgx": publish.PostgreSQL, "mysql": publish.MySQL}[path.Base(t.Name())]
+		applied := publish.LedgerConfig{DB: made.DB, Table: made.Table + "_too"}
+		t.Cleanup(func() { dropLedger(t, applied) })
+		ledger(t, made)
+		text, err := publish.LedgerSchema(dialect, applied.Table)
+		require.NoError(t, err)
+		for statement := range strings.SplitSeq(text, ";\n") {
+			if statement != "" {
+				_, err := applied.DB.ExecContext(t.Context(), statement)
+				require.NoError(t, err)
+			}
+		}
+		want := catalog(t, dialect, made)
+		assert.GreaterOrEqual(t, len(want), 4, "tables and indexes")
+		assert.Equal(t, want, catalog(t, dialect, applied))
+
+		applied.DB.SetMaxOpenConns(1)
+		_, err = applied.DB.ExecContext(t.Context(), map[publish.Dialect]string{
+			publish.SQLite: "PRAGMA query_only = on", publish.PostgreSQL: "SET default_transaction_read_only = on",
+			publish.MySQL: "SET SESSION TRANSACTION READ ONLY",
+		}[dialect])
+		require.NoError(t, err)
+		ledger(t, applied)
+		_, err = publish.NewLedger(t.Context(), publish.LedgerConfig{DB: made.DB, Table: made.Table + "_none"})
+		require.Error(t, err, "which makes tables")
+		_, err = applied.DB.ExecContext(t.Context(), map[publish.Dialect]string{
+			publish.SQLite: "PRAGMA query_only = off", publish.PostgreSQL: "SET default_transaction_read_only = off",
+			publish.MySQL: "SET SESSION TRANSACTION READ WRITE",
+		}[dialect])
+		require.NoError(t, err)
+	})
+}
+
+func TestLedgerSchemaRefuses(t *testing.T) {
+	t.Parallel()
+	_, err := publish.LedgerSchema("oracle", "")
+	require.ErrorIs(t, err, api.ErrInvalidArgument)
+	_, err = publish.LedgerSchema(publish.SQLite, "x; DROP TABLE y")
+	require.ErrorIs(t, err, api.ErrInvalidArgument)
+}
+
+// catalog describes the tables of a ledger as the database sees them.
+func catalog(t *testing.T, dialect publish.Dialect, c publish.LedgerConfig) []string {
+	t.Helper()
+	query := map[publish.Dialect]string{
+		publish.SQLite: `SELECT name || ' ' || COALESCE(sql, '') FROM sqlite_master WHERE tbl_name IN ('{table}', '{table}_checkpoints')`,
+		publish.PostgreSQL: `SELECT concat_ws(' ', table_name, column_name, data_type, is_nullable, collation_name)
+				FROM information_schema.columns WHERE table_name IN ('{table}', '{table}_checkpoints')
+			UNION ALL SELECT indexdef FROM pg_indexes WHERE tablename IN ('{table}', '{table}_checkpoints')`,
+		publish.MySQL: `SELECT concat_ws(' ', table_name, column_name, column_type, is_nullable)
+				FROM information_schema.columns WHERE table_name IN ('{table}', '{table}_checkpoints')
+			UNION ALL SELECT concat_ws(' ', table_name, index_name, seq_in_index, column_name, non_unique)
+				FROM information_schema.statistics WHERE table_name IN ('{table}', '{table}_checkpoints')`,
+	}[dialect]
+	rows, err := c.DB.QueryContext(t.Context(), strings.ReplaceAll(query, "{table}", c.Table))
+	require.NoError(t, err)
+	defer func() { _ = rows.Close() }()
+	var lines []string
+	for rows.Next() {
+		var line string
+		require.NoError(t, rows.Scan(&line))
+		lines = append(lines, strings.ReplaceAll(line, c.Table, "{table}"))
+	}
+	require.NoError(t, rows.Err())
+	slices.Sort(lines)
+	return lines
 }

@@ -90,17 +90,21 @@ func (c Config) withDefaults(pool *pgxpool.Pool) (Config, error) {
 		return c, err
 	}
 	c.Retention = retention
-	return c, c.Tables.validate(pool)
+	return c, validate(pool, c.Tables)
 }
 
 // schemaForm is what River takes for a name of a schema.
 var schemaForm = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]{0,45}$`)
 
-// validate checks what everything here begins with.
-func (t Tables) validate(pool *pgxpool.Pool) error {
+// validate checks what everything here that asks the database begins with.
+func validate(pool *pgxpool.Pool, tables Tables) error {
 	if pool == nil {
 		return &api.ArgumentError{Field: "pool", Reason: "is nil"}
 	}
+	return tables.validate()
+}
+
+func (t Tables) validate() error {
 	for field, schema := range map[string]string{"Schema": t.Schema, "River": t.River} {
 		if schema != "" && !schemaForm.MatchString(schema) {
 			return &api.ArgumentError{

@@ -76,8 +76,21 @@
 //
 // What River supports; it is tested on PostgreSQL 15. Open makes the tables;
 // programs that use [New], or migrate with other rights than they run with, call
-// [Migrate] and [MigrateRiver]. Handled events are kept for a month without their
-// bodies, and jobs as long as River's settings say.
+// [Migrate] and [MigrateRiver], or give [Schema] and [SchemaRiver], which are the same
+// as text, to a migration tool of their own. Handled events are kept for a month
+// without their bodies, and jobs as long as River's settings say. [Tables] says where
+// the tables are:
+//
+//   - dispensary_inbox: the events, their bodies, and the keys of those that were handled
+//   - dispensary_inbox_lines: which ordering keys a worker is at
+//   - dispensary_inbox_newest: the time of the newest event of each object
+//   - dispensary_inbox_checkpoints: how far a reconciler has come
+//   - dispensary_inbox_schema: the version of these tables, the only one being 1
+//   - those whose names begin with river_, and their types and functions: River's own
+//
+// Each later version leaves tables that the release before it can work with, so that
+// replicas can be replaced one by one. What River changes between its versions is in
+// its own change log.
 //
 // Behind PgBouncer in transaction mode set PollOnly in [Config.River], and on the
 // pool pgx.QueryExecModeExec. Then jobs are found by polling, every second if

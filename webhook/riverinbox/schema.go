@@ -68,6 +68,9 @@ CREATE TABLE {checkpoints} (
 	state  bytea
 )`}
 
+// schemaVersions is the table of the version.
+const schemaVersions = "CREATE TABLE IF NOT EXISTS {schema} (version integer NOT NULL)"
+
 // names puts the names of the tables into statements.
 func (t Tables) names() *strings.Replacer {
 	in := func(schema, table string) string {
@@ -91,7 +94,7 @@ func (t Tables) names() *strings.Replacer {
 // or nothing. Tables that are up to date are only looked at, which needs no right
 // to change them; newer ones are left as they are.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, tables Tables) error {
-	if err := tables.validate(pool); err != nil {
+	if err := validate(pool, tables); err != nil {
 		return err
 	}
 	if err := checkSchema(ctx, pool, tables); !errors.Is(err, ErrSchema) {
@@ -109,7 +112,7 @@ func migrate(ctx context.Context, tx pgx.Tx, tables Tables) error {
 		return err
 	}
 	names := tables.names()
-	_, err := tx.Exec(ctx, names.Replace("CREATE TABLE IF NOT EXISTS {schema} (version integer NOT NULL)"))
+	_, err := tx.Exec(ctx, names.Replace(schemaVersions))
 	if err != nil {
 		return err
 	}
@@ -135,14 +138,12 @@ func migrate(ctx context.Context, tx pgx.Tx, tables Tables) error {
 // does, with replicas taking turns. Programs that have River already migrate it
 // as they always did.
 func MigrateRiver(ctx context.Context, pool *pgxpool.Pool, tables Tables) error {
-	if err := tables.validate(pool); err != nil {
+	if err := validate(pool, tables); err != nil {
 		return err
 	}
-	migrator, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{
-		Schema: tables.River, Logger: slog.New(slog.DiscardHandler),
-	})
+	migrator, err := newMigrator(pool, tables)
 	if err != nil {
-		return fmt.Errorf("riverinbox: migrating River: %w", err)
+		return err
 	}
 	if result, err := migrator.Validate(ctx, nil); err == nil && result.OK {
 		return nil
@@ -160,6 +161,57 @@ func MigrateRiver(ctx context.Context, pool *pgxpool.Pool, tables Tables) error 
 		return fmt.Errorf("riverinbox: migrating River: %w", err)
 	}
 	return nil
+}
+
+func newMigrator(pool *pgxpool.Pool, tables Tables) (*rivermigrate.Migrator[pgx.Tx], error) {
+	migrator, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{
+		Schema: tables.River, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("riverinbox: migrating River: %w", err)
+	}
+	return migrator, nil
+}
+
+// Schema returns the SQL of all tables of the inbox, their version included, for
+// programs that apply it with a migration tool of their own instead of [Migrate], to a
+// database without the tables. Migrate, which may be run on these tables as on any
+// other, makes the changes of later versions. It fails with an [*api.ArgumentError].
+func Schema(tables Tables) (string, error) {
+	if err := tables.validate(); err != nil {
+		return "", err
+	}
+	statements := []string{schemaVersions}
+	for _, step := range migrations {
+		statements = append(statements, strings.TrimSpace(step))
+	}
+	statements = append(statements, fmt.Sprintf("INSERT INTO {schema} (version) VALUES (%d)", len(migrations)))
+	return tables.names().Replace(strings.Join(statements, ";\n") + ";\n"), nil
+}
+
+// SchemaRiver is to [MigrateRiver] what [Schema] is to [Migrate]: the SQL of River's
+// own tables, in the version of River that this package is built with, step by step. A
+// step has to be committed before the next, which may use what it adds to an
+// enumeration: make a migration of each.
+func SchemaRiver(tables Tables) ([]string, error) {
+	if err := tables.validate(); err != nil {
+		return nil, err
+	}
+	migrator, err := newMigrator(nil, tables)
+	if err != nil {
+		return nil, err
+	}
+	prefix := ""
+	if tables.River != "" {
+		prefix = pgx.Identifier{tables.River}.Sanitize() + "."
+	}
+	var steps []string
+	var versions strings.Builder
+	for _, step := range migrator.AllVersions() {
+		steps = append(steps, strings.TrimSpace(strings.ReplaceAll(step.SQLUp, "/* TEMPLATE: schema */", prefix))+"\n")
+		fmt.Fprintf(&versions, "INSERT INTO %sriver_migration (line, version) VALUES ('main', %d);\n", prefix, step.Version)
+	}
+	return append(steps, versions.String()), nil
 }
 
 // takeTurn waits until no other replica migrates the schema; the turn ends with

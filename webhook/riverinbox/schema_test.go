@@ -2,10 +2,12 @@ package riverinbox_test
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -133,4 +135,57 @@ func TestOpenRefuses(t *testing.T) {
 	require.Error(t, err, "without a job there is no event")
 	require.NoError(t, inbox.Close(t.Context()))
 	assert.Zero(t, count(t, d, "SELECT count(*) FROM dispensary_inbox"))
+}
+
+// TestSchemaIsWhatMigrateMakes applies the texts to an empty schema, and finds what
+// the migrations make in another.
+func TestSchemaIsWhatMigrateMakes(t *testing.T) {
+	t.Parallel()
+	migrated, applied := newDatabase(t), newSchema(t)
+	require.NoError(t, riverinbox.Migrate(t.Context(), migrated.pool(t), migrated.tables()))
+	require.NoError(t, riverinbox.MigrateRiver(t.Context(), migrated.pool(t), migrated.tables()))
+	text, err := riverinbox.Schema(applied.tables())
+	require.NoError(t, err)
+	steps, err := riverinbox.SchemaRiver(applied.tables())
+	require.NoError(t, err)
+	for _, one := range append(steps, text) {
+		applied.exec(t, one)
+	}
+	want := catalog(t, migrated)
+	assert.Greater(t, len(want), 100, "columns, indexes, constraints, types, functions and versions")
+	assert.Equal(t, want, catalog(t, applied))
+
+	inbox := open(t, applied.pool(t), applied.config(t, receivertest.Succeed))
+	accept(t, inbox)
+
+	_, err = riverinbox.Schema(riverinbox.Tables{Schema: `x"; --`})
+	require.ErrorIs(t, err, api.ErrInvalidArgument)
+	_, err = riverinbox.SchemaRiver(riverinbox.Tables{River: `x"; --`})
+	require.ErrorIs(t, err, api.ErrInvalidArgument)
+}
+
+// catalog describes a schema as the database sees it, without its name.
+func catalog(t *testing.T, d database) []string {
+	t.Helper()
+	rows, err := d.reader(t).Query(t.Context(), `
+		SELECT concat_ws(' ', c.relname, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attstorage, a.attidentity,
+				pg_get_expr(f.adbin, f.adrelid), collname)
+			FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid LEFT JOIN pg_attrdef f ON (f.adrelid, f.adnum) = (a.attrelid, a.attnum)
+			LEFT JOIN pg_collation l ON l.oid = a.attcollation
+			WHERE c.relnamespace = current_schema()::text::regnamespace AND a.attnum > 0 AND NOT a.attisdropped
+		UNION ALL SELECT concat_ws(' ', relname, relkind, relpersistence, reloptions) FROM pg_class WHERE relnamespace = current_schema()::text::regnamespace
+		UNION ALL SELECT indexdef FROM pg_indexes WHERE schemaname = current_schema()
+		UNION ALL SELECT concat_ws(' ', conname, pg_get_constraintdef(oid)) FROM pg_constraint WHERE connamespace = current_schema()::text::regnamespace
+		UNION ALL SELECT concat_ws(' ', typname, enumsortorder, enumlabel) FROM pg_type t JOIN pg_enum e ON e.enumtypid = t.oid WHERE typnamespace = current_schema()::text::regnamespace
+		UNION ALL SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = current_schema()::text::regnamespace
+		UNION ALL SELECT concat('version ', version) FROM dispensary_inbox_schema
+		UNION ALL SELECT concat_ws(' ', 'River', line, version) FROM river_migration
+		ORDER BY 1`)
+	require.NoError(t, err)
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	for i, line := range lines {
+		lines[i] = strings.ReplaceAll(line, d.schema, "{schema}")
+	}
+	return lines
 }
