@@ -67,13 +67,12 @@ func (i *Inbox) Batch(t testing.TB) (queued func(n int), end func()) {
 	first, second := make(chan struct{}), make(chan struct{})
 	begun := make(chan struct{}, 2)
 	for _, gate := range []chan struct{}{first, second} {
-		go func() {
-			_ = i.writer.do(t.Context(), func(*tx) error {
-				begun <- struct{}{}
-				<-gate
-				return nil
-			})
-		}()
+		// Posted, so that the second one waits before anything else does.
+		i.writer.PostUrgent(&write{do: func(*tx) error {
+			begun <- struct{}{}
+			<-gate
+			return nil
+		}})
 		if gate == first {
 			<-begun
 		}
