@@ -92,3 +92,30 @@ func Request(address string, body []byte) (*http.Request, error) {
 	request.Header.Set("SVC-Signature", "t="+timestamp+",v1="+hex.EncodeToString(mac.Sum(nil)))
 	return request, nil
 }
+
+// Accept gives a new event to an inbox.
+func Accept(t testing.TB, inbox webhook.Inbox) webhook.Delivery {
+	t.Helper()
+	d := NewDelivery()
+	receipt, err := inbox.Accept(t.Context(), d)
+	require.NoError(t, err)
+	require.False(t, receipt.Duplicate)
+	return d
+}
+
+// Observe returns a channel with every attempt that is made at the work.
+func Observe(w *webhook.Work) <-chan webhook.Attempt {
+	made := make(chan webhook.Attempt, 1000)
+	w.Observer.AttemptEnd = func(_ context.Context, a webhook.Attempt) { made <- a }
+	return made
+}
+
+// Until waits until a gate opens, or the context of an attempt ends.
+func Until(ctx context.Context, gate <-chan struct{}) error {
+	select {
+	case <-gate:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
