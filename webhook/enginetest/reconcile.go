@@ -21,6 +21,7 @@ var reconciling = map[string]func(*harness){
 	"MissingInOrder":    missingInOrder,
 	"MissingElsewhere":  missingElsewhere,
 	"MissingEnded":      missingEnded,
+	"Closed":            reconcilesClosed,
 	"Checkpoint":        checkpoint,
 	"CheckpointNames":   checkpointNames,
 	"CheckpointExpires": checkpointExpires,
@@ -131,4 +132,14 @@ func missingEnded(r *harness) {
 	cancel()
 	_, err := reconcilable.Missing(ctx, keysOf(numbered(1)))
 	require.Error(r, err, "nothing is known to be missing")
+}
+
+func reconcilesClosed(r *harness) {
+	inbox, reconcilable := r.reconcilable(succeed)
+	r.close(inbox)
+	_, err := reconcilable.Missing(r.Context(), keysOf(numbered(1)))
+	require.ErrorIs(r, err, webhook.ErrInboxClosed)
+	_, err = reconcilable.ClaimCheckpoint(r.Context(), "name", "first", longClaim)
+	require.ErrorIs(r, err, webhook.ErrInboxClosed)
+	require.ErrorIs(r, reconcilable.SaveCheckpoint(r.Context(), "name", "first", nil, longClaim), webhook.ErrInboxClosed)
 }

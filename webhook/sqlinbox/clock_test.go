@@ -2,7 +2,6 @@ package sqlinbox_test
 
 import (
 	"context"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
@@ -30,25 +30,18 @@ func TestClockThatWasAheadDelaysNothing(t *testing.T) {
 					return nil
 				}
 				begun <- struct{}{}
-				select {
-				case <-gate:
-				case <-ctx.Done():
-				}
+				_ = receivertest.Until(ctx, gate)
 				return assert.AnError
 			})
 			c.Work.Workers = 1
 			c.Work.Retry = webhook.RetryPolicy{BackOff: time.Millisecond, MaxBackOff: time.Millisecond}
-			work, made := observed(c.Work)
-			c.Work = work
-			path := filepath.Join(t.TempDir(), "inbox.db")
-			open := func() *sqlinbox.Inbox {
-				inbox, err := sqlinbox.Open(path, c.WithClock(clock.now, time.Minute))
-				require.NoError(t, err)
-				return inbox
-			}
-			inbox := open()
+			made := receivertest.Observe(&c.Work)
+			path := newPath(t)
+			c = c.WithClock(clock.now, time.Minute)
+			inbox, err := sqlinbox.Open(path, c)
+			require.NoError(t, err)
 			for range 3 {
-				accept(t, inbox)
+				receivertest.Accept(t, inbox)
 			}
 			<-begun
 			if restart {
@@ -59,7 +52,8 @@ func TestClockThatWasAheadDelaysNothing(t *testing.T) {
 			}
 			clock.offset.Store(0)
 			if restart {
-				inbox = open()
+				inbox, err = sqlinbox.Open(path, c)
+				require.NoError(t, err)
 			} else {
 				close(gate)
 				assert.Equal(t, webhook.ResultFailed, (<-made).Result)
@@ -85,18 +79,16 @@ func TestClockThatIsAheadDelaysNoRetry(t *testing.T) {
 	})
 	c.Work.Retry = webhook.RetryPolicy{BackOff: 10 * time.Millisecond, MaxBackOff: 10 * time.Millisecond}
 	c.Work.Workers = 1
-	work, made := observed(c.Work)
-	c.Work = work
+	made := receivertest.Observe(&c.Work)
+	observe := c.Work.Observer.AttemptEnd
 	c.Work.Observer.AttemptEnd = func(ctx context.Context, a webhook.Attempt) {
 		clock.offset.Store(0)
-		work.Observer.AttemptEnd(ctx, a)
+		observe(ctx, a)
 	}
-	inbox, err := sqlinbox.Open(filepath.Join(t.TempDir(), "inbox.db"), c.WithClock(clock.now, time.Minute))
-	require.NoError(t, err)
-	closed(t, inbox)
-	accept(t, inbox)
+	inbox := open(t, newPath(t), c.WithClock(clock.now, time.Minute))
+	receivertest.Accept(t, inbox)
 	assert.Equal(t, webhook.ResultFailed, (<-made).Result)
-	accept(t, inbox) // has the inbox look, which it does every minute at least
+	receivertest.Accept(t, inbox) // has the inbox look, which it does every minute at least
 	results := map[webhook.Result]int{}
 	for range 3 {
 		results[(<-made).Result]++

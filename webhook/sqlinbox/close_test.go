@@ -2,7 +2,6 @@ package sqlinbox_test
 
 import (
 	"context"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
@@ -26,12 +26,11 @@ func TestCloseWaitsForNoTransactionThatHangs(t *testing.T) {
 			return nil
 		})
 	})
-	work, made := observed(c.Work)
-	c.Work = work
-	path := filepath.Join(t.TempDir(), "inbox.db")
+	made := receivertest.Observe(&c.Work)
+	path := newPath(t)
 	inbox, err := sqlinbox.Open(path, c.WithPatience(time.Millisecond))
 	require.NoError(t, err)
-	d := accept(t, inbox)
+	d := receivertest.Accept(t, inbox)
 	<-begun
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -46,9 +45,7 @@ func TestCloseWaitsForNoTransactionThatHangs(t *testing.T) {
 	close(gate)
 	require.NoError(t, inbox.Close(t.Context()))
 	assert.Equal(t, webhook.ResultHandled, (<-made).Result)
-	inbox, err = sqlinbox.Open(path, c)
-	require.NoError(t, err)
-	closed(t, inbox)
+	inbox = open(t, path, c)
 	receipt, err := inbox.Accept(t.Context(), d)
 	require.NoError(t, err)
 	assert.True(t, receipt.Duplicate)

@@ -32,10 +32,9 @@ func TestCopyWhileWebhooksArrive(t *testing.T) {
 		_, err = db.ExecContext(t.Context(), table)
 		require.NoError(t, err)
 	}
-	work, made := observed(webhook.Work{Handle: func(ctx context.Context, _ events.Event) error {
-		return sqlinbox.InTransaction(ctx, insertRow)
-	}})
-	inbox, err := sqlinbox.New(db, sqlinbox.Config{Seal: receivertest.KeyRing(t), Work: work})
+	c := config(t, func(ctx context.Context, _ events.Event) error { return effect(ctx, "") })
+	made := receivertest.Observe(&c.Work)
+	inbox, err := sqlinbox.New(db, c)
 	require.NoError(t, err)
 	closed(t, inbox)
 	const pages, senders, each = 30, 4, 50

@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -70,7 +69,7 @@ func TestInboxThatReachedItsQuota(t *testing.T) {
 	for name, restart := range map[string]bool{"running": false, "killed": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			path := filepath.Join(t.TempDir(), "program.db")
+			path := newPath(t)
 			db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)&_pragma=max_page_count(1000)")
 			require.NoError(t, err)
 			t.Cleanup(func() { _ = db.Close() })
@@ -83,16 +82,14 @@ func TestInboxThatReachedItsQuota(t *testing.T) {
 // TestAcceptWhileThereIsNoRoom holds that nothing is begun then.
 func TestAcceptWhileThereIsNoRoom(t *testing.T) {
 	t.Parallel()
-	inbox, err := sqlinbox.Open(filepath.Join(t.TempDir(), "inbox.db"), config(t, receivertest.Succeed))
-	require.NoError(t, err)
-	closed(t, inbox)
+	inbox := open(t, newPath(t), config(t, receivertest.Succeed))
 	require.Eventually(t, func() bool { // upkeep makes room again at any moment
 		inbox.RunOut(t)
-		_, err = inbox.Accept(context.Background(), receivertest.NewDelivery())
+		_, err := inbox.Accept(context.Background(), receivertest.NewDelivery())
 		return errors.Is(err, sqlinbox.ErrFull)
 	}, time.Minute, time.Millisecond)
 	require.Eventually(t, func() bool {
-		_, err = inbox.Accept(context.Background(), receivertest.NewDelivery())
+		_, err := inbox.Accept(context.Background(), receivertest.NewDelivery())
 		return err == nil
 	}, time.Minute, 10*time.Millisecond)
 }

@@ -2,9 +2,7 @@ package sqlinbox_test
 
 import (
 	"context"
-	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,29 +15,6 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
-
-// clock is a time that a test moves.
-type clock struct{ offset atomic.Int64 }
-
-func (c *clock) now() time.Time          { return time.Now().Add(time.Duration(c.offset.Load())) }
-func (c *clock) advance(d time.Duration) { c.offset.Add(int64(d)) }
-
-// observed returns a channel with every attempt, and work that fills it.
-func observed(w webhook.Work) (webhook.Work, <-chan webhook.Attempt) {
-	made := make(chan webhook.Attempt, 1000)
-	w.Observer.AttemptEnd = func(_ context.Context, a webhook.Attempt) { made <- a }
-	return w, made
-}
-
-// accept gives a new event to an inbox.
-func accept(t *testing.T, inbox webhook.Inbox) webhook.Delivery {
-	t.Helper()
-	d := receivertest.NewDelivery()
-	receipt, err := inbox.Accept(t.Context(), d)
-	require.NoError(t, err)
-	require.False(t, receipt.Duplicate)
-	return d
-}
 
 // TestStuckHandlerLosesItsEvent holds that an event whose handler ignores its
 // context for long is given to another one, and that the first comes too late.
@@ -54,12 +29,9 @@ func TestStuckHandlerLosesItsEvent(t *testing.T) {
 		return nil
 	})
 	c.Work.HandlerTimeout = 20 * time.Millisecond
-	work, made := observed(c.Work)
-	c.Work = work
-	inbox, err := sqlinbox.Open(filepath.Join(t.TempDir(), "inbox.db"), c.WithClock(time.Now, 500*time.Millisecond))
-	require.NoError(t, err)
-	closed(t, inbox)
-	accept(t, inbox)
+	made := receivertest.Observe(&c.Work)
+	inbox := open(t, newPath(t), c.WithClock(time.Now, 500*time.Millisecond))
+	receivertest.Accept(t, inbox)
 	<-stuck
 	a := <-made
 	assert.Equal(t, webhook.ResultHandled, a.Result)
@@ -76,18 +48,15 @@ func TestStuckHandlerLosesItsEvent(t *testing.T) {
 func TestKeysAreKeptForRetention(t *testing.T) {
 	t.Parallel()
 	clock := &clock{}
-	c := config(t, func(_ context.Context, e events.Event) error { return nil })
+	c := config(t, receivertest.Succeed)
 	c.Work.Order, c.Work.Stale = webhook.ByObject, webhook.StaleReport
-	work, made := observed(c.Work)
-	c.Work = work
-	path := filepath.Join(t.TempDir(), "inbox.db")
-	inbox, err := sqlinbox.Open(path, c.WithClock(clock.now, time.Minute))
-	require.NoError(t, err)
-	closed(t, inbox)
+	made := receivertest.Observe(&c.Work)
+	path := newPath(t)
+	inbox := open(t, path, c.WithClock(clock.now, time.Minute))
 	all := make([]webhook.Delivery, 520) // more than are deleted at a time
 	var group sync.WaitGroup
 	for n := range all {
-		group.Go(func() { all[n] = accept(t, inbox) })
+		group.Go(func() { all[n] = receivertest.Accept(t, inbox) })
 	}
 	group.Wait()
 	for range all {
@@ -117,7 +86,7 @@ func TestKeysAreKeptForRetention(t *testing.T) {
 // of the file while a handler ends.
 func TestOutcomeIsNotedOnceTheDatabaseLetsGo(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "inbox.db")
+	path := newPath(t)
 	other := database(t, path)
 	require.NoError(t, sqlinbox.Migrate(t.Context(), other))
 	lock, err := other.Conn(t.Context())
@@ -128,13 +97,12 @@ func TestOutcomeIsNotedOnceTheDatabaseLetsGo(t *testing.T) {
 		locked <- struct{}{}
 		return err
 	})
-	work, made := observed(c.Work)
-	c.Work = work
+	made := receivertest.Observe(&c.Work)
 	inbox, err := sqlinbox.New(database(t, path), c)
 	require.NoError(t, err)
 	closed(t, inbox)
 	inbox.BusyTimeout(t, 1)
-	accept(t, inbox)
+	receivertest.Accept(t, inbox)
 	<-locked
 	d := receivertest.NewDelivery()
 	_, err = inbox.Accept(t.Context(), d)
@@ -159,8 +127,6 @@ func TestOutcomeIsNotedOnceTheDatabaseLetsGo(t *testing.T) {
 // before it.
 func TestOnlyClaimsAreLazy(t *testing.T) {
 	t.Parallel()
-	inbox, err := sqlinbox.Open(filepath.Join(t.TempDir(), "inbox.db"), config(t, receivertest.Succeed))
-	require.NoError(t, err)
-	closed(t, inbox)
+	inbox := open(t, newPath(t), config(t, receivertest.Succeed))
 	assert.Equal(t, []int{1, 2, 2, 1, 1, 2}, inbox.Synchronous(t))
 }

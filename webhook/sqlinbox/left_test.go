@@ -2,7 +2,6 @@ package sqlinbox_test
 
 import (
 	"context"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -40,10 +39,8 @@ func leave(t *testing.T, inbox *sqlinbox.Inbox, meanwhile bool, f func(context.C
 // keep others from the checkpoint.
 func TestClaimOfCheckpointWhoseCallerHasLeft(t *testing.T) {
 	t.Parallel()
-	inbox, err := sqlinbox.Open(filepath.Join(t.TempDir(), "inbox.db"), config(t, receivertest.Succeed))
-	require.NoError(t, err)
-	closed(t, inbox)
-	_, err = inbox.ClaimCheckpoint(t.Context(), "name", "before", time.Hour)
+	inbox := open(t, newPath(t), config(t, receivertest.Succeed))
+	_, err := inbox.ClaimCheckpoint(t.Context(), "name", "before", time.Hour)
 	require.NoError(t, err)
 	require.NoError(t, inbox.SaveCheckpoint(t.Context(), "name", "before", []byte("state"), time.Hour))
 	require.NoError(t, inbox.ReleaseCheckpoint(t.Context(), "name", "before"))
@@ -60,9 +57,7 @@ func TestClaimOfCheckpointWhoseCallerHasLeft(t *testing.T) {
 // TestClaimOfCheckpointWhoseCallerLeaves is one for the race detector.
 func TestClaimOfCheckpointWhoseCallerLeaves(t *testing.T) {
 	t.Parallel()
-	inbox, err := sqlinbox.Open(filepath.Join(t.TempDir(), "inbox.db"), config(t, receivertest.Succeed))
-	require.NoError(t, err)
-	closed(t, inbox)
+	inbox := open(t, newPath(t), config(t, receivertest.Succeed))
 	for range 10 {
 		leave(t, inbox, true, func(ctx context.Context) {
 			_, err := inbox.ClaimCheckpoint(ctx, "name", "holder", time.Hour)
@@ -80,13 +75,13 @@ func TestResealWhoseCallerLeaves(t *testing.T) {
 	require.NoError(t, err)
 	fresh, err := seal.GenerateKey("new")
 	require.NoError(t, err)
-	path := filepath.Join(t.TempDir(), "inbox.db")
+	path := newPath(t)
 	c := config(t, receivertest.Hold)
 	c.Seal, err = seal.NewKeyRing(old)
 	require.NoError(t, err)
 	inbox, err := sqlinbox.Open(path, c)
 	require.NoError(t, err)
-	accept(t, inbox)
+	receivertest.Accept(t, inbox)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.NoError(t, inbox.Close(ended))

@@ -3,15 +3,13 @@ package sqlinbox_test
 import (
 	"context"
 	"math"
-	"path/filepath"
 	"runtime"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
@@ -48,10 +46,10 @@ func TestOutcomeAndNextEventShareATransaction(t *testing.T) {
 	gate := make(chan struct{})
 	inbox, made := gated(t, gate, func(c sqlinbox.Config) (*sqlinbox.Inbox, error) {
 		c.Work.Workers, c.Work.Order = 1, webhook.ByObject
-		return sqlinbox.Open(filepath.Join(t.TempDir(), "inbox.db"), c)
+		return sqlinbox.Open(newPath(t), c)
 	})
 	for range events {
-		accept(t, inbox)
+		receivertest.Accept(t, inbox)
 	}
 	inbox.AwaitClaims(t, 1)
 	count := inbox.CountTransactions(t)
@@ -66,18 +64,16 @@ func TestOutcomeAndNextEventShareATransaction(t *testing.T) {
 // depend on it.
 func TestObserverThatEndsItsGoroutine(t *testing.T) {
 	t.Parallel()
-	c := config(t, func(context.Context, events.Event) error { return nil })
+	c := config(t, receivertest.Succeed)
 	c.Work.Workers = 1
 	made := make(chan webhook.Attempt, 100)
 	c.Work.Observer.AttemptEnd = func(_ context.Context, a webhook.Attempt) {
 		made <- a
 		runtime.Goexit()
 	}
-	inbox, err := sqlinbox.Open(filepath.Join(t.TempDir(), "inbox.db"), c)
-	require.NoError(t, err)
-	closed(t, inbox)
+	inbox := open(t, newPath(t), c)
 	for range 20 {
-		accept(t, inbox)
+		receivertest.Accept(t, inbox)
 	}
 	for range 20 {
 		assert.Equal(t, webhook.ResultHandled, (<-made).Result)

@@ -13,32 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/internal/receivertest"
-	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
-
-// config is what most tests open an inbox with.
-func config(t testing.TB, handle webhook.HandlerFunc) sqlinbox.Config {
-	t.Helper()
-	return sqlinbox.Config{Seal: receivertest.KeyRing(t), Work: webhook.Work{Handle: handle}}
-}
-
-// database opens a database of the program's own.
-func database(t testing.TB, path string) *sql.DB {
-	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = db.Close() })
-	return db
-}
-
-// closed closes an inbox with the test, and holds that nothing went wrong.
-func closed(t testing.TB, inbox *sqlinbox.Inbox) *sqlinbox.Inbox {
-	t.Helper()
-	t.Cleanup(func() { assert.NoError(t, inbox.Close(context.Background())) })
-	return inbox
-}
 
 func TestMigrateRunsAgain(t *testing.T) {
 	t.Parallel()
@@ -116,10 +93,8 @@ func TestOpenIsForOne(t *testing.T) {
 func TestOpenMakesAPrivateFile(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	inbox, err := sqlinbox.Open(filepath.Join(folder, "inbox.db"), config(t, receivertest.Succeed))
-	require.NoError(t, err)
-	_, err = inbox.Accept(t.Context(), receivertest.NewDelivery())
-	require.NoError(t, err)
+	inbox := open(t, filepath.Join(folder, "inbox.db"), config(t, receivertest.Succeed))
+	receivertest.Accept(t, inbox)
 	files, err := os.ReadDir(folder)
 	require.NoError(t, err)
 	require.Len(t, files, 5, "database, log, its index, lock, reserve")
@@ -128,7 +103,6 @@ func TestOpenMakesAPrivateFile(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, os.FileMode(0o600), info.Mode().Perm(), file.Name())
 	}
-	require.NoError(t, inbox.Close(t.Context()))
 }
 
 func TestOpenRefuses(t *testing.T) {

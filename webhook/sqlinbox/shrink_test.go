@@ -1,17 +1,14 @@
 package sqlinbox_test
 
 import (
-	"context"
 	"database/sql"
 	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
@@ -47,7 +44,7 @@ func size(t *testing.T, path string) int64 {
 // what a burst leaves behind is hardly larger than what is in it.
 func TestFileShrinksAfterABurst(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "inbox.db")
+	path := newPath(t)
 	gate := make(chan struct{})
 	inbox, made := gated(t, gate, func(c sqlinbox.Config) (*sqlinbox.Inbox, error) { return sqlinbox.Open(path, c) })
 	burst(t, inbox, gate, made, 1000) // 2 MB of bodies
@@ -64,7 +61,7 @@ func TestFileShrinksAfterABurst(t *testing.T) {
 // program made it without that: what is deleted makes room for what comes.
 func TestBodiesUseTheRoomOfOthers(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "program.db")
+	path := newPath(t)
 	db := database(t, path)
 	require.NoError(t, sqlinbox.Migrate(t.Context(), db))
 	var sizes []int64
@@ -83,22 +80,4 @@ func checkpoint(t *testing.T, db *sql.DB) {
 	t.Helper()
 	_, err := db.ExecContext(t.Context(), "PRAGMA wal_checkpoint(TRUNCATE)")
 	require.NoError(t, err)
-}
-
-// gated opens an inbox that handles nothing before gate is closed.
-func gated(t *testing.T, gate <-chan struct{}, open func(sqlinbox.Config) (*sqlinbox.Inbox, error)) (*sqlinbox.Inbox, <-chan webhook.Attempt) {
-	t.Helper()
-	c := config(t, func(ctx context.Context, _ events.Event) error {
-		select {
-		case <-gate:
-		case <-ctx.Done():
-		}
-		return ctx.Err()
-	})
-	made := make(chan webhook.Attempt, 100)
-	c.Work.Observer.AttemptEnd = func(_ context.Context, a webhook.Attempt) { made <- a }
-	inbox, err := open(c)
-	require.NoError(t, err)
-	closed(t, inbox)
-	return inbox, made
 }

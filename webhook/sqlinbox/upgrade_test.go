@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -83,20 +83,17 @@ func TestMigrateKeepsEverything(t *testing.T) {
 	for version := range 2 {
 		t.Run(fmt.Sprint("version ", version+1), func(t *testing.T) {
 			t.Parallel()
-			path := filepath.Join(t.TempDir(), "inbox.db")
+			path := newPath(t)
 			var order []string
 			c := config(t, func(ctx context.Context, e events.Event) error {
 				order = append(order, fmt.Sprint(e.ID, " ", webhook.HandlingFrom(ctx).Attempt))
 				return nil
 			})
 			c.Work.Workers, c.Work.Order = 1, webhook.ByObject
-			work, made := observed(c.Work)
-			c.Work = work
+			made := receivertest.Observe(&c.Work)
 			all := oldFile(t, path, c, version+1)
 
-			inbox, err := sqlinbox.Open(path, c)
-			require.NoError(t, err)
-			closed(t, inbox)
+			inbox := open(t, path, c)
 			var want []string
 			for _, row := range oldRows {
 				if row.made > 0 {
@@ -106,8 +103,8 @@ func TestMigrateKeepsEverything(t *testing.T) {
 			}
 			require.NoError(t, inbox.Purge())
 			assert.ElementsMatch(t, want, order)
-			assert.Less(t, indexOf(order, "ready 3"), indexOf(order, "in_line 1"))
-			assert.Less(t, indexOf(order, "running 2"), indexOf(order, "behind 1"))
+			assert.Less(t, slices.Index(order, "ready 3"), slices.Index(order, "in_line 1"))
+			assert.Less(t, slices.Index(order, "running 2"), slices.Index(order, "behind 1"))
 			for _, d := range all {
 				receipt, err := inbox.Accept(t.Context(), d)
 				require.NoError(t, err)
@@ -175,13 +172,4 @@ func oldFile(t *testing.T, path string, c sqlinbox.Config, version int) (all []w
 	}
 	require.NoError(t, db.Close())
 	return all
-}
-
-func indexOf(all []string, one string) int {
-	for n, each := range all {
-		if each == one {
-			return n
-		}
-	}
-	return -1
 }
