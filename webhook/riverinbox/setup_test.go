@@ -99,6 +99,13 @@ func (d database) tables() riverinbox.Tables {
 	return riverinbox.Tables{Schema: d.schema, River: d.schema}
 }
 
+// migrate makes the tables of inbox and River.
+func (d database) migrate(t testing.TB, pool *pgxpool.Pool) {
+	t.Helper()
+	require.NoError(t, riverinbox.Migrate(t.Context(), pool, d.tables()))
+	require.NoError(t, riverinbox.MigrateRiver(t.Context(), pool, d.tables()))
+}
+
 // network is what lies between a process of a test and the database.
 type network struct {
 	mu      sync.Mutex
@@ -212,6 +219,17 @@ func (d database) config(t testing.TB, handle webhook.HandlerFunc) riverinbox.Co
 	return riverinbox.Config{
 		Seal: receivertest.KeyRing(t), Work: webhook.Work{Handle: handle}, Tables: d.tables(), River: quick, Lease: testLease,
 	}
+}
+
+// start opens an inbox, and returns every attempt that it makes; change may be nil.
+func (d database) start(t testing.TB, handle webhook.HandlerFunc, change func(*riverinbox.Config)) (*riverinbox.Inbox, <-chan webhook.Attempt) {
+	t.Helper()
+	config := d.config(t, handle)
+	if change != nil {
+		change(&config)
+	}
+	made := receivertest.Observe(&config.Work)
+	return open(t, d.pool(t), config), made
 }
 
 // open opens an inbox that is closed with the test.
