@@ -87,8 +87,7 @@ func newBenchInbox(b *testing.B, order func(webhook.Delivery, events.Event) webh
 	b.Helper()
 	d := newDatabase(b)
 	pool := benchPool(b, d)
-	require.NoError(b, riverinbox.Migrate(b.Context(), pool, d.tables()))
-	require.NoError(b, riverinbox.MigrateRiver(b.Context(), pool, d.tables()))
+	d.migrate(b, pool)
 	inbox, err := riverinbox.New(b.Context(), pool, riverinbox.Config{
 		Seal: receivertest.KeyRing(b), Tables: d.tables(), Work: webhook.Work{Handle: receivertest.Succeed, Order: order}, Lease: time.Hour,
 	})
@@ -134,8 +133,7 @@ func handleBacklog(b *testing.B, workers int) {
 			}
 		}},
 	}
-	require.NoError(b, riverinbox.Migrate(b.Context(), pool, d.tables()))
-	require.NoError(b, riverinbox.MigrateRiver(b.Context(), pool, d.tables()))
+	d.migrate(b, pool)
 	waiting, err := riverinbox.New(b.Context(), pool, c)
 	require.NoError(b, err)
 	receivertest.Fill(b, waiting, b.N)

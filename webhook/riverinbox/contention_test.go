@@ -3,6 +3,7 @@ package riverinbox_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"regexp"
 	"sync"
 	"testing"
@@ -25,28 +26,20 @@ func TestARepetitionDoesNotWaitForTheHandler(t *testing.T) {
 	d := newDatabase(t)
 	d.exec(t, "CREATE TABLE effects (key text NOT NULL)")
 	begun, gate := make(chan struct{}), make(chan struct{})
-	config := d.config(t, func(ctx context.Context, _ events.Event) error {
+	inbox, made := d.start(t, func(ctx context.Context, _ events.Event) error {
 		return riverinbox.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 			close(begun)
-			select {
-			case <-gate:
-				return write(ctx, tx)
-			case <-ctx.Done():
-				return ctx.Err()
-			}
+			return errors.Join(receivertest.Until(ctx, gate), write(ctx, tx))
 		})
-	})
-	made := observed(&config)
-	pool := d.pool(t)
-	inbox := open(t, pool, config)
-	event := accept(t, inbox)
+	}, nil)
+	event := receivertest.Accept(t, inbox)
 	<-begun
 	for range 3 {
 		receipt, err := inbox.Accept(t.Context(), event)
 		require.NoError(t, err)
 		assert.True(t, receipt.Duplicate)
 	}
-	require.NoError(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+	require.NoError(t, pgx.BeginFunc(t.Context(), d.reader(t), func(tx pgx.Tx) error {
 		receipt, err := inbox.AcceptTx(t.Context(), tx, event)
 		assert.True(t, receipt.Duplicate)
 		return err
@@ -67,9 +60,8 @@ func TestAnOpenTransactionKeepsNoOtherWaiting(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := newDatabase(t)
-			pool := d.pool(t)
-			inbox := open(t, pool, d.config(t, receivertest.Succeed))
-			tx, err := pool.Begin(t.Context())
+			inbox, _ := d.start(t, receivertest.Succeed, nil)
+			tx, err := d.pool(t).Begin(t.Context())
 			require.NoError(t, err)
 			event, forsaken := receivertest.NewDelivery(), receivertest.NewDelivery()
 			for _, e := range []webhook.Delivery{event, forsaken} {
@@ -124,9 +116,8 @@ func TestAnOpenTransactionKeepsNoOtherWaiting(t *testing.T) {
 func TestCloseWaitsForNoTransactionOfTheProgram(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
-	pool := d.pool(t)
-	inbox := open(t, pool, d.config(t, receivertest.Succeed))
-	tx, err := pool.Begin(t.Context())
+	inbox, _ := d.start(t, receivertest.Succeed, nil)
+	tx, err := d.pool(t).Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(context.Background()) }()
 	event := receivertest.NewDelivery()
@@ -137,7 +128,7 @@ func TestCloseWaitsForNoTransactionOfTheProgram(t *testing.T) {
 		_, err := inbox.Accept(context.Background(), event)
 		repeated <- err
 	}()
-	accept(t, inbox)
+	receivertest.Accept(t, inbox)
 	require.NoError(t, inbox.Close(t.Context()))
 	require.ErrorIs(t, <-repeated, webhook.ErrInboxClosed)
 }
@@ -146,8 +137,7 @@ func TestCloseWaitsForNoTransactionOfTheProgram(t *testing.T) {
 // not read what the writer still does for it.
 func TestCallersWhoLeaveShareNothing(t *testing.T) {
 	t.Parallel()
-	d := newDatabase(t)
-	inbox := open(t, d.pool(t), d.config(t, receivertest.Succeed))
+	inbox, _ := newDatabase(t).start(t, receivertest.Succeed, nil)
 	var group sync.WaitGroup
 	for n := range 200 {
 		group.Go(func() {
@@ -163,26 +153,19 @@ func TestCallersWhoLeaveShareNothing(t *testing.T) {
 	group.Wait()
 }
 
-// openHandler is a configuration whose handler holds its transaction open, for
-// events of one type, until the gate is open. Others are handled at once.
-func openHandler(t *testing.T, d database) (config riverinbox.Config, begun, gate chan struct{}) {
-	t.Helper()
+// openHandler is a handler that holds its transaction open, for events of one type,
+// until the gate is open. Others are handled at once.
+func openHandler() (handle webhook.HandlerFunc, begun, gate chan struct{}) {
 	begun, gate = make(chan struct{}, 10), make(chan struct{})
-	config = d.config(t, func(ctx context.Context, e events.Event) error {
+	return func(ctx context.Context, e events.Event) error {
 		if e.Type != events.PatientCreated {
 			return nil
 		}
 		return riverinbox.InTransaction(ctx, func(ctx context.Context, _ pgx.Tx) error {
 			begun <- struct{}{}
-			select {
-			case <-gate:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
+			return receivertest.Until(ctx, gate)
 		})
-	})
-	return config, begun, gate
+	}, begun, gate
 }
 
 // acceptCreated is accept with an event of the type that openHandler waits for.
@@ -199,13 +182,13 @@ func acceptCreated(t *testing.T, inbox webhook.Inbox) {
 func TestAnOpenTransactionKeepsNoEventOfItsObjectWaiting(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
-	config, begun, gate := openHandler(t, d)
-	config.Work.Order = func(d webhook.Delivery, _ events.Event) webhook.OrderingKey {
-		return webhook.OrderingKey(d.Key.EventID)
-	}
-	config.Work.Stale = webhook.StaleReport
-	made := observed(&config)
-	inbox := open(t, d.pool(t), config)
+	handle, begun, gate := openHandler()
+	inbox, made := d.start(t, handle, func(c *riverinbox.Config) {
+		c.Work.Order = func(d webhook.Delivery, _ events.Event) webhook.OrderingKey {
+			return webhook.OrderingKey(d.Key.EventID)
+		}
+		c.Work.Stale = webhook.StaleReport
+	})
 	acceptCreated(t, inbox)
 	<-begun
 	other := receivertest.NewDelivery()
@@ -235,10 +218,10 @@ func TestAnOpenTransactionKeepsNoWorker(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := newDatabase(t)
-			config, begun, gate := openHandler(t, d)
-			config.Lease, config.Work.Workers, config.Work.Order = 4*time.Second, 2, order
-			made := observed(&config)
-			inbox := open(t, d.pool(t), config)
+			handle, begun, gate := openHandler()
+			inbox, made := d.start(t, handle, func(c *riverinbox.Config) {
+				c.Lease, c.Work.Workers, c.Work.Order = 4*time.Second, 2, order
+			})
 			acceptCreated(t, inbox)
 			<-begun
 			// The line is lost as well, as that of a worker that gave no sign of life.
@@ -246,7 +229,7 @@ func TestAnOpenTransactionKeepsNoWorker(t *testing.T) {
 				d.exec(t, "UPDATE dispensary_inbox_lines SET until = now() - interval '1 minute'")
 				return count(t, d, "SELECT count(*) FROM river_job WHERE kind = 'dispensary_webhook' AND attempt > 0") > 1
 			}, time.Minute, 20*time.Millisecond)
-			other := accept(t, inbox)
+			other := receivertest.Accept(t, inbox)
 			a := <-made
 			assert.Equal(t, other.Key, a.Key)
 			close(gate)

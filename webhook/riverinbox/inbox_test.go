@@ -5,8 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"log/slog"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,23 +18,6 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
 
-// observed returns a channel with every attempt, and fills it.
-func observed(c *riverinbox.Config) <-chan webhook.Attempt {
-	made := make(chan webhook.Attempt, 1000)
-	c.Work.Observer.AttemptEnd = func(_ context.Context, a webhook.Attempt) { made <- a }
-	return made
-}
-
-// accept gives a new event to an inbox.
-func accept(t *testing.T, inbox webhook.Inbox) webhook.Delivery {
-	t.Helper()
-	d := receivertest.NewDelivery()
-	receipt, err := inbox.Accept(t.Context(), d)
-	require.NoError(t, err)
-	require.False(t, receipt.Duplicate)
-	return d
-}
-
 // count returns the number that a query finds.
 func count(t *testing.T, d database, query string, args ...any) (n int) {
 	t.Helper()
@@ -47,15 +28,13 @@ func count(t *testing.T, d database, query string, args ...any) (n int) {
 func TestKeysAreKeptForRetention(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
-	config := d.config(t, receivertest.Succeed)
-	config.Work.Order, config.Work.Stale = webhook.ByObject, webhook.StaleReport
-	made := observed(&config)
-	inbox := open(t, d.pool(t), config)
-	old, young := accept(t, inbox), accept(t, inbox)
+	inbox, made := d.start(t, receivertest.Succeed, func(c *riverinbox.Config) {
+		c.Work.Order, c.Work.Stale = webhook.ByObject, webhook.StaleReport
+	})
+	old, young := receivertest.Accept(t, inbox), receivertest.Accept(t, inbox)
 	<-made
 	<-made
-	key, err := old.Key.MarshalText()
-	require.NoError(t, err)
+	key := old.Key.String()
 	age := func(days int) {
 		t.Helper()
 		d.exec(t, fmt.Sprintf("UPDATE dispensary_inbox SET due_at = now() - interval '%d days' WHERE key = '%s'", days, key))
@@ -85,9 +64,9 @@ func TestOutcomeIsNotedOnceTheDatabaseIsBack(t *testing.T) {
 		return nil
 	})
 	config.Lease = time.Minute
-	made := observed(&config)
+	made := receivertest.Observe(&config.Work)
 	inbox := open(t, pool, config)
-	accept(t, inbox)
+	receivertest.Accept(t, inbox)
 	require.Eventually(t, network.wasRefused, time.Minute, time.Millisecond)
 	_, err := inbox.Accept(t.Context(), receivertest.NewDelivery())
 	require.Error(t, err)
@@ -98,63 +77,15 @@ func TestOutcomeIsNotedOnceTheDatabaseIsBack(t *testing.T) {
 	assert.Equal(t, 1, a.Number)
 }
 
-// TestLogsAndErrorsTellNothing pumps marked data through every outcome, with
-// River's own log in the same place.
-func TestLogsAndErrorsTellNothing(t *testing.T) {
-	t.Parallel()
-	d := newDatabase(t)
-	var mu sync.Mutex
-	var out bytes.Buffer
-	config := d.config(t, func(_ context.Context, e events.Event) error {
-		if e.ID[len(e.ID)-1]%2 == 0 {
-			panic(receivertest.Canary)
-		}
-		return fmt.Errorf("no such patient: %s", receivertest.Canary)
-	})
-	config.Work.Logger = slog.New(slog.NewJSONHandler(writerFunc(func(b []byte) (int, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		return out.Write(b)
-	}), &slog.HandlerOptions{Level: slog.LevelDebug}))
-	config.Work.Retry = webhook.RetryPolicy{MaxAttempts: 2, BackOff: time.Millisecond}
-	made := observed(&config)
-	inbox, err := riverinbox.Open(t.Context(), d.pool(t), config)
-	require.NoError(t, err)
-	for range 4 {
-		accept(t, inbox)
-		<-made
-		<-made
-	}
-	for letter, err := range inbox.DeadLetters(t.Context()) {
-		require.NoError(t, err)
-		require.Contains(t, string(letter.Body), receivertest.Canary, "the letter has it, for those who ask")
-		mu.Lock()
-		fmt.Fprintf(&out, "%v %+v %#v %s\n", letter, letter, letter, letter.Reason)
-		mu.Unlock()
-	}
-	fmt.Fprintf(&out, "%v %+v %#v", inbox, inbox, inbox)
-	require.NoError(t, inbox.Close(t.Context()))
-	assert.NotContains(t, out.String(), receivertest.Canary)
-	assert.Contains(t, out.String(), `"outcome":"dead"`)
-	assert.Contains(t, out.String(), "River client started", "River's log is there too")
-	assert.NotContains(t, string(dump(t, d)), receivertest.Canary)
-}
-
-type writerFunc func([]byte) (int, error)
-
-func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
-
 // TestKeysThatCannotBeIndexed are refused before the database is asked; subjects
 // are the program's own affair and only compared, so that they may be long.
 func TestKeysThatCannotBeIndexed(t *testing.T) {
 	t.Parallel()
-	d := newDatabase(t)
-	config := d.config(t, receivertest.Succeed)
-	config.Work.Order = func(d webhook.Delivery, _ events.Event) webhook.OrderingKey {
-		return webhook.OrderingKey("long " + d.Key.EventID + incompressible(3000))
-	}
-	made := observed(&config)
-	inbox := open(t, d.pool(t), config)
+	inbox, made := newDatabase(t).start(t, receivertest.Succeed, func(c *riverinbox.Config) {
+		c.Work.Order = func(d webhook.Delivery, _ events.Event) webhook.OrderingKey {
+			return webhook.OrderingKey("long " + d.Key.EventID + incompressible(3000))
+		}
+	})
 	event := receivertest.NewDelivery()
 	event.Key.EventID = incompressible(3000)
 	_, err := inbox.Accept(t.Context(), event)

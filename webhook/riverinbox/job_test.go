@@ -56,13 +56,15 @@ func TestJobsTellWhatHappened(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := newDatabase(t)
-			config := d.config(t, func(context.Context, events.Event) error { return c.err })
-			config.Work.Retry = webhook.RetryPolicy{MaxAttempts: c.attempts, BackOff: time.Hour}
-			config.Work.Order = webhook.ByObject
-			inbox := open(t, d.pool(t), config)
-			event := accept(t, inbox)
+			inbox, _ := d.start(t, func(context.Context, events.Event) error { return c.err }, func(config *riverinbox.Config) {
+				config.Work.Retry = webhook.RetryPolicy{MaxAttempts: c.attempts, BackOff: time.Hour}
+				config.Work.Order = webhook.ByObject
+			})
+			event := receivertest.Accept(t, inbox)
 			row := job(t, d, c.state)
-			assert.JSONEq(t, fmt.Sprintf(`{"subject":%q}`, webhook.ByObject(event, read(t, event))), string(row.EncodedArgs))
+			read, err := event.Event()
+			require.NoError(t, err)
+			assert.JSONEq(t, fmt.Sprintf(`{"subject":%q}`, webhook.ByObject(event, read)), string(row.EncodedArgs))
 			assert.Equal(t, 1, row.Attempt)
 			assert.NotContains(t, string(dump(t, d)), receivertest.Canary)
 			if c.told == "" {
@@ -78,13 +80,6 @@ func TestJobsTellWhatHappened(t *testing.T) {
 	}
 }
 
-func read(t *testing.T, d webhook.Delivery) events.Event {
-	t.Helper()
-	event, err := d.Event()
-	require.NoError(t, err)
-	return event
-}
-
 // TestClientOfTheProgram has a client work the events that is the program's own,
 // beside its jobs, and a process that only accepts.
 func TestClientOfTheProgram(t *testing.T) {
@@ -92,13 +87,12 @@ func TestClientOfTheProgram(t *testing.T) {
 	d := newDatabase(t)
 	ctx := t.Context()
 	pool := d.pool(t)
-	require.NoError(t, riverinbox.Migrate(ctx, pool, d.tables()))
-	require.NoError(t, riverinbox.MigrateRiver(ctx, pool, d.tables()))
+	d.migrate(t, pool)
 	config := d.config(t, func(ctx context.Context, _ events.Event) error {
 		_, err := river.ClientFromContext[pgx.Tx](ctx).Insert(ctx, byHandArgs{"from a handler"}, nil)
 		return err
 	})
-	made := observed(&config)
+	made := receivertest.Observe(&config.Work)
 	worker, err := riverinbox.New(ctx, pool, config)
 	require.NoError(t, err)
 	web, err := riverinbox.New(ctx, d.pool(t), config)
@@ -120,7 +114,7 @@ func TestClientOfTheProgram(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, client.Start(context.Background()))
 
-	accept(t, web)
+	receivertest.Accept(t, web)
 	assert.Equal(t, webhook.ResultHandled, (<-made).Result)
 	assert.Equal(t, "from a handler", <-own)
 	require.NoError(t, client.Stop(context.Background()))
@@ -152,9 +146,9 @@ func TestPollOnly(t *testing.T) {
 				quick(c)
 				c.PollOnly = true
 			}
-			made := observed(&config)
+			made := receivertest.Observe(&config.Work)
 			inbox := open(t, pool, config)
-			event := accept(t, inbox)
+			event := receivertest.Accept(t, inbox)
 			assert.Equal(t, webhook.ResultDead, (<-made).Result)
 			for letter, err := range inbox.DeadLetters(t.Context()) {
 				require.NoError(t, err)

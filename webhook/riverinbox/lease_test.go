@@ -21,19 +21,18 @@ func TestStuckHandlerLosesItsEvent(t *testing.T) {
 	for name, order := range map[string]func(webhook.Delivery, events.Event) webhook.OrderingKey{"in order": webhook.ByObject, "as they come": nil} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := newDatabase(t)
 			stuck, gate := make(chan struct{}), make(chan struct{})
-			config := d.config(t, func(ctx context.Context, _ events.Event) error {
+			inbox, made := newDatabase(t).start(t, func(ctx context.Context, _ events.Event) error {
 				if webhook.HandlingFrom(ctx).Attempt == 1 {
 					close(stuck)
 					<-gate
 				}
 				return nil
+			}, func(c *riverinbox.Config) {
+				c.Work.HandlerTimeout, c.Work.Order, c.Lease = 20*time.Millisecond, order, 4*time.Second
+				*c = c.WithMargin(100 * time.Millisecond)
 			})
-			config.Work.HandlerTimeout, config.Work.Order, config.Lease = 20*time.Millisecond, order, 4*time.Second
-			made := observed(&config)
-			inbox := open(t, d.pool(t), config.WithMargin(100*time.Millisecond))
-			accept(t, inbox)
+			receivertest.Accept(t, inbox)
 			<-stuck
 			a := <-made // after a lease
 			assert.Equal(t, webhook.ResultHandled, a.Result)
@@ -57,19 +56,14 @@ func TestLeaseOutlastsTheHandler(t *testing.T) {
 	begun, gate := make(chan struct{}, 10), make(chan struct{})
 	config := d.config(t, func(ctx context.Context, _ events.Event) error {
 		begun <- struct{}{}
-		select {
-		case <-gate:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+		return receivertest.Until(ctx, gate)
 	})
 	config.Work.Order, config.Lease = webhook.ByClinic, 4*time.Second
-	made := observed(&config)
+	made := receivertest.Observe(&config.Work)
 	inbox, other := open(t, d.pool(t), config), open(t, d.pool(t), config)
-	accept(t, inbox)
+	receivertest.Accept(t, inbox)
 	<-begun
-	accept(t, other)
+	receivertest.Accept(t, other)
 	before := time.Now()
 	require.Eventually(t, func() bool {
 		return count(t, d, "SELECT count(*) FROM dispensary_inbox_lines WHERE until > $1", before.Add(2*config.Lease)) == 1
@@ -91,16 +85,15 @@ func TestEventsWithoutAJobAreFound(t *testing.T) {
 	d := newDatabase(t)
 	pool := d.pool(t)
 	config := d.config(t, receivertest.Succeed)
-	made := observed(&config)
-	require.NoError(t, riverinbox.Migrate(t.Context(), pool, d.tables()))
-	require.NoError(t, riverinbox.MigrateRiver(t.Context(), pool, d.tables()))
+	made := receivertest.Observe(&config.Work)
+	d.migrate(t, pool)
 	web, err := riverinbox.New(t.Context(), pool, config)
 	require.NoError(t, err)
-	want := map[webhook.Key]bool{accept(t, web).Key: true, accept(t, web).Key: true}
+	want := map[webhook.Key]bool{receivertest.Accept(t, web).Key: true, receivertest.Accept(t, web).Key: true}
 	config.Work.Order = webhook.ByClinic
 	ordered, err := riverinbox.New(t.Context(), pool, config)
 	require.NoError(t, err)
-	want[accept(t, ordered).Key], want[accept(t, ordered).Key] = true, true
+	want[receivertest.Accept(t, ordered).Key], want[receivertest.Accept(t, ordered).Key] = true, true
 	require.NoError(t, web.Close(t.Context()))
 	require.NoError(t, ordered.Close(t.Context()))
 	d.exec(t, "DELETE FROM river_job")
@@ -120,13 +113,12 @@ func TestOutcomeIsNotedOnce(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	pool := d.pool(t)
-	require.NoError(t, riverinbox.Migrate(t.Context(), pool, d.tables()))
-	require.NoError(t, riverinbox.MigrateRiver(t.Context(), pool, d.tables()))
+	d.migrate(t, pool)
 	config := d.config(t, receivertest.Succeed)
 	config.Lease = time.Hour
 	inbox, err := riverinbox.New(t.Context(), pool, config)
 	require.NoError(t, err)
-	a := webhook.Attempt{Delivery: accept(t, inbox), Number: 1, Result: webhook.ResultFailed, RetryIn: time.Hour}
+	a := webhook.Attempt{Delivery: receivertest.Accept(t, inbox), Number: 1, Result: webhook.ResultFailed, RetryIn: time.Hour}
 	d.exec(t, "UPDATE dispensary_inbox SET state = 2, attempts = 1, claim = 'mine'")
 	require.Error(t, inbox.RecordOutcome(t.Context(), "another's", a))
 	for range 2 {

@@ -59,11 +59,7 @@ func TestInboxKeepsTheContract(t *testing.T) {
 			},
 			Rows: func(t *testing.T) []string {
 				d.exec(t, "CREATE TABLE IF NOT EXISTS effects (key text NOT NULL)")
-				found, err := d.reader(t).Query(t.Context(), "SELECT key FROM effects")
-				require.NoError(t, err)
-				keys, err := pgx.CollectRows(found, pgx.RowTo[string])
-				require.NoError(t, err)
-				return keys
+				return texts(t, d, "SELECT key FROM effects")
 			},
 		}
 	})
@@ -72,20 +68,12 @@ func TestInboxKeepsTheContract(t *testing.T) {
 // dump returns every row of every table, those of River too.
 func dump(t *testing.T, d database) []byte {
 	t.Helper()
-	pool := d.reader(t)
-	rows, err := pool.Query(t.Context(), "SELECT tablename FROM pg_tables WHERE schemaname = $1", d.schema)
-	require.NoError(t, err)
-	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	require.NoError(t, err)
+	tables := texts(t, d, "SELECT tablename FROM pg_tables WHERE schemaname = $1", d.schema)
 	require.Contains(t, tables, "river_job")
 	require.Contains(t, tables, "dispensary_inbox")
 	var all bytes.Buffer
 	for _, table := range tables {
-		rows, err := pool.Query(t.Context(), "SELECT t::text FROM "+table+" t")
-		require.NoError(t, err)
-		texts, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		require.NoError(t, err)
-		for _, text := range texts {
+		for _, text := range texts(t, d, "SELECT t::text FROM "+table+" t") {
 			all.WriteString(table + " " + text + "\n")
 		}
 	}

@@ -53,11 +53,10 @@ func TestMigrateDoesEverythingOrNothing(t *testing.T) {
 func TestTwoSchemas(t *testing.T) {
 	t.Parallel()
 	ours, rivers, third := newDatabase(t), newSchema(t), newSchema(t)
-	config := third.config(t, receivertest.Succeed)
-	config.Tables = riverinbox.Tables{Schema: ours.schema, River: rivers.schema}
-	made := observed(&config)
-	inbox := open(t, third.pool(t), config)
-	accept(t, inbox)
+	inbox, made := third.start(t, receivertest.Succeed, func(c *riverinbox.Config) {
+		c.Tables = riverinbox.Tables{Schema: ours.schema, River: rivers.schema}
+	})
+	receivertest.Accept(t, inbox)
 	assert.Equal(t, 1, (<-made).Number)
 	_, err := inbox.Missing(t.Context(), nil)
 	require.NoError(t, err)

@@ -32,12 +32,7 @@ func TestLongTransactionDoesNotDelayOthers(t *testing.T) {
 	begun, gate := make(chan struct{}, 2), make(chan struct{})
 	wait := func(ctx context.Context) error {
 		begun <- struct{}{}
-		select {
-		case <-gate:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+		return receivertest.Until(ctx, gate)
 	}
 	config := d.config(t, func(ctx context.Context, e events.Event) error {
 		if e.Type == events.PatientCreated {
@@ -48,9 +43,9 @@ func TestLongTransactionDoesNotDelayOthers(t *testing.T) {
 		})
 	})
 	config.Lease = 4 * time.Second
-	made := observed(&config)
+	made := receivertest.Observe(&config.Work)
 	inbox, other := open(t, d.pool(t), config), open(t, d.pool(t), config)
-	accept(t, inbox)
+	receivertest.Accept(t, inbox)
 	created := receivertest.NewDelivery()
 	created.Type, created.Body = events.PatientCreated, bytes.Replace(created.Body, []byte("updated"), []byte("created"), 1)
 	_, err := other.Accept(t.Context(), created)
@@ -75,10 +70,8 @@ func TestLongTransactionDoesNotDelayOthers(t *testing.T) {
 func TestAcceptTxIsPartOfTheTransaction(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
+	inbox, made := d.start(t, receivertest.Succeed, nil)
 	pool := d.pool(t)
-	config := d.config(t, receivertest.Succeed)
-	made := observed(&config)
-	inbox := open(t, pool, config)
 	d.exec(t, "CREATE TABLE effects (key text NOT NULL)")
 	event := receivertest.NewDelivery()
 	no := errors.New("no")
@@ -118,9 +111,7 @@ func TestAcceptTxIsPartOfTheTransaction(t *testing.T) {
 func TestOneThatIsRefusedHarmsNoOther(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
-	config := d.config(t, receivertest.Succeed)
-	made := observed(&config)
-	inbox := open(t, d.pool(t), config)
+	inbox, made := d.start(t, receivertest.Succeed, nil)
 	d.exec(t, "ALTER TABLE dispensary_inbox ADD CHECK (clinic_id <> 'refused')")
 	results := make(chan error, 20)
 	for n := range cap(results) {
@@ -149,11 +140,9 @@ func TestOneThatIsRefusedHarmsNoOther(t *testing.T) {
 // TestTextsThatPostgresHasNoPlaceFor are no reason to refuse an event.
 func TestTextsThatPostgresHasNoPlaceFor(t *testing.T) {
 	t.Parallel()
-	d := newDatabase(t)
-	config := d.config(t, receivertest.Succeed)
-	config.Work.Order = func(d webhook.Delivery, _ events.Event) webhook.OrderingKey { return webhook.OrderingKey(d.Type) }
-	made := observed(&config)
-	inbox := open(t, d.pool(t), config)
+	inbox, made := newDatabase(t).start(t, receivertest.Succeed, func(c *riverinbox.Config) {
+		c.Work.Order = func(d webhook.Delivery, _ events.Event) webhook.OrderingKey { return webhook.OrderingKey(d.Type) }
+	})
 	event := receivertest.NewDelivery()
 	event.Type, event.ClinicID = "a\x00b", "\xff\x00"
 	_, err := inbox.Accept(t.Context(), event)
