@@ -155,7 +155,7 @@ func TestSchemaIsWhatMigrateMakes(t *testing.T) {
 	assert.Equal(t, want, catalog(t, applied))
 
 	inbox := open(t, applied.pool(t), applied.config(t, receivertest.Succeed))
-	accept(t, inbox)
+	receivertest.Accept(t, inbox)
 
 	_, err = riverinbox.Schema(riverinbox.Tables{Schema: `x"; --`})
 	require.ErrorIs(t, err, api.ErrInvalidArgument)
