@@ -25,21 +25,19 @@ type Site struct {
 	AuthURL string
 }
 
-// Validate reports what is missing or unusable, with an [*ArgumentError]. It names the
-// field and never repeats an address, which may hold a password.
+// Validate reports all that is missing or unusable, each with an [*ArgumentError]. It
+// names the field and never repeats an address, which may hold a password.
 func (s Site) Validate() error {
-	if err := s.Environment.Validate(); err != nil {
-		return err
-	}
+	problems := []error{s.Environment.Validate()}
 	for _, address := range []struct{ field, url string }{{"BaseURL", s.BaseURL}, {"AuthURL", s.AuthURL}} {
 		if err := ValidateURL(address.url); err != nil {
-			return &ArgumentError{
+			problems = append(problems, &ArgumentError{
 				Field: "Site." + address.field, Err: err,
 				Reason: "of " + s.Environment.String() + " " + strings.TrimPrefix(err.Error(), "dispensary: "),
-			}
+			})
 		}
 	}
-	return nil
+	return errors.Join(problems...)
 }
 
 // ValidateURL reports why an address must not be used to talk to the platform: it

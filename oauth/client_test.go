@@ -45,6 +45,15 @@ func TestNewNamesTheFieldAtFault(t *testing.T) {
 	}
 }
 
+func TestNewNamesAllFieldsAtFault(t *testing.T) {
+	t.Parallel()
+	_, err := oauth.New(oauth.Config{Site: api.Site{Environment: oauthtest.USSandbox}, Scopes: []string{""}})
+	for _, field := range []string{"Site.BaseURL", "Site.AuthURL", "ClientID", "ClientSecret", "RedirectURL", "Scopes"} {
+		require.ErrorContains(t, err, field)
+	}
+	require.ErrorIs(t, err, api.ErrInvalidArgument)
+}
+
 func TestNewTakesLoopbackAndDefaults(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"http://127.0.0.1:8080/cb", "http://localhost/cb", "http://[::1]/cb", "https://ehr.example/cb?tenant=7"} {

@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -58,11 +59,9 @@ type Config struct {
 	UserAgent string
 }
 
-// validate reports the first unusable field by its name, never by its value.
+// validate reports all unusable fields by their names, never by their values.
 func (c *Config) validate() error {
-	if err := c.Site.Validate(); err != nil {
-		return err
-	}
+	problems := []error{c.Site.Validate()}
 	for _, f := range []struct{ name, reason string }{
 		{"ClientID", credentialProblem(c.ClientID)},
 		{"ClientSecret", credentialProblem(c.ClientSecret.Reveal())},
@@ -70,10 +69,10 @@ func (c *Config) validate() error {
 		{"Scopes", scopesProblem(c.Scopes)},
 	} {
 		if f.reason != "" {
-			return &api.ArgumentError{Field: "oauth.Config." + f.name, Reason: f.reason}
+			problems = append(problems, &api.ArgumentError{Field: "oauth.Config." + f.name, Reason: f.reason})
 		}
 	}
-	return nil
+	return errors.Join(problems...)
 }
 
 // credentialProblem finds what copying from a web page does to a credential.

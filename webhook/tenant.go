@@ -3,6 +3,7 @@ package webhook
 import (
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -44,27 +45,29 @@ type Tenant struct {
 	answer   []byte
 }
 
-// NewTenant returns a tenant. It fails with an [*api.ArgumentError] if something
-// required is missing, and if the challenge token is given as a secret.
+// NewTenant returns a tenant. It fails with an [*api.ArgumentError] for each thing that is
+// required and missing, and if the challenge token is given as a secret.
 func NewTenant(c TenantConfig) (*Tenant, error) {
 	return newTenant("TenantConfig", c)
 }
 
 // newTenant names the fields of the given type in its errors.
 func newTenant(config string, c TenantConfig) (*Tenant, error) {
+	var problems []error
 	if err := c.Environment.Validate(); err != nil {
-		return nil, argumentError(config+".Environment", "is invalid: "+err.Error())
+		problems = append(problems, argumentError(config+".Environment", "is invalid: "+err.Error()))
 	}
 	if problem := problemOf(c.Challenge); problem != "" {
-		return nil, argumentError(config+".Challenge", problem)
+		problems = append(problems, argumentError(config+".Challenge", problem))
 	}
 	for i, secret := range c.Secrets {
-		if secret == c.Challenge {
-			return nil, argumentError(fmt.Sprintf("%s.Secrets[%d]", config, i), "equals Challenge: the dashboard shows a secret key and a challenge token, which differ")
+		if secret == c.Challenge && secret != "" {
+			problems = append(problems, argumentError(fmt.Sprintf("%s.Secrets[%d]", config, i),
+				"equals Challenge: the dashboard shows a secret key and a challenge token, which differ"))
 		}
 	}
 	verifier, err := newVerifier(config, VerifierConfig{Secrets: c.Secrets})
-	if err != nil {
+	if err := errors.Join(append(problems, err)...); err != nil {
 		return nil, err
 	}
 	answer, err := json.Marshal(map[string]string{"challenge": c.Challenge.Reveal()})

@@ -133,7 +133,11 @@ func TestTenantsAreChecked(t *testing.T) {
 		require.Error(t, err, name)
 		assert.NotContains(t, err.Error(), secret)
 	}
-	_, err := webhook.NewHandler(webhook.HandlerConfig{
+	_, err := webhook.NewTenant(webhook.TenantConfig{Secrets: []api.Secret{"", " "}})
+	for _, field := range []string{"TenantConfig.Environment", "TenantConfig.Challenge", "TenantConfig.Secrets[0]", "TenantConfig.Secrets[1]"} {
+		require.ErrorContains(t, err, field, "all at once")
+	}
+	_, err = webhook.NewHandler(webhook.HandlerConfig{
 		Environment: sandbox, Inbox: inboxFunc((&fixture{}).accept),
 		Tenant: func(*http.Request) (*webhook.Tenant, error) { return nil, nil },
 	})

@@ -5,6 +5,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -44,28 +45,33 @@ type Verifier struct {
 	now       func() time.Time
 }
 
-// NewVerifier returns a verifier. It fails with an [*api.ArgumentError] without
-// secrets, with one that is empty or has white space at an end, as a line break that
-// comes along from a file is, and with a negative tolerance.
+// NewVerifier returns a verifier. It fails, with an [*api.ArgumentError] for each
+// problem, without secrets, with one that is empty or has white space at an end, as a
+// line break that comes along from a file is, and with a negative tolerance.
 func NewVerifier(c VerifierConfig) (*Verifier, error) { return newVerifier("VerifierConfig", c) }
 
 // newVerifier names the fields of the given type in its errors.
 func newVerifier(config string, c VerifierConfig) (*Verifier, error) {
 	v := &Verifier{tolerance: cmp.Or(c.Tolerance, DefaultTolerance), now: c.Now}
+	var problems []error
 	if len(c.Secrets) == 0 {
-		return nil, argumentError(config+".Secrets", "is empty: without a secret every request could be forged")
+		problems = append(problems, argumentError(config+".Secrets", "is empty: without a secret every request could be forged"))
 	}
 	for i, secret := range c.Secrets {
 		if problem := problemOf(secret); problem != "" {
-			return nil, argumentError(fmt.Sprintf("%s.Secrets[%d]", config, i), problem)
+			problems = append(problems, argumentError(fmt.Sprintf("%s.Secrets[%d]", config, i), problem))
+			continue
 		}
 		v.keys = append(v.keys, newKey(secret))
 	}
 	if c.Tolerance < 0 {
-		return nil, argumentError(config+".Tolerance", "is negative")
+		problems = append(problems, argumentError(config+".Tolerance", "is negative"))
 	}
 	if v.now == nil {
 		v.now = time.Now
+	}
+	if len(problems) > 0 {
+		return nil, errors.Join(problems...)
 	}
 	return v, nil
 }
