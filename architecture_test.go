@@ -30,6 +30,7 @@ var arrows = map[string][]string{
 	"catalog":                  {"api", "internal/operation", "internal/transport"},
 	"clinic":                   {"api", "catalog", "internal/metadata", "internal/operation", "internal/redact", "internal/transport"},
 	"events":                   {"api", "catalog", "clinic", "internal/jsonscan", "internal/operation", "internal/redact", "internal/transport", "treatmentplans"},
+	"health":                   {"api", "oauth/tokens", "webhook", "webhook/engine"},
 	"internal/calltest":        {".", "catalog", "clinic", "dispensarytest", "dispensarytest/model", "events", "oauth", "treatmentplans"},
 	"internal/contention":      {},
 	"internal/jsondecode":      {"internal/jsonscan"},

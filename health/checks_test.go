@@ -1,0 +1,177 @@
+package health_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/health"
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
+)
+
+var sandbox = api.Environment{Region: api.US, Stage: api.Sandbox}
+
+func TestPing(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, health.OK, health.Ping(func(context.Context) error { return nil })(t.Context()).Status)
+	assert.Equal(t, health.Failing, health.Ping(func(context.Context) error { return errors.New("down") })(t.Context()).Status)
+}
+
+// store is one that reads and writes nothing when it is down.
+type store struct {
+	tokens.Store
+	unreadable, unwritable atomic.Bool
+}
+
+var errDown = errors.New("down")
+
+func (s *store) Load(ctx context.Context, key tokens.Key) (tokens.Record, error) {
+	if s.unreadable.Load() {
+		return tokens.Record{}, errDown
+	}
+	return s.Store.Load(ctx, key)
+}
+
+func (s *store) Commit(ctx context.Context, lease tokens.Lease, token oauth.Token) (tokens.Record, error) {
+	if s.unwritable.Load() {
+		return tokens.Record{}, errDown
+	}
+	return s.Store.Commit(ctx, lease, token)
+}
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	s := &store{Store: tokens.NewMemoryStore()}
+	check := health.Store(s, sandbox)
+	assert.Equal(t, health.Result{Status: health.OK}, check(t.Context()))
+	s.unreadable.Store(true)
+	assert.Equal(t, health.Result{Status: health.Failing, Err: errDown}, check(t.Context()))
+}
+
+// inbox holds what a test says.
+type inbox struct {
+	engine.Engine
+	stats engine.Stats
+	err   error
+}
+
+func (i *inbox) Stats(context.Context) (engine.Stats, error) { return i.stats, i.err }
+
+func TestInbox(t *testing.T) {
+	t.Parallel()
+	i := &inbox{}
+	check := health.Inbox(i, time.Hour)
+	result := check(t.Context())
+	assert.Equal(t, health.OK, result.Status)
+	assert.Equal(t, map[string]any{"waiting": 0, "running": 0, "dead": 0, "oldest_seconds": 0}, result.Details)
+
+	i.stats = engine.Stats{Waiting: 7, Running: 2, Dead: 1, Oldest: time.Now().Add(-2 * time.Hour)}
+	result = check(t.Context())
+	assert.Equal(t, health.Degraded, result.Status, "another replica would not handle it either")
+	assert.Equal(t, 7, result.Details["waiting"])
+	assert.GreaterOrEqual(t, result.Details["oldest_seconds"], 7200)
+	require.ErrorContains(t, result.Err, "longer than 1h")
+
+	i.stats.Oldest = time.Now().Add(-time.Minute)
+	assert.Equal(t, health.OK, check(t.Context()).Status)
+	i.err = webhook.ErrInboxClosed
+	assert.Equal(t, health.Result{Status: health.Failing, Err: webhook.ErrInboxClosed}, check(t.Context()))
+}
+
+func TestAlarm(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 4, 9, 0, 0, 0, time.UTC)
+	alarm, err := webhook.NewAlarm(webhook.AlarmConfig{Notify: func(context.Context, webhook.Outage) {}, Now: func() time.Time { return now }})
+	require.NoError(t, err)
+	check := health.Alarm(alarm)
+	for range 2 {
+		alarm.Observe(t.Context(), webhook.Observation{Outcome: webhook.OutcomeUnavailable, Err: webhook.ErrInbox})
+		assert.Equal(t, health.Result{Status: health.OK}, check(t.Context()), "not yet one that counts")
+	}
+	alarm.Observe(t.Context(), webhook.Observation{Outcome: webhook.OutcomeUnavailable, Err: webhook.ErrInbox})
+	assert.Equal(t, health.Result{
+		Status: health.Degraded, Err: webhook.ErrInbox, Details: map[string]any{"since": "2026-03-04T09:00:00Z", "failures": 3},
+	}, check(t.Context()))
+	alarm.Observe(t.Context(), webhook.Observation{Outcome: webhook.OutcomeAccepted})
+	assert.Equal(t, health.Result{Status: health.OK}, check(t.Context()))
+}
+
+// connected returns a user who is connected.
+func connected(t *testing.T, observers ...tokens.Observer) (*dispensarytest.Server, *store, *tokens.Connections, *tokens.TokenSource) {
+	t.Helper()
+	platform := dispensarytest.New(t, dispensarytest.WithInMemory())
+	app := platform.Application()
+	client, err := oauth.New(oauth.Config{
+		Site: platform.Site(), ClientID: app.ClientID, ClientSecret: api.Secret(app.ClientSecret),
+		RedirectURL: app.RedirectURI, HTTPClient: platform.HTTPClient(),
+	})
+	require.NoError(t, err)
+	s := &store{Store: tokens.NewMemoryStore()}
+	conns, err := tokens.NewConnections(tokens.Config{Client: client, Store: s, Breaker: tokens.BreakerPolicy{Users: 1}, Observers: observers})
+	require.NoError(t, err)
+	address, err := client.AuthorizeURL("state")
+	require.NoError(t, err)
+	back, err := platform.Approve(address, model.User{})
+	require.NoError(t, err)
+	_, err = conns.Connect(t.Context(), "dr-17", api.Secret(back.Query().Get("code")))
+	require.NoError(t, err)
+	return platform, s, conns, conns.TokenSource("dr-17")
+}
+
+// refresh has the platform asked for a new token.
+func refresh(t *testing.T, source *tokens.TokenSource) error {
+	t.Helper()
+	token, err := source.Token(t.Context())
+	require.NoError(t, err)
+	_, err = source.Refresh(t.Context(), token)
+	return err
+}
+
+func TestBreaker(t *testing.T) {
+	t.Parallel()
+	platform, _, conns, source := connected(t)
+	check := health.Breaker(conns)
+	assert.Equal(t, health.Result{Status: health.OK, Details: map[string]any{"pending_commits": 0}}, check(t.Context()))
+	platform.Tokens.InvalidateAll()
+	require.Error(t, refresh(t, source))
+	result := check(t.Context())
+	assert.Equal(t, health.Degraded, result.Status)
+	until, err := time.Parse(time.RFC3339, result.Details["paused_until"].(string))
+	require.NoError(t, err)
+	assert.Greater(t, time.Until(until), time.Duration(0))
+	conns.Resume()
+	assert.Equal(t, health.OK, check(t.Context()).Status)
+}
+
+func TestTokensThatAreNotStored(t *testing.T) {
+	t.Parallel()
+	delayed := make(chan struct{}, 1)
+	_, s, conns, source := connected(t, tokens.Observer{Event: func(_ context.Context, event tokens.Event) {
+		if _, ok := event.(tokens.CommitDelayed); ok {
+			delayed <- struct{}{}
+		}
+	}})
+	token, err := source.Token(t.Context())
+	require.NoError(t, err)
+	s.unwritable.Store(true)
+	go func() { _, _ = source.Refresh(context.Background(), token) }()
+	<-delayed
+	check := health.Breaker(conns)
+	result := check(t.Context())
+	assert.Equal(t, health.Degraded, result.Status)
+	assert.Equal(t, map[string]any{"pending_commits": 1}, result.Details)
+	s.unwritable.Store(false)
+	require.NoError(t, conns.Close(t.Context()))
+	assert.Equal(t, health.OK, check(t.Context()).Status)
+}

@@ -1,0 +1,39 @@
+package health_test
+
+import (
+	"fmt"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/dispensary-go/dispensary/health"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
+)
+
+// What a balancer and a monitor ask, of the parts that a program has.
+func Example() {
+	var router webhook.Router
+	inbox, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{Handle: router.Dispatch}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	handler, err := health.New(health.Config{Checks: health.Checks{
+		"store": health.Store(tokens.NewMemoryStore(), sandbox),
+		"inbox": health.Inbox(inbox, 15*time.Minute),
+	}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /healthz", handler)
+	mux.Handle("GET /readyz", handler)
+
+	answer := httptest.NewRecorder()
+	mux.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+	fmt.Print(answer.Code, " ", answer.Body)
+	// Output:
+	// 200 {"status":"ok","checks":{"inbox":{"status":"ok","details":{"dead":0,"oldest_seconds":0,"running":0,"waiting":0}},"store":{"status":"ok"}}}
+}
