@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/closestmatch"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/closestmatch"
 )
 
 // CheckNoUnexpected fails the test if any request asked for an operation the

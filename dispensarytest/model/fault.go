@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/closestmatch"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
+	"github.com/dispensary-go/dispensary/internal/closestmatch"
 )
 
 // Effect is what a [Fault] does.

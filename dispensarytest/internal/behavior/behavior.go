@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/closestmatch"
+	"github.com/dispensary-go/dispensary/internal/closestmatch"
 )
 
 // Set is how the platform reads the points that the API leaves open. Zero

@@ -14,9 +14,9 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/closestmatch"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/closestmatch"
 )
 
 // MaxBody is the largest request body that is read; 413 beyond it is an

@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/closestmatch"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/closestmatch"
 )
 
 // maxPageSize caps page[size]: an assumption; the API does not document it.

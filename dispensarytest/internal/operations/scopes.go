@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/closestmatch"
+	"github.com/dispensary-go/dispensary/internal/closestmatch"
 )
 
 // Scope describes a scope to the person who is asked to grant it.

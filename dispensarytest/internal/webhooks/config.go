@@ -7,9 +7,9 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/closestmatch"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/memhttp"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/closestmatch"
 )
 
 // outside is how webhooks leave the process: through the transport of a client

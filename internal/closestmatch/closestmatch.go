@@ -1,3 +1,4 @@
+// Package closestmatch finds the name that a misspelt one stands for.
 package closestmatch
 
 import (

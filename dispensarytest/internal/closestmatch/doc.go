@@ -1,2 +1,0 @@
-// Package closestmatch finds the name that a misspelt one stands for.
-package closestmatch
