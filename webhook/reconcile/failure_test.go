@@ -20,40 +20,6 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// hooks is an inbox whose methods fail when a hook says so; nil hooks say
-// nothing.
-type hooks struct {
-	reconcile.Inbox
-	accept, save, release func() error
-}
-
-func (h hooks) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
-	if h.accept != nil {
-		if err := h.accept(); err != nil {
-			return webhook.Receipt{}, err
-		}
-	}
-	return h.Inbox.Accept(ctx, d)
-}
-
-func (h hooks) SaveCheckpoint(ctx context.Context, name, holder string, state []byte, ttl time.Duration) error {
-	if h.save != nil {
-		if err := h.save(); err != nil {
-			return err
-		}
-	}
-	return h.Inbox.SaveCheckpoint(ctx, name, holder, state, ttl)
-}
-
-func (h hooks) ReleaseCheckpoint(ctx context.Context, name, holder string) error {
-	if h.release != nil {
-		if err := h.release(); err != nil {
-			return err
-		}
-	}
-	return h.Inbox.ReleaseCheckpoint(ctx, name, holder)
-}
-
 // readOnce holds that no event was read twice, but those that were refused.
 func (s *fixture) readOnce(t *testing.T) {
 	t.Helper()
@@ -73,23 +39,22 @@ func (s *fixture) readOnce(t *testing.T) {
 func TestReconcilerSurvivesACrash(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newFixture(t)
-		s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
+		s := newLossyFixture(t)
 		keys := s.happen(t, 350)
 		died := errors.New("the process has died")
 		accepted := 0
-		alive := func() error {
+		dying := hooked{s.inbox, func(method string, _ webhook.Delivery) error {
+			if method == "Accept" {
+				accepted++
+			}
 			if accepted > 250 {
 				return died
 			}
 			return nil
-		}
-		dying := hooks{s.inbox, func() error { accepted++; return alive() }, alive, alive}
-		_, err := s.reconciler(t, func(c *reconcile.Config) { c.Inbox = dying }).Run(t.Context())
-		require.ErrorIs(t, err, died)
+		}}
+		s.fails(t, died, func(c *reconcile.Config) { c.Inbox = dying })
 
-		_, err = s.reconciler(t, nil).Run(t.Context())
-		require.ErrorIs(t, err, reconcile.ErrCheckpointHeld)
+		s.fails(t, reconcile.ErrCheckpointHeld, nil)
 		time.Sleep(reconcile.DefaultLease)
 		report := s.reconcile(t, func(c *reconcile.Config) { c.Overlap = time.Second })
 		assert.Equal(t, keys[250:], report.Recovered)
@@ -119,12 +84,10 @@ func TestReconcilerKeepsItsPlace(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newFixture(t)
-			s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
+			s := newLossyFixture(t)
 			keys := s.happen(t, 20)
 			s.platform.Fault(c.fault)
-			report, err := s.reconciler(t, nil).Run(t.Context())
-			require.ErrorIs(t, err, c.err)
+			report, err := s.fails(t, c.err, nil)
 			require.ErrorContains(t, err, "reconcile: run failed: ")
 			assert.Len(t, s.platform.Journal().Of("events.get"), c.reads)
 			rest := s.reconcile(t, nil)
@@ -139,20 +102,17 @@ func TestReconcilerKeepsItsPlace(t *testing.T) {
 // and is not forgotten.
 func TestReconcilerPassesOverWhatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t)
-	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
+	s := newLossyFixture(t)
 	keys := s.happen(t, 20)
 	poison := "/events/" + keys[3].EventID
 	fault := s.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: "events.get", Skip: 3, Times: 1})
-	report, err := s.reconciler(t, nil).Run(t.Context())
-	require.ErrorIs(t, err, api.ErrServer)
+	report, err := s.fails(t, api.ErrServer, nil)
 	assert.Equal(t, slices.Delete(slices.Clone(keys), 3, 4), report.Recovered)
 	fault.Remove()
 	for range 3 { // days, so that no overlap reaches it
 		s.clock.Advance(24 * time.Hour)
 		s.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: "events.get", Times: 1})
-		_, err = s.reconciler(t, nil).Run(t.Context())
-		require.ErrorIs(t, err, api.ErrServer)
+		s.fails(t, api.ErrServer, nil)
 		last, _ := s.platform.Journal().Last()
 		require.True(t, strings.HasSuffix(last.Path, poison))
 	}
@@ -161,8 +121,7 @@ func TestReconcilerPassesOverWhatCannotBeRead(t *testing.T) {
 	_, _, err = s.platform.Orders.Place(s.platform.Patients.All()[0].ID, model.NewOrder{})
 	require.NoError(t, err)
 	s.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: "events.get", Times: 1})
-	_, err = s.reconciler(t, nil).Run(t.Context())
-	require.ErrorIs(t, err, api.ErrServer)
+	s.fails(t, api.ErrServer, nil)
 	s.clock.Advance(31 * 24 * time.Hour)
 	report = s.reconcile(t, nil)
 	var groups []reconcile.Group
@@ -187,19 +146,16 @@ func (s *fixture) orders(t *testing.T, n int) (keys []webhook.Key) {
 // An event without a date, which stands nowhere, is not forgotten either.
 func TestReconcilerComesBackToWhatHasNoDate(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t)
-	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
+	s := newLossyFixture(t)
 	keys := s.orders(t, 5)
 	s.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: "events.get", Times: 1})
-	report, err := s.reconciler(t, func(c *reconcile.Config) {
-		c.Events = s.rewriting(func(_ *http.Request, body map[string]any) {
-			for _, e := range items(body, "events") {
-				if e["id"] == keys[0].EventID {
-					e["created_at"] = nil
-				}
+	report, err := s.reconciler(t, s.rewritten(func(_ *http.Request, body map[string]any) {
+		for _, e := range items(body, "events") {
+			if e["id"] == keys[0].EventID {
+				e["created_at"] = nil
 			}
-		})
-	}).Run(t.Context())
+		}
+	})).Run(t.Context())
 	require.ErrorIs(t, err, api.ErrServer)
 	assert.Equal(t, keys[1:], report.Recovered)
 	assert.Equal(t, keys[:1], s.reconcile(t, nil).Recovered)
@@ -216,14 +172,11 @@ func TestReconcilerComesBackToTheLog(t *testing.T) {
 	read := func(c *reconcile.Config) {
 		c.Groups = []reconcile.Group{reconcile.ClinicKeys}
 		c.Events = s.rewriting(func(_ *http.Request, body map[string]any) {
-			for _, row := range items(body, "webhook_deliveries") {
-				delete(row["event_payload"].(map[string]any)["event"].(map[string]any), "data")
-			}
+			deleteFromLog(body, "data")
 		})
 	}
 	s.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: "events.get", Times: 1})
-	report, err := s.reconciler(t, read).Run(t.Context())
-	require.ErrorIs(t, err, api.ErrServer)
+	report, _ := s.fails(t, api.ErrServer, read)
 	assert.Equal(t, keys[1:], report.Recovered)
 	assert.Equal(t, keys[:1], s.reconcile(t, read).Recovered)
 	assert.Len(t, s.reconcile(t, read).FailedDeliveries, 1, "the others are old news")
@@ -247,8 +200,7 @@ func TestReconcilerComesBackToEverything(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newFixture(t)
-			s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
+			s := newLossyFixture(t)
 			keys := s.orders(t, 120)
 			for _, f := range c.faults {
 				s.platform.Fault(f)
@@ -266,18 +218,16 @@ func TestReconcilerComesBackToEverything(t *testing.T) {
 // An inbox that is full, or fails, ends the run; nothing is taken for recovered.
 func TestReconcilerStopsWhereTheInboxDoes(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t)
-	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
+	s := newLossyFixture(t)
 	keys := s.happen(t, 10)
 	room := 4
-	full := func() error {
+	full := onAccept(func() error {
 		if room--; room < 0 {
 			return webhook.ErrInboxFull
 		}
 		return nil
-	}
-	report, err := s.reconciler(t, func(c *reconcile.Config) { c.Inbox = hooks{s.inbox, full, nil, nil} }).Run(t.Context())
-	require.ErrorIs(t, err, webhook.ErrInboxFull)
+	})
+	report, err := s.fails(t, webhook.ErrInboxFull, func(c *reconcile.Config) { c.Inbox = hooked{s.inbox, full} })
 	require.ErrorIs(t, err, webhook.ErrInbox)
 	assert.Equal(t, keys[:4], report.Recovered)
 	assert.Equal(t, keys[4:], s.reconcile(t, nil).Recovered)
@@ -286,18 +236,17 @@ func TestReconcilerStopsWhereTheInboxDoes(t *testing.T) {
 
 func TestReconcilerHonoursItsContext(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t)
-	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
+	s := newLossyFixture(t)
 	keys := s.happen(t, 10)
 	ctx, cancel := context.WithCancel(t.Context())
 	accepted := 0
-	leave := func() error {
+	leave := onAccept(func() error {
 		if accepted++; accepted == 3 {
 			cancel()
 		}
 		return nil
-	}
-	report, err := s.reconciler(t, func(c *reconcile.Config) { c.Inbox = hooks{s.inbox, leave, nil, nil} }).Run(ctx)
+	})
+	report, err := s.reconciler(t, func(c *reconcile.Config) { c.Inbox = hooked{s.inbox, leave} }).Run(ctx)
 	require.ErrorIs(t, err, context.Canceled)
 	assert.LessOrEqual(t, len(report.Recovered), 3)
 	rest := s.reconcile(t, nil) // at once: the claim has been given back
@@ -312,8 +261,7 @@ func TestReconcilerHonoursItsContext(t *testing.T) {
 func TestReconcilerKeepsToTheRateLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newFixture(t)
-		s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
+		s := newLossyFixture(t)
 		keys := s.happen(t, 50)
 		limiter, err := dispensary.NewRateLimiter(10, time.Minute)
 		require.NoError(t, err)

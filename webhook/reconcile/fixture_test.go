@@ -96,6 +96,14 @@ func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 	return s
 }
 
+// newLossyFixture makes one whose webhooks are lost.
+func newLossyFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
+	t.Helper()
+	s := newFixture(t, options...)
+	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
+	return s
+}
+
 // findIntegrations asks for those of the first clinic.
 func (s *fixture) findIntegrations(t *testing.T) {
 	t.Helper()
@@ -168,6 +176,14 @@ func (s *fixture) reconcile(t *testing.T, change func(*reconcile.Config)) reconc
 	report, err := s.reconciler(t, change).Run(t.Context())
 	require.NoError(t, err)
 	return report
+}
+
+// fails makes a run that must fail with an error.
+func (s *fixture) fails(t *testing.T, want error, change func(*reconcile.Config)) (reconcile.Report, error) {
+	t.Helper()
+	report, err := s.reconciler(t, change).Run(t.Context())
+	require.ErrorIs(t, err, want)
+	return report, err
 }
 
 // happen lets n things happen, of every group but clinic keys, and returns the

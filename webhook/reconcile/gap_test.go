@@ -19,8 +19,7 @@ import (
 // gone after all, the next run has it.
 func TestReconcilerReportsWhatIsGone(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t)
-	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
+	s := newLossyFixture(t)
 	keys := s.happen(t, 5)
 	s.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 404, Operation: "events.get", Skip: 2, Times: 1})
 	report := s.reconcile(t, nil)
@@ -40,19 +39,16 @@ func TestReconcilerReportsWhatIsGone(t *testing.T) {
 // An event whose time is up while the run is under way is gone for good.
 func TestReconcilerComesTooLate(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t)
-	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
+	s := newLossyFixture(t)
 	lost := s.happen(t, 2)
 	s.clock.Advance(24 * time.Hour)
 	keys := s.happen(t, 5)
 	s.clock.Advance(29*24*time.Hour - time.Minute)
-	report := s.reconcile(t, func(c *reconcile.Config) {
-		c.Events = s.rewriting(func(r *http.Request, _ map[string]any) {
-			if strings.HasSuffix(r.URL.Path, "/events/orders") {
-				s.clock.Advance(time.Hour)
-			}
-		})
-	})
+	report := s.reconcile(t, s.rewritten(func(r *http.Request, _ map[string]any) {
+		if strings.HasSuffix(r.URL.Path, "/events/orders") {
+			s.clock.Advance(time.Hour)
+		}
+	}))
 	assert.Equal(t, keys, report.Recovered)
 	require.Len(t, report.Gaps, 2)
 	assert.Equal(t, []string{lost[0].EventID, lost[1].EventID}, []string{report.Gaps[0].EventID, report.Gaps[1].EventID})
@@ -63,13 +59,11 @@ func TestReconcilerComesTooLate(t *testing.T) {
 // A proxy that answers 404 to everything makes nothing be given up.
 func TestReconcilerDoesNotTakeA404ForTheEnd(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t)
-	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
+	s := newLossyFixture(t)
 	keys := s.happen(t, 20)
 	fault := s.platform.Fault(model.Fault{Effect: model.ProxyError, Status: 404, Operation: "events.get"})
 	for range 2 {
-		_, err := s.reconciler(t, nil).Run(t.Context())
-		require.ErrorIs(t, err, api.ErrNotFound)
+		s.fails(t, api.ErrNotFound, nil)
 		s.clock.Advance(48 * time.Hour)
 	}
 	assert.LessOrEqual(t, len(s.platform.Journal().Of("events.get")), 6)

@@ -79,17 +79,15 @@ func TestReconcilerWalksAMovingList(t *testing.T) {
 	keys := s.happen(t, 750)
 	patient := s.platform.Patients.All()[0]
 	during := 0
-	report := s.reconcile(t, func(c *reconcile.Config) {
-		c.Events = s.rewriting(func(r *http.Request, _ map[string]any) {
-			if strings.HasSuffix(r.URL.Path, "/events/orders") {
-				for range 7 {
-					_, _, err := s.platform.Orders.Place(patient.ID, model.NewOrder{})
-					assert.NoError(t, err)
-					during++
-				}
+	report := s.reconcile(t, s.rewritten(func(r *http.Request, _ map[string]any) {
+		if strings.HasSuffix(r.URL.Path, "/events/orders") {
+			for range 7 {
+				_, _, err := s.platform.Orders.Place(patient.ID, model.NewOrder{})
+				assert.NoError(t, err)
+				during++
 			}
-		})
-	})
+		}
+	}))
 	assert.Equal(t, keys, report.Recovered)
 	assert.Equal(t, 14, during, "two pages, and no more for the movement")
 	assert.Len(t, s.reconcile(t, nil).Recovered, during)
@@ -98,15 +96,12 @@ func TestReconcilerWalksAMovingList(t *testing.T) {
 // What the platform lists late is found within the overlap.
 func TestReconcilerFindsWhatIsListedLate(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t)
-	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
+	s := newLossyFixture(t)
 	keys := s.happen(t, 20)
 	late := keys[2]
-	report := s.reconcile(t, func(c *reconcile.Config) {
-		c.Events = s.rewriting(func(_ *http.Request, body map[string]any) {
-			hide(body, func(e map[string]any) bool { return e["id"] == late.EventID })
-		})
-	})
+	report := s.reconcile(t, s.rewritten(func(_ *http.Request, body map[string]any) {
+		hide(body, func(e map[string]any) bool { return e["id"] == late.EventID })
+	}))
 	assert.Equal(t, slices.Delete(slices.Clone(keys), 2, 3), report.Recovered)
 	report = s.reconcile(t, func(c *reconcile.Config) { c.Overlap = time.Second })
 	assert.Empty(t, report.Recovered, "beyond the overlap")
@@ -152,19 +147,16 @@ func TestReconcilerNoticesListsThatAreNotSorted(t *testing.T) {
 // an event.
 func TestReconcilerSurvivesStrangeDates(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t)
-	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
+	s := newLossyFixture(t)
 	keys := s.happen(t, 10)
 	strange := func(dates ...any) func(*reconcile.Config) {
-		return func(c *reconcile.Config) {
-			c.Events = s.rewriting(func(_ *http.Request, body map[string]any) {
-				for i, e := range items(body, "events") {
-					if i < len(dates) {
-						e["created_at"] = dates[i]
-					}
+		return s.rewritten(func(_ *http.Request, body map[string]any) {
+			for i, e := range items(body, "events") {
+				if i < len(dates) {
+					e["created_at"] = dates[i]
 				}
-			})
-		}
+			}
+		})
 	}
 	report := s.reconcile(t, strange("2099-01-01T00:00:00Z", "soon"))
 	assert.ElementsMatch(t, keys, report.Recovered)
@@ -183,8 +175,7 @@ func TestReconcilerDoesNotTrustItsClock(t *testing.T) {
 	for name, off := range map[string]time.Duration{"fast": 12 * time.Hour, "slow": -12 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newFixture(t)
-			s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
+			s := newLossyFixture(t)
 			wrong := func(c *reconcile.Config) { c.Now = func() time.Time { return s.clock.Now().Add(off) } }
 			var keys []webhook.Key
 			for range 4 {

@@ -1,7 +1,6 @@
 package reconcile_test
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -12,29 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
-	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
-// picky is an inbox that does not take some events.
-type picky struct {
-	reconcile.Inbox
-	refuse func(webhook.Key) error
-}
-
-func (p picky) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
-	if err := p.refuse(d.Key); err != nil {
-		return webhook.Receipt{}, err
-	}
-	return p.Inbox.Accept(ctx, d)
-}
-
 // refusing returns an inbox that answers some keys with an error, or a panic.
 func (s *fixture) refusing(err error, keys ...webhook.Key) func(*reconcile.Config) {
 	return func(c *reconcile.Config) {
-		c.Inbox = picky{s.inbox, func(key webhook.Key) error {
-			if !slices.Contains(keys, key) {
+		c.Inbox = hooked{s.inbox, func(method string, d webhook.Delivery) error {
+			if method != "Accept" || !slices.Contains(keys, d.Key) {
 				return nil
 			}
 			if errors.Is(err, errPanics) {
@@ -62,13 +47,11 @@ func TestReconcilerPassesOverWhatTheInboxRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newFixture(t)
-			s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
+			s := newLossyFixture(t)
 			keys := s.orders(t, 9)
 			bad := keys[c.from:c.to]
 			for run := range 3 {
-				report, err := s.reconciler(t, s.refusing(c.err, bad...)).Run(t.Context())
-				require.ErrorIs(t, err, webhook.ErrInbox)
+				report, err := s.fails(t, webhook.ErrInbox, s.refusing(c.err, bad...))
 				require.ErrorIs(t, err, c.matches)
 				if run == 0 {
 					assert.Equal(t, slices.Delete(slices.Clone(keys), c.from, c.to), report.Recovered)
@@ -91,17 +74,14 @@ func TestReconcilerPassesOverWhatTheInboxRefuses(t *testing.T) {
 // An inbox that fails altogether makes no gaps.
 func TestReconcilerKnowsAnInboxThatIsDown(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t)
-	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
+	s := newLossyFixture(t)
 	keys := s.orders(t, 9)
-	report, err := s.reconciler(t, s.refusing(errors.New("no"), keys[2:]...)).Run(t.Context())
-	require.ErrorIs(t, err, webhook.ErrInbox)
+	report, _ := s.fails(t, webhook.ErrInbox, s.refusing(errors.New("no"), keys[2:]...))
 	assert.Equal(t, keys[:2], report.Recovered)
 	assert.Empty(t, report.Gaps)
 	assert.Equal(t, 5, report.Reads, "it gives up")
 	closed := s.refusing(webhook.ErrInboxClosed, keys[3:]...)
-	report, err = s.reconciler(t, closed).Run(t.Context())
-	require.ErrorIs(t, err, webhook.ErrInboxClosed)
+	report, _ = s.fails(t, webhook.ErrInboxClosed, closed)
 	assert.Equal(t, 2, report.Reads, "at once")
 	assert.Equal(t, keys[3:], s.reconcile(t, nil).Recovered)
 	s.finish(t, keys...)
@@ -110,12 +90,10 @@ func TestReconcilerKnowsAnInboxThatIsDown(t *testing.T) {
 // What is refused for one integration is recovered for the other.
 func TestReconcilerRefusesForOneIntegration(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t, dispensarytest.WithIntegrations(2))
-	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
+	s := newLossyFixture(t, dispensarytest.WithIntegrations(2))
 	keys := s.orders(t, 1)
 	require.Len(t, keys, 2)
-	report, err := s.reconciler(t, s.refusing(webhook.ErrUnstorable, keys[0])).Run(t.Context())
-	require.ErrorIs(t, err, webhook.ErrUnstorable)
+	report, _ := s.fails(t, webhook.ErrUnstorable, s.refusing(webhook.ErrUnstorable, keys[0]))
 	assert.Equal(t, keys[1:], report.Recovered)
 	s.finish(t, keys[1:]...)
 }
@@ -123,16 +101,13 @@ func TestReconcilerRefusesForOneIntegration(t *testing.T) {
 // A body that the handler would refuse is refused here, too.
 func TestReconcilerBoundsBodies(t *testing.T) {
 	t.Parallel()
-	s := newFixture(t)
-	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
+	s := newLossyFixture(t)
 	keys := s.orders(t, 3)
-	report, err := s.reconciler(t, func(c *reconcile.Config) {
-		c.Events = s.rewriting(func(r *http.Request, body map[string]any) {
-			if event, ok := body["event"].(map[string]any); ok && event["id"] == keys[1].EventID {
-				event["data"].(map[string]any)["note"] = strings.Repeat("x", webhook.DefaultMaxBody)
-			}
-		})
-	}).Run(t.Context())
+	report, err := s.reconciler(t, s.rewritten(func(r *http.Request, body map[string]any) {
+		if event, ok := body["event"].(map[string]any); ok && event["id"] == keys[1].EventID {
+			event["data"].(map[string]any)["note"] = strings.Repeat("x", webhook.DefaultMaxBody)
+		}
+	})).Run(t.Context())
 	require.ErrorIs(t, err, webhook.ErrBodyTooLarge)
 	assert.Equal(t, []webhook.Key{keys[0], keys[2]}, report.Recovered)
 	require.Len(t, report.Gaps, 1)

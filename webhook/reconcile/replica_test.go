@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
@@ -37,8 +37,7 @@ func (s *fixture) held(t *testing.T, gate <-chan struct{}, inbox reconcile.Inbox
 func TestReconcilerRunsOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := newFixture(t)
-		s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
+		s := newLossyFixture(t)
 		keys := s.happen(t, 5)
 		gate, done := make(chan struct{}), make(chan reconcile.Report)
 		r, waiting := s.held(t, gate, s.inbox)
@@ -92,12 +91,12 @@ func TestReconcilerStopsWhenItsClaimIsLost(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newFixture(t)
 				start := time.Now()
-				lost := hooks{s.inbox, nil, func() error {
-					if time.Since(start) >= 3*time.Minute {
+				lost := hooked{s.inbox, func(method string, _ webhook.Delivery) error {
+					if method == "SaveCheckpoint" && time.Since(start) >= 3*time.Minute {
 						return failure
 					}
 					return nil
-				}, nil}
+				}}
 				r, _ := s.held(t, nil, lost)
 				_, err := r.Run(t.Context())
 				require.ErrorIs(t, err, failure)
@@ -115,12 +114,12 @@ func TestReconcilerSurvivesAMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
 		start := time.Now()
-		moment := hooks{s.inbox, nil, func() error {
-			if since := time.Since(start); since > time.Minute && since < 90*time.Second {
+		moment := hooked{s.inbox, func(method string, _ webhook.Delivery) error {
+			if since := time.Since(start); method == "SaveCheckpoint" && since > time.Minute && since < 90*time.Second {
 				return errors.New("the storage is down")
 			}
 			return nil
-		}, nil}
+		}}
 		gate := make(chan struct{})
 		r, _ := s.held(t, gate, moment)
 		time.AfterFunc(5*time.Minute, func() { close(gate) })

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
 // rewriting returns the services of a client that sees other answers than the
@@ -31,6 +32,18 @@ func (s *fixture) rewriting(change func(*http.Request, map[string]any)) events.S
 		resp.Header.Del("Content-Length")
 		return resp, err
 	})})).Events
+}
+
+// rewritten has a reconciler see them.
+func (s *fixture) rewritten(change func(*http.Request, map[string]any)) func(*reconcile.Config) {
+	return func(c *reconcile.Config) { c.Events = s.rewriting(change) }
+}
+
+// deleteFromLog takes a field from all events in the log of deliveries.
+func deleteFromLog(body map[string]any, field string) {
+	for _, row := range items(body, "webhook_deliveries") {
+		delete(row["event_payload"].(map[string]any)["event"].(map[string]any), field)
+	}
 }
 
 type roundTrip func(*http.Request) (*http.Response, error)
