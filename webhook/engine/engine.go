@@ -112,3 +112,17 @@ type DeadLetter struct {
 	// DiedAt is when it was given up.
 	DiedAt time.Time
 }
+
+// Missing returns those of keys that known is false for, in their order and without
+// repeats, as reconcile.Inbox has to.
+func Missing(keys []webhook.Key, known func(webhook.Key) bool) []webhook.Key {
+	var missing []webhook.Key
+	seen := make(map[webhook.Key]bool, len(keys))
+	for _, key := range keys {
+		if !seen[key] && !known(key) {
+			missing = append(missing, key)
+		}
+		seen[key] = true
+	}
+	return missing
+}

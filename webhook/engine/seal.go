@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,6 +99,47 @@ func Reseal(aead RotatingAEAD, key webhook.Key, body, failure []byte) (freshBody
 		return nil, nil, nil
 	}
 	return freshBody, freshFailure, nil
+}
+
+// Sealed is what an engine holds of an event: the text of its key, its body, and the
+// error of a dead letter, which else is nil; and what these are sealed anew.
+type Sealed struct {
+	Key                                    string
+	Body, Failure, FreshBody, FreshFailure []byte
+}
+
+// ResealPages does what [Resealer] says, for an engine that reads what it holds page by
+// page: next returns one, empty at the end, without what is fresh. store replaces what
+// still is as it was read, and returns how many events that were. An error that is
+// another one by then was sealed with the key of today; its body was not.
+func ResealPages(aead seal.AEAD, next func() ([]Sealed, error), store func([]Sealed) (int, error)) (total int, err error) {
+	rotating, ok := aead.(RotatingAEAD)
+	if !ok {
+		return 0, ErrNoRotator
+	}
+	var lost error
+	for {
+		page, err := next()
+		if err != nil || len(page) == 0 {
+			return total, errors.Join(lost, err)
+		}
+		var stale []Sealed
+		for _, s := range page {
+			var key webhook.Key
+			if err = key.UnmarshalText([]byte(s.Key)); err == nil {
+				s.FreshBody, s.FreshFailure, err = Reseal(rotating, key, s.Body, s.Failure)
+			}
+			lost = cmp.Or(lost, err)
+			if s.FreshBody != nil {
+				stale = append(stale, s)
+			}
+		}
+		n, err := store(stale)
+		total += n
+		if err != nil {
+			return total, errors.Join(lost, err)
+		}
+	}
 }
 
 func reseal(aead seal.AEAD, associatedData, sealed []byte) ([]byte, error) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
@@ -21,15 +22,7 @@ func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key,
 	if i.closed {
 		return nil, webhook.ErrInboxClosed
 	}
-	var missing []webhook.Key
-	asked := make(map[webhook.Key]bool, len(keys))
-	for _, key := range keys {
-		if !asked[key] && i.held[key] == nil && !i.handled.has(key) {
-			missing = append(missing, key)
-		}
-		asked[key] = true
-	}
-	return missing, nil
+	return engine.Missing(keys, func(key webhook.Key) bool { return i.held[key] != nil || i.handled.has(key) }), nil
 }
 
 // ClaimCheckpoint implements [reconcile.Checkpoints].

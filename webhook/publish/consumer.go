@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,23 +83,15 @@ func (c ConsumerConfig) withDefaults() (ConsumerConfig, error) {
 	case c.Work.Order != nil || c.Work.Stale != webhook.StaleIgnore:
 		return c, &api.ArgumentError{Field: "publish.ConsumerConfig.Work", Reason: "has Order or Stale: the order is the broker's, by publish.Config.Order"}
 	}
-	if c.Name == "" {
-		c.Name = c.Topic
-	}
+	c.Name = cmp.Or(c.Name, c.Topic)
 	c.Work.Retry = withRetryDefaults(c.Work.Retry)
 	return c, nil
 }
 
 func withRetryDefaults(p webhook.RetryPolicy) webhook.RetryPolicy {
-	if p.MaxAttempts == 0 {
-		p.MaxAttempts = DefaultMaxAttempts
-	}
-	if p.BackOff == 0 {
-		p.BackOff = DefaultBackOff
-	}
-	if p.MaxBackOff == 0 {
-		p.MaxBackOff = DefaultMaxBackOff
-	}
+	p.MaxAttempts = cmp.Or(p.MaxAttempts, DefaultMaxAttempts)
+	p.BackOff = cmp.Or(p.BackOff, DefaultBackOff)
+	p.MaxBackOff = cmp.Or(p.MaxBackOff, DefaultMaxBackOff)
 	return p
 }
 
@@ -106,11 +99,8 @@ func withRetryDefaults(p webhook.RetryPolicy) webhook.RetryPolicy {
 // them may take. The broker has to wait at least as long for an acknowledgement before
 // it hands the event to another consumer.
 func MaxHandling(w webhook.Work) time.Duration {
-	retry, timeout := withRetryDefaults(w.Retry), w.HandlerTimeout
-	if timeout == 0 {
-		timeout = webhook.DefaultHandlerTimeout
-	}
-	total := time.Duration(retry.MaxAttempts)*timeout + noteTimeout
+	retry := withRetryDefaults(w.Retry)
+	total := time.Duration(retry.MaxAttempts)*cmp.Or(w.HandlerTimeout, webhook.DefaultHandlerTimeout) + noteTimeout
 	for n, wait := 1, retry.BackOff; n < retry.MaxAttempts; n++ {
 		wait = min(wait, retry.MaxBackOff)
 		total += wait

@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
@@ -61,9 +63,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Order == nil {
 		c.Order = webhook.ByObject
 	}
-	if c.MaxInFlight == 0 {
-		c.MaxInFlight = DefaultMaxInFlight
-	}
+	c.MaxInFlight = cmp.Or(c.MaxInFlight, DefaultMaxInFlight)
 	return c, nil
 }
 
@@ -126,7 +126,7 @@ func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key,
 	if i.config.Ledger != nil {
 		return i.config.Ledger.missing(ctx, published, keys)
 	}
-	return unique(keys), ctx.Err()
+	return engine.Missing(keys, func(webhook.Key) bool { return false }), ctx.Err()
 }
 
 // publish waits for the broker until ctx ends. Publishers know no context, so that

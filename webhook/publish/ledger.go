@@ -16,6 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/contention"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 const (
@@ -25,9 +26,7 @@ const (
 	// DefaultRetention is how long a [Ledger] remembers a key: a day longer than the
 	// platform may send, or list, an event.
 	// API section: "Limits".
-	DefaultRetention = 31 * 24 * time.Hour
-
-	minRetention = 30 * 24 * time.Hour
+	DefaultRetention = engine.DefaultRetention
 )
 
 const (
@@ -57,18 +56,16 @@ var errTable = &api.ArgumentError{Field: "publish.LedgerConfig.Table", Reason: "
 
 var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,40}$`)
 
-func (c LedgerConfig) withDefaults() (LedgerConfig, error) {
+func (c LedgerConfig) withDefaults() (_ LedgerConfig, err error) {
 	c.Table = cmp.Or(c.Table, DefaultTable)
-	c.Retention = cmp.Or(c.Retention, DefaultRetention)
 	switch {
 	case c.DB == nil:
 		return c, &api.ArgumentError{Field: "publish.LedgerConfig.DB", Reason: "is missing"}
 	case !tableName.MatchString(c.Table):
 		return c, errTable
-	case c.Retention < minRetention:
-		return c, &api.ArgumentError{Field: "publish.LedgerConfig.Retention", Reason: "is shorter than 30 days"}
 	}
-	return c, nil
+	c.Retention, err = engine.Retention(c.Retention, "publish.LedgerConfig.Retention")
+	return c, err
 }
 
 // Ledger is a table of the keys of events. An [Inbox] notes in it what it has
@@ -190,13 +187,7 @@ func (l *Ledger) missing(ctx context.Context, p purpose, keys []webhook.Key) ([]
 	if err := rows.Err(); err != nil {
 		return nil, ledgerError(err)
 	}
-	var missing []webhook.Key
-	for _, key := range unique(keys) {
-		if !known[string(p.id(key))] {
-			missing = append(missing, key)
-		}
-	}
-	return missing, nil
+	return engine.Missing(keys, func(key webhook.Key) bool { return known[string(p.id(key))] }), nil
 }
 
 // add notes a key. Noting it again does nothing.
@@ -234,19 +225,6 @@ func (l *Ledger) exec(ctx context.Context, query string, args ...any) error {
 func (l *Ledger) sql(text string) string { return l.dialect.sql(l.config.Table, text) }
 
 func ledgerError(err error) error { return fmt.Errorf("publish: ledger: %w", err) }
-
-// unique returns keys without repeats.
-func unique(keys []webhook.Key) []webhook.Key {
-	var once []webhook.Key
-	seen := make(map[webhook.Key]bool, len(keys))
-	for _, key := range keys {
-		if !seen[key] {
-			once = append(once, key)
-		}
-		seen[key] = true
-	}
-	return once
-}
 
 // pause reports false if ctx ended before d had passed.
 func pause(ctx context.Context, d time.Duration) bool {

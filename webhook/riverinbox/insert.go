@@ -26,19 +26,14 @@ const insertQuery = `INSERT INTO {inbox} (key, type, clinic_id, created_at, rece
 // keys, so that none waits for another that waits for it.
 func (i *Inbox) insert(ctx context.Context, tx pgx.Tx, rows []*newRow, also func(*pgx.Batch)) (fresh map[string]bool, err error) {
 	slices.SortFunc(rows, func(a, b *newRow) int { return cmp.Compare(a.key, b.key) })
-	var keys []string
 	batch := &pgx.Batch{}
 	batch.Queue(i.sql(insertQuery), columnsOf(rows)...).Query(func(found pgx.Rows) (err error) {
-		keys, err = pgx.CollectRows(found, pgx.RowTo[string])
+		fresh, err = setOf(found)
 		return err
 	})
 	also(batch)
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, fmt.Errorf("riverinbox: %w", err)
-	}
-	fresh = make(map[string]bool, len(keys))
-	for _, key := range keys {
-		fresh[key] = true
 	}
 	var partitions []partition
 	for n, row := range rows {

@@ -118,12 +118,8 @@ func (l *leases) extend(tokens []string) (kept map[string]bool, err error) {
 	// be taken by no other worker, and must not keep the others waiting.
 	batch.Queue(i.sql(`UPDATE {inbox} SET due_at = clock_timestamp() + $2::interval
 		WHERE key IN (SELECT key FROM {inbox} WHERE state = 2 AND claim = ANY ($1) FOR UPDATE SKIP LOCKED)`), tokens, i.config.Lease)
-	kept = map[string]bool{}
-	batch.Queue(i.sql(`SELECT claim FROM {inbox} WHERE state = 2 AND claim = ANY ($1)`), tokens).Query(func(rows pgx.Rows) error {
-		found, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		for _, token := range found {
-			kept[token] = true
-		}
+	batch.Queue(i.sql(`SELECT claim FROM {inbox} WHERE state = 2 AND claim = ANY ($1)`), tokens).Query(func(rows pgx.Rows) (err error) {
+		kept, err = setOf(rows)
 		return err
 	})
 	if err := i.pool.SendBatch(ctx, batch).Close(); err != nil {

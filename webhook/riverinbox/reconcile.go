@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
@@ -25,22 +26,11 @@ func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key,
 	if err != nil {
 		return nil, fmt.Errorf("riverinbox: %w", err)
 	}
-	found, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	known, err := setOf(rows)
 	if err != nil {
 		return nil, fmt.Errorf("riverinbox: %w", err)
 	}
-	known := make(map[string]bool, len(keys))
-	for _, text := range found {
-		known[text] = true
-	}
-	var missing []webhook.Key
-	for n, text := range texts {
-		if !known[text] {
-			known[text] = true // it is listed once
-			missing = append(missing, keys[n])
-		}
-	}
-	return missing, nil
+	return engine.Missing(keys, func(key webhook.Key) bool { return known[key.String()] }), nil
 }
 
 // ClaimCheckpoint implements [reconcile.Checkpoints].

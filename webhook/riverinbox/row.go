@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
@@ -40,6 +42,16 @@ func indexed(s string) string {
 	}
 	digest := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(digest[:])
+}
+
+// setOf reads the only column of a query, a text.
+func setOf(rows pgx.Rows) (map[string]bool, error) {
+	texts, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	set := make(map[string]bool, len(texts))
+	for _, text := range texts {
+		set[text] = true
+	}
+	return set, err
 }
 
 // columns are what a delivery is read from; storedRow has them.

@@ -2,11 +2,12 @@ package sqlinbox
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
@@ -18,51 +19,20 @@ func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key,
 	if i.life.Stopped() {
 		return nil, webhook.ErrInboxClosed
 	}
-	texts := make([]string, len(keys))
-	for n, key := range keys {
-		text, err := key.MarshalText()
-		if err != nil {
-			return nil, err
-		}
-		texts[n] = string(text)
-	}
-	known, err := i.known(ctx, texts)
-	if err != nil {
-		return nil, err
-	}
-	var missing []webhook.Key
-	for n, key := range keys {
-		if !known[texts[n]] {
-			known[texts[n]] = true // and not missing once more
-			missing = append(missing, key)
-		}
-	}
-	return missing, nil
-}
-
-// known returns those of the keys that are in the table.
-func (i *Inbox) known(ctx context.Context, keys []string) (map[string]bool, error) {
 	list, err := json.Marshal(keys)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := i.db.QueryContext(ctx, "SELECT key FROM dispensary_inbox WHERE key IN (SELECT value FROM json_each(?))", string(list))
-	if err != nil {
-		return nil, fmt.Errorf("sqlinbox: %w", err)
-	}
-	defer func() { _ = rows.Close() }()
 	known := map[string]bool{}
-	for rows.Next() {
-		var key string
-		if err := rows.Scan(&key); err != nil {
-			return nil, fmt.Errorf("sqlinbox: %w", err)
-		}
+	_, err = collect(ctx, i.db, func(rows *sql.Rows) (key string, err error) {
+		err = rows.Scan(&key)
 		known[key] = true
+		return key, err
+	}, "SELECT key FROM dispensary_inbox WHERE key IN (SELECT value FROM json_each(?))", string(list))
+	if err != nil {
+		return nil, err
 	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("sqlinbox: %w", err)
-	}
-	return known, nil
+	return engine.Missing(keys, func(key webhook.Key) bool { return known[key.String()] }), nil
 }
 
 // ClaimCheckpoint implements [reconcile.Checkpoints].

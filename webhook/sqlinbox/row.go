@@ -1,7 +1,10 @@
 package sqlinbox
 
 import (
+	"context"
 	"database/sql"
+	"errors"
+	"fmt"
 	"math"
 	"time"
 
@@ -57,4 +60,36 @@ type claim struct {
 	reason              string
 	newest              sql.NullInt64
 	claimedAt           time.Time // when the claim was committed
+}
+
+// collect reads the rows of a query.
+func collect[T any](ctx context.Context, db *sql.DB, scan func(*sql.Rows) (T, error), query string, args ...any) (all []T, err error) {
+	rows, err := db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("sqlinbox: %w", err)
+	}
+	err = eachRow(rows, func(rows *sql.Rows) error {
+		one, err := scan(rows)
+		all = append(all, one)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// eachRow calls scan for every row, and closes them.
+func eachRow(rows *sql.Rows, scan func(*sql.Rows) error) (err error) {
+	defer func() {
+		if err = errors.Join(err, rows.Err(), rows.Close()); err != nil {
+			err = fmt.Errorf("sqlinbox: %w", err)
+		}
+	}()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -66,7 +66,7 @@ func (t *tx) first(query string, args []any, into ...any) (found bool, err error
 }
 
 // each calls scan for every row.
-func (t *tx) each(query string, args []any, scan func(*sql.Rows) error) (err error) {
+func (t *tx) each(query string, args []any, scan func(*sql.Rows) error) error {
 	s, err := t.prepare(query)
 	if err != nil {
 		return err
@@ -75,18 +75,5 @@ func (t *tx) each(query string, args []any, scan func(*sql.Rows) error) (err err
 	if err != nil {
 		return fmt.Errorf("sqlinbox: %w", err)
 	}
-	defer func() {
-		if closed := rows.Close(); err == nil && closed != nil {
-			err = fmt.Errorf("sqlinbox: %w", closed)
-		}
-	}()
-	for rows.Next() {
-		if err := scan(rows); err != nil {
-			return fmt.Errorf("sqlinbox: %w", err)
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return fmt.Errorf("sqlinbox: %w", err)
-	}
-	return nil
+	return eachRow(rows, scan)
 }
