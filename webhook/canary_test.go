@@ -5,37 +5,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
 
 // marked stands for patient data.
 const marked = "Zaphod-Marked"
-
-// loggers writes every line in every form that a program may choose.
-func loggers(b *bytes.Buffer) *slog.Logger {
-	options := &slog.HandlerOptions{Level: slog.LevelDebug - 100, AddSource: true}
-	return slog.New(slog.NewMultiHandler(slog.NewTextHandler(b, options), slog.NewJSONHandler(b, options)))
-}
-
-// say prints a value in every way.
-func say(b *bytes.Buffer, v any) {
-	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d", "%t"} {
-		fmt.Fprintf(b, verb+"\n", v)
-	}
-	loggers(b).Info("said", "value", v)
-}
 
 // silent fails if patient data, or a secret, can be read in what was printed.
 func silent(t *testing.T, printed string) {
@@ -64,75 +46,26 @@ func TestHandlerPrintsNoPatientData(t *testing.T) {
 		}),
 	} {
 		r := newFixture(t, func(c *webhook.HandlerConfig) {
-			c.Logger = loggers(&out)
+			c.Logger = receivertest.Loggers(&out)
 			if inbox != nil {
 				c.Inbox = inbox
 			}
-			say(&out, *c)
+			receivertest.Say(&out, *c)
 		})
 		for _, body := range []string{patient, patient, patient + marked, `{"` + marked + `":1}`, marked} {
 			for _, header := range []string{sign(secret, now, body), sign("other", now, body), "", "t=" + marked, sign(secret, now.Add(time.Hour), body)} {
 				r.serve(t, request(http.MethodPost, header, body))
-				say(&out, r.last())
-				say(&out, r.last().Err)
+				receivertest.Say(&out, r.last())
+				receivertest.Say(&out, r.last().Err)
 			}
 		}
 		for _, d := range r.accepted {
-			say(&out, d)
-			say(&out, &d)
-			say(&out, struct{ D webhook.Delivery }{d})
+			receivertest.Say(&out, d)
+			receivertest.Say(&out, &d)
+			receivertest.Say(&out, struct{ D webhook.Delivery }{d})
 		}
-		say(&out, r.Handler)
+		receivertest.Say(&out, r.Handler)
 	}
-	say(&out, newVerifier(t, now, secret))
+	receivertest.Say(&out, newVerifier(t, now, secret))
 	silent(t, out.String())
-}
-
-func TestMemoryInboxPrintsNoPatientData(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
-		router := &webhook.Router{}
-		router.OnPatientUpdated(func(_ context.Context, e events.PatientEvent) error {
-			if e.ID == "panics" {
-				panic(e.Data.FirstName)
-			}
-			return fmt.Errorf("%s: %w", e.Data.FirstName, errors.New(e.Data.FirstName))
-		})
-		m, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{
-			Handle: router.Dispatch, Workers: 1, Retry: webhook.RetryPolicy{MaxAttempts: 2}, Logger: loggers(&out),
-			Observer: webhook.Observer{AttemptEnd: func(_ context.Context, a webhook.Attempt) {
-				say(&out, a)
-				var caught webhook.PanicError
-				if errors.As(a.Err, &caught) {
-					assert.Equal(t, marked, caught.Value())
-					assert.Contains(t, caught.Stack(), "canary_test.go")
-					say(&out, caught)
-				}
-			}},
-		}})
-		require.NoError(t, err)
-		for id, patient := range map[string]string{"fails": `{"id":"pa_1","first_name":"` + marked + `"}`, "panics": `{"id":"pa_1","first_name":"` + marked + `"}`, "bad": `{"first_name":["` + marked + `"]}`} {
-			_, err := m.Accept(t.Context(), webhook.Delivery{
-				Key:  webhook.Key{Environment: sandbox, EventID: id},
-				Type: events.PatientUpdated,
-				Body: []byte(`{"event":{"id":"` + id + `","type":"patient.updated","data":{"patient":` + patient + `}}}`),
-			})
-			require.NoError(t, err)
-		}
-		err = m.Close(t.Context())
-		var unfinished *memoryinbox.UnfinishedError
-		require.ErrorAs(t, err, &unfinished)
-		require.Len(t, unfinished.Deliveries, 3)
-		say(&out, err)
-		for letter, err := range m.DeadLetters(t.Context()) {
-			require.NoError(t, err)
-			say(&out, letter)
-		}
-		say(&out, m)
-		silent(t, out.String())
-		for _, want := range []string{"error of type *errors.errorString", "panic with a value of type string", "field first_name"} {
-			assert.True(t, strings.Contains(out.String(), want), want)
-		}
-	})
 }

@@ -110,6 +110,7 @@ func TestHandlerGivesTheInboxItsOwnContext(t *testing.T) {
 	})
 }
 
+// Neither an observer nor a log that panics takes an answer along.
 func TestHandlerSurvivesItsObserver(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -120,7 +121,15 @@ func TestHandlerSurvivesItsObserver(t *testing.T) {
 	w := r.serve(t, request(http.MethodPost, sign(secret, now, orderBody), orderBody))
 	assert.Equal(t, http.StatusOK, w.Code)
 	assert.Contains(t, log.String(), "webhook observer failed")
+	r = newFixture(t, func(config *webhook.HandlerConfig) {
+		config.Logger = slog.New(brokenLog{slog.NewTextHandler(&log, nil)})
+	})
+	assert.Equal(t, http.StatusOK, r.serve(t, request(http.MethodPost, sign(secret, now, orderBody), orderBody)).Code)
 }
+
+type brokenLog struct{ slog.Handler }
+
+func (brokenLog) Handle(context.Context, slog.Record) error { panic("no disk") }
 
 func TestHandlerLogs(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
@@ -48,7 +49,7 @@ func TestRequestStartThatFails(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		r := newFixture(t, func(c *webhook.HandlerConfig) {
-			c.Observer.RequestStart, c.Logger = func(context.Context, *http.Request) context.Context { return begin() }, loggers(&out)
+			c.Observer.RequestStart, c.Logger = func(context.Context, *http.Request) context.Context { return begin() }, receivertest.Loggers(&out)
 		})
 		w := r.serve(t, request(http.MethodPost, sign(secret, now, orderBody), orderBody))
 		assert.Equal(t, http.StatusOK, w.Code, name)

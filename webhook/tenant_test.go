@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
@@ -145,8 +146,8 @@ func TestTenantsAreChecked(t *testing.T) {
 	tenant, err := webhook.NewTenant(good)
 	require.NoError(t, err)
 	var out bytes.Buffer
-	say(&out, tenant)
-	say(&out, tenants(t, nil).Handler)
+	receivertest.Say(&out, tenant)
+	receivertest.Say(&out, tenants(t, nil).Handler)
 	silent(t, out.String())
 	assert.Equal(t, "webhook.Handler(tenants)", fmt.Sprint(tenants(t, nil).Handler))
 }

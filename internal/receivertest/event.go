@@ -10,6 +10,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"sync/atomic"
@@ -118,4 +120,18 @@ func Until(ctx context.Context, gate <-chan struct{}) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// Loggers writes every line in every form that a program may choose.
+func Loggers(w io.Writer) *slog.Logger {
+	options := &slog.HandlerOptions{Level: slog.LevelDebug - 100, AddSource: true}
+	return slog.New(slog.NewMultiHandler(slog.NewTextHandler(w, options), slog.NewJSONHandler(w, options)))
+}
+
+// Say prints a value in every way.
+func Say(w io.Writer, v any) {
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d", "%t"} {
+		fmt.Fprintf(w, verb+"\n", v)
+	}
+	Loggers(w).Info("said", "value", v)
 }

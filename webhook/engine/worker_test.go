@@ -208,3 +208,13 @@ func TestAttemptStartThatFails(t *testing.T) {
 		assert.NotContains(t, out.String(), marked)
 	}
 }
+
+type brokenLog struct{ slog.Handler }
+
+func (brokenLog) Handle(context.Context, slog.Record) error { panic("no disk") }
+
+func TestWorkerSurvivesItsLog(t *testing.T) {
+	t.Parallel()
+	told, _ := do(t, t.Context(), webhook.Work{Handle: succeed, Logger: slog.New(brokenLog{slog.Default().Handler()})}, task(1), nil)
+	assert.Equal(t, webhook.ResultHandled, told.Result)
+}

@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"sync"
 	"time"
@@ -81,7 +83,14 @@ func (r *harness) search(when string) {
 	}
 }
 
-// nothingLogged looks for patient data in logs, and in printed dead letters.
+// say prints a value in every way.
+func say(w io.Writer, v any) {
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d", "%t"} {
+		fmt.Fprintf(w, verb+"\n", v)
+	}
+}
+
+// nothingLogged looks for patient data in logs, and in printed attempts and dead letters.
 func nothingLogged(r *harness) {
 	var out lockedBuffer
 	inbox := r.open(func(_ context.Context, e events.Event) error {
@@ -97,9 +106,18 @@ func nothingLogged(r *harness) {
 	r.waitFor(webhook.ResultDead, all...)
 	for _, deadLetter := range r.deadLetters(inbox) {
 		require.Contains(r, string(deadLetter.Body), canary, "the dead letter has it")
-		fmt.Fprintf(&out, "%v %+v %#v %s\n", deadLetter, deadLetter, deadLetter, deadLetter.Reason)
+		say(&out, deadLetter)
+		say(&out, deadLetter.Reason)
 	}
-	fmt.Fprintf(&out, "%v %+v %#v", inbox, inbox, inbox)
+	for _, a := range append(r.of(all[0]), r.of(all[1])...) {
+		say(&out, a)
+		var caught webhook.PanicError
+		if errors.As(a.Err, &caught) {
+			assert.Equal(r, canary, caught.Value())
+			say(&out, caught)
+		}
+	}
+	say(&out, inbox)
 	r.close(inbox)
 	assert.NotContains(r, out.String(), canary)
 	assert.Contains(r, out.String(), `"outcome":"dead"`)

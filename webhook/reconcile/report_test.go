@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"testing"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
@@ -59,7 +59,7 @@ func TestReconcilerLeaksNothing(t *testing.T) {
 	s.platform.Fault(model.Fault{Effect: model.DeliveryLost})
 	s.happen(t, 10)
 	var out bytes.Buffer
-	loud := func(c *reconcile.Config) { c.Logger = loggers(&out) }
+	loud := func(c *reconcile.Config) { c.Logger = receivertest.Loggers(&out) }
 	for _, f := range []model.Fault{
 		{Effect: model.ErrorStatus, Status: 500, Operation: "events.get", Messages: []string{"Canary said the platform"}, Skip: 1, Times: 1},
 		{Effect: model.ErrorStatus, Status: 404, Operation: "events.get", Times: 1},
@@ -69,7 +69,7 @@ func TestReconcilerLeaksNothing(t *testing.T) {
 		s.platform.Fault(f)
 		report, err := s.reconciler(t, loud).Run(t.Context())
 		for _, v := range []any{report, err, report.FailedDeliveries, report.Gaps, report.Groups, report.DeliveryLogErr} {
-			say(&out, v)
+			receivertest.Say(&out, v)
 		}
 		s.clock.Advance(time.Second)
 		s.happen(t, 5)
@@ -80,7 +80,7 @@ func TestReconcilerLeaksNothing(t *testing.T) {
 	state, err := s.inbox.ClaimCheckpoint(t.Context(), "us/sandbox", "other", time.Hour)
 	require.NoError(t, err)
 	out.Write(state)
-	say(&out, s.reconciler(t, nil))
+	receivertest.Say(&out, s.reconciler(t, nil))
 
 	text := out.String()
 	for _, level := range []string{"level=DEBUG", "level=WARN", "level=ERROR", "level=INFO"} {
@@ -106,17 +106,4 @@ func TestCheckpointIsSmall(t *testing.T) {
 	require.NoError(t, err)
 	assert.Less(t, len(state), 1000)
 	assert.True(t, json.Valid(state))
-}
-
-func loggers(b *bytes.Buffer) *slog.Logger {
-	options := &slog.HandlerOptions{Level: slog.LevelDebug - 100, AddSource: true}
-	return slog.New(slog.NewMultiHandler(slog.NewTextHandler(b, options), slog.NewJSONHandler(b, options)))
-}
-
-// say prints a value in every way.
-func say(b *bytes.Buffer, v any) {
-	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d", "%t"} {
-		fmt.Fprintf(b, verb+"\n", v)
-	}
-	loggers(b).Info("said", "value", v)
 }

@@ -1,0 +1,68 @@
+package safecall_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
+)
+
+const marked = "Zaphod-Marked" // stands for patient data
+
+var errDown = errors.New("down")
+
+func TestCallsSurvive(t *testing.T) {
+	t.Parallel()
+	var nobody map[string]int
+	for text, f := range map[string]func() error{
+		"webhook: panic with a value of type string":            func() error { panic(marked) },
+		"webhook: panic: assignment to entry in nil map":        func() error { nobody["x"]++; return nil },
+		"webhook: panic: goroutine was ended by runtime.Goexit": func() error { runtime.Goexit(); return nil },
+	} {
+		err := safecall.Isolated(f)
+		require.ErrorIs(t, err, safecall.ErrPanic)
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
+			assert.Equal(t, text, fmt.Sprintf(verb, err))
+		}
+		var caught *safecall.Panic
+		require.ErrorAs(t, err, &caught)
+		assert.Contains(t, caught.Stack(), "safecall_test.go")
+	}
+	err := safecall.Call(func() error { panic(marked) })
+	var caught *safecall.Panic
+	require.ErrorAs(t, err, &caught)
+	assert.Equal(t, marked, caught.Value())
+	require.Equal(t, errDown, safecall.Call(func() error { return errDown }))
+	require.NoError(t, safecall.Isolated(func() error { return nil }))
+}
+
+func TestObserversThatPanicAreLogged(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	safecall.Observe(t.Context(), slog.New(slog.NewTextHandler(&out, nil)), func() { panic(marked) })
+	assert.Contains(t, out.String(), "webhook observer failed")
+	assert.NotContains(t, out.String(), marked)
+}
+
+// broken is a log that panics.
+type broken struct{ slog.Handler }
+
+func (broken) Handle(context.Context, slog.Record) error { panic("no disk") }
+func (b broken) WithAttrs([]slog.Attr) slog.Handler      { return b }
+func (b broken) WithGroup(string) slog.Handler           { return b }
+
+// A log that panics loses its lines and nothing else.
+func TestLogsThatPanic(t *testing.T) {
+	t.Parallel()
+	l := safecall.Logger(slog.New(broken{slog.Default().Handler()}))
+	assert.NotPanics(t, func() { l.With("a", 1).WithGroup("b").Info("x") })
+	assert.NotPanics(t, func() { safecall.Logger(nil).Info("x") })
+}
