@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -21,63 +22,96 @@ const (
 	shortClaim = 100 * time.Millisecond
 )
 
+// Checkpoints holds the checkpoints of an inbox that is no engine to the contract of
+// [reconcile.Checkpoints]: those of two replicas, or of one twice. The suite holds engines
+// to it.
+func Checkpoints(t *testing.T, one, two reconcile.Checkpoints) {
+	t.Helper()
+	r := newHarness(t, Storage{})
+	for _, test := range []func(*harness, reconcile.Checkpoints, reconcile.Checkpoints){
+		checkpoint, checkpointNames, checkpointExpires, checkpointExtends, checkpointOnce,
+	} {
+		test(r, one, two)
+	}
+}
+
+// replicas runs a test of checkpoints through two engines where the storage may be
+// shared, else through one.
+func replicas(test func(r *harness, one, two reconcile.Checkpoints)) func(*harness) {
+	return func(r *harness) {
+		_, one := r.reconcilable(succeed)
+		two := one
+		if r.storage.Shared {
+			_, two = r.reconcilable(succeed)
+		}
+		test(r, one, two)
+	}
+}
+
 // checkpoint follows one through two holders.
-func checkpoint(r *harness) {
-	_, reconcilable := r.reconcilable(succeed)
+func checkpoint(r *harness, one, two reconcile.Checkpoints) {
 	ctx := r.Context()
-	state, err := reconcilable.ClaimCheckpoint(ctx, "name", "first", longClaim)
+	state, err := one.ClaimCheckpoint(ctx, "name", "first", longClaim)
 	require.NoError(r, err)
-	require.Nil(r, state, "nothing was saved yet")
-	_, err = reconcilable.ClaimCheckpoint(ctx, "name", "second", longClaim)
+	require.Empty(r, state, "nothing was saved yet")
+	_, err = two.ClaimCheckpoint(ctx, "name", "second", longClaim)
 	require.ErrorIs(r, err, reconcile.ErrCheckpointHeld)
-	require.ErrorIs(r, reconcilable.SaveCheckpoint(ctx, "name", "second", []byte("no"), longClaim), reconcile.ErrCheckpointHeld)
-	require.NoError(r, reconcilable.ReleaseCheckpoint(ctx, "name", "second"), "it has no claim")
-	_, err = reconcilable.ClaimCheckpoint(ctx, "name", "second", longClaim)
+	require.ErrorIs(r, two.SaveCheckpoint(ctx, "name", "second", []byte("no"), longClaim), reconcile.ErrCheckpointHeld)
+	require.ErrorIs(r, two.SaveCheckpoint(ctx, "unclaimed", "second", []byte("no"), longClaim), reconcile.ErrCheckpointHeld)
+	require.NoError(r, two.ReleaseCheckpoint(ctx, "name", "second"), "it has no claim")
+	_, err = two.ClaimCheckpoint(ctx, "name", "second", longClaim)
 	require.ErrorIs(r, err, reconcile.ErrCheckpointHeld)
 
 	large := bytes.Repeat([]byte("\x00\xff{'\"state"), 64<<10/10)
-	require.NoError(r, reconcilable.SaveCheckpoint(ctx, "name", "first", []byte("small"), longClaim))
-	require.NoError(r, reconcilable.SaveCheckpoint(ctx, "name", "first", large, longClaim))
-	state, err = reconcilable.ClaimCheckpoint(ctx, "name", "first", longClaim)
+	require.NoError(r, one.SaveCheckpoint(ctx, "name", "first", []byte("small"), longClaim))
+	require.NoError(r, one.SaveCheckpoint(ctx, "name", "first", large, longClaim))
+	require.NoError(r, one.SaveCheckpoint(ctx, "name", "first", large, longClaim), "also the same again")
+	state, err = one.ClaimCheckpoint(ctx, "name", "first", longClaim)
 	require.NoError(r, err, "its holder may claim it again")
 	require.True(r, bytes.Equal(large, state))
 
-	require.NoError(r, reconcilable.ReleaseCheckpoint(ctx, "name", "first"))
-	state, err = reconcilable.ClaimCheckpoint(ctx, "name", "second", longClaim)
+	require.NoError(r, one.ReleaseCheckpoint(ctx, "name", "first"))
+	state, err = two.ClaimCheckpoint(ctx, "name", "second", longClaim)
 	require.NoError(r, err)
 	require.True(r, bytes.Equal(large, state))
-	require.ErrorIs(r, reconcilable.SaveCheckpoint(ctx, "name", "first", []byte("late"), longClaim), reconcile.ErrCheckpointHeld)
-	require.NoError(r, reconcilable.ReleaseCheckpoint(ctx, "name", "first"), "its claim is over")
-	_, err = reconcilable.ClaimCheckpoint(ctx, "name", "first", longClaim)
+	require.ErrorIs(r, one.SaveCheckpoint(ctx, "name", "first", []byte("late"), longClaim), reconcile.ErrCheckpointHeld)
+	require.NoError(r, one.ReleaseCheckpoint(ctx, "name", "first"), "its claim is over")
+	_, err = one.ClaimCheckpoint(ctx, "name", "first", longClaim)
 	require.ErrorIs(r, err, reconcile.ErrCheckpointHeld)
-	require.NoError(r, reconcilable.SaveCheckpoint(ctx, "name", "second", []byte("second"), longClaim))
-	state, err = reconcilable.ClaimCheckpoint(ctx, "name", "second", longClaim)
+	require.NoError(r, two.SaveCheckpoint(ctx, "name", "second", []byte("second"), longClaim))
+	state, err = two.ClaimCheckpoint(ctx, "name", "second", longClaim)
 	require.NoError(r, err)
 	require.Equal(r, "second", string(state))
+
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	_, err = one.ClaimCheckpoint(ended, "ended", "first", longClaim)
+	require.Error(r, err)
+	_, err = two.ClaimCheckpoint(ctx, "ended", "second", longClaim)
+	require.NoError(r, err, "a claim that was broken off does not stay")
 }
 
 // checkpointNames holds that a name may be any text, and is no pattern.
-func checkpointNames(r *harness) {
-	_, reconcilable := r.reconcilable(succeed)
+func checkpointNames(r *harness, one, two reconcile.Checkpoints) {
 	names := []string{"us/sandbox", "US/sandbox", "us/sandbox ", "us.sandbox", "*", ">", "%", "_", "a b", "\u00e9", "'; --", "name=1&x:y"}
 	for i, name := range names {
-		state, err := reconcilable.ClaimCheckpoint(r.Context(), name, "holder", longClaim)
+		state, err := one.ClaimCheckpoint(r.Context(), name, "holder", longClaim)
 		require.NoError(r, err, "%q", name)
-		require.Nil(r, state, "%q", name)
-		require.NoError(r, reconcilable.SaveCheckpoint(r.Context(), name, "holder", fmt.Append(nil, i), longClaim))
+		require.Empty(r, state, "%q", name)
+		require.NoError(r, one.SaveCheckpoint(r.Context(), name, "holder", fmt.Append(nil, i), longClaim))
 	}
 	for i, name := range names {
-		state, err := reconcilable.ClaimCheckpoint(r.Context(), name, "holder", longClaim)
+		state, err := two.ClaimCheckpoint(r.Context(), name, "holder", longClaim)
 		require.NoError(r, err)
 		require.Equal(r, fmt.Sprint(i), string(state), "%q", name)
 	}
 }
 
 // await claims a checkpoint as soon as its holder's claim has ended.
-func (r *harness) await(reconcilable reconcile.Inbox, name, holder string) []byte {
+func (r *harness) await(checkpoints reconcile.Checkpoints, name, holder string) []byte {
 	r.Helper()
 	for deadline := time.Now().Add(r.storage.Patience); ; {
-		state, err := reconcilable.ClaimCheckpoint(r.Context(), name, holder, longClaim)
+		state, err := checkpoints.ClaimCheckpoint(r.Context(), name, holder, longClaim)
 		if err == nil {
 			return state
 		}
@@ -87,56 +121,47 @@ func (r *harness) await(reconcilable reconcile.Inbox, name, holder string) []byt
 	}
 }
 
-func checkpointExpires(r *harness) {
-	_, reconcilable := r.reconcilable(succeed)
+func checkpointExpires(r *harness, one, two reconcile.Checkpoints) {
 	ctx := r.Context()
-	_, err := reconcilable.ClaimCheckpoint(ctx, "name", "first", longClaim)
+	_, err := one.ClaimCheckpoint(ctx, "expires", "first", longClaim)
 	require.NoError(r, err)
-	require.NoError(r, reconcilable.SaveCheckpoint(ctx, "name", "first", []byte("state"), shortClaim), "a claim may get shorter")
-	assert.Equal(r, "state", string(r.await(reconcilable, "name", "second")))
-	require.ErrorIs(r, reconcilable.SaveCheckpoint(ctx, "name", "first", []byte("late"), longClaim), reconcile.ErrCheckpointHeld)
-	_, err = reconcilable.ClaimCheckpoint(ctx, "name", "first", longClaim)
+	require.NoError(r, one.SaveCheckpoint(ctx, "expires", "first", []byte("state"), shortClaim), "a claim may get shorter")
+	assert.Equal(r, "state", string(r.await(two, "expires", "second")))
+	require.ErrorIs(r, one.SaveCheckpoint(ctx, "expires", "first", []byte("late"), longClaim), reconcile.ErrCheckpointHeld)
+	_, err = one.ClaimCheckpoint(ctx, "expires", "first", longClaim)
 	require.ErrorIs(r, err, reconcile.ErrCheckpointHeld)
-	state, err := reconcilable.ClaimCheckpoint(ctx, "name", "second", longClaim)
+	state, err := two.ClaimCheckpoint(ctx, "expires", "second", longClaim)
 	require.NoError(r, err)
 	assert.Equal(r, "state", string(state), "what came late was not saved")
 }
 
 // checkpointExtends extends two short claims, and lets one end that is not
 // extended.
-func checkpointExtends(r *harness) {
-	_, reconcilable := r.reconcilable(succeed)
+func checkpointExtends(r *harness, one, two reconcile.Checkpoints) {
 	ctx := r.Context()
 	short := func(name string) {
-		_, err := reconcilable.ClaimCheckpoint(ctx, name, "first", shortClaim)
+		_, err := one.ClaimCheckpoint(ctx, name, "first", shortClaim)
 		require.NoError(r, err)
 	}
 	short("claimed")
-	_, err := reconcilable.ClaimCheckpoint(ctx, "claimed", "first", longClaim)
+	_, err := one.ClaimCheckpoint(ctx, "claimed", "first", longClaim)
 	require.NoError(r, err)
 	for saved := false; !saved; { // on a machine that is slow it may have ended
 		short("saved")
-		err := reconcilable.SaveCheckpoint(ctx, "saved", "first", nil, longClaim)
+		err := one.SaveCheckpoint(ctx, "saved", "first", nil, longClaim)
 		require.True(r, err == nil || errors.Is(err, reconcile.ErrCheckpointHeld), "%v", err)
 		saved = err == nil
 	}
 	short("clock")
-	r.await(reconcilable, "clock", "second")
+	r.await(two, "clock", "second")
 	for _, name := range []string{"claimed", "saved"} {
-		_, err := reconcilable.ClaimCheckpoint(ctx, name, "second", longClaim)
+		_, err := two.ClaimCheckpoint(ctx, name, "second", longClaim)
 		require.ErrorIs(r, err, reconcile.ErrCheckpointHeld, name)
 	}
 }
 
-// checkpointOnce lets many claim at once, through several engines where the
-// storage may be shared.
-func checkpointOnce(r *harness) {
-	_, first := r.reconcilable(succeed)
-	inboxes := []reconcile.Inbox{first}
-	if r.storage.Shared {
-		_, second := r.reconcilable(succeed)
-		inboxes = append(inboxes, second)
-	}
+// checkpointOnce lets many claim at once.
+func checkpointOnce(r *harness, one, two reconcile.Checkpoints) {
 	for round := range 10 {
 		var claimed atomic.Int32
 		var group sync.WaitGroup
@@ -144,7 +169,7 @@ func checkpointOnce(r *harness) {
 		for holder := range 8 {
 			group.Go(func() {
 				<-together
-				_, err := inboxes[holder%len(inboxes)].ClaimCheckpoint(context.Background(), fmt.Sprint("round ", round), fmt.Sprint("holder ", holder), longClaim)
+				_, err := []reconcile.Checkpoints{one, two}[holder%2].ClaimCheckpoint(context.Background(), fmt.Sprint("round ", round), fmt.Sprint("holder ", holder), longClaim)
 				if err == nil {
 					claimed.Add(1)
 				} else {
@@ -185,21 +210,4 @@ func checkpointCrash(r *harness) {
 	r.crash(inbox)
 	_, reconcilable = r.reconcilable(succeed)
 	assert.Equal(r, "state", string(r.await(reconcilable, "name", "second")))
-}
-
-func checkpointShared(r *harness) {
-	_, one := r.reconcilable(succeed)
-	r.need(r.storage.Shared, "Shared")
-	_, two := r.reconcilable(succeed)
-	ctx := r.Context()
-	_, err := one.ClaimCheckpoint(ctx, "name", "first", longClaim)
-	require.NoError(r, err)
-	_, err = two.ClaimCheckpoint(ctx, "name", "second", longClaim)
-	require.ErrorIs(r, err, reconcile.ErrCheckpointHeld)
-	require.NoError(r, one.SaveCheckpoint(ctx, "name", "first", []byte("state"), longClaim))
-	require.NoError(r, one.ReleaseCheckpoint(ctx, "name", "first"))
-	state, err := two.ClaimCheckpoint(ctx, "name", "second", longClaim)
-	require.NoError(r, err)
-	assert.Equal(r, "state", string(state))
-	require.ErrorIs(r, one.SaveCheckpoint(ctx, "name", "first", []byte("late"), longClaim), reconcile.ErrCheckpointHeld)
 }

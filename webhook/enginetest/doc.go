@@ -20,7 +20,8 @@
 // promises proves nothing about it.
 //
 // An engine that is a [reconcile.Inbox] is held to that as well, and one that is
-// a [engine.Resealer] if the storage has OpenSealed.
+// a [engine.Resealer] if the storage has OpenSealed. [Checkpoints] is for an inbox that
+// is no engine.
 //
 // Waits are those of the suite's own [webhook.RetryPolicy], milliseconds; nothing
 // depends on how long anything takes, except that Storage.Patience bounds how

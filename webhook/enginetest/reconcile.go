@@ -22,14 +22,13 @@ var reconciling = map[string]func(*harness){
 	"MissingElsewhere":  missingElsewhere,
 	"MissingEnded":      missingEnded,
 	"Closed":            reconcilesClosed,
-	"Checkpoint":        checkpoint,
-	"CheckpointNames":   checkpointNames,
-	"CheckpointExpires": checkpointExpires,
-	"CheckpointExtends": checkpointExtends,
-	"CheckpointOnce":    checkpointOnce,
+	"Checkpoint":        replicas(checkpoint),
+	"CheckpointNames":   replicas(checkpointNames),
+	"CheckpointExpires": replicas(checkpointExpires),
+	"CheckpointExtends": replicas(checkpointExtends),
+	"CheckpointOnce":    replicas(checkpointOnce),
 	"CheckpointRestart": checkpointRestart,
 	"CheckpointCrash":   checkpointCrash,
-	"CheckpointShared":  checkpointShared,
 }
 
 // reconcilable opens an engine that has to be reconcilable.

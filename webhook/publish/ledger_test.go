@@ -22,8 +22,8 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/enginetest"
 	"github.com/dispensary-go/dispensary/webhook/publish"
-	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
 // The addresses of the servers that the tests run on, beside SQLite.
@@ -196,48 +196,10 @@ func TestCheckpoints(t *testing.T) {
 	t.Parallel()
 	t.Run("memory", func(t *testing.T) {
 		t.Parallel()
-		checkpoints(t, newInbox(t, &recorder{}))
+		inbox := newInbox(t, &recorder{})
+		enginetest.Checkpoints(t, inbox, inbox)
 	})
-	eachDatabase(t, func(t *testing.T, c publish.LedgerConfig) { checkpoints(t, ledger(t, c)) })
-}
-
-func checkpoints(t *testing.T, c reconcile.Checkpoints) {
-	const long, short = time.Hour, 100 * time.Millisecond
-	ctx := t.Context()
-	state, err := c.ClaimCheckpoint(ctx, "a", "one", long)
-	require.NoError(t, err)
-	assert.Empty(t, state)
-	_, err = c.ClaimCheckpoint(ctx, "a", "two", long)
-	require.ErrorIs(t, err, reconcile.ErrCheckpointHeld)
-	require.ErrorIs(t, c.SaveCheckpoint(ctx, "a", "two", []byte("no"), long), reconcile.ErrCheckpointHeld)
-	require.ErrorIs(t, c.SaveCheckpoint(ctx, "c", "two", []byte("no"), long), reconcile.ErrCheckpointHeld)
-	require.NoError(t, c.ReleaseCheckpoint(ctx, "a", "two"), "which has no claim")
-	require.NoError(t, c.SaveCheckpoint(ctx, "a", "one", []byte("state"), long))
-	require.NoError(t, c.SaveCheckpoint(ctx, "a", "one", []byte("state"), long), "also the same again")
-	_, err = c.ClaimCheckpoint(ctx, "a", "one", long)
-	require.NoError(t, err, "one's own")
-
-	state, err = c.ClaimCheckpoint(ctx, "b", "two", long)
-	require.NoError(t, err, "another name")
-	assert.Empty(t, state)
-
-	require.NoError(t, c.ReleaseCheckpoint(ctx, "a", "one"))
-	require.ErrorIs(t, c.SaveCheckpoint(ctx, "a", "one", []byte("late"), long), reconcile.ErrCheckpointHeld)
-	state, err = c.ClaimCheckpoint(ctx, "a", "two", short)
-	require.NoError(t, err)
-	assert.Equal(t, "state", string(state))
-	require.Eventually(t, func() bool {
-		state, err = c.ClaimCheckpoint(ctx, "a", "three", long)
-		return err == nil
-	}, 10*time.Second, 10*time.Millisecond, "a claim expires")
-	require.ErrorIs(t, c.SaveCheckpoint(ctx, "a", "two", []byte("late"), long), reconcile.ErrCheckpointHeld)
-
-	ended, cancel := context.WithCancel(ctx)
-	cancel()
-	_, err = c.ClaimCheckpoint(ended, "d", "one", long)
-	require.ErrorIs(t, err, context.Canceled)
-	_, err = c.ClaimCheckpoint(ctx, "d", "two", long)
-	require.NoError(t, err, "a claim that was broken off does not stay")
+	eachDatabase(t, func(t *testing.T, c publish.LedgerConfig) { enginetest.Checkpoints(t, ledger(t, c), ledger(t, c)) })
 }
 
 // The text makes what NewLedger makes, which then needs no right to make tables.
