@@ -21,10 +21,10 @@ var errDown = errors.New("down")
 
 func TestCallsSurvive(t *testing.T) {
 	t.Parallel()
-	var nobody map[string]int
+	var nilMap map[string]int
 	for text, f := range map[string]func() error{
 		"webhook: panic with a value of type string":            func() error { panic(marked) },
-		"webhook: panic: assignment to entry in nil map":        func() error { nobody["x"]++; return nil },
+		"webhook: panic: assignment to entry in nil map":        func() error { nilMap["x"]++; return nil },
 		"webhook: panic: goroutine was ended by runtime.Goexit": func() error { runtime.Goexit(); return nil },
 	} {
 		err := safecall.Isolated(f)
