@@ -199,9 +199,9 @@ func TestEnsureChecksItsArguments(t *testing.T) {
 	n := newPatient(1)
 	n.Metadata = clinic.Metadata{}
 	_, _, err = client.Clinic.Patients.Ensure(t.Context(), n)
-	assert.EqualError(t, err, "dispensary: patients.create: Metadata.ID is required")
-	_, _, err = client.TreatmentPlans.Ensure(t.Context(), "p-1", treatmentplans.NewPlan{Metadata: metadataOf("plan", 1)})
-	assert.EqualError(t, err, "dispensary: treatment_plans.create: Recommendations is required")
+	assert.EqualError(t, err, "dispensary: patients.create: metadata.id can't be blank")
+	_, _, err = client.TreatmentPlans.Ensure(t.Context(), "", treatmentplans.NewPlan{Metadata: metadataOf("plan", 1)})
+	assert.EqualError(t, err, "dispensary: treatment_plans.create: patient_id must be an id, practitioner_id can't be blank, recommendations can't be blank")
 }
 
 // A duplicate e-mail that is in another clinic is the platform's to report.

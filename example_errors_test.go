@@ -47,16 +47,16 @@ func ExampleError_fields() {
 	// refused: true - repeatable: false
 }
 
-// What cannot be sent never is: the error names the field.
-func ExampleArgumentError() {
+// What cannot be sent never is: the error names every field, as the request does.
+func ExampleArgumentErrors() {
 	platform := fake()
 	defer platform.Close()
 	client := platform.Client(model.User{})
 
-	_, err := client.Clinic.Patients.Create(context.Background(), clinic.NewPatient{FirstName: "Ada"})
+	_, err := client.Clinic.Patients.Create(context.Background(), clinic.NewPatient{FirstName: "Ada", LastName: " "})
 	fmt.Println(err)
 	fmt.Println(errors.Is(err, dispensary.ErrInvalidArgument), platform.Journal().Len(), "requests")
 	// Output:
-	// dispensary: patients.create: Email is required
+	// dispensary: patients.create: email can't be blank, last_name can't be blank
 	// true 0 requests
 }

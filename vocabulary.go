@@ -10,9 +10,13 @@ import (
 // holds an address, a query, a body or a token. Calls return a *Error.
 type Error = api.Error
 
-// ArgumentError is an argument that cannot be sent; it names the field. Nothing
-// was sent. Calls return a *ArgumentError, which matches [ErrInvalidArgument].
+// ArgumentError is an argument that cannot be sent; it names the field as the request
+// does: "last_name". Nothing was sent. Calls return a *ArgumentError, or
+// [ArgumentErrors] for several, which match [ErrInvalidArgument].
 type ArgumentError = api.ArgumentError
+
+// ArgumentErrors are all arguments of one call that cannot be sent. Nothing was sent.
+type ArgumentErrors = api.ArgumentErrors
 
 // ScopeError is the cause of a call that failed because the token lacks a scope,
 // which it names. It matches [ErrForbidden].

@@ -106,15 +106,6 @@ func TestZeroErrorWorks(t *testing.T) {
 	assert.NotPanics(t, func() { _ = err.Error(); _ = err.Body(); _ = err.Messages(); _ = err.LogValue() })
 }
 
-func TestArgumentError(t *testing.T) {
-	t.Parallel()
-	err := error(&api.ArgumentError{Operation: "patients.create", Field: "Email", Reason: "is required"})
-	assert.EqualError(t, err, "dispensary: patients.create: Email is required")
-	assert.ErrorIs(t, err, api.ErrInvalidArgument)
-	assert.ErrorIs(t, err, api.ErrNotSent)
-	assert.EqualError(t, &api.ArgumentError{Field: "Paging.Page", Reason: "must not be negative"}, "dispensary: Paging.Page must not be negative")
-}
-
 func TestRetryAfterIsLogged(t *testing.T) {
 	t.Parallel()
 	value := (&api.Error{StatusCode: 429, RetryAfter: 3 * time.Second, Code: "c"}).LogValue().String()

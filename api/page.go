@@ -65,17 +65,18 @@ type Drift struct {
 	Before, After int
 }
 
-// Validate reports a negative number, naming its field.
+// Validate reports the negative numbers, naming each.
 func (p Paging) Validate() error {
+	var wrong ArgumentErrors
 	for _, f := range []struct {
 		name  string
 		value int
-	}{{"Page", p.Page}, {"PageSize", p.PageSize}, {"MaxItems", p.MaxItems}, {"Prefetch", p.Prefetch}} {
+	}{{"page[number]", p.Page}, {"page[size]", p.PageSize}, {"Paging.MaxItems", p.MaxItems}, {"Paging.Prefetch", p.Prefetch}} {
 		if f.value < 0 {
-			return &ArgumentError{Field: "Paging." + f.name, Reason: "must not be negative"}
+			wrong = append(wrong, &ArgumentError{Field: f.name, Reason: "must not be negative"})
 		}
 	}
-	return nil
+	return wrong.Err()
 }
 
 // SortOrder is the direction of a sorted list.

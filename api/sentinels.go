@@ -1,9 +1,6 @@
 package api
 
-import (
-	"errors"
-	"strings"
-)
+import "errors"
 
 // Sentinels that an [Error] matches through [errors.Is], by the answer's status.
 // Which status the platform uses for which mistake is not published; the
@@ -108,39 +105,3 @@ func (e *ScopeError) Error() string {
 
 // Is makes every ScopeError match [ErrForbidden].
 func (e *ScopeError) Is(target error) bool { return target == ErrForbidden }
-
-// ArgumentError reports an argument that is missing or unusable. Nothing was
-// sent. It matches [ErrInvalidArgument] and names the field, never its value.
-type ArgumentError struct {
-	// Operation is the id of the call, for example "patients.create"; empty
-	// where the argument belongs to no single call.
-	Operation string
-
-	// Field is the Go name of the argument or field.
-	Field string
-
-	// Reason says what is wrong with it.
-	Reason string
-
-	// Err is a cause to match, such as [ErrInsecure]; mostly nil.
-	Err error
-}
-
-// Error returns operation, field and reason.
-func (e *ArgumentError) Error() string {
-	var b strings.Builder
-	b.WriteString("dispensary: ")
-	if e.Operation != "" {
-		b.WriteString(e.Operation + ": ")
-	}
-	b.WriteString(e.Field + " " + e.Reason)
-	return b.String()
-}
-
-// Unwrap returns Err.
-func (e *ArgumentError) Unwrap() error { return e.Err }
-
-// Is makes every ArgumentError match [ErrInvalidArgument] and [ErrNotSent].
-func (e *ArgumentError) Is(target error) bool {
-	return target == ErrInvalidArgument || target == ErrNotSent
-}

@@ -55,6 +55,6 @@ func TestAddressPages(t *testing.T) {
 	for _, err := range pages(api.Paging{PageSize: -1}) {
 		var argument *api.ArgumentError
 		require.ErrorAs(t, err, &argument)
-		assert.Equal(t, "Paging.PageSize", argument.Field)
+		assert.Equal(t, "page[size]", argument.Field)
 	}
 }

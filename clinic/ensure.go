@@ -26,20 +26,12 @@ import (
 // create call may have been applied and no patient has appeared.
 // API section: "Metadata", "Patients".
 func (s Patients) Ensure(ctx context.Context, n NewPatient, options ...api.RequestOption) (patient *Patient, created bool, err error) {
-	op := operation.PatientCreate
-	if err := transport.Required(op, "Metadata.ID", n.Metadata.ID, "Email", n.Email, "FirstName", n.FirstName, "LastName", n.LastName); err != nil {
-		return nil, false, err
-	}
-	return transport.Ensure(ctx, s.t, transport.Ensuring[Patient]{
-		Operation: op, Key: n.Metadata.ID,
-		Find: func(ctx context.Context) (*Patient, error) {
-			p, err := metadata.Find[Patient](ctx, s.t, op, string(MetadataPatient), n.Metadata.ID, options)
-			if err != nil || p != nil {
-				return p, err
-			}
-			return s.adopt(ctx, n, options)
-		},
-		Create: func(ctx context.Context) (*Patient, error) { return s.Create(ctx, n, options...) },
+	return transport.Ensure(ctx, s.t, n.create(options), n.Metadata.ID, func(ctx context.Context) (*Patient, error) {
+		p, err := metadata.Find[Patient](ctx, s.t, operation.PatientCreate, string(MetadataPatient), n.Metadata.ID, options)
+		if err != nil || p != nil {
+			return p, err
+		}
+		return s.adopt(ctx, n, options)
 	})
 }
 
@@ -70,17 +62,8 @@ func (s Patients) adopt(ctx context.Context, n NewPatient, options []api.Request
 // but finds practitioners by their metadata id only.
 // API section: "Metadata", "Practitioners".
 func (s Practitioners) Ensure(ctx context.Context, n NewPractitioner, options ...api.RequestOption) (practitioner *Practitioner, created bool, err error) {
-	op := operation.PractitionerCreate
-	if err := transport.Required(op, "Metadata.ID", n.Metadata.ID, "PractitionerTypeID", n.PractitionerTypeID,
-		"Email", n.Email, "FirstName", n.FirstName, "LastName", n.LastName); err != nil {
-		return nil, false, err
-	}
-	return transport.Ensure(ctx, s.t, transport.Ensuring[Practitioner]{
-		Operation: op, Key: n.Metadata.ID,
-		Find: func(ctx context.Context) (*Practitioner, error) {
-			return metadata.Find[Practitioner](ctx, s.t, op, string(MetadataPractitioner), n.Metadata.ID, options)
-		},
-		Create: func(ctx context.Context) (*Practitioner, error) { return s.Create(ctx, n, options...) },
+	return transport.Ensure(ctx, s.t, n.create(options), n.Metadata.ID, func(ctx context.Context) (*Practitioner, error) {
+		return metadata.Find[Practitioner](ctx, s.t, operation.PractitionerCreate, string(MetadataPractitioner), n.Metadata.ID, options)
 	})
 }
 
@@ -90,15 +73,7 @@ func (s Practitioners) Ensure(ctx context.Context, n NewPractitioner, options ..
 // processes is an assumption.
 // API section: "Metadata", "Staff".
 func (s Staff) Ensure(ctx context.Context, n NewStaffMember, options ...api.RequestOption) (member *StaffMember, created bool, err error) {
-	op := operation.StaffCreate
-	if err := transport.Required(op, "Metadata.ID", n.Metadata.ID, "Email", n.Email, "FirstName", n.FirstName, "LastName", n.LastName); err != nil {
-		return nil, false, err
-	}
-	return transport.Ensure(ctx, s.t, transport.Ensuring[StaffMember]{
-		Operation: op, Key: n.Metadata.ID,
-		Find: func(ctx context.Context) (*StaffMember, error) {
-			return metadata.Find[StaffMember](ctx, s.t, op, string(MetadataStaff), n.Metadata.ID, options)
-		},
-		Create: func(ctx context.Context) (*StaffMember, error) { return s.Create(ctx, n, options...) },
+	return transport.Ensure(ctx, s.t, n.create(options), n.Metadata.ID, func(ctx context.Context) (*StaffMember, error) {
+		return metadata.Find[StaffMember](ctx, s.t, operation.StaffCreate, string(MetadataStaff), n.Metadata.ID, options)
 	})
 }

@@ -64,8 +64,9 @@ type PatientSummary struct {
 // NewPatient describes a patient to create.
 // API section: POST /clinic/patients.
 type NewPatient struct {
-	// Email, FirstName and LastName are required. A patient with this e-mail
-	// anywhere on the platform makes the call fail with [api.ErrInvalid].
+	// Email, FirstName and LastName are required, and white space alone is blank. A
+	// patient with this e-mail anywhere on the platform makes the call fail with
+	// [api.ErrInvalid].
 	Email     string `json:"email"`
 	FirstName string `json:"first_name"`
 	LastName  string `json:"last_name"`
@@ -102,11 +103,14 @@ type Patients struct{ t *transport.Client }
 // [api.ErrMaybeApplied]: look the patient up before creating again.
 // API section: POST /clinic/patients.
 func (s Patients) Create(ctx context.Context, p NewPatient, options ...api.RequestOption) (*Patient, error) {
-	op := operation.PatientCreate
-	if err := transport.Required(op, "Email", p.Email, "FirstName", p.FirstName, "LastName", p.LastName); err != nil {
-		return nil, err
+	return transport.One[Patient](ctx, s.t, p.create(options))
+}
+
+func (p NewPatient) create(options []api.RequestOption) transport.Call {
+	return transport.Call{
+		Operation: operation.PatientCreate, Body: p, Options: options,
+		Blank: transport.Blank("email", p.Email, "first_name", p.FirstName, "last_name", p.LastName),
 	}
-	return transport.One[Patient](ctx, s.t, transport.Call{Operation: op, Body: p, Options: options})
 }
 
 // Update changes the fields that u sets.

@@ -80,25 +80,6 @@ func TestCreatePatient(t *testing.T) {
 	assert.Empty(t, b.Server.Events(), "the integrator's own calls make no events")
 }
 
-func TestCreatePatientChecksArguments(t *testing.T) {
-	t.Parallel()
-	b := start(t)
-	for field, forget := range map[string]func(*clinic.NewPatient){
-		"Email":     func(p *clinic.NewPatient) { p.Email = "" },
-		"FirstName": func(p *clinic.NewPatient) { p.FirstName = "" },
-		"LastName":  func(p *clinic.NewPatient) { p.LastName = "" },
-	} {
-		patient := clinic.NewPatient{Email: "new@example.com", FirstName: "New", LastName: "Example"}
-		forget(&patient)
-		_, err := b.Patients.Create(t.Context(), patient)
-		resourcetest.RequireUnsent(t, b.Server, err, "patients.create", field)
-	}
-	_, err := b.Patients.Create(t.Context(), clinic.NewPatient{
-		Email: "new@example.com", FirstName: "New", LastName: "Example", DateOfBirth: api.Date{Year: 1980, Month: 2, Day: 30},
-	})
-	resourcetest.RequireUnsent(t, b.Server, err, "patients.create", "body")
-}
-
 func TestCreatePatientIsRefused(t *testing.T) {
 	t.Parallel()
 	b := start(t)

@@ -31,8 +31,8 @@ type Practitioner struct {
 // NewPractitioner describes a practitioner to create.
 // API section: POST /clinic/practitioners.
 type NewPractitioner struct {
-	// All but Metadata are required. The e-mail must be new to the platform, or
-	// the call fails with [api.ErrInvalid].
+	// All but Metadata are required, and white space alone is blank. The e-mail must
+	// be new to the platform, or the call fails with [api.ErrInvalid].
 	PractitionerTypeID string `json:"practitioner_type_id"`
 	Email              string `json:"email"`
 	FirstName          string `json:"first_name"`
@@ -58,11 +58,14 @@ type Practitioners struct{ t *transport.Client }
 // [api.ErrMaybeApplied]: look the practitioner up before creating again.
 // API section: POST /clinic/practitioners.
 func (s Practitioners) Create(ctx context.Context, n NewPractitioner, options ...api.RequestOption) (*Practitioner, error) {
-	op := operation.PractitionerCreate
-	if err := transport.Required(op, "PractitionerTypeID", n.PractitionerTypeID, "Email", n.Email, "FirstName", n.FirstName, "LastName", n.LastName); err != nil {
-		return nil, err
+	return transport.One[Practitioner](ctx, s.t, n.create(options))
+}
+
+func (n NewPractitioner) create(options []api.RequestOption) transport.Call {
+	return transport.Call{
+		Operation: operation.PractitionerCreate, Body: n, Options: options,
+		Blank: transport.Blank("practitioner_type_id", n.PractitionerTypeID, "email", n.Email, "first_name", n.FirstName, "last_name", n.LastName),
 	}
-	return transport.One[Practitioner](ctx, s.t, transport.Call{Operation: op, Body: n, Options: options})
 }
 
 // Update changes the fields that u sets.

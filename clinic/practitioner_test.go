@@ -65,22 +65,6 @@ func TestCreatePractitioner(t *testing.T) {
 	b.Server.Journal().CheckNoUnexpected(t)
 }
 
-func TestCreatePractitionerChecksArguments(t *testing.T) {
-	t.Parallel()
-	b := start(t)
-	for field, forget := range map[string]func(*clinic.NewPractitioner){
-		"PractitionerTypeID": func(n *clinic.NewPractitioner) { n.PractitionerTypeID = "" },
-		"Email":              func(n *clinic.NewPractitioner) { n.Email = "" },
-		"FirstName":          func(n *clinic.NewPractitioner) { n.FirstName = "" },
-		"LastName":           func(n *clinic.NewPractitioner) { n.LastName = "" },
-	} {
-		practitioner := clinic.NewPractitioner{PractitionerTypeID: unknown, Email: "new@example.com", FirstName: "New", LastName: "Doctor"}
-		forget(&practitioner)
-		_, err := b.Practitioners.Create(t.Context(), practitioner)
-		resourcetest.RequireUnsent(t, b.Server, err, "practitioners.create", field)
-	}
-}
-
 func TestPractitionerWritesAreRefused(t *testing.T) {
 	t.Parallel()
 	b := start(t)

@@ -28,7 +28,8 @@ type StaffMember struct {
 // NewStaffMember describes a staff member to create.
 // API section: POST /clinic/staff.
 type NewStaffMember struct {
-	// All but Metadata are required (an assumption: the API lists no arguments).
+	// All but Metadata are required, and white space alone is blank (an assumption: the
+	// API lists no arguments).
 	Email     string `json:"email"`
 	FirstName string `json:"first_name"`
 	LastName  string `json:"last_name"`
@@ -52,11 +53,14 @@ type Staff struct{ t *transport.Client }
 // [api.ErrMaybeApplied]: look the staff member up before creating again.
 // API section: POST /clinic/staff.
 func (s Staff) Create(ctx context.Context, n NewStaffMember, options ...api.RequestOption) (*StaffMember, error) {
-	op := operation.StaffCreate
-	if err := transport.Required(op, "Email", n.Email, "FirstName", n.FirstName, "LastName", n.LastName); err != nil {
-		return nil, err
+	return transport.One[StaffMember](ctx, s.t, n.create(options))
+}
+
+func (n NewStaffMember) create(options []api.RequestOption) transport.Call {
+	return transport.Call{
+		Operation: operation.StaffCreate, Body: n, Options: options,
+		Blank: transport.Blank("email", n.Email, "first_name", n.FirstName, "last_name", n.LastName),
 	}
-	return transport.One[StaffMember](ctx, s.t, transport.Call{Operation: op, Body: n, Options: options})
 }
 
 // Update changes the fields that u sets.

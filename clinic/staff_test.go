@@ -35,21 +35,6 @@ func TestStaff(t *testing.T) {
 	b.Server.Journal().CheckNoUnexpected(t)
 }
 
-func TestCreateStaffChecksArguments(t *testing.T) {
-	t.Parallel()
-	b := start(t)
-	for field, forget := range map[string]func(*clinic.NewStaffMember){
-		"Email":     func(n *clinic.NewStaffMember) { n.Email = "" },
-		"FirstName": func(n *clinic.NewStaffMember) { n.FirstName = "" },
-		"LastName":  func(n *clinic.NewStaffMember) { n.LastName = "" },
-	} {
-		member := clinic.NewStaffMember{Email: "new@example.com", FirstName: "New", LastName: "Desk"}
-		forget(&member)
-		_, err := b.Staff.Create(t.Context(), member)
-		resourcetest.RequireUnsent(t, b.Server, err, "staff.create", field)
-	}
-}
-
 // An update changes what it names, and nothing else.
 func TestUpdateStaff(t *testing.T) {
 	t.Parallel()

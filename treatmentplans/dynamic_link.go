@@ -39,8 +39,8 @@ type NewDynamicLink struct {
 	Patient *LinkPatient
 }
 
-// LinkPatient is the patient of a new link. Email is required; the other fields
-// are assumed to describe a patient that is created.
+// LinkPatient is the patient of a new link. Email is required, and white space alone
+// is blank; the other fields are assumed to describe a patient that is created.
 type LinkPatient struct {
 	Email        string        `json:"email"`
 	FirstName    string        `json:"first_name,omitempty"`
@@ -83,9 +83,9 @@ func (s DynamicLinks) EmptyPlanURL(ctx context.Context, options ...api.RequestOp
 // creates the patient.
 // API section: POST /clinic/dynamic_links/treatment_plans.
 func (s DynamicLinks) Create(ctx context.Context, n NewDynamicLink, options ...api.RequestOption) (*DynamicLink, error) {
-	op := operation.DynamicLinkCreate
-	if n.Patient != nil && n.Patient.Email == "" {
-		return nil, transport.Invalid(op, "Patient.Email", "is required")
+	var blank []string
+	if n.Patient != nil {
+		blank = transport.Blank("patient.email", n.Patient.Email)
 	}
 	type plan struct {
 		PractitionerID string `json:"practitioner_id,omitempty"`
@@ -94,7 +94,7 @@ func (s DynamicLinks) Create(ctx context.Context, n NewDynamicLink, options ...a
 		TreatmentPlan plan         `json:"treatment_plan"`
 		Patient       *LinkPatient `json:"patient,omitempty"`
 	}{plan{n.PractitionerID}, n.Patient}
-	return transport.One[DynamicLink](ctx, s.t, transport.Call{Operation: op, Body: body, Options: options})
+	return transport.One[DynamicLink](ctx, s.t, transport.Call{Operation: operation.DynamicLinkCreate, Body: body, Blank: blank, Options: options})
 }
 
 // Format prints the type and the plan's id only: the address alone allows

@@ -86,13 +86,6 @@ func TestCreateDynamicLink(t *testing.T) {
 	b.Journal().CheckNoUnexpected(t)
 }
 
-func TestCreateDynamicLinkChecksArguments(t *testing.T) {
-	t.Parallel()
-	b := start(t)
-	_, err := b.DynamicLinks.Create(t.Context(), treatmentplans.NewDynamicLink{PractitionerID: b.practitioner, Patient: &treatmentplans.LinkPatient{FirstName: "New"}})
-	resourcetest.RequireUnsent(t, b.Server, err, "dynamic_links.create", "Patient.Email")
-}
-
 // Whether the practitioner may be left out is the platform's to say.
 func TestCreateDynamicLinkWithoutPractitioner(t *testing.T) {
 	t.Parallel()

@@ -26,22 +26,12 @@ import (
 // plan, or the platform may end with two, which every later call reports.
 // API section: "Metadata", "Treatment plans".
 func (s Service) Ensure(ctx context.Context, patientID string, n NewPlan, options ...api.RequestOption) (plan *Plan, created bool, err error) {
-	op := operation.TreatmentPlanCreate
-	if err := transport.Required(op, "Metadata.ID", n.Metadata.ID); err != nil {
-		return nil, false, err
-	}
-	if err := checkNew(n); err != nil {
-		return nil, false, err
-	}
-	return transport.Ensure(ctx, s.t, transport.Ensuring[Plan]{
-		Operation: op, Key: n.Metadata.ID,
-		Find: func(ctx context.Context) (*Plan, error) {
-			found, err := metadata.Find[Plan](ctx, s.t, op, string(clinic.MetadataTreatmentPlan), n.Metadata.ID, options)
-			if err == nil && found != nil && found.Patient.ID != patientID {
-				return nil, &api.EnsureError{Operation: op.Name, Reason: api.EnsureTaken, IDs: []string{found.ID}}
-			}
-			return found, err
-		},
-		Create: func(ctx context.Context) (*Plan, error) { return s.Create(ctx, patientID, n, options...) },
+	return transport.Ensure(ctx, s.t, n.create(patientID, options), n.Metadata.ID, func(ctx context.Context) (*Plan, error) {
+		op := operation.TreatmentPlanCreate
+		found, err := metadata.Find[Plan](ctx, s.t, op, string(clinic.MetadataTreatmentPlan), n.Metadata.ID, options)
+		if err == nil && found != nil && found.Patient.ID != patientID {
+			return nil, &api.EnsureError{Operation: op.Name, Reason: api.EnsureTaken, IDs: []string{found.ID}}
+		}
+		return found, err
 	})
 }

@@ -66,7 +66,8 @@ type PlanSummary struct {
 // NewPlan describes a plan to create.
 // API section: POST /clinic/patients/<patient_id>/treatment_plans.
 type NewPlan struct {
-	// PractitionerID and Recommendations are required.
+	// PractitionerID and Recommendations are required: white space alone, and a list of
+	// nothing, are blank. What a recommendation lacks is the platform's to say.
 	PractitionerID  string           `json:"practitioner_id"`
 	Recommendations []Recommendation `json:"recommendations"`
 
@@ -79,7 +80,8 @@ type NewPlan struct {
 	Metadata clinic.Metadata `json:"metadata,omitzero"`
 }
 
-// PlanUpdate changes a plan. Recommendations is required and replaces the plan's
+// PlanUpdate changes a plan. Recommendations is required (nil is blank; whether a plan
+// can be left with an empty list is the platform's to say) and replaces the plan's
 // own; the other fields stay as they are where they are left out.
 // API section: PATCH /clinic/treatment_plans/<id>.
 type PlanUpdate struct {

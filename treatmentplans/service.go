@@ -14,18 +14,15 @@ import (
 // second active plan is sent to the patient too.
 // API section: POST /clinic/patients/<patient_id>/treatment_plans.
 func (s Service) Create(ctx context.Context, patientID string, n NewPlan, options ...api.RequestOption) (*Plan, error) {
-	if err := checkNew(n); err != nil {
-		return nil, err
-	}
-	return transport.One[Plan](ctx, s.t, transport.Call{Operation: operation.TreatmentPlanCreate, Path: []string{patientID}, Body: n, Options: options})
+	return transport.One[Plan](ctx, s.t, n.create(patientID, options))
 }
 
-// checkNew reports what a plan to create lacks.
-func checkNew(n NewPlan) error {
+func (n NewPlan) create(patientID string, options []api.RequestOption) transport.Call {
+	blank := transport.Blank("practitioner_id", n.PractitionerID)
 	if len(n.Recommendations) == 0 {
-		return transport.Invalid(operation.TreatmentPlanCreate, "Recommendations", "is required")
+		blank = append(blank, "recommendations")
 	}
-	return transport.Required(operation.TreatmentPlanCreate, "PractitionerID", n.PractitionerID)
+	return transport.Call{Operation: operation.TreatmentPlanCreate, Path: []string{patientID}, Body: n, Blank: blank, Options: options}
 }
 
 // Get returns one plan with its recommendations. An unknown id matches
@@ -38,10 +35,11 @@ func (s Service) Get(ctx context.Context, id string, options ...api.RequestOptio
 // Update replaces a plan's recommendations and changes what u sets beside them.
 // API section: PATCH /clinic/treatment_plans/<id>.
 func (s Service) Update(ctx context.Context, id string, u PlanUpdate, options ...api.RequestOption) (*Plan, error) {
+	call := transport.Call{Operation: operation.TreatmentPlanUpdate, Path: []string{id}, Body: u, Options: options}
 	if u.Recommendations == nil {
-		return nil, transport.Invalid(operation.TreatmentPlanUpdate, "Recommendations", "is required")
+		call.Blank = []string{"recommendations"}
 	}
-	return transport.One[Plan](ctx, s.t, transport.Call{Operation: operation.TreatmentPlanUpdate, Path: []string{id}, Body: u, Options: options})
+	return transport.One[Plan](ctx, s.t, call)
 }
 
 // Activate makes a draft active and sends it to the patient. A plan that is no

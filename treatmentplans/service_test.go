@@ -48,17 +48,6 @@ func TestCreate(t *testing.T) {
 	assert.Empty(t, b.Events(), "the integrator's own calls make no events")
 }
 
-func TestCreateAndUpdateCheckArguments(t *testing.T) {
-	t.Parallel()
-	b := start(t)
-	_, err := b.Create(t.Context(), b.patient, treatmentplans.NewPlan{Recommendations: b.lines()})
-	resourcetest.RequireUnsent(t, b.Server, err, "treatment_plans.create", "PractitionerID")
-	_, err = b.Create(t.Context(), b.patient, treatmentplans.NewPlan{PractitionerID: b.practitioner})
-	resourcetest.RequireUnsent(t, b.Server, err, "treatment_plans.create", "Recommendations")
-	_, err = b.Update(t.Context(), unknown, treatmentplans.PlanUpdate{PersonalMessage: api.Value("Changed")})
-	resourcetest.RequireUnsent(t, b.Server, err, "treatment_plans.update", "Recommendations")
-}
-
 func TestCreateIsRefused(t *testing.T) {
 	t.Parallel()
 	b := start(t)

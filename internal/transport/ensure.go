@@ -10,18 +10,15 @@ import (
 	"github.com/dispensary-go/dispensary/internal/operation"
 )
 
-// Ensuring is a record that has to be there exactly once.
-type Ensuring[T any] struct {
-	// Operation creates the record; with Key, the integrator's id, it is what
+// ensuring is a record that has to be there exactly once.
+type ensuring[T any] struct {
+	// operation creates the record; with key, the integrator's id, it is what
 	// callers of one process ensure one after the other.
-	Operation *operation.Operation
-	Key       string
+	operation *operation.Operation
+	key       string
 
-	// Find returns the record, or nil where there is none.
-	Find func(ctx context.Context) (*T, error)
-
-	// Create makes the record.
-	Create func(ctx context.Context) (*T, error)
+	find   func(ctx context.Context) (*T, error) // nil where there is none
+	create func(ctx context.Context) (*T, error)
 }
 
 // looks are the waits before each look for a record whose creation had no clear
@@ -35,19 +32,19 @@ const maxCreates = 3
 // are made; a create call without a clear answer is never repeated before a look, and
 // never where the platform may still be at work on it: only after a 500 of the
 // platform's, never after a lost answer or one that a gateway gave in its place.
-func (e *Ensuring[T]) run(ctx context.Context, c *Client) (value *T, created bool, err error) {
-	unlock, err := c.ensuring.lock(ctx, e.Operation.Name+" "+e.Key)
+func (e *ensuring[T]) run(ctx context.Context, c *Client) (value *T, created bool, err error) {
+	unlock, err := c.ensuring.lock(ctx, e.operation.Name+" "+e.key)
 	if err != nil {
 		return nil, false, api.NewError(api.Error{
-			Operation: e.Operation.Name, Method: e.Operation.Method, Route: e.Operation.Route, Outcome: api.OutcomeNotSent,
+			Operation: e.operation.Name, Method: e.operation.Method, Route: e.operation.Route, Outcome: api.OutcomeNotSent,
 		}, err, nil, nil)
 	}
 	defer unlock()
-	if value, err = e.Find(ctx); err != nil || value != nil {
+	if value, err = e.find(ctx); err != nil || value != nil {
 		return value, false, err
 	}
 	for range maxCreates {
-		value, err = e.Create(ctx)
+		value, err = e.create(ctx)
 		switch {
 		case err == nil:
 			return value, true, nil
@@ -65,7 +62,7 @@ func (e *Ensuring[T]) run(ctx context.Context, c *Client) (value *T, created boo
 			break // a second record could be under way
 		}
 	}
-	return nil, false, &api.EnsureError{Operation: e.Operation.Name, Reason: api.EnsureUnknown, Err: err}
+	return nil, false, &api.EnsureError{Operation: e.operation.Name, Reason: api.EnsureUnknown, Err: err}
 }
 
 // failedForGood reports that the platform itself answered that the call failed: it has
@@ -77,8 +74,8 @@ func failedForGood(err error) bool {
 }
 
 // orElse looks once more for the record, and returns why it was not created.
-func (e *Ensuring[T]) orElse(ctx context.Context, cause error) (*T, bool, error) {
-	value, err := e.Find(ctx)
+func (e *ensuring[T]) orElse(ctx context.Context, cause error) (*T, bool, error) {
+	value, err := e.find(ctx)
 	if err == nil && value == nil {
 		err = cause
 	}
@@ -87,7 +84,7 @@ func (e *Ensuring[T]) orElse(ctx context.Context, cause error) (*T, bool, error)
 
 // look searches until the record appears or the waits are over. It reports whether the
 // last look found for certain that there is none.
-func (e *Ensuring[T]) look(ctx context.Context) (value *T, absent bool, err error) {
+func (e *ensuring[T]) look(ctx context.Context) (value *T, absent bool, err error) {
 	for _, wait := range looks {
 		timer := time.NewTimer(wait)
 		select {
@@ -96,7 +93,7 @@ func (e *Ensuring[T]) look(ctx context.Context) (value *T, absent bool, err erro
 			timer.Stop()
 			return nil, false, nil // the create call's error says more than the end of ctx
 		}
-		value, err = e.Find(ctx)
+		value, err = e.find(ctx)
 		if value != nil || isEnsureError(err) {
 			return value, false, err
 		}

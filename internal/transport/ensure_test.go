@@ -30,9 +30,9 @@ type ensured struct {
 func (e *ensured) run(t *testing.T, ctx context.Context) (*thing, bool, error) {
 	t.Helper()
 	client := newTestClient(t, &answers{})
-	return Ensure(ctx, client, Ensuring[thing]{
-		Operation: operation.TreatmentPlanCreate, Key: "k",
-		Find: func(context.Context) (*thing, error) {
+	platform := ensuring[thing]{
+		operation: operation.TreatmentPlanCreate, key: "k",
+		find: func(context.Context) (*thing, error) {
 			e.finds++
 			if e.blind && e.creates > 0 {
 				return nil, answered(500, platformBody)
@@ -44,7 +44,7 @@ func (e *ensured) run(t *testing.T, ctx context.Context) (*thing, bool, error) {
 			}
 			return e.record, nil
 		},
-		Create: func(context.Context) (*thing, error) {
+		create: func(context.Context) (*thing, error) {
 			e.creates++
 			if err := e.failures[min(e.creates, len(e.failures))-1]; err != nil {
 				return nil, err
@@ -52,7 +52,8 @@ func (e *ensured) run(t *testing.T, ctx context.Context) (*thing, bool, error) {
 			e.record = &thing{ID: "made"}
 			return e.record, nil
 		},
-	})
+	}
+	return platform.run(ctx, client)
 }
 
 // answered is a create call that was answered, by the platform if the body is JSON.
@@ -170,23 +171,18 @@ func TestEnsureLeavesTheWorkBehindAGatewayAlone(t *testing.T) {
 				return reply(status, gatewayBody), nil
 			}}
 			client := newTestClient(t, transport)
-			plan := Ensuring[thing]{
-				Operation: operation.TreatmentPlanCreate, Key: "k",
-				Find: func(context.Context) (*thing, error) {
-					if len(begun) == 0 || time.Since(begun[0]) < 5*time.Second {
-						return nil, nil
-					}
-					return &thing{ID: "late"}, nil
-				},
-				Create: func(ctx context.Context) (*thing, error) {
-					return One[thing](ctx, client, Call{Operation: operation.TreatmentPlanCreate, Path: []string{"p"}})
-				},
+			create := Call{Operation: operation.TreatmentPlanCreate, Path: []string{"p"}}
+			find := func(context.Context) (*thing, error) {
+				if len(begun) == 0 || time.Since(begun[0]) < 5*time.Second {
+					return nil, nil
+				}
+				return &thing{ID: "late"}, nil
 			}
-			_, _, err := Ensure(t.Context(), client, plan)
+			_, _, err := Ensure(t.Context(), client, create, "k", find)
 			require.ErrorIs(t, err, api.ErrMaybeApplied)
 			time.Sleep(time.Minute)
 			assert.Len(t, begun, 1, "no second record")
-			found, created, err := Ensure(t.Context(), client, plan)
+			found, created, err := Ensure(t.Context(), client, create, "k", find)
 			require.NoError(t, err)
 			assert.False(t, created)
 			assert.Equal(t, "late", found.ID)

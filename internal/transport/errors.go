@@ -14,9 +14,10 @@ import (
 // arguments that cannot be sent: their *api.ArgumentError stays as it is.
 func buildErrors(ctx context.Context, s *callState, next step) error {
 	err := next(ctx, s)
-	if argument, ok := err.(*api.ArgumentError); ok { // not errors.As: a token source's may be wrapped
+	switch err.(type) { // not errors.As: a token source's may be wrapped
+	case *api.ArgumentError, api.ArgumentErrors:
 		s.observed.recordFailure(observe.FailureArgument, api.OutcomeNotSent)
-		return argument
+		return err
 	}
 	if err != nil || !s.answer.success() {
 		return buildError(s, err)

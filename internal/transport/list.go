@@ -27,22 +27,22 @@ type listRun struct {
 	count int // of records; -1 before the first page
 }
 
-func newListRun(call Call, paging api.Paging) (*listRun, error) {
-	if err := paging.Validate(); err != nil {
-		return nil, err
-	}
+// newListRun starts a reading. What of the query cannot be sent is reported by the
+// first page, with all else that cannot.
+func newListRun(call Call, paging api.Paging) *listRun {
 	r := &listRun{call: call, first: max(paging.Page, 1), count: -1}
+	r.call.refuse(paging.Validate())
 	if call.Query != nil {
-		encoded, err := call.encodeQuery()
-		if err != nil {
-			return nil, err
+		encoded, problem := call.encodeQuery()
+		if problem != nil {
+			r.call.wrong = append(r.call.wrong, problem)
 		}
 		if encoded != "" {
 			r.query = encoded + "&"
 		}
 	}
 	r.query += sizeParam + strconv.Itoa(cmp.Or(paging.PageSize, pageSize)) + numberParam
-	return r, nil
+	return r
 }
 
 // fetchPage gets one page. A platform that ignores the page number would serve the

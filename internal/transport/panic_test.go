@@ -171,16 +171,16 @@ func TestPanicInEnsureLeavesTheKeyToOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := newTestClient(t, &answers{})
 		for _, panics := range []string{"find", "create"} {
-			ensuring := Ensuring[thing]{Operation: operation.TreatmentPlanCreate, Key: "k", Find: func(context.Context) (*thing, error) {
+			record := ensuring[thing]{operation: operation.TreatmentPlanCreate, key: "k", find: func(context.Context) (*thing, error) {
 				if panics == "find" {
 					panic(errPanic)
 				}
 				return nil, nil
-			}, Create: func(context.Context) (*thing, error) { panic(errPanic) }}
-			assert.PanicsWithValue(t, errPanic, func() { _, _, _ = Ensure(t.Context(), client, ensuring) })
-			ensuring.Find = func(context.Context) (*thing, error) { return &thing{ID: "x"}, nil }
+			}, create: func(context.Context) (*thing, error) { panic(errPanic) }}
+			assert.PanicsWithValue(t, errPanic, func() { _, _, _ = record.run(t.Context(), client) })
+			record.find = func(context.Context) (*thing, error) { return &thing{ID: "x"}, nil }
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			_, _, err := Ensure(ctx, client, ensuring)
+			_, _, err := record.run(ctx, client)
 			cancel()
 			require.NoError(t, err, "after a panic in %s", panics)
 		}

@@ -29,7 +29,13 @@ type Call struct {
 	// Body is encoded as JSON; nil sends none.
 	Body any
 
+	// Blank names what the body lacks; see [Blank].
+	Blank []string
+
 	Options []api.RequestOption
+
+	// wrong is what else cannot be sent.
+	wrong api.ArgumentErrors
 
 	// encodedQuery replaces Query where a list has encoded it already.
 	encodedQuery string
@@ -42,20 +48,30 @@ func (c *Call) invalid(field, reason string) *api.ArgumentError {
 	return &api.ArgumentError{Operation: c.Operation.Name, Field: field, Reason: reason}
 }
 
-// Invalid reports a field that cannot be sent.
-func Invalid(op *operation.Operation, field, reason string) error {
-	return (&Call{Operation: op}).invalid(field, reason)
-}
-
-// Required reports the first field that is empty. Fields and their values come in
-// pairs.
-func Required(op *operation.Operation, pairs ...string) error {
-	for i := 0; i+1 < len(pairs); i += 2 {
-		if pairs[i+1] == "" {
-			return Invalid(op, pairs[i], "is required")
+// refuse notes arguments that cannot be sent; they are reported with all others.
+func (c *Call) refuse(err error) {
+	switch err := err.(type) {
+	case *api.ArgumentError:
+		own := *err
+		own.Operation = c.Operation.Name
+		c.wrong = append(c.wrong, &own)
+	case api.ArgumentErrors:
+		for _, one := range err {
+			c.refuse(one)
 		}
 	}
-	return nil
+}
+
+// Blank returns the required fields that are blank, by their JSON names. White space alone is
+// blank, as it is to the platform. Fields and their values come in pairs.
+func Blank(pairs ...string) []string {
+	var blank []string
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if strings.TrimSpace(pairs[i+1]) == "" {
+			blank = append(blank, pairs[i])
+		}
+	}
+	return blank
 }
 
 // endpoint makes requests to one site. Views of a client differ in its header only.
@@ -74,63 +90,66 @@ func newEndpoint(base *url.URL, header http.Header) endpoint {
 }
 
 // newRequest builds the HTTP request of a call, without its authorization, and its
-// body, nil for none. Its errors are about arguments: nothing was sent.
+// body, nil for none. Its error has all arguments that cannot be sent.
 func (e *endpoint) newRequest(ctx context.Context, call *Call, settings *api.RequestSettings) (*http.Request, []byte, error) {
 	header := make(http.Header, len(e.header)+3)
 	for name, values := range e.header {
 		header[name] = values
+	}
+	u, wrong := e.url(call)
+	wrong = append(wrong, call.wrong...)
+	for _, field := range call.Blank {
+		wrong = append(wrong, call.invalid(field, "can't be blank"))
+	}
+	var body []byte
+	if call.Body != nil {
+		var err error
+		if body, err = json.Marshal(call.Body); err != nil {
+			for _, field := range unencodable(nil, "", reflect.ValueOf(call.Body)) {
+				wrong = append(wrong, call.invalid(field, "is not valid"))
+			}
+		}
+		header["Content-Type"] = contentTypeJSON
 	}
 	problem := e.clinicKeyProblem
 	if settings.ClinicKey != nil {
 		problem = setClinicKey(header, *settings.ClinicKey)
 	}
 	if problem != "" {
-		return nil, nil, call.invalid("ClinicKey", problem)
+		wrong = append(wrong, call.invalid("ClinicKey", problem))
 	}
 	if field, problem := addHeaders(header, settings.Header); problem != "" {
-		return nil, nil, call.invalid(field, problem)
+		wrong = append(wrong, call.invalid(field, problem))
 	}
-	u, err := e.url(call)
-	if err != nil {
+	if err := wrong.Err(); err != nil {
 		return nil, nil, err
 	}
 	request := e.template.WithContext(ctx)
-	request.Method, request.URL, request.Header = call.Operation.Method, u, header
-	if call.Body == nil {
-		return request, nil, nil
-	}
-	body, err := json.Marshal(call.Body)
-	if err != nil {
-		// The encoder's text may hold the value that it could not encode.
-		return nil, nil, call.invalid("body", "cannot be encoded as JSON")
-	}
-	header["Content-Type"] = contentTypeJSON
-	request.ContentLength = int64(len(body))
+	request.Method, request.URL, request.Header, request.ContentLength = call.Operation.Method, u, header, int64(len(body))
 	return request, body, nil
 }
 
 var contentTypeJSON = []string{"application/json"}
 
-// url returns the address of a call.
-func (e *endpoint) url(call *Call) (*url.URL, error) {
+// url returns the address of a call, or what of its route and query cannot be sent.
+func (e *endpoint) url(call *Call) (_ *url.URL, wrong api.ArgumentErrors) {
 	u := *e.base
-	plain, escaped, err := call.expand(e.base)
-	if err != nil {
-		return nil, err
+	var problem *api.ArgumentError
+	if u.Path, u.RawPath, problem = call.expand(e.base); problem != nil {
+		wrong = append(wrong, problem)
 	}
-	u.Path, u.RawPath = plain, escaped
 	u.RawQuery = call.encodedQuery
 	if u.RawQuery == "" && call.Query != nil {
-		if u.RawQuery, err = call.encodeQuery(); err != nil {
-			return nil, err
+		if u.RawQuery, problem = call.encodeQuery(); problem != nil {
+			wrong = append(wrong, problem)
 		}
 	}
-	return &u, nil
+	return &u, wrong
 }
 
 // expand fills in the route's parameters below the base address, as they are and,
 // where that differs, percent-encoded.
-func (c *Call) expand(base *url.URL) (plain, escaped string, err error) {
+func (c *Call) expand(base *url.URL) (plain, escaped string, wrong *api.ArgumentError) {
 	if c.path != "" {
 		u := url.URL{Path: base.Path + c.path}
 		if base.RawPath != "" {
@@ -182,7 +201,7 @@ func (c *Call) expandEscaped(base *url.URL) string {
 // request.
 var emptyQueries sync.Map
 
-func (c *Call) encodeQuery() (string, error) {
+func (c *Call) encodeQuery() (string, *api.ArgumentError) {
 	if values, ok := c.Query.(url.Values); ok {
 		return values.Encode(), nil
 	}

@@ -127,7 +127,7 @@ func TestBodiesAreJSON(t *testing.T) {
 	assert.NotContains(t, r.Header, "Content-Type")
 
 	_, _, err = sent(t, Call{Operation: operation.PatientCreate, Body: math.NaN()})
-	assert.EqualError(t, err, "dispensary: patients.create: body cannot be encoded as JSON")
+	assert.EqualError(t, err, "dispensary: patients.create: body is not valid")
 }
 
 func TestHeaders(t *testing.T) {

@@ -33,10 +33,7 @@ func Do(ctx context.Context, c *Client, call Call) error {
 
 // List returns the page that paging names.
 func List[T any](ctx context.Context, c *Client, call Call, paging api.Paging) (*api.Page[T], error) {
-	r, err := newListRun(call, paging)
-	if err != nil {
-		return nil, err
-	}
+	r := newListRun(call, paging)
 	return fetchPage[T](ctx, c, r, r.first)
 }
 
@@ -44,11 +41,7 @@ func List[T any](ctx context.Context, c *Client, call Call, paging api.Paging) (
 // sequence fetches anew each time it is ranged over; an error ends it.
 func Pages[T any](ctx context.Context, c *Client, call Call, paging api.Paging) iter.Seq2[*api.Page[T], error] {
 	return func(yield func(*api.Page[T], error) bool) {
-		r, err := newListRun(call, paging)
-		if err != nil {
-			yield(nil, err)
-			return
-		}
+		r := newListRun(call, paging)
 		pages := sequential[T](ctx, c, r)
 		if paging.Prefetch > 1 {
 			pages = prefetched[T](ctx, c, r, paging.Prefetch)
@@ -91,10 +84,20 @@ func All[T any](ctx context.Context, c *Client, call Call, paging api.Paging) it
 	}
 }
 
-// Ensure returns the record, and whether this call created it. The platform has no
-// idempotency keys, so that a lost answer is followed by a search for the record: see
-// [Ensuring].
-func Ensure[T any](ctx context.Context, c *Client, e Ensuring[T]) (value *T, created bool, err error) {
+// Ensure returns the record that find finds, which is the one whose metadata id is key,
+// or else the one that call creates, and whether it did. find returns nil where there is
+// none. The platform has no idempotency keys, so that a lost answer is followed by a
+// search for the record.
+func Ensure[T any](ctx context.Context, c *Client, call Call, key string, find func(context.Context) (*T, error)) (value *T, created bool, err error) {
+	call.Blank = append(Blank("metadata.id", key), call.Blank...)
+	var settings api.RequestSettings
+	for _, option := range call.Options {
+		option(&settings)
+	}
+	if _, _, err := c.newRequest(ctx, &call, &settings); err != nil {
+		return nil, false, err // before anything is looked for
+	}
+	e := ensuring[T]{operation: call.Operation, key: key, find: find, create: func(ctx context.Context) (*T, error) { return One[T](ctx, c, call) }}
 	return e.run(ctx, c)
 }
 

@@ -1,0 +1,56 @@
+package api_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+)
+
+func TestArgumentError(t *testing.T) {
+	t.Parallel()
+	err := error(&api.ArgumentError{Operation: "patients.create", Field: "email", Reason: "can't be blank"})
+	assert.EqualError(t, err, "dispensary: patients.create: email can't be blank")
+	assert.ErrorIs(t, err, api.ErrInvalidArgument)
+	assert.ErrorIs(t, err, api.ErrNotSent)
+	assert.EqualError(t, &api.ArgumentError{Field: "Paging.MaxItems", Reason: "must not be negative"}, "dispensary: Paging.MaxItems must not be negative")
+}
+
+func TestArgumentErrors(t *testing.T) {
+	t.Parallel()
+	email := &api.ArgumentError{Operation: "patients.create", Field: "email", Reason: "can't be blank"}
+	name := &api.ArgumentError{Operation: "patients.create", Field: "last_name", Reason: "can't be blank"}
+	site := &api.ArgumentError{Field: "Site.BaseURL", Reason: "is plain HTTP", Err: api.ErrInsecure}
+
+	require.NoError(t, api.ArgumentErrors{}.Err())
+	assert.Equal(t, error(email), api.ArgumentErrors{email}.Err(), "one stays what it was")
+
+	err := api.ArgumentErrors{email, name, site}.Err()
+	assert.EqualError(t, err, "dispensary: patients.create: email can't be blank, last_name can't be blank, Site.BaseURL is plain HTTP")
+	for _, sentinel := range []error{api.ErrInvalidArgument, api.ErrNotSent, api.ErrInsecure} {
+		assert.ErrorIs(t, err, sentinel)
+	}
+	assert.NotErrorIs(t, err, api.ErrInvalid, "the platform said nothing")
+	var first *api.ArgumentError
+	require.ErrorAs(t, err, &first)
+	assert.Equal(t, email, first)
+	var all api.ArgumentErrors
+	require.ErrorAs(t, err, &all)
+	assert.Len(t, all, 3)
+}
+
+func TestPagingNamesEveryNegativeNumber(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, api.Paging{Page: 2, PageSize: 3}.Validate())
+	err := api.Paging{Page: -1, PageSize: -1, MaxItems: -1, Prefetch: -1}.Validate()
+	var all api.ArgumentErrors
+	require.True(t, errors.As(err, &all))
+	var fields []string
+	for _, one := range all {
+		fields = append(fields, one.Field)
+	}
+	assert.Equal(t, []string{"page[number]", "page[size]", "Paging.MaxItems", "Paging.Prefetch"}, fields)
+}
