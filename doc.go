@@ -36,8 +36,9 @@
 //
 // # Errors
 //
-// A call that fails returns an [*Error], or an [*ArgumentError] where it was
-// never sent because of its arguments. Test the meaning with [errors.Is]:
+// A call that fails returns an [*Error], or an [*ArgumentError] ([ArgumentErrors] for
+// several) where it was never sent because of its arguments. [FieldErrors] returns what
+// either says of the input by field, for a form. Test the meaning with [errors.Is]:
 //
 //	switch {
 //	case errors.Is(err, dispensary.ErrNotFound):

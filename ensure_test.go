@@ -162,6 +162,7 @@ func TestEnsureAdoptsAPatientWithTheSameEmail(t *testing.T) {
 	require.ErrorAs(t, err, &refused)
 	assert.Equal(t, api.EnsureTaken, refused.Reason)
 	assert.Equal(t, []string{there.ID}, refused.IDs)
+	assert.Equal(t, map[string][]string{"email": {"Email has already been taken"}}, dispensary.FieldErrors(err))
 	assert.NotContains(t, err.Error(), "example.com")
 	assert.NotContains(t, err.Error(), "canary")
 }
@@ -190,6 +191,7 @@ func TestEnsureReportsWhatItCannotDecide(t *testing.T) {
 	require.ErrorAs(t, err, &refused)
 	assert.Equal(t, api.EnsureTaken, refused.Reason)
 	assert.Equal(t, []string{plan.ID}, refused.IDs)
+	assert.Equal(t, map[string][]string{"metadata.id": {"Metadata.id has already been taken"}}, dispensary.FieldErrors(err))
 }
 
 func TestEnsureChecksItsArguments(t *testing.T) {
@@ -215,4 +217,5 @@ func TestEnsurePassesARefusalOn(t *testing.T) {
 	})
 	assert.ErrorIs(t, err, dispensary.ErrInvalid)
 	assert.ErrorIs(t, err, dispensary.ErrRefused)
+	assert.Equal(t, map[string][]string{"email": {"Email has already been taken"}}, dispensary.FieldErrors(err))
 }

@@ -60,3 +60,36 @@ func ExampleArgumentErrors() {
 	// dispensary: patients.create: email can't be blank, last_name can't be blank
 	// true 0 requests
 }
+
+// A form shows each message beside its field, whichever side found it.
+func ExampleFieldErrors() {
+	platform := fake()
+	defer platform.Close()
+	client := platform.Client(model.User{})
+
+	save := func(form clinic.NewPatient) {
+		patient, err := client.Clinic.Patients.Create(context.Background(), form)
+		if fields := dispensary.FieldErrors(err); fields != nil {
+			fmt.Println("above the form:", fields[""])
+			fmt.Println("beside the e-mail:", fields["email"])
+			fmt.Println("beside the number:", fields["mobile_number"])
+			return
+		}
+		if err != nil {
+			fmt.Println("try again later")
+			return
+		}
+		fmt.Println("saved", patient.FirstName)
+	}
+	save(clinic.NewPatient{FirstName: "Ada", LastName: "Example"})
+	save(clinic.NewPatient{FirstName: "Ada", LastName: "Example", Email: "jane.doe@example.org", MobileNumber: "555-0155"})
+	save(clinic.NewPatient{FirstName: "Ada", LastName: "Example", Email: "ada@example.com", MobileNumber: "+15125550155"})
+	// Output:
+	// above the form: []
+	// beside the e-mail: [Email can't be blank]
+	// beside the number: []
+	// above the form: []
+	// beside the e-mail: [Email has already been taken]
+	// beside the number: [Mobile number must be in international form, a + and digits]
+	// saved Ada
+}

@@ -12,11 +12,43 @@ type Error = api.Error
 
 // ArgumentError is an argument that cannot be sent; it names the field as the request
 // does: "last_name". Nothing was sent. Calls return a *ArgumentError, or
-// [ArgumentErrors] for several, which match [ErrInvalidArgument].
+// [ArgumentErrors] for several, which match [ErrInvalidArgument]. [FieldErrors] reads
+// both.
 type ArgumentError = api.ArgumentError
 
 // ArgumentErrors are all arguments of one call that cannot be sent. Nothing was sent.
 type ArgumentErrors = api.ArgumentErrors
+
+// FieldErrors returns what is wrong with the input of a call by field, for a form that
+// shows each message beside its field. It is the same for what was found out before
+// anything was sent ([ArgumentError], [ArgumentErrors]), for what the platform refused
+// ([Error]) and for what an Ensure call found in the way ([EnsureError]).
+//
+// Keys are names of the request's fields as JSON has them: "last_name", "metadata.id",
+// "recommendations[0].variant_id". Under "" is what is about no single field, or what
+// does not let know which it is about: show it above the form. Messages are sentences, and
+// may repeat what was sent: do not log them. A required field is blank where it holds
+// white space alone.
+//
+// It returns nil where err is not about the input: nil, no answer, a token that is
+// refused, an unknown record, a server error.
+// API section: "Errors".
+func FieldErrors(err error) map[string][]string { return api.FieldErrors(err) }
+
+// EnsureError says why an Ensure call could not end with exactly one record: its Reason,
+// the Field whose value is taken, and the IDs of the records that were found. Calls
+// return a *EnsureError.
+type EnsureError = api.EnsureError
+
+// EnsureReason says why an Ensure call failed.
+type EnsureReason = api.EnsureReason
+
+// The reasons why an Ensure call fails.
+const (
+	EnsureAmbiguous = api.EnsureAmbiguous // several records carry the metadata id
+	EnsureTaken     = api.EnsureTaken     // another record has the value of [EnsureError].Field
+	EnsureUnknown   = api.EnsureUnknown   // a create call may have been applied: ensure again later
+)
 
 // ScopeError is the cause of a call that failed because the token lacks a scope,
 // which it names. It matches [ErrForbidden].
@@ -31,7 +63,7 @@ var (
 	ErrUnauthorized = api.ErrUnauthorized // 401
 	ErrForbidden    = api.ErrForbidden    // 403: the token lacks a scope
 	ErrNotFound     = api.ErrNotFound     // 404
-	ErrInvalid      = api.ErrInvalid      // 400, 409, 422: see Error.Messages
+	ErrInvalid      = api.ErrInvalid      // 400, 409, 422: see FieldErrors
 	ErrRateLimited  = api.ErrRateLimited  // 429: see Error.RetryAfter
 	ErrServer       = api.ErrServer       // 500 to 599
 )

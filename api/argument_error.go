@@ -6,7 +6,7 @@ import "strings"
 // sent. It matches [ErrInvalidArgument] and names the field, never its value.
 //
 // A call reports all of its arguments that cannot be sent at once: one is an
-// *ArgumentError, several are [ArgumentErrors].
+// *ArgumentError, several are [ArgumentErrors]. [FieldErrors] reads both.
 type ArgumentError struct {
 	// Operation is the id of the call, for example "patients.create"; empty
 	// where the argument belongs to no single call.
@@ -45,6 +45,9 @@ func (e *ArgumentError) Unwrap() error { return e.Err }
 func (e *ArgumentError) Is(target error) bool {
 	return target == ErrInvalidArgument || target == ErrNotSent
 }
+
+// Fields returns the reason as a sentence, by the field; see [FieldErrors].
+func (e *ArgumentError) Fields() map[string][]string { return ArgumentErrors{e}.Fields() }
 
 // ArgumentErrors are the arguments of one call that cannot be sent, all of them.
 // Nothing was sent. [errors.As] finds the first as an [*ArgumentError], and
@@ -88,4 +91,23 @@ func (e ArgumentErrors) Unwrap() []error {
 		all[i] = one
 	}
 	return all
+}
+
+// Fields returns the reasons as sentences, by their fields; see [FieldErrors].
+func (e ArgumentErrors) Fields() map[string][]string {
+	messages := make([]Message, len(e))
+	for i, one := range e {
+		messages[i] = one.message()
+	}
+	return byField(messages)
+}
+
+// message words the error as the platform would. What has a Go name was never a
+// field of a form.
+func (e *ArgumentError) message() Message {
+	text := FieldLabel(e.Field) + " " + e.Reason
+	if strings.ContainsAny(e.Field, " ABCDEFGHIJKLMNOPQRSTUVWXYZ") {
+		return Message{Text: text}
+	}
+	return Message{Field: e.Field, Text: text}
 }

@@ -15,6 +15,10 @@ type EnsureError struct {
 	// Reason says why the call failed.
 	Reason EnsureReason
 
+	// Field is the field of the record whose value is taken, as JSON names it:
+	// "email" or "metadata.id". Empty unless Reason is [EnsureTaken].
+	Field string
+
 	// IDs are the platform's ids of the records that were found.
 	IDs []string
 
@@ -40,9 +44,13 @@ const (
 	EnsureUnknown EnsureReason = "a create call may have been applied, but no record has appeared"
 )
 
-// Error returns operation, reason and ids.
+// Error returns operation, field, reason and ids.
 func (e *EnsureError) Error() string {
-	text := fmt.Sprintf("dispensary: ensure, %s: %s", e.Operation, e.Reason)
+	text := fmt.Sprintf("dispensary: ensure, %s: ", e.Operation)
+	if e.Field != "" {
+		text += e.Field + ": "
+	}
+	text += string(e.Reason)
 	if len(e.IDs) > 0 {
 		text += " (" + strings.Join(e.IDs, ", ") + ")"
 	}
@@ -55,3 +63,12 @@ func (e *EnsureError) Error() string {
 // Unwrap returns the create call's error; it matches [ErrMaybeApplied] where the
 // reason is [EnsureUnknown].
 func (e *EnsureError) Unwrap() error { return e.Err }
+
+// Fields returns the taken field with a sentence such as the platform writes; see
+// [FieldErrors].
+func (e *EnsureError) Fields() map[string][]string {
+	if e.Field == "" {
+		return nil
+	}
+	return byField([]Message{{Field: e.Field, Text: FieldLabel(e.Field) + " has already been taken"}})
+}

@@ -68,13 +68,13 @@ type Error struct {
 type errorDetail struct {
 	cause    error
 	body     []byte
-	messages []string
+	messages []Message
 }
 
 // NewError returns e with a cause, the raw body of the answer and the messages
 // found in it; any of them may be nil. The client makes its errors with it, and
 // tests of code that handles them can.
-func NewError(e Error, cause error, body []byte, messages []string) *Error {
+func NewError(e Error, cause error, body []byte, messages []Message) *Error {
 	detail := errorDetail{cause: cause, body: body, messages: messages}
 	e.detail = func() errorDetail { return detail }
 	return &e
@@ -96,8 +96,24 @@ func (e *Error) Body() []byte {
 // Messages returns what the platform wrote for people, for example "Last name
 // can't be blank". A message may repeat what was sent: do not log it.
 func (e *Error) Messages() []string {
-	return slices.Clone(e.details().messages)
+	var texts []string
+	for _, m := range e.details().messages {
+		texts = append(texts, m.Text)
+	}
+	return texts
 }
+
+// Fields returns the messages by the field of the request that they are about, as
+// JSON names it: "last_name", "metadata.id", "recommendations[0].variant_id". What is
+// about no field, or does not let know which, is under "". Keys are never names that
+// the request did not have. A form reads [FieldErrors], which knows
+// whether an error is about the input at all.
+//
+// The API does not show what an error's body looks like. Messages are
+// placed by the key that they are under, or by the field's name at their beginning
+// ("Last name can't be blank"): an assumption.
+// API section: "Errors" 6.
+func (e *Error) Fields() map[string][]string { return byField(e.details().messages) }
 
 // Unwrap returns the cause: a context's error, a network error without
 // address or query, an [AccessToken] source's error, or nil.

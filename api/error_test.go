@@ -21,7 +21,7 @@ func failedCreate() *api.Error {
 	return api.NewError(api.Error{
 		Operation: "patients.create", Method: "POST", Route: "/clinic/patients",
 		StatusCode: 500, RequestID: "7f3c", Attempts: 1, Outcome: api.OutcomeMaybeApplied,
-	}, nil, []byte(`{"error":["canary"]}`), []string{"canary"})
+	}, nil, []byte(`{"error":["canary"]}`), []api.Message{{Text: "canary"}})
 }
 
 func TestErrorText(t *testing.T) {

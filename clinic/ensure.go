@@ -50,7 +50,7 @@ func (s Patients) adopt(ctx context.Context, n NewPatient, options []api.Request
 			return patient, err
 		}
 		if patient.Metadata.ID != "" {
-			return nil, &api.EnsureError{Operation: operation.PatientCreate.Name, Reason: api.EnsureTaken, IDs: []string{patient.ID}}
+			return nil, &api.EnsureError{Operation: operation.PatientCreate.Name, Reason: api.EnsureTaken, Field: "email", IDs: []string{patient.ID}}
 		}
 		return s.Update(ctx, patient.ID, PatientUpdate{Metadata: api.Value(n.Metadata)}, options...)
 	}

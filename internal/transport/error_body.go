@@ -4,6 +4,12 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/dispensary-go/dispensary/api"
 )
 
 // oauthCodes are the error codes of RFC 6749, sections 4.1.2.1 and 5.2. Only
@@ -22,8 +28,9 @@ var oauthCodes = []string{
 //	{"errors": [{"code": "…", "message": "…"}]}
 //	{"errors": ["…"]}, {"errors": {"email": ["…"]}}
 //
-// Anything else, such as the HTML of a proxy, yields no message.
-func parseErrorBody(body []byte) (code string, messages []string) {
+// Anything else, such as the HTML of a proxy, yields no message. A message is placed
+// under the field of the request that its key names or, in prose, that it begins with.
+func parseErrorBody(body []byte, fields requestFields) (code string, messages []api.Message) {
 	var answer struct {
 		Error       json.RawMessage `json:"error"`
 		Description json.RawMessage `json:"error_description"`
@@ -33,16 +40,17 @@ func parseErrorBody(body []byte) (code string, messages []string) {
 	if json.Unmarshal(body, &answer) != nil {
 		return "", nil
 	}
+	r := messageReader{fields: fields}
 	var word string
 	if json.Unmarshal(answer.Error, &word) == nil && slices.Contains(oauthCodes, word) {
 		code = word
 	} else {
-		messages = appendMessages(messages, answer.Error, 0)
+		r.read("", answer.Error, 0)
 	}
 	for _, raw := range []json.RawMessage{answer.Description, answer.Message, answer.Errors} {
-		messages = appendMessages(messages, raw, 0)
+		r.read("", raw, 0)
 	}
-	return code, messages
+	return code, r.messages
 }
 
 // writtenByPlatform distinguishes an answer of the platform, which writes JSON objects,
@@ -55,30 +63,57 @@ func writtenByPlatform(body []byte) bool {
 // maxMessageDepth keeps a hostile body from nesting without end.
 const maxMessageDepth = 4
 
-// appendMessages collects the texts of a value, however it is nested.
-func appendMessages(messages []string, raw json.RawMessage, depth int) []string {
+// messageReader collects the texts of an error's body, however they are nested.
+type messageReader struct {
+	fields   requestFields
+	messages []api.Message
+}
+
+// read collects the texts of a value. path is where the value stands, in the words of
+// the body; empty at the top.
+func (r *messageReader) read(path string, raw json.RawMessage, depth int) {
 	var text string
 	var list []json.RawMessage
 	var object map[string]json.RawMessage
 	switch {
 	case len(raw) == 0 || depth > maxMessageDepth:
 	case json.Unmarshal(raw, &text) == nil:
-		if text != "" {
-			messages = append(messages, text)
-		}
+		r.add(path, text)
 	case json.Unmarshal(raw, &list) == nil:
-		for _, item := range list {
-			messages = appendMessages(messages, item, depth+1)
+		for i, item := range list {
+			r.read(itemPath(path, i, item), item, depth+1)
 		}
 	case json.Unmarshal(raw, &object) == nil:
 		if message, ok := object["message"]; ok {
-			return appendMessages(messages, message, depth+1)
+			r.read(path, message, depth+1)
+			return
 		}
-		for _, field := range slices.Sorted(maps.Keys(object)) {
-			for _, message := range appendMessages(nil, object[field], depth+1) {
-				messages = append(messages, field+" "+message)
-			}
+		for _, key := range slices.Sorted(maps.Keys(object)) {
+			r.read(strings.TrimPrefix(path+"."+key, "."), object[key], depth+1)
 		}
 	}
-	return messages
+}
+
+// itemPath is the path of an item of a list. Texts are said of the whole list, and a
+// list at the top is one of messages.
+func itemPath(path string, i int, item json.RawMessage) string {
+	if path == "" || len(item) == 0 || item[0] != '{' {
+		return path
+	}
+	return path + "[" + strconv.Itoa(i) + "]"
+}
+
+func (r *messageReader) add(path, text string) {
+	switch field := r.fields.named(path); {
+	case text == "":
+	case path == "":
+		r.messages = append(r.messages, r.fields.place(text)...)
+	case field == "":
+		r.messages = append(r.messages, api.Message{Text: path + " " + text})
+	default:
+		if first, _ := utf8.DecodeRuneInString(text); unicode.IsLower(first) {
+			text = api.FieldLabel(field) + " " + text // the key was the beginning of the sentence
+		}
+		r.messages = append(r.messages, api.Message{Field: field, Text: text})
+	}
 }

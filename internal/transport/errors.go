@@ -45,10 +45,10 @@ func buildError(s *callState, err error) *api.Error {
 	}
 	s.observed.recordFailure(classify(err, a), e.Outcome)
 	var body []byte
-	var messages []string
+	var messages []api.Message
 	if a.body != nil && a.status != 0 {
 		body = bytes.Clone(a.body.Bytes()[:min(a.body.Len(), maxErrorBody)])
-		e.Code, messages = parseErrorBody(body)
+		e.Code, messages = parseErrorBody(body, s.fieldsOfRequest())
 	}
 	cause := publicCause(err)
 	if cause == nil && s.missingScope != nil && a.status == http.StatusForbidden {

@@ -4,9 +4,168 @@ import (
 	"cmp"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+
+	"github.com/dispensary-go/dispensary/api"
 )
+
+// requestFields are the names of what a request can have in its body and its query,
+// with [] for a position in a list: "recommendations[].variant_id".
+type requestFields []string
+
+// fieldsOfRequest returns the fields of a call: those of the types that its body and
+// query are made of, and those that were sent, which for a raw call are all that is
+// known.
+func (s *callState) fieldsOfRequest() requestFields {
+	names := typeFields(nil, "", reflect.TypeOf(s.call.Body), 0)
+	var sent any
+	if json.Unmarshal(s.body, &sent) == nil {
+		names = valueFields(names, "", sent)
+	}
+	if query := reflect.TypeOf(s.call.Query); query != nil && query.Kind() == reflect.Struct {
+		for _, field := range reflect.VisibleFields(query) {
+			if name, _, _ := strings.Cut(field.Tag.Get("url"), ","); name != "" && name != "-" {
+				names = append(names, name)
+			}
+		}
+	}
+	if s.request != nil {
+		for name := range s.request.URL.Query() {
+			names = append(names, strings.TrimSuffix(name, "[]"))
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// maxFieldDepth bounds how deep types are followed: no request is nested deeper.
+const maxFieldDepth = 4
+
+func typeFields(names []string, path string, t reflect.Type, depth int) []string {
+	for t != nil && (t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice) {
+		if t.Kind() == reflect.Slice && path != "" {
+			path = strings.TrimSuffix(path, ".") + "[]."
+		}
+		t = t.Elem()
+	}
+	if t == nil || t.Kind() != reflect.Struct || depth > maxFieldDepth {
+		return names
+	}
+	for name, of := range fieldsOf(t) {
+		names = typeFields(append(names, path+name), path+name+".", of, depth+1)
+	}
+	return names
+}
+
+func valueFields(names []string, path string, value any) []string {
+	switch value := value.(type) {
+	case map[string]any:
+		for name, inner := range value {
+			names = valueFields(append(names, path+name), path+name+".", inner)
+		}
+	case []any:
+		for _, item := range value {
+			names = valueFields(names, strings.TrimSuffix(path, ".")+"[].", item)
+		}
+	}
+	return names
+}
+
+// place makes messages of a text of the platform's. Where it says several things
+// ("Email is invalid; Last name can't be blank"), each begins with its field.
+func (f requestFields) place(text string) []api.Message {
+	var placed []api.Message
+	var field string
+	begin, end := 0, 0
+	for part := range strings.SplitSeq(text, "; ") {
+		if about := f.about(part); about != "" || end == 0 {
+			if end > 0 {
+				placed = append(placed, api.Message{Field: field, Text: text[begin : end-len("; ")]})
+			}
+			field, begin = about, end
+		}
+		end += len(part) + len("; ")
+	}
+	return append(placed, api.Message{Field: field, Text: text[begin:]})
+}
+
+// about returns the field that a sentence is about: the one it begins with, or the one
+// that it names at its end ("param is missing or the value is empty: treatment_plan").
+func (f requestFields) about(sentence string) string {
+	field, _ := f.beginning(words(sentence))
+	if field == "" {
+		if colon := strings.LastIndex(sentence, ": "); colon >= 0 {
+			field = f.named(sentence[colon:])
+		}
+	}
+	return field
+}
+
+// named returns the field that a text is the name of, as JSON or as people write it.
+func (f requestFields) named(text string) string {
+	said := words(text)
+	if field, n := f.beginning(said); n == len(said) {
+		return field
+	}
+	return ""
+}
+
+// beginning returns the field whose name some words begin with, the longest one, and
+// of how many words the name is.
+func (f requestFields) beginning(said []string) (field string, n int) {
+	for _, name := range f {
+		if as, length := match(name, said); length > n {
+			field, n = as, length
+		}
+	}
+	return field, n
+}
+
+// match compares a field's name with the words at the beginning of a text: "last_name"
+// with "Last name", "recommendations[].variant_id" with "Recommendations[0].variant". It
+// returns the field with the position that was said, and the number of words. Where no
+// position was said it is the list that is meant.
+func match(name string, said []string) (field string, n int) {
+	field = name
+	list := strings.Split(name, "[]")
+	for i, part := range list {
+		own := words(part)
+		for j, word := range own {
+			switch {
+			case n < len(said) && strings.EqualFold(said[n], word):
+				n++
+			case i == len(list)-1 && j == len(own)-1 && strings.HasSuffix(part, "_id"):
+			default:
+				return "", 0
+			}
+		}
+		if i < len(list)-1 && n < len(said) && isNumber(said[n]) {
+			field = strings.Replace(field, "[]", "["+said[n]+"]", 1)
+			n++
+		}
+	}
+	field, _, _ = strings.Cut(field, "[]")
+	return field, n
+}
+
+// maxNameWords bounds how much of a text is looked at: no field's name is longer.
+const maxNameWords = 16
+
+// words returns the first words of a text, which are runs of letters and digits.
+func words(text string) []string {
+	var first []string
+	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+		if first = append(first, word); len(first) > maxNameWords {
+			break
+		}
+	}
+	return first
+}
+
+func isNumber(word string) bool { return strings.Trim(word, "0123456789") == "" }
 
 // unencodable returns the fields of a body that JSON cannot carry, such as a day that
 // no calendar has; "body" for the body itself. The encoder's own text is not used: it

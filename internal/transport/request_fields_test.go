@@ -3,9 +3,12 @@ package transport
 import (
 	"encoding/json"
 	"math"
+	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/operation"
@@ -29,6 +32,81 @@ type tag struct {
 	Of   *json.Number `json:"of,omitempty"`
 }
 
+func fieldsOfCall(t *testing.T, call Call) requestFields {
+	t.Helper()
+	s := &callState{call: &call}
+	var err error
+	s.request, s.body, err = sent(t, call)
+	require.NoError(t, err)
+	return s.fieldsOfRequest()
+}
+
+func TestFieldsOfARequest(t *testing.T) {
+	t.Parallel()
+	typed := requestFields{
+		"born", "changed", "day", "discount", "name", "tag", "tag.of", "tag.rate", "tag.tag_id", "tags", "tags[].of", "tags[].rate", "tags[].tag_id",
+	}
+	assert.Equal(t, typed, fieldsOfCall(t, Call{Operation: operation.PatientCreate, Body: draft{}}), "what is left out is known too")
+	assert.Equal(t, typed, fieldsOfCall(t, Call{Operation: operation.PatientCreate, Body: &draft{}}))
+	assert.Contains(t, fieldsOfCall(t, Call{Operation: operation.PatientCreate, Body: draft{Changed: api.Value(tag{ID: "x"})}}), "changed.tag_id")
+
+	raw := requestFields{"a", "a.b", "list", "list[].c"}
+	assert.Equal(t, raw, fieldsOfCall(t, Call{Operation: operation.PatientCreate, Body: json.RawMessage(`{"a":{"b":1},"list":[{"c":1},{"c":2},3]}`)}))
+	assert.Equal(t, raw, fieldsOfCall(t, Call{Operation: operation.PatientCreate, Body: map[string]any{"a": map[string]int{"b": 1}, "list": []any{map[string]int{"c": 1}}}}))
+
+	assert.Equal(t, requestFields{"allergen_ids", "query"}, fieldsOfCall(t, Call{Operation: operation.ProductSearch, Query: search{}}))
+	assert.Equal(t, requestFields{"page[size]", "x"}, fieldsOfCall(t, Call{Operation: operation.ProductSearch, Query: url.Values{"x": {"1"}, "page[size]": {"2"}}}))
+	assert.Empty(t, fieldsOfCall(t, Call{Operation: operation.ClinicGet}))
+	assert.Empty(t, fieldsOfCall(t, Call{Operation: operation.PatientCreate, Body: json.RawMessage(`7`)}))
+	assert.Empty(t, (&callState{call: &Call{Operation: operation.ClinicGet}}).fieldsOfRequest(), "nothing was built")
+}
+
+func TestSentencesAboutFields(t *testing.T) {
+	t.Parallel()
+	for sentence, field := range map[string]string{
+		"Email has already been taken":                                   "email",
+		"email has already been taken":                                   "email",
+		"Last name can't be blank":                                       "last_name",
+		"Last can't be blank":                                            "",
+		"Emails are long":                                                "",
+		"Practitioner must exist":                                        "practitioner_id",
+		"practitioner_id must exist":                                     "practitioner_id",
+		"Metadata must be an object":                                     "metadata",
+		"Metadata.id must be a string":                                   "metadata.id",
+		"Metadata id is too long":                                        "metadata.id",
+		"Recommendations can't be blank":                                 "recommendations",
+		"Recommendations[0].variant must exist":                          "recommendations[0].variant_id",
+		"Recommendations[12] variant must exist":                         "recommendations[12].variant_id",
+		"recommendations.3.units_to_purchase can't be blank":             "recommendations[3].units_to_purchase",
+		"Recommendations variant must exist":                             "recommendations",
+		"Recommendations[1].dosage must be an object":                    "recommendations[1].dosage",
+		"Recommendations[1].dosage.additional info is too long":          "recommendations[1].dosage.additional_info",
+		"Recommendations[1].colour is odd":                               "recommendations",
+		"page[size] must not be above 100":                               "page[size]",
+		"param is missing or the value is empty: email":                  "email",
+		"Unknown field: recommendations[1].variant_id":                   "recommendations[1].variant_id",
+		"Unknown field: colour":                                          "",
+		"Treatment plan is not active":                                   "",
+		"":                                                               "",
+		"; : ":                                                           "",
+		strings.Repeat("x ", 1000) + "email":                             "",
+		"The e-mail is " + strings.Repeat("very, ", 1000) + "bad: email": "email",
+	} {
+		assert.Equal(t, field, knownFields.about(sentence), "%.60s", sentence)
+	}
+}
+
+// Every field is found again by its label, and by its own name.
+func TestEveryFieldIsFoundByItsLabel(t *testing.T) {
+	t.Parallel()
+	for _, field := range knownFields {
+		field = strings.ReplaceAll(field, "[]", "[7]")
+		assert.Equal(t, field, knownFields.about(api.FieldLabel(field)+" can't be blank"))
+		assert.Equal(t, field, knownFields.about(field+" can't be blank"))
+		assert.Equal(t, field, knownFields.named(field))
+	}
+}
+
 func TestAllArgumentsThatCannotBeSentAreReported(t *testing.T) {
 	t.Parallel()
 	number := json.Number("x")
@@ -44,6 +122,11 @@ func TestAllArgumentsThatCannotBeSentAreReported(t *testing.T) {
 	assert.EqualError(t, err, "dispensary: treatment_plans.create: patient_id must be an id, CreatedAt ends before it begins, "+
 		"name can't be blank, last_name can't be blank, born is not valid, discount is not valid, tag.of is not valid, tags[1].rate is not valid, "+
 		"ClinicKey is empty, header Host is set by the client and cannot be changed for a call")
+	assert.Equal(t, map[string][]string{
+		"":           {"CreatedAt ends before it begins", "ClinicKey is empty", "Header Host is set by the client and cannot be changed for a call"},
+		"patient_id": {"Patient must be an id"}, "name": {"Name can't be blank"}, "last_name": {"Last name can't be blank"}, "born": {"Born is not valid"},
+		"discount": {"Discount is not valid"}, "tag.of": {"Tag.of is not valid"}, "tags[1].rate": {"Tags[1].rate is not valid"},
+	}, api.FieldErrors(err))
 }
 
 func TestListsReportAllThatCannotBeSent(t *testing.T) {
