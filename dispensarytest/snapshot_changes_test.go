@@ -38,6 +38,9 @@ func TestSnapshotsAreWhatTheyWere(t *testing.T) {
 		{"people", b.oneOfEachButKeys},
 		{"time", func() { b.fake.Clock().Advance(time.Hour) }},
 		{"a call", func() { b.send("POST", "/clinic/patients", someone()).ok(201) }},
+		{"a cart", func() {
+			b.send("POST", "/clinic/treatment_plans/"+b.fake.Plans.All()[1].ID+"/in_office_checkout", nil).ok(201)
+		}},
 		{"an address", b.swapAddresses},
 		{"a refresh", func() { b.renew(refresh).ok(200) }},
 		{"a code", func() { b.code(model.User{}) }},
@@ -48,6 +51,9 @@ func TestSnapshotsAreWhatTheyWere(t *testing.T) {
 		{"other people", b.oneOfEachButKeys}, // whose ids are those of before
 		{"the start", func() { b.fake.Restore(first) }},
 		{"thirty days", func() { b.fake.Clock().Advance(store.Retention); b.oneOfEachButKeys() }},
+		{"a key", func() { _, err := b.fake.Clinics.RevokeKey(b.fake.ClinicKey()); require.NoError(t, err) }},
+		{"an expiry", func() { require.NoError(t, b.fake.Tokens.Expire(b.token)) }},
+		{"the end of all tokens", b.fake.Tokens.InvalidateAll},
 	} {
 		step.happen()
 		b.fake.Clock().Advance(0) // what is on its way arrives
