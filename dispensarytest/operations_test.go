@@ -238,3 +238,18 @@ func TestOnlyTwoScopesAreStatedByTheAPI(t *testing.T) {
 		assert.Equal(t, !slices.Contains(stated, op.ID), op.Assumed, op.ID)
 	}
 }
+
+func TestTableIsTheWholeAPI(t *testing.T) {
+	t.Parallel()
+	endpoints := make(map[string]bool)
+	for _, op := range operations.All() {
+		if op.Page {
+			continue
+		}
+		assert.False(t, endpoints[op.ID], op.ID)
+		endpoints[op.ID] = true
+		assert.NotNil(t, httpapi.Handlers()[op.ID], op.ID)
+		assert.True(t, op.Open || op.Scope != "" || op.Assumed, op.ID)
+	}
+	assert.Len(t, endpoints, 61)
+}

@@ -17,7 +17,9 @@ func TestClinicTokensHaveNoCustomDosage(t *testing.T) {
 		practitioner, product := b.fake.Clinics.Practitioners()[0], b.fake.Products.All()[2]
 		path := "/catalog/products/" + product.ID
 		assert.Equal(t, opts == nil, b.get(path).object(200, "product")["custom_dosage"] != nil)
-		assert.NotNil(t, b.get(path+"?practitioner_id="+practitioner.ID).object(200, "product")["custom_dosage"])
+		custom := b.get(path+"?practitioner_id="+practitioner.ID).object(200, "product", "custom_dosage")
+		assert.Equal(t, "2", custom["recommended_amount"])
+		assert.Nil(t, b.get(path+"?practitioner_id="+b.fake.Clinics.Practitioners()[1].ID).ok(200, "product", "custom_dosage"))
 	}
 }
 
