@@ -3,6 +3,7 @@ package dispensarytest
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -85,6 +86,12 @@ func TestARevocationStopsOneIntegration(t *testing.T) {
 	assert.False(t, first.Delivered)
 	assert.Len(t, second.Attempts, 2)
 	assert.True(t, second.Delivered)
+	_, event := b.place()
+	require.NoError(t, b.wait(event))
+	later := slices.DeleteFunc(b.fake.Webhooks.Deliveries(), func(d model.Delivery) bool { return d.EventID != event.ID })
+	require.Len(t, later, 1)
+	assert.Equal(t, second.IntegrationID, later[0].IntegrationID, "what comes later is sent to the other one alone")
+	assert.Len(t, b.get("/events/orders").column("events", "id"), 2, "it is one event for all integrations")
 }
 
 // A disabled endpoint has no next attempt, for the delivery that met 410 and for those

@@ -13,7 +13,6 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/httpapi"
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -81,30 +80,6 @@ func TestReadyClientTimesOutInTheBubble(t *testing.T) {
 	})
 }
 
-func TestCodesAndTokensAgeInTheBubble(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := start(t, WithInMemory(), WithBehavior(RefreshRotationGrace))
-		late := b.code(model.User{})
-		time.Sleep(10*time.Minute - time.Millisecond)
-		inTime := b.code(model.User{})
-		time.Sleep(time.Millisecond)
-		b.exchange(late).refused(400, "invalid_grant")
-		pair := b.exchange(inTime).object(200, "oauth")
-		assert.Equal(t, view.Time(time.Now()), pair["created_at"])
-
-		b.token = pair["access_token"].(string)
-		time.Sleep(2*time.Hour - time.Millisecond)
-		b.get("/clinic").ok(200)
-		time.Sleep(time.Millisecond)
-		b.get("/clinic").refused(401, "The access token expired")
-		fresh := b.renew(pair["refresh_token"]).object(200, "oauth")
-		b.token = fresh["access_token"].(string)
-		b.get("/clinic").ok(200)
-		b.renew(pair["refresh_token"]).refused(400, "invalid_grant")
-	})
-}
-
 // Every attempt of the schedule is made when it is due, on the bubble's own time,
 // against a receiver without a socket that fails in a different way each time.
 func TestWholeScheduleInTheBubble(t *testing.T) {
@@ -148,20 +123,6 @@ func TestWholeScheduleInTheBubble(t *testing.T) {
 		b.token = b.fake.Tokens.Issue(model.User{}).AccessToken
 		row := b.get("/webhooks/deliveries?successfully_delivered=true").ok(200, "webhook_deliveries").([]any)[0].(map[string]any)
 		assert.EqualValues(t, 6, row["attempt_number"])
-	})
-}
-
-func TestEventsAgeInTheBubble(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := start(t, WithInMemory())
-		_, event := b.place()
-		time.Sleep(30 * 24 * time.Hour)
-		b.token = b.fake.Tokens.Issue(model.User{}).AccessToken
-		b.get("/events/" + event.ID).ok(200)
-		time.Sleep(time.Nanosecond)
-		b.get("/events/"+event.ID).refused(404, "Not Found")
-		assert.Empty(t, b.get("/events/orders").column("events", "id"))
 	})
 }
 

@@ -2,12 +2,8 @@ package dispensarytest
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -35,30 +31,20 @@ func TestOrderReachesTheReceiver(t *testing.T) {
 	t.Parallel()
 	b, hook := start(t, WithClock(frozen())), listen(t, nil)
 	b.subscribe(hook, model.OrderPlaced)
-	order, event := b.place()
+	_, event := b.place()
 	require.NoError(t, b.wait(event))
 	got := hook.all()
 	require.Len(t, got, 1)
 
-	stamp, signature, found := strings.Cut(got[0].header.Get("SVC-Signature"), ",v1=")
-	require.True(t, found)
-	assert.Equal(t, "t=1772442000", stamp)
-	mac := hmac.New(sha256.New, []byte(b.fake.Application().WebhookSecret))
-	mac.Write([]byte("1772442000." + got[0].body))
-	assert.Equal(t, hex.EncodeToString(mac.Sum(nil)), signature)
+	age, genuine := b.verified(got[0])
+	assert.Zero(t, age)
+	assert.True(t, genuine)
 	assert.Equal(t, "application/json", got[0].header.Get("Content-Type"))
 
 	var sent struct{ Event map[string]any }
 	require.NoError(t, json.Unmarshal([]byte(got[0].body), &sent))
 	assert.ElementsMatch(t, []string{"id", "type", "created_at", "clinic_id", "data", "integration_id"}, keysOf(sent.Event))
-	assert.Equal(t, order.ID, sent.Event["data"].(map[string]any)["id"], "order data is not wrapped")
-	assert.Equal(t, order.PaymentTotal.String(), b.get("/clinic/orders/"+order.ID).ok(200, "order", "payment_total"))
-
 	row := b.get("/webhooks/deliveries?event_id="+event.ID+"&successfully_delivered=true").ok(200, "webhook_deliveries").([]any)[0].(map[string]any)
-	assert.ElementsMatch(t, []string{
-		"id", "attempt_number", "attempted_at", "previous_attempt_at", "next_attempt_at", "successfully_delivered", "response_body",
-		"response_header", "response_status", "response_ip_address", "response_errors", "event_payload",
-	}, keysOf(row))
 	assert.Equal(t, "127.0.0.1", row["response_ip_address"])
 	assert.Equal(t, sent.Event, row["event_payload"].(map[string]any)["event"])
 }
@@ -68,39 +54,6 @@ func TestSignatureVector(t *testing.T) {
 	t.Parallel()
 	s := &webhooks.Sender{Config: webhooks.Config{Clock: frozen().clock, App: model.Application{WebhookSecret: "whsec"}}}
 	assert.Equal(t, "t=1772442000,v1=d60e0784a9a4b08b9c4621bbb7bfa0f8d4e06adf12a707f4f60bb61c03eff53b", s.Sign([]byte(`{"event":{"id":"1"}}`), webhooks.Signature{}))
-}
-
-func TestRetrySchedule(t *testing.T) {
-	t.Parallel()
-	b := start(t, WithClock(frozen()))
-	hook := listen(t, func(_ int, w http.ResponseWriter, _ string) { w.WriteHeader(500) })
-	b.subscribe(hook)
-	_, event := b.place()
-	err := b.wait(event)
-	require.ErrorContains(t, err, "attempt 1 failed: status 500 is neither 200 nor 201")
-	require.ErrorContains(t, err, "the clock is frozen")
-	b.fake.Clock().Advance(20 * time.Hour)
-
-	delivery := b.fake.Webhooks.Deliveries()[0]
-	var at []time.Duration
-	for _, a := range delivery.Attempts {
-		at = append(at, a.At.Sub(event.CreatedAt))
-	}
-	m := time.Minute
-	assert.Equal(t, []time.Duration{0, 1 * m, 6 * m, 36 * m, 96 * m, 396 * m}, at)
-	assert.Zero(t, delivery.NextAttemptAt)
-	assert.ErrorContains(t, b.wait(event), "attempt 6 failed")
-	signatures := make(map[string]bool)
-	for _, got := range hook.all() {
-		signatures[got.header.Get("SVC-Signature")] = true
-	}
-	assert.Len(t, signatures, 6, "signed anew before each attempt")
-	b.token = b.fake.Tokens.Issue(model.User{}).AccessToken
-	log := b.get("/webhooks/deliveries").ok(200, "webhook_deliveries").([]any)[0].(map[string]any)
-	assert.EqualValues(t, 6, log["attempt_number"])
-	assert.EqualValues(t, 500, log["response_status"])
-	assert.NotEmpty(t, log["previous_attempt_at"])
-	assert.Nil(t, log["next_attempt_at"])
 }
 
 func TestWhatCountsAsDelivered(t *testing.T) {
@@ -145,30 +98,6 @@ func TestSlowReceiverDoesNotBlockOthers(t *testing.T) {
 	close(release)
 }
 
-func TestGoneDisablesTheEndpoint(t *testing.T) {
-	t.Parallel()
-	b := start(t, WithClock(frozen()))
-	hook := listen(t, func(n int, w http.ResponseWriter, challenge string) {
-		if n == 1 {
-			w.WriteHeader(http.StatusGone)
-			return
-		}
-		acknowledge(w, challenge)
-	})
-	b.subscribe(hook)
-	_, first := b.place()
-	require.ErrorContains(t, b.wait(first), "410")
-	_, second := b.place()
-	require.ErrorContains(t, b.wait(second), "disabled: it answered 410")
-	b.fake.Clock().Advance(time.Hour)
-	assert.Len(t, hook.all(), 1)
-	require.ErrorContains(t, b.wait(first), "stopped")
-
-	require.NoError(t, b.fake.Webhooks.Enable())
-	_, third := b.place()
-	require.NoError(t, b.wait(third))
-}
-
 func TestADayOfFailureDisablesTheEndpoint(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithClock(frozen()))
@@ -183,25 +112,6 @@ func TestADayOfFailureDisablesTheEndpoint(t *testing.T) {
 	endpoint, _ = b.fake.Webhooks.Endpoint()
 	assert.True(t, endpoint.Disabled)
 	assert.Contains(t, endpoint.Reason, "more than 24 hours")
-}
-
-func TestEveryIntegrationGetsItsCopy(t *testing.T) {
-	t.Parallel()
-	b, hook := start(t, WithIntegrations(3)), listen(t, nil)
-	b.subscribe(hook)
-	require.Len(t, b.fake.ClinicKeys(), 3)
-	_, err := b.fake.Clinics.RevokeKey(b.fake.ClinicKeys()[1])
-	require.NoError(t, err)
-	_, event := b.place()
-	require.NoError(t, b.wait(event))
-	integrations := make(map[string]bool)
-	for _, d := range b.fake.Webhooks.Deliveries() {
-		if d.EventID == event.ID {
-			integrations[d.IntegrationID] = true
-		}
-	}
-	assert.Len(t, integrations, 2)
-	assert.Len(t, b.get("/events/orders").column("events", "id"), 1, "it is one event all the same")
 }
 
 func TestWhyAnEventIsNotSent(t *testing.T) {
@@ -228,15 +138,6 @@ func TestWhyAnEventIsNotSent(t *testing.T) {
 	says("no integration of the clinic is active")
 	require.ErrorContains(t, b.fake.Webhooks.WaitDelivered(t.Context(), "never"), "no such event")
 	assert.Len(t, b.fake.Webhooks.Skipped(), 5)
-}
-
-func TestUnconditionalDelivery(t *testing.T) {
-	t.Parallel()
-	b, hook := start(t, WithBehavior(DeliveryConditionsOff)), listen(t, nil)
-	b.subscribe(hook)
-	b.fake.Tokens.InvalidateAll()
-	_, event := b.place()
-	require.NoError(t, b.wait(event))
 }
 
 func TestProbes(t *testing.T) {

@@ -50,6 +50,11 @@ func wholeLife(t *testing.T, b *browser, pass func(time.Duration)) {
 		assert.Len(t, hook.all(), n+1, "not a moment too early")
 		pass(time.Nanosecond)
 	}
+	signatures := make(map[string]bool)
+	for _, got := range hook.all() {
+		signatures[got.header.Get("SVC-Signature")] = true
+	}
+	assert.Len(t, signatures, 6, "signed anew before each attempt")
 	pass(20 * time.Hour)
 	_, second := b.place()
 	pass(0)
