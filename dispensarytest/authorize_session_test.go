@@ -64,16 +64,6 @@ func TestTheConsentPageCanBeReloaded(t *testing.T) {
 	assert.Equal(t, user.ID, b.exchange(back.Query().Get("code")).ok(200, "oauth", "resource_owner", "id"))
 }
 
-// A browser sends the form again when the page after a wrong password is reloaded.
-func TestTheWrongPasswordPageCanBeReloaded(t *testing.T) {
-	t.Parallel()
-	b := start(t)
-	wrong := url.Values{"flow": {flowOf(b.open(b.authorizeURL(nil)))}, "email": {"a@example.org"}, "password": {"guess"}}
-	for range 3 {
-		b.submit(wrong).refused(422, "is wrong")
-	}
-}
-
 func TestTheSignInIsRemembered(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithClock(frozen()))
@@ -101,15 +91,6 @@ func TestTheSignInIsRemembered(t *testing.T) {
 	b.fake.Reset()
 	signIn, _ = b.visitAs(session, "GET", other, nil)
 	assert.Contains(t, signIn.text, "Sign in to continue")
-}
-
-func TestSessionsAreBounded(t *testing.T) {
-	t.Parallel()
-	b := start(t, WithInMemory())
-	for range 2 * tokens.MaxFlows {
-		b.fake.tokens.OpenSession("someone")
-	}
-	assert.LessOrEqual(t, len(b.fake.tokens.Sessions), tokens.MaxFlows)
 }
 
 // A browser in which another user has signed in signs in again as its own user.

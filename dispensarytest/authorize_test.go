@@ -54,17 +54,6 @@ func flowOf(a answer) string {
 	return field[1]
 }
 
-func TestApproveBringsCodeAndState(t *testing.T) {
-	t.Parallel()
-	b := start(t, WithRedirectURI("https://ehr.example.com/cb?tenant=7"))
-	back, err := b.fake.Approve(b.authorizeURL(nil), b.fake.Users()[0])
-	require.NoError(t, err)
-	assert.Equal(t, "ehr.example.com", back.Host)
-	assert.Equal(t, "7", back.Query().Get("tenant"))
-	assert.Equal(t, "s t&te", back.Query().Get("state"))
-	assert.NotEmpty(t, back.Query().Get("code"))
-}
-
 func TestDeclineSaysAccessDenied(t *testing.T) {
 	t.Parallel()
 	b := start(t)
@@ -129,9 +118,11 @@ func TestWrongPasswordAsksAgain(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	signIn := b.open(b.authorizeURL(nil))
-	again := b.submit(url.Values{"flow": {flowOf(signIn)}, "email": {`"><b>x`}, "password": {"guess"}})
-	assert.Equal(t, http.StatusUnprocessableEntity, again.status)
-	assert.Contains(t, again.text, "is wrong")
+	var again answer
+	for range 3 { // a browser sends the form again when the page is reloaded
+		again = b.submit(url.Values{"flow": {flowOf(signIn)}, "email": {`"><b>x`}, "password": {"guess"}})
+		again.refused(http.StatusUnprocessableEntity, "is wrong")
+	}
 	assert.NotContains(t, again.text, `"><b>x`)
 	user := b.fake.Users()[1]
 	consent := b.signIn(again, user.Email, user.Password)

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -35,12 +34,6 @@ func TestReadingsOfTokens(t *testing.T) {
 	behaving(t, ExpiresInString, func(b *browser) {
 		assert.Equal(b.t, "7200", b.renew(b.fake.Tokens.Issue(model.User{}).RefreshToken).ok(200, "oauth", "expires_in"))
 	})
-	behaving(t, RefreshRotationImmediate, func(b *browser) {
-		pair := b.fake.Tokens.Issue(model.User{})
-		b.renew(pair.RefreshToken).ok(200)
-		b.renew(pair.RefreshToken).refused(400, "invalid_grant")
-		require.NoError(b.t, b.fake.SetBehavior(RefreshRotationNone))
-	})
 	behaving(t, ClinicKeyHeaderClinicEndpoint, func(b *browser) {
 		b.get("/clinic").refused(401, "The clinic key is missing")
 		b.get("/clinic/patients").ok(200)
@@ -49,9 +42,6 @@ func TestReadingsOfTokens(t *testing.T) {
 		b.get("/clinic/patients").refused(401, "The clinic key is missing")
 		b.key = b.fake.ClinicKey()
 		b.get("/clinic/patients").ok(200)
-	})
-	behaving(t, IntegrationActivationFirstKey, func(b *browser) {
-		assert.Nil(b.t, b.get("/clinic").ok(200, "clinic", "integration_activated_at"))
 	})
 }
 

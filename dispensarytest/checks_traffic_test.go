@@ -30,6 +30,7 @@ func (v *verdict) Helper() {}
 func (v *verdict) Errorf(format string, a ...any) {
 	v.failures = append(v.failures, fmt.Sprintf(format, a...))
 }
+func (v *verdict) Error(a ...any)               { v.failures = append(v.failures, fmt.Sprint(a...)) }
 func (v *verdict) Logf(format string, a ...any) { v.logs = append(v.logs, fmt.Sprintf(format, a...)) }
 func (v *verdict) Failed() bool                 { return len(v.failures) > 0 }
 func (v *verdict) ArtifactDir() string          { return v.folder }

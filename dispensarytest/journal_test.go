@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -14,18 +12,6 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/httpapi"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
-
-// failures collects what a check says in place of failing the test.
-type failures struct {
-	testing.TB
-	texts []string
-}
-
-func (f *failures) Helper() {}
-func (f *failures) Errorf(format string, args ...any) {
-	f.texts = append(f.texts, fmt.Sprintf(format, args...))
-}
-func (f *failures) Error(args ...any) { f.texts = append(f.texts, fmt.Sprint(args...)) }
 
 func TestJournalRecordsRequests(t *testing.T) {
 	t.Parallel()
@@ -86,29 +72,15 @@ func TestCheckNoUnexpectedNamesNearMisses(t *testing.T) {
 	b.send("PUT", "/clinic/patients/x", map[string]any{}).refused(404, "Not Found")
 	b.get("/catalogue").refused(404, "Not Found")
 
-	f := &failures{TB: t}
+	f := &verdict{TB: t}
 	b.fake.Journal().CheckNoUnexpected(f)
-	require.Len(t, f.texts, 1)
+	require.Len(t, f.failures, 1)
 	for _, want := range []string{
 		`"page[sise]" (did you mean "page[size]"?)`, `"mobil_number" (did you mean "mobile_number"?)`, `"metadata.idd"`,
 		"on this path there is GET /clinic/patients/{id}, PATCH /clinic/patients/{id}", "GET /api/catalogue → 404",
 	} {
-		assert.Contains(t, f.texts[0], want)
+		assert.Contains(t, f.failures[0], want)
 	}
-}
-
-func TestCheckRequested(t *testing.T) {
-	t.Parallel()
-	b := start(t)
-	b.get("/clinic/patients").ok(200)
-	assert.Equal(t, 1, b.fake.Journal().CheckRequested(t, "patients.list").Seq)
-	f := &failures{TB: t}
-	b.fake.Journal().CheckRequested(f, "patient.list")
-	b.get("/clinic/orders/x").refused(404, "")
-	b.fake.Journal().CheckRequested(f, "orders.get")
-	require.Len(t, f.texts, 2)
-	assert.Contains(t, f.texts[0], `did you mean "patients.list"?`)
-	assert.Contains(t, f.texts[1], "→ 404")
 }
 
 func TestJournalIsBounded(t *testing.T) {
@@ -138,54 +110,6 @@ func TestRequestIDsAreUniqueAndFollowFromTheSeed(t *testing.T) {
 		seen[id] = true
 	}
 	assert.Len(t, seen, 50)
-}
-
-// Servers share their first world; what one does must not show in another.
-func TestServersAreIsolated(t *testing.T) {
-	t.Parallel()
-	var group sync.WaitGroup
-	for i := range 20 {
-		group.Go(func() {
-			fake, err := Start()
-			assert.NoError(t, err)
-			defer fake.Close()
-			jane := fake.Patients.All()[0]
-			name := fmt.Sprint("Jane ", i)
-			_, _, err = fake.Patients.Edit(jane.ID, model.PatientChange{FirstName: &name})
-			assert.NoError(t, err)
-			fake.Products.All()[0].VariantIDs[0] = "scribbled on"
-			got, _ := fake.Patients.Get(jane.ID)
-			assert.Equal(t, name, got.FirstName)
-		})
-	}
-	group.Wait()
-	fresh := New(t)
-	assert.Equal(t, "Jane", fresh.Patients.All()[0].FirstName)
-	assert.NotEqual(t, "scribbled on", fresh.Products.All()[0].VariantIDs[0])
-}
-
-func TestRegionsAreApart(t *testing.T) {
-	t.Parallel()
-	us, ca := start(t), start(t, WithRegion(model.Canada))
-	assert.NotEqual(t, us.fake.Application().ClientID, ca.fake.Application().ClientID)
-	us.token = ca.token
-	us.get("/clinic").refused(401, "invalid")
-	patient := ca.fake.Patients.All()[0].ID
-	assert.Equal(t, []any{"Canada"}, ca.get("/clinic/patients/"+patient+"/addresses").column("addresses", "country"))
-	assert.NotEqual(t, patient, us.fake.Patients.All()[0].ID)
-}
-
-func TestWrongOptionsFailLoudly(t *testing.T) {
-	t.Parallel()
-	for _, opt := range []Option{
-		WithAddr("nowhere"), WithClock(nil), WithDeliveryClient(nil), WithDeliveryTimeout(0), WithIntegrations(0), WithJournalLimit(0),
-		WithBehavior("probe=9"), WithRedirectURI("/relative"), WithRedirectURI("http://ehr.example.com/cb"), WithBehavior("refresh-rotation=none-such"), WithRegion("UK"),
-		WithScopes("everything"), WithWebhook("http://ehr.example.com/hook"), WithWebhook("https://ehr.example.com/hook", "order.paid"),
-	} {
-		_, err := Start(opt)
-		require.Error(t, err)
-		assert.True(t, strings.HasPrefix(err.Error(), "dispensarytest: "), err)
-	}
 }
 
 func TestTLSCanBeRequired(t *testing.T) {

@@ -20,10 +20,10 @@ func TestMisspeltPageSizeIsReported(t *testing.T) {
 		for _, list := range []string{"/catalog/products", "/clinic/orders", "/events/patients", "/clinic/search/patients"} {
 			b := start(t, WithInMemory())
 			b.get(list + "?" + name + "=50").ok(200)
-			miss := &failures{TB: t}
+			miss := &verdict{TB: t}
 			b.fake.Journal().CheckNoUnexpected(miss)
-			require.Len(t, miss.texts, 1, "%s %s", list, name)
-			assert.Contains(t, miss.texts[0], `(did you mean "page[size]"?)`, "%s %s", list, name)
+			require.Len(t, miss.failures, 1, "%s %s", list, name)
+			assert.Contains(t, miss.failures[0], `(did you mean "page[size]"?)`, "%s %s", list, name)
 		}
 	}
 }

@@ -115,17 +115,6 @@ func TestFormEncodedTokenRequestIsRefused(t *testing.T) {
 	assert.Equal(t, "invalid_request", got.body["error"])
 }
 
-func TestAccessTokenExpiresAfterTwoHours(t *testing.T) {
-	t.Parallel()
-	b := start(t, WithClock(frozen()))
-	b.fake.Clock().Advance(2*time.Hour - time.Second)
-	b.get("/clinic").ok(200)
-	b.fake.Clock().Advance(time.Second)
-	expired := b.get("/clinic")
-	expired.refused(401, `{"error":"The access token expired"}`)
-	assert.Contains(t, expired.header.Get("WWW-Authenticate"), "invalid_token")
-}
-
 func TestRefreshRotation(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -150,69 +139,9 @@ func TestRefreshRotation(t *testing.T) {
 	}
 }
 
-func TestRefreshTokenDoesNotExpire(t *testing.T) {
-	t.Parallel()
-	b := start(t, WithClock(frozen()))
-	refresh := b.fake.Tokens.Issue(model.User{}).RefreshToken
-	b.fake.Clock().Advance(3 * 365 * 24 * time.Hour)
-	b.renew(refresh).ok(200)
-}
-
-func TestRevokeTakesTheRefreshTokenAlong(t *testing.T) {
-	t.Parallel()
-	b := start(t)
-	pair := b.fake.Tokens.Issue(model.User{})
-	require.NoError(t, b.fake.Tokens.Expire(pair.AccessToken))
-	revoked := b.post("/oauth/revoke", b.credentials(map[string]any{"token": pair.AccessToken, "redirect_uri": nil}))
-	revoked.ok(200)
-	assert.JSONEq(t, "{}", revoked.text)
-	b.renew(pair.RefreshToken).refused(400, "invalid_grant")
-	b.token = pair.AccessToken
-	b.get("/clinic").refused(401, "revoked")
-	b.post("/oauth/revoke", b.credentials(map[string]any{})).refused(400, "invalid_request")
-	b.post("/oauth/revoke", b.credentials(map[string]any{"token": "never seen"})).ok(200)
-}
-
-func TestExtendedScopesInvalidateTokens(t *testing.T) {
-	t.Parallel()
-	b := start(t, WithScopes("clinic:read"))
-	pair := b.fake.Tokens.Issue(model.User{})
-	assert.Equal(t, []string{"catalog:read", "clinic:read"}, pair.Scopes)
-	require.NoError(t, b.fake.Tokens.ExtendScopes("clinic:read"))
-	b.get("/clinic").ok(200)
-	require.NoError(t, b.fake.Tokens.ExtendScopes("patients:read"))
-	b.get("/clinic").refused(401, "invalidated")
-	b.renew(pair.RefreshToken).refused(400, "invalid_grant")
-	b.token = b.exchange(b.code(model.User{})).ok(200, "oauth", "access_token").(string)
-	b.get("/clinic/patients").ok(200)
-	assert.ErrorContains(t, b.fake.Tokens.ExtendScopes("patients:raed"), `did you mean "patients:read"`)
-}
-
 func TestClinicTokensBelongToTheClinic(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithClinicTokens())
 	owner := b.exchange(b.code(model.User{})).object(200, "oauth", "resource_owner")
 	assert.Equal(t, map[string]any{"id": b.fake.Clinics.All()[0].ID, "type": "Clinic"}, owner)
-}
-
-func TestBadTokens(t *testing.T) {
-	t.Parallel()
-	b := start(t)
-	other := New(t)
-	for _, token := range []string{"", "nonsense", other.Tokens.Issue(model.User{}).AccessToken} {
-		b.token = token
-		got := b.get("/clinic")
-		got.refused(401, `{"error":"`)
-	}
-}
-
-func TestScopes(t *testing.T) {
-	t.Parallel()
-	b := start(t).with("clinic:read")
-	b.get("/clinic").ok(200)
-	b.get("/clinic/patients").refused(403, "patients:read")
-	last, _ := b.fake.Journal().Last()
-	assert.Equal(t, model.ScopeDecision{Required: []string{"patients:read"}}, last.Scope)
-	b.with("patients").get("/clinic/patients").ok(200)
-	assert.Panics(t, func() { b.fake.Tokens.Issue(model.User{}, "patients:raed") })
 }

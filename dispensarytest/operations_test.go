@@ -173,6 +173,7 @@ func TestGroupScopes(t *testing.T) {
 				assert.Equal(t, http.StatusForbidden, got.status, "%s %s", c.group, e.op.ID)
 			}
 		}
+		assert.Panics(t, func() { b.with(c.prefix + "raed") })
 	}
 }
 
@@ -220,7 +221,7 @@ func TestBodiesThatAreNoObjects(t *testing.T) {
 		if e.op.Method == http.MethodGet {
 			continue
 		}
-		for _, body := range []string{`[]`, `"x"`, `{`, `{}{}`, `null`} {
+		for _, body := range []string{`[]`, `"x"`, `{`, `{}{}`, `{}x`, `null`} {
 			got := b.send(e.op.Method, e.path, body)
 			got.refused(http.StatusBadRequest, `"status":400`)
 		}

@@ -205,4 +205,11 @@ func TestMetadataIsFoundByTypeAndClinic(t *testing.T) {
 	assert.Empty(t, b.get("/clinic/metadata?id="+strings.ToUpper(patient.MetadataID)).column("metadata", "id"), "it is the integrator's own, letter by letter")
 	second := b.get("/clinic/metadata?page[size]=1&page[number]=2&id=" + patient.MetadataID)
 	assert.Equal(t, []any{"treatment_plan"}, second.column("metadata", "type"))
+	for _, r := range roles[1:] {
+		b.send("POST", r.path, merged(b.person(r, r.key+"@example.org"), "metadata", map[string]any{"id": patient.MetadataID})).ok(201)
+	}
+	narrow := b.with("clinic:read")
+	assert.Equal(t, []any{"practitioner", "staff"}, narrow.get("/clinic/metadata?id="+patient.MetadataID).column("metadata", "type"), "what the token may read")
+	narrow.get("/clinic/metadata?id=x&type=patient").refused(403, "patients:read")
+	b.get("/clinic/metadata").refused(422, "id can't be blank")
 }

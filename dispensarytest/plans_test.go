@@ -2,7 +2,6 @@ package dispensarytest
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -29,58 +28,6 @@ func (b *browser) draft(change map[string]any) map[string]any {
 
 func (b *browser) plansOf(patient string) string {
 	return "/clinic/patients/" + patient + "/treatment_plans"
-}
-
-func TestPlanLivesItsLife(t *testing.T) {
-	t.Parallel()
-	b := start(t, WithClock(frozen()))
-	patient := b.fake.Patients.All()[3].ID
-	plan := b.send("POST", b.plansOf(patient), b.draft(nil)).object(201, "treatment_plan")
-	assert.ElementsMatch(t, []string{
-		"id", "state", "patient", "practitioner", "available_at", "created_at", "updated_at", "invitation_url",
-		"personal_message", "recommendations", "metadata",
-	}, keysOf(plan))
-	assert.Nil(t, plan["available_at"])
-	assert.Equal(t, map[string]any{
-		"variant_id": b.fake.Products.All()[0].VariantIDs[0], "refill": true, "units_to_purchase": 2.0,
-		"dosage": map[string]any{"amount": "1-2", "frequency": "every night", "duration": nil, "format": "capsule", "additional_info": ""},
-	}, plan["recommendations"].([]any)[0])
-
-	path := "/clinic/treatment_plans/" + plan["id"].(string)
-	b.send("PATCH", path+"/cancel", nil).refused(422, "Treatment plan is not active")
-	b.send("POST", path+"/in_office_checkout", nil).refused(422, "not active")
-	b.fake.Clock().Advance(time.Hour)
-	active := b.send("PATCH", path+"/activate", map[string]any{}).object(200, "treatment_plan")
-	assert.Equal(t, "active", active["state"])
-	assert.Equal(t, "2026-03-02", active["available_at"])
-	assert.Equal(t, "2026-03-02T10:00:00.000Z", active["updated_at"])
-	assert.NotEmpty(t, active["invitation_url"])
-	b.send("PATCH", path+"/activate", nil).refused(422, "not draft")
-
-	assert.NotEmpty(t, b.send("POST", path+"/in_office_checkout", nil).ok(201, "in_office_checkout", "url"))
-	assert.Len(t, b.fake.Patients.Cart(patient), 2)
-
-	changed := b.send("PATCH", path, map[string]any{"recommendations": b.draft(nil)["recommendations"].([]any)[1:]}).object(200, "treatment_plan")
-	assert.Len(t, changed["recommendations"], 1)
-	assert.Equal(t, "Take care.", changed["personal_message"])
-
-	gone := b.send("PATCH", path+"/cancel", nil).object(200, "treatment_plan")
-	assert.Equal(t, "cancelled", gone["state"])
-	assert.Equal(t, []any{}, gone["recommendations"])
-	b.send("PATCH", path+"/cancel", nil).refused(422, "not active")
-	b.send("PATCH", path, map[string]any{"recommendations": b.draft(nil)["recommendations"]}).refused(422, "cancelled")
-	assert.Empty(t, b.fake.Events(), "API calls make no events")
-	b.fake.Journal().CheckNoUnexpected(t)
-}
-
-func TestPlanIsActiveUnlessDraft(t *testing.T) {
-	t.Parallel()
-	b := start(t)
-	for _, state := range []any{nil, "active"} {
-		plan := b.send("POST", b.plansOf(b.fake.Patients.All()[0].ID), b.draft(map[string]any{"state": state})).object(201, "treatment_plan")
-		assert.Equal(t, "active", plan["state"])
-		assert.NotEmpty(t, plan["invitation_url"])
-	}
 }
 
 func TestPlanIsRefused(t *testing.T) {
@@ -157,24 +104,4 @@ func TestDynamicLinks(t *testing.T) {
 	narrow.send("POST", path, request).refused(403, "patients:write")
 	_, _, err := b.fake.Plans.Cancel(plan["id"].(string))
 	require.ErrorIs(t, err, model.ErrState)
-}
-
-func TestCheckPlan(t *testing.T) {
-	t.Parallel()
-	b := start(t)
-	patient := b.fake.Patients.All()[0].ID
-	b.send("POST", b.plansOf(patient), b.draft(nil)).ok(201)
-	first := b.fake.Products.All()[0].VariantIDs[0]
-	want := PlanMatch{PatientID: patient, State: model.StateDraft, MetadataID: "visit-9", Recommendations: []model.Recommendation{
-		{VariantID: first, UnitsToPurchase: 2}, {VariantID: b.fake.Products.All()[1].VariantIDs[0]},
-	}}
-	b.fake.Journal().CheckPlan(t, want)
-
-	miss := &failures{TB: t}
-	want.State, want.Recommendations = model.StateActive, []model.Recommendation{{VariantID: first, UnitsToPurchase: 3}}
-	b.fake.Journal().CheckPlan(miss, want)
-	require.Len(t, miss.texts, 1)
-	assert.Contains(t, miss.texts[0], `state is "draft", not "active"`)
-	assert.Contains(t, miss.texts[0], "to be bought 2 times, not 3")
-	assert.Contains(t, miss.texts[0], "recommendations are 2, not 1")
 }

@@ -96,7 +96,10 @@ func TestRevocationIsOfTheConsent(t *testing.T) {
 	} {
 		first, other := b.fake.Tokens.Issue(model.User{}), b.fake.Tokens.Issue(b.fake.Users()[1])
 		second := b.renew(first.RefreshToken).object(200, "oauth")
-		b.post("/oauth/revoke", b.credentials(map[string]any{"token": which(first, other), "redirect_uri": nil})).ok(200)
+		require.NoError(t, b.fake.Tokens.Expire(first.AccessToken), "a token that expired is revoked all the same")
+		revoked := b.post("/oauth/revoke", b.credentials(map[string]any{"token": which(first, other), "redirect_uri": nil}))
+		revoked.ok(200)
+		assert.JSONEq(t, "{}", revoked.text)
 		for _, token := range []string{first.AccessToken, second["access_token"].(string)} {
 			b.token = token
 			b.get("/clinic").refused(401, "The access token was revoked")
@@ -116,6 +119,8 @@ func TestRevocationNeedsTheApplication(t *testing.T) {
 		b.post("/oauth/revoke", b.credentials(map[string]any{"token": pair.AccessToken, field: wrong})).refused(401, "invalid_client")
 		b.post("/oauth/revoke", b.credentials(map[string]any{"token": pair.AccessToken, field: nil})).refused(400, "invalid_request")
 	}
+	b.post("/oauth/revoke", b.credentials(nil)).refused(400, "invalid_request")
+	b.post("/oauth/revoke", b.credentials(map[string]any{"token": "never seen"})).ok(200)
 	b.token = pair.AccessToken
 	b.get("/clinic").ok(200)
 }
@@ -127,6 +132,9 @@ func TestExtensionEndsEverything(t *testing.T) {
 	b := start(t, WithInMemory(), WithScopes("clinic:read"))
 	pairs := []model.Token{b.fake.Tokens.Issue(model.User{}), b.fake.Tokens.Issue(b.fake.Users()[1])}
 	code := b.code(model.User{})
+	require.NoError(t, b.fake.Tokens.ExtendScopes("clinic:read"), "it has this one")
+	require.ErrorContains(t, b.fake.Tokens.ExtendScopes("patients:raed"), `did you mean "patients:read"`)
+	b.get("/clinic").ok(200)
 	require.NoError(t, b.fake.Tokens.ExtendScopes("patients:read", "catalog:read"))
 	assert.Equal(t, []string{"catalog:read", "clinic:read", "patients:read"}, b.fake.Application().Scopes)
 	for _, pair := range pairs {
@@ -165,6 +173,8 @@ func TestTokenTimesFollowTheClock(t *testing.T) {
 	b.fake.Clock().Advance(time.Nanosecond)
 	b.get("/clinic").refused(401, "expired")
 	require.Error(t, b.fake.Tokens.Expire("guess"))
+	b.fake.Clock().Advance(3 * 365 * 24 * time.Hour)
+	b.renew(refresh).ok(200) // it does not expire
 }
 
 func TestAuthorizationHeaders(t *testing.T) {

@@ -38,6 +38,22 @@ func TestWrongOptions(t *testing.T) {
 	}
 }
 
+// What else is wrong is refused with the name of the option.
+func TestWrongOptionsAreNamed(t *testing.T) {
+	t.Parallel()
+	for name, option := range map[string]dispensarytest.Option{
+		"WithAddr": dispensarytest.WithAddr("nowhere"), "WithClock": dispensarytest.WithClock(nil), "WithDeliveryClient": dispensarytest.WithDeliveryClient(nil),
+		"WithDeliveryTimeout": dispensarytest.WithDeliveryTimeout(0), "WithIntegrations": dispensarytest.WithIntegrations(0), "WithRegion": dispensarytest.WithRegion("UK"),
+		"WithJournalLimit": dispensarytest.WithJournalLimit(0), "WithRedirectURI": dispensarytest.WithRedirectURI("/relative"),
+		"plain HTTP only on loopback": dispensarytest.WithRedirectURI("http://ehr.example.com/cb"),
+	} {
+		_, err := dispensarytest.Start(option)
+		require.ErrorIs(t, err, dispensarytest.ErrOption)
+		require.ErrorContains(t, err, name)
+		require.ErrorContains(t, err, "dispensarytest: ")
+	}
+}
+
 func TestAFailureOfTheMachineIsNoWrongOption(t *testing.T) {
 	t.Parallel()
 	taken, err := url.Parse(dispensarytest.New(t).BaseURL())
