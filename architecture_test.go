@@ -77,7 +77,7 @@ var arrows = map[string][]string{
 
 	// Webhooks.
 	"webhook":                   {"api", "events", "seal", "webhook/internal/safecall"},
-	"webhook/engine":            {"api", "seal", "webhook", "webhook/internal/safecall"},
+	"webhook/engine":            {"api", "events", "seal", "webhook", "webhook/internal/safecall"},
 	"webhook/enginetest":        {"api", "events", "seal", "webhook", "webhook/engine", "webhook/reconcile", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"webhook/internal/safecall": {},
 	"webhook/memoryinbox":       {"api", "webhook", "webhook/engine", "webhook/reconcile"},
