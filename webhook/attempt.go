@@ -70,7 +70,9 @@ type Attempt struct {
 }
 
 // Reason describes Err without its text, which a handler may have put patient
-// data into: it can be logged and stored. It is empty if Err is nil.
+// data into: it can be logged and stored. Neither does it say what differs from event
+// to event, the id of a request for example, so that events can be counted by it. It is
+// empty if Err is nil.
 func (a Attempt) Reason() string { return reason(a.Err) }
 
 // harmless are errors whose texts hold nothing of an event.
@@ -94,9 +96,15 @@ func reason(err error) string {
 	var caught PanicError
 	switch {
 	case errors.As(err, &data):
-		return data.Error()
+		text := data.Reason.Error()
+		if data.Field != "" {
+			text += ", field " + data.Field
+		}
+		return text
 	case errors.As(err, &call):
-		return call.Error()
+		alike := *call
+		alike.RequestID = ""
+		return alike.Error()
 	case errors.As(err, &caught):
 		return caught.Error()
 	}

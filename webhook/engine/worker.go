@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
@@ -195,6 +196,9 @@ func attrsOf(a webhook.Attempt) []slog.Attr {
 	}
 	if a.Err != nil {
 		attrs = append(attrs, slog.String("reason", a.Reason()))
+	}
+	if call := (*api.Error)(nil); errors.As(a.Err, &call) && call.RequestID != "" {
+		attrs = append(attrs, slog.String("request_id", call.RequestID))
 	}
 	if a.RetryIn > 0 {
 		attrs = append(attrs, slog.Duration("retry_in", a.RetryIn))

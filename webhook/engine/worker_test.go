@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
@@ -217,4 +218,19 @@ func TestWorkerSurvivesItsLog(t *testing.T) {
 	t.Parallel()
 	told, _ := do(t, t.Context(), webhook.Work{Handle: succeed, Logger: slog.New(brokenLog{slog.Default().Handler()})}, task(1), nil)
 	assert.Equal(t, webhook.ResultHandled, told.Result)
+}
+
+// The reason does not say which request failed; the log does.
+func TestTheLogNamesTheRequest(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	do(t, t.Context(), webhook.Work{
+		Handle: func(context.Context, events.Event) error {
+			return fmt.Errorf("%s: %w", marked, api.NewError(api.Error{Operation: "orders.get", StatusCode: 503, RequestID: "r-1"}, nil, nil, nil))
+		},
+		Logger: slog.New(slog.NewTextHandler(&out, nil)),
+	}, task(1), nil)
+	assert.Contains(t, out.String(), "request_id=r-1")
+	assert.NotContains(t, out.String(), "request id")
+	assert.NotContains(t, out.String(), marked)
 }
