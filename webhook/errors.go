@@ -96,10 +96,6 @@ var (
 	// ErrPanic: a handler, or an inbox, panicked. Every [PanicError] matches
 	// it.
 	ErrPanic = safecall.ErrPanic
-
-	// ErrNoDeadLetter: there is no dead letter with this key. It may have been
-	// replayed or discarded by someone else.
-	ErrNoDeadLetter = errors.New("webhook: no such dead letter")
 )
 
 // PanicError is a panic, or a [runtime.Goexit], that was caught. Its text names the

@@ -10,6 +10,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
 )
 
@@ -46,20 +47,33 @@ func Example_deadLetters() {
 	}
 
 	key := <-died
-	for letter, err := range inbox.DeadLetters(context.Background()) {
+	dead := engine.Filter{States: []engine.State{engine.StateDead}}
+	for letter, err := range engine.All(context.Background(), inbox, dead) {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(letter, "after", letter.Attempts, "attempts:", letter.Err)
+		fmt.Println(letter, "after", letter.Attempts, "attempts:", letter.Reason)
 	}
+	letter, err := inbox.Open(context.Background(), key) // with its body
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(letter.Err)
+
 	repaired = true
-	if err := inbox.Replay(context.Background(), key); err != nil {
+	counts, err := inbox.Count(context.Background(), dead, 1000) // the first thousand at most
+	if err != nil {
+		log.Fatal(err)
+	}
+	dead.Until = counts.Until // and not what dies from now on
+	if _, err := inbox.Replay(context.Background(), dead); err != nil {
 		log.Fatal(err)
 	}
 	if err := inbox.Close(context.Background()); err != nil {
 		log.Fatal(err)
 	}
 	// Output:
-	// clinic_key.activated us/sandbox/evt_1/ after 2 attempts: no such clinic
+	// clinic_key.activated us/sandbox/evt_1/ after 2 attempts: error of type *errors.errorString
+	// no such clinic
 	// handled evt_1
 }

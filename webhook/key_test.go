@@ -43,7 +43,7 @@ func TestKeyHasOneText(t *testing.T) {
 	for _, key := range []webhook.Key{orderKey, {Environment: orderKey.Environment, EventID: "a b/ü%"}} {
 		var shown strings.Builder
 		page := template.Must(template.New("").Parse("{{.Key}}"))
-		require.NoError(t, page.Execute(&shown, engine.DeadLetter{Delivery: webhook.Delivery{Key: key}}))
+		require.NoError(t, page.Execute(&shown, engine.Event{Delivery: webhook.Delivery{Key: key}}))
 		var again webhook.Key
 		require.NoError(t, again.UnmarshalText([]byte(shown.String())))
 		assert.Equal(t, key, again)

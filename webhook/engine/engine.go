@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"iter"
 	"time"
 
 	"github.com/dispensary-go/dispensary/webhook"
@@ -49,20 +48,36 @@ import (
 type Engine interface {
 	webhook.Inbox
 
-	// DeadLetters returns the events that were given up, the oldest first. It
-	// ends with the first error. Ranging again starts anew, and what is replayed
-	// or discarded on the way disturbs nothing.
-	DeadLetters(ctx context.Context) iter.Seq2[DeadLetter, error]
+	// List returns the events that filter matches: the first limit of them, which is 1
+	// or more, that come after a position. They come in the order of their positions:
+	// what waits by when it is due, dead letters by when they were given up. Bodies are
+	// not opened. It fails with [webhook.ErrInboxClosed]. See [All].
+	List(ctx context.Context, filter Filter, after Position, limit int) ([]Event, error)
 
-	// Replay handles a dead letter again, with as many attempts as a new event;
-	// order does not bring it back to its old place. It fails with
-	// [webhook.ErrNoDeadLetter] and [webhook.ErrInboxClosed].
-	Replay(ctx context.Context, key webhook.Key) error
+	// Count counts the events that filter matches: the first most of them, or all of
+	// them if most is 0. It fails with [webhook.ErrInboxClosed].
+	Count(ctx context.Context, filter Filter, most int) (Counts, error)
 
-	// Discard drops a dead letter for good, body included. Its key stays known:
-	// should the platform send the event once more, it is a duplicate. It fails
-	// with [webhook.ErrNoDeadLetter].
-	Discard(ctx context.Context, key webhook.Key) error
+	// Open returns an event with its body, and the error of a dead letter, both of which
+	// may hold patient data. It fails with [ErrNotHeld] and [webhook.ErrInboxClosed],
+	// and with [webhook.ErrBodyLost] if the body cannot be opened any more.
+	Open(ctx context.Context, key webhook.Key) (Event, error)
+
+	// Replay handles the dead letters again that filter matches, the oldest first, with
+	// as many attempts as new events; order does not bring them back to their old
+	// places. It returns how many these are, also with an error: that of ctx, or
+	// [webhook.ErrInboxClosed]. What is no dead letter stays as it is, whatever the
+	// filter says.
+	//
+	// The filter needs Keys, or an Until, which [Engine.Count] returns. With Until, a
+	// replay that was interrupted is resumed by the same call: however often it is made,
+	// each event is replayed once.
+	Replay(ctx context.Context, filter Filter) (int, error)
+
+	// Discard drops dead letters for good, bodies included; all else is as with Replay.
+	// Their keys stay known: should the platform send such an event once more, it is a
+	// duplicate.
+	Discard(ctx context.Context, filter Filter) (int, error)
 
 	// Stats counts what the engine holds, for all processes that share it. It
 	// fails with [webhook.ErrInboxClosed].
@@ -90,27 +105,6 @@ type Stats struct {
 	// handled for longest; zero if there is none. Its age is the number to watch:
 	// it grows where handlers are too slow, or fail.
 	Oldest time.Time
-}
-
-// DeadLetter is an event that an [Engine] has given up. It prints as its
-// [webhook.Delivery] does. The text of its Key, as a page shows it, is read back with
-// [webhook.Key.UnmarshalText], for [Engine.Replay] and [Engine.Discard].
-type DeadLetter struct {
-	// Delivery is the event. Its Body is nil if it cannot be opened any more.
-	webhook.Delivery
-
-	// Attempts is how often it was tried.
-	Attempts int
-
-	// Reason describes why without anything of the event, as logs do.
-	Reason string
-
-	// Err is what the last attempt failed with; an engine that stores it keeps
-	// the text only. It may repeat patient data if the handler's errors do.
-	Err error
-
-	// DiedAt is when it was given up.
-	DiedAt time.Time
 }
 
 // Missing returns those of keys that known is false for, in their order and without

@@ -29,7 +29,7 @@ const (
 // opened for that. It prints as its [webhook.Delivery] does. The text of its Key, as a
 // page shows it, is read back with [webhook.Key.UnmarshalText].
 type Event struct {
-	// Delivery is the event. Its Body is nil unless Open returned it.
+	// Delivery is the event. Its Body is nil unless [Engine.Open] returned it.
 	webhook.Delivery
 
 	State State
@@ -44,7 +44,7 @@ type Event struct {
 	// do; empty if none has. See [webhook.Attempt.Reason].
 	Reason string
 
-	// Err is what the last attempt of a dead letter failed with, if Open
+	// Err is what the last attempt of a dead letter failed with, if [Engine.Open]
 	// returned the event; an engine that stores it keeps the text only. It may repeat
 	// patient data if the handler's errors do.
 	Err error
@@ -168,12 +168,47 @@ func (c *Counts) Add(t events.Type, clinicID, reason string, n int, oldest time.
 	}
 }
 
-// ErrNotHeld is returned by Open for an event that the engine does not hold: it
+// ErrNotHeld is returned by [Engine.Open] for an event that the engine does not hold: it
 // was handled or discarded, or never came.
 var ErrNotHeld = errors.New("engine: no such event is held")
 
 // page is how many events are listed, replayed or discarded at a time.
 const page = 100
+
+// All ranges over the events that a filter matches, in the order of their positions. It
+// reads them in pages, as it goes, and ends with the first error. What comes after it
+// has begun is left out, so that what is replayed and dies again is not met again.
+func All(ctx context.Context, of Engine, f Filter) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		bounded := f
+		if f.Until.IsZero() {
+			counts, err := of.Count(ctx, f, 0)
+			if err != nil {
+				yield(Event{}, err)
+				return
+			}
+			if bounded.Until = counts.Until; counts.Total == 0 {
+				return
+			}
+		}
+		for after := (Position{}); ; {
+			events, err := of.List(ctx, bounded, after, page)
+			if err != nil {
+				yield(Event{}, err)
+				return
+			}
+			for _, e := range events {
+				if !yield(e, nil) {
+					return
+				}
+				after = e.Position
+			}
+			if len(events) < page {
+				return
+			}
+		}
+	}
+}
 
 // InBatches is what an engine replays and discards with: it calls change for one part
 // after the other of the dead letters that the filter selects, and adds up what it

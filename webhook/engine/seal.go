@@ -40,7 +40,7 @@ func OpenBody(aead seal.AEAD, key webhook.Key, sealed []byte) ([]byte, error) {
 }
 
 // SealError seals the text of a handler's error, which may repeat patient data,
-// for the [DeadLetter] of an engine.
+// for the dead letter of an engine.
 func SealError(aead seal.AEAD, key webhook.Key, err error) ([]byte, error) {
 	return aead.Encrypt([]byte(err.Error()), bind(key, purposeError))
 }

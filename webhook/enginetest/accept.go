@@ -42,7 +42,7 @@ func acceptOnce(r *harness) {
 	r.waitFor(webhook.ResultHandled, all[0], all[2])
 	r.waitFor(webhook.ResultDead, all[1])
 	require.Zero(r, r.accept(inbox, all...), "handled, or a dead letter")
-	require.NoError(r, inbox.Discard(r.Context(), all[1].Key))
+	r.discard(inbox, all[1])
 	require.Zero(r, r.accept(inbox, all...), "discarded")
 	for _, d := range all {
 		assert.Len(r, r.of(d), 1, "%s", d)

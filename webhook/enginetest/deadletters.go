@@ -50,17 +50,16 @@ func listed(r *harness) {
 		assert.Equal(r, maxAttempts, got.Attempts)
 		assert.Equal(r, errDown.Error(), got.Err.Error())
 		assert.Equal(r, "error of type *errors.errorString", got.Reason)
-		assert.WithinRange(r, got.DiedAt, before.Add(-time.Second), time.Now().Add(time.Second))
+		assert.WithinRange(r, got.Position.At, before.Add(-time.Second), time.Now().Add(time.Second))
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	cancel()
-	for deadLetter, err := range inbox.DeadLetters(ctx) {
-		require.Error(r, err)
-		require.Empty(r, deadLetter.Key)
-	}
-	for range inbox.DeadLetters(r.Context()) {
-		break
-	}
+	_, err := inbox.List(ctx, dead, engine.Position{}, 1)
+	require.Error(r, err)
+	_, err = inbox.Count(ctx, dead, 0)
+	require.Error(r, err)
+	_, err = inbox.Open(ctx, all[0].Key)
+	require.Error(r, err)
 }
 
 func replayed(r *harness) {
@@ -73,7 +72,7 @@ func replayed(r *harness) {
 	})
 	d := patient("evt_1", "pa_1", 1)
 	die(r, inbox, d)
-	require.NoError(r, inbox.Replay(r.Context(), d.Key))
+	r.replay(inbox, d)
 	r.wait("the second death", func([]webhook.Attempt) bool { return len(r.ofLocked(d)) == 2*maxAttempts })
 	again := r.of(d)
 	assert.Equal(r, 1, again[maxAttempts].Number, "attempts count anew")
@@ -81,10 +80,10 @@ func replayed(r *harness) {
 	require.Len(r, r.deadLetters(inbox), 1)
 
 	repaired.Store(true)
-	require.NoError(r, inbox.Replay(r.Context(), d.Key))
+	r.replay(inbox, d)
 	r.waitFor(webhook.ResultHandled, d)
 	require.Empty(r, r.deadLetters(inbox))
-	require.ErrorIs(r, inbox.Replay(r.Context(), d.Key), webhook.ErrNoDeadLetter)
+	r.unchanged(inbox, d)
 	require.Zero(r, r.accept(inbox, d))
 }
 
@@ -92,12 +91,11 @@ func discarded(r *harness) {
 	inbox := r.open(fail)
 	all := numbered(2)
 	die(r, inbox, all...)
-	require.NoError(r, inbox.Discard(r.Context(), all[0].Key))
+	r.discard(inbox, all[0])
 	deadLetters := r.deadLetters(inbox)
 	require.Len(r, deadLetters, 1)
 	assert.Equal(r, all[1].Key, deadLetters[0].Key)
-	require.ErrorIs(r, inbox.Discard(r.Context(), all[0].Key), webhook.ErrNoDeadLetter)
-	require.ErrorIs(r, inbox.Replay(r.Context(), all[0].Key), webhook.ErrNoDeadLetter)
+	r.unchanged(inbox, all[0])
 	require.Zero(r, r.accept(inbox, all[0]))
 	assert.Len(r, r.of(all[0]), maxAttempts)
 }
@@ -117,13 +115,13 @@ func manyLetters(r *harness) {
 	require.Len(r, r.deadLetters(inbox), len(all))
 	repaired.Store(true)
 	kept, n := []webhook.Delivery{}, 0
-	for deadLetter, err := range inbox.DeadLetters(r.Context()) {
+	for deadLetter, err := range engine.All(r.Context(), inbox, dead) {
 		require.NoError(r, err)
 		if n++; n%2 == 0 {
-			require.NoError(r, inbox.Discard(r.Context(), deadLetter.Key))
+			r.discard(inbox, deadLetter.Delivery)
 			continue
 		}
-		require.NoError(r, inbox.Replay(r.Context(), deadLetter.Key))
+		r.replay(inbox, deadLetter.Delivery)
 		kept = append(kept, deadLetter.Delivery)
 	}
 	assert.Equal(r, len(all), n, "every letter once")
@@ -142,16 +140,24 @@ func refusedLetters(r *harness) {
 	r.accept(inbox, all...)
 	receive(r, begun)
 	unknown := patient("evt_unknown", "pa_1", 1)
-	for _, d := range []webhook.Delivery{all[0], all[1], unknown, integration(all[0], "in_2")} {
-		require.ErrorIs(r, inbox.Replay(r.Context(), d.Key), webhook.ErrNoDeadLetter)
-		require.ErrorIs(r, inbox.Discard(r.Context(), d.Key), webhook.ErrNoDeadLetter)
-	}
+	r.unchanged(inbox, all[0], all[1], unknown, integration(all[0], "in_2"))
 	close(gate)
 	receive(r, begun)
 	r.waitFor(webhook.ResultHandled, all...)
+	r.unchanged(inbox, all...)
 	for _, d := range all {
-		require.ErrorIs(r, inbox.Replay(r.Context(), d.Key), webhook.ErrNoDeadLetter)
-		require.ErrorIs(r, inbox.Discard(r.Context(), d.Key), webhook.ErrNoDeadLetter)
 		assert.Len(r, r.of(d), 1)
+	}
+}
+
+// unchanged holds that nothing can be replayed or discarded of what is no dead letter.
+func (r *harness) unchanged(inbox engine.Engine, deliveries ...webhook.Delivery) {
+	r.Helper()
+	for _, d := range deliveries {
+		for _, change := range []func(context.Context, engine.Filter) (int, error){inbox.Replay, inbox.Discard} {
+			n, err := change(r.Context(), only(d))
+			require.NoError(r, err)
+			require.Zero(r, n, "%s", d)
+		}
 	}
 }

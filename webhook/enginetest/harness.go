@@ -189,15 +189,45 @@ func (r *harness) results(d webhook.Delivery) []webhook.Result {
 	return results
 }
 
-// deadLetters returns all dead letters.
-func (r *harness) deadLetters(inbox engine.Engine) []engine.DeadLetter {
+// deadLetters returns all dead letters, opened.
+func (r *harness) deadLetters(inbox engine.Engine) []engine.Event {
 	r.Helper()
-	var deadLetters []engine.DeadLetter
-	for deadLetter, err := range inbox.DeadLetters(r.Context()) {
+	var deadLetters []engine.Event
+	for e, err := range engine.All(r.Context(), inbox, dead) {
 		require.NoError(r, err)
-		deadLetters = append(deadLetters, deadLetter)
+		assert.Nil(r, e.Body, "a list opens nothing")
+		require.NoError(r, e.Err, "a list opens nothing")
+		opened, err := inbox.Open(r.Context(), e.Key)
+		if err != nil {
+			opened, opened.Err = e, err
+		}
+		deadLetters = append(deadLetters, opened)
 	}
 	return deadLetters
+}
+
+// dead matches all dead letters.
+var dead = engine.Filter{States: []engine.State{engine.StateDead}}
+
+// only matches these events.
+func only(deliveries ...webhook.Delivery) engine.Filter {
+	return engine.Filter{Keys: keysOf(deliveries)}
+}
+
+// replay replays dead letters.
+func (r *harness) replay(inbox engine.Engine, deliveries ...webhook.Delivery) {
+	r.Helper()
+	n, err := inbox.Replay(r.Context(), only(deliveries...))
+	require.NoError(r, err)
+	require.Equal(r, len(deliveries), n)
+}
+
+// discard drops dead letters.
+func (r *harness) discard(inbox engine.Engine, deliveries ...webhook.Delivery) {
+	r.Helper()
+	n, err := inbox.Discard(r.Context(), only(deliveries...))
+	require.NoError(r, err)
+	require.Equal(r, len(deliveries), n)
 }
 
 // receive waits for a value from a channel.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"iter"
 	"os"
 	"os/exec"
 	"slices"
@@ -38,10 +37,11 @@ var mutants = map[string]struct {
 	"no time-out":               {"Attempts/EveryFailure", worked(func(w *webhook.Work) { w.HandlerTimeout = time.Hour })},
 	"permanent is not":          {"Attempts/Permanent", worked(forgetMark)},
 	"too many workers":          {"Attempts/BoundedWorkers", worked(func(w *webhook.Work) { w.Workers *= 2 })},
-	"letters are not listed":    {"DeadLetters/Listed", wrapped(func(e *mutant) { e.deadLetters = none })},
-	"replays are not made":      {"DeadLetters/Replayed", wrapped(func(e *mutant) { e.replay = nothing })},
-	"letters are not discarded": {"DeadLetters/Discarded", wrapped(func(e *mutant) { e.discard = nothing })},
-	"anything can be replayed":  {"DeadLetters/Refused", wrapped(func(e *mutant) { e.replay = nothing })},
+	"letters are not listed":    {"DeadLetters/Listed", wrapped(func(e *mutant) { e.list = none })},
+	"lists open bodies":         {"DeadLetters/Listed", wrapped(func(e *mutant) { e.list = openAll })},
+	"replays are not made":      {"DeadLetters/Replayed", wrapped(func(e *mutant) { e.replay = pretend })},
+	"letters are not discarded": {"DeadLetters/Discarded", wrapped(func(e *mutant) { e.discard = pretend })},
+	"anything can be replayed":  {"DeadLetters/Refused", wrapped(func(e *mutant) { e.replay = pretend })},
 	"no order":                  {"Order/OldestFirst", worked(func(w *webhook.Work) { w.Order, w.Stale = nil, webhook.StaleIgnore })},
 	"created like any other":    {"Order/CreatedFirst", wrapped(func(e *mutant) { e.accept = forgetType })},
 	"the same time as another":  {"Order/OneAtATime", worked(func(w *webhook.Work) { w.Order = nil })},
@@ -103,8 +103,9 @@ func TestMutant(t *testing.T) {
 type mutant struct {
 	engine.Engine
 	accept          func(context.Context, engine.Engine, webhook.Delivery) (webhook.Receipt, error)
-	deadLetters     func(context.Context) iter.Seq2[engine.DeadLetter, error]
-	replay, discard func(context.Context, webhook.Key) error
+	list            func(context.Context, engine.Engine, engine.Filter, engine.Position, int) ([]engine.Event, error)
+	count           func(context.Context, engine.Engine, engine.Filter) (engine.Counts, error)
+	replay, discard func(context.Context, engine.Engine, engine.Filter) (int, error)
 }
 
 func (m *mutant) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
@@ -114,25 +115,32 @@ func (m *mutant) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receip
 	return m.Engine.Accept(ctx, d)
 }
 
-func (m *mutant) DeadLetters(ctx context.Context) iter.Seq2[engine.DeadLetter, error] {
-	if m.deadLetters != nil {
-		return m.deadLetters(ctx)
+func (m *mutant) List(ctx context.Context, f engine.Filter, after engine.Position, limit int) ([]engine.Event, error) {
+	if m.list != nil {
+		return m.list(ctx, m.Engine, f, after, limit)
 	}
-	return m.Engine.DeadLetters(ctx)
+	return m.Engine.List(ctx, f, after, limit)
 }
 
-func (m *mutant) Replay(ctx context.Context, key webhook.Key) error {
+func (m *mutant) Count(ctx context.Context, f engine.Filter, most int) (engine.Counts, error) {
+	if m.count != nil {
+		return m.count(ctx, m.Engine, f)
+	}
+	return m.Engine.Count(ctx, f, most)
+}
+
+func (m *mutant) Replay(ctx context.Context, f engine.Filter) (int, error) {
 	if m.replay != nil {
-		return m.replay(ctx, key)
+		return m.replay(ctx, m.Engine, f)
 	}
-	return m.Engine.Replay(ctx, key)
+	return m.Engine.Replay(ctx, f)
 }
 
-func (m *mutant) Discard(ctx context.Context, key webhook.Key) error {
+func (m *mutant) Discard(ctx context.Context, f engine.Filter) (int, error) {
 	if m.discard != nil {
-		return m.discard(ctx, key)
+		return m.discard(ctx, m.Engine, f)
 	}
-	return m.Engine.Discard(ctx, key)
+	return m.Engine.Discard(ctx, f)
 }
 
 // wrapped changes the engine, worked the work, and claimed the storage.
@@ -287,8 +295,18 @@ func oneForAll(d webhook.Delivery, _ events.Event) webhook.OrderingKey {
 	return webhook.NewOrderingKey(d, "all", "all")
 }
 
-func none(context.Context) iter.Seq2[engine.DeadLetter, error] {
-	return func(func(engine.DeadLetter, error) bool) {}
+func none(context.Context, engine.Engine, engine.Filter, engine.Position, int) ([]engine.Event, error) {
+	return nil, nil
 }
 
-func nothing(context.Context, webhook.Key) error { return nil }
+func openAll(ctx context.Context, e engine.Engine, f engine.Filter, after engine.Position, limit int) ([]engine.Event, error) {
+	all, err := e.List(ctx, f, after, limit)
+	for n := range all {
+		all[n], err = e.Open(ctx, all[n].Key)
+	}
+	return all, err
+}
+
+func pretend(_ context.Context, _ engine.Engine, f engine.Filter) (int, error) {
+	return max(1, len(f.Keys)), nil
+}

@@ -197,6 +197,6 @@ func deadLetterLetsGo(r *harness) {
 	r.waitFor(webhook.ResultHandled, later)
 	r.waitFor(webhook.ResultDead, dies) // reported after it was recorded, and so perhaps after the other
 	require.Equal(r, []webhook.Result{webhook.ResultFailed, webhook.ResultFailed, webhook.ResultDead}, r.results(dies))
-	require.NoError(r, inbox.Replay(r.Context(), dies.Key))
+	r.replay(inbox, dies)
 	r.wait("the replay", func([]webhook.Attempt) bool { return len(r.ofLocked(dies)) == 2*maxAttempts })
 }

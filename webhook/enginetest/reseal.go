@@ -77,7 +77,7 @@ func retiresAKey(r *harness) {
 		return until(ctx, nil)
 	})
 	for _, d := range running {
-		require.NoError(r, inbox.Replay(r.Context(), d.Key))
+		r.replay(inbox, d)
 		receive(r, began)
 	}
 	r.reseals(resealer, len(all), "each was sealed with the old key")
@@ -100,7 +100,7 @@ func retiresAKey(r *harness) {
 }
 
 // contents is what was sealed of dead letters.
-func contents(deadLetters []engine.DeadLetter) map[webhook.Key]string {
+func contents(deadLetters []engine.Event) map[webhook.Key]string {
 	all := map[webhook.Key]string{}
 	for _, deadLetter := range deadLetters {
 		all[deadLetter.Key] = fmt.Sprintf("%s\n%s", deadLetter.Body, deadLetter.Err)

@@ -57,7 +57,7 @@ func sealedAtRest(r *harness) {
 	r.search("while events wait")
 	close(gate)
 	r.waitFor(webhook.ResultHandled, of("waits"))
-	require.NoError(r, inbox.Replay(r.Context(), of("dies").Key))
+	r.replay(inbox, of("dies"))
 	r.search("when they are done")
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -147,12 +147,12 @@ func sealedWithoutKey(r *harness) {
 	d := patient("evt_1", "pa_1", 1)
 	inbox, _ := r.resealable(right, giveUp)
 	die(r, inbox, d)
-	require.NoError(r, inbox.Replay(r.Context(), d.Key))
+	r.replay(inbox, d)
 	r.wait("a second attempt", func([]webhook.Attempt) bool { return len(r.ofLocked(d)) == 2 })
 	r.close(inbox)
 
 	inbox, _ = r.resealable(wrong, succeed)
-	require.NoError(r, inbox.Replay(r.Context(), d.Key))
+	r.replay(inbox, d)
 	r.wait("the attempts without the key", func([]webhook.Attempt) bool { return len(r.ofLocked(d)) == 2+maxAttempts })
 	for _, a := range r.of(d)[2:] {
 		require.ErrorIs(r, a.Err, webhook.ErrBodyLost)
@@ -165,6 +165,6 @@ func sealedWithoutKey(r *harness) {
 	r.close(inbox)
 
 	inbox, _ = r.resealable(right, succeed)
-	require.NoError(r, inbox.Replay(r.Context(), d.Key))
+	r.replay(inbox, d)
 	r.waitFor(webhook.ResultHandled, d)
 }

@@ -41,7 +41,7 @@ func counts(r *harness) {
 	r.waitFor(webhook.ResultDead, dies)
 	r.holds(inbox, engine.Stats{Waiting: 1, Running: 1, Dead: 1, Oldest: first.ReceivedAt})
 
-	require.NoError(r, inbox.Discard(r.Context(), dies.Key))
+	r.discard(inbox, dies)
 	close(gate)
 	r.waitFor(webhook.ResultHandled, first)
 	r.holds(inbox, engine.Stats{Waiting: 1, Oldest: fails.ReceivedAt})

@@ -34,6 +34,8 @@ type Inbox struct {
 	mu          sync.Mutex
 	held        map[webhook.Key]*entry // waiting, being handled, or dead letters
 	partitions  map[webhook.OrderingKey]*partition
+	accepted    int64 // how many events
+	lastDeath   time.Time
 	bytes       int64 // of the bodies held
 	pending     int   // held, and not dead letters
 	handled     recent[webhook.Key, struct{}]
@@ -96,6 +98,8 @@ func (i *Inbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt
 	if len(i.held) == i.config.MaxEvents || i.bytes+size > i.config.MaxBytes {
 		return webhook.Receipt{}, webhook.ErrInboxFull
 	}
+	i.accepted++
+	e.seq = i.accepted
 	i.held[d.Key] = e
 	i.bytes += size
 	i.enqueue(e)
@@ -120,7 +124,7 @@ func (i *Inbox) enqueue(e *entry) {
 			i.partitions[e.orderingKey] = p
 		}
 	}
-	e.partition, e.due = p, time.Time{}
+	e.partition, e.due = p, time.Now()
 	p.insert(e)
 	i.schedule(p)
 }
@@ -199,9 +203,9 @@ func (i *Inbox) recordOutcome(p *partition, e *entry, a webhook.Attempt) {
 		i.drop(e)
 	case webhook.ResultDead:
 		i.dequeue(e)
-		e.deadLetter = &engine.DeadLetter{Delivery: e.delivery, Attempts: a.Number, Reason: a.Reason(), Err: a.Err, DiedAt: time.Now()}
+		e.attempts, e.reason, e.err, e.due = a.Number, a.Reason(), a.Err, i.timeOfDeath()
 	case webhook.ResultFailed:
-		e.attempts, e.due = a.Number, time.Now().Add(a.RetryIn)
+		e.attempts, e.reason, e.due = a.Number, a.Reason(), time.Now().Add(a.RetryIn)
 	case webhook.ResultReturned, webhook.ResultLost: // it stays where it is
 	}
 	i.schedule(p)

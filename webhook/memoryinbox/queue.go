@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // entry is an event that an [Inbox] holds.
@@ -13,11 +12,13 @@ type entry struct {
 	delivery    webhook.Delivery
 	orderingKey webhook.OrderingKey
 	object      webhook.OrderingKey
+	seq         int64 // counts the events
 	attempts    int
-	due         time.Time
+	due         time.Time  // when it was given up, of a dead letter
 	partition   *partition // nil for a dead letter
 	running     bool
-	deadLetter  *engine.DeadLetter // nil while the event is to be handled
+	reason      string // why it failed
+	err         error  // what a dead letter failed with
 }
 
 // partition is the events of one ordering key, the oldest first, which are handled

@@ -54,7 +54,7 @@
 //   - scheduled: the job waits for a replica that works on the ordering key, or for an
 //     event that failed
 //
-// Dead letters are those of the inbox: [Inbox.DeadLetters], [Inbox.Replay] and
+// Dead letters are those of the inbox: [Inbox.List], [Inbox.Replay] and
 // [Inbox.Discard]. Retrying, cancelling or deleting a job in River's UI neither
 // replays nor loses an event, for one that is due and has no job gets another. A
 // queue that is paused there is paused. River's own uniqueness is not used, as it

@@ -18,6 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
 
@@ -150,9 +151,11 @@ func TestPollOnly(t *testing.T) {
 			inbox := open(t, pool, config)
 			event := receivertest.Accept(t, inbox)
 			assert.Equal(t, webhook.ResultDead, (<-made).Result)
-			for letter, err := range inbox.DeadLetters(t.Context()) {
+			for letter, err := range engine.All(t.Context(), inbox, engine.Filter{}) {
 				require.NoError(t, err)
 				assert.Equal(t, event.Key, letter.Key)
+				letter, err = inbox.Open(t.Context(), letter.Key)
+				require.NoError(t, err)
 				assert.Equal(t, receivertest.Canary, letter.Err.Error())
 			}
 			missing, err := inbox.Missing(t.Context(), []webhook.Key{event.Key, receivertest.NewDelivery().Key})

@@ -10,6 +10,9 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
+// page is how many bodies are read at a time.
+const page = 100
+
 // Reseal implements [engine.Resealer]. One replica is enough.
 func (i *Inbox) Reseal(ctx context.Context) (int, error) {
 	after := ""

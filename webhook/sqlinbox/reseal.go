@@ -8,6 +8,9 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
+// page is how many bodies are read at a time.
+const page = 100
+
 // Reseal implements [engine.Resealer].
 func (i *Inbox) Reseal(ctx context.Context) (int, error) {
 	after := int64(0)

@@ -110,8 +110,11 @@ func TestMigrateKeepsEverything(t *testing.T) {
 				require.NoError(t, err)
 				assert.True(t, receipt.Duplicate, d.Key)
 			}
-			for letter, err := range inbox.DeadLetters(t.Context()) {
+			for letter, err := range engine.All(t.Context(), inbox, engine.Filter{}) {
 				require.NoError(t, err)
+				letter, err = inbox.Open(t.Context(), letter.Key)
+				require.NoError(t, err)
+				assert.Equal(t, engine.StateDead, letter.State)
 				assert.Equal(t, "dead", letter.Key.EventID)
 				assert.Equal(t, "permanent", letter.Reason)
 				assert.Equal(t, 3, letter.Attempts)

@@ -1,0 +1,160 @@
+package memoryinbox
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
+)
+
+// timeOfDeath is later than that of every dead letter before, also where time stands
+// still, so that what dies after it was counted is beyond it; i.mu is held.
+func (i *Inbox) timeOfDeath() time.Time {
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	if !now.After(i.lastDeath) {
+		now = i.lastDeath.Add(time.Microsecond)
+	}
+	i.lastDeath = now
+	return now
+}
+
+// event is how an entry is listed.
+func (e *entry) event() engine.Event {
+	listed := engine.Event{
+		Delivery: e.delivery, State: engine.StateWaiting, OrderingKey: e.orderingKey, Attempts: e.attempts, Reason: e.reason,
+		Position: engine.Position{At: e.due.UTC().Truncate(time.Microsecond), Seq: e.seq},
+	}
+	listed.Body = nil
+	switch {
+	case e.partition == nil:
+		listed.State = engine.StateDead
+	case e.running:
+		listed.State = engine.StateRunning
+		listed.Attempts++
+	}
+	return listed
+}
+
+// matching returns what a filter matches, in order; i.mu is held.
+func (i *Inbox) matching(f engine.Filter) (all []engine.Event) {
+	for _, e := range i.held {
+		if listed := e.event(); f.Matches(listed) {
+			all = append(all, listed)
+		}
+	}
+	slices.SortFunc(all, func(a, b engine.Event) int { return a.Position.Compare(b.Position) })
+	return all
+}
+
+// unavailable is the error of a call that can do nothing; i.mu is held.
+func (i *Inbox) unavailable(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if i.closed {
+		return webhook.ErrInboxClosed
+	}
+	return nil
+}
+
+// List implements [engine.Engine]. It works on a closed inbox too.
+func (i *Inbox) List(ctx context.Context, f engine.Filter, after engine.Position, limit int) ([]engine.Event, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	all := i.matching(f)
+	first, _ := slices.BinarySearchFunc(all, after, func(e engine.Event, p engine.Position) int {
+		if e.Position.Compare(p) <= 0 {
+			return -1
+		}
+		return 1
+	})
+	return all[first:min(first+limit, len(all))], ctx.Err()
+}
+
+// Count implements [engine.Engine]. It works on a closed inbox too.
+func (i *Inbox) Count(ctx context.Context, f engine.Filter, most int) (c engine.Counts, err error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	all := i.matching(f)
+	if most > 0 {
+		all = all[:min(most, len(all))]
+	}
+	for _, e := range all {
+		c.Add(e.Type, e.ClinicID, e.Reason, 1, e.ReceivedAt)
+		c.Until = e.Position
+	}
+	return c, ctx.Err()
+}
+
+// Open implements [engine.Engine]. It works on a closed inbox too.
+func (i *Inbox) Open(ctx context.Context, key webhook.Key) (engine.Event, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	e := i.held[key]
+	switch {
+	case ctx.Err() != nil:
+		return engine.Event{}, ctx.Err()
+	case e == nil:
+		return engine.Event{}, engine.ErrNotHeld
+	}
+	opened := e.event()
+	opened.Body, opened.Err = slices.Clone(e.delivery.Body), e.err
+	return opened, nil
+}
+
+// Replay implements [engine.Engine].
+func (i *Inbox) Replay(ctx context.Context, f engine.Filter) (int, error) {
+	return i.change(ctx, f, i.unavailable, func(e *entry) {
+		e.attempts, e.reason, e.err = 0, "", nil
+		i.enqueue(e)
+	})
+}
+
+// Discard implements [engine.Engine]. It works on a closed inbox too.
+func (i *Inbox) Discard(ctx context.Context, f engine.Filter) (int, error) {
+	return i.change(ctx, f, context.Context.Err, i.drop)
+}
+
+// change changes dead letters.
+func (i *Inbox) change(ctx context.Context, f engine.Filter, unavailable func(context.Context) error, change func(*entry)) (int, error) {
+	return engine.InBatches(ctx, f, func(ctx context.Context, part engine.Filter, limit int) (int, error) {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		if err := unavailable(ctx); err != nil {
+			return 0, err
+		}
+		dead := i.matching(part)
+		dead = dead[:min(limit, len(dead))]
+		for _, e := range dead {
+			change(i.held[e.Key])
+		}
+		return len(dead), nil
+	})
+}
+
+// Stats implements [engine.Engine].
+func (i *Inbox) Stats(ctx context.Context) (engine.Stats, error) {
+	var s engine.Stats
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if err := i.unavailable(ctx); err != nil {
+		return s, err
+	}
+	for _, e := range i.held {
+		switch {
+		case e.partition == nil:
+			s.Dead++
+			continue
+		case e.running:
+			s.Running++
+		default:
+			s.Waiting++
+		}
+		if at := e.delivery.ReceivedAt; s.Oldest.IsZero() || at.Before(s.Oldest) {
+			s.Oldest = at
+		}
+	}
+	return s, nil
+}

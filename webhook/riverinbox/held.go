@@ -1,0 +1,241 @@
+package riverinbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
+)
+
+// states are those of rows, by the state of an event that is in them.
+var states = map[engine.State]int{
+	engine.StateWaiting: stateWaiting,
+	engine.StateRunning: stateRunning,
+	engine.StateDead:    stateDead,
+}
+
+// selection reads columns, and due_at and seq, of the rows that a filter matches. Each
+// state has a query of its own, because each has its range of the index in order; with
+// a lock there can be one only. A limit of nil is none.
+func selection(columns string, f engine.Filter, after engine.Position, limit any, lock string) (query string, args []any) {
+	value := func(v any) string {
+		args = append(args, v)
+		return "$" + strconv.Itoa(len(args))
+	}
+	var conditions []string
+	where := func(condition string) { conditions = append(conditions, condition) }
+	if f.Keys != nil {
+		texts := make([]string, len(f.Keys))
+		for n, key := range f.Keys {
+			texts[n] = key.String()
+		}
+		where("key = ANY (" + value(texts) + ")")
+	}
+	for _, equal := range [][2]string{{"type", string(f.Type)}, {"clinic_id", f.ClinicID}, {"reason", f.Reason}} {
+		if equal[1] != "" {
+			where(equal[0] + " = " + value(text(equal[1])))
+		}
+	}
+	if !f.ReceivedFrom.IsZero() {
+		where("received_at >= " + value(f.ReceivedFrom))
+	}
+	if !f.ReceivedBefore.IsZero() {
+		where("received_at < " + value(f.ReceivedBefore))
+	}
+	if !f.Until.IsZero() {
+		where("(due_at, seq) <= (" + value(f.Until.At) + ", " + value(f.Until.Seq) + ")")
+	}
+	if !after.IsZero() {
+		where("(due_at, seq) > (" + value(after.At) + ", " + value(after.Seq) + ")")
+	}
+	order := " ORDER BY due_at, seq LIMIT " + value(limit) + "::bigint"
+	var parts []string
+	for _, state := range rowStates(f.States) {
+		parts = append(parts, "(SELECT "+columns+", due_at, seq FROM {inbox} WHERE "+
+			strings.Join(append(conditions, "state = "+strconv.Itoa(state)), " AND ")+order+lock+")")
+	}
+	if len(parts) == 1 {
+		return parts[0], args
+	}
+	return strings.Join(parts, " UNION ALL ") + order, args
+}
+
+// rowStates are the states of rows that hold events in these states; all that are held
+// if there is none.
+func rowStates(of []engine.State) (all []int) {
+	if of == nil {
+		return []int{stateWaiting, stateRunning, stateDead}
+	}
+	for _, state := range of {
+		if row, ok := states[state]; ok {
+			all = append(all, row)
+		}
+	}
+	if len(all) == 0 {
+		return []int{0} // no row is in it
+	}
+	return all
+}
+
+// listed are the columns that scanEvent reads.
+const listed = "state, key, type, clinic_id, created_at, received_at, attempts, coalesce(subject, ''), coalesce(reason, '')"
+
+// scanEvent reads a listed row.
+func scanEvent(row pgx.CollectableRow) (e engine.Event, err error) {
+	var key string
+	var state int
+	var createdAt *time.Time
+	err = row.Scan(&state, &key, &e.Type, &e.ClinicID, &createdAt, &e.ReceivedAt, &e.Attempts, &e.OrderingKey, &e.Reason, &e.Position.At, &e.Position.Seq)
+	if err != nil {
+		return e, err
+	}
+	e.Position.At, e.ReceivedAt = e.Position.At.UTC(), e.ReceivedAt.UTC()
+	if createdAt != nil {
+		e.CreatedAt = createdAt.UTC()
+	}
+	for of, row := range states {
+		if row == state {
+			e.State = of
+		}
+	}
+	return e, e.Key.UnmarshalText([]byte(key))
+}
+
+// List implements [engine.Engine].
+func (i *Inbox) List(ctx context.Context, f engine.Filter, after engine.Position, limit int) ([]engine.Event, error) {
+	if i.life.Stopped() {
+		return nil, webhook.ErrInboxClosed
+	}
+	query, args := selection(listed, f, after, limit, "")
+	rows, err := i.pool.Query(ctx, i.sql(query), args...)
+	if err != nil {
+		return nil, fmt.Errorf("riverinbox: %w", err)
+	}
+	all, err := pgx.CollectRows(rows, scanEvent)
+	if err != nil {
+		return nil, fmt.Errorf("riverinbox: %w", err)
+	}
+	return all, nil
+}
+
+// Count implements [engine.Engine].
+func (i *Inbox) Count(ctx context.Context, f engine.Filter, most int) (c engine.Counts, err error) {
+	if i.life.Stopped() {
+		return c, webhook.ErrInboxClosed
+	}
+	var limit any // none
+	if most > 0 {
+		limit = most
+	}
+	query, args := selection("1", f, engine.Position{}, limit, "")
+	err = i.pool.QueryRow(ctx, i.sql("SELECT due_at, seq FROM ("+query+") selected ORDER BY due_at DESC, seq DESC LIMIT 1"), args...).
+		Scan(&c.Until.At, &c.Until.Seq)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return engine.Counts{}, nil
+	case err != nil:
+		return engine.Counts{}, fmt.Errorf("riverinbox: %w", err)
+	}
+	c.Until.At = c.Until.At.UTC()
+	f.Until = c.Until
+	query, args = selection("type, clinic_id, coalesce(reason, '') AS reason, received_at", f, engine.Position{}, limit, "")
+	rows, err := i.pool.Query(ctx, i.sql("SELECT type, clinic_id, reason, count(*), min(received_at) FROM ("+query+") selected GROUP BY 1, 2, 3"), args...)
+	if err != nil {
+		return engine.Counts{}, fmt.Errorf("riverinbox: %w", err)
+	}
+	var kind events.Type
+	var clinic, reason string
+	var n int
+	var oldest time.Time
+	_, err = pgx.ForEachRow(rows, []any{&kind, &clinic, &reason, &n, &oldest}, func() error {
+		c.Add(kind, clinic, reason, n, oldest.UTC())
+		return nil
+	})
+	if err != nil {
+		return engine.Counts{}, fmt.Errorf("riverinbox: %w", err)
+	}
+	return c, nil
+}
+
+// Open implements [engine.Engine].
+func (i *Inbox) Open(ctx context.Context, key webhook.Key) (engine.Event, error) {
+	held, err := i.List(ctx, engine.Filter{Keys: []webhook.Key{key}}, engine.Position{}, 1)
+	if err != nil {
+		return engine.Event{}, err
+	}
+	if len(held) == 0 {
+		return engine.Event{}, engine.ErrNotHeld
+	}
+	e := held[0]
+	var body, failure []byte
+	err = i.pool.QueryRow(ctx, i.sql("SELECT body, error FROM {inbox} WHERE key = $1 AND body IS NOT NULL"), key.String()).Scan(&body, &failure)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return engine.Event{}, engine.ErrNotHeld // any more
+	case err != nil:
+		return engine.Event{}, fmt.Errorf("riverinbox: %w", err)
+	}
+	if e.Body, err = engine.OpenBody(i.config.Seal, key, body); err != nil {
+		return engine.Event{}, err
+	}
+	if failure != nil {
+		e.Err = engine.OpenError(i.config.Seal, key, failure)
+	}
+	return e, nil
+}
+
+// Replay implements [engine.Engine]. Each event gets a new job.
+func (i *Inbox) Replay(ctx context.Context, f engine.Filter) (int, error) {
+	return i.revise(ctx, f, "SET state = 1, due_at = now(), attempts = 0, claim = NULL, reason = NULL, error = NULL",
+		func(ctx context.Context, tx pgx.Tx, partitions []partition) error {
+			return i.insertJobs(ctx, tx, partitions)
+		})
+}
+
+// Discard implements [engine.Engine].
+func (i *Inbox) Discard(ctx context.Context, f engine.Filter) (int, error) {
+	return i.revise(ctx, f, "SET state = 3, due_at = now(), body = NULL, error = NULL",
+		func(context.Context, pgx.Tx, []partition) error { return nil })
+}
+
+// revise changes dead letters, each batch of them in a transaction. Rows are locked in
+// the order of their positions, so that none waits for another that waits for it.
+func (i *Inbox) revise(ctx context.Context, f engine.Filter, set string, then func(context.Context, pgx.Tx, []partition) error) (int, error) {
+	return engine.InBatches(ctx, f, func(ctx context.Context, part engine.Filter, limit int) (int, error) {
+		if i.life.Stopped() {
+			return 0, webhook.ErrInboxClosed
+		}
+		ctx, cancel := context.WithTimeout(ctx, transactionTimeout)
+		defer cancel()
+		query, args := selection("key", part, engine.Position{}, limit, " FOR UPDATE")
+		var changed []partition
+		err := pgx.BeginFunc(ctx, i.pool, func(tx pgx.Tx) error {
+			rows, err := tx.Query(ctx, i.sql("WITH dead AS MATERIALIZED ("+query+") UPDATE {inbox} e "+set+` FROM dead
+				WHERE e.key = dead.key RETURNING e.key, coalesce(e.subject, '')`), args...)
+			if err != nil {
+				return fmt.Errorf("riverinbox: %w", err)
+			}
+			changed, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (partition, error) {
+				var r newRow
+				err := row.Scan(&r.key, &r.subject)
+				return r.partition(), err
+			})
+			if err != nil {
+				return fmt.Errorf("riverinbox: %w", err)
+			}
+			return then(ctx, tx, changed)
+		})
+		if err != nil {
+			return 0, err
+		}
+		return len(changed), nil
+	})
+}

@@ -1,0 +1,239 @@
+package sqlinbox
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
+)
+
+// states are those of rows, by the state of an event that is in them.
+var states = map[engine.State][]int{
+	engine.StateWaiting: {stateInLine, stateReady},
+	engine.StateRunning: {stateRunning},
+	engine.StateDead:    {stateDead},
+}
+
+// selection reads columns, and due_at and seq, of the rows that a filter matches. Each
+// state has a query of its own, because each has its range of the index in order.
+func selection(columns string, f engine.Filter, after engine.Position, limit int) (query string, args []any) {
+	conditions, values := []string{"state = ?"}, []any{0}
+	where := func(condition string, value ...any) {
+		conditions, values = append(conditions, condition), append(values, value...)
+	}
+	if f.Keys != nil {
+		texts := make([]string, len(f.Keys))
+		for n, key := range f.Keys {
+			texts[n] = key.String()
+		}
+		list, _ := json.Marshal(texts) // texts can be
+		where("key IN (SELECT value FROM json_each(?))", string(list))
+		conditions[0] = "+state = ?" // the index of keys is the one to use
+	}
+	for _, equal := range [][2]string{{"type", string(f.Type)}, {"clinic_id", f.ClinicID}, {"reason", f.Reason}} {
+		if equal[1] != "" {
+			where(equal[0]+" = ?", equal[1])
+		}
+	}
+	if !f.ReceivedFrom.IsZero() {
+		where("received_at >= ?", f.ReceivedFrom.UnixMicro())
+	}
+	if !f.ReceivedBefore.IsZero() {
+		where("received_at < ?", f.ReceivedBefore.UnixMicro())
+	}
+	if !f.Until.IsZero() {
+		where("(due_at, seq) <= (?, ?)", f.Until.At.UnixMicro(), f.Until.Seq)
+	}
+	if !after.IsZero() {
+		where("(due_at, seq) > (?, ?)", after.At.UnixMicro(), after.Seq)
+	}
+	const order = " ORDER BY due_at, seq LIMIT ?"
+	one := "SELECT * FROM (SELECT " + columns + ", due_at, seq FROM dispensary_inbox WHERE " + strings.Join(conditions, " AND ") + order + ")"
+	var parts []string
+	for _, state := range rowStates(f.States) {
+		values[0] = state
+		parts, args = append(parts, one), append(append(args, values...), limit)
+	}
+	return strings.Join(parts, " UNION ALL ") + order, append(args, limit)
+}
+
+// rowStates are the states of rows that hold events in these states; all that are held
+// if there is none.
+func rowStates(of []engine.State) (all []int) {
+	if of == nil {
+		of = []engine.State{engine.StateWaiting, engine.StateRunning, engine.StateDead}
+	}
+	for _, state := range of {
+		all = append(all, states[state]...)
+	}
+	if len(all) == 0 {
+		return []int{0} // no row is in it
+	}
+	return all
+}
+
+// listed are the columns that scanEvent reads.
+const listed = "state, key, type, clinic_id, created_at, received_at, attempts, coalesce(subject, ''), coalesce(reason, '')"
+
+// scanEvent reads a listed row.
+func scanEvent(row *sql.Rows) (e engine.Event, err error) {
+	var key string
+	var due, receivedAt int64
+	var state int
+	var createdAt sql.NullInt64
+	err = row.Scan(&state, &key, &e.Type, &e.ClinicID, &createdAt, &receivedAt, &e.Attempts, &e.OrderingKey, &e.Reason, &due, &e.Position.Seq)
+	if err != nil {
+		return e, err
+	}
+	e.Position.At, e.ReceivedAt = time.UnixMicro(due).UTC(), time.UnixMicro(receivedAt).UTC()
+	if createdAt.Valid {
+		e.CreatedAt = time.UnixMicro(createdAt.Int64).UTC()
+	}
+	for of, rows := range states {
+		if slices.Contains(rows, state) {
+			e.State = of
+		}
+	}
+	return e, e.Key.UnmarshalText([]byte(key))
+}
+
+// List implements [engine.Engine].
+func (i *Inbox) List(ctx context.Context, f engine.Filter, after engine.Position, limit int) (all []engine.Event, err error) {
+	query, args := selection(listed, f, after, limit)
+	err = i.each(ctx, query, args, func(rows *sql.Rows) error {
+		e, err := scanEvent(rows)
+		all = append(all, e)
+		return err
+	})
+	return all, err
+}
+
+// Count implements [engine.Engine].
+func (i *Inbox) Count(ctx context.Context, f engine.Filter, most int) (c engine.Counts, err error) {
+	if most == 0 {
+		most = -1 // without limit
+	}
+	query, args := selection("1", f, engine.Position{}, most)
+	err = i.each(ctx, "SELECT due_at, seq FROM ("+query+") ORDER BY due_at DESC, seq DESC LIMIT 1", args, func(rows *sql.Rows) error {
+		var due int64
+		err := rows.Scan(&due, &c.Until.Seq)
+		c.Until.At = time.UnixMicro(due).UTC()
+		return err
+	})
+	if err != nil || c.Until.IsZero() {
+		return c, err
+	}
+	f.Until = c.Until
+	query, args = selection("type, clinic_id, reason, received_at", f, engine.Position{}, most)
+	err = i.each(ctx, "SELECT type, clinic_id, coalesce(reason, ''), count(*), min(received_at) FROM ("+query+") GROUP BY 1, 2, 3", args, func(rows *sql.Rows) error {
+		var kind events.Type
+		var clinic, reason string
+		var n int
+		var oldest int64
+		err := rows.Scan(&kind, &clinic, &reason, &n, &oldest)
+		c.Add(kind, clinic, reason, n, time.UnixMicro(oldest).UTC())
+		return err
+	})
+	return c, err
+}
+
+// each reads rows, beside what the writer does.
+func (i *Inbox) each(ctx context.Context, query string, args []any, scan func(*sql.Rows) error) error {
+	if i.life.Stopped() {
+		return webhook.ErrInboxClosed
+	}
+	rows, err := i.db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return fmt.Errorf("sqlinbox: %w", err)
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return fmt.Errorf("sqlinbox: %w", err)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("sqlinbox: %w", err)
+	}
+	return nil
+}
+
+// Open implements [engine.Engine].
+func (i *Inbox) Open(ctx context.Context, key webhook.Key) (engine.Event, error) {
+	held, err := i.List(ctx, engine.Filter{Keys: []webhook.Key{key}}, engine.Position{}, 1)
+	if err != nil {
+		return engine.Event{}, err
+	}
+	if len(held) == 0 {
+		return engine.Event{}, engine.ErrNotHeld
+	}
+	e := held[0]
+	var body, failure []byte
+	err = i.db.QueryRowContext(ctx, "SELECT body, error FROM dispensary_inbox_bodies WHERE seq = ?", e.Position.Seq).Scan(&body, &failure)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return engine.Event{}, engine.ErrNotHeld // any more
+	case err != nil:
+		return engine.Event{}, fmt.Errorf("sqlinbox: %w", err)
+	}
+	if e.Body, err = engine.OpenBody(i.config.Seal, key, body); err != nil {
+		return engine.Event{}, err
+	}
+	if failure != nil {
+		e.Err = engine.OpenError(i.config.Seal, key, failure)
+	}
+	return e, nil
+}
+
+// Replay implements [engine.Engine].
+func (i *Inbox) Replay(ctx context.Context, f engine.Filter) (int, error) {
+	return i.revise(ctx, f, "SET state = iif(subject IS NULL, 3, 2), due_at = ?, attempts = 0, reason = NULL", func(t *tx, seq int64, orderingKey string) error {
+		t.ready = true
+		err := t.exec("UPDATE dispensary_inbox_bodies SET error = NULL WHERE seq = ?", seq)
+		if err == nil && orderingKey != "" {
+			err = promoteHead(t, orderingKey)
+		}
+		return err
+	})
+}
+
+// Discard implements [engine.Engine].
+func (i *Inbox) Discard(ctx context.Context, f engine.Filter) (int, error) {
+	return i.revise(ctx, f, "SET state = 6, due_at = ?", func(t *tx, seq int64, _ string) error { return drop(t, seq) })
+}
+
+// revise changes dead letters, each batch of them in a transaction: set is what is
+// changed of all, and each is called for every one.
+func (i *Inbox) revise(ctx context.Context, f engine.Filter, set string, each func(t *tx, seq int64, orderingKey string) error) (int, error) {
+	return engine.InBatches(ctx, f, func(ctx context.Context, part engine.Filter, limit int) (int, error) {
+		query, args := selection("1", part, engine.Position{}, limit)
+		return valueOf(ctx, i.writer.do, func(t *tx) (int, error) {
+			changed := map[int64]string{}
+			err := t.each("UPDATE dispensary_inbox "+set+" WHERE seq IN (SELECT seq FROM ("+query+")) RETURNING seq, coalesce(subject, '')",
+				append([]any{i.now()}, args...), func(rows *sql.Rows) error {
+					var seq int64
+					var orderingKey string
+					err := rows.Scan(&seq, &orderingKey)
+					changed[seq] = orderingKey
+					return err
+				})
+			if err != nil {
+				return 0, err
+			}
+			for seq, orderingKey := range changed {
+				if err := each(t, seq, orderingKey); err != nil {
+					return 0, err
+				}
+			}
+			return len(changed), nil
+		})
+	})
+}
