@@ -39,9 +39,14 @@ var mutants = map[string]struct {
 	"too many workers":          {"Attempts/BoundedWorkers", worked(func(w *webhook.Work) { w.Workers *= 2 })},
 	"letters are not listed":    {"DeadLetters/Listed", wrapped(func(e *mutant) { e.list = none })},
 	"lists open bodies":         {"DeadLetters/Listed", wrapped(func(e *mutant) { e.list = openAll })},
+	"filters are ignored":       {"Held/Filtered", wrapped(func(e *mutant) { e.list = byState })},
+	"counts have no limit":      {"Held/Filtered", wrapped(func(e *mutant) { e.count = countAll })},
 	"replays are not made":      {"DeadLetters/Replayed", wrapped(func(e *mutant) { e.replay = pretend })},
+	"replays have no end":       {"Held/Bulk", wrapped(func(e *mutant) { e.replay = replayBeyond })},
+	"replays are all or none":   {"Held/Bulk", wrapped(func(e *mutant) { e.replay = replayUncounted })},
 	"letters are not discarded": {"DeadLetters/Discarded", wrapped(func(e *mutant) { e.discard = pretend })},
 	"anything can be replayed":  {"DeadLetters/Refused", wrapped(func(e *mutant) { e.replay = pretend })},
+	"replays need no end":       {"Held/Unbounded", wrapped(func(e *mutant) { e.replay = pretend })},
 	"no order":                  {"Order/OldestFirst", worked(func(w *webhook.Work) { w.Order, w.Stale = nil, webhook.StaleIgnore })},
 	"created like any other":    {"Order/CreatedFirst", wrapped(func(e *mutant) { e.accept = forgetType })},
 	"the same time as another":  {"Order/OneAtATime", worked(func(w *webhook.Work) { w.Order = nil })},
@@ -307,6 +312,29 @@ func openAll(ctx context.Context, e engine.Engine, f engine.Filter, after engine
 	return all, err
 }
 
+func byState(ctx context.Context, e engine.Engine, f engine.Filter, after engine.Position, limit int) ([]engine.Event, error) {
+	return e.List(ctx, engine.Filter{States: f.States, Until: f.Until}, after, limit)
+}
+
+func countAll(ctx context.Context, e engine.Engine, f engine.Filter) (engine.Counts, error) {
+	return e.Count(ctx, f, 0)
+}
+
 func pretend(_ context.Context, _ engine.Engine, f engine.Filter) (int, error) {
 	return max(1, len(f.Keys)), nil
+}
+
+func replayBeyond(ctx context.Context, e engine.Engine, f engine.Filter) (int, error) {
+	if !f.Until.IsZero() {
+		f.Until.At = f.Until.At.Add(time.Hour)
+	}
+	return e.Replay(ctx, f)
+}
+
+func replayUncounted(ctx context.Context, e engine.Engine, f engine.Filter) (int, error) {
+	n, err := e.Replay(ctx, f)
+	if err != nil {
+		n = 0
+	}
+	return n, err
 }

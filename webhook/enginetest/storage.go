@@ -69,6 +69,7 @@ func Run(t *testing.T, create func(*testing.T) Storage) {
 		{"Accept", accepting},
 		{"Attempts", attempts},
 		{"DeadLetters", deadLetters},
+		{"Held", holding},
 		{"Order", ordering},
 		{"Stale", staleness},
 		{"Stats", statistics},
