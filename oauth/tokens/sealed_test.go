@@ -337,15 +337,6 @@ func TestSealedClaims(t *testing.T) {
 	assert.Empty(t, listed[0].Token.AccessToken)
 }
 
-func TestSealedStoreRefusesWhatNoStoreTakes(t *testing.T) {
-	t.Parallel()
-	v := newVault(t)
-	_, err := v.store.Save(t.Context(), tokens.Key{Environment: oauthtest.CASandbox, User: user}, oauthtest.FirstToken(time.Hour))
-	require.ErrorIs(t, err, api.ErrWrongEnvironment)
-	_, err = v.store.Save(t.Context(), storeKey, oauth.Token{Environment: oauthtest.USSandbox})
-	require.ErrorIs(t, err, api.ErrInvalidArgument)
-}
-
 func TestSealedStoreTakesLongAndBinarySecrets(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)
