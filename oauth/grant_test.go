@@ -33,11 +33,11 @@ func TestExchange(t *testing.T) {
 }
 
 func TestExchangeFailures(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
+	type test struct {
 		fault oauthtest.Fault
 		check func(t *testing.T, err error)
-	}{
+	}
+	oauthtest.Each(t, map[string]test{
 		"used or old code": {oauthtest.Answers(401, `{"error":"invalid_grant"}`), func(t *testing.T, err error) {
 			require.ErrorIs(t, err, oauth.ErrCodeRefused)
 			var answer *api.Error
@@ -52,18 +52,14 @@ func TestExchangeFailures(t *testing.T) {
 		}},
 		"lost answer":  {oauthtest.Loses, func(t *testing.T, err error) { require.ErrorIs(t, err, api.ErrMaybeApplied) }},
 		"server error": {oauthtest.Answers(500, ``), func(t *testing.T, err error) { require.ErrorIs(t, err, api.ErrServer) }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			oauthtest.Bubble(t, func(t *testing.T) {
-				p := oauthtest.NewPlatform(oauthtest.RotateOnFirstUse)
-				p.Inject(test.fault)
-				token, err := oauthtest.NewClient(t, p).Exchange(t.Context(), "code-1")
-				test.check(t, err)
-				assert.Empty(t, token.AccessToken)
-				assert.Len(t, p.Sent(), 1, "a code is never sent twice")
-			})
-		})
-	}
+	}, func(t *testing.T, test test) {
+		p := oauthtest.NewPlatform(oauthtest.RotateOnFirstUse)
+		p.Inject(test.fault)
+		token, err := oauthtest.NewClient(t, p).Exchange(t.Context(), "code-1")
+		test.check(t, err)
+		assert.Empty(t, token.AccessToken)
+		assert.Len(t, p.Sent(), 1, "a code is never sent twice")
+	})
 	_, err := oauthtest.NewClient(t, oauthtest.NewPlatform(oauthtest.RotateNever)).Exchange(t.Context(), "")
 	require.ErrorIs(t, err, api.ErrInvalidArgument)
 }

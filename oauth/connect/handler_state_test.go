@@ -86,34 +86,30 @@ func TestDoubleClickOnTwoReplicas(t *testing.T) {
 // A connected user goes through the flow again, and a call of theirs refreshes
 // meanwhile: that is not what the flow was to do.
 func TestARefreshDoesNotPassForConnecting(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
+	type test struct {
 		prepare func(*fixture, *browser)
 		want    connect.Outcome
-	}{
+	}
+	oauthtest.Each(t, map[string]test{
 		"the code is refused": {
 			func(s *fixture, _ *browser) { s.platform.Inject(oauthtest.Answers(400, `{"error":"invalid_grant"}`)) }, connect.OutcomeCodeRefused,
 		},
 		"the cookie is gone": {func(_ *fixture, b *browser) { clear(b.cookies) }, connect.OutcomeUsedState},
-	} {
-		t.Run(name, func(t *testing.T) {
-			oauthtest.Bubble(t, func(t *testing.T) {
-				s, b := newFixture(t), newBrowser()
-				s.platform.Rotation = oauthtest.RotateOnFirstUse
-				b.back(s, code(b.begin(t, s, "")))
-				assert.Equal(t, connect.OutcomeConnected, s.result(t).Outcome)
-				time.Sleep(3 * time.Hour)
-				state := b.begin(t, s, "")
-				time.Sleep(time.Minute)
-				_, err := s.conns.TokenSource(user).Token(t.Context())
-				require.NoError(t, err)
-				require.Len(t, s.platform.Sent(), 2, "it was refreshed")
-				test.prepare(s, b)
-				b.back(s, code(state))
-				assert.Equal(t, test.want, s.results[len(s.results)-1].Outcome)
-			})
-		})
-	}
+	}, func(t *testing.T, test test) {
+		s, b := newFixture(t), newBrowser()
+		s.platform.Rotation = oauthtest.RotateOnFirstUse
+		b.back(s, code(b.begin(t, s, "")))
+		assert.Equal(t, connect.OutcomeConnected, s.result(t).Outcome)
+		time.Sleep(3 * time.Hour)
+		state := b.begin(t, s, "")
+		time.Sleep(time.Minute)
+		_, err := s.conns.TokenSource(user).Token(t.Context())
+		require.NoError(t, err)
+		require.Len(t, s.platform.Sent(), 2, "it was refreshed")
+		test.prepare(s, b)
+		b.back(s, code(state))
+		assert.Equal(t, test.want, s.results[len(s.results)-1].Outcome)
+	})
 }
 
 // A browser that leaves in the middle does not waste the code.

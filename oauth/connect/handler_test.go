@@ -198,15 +198,15 @@ func TestHandlerSetsHeadersAndCookie(t *testing.T) {
 }
 
 func TestHandlerOutcomes(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
+	type test struct {
 		query   func(state string) url.Values
 		prepare func(*fixture, *browser)
 		outcome connect.Outcome
 		status  int
 		err     error
 		asked   int // calls of the token endpoint
-	}{
+	}
+	oauthtest.Each(t, map[string]test{
 		"cancelled": {
 			query:   func(state string) url.Values { return url.Values{"error": {"access_denied"}, "state": {state}} },
 			outcome: connect.OutcomeCancelled, status: 200, err: oauth.ErrCancelled,
@@ -287,33 +287,29 @@ func TestHandlerOutcomes(t *testing.T) {
 			query: code, prepare: func(s *fixture, _ *browser) { s.store.Break("Save", errors.New("away")) },
 			outcome: connect.OutcomeNotStored, status: 503, asked: 2, // and revoked
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			oauthtest.Bubble(t, func(t *testing.T) {
-				s, b := newFixture(t), newBrowser()
-				state := b.begin(t, s, "")
-				if test.prepare != nil {
-					test.prepare(s, b)
-				}
-				answer := b.back(s, test.query(state))
-				result := s.result(t)
-				assert.Equal(t, test.outcome, result.Outcome)
-				assert.Equal(t, test.status, answer.StatusCode)
-				assert.Equal(t, "text/html; charset=utf-8", answer.Header.Get("Content-Type"))
-				assert.False(t, result.Connected())
-				require.Error(t, result.Err)
-				if test.err != nil {
-					require.ErrorIs(t, result.Err, test.err)
-				}
-				assert.Len(t, s.platform.Sent(), test.asked)
-				_, err := s.store.Store.Load(t.Context(), s.conns.Key(user))
-				require.ErrorIs(t, err, tokens.ErrNoRecord)
-				for _, hidden := range []string{state, "code-1"} {
-					assert.NotContains(t, s.logs.String(), hidden)
-				}
-			})
-		})
-	}
+	}, func(t *testing.T, test test) {
+		s, b := newFixture(t), newBrowser()
+		state := b.begin(t, s, "")
+		if test.prepare != nil {
+			test.prepare(s, b)
+		}
+		answer := b.back(s, test.query(state))
+		result := s.result(t)
+		assert.Equal(t, test.outcome, result.Outcome)
+		assert.Equal(t, test.status, answer.StatusCode)
+		assert.Equal(t, "text/html; charset=utf-8", answer.Header.Get("Content-Type"))
+		assert.False(t, result.Connected())
+		require.Error(t, result.Err)
+		if test.err != nil {
+			require.ErrorIs(t, result.Err, test.err)
+		}
+		assert.Len(t, s.platform.Sent(), test.asked)
+		_, err := s.store.Store.Load(t.Context(), s.conns.Key(user))
+		require.ErrorIs(t, err, tokens.ErrNoRecord)
+		for _, hidden := range []string{state, "code-1"} {
+			assert.NotContains(t, s.logs.String(), hidden)
+		}
+	})
 }
 
 // flip returns another character of the alphabet of states.
@@ -325,9 +321,8 @@ func flip(c byte) string {
 }
 
 func TestHandlerRefusesAccounts(t *testing.T) {
-	t.Parallel()
 	stranger := errors.New("not this practitioner")
-	for name, change := range map[string]func(*settings){
+	oauthtest.Each(t, map[string]func(*settings){
 		"type": func(c *settings) { c.Tokens.OwnerTypes = []string{oauth.OwnerStaff} },
 		"hook": func(c *settings) {
 			c.Tokens.OwnerTypes = []string{oauth.OwnerPractitioner}
@@ -338,25 +333,21 @@ func TestHandlerRefusesAccounts(t *testing.T) {
 				return nil
 			}
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			oauthtest.Bubble(t, func(t *testing.T) {
-				s, b := newFixture(t, change), newBrowser()
-				before := oauthtest.FirstToken(time.Hour)
-				before.ResourceOwner.ID = "prac-0"
-				_, err := s.store.Save(t.Context(), s.conns.Key(user), before)
-				require.NoError(t, err)
-				answer := b.back(s, code(b.begin(t, s, "")))
-				assert.Equal(t, http.StatusForbidden, answer.StatusCode)
-				require.ErrorIs(t, s.result(t).Err, tokens.ErrOwnerRefused)
-				assert.Equal(t, []string{"/api/oauth/token", "/api/oauth/revoke"}, s.platform.Routes())
-				assert.Equal(t, "access-1", s.platform.Sent()[1]["token"], "the new token is revoked, not the old one")
-				record, err := s.store.Store.Load(t.Context(), s.conns.Key(user))
-				require.NoError(t, err)
-				assert.Equal(t, "prac-0", record.Token.ResourceOwner.ID)
-			})
-		})
-	}
+	}, func(t *testing.T, change func(*settings)) {
+		s, b := newFixture(t, change), newBrowser()
+		before := oauthtest.FirstToken(time.Hour)
+		before.ResourceOwner.ID = "prac-0"
+		_, err := s.store.Save(t.Context(), s.conns.Key(user), before)
+		require.NoError(t, err)
+		answer := b.back(s, code(b.begin(t, s, "")))
+		assert.Equal(t, http.StatusForbidden, answer.StatusCode)
+		require.ErrorIs(t, s.result(t).Err, tokens.ErrOwnerRefused)
+		assert.Equal(t, []string{"/api/oauth/token", "/api/oauth/revoke"}, s.platform.Routes())
+		assert.Equal(t, "access-1", s.platform.Sent()[1]["token"], "the new token is revoked, not the old one")
+		record, err := s.store.Store.Load(t.Context(), s.conns.Key(user))
+		require.NoError(t, err)
+		assert.Equal(t, "prac-0", record.Token.ResourceOwner.ID)
+	})
 }
 
 func TestHandlerAfterAStoreThatCameBack(t *testing.T) {

@@ -55,8 +55,7 @@ func (w *fixture) watched(t *testing.T, policy tokens.BreakerPolicy) *alarms {
 }
 
 func TestBreakerStopsTheRefresherAndAlarmsOnce(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, 24*time.Hour)
+	withFixture(t, oauthtest.RotateNever, 24*time.Hour, func(t *testing.T, w *fixture) {
 		a := w.watched(t, tokens.BreakerPolicy{})
 		w.connect(t, 100, time.Minute)
 		w.platform.ForgetAll()
@@ -85,8 +84,7 @@ func TestBreakerStopsTheRefresherAndAlarmsOnce(t *testing.T) {
 }
 
 func TestBreakerAlarmsAgainAfterGoodTimes(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, 24*time.Hour)
+	withFixture(t, oauthtest.RotateNever, 24*time.Hour, func(t *testing.T, w *fixture) {
 		a := w.watched(t, tokens.BreakerPolicy{})
 		w.connect(t, 100, -time.Minute)
 		w.platform.ForgetAll()
@@ -117,8 +115,7 @@ func (w *fixture) fails(t *testing.T, from, to int) {
 // While the breaker is open no other user is marked, and a call whose refresh token
 // was refused can be repeated with the same token once the platform has recovered.
 func TestOpenBreakerMarksNoUser(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, 24*time.Hour)
+	withFixture(t, oauthtest.RotateNever, 24*time.Hour, func(t *testing.T, w *fixture) {
 		a := w.watched(t, tokens.BreakerPolicy{})
 		w.connect(t, 100, -time.Minute)
 		undo := w.platform.ForgetAll()
@@ -148,8 +145,7 @@ func TestOpenBreakerMarksNoUser(t *testing.T) {
 
 // A refused refresh token that a peer has replaced is the race it always is.
 func TestOpenBreakerAdoptsWhatAPeerStored(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, -time.Minute)
+	withFixture(t, oauthtest.RotateNever, -time.Minute, func(t *testing.T, w *fixture) {
 		w.watched(t, tokens.BreakerPolicy{})
 		w.connect(t, 10, -time.Minute)
 		w.platform.ForgetAll()
@@ -165,12 +161,12 @@ func TestOpenBreakerAdoptsWhatAPeerStored(t *testing.T) {
 }
 
 func TestSomeRefusalsAreUsual(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
+	type test struct {
 		policy tokens.BreakerPolicy
 		run    func(t *testing.T, w *fixture)
 		trips  bool
-	}{
+	}
+	oauthtest.Each(t, map[string]test{
 		"below the number": {run: func(t *testing.T, w *fixture) { w.fails(t, 0, 9) }},
 		"at the number":    {run: func(t *testing.T, w *fixture) { w.fails(t, 0, 10) }, trips: true},
 		"one user again and again": {run: func(t *testing.T, w *fixture) {
@@ -198,25 +194,20 @@ func TestSomeRefusalsAreUsual(t *testing.T) {
 			w.fails(t, 50, 80)
 		}},
 		"own number": {policy: tokens.BreakerPolicy{Users: 3}, run: func(t *testing.T, w *fixture) { w.fails(t, 0, 3) }, trips: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			oauthtest.Bubble(t, func(t *testing.T) {
-				w := newFixture(t, oauthtest.RotateNever, -time.Minute)
-				a := w.watched(t, test.policy)
-				w.connect(t, 100, -time.Minute)
-				w.platform.ForgetAll()
-				test.run(t, w)
-				_, paused := w.conns.Paused()
-				assert.Equal(t, test.trips, paused)
-				assert.Equal(t, test.trips, len(eventsOf[tokens.BreakerTripped](a)) == 1)
-			})
-		})
-	}
+	}, func(t *testing.T, test test) {
+		w := newFixture(t, oauthtest.RotateNever, -time.Minute)
+		a := w.watched(t, test.policy)
+		w.connect(t, 100, -time.Minute)
+		w.platform.ForgetAll()
+		test.run(t, w)
+		_, paused := w.conns.Paused()
+		assert.Equal(t, test.trips, paused)
+		assert.Equal(t, test.trips, len(eventsOf[tokens.BreakerTripped](a)) == 1)
+	})
 }
 
 func TestEventsOfAUsersLife(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateOnFirstUse, 24*time.Hour)
+	withFixture(t, oauthtest.RotateOnFirstUse, 24*time.Hour, func(t *testing.T, w *fixture) {
 		a := w.watched(t, tokens.BreakerPolicy{})
 		ctx, key := t.Context(), w.conns.Key("new")
 		record, err := w.conns.Connect(ctx, "new", "code-1")
@@ -269,8 +260,7 @@ func TestEventsOfAUsersLife(t *testing.T) {
 }
 
 func TestHookThatPanicsDoesNoHarm(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, -time.Minute)
+	withFixture(t, oauthtest.RotateNever, -time.Minute, func(t *testing.T, w *fixture) {
 		conns := newConns(t, w.platform, w.store, func(c *settings) {
 			c.Logger = oauthtest.NewLogger(w.logs)
 			c.Tokens.Observers = []tokens.Observer{{Event: func(context.Context, tokens.Event) { panic(canary) }}}

@@ -64,9 +64,8 @@ func TestNothingPrintsASecret(t *testing.T) {
 }
 
 func TestNoErrorAndNoLogHoldsASecret(t *testing.T) {
-	t.Parallel()
 	echo := `{"error":"%s","error_description":"` + canary + `","refresh_token":"` + canary + `"}`
-	for name, f := range map[string]oauthtest.Fault{
+	oauthtest.Each(t, map[string]oauthtest.Fault{
 		"success":        oauthtest.Answers(200, `{"oauth":{"access_token":"`+canary+`-2","refresh_token":"`+canary+`-3"}}`),
 		"invalid_grant":  oauthtest.Answers(401, fmt.Sprintf(echo, "invalid_grant")),
 		"invalid_client": oauthtest.Answers(401, fmt.Sprintf(echo, "invalid_client")),
@@ -76,54 +75,49 @@ func TestNoErrorAndNoLogHoldsASecret(t *testing.T) {
 		"wrong types":    oauthtest.Answers(200, `{"oauth":{"access_token":["`+canary+`"]}}`),
 		"unusable":       oauthtest.Answers(200, `{"oauth":{"access_token":"`+canary+` \n"}}`),
 		"network":        func(func() *http.Response) (*http.Response, error) { return nil, errors.New(canary) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			oauthtest.Bubble(t, func(t *testing.T) {
-				p := oauthtest.NewPlatform(oauthtest.RotateNever)
-				logs := &oauthtest.LogBuffer{}
-				store := oauthtest.NewFlakyStore()
-				conns := newConns(t, p, store, func(c *settings) {
-					c.ClientSecret = canary + "-secret"
-					c.Logger = slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
-				})
-				_, err := store.Save(t.Context(), conns.Key(user), canaryToken(-time.Hour))
-				require.NoError(t, err)
-
-				var all []error
-				keep := func(err error) {
-					for e := err; e != nil; e = errors.Unwrap(e) {
-						all = append(all, e)
-					}
-				}
-				try := func(do func() error) { p.Replace(oauthtest.Times(3, f)...); keep(do()) }
-				try(func() error { _, err := conns.Client().Exchange(t.Context(), canary+"-code"); return err })
-				try(func() error { _, err := conns.Client().Refresh(t.Context(), canaryToken(0)); return err })
-				try(func() error { return conns.Client().Revoke(t.Context(), canaryToken(0)) })
-				source := conns.TokenSource(user)
-				try(func() error { _, err := source.Token(t.Context()); return err })
-				time.Sleep(5 * time.Minute)
-				store.Break("Commit", errors.New("away"))
-				try(func() error { _, err := source.Refresh(t.Context(), canaryToken(0).Access()); return err })
-				store.Break("Commit", nil)
-				source.Refused(t.Context(), canaryToken(0).Access())
-				_, err = conns.TokenSource("other").Token(t.Context())
-				keep(err)
-				require.NoError(t, conns.Close(t.Context()))
-
-				require.NotEmpty(t, all)
-				for _, err := range all {
-					oauthtest.RequireClean(t, fmt.Sprintf("%T", err), err)
-				}
-				assert.NotContains(t, logs.String(), canary)
-				assert.NotEmpty(t, logs.String())
-			})
+	}, func(t *testing.T, f oauthtest.Fault) {
+		p := oauthtest.NewPlatform(oauthtest.RotateNever)
+		logs := &oauthtest.LogBuffer{}
+		store := oauthtest.NewFlakyStore()
+		conns := newConns(t, p, store, func(c *settings) {
+			c.ClientSecret = canary + "-secret"
+			c.Logger = slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		})
-	}
+		_, err := store.Save(t.Context(), conns.Key(user), canaryToken(-time.Hour))
+		require.NoError(t, err)
+
+		var all []error
+		keep := func(err error) {
+			for e := err; e != nil; e = errors.Unwrap(e) {
+				all = append(all, e)
+			}
+		}
+		try := func(do func() error) { p.Replace(oauthtest.Times(3, f)...); keep(do()) }
+		try(func() error { _, err := conns.Client().Exchange(t.Context(), canary+"-code"); return err })
+		try(func() error { _, err := conns.Client().Refresh(t.Context(), canaryToken(0)); return err })
+		try(func() error { return conns.Client().Revoke(t.Context(), canaryToken(0)) })
+		source := conns.TokenSource(user)
+		try(func() error { _, err := source.Token(t.Context()); return err })
+		time.Sleep(5 * time.Minute)
+		store.Break("Commit", errors.New("away"))
+		try(func() error { _, err := source.Refresh(t.Context(), canaryToken(0).Access()); return err })
+		store.Break("Commit", nil)
+		source.Refused(t.Context(), canaryToken(0).Access())
+		_, err = conns.TokenSource("other").Token(t.Context())
+		keep(err)
+		require.NoError(t, conns.Close(t.Context()))
+
+		require.NotEmpty(t, all)
+		for _, err := range all {
+			oauthtest.RequireClean(t, fmt.Sprintf("%T", err), err)
+		}
+		assert.NotContains(t, logs.String(), canary)
+		assert.NotEmpty(t, logs.String())
+	})
 }
 
 func TestTextsForPeople(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		assert.Equal(t, "oauth.Client{us/sandbox}", fmt.Sprint(w.conns.Client()))
 		assert.Equal(t, "tokens.Connections{us/sandbox}", fmt.Sprint(w.conns))
 		assert.Equal(t, "tokens.TokenSource{us/sandbox/user-17}", fmt.Sprint(w.source))
@@ -149,8 +143,7 @@ func TestTextsForPeople(t *testing.T) {
 
 // Events, claims and the refresher's log of a canary's life.
 func TestTheRefresherShowsNoSecret(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, 24*time.Hour)
+	withFixture(t, oauthtest.RotateNever, 24*time.Hour, func(t *testing.T, w *fixture) {
 		a := w.watched(t, tokens.BreakerPolicy{Users: 1})
 		token := canaryToken(time.Minute)
 		token.UsedAt = time.Now()

@@ -18,55 +18,49 @@ import (
 // While the token endpoint fails for all users, only a few requests are sent to it, and
 // once it works again no user waits for long.
 func TestAFailingEndpointIsSpared(t *testing.T) {
-	t.Parallel()
-	for name, f := range map[string]oauthtest.Fault{"500": oauthtest.Answers(500, ""), "HTML": oauthtest.Answers(200, html), "reset": oauthtest.Drops, "403": oauthtest.Answers(403, html)} {
-		t.Run(name, func(t *testing.T) {
-			oauthtest.Bubble(t, func(t *testing.T) {
-				const users = 200
-				w := newFixture(t, oauthtest.RotateAtOnce, 24*time.Hour)
-				w.connect(t, users, -time.Minute)
-				w.platform.Inject(oauthtest.Times(100_000, f)...)
-				calls := make([]func() error, users)
-				for i := range calls {
-					source := w.conns.TokenSource(fmt.Sprintf("many-%d", i))
-					calls[i] = func() error { _, err := source.Token(t.Context()); return err }
+	oauthtest.Each(t, map[string]oauthtest.Fault{"500": oauthtest.Answers(500, ""), "HTML": oauthtest.Answers(200, html), "reset": oauthtest.Drops, "403": oauthtest.Answers(403, html)}, func(t *testing.T, f oauthtest.Fault) {
+		const users = 200
+		w := newFixture(t, oauthtest.RotateAtOnce, 24*time.Hour)
+		w.connect(t, users, -time.Minute)
+		w.platform.Inject(oauthtest.Times(100_000, f)...)
+		calls := make([]func() error, users)
+		for i := range calls {
+			source := w.conns.TokenSource(fmt.Sprintf("many-%d", i))
+			calls[i] = func() error { _, err := source.Token(t.Context()); return err }
+		}
+		for range 120 {
+			for _, err := range together(calls) {
+				require.Error(t, err)
+				require.NotErrorIs(t, err, oauth.ErrReauthorize)
+				var answer *api.Error
+				require.ErrorAs(t, err, &answer, "the platform's own answer")
+			}
+			time.Sleep(5 * time.Second)
+		}
+		first := 2 * users // all of them at once, each twice where no answer came
+		assert.LessOrEqual(t, len(w.platform.Sent()), first+2*600, "then one user a second")
+		w.platform.Replace()
+		time.Sleep(30 * time.Second)
+		left := users
+		for range 10 {
+			left = 0
+			for _, err := range together(calls) {
+				if err != nil {
+					left++
 				}
-				for range 120 {
-					for _, err := range together(calls) {
-						require.Error(t, err)
-						require.NotErrorIs(t, err, oauth.ErrReauthorize)
-						var answer *api.Error
-						require.ErrorAs(t, err, &answer, "the platform's own answer")
-					}
-					time.Sleep(5 * time.Second)
-				}
-				first := 2 * users // all of them at once, each twice where no answer came
-				assert.LessOrEqual(t, len(w.platform.Sent()), first+2*600, "then one user a second")
-				w.platform.Replace()
-				time.Sleep(30 * time.Second)
-				left := users
-				for range 10 {
-					left = 0
-					for _, err := range together(calls) {
-						if err != nil {
-							left++
-						}
-					}
-					if left == 0 {
-						break
-					}
-					time.Sleep(time.Second)
-				}
-				assert.Zero(t, left)
-			})
-		})
-	}
+			}
+			if left == 0 {
+				break
+			}
+			time.Sleep(time.Second)
+		}
+		assert.Zero(t, left)
+	})
 }
 
 // Nor does the refresher claim tokens for it over and over.
 func TestKeepFreshClaimsNothingForAFailingEndpoint(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, 24*time.Hour)
+	withFixture(t, oauthtest.RotateAtOnce, 24*time.Hour, func(t *testing.T, w *fixture) {
 		w.connect(t, 200, time.Minute)
 		w.platform.Inject(oauthtest.Times(100_000, oauthtest.Answers(500, ""))...)
 		stop := runs(t, w.conns, tokens.KeepFreshPolicy{})
@@ -90,8 +84,7 @@ func TestKeepFreshClaimsNothingForAFailingEndpoint(t *testing.T) {
 
 // The platform may ask all users to wait.
 func TestAnEndpointThatAsksToWaitIsLeftAlone(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, 24*time.Hour)
+	withFixture(t, oauthtest.RotateAtOnce, 24*time.Hour, func(t *testing.T, w *fixture) {
 		w.connect(t, 20, -time.Minute)
 		w.platform.Inject(oauthtest.Times(100, oauthtest.RetryAfter("60"))...)
 		token := func(i int) error {
@@ -113,8 +106,7 @@ func TestAnEndpointThatAsksToWaitIsLeftAlone(t *testing.T) {
 
 // One user whose refreshes always fail does not delay the others, however often they fail.
 func TestAFailingUserDoesNotDelayOthers(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.connect(t, 1, -time.Minute)
 		w.platform.Inject(oauthtest.Times(40, oauthtest.RetryAfter("30"))...)
 		for range 40 {
@@ -132,8 +124,7 @@ func TestAFailingUserDoesNotDelayOthers(t *testing.T) {
 
 // The store's own trouble says nothing about the endpoint.
 func TestAFailingStoreDoesNotCountAgainstTheEndpoint(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, 24*time.Hour)
+	withFixture(t, oauthtest.RotateNever, 24*time.Hour, func(t *testing.T, w *fixture) {
 		w.connect(t, 20, -time.Minute)
 		w.store.Break("Lease", errors.New("away"))
 		for i := range 19 {

@@ -3,6 +3,7 @@ package tokens_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"testing"
 	"time"
@@ -17,8 +18,7 @@ import (
 )
 
 func TestConnectReportsThePreviousOwner(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		before := oauthtest.FirstToken(time.Hour)
 		before.ResourceOwner.ID = "prac-0"
 		w.save(t, before)
@@ -39,33 +39,27 @@ func TestConnectReportsThePreviousOwner(t *testing.T) {
 
 // If the previous owner cannot be read, verify must not be called as if there was none.
 func TestConnectFailsIfThePreviousOwnerCannotBeRead(t *testing.T) {
-	t.Parallel()
-	for name, problem := range map[string]error{"away": errors.New("away"), "unreadable": tokens.ErrUnreadable} {
-		t.Run(name, func(t *testing.T) {
-			oauthtest.Bubble(t, func(t *testing.T) {
-				w := newFixture(t, oauthtest.RotateNever, time.Hour)
-				w.store.Break("Load", problem)
-				_, err := w.verified(t, func(context.Context, tokens.Authorization) error {
-					t.Error("verify was asked without knowing who was there before")
-					return nil
-				}).Connect(t.Context(), user, "code-1")
-				var failure *tokens.StoreError
-				require.ErrorAs(t, err, &failure)
-				require.ErrorIs(t, err, problem)
-				assert.Equal(t, "Load", failure.Op)
-				assert.Equal(t, []string{"/api/oauth/token", "/api/oauth/revoke"}, w.platform.Routes())
-				assert.Equal(t, "access-1", w.platform.Sent()[1]["token"])
-				w.store.Break("Load", nil)
-				assert.Equal(t, "access-0", w.record(t).Token.AccessToken.Reveal())
-			})
-		})
-	}
+	oauthtest.Each(t, map[string]error{"away": errors.New("away"), "unreadable": tokens.ErrUnreadable}, func(t *testing.T, problem error) {
+		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+		w.store.Break("Load", problem)
+		_, err := w.verified(t, func(context.Context, tokens.Authorization) error {
+			t.Error("verify was asked without knowing who was there before")
+			return nil
+		}).Connect(t.Context(), user, "code-1")
+		var failure *tokens.StoreError
+		require.ErrorAs(t, err, &failure)
+		require.ErrorIs(t, err, problem)
+		assert.Equal(t, "Load", failure.Op)
+		assert.Equal(t, []string{"/api/oauth/token", "/api/oauth/revoke"}, w.platform.Routes())
+		assert.Equal(t, "access-1", w.platform.Sent()[1]["token"])
+		w.store.Break("Load", nil)
+		assert.Equal(t, "access-0", w.record(t).Token.AccessToken.Reveal())
+	})
 }
 
 // A store that comes back in time is asked again: the code cannot be.
 func TestConnectWaitsForAStoreThatComesBack(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		w.store.Break("Load", errors.New("away"))
 		time.AfterFunc(3*time.Second, func() { w.store.Break("Load", nil) })
 		var previous string
@@ -81,8 +75,7 @@ func TestConnectWaitsForAStoreThatComesBack(t *testing.T) {
 // Without verify, a row that cannot be read does not stop the user from connecting: the
 // new token replaces it.
 func TestConnectWithoutVerifyReplacesAnUnreadableRow(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		w.store.Break("Load", tokens.ErrUnreadable)
 		_, err := w.conns.Connect(t.Context(), user, "code-1")
 		require.NoError(t, err)
@@ -92,8 +85,7 @@ func TestConnectWithoutVerifyReplacesAnUnreadableRow(t *testing.T) {
 }
 
 func TestConnectEndsABackoff(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, -time.Minute)
+	withFixture(t, oauthtest.RotateNever, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Inject(oauthtest.Answers(500, ""), oauthtest.Answers(500, ""))
 		_, err := w.source.Token(t.Context())
 		require.ErrorIs(t, err, api.ErrServer)
@@ -118,34 +110,28 @@ func TestDisconnectRevokesAndForgets(t *testing.T) {
 }
 
 func TestDisconnectThatThePlatformDoesNotHear(t *testing.T) {
-	t.Parallel()
-	for name, f := range map[string]oauthtest.Fault{
+	oauthtest.Each(t, map[string]oauthtest.Fault{
 		"500": oauthtest.Answers(500, ""), "HTML": oauthtest.Answers(502, html), "reset": oauthtest.Drops, "429": oauthtest.RetryAfter("3600"),
 		"invalid_client": oauthtest.Answers(401, `{"error":"invalid_client"}`),
-	} {
-		t.Run(name, func(t *testing.T) {
-			oauthtest.Bubble(t, func(t *testing.T) {
-				w := newFixture(t, oauthtest.RotateNever, time.Hour)
-				w.platform.Inject(oauthtest.Times(9, f)...)
-				require.Error(t, w.conns.Disconnect(t.Context(), user))
-				record := w.record(t)
-				assert.Equal(t, tokens.StateReauthorize, record.State)
-				assert.Equal(t, tokens.ReasonDisconnecting, record.Reason)
-				_, err := w.source.Token(t.Context())
-				requireReauthorize(t, err, tokens.ReasonDisconnecting)
-				w.platform.Replace()
-				require.NoError(t, w.conns.Disconnect(t.Context(), user))
-				_, err = w.store.Load(t.Context(), w.conns.Key(user))
-				require.ErrorIs(t, err, tokens.ErrNoRecord)
-			})
-		})
-	}
+	}, func(t *testing.T, f oauthtest.Fault) {
+		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+		w.platform.Inject(oauthtest.Times(9, f)...)
+		require.Error(t, w.conns.Disconnect(t.Context(), user))
+		record := w.record(t)
+		assert.Equal(t, tokens.StateReauthorize, record.State)
+		assert.Equal(t, tokens.ReasonDisconnecting, record.Reason)
+		_, err := w.source.Token(t.Context())
+		requireReauthorize(t, err, tokens.ReasonDisconnecting)
+		w.platform.Replace()
+		require.NoError(t, w.conns.Disconnect(t.Context(), user))
+		_, err = w.store.Load(t.Context(), w.conns.Key(user))
+		require.ErrorIs(t, err, tokens.ErrNoRecord)
+	})
 }
 
 // What the platform does not know any more need not be revoked.
 func TestDisconnectOfADeadGrant(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		w.platform.Inject(oauthtest.Answers(401, `{"error":"invalid_grant"}`))
 		require.NoError(t, w.conns.Disconnect(t.Context(), user))
 	})
@@ -163,59 +149,47 @@ var unknown = map[string]oauthtest.Fault{
 // Where the answer does not say that the token is forgotten, the token endpoint does:
 // a user who revoked the application at the platform can be disconnected here.
 func TestDisconnectEndsWhereThePlatformHasForgottenTheToken(t *testing.T) {
-	t.Parallel()
-	for name, f := range unknown {
-		t.Run(name, func(t *testing.T) {
-			oauthtest.Bubble(t, func(t *testing.T) {
-				w := newFixture(t, oauthtest.RotateAtOnce, time.Hour)
-				w.platform.ForgetAll()
-				w.platform.Inject(f)
-				require.NoError(t, w.conns.Disconnect(t.Context(), user))
-				_, err := w.store.Load(t.Context(), w.conns.Key(user))
-				require.ErrorIs(t, err, tokens.ErrNoRecord)
+	oauthtest.Each(t, unknown, func(t *testing.T, f oauthtest.Fault) {
+		w := newFixture(t, oauthtest.RotateAtOnce, time.Hour)
+		w.platform.ForgetAll()
+		w.platform.Inject(f)
+		require.NoError(t, w.conns.Disconnect(t.Context(), user))
+		_, err := w.store.Load(t.Context(), w.conns.Key(user))
+		require.ErrorIs(t, err, tokens.ErrNoRecord)
 
-				// A token that ended and cannot be refreshed is of no use to anybody.
-				ended := oauthtest.FirstToken(-time.Minute)
-				ended.RefreshToken = ""
-				w.save(t, ended)
-				w.platform.Inject(f)
-				require.NoError(t, w.conns.Disconnect(t.Context(), user))
-			})
-		})
-	}
+		// A token that ended and cannot be refreshed is of no use to anybody.
+		ended := oauthtest.FirstToken(-time.Minute)
+		ended.RefreshToken = ""
+		w.save(t, ended)
+		w.platform.Inject(f)
+		require.NoError(t, w.conns.Disconnect(t.Context(), user))
+	})
 }
 
 // A platform that refuses to revoke and still refreshes has not forgotten: the new
 // pair is revoked, or kept until it is.
 func TestDisconnectOfATokenThatIsNotForgotten(t *testing.T) {
-	t.Parallel()
-	for name, f := range unknown {
-		if name == "invalid_token" {
-			continue // that is clear
-		}
-		t.Run(name, func(t *testing.T) {
-			oauthtest.Bubble(t, func(t *testing.T) {
-				w := newFixture(t, oauthtest.RotateAtOnce, time.Hour)
-				w.platform.Inject(f, nil, f)
-				require.Error(t, w.conns.Disconnect(t.Context(), user))
-				record := w.record(t)
-				assert.Equal(t, tokens.ReasonDisconnecting, record.Reason)
-				assert.Equal(t, "refresh-1", record.Token.RefreshToken.Reveal(), "else it could not be revoked")
-				w.platform.Inject(f)
-				require.NoError(t, w.conns.Disconnect(t.Context(), user))
-				sent := w.platform.Sent()
-				assert.Equal(t, "access-2", sent[len(sent)-1]["token"])
-				_, err := w.store.Load(t.Context(), w.conns.Key(user))
-				require.ErrorIs(t, err, tokens.ErrNoRecord)
-			})
-		})
-	}
+	unclear := maps.Clone(unknown)
+	delete(unclear, "invalid_token")
+	oauthtest.Each(t, unclear, func(t *testing.T, f oauthtest.Fault) {
+		w := newFixture(t, oauthtest.RotateAtOnce, time.Hour)
+		w.platform.Inject(f, nil, f)
+		require.Error(t, w.conns.Disconnect(t.Context(), user))
+		record := w.record(t)
+		assert.Equal(t, tokens.ReasonDisconnecting, record.Reason)
+		assert.Equal(t, "refresh-1", record.Token.RefreshToken.Reveal(), "else it could not be revoked")
+		w.platform.Inject(f)
+		require.NoError(t, w.conns.Disconnect(t.Context(), user))
+		sent := w.platform.Sent()
+		assert.Equal(t, "access-2", sent[len(sent)-1]["token"])
+		_, err := w.store.Load(t.Context(), w.conns.Key(user))
+		require.ErrorIs(t, err, tokens.ErrNoRecord)
+	})
 }
 
 // Credentials that the platform refuses are no word on the token.
 func TestDisconnectWithWrongCredentials(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		w.platform.Inject(oauthtest.Times(9, oauthtest.Answers(401, ``))...)
 		var refusal *oauth.ConfigError
 		require.ErrorAs(t, w.conns.Disconnect(t.Context(), user), &refusal)
@@ -226,8 +200,7 @@ func TestDisconnectWithWrongCredentials(t *testing.T) {
 
 // A refresh under way is waited for: the pair that it brings is the one revoked.
 func TestDisconnectWaitsForARefresh(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Delay = 3 * time.Second
 		done := make(chan error, 1)
 		go func() { _, err := w.source.Token(t.Context()); done <- err }()
@@ -240,8 +213,7 @@ func TestDisconnectWaitsForARefresh(t *testing.T) {
 }
 
 func TestDisconnectGivesUpOnAStuckLease(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		record := w.record(t)
 		_, err := w.store.Lease(t.Context(), tokens.Lease{Key: record.Key, Version: record.Version, Owner: "stuck"}, time.Hour)
 		require.NoError(t, err)
@@ -255,51 +227,40 @@ func TestDisconnectGivesUpOnAStuckLease(t *testing.T) {
 
 // A user who connects anew while the old token is being revoked stays connected.
 func TestDisconnectSparesANewConnection(t *testing.T) {
-	t.Parallel()
-	for name, f := range map[string]oauthtest.Fault{"revoked": nil, "not heard": oauthtest.Answers(500, "")} {
-		t.Run(name, func(t *testing.T) {
-			oauthtest.Bubble(t, func(t *testing.T) {
-				w := newFixture(t, oauthtest.RotateNever, time.Hour)
-				w.platform.Inject(func(handle func() *http.Response) (*http.Response, error) {
-					fresh := oauthtest.FirstToken(2 * time.Hour)
-					fresh.AccessToken = "fresh"
-					w.save(t, fresh)
-					if f != nil {
-						return f(handle)
-					}
-					return oauthtest.Respond(200, `{}`), nil
-				})
-				_ = w.conns.Disconnect(t.Context(), user)
-				assert.Equal(t, tokens.StateActive, w.record(t).State)
-				w.requireToken(t, "fresh")
-			})
+	oauthtest.Each(t, map[string]oauthtest.Fault{"revoked": nil, "not heard": oauthtest.Answers(500, "")}, func(t *testing.T, f oauthtest.Fault) {
+		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+		w.platform.Inject(func(handle func() *http.Response) (*http.Response, error) {
+			fresh := oauthtest.FirstToken(2 * time.Hour)
+			fresh.AccessToken = "fresh"
+			w.save(t, fresh)
+			if f != nil {
+				return f(handle)
+			}
+			return oauthtest.Respond(200, `{}`), nil
 		})
-	}
+		_ = w.conns.Disconnect(t.Context(), user)
+		assert.Equal(t, tokens.StateActive, w.record(t).State)
+		w.requireToken(t, "fresh")
+	})
 }
 
 func TestDisconnectWithTheStoreAway(t *testing.T) {
-	t.Parallel()
-	for _, method := range []string{"Load", "Lease", "DeleteVersion"} {
-		t.Run(method, func(t *testing.T) {
-			oauthtest.Bubble(t, func(t *testing.T) {
-				w := newFixture(t, oauthtest.RotateNever, time.Hour)
-				w.store.Break(method, errors.New("away"))
-				err := w.conns.Disconnect(t.Context(), user)
-				var problem *tokens.StoreError
-				require.ErrorAs(t, err, &problem)
-				assert.Equal(t, method, problem.Op)
-				w.store.Break(method, nil)
-				time.Sleep(time.Minute)
-				require.NoError(t, w.conns.Disconnect(t.Context(), user))
-			})
-		})
-	}
+	oauthtest.Each(t, oauthtest.ByName("Load", "Lease", "DeleteVersion"), func(t *testing.T, method string) {
+		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+		w.store.Break(method, errors.New("away"))
+		err := w.conns.Disconnect(t.Context(), user)
+		var problem *tokens.StoreError
+		require.ErrorAs(t, err, &problem)
+		assert.Equal(t, method, problem.Op)
+		w.store.Break(method, nil)
+		time.Sleep(time.Minute)
+		require.NoError(t, w.conns.Disconnect(t.Context(), user))
+	})
 }
 
 // The pair that is only in memory is the one to be revoked.
 func TestDisconnectWithAPendingCommit(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.store.Break("Commit", errors.New("away"))
 		_, err := w.source.Token(t.Context())
 		require.Error(t, err)
@@ -315,8 +276,7 @@ func TestDisconnectWithAPendingCommit(t *testing.T) {
 }
 
 func TestRefusedTokenThatCannotBeRevokedIsLogged(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		w.platform.Inject(nil, oauthtest.Answers(500, ""))
 		refusing := w.verified(t, func(context.Context, tokens.Authorization) error { return errors.New("no") })
 		_, err := refusing.Connect(t.Context(), user, "code-1")
@@ -327,8 +287,7 @@ func TestRefusedTokenThatCannotBeRevokedIsLogged(t *testing.T) {
 }
 
 func TestUsableSendsNoRequest(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, -time.Hour)
+	withFixture(t, oauthtest.RotateNever, -time.Hour, func(t *testing.T, w *fixture) {
 		record := w.record(t)
 		require.NoError(t, w.conns.Usable(record), "it can be refreshed")
 		marked := record
@@ -345,8 +304,7 @@ func TestUsableSendsNoRequest(t *testing.T) {
 }
 
 func TestReloadFindsWhatAPeerStored(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		w.requireToken(t, "access-0")
 		more := oauthtest.FirstToken(2 * time.Hour)
 		more.AccessToken, more.Scope = "access-9", "catalog:read patients:read"

@@ -26,8 +26,7 @@ func (s *overtakenStore) DeleteVersion(ctx context.Context, key tokens.Key, vers
 // A user who connects again on another replica, when the old token has been revoked
 // and the record is about to be deleted, stays connected.
 func TestDisconnectSparesAConnectionOfTheLastMoment(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		fresh := oauthtest.FirstToken(2 * time.Hour)
 		fresh.AccessToken = "fresh"
 		store := &overtakenStore{w.store, func() { w.save(t, fresh) }}
@@ -39,8 +38,7 @@ func TestDisconnectSparesAConnectionOfTheLastMoment(t *testing.T) {
 
 // A record that was only marked meanwhile still holds the token that was revoked.
 func TestDisconnectDeletesWhatAPeerHasMarked(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		store := &overtakenStore{FlakyStore: w.store}
 		store.meanwhile = func() {
 			store.meanwhile = func() {}

@@ -20,8 +20,7 @@ import (
 // The platform has refreshed, but its answer does not arrive whole or in time. The
 // old token is tried again, which works as long as the platform still knows it.
 func TestAnswersThatDoNotArrive(t *testing.T) {
-	t.Parallel()
-	for name, f := range map[string]oauthtest.Fault{
+	oauthtest.Each(t, map[string]oauthtest.Fault{
 		"body breaks off": func(handle func() *http.Response) (*http.Response, error) {
 			response := handle()
 			body, _ := io.ReadAll(response.Body)
@@ -48,25 +47,20 @@ func TestAnswersThatDoNotArrive(t *testing.T) {
 			return oauthtest.Respond(200, html), nil
 		},
 		"connection reset": oauthtest.Loses,
-	} {
-		t.Run(name, func(t *testing.T) {
-			oauthtest.Bubble(t, func(t *testing.T) {
-				w := newFixture(t, oauthtest.RotateOnFirstUse, -time.Minute)
-				w.platform.Inject(f)
-				began := time.Now()
-				w.requireToken(t, "access-2")
-				assert.Less(t, time.Since(began), tokens.DefaultLeaseTTL)
-				assert.Equal(t, "refresh-0", w.platform.Sent()[1]["refresh_token"])
-				assert.Equal(t, tokens.StateActive, w.record(t).State)
-			})
-		})
-	}
+	}, func(t *testing.T, f oauthtest.Fault) {
+		w := newFixture(t, oauthtest.RotateOnFirstUse, -time.Minute)
+		w.platform.Inject(f)
+		began := time.Now()
+		w.requireToken(t, "access-2")
+		assert.Less(t, time.Since(began), tokens.DefaultLeaseTTL)
+		assert.Equal(t, "refresh-0", w.platform.Sent()[1]["refresh_token"])
+		assert.Equal(t, tokens.StateActive, w.record(t).State)
+	})
 }
 
 // A platform that is slow, but within what it is given, is waited for.
 func TestSlowTokenEndpoint(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Delay = 9 * time.Second
 		w.requireToken(t, "access-1")
 		assert.Len(t, w.platform.Sent(), 1)
@@ -100,60 +94,50 @@ func (s *trickle) Read(p []byte) (int, error) {
 // The platform's clock is another one than this machine's: it makes no
 // difference to when a token is replaced.
 func TestPlatformClockTenMinutesOff(t *testing.T) {
-	t.Parallel()
-	for _, skew := range []time.Duration{-10 * time.Minute, 10 * time.Minute} {
-		t.Run(skew.String(), func(t *testing.T) {
-			oauthtest.Bubble(t, func(t *testing.T) {
-				w := newFixture(t, oauthtest.RotateNever, -time.Minute)
-				w.platform.Inject(func(handle func() *http.Response) (*http.Response, error) {
-					handle()
-					theirs := time.Now().Add(skew).UTC()
-					response := oauthtest.Respond(200, fmt.Sprintf(`{"oauth":{"access_token":"a","refresh_token":"refresh-0","expires_in":7200,"created_at":%q}}`,
-						theirs.Format(time.RFC3339)))
-					response.Header.Set("Date", theirs.Format(http.TimeFormat))
-					return response, nil
-				})
-				w.requireToken(t, "a")
-				assert.WithinDuration(t, time.Now().Add(2*time.Hour), w.record(t).Token.ExpiresAt, 2*time.Second)
-				time.Sleep(114 * time.Minute)
-				w.requireToken(t, "a")
-				time.Sleep(7 * time.Minute)
-				w.requireToken(t, "access-2")
-			})
+	oauthtest.Each(t, oauthtest.ByName[time.Duration](-10*time.Minute, 10*time.Minute), func(t *testing.T, skew time.Duration) {
+		w := newFixture(t, oauthtest.RotateNever, -time.Minute)
+		w.platform.Inject(func(handle func() *http.Response) (*http.Response, error) {
+			handle()
+			theirs := time.Now().Add(skew).UTC()
+			response := oauthtest.Respond(200, fmt.Sprintf(`{"oauth":{"access_token":"a","refresh_token":"refresh-0","expires_in":7200,"created_at":%q}}`,
+				theirs.Format(time.RFC3339)))
+			response.Header.Set("Date", theirs.Format(http.TimeFormat))
+			return response, nil
 		})
-	}
+		w.requireToken(t, "a")
+		assert.WithinDuration(t, time.Now().Add(2*time.Hour), w.record(t).Token.ExpiresAt, 2*time.Second)
+		time.Sleep(114 * time.Minute)
+		w.requireToken(t, "a")
+		time.Sleep(7 * time.Minute)
+		w.requireToken(t, "access-2")
+	})
 }
 
 // Another machine, whose clock is off, stored the token. A token that seems to
 // live on is refused once with 401 and replaced; one that seems to have ended is
 // replaced early. No user has to authorize again.
 func TestReplicaClockTenMinutesOff(t *testing.T) {
-	t.Parallel()
-	for _, skew := range []time.Duration{-10 * time.Minute, 10 * time.Minute} {
-		t.Run(skew.String(), func(t *testing.T) {
-			oauthtest.Bubble(t, func(t *testing.T) {
-				w := newFixture(t, oauthtest.RotateOnFirstUse, time.Hour)
-				token := oauthtest.FirstToken(time.Hour)
-				token.ExpiresAt = token.ExpiresAt.Add(skew)
-				w.save(t, token)
-				end := time.Now().Add(time.Hour) // what the platform goes by
-				refused := 0
-				for range 60 {
-					access, err := w.source.Token(t.Context())
-					require.NoError(t, err)
-					if access.Secret == "access-0" && !time.Now().Before(end) {
-						refused++
-						access, err = w.source.Refresh(t.Context(), access)
-						require.NoError(t, err)
-						assert.NotEqual(t, api.Secret("access-0"), access.Secret)
-					}
-					w.platform.Use(access.Secret)
-					time.Sleep(2 * time.Minute)
-				}
-				assert.LessOrEqual(t, refused, 1)
-				assert.LessOrEqual(t, len(w.platform.Sent()), 2)
-				assert.Equal(t, tokens.StateActive, w.record(t).State)
-			})
-		})
-	}
+	oauthtest.Each(t, oauthtest.ByName[time.Duration](-10*time.Minute, 10*time.Minute), func(t *testing.T, skew time.Duration) {
+		w := newFixture(t, oauthtest.RotateOnFirstUse, time.Hour)
+		token := oauthtest.FirstToken(time.Hour)
+		token.ExpiresAt = token.ExpiresAt.Add(skew)
+		w.save(t, token)
+		end := time.Now().Add(time.Hour) // what the platform goes by
+		refused := 0
+		for range 60 {
+			access, err := w.source.Token(t.Context())
+			require.NoError(t, err)
+			if access.Secret == "access-0" && !time.Now().Before(end) {
+				refused++
+				access, err = w.source.Refresh(t.Context(), access)
+				require.NoError(t, err)
+				assert.NotEqual(t, api.Secret("access-0"), access.Secret)
+			}
+			w.platform.Use(access.Secret)
+			time.Sleep(2 * time.Minute)
+		}
+		assert.LessOrEqual(t, refused, 1)
+		assert.LessOrEqual(t, len(w.platform.Sent()), 2)
+		assert.Equal(t, tokens.StateActive, w.record(t).State)
+	})
 }

@@ -18,8 +18,7 @@ import (
 const html = "<html><body>502 Bad Gateway</body></html>"
 
 func TestTemporaryFailuresMarkNoUser(t *testing.T) {
-	t.Parallel()
-	for name, f := range map[string]oauthtest.Fault{
+	oauthtest.Each(t, map[string]oauthtest.Fault{
 		"500":                 oauthtest.Answers(500, `{"error":"oops"}`),
 		"502 with HTML":       oauthtest.Answers(502, html),
 		"503":                 oauthtest.Answers(503, ``),
@@ -36,39 +35,34 @@ func TestTemporaryFailuresMarkNoUser(t *testing.T) {
 		"connection reset":    oauthtest.Drops,
 		"answer lost on way":  oauthtest.Loses,
 		"unknown code at 400": oauthtest.Answers(400, `{"error":"something_new"}`),
-	} {
-		t.Run(name, func(t *testing.T) {
-			oauthtest.Bubble(t, func(t *testing.T) {
-				w := newFixture(t, oauthtest.RotateOnFirstUse, time.Minute)
-				w.platform.Inject(oauthtest.Times(2, f)...)
-				w.requireToken(t, "access-0")
-				require.NoError(t, w.conns.Close(t.Context()))
-				assert.NotEmpty(t, w.platform.Sent())
-				w.requireToken(t, "access-0") // still valid, so still used
-				assert.Equal(t, tokens.StateActive, w.record(t).State)
+	}, func(t *testing.T, f oauthtest.Fault) {
+		w := newFixture(t, oauthtest.RotateOnFirstUse, time.Minute)
+		w.platform.Inject(oauthtest.Times(2, f)...)
+		w.requireToken(t, "access-0")
+		require.NoError(t, w.conns.Close(t.Context()))
+		assert.NotEmpty(t, w.platform.Sent())
+		w.requireToken(t, "access-0") // still valid, so still used
+		assert.Equal(t, tokens.StateActive, w.record(t).State)
 
-				time.Sleep(2 * time.Minute) // past its end
-				w.platform.Replace(oauthtest.Times(2, f)...)
-				_, err := w.source.Token(t.Context())
-				var answer *api.Error
-				require.ErrorAs(t, err, &answer)
-				require.NotErrorIs(t, err, oauth.ErrReauthorize)
-				assert.Equal(t, tokens.StateActive, w.record(t).State)
+		time.Sleep(2 * time.Minute) // past its end
+		w.platform.Replace(oauthtest.Times(2, f)...)
+		_, err := w.source.Token(t.Context())
+		var answer *api.Error
+		require.ErrorAs(t, err, &answer)
+		require.NotErrorIs(t, err, oauth.ErrReauthorize)
+		assert.Equal(t, tokens.StateActive, w.record(t).State)
 
-				w.platform.Replace()
-				time.Sleep(time.Minute)
-				_, err = w.source.Token(t.Context())
-				require.NoError(t, err)
-			})
-		})
-	}
+		w.platform.Replace()
+		time.Sleep(time.Minute)
+		_, err = w.source.Token(t.Context())
+		require.NoError(t, err)
+	})
 }
 
 // A replica that waits after a failed refresh uses the token that another replica has
 // fetched meanwhile.
 func TestBackoffFindsWhatAPeerStored(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateOnFirstUse, time.Hour)
+	withFixture(t, oauthtest.RotateOnFirstUse, time.Hour, func(t *testing.T, w *fixture) {
 		w.requireToken(t, "access-0")
 		time.Sleep(2 * time.Hour)
 		w.platform.Inject(oauthtest.RetryAfter("300"))
@@ -95,8 +89,7 @@ func TestBackoffFindsWhatAPeerStored(t *testing.T) {
 
 // A forced refresh in the pause finds it too.
 func TestForcedRefreshInABackoffFindsWhatAPeerStored(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateOnFirstUse, time.Hour)
+	withFixture(t, oauthtest.RotateOnFirstUse, time.Hour, func(t *testing.T, w *fixture) {
 		w.platform.Inject(oauthtest.RetryAfter("300"))
 		_, err := w.source.Refresh(t.Context(), oauthtest.FirstToken(0).Access())
 		require.ErrorIs(t, err, api.ErrRateLimited)
@@ -111,131 +104,114 @@ func TestForcedRefreshInABackoffFindsWhatAPeerStored(t *testing.T) {
 }
 
 func TestLastSecondsOfATokenAreUsed(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateOnFirstUse, 5*time.Second)
+	withFixture(t, oauthtest.RotateOnFirstUse, 5*time.Second, func(t *testing.T, w *fixture) {
 		w.platform.Inject(oauthtest.Times(2, oauthtest.Answers(500, ""))...)
 		w.requireToken(t, "access-0")
 	})
 }
 
 func TestRefusedApplicationMarksNoUser(t *testing.T) {
-	t.Parallel()
-	for name, f := range map[string]oauthtest.Fault{
+	oauthtest.Each(t, map[string]oauthtest.Fault{
 		"invalid_client":      oauthtest.Answers(401, `{"error":"invalid_client","error_description":"no"}`),
 		"unauthorized_client": oauthtest.Answers(400, `{"error":"unauthorized_client"}`),
 		"redirect address":    oauthtest.Answers(400, `{"error":"invalid_redirect_uri","error_description":"no"}`),
-	} {
-		t.Run(name, func(t *testing.T) {
-			oauthtest.Bubble(t, func(t *testing.T) {
-				w := newFixture(t, oauthtest.RotateOnFirstUse, -time.Minute)
-				a := w.watched(t, tokens.BreakerPolicy{})
-				w.platform.Inject(oauthtest.Times(9, f)...)
-				_, err := w.source.Token(t.Context())
-				var refusal *oauth.ConfigError
-				require.ErrorAs(t, err, &refusal)
-				require.NotErrorIs(t, err, oauth.ErrReauthorize)
-				assert.Equal(t, oauthtest.USSandbox, refusal.Environment)
-				assert.Equal(t, tokens.StateActive, w.record(t).State)
-				var answer *api.Error
-				require.ErrorAs(t, err, &answer)
+	}, func(t *testing.T, f oauthtest.Fault) {
+		w := newFixture(t, oauthtest.RotateOnFirstUse, -time.Minute)
+		a := w.watched(t, tokens.BreakerPolicy{})
+		w.platform.Inject(oauthtest.Times(9, f)...)
+		_, err := w.source.Token(t.Context())
+		var refusal *oauth.ConfigError
+		require.ErrorAs(t, err, &refusal)
+		require.NotErrorIs(t, err, oauth.ErrReauthorize)
+		assert.Equal(t, oauthtest.USSandbox, refusal.Environment)
+		assert.Equal(t, tokens.StateActive, w.record(t).State)
+		var answer *api.Error
+		require.ErrorAs(t, err, &answer)
 
-				// No other user is tried either.
-				other := w.conns.Key("other")
-				_, err = w.store.Save(t.Context(), other, oauthtest.FirstToken(-time.Minute))
-				require.NoError(t, err)
-				_, err = w.conns.TokenSource("other").Token(t.Context())
-				require.ErrorAs(t, err, &refusal)
-				assert.Len(t, w.platform.Sent(), 1)
+		// No other user is tried either.
+		other := w.conns.Key("other")
+		_, err = w.store.Save(t.Context(), other, oauthtest.FirstToken(-time.Minute))
+		require.NoError(t, err)
+		_, err = w.conns.TokenSource("other").Token(t.Context())
+		require.ErrorAs(t, err, &refusal)
+		assert.Len(t, w.platform.Sent(), 1)
 
-				// The alarm is raised once for all of it.
-				time.Sleep(2 * time.Minute)
-				_, err = w.source.Token(t.Context())
-				require.ErrorAs(t, err, &refusal)
-				require.Len(t, eventsOf[tokens.ConfigErrorDetected](a), 1)
-				assert.Equal(t, refusal.Code, eventsOf[tokens.ConfigErrorDetected](a)[0].Err.Code)
+		// The alarm is raised once for all of it.
+		time.Sleep(2 * time.Minute)
+		_, err = w.source.Token(t.Context())
+		require.ErrorAs(t, err, &refusal)
+		require.Len(t, eventsOf[tokens.ConfigErrorDetected](a), 1)
+		assert.Equal(t, refusal.Code, eventsOf[tokens.ConfigErrorDetected](a)[0].Err.Code)
 
-				// Until the pause is over and the credentials are right again.
-				w.platform.Replace()
-				time.Sleep(2 * time.Minute)
-				w.requireToken(t, "access-1")
-				_, err = w.conns.TokenSource("other").Token(t.Context())
-				require.NoError(t, err)
-			})
-		})
-	}
+		// Until the pause is over and the credentials are right again.
+		w.platform.Replace()
+		time.Sleep(2 * time.Minute)
+		w.requireToken(t, "access-1")
+		_, err = w.conns.TokenSource("other").Token(t.Context())
+		require.NoError(t, err)
+	})
 }
 
 // A refusal that may be the fault of one refresh token counts as the application's
 // only when a second user gets it.
 func TestRefusalOfOneUserDoesNotPauseOthers(t *testing.T) {
-	t.Parallel()
-	for name, f := range map[string]oauthtest.Fault{
+	oauthtest.Each(t, map[string]oauthtest.Fault{
 		"invalid_request": oauthtest.Answers(400, `{"error":"invalid_request"}`),
 		"invalid_scope":   oauthtest.Answers(400, `{"error":"invalid_scope"}`),
 		"bare 401":        oauthtest.Answers(401, ``),
-	} {
-		t.Run(name, func(t *testing.T) {
-			oauthtest.Bubble(t, func(t *testing.T) {
-				w := newFixture(t, oauthtest.RotateOnFirstUse, -time.Minute)
-				a := w.watched(t, tokens.BreakerPolicy{})
-				w.connect(t, 3, -time.Minute)
-				var refusal *oauth.ConfigError
-				source := func(n int) *tokens.TokenSource {
-					return w.conns.TokenSource(fmt.Sprintf("many-%d", n))
-				}
-				for range 5 { // one refresh token that the platform cannot read
-					w.platform.Inject(f)
-					_, err := w.source.Token(t.Context())
-					require.ErrorAs(t, err, &refusal)
-					_, paused := w.conns.Paused()
-					require.False(t, paused)
-					time.Sleep(31 * time.Second)
-				}
-				_, err := source(0).Token(t.Context())
-				require.NoError(t, err)
-				assert.Empty(t, eventsOf[tokens.ConfigErrorDetected](a))
+	}, func(t *testing.T, f oauthtest.Fault) {
+		w := newFixture(t, oauthtest.RotateOnFirstUse, -time.Minute)
+		a := w.watched(t, tokens.BreakerPolicy{})
+		w.connect(t, 3, -time.Minute)
+		var refusal *oauth.ConfigError
+		source := func(n int) *tokens.TokenSource {
+			return w.conns.TokenSource(fmt.Sprintf("many-%d", n))
+		}
+		for range 5 { // one refresh token that the platform cannot read
+			w.platform.Inject(f)
+			_, err := w.source.Token(t.Context())
+			require.ErrorAs(t, err, &refusal)
+			_, paused := w.conns.Paused()
+			require.False(t, paused)
+			time.Sleep(31 * time.Second)
+		}
+		_, err := source(0).Token(t.Context())
+		require.NoError(t, err)
+		assert.Empty(t, eventsOf[tokens.ConfigErrorDetected](a))
 
-				w.platform.Inject(f, f)
-				_, err = w.source.Token(t.Context())
-				require.ErrorAs(t, err, &refusal)
-				_, err = source(1).Token(t.Context())
-				require.ErrorAs(t, err, &refusal)
-				assert.Len(t, eventsOf[tokens.ConfigErrorDetected](a), 1)
-				sent := len(w.platform.Sent())
-				_, err = source(2).Token(t.Context())
-				require.ErrorAs(t, err, &refusal)
-				assert.Len(t, w.platform.Sent(), sent, "the third is not tried")
-				time.Sleep(2 * time.Minute)
-				w.requireToken(t, "access-2")
-			})
-		})
-	}
+		w.platform.Inject(f, f)
+		_, err = w.source.Token(t.Context())
+		require.ErrorAs(t, err, &refusal)
+		_, err = source(1).Token(t.Context())
+		require.ErrorAs(t, err, &refusal)
+		assert.Len(t, eventsOf[tokens.ConfigErrorDetected](a), 1)
+		sent := len(w.platform.Sent())
+		_, err = source(2).Token(t.Context())
+		require.ErrorAs(t, err, &refusal)
+		assert.Len(t, w.platform.Sent(), sent, "the third is not tried")
+		time.Sleep(2 * time.Minute)
+		w.requireToken(t, "access-2")
+	})
 }
 
 // The code comes from the address of a browser, so it can be anything: whatever the
 // platform answers to it, refreshes go on.
 func TestARefusedCodePausesNoRefreshes(t *testing.T) {
-	t.Parallel()
-	for _, code := range []string{"invalid_request", "invalid_client", "unauthorized_client", "redirect_uri_mismatch", "invalid_grant", ""} {
-		t.Run(code, func(t *testing.T) {
-			oauthtest.Bubble(t, func(t *testing.T) {
-				w := newFixture(t, oauthtest.RotateOnFirstUse, -time.Minute)
-				for i := range 3 {
-					w.platform.Inject(oauthtest.Answers(401, `{"error":"`+code+`"}`))
-					_, err := w.conns.Connect(t.Context(), fmt.Sprintf("visitor-%d", i), "made-up")
-					require.Error(t, err)
-				}
-				_, paused := w.conns.Paused()
-				assert.False(t, paused)
-				w.requireToken(t, "access-1")
-			})
-		})
-	}
+	oauthtest.Each(t, oauthtest.ByName("invalid_request", "invalid_client", "unauthorized_client", "redirect_uri_mismatch", "invalid_grant", ""), func(t *testing.T, code string) {
+		w := newFixture(t, oauthtest.RotateOnFirstUse, -time.Minute)
+		for i := range 3 {
+			w.platform.Inject(oauthtest.Answers(401, `{"error":"`+code+`"}`))
+			_, err := w.conns.Connect(t.Context(), fmt.Sprintf("visitor-%d", i), "made-up")
+			require.Error(t, err)
+		}
+		_, paused := w.conns.Paused()
+		assert.False(t, paused)
+		w.requireToken(t, "access-1")
+	})
 }
 
 func TestFailuresAreNotHammered(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateOnFirstUse, -time.Minute)
+	withFixture(t, oauthtest.RotateOnFirstUse, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Inject(oauthtest.Times(10_000, oauthtest.Answers(500, ""))...)
 		end := time.Now().Add(5 * time.Minute)
 		for time.Now().Before(end) {
@@ -249,8 +225,7 @@ func TestFailuresAreNotHammered(t *testing.T) {
 }
 
 func TestRetryAfterIsKept(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateOnFirstUse, -time.Minute)
+	withFixture(t, oauthtest.RotateOnFirstUse, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Inject(oauthtest.Times(9, oauthtest.RetryAfter("120"))...)
 		_, err := w.source.Token(t.Context())
 		require.ErrorIs(t, err, api.ErrRateLimited)

@@ -57,6 +57,12 @@ func newFixture(t *testing.T, mode oauthtest.Rotation, left time.Duration) *fixt
 	return w
 }
 
+// withFixture runs a test on a fixture, in a bubble.
+func withFixture(t *testing.T, mode oauthtest.Rotation, left time.Duration, test func(t *testing.T, w *fixture)) {
+	t.Helper()
+	oauthtest.Bubble(t, func(t *testing.T) { test(t, newFixture(t, mode, left)) })
+}
+
 // replica returns connections of the same platform and store, as on another machine.
 func (w *fixture) replica(t *testing.T, changes ...func(*settings)) *tokens.Connections {
 	t.Helper()

@@ -91,46 +91,40 @@ func nothing(string) bool    { return false }
 // While the API answers 401 to every request and the token endpoint works, no user is
 // marked, and tokens are not replaced by the hundred.
 func TestTemporary401ToAllUsersMarksNoUser(t *testing.T) {
-	t.Parallel()
-	for _, spell := range []time.Duration{3 * time.Second, 10 * time.Minute} {
-		t.Run(spell.String(), func(t *testing.T) {
-			oauthtest.Bubble(t, func(t *testing.T) {
-				const users = 200
-				w := newFixture(t, oauthtest.RotateAtOnce, time.Hour)
-				w.platform.Delay = 50 * time.Millisecond
-				r := &resource{refuses: everything}
-				calls := w.crowd(t, r, users)
-				for end := time.Now().Add(spell); time.Now().Before(end); time.Sleep(max(time.Second, spell/60)) {
-					for _, err := range together(calls) {
-						require.ErrorIs(t, err, api.ErrUnauthorized)
-						require.NotErrorIs(t, err, oauth.ErrReauthorize)
-					}
-				}
-				// Those under way as it shows, twice, once a minute.
-				assert.LessOrEqual(t, len(w.platform.Sent()), 3*8*(1+int(spell/time.Minute)))
-				times := map[string]int{}
-				for _, call := range w.platform.Sent() {
-					times[call["refresh_token"]]++
-				}
-				for token, n := range times {
-					assert.Equal(t, 1, n, token)
-				}
-				r.setRefuses(nothing)
-				for _, err := range together(calls) {
-					require.NoError(t, err)
-				}
-				marked, err := w.store.List(t.Context(), tokens.Listing{Environment: oauthtest.USSandbox, State: tokens.StateReauthorize, Limit: users})
-				require.NoError(t, err)
-				assert.Empty(t, marked)
-			})
-		})
-	}
+	oauthtest.Each(t, oauthtest.ByName[time.Duration](3*time.Second, 10*time.Minute), func(t *testing.T, spell time.Duration) {
+		const users = 200
+		w := newFixture(t, oauthtest.RotateAtOnce, time.Hour)
+		w.platform.Delay = 50 * time.Millisecond
+		r := &resource{refuses: everything}
+		calls := w.crowd(t, r, users)
+		for end := time.Now().Add(spell); time.Now().Before(end); time.Sleep(max(time.Second, spell/60)) {
+			for _, err := range together(calls) {
+				require.ErrorIs(t, err, api.ErrUnauthorized)
+				require.NotErrorIs(t, err, oauth.ErrReauthorize)
+			}
+		}
+		// Those under way as it shows, twice, once a minute.
+		assert.LessOrEqual(t, len(w.platform.Sent()), 3*8*(1+int(spell/time.Minute)))
+		times := map[string]int{}
+		for _, call := range w.platform.Sent() {
+			times[call["refresh_token"]]++
+		}
+		for token, n := range times {
+			assert.Equal(t, 1, n, token)
+		}
+		r.setRefuses(nothing)
+		for _, err := range together(calls) {
+			require.NoError(t, err)
+		}
+		marked, err := w.store.List(t.Context(), tokens.Listing{Environment: oauthtest.USSandbox, State: tokens.StateReauthorize, Limit: users})
+		require.NoError(t, err)
+		assert.Empty(t, marked)
+	})
 }
 
 // A platform that ends all access tokens and takes the new ones is followed at once.
 func TestForcedRefreshesThatHelpAreNotHeldBack(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, time.Hour)
+	withFixture(t, oauthtest.RotateAtOnce, time.Hour, func(t *testing.T, w *fixture) {
 		w.platform.Delay = 50 * time.Millisecond
 		r := &resource{refuses: nothing}
 		calls := w.crowd(t, r, 100)
@@ -156,8 +150,7 @@ func TestForcedRefreshesThatHelpAreNotHeldBack(t *testing.T) {
 // One user whose tokens the API never takes does not keep the others from theirs,
 // and is not refreshed by every call.
 func TestOneUserWhoseNewTokensAreRefused(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		r := &resource{refuses: everything}
 		call := r.caller(t, w.source)
 		for range 100 {
@@ -175,8 +168,7 @@ func TestOneUserWhoseNewTokensAreRefused(t *testing.T) {
 
 // What the platform has really ended shows at the token endpoint, and there only.
 func TestARevokedUserIsMarkedByTheTokenEndpoint(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		r := &resource{refuses: everything}
 		call := r.caller(t, w.source)
 		require.ErrorIs(t, call(), api.ErrUnauthorized)
@@ -191,8 +183,7 @@ func TestARevokedUserIsMarkedByTheTokenEndpoint(t *testing.T) {
 
 // A replica that is held back still finds what another one has fetched.
 func TestHeldBackRefreshFindsThePeersToken(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		r := &resource{refuses: everything}
 		call := r.caller(t, w.source)
 		require.ErrorIs(t, call(), api.ErrUnauthorized)

@@ -18,8 +18,7 @@ import (
 // A limiter that takes its time is not waited for with other users' leases in hand:
 // a call on another replica gets its token at once.
 func TestClaimsDoNotWaitForTheLimiter(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, 24*time.Hour)
+	withFixture(t, oauthtest.RotateAtOnce, 24*time.Hour, func(t *testing.T, w *fixture) {
 		w.connect(t, 12, -time.Minute)
 		stop := runs(t, w.conns, tokens.KeepFreshPolicy{Limiter: &ticker{every: 4 * time.Second}})
 		defer stop()
@@ -38,8 +37,7 @@ func TestClaimsDoNotWaitForTheLimiter(t *testing.T) {
 
 // Nor is a worker.
 func TestClaimsDoNotWaitForAWorker(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, 24*time.Hour)
+	withFixture(t, oauthtest.RotateAtOnce, 24*time.Hour, func(t *testing.T, w *fixture) {
 		w.connect(t, 12, -time.Minute)
 		w.platform.Delay = 9 * time.Second
 		stop := runs(t, w.conns, tokens.KeepFreshPolicy{Workers: 2})
@@ -54,8 +52,7 @@ func TestClaimsDoNotWaitForAWorker(t *testing.T) {
 // A limiter that lets nothing pass sends the claims back; if the store does not
 // take them they run out.
 func TestClaimsThatCannotBeReleasedEndByThemselves(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, 24*time.Hour)
+	withFixture(t, oauthtest.RotateNever, 24*time.Hour, func(t *testing.T, w *fixture) {
 		w.connect(t, 2, time.Minute)
 		w.store.Break("Release", errors.New("away"))
 		stop := runs(t, w.conns, tokens.KeepFreshPolicy{Limiter: &closed{open: 1, waits: 1}})

@@ -46,8 +46,7 @@ func runs(t *testing.T, conns *tokens.Connections, policy tokens.KeepFreshPolicy
 }
 
 func TestKeepFreshKeepsTokensFresh(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateOnFirstUse, 24*time.Hour)
+	withFixture(t, oauthtest.RotateOnFirstUse, 24*time.Hour, func(t *testing.T, w *fixture) {
 		w.connect(t, 50, 2*time.Hour)
 		stop := runs(t, w.conns, tokens.KeepFreshPolicy{})
 		time.Sleep(77 * time.Minute)
@@ -72,39 +71,34 @@ func TestKeepFreshKeepsTokensFresh(t *testing.T) {
 }
 
 func TestKeepFreshLeavesIdleUsersAlone(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
+	type test struct {
 		policy tokens.KeepFreshPolicy
 		after  time.Duration
 		want   bool
-	}{
+	}
+	oauthtest.Each(t, map[string]test{
 		"in use":   {tokens.KeepFreshPolicy{UsedWithin: time.Hour * 24}, 20 * time.Hour, true},
 		"idle":     {tokens.KeepFreshPolicy{UsedWithin: time.Hour * 24}, 40 * time.Hour, false},
 		"everyone": {tokens.KeepFreshPolicy{Everyone: true}, 30 * 24 * time.Hour, true},
 		"default":  {tokens.KeepFreshPolicy{Interval: 10 * time.Minute}, 9 * 24 * time.Hour, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			oauthtest.Bubble(t, func(t *testing.T) {
-				w := newFixture(t, oauthtest.RotateNever, 24*time.Hour)
-				w.connect(t, 1, 2*time.Hour)
-				if test.policy.Everyone {
-					test.policy.Interval = time.Hour / 4
-				}
-				stop := runs(t, w.conns, test.policy)
-				time.Sleep(test.after)
-				stop()
-				record, err := w.store.Load(t.Context(), w.conns.Key("many-0"))
-				require.NoError(t, err)
-				assert.Equal(t, test.want, record.Token.ExpiresAt.After(time.Now()))
-			})
-		})
-	}
+	}, func(t *testing.T, test test) {
+		w := newFixture(t, oauthtest.RotateNever, 24*time.Hour)
+		w.connect(t, 1, 2*time.Hour)
+		if test.policy.Everyone {
+			test.policy.Interval = time.Hour / 4
+		}
+		stop := runs(t, w.conns, test.policy)
+		time.Sleep(test.after)
+		stop()
+		record, err := w.store.Load(t.Context(), w.conns.Key("many-0"))
+		require.NoError(t, err)
+		assert.Equal(t, test.want, record.Token.ExpiresAt.After(time.Now()))
+	})
 }
 
 // A user of an idle token refreshes it, and is one of those in use again.
 func TestUseBringsAUserBack(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, -time.Hour)
+	withFixture(t, oauthtest.RotateNever, -time.Hour, func(t *testing.T, w *fixture) {
 		stop := runs(t, w.conns, tokens.KeepFreshPolicy{UsedWithin: 24 * time.Hour})
 		defer stop()
 		time.Sleep(time.Hour)
@@ -123,8 +117,7 @@ func TestUseBringsAUserBack(t *testing.T) {
 }
 
 func TestReplicasShareTheWork(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, 24*time.Hour)
+	withFixture(t, oauthtest.RotateAtOnce, 24*time.Hour, func(t *testing.T, w *fixture) {
 		w.connect(t, 200, time.Minute)
 		w.platform.Delay = 300 * time.Millisecond
 		var stops []func()
@@ -145,8 +138,7 @@ func TestReplicasShareTheWork(t *testing.T) {
 }
 
 func TestKeepFreshAsksTheLimiter(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, 24*time.Hour)
+	withFixture(t, oauthtest.RotateNever, 24*time.Hour, func(t *testing.T, w *fixture) {
 		w.connect(t, 30, time.Minute)
 		limiter := &ticker{every: time.Second}
 		stop := runs(t, w.conns, tokens.KeepFreshPolicy{Limiter: limiter})
@@ -181,8 +173,7 @@ func (l *ticker) Wait(ctx context.Context) error {
 
 // Stopping waits for what is under way, so that no pair is lost.
 func TestKeepFreshStopsGracefully(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, 24*time.Hour)
+	withFixture(t, oauthtest.RotateAtOnce, 24*time.Hour, func(t *testing.T, w *fixture) {
 		w.connect(t, 1, time.Minute)
 		w.platform.Delay = 5 * time.Second
 		stop := runs(t, w.conns, tokens.KeepFreshPolicy{})
@@ -197,37 +188,31 @@ func TestKeepFreshStopsGracefully(t *testing.T) {
 }
 
 func TestKeepFreshRestsWhileNothingWorks(t *testing.T) {
-	t.Parallel()
-	for name, f := range map[string]oauthtest.Fault{"500": oauthtest.Answers(500, ""), "HTML": oauthtest.Answers(502, html), "reset": oauthtest.Drops} {
-		t.Run(name, func(t *testing.T) {
-			oauthtest.Bubble(t, func(t *testing.T) {
-				w := newFixture(t, oauthtest.RotateOnFirstUse, 24*time.Hour)
-				w.connect(t, 100, 40*time.Minute)
-				w.platform.Inject(oauthtest.Times(100_000, f)...)
-				stop := runs(t, w.conns, tokens.KeepFreshPolicy{})
-				defer stop()
-				time.Sleep(20 * time.Minute)
-				assert.Less(t, len(w.platform.Sent()), 600, "of 6,000 that the pace allows")
-				w.platform.Replace()
-				time.Sleep(10 * time.Minute)
-				synctest.Wait()
-				fresh := 0
-				for i := range 100 {
-					record, err := w.store.Load(t.Context(), w.conns.Key(fmt.Sprintf("many-%d", i)))
-					require.NoError(t, err)
-					if record.Version > 101 {
-						fresh++
-					}
-				}
-				assert.Equal(t, 100, fresh, "all are made up for")
-			})
-		})
-	}
+	oauthtest.Each(t, map[string]oauthtest.Fault{"500": oauthtest.Answers(500, ""), "HTML": oauthtest.Answers(502, html), "reset": oauthtest.Drops}, func(t *testing.T, f oauthtest.Fault) {
+		w := newFixture(t, oauthtest.RotateOnFirstUse, 24*time.Hour)
+		w.connect(t, 100, 40*time.Minute)
+		w.platform.Inject(oauthtest.Times(100_000, f)...)
+		stop := runs(t, w.conns, tokens.KeepFreshPolicy{})
+		defer stop()
+		time.Sleep(20 * time.Minute)
+		assert.Less(t, len(w.platform.Sent()), 600, "of 6,000 that the pace allows")
+		w.platform.Replace()
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		fresh := 0
+		for i := range 100 {
+			record, err := w.store.Load(t.Context(), w.conns.Key(fmt.Sprintf("many-%d", i)))
+			require.NoError(t, err)
+			if record.Version > 101 {
+				fresh++
+			}
+		}
+		assert.Equal(t, 100, fresh, "all are made up for")
+	})
 }
 
 func TestKeepFreshOutlivesTheStore(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, 24*time.Hour)
+	withFixture(t, oauthtest.RotateNever, 24*time.Hour, func(t *testing.T, w *fixture) {
 		w.connect(t, 1, time.Minute)
 		w.store.Break("ClaimDue", errors.New("away"))
 		stop := runs(t, w.conns, tokens.KeepFreshPolicy{})
@@ -243,8 +228,7 @@ func TestKeepFreshOutlivesTheStore(t *testing.T) {
 
 // A call that wants the token while the refresher is at it joins in.
 func TestCallsJoinTheRefresher(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, 24*time.Hour)
+	withFixture(t, oauthtest.RotateAtOnce, 24*time.Hour, func(t *testing.T, w *fixture) {
 		w.connect(t, 1, -time.Minute)
 		w.platform.Delay = 2 * time.Second
 		source := w.conns.TokenSource("many-0")
@@ -265,8 +249,7 @@ func TestCallsJoinTheRefresher(t *testing.T) {
 }
 
 func TestKeepFreshMarksTokensWithoutNewScopes(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, 24*time.Hour)
+	withFixture(t, oauthtest.RotateNever, 24*time.Hour, func(t *testing.T, w *fixture) {
 		token := oauthtest.FirstToken(time.Minute)
 		token.ConfiguredScope, token.UsedAt = "catalog:read", time.Now()
 		w.save(t, token)
@@ -296,8 +279,7 @@ func TestKeepFreshNeedsAClaimer(t *testing.T) {
 // Calls and refreshers of several replicas, with faults and a store that fails at
 // times: no user has to authorize again.
 func TestRefresherUnderFaultsMarksNoUser(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateOnFirstUse, 24*time.Hour)
+	withFixture(t, oauthtest.RotateOnFirstUse, 24*time.Hour, func(t *testing.T, w *fixture) {
 		w.connect(t, 20, time.Minute)
 		w.platform.Delay = 100 * time.Millisecond
 		var wg sync.WaitGroup

@@ -17,8 +17,7 @@ import (
 )
 
 func TestPairThatCannotBeStoredIsKept(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.store.Break("Commit", errors.New("database is away"))
 		_, err := w.source.Token(t.Context())
 		var problem *tokens.StoreError
@@ -42,8 +41,7 @@ func TestPairThatCannotBeStoredIsKept(t *testing.T) {
 }
 
 func TestBriefStoreFailureDelaysButDoesNotFail(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.store.Break("Commit", errors.New("failing over"))
 		go func() {
 			time.Sleep(2 * time.Second)
@@ -55,8 +53,7 @@ func TestBriefStoreFailureDelaysButDoesNotFail(t *testing.T) {
 }
 
 func TestOldTokenServesWhileThePairIsKept(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, time.Minute)
+	withFixture(t, oauthtest.RotateAtOnce, time.Minute, func(t *testing.T, w *fixture) {
 		w.store.Break("Commit", errors.New("database is away"))
 		for range 3 {
 			w.requireToken(t, "access-0")
@@ -69,8 +66,7 @@ func TestOldTokenServesWhileThePairIsKept(t *testing.T) {
 }
 
 func TestWriteWhoseAnswerWasLostIsRecognized(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		store := &lossyStore{Store: w.store}
 		token, err := w.on(t, store).TokenSource(user).Token(t.Context())
 		require.NoError(t, err)
@@ -105,8 +101,7 @@ func takeOver(steal func()) oauthtest.Fault {
 }
 
 func TestSlowHolderBringsBackAUserThatAPeerMarked(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Inject(takeOver(func() {
 			time.Sleep(tokens.DefaultLeaseTTL + time.Second) // this machine hangs
 			_, err := w.replica(t).TokenSource(user).Token(t.Context())
@@ -121,8 +116,7 @@ func TestSlowHolderBringsBackAUserThatAPeerMarked(t *testing.T) {
 }
 
 func TestSlowHolderAdoptsWhatAPeerCommitted(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateOnFirstUse, -time.Minute)
+	withFixture(t, oauthtest.RotateOnFirstUse, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Inject(takeOver(func() {
 			time.Sleep(tokens.DefaultLeaseTTL + time.Second)
 			_, err := w.replica(t).TokenSource(user).Token(t.Context())
@@ -134,8 +128,7 @@ func TestSlowHolderAdoptsWhatAPeerCommitted(t *testing.T) {
 }
 
 func TestSlowHolderWaitsForAPeerAtWork(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateOnFirstUse, -time.Minute)
+	withFixture(t, oauthtest.RotateOnFirstUse, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Inject(takeOver(func() {
 			time.Sleep(tokens.DefaultLeaseTTL + time.Second)
 			lease := tokens.Lease{Key: w.conns.Key(user), Version: w.record(t).Version, Owner: "peer"}
@@ -150,8 +143,7 @@ func TestSlowHolderWaitsForAPeerAtWork(t *testing.T) {
 }
 
 func TestNewAuthorizationGoesBeforeARefresh(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, -time.Minute)
+	withFixture(t, oauthtest.RotateNever, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Inject(takeOver(func() {
 			renewed := oauthtest.FirstToken(time.Hour)
 			renewed.AccessToken, renewed.RefreshToken = "access-renewed", "refresh-renewed"
@@ -162,8 +154,7 @@ func TestNewAuthorizationGoesBeforeARefresh(t *testing.T) {
 }
 
 func TestUserWhoIsDeletedMeanwhileStaysDeleted(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, -time.Minute)
+	withFixture(t, oauthtest.RotateNever, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Inject(takeOver(func() {
 			assert.NoError(t, w.store.Delete(t.Context(), w.conns.Key(user)))
 		}))
@@ -175,8 +166,7 @@ func TestUserWhoIsDeletedMeanwhileStaysDeleted(t *testing.T) {
 }
 
 func TestShutdownReportsPendingCommits(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.store.Break("Commit", errors.New("database is away"))
 		go func() { _, _ = w.source.Token(t.Context()) }()
 		synctest.Wait()
@@ -191,8 +181,7 @@ func TestShutdownReportsPendingCommits(t *testing.T) {
 }
 
 func TestStoreThatPanicsWhileWritingIsTriedAgain(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		store := &explodingStore{Store: w.store, left: 2}
 		token, err := w.on(t, store).TokenSource(user).Token(t.Context())
 		require.NoError(t, err)

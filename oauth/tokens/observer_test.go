@@ -58,41 +58,38 @@ func (w *watcher) outcomes() (all []tokens.Outcome) {
 // Each refresh is reported once, with its outcome and how long it took; the requests
 // to the platform are made in its context.
 func TestObserverSeesRefreshes(t *testing.T) {
-	for name, c := range map[string]struct {
+	type test struct {
 		fault oauthtest.Fault
 		store error
 		want  tokens.Outcome
-	}{
+	}
+	oauthtest.Each(t, map[string]test{
 		"done":          {nil, nil, tokens.OutcomeRefreshed},
 		"reauthorize":   {oauthtest.Answers(401, `{"error":"invalid_grant"}`), nil, tokens.OutcomeReauthorize},
 		"misconfigured": {oauthtest.Answers(401, `{"error":"invalid_client"}`), nil, tokens.OutcomeMisconfigured},
 		"failed":        {oauthtest.Answers(422, `{}`), nil, tokens.OutcomeFailed},
 		"store failed":  {nil, errors.New("away"), tokens.OutcomeStoreFailed},
-	} {
-		t.Run(name, func(t *testing.T) {
-			oauthtest.Bubble(t, func(t *testing.T) {
-				var watched watcher
-				p := oauthtest.NewPlatform(oauthtest.RotateNever)
-				p.Delay = time.Second
-				store := oauthtest.NewFlakyStore()
-				conns := newConns(t, p, store, watched.observe)
-				_, err := store.Save(t.Context(), conns.Key(user), oauthtest.FirstToken(-time.Minute))
-				require.NoError(t, err)
-				if c.fault != nil {
-					p.Inject(c.fault)
-				}
-				store.Break("Commit", c.store)
-				_, err = conns.TokenSource(user).Token(t.Context())
-				assert.Equal(t, c.want == tokens.OutcomeRefreshed, err == nil, err)
-				assert.Equal(t, []tokens.Outcome{c.want}, watched.outcomes())
-				assert.Equal(t, tokens.Refresh{Key: conns.Key(user)}, watched.ended[0].Refresh)
-				assert.GreaterOrEqual(t, watched.ended[0].Duration, time.Second)
-				assert.Equal(t, 1, watched.calls)
-				store.Break("Commit", nil)
-				require.NoError(t, conns.Close(t.Context()))
-			})
-		})
-	}
+	}, func(t *testing.T, c test) {
+		var watched watcher
+		p := oauthtest.NewPlatform(oauthtest.RotateNever)
+		p.Delay = time.Second
+		store := oauthtest.NewFlakyStore()
+		conns := newConns(t, p, store, watched.observe)
+		_, err := store.Save(t.Context(), conns.Key(user), oauthtest.FirstToken(-time.Minute))
+		require.NoError(t, err)
+		if c.fault != nil {
+			p.Inject(c.fault)
+		}
+		store.Break("Commit", c.store)
+		_, err = conns.TokenSource(user).Token(t.Context())
+		assert.Equal(t, c.want == tokens.OutcomeRefreshed, err == nil, err)
+		assert.Equal(t, []tokens.Outcome{c.want}, watched.outcomes())
+		assert.Equal(t, tokens.Refresh{Key: conns.Key(user)}, watched.ended[0].Refresh)
+		assert.GreaterOrEqual(t, watched.ended[0].Duration, time.Second)
+		assert.Equal(t, 1, watched.calls)
+		store.Break("Commit", nil)
+		require.NoError(t, conns.Close(t.Context()))
+	})
 }
 
 // Where two replicas need a token at the same time, one refreshes it and the other finds

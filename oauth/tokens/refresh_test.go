@@ -16,8 +16,7 @@ import (
 )
 
 func TestRefreshKeepsWhatTheAnswerLeavesOut(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateOnFirstUse, -time.Minute)
+	withFixture(t, oauthtest.RotateOnFirstUse, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Inject(oauthtest.Answers(200, `{"oauth":{"access_token":"bare"}}`))
 		w.requireToken(t, "bare")
 		token := w.record(t).Token
@@ -29,8 +28,7 @@ func TestRefreshKeepsWhatTheAnswerLeavesOut(t *testing.T) {
 }
 
 func TestReplicasRefreshOnce(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Delay = 300 * time.Millisecond
 		var wg sync.WaitGroup
 		for range 4 {
@@ -49,8 +47,7 @@ func TestReplicasRefreshOnce(t *testing.T) {
 }
 
 func TestDeadHolderBlocksNoLongerThanTheLease(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		dead := tokens.Lease{Key: w.conns.Key(user), Version: w.record(t).Version, Owner: "died in the middle"}
 		_, err := w.store.Lease(t.Context(), dead, tokens.DefaultLeaseTTL)
 		require.NoError(t, err)
@@ -63,8 +60,7 @@ func TestDeadHolderBlocksNoLongerThanTheLease(t *testing.T) {
 }
 
 func TestHolderThatNeverEndsIsGivenUpOn(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		greedy := tokens.Lease{Key: w.conns.Key(user), Version: w.record(t).Version, Owner: "greedy"}
 		_, err := w.store.Lease(t.Context(), greedy, time.Hour)
 		require.NoError(t, err)
@@ -75,25 +71,19 @@ func TestHolderThatNeverEndsIsGivenUpOn(t *testing.T) {
 }
 
 func TestLostAnswerIsTriedAgainWithTheOldToken(t *testing.T) {
-	t.Parallel()
-	for _, mode := range []oauthtest.Rotation{oauthtest.RotateNever, oauthtest.RotateOnFirstUse} {
-		t.Run(string(mode), func(t *testing.T) {
-			oauthtest.Bubble(t, func(t *testing.T) {
-				w := newFixture(t, mode, -time.Minute)
-				w.platform.Inject(oauthtest.Loses)
-				w.requireToken(t, "access-2")
-				calls := w.platform.Sent()
-				require.Len(t, calls, 2)
-				assert.Equal(t, "refresh-0", calls[0]["refresh_token"])
-				assert.Equal(t, "refresh-0", calls[1]["refresh_token"])
-			})
-		})
-	}
+	oauthtest.Each(t, oauthtest.ByName[oauthtest.Rotation](oauthtest.RotateNever, oauthtest.RotateOnFirstUse), func(t *testing.T, mode oauthtest.Rotation) {
+		w := newFixture(t, mode, -time.Minute)
+		w.platform.Inject(oauthtest.Loses)
+		w.requireToken(t, "access-2")
+		calls := w.platform.Sent()
+		require.Len(t, calls, 2)
+		assert.Equal(t, "refresh-0", calls[0]["refresh_token"])
+		assert.Equal(t, "refresh-0", calls[1]["refresh_token"])
+	})
 }
 
 func TestLostAnswersAreOutlivedAcrossCalls(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateOnFirstUse, -time.Minute)
+	withFixture(t, oauthtest.RotateOnFirstUse, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Inject(oauthtest.Times(4, oauthtest.Loses)...) // two calls, two tries each
 		for range 2 {
 			_, err := w.source.Token(t.Context())
@@ -106,8 +96,7 @@ func TestLostAnswersAreOutlivedAcrossCalls(t *testing.T) {
 }
 
 func TestLostAnswerWithoutGraceAsksTheUser(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Inject(oauthtest.Loses)
 		_, err := w.source.Token(t.Context())
 		requireReauthorize(t, err, tokens.ReasonInvalidGrant)
@@ -115,8 +104,7 @@ func TestLostAnswerWithoutGraceAsksTheUser(t *testing.T) {
 }
 
 func TestTimeOutFitsIntoTheLease(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateOnFirstUse, -time.Minute)
+	withFixture(t, oauthtest.RotateOnFirstUse, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Delay = time.Hour
 		began := time.Now()
 		_, err := w.source.Token(t.Context())
@@ -128,8 +116,7 @@ func TestTimeOutFitsIntoTheLease(t *testing.T) {
 }
 
 func TestInvalidGrantAdoptsWhatAPeerStored(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Inject(func(func() *http.Response) (*http.Response, error) {
 			newer := oauthtest.FirstToken(time.Hour)
 			newer.AccessToken = "access-peer"
@@ -142,8 +129,7 @@ func TestInvalidGrantAdoptsWhatAPeerStored(t *testing.T) {
 }
 
 func TestReauthorizeIsStoredAndSendsNoRequest(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Kill("refresh-0")
 		_, err := w.source.Token(t.Context())
 		e := requireReauthorize(t, err, tokens.ReasonInvalidGrant)
@@ -176,8 +162,7 @@ func TestReauthorizeIsStoredAndSendsNoRequest(t *testing.T) {
 }
 
 func TestUserWhoIsNotConnected(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		_, err := w.conns.TokenSource("nobody").Token(t.Context())
 		requireReauthorize(t, err, tokens.ReasonNotConnected)
 		require.ErrorIs(t, err, tokens.ErrNoRecord)
@@ -185,8 +170,7 @@ func TestUserWhoIsNotConnected(t *testing.T) {
 }
 
 func TestTokenThatCannotBeRefreshed(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		token := oauthtest.FirstToken(-time.Minute)
 		token.RefreshToken = ""
 		w.save(t, token)
@@ -198,8 +182,7 @@ func TestTokenThatCannotBeRefreshed(t *testing.T) {
 }
 
 func TestLeaseThatCannotBeReleasedEndsByItself(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateOnFirstUse, -time.Minute)
+	withFixture(t, oauthtest.RotateOnFirstUse, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Inject(oauthtest.Times(2, oauthtest.Answers(500, ""))...)
 		w.store.Break("Release", assert.AnError)
 		_, err := w.source.Token(t.Context())
@@ -211,8 +194,7 @@ func TestLeaseThatCannotBeReleasedEndsByItself(t *testing.T) {
 }
 
 func TestMarkThatCannotBeStoredIsStillReported(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Kill("refresh-0")
 		w.store.Break("Fail", assert.AnError)
 		_, err := w.source.Token(t.Context())
@@ -223,8 +205,7 @@ func TestMarkThatCannotBeStoredIsStillReported(t *testing.T) {
 }
 
 func TestScopesAddedToTheApplication(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		before := newConns(t, w.platform, w.store, func(c *settings) { c.Scopes = []string{"clinic:read", "catalog:read"} })
 		token, err := before.Client().Exchange(t.Context(), "code")
 		require.NoError(t, err)
@@ -244,8 +225,7 @@ func TestScopesAddedToTheApplication(t *testing.T) {
 }
 
 func TestScopesAddedWhileAPeerHasTheLease(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		token := oauthtest.FirstToken(time.Hour)
 		token.ConfiguredScope = "catalog:read"
 		lease := tokens.Lease{Key: w.conns.Key(user), Version: w.save(t, token).Version, Owner: "peer"}
@@ -261,8 +241,7 @@ func TestScopesAddedWhileAPeerHasTheLease(t *testing.T) {
 // A process that knows nothing of a user reads the record once, leases it and
 // commits: no look at the store is made twice.
 func TestColdRefreshReadsTheStoreTwice(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, -time.Minute)
+	withFixture(t, oauthtest.RotateNever, -time.Minute, func(t *testing.T, w *fixture) {
 		w.requireToken(t, "access-1")
 		for method, want := range map[string]int{"Load": 1, "Lease": 1, "Commit": 1, "Release": 0, "Fail": 0} {
 			assert.Equal(t, want, w.store.Count(method), method)

@@ -13,8 +13,7 @@ import (
 )
 
 func TestRestoreBringsAMarkedUserBack(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		a := w.watched(t, tokens.BreakerPolicy{})
 		w.mark(t)
 		require.NoError(t, w.conns.Restore(t.Context(), user))
@@ -34,8 +33,7 @@ func TestRestoreBringsAMarkedUserBack(t *testing.T) {
 
 // A restored user whose refresh token is dead is marked anew.
 func TestRestoreOfADeadGrant(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.ForgetAll()
 		_, err := w.source.Token(t.Context())
 		requireReauthorize(t, err, tokens.ReasonInvalidGrant)
@@ -46,8 +44,7 @@ func TestRestoreOfADeadGrant(t *testing.T) {
 }
 
 func TestWhomRestoreLeavesAlone(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		requireReauthorize(t, w.conns.Restore(t.Context(), "nobody"), tokens.ReasonNotConnected)
 		require.ErrorIs(t, w.conns.Restore(t.Context(), ""), api.ErrInvalidArgument)
 		w.platform.Inject(oauthtest.Times(9, oauthtest.Answers(500, ""))...)
@@ -61,8 +58,7 @@ func TestWhomRestoreLeavesAlone(t *testing.T) {
 }
 
 func TestRestoreWithTheStoreAway(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.mark(t)
 		for _, method := range []string{"Load", "Lease", "Commit"} {
 			w.store.Break(method, assert.AnError)

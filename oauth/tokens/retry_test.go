@@ -22,8 +22,7 @@ func (w *fixture) mark(t *testing.T) {
 // A platform that refused a refresh token and knows it later on gets its user back
 // without anybody's help.
 func TestAMarkedUserIsTriedAgain(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		a := w.watched(t, tokens.BreakerPolicy{})
 		w.mark(t)
 		_, err := w.source.Token(t.Context())
@@ -38,8 +37,7 @@ func TestAMarkedUserIsTriedAgain(t *testing.T) {
 
 // Who has really revoked the application costs less and less.
 func TestAMarkedUserIsTriedLessAndLess(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		a := w.watched(t, tokens.BreakerPolicy{Users: 1000})
 		peer := w.replica(t).TokenSource(user)
 		w.platform.ForgetAll()
@@ -58,8 +56,7 @@ func TestAMarkedUserIsTriedLessAndLess(t *testing.T) {
 }
 
 func TestAFailingRetryLeavesTheUserMarked(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.mark(t)
 		time.Sleep(2 * time.Minute)
 		w.platform.Inject(oauthtest.Answers(500, ""), oauthtest.Answers(500, ""))
@@ -75,31 +72,25 @@ func TestAFailingRetryLeavesTheUserMarked(t *testing.T) {
 }
 
 func TestOtherReasonsAreNotTriedAgain(t *testing.T) {
-	t.Parallel()
-	for _, reason := range []tokens.Reason{tokens.ReasonDisconnecting, tokens.ReasonNoRefreshToken, "one_of_tomorrow"} {
-		t.Run(string(reason), func(t *testing.T) {
-			oauthtest.Bubble(t, func(t *testing.T) {
-				w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
-				record := w.record(t)
-				lease := tokens.Lease{Key: record.Key, Version: record.Version, Owner: "a"}
-				_, err := w.store.Lease(t.Context(), lease, time.Minute)
-				require.NoError(t, err)
-				_, err = w.store.Fail(t.Context(), lease, reason)
-				require.NoError(t, err)
-				time.Sleep(24 * time.Hour)
-				_, err = w.source.Token(t.Context())
-				requireReauthorize(t, err, reason)
-				assert.Empty(t, w.platform.Sent())
-			})
-		})
-	}
+	oauthtest.Each(t, oauthtest.ByName[tokens.Reason](tokens.ReasonDisconnecting, tokens.ReasonNoRefreshToken, "one_of_tomorrow"), func(t *testing.T, reason tokens.Reason) {
+		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+		record := w.record(t)
+		lease := tokens.Lease{Key: record.Key, Version: record.Version, Owner: "a"}
+		_, err := w.store.Lease(t.Context(), lease, time.Minute)
+		require.NoError(t, err)
+		_, err = w.store.Fail(t.Context(), lease, reason)
+		require.NoError(t, err)
+		time.Sleep(24 * time.Hour)
+		_, err = w.source.Token(t.Context())
+		requireReauthorize(t, err, reason)
+		assert.Empty(t, w.platform.Sent())
+	})
 }
 
 // If scopes are put into the configuration by mistake and taken out again, no user
 // has to authorize again.
 func TestRemovingAddedScopesRestoresTheUser(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		token := oauthtest.FirstToken(time.Hour)
 		token.ConfiguredScope = "catalog:read"
 		w.save(t, token)

@@ -85,39 +85,33 @@ func (w *fixture) slowly(t *testing.T, late bool, d time.Duration, methods ...st
 // Calls wait for a store that is slow for a moment, and none fails: neither where
 // the store is slow before its work nor after it, nor where the lease runs out meanwhile.
 func TestCallsWaitForASlowStore(t *testing.T) {
-	t.Parallel()
-	for _, late := range []bool{false, true} {
+	type slowness struct {
+		method string
+		late   bool // after the work
+		d      time.Duration
+	}
+	var all []slowness
+	for _, method := range []string{"Load", "Lease", "Commit"} {
 		for _, d := range []time.Duration{11 * time.Second, 25 * time.Second, 40 * time.Second} {
-			for _, method := range []string{"Load", "Lease", "Commit"} {
-				bubbleNamed(t, method, late, d, func(t *testing.T) {
-					w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
-					conns := w.slowly(t, late, d, method)
-					token, err := conns.TokenSource(user).Token(t.Context())
-					require.NoError(t, err)
-					assert.Equal(t, "access-1", token.Secret.Reveal())
-					assert.Len(t, w.platform.Sent(), 1)
-					require.NoError(t, conns.Close(t.Context()))
-					assert.Equal(t, "refresh-1", w.record(t).Token.RefreshToken.Reveal())
-				})
-			}
+			all = append(all, slowness{method, false, d}, slowness{method, true, d})
 		}
 	}
-}
-
-func bubbleNamed(t *testing.T, method string, late bool, d time.Duration, test func(t *testing.T)) {
-	t.Helper()
-	name := method + " before its work "
-	if late {
-		name = method + " after its work "
-	}
-	t.Run(name+d.String(), func(t *testing.T) { oauthtest.Bubble(t, test) })
+	oauthtest.Each(t, oauthtest.ByName(all...), func(t *testing.T, slow slowness) {
+		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+		conns := w.slowly(t, slow.late, slow.d, slow.method)
+		token, err := conns.TokenSource(user).Token(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, "access-1", token.Secret.Reveal())
+		assert.Len(t, w.platform.Sent(), 1)
+		require.NoError(t, conns.Close(t.Context()))
+		assert.Equal(t, "refresh-1", w.record(t).Token.RefreshToken.Reveal())
+	})
 }
 
 // A lease that ran out while it was being taken is taken again before the platform is
 // asked: meanwhile another replica could have taken it.
 func TestLeaseThatRanOutWhileItWasTakenIsTakenAgain(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		conns := w.slowly(t, true, tokens.DefaultLeaseTTL+10*time.Second, "Lease")
 		peer := tokens.Lease{Key: w.conns.Key(user), Version: w.record(t).Version, Owner: "peer"}
 		w.platform.Inject(takeOver(func() {
@@ -132,8 +126,7 @@ func TestLeaseThatRanOutWhileItWasTakenIsTakenAgain(t *testing.T) {
 
 // Where a peer has taken it instead, its result is waited for.
 func TestLeaseThatAPeerTookMeanwhileIsThePeers(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		conns := w.slowly(t, true, tokens.DefaultLeaseTTL+10*time.Second, "Lease")
 		go func() {
 			time.Sleep(tokens.DefaultLeaseTTL + time.Second)
@@ -149,51 +142,40 @@ func TestLeaseThatAPeerTookMeanwhileIsThePeers(t *testing.T) {
 
 // It is the caller who says how long to wait.
 func TestCallerOfASlowStoreLeavesWithItsContext(t *testing.T) {
-	t.Parallel()
-	for _, method := range []string{"Load", "Lease", "Commit"} {
-		t.Run(method, func(t *testing.T) {
-			oauthtest.Bubble(t, func(t *testing.T) {
-				w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
-				conns := w.slowly(t, false, 25*time.Second, method)
-				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-				defer cancel()
-				began := time.Now()
-				_, err := conns.TokenSource(user).Token(ctx)
-				require.ErrorIs(t, err, context.DeadlineExceeded)
-				assert.Equal(t, 2*time.Second, time.Since(began))
-				token, err := conns.TokenSource(user).Token(t.Context())
-				require.NoError(t, err, "the store has come back")
-				assert.Equal(t, "access-1", token.Secret.Reveal())
-				assert.Len(t, w.platform.Sent(), 1)
-			})
-		})
-	}
+	oauthtest.Each(t, oauthtest.ByName("Load", "Lease", "Commit"), func(t *testing.T, method string) {
+		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+		conns := w.slowly(t, false, 25*time.Second, method)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		began := time.Now()
+		_, err := conns.TokenSource(user).Token(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, 2*time.Second, time.Since(began))
+		token, err := conns.TokenSource(user).Token(t.Context())
+		require.NoError(t, err, "the store has come back")
+		assert.Equal(t, "access-1", token.Secret.Reveal())
+		assert.Len(t, w.platform.Sent(), 1)
+	})
 }
 
 // A call of the store that never returns does not block a user for longer than its limit.
 func TestStoreThatHangsIsGivenUpOn(t *testing.T) {
-	t.Parallel()
-	for _, method := range []string{"Load", "Lease"} {
-		t.Run(method, func(t *testing.T) {
-			oauthtest.Bubble(t, func(t *testing.T) {
-				w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
-				conns := w.slowly(t, false, 24*time.Hour, method)
-				_, err := conns.TokenSource(user).Token(t.Context())
-				var problem *tokens.StoreError
-				require.ErrorAs(t, err, &problem)
-				assert.Equal(t, method, problem.Op)
-				time.Sleep(time.Minute) // of peace after a failure
-				_, err = conns.TokenSource(user).Token(t.Context())
-				require.NoError(t, err)
-			})
-		})
-	}
+	oauthtest.Each(t, oauthtest.ByName("Load", "Lease"), func(t *testing.T, method string) {
+		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+		conns := w.slowly(t, false, 24*time.Hour, method)
+		_, err := conns.TokenSource(user).Token(t.Context())
+		var problem *tokens.StoreError
+		require.ErrorAs(t, err, &problem)
+		assert.Equal(t, method, problem.Op)
+		time.Sleep(time.Minute) // of peace after a failure
+		_, err = conns.TokenSource(user).Token(t.Context())
+		require.NoError(t, err)
+	})
 }
 
 // The mark on a user who has to authorize again is not lost either.
 func TestSlowStoreStillMarksTheUser(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Kill("refresh-0")
 		conns := w.slowly(t, false, 25*time.Second, "Fail")
 		_, err := conns.TokenSource(user).Token(t.Context())
@@ -204,8 +186,7 @@ func TestSlowStoreStillMarksTheUser(t *testing.T) {
 
 // A code cannot be had again: the user who has just authorized waits as well.
 func TestSlowStoreStillConnectsTheUser(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		conns := w.slowly(t, false, 25*time.Second, "Save")
 		record, err := conns.Connect(t.Context(), "user-18", "code")
 		require.NoError(t, err)
@@ -215,16 +196,11 @@ func TestSlowStoreStillConnectsTheUser(t *testing.T) {
 }
 
 func TestSlowStoreStillDisconnectsTheUser(t *testing.T) {
-	t.Parallel()
-	for _, method := range []string{"Load", "Lease"} {
-		t.Run(method, func(t *testing.T) {
-			oauthtest.Bubble(t, func(t *testing.T) {
-				w := newFixture(t, oauthtest.RotateNever, time.Hour)
-				conns := w.slowly(t, true, 40*time.Second, method)
-				require.NoError(t, conns.Disconnect(t.Context(), user))
-				_, err := w.store.Load(t.Context(), w.conns.Key(user))
-				require.ErrorIs(t, err, tokens.ErrNoRecord)
-			})
-		})
-	}
+	oauthtest.Each(t, oauthtest.ByName("Load", "Lease"), func(t *testing.T, method string) {
+		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+		conns := w.slowly(t, true, 40*time.Second, method)
+		require.NoError(t, conns.Disconnect(t.Context(), user))
+		_, err := w.store.Load(t.Context(), w.conns.Key(user))
+		require.ErrorIs(t, err, tokens.ErrNoRecord)
+	})
 }

@@ -17,8 +17,7 @@ import (
 )
 
 func TestTokenFromMemory(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateOnFirstUse, time.Hour)
+	withFixture(t, oauthtest.RotateOnFirstUse, time.Hour, func(t *testing.T, w *fixture) {
 		w.requireToken(t, "access-0")
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -34,8 +33,7 @@ func TestTokenFromMemory(t *testing.T) {
 }
 
 func TestThousandGoroutinesRefreshOnce(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Delay = 100 * time.Millisecond
 		var wg sync.WaitGroup
 		for range 1000 {
@@ -52,8 +50,7 @@ func TestThousandGoroutinesRefreshOnce(t *testing.T) {
 }
 
 func TestRebuiltSourcesShareTheCall(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Delay = 100 * time.Millisecond
 		var wg sync.WaitGroup
 		for range 200 {
@@ -70,8 +67,7 @@ func TestRebuiltSourcesShareTheCall(t *testing.T) {
 }
 
 func TestCancelledCallerLeavesTheRefreshGoing(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Delay = 5 * time.Second
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -95,8 +91,7 @@ func TestCancelledCallerLeavesTheRefreshGoing(t *testing.T) {
 }
 
 func TestCallerWhoIsGoneStartsNothing(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateOnFirstUse, -time.Minute)
+	withFixture(t, oauthtest.RotateOnFirstUse, -time.Minute, func(t *testing.T, w *fixture) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		_, err := w.source.Token(ctx)
@@ -106,8 +101,7 @@ func TestCallerWhoIsGoneStartsNothing(t *testing.T) {
 }
 
 func TestRenewsInTheBackgroundBeforeTheEnd(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, tokens.DefaultLeeway-time.Second)
+	withFixture(t, oauthtest.RotateAtOnce, tokens.DefaultLeeway-time.Second, func(t *testing.T, w *fixture) {
 		w.platform.Delay = time.Second
 		began := time.Now()
 		for range 50 {
@@ -122,8 +116,7 @@ func TestRenewsInTheBackgroundBeforeTheEnd(t *testing.T) {
 }
 
 func TestShortLivedTokensAreNotRenewedByEveryCall(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, time.Minute)
+	withFixture(t, oauthtest.RotateNever, time.Minute, func(t *testing.T, w *fixture) {
 		token := oauthtest.FirstToken(time.Minute)
 		token.Lifetime = time.Minute
 		w.save(t, token)
@@ -139,8 +132,7 @@ func TestShortLivedTokensAreNotRenewedByEveryCall(t *testing.T) {
 }
 
 func TestTokenWithoutExpiryIsUsedUntilRefused(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, time.Minute)
+	withFixture(t, oauthtest.RotateNever, time.Minute, func(t *testing.T, w *fixture) {
 		token := oauthtest.FirstToken(0)
 		token.ExpiresAt, token.Lifetime = time.Time{}, 0
 		w.save(t, token)
@@ -152,8 +144,7 @@ func TestTokenWithoutExpiryIsUsedUntilRefused(t *testing.T) {
 }
 
 func TestRefreshForcesOneCall(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, time.Hour)
+	withFixture(t, oauthtest.RotateAtOnce, time.Hour, func(t *testing.T, w *fixture) {
 		w.platform.Delay = 100 * time.Millisecond
 		rejected, err := w.source.Token(t.Context())
 		require.NoError(t, err)
@@ -171,8 +162,7 @@ func TestRefreshForcesOneCall(t *testing.T) {
 }
 
 func TestRefreshReturnsWhatAPeerStored(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateAtOnce, time.Hour)
+	withFixture(t, oauthtest.RotateAtOnce, time.Hour, func(t *testing.T, w *fixture) {
 		rejected, err := w.source.Token(t.Context())
 		require.NoError(t, err)
 		newer := oauthtest.FirstToken(2 * time.Hour)
@@ -210,8 +200,7 @@ func TestForcedRefreshIsNotContentWithALesserCall(t *testing.T) {
 }
 
 func TestForgetReadsTheStore(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		w.requireToken(t, "access-0")
 		other := oauthtest.FirstToken(time.Hour)
 		other.AccessToken = "access-other"
@@ -244,8 +233,7 @@ func TestSourceRefusesBadArguments(t *testing.T) {
 
 // A store need not be comparable.
 func TestStoreOfAnIncomparableType(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		token, err := w.on(t, sliceStore{Store: w.store}).TokenSource(user).Token(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, "access-0", token.Secret.Reveal())
@@ -258,8 +246,7 @@ type sliceStore struct {
 }
 
 func TestTokensOfAnotherEnvironmentAreRefused(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
 		canadian := w.conns.Key(user)
 		canadian.Environment = oauthtest.CASandbox
 		_, err := w.store.Save(t.Context(), canadian, oauthtest.FirstToken(time.Hour))
@@ -286,8 +273,7 @@ type laxStore struct {
 func (s *laxStore) Load(context.Context, tokens.Key) (tokens.Record, error) { return s.record, nil }
 
 func TestStoreFailureIsTyped(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		w := newFixture(t, oauthtest.RotateNever, -time.Minute)
+	withFixture(t, oauthtest.RotateNever, -time.Minute, func(t *testing.T, w *fixture) {
 		down := errors.New("database is away")
 		w.store.Break("Load", down)
 		_, err := w.source.Token(t.Context())

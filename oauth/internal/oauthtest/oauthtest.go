@@ -124,6 +124,24 @@ func Bubble(t *testing.T, test func(t *testing.T)) {
 	synctest.Test(t, test)
 }
 
+// Each runs a test for each of some cases, as subtests in bubbles.
+func Each[C any](t *testing.T, cases map[string]C, test func(t *testing.T, c C)) {
+	t.Helper()
+	t.Parallel()
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) { Bubble(t, func(t *testing.T) { test(t, c) }) })
+	}
+}
+
+// ByName returns cases for [Each] that say themselves what they are.
+func ByName[C any](cases ...C) map[string]C {
+	named := map[string]C{}
+	for _, c := range cases {
+		named[fmt.Sprint(c)] = c
+	}
+	return named
+}
+
 // ReadBody returns the body of an answer.
 func ReadBody(t testing.TB, response *http.Response) string {
 	t.Helper()
