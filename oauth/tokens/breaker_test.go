@@ -258,16 +258,3 @@ func TestEventsOfAUsersLife(t *testing.T) {
 		assert.Equal(t, tokens.ReasonInvalidGrant, eventsOf[tokens.MustReauthorize](a)[0].Reason)
 	})
 }
-
-func TestHookThatPanicsDoesNoHarm(t *testing.T) {
-	withFixture(t, oauthtest.RotateNever, -time.Minute, func(t *testing.T, w *fixture) {
-		conns := newConns(t, w.platform, w.store, func(c *settings) {
-			c.Logger = oauthtest.NewLogger(w.logs)
-			c.Tokens.Observers = []tokens.Observer{{Event: func(context.Context, tokens.Event) { panic(canary) }}}
-		})
-		_, err := conns.TokenSource(user).Token(t.Context())
-		require.NoError(t, err)
-		assert.Contains(t, w.logs.String(), "an observer panicked")
-		assert.NotContains(t, w.logs.String(), canary)
-	})
-}

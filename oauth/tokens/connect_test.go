@@ -244,6 +244,47 @@ func TestDisconnectSparesANewConnection(t *testing.T) {
 	})
 }
 
+// beforeDeletion returns a store in which something happens just before a record is
+// deleted for the first time.
+func (w *fixture) beforeDeletion(meanwhile func()) tokens.Store {
+	return oauthtest.Around(w.store, map[string]oauthtest.Interception{
+		"DeleteVersion": oauthtest.First(1, func(_ context.Context, _ tokens.Key, work func() error) error {
+			meanwhile()
+			return work()
+		}),
+	})
+}
+
+// A user who connects again on another replica, when the old token has been revoked
+// and the record is about to be deleted, stays connected.
+func TestDisconnectSparesAConnectionOfTheLastMoment(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
+		fresh := oauthtest.FirstToken(2 * time.Hour)
+		fresh.AccessToken = "fresh"
+		store := w.beforeDeletion(func() { w.save(t, fresh) })
+		require.NoError(t, w.on(t, store).Disconnect(t.Context(), user))
+		assert.Equal(t, "fresh", w.record(t).Token.AccessToken.Reveal())
+		w.requireToken(t, "fresh")
+	})
+}
+
+// A record that was only marked meanwhile still holds the token that was revoked.
+func TestDisconnectDeletesWhatAPeerHasMarked(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
+		store := w.beforeDeletion(func() {
+			time.Sleep(tokens.DefaultLeaseTTL + time.Second)
+			lease := tokens.Lease{Key: w.conns.Key(user), Version: w.record(t).Version, Owner: "peer"}
+			_, err := w.store.Lease(t.Context(), lease, time.Minute)
+			require.NoError(t, err)
+			_, err = w.store.Fail(t.Context(), lease, tokens.ReasonInvalidGrant)
+			require.NoError(t, err)
+		})
+		require.NoError(t, w.on(t, store).Disconnect(t.Context(), user))
+		_, err := w.store.Load(t.Context(), w.conns.Key(user))
+		require.ErrorIs(t, err, tokens.ErrNoRecord)
+	})
+}
+
 func TestDisconnectWithTheStoreAway(t *testing.T) {
 	oauthtest.Each(t, oauthtest.ByName("Load", "Lease", "DeleteVersion"), func(t *testing.T, method string) {
 		w := newFixture(t, oauthtest.RotateNever, time.Hour)

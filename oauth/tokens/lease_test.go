@@ -1,6 +1,7 @@
 package tokens_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -11,7 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
@@ -67,27 +67,16 @@ func TestOldTokenServesWhileThePairIsKept(t *testing.T) {
 
 func TestWriteWhoseAnswerWasLostIsRecognized(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
-		store := &lossyStore{Store: w.store}
+		store := oauthtest.Around(w.store, map[string]oauthtest.Interception{
+			"Commit": oauthtest.First(1, func(_ context.Context, _ tokens.Key, work func() error) error {
+				return cmp.Or(work(), errors.New("connection lost"))
+			}),
+		})
 		token, err := w.on(t, store).TokenSource(user).Token(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, "access-1", token.Secret.Reveal())
 		assert.Len(t, w.platform.Sent(), 1)
 	})
-}
-
-// lossyStore commits the first pair of tokens but returns an error.
-type lossyStore struct {
-	tokens.Store
-	failed bool
-}
-
-func (s *lossyStore) Commit(ctx context.Context, lease tokens.Lease, token oauth.Token) (tokens.Record, error) {
-	record, err := s.Store.Commit(ctx, lease, token)
-	if !s.failed {
-		s.failed = true
-		return tokens.Record{}, errors.New("connection lost")
-	}
-	return record, err
 }
 
 // takeOver runs steal while the answer of a refresh is under way, long after
@@ -182,21 +171,9 @@ func TestShutdownReportsPendingCommits(t *testing.T) {
 
 func TestStoreThatPanicsWhileWritingIsTriedAgain(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
-		store := &explodingStore{Store: w.store, left: 2}
+		store := oauthtest.Around(w.store, map[string]oauthtest.Interception{"Commit": oauthtest.First(2, panics)})
 		token, err := w.on(t, store).TokenSource(user).Token(t.Context())
 		require.NoError(t, err)
 		assert.Equal(t, "access-1", token.Secret.Reveal())
 	})
-}
-
-type explodingStore struct {
-	tokens.Store
-	left int
-}
-
-func (s *explodingStore) Commit(ctx context.Context, lease tokens.Lease, token oauth.Token) (tokens.Record, error) {
-	if s.left--; s.left >= 0 {
-		panic("boom " + token.AccessToken.Reveal())
-	}
-	return s.Store.Commit(ctx, lease, token)
 }

@@ -120,7 +120,7 @@ func TestObserverSeesRefreshedAndFound(t *testing.T) {
 func TestObserverSeesAPanic(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		var watched watcher
-		store := &panicking{Store: tokens.NewMemoryStore()}
+		store := oauthtest.Around(tokens.NewMemoryStore(), map[string]oauthtest.Interception{"Lease": panics})
 		conns := newConns(t, oauthtest.NewPlatform(oauthtest.RotateNever), store, watched.observe)
 		_, err := store.Save(t.Context(), conns.Key(user), oauthtest.FirstToken(-time.Minute))
 		require.NoError(t, err)
@@ -128,11 +128,4 @@ func TestObserverSeesAPanic(t *testing.T) {
 		require.Error(t, err)
 		assert.Equal(t, []tokens.Outcome{tokens.OutcomeFailed}, watched.outcomes())
 	})
-}
-
-// panicking is a store that has no lease to give.
-type panicking struct{ tokens.Store }
-
-func (*panicking) Lease(context.Context, tokens.Lease, time.Duration) (tokens.Record, error) {
-	panic("no lease")
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
@@ -19,6 +20,7 @@ func TestObserversThatPanicDoNoHarm(t *testing.T) {
 	oauthtest.Each(t, map[string]tokens.Observer{
 		"start": {RefreshStart: func(context.Context, tokens.Refresh) context.Context { panic(canary) }},
 		"end":   {RefreshEnd: func(context.Context, tokens.RefreshResult) { panic(canary) }},
+		"event": {Event: func(context.Context, tokens.Event) { panic(canary) }},
 	}, func(t *testing.T, o tokens.Observer) {
 		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
 		w.connect(t, 1, -time.Minute)
@@ -67,31 +69,22 @@ func TestVerifyThatPanicsLeavesNoTokenBehind(t *testing.T) {
 
 // A limiter, or a store, that panics ends neither the refresher nor the program.
 func TestKeepFreshOutlivesPanics(t *testing.T) {
-	limiter := &panickyLimiter{panics: 3}
 	type test struct {
-		policy tokens.KeepFreshPolicy
-		wrap   func(tokens.Store) tokens.Store
-		scopes []string
+		limiter api.Limiter
+		store   map[string]oauthtest.Interception
+		scopes  []string
 	}
 	oauthtest.Each(t, map[string]test{
-		"limiter": {policy: tokens.KeepFreshPolicy{Limiter: limiter}},
-		"ClaimDue": {wrap: func(s tokens.Store) tokens.Store {
-			return &panickyClaims{Store: s, Claimer: s.(tokens.Claimer), claims: 3}
-		}},
-		"Fail": {scopes: []string{"clinic:write"}, wrap: func(s tokens.Store) tokens.Store {
-			return &panickyClaims{Store: s, Claimer: s.(tokens.Claimer), fails: 3}
-		}},
+		"limiter":  {limiter: &panickyLimiter{panics: 3}},
+		"ClaimDue": {store: map[string]oauthtest.Interception{"ClaimDue": oauthtest.First(3, panics)}},
+		"Fail":     {store: map[string]oauthtest.Interception{"Fail": oauthtest.First(3, panics)}, scopes: []string{"clinic:write"}},
 	}, func(t *testing.T, test test) {
 		w := newFixture(t, oauthtest.RotateAtOnce, 24*time.Hour)
 		token := oauthtest.FirstToken(-time.Minute)
 		token.UsedAt, token.ConfiguredScope = time.Now(), "catalog:read"
 		w.save(t, token)
-		var store tokens.Store = w.store
-		if test.wrap != nil {
-			store = test.wrap(store)
-		}
-		conns := newConns(t, w.platform, store, func(c *settings) { c.Scopes = test.scopes })
-		stop := runs(t, conns, test.policy)
+		conns := newConns(t, w.platform, oauthtest.Around(w.store, test.store), func(c *settings) { c.Scopes = test.scopes })
+		stop := runs(t, conns, tokens.KeepFreshPolicy{Limiter: test.limiter})
 		time.Sleep(10 * time.Minute)
 		stop()
 		record := w.record(t)
@@ -103,6 +96,9 @@ func TestKeepFreshOutlivesPanics(t *testing.T) {
 	})
 }
 
+// panics stands for a method of a store that panics.
+func panics(context.Context, tokens.Key, func() error) error { panic(canary) }
+
 type panickyLimiter struct{ panics int }
 
 func (l *panickyLimiter) Wait(context.Context) error {
@@ -110,24 +106,4 @@ func (l *panickyLimiter) Wait(context.Context) error {
 		panic(canary)
 	}
 	return nil
-}
-
-type panickyClaims struct {
-	tokens.Store
-	tokens.Claimer
-	claims, fails int
-}
-
-func (s *panickyClaims) ClaimDue(ctx context.Context, due tokens.Due) ([]tokens.Record, error) {
-	if s.claims--; s.claims >= 0 {
-		panic(canary)
-	}
-	return s.Claimer.ClaimDue(ctx, due)
-}
-
-func (s *panickyClaims) Fail(ctx context.Context, lease tokens.Lease, reason tokens.Reason) (tokens.Record, error) {
-	if s.fails--; s.fails >= 0 {
-		panic(canary)
-	}
-	return s.Store.Fail(ctx, lease, reason)
 }

@@ -2,84 +2,40 @@ package tokens_test
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
-// slowStore takes its time for some calls: it waits before it begins, or after
-// the work is done, and gives up when its caller's context ends, as drivers do.
-type slowStore struct {
-	tokens.Store
-
-	mu    sync.Mutex
-	waits map[string][]time.Duration // by method; each is used up by one call
-	late  bool                       // after the work, not before it
-}
-
-func (s *slowStore) do(ctx context.Context, method string, work func() error) error {
-	s.mu.Lock()
-	var wait time.Duration
-	if left := s.waits[method]; len(left) > 0 {
-		wait, s.waits[method] = left[0], left[1:]
-	}
-	s.mu.Unlock()
-	if s.late {
-		if err := work(); err != nil {
-			return err
-		}
-	}
-	select {
-	case <-time.After(wait):
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	if s.late {
-		return nil
-	}
-	return work()
-}
-
-func (s *slowStore) Load(ctx context.Context, key tokens.Key) (record tokens.Record, err error) {
-	err = s.do(ctx, "Load", func() error { record, err = s.Store.Load(ctx, key); return err })
-	return record, err
-}
-
-func (s *slowStore) Save(ctx context.Context, key tokens.Key, token oauth.Token) (record tokens.Record, err error) {
-	err = s.do(ctx, "Save", func() error { record, err = s.Store.Save(ctx, key, token); return err })
-	return record, err
-}
-
-func (s *slowStore) Lease(ctx context.Context, lease tokens.Lease, ttl time.Duration) (record tokens.Record, err error) {
-	err = s.do(ctx, "Lease", func() error { record, err = s.Store.Lease(ctx, lease, ttl); return err })
-	return record, err
-}
-
-func (s *slowStore) Commit(ctx context.Context, lease tokens.Lease, token oauth.Token) (record tokens.Record, err error) {
-	err = s.do(ctx, "Commit", func() error { record, err = s.Store.Commit(ctx, lease, token); return err })
-	return record, err
-}
-
-func (s *slowStore) Fail(ctx context.Context, lease tokens.Lease, reason tokens.Reason) (record tokens.Record, err error) {
-	err = s.do(ctx, "Fail", func() error { record, err = s.Store.Fail(ctx, lease, reason); return err })
-	return record, err
-}
-
-// slowly returns connections to a store that is slow at the given methods, once each.
+// slowly returns connections to a store that is slow at the given methods, once each:
+// it waits before it begins, or after the work is done, and gives up when its caller's
+// context ends, as drivers do.
 func (w *fixture) slowly(t *testing.T, late bool, d time.Duration, methods ...string) *tokens.Connections {
 	t.Helper()
-	store := &slowStore{Store: w.store, waits: map[string][]time.Duration{}, late: late}
-	for _, method := range methods {
-		store.waits[method] = []time.Duration{d}
+	slow := func(ctx context.Context, _ tokens.Key, work func() error) error {
+		if late {
+			if err := work(); err != nil {
+				return err
+			}
+			work = func() error { return nil }
+		}
+		select {
+		case <-time.After(d):
+			return work()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	return w.on(t, store)
+	around := map[string]oauthtest.Interception{}
+	for _, method := range methods {
+		around[method] = oauthtest.First(1, slow)
+	}
+	return w.on(t, oauthtest.Around(w.store, around))
 }
 
 // Calls wait for a store that is slow for a moment, and none fails: neither where

@@ -298,11 +298,9 @@ func TestStoreFailureIsTyped(t *testing.T) {
 
 func TestPanickingStoreEndsNoProgram(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
-		conns := newConns(t, oauthtest.NewPlatform(oauthtest.RotateNever), &panickyStore{})
+		conns := newConns(t, oauthtest.NewPlatform(oauthtest.RotateNever), struct{ tokens.Store }{})
 		_, err := conns.TokenSource(user).Token(t.Context())
 		require.ErrorContains(t, err, "panic with a runtime.")
 		require.NoError(t, conns.Close(t.Context()))
 	})
 }
-
-type panickyStore struct{ tokens.Store }

@@ -9,18 +9,27 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
-// FlakyStore is a memory store that can be made to fail, by method.
+// FlakyStore is a store around another that can be made to fail, by method.
 type FlakyStore struct {
 	tokens.Store
 	Slow time.Duration // before every method
-	mu   sync.Mutex
-	fail map[string]error
-	hits map[string]int
+
+	mu     sync.Mutex
+	fail   map[string]error
+	around map[string]Interception
+	hits   map[string]int
 }
 
-// NewFlakyStore returns an empty store that works.
-func NewFlakyStore() *FlakyStore {
-	return &FlakyStore{Store: tokens.NewMemoryStore(), fail: map[string]error{}, hits: map[string]int{}}
+// Interception carries a call of a store out in its own way; work is what the store
+// would do. The key is that of the record, or empty where there are several.
+type Interception func(ctx context.Context, key tokens.Key, work func() error) error
+
+// NewFlakyStore returns an empty memory store that works.
+func NewFlakyStore() *FlakyStore { return Around(tokens.NewMemoryStore(), nil) }
+
+// Around returns a store whose calls of the given methods are intercepted.
+func Around(store tokens.Store, methods map[string]Interception) *FlakyStore {
+	return &FlakyStore{Store: store, around: methods, fail: map[string]error{}, hits: map[string]int{}}
 }
 
 // Break makes a method fail with err, or work again if err is nil.
@@ -37,90 +46,91 @@ func (s *FlakyStore) Count(method string) int {
 	return s.hits[method]
 }
 
-func (s *FlakyStore) check(method string) error {
+func (s *FlakyStore) do(ctx context.Context, method string, key tokens.Key, work func() error) error {
 	time.Sleep(s.Slow)
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.hits[method]++
-	return s.fail[method]
+	err, intercept := s.fail[method], s.around[method]
+	s.mu.Unlock()
+	switch {
+	case err != nil:
+		return err
+	case intercept != nil:
+		return intercept(ctx, key, work)
+	}
+	return work()
+}
+
+// returning is do for what returns something, which is lost with an error.
+func returning[T any](ctx context.Context, s *FlakyStore, method string, key tokens.Key, work func() (T, error)) (result T, err error) {
+	err = s.do(ctx, method, key, func() (err error) { result, err = work(); return err })
+	if err != nil {
+		result = *new(T)
+	}
+	return result, err
 }
 
 // Load implements [tokens.Store].
 func (s *FlakyStore) Load(ctx context.Context, key tokens.Key) (tokens.Record, error) {
-	if err := s.check("Load"); err != nil {
-		return tokens.Record{}, err
-	}
-	return s.Store.Load(ctx, key)
+	return returning(ctx, s, "Load", key, func() (tokens.Record, error) { return s.Store.Load(ctx, key) })
 }
 
 // Save implements [tokens.Store].
 func (s *FlakyStore) Save(ctx context.Context, key tokens.Key, token oauth.Token) (tokens.Record, error) {
-	if err := s.check("Save"); err != nil {
-		return tokens.Record{}, err
-	}
-	return s.Store.Save(ctx, key, token)
+	return returning(ctx, s, "Save", key, func() (tokens.Record, error) { return s.Store.Save(ctx, key, token) })
 }
 
 // Delete implements [tokens.Store].
 func (s *FlakyStore) Delete(ctx context.Context, key tokens.Key) error {
-	if err := s.check("Delete"); err != nil {
-		return err
-	}
-	return s.Store.Delete(ctx, key)
+	return s.do(ctx, "Delete", key, func() error { return s.Store.Delete(ctx, key) })
 }
 
 // DeleteVersion implements [tokens.Store].
 func (s *FlakyStore) DeleteVersion(ctx context.Context, key tokens.Key, version int64) error {
-	if err := s.check("DeleteVersion"); err != nil {
-		return err
-	}
-	return s.Store.DeleteVersion(ctx, key, version)
+	return s.do(ctx, "DeleteVersion", key, func() error { return s.Store.DeleteVersion(ctx, key, version) })
 }
 
 // List implements [tokens.Lister].
 func (s *FlakyStore) List(ctx context.Context, listing tokens.Listing) ([]tokens.Record, error) {
-	if err := s.check("List"); err != nil {
-		return nil, err
-	}
-	return s.Store.(tokens.Lister).List(ctx, listing)
+	return returning(ctx, s, "List", tokens.Key{}, func() ([]tokens.Record, error) { return s.Store.(tokens.Lister).List(ctx, listing) })
 }
 
 // ClaimDue implements [tokens.Claimer].
 func (s *FlakyStore) ClaimDue(ctx context.Context, due tokens.Due) ([]tokens.Record, error) {
-	if err := s.check("ClaimDue"); err != nil {
-		return nil, err
-	}
-	return s.Store.(tokens.Claimer).ClaimDue(ctx, due)
+	return returning(ctx, s, "ClaimDue", tokens.Key{}, func() ([]tokens.Record, error) { return s.Store.(tokens.Claimer).ClaimDue(ctx, due) })
 }
 
 // Lease implements [tokens.Store].
 func (s *FlakyStore) Lease(ctx context.Context, lease tokens.Lease, ttl time.Duration) (tokens.Record, error) {
-	if err := s.check("Lease"); err != nil {
-		return tokens.Record{}, err
-	}
-	return s.Store.Lease(ctx, lease, ttl)
+	return returning(ctx, s, "Lease", lease.Key, func() (tokens.Record, error) { return s.Store.Lease(ctx, lease, ttl) })
 }
 
 // Commit implements [tokens.Store].
 func (s *FlakyStore) Commit(ctx context.Context, lease tokens.Lease, token oauth.Token) (tokens.Record, error) {
-	if err := s.check("Commit"); err != nil {
-		return tokens.Record{}, err
-	}
-	return s.Store.Commit(ctx, lease, token)
+	return returning(ctx, s, "Commit", lease.Key, func() (tokens.Record, error) { return s.Store.Commit(ctx, lease, token) })
 }
 
 // Fail implements [tokens.Store].
 func (s *FlakyStore) Fail(ctx context.Context, lease tokens.Lease, reason tokens.Reason) (tokens.Record, error) {
-	if err := s.check("Fail"); err != nil {
-		return tokens.Record{}, err
-	}
-	return s.Store.Fail(ctx, lease, reason)
+	return returning(ctx, s, "Fail", lease.Key, func() (tokens.Record, error) { return s.Store.Fail(ctx, lease, reason) })
 }
 
 // Release implements [tokens.Store].
 func (s *FlakyStore) Release(ctx context.Context, lease tokens.Lease) error {
-	if err := s.check("Release"); err != nil {
-		return err
+	return s.do(ctx, "Release", lease.Key, func() error { return s.Store.Release(ctx, lease) })
+}
+
+// First intercepts the first n calls and leaves the later ones alone.
+func First(n int, intercept Interception) Interception {
+	var mu sync.Mutex
+	return func(ctx context.Context, key tokens.Key, work func() error) error {
+		mu.Lock()
+		n--
+		left := n
+		mu.Unlock()
+		if left < 0 {
+			return work()
+		}
+		return intercept(ctx, key, work)
 	}
-	return s.Store.Release(ctx, lease)
 }
