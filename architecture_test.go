@@ -43,7 +43,7 @@ var arrows = map[string][]string{
 	"internal/resourcetest":    {"api", "dispensarytest", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"internal/testsize":        {},
 	"internal/transport":       {"api", "api/observe", "internal/jsondecode", "internal/jsonscan", "internal/operation", "github.com/google/go-querystring/query", "github.com/hashicorp/go-retryablehttp"},
-	"oauth/storetest":          {"api", "oauth", "oauth/tokens", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
+	"oauth/storetest":          {"api", "oauth", "oauth/internal/oauthtest", "oauth/tokens", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"seal":                     {"api"},
 	"openapi":                  {},
 	"oauth":                    {"api", "api/observe", "internal/operation", "internal/transport", "golang.org/x/oauth2"},

@@ -30,14 +30,21 @@ const (
 type Platform struct {
 	Rotation Rotation
 	Delay    time.Duration // before every answer
+	Prefix   string        // of every token
 
-	mu     sync.Mutex
-	grants map[string]bool   // refresh tokens that are good
-	before map[string]string // access token → the refresh token that bought it
-	issued int
-	calls  []map[string]string // bodies of the token calls, in order
-	routes []string
-	faults []Fault // one is used up by each call
+	// Around, if set, answers every call with a refresh token in place of the
+	// platform; handle is what the platform would have done.
+	Around func(refresh string, handle func() *http.Response) (*http.Response, error)
+
+	mu        sync.Mutex
+	grants    map[string]bool   // refresh tokens that are good
+	first     map[string]string // refresh token → the first one of its user
+	before    map[string]string // access token → the refresh token that bought it
+	refreshes map[string]int    // that the platform was asked for, by the first refresh token
+	issued    int
+	calls     []map[string]string // bodies of the token calls, in order
+	routes    []string
+	faults    []Fault // one is used up by each call
 }
 
 // Fault answers a call instead of the platform; handle is what the platform
@@ -46,7 +53,9 @@ type Fault func(handle func() *http.Response) (*http.Response, error)
 
 // NewPlatform returns a platform that knows the refresh token of [FirstToken].
 func NewPlatform(mode Rotation) *Platform {
-	return &Platform{Rotation: mode, grants: map[string]bool{"refresh-0": true}, before: map[string]string{}}
+	return &Platform{
+		Rotation: mode, grants: map[string]bool{"refresh-0": true}, first: map[string]string{}, before: map[string]string{}, refreshes: map[string]int{},
+	}
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -69,8 +78,11 @@ func (p *Platform) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, r.Context().Err()
 	}
 	handle := func() *http.Response { return p.handle(body) }
-	if broken != nil {
+	switch refresh := body["refresh_token"]; {
+	case broken != nil:
 		return broken(handle)
+	case p.Around != nil && refresh != "":
+		return p.Around(refresh, handle)
 	}
 	return handle(), nil
 }
@@ -79,18 +91,19 @@ func (p *Platform) handle(body map[string]string) *http.Response {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	old := body["refresh_token"]
+	p.refreshes[p.first[old]]++
 	if body["grant_type"] == "refresh_token" && !p.grants[old] {
 		return Respond(http.StatusUnauthorized, `{"error":"invalid_grant","error_description":"unknown"}`)
 	}
 	p.issued++
-	access, refresh := fmt.Sprintf("access-%d", p.issued), fmt.Sprintf("refresh-%d", p.issued)
+	access, refresh := fmt.Sprintf("%saccess-%d", p.Prefix, p.issued), fmt.Sprintf("%srefresh-%d", p.Prefix, p.issued)
 	switch p.Rotation {
 	case RotateNever:
 		refresh = old
 	case RotateAtOnce:
 		delete(p.grants, old)
 	}
-	p.grants[refresh], p.before[access] = true, old
+	p.grants[refresh], p.first[refresh], p.before[access] = true, p.first[old], old
 	return Respond(http.StatusOK, fmt.Sprintf(`{"oauth":{"access_token":%q,"refresh_token":%q,"token_type":"Bearer",
 		"expires_in":7200,"scope":"catalog:read clinic:read","created_at":%q,
 		"resource_owner":{"id":"prac-1","type":"Practitioner"}}}`, access, refresh, time.Now().UTC().Format(time.RFC3339)))
@@ -126,14 +139,16 @@ func (p *Platform) Sent() []map[string]string {
 	return append([]map[string]string(nil), p.calls...)
 }
 
-// Use is a call with an access token: in grace it kills the refresh token that
-// bought it.
-func (p *Platform) Use(access api.Secret) {
+// Use is a call with an access token, and reports whether the platform has issued it:
+// in grace it kills the refresh token that bought it.
+func (p *Platform) Use(access api.Secret) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	old, issued := p.before[access.Reveal()]
 	if p.Rotation == RotateOnFirstUse {
-		delete(p.grants, p.before[access.Reveal()])
+		delete(p.grants, old)
 	}
+	return issued
 }
 
 // Kill makes the platform forget a refresh token.
@@ -178,11 +193,26 @@ func Times(n int, f Fault) []Fault {
 	return all
 }
 
-// Allow makes the platform know a refresh token.
+// Allow makes the platform know the first refresh token of a user.
 func (p *Platform) Allow(refresh string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.grants[refresh] = true
+	p.grants[refresh], p.first[refresh] = true, refresh
+}
+
+// Knows reports whether a refresh token is good.
+func (p *Platform) Knows(refresh string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.grants[refresh]
+}
+
+// Refreshes returns how often the platform was asked to refresh the token of the user
+// whose first refresh token is given, also in vain.
+func (p *Platform) Refreshes(first string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.refreshes[first]
 }
 
 // ForgetAll makes the platform refuse every refresh token, as it does when the
