@@ -33,13 +33,18 @@ func (f InboxFunc) Accept(_ context.Context, d webhook.Delivery) (webhook.Receip
 // Nothing stores nothing, which shows what HTTP and the handler cost.
 var Nothing InboxFunc = func(webhook.Delivery) error { return nil }
 
-// Fill gives n new events to an inbox, [Senders] at a time.
-func Fill(b *testing.B, inbox webhook.Inbox, n int) {
+// Fill gives n new events to an inbox, [Senders] at a time, and returns how long each
+// accept took.
+func Fill(b *testing.B, inbox webhook.Inbox, n int) []time.Duration {
 	b.Helper()
-	together(n, func(_, _ int) bool {
-		_, err := inbox.Accept(context.Background(), NewDelivery())
+	took := make([]time.Duration, n)
+	together(n, func(_, i int) bool {
+		d, start := NewDelivery(), time.Now()
+		_, err := inbox.Accept(context.Background(), d)
+		took[i] = time.Since(start)
 		return failed(b, err)
 	})
+	return took
 }
 
 // BenchmarkHTTP measures accepts through HTTP, signature and all, with [Senders]

@@ -1,8 +1,11 @@
 package sqlinbox
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -105,24 +108,6 @@ func (i *Inbox) AwaitClaims(t testing.TB, n int) {
 // Shrink gives back what the file need not keep.
 func (i *Inbox) Shrink() error { return i.giveBack() }
 
-// AwaitShrunk waits until the file has given back what it need not keep.
-func (i *Inbox) AwaitShrunk(b *testing.B) {
-	for {
-		var size, unused, pages int64
-		row := i.db.QueryRowContext(b.Context(), "SELECT page_size, freelist_count, page_count FROM pragma_page_size, pragma_freelist_count, pragma_page_count")
-		if err := row.Scan(&size, &unused, &pages); err != nil {
-			b.Fatal(err)
-		}
-		if unused <= kept(pages) {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	if err := i.writer.checkpoint(); err != nil {
-		b.Fatal(err)
-	}
-}
-
 // CountTransactions counts the transactions of the writer from now on.
 func (i *Inbox) CountTransactions(t testing.TB) func() int {
 	var n atomic.Int64
@@ -165,4 +150,18 @@ func (i *Inbox) RunOut(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// OldSchema returns the SQL that makes the tables of an earlier version.
+func OldSchema(version int) string {
+	return schemaVersions + ";" + strings.Join(migrations[:version], "") +
+		fmt.Sprintf("INSERT INTO dispensary_inbox_schema (version) VALUES (%d);", version)
+}
+
+// MigrationDigests returns what stands for each step.
+func MigrationDigests() (digests []string) {
+	for _, step := range migrations {
+		digests = append(digests, fmt.Sprintf("%x", sha256.Sum256([]byte(step)))[:16])
+	}
+	return digests
 }
