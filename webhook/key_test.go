@@ -24,6 +24,7 @@ func TestKeyTravelsAsText(t *testing.T) {
 				key := webhook.Key{Environment: environment, EventID: event, IntegrationID: integration}
 				text, err := key.MarshalText()
 				require.NoError(t, err)
+				assert.Equal(t, string(text), key.String())
 				assert.NotContains(t, seen, string(text), "%q has the text of %q", key, seen[string(text)])
 				seen[string(text)] = key
 				var again webhook.Key
@@ -35,24 +36,12 @@ func TestKeyTravelsAsText(t *testing.T) {
 	encoded, err := json.Marshal(orderKey)
 	require.NoError(t, err)
 	assert.Equal(t, `"us/sandbox/evt_1/in_1"`, string(encoded))
-}
-
-// What a template, a log or a URL shows of a key can be read back.
-func TestKeyHasOneText(t *testing.T) {
-	t.Parallel()
-	for _, key := range []webhook.Key{orderKey, {Environment: orderKey.Environment, EventID: "a b/ü%"}} {
-		var shown strings.Builder
-		page := template.Must(template.New("").Parse("{{.Key}}"))
-		require.NoError(t, page.Execute(&shown, engine.Event{Delivery: webhook.Delivery{Key: key}}))
-		var again webhook.Key
-		require.NoError(t, again.UnmarshalText([]byte(shown.String())))
-		assert.Equal(t, key, again)
-		text, err := key.MarshalText()
-		require.NoError(t, err)
-		assert.Equal(t, string(text), key.String())
-		assert.Equal(t, "order.placed "+string(text), fmt.Sprint(webhook.Delivery{Key: key, Type: "order.placed"}))
-	}
-	assert.Equal(t, "us/sandbox/evt_1/in_1", orderKey.String())
+	var shown strings.Builder
+	page := template.Must(template.New("").Parse("{{.Key}}"))
+	odd := webhook.Key{Environment: sandbox, EventID: "a b/ü%"}
+	require.NoError(t, page.Execute(&shown, engine.Event{Delivery: webhook.Delivery{Key: odd}}))
+	assert.Equal(t, odd.String(), shown.String(), "what a page shows can be read back")
+	assert.Equal(t, "order.placed us/sandbox/evt_1/in_1", fmt.Sprint(webhook.Delivery{Key: orderKey, Type: "order.placed"}))
 }
 
 func TestKeyRefusesOtherTexts(t *testing.T) {

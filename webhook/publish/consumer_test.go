@@ -94,6 +94,12 @@ func (f *fixture) results() (results []webhook.Result) {
 	return results
 }
 
+// later is when what happens within a time has happened.
+func later(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 var errHandler = errors.New("failed for " + receivertest.Canary)
 
 func TestAttempts(t *testing.T) {
@@ -110,8 +116,7 @@ func TestAttempts(t *testing.T) {
 			return nil
 		})
 		f.accept(t, delivery(1, "in_1"))
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		later(time.Hour)
 		require.Len(t, begun, publish.DefaultMaxAttempts)
 		for n, wait := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second} {
 			took := begun[n+1] - begun[n]
@@ -155,8 +160,7 @@ func TestDeadLetters(t *testing.T) {
 				f := newFixture(t, c.handle)
 				d := delivery(1, "in_1")
 				f.accept(t, d)
-				time.Sleep(time.Hour)
-				synctest.Wait()
+				later(time.Hour)
 				assert.Equal(t, c.results, f.results())
 				require.Len(t, f.deadLetters.published(), 1)
 				assert.Equal(t, "dead", f.deadLetters.topic)
@@ -167,8 +171,7 @@ func TestDeadLetters(t *testing.T) {
 
 				dead = dead.Copy() // published again, it is handled again
 				require.NoError(t, f.broker.Publish("events", dead))
-				time.Sleep(time.Hour)
-				synctest.Wait()
+				later(time.Hour)
 				assert.Equal(t, append(c.results, c.results...), f.results())
 				f.stop()
 				synctest.Wait() // the router's goroutines log their end
@@ -185,12 +188,10 @@ func TestUnreadableMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, receivertest.Succeed, func(c *publish.ConsumerConfig) { c.Seal = receivertest.KeyRing(t) })
 		require.NoError(t, f.broker.Publish("events", message.NewMessage("1", nil)))
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		later(time.Hour)
 		assert.Equal(t, []webhook.Result{"dead"}, f.results())
 		f.accept(t, delivery(1, "in_1"))
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		later(time.Hour)
 		assert.Equal(t, []webhook.Result{"dead", "failed", "failed", "failed", "failed", "dead"}, f.results())
 		assert.Equal(t, []string{"1", "us/sandbox/evt_1/in_1"}, f.deadLetters.ids())
 	})
@@ -207,12 +208,10 @@ func TestDeadLetterIsNotLost(t *testing.T) {
 		})
 		f.deadLetters.fail(assert.AnError)
 		f.accept(t, delivery(1, "in_1"))
-		time.Sleep(5500 * time.Millisecond)
-		synctest.Wait()
+		later(5500 * time.Millisecond)
 		assert.Len(t, f.results(), 5)
 		f.deadLetters.fail(nil)
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		later(time.Minute)
 		assert.Len(t, f.results(), 6)
 		assert.Len(t, f.deadLetters.published(), 1)
 	})
@@ -225,16 +224,14 @@ func TestStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, receivertest.Hold)
 		f.accept(t, delivery(1, "in_1"))
-		time.Sleep(time.Second)
-		synctest.Wait()
+		later(time.Second)
 		f.stop()
 		assert.Equal(t, []webhook.Result{"returned"}, slices.Compact(f.results()), "this broker delivers until it is closed")
 		assert.Empty(t, f.deadLetters.published())
 
 		f = newFixture(t, func(context.Context, events.Event) error { return errHandler })
 		f.accept(t, delivery(1, "in_1"))
-		time.Sleep(time.Second / 10)
-		synctest.Wait()
+		later(time.Second / 10)
 		f.stop()
 		synctest.Wait() // the router's goroutines log their end
 		assert.NotContains(t, f.results(), webhook.ResultDead)

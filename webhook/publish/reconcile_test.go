@@ -1,14 +1,12 @@
 package publish_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/webhook"
@@ -38,20 +36,11 @@ func (f *missedFixture) happen(t *testing.T, n int) (ids []string) {
 	for range n {
 		_, event, err := f.platform.Orders.Place(f.platform.Patients.All()[0].ID, model.NewOrder{})
 		require.NoError(t, err)
-		key := webhook.Key{Environment: f.platform.Site().Environment, EventID: event.ID, IntegrationID: f.integration(t)}
+		key := webhook.Key{Environment: f.platform.Site().Environment, EventID: event.ID, IntegrationID: "in_1"}
 		ids = append(ids, key.String())
 		f.platform.Clock().Advance(time.Minute)
 	}
 	return ids
-}
-
-func (f *missedFixture) client() *dispensary.Client { return f.platform.Client(model.User{}) }
-
-func (f *missedFixture) integration(t *testing.T) string {
-	t.Helper()
-	clinic, err := f.client().Clinic.Get(t.Context())
-	require.NoError(t, err)
-	return clinic.IntegrationID
 }
 
 // reconcile makes a run, and returns the ids of what it published.
@@ -59,8 +48,8 @@ func (f *missedFixture) reconcile(t *testing.T, inbox *publish.Inbox) (reconcile
 	t.Helper()
 	before := len(f.broker.ids())
 	r, err := reconcile.New(reconcile.Config{
-		Environment: f.platform.Site().Environment, Events: f.client().Events, Inbox: inbox, Now: f.platform.Clock().Now,
-		Integrations: func(context.Context) ([]string, error) { return []string{f.integration(t)}, nil },
+		Environment: f.platform.Site().Environment, Events: f.platform.Client(model.User{}).Events, Inbox: inbox, Now: f.platform.Clock().Now,
+		Integrations: reconcile.Integrations("in_1"),
 	})
 	require.NoError(t, err)
 	report, err := r.Run(t.Context())

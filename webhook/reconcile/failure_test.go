@@ -215,25 +215,6 @@ func TestReconcilerComesBackToEverything(t *testing.T) {
 	}
 }
 
-// An inbox that is full, or fails, ends the run; nothing is taken for recovered.
-func TestReconcilerStopsWhereTheInboxDoes(t *testing.T) {
-	t.Parallel()
-	s := newLossyFixture(t)
-	keys := s.happen(t, 10)
-	room := 4
-	full := onAccept(func() error {
-		if room--; room < 0 {
-			return webhook.ErrInboxFull
-		}
-		return nil
-	})
-	report, err := s.fails(t, webhook.ErrInboxFull, func(c *reconcile.Config) { c.Inbox = hooked{s.inbox, full} })
-	require.ErrorIs(t, err, webhook.ErrInbox)
-	assert.Equal(t, keys[:4], report.Recovered)
-	assert.Equal(t, keys[4:], s.reconcile(t, nil).Recovered)
-	s.finish(t, keys...)
-}
-
 func TestReconcilerHonoursItsContext(t *testing.T) {
 	t.Parallel()
 	s := newLossyFixture(t)

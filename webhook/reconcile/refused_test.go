@@ -71,20 +71,31 @@ func TestReconcilerPassesOverWhatTheInboxRefuses(t *testing.T) {
 	}
 }
 
-// An inbox that fails altogether makes no gaps.
+// An inbox that is full or closed, or fails altogether, ends the run and makes no gaps;
+// nothing is taken for recovered.
 func TestReconcilerKnowsAnInboxThatIsDown(t *testing.T) {
 	t.Parallel()
-	s := newLossyFixture(t)
-	keys := s.orders(t, 9)
-	report, _ := s.fails(t, webhook.ErrInbox, s.refusing(errors.New("no"), keys[2:]...))
-	assert.Equal(t, keys[:2], report.Recovered)
-	assert.Empty(t, report.Gaps)
-	assert.Equal(t, 5, report.Reads, "it gives up")
-	closed := s.refusing(webhook.ErrInboxClosed, keys[3:]...)
-	report, _ = s.fails(t, webhook.ErrInboxClosed, closed)
-	assert.Equal(t, 2, report.Reads, "at once")
-	assert.Equal(t, keys[3:], s.reconcile(t, nil).Recovered)
-	s.finish(t, keys...)
+	for name, c := range map[string]struct {
+		err   error
+		reads int
+	}{
+		"fails":  {errors.New("no"), 5}, // it gives up
+		"full":   {webhook.ErrInboxFull, 5},
+		"closed": {webhook.ErrInboxClosed, 3}, // at once
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newLossyFixture(t)
+			keys := s.orders(t, 9)
+			report, err := s.fails(t, webhook.ErrInbox, s.refusing(c.err, keys[2:]...))
+			require.ErrorIs(t, err, c.err)
+			assert.Equal(t, keys[:2], report.Recovered)
+			assert.Empty(t, report.Gaps)
+			assert.Equal(t, c.reads, report.Reads)
+			assert.Equal(t, keys[2:], s.reconcile(t, nil).Recovered)
+			s.finish(t, keys...)
+		})
+	}
 }
 
 // What is refused for one integration is recovered for the other.
