@@ -77,12 +77,12 @@ func (r *run) claim(ctx context.Context) (*claim, next, error) {
 		c, err = r.scanClaim(row)
 		return err
 	})
-	held, micros := false, int64(-1)
+	taken, micros := false, int64(-1)
 	if r.partition.Subject != "" {
 		batch.Queue(i.sql(leavePartition), id, r.token)
-		batch.Queue(i.sql(look), id, r.token).QueryRow(scanLook(&held, &micros))
+		batch.Queue(i.sql(look), id, r.token).QueryRow(scanLook(&taken, &micros))
 	} else {
-		batch.Queue(i.sql(look), id).QueryRow(scanLook(&held, &micros))
+		batch.Queue(i.sql(look), id).QueryRow(scanLook(&taken, &micros))
 	}
 	since := time.Now()
 	if err := i.pool.SendBatch(ctx, batch).Close(); err != nil {
@@ -95,7 +95,7 @@ func (r *run) claim(ctx context.Context) (*claim, next, error) {
 	switch {
 	case micros < 0:
 		return nil, next{never: true}, nil
-	case held:
+	case taken:
 		// The holder of the partition looks at it again before giving it up, and finds
 		// the event of this job. Should it die, the job comes back.
 		return nil, next{again: true, wait: lease + rand.N(lease/2)}, nil
@@ -137,9 +137,9 @@ func (i *Inbox) newClaim(s *scanned, token string) *claim {
 	return c
 }
 
-func scanLook(held *bool, micros *int64) func(pgx.Row) error {
+func scanLook(taken *bool, micros *int64) func(pgx.Row) error {
 	return func(row pgx.Row) error {
-		err := row.Scan(held, micros)
+		err := row.Scan(taken, micros)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
@@ -155,4 +155,28 @@ func (r *run) release() {
 	ctx, cancel := context.WithTimeout(context.Background(), r.inbox.config.Lease)
 	defer cancel()
 	_, _ = r.inbox.pool.Exec(ctx, r.inbox.sql(leavePartition), r.partition.Subject, r.token)
+}
+
+// run is the work of one job.
+type run struct {
+	inbox     *Inbox
+	partition partition
+	token     string // of its claims
+	begun     time.Time
+
+	settled       int
+	failing, dead bool
+	finished      bool // nothing is left in the partition, which is given up
+	reasons       []string
+}
+
+func (i *Inbox) newRun(l partition) *run {
+	return &run{inbox: i, partition: l, token: i.newToken(), begun: time.Now()}
+}
+
+// next says when a job has to come again: never, if nothing is left to do.
+type next struct {
+	never bool
+	wait  time.Duration
+	again bool // it was interrupted, and has to come whatever it has done
 }

@@ -2,8 +2,6 @@ package riverinbox
 
 import (
 	"cmp"
-	"errors"
-	"regexp"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -27,15 +25,6 @@ const (
 
 // minLease leaves a worker the time to say that it is alive.
 const minLease = time.Second
-
-// Tables says where in the database everything is. The zero value leaves it to
-// the search path of the connections.
-type Tables struct {
-	// Schema holds the tables of the inbox, whose names begin with
-	// dispensary_inbox. River holds those of River. Both have to be there
-	// before Migrate; letters, digits and underscores, 46 at most.
-	Schema, River string
-}
 
 // Config is what an [Inbox] is made of. Work.Handle and Seal are required. All
 // replicas should have the same, Work.Order above all.
@@ -92,29 +81,3 @@ func (c Config) withDefaults(pool *pgxpool.Pool) (Config, error) {
 	c.Retention = retention
 	return c, validate(pool, c.Tables)
 }
-
-// schemaForm is what River takes for a name of a schema.
-var schemaForm = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]{0,45}$`)
-
-// validate checks what everything here that asks the database begins with.
-func validate(pool *pgxpool.Pool, tables Tables) error {
-	if pool == nil {
-		return &api.ArgumentError{Field: "pool", Reason: "is nil"}
-	}
-	return tables.validate()
-}
-
-func (t Tables) validate() error {
-	for field, schema := range map[string]string{"Schema": t.Schema, "River": t.River} {
-		if schema != "" && !schemaForm.MatchString(schema) {
-			return &api.ArgumentError{
-				Field: "riverinbox.Tables." + field, Reason: "must be letters, digits and underscores, 46 at most, not beginning with a digit",
-			}
-		}
-	}
-	return nil
-}
-
-// ErrSchema is returned by [New] where the tables are missing, or older than this
-// package: call [Migrate].
-var ErrSchema = errors.New("riverinbox: tables are missing or outdated: call Migrate")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
 )
 
 // insertQuery stores the events that are new and returns their keys. ON CONFLICT
@@ -59,4 +60,20 @@ func columnsOf(rows []*newRow) []any {
 		subjects[at], objects[at], bodies[at] = r.subject, r.object, r.body
 	}
 	return []any{keys, types, clinics, created, received, ordered, subjects, objects, bodies}
+}
+
+// insertJobs inserts a job for each partition, which makes a worker come. River has a faster
+// way for thousands of jobs, which costs more round trips: it is slower here.
+func (i *Inbox) insertJobs(ctx context.Context, tx pgx.Tx, partitions []partition) error {
+	if len(partitions) == 0 {
+		return nil
+	}
+	jobs := make([]river.InsertManyParams, len(partitions))
+	for n, l := range partitions {
+		jobs[n] = river.InsertManyParams{Args: l, InsertOpts: &i.jobs}
+	}
+	if _, err := i.client.InsertManyTx(ctx, tx, jobs); err != nil {
+		return fmt.Errorf("riverinbox: inserting jobs: %w", err)
+	}
+	return nil
 }

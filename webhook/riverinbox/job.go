@@ -15,12 +15,6 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// runTimeout is how long a job may take: it begins no event after the time that
-// one handler may take, and needs a moment to stop.
-func (i *Inbox) runTimeout() time.Duration {
-	return 2*i.worker.Work().HandlerTimeout + engine.LeaseMargin
-}
-
 // jobWorker is the worker that River calls.
 type jobWorker struct {
 	river.WorkerDefaults[partition]

@@ -120,6 +120,12 @@ func InTransaction(ctx context.Context, write func(context.Context, pgx.Tx) erro
 	return engine.InTransaction(ctx, write)
 }
 
+// runTimeout is how long a job may take: it begins no event after the time that
+// one handler may take, and needs a moment to stop.
+func (i *Inbox) runTimeout() time.Duration {
+	return 2*i.worker.Work().HandlerTimeout + engine.LeaseMargin
+}
+
 // inTransaction stores the outcome of the event of a claim, together with what the
 // program writes.
 func (i *Inbox) inTransaction(c *claim) func(context.Context, webhook.Attempt, func(context.Context, pgx.Tx) error) error {

@@ -24,6 +24,27 @@ type newRow struct {
 	duplicate bool // set when it is stored
 }
 
+// partition is the arguments of a job, and all that a job holds: the ordering key whose
+// events are due, or the key of an event that has none.
+type partition struct {
+	Subject string `json:"subject,omitempty"`
+	Event   string `json:"event,omitempty"`
+
+	// retryAt is when a job that failed is due again; River asks for it after
+	// Work, with the same arguments.
+	retryAt time.Time
+}
+
+// Kind is how River calls these jobs.
+func (partition) Kind() string { return "dispensary_webhook" }
+
+func (r *newRow) partition() partition {
+	if r.subject != "" {
+		return partition{Subject: r.subject}
+	}
+	return partition{Event: r.key}
+}
+
 // text makes a string one that PostgreSQL takes. An event is not refused for what it
 // changes: the body has it as it was.
 func text(s string) string {

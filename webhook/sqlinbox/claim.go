@@ -111,3 +111,62 @@ func (i *Inbox) reap(t *tx, now int64) error {
 	}
 	return nil
 }
+
+// headQuery finds the one event of an ordering key that is ready or being handled. It
+// goes through the events of the key from the oldest: only what came late is older.
+const headQuery = `SELECT seq, state, order_at FROM dispensary_inbox
+	WHERE subject = ? AND state < 5 AND state > 2 ORDER BY order_at, seq LIMIT 1`
+
+// promoteHead makes the oldest event of an ordering key the one that is ready, unless
+// one of them is being handled.
+func promoteHead(t *tx, orderingKey string) error {
+	var head, orderAt, oldest int64
+	var state int
+	hasHead, err := t.first(headQuery, []any{orderingKey}, &head, &state, &orderAt)
+	if err != nil || hasHead && state == stateRunning {
+		return err
+	}
+	t.ready = true
+	found, err := t.first(`SELECT seq FROM dispensary_inbox
+		WHERE subject = ? AND state < 5 ORDER BY order_at, seq LIMIT 1`, []any{orderingKey}, &oldest)
+	if err != nil || !found || hasHead && head == oldest {
+		return err
+	}
+	if hasHead {
+		if err := t.exec("UPDATE dispensary_inbox SET state = 2 WHERE seq = ?", head); err != nil {
+			return err
+		}
+	}
+	return t.exec("UPDATE dispensary_inbox SET state = 3 WHERE seq = ?", oldest)
+}
+
+// promoteNext makes the oldest event of an ordering key the one that is ready, where
+// none is, or is being handled.
+func promoteNext(t *tx, orderingKey string) error {
+	changed, err := t.changed(`UPDATE dispensary_inbox SET state = 3 WHERE seq = (SELECT seq FROM dispensary_inbox
+		WHERE subject = ? AND state < 5 ORDER BY order_at, seq LIMIT 1)`, orderingKey)
+	t.ready = t.ready || changed > 0
+	return err
+}
+
+// followClock has nothing wait for longer than it has to, where the clock of the
+// machine was ahead when that was written down: what waits for nothing but its
+// turn is due now, a retry after the longest wait, and a handler may take its time
+// from now on. It looks when the inbox opens, and when the clock has been set back
+// since it looked last.
+func (i *Inbox) followClock(t *tx, now int64) error {
+	back := now < i.lastNow
+	i.lastNow = now
+	if !back {
+		return nil
+	}
+	longest := now + i.worker.Work().Retry.MaxBackOff.Microseconds() + 1
+	return t.exec(`UPDATE dispensary_inbox SET due_at = CASE WHEN state = 4 THEN min(due_at, ?) WHEN attempts = 0 THEN ? ELSE min(due_at, ?) END
+		WHERE state IN (2, 3, 4) AND due_at > ?`, i.lease(now), now, longest, now)
+}
+
+// lease returns when an event that is given to a handler at now is taken for
+// abandoned.
+func (i *Inbox) lease(now int64) int64 {
+	return now + (i.worker.Work().HandlerTimeout + i.config.margin).Microseconds()
+}
