@@ -6,6 +6,8 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+
+	"github.com/dispensary-go/dispensary/internal/contention"
 )
 
 // Dialect is the SQL that the database of a [Ledger] speaks.
@@ -62,8 +64,9 @@ var (
 // detect asks a database what it is.
 func detect(ctx context.Context, db *sql.DB) (dialect, error) {
 	var version string
-	if db.QueryRowContext(ctx, `SELECT sqlite_version()`).Scan(&version) == nil {
-		return sqlite, nil
+	err := db.QueryRowContext(ctx, `SELECT sqlite_version()`).Scan(&version)
+	if err == nil || contention.Is(err) { // others hold the file: it is not another database
+		return sqlite, err
 	}
 	if err := db.QueryRowContext(ctx, `SELECT version()`).Scan(&version); err != nil {
 		return dialect{}, err

@@ -89,7 +89,11 @@ func NewLedger(ctx context.Context, c LedgerConfig) (*Ledger, error) {
 		return nil, err
 	}
 	l := &Ledger{config: c}
-	if l.dialect, err = detect(ctx, c.DB); err != nil {
+	err = contention.Retry(ctx, func() (err error) {
+		l.dialect, err = detect(ctx, c.DB)
+		return err
+	})
+	if err != nil {
 		return nil, ledgerError(err)
 	}
 	return l, l.create(ctx)

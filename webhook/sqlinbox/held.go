@@ -154,16 +154,7 @@ func (i *Inbox) each(ctx context.Context, query string, args []any, scan func(*s
 	if err != nil {
 		return fmt.Errorf("sqlinbox: %w", err)
 	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		if err := scan(rows); err != nil {
-			return fmt.Errorf("sqlinbox: %w", err)
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return fmt.Errorf("sqlinbox: %w", err)
-	}
-	return nil
+	return eachRow(rows, scan)
 }
 
 // Open implements [engine.Engine].
