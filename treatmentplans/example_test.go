@@ -175,3 +175,43 @@ func ExampleProtocols_All() {
 	// Gut Reset (owned): 2 products
 	// Winter Immunity (shared): 2 products
 }
+
+// A plan from a protocol: what the protocol leaves open is chosen, here by the
+// practitioner in a form, and the rest is taken over.
+func ExampleFromProtocol() {
+	platform, client := connect()
+	defer platform.Close()
+	ctx, practitionerID := context.Background(), platform.Clinics.Practitioners()[0].ID
+
+	page, err := client.TreatmentPlans.Protocols.List(ctx, practitionerID, treatmentplans.ProtocolListOptions{CurrentState: treatmentplans.StateActive})
+	if err != nil {
+		log.Fatal(err)
+	}
+	protocol, err := client.TreatmentPlans.Protocols.Get(ctx, page.Items[0].ID) // lists have no recommendations
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	choices := treatmentplans.PlanChoices{PractitionerID: practitionerID, State: treatmentplans.StateDraft}
+	_, err = treatmentplans.FromProtocol(protocol, choices)
+	fmt.Println(dispensary.FieldErrors(err)["recommendations[0].dosage.additional_info"])
+	fmt.Println(protocol.Recommendations[0].DosagePermutations)
+
+	choices.Recommendations = []treatmentplans.RecommendationChoice{
+		{AdditionalInfo: dispensary.Value[dispensary.Text]("with food, two hours before bed")},
+		{Omit: true},
+	}
+	plan, err := treatmentplans.FromProtocol(protocol, choices)
+	if err != nil {
+		log.Fatal(err)
+	}
+	created, err := client.TreatmentPlans.Create(ctx, platform.Patients.All()[0].ID, plan)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(created.State, "-", created.PersonalMessage, "-", created.Recommendations[0].Dosage.AdditionalInfo)
+	// Output:
+	// [Recommendations[0].dosage.additional info has to be chosen: the protocol has dosage permutations]
+	// with food
+	// draft - Start two hours before bed. - with food, two hours before bed
+}

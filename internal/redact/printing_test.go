@@ -57,8 +57,10 @@ var models = []struct {
 	{treatmentplans.NewPlan{}, "Metadata.ID"},
 	{treatmentplans.NewDynamicLink{}, ""},
 	{treatmentplans.Plan{}, "ID"},
+	{treatmentplans.PlanChoices{}, "Metadata.ID"},
 	{treatmentplans.Protocol{}, "ID"},
 	{treatmentplans.Recommendation{}, "VariantID"},
+	{treatmentplans.RecommendationChoice{}, ""},
 	{treatmentplans.PlanSummary{}, "ID"},
 	//lint:ignore SA1019 deprecated, and still there
 	{treatmentplans.Template{}, "ID"},

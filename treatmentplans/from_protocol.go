@@ -1,0 +1,163 @@
+package treatmentplans
+
+import (
+	"fmt"
+	"log/slog"
+	"strconv"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/clinic"
+	"github.com/dispensary-go/dispensary/internal/operation"
+	"github.com/dispensary-go/dispensary/internal/redact"
+	"github.com/dispensary-go/dispensary/internal/transport"
+)
+
+// PlanChoices is what a plan needs beyond its protocol; see [FromProtocol].
+type PlanChoices struct {
+	// PractitionerID is who makes the plan. It is required: the protocol's own
+	// practitioner wrote it, and may only have shared it.
+	PractitionerID string
+
+	// State, as in [NewPlan]: left empty the platform makes the plan active, and
+	// sends it to the patient at once.
+	State State
+
+	// PersonalMessage left out is the protocol's; null is none.
+	PersonalMessage api.Optional[string]
+
+	Metadata clinic.Metadata
+
+	// PermutationsAsInfo takes the protocol's DosagePermutations as AdditionalInfo
+	// wherever no [RecommendationChoice] decides.
+	PermutationsAsInfo bool
+
+	// Recommendations are choices for the protocol's recommendations, in their order.
+	// It may be shorter.
+	Recommendations []RecommendationChoice
+}
+
+// RecommendationChoice decides what a recommendation of a protocol leaves open.
+type RecommendationChoice struct {
+	// Omit leaves the product out of the plan, for example because it is not available.
+	Omit bool
+
+	// UnitsToPurchase is how many packages to buy; 0 is the protocol's
+	// QuantityRecommended, and has to be more where that is 0.
+	UnitsToPurchase int
+
+	// AdditionalInfo is what the plan says of how to take the product beside amount,
+	// frequency, duration and format; null is nothing. It has to be chosen where the
+	// protocol has DosagePermutations.
+	AdditionalInfo api.Optional[api.Text]
+}
+
+// FromProtocol returns the plan that a protocol describes, for [Service.Create] or
+// [Service.Ensure]. It calls nothing: get the protocol with [Protocols.Get] first (those
+// of lists have no recommendations). The plan's recommendations are the protocol's in their order, less those that are
+// omitted; change them as you like.
+//
+// The API does not say how a protocol becomes a plan. These are assumptions:
+//   - QuantityRecommended is UnitsToPurchase. Where it is 0, or less, a number has to be
+//     chosen.
+//   - DosageAmount, DosageFrequency, DosageDuration and DosageFormat are the fields of
+//     [Dosage] with these names, word for word. An empty duration is left out.
+//   - DosagePermutations, of which "with food" is seen, has no field in a plan. The
+//     practitioner has to choose what becomes of it: it is neither dropped nor copied
+//     unasked, and never taken apart. Dosage.AdditionalInfo is where it can go.
+//   - Refill and VariantID mean the same in both.
+//   - CurrentState does not matter: the platform never learns of the protocol. Narrow
+//     the list with [ProtocolListOptions] to offer active ones only.
+//
+// What has to be chosen first is an [*api.ArgumentError], or [api.ArgumentErrors] for
+// several, by the plan's JSON names with the positions of the protocol:
+// "practitioner_id", "recommendations[1].units_to_purchase",
+// "recommendations[0].dosage.additional_info". [api.FieldErrors] reads them.
+// API section: "Protocol (formerly template)", POST /clinic/patients/<patient_id>/treatment_plans.
+func FromProtocol(protocol *Protocol, choices PlanChoices) (NewPlan, error) {
+	if protocol == nil {
+		return NewPlan{}, wrongChoice("protocol", "is nil")
+	}
+	var wrong api.ArgumentErrors
+	for _, field := range transport.Blank("practitioner_id", choices.PractitionerID) {
+		wrong = append(wrong, wrongChoice(field, "can't be blank"))
+	}
+	plan := NewPlan{
+		PractitionerID: choices.PractitionerID, State: choices.State, Metadata: choices.Metadata, PersonalMessage: protocol.PersonalMessage,
+	}
+	if !choices.PersonalMessage.IsZero() {
+		plan.PersonalMessage, _ = choices.PersonalMessage.Get()
+	}
+	for i, line := range protocol.Recommendations {
+		var choice RecommendationChoice
+		if i < len(choices.Recommendations) {
+			choice = choices.Recommendations[i]
+		}
+		if choice.Omit {
+			continue
+		}
+		if choice.AdditionalInfo.IsZero() && choices.PermutationsAsInfo {
+			choice.AdditionalInfo = api.Value(line.DosagePermutations)
+		}
+		recommendation, undecided := line.decide(choice, "recommendations["+strconv.Itoa(i)+"]")
+		plan.Recommendations, wrong = append(plan.Recommendations, recommendation), append(wrong, undecided...)
+	}
+	if len(plan.Recommendations) == 0 {
+		wrong = append(wrong, wrongChoice("recommendations", "can't be blank"))
+	}
+	for i := len(protocol.Recommendations); i < len(choices.Recommendations); i++ {
+		wrong = append(wrong, wrongChoice("recommendations["+strconv.Itoa(i)+"]", "is not in the protocol"))
+	}
+	if err := wrong.Err(); err != nil {
+		return NewPlan{}, err
+	}
+	return plan, nil
+}
+
+// decide makes a recommendation of a plan, and reports what is left to choose.
+func (r ProtocolRecommendation) decide(choice RecommendationChoice, path string) (made Recommendation, wrong api.ArgumentErrors) {
+	units := choice.UnitsToPurchase
+	if units == 0 {
+		units = int(r.QuantityRecommended)
+	}
+	for _, field := range transport.Blank(path+".variant_id", r.VariantID) {
+		wrong = append(wrong, wrongChoice(field, "can't be blank"))
+	}
+	switch {
+	case choice.UnitsToPurchase < 0:
+		wrong = append(wrong, wrongChoice(path+".units_to_purchase", "must be a whole number above 0"))
+	case units <= 0:
+		wrong = append(wrong, wrongChoice(path+".units_to_purchase", "has to be chosen: the protocol recommends no quantity"))
+	}
+	if r.DosagePermutations != "" && choice.AdditionalInfo.IsZero() {
+		wrong = append(wrong, wrongChoice(path+".dosage.additional_info", "has to be chosen: the protocol has dosage permutations"))
+	}
+	info, _ := choice.AdditionalInfo.Get()
+	return Recommendation{
+		VariantID: r.VariantID, Refill: r.Refill, UnitsToPurchase: api.Int(units),
+		Dosage: Dosage{Amount: r.DosageAmount, Frequency: r.DosageFrequency, Duration: r.DosageDuration, Format: r.DosageFormat, AdditionalInfo: info},
+	}, wrong
+}
+
+func wrongChoice(field, reason string) *api.ArgumentError {
+	return &api.ArgumentError{Operation: operation.TreatmentPlanCreate.Name, Field: field, Reason: reason}
+}
+
+// Format prints the type and the integrator's id only.
+func (c PlanChoices) Format(f fmt.State, _ rune) {
+	redact.Format(f, "treatmentplans.PlanChoices", c.Metadata.ID)
+}
+
+// LogValue logs the type and the integrator's id only.
+func (c PlanChoices) LogValue() slog.Value {
+	return redact.LogValue("treatmentplans.PlanChoices", c.Metadata.ID)
+}
+
+// Format prints the type only: the additional information is free text.
+func (c RecommendationChoice) Format(f fmt.State, _ rune) {
+	redact.Format(f, "treatmentplans.RecommendationChoice", "")
+}
+
+// LogValue logs the type only.
+func (c RecommendationChoice) LogValue() slog.Value {
+	return redact.LogValue("treatmentplans.RecommendationChoice", "")
+}
