@@ -50,7 +50,7 @@ var arrows = map[string][]string{
 	"oauth/connect":            {"api", "oauth", "oauth/tokens"},
 	"oauth/internal/oauthtest": {"api", "oauth", "oauth/tokens", "github.com/stretchr/testify/require"},
 	"oauth/tokens":             {"api", "oauth", "seal"},
-	"treatmentplans":           {"api", "clinic", "internal/jsonscan", "internal/metadata", "internal/operation", "internal/redact", "internal/transport"},
+	"treatmentplans":           {"api", "catalog", "clinic", "internal/jsonscan", "internal/metadata", "internal/operation", "internal/redact", "internal/transport"},
 
 	// The fake platform: the facade over httpapi and pages over people and webhooks over
 	// the store over model. What names nothing of the domain is below all of them.
