@@ -22,7 +22,8 @@ type ArgumentErrors = api.ArgumentErrors
 // FieldErrors returns what is wrong with the input of a call by field, for a form that
 // shows each message beside its field. It is the same for what was found out before
 // anything was sent ([ArgumentError], [ArgumentErrors]), for what the platform refused
-// ([Error]) and for what an Ensure call found in the way ([EnsureError]).
+// ([Error]) and for what an Ensure call found in the way ([EnsureError]); so it is for
+// every error with a method Fields, such as [treatmentplans.UnavailableError].
 //
 // Keys are names of the request's fields as JSON has them: "last_name", "metadata.id",
 // "recommendations[0].variant_id". Under "" is what is about no single field, or what

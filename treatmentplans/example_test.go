@@ -215,3 +215,46 @@ func ExampleFromProtocol() {
 	// with food
 	// draft - Start two hours before bed. - with food, two hours before bed
 }
+
+// A protocol may be older than the catalog: look whether its products can be had
+// before the plan is made.
+func ExampleService_CheckAvailable() {
+	platform, client := connect()
+	defer platform.Close()
+	ctx, practitionerID := context.Background(), platform.Clinics.Practitioners()[0].ID
+
+	page, err := client.TreatmentPlans.Protocols.List(ctx, practitionerID, treatmentplans.ProtocolListOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	protocol, err := client.TreatmentPlans.Protocols.Get(ctx, page.Items[0].ID)
+	if err != nil {
+		log.Fatal(err)
+	}
+	choices := treatmentplans.PlanChoices{
+		PractitionerID: practitionerID, PermutationsAsInfo: true, Recommendations: make([]treatmentplans.RecommendationChoice, len(protocol.Recommendations)),
+	}
+	backordered := model.VariantBackordered
+	_, _, err = platform.Products.UpdateVariant(protocol.Recommendations[1].VariantID, model.VariantChange{Status: &backordered})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	plan, err := treatmentplans.FromProtocol(protocol, choices)
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = client.TreatmentPlans.CheckAvailable(ctx, plan.Recommendations)
+	var unavailable *treatmentplans.UnavailableError
+	if errors.As(err, &unavailable) {
+		for _, variant := range unavailable.Variants {
+			fmt.Println("recommendation", variant.Position, "is", variant.Status)
+			choices.Recommendations[variant.Position].Omit = true // nothing was omitted before: positions are the protocol's
+		}
+	}
+	plan, err = treatmentplans.FromProtocol(protocol, choices)
+	fmt.Println(len(plan.Recommendations), err)
+	// Output:
+	// recommendation 1 is backordered
+	// 1 <nil>
+}

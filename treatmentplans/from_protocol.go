@@ -53,7 +53,8 @@ type RecommendationChoice struct {
 
 // FromProtocol returns the plan that a protocol describes, for [Service.Create] or
 // [Service.Ensure]. It calls nothing: get the protocol with [Protocols.Get] first (those
-// of lists have no recommendations). The plan's recommendations are the protocol's in their order, less those that are
+// of lists have no recommendations), and ask [Service.CheckAvailable] afterwards. The
+// plan's recommendations are the protocol's in their order, less those that are
 // omitted; change them as you like.
 //
 // The API does not say how a protocol becomes a plan. These are assumptions:

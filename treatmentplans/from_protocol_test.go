@@ -117,6 +117,7 @@ func TestPlansFromProtocols(t *testing.T) {
 				continue
 			}
 			require.NoError(t, err)
+			require.NoError(t, b.CheckAvailable(t.Context(), plan.Recommendations))
 			created, err := b.Create(t.Context(), b.patient, plan)
 			require.NoError(t, err)
 			b.requireChosen(t, protocol, choices, created)

@@ -78,6 +78,8 @@ var harmless = map[string]string{
 	"treatmentplans.Dosage":                 "has a field named Format: see TestDosagePrintsItsTypeOnly",
 	"treatmentplans.ProtocolRecommendation": "says nothing of people",
 	"treatmentplans.PersonRef":              "an id",
+	"treatmentplans.UnavailableError":       "names variants of the catalog",
+	"treatmentplans.UnavailableVariant":     "an id and a status of the catalog",
 }
 
 // What stands for the data of people, as text, number and date.

@@ -1,0 +1,110 @@
+package treatmentplans
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/internal/operation"
+	"github.com/dispensary-go/dispensary/internal/transport"
+)
+
+// CheckAvailable looks up the variants that are recommended, one call for each that is
+// different, and returns an [*UnavailableError] that names those that the catalog does
+// not call available. A protocol may be older than the catalog, and the API does not say
+// whether a plan with such a variant is refused: ask before [Service.Create]. It
+// needs the scope catalog:read.
+// API section: GET /catalog/variants/<id>.
+func (s Service) CheckAvailable(ctx context.Context, recommendations []Recommendation, options ...api.RequestOption) error {
+	var wrong api.ArgumentErrors
+	for i, r := range recommendations {
+		for _, field := range transport.Blank(variantField(i), r.VariantID) {
+			wrong = append(wrong, &api.ArgumentError{Operation: operation.VariantGet.Name, Field: field, Reason: "can't be blank"})
+		}
+	}
+	if err := wrong.Err(); err != nil {
+		return err
+	}
+	var unavailable []UnavailableVariant
+	known := map[string]UnavailableVariant{}
+	for i, r := range recommendations {
+		found, ok := known[r.VariantID]
+		if !ok {
+			variant, err := catalog.NewService(s.t).Variants.Get(ctx, r.VariantID, options...)
+			switch {
+			case errors.Is(err, api.ErrNotFound):
+				found = UnavailableVariant{VariantID: r.VariantID, Unknown: true}
+			case err != nil:
+				return err
+			default:
+				found = UnavailableVariant{VariantID: r.VariantID, Status: variant.Status}
+			}
+			known[r.VariantID] = found
+		}
+		if found.Status != catalog.Available {
+			found.Position = i
+			unavailable = append(unavailable, found)
+		}
+	}
+	if len(unavailable) > 0 {
+		return &UnavailableError{Variants: unavailable}
+	}
+	return nil
+}
+
+// UnavailableError says which of the variants that are recommended are not available.
+type UnavailableError struct {
+	// Variants are in the order of the recommendations.
+	Variants []UnavailableVariant
+}
+
+// UnavailableVariant is a variant that is recommended and not available.
+type UnavailableVariant struct {
+	// Position is the recommendation's in its list, from 0.
+	Position  int
+	VariantID string
+
+	// Status is the catalog's; empty where it has none. See [catalog.Status] for what
+	// it can be: a backordered variant is not available either.
+	Status catalog.Status
+
+	// Unknown is true where the catalog has no such variant.
+	Unknown bool
+}
+
+// Error names the variants.
+func (e *UnavailableError) Error() string {
+	var all []string
+	for _, v := range e.Variants {
+		all = append(all, v.VariantID+" "+v.problem())
+	}
+	return "dispensary: variants that are not available: " + strings.Join(all, ", ")
+}
+
+// Fields returns a sentence for each variant, by its field
+// ("recommendations[1].variant_id"); see [api.FieldErrors].
+func (e *UnavailableError) Fields() map[string][]string {
+	fields := map[string][]string{}
+	for _, v := range e.Variants {
+		field := variantField(v.Position)
+		fields[field] = []string{api.FieldLabel(field) + " " + v.problem()}
+	}
+	return fields
+}
+
+func (v UnavailableVariant) problem() string {
+	switch {
+	case v.Unknown:
+		return "is not in the catalog"
+	case v.Status == "":
+		return "has no status"
+	}
+	return "is " + string(v.Status)
+}
+
+func variantField(position int) string {
+	return "recommendations[" + strconv.Itoa(position) + "].variant_id"
+}

@@ -1,0 +1,62 @@
+package treatmentplans_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/treatmentplans"
+)
+
+func recommend(variants ...string) (all []treatmentplans.Recommendation) {
+	for _, id := range variants {
+		all = append(all, treatmentplans.Recommendation{VariantID: id, UnitsToPurchase: 1})
+	}
+	return all
+}
+
+func TestCheckAvailable(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	sold := b.Products.All()[1].VariantIDs[0]
+	for _, status := range []string{model.VariantBackordered, model.VariantDiscontinued, model.VariantUnavailable, model.VariantVendorBackorder} {
+		_, _, err := b.Products.UpdateVariant(sold, model.VariantChange{Status: &status})
+		require.NoError(t, err)
+		b.Journal().Reset()
+
+		err = b.CheckAvailable(t.Context(), recommend(b.variant, sold, unknown, sold, b.variant))
+		var unavailable *treatmentplans.UnavailableError
+		require.ErrorAs(t, err, &unavailable)
+		assert.Equal(t, []treatmentplans.UnavailableVariant{
+			{Position: 1, VariantID: sold, Status: catalog.Status(status)}, {Position: 2, VariantID: unknown, Unknown: true}, {Position: 3, VariantID: sold, Status: catalog.Status(status)},
+		}, unavailable.Variants)
+		assert.Equal(t, map[string][]string{
+			"recommendations[1].variant_id": {"Recommendations[1].variant is " + status},
+			"recommendations[2].variant_id": {"Recommendations[2].variant is not in the catalog"},
+			"recommendations[3].variant_id": {"Recommendations[3].variant is " + status},
+		}, api.FieldErrors(err))
+		assert.EqualError(t, err, "dispensary: variants that are not available: "+sold+" is "+status+", "+unknown+" is not in the catalog, "+sold+" is "+status)
+		assert.Equal(t, 3, b.Journal().Len(), "a variant is looked up once")
+	}
+	require.NoError(t, b.CheckAvailable(t.Context(), recommend(b.variant)))
+	require.NoError(t, b.CheckAvailable(t.Context(), nil))
+	assert.EqualError(t, &treatmentplans.UnavailableError{Variants: []treatmentplans.UnavailableVariant{{VariantID: "v"}}}, "dispensary: variants that are not available: v has no status")
+}
+
+func TestCheckAvailableFails(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	err := b.CheckAvailable(t.Context(), recommend(b.variant, "", " "))
+	assert.EqualError(t, err, "dispensary: variants.get: recommendations[1].variant_id can't be blank, recommendations[2].variant_id can't be blank")
+	assert.Zero(t, b.Journal().Len(), "nothing is asked for until all can be")
+
+	b.Close()
+	err = b.CheckAvailable(t.Context(), recommend(b.variant))
+	var failure *api.Error
+	require.ErrorAs(t, err, &failure, "what is not known is not unavailable")
+	assert.Equal(t, "variants.get", failure.Operation)
+}
