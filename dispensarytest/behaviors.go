@@ -51,7 +51,7 @@ type BehaviorVariant struct {
 func BehaviorChoices() []BehaviorChoice {
 	var all []BehaviorChoice
 	for _, c := range behavior.Choices() {
-		choice := BehaviorChoice{Name: c.Name, Section: c.Section, Why: c.Why, Operations: c.Operations}
+		choice := BehaviorChoice{Name: c.Name, Section: c.Section, Why: c.Why, Operations: slices.Clone(c.Operations)}
 		for _, v := range c.Variants {
 			choice.Variants = append(choice.Variants, BehaviorVariant{Behavior: Behavior(c.Name + "=" + v.Name), Meaning: v.Meaning})
 		}

@@ -1,3 +1,5 @@
+// Package behavior is the table of the points that the API leaves open: what each is, how
+// it can be decided, which operations it touches, and what is in force.
 package behavior
 
 import (
@@ -10,11 +12,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/closestmatch"
 )
 
 // Set is how the platform reads the points that the API leaves open. Zero
-// values are the defaults, but for the fields that defaultBehaviors sets.
+// values are the defaults, but for those that Defaults sets.
 type Set struct {
 	Chosen map[string]string // the name of each point's variant; never written
 
@@ -79,6 +82,59 @@ func (c *Current) Get() *Set { return c.p.Load() }
 
 func (c *Current) Set(r Set) { c.p.Store(&r) }
 
+// ErrorShape is what the body of an error looks like.
+type ErrorShape int
+
+const (
+	ShapeByStatus ErrorShape = iota
+	ShapeText
+	ShapeStatus
+	ShapeCoded
+)
+
+// RefreshRotation is what a refresh does to the refresh token it used.
+type RefreshRotation int
+
+const (
+	// RotationNone keeps the refresh token. The API says only that it does not
+	// expire.
+	RotationNone RefreshRotation = iota
+
+	// RotationGrace answers with a new refresh token; the old one stays valid
+	// until the new access token is first used. Assumption: seen in the field.
+	RotationGrace
+
+	// RotationImmediate answers with a new refresh token and ends the old one
+	// at once. Assumption: the strictest reading.
+	RotationImmediate
+)
+
+// probeMode is when the sender first asks an endpoint for its challenge with an
+// empty body. The API does not mention it; that it happens at all is an
+// assumption from what integrators have met.
+type probeMode int
+
+const (
+	// ProbeNever sends events without asking first.
+	ProbeNever probeMode = iota
+
+	// probeOnRegistration asks once, when the endpoint is registered; an
+	// endpoint that does not answer with the challenge is refused.
+	probeOnRegistration
+
+	// ProbeBeforeEach asks on registration and before every attempt; without
+	// the challenge the attempt fails and the event is not sent.
+	ProbeBeforeEach
+)
+
+// OnActivation is the type of the event that activating a draft makes.
+func (r *Set) OnActivation() string {
+	if r.DraftMakesEvent {
+		return model.TreatmentPlanUpdated
+	}
+	return model.TreatmentPlanCreated
+}
+
 // keyRule is which requests have to carry a clinic key.
 type keyRule int
 
@@ -91,7 +147,7 @@ const (
 // Defaults is what every platform starts from.
 var Defaults = sync.OnceValue(func() Set {
 	r := Set{Chosen: make(map[string]string)}
-	for _, s := range choiceTable() {
+	for _, s := range Choices() {
 		s.Variants[0].apply(&r)
 		r.Chosen[s.Name] = s.Variants[0].Name
 	}
@@ -101,7 +157,7 @@ var Defaults = sync.OnceValue(func() Set {
 // Choose applies a variant by name.
 func (r *Set) Choose(point, variant string) error {
 	var names []string
-	for _, s := range choiceTable() {
+	for _, s := range Choices() {
 		if names = append(names, s.Name); s.Name != point {
 			continue
 		}
