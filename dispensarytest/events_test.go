@@ -1,6 +1,7 @@
 package dispensarytest
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -83,4 +85,118 @@ func TestEventsAreReadForThirtyDays(t *testing.T) {
 	b.fake.Clock().Advance(time.Nanosecond)
 	b.get("/events/"+old.ID).refused(404, "Not Found")
 	assert.Equal(t, []any{fresh.ID}, b.get("/events/patients").column("events", "id"))
+}
+
+// wireTimes are created_at of an event and updated_at of the plan in it, as they are sent.
+func wireTimes(t *testing.T, e model.Event) (created, updated string) {
+	t.Helper()
+	var data struct {
+		Plan struct {
+			UpdatedAt string `json:"updated_at"`
+		} `json:"treatment_plan"`
+	}
+	require.NoError(t, json.Unmarshal(e.Data, &data))
+	return view.Time(e.CreatedAt), data.Plan.UpdatedAt
+}
+
+// Ordered by time, a plan's cancellation comes after its creation, even where the clock
+// stands still.
+func TestEventsOfOneObjectHaveTimesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	clock := frozen()
+	b, hook := start(t, WithClock(clock)), listen(t, nil)
+	b.subscribe(hook, model.EventTypes()...)
+	p := b.fake
+	now := clock.Now()
+	plan, created, err := p.Plans.Create(p.Patients.All()[0].ID, model.NewPlan{})
+	require.NoError(t, err)
+	_, edited, err := p.Plans.Update(plan.ID, model.PlanChange{PersonalMessage: new("Hello")})
+	require.NoError(t, err)
+	gone, cancelled, err := p.Plans.Cancel(plan.ID)
+	require.NoError(t, err)
+	for i, e := range []model.Event{created, edited, cancelled} {
+		at, updated := wireTimes(t, e)
+		assert.Equal(t, view.Time(now.Add(time.Duration(i)*time.Millisecond)), at)
+		assert.Equal(t, at, updated, "the data says the same")
+		assert.Equal(t, plan.ID, e.ObjectID)
+	}
+	assert.Equal(t, cancelled.CreatedAt, gone.UpdatedAt)
+	assert.Equal(t, view.Time(gone.UpdatedAt), b.get("/clinic/treatment_plans/"+plan.ID).ok(200, "treatment_plan", "updated_at"))
+
+	_, other, err := p.Plans.Create(p.Patients.All()[1].ID, model.NewPlan{})
+	require.NoError(t, err)
+	assert.Equal(t, now, other.CreatedAt, "another object's events have the clock's time")
+	for _, e := range []model.Event{created, edited, cancelled, other} {
+		require.NoError(t, b.fake.Webhooks.WaitDelivered(t.Context(), e.ID), "the clock does not have to move")
+	}
+	assert.Len(t, hook.all(), 4)
+
+	clock.Advance(2 * time.Millisecond) // still not later than the last event
+	_, late, err := p.Plans.Update(other.ObjectID, model.PlanChange{PersonalMessage: new("Hello")})
+	require.NoError(t, err)
+	assert.Equal(t, clock.Now(), late.CreatedAt)
+}
+
+// Times are apart where they are cut, not only where they are kept.
+func TestEventTimesAreApartOnTheWire(t *testing.T) {
+	t.Parallel()
+	clock := FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 100_000, time.UTC))
+	b := start(t, WithInMemory(), WithClock(clock))
+	p := b.fake
+	patient := p.Patients.All()[0].ID
+	var last model.Event
+	for range 4 {
+		_, e, err := p.Patients.Edit(patient, model.PatientChange{FirstName: new("Ada")})
+		require.NoError(t, err)
+		assert.Less(t, view.Time(last.CreatedAt), view.Time(e.CreatedAt))
+		last = e
+		clock.Advance(300 * time.Microsecond)
+	}
+	key := b.fake.ClinicKey()
+	revoked, err := p.Clinics.RevokeKey(key)
+	require.NoError(t, err)
+	activated, err := p.Clinics.ReactivateKey(key)
+	require.NoError(t, err)
+	assert.Less(t, view.Time(revoked.CreatedAt), view.Time(activated.CreatedAt))
+}
+
+// What the integrator does does not take the time of a plan back.
+func TestUpdatedAtDoesNotGoBack(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory(), WithClock(frozen()))
+	p := b.fake
+	plan, _, err := p.Plans.Create(p.Patients.All()[0].ID, model.NewPlan{})
+	require.NoError(t, err)
+	edited, _, err := p.Plans.Update(plan.ID, model.PlanChange{PersonalMessage: new("Hello")})
+	require.NoError(t, err)
+	got := b.send("PATCH", "/clinic/treatment_plans/"+plan.ID+"/cancel", nil).ok(200, "treatment_plan", "updated_at")
+	assert.Equal(t, view.Time(edited.UpdatedAt), got)
+}
+
+// A snapshot knows what an event was about.
+func TestEventTimesAreApartAfterASnapshotWasLoaded(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory(), WithClock(frozen()))
+	p := b.fake
+	plan, created, err := p.Plans.Create(p.Patients.All()[0].ID, model.NewPlan{})
+	require.NoError(t, err)
+	var file bytes.Buffer
+	require.NoError(t, b.fake.Snapshot().Save(&file))
+	snap, err := LoadSnapshot(&file)
+	require.NoError(t, err)
+	_, cancelled, err := New(t, WithInMemory(), WithSnapshot(snap)).Plans.Cancel(plan.ID)
+	require.NoError(t, err)
+	assert.Equal(t, created.CreatedAt.Add(time.Millisecond), cancelled.CreatedAt)
+}
+
+func TestReadingsOfEventTimes(t *testing.T) {
+	t.Parallel()
+	behaving(t, EventTimesAsTheyFall, func(b *browser) {
+		p := b.fake
+		plan, created, err := p.Plans.Create(p.Patients.All()[0].ID, model.NewPlan{})
+		require.NoError(b.t, err)
+		_, cancelled, err := p.Plans.Cancel(plan.ID)
+		require.NoError(b.t, err)
+		assert.Equal(b.t, created.CreatedAt, cancelled.CreatedAt)
+	})
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/httpapi"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/openapi"
 )
 
 func TestPlatformInMemory(t *testing.T) {
@@ -216,4 +217,66 @@ func TestTransportOptionsExcludeEachOther(t *testing.T) {
 	}
 	_, err := Start(WithAddr("192.0.2.1:1"))
 	require.ErrorContains(t, err, "dispensarytest: listen")
+}
+
+// A page in a browser whose name was made to resolve to this machine reads and changes
+// nothing.
+func TestForeignHostNames(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	for host, status := range map[string]int{
+		"evil.example:80": 403, "localhost.evil.example": 403, "127.0.0.1.nip.io": 403,
+		"localhost:1": 200, "LOCALHOST": 200, "127.0.0.1": 200, "[::1]:80": 200,
+	} {
+		for _, path := range []string{"/clinic", "/../openapi.yaml"} {
+			req := b.request("GET", path)
+			req.Host = host
+			req.Header.Set("Authorization", "Bearer "+b.token)
+			resp, err := b.plain().Do(req)
+			require.NoError(t, err)
+			_ = resp.Body.Close()
+			assert.Equal(t, status == 403, resp.StatusCode == 403, "%s %s", host, path)
+		}
+	}
+}
+
+// An address that cannot be called, or that holds a secret that would be shown with
+// it, is refused for that reason.
+func TestWebhookAddresses(t *testing.T) {
+	t.Parallel()
+	fake := New(t, WithInMemory())
+	for address, says := range map[string]string{
+		"https://user:hunter2@ehr.example.com/hook": "it names a user", "https://token@ehr.example.com/": "it names a user",
+		"ftp://127.0.0.1/": "is not one of HTTPS", "file://host/etc/passwd": "is not one of HTTPS",
+		"http://ehr.example.com/": "plain HTTP only on loopback", "/hook": "is not absolute", "https://ehr.example.com/#hook": "has a fragment",
+	} {
+		err := fake.Webhooks.Register(address)
+		require.ErrorContains(t, err, says, address)
+		assert.NotContains(t, err.Error(), "hunter2")
+		assert.NotContains(t, err.Error(), "token")
+		_, err = Start(WithWebhook(address))
+		require.ErrorContains(t, err, says, address)
+	}
+	for _, address := range []string{"https://user:hunter2@ehr.example.com/cb", "https://token@ehr.example.com/cb"} {
+		_, err := Start(WithRedirectURI(address))
+		require.ErrorContains(t, err, "it names a user")
+		assert.NotContains(t, err.Error(), "token")
+		assert.NotContains(t, err.Error(), "hunter2")
+	}
+	require.NoError(t, fake.Webhooks.Register("http://localhost:8080/hook?tenant=7"))
+}
+
+func TestContractIsServed(t *testing.T) {
+	t.Parallel()
+	for _, opt := range []Option{WithInMemory(), WithTLS(), WithAddr("127.0.0.1:0")} {
+		b := start(t, opt)
+		resp, err := b.fake.HTTPClient().Get(b.fake.origin + "/openapi.yaml")
+		assert.Equal(t, string(openapi.Document()), bodyOf(t, resp, err))
+		assert.Equal(t, "application/yaml", resp.Header.Get("Content-Type"))
+		assert.NotEmpty(t, resp.Header.Get("X-Request-Id"))
+		assert.Zero(t, b.fake.Journal().Len(), "it is no call of the API")
+		b.get("/openapi.yaml").refused(404, "Not Found")
+		resp, err = b.fake.HTTPClient().Post(b.fake.origin+"/openapi.yaml", "text/plain", http.NoBody)
+		assert.Contains(t, bodyOf(t, resp, err), "Not Found")
+	}
 }

@@ -2,6 +2,7 @@ package dispensarytest
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -212,4 +213,129 @@ func TestMetadataIsFoundByTypeAndClinic(t *testing.T) {
 	assert.Equal(t, []any{"practitioner", "staff"}, narrow.get("/clinic/metadata?id="+patient.MetadataID).column("metadata", "type"), "what the token may read")
 	narrow.get("/clinic/metadata?id=x&type=patient").refused(403, "patients:read")
 	b.get("/clinic/metadata").refused(422, "id can't be blank")
+}
+
+var patientKeys = []string{
+	"id", "first_name", "last_name", "email", "date_of_birth", "gender", "discount", "total_discount",
+	"mobile_number", "text_message_notification", "metadata",
+}
+
+func someone() map[string]any {
+	return map[string]any{
+		"email": "new@example.org", "first_name": "New", "last_name": "Person", "date_of_birth": "1999-12-31", "gender": "x",
+		"mobile_number": "+15035550199", "discount": 7.5, "send_welcome_email": false, "metadata": map[string]any{"id": "m-1"},
+	}
+}
+
+func TestPatientIsRefused(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	before := b.fake.Patients.All()
+	for _, c := range []struct {
+		field string
+		value any
+		says  string
+	}{
+		{"email", nil, "Email can't be blank"},
+		{"email", "Jane.DOE@example.org", "Email has already been taken"},
+		{"email", "no address", "Email is not an e-mail address"},
+		{"email", 7, "Email must be a string"},
+		{"first_name", "  ", "First name can't be blank"},
+		{"last_name", []string{}, "Last name must be a string"},
+		{"date_of_birth", "31/12/1999", "Date of birth must be a date"},
+		{"gender", "female ", "Gender must be one of male, female, x"},
+		{"mobile_number", "5035550199", "Mobile number must be in international form"},
+		{"discount", "10", "Discount must be a number from 0 to 100"},
+		{"discount", 101, "Discount must be a number from 0 to 100"},
+		{"send_welcome_email", "maybe", "Send welcome email must be true or false"},
+		{"metadata", "m-1", "Metadata must be an object"},
+		{"metadata", map[string]any{"id": 5}, "Metadata.id must be a string"},
+	} {
+		body := someone()
+		body[c.field] = c.value
+		got := b.send("POST", "/clinic/patients", body)
+		got.refused(422, c.says)
+		assert.IsType(t, []any{}, got.body["error"])
+	}
+	all := b.send("POST", "/clinic/patients", map[string]any{})
+	assert.Len(t, all.ok(422, "error"), 3, "all that is wrong is said at once")
+	b.send("PATCH", "/clinic/patients/"+before[0].ID, map[string]any{"email": before[1].Email}).refused(422, "taken")
+	b.send("PATCH", "/clinic/patients/"+before[0].ID, map[string]any{"email": nil}).refused(422, "can't be blank")
+	b.send("PATCH", "/clinic/patients/nobody", map[string]any{}).refused(404, `{"status":404,"error":"Not Found"}`)
+	assert.Equal(t, before, b.fake.Patients.All())
+}
+
+func TestUsersAreUniqueAndOfAKnownType(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	p := b.fake.Clinics.Practitioners()[0]
+	b.send("POST", "/clinic/staff", map[string]any{"email": p.Email, "first_name": "S", "last_name": "T"}).refused(422, "taken")
+	b.send("PATCH", "/clinic/practitioners/"+p.ID, map[string]any{"practitioner_type_id": "zzz", "practitioner_id": p.ID}).refused(422, "Practitioner type must exist")
+	got := b.send("PATCH", "/clinic/practitioners/"+p.ID, map[string]any{"last_name": "New", "practitioner_id": p.ID}).object(200, "practitioner")
+	assert.Equal(t, "New", got["last_name"])
+	assert.Equal(t, map[string]any{"id": nil}, got["metadata"])
+	staff := b.get("/clinic/staff").column("staff", "id")
+	require.Len(t, staff, 1)
+	b.send("PATCH", "/clinic/staff/"+staff[0].(string), map[string]any{"first_name": "Jo"}).ok(200, "staff", "first_name")
+	b.get("/clinic/patients/"+b.fake.Patients.All()[0].ID+"/addresses").ok(200, "addresses")
+}
+
+// raw sends a body as it is.
+func (b *browser) raw(path, body string) answer {
+	b.t.Helper()
+	req, err := http.NewRequest("POST", b.fake.BaseURL()+path, strings.NewReader(body))
+	require.NoError(b.t, err)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+b.token)
+	resp, err := b.fake.HTTPClient().Do(req)
+	require.NoError(b.t, err)
+	return decoded(b.t, resp)
+}
+
+// A body whose text would be stored otherwise than it was sent is refused.
+func TestBodiesAreText(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	patient := func(name string) string {
+		return `{"first_name":"` + name + `","last_name":"B","email":"a@example.org"}`
+	}
+	for _, name := range []string{"\xff", "A\xc3", "\xed\xa0\x80"} {
+		b.raw("/clinic/patients", patient(name)).refused(400, "must be UTF-8")
+		b.raw("/oauth/token", `{"grant_type":"`+name+`"}`).refused(400, "must be UTF-8")
+	}
+	for _, name := range []string{`\ud83d`, `\ude00`, `A\uD83DB`, `\ud83d\ud83d\ude00`, `\ude00\ud83d`, `\ud83d\n`, `\ud83d\u0041`, `\\\ud83d`} {
+		b.raw("/clinic/patients", patient(name)).refused(400, "surrogate pair")
+	}
+	b.raw("/clinic/patients", `{"\ud800":1}`).refused(400, "surrogate pair")
+	b.raw("/clinic/patients", `{"first_name":"\ud8`).refused(400, "must be a JSON object")
+	got := b.raw("/clinic/patients", patient(`\ud83d\ude00\u00e9\\ud83d`)).ok(201, "patient", "first_name")
+	assert.Equal(t, `😀é\ud83d`, got)
+}
+
+func TestTextsHaveNoNULAndALimit(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	p := b.fake
+	patient := "/clinic/patients/" + p.Patients.All()[0].ID
+	most := strings.Repeat("é", httpapi.MaxText)
+	for _, field := range []string{"first_name", "last_name", "email", "mobile_number", "gender", "date_of_birth"} {
+		b.send("PATCH", patient, map[string]any{field: "a\x00b"}).refused(422, httpapi.Label(field)+" must not contain a NUL character")
+		b.send("PATCH", patient, map[string]any{field: most + "é"}).refused(422, httpapi.Label(field)+" is too long (maximum is 255 characters)")
+	}
+	b.send("PATCH", patient, map[string]any{"metadata": map[string]any{"id": "\x00"}}).refused(422, "NUL")
+	b.send("PATCH", patient, map[string]any{"metadata": map[string]any{"id": most + "é"}}).refused(422, "too long")
+	assert.Equal(t, most, b.send("PATCH", patient, map[string]any{"first_name": most}).ok(200, "patient", "first_name"))
+
+	plan := "/clinic/treatment_plans/" + p.Plans.All()[0].ID
+	send := func(message, info, amount string) answer {
+		return b.send("PATCH", plan, map[string]any{"personal_message": message, "recommendations": []any{map[string]any{
+			"variant_id": p.Products.All()[0].VariantIDs[0], "units_to_purchase": 1, "dosage": map[string]any{"amount": amount, "additional_info": info},
+		}}})
+	}
+	long := strings.Repeat("x", httpapi.MaxProse)
+	send(long, long, most).ok(200)
+	send(long+"x", "", "").refused(422, "Personal message is too long (maximum is 65535 characters)")
+	send("\x00", "", "").refused(422, "Personal message must not contain a NUL character")
+	send("", long+"x", "").refused(422, "dosage.additional info is too long")
+	send("", "", most+"x").refused(422, "dosage.amount is too long")
 }
