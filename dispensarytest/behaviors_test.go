@@ -101,11 +101,10 @@ func refusesUnknownFields(b *browser) {
 		body, _ := e.body.(map[string]any)
 		b.send(e.op.Method, e.path, merged(body, "colour", "red")).refused(422, `"Unknown field: colour"`)
 	}
-	p := b.fake
-	line := map[string]any{"variant_id": p.Products.All()[0].VariantIDs[0], "units_to_purchase": 1, "dosage": map[string]any{"amounts": "1"}}
-	b.send("PATCH", "/clinic/treatment_plans/"+p.Plans.All()[0].ID, map[string]any{"recommendations": []any{line}}).refused(422, "recommendations[0].dosage.amounts")
+	line := map[string]any{"variant_id": b.fake.Products.All()[0].VariantIDs[0], "units_to_purchase": 1, "dosage": map[string]any{"amounts": "1"}}
+	b.send("PATCH", "/clinic/treatment_plans/"+b.fake.Plans.All()[0].ID, map[string]any{"recommendations": []any{line}}).refused(422, "recommendations[0].dosage.amounts")
 	b.send("POST", "/clinic/dynamic_links/treatment_plans", map[string]any{
-		"treatment_plan": map[string]any{"practitioner_id": p.Clinics.Practitioners()[0].ID}, "patient": map[string]any{"email": "a@example.org", "name": "A"},
+		"treatment_plan": map[string]any{"practitioner_id": b.fake.Clinics.Practitioners()[0].ID}, "patient": map[string]any{"email": "a@example.org", "name": "A"},
 	}).refused(422, "Unknown field: patient.name")
 	assert.Equal(b.t, world, bytesOf(b.fake.store.World), "nothing was changed")
 	b.send("POST", "/clinic/patients", map[string]any{"first_name": "A", "last_name": "B", "email": "a@example.org"}).ok(201, "patient")
@@ -126,10 +125,9 @@ func TestBehaviorOfLists(t *testing.T) {
 		b.get("/clinic/search/patients?query=nobody").ok(200)
 	})
 	behaving(t, UnsortedListsNewestFirst, func(b *browser) {
-		p := b.fake
-		assert.Equal(b.t, p.Patients.All()[4].ID, b.get("/clinic/patients").column("patients", "id")[0])
-		assert.Equal(b.t, p.Products.All()[43].ID, b.get("/catalog/products").column("products", "id")[0])
-		assert.Equal(b.t, p.Orders.All()[0].ID, b.get("/clinic/orders?sort_by=completed_at").column("orders", "id")[0])
+		assert.Equal(b.t, b.fake.Patients.All()[4].ID, b.get("/clinic/patients").column("patients", "id")[0])
+		assert.Equal(b.t, b.fake.Products.All()[43].ID, b.get("/catalog/products").column("products", "id")[0])
+		assert.Equal(b.t, b.fake.Orders.All()[0].ID, b.get("/clinic/orders?sort_by=completed_at").column("orders", "id")[0])
 	})
 	behaving(t, ArrayFiltersAny, func(b *browser) {
 		p := b.fake.Products.All()
@@ -146,8 +144,7 @@ func TestBehaviorOfLists(t *testing.T) {
 func TestBehaviorOfPlans(t *testing.T) {
 	t.Parallel()
 	draft := func(b *browser) (path string) {
-		p := b.fake
-		plan, _, err := p.Plans.Create(p.Patients.All()[0].ID, model.NewPlan{Draft: true})
+		plan, _, err := b.fake.Plans.Create(b.fake.Patients.All()[0].ID, model.NewPlan{Draft: true})
 		require.NoError(b.t, err)
 		return "/clinic/treatment_plans/" + plan.ID
 	}
@@ -172,11 +169,10 @@ func TestBehaviorOfPlans(t *testing.T) {
 		assert.NotEmpty(b.t, b.get(draft(b)).ok(200, "treatment_plan", "invitation_url"))
 	})
 	behaving(t, PlanCreatedEventOnCreation, func(b *browser) {
-		p := b.fake
-		plan, e, err := p.Plans.Create(p.Patients.All()[0].ID, model.NewPlan{Draft: true})
+		plan, e, err := b.fake.Plans.Create(b.fake.Patients.All()[0].ID, model.NewPlan{Draft: true})
 		require.NoError(b.t, err)
 		assert.Equal(b.t, model.TreatmentPlanCreated, e.Type)
-		_, e, err = p.Plans.Activate(plan.ID)
+		_, e, err = b.fake.Plans.Activate(plan.ID)
 		require.NoError(b.t, err)
 		assert.Equal(b.t, model.TreatmentPlanUpdated, e.Type)
 	})
@@ -223,15 +219,13 @@ func TestBehaviorOfWebhooks(t *testing.T) {
 	})
 	behaving(t, ResumeAfterEnableResumed, func(b *browser) {
 		gone := true
-		hook := newReceiver(func(_ int, w http.ResponseWriter, challenge string) {
+		b.hosts(func(_ int, w http.ResponseWriter, challenge string) {
 			if gone {
 				w.WriteHeader(http.StatusGone)
 				return
 			}
 			acknowledge(w, challenge)
 		})
-		hook.secret = b.fake.Application().ChallengeToken
-		require.NoError(b.t, b.fake.Webhooks.RegisterHandler(hook))
 		_, e := b.place()
 		b.fake.Clock().Advance(time.Hour)
 		require.ErrorContains(b.t, b.wait(e), "stopped")

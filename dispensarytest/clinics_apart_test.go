@@ -37,9 +37,7 @@ func (b *browser) of(clinic model.Clinic) *browser {
 func TestDeliveriesAreTheClinicsOwn(t *testing.T) {
 	t.Parallel()
 	first, second := twoClinics(t)
-	hook := newReceiver(nil)
-	hook.secret = first.fake.Application().ChallengeToken
-	require.NoError(t, first.fake.Webhooks.RegisterHandler(hook))
+	first.hosts(nil)
 	_, event, err := first.fake.Products.Create(model.NewProduct{})
 	require.NoError(t, err)
 	require.NoError(t, first.wait(event))
@@ -204,9 +202,7 @@ func TestClinicOfProductEvents(t *testing.T) {
 	t.Parallel()
 	for reading, present := range map[string]bool{"absent": false, "present": true} {
 		first, second := twoClinics(t, WithBehavior("product-event-clinic="+Behavior(reading)))
-		hook := newReceiver(nil)
-		hook.secret = first.fake.Application().ChallengeToken
-		require.NoError(t, first.fake.Webhooks.RegisterHandler(hook))
+		hook := first.hosts(nil)
 		_, event, err := first.fake.Products.Create(model.NewProduct{})
 		require.NoError(t, err)
 		require.NoError(t, first.wait(event))

@@ -17,36 +17,34 @@ import (
 
 // hooked is a platform in memory on a frozen clock, with a receiver.
 func hooked(t *testing.T, script func(n int, w http.ResponseWriter, challenge string), opts ...Option) (*browser, *receiver) {
-	b, hook := start(t, append([]Option{WithInMemory(), WithClock(frozen())}, opts...)...), newReceiver(script)
-	hook.secret = b.fake.Application().ChallengeToken
-	require.NoError(t, b.fake.Webhooks.RegisterHandler(hook))
+	b := start(t, append([]Option{WithInMemory(), WithClock(frozen())}, opts...)...)
+	hook := b.hosts(script)
 	return b, hook
 }
 
 // oneOfEach makes an event of every type.
 func (b *browser) oneOfEach() map[string]model.Event {
 	b.t.Helper()
-	p := b.fake
 	events := make(map[string]model.Event)
 	note := func(_ any, e model.Event, err error) {
 		b.t.Helper()
 		require.NoError(b.t, err)
 		events[e.Type] = e
 	}
-	jane, plan, product := p.Patients.All()[0], p.Plans.All()[0], p.Products.All()[0]
-	note(p.Patients.Register(model.NewPatient{}))
-	note(p.Patients.Edit(jane.ID, model.PatientChange{Gender: new(model.X)}))
-	note(p.Plans.Create(jane.ID, model.NewPlan{}))
-	note(p.Plans.Update(plan.ID, model.PlanChange{PersonalMessage: new("Hello")}))
-	note(p.Plans.UpdateRecommendation(plan.ID, plan.Recommendations[0]))
-	note(p.Orders.Place(jane.ID, model.NewOrder{}))
-	note(p.Products.Create(model.NewProduct{}))
-	note(p.Products.Update(product.ID, model.ProductChange{}))
-	note(p.Products.Describe(product.ID, "<p>x</p>"))
+	jane, plan, product := b.fake.Patients.All()[0], b.fake.Plans.All()[0], b.fake.Products.All()[0]
+	note(b.fake.Patients.Register(model.NewPatient{}))
+	note(b.fake.Patients.Edit(jane.ID, model.PatientChange{Gender: new(model.X)}))
+	note(b.fake.Plans.Create(jane.ID, model.NewPlan{}))
+	note(b.fake.Plans.Update(plan.ID, model.PlanChange{PersonalMessage: new("Hello")}))
+	note(b.fake.Plans.UpdateRecommendation(plan.ID, plan.Recommendations[0]))
+	note(b.fake.Orders.Place(jane.ID, model.NewOrder{}))
+	note(b.fake.Products.Create(model.NewProduct{}))
+	note(b.fake.Products.Update(product.ID, model.ProductChange{}))
+	note(b.fake.Products.Describe(product.ID, "<p>x</p>"))
 	b.fake.Clock().Advance(0) // a revocation ends what is on its way
-	e, err := p.Clinics.RevokeKey(b.fake.ClinicKey())
+	e, err := b.fake.Clinics.RevokeKey(b.fake.ClinicKey())
 	note(nil, e, err)
-	e, err = p.Clinics.ReactivateKey(b.fake.ClinicKey())
+	e, err = b.fake.Clinics.ReactivateKey(b.fake.ClinicKey())
 	note(nil, e, err)
 	return events
 }
@@ -88,9 +86,8 @@ func TestEveryTypeIsDelivered(t *testing.T) {
 func TestSubscriptions(t *testing.T) {
 	t.Parallel()
 	for _, kind := range model.EventTypes() {
-		b, hook := start(t, WithInMemory(), WithClock(frozen())), newReceiver(nil)
-		hook.secret = b.fake.Application().ChallengeToken
-		require.NoError(t, b.fake.Webhooks.RegisterHandler(hook, kind))
+		b := start(t, WithInMemory(), WithClock(frozen()))
+		hook := b.hosts(nil, kind)
 		events := b.oneOfEach()
 		b.fake.Clock().Advance(0)
 		require.NoError(t, b.wait(events[kind]))

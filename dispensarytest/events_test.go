@@ -50,11 +50,10 @@ func TestPlatformActionsMakeEvents(t *testing.T) {
 func TestEventsAreReadForThirtyDays(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithClock(frozen()))
-	p := b.fake
-	_, old, err := p.Patients.Register(model.NewPatient{})
+	_, old, err := b.fake.Patients.Register(model.NewPatient{})
 	require.NoError(t, err)
 	b.fake.Clock().Advance(48 * time.Hour)
-	_, fresh, err := p.Patients.Edit(p.Patients.All()[0].ID, model.PatientChange{FirstName: new("J")})
+	_, fresh, err := b.fake.Patients.Edit(b.fake.Patients.All()[0].ID, model.PatientChange{FirstName: new("J")})
 	require.NoError(t, err)
 	b.token = b.fake.Tokens.Issue(model.User{}).AccessToken
 
@@ -106,13 +105,12 @@ func TestEventsOfOneObjectHaveTimesOfTheirOwn(t *testing.T) {
 	clock := frozen()
 	b, hook := start(t, WithClock(clock)), listen(t, nil)
 	b.subscribe(hook, model.EventTypes()...)
-	p := b.fake
 	now := clock.Now()
-	plan, created, err := p.Plans.Create(p.Patients.All()[0].ID, model.NewPlan{})
+	plan, created, err := b.fake.Plans.Create(b.fake.Patients.All()[0].ID, model.NewPlan{})
 	require.NoError(t, err)
-	_, edited, err := p.Plans.Update(plan.ID, model.PlanChange{PersonalMessage: new("Hello")})
+	_, edited, err := b.fake.Plans.Update(plan.ID, model.PlanChange{PersonalMessage: new("Hello")})
 	require.NoError(t, err)
-	gone, cancelled, err := p.Plans.Cancel(plan.ID)
+	gone, cancelled, err := b.fake.Plans.Cancel(plan.ID)
 	require.NoError(t, err)
 	for i, e := range []model.Event{created, edited, cancelled} {
 		at, updated := wireTimes(t, e)
@@ -123,7 +121,7 @@ func TestEventsOfOneObjectHaveTimesOfTheirOwn(t *testing.T) {
 	assert.Equal(t, cancelled.CreatedAt, gone.UpdatedAt)
 	assert.Equal(t, view.Time(gone.UpdatedAt), b.get("/clinic/treatment_plans/"+plan.ID).ok(200, "treatment_plan", "updated_at"))
 
-	_, other, err := p.Plans.Create(p.Patients.All()[1].ID, model.NewPlan{})
+	_, other, err := b.fake.Plans.Create(b.fake.Patients.All()[1].ID, model.NewPlan{})
 	require.NoError(t, err)
 	assert.Equal(t, now, other.CreatedAt, "another object's events have the clock's time")
 	for _, e := range []model.Event{created, edited, cancelled, other} {
@@ -132,7 +130,7 @@ func TestEventsOfOneObjectHaveTimesOfTheirOwn(t *testing.T) {
 	assert.Len(t, hook.all(), 4)
 
 	clock.Advance(2 * time.Millisecond) // still not later than the last event
-	_, late, err := p.Plans.Update(other.ObjectID, model.PlanChange{PersonalMessage: new("Hello")})
+	_, late, err := b.fake.Plans.Update(other.ObjectID, model.PlanChange{PersonalMessage: new("Hello")})
 	require.NoError(t, err)
 	assert.Equal(t, clock.Now(), late.CreatedAt)
 }
@@ -142,20 +140,19 @@ func TestEventTimesAreApartOnTheWire(t *testing.T) {
 	t.Parallel()
 	clock := FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 100_000, time.UTC))
 	b := start(t, WithInMemory(), WithClock(clock))
-	p := b.fake
-	patient := p.Patients.All()[0].ID
+	patient := b.fake.Patients.All()[0].ID
 	var last model.Event
 	for range 4 {
-		_, e, err := p.Patients.Edit(patient, model.PatientChange{FirstName: new("Ada")})
+		_, e, err := b.fake.Patients.Edit(patient, model.PatientChange{FirstName: new("Ada")})
 		require.NoError(t, err)
 		assert.Less(t, view.Time(last.CreatedAt), view.Time(e.CreatedAt))
 		last = e
 		clock.Advance(300 * time.Microsecond)
 	}
 	key := b.fake.ClinicKey()
-	revoked, err := p.Clinics.RevokeKey(key)
+	revoked, err := b.fake.Clinics.RevokeKey(key)
 	require.NoError(t, err)
-	activated, err := p.Clinics.ReactivateKey(key)
+	activated, err := b.fake.Clinics.ReactivateKey(key)
 	require.NoError(t, err)
 	assert.Less(t, view.Time(revoked.CreatedAt), view.Time(activated.CreatedAt))
 }
@@ -164,10 +161,9 @@ func TestEventTimesAreApartOnTheWire(t *testing.T) {
 func TestUpdatedAtDoesNotGoBack(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithClock(frozen()))
-	p := b.fake
-	plan, _, err := p.Plans.Create(p.Patients.All()[0].ID, model.NewPlan{})
+	plan, _, err := b.fake.Plans.Create(b.fake.Patients.All()[0].ID, model.NewPlan{})
 	require.NoError(t, err)
-	edited, _, err := p.Plans.Update(plan.ID, model.PlanChange{PersonalMessage: new("Hello")})
+	edited, _, err := b.fake.Plans.Update(plan.ID, model.PlanChange{PersonalMessage: new("Hello")})
 	require.NoError(t, err)
 	got := b.send("PATCH", "/clinic/treatment_plans/"+plan.ID+"/cancel", nil).ok(200, "treatment_plan", "updated_at")
 	assert.Equal(t, view.Time(edited.UpdatedAt), got)
@@ -177,8 +173,7 @@ func TestUpdatedAtDoesNotGoBack(t *testing.T) {
 func TestEventTimesAreApartAfterASnapshotWasLoaded(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithClock(frozen()))
-	p := b.fake
-	plan, created, err := p.Plans.Create(p.Patients.All()[0].ID, model.NewPlan{})
+	plan, created, err := b.fake.Plans.Create(b.fake.Patients.All()[0].ID, model.NewPlan{})
 	require.NoError(t, err)
 	var file bytes.Buffer
 	require.NoError(t, b.fake.Snapshot().Save(&file))
@@ -192,10 +187,9 @@ func TestEventTimesAreApartAfterASnapshotWasLoaded(t *testing.T) {
 func TestReadingsOfEventTimes(t *testing.T) {
 	t.Parallel()
 	behaving(t, EventTimesAsTheyFall, func(b *browser) {
-		p := b.fake
-		plan, created, err := p.Plans.Create(p.Patients.All()[0].ID, model.NewPlan{})
+		plan, created, err := b.fake.Plans.Create(b.fake.Patients.All()[0].ID, model.NewPlan{})
 		require.NoError(b.t, err)
-		_, cancelled, err := p.Plans.Cancel(plan.ID)
+		_, cancelled, err := b.fake.Plans.Cancel(plan.ID)
 		require.NoError(b.t, err)
 		assert.Equal(b.t, created.CreatedAt, cancelled.CreatedAt)
 	})

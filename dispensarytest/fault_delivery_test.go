@@ -139,9 +139,7 @@ func TestFaultDeliveriesInTheBubble(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, WithInMemory(), WithBehavior(DeliveryConditionsOff))
-		hook := newReceiver(nil)
-		hook.secret = b.fake.Application().ChallengeToken
-		require.NoError(t, b.fake.Webhooks.RegisterHandler(hook))
+		hook := b.hosts(nil)
 		for _, effect := range model.DeliveryEffects {
 			b.fake.Fault(model.Fault{Effect: effect, Times: 1})
 		}

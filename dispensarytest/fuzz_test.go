@@ -34,16 +34,15 @@ func newTarget(t testing.TB) *target {
 	_, event, err := fake.Patients.Register(model.NewPatient{})
 	require.NoError(t, err)
 	_ = fake.Webhooks.WaitDelivered(t.Context(), event.ID) // the answer is wrong; an attempt is in the log all the same
-	p := fake
 	expired := fake.Tokens.Issue(model.User{}).AccessToken
 	require.NoError(t, fake.Tokens.Expire(expired))
 	require.Len(t, fake.Webhooks.Deliveries()[0].Attempts, 1)
 	return &target{
 		fake:   fake,
 		tokens: []string{all, all, all, all, fake.Tokens.Issue(model.User{}, "catalog:read").AccessToken, expired, "guess", ""},
-		ids: strings.NewReplacer("{patient_id}", p.Patients.All()[0].ID, "{practitioner_id}", p.Clinics.Practitioners()[0].ID, "{product_id}", p.Products.All()[0].ID,
-			"{category_id}", fake.store.World.Categories.At(0).ID, "{id}", p.Plans.All()[0].ID, "{treatment_plan_id}", p.Plans.All()[1].ID,
-			"{variant}", p.Products.All()[0].VariantIDs[0], "{event}", event.ID, "{key}", fake.ClinicKey()),
+		ids: strings.NewReplacer("{patient_id}", fake.Patients.All()[0].ID, "{practitioner_id}", fake.Clinics.Practitioners()[0].ID, "{product_id}", fake.Products.All()[0].ID,
+			"{category_id}", fake.store.World.Categories.At(0).ID, "{id}", fake.Plans.All()[0].ID, "{treatment_plan_id}", fake.Plans.All()[1].ID,
+			"{variant}", fake.Products.All()[0].VariantIDs[0], "{event}", event.ID, "{key}", fake.ClinicKey()),
 	}
 }
 

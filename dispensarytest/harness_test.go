@@ -203,6 +203,15 @@ func (b *browser) subscribe(r *receiver, types ...string) {
 	require.NoError(b.t, b.fake.Webhooks.Register(r.URL, types...))
 }
 
+// hosts connects a platform with a receiver that needs no socket.
+func (b *browser) hosts(script func(n int, w http.ResponseWriter, challenge string), types ...string) *receiver {
+	b.t.Helper()
+	r := newReceiver(script)
+	r.secret = b.fake.Application().ChallengeToken
+	require.NoError(b.t, b.fake.Webhooks.RegisterHandler(r, types...))
+	return r
+}
+
 func frozen() *Clock { return FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)) }
 
 // post sends JSON without a token, as the token endpoint takes it.

@@ -70,25 +70,24 @@ func each[T any](rows *table.Table[T], write func(any)) {
 
 // upset changes as much as one test can.
 func upset(t *testing.T, b *browser, n int) {
-	p := b.fake
-	jane, plan, product := p.Patients.All()[0], p.Plans.All()[0], p.Products.All()[0]
+	jane, plan, product := b.fake.Patients.All()[0], b.fake.Plans.All()[0], b.fake.Products.All()[0]
 	made := b.send("POST", "/clinic/patients", someone()).object(201, "patient")
 	b.send("PATCH", "/clinic/patients/"+jane.ID, map[string]any{"email": "jane.moved@example.org", "first_name": fmt.Sprint("Jane ", n)}).ok(200)
 	b.send("PATCH", "/clinic/practitioners/"+b.fake.Users()[0].ID, map[string]any{"email": "moved@example.org"}).ok(200)
 	b.send("POST", b.plansOf(made["id"].(string)), b.draft(nil)).ok(201)
 	b.send("PATCH", "/clinic/treatment_plans/"+plan.ID+"/cancel", nil).ok(200)
-	_, _, err := p.Products.Update(product.ID, model.ProductChange{Name: new(fmt.Sprint("Product ", n))})
+	_, _, err := b.fake.Products.Update(product.ID, model.ProductChange{Name: new(fmt.Sprint("Product ", n))})
 	require.NoError(t, err)
-	_, _, err = p.Products.UpdateVariant(product.VariantIDs[0], model.VariantChange{Status: new(model.VariantDiscontinued)})
+	_, _, err = b.fake.Products.UpdateVariant(product.VariantIDs[0], model.VariantChange{Status: new(model.VariantDiscontinued)})
 	require.NoError(t, err)
-	_, _, err = p.Products.Create(model.NewProduct{})
+	_, _, err = b.fake.Products.Create(model.NewProduct{})
 	require.NoError(t, err)
-	_, event, err := p.Orders.Place(jane.ID, model.NewOrder{})
+	_, event, err := b.fake.Orders.Place(jane.ID, model.NewOrder{})
 	require.NoError(t, err)
 	require.NoError(t, b.wait(event))
-	_, err = p.Orders.Refund(p.Orders.All()[0].ID, 100)
+	_, err = b.fake.Orders.Refund(b.fake.Orders.All()[0].ID, 100)
 	require.NoError(t, err)
-	_, err = p.Clinics.RevokeKey(b.fake.ClinicKey())
+	_, err = b.fake.Clinics.RevokeKey(b.fake.ClinicKey())
 	require.NoError(t, err)
 }
 
@@ -102,18 +101,16 @@ func TestHundredPlatformsAtOnce(t *testing.T) {
 			t.Run("", func(t *testing.T) {
 				t.Parallel()
 				opts := [][]Option{{WithInMemory()}, {WithRegion(model.Canada), WithInMemory()}, {}, {WithTLS()}, {WithInMemory(), WithClock(frozen())}}[n%5]
-				b, hook := start(t, opts...), newReceiver(nil)
-				hook.secret = b.fake.Application().ChallengeToken
-				require.NoError(t, b.fake.Webhooks.RegisterHandler(hook, model.OrderPlaced))
+				b := start(t, opts...)
+				hook := b.hosts(nil, model.OrderPlaced)
 				upset(t, b, n)
-				p := b.fake
-				assert.Equal(t, fmt.Sprint("Jane ", n), p.Patients.All()[0].FirstName)
-				assert.Equal(t, fmt.Sprint("Product ", n), p.Products.All()[0].Name)
-				assert.Len(t, p.Patients.All(), 6)
-				assert.Len(t, p.Plans.All(), 4)
-				assert.Len(t, p.Products.All(), 45)
-				assert.Len(t, p.Orders.All(), 4)
-				assert.Len(t, p.Events(), 5)
+				assert.Equal(t, fmt.Sprint("Jane ", n), b.fake.Patients.All()[0].FirstName)
+				assert.Equal(t, fmt.Sprint("Product ", n), b.fake.Products.All()[0].Name)
+				assert.Len(t, b.fake.Patients.All(), 6)
+				assert.Len(t, b.fake.Plans.All(), 4)
+				assert.Len(t, b.fake.Products.All(), 45)
+				assert.Len(t, b.fake.Orders.All(), 4)
+				assert.Len(t, b.fake.Events(), 5)
 				assert.Len(t, hook.all(), 1)
 				assert.Len(t, b.fake.Webhooks.Deliveries(), 1)
 				b.fake.Journal().CheckNoUnexpected(t)
@@ -130,21 +127,20 @@ func TestHundredPlatformsAtOnce(t *testing.T) {
 func TestWhatIsGivenOutIsACopy(t *testing.T) {
 	t.Parallel()
 	fake := New(t, WithInMemory())
-	p := fake
-	_, event, err := p.Orders.Place(p.Patients.All()[0].ID, model.NewOrder{PlanIDs: []string{p.Plans.All()[0].ID}})
+	_, event, err := fake.Orders.Place(fake.Patients.All()[0].ID, model.NewOrder{PlanIDs: []string{fake.Plans.All()[0].ID}})
 	require.NoError(t, err)
 	before := bytesOf(fake.store.World)
-	for _, plan := range p.Plans.All() {
+	for _, plan := range fake.Plans.All() {
 		plan.Recommendations[0].Dosage.Amount, plan.Recommendations[0].VariantID = "all of it", "x"
 	}
-	for _, product := range p.Products.All() {
+	for _, product := range fake.Products.All() {
 		product.VariantIDs[0], product.IngredientIDs[0], product.CategoryIDs[0] = "x", "x", "x"
 	}
-	for _, order := range p.Orders.All() {
+	for _, order := range fake.Orders.All() {
 		order.Lines[0].Quantity, order.PlanIDs[0] = 99, "x"
 	}
 	event.Data[0] = '!'
-	p.Events()[0].Data[0] = '!'
+	fake.Events()[0].Data[0] = '!'
 	fake.Application().Scopes[0] = "everything"
 	fake.Users()[0].Email = "x"
 	assert.Equal(t, before, bytesOf(fake.store.World))
@@ -155,18 +151,17 @@ func TestWhatIsGivenOutIsACopy(t *testing.T) {
 func TestWhatIsHandedInIsCopied(t *testing.T) {
 	t.Parallel()
 	fake := New(t, WithInMemory())
-	p := fake
-	lines := []model.Recommendation{{VariantID: p.Products.All()[0].VariantIDs[0], UnitsToPurchase: 1, Dosage: &model.Dosage{Amount: "1"}}}
-	plan, _, err := p.Plans.Create(p.Patients.All()[0].ID, model.NewPlan{Recommendations: lines})
+	lines := []model.Recommendation{{VariantID: fake.Products.All()[0].VariantIDs[0], UnitsToPurchase: 1, Dosage: &model.Dosage{Amount: "1"}}}
+	plan, _, err := fake.Plans.Create(fake.Patients.All()[0].ID, model.NewPlan{Recommendations: lines})
 	require.NoError(t, err)
 	bought := []model.Line{{VariantID: lines[0].VariantID, Quantity: 2}}
-	order, _, err := p.Orders.Place(p.Patients.All()[0].ID, model.NewOrder{Lines: bought})
+	order, _, err := fake.Orders.Place(fake.Patients.All()[0].ID, model.NewOrder{Lines: bought})
 	require.NoError(t, err)
 	lines[0].UnitsToPurchase, lines[0].Dosage.Amount, bought[0].Quantity = 9, "9", 9
-	kept, _ := p.Plans.Get(plan.ID)
+	kept, _ := fake.Plans.Get(plan.ID)
 	assert.Equal(t, "1", kept.Recommendations[0].Dosage.Amount)
 	assert.Equal(t, 1, kept.Recommendations[0].UnitsToPurchase)
-	stored, _ := p.Orders.Get(order.ID)
+	stored, _ := fake.Orders.Get(order.ID)
 	assert.Equal(t, 2, stored.Lines[0].Quantity)
 }
 

@@ -123,8 +123,7 @@ func TestPlansAreSorted(t *testing.T) {
 func TestOrderFilters(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	p := b.fake
-	orders := p.Orders.All()
+	orders := b.fake.Orders.All()
 	day := func(i int) string { return orders[i].CompletedAt.Format(time.DateOnly) }
 	for query, want := range map[string][]int{
 		"":                                  {0, 1, 2},
@@ -132,19 +131,19 @@ func TestOrderFilters(t *testing.T) {
 		"patient_id=nobody":                 {},
 		"order_number=" + orders[2].Number:  {2},
 		"order_number=R":                    {},
-		"treatment_plan_id=" + p.Plans.All()[0].ID:                                        {0},
-		"treatment_plan_id=" + p.Plans.All()[0].ID + "&patient_id=" + orders[1].PatientID: {},
-		"completed_at=" + day(1):                                                          {1},
-		"completed_at=>" + day(1):                                                         {2},
-		"completed_at=<" + day(1):                                                         {0},
-		"completed_at=" + day(1) + ".." + day(2):                                          {1, 2},
-		"completed_at=" + day(2) + ".." + day(0):                                          {},
-		"completed_at=>" + day(0) + "&order_by=":                                          {1, 2},
-		"completed_at=<2000-01-01&patient_id=":                                            {},
-		"sort_by=order_number&order_by=DESC":                                              {2, 1, 0},
-		"completed_at=>2000-01-01&order_by=DESC":                                          {2, 1, 0},
-		"completed_at=1999-01-01..2099-01-01":                                             {0, 1, 2},
-		"patient_id=x&patient_id=" + orders[0].PatientID:                                  {0}, // the last value counts
+		"treatment_plan_id=" + b.fake.Plans.All()[0].ID:                                        {0},
+		"treatment_plan_id=" + b.fake.Plans.All()[0].ID + "&patient_id=" + orders[1].PatientID: {},
+		"completed_at=" + day(1):                         {1},
+		"completed_at=>" + day(1):                        {2},
+		"completed_at=<" + day(1):                        {0},
+		"completed_at=" + day(1) + ".." + day(2):         {1, 2},
+		"completed_at=" + day(2) + ".." + day(0):         {},
+		"completed_at=>" + day(0) + "&order_by=":         {1, 2},
+		"completed_at=<2000-01-01&patient_id=":           {},
+		"sort_by=order_number&order_by=DESC":             {2, 1, 0},
+		"completed_at=>2000-01-01&order_by=DESC":         {2, 1, 0},
+		"completed_at=1999-01-01..2099-01-01":            {0, 1, 2},
+		"patient_id=x&patient_id=" + orders[0].PatientID: {0}, // the last value counts
 	} {
 		ids := []any{}
 		for _, i := range want {
@@ -190,49 +189,47 @@ func TestBrandFilters(t *testing.T) {
 	for query, want := range map[string]int{"available=true": 8, "available=false": 8, "clinic_permitted=true": 7, "clinic_permitted=false": 8, "available=true&clinic_permitted=true": 7} {
 		assert.Len(t, b.get("/catalog/brands?"+query).column("brands", "id"), want, query)
 	}
-	p := b.fake
-	for _, product := range p.Products.All() {
-		if product.BrandID != p.Products.Brands()[0].ID {
+	for _, product := range b.fake.Products.All() {
+		if product.BrandID != b.fake.Products.Brands()[0].ID {
 			continue
 		}
 		for _, id := range product.VariantIDs {
-			_, _, err := p.Products.UpdateVariant(id, model.VariantChange{Status: new(model.VariantUnavailable)})
+			_, _, err := b.fake.Products.UpdateVariant(id, model.VariantChange{Status: new(model.VariantUnavailable)})
 			require.NoError(t, err)
 		}
 		assert.Equal(t, "unavailable", b.get("/catalog/products/"+product.ID).ok(200, "product", "status"))
 	}
 	assert.Equal(t, all[1:], b.get("/catalog/brands?available=true").column("brands", "name"), "nothing of the first brand is left")
-	assert.Equal(t, "unavailable", b.get("/catalog/brands/"+p.Products.Brands()[0].ID).ok(200, "brand", "status"))
+	assert.Equal(t, "unavailable", b.get("/catalog/brands/"+b.fake.Products.Brands()[0].ID).ok(200, "brand", "status"))
 }
 
 // An order can be for several plans, and each of them finds it.
 func TestOrdersOfSeveralPlans(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	p := b.fake
-	patient, variants := p.Patients.All()[0], p.Products.All()
+	patient, variants := b.fake.Patients.All()[0], b.fake.Products.All()
 	var ids []string
 	for n := range 3 {
-		plan, _, err := p.Plans.Create(patient.ID, model.NewPlan{Recommendations: []model.Recommendation{
+		plan, _, err := b.fake.Plans.Create(patient.ID, model.NewPlan{Recommendations: []model.Recommendation{
 			{VariantID: variants[0].VariantIDs[0], UnitsToPurchase: n + 1}, {VariantID: variants[n].VariantIDs[0], UnitsToPurchase: 1},
 		}})
 		require.NoError(t, err)
 		ids = append(ids, plan.ID)
 	}
-	order, event, err := p.Orders.Place(patient.ID, model.NewOrder{PlanIDs: []string{ids[1], ids[2], ids[1]}})
+	order, event, err := b.fake.Orders.Place(patient.ID, model.NewOrder{PlanIDs: []string{ids[1], ids[2], ids[1]}})
 	require.NoError(t, err)
 	assert.Equal(t, ids[1:], order.PlanIDs)
 	assert.Equal(t, []model.Line{{VariantID: variants[0].VariantIDs[0], Quantity: 5}, {VariantID: variants[1].VariantIDs[0], Quantity: 1}, {VariantID: variants[2].VariantIDs[0], Quantity: 1}}, order.Lines)
 	both := []any{ids[1], ids[2]}
 	assert.Equal(t, both, dataOf(t, event)["treatment_plan_ids"])
 	assert.Equal(t, both, b.get("/clinic/orders/"+order.ID).ok(200, "order", "treatment_plan_ids"))
-	_, err = p.Orders.Refund(order.ID, 1)
+	_, err = b.fake.Orders.Refund(order.ID, 1)
 	require.NoError(t, err, "a change of the order keeps it where it is found")
 	for _, as := range []*browser{b, {t: t, fake: b.fake.Fork(t), token: b.token}} {
 		for n, want := range [][]any{{}, {order.ID}, {order.ID}} {
 			assert.Equal(t, want, as.get("/clinic/orders?treatment_plan_id="+ids[n]).column("orders", "id"))
 		}
 	}
-	_, _, err = p.Orders.Place(patient.ID, model.NewOrder{PlanIDs: []string{ids[0], "x"}})
+	_, _, err = b.fake.Orders.Place(patient.ID, model.NewOrder{PlanIDs: []string{ids[0], "x"}})
 	require.ErrorIs(t, err, model.ErrNotFound)
 }

@@ -49,9 +49,8 @@ func TestPlainHTTPIsRefusedInMemory(t *testing.T) {
 func TestWebhooksReachAHandler(t *testing.T) {
 	t.Parallel()
 	for _, opts := range [][]Option{{WithInMemory()}, {}, {WithTLS()}, {WithDeliveryClient(&http.Client{})}} {
-		b, hook := start(t, append(opts, WithBehavior(ProbeBeforeEach))...), newReceiver(nil)
-		hook.secret = b.fake.Application().ChallengeToken
-		require.NoError(t, b.fake.Webhooks.RegisterHandler(hook, model.OrderPlaced))
+		b := start(t, append(opts, WithBehavior(ProbeBeforeEach))...)
+		hook := b.hosts(nil, model.OrderPlaced)
 		_, event := b.place()
 		require.NoError(t, b.wait(event))
 		got := hook.all()

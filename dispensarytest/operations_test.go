@@ -27,17 +27,16 @@ type exemplar struct {
 // page. Each is good on a fresh platform; some are good once.
 func exemplars(t *testing.T, b *browser) map[string]exemplar {
 	t.Helper()
-	p := b.fake
-	patient, practitioner, plan, product := p.Patients.All()[0].ID, p.Clinics.Practitioners()[0].ID, p.Plans.All()[0].ID, p.Products.All()[2].ID
+	patient, practitioner, plan, product := b.fake.Patients.All()[0].ID, b.fake.Clinics.Practitioners()[0].ID, b.fake.Plans.All()[0].ID, b.fake.Products.All()[2].ID
 	draft := b.send("POST", b.plansOf(patient), b.draft(nil)).ok(201, "treatment_plan", "id").(string)
-	_, event, err := p.Patients.Register(model.NewPatient{Email: "event@example.org"})
+	_, event, err := b.fake.Patients.Register(model.NewPatient{Email: "event@example.org"})
 	require.NoError(t, err)
 	w := b.fake.store.World
 	ids := map[string]string{
 		"allergens.get": w.Allergens.At(0).ID, "ingredients.get": w.Ingredients.At(0).ID, "supplement_types.get": w.SupplementTypes.At(0).ID,
 		"third_party_certifications.get": w.Certifications.At(0).ID, "brands.get": w.Brands.At(0).ID, "products.get": product, "products.similar": product,
 		"variants.get": w.Variants.At(0).ID, "categories.get": w.Categories.At(0).ID, "categories.products": w.Categories.At(0).ID,
-		"addresses.list": patient, "orders.list_for_patient": patient, "orders.get": p.Orders.All()[0].ID, "patients.get": patient, "patients.update": patient,
+		"addresses.list": patient, "orders.list_for_patient": patient, "orders.get": b.fake.Orders.All()[0].ID, "patients.get": patient, "patients.update": patient,
 		"practitioners.get": practitioner, "practitioners.update": practitioner, "staff.get": w.Staff.At(0).ID, "staff.update": w.Staff.At(0).ID,
 		"protocols.get": w.Protocols.At(0).ID, "protocols.list": practitioner, "templates.get": w.Protocols.At(0).ID, "templates.list": practitioner,
 		"treatment_plans.list": patient, "treatment_plans.create": patient, "treatment_plans.get": plan, "treatment_plans.update": plan,

@@ -75,9 +75,8 @@ func TestOrderListsAgainstAWalk(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := start(t, WithInMemory(), WithClock(FrozenClock(at)), WithWorldSize(model.WorldSize{Clinics: 3, Patients: 60, Plans: 40, Orders: 1600}))
-			p := b.fake
 			var days, patients, plans, numbers []string
-			for i, o := range p.Orders.All() {
+			for i, o := range b.fake.Orders.All() {
 				if i%40 == 0 {
 					day := o.CompletedAt.Format(time.DateOnly)
 					days = append(days, day, ">"+day, "<"+day, "2025-12-10.."+day, day+"..2025-12-10")
@@ -85,7 +84,7 @@ func TestOrderListsAgainstAWalk(t *testing.T) {
 				}
 			}
 			for n, id := range patients[:20] { // some at one moment, and at others
-				_, _, err := p.Orders.Place(id, model.NewOrder{})
+				_, _, err := b.fake.Orders.Place(id, model.NewOrder{})
 				require.NoError(t, err)
 				b.fake.Clock().Advance(time.Duration(n%2) * 7 * time.Hour)
 			}
@@ -93,7 +92,7 @@ func TestOrderListsAgainstAWalk(t *testing.T) {
 			often := make([]string, 200) // ask for nothing, mostly
 			clinic := b.fake.Users()[0].ClinicID
 			asks(b, oracle[model.Order]{
-				rows: p.Orders.All(), id: func(o model.Order) string { return o.ID },
+				rows: b.fake.Orders.All(), id: func(o model.Order) string { return o.ID },
 				keep: func(o model.Order, q url.Values) bool {
 					in, err := httpapi.Params(q).Days("completed_at")
 					require.NoError(t, err)

@@ -315,8 +315,7 @@ func TestBodiesAreText(t *testing.T) {
 func TestTextsHaveNoNULAndALimit(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	p := b.fake
-	patient := "/clinic/patients/" + p.Patients.All()[0].ID
+	patient := "/clinic/patients/" + b.fake.Patients.All()[0].ID
 	most := strings.Repeat("é", httpapi.MaxText)
 	for _, field := range []string{"first_name", "last_name", "email", "mobile_number", "gender", "date_of_birth"} {
 		b.send("PATCH", patient, map[string]any{field: "a\x00b"}).refused(422, httpapi.Label(field)+" must not contain a NUL character")
@@ -326,10 +325,10 @@ func TestTextsHaveNoNULAndALimit(t *testing.T) {
 	b.send("PATCH", patient, map[string]any{"metadata": map[string]any{"id": most + "é"}}).refused(422, "too long")
 	assert.Equal(t, most, b.send("PATCH", patient, map[string]any{"first_name": most}).ok(200, "patient", "first_name"))
 
-	plan := "/clinic/treatment_plans/" + p.Plans.All()[0].ID
+	plan := "/clinic/treatment_plans/" + b.fake.Plans.All()[0].ID
 	send := func(message, info, amount string) answer {
 		return b.send("PATCH", plan, map[string]any{"personal_message": message, "recommendations": []any{map[string]any{
-			"variant_id": p.Products.All()[0].VariantIDs[0], "units_to_purchase": 1, "dosage": map[string]any{"amount": amount, "additional_info": info},
+			"variant_id": b.fake.Products.All()[0].VariantIDs[0], "units_to_purchase": 1, "dosage": map[string]any{"amount": amount, "additional_info": info},
 		}}})
 	}
 	long := strings.Repeat("x", httpapi.MaxProse)

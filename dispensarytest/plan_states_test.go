@@ -13,13 +13,12 @@ import (
 // inState makes a plan that is in a state, by the API or on the platform.
 func (b *browser) inState(state string, outside bool) string {
 	b.t.Helper()
-	p := b.fake
-	patient := p.Patients.All()[0].ID
+	patient := b.fake.Patients.All()[0].ID
 	if outside {
-		plan, _, err := p.Plans.Create(patient, model.NewPlan{Draft: state == model.StateDraft})
+		plan, _, err := b.fake.Plans.Create(patient, model.NewPlan{Draft: state == model.StateDraft})
 		require.NoError(b.t, err)
 		if state == model.StateCancelled {
-			_, _, err = p.Plans.Cancel(plan.ID)
+			_, _, err = b.fake.Plans.Cancel(plan.ID)
 			require.NoError(b.t, err)
 		}
 		return plan.ID
@@ -40,7 +39,6 @@ func (b *browser) inState(state string, outside bool) string {
 func TestPlanStateMachine(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	p := b.fake
 	lines := map[string]any{"recommendations": b.draft(nil)["recommendations"]}
 	calls := map[string]func(id string) int{
 		"activate": func(id string) int { return b.send("PATCH", "/clinic/treatment_plans/"+id+"/activate", nil).status },
@@ -60,11 +58,11 @@ func TestPlanStateMachine(t *testing.T) {
 		return 200
 	}
 	actions := map[string]func(id string) int{
-		"activate": func(id string) int { _, _, err := p.Plans.Activate(id); return status(err) },
-		"cancel":   func(id string) int { _, _, err := p.Plans.Cancel(id); return status(err) },
-		"update":   func(id string) int { _, _, err := p.Plans.Update(id, model.PlanChange{}); return status(err) },
+		"activate": func(id string) int { _, _, err := b.fake.Plans.Activate(id); return status(err) },
+		"cancel":   func(id string) int { _, _, err := b.fake.Plans.Cancel(id); return status(err) },
+		"update":   func(id string) int { _, _, err := b.fake.Plans.Update(id, model.PlanChange{}); return status(err) },
 		"order": func(id string) int {
-			_, _, err := p.Orders.Place(p.Patients.All()[0].ID, model.NewOrder{PlanIDs: []string{id}})
+			_, _, err := b.fake.Orders.Place(b.fake.Patients.All()[0].ID, model.NewOrder{PlanIDs: []string{id}})
 			return status(err)
 		},
 	}
@@ -87,15 +85,15 @@ func TestPlanStateMachine(t *testing.T) {
 					continue
 				}
 				id := b.inState(c.from, outside)
-				events := len(p.Events())
+				events := len(b.fake.Events())
 				assert.Equal(t, c.status, act(id), "%s %s of a plan that is %s (outside: %t)", name, c.action, c.from, outside)
-				plan, _ := p.Plans.Get(id)
+				plan, _ := b.fake.Plans.Get(id)
 				assert.Equal(t, c.to, plan.State, "%s %s", name, c.action)
 				assert.Equal(t, plan.State == model.StateCancelled, len(plan.Recommendations) == 0)
 				if name == "API" || c.status != 200 {
-					assert.Len(t, p.Events(), events, "%s %s", name, c.action)
+					assert.Len(t, b.fake.Events(), events, "%s %s", name, c.action)
 				} else {
-					assert.Len(t, p.Events(), events+1, "%s %s", name, c.action)
+					assert.Len(t, b.fake.Events(), events+1, "%s %s", name, c.action)
 				}
 			}
 		}
@@ -177,7 +175,6 @@ func TestRecommendationTypes(t *testing.T) {
 func TestLinksFindOrMakeTheirPatient(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	p := b.fake
 	link := func(patient any) answer {
 		body := map[string]any{"treatment_plan": map[string]any{"practitioner_id": b.fake.Users()[0].ID}}
 		if patient != nil {
@@ -185,7 +182,7 @@ func TestLinksFindOrMakeTheirPatient(t *testing.T) {
 		}
 		return b.send("POST", "/clinic/dynamic_links/treatment_plans", body)
 	}
-	jane := p.Patients.All()[0]
+	jane := b.fake.Patients.All()[0]
 	found := link(map[string]any{"email": "JANE.doe@example.org", "first_name": "Someone Else"}).object(200, "dynamic_links", "patient")
 	assert.Equal(t, jane.ID, found["id"])
 	assert.Equal(t, "Jane", found["first_name"], "who is found is not changed")
@@ -196,17 +193,17 @@ func TestLinksFindOrMakeTheirPatient(t *testing.T) {
 		"mobile_number": "+15035550111", "discount": 5, "send_welcome_email": false,
 	}).object(200, "dynamic_links", "patient")
 	assert.Equal(t, []any{"Full", "1980-01-02", "female", 15.0, 0.0}, []any{full["first_name"], full["date_of_birth"], full["gender"], full["total_discount"], full["text_message_notification"]})
-	stored, _ := p.Patients.Get(full["id"].(string))
+	stored, _ := b.fake.Patients.Get(full["id"].(string))
 	assert.False(t, stored.Welcomed)
 	noPatient := link(nil).object(200, "dynamic_links")
 	assert.Nil(t, noPatient["patient"])
-	plan, _ := p.Plans.Get(noPatient["treatment_plan"].(map[string]any)["id"].(string))
+	plan, _ := b.fake.Plans.Get(noPatient["treatment_plan"].(map[string]any)["id"].(string))
 	assert.Empty(t, plan.PatientID)
 	assert.Nil(t, b.get("/clinic/treatment_plans/"+plan.ID).ok(200, "treatment_plan", "patient"))
 	for _, wrong := range []any{map[string]any{}, map[string]any{"email": ""}, map[string]any{"email": "x"}, map[string]any{"email": "ok@example.org", "gender": "?"}, "ok@example.org", []any{}} {
 		link(wrong).refused(422, "")
 	}
-	assert.Len(t, p.Patients.All(), 7)
-	assert.Empty(t, p.Events())
-	assert.Len(t, p.Plans.All(), 7)
+	assert.Len(t, b.fake.Patients.All(), 7)
+	assert.Empty(t, b.fake.Events())
+	assert.Len(t, b.fake.Plans.All(), 7)
 }

@@ -19,69 +19,68 @@ import (
 func TestEveryActionRefuses(t *testing.T) {
 	t.Parallel()
 	fake := New(t, WithInMemory())
-	p := fake
-	jane, sam := p.Patients.All()[0], p.Patients.All()[1]
-	active, variant := p.Plans.All()[0], p.Products.All()[0].VariantIDs[0]
-	draft, _, err := p.Plans.Create(jane.ID, model.NewPlan{Draft: true})
+	jane, sam := fake.Patients.All()[0], fake.Patients.All()[1]
+	active, variant := fake.Plans.All()[0], fake.Products.All()[0].VariantIDs[0]
+	draft, _, err := fake.Plans.Create(jane.ID, model.NewPlan{Draft: true})
 	require.NoError(t, err)
-	gone, _, err := p.Plans.Create(jane.ID, model.NewPlan{})
+	gone, _, err := fake.Plans.Create(jane.ID, model.NewPlan{})
 	require.NoError(t, err)
-	_, _, err = p.Plans.Cancel(gone.ID)
+	_, _, err = fake.Plans.Cancel(gone.ID)
 	require.NoError(t, err)
-	refunded, err := p.Orders.Refund(p.Orders.All()[2].ID, 0)
+	refunded, err := fake.Orders.Refund(fake.Orders.All()[2].ID, 0)
 	require.NoError(t, err)
 	one := func(_, _ any, err error) error { return err }
 	two := func(_ any, err error) error { return err }
 	line := []model.Recommendation{{VariantID: variant, UnitsToPurchase: 1}}
-	before, events := bytesOf(fake.store.World), len(p.Events())
+	before, events := bytesOf(fake.store.World), len(fake.Events())
 	for _, c := range []struct {
 		action string
 		kind   error
 		err    error
 		says   string
 	}{
-		{"RegisterPatient", model.ErrInvalid, one(p.Patients.Register(model.NewPatient{Email: jane.Email})), "is taken"},
-		{"RegisterPatient", model.ErrInvalid, one(p.Patients.Register(model.NewPatient{Email: "nonsense"})), "e-mail"},
-		{"RegisterPatient", model.ErrInvalid, one(p.Patients.Register(model.NewPatient{DateOfBirth: "1.1.1990"})), "date"},
-		{"RegisterPatient", model.ErrInvalid, one(p.Patients.Register(model.NewPatient{Gender: "Female"})), "genders"},
-		{"RegisterPatient", model.ErrInvalid, one(p.Patients.Register(model.NewPatient{MobileNumber: "555"})), "international"},
-		{"EditPatient", model.ErrNotFound, one(p.Patients.Edit("x", model.PatientChange{})), "no patient"},
-		{"EditPatient", model.ErrInvalid, one(p.Patients.Edit(jane.ID, model.PatientChange{Email: &sam.Email})), "is taken"},
-		{"EditPatient", model.ErrInvalid, one(p.Patients.Edit(jane.ID, model.PatientChange{LastName: new("")})), "taken away"},
-		{"CreatePlan", model.ErrNotFound, one(p.Plans.Create("x", model.NewPlan{})), "no patient"},
-		{"CreatePlan", model.ErrNotFound, one(p.Plans.Create(jane.ID, model.NewPlan{PractitionerID: "x"})), "no practitioner"},
-		{"CreatePlan", model.ErrNotFound, one(p.Plans.Create(jane.ID, model.NewPlan{Recommendations: []model.Recommendation{{VariantID: "x", UnitsToPurchase: 1}}})), "no variant"},
-		{"CreatePlan", model.ErrInvalid, one(p.Plans.Create(jane.ID, model.NewPlan{Recommendations: []model.Recommendation{{VariantID: variant}}})), "number of units"},
-		{"ActivatePlan", model.ErrNotFound, one(p.Plans.Activate("x")), "no treatment plan"},
-		{"ActivatePlan", model.ErrState, one(p.Plans.Activate(active.ID)), "is active"},
-		{"ActivatePlan", model.ErrState, one(p.Plans.Activate(gone.ID)), "is cancelled"},
-		{"UpdatePlan", model.ErrState, one(p.Plans.Update(gone.ID, model.PlanChange{})), "is cancelled"},
-		{"UpdatePlan", model.ErrInvalid, one(p.Plans.Update(active.ID, model.PlanChange{Recommendations: []model.Recommendation{{VariantID: variant, UnitsToPurchase: -1}}})), "units"},
-		{"UpdateRecommendation", model.ErrNotFound, one(p.Plans.UpdateRecommendation(draft.ID, model.Recommendation{VariantID: "x", UnitsToPurchase: 1})), "recommended variant"},
-		{"UpdateRecommendation", model.ErrState, one(p.Plans.UpdateRecommendation(gone.ID, line[0])), "is cancelled"},
-		{"CancelPlan", model.ErrState, one(p.Plans.Cancel(draft.ID)), "is draft"},
-		{"CancelPlan", model.ErrState, one(p.Plans.Cancel(gone.ID)), "is cancelled"},
-		{"PlaceOrder", model.ErrNotFound, one(p.Orders.Place("x", model.NewOrder{})), "no patient"},
-		{"PlaceOrder", model.ErrNotFound, one(p.Orders.Place(jane.ID, model.NewOrder{PlanIDs: []string{"x"}})), "no treatment plan"},
-		{"PlaceOrder", model.ErrInvalid, one(p.Orders.Place(sam.ID, model.NewOrder{PlanIDs: []string{active.ID}})), "another patient"},
-		{"PlaceOrder", model.ErrState, one(p.Orders.Place(jane.ID, model.NewOrder{PlanIDs: []string{draft.ID}})), "is draft"},
-		{"PlaceOrder", model.ErrNotFound, one(p.Orders.Place(jane.ID, model.NewOrder{Lines: []model.Line{{VariantID: "x", Quantity: 1}}})), "no variant"},
-		{"PlaceOrder", model.ErrInvalid, one(p.Orders.Place(jane.ID, model.NewOrder{Lines: []model.Line{{VariantID: variant}}})), "quantity"},
-		{"RefundOrder", model.ErrNotFound, two(p.Orders.Refund("x", 0)), "no order"},
-		{"RefundOrder", model.ErrState, two(p.Orders.Refund(refunded.ID, 0)), "refunded already"},
-		{"RefundOrder", model.ErrInvalid, two(p.Orders.Refund(p.Orders.All()[0].ID, -1)), "cannot be refunded"},
-		{"RefundOrder", model.ErrInvalid, two(p.Orders.Refund(p.Orders.All()[0].ID, 1_000_000)), "cannot be refunded"},
-		{"CreateProduct", model.ErrNotFound, one(p.Products.Create(model.NewProduct{BrandID: "x"})), "no brand"},
-		{"CreateProduct", model.ErrInvalid, one(p.Products.Create(model.NewProduct{Variants: []model.NewVariant{{Status: "sold"}}})), "statuses"},
-		{"UpdateProduct", model.ErrNotFound, one(p.Products.Update("x", model.ProductChange{})), "no product"},
-		{"UpdateProduct", model.ErrInvalid, one(p.Products.Update(p.Products.All()[0].ID, model.ProductChange{Name: new("")})), "needs a name"},
-		{"DescribeProduct", model.ErrNotFound, one(p.Products.Describe("x", "")), "no product"},
-		{"UpdateVariant", model.ErrNotFound, one(p.Products.UpdateVariant("x", model.VariantChange{})), "no variant"},
-		{"UpdateVariant", model.ErrInvalid, one(p.Products.UpdateVariant(variant, model.VariantChange{Status: new("")})), "statuses"},
-		{"UpdateVariant", model.ErrInvalid, one(p.Products.UpdateVariant(variant, model.VariantChange{MSRP: new(model.Cents(-1))})), "price"},
-		{"RevokeClinicKey", model.ErrNotFound, two(p.Clinics.RevokeKey("x")), "no integration's key"},
-		{"ReactivateClinicKey", model.ErrNotFound, two(p.Clinics.ReactivateKey("x")), "no integration's key"},
-		{"ReactivateClinicKey", model.ErrState, two(p.Clinics.ReactivateKey(fake.ClinicKey())), "not revoked"},
+		{"RegisterPatient", model.ErrInvalid, one(fake.Patients.Register(model.NewPatient{Email: jane.Email})), "is taken"},
+		{"RegisterPatient", model.ErrInvalid, one(fake.Patients.Register(model.NewPatient{Email: "nonsense"})), "e-mail"},
+		{"RegisterPatient", model.ErrInvalid, one(fake.Patients.Register(model.NewPatient{DateOfBirth: "1.1.1990"})), "date"},
+		{"RegisterPatient", model.ErrInvalid, one(fake.Patients.Register(model.NewPatient{Gender: "Female"})), "genders"},
+		{"RegisterPatient", model.ErrInvalid, one(fake.Patients.Register(model.NewPatient{MobileNumber: "555"})), "international"},
+		{"EditPatient", model.ErrNotFound, one(fake.Patients.Edit("x", model.PatientChange{})), "no patient"},
+		{"EditPatient", model.ErrInvalid, one(fake.Patients.Edit(jane.ID, model.PatientChange{Email: &sam.Email})), "is taken"},
+		{"EditPatient", model.ErrInvalid, one(fake.Patients.Edit(jane.ID, model.PatientChange{LastName: new("")})), "taken away"},
+		{"CreatePlan", model.ErrNotFound, one(fake.Plans.Create("x", model.NewPlan{})), "no patient"},
+		{"CreatePlan", model.ErrNotFound, one(fake.Plans.Create(jane.ID, model.NewPlan{PractitionerID: "x"})), "no practitioner"},
+		{"CreatePlan", model.ErrNotFound, one(fake.Plans.Create(jane.ID, model.NewPlan{Recommendations: []model.Recommendation{{VariantID: "x", UnitsToPurchase: 1}}})), "no variant"},
+		{"CreatePlan", model.ErrInvalid, one(fake.Plans.Create(jane.ID, model.NewPlan{Recommendations: []model.Recommendation{{VariantID: variant}}})), "number of units"},
+		{"ActivatePlan", model.ErrNotFound, one(fake.Plans.Activate("x")), "no treatment plan"},
+		{"ActivatePlan", model.ErrState, one(fake.Plans.Activate(active.ID)), "is active"},
+		{"ActivatePlan", model.ErrState, one(fake.Plans.Activate(gone.ID)), "is cancelled"},
+		{"UpdatePlan", model.ErrState, one(fake.Plans.Update(gone.ID, model.PlanChange{})), "is cancelled"},
+		{"UpdatePlan", model.ErrInvalid, one(fake.Plans.Update(active.ID, model.PlanChange{Recommendations: []model.Recommendation{{VariantID: variant, UnitsToPurchase: -1}}})), "units"},
+		{"UpdateRecommendation", model.ErrNotFound, one(fake.Plans.UpdateRecommendation(draft.ID, model.Recommendation{VariantID: "x", UnitsToPurchase: 1})), "recommended variant"},
+		{"UpdateRecommendation", model.ErrState, one(fake.Plans.UpdateRecommendation(gone.ID, line[0])), "is cancelled"},
+		{"CancelPlan", model.ErrState, one(fake.Plans.Cancel(draft.ID)), "is draft"},
+		{"CancelPlan", model.ErrState, one(fake.Plans.Cancel(gone.ID)), "is cancelled"},
+		{"PlaceOrder", model.ErrNotFound, one(fake.Orders.Place("x", model.NewOrder{})), "no patient"},
+		{"PlaceOrder", model.ErrNotFound, one(fake.Orders.Place(jane.ID, model.NewOrder{PlanIDs: []string{"x"}})), "no treatment plan"},
+		{"PlaceOrder", model.ErrInvalid, one(fake.Orders.Place(sam.ID, model.NewOrder{PlanIDs: []string{active.ID}})), "another patient"},
+		{"PlaceOrder", model.ErrState, one(fake.Orders.Place(jane.ID, model.NewOrder{PlanIDs: []string{draft.ID}})), "is draft"},
+		{"PlaceOrder", model.ErrNotFound, one(fake.Orders.Place(jane.ID, model.NewOrder{Lines: []model.Line{{VariantID: "x", Quantity: 1}}})), "no variant"},
+		{"PlaceOrder", model.ErrInvalid, one(fake.Orders.Place(jane.ID, model.NewOrder{Lines: []model.Line{{VariantID: variant}}})), "quantity"},
+		{"RefundOrder", model.ErrNotFound, two(fake.Orders.Refund("x", 0)), "no order"},
+		{"RefundOrder", model.ErrState, two(fake.Orders.Refund(refunded.ID, 0)), "refunded already"},
+		{"RefundOrder", model.ErrInvalid, two(fake.Orders.Refund(fake.Orders.All()[0].ID, -1)), "cannot be refunded"},
+		{"RefundOrder", model.ErrInvalid, two(fake.Orders.Refund(fake.Orders.All()[0].ID, 1_000_000)), "cannot be refunded"},
+		{"CreateProduct", model.ErrNotFound, one(fake.Products.Create(model.NewProduct{BrandID: "x"})), "no brand"},
+		{"CreateProduct", model.ErrInvalid, one(fake.Products.Create(model.NewProduct{Variants: []model.NewVariant{{Status: "sold"}}})), "statuses"},
+		{"UpdateProduct", model.ErrNotFound, one(fake.Products.Update("x", model.ProductChange{})), "no product"},
+		{"UpdateProduct", model.ErrInvalid, one(fake.Products.Update(fake.Products.All()[0].ID, model.ProductChange{Name: new("")})), "needs a name"},
+		{"DescribeProduct", model.ErrNotFound, one(fake.Products.Describe("x", "")), "no product"},
+		{"UpdateVariant", model.ErrNotFound, one(fake.Products.UpdateVariant("x", model.VariantChange{})), "no variant"},
+		{"UpdateVariant", model.ErrInvalid, one(fake.Products.UpdateVariant(variant, model.VariantChange{Status: new("")})), "statuses"},
+		{"UpdateVariant", model.ErrInvalid, one(fake.Products.UpdateVariant(variant, model.VariantChange{MSRP: new(model.Cents(-1))})), "price"},
+		{"RevokeClinicKey", model.ErrNotFound, two(fake.Clinics.RevokeKey("x")), "no integration's key"},
+		{"ReactivateClinicKey", model.ErrNotFound, two(fake.Clinics.ReactivateKey("x")), "no integration's key"},
+		{"ReactivateClinicKey", model.ErrState, two(fake.Clinics.ReactivateKey(fake.ClinicKey())), "not revoked"},
 	} {
 		require.ErrorIs(t, c.err, c.kind, c.action)
 		var typed *model.ActionError
@@ -94,7 +93,7 @@ func TestEveryActionRefuses(t *testing.T) {
 		}
 	}
 	assert.Equal(t, before, bytesOf(fake.store.World))
-	assert.Len(t, p.Events(), events)
+	assert.Len(t, fake.Events(), events)
 }
 
 func TestPatientsRegisterAndEdit(t *testing.T) {
@@ -125,12 +124,11 @@ func TestPatientsRegisterAndEdit(t *testing.T) {
 func TestOrdersAddUp(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithClock(frozen()))
-	p := b.fake
-	sam := p.Patients.All()[1] // 5 percent, and the clinic's 10
-	one, two := p.Products.All()[0].VariantIDs[0], p.Products.All()[2].VariantIDs[1]
-	first, _ := p.Products.Variant(one)
-	second, _ := p.Products.Variant(two)
-	order, event, err := p.Orders.Place(sam.ID, model.NewOrder{Lines: []model.Line{{VariantID: one, Quantity: 2}, {VariantID: two, Quantity: 1}}})
+	sam := b.fake.Patients.All()[1] // 5 percent, and the clinic's 10
+	one, two := b.fake.Products.All()[0].VariantIDs[0], b.fake.Products.All()[2].VariantIDs[1]
+	first, _ := b.fake.Products.Variant(one)
+	second, _ := b.fake.Products.Variant(two)
+	order, event, err := b.fake.Orders.Place(sam.ID, model.NewOrder{Lines: []model.Line{{VariantID: one, Quantity: 2}, {VariantID: two, Quantity: 1}}})
 	require.NoError(t, err)
 	assert.Equal(t, first.MSRP*2+second.MSRP, order.MSRPTotal)
 	assert.Equal(t, order.MSRPTotal.Less(15), order.ItemTotal)
@@ -140,37 +138,36 @@ func TestOrdersAddUp(t *testing.T) {
 	assert.Equal(t, []any{map[string]any{"variant_id": one, "quantity": 2.0}, map[string]any{"variant_id": two, "quantity": 1.0}}, shown["line_items"])
 	assert.Equal(t, shown, dataOf(t, event), "the event carries the order as it is read")
 
-	part, err := p.Orders.Refund(order.ID, 100)
+	part, err := b.fake.Orders.Refund(order.ID, 100)
 	require.NoError(t, err)
 	assert.Equal(t, order.PaymentTotal-100, part.PaymentTotal)
-	rest, err := p.Orders.Refund(order.ID, 0)
+	rest, err := b.fake.Orders.Refund(order.ID, 0)
 	require.NoError(t, err)
 	assert.Zero(t, rest.PaymentTotal)
 	assert.Equal(t, order.PaymentTotal, rest.Refunded)
 	assert.Equal(t, order.ItemTotal, rest.ItemTotal, "only the payment goes down")
 	assert.Equal(t, "0.00", b.get("/clinic/orders/"+order.ID).ok(200, "order", "payment_total"))
-	assert.Len(t, p.Events(), 1, "a refund makes no event")
+	assert.Len(t, b.fake.Events(), 1, "a refund makes no event")
 }
 
 func TestCheckoutFillsTheCart(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	p := b.fake
-	plan := p.Plans.All()[0]
-	assert.Empty(t, p.Patients.Cart(plan.PatientID))
+	plan := b.fake.Plans.All()[0]
+	assert.Empty(t, b.fake.Patients.Cart(plan.PatientID))
 	b.send("POST", "/clinic/treatment_plans/"+plan.ID+"/in_office_checkout", nil).ok(201)
 	want := []model.Line{{VariantID: plan.Recommendations[0].VariantID, Quantity: 1}, {VariantID: plan.Recommendations[1].VariantID, Quantity: 2}}
-	assert.Equal(t, want, p.Patients.Cart(plan.PatientID))
+	assert.Equal(t, want, b.fake.Patients.Cart(plan.PatientID))
 	b.send("POST", "/clinic/treatment_plans/"+plan.ID+"/in_office_checkout", nil).ok(201)
-	assert.Equal(t, want, p.Patients.Cart(plan.PatientID), "it is cleared first")
-	_, _, err := p.Plans.Cancel(plan.ID)
+	assert.Equal(t, want, b.fake.Patients.Cart(plan.PatientID), "it is cleared first")
+	_, _, err := b.fake.Plans.Cancel(plan.ID)
 	require.NoError(t, err)
-	order, _, err := p.Orders.Place(plan.PatientID, model.NewOrder{})
+	order, _, err := b.fake.Orders.Place(plan.PatientID, model.NewOrder{})
 	require.NoError(t, err, "what is in the cart can be bought")
 	assert.Equal(t, want, order.Lines)
 	assert.Equal(t, []string{plan.ID}, order.PlanIDs)
-	assert.Empty(t, p.Patients.Cart(plan.PatientID))
-	again, _, err := p.Orders.Place(plan.PatientID, model.NewOrder{})
+	assert.Empty(t, b.fake.Patients.Cart(plan.PatientID))
+	again, _, err := b.fake.Orders.Place(plan.PatientID, model.NewOrder{})
 	require.NoError(t, err)
 	assert.Empty(t, again.PlanIDs)
 	assert.Len(t, again.Lines, 1, "an empty cart buys one pack of something")
@@ -191,9 +188,8 @@ func TestPlanLinesAreSummed(t *testing.T) {
 func TestCatalogChanges(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	p := b.fake
-	product, event, err := p.Products.Create(model.NewProduct{
-		Name: "Kelp", BrandID: p.Products.Brands()[1].ID, DescriptionHTML: "<p>Sea.</p>",
+	product, event, err := b.fake.Products.Create(model.NewProduct{
+		Name: "Kelp", BrandID: b.fake.Products.Brands()[1].ID, DescriptionHTML: "<p>Sea.</p>",
 		Variants: []model.NewVariant{{Units: 30, UnitOfMeasure: "tablets", MSRP: 950, Status: model.VariantBackordered}, {Units: 90}},
 	})
 	require.NoError(t, err)
@@ -212,23 +208,23 @@ func TestCatalogChanges(t *testing.T) {
 		{"vendor backorder", model.VariantDiscontinued, "unavailable"}, {model.VariantUnavailable, model.VariantAvailable, "available"}, {model.VariantBackordered, model.VariantBackordered, "backordered"},
 	} {
 		for i, s := range []string{c.first, c.second} {
-			changed, e, err := p.Products.UpdateVariant(product.VariantIDs[i], model.VariantChange{Status: &s})
+			changed, e, err := b.fake.Products.UpdateVariant(product.VariantIDs[i], model.VariantChange{Status: &s})
 			require.NoError(t, err)
 			assert.Equal(t, s, changed.Status)
 			assert.Equal(t, model.ProductUpdated, e.Type)
 		}
 		assert.Equal(t, c.want, status(), "%+v", c)
 	}
-	_, _, err = p.Products.Update(product.ID, model.ProductChange{Name: new("Kelp Plus"), Dosage: &model.Dosage{Amount: "2"}})
+	_, _, err = b.fake.Products.Update(product.ID, model.ProductChange{Name: new("Kelp Plus"), Dosage: &model.Dosage{Amount: "2"}})
 	require.NoError(t, err)
-	_, e, err := p.Products.Describe(product.ID, "")
+	_, e, err := b.fake.Products.Describe(product.ID, "")
 	require.NoError(t, err)
 	assert.Equal(t, model.ProductDescriptionUpdated, e.Type)
 	shown = b.get("/catalog/products/"+product.ID).object(200, "product")
 	assert.Equal(t, "Kelp Plus", shown["name"])
 	assert.Nil(t, shown["description_html"])
 	assert.Equal(t, "2", shown["dosage"].(map[string]any)["recommended_amount"])
-	got, found := p.Products.Get(product.ID)
+	got, found := b.fake.Products.Get(product.ID)
 	require.True(t, found)
 	assert.Equal(t, "Kelp Plus", got.Name)
 }
@@ -237,21 +233,20 @@ func TestCatalogChanges(t *testing.T) {
 func TestPlanDates(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithClock(frozen()))
-	p := b.fake
-	plan, _, err := p.Plans.Create(p.Patients.All()[0].ID, model.NewPlan{Draft: true})
+	plan, _, err := b.fake.Plans.Create(b.fake.Patients.All()[0].ID, model.NewPlan{Draft: true})
 	require.NoError(t, err)
 	assert.True(t, plan.AvailableAt.IsZero())
 	made := plan.CreatedAt
 	b.fake.Clock().Advance(24 * time.Hour)
 	b.token = b.fake.Tokens.Issue(model.User{}).AccessToken
-	plan, _, err = p.Plans.Activate(plan.ID)
+	plan, _, err = b.fake.Plans.Activate(plan.ID)
 	require.NoError(t, err)
 	shown := b.get("/clinic/treatment_plans/"+plan.ID).object(200, "treatment_plan")
 	assert.Equal(t, "2026-03-03", shown["available_at"])
 	assert.Equal(t, view.Time(made), shown["created_at"])
 	assert.Equal(t, view.Time(made.Add(24*time.Hour)), shown["updated_at"])
 	b.fake.Clock().Advance(time.Hour)
-	plan, _, err = p.Plans.Cancel(plan.ID)
+	plan, _, err = b.fake.Plans.Cancel(plan.ID)
 	require.NoError(t, err)
 	assert.Empty(t, plan.Recommendations)
 	shown = b.get("/clinic/treatment_plans/"+plan.ID).object(200, "treatment_plan")

@@ -167,15 +167,14 @@ func TestRedirectKeepsItsQuery(t *testing.T) {
 func TestCheckPlanShowsTheNearest(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	p := b.fake
-	jane := p.Patients.All()[0]
-	variants := []string{p.Products.All()[0].VariantIDs[0], p.Products.All()[1].VariantIDs[0]}
-	made, _, err := p.Plans.Create(jane.ID, model.NewPlan{PersonalMessage: "Hello", Recommendations: []model.Recommendation{
+	jane := b.fake.Patients.All()[0]
+	variants := []string{b.fake.Products.All()[0].VariantIDs[0], b.fake.Products.All()[1].VariantIDs[0]}
+	made, _, err := b.fake.Plans.Create(jane.ID, model.NewPlan{PersonalMessage: "Hello", Recommendations: []model.Recommendation{
 		{VariantID: variants[0], UnitsToPurchase: 2, Dosage: &model.Dosage{Amount: "1"}}, {VariantID: variants[1], UnitsToPurchase: 1, Refill: true},
 	}})
 	require.NoError(t, err)
 	good := PlanMatch{
-		PatientID: jane.ID, PractitionerID: p.Clinics.Practitioners()[0].ID, State: model.StateActive, PersonalMessage: "Hello",
+		PatientID: jane.ID, PractitionerID: b.fake.Clinics.Practitioners()[0].ID, State: model.StateActive, PersonalMessage: "Hello",
 		Recommendations: []model.Recommendation{{VariantID: variants[1], Refill: true}, {VariantID: variants[0], UnitsToPurchase: 2, Dosage: &model.Dosage{Amount: "1"}}},
 	}
 	assert.Equal(t, made.ID, b.fake.Journal().CheckPlan(t, good).ID, "in any order")
@@ -235,11 +234,9 @@ func TestCheckRequestedNamesWhatThereWas(t *testing.T) {
 // Requests, actions and time at once, for the race detector.
 func TestEverythingAtOnce(t *testing.T) {
 	t.Parallel()
-	b, hook := start(t, WithInMemory(), WithJournalLimit(50)), newReceiver(nil)
-	hook.secret = b.fake.Application().ChallengeToken
-	require.NoError(t, b.fake.Webhooks.RegisterHandler(hook))
-	p := b.fake
-	jane := p.Patients.All()[0]
+	b := start(t, WithInMemory(), WithJournalLimit(50))
+	b.hosts(nil)
+	jane := b.fake.Patients.All()[0]
 	done := make(chan struct{})
 	for i := range 8 {
 		go func() {
@@ -251,7 +248,7 @@ func TestEverythingAtOnce(t *testing.T) {
 				case 1:
 					b.send("PATCH", "/clinic/patients/"+jane.ID, map[string]any{"first_name": fmt.Sprint(n)}).ok(200)
 				case 2:
-					_, e, err := p.Orders.Place(jane.ID, model.NewOrder{})
+					_, e, err := b.fake.Orders.Place(jane.ID, model.NewOrder{})
 					if assert.NoError(t, err) {
 						assert.NoError(t, b.fake.Webhooks.WaitDelivered(t.Context(), e.ID))
 					}

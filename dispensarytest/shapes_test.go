@@ -86,20 +86,17 @@ var shapes = map[string]string{
 func TestEveryAnswerHasItsShape(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
-	hook := newReceiver(nil)
-	hook.secret = b.fake.Application().ChallengeToken
-	assert.NoError(t, b.fake.Webhooks.RegisterHandler(hook))
+	b.hosts(nil)
 	all := exemplars(t, b)
-	p := b.fake
-	_, _, err := p.Products.Describe(p.Products.All()[0].ID, "<p>New.</p>")
+	_, _, err := b.fake.Products.Describe(b.fake.Products.All()[0].ID, "<p>New.</p>")
 	assert.NoError(t, err)
-	_, err = p.Clinics.RevokeKey(b.fake.ClinicKey())
+	_, err = b.fake.Clinics.RevokeKey(b.fake.ClinicKey())
 	assert.NoError(t, err)
-	_, err = p.Clinics.ReactivateKey(b.fake.ClinicKey())
+	_, err = b.fake.Clinics.ReactivateKey(b.fake.ClinicKey())
 	assert.NoError(t, err)
 	_, event := b.place()
 	assert.NoError(t, b.wait(event))
-	_, _, err = p.Plans.Update(p.Plans.All()[0].ID, model.PlanChange{})
+	_, _, err = b.fake.Plans.Update(b.fake.Plans.All()[0].ID, model.PlanChange{})
 	assert.NoError(t, err)
 	assert.Len(t, shapes, len(all))
 	for _, e := range inOrder(all) {

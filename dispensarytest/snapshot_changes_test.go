@@ -73,11 +73,10 @@ func TestSnapshotsAreWhatTheyWere(t *testing.T) {
 
 // swapAddresses gives a person the address that another one gave up.
 func (b *browser) swapAddresses() {
-	p := b.fake
-	one, other := p.Patients.All()[1], p.Patients.All()[2]
-	_, _, err := p.Patients.Edit(one.ID, model.PatientChange{Email: new("elsewhere@example.org")})
+	one, other := b.fake.Patients.All()[1], b.fake.Patients.All()[2]
+	_, _, err := b.fake.Patients.Edit(one.ID, model.PatientChange{Email: new("elsewhere@example.org")})
 	require.NoError(b.t, err)
-	_, _, err = p.Patients.Edit(other.ID, model.PatientChange{Email: &one.Email})
+	_, _, err = b.fake.Patients.Edit(other.ID, model.PatientChange{Email: &one.Email})
 	require.NoError(b.t, err)
 }
 

@@ -88,12 +88,11 @@ func TestForksGoTheirOwnWays(t *testing.T) {
 
 // oneOfEachButKeys changes something of everybody's.
 func (b *browser) oneOfEachButKeys() {
-	p := b.fake
-	_, _, err := p.Patients.Register(model.NewPatient{})
+	_, _, err := b.fake.Patients.Register(model.NewPatient{})
 	require.NoError(b.t, err)
-	_, _, err = p.Orders.Place(p.Patients.All()[0].ID, model.NewOrder{})
+	_, _, err = b.fake.Orders.Place(b.fake.Patients.All()[0].ID, model.NewOrder{})
 	require.NoError(b.t, err)
-	_, _, err = p.Patients.Edit(p.Patients.All()[0].ID, model.PatientChange{Gender: new(model.Male)})
+	_, _, err = b.fake.Patients.Edit(b.fake.Patients.All()[0].ID, model.PatientChange{Gender: new(model.Male)})
 	require.NoError(b.t, err)
 	b.fake.Clock().Advance(0) // what is on its way arrives
 }

@@ -86,7 +86,7 @@ func TestWholeScheduleInTheBubble(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := start(t, WithInMemory(), WithBehavior(DeliveryConditionsOff))
-		hook := newReceiver(func(n int, w http.ResponseWriter, challenge string) {
+		b.hosts(func(n int, w http.ResponseWriter, challenge string) {
 			switch n {
 			case 1:
 				w.WriteHeader(http.StatusInternalServerError)
@@ -102,8 +102,6 @@ func TestWholeScheduleInTheBubble(t *testing.T) {
 				acknowledge(w, challenge)
 			}
 		})
-		hook.secret = b.fake.Application().ChallengeToken
-		require.NoError(t, b.fake.Webhooks.RegisterHandler(hook))
 		began := time.Now()
 		_, event := b.place()
 		require.NoError(t, b.wait(event), "waiting moves the bubble's time from attempt to attempt")

@@ -198,15 +198,13 @@ func TestCloseEndsDeliveries(t *testing.T) {
 // and 30 days later forgotten. pass lets time go by.
 func wholeLife(t *testing.T, b *browser, pass func(time.Duration)) {
 	status := http.StatusInternalServerError
-	hook := newReceiver(func(_ int, w http.ResponseWriter, challenge string) {
+	hook := b.hosts(func(_ int, w http.ResponseWriter, challenge string) {
 		if status != http.StatusOK {
 			w.WriteHeader(status)
 			return
 		}
 		acknowledge(w, challenge)
 	})
-	hook.secret = b.fake.Application().ChallengeToken
-	require.NoError(t, b.fake.Webhooks.RegisterHandler(hook))
 	log := func(e model.Event) map[string]any {
 		b.token = b.fake.Tokens.Issue(model.User{}).AccessToken
 		return b.get("/webhooks/deliveries?event_id="+e.ID).ok(200, "webhook_deliveries").([]any)[0].(map[string]any)
@@ -290,9 +288,7 @@ func TestWebhookSwitchesTogether(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithClock(frozen()), WithIntegrations(2), WithDisorder(3, time.Minute),
 		WithBehavior(ProbeBeforeEach), WithBehavior(ProbeSignatureUnsigned))
-	hook := newReceiver(nil)
-	hook.secret = b.fake.Application().ChallengeToken
-	require.NoError(t, b.fake.Webhooks.RegisterHandler(hook))
+	hook := b.hosts(nil)
 	repeat := b.fake.Fault(model.Fault{Effect: model.DeliveryRepeated, Chance: 0.5, Seed: 4})
 	for range 10 {
 		b.place()

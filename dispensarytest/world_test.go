@@ -181,12 +181,11 @@ func TestSameSeedSameWorld(t *testing.T) {
 func TestGeneratedWorldsAreWhole(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory(), WithWorldSize(model.WorldSize{Clinics: 3, Patients: 300, Products: 200, Plans: 100, Orders: 500}))
-	p := b.fake
-	assert.Len(t, p.Clinics.All(), 3)
-	assert.Len(t, p.Patients.All(), 300)
-	assert.Len(t, p.Products.All(), 200)
-	assert.Len(t, p.Plans.All(), 100)
-	assert.Len(t, p.Orders.All(), 500)
+	assert.Len(t, b.fake.Clinics.All(), 3)
+	assert.Len(t, b.fake.Patients.All(), 300)
+	assert.Len(t, b.fake.Products.All(), 200)
+	assert.Len(t, b.fake.Plans.All(), 100)
+	assert.Len(t, b.fake.Orders.All(), 500)
 	assert.Len(t, b.fake.ClinicKeys(), 3)
 	clinics := map[string]bool{}
 	for _, user := range b.fake.Users() {
@@ -199,7 +198,7 @@ func TestGeneratedWorldsAreWhole(t *testing.T) {
 	}
 	assert.Len(t, clinics, 3)
 	var before time.Time
-	for _, o := range p.Orders.All() {
+	for _, o := range b.fake.Orders.All() {
 		assert.False(t, o.CompletedAt.Before(before), "orders come as time goes by")
 		before = o.CompletedAt
 	}
