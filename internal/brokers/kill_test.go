@@ -1,15 +1,28 @@
 package brokers_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/url"
+	"os"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill"
+	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/internal/testsize"
+	"github.com/dispensary-go/dispensary/seal"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/publish"
 )
 
 // TestKill sends events, one in four of them twice and in any order, to three receivers,
@@ -34,4 +47,155 @@ func TestKill(t *testing.T) {
 		k.Check(t)
 		assert.Zero(t, k.Exits)
 	})
+}
+
+// receiverVariable makes this program a receiver.
+const receiverVariable = "DISPENSARY_BROKERS_RECEIVER"
+
+// TestMain is also the receivers that the kill test kills.
+func TestMain(m *testing.M) {
+	if text := os.Getenv(receiverVariable); text != "" {
+		var r receiver
+		if err := json.Unmarshal([]byte(text), &r); err != nil {
+			log.Fatal(err)
+		}
+		log.Fatal(receivertest.Receiver{Folder: r.Folder, Open: r.open}.Run())
+	}
+	os.Exit(m.Run())
+}
+
+// receiver holds the settings of a receiver's process.
+type receiver struct {
+	Broker broker
+	Folder string
+}
+
+// open makes an inbox and its consumer. A broker that is away is waited for.
+func (r receiver) open(work webhook.Work, ring *seal.KeyRing) (webhook.Inbox, error) {
+	work.Workers, work.Order, work.Stale = r.Broker.workers(), nil, webhook.StaleIgnore
+	inbox, err := r.start(work, ring)
+	for end := time.Now().Add(20 * time.Second); err != nil && time.Now().Before(end); inbox, err = r.start(work, ring) {
+		log.Print(err)
+		time.Sleep(50 * time.Millisecond)
+	}
+	return inbox, err
+}
+
+func (r receiver) start(work webhook.Work, ring *seal.KeyRing) (webhook.Inbox, error) {
+	publisher, subscriber, err := r.Broker.connect(r.Broker.Topic)
+	if err != nil {
+		return nil, err
+	}
+	router, err := message.NewRouter(message.RouterConfig{}, watermill.NewSlogLogger(work.Logger))
+	if err != nil {
+		return nil, err
+	}
+	if err := publish.Consume(router, publish.ConsumerConfig{
+		Subscriber: subscriber, Topic: r.Broker.Topic, DeadLetters: publisher, DeadLetterTopic: r.Broker.deadLetterTopic(), Seal: ring, Work: work,
+	}); err != nil {
+		return nil, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- router.Run(context.Background()) }()
+	select {
+	case <-router.Running():
+		return publish.New(publish.Config{Publisher: publisher, Topic: r.Broker.Topic, Seal: ring})
+	case err := <-ended: // which is that of a broker that is away
+		return nil, errors.Join(errors.New("the router ended"), err)
+	}
+}
+
+// workers is one for Kafka, where each subscription takes partitions from the others,
+// and all partitions of one are worked off at a time.
+func (b broker) workers() int {
+	if b.Kind == "kafka" {
+		return 1
+	}
+	return 4
+}
+
+// proxy stands between receivers and a broker, so that their connections can be cut.
+type proxy struct {
+	listener net.Listener
+	target   string
+
+	mu    sync.Mutex
+	conns map[net.Conn]bool
+	down  bool
+}
+
+// newProxy stands before the broker of an address, and returns the address with the
+// broker's place taken.
+func newProxy(t *testing.T, address string) (*proxy, string) {
+	t.Helper()
+	u, err := url.Parse(address)
+	require.NoError(t, err)
+	p := &proxy{target: u.Host, conns: map[net.Conn]bool{}}
+	p.listener, err = net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	go p.serve()
+	t.Cleanup(func() {
+		_ = p.listener.Close()
+		p.set(true)
+	})
+	u.Host = p.listener.Addr().String()
+	return p, u.String()
+}
+
+func (p *proxy) serve() {
+	for {
+		conn, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		go p.carry(conn)
+	}
+}
+
+func (p *proxy) carry(conn net.Conn) {
+	server, err := net.Dial("tcp", p.target)
+	if err != nil || !p.keep(conn, server) {
+		_ = conn.Close()
+		return
+	}
+	go func() {
+		_, _ = io.Copy(server, conn)
+		_ = server.Close()
+	}()
+	_, _ = io.Copy(conn, server)
+	_, _ = conn.Close(), server.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.conns, conn)
+	delete(p.conns, server)
+}
+
+func (p *proxy) keep(conns ...net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, conn := range conns {
+		if p.down {
+			_ = conn.Close()
+			continue
+		}
+		p.conns[conn] = true
+	}
+	return !p.down
+}
+
+// set ends all connections, and while it is down lets no new ones through.
+func (p *proxy) set(down bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.down = down
+	for conn := range p.conns {
+		_ = conn.Close()
+		delete(p.conns, conn)
+	}
+}
+
+// cut ends all connections, and the broker is not to be reached for a while.
+func (p *proxy) cut(d time.Duration) {
+	p.set(true)
+	time.AfterFunc(d, func() { p.set(false) })
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,7 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // sealing tests what is seen of patient data in storage and logs.
@@ -167,4 +170,142 @@ func sealedWithoutKey(r *harness) {
 	inbox, _ = r.resealable(right, succeed)
 	r.replay(inbox, d)
 	r.waitFor(webhook.ResultHandled, d)
+}
+
+// resealing retires keys.
+var resealing = map[string]func(*harness){
+	"RetiresAKey": retiresAKey,
+	"LostBody":    resealsPastALostBody,
+	"NoRotator":   resealsWithoutRotator,
+	"Closed":      resealsWhenClosed,
+}
+
+// resealable opens an engine that seals with aead, if there is one.
+func (r *harness) resealable(aead seal.AEAD, handle webhook.HandlerFunc) (engine.Engine, engine.Resealer) {
+	r.Helper()
+	r.need(r.storage.OpenSealed != nil && r.storage.Durable, "OpenSealed and Durable")
+	inbox, err := r.storage.OpenSealed(r.work(handle), aead)
+	require.NoError(r, err)
+	r.engines = append(r.engines, inbox)
+	resealer, ok := inbox.(engine.Resealer)
+	require.True(r, ok, "the engine is no engine.Resealer")
+	return inbox, resealer
+}
+
+func (r *harness) key(id string) seal.Key {
+	key, err := seal.GenerateKey(id)
+	require.NoError(r, err)
+	return key
+}
+
+func (r *harness) ring(keys ...seal.Key) *seal.KeyRing {
+	ring, err := seal.NewKeyRing(keys...)
+	require.NoError(r, err)
+	return ring
+}
+
+// giveUp makes a dead letter of every event.
+func giveUp(context.Context, events.Event) error { return webhook.Permanent(errDown) }
+
+// retiresAKey has dead letters, events that are being handled and then succeed, die
+// or are given back, sealed anew, and opens them all without the old key.
+func retiresAKey(r *harness) {
+	first, second := r.key("first"), r.key("second")
+	deadLetters := numbered(150) // several pages
+	busy, dying, returned := patient("busy", "pa_busy", 1), patient("dying", "pa_dying", 2), patient("returned", "pa_returned", 3)
+	running := []webhook.Delivery{busy, dying, returned}
+	all := append(deadLetters, running...)
+	inbox, resealer := r.resealable(r.ring(first), giveUp)
+	r.accept(inbox, all...)
+	r.waitFor(webhook.ResultDead, all...)
+	before := contents(r.deadLetters(inbox))
+	r.reseals(resealer, 0, "no key is old")
+	r.close(inbox)
+
+	gate, began := make(chan struct{}), make(chan string, len(running))
+	inbox, resealer = r.resealable(r.ring(second, first), func(ctx context.Context, e events.Event) error {
+		began <- e.ID
+		switch e.ID {
+		case "busy":
+			return until(ctx, gate)
+		case "dying":
+			return webhook.Permanent(errors.Join(until(ctx, gate), errDown))
+		}
+		return until(ctx, nil)
+	})
+	for _, d := range running {
+		r.replay(inbox, d)
+		receive(r, began)
+	}
+	r.reseals(resealer, len(all), "each was sealed with the old key")
+	r.reseals(resealer, 0, "nothing is left to do")
+	close(gate)
+	r.waitFor(webhook.ResultHandled, busy)
+	r.wait("the second death", func([]webhook.Attempt) bool { return len(r.ofLocked(dying)) == 2 })
+	ended, cancel := context.WithCancel(r.Context())
+	cancel()
+	require.NoError(r, inbox.Close(ended))
+	r.forget(inbox)
+
+	inbox, _ = r.resealable(r.ring(second), succeed)
+	r.waitFor(webhook.ResultHandled, returned)
+	assert.Equal(r, []webhook.Result{webhook.ResultDead, webhook.ResultHandled}, r.results(busy), "the result is as without it")
+	assert.Equal(r, []webhook.Result{webhook.ResultDead, webhook.ResultDead}, r.results(dying), "the result is as without it")
+	delete(before, busy.Key)
+	delete(before, returned.Key)
+	assert.Equal(r, before, contents(r.deadLetters(inbox)), "bodies and errors open without the old key")
+}
+
+// contents is what was sealed of dead letters.
+func contents(deadLetters []engine.Event) map[webhook.Key]string {
+	all := map[webhook.Key]string{}
+	for _, deadLetter := range deadLetters {
+		all[deadLetter.Key] = fmt.Sprintf("%s\n%s", deadLetter.Body, deadLetter.Err)
+	}
+	return all
+}
+
+func (r *harness) reseals(resealer engine.Resealer, want int, why string) {
+	r.Helper()
+	n, err := resealer.Reseal(r.Context())
+	require.NoError(r, err)
+	assert.Equal(r, want, n, why)
+}
+
+// resealsPastALostBody has an event whose key is gone, and one behind it.
+func resealsPastALostBody(r *harness) {
+	lost, first, second := r.key("lost"), r.key("first"), r.key("second")
+	all := numbered(3)
+	for i, keys := range []*seal.KeyRing{r.ring(first, lost), r.ring(lost), r.ring(first, lost)} {
+		inbox, _ := r.resealable(keys, giveUp)
+		die(r, inbox, all[i])
+		r.close(inbox)
+	}
+	inbox, resealer := r.resealable(r.ring(second, first), giveUp)
+	n, err := resealer.Reseal(r.Context())
+	require.ErrorIs(r, err, webhook.ErrBodyLost)
+	assert.Contains(r, err.Error(), all[1].Key.EventID)
+	assert.False(r, strings.Contains(err.Error(), canary))
+	assert.Equal(r, 2, n, "the others were sealed")
+	for _, deadLetter := range r.deadLetters(inbox) {
+		if deadLetter.Key == all[1].Key {
+			assert.ErrorIs(r, deadLetter.Err, webhook.ErrBodyLost)
+		} else {
+			assert.NotEmpty(r, deadLetter.Body)
+		}
+	}
+}
+
+func resealsWithoutRotator(r *harness) {
+	_, resealer := r.resealable(seal.InsecurePlaintext{}, succeed)
+	_, err := resealer.Reseal(r.Context())
+	require.ErrorIs(r, err, engine.ErrNoRotator)
+}
+
+func resealsWhenClosed(r *harness) {
+	inbox, resealer := r.resealable(r.ring(r.key("first")), giveUp)
+	die(r, inbox, numbered(1)...)
+	r.close(inbox)
+	_, err := resealer.Reseal(r.Context())
+	require.ErrorIs(r, err, webhook.ErrInboxClosed)
 }

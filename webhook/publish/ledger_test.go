@@ -21,9 +21,12 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/enginetest"
 	"github.com/dispensary-go/dispensary/webhook/publish"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
 // The addresses of the servers that the tests run on, beside SQLite.
@@ -272,4 +275,94 @@ func catalog(t *testing.T, dialect publish.Dialect, c publish.LedgerConfig) []st
 	require.NoError(t, rows.Err())
 	slices.Sort(lines)
 	return lines
+}
+
+// missedFixture is a platform whose webhooks are not received.
+type missedFixture struct {
+	platform *dispensarytest.Server
+	broker   *recorder
+}
+
+func newMissedFixture(t *testing.T) *missedFixture {
+	t.Helper()
+	clock := dispensarytest.FrozenClock(time.Date(2026, 3, 4, 15, 6, 7, 0, time.UTC))
+	return &missedFixture{
+		platform: dispensarytest.New(t, dispensarytest.WithClock(clock), dispensarytest.WithInMemory()),
+		broker:   &recorder{},
+	}
+}
+
+// happen has n orders placed, a minute apart, and returns the ids of the messages of
+// their events.
+func (f *missedFixture) happen(t *testing.T, n int) (ids []string) {
+	t.Helper()
+	for range n {
+		_, event, err := f.platform.Orders.Place(f.platform.Patients.All()[0].ID, model.NewOrder{})
+		require.NoError(t, err)
+		key := webhook.Key{Environment: f.platform.Site().Environment, EventID: event.ID, IntegrationID: "in_1"}
+		ids = append(ids, key.String())
+		f.platform.Clock().Advance(time.Minute)
+	}
+	return ids
+}
+
+// reconcile makes a run, and returns the ids of what it published.
+func (f *missedFixture) reconcile(t *testing.T, inbox *publish.Inbox) (reconcile.Report, []string) {
+	t.Helper()
+	before := len(f.broker.ids())
+	r, err := reconcile.New(reconcile.Config{
+		Environment: f.platform.Site().Environment, Events: f.platform.Client(model.User{}).Events, Inbox: inbox, Now: f.platform.Clock().Now,
+		Integrations: reconcile.Integrations("in_1"),
+	})
+	require.NoError(t, err)
+	report, err := r.Run(t.Context())
+	require.NoError(t, err)
+	return report, f.broker.ids()[before:]
+}
+
+// With a ledger a reconciler publishes what was never seen, whichever replica runs it.
+func TestReconcileWithLedger(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, c publish.LedgerConfig) {
+		f := newMissedFixture(t)
+		replica := func() *publish.Inbox {
+			return newInbox(t, f.broker, func(config *publish.Config) { config.Ledger = ledger(t, c) })
+		}
+		ids := f.happen(t, 3)
+		report, got := f.reconcile(t, replica())
+		assert.Equal(t, ids, got)
+		assert.Zero(t, report.Unchecked)
+		assert.Equal(t, "recovered 3 of 3 missed; pages: 6, reads: 3", report.String())
+
+		ids = f.happen(t, 2)
+		report, got = f.reconcile(t, replica())
+		assert.Equal(t, ids, got)
+		assert.Equal(t, 2, report.Missed)
+		report, got = f.reconcile(t, replica())
+		assert.Empty(t, got)
+		assert.Zero(t, report.Missed)
+	})
+}
+
+// Without a ledger it publishes again what lies in the window, which is the overlap
+// once it has a checkpoint, and says so.
+func TestReconcileWithoutLedger(t *testing.T) {
+	t.Parallel()
+	f := newMissedFixture(t)
+	inbox := newInbox(t, f.broker)
+	early := f.happen(t, 2)
+	report, got := f.reconcile(t, inbox)
+	assert.Equal(t, early, got)
+	assert.Equal(t, "recovered 2 of 2 missed; pages: 6, reads: 2; accepted before, perhaps: 2", report.String())
+
+	f.platform.Clock().Advance(2 * time.Hour)
+	late := f.happen(t, 2)
+	report, got = f.reconcile(t, inbox)
+	assert.Equal(t, append(early, late...), got, "from an hour before the newest event of the last run")
+	assert.Equal(t, 4, report.Unchecked)
+	_, got = f.reconcile(t, inbox)
+	assert.Equal(t, late, got)
+
+	_, got = f.reconcile(t, newInbox(t, f.broker))
+	assert.Equal(t, append(early, late...), got, "after a start, everything")
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"regexp"
+	"sync"
 	"testing"
 	"time"
 
@@ -151,4 +153,226 @@ func TestTextsThatPostgresHasNoPlaceFor(t *testing.T) {
 	assert.Equal(t, webhook.ResultHandled, a.Result)
 	assert.Equal(t, events.Type("a\uFFFDb"), a.Type)
 	assert.Equal(t, string(event.Body), string(a.Body))
+}
+
+// TestARepetitionDoesNotWaitForTheHandler repeats an event while its handler has
+// its transaction open, as the platform does after an acknowledgement was lost.
+func TestARepetitionDoesNotWaitForTheHandler(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	d.exec(t, "CREATE TABLE effects (key text NOT NULL)")
+	begun, gate := make(chan struct{}), make(chan struct{})
+	inbox, made := d.start(t, func(ctx context.Context, _ events.Event) error {
+		return riverinbox.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			close(begun)
+			return errors.Join(receivertest.Until(ctx, gate), write(ctx, tx))
+		})
+	}, nil)
+	event := receivertest.Accept(t, inbox)
+	<-begun
+	for range 3 {
+		receipt, err := inbox.Accept(t.Context(), event)
+		require.NoError(t, err)
+		assert.True(t, receipt.Duplicate)
+	}
+	require.NoError(t, pgx.BeginFunc(t.Context(), d.reader(t), func(tx pgx.Tx) error {
+		receipt, err := inbox.AcceptTx(t.Context(), tx, event)
+		assert.True(t, receipt.Duplicate)
+		return err
+	}))
+	close(gate)
+	assert.Equal(t, webhook.ResultHandled, (<-made).Result)
+	assert.Equal(t, 1, count(t, d, "SELECT count(*) FROM effects"))
+}
+
+// TestAnOpenTransactionKeepsNoOtherWaiting has a transaction of the program
+// accept an event and stay open, while that event and others arrive.
+func TestAnOpenTransactionKeepsNoOtherWaiting(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(pgx.Tx) error{
+		"commit":   func(tx pgx.Tx) error { return tx.Commit(t.Context()) },
+		"rollback": func(tx pgx.Tx) error { return tx.Rollback(t.Context()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDatabase(t)
+			inbox, _ := d.start(t, receivertest.Succeed, nil)
+			tx, err := d.pool(t).Begin(t.Context())
+			require.NoError(t, err)
+			event, forsaken := receivertest.NewDelivery(), receivertest.NewDelivery()
+			for _, e := range []webhook.Delivery{event, forsaken} {
+				_, err = inbox.AcceptTx(t.Context(), tx, e)
+				require.NoError(t, err)
+			}
+
+			type result struct {
+				receipt webhook.Receipt
+				err     error
+			}
+			repeated := make(chan result, 1)
+			go func() {
+				receipt, err := inbox.Accept(context.Background(), event)
+				repeated <- result{receipt, err}
+			}()
+			left, cancel := context.WithCancel(t.Context())
+			gone := make(chan error, 1)
+			go func() {
+				_, err := inbox.Accept(left, forsaken)
+				gone <- err
+			}()
+			for range 5 {
+				var group sync.WaitGroup
+				for range 50 {
+					group.Go(func() {
+						receipt, err := inbox.Accept(context.Background(), receivertest.NewDelivery())
+						assert.NoError(t, err)
+						assert.False(t, receipt.Duplicate)
+					})
+				}
+				group.Wait()
+			}
+			cancel()
+			require.ErrorIs(t, <-gone, context.Canceled)
+			select {
+			case r := <-repeated:
+				require.Fail(t, "it is not known yet whether the event is there", "%v", r)
+			default:
+			}
+			require.NoError(t, end(tx))
+			r := <-repeated
+			require.NoError(t, r.err)
+			assert.Equal(t, name == "commit", r.receipt.Duplicate)
+			assert.Equal(t, 251, count(t, d, "SELECT count(*) FROM dispensary_inbox WHERE key NOT LIKE $1", "%/"+forsaken.Key.EventID+"/%"))
+		})
+	}
+}
+
+// TestCloseWaitsForNoTransactionOfTheProgram closes an inbox while an event waits
+// for such a transaction.
+func TestCloseWaitsForNoTransactionOfTheProgram(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	inbox, _ := d.start(t, receivertest.Succeed, nil)
+	tx, err := d.pool(t).Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	event := receivertest.NewDelivery()
+	_, err = inbox.AcceptTx(t.Context(), tx, event)
+	require.NoError(t, err)
+	repeated := make(chan error, 1)
+	go func() {
+		_, err := inbox.Accept(context.Background(), event)
+		repeated <- err
+	}()
+	receivertest.Accept(t, inbox)
+	require.NoError(t, inbox.Close(t.Context()))
+	require.ErrorIs(t, <-repeated, webhook.ErrInboxClosed)
+}
+
+// TestCallersWhoLeaveShareNothing is for the race detector: a caller that has left does
+// not read what the writer still does for it.
+func TestCallersWhoLeaveShareNothing(t *testing.T) {
+	t.Parallel()
+	inbox, _ := newDatabase(t).start(t, receivertest.Succeed, nil)
+	var group sync.WaitGroup
+	for n := range 200 {
+		group.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Duration(n)*50*time.Microsecond)
+			defer cancel()
+			receipt, err := inbox.Accept(ctx, receivertest.NewDelivery())
+			assert.False(t, receipt.Duplicate)
+			if err != nil {
+				assert.ErrorIs(t, err, context.DeadlineExceeded)
+			}
+		})
+	}
+	group.Wait()
+}
+
+// openHandler is a handler that holds its transaction open, for events of one type,
+// until the gate is open. Others are handled at once.
+func openHandler() (handle webhook.HandlerFunc, begun, gate chan struct{}) {
+	begun, gate = make(chan struct{}, 10), make(chan struct{})
+	return func(ctx context.Context, e events.Event) error {
+		if e.Type != events.PatientCreated {
+			return nil
+		}
+		return riverinbox.InTransaction(ctx, func(ctx context.Context, _ pgx.Tx) error {
+			begun <- struct{}{}
+			return receivertest.Until(ctx, gate)
+		})
+	}, begun, gate
+}
+
+// acceptCreated is accept with an event of the type that openHandler waits for.
+func acceptCreated(t *testing.T, inbox webhook.Inbox) {
+	t.Helper()
+	event := receivertest.NewDelivery()
+	event.Type, event.Body = events.PatientCreated, patientOne(bytes.Replace(event.Body, []byte("updated"), []byte("created"), 1))
+	_, err := inbox.Accept(t.Context(), event)
+	require.NoError(t, err)
+}
+
+// TestAnOpenTransactionKeepsNoEventOfItsObjectWaiting has two events of one object,
+// which are in no line, handled at the same time.
+func TestAnOpenTransactionKeepsNoEventOfItsObjectWaiting(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	handle, begun, gate := openHandler()
+	inbox, made := d.start(t, handle, func(c *riverinbox.Config) {
+		c.Work.Order = func(d webhook.Delivery, _ events.Event) webhook.OrderingKey {
+			return webhook.OrderingKey(d.Key.EventID)
+		}
+		c.Work.Stale = webhook.StaleReport
+	})
+	acceptCreated(t, inbox)
+	<-begun
+	other := receivertest.NewDelivery()
+	other.Body = patientOne(other.Body)
+	_, err := inbox.Accept(t.Context(), other)
+	require.NoError(t, err)
+	a := <-made
+	assert.Equal(t, other.Key, a.Key)
+	assert.Equal(t, webhook.ResultHandled, a.Result)
+	close(gate)
+	a = <-made
+	assert.Equal(t, webhook.ResultHandled, a.Result)
+	assert.Equal(t, 1, count(t, d, "SELECT count(*) FROM dispensary_inbox_newest"), "they are of one object")
+}
+
+// patientOne makes an event one of always the same patient.
+func patientOne(body []byte) []byte {
+	return regexp.MustCompile(`"pa_\d+"`).ReplaceAll(body, []byte(`"pa_one"`))
+}
+
+// TestAnOpenTransactionKeepsNoWorker has a handler's transaction go on for longer than
+// a lease, so that another worker looks whether it was abandoned. The lease is long
+// enough for a busy machine to extend it in time.
+func TestAnOpenTransactionKeepsNoWorker(t *testing.T) {
+	t.Parallel()
+	for name, order := range map[string]func(webhook.Delivery, events.Event) webhook.OrderingKey{"in no line": nil, "in a line": webhook.ByObject} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDatabase(t)
+			handle, begun, gate := openHandler()
+			inbox, made := d.start(t, handle, func(c *riverinbox.Config) {
+				c.Lease, c.Work.Workers, c.Work.Order = 4*time.Second, 2, order
+			})
+			acceptCreated(t, inbox)
+			<-begun
+			// The line is lost as well, as that of a worker that gave no sign of life.
+			require.Eventually(t, func() bool {
+				d.exec(t, "UPDATE dispensary_inbox_lines SET until = now() - interval '1 minute'")
+				return count(t, d, "SELECT count(*) FROM river_job WHERE kind = 'dispensary_webhook' AND attempt > 0") > 1
+			}, time.Minute, 20*time.Millisecond)
+			other := receivertest.Accept(t, inbox)
+			a := <-made
+			assert.Equal(t, other.Key, a.Key)
+			close(gate)
+			a = <-made
+			assert.Equal(t, webhook.ResultHandled, a.Result)
+			assert.Equal(t, events.PatientCreated, a.Type)
+			assert.Len(t, begun, 0, "it was handled once")
+		})
+	}
 }

@@ -2,6 +2,7 @@ package sqlinbox_test
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"log"
 	"os"
@@ -59,4 +60,79 @@ func ExampleOpen() {
 	// duplicate: false
 	// duplicate: true
 	// handled R100
+}
+
+// One file for the inbox and the program's own tables: a handler writes its row in
+// the transaction that notes the event as handled, so that it is written exactly once.
+func ExampleDSN() {
+	folder, err := os.MkdirTemp("", "inbox")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	dsn, err := sqlinbox.DSN(filepath.Join(folder, "program.db"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", dsn)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	ctx := context.Background()
+	if err := sqlinbox.Migrate(ctx, db); err != nil {
+		log.Fatal(err)
+	}
+	if _, err := db.ExecContext(ctx, "CREATE TABLE orders (number TEXT PRIMARY KEY)"); err != nil {
+		log.Fatal(err)
+	}
+
+	handled := make(chan struct{})
+	var router webhook.Router
+	router.OnOrderPlaced(func(ctx context.Context, order events.OrderEvent) error {
+		return sqlinbox.InTransaction(ctx, func(ctx context.Context, tx sqlinbox.Tx) error {
+			_, err := tx.ExecContext(ctx, "INSERT INTO orders (number) VALUES (?)", order.Data.OrderNumber)
+			return err
+		})
+	})
+	ring, err := seal.ParseKeyRing("2026:q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA=") // openssl rand -base64 32
+	if err != nil {
+		log.Fatal(err)
+	}
+	inbox, err := sqlinbox.New(db, sqlinbox.Config{Seal: ring, Work: webhook.Work{
+		Handle:   router.Dispatch,
+		Observer: webhook.Observer{AttemptEnd: func(context.Context, webhook.Attempt) { close(handled) }},
+	}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = inbox.Accept(ctx, webhook.Delivery{ // a webhook.Handler does it
+		Key:  webhook.Key{Environment: api.Environment{Region: api.US, Stage: api.Sandbox}, EventID: "evt_1"},
+		Type: events.OrderPlaced,
+		Body: []byte(`{"event":{"id":"evt_1","type":"order.placed","data":{"id":"or_1","order_number":"R100","patient_id":"pa_1"}}}`),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	<-handled
+
+	// The program's own transactions wait for those of the inbox.
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	var number string
+	if err := tx.QueryRowContext(ctx, "SELECT number FROM orders").Scan(&number); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("order", number)
+	if err := tx.Commit(); err != nil {
+		log.Fatal(err)
+	}
+	if err := inbox.Close(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// order R100
 }

@@ -2,6 +2,8 @@ package sqlinbox_test
 
 import (
 	"context"
+	"math"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -129,4 +131,152 @@ func TestOnlyClaimsAreLazy(t *testing.T) {
 	t.Parallel()
 	inbox := open(t, newPath(t), config(t, receivertest.Succeed))
 	assert.Equal(t, []int{1, 2, 2, 1, 1, 2}, inbox.Synchronous(t))
+}
+
+// TestClockThatWasAheadDelaysNothing accepts events, and has one fail, by a clock
+// that is ahead by a day, which is set back then: none waits for longer than it
+// has to by the clock as it is now.
+func TestClockThatWasAheadDelaysNothing(t *testing.T) {
+	t.Parallel()
+	for name, restart := range map[string]bool{"running": false, "restarted": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			clock := &clock{}
+			clock.advance(24 * time.Hour)
+			begun, gate := make(chan struct{}, 3), make(chan struct{})
+			c := config(t, func(ctx context.Context, _ events.Event) error {
+				if clock.offset.Load() == 0 {
+					return nil
+				}
+				begun <- struct{}{}
+				_ = receivertest.Until(ctx, gate)
+				return assert.AnError
+			})
+			c.Work.Workers = 1
+			c.Work.Retry = webhook.RetryPolicy{BackOff: time.Millisecond, MaxBackOff: time.Millisecond}
+			made := receivertest.Observe(&c.Work)
+			path := newPath(t)
+			c = c.WithClock(clock.now, time.Minute)
+			inbox, err := sqlinbox.Open(path, c)
+			require.NoError(t, err)
+			for range 3 {
+				receivertest.Accept(t, inbox)
+			}
+			<-begun
+			if restart {
+				ctx, cancel := context.WithCancel(t.Context())
+				cancel()
+				require.NoError(t, inbox.Close(ctx))
+				assert.Equal(t, webhook.ResultReturned, (<-made).Result)
+			}
+			clock.offset.Store(0)
+			if restart {
+				inbox, err = sqlinbox.Open(path, c)
+				require.NoError(t, err)
+			} else {
+				close(gate)
+				assert.Equal(t, webhook.ResultFailed, (<-made).Result)
+			}
+			closed(t, inbox)
+			for range 3 {
+				assert.Equal(t, webhook.ResultHandled, (<-made).Result)
+			}
+		})
+	}
+}
+
+// TestClockThatIsAheadDelaysNoRetry has an event fail by a clock that is ahead.
+func TestClockThatIsAheadDelaysNoRetry(t *testing.T) {
+	t.Parallel()
+	clock := &clock{}
+	clock.advance(24 * time.Hour)
+	c := config(t, func(ctx context.Context, _ events.Event) error {
+		if webhook.HandlingFrom(ctx).Attempt == 1 {
+			return assert.AnError
+		}
+		return nil
+	})
+	c.Work.Retry = webhook.RetryPolicy{BackOff: 10 * time.Millisecond, MaxBackOff: 10 * time.Millisecond}
+	c.Work.Workers = 1
+	made := receivertest.Observe(&c.Work)
+	observe := c.Work.Observer.AttemptEnd
+	c.Work.Observer.AttemptEnd = func(ctx context.Context, a webhook.Attempt) {
+		clock.offset.Store(0)
+		observe(ctx, a)
+	}
+	inbox := open(t, newPath(t), c.WithClock(clock.now, time.Minute))
+	receivertest.Accept(t, inbox)
+	assert.Equal(t, webhook.ResultFailed, (<-made).Result)
+	receivertest.Accept(t, inbox) // has the inbox look, which it does every minute at least
+	results := map[webhook.Result]int{}
+	for range 3 {
+		results[(<-made).Result]++
+	}
+	assert.Equal(t, map[webhook.Result]int{webhook.ResultFailed: 1, webhook.ResultHandled: 2}, results)
+}
+
+// TestAcceptsAndHandlersShareTheWriter looks at what becomes one transaction while
+// many events come in.
+func TestAcceptsAndHandlersShareTheWriter(t *testing.T) {
+	t.Parallel()
+	const all = math.MaxInt
+	for name, c := range map[string]struct {
+		outcomes, expected int
+		handling, waited   time.Duration
+		limit              int
+		waits              bool
+	}{
+		"no handlers":            {limit: all},
+		"quick handlers":         {outcomes: 4, limit: 4},
+		"one is still to come":   {outcomes: 3, expected: 1, handling: time.Microsecond, limit: 3, waits: true},
+		"slow handlers":          {expected: 4, handling: time.Second, limit: all},
+		"slow ones that are due": {outcomes: 4, expected: 4, handling: time.Second, limit: 4},
+		"accepts wait for long":  {outcomes: 4, waited: time.Second, limit: all},
+	} {
+		limit, waits := sqlinbox.AcceptLimit(c.outcomes, c.expected, c.handling, c.waited)
+		assert.Equal(t, c.limit, limit, name)
+		assert.Equal(t, c.waits, waits, name)
+	}
+}
+
+// TestOutcomeAndNextEventShareATransaction holds that a handler waits for one
+// transaction between two events.
+func TestOutcomeAndNextEventShareATransaction(t *testing.T) {
+	t.Parallel()
+	const events = 50
+	gate := make(chan struct{})
+	inbox, made := gated(t, gate, func(c sqlinbox.Config) (*sqlinbox.Inbox, error) {
+		c.Work.Workers, c.Work.Order = 1, webhook.ByObject
+		return sqlinbox.Open(newPath(t), c)
+	})
+	for range events {
+		receivertest.Accept(t, inbox)
+	}
+	inbox.AwaitClaims(t, 1)
+	count := inbox.CountTransactions(t)
+	close(gate)
+	for range events {
+		assert.Equal(t, webhook.ResultHandled, (<-made).Result)
+	}
+	assert.Less(t, count(), events+events/2)
+}
+
+// TestObserverThatEndsItsGoroutine holds that the event which comes next does not
+// depend on it.
+func TestObserverThatEndsItsGoroutine(t *testing.T) {
+	t.Parallel()
+	c := config(t, receivertest.Succeed)
+	c.Work.Workers = 1
+	made := make(chan webhook.Attempt, 100)
+	c.Work.Observer.AttemptEnd = func(_ context.Context, a webhook.Attempt) {
+		made <- a
+		runtime.Goexit()
+	}
+	inbox := open(t, newPath(t), c)
+	for range 20 {
+		receivertest.Accept(t, inbox)
+	}
+	for range 20 {
+		assert.Equal(t, webhook.ResultHandled, (<-made).Result)
+	}
 }

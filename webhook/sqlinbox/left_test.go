@@ -8,8 +8,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/seal"
+	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
@@ -101,4 +103,44 @@ func TestResealWhoseCallerLeaves(t *testing.T) {
 	n, err := inbox.Reseal(t.Context())
 	require.NoError(t, err)
 	assert.Zero(t, n, "it was done")
+}
+
+// TestCloseWaitsForNoTransactionThatHangs closes an inbox while the program's own
+// part of a transaction does not end.
+func TestCloseWaitsForNoTransactionThatHangs(t *testing.T) {
+	t.Parallel()
+	begun, gate := make(chan struct{}), make(chan struct{})
+	c := config(t, func(ctx context.Context, _ events.Event) error {
+		return sqlinbox.InTransaction(ctx, func(context.Context, sqlinbox.Tx) error {
+			close(begun)
+			<-gate
+			return nil
+		})
+	})
+	made := receivertest.Observe(&c.Work)
+	path := newPath(t)
+	inbox, err := sqlinbox.Open(path, c.WithPatience(time.Millisecond))
+	require.NoError(t, err)
+	d := receivertest.Accept(t, inbox)
+	<-begun
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 2 {
+		require.ErrorIs(t, inbox.Close(ctx), context.Canceled)
+	}
+	_, err = inbox.Accept(t.Context(), d)
+	require.ErrorIs(t, err, webhook.ErrInboxClosed)
+	_, err = sqlinbox.Open(path, c)
+	require.ErrorIs(t, err, sqlinbox.ErrInUse, "it may yet write")
+
+	close(gate)
+	require.NoError(t, inbox.Close(t.Context()))
+	assert.Equal(t, webhook.ResultHandled, (<-made).Result)
+	inbox = open(t, path, c)
+	receipt, err := inbox.Accept(t.Context(), d)
+	require.NoError(t, err)
+	assert.True(t, receipt.Duplicate)
+	stats, err := inbox.Stats(t.Context())
+	require.NoError(t, err)
+	assert.Zero(t, stats, "it was handled")
 }
