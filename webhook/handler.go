@@ -88,13 +88,7 @@ func (h *Handler) start(r *http.Request) *http.Request {
 	if start == nil {
 		return r
 	}
-	ctx := r.Context()
-	safecall.Observe(ctx, h.config.Logger, func() {
-		if made := start(ctx, r); made != nil {
-			ctx = made
-		}
-	})
-	return r.WithContext(ctx)
+	return r.WithContext(safecall.Begin(r.Context(), h.config.Logger, func() context.Context { return start(r.Context(), r) }))
 }
 
 // end logs a request that has been answered, and reports it to the observer.

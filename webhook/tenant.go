@@ -95,11 +95,7 @@ func (h *Handler) tenantOf(r *http.Request) (*Tenant, error) {
 	if h.config.Tenant == nil {
 		return h.own, nil
 	}
-	var t *Tenant
-	err := safecall.Call(func() (err error) {
-		t, err = h.config.Tenant(r)
-		return err
-	})
+	t, err := safecall.Value(func() (*Tenant, error) { return h.config.Tenant(r) })
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrTenant, err)

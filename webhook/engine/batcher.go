@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -67,9 +68,6 @@ type Write[T any] struct {
 
 // Done ends the wait of the caller, with the error of what it asked for.
 func (w *Write[T]) Done(err error) { w.done <- err }
-
-// GivenUp returns the error of a caller who has stopped waiting, or nil.
-func (w *Write[T]) GivenUp() error { return w.ctx.Err() }
 
 // NewBatcher returns a batcher. Close it to end its goroutine.
 func NewBatcher[T any](c BatcherConfig[T]) *Batcher[T] {
@@ -192,19 +190,21 @@ func (b *Batcher[T]) commitNext() bool {
 	return true
 }
 
-// commit leaves out what its caller has given up.
 func (b *Batcher[T]) commit(batch []*Write[T]) {
-	live := batch[:0]
-	for _, w := range batch {
-		if err := w.GivenUp(); err != nil {
-			w.Done(err)
-			continue
-		}
-		live = append(live, w)
-	}
-	if len(live) > 0 {
+	if live := StillWanted(batch); len(live) > 0 {
 		b.config.Commit(live)
 	}
+}
+
+// StillWanted leaves out what its caller has given up.
+func StillWanted[T any](batch []*Write[T]) []*Write[T] {
+	return slices.DeleteFunc(batch, func(w *Write[T]) bool {
+		err := w.ctx.Err()
+		if err != nil {
+			w.Done(err)
+		}
+		return err != nil
+	})
 }
 
 // gather makes the next batch, with either urgent or normal in it: everything that

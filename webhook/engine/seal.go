@@ -39,10 +39,14 @@ func OpenBody(aead seal.AEAD, key webhook.Key, sealed []byte) ([]byte, error) {
 	return body, nil
 }
 
-// SealError seals the text of a handler's error, which may repeat patient data,
-// for the dead letter of an engine.
-func SealError(aead seal.AEAD, key webhook.Key, err error) ([]byte, error) {
-	return aead.Encrypt([]byte(err.Error()), bind(key, purposeError))
+// SealError seals the text of a handler's error, which may repeat patient data, for a dead
+// letter. It is nil if it cannot be sealed: then the reason has to do.
+func SealError(aead seal.AEAD, key webhook.Key, failure error) []byte {
+	sealed, err := aead.Encrypt([]byte(failure.Error()), bind(key, purposeError))
+	if err != nil {
+		return nil
+	}
+	return sealed
 }
 
 // OpenError opens what [SealError] sealed, as an error with the same text. One

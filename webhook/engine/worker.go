@@ -150,15 +150,11 @@ func (w *Worker) decide(ctx context.Context, a *webhook.Attempt) {
 
 // start returns the context that an attempt is made and observed in.
 func (w *Worker) start(ctx context.Context, a webhook.Attempt) context.Context {
-	given := ctx
-	if start := w.work.Observer.AttemptStart; start != nil {
-		safecall.Observe(given, w.work.Logger, func() {
-			if made := start(given, a); made != nil {
-				ctx = made
-			}
-		})
+	start := w.work.Observer.AttemptStart
+	if start == nil {
+		return ctx
 	}
-	return ctx
+	return safecall.Begin(ctx, w.work.Logger, func() context.Context { return start(ctx, a) })
 }
 
 // end logs an attempt and reports it to the observer.

@@ -58,28 +58,16 @@ var ErrCheckpointHeld = errors.New("reconcile: checkpoint is held by another rep
 // functions, such as [webhook.Work].Order, cannot take.
 type safeInbox struct{ inbox Inbox }
 
-func (s safeInbox) Accept(ctx context.Context, d webhook.Delivery) (receipt webhook.Receipt, err error) {
-	err = safecall.Call(func() (err error) {
-		receipt, err = s.inbox.Accept(ctx, d)
-		return err
-	})
-	return receipt, err
+func (s safeInbox) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
+	return safecall.Value(func() (webhook.Receipt, error) { return s.inbox.Accept(ctx, d) })
 }
 
-func (s safeInbox) Missing(ctx context.Context, keys []webhook.Key) (missing []webhook.Key, err error) {
-	err = safecall.Call(func() (err error) {
-		missing, err = s.inbox.Missing(ctx, keys)
-		return err
-	})
-	return missing, err
+func (s safeInbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key, error) {
+	return safecall.Value(func() ([]webhook.Key, error) { return s.inbox.Missing(ctx, keys) })
 }
 
-func (s safeInbox) ClaimCheckpoint(ctx context.Context, name, holder string, ttl time.Duration) (state []byte, err error) {
-	err = safecall.Call(func() (err error) {
-		state, err = s.inbox.ClaimCheckpoint(ctx, name, holder, ttl)
-		return err
-	})
-	return state, err
+func (s safeInbox) ClaimCheckpoint(ctx context.Context, name, holder string, ttl time.Duration) ([]byte, error) {
+	return safecall.Value(func() ([]byte, error) { return s.inbox.ClaimCheckpoint(ctx, name, holder, ttl) })
 }
 
 func (s safeInbox) SaveCheckpoint(ctx context.Context, name, holder string, state []byte, ttl time.Duration) error {

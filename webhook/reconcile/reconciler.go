@@ -108,7 +108,10 @@ func (r *Reconciler) Run(ctx context.Context) (Report, error) { return r.run(ctx
 
 // run skips what was done less than fresh ago.
 func (r *Reconciler) run(ctx context.Context, fresh time.Duration) (Report, error) {
-	ctx = r.start(ctx)
+	if start := r.config.Observer.RunStart; start != nil {
+		given := ctx
+		ctx = safecall.Begin(given, r.config.Logger, func() context.Context { return start(given) })
+	}
 	one := &run{config: r.config, now: r.config.Now(), missed: map[string]*missedEvent{}}
 	one.report.Started = one.now
 	err := one.execute(ctx, fresh)
@@ -118,19 +121,6 @@ func (r *Reconciler) run(ctx context.Context, fresh time.Duration) (Report, erro
 		safecall.Observe(ctx, r.config.Logger, func() { end(ctx, one.report, err) })
 	}
 	return one.report, err
-}
-
-// start returns the context of a run.
-func (r *Reconciler) start(ctx context.Context) context.Context {
-	given := ctx
-	if start := r.config.Observer.RunStart; start != nil {
-		safecall.Observe(given, r.config.Logger, func() {
-			if made := start(given); made != nil {
-				ctx = made
-			}
-		})
-	}
-	return ctx
 }
 
 func (r *Reconciler) log(ctx context.Context, report Report, err error) {
@@ -193,11 +183,7 @@ func (r *run) execute(ctx context.Context, fresh time.Duration) (err error) {
 
 // prepare finds out where the run begins.
 func (r *run) prepare(ctx context.Context) error {
-	var ids []string
-	err := safecall.Call(func() (err error) {
-		ids, err = r.config.Integrations(ctx)
-		return err
-	})
+	ids, err := safecall.Value(func() ([]string, error) { return r.config.Integrations(ctx) })
 	if err != nil {
 		return fmt.Errorf("integrations: %w", err)
 	}

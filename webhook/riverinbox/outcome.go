@@ -66,11 +66,7 @@ func (i *Inbox) recordOutcome(ctx context.Context, to sender, c *claim, a webhoo
 	case webhook.ResultHandled, webhook.ResultSkipped:
 		state = stateDone
 	case webhook.ResultDead:
-		var err error
-		if sealedError, err = engine.SealError(i.config.Seal, a.Key, a.Err); err != nil {
-			sealedError = nil // the reason will have to do
-		}
-		state = stateDead
+		state, sealedError = stateDead, engine.SealError(i.config.Seal, a.Key, a.Err)
 	case webhook.ResultReturned:
 		attempts, reason = attempts-1, ""
 	default:

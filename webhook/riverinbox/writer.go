@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -215,15 +216,14 @@ func (i *isolation) fresh() []*write {
 // divide stores what can be stored, in as large parts as it can be, and returns
 // what waits for another transaction. To find that out it does not wait itself.
 func (i *isolation) divide(batch []*write) (waiting []*write) {
-	for len(batch) > isolatedBatch {
-		waiting = append(waiting, i.attempt(batch[:isolatedBatch:isolatedBatch], time.Millisecond)...)
-		batch = batch[isolatedBatch:]
+	for part := range slices.Chunk(batch, isolatedBatch) {
+		waiting = append(waiting, i.attempt(part, time.Millisecond)...)
 	}
-	return append(waiting, i.attempt(batch, time.Millisecond)...)
+	return waiting
 }
 
 func (i *isolation) attempt(batch []*write, patience time.Duration) (waiting []*write) {
-	live := stillWanted(batch)
+	live := engine.StillWanted(batch)
 	err := i.writer.transact(live, patience)
 	switch {
 	case !divisible(live, err):
@@ -235,17 +235,4 @@ func (i *isolation) attempt(batch []*write, patience time.Duration) (waiting []*
 		return append(i.attempt(live[:half:half], patience), i.attempt(live[half:], patience)...)
 	}
 	return nil
-}
-
-// stillWanted leaves out what its caller has given up.
-func stillWanted(batch []*write) []*write {
-	live := batch[:0]
-	for _, job := range batch {
-		if err := job.GivenUp(); err != nil {
-			job.Done(err)
-			continue
-		}
-		live = append(live, job)
-	}
-	return live
 }

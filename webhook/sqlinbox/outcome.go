@@ -12,7 +12,10 @@ import (
 // recordWithRetry stores the outcome of an attempt, and returns the event that the
 // handler is given next, if there is one.
 func (i *Inbox) recordWithRetry(c *claim, a webhook.Attempt) (next *claim, err error) {
-	sealed := i.sealedError(a)
+	var sealed []byte // what a dead letter keeps of its error
+	if a.Result == webhook.ResultDead {
+		sealed = engine.SealError(i.config.Seal, a.Key, a.Err)
+	}
 	err = i.life.Record(i.worker.Work().Logger, i.config.margin, func() error {
 		return i.writer.doFor(c, func(t *tx) error {
 			next = nil
@@ -24,19 +27,6 @@ func (i *Inbox) recordWithRetry(c *claim, a webhook.Attempt) (next *claim, err e
 		return nil, err
 	}
 	return next, nil
-}
-
-// sealedError returns what a dead letter keeps of its error; nil if it cannot be
-// sealed: then the reason has to do.
-func (i *Inbox) sealedError(a webhook.Attempt) []byte {
-	if a.Result != webhook.ResultDead {
-		return nil
-	}
-	sealed, err := engine.SealError(i.config.Seal, a.Key, a.Err)
-	if err != nil {
-		return nil
-	}
-	return sealed
 }
 
 // recordOutcome stores an outcome, if the event still belongs to the claim, and makes

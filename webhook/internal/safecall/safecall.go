@@ -71,6 +71,15 @@ func Call(f func() error) (err error) {
 	return err
 }
 
+// Value is [Call] for a function that returns a value.
+func Value[T any](f func() (T, error)) (value T, err error) {
+	err = Call(func() (err error) {
+		value, err = f()
+		return err
+	})
+	return value, err
+}
+
 // Isolated is [Call] on a new goroutine, so that a [runtime.Goexit] does not end the
 // caller's.
 func Isolated(f func() error) error {
@@ -90,6 +99,18 @@ func Observe(ctx context.Context, logger *slog.Logger, observe func()) {
 			logger.ErrorContext(ctx, "webhook observer failed", "reason", err.Error())
 		}
 	})
+}
+
+// Begin is [Observe] for an observer that returns the context of what it observes; nil
+// means the one given, and so does a panic.
+func Begin(ctx context.Context, logger *slog.Logger, begin func() context.Context) context.Context {
+	begun := ctx
+	Observe(ctx, logger, func() {
+		if made := begin(); made != nil {
+			begun = made
+		}
+	})
+	return begun
 }
 
 // Logger returns a logger whose handler cannot end the goroutine that logs: a
