@@ -140,12 +140,7 @@ func boundedWorkers(r *harness) {
 
 // othersGoOn holds that an event that fails keeps no other from being handled.
 func othersGoOn(r *harness) {
-	inbox := r.open(func(_ context.Context, e events.Event) error {
-		if e.ID == "evt_0" {
-			return errDown
-		}
-		return nil
-	}, func(w *webhook.Work) {
+	inbox := r.open(failFor("evt_0", errDown), func(w *webhook.Work) {
 		w.Workers, w.Retry.BackOff, w.Retry.MaxBackOff = 1, time.Hour, time.Hour
 	})
 	all := numbered(10)

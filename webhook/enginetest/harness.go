@@ -244,6 +244,16 @@ func receive[T any](r *harness, c <-chan T) T {
 
 func succeed(context.Context, events.Event) error { return nil }
 
+// failFor is a handler that fails for one event.
+func failFor(id string, err error) webhook.HandlerFunc {
+	return func(_ context.Context, e events.Event) error {
+		if e.ID == id {
+			return err
+		}
+		return nil
+	}
+}
+
 // until blocks until the gate opens or the context of the attempt ends.
 func until(ctx context.Context, gate <-chan struct{}) error {
 	select {

@@ -168,12 +168,7 @@ func oneAtATime(r *harness) {
 // waiting, those of no other, and none that is older.
 func failureHoldsUp(r *harness) {
 	r.need(r.storage.Ordered, "Ordered")
-	inbox := r.open(func(_ context.Context, e events.Event) error {
-		if e.ID == "fails" {
-			return errDown
-		}
-		return nil
-	}, byObject, func(w *webhook.Work) { w.Retry.BackOff, w.Retry.MaxBackOff = time.Hour, time.Hour })
+	inbox := r.open(failFor("fails", errDown), byObject, func(w *webhook.Work) { w.Retry.BackOff, w.Retry.MaxBackOff = time.Hour, time.Hour })
 	fails, later := patient("fails", "pa_1", 2), patient("later", "pa_1", 3)
 	other, older := patient("other", "pa_2", 3), patient("older", "pa_1", 1)
 	elsewhere := integration(patient("fails not", "pa_1", 4), "in_2")
@@ -186,12 +181,7 @@ func failureHoldsUp(r *harness) {
 
 func deadLetterLetsGo(r *harness) {
 	r.need(r.storage.Ordered, "Ordered")
-	inbox := r.open(func(_ context.Context, e events.Event) error {
-		if e.ID == "dies" {
-			return errDown
-		}
-		return nil
-	}, byObject)
+	inbox := r.open(failFor("dies", errDown), byObject)
 	dies, later := patient("dies", "pa_1", 1), patient("later", "pa_1", 2)
 	r.accept(inbox, dies, later)
 	r.waitFor(webhook.ResultHandled, later)
@@ -284,12 +274,7 @@ func staleAfterRestart(r *harness) {
 // onlyHandledCounts holds that an event which was given up makes none stale.
 func onlyHandledCounts(r *harness) {
 	r.need(r.storage.Ordered, "Ordered")
-	inbox := r.open(func(_ context.Context, e events.Event) error {
-		if e.ID == "dies" {
-			return webhook.Permanent(errDown)
-		}
-		return nil
-	}, guard(webhook.StaleSkip))
+	inbox := r.open(failFor("dies", webhook.Permanent(errDown)), guard(webhook.StaleSkip))
 	dies, older := patient("dies", "pa_1", 2), patient("older", "pa_1", 1)
 	die(r, inbox, dies)
 	r.accept(inbox, older)

@@ -1,6 +1,7 @@
 package reconcile_test
 
 import (
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -55,6 +56,10 @@ func TestReconciliationDrill(t *testing.T) {
 	assert.Empty(t, report.Recovered)
 	_, pages, reads = s.calls()
 	assert.Equal(t, [2]int{6, 0}, [2]int{pages, reads}, "nothing is walked twice but the overlap")
+	state, err := s.inbox.ClaimCheckpoint(t.Context(), "us/sandbox", "other", time.Hour)
+	require.NoError(t, err)
+	assert.Less(t, len(state), 1000, "the checkpoint is small, whatever was missed")
+	assert.True(t, json.Valid(state))
 	keys = append(keys, s.happen(t, 5)...)
 	s.finish(t, keys...)
 }

@@ -68,30 +68,45 @@ func TestReconcilerSurvivesACrash(t *testing.T) {
 	})
 }
 
-// A run that ends early goes on where it was.
+// A run that ends early, or in which several things go wrong at once, goes on where it was,
+// and forgets nothing.
 func TestReconcilerKeepsItsPlace(t *testing.T) {
 	t.Parallel()
+	failing := func(operation string, skip, times int) model.Fault {
+		return model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: operation, Skip: skip, Times: times}
+	}
+	limited := func(operation string, skip int) model.Fault {
+		return model.Fault{Effect: model.TooManyRequests, Operation: operation, Skip: skip, Times: 1}
+	}
 	for name, c := range map[string]struct {
-		fault model.Fault
-		err   error
-		reads int // that the first run makes
+		faults       []model.Fault
+		err          error
+		first, reads int // that are recovered, and made, nevertheless
 	}{
-		"rate limited": {model.Fault{Effect: model.TooManyRequests, Operation: "events.get", Skip: 7, Times: 1}, api.ErrRateLimited, 8},
-		"server error": {model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: "events.get", Skip: 7, Times: 3}, api.ErrServer, 10},
-		"token ends":   {model.Fault{Effect: model.TokenExpired, Operation: "events.get", Skip: 7, Times: 1}, api.ErrUnauthorized, 8},
-		"in a list":    {model.Fault{Effect: model.TooManyRequests, Operation: "events.list_orders", Times: 1}, api.ErrRateLimited, 0},
-		"in the log":   {model.Fault{Effect: model.TooManyRequests, Operation: "webhook_deliveries.list", Times: 1}, api.ErrRateLimited, 0},
+		"rate limited":              {[]model.Fault{limited("events.get", 7)}, api.ErrRateLimited, 7, 8},
+		"server error":              {[]model.Fault{failing("events.get", 7, 3)}, api.ErrServer, 7, 10},
+		"token ends":                {[]model.Fault{{Effect: model.TokenExpired, Operation: "events.get", Skip: 7, Times: 1}}, api.ErrUnauthorized, 7, 8},
+		"in a list":                 {[]model.Fault{limited("events.list_orders", 0)}, api.ErrRateLimited, 0, 0},
+		"in the log":                {[]model.Fault{limited("webhook_deliveries.list", 0)}, api.ErrRateLimited, 0, 0},
+		"some cannot be read":       {[]model.Fault{failing("events.get", 2, 1), failing("events.get", 30, 1), failing("events.get", 60, 1)}, api.ErrServer, 117, 120},
+		"and then the limit":        {[]model.Fault{failing("events.get", 2, 1), limited("events.get", 50)}, api.ErrRateLimited, 50, 52},
+		"the list ends too early":   {[]model.Fault{failing("events.list_orders", 1, 1)}, api.ErrServer, 100, 100},
+		"the list, and then a read": {[]model.Fault{failing("events.list_orders", 1, 1), failing("events.get", 50, 1)}, api.ErrServer, 99, 100},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newLossyFixture(t)
-			keys := s.happen(t, 20)
-			s.platform.Fault(c.fault)
+			keys := s.orders(t, 120)
+			for _, f := range c.faults {
+				s.platform.Fault(f)
+			}
 			report, err := s.fails(t, c.err, nil)
 			require.ErrorContains(t, err, "reconcile: run failed: ")
 			assert.Len(t, s.platform.Journal().Of("events.get"), c.reads)
+			assert.Len(t, report.Recovered, c.first)
 			rest := s.reconcile(t, nil)
-			assert.Equal(t, keys, append(report.Recovered, rest.Recovered...))
+			assert.ElementsMatch(t, keys, append(report.Recovered, rest.Recovered...))
+			assert.True(t, slices.IsSortedFunc(rest.Recovered, func(a, b webhook.Key) int { return slices.Index(keys, a) - slices.Index(keys, b) }), "in order")
 			s.readOnce(t)
 			s.finish(t, keys...)
 		})
@@ -181,38 +196,6 @@ func TestReconcilerComesBackToTheLog(t *testing.T) {
 	assert.Equal(t, keys[:1], s.reconcile(t, read).Recovered)
 	assert.Len(t, s.reconcile(t, read).FailedDeliveries, 1, "the others are old news")
 	s.finish(t, keys...)
-}
-
-// What goes wrong at several places at once is still not forgotten.
-func TestReconcilerComesBackToEverything(t *testing.T) {
-	t.Parallel()
-	failing := func(operation string, skip int) model.Fault {
-		return model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: operation, Skip: skip, Times: 1}
-	}
-	for name, c := range map[string]struct {
-		faults []model.Fault
-		first  int // what is recovered nevertheless
-	}{
-		"some cannot be read":       {[]model.Fault{failing("events.get", 2), failing("events.get", 30), failing("events.get", 60)}, 117},
-		"and then the limit":        {[]model.Fault{failing("events.get", 2), {Effect: model.TooManyRequests, Operation: "events.get", Skip: 50, Times: 1}}, 50},
-		"the list ends too early":   {[]model.Fault{failing("events.list_orders", 1)}, 100},
-		"the list, and then a read": {[]model.Fault{failing("events.list_orders", 1), failing("events.get", 50)}, 99},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newLossyFixture(t)
-			keys := s.orders(t, 120)
-			for _, f := range c.faults {
-				s.platform.Fault(f)
-			}
-			report, err := s.reconciler(t, nil).Run(t.Context())
-			require.Error(t, err)
-			assert.Equal(t, c.first, len(report.Recovered))
-			s.reconcile(t, nil)
-			s.readOnce(t)
-			s.finish(t, keys...)
-		})
-	}
 }
 
 func TestReconcilerHonoursItsContext(t *testing.T) {

@@ -2,7 +2,6 @@ package reconcile_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -93,17 +92,4 @@ func TestReconcilerLeaksNothing(t *testing.T) {
 		assert.NotContains(t, text, patient.LastName)
 	}
 	s.platform.CheckNoLeak(t, text)
-}
-
-// The checkpoint is small, whatever was missed.
-func TestCheckpointIsSmall(t *testing.T) {
-	t.Parallel()
-	s := newFixture(t)
-	s.broken.Store(true)
-	s.happen(t, 300)
-	s.reconcile(t, nil)
-	state, err := s.inbox.ClaimCheckpoint(t.Context(), "us/sandbox", "other", time.Hour)
-	require.NoError(t, err)
-	assert.Less(t, len(state), 1000)
-	assert.True(t, json.Valid(state))
 }

@@ -82,6 +82,7 @@ func copyPage(ctx context.Context, db *sql.DB) error {
 	return tx.Commit()
 }
 
+// All files of an inbox are for their owner alone.
 func TestDSNMakesAPrivateFile(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -92,9 +93,10 @@ func TestDSNMakesAPrivateFile(t *testing.T) {
 	t.Cleanup(func() { _ = db.Close() })
 	_, err = db.ExecContext(t.Context(), "CREATE TABLE mine (id INTEGER)")
 	require.NoError(t, err)
+	open(t, filepath.Join(folder, "program.db"), config(t, receivertest.Succeed))
 	files, err := os.ReadDir(folder)
 	require.NoError(t, err)
-	require.Len(t, files, 3, "database, log, its index")
+	require.Len(t, files, 5, "database, log, its index, lock, reserve")
 	for _, file := range files {
 		info, err := file.Info()
 		require.NoError(t, err)
