@@ -115,7 +115,7 @@ func (c *fixture) meet(t *testing.T, name string, f fault) {
 		defer cancel()
 	}
 	c.wire.fault, c.wire.cancel = f.make, cancel
-	_, err := canaryCalls(within{t, ctx}, c)[name](ctx, c.Fixture)
+	_, err := canaryCalls(t, c)[name](ctx, c.Fixture)
 	if f.make == nil && !f.expired {
 		require.NoError(t, err, "%s without a fault", name)
 	}
@@ -241,15 +241,6 @@ func (c *fixture) code(t testing.TB) dispensary.Secret {
 	require.NoError(t, err)
 	return dispensary.Secret(back.Query().Get("code"))
 }
-
-// within is a test whose context is another one: the calls of the table take
-// theirs from the test.
-type within struct {
-	testing.TB
-	ctx context.Context
-}
-
-func (w within) Context() context.Context { return w.ctx }
 
 // lockedBuffer is a buffer that loggers may share.
 type lockedBuffer struct {

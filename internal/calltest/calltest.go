@@ -84,262 +84,171 @@ func (f *Fixture) Recommendations() []treatmentplans.Recommendation {
 // Call makes one call of an operation.
 type Call func(ctx context.Context, f *Fixture) (any, error)
 
-// single wraps a method that takes an id.
-func single[T any](get func(f *Fixture) (*T, error)) Call {
-	return func(_ context.Context, f *Fixture) (any, error) { return get(f) }
-}
-
 // All has one call for every operation, by its name.
 func All(t testing.TB) map[string]Call {
-	ctx := t.Context()
+	calls := map[string]Call{}
+	for name := range table(t, &Fixture{Client: new(dispensary.Client)}) { // for the names alone
+		calls[name] = func(ctx context.Context, f *Fixture) (any, error) { return table(t, f)[name](ctx) }
+	}
+	return calls
+}
+
+// call is a method with its arguments.
+type call func(ctx context.Context) (any, error)
+
+func call0[T any](f *Fixture, method func(context.Context, ...dispensary.RequestOption) (T, error)) call {
+	return func(ctx context.Context) (any, error) { return method(ctx, f.Options...) }
+}
+
+func call1[A, T any](f *Fixture, method func(context.Context, A, ...dispensary.RequestOption) (T, error), a A) call {
+	return func(ctx context.Context) (any, error) { return method(ctx, a, f.Options...) }
+}
+
+func call2[A, B, T any](f *Fixture, method func(context.Context, A, B, ...dispensary.RequestOption) (T, error), a A, b B) call {
+	return func(ctx context.Context) (any, error) { return method(ctx, a, b, f.Options...) }
+}
+
+// table has the calls of a fixture as it is now.
+func table(t testing.TB, f *Fixture) map[string]call {
 	page := dispensary.Paging{PageSize: 2}
-	return map[string]Call{
-		"oauth.authorize": func(_ context.Context, f *Fixture) (any, error) {
-			client := oauthThrough(t, f.Platform, f.HTTP)
-			address, err := client.AuthorizeURL("state")
+	return map[string]call{
+		"oauth.authorize": func(context.Context) (any, error) {
+			address, err := oauthThrough(t, f.Platform, f.HTTP).AuthorizeURL("state")
 			if err != nil {
 				return nil, err
 			}
 			return f.Platform.Approve(address, f.Platform.Users()[0])
 		},
-		"oauth.token": func(_ context.Context, f *Fixture) (any, error) { return Connect(t, f) },
-		"oauth.revoke": func(_ context.Context, f *Fixture) (any, error) {
-			token, err := Connect(t, f)
+		"oauth.token": func(ctx context.Context) (any, error) { return connect(ctx, t, f) },
+		"oauth.revoke": func(ctx context.Context) (any, error) {
+			token, err := connect(ctx, t, f)
 			if err != nil {
 				return nil, err
 			}
 			return nil, oauthThrough(t, f.Platform, f.HTTP).Revoke(ctx, token, f.Options...)
 		},
 
-		"dynamic_links.get": single(func(f *Fixture) (*treatmentplans.DynamicLink, error) {
-			return f.Client.TreatmentPlans.DynamicLinks.Get(ctx, f.Draft, f.Options...)
-		}),
-		"dynamic_links.new": func(_ context.Context, f *Fixture) (any, error) {
-			return f.Client.TreatmentPlans.DynamicLinks.EmptyPlanURL(ctx, f.Options...)
-		},
-		"dynamic_links.create": single(func(f *Fixture) (*treatmentplans.DynamicLink, error) {
-			return f.Client.TreatmentPlans.DynamicLinks.Create(ctx, treatmentplans.NewDynamicLink{
-				PractitionerID: f.Practitioner,
-				Patient: &treatmentplans.LinkPatient{
-					Email: "link@example.com", FirstName: "Lin", LastName: "Example", Gender: clinic.X,
-					DateOfBirth: dispensary.Date{Year: 1980, Month: 2, Day: 29}, MobileNumber: "+15555550155",
-					Discount: 5, SendWelcomeEmail: dispensary.Value(false),
-				},
-			}, f.Options...)
+		"dynamic_links.get": call1(f, f.Client.TreatmentPlans.DynamicLinks.Get, f.Draft),
+		"dynamic_links.new": call0(f, f.Client.TreatmentPlans.DynamicLinks.EmptyPlanURL),
+		"dynamic_links.create": call1(f, f.Client.TreatmentPlans.DynamicLinks.Create, treatmentplans.NewDynamicLink{
+			PractitionerID: f.Practitioner,
+			Patient: &treatmentplans.LinkPatient{
+				Email: "link@example.com", FirstName: "Lin", LastName: "Example", Gender: clinic.X,
+				DateOfBirth: dispensary.Date{Year: 1980, Month: 2, Day: 29}, MobileNumber: "+15555550155",
+				Discount: 5, SendWelcomeEmail: dispensary.Value(false),
+			},
 		}),
 
-		"allergens.list": func(_ context.Context, f *Fixture) (any, error) {
-			return f.Client.Catalog.Allergens.List(ctx, catalog.AllergenListOptions{Paging: page}, f.Options...)
-		},
-		"allergens.get": single(func(f *Fixture) (*catalog.Allergen, error) {
-			return f.Client.Catalog.Allergens.Get(ctx, f.Allergen, f.Options...)
+		"allergens.list":          call1(f, f.Client.Catalog.Allergens.List, catalog.AllergenListOptions{Paging: page}),
+		"allergens.get":           call1(f, f.Client.Catalog.Allergens.Get, f.Allergen),
+		"brands.list":             call1(f, f.Client.Catalog.Brands.List, catalog.BrandListOptions{Available: true, ClinicPermitted: true, Paging: page}),
+		"brands.get":              call1(f, f.Client.Catalog.Brands.Get, f.Brand),
+		"ingredients.list":        call1(f, f.Client.Catalog.Ingredients.List, catalog.IngredientListOptions{Paging: page}),
+		"ingredients.get":         call1(f, f.Client.Catalog.Ingredients.Get, f.Ingredient),
+		"practitioner_types.list": call1(f, f.Client.Catalog.PractitionerTypes.List, catalog.PractitionerTypeListOptions{Paging: page}),
+		"products.list":           call1(f, f.Client.Catalog.Products.List, catalog.ProductListOptions{Paging: page}),
+		"products.get":            call2(f, f.Client.Catalog.Products.Get, f.Product, catalog.ProductGetOptions{PractitionerID: f.Practitioner}),
+		"products.search": call1(f, f.Client.Catalog.Products.Search, catalog.ProductSearchOptions{
+			Query: "a", BrandID: f.Brand, AllergenIDs: []string{f.Allergen}, IngredientIDs: []string{f.Ingredient},
+			SupplementTypeIDs: []string{f.SupplementType}, ThirdPartyCertificationIDs: []string{f.Certification}, Paging: page,
 		}),
-		"brands.list": func(_ context.Context, f *Fixture) (any, error) {
-			return f.Client.Catalog.Brands.List(ctx, catalog.BrandListOptions{Available: true, ClinicPermitted: true, Paging: page}, f.Options...)
-		},
-		"brands.get": single(func(f *Fixture) (*catalog.Brand, error) {
-			return f.Client.Catalog.Brands.Get(ctx, f.Brand, f.Options...)
-		}),
-		"ingredients.list": func(_ context.Context, f *Fixture) (any, error) {
-			return f.Client.Catalog.Ingredients.List(ctx, catalog.IngredientListOptions{Paging: page}, f.Options...)
-		},
-		"ingredients.get": single(func(f *Fixture) (*catalog.Ingredient, error) {
-			return f.Client.Catalog.Ingredients.Get(ctx, f.Ingredient, f.Options...)
-		}),
-		"practitioner_types.list": func(_ context.Context, f *Fixture) (any, error) {
-			return f.Client.Catalog.PractitionerTypes.List(ctx, catalog.PractitionerTypeListOptions{Paging: page}, f.Options...)
-		},
-		"products.list": func(_ context.Context, f *Fixture) (any, error) {
-			return f.Client.Catalog.Products.List(ctx, catalog.ProductListOptions{Paging: page}, f.Options...)
-		},
-		"products.get": single(func(f *Fixture) (*catalog.Product, error) {
-			return f.Client.Catalog.Products.Get(ctx, f.Product, catalog.ProductGetOptions{PractitionerID: f.Practitioner}, f.Options...)
-		}),
-		"products.search": func(_ context.Context, f *Fixture) (any, error) {
-			return f.Client.Catalog.Products.Search(ctx, catalog.ProductSearchOptions{
-				Query: "a", BrandID: f.Brand, AllergenIDs: []string{f.Allergen}, IngredientIDs: []string{f.Ingredient},
-				SupplementTypeIDs: []string{f.SupplementType}, ThirdPartyCertificationIDs: []string{f.Certification}, Paging: page,
-			}, f.Options...)
-		},
-		"products.similar": func(_ context.Context, f *Fixture) (any, error) {
-			return f.Client.Catalog.Products.Similar(ctx, f.Product, catalog.ProductListOptions{Paging: page}, f.Options...)
-		},
-		"supplement_types.list": func(_ context.Context, f *Fixture) (any, error) {
-			return f.Client.Catalog.SupplementTypes.List(ctx, catalog.SupplementTypeListOptions{Paging: page}, f.Options...)
-		},
-		"supplement_types.get": single(func(f *Fixture) (*catalog.SupplementType, error) {
-			return f.Client.Catalog.SupplementTypes.Get(ctx, f.SupplementType, f.Options...)
-		}),
-		"third_party_certifications.list": func(_ context.Context, f *Fixture) (any, error) {
-			return f.Client.Catalog.ThirdPartyCertifications.List(ctx, catalog.ThirdPartyCertificationListOptions{Paging: page}, f.Options...)
-		},
-		"third_party_certifications.get": single(func(f *Fixture) (*catalog.ThirdPartyCertification, error) {
-			return f.Client.Catalog.ThirdPartyCertifications.Get(ctx, f.Certification, f.Options...)
-		}),
-		"variants.get": single(func(f *Fixture) (*catalog.Variant, error) {
-			return f.Client.Catalog.Variants.Get(ctx, f.Variant, f.Options...)
+		"products.similar":                call2(f, f.Client.Catalog.Products.Similar, f.Product, catalog.ProductListOptions{Paging: page}),
+		"supplement_types.list":           call1(f, f.Client.Catalog.SupplementTypes.List, catalog.SupplementTypeListOptions{Paging: page}),
+		"supplement_types.get":            call1(f, f.Client.Catalog.SupplementTypes.Get, f.SupplementType),
+		"third_party_certifications.list": call1(f, f.Client.Catalog.ThirdPartyCertifications.List, catalog.ThirdPartyCertificationListOptions{Paging: page}),
+		"third_party_certifications.get":  call1(f, f.Client.Catalog.ThirdPartyCertifications.Get, f.Certification),
+		"variants.get":                    call1(f, f.Client.Catalog.Variants.Get, f.Variant),
+
+		"clinic.get":              call0(f, f.Client.Clinic.Get),
+		"addresses.list":          call2(f, f.Client.Clinic.Addresses.List, f.Patient, clinic.AddressListOptions{Paging: page}),
+		"categories.list":         call1(f, f.Client.Clinic.Categories.List, clinic.CategoryListOptions{Paging: page}),
+		"categories.get":          call1(f, f.Client.Clinic.Categories.Get, f.Category),
+		"categories.products":     call2(f, f.Client.Clinic.Categories.Products, f.Category, clinic.CategoryListOptions{Paging: page}),
+		"orders.list_for_patient": call2(f, f.Client.Clinic.Orders.ListForPatient, f.Patient, clinic.PatientOrderListOptions{Paging: page}),
+		"orders.get":              call1(f, f.Client.Clinic.Orders.Get, f.Order),
+		"orders.list": call1(f, f.Client.Clinic.Orders.List, clinic.OrderListOptions{
+			PatientID: f.Patient, TreatmentPlanID: f.Plan, CompletedAt: dispensary.DateAfter(dispensary.Date{Year: 2020, Month: 1, Day: 1}),
+			SortBy: clinic.OrdersByCompletion, Order: dispensary.Descending, Paging: page,
 		}),
 
-		"clinic.get": single(func(f *Fixture) (*clinic.Clinic, error) { return f.Client.Clinic.Get(ctx, f.Options...) }),
-		"addresses.list": func(_ context.Context, f *Fixture) (any, error) {
-			return f.Client.Clinic.Addresses.List(ctx, f.Patient, clinic.AddressListOptions{Paging: page}, f.Options...)
-		},
-		"categories.list": func(_ context.Context, f *Fixture) (any, error) {
-			return f.Client.Clinic.Categories.List(ctx, clinic.CategoryListOptions{Paging: page}, f.Options...)
-		},
-		"categories.get": single(func(f *Fixture) (*clinic.Category, error) {
-			return f.Client.Clinic.Categories.Get(ctx, f.Category, f.Options...)
+		"patients.list": call1(f, f.Client.Clinic.Patients.List, clinic.PatientListOptions{Paging: page}),
+		"patients.get":  call1(f, f.Client.Clinic.Patients.Get, f.Patient),
+		"patients.create": call1(f, f.Client.Clinic.Patients.Create, clinic.NewPatient{
+			FirstName: "New", LastName: "Example", Email: "new@example.com", Gender: clinic.Female,
+			DateOfBirth: dispensary.Date{Year: 1980, Month: 2, Day: 29}, MobileNumber: "+15555550156", Discount: 7.5,
+			SendWelcomeEmail: dispensary.Value(false), Metadata: clinic.Metadata{ID: "ehr-1"},
 		}),
-		"categories.products": func(_ context.Context, f *Fixture) (any, error) {
-			return f.Client.Clinic.Categories.Products(ctx, f.Category, clinic.CategoryListOptions{Paging: page}, f.Options...)
-		},
-		"orders.list_for_patient": func(_ context.Context, f *Fixture) (any, error) {
-			return f.Client.Clinic.Orders.ListForPatient(ctx, f.Patient, clinic.PatientOrderListOptions{Paging: page}, f.Options...)
-		},
-		"orders.get": single(func(f *Fixture) (*clinic.Order, error) {
-			return f.Client.Clinic.Orders.Get(ctx, f.Order, f.Options...)
+		"patients.update": call2(f, f.Client.Clinic.Patients.Update, f.Patient, clinic.PatientUpdate{
+			Email: dispensary.Value("changed@example.com"), FirstName: dispensary.Value("Changed"), LastName: dispensary.Value("Example"),
+			DateOfBirth: dispensary.Null[dispensary.Date](), Gender: dispensary.Value(clinic.X), MobileNumber: dispensary.Value("+15555550157"),
+			Discount: dispensary.Value[dispensary.Percent](3), Metadata: dispensary.Value(clinic.Metadata{ID: "ehr-2"}),
 		}),
-		"orders.list": func(_ context.Context, f *Fixture) (any, error) {
-			return f.Client.Clinic.Orders.List(ctx, clinic.OrderListOptions{
-				PatientID: f.Patient, TreatmentPlanID: f.Plan, CompletedAt: dispensary.DateAfter(dispensary.Date{Year: 2020, Month: 1, Day: 1}),
-				SortBy: clinic.OrdersByCompletion, Order: dispensary.Descending, Paging: page,
-			}, f.Options...)
-		},
-
-		"patients.list": func(_ context.Context, f *Fixture) (any, error) {
-			return f.Client.Clinic.Patients.List(ctx, clinic.PatientListOptions{Paging: page}, f.Options...)
-		},
-		"patients.get": single(func(f *Fixture) (*clinic.Patient, error) {
-			return f.Client.Clinic.Patients.Get(ctx, f.Patient, f.Options...)
+		"patients.search":    call1(f, f.Client.Clinic.Patients.Search, clinic.PatientSearchOptions{Query: "example", Paging: page}),
+		"practitioners.list": call1(f, f.Client.Clinic.Practitioners.List, clinic.PractitionerListOptions{Paging: page}),
+		"practitioners.get":  call1(f, f.Client.Clinic.Practitioners.Get, f.Practitioner),
+		"practitioners.create": call1(f, f.Client.Clinic.Practitioners.Create, clinic.NewPractitioner{
+			PractitionerTypeID: f.PractitionerType, Email: "doctor@example.com", FirstName: "New", LastName: "Doctor",
+			Metadata: clinic.Metadata{ID: "ehr-3"},
 		}),
-		"patients.create": single(func(f *Fixture) (*clinic.Patient, error) {
-			return f.Client.Clinic.Patients.Create(ctx, clinic.NewPatient{
-				FirstName: "New", LastName: "Example", Email: "new@example.com", Gender: clinic.Female,
-				DateOfBirth: dispensary.Date{Year: 1980, Month: 2, Day: 29}, MobileNumber: "+15555550156", Discount: 7.5,
-				SendWelcomeEmail: dispensary.Value(false), Metadata: clinic.Metadata{ID: "ehr-1"},
-			}, f.Options...)
+		"practitioners.update": call2(f, f.Client.Clinic.Practitioners.Update, f.Practitioner, clinic.PractitionerUpdate{
+			PractitionerTypeID: dispensary.Value(f.PractitionerType), FirstName: dispensary.Value("Changed"), LastName: dispensary.Value("Doctor"),
+			Email: dispensary.Value("changed.doctor@example.com"), Metadata: dispensary.Value(clinic.Metadata{ID: "ehr-4"}),
 		}),
-		"patients.update": single(func(f *Fixture) (*clinic.Patient, error) {
-			return f.Client.Clinic.Patients.Update(ctx, f.Patient, clinic.PatientUpdate{
-				Email: dispensary.Value("changed@example.com"), FirstName: dispensary.Value("Changed"), LastName: dispensary.Value("Example"),
-				DateOfBirth: dispensary.Null[dispensary.Date](), Gender: dispensary.Value(clinic.X), MobileNumber: dispensary.Value("+15555550157"),
-				Discount: dispensary.Value[dispensary.Percent](3), Metadata: dispensary.Value(clinic.Metadata{ID: "ehr-2"}),
-			}, f.Options...)
+		"staff.list": call1(f, f.Client.Clinic.Staff.List, clinic.StaffListOptions{Paging: page}),
+		"staff.get":  call1(f, f.Client.Clinic.Staff.Get, f.Staff),
+		"staff.create": call1(f, f.Client.Clinic.Staff.Create, clinic.NewStaffMember{
+			Email: "desk@example.com", FirstName: "New", LastName: "Desk", Metadata: clinic.Metadata{ID: "ehr-5"},
 		}),
-		"patients.search": func(_ context.Context, f *Fixture) (any, error) {
-			return f.Client.Clinic.Patients.Search(ctx, clinic.PatientSearchOptions{Query: "example", Paging: page}, f.Options...)
-		},
-		"practitioners.list": func(_ context.Context, f *Fixture) (any, error) {
-			return f.Client.Clinic.Practitioners.List(ctx, clinic.PractitionerListOptions{Paging: page}, f.Options...)
-		},
-		"practitioners.get": single(func(f *Fixture) (*clinic.Practitioner, error) {
-			return f.Client.Clinic.Practitioners.Get(ctx, f.Practitioner, f.Options...)
-		}),
-		"practitioners.create": single(func(f *Fixture) (*clinic.Practitioner, error) {
-			return f.Client.Clinic.Practitioners.Create(ctx, clinic.NewPractitioner{
-				PractitionerTypeID: f.PractitionerType, Email: "doctor@example.com", FirstName: "New", LastName: "Doctor",
-				Metadata: clinic.Metadata{ID: "ehr-3"},
-			}, f.Options...)
-		}),
-		"practitioners.update": single(func(f *Fixture) (*clinic.Practitioner, error) {
-			return f.Client.Clinic.Practitioners.Update(ctx, f.Practitioner, clinic.PractitionerUpdate{
-				PractitionerTypeID: dispensary.Value(f.PractitionerType), FirstName: dispensary.Value("Changed"), LastName: dispensary.Value("Doctor"),
-				Email: dispensary.Value("changed.doctor@example.com"), Metadata: dispensary.Value(clinic.Metadata{ID: "ehr-4"}),
-			}, f.Options...)
-		}),
-		"staff.list": func(_ context.Context, f *Fixture) (any, error) {
-			return f.Client.Clinic.Staff.List(ctx, clinic.StaffListOptions{Paging: page}, f.Options...)
-		},
-		"staff.get": single(func(f *Fixture) (*clinic.StaffMember, error) {
-			return f.Client.Clinic.Staff.Get(ctx, f.Staff, f.Options...)
-		}),
-		"staff.create": single(func(f *Fixture) (*clinic.StaffMember, error) {
-			return f.Client.Clinic.Staff.Create(ctx, clinic.NewStaffMember{
-				Email: "desk@example.com", FirstName: "New", LastName: "Desk", Metadata: clinic.Metadata{ID: "ehr-5"},
-			}, f.Options...)
-		}),
-		"staff.update": single(func(f *Fixture) (*clinic.StaffMember, error) {
-			return f.Client.Clinic.Staff.Update(ctx, f.Staff, clinic.StaffMemberUpdate{
-				FirstName: dispensary.Value("Changed"), LastName: dispensary.Value("Desk"), Email: dispensary.Value("changed.desk@example.com"),
-				Metadata: dispensary.Value(clinic.Metadata{ID: "ehr-6"}),
-			}, f.Options...)
+		"staff.update": call2(f, f.Client.Clinic.Staff.Update, f.Staff, clinic.StaffMemberUpdate{
+			FirstName: dispensary.Value("Changed"), LastName: dispensary.Value("Desk"), Email: dispensary.Value("changed.desk@example.com"),
+			Metadata: dispensary.Value(clinic.Metadata{ID: "ehr-6"}),
 		}),
 
-		"protocols.get": single(func(f *Fixture) (*treatmentplans.Protocol, error) {
-			return f.Client.TreatmentPlans.Protocols.Get(ctx, f.Protocol, f.Options...)
+		"protocols.get": call1(f, f.Client.TreatmentPlans.Protocols.Get, f.Protocol),
+		"protocols.list": call2(f, f.Client.TreatmentPlans.Protocols.List, f.Practitioner, treatmentplans.ProtocolListOptions{
+			CurrentState: treatmentplans.StateActive, OwnershipType: treatmentplans.Owned,
+			SortBy: treatmentplans.ProtocolsByName, Order: dispensary.Ascending, Paging: page,
 		}),
-		"protocols.list": func(_ context.Context, f *Fixture) (any, error) {
-			return f.Client.TreatmentPlans.Protocols.List(ctx, f.Practitioner, treatmentplans.ProtocolListOptions{
-				CurrentState: treatmentplans.StateActive, OwnershipType: treatmentplans.Owned,
-				SortBy: treatmentplans.ProtocolsByName, Order: dispensary.Ascending, Paging: page,
-			}, f.Options...)
-		},
-		"templates.get": func(_ context.Context, f *Fixture) (any, error) {
-			//lint:ignore SA1019 templates are deprecated, and still there
-			return f.Client.TreatmentPlans.Templates.Get(ctx, f.Protocol, f.Options...)
-		},
-		"templates.list": func(_ context.Context, f *Fixture) (any, error) {
-			//lint:ignore SA1019 templates are deprecated, and still there
-			return f.Client.TreatmentPlans.Templates.List(ctx, f.Practitioner, treatmentplans.TemplateListOptions{Paging: page}, f.Options...)
-		},
+		//lint:ignore SA1019 templates are deprecated, and still there
+		"templates.get": call1(f, f.Client.TreatmentPlans.Templates.Get, f.Protocol),
+		//lint:ignore SA1019 templates are deprecated, and still there
+		"templates.list": call2(f, f.Client.TreatmentPlans.Templates.List, f.Practitioner, treatmentplans.TemplateListOptions{Paging: page}),
 
-		"treatment_plans.list": func(_ context.Context, f *Fixture) (any, error) {
-			return f.Client.TreatmentPlans.List(ctx, f.Patient, treatmentplans.ListOptions{
-				SortBy: treatmentplans.ByUpdatedAt, Order: dispensary.Descending, Paging: page,
-			}, f.Options...)
-		},
-		"treatment_plans.create": single(func(f *Fixture) (*treatmentplans.Plan, error) {
-			return f.Client.TreatmentPlans.Create(ctx, f.Patient, treatmentplans.NewPlan{
-				PractitionerID: f.Practitioner, Recommendations: f.Recommendations(), PersonalMessage: "Take care",
-				State: treatmentplans.StateDraft, Metadata: clinic.Metadata{ID: "ehr-7"},
-			}, f.Options...)
+		"treatment_plans.list": call2(f, f.Client.TreatmentPlans.List, f.Patient, treatmentplans.ListOptions{
+			SortBy: treatmentplans.ByUpdatedAt, Order: dispensary.Descending, Paging: page,
 		}),
-		"treatment_plans.get": single(func(f *Fixture) (*treatmentplans.Plan, error) {
-			return f.Client.TreatmentPlans.Get(ctx, f.Plan, f.Options...)
+		"treatment_plans.create": call2(f, f.Client.TreatmentPlans.Create, f.Patient, treatmentplans.NewPlan{
+			PractitionerID: f.Practitioner, Recommendations: f.Recommendations(), PersonalMessage: "Take care",
+			State: treatmentplans.StateDraft, Metadata: clinic.Metadata{ID: "ehr-7"},
 		}),
-		"treatment_plans.update": single(func(f *Fixture) (*treatmentplans.Plan, error) {
-			return f.Client.TreatmentPlans.Update(ctx, f.Draft, treatmentplans.PlanUpdate{
-				Recommendations: f.Recommendations(), PersonalMessage: dispensary.Value("Changed"),
-				Metadata: dispensary.Value(clinic.Metadata{ID: "ehr-8"}),
-			}, f.Options...)
+		"treatment_plans.get": call1(f, f.Client.TreatmentPlans.Get, f.Plan),
+		"treatment_plans.update": call2(f, f.Client.TreatmentPlans.Update, f.Draft, treatmentplans.PlanUpdate{
+			Recommendations: f.Recommendations(), PersonalMessage: dispensary.Value("Changed"),
+			Metadata: dispensary.Value(clinic.Metadata{ID: "ehr-8"}),
 		}),
-		"treatment_plans.cancel": single(func(f *Fixture) (*treatmentplans.Plan, error) {
-			return f.Client.TreatmentPlans.Cancel(ctx, f.Plan, f.Options...)
-		}),
-		"treatment_plans.activate": single(func(f *Fixture) (*treatmentplans.Plan, error) {
-			return f.Client.TreatmentPlans.Activate(ctx, f.Draft, f.Options...)
-		}),
-		"treatment_plans.in_office_checkout": single(func(f *Fixture) (*treatmentplans.Checkout, error) {
-			return f.Client.TreatmentPlans.InOfficeCheckout(ctx, f.Plan, f.Options...)
-		}),
+		"treatment_plans.cancel":             call1(f, f.Client.TreatmentPlans.Cancel, f.Plan),
+		"treatment_plans.activate":           call1(f, f.Client.TreatmentPlans.Activate, f.Draft),
+		"treatment_plans.in_office_checkout": call1(f, f.Client.TreatmentPlans.InOfficeCheckout, f.Plan),
 
-		"metadata.list": func(_ context.Context, f *Fixture) (any, error) {
-			return f.Client.Clinic.Metadata.List(ctx, clinic.MetadataListOptions{ID: "ehr-1", Type: clinic.MetadataPatient, Paging: page}, f.Options...)
-		},
+		"metadata.list": call1(f, f.Client.Clinic.Metadata.List, clinic.MetadataListOptions{ID: "ehr-1", Type: clinic.MetadataPatient, Paging: page}),
 
-		"events.get": single(func(f *Fixture) (*events.Event, error) {
-			return f.Client.Events.Get(ctx, f.Event, f.Options...)
+		"events.get":                  call1(f, f.Client.Events.Get, f.Event),
+		"events.list_clinic_keys":     call1(f, f.Client.Events.ClinicKeys.List, listed(events.ClinicKeyActivated)),
+		"events.list_patients":        call1(f, f.Client.Events.Patients.List, listed(events.PatientCreated)),
+		"events.list_treatment_plans": call1(f, f.Client.Events.TreatmentPlans.List, listed(events.TreatmentPlanCreated)),
+		"events.list_orders":          call1(f, f.Client.Events.Orders.List, listed(events.OrderPlaced)),
+		"events.list_products":        call1(f, f.Client.Events.Products.List, listed(events.ProductUpdated)),
+		"webhook_deliveries.list": call1(f, f.Client.Events.Deliveries.List, events.DeliveryListOptions{
+			AttemptedAt: dispensary.DateBefore(dispensary.Date{Year: 2099, Month: 1, Day: 1}), EventID: f.Event, Outcome: events.Undelivered,
+			SortBy: events.DeliveriesByAttempt, Order: dispensary.Descending, Paging: page,
 		}),
-		"events.list_clinic_keys":     group(func(f *Fixture) events.Group { return f.Client.Events.ClinicKeys }, events.ClinicKeyActivated),
-		"events.list_patients":        group(func(f *Fixture) events.Group { return f.Client.Events.Patients }, events.PatientCreated),
-		"events.list_treatment_plans": group(func(f *Fixture) events.Group { return f.Client.Events.TreatmentPlans }, events.TreatmentPlanCreated),
-		"events.list_orders":          group(func(f *Fixture) events.Group { return f.Client.Events.Orders }, events.OrderPlaced),
-		"events.list_products":        group(func(f *Fixture) events.Group { return f.Client.Events.Products }, events.ProductUpdated),
-		"webhook_deliveries.list": func(_ context.Context, f *Fixture) (any, error) {
-			return f.Client.Events.Deliveries.List(ctx, events.DeliveryListOptions{
-				AttemptedAt: dispensary.DateBefore(dispensary.Date{Year: 2099, Month: 1, Day: 1}), EventID: f.Event, Outcome: events.Undelivered,
-				SortBy: events.DeliveriesByAttempt, Order: dispensary.Descending, Paging: page,
-			}, f.Options...)
-		},
 	}
 }
 
-func group(of func(*Fixture) events.Group, kind events.Type) Call {
-	return func(ctx context.Context, f *Fixture) (any, error) {
-		return of(f).List(ctx, events.ListOptions{
-			CreatedAt: dispensary.DateRange(dispensary.Date{Year: 2020, Month: 1, Day: 1}, dispensary.Date{Year: 2099, Month: 1, Day: 1}),
-			Type:      kind, SortBy: events.ByCreatedAt, Order: dispensary.Descending, Paging: dispensary.Paging{PageSize: 2},
-		}, f.Options...)
+func listed(kind events.Type) events.ListOptions {
+	return events.ListOptions{
+		CreatedAt: dispensary.DateRange(dispensary.Date{Year: 2020, Month: 1, Day: 1}, dispensary.Date{Year: 2099, Month: 1, Day: 1}),
+		Type:      kind, SortBy: events.ByCreatedAt, Order: dispensary.Descending, Paging: dispensary.Paging{PageSize: 2},
 	}
 }
 
@@ -360,8 +269,8 @@ func oauthThrough(t testing.TB, platform *dispensarytest.Server, through *http.C
 	return client
 }
 
-// Connect takes a user through the authorization page and exchanges the code.
-func Connect(t testing.TB, f *Fixture) (oauth.Token, error) {
+// connect takes a user through the authorization page and exchanges the code.
+func connect(ctx context.Context, t testing.TB, f *Fixture) (oauth.Token, error) {
 	t.Helper()
 	client, state := oauthThrough(t, f.Platform, f.HTTP), oauth.NewState()
 	address, err := client.AuthorizeURL(state)
@@ -370,7 +279,7 @@ func Connect(t testing.TB, f *Fixture) (oauth.Token, error) {
 	must(t, err)
 	code, err := oauth.ParseCallback(back.Query(), state)
 	must(t, err)
-	return client.Exchange(t.Context(), code, f.Options...)
+	return client.Exchange(ctx, code, f.Options...)
 }
 
 func first[T any](t testing.TB, items func(func(T, error) bool)) T {

@@ -132,9 +132,6 @@ func called(in ast.Expr) (method string) {
 		chain := selectors(node)
 		if len(chain) > 2 && chain[1] == "Client" && method == "" {
 			method = "Client." + strings.Join(chain[2:], ".")
-			if chain[2] == "Events" && !strings.Contains("Get List", chain[len(chain)-1]) {
-				method += ".List" // of a group of events, which package calltest lists in another place
-			}
 		}
 		return method == ""
 	})
