@@ -1,9 +1,7 @@
 package dispensary_test
 
 import (
-	"bytes"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"sync"
 	"testing"
@@ -13,7 +11,6 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/catalog"
-	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -97,23 +94,4 @@ func TestClinicKeysThatCannotBeSent(t *testing.T) {
 		require.NoError(t, err, "the call has a good one")
 	}
 	assert.Len(t, platform.Journal().Requests(), 3)
-}
-
-func TestClinicKeyIsNeverPrinted(t *testing.T) {
-	t.Parallel()
-	var log bytes.Buffer
-	logger := slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	platform := dispensarytest.New(t)
-	root := platform.Client(model.User{}, dispensary.WithLogger(logger), dispensary.WithClinicKey("canary-root"))
-	view := root.WithClinicKey("canary-view")
-	_, err := view.Clinic.Get(t.Context(), dispensary.ForClinicKey("canary-call"))
-	require.ErrorIs(t, err, dispensary.ErrUnauthorized)
-	_, err = view.Clinic.Patients.Create(t.Context(), clinic.NewPatient{})
-	require.Error(t, err)
-	logger.Error("view", "client", view, "value", *view, "err", err)
-	text := log.String()
-	for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
-		text += fmt.Sprintf(verb, view) + fmt.Sprintf(verb, *view) + fmt.Sprintf(verb, err) + fmt.Sprintf(verb, view.Clinic)
-	}
-	assert.NotContains(t, text, "canary")
 }

@@ -48,14 +48,6 @@ func TestNilOptionsChangeNothing(t *testing.T) {
 	client, err := dispensary.New(sandboxSite(), nil, dispensary.WithTokenSource(nil), dispensary.WithHTTPClient(nil),
 		dispensary.WithUnknownFields(nil), dispensary.WithLimiter(nil), dispensary.WithLogger(nil), dispensary.WithObserver(dispensary.Observer{}))
 	require.NoError(t, err)
-	_, err = client.Clinic.Get(t.Context())
-	assert.ErrorIs(t, err, dispensary.ErrNotSent, "there is no token source")
-}
-
-func TestClientWithoutTokensFailsUnsent(t *testing.T) {
-	t.Parallel()
-	client, err := dispensary.New(sandboxSite(), dispensary.WithLogger(nil))
-	assert.NoError(t, err)
 	assert.Equal(t, sandboxSite(), client.Site())
 	_, err = client.Clinic.Get(t.Context())
 	assert.ErrorIs(t, err, dispensary.ErrNotSent)
@@ -68,7 +60,7 @@ func TestPrintingAClientShowsNoSecret(t *testing.T) {
 	t.Parallel()
 	client, err := dispensary.New(sandboxSite(), dispensary.WithClinicKey("canary"), dispensary.WithTokenSource(canaryToken{"canary"}))
 	require.NoError(t, err)
-	for _, c := range []*dispensary.Client{client, client.WithTokenSource(canaryToken{"canary"})} {
+	for _, c := range []*dispensary.Client{client, client.WithTokenSource(canaryToken{"canary"}), client.WithClinicKey("canary")} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x"} {
 			for _, value := range []any{c, *c, c.Catalog, c.Clinic, c.Events, c.TreatmentPlans, c.Clinic.Patients, struct{ c *dispensary.Client }{c}} {
 				text := fmt.Sprintf(verb, value)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/internal/calltest"
 	"github.com/dispensary-go/dispensary/internal/contract"
 	"github.com/dispensary-go/dispensary/internal/operation"
@@ -33,18 +34,26 @@ func TestClientKeepsTheContract(t *testing.T) {
 				return recorder
 			})
 			require.Contains(t, made, name)
-			_, err := made[name](t.Context(), s)
+			s.Platform.Journal().Reset()
+			var response dispensary.Response
+			s.Options = []dispensary.RequestOption{dispensary.CaptureResponse(&response)}
+			value, err := made[name](t.Context(), s)
 			require.NoError(t, err)
+			s.Platform.Journal().CheckNoUnexpected(t)
 			if name == "oauth.authorize" {
 				return // a browser visits it, not the client
 			}
+			request := s.Platform.Journal().CheckRequested(t, name)
+			assert.Equal(t, request.ID, response.RequestID)
+			assert.Equal(t, request.Status, response.StatusCode)
+			assert.Equal(t, name != "oauth.revoke", value != nil, "the answer decodes")
 			var seen int
 			for _, e := range recorder.Exchanges() {
-				if reached, ok := check.Identify(e.Request); ok && reached == name {
-					seen++
-				}
 				reached, ok := check.Identify(e.Request)
 				require.True(t, ok, "the API has no such operation")
+				if reached == name {
+					seen++
+				}
 				assert.Empty(t, check.CheckExchange(reached, e.Request, e.RequestBody, e.Response, e.ResponseBody))
 			}
 			assert.NotZero(t, seen, "the call reaches its operation")
