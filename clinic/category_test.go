@@ -1,8 +1,6 @@
 package clinic_test
 
 import (
-	"context"
-	"iter"
 	"slices"
 	"testing"
 
@@ -48,16 +46,8 @@ func TestCategoryProducts(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	category := resourcetest.Collect(t, b.Categories.All(t.Context(), clinic.CategoryListOptions{}))[0].ID
-	products := resourcetest.Walk(t, 2, func(p api.Paging) clinic.CategoryListOptions { return clinic.CategoryListOptions{Paging: p} },
-		func(ctx context.Context, o clinic.CategoryListOptions, options ...api.RequestOption) (*api.Page[catalog.Product], error) {
-			return b.Categories.Products(ctx, category, o, options...)
-		},
-		func(ctx context.Context, o clinic.CategoryListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[catalog.Product], error] {
-			return b.Categories.ProductPages(ctx, category, o, options...)
-		},
-		func(ctx context.Context, o clinic.CategoryListOptions, options ...api.RequestOption) iter.Seq2[catalog.Product, error] {
-			return b.Categories.ProductAll(ctx, category, o, options...)
-		})
+	products := resourcetest.WalkOf(t, 2, category, func(p api.Paging) clinic.CategoryListOptions { return clinic.CategoryListOptions{Paging: p} },
+		b.Categories.Products, b.Categories.ProductPages, b.Categories.ProductAll)
 	assert.Equal(t, b.inCategory(category), resourcetest.IDs(products, func(p catalog.Product) string { return p.ID }))
 	for _, product := range products {
 		assert.NotNil(t, product.PrimaryVariant, "the form of product lists")

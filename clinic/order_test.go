@@ -1,8 +1,6 @@
 package clinic_test
 
 import (
-	"context"
-	"iter"
 	"slices"
 	"testing"
 	"time"
@@ -76,16 +74,8 @@ func TestOrdersOfAPatient(t *testing.T) {
 		_, _, err := b.Server.Orders.Place(patient, model.NewOrder{})
 		require.NoError(t, err)
 	}
-	orders := resourcetest.Walk(t, 2, func(p api.Paging) clinic.PatientOrderListOptions { return clinic.PatientOrderListOptions{Paging: p} },
-		func(ctx context.Context, o clinic.PatientOrderListOptions, options ...api.RequestOption) (*api.Page[clinic.Order], error) {
-			return b.Orders.ListForPatient(ctx, patient, o, options...)
-		},
-		func(ctx context.Context, o clinic.PatientOrderListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[clinic.Order], error] {
-			return b.Orders.PagesForPatient(ctx, patient, o, options...)
-		},
-		func(ctx context.Context, o clinic.PatientOrderListOptions, options ...api.RequestOption) iter.Seq2[clinic.Order, error] {
-			return b.Orders.AllForPatient(ctx, patient, o, options...)
-		})
+	orders := resourcetest.WalkOf(t, 2, patient, func(p api.Paging) clinic.PatientOrderListOptions { return clinic.PatientOrderListOptions{Paging: p} },
+		b.Orders.ListForPatient, b.Orders.PagesForPatient, b.Orders.AllForPatient)
 	assert.Len(t, orders, 3)
 	for _, order := range orders {
 		held, known := b.Server.Orders.Get(order.ID)

@@ -1,7 +1,6 @@
 package clinic_test
 
 import (
-	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -64,20 +63,4 @@ func TestUpdateStaff(t *testing.T) {
 		assert.EqualExportedValues(t, want, *again, "as the platform holds it")
 	}
 	b.Server.Journal().CheckNoUnexpected(t)
-}
-
-func TestStaffWritesAreRefused(t *testing.T) {
-	t.Parallel()
-	b := start(t)
-	taken := b.Server.Clinics.Practitioners()[0].Email
-	_, err := b.Staff.Create(t.Context(), clinic.NewStaffMember{Email: taken, FirstName: "New", LastName: "Desk"})
-	resourcetest.RequireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
-	_, err = b.Staff.Update(t.Context(), unknown, clinic.StaffMemberUpdate{FirstName: api.Value("New")})
-	resourcetest.RequireRefused(t, err, http.StatusNotFound, api.ErrNotFound)
-	member := resourcetest.Collect(t, b.Staff.All(t.Context(), clinic.StaffListOptions{}))[0]
-	_, err = b.Staff.Update(t.Context(), member.ID, clinic.StaffMemberUpdate{Email: api.Value(taken)})
-	resourcetest.RequireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
-	b.Server.Journal().Reset()
-	_, err = b.Staff.Update(t.Context(), "", clinic.StaffMemberUpdate{})
-	resourcetest.RequireUnsent(t, b.Server, err, "staff.update", "id")
 }

@@ -55,6 +55,7 @@ var clinicExercises = map[string]exercise{
 		request: having(newPatient), status: 201,
 		refusals: []refusal{
 			{"taken e-mail address", 422, field("email", takenPatient)},
+			{"taken e-mail address, shouted", 422, field("email", fixed("JANE.DOE@EXAMPLE.ORG"))},
 			{"no e-mail address", 422, field("email", fixed("nora"))},
 			{"blank name", 422, field("first_name", fixed(" "))},
 			{"no such day", 422, field("date_of_birth", fixed("1979-02-30"))},

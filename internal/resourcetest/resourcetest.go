@@ -1,6 +1,5 @@
 // Package resourcetest has checks that the tests of all resources share: that the three
-// ways of reading a list agree, that a bad argument is not sent, that a refusal becomes
-// the right error.
+// ways of reading a list agree, that a bad argument is not sent.
 package resourcetest
 
 import (
@@ -70,6 +69,26 @@ func Walk[O, T any](
 	require.NoError(t, err)
 	assert.Equal(t, items[size:min(2*size, len(items))], second.Items, "List and All differ")
 	return items
+}
+
+// WalkOf is [Walk] for a list of what belongs to the record with the id.
+func WalkOf[O, T any](
+	t *testing.T, size int, id string, options func(api.Paging) O,
+	list func(context.Context, string, O, ...api.RequestOption) (*api.Page[T], error),
+	pages func(context.Context, string, O, ...api.RequestOption) iter.Seq2[*api.Page[T], error],
+	all func(context.Context, string, O, ...api.RequestOption) iter.Seq2[T, error],
+) []T {
+	t.Helper()
+	return Walk(t, size, options,
+		func(ctx context.Context, o O, r ...api.RequestOption) (*api.Page[T], error) {
+			return list(ctx, id, o, r...)
+		},
+		func(ctx context.Context, o O, r ...api.RequestOption) iter.Seq2[*api.Page[T], error] {
+			return pages(ctx, id, o, r...)
+		},
+		func(ctx context.Context, o O, r ...api.RequestOption) iter.Seq2[T, error] {
+			return all(ctx, id, o, r...)
+		})
 }
 
 // Collect reads a sequence that must not fail.
