@@ -1,8 +1,6 @@
 package catalog_test
 
 import (
-	"context"
-	"iter"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -17,16 +15,8 @@ func TestSimilarProducts(t *testing.T) {
 	t.Parallel()
 	platform, s := start(t)
 	id := platform.Products.All()[2].ID
-	similar := resourcetest.Walk(t, 4, func(p api.Paging) catalog.ProductListOptions { return catalog.ProductListOptions{Paging: p} },
-		func(ctx context.Context, o catalog.ProductListOptions, options ...api.RequestOption) (*api.Page[catalog.Product], error) {
-			return s.Products.Similar(ctx, id, o, options...)
-		},
-		func(ctx context.Context, o catalog.ProductListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[catalog.Product], error] {
-			return s.Products.SimilarPages(ctx, id, o, options...)
-		},
-		func(ctx context.Context, o catalog.ProductListOptions, options ...api.RequestOption) iter.Seq2[catalog.Product, error] {
-			return s.Products.SimilarAll(ctx, id, o, options...)
-		})
+	similar := resourcetest.WalkOf(t, 4, id, func(p api.Paging) catalog.ProductListOptions { return catalog.ProductListOptions{Paging: p} },
+		s.Products.Similar, s.Products.SimilarPages, s.Products.SimilarAll)
 	assert.Equal(t, "Adaptogen Balance", similar[0].Name, "the platform's order is kept: the nearest first")
 	for _, product := range similar {
 		assert.NotEqual(t, id, product.ID)

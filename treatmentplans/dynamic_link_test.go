@@ -1,7 +1,6 @@
 package treatmentplans_test
 
 import (
-	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -9,8 +8,6 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/clinic"
-	"github.com/dispensary-go/dispensary/dispensarytest/model"
-	"github.com/dispensary-go/dispensary/internal/resourcetest"
 	"github.com/dispensary-go/dispensary/treatmentplans"
 )
 
@@ -32,8 +29,6 @@ func TestDynamicLinkOfAPlan(t *testing.T) {
 			TextMessageNotification: true, // which the platform writes as 1 here
 		}, *link.Patient)
 	}
-	_, err := b.DynamicLinks.Get(t.Context(), b.planIn(t, treatmentplans.StateCancelled))
-	require.ErrorIs(t, err, api.ErrInvalid)
 }
 
 func TestNewDynamicLink(t *testing.T) {
@@ -45,9 +40,8 @@ func TestNewDynamicLink(t *testing.T) {
 	assert.Contains(t, address, "/plans/new")
 	assert.Equal(t, before, b.Plans.All(), "nothing is created")
 	b.Tokens.InvalidateAll()
-	address, err = b.DynamicLinks.EmptyPlanURL(t.Context())
+	_, err = b.DynamicLinks.EmptyPlanURL(t.Context())
 	require.ErrorIs(t, err, api.ErrUnauthorized)
-	assert.Empty(t, address)
 }
 
 func TestCreateDynamicLink(t *testing.T) {
@@ -96,22 +90,4 @@ func TestCreateDynamicLinkWithoutPractitioner(t *testing.T) {
 	_, err = b.DynamicLinks.Create(t.Context(), treatmentplans.NewDynamicLink{Patient: &treatmentplans.LinkPatient{Email: "jane.doe@example.org"}})
 	assert.NotErrorIs(t, err, api.ErrNotSent)
 	assert.JSONEq(t, `{"treatment_plan":{},"patient":{"email":"jane.doe@example.org"}}`, b.sent.String())
-}
-
-// A link may need more than the scope of the endpoint: the one that creates
-// patients too.
-func TestCreateDynamicLinkIsRefused(t *testing.T) {
-	t.Parallel()
-	b := start(t)
-	_, err := b.DynamicLinks.Create(t.Context(), treatmentplans.NewDynamicLink{PractitionerID: unknown})
-	resourcetest.RequireRefused(t, err, http.StatusUnprocessableEntity, api.ErrInvalid)
-	client := b.Client(model.User{}).WithTokenSource(b.TokenSource(model.User{}, "clinic:write"))
-	_, err = client.TreatmentPlans.DynamicLinks.Create(t.Context(), treatmentplans.NewDynamicLink{
-		PractitionerID: b.practitioner, Patient: &treatmentplans.LinkPatient{Email: "new@example.com"},
-	})
-	resourcetest.RequireRefused(t, err, http.StatusForbidden, api.ErrForbidden)
-	_, err = client.TreatmentPlans.DynamicLinks.Create(t.Context(), treatmentplans.NewDynamicLink{
-		PractitionerID: b.practitioner, Patient: &treatmentplans.LinkPatient{Email: "jane.doe@example.org"},
-	})
-	require.NoError(t, err, "a known patient is not created")
 }

@@ -1,8 +1,6 @@
 package treatmentplans_test
 
 import (
-	"context"
-	"iter"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -19,16 +17,7 @@ func TestProtocols(t *testing.T) {
 	own := func(p api.Paging) treatmentplans.ProtocolListOptions {
 		return treatmentplans.ProtocolListOptions{OwnershipType: treatmentplans.AnyOwner, Paging: p}
 	}
-	listed := resourcetest.Walk(t, 2, own,
-		func(ctx context.Context, o treatmentplans.ProtocolListOptions, options ...api.RequestOption) (*api.Page[treatmentplans.Protocol], error) {
-			return b.Protocols.List(ctx, b.practitioner, o, options...)
-		},
-		func(ctx context.Context, o treatmentplans.ProtocolListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[treatmentplans.Protocol], error] {
-			return b.Protocols.Pages(ctx, b.practitioner, o, options...)
-		},
-		func(ctx context.Context, o treatmentplans.ProtocolListOptions, options ...api.RequestOption) iter.Seq2[treatmentplans.Protocol, error] {
-			return b.Protocols.All(ctx, b.practitioner, o, options...)
-		})
+	listed := resourcetest.WalkOf(t, 2, b.practitioner, own, b.Protocols.List, b.Protocols.Pages, b.Protocols.All)
 	for _, protocol := range listed {
 		single, err := b.Protocols.Get(t.Context(), protocol.ID)
 		require.NoError(t, err)

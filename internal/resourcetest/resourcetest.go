@@ -123,16 +123,3 @@ func RequireUnsent(t *testing.T, platform *dispensarytest.Server, err error, ope
 	require.ErrorIs(t, err, api.ErrNotSent)
 	assert.Zero(t, platform.Journal().Len(), "something was sent")
 }
-
-// RequireRefused fails unless the platform answered a write with status.
-func RequireRefused(t *testing.T, err error, status int, sentinel error) *api.Error {
-	t.Helper()
-	var failure *api.Error
-	require.ErrorAs(t, err, &failure)
-	assert.Equal(t, status, failure.StatusCode)
-	require.ErrorIs(t, err, sentinel)
-	require.ErrorIs(t, err, api.ErrRefused)
-	require.NotErrorIs(t, err, api.ErrMaybeApplied)
-	assert.NotEmpty(t, failure.Messages())
-	return failure
-}
