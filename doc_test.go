@@ -26,19 +26,7 @@ func TestDocumentation(t *testing.T) {
 	t.Parallel()
 	var all documented
 	for _, folder := range packages(t) {
-		files := token.NewFileSet()
-		var parsed []*ast.File
-		names, err := filepath.Glob(filepath.Join(folder, "*.go"))
-		require.NoError(t, err)
-		for _, name := range names {
-			if !strings.HasSuffix(name, "_test.go") {
-				file, err := parser.ParseFile(files, name, nil, parser.ParseComments)
-				require.NoError(t, err)
-				parsed = append(parsed, file)
-			}
-		}
-		p, err := doc.NewFromFiles(files, parsed, module+"/"+folder)
-		require.NoError(t, err)
+		p := packageDoc(t, folder)
 		assert.True(t, strings.HasPrefix(p.Doc, "Package "+p.Name+" "), "%s: the package comment begins with its name", folder)
 		all.add(p)
 	}
@@ -47,6 +35,25 @@ func TestDocumentation(t *testing.T) {
 		all.with, all.with+len(all.without), 100*share, all.fieldsWith, all.fields)
 	assert.GreaterOrEqual(t, share, wantDocumented, "without a comment:\n%s", strings.Join(all.without, "\n"))
 	assert.Empty(t, all.misnamed, "comments that do not begin with the name")
+}
+
+// packageDoc returns the documentation of a package, as go doc has it.
+func packageDoc(t *testing.T, folder string) *doc.Package {
+	t.Helper()
+	files := token.NewFileSet()
+	var parsed []*ast.File
+	names, err := filepath.Glob(filepath.Join(folder, "*.go"))
+	require.NoError(t, err)
+	for _, name := range names {
+		if !strings.HasSuffix(name, "_test.go") {
+			file, err := parser.ParseFile(files, name, nil, parser.ParseComments)
+			require.NoError(t, err)
+			parsed = append(parsed, file)
+		}
+	}
+	p, err := doc.NewFromFiles(files, parsed, module+"/"+folder)
+	require.NoError(t, err)
+	return p
 }
 
 // packages returns the folders of this module that hold a package.

@@ -9,6 +9,8 @@ import (
 
 // Region is the country a platform account belongs to: [US] or [Canada].
 // Accounts, tokens and records of one region do not exist in the other.
+//
+// See [api.Region].
 type Region = api.Region
 
 // The regions of the platform.
@@ -18,6 +20,8 @@ const (
 )
 
 // Stage distinguishes live data from test data: [Production] or [Sandbox].
+//
+// See [api.Stage].
 type Stage = api.Stage
 
 // The stages of the platform.
@@ -29,14 +33,22 @@ const (
 // Environment is one of the platform's separate worlds: a region at a stage. It
 // is comparable. Tokens are bound to the environment that issued them, and a
 // client of another one refuses them before anything is sent.
+//
+// Its fields are Region and Stage, its methods Validate and Variables; see
+// [api.Environment].
 type Environment = api.Environment
 
 // Site is an environment with its two addresses: that of the API, and that of
 // the authorization page, whose host may differ.
+//
+// Its fields are Environment, BaseURL and AuthURL, its method Validate; see
+// [api.Site].
 type Site = api.Site
 
 // Directory holds the sites an integrator works with. Fill it once, with
 // [NewDirectory] or [DirectoryFromEnviron].
+//
+// Its methods are Site and Sites; see [api.Directory].
 type Directory = api.Directory
 
 // NewDirectory returns a directory of the given sites. It fails on an invalid

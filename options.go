@@ -99,6 +99,9 @@ func WithUserAgent(product string) Option {
 // RetryPolicy bounds the retries of a client, and the waits that the platform asks
 // for. Zero fields mean the defaults: 4 attempts, waits from 250 ms to 8 s, and a
 // Retry-After of up to a minute.
+//
+// Its fields are MaxAttempts, MinWait, MaxWait and MaxRetryAfter; see
+// [api.RetryPolicy].
 type RetryPolicy = api.RetryPolicy
 
 // WithRetryPolicy replaces the default retry policy.
@@ -111,6 +114,8 @@ func WithRetryPolicy(p RetryPolicy) Option {
 
 // Limiter delays each attempt of a request until it may be sent. [RateLimiter] is
 // one, and so is *rate.Limiter of golang.org/x/time/rate.
+//
+// Its method is Wait; see [api.Limiter].
 type Limiter = api.Limiter
 
 // WithLimiter asks limiter before every attempt. Share one limiter among the

@@ -8,15 +8,24 @@ import (
 // Error is a call that failed: operation, route template, status, request id,
 // outcome, and by method the body and messages of the answer. Its text never
 // holds an address, a query, a body or a token. Calls return a *Error.
+//
+// Its fields are Operation, Method, Route, StatusCode, RequestID, Code, RetryAfter,
+// Attempts and Outcome, its methods Body, Messages, Fields, Timeout and Temporary; see
+// [api.Error].
 type Error = api.Error
 
 // ArgumentError is an argument that cannot be sent; it names the field as the request
 // does: "last_name". Nothing was sent. Calls return a *ArgumentError, or
 // [ArgumentErrors] for several, which match [ErrInvalidArgument]. [FieldErrors] reads
 // both.
+//
+// Its fields are Operation, Field, Reason and Err, its method Fields; see
+// [api.ArgumentError].
 type ArgumentError = api.ArgumentError
 
 // ArgumentErrors are all arguments of one call that cannot be sent. Nothing was sent.
+//
+// Its methods are Err and Fields; see [api.ArgumentErrors].
 type ArgumentErrors = api.ArgumentErrors
 
 // FieldErrors returns what is wrong with the input of a call by field, for a form that
@@ -39,9 +48,14 @@ func FieldErrors(err error) map[string][]string { return api.FieldErrors(err) }
 // EnsureError says why an Ensure call could not end with exactly one record: its Reason,
 // the Field whose value is taken, and the IDs of the records that were found. Calls
 // return a *EnsureError.
+//
+// Its fields are Operation, Reason, Field, IDs and Err, its method Fields; see
+// [api.EnsureError].
 type EnsureError = api.EnsureError
 
 // EnsureReason says why an Ensure call failed.
+//
+// See [api.EnsureReason].
 type EnsureReason = api.EnsureReason
 
 // The reasons why an Ensure call fails.
@@ -53,9 +67,14 @@ const (
 
 // ScopeError is the cause of a call that failed because the token lacks a scope,
 // which it names. It matches [ErrForbidden].
+//
+// Its fields are Operation, Scope and Assumed; see [api.ScopeError].
 type ScopeError = api.ScopeError
 
 // Outcome says what became of a write that failed; see [Error].
+//
+// Its values are OutcomeNone, OutcomeNotSent, OutcomeRefused and OutcomeMaybeApplied; see
+// [api.Outcome].
 type Outcome = api.Outcome
 
 // Sentinels that a failed call matches by the status of its answer, through
@@ -89,19 +108,32 @@ var (
 
 // Observer receives how calls go; see [WithObserver]. What it receives are types of
 // package observe: Call, Attempt, AttemptResult and CallResult.
+//
+// Its fields are CallStart, AttemptStart, AttemptEnd and CallEnd; see
+// [observe.Observer].
 type Observer = observe.Observer
 
 // Page is one page of a list: Items and [Meta].
+//
+// Its fields are Items and Meta; see [api.Page].
 type Page[T any] = api.Page[T]
 
 // Meta is what a list answers about its pages.
+//
+// Its fields are CurrentPage, NextPage, PrevPage, TotalPages and TotalCount; see
+// [api.Meta].
 type Meta = api.Meta
 
 // Paging says which part of a list is read, and in what portions. It is embedded
 // in the options of every list. The zero value reads everything.
+//
+// Its fields are Page, PageSize, MaxItems, Prefetch and OnDrift, its method Validate;
+// see [api.Paging].
 type Paging = api.Paging
 
 // SortOrder is the direction of a sorted list.
+//
+// See [api.SortOrder].
 type SortOrder = api.SortOrder
 
 // The sort orders; the platform sorts ascending where none is given.
@@ -112,6 +144,8 @@ const (
 
 // DateFilter keeps what happened on some days: [DateOn] a day, [DateBefore] or [DateAfter] it,
 // or [DateRange] two. The zero value keeps everything.
+//
+// Its method is IsZero; see [api.DateFilter].
 type DateFilter = api.DateFilter
 
 // DateOn keeps what happened on day.
@@ -127,10 +161,14 @@ func DateAfter(day Date) DateFilter { return api.DateAfter(day) }
 func DateRange(first, last Date) DateFilter { return api.DateRange(first, last) }
 
 // Drift reports that a list changed while it was read; see [Paging].
+//
+// Its fields are Page, Before and After; see [api.Drift].
 type Drift = api.Drift
 
 // Optional is a field of an update: left out (the zero value), cleared or set.
 // Make one with [Value] or [Null].
+//
+// Its methods are Get, IsZero and IsNull; see [api.Optional].
 type Optional[T any] = api.Optional[T]
 
 // Value returns an Optional that sets the field to v.
@@ -140,22 +178,33 @@ func Value[T any](v T) Optional[T] { return api.Value(v) }
 func Null[T any]() Optional[T] { return api.Null[T]() }
 
 // Date is a day without time or zone, such as a date of birth.
+//
+// Its fields are Year, Month and Day, its methods IsZero, In, Compare and Validate;
+// see [api.Date].
 type Date = api.Date
 
 // ParseDate reads yyyy-mm-dd.
 func ParseDate(s string) (Date, error) { return api.ParseDate(s) }
 
 // Decimal is an exact decimal number, such as a price, as the platform wrote it.
+//
+// Its method is Float64; see [api.Decimal].
 type Decimal = api.Decimal
 
 // Percent is a percentage: 10 is ten percent.
+//
+// See [api.Percent].
 type Percent = api.Percent
 
 // Text is a string that the platform sometimes writes as a number.
+//
+// See [api.Text].
 type Text = api.Text
 
 // Timestamp is a time.Time that reads every form of timestamp the platform
 // writes; its zero value stands for null.
+//
+// Its field is Time, whose methods it has; see [api.Timestamp].
 type Timestamp = api.Timestamp
 
 // Scopes of applications and their access tokens; see [oauth.Config]. ScopeClinic and
@@ -173,20 +222,31 @@ const (
 )
 
 // Secret is a string that no way of printing shows; [Secret.Reveal] returns it.
+//
+// Its method is Reveal; see [api.Secret].
 type Secret = api.Secret
 
 // AccessToken is what one call is authorized with, bound to its environment.
+//
+// Its fields are Secret, Environment, ExpiresAt and Scope, its methods Scopes and
+// HasScope; see [api.AccessToken].
 type AccessToken = api.AccessToken
 
 // TokenSource gives each call its access token. Package oauth has sources that
 // store, share and refresh tokens.
+//
+// Its method is Token; see [api.TokenSource].
 type TokenSource = api.TokenSource
 
 // Response is what came with an answer beside its body; see [CaptureResponse].
+//
+// Its fields are StatusCode, Header, RequestID and Attempts; see [api.Response].
 type Response = api.Response
 
 // RequestOption changes a single call; every method that sends takes any number
 // of them last.
+//
+// See [api.RequestOption].
 type RequestOption = api.RequestOption
 
 // CaptureResponse stores status, headers and request id of the answer in
