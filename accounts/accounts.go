@@ -166,9 +166,8 @@ func (a *Accounts) locate(ctx context.Context, user string) (*application, error
 		if err != nil {
 			return nil, fmt.Errorf("accounts: the environment of a user is not known: %w", err)
 		}
-		known := false
-		if app, known = a.applications[environment]; !known {
-			return nil, fmt.Errorf("%w: no application for %s", dispensary.ErrUnknownSite, environment)
+		if app, err = a.application(environment); err != nil {
+			return nil, err
 		}
 	}
 	if err := app.conns.Key(user).Validate(); err != nil {
@@ -211,11 +210,32 @@ func (a *Accounts) source(app *application, user string) *tokens.TokenSource {
 // Connections returns the connections of an environment, for what Accounts does not
 // do itself. It fails with [dispensary.ErrUnknownSite] where there is no application.
 func (a *Accounts) Connections(environment dispensary.Environment) (*tokens.Connections, error) {
+	app, err := a.application(environment)
+	if err != nil {
+		return nil, err
+	}
+	return app.conns, nil
+}
+
+// Base returns the client of an environment that its users' clients are views of, for
+// what Accounts does not do itself. It has no token: give it one with
+// [dispensary.Client.WithTokenSource]. It fails with [dispensary.ErrUnknownSite] where
+// there is no application.
+func (a *Accounts) Base(environment dispensary.Environment) (*dispensary.Client, error) {
+	app, err := a.application(environment)
+	if err != nil {
+		return nil, err
+	}
+	return app.client, nil
+}
+
+// application finds that of an environment.
+func (a *Accounts) application(environment dispensary.Environment) (*application, error) {
 	app, ok := a.applications[environment]
 	if !ok {
 		return nil, fmt.Errorf("%w: no application for %s", dispensary.ErrUnknownSite, environment)
 	}
-	return app.conns, nil
+	return app, nil
 }
 
 // Connect turns the code of a callback into a stored token of user, for programs

@@ -13,8 +13,9 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
-// minStateKey is the length of a key for HMAC with SHA-256, in bytes.
-const minStateKey = 32
+// MinStateKey is how many random bytes a key of [Config].StateKeys has at least: those of
+// a key for HMAC with SHA-256.
+const MinStateKey = 32
 
 // stateKeys sign what a browser carries and verify it. The first key signs, all of
 // them verify.
@@ -31,8 +32,8 @@ func newStateKeys(keys []api.Secret, environment api.Environment, clientID strin
 	}
 	k := &stateKeys{}
 	for i, key := range keys {
-		if len(key) < minStateKey {
-			return nil, errors.New("needs keys of at least " + strconv.Itoa(minStateKey) + " random bytes; number " + strconv.Itoa(i+1) + " is shorter")
+		if len(key) < MinStateKey {
+			return nil, errors.New("needs keys of at least " + strconv.Itoa(MinStateKey) + " random bytes; number " + strconv.Itoa(i+1) + " is shorter")
 		}
 		k.keys = append(k.keys, sign([]byte(key.Reveal()), "dispensary/oauth/state/1", []byte(environment.String()), []byte(clientID)))
 	}
