@@ -1,0 +1,71 @@
+package integration
+
+import (
+	"strings"
+
+	driver "github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/dispensary-go/dispensary"
+)
+
+// kind is what keeps tokens or events.
+type kind string
+
+const (
+	postgres kind = "postgres"
+	mysql    kind = "mysql"
+	sqlite   kind = "sqlite"
+	memory   kind = "memory"
+)
+
+// address says where tokens or events are kept.
+type address struct {
+	kind kind
+	name string // a URL, a data source name, or a path
+}
+
+// parseAddress reads an address of one of the kinds, or says why it is none. What it
+// says holds nothing of the address, which may hold a password.
+func parseAddress(text dispensary.Secret, kinds []kind) (at address, problem string) {
+	scheme, rest, _ := strings.Cut(text.Reveal(), ":")
+	at = address{kind(scheme), rest}
+	if scheme == "postgres" || scheme == "postgresql" {
+		at = address{postgres, text.Reveal()}
+	}
+	known := false
+	var forms []string
+	for _, k := range kinds {
+		known = known || k == at.kind
+		forms = append(forms, string(k)+":")
+	}
+	choice := "begin with one of " + strings.Join(forms, ", ")
+	switch {
+	case text == "":
+		return address{}, "is empty: it has to " + choice
+	case !known:
+		return address{}, "does not " + choice
+	}
+	switch at.kind {
+	case postgres:
+		if _, err := pgxpool.ParseConfig(at.name); err != nil {
+			return at, "is not an address as PostgreSQL's driver reads it"
+		}
+	case mysql:
+		if _, err := driver.ParseDSN(at.name); err != nil {
+			return at, "is not a data source name as MySQL's driver reads it"
+		}
+	case sqlite:
+		if strings.HasPrefix(at.name, "//") { // sqlite:///var/lib/ehr.db
+			at.name = strings.TrimPrefix(at.name, "//")
+		}
+		if at.name == "" || strings.HasPrefix(at.name, ":") || strings.Contains(at.name, "?") {
+			return at, "does not name a file: sqlite:/var/lib/ehr/dispensary.db"
+		}
+	case memory:
+		if at.name != "" {
+			return at, "is memory: and nothing behind it"
+		}
+	}
+	return at, ""
+}

@@ -1,0 +1,2 @@
+// Package integration reads the configuration of a whole integration.
+package integration

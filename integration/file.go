@@ -1,0 +1,161 @@
+package integration
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/closestmatch"
+)
+
+// LoadFile reads a configuration from a file in JSON:
+//
+//	{
+//	  "environments": {
+//	    "us/sandbox": {
+//	      "base_url": "https://platform.example/api", "auth_url": "https://platform.example",
+//	      "client_id": "…", "client_secret_file": "/run/secrets/client_secret",
+//	      "redirect_url": "https://ehr.example/dispensary/callback",
+//	      "webhook_secrets": ["…"], "webhook_challenge": "…"
+//	    }
+//	  },
+//	  "store": "sqlite:/var/lib/ehr/dispensary.db",
+//	  "inbox": "sqlite:/var/lib/ehr/dispensary.db",
+//	  "seal_keys_file": "/run/secrets/seal_keys",
+//	  "state_keys": ["…"]
+//	}
+//
+// The keys are the names of [Load]'s variables in lower case, without what comes in
+// front, and lists are lists. A key that does not exist is an error, which says what was
+// meant. Everything else is as with Load; an error that is no [*dispensary.ArgumentError]
+// says that the file cannot be read, or is no JSON.
+func LoadFile(path string) (Config, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return Config{}, fmt.Errorf("integration: %w", err)
+	}
+	d := &document{environments: map[dispensary.Environment]map[string]json.RawMessage{}}
+	if err := d.parse(data); err != nil {
+		return Config{}, fmt.Errorf("integration: %s: %w", path, err)
+	}
+	r := &reader{names: fromFile, get: d.get, problems: d.problems}
+	return r.read()
+}
+
+// document is a file.
+type document struct {
+	all          map[string]json.RawMessage
+	environments map[dispensary.Environment]map[string]json.RawMessage
+	problems     []error
+}
+
+// parse reads the members of the file's objects, and records those that do not exist.
+// Its error is one of the file as a whole.
+func (d *document) parse(data []byte) error {
+	if !json.Valid(data) { // before anything is said of its members
+		var nothing any
+		err := json.Unmarshal(data, &nothing)
+		var syntax *json.SyntaxError
+		if errors.As(err, &syntax) {
+			return fmt.Errorf("line %d: %w", 1+bytes.Count(data[:syntax.Offset], []byte("\n")), err)
+		}
+		return err
+	}
+	d.all = d.object("", data, append(keysOf(ofConfig), "environments"))
+	environments := d.all["environments"]
+	if environments == nil {
+		return nil
+	}
+	var known []string
+	for _, environment := range api.Environments() {
+		known = append(known, environment.String())
+	}
+	for name, members := range d.object("environments", environments, known) {
+		environment, err := dispensary.ParseEnvironment(name)
+		if err != nil {
+			continue // it is not known, which was said
+		}
+		d.environments[environment] = d.object("environments."+name, members, keysOf(ofApplication))
+	}
+	return nil
+}
+
+func keysOf[T any](settings []setting[T]) []string {
+	var known []string
+	for _, s := range settings {
+		known = append(known, s.key, s.key+"_file")
+	}
+	return known
+}
+
+// object returns the members of an object. It records a problem for each that is not
+// known, that is there twice, and for what is no object.
+func (d *document) object(name string, data []byte, known []string) map[string]json.RawMessage {
+	members := map[string]json.RawMessage{}
+	if data = bytes.TrimSpace(data); data[0] != '{' {
+		d.problem(name, "is not an object")
+		return nil
+	}
+	exists := map[string]bool{}
+	for _, key := range known {
+		exists[key] = true
+	}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	_, _ = decoder.Token() // of valid JSON
+	for decoder.More() {
+		token, _ := decoder.Token()
+		key, _ := token.(string)
+		var member json.RawMessage
+		_ = decoder.Decode(&member)
+		full := strings.TrimPrefix(name+"."+key, ".")
+		switch _, twice := members[key]; {
+		case twice:
+			d.problem(full, "is there twice")
+		case !exists[key]:
+			reason := "does not exist"
+			if near := closestmatch.To(key, known); near != "" {
+				reason += ": did you mean " + near + "?"
+			}
+			d.problem(full, reason)
+		default:
+			members[key] = member
+		}
+	}
+	return members
+}
+
+func (d *document) problem(name, reason string) {
+	d.problems = append(d.problems, &dispensary.ArgumentError{Field: name, Reason: reason})
+}
+
+// get is the get of a reader.
+func (d *document) get(environment dispensary.Environment, key string, list bool) ([]string, error) {
+	members := d.all
+	if environment != (dispensary.Environment{}) {
+		members = d.environments[environment]
+	}
+	member, ok := members[key]
+	if !ok {
+		return nil, nil
+	}
+	if list {
+		var values []string
+		if json.Unmarshal(member, &values) != nil {
+			return nil, errors.New("is not a list of texts")
+		}
+		return values, nil
+	}
+	var value string
+	if json.Unmarshal(member, &value) != nil {
+		return nil, errors.New("is not a text")
+	}
+	if value == "" {
+		return nil, nil
+	}
+	return []string{value}, nil
+}

@@ -1,0 +1,33 @@
+module github.com/dispensary-go/dispensary/integration
+
+go 1.26.0
+
+require (
+	github.com/dispensary-go/dispensary v0.0.0
+	github.com/go-sql-driver/mysql v1.10.1
+	github.com/jackc/pgx/v5 v5.12.0
+	github.com/stretchr/testify v1.12.1
+)
+
+require (
+	filippo.io/edwards25519 v1.2.0 // indirect
+	github.com/google/go-querystring v1.2.0 // indirect
+	github.com/hashicorp/go-cleanhttp v0.5.2 // indirect
+	github.com/hashicorp/go-retryablehttp v0.7.8 // indirect
+	github.com/jackc/pgpassfile v1.0.0 // indirect
+	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/jackc/puddle/v2 v2.2.3 // indirect
+	github.com/mattn/go-isatty v0.0.24 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	golang.org/x/oauth2 v0.37.0 // indirect
+	golang.org/x/sync v0.24.0 // indirect
+	golang.org/x/sys v0.48.0 // indirect
+	golang.org/x/text v0.43.0 // indirect
+)
+
+replace (
+	github.com/dispensary-go/dispensary => ../
+	github.com/dispensary-go/dispensary/oauth/sqlstore => ../oauth/sqlstore
+	github.com/dispensary-go/dispensary/webhook/riverinbox => ../webhook/riverinbox
+	github.com/dispensary-go/dispensary/webhook/sqlinbox => ../webhook/sqlinbox
+)

@@ -1,0 +1,222 @@
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
+)
+
+// Load reads a configuration from environment variables, through lookup, usually
+// [os.LookupEnv]. It changes nothing and asks no server. An empty variable is one that
+// is not set.
+//
+//	DISPENSARY_STORE, _INBOX, _SEAL_KEYS, _STATE_KEYS    see [Config]
+//
+// and for each environment, for example with DISPENSARY_US_SANDBOX_ in front,
+//
+//	BASE_URL, AUTH_URL, CLIENT_ID, CLIENT_SECRET, REDIRECT_URL, SCOPES,
+//	WEBHOOK_SECRETS, WEBHOOK_CHALLENGE, CLINIC_KEY, RECONCILE_USERS    see [Application]
+//
+// Lists are separated by white space. Each variable can be replaced by one whose name
+// ends in _FILE and which names a file that holds the value, as secrets of containers
+// are: DISPENSARY_US_SANDBOX_CLIENT_SECRET_FILE.
+//
+// The error is all that [Config.Check] finds, and what could not be read, under the
+// names of the variables. What could be read is returned in any case, for programs that
+// need a part of it only.
+func Load(lookup func(name string) (value string, ok bool)) (Config, error) {
+	r := &reader{names: fromVariables, get: func(environment dispensary.Environment, key string, list bool) ([]string, error) {
+		value, _ := lookup(fromVariables.variable(environment, key))
+		switch {
+		case value == "":
+			return nil, nil
+		case list:
+			return strings.Fields(value), nil
+		}
+		return []string{value}, nil
+	}}
+	return r.read()
+}
+
+// setting is one thing that can be configured, of T.
+type setting[T any] struct {
+	key, field string // in a file, and in Go
+	list       bool
+	put        func(into *T, values []string)
+}
+
+var ofConfig = []setting[Config]{
+	{"store", "Store", false, func(c *Config, v []string) { c.Store = dispensary.Secret(v[0]) }},
+	{"inbox", "Inbox", false, func(c *Config, v []string) { c.Inbox = dispensary.Secret(v[0]) }},
+	{"seal_keys", "SealKeys", false, func(c *Config, v []string) { c.SealKeys = dispensary.Secret(v[0]) }},
+	{"state_keys", "StateKeys", true, func(c *Config, v []string) { c.StateKeys = secrets(v) }},
+}
+
+var ofApplication = []setting[Application]{
+	{"base_url", "Site.BaseURL", false, func(a *Application, v []string) { a.Site.BaseURL = v[0] }},
+	{"auth_url", "Site.AuthURL", false, func(a *Application, v []string) { a.Site.AuthURL = v[0] }},
+	{"client_id", "ClientID", false, func(a *Application, v []string) { a.ClientID = v[0] }},
+	{"client_secret", "ClientSecret", false, func(a *Application, v []string) { a.ClientSecret = dispensary.Secret(v[0]) }},
+	{"redirect_url", "RedirectURL", false, func(a *Application, v []string) { a.RedirectURL = v[0] }},
+	{"scopes", "Scopes", true, func(a *Application, v []string) { a.Scopes = v }},
+	{"webhook_secrets", "WebhookSecrets", true, func(a *Application, v []string) { a.WebhookSecrets = secrets(v) }},
+	{"webhook_challenge", "WebhookChallenge", false, func(a *Application, v []string) { a.WebhookChallenge = dispensary.Secret(v[0]) }},
+	{"clinic_key", "ClinicKey", false, func(a *Application, v []string) { a.ClinicKey = dispensary.Secret(v[0]) }},
+	{"reconcile_users", "ReconcileUsers", true, func(a *Application, v []string) { a.ReconcileUsers = v }},
+}
+
+func secrets(values []string) []dispensary.Secret {
+	made := make([]dispensary.Secret, len(values))
+	for i, value := range values {
+		made[i] = dispensary.Secret(value)
+	}
+	return made
+}
+
+// names is where a configuration comes from, and what its settings are called there.
+type names int
+
+const (
+	fromGo names = iota
+	fromVariables
+	fromFile
+)
+
+// of returns the name of a setting of an environment, or of all of them.
+func (n names) of(environment dispensary.Environment, key string) string {
+	switch n {
+	case fromVariables:
+		return n.variable(environment, key)
+	case fromFile:
+		if environment != (dispensary.Environment{}) {
+			return "environments." + environment.String() + "." + key
+		}
+		return key
+	}
+	field := key
+	for _, s := range ofConfig {
+		if s.key == key {
+			field = s.field
+		}
+	}
+	for _, s := range ofApplication {
+		if s.key == key {
+			field = "Applications[" + environment.String() + "]." + s.field
+		}
+	}
+	return "integration.Config." + field
+}
+
+func (n names) variable(environment dispensary.Environment, key string) string {
+	prefix := "DISPENSARY_"
+	if environment != (dispensary.Environment{}) {
+		baseURL, _ := environment.Variables()
+		prefix = strings.TrimSuffix(baseURL, "BASE_URL")
+	}
+	return prefix + strings.ToUpper(key)
+}
+
+// environments is the name of all applications.
+func (n names) environments() string {
+	return [...]string{"integration.Config.Applications", "DISPENSARY_<REGION>_<STAGE>_BASE_URL", "environments"}[n]
+}
+
+// reader reads a configuration.
+type reader struct {
+	names names
+
+	// get returns the values of a setting, of an environment or of all of them; none
+	// if it is not there.
+	get func(environment dispensary.Environment, key string, list bool) ([]string, error)
+
+	problems []error
+	unread   map[string]bool // settings that have been reported
+}
+
+func (r *reader) read() (Config, error) {
+	r.unread = map[string]bool{}
+	config := Config{names: r.names}
+	readInto(r, dispensary.Environment{}, ofConfig, &config)
+	for _, environment := range api.Environments() {
+		application := Application{Site: dispensary.Site{Environment: environment}}
+		if readInto(r, environment, ofApplication, &application) {
+			config.Applications = append(config.Applications, application)
+		}
+	}
+	for _, problem := range flatten(config.Check()) {
+		var argument *dispensary.ArgumentError
+		if !errors.As(problem, &argument) || !r.unread[argument.Field] {
+			r.problems = append(r.problems, problem)
+		}
+	}
+	return config, errors.Join(r.problems...)
+}
+
+// readInto reads settings, and reports whether there is one.
+func readInto[T any](r *reader, environment dispensary.Environment, settings []setting[T], into *T) (given bool) {
+	for _, s := range settings {
+		values, err := r.get(environment, s.key, s.list)
+		file, fileErr := r.get(environment, s.key+"_file", false)
+		name := r.names.of(environment, s.key)
+		switch {
+		case err == nil && fileErr != nil:
+			err, name = fileErr, r.names.of(environment, s.key+"_file")
+		case len(values) > 0 && len(file) > 0:
+			err = errors.New("is given, and so is the name of a file that holds it")
+		case len(file) > 0:
+			values, err = valuesOf(file[0], s.list)
+			name = r.names.of(environment, s.key+"_file")
+		}
+		if err != nil {
+			r.unread[r.names.of(environment, s.key)] = true
+			r.problems = append(r.problems, &dispensary.ArgumentError{Field: name, Reason: err.Error(), Err: errors.Unwrap(err)})
+			given = true
+		}
+		if err == nil && len(values) > 0 {
+			s.put(into, values)
+			given = true
+		}
+	}
+	return given
+}
+
+// valuesOf reads a file that holds the value of a setting.
+func valuesOf(path string, list bool) ([]string, error) {
+	data, err := os.ReadFile(path)
+	var failure *fs.PathError
+	switch {
+	case errors.As(err, &failure):
+		return nil, fmt.Errorf("names a file that cannot be read: %w", failure.Err)
+	case err != nil:
+		return nil, err
+	}
+	values := strings.Fields(string(data))
+	if !list && len(values) > 0 {
+		values = []string{strings.TrimRight(string(data), "\r\n")}
+	}
+	if len(values) == 0 {
+		return nil, errors.New("names a file that is empty")
+	}
+	return values, nil
+}
+
+// flatten returns what was joined.
+func flatten(err error) []error {
+	several, ok := err.(interface{ Unwrap() []error })
+	switch {
+	case err == nil:
+		return nil
+	case !ok:
+		return []error{err}
+	}
+	var flat []error
+	for _, one := range several.Unwrap() {
+		flat = append(flat, flatten(one)...)
+	}
+	return flat
+}
