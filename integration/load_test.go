@@ -1,0 +1,329 @@
+package integration_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/integration"
+)
+
+// variables are those of a configuration with everything in it.
+func variables() map[string]string {
+	return map[string]string{
+		"DISPENSARY_STORE": "postgres://ehr:canary@db.example/ehr", "DISPENSARY_INBOX": "sqlite:/var/lib/ehr/dispensary.db",
+		"DISPENSARY_SEAL_KEYS": sealKeys, "DISPENSARY_STATE_KEYS": stateKey + " old-" + stateKey,
+		"DISPENSARY_US_SANDBOX_BASE_URL": "https://us.platform.example/api", "DISPENSARY_US_SANDBOX_AUTH_URL": "https://us.platform.example",
+		"DISPENSARY_US_SANDBOX_CLIENT_ID": "id-us", "DISPENSARY_US_SANDBOX_CLIENT_SECRET": "canary-us",
+		"DISPENSARY_US_SANDBOX_REDIRECT_URL": "https://ehr.example/dispensary/callback", "DISPENSARY_US_SANDBOX_SCOPES": "clinic:read patients:read",
+		"DISPENSARY_US_SANDBOX_WEBHOOK_SECRETS": "canary-new\ncanary-old", "DISPENSARY_US_SANDBOX_WEBHOOK_CHALLENGE": "canary-challenge",
+		"DISPENSARY_US_SANDBOX_CLINIC_KEY": "canary-key", "DISPENSARY_US_SANDBOX_RECONCILE_USERS": "dr-1 dr-2",
+		"DISPENSARY_CA_PRODUCTION_BASE_URL": "https://ca.platform.example/api", "DISPENSARY_CA_PRODUCTION_AUTH_URL": "https://ca.platform.example",
+		"DISPENSARY_CA_PRODUCTION_CLIENT_ID": "id-ca", "DISPENSARY_CA_PRODUCTION_CLIENT_SECRET": "canary-ca",
+		"DISPENSARY_CA_PRODUCTION_REDIRECT_URL": "https://ehr.example/dispensary/callback",
+	}
+}
+
+// theFile is the same as a file.
+const theFile = `{
+	"store": "postgres://ehr:canary@db.example/ehr", "inbox": "sqlite:/var/lib/ehr/dispensary.db",
+	"seal_keys": "` + sealKeys + `", "state_keys": ["` + stateKey + `", "old-` + stateKey + `"],
+	"environments": {
+		"us/sandbox": {
+			"base_url": "https://us.platform.example/api", "auth_url": "https://us.platform.example",
+			"client_id": "id-us", "client_secret": "canary-us",
+			"redirect_url": "https://ehr.example/dispensary/callback", "scopes": ["clinic:read", "patients:read"],
+			"webhook_secrets": ["canary-new", "canary-old"], "webhook_challenge": "canary-challenge",
+			"clinic_key": "canary-key", "reconcile_users": ["dr-1", "dr-2"]
+		},
+		"ca/production": {
+			"base_url": "https://ca.platform.example/api", "auth_url": "https://ca.platform.example",
+			"client_id": "id-ca", "client_secret": "canary-ca",
+			"redirect_url": "https://ehr.example/dispensary/callback"
+		}
+	}
+}`
+
+// byHand is the same in Go.
+func byHand() integration.Config {
+	return integration.Config{
+		Store: "postgres://ehr:canary@db.example/ehr", Inbox: "sqlite:/var/lib/ehr/dispensary.db",
+		SealKeys: sealKeys, StateKeys: []dispensary.Secret{stateKey, "old-" + stateKey},
+		Applications: []integration.Application{{
+			Site: dispensary.Site{
+				Environment: dispensary.Environment{Region: dispensary.Canada, Stage: dispensary.Production},
+				BaseURL:     "https://ca.platform.example/api", AuthURL: "https://ca.platform.example",
+			},
+			ClientID: "id-ca", ClientSecret: "canary-ca", RedirectURL: "https://ehr.example/dispensary/callback",
+		}, {
+			Site:     dispensary.Site{Environment: us, BaseURL: "https://us.platform.example/api", AuthURL: "https://us.platform.example"},
+			ClientID: "id-us", ClientSecret: "canary-us", RedirectURL: "https://ehr.example/dispensary/callback",
+			Scopes:         []string{dispensary.ScopeClinicRead, dispensary.ScopePatientsRead},
+			WebhookSecrets: []dispensary.Secret{"canary-new", "canary-old"}, WebhookChallenge: "canary-challenge",
+			ClinicKey: "canary-key", ReconcileUsers: []string{"dr-1", "dr-2"},
+		}},
+	}
+}
+
+func load(variables map[string]string) (integration.Config, error) {
+	return integration.Load(func(name string) (string, bool) { value, ok := variables[name]; return value, ok })
+}
+
+func loadFile(t *testing.T, text string) (integration.Config, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "dispensary.json")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return integration.LoadFile(path)
+}
+
+// The three ways to write a configuration lead to the same one.
+func TestLoad(t *testing.T) {
+	t.Parallel()
+	want := byHand()
+	require.NoError(t, want.Check())
+	for name, load := range map[string]func() (integration.Config, error){
+		"variables": func() (integration.Config, error) { return load(variables()) },
+		"file":      func() (integration.Config, error) { return loadFile(t, theFile) },
+	} {
+		got, err := load()
+		require.NoError(t, err, name)
+		assert.EqualExportedValues(t, want, got, name)
+	}
+}
+
+func TestNoSecretIsPrinted(t *testing.T) {
+	t.Parallel()
+	config, err := load(variables())
+	require.NoError(t, err)
+	encoded, err := json.Marshal(config)
+	require.NoError(t, err)
+	var log strings.Builder
+	slog.New(slog.NewTextHandler(&log, nil)).Info("configured", "config", config)
+	texts := []string{string(encoded), log.String()}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%q", "%x"} {
+		texts = append(texts, fmt.Sprintf(verb, config))
+	}
+	for _, text := range texts {
+		for _, secret := range []string{"canary", sealKeys, stateKey, "63616e617279"} {
+			assert.NotContains(t, text, secret)
+		}
+	}
+}
+
+// Values can be in files, as secrets of containers are, with the line break that
+// editors put at their ends.
+func TestValuesInFiles(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(folder, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	moved := variables()
+	for name, value := range variables() {
+		delete(moved, name)
+		moved[name+"_FILE"] = write(name, value+"\n")
+	}
+	got, err := load(moved)
+	require.NoError(t, err)
+	assert.EqualExportedValues(t, byHand(), got)
+
+	text := strings.Replace(theFile, `"client_secret": "canary-us"`, `"client_secret_file": "`+write("secret", "canary-us\r\n")+`"`, 1)
+	got, err = loadFile(t, text)
+	require.NoError(t, err)
+	assert.EqualExportedValues(t, byHand(), got)
+
+	moved = variables()
+	moved["DISPENSARY_STORE_FILE"] = write("store", "memory:")
+	moved["DISPENSARY_SEAL_KEYS"], moved["DISPENSARY_SEAL_KEYS_FILE"] = "", filepath.Join(folder, "none")
+	moved["DISPENSARY_US_SANDBOX_CLIENT_SECRET"], moved["DISPENSARY_US_SANDBOX_CLIENT_SECRET_FILE"] = "", write("empty", " \n")
+	_, err = load(moved)
+	assert.ElementsMatch(t, []string{
+		"DISPENSARY_STORE is given, and so is the name of a file that holds it",
+		"DISPENSARY_SEAL_KEYS_FILE names a file that cannot be read: no such file or directory",
+		"DISPENSARY_US_SANDBOX_CLIENT_SECRET_FILE names a file that is empty",
+	}, problems(t, err))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// problems returns the lines of an error, each of which has to be an ArgumentError, and
+// holds that none of them has a secret.
+func problems(t *testing.T, err error) []string {
+	t.Helper()
+	require.ErrorIs(t, err, dispensary.ErrInvalidArgument)
+	assert.NotContains(t, err.Error(), "canary")
+	var lines []string
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		lines = append(lines, strings.TrimPrefix(line, "dispensary: "))
+	}
+	count := 0
+	for _, one := range leaves(err) {
+		var argument *dispensary.ArgumentError
+		if assert.True(t, errors.As(one, &argument), one.Error()) {
+			count++
+		}
+	}
+	assert.Equal(t, len(lines), count)
+	return lines
+}
+
+func leaves(err error) (all []error) {
+	several, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	for _, one := range several.Unwrap() {
+		all = append(all, leaves(one)...)
+	}
+	return all
+}
+
+// Everything that is wrong is said at once, in the words of where it was written.
+func TestEverythingWrongAtOnce(t *testing.T) {
+	t.Parallel()
+	broken := map[string]string{
+		"DISPENSARY_STORE": "canary:", "DISPENSARY_SEAL_KEYS": "2026:canary", "DISPENSARY_STATE_KEYS": "canary",
+		"DISPENSARY_US_SANDBOX_CLIENT_ID": "id", "DISPENSARY_US_SANDBOX_BASE_URL": "http://canary.example",
+		"DISPENSARY_US_SANDBOX_WEBHOOK_SECRETS": "canary", "DISPENSARY_US_SANDBOX_WEBHOOK_CHALLENGE": "canary",
+		"DISPENSARY_CA_SANDBOX_CLINIC_KEY": "canary", "DISPENSARY_CA_SANDBOX_SCOPES": "clinic:reed",
+		"DISPENSARY_CA_SANDBOX_WEBHOOK_CHALLENGE": "canary", "DISPENSARY_CA_SANDBOX_CLIENT_SECRET": "canary with space",
+	}
+	partial, err := load(broken)
+	said := problems(t, err)
+	for _, want := range []string{
+		"DISPENSARY_US_SANDBOX_BASE_URL plain http", "DISPENSARY_US_SANDBOX_AUTH_URL is empty",
+		"DISPENSARY_US_SANDBOX_CLIENT_SECRET is empty", "DISPENSARY_US_SANDBOX_REDIRECT_URL is empty",
+		"DISPENSARY_US_SANDBOX_WEBHOOK_SECRETS[0] equals Challenge",
+		"DISPENSARY_CA_SANDBOX_BASE_URL is empty", "DISPENSARY_CA_SANDBOX_AUTH_URL is empty",
+		"DISPENSARY_CA_SANDBOX_CLIENT_ID is empty", "DISPENSARY_CA_SANDBOX_CLIENT_SECRET contains space", "DISPENSARY_CA_SANDBOX_REDIRECT_URL is empty",
+		"DISPENSARY_CA_SANDBOX_SCOPES seems to hold a misspelt", "DISPENSARY_CA_SANDBOX_WEBHOOK_SECRETS is empty",
+		"DISPENSARY_STORE does not begin with one of postgres:, mysql:, sqlite:, memory:",
+		"DISPENSARY_INBOX is empty: it has to begin with one of postgres:, sqlite:, memory:",
+		"DISPENSARY_SEAL_KEYS cannot be used", "DISPENSARY_STATE_KEYS[0] is shorter than 32 bytes",
+	} {
+		assert.Condition(t, func() bool {
+			for n, one := range said {
+				if strings.HasPrefix(one, want) {
+					said = append(said[:n:n], said[n+1:]...)
+					return true
+				}
+			}
+			return false
+		}, want)
+	}
+	assert.Empty(t, said)
+	assert.Equal(t, "id", partial.Applications[0].ClientID, "what could be read is there")
+}
+
+func TestNamesOfSettings(t *testing.T) {
+	t.Parallel()
+	_, err := load(nil)
+	assert.ElementsMatch(t, []string{
+		"DISPENSARY_<REGION>_<STAGE>_BASE_URL is empty: no environment is configured",
+		"DISPENSARY_STORE is empty: it has to begin with one of postgres:, mysql:, sqlite:, memory:",
+		"DISPENSARY_SEAL_KEYS is empty: tokens and events are kept sealed only",
+	}, problems(t, err))
+	_, err = loadFile(t, `{"environments": {"us/sandbox": {"client_id": "id", "auth_url": "https://a.example", "base_url": "https://a.example",
+		"redirect_url": "https://a.example/callback"}}, "store": "memory:"}`)
+	assert.Equal(t, []string{"environments.us/sandbox.client_secret is empty"}, problems(t, err))
+	config := byHand()
+	config.Applications[0].ClientSecret, config.Applications[1].Site.BaseURL, config.Store = "", "", ""
+	config.Applications = append(config.Applications, config.Applications[1], integration.Application{})
+	config.Applications[2].Site.BaseURL = "https://us.platform.example/api"
+	said := problems(t, config.Check())
+	for _, want := range []string{
+		"integration.Config.Applications[ca/production].ClientSecret is empty", "integration.Config.Applications[us/sandbox].Site.BaseURL is empty",
+		"integration.Config.Applications holds two of us/sandbox", "integration.Config.Applications[none].Environment is missing: no environment given",
+		"integration.Config.Store is empty: it has to begin with one of postgres:, mysql:, sqlite:, memory:",
+	} {
+		assert.Contains(t, said, want)
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ variable, value, want string }{
+		"PostgreSQL":          {"DISPENSARY_STORE", "postgresql://db.example/ehr", ""},
+		"MySQL":               {"DISPENSARY_STORE", "mysql:ehr:canary@tcp(db.example)/ehr", ""},
+		"SQLite as a URL":     {"DISPENSARY_STORE", "sqlite:///var/lib/ehr.db", ""},
+		"no port":             {"DISPENSARY_STORE", "postgres://ehr:canary@db.example:canary/ehr", "DISPENSARY_STORE is not an address as PostgreSQL's driver reads it"},
+		"no database":         {"DISPENSARY_STORE", "mysql:ehr:canary@tcp(db.example)", "DISPENSARY_STORE is not a data source name as MySQL's driver reads it"},
+		"no file":             {"DISPENSARY_STORE", "sqlite:", "DISPENSARY_STORE does not name a file: sqlite:/var/lib/ehr/dispensary.db"},
+		"SQLite in memory":    {"DISPENSARY_INBOX", "sqlite::memory:", "DISPENSARY_INBOX does not name a file: sqlite:/var/lib/ehr/dispensary.db"},
+		"a path":              {"DISPENSARY_INBOX", "/var/lib/canary.db", "DISPENSARY_INBOX does not begin with one of postgres:, sqlite:, memory:"},
+		"MySQL for an inbox":  {"DISPENSARY_INBOX", "mysql:canary", "DISPENSARY_INBOX does not begin with one of postgres:, sqlite:, memory:"},
+		"memory in earnest":   {"DISPENSARY_INBOX", "memory:", "DISPENSARY_INBOX keeps nothing when the process ends, and an environment is a production one"},
+		"memory with a name":  {"DISPENSARY_INBOX", "memory:canary", "DISPENSARY_INBOX is memory: and nothing behind it"},
+		"no keys":             {"DISPENSARY_SEAL_KEYS", "", "DISPENSARY_SEAL_KEYS is empty: tokens and events are kept sealed only"},
+		"a tab in a redirect": {"DISPENSARY_US_SANDBOX_REDIRECT_URL", "https://ehr.example/\tcanary", "DISPENSARY_US_SANDBOX_REDIRECT_URL is not an absolute URL"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			changed := variables()
+			changed[c.variable] = c.value
+			_, err := load(changed)
+			if c.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			assert.Equal(t, []string{c.want}, problems(t, err))
+		})
+	}
+}
+
+// A key that does not exist is found, with what was meant; so is one of a wrong type.
+func TestFilesAreStrict(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		old, new string
+		want     []string
+	}{
+		"misspelt":       {`"clinic_key"`, `"clinick_ey"`, []string{"environments.us/sandbox.clinick_ey does not exist: did you mean clinic_key?"}},
+		"unknown":        {`"clinic_key"`, `"zzzzzzzz"`, []string{"environments.us/sandbox.zzzzzzzz does not exist"}},
+		"global":         {`"inbox":`, `"inbx":`, []string{"inbx does not exist: did you mean inbox?", "inbox is empty: it has to begin with one of postgres:, sqlite:, memory:"}},
+		"environment":    {`"ca/production"`, `"ca/prodution"`, []string{"environments.ca/prodution does not exist: did you mean ca/production?"}},
+		"a number":       {`"clinic_key": "canary-key"`, `"clinic_key": 5`, []string{"environments.us/sandbox.clinic_key is not a text"}},
+		"a text":         {`"reconcile_users": ["dr-1", "dr-2"]`, `"reconcile_users": "dr-1"`, []string{"environments.us/sandbox.reconcile_users is not a list of texts"}},
+		"twice":          {`"clinic_key"`, `"client_id": "canary", "clinic_key"`, []string{"environments.us/sandbox.client_id is there twice"}},
+		"a number in it": {`"scopes": ["clinic:read", "patients:read"]`, `"scopes": [1]`, []string{"environments.us/sandbox.scopes is not a list of texts"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Contains(t, theFile, c.old)
+			_, err := loadFile(t, strings.Replace(theFile, c.old, c.new, 1))
+			assert.ElementsMatch(t, c.want, problems(t, err))
+		})
+	}
+	_, err := loadFile(t, `{"environments": []}`)
+	assert.Contains(t, problems(t, err), "environments is not an object")
+	_, err = loadFile(t, "{\n\"store\": canary\n}")
+	require.ErrorContains(t, err, "line 2")
+	assert.NotContains(t, err.Error(), "canary")
+	_, err = integration.LoadFile(filepath.Join(t.TempDir(), "none.json"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func FuzzFile(f *testing.F) {
+	f.Add([]byte(theFile))
+	f.Add([]byte(`{"environments": {"us/sandbox": {}, "us/sandbox": null}}`))
+	f.Add([]byte(`[]`))
+	f.Add([]byte(``))
+	path := filepath.Join(f.TempDir(), "dispensary.json")
+	f.Fuzz(func(t *testing.T, data []byte) {
+		require.NoError(t, os.WriteFile(path, data, 0o600))
+		config, err := integration.LoadFile(path)
+		if err == nil {
+			require.NoError(t, config.Check())
+		}
+	})
+}
