@@ -1,2 +1,42 @@
-// Package integration reads the configuration of a whole integration.
+// Package integration makes a whole integration of one configuration: the accounts of
+// the users and their browser flow, the receiver of webhooks and its inbox, the
+// reconcilers, and the answers to a balancer; and ends all of it in the right order.
+//
+//	config, err := integration.Load(os.LookupEnv) // or LoadFile
+//	…
+//	app, err := integration.Open(ctx, config, integration.Setup{
+//		Work:    webhook.Work{Handle: router.Dispatch, Order: webhook.ByPatient},
+//		Connect: connect.Config{User: userOfSession},
+//		Logger:  slog.Default(),
+//	})
+//	…
+//	mux := http.NewServeMux()
+//	app.Mount(mux)
+//	server := &http.Server{Addr: ":8080", Handler: mux, ReadTimeout: 10 * time.Second}
+//	go func() { failed <- server.ListenAndServe() }()
+//	err = app.Run(ctx) // until a signal
+//	…
+//	err = app.Shutdown(ending, server)
+//
+// What can be configured is in [Config], what only the program can say in [Setup]. Every
+// part is made by its own package, [accounts.New], [webhook.NewHandler] and so on, and can
+// be taken out and used; a program with other needs makes its parts itself. The module
+// brings in the drivers of PostgreSQL, MySQL and SQLite, and River.
+//
+// # Several environments
+//
+// Each environment has an application of its own, with credentials and a secret for
+// webhooks. The United States and Canada are two; which one a user belongs to says
+// [accounts.Config].Locate. They share one store and one inbox, whose keys name the
+// environment. Two applications in one environment are two integrations, with a store and
+// an inbox each.
+//
+// # The tables
+//
+// [Open] makes the tables that are missing, and only looks at those that are there:
+// see [sqlstore.Schema], [sqlinbox.Schema] and [riverinbox.Schema] for programs that may
+// not. With sqlite: the program can have tables in the same file, and a handler writes
+// them in the transaction that stores the event as handled: see
+// [sqlinbox.InTransaction], and [riverinbox.InTransaction] for postgres:. It opens the
+// file with the name that [sqlinbox.DSN] gives it.
 package integration

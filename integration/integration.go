@@ -1,0 +1,316 @@
+package integration
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"sync/atomic"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/accounts"
+	"github.com/dispensary-go/dispensary/health"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/seal"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
+)
+
+// Integration is everything that [Open] has made. Its parts can be used as they are; it
+// ends them, with [Integration.Shutdown]. It is safe for concurrent use.
+type Integration struct {
+	// Accounts are the platform accounts of the users: the client of each, their
+	// status, disconnecting them.
+	Accounts *accounts.Accounts
+
+	// Connect is the browser flow, to be mounted where the redirect addresses point to;
+	// nil without Setup.Connect.User.
+	Connect http.Handler
+
+	// Webhooks receives the webhooks of all applications, told apart by the last
+	// element of the path, their [Application.Name]; nil if none receives any. For
+	// addresses of another form see [Integration.WebhooksOf].
+	Webhooks http.Handler
+
+	// Inbox holds the events of webhooks: its dead letters, its numbers. Nil without
+	// Config.Inbox.
+	Inbox engine.Engine
+
+	// Reconcilers find missed webhooks, one for each user of ReconcileUsers.
+	Reconcilers []*reconcile.Reconciler
+
+	// Health answers /healthz and /readyz: see package health.
+	Health http.Handler
+
+	setup    Setup
+	config   Config
+	webhooks map[dispensary.Environment]http.Handler
+	events   reconcile.Inbox // Inbox, for reconcilers
+
+	store, inbox closer // of their databases
+
+	running  run
+	stopping atomic.Bool
+}
+
+// closer closes what was opened; nil closes nothing.
+type closer func(context.Context) error
+
+// Open makes an integration. It opens store and inbox and makes their tables; it asks
+// the platform nothing. If config or setup is wrong, it opens nothing and reports
+// everything that is, as [Config.Check] does. Events are accepted at once, and handled
+// from [Integration.Run] on.
+func Open(ctx context.Context, config Config, setup Setup) (_ *Integration, err error) {
+	if err := errors.Join(config.Check(), setup.check(config)); err != nil {
+		return nil, err
+	}
+	setup.ReconcileEvery = cmp.Or(setup.ReconcileEvery, DefaultReconcileEvery)
+	setup.OldestWaiting = cmp.Or(setup.OldestWaiting, DefaultOldestWaiting)
+	i := &Integration{
+		config: config, setup: setup, webhooks: map[dispensary.Environment]http.Handler{},
+		running: run{began: make(chan struct{}), ended: make(chan struct{})},
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, i.Shutdown(context.WithoutCancel(ctx)))
+		}
+	}()
+	var keys *seal.KeyRing
+	if config.SealKeys != "" {
+		if keys, err = seal.ParseKeyRing(config.SealKeys); err != nil {
+			return nil, err
+		}
+	}
+	store, err := i.openStore(ctx, keys)
+	if err != nil {
+		return nil, fmt.Errorf("integration: store: %w", err)
+	}
+	if err := i.makeAccounts(store); err != nil {
+		return nil, err
+	}
+	if config.Inbox != "" {
+		if err := i.openInbox(ctx, keys); err != nil {
+			return nil, fmt.Errorf("integration: inbox: %w", err)
+		}
+	}
+	checks := health.Checks{}
+	maps.Copy(checks, setup.Checks)
+	for _, application := range config.Applications {
+		if err := i.receive(application, checks); err != nil {
+			return nil, err
+		}
+	}
+	if err := i.makeHealth(store, checks); err != nil {
+		return nil, err
+	}
+	return i, nil
+}
+
+// makeAccounts makes the accounts and the browser flow.
+func (i *Integration) makeAccounts(store tokens.Store) error {
+	c := i.setup.Accounts
+	c.Tokens.Store = store
+	shared := i.setup.OAuth
+	if shared.Logger == nil {
+		shared.Logger = i.setup.Logger
+	}
+	clinicKeys := map[dispensary.Environment]dispensary.Secret{}
+	loopback := true
+	for _, application := range i.config.Applications {
+		c.Applications = append(c.Applications, application.oauth(shared))
+		clinicKeys[application.Site.Environment] = application.ClinicKey
+		loopback = loopback && strings.HasPrefix(application.RedirectURL, "http:")
+	}
+	c.Options = func(environment dispensary.Environment) []dispensary.Option {
+		options := []dispensary.Option{dispensary.WithLogger(i.setup.Logger)}
+		if key := clinicKeys[environment]; key != "" {
+			options = append(options, dispensary.WithClinicKey(key))
+		}
+		if i.setup.Accounts.Options != nil {
+			options = append(options, i.setup.Accounts.Options(environment)...)
+		}
+		return options
+	}
+	var err error
+	if i.Accounts, err = accounts.New(c); err != nil || i.setup.Connect.User == nil {
+		return err
+	}
+	flow := i.setup.Connect
+	flow.StateKeys, flow.LoopbackCookies = i.config.StateKeys, flow.LoopbackCookies || loopback
+	i.Connect, err = i.Accounts.Handler(flow)
+	return err
+}
+
+// receive makes what receives the webhooks of an application, and finds those that
+// were missed.
+func (i *Integration) receive(a Application, checks health.Checks) error {
+	environment := a.Site.Environment
+	conns, err := i.Accounts.Connections(environment)
+	if err != nil {
+		return err
+	}
+	checks["breaker "+environment.String()] = health.Breaker(conns)
+	var reconcilers []*reconcile.Reconciler
+	for _, user := range a.ReconcileUsers {
+		one, err := i.reconciler(environment, conns, user)
+		if err != nil {
+			return err
+		}
+		reconcilers = append(reconcilers, one)
+	}
+	i.Reconcilers = append(i.Reconcilers, reconcilers...)
+	if !a.receives() {
+		return nil
+	}
+	alarm, err := webhook.NewAlarm(webhook.AlarmConfig{Now: i.setup.Webhooks.Now, Notify: func(ctx context.Context, outage webhook.Outage) {
+		i.logger().WarnContext(ctx, "webhooks fail", "environment", environment.String(),
+			"over", outage.Over, "failures", outage.Failures, "age", outage.Age())
+		for _, one := range reconcilers {
+			one.RunAfterOutage(outage)
+		}
+		if i.setup.Outage != nil {
+			i.setup.Outage(ctx, environment, outage)
+		}
+	}})
+	if err != nil {
+		return err
+	}
+	checks["alarm "+environment.String()] = health.Alarm(alarm)
+	c := i.setup.Webhooks
+	c.Environment, c.Secrets, c.Challenge, c.Inbox = environment, a.WebhookSecrets, a.WebhookChallenge, i.Inbox
+	if c.Logger == nil {
+		c.Logger = i.logger()
+	}
+	c.Logger = c.Logger.With("application", a.Name())
+	observe := c.Observer.RequestEnd
+	c.Observer.RequestEnd = func(ctx context.Context, o webhook.Observation) {
+		alarm.Observe(ctx, o)
+		if observe != nil {
+			observe(ctx, o)
+		}
+	}
+	handler, err := webhook.NewHandler(c)
+	if err != nil {
+		return err
+	}
+	i.webhooks[environment] = handler
+	i.Webhooks = http.HandlerFunc(i.serveWebhook)
+	return nil
+}
+
+// reconciler makes the one that reads events with the token of a user.
+func (i *Integration) reconciler(environment dispensary.Environment, conns *tokens.Connections, user string) (*reconcile.Reconciler, error) {
+	base, err := i.Accounts.Base(environment)
+	if err != nil {
+		return nil, err
+	}
+	if err := conns.Key(user).Validate(); err != nil {
+		return nil, &dispensary.ArgumentError{Field: i.config.names.of(environment, "reconcile_users"), Reason: "holds what is no user", Err: err}
+	}
+	client := base.WithTokenSource(conns.TokenSource(user))
+	c := i.setup.Reconcile
+	c.Environment, c.Events, c.Inbox = environment, client.Events, i.events
+	c.Name = environment.String() + "/" + user
+	c.Integrations = func(ctx context.Context) ([]string, error) {
+		clinic, err := client.Clinic.Get(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return []string{clinic.IntegrationID}, nil
+	}
+	if c.Logger == nil {
+		c.Logger = i.setup.Logger
+	}
+	return reconcile.New(c)
+}
+
+// makeHealth adds the checks of what all applications share.
+func (i *Integration) makeHealth(store tokens.Store, checks health.Checks) (err error) {
+	checks["store"] = health.Store(store, i.config.Applications[0].Site.Environment)
+	if i.Inbox != nil {
+		checks["inbox"] = health.Inbox(i.Inbox, i.setup.OldestWaiting)
+	}
+	checks["shutdown"] = health.Ping(func(context.Context) error {
+		if i.stopping.Load() {
+			return errors.New("integration: it is being shut down")
+		}
+		return nil
+	})
+	i.Health, err = health.New(health.Config{Checks: checks, Logger: i.setup.Logger})
+	return err
+}
+
+func (i *Integration) logger() *slog.Logger {
+	if i.setup.Logger == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return i.setup.Logger
+}
+
+// serveWebhook hands a request to the application that its path names.
+func (i *Integration) serveWebhook(w http.ResponseWriter, r *http.Request) {
+	name := path.Base(r.URL.Path)
+	for _, application := range i.config.Applications {
+		if handler := i.webhooks[application.Site.Environment]; handler != nil && application.Name() == name {
+			handler.ServeHTTP(w, r)
+			return
+		}
+	}
+	http.NotFound(w, r)
+}
+
+// WebhooksOf returns what receives the webhooks of one environment, to be mounted at any
+// address. It fails with [dispensary.ErrUnknownSite] where no application receives them.
+func (i *Integration) WebhooksOf(environment dispensary.Environment) (http.Handler, error) {
+	handler, ok := i.webhooks[environment]
+	if !ok {
+		return nil, fmt.Errorf("%w: no application of %s receives webhooks", dispensary.ErrUnknownSite, environment)
+	}
+	return handler, nil
+}
+
+// Mount mounts everything: the browser flow at the paths of the redirect addresses and,
+// beside each, its page to start from, connect or what Setup.Connect.StartName is; the
+// webhooks at /webhooks/ and the names of their applications, as in
+// /webhooks/us-sandbox; and /healthz and /readyz.
+func (i *Integration) Mount(mux *http.ServeMux) {
+	mux.Handle("/healthz", i.Health)
+	mux.Handle("/readyz", i.Health)
+	if i.Webhooks != nil {
+		mux.Handle("/webhooks/", i.Webhooks)
+	}
+	if i.Connect == nil {
+		return
+	}
+	start := cmp.Or(i.setup.Connect.StartName, "connect")
+	mounted := map[string]bool{}
+	for _, application := range i.config.Applications {
+		redirect, err := url.Parse(application.RedirectURL)
+		if err != nil {
+			continue // it has been checked
+		}
+		for _, at := range []string{redirect.Path, path.Join(path.Dir(redirect.Path), start)} {
+			if !mounted[at] {
+				mux.Handle(at, i.Connect)
+			}
+			mounted[at] = true
+		}
+	}
+}
+
+// Format prints the environments: the integration holds secrets.
+func (i *Integration) Format(f fmt.State, _ rune) {
+	var names []string
+	for _, application := range i.config.Applications {
+		names = append(names, application.Site.Environment.String())
+	}
+	_, _ = io.WriteString(f, "integration.Integration{"+strings.Join(names, " ")+"}")
+}

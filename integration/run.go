@@ -1,0 +1,111 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// run is what goes on between Run and Shutdown.
+type run struct {
+	mu     sync.Mutex
+	cancel context.CancelFunc // nil before Run
+	began  chan struct{}      // closed when events may be handled
+	ended  chan struct{}      // closed when Run has returned
+}
+
+// Run handles events, keeps tokens fresh and looks for missed webhooks until ctx ends or
+// [Integration.Shutdown] is called, and returns nil then. Events go on being handled until
+// Shutdown. It is called once.
+//
+// Errors: what is wrong with Setup.KeepFresh, and being called twice or after Shutdown.
+func (i *Integration) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	i.running.mu.Lock()
+	refused := i.running.cancel != nil || i.stopping.Load()
+	if !refused {
+		i.running.cancel = cancel
+		close(i.running.began)
+		defer close(i.running.ended)
+	}
+	i.running.mu.Unlock()
+	if refused {
+		return errors.New("integration: Run was called before, or Shutdown was")
+	}
+	var group sync.WaitGroup
+	for _, one := range i.Reconcilers {
+		group.Go(func() { _ = one.Loop(ctx, i.setup.ReconcileEvery) }) // its error is that of ctx
+	}
+	err := i.Accounts.KeepFresh(ctx, i.setup.KeepFresh)
+	cancel()
+	group.Wait()
+	return err
+}
+
+// Server is what ends first: an [http.Server] is one.
+type Server interface {
+	Shutdown(context.Context) error
+}
+
+// Shutdown ends everything in the order in which one thing needs the other: it makes
+// /readyz fail, ends [Integration.Run], then the servers, which wait for their requests,
+// then the inbox, which waits for its handlers, then the accounts, which wait until every
+// refreshed token is stored, and then the databases. Without servers, webhooks are
+// answered with 503 from then on, and the platform sends them again.
+//
+// What does not end by the time that ctx does is left behind and reported, and everything
+// else is attempted; the database of what did not end stays open, so that no token is
+// lost. Shutdown can be called again to wait longer.
+func (i *Integration) Shutdown(ctx context.Context, servers ...Server) error {
+	i.running.mu.Lock()
+	i.stopping.Store(true)
+	cancel := i.running.cancel
+	i.running.mu.Unlock()
+	var problems []error
+	attempt := func(what string, end func(context.Context) error) bool {
+		err := end(ctx)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("integration: ending %s: %w", what, err))
+		}
+		return err == nil
+	}
+	if cancel != nil {
+		cancel()
+		attempt("the reconcilers", func(ctx context.Context) error {
+			return within(ctx, func() error { <-i.running.ended; return nil })
+		})
+	}
+	for _, server := range servers {
+		attempt("a server", server.Shutdown)
+	}
+	inboxEnded := i.Inbox == nil || attempt("the inbox", func(ctx context.Context) error {
+		if cancel == nil { // events wait for Run, which does not come
+			now, end := context.WithCancel(ctx)
+			end()
+			ctx = now
+		}
+		return i.Inbox.Close(ctx)
+	})
+	accountsEnded := i.Accounts == nil || attempt("the accounts", i.Accounts.Close)
+	if i.inbox != nil && inboxEnded {
+		attempt("the inbox's database", i.inbox)
+	}
+	if i.store != nil && accountsEnded {
+		attempt("the store", i.store)
+	}
+	return errors.Join(problems...)
+}
+
+// within waits for what cannot be interrupted until ctx ends.
+func within(ctx context.Context, end func() error) error {
+	ended := make(chan error, 1)
+	go func() { ended <- end() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,116 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/accounts"
+	"github.com/dispensary-go/dispensary/health"
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/connect"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
+)
+
+// Defaults of a [Setup].
+const (
+	// DefaultReconcileEvery is how often missed webhooks are looked for.
+	DefaultReconcileEvery = time.Hour
+
+	// DefaultOldestWaiting is for how long an event may wait until /readyz says that
+	// the inbox is degraded.
+	DefaultOldestWaiting = 15 * time.Minute
+)
+
+// Setup is what a [Config] cannot hold: the program's functions, and those settings of
+// the parts that differ from their defaults. Fields of the parts that Config says must be
+// left empty.
+type Setup struct {
+	// Work says how the events of webhooks are handled. Work.Handle is required where
+	// there is an inbox. It is called from [Integration.Run] on, so that it can use the
+	// Integration that Open returns.
+	Work webhook.Work
+
+	// Connect sets up the browser flow: User is required for it, and without User there
+	// is none. Cookies for loopback are chosen where all redirect addresses are plain
+	// HTTP, as in development.
+	Connect connect.Config
+
+	// Accounts says which environment a user belongs to, and which accounts may be connected.
+	// Locate is required where there are several applications.
+	Accounts accounts.Config
+
+	// OAuth is what the applications have in common beside their credentials.
+	OAuth oauth.Config
+
+	// Webhooks is what the handlers of webhooks have in common.
+	Webhooks webhook.HandlerConfig
+
+	// Reconcile is what the reconcilers have in common, and ReconcileEvery how often
+	// they run; 0 means [DefaultReconcileEvery].
+	Reconcile      reconcile.Config
+	ReconcileEvery time.Duration
+
+	// KeepFresh says whose tokens are refreshed before they end.
+	KeepFresh tokens.KeepFreshPolicy
+
+	// Outage is called when the webhooks of an environment have failed for some time,
+	// and when they work again: see [webhook.AlarmConfig].Notify. It may be nil: the
+	// log has it, and missed webhooks are looked for in any case.
+	Outage func(context.Context, dispensary.Environment, webhook.Outage)
+
+	// Checks are looked at by /readyz beside those of the integration.
+	Checks health.Checks
+
+	// OldestWaiting is for how long an event may wait until /readyz says so; 0 means
+	// [DefaultOldestWaiting].
+	OldestWaiting time.Duration
+
+	// Logger is that of all parts that are not given another. Nil logs nothing.
+	Logger *slog.Logger
+}
+
+// check reports what is missing, and what both config and s say.
+func (s Setup) check(c Config) error {
+	var problems []error
+	problem := func(field, reason string) {
+		problems = append(problems, &dispensary.ArgumentError{Field: "integration.Setup." + field, Reason: reason})
+	}
+	if c.Inbox != "" && s.Work.Handle == nil {
+		problem("Work.Handle", "is nil, and there is an inbox")
+	}
+	if s.Accounts.Locate == nil && len(c.Applications) > 1 {
+		problem("Accounts.Locate", "is nil: with several applications it has to find the one of each user")
+	}
+	if s.Connect.User != nil && len(c.StateKeys) == 0 {
+		problems = append(problems, c.problem(c.name("state_keys"), "is empty, and Connect.User asks for a browser flow"))
+	}
+	if s.ReconcileEvery < 0 {
+		problem("ReconcileEvery", "is negative")
+	}
+	if s.OldestWaiting < 0 {
+		problem("OldestWaiting", "is negative")
+	}
+	for _, part := range []struct {
+		field string
+		given bool
+	}{
+		{"Connect.Connections", s.Connect.Connections != nil}, {"Connect.StateKeys", s.Connect.StateKeys != nil},
+		{"Accounts.Applications", s.Accounts.Applications != nil}, {"Accounts.Tokens.Store", s.Accounts.Tokens.Store != nil},
+		{"OAuth.Site", s.OAuth.Site != dispensary.Site{}}, {"OAuth.ClientID", s.OAuth.ClientID != ""},
+		{"OAuth.ClientSecret", s.OAuth.ClientSecret != ""}, {"OAuth.RedirectURL", s.OAuth.RedirectURL != ""}, {"OAuth.Scopes", s.OAuth.Scopes != nil},
+		{"Webhooks.Environment", s.Webhooks.Environment != dispensary.Environment{}}, {"Webhooks.Secrets", s.Webhooks.Secrets != nil},
+		{"Webhooks.Challenge", s.Webhooks.Challenge != ""}, {"Webhooks.Tenant", s.Webhooks.Tenant != nil}, {"Webhooks.Inbox", s.Webhooks.Inbox != nil},
+		{"Reconcile.Environment", s.Reconcile.Environment != dispensary.Environment{}}, {"Reconcile.Name", s.Reconcile.Name != ""},
+		{"Reconcile.Inbox", s.Reconcile.Inbox != nil}, {"Reconcile.Integrations", s.Reconcile.Integrations != nil},
+	} {
+		if part.given {
+			problem(part.field, "must be left empty: it is a matter of Config")
+		}
+	}
+	return errors.Join(problems...)
+}

@@ -1,0 +1,152 @@
+package integration
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"net/url"
+	"time"
+
+	_ "github.com/go-sql-driver/mysql" // the driver of mysql:
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/oauth/sqlstore"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/seal"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
+	"github.com/dispensary-go/dispensary/webhook/riverinbox"
+	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
+)
+
+// openStore opens what Config.Store names, and makes its tables.
+func (i *Integration) openStore(ctx context.Context, keys *seal.KeyRing) (tokens.Store, error) {
+	at, _ := parseAddress(i.config.Store, []kind{postgres, mysql, sqlite, memory}) // it has been checked
+	var db *sql.DB
+	var dialect sqlstore.Dialect
+	switch at.kind {
+	case memory:
+		return tokens.NewMemoryStore(), nil
+	case sqlite:
+		dialect = sqlstore.SQLite
+		if inbox, _ := parseAddress(i.config.Inbox, []kind{sqlite}); inbox == at {
+			if _, err := sqlinbox.DSN(at.name); err != nil { // makes the file as the inbox needs it
+				return nil, err
+			}
+		}
+		var err error
+		if db, err = sqlstore.OpenSQLite("sqlite", at.name); err != nil {
+			return nil, err
+		}
+		i.store = func(context.Context) error { return db.Close() }
+	case mysql:
+		dialect = sqlstore.MySQL
+		var err error
+		if db, err = sql.Open("mysql", at.name); err != nil {
+			return nil, err
+		}
+		db.SetMaxOpenConns(mysqlConns)
+		db.SetMaxIdleConns(mysqlConns)
+		db.SetConnMaxLifetime(3 * time.Minute) // servers and balancers end old connections without a word
+		i.store = func(context.Context) error { return db.Close() }
+	case postgres:
+		dialect = sqlstore.PostgreSQL
+		pool, err := pgxpool.New(ctx, at.name)
+		if err != nil {
+			return nil, err
+		}
+		db = stdlib.OpenDBFromPool(pool)
+		i.store = func(ctx context.Context) error { return errors.Join(db.Close(), closePool(pool)(ctx)) }
+	}
+	if err := sqlstore.Migrate(ctx, db, dialect, sqlstore.Config{}); err != nil {
+		return nil, err
+	}
+	inner, err := sqlstore.New(db, dialect, sqlstore.Config{})
+	if err != nil {
+		return nil, err
+	}
+	return tokens.Sealed(inner, keys), nil
+}
+
+// mysqlConns is how many connections a MySQL store has. Each method is a statement or
+// two, so that few serve many users.
+const mysqlConns = 10
+
+// closePool closes a pool, which waits until all its connections are back.
+func closePool(pool *pgxpool.Pool) closer {
+	return func(ctx context.Context) error {
+		return within(ctx, func() error {
+			pool.Close()
+			return nil
+		})
+	}
+}
+
+// openInbox opens what Config.Inbox names, and makes its tables.
+func (i *Integration) openInbox(ctx context.Context, keys *seal.KeyRing) error {
+	at, _ := parseAddress(i.config.Inbox, []kind{postgres, sqlite, memory}) // it has been checked
+	work := i.setup.Work
+	work.Handle = i.afterBegin(work.Handle)
+	if work.Logger == nil {
+		work.Logger = i.setup.Logger
+	}
+	switch at.kind {
+	case memory:
+		inbox, err := memoryinbox.New(memoryinbox.Config{Work: work})
+		if err != nil {
+			return err
+		}
+		i.Inbox, i.events = inbox, inbox
+	case sqlite:
+		inbox, err := sqlinbox.Open(at.name, sqlinbox.Config{Work: work, Seal: keys})
+		if err != nil {
+			return err
+		}
+		i.Inbox, i.events = inbox, inbox
+	case postgres:
+		pool, err := poolFor(ctx, at.name, work)
+		if err != nil {
+			return err
+		}
+		i.inbox = closePool(pool)
+		inbox, err := riverinbox.Open(ctx, pool, riverinbox.Config{Work: work, Seal: keys})
+		if err != nil {
+			return err
+		}
+		i.Inbox, i.events = inbox, inbox
+	}
+	return nil
+}
+
+// poolFor makes a pool that is large enough for an inbox on River whose handlers all use
+// a connection, unless the address says how large it is to be.
+func poolFor(ctx context.Context, name string, work webhook.Work) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(name)
+	if err != nil {
+		return nil, err
+	}
+	work, err = work.WithDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if u, err := url.Parse(name); err == nil && !u.Query().Has("pool_max_conns") {
+		const more = 4 // for the listener, the writer, the leases, and the program
+		config.MaxConns = max(config.MaxConns, int32(work.Workers)+more)
+	}
+	return pgxpool.NewWithConfig(ctx, config)
+}
+
+// afterBegin handles no event before Run: what a process before left in the inbox is due
+// at once, before the program has the Integration that its handlers use.
+func (i *Integration) afterBegin(handle webhook.HandlerFunc) webhook.HandlerFunc {
+	return func(ctx context.Context, e events.Event) error {
+		select {
+		case <-i.running.began:
+			return handle(ctx, e)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
