@@ -1,0 +1,226 @@
+package integration_test
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/accounts"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/integration"
+	"github.com/dispensary-go/dispensary/oauth/connect"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// The addresses of the servers that the tests run on, beside SQLite.
+const (
+	postgresVariable = "DISPENSARY_TEST_POSTGRES" // postgres://postgres@127.0.0.1:5432/test?sslmode=disable
+	mysqlVariable    = "DISPENSARY_TEST_MYSQL"    // root@tcp(127.0.0.1:3306)/test
+)
+
+// Keys as openssl rand -base64 32 makes them.
+const (
+	sealKeys = "2026:q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA="
+	stateKey = "9zfbHYIzCRb7Pzn6TXq+ZcRG9XkbbyPZc6fyGTXFxEk="
+)
+
+var (
+	us     = dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox}
+	canada = dispensary.Environment{Region: dispensary.Canada, Stage: dispensary.Sandbox}
+)
+
+// fixture is a health record with users in two countries, and the platform of each.
+type fixture struct {
+	server    *httptest.Server // of the health record
+	routes    atomic.Value     // http.Handler
+	platforms map[dispensary.Environment]*dispensarytest.Server
+	variables map[string]string
+	user      atomic.Value // who is signed in to the health record
+}
+
+// newFixture returns a health record with the variables of a configuration, except for
+// those that say where things are kept.
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	f := &fixture{platforms: map[dispensary.Environment]*dispensarytest.Server{}, variables: map[string]string{
+		"DISPENSARY_SEAL_KEYS": sealKeys, "DISPENSARY_STATE_KEYS": stateKey,
+	}}
+	f.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if routes, ok := f.routes.Load().(http.Handler); ok {
+			routes.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(f.server.Close)
+	for environment, region := range map[dispensary.Environment]model.Region{us: model.UnitedStates, canada: model.Canada} {
+		callback := f.server.URL + "/dispensary/callback"
+		platform := dispensarytest.New(t, dispensarytest.WithRegion(region), dispensarytest.WithRedirectURI(callback),
+			dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff))
+		f.platforms[environment] = platform
+		site, app := platform.Site(), platform.Application()
+		baseURL, authURL := environment.Variables()
+		prefix := strings.TrimSuffix(baseURL, "BASE_URL")
+		maps.Copy(f.variables, map[string]string{
+			baseURL: site.BaseURL, authURL: site.AuthURL, prefix + "REDIRECT_URL": callback,
+			prefix + "CLIENT_ID": app.ClientID, prefix + "CLIENT_SECRET": app.ClientSecret,
+			prefix + "WEBHOOK_SECRETS": app.WebhookSecret, prefix + "WEBHOOK_CHALLENGE": app.ChallengeToken,
+		})
+	}
+	return f
+}
+
+// kept adds where things are kept.
+func (f *fixture) kept(store, inbox string) *fixture {
+	f.variables["DISPENSARY_STORE"], f.variables["DISPENSARY_INBOX"] = store, inbox
+	return f
+}
+
+func (f *fixture) lookup(name string) (string, bool) {
+	value, ok := f.variables[name]
+	return value, ok
+}
+
+func (f *fixture) config(t *testing.T) integration.Config {
+	t.Helper()
+	config, err := integration.Load(f.lookup)
+	require.NoError(t, err)
+	return config
+}
+
+// setup is what the tests have in common.
+func (f *fixture) setup(handle webhook.HandlerFunc) integration.Setup {
+	return integration.Setup{
+		Work:     webhook.Work{Handle: handle},
+		Connect:  connect.Config{User: func(*http.Request) (string, error) { return f.user.Load().(string), nil }},
+		Accounts: accounts.Config{Locate: locate},
+	}
+}
+
+// locate knows users by the beginnings of their ids.
+func locate(_ context.Context, user string) (dispensary.Environment, error) {
+	country, _, _ := strings.Cut(user, ":")
+	return dispensary.ParseEnvironment(country + "/sandbox")
+}
+
+// open opens an integration, mounts it, and ends it with the test.
+func (f *fixture) open(t *testing.T, setup integration.Setup) *integration.Integration {
+	t.Helper()
+	i, err := integration.Open(t.Context(), f.config(t), setup)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = i.Shutdown(context.Background()) })
+	mux := http.NewServeMux()
+	i.Mount(mux)
+	f.routes.Store(http.Handler(mux))
+	return i
+}
+
+// connect has a practitioner connect a user in the browser.
+func (f *fixture) connect(t *testing.T, environment dispensary.Environment, user string) {
+	t.Helper()
+	f.user.Store(user)
+	platform := f.platforms[environment]
+	for _, person := range platform.Users() {
+		if person.Type == model.UserPractitioner {
+			answer, err := platform.Browser(person).Authorize(t.Context(), f.server.URL+"/dispensary/connect?return_to=/healthz")
+			require.NoError(t, err)
+			body, err := io.ReadAll(answer.Body)
+			require.NoError(t, err)
+			require.NoError(t, answer.Body.Close())
+			require.Equal(t, "{\"status\":\"ok\"}\n", string(body))
+			return
+		}
+	}
+	require.Fail(t, "there is no practitioner")
+}
+
+// order has a patient order.
+func (f *fixture) order(t *testing.T, environment dispensary.Environment) (number string, event model.Event) {
+	t.Helper()
+	platform := f.platforms[environment]
+	order, event, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.NewOrder{})
+	require.NoError(t, err)
+	return order.Number, event
+}
+
+// ready asks a path of the health record whether it is well.
+func (f *fixture) ready(t *testing.T, path string) (int, map[string]string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.server.URL+path, nil)
+	require.NoError(t, err)
+	answer, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	defer func() { _ = answer.Body.Close() }()
+	var body struct {
+		Checks map[string]struct{ Status string }
+	}
+	require.NoError(t, json.NewDecoder(answer.Body).Decode(&body))
+	found := map[string]string{}
+	for name, check := range body.Checks {
+		found[name] = check.Status
+	}
+	return answer.StatusCode, found
+}
+
+// file returns the path of a database that ends with the test.
+func file(t *testing.T) string {
+	t.Helper()
+	return filepath.Join(t.TempDir(), "dispensary.db")
+}
+
+// postgres returns the address of a schema that ends with the test.
+func postgres(t *testing.T) string {
+	t.Helper()
+	address := os.Getenv(postgresVariable)
+	if address == "" {
+		t.Skipf("%s is not set", postgresVariable)
+	}
+	schema := "integration_" + strings.ToLower(rand.Text()[:10])
+	exec := func(statement string) {
+		pool, err := pgxpool.New(context.Background(), address)
+		require.NoError(t, err)
+		defer pool.Close()
+		_, err = pool.Exec(context.Background(), statement)
+		require.NoError(t, err)
+	}
+	exec("CREATE SCHEMA " + schema)
+	t.Cleanup(func() { exec("DROP SCHEMA " + schema + " CASCADE") })
+	separator := "?"
+	if strings.Contains(address, "?") {
+		separator = "&"
+	}
+	return address + separator + "search_path=" + schema
+}
+
+// mysql returns the address of a database that ends with the test.
+func mysql(t *testing.T) string {
+	t.Helper()
+	name := os.Getenv(mysqlVariable)
+	if name == "" {
+		t.Skipf("%s is not set", mysqlVariable)
+	}
+	database := "integration_" + strings.ToLower(rand.Text()[:10])
+	exec := func(statement string) {
+		db, err := sql.Open("mysql", name)
+		require.NoError(t, err)
+		_, err = db.ExecContext(context.Background(), statement)
+		require.NoError(t, err)
+		require.NoError(t, db.Close())
+	}
+	exec("CREATE DATABASE " + database)
+	t.Cleanup(func() { exec("DROP DATABASE " + database) })
+	return "mysql:" + name[:strings.LastIndex(name, "/")+1] + database
+}

@@ -1,0 +1,228 @@
+package integration_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/integration"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
+	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
+)
+
+// Two countries, whatever their tokens and events are kept in: practitioners connect,
+// are called for, order, and what was ordered before the address was known is found.
+func TestTwoCountries(t *testing.T) {
+	t.Parallel()
+	for name, kept := range map[string]func(t *testing.T) (store, inbox string){
+		"memory":             func(*testing.T) (string, string) { return "memory:", "memory:" },
+		"SQLite":             func(t *testing.T) (string, string) { path := file(t); return "sqlite:" + path, "sqlite:" + path },
+		"PostgreSQL":         func(t *testing.T) (string, string) { address := postgres(t); return address, address },
+		"MySQL":              func(t *testing.T) (string, string) { return mysql(t), "sqlite:" + file(t) },
+		"PostgreSQL, SQLite": func(t *testing.T) (string, string) { return postgres(t), "sqlite:" + file(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t).kept(kept(t))
+			f.variables["DISPENSARY_US_SANDBOX_RECONCILE_USERS"] = "us:dr-1"
+			f.variables["DISPENSARY_CA_SANDBOX_RECONCILE_USERS"] = "ca:dr-1"
+			handled := make(chan string, 10)
+			var i *integration.Integration
+			var router webhook.Router
+			router.OnOrderPlaced(func(ctx context.Context, order events.OrderEvent) error {
+				environment := webhook.HandlingFrom(ctx).Key.Environment
+				client, err := i.Accounts.Client(ctx, string(environment.Region)+":dr-1")
+				if err != nil {
+					return err
+				}
+				read, err := client.Clinic.Orders.Get(ctx, order.Data.ID)
+				if err == nil {
+					handled <- environment.String() + " " + read.OrderNumber
+				}
+				return err
+			})
+			i = f.open(t, f.setup(router.Dispatch))
+			assert.Len(t, i.Reconcilers, 2)
+			assert.Equal(t, "integration.Integration{us/sandbox ca/sandbox}", fmt.Sprintf("%+v", i))
+
+			for _, environment := range []dispensary.Environment{us, canada} {
+				f.connect(t, environment, string(environment.Region)+":dr-1")
+			}
+			expected := map[string]bool{}
+			for _, environment := range []dispensary.Environment{us, canada} {
+				missed, _ := f.order(t, environment) // no address is registered yet
+				require.NoError(t, f.platforms[environment].Webhooks.Register(f.server.URL+"/webhooks/"+string(environment.Region)+"-sandbox", "order.placed"))
+				sent, event := f.order(t, environment)
+				require.NoError(t, f.platforms[environment].Webhooks.WaitDelivered(t.Context(), event.ID))
+				expected[environment.String()+" "+missed], expected[environment.String()+" "+sent] = true, true
+			}
+			assert.Empty(t, handled, "nothing is handled before Run")
+			code, found := f.ready(t, "/readyz?strict")
+			assert.Equal(t, http.StatusOK, code)
+			assert.Equal(t, map[string]string{
+				"store": "ok", "inbox": "ok", "shutdown": "ok",
+				"alarm us/sandbox": "ok", "alarm ca/sandbox": "ok", "breaker us/sandbox": "ok", "breaker ca/sandbox": "ok",
+			}, found)
+
+			ran := make(chan error, 1)
+			go func() { ran <- i.Run(t.Context()) }()
+			for range 4 {
+				delete(expected, <-handled)
+			}
+			assert.Empty(t, expected)
+			require.NoError(t, i.Shutdown(t.Context(), f.server.Config))
+			require.NoError(t, <-ran)
+			for _, platform := range f.platforms {
+				platform.Journal().CheckNoUnexpected(t)
+			}
+		})
+	}
+}
+
+// One file for tokens, events and the program's own tables, with a process that ends
+// and one that goes on: what it left is handled, and its users are still connected.
+func TestOneFileForEverything(t *testing.T) {
+	t.Parallel()
+	path := file(t)
+	f := newFixture(t).kept("sqlite:"+path, "sqlite:"+path)
+	dsn, err := sqlinbox.DSN(path)
+	require.NoError(t, err)
+	own, err := sql.Open("sqlite", dsn)
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, own.Close()) }()
+	_, err = own.ExecContext(t.Context(), "CREATE TABLE orders (number TEXT PRIMARY KEY)")
+	require.NoError(t, err)
+	handled := make(chan error, 10)
+	var router webhook.Router
+	router.OnOrderPlaced(func(ctx context.Context, order events.OrderEvent) error {
+		err := sqlinbox.InTransaction(ctx, func(ctx context.Context, tx sqlinbox.Tx) error {
+			_, err := tx.ExecContext(ctx, "INSERT INTO orders (number) VALUES (?)", order.Data.OrderNumber)
+			return err
+		})
+		handled <- err
+		return err
+	})
+
+	first := f.open(t, f.setup(router.Dispatch)) // which never runs
+	f.connect(t, us, "us:dr-1")
+	require.NoError(t, f.platforms[us].Webhooks.Register(f.server.URL+"/webhooks/us-sandbox", "order.placed"))
+	number, event := f.order(t, us)
+	require.NoError(t, f.platforms[us].Webhooks.WaitDelivered(t.Context(), event.ID))
+	require.NoError(t, first.Shutdown(t.Context()))
+
+	second := f.open(t, f.setup(router.Dispatch))
+	ran := make(chan error, 1)
+	go func() { ran <- second.Run(t.Context()) }()
+	require.NoError(t, <-handled)
+	var stored string
+	require.NoError(t, own.QueryRowContext(t.Context(), "SELECT number FROM orders").Scan(&stored))
+	assert.Equal(t, number, stored)
+	client, err := second.Accounts.Client(t.Context(), "us:dr-1")
+	require.NoError(t, err)
+	_, err = client.Clinic.Get(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, second.Shutdown(t.Context()))
+	require.NoError(t, <-ran)
+}
+
+func TestClinicKeyIsSent(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).kept("memory:", "memory:")
+	f.variables["DISPENSARY_US_SANDBOX_CLINIC_KEY"] = "key-of-no-clinic"
+	setup := f.setup(func(context.Context, events.Event) error { return nil })
+	var asked []dispensary.Environment
+	setup.Accounts.Options = func(environment dispensary.Environment) []dispensary.Option {
+		asked = append(asked, environment)
+		return nil
+	}
+	i := f.open(t, setup)
+	assert.ElementsMatch(t, []dispensary.Environment{us, canada}, asked, "the program's own options are asked for, too")
+	f.connect(t, us, "us:dr-1")
+	f.connect(t, canada, "ca:dr-1")
+	client, err := i.Accounts.Client(t.Context(), "us:dr-1")
+	require.NoError(t, err)
+	_, err = client.Clinic.Get(t.Context())
+	require.Error(t, err, "the platform does not know this key")
+	client, err = i.Accounts.Client(t.Context(), "ca:dr-1")
+	require.NoError(t, err)
+	_, err = client.Clinic.Get(t.Context())
+	require.NoError(t, err)
+}
+
+// An outage is reported, to the program and by /readyz, and when it is over missed
+// webhooks are looked for.
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).kept("memory:", "memory:")
+	f.variables["DISPENSARY_CA_SANDBOX_RECONCILE_USERS"] = "ca:dr-1"
+	now := time.Now()
+	outages, runs := make(chan webhook.Outage, 10), make(chan reconcile.Report, 10)
+	setup := f.setup(func(context.Context, events.Event) error { return nil })
+	setup.Webhooks.Now = func() time.Time { return now }
+	setup.Outage = func(_ context.Context, environment dispensary.Environment, outage webhook.Outage) {
+		assert.Equal(t, canada, environment)
+		outages <- outage
+	}
+	setup.Reconcile.Observer.RunEnd = func(_ context.Context, report reconcile.Report, _ error) { runs <- report }
+	i := f.open(t, setup)
+	f.connect(t, canada, "ca:dr-1")
+	go func() { _ = i.Run(t.Context()) }()
+	<-runs
+	handler, err := i.WebhooksOf(canada)
+	require.NoError(t, err)
+	forged := func() {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.server.URL+"/webhooks/ca-sandbox", nil)
+		require.NoError(t, err)
+		request.Header.Set("SVC-Signature", "t=1,v1=00")
+		answer, err := http.DefaultClient.Do(request)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		assert.Equal(t, http.StatusUnauthorized, answer.StatusCode)
+	}
+	for range 3 {
+		forged()
+	}
+	code, found := f.ready(t, "/readyz")
+	assert.Equal(t, http.StatusOK, code, "another replica would do no better")
+	assert.Equal(t, "degraded", found["alarm ca/sandbox"])
+	assert.Equal(t, "ok", found["alarm us/sandbox"])
+	code, _ = f.ready(t, "/readyz?strict")
+	assert.Equal(t, http.StatusServiceUnavailable, code)
+	now = now.Add(20 * time.Minute)
+	forged()
+	assert.False(t, (<-outages).Over)
+
+	now = time.Now()
+	require.NoError(t, f.platforms[canada].Webhooks.RegisterHandler(handler, "order.placed"))
+	_, event := f.order(t, canada)
+	require.NoError(t, f.platforms[canada].Webhooks.WaitDelivered(t.Context(), event.ID))
+	assert.True(t, (<-outages).Over)
+	<-runs // the one that the end of the outage has triggered
+}
+
+func TestWebhooksOfOthers(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).kept("memory:", "memory:")
+	delete(f.variables, "DISPENSARY_CA_SANDBOX_WEBHOOK_SECRETS")
+	delete(f.variables, "DISPENSARY_CA_SANDBOX_WEBHOOK_CHALLENGE")
+	i := f.open(t, f.setup(func(context.Context, events.Event) error { return nil }))
+	_, err := i.WebhooksOf(canada)
+	require.ErrorIs(t, err, dispensary.ErrUnknownSite)
+	for path, want := range map[string]int{"/webhooks/us-sandbox": 401, "/webhooks/ca-sandbox": 404, "/webhooks/": 404} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.server.URL+path, nil)
+		require.NoError(t, err)
+		answer, err := http.DefaultClient.Do(request)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		assert.Equal(t, want, answer.StatusCode, path)
+	}
+}

@@ -1,0 +1,295 @@
+package integration_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/integration"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
+)
+
+func succeed(context.Context, events.Event) error { return nil }
+
+// server is one that a test ends.
+type server func(context.Context) error
+
+func (s server) Shutdown(ctx context.Context) error { return s(ctx) }
+
+// own opens the file of an integration a second time.
+func own(t *testing.T, path string) *sql.DB {
+	t.Helper()
+	dsn, err := sqlinbox.DSN(path)
+	require.NoError(t, err)
+	db, err := sql.Open("sqlite", dsn)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, db.Close()) })
+	return db
+}
+
+func exec(t *testing.T, db *sql.DB, statements ...string) {
+	t.Helper()
+	for _, statement := range statements {
+		_, err := db.ExecContext(t.Context(), statement)
+		require.NoError(t, err)
+	}
+}
+
+// delivery is an event as a handler of webhooks hands it to an inbox.
+func delivery(id string) webhook.Delivery {
+	return webhook.Delivery{
+		Key: webhook.Key{Environment: us, EventID: id}, Type: events.OrderPlaced, ReceivedAt: time.Now(),
+		Body: []byte(`{"event":{"id":"` + id + `","type":"order.placed","data":{"id":"or_1"}}}`),
+	}
+}
+
+// What ends needs what ends after it until then: while the server ends events are
+// accepted, and while a handler ends it can call for its user.
+func TestShutdownKeepsTheOrder(t *testing.T) {
+	t.Parallel()
+	path := file(t)
+	f := newFixture(t).kept("sqlite:"+path, "sqlite:"+path)
+	f.variables["DISPENSARY_US_SANDBOX_RECONCILE_USERS"] = "us:dr-1"
+	var i *integration.Integration
+	handling, goOn := make(chan struct{}), make(chan struct{})
+	called := make(chan error, 1)
+	i = f.open(t, f.setup(func(ctx context.Context, _ events.Event) error {
+		close(handling)
+		<-goOn
+		client, err := i.Accounts.Client(ctx, "us:dr-1")
+		if err == nil {
+			_, err = client.Clinic.Get(ctx)
+		}
+		called <- err
+		return err
+	}))
+	f.connect(t, us, "us:dr-1")
+	ran := make(chan error, 1)
+	go func() { ran <- i.Run(t.Context()) }()
+	_, err := i.Inbox.Accept(t.Context(), delivery("evt_1"))
+	require.NoError(t, err)
+	<-handling
+
+	ended := make(chan error, 1)
+	atServer := make(chan struct{})
+	go func() {
+		ended <- i.Shutdown(context.Background(), server(func(ctx context.Context) error {
+			assert.NoError(t, <-ran, "Run has ended before")
+			code, found := f.ready(t, "/readyz")
+			assert.Equal(t, http.StatusServiceUnavailable, code)
+			assert.Equal(t, "failing", found["shutdown"])
+			assert.Equal(t, "ok", found["store"])
+			code, _ = f.ready(t, "/healthz")
+			assert.Equal(t, http.StatusOK, code)
+			receipt, err := i.Inbox.Accept(ctx, delivery("evt_1"))
+			assert.NoError(t, err)
+			assert.True(t, receipt.Duplicate)
+			close(atServer)
+			return nil
+		}))
+	}()
+	<-atServer
+	select {
+	case err := <-ended:
+		require.Fail(t, "the handler has not ended", "%v", err)
+	default:
+	}
+	close(goOn)
+	require.NoError(t, <-called)
+	require.NoError(t, <-ended)
+
+	_, err = i.Inbox.Accept(t.Context(), delivery("evt_2"))
+	require.ErrorIs(t, err, webhook.ErrInboxClosed)
+	_, err = i.Accounts.Status(t.Context(), "us:dr-1")
+	require.ErrorContains(t, err, "database is closed")
+	require.NoError(t, i.Shutdown(t.Context()), "again")
+	require.Error(t, i.Run(t.Context()), "after Shutdown")
+}
+
+func TestShutdownAttemptsEverything(t *testing.T) {
+	t.Parallel()
+	path := file(t)
+	f := newFixture(t).kept("sqlite:"+path, "sqlite:"+path)
+	i := f.open(t, f.setup(succeed))
+	stuck := errors.New("stuck")
+	err := i.Shutdown(t.Context(), server(func(context.Context) error { return stuck }), server(func(context.Context) error { return http.ErrServerClosed }))
+	require.ErrorIs(t, err, stuck)
+	require.ErrorIs(t, err, http.ErrServerClosed)
+	_, err = i.Inbox.Accept(t.Context(), delivery("evt_1"))
+	require.ErrorIs(t, err, webhook.ErrInboxClosed)
+	_, err = i.Accounts.Status(t.Context(), "us:dr-1")
+	require.ErrorContains(t, err, "database is closed")
+}
+
+// A refreshed token that the store does not take yet is not lost to a shutdown that
+// does not wait for it.
+func TestShutdownKeepsTheStoreOfPendingTokens(t *testing.T) {
+	t.Parallel()
+	path := file(t)
+	f := newFixture(t).kept("sqlite:"+path, "sqlite:"+path)
+	db := own(t, path)
+	delayed := make(chan struct{}, 1)
+	setup := f.setup(succeed)
+	setup.Accounts.Tokens.Observers = []tokens.Observer{{Event: func(_ context.Context, event tokens.Event) {
+		if _, ok := event.(tokens.CommitDelayed); ok {
+			delayed <- struct{}{}
+		}
+	}}}
+	i := f.open(t, setup)
+	f.connect(t, us, "us:dr-1")
+	exec(t, db, `CREATE TRIGGER broken BEFORE UPDATE ON dispensary_oauth_tokens WHEN NEW.access_token <> OLD.access_token
+		BEGIN SELECT RAISE(ABORT, 'the disk is full'); END`)
+	conns, err := i.Accounts.Connections(us)
+	require.NoError(t, err)
+	source := conns.TokenSource("us:dr-1")
+	token, err := source.Token(t.Context())
+	require.NoError(t, err)
+	go func() { _, _ = source.Refresh(context.Background(), token) }()
+	<-delayed
+	code, found := f.ready(t, "/readyz?strict")
+	assert.Equal(t, http.StatusServiceUnavailable, code)
+	assert.Equal(t, "degraded", found["breaker us/sandbox"])
+
+	hasty, cancel := context.WithCancel(t.Context())
+	cancel()
+	err = i.Shutdown(hasty)
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorContains(t, err, "1 token pairs not stored")
+	exec(t, db, "DROP TRIGGER broken")
+	require.NoError(t, i.Shutdown(t.Context()))
+
+	again := f.open(t, f.setup(succeed))
+	client, err := again.Accounts.Client(t.Context(), "us:dr-1")
+	require.NoError(t, err)
+	_, err = client.Clinic.Get(t.Context())
+	require.NoError(t, err)
+}
+
+func TestRunIsCalledOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).kept("memory:", "memory:")
+	i := f.open(t, f.setup(succeed))
+	ctx, cancel := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- i.Run(ctx) }()
+	cancel()
+	require.NoError(t, <-ran, "ctx has ended")
+	require.ErrorContains(t, i.Run(t.Context()), "called before")
+
+	setup := f.setup(succeed)
+	setup.KeepFresh.Workers = -1
+	require.ErrorIs(t, f.open(t, setup).Run(t.Context()), dispensary.ErrInvalidArgument)
+}
+
+func TestHealthOfEachPart(t *testing.T) {
+	t.Parallel()
+	path := file(t)
+	f := newFixture(t).kept("sqlite:"+path, "sqlite:"+path)
+	db := own(t, path)
+	setup := f.setup(succeed)
+	setup.OldestWaiting = time.Hour
+	setup.Accounts.Tokens.Breaker.Users = 1
+	i := f.open(t, setup) // which is not run, so that events wait
+	f.connect(t, us, "us:dr-1")
+	expect := func(code, strict int, part, status string) {
+		t.Helper()
+		got, found := f.ready(t, "/readyz")
+		assert.Equal(t, code, got)
+		assert.Equal(t, status, found[part])
+		for name, other := range found {
+			assert.True(t, name == part || other == "ok", name)
+		}
+		got, _ = f.ready(t, "/readyz?strict")
+		assert.Equal(t, strict, got)
+	}
+	expect(200, 200, "store", "ok")
+
+	exec(t, db, "ALTER TABLE dispensary_oauth_tokens RENAME TO elsewhere")
+	expect(503, 503, "store", "failing")
+	exec(t, db, "ALTER TABLE elsewhere RENAME TO dispensary_oauth_tokens")
+
+	_, err := i.Inbox.Accept(t.Context(), delivery("evt_1"))
+	require.NoError(t, err)
+	expect(200, 200, "inbox", "ok")
+	exec(t, db, "UPDATE dispensary_inbox SET received_at = received_at - 2 * 3600 * 1000000")
+	expect(200, 503, "inbox", "degraded")
+	exec(t, db, "ALTER TABLE dispensary_inbox RENAME TO elsewhere")
+	expect(503, 503, "inbox", "failing")
+	exec(t, db, "ALTER TABLE elsewhere RENAME TO dispensary_inbox", "UPDATE dispensary_inbox SET received_at = received_at + 2 * 3600 * 1000000")
+
+	conns, err := i.Accounts.Connections(us)
+	require.NoError(t, err)
+	source := conns.TokenSource("us:dr-1")
+	token, err := source.Token(t.Context())
+	require.NoError(t, err)
+	f.platforms[us].Tokens.InvalidateAll()
+	_, err = source.Refresh(t.Context(), token)
+	require.Error(t, err)
+	expect(200, 503, "breaker us/sandbox", "degraded")
+	conns.Resume()
+	expect(200, 200, "store", "ok")
+}
+
+func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).kept("sqlite:"+file(t), "sqlite:"+file(t))
+	_, err := integration.Open(t.Context(), integration.Config{}, integration.Setup{})
+	require.ErrorContains(t, err, "integration.Config.Store is empty")
+
+	config := f.config(t)
+	config.StateKeys = nil
+	setup := f.setup(nil)
+	setup.Accounts.Locate = nil
+	setup.Webhooks.Challenge, setup.OAuth.ClientID, setup.Reconcile.Name, setup.ReconcileEvery, setup.OldestWaiting = "canary", "canary", "canary", -1, -1
+	_, err = integration.Open(t.Context(), config, setup)
+	for _, want := range []string{
+		"DISPENSARY_STATE_KEYS is empty, and Connect.User", "integration.Setup.Work.Handle is nil", "integration.Setup.Accounts.Locate is nil",
+		"integration.Setup.Webhooks.Challenge must be left empty", "integration.Setup.OAuth.ClientID must be", "integration.Setup.Reconcile.Name must be",
+		"integration.Setup.ReconcileEvery is negative", "integration.Setup.OldestWaiting is negative",
+	} {
+		require.ErrorContains(t, err, want)
+	}
+	assert.Len(t, problems(t, err), 8)
+
+	config = f.config(t)
+	config.Store = "sqlite:/no/such/folder/tokens.db"
+	_, err = integration.Open(t.Context(), config, f.setup(succeed))
+	require.ErrorContains(t, err, "integration: store")
+}
+
+// What was opened before something failed is closed again, although events wait.
+func TestOpenThatFailsLeavesNothingOpen(t *testing.T) {
+	t.Parallel()
+	path := file(t)
+	f := newFixture(t).kept("sqlite:"+path, "sqlite:"+path)
+	i := f.open(t, f.setup(succeed))
+	_, err := i.Inbox.Accept(t.Context(), delivery("evt_1"))
+	require.NoError(t, err)
+	require.NoError(t, i.Shutdown(t.Context()))
+
+	setup := f.setup(succeed)
+	setup.Webhooks.MaxBody = -1 // found after the inbox was opened
+	_, err = integration.Open(t.Context(), f.config(t), setup)
+	require.ErrorIs(t, err, dispensary.ErrInvalidArgument)
+	require.NotErrorIs(t, err, sqlinbox.ErrInUse)
+
+	handled := make(chan events.Event, 1)
+	i = f.open(t, f.setup(func(ctx context.Context, e events.Event) error {
+		assert.Equal(t, 1, webhook.HandlingFrom(ctx).Attempt, "waiting for Run was no attempt")
+		handled <- e
+		return nil
+	}))
+	go func() { _ = i.Run(t.Context()) }()
+	assert.Equal(t, "evt_1", (<-handled).ID)
+	require.NoError(t, i.Shutdown(t.Context()))
+}
