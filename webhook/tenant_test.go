@@ -123,22 +123,11 @@ func TestTenantHasItsOwnInbox(t *testing.T) {
 	assert.Empty(t, r.accepted)
 }
 
+// What is wrong with a tenant is what is wrong with a handler for one: see
+// TestNewHandlerRefuses.
 func TestTenantsAreChecked(t *testing.T) {
 	t.Parallel()
 	good := webhook.TenantConfig{Environment: sandbox, Secrets: []api.Secret{secret}, Challenge: challenge}
-	for name, change := range map[string]func(*webhook.TenantConfig){
-		"environment": func(c *webhook.TenantConfig) { c.Environment = api.Environment{} },
-		"secrets":     func(c *webhook.TenantConfig) { c.Secrets = nil },
-		"challenge":   func(c *webhook.TenantConfig) { c.Challenge = "" },
-		"same":        func(c *webhook.TenantConfig) { c.Challenge = secret },
-		"space":       func(c *webhook.TenantConfig) { c.Secrets = []api.Secret{secret + "\n"} },
-	} {
-		bad := good
-		change(&bad)
-		_, err := webhook.NewTenant(bad)
-		require.Error(t, err, name)
-		assert.NotContains(t, err.Error(), secret)
-	}
 	_, err := webhook.NewTenant(webhook.TenantConfig{Secrets: []api.Secret{"", " "}})
 	for _, field := range []string{"TenantConfig.Environment", "TenantConfig.Challenge", "TenantConfig.Secrets[0]", "TenantConfig.Secrets[1]"} {
 		require.ErrorContains(t, err, field, "all at once")

@@ -47,6 +47,16 @@ func Fill(b *testing.B, inbox webhook.Inbox, n int) []time.Duration {
 	return took
 }
 
+// BenchmarkLonely measures one accept after the other.
+func BenchmarkLonely(b *testing.B, inbox webhook.Inbox) {
+	b.Helper()
+	b.ReportAllocs()
+	for b.Loop() {
+		_, err := inbox.Accept(b.Context(), NewDelivery())
+		require.NoError(b, err)
+	}
+}
+
 // BenchmarkHTTP measures accepts through HTTP, signature and all, with [Senders]
 // deliveries under way. It reports accepts per second and the 99th percentile of a
 // request in milliseconds.

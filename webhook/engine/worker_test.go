@@ -193,23 +193,6 @@ func TestWorkerUsesTheContextOfAttemptStart(t *testing.T) {
 	}
 }
 
-// An AttemptStart that fails, or returns nil, changes nothing.
-func TestAttemptStartThatFails(t *testing.T) {
-	t.Parallel()
-	for name, start := range map[string]func() context.Context{
-		"panic": func() context.Context { panic(marked) },
-		"nil":   func() context.Context { return nil },
-	} {
-		var out bytes.Buffer
-		told, _ := do(t, t.Context(), webhook.Work{
-			Handle: succeed, Logger: slog.New(slog.NewTextHandler(&out, nil)),
-			Observer: webhook.Observer{AttemptStart: func(context.Context, webhook.Attempt) context.Context { return start() }},
-		}, task(1), nil)
-		assert.Equal(t, webhook.ResultHandled, told.Result, name)
-		assert.NotContains(t, out.String(), marked)
-	}
-}
-
 type brokenLog struct{ slog.Handler }
 
 func (brokenLog) Handle(context.Context, slog.Record) error { panic("no disk") }

@@ -116,20 +116,11 @@ func ExampleDSN() {
 	}
 	<-handled
 
-	// The program's own transactions wait for those of the inbox.
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer func() { _ = tx.Rollback() }()
 	var number string
-	if err := tx.QueryRowContext(ctx, "SELECT number FROM orders").Scan(&number); err != nil {
+	if err := db.QueryRowContext(ctx, "SELECT number FROM orders").Scan(&number); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println("order", number)
-	if err := tx.Commit(); err != nil {
-		log.Fatal(err)
-	}
 	if err := inbox.Close(ctx); err != nil {
 		log.Fatal(err)
 	}

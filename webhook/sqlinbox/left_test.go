@@ -10,7 +10,6 @@ import (
 
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/receivertest"
-	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
@@ -68,41 +67,6 @@ func TestClaimOfCheckpointWhoseCallerLeaves(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestResealWhoseCallerLeaves is one for the race detector, too.
-func TestResealWhoseCallerLeaves(t *testing.T) {
-	t.Parallel()
-	old, err := seal.GenerateKey("old")
-	require.NoError(t, err)
-	fresh, err := seal.GenerateKey("new")
-	require.NoError(t, err)
-	path := newPath(t)
-	c := config(t, receivertest.Hold)
-	c.Seal, err = seal.NewKeyRing(old)
-	require.NoError(t, err)
-	inbox, err := sqlinbox.Open(path, c)
-	require.NoError(t, err)
-	receivertest.Accept(t, inbox)
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.NoError(t, inbox.Close(ended))
-	c.Seal, err = seal.NewKeyRing(fresh, old)
-	require.NoError(t, err)
-	inbox, err = sqlinbox.Open(path, c)
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, inbox.Close(ended)) })
-	inbox.AwaitClaims(t, 1)
-	leave(t, inbox, true, func(ctx context.Context) {
-		n, err := inbox.Reseal(ctx)
-		if err != nil {
-			assert.ErrorIs(t, err, context.Canceled)
-			assert.Zero(t, n)
-		}
-	})
-	n, err := inbox.Reseal(t.Context())
-	require.NoError(t, err)
-	assert.Zero(t, n, "it was done")
 }
 
 // TestCloseWaitsForNoTransactionThatHangs closes an inbox while the program's own

@@ -52,6 +52,18 @@ func TestObserversThatPanicAreLogged(t *testing.T) {
 	assert.NotContains(t, out.String(), marked)
 }
 
+func TestBeginThatFails(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&out, nil))
+	made, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	assert.Equal(t, made, safecall.Begin(t.Context(), logger, func() context.Context { return made }))
+	assert.Equal(t, t.Context(), safecall.Begin(t.Context(), logger, func() context.Context { return nil }))
+	assert.Equal(t, t.Context(), safecall.Begin(t.Context(), logger, func() context.Context { panic(marked) }))
+	assert.NotContains(t, out.String(), marked)
+}
+
 // broken is a log that panics.
 type broken struct{ slog.Handler }
 
