@@ -83,8 +83,8 @@ func (s *Server) byLoopbackName(next http.Handler) http.Handler {
 	})
 }
 
-// Certificate is the certificate of a platform with [WithTLS], for a client of
-// one's own to trust; nil without. [Server.HTTPClient] trusts it already.
+// Certificate is the certificate of a platform with [WithTLS], for your own client
+// to trust; nil without. [Server.HTTPClient] trusts it already.
 func (s *Server) Certificate() *x509.Certificate { return s.certificate }
 
 // Host puts a server of the integrator's onto the platform's network without a

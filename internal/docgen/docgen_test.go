@@ -1,0 +1,96 @@
+package docgen_test
+
+import (
+	"flag"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/internal/docgen"
+)
+
+var update = flag.Bool("update", false, "write the generated pages and parts of pages anew")
+
+// root is where the tree is.
+const root = "../.."
+
+// The pages of the packages are what the code says, and no other pages are there.
+func TestPackagePages(t *testing.T) {
+	t.Parallel()
+	pages, err := load(t).Pages()
+	require.NoError(t, err)
+	folder := filepath.Join(root, "docs")
+	if *update {
+		require.NoError(t, os.RemoveAll(filepath.Join(folder, "packages")))
+		for name, text := range pages {
+			file := filepath.Join(folder, name)
+			require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+			require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
+		}
+		return
+	}
+	for name, want := range pages {
+		got, err := os.ReadFile(filepath.Join(folder, name))
+		require.NoError(t, err, "run this test with -update")
+		require.Equal(t, want, string(got), "docs/%s: run this test with -update and read what changed", name)
+	}
+	err = fs.WalkDir(os.DirFS(folder), "packages", func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			assert.Contains(t, pages, name, "its package is gone: run this test with -update")
+		}
+		return err
+	})
+	require.NoError(t, err)
+}
+
+// Every exported type of every package has a heading of its own.
+func TestEveryTypeIsOnAPage(t *testing.T) {
+	t.Parallel()
+	tree := load(t)
+	count := 0
+	for _, p := range tree.Public() {
+		page, err := os.ReadFile(filepath.Join(root, "docs", p.Page()))
+		require.NoError(t, err)
+		for _, kind := range p.Doc.Types {
+			count++
+			assert.Equal(t, 1, strings.Count(string(page), "\n### type "+kind.Name+"\n"), "%s.%s", p.Folder, kind.Name)
+		}
+	}
+	assert.Greater(t, count, 300)
+}
+
+// Examples in the pages that people write are those of the code, and every Go block is
+// one of them.
+func TestWrittenPages(t *testing.T) {
+	t.Parallel()
+	tree := load(t)
+	names, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	require.NoError(t, err)
+	for _, file := range append(names, filepath.Join(root, "CONTRIBUTING.md")) {
+		name, err := filepath.Rel(root, file)
+		require.NoError(t, err)
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		want, err := tree.Fill(filepath.ToSlash(name), string(text))
+		if !assert.NoError(t, err) {
+			continue
+		}
+		if *update {
+			require.NoError(t, os.WriteFile(file, []byte(want), 0o644))
+			continue
+		}
+		assert.Equal(t, want, string(text), "%s: run this test with -update and read what changed", name)
+	}
+}
+
+func load(t *testing.T) *docgen.Tree {
+	t.Helper()
+	tree, err := docgen.Load(root)
+	require.NoError(t, err)
+	return tree
+}
