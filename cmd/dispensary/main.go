@@ -8,6 +8,10 @@
 // It prints where the platform, its console and its control API stand, and
 // "Ready." once they answer. It ends with Ctrl-C.
 //
+// It also serves the documentation of the whole module, without a network:
+//
+//	go run ./cmd/dispensary docs
+//
 // Exit codes are 0 after an orderly end; 1 when the command line is right and
 // something failed all the same, such as a port that is in use or a file that cannot
 // be read; and 2 when the command line is wrong, whichever value it is.
@@ -38,7 +42,8 @@ const usage = `Dispensary runs a test platform of the dispensary.
 Usage:
 
   dispensary fake [flags]   run the platform until Ctrl-C
-  dispensary help fake      list the flags
+  dispensary docs [flags]   serve the documentation until Ctrl-C
+  dispensary help COMMAND   list the flags of fake or docs
   dispensary version        show the version
   dispensary help           show this
 
@@ -67,6 +72,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitDone
 	case "fake":
 		return exitCode(stderr, fake(ctx, args[1:], stdout))
+	case "docs":
+		return exitCode(stderr, serveDocs(ctx, args[1:], stdout))
 	default:
 		return exitCode(stderr, &usageError{err: fmt.Errorf("there is no command %q", args[0]), hint: "dispensary help"})
 	}
@@ -80,6 +87,9 @@ func showHelp(topic []string, stdout io.Writer) error {
 		return nil
 	case topic[0] == "fake":
 		_, err := parse([]string{"-h"}, stdout)
+		return err
+	case topic[0] == "docs":
+		_, err := parseDocs([]string{"-h"}, stdout)
 		return err
 	default:
 		return &usageError{err: fmt.Errorf("there is no command %q", topic[0]), hint: "dispensary help"}
