@@ -22,16 +22,13 @@ import (
 // Senders is how many deliveries are under way at a time.
 const Senders = 64
 
-// InboxFunc is an inbox that calls the function.
-type InboxFunc func(webhook.Delivery) error
+// Nothing is an inbox that stores nothing, which shows what HTTP and the handler cost.
+type Nothing struct{}
 
-// Accept calls f.
-func (f InboxFunc) Accept(_ context.Context, d webhook.Delivery) (webhook.Receipt, error) {
-	return webhook.Receipt{}, f(d)
+// Accept implements [webhook.Inbox].
+func (Nothing) Accept(context.Context, webhook.Delivery) (receipt webhook.Receipt, err error) {
+	return receipt, nil
 }
-
-// Nothing stores nothing, which shows what HTTP and the handler cost.
-var Nothing InboxFunc = func(webhook.Delivery) error { return nil }
 
 // Fill gives n new events to an inbox, [Senders] at a time, and returns how long each
 // accept took.

@@ -24,7 +24,7 @@ import (
 // transaction for each event, and what HTTP costs without any storage. It reports
 // accepts per second and the 99th percentile of a request in milliseconds.
 func BenchmarkAcceptHTTP(b *testing.B) {
-	b.Run("nothing stored", func(b *testing.B) { receivertest.BenchmarkHTTP(b, receivertest.Nothing) })
+	b.Run("nothing stored", func(b *testing.B) { receivertest.BenchmarkHTTP(b, receivertest.Nothing{}) })
 	b.Run("InsertTx each", func(b *testing.B) { receivertest.BenchmarkHTTP(b, newByHand(b)) })
 	b.Run("Inbox", func(b *testing.B) { receivertest.BenchmarkHTTP(b, newBenchInbox(b, nil)) })
 	b.Run("Inbox in order", func(b *testing.B) { receivertest.BenchmarkHTTP(b, newBenchInbox(b, webhook.ByObject)) })

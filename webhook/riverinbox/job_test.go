@@ -25,14 +25,14 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
 
-// job returns the one job there is, once it is in a state.
-func job(t *testing.T, d database, state rivertype.JobState) *rivertype.JobRow {
+// job returns the one job of a kind there is, once it is in a state.
+func job(t *testing.T, d database, kind string, state rivertype.JobState) *rivertype.JobRow {
 	t.Helper()
 	client, err := river.NewClient(riverpgxv5.New(d.reader(t)), &river.Config{})
 	require.NoError(t, err)
 	var row *rivertype.JobRow
 	require.Eventually(t, func() bool {
-		jobs, err := client.JobList(t.Context(), river.NewJobListParams().States(state))
+		jobs, err := client.JobList(t.Context(), river.NewJobListParams().Kinds(kind).States(state))
 		if err != nil || len(jobs.Jobs) != 1 {
 			return false
 		}
@@ -65,7 +65,7 @@ func TestJobsTellWhatHappened(t *testing.T) {
 				config.Work.Order = webhook.ByObject
 			})
 			event := receivertest.Accept(t, inbox)
-			row := job(t, d, c.state)
+			row := job(t, d, "dispensary_webhook", c.state)
 			read, err := event.Event()
 			require.NoError(t, err)
 			assert.JSONEq(t, fmt.Sprintf(`{"subject":%q}`, webhook.ByObject(event, read)), string(row.EncodedArgs))
@@ -195,23 +195,13 @@ func TestPeriodicReconcile(t *testing.T) {
 	inbox.Client().PeriodicJobs().Add(inbox.PeriodicReconcile("us", reconciler, time.Hour))
 	assert.Equal(t, missed.ID, <-handled)
 
-	jobs, err := river.NewClient(riverpgxv5.New(d.reader(t)), &river.Config{})
-	require.NoError(t, err)
-	var done *rivertype.JobRow
-	require.Eventually(t, func() bool {
-		list, err := jobs.JobList(t.Context(), river.NewJobListParams().Kinds("dispensary_reconcile").States(rivertype.JobStateCompleted))
-		if err != nil || len(list.Jobs) != 1 {
-			return false
-		}
-		done = list.Jobs[0]
-		return true
-	}, time.Minute, 10*time.Millisecond)
+	done := job(t, d, "dispensary_reconcile", rivertype.JobStateCompleted)
 	assert.JSONEq(t, `{"name":"us"}`, string(done.EncodedArgs))
 	assert.Contains(t, string(done.Output()), "recovered 1 of 1 missed")
 
 	_, err = inbox.Client().Insert(t.Context(), otherReconciliation{Name: "ca"}, &river.InsertOpts{Queue: "dispensary_webhooks_reconcile", MaxAttempts: 1})
 	require.NoError(t, err)
-	refused := job(t, d, rivertype.JobStateDiscarded)
+	refused := job(t, d, "dispensary_reconcile", rivertype.JobStateDiscarded)
 	assert.Contains(t, refused.Errors[0].Error, `no reconciler "ca"`)
 }
 

@@ -23,7 +23,7 @@ import (
 // commits its own row, and what HTTP costs without any storage. It reports
 // accepts per second and the 99th percentile of a request in milliseconds.
 func BenchmarkAcceptHTTP(b *testing.B) {
-	b.Run("nothing stored", func(b *testing.B) { receivertest.BenchmarkHTTP(b, receivertest.Nothing) })
+	b.Run("nothing stored", func(b *testing.B) { receivertest.BenchmarkHTTP(b, receivertest.Nothing{}) })
 	b.Run("lone commits", func(b *testing.B) { receivertest.BenchmarkHTTP(b, newLoneTable(b)) })
 	b.Run("Inbox", func(b *testing.B) { receivertest.BenchmarkHTTP(b, newBenchInbox(b, nil)) })
 	b.Run("Inbox in order", func(b *testing.B) { receivertest.BenchmarkHTTP(b, newBenchInbox(b, webhook.ByObject)) })
