@@ -6,8 +6,13 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"time"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/faults"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/memhttp"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/closestmatch"
 )
@@ -48,4 +53,22 @@ func CheckEndpoint(address string, types []string) error {
 		}
 	}
 	return nil
+}
+
+// Config is what a sender works with.
+type Config struct {
+	Store      *store.Store
+	Clock      *clock.Clock
+	Behaviors  *behavior.Current
+	Faults     *faults.Set
+	Changes    *clock.Notifier
+	Network    *memhttp.Network
+	App        model.Application
+	Given      *http.Client // nil for one of the sender's
+	InMemory   bool
+	Parallel   int           // attempts at a time; 0 is 1
+	Disorder   uint64        // seed of the order of deliveries
+	Spread     time.Duration // how late first attempts are at most
+	EventLimit int
+	Compatible uint64 // seed of the changes that break no receiver; 0 for none
 }

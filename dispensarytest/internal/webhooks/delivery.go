@@ -3,9 +3,10 @@ package webhooks
 import (
 	"fmt"
 	"slices"
-	"strings"
+	"strconv"
 	"time"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -40,35 +41,47 @@ func (d *Entry) byAttempt() (rows []*Entry) {
 
 func (d *Entry) Latest() model.Attempt { return d.Attempts[len(d.Attempts)-1] }
 
-// Defaults of effects that can do without their field.
+// How deliveries can be listed; see [table.Table.Span].
 const (
-	signatureLag = 10 * time.Minute
-	overtaken    = time.Minute
+	deliveriesByEvent   = 0
+	deliveriesByAge     = 1 // still due or not, by the time of the event
+	deliveriesByClinic  = 2 // from here on: the clinic whose log has them
+	deliveriesByTime    = 3 // and by the time of the latest attempt
+	deliveriesByOutcome = 4 // and whether it was delivered
+	outcomesByTime      = 5 // and whether it was delivered, by the time of the latest attempt
+	deliveriesByEventID = 6 // and the event
 )
 
-// All returns the deliveries that are kept, in the order of their events.
-func (s *Sender) All() []model.Delivery {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	s.Forget(s.Clock.Now(), nil)
-	all := make([]model.Delivery, 0, s.Deliveries.Len())
-	for d := range s.Deliveries.All() {
-		all = append(all, d.snapshot())
-	}
-	return all
-}
+// Keys of deliveries.
+const (
+	stillDue    = "due"
+	notDue      = "not due"
+	unattempted = "-" // shown to no clinic yet
+)
 
-// Skipped returns the events that were not sent, sorted by event id.
-func (s *Sender) Skipped() []model.Skip {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
-	var skips []model.Skip
-	for skip := range s.Skips.All() {
-		skips = append(skips, *skip)
+func sortDeliveries(rows *table.Table[Entry]) {
+	due := func(d *Entry) string {
+		if d.NextAttemptAt.IsZero() {
+			return notDue
+		}
+		return stillDue
 	}
-	slices.SortFunc(skips, func(a, b model.Skip) int { return strings.Compare(a.EventID, b.EventID) })
-	return skips
+	shown := func(d *Entry) string {
+		if len(d.Attempts) == 0 {
+			return unattempted
+		}
+		return d.clinicID
+	}
+	attempted := func(d *Entry) time.Time {
+		if len(d.Attempts) == 0 {
+			return time.Time{}
+		}
+		return d.Latest().At
+	}
+	event := func(d *Entry) string { return d.EventID }
+	outcome := func(d *Entry) string { return strconv.FormatBool(d.Delivered) }
+	rows.IndexBy(
+		table.By(event), table.ByTime(func(d *Entry) time.Time { return d.Event.CreatedAt }, due), table.By(shown), table.ByTime(attempted, shown),
+		table.By(shown, outcome), table.ByTime(attempted, shown, outcome), table.By(shown, event),
+	)
 }
-
-// Stopped reports that the sender stopped for good.
-func (s *Sender) Stopped() bool { return s.ctx.Err() != nil }

@@ -8,52 +8,8 @@ import (
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
-
-// How deliveries can be listed; see [table.Table.Span].
-const (
-	deliveriesByEvent   = 0
-	deliveriesByAge     = 1 // still due or not, by the time of the event
-	deliveriesByClinic  = 2 // from here on: the clinic whose log has them
-	deliveriesByTime    = 3 // and by the time of the latest attempt
-	deliveriesByOutcome = 4 // and whether it was delivered
-	outcomesByTime      = 5 // and whether it was delivered, by the time of the latest attempt
-	deliveriesByEventID = 6 // and the event
-)
-
-// Keys of deliveries.
-const (
-	stillDue    = "due"
-	notDue      = "not due"
-	unattempted = "-" // shown to no clinic yet
-)
-
-func sortDeliveries(rows *table.Table[Entry]) {
-	due := func(d *Entry) string {
-		if d.NextAttemptAt.IsZero() {
-			return notDue
-		}
-		return stillDue
-	}
-	shown := func(d *Entry) string {
-		if len(d.Attempts) == 0 {
-			return unattempted
-		}
-		return d.clinicID
-	}
-	attempted := func(d *Entry) time.Time {
-		if len(d.Attempts) == 0 {
-			return time.Time{}
-		}
-		return d.Latest().At
-	}
-	event := func(d *Entry) string { return d.EventID }
-	outcome := func(d *Entry) string { return strconv.FormatBool(d.Delivered) }
-	rows.IndexBy(
-		table.By(event), table.ByTime(func(d *Entry) time.Time { return d.Event.CreatedAt }, due), table.By(shown), table.ByTime(attempted, shown),
-		table.By(shown, outcome), table.ByTime(attempted, shown, outcome), table.By(shown, event),
-	)
-}
 
 // Forget drops deliveries that are not kept any more: with their event after 30 days,
 // and the oldest beyond the limit. What is still due is kept beyond that. Why events
@@ -150,4 +106,28 @@ func (q DeliveryQuery) attempts(rows *table.Table[Entry]) table.List[Entry] {
 	}
 	slices.SortStableFunc(log, q.compare)
 	return table.Rows(log)
+}
+
+// All returns the deliveries that are kept, in the order of their events.
+func (s *Sender) All() []model.Delivery {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	s.Forget(s.Clock.Now(), nil)
+	all := make([]model.Delivery, 0, s.Deliveries.Len())
+	for d := range s.Deliveries.All() {
+		all = append(all, d.snapshot())
+	}
+	return all
+}
+
+// Skipped returns the events that were not sent, sorted by event id.
+func (s *Sender) Skipped() []model.Skip {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	var skips []model.Skip
+	for skip := range s.Skips.All() {
+		skips = append(skips, *skip)
+	}
+	slices.SortFunc(skips, func(a, b model.Skip) int { return strings.Compare(a.EventID, b.EventID) })
+	return skips
 }

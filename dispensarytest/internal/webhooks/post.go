@@ -2,6 +2,7 @@ package webhooks
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,8 +10,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/memhttp"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/signature"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
@@ -87,3 +90,17 @@ func (s *Sender) judge(a model.Attempt) string {
 	}
 	return ""
 }
+
+// Signature is how a request to the endpoint is signed.
+type Signature struct {
+	none  bool
+	shift time.Duration // of the timestamp
+	with  string        // in place of the secret
+}
+
+// Sign writes the signature header for a body, at this moment.
+func (s *Sender) Sign(body []byte, how Signature) string {
+	return signature.Header(cmp.Or(how.with, s.App.WebhookSecret), s.Clock.Now().Add(how.shift), body)
+}
+
+func (s *Sender) ProbeSignature() Signature { return Signature{none: s.Behaviors.Get().UnsignedProbe} }

@@ -1,0 +1,334 @@
+package webhooks
+
+import (
+	"hash/fnv"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/clock"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// Defaults of effects that can do without their field.
+const (
+	signatureLag = 10 * time.Minute
+	overtaken    = time.Minute
+)
+
+// failingLimit is how long attempts may keep failing before the endpoint is
+// disabled. API section: "Webhooks" 8.
+const failingLimit = 24 * time.Hour
+
+// Accept plans the delivery of an event, or notes why there is none. What the platform
+// does not keep any more is forgotten.
+func (s *Sender) Accept(e model.Event, now time.Time, enabled []*model.Integration, refusal string, gone []string) {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	defer s.announce()
+	s.Forget(now, gone)
+	switch {
+	case s.closed:
+		refusal = "the platform was closed"
+	case s.Endpoint == nil:
+		refusal = "no webhook endpoint is registered"
+	case s.Endpoint.Disabled:
+		refusal = "the webhook endpoint is disabled: " + s.Endpoint.Reason
+	case !slices.Contains(s.Endpoint.Types, e.Type):
+		refusal = "the webhook endpoint is not subscribed to " + e.Type
+	case refusal == "" && len(enabled) == 0:
+		refusal = "no integration of the clinic is active"
+	}
+	if refusal != "" {
+		s.Skips.Put(e.ID, &model.Skip{EventID: e.ID, Reason: refusal})
+		return
+	}
+	for _, i := range enabled {
+		sent := e
+		if sent.ClinicID == "" && s.Behaviors.Get().ClinicOnProducts {
+			sent.ClinicID = i.ClinicID
+		}
+		s.plan(sent, now, i)
+	}
+}
+
+// plan schedules the first attempt. The caller holds mu. The attempt does not wait for
+// an event that is later than its clock; see the behavior event-times.
+func (s *Sender) plan(e model.Event, now time.Time, i *model.Integration) {
+	s.planned++
+	d := &Entry{Event: e, clinicID: i.ClinicID, Delivery: model.Delivery{
+		ID:      s.Store.World.ID("delivery", uint64(s.planned)),
+		EventID: e.ID, EventType: e.Type, IntegrationID: i.ID,
+	}}
+	d.NextAttemptAt = now.Add(s.jitter(d.ID))
+	switch f, fires := s.fire(d, model.DeliveryLost, model.DeliveryReordered); {
+	case !fires:
+		s.schedule(d)
+	case f.Effect == model.DeliveryLost:
+		d.Lost, d.NextAttemptAt = true, time.Time{}
+	default:
+		s.hold(d, f)
+	}
+	s.Deliveries.Put(d.ID, d)
+}
+
+// schedule has the next attempt made when it is due. The caller holds mu.
+func (s *Sender) schedule(d *Entry) {
+	s.later(d.ID, d.NextAttemptAt, func(t *clock.Task) {
+		if cap(s.busy) > 1 {
+			go s.attempt(d.ID, t)
+			return
+		}
+		s.attempt(d.ID, t)
+	})
+}
+
+// later has something done with a delivery at a time, in place of what was to be done
+// with it before. The caller holds mu.
+func (s *Sender) later(id string, at time.Time, what func(*clock.Task)) {
+	t := &clock.Task{Owner: s, At: at}
+	t.Run = func() { what(t) }
+	s.tasks[id] = t
+	s.Clock.Push(t)
+}
+
+// jitter is how late a first attempt is, where there is disorder.
+func (s *Sender) jitter(id string) time.Duration {
+	if s.Spread == 0 {
+		return 0
+	}
+	h := fnv.New64a()
+	h.Write([]byte(id))
+	return time.Duration(ids.Mix(s.Disorder^h.Sum64()) % uint64(s.Spread))
+}
+
+// attempt is one slot of the schedule.
+func (s *Sender) attempt(id string, t *clock.Task) {
+	s.busy <- struct{}{}
+	defer func() { <-s.busy }()
+	target, d := s.target(id, t)
+	if target == "" {
+		return
+	}
+	f, _ := s.fire(d, model.DeliveryForged, model.DeliveryFuture, model.DeliveryStale)
+	a := s.send(target, d, f)
+	s.settle(id, a)
+	if a.Err == "" {
+		s.repeat(target, d)
+	}
+	s.release()
+}
+
+// send makes one attempt, after the probe where there is one.
+func (s *Sender) send(target string, d *Entry, f model.Fault) (a model.Attempt) {
+	if s.Behaviors.Get().Probe == behavior.ProbeBeforeEach {
+		a = s.Post(target, nil, s.ProbeSignature())
+	}
+	if a.Err == "" {
+		a = s.Post(target, s.envelope(d), s.signatureOf(f))
+		a.Fault = f.Effect
+	}
+	return a
+}
+
+// target is where an attempt goes, and what it delivers; "" where there is nowhere to
+// go any more, or the delivery was taken out of the schedule since.
+func (s *Sender) target(id string, t *clock.Task) (string, *Entry) {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	d, known := s.Deliveries.Get(id)
+	if !known || s.tasks[id] != t || d.NextAttemptAt.IsZero() {
+		return "", nil
+	}
+	if !s.closed && s.Endpoint != nil && !s.Endpoint.Disabled {
+		return s.Endpoint.URL, d
+	}
+	s.change(id, func(d *Entry) { d.Stopped, d.NextAttemptAt = true, time.Time{} })
+	s.announce()
+	return "", nil
+}
+
+// settle records an attempt and decides what follows from it.
+func (s *Sender) settle(id string, a model.Attempt) {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	defer s.announce()
+	now := s.Clock.Now()
+	switch {
+	case a.Err != "":
+		s.blame(a, now)
+	case s.Endpoint != nil:
+		s.Endpoint.FailingSince = time.Time{}
+	}
+	delete(s.tasks, id)
+	d := s.change(id, func(d *Entry) {
+		d.Attempts = append(d.Attempts, a)
+		d.NextAttemptAt = time.Time{}
+		switch made := len(d.Attempts); {
+		case a.Err == "":
+			d.Delivered, d.Stopped, d.Revoked = true, false, false
+		case s.closed || d.Revoked || made > len(s.Behaviors.Get().RetrySchedule):
+		case s.Endpoint == nil || s.Endpoint.Disabled:
+			d.Stopped = true
+		default:
+			d.NextAttemptAt = now.Add(s.Behaviors.Get().RetrySchedule[made-1])
+		}
+	})
+	if d != nil && !d.NextAttemptAt.IsZero() {
+		s.schedule(d)
+	}
+}
+
+// envelope is the body of a delivery. API section: "Webhooks" 2.
+func (s *Sender) envelope(d *Entry) []byte {
+	reads := s.Behaviors.Get()
+	body := view.EncodeDelivery(&d.Event, d.IntegrationID, reads.PayloadName)
+	if rewrite := view.Rewriter(reads, s.Compatible); rewrite != nil {
+		body = rewrite(body)
+	}
+	return body
+}
+
+// forgedSecret signs what is to be refused.
+const forgedSecret = "not the webhook secret"
+
+// fire asks the faults about a delivery.
+func (s *Sender) fire(d *Entry, effects ...model.Effect) (model.Fault, bool) {
+	return s.Faults.Fire(d.EventType, s.Clock.Now(), effects...)
+}
+
+// signatureOf is how an attempt with this fault is signed; without one, correctly.
+func (s *Sender) signatureOf(f model.Fault) Signature {
+	lag := f.Delay
+	if lag == 0 {
+		lag = signatureLag
+	}
+	switch f.Effect {
+	case model.DeliveryStale:
+		return Signature{shift: -lag}
+	case model.DeliveryFuture:
+		return Signature{shift: lag}
+	case model.DeliveryForged:
+		return Signature{with: forgedSecret}
+	}
+	return Signature{}
+}
+
+// repeat sends what was delivered once more, as a platform does that did not
+// understand the answer. What comes of it changes nothing but the log.
+func (s *Sender) repeat(target string, d *Entry) {
+	f, fires := s.fire(d, model.DeliveryRepeated)
+	if !fires {
+		return
+	}
+	a := s.Post(target, s.envelope(d), Signature{})
+	a.Fault = f.Effect
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	s.change(d.ID, func(d *Entry) { d.Attempts = append(d.Attempts, a) })
+	s.announce()
+}
+
+// hold keeps a delivery back, so that another one overtakes it. The caller holds
+// mu.
+func (s *Sender) hold(d *Entry, f model.Fault) {
+	lag := f.Delay
+	if lag == 0 {
+		lag = overtaken
+	}
+	id := d.ID
+	d.held = true
+	s.held = append(s.held, id)
+	d.NextAttemptAt = d.NextAttemptAt.Add(lag)
+	s.later(id, d.NextAttemptAt, func(*clock.Task) { s.free(id) })
+}
+
+// release frees every delivery that was held back: one has overtaken them.
+func (s *Sender) release() {
+	s.Mu.Lock()
+	waiting := slices.Clone(s.held)
+	s.Mu.Unlock()
+	for _, id := range waiting {
+		s.free(id)
+	}
+}
+
+// free has a delivery that was held back made now, unless it was freed already.
+func (s *Sender) free(id string) {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	if d, known := s.Deliveries.Get(id); !known || !d.held || s.closed {
+		return
+	}
+	s.held = slices.DeleteFunc(s.held, func(other string) bool { return other == id })
+	s.schedule(s.change(id, func(d *Entry) { d.held, d.NextAttemptAt = false, s.Clock.Now() }))
+	s.announce()
+}
+
+// halt takes deliveries out of the schedule that wait for an attempt: from now on
+// none is announced or made. For those whose attempt is under way it decides only
+// that no other one follows. The caller holds mu.
+func (s *Sender) halt(which func(*Entry) bool, why func(*Entry)) {
+	dropped := make(map[*clock.Task]bool)
+	for _, d := range s.Deliveries.Span(deliveriesByAge, stillDue).Created().All() {
+		if !which(d) {
+			continue
+		}
+		s.change(d.ID, func(d *Entry) {
+			why(d)
+			d.NextAttemptAt, d.held = time.Time{}, false
+		})
+		dropped[s.tasks[d.ID]] = true
+		s.held = slices.DeleteFunc(s.held, func(id string) bool { return id == d.ID })
+	}
+	s.Clock.Forget(dropped)
+}
+
+// stopAll is halt for what ends with the endpoint. The caller holds mu.
+func (s *Sender) stopAll() {
+	s.halt(func(*Entry) bool { return true }, func(d *Entry) { d.Stopped = true })
+}
+
+// Revoke ends what an integration is still to be sent, but for the news that its key
+// was revoked: that this one has all its attempts is an assumption. API section:
+// "Webhooks" 6.
+func (s *Sender) Revoke(integrationID string) {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	defer s.announce()
+	s.halt(func(d *Entry) bool {
+		return d.IntegrationID == integrationID && d.EventType != model.ClinicKeyRevoked
+	}, func(d *Entry) { d.Revoked = true })
+}
+
+// Resume attempts again what stopped with the endpoint and has attempts left. The
+// caller holds mu.
+func (s *Sender) Resume() {
+	stopped := s.Deliveries.Where(func(d *Entry) bool {
+		return d.Stopped && !d.Delivered && !s.closed && len(d.Attempts) <= len(s.Behaviors.Get().RetrySchedule)
+	})
+	for _, d := range stopped {
+		s.schedule(s.change(d.ID, func(d *Entry) { d.Stopped, d.NextAttemptAt = false, s.Clock.Now() }))
+	}
+	s.announce()
+}
+
+// blame disables the endpoint on 410 and after 24 hours of failure. The caller
+// holds mu.
+func (s *Sender) blame(a model.Attempt, now time.Time) {
+	ep := s.Endpoint
+	switch {
+	case ep == nil || ep.Disabled:
+	case a.Status == http.StatusGone:
+		ep.Disabled, ep.Reason = true, "it answered 410"
+		s.stopAll()
+	case ep.FailingSince.IsZero():
+		ep.FailingSince = now
+	case now.Sub(ep.FailingSince) > failingLimit:
+		ep.Disabled, ep.Reason = true, "attempts kept failing for more than 24 hours"
+		s.stopAll()
+	}
+}
