@@ -157,9 +157,9 @@ func (c Clinics) ReactivateKey(key string) (e model.Event, err error) {
 }
 
 // Events returns the events that are kept, the oldest first: those of the last 30
-// days, and not more than [dispensarytest.WithEventLimit] says.
+// days, and not more than [WithEventLimit] says.
 func (s *Server) Events() []model.Event { return s.people.Events() }
 
 // Overview returns so many rows of each kind at most. It takes as long in a large
-// world as in a small one, which is what it is for: [dispensarytest.Orders] copies all.
+// world as in a small one, which is what it is for: [Orders.All] copies all.
 func (s *Server) Overview(latest int) model.Overview { return s.people.Overview(latest) }

@@ -89,7 +89,7 @@ const AnyOperation = "any"
 // deliveries meet it is one half of it, what happens to them the other.
 //
 // All waits are on the platform's clock: on a frozen one the caller waits until
-// [dispensarytest.Clock.Advance] is called. Several faults can meet the same request; the
+// the clock is advanced. Several faults can meet the same request; the
 // first of those that end it does, in the order they were set in.
 type Fault struct {
 	Effect    Effect

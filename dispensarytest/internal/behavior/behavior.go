@@ -3,17 +3,10 @@
 package behavior
 
 import (
-	"errors"
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
-	"github.com/dispensary-go/dispensary/internal/closestmatch"
 )
 
 // Set is how the platform reads the points that the API leaves open. Zero
@@ -143,34 +136,3 @@ const (
 	KeyForClinic
 	KeyAlways
 )
-
-// Defaults is what every platform starts from.
-var Defaults = sync.OnceValue(func() Set {
-	r := Set{Chosen: make(map[string]string)}
-	for _, s := range Choices() {
-		s.Variants[0].apply(&r)
-		r.Chosen[s.Name] = s.Variants[0].Name
-	}
-	return r
-})
-
-// Choose applies a variant by name.
-func (r *Set) Choose(point, variant string) error {
-	var names []string
-	for _, s := range Choices() {
-		if names = append(names, s.Name); s.Name != point {
-			continue
-		}
-		var known []string
-		for _, option := range s.Variants {
-			if known = append(known, option.Name); option.Name == variant {
-				option.apply(r)
-				r.Chosen = maps.Clone(r.Chosen)
-				r.Chosen[point] = variant
-				return nil
-			}
-		}
-		return fmt.Errorf("dispensarytest: %s has no variant %q, only %s", point, variant, strings.Join(known, ", "))
-	}
-	return errors.New("dispensarytest: " + closestmatch.Unknown("open point", point, slices.Sorted(slices.Values(names))))
-}

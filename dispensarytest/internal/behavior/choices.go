@@ -1,7 +1,9 @@
 package behavior
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/closestmatch"
 )
 
 // Choice is a point that the API leaves open, with the behaviors that an integration
@@ -285,3 +288,34 @@ func showsEventTimes(op operations.Operation) bool {
 }
 
 func isList(op operations.Operation) bool { return op.List }
+
+// Choose applies a variant by name.
+func (r *Set) Choose(point, variant string) error {
+	var names []string
+	for _, s := range Choices() {
+		if names = append(names, s.Name); s.Name != point {
+			continue
+		}
+		var known []string
+		for _, option := range s.Variants {
+			if known = append(known, option.Name); option.Name == variant {
+				option.apply(r)
+				r.Chosen = maps.Clone(r.Chosen)
+				r.Chosen[point] = variant
+				return nil
+			}
+		}
+		return fmt.Errorf("dispensarytest: %s has no variant %q, only %s", point, variant, strings.Join(known, ", "))
+	}
+	return errors.New("dispensarytest: " + closestmatch.Unknown("open point", point, slices.Sorted(slices.Values(names))))
+}
+
+// Defaults is what every platform starts from.
+var Defaults = sync.OnceValue(func() Set {
+	r := Set{Chosen: make(map[string]string)}
+	for _, s := range Choices() {
+		s.Variants[0].apply(&r)
+		r.Chosen[s.Name] = s.Variants[0].Name
+	}
+	return r
+})

@@ -1,6 +1,8 @@
 package clock
 
-import "sync"
+import (
+	"sync"
+)
 
 // Notifier wakes what watches a platform. Its lock is taken last, and costs
 // little while nothing watches.

@@ -18,10 +18,13 @@ type termView struct {
 
 func viewTerm(t *model.Term) termView { return termView{ID: t.ID, Name: t.Name} }
 
-func allergens(w *store.World) *table.Table[model.Term]       { return &w.Allergens }
-func ingredients(w *store.World) *table.Table[model.Term]     { return &w.Ingredients }
+func allergens(w *store.World) *table.Table[model.Term] { return &w.Allergens }
+
+func ingredients(w *store.World) *table.Table[model.Term] { return &w.Ingredients }
+
 func supplementTypes(w *store.World) *table.Table[model.Term] { return &w.SupplementTypes }
-func certifications(w *store.World) *table.Table[model.Term]  { return &w.Certifications }
+
+func certifications(w *store.World) *table.Table[model.Term] { return &w.Certifications }
 
 func listTerms(of func(*store.World) *table.Table[model.Term]) handler {
 	return func(c *Call, w *store.World) (reply, error) { return listOf(c, of(w).Everything(), viewTerm), nil }

@@ -1,7 +1,12 @@
 package httpapi
 
 import (
+	"strings"
+
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/view"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // readPerson takes over names and address; a new person needs all three.
@@ -29,4 +34,199 @@ func checkUserEmail(w *store.World, f *form, email, id string) {
 	if email != "" && w.UserEmailTaken(email, id) {
 		f.complain("email", "has already been taken")
 	}
+}
+
+func listPatients(c *Call, w *store.World) (reply, error) {
+	return listOf(c, w.Patients.Span(store.PatientsByClinic, c.clinicID()).Created(), view.PatientItem), nil
+}
+
+// searchPatients matches every word of the query with first name, last name or
+// e-mail address, whatever its case.
+func searchPatients(c *Call, w *store.World) (reply, error) {
+	words := strings.Fields(strings.ToLower(c.params.get("query")))
+	found := w.PatientSearch.Find(w.PatientSearch.Having(table.Facet{Kind: store.FacetClinic, ID: c.clinicID()}), words)
+	return listOf(c, w.Patients.List(found), view.PatientItem), nil
+}
+
+func getPatient(c *Call, w *store.World) (reply, error) {
+	p, known := w.PatientOf(c.clinicID(), c.arg())
+	if !known {
+		return reply{}, notFound()
+	}
+	return ok(view.Patient(w, p)), nil
+}
+
+func createPatient(c *Call, w *store.World) (reply, error) {
+	p := &model.Patient{ClinicID: c.clinicID()}
+	readPatient(c.form, p, true)
+	p.Welcomed = c.form.truth("send_welcome_email").or(true)
+	if err := checkPatient(w, c.form, p); err != nil {
+		return reply{}, err
+	}
+	p.ID = w.NewID("patient")
+	w.PutPatient(p)
+	return created(view.Patient(w, p)), nil
+}
+
+func updatePatient(c *Call, w *store.World) (reply, error) {
+	old, known := w.PatientOf(c.clinicID(), c.arg())
+	if !known {
+		return reply{}, notFound()
+	}
+	p := *old
+	readPatient(c.form, &p, false)
+	if err := checkPatient(w, c.form, &p); err != nil {
+		return reply{}, err
+	}
+	w.PutPatient(&p)
+	return ok(view.Patient(w, &p)), nil
+}
+
+// readPatient takes over the fields that were sent.
+func readPatient(f *form, p *model.Patient, isNew bool) {
+	readPerson(f, &p.FirstName, &p.LastName, &p.Email, isNew)
+	f.day("date_of_birth").change(&p.DateOfBirth)
+	f.choice("gender", model.Male, model.Female, model.X).change(&p.Gender)
+	mobile := f.text("mobile_number")
+	if mobile.is != "" && !store.MobileNumber.MatchString(mobile.is) {
+		f.complain("mobile_number", "must be in international form, a + and digits")
+	}
+	mobile.change(&p.MobileNumber)
+	f.percent("discount").change(&p.Discount)
+	readMetadata(f, &p.MetadataID)
+}
+
+// checkPatient is what only the whole platform can tell.
+func checkPatient(w *store.World, f *form, p *model.Patient) error {
+	if p.Email != "" && w.EmailTaken(p.Email, p.ID) {
+		f.complain("email", "has already been taken")
+	}
+	return f.err()
+}
+
+// practitionerView is a practitioner. API section: "Practitioner".
+type practitionerView struct {
+	ID        string             `json:"id"`
+	FirstName string             `json:"first_name"`
+	LastName  string             `json:"last_name"`
+	Email     string             `json:"email"`
+	TypeID    string             `json:"practitioner_type_id"`
+	Metadata  *view.MetadataView `json:"metadata"`
+}
+
+func viewPractitioner(p *model.Practitioner) practitionerView {
+	return practitionerView{
+		ID: p.ID, FirstName: p.FirstName, LastName: p.LastName, Email: p.Email,
+		TypeID: p.TypeID, Metadata: view.Metadata(p.MetadataID),
+	}
+}
+
+func listPractitioners(c *Call, w *store.World) (reply, error) {
+	return listOf(c, w.Practitioners.Span(store.PractitionersByClinic, c.clinicID()).Created(), viewPractitioner), nil
+}
+
+func getPractitioner(c *Call, w *store.World) (reply, error) {
+	p, known := w.PractitionerOf(c.clinicID(), c.arg())
+	if !known {
+		return reply{}, notFound()
+	}
+	return ok(viewPractitioner(p)), nil
+}
+
+func createPractitioner(c *Call, w *store.World) (reply, error) {
+	p := &model.Practitioner{ClinicID: c.clinicID()}
+	if err := readPractitioner(w, c.form, p, true); err != nil {
+		return reply{}, err
+	}
+	p.ID = w.NewID("practitioner")
+	w.MoveUserEmail(p.ID, "", p.Email)
+	w.Practitioners.Put(p.ID, p)
+	return created(viewPractitioner(p)), nil
+}
+
+func updatePractitioner(c *Call, w *store.World) (reply, error) {
+	old, known := w.PractitionerOf(c.clinicID(), c.arg())
+	if !known {
+		return reply{}, notFound()
+	}
+	p := *old
+	// The API lists this argument as required and as the one in the path.
+	c.form.text("practitioner_id")
+	if err := readPractitioner(w, c.form, &p, false); err != nil {
+		return reply{}, err
+	}
+	w.MoveUserEmail(p.ID, old.Email, p.Email)
+	w.Practitioners.Put(p.ID, &p)
+	return ok(viewPractitioner(&p)), nil
+}
+
+func readPractitioner(w *store.World, f *form, p *model.Practitioner, isNew bool) error {
+	readPerson(f, &p.FirstName, &p.LastName, &p.Email, isNew)
+	kind := f.word("practitioner_type_id", isNew)
+	kind.change(&p.TypeID)
+	if _, known := w.PractitionerTypes.Get(kind.is); kind.is != "" && !known {
+		f.complain("practitioner_type_id", "must exist")
+	}
+	readMetadata(f, &p.MetadataID)
+	checkUserEmail(w, f, p.Email, p.ID)
+	return f.err()
+}
+
+// staffView is a member of the office staff. API section: "Staff".
+type staffView struct {
+	ID        string             `json:"id"`
+	FirstName string             `json:"first_name"`
+	LastName  string             `json:"last_name"`
+	Email     string             `json:"email"`
+	Metadata  *view.MetadataView `json:"metadata"`
+}
+
+func viewStaff(m *model.StaffMember) staffView {
+	return staffView{ID: m.ID, FirstName: m.FirstName, LastName: m.LastName, Email: m.Email, Metadata: view.Metadata(m.MetadataID)}
+}
+
+func listStaff(c *Call, w *store.World) (reply, error) {
+	return listOf(c, w.Staff.Span(store.StaffByClinic, c.clinicID()).Created(), viewStaff), nil
+}
+
+func getStaff(c *Call, w *store.World) (reply, error) {
+	m, known := w.StaffOf(c.clinicID(), c.arg())
+	if !known {
+		return reply{}, notFound()
+	}
+	return ok(viewStaff(m)), nil
+}
+
+// createStaff needs names and address: an assumption, the API lists no
+// arguments.
+func createStaff(c *Call, w *store.World) (reply, error) {
+	m := &model.StaffMember{ClinicID: c.clinicID()}
+	if err := readStaff(w, c.form, m, true); err != nil {
+		return reply{}, err
+	}
+	m.ID = w.NewID("staff")
+	w.MoveUserEmail(m.ID, "", m.Email)
+	w.Staff.Put(m.ID, m)
+	return created(viewStaff(m)), nil
+}
+
+func updateStaff(c *Call, w *store.World) (reply, error) {
+	old, known := w.StaffOf(c.clinicID(), c.arg())
+	if !known {
+		return reply{}, notFound()
+	}
+	m := *old
+	if err := readStaff(w, c.form, &m, false); err != nil {
+		return reply{}, err
+	}
+	w.MoveUserEmail(m.ID, old.Email, m.Email)
+	w.Staff.Put(m.ID, &m)
+	return ok(viewStaff(&m)), nil
+}
+
+func readStaff(w *store.World, f *form, m *model.StaffMember, isNew bool) error {
+	readPerson(f, &m.FirstName, &m.LastName, &m.Email, isNew)
+	readMetadata(f, &m.MetadataID)
+	checkUserEmail(w, f, m.Email, m.ID)
+	return f.err()
 }

@@ -1,3 +1,4 @@
+// Package ids makes ids, secrets and numbers that follow from a seed.
 package ids
 
 import (

@@ -1,3 +1,4 @@
+// Package operations is the API as data: the table of its operations, and its scopes.
 package operations
 
 import (
@@ -132,3 +133,11 @@ var All = sync.OnceValue(func() []Operation {
 	}
 	return all
 })
+
+func IDs() []string {
+	var ids []string
+	for _, op := range All() {
+		ids = append(ids, op.ID)
+	}
+	return ids
+}

@@ -94,3 +94,13 @@ func MergeScopes(have, more []string) []string {
 }
 
 func ScopeText(names []string) string { return strings.Join(names, " ") }
+
+const (
+	ScopeCatalog      = "catalog:read"
+	ScopeClinicRead   = "clinic:read"
+	scopeClinicWrite  = "clinic:write"
+	ScopePatientsRead = "patients:read"
+	ScopePatientsEdit = "patients:write"
+	ScopePlanHistory  = "patients:treatment_plan_history"
+	ScopeOrderHistory = "patients:order_history"
+)

@@ -1,3 +1,6 @@
+// Package people are the actions of those who use the platform itself: patients who
+// register and order, practitioners who write plans, clinics that give and take access, a
+// catalog that changes. Actions make events and hand them to the webhook sender.
 package people
 
 import (
@@ -96,7 +99,7 @@ func (p *People) Plans() []model.Plan {
 }
 
 // Events returns the events that are kept, the oldest first: those of the last 30
-// days, and not more than [dispensarytest.WithEventLimit] says.
+// days, and not more than EventLimit.
 func (p *People) Events() []model.Event {
 	p.forgetEvents()
 	return all(p, func(w *store.World) *table.Table[model.Event] { return &w.Events })
@@ -131,4 +134,27 @@ func (p *People) Variant(id string) (model.Variant, bool) {
 func (p *People) Cart(patientID string) []model.Line {
 	c, _ := find(p, func(w *store.World) *table.Table[store.Cart] { return &w.Carts }, patientID)
 	return slices.Clone(c.Lines)
+}
+
+// Overview returns so many rows of each kind at most. It takes as long in a large
+// world as in a small one, which is what it is for: Orders copies all.
+func (p *People) Overview(latest int) model.Overview {
+	p.Store.RLock()
+	defer p.Store.RUnlock()
+	w := p.Store.World
+	o := model.Overview{
+		Patients: newest(&w.Patients, latest), Plans: newest(&w.Plans, latest), Orders: newest(&w.Orders, latest),
+		Products: newest(&w.Products, latest), Events: newest(&w.Events, latest),
+	}
+	o.Totals.Patients, o.Totals.Plans, o.Totals.Orders = w.Patients.Len(), w.Plans.Len(), w.Orders.Len()
+	o.Totals.Products, o.Totals.Events = w.Products.Len(), w.Events.Len()
+	return o
+}
+
+// newest copies the last rows of a table, the last one first.
+func newest[T any](rows *table.Table[T], most int) (copied []T) {
+	for seat := rows.Len() - 1; seat >= max(0, rows.Len()-most); seat-- {
+		copied = append(copied, store.Detached(*rows.At(seat)))
+	}
+	return copied
 }

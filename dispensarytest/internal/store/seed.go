@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/ids"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
@@ -185,4 +186,12 @@ func (w *World) recommend(from, n int) []model.Recommendation {
 		picked = append(picked, model.Recommendation{VariantID: v.ID, UnitsToPurchase: 1 + len(picked), Refill: len(picked) == 0, Dosage: &dosage})
 	}
 	return picked
+}
+
+// RegionSeed keeps the ids and secrets of the two regions apart.
+func RegionSeed(seed uint64, region model.Region) uint64 {
+	if region == model.Canada {
+		return ids.Mix(seed ^ 0xca)
+	}
+	return seed
 }

@@ -1,6 +1,24 @@
+// Package store is the world of one platform: its rows in tables that are copied on
+// write, how they are listed and searched, how a world is generated from a seed, and how
+// it is saved.
+//
+// Locks are taken in this order, and only in this order:
+//
+//  1. the run token of clock.Clock, which is held while a task of the clock runs
+//  2. [Store], the lock of the world
+//  3. tokens.Store
+//  4. webhooks.Sender
+//  5. faults.Set
+//  6. clock.Clock
+//  7. clock.Notifier
+//
+// An action holds the second while its event is handed to the sender, which is why the
+// sender never takes it. None but the first is held while a request is made.
 package store
 
 import (
+	"bytes"
+	"slices"
 	"sync"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -35,4 +53,34 @@ func (s *Store) ClinicName(id string) string {
 	s.RLock()
 	defer s.RUnlock()
 	return s.World.clinic(id).Name
+}
+
+// Detached copies what a row points to, so that callers cannot change the
+// platform, or the world it shares with others, through what they were given.
+func Detached[T any](row T) T {
+	switch row := any(&row).(type) {
+	case *model.Event:
+		row.Data = bytes.Clone(row.Data)
+	case *model.Order:
+		row.PlanIDs, row.Lines = slices.Clone(row.PlanIDs), slices.Clone(row.Lines)
+	case *model.Brand:
+		row.ClinicIDs = slices.Clone(row.ClinicIDs)
+	case *model.Plan:
+		row.Recommendations = CloneRecommendations(row.Recommendations)
+	case *model.Product:
+		for _, ids := range []*[]string{&row.VariantIDs, &row.AllergenIDs, &row.IngredientIDs, &row.CertificationIDs, &row.CategoryIDs} {
+			*ids = slices.Clone(*ids)
+		}
+	}
+	return row
+}
+
+func CloneRecommendations(from []model.Recommendation) []model.Recommendation {
+	lines := slices.Clone(from)
+	for i := range lines {
+		if lines[i].Dosage != nil {
+			lines[i].Dosage = new(*lines[i].Dosage)
+		}
+	}
+	return lines
 }

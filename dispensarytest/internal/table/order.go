@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"time"
 )
 
 // blockSize is how many seats a block of an order holds at most.
@@ -189,4 +190,12 @@ func (o *Index[T]) seats(to []int32, from, until int) []int32 {
 		from, until = max(from-len(block), 0), until-len(block)
 	}
 	return to
+}
+
+// By groups rows by keys.
+func By[T any](keys ...func(*T) string) Index[T] { return Index[T]{by: keys} }
+
+// ByTime is by, with the rows of a group sorted by a time.
+func ByTime[T any](at func(*T) time.Time, keys ...func(*T) string) Index[T] {
+	return Index[T]{by: keys, then: func(a, b *T) int { return at(a).Compare(at(b)) }}
 }

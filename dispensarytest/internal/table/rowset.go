@@ -118,13 +118,5 @@ func (s *RowSet) Numbers(from, to int) []int {
 	return found
 }
 
-// List is the rows of a table that are in a set, in the order of creation.
-func (t *Table[T]) List(set *RowSet) List[T] {
-	return List[T]{set.N, func(from, to int) []*T {
-		rows := make([]*T, 0, to-from)
-		for _, n := range set.Numbers(from, to) {
-			rows = append(rows, t.Rows.At(n))
-		}
-		return rows
-	}}
-}
+// owner has an identity: its address.
+type owner struct{ _ byte }

@@ -15,9 +15,6 @@ type Search struct {
 	owner  *owner // of what may be written in place; nil right after a fork
 }
 
-// owner has an identity: its address.
-type owner struct{ _ byte }
-
 // Facet is a property that a row has or has not.
 type Facet struct{ Kind, ID string }
 

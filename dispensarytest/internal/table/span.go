@@ -154,3 +154,19 @@ func (s Span[T]) descend(at, to int) []*T {
 	skipped := end - last
 	return s.read(s.order.seats(nil, begin+skipped, begin+skipped+min(to-at, end-begin-skipped)))
 }
+
+// Keep keeps the rows that a condition holds for.
+func Keep[T any](rows []*T, keep func(*T) bool) []*T {
+	return slices.DeleteFunc(rows, func(row *T) bool { return !keep(row) })
+}
+
+// List is the rows of a table that are in a set, in the order of creation.
+func (t *Table[T]) List(set *RowSet) List[T] {
+	return List[T]{set.N, func(from, to int) []*T {
+		rows := make([]*T, 0, to-from)
+		for _, n := range set.Numbers(from, to) {
+			rows = append(rows, t.Rows.At(n))
+		}
+		return rows
+	}}
+}

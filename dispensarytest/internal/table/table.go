@@ -1,12 +1,12 @@
+// Package table holds rows that forks share until one of them is written: tables with
+// indexes, maps and a search index. It knows nothing of what the rows are. None of its
+// types is safe for concurrent use; their owner's lock guards them.
 package table
 
 import (
 	"iter"
 	"slices"
 )
-
-// ChunkSize is how many rows are copied when a row of a shared table changes.
-const ChunkSize = 128
 
 // Table holds the rows of one resource in the order they were created. Rows are
 // never changed in place: a change puts a new row in the old one's seat, so that
@@ -26,7 +26,8 @@ type Table[T any] struct {
 // seat is where a row of a table is; the zero value says that there is no such row.
 type seat int
 
-func seatOf(n int) seat    { return seat(n + 1) }
+func seatOf(n int) seat { return seat(n + 1) }
+
 func (s seat) number() int { return int(s) - 1 }
 
 // IndexBy adds ways to list the rows; see [Table.Span]. It comes before the first
@@ -132,46 +133,31 @@ func (t *Table[T]) Where(keep func(*T) bool) []*T {
 	return rows
 }
 
-// column keeps values by number, in chunks that forks share until one is written.
-type column[V any] struct {
-	chunks []*[ChunkSize]V
-	mine   []bool // chunks that are ours to write
-	before int    // how many chunks were forgotten
-	End    int    // the number after the last value
+// Same reports that two states of one table are the same: nothing was written between
+// them.
+func (t *Table[T]) Same(other *Table[T]) bool {
+	return t.Rows.End == other.Rows.End && t.live == other.live && slices.Equal(t.Rows.chunks, other.Rows.chunks)
 }
 
-func (c *column[V]) At(n int) V { return c.chunks[n/ChunkSize-c.before][n%ChunkSize] }
-
-// set writes a value; the number after the last one adds it.
-func (c *column[V]) set(n int, value V) {
-	chunk := n/ChunkSize - c.before
-	switch {
-	case chunk == len(c.chunks):
-		c.chunks = append(c.chunks, new([ChunkSize]V))
-		c.mine = append(c.mine, true)
-	case !c.mine[chunk]:
-		copied := *c.chunks[chunk]
-		c.chunks[chunk], c.mine[chunk] = &copied, true
+// ChangedRows collects the rows of a table that another one has not. Rows are replaced and
+// never changed, and chunks of them are copied before they are written: what has the
+// same address is the same.
+func ChangedRows[T, F any](now, base *Table[T], as func(*T) F) (file []F) {
+	for at, chunk := range now.Rows.chunks {
+		n := (now.Rows.before + at) * ChunkSize
+		if here := n/ChunkSize - base.Rows.before; here >= 0 && here < len(base.Rows.chunks) && base.Rows.chunks[here] == chunk {
+			continue
+		}
+		for i, row := range chunk {
+			if row != nil && !(n+i >= base.first && n+i < base.Rows.End && base.Rows.At(n+i) == row) {
+				file = append(file, as(row))
+			}
+		}
 	}
-	c.chunks[chunk][n%ChunkSize] = value
-	c.End = max(c.End, n+1)
+	return file
 }
 
-// forget frees the chunks before a number. Values in them are not read any more.
-func (c *column[V]) forget(n int) {
-	if gone := n/ChunkSize - c.before; gone > 0 {
-		c.chunks = append([]*[ChunkSize]V(nil), c.chunks[gone:]...)
-		c.mine = append([]bool(nil), c.mine[gone:]...)
-		c.before += gone
-	}
-}
-
-// share gives up what is ours.
-func (c *column[V]) share() { c.mine = make([]bool, len(c.chunks)) }
-
-func (c *column[V]) fork() column[V] {
-	f := *c
-	f.chunks = append([]*[ChunkSize]V(nil), c.chunks...)
-	f.mine = make([]bool, len(c.chunks))
-	return f
+// Changed is changed for rows that are saved as they are.
+func Changed[T any](now, base *Table[T]) []*T {
+	return ChangedRows(now, base, func(row *T) *T { return row })
 }

@@ -34,17 +34,6 @@ func (g *grant) refusal(now, expires time.Time) string {
 	return ""
 }
 
-// invalidate ends all consents. The caller holds mu.
-func (s *Store) invalidate() {
-	for _, t := range s.Access {
-		t.Grant.Obsolete = true
-	}
-	for _, g := range s.Refresh {
-		g.Obsolete = true
-	}
-	clear(s.Codes)
-}
-
 // Credentials lists every token and open code.
 func (s *Store) Credentials(now time.Time) []model.Credential {
 	s.Mu.RLock()

@@ -4,19 +4,7 @@ import (
 	"cmp"
 	"crypto/rand"
 	"time"
-
-	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
-
-// Flow is an authorize page that waits for its form. Its token works once, so
-// that no other site can send the form on the user's behalf.
-type Flow struct {
-	token   string
-	Query   string // of the page's address
-	State   string
-	User    *model.User // nil before sign-in
-	expires time.Time
-}
 
 // MaxFlows bounds the open authorize pages.
 const MaxFlows = 1000
@@ -54,12 +42,6 @@ func (s *Store) TakeFlow(token string) (Flow, bool) {
 	f, ok := s.Flows[token]
 	delete(s.Flows, token)
 	return f, ok && s.clock.Now().Before(f.expires)
-}
-
-// session is a browser in which a user has signed in.
-type session struct {
-	userID  string
-	expires time.Time
 }
 
 // SessionLifetime is how long a browser stays signed in: an assumption.

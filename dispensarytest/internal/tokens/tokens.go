@@ -1,3 +1,5 @@
+// Package tokens holds what was granted: codes, access and refresh tokens, the consents
+// behind them, and the open forms and sessions of the authorize page.
 package tokens
 
 import (
@@ -302,4 +304,31 @@ func (s *Store) Values(each func(what, value string)) {
 	for value := range s.Codes {
 		each("an authorization code", value)
 	}
+}
+
+// Flow is an authorize page that waits for its form. Its token works once, so
+// that no other site can send the form on the user's behalf.
+type Flow struct {
+	token   string
+	Query   string // of the page's address
+	State   string
+	User    *model.User // nil before sign-in
+	expires time.Time
+}
+
+// session is a browser in which a user has signed in.
+type session struct {
+	userID  string
+	expires time.Time
+}
+
+// invalidate ends all consents. The caller holds mu.
+func (s *Store) invalidate() {
+	for _, t := range s.Access {
+		t.Grant.Obsolete = true
+	}
+	for _, g := range s.Refresh {
+		g.Obsolete = true
+	}
+	clear(s.Codes)
 }

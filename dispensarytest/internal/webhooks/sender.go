@@ -95,7 +95,8 @@ func (s *Sender) change(id string, become func(d *Entry)) *Entry {
 	return &d
 }
 
-// Wait is [dispensarytest.Webhooks.WaitDelivered].
+// Wait waits until an event was delivered for every integration it concerns; the error
+// says what happened instead.
 func (s *Sender) Wait(ctx context.Context, eventID string) error {
 	for {
 		s.Mu.Lock()

@@ -1,3 +1,0 @@
-// Package faults holds the faults that are set, and decides which request or delivery
-// meets one.
-package faults
