@@ -62,8 +62,8 @@ func (c *Call) refuse(err error) {
 	}
 }
 
-// Blank returns the required fields that are blank, by their JSON names. White space alone is
-// blank, as it is to the platform. Fields and their values come in pairs.
+// Blank returns the required fields that are blank, by their JSON names. White space
+// alone is blank, as it is to the platform. Fields and their values come in pairs.
 func Blank(pairs ...string) []string {
 	var blank []string
 	for i := 0; i+1 < len(pairs); i += 2 {
