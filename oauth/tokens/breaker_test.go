@@ -151,9 +151,7 @@ func TestOpenBreakerAdoptsWhatAPeerStored(t *testing.T) {
 		w.platform.ForgetAll()
 		w.fails(t, 0, 10)
 		w.platform.Inject(func(handle func() *http.Response) (*http.Response, error) {
-			newer := oauthtest.FirstToken(time.Hour)
-			newer.AccessToken = "access-peer"
-			w.save(t, newer)
+			w.saveAccess(t, "access-peer", time.Hour)
 			return handle(), nil
 		})
 		w.requireToken(t, "access-peer")
@@ -175,8 +173,7 @@ func TestSomeRefusalsAreUsual(t *testing.T) {
 				token.RefreshToken = "dead"
 				w.save(t, token)
 				w.source.Forget()
-				_, err := w.source.Token(t.Context())
-				requireReauthorize(t, err, tokens.ReasonInvalidGrant)
+				w.requireReauthorize(t, tokens.ReasonInvalidGrant)
 			}
 		}},
 		"slowly": {run: func(t *testing.T, w *fixture) {

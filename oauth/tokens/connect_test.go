@@ -46,10 +46,8 @@ func TestConnectFailsIfThePreviousOwnerCannotBeRead(t *testing.T) {
 			t.Error("verify was asked without knowing who was there before")
 			return nil
 		}).Connect(t.Context(), user, "code-1")
-		var failure *tokens.StoreError
-		require.ErrorAs(t, err, &failure)
+		requireStoreError(t, err, "Load")
 		require.ErrorIs(t, err, problem)
-		assert.Equal(t, "Load", failure.Op)
 		assert.Equal(t, []string{"/api/oauth/token", "/api/oauth/revoke"}, w.platform.Routes())
 		assert.Equal(t, "access-1", w.platform.Sent()[1]["token"])
 		w.store.Break("Load", nil)
@@ -101,8 +99,7 @@ func TestDisconnectRevokesAndForgets(t *testing.T) {
 		require.NoError(t, w.conns.Disconnect(t.Context(), user))
 		assert.Equal(t, []string{"/api/oauth/revoke"}, w.platform.Routes())
 		assert.Equal(t, "access-0", w.platform.Sent()[0]["token"])
-		_, err := w.store.Load(t.Context(), w.conns.Key(user))
-		require.ErrorIs(t, err, tokens.ErrNoRecord)
+		w.requireForgotten(t)
 		require.NoError(t, w.conns.Disconnect(t.Context(), user), "again is no error")
 		assert.Len(t, w.platform.Sent(), 1)
 		require.ErrorIs(t, w.conns.Disconnect(t.Context(), ""), api.ErrInvalidArgument)
@@ -120,12 +117,10 @@ func TestDisconnectThatThePlatformDoesNotHear(t *testing.T) {
 		record := w.record(t)
 		assert.Equal(t, tokens.StateReauthorize, record.State)
 		assert.Equal(t, tokens.ReasonDisconnecting, record.Reason)
-		_, err := w.source.Token(t.Context())
-		requireReauthorize(t, err, tokens.ReasonDisconnecting)
+		w.requireReauthorize(t, tokens.ReasonDisconnecting)
 		w.platform.Replace()
 		require.NoError(t, w.conns.Disconnect(t.Context(), user))
-		_, err = w.store.Load(t.Context(), w.conns.Key(user))
-		require.ErrorIs(t, err, tokens.ErrNoRecord)
+		w.requireForgotten(t)
 	})
 }
 
@@ -154,8 +149,7 @@ func TestDisconnectEndsWhereThePlatformHasForgottenTheToken(t *testing.T) {
 		w.platform.ForgetAll()
 		w.platform.Inject(f)
 		require.NoError(t, w.conns.Disconnect(t.Context(), user))
-		_, err := w.store.Load(t.Context(), w.conns.Key(user))
-		require.ErrorIs(t, err, tokens.ErrNoRecord)
+		w.requireForgotten(t)
 
 		// A token that ended and cannot be refreshed is of no use to anybody.
 		ended := oauthtest.FirstToken(-time.Minute)
@@ -182,8 +176,7 @@ func TestDisconnectOfATokenThatIsNotForgotten(t *testing.T) {
 		require.NoError(t, w.conns.Disconnect(t.Context(), user))
 		sent := w.platform.Sent()
 		assert.Equal(t, "access-2", sent[len(sent)-1]["token"])
-		_, err := w.store.Load(t.Context(), w.conns.Key(user))
-		require.ErrorIs(t, err, tokens.ErrNoRecord)
+		w.requireForgotten(t)
 	})
 }
 
@@ -280,8 +273,7 @@ func TestDisconnectDeletesWhatAPeerHasMarked(t *testing.T) {
 			require.NoError(t, err)
 		})
 		require.NoError(t, w.on(t, store).Disconnect(t.Context(), user))
-		_, err := w.store.Load(t.Context(), w.conns.Key(user))
-		require.ErrorIs(t, err, tokens.ErrNoRecord)
+		w.requireForgotten(t)
 	})
 }
 
@@ -290,9 +282,7 @@ func TestDisconnectWithTheStoreAway(t *testing.T) {
 		w := newFixture(t, oauthtest.RotateNever, time.Hour)
 		w.store.Break(method, errors.New("away"))
 		err := w.conns.Disconnect(t.Context(), user)
-		var problem *tokens.StoreError
-		require.ErrorAs(t, err, &problem)
-		assert.Equal(t, method, problem.Op)
+		requireStoreError(t, err, method)
 		w.store.Break(method, nil)
 		time.Sleep(time.Minute)
 		require.NoError(t, w.conns.Disconnect(t.Context(), user))

@@ -70,9 +70,7 @@ func TestBackoffFindsWhatAPeerStored(t *testing.T) {
 			_, err := w.source.Token(t.Context())
 			require.ErrorIs(t, err, api.ErrRateLimited)
 		}
-		newer := oauthtest.FirstToken(time.Hour)
-		newer.AccessToken = "access-peer"
-		w.save(t, newer)
+		w.saveAccess(t, "access-peer", time.Hour)
 		w.store.Slow = time.Second
 		loads := w.store.Count("Load")
 		var all sync.WaitGroup
@@ -93,9 +91,7 @@ func TestForcedRefreshInABackoffFindsWhatAPeerStored(t *testing.T) {
 		w.platform.Inject(oauthtest.RetryAfter("300"))
 		_, err := w.source.Refresh(t.Context(), oauthtest.FirstToken(0).Access())
 		require.ErrorIs(t, err, api.ErrRateLimited)
-		newer := oauthtest.FirstToken(time.Hour)
-		newer.AccessToken = "access-peer"
-		w.save(t, newer)
+		w.saveAccess(t, "access-peer", time.Hour)
 		token, err := w.source.Refresh(t.Context(), oauthtest.FirstToken(0).Access())
 		require.NoError(t, err)
 		assert.Equal(t, "access-peer", token.Secret.Reveal())

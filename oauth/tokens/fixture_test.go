@@ -97,12 +97,53 @@ func (w *fixture) record(t *testing.T) tokens.Record {
 	return record
 }
 
-// requireToken asserts that the source gives this access token.
-func (w *fixture) requireToken(t *testing.T, want api.Secret) {
+// saveAccess stores a token that ends after the given time, as a peer or the user would.
+func (w *fixture) saveAccess(t *testing.T, access api.Secret, left time.Duration) tokens.Record {
 	t.Helper()
-	token, err := w.source.Token(t.Context())
+	token := oauthtest.FirstToken(left)
+	token.AccessToken = access
+	return w.save(t, token)
+}
+
+// requireToken asserts that the source gives this access token.
+func (w *fixture) requireToken(t *testing.T, want string) {
+	t.Helper()
+	requireTokenFrom(t, w.source, want)
+}
+
+// requireTokenOf asserts that these connections give this access token of the user.
+func requireTokenOf(t *testing.T, conns *tokens.Connections, want string) {
+	t.Helper()
+	requireTokenFrom(t, conns.TokenSource(user), want)
+}
+
+func requireTokenFrom(t *testing.T, source *tokens.TokenSource, want string) {
+	t.Helper()
+	token, err := source.Token(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, want.Reveal(), token.Secret.Reveal())
+	require.Equal(t, want, token.Secret.Reveal())
+}
+
+// requireForgotten asserts that nothing is stored of the user.
+func (w *fixture) requireForgotten(t *testing.T) {
+	t.Helper()
+	_, err := w.store.Load(t.Context(), w.conns.Key(user))
+	require.ErrorIs(t, err, tokens.ErrNoRecord)
+}
+
+// requireStoreError asserts that a method of the store failed.
+func requireStoreError(t *testing.T, err error, method string) {
+	t.Helper()
+	var problem *tokens.StoreError
+	require.ErrorAs(t, err, &problem)
+	require.Equal(t, method, problem.Op)
+}
+
+// requireReauthorize asserts that the source's user has to help, and why.
+func (w *fixture) requireReauthorize(t *testing.T, reason tokens.Reason) {
+	t.Helper()
+	_, err := w.source.Token(t.Context())
+	requireReauthorize(t, err, reason)
 }
 
 // requireReauthorize asserts that only the user can help, and why.

@@ -187,9 +187,7 @@ func TestHeldBackRefreshFindsThePeersToken(t *testing.T) {
 		r := &resource{refuses: everything}
 		call := r.caller(t, w.source)
 		require.ErrorIs(t, call(), api.ErrUnauthorized)
-		newer := oauthtest.FirstToken(2 * time.Hour)
-		newer.AccessToken = "access-peer"
-		w.save(t, newer)
+		w.saveAccess(t, "access-peer", 2*time.Hour)
 		r.setRefuses(func(access string) bool { return access != "access-peer" })
 		require.NoError(t, call())
 		assert.Len(t, w.platform.Sent(), 1)

@@ -20,14 +20,12 @@ func TestPairThatCannotBeStoredIsKept(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.store.Break("Commit", errors.New("database is away"))
 		_, err := w.source.Token(t.Context())
-		var problem *tokens.StoreError
-		require.ErrorAs(t, err, &problem, "not handed out before it is stored")
-		assert.Equal(t, "Commit", problem.Op)
+		requireStoreError(t, err, "Commit") // not handed out before it is stored
 		assert.Equal(t, 1, w.conns.PendingCommits())
 		assert.Contains(t, w.logs.String(), "only kept in memory")
 
 		_, err = w.source.Token(t.Context())
-		require.ErrorAs(t, err, &problem)
+		requireStoreError(t, err, "Commit")
 		time.Sleep(10 * time.Minute) // longer than any lease
 		assert.Equal(t, 1, w.conns.PendingCommits())
 
@@ -72,9 +70,7 @@ func TestWriteWhoseAnswerWasLostIsRecognized(t *testing.T) {
 				return cmp.Or(work(), errors.New("connection lost"))
 			}),
 		})
-		token, err := w.on(t, store).TokenSource(user).Token(t.Context())
-		require.NoError(t, err)
-		assert.Equal(t, "access-1", token.Secret.Reveal())
+		requireTokenOf(t, w.on(t, store), "access-1")
 		assert.Len(t, w.platform.Sent(), 1)
 	})
 }
@@ -147,10 +143,8 @@ func TestUserWhoIsDeletedMeanwhileStaysDeleted(t *testing.T) {
 		w.platform.Inject(takeOver(func() {
 			assert.NoError(t, w.store.Delete(t.Context(), w.conns.Key(user)))
 		}))
-		_, err := w.source.Token(t.Context())
-		requireReauthorize(t, err, tokens.ReasonNotConnected)
-		_, err = w.store.Load(t.Context(), w.conns.Key(user))
-		require.ErrorIs(t, err, tokens.ErrNoRecord)
+		w.requireReauthorize(t, tokens.ReasonNotConnected)
+		w.requireForgotten(t)
 	})
 }
 
@@ -172,8 +166,6 @@ func TestShutdownReportsPendingCommits(t *testing.T) {
 func TestStoreThatPanicsWhileWritingIsTriedAgain(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		store := oauthtest.Around(w.store, map[string]oauthtest.Interception{"Commit": oauthtest.First(2, panics)})
-		token, err := w.on(t, store).TokenSource(user).Token(t.Context())
-		require.NoError(t, err)
-		assert.Equal(t, "access-1", token.Secret.Reveal())
+		requireTokenOf(t, w.on(t, store), "access-1")
 	})
 }

@@ -29,9 +29,7 @@ func TestObserversThatPanicDoNoHarm(t *testing.T) {
 			c.Logger = oauthtest.NewLogger(w.logs)
 			c.Tokens.Observers = []tokens.Observer{o, {RefreshEnd: func(context.Context, tokens.RefreshResult) { ends++ }}}
 		})
-		token, err := conns.TokenSource(user).Token(t.Context())
-		require.NoError(t, err)
-		assert.Equal(t, "access-1", token.Secret.Reveal())
+		requireTokenOf(t, conns, "access-1")
 		stop := runs(t, conns, tokens.KeepFreshPolicy{})
 		time.Sleep(time.Minute)
 		stop()

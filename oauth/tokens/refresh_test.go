@@ -98,8 +98,7 @@ func TestLostAnswersAreOutlivedAcrossCalls(t *testing.T) {
 func TestLostAnswerWithoutGraceAsksTheUser(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Inject(oauthtest.Loses)
-		_, err := w.source.Token(t.Context())
-		requireReauthorize(t, err, tokens.ReasonInvalidGrant)
+		w.requireReauthorize(t, tokens.ReasonInvalidGrant)
 	})
 }
 
@@ -118,9 +117,7 @@ func TestTimeOutFitsIntoTheLease(t *testing.T) {
 func TestInvalidGrantAdoptsWhatAPeerStored(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Inject(func(func() *http.Response) (*http.Response, error) {
-			newer := oauthtest.FirstToken(time.Hour)
-			newer.AccessToken = "access-peer"
-			w.save(t, newer) // while the answer is under way
+			w.saveAccess(t, "access-peer", time.Hour) // while the answer is under way
 			return oauthtest.Respond(400, `{"error":"invalid_grant"}`), nil
 		})
 		w.requireToken(t, "access-peer")
@@ -174,8 +171,7 @@ func TestTokenThatCannotBeRefreshed(t *testing.T) {
 		token := oauthtest.FirstToken(-time.Minute)
 		token.RefreshToken = ""
 		w.save(t, token)
-		_, err := w.source.Token(t.Context())
-		requireReauthorize(t, err, tokens.ReasonNoRefreshToken)
+		w.requireReauthorize(t, tokens.ReasonNoRefreshToken)
 		assert.Equal(t, tokens.StateReauthorize, w.record(t).State)
 		assert.Empty(t, w.platform.Sent())
 	})
@@ -197,8 +193,7 @@ func TestMarkThatCannotBeStoredIsStillReported(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Kill("refresh-0")
 		w.store.Break("Fail", assert.AnError)
-		_, err := w.source.Token(t.Context())
-		requireReauthorize(t, err, tokens.ReasonInvalidGrant)
+		w.requireReauthorize(t, tokens.ReasonInvalidGrant)
 		assert.Equal(t, tokens.StateActive, w.record(t).State)
 		assert.Contains(t, w.logs.String(), "could not store that a user must authorize again")
 	})

@@ -16,8 +16,7 @@ import (
 func (w *fixture) mark(t *testing.T) {
 	t.Helper()
 	w.platform.Inject(oauthtest.Answers(401, `{"error":"invalid_grant"}`))
-	_, err := w.source.Token(t.Context())
-	requireReauthorize(t, err, tokens.ReasonInvalidGrant)
+	w.requireReauthorize(t, tokens.ReasonInvalidGrant)
 }
 
 // A platform that refused a refresh token and knows it later on gets its user back
@@ -26,8 +25,7 @@ func TestAMarkedUserIsTriedAgain(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		a := w.watched(t, tokens.BreakerPolicy{})
 		w.mark(t)
-		_, err := w.source.Token(t.Context())
-		requireReauthorize(t, err, tokens.ReasonInvalidGrant)
+		w.requireReauthorize(t, tokens.ReasonInvalidGrant)
 		require.Len(t, w.platform.Sent(), 1, "not at once")
 		time.Sleep(2 * time.Minute)
 		w.requireToken(t, "access-1")
@@ -62,8 +60,7 @@ func TestAFailingRetryLeavesTheUserMarked(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		w.platform.Inject(oauthtest.Answers(500, ""), oauthtest.Answers(500, ""))
 		for range 3 {
-			_, err := w.source.Token(t.Context())
-			requireReauthorize(t, err, tokens.ReasonInvalidGrant)
+			w.requireReauthorize(t, tokens.ReasonInvalidGrant)
 		}
 		assert.Len(t, w.platform.Sent(), 3, "the answer was asked for twice")
 		time.Sleep(2 * time.Minute)
@@ -82,8 +79,7 @@ func TestOtherReasonsAreNotTriedAgain(t *testing.T) {
 		_, err = w.store.Fail(t.Context(), lease, reason)
 		require.NoError(t, err)
 		time.Sleep(24 * time.Hour)
-		_, err = w.source.Token(t.Context())
-		requireReauthorize(t, err, reason)
+		w.requireReauthorize(t, reason)
 		assert.Empty(t, w.platform.Sent())
 	})
 }
@@ -129,11 +125,9 @@ func TestRestoreBringsAMarkedUserBack(t *testing.T) {
 func TestRestoreOfADeadGrant(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.ForgetAll()
-		_, err := w.source.Token(t.Context())
-		requireReauthorize(t, err, tokens.ReasonInvalidGrant)
+		w.requireReauthorize(t, tokens.ReasonInvalidGrant)
 		require.NoError(t, w.conns.Restore(t.Context(), user))
-		_, err = w.source.Token(t.Context())
-		requireReauthorize(t, err, tokens.ReasonInvalidGrant)
+		w.requireReauthorize(t, tokens.ReasonInvalidGrant)
 	})
 }
 
@@ -156,9 +150,7 @@ func TestRestoreWithTheStoreAway(t *testing.T) {
 		w.mark(t)
 		for _, method := range []string{"Load", "Lease", "Commit"} {
 			w.store.Break(method, assert.AnError)
-			var problem *tokens.StoreError
-			require.ErrorAs(t, w.conns.Restore(t.Context(), user), &problem)
-			assert.Equal(t, method, problem.Op)
+			requireStoreError(t, w.conns.Restore(t.Context(), user), method)
 			w.store.Break(method, nil)
 			time.Sleep(time.Minute)
 		}
