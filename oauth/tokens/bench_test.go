@@ -1,12 +1,13 @@
 package tokens_test
 
 import (
-	"runtime"
-	"strconv"
 	"testing"
 	"time"
 
 	"golang.org/x/oauth2"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
@@ -71,57 +72,20 @@ func BenchmarkRebuiltSource(b *testing.B) {
 	}
 }
 
-// What a user costs in memory who has a source with a token in it.
-func BenchmarkSourceMemory(b *testing.B) {
-	store := tokens.NewMemoryStore()
-	conns := newConns(b, oauthtest.NewPlatform(oauthtest.RotateNever), store)
-	const users = 10_000
-	for b.Loop() {
-		for i := range users {
-			_, _ = store.Save(b.Context(), conns.Key(strconv.Itoa(i)), oauthtest.FirstToken(time.Hour))
-		}
-		before := heap()
-		sources := make([]*tokens.TokenSource, users)
-		for i := range sources {
-			sources[i] = conns.TokenSource(strconv.Itoa(i))
-			_, _ = sources[i].Token(b.Context())
-		}
-		b.ReportMetric(float64(heap()-before)/users, "B/user")
-		runtime.KeepAlive(sources)
-	}
-}
-
-func heap() uint64 {
-	runtime.GC()
-	var stats runtime.MemStats
-	runtime.ReadMemStats(&stats)
-	return stats.HeapAlloc
-}
-
-func validSource(b *testing.B) *tokens.TokenSource {
+func validSource(b testing.TB) *tokens.TokenSource {
 	b.Helper()
 	store := tokens.NewMemoryStore()
 	conns := newConns(b, oauthtest.NewPlatform(oauthtest.RotateNever), store)
-	if _, err := store.Save(b.Context(), conns.Key(user), oauthtest.FirstToken(time.Hour)); err != nil {
-		b.Fatal(err)
-	}
+	_, err := store.Save(b.Context(), conns.Key(user), oauthtest.FirstToken(time.Hour))
+	require.NoError(b, err)
 	source := conns.TokenSource(user)
-	if _, err := source.Token(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	_, err = source.Token(b.Context())
+	require.NoError(b, err)
 	return source
 }
 
 // TestHotPathAllocatesNothing holds what the benchmark shows.
 func TestHotPathAllocatesNothing(t *testing.T) { //nolint:paralleltest // counts the allocations of the process
-	store := tokens.NewMemoryStore()
-	conns := newConns(t, oauthtest.NewPlatform(oauthtest.RotateNever), store)
-	if _, err := store.Save(t.Context(), conns.Key(user), oauthtest.FirstToken(time.Hour)); err != nil {
-		t.Fatal(err)
-	}
-	source := conns.TokenSource(user)
-	ctx := t.Context()
-	if allocations := testing.AllocsPerRun(1000, func() { _, _ = source.Token(ctx) }); allocations != 0 {
-		t.Fatalf("%v allocations", allocations)
-	}
+	source, ctx := validSource(t), t.Context()
+	assert.Zero(t, testing.AllocsPerRun(1000, func() { _, _ = source.Token(ctx) }))
 }

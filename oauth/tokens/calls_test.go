@@ -21,22 +21,28 @@ type down struct{}
 
 func (down) RoundTrip(*http.Request) (*http.Response, error) { return nil, errors.New("down") }
 
+// onDeadPlatform returns connections that get no answer from the platform.
+func onDeadPlatform(t *testing.T, store Store) *Connections {
+	t.Helper()
+	client, err := oauth.New(oauth.Config{
+		Site:     api.Site{Environment: api.Environment{Region: api.US, Stage: api.Sandbox}, BaseURL: "https://p.example/api", AuthURL: "https://p.example"},
+		ClientID: "id", ClientSecret: "secret", RedirectURL: "https://ehr.example/cb", HTTPClient: &http.Client{Transport: down{}},
+	})
+	require.NoError(t, err)
+	conns, err := NewConnections(Config{Client: client, Store: store})
+	require.NoError(t, err)
+	return conns
+}
+
 func TestNothingIsLeftBehind(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		environment := api.Environment{Region: api.US, Stage: api.Sandbox}
-		client, err := oauth.New(oauth.Config{
-			Site:     api.Site{Environment: environment, BaseURL: "https://p.example/api", AuthURL: "https://p.example"},
-			ClientID: "id", ClientSecret: "secret", RedirectURL: "https://ehr.example/cb", HTTPClient: &http.Client{Transport: down{}},
-		})
-		require.NoError(t, err)
 		store := NewMemoryStore()
-		conns, err := NewConnections(Config{Client: client, Store: store})
-		require.NoError(t, err)
+		conns := onDeadPlatform(t, store)
 		for i := range 100 {
 			user := "user-" + strconv.Itoa(i)
 			_, err := store.Save(t.Context(), conns.Key(user), oauth.Token{
-				AccessToken: "a", RefreshToken: "r", ExpiresAt: time.Now().Add(-time.Hour), Environment: environment,
+				AccessToken: "a", RefreshToken: "r", ExpiresAt: time.Now().Add(-time.Hour), Environment: conns.Environment(),
 			})
 			require.NoError(t, err)
 			_, err = conns.TokenSource(user).Token(t.Context())
@@ -113,17 +119,10 @@ func (s *failingOnce) Commit(ctx context.Context, lease Lease, token oauth.Token
 func TestSecondPendingCommitIsNotLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		environment := api.Environment{Region: api.US, Stage: api.Sandbox}
-		client, err := oauth.New(oauth.Config{
-			Site:     api.Site{Environment: environment, BaseURL: "https://p.example/api", AuthURL: "https://p.example"},
-			ClientID: "id", ClientSecret: "secret", RedirectURL: "https://ehr.example/cb", HTTPClient: &http.Client{Transport: down{}},
-		})
-		require.NoError(t, err)
 		store := &failingOnce{MemoryStore: NewMemoryStore()}
-		conns, err := NewConnections(Config{Client: client, Store: store})
-		require.NoError(t, err)
+		conns := onDeadPlatform(t, store)
 		key := conns.Key("u")
-		token := oauth.Token{AccessToken: "old", RefreshToken: "r", Environment: environment}
+		token := oauth.Token{AccessToken: "old", RefreshToken: "r", Environment: conns.Environment()}
 		record, err := store.Save(t.Context(), key, token)
 		require.NoError(t, err)
 		leased, err := conns.acquireLease(t.Context(), record, nil)

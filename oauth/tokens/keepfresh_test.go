@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
-	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
@@ -274,62 +272,4 @@ func TestKeepFreshNeedsAClaimer(t *testing.T) {
 	store := oauthtest.NewFlakyStore()
 	store.Break("ClaimDue", errors.ErrUnsupported)
 	require.ErrorIs(t, newConns(t, platform, store).KeepFresh(t.Context(), tokens.KeepFreshPolicy{}), errors.ErrUnsupported)
-}
-
-// Calls and refreshers of several replicas, with faults and a store that fails at
-// times: no user has to authorize again.
-func TestRefresherUnderFaultsMarksNoUser(t *testing.T) {
-	withFixture(t, oauthtest.RotateOnFirstUse, 24*time.Hour, func(t *testing.T, w *fixture) {
-		w.connect(t, 20, time.Minute)
-		w.platform.Delay = 100 * time.Millisecond
-		var wg sync.WaitGroup
-		ctx, cancel := context.WithCancel(t.Context())
-		for range 3 {
-			conns := w.replica(t)
-			wg.Add(1)
-			stop := runs(t, conns, tokens.KeepFreshPolicy{})
-			go func() { defer wg.Done(); <-ctx.Done(); stop() }()
-			for i := range 20 {
-				wg.Go(func() { calls(ctx, t, w, conns.TokenSource(fmt.Sprintf("many-%d", i))) })
-			}
-		}
-		faults := []oauthtest.Fault{nil, nil, nil, oauthtest.Loses, oauthtest.Drops, oauthtest.Answers(500, ""), func(handle func() *http.Response) (*http.Response, error) {
-			response := handle()
-			time.Sleep(45 * time.Second)
-			return response, nil
-		}}
-		for i := range 70 {
-			w.platform.Inject(faults[i%len(faults)])
-			w.store.Break([]string{"Load", "Lease", "Commit", "ClaimDue"}[i%4], []error{errors.New("away"), nil, nil}[i%3])
-			time.Sleep(5 * time.Minute)
-		}
-		for _, method := range []string{"Load", "Lease", "Commit", "ClaimDue"} {
-			w.store.Break(method, nil)
-		}
-		w.platform.Replace()
-		time.Sleep(time.Hour)
-		cancel()
-		wg.Wait()
-		for i := range 20 {
-			record, err := w.store.Store.Load(t.Context(), w.conns.Key(fmt.Sprintf("many-%d", i)))
-			require.NoError(t, err)
-			assert.Equal(t, tokens.StateActive, record.State)
-			assert.True(t, record.Token.ExpiresAt.After(time.Now()))
-		}
-	})
-}
-
-// calls uses a source every few minutes.
-func calls(ctx context.Context, t *testing.T, w *fixture, source *tokens.TokenSource) {
-	for ctx.Err() == nil {
-		token, err := source.Token(ctx)
-		assert.NotErrorIs(t, err, oauth.ErrReauthorize)
-		if err == nil {
-			w.platform.Use(token.Secret)
-		}
-		select {
-		case <-time.After(7 * time.Minute):
-		case <-ctx.Done():
-		}
-	}
 }

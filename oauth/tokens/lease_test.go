@@ -1,7 +1,6 @@
 package tokens_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -63,18 +62,6 @@ func TestOldTokenServesWhileThePairIsKept(t *testing.T) {
 	})
 }
 
-func TestWriteWhoseAnswerWasLostIsRecognized(t *testing.T) {
-	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
-		store := oauthtest.Around(w.store, map[string]oauthtest.Interception{
-			"Commit": oauthtest.First(1, func(_ context.Context, _ tokens.Key, work func() error) error {
-				return cmp.Or(work(), errors.New("connection lost"))
-			}),
-		})
-		requireTokenOf(t, w.on(t, store), "access-1")
-		assert.Len(t, w.platform.Sent(), 1)
-	})
-}
-
 // takeOver runs steal while the answer of a refresh is under way, long after
 // the lease has ended.
 func takeOver(steal func()) oauthtest.Fault {
@@ -124,27 +111,6 @@ func TestSlowHolderWaitsForAPeerAtWork(t *testing.T) {
 		require.ErrorIs(t, err, tokens.ErrLeased)
 		require.NoError(t, w.conns.Close(t.Context())) // the peer died: the pair goes in after all
 		w.requireToken(t, "access-1")
-	})
-}
-
-func TestNewAuthorizationGoesBeforeARefresh(t *testing.T) {
-	withFixture(t, oauthtest.RotateNever, -time.Minute, func(t *testing.T, w *fixture) {
-		w.platform.Inject(takeOver(func() {
-			renewed := oauthtest.FirstToken(time.Hour)
-			renewed.AccessToken, renewed.RefreshToken = "access-renewed", "refresh-renewed"
-			w.save(t, renewed)
-		}))
-		w.requireToken(t, "access-renewed")
-	})
-}
-
-func TestUserWhoIsDeletedMeanwhileStaysDeleted(t *testing.T) {
-	withFixture(t, oauthtest.RotateNever, -time.Minute, func(t *testing.T, w *fixture) {
-		w.platform.Inject(takeOver(func() {
-			assert.NoError(t, w.store.Delete(t.Context(), w.conns.Key(user)))
-		}))
-		w.requireReauthorize(t, tokens.ReasonNotConnected)
-		w.requireForgotten(t)
 	})
 }
 

@@ -3,7 +3,6 @@ package tokens_test
 import (
 	"context"
 	"net/http"
-	"sync"
 	"testing"
 	"time"
 
@@ -24,25 +23,6 @@ func TestRefreshKeepsWhatTheAnswerLeavesOut(t *testing.T) {
 		assert.Equal(t, "catalog:read clinic:read", token.Scope)
 		assert.Equal(t, "prac-1", token.ResourceOwner.ID)
 		assert.Equal(t, time.Now().Add(2*time.Hour), token.ExpiresAt)
-	})
-}
-
-func TestReplicasRefreshOnce(t *testing.T) {
-	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
-		w.platform.Delay = 300 * time.Millisecond
-		var wg sync.WaitGroup
-		for range 4 {
-			conns := w.replica(t)
-			for range 50 {
-				wg.Go(func() {
-					token, err := conns.TokenSource(user).Token(t.Context())
-					assert.NoError(t, err)
-					assert.Equal(t, "access-1", token.Secret.Reveal())
-				})
-			}
-		}
-		wg.Wait()
-		assert.Len(t, w.platform.Sent(), 1)
 	})
 }
 
@@ -67,18 +47,6 @@ func TestHolderThatNeverEndsIsGivenUpOn(t *testing.T) {
 		_, err = w.source.Token(t.Context())
 		require.ErrorIs(t, err, tokens.ErrLeased)
 		assert.Empty(t, w.platform.Sent())
-	})
-}
-
-func TestLostAnswerIsTriedAgainWithTheOldToken(t *testing.T) {
-	oauthtest.Each(t, oauthtest.ByName[oauthtest.Rotation](oauthtest.RotateNever, oauthtest.RotateOnFirstUse), func(t *testing.T, mode oauthtest.Rotation) {
-		w := newFixture(t, mode, -time.Minute)
-		w.platform.Inject(oauthtest.Loses)
-		w.requireToken(t, "access-2")
-		calls := w.platform.Sent()
-		require.Len(t, calls, 2)
-		assert.Equal(t, "refresh-0", calls[0]["refresh_token"])
-		assert.Equal(t, "refresh-0", calls[1]["refresh_token"])
 	})
 }
 
@@ -155,14 +123,6 @@ func TestReauthorizeIsStoredAndSendsNoRequest(t *testing.T) {
 		renewed.AccessToken = "access-renewed"
 		w.save(t, renewed)
 		w.requireToken(t, "access-renewed")
-	})
-}
-
-func TestUserWhoIsNotConnected(t *testing.T) {
-	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
-		_, err := w.conns.TokenSource("nobody").Token(t.Context())
-		requireReauthorize(t, err, tokens.ReasonNotConnected)
-		require.ErrorIs(t, err, tokens.ErrNoRecord)
 	})
 }
 

@@ -49,23 +49,6 @@ func TestThousandGoroutinesRefreshOnce(t *testing.T) {
 	})
 }
 
-func TestRebuiltSourcesShareTheCall(t *testing.T) {
-	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
-		w.platform.Delay = 100 * time.Millisecond
-		var wg sync.WaitGroup
-		for range 200 {
-			wg.Go(func() {
-				token, err := w.conns.TokenSource(user).Token(t.Context())
-				assert.NoError(t, err)
-				assert.Equal(t, "access-1", token.Secret.Reveal())
-			})
-		}
-		wg.Wait()
-		assert.Len(t, w.platform.Sent(), 1)
-		require.NoError(t, w.conns.Close(t.Context()))
-	})
-}
-
 func TestCancelledCallerLeavesTheRefreshGoing(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Delay = 5 * time.Second
