@@ -48,7 +48,7 @@ var arrows = map[string][]string{
 	"oauth/storetest":          {"api", "oauth", "oauth/internal/oauthtest", "oauth/tokens", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"seal":                     {"api"},
 	"openapi":                  {},
-	"oauth":                    {"api", "api/observe", "internal/operation", "internal/transport", "golang.org/x/oauth2"},
+	"oauth":                    {"api", "api/observe", "internal/closestmatch", "internal/operation", "internal/transport", "golang.org/x/oauth2"},
 	"oauth/connect":            {"api", "oauth", "oauth/tokens"},
 	"oauth/internal/oauthtest": {"api", "oauth", "oauth/tokens", "github.com/stretchr/testify/require"},
 	"oauth/tokens":             {"api", "oauth", "seal"},

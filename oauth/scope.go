@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/closestmatch"
 )
 
 // scopesProblem finds what cannot be a scope, and what is nearly one that is known. A
@@ -33,34 +34,9 @@ func misspelt(scope string) string {
 		return ""
 	}
 	for _, meant := range known {
-		if strings.EqualFold(scope, meant) || editDistance(scope, meant) <= maxScopeEdits {
+		if strings.EqualFold(scope, meant) || closestmatch.Distance(scope, meant) <= maxScopeEdits {
 			return meant
 		}
 	}
 	return ""
-}
-
-// editDistance counts the bytes to insert, drop or change. It gives up early where
-// the lengths alone differ by too much.
-func editDistance(a, b string) int {
-	if d := len(a) - len(b); d > maxScopeEdits || -d > maxScopeEdits {
-		return maxScopeEdits + 1
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }

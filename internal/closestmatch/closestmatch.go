@@ -13,7 +13,7 @@ import (
 func To(name string, known []string) string {
 	best, distance := "", 1+len(name)/3
 	for _, candidate := range known {
-		if d := editDistance(name, candidate); d <= distance {
+		if d := Distance(name, candidate); d <= distance {
 			best, distance = candidate, d-1
 		}
 	}
@@ -35,8 +35,8 @@ func lettersOf(name string) string {
 	}, name)
 }
 
-// editDistance counts the letters to insert, drop, change or swap.
-func editDistance(a, b string) int {
+// Distance counts the letters to insert, drop, change or swap.
+func Distance(a, b string) int {
 	if len(a) > 100 || len(b) > 100 {
 		return len(a) + len(b)
 	}
