@@ -51,7 +51,8 @@ var arrows = map[string][]string{
 	"oauth":                    {"api", "api/observe", "internal/closestmatch", "internal/operation", "internal/transport", "golang.org/x/oauth2"},
 	"oauth/connect":            {"api", "oauth", "oauth/tokens"},
 	"oauth/internal/oauthtest": {"api", "oauth", "oauth/tokens", "github.com/stretchr/testify/require"},
-	"oauth/tokens":             {"api", "oauth", "seal"},
+	"oauth/internal/tokenjson": {"api", "oauth"},
+	"oauth/tokens":             {"api", "oauth", "oauth/internal/tokenjson", "seal"},
 	"treatmentplans":           {"api", "catalog", "clinic", "internal/jsonscan", "internal/metadata", "internal/operation", "internal/redact", "internal/transport"},
 
 	// The fake platform: the facade over httpapi and pages over people and webhooks over

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth/internal/tokenjson"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
@@ -49,7 +50,7 @@ func (s *Store) ClaimDue(ctx context.Context, due tokens.Due) ([]tokens.Record, 
 		"environment": due.Environment.String(), "before": due.Before.UnixMicro(), "used": int64(math.MinInt64),
 		"limit": max(due.Limit, 0), "owner": due.Owner, "ttl": due.TTL.Microseconds(),
 	}
-	if since := micros(due.UsedSince); since != nil {
+	if since := tokenjson.Micros(due.UsedSince); since != nil {
 		v["used"] = *since
 	}
 	var claims []claimed

@@ -1,46 +1,28 @@
 package sqlstore
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/internal/tokenjson"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
-// details are the fields of a token besides its secrets and its environment, as
-// JSON in one column: a field that is new needs no migration. Times
-// are in microseconds; nil is zero.
-type details struct {
-	TokenType       string              `json:"token_type,omitempty"`
-	CreatedAt       *int64              `json:"created_at,omitempty"`
-	ExpiresAt       *int64              `json:"expires_at,omitempty"`
-	ConnectedAt     *int64              `json:"connected_at,omitempty"`
-	UsedAt          *int64              `json:"used_at,omitempty"`
-	Lifetime        time.Duration       `json:"lifetime_ns,omitempty"`
-	Scope           string              `json:"scope,omitempty"`
-	ConfiguredScope string              `json:"configured_scope,omitempty"`
-	ResourceOwner   oauth.ResourceOwner `json:"resource_owner"`
-}
-
 // columnsOf returns the columns that hold a token.
 func columnsOf(key tokens.Key, token oauth.Token) (values, error) {
-	encoded, err := json.Marshal(details{
-		TokenType: token.TokenType, CreatedAt: micros(token.CreatedAt), ExpiresAt: micros(token.ExpiresAt),
-		ConnectedAt: micros(token.ConnectedAt), UsedAt: micros(token.UsedAt), Lifetime: token.Lifetime, Scope: token.Scope, ConfiguredScope: token.ConfiguredScope, ResourceOwner: token.ResourceOwner,
-	})
+	encoded, err := tokenjson.Marshal(token)
 	if err != nil {
 		return nil, fmt.Errorf("sqlstore: encode: %w", err)
 	}
 	v := keyValues(key)
 	v["access"], v["refresh"], v["details"] = []byte(token.AccessToken.Reveal()), []byte(token.RefreshToken.Reveal()), encoded
 	v["due"], v["used"] = nil, int64(0)
-	if due := micros(tokens.DueAt(token)); due != nil {
+	if due := tokenjson.Micros(tokens.DueAt(token)); due != nil {
 		v["due"] = *due
 	}
-	if used := micros(token.UsedAt); used != nil {
+	if used := tokenjson.Micros(token.UsedAt); used != nil {
 		v["used"] = *used
 	}
 	return v, nil
@@ -75,29 +57,11 @@ var errDetails = fmt.Errorf("%w: the column details was changed by another progr
 func fill(record *tokens.Record, encoded []byte) error {
 	record.UpdatedAt = time.UnixMicro(record.Version).UTC()
 	record.Token.Environment = record.Key.Environment
-	var d details
-	if err := json.Unmarshal(encoded, &d); err != nil {
+	token, _, err := tokenjson.Unmarshal(encoded)
+	if err != nil {
 		return errDetails
 	}
-	record.Token = oauth.Token{
-		TokenType: d.TokenType, CreatedAt: timeOf(d.CreatedAt), ExpiresAt: timeOf(d.ExpiresAt), ConnectedAt: timeOf(d.ConnectedAt), UsedAt: timeOf(d.UsedAt),
-		Lifetime: d.Lifetime, Scope: d.Scope, ConfiguredScope: d.ConfiguredScope, ResourceOwner: d.ResourceOwner,
-		Environment: record.Key.Environment,
-	}
+	token.Environment = record.Key.Environment
+	record.Token = token
 	return nil
-}
-
-func micros(t time.Time) *int64 {
-	if t.IsZero() {
-		return nil
-	}
-	n := t.UnixMicro()
-	return &n
-}
-
-func timeOf(n *int64) time.Time {
-	if n == nil {
-		return time.Time{}
-	}
-	return time.UnixMicro(*n).UTC()
 }

@@ -3,7 +3,6 @@ package tokens
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/internal/tokenjson"
 	"github.com/dispensary-go/dispensary/seal"
 )
 
@@ -208,32 +208,10 @@ func sealedWithOldKey(rotator seal.Rotator, token oauth.Token) bool {
 	return false
 }
 
-// sealedFields is what the sealed access token begins with: a line of JSON. The
-// secret follows it byte for byte. Times are in microseconds; nil is zero.
-type sealedFields struct {
-	TokenType       string              `json:"type,omitempty"`
-	CreatedAt       *int64              `json:"created,omitempty"`
-	ExpiresAt       *int64              `json:"expires,omitempty"`
-	ConnectedAt     *int64              `json:"connected,omitempty"`
-	UsedAt          *int64              `json:"used,omitempty"`
-	Lifetime        time.Duration       `json:"life,omitempty"`
-	Scope           string              `json:"scope,omitempty"`
-	ConfiguredScope string              `json:"configured,omitempty"`
-	ResourceOwner   oauth.ResourceOwner `json:"owner"`
-	Environment     api.Environment     `json:"env"`
-
-	// Refreshable says that there is a refresh token, so that its removal
-	// does not go unnoticed.
-	Refreshable bool `json:"refreshable,omitempty"`
-}
-
-// sealToken returns token with two ciphertexts for secrets.
+// sealToken returns token with two ciphertexts for secrets. What the access token's holds
+// begins with a line of JSON, the other fields; the secret follows it byte for byte.
 func (s *sealedStore) sealToken(key Key, token oauth.Token) (oauth.Token, error) {
-	head, err := json.Marshal(sealedFields{
-		TokenType: token.TokenType, CreatedAt: micros(token.CreatedAt), ExpiresAt: micros(token.ExpiresAt),
-		ConnectedAt: micros(token.ConnectedAt), UsedAt: micros(token.UsedAt), Lifetime: token.Lifetime, Scope: token.Scope, ConfiguredScope: token.ConfiguredScope,
-		ResourceOwner: token.ResourceOwner, Environment: token.Environment, Refreshable: token.RefreshToken != "",
-	})
+	head, err := tokenjson.Marshal(token)
 	if err != nil {
 		return oauth.Token{}, err
 	}
@@ -267,16 +245,12 @@ func (s *sealedStore) openToken(key Key, sealed oauth.Token) (oauth.Token, error
 		return oauth.Token{}, err
 	}
 	head, secret, _ := strings.Cut(string(whole), "\n")
-	var f sealedFields
-	if err := json.Unmarshal([]byte(head), &f); err != nil {
+	token, refreshable, err := tokenjson.Unmarshal([]byte(head))
+	if err != nil {
 		return oauth.Token{}, seal.ErrTampered // the decoder's error may show what it read
 	}
-	token := oauth.Token{
-		AccessToken: api.Secret(secret), TokenType: f.TokenType,
-		CreatedAt: timeOf(f.CreatedAt), ExpiresAt: timeOf(f.ExpiresAt), ConnectedAt: timeOf(f.ConnectedAt), UsedAt: timeOf(f.UsedAt), Lifetime: f.Lifetime,
-		Scope: f.Scope, ConfiguredScope: f.ConfiguredScope, ResourceOwner: f.ResourceOwner, Environment: f.Environment,
-	}
-	if !f.Refreshable {
+	token.AccessToken = api.Secret(secret)
+	if !refreshable {
 		return token, nil
 	}
 	refresh, err := s.unseal(sealed.RefreshToken, associatedData(key, "refresh", sealed.AccessToken))
@@ -322,19 +296,4 @@ func unpack(secret api.Secret) ([]byte, error) {
 func IsSealed(token oauth.Token) bool {
 	return strings.HasPrefix(token.AccessToken.Reveal(), sealedPrefix) &&
 		(token.RefreshToken == "" || strings.HasPrefix(token.RefreshToken.Reveal(), sealedPrefix))
-}
-
-func micros(t time.Time) *int64 {
-	if t.IsZero() {
-		return nil
-	}
-	n := t.UnixMicro()
-	return &n
-}
-
-func timeOf(n *int64) time.Time {
-	if n == nil {
-		return time.Time{}
-	}
-	return time.UnixMicro(*n).UTC()
 }
