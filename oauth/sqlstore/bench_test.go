@@ -11,7 +11,6 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
-	"github.com/dispensary-go/dispensary/seal"
 )
 
 // Each operation of the store takes turns with its floor, a bare SELECT or UPDATE
@@ -88,12 +87,8 @@ func (r *race) load(b testing.TB) {
 }
 
 func (r *race) sealedLoad(b *testing.B) {
-	key, err := seal.GenerateKey("2026")
-	require.NoError(b, err)
-	ring, err := seal.NewKeyRing(key)
-	require.NoError(b, err)
 	plain := r.store
-	r.store = tokens.Sealed(plain, ring)
+	r.store = r.d.sealed(b, r.db, newKeys(b))
 	r.save(b)
 	r.run(b, r.sel, r.load)
 	r.store = plain

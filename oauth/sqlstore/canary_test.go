@@ -107,7 +107,7 @@ func (d database) files(t *testing.T) []byte {
 func TestCanary(t *testing.T) {
 	t.Parallel()
 	eachDatabase(t, func(t *testing.T, d database) {
-		live(t, sealedStore(t, d, sealKey(t, "2026")))
+		live(t, d.sealed(t, d.migrated(t), newKeys(t)))
 		assert.Empty(t, findings(d.left(t)))
 	})
 }

@@ -15,7 +15,10 @@ import (
 	"github.com/stretchr/testify/require"
 	_ "modernc.org/sqlite"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/seal"
 )
 
 // The addresses of the servers that the tests run on.
@@ -103,6 +106,36 @@ func (d database) store(t testing.TB, db *sql.DB) *sqlstore.Store {
 	store, err := sqlstore.New(db, d.dialect, d.config())
 	require.NoError(t, err)
 	return store
+}
+
+// sealedOn returns a store as programs have it, with a ring of the given keys, on tables
+// that are there.
+func sealedOn(db *sql.DB, dialect sqlstore.Dialect, prefix string, keys api.Secret) (tokens.Store, error) {
+	ring, err := seal.ParseKeyRing(keys)
+	if err != nil {
+		return nil, err
+	}
+	inner, err := sqlstore.New(db, dialect, sqlstore.Config{TablePrefix: prefix})
+	if err != nil {
+		return nil, err
+	}
+	return tokens.Sealed(inner, ring), nil
+}
+
+// sealed is sealedOn for a test.
+func (d database) sealed(t testing.TB, db *sql.DB, keys api.Secret) tokens.Store {
+	t.Helper()
+	store, err := sealedOn(db, d.dialect, d.prefix, keys)
+	require.NoError(t, err)
+	return store
+}
+
+// newKeys returns the text of a ring of one key.
+func newKeys(t testing.TB) api.Secret {
+	t.Helper()
+	key, err := seal.GenerateKey("2026")
+	require.NoError(t, err)
+	return key.Text()
 }
 
 // exec changes the database behind the store's back; {tokens} is its table.

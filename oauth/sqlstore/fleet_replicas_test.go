@@ -53,7 +53,7 @@ func TestReplicasRefreshEachUserOnce(t *testing.T) { //nolint:paralleltest // it
 		began := time.Now()
 		slowest := f.run(size, visits)
 		all, refused := f.refreshes()
-		t.Logf("%d processes, %d users: %d refreshes, %d refused, slowest token %v, %v in all",
+		t.Logf("%d processes, %d users: %d refreshes, %d refused, slowest call %v, %v in all",
 			size.processes, size.users, all, refused, slowest.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
 		assert.Equal(t, size.users, all)
 		assert.Zero(t, refused)
@@ -61,25 +61,32 @@ func TestReplicasRefreshEachUserOnce(t *testing.T) { //nolint:paralleltest // it
 	})
 }
 
-// run lets all processes work at once and returns the longest wait for a token.
+// run lets all processes work at once and returns the longest wait for a call.
 func (f *fleet) run(size size, visits int) time.Duration {
 	f.Helper()
 	var processes []*process
 	for i := range size.processes {
-		processes = append(processes, f.start(replicaName(i), size.goroutines, visits, tokens.DefaultLeaseTTL))
+		processes = append(processes, f.start(replicaName(i), connections, tokens.DefaultLeaseTTL))
 	}
 	for _, p := range processes {
-		f.begin(p)
+		p.begin(task{Do: "visit", Goroutines: size.goroutines, Visits: visits})
 	}
 	return f.endAll(processes)
 }
+
+// connections is how many each process has to the database.
+const connections = 8
 
 func replicaName(n int) string { return fmt.Sprintf("replica-%d", n) }
 
 func (f *fleet) endAll(processes []*process) (slowest time.Duration) {
 	f.Helper()
 	for _, p := range processes {
-		slowest = max(slowest, f.end(p).Slowest)
+		r := p.report()
+		assert.Empty(f, r.Failures, p.name)
+		assert.Positive(f, r.Calls)
+		slowest = max(slowest, r.Slowest)
+		p.end()
 	}
 	return slowest
 }
@@ -94,7 +101,7 @@ func TestReplicasSurviveAKill(t *testing.T) { //nolint:paralleltest // it takes 
 			f.expire()
 			nth, slowest := f.runAndKill(size, when)
 			all, refused := f.refreshes()
-			t.Logf("killed %s, at its refresh %d: %d refreshes, slowest token %v", when, nth, all-before, slowest.Round(time.Millisecond))
+			t.Logf("killed %s, at its refresh %d: %d refreshes, slowest call %v", when, nth, all-before, slowest.Round(time.Millisecond))
 			assert.Zero(t, refused)
 			assert.GreaterOrEqual(t, all-before, size.users)
 			f.requireConnected(f.store.(tokens.Lister))
@@ -110,10 +117,10 @@ const victimLease = 2 * time.Second
 // it has begun to refresh.
 func (f *fleet) runAndKill(size size, when moment) (nth int, slowest time.Duration) {
 	f.Helper()
-	victim := f.start(replicaName(0), size.goroutines, 1, victimLease)
+	victim := f.start(replicaName(0), connections, victimLease)
 	var others []*process
 	for i := range size.processes - 1 {
-		others = append(others, f.start(replicaName(i+1), size.goroutines, 1, tokens.DefaultLeaseTTL))
+		others = append(others, f.start(replicaName(i+1), connections, tokens.DefaultLeaseTTL))
 	}
 	nth = 1 + rand.N(size.goroutines/2)
 	begun := make(chan struct{})
@@ -135,16 +142,15 @@ func (f *fleet) runAndKill(size size, when moment) (nth int, slowest time.Durati
 			kill()
 		}
 	})
-	f.begin(victim)
+	visits := task{Do: "visit", Goroutines: size.goroutines, Visits: 1}
+	victim.begin(visits)
 	<-begun
 	for _, p := range others {
-		f.begin(p)
+		p.begin(visits)
 	}
 	slowest = f.endAll(others)
 	f.setHook(nil)
 	kill()
-	if victim.command.Wait() == nil {
-		f.Log("the victim was through before its time had come")
-	}
+	_ = victim.command.Wait()
 	return nth, slowest
 }

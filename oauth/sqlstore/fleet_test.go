@@ -1,7 +1,6 @@
 package sqlstore_test
 
 import (
-	"bufio"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -19,9 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/oauth"
-	"github.com/dispensary-go/dispensary/oauth/sqlstore"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
-	"github.com/dispensary-go/dispensary/seal"
 )
 
 // fleet is a platform, a database, and the processes that work on them.
@@ -29,6 +26,7 @@ type fleet struct {
 	*testing.T
 	database database
 	fake     *dispensarytest.Server
+	platform http.Handler // the fake, or what stands before it
 	front    *httptest.Server
 	store    tokens.Store
 	keys     api.Secret
@@ -48,32 +46,27 @@ const (
 
 func newFleet(t *testing.T, d database, rotation dispensarytest.Behavior, users int) *fleet {
 	t.Helper()
-	key, err := seal.GenerateKey("2026")
-	require.NoError(t, err)
-	ring, err := seal.NewKeyRing(key)
-	require.NoError(t, err)
 	f := &fleet{
-		T: t, database: d, keys: key.Text(), users: users,
+		T: t, database: d, keys: newKeys(t), users: users,
 		fake: dispensarytest.New(t, dispensarytest.WithBehavior(rotation), dispensarytest.WithJournalLimit(100_000)),
 	}
+	f.platform = f.fake.Handler()
 	f.front = httptest.NewServer(http.HandlerFunc(f.serve))
 	t.Cleanup(f.front.Close)
-	inner, err := sqlstore.New(d.migrated(t), d.dialect, sqlstore.Config{TablePrefix: d.prefix})
-	require.NoError(t, err)
-	f.store = tokens.Sealed(inner, ring)
+	f.store = d.sealed(t, d.migrated(t), f.keys)
 	return f
 }
 
 // serve forwards requests to the platform and calls the hook around refreshes.
 func (f *fleet) serve(w http.ResponseWriter, r *http.Request) {
 	if !strings.HasSuffix(r.URL.Path, "/oauth/token") {
-		f.fake.Handler().ServeHTTP(w, r)
+		f.platform.ServeHTTP(w, r)
 		return
 	}
 	name := r.UserAgent()
 	f.callHook(name, beforeTheRefresh)
 	answer := httptest.NewRecorder()
-	f.fake.Handler().ServeHTTP(answer, r)
+	f.platform.ServeHTTP(answer, r)
 	f.callHook(name, beforeTheAnswer)
 	for field, values := range answer.Header() {
 		w.Header()[field] = values
@@ -99,63 +92,90 @@ func (f *fleet) setHook(hook func(replica string, when moment)) {
 	f.hook = hook
 }
 
-// expire gives every user a token that has ended, with a good refresh token.
-func (f *fleet) expire() {
+// connect gives every user a token that ends after the given time, with a good refresh
+// token.
+func (f *fleet) connect(left func() time.Duration) {
 	f.Helper()
 	environment := f.fake.Site().Environment
 	for i := range f.users {
 		granted := f.fake.Tokens.Issue(f.fake.Users()[0])
 		_, err := f.store.Save(f.Context(), tokens.Key{Environment: environment, User: userName(i)}, oauth.Token{
 			AccessToken: api.Secret(granted.AccessToken), RefreshToken: api.Secret(granted.RefreshToken), TokenType: "Bearer",
-			ExpiresAt: time.Now().Add(-time.Hour), Lifetime: oauth.DefaultLifetime, Environment: environment,
+			Scope: strings.Join(granted.Scopes, " "), Lifetime: oauth.DefaultLifetime, UsedAt: time.Now(), Environment: environment,
+			ExpiresAt: time.Now().Add(left()),
 		})
 		require.NoError(f, err)
 	}
 }
 
+// expire gives every user a token that has ended.
+func (f *fleet) expire() {
+	f.Helper()
+	f.connect(func() time.Duration { return -time.Hour })
+}
+
+// application is the integrator's, on the platform as its programs see it.
+func (f *fleet) application() oauth.Config {
+	site, app := f.fake.Site(), f.fake.Application()
+	site.BaseURL, site.AuthURL = f.front.URL+"/api", f.front.URL
+	return oauth.Config{Site: site, ClientID: app.ClientID, ClientSecret: api.Secret(app.ClientSecret), RedirectURL: app.RedirectURI}
+}
+
 // process is a replica that runs.
 type process struct {
+	fleet   *fleet
 	name    string
 	command *exec.Cmd
 	in      io.WriteCloser
-	out     *bufio.Reader
+	out     *json.Decoder
 }
 
-// start starts a replica and waits until it is ready.
-func (f *fleet) start(name string, goroutines, visits int, leaseTTL time.Duration) *process {
+// start starts the test binary once more, as a replica, and waits until it is ready. It
+// is killed with a test that fails.
+func (f *fleet) start(name string, connections int, leaseTTL time.Duration) *process {
 	f.Helper()
-	app := f.fake.Application()
+	app := f.application()
 	text, err := json.Marshal(order{
-		Name: name, Dialect: f.database.dialect, Driver: f.database.driver, Source: f.database.name, Prefix: f.database.prefix,
-		Keys: f.keys.Reveal(), Environment: f.fake.Site().Environment, Origin: f.front.URL,
-		ClientID: app.ClientID, ClientSecret: app.ClientSecret, RedirectURL: app.RedirectURI,
-		LeaseTTL: leaseTTL, Users: f.users, Goroutines: goroutines, Visits: visits,
+		Name: name, Dialect: f.database.dialect, Driver: f.database.driver, Source: f.database.name, Connections: connections,
+		Prefix: f.database.prefix, Keys: f.keys.Reveal(), Site: app.Site,
+		ClientID: app.ClientID, ClientSecret: app.ClientSecret.Reveal(), RedirectURL: app.RedirectURL, LeaseTTL: leaseTTL, Users: f.users,
 	})
 	require.NoError(f, err)
-	p := &process{name: name}
-	p.command, p.in, p.out = startChild(f, replicaVariable+"="+string(text))
-	line, err := p.out.ReadString('\n')
+	p := &process{fleet: f, name: name, command: exec.Command(os.Args[0])}
+	p.command.Env, p.command.Stderr = append(os.Environ(), serverVariable+"="+string(text)), os.Stderr
+	p.in, err = p.command.StdinPipe()
 	require.NoError(f, err)
-	require.Equal(f, "ready\n", line)
+	out, err := p.command.StdoutPipe()
+	require.NoError(f, err)
+	p.out = json.NewDecoder(out)
+	require.NoError(f, p.command.Start())
+	f.Cleanup(func() {
+		if p.command.ProcessState == nil { // the test failed before its end
+			_ = p.command.Process.Kill()
+			_ = p.command.Wait()
+		}
+	})
+	p.report() // it is ready
 	return p
 }
 
-// begin lets a replica work; its result is what end waits for.
-func (f *fleet) begin(p *process) {
-	f.Helper()
-	_, err := io.WriteString(p.in, "go\n")
-	require.NoError(f, err)
+// begin lets a replica work; its result is what report waits for.
+func (p *process) begin(t task) {
+	p.fleet.Helper()
+	require.NoError(p.fleet, json.NewEncoder(p.in).Encode(t), p.name)
 }
 
-// end waits for a replica and returns its report.
-func (f *fleet) end(p *process) report {
-	f.Helper()
-	var r report
-	require.NoError(f, json.NewDecoder(p.out).Decode(&r), p.name)
-	require.NoError(f, p.command.Wait(), p.name)
-	assert.Empty(f, r.Failures, p.name)
-	assert.Positive(f, r.Calls)
+func (p *process) report() (r report) {
+	p.fleet.Helper()
+	require.NoError(p.fleet, p.out.Decode(&r), p.name)
 	return r
+}
+
+// end ends a replica that has done its work.
+func (p *process) end() {
+	p.fleet.Helper()
+	require.NoError(p.fleet, p.in.Close())
+	require.NoError(p.fleet, p.command.Wait(), p.name)
 }
 
 // refreshes returns how many refreshes reached the platform, and how many of
@@ -176,25 +196,4 @@ func (f *fleet) requireConnected(store tokens.Lister) {
 	active, err := store.List(f.Context(), tokens.Listing{Environment: f.fake.Site().Environment, State: tokens.StateActive, Limit: f.users + 1})
 	require.NoError(f, err)
 	assert.Len(f, active, f.users, "users who are connected")
-}
-
-// startChild starts the test binary once more, with a variable that says what it is
-// for. It is killed with a test that fails.
-func startChild(t testing.TB, variable string, args ...string) (*exec.Cmd, io.WriteCloser, *bufio.Reader) {
-	t.Helper()
-	command := exec.Command(os.Args[0], args...)
-	command.Env = append(os.Environ(), variable)
-	command.Stderr = os.Stderr
-	in, err := command.StdinPipe()
-	require.NoError(t, err)
-	out, err := command.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, command.Start())
-	t.Cleanup(func() {
-		if command.ProcessState == nil { // the test failed before its end
-			_ = command.Process.Kill()
-			_ = command.Wait()
-		}
-	})
-	return command, in, bufio.NewReader(out)
 }

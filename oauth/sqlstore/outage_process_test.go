@@ -1,15 +1,12 @@
 package sqlstore_test
 
 import (
-	"bufio"
-	"context"
-	"database/sql"
-	"encoding/json"
-	"errors"
+	"fmt"
+	"io"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,149 +14,144 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary"
-	"github.com/dispensary-go/dispensary/accounts"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/sqlstore"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
-// TestOutageProcess is no test but what the processes of TestProcessesOutliveOutages
-// run: an integrator's server, which takes its tasks from its input.
-func TestOutageProcess(t *testing.T) { //nolint:paralleltest // runs in a separate process
-	text := os.Getenv(outageProcess)
-	if text == "" {
+// outageLength is how long the platform is out, for example 10m; 3s if not set.
+const outageLength = "DISPENSARY_TEST_OUTAGE"
+
+// brokenPlatform stands before the platform and answers in its place while it lasts.
+type brokenPlatform struct {
+	kind        string
+	api, tokens bool
+	platform    http.Handler
+
+	on atomic.Bool
+}
+
+func (o *brokenPlatform) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ofTokens := strings.HasSuffix(r.URL.Path, "/oauth/token")
+	if !o.on.Load() || (ofTokens && !o.tokens) || (!ofTokens && !o.api) {
+		o.platform.ServeHTTP(w, r)
 		return
 	}
-	var order outageOrder
-	require.NoError(t, json.Unmarshal([]byte(text), &order))
-	db, err := sql.Open("pgx", order.Source)
+	status, body := http.StatusOK, "<html><body>We will be back soon</body></html>"
+	switch o.kind {
+	case "401", "403", "429", "500":
+		_, _ = fmt.Sscan(o.kind, &status)
+		body = `{"error":"out of order"}`
+	case "time-out":
+		_, _ = io.Copy(io.Discard, r.Body) // or the server does not see the client leave
+		<-r.Context().Done()
+		return
+	}
+	if o.kind == "429" {
+		w.Header().Set("Retry-After", "5")
+	}
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, body)
+}
+
+// Whatever goes wrong at the platform for a while, afterwards every user works again
+// without anybody's help, but those whose refresh token the token endpoint itself has
+// refused: with four processes on PostgreSQL. The same in fake time, and of every
+// length, is in the root package.
+func TestProcessesOutliveOutages(t *testing.T) { //nolint:paralleltest // it takes the whole machine
+	length, err := time.ParseDuration(envOr(outageLength, "3s"))
 	require.NoError(t, err)
-	db.SetMaxOpenConns(1)
-	store, err := order.store(db)
-	require.NoError(t, err)
-	s := &outageServer{T: t, users: order.Users, reported: map[string]bool{}}
-	s.accounts, err = accounts.New(accounts.Config{
-		Applications: []oauth.Config{{
-			Site: order.Site, ClientID: order.ClientID, ClientSecret: dispensary.Secret(order.ClientSecret), RedirectURL: order.RedirectURL,
-		}},
-		Tokens: tokens.Config{Store: store, Observers: []tokens.Observer{{Event: s.note}}},
-	})
-	require.NoError(t, err)
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	var keeping sync.WaitGroup
-	answer := json.NewEncoder(os.Stdout)
-	require.NoError(t, answer.Encode(outageReport{}))
-	for tasks := bufio.NewScanner(os.Stdin); tasks.Scan(); {
-		task, length, _ := strings.Cut(tasks.Text(), " ")
-		switch task {
-		case "work":
-			d, err := time.ParseDuration(length)
-			require.NoError(t, err)
-			keeping.Go(func() { assert.NoError(t, s.accounts.KeepFresh(ctx, tokens.KeepFreshPolicy{})) })
-			require.NoError(t, answer.Encode(s.work(d)))
-		case "recover":
-			require.NoError(t, answer.Encode(s.recover()))
-		case "end":
-			stop()
-			keeping.Wait()
-			require.NoError(t, s.accounts.Close(t.Context()))
-			require.NoError(t, db.Close())
-			return
+	address(t, postgresVariable)
+	all := []string{"401", "403", "429", "500", "HTML", "time-out"}
+	users := testsize.Of(40, 1000)
+	kinds := testsize.Of(map[string][]string{"API": {"401"}}, map[string][]string{"API": all, "token endpoint": all, "both": all})
+	if length > time.Minute {
+		users = 60 // for the rows run at one time
+	}
+	t.Run("rows", func(t *testing.T) {
+		for _, place := range []struct {
+			name        string
+			api, tokens bool
+		}{{"API", true, false}, {"token endpoint", false, true}, {"both", true, true}} {
+			for _, kind := range kinds[place.name] {
+				t.Run(place.name+"/"+kind, func(t *testing.T) {
+					t.Parallel()
+					outlive(t, &brokenPlatform{kind: kind, api: place.api, tokens: place.tokens}, users, length)
+				})
+			}
 		}
+	})
+}
+
+func envOr(name, other string) string {
+	if text := os.Getenv(name); text != "" {
+		return text
+	}
+	return other
+}
+
+// outlive lets four processes work through an outage.
+func outlive(t *testing.T, o *brokenPlatform, users int, length time.Duration) {
+	t.Helper()
+	f := newFleet(t, newDatabase(t, sqlstore.PostgreSQL), dispensarytest.RefreshRotationImmediate, users)
+	o.platform, f.platform = f.platform, o
+	var processes []*process
+	for i := range 4 {
+		processes = append(processes, f.start(replicaName(i), 1, tokens.DefaultLeaseTTL))
+	}
+	// Tokens end before the outage, in its course or after it.
+	f.connect(func() time.Duration { return rand.N(5*time.Second + 2*length) })
+	o.on.Store(true)
+	for _, p := range processes {
+		p.begin(task{Do: "work", Length: length})
+	}
+	revoked := f.revokeSome()
+	for _, p := range processes {
+		r := p.report()
+		t.Logf("%s: %d calls in the outage, of which %d failed", p.name, r.Calls, r.Failed)
+	}
+	o.on.Store(false)
+	for _, p := range processes {
+		p.begin(task{Do: "recover"})
+	}
+	reported := map[string]bool{}
+	for _, p := range processes {
+		r := p.report()
+		t.Logf("%s: all users work %s after it", p.name, r.Slowest.Round(time.Second))
+		for _, name := range r.Broken {
+			assert.True(t, revoked[name], "%s never worked again", name)
+		}
+		for _, name := range r.Reported {
+			reported[name] = true
+		}
+		p.end()
+	}
+	marked, err := f.store.(tokens.Lister).List(t.Context(), tokens.Listing{Environment: f.fake.Site().Environment, State: tokens.StateReauthorize, Limit: users})
+	require.NoError(t, err)
+	assert.Len(t, marked, len(revoked), "revoked, and marked for it")
+	for _, record := range marked {
+		reported[record.Key.User] = true
+	}
+	for name := range reported {
+		assert.True(t, revoked[name], "%s was marked and not revoked", name)
 	}
 }
 
-// outageServer serves all users, as each process does.
-type outageServer struct {
-	*testing.T
-	accounts *accounts.Accounts
-	users    int
-
-	mu       sync.Mutex
-	reported map[string]bool
-}
-
-func (s *outageServer) note(_ context.Context, e tokens.Event) {
-	if e, ok := e.(tokens.MustReauthorize); ok {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.reported[e.Key.User] = true
+// revokeSome ends the consent of one user in twenty at the platform.
+func (f *fleet) revokeSome() map[string]bool {
+	f.Helper()
+	app := f.application()
+	app.Site = f.fake.Site() // past the outage
+	direct, err := oauth.New(app)
+	require.NoError(f, err)
+	revoked := map[string]bool{}
+	for i := 3; i < f.users; i += 20 {
+		record, err := f.store.Load(f.Context(), tokens.Key{Environment: direct.Environment(), User: userName(i)})
+		require.NoError(f, err)
+		require.NoError(f, direct.Revoke(f.Context(), record.Token))
+		revoked[userName(i)] = true
 	}
-}
-
-func (s *outageServer) call(user int) error {
-	client, err := s.accounts.Client(s.Context(), userName(user))
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(s.Context(), 30*time.Second)
-	defer cancel()
-	_, err = client.Clinic.Get(ctx)
-	return err
-}
-
-// work calls for every user again and again until the time is up, with fifty calls at
-// a time.
-func (s *outageServer) work(length time.Duration) outageReport {
-	var calls, failed atomic.Int64
-	ctx, cancel := context.WithTimeout(s.Context(), length)
-	defer cancel()
-	var working sync.WaitGroup
-	for range 50 {
-		working.Go(func() {
-			for ctx.Err() == nil {
-				calls.Add(1)
-				if s.call(rand.IntN(s.users)) != nil {
-					failed.Add(1)
-				}
-				select {
-				case <-ctx.Done():
-				case <-time.After(length/100 + rand.N(length/50)):
-				}
-			}
-		})
-	}
-	working.Wait()
-	return outageReport{Calls: int(calls.Load()), Failed: int(failed.Load())}
-}
-
-// recover calls for every user until it works, or the user has to authorize again:
-// for a quarter of an hour at most.
-func (s *outageServer) recover() outageReport {
-	const patience = 15 * time.Minute
-	began := time.Now()
-	var report outageReport
-	users := make(chan int, s.users)
-	for user := range s.users {
-		users <- user
-	}
-	close(users)
-	var mu sync.Mutex
-	var working sync.WaitGroup
-	for range 50 {
-		working.Go(func() {
-			for user := range users {
-				err := s.call(user)
-				for err != nil && !errors.Is(err, dispensary.ErrReauthorize) && time.Since(began) < patience {
-					time.Sleep(2 * time.Second)
-					err = s.call(user)
-				}
-				mu.Lock()
-				if err != nil {
-					report.Broken = append(report.Broken, userName(user))
-				} else {
-					report.Slowest = max(report.Slowest, time.Since(began))
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	working.Wait()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for name := range s.reported {
-		report.Reported = append(report.Reported, name)
-	}
-	return report
+	return revoked
 }

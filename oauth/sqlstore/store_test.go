@@ -18,7 +18,6 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
 	"github.com/dispensary-go/dispensary/oauth/storetest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
-	"github.com/dispensary-go/dispensary/seal"
 )
 
 // plainSettings are those that a connection has where nothing is set.
@@ -41,21 +40,17 @@ var oddSettings = map[sqlstore.Dialect]string{
 	sqlstore.MySQL:      "?" + countings["found rows"] + "&interpolateParams=true&collation=latin1_swedish_ci&sql_mode=%27%27&time_zone=%27-05:00%27",
 }
 
-// Sealed, as every program should have it, and under odd settings.
+// Sealed, as every program should have it, while keys change, and under odd settings.
 func TestConformanceSealed(t *testing.T) {
 	t.Parallel()
-	key := sealKey(t, "2026")
+	old, young := newKeys(t), api.Secret("2027"+strings.TrimPrefix(newKeys(t).Reveal(), "2026"))
+	rings := []api.Secret{"+" + young + "," + old, young + "," + old}
 	eachDatabase(t, func(t *testing.T, d database) {
 		storetest.Run(t, func(t *testing.T) func() tokens.Store {
 			d := newDatabase(t, d.dialect)
 			d.name += oddSettings[d.dialect]
-			return replicasOf(t, d, func(db *sql.DB) tokens.Store {
-				ring, err := seal.NewKeyRing(key)
-				require.NoError(t, err)
-				store, err := sqlstore.New(db, d.dialect, sqlstore.Config{TablePrefix: d.prefix})
-				require.NoError(t, err)
-				return tokens.Sealed(store, ring)
-			})
+			var opened atomic.Int64
+			return replicasOf(t, d, func(db *sql.DB) tokens.Store { return d.sealed(t, db, rings[opened.Add(1)%2]) })
 		})
 	})
 }
