@@ -67,7 +67,7 @@ func (i *Integration) openStore(ctx context.Context, keys *seal.KeyRing) (tokens
 	if err != nil {
 		return nil, err
 	}
-	return tokens.Sealed(inner, keys), nil
+	return tokens.Sealed(inner, keys)
 }
 
 // mysqlConns is how many connections a MySQL store has. Each method is a statement or

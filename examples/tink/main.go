@@ -40,7 +40,10 @@ func run(ctx context.Context, out io.Writer) error {
 	}
 
 	rows := tokens.NewMemoryStore() // in production package sqlstore
-	store := tokens.Sealed(rows, primitive)
+	store, err := tokens.Sealed(rows, primitive)
+	if err != nil {
+		return err
+	}
 
 	sandbox := dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox}
 	ada := tokens.Key{Environment: sandbox, User: "ada"}

@@ -119,7 +119,7 @@ func sealedOn(db *sql.DB, dialect sqlstore.Dialect, prefix string, keys api.Secr
 	if err != nil {
 		return nil, err
 	}
-	return tokens.Sealed(inner, ring), nil
+	return tokens.Sealed(inner, ring)
 }
 
 // sealed is sealedOn for a test.

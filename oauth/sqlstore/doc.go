@@ -6,7 +6,7 @@
 //	db, err := sql.Open("pgx", os.Getenv("DATABASE_URL"))
 //	err = sqlstore.Migrate(ctx, db, sqlstore.PostgreSQL, sqlstore.Config{})
 //	inner, err := sqlstore.New(db, sqlstore.PostgreSQL, sqlstore.Config{})
-//	store := tokens.Sealed(inner, ring) // the tables hold ciphertexts only
+//	store, err := tokens.Sealed(inner, ring) // the tables hold ciphertexts only
 //
 // The package imports no driver. It is tested with github.com/jackc/pgx/v5,
 // github.com/go-sql-driver/mysql and modernc.org/sqlite.

@@ -38,7 +38,10 @@ func Example() {
 	}
 	key, _ := seal.GenerateKey("2026") // a program reads its own: seal.ParseKeyRing(os.Getenv(…))
 	ring, _ := seal.NewKeyRing(key)
-	store := tokens.Sealed(inner, ring)
+	store, err := tokens.Sealed(inner, ring)
+	if err != nil {
+		log.Fatal(err)
+	}
 
 	us := api.Environment{Region: api.US, Stage: api.Sandbox}
 	user := tokens.Key{Environment: us, User: "user-17"}

@@ -32,7 +32,9 @@ func TestSealedMemoryStore(t *testing.T) {
 			ring, err := seal.NewKeyRing(rings[opened%len(rings)]...)
 			require.NoError(t, err)
 			opened++
-			return tokens.Sealed(inner, ring)
+			store, err := tokens.Sealed(inner, ring)
+			require.NoError(t, err)
+			return store
 		}
 	})
 }

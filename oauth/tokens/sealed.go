@@ -17,8 +17,8 @@ import (
 
 // Sealed returns a store that keeps its secrets in inner as ciphertexts only,
 // sealed by aead: a [seal.KeyRing], or anything with the methods of Tink's
-// tink.AEAD. Make it once, like its parts, and use inner for nothing else. It
-// panics if one of the two is nil.
+// tink.AEAD. Make it once, like its parts, and use inner for nothing else. Errors are
+// [*api.ArgumentError]: one of the two is nil.
 //
 // What inner gets as access token holds the whole token, what it gets as refresh
 // token holds that. Both open only under the environment and user they were
@@ -41,9 +41,12 @@ import (
 // a key, load every user once: see [Lister].
 //
 // The store that is returned is a [Lister] and a [Claimer] where inner is.
-func Sealed(inner Store, aead seal.AEAD) Store {
-	if inner == nil || aead == nil {
-		panic("tokens: Sealed needs a store and an AEAD")
+func Sealed(inner Store, aead seal.AEAD) (Store, error) {
+	switch {
+	case inner == nil:
+		return nil, &api.ArgumentError{Field: "tokens.Sealed inner", Reason: "is nil"}
+	case aead == nil:
+		return nil, &api.ArgumentError{Field: "tokens.Sealed aead", Reason: "is nil"}
 	}
 	s := &sealedStore{inner: inner, aead: aead}
 	lister, lists := inner.(Lister)
@@ -54,19 +57,19 @@ func Sealed(inner Store, aead seal.AEAD) Store {
 			*sealedStore
 			Lister
 			sealedClaims
-		}{s, lister, sealedClaims{s, claimer}}
+		}{s, lister, sealedClaims{s, claimer}}, nil
 	case lists:
 		return &struct {
 			*sealedStore
 			Lister
-		}{s, lister}
+		}{s, lister}, nil
 	case claims:
 		return &struct {
 			*sealedStore
 			sealedClaims
-		}{s, sealedClaims{s, claimer}}
+		}{s, sealedClaims{s, claimer}}, nil
 	}
-	return s
+	return s, nil
 }
 
 // sealedStore is a [Store] whose inner one sees ciphertexts.

@@ -34,6 +34,19 @@ func keyRing(t testing.TB, keys ...seal.Key) *seal.KeyRing {
 	return ring
 }
 
+// sealed returns a store that is sealed with a ring of the keys.
+func sealed(t testing.TB, inner tokens.Store, keys ...seal.Key) tokens.Store {
+	t.Helper()
+	return sealedBy(t, inner, keyRing(t, keys...))
+}
+
+func sealedBy(t testing.TB, inner tokens.Store, aead seal.AEAD) tokens.Store {
+	t.Helper()
+	store, err := tokens.Sealed(inner, aead)
+	require.NoError(t, err)
+	return store
+}
+
 // vault is a sealed store, what it is made of, and one record in it.
 type vault struct {
 	inner  *tokens.MemoryStore
@@ -45,7 +58,7 @@ type vault struct {
 func newVault(t *testing.T) *vault {
 	t.Helper()
 	v := &vault{inner: tokens.NewMemoryStore(), key: sealKey(t, "2026")}
-	v.store = tokens.Sealed(v.inner, keyRing(t, v.key))
+	v.store = sealed(t, v.inner, v.key)
 	var err error
 	v.record, err = v.store.Save(t.Context(), storeKey, oauthtest.FirstToken(time.Hour))
 	require.NoError(t, err)
@@ -175,7 +188,7 @@ func (v *vault) requireUnreadable(t *testing.T, want error) {
 func TestSealedWithAKeyThatIsMissing(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)
-	without := tokens.Sealed(v.inner, keyRing(t, sealKey(t, "2027")))
+	without := sealed(t, v.inner, sealKey(t, "2027"))
 	_, err := without.Load(t.Context(), storeKey)
 	require.ErrorIs(t, err, tokens.ErrUnreadable)
 	require.ErrorIs(t, err, seal.ErrUnknownKey)
@@ -189,7 +202,7 @@ func TestSealedStoreSealsAnewOnLoad(t *testing.T) {
 	lease := take(t, v.store, v.record, "a")
 	before := v.stored(t, storeKey)
 	next := sealKey(t, "2027")
-	rotated := tokens.Sealed(v.inner, keyRing(t, next, v.key))
+	rotated := sealed(t, v.inner, next, v.key)
 	for range 2 {
 		loaded, err := rotated.Load(t.Context(), storeKey)
 		require.NoError(t, err)
@@ -198,7 +211,7 @@ func TestSealedStoreSealsAnewOnLoad(t *testing.T) {
 	}
 	after := v.stored(t, storeKey)
 	assert.NotEqual(t, before.Token.AccessToken.Reveal(), after.Token.AccessToken.Reveal())
-	only := tokens.Sealed(v.inner, keyRing(t, next))
+	only := sealed(t, v.inner, next)
 	_, err := only.Load(t.Context(), storeKey)
 	require.NoError(t, err, "the old key is not needed any more")
 	assert.Equal(t, after, v.stored(t, storeKey), "nothing is sealed twice")
@@ -214,9 +227,9 @@ func TestSealedStoreSealsMarkedUsersAnew(t *testing.T) {
 	_, err := v.store.Fail(t.Context(), take(t, v.store, v.record, "a"), tokens.ReasonInvalidGrant)
 	require.NoError(t, err)
 	next := sealKey(t, "2027")
-	_, err = tokens.Sealed(v.inner, keyRing(t, next, v.key)).Load(t.Context(), storeKey)
+	_, err = sealed(t, v.inner, next, v.key).Load(t.Context(), storeKey)
 	require.NoError(t, err)
-	record, err := tokens.Sealed(v.inner, keyRing(t, next)).Load(t.Context(), storeKey)
+	record, err := sealed(t, v.inner, next).Load(t.Context(), storeKey)
 	require.NoError(t, err)
 	assert.Equal(t, tokens.StateReauthorize, record.State)
 	assert.Equal(t, tokens.ReasonInvalidGrant, record.Reason)
@@ -239,7 +252,7 @@ func TestSealingAnewNeverLosesARefresh(t *testing.T) {
 	lease := take(t, v.store, v.record, "a")
 	fresh := oauthtest.FirstToken(2 * time.Hour)
 	fresh.AccessToken = "access-fresh"
-	slow := tokens.Sealed(overtaken{v.inner, func() {
+	slow := sealedBy(t, overtaken{v.inner, func() {
 		_, err := v.store.Commit(t.Context(), lease, fresh)
 		assert.NoError(t, err)
 	}}, keyRing(t, sealKey(t, "2027"), v.key))
@@ -269,7 +282,7 @@ func (f foreign) Decrypt(ciphertext, place []byte) ([]byte, error) {
 func TestSealedByAForeignAEAD(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)
-	store := tokens.Sealed(v.inner, foreign{keyRing(t, v.key)})
+	store := sealedBy(t, v.inner, foreign{keyRing(t, v.key)})
 	_, err := store.Load(t.Context(), storeKey)
 	require.NoError(t, err)
 	v.plant(t, storeKey, func(token *oauth.Token) { token.AccessToken += "A" })
@@ -300,15 +313,22 @@ func TestSealedStoreHasTheCapabilitiesOfTheInnerOne(t *testing.T) {
 		"none": {struct{ tokens.Store }{memory}, false, false}, "both": {memory, true, true},
 		"lists": {listOnly{memory, memory}, true, false}, "claims": {claimOnly{memory, memory}, false, true},
 	} {
-		store := tokens.Sealed(c.inner, ring)
+		store := sealedBy(t, c.inner, ring)
 		_, lists := store.(tokens.Lister)
 		_, claims := store.(tokens.Claimer)
 		assert.Equal(t, c.lists, lists, name)
 		assert.Equal(t, c.claims, claims, name)
 		assert.Equal(t, "tokens.Sealed store", fmt.Sprint(store), name)
 	}
-	assert.Panics(t, func() { tokens.Sealed(nil, ring) })
-	assert.Panics(t, func() { tokens.Sealed(memory, nil) })
+	for field, seal := range map[string]func() (tokens.Store, error){
+		"tokens.Sealed inner": func() (tokens.Store, error) { return tokens.Sealed(nil, ring) },
+		"tokens.Sealed aead":  func() (tokens.Store, error) { return tokens.Sealed(memory, nil) },
+	} {
+		_, err := seal()
+		var argument *api.ArgumentError
+		require.ErrorAs(t, err, &argument)
+		assert.Equal(t, field, argument.Field)
+	}
 }
 
 func TestSealedClaims(t *testing.T) {
@@ -357,7 +377,7 @@ func ExampleSealed() {
 	key, _ := seal.GenerateKey("2026") // or seal.ParseKeyRing, from the environment
 	ring, _ := seal.NewKeyRing(key)
 	inner := tokens.NewMemoryStore()
-	store := tokens.Sealed(inner, ring)
+	store, _ := tokens.Sealed(inner, ring)
 
 	ctx := context.Background()
 	us := api.Environment{Region: api.US, Stage: api.Sandbox}
@@ -375,7 +395,7 @@ func ExampleSealed() {
 
 func BenchmarkSealedLoad(b *testing.B) {
 	memory := tokens.NewMemoryStore()
-	for name, store := range map[string]tokens.Store{"plain": memory, "sealed": tokens.Sealed(tokens.NewMemoryStore(), keyRing(b, sealKey(b, "2026")))} {
+	for name, store := range map[string]tokens.Store{"plain": memory, "sealed": sealed(b, tokens.NewMemoryStore(), sealKey(b, "2026"))} {
 		b.Run(name, func(b *testing.B) {
 			_, err := store.Save(b.Context(), storeKey, oauthtest.FirstToken(time.Hour))
 			require.NoError(b, err)
