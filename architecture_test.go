@@ -44,6 +44,7 @@ var arrows = map[string][]string{
 	"internal/redact":          {},
 	"internal/resourcetest":    {"api", "dispensarytest", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"internal/testsize":        {},
+	"internal/webpage":         {},
 	"internal/transport":       {"api", "api/observe", "internal/jsondecode", "internal/jsonscan", "internal/operation", "github.com/google/go-querystring/query", "github.com/hashicorp/go-retryablehttp"},
 	"oauth/storetest":          {"api", "oauth", "oauth/internal/oauthtest", "oauth/tokens", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"seal":                     {"api"},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/webpage"
 )
 
 // actions lists what can be done, grouped by the person who does it.
@@ -100,7 +101,7 @@ func (h *Handler) runAction(w http.ResponseWriter, r *http.Request) {
 		body = uploaded
 	}
 	status, answer := h.api.Call(r.Context(), op.Method, path, body)
-	v.Sent, v.Status, v.Answer = true, status, pretty(answer)
+	v.Sent, v.Status, v.Answer = true, status, webpage.Pretty(answer)
 	if status >= 400 {
 		h.showAction(w, status, v)
 		return

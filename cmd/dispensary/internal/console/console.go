@@ -26,16 +26,17 @@ import (
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/webpage"
 )
 
-//go:embed *.html style.css live.js icon.svg
+//go:embed *.html live.js
 var assets embed.FS
 
 // templates are the pages; they are parsed once.
 var templates = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
 		"filterForm": newFilterForm, "eventTypes": model.EventTypes, "deliveryStates": func() []string { return deliveryStates }, "requestStates": func() []string { return []string{"answered", "refused"} },
-		"act": actLink, "segments": segments, "ago": ago, "exact": exact, "button": newButton, "pretty": pretty, "short": short, "stamp": stamp,
+		"act": actLink, "segments": segments, "ago": webpage.Ago, "exact": exact, "button": newButton, "pretty": webpage.Pretty, "short": short, "stamp": webpage.Stamp,
 	}).ParseFS(assets, "*.html"))
 })
 
@@ -71,9 +72,12 @@ func New(fake *dispensarytest.Server, api *control.Handler) *Handler {
 	mux.HandleFunc("GET /actions/{id}", h.serveForm)
 	mux.HandleFunc("POST /actions/{id}", h.runAction)
 	mux.HandleFunc("GET /live", h.live)
-	for name, kind := range map[string]string{"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"} {
-		mux.HandleFunc("GET /"+name, func(w http.ResponseWriter, _ *http.Request) { serveAsset(w, name, kind) })
-	}
+	webpage.HandleAssets(mux)
+	mux.HandleFunc("GET /live.js", func(w http.ResponseWriter, _ *http.Request) {
+		content, _ := assets.ReadFile("live.js") // it is embedded
+		w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
+		_, _ = w.Write(content) // fails only when the browser went away
+	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		up := strings.Repeat("../", max(0, strings.Count(r.URL.Path, "/")-1))
 		h.show(w, http.StatusNotFound, "problem", &frame{Base: up, Title: "Not found", View: "The console has no such page."})
@@ -82,17 +86,9 @@ func New(fake *dispensarytest.Server, api *control.Handler) *Handler {
 	return h
 }
 
-// policy lets pages load what the console itself serves, and nothing else.
-const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; " +
-	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-
 // ServeHTTP implements [net/http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	header := w.Header()
-	header.Set("Cache-Control", "no-store")
-	header.Set("Content-Security-Policy", policy)
-	header.Set("Referrer-Policy", "same-origin")
-	header.Set("X-Content-Type-Options", "nosniff")
+	webpage.Protect(w.Header(), "script-src 'self'", "connect-src 'self'")
 	h.mux.ServeHTTP(w, r)
 }
 
@@ -102,11 +98,4 @@ func (h *Handler) servePage(w http.ResponseWriter, q *http.Request, r page) {
 		Title: r.Title, Here: r.Title, Path: r.Path + filterQuery(q.URL.Query()), Live: true, Ticks: r.ticks && !h.fake.Clock().Frozen(),
 		Did: h.outcomes.find(q.URL.Query().Get("did")), Calls: h.controlCalls(r), View: r.view(h, q.URL.Query()),
 	})
-}
-
-// serveAsset sends one of the embedded files.
-func serveAsset(w http.ResponseWriter, name, kind string) {
-	content, _ := assets.ReadFile(name) // it is embedded
-	w.Header().Set("Content-Type", kind+"; charset=utf-8")
-	_, _ = w.Write(content) // fails only when the browser went away
 }

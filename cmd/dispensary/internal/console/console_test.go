@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/webpage"
 )
 
 // fixture is a console on a socket, and the platform behind it.
@@ -276,27 +276,16 @@ func TestOnePalette(t *testing.T) {
 	defer resp.Body.Close()
 	pages, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
-	own, err := os.ReadFile("style.css")
-	require.NoError(t, err)
 	colours := regexp.MustCompile(`--\w[\w-]*: light-dark\(.*\);`)
 	used := colours.FindAllString(string(pages), -1)
 	require.NotEmpty(t, used)
 	for _, colour := range used {
-		assert.Contains(t, string(own), colour)
+		assert.Contains(t, webpage.Style(), colour)
 	}
 }
 
-func TestTimesInWords(t *testing.T) {
+func TestShort(t *testing.T) {
 	t.Parallel()
-	now := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
-	for d, want := range map[time.Duration]string{
-		0: "in less than a second", time.Minute: "in 1 min", -61 * time.Second: "1 min 1 s ago",
-		25 * time.Hour: "in 1 d 1 h", 24*time.Hour + time.Minute: "in 1 d", 2*time.Hour + 5*time.Second: "in 2 h",
-	} {
-		assert.Equal(t, want, ago(now.Add(d), now))
-	}
-	assert.Equal(t, "never", ago(time.Time{}, now))
-	assert.Equal(t, "–", stamp(time.Time{}))
-	assert.Equal(t, "{", pretty([]byte("{")))
 	assert.Equal(t, "short", short("short"))
+	assert.Equal(t, "01234567…", short("0123456789abcdef"))
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/webpage"
 )
 
 // slots is how many attempts the platform makes at most.
@@ -110,7 +111,7 @@ func timeline(d model.Delivery, now time.Time) []slot {
 				s.State = "failed"
 			}
 		case i == len(d.Attempts) && !d.NextAttemptAt.IsZero():
-			s.State, s.Detail = "due", ago(d.NextAttemptAt, now)
+			s.State, s.Detail = "due", webpage.Ago(d.NextAttemptAt, now)
 		}
 		line[i] = s
 	}

@@ -1,61 +1,19 @@
 package console
 
 import (
-	"bytes"
-	"encoding/json"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// stamp writes a time of the platform.
-func stamp(t time.Time) string {
-	if t.IsZero() {
-		return "–"
-	}
-	return t.UTC().Format("2006-01-02 15:04:05 UTC")
-}
-
 // day writes the day of a time of the platform.
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
 // exact writes a time as the control API reads it.
 func exact(t time.Time) string { return t.Format(time.RFC3339Nano) }
-
-// ago says how far a time is from now, in the two largest units.
-func ago(t, now time.Time) string {
-	if t.IsZero() {
-		return "never"
-	}
-	d := t.Sub(now)
-	if d < 0 {
-		return span(-d) + " ago"
-	}
-	return "in " + span(d)
-}
-
-func span(d time.Duration) string {
-	if d < time.Second {
-		return "less than a second"
-	}
-	var text []string
-	for _, unit := range []struct {
-		name string
-		size time.Duration
-	}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"min", time.Minute}, {"s", time.Second}} {
-		if n := d / unit.size; n > 0 && len(text) < 2 {
-			text = append(text, strconv.FormatInt(int64(n), 10)+" "+unit.name)
-			d -= n * unit.size
-		} else if len(text) > 0 {
-			break
-		}
-	}
-	return strings.Join(text, " ")
-}
 
 // short shows the beginning of an id or a token; the whole is in its title.
 func short(id string) string {
@@ -67,15 +25,6 @@ func short(id string) string {
 
 // segments are the parts of a path, between which a line may break.
 func segments(path string) []string { return strings.SplitAfter(path, "/") }
-
-// pretty indents JSON; what is none stays as it is.
-func pretty(raw []byte) string {
-	var out bytes.Buffer
-	if json.Indent(&out, raw, "", "  ") != nil {
-		return string(raw)
-	}
-	return out.String()
-}
 
 // actLink is the address of an action's form, below the console's, with some
 // fields filled in.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/dispensary-go/dispensary/internal/webpage"
 )
 
 const (
@@ -49,7 +51,7 @@ func (h *Handler) live(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) sendEvent(w http.ResponseWriter, name string) error {
 	stream := http.NewResponseController(w)
 	_ = stream.SetWriteDeadline(time.Now().Add(writeTimeout)) // a writer that cannot is not slow either
-	if _, err := fmt.Fprintf(w, "event: %s\ndata: %s\n\n", name, stamp(h.fake.Clock().Now())); err != nil {
+	if _, err := fmt.Fprintf(w, "event: %s\ndata: %s\n\n", name, webpage.Stamp(h.fake.Clock().Now())); err != nil {
 		return err
 	}
 	return stream.Flush()

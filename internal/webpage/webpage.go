@@ -1,0 +1,93 @@
+// Package webpage is what pages for people have in common, the console of the command
+// and webhook/admin: a style sheet in light and dark colours for windows of any width,
+// an icon, the headers that keep a page to itself, and times in words.
+package webpage
+
+import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+//go:embed style.css icon.svg
+var assets embed.FS
+
+// Style is the style sheet.
+func Style() string {
+	text, _ := assets.ReadFile("style.css") // it is embedded
+	return string(text)
+}
+
+// HandleAssets serves style.css and icon.svg.
+func HandleAssets(mux *http.ServeMux) {
+	for name, kind := range map[string]string{"style.css": "text/css", "icon.svg": "image/svg+xml"} {
+		mux.HandleFunc("GET /"+name, func(w http.ResponseWriter, _ *http.Request) {
+			content, _ := assets.ReadFile(name) // it is embedded
+			w.Header().Set("Content-Type", kind+"; charset=utf-8")
+			_, _ = w.Write(content) // fails only when the browser went away
+		})
+	}
+}
+
+// Protect sets the headers of a page that no cache stores, no other page frames, and
+// that loads what its own handler serves and nothing else. Sources beyond style sheets
+// and images are those that the page says, such as "script-src 'self'".
+func Protect(header http.Header, sources ...string) {
+	policy := append([]string{"default-src 'none'", "style-src 'self'", "img-src 'self'", "form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'"}, sources...)
+	header.Set("Cache-Control", "no-store")
+	header.Set("Content-Security-Policy", strings.Join(policy, "; "))
+	header.Set("Referrer-Policy", "same-origin")
+	header.Set("X-Content-Type-Options", "nosniff")
+}
+
+// Stamp writes a time; "–" for none.
+func Stamp(t time.Time) string {
+	if t.IsZero() {
+		return "–"
+	}
+	return t.UTC().Format("2006-01-02 15:04:05 UTC")
+}
+
+// Ago says how far a time is from now, in the two largest units; "never" for none.
+func Ago(t, now time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	d := t.Sub(now)
+	if d < 0 {
+		return span(-d) + " ago"
+	}
+	return "in " + span(d)
+}
+
+func span(d time.Duration) string {
+	if d < time.Second {
+		return "less than a second"
+	}
+	var text []string
+	for _, unit := range []struct {
+		name string
+		size time.Duration
+	}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"min", time.Minute}, {"s", time.Second}} {
+		if n := d / unit.size; n > 0 && len(text) < 2 {
+			text = append(text, strconv.FormatInt(int64(n), 10)+" "+unit.name)
+			d -= n * unit.size
+		} else if len(text) > 0 {
+			break
+		}
+	}
+	return strings.Join(text, " ")
+}
+
+// Pretty indents JSON; what is none stays as it is.
+func Pretty(raw []byte) string {
+	var out bytes.Buffer
+	if json.Indent(&out, raw, "", "  ") != nil {
+		return string(raw)
+	}
+	return out.String()
+}

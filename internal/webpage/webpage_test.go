@@ -1,0 +1,40 @@
+package webpage_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dispensary-go/dispensary/internal/webpage"
+)
+
+func TestTimesInWords(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
+	for d, want := range map[time.Duration]string{
+		0: "in less than a second", time.Minute: "in 1 min", -61 * time.Second: "1 min 1 s ago",
+		25 * time.Hour: "in 1 d 1 h", 24*time.Hour + time.Minute: "in 1 d", 2*time.Hour + 5*time.Second: "in 2 h",
+	} {
+		assert.Equal(t, want, webpage.Ago(now.Add(d), now))
+	}
+	assert.Equal(t, "never", webpage.Ago(time.Time{}, now))
+	assert.Equal(t, "–", webpage.Stamp(time.Time{}))
+	assert.Equal(t, "2026-03-02 09:00:00 UTC", webpage.Stamp(now.In(time.FixedZone("", 3600))))
+	assert.Equal(t, "{", webpage.Pretty([]byte("{")))
+	assert.Equal(t, "{\n  \"a\": 1\n}", webpage.Pretty([]byte(`{"a":1}`)))
+}
+
+func TestAssets(t *testing.T) {
+	t.Parallel()
+	mux := http.NewServeMux()
+	webpage.HandleAssets(mux)
+	for name, want := range map[string][2]string{"style.css": {"text/css; charset=utf-8", webpage.Style()}, "icon.svg": {"image/svg+xml; charset=utf-8", "<svg"}} {
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/"+name, nil))
+		assert.Equal(t, want[0], w.Header().Get("Content-Type"))
+		assert.Contains(t, w.Body.String(), want[1])
+	}
+}
