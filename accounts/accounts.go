@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/oauth"
@@ -303,6 +304,18 @@ func (a *Accounts) PendingCommits() int {
 		n += app.conns.PendingCommits()
 	}
 	return n
+}
+
+// Paused returns until when refreshing in the background pauses in this process, for
+// the environment where that is longest, and true if it does anywhere. See
+// [tokens.Connections.Paused].
+func (a *Accounts) Paused() (until time.Time, paused bool) {
+	for _, app := range a.order {
+		if end, pauses := app.conns.Paused(); pauses && end.After(until) {
+			until, paused = end, true
+		}
+	}
+	return until, paused
 }
 
 // Close waits until no refresh is under way and every token pair is stored.

@@ -134,6 +134,8 @@ func TestAccountsKeepFresh(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 		cancel()
 		require.NoError(t, <-done)
+		_, paused := p.accounts.Paused()
+		assert.False(t, paused)
 		for i, user := range []string{"us:dr-17", "ca:dr-17"} {
 			account, err := p.accounts.Status(t.Context(), user)
 			require.NoError(t, err)

@@ -99,6 +99,7 @@ type outageRow struct {
 	wronglyMarked int           // of the others, at any time
 	broken        int           // of the others, whose calls never worked again
 	slowest       time.Duration // after its end, until the last of the others worked everywhere
+	paused        bool          // some replica said at its end that it refreshes none in the background
 }
 
 const replicas = 4
@@ -148,6 +149,7 @@ func TestAccountsOutliveMassRefusals(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFleet(t, &outage{kind: "invalid_grant", tokens: true}, 200)
 		row := f.outlive(10 * time.Minute)
+		assert.True(t, row.paused)
 		assert.Positive(t, row.wronglyMarked)
 		assert.LessOrEqual(t, row.wronglyMarked, replicas*tokens.DefaultBreakerUsers)
 		assert.Zero(t, row.broken)
@@ -266,6 +268,10 @@ func (f *fleet) outlive(length time.Duration) outageRow {
 	f.outage.on.Store(false)
 	row := outageRow{
 		calls: f.calls, failed: f.failed, tokenCalls: int(f.outage.tokenCalls.Load()), revoked: len(revoked),
+	}
+	for _, users := range f.replicas {
+		until, paused := users.Paused()
+		row.paused = row.paused || paused && time.Now().Before(until)
 	}
 	row.broken, row.slowest = f.recover(revoked)
 	stop()
