@@ -113,7 +113,7 @@ func (r *Reconciler) run(ctx context.Context, fresh time.Duration) (Report, erro
 		ctx = safecall.Begin(given, r.config.Logger, func() context.Context { return start(given) })
 	}
 	one := &run{config: r.config, now: r.config.Now(), missed: map[string]*missedEvent{}}
-	one.report.Started = one.now
+	one.report.Name, one.report.Started = r.config.Name, one.now
 	err := one.execute(ctx, fresh)
 	one.report.Duration = r.config.Now().Sub(one.now)
 	r.log(ctx, one.report, err)

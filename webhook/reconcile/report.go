@@ -16,6 +16,9 @@ import (
 // Report is the result of one run of a [Reconciler]. However it is printed or
 // logged, only numbers are seen.
 type Report struct {
+	// Name is [Config].Name.
+	Name string
+
 	// Started is when the run began, by [Config].Now, and Duration
 	// how long it took.
 	Started  time.Time

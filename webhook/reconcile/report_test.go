@@ -35,6 +35,7 @@ func TestReportIsANumberForEverything(t *testing.T) {
 		reconcile.ClinicKeys: {0, 0, 0}, reconcile.Patients: {5, 5, 5}, reconcile.TreatmentPlans: {3, 3, 3},
 		reconcile.Orders: {2, 2, 1}, reconcile.Products: {2, 2, 2},
 	}, listed)
+	assert.Equal(t, "us/sandbox", report.Name)
 	assert.Equal(t, s.clock.Now(), report.Started)
 	assert.Zero(t, report.Duration, "the clock stands still")
 
