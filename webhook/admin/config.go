@@ -1,0 +1,82 @@
+package admin
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"time"
+
+	"github.com/dispensary-go/dispensary/accounts"
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
+)
+
+// Config is what a [Handler] is made of. Engine is required; the pages of what is left
+// out are not there.
+type Config struct {
+	// Engine holds the events: the inbox of the webhook handler.
+	Engine engine.Engine
+
+	// Name is shown on every page, where there are several: "production" or a tenant,
+	// for example.
+	Name string
+
+	// Alarm is that of the webhook handler: see [webhook.Alarm]. The page shows what it
+	// knows, which is what this process has seen.
+	Alarm *webhook.Alarm
+
+	// Accounts are the accounts of the program's users: an [*accounts.Accounts].
+	Accounts Accounts
+
+	// Observer is called with what people do.
+	Observer Observer
+
+	// Now is the clock; nil means [time.Now].
+	Now func() time.Time
+}
+
+// Accounts is what the pages ask of the accounts of users.
+type Accounts interface {
+	List(ctx context.Context, options accounts.ListOptions) iter.Seq2[accounts.Account, error]
+	PendingCommits() int
+	Paused() (until time.Time, paused bool)
+}
+
+var _ Accounts = (*accounts.Accounts)(nil)
+
+// Observer is called with what people do on the pages. The request is theirs, so that
+// the program knows who it was: its context has what the login has put there.
+type Observer struct {
+	// BodyOpened is called before the body of an event is shown, with the error it died
+	// with. An error keeps it closed. If BodyOpened is nil, no body can be opened.
+	BodyOpened func(r *http.Request, key webhook.Key) error
+
+	// Replayed and Discarded are called after dead letters were, and where that failed.
+	// Nil functions are not called.
+	Replayed, Discarded func(r *http.Request, change Change)
+}
+
+// Change is what was replayed or discarded by one request.
+type Change struct {
+	// Filter is what was asked for. Many events are changed by several requests with
+	// the same filter.
+	Filter engine.Filter
+
+	// Count is how many were changed.
+	Count int
+
+	// Err is why there were no more, [context.DeadlineExceeded] if more are left; nil
+	// if it is done.
+	Err error
+}
+
+func (c Config) withDefaults() (Config, error) {
+	if c.Engine == nil {
+		return c, &api.ArgumentError{Field: "admin.Config.Engine", Reason: "is missing"}
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return c, nil
+}

@@ -1,0 +1,53 @@
+package admin
+
+import (
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
+)
+
+// overviewView is the first page.
+type overviewView struct {
+	Stats   engine.Stats
+	Dead    []breakdown
+	Watched bool // there is an alarm
+	Outage  *webhook.Outage
+	Run     *run // the latest of a reconciler
+
+	Pending     int // commits of tokens
+	Paused      bool
+	PausedUntil time.Time
+}
+
+func (h *Handler) overview(w http.ResponseWriter, r *http.Request) {
+	var v overviewView
+	var err error
+	if v.Stats, err = h.config.Engine.Stats(r.Context()); err != nil {
+		h.fail(w, err)
+		return
+	}
+	dead, err := h.config.Engine.Count(r.Context(), engine.Filter{States: deadOnly}, mostCounted)
+	if err != nil {
+		h.fail(w, err)
+		return
+	}
+	if dead.Total > 0 {
+		v.Dead = breakdowns(dead, "dead", url.Values{})
+	}
+	if v.Watched = h.config.Alarm != nil; v.Watched {
+		if outage, now := h.config.Alarm.Outage(); now {
+			v.Outage = &outage
+		}
+	}
+	if last := h.runs.latest(); len(last) > 0 {
+		v.Run = &last[0]
+	}
+	if h.config.Accounts != nil {
+		v.Pending = h.config.Accounts.PendingCommits()
+		v.PausedUntil, v.Paused = h.config.Accounts.Paused()
+	}
+	h.show(w, http.StatusOK, "overview", frame{Title: "Overview", View: v})
+}
