@@ -1,0 +1,277 @@
+package admin_test
+
+import (
+	"context"
+	"html"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/receivertest"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/admin"
+	"github.com/dispensary-go/dispensary/webhook/engine"
+)
+
+func TestNewNamesTheField(t *testing.T) {
+	t.Parallel()
+	_, err := admin.New(admin.Config{})
+	var refused *api.ArgumentError
+	require.ErrorAs(t, err, &refused)
+	assert.Equal(t, "admin.Config.Engine", refused.Field)
+}
+
+var links = regexp.MustCompile(`href="([^"#]+)"`)
+
+// crawl opens every page that can be reached by links, and returns their texts.
+func (f *fixture) crawl() map[string]string {
+	f.Helper()
+	start, err := url.Parse(f.url)
+	require.NoError(f, err)
+	pages, left := map[string]string{}, []*url.URL{start}
+	for len(left) > 0 {
+		at := left[0]
+		left = left[1:]
+		if _, seen := pages[at.String()]; seen {
+			continue
+		}
+		answer, err := http.Get(at.String())
+		require.NoError(f, err)
+		header := answer.Header
+		pages[at.String()] = f.read(http.StatusOK, answer, err)
+		assert.Equal(f, "no-store", header.Get("Cache-Control"), at)
+		assert.Contains(f, header.Get("Content-Security-Policy"), "default-src 'none'", at)
+		assert.NotContains(f, header.Get("Content-Security-Policy"), "script", at)
+		assert.NotContains(f, header.Get("Content-Security-Policy"), "unsafe", at)
+		assert.Empty(f, answer.Cookies())
+		if !strings.HasPrefix(header.Get("Content-Type"), "text/html") {
+			continue
+		}
+		for _, link := range links.FindAllStringSubmatch(pages[at.String()], -1) {
+			to, err := at.Parse(html.UnescapeString(link[1]))
+			require.NoError(f, err)
+			require.True(f, strings.HasPrefix(to.String(), f.url), "%s leads away, to %s", at, to)
+			left = append(left, to)
+		}
+	}
+	return pages
+}
+
+// Every link leads to a page below the address that it is mounted at, also where there
+// is nothing to show, and no page but that of an opened body shows patient data.
+func TestPagesShowNoPatientData(t *testing.T) {
+	t.Parallel()
+	opened := 0
+	f := newFixture(t, func(_ *fixture, c *admin.Config) {
+		c.Observer.BodyOpened = func(*http.Request, webhook.Key) error { opened++; return nil }
+		c.Accounts = &fakeAccounts{}
+		c.Alarm = newAlarm(t, 0)
+	})
+	assert.Greater(t, len(f.crawl()), 6)
+	dead := f.die(60)
+	waits := f.accept(func(d *webhook.Delivery) {
+		d.Type, d.Body = events.OrderPlaced, []byte(strings.Replace(string(d.Body), "patient.updated", "order.placed", 1))
+	})
+	f.page.RunEnd(t.Context(), report(), nil)
+	pages := f.crawl()
+	assert.Greater(t, len(pages), 70, "details of all events, pages of lists, dry runs")
+	for address, page := range pages {
+		assert.NotContains(t, page, receivertest.Canary, address)
+	}
+	assert.Zero(t, opened)
+
+	for _, d := range []webhook.Delivery{dead[0], waits} {
+		page := f.press(f.get(eventPath(d)), "body")
+		assert.Contains(t, page, receivertest.Canary, "opened")
+	}
+	assert.Equal(t, 2, opened)
+	for range 2 {
+		assert.NotContains(t, f.get(eventPath(dead[0])), receivertest.Canary, "and closed again")
+	}
+}
+
+// A body is shown to those only who can be recorded.
+func TestOpeningABodyIsRecorded(t *testing.T) {
+	t.Parallel()
+	var by []any
+	var keys []webhook.Key
+	var failure error
+	f := newFixture(t, func(f *fixture, c *admin.Config) {
+		c.Observer.BodyOpened = func(r *http.Request, key webhook.Key) error {
+			by, keys = append(by, r.Context().Value(staff{})), append(keys, key)
+			return failure
+		}
+	})
+	d := f.die(1)[0]
+	form := url.Values{"key": {d.Key.String()}}
+	page := f.post(http.StatusOK, "body", form)
+	assert.Contains(t, page, "no such patient", "the error")
+	assert.Contains(t, html.UnescapeString(page), `"first_name": "`+receivertest.Canary, "the body")
+	assert.Equal(t, []any{"jo"}, by)
+	assert.Equal(t, []webhook.Key{d.Key}, keys)
+
+	failure = errAudit
+	page = f.post(http.StatusForbidden, "body", form)
+	assert.NotContains(t, page, receivertest.Canary)
+	assert.Contains(t, page, "stays closed")
+
+	f.post(http.StatusNotFound, "body", url.Values{"key": {receivertest.NewDelivery().Key.String()}})
+	f.post(http.StatusBadRequest, "body", url.Values{"key": {"x"}})
+	f.post(http.StatusBadRequest, "body", nil)
+	assert.Len(t, keys, 2, "there was nothing to open")
+
+	f = newFixture(t, nil)
+	d = f.die(1)[0]
+	assert.Contains(t, f.get(eventPath(d)), "cannot be opened here")
+	page = f.post(http.StatusForbidden, "body", url.Values{"key": {d.Key.String()}})
+	assert.NotContains(t, page, receivertest.Canary)
+}
+
+// What another site's page sends does nothing.
+func TestOtherSitesChangeNothing(t *testing.T) {
+	t.Parallel()
+	opened := 0
+	f := newFixture(t, func(_ *fixture, c *admin.Config) {
+		c.Observer.BodyOpened = func(*http.Request, webhook.Key) error { opened++; return nil }
+	})
+	d := f.die(1)[0]
+	const form = "application/x-www-form-urlencoded"
+	for name, c := range map[string]struct {
+		header http.Header
+		status int
+	}{
+		"another site":      {http.Header{"Sec-Fetch-Site": {"cross-site"}, "Content-Type": {form}}, 403},
+		"a sibling":         {http.Header{"Sec-Fetch-Site": {"same-site"}, "Content-Type": {form}}, 403},
+		"an older browser":  {http.Header{"Origin": {"https://example.com"}, "Content-Type": {form}}, 403},
+		"JSON":              {http.Header{"Sec-Fetch-Site": {"same-origin"}, "Content-Type": {"application/json"}}, 415},
+		"text":              {http.Header{"Content-Type": {"text/plain"}}, 415},
+		"nothing of a kind": {http.Header{}, 415},
+	} {
+		for _, path := range []string{"body", "bulk"} {
+			body := strings.NewReader(url.Values{"key": {d.Key.String()}, "action": {"discard"}}.Encode())
+			request, err := http.NewRequest(http.MethodPost, f.url+path, body)
+			require.NoError(t, err)
+			request.Header = c.header
+			answer, err := http.DefaultClient.Do(request)
+			page := f.read(c.status, answer, err)
+			assert.Contains(t, page, "Nothing was done", name)
+		}
+	}
+	for _, path := range []string{"bulk?action=discard&key=" + url.QueryEscape(d.Key.String()), "bulk?action=replay&done=1"} {
+		f.get(path)
+	}
+	for _, path := range []string{"body?key=" + url.QueryEscape(d.Key.String()), "event"} {
+		answer, err := http.Head(f.url + path)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		assert.NotEqual(t, http.StatusOK, answer.StatusCode)
+	}
+	assert.Zero(t, opened)
+	_, err := f.inbox.Open(t.Context(), d.Key)
+	require.NoError(t, err, "it is still there")
+}
+
+// What the platform sends is shown as text, whatever it is.
+func TestNothingIsTakenForMarkup(t *testing.T) {
+	t.Parallel()
+	const evil = `"><script>alert(1)</script>&amp;`
+	f := newFixture(t, nil)
+	d := f.accept(func(d *webhook.Delivery) {
+		d.Type, d.ClinicID, d.Key.EventID, d.Key.IntegrationID = evil, evil, evil, evil
+	})
+	for address, page := range f.crawl() {
+		assert.NotContains(t, page, "<script", address)
+	}
+	page := f.get("dead?clinic=" + url.QueryEscape(evil))
+	assert.Contains(t, html.UnescapeString(page), evil)
+	f.post(http.StatusOK, "bulk", url.Values{"key": {d.Key.String()}, "action": {"discard"}})
+	_, err := f.inbox.Open(t.Context(), d.Key)
+	require.ErrorIs(t, err, engine.ErrNotHeld)
+}
+
+func TestWhatIsNotThere(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	for path, status := range map[string]int{
+		"nothing": 404, "a/b/c": 404, "accounts": 404, "event?key=" + url.QueryEscape("us/sandbox/evt_0/"): 404,
+		"event": 400, "event?key=x": 400, "event?key=us/sandbox/1/&key=us/sandbox/2/": 400,
+		"dead?after=x": 400, "dead?until=1": 400, "dead?from=today": 400, "bulk": 400, "bulk?action=burn": 400, "bulk?action=replay&until=x": 400,
+	} {
+		answer, err := http.Get(f.url + path)
+		page := f.read(status, answer, err)
+		assert.Contains(t, page, "<h1>", path)
+		style := regexp.MustCompile(`rel="stylesheet" href="([^"]*)"`).FindStringSubmatch(page)
+		at, err := url.Parse(f.url + path)
+		require.NoError(t, err)
+		at, err = at.Parse(style[1])
+		require.NoError(t, err)
+		assert.Equal(t, f.url+"style.css", at.String(), path)
+	}
+	require.NoError(t, f.inbox.Close(t.Context()))
+	answer, err := http.Get(f.url)
+	assert.Contains(t, f.read(500, answer, err), webhook.ErrInboxClosed.Error())
+}
+
+// Lists are narrowed by type, clinic, reason and age, and have pages.
+func TestLists(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	f := newFixture(t, func(_ *fixture, c *admin.Config) { c.Now = func() time.Time { return now } })
+	for n := range 120 {
+		f.accept(func(d *webhook.Delivery) {
+			d.ReceivedAt = now.Add(-time.Duration(n) * time.Hour)
+			d.ClinicID = "cl_" + string(rune('a'+n%4))
+			if n%3 == 0 {
+				d.Type = "robot.built"
+			}
+			if n%10 == 0 {
+				d.Body = nil
+			}
+		})
+	}
+	rows := func(page string) int { return strings.Count(page, `class="event"`) }
+	page := f.get("dead")
+	assert.Equal(t, 50, rows(page))
+	assert.Contains(t, page, "<b>120</b> events")
+	for _, want := range []int{50, 20} {
+		next := regexp.MustCompile(`href="([^"]*)" rel="next"`).FindStringSubmatch(page)
+		page = f.get(html.UnescapeString(next[1]))
+		assert.Equal(t, want, rows(page))
+	}
+	assert.NotContains(t, page, `rel="next"`)
+	assert.Contains(t, page, "First page")
+	for query, want := range map[string]string{
+		"type=robot.built": "40", "clinic=cl_a": "30", "reason=" + url.QueryEscape("permanent: error of type *errors.errorString"): "108",
+		"reason=" + url.QueryEscape("permanent: error of type *fmt.wrapError"): "0", "age=1h": "2", "age=1d": "25", "age=over-1d": "95", "age=7d&clinic=cl_a": "30",
+		"reason=" + url.QueryEscape(events.ErrMalformed.Error()): "12", "type=robot.built&age=1d": "9",
+	} {
+		page := f.get("dead?" + query)
+		if want == "0" {
+			assert.Contains(t, page, "No event is like this", query)
+			continue
+		}
+		assert.Contains(t, page, "<b>"+want+"</b> events", query)
+	}
+	assert.Contains(t, f.get("waiting"), "Nothing waits")
+	links := regexp.MustCompile(`<li><a href="(dead\?clinic=cl_b)">cl_b</a> <b class="number">30</b>`).FindStringSubmatch(f.get("dead"))
+	require.NotNil(t, links)
+	assert.Contains(t, f.get(links[1]), "<b>30</b> events")
+}
+
+func newAlarm(t *testing.T, failures int) *webhook.Alarm {
+	t.Helper()
+	alarm, err := webhook.NewAlarm(webhook.AlarmConfig{Notify: func(context.Context, webhook.Outage) {}})
+	require.NoError(t, err)
+	for range failures {
+		alarm.Observe(t.Context(), webhook.Observation{Outcome: webhook.OutcomeUnavailable, Err: webhook.ErrInboxTimeout})
+	}
+	return alarm
+}

@@ -1,0 +1,49 @@
+package admin
+
+import (
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/internal/receivertest"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
+)
+
+// A filter in an address means the same when it is read.
+func FuzzFilter(f *testing.F) {
+	key := webhook.Key{Environment: receivertest.Sandbox, EventID: "a/b?&", IntegrationID: ""}
+	full := queryOf(engine.Filter{
+		Type: "order.placed", ClinicID: "cl 1&=", Reason: "permanent: +", Keys: []webhook.Key{key, {Environment: receivertest.Sandbox, EventID: "2"}},
+		ReceivedFrom: time.Unix(1, 2), ReceivedBefore: time.Unix(3, 4), Until: engine.Position{At: time.Unix(5, 6000), Seq: 7},
+	})
+	f.Add(full.Encode())
+	f.Add("age=1h")
+	f.Add("age=over-7d&key=x")
+	f.Fuzz(func(t *testing.T, text string) {
+		query, err := url.ParseQuery(text)
+		if err != nil {
+			return
+		}
+		read, err := filterOf(query, time.Unix(1e9, 0))
+		if err != nil {
+			assert.Equal(t, engine.Filter{}, read)
+			return
+		}
+		again, err := filterOf(queryOf(read), time.Time{})
+		require.NoError(t, err)
+		assert.Equal(t, queryOf(read), queryOf(again))
+		assert.Equal(t, read.Keys, again.Keys)
+		assert.Equal(t, read.Until, again.Until)
+	})
+}
+
+func TestThousands(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]string{0: "0", 7: "7", 999: "999", 1000: "1,000", 20_000: "20,000", 1234567: "1,234,567"} {
+		assert.Equal(t, want, thousands(n))
+	}
+}

@@ -1,0 +1,147 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"html"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/receivertest"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/admin"
+	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
+)
+
+// fixture is a page at an address with a prefix, and the inbox behind it.
+type fixture struct {
+	*testing.T
+	inbox    *memoryinbox.Inbox
+	made     <-chan webhook.Attempt
+	page     *admin.Handler
+	url      string // with a slash at its end
+	repaired bool   // handlers succeed; set it while none runs
+}
+
+// staff is what the login of the program puts into the context of a request.
+type staff struct{}
+
+// newFixture makes the page of an inbox whose handlers fail for good, with an error
+// that repeats patient data, until repaired is set; change may be nil.
+func newFixture(t *testing.T, change func(*fixture, *admin.Config)) *fixture {
+	t.Helper()
+	f := &fixture{T: t}
+	work := webhook.Work{Workers: 1, Retry: webhook.RetryPolicy{BackOff: time.Hour, MaxBackOff: time.Hour}}
+	work.Handle = func(_ context.Context, e events.Event) error {
+		if f.repaired {
+			return nil
+		}
+		err := fmt.Errorf("no such patient: %s", receivertest.Canary)
+		if e.Type == events.OrderPlaced {
+			return err // again in an hour
+		}
+		return webhook.Permanent(err)
+	}
+	f.made = receivertest.Observe(&work)
+	var err error
+	f.inbox, err = memoryinbox.New(memoryinbox.Config{Work: work})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = f.inbox.Close(ended) // what it holds is given back
+	})
+	config := admin.Config{Engine: f.inbox, Name: "production"}
+	if change != nil {
+		change(f, &config)
+	}
+	f.page, err = admin.New(config)
+	require.NoError(t, err)
+	mux := http.NewServeMux()
+	login := func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), staff{}, "jo")))
+		})
+	}
+	mux.Handle("/ops/webhooks/", login(http.StripPrefix("/ops/webhooks", f.page)))
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	f.url = server.URL + "/ops/webhooks/"
+	return f
+}
+
+// accept gives the inbox an event, and waits for its first attempt.
+func (f *fixture) accept(change func(*webhook.Delivery)) webhook.Delivery {
+	f.Helper()
+	d := receivertest.NewDelivery()
+	if change != nil {
+		change(&d)
+	}
+	_, err := f.inbox.Accept(f.Context(), d)
+	require.NoError(f, err)
+	<-f.made
+	return d
+}
+
+// die makes n dead letters.
+func (f *fixture) die(n int) (all []webhook.Delivery) {
+	f.Helper()
+	for range n {
+		all = append(all, f.accept(nil))
+	}
+	return all
+}
+
+// read returns the text of an answer, and demands its status.
+func (f *fixture) read(status int, answer *http.Response, err error) string {
+	f.Helper()
+	require.NoError(f, err)
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(answer.Body)
+	require.NoError(f, err)
+	require.Equal(f, status, answer.StatusCode, "%s", body)
+	return string(body)
+}
+
+// get opens a page.
+func (f *fixture) get(path string) string {
+	f.Helper()
+	answer, err := http.Get(f.url + path)
+	return f.read(http.StatusOK, answer, err)
+}
+
+// post sends a form, follows where it leads, and demands the status that is there.
+func (f *fixture) post(status int, path string, form url.Values) string {
+	f.Helper()
+	answer, err := http.PostForm(f.url+path, form)
+	return f.read(status, answer, err)
+}
+
+var hidden = regexp.MustCompile(`<input type="hidden" name="([^"]*)" value="([^"]*)">`)
+
+// press sends the form of a page that goes to a path.
+func (f *fixture) press(page, path string) string {
+	f.Helper()
+	_, form, found := strings.Cut(page, `method="post" action="`+path+`">`)
+	require.True(f, found, "there is no form to %s", path)
+	form, _, _ = strings.Cut(form, "</form>")
+	values := url.Values{}
+	for _, field := range hidden.FindAllStringSubmatch(form, -1) {
+		values.Add(html.UnescapeString(field[1]), html.UnescapeString(field[2]))
+	}
+	return f.post(http.StatusOK, path, values)
+}
+
+func eventPath(d webhook.Delivery) string { return "event?key=" + url.QueryEscape(d.Key.String()) }
+
+var errAudit = errors.New("the audit log is full")

@@ -1,0 +1,120 @@
+package admin_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dispensary-go/dispensary/accounts"
+	"github.com/dispensary-go/dispensary/internal/receivertest"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/admin"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
+)
+
+// report is that of a run that recovered some, and has text of the platform.
+func report() reconcile.Report {
+	return reconcile.Report{
+		Name: "clinic 7", Started: time.Now().Add(-time.Minute), Duration: 3 * time.Second, Missed: 12,
+		Recovered: make([]webhook.Key, 11), Unchecked: 2,
+		Gaps: []reconcile.Gap{{Group: reconcile.Orders, EventID: "evt_9", Type: "order.placed"}},
+		FailedDeliveries: []reconcile.FailedDelivery{
+			{Key: receivertest.NewDelivery().Key, Type: "order.placed", Attempts: 3, Status: 503, Reason: receivertest.Canary},
+		},
+	}
+}
+
+func TestRuns(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	assert.Contains(t, f.get("runs"), "No run has been reported")
+	f.page.RunEnd(t.Context(), reconcile.Report{Skipped: true}, nil)
+	assert.Contains(t, f.get("runs"), "No run has been reported", "another replica did it")
+	f.page.RunEnd(t.Context(), report(), nil)
+	page := f.get("runs")
+	for _, want := range []string{"clinic 7", "11 of 12 missed", "Cannot be recovered: 1", "order.placed evt_9", "Failed deliveries: 1", "attempt 3: status 503"} {
+		assert.Contains(t, page, want)
+	}
+	assert.Contains(t, f.get(""), "11 of 12 missed events were recovered.")
+	for n := range 30 {
+		f.page.RunEnd(t.Context(), reconcile.Report{Name: fmt.Sprint("run ", n)}, errors.New("orders: 503"))
+	}
+	page = f.get("runs")
+	assert.Equal(t, 20, strings.Count(page, "<article>"))
+	assert.Contains(t, page, "orders: 503")
+	assert.Contains(t, page, "run 29")
+	assert.Contains(t, f.get(""), "It failed.")
+}
+
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(_ *fixture, c *admin.Config) { c.Alarm = newAlarm(t, 0) })
+	assert.Contains(t, f.get(""), "requests are acknowledged")
+	f = newFixture(t, func(_ *fixture, c *admin.Config) { c.Alarm = newAlarm(t, 4) })
+	page := f.get("")
+	assert.Contains(t, page, "4 failures")
+	assert.Contains(t, page, webhook.ErrInboxTimeout.Error())
+	assert.NotContains(t, newFixture(t, nil).get(""), "acknowledged", "there is no alarm to ask")
+}
+
+// fakeAccounts are as many as there are statuses.
+type fakeAccounts struct {
+	statuses []accounts.Status
+	err      error
+	pending  int
+	paused   time.Time
+}
+
+func (a *fakeAccounts) List(context.Context, accounts.ListOptions) iter.Seq2[accounts.Account, error] {
+	return func(yield func(accounts.Account, error) bool) {
+		for n, status := range a.statuses {
+			account := accounts.Account{Key: tokens.Key{Environment: receivertest.Sandbox, User: fmt.Sprint("dr-", n)}, Status: status}
+			if status == accounts.MustReauthorize {
+				account.Reason = tokens.ReasonInvalidGrant
+			}
+			if !yield(account, nil) {
+				return
+			}
+		}
+		if a.err != nil {
+			yield(accounts.Account{}, a.err)
+		}
+	}
+}
+
+func (a *fakeAccounts) PendingCommits() int       { return a.pending }
+func (a *fakeAccounts) Paused() (time.Time, bool) { return a.paused, !a.paused.IsZero() }
+
+func TestAccounts(t *testing.T) {
+	t.Parallel()
+	users := &fakeAccounts{}
+	f := newFixture(t, func(_ *fixture, c *admin.Config) { c.Accounts = users })
+	assert.Contains(t, f.get("accounts"), "No user has to.")
+	for range 250 {
+		users.statuses = append(users.statuses, accounts.Connected, accounts.MustReauthorize)
+	}
+	users.statuses = append(users.statuses, accounts.Expiring)
+	users.pending, users.paused = 3, time.Now().Add(time.Hour)
+	page := f.get("accounts")
+	for _, want := range []string{
+		`Connected</dt><dd class="big">250<`, `refreshed</dt><dd class="big">1<`, `again</dt><dd class="big failed">250<`, "And 50 others",
+		"dr-1<", "3 refreshed tokens", "No token is refreshed in the background",
+	} {
+		assert.Contains(t, page, want)
+	}
+	assert.NotContains(t, page, "dr-0<", "it is connected")
+	assert.Contains(t, f.get(""), "3 refreshed tokens")
+	users.err = fmt.Errorf("accounts: %w", errors.ErrUnsupported)
+	assert.Contains(t, f.get("accounts"), "cannot list them")
+	users.err = errors.New("the store is down")
+	answer, err := http.Get(f.url + "accounts")
+	assert.Contains(t, f.read(500, answer, err), "the store is down")
+}
