@@ -41,6 +41,10 @@ func TestScreenshots(t *testing.T) {
 	b.picture("deliveries", 1000, 690)
 	b.visit(s.console + "clock")
 	b.picture("clock", 1000, 640)
+	o, accept := newOperations(t)
+	o.night(accept)
+	b.visit(o.url + "dead")
+	b.picture("deadletters", 1000, 900)
 }
 
 // picture writes the page that is open, and checks what is written.

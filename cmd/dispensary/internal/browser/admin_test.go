@@ -1,0 +1,223 @@
+package browser
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/accounts"
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/admin"
+	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
+)
+
+// operations is the page of webhook/admin after a bad night, at a prefix.
+type operations struct {
+	url      string // with a slash at its end
+	page     *admin.Handler
+	repaired atomic.Bool
+	opened   atomic.Int32
+	handled  atomic.Int32
+}
+
+// newOperations makes a page with nothing to show, and a function that gives its inbox an
+// event and waits for the first attempt.
+func newOperations(t *testing.T) (*operations, func(webhook.Delivery)) {
+	t.Helper()
+	o := &operations{}
+	made := make(chan webhook.Attempt, 1000)
+	inbox, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{
+		Workers: 1, Retry: webhook.RetryPolicy{BackOff: time.Hour},
+		Handle: func(_ context.Context, e events.Event) error {
+			switch {
+			case o.repaired.Load():
+				o.handled.Add(1)
+				return nil
+			case e.Type == events.ProductCreated:
+				return context.DeadlineExceeded
+			case e.Type == events.OrderPlaced:
+				return webhook.Permanent(api.NewError(api.Error{
+					Operation: "patients.get", Method: "GET", Route: "/clinic/patients/{id}", StatusCode: 503,
+				}, nil, nil, nil))
+			}
+			return webhook.Permanent(errors.New("no such patient: Jane Doe"))
+		},
+		Observer: webhook.Observer{AttemptEnd: func(_ context.Context, a webhook.Attempt) { made <- a }},
+	}})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = inbox.Close(ended)
+	})
+	alarm, err := webhook.NewAlarm(webhook.AlarmConfig{Notify: func(context.Context, webhook.Outage) {}})
+	require.NoError(t, err)
+	o.page, err = admin.New(admin.Config{
+		Engine: inbox, Name: "production", Alarm: alarm, Accounts: users{},
+		Observer: admin.Observer{BodyOpened: func(*http.Request, webhook.Key) error { o.opened.Add(1); return nil }},
+	})
+	require.NoError(t, err)
+	mux := http.NewServeMux()
+	mux.Handle("/ops/webhooks/", http.StripPrefix("/ops/webhooks", o.page))
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	o.url = server.URL + "/ops/webhooks/"
+	return o, func(d webhook.Delivery) {
+		t.Helper()
+		_, err := inbox.Accept(t.Context(), d)
+		require.NoError(t, err)
+		<-made
+	}
+}
+
+// users are accounts, of whom some have to authorize again.
+type users struct{}
+
+func (users) List(context.Context, accounts.ListOptions) iter.Seq2[accounts.Account, error] {
+	return func(yield func(accounts.Account, error) bool) {
+		for n := range 40 {
+			account := accounts.Account{Key: tokens.Key{Environment: sandbox, User: fmt.Sprint("dr-", 100+n)}, Status: accounts.Connected}
+			if n%10 == 3 {
+				account.Status, account.Reason = accounts.MustReauthorize, tokens.ReasonInvalidGrant
+				account.UpdatedAt, account.UsedAt = time.Now().Add(-5*time.Hour), time.Now().Add(-26*time.Hour)
+			}
+			if !yield(account, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (users) PendingCommits() int       { return 2 }
+func (users) Paused() (time.Time, bool) { return time.Now().Add(10 * time.Minute), true }
+
+var sandbox = api.Environment{Region: api.US, Stage: api.Sandbox}
+
+// night gives the page something to show.
+func (o *operations) night(accept func(webhook.Delivery)) {
+	kinds := []events.Type{events.PatientUpdated, events.OrderPlaced, events.TreatmentPlanCreated, events.OrderPlaced, events.ProductCreated}
+	for n := range 130 {
+		d := webhook.Delivery{
+			Key:  webhook.Key{Environment: sandbox, EventID: fmt.Sprintf("7f6d1c52-0f4b-4f0b-9c62-%012d", n), IntegrationID: "e1c9ab04"},
+			Type: kinds[n%len(kinds)], ClinicID: fmt.Sprintf("clinic-%d", n%7),
+			ReceivedAt: time.Now().Add(-time.Duration(500-n) * time.Minute),
+		}
+		d.Body = fmt.Appendf(nil, `{"event":{"id":%q,"type":%q,"data":{"patient":{"first_name":"Jane","last_name":"Doe"}}}}`, d.Key.EventID, d.Type)
+		accept(d)
+	}
+	o.page.RunEnd(context.Background(), reconcile.Report{
+		Name: "us/sandbox", Started: time.Now().Add(-20 * time.Minute), Duration: 3 * time.Second, Missed: 12, Recovered: make([]webhook.Key, 11),
+		Gaps:             []reconcile.Gap{{Group: reconcile.Orders, EventID: "evt_9", Type: events.OrderPlaced}},
+		FailedDeliveries: []reconcile.FailedDelivery{{Key: webhook.Key{Environment: sandbox, EventID: "evt_8"}, Type: events.OrderPlaced, Attempts: 3, Status: 503}},
+	}, nil)
+	o.page.RunEnd(context.Background(), reconcile.Report{Name: "us/sandbox", Started: time.Now().Add(-time.Minute)}, errors.New("orders: 503"))
+}
+
+// An operator finds out what a bad night has left, looks at one event, and replays what
+// had one cause, with scripts and without.
+func TestTheNightIsRepaired(t *testing.T) {
+	t.Parallel()
+	for name, without := range map[string]bool{"with scripts": false, "without scripts": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o, accept := newOperations(t)
+			o.night(accept)
+			b := open(t)
+			call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: without})
+			b.visit(o.url)
+			b.sees("production", "104", "It failed.", "No token is refreshed in the background")
+			b.press("permanent: dispensary: patients.get")
+			b.sees("52 events", "order.placed")
+			b.press("Next page")
+			b.press("First page")
+			b.press("Replay these")
+			b.sees("dry run", "52", "order.placed")
+			assert.Zero(b.t, o.handled.Load())
+			b.fill("most", "20")
+			b.press("Count again")
+			b.sees("20 dead letters would be, the oldest; 32 others match as well.")
+			o.repaired.Store(true)
+			b.press("Replay 20")
+			b.sees("20 were replayed. None is left.")
+			b.wait("handled events", func() bool { return o.handled.Load() == 20 })
+			b.press("Back to the dead letters")
+			b.sees("32 events")
+		})
+	}
+}
+
+// A body is closed until it is opened, and closed again afterwards.
+func TestABodyIsOpened(t *testing.T) {
+	t.Parallel()
+	o, accept := newOperations(t)
+	o.night(accept)
+	b := open(t)
+	b.visit(o.url + "dead?clinic=clinic-2")
+	b.leads(chromedp.Click(chromedp.CSS("td.event a"), chromedp.NodeVisible))
+	b.sees("That you open it is recorded.", "clinic-2")
+	assert.NotContains(t, b.text(), "Jane")
+	b.press("Open the body")
+	b.sees(`"first_name": "Jane"`)
+	assert.EqualValues(t, 1, o.opened.Load())
+	b.audit("an opened body")
+	b.press("Discard")
+	b.sees("nothing has been discarded yet")
+	b.press("Discard 1")
+	b.sees("1 was discarded.")
+}
+
+// Every page of the operators is in order, and whatever it links to is there.
+func TestAllPagesForOperators(t *testing.T) {
+	t.Parallel()
+	o, accept := newOperations(t)
+	b := open(t)
+	for _, page := range []string{"", "dead", "waiting", "runs"} {
+		b.visit(o.url + page)
+		b.audit("empty " + page)
+	}
+	o.night(accept)
+	links := map[string]bool{}
+	for _, page := range []string{"", "dead", "dead?clinic=none", "waiting", "runs", "accounts", "bulk?action=replay&clinic=clinic-2", "bulk?action=discard&most=3"} {
+		b.visit(o.url + page)
+		b.audit("operations/" + page)
+		for _, link := range eval[[]string](b, `[...document.links].map((link) => link.href.split("#")[0])`) {
+			links[link] = true
+		}
+	}
+	for link := range links {
+		require.True(t, strings.HasPrefix(link, o.url), link)
+		answer, err := http.Get(link)
+		require.NoError(t, err)
+		_, _ = io.Copy(io.Discard, answer.Body)
+		require.NoError(t, answer.Body.Close())
+		assert.Equal(t, http.StatusOK, answer.StatusCode, link)
+	}
+	b.opens(o.url+"no/such/page", http.StatusNotFound)
+	b.refused(404)
+	b.audit("no page")
+	b.visit(o.url + "dead")
+	for _, width := range []int64{1280, 1000, 800, 500, 390, narrow} {
+		b.window(width, 800)
+		assert.Empty(t, b.measured("main *", fmt.Sprintf("box.right > %d && box.width > 1", width)), "at %d px", width)
+	}
+	b.window(390, 800)
+	assert.Empty(t, b.measured("body > header nav", "box.height > 60"), "the menu takes a line")
+	assert.Empty(t, b.measured("body > header nav a[aria-current]", "box.left < 0 || box.right > 390"), "where one is can be seen")
+}
