@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/dispensary-go/dispensary/integration"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
 )
 
@@ -63,7 +65,7 @@ func TestShutdownKeepsTheOrder(t *testing.T) {
 	var i *integration.Integration
 	handling, goOn := make(chan struct{}), make(chan struct{})
 	called := make(chan error, 1)
-	i = f.open(t, f.setup(func(ctx context.Context, _ events.Event) error {
+	setup := f.setup(func(ctx context.Context, _ events.Event) error {
 		close(handling)
 		<-goOn
 		client, err := i.Accounts.Client(ctx, "us:dr-1")
@@ -72,10 +74,22 @@ func TestShutdownKeepsTheOrder(t *testing.T) {
 		}
 		called <- err
 		return err
-	}))
+	})
+	reconciling := make(chan struct{})
+	var reconciled atomic.Bool
+	setup.Reconcile.Observer = reconcile.Observer{
+		RunStart: func(ctx context.Context) context.Context {
+			close(reconciling)
+			<-ctx.Done()
+			return nil
+		},
+		RunEnd: func(context.Context, reconcile.Report, error) { reconciled.Store(true) },
+	}
+	i = f.open(t, setup)
 	f.connect(t, us, "us:dr-1")
 	ran := make(chan error, 1)
 	go func() { ran <- i.Run(t.Context()) }()
+	<-reconciling
 	_, err := i.Inbox.Accept(t.Context(), delivery("evt_1"))
 	require.NoError(t, err)
 	<-handling
@@ -84,7 +98,8 @@ func TestShutdownKeepsTheOrder(t *testing.T) {
 	atServer := make(chan struct{})
 	go func() {
 		ended <- i.Shutdown(context.Background(), server(func(ctx context.Context) error {
-			assert.NoError(t, <-ran, "Run has ended before")
+			assert.True(t, reconciled.Load(), "reconcilers have ended before")
+			assert.NoError(t, <-ran)
 			code, found := f.ready(t, "/readyz")
 			assert.Equal(t, http.StatusServiceUnavailable, code)
 			assert.Equal(t, "failing", found["shutdown"])
@@ -278,7 +293,8 @@ func TestOpenThatFailsLeavesNothingOpen(t *testing.T) {
 	require.NoError(t, i.Shutdown(t.Context()))
 
 	setup := f.setup(succeed)
-	setup.Webhooks.MaxBody = -1 // found after the inbox was opened
+	setup.Work.HandlerTimeout = 24 * time.Hour // nothing waits for that
+	setup.Webhooks.MaxBody = -1                // found after the inbox was opened
 	_, err = integration.Open(t.Context(), f.config(t), setup)
 	require.ErrorIs(t, err, dispensary.ErrInvalidArgument)
 	require.NotErrorIs(t, err, sqlinbox.ErrInUse)
