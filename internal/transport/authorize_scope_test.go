@@ -24,11 +24,6 @@ func scoped(scope string) api.AccessToken {
 	return api.AccessToken{Secret: "token-canary", Environment: sandbox, Scope: scope}
 }
 
-// says is a transport that gives one answer.
-func says(status int, body string) *answers {
-	return &answers{answer: func(int, *http.Request) (*http.Response, error) { return reply(status, body), nil }}
-}
-
 func TestPreflightOfStatedScopes(t *testing.T) {
 	t.Parallel()
 	for granted, missing := range map[string]string{

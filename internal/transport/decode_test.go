@@ -24,7 +24,7 @@ func TestAnswersThatLackTheirContent(t *testing.T) {
 		`<html>canary`:                              "malformed JSON at byte",
 		`{"products":[],"meta":{"total_pages":{}}}`: "a field has an unknown form",
 	} {
-		transport := &answers{answer: func(int, *http.Request) (*http.Response, error) { return reply(200, body), nil }}
+		transport := says(200, body)
 		_, err := collect(t, newTestClient(t, transport), api.Paging{})
 		require.ErrorIs(t, err, api.ErrBadResponse, body)
 		assert.Regexp(t, want, err.Error()) // newer releases of Go name the index too

@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -18,9 +17,7 @@ import (
 func TestBuildErrorKeepsWhatTheAnswerSays(t *testing.T) {
 	t.Parallel()
 	body := `{"error":"invalid_request","error_description":"` + strings.Repeat("x", maxErrorBody) + `"}`
-	client := newTestClient(t, &answers{answer: func(int, *http.Request) (*http.Response, error) {
-		return reply(503, body, "Retry-After", "7200"), nil
-	}})
+	client := newTestClient(t, says(503, body, "Retry-After", "7200"))
 	_, err := One[thing](t.Context(), client, Call{Operation: operation.PatientGet, Path: []string{"p"}})
 	var failure *api.Error
 	require.ErrorAs(t, err, &failure)

@@ -162,10 +162,3 @@ func TestListThatChangesWhileItIsRead(t *testing.T) {
 		}
 	}
 }
-
-func TestPrefetchRespectsTheCap(t *testing.T) {
-	t.Parallel()
-	got, err := collect(t, newTestClient(t, listing(10, 3)), api.Paging{Prefetch: 4, MaxItems: 7})
-	require.NoError(t, err)
-	assert.Equal(t, numbers(7), got)
-}

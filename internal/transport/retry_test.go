@@ -42,13 +42,10 @@ var errDial = &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("no route")}
 func TestRetryRules(t *testing.T) {
 	t.Parallel()
 	answer := func(status int, headers ...string) func() (*http.Response, error) {
-		return func() (*http.Response, error) { return reply(status, `{"error":"body-canary"}`, headers...), nil }
+		return answering(status, `{"error":"body-canary"}`, headers...)
 	}
 	gateway := func(status int, headers ...string) func() (*http.Response, error) {
-		return func() (*http.Response, error) { return reply(status, "<html>body-canary", headers...), nil }
-	}
-	empty := func(status int, headers ...string) func() (*http.Response, error) {
-		return func() (*http.Response, error) { return reply(status, "", headers...), nil }
+		return answering(status, "<html>body-canary", headers...)
 	}
 	fail := func(err error) func() (*http.Response, error) {
 		return func() (*http.Response, error) { return nil, err }
@@ -70,7 +67,7 @@ func TestRetryRules(t *testing.T) {
 		"write, unavailable":              {createOnce, answer(503), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
 		"write, unavailable until":        {createOnce, answer(503, "Retry-After", "2"), 4, []error{api.ErrServer, api.ErrRefused}},
 		"write, gateway unavailable":      {createOnce, gateway(503, "Retry-After", "2"), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
-		"write, empty unavailable":        {createOnce, empty(503, "Retry-After", "2"), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
+		"write, empty unavailable":        {createOnce, answering(503, "", "Retry-After", "2"), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
 		"write, broken unavailable":       {createOnce, truncated(503, "Retry-After", "2"), 1, []error{api.ErrServer, api.ErrMaybeApplied, io.ErrUnexpectedEOF}},
 		"read, gateway unavailable":       {get, gateway(503, "Retry-After", "2"), 4, []error{api.ErrServer}},
 		"write, gateway timeout":          {createOnce, answer(504), 1, []error{api.ErrServer, api.ErrMaybeApplied}},
@@ -85,9 +82,9 @@ func TestRetryRules(t *testing.T) {
 		"write, redirected":               {createOnce, answer(307, "Location", "https://elsewhere.example/"), 1, []error{api.ErrRefused}},
 		"write, answer breaks off":        {createOnce, truncated(201), 1, []error{api.ErrMaybeApplied, io.ErrUnexpectedEOF}},
 		"read, answer breaks off":         {get, truncated(200), 4, []error{io.ErrUnexpectedEOF}},
-		"read, answer too large":          {get, answerOf(strings.Repeat("x", 2000)), 1, []error{errTooLarge}},
-		"write, answer is not JSON":       {createOnce, answerOf("<html>body-canary"), 1, []error{api.ErrBadResponse, api.ErrMaybeApplied}},
-		"write, answer lacks the object":  {createOnce, answerOf(`{"patients":{}}`), 1, []error{api.ErrBadResponse, api.ErrMaybeApplied}},
+		"read, answer too large":          {get, answering(200, strings.Repeat("x", 2000)), 1, []error{errTooLarge}},
+		"write, answer is not JSON":       {createOnce, answering(200, "<html>body-canary"), 1, []error{api.ErrBadResponse, api.ErrMaybeApplied}},
+		"write, answer lacks the object":  {createOnce, answering(200, `{"patients":{}}`), 1, []error{api.ErrBadResponse, api.ErrMaybeApplied}},
 		"read, caller's own error passes": {get, fail(errOwn), 4, []error{errOwn}},
 	}
 	for name, test := range tests {
@@ -118,10 +115,6 @@ var errOwn = errors.New("a transport's own error with a canary in it")
 
 func createOnce(ctx context.Context, c *Client) error { return create(ctx, c) }
 
-func answerOf(body string) func() (*http.Response, error) {
-	return func() (*http.Response, error) { return reply(200, body), nil }
-}
-
 // truncated answers with a body that ends before its announced length.
 func truncated(status int, headers ...string) func() (*http.Response, error) {
 	return func() (*http.Response, error) {
@@ -150,24 +143,6 @@ func assertOutcome(t *testing.T, err error, failure *api.Error) {
 		want = 0
 	}
 	assert.Equal(t, want, matched, "outcomes matched")
-}
-
-func TestPostAfterServerErrorIsSentOnce(t *testing.T) {
-	t.Parallel()
-	transport := &answers{answer: func(int, *http.Request) (*http.Response, error) {
-		return reply(500, `{"error":["it broke"]}`), nil
-	}}
-	err := create(t.Context(), newTestClient(t, transport))
-	require.ErrorIs(t, err, api.ErrMaybeApplied)
-	assert.EqualValues(t, 1, transport.calls.Load())
-	var failure *api.Error
-	require.ErrorAs(t, err, &failure)
-	assert.Equal(t, 500, failure.StatusCode)
-	assert.Equal(t, "req-1", failure.RequestID)
-	assert.JSONEq(t, `{"error":["it broke"]}`, string(failure.Body()))
-	assert.Equal(t, []string{"it broke"}, failure.Messages())
-	assert.Equal(t, "patients.create", failure.Operation)
-	assert.Equal(t, "/clinic/patients", failure.Route)
 }
 
 func TestRetryAfterIsWaitedForUpToTheCap(t *testing.T) {
@@ -222,9 +197,7 @@ func TestRetryAfterIsWaitedForUpToTheCap(t *testing.T) {
 func TestWaitsKnowTheDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		transport := &answers{answer: func(int, *http.Request) (*http.Response, error) {
-			return reply(503, "", "Retry-After", "30"), nil
-		}}
+		transport := says(503, "", "Retry-After", "30")
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		start := time.Now()
@@ -238,9 +211,7 @@ func TestWaitsKnowTheDeadline(t *testing.T) {
 func TestContextThatEndsDuringAWaitKeepsTheLastAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		transport := &answers{answer: func(int, *http.Request) (*http.Response, error) {
-			return reply(503, `{"error":"busy"}`, "Retry-After", "30"), nil
-		}}
+		transport := says(503, `{"error":"busy"}`, "Retry-After", "30")
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		err := create(ctx, newTestClient(t, transport))
@@ -277,7 +248,7 @@ func TestBackoffDoublesWithJitterWithinItsBounds(t *testing.T) {
 
 func TestWithoutRetries(t *testing.T) {
 	t.Parallel()
-	transport := &answers{answer: func(int, *http.Request) (*http.Response, error) { return reply(500, ""), nil }}
+	transport := says(500, "")
 	call := Call{Operation: operation.PatientGet, Path: []string{"p1"}, Options: []api.RequestOption{api.WithoutRetries()}}
 	_, err := One[thing](t.Context(), newTestClient(t, transport), call)
 	assert.ErrorIs(t, err, api.ErrServer)
@@ -305,7 +276,7 @@ func TestLimiterIsAskedBeforeEveryAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var asked int
-		transport := &answers{answer: func(int, *http.Request) (*http.Response, error) { return reply(500, ""), nil }}
+		transport := says(500, "")
 		client := newTestClient(t, transport, func(c *Config) {
 			c.Limiter = limiterFunc(func(context.Context) error { asked++; return nil })
 		})

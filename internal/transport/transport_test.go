@@ -47,6 +47,11 @@ func reply(status int, body string, headers ...string) *http.Response {
 	}
 }
 
+// says is a transport that always gives the same answer.
+func says(status int, body string, headers ...string) *answers {
+	return &answers{answer: func(int, *http.Request) (*http.Response, error) { return reply(status, body, headers...), nil }}
+}
+
 // static is a token source that cannot refresh.
 type static struct{ token api.AccessToken }
 

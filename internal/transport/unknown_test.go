@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -30,7 +29,7 @@ func TestUnknownFieldsAreReportedByName(t *testing.T) {
 		`{"patient":{"children":null}}`:                                                                      nil,
 	} {
 		var reported []string
-		transport := &answers{answer: func(int, *http.Request) (*http.Response, error) { return reply(200, body), nil }}
+		transport := says(200, body)
 		client := newTestClient(t, transport, func(c *Config) {
 			c.UnknownFields = func(op string, fields []string) {
 				assert.Equal(t, "patients.get", op)
@@ -46,9 +45,7 @@ func TestUnknownFieldsAreReportedByName(t *testing.T) {
 func TestUnknownFieldsOfListsAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	var reports [][]string
-	transport := &answers{answer: func(int, *http.Request) (*http.Response, error) {
-		return reply(200, `{"products":[{"id":"1","a":1},{"id":"2","a":2}],"meta":{"total_pages":1,"took":3},"debug":{}}`), nil
-	}}
+	transport := says(200, `{"products":[{"id":"1","a":1},{"id":"2","a":2}],"meta":{"total_pages":1,"took":3},"debug":{}}`)
 	client := newTestClient(t, transport, func(c *Config) {
 		c.UnknownFields = func(_ string, fields []string) { reports = append(reports, fields) }
 	})
