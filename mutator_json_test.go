@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -12,68 +13,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// object is a JSON object whose members have an order.
-type object []member
-
-type member struct {
-	key   string
-	value any
-}
-
-func (o object) get(key string) any {
-	for _, m := range o {
-		if m.key == key {
-			return m.value
-		}
-	}
-	return nil
-}
-
-// parse reads a JSON value into objects, lists and scalars.
-func parse(t testing.TB, data []byte) any {
+// parse reads a JSON value, with numbers as they are written.
+func parse(t testing.TB, data []byte) (value any) {
 	t.Helper()
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
-	value, err := parseNext(decoder)
-	require.NoError(t, err)
+	require.NoError(t, decoder.Decode(&value))
 	return value
 }
 
-func parseNext(d *json.Decoder) (any, error) {
-	token, err := d.Token()
-	if err != nil {
-		return nil, err
-	}
-	switch token {
-	case json.Delim('{'):
-		o := object{}
-		for d.More() {
-			key, err := d.Token()
-			if err != nil {
-				return nil, err
-			}
-			value, err := parseNext(d)
-			if err != nil {
-				return nil, err
-			}
-			o = append(o, member{key.(string), value})
-		}
-		_, err = d.Token()
-		return o, err
-	case json.Delim('['):
-		list := []any{}
-		for d.More() {
-			value, err := parseNext(d)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, value)
-		}
-		_, err = d.Token()
-		return list, err
-	}
-	return token, nil
-}
+// object is a JSON object; its members are always visited in the same order.
+type object = map[string]any
+
+func keys(o object) []string { return slices.Sorted(maps.Keys(o)) }
 
 // mutator changes JSON in the ways the API calls compatible, and in the odd ways
 // that are documented. Its choices follow from the seed.
@@ -91,8 +43,8 @@ func pickOne[T any](m mutator, values ...T) T { return values[m.IntN(len(values)
 func (m mutator) rename(key string, value any) any {
 	switch value := value.(type) {
 	case object:
-		for i, inner := range value {
-			value[i].value = m.rename(inner.key, inner.value)
+		for _, name := range keys(value) {
+			value[name] = m.rename(name, value[name])
 		}
 	case []any:
 		for i, inner := range value {
@@ -169,43 +121,43 @@ func (m mutator) varyText(key, value string) any {
 
 func (m mutator) varyObject(key string, o, parent object) any {
 	varied := object{}
-	for _, inner := range o {
-		if inner.value == nil && m.often() {
+	for _, name := range keys(o) {
+		if o[name] == nil && m.often() {
 			continue // null is left out
 		}
-		varied = append(varied, member{inner.key, m.vary(inner.key, inner.value, o)})
+		varied[name] = m.vary(name, o[name], o)
 	}
-	if key == "dosage" && parent.get("variant_id") != nil && m.often() {
-		for i, inner := range varied {
-			if slices.Contains([]string{"amount", "frequency", "duration"}, inner.key) {
-				varied[i].key = "recommended_" + inner.key
+	if key == "dosage" && parent["variant_id"] != nil && m.often() {
+		for _, name := range []string{"amount", "frequency", "duration"} {
+			if value, there := varied[name]; there {
+				delete(varied, name)
+				varied["recommended_"+name] = value
 			}
 		}
 	}
-	if kind, isEvent := parent.get("type").(string); key == "data" && isEvent && parent.get("created_at") != nil && m.often() {
+	if kind, isEvent := parent["type"].(string); key == "data" && isEvent && parent["created_at"] != nil && m.often() {
 		varied = rewrap(kind, varied)
 	}
 	for range m.IntN(3) {
-		varied = append(varied, member{fmt.Sprintf("new_%x", m.Uint32()), m.anything(2)})
+		varied[fmt.Sprintf("new_%x", m.Uint32())] = m.anything(2)
 	}
-	m.Shuffle(len(varied), func(i, j int) { varied[i], varied[j] = varied[j], varied[i] })
 	return varied
 }
 
 // rewrap takes the data of an event out of its wrapper, or puts it in.
 func rewrap(kind string, data object) object {
 	name, _, _ := strings.Cut(kind, ".")
-	if inner, wrapped := data.get(name).(object); wrapped {
+	if inner, wrapped := data[name].(object); wrapped {
 		return inner
 	}
-	return object{{name, data}}
+	return object{name: data}
 }
 
 // anything is a value that no client expects.
 func (m mutator) anything(depth int) any {
 	switch n := m.IntN(8); {
 	case n == 0 && depth > 0:
-		return object{{"id", m.anything(depth - 1)}, {"name", m.anything(depth - 1)}}
+		return object{"id": m.anything(depth - 1), "name": m.anything(depth - 1)}
 	case n == 1 && depth > 0:
 		return []any{m.anything(depth - 1), object{}, []any{}}
 	default:
@@ -213,16 +165,19 @@ func (m mutator) anything(depth int) any {
 	}
 }
 
-// write encodes a value, with other escapes and spaces than the platform's.
+// write encodes a value, with another order, other escapes and other spaces than the
+// platform's.
 func (m mutator) write(b *bytes.Buffer, value any) {
 	space := func() { b.WriteString(pickOne(m, "", "", "", " ", "\n\t")) }
 	switch value := value.(type) {
 	case object:
-		m.writeList(b, "{", "}", len(value), func(i int) {
-			m.write(b, value[i].key)
+		names := keys(value)
+		m.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+		m.writeList(b, "{", "}", len(names), func(i int) {
+			m.write(b, names[i])
 			b.WriteByte(':')
 			space()
-			m.write(b, value[i].value)
+			m.write(b, value[names[i]])
 		})
 	case []any:
 		m.writeList(b, "[", "]", len(value), func(i int) { m.write(b, value[i]) })

@@ -1,10 +1,8 @@
 package events_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -16,31 +14,12 @@ import (
 // marked stands for a patient's data wherever a test looks for leaks.
 const marked = "Zaphod-Marked"
 
-// printed returns every way in which v may come to be read by people.
-func printed(v any) string {
-	var b bytes.Buffer
-	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%t"} {
-		fmt.Fprintf(&b, verb+"\n", v)
-	}
-	for _, h := range []slog.Handler{slog.NewTextHandler(&b, nil), slog.NewJSONHandler(&b, nil)} {
-		slog.New(h).Info("event", "value", v)
-	}
-	return b.String()
-}
-
-func TestEventPrintsTypeAndIDOnly(t *testing.T) {
+// That nothing else is printed, in whatever way, the tests of package redact hold.
+func TestEventPrintsTypeAndID(t *testing.T) {
 	t.Parallel()
-	e := events.Event{ID: "evt_1", Type: events.PatientUpdated, ClinicID: "cl_1", Data: json.RawMessage(`{"patient":{"first_name":"` + marked + `"}}`)}
+	e := events.Event{ID: "evt_1", Type: events.PatientUpdated}
 	assert.Equal(t, `patient.updated "evt_1"`, e.String())
 	assert.Equal(t, `events.Event(patient.updated "evt_1")`, fmt.Sprintf("%#v", e))
-	for _, v := range []any{e, &e, []events.Event{e}, map[string]any{"e": &e}, struct{ E *events.Event }{&e}} {
-		text := fmt.Sprintf("%v %+v %#v %s %d %x", v, v, v, v, v, v)
-		assert.NotContains(t, text, marked)
-		assert.NotContains(t, text, fmt.Sprintf("%x", marked))
-		assert.NotContains(t, text, fmt.Sprint([]byte(marked))[1:20], "as a list of bytes")
-	}
-	assert.NotContains(t, printed(e), marked)
-	assert.NotContains(t, printed(&e), marked)
 }
 
 func TestEventReadsFromLists(t *testing.T) {

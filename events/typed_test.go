@@ -2,6 +2,7 @@ package events_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -107,21 +108,12 @@ func TestAsFails(t *testing.T) {
 			require.ErrorAs(t, err, &data)
 			assert.Equal(t, c.event.Type, data.Type)
 			assert.Equal(t, "evt_1", data.ID)
-			assert.NotContains(t, printed(err), marked)
+			assert.NotContains(t, fmt.Sprintf("%v %+v %#v", err, err, err), marked)
 			if c.text != "" {
 				assert.EqualError(t, err, c.text)
 			}
 		})
 	}
-}
-
-func TestTypedPrintsTypeAndIDOnly(t *testing.T) {
-	t.Parallel()
-	typed, err := events.As[clinic.Patient](event(events.PatientUpdated, `{"patient":{"id":"pa_1","first_name":"`+marked+`"}}`))
-	require.NoError(t, err)
-	assert.Equal(t, `patient.updated "evt_1"`, typed.String())
-	assert.NotContains(t, printed(typed), marked)
-	assert.NotContains(t, printed(&typed), marked)
 }
 
 func TestTypedSurvivesEncoding(t *testing.T) {
