@@ -20,8 +20,7 @@ import (
 // contract.
 func TestClientKeepsTheContract(t *testing.T) {
 	t.Parallel()
-	check, err := contract.Load()
-	require.NoError(t, err)
+	check := loaded(t)
 	made := calltest.All(t)
 	require.Len(t, made, len(check.Operations()))
 	for _, name := range check.Operations() {
@@ -82,8 +81,7 @@ func TestClientAndDocumentHaveTheSameRows(t *testing.T) {
 // The bodies that the client's own tests compare with keep the contract too.
 func TestGoldenRequestBodiesKeepTheContract(t *testing.T) {
 	t.Parallel()
-	check, err := contract.Load()
-	require.NoError(t, err)
+	check := loaded(t)
 	files, err := filepath.Glob("../../testdata/requests/*.json")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)

@@ -110,8 +110,7 @@ func TestOperationsOfTheDocument(t *testing.T) {
 // ones, and that of the project.
 func TestPartsOfTheDocument(t *testing.T) {
 	t.Parallel()
-	check, err := loaded()
-	require.NoError(t, err)
+	check := loaded(t)
 	encoded, err := json.Marshal(check.Document())
 	require.NoError(t, err)
 	var tree any
@@ -150,8 +149,7 @@ func TestPartsOfTheDocument(t *testing.T) {
 // reader of the operation or the field looks.
 func TestAssumedRefusalsAreMarked(t *testing.T) {
 	t.Parallel()
-	check, err := loaded()
-	require.NoError(t, err)
+	check := loaded(t)
 	all := placed(t, check.Document())
 	for place, says := range map[string]string{
 		"paths//clinic/metadata/get/parameters/id":                                 "without it the answer is 422",
@@ -171,8 +169,7 @@ func TestAssumedRefusalsAreMarked(t *testing.T) {
 // which it takes, or that it takes none.
 func TestOpenPointsAreNamed(t *testing.T) {
 	t.Parallel()
-	check, err := loaded()
-	require.NoError(t, err)
+	check := loaded(t)
 	schemas := check.Document().Components.Schemas
 	allergen := schemas["Allergen"].Value.Description
 	assert.NotContains(t, allergen, "that the product is free of")
@@ -198,8 +195,7 @@ func visit(node any, see func(key string, value any)) {
 // the fake does not send is held to the document here.
 func TestErrorBodies(t *testing.T) {
 	t.Parallel()
-	check, err := loaded()
-	require.NoError(t, err)
+	check := loaded(t)
 	for _, c := range []struct {
 		status int
 		header []string

@@ -17,8 +17,7 @@ import (
 // document; .ci/generators runs them.
 func TestTheDocumentServesGenerators(t *testing.T) {
 	t.Parallel()
-	check, err := loaded()
-	require.NoError(t, err)
+	check := loaded(t)
 	for place, schema := range placed(t, check.Document()) {
 		kinds := slices.DeleteFunc(schema.kinds(), func(kind string) bool { return kind == "null" })
 		assert.LessOrEqual(t, len(kinds), 1, "%s: a generator takes one type beside null; use oneOf", place)
@@ -84,8 +83,7 @@ func placed(t *testing.T, doc *openapi3.T) map[string]node {
 // A value of two types is held to both as strictly as a value of one.
 func TestValuesOfTwoTypes(t *testing.T) {
 	t.Parallel()
-	check, err := loaded()
-	require.NoError(t, err)
+	check := loaded(t)
 	token := `{"oauth":{"access_token":"a","token_type":"Bearer","expires_in":%s,"refresh_token":"r","scope":"catalog:read",` +
 		`"created_at":"2026-03-02T09:00:00Z","resource_owner":{"id":"1","type":"Practitioner"}}}`
 	for value, want := range map[string]string{

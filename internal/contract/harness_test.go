@@ -23,8 +23,15 @@ import (
 	"github.com/dispensary-go/dispensary/internal/contract"
 )
 
+var load = sync.OnceValues(func() (*contract.Validator, error) { return contract.Load() })
+
 // loaded is the validator of all tests; it is safe for concurrent use.
-var loaded = sync.OnceValues(func() (*contract.Validator, error) { return contract.Load() })
+func loaded(t *testing.T) *contract.Validator {
+	t.Helper()
+	check, err := load()
+	require.NoError(t, err)
+	return check
+}
 
 // checked counts the exchanges that were held to the contract.
 var checked atomic.Int64
@@ -46,8 +53,7 @@ type fixture struct {
 }
 
 func start(t *testing.T, options ...dispensarytest.Option) *fixture {
-	check, err := loaded()
-	require.NoError(t, err)
+	check := loaded(t)
 	s := &fixture{t: t, fake: dispensarytest.New(t, options...), check: check, rows: map[string]contract.Row{}}
 	for _, row := range check.Rows() {
 		s.rows[row.Name] = row

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 const linkPatient = `{
@@ -37,8 +36,7 @@ func happened(eventType, data string) []byte {
 // The link's patient has 0 for a boolean, and no other patient has.
 func TestZeroForABoolean(t *testing.T) {
 	t.Parallel()
-	check, err := loaded()
-	require.NoError(t, err)
+	check := loaded(t)
 	link := `{"dynamic_links": {
 		"redirect_url": "https://dispensary.example/", "patient": ` + linkPatient + `,
 		"treatment_plan": {"id": "1", "state": "draft", "available_at": null}
@@ -52,8 +50,7 @@ func TestZeroForABoolean(t *testing.T) {
 // Event data spells the dosage in both ways, and has texts for booleans and numbers.
 func TestSpellingsOfTheDosage(t *testing.T) {
 	t.Parallel()
-	check, err := loaded()
-	require.NoError(t, err)
+	check := loaded(t)
 	for dosage, violation := range map[string]string{
 		`{"recommended_amount": "1", "recommended_frequency": "f", "recommended_duration": null, "format": "gel", "additional_info": ""}`: "",
 		`{"amount": "1", "frequency": "f", "duration": null, "format": "gel", "additional_info": ""}`:                                     "",
@@ -74,8 +71,7 @@ func TestSpellingsOfTheDosage(t *testing.T) {
 // Orders in event data are bare or wrapped; either envelope may hold the event.
 func TestWrappedAndBareEventData(t *testing.T) {
 	t.Parallel()
-	check, err := loaded()
-	require.NoError(t, err)
+	check := loaded(t)
 	for _, data := range []string{bareOrder, `{"order": ` + bareOrder + `}`} {
 		event := happened("order.placed", data)
 		assert.Empty(t, check.CheckBody("events.get", 200, event))
@@ -87,8 +83,7 @@ func TestWrappedAndBareEventData(t *testing.T) {
 
 func TestKeptBodiesOfNothingKnown(t *testing.T) {
 	t.Parallel()
-	check, err := loaded()
-	require.NoError(t, err)
+	check := loaded(t)
 	assert.Equal(t, "patients.delete: response operation: unknown", text(check.CheckBody("patients.delete", 200, nil)))
 	assert.Equal(t, "patients.create: response status 200: unknown", text(check.CheckBody("patients.create", 200, nil)))
 	assert.Equal(t, "order.shipped: request operation: unknown", text(check.CheckWebhookBody("order.shipped", nil)))

@@ -37,8 +37,7 @@ func reply(status int, header ...string) *http.Response {
 
 func TestRequestViolations(t *testing.T) {
 	t.Parallel()
-	check, err := loaded()
-	require.NoError(t, err)
+	check := loaded(t)
 	for _, c := range []struct {
 		name, operation string
 		req             *http.Request
@@ -88,8 +87,7 @@ func TestRequestViolations(t *testing.T) {
 
 func TestResponseViolations(t *testing.T) {
 	t.Parallel()
-	check, err := loaded()
-	require.NoError(t, err)
+	check := loaded(t)
 	for _, c := range []struct {
 		name, operation string
 		resp            *http.Response
@@ -120,8 +118,7 @@ func TestResponseViolations(t *testing.T) {
 // Where a value may be one of several things, the report is about the likeliest one.
 func TestTheLikeliestAlternativeIsReported(t *testing.T) {
 	t.Parallel()
-	check, err := loaded()
-	require.NoError(t, err)
+	check := loaded(t)
 	meta := `"meta":{"current_page":1,"next_page":null,"prev_page":null,"total_pages":1,"total_count":1}`
 	entry := `{"id":"ehr-1","type":"staff","data":{"id":"1","first_name":"A","last_name":"B","email":7,"metadata":{"id":null}}}`
 	assert.Equal(t, "metadata.list: response body /metadata/0/data/email: type",
@@ -133,8 +130,7 @@ func TestTheLikeliestAlternativeIsReported(t *testing.T) {
 
 func TestIdentify(t *testing.T) {
 	t.Parallel()
-	check, err := loaded()
-	require.NoError(t, err)
+	check := loaded(t)
 	for target, want := range map[string]string{
 		"GET /api/events/patients":                            "events.list_patients",
 		"GET /api/events/1":                                   "events.get",
