@@ -37,14 +37,33 @@ const patient = 2 * time.Minute
 // Mount is what an example does with a handler.
 type Mount func(webhooks http.Handler) http.Handler
 
-// Story runs the example as its main does.
-func Story(t *testing.T, mount Mount) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	var out bytes.Buffer
-	require.NoError(t, shop.Run(ctx, &out, mount))
-	assert.Regexp(t, `^order (\w+) was placed, its webhook delivered\norder (\w+) was shipped\n$`, out.String())
+// Run runs the example as its main does, examines what it has mounted, and mounts it
+// behind middlewares that take the webhooks' bodies from them: behind puts a function in
+// front of the routes, which is called with every request.
+func Run(t *testing.T, mount Mount, behind func(middleware func(*http.Request)) Mount) {
+	t.Run("story", func(t *testing.T) {
+		t.Parallel()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		var out bytes.Buffer
+		require.NoError(t, shop.Run(ctx, &out, mount))
+		assert.Regexp(t, `^order (\w+) was placed, its webhook delivered\norder (\w+) was shipped\n$`, out.String())
+	})
+	t.Run("receives", func(t *testing.T) {
+		t.Parallel()
+		Receives(t, mount)
+	})
+	t.Run("body is decoded", func(t *testing.T) {
+		t.Parallel()
+		ReportsChangedBody(t, behind(func(r *http.Request) {
+			var body struct{ Tenant string }
+			_ = json.NewDecoder(r.Body).Decode(&body) // the probe has none
+		}))
+	})
+	t.Run("body is encoded again", func(t *testing.T) {
+		t.Parallel()
+		ReportsChangedBody(t, behind(indent))
+	})
 }
 
 // Receives examines a mounted shop.
@@ -155,11 +174,11 @@ func (b *fixture) Write(line []byte) (int, error) {
 	return b.logs.Write(line)
 }
 
-// Indent puts a body in its place that is nicer to read, as a middleware does
+// indent puts a body in its place that is nicer to read, as a middleware does
 // that decodes a body and encodes it again. The announced length stays what it
 // was. (If the length did not change either, there would be no way to find out why the
 // signature is wrong.)
-func Indent(r *http.Request) {
+func indent(r *http.Request) {
 	body, _ := io.ReadAll(r.Body) // what could not be read is no JSON
 	var nice bytes.Buffer
 	if json.Indent(&nice, body, "", "") != nil {
