@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"encoding/json"
 	"log"
 	"net"
 	"net/http"
@@ -42,19 +41,8 @@ var binary = sync.OnceValues(func() (string, error) {
 
 func TestTheBinaryEndsInOrder(t *testing.T) {
 	t.Parallel()
-	name, err := binary()
-	require.NoError(t, err)
 	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
-		command := exec.CommandContext(t.Context(), name, "fake", "-json")
-		out, err := command.StdoutPipe()
-		require.NoError(t, err)
-		require.NoError(t, command.Start())
-		lines := bufio.NewScanner(out)
-		require.True(t, lines.Scan())
-		var settings map[string]any
-		require.NoError(t, json.Unmarshal(lines.Bytes(), &settings))
-		require.True(t, lines.Scan())
-		assert.Equal(t, "Ready.", lines.Text())
+		command, _, lines := start(t)
 		require.NoError(t, command.Process.Signal(signal))
 		assert.False(t, lines.Scan(), "nothing more is said")
 		assert.NoError(t, command.Wait(), "exit code 0 after %s", signal)

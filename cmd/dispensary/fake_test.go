@@ -121,9 +121,7 @@ func TestAWebhookIsRegisteredFromTheStart(t *testing.T) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) { got <- q.Header.Get("SVC-Signature") }))
 	t.Cleanup(receiver.Close)
 	r := launch(t, "-webhook", receiver.URL, "-behavior", "delivery-conditions=off")
-	answer, err := http.Post(r.settings.ControlURL+"/patients", "application/json", strings.NewReader("{}"))
-	require.NoError(t, err)
-	require.NoError(t, answer.Body.Close())
+	register(t, r.settings)
 	assert.Contains(t, <-got, "v1=")
 }
 
@@ -159,11 +157,7 @@ func TestAFrozenClock(t *testing.T) {
 func TestItEndsDuringALongPoll(t *testing.T) {
 	t.Parallel()
 	r := launch(t, "-behavior", "delivery-conditions=off", "-webhook", "http://127.0.0.1:1/")
-	answer, err := http.Post(r.settings.ControlURL+"/patients", "application/json", strings.NewReader("{}"))
-	require.NoError(t, err)
-	var made struct{ Event struct{ ID string } }
-	require.NoError(t, json.NewDecoder(answer.Body).Decode(&made))
-	require.NoError(t, answer.Body.Close())
+	made := ask[registered](t, r.settings, "/patients")
 	waiting := make(chan struct{})
 	go func() {
 		defer close(waiting)
@@ -175,6 +169,19 @@ func TestItEndsDuringALongPoll(t *testing.T) {
 	r.stop()
 	assert.Equal(t, exitDone, <-r.code)
 	<-waiting
+}
+
+// A page of the console that is left open does not keep the command from
+// ending.
+func TestItEndsWhileAPageIsOpen(t *testing.T) {
+	t.Parallel()
+	r := launch(t, "-state", filepath.Join(t.TempDir(), "state"))
+	page, err := http.Get(r.settings.ConsoleURL + "live")
+	require.NoError(t, err)
+	assert.Equal(t, "text/event-stream", page.Header.Get("Content-Type"))
+	r.stop()
+	assert.Equal(t, exitDone, <-r.code)
+	require.NoError(t, page.Body.Close())
 }
 
 // announced is what a person sees: the settings, and what is said at the end.

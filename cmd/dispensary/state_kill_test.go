@@ -36,7 +36,7 @@ func TestAKillLosesTheLastSecondAtMost(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "state.json")
 	for round := range testsize.Of(3, 20) {
-		command, settings := start(t, "-state", file)
+		command, settings, _ := start(t, "-state", file)
 		w := startWriters(settings, issue(t, settings), round)
 		require.Eventually(t, w.wroteLongEnough, time.Minute, 10*time.Millisecond)
 		require.NoError(t, command.Process.Kill())
@@ -45,7 +45,7 @@ func TestAKillLosesTheLastSecondAtMost(t *testing.T) {
 		w.running.Wait()
 		assertKept(t, round, file, w.answered, killed)
 	}
-	command, _ := start(t, "-state", file)
+	command, _, _ := start(t, "-state", file)
 	require.NoError(t, command.Process.Signal(os.Interrupt))
 	require.NoError(t, command.Wait())
 }
@@ -115,20 +115,6 @@ func momentOf(t *testing.T, name string) time.Time {
 	return head.At
 }
 
-// issue has a user consent to the application.
-func issue(t *testing.T, settings control.Settings) string {
-	t.Helper()
-	answer, err := http.Post(settings.ControlURL+"/tokens", "application/json", strings.NewReader("{}"))
-	require.NoError(t, err)
-	defer func() { _ = answer.Body.Close() }()
-	var token struct {
-		Value string `json:"access_token"`
-	}
-	require.NoError(t, json.NewDecoder(answer.Body).Decode(&token))
-	require.NotEmpty(t, token.Value)
-	return token.Value
-}
-
 func post(address, bearer, body string) (one write, ok bool) {
 	request, err := http.NewRequest(http.MethodPost, address, strings.NewReader(body))
 	if err != nil {
@@ -146,7 +132,7 @@ func post(address, bearer, body string) (one write, ok bool) {
 	defer func() { _ = answer.Body.Close() }()
 	content, err := io.ReadAll(answer.Body)
 	one.answered = time.Now()
-	var made struct{ Patient struct{ ID string } }
+	var made registered
 	if err != nil || json.Unmarshal(content, &made) != nil || made.Patient.ID == "" {
 		return one, false
 	}

@@ -18,16 +18,34 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 )
 
-// register has a person register through the control API, and returns the id.
-func register(t *testing.T, settings control.Settings) string {
+// ask posts to the control API, and decodes the answer.
+func ask[T any](t *testing.T, settings control.Settings, path string) (answered T) {
 	t.Helper()
-	answer, err := http.Post(settings.ControlURL+"/patients", "application/json", strings.NewReader("{}"))
+	answer, err := http.Post(settings.ControlURL+path, "application/json", strings.NewReader("{}"))
 	require.NoError(t, err)
 	defer func() { _ = answer.Body.Close() }()
-	var made struct{ Patient struct{ ID string } }
-	require.NoError(t, json.NewDecoder(answer.Body).Decode(&made))
-	require.NotEmpty(t, made.Patient.ID)
-	return made.Patient.ID
+	require.Equal(t, http.StatusOK, answer.StatusCode)
+	require.NoError(t, json.NewDecoder(answer.Body).Decode(&answered))
+	return answered
+}
+
+// registered is what the control API answers when a person registers.
+type registered struct {
+	Patient, Event struct{ ID string }
+}
+
+// register has a person register, and returns the id.
+func register(t *testing.T, settings control.Settings) string {
+	t.Helper()
+	return ask[registered](t, settings, "/patients").Patient.ID
+}
+
+// issue has a user consent to the application.
+func issue(t *testing.T, settings control.Settings) string {
+	t.Helper()
+	return ask[struct {
+		Value string `json:"access_token"`
+	}](t, settings, "/tokens").Value
 }
 
 func TestTheStateOutlivesARestart(t *testing.T) {
@@ -35,13 +53,7 @@ func TestTheStateOutlivesARestart(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "state.json")
 	r := launch(t, "-state", file, "-freeze", "2026-03-02T09:00:00Z")
 	patient := register(t, r.settings)
-	answer, err := http.Post(r.settings.ControlURL+"/tokens", "application/json", strings.NewReader("{}"))
-	require.NoError(t, err)
-	var token struct {
-		Value string `json:"access_token"`
-	}
-	require.NoError(t, json.NewDecoder(answer.Body).Decode(&token))
-	require.NoError(t, answer.Body.Close())
+	token := issue(t, r.settings)
 	r.stop()
 	require.Equal(t, exitDone, <-r.code)
 
@@ -49,8 +61,8 @@ func TestTheStateOutlivesARestart(t *testing.T) {
 	assert.Equal(t, r.settings.ClientSecret, again.settings.ClientSecret)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, again.settings.BaseURL+"/clinic/patients/"+patient, nil)
 	require.NoError(t, err)
-	request.Header.Set("Authorization", "Bearer "+token.Value)
-	answer, err = http.DefaultClient.Do(request)
+	request.Header.Set("Authorization", "Bearer "+token)
+	answer, err := http.DefaultClient.Do(request)
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
 	assert.Equal(t, http.StatusOK, answer.StatusCode, "the patient is there, and the token is good")
@@ -64,8 +76,9 @@ func TestTheStateOutlivesARestart(t *testing.T) {
 	assert.Len(t, left, 1, "no half files are left")
 }
 
-// start runs the binary, and returns its settings.
-func start(t *testing.T, args ...string) (*exec.Cmd, control.Settings) {
+// start runs the binary, and returns its settings, once it is ready, and the lines that
+// follow.
+func start(t *testing.T, args ...string) (*exec.Cmd, control.Settings, *bufio.Scanner) {
 	t.Helper()
 	name, err := binary()
 	require.NoError(t, err)
@@ -73,11 +86,13 @@ func start(t *testing.T, args ...string) (*exec.Cmd, control.Settings) {
 	out, err := command.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, command.Start())
-	line, err := bufio.NewReader(out).ReadBytes('\n')
-	require.NoError(t, err)
+	lines := bufio.NewScanner(out)
+	require.True(t, lines.Scan())
 	var settings control.Settings
-	require.NoError(t, json.Unmarshal(line, &settings))
-	return command, settings
+	require.NoError(t, json.Unmarshal(lines.Bytes(), &settings))
+	require.True(t, lines.Scan())
+	require.Equal(t, "Ready.", lines.Text())
+	return command, settings, lines
 }
 
 // patients are the latest of a platform.
@@ -107,9 +122,7 @@ func TestAResetGoesBackToTheStateOfTheStart(t *testing.T) {
 
 	second := launch(t, "-state", file)
 	after := register(t, second.settings)
-	answer, err := http.Post(second.settings.ControlURL+"/reset", "application/json", strings.NewReader("{}"))
-	require.NoError(t, err)
-	require.NoError(t, answer.Body.Close())
+	ask[struct{}](t, second.settings, "/reset")
 	there := patients(t, second.settings, 100)
 	assert.True(t, there[before])
 	assert.False(t, there[after])
@@ -172,7 +185,7 @@ func TestAStateFileHasAWorldOfItsOwn(t *testing.T) {
 func TestOneProcessKeepsAStateFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "state.json")
-	command, settings := start(t, "-state", file)
+	command, settings, _ := start(t, "-state", file)
 	code, _, stderr := runned(t, "fake", "-state", file)
 	assert.Equal(t, exitFailed, code)
 	assert.Equal(t, "dispensary: -state "+file+": process "+strconv.Itoa(command.Process.Pid)+" keeps its platform in it\n", stderr)
@@ -191,17 +204,7 @@ func TestOneProcessKeepsAStateFile(t *testing.T) {
 func TestTheEndWritesTheLatestState(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "state.json")
-	name, err := binary()
-	require.NoError(t, err)
-	command := exec.CommandContext(t.Context(), name, "fake", "-json", "-state", file)
-	out, err := command.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, command.Start())
-	lines := bufio.NewScanner(out)
-	require.True(t, lines.Scan())
-	var settings control.Settings
-	require.NoError(t, json.Unmarshal(lines.Bytes(), &settings))
-	require.True(t, lines.Scan())
+	command, settings, lines := start(t, "-state", file)
 	patient := register(t, settings)
 	require.NoError(t, command.Process.Signal(os.Interrupt))
 	assert.False(t, lines.Scan(), "with -json there is nothing for a person")
