@@ -3,6 +3,7 @@ package dispensary_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -42,4 +43,25 @@ func TestRequestBodies(t *testing.T) {
 			compareGolden(t, "testdata/requests/"+op.Name+".json", append(indented.Bytes(), '\n'))
 		})
 	}
+}
+
+// What the client asks for in queries, with everything set that narrows or sorts a read,
+// stands in testdata/queries.txt, one line for each operation that has such. That the
+// platform knows these names, package contract holds; what they do, the fake's tests.
+func TestRequestQueries(t *testing.T) {
+	t.Parallel()
+	var lines strings.Builder
+	for _, op := range operation.All() {
+		if !op.Read() || strings.HasPrefix(op.Name, "oauth.") {
+			continue
+		}
+		f := calltest.NewFixture(t)
+		_, err := calltest.All(t)[op.Name](t.Context(), f)
+		require.NoError(t, err)
+		last, _ := f.Platform.Journal().Last()
+		if last.Query != "" {
+			fmt.Fprintln(&lines, op.Name, last.Query)
+		}
+	}
+	compareGolden(t, "testdata/queries.txt", []byte(lines.String()))
 }

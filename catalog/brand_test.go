@@ -36,38 +36,6 @@ func TestBrands(t *testing.T) {
 	checkGet(t, brands, s.Brands.Get, func(b catalog.Brand) string { return b.ID })
 }
 
-func TestBrandFilters(t *testing.T) {
-	t.Parallel()
-	platform, s := start(t)
-	soldOut := platform.Products.Brands()[1]
-	sellOut(t, platform, soldOut.ID)
-	var restricted model.Brand
-	for _, b := range platform.Products.Brands() {
-		if b.Restricted {
-			restricted = b
-		}
-	}
-	all := len(platform.Products.Brands())
-	for _, test := range []struct {
-		name    string
-		options catalog.BrandListOptions
-		without []string
-	}{
-		{"none", catalog.BrandListOptions{}, nil},
-		{"available", catalog.BrandListOptions{Available: true}, []string{soldOut.ID}},
-		{"permitted", catalog.BrandListOptions{ClinicPermitted: true}, []string{restricted.ID}},
-		{"both", catalog.BrandListOptions{Available: true, ClinicPermitted: true}, []string{soldOut.ID, restricted.ID}},
-	} {
-		page, err := s.Brands.List(t.Context(), test.options)
-		require.NoError(t, err)
-		assert.Len(t, page.Items, all-len(test.without), test.name)
-		for _, b := range page.Items {
-			assert.NotContains(t, test.without, b.ID, test.name)
-		}
-	}
-	platform.Journal().CheckNoUnexpected(t)
-}
-
 // sellOut takes every variant of a brand out of stock.
 func sellOut(t *testing.T, platform *dispensarytest.Server, brandID string) {
 	t.Helper()

@@ -86,55 +86,11 @@ func TestOrdersOfAPatient(t *testing.T) {
 	}
 }
 
-func TestOrderFilters(t *testing.T) {
+func TestOrderFiltersAreChecked(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	held := b.Server.Orders.All()
-	require.Len(t, held, 3)
-	second := held[1]
-	day := api.DateOf(second.CompletedAt)
-	for name, test := range map[string]struct {
-		options clinic.OrderListOptions
-		want    []model.Order
-	}{
-		"none":          {clinic.OrderListOptions{}, held},
-		"patient":       {clinic.OrderListOptions{PatientID: second.PatientID}, held[1:2]},
-		"plan":          {clinic.OrderListOptions{TreatmentPlanID: second.PlanIDs[0]}, held[1:2]},
-		"number":        {clinic.OrderListOptions{OrderNumber: second.Number}, held[1:2]},
-		"on the day":    {clinic.OrderListOptions{CompletedAt: api.DateOn(day)}, held[1:2]},
-		"before":        {clinic.OrderListOptions{CompletedAt: api.DateBefore(day)}, held[:1]},
-		"after":         {clinic.OrderListOptions{CompletedAt: api.DateAfter(day)}, held[2:]},
-		"between":       {clinic.OrderListOptions{CompletedAt: api.DateRange(api.DateOf(held[0].CompletedAt), day)}, held[:2]},
-		"contradictory": {clinic.OrderListOptions{PatientID: second.PatientID, OrderNumber: held[0].Number}, nil},
-	} {
-		want := resourcetest.IDs(test.want, func(o model.Order) string { return o.ID })
-		got := resourcetest.IDs(resourcetest.Collect(t, b.Orders.All(t.Context(), test.options)), func(o clinic.Order) string { return o.ID })
-		assert.Equal(t, want, got, name)
-	}
-	b.Server.Journal().CheckNoUnexpected(t)
-	b.Server.Journal().Reset()
-	_, err := b.Orders.List(t.Context(), clinic.OrderListOptions{CompletedAt: api.DateRange(day, api.Date{Year: 2000, Month: 1, Day: 1})})
+	_, err := b.Orders.List(t.Context(), clinic.OrderListOptions{CompletedAt: api.DateRange(api.DateOf(b.Server.Orders.All()[0].CompletedAt), api.Date{Year: 2000, Month: 1, Day: 1})})
 	resourcetest.RequireUnsent(t, b.Server, err, "orders.list", "completed_at")
 	_, err = b.Orders.List(t.Context(), clinic.OrderListOptions{CompletedAt: api.DateOn(api.Date{Year: 2026, Month: 2, Day: 30})})
 	resourcetest.RequireUnsent(t, b.Server, err, "orders.list", "completed_at")
-}
-
-func TestOrderSorts(t *testing.T) {
-	t.Parallel()
-	b := start(t)
-	for sortBy, key := range map[clinic.OrderSort]func(clinic.Order) string{
-		clinic.OrdersByPatient:       func(o clinic.Order) string { return o.PatientID },
-		clinic.OrdersByTreatmentPlan: func(o clinic.Order) string { return o.TreatmentPlanIDs[0] },
-		clinic.OrdersByCompletion:    func(o clinic.Order) string { return o.CompletedAt.UTC().Format(time.RFC3339) },
-		clinic.OrdersByNumber:        func(o clinic.Order) string { return o.OrderNumber },
-	} {
-		up := resourcetest.IDs(resourcetest.Collect(t, b.Orders.All(t.Context(), clinic.OrderListOptions{SortBy: sortBy, Order: api.Ascending})), key)
-		down := resourcetest.IDs(resourcetest.Collect(t, b.Orders.All(t.Context(), clinic.OrderListOptions{SortBy: sortBy, Order: api.Descending})), key)
-		assert.True(t, slices.IsSorted(up), sortBy)
-		slices.Reverse(down)
-		assert.Equal(t, up, down, sortBy)
-		assert.Len(t, up, 3)
-	}
-	_, err := b.Orders.List(t.Context(), clinic.OrderListOptions{SortBy: "weight"})
-	require.ErrorIs(t, err, api.ErrInvalid)
 }

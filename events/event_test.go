@@ -20,6 +20,8 @@ func TestEventPrintsTypeAndID(t *testing.T) {
 	e := events.Event{ID: "evt_1", Type: events.PatientUpdated}
 	assert.Equal(t, `patient.updated "evt_1"`, e.String())
 	assert.Equal(t, `events.Event(patient.updated "evt_1")`, fmt.Sprintf("%#v", e))
+	assert.Equal(t, `[patient.updated "evt_1"]`, fmt.Sprintf("%d", []any{e}))
+	assert.Equal(t, "[type=patient.updated id=evt_1]", e.LogValue().String())
 }
 
 func TestEventReadsFromLists(t *testing.T) {

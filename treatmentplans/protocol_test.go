@@ -49,28 +49,3 @@ func TestProtocolRecommendations(t *testing.T) {
 		}, line)
 	}
 }
-
-func TestProtocolFiltersAndSorts(t *testing.T) {
-	t.Parallel()
-	b := start(t)
-	names := func(o treatmentplans.ProtocolListOptions) []string {
-		return resourcetest.IDs(resourcetest.Collect(t, b.Protocols.All(t.Context(), b.practitioner, o)), func(p treatmentplans.Protocol) string { return p.Name })
-	}
-	for name, test := range map[string]struct {
-		options treatmentplans.ProtocolListOptions
-		want    []string
-	}{
-		"none":      {treatmentplans.ProtocolListOptions{}, []string{"Better Sleep", "Gut Reset", "Joint Comfort"}},
-		"active":    {treatmentplans.ProtocolListOptions{CurrentState: treatmentplans.StateActive}, []string{"Better Sleep", "Gut Reset"}},
-		"draft":     {treatmentplans.ProtocolListOptions{CurrentState: treatmentplans.StateDraft}, []string{"Joint Comfort"}},
-		"cancelled": {treatmentplans.ProtocolListOptions{CurrentState: treatmentplans.StateCancelled}, []string{}},
-		"shared":    {treatmentplans.ProtocolListOptions{OwnershipType: treatmentplans.Shared}, []string{"Winter Immunity"}},
-		"by name":   {treatmentplans.ProtocolListOptions{SortBy: treatmentplans.ProtocolsByName, Order: api.Descending}, []string{"Joint Comfort", "Gut Reset", "Better Sleep"}},
-		"by state":  {treatmentplans.ProtocolListOptions{SortBy: treatmentplans.ProtocolsByState, Order: api.Descending}, []string{"Joint Comfort", "Better Sleep", "Gut Reset"}},
-	} {
-		assert.Equal(t, test.want, names(test.options), name)
-	}
-	b.Journal().CheckNoUnexpected(t)
-	_, err := b.Protocols.List(t.Context(), b.practitioner, treatmentplans.ProtocolListOptions{SortBy: "created_at"})
-	require.ErrorIs(t, err, api.ErrInvalid)
-}

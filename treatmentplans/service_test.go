@@ -115,23 +115,11 @@ func TestList(t *testing.T) {
 	}
 	_, err := b.Cancel(t.Context(), made[0]) // now the one that was updated last
 	require.NoError(t, err)
-	for _, test := range []struct {
-		sortBy treatmentplans.Sort
-		order  api.SortOrder
-		want   []string
-	}{
-		{"", "", made},
-		{treatmentplans.ByCreatedAt, api.Ascending, made},
-		{treatmentplans.ByCreatedAt, api.Descending, []string{made[2], made[1], made[0]}},
-		{treatmentplans.ByUpdatedAt, "", []string{made[1], made[2], made[0]}},
-		{treatmentplans.ByUpdatedAt, api.Descending, []string{made[0], made[2], made[1]}},
-	} {
-		plans := resourcetest.WalkOf(t, 2, b.patient, func(p api.Paging) treatmentplans.ListOptions {
-			return treatmentplans.ListOptions{SortBy: test.sortBy, Order: test.order, Paging: p}
-		}, b.List, b.Pages, b.All)
-		assert.Equal(t, test.want, resourcetest.IDs(plans, func(p treatmentplans.PlanSummary) string { return p.ID }))
-		b.requireSummaries(t, plans)
-	}
+	plans := resourcetest.WalkOf(t, 2, b.patient, func(p api.Paging) treatmentplans.ListOptions {
+		return treatmentplans.ListOptions{SortBy: treatmentplans.ByUpdatedAt, Order: api.Descending, Paging: p}
+	}, b.List, b.Pages, b.All)
+	assert.Equal(t, []string{made[0], made[2], made[1]}, resourcetest.IDs(plans, func(p treatmentplans.PlanSummary) string { return p.ID }))
+	b.requireSummaries(t, plans)
 	b.Journal().CheckNoUnexpected(t)
 }
 

@@ -29,7 +29,7 @@ type Fixture struct {
 	Patient, Practitioner, Staff, Order, Plan, Draft, Event string
 	Product, Variant, Brand, Allergen, Ingredient           string
 	SupplementType, Certification, PractitionerType         string
-	Category, Protocol                                      string
+	Category, Protocol, OrderNumber                         string
 }
 
 // NewFixture starts a platform and reads the ids of its records through the API.
@@ -54,7 +54,7 @@ func NewFixture(t testing.TB) *Fixture {
 	f.Plan, f.Draft = f.newPlan(t, treatmentplans.StateActive), f.newPlan(t, treatmentplans.StateDraft)
 	order, event, err := p.Orders.Place(f.Patient, model.NewOrder{PlanIDs: []string{f.Plan}})
 	must(t, err)
-	f.Order, f.Event = order.ID, event.ID
+	f.Order, f.OrderNumber, f.Event = order.ID, order.Number, event.ID
 	return f
 }
 
@@ -167,7 +167,7 @@ func table(t testing.TB, f *Fixture) map[string]call {
 		"orders.list_for_patient": call2(f, f.Client.Clinic.Orders.ListForPatient, f.Patient, clinic.PatientOrderListOptions{Paging: page}),
 		"orders.get":              call1(f, f.Client.Clinic.Orders.Get, f.Order),
 		"orders.list": call1(f, f.Client.Clinic.Orders.List, clinic.OrderListOptions{
-			PatientID: f.Patient, TreatmentPlanID: f.Plan, CompletedAt: dispensary.DateAfter(dispensary.Date{Year: 2020, Month: 1, Day: 1}),
+			PatientID: f.Patient, TreatmentPlanID: f.Plan, OrderNumber: f.OrderNumber, CompletedAt: dispensary.DateAfter(dispensary.Date{Year: 2020, Month: 1, Day: 1}),
 			SortBy: clinic.OrdersByCompletion, Order: dispensary.Descending, Paging: page,
 		}),
 
