@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/dispensarytest/internal/httpapi"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/table"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -45,6 +44,23 @@ func (o oracle[T]) page(query url.Values, number, size int) (ids []any, total in
 		ids = append(ids, o.id(rows[at]))
 	}
 	return ids, len(rows)
+}
+
+// inDays says that a time falls into a date filter.
+func inDays(filter string, at time.Time) bool {
+	day := at.Format(time.DateOnly)
+	from, to, isRange := strings.Cut(filter, "..")
+	switch {
+	case filter == "":
+		return true
+	case isRange:
+		return from <= day && day <= to
+	case filter[0] == '<':
+		return day < filter[1:]
+	case filter[0] == '>':
+		return day > filter[1:]
+	}
+	return day == filter
 }
 
 // asks compares many random questions with what an oracle says of them.
@@ -94,10 +110,8 @@ func TestOrderListsAgainstAWalk(t *testing.T) {
 			asks(b, oracle[model.Order]{
 				rows: b.fake.Orders.All(), id: func(o model.Order) string { return o.ID },
 				keep: func(o model.Order, q url.Values) bool {
-					in, err := httpapi.Params(q).Days("completed_at")
-					require.NoError(t, err)
 					patient, plan, number := q.Get("patient_id"), q.Get("treatment_plan_id"), q.Get("order_number")
-					return o.ClinicID == clinic && in.Holds(o.CompletedAt) && (patient == "" || patient == o.PatientID) &&
+					return o.ClinicID == clinic && inDays(q.Get("completed_at"), o.CompletedAt) && (patient == "" || patient == o.PatientID) &&
 						(plan == "" || slices.Contains(o.PlanIDs, plan)) && (number == "" || number == o.Number)
 				},
 				less: map[string]func(a, b model.Order) int{
@@ -152,11 +166,9 @@ func TestEventListsAgainstAWalk(t *testing.T) {
 			asks(b, oracle[model.Event]{
 				rows: b.fake.Events(), id: func(e model.Event) string { return e.ID },
 				keep: func(e model.Event, q url.Values) bool {
-					in, err := httpapi.Params(q).Days("created_at")
-					require.NoError(t, err)
 					kind := q.Get("event_type")
 					return strings.HasPrefix(e.Type, group+".") && (e.ClinicID == "" || e.ClinicID == clinic) &&
-						now.Sub(e.CreatedAt) <= store.Retention && in.Holds(e.CreatedAt) && (kind == "" || kind == e.Type)
+						now.Sub(e.CreatedAt) <= store.Retention && inDays(q.Get("created_at"), e.CreatedAt) && (kind == "" || kind == e.Type)
 				},
 				less: map[string]func(a, b model.Event) int{
 					"": created, "created_at": created, "event_type": func(a, b model.Event) int { return strings.Compare(a.Type, b.Type) },

@@ -1,10 +1,8 @@
 package dispensarytest
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -18,29 +16,6 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/tokens"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
-
-// A mistake of the platform's own is an answer, not a broken connection; a
-// connection that is meant to break does.
-func TestOwnMistakesAreAnswered(t *testing.T) {
-	t.Parallel()
-	fake := New(t, WithInMemory())
-	recorder := httptest.NewRecorder()
-	c := &httpapi.Call{API: fake.api, Reads: fake.behaviors.Get(), R: httptest.NewRequest("GET", "/", nil)}
-	func() {
-		defer c.Rescue(recorder)
-		panic("a bug")
-	}()
-	assert.Equal(t, 500, recorder.Code)
-	assert.Contains(t, recorder.Body.String(), "a bug")
-	assert.Equal(t, 500, c.Record.Status)
-	assert.PanicsWithValue(t, http.ErrAbortHandler, func() {
-		defer c.Rescue(recorder)
-		panic(http.ErrAbortHandler)
-	})
-	recorder = httptest.NewRecorder()
-	c.Refuse(recorder, errors.New("not a problem of the client's"))
-	assert.Equal(t, 500, recorder.Code)
-}
 
 func TestPathsThatLeadNowhere(t *testing.T) {
 	t.Parallel()

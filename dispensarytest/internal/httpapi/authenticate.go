@@ -10,14 +10,14 @@ import (
 
 // authenticate checks the bearer token, the clinic key if one is sent, and the
 // operation's scope.
-func (c *Call) authenticate() error {
-	scheme, value, _ := strings.Cut(c.R.Header.Get("Authorization"), " ")
+func (c *call) authenticate() error {
+	scheme, value, _ := strings.Cut(c.request.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") || value == "" {
 		return noToken()
 	}
-	token, refusal := c.API.Tokens.Check(value, c.now)
+	token, refusal := c.api.Tokens.Check(value, c.now)
 	if token != nil {
-		c.Record.TokenID, c.Record.UserID = token.ID, token.Grant.User.ID
+		c.record.TokenID, c.record.UserID = token.ID, token.Grant.User.ID
 	}
 	if refusal != "" {
 		return unauthorized(refusal)
@@ -29,8 +29,8 @@ func (c *Call) authenticate() error {
 	if c.op.Scope == "" {
 		return nil
 	}
-	c.Record.Scope = model.ScopeDecision{Required: c.op.Needs, Granted: token.Has(c.op.Scope)}
-	if !c.Record.Scope.Granted {
+	c.record.Scope = model.ScopeDecision{Required: c.op.Needs, Granted: token.Has(c.op.Scope)}
+	if !c.record.Scope.Granted {
 		return missingScope(c.op.Scope)
 	}
 	return nil
@@ -38,12 +38,12 @@ func (c *Call) authenticate() error {
 
 // checkClinicKey needs the header only where a reading does, and checks it
 // wherever it is sent.
-func (c *Call) checkClinicKey() error {
-	key := c.R.Header.Get("X-SVC-Clinic-Key")
-	needed := c.Reads.KeyNeeded == behavior.KeyAlways || c.Reads.KeyNeeded == behavior.KeyForClinic && c.op.ID == "clinic.get"
+func (c *call) checkClinicKey() error {
+	key := c.request.Header.Get("X-SVC-Clinic-Key")
+	needed := c.behaviors.KeyNeeded == behavior.KeyAlways || c.behaviors.KeyNeeded == behavior.KeyForClinic && c.op.ID == "clinic.get"
 	switch {
 	case key != "":
-		if refusal := c.API.People.UseClinicKey(key, c.token.ClinicID); refusal != "" {
+		if refusal := c.api.People.UseClinicKey(key, c.token.ClinicID); refusal != "" {
 			return problemOf(http.StatusUnauthorized, refusal)
 		}
 	case needed:

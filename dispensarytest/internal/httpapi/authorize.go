@@ -13,7 +13,7 @@ import (
 )
 
 // pageHandler answers a browser and returns the status it sent.
-type pageHandler func(c *Call, w http.ResponseWriter) int
+type pageHandler func(c *call, w http.ResponseWriter) int
 
 // authorizeView is what the page shows.
 type authorizeView struct {
@@ -29,13 +29,13 @@ type authorizeView struct {
 
 // authorizePage is GET /oauth/authorize. Client and redirect address have to
 // match exactly; scopes in the request are ignored.
-func authorizePage(c *Call, w http.ResponseWriter) int {
-	query, err := parseParams(c.R.URL.RawQuery)
+func authorizePage(c *call, w http.ResponseWriter) int {
+	query, err := parseParams(c.request.URL.RawQuery)
 	if err != nil {
 		return c.pageProblem(w, http.StatusBadRequest, "The address of this page is malformed.")
 	}
-	c.Record.Unknown = query.unknown(c.op.Query)
-	if query.get("client_id") != c.API.App.ClientID || query.get("redirect_uri") != c.API.App.RedirectURI {
+	c.record.Unknown = query.unknown(c.op.Query)
+	if query.get("client_id") != c.api.App.ClientID || query.get("redirect_uri") != c.api.App.RedirectURI {
 		return c.pageProblem(w, http.StatusNotFound, "No application has this client_id and redirect_uri. Both must equal what the application registered, character for character.")
 	}
 	switch query.get("response_type") {
@@ -45,33 +45,33 @@ func authorizePage(c *Call, w http.ResponseWriter) int {
 	default:
 		return c.leave(w, query.get("state"), url.Values{"error": {"unsupported_response_type"}})
 	}
-	open := tokens.Flow{Query: c.R.URL.RawQuery, State: query.get("state"), User: c.signedIn()}
+	open := tokens.Flow{Query: c.request.URL.RawQuery, State: query.get("state"), User: c.signedIn()}
 	return c.showStep(w, http.StatusOK, open, "", "")
 }
 
 // authorizeAnswer takes the page's forms: signing in, authorizing, cancelling, and
 // signing in as somebody else.
-func authorizeAnswer(c *Call, w http.ResponseWriter) int {
-	if err := http.NewCrossOriginProtection().Check(c.R); err != nil {
+func authorizeAnswer(c *call, w http.ResponseWriter) int {
+	if err := http.NewCrossOriginProtection().Check(c.request); err != nil {
 		return c.pageProblem(w, http.StatusForbidden, "This form was sent from another site.")
 	}
-	c.R.Body = http.MaxBytesReader(w, c.R.Body, MaxBody)
-	if err := c.R.ParseForm(); err != nil {
+	c.request.Body = http.MaxBytesReader(w, c.request.Body, MaxBody)
+	if err := c.request.ParseForm(); err != nil {
 		return c.pageProblem(w, http.StatusBadRequest, "The form is malformed.")
 	}
-	open, known := c.API.Tokens.TakeFlow(c.R.PostForm.Get("flow"))
+	open, known := c.api.Tokens.TakeFlow(c.request.PostForm.Get("flow"))
 	if !known {
 		return c.pageProblem(w, http.StatusForbidden, "This form was already sent, or is too old. Start again from the application.")
 	}
-	decision := c.R.PostForm.Get("decision")
+	decision := c.request.PostForm.Get("decision")
 	switch {
 	case decision == "cancel":
 		return c.leave(w, open.State, url.Values{"error": {"access_denied"}, "error_description": {"The resource owner or authorization server denied the request."}})
 	case open.User == nil:
 		return c.signIn(w, open)
 	case decision == "authorize":
-		c.Record.UserID = open.User.ID
-		return c.leave(w, open.State, url.Values{"code": {c.API.Tokens.NewCode(*open.User)}})
+		c.record.UserID = open.User.ID
+		return c.leave(w, open.State, url.Values{"code": {c.api.Tokens.NewCode(*open.User)}})
 	case decision == "switch":
 		c.signOut(w)
 		return c.reopen(w, open)
@@ -83,10 +83,10 @@ func authorizeAnswer(c *Call, w http.ResponseWriter) int {
 // signIn remembers who signed in and opens the page's address anew, so that reloading
 // the consent page sends no form. After a wrong password the form keeps its token, so
 // that reloading tries it again.
-func (c *Call) signIn(w http.ResponseWriter, open tokens.Flow) int {
-	email := c.R.PostForm.Get("email")
-	for _, user := range c.API.Store.Users() {
-		if strings.EqualFold(user.Email, strings.TrimSpace(email)) && user.Password == c.R.PostForm.Get("password") {
+func (c *call) signIn(w http.ResponseWriter, open tokens.Flow) int {
+	email := c.request.PostForm.Get("email")
+	for _, user := range c.api.Store.Users() {
+		if strings.EqualFold(user.Email, strings.TrimSpace(email)) && user.Password == c.request.PostForm.Get("password") {
 			c.remember(w, user)
 			return c.reopen(w, open)
 		}
@@ -95,16 +95,16 @@ func (c *Call) signIn(w http.ResponseWriter, open tokens.Flow) int {
 }
 
 // showStep shows the form for where the flow stands.
-func (c *Call) showStep(w http.ResponseWriter, status int, open tokens.Flow, email, message string) int {
+func (c *call) showStep(w http.ResponseWriter, status int, open tokens.Flow, email, message string) int {
 	f := &pages.Frame{Title: "Sign in", Message: message, Leaves: true}
 	answer := authorizeView{
-		App: c.API.App.Name, Redirect: c.API.App.RedirectURI,
-		Flow: c.API.Tokens.OpenFlow(open), Email: email, Users: c.API.Store.Users(),
+		App: c.api.App.Name, Redirect: c.api.App.RedirectURI,
+		Flow: c.api.Tokens.OpenFlow(open), Email: email, Users: c.api.Store.Users(),
 	}
 	if open.User != nil {
-		f.Title, answer.User = "Authorize "+c.API.App.Name, open.User
-		answer.Clinic = c.API.Store.ClinicName(open.User.ClinicID)
-		for _, name := range c.API.Tokens.ApplicationScopes() {
+		f.Title, answer.User = "Authorize "+c.api.App.Name, open.User
+		answer.Clinic = c.api.Store.ClinicName(open.User.ClinicID)
+		for _, name := range c.api.Tokens.ApplicationScopes() {
 			info, _ := operations.FindScope(name)
 			answer.Scopes = append(answer.Scopes, info)
 		}
@@ -113,19 +113,19 @@ func (c *Call) showStep(w http.ResponseWriter, status int, open tokens.Flow, ema
 	return status
 }
 
-func (c *Call) pageProblem(w http.ResponseWriter, status int, message string) int {
-	c.Record.Refused = []string{message}
+func (c *call) pageProblem(w http.ResponseWriter, status int, message string) int {
+	c.record.Refused = []string{message}
 	f := &pages.Frame{Title: http.StatusText(status), Message: message, Leaves: true}
 	f.Send(w, status, "problem", nil)
 	return status
 }
 
 // leave sends the browser back to the application.
-func (c *Call) leave(w http.ResponseWriter, state string, answer url.Values) int {
+func (c *call) leave(w http.ResponseWriter, state string, answer url.Values) int {
 	if state != "" {
 		answer.Set("state", state)
 	}
-	target, _ := url.Parse(c.API.App.RedirectURI) // checked on construction
+	target, _ := url.Parse(c.api.App.RedirectURI) // checked on construction
 	query := target.Query()
 	for name, values := range answer {
 		query[name] = values
@@ -135,7 +135,7 @@ func (c *Call) leave(w http.ResponseWriter, state string, answer url.Values) int
 }
 
 // reopen sends the browser to the address that the page was opened at.
-func (c *Call) reopen(w http.ResponseWriter, open tokens.Flow) int {
+func (c *call) reopen(w http.ResponseWriter, open tokens.Flow) int {
 	return seeOther(w, "?"+open.Query)
 }
 
@@ -149,15 +149,15 @@ func seeOther(w http.ResponseWriter, location string) int {
 // sessionCookie is the name of the cookie that holds a session. Browsers send cookies
 // to every port of a host; with the port in the name, two platforms on one machine do
 // not sign each other's users out.
-func (c *Call) sessionCookie() string {
-	if _, port, err := net.SplitHostPort(c.R.Host); err == nil {
+func (c *call) sessionCookie() string {
+	if _, port, err := net.SplitHostPort(c.request.Host); err == nil {
 		return "dispensary_session_" + port
 	}
 	return "dispensary_session"
 }
 
-func (c *Call) sessionToken() string {
-	cookie, err := c.R.Cookie(c.sessionCookie())
+func (c *call) sessionToken() string {
+	cookie, err := c.request.Cookie(c.sessionCookie())
 	if err != nil {
 		return ""
 	}
@@ -165,12 +165,12 @@ func (c *Call) sessionToken() string {
 }
 
 // signedIn is who the browser is signed in as; nil where that is nobody.
-func (c *Call) signedIn() *model.User {
-	id := c.API.Tokens.SessionUser(c.sessionToken())
+func (c *call) signedIn() *model.User {
+	id := c.api.Tokens.SessionUser(c.sessionToken())
 	if id == "" {
 		return nil
 	}
-	for _, user := range c.API.Store.Users() {
+	for _, user := range c.api.Store.Users() {
 		if user.ID == id {
 			return &user
 		}
@@ -179,19 +179,19 @@ func (c *Call) signedIn() *model.User {
 }
 
 // remember signs the browser in, until it is closed, in place of who was.
-func (c *Call) remember(w http.ResponseWriter, user model.User) {
-	c.API.Tokens.EndSession(c.sessionToken())
-	c.setSession(w, &http.Cookie{Value: c.API.Tokens.OpenSession(user.ID)})
+func (c *call) remember(w http.ResponseWriter, user model.User) {
+	c.api.Tokens.EndSession(c.sessionToken())
+	c.setSession(w, &http.Cookie{Value: c.api.Tokens.OpenSession(user.ID)})
 }
 
 // signOut ends the browser's session.
-func (c *Call) signOut(w http.ResponseWriter) {
-	c.API.Tokens.EndSession(c.sessionToken())
+func (c *call) signOut(w http.ResponseWriter) {
+	c.api.Tokens.EndSession(c.sessionToken())
 	c.setSession(w, &http.Cookie{MaxAge: -1})
 }
 
-func (c *Call) setSession(w http.ResponseWriter, cookie *http.Cookie) {
+func (c *call) setSession(w http.ResponseWriter, cookie *http.Cookie) {
 	cookie.Name, cookie.Path = c.sessionCookie(), "/"
-	cookie.HttpOnly, cookie.SameSite, cookie.Secure = true, http.SameSiteLaxMode, c.R.TLS != nil
+	cookie.HttpOnly, cookie.SameSite, cookie.Secure = true, http.SameSiteLaxMode, c.request.TLS != nil
 	http.SetCookie(w, cookie)
 }

@@ -39,38 +39,38 @@ type API struct {
 	Compatible   uint64 // seed of the changes that break no client; 0 for none
 }
 
-// Call is one request on its way through the pipeline.
-type Call struct {
-	API    *API
-	R      *http.Request
-	op     *operations.Operation
-	args   Args
-	params Params
-	form   *form
-	page   pageRequest
-	token  *tokens.AccessToken
-	Reads  *behavior.Set
-	now    time.Time
-	Record model.Request // what the journal will know
-	noted  bool          // it knows
-	out    notedAnswer
+// call is one request on its way through the pipeline.
+type call struct {
+	api       *API
+	request   *http.Request
+	op        *operations.Operation
+	args      routeArgs
+	params    params
+	form      *form
+	page      pageRequest
+	token     *tokens.AccessToken
+	behaviors *behavior.Set
+	now       time.Time
+	record    model.Request // what the journal will know
+	noted     bool          // it knows
+	out       notedAnswer
 }
 
 // note writes the request into the journal, once.
-func (c *Call) note(status int) {
+func (c *call) note(status int) {
 	if c.noted {
 		return
 	}
 	c.noted = true
-	c.Record.Status = cmp.Or(c.Record.Status, status)
-	c.API.Record(&c.Record)
+	c.record.Status = cmp.Or(c.record.Status, status)
+	c.api.Record(&c.record)
 }
 
 // notedAnswer is an answer whose request is in the journal before any of it is sent:
 // who was answered finds what they asked for.
 type notedAnswer struct {
 	http.ResponseWriter
-	call *Call
+	call *call
 }
 
 // WriteHeader implements [http.ResponseWriter].
@@ -85,40 +85,40 @@ func (a *notedAnswer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 // maxParams is the most parameters any route has.
 const maxParams = 2
 
-// Args are the values of a route's parameters, in order.
-type Args [maxParams]string
+// routeArgs are the values of a route's parameters, in order.
+type routeArgs [maxParams]string
 
 // A handler answers one operation. The pipeline has checked the token and the
 // scope, parsed page, query and body, and holds the world's lock: for reading
 // where the method is GET, for writing otherwise. A handler that returns an
 // error has changed nothing.
-type handler func(c *Call, w *store.World) (reply, error)
+type handler func(c *call, w *store.World) (reply, error)
 
 // arg is the value of the route's only or first parameter.
-func (c *Call) arg() string { return c.args[0] }
+func (c *call) arg() string { return c.args[0] }
 
-func (c *Call) clinicID() string { return c.token.ClinicID }
+func (c *call) clinicID() string { return c.token.ClinicID }
 
 // practitionerID is who the caller is, where that is a practitioner: the token stands
 // neither for staff nor for the clinic. API section: "Authentication" 4.
-func (c *Call) practitionerID() string {
-	if user := c.token.Grant.User; user.Type == model.UserPractitioner && !c.API.ClinicTokens {
+func (c *call) practitionerID() string {
+	if user := c.token.Grant.User; user.Type == model.UserPractitioner && !c.api.ClinicTokens {
 		return user.ID
 	}
 	return ""
 }
 
 // require is for operations whose scope depends on what is asked for.
-func (c *Call) require(scope string) error {
-	c.Record.Scope.Required = append(c.Record.Scope.Required, scope)
-	if c.Record.Scope.Granted = c.token.Has(scope); !c.Record.Scope.Granted {
+func (c *call) require(scope string) error {
+	c.record.Scope.Required = append(c.record.Scope.Required, scope)
+	if c.record.Scope.Granted = c.token.Has(scope); !c.record.Scope.Granted {
 		return missingScope(scope)
 	}
 	return nil
 }
 
 // listOf answers with a page of a list.
-func listOf[T, V any](c *Call, rows table.List[T], view func(*T) V) reply {
+func listOf[T, V any](c *call, rows table.List[T], view func(*T) V) reply {
 	from, to, meta := c.page.cut(rows.N)
 	if c.newestFirst() {
 		from, to = rows.N-to, rows.N-from
@@ -136,8 +136,8 @@ func listOf[T, V any](c *Call, rows table.List[T], view func(*T) V) reply {
 
 // newestFirst reports that this list is to be reversed: the request has no sort order,
 // and the API defines none.
-func (c *Call) newestFirst() bool {
-	return c.Reads.NewestFirst && c.op.ID != "products.similar" && c.params.get("sort_by") == "" && c.params.get("order_by") == ""
+func (c *call) newestFirst() bool {
+	return c.behaviors.NewestFirst && c.op.ID != "products.similar" && c.params.get("sort_by") == "" && c.params.get("order_by") == ""
 }
 
 // one answers with a single row of a table that belongs to no clinic.

@@ -27,11 +27,11 @@ func supplementTypes(w *store.World) *table.Table[model.Term] { return &w.Supple
 func certifications(w *store.World) *table.Table[model.Term] { return &w.Certifications }
 
 func listTerms(of func(*store.World) *table.Table[model.Term]) handler {
-	return func(c *Call, w *store.World) (reply, error) { return listOf(c, of(w).Everything(), viewTerm), nil }
+	return func(c *call, w *store.World) (reply, error) { return listOf(c, of(w).Everything(), viewTerm), nil }
 }
 
 func getTerm(of func(*store.World) *table.Table[model.Term]) handler {
-	return func(c *Call, w *store.World) (reply, error) { return one(of(w), c.arg(), viewTerm) }
+	return func(c *call, w *store.World) (reply, error) { return one(of(w), c.arg(), viewTerm) }
 }
 
 type practitionerTypeView struct {
@@ -40,7 +40,7 @@ type practitionerTypeView struct {
 	Description string `json:"description"`
 }
 
-func listPractitionerTypes(c *Call, w *store.World) (reply, error) {
+func listPractitionerTypes(c *call, w *store.World) (reply, error) {
 	return listOf(c, w.PractitionerTypes.Everything(), func(t *model.PractitionerType) practitionerTypeView {
 		return practitionerTypeView{ID: t.ID, Code: t.Code, Description: t.Description}
 	}), nil
@@ -62,7 +62,7 @@ func viewBrand(b *model.Brand) brandView {
 }
 
 // listBrands narrows the list only for "true"; other values ask for everything.
-func listBrands(c *Call, w *store.World) (reply, error) {
+func listBrands(c *call, w *store.World) (reply, error) {
 	available, err := c.params.oneOf("available", "true", "false")
 	if err != nil {
 		return reply{}, err
@@ -76,7 +76,7 @@ func listBrands(c *Call, w *store.World) (reply, error) {
 	})), viewBrand), nil
 }
 
-func getBrand(c *Call, w *store.World) (reply, error) { return one(&w.Brands, c.arg(), viewBrand) }
+func getBrand(c *call, w *store.World) (reply, error) { return one(&w.Brands, c.arg(), viewBrand) }
 
 type categoryView struct {
 	ID           string `json:"id"`
@@ -84,13 +84,13 @@ type categoryView struct {
 	ProductCount *int   `json:"product_count,omitempty"` // single-category response only
 }
 
-func listCategories(c *Call, w *store.World) (reply, error) {
+func listCategories(c *call, w *store.World) (reply, error) {
 	return listOf(c, table.Rows(w.Categories.Where(func(k *model.Category) bool { return k.ClinicID == c.clinicID() })), func(k *model.Category) categoryView {
 		return categoryView{ID: k.ID, Name: k.Name}
 	}), nil
 }
 
-func getCategory(c *Call, w *store.World) (reply, error) {
+func getCategory(c *call, w *store.World) (reply, error) {
 	k, known := w.CategoryOf(c.clinicID(), c.arg())
 	if !known {
 		return reply{}, notFound()
@@ -98,11 +98,11 @@ func getCategory(c *Call, w *store.World) (reply, error) {
 	return ok(categoryView{ID: k.ID, Name: k.Name, ProductCount: new(w.InCategory(k.ID).N)}), nil
 }
 
-func listCategoryProducts(c *Call, w *store.World) (reply, error) {
+func listCategoryProducts(c *call, w *store.World) (reply, error) {
 	if _, known := w.CategoryOf(c.clinicID(), c.arg()); !known {
 		return reply{}, notFound()
 	}
-	return listOf(c, w.Products.List(w.InCategory(c.arg())), view.ProductItems(w, c.Reads)), nil
+	return listOf(c, w.Products.List(w.InCategory(c.arg())), view.ProductItems(w, c.behaviors)), nil
 }
 
 // maxSimilar is how many similar products there are at most.
@@ -110,7 +110,7 @@ const maxSimilar = 10
 
 // listSimilarProducts curates by what a product is for and made of: the more it
 // shares, the higher it stands. The real curation is not documented.
-func listSimilarProducts(c *Call, w *store.World) (reply, error) {
+func listSimilarProducts(c *call, w *store.World) (reply, error) {
 	self, known := w.Products.Get(c.arg())
 	if !known {
 		return reply{}, notFound()
@@ -135,5 +135,5 @@ func listSimilarProducts(c *Call, w *store.World) (reply, error) {
 	for _, one := range best[:min(len(best), maxSimilar)] {
 		rows = append(rows, w.Products.Rows.At(one.number))
 	}
-	return listOf(c, table.Rows(rows), view.ProductItems(w, c.Reads)), nil
+	return listOf(c, table.Rows(rows), view.ProductItems(w, c.behaviors)), nil
 }

@@ -20,7 +20,7 @@ type clinicView struct {
 
 // getClinic shows the integration whose key was sent, else the clinic's first whose key
 // was not revoked: an assumption.
-func getClinic(c *Call, w *store.World) (reply, error) {
+func getClinic(c *call, w *store.World) (reply, error) {
 	clinic, known := w.Clinics.Get(c.clinicID())
 	if !known {
 		return reply{}, notFound()
@@ -30,7 +30,7 @@ func getClinic(c *Call, w *store.World) (reply, error) {
 		PatientCount:      w.Patients.Span(store.PatientsByClinic, clinic.ID).Len(),
 		PractitionerCount: w.Practitioners.Span(store.PractitionersByClinic, clinic.ID).Len(),
 	}
-	integration := w.IntegrationByKey(c.R.Header.Get("X-SVC-Clinic-Key"))
+	integration := w.IntegrationByKey(c.request.Header.Get("X-SVC-Clinic-Key"))
 	if integration == nil {
 		integration = w.IntegrationInUse(clinic.ID)
 	}
@@ -49,7 +49,7 @@ type addressView struct {
 	Country  string  `json:"country"`
 }
 
-func listAddresses(c *Call, w *store.World) (reply, error) {
+func listAddresses(c *call, w *store.World) (reply, error) {
 	patient, known := w.PatientOf(c.clinicID(), c.arg())
 	if !known {
 		return reply{}, notFound()

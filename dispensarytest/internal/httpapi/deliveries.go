@@ -29,8 +29,8 @@ type deliveryView struct {
 // listDeliveries shows one row for each event and integration, as its latest
 // attempt left it. That, and a response_status of null where no answer came, is
 // an assumption.
-func listDeliveries(c *Call, w *store.World) (reply, error) {
-	day, err := c.params.Days("attempted_at")
+func listDeliveries(c *call, w *store.World) (reply, error) {
+	day, err := c.params.days("attempted_at")
 	if err != nil {
 		return reply{}, err
 	}
@@ -44,8 +44,8 @@ func listDeliveries(c *Call, w *store.World) (reply, error) {
 	}
 	asked := webhooks.DeliveryQuery{Clinic: c.clinicID(), Event: c.params.get("event_id"), Delivered: delivered, Days: day, Field: field, Descending: descending}
 	var answer reply
-	c.API.Sender.List(c.now, asked, c.Reads.LogAttempts, func(rows table.List[webhooks.Entry]) {
-		answer = listOf(c, rows, func(d *webhooks.Entry) deliveryView { return viewDelivery(d, c.Reads.ZeroStatus) })
+	c.api.Sender.List(c.now, asked, c.behaviors.LogAttempts, func(rows table.List[webhooks.Entry]) {
+		answer = listOf(c, rows, func(d *webhooks.Entry) deliveryView { return viewDelivery(d, c.behaviors.ZeroStatus) })
 	})
 	return answer, nil
 }

@@ -23,9 +23,9 @@ type linkedPlan struct {
 	AvailableAt *string `json:"available_at"`
 }
 
-func (c *Call) viewDynamicLink(w *store.World, p *model.Plan) dynamicLinkView {
+func (c *call) viewDynamicLink(w *store.World, p *model.Plan) dynamicLinkView {
 	answer := dynamicLinkView{
-		RedirectURL: c.API.Origin + "/plans/" + p.ID + "/edit",
+		RedirectURL: c.api.Origin + "/plans/" + p.ID + "/edit",
 		Plan:        linkedPlan{ID: p.ID, State: p.State, AvailableAt: view.NullDay(p.AvailableAt)},
 	}
 	if patient, known := w.Patients.Get(p.PatientID); known {
@@ -43,13 +43,13 @@ func (c *Call) viewDynamicLink(w *store.World, p *model.Plan) dynamicLinkView {
 
 // newDynamicLink is a link to the editor of the clinic; that its address names it is the
 // platform's own business.
-func newDynamicLink(c *Call, _ *store.World) (reply, error) {
+func newDynamicLink(c *call, _ *store.World) (reply, error) {
 	return bare(struct {
 		RedirectURL string `json:"redirect_url"`
-	}{c.API.Origin + "/plans/new?clinic=" + c.clinicID()}), nil
+	}{c.api.Origin + "/plans/new?clinic=" + c.clinicID()}), nil
 }
 
-func getDynamicLink(c *Call, w *store.World) (reply, error) {
+func getDynamicLink(c *call, w *store.World) (reply, error) {
 	p, err := c.planOf(w, c.arg())
 	if err != nil {
 		return reply{}, err
@@ -62,13 +62,13 @@ func getDynamicLink(c *Call, w *store.World) (reply, error) {
 
 // createDynamicLink makes a draft for a patient who is found by e-mail address
 // or created.
-func createDynamicLink(c *Call, w *store.World) (reply, error) {
+func createDynamicLink(c *call, w *store.World) (reply, error) {
 	plan := c.form.object("treatment_plan")
 	if plan == nil {
 		return reply{}, badRequest("param is missing or the value is empty: treatment_plan")
 	}
 	var self string // an assumption: only treatment_plan is called required
-	if !c.Reads.LinkNamesPractitioner {
+	if !c.behaviors.LinkNamesPractitioner {
 		self = c.practitionerID()
 	}
 	practitioner := cmp.Or(plan.word("practitioner_id", self == "").is, self)
@@ -95,7 +95,7 @@ func createDynamicLink(c *Call, w *store.World) (reply, error) {
 // linkedPatient reads the patient of a link; one without id is still to be
 // created. That an e-mail address alone makes a patient, one without names, is an
 // assumption, and so are more fields than that.
-func (c *Call) linkedPatient(w *store.World) (*model.Patient, error) {
+func (c *call) linkedPatient(w *store.World) (*model.Patient, error) {
 	f := c.form.object("patient")
 	if f == nil {
 		return nil, c.form.err()

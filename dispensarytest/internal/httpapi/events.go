@@ -9,11 +9,11 @@ import (
 )
 
 // keeps reports that an event can still be read, by this clinic.
-func (c *Call) keeps(e *model.Event) bool {
+func (c *call) keeps(e *model.Event) bool {
 	return (e.ClinicID == "" || e.ClinicID == c.clinicID()) && c.now.Sub(e.CreatedAt) <= store.Retention
 }
 
-func getEvent(c *Call, w *store.World) (reply, error) {
+func getEvent(c *call, w *store.World) (reply, error) {
 	e, known := w.Events.Get(c.arg())
 	if !known || !c.keeps(e) {
 		return reply{}, notFound()
@@ -27,8 +27,8 @@ func getEvent(c *Call, w *store.World) (reply, error) {
 // listEvents lists one group of events.
 func listEvents(group string) handler {
 	types := slices.DeleteFunc(model.EventTypes(), func(t string) bool { return model.EventGroup(t) != group })
-	return func(c *Call, w *store.World) (reply, error) {
-		day, err := c.params.Days("created_at")
+	return func(c *call, w *store.World) (reply, error) {
+		day, err := c.params.days("created_at")
 		if err != nil {
 			return reply{}, err
 		}

@@ -20,17 +20,17 @@ const (
 
 // meetFaults lets the faults of an operation befall a request: it waits, breaks
 // off, refuses, or comes back with a writer that spoils the answer.
-func (c *Call) meetFaults(w http.ResponseWriter) (http.ResponseWriter, error) {
-	if !c.API.Faults.Any() {
+func (c *call) meetFaults(w http.ResponseWriter) (http.ResponseWriter, error) {
+	if !c.api.Faults.Any() {
 		return w, nil
 	}
 	token := c.bearer()
 	if token != nil { // so that the journal knows whom a fault has met
-		c.Record.TokenID, c.Record.UserID = token.ID, token.Grant.User.ID
+		c.record.TokenID, c.record.UserID = token.ID, token.Grant.User.ID
 	}
 	if f, fires := c.fire(model.Latency); fires {
 		c.pause(f.Delay)
-		c.now = c.API.Clock.Now()
+		c.now = c.api.Clock.Now()
 	}
 	if !c.op.Open {
 		c.loseToken(token)
@@ -48,30 +48,30 @@ func (c *Call) meetFaults(w http.ResponseWriter) (http.ResponseWriter, error) {
 	return &spoiltAnswer{ResponseWriter: w, call: c, fault: f}, nil
 }
 
-func (c *Call) fire(effects ...model.Effect) (model.Fault, bool) {
-	f, fires := c.API.Faults.Fire(c.op.ID, c.now, effects...)
+func (c *call) fire(effects ...model.Effect) (model.Fault, bool) {
+	f, fires := c.api.Faults.Fire(c.op.ID, c.now, effects...)
 	if fires {
-		c.Record.Faults = append(c.Record.Faults, f.Effect)
+		c.record.Faults = append(c.record.Faults, f.Effect)
 	}
 	return f, fires
 }
 
 // pause waits on the platform's clock. A caller who leaves meanwhile gets no
 // answer any more.
-func (c *Call) pause(d time.Duration) {
-	if !c.API.Clock.Wait(c.R.Context().Done(), c.API.Closed, d) {
+func (c *call) pause(d time.Duration) {
+	if !c.api.Clock.Wait(c.request.Context().Done(), c.api.Closed, d) {
 		panic(http.ErrAbortHandler)
 	}
 }
 
 // bearer is the token of the request, valid or not; nil if it is unknown.
-func (c *Call) bearer() *tokens.AccessToken {
-	_, value, _ := strings.Cut(c.R.Header.Get("Authorization"), " ")
-	return c.API.Tokens.Find(value)
+func (c *call) bearer() *tokens.AccessToken {
+	_, value, _ := strings.Cut(c.request.Header.Get("Authorization"), " ")
+	return c.api.Tokens.Find(value)
 }
 
 // loseToken ends the token that the request carries.
-func (c *Call) loseToken(token *tokens.AccessToken) {
+func (c *call) loseToken(token *tokens.AccessToken) {
 	if token == nil {
 		return
 	}
@@ -79,14 +79,14 @@ func (c *Call) loseToken(token *tokens.AccessToken) {
 	switch {
 	case !fires:
 	case f.Effect == model.TokenExpired:
-		c.API.Tokens.Expire(token.Value, c.now)
+		c.api.Tokens.Expire(token.Value, c.now)
 	default:
-		c.API.Tokens.EndConsent(token)
+		c.api.Tokens.EndConsent(token)
 	}
 }
 
 // faultProblem is the refusal that a fault asks for.
-func (c *Call) faultProblem(f model.Fault, w http.ResponseWriter) error {
+func (c *call) faultProblem(f model.Fault, w http.ResponseWriter) error {
 	switch f.Effect {
 	case model.ProxyError:
 		// What never reached the platform has no request id of its own.
@@ -111,13 +111,13 @@ func (c *Call) faultProblem(f model.Fault, w http.ResponseWriter) error {
 	}
 	p := problemOf(http.StatusTooManyRequests, "Rate limit exceeded")
 	if f.RetryAfter > 0 && !(f.Effect == model.RateLimit && f.Silent) {
-		c.Record.RetryAfter = f.RetryAfter.Truncate(time.Second)
-		if c.Record.RetryAfter < f.RetryAfter {
-			c.Record.RetryAfter += time.Second
+		c.record.RetryAfter = f.RetryAfter.Truncate(time.Second)
+		if c.record.RetryAfter < f.RetryAfter {
+			c.record.RetryAfter += time.Second
 		}
-		p.header = [2]string{"Retry-After", strconv.Itoa(int(c.Record.RetryAfter / time.Second))}
+		p.header = [2]string{"Retry-After", strconv.Itoa(int(c.record.RetryAfter / time.Second))}
 		if f.RetryAfterDate {
-			p.header[1] = c.now.Add(c.Record.RetryAfter).UTC().Format(http.TimeFormat)
+			p.header[1] = c.now.Add(c.record.RetryAfter).UTC().Format(http.TimeFormat)
 		}
 	}
 	return p
@@ -144,7 +144,7 @@ func writeProxyPage(w http.ResponseWriter, status int) {
 // spoiltAnswer is an answer that does not arrive, or not as it was written.
 type spoiltAnswer struct {
 	http.ResponseWriter
-	call    *Call
+	call    *call
 	fault   model.Fault
 	written int
 }

@@ -25,8 +25,8 @@ const MaxBody = 1 << 20
 
 // How many characters a text has at most: assumptions.
 const (
-	MaxText  = 255
-	MaxProse = 65_535
+	maxText  = 255
+	maxProse = 65_535
 )
 
 // form is a JSON object of a request body. It collects what is wrong with the
@@ -130,7 +130,7 @@ func (f field[T]) change(to *T) {
 }
 
 func (f *form) complain(name, text string) {
-	*f.errs = append(*f.errs, Label(f.path+name)+" "+text)
+	*f.errs = append(*f.errs, label(f.path+name)+" "+text)
 }
 
 // err is everything that is wrong, as a 422. A handler asks for it before it
@@ -167,10 +167,10 @@ func read[T any](f *form, name, kind string, convert func(any) (T, bool)) field[
 	return field[T]{sent: true, is: is}
 }
 
-func (f *form) text(name string) field[string] { return f.textUpTo(MaxText, name) }
+func (f *form) text(name string) field[string] { return f.textUpTo(maxText, name) }
 
 // prose is a text that may be long.
-func (f *form) prose(name string) field[string] { return f.textUpTo(MaxProse, name) }
+func (f *form) prose(name string) field[string] { return f.textUpTo(maxProse, name) }
 
 func (f *form) textUpTo(most int, name string) field[string] {
 	text := read(f, name, "a string", func(v any) (string, bool) { s, ok := v.(string); return s, ok })
@@ -297,9 +297,9 @@ func (f *form) unread() []model.Unread {
 	return unread
 }
 
-// Label writes a field as messages name it: "first_name" is "First name", and
+// label writes a field as messages name it: "first_name" is "First name", and
 // "practitioner_id" is "Practitioner".
-func Label(name string) string {
+func label(name string) string {
 	name = strings.ReplaceAll(strings.TrimSuffix(name, "_id"), "_", " ")
 	return strings.ToUpper(name[:1]) + name[1:]
 }

@@ -27,7 +27,7 @@ var metadataTypes = []struct{ name, scope string }{
 
 // listMetadata needs an id, and looks through all that the token may read where no
 // type is given: two assumptions.
-func listMetadata(c *Call, w *store.World) (reply, error) {
+func listMetadata(c *call, w *store.World) (reply, error) {
 	id := c.params.get("id")
 	if id == "" {
 		return reply{}, invalid("id can't be blank")
@@ -36,7 +36,7 @@ func listMetadata(c *Call, w *store.World) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	if kind == "" && c.Reads.TypeNeeded {
+	if kind == "" && c.behaviors.TypeNeeded {
 		return reply{}, invalid("type can't be blank")
 	}
 	var found []*metadataEntry
@@ -54,7 +54,7 @@ func listMetadata(c *Call, w *store.World) (reply, error) {
 	return listOf(c, table.Rows(found), func(e *metadataEntry) metadataEntry { return *e }), nil
 }
 
-func (c *Call) withMetadata(w *store.World, kind, id string) (found []*metadataEntry) {
+func (c *call) withMetadata(w *store.World, kind, id string) (found []*metadataEntry) {
 	add := func(data any) { found = append(found, &metadataEntry{ID: id, Type: kind, Data: data}) }
 	clinic := c.clinicID()
 	switch kind {

@@ -32,7 +32,7 @@ const grantRefused = "The provided authorization grant is invalid, expired, revo
 
 // createToken is POST /oauth/token. The JSON body is from the API; status and
 // shape of its errors are an assumption.
-func createToken(c *Call, _ *store.World) (reply, error) {
+func createToken(c *call, _ *store.World) (reply, error) {
 	grantType := c.form.text("grant_type").is
 	code, refresh := c.form.text("code").is, c.form.text("refresh_token").is
 	required := []string{"grant_type", "redirect_uri"}
@@ -45,7 +45,7 @@ func createToken(c *Call, _ *store.World) (reply, error) {
 	if err := c.client(required...); err != nil {
 		return reply{}, err
 	}
-	if c.form.text("redirect_uri").is != c.API.App.RedirectURI {
+	if c.form.text("redirect_uri").is != c.api.App.RedirectURI {
 		return reply{}, oauthProblem(http.StatusBadRequest, "invalid_grant", grantRefused)
 	}
 	var token *tokens.AccessToken
@@ -53,42 +53,42 @@ func createToken(c *Call, _ *store.World) (reply, error) {
 	var good bool
 	switch grantType {
 	case "authorization_code":
-		token, next, good = c.API.Tokens.Redeem(code)
+		token, next, good = c.api.Tokens.Redeem(code)
 	case "refresh_token":
-		token, next, good = c.API.Tokens.Renew(refresh, c.Reads.EndOldAccess)
+		token, next, good = c.api.Tokens.Renew(refresh, c.behaviors.EndOldAccess)
 	default:
 		return reply{}, oauthProblem(http.StatusBadRequest, "unsupported_grant_type", "The authorization grant type is not supported by the authorization server.")
 	}
 	if !good {
 		return reply{}, oauthProblem(http.StatusBadRequest, "invalid_grant", grantRefused)
 	}
-	c.Record.TokenID, c.Record.UserID = token.ID, token.Grant.User.ID
-	return ok(c.API.viewToken(token, next)), nil
+	c.record.TokenID, c.record.UserID = token.ID, token.Grant.User.ID
+	return ok(c.api.viewToken(token, next)), nil
 }
 
 // revokeToken is POST /oauth/revoke. That it needs the application's credentials
 // is from the API. An unknown token is no error: an assumption, after RFC 7009;
 // so are revoking by the refresh token, and how far it reaches.
-func revokeToken(c *Call, _ *store.World) (reply, error) {
+func revokeToken(c *call, _ *store.World) (reply, error) {
 	token := c.form.text("token").is
 	if err := c.client("token"); err != nil {
 		return reply{}, err
 	}
-	if !c.API.Tokens.Revoke(token, c.Reads) && c.Reads.RefuseUnknownToken {
+	if !c.api.Tokens.Revoke(token, c.behaviors) && c.behaviors.RefuseUnknownToken {
 		return reply{}, oauthProblem(http.StatusBadRequest, "invalid_request", "The token is not known.")
 	}
 	return bare(struct{}{}), nil
 }
 
 // client checks the application's credentials and that fields are there.
-func (c *Call) client(required ...string) error {
+func (c *call) client(required ...string) error {
 	id, secret := c.form.text("client_id").is, c.form.text("client_secret").is
 	for _, name := range append([]string{"client_id", "client_secret"}, required...) {
 		if c.form.text(name).is == "" {
 			return oauthProblem(http.StatusBadRequest, "invalid_request", "Missing required parameter: "+name+".")
 		}
 	}
-	if id != c.API.App.ClientID || secret != c.API.App.ClientSecret {
+	if id != c.api.App.ClientID || secret != c.api.App.ClientSecret {
 		return oauthProblem(http.StatusUnauthorized, "invalid_client", "Client authentication failed due to unknown client, no client authentication included, or unsupported authentication method.")
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-func listPatientOrders(c *Call, w *store.World) (reply, error) {
+func listPatientOrders(c *call, w *store.World) (reply, error) {
 	patient, known := w.PatientOf(c.clinicID(), c.arg())
 	if !known {
 		return reply{}, notFound()
@@ -17,7 +17,7 @@ func listPatientOrders(c *Call, w *store.World) (reply, error) {
 	return listOf(c, w.Orders.Span(store.OrdersByPatient, c.clinicID(), patient.ID).Created(), view.PatientOrder), nil
 }
 
-func getOrder(c *Call, w *store.World) (reply, error) {
+func getOrder(c *call, w *store.World) (reply, error) {
 	o, known := w.Orders.Get(c.arg())
 	if !known || o.ClinicID != c.clinicID() {
 		return reply{}, notFound()
@@ -25,8 +25,8 @@ func getOrder(c *Call, w *store.World) (reply, error) {
 	return ok(view.Order(o)), nil
 }
 
-func listOrders(c *Call, w *store.World) (reply, error) {
-	completed, err := c.params.Days("completed_at")
+func listOrders(c *call, w *store.World) (reply, error) {
+	completed, err := c.params.days("completed_at")
 	if err != nil {
 		return reply{}, err
 	}

@@ -16,10 +16,10 @@ import (
 // maxPageSize caps page[size]: an assumption; the API does not document it.
 const maxPageSize = 100
 
-// Params are a request's query parameters.
-type Params url.Values
+// params are a request's query parameters.
+type params url.Values
 
-func parseParams(raw string) (Params, error) {
+func parseParams(raw string) (params, error) {
 	if raw == "" {
 		return nil, nil
 	}
@@ -27,11 +27,11 @@ func parseParams(raw string) (Params, error) {
 	if err != nil {
 		return nil, badRequest("The query string is malformed")
 	}
-	return Params(values), nil
+	return params(values), nil
 }
 
 // get returns a parameter's last value, as the platform reads it.
-func (p Params) get(name string) string {
+func (p params) get(name string) string {
 	values := p[name]
 	if len(values) == 0 {
 		return ""
@@ -41,7 +41,7 @@ func (p Params) get(name string) string {
 
 // unknown lists the parameters an operation does not know, with the nearest
 // one it does.
-func (p Params) unknown(known []string) []model.Unread {
+func (p params) unknown(known []string) []model.Unread {
 	var unknown []model.Unread
 	for name := range p {
 		if !slices.Contains(known, name) {
@@ -52,7 +52,7 @@ func (p Params) unknown(known []string) []model.Unread {
 	return unknown
 }
 
-func (p Params) page(reads *behavior.Set) (pageRequest, error) {
+func (p params) page(reads *behavior.Set) (pageRequest, error) {
 	number, err := p.count("page[number]", 1)
 	if err != nil {
 		return pageRequest{}, err
@@ -69,7 +69,7 @@ func (p Params) page(reads *behavior.Set) (pageRequest, error) {
 
 // count reads a positive number. That anything else is refused, and with 422, is
 // an assumption; so it is of the other parameters with a form of their own.
-func (p Params) count(name string, fallback int) (int, error) {
+func (p params) count(name string, fallback int) (int, error) {
 	text := p.get(name)
 	if text == "" {
 		return fallback, nil
@@ -83,7 +83,7 @@ func (p Params) count(name string, fallback int) (int, error) {
 
 // oneOf reads a parameter that has a fixed set of values; "" when it was not
 // sent.
-func (p Params) oneOf(name string, allowed ...string) (string, error) {
+func (p params) oneOf(name string, allowed ...string) (string, error) {
 	value := p.get(name)
 	if value == "" || slices.Contains(allowed, value) {
 		return value, nil
@@ -92,7 +92,7 @@ func (p Params) oneOf(name string, allowed ...string) (string, error) {
 }
 
 // order reads sort_by and order_by.
-func (p Params) order(fields ...string) (field string, descending bool, err error) {
+func (p params) order(fields ...string) (field string, descending bool, err error) {
 	if field, err = p.oneOf("sort_by", fields...); err != nil {
 		return "", false, err
 	}
@@ -100,7 +100,7 @@ func (p Params) order(fields ...string) (field string, descending bool, err erro
 	return field, direction == "DESC", err
 }
 
-func (p Params) Days(name string) (store.Days, error) {
+func (p params) days(name string) (store.Days, error) {
 	text := p.get(name)
 	if text == "" {
 		return store.Days{}, nil

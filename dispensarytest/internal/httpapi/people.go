@@ -36,19 +36,19 @@ func checkUserEmail(w *store.World, f *form, email, id string) {
 	}
 }
 
-func listPatients(c *Call, w *store.World) (reply, error) {
+func listPatients(c *call, w *store.World) (reply, error) {
 	return listOf(c, w.Patients.Span(store.PatientsByClinic, c.clinicID()).Created(), view.PatientItem), nil
 }
 
 // searchPatients matches every word of the query with first name, last name or
 // e-mail address, whatever its case.
-func searchPatients(c *Call, w *store.World) (reply, error) {
+func searchPatients(c *call, w *store.World) (reply, error) {
 	words := strings.Fields(strings.ToLower(c.params.get("query")))
 	found := w.PatientSearch.Find(w.PatientSearch.Having(table.Facet{Kind: store.FacetClinic, ID: c.clinicID()}), words)
 	return listOf(c, w.Patients.List(found), view.PatientItem), nil
 }
 
-func getPatient(c *Call, w *store.World) (reply, error) {
+func getPatient(c *call, w *store.World) (reply, error) {
 	p, known := w.PatientOf(c.clinicID(), c.arg())
 	if !known {
 		return reply{}, notFound()
@@ -56,7 +56,7 @@ func getPatient(c *Call, w *store.World) (reply, error) {
 	return ok(view.Patient(w, p)), nil
 }
 
-func createPatient(c *Call, w *store.World) (reply, error) {
+func createPatient(c *call, w *store.World) (reply, error) {
 	p := &model.Patient{ClinicID: c.clinicID()}
 	readPatient(c.form, p, true)
 	p.Welcomed = c.form.truth("send_welcome_email").or(true)
@@ -68,7 +68,7 @@ func createPatient(c *Call, w *store.World) (reply, error) {
 	return created(view.Patient(w, p)), nil
 }
 
-func updatePatient(c *Call, w *store.World) (reply, error) {
+func updatePatient(c *call, w *store.World) (reply, error) {
 	old, known := w.PatientOf(c.clinicID(), c.arg())
 	if !known {
 		return reply{}, notFound()
@@ -121,11 +121,11 @@ func viewPractitioner(p *model.Practitioner) practitionerView {
 	}
 }
 
-func listPractitioners(c *Call, w *store.World) (reply, error) {
+func listPractitioners(c *call, w *store.World) (reply, error) {
 	return listOf(c, w.Practitioners.Span(store.PractitionersByClinic, c.clinicID()).Created(), viewPractitioner), nil
 }
 
-func getPractitioner(c *Call, w *store.World) (reply, error) {
+func getPractitioner(c *call, w *store.World) (reply, error) {
 	p, known := w.PractitionerOf(c.clinicID(), c.arg())
 	if !known {
 		return reply{}, notFound()
@@ -133,7 +133,7 @@ func getPractitioner(c *Call, w *store.World) (reply, error) {
 	return ok(viewPractitioner(p)), nil
 }
 
-func createPractitioner(c *Call, w *store.World) (reply, error) {
+func createPractitioner(c *call, w *store.World) (reply, error) {
 	p := &model.Practitioner{ClinicID: c.clinicID()}
 	if err := readPractitioner(w, c.form, p, true); err != nil {
 		return reply{}, err
@@ -144,7 +144,7 @@ func createPractitioner(c *Call, w *store.World) (reply, error) {
 	return created(viewPractitioner(p)), nil
 }
 
-func updatePractitioner(c *Call, w *store.World) (reply, error) {
+func updatePractitioner(c *call, w *store.World) (reply, error) {
 	old, known := w.PractitionerOf(c.clinicID(), c.arg())
 	if !known {
 		return reply{}, notFound()
@@ -185,11 +185,11 @@ func viewStaff(m *model.StaffMember) staffView {
 	return staffView{ID: m.ID, FirstName: m.FirstName, LastName: m.LastName, Email: m.Email, Metadata: view.Metadata(m.MetadataID)}
 }
 
-func listStaff(c *Call, w *store.World) (reply, error) {
+func listStaff(c *call, w *store.World) (reply, error) {
 	return listOf(c, w.Staff.Span(store.StaffByClinic, c.clinicID()).Created(), viewStaff), nil
 }
 
-func getStaff(c *Call, w *store.World) (reply, error) {
+func getStaff(c *call, w *store.World) (reply, error) {
 	m, known := w.StaffOf(c.clinicID(), c.arg())
 	if !known {
 		return reply{}, notFound()
@@ -199,7 +199,7 @@ func getStaff(c *Call, w *store.World) (reply, error) {
 
 // createStaff needs names and address: an assumption, the API lists no
 // arguments.
-func createStaff(c *Call, w *store.World) (reply, error) {
+func createStaff(c *call, w *store.World) (reply, error) {
 	m := &model.StaffMember{ClinicID: c.clinicID()}
 	if err := readStaff(w, c.form, m, true); err != nil {
 		return reply{}, err
@@ -210,7 +210,7 @@ func createStaff(c *Call, w *store.World) (reply, error) {
 	return created(viewStaff(m)), nil
 }
 
-func updateStaff(c *Call, w *store.World) (reply, error) {
+func updateStaff(c *call, w *store.World) (reply, error) {
 	old, known := w.StaffOf(c.clinicID(), c.arg())
 	if !known {
 		return reply{}, notFound()

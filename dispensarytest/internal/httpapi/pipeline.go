@@ -27,20 +27,20 @@ const (
 
 // ServeHTTP is the one pipeline of every request.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := &Call{API: a, R: r, Reads: a.Behaviors.Get(), now: a.Clock.Now()}
-	c.Record = model.Request{
+	c := &call{api: a, request: r, behaviors: a.Behaviors.Get(), now: a.Clock.Now()}
+	c.record = model.Request{
 		At: c.now, ID: a.RequestIDs.Next(), Method: r.Method,
 		Path: r.URL.EscapedPath(), Query: r.URL.RawQuery,
 	}
-	w.Header()["X-Request-Id"] = []string{c.Record.ID}
+	w.Header()["X-Request-Id"] = []string{c.record.ID}
 	c.out = notedAnswer{w, c}
 	w = &c.out
 	defer c.note(0) // where no answer is sent
-	defer c.Rescue(w)
+	defer c.rescue(w)
 
 	found, err := c.route()
 	if err != nil {
-		c.Refuse(w, err)
+		c.refuse(w, err)
 		return
 	}
 	if c.op.Open && found.page == nil { // RFC 6749 5.1
@@ -48,31 +48,31 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w, err = c.meetFaults(w)
 	if err != nil {
-		c.Refuse(w, err)
+		c.refuse(w, err)
 		return
 	}
 	if found.page != nil {
-		c.Record.Status = found.page(c, w)
+		c.record.Status = found.page(c, w)
 		return
 	}
 	rep, err := c.answer(found.handle)
 	if err != nil {
-		c.Refuse(w, err)
+		c.refuse(w, err)
 		return
 	}
 	c.send(w, rep)
 }
 
 // route checks the transport and finds the operation.
-func (c *Call) route() (*endpoint, error) {
-	if c.API.RequireTLS && c.R.TLS == nil {
+func (c *call) route() (*endpoint, error) {
+	if c.api.RequireTLS && c.request.TLS == nil {
 		// The API says that a call over HTTP is an error; the status is an
 		// assumption.
 		p := problemOf(http.StatusForbidden, "HTTPS is required")
 		p.insecure = true
 		return nil, p
 	}
-	path := c.Record.Path
+	path := c.record.Path
 	below, inBase := strings.CutPrefix(path, BasePath)
 	if !inBase {
 		// Only the authorize page is served at the browser's address.
@@ -81,25 +81,25 @@ func (c *Call) route() (*endpoint, error) {
 		}
 		below = "/oauth/authorize"
 	}
-	at := Routes().Find(below, &c.args)
+	at := routes().find(below, &c.args)
 	if at == nil {
 		return nil, notFound()
 	}
-	found := at.Ops[c.R.Method]
+	found := at.ops[c.request.Method]
 	if found == nil {
-		for method, other := range at.Ops {
-			c.Record.Near = append(c.Record.Near, method+" "+other.Route)
+		for method, other := range at.ops {
+			c.record.Near = append(c.record.Near, method+" "+other.Route)
 		}
-		slices.Sort(c.Record.Near)
+		slices.Sort(c.record.Near)
 		return nil, notFound()
 	}
 	c.op = &found.Operation
-	c.Record.Operation, c.Record.Route = c.op.ID, c.op.Route
+	c.record.Operation, c.record.Route = c.op.ID, c.op.Route
 	return found, nil
 }
 
 // answer takes an API request from its token to the handler's answer.
-func (c *Call) answer(with handler) (reply, error) {
+func (c *call) answer(with handler) (reply, error) {
 	malformed := c.readQuery() // first: what is unknown shows in the journal of refused requests, too
 	if !c.op.Open {
 		if err := c.authenticate(); err != nil {
@@ -109,17 +109,17 @@ func (c *Call) answer(with handler) (reply, error) {
 	if malformed != nil {
 		return reply{}, c.unreadable(malformed)
 	}
-	if n := len(c.Record.Unknown); n > 0 && c.Reads.RefuseUnknown && !c.op.Open {
-		return reply{}, invalid("Unknown parameter: " + c.Record.Unknown[0].Name)
+	if n := len(c.record.Unknown); n > 0 && c.behaviors.RefuseUnknown && !c.op.Open {
+		return reply{}, invalid("Unknown parameter: " + c.record.Unknown[0].Name)
 	}
 	if err := c.parse(); err != nil {
 		return reply{}, c.unreadable(err)
 	}
 	rep, err := c.handle(with)
 	if p := (*problem)(nil); err == nil || errors.As(err, &p) && p.status == http.StatusUnprocessableEntity {
-		c.Record.Unread = c.form.unread()
+		c.record.Unread = c.form.unread()
 	}
-	if c.Reads.RefuseBeyond && rep.meta != nil && rep.meta.CurrentPage > max(rep.meta.TotalPages, 1) {
+	if c.behaviors.RefuseBeyond && rep.meta != nil && rep.meta.CurrentPage > max(rep.meta.TotalPages, 1) {
 		return reply{}, notFound()
 	}
 	return rep, err
@@ -127,7 +127,7 @@ func (c *Call) answer(with handler) (reply, error) {
 
 // unreadable is a request that could not be read, in the words of RFC 6749 where that
 // is about tokens.
-func (c *Call) unreadable(err error) error {
+func (c *call) unreadable(err error) error {
 	var p *problem
 	if c.op.Open && errors.As(err, &p) {
 		return oauthProblem(p.status, "invalid_request", p.Error())
@@ -136,71 +136,71 @@ func (c *Call) unreadable(err error) error {
 }
 
 // handle runs the handler under the world's lock.
-func (c *Call) handle(with handler) (reply, error) {
+func (c *call) handle(with handler) (reply, error) {
 	if c.op.Method == http.MethodGet {
-		c.API.Store.RLock()
-		defer c.API.Store.RUnlock()
+		c.api.Store.RLock()
+		defer c.api.Store.RUnlock()
 	} else {
-		c.API.Store.Lock()
-		defer c.API.Store.Unlock()
+		c.api.Store.Lock()
+		defer c.api.Store.Unlock()
 	}
-	return with(c, c.API.Store.World)
+	return with(c, c.api.Store.World)
 }
 
-func (c *Call) readQuery() (err error) {
-	c.params, err = parseParams(c.R.URL.RawQuery)
-	c.Record.Unknown = c.params.unknown(c.op.Query)
+func (c *call) readQuery() (err error) {
+	c.params, err = parseParams(c.request.URL.RawQuery)
+	c.record.Unknown = c.params.unknown(c.op.Query)
 	return err
 }
 
 // parse reads page and body.
-func (c *Call) parse() (err error) {
+func (c *call) parse() (err error) {
 	if c.op.List {
-		if c.page, err = c.params.page(c.Reads); err != nil {
+		if c.page, err = c.params.page(c.behaviors); err != nil {
 			return err
 		}
 	}
 	if c.op.Method != http.MethodGet {
-		c.form, err = readForm(c.R, c.Reads.RefuseUnread)
+		c.form, err = readForm(c.request, c.behaviors.RefuseUnread)
 	}
 	return err
 }
 
-// Refuse answers with a problem.
-func (c *Call) Refuse(w http.ResponseWriter, err error) {
+// refuse answers with a problem.
+func (c *call) refuse(w http.ResponseWriter, err error) {
 	var p *problem
 	if !errors.As(err, &p) {
 		p = problemOf(http.StatusInternalServerError, err.Error())
 	}
-	c.Record.Status, c.Record.Refused = p.sentStatus(c.Reads), p.messages
+	c.record.Status, c.record.Refused = p.sentStatus(c.behaviors), p.messages
 	if p.header[0] != "" {
 		w.Header()[p.header[0]] = []string{p.header[1]}
 	}
 	if p.html {
-		writeProxyPage(w, c.Record.Status)
+		writeProxyPage(w, c.record.Status)
 		return
 	}
-	c.write(w, reply{bare: true, value: p.body(c.Reads.ErrorShape, c.Record.Status)}, "")
+	c.write(w, reply{bare: true, value: p.body(c.behaviors.ErrorShape, c.record.Status)}, "")
 }
 
-func (c *Call) send(w http.ResponseWriter, rep reply) {
-	c.Record.Status = max(rep.status, http.StatusOK)
-	if c.Reads.AlwaysOK {
-		c.Record.Status = http.StatusOK
+func (c *call) send(w http.ResponseWriter, rep reply) {
+	c.record.Status = max(rep.status, http.StatusOK)
+	if c.behaviors.AlwaysOK {
+		c.record.Status = http.StatusOK
 	}
 	c.write(w, rep, c.op.Key)
 }
 
-func (c *Call) write(w http.ResponseWriter, rep reply, key string) {
-	writeJSON(w, c.Record.Status, rep, key, view.Rewriter(c.Reads, c.API.Compatible))
+func (c *call) write(w http.ResponseWriter, rep reply, key string) {
+	writeJSON(w, c.record.Status, rep, key, view.Rewriter(c.behaviors, c.api.Compatible))
 }
 
-// Rescue keeps a mistake of ours from looking like a broken connection.
-func (c *Call) Rescue(w http.ResponseWriter) {
+// rescue keeps a mistake of ours from looking like a broken connection.
+func (c *call) rescue(w http.ResponseWriter) {
 	if cause := recover(); cause != nil {
 		if cause == http.ErrAbortHandler {
 			panic(cause)
 		}
-		c.Refuse(w, fmt.Errorf("dispensarytest: %v", cause))
+		c.refuse(w, fmt.Errorf("dispensarytest: %v", cause))
 	}
 }

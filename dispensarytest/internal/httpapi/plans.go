@@ -12,13 +12,13 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-func (c *Call) viewPlan(p *model.Plan) view.PlanView[view.DosageView] {
-	return view.Plan(c.API.Origin, c.Reads.InviteDrafts, p, view.Dosage)
+func (c *call) viewPlan(p *model.Plan) view.PlanView[view.DosageView] {
+	return view.Plan(c.api.Origin, c.behaviors.InviteDrafts, p, view.Dosage)
 }
 
 // planOf finds a plan of the clinic. Plans made outside the API need the scope
 // for historical plans.
-func (c *Call) planOf(w *store.World, id string) (*model.Plan, error) {
+func (c *call) planOf(w *store.World, id string) (*model.Plan, error) {
 	p, known := w.Plans.Get(id)
 	if !known || p.ClinicID != c.clinicID() {
 		return nil, notFound()
@@ -31,7 +31,7 @@ func (c *Call) planOf(w *store.World, id string) (*model.Plan, error) {
 	return p, nil
 }
 
-func listPlans(c *Call, w *store.World) (reply, error) {
+func listPlans(c *call, w *store.World) (reply, error) {
 	patient, known := w.PatientOf(c.clinicID(), c.arg())
 	if !known {
 		return reply{}, notFound()
@@ -51,7 +51,7 @@ func listPlans(c *Call, w *store.World) (reply, error) {
 	return listOf(c, table.Rows(rows), view.PlanItem), nil
 }
 
-func getPlan(c *Call, w *store.World) (reply, error) {
+func getPlan(c *call, w *store.World) (reply, error) {
 	p, err := c.planOf(w, c.arg())
 	if err != nil {
 		return reply{}, err
@@ -61,7 +61,7 @@ func getPlan(c *Call, w *store.World) (reply, error) {
 
 // createPlan makes an active plan unless the state says draft. Besides
 // clinic:write it takes patients:read, as the API says of that scope.
-func createPlan(c *Call, w *store.World) (reply, error) {
+func createPlan(c *call, w *store.World) (reply, error) {
 	if err := c.require(operations.ScopePatientsRead); err != nil {
 		return reply{}, err
 	}
@@ -88,7 +88,7 @@ func createPlan(c *Call, w *store.World) (reply, error) {
 
 // updatePlan leaves the state as it is; a cancelled plan is not edited any more.
 // Both are an assumption.
-func updatePlan(c *Call, w *store.World) (reply, error) {
+func updatePlan(c *call, w *store.World) (reply, error) {
 	old, err := c.planOf(w, c.arg())
 	if err != nil {
 		return reply{}, err
@@ -97,10 +97,10 @@ func updatePlan(c *Call, w *store.World) (reply, error) {
 	if err := readPlan(w, c.form, &p); err != nil {
 		return reply{}, err
 	}
-	if old.State == model.StateCancelled && !c.Reads.EditCancelled {
+	if old.State == model.StateCancelled && !c.behaviors.EditCancelled {
 		return reply{}, wrongState("Treatment plan is cancelled")
 	}
-	if store.TouchPlan(&p, c.now); old.State == model.StateDraft && c.Reads.UpdateActivates && store.PlanUnready(&p, c.Reads) == "" {
+	if store.TouchPlan(&p, c.now); old.State == model.StateDraft && c.behaviors.UpdateActivates && store.PlanUnready(&p, c.behaviors) == "" {
 		store.ActivatePlan(&p, c.now)
 	}
 	w.Plans.Put(p.ID, &p)
@@ -145,9 +145,9 @@ func readRecommendation(w *store.World, f *form) model.Recommendation {
 	return r
 }
 
-func activatePlan(c *Call, w *store.World) (reply, error) {
+func activatePlan(c *call, w *store.World) (reply, error) {
 	return c.movePlan(w, func(p *model.Plan) error {
-		if why := store.PlanUnready(p, c.Reads); why != "" {
+		if why := store.PlanUnready(p, c.behaviors); why != "" {
 			return wrongState("Treatment plan " + why)
 		}
 		store.ActivatePlan(p, c.now)
@@ -155,16 +155,16 @@ func activatePlan(c *Call, w *store.World) (reply, error) {
 	}, model.StateDraft)
 }
 
-func cancelPlan(c *Call, w *store.World) (reply, error) {
+func cancelPlan(c *call, w *store.World) (reply, error) {
 	from := []string{model.StateActive}
-	if c.Reads.CancelDrafts {
+	if c.behaviors.CancelDrafts {
 		from = append(from, model.StateDraft)
 	}
 	return c.movePlan(w, func(p *model.Plan) error { store.CancelPlan(p, c.now); return nil }, from...)
 }
 
 // movePlan takes a plan from one of some states to the next.
-func (c *Call) movePlan(w *store.World, move func(*model.Plan) error, from ...string) (reply, error) {
+func (c *call) movePlan(w *store.World, move func(*model.Plan) error, from ...string) (reply, error) {
 	old, err := c.planOf(w, c.arg())
 	if err != nil {
 		return reply{}, err
@@ -185,7 +185,7 @@ func (c *Call) movePlan(w *store.World, move func(*model.Plan) error, from ...st
 
 // checkoutPlan fills the patient's cart from the plan. That the plan has to be
 // active is an assumption.
-func checkoutPlan(c *Call, w *store.World) (reply, error) {
+func checkoutPlan(c *call, w *store.World) (reply, error) {
 	p, err := c.planOf(w, c.arg())
 	if err != nil {
 		return reply{}, err
@@ -193,7 +193,7 @@ func checkoutPlan(c *Call, w *store.World) (reply, error) {
 	if err := c.form.err(); err != nil { // there is no field to know
 		return reply{}, err
 	}
-	if p.State != model.StateActive && !(p.State == model.StateDraft && c.Reads.CheckoutDrafts) {
+	if p.State != model.StateActive && !(p.State == model.StateDraft && c.behaviors.CheckoutDrafts) {
 		return reply{}, wrongState("Treatment plan is not active")
 	}
 	if why := store.PlanLacks(p); why != "" { // there is no cart, or nothing to put into it
@@ -202,7 +202,7 @@ func checkoutPlan(c *Call, w *store.World) (reply, error) {
 	w.Carts.Put(p.PatientID, &store.Cart{PatientID: p.PatientID, PlanID: p.ID, Lines: store.LinesOf(p.Recommendations)})
 	return created(struct {
 		URL string `json:"url"`
-	}{c.API.Origin + "/checkouts/" + p.ID}), nil
+	}{c.api.Origin + "/checkouts/" + p.ID}), nil
 }
 
 // sortable writes a time so that text sorts as the times do.

@@ -9,13 +9,13 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-func listProducts(c *Call, w *store.World) (reply, error) {
-	return listOf(c, w.Products.Everything(), view.ProductItems(w, c.Reads)), nil
+func listProducts(c *call, w *store.World) (reply, error) {
+	return listOf(c, w.Products.Everything(), view.ProductItems(w, c.behaviors)), nil
 }
 
 // getProduct shows the custom dosage of the practitioner who is named, or of the one
 // whose token it is. The token of a clinic has none.
-func getProduct(c *Call, w *store.World) (reply, error) {
+func getProduct(c *call, w *store.World) (reply, error) {
 	p, known := w.Products.Get(c.arg())
 	if !known {
 		return reply{}, notFound()
@@ -30,12 +30,12 @@ func getProduct(c *Call, w *store.World) (reply, error) {
 	if d, set := w.CustomDosages.Get(model.CustomDosageID(practitioner, p.ID)); set {
 		custom = &d.Dosage
 	}
-	return ok(view.Product(w, p, custom, c.Reads)), nil
+	return ok(view.Product(w, p, custom, c.behaviors)), nil
 }
 
 // searchProducts matches the query with names, brands and SKUs. Each array
 // filter keeps products that have all of its values: an assumption.
-func searchProducts(c *Call, w *store.World) (reply, error) {
+func searchProducts(c *call, w *store.World) (reply, error) {
 	index := &w.ProductSearch
 	found := w.OpenTo(c.clinicID())
 	if brand := c.params.get("brand_id"); brand != "" {
@@ -45,7 +45,7 @@ func searchProducts(c *Call, w *store.World) (reply, error) {
 		found = c.filtered(index, found, kind, c.params[filter])
 	}
 	found = index.Find(found, strings.Fields(strings.ToLower(c.params.get("query"))))
-	return listOf(c, w.Products.List(found), view.ProductItems(w, c.Reads)), nil
+	return listOf(c, w.Products.List(found), view.ProductItems(w, c.behaviors)), nil
 }
 
 var productFilters = map[string]string{
@@ -54,13 +54,13 @@ var productFilters = map[string]string{
 }
 
 // filtered narrows what was found by the values of a filter.
-func (c *Call) filtered(index *table.Search, found *table.RowSet, kind string, ids []string) *table.RowSet {
+func (c *call) filtered(index *table.Search, found *table.RowSet, kind string, ids []string) *table.RowSet {
 	matching := &table.RowSet{}
 	for i, id := range ids {
 		switch rows := index.Having(table.Facet{Kind: kind, ID: id}); {
 		case i == 0:
 			matching = rows
-		case c.Reads.AnyFilter:
+		case c.behaviors.AnyFilter:
 			matching = matching.Or(rows)
 		default:
 			matching = matching.And(rows)
@@ -72,7 +72,7 @@ func (c *Call) filtered(index *table.Search, found *table.RowSet, kind string, i
 	return found.And(matching)
 }
 
-func getVariant(c *Call, w *store.World) (reply, error) {
+func getVariant(c *call, w *store.World) (reply, error) {
 	return one(&w.Variants, c.arg(), func(v *model.Variant) view.VariantView {
 		answer := view.Variant(v)
 		if p, known := w.Products.Get(v.ProductID); known {

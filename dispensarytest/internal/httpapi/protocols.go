@@ -53,7 +53,7 @@ func viewProtocol(p *model.Protocol) protocolView {
 	return answer
 }
 
-func getProtocol(c *Call, w *store.World) (reply, error) {
+func getProtocol(c *call, w *store.World) (reply, error) {
 	p, known := w.ProtocolOf(c.clinicID(), c.arg())
 	if !known {
 		return reply{}, notFound()
@@ -65,7 +65,7 @@ func getProtocol(c *Call, w *store.World) (reply, error) {
 
 // listProtocols has the API's filters and ownership_type, whose values and
 // default ("owned") are an assumption.
-func listProtocols(c *Call, w *store.World) (reply, error) {
+func listProtocols(c *call, w *store.World) (reply, error) {
 	practitioner, known := w.PractitionerOf(c.clinicID(), c.arg())
 	if !known {
 		return reply{}, notFound()
@@ -108,7 +108,7 @@ func viewProtocolItem(p *model.Protocol) protocolItem {
 	return protocolItem{ID: p.ID, Name: p.Name, State: p.State}
 }
 
-func getTemplate(c *Call, w *store.World) (reply, error) {
+func getTemplate(c *call, w *store.World) (reply, error) {
 	p, known := w.ProtocolOf(c.clinicID(), c.arg())
 	if !known {
 		return reply{}, notFound()
@@ -118,7 +118,7 @@ func getTemplate(c *Call, w *store.World) (reply, error) {
 	return ok(answer), nil
 }
 
-func listTemplates(c *Call, w *store.World) (reply, error) {
+func listTemplates(c *call, w *store.World) (reply, error) {
 	practitioner, known := w.PractitionerOf(c.clinicID(), c.arg())
 	if !known {
 		return reply{}, notFound()

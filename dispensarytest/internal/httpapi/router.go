@@ -19,16 +19,16 @@ type endpoint struct {
 type node struct {
 	static map[string]*node
 	param  *node
-	Ops    map[string]*endpoint // by method
+	ops    map[string]*endpoint // by method
 }
 
-// Routes is the table as a tree. It is compiled once in a process; platforms
+// routes is the table as a tree. It is compiled once in a process; platforms
 // share it, so that starting one registers nothing.
-var Routes = sync.OnceValue(compile)
+var routes = sync.OnceValue(compile)
 
 func compile() *node {
 	root := new(node)
-	answered, pages := Handlers(), authorizePages()
+	answered, pages := handlers(), authorizePages()
 	for _, op := range operations.All() {
 		found := &endpoint{Operation: op, handle: answered[op.ID]}
 		if op.Page {
@@ -38,10 +38,10 @@ func compile() *node {
 		for segment := range strings.SplitSeq(op.Route[1:], "/") {
 			at = at.grow(segment)
 		}
-		if at.Ops == nil {
-			at.Ops = make(map[string]*endpoint, 1)
+		if at.ops == nil {
+			at.ops = make(map[string]*endpoint, 1)
 		}
-		at.Ops[op.Method] = found
+		at.ops[op.Method] = found
 	}
 	return root
 }
@@ -64,10 +64,10 @@ func (n *node) grow(segment string) *node {
 	return next
 }
 
-// Find walks an escaped path below the base address. A node without an
+// find walks an escaped path below the base address. A node without an
 // operation for the method still comes back, so that the journal can say which
 // methods there would have been.
-func (n *node) Find(path string, values *Args) *node {
+func (n *node) find(path string, values *routeArgs) *node {
 	filled := 0
 	for path != "" {
 		if path[0] != '/' {

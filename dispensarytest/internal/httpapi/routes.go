@@ -1,7 +1,7 @@
 package httpapi
 
-// Handlers returns what answers each operation, by its id.
-func Handlers() map[string]handler {
+// handlers returns what answers each operation, by its id.
+func handlers() map[string]handler {
 	return map[string]handler{
 		"oauth.token":                        createToken,
 		"oauth.revoke":                       revokeToken,

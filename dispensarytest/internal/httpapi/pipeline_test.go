@@ -1,0 +1,51 @@
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
+	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
+)
+
+// A mistake of the platform's own is an answer, not a broken connection; a
+// connection that is meant to break does.
+func TestOwnMistakesAreAnswered(t *testing.T) {
+	t.Parallel()
+	recorder := httptest.NewRecorder()
+	set := behavior.Defaults()
+	c := &call{api: &API{}, behaviors: &set, request: httptest.NewRequest("GET", "/", nil)}
+	func() {
+		defer c.rescue(recorder)
+		panic("a bug")
+	}()
+	assert.Equal(t, 500, recorder.Code)
+	assert.Contains(t, recorder.Body.String(), "a bug")
+	assert.Equal(t, 500, c.record.Status)
+	assert.PanicsWithValue(t, http.ErrAbortHandler, func() {
+		defer c.rescue(recorder)
+		panic(http.ErrAbortHandler)
+	})
+	recorder = httptest.NewRecorder()
+	c.refuse(recorder, errors.New("not a problem of the client's"))
+	assert.Equal(t, 500, recorder.Code)
+}
+
+func TestTableIsTheWholeAPI(t *testing.T) {
+	t.Parallel()
+	endpoints := make(map[string]bool)
+	for _, op := range operations.All() {
+		if op.Page {
+			continue
+		}
+		assert.False(t, endpoints[op.ID], op.ID)
+		endpoints[op.ID] = true
+		assert.NotNil(t, handlers()[op.ID], op.ID)
+		assert.True(t, op.Open || op.Scope != "" || op.Assumed, op.ID)
+	}
+	assert.Len(t, endpoints, 61)
+}
