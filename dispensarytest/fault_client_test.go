@@ -52,46 +52,41 @@ func TestClientMeetsFaults(t *testing.T) {
 	}
 }
 
-func TestClientCannotKnowAfterCommit(t *testing.T) {
+// What the client makes of faults that it cannot make good.
+func TestClientReportsFaults(t *testing.T) {
 	t.Parallel()
-	f := model.Fault{Operation: "patients.create", Effect: model.DropAfterCommit}
-	meeting(t, f, func(t *testing.T, fake *dispensarytest.Server, client *dispensary.Client, _ *dispensarytest.FaultHandle) {
-		_, err := client.Do(t.Context(), ida)
-		require.ErrorIs(t, err, dispensary.ErrMaybeApplied)
-		assert.Len(t, fake.Journal().Of("patients.create"), 1, "a write is not tried again")
-		assert.Len(t, fake.Patients.All(), 6, "the patient was created")
-	})
-}
-
-func TestClientMeetsTheEndOfItsToken(t *testing.T) {
-	t.Parallel()
-	f := model.Fault{Effect: model.TokenInvalidated, Times: 1}
-	meeting(t, f, func(t *testing.T, _ *dispensarytest.Server, client *dispensary.Client, _ *dispensarytest.FaultHandle) {
-		_, err := client.Clinic.Get(t.Context())
-		require.ErrorIs(t, err, dispensary.ErrUnauthorized)
-	})
-}
-
-func TestClientMeetsAnAnswerThatBreaksOff(t *testing.T) {
-	t.Parallel()
-	f := model.Fault{Operation: "patients.create", Effect: model.TruncatedBody, Times: 1}
-	meeting(t, f, func(t *testing.T, fake *dispensarytest.Server, client *dispensary.Client, _ *dispensarytest.FaultHandle) {
-		_, err := client.Do(t.Context(), ida)
-		require.Error(t, err)
-		assert.NotContains(t, err.Error(), "Ida")
-		assert.Len(t, fake.Patients.All(), 6)
-	})
-}
-
-func TestClientGivesUpOnLatency(t *testing.T) {
-	t.Parallel()
-	f := model.Fault{Effect: model.Latency, Delay: time.Hour}
-	meeting(t, f, func(t *testing.T, _ *dispensarytest.Server, client *dispensary.Client, _ *dispensarytest.FaultHandle) {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		began := time.Now()
+	get := func(ctx context.Context, client *dispensary.Client) error {
 		_, err := client.Clinic.Get(ctx)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.Equal(t, 5*time.Second, time.Since(began))
-	})
+		return err
+	}
+	create := func(ctx context.Context, client *dispensary.Client) error {
+		_, err := client.Do(ctx, ida)
+		return err
+	}
+	for _, c := range []struct {
+		fault    model.Fault
+		call     func(context.Context, *dispensary.Client) error
+		want     error // nil is any
+		patients int
+	}{
+		{model.Fault{Operation: "patients.create", Effect: model.DropAfterCommit}, create, dispensary.ErrMaybeApplied, 6},
+		{model.Fault{Operation: "patients.create", Effect: model.TruncatedBody, Times: 1}, create, nil, 6},
+		{model.Fault{Effect: model.TokenInvalidated, Times: 1}, get, dispensary.ErrUnauthorized, 5},
+		{model.Fault{Effect: model.Latency, Delay: time.Hour}, get, context.DeadlineExceeded, 5},
+	} {
+		meeting(t, c.fault, func(t *testing.T, fake *dispensarytest.Server, client *dispensary.Client, _ *dispensarytest.FaultHandle) {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			began := time.Now()
+			err := c.call(ctx, client)
+			require.Error(t, err)
+			assert.NotContains(t, err.Error(), "Ida")
+			if c.want != nil {
+				require.ErrorIs(t, err, c.want)
+			}
+			assert.Len(t, fake.Patients.All(), c.patients, "what was dropped after the commit was created")
+			assert.LessOrEqual(t, len(fake.Journal().Of("patients.create")), 1, "a write is not tried again")
+			assert.Equal(t, c.fault.Effect == model.Latency, time.Since(began) == 5*time.Second, "only latency is waited for")
+		})
+	}
 }

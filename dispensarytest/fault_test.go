@@ -48,38 +48,29 @@ func (b *browser) try(req *http.Request) (status int, body string, err error) {
 	return resp.StatusCode, string(text), err
 }
 
-func TestFaultDropsAfterCommit(t *testing.T) {
+// A connection that breaks off before the platform has done its work, or after it.
+func TestFaultDrops(t *testing.T) {
 	t.Parallel()
-	everyWay(t, func(t *testing.T, way Option) {
-		b := start(t, way)
-		drop := b.fake.Fault(model.Fault{Operation: "patients.create", Effect: model.DropAfterCommit, Times: 1})
-		_, _, err := b.try(b.newcomer("ida@example.org"))
-		require.Error(t, err, "no answer came")
-		assert.Equal(t, 1, drop.Fired())
-		assert.Len(t, b.get("/clinic/search/patients?query=ida@example.org").column("patients", "id"), 1, "the patient is there")
-		status, text, err := b.try(b.newcomer("ida@example.org"))
-		require.NoError(t, err)
-		assert.Equal(t, 422, status, "trying again meets the first one: %s", text)
-		first := b.fake.Journal().Of("patients.create")[0]
-		assert.Equal(t, 201, first.Status, "what the platform would have said")
-		assert.Equal(t, []model.Effect{model.DropAfterCommit}, first.Faults)
-		assert.Contains(t, first.String(), "[drop_after_commit]")
-	})
-}
-
-func TestFaultDropsBeforeCommit(t *testing.T) {
-	t.Parallel()
-	everyWay(t, func(t *testing.T, way Option) {
-		b := start(t, way)
-		b.fake.Fault(model.Fault{Operation: "patients.create", Effect: model.DropBeforeCommit, Times: 1})
-		_, _, err := b.try(b.newcomer("ida@example.org"))
-		require.Error(t, err)
-		assert.Empty(t, b.get("/clinic/search/patients?query=ida@example.org").column("patients", "id"), "nothing was done")
-		assert.Zero(t, b.fake.Journal().Of("patients.create")[0].Status)
-		status, _, err := b.try(b.newcomer("ida@example.org"))
-		require.NoError(t, err)
-		assert.Equal(t, 201, status)
-	})
+	for _, c := range []struct {
+		effect             model.Effect
+		made, first, again int // patients that are there, and the answers that the platform made
+	}{{model.DropAfterCommit, 1, 201, 422}, {model.DropBeforeCommit, 0, 0, 201}} {
+		everyWay(t, func(t *testing.T, way Option) {
+			b := start(t, way)
+			drop := b.fake.Fault(model.Fault{Operation: "patients.create", Effect: c.effect, Times: 1})
+			_, _, err := b.try(b.newcomer("ida@example.org"))
+			require.Error(t, err, "no answer came")
+			assert.Equal(t, 1, drop.Fired())
+			assert.Len(t, b.get("/clinic/search/patients?query=ida@example.org").column("patients", "id"), c.made)
+			status, text, err := b.try(b.newcomer("ida@example.org"))
+			require.NoError(t, err)
+			assert.Equal(t, c.again, status, "trying again: %s", text)
+			first := b.fake.Journal().Of("patients.create")[0]
+			assert.Equal(t, c.first, first.Status, "what the platform would have said")
+			assert.Equal(t, []model.Effect{c.effect}, first.Faults)
+			assert.Contains(t, first.String(), "["+string(c.effect)+"]")
+		})
+	}
 }
 
 func TestFaultTruncatesTheBody(t *testing.T) {

@@ -12,75 +12,48 @@ import (
 
 // shapes are the keys of every answer, as the API lists them: of the object
 // itself, or of the items of a list.
-var shapes = map[string]string{
-	"dynamic_links.get":    "redirect_url treatment_plan patient",
-	"dynamic_links.new":    "redirect_url",
-	"dynamic_links.create": "redirect_url treatment_plan patient",
-
-	"allergens.list":                  "id name",
-	"allergens.get":                   "id name",
-	"brands.list":                     "id name prefix status",
-	"brands.get":                      "id name prefix status",
-	"ingredients.list":                "id name",
-	"ingredients.get":                 "id name",
-	"practitioner_types.list":         "id code description",
-	"products.list":                   "id name status variant_count brand primary_variant",
-	"products.get":                    "id name status variant_count brand description_html variants dosage custom_dosage",
-	"products.search":                 "id name status variant_count brand primary_variant",
-	"products.similar":                "id name status variant_count brand primary_variant",
-	"supplement_types.list":           "id name",
-	"supplement_types.get":            "id name",
-	"third_party_certifications.list": "id name",
-	"third_party_certifications.get":  "id name",
-	"variants.get":                    "id sku units unit_of_measure upc msrp supplier_sku status availability primary image_url_small image_url_medium image_url_large product",
-
-	"clinic.get":          "id name patient_count practitioner_count discount dispensary_url integration_id integration_activated_at",
-	"addresses.list":      "id address1 address2 zipcode city state country",
-	"categories.list":     "id name",
-	"categories.get":      "id name product_count",
-	"categories.products": "id name status variant_count brand primary_variant",
-
-	"orders.list_for_patient": "id order_number completed_at msrp_total item_total payment_total variant_ids treatment_plan_ids",
-	"orders.get":              "id order_number completed_at msrp_total item_total payment_total treatment_plan_ids patient_id line_items",
-	"orders.list":             "id order_number completed_at msrp_total item_total payment_total variant_ids treatment_plan_ids patient_id",
-
-	"patients.list":   "id first_name last_name email",
-	"patients.get":    "id first_name last_name email date_of_birth gender discount total_discount mobile_number text_message_notification metadata",
-	"patients.create": "id first_name last_name email date_of_birth gender discount total_discount mobile_number text_message_notification metadata",
-	"patients.update": "id first_name last_name email date_of_birth gender discount total_discount mobile_number text_message_notification metadata",
-	"patients.search": "id first_name last_name email",
-
-	"practitioners.list":   "id first_name last_name email practitioner_type_id metadata",
-	"practitioners.get":    "id first_name last_name email practitioner_type_id metadata",
-	"practitioners.create": "id first_name last_name email practitioner_type_id metadata",
-	"practitioners.update": "id first_name last_name email practitioner_type_id metadata",
-	"staff.list":           "id first_name last_name email metadata",
-	"staff.get":            "id first_name last_name email metadata",
-	"staff.create":         "id first_name last_name email metadata",
-	"staff.update":         "id first_name last_name email metadata",
-
-	"protocols.get":  "id name current_state practitioner personal_message recommendations",
-	"protocols.list": "id name current_state ownership_type",
-	"templates.get":  "id name current_state practitioner_id personal_message recommendations",
-	"templates.list": "id name current_state",
-
-	"treatment_plans.list":               "id state patient practitioner available_at created_at updated_at",
-	"treatment_plans.create":             "id state patient practitioner available_at created_at updated_at invitation_url personal_message recommendations metadata",
-	"treatment_plans.get":                "id state patient practitioner available_at created_at updated_at invitation_url personal_message recommendations metadata",
-	"treatment_plans.update":             "id state patient practitioner available_at created_at updated_at invitation_url personal_message recommendations metadata",
-	"treatment_plans.cancel":             "id state patient practitioner available_at created_at updated_at invitation_url personal_message recommendations metadata",
-	"treatment_plans.activate":           "id state patient practitioner available_at created_at updated_at invitation_url personal_message recommendations metadata",
+var shapes = shapesOf(map[string]string{
+	"dynamic_links.get dynamic_links.create": "redirect_url treatment_plan patient",
+	"dynamic_links.new":                      "redirect_url",
+	"allergens.list allergens.get ingredients.list ingredients.get supplement_types.list supplement_types.get third_party_certifications.list third_party_certifications.get categories.list": "id name",
+	"brands.list brands.get":  "id name prefix status",
+	"practitioner_types.list": "id code description",
+	"products.list products.search products.similar categories.products": "id name status variant_count brand primary_variant",
+	"products.get":                  "id name status variant_count brand description_html variants dosage custom_dosage",
+	"variants.get":                  "id sku units unit_of_measure upc msrp supplier_sku status availability primary image_url_small image_url_medium image_url_large product",
+	"clinic.get":                    "id name patient_count practitioner_count discount dispensary_url integration_id integration_activated_at",
+	"addresses.list":                "id address1 address2 zipcode city state country",
+	"categories.get":                "id name product_count",
+	"orders.list_for_patient":       "id order_number completed_at msrp_total item_total payment_total variant_ids treatment_plan_ids",
+	"orders.get":                    "id order_number completed_at msrp_total item_total payment_total treatment_plan_ids patient_id line_items",
+	"orders.list":                   "id order_number completed_at msrp_total item_total payment_total variant_ids treatment_plan_ids patient_id",
+	"patients.list patients.search": "id first_name last_name email",
+	"patients.get patients.create patients.update":                                   "id first_name last_name email date_of_birth gender discount total_discount mobile_number text_message_notification metadata",
+	"practitioners.list practitioners.get practitioners.create practitioners.update": "id first_name last_name email practitioner_type_id metadata",
+	"staff.list staff.get staff.create staff.update":                                 "id first_name last_name email metadata",
+	"protocols.get":        "id name current_state practitioner personal_message recommendations",
+	"protocols.list":       "id name current_state ownership_type",
+	"templates.get":        "id name current_state practitioner_id personal_message recommendations",
+	"templates.list":       "id name current_state",
+	"treatment_plans.list": "id state patient practitioner available_at created_at updated_at",
+	"treatment_plans.create treatment_plans.get treatment_plans.update treatment_plans.cancel treatment_plans.activate": "id state patient practitioner available_at created_at updated_at invitation_url personal_message recommendations metadata",
 	"treatment_plans.in_office_checkout": "url",
+	"metadata.list":                      "id type data",
+	"events.get":                         "id type created_at clinic_id data",
+	"events.list_clinic_keys events.list_patients events.list_treatment_plans events.list_orders": "id type created_at clinic_id",
+	"events.list_products":    "id type created_at",
+	"webhook_deliveries.list": "id attempt_number attempted_at previous_attempt_at next_attempt_at successfully_delivered response_body response_header response_status response_ip_address response_errors event_payload",
+})
 
-	"metadata.list":               "id type data",
-	"events.get":                  "id type created_at clinic_id data",
-	"events.list_clinic_keys":     "id type created_at clinic_id",
-	"events.list_patients":        "id type created_at clinic_id",
-	"events.list_treatment_plans": "id type created_at clinic_id",
-	"events.list_orders":          "id type created_at clinic_id",
-	"events.list_products":        "id type created_at",
-	"webhook_deliveries.list": "id attempt_number attempted_at previous_attempt_at next_attempt_at successfully_delivered response_body response_header " +
-		"response_status response_ip_address response_errors event_payload",
+// shapesOf gives each operation the keys that it has in common with others.
+func shapesOf(common map[string]string) map[string]string {
+	shapes := make(map[string]string)
+	for ids, keys := range common {
+		for id := range strings.FieldsSeq(ids) {
+			shapes[id] = keys
+		}
+	}
+	return shapes
 }
 
 func TestEveryAnswerHasItsShape(t *testing.T) {
