@@ -12,20 +12,14 @@ func readMoves() []move {
 	return []move{
 		{"get a patient", 4, func(m *walkModel, s step) prediction {
 			at := choose(len(m.patients), s.a)
-			p, refused := m.call(s, "GET", "patients:read", "/clinic/patients/", ref{"patient", at})
-			switch {
-			case refused:
+			p, done := m.callAbout(s, at, "GET", "patients:read", "/clinic/patients/", ref{"patient", at})
+			if done {
 				return p
-			case at < 0:
-				return p.answer(404, nil)
 			}
 			return p.answer(200, m.patientFields(at))
 		}},
 		{"list patients", 2, func(m *walkModel, s step) prediction {
-			p, refused := m.call(s, "GET", "patients:read", "/clinic/patients")
-			if refused {
-				return p
-			}
+			p, _ := m.call(s, "GET", "patients:read", "/clinic/patients")
 			return p.answer(200, map[string]any{"meta.total_count": len(m.patients), "patients.#": min(len(m.patients), 25)})
 		}},
 		{"search patients", 2, func(m *walkModel, s step) prediction {
@@ -35,11 +29,8 @@ func readMoves() []move {
 					found++
 				}
 			}
-			p, refused := m.call(s, "GET", "patients:read", "/clinic/search/patients")
+			p, _ := m.call(s, "GET", "patients:read", "/clinic/search/patients")
 			p.request.query = "?query=" + email
-			if refused {
-				return p
-			}
 			return p.answer(200, map[string]any{"meta.total_count": found})
 		}},
 		{"get the clinic", 3, func(m *walkModel, s step) prediction {
@@ -54,10 +45,7 @@ func readMoves() []move {
 			return p.answer(200, fields)
 		}},
 		{"get a product", 1, func(m *walkModel, s step) prediction {
-			p, refused := m.call(s, "GET", "catalog:read", "/catalog/products/", ref{"product", s.a % 44})
-			if refused {
-				return p
-			}
+			p, _ := m.call(s, "GET", "catalog:read", "/catalog/products/", ref{"product", s.a % 44})
 			return p.answer(200, map[string]any{"product.id": ref{"product", s.a % 44}})
 		}},
 		{"find metadata", 3, findMetadata},
@@ -70,20 +58,14 @@ func readMoves() []move {
 					found++
 				}
 			}
-			p, refused := m.call(s, "GET", "patients:order_history", "/clinic/orders?patient_id=", ref{"patient", at})
-			if refused {
-				return p
-			}
+			p, _ := m.call(s, "GET", "patients:order_history", "/clinic/orders?patient_id=", ref{"patient", at})
 			return p.answer(200, map[string]any{"orders.#": found})
 		}},
 		{"get an order", 2, func(m *walkModel, s step) prediction {
 			at := choose(len(m.orders), s.a)
-			p, refused := m.call(s, "GET", "patients:order_history", "/clinic/orders/", ref{"order", at})
-			switch {
-			case refused:
+			p, done := m.callAbout(s, at, "GET", "patients:order_history", "/clinic/orders/", ref{"order", at})
+			if done {
 				return p
-			case at < 0:
-				return p.answer(404, nil)
 			}
 			fields := map[string]any{"order.patient_id": ref{"patient", m.orders[at].patient}}
 			if m.orders[at].plan >= 0 {
@@ -202,12 +184,9 @@ func writeMoves() []move {
 		{"get a user", 2, func(m *walkModel, s step) prediction {
 			at := choose(len(m.users), s.a)
 			staff := at >= 0 && m.users[at].staff
-			p, refused := m.call(s, "GET", "clinic:read", userPath[staff], "/", ref{"user", at})
-			switch {
-			case refused:
+			p, done := m.callAbout(s, at, "GET", "clinic:read", userPath[staff], "/", ref{"user", at})
+			if done {
 				return p
-			case at < 0:
-				return p.answer(404, nil)
 			}
 			return p.answer(200, map[string]any{userKey[staff] + ".email": m.users[at].email})
 		}},
@@ -255,7 +234,7 @@ func createPatientMove(m *walkModel, s step) prediction {
 
 func updatePatientMove(m *walkModel, s step) prediction {
 	at := choose(len(m.patients), s.a)
-	p, refused := m.call(s, "PATCH", "patients:write", "/clinic/patients/", ref{"patient", at})
+	p, done := m.callAbout(s, at, "PATCH", "patients:write", "/clinic/patients/", ref{"patient", at})
 	p.request.body = map[string]any{}
 	email, discount, metadata := s.b%3 != 0, s.c%3 == 0, s.c%5 == 0
 	if email {
@@ -268,10 +247,8 @@ func updatePatientMove(m *walkModel, s step) prediction {
 		p.request.body["metadata"] = map[string]any{"id": metadataID(s.c / 5)}
 	}
 	switch {
-	case refused:
+	case done:
 		return p
-	case at < 0:
-		return p.answer(404, nil)
 	case email && m.taken(address("p", s.b/3), at), discount && s.c/3%120 > 100:
 		return p.answer(422, nil)
 	}
@@ -316,13 +293,11 @@ func createUserMove(m *walkModel, s step, staff bool) prediction {
 func updateUserMove(m *walkModel, s step) prediction {
 	at, email := choose(len(m.users), s.a), address("u", s.b)
 	staff := at >= 0 && m.users[at].staff
-	p, refused := m.call(s, "PATCH", "clinic:write", userPath[staff], "/", ref{"user", at})
+	p, done := m.callAbout(s, at, "PATCH", "clinic:write", userPath[staff], "/", ref{"user", at})
 	p.request.body = map[string]any{"email": email, "last_name": strings.Repeat(" ", s.c%6/5) + "Renamed"}
 	switch {
-	case refused:
+	case done:
 		return p
-	case at < 0:
-		return p.answer(404, nil)
 	case m.userTaken(email, staff, at):
 		return p.answer(422, nil)
 	}

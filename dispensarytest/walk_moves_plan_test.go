@@ -57,12 +57,10 @@ func planMoves() []move {
 		{"make a link", 3, makeLinkMove},
 		{"get a link", 2, func(m *walkModel, s step) prediction {
 			at := choose(len(m.plans), s.a)
-			p, refused := m.call(s, "GET", "clinic:read", "/clinic/dynamic_links/treatment_plans/", ref{"plan", at})
+			p, done := m.callAbout(s, at, "GET", "clinic:read", "/clinic/dynamic_links/treatment_plans/", ref{"plan", at})
 			switch {
-			case refused:
+			case done:
 				return p
-			case at < 0:
-				return p.answer(404, nil)
 			case !m.readable(m.plans[at], m.tokens[p.request.token].grant):
 				return p.answer(http.StatusForbidden, nil)
 			case m.plans[at].state == "cancelled":
@@ -76,16 +74,11 @@ func planMoves() []move {
 // planCall starts the prediction of a call that is about one plan.
 func (m *walkModel) planCall(s step, method, scope, suffix string) (p prediction, plan int, done bool) {
 	plan = choose(len(m.plans), s.a)
-	p, refused := m.call(s, method, scope, "/clinic/treatment_plans/", ref{"plan", plan}, suffix)
-	switch {
-	case refused:
-		return p, plan, true
-	case plan < 0:
-		return p.answer(404, nil), plan, true
-	case !m.readable(m.plans[plan], m.tokens[p.request.token].grant):
-		return p.answer(http.StatusForbidden, nil), plan, true
+	p, done = m.callAbout(s, plan, method, scope, "/clinic/treatment_plans/", ref{"plan", plan}, suffix)
+	if !done && !m.readable(m.plans[plan], m.tokens[p.request.token].grant) {
+		p.status, done = http.StatusForbidden, true
 	}
-	return p, plan, false
+	return p, plan, done
 }
 
 func (m *walkModel) planFields(at int) map[string]any {
@@ -158,12 +151,9 @@ func createPlanMove(m *walkModel, s step) prediction {
 
 func listPlansMove(m *walkModel, s step) prediction {
 	patient, found := choose(len(m.patients), s.a), 0
-	p, refused := m.call(s, "GET", "patients:read", "/clinic/patients/", ref{"patient", patient}, "/treatment_plans")
-	switch {
-	case refused:
+	p, done := m.callAbout(s, patient, "GET", "patients:read", "/clinic/patients/", ref{"patient", patient}, "/treatment_plans")
+	if done {
 		return p
-	case patient < 0:
-		return p.answer(404, nil)
 	}
 	for _, plan := range m.plans {
 		if plan.patient == patient && m.readable(plan, m.tokens[p.request.token].grant) {

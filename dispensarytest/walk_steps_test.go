@@ -118,6 +118,15 @@ func (m *walkModel) call(s step, method, scope string, path ...any) (p predictio
 	return p, p.status != 0
 }
 
+// callAbout is call for one object, which is not known where its number is negative.
+func (m *walkModel) callAbout(s step, at int, method, scope string, path ...any) (p prediction, done bool) {
+	p, done = m.call(s, method, scope, path...)
+	if !done && at < 0 {
+		p.status, done = http.StatusNotFound, true
+	}
+	return p, done
+}
+
 // also asks for another scope.
 func (m *walkModel) also(p *prediction, scope string) bool {
 	if !m.tokens[p.request.token].grant.has(scope) {
@@ -127,9 +136,11 @@ func (m *walkModel) also(p *prediction, scope string) bool {
 	return true
 }
 
-// answer completes a prediction.
+// answer completes a prediction, unless the call is refused before.
 func (p prediction) answer(status int, fields map[string]any) prediction {
-	p.status, p.fields = status, fields
+	if p.status == 0 {
+		p.status, p.fields = status, fields
+	}
 	return p
 }
 
