@@ -33,7 +33,6 @@ type samples struct {
 
 // collectSamples lets the users of a platform make the events.
 func collectSamples(srv *dispensarytest.Server) (samples, error) {
-	p := srv
 	s := samples{byType: make(map[string]event)}
 	in := model.NewPatient{
 		FirstName: "Zephyrine", LastName: "Quillfeather", Email: "zephyrine.quillfeather@example.com",
@@ -45,27 +44,27 @@ func collectSamples(srv *dispensarytest.Server) (samples, error) {
 		{What: "the e-mail address of the patient", Value: in.Email}, {What: "the date of birth of the patient", Value: in.DateOfBirth},
 		{What: "the mobile number of the patient", Value: in.MobileNumber}, {What: "the personal message of a plan", Value: message},
 	})
-	patient, created, err := p.Patients.Register(in)
+	patient, created, err := srv.Patients.Register(in)
 	if err != nil {
 		return s, err
 	}
-	draft, _, err := p.Plans.Create(patient.ID, model.NewPlan{Draft: true}) // it names a variant that can be ordered
+	draft, _, err := srv.Plans.Create(patient.ID, model.NewPlan{Draft: true}) // it names a variant that can be ordered
 	if err != nil {
 		return s, err
 	}
 	line := draft.Recommendations[0]
 	line.Dosage = &model.Dosage{Amount: "1-2", Frequency: "every night", Duration: "30 days", Format: "capsule"}
-	plan, planned, err := p.Plans.Create(patient.ID, model.NewPlan{PersonalMessage: message, Recommendations: []model.Recommendation{line}})
+	plan, planned, err := srv.Plans.Create(patient.ID, model.NewPlan{PersonalMessage: message, Recommendations: []model.Recommendation{line}})
 	if err != nil {
 		return s, err
 	}
-	_, edited, e1 := p.Patients.Edit(patient.ID, model.PatientChange{TextNotification: new(true)})
-	_, ordered, e2 := p.Orders.Place(patient.ID, model.NewOrder{PlanIDs: []string{plan.ID}})
-	_, replanned, e3 := p.Plans.Update(plan.ID, model.PlanChange{PersonalMessage: new(message)})
-	_, recommended, e4 := p.Plans.UpdateRecommendation(plan.ID, plan.Recommendations[0])
-	product, listed, e5 := p.Products.Create(model.NewProduct{})
-	_, renamed, e6 := p.Products.Update(product.ID, model.ProductChange{Name: new("Magnesium, renamed")})
-	_, described, e7 := p.Products.Describe(product.ID, "<p>For the nerves</p>")
+	_, edited, e1 := srv.Patients.Edit(patient.ID, model.PatientChange{TextNotification: new(true)})
+	_, ordered, e2 := srv.Orders.Place(patient.ID, model.NewOrder{PlanIDs: []string{plan.ID}})
+	_, replanned, e3 := srv.Plans.Update(plan.ID, model.PlanChange{PersonalMessage: new(message)})
+	_, recommended, e4 := srv.Plans.UpdateRecommendation(plan.ID, plan.Recommendations[0])
+	product, listed, e5 := srv.Products.Create(model.NewProduct{})
+	_, renamed, e6 := srv.Products.Update(product.ID, model.ProductChange{Name: new("Magnesium, renamed")})
+	_, described, e7 := srv.Products.Describe(product.ID, "<p>For the nerves</p>")
 	s.add(created, edited, planned, replanned, recommended, ordered, listed, renamed, described)
 	return s, errors.Join(e1, e2, e3, e4, e5, e6, e7, s.collectIntegrations(srv))
 }
@@ -73,13 +72,12 @@ func collectSamples(srv *dispensarytest.Server) (samples, error) {
 // collectIntegrations lets the clinic revoke its integrations and take them back, and
 // learns their ids from the events.
 func (s *samples) collectIntegrations(srv *dispensarytest.Server) error {
-	p := srv
 	for _, key := range srv.ClinicKeys() {
-		revoked, err := p.Clinics.RevokeKey(key)
+		revoked, err := srv.Clinics.RevokeKey(key)
 		if err != nil {
 			return err
 		}
-		activated, err := p.Clinics.ReactivateKey(key)
+		activated, err := srv.Clinics.ReactivateKey(key)
 		if err != nil {
 			return err
 		}

@@ -111,6 +111,15 @@ func (c *checker) neverHandled(ev event) {
 	c.notHandledAgain(ev)
 }
 
+// takes demands that an event is accepted, and handled once.
+func (c *checker) takes(what string, ev event, e exchange) bool {
+	if !c.accepts(what, e) {
+		return false
+	}
+	c.handled(ev, 1)
+	return true
+}
+
 // drain waits until the receiver has handled an event that it got after all others: an
 // event that is handled twice has been by then.
 func (c *checker) drain() {
@@ -118,9 +127,7 @@ func (c *checker) drain() {
 		return
 	}
 	ev := c.newEvent(c.Hooks.EventType)
-	if c.accepts("an event at the end", c.deliver(ev.body())) {
-		c.handled(ev, 1)
-	}
+	c.takes("an event at the end", ev, c.deliver(ev.body()))
 }
 
 // exchangesWhere returns the exchanges so far that a condition is true of.
