@@ -56,9 +56,7 @@ func parseAddress(text dispensary.Secret, kinds []kind) (at address, problem str
 			return at, "is not a data source name as MySQL's driver reads it"
 		}
 	case sqlite:
-		if strings.HasPrefix(at.name, "//") { // sqlite:///var/lib/ehr.db
-			at.name = strings.TrimPrefix(at.name, "//")
-		}
+		at.name = strings.TrimPrefix(at.name, "//") // sqlite:///var/lib/ehr.db
 		if at.name == "" || strings.HasPrefix(at.name, ":") || strings.Contains(at.name, "?") {
 			return at, "does not name a file: sqlite:/var/lib/ehr/dispensary.db"
 		}

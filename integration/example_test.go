@@ -1,0 +1,140 @@
+package integration_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/integration"
+	"github.com/dispensary-go/dispensary/oauth/connect"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// What is wrong with a configuration is said at once, and by the names of the variables.
+func ExampleLoad() {
+	variables := map[string]string{
+		"DISPENSARY_US_SANDBOX_BASE_URL":        "https://platform.example/api",
+		"DISPENSARY_US_SANDBOX_AUTH_URL":        "platform.example",
+		"DISPENSARY_US_SANDBOX_CLIENT_ID":       "dashboard-shows-it",
+		"DISPENSARY_US_SANDBOX_REDIRECT_URL":    "https://ehr.example/dispensary/callback",
+		"DISPENSARY_US_SANDBOX_WEBHOOK_SECRETS": "dashboard-shows-it",
+		"DISPENSARY_STORE":                      "/var/lib/ehr/tokens.db",
+		"DISPENSARY_INBOX":                      "sqlite:/var/lib/ehr/inbox.db",
+	}
+	_, err := integration.Load(func(name string) (string, bool) { // a program gives os.LookupEnv
+		value, ok := variables[name]
+		return value, ok
+	})
+	fmt.Println(err)
+	// Output:
+	// dispensary: DISPENSARY_US_SANDBOX_AUTH_URL is not an absolute URL
+	// dispensary: DISPENSARY_US_SANDBOX_CLIENT_SECRET is empty
+	// dispensary: DISPENSARY_US_SANDBOX_WEBHOOK_CHALLENGE is empty
+	// dispensary: DISPENSARY_STORE does not begin with one of postgres:, mysql:, sqlite:, memory:
+	// dispensary: DISPENSARY_SEAL_KEYS is empty: tokens and events are kept sealed only
+}
+
+// A whole integration: a practitioner connects in the browser, a patient orders, the
+// webhook is handled, and everything ends in order.
+func ExampleOpen() {
+	mux := http.NewServeMux()
+	server := httptest.NewServer(mux) // a program has an http.Server
+	platform, err := dispensarytest.Start(
+		dispensarytest.WithRedirectURI(server.URL+"/dispensary/callback"),
+		dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff),
+	)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = platform.Close() }()
+	registered := platform.Application()
+	config := integration.Config{ // a program reads it: Load, LoadFile
+		Store: "memory:", Inbox: "memory:",
+		StateKeys: []dispensary.Secret{"openssl rand -base64 32 makes one"},
+		Applications: []integration.Application{{
+			Site: platform.Site(), ClientID: registered.ClientID, ClientSecret: dispensary.Secret(registered.ClientSecret),
+			RedirectURL:      registered.RedirectURI,
+			WebhookSecrets:   []dispensary.Secret{dispensary.Secret(registered.WebhookSecret)},
+			WebhookChallenge: dispensary.Secret(registered.ChallengeToken),
+		}},
+	}
+	handled := make(chan struct{})
+	var router webhook.Router
+	router.OnOrderPlaced(func(_ context.Context, order events.OrderEvent) error {
+		fmt.Println("a patient has ordered", len(order.Data.LineItems), "products")
+		close(handled)
+		return nil
+	})
+	ctx := context.Background()
+	app, err := integration.Open(ctx, config, integration.Setup{
+		Work:    webhook.Work{Handle: router.Dispatch, Order: webhook.ByPatient},
+		Connect: connect.Config{User: func(*http.Request) (string, error) { return "dr-17", nil }}, // from your session
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	app.Mount(mux)
+	ended := make(chan error, 1)
+	go func() { ended <- app.Run(ctx) }()
+
+	page, err := platform.Browser(platform.Users()[0]).Authorize(ctx, server.URL+"/dispensary/connect?return_to=/readyz")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("ready:", page.StatusCode)
+	_ = page.Body.Close()
+	client, err := app.Accounts.Client(ctx, "dr-17")
+	if err != nil {
+		log.Fatal(err)
+	}
+	practice, err := client.Clinic.Get(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("connected with", practice.Name)
+	if err := platform.Webhooks.Register(server.URL+"/webhooks/us-sandbox", model.OrderPlaced); err != nil {
+		log.Fatal(err)
+	}
+	if _, _, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.NewOrder{}); err != nil {
+		log.Fatal(err)
+	}
+	<-handled
+	fmt.Println("ended:", app.Shutdown(ctx, server.Config), <-ended)
+	// Output:
+	// ready: 200
+	// connected with Maple Hollow Integrative Clinic
+	// a patient has ordered 1 products
+	// ended: <nil> <nil>
+}
+
+// A file of settings, without the secrets, which are in files of their own.
+func ExampleLoadFile() {
+	file, err := os.CreateTemp("", "dispensary*.json")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = os.Remove(file.Name()) }()
+	_, err = file.WriteString(`{
+		"environments": {"us/sandbox": {
+			"base_url": "https://platform.example/api", "auth_url": "https://platform.example",
+			"client_id": "dashboard-shows-it", "client_secret_fiel": "/run/secrets/client_secret",
+			"redirect_url": "https://ehr.example/dispensary/callback"
+		}},
+		"store": "memory:"
+	}`)
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = integration.LoadFile(file.Name())
+	fmt.Println(err)
+	// Output:
+	// dispensary: environments.us/sandbox.client_secret_fiel does not exist: did you mean client_secret_file?
+	// dispensary: environments.us/sandbox.client_secret is empty
+}
