@@ -14,7 +14,8 @@ import (
 
 // Example is a function of a test file, Example…, with what it needs of its package.
 type Example struct {
-	Code      string   // its body, and below it the declarations of its package that it uses
+	Code      string   // its body
+	Helpers   string   // the declarations of its package that it uses
 	Output    string   // what it prints; "" where it is not run
 	Unordered bool     // whether the lines of Output come in any order
 	File      string   // where it is, from the root of the tree
@@ -24,18 +25,37 @@ type Example struct {
 // Example returns the example of a name, such as ExampleNew, from the package in a
 // folder, and nil if there is none.
 func (t *Tree) Example(folder, name string) *Example {
+	p, file, f := t.function(folder, name)
+	if f == nil || !strings.HasPrefix(name, "Example") {
+		return nil
+	}
+	return t.example(p, file, f)
+}
+
+// fileOf returns the source of the file that has an example, a test or the main of a
+// program, and "" if there is none.
+func (t *Tree) fileOf(folder, name string) string {
+	p, file, f := t.function(folder, name)
+	if f == nil || !regexp.MustCompile(`^(Example|Test|main$)`).MatchString(name) {
+		return ""
+	}
+	return string(p.sources[file])
+}
+
+// function finds a function of the package in a folder.
+func (t *Tree) function(folder, name string) (*Package, string, *ast.FuncDecl) {
 	p := t.byPath[path.Join(Module, folder)]
 	if p == nil {
-		return nil
+		return nil, "", nil
 	}
 	for file, parsed := range p.parsed {
 		for _, decl := range parsed.Decls {
-			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == name && strings.HasPrefix(name, "Example") {
-				return t.example(p, file, f)
+			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == name {
+				return p, file, f
 			}
 		}
 	}
-	return nil
+	return nil, "", nil
 }
 
 // outputComment begins the comment with what an example prints.
@@ -47,15 +67,16 @@ func (t *Tree) example(p *Package, file string, f *ast.FuncDecl) *Example {
 		body = body[:at[len(at)-1][0]]
 	}
 	e := &Example{File: file}
-	code := []string{strings.Trim(strings.ReplaceAll("\n"+body, "\n\t", "\n"), "\n\t ")}
+	e.Code = strings.Trim(strings.ReplaceAll("\n"+body, "\n\t", "\n"), "\n\t ") + "\n"
+	var helpers []string
 	imports := map[string]bool{}
 	for _, need := range t.needs(p, file, f) {
 		maps.Copy(imports, need.imports)
 		if need.decl != f {
-			code = append(code, need.text)
+			helpers = append(helpers, need.text+"\n")
 		}
 	}
-	e.Code = strings.Join(code, "\n\n") + "\n"
+	e.Helpers = strings.Join(helpers, "\n")
 	e.Imports = slices.Sorted(maps.Keys(imports))
 	for _, printed := range doc.Examples(p.parsed[file]) {
 		if "Example"+printed.Name == f.Name.Name {

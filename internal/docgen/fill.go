@@ -14,8 +14,9 @@ import (
 )
 
 // The parts of a page that are generated stand between one of these comments and
-// <!-- end -->. A Go block elsewhere is an excerpt of an example: its lines, in order,
-// and the comment <!-- excerpt: FOLDER NAME --> stands before it.
+// <!-- end -->. A Go block elsewhere is an excerpt: some lines, in order, of the file that
+// has a function, which the comment <!-- excerpt: FOLDER NAME --> before it names. The
+// function is an example, a test, or the main of a program.
 var (
 	generated = regexp.MustCompile(`(?s)<!-- (example|tasks|packages|links)(?:: (\S+) (\w+))? -->\n.*?<!-- end -->\n`)
 	excerpt   = regexp.MustCompile("(?s)<!-- excerpt: (\\S+) (\\w+) -->\n+```go\n(.*?)```\n")
@@ -156,14 +157,14 @@ func (f *filler) links() string {
 	return strings.Join(slices.Sorted(maps.Keys(definitions)), "")
 }
 
-// check holds an excerpt to its example.
+// check holds an excerpt to its file.
 func (f *filler) check(folder, name, text string) {
-	e := f.tree.Example(folder, name)
-	if e == nil {
+	source := f.tree.fileOf(folder, name)
+	if source == "" {
 		f.fail("there is no %s in %s", name, folder)
 		return
 	}
-	rest := strings.Split(e.Code, "\n")
+	rest := strings.Split(source, "\n")
 	for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
 		line = strings.TrimSpace(line)
 		if line == "" || line == "…" {
@@ -171,7 +172,7 @@ func (f *filler) check(folder, name, text string) {
 		}
 		at := slices.IndexFunc(rest, func(of string) bool { return strings.TrimSpace(of) == line })
 		if at < 0 {
-			f.fail("%s in %s has no such line, or not there: %s", name, folder, line)
+			f.fail("the file of %s in %s has no such line, or not there: %s", name, folder, line)
 			return
 		}
 		rest = rest[at+1:]

@@ -110,7 +110,7 @@ func (w *pageWriter) target(alias *doc.Type) {
 	}
 	w.code(kind.Decl)
 	var signatures []string
-	for _, f := range slices.Concat(kind.Funcs, kind.Methods) {
+	for _, f := range kind.Methods {
 		text, err := w.format(f.Decl)
 		w.err = cmp.Or(w.err, err)
 		if comment := p.Doc.Synopsis(f.Doc); comment != "" {
@@ -206,17 +206,20 @@ func words(suffix string) string {
 	return strings.TrimSpace(out.String())
 }
 
-// markdown is the example's code and what it prints.
+// markdown is the example's code, with what it needs folded, and what it prints.
 func (e *Example) markdown() string {
 	text := "```go\n" + e.Code + "```\n\n"
-	switch {
-	case e.Output == "":
-		return text
-	case e.Unordered:
-		return text + "Output, in any order:\n\n```text\n" + strings.TrimSpace(e.Output) + "\n```\n\n"
-	default:
-		return text + "Output:\n\n```text\n" + strings.TrimSpace(e.Output) + "\n```\n\n"
+	if e.Helpers != "" {
+		text += "<details><summary>Functions and types that it uses</summary>\n\n```go\n" + e.Helpers + "```\n\n</details>\n\n"
 	}
+	if e.Output == "" {
+		return text
+	}
+	title := "Output"
+	if e.Unordered {
+		title = "Output, in any order"
+	}
+	return text + title + ":\n\n```text\n" + strings.TrimSpace(e.Output) + "\n```\n\n"
 }
 
 // code shows a declaration, with the comments of its fields.

@@ -126,8 +126,8 @@ func TestPageOfAPackage(t *testing.T) {
 		"## Wheels\n",
 		"## Example: inside out\n\nNot for readers.\n\n```go\nfmt.Println(parts.ErrJam)\n```\n\nOutput, in any order:\n\n```text\njam\n```\n",
 		"It stands for parts.Wheel:\n\n```go\ntype Wheel[T any] struct {\n\tTeeth T // of it\n\t// contains filtered or unexported fields\n}\n```\n\n```go\n// Turn turns it by a tooth.\nfunc (w Wheel[T]) Turn() error\n```\n",
-		"#### Example of Wheel\n\nA wheel in use.\n\n```go\nwheel := made()\ndefer wheel.Close()\nunused := 1\nfmt.Println(dispensary.ErrJam, unused)\n\n" +
-			"// made is a wheel.\nfunc made() made2 { return made2{} }\n\ntype made2 struct{}\n\nfunc (made2) Close() {}\n```\n\nOutput:\n\n```text\njam 1\n```\n",
+		"#### Example of Wheel\n\nA wheel in use.\n\n```go\nwheel := made()\ndefer wheel.Close()\nunused := 1\nfmt.Println(dispensary.ErrJam, unused)\n```\n\n<details><summary>Functions and types that it uses</summary>\n\n```go\n" +
+			"// made is a wheel.\nfunc made() made2 { return made2{} }\n\ntype made2 struct{}\n\nfunc (made2) Close() {}\n```\n\n</details>\n\nOutput:\n\n```text\njam 1\n```\n",
 	} {
 		assert.Contains(t, page, part)
 	}
