@@ -1,0 +1,193 @@
+package cookbook_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"time"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/accounts"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/connect"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/treatmentplans"
+)
+
+// A practitioner presses "Connect", authorizes on the platform's pages, and comes back.
+func Example_connectThroughTheBrowser() {
+	mux := http.NewServeMux()
+	ehr := httptest.NewServer(mux)
+	defer ehr.Close()
+	platform := start(dispensarytest.WithRedirectURI(ehr.URL + "/dispensary/callback"))
+	defer platform.Close()
+	users := newAccounts(platform)
+
+	pages, err := users.Handler(connect.Config{
+		StateKeys:       []dispensary.Secret{"32 random bytes, the same on every replica"},
+		User:            func(*http.Request) (string, error) { return "dr-17", nil }, // from your session
+		LoopbackCookies: true,                                                        // for development without TLS
+	})
+	must(err)
+	mux.Handle("/dispensary/", pages)
+	mux.HandleFunc("/settings", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "Your settings.") })
+
+	// A browser follows the link of the button; the platform asks its user for consent.
+	ctx := context.Background()
+	answer, err := platform.Browser(platform.Users()[0]).Authorize(ctx, ehr.URL+"/dispensary/connect?return_to=/settings")
+	must(err)
+	fmt.Println(answer.Request.URL.Path, textOf(answer))
+
+	client, err := users.Client(ctx, "dr-17")
+	must(err)
+	practice, err := client.Clinic.Get(ctx)
+	must(err)
+	fmt.Println("dr-17 works at", practice.Name)
+	// Output:
+	// /settings Your settings.
+	// dr-17 works at Maple Hollow Integrative Clinic
+}
+
+// The user took the access away on the platform: every call fails in one way.
+func Example_userRevokedUs() {
+	platform := start()
+	defer platform.Close()
+	ctx, users := context.Background(), newAccounts(platform)
+	approve(ctx, users, platform, "dr-17")
+
+	platform.Tokens.InvalidateAll() // on the platform's side
+
+	client, err := users.Client(ctx, "dr-17")
+	must(err)
+	_, err = client.Clinic.Get(ctx)
+	if errors.Is(err, dispensary.ErrReauthorize) {
+		fmt.Println("show the button Connect, which leads to /dispensary/connect")
+	}
+	account, err := users.Status(ctx, "dr-17")
+	must(err)
+	fmt.Println(account.Status, account.Reason)
+
+	approve(ctx, users, platform, "dr-17") // the user pressed it
+	_, err = client.Clinic.Get(ctx)
+	fmt.Println(err)
+	// Output:
+	// show the button Connect, which leads to /dispensary/connect
+	// must_reauthorize invalid_grant
+	// <nil>
+}
+
+// A page for administrators: who has to connect again, and a button to disconnect.
+func Example_whoHasToConnectAgain() {
+	platform := start()
+	defer platform.Close()
+	ctx, users := context.Background(), newAccounts(platform)
+	approve(ctx, users, platform, "dr-17")
+	platform.Tokens.InvalidateAll()
+	approve(ctx, users, platform, "dr-18")
+	for _, user := range []string{"dr-17", "dr-18"} {
+		client, err := users.Client(ctx, user)
+		must(err)
+		_, _ = client.Clinic.Get(ctx) // shows who is not connected any more
+	}
+
+	for account, err := range users.List(ctx, accounts.ListOptions{State: tokens.StateReauthorize}) {
+		must(err)
+		fmt.Println("write to", account.Key.User)
+	}
+
+	must(users.Disconnect(ctx, "dr-18"))
+	account, err := users.Status(ctx, "dr-18")
+	must(err)
+	fmt.Println("dr-18 is", account.Status)
+	// Output:
+	// write to dr-17
+	// dr-18 is not_connected
+}
+
+// The platform of each country has an application, a token store serves both.
+func Example_usersInTwoCountries() {
+	us, canada := start(), start(dispensarytest.WithRegion(model.Canada))
+	defer us.Close()
+	defer canada.Close()
+	users, err := accounts.New(accounts.Config{
+		Applications: []oauth.Config{application(us), application(canada)},
+		Tokens:       tokens.Config{Store: tokens.NewMemoryStore()},
+		Locate: func(_ context.Context, user string) (dispensary.Environment, error) {
+			if strings.HasPrefix(user, "ca-") { // your own record of the user knows
+				return canada.Site().Environment, nil
+			}
+			return us.Site().Environment, nil
+		},
+	})
+	must(err)
+	ctx := context.Background()
+	approve(ctx, users, us, "us-17")
+	approve(ctx, users, canada, "ca-4")
+
+	for _, user := range []string{"us-17", "ca-4"} {
+		client, err := users.Client(ctx, user)
+		must(err)
+		practice, err := client.Clinic.Get(ctx)
+		must(err)
+		fmt.Println(user, client.Site().Environment, practice.Name != "")
+	}
+	// Output:
+	// us-17 us/sandbox true
+	// ca-4 ca/sandbox true
+}
+
+// A call whose scope was not granted is not sent, where the API states the scope.
+func Example_scopeIsMissing() {
+	platform := start(dispensarytest.WithScopes("clinic:read", "patients:read"))
+	defer platform.Close()
+	ctx, users := context.Background(), newAccounts(platform)
+	approve(ctx, users, platform, "dr-17")
+	client, err := users.Client(ctx, "dr-17")
+	must(err)
+
+	_, err = client.TreatmentPlans.DynamicLinks.Create(ctx, treatmentplans.NewDynamicLink{
+		PractitionerID: platform.Clinics.Practitioners()[0].ID,
+	})
+	var missing *dispensary.ScopeError
+	if errors.As(err, &missing) {
+		fmt.Println("add", missing.Scope, "to the application, and ask the user to connect again")
+	}
+	fmt.Println("sent:", len(platform.Journal().Of("dynamic_links.create")))
+	// Output:
+	// add clinic:write to the application, and ask the user to connect again
+	// sent: 0
+}
+
+// Tokens that another program has kept so far are saved once; no user has to come back.
+func Example_importTokens() {
+	platform := start()
+	defer platform.Close()
+	old := platform.Tokens.Issue(platform.Users()[0]) // a row of your own table
+	store := tokens.NewMemoryStore()                  // in production a database
+	ctx, environment := context.Background(), platform.Site().Environment
+
+	_, err := store.Save(ctx, tokens.Key{Environment: environment, User: "dr-17"}, oauth.Token{
+		AccessToken:  dispensary.Secret(old.AccessToken),
+		RefreshToken: dispensary.Secret(old.RefreshToken),
+		ExpiresAt:    time.Now().Add(-time.Hour), // or when it expires: this one is refreshed first
+		Environment:  environment,
+	})
+	must(err)
+
+	users, err := accounts.New(accounts.Config{
+		Applications: []oauth.Config{application(platform)},
+		Tokens:       tokens.Config{Store: store},
+	})
+	must(err)
+	client, err := users.Client(ctx, "dr-17")
+	must(err)
+	practice, err := client.Clinic.Get(ctx)
+	must(err)
+	fmt.Println(practice.Name, "after", len(platform.Journal().Of("oauth.token")), "refresh")
+	// Output: Maple Hollow Integrative Clinic after 1 refresh
+}

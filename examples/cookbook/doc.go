@@ -1,0 +1,3 @@
+// Package cookbook has the tasks of docs/cookbook.md that take several packages, as
+// Example functions. It contains only tests.
+package cookbook

@@ -1,0 +1,145 @@
+package cookbook_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/clinic"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
+)
+
+// The answer to a write was lost: look before you repeat it.
+func Example_answerWasLost() {
+	platform := start()
+	defer platform.Close()
+	platform.Fault(model.Fault{Operation: "patients.create", Effect: model.DropAfterCommit, Times: 1})
+	ctx, client := context.Background(), platform.Client(platform.Users()[0])
+	ada := clinic.NewPatient{FirstName: "Ada", LastName: "Example", Email: "ada@example.com", Metadata: clinic.Metadata{ID: "ehr-4711"}}
+
+	_, err := client.Clinic.Patients.Create(ctx, ada)
+	fmt.Println("may have been applied:", errors.Is(err, dispensary.ErrMaybeApplied))
+
+	patient, created, err := client.Clinic.Patients.Ensure(ctx, ada) // finds her by your own id
+	must(err)
+	fmt.Println(patient.FirstName, "created now:", created)
+	// Output:
+	// may have been applied: true
+	// Ada created now: false
+}
+
+// What your program does when the platform answers 429.
+func Example_testA429() {
+	platform := start()
+	defer platform.Close()
+	client := platform.Client(platform.Users()[0])
+	platform.Fault(model.Fault{Effect: model.TooManyRequests, RetryAfter: time.Hour, Times: 1})
+
+	for range 2 {
+		_, err := client.Clinic.Get(context.Background())
+		var failure *dispensary.Error
+		if errors.Is(err, dispensary.ErrRateLimited) && errors.As(err, &failure) {
+			fmt.Println("again in", failure.RetryAfter.Round(time.Hour))
+		}
+	}
+	fmt.Println(platform.Journal().Len(), "request") // the second call knew, and was not sent
+	// Output:
+	// again in 1h0m0s
+	// again in 1h0m0s
+	// 1 request
+}
+
+// The access token ended while the program slept: the first call gets a new one.
+func Example_testAnExpiredToken() {
+	clock := dispensarytest.FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))
+	platform := start(dispensarytest.WithClock(clock))
+	defer platform.Close()
+	ctx, users := context.Background(), newAccounts(platform)
+	approve(ctx, users, platform, "dr-17")
+	client, err := users.Client(ctx, "dr-17")
+	must(err)
+
+	connected := platform.Journal().Len()
+	clock.Advance(3 * time.Hour)
+	practice, err := client.Clinic.Get(ctx)
+	must(err)
+	fmt.Println(practice.Name)
+	for _, request := range platform.Journal().Requests()[connected:] {
+		fmt.Println(request.Operation, request.Status)
+	}
+	// Output:
+	// Maple Hollow Integrative Clinic
+	// clinic.get 401
+	// oauth.token 200
+	// clinic.get 200
+}
+
+// The whole catalog is copied, and goes on where it was broken off.
+func Example_copyTheCatalog() {
+	platform := start()
+	defer platform.Close()
+	client := platform.Client(platform.Users()[0])
+	page, copied := 1, map[string]bool{} // kept in your database
+
+	copyFrom := func(ctx context.Context) error {
+		paging := dispensary.Paging{
+			Page: page, PageSize: 5, Prefetch: 3,
+			OnDrift: func(d dispensary.Drift) { fmt.Println("the catalog changed: copy it once more") },
+		}
+		for products, err := range client.Catalog.Products.Pages(ctx, catalog.ProductListOptions{Paging: paging}) {
+			if err != nil {
+				return err
+			}
+			for _, product := range products.Items {
+				copied[product.ID] = true
+			}
+			page = int(products.Meta.NextPage) // in the same transaction
+		}
+		return nil
+	}
+	lost := platform.Fault(model.Fault{Operation: "products.list", Effect: model.ErrorStatus, Status: http.StatusForbidden, Skip: 3})
+	fmt.Println("broken off:", copyFrom(context.Background()) != nil)
+	lost.Remove()
+	must(copyFrom(context.Background()))
+	fmt.Println("complete:", len(copied) == len(platform.Products.All()))
+	// Output:
+	// broken off: true
+	// complete: true
+}
+
+// Ended in this order nothing is lost: no new requests, then no new events, then no
+// refresh without its tokens stored.
+func Example_endInOrder() {
+	platform := start()
+	defer platform.Close()
+	users := newAccounts(platform)
+	inbox, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{Handle: func(context.Context, events.Event) error { return nil }}})
+	must(err)
+	server := httptest.NewServer(http.NotFoundHandler())
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- users.KeepFresh(ctx, tokens.KeepFreshPolicy{}) }()
+
+	stop() // the signal: background work ends
+	ending, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	fmt.Println("refresher:", <-done)
+	fmt.Println("server:", server.Config.Shutdown(ending))
+	fmt.Println("inbox:", inbox.Close(ending))
+	fmt.Println("accounts:", users.Close(ending), "- not stored:", users.PendingCommits())
+	// Output:
+	// refresher: <nil>
+	// server: <nil>
+	// inbox: <nil>
+	// accounts: <nil> - not stored: 0
+}

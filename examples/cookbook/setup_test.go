@@ -1,0 +1,66 @@
+package cookbook_test
+
+import (
+	"context"
+	"io"
+	"log"
+	"net/http"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/accounts"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+)
+
+// must ends the program with an error.
+func must(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+// start is a fake of the platform. It delivers webhooks although no user has connected.
+func start(options ...dispensarytest.Option) *dispensarytest.Server {
+	platform, err := dispensarytest.Start(append(options, dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff))...)
+	must(err)
+	return platform
+}
+
+// application is what the developer dashboard shows of an application.
+func application(platform *dispensarytest.Server) oauth.Config {
+	app := platform.Application()
+	return oauth.Config{
+		Site: platform.Site(), ClientID: app.ClientID, ClientSecret: dispensary.Secret(app.ClientSecret), RedirectURL: app.RedirectURI,
+	}
+}
+
+// newAccounts are the accounts of the users of an application.
+func newAccounts(platform *dispensarytest.Server) *accounts.Accounts {
+	users, err := accounts.New(accounts.Config{
+		Applications: []oauth.Config{application(platform)},
+		Tokens:       tokens.Config{Store: tokens.NewMemoryStore()}, // in production a database
+	})
+	must(err)
+	return users
+}
+
+// approve stands for a user who presses "Authorize" on the platform's page, and for the
+// callback that this leads to.
+func approve(ctx context.Context, users *accounts.Accounts, platform *dispensarytest.Server, user string) {
+	connections, err := users.Connections(platform.Site().Environment)
+	must(err)
+	address, err := connections.Client().AuthorizeURL(oauth.NewState())
+	must(err)
+	back, err := platform.Approve(address, platform.Users()[0])
+	must(err)
+	must(users.Connect(ctx, user, dispensary.Secret(back.Query().Get("code"))))
+}
+
+// textOf reads an answer.
+func textOf(answer *http.Response) string {
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	must(err)
+	return string(text)
+}

@@ -1,0 +1,246 @@
+package cookbook_test
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/seal"
+	"github.com/dispensary-go/dispensary/treatmentplans"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
+	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
+)
+
+// From the request to your function: the event is in a file before it is acknowledged.
+func Example_receiveWebhooks() {
+	platform := start()
+	defer platform.Close()
+	folder, err := os.MkdirTemp("", "inbox")
+	must(err)
+	defer func() { _ = os.RemoveAll(folder) }()
+
+	handled := make(chan string)
+	var router webhook.Router
+	router.OnOrderPlaced(func(_ context.Context, order events.OrderEvent) error {
+		handled <- order.Data.OrderNumber // an error would be tried again, later and later
+		return nil
+	})
+	keys, err := seal.ParseKeyRing("2026:q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA=") // openssl rand -base64 32
+	must(err)
+	inbox, err := sqlinbox.Open(filepath.Join(folder, "inbox.db"), sqlinbox.Config{
+		Seal: keys, // patients are in these events: they are sealed
+		Work: webhook.Work{Handle: router.Dispatch, Order: webhook.ByPatient},
+	})
+	must(err)
+	handler, err := webhook.NewHandler(webhook.HandlerConfig{
+		Environment: platform.Site().Environment,
+		Secrets:     []dispensary.Secret{dispensary.Secret(platform.Application().WebhookSecret)},
+		Challenge:   dispensary.Secret(platform.Application().ChallengeToken),
+		Inbox:       inbox,
+	})
+	must(err)
+	mux := http.NewServeMux()
+	mux.Handle("POST /webhooks/dispensary", handler)
+	ehr := httptest.NewServer(mux)
+	defer ehr.Close()
+	must(platform.Webhooks.Register(ehr.URL + "/webhooks/dispensary")) // on the dashboard
+
+	_, _, err = platform.Orders.Place(platform.Patients.All()[0].ID, model.NewOrder{})
+	must(err)
+	fmt.Println("order", <-handled)
+	must(inbox.Close(context.Background()))
+	// Output: order R410000004
+}
+
+// Two applications have one address: the path says whose webhook it is.
+func Example_twoApplicationsAtOneAddress() {
+	us, canada := start(), start(dispensarytest.WithRegion(model.Canada))
+	defer us.Close()
+	defer canada.Close()
+	tenants := map[string]*webhook.Tenant{}
+	for name, platform := range map[string]*dispensarytest.Server{"us": us, "canada": canada} {
+		tenant, err := webhook.NewTenant(webhook.TenantConfig{
+			Name:        name,
+			Environment: platform.Site().Environment,
+			Secrets:     []dispensary.Secret{dispensary.Secret(platform.Application().WebhookSecret)},
+			Challenge:   dispensary.Secret(platform.Application().ChallengeToken),
+		})
+		must(err)
+		tenants[name] = tenant
+	}
+
+	handled := make(chan dispensary.Environment)
+	inbox, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{Handle: func(ctx context.Context, _ events.Event) error {
+		handled <- webhook.HandlingFrom(ctx).Key.Environment
+		return nil
+	}}})
+	must(err)
+	handler, err := webhook.NewHandler(webhook.HandlerConfig{
+		Inbox:  inbox, // its keys name the environment
+		Tenant: func(r *http.Request) (*webhook.Tenant, error) { return tenants[r.PathValue("application")], nil },
+	})
+	must(err)
+	mux := http.NewServeMux()
+	mux.Handle("POST /webhooks/{application}", handler)
+	ehr := httptest.NewServer(mux)
+	defer ehr.Close()
+
+	for name, platform := range map[string]*dispensarytest.Server{"us": us, "canada": canada} {
+		must(platform.Webhooks.Register(ehr.URL + "/webhooks/" + name))
+		_, _, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.NewOrder{})
+		must(err)
+		fmt.Println("order in", <-handled)
+	}
+	must(inbox.Close(context.Background()))
+	// Unordered output:
+	// order in us/sandbox
+	// order in ca/sandbox
+}
+
+// The secret is rotated in three steps, and no webhook is refused in any of them: the
+// program learns the new secret, the dashboard is switched, the program forgets the old.
+func Example_rotateTheWebhookSecret() {
+	const oldSecret, newSecret = dispensary.Secret("whsec_last_year_0123456789"), dispensary.Secret("whsec_this_year_0123456789")
+	body := []byte(`{"event":{"id":"evt_1","type":"clinic_key.activated"}}`)
+	for _, step := range []struct {
+		secrets  []dispensary.Secret // of webhook.HandlerConfig, or of a verifier by itself
+		signedBy dispensary.Secret   // what the dashboard has
+	}{
+		{[]dispensary.Secret{newSecret, oldSecret}, oldSecret},
+		{[]dispensary.Secret{newSecret, oldSecret}, newSecret},
+		{[]dispensary.Secret{newSecret}, newSecret},
+		{[]dispensary.Secret{newSecret}, oldSecret}, // nothing signs with it any more
+	} {
+		verifier, err := webhook.NewVerifier(webhook.VerifierConfig{Secrets: step.secrets})
+		must(err)
+		fmt.Println(verifier.Verify(signed(step.signedBy, body), body))
+	}
+	// Output:
+	// <nil>
+	// <nil>
+	// <nil>
+	// webhook: signature does not match
+}
+
+// signed is the SVC-Signature header of a body that the platform sends.
+func signed(secret dispensary.Secret, body []byte) string {
+	timestamp := strconv.FormatInt(time.Now().Unix(), 10)
+	mac := hmac.New(sha256.New, []byte(secret.Reveal()))
+	fmt.Fprintf(mac, "%s.%s", timestamp, body)
+	return "t=" + timestamp + ",v1=" + hex.EncodeToString(mac.Sum(nil))
+}
+
+// An update that comes late does not bring back what has changed since: the handler
+// reads the plan in place of what the event says.
+func Example_eventsOutOfOrder() {
+	clock := dispensarytest.FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))
+	platform := start(dispensarytest.WithClock(clock))
+	defer platform.Close()
+	client := platform.Client(platform.Users()[0])
+
+	handled := make(chan string)
+	var router webhook.Router
+	router.OnTreatmentPlanUpdated(webhook.Refetch(
+		func(ctx context.Context, e events.TreatmentPlanEvent) (treatmentplans.Plan, error) {
+			plan, err := client.TreatmentPlans.Get(ctx, e.Data.ID)
+			if err != nil {
+				return treatmentplans.Plan{}, err
+			}
+			return *plan, nil
+		},
+		func(_ context.Context, e events.TreatmentPlanEvent) error {
+			handled <- "the plan is " + string(e.Data.State)
+			return nil
+		}))
+	inbox, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{Handle: router.Dispatch, Order: webhook.ByObject}})
+	must(err)
+	handler, err := webhook.NewHandler(webhook.HandlerConfig{
+		Environment: platform.Site().Environment,
+		Secrets:     []dispensary.Secret{dispensary.Secret(platform.Application().WebhookSecret)},
+		Challenge:   dispensary.Secret(platform.Application().ChallengeToken),
+		Inbox:       inbox, Now: clock.Now,
+	})
+	must(err)
+	must(platform.Webhooks.RegisterHandler(handler))
+
+	platform.Fault(model.Fault{Effect: model.DeliveryReordered, Delay: time.Minute, Times: 1})
+	plan := platform.Plans.All()[0].ID
+	_, _, err = platform.Plans.Update(plan, model.PlanChange{}) // this one is late
+	must(err)
+	_, _, err = platform.Plans.Cancel(plan)
+	must(err)
+	fmt.Println(<-handled)
+	clock.Advance(time.Minute)
+	fmt.Println(<-handled)
+	must(inbox.Close(context.Background()))
+	// Output:
+	// the plan is cancelled
+	// the plan is cancelled
+}
+
+// The address failed until the platform switched it off. What was missed is found.
+func Example_addressWasSwitchedOff() {
+	clock := dispensarytest.FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))
+	platform := start(dispensarytest.WithClock(clock))
+	defer platform.Close()
+	down := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+	must(platform.Webhooks.RegisterHandler(down))
+	for range 3 {
+		_, _, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.NewOrder{})
+		must(err)
+		clock.Advance(12 * time.Hour)
+	}
+	endpoint, _ := platform.Webhooks.Endpoint()
+	fmt.Println("disabled:", endpoint.Disabled)
+
+	handled := make(chan string, 10)
+	var router webhook.Router
+	router.OnOrderPlaced(func(_ context.Context, order events.OrderEvent) error {
+		handled <- order.Data.OrderNumber
+		return nil
+	})
+	inbox, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{Handle: router.Dispatch}})
+	must(err)
+	must(platform.Webhooks.Enable()) // on the dashboard, once the receiver works again
+	client := platform.Client(platform.Users()[0])
+	reconciler, err := reconcile.New(reconcile.Config{
+		Environment: platform.Site().Environment, Events: client.Events, Inbox: inbox,
+		Integrations: func(ctx context.Context) ([]string, error) {
+			practice, err := client.Clinic.Get(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return []string{practice.IntegrationID}, nil
+		},
+	})
+	must(err)
+	report, err := reconciler.Run(context.Background())
+	must(err)
+	must(inbox.Close(context.Background()))
+	close(handled)
+	fmt.Println(strings.Split(report.String(), ";")[0])
+	for number := range handled {
+		fmt.Println("order", number)
+	}
+	// Output:
+	// disabled: true
+	// recovered 3 of 3 missed
+	// order R410000004
+	// order R410000005
+	// order R410000006
+}
