@@ -176,3 +176,17 @@ func TestRingPrintsNoKey(t *testing.T) {
 	assert.NotContains(t, printed, fmt.Sprintf("%d", []byte(encoded)))
 	assert.Contains(t, printed, "2026")
 }
+
+func TestInsecurePlaintext(t *testing.T) {
+	t.Parallel()
+	var aead seal.AEAD = seal.InsecurePlaintext{}
+	body := []byte("Zaphod")
+	stored, err := aead.Encrypt(body, []byte("here"))
+	require.NoError(t, err)
+	assert.Equal(t, "Zaphod", string(stored))
+	stored[0] = 'x'
+	assert.Equal(t, "Zaphod", string(body), "it is a copy")
+	opened, err := aead.Decrypt(stored, []byte("there"))
+	require.NoError(t, err)
+	assert.Equal(t, stored, opened)
+}

@@ -1,8 +1,12 @@
 package tokens_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +18,244 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
+
+// alarms collects events.
+type alarms struct {
+	mu  sync.Mutex
+	all []tokens.Event
+}
+
+func (a *alarms) note(_ context.Context, e tokens.Event) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.all = append(a.all, e)
+}
+
+func eventsOf[E tokens.Event](a *alarms) []E {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var found []E
+	for _, e := range a.all {
+		if e, ok := e.(E); ok {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+// watched gives the fixture's connections an observer and a policy.
+func (w *fixture) watched(t *testing.T, policy tokens.BreakerPolicy) *alarms {
+	t.Helper()
+	a := &alarms{}
+	w.conns = newConns(t, w.platform, w.store, func(c *settings) {
+		c.Tokens.Observers, c.Tokens.Breaker = []tokens.Observer{{Event: a.note}}, policy
+		c.Logger = oauthtest.NewLogger(w.logs)
+	})
+	w.source = w.conns.TokenSource(user)
+	return a
+}
+
+func TestBreakerStopsTheRefresherAndAlarmsOnce(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, 24*time.Hour, func(t *testing.T, w *fixture) {
+		a := w.watched(t, tokens.BreakerPolicy{})
+		w.connect(t, 100, time.Minute)
+		w.platform.ForgetAll()
+		stop := runs(t, w.conns, tokens.KeepFreshPolicy{})
+		defer stop()
+		time.Sleep(14 * time.Minute)
+		tripped := eventsOf[tokens.BreakerTripped](a)
+		require.Len(t, tripped, 1)
+		assert.Equal(t, tokens.DefaultBreakerUsers, tripped[0].Users)
+		assert.Equal(t, tokens.DefaultBreakerWindow, tripped[0].Window)
+		assert.Equal(t, oauthtest.USSandbox, tripped[0].Subject().Environment)
+		until, paused := w.conns.Paused()
+		assert.True(t, paused)
+		assert.Equal(t, tripped[0].Until, until)
+		sent := len(w.platform.Sent())
+		assert.LessOrEqual(t, sent, 13, "refreshes that have begun may finish")
+		assert.Len(t, eventsOf[tokens.MustReauthorize](a), tokens.DefaultBreakerUsers, "one event for each marked user")
+
+		// Still the same trouble: pauses, and no other alarm.
+		time.Sleep(60 * time.Minute)
+		assert.Greater(t, len(w.platform.Sent()), sent)
+		assert.Less(t, len(w.platform.Sent()), 80)
+		assert.Len(t, eventsOf[tokens.BreakerTripped](a), 1)
+		assert.Equal(t, 1, strings.Count(w.logs.String(), `"level":"ERROR"`))
+	})
+}
+
+func TestBreakerAlarmsAgainAfterGoodTimes(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, 24*time.Hour, func(t *testing.T, w *fixture) {
+		a := w.watched(t, tokens.BreakerPolicy{})
+		w.connect(t, 100, -time.Minute)
+		w.platform.ForgetAll()
+		w.fails(t, 0, 10)
+		assert.Len(t, eventsOf[tokens.BreakerTripped](a), 1)
+		time.Sleep(31 * time.Minute)
+		_, paused := w.conns.Paused()
+		assert.False(t, paused)
+		w.fails(t, 10, 20)
+		assert.Len(t, eventsOf[tokens.BreakerTripped](a), 2)
+		w.conns.Resume()
+		_, paused = w.conns.Paused()
+		assert.False(t, paused, "an operator may end it")
+		w.fails(t, 20, 30)
+		assert.Len(t, eventsOf[tokens.BreakerTripped](a), 3)
+	})
+}
+
+// fails lets calls of some users meet their end.
+func (w *fixture) fails(t *testing.T, from, to int) {
+	t.Helper()
+	for i := from; i < to; i++ {
+		_, err := w.conns.TokenSource(fmt.Sprintf("many-%d", i)).Token(t.Context())
+		requireReauthorize(t, err, tokens.ReasonInvalidGrant)
+	}
+}
+
+// While the breaker is open no other user is marked, and a call whose refresh token
+// was refused can be repeated with the same token once the platform has recovered.
+func TestOpenBreakerMarksNoUser(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, 24*time.Hour, func(t *testing.T, w *fixture) {
+		a := w.watched(t, tokens.BreakerPolicy{})
+		w.connect(t, 100, -time.Minute)
+		undo := w.platform.ForgetAll()
+		w.fails(t, 0, 10)
+		for range 3 {
+			for i := 10; i < 100; i++ {
+				_, err := w.conns.TokenSource(fmt.Sprintf("many-%d", i)).Token(t.Context())
+				require.NotErrorIs(t, err, oauth.ErrReauthorize)
+				var answer *api.Error
+				require.ErrorAs(t, err, &answer)
+				assert.Equal(t, "invalid_grant", answer.Code)
+			}
+			time.Sleep(time.Minute)
+		}
+		assert.Len(t, w.platform.Sent(), 100, "each is asked for once in a while")
+		assert.Len(t, eventsOf[tokens.MustReauthorize](a), 10)
+		undo()
+		time.Sleep(5 * time.Minute)
+		for i := 10; i < 100; i++ {
+			_, err := w.conns.TokenSource(fmt.Sprintf("many-%d", i)).Token(t.Context())
+			require.NoError(t, err)
+		}
+		_, paused := w.conns.Paused()
+		assert.True(t, paused)
+	})
+}
+
+// A refused refresh token that a peer has replaced is the race it always is.
+func TestOpenBreakerAdoptsWhatAPeerStored(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, -time.Minute, func(t *testing.T, w *fixture) {
+		w.watched(t, tokens.BreakerPolicy{})
+		w.connect(t, 10, -time.Minute)
+		w.platform.ForgetAll()
+		w.fails(t, 0, 10)
+		w.platform.Inject(func(handle func() *http.Response) (*http.Response, error) {
+			w.saveAccess(t, "access-peer", time.Hour)
+			return handle(), nil
+		})
+		w.requireToken(t, "access-peer")
+	})
+}
+
+func TestSomeRefusalsAreUsual(t *testing.T) {
+	type test struct {
+		policy tokens.BreakerPolicy
+		run    func(t *testing.T, w *fixture)
+		trips  bool
+	}
+	oauthtest.Each(t, map[string]test{
+		"below the number": {run: func(t *testing.T, w *fixture) { w.fails(t, 0, 9) }},
+		"at the number":    {run: func(t *testing.T, w *fixture) { w.fails(t, 0, 10) }, trips: true},
+		"one user again and again": {run: func(t *testing.T, w *fixture) {
+			for range 20 {
+				token := oauthtest.FirstToken(-time.Minute)
+				token.RefreshToken = "dead"
+				w.save(t, token)
+				w.source.Forget()
+				w.requireReauthorize(t, tokens.ReasonInvalidGrant)
+			}
+		}},
+		"slowly": {run: func(t *testing.T, w *fixture) {
+			for i := range 40 {
+				w.fails(t, i, i+1)
+				time.Sleep(time.Minute)
+			}
+		}},
+		"among many that work": {run: func(t *testing.T, w *fixture) {
+			for i := range 50 {
+				w.platform.Allow(fmt.Sprintf("refresh-0-%d", i))
+				_, err := w.conns.TokenSource(fmt.Sprintf("many-%d", i)).Token(t.Context())
+				require.NoError(t, err)
+			}
+			w.fails(t, 50, 80)
+		}},
+		"own number": {policy: tokens.BreakerPolicy{Users: 3}, run: func(t *testing.T, w *fixture) { w.fails(t, 0, 3) }, trips: true},
+	}, func(t *testing.T, test test) {
+		w := newFixture(t, oauthtest.RotateNever, -time.Minute)
+		a := w.watched(t, test.policy)
+		w.connect(t, 100, -time.Minute)
+		w.platform.ForgetAll()
+		test.run(t, w)
+		_, paused := w.conns.Paused()
+		assert.Equal(t, test.trips, paused)
+		assert.Equal(t, test.trips, len(eventsOf[tokens.BreakerTripped](a)) == 1)
+	})
+}
+
+func TestEventsOfAUsersLife(t *testing.T) {
+	withFixture(t, oauthtest.RotateOnFirstUse, 24*time.Hour, func(t *testing.T, w *fixture) {
+		a := w.watched(t, tokens.BreakerPolicy{})
+		ctx, key := t.Context(), w.conns.Key("new")
+		record, err := w.conns.Connect(ctx, "new", "code-1")
+		require.NoError(t, err)
+		assert.Equal(t, key, record.Key)
+		stop := runs(t, w.conns, tokens.KeepFreshPolicy{})
+		time.Sleep(110 * time.Minute)
+		stop()
+		source := w.conns.TokenSource("new")
+		time.Sleep(3 * time.Hour)
+		_, err = source.Token(ctx)
+		require.NoError(t, err)
+
+		w.store.Break("Commit", assert.AnError)
+		time.Sleep(3 * time.Hour)
+		_, err = source.Token(ctx)
+		require.ErrorIs(t, err, assert.AnError)
+		w.store.Break("Commit", nil)
+		time.Sleep(time.Minute)
+
+		time.Sleep(3 * time.Hour)
+		w.platform.Inject(oauthtest.Answers(401, `{"error":"invalid_client"}`))
+		_, err = source.Token(ctx)
+		require.Error(t, err)
+		time.Sleep(2 * time.Minute)
+		w.platform.ForgetAll()
+		_, err = source.Token(ctx)
+		require.ErrorIs(t, err, oauth.ErrReauthorize)
+		_, err = source.Token(ctx)
+		require.ErrorIs(t, err, oauth.ErrReauthorize)
+		require.NoError(t, w.conns.Disconnect(ctx, "new"))
+
+		var types []string
+		for _, e := range a.all {
+			types = append(types, strings.TrimPrefix(fmt.Sprintf("%T", e), "tokens."))
+			want := key
+			if _, ok := e.(tokens.ConfigErrorDetected); ok {
+				want.User = ""
+			}
+			assert.Equal(t, want, e.Subject())
+		}
+		assert.Equal(t, []string{
+			"Connected", "Refreshed", "Refreshed", "CommitDelayed", "Refreshed", "ConfigErrorDetected", "MustReauthorize", "Disconnected",
+		}, types)
+		refreshed := eventsOf[tokens.Refreshed](a)
+		assert.True(t, refreshed[0].Background)
+		assert.False(t, refreshed[1].Background)
+		assert.Equal(t, tokens.ReasonInvalidGrant, eventsOf[tokens.MustReauthorize](a)[0].Reason)
+	})
+}
 
 // While the token endpoint fails for all users, only a few requests are sent to it, and
 // once it works again no user waits for long.

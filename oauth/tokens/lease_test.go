@@ -15,6 +15,144 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
+// slowly returns connections to a store that is slow at the given methods, once each:
+// it waits before it begins, or after the work is done, and gives up when its caller's
+// context ends, as drivers do.
+func (w *fixture) slowly(t *testing.T, late bool, d time.Duration, methods ...string) *tokens.Connections {
+	t.Helper()
+	slow := func(ctx context.Context, _ tokens.Key, work func() error) error {
+		if late {
+			if err := work(); err != nil {
+				return err
+			}
+			work = func() error { return nil }
+		}
+		select {
+		case <-time.After(d):
+			return work()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	around := map[string]oauthtest.Interception{}
+	for _, method := range methods {
+		around[method] = oauthtest.First(1, slow)
+	}
+	return w.on(t, oauthtest.Around(w.store, around))
+}
+
+// Calls wait for a store that is slow for a moment, and none fails: neither where
+// the store is slow before its work nor after it, nor where the lease runs out meanwhile.
+func TestCallsWaitForASlowStore(t *testing.T) {
+	type slowness struct {
+		method string
+		late   bool // after the work
+		d      time.Duration
+	}
+	var all []slowness
+	for _, method := range []string{"Load", "Lease", "Commit"} {
+		for _, d := range []time.Duration{11 * time.Second, 25 * time.Second, 40 * time.Second} {
+			all = append(all, slowness{method, false, d}, slowness{method, true, d})
+		}
+	}
+	oauthtest.Each(t, oauthtest.ByName(all...), func(t *testing.T, slow slowness) {
+		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+		conns := w.slowly(t, slow.late, slow.d, slow.method)
+		requireTokenOf(t, conns, "access-1")
+		assert.Len(t, w.platform.Sent(), 1)
+		require.NoError(t, conns.Close(t.Context()))
+		assert.Equal(t, "refresh-1", w.record(t).Token.RefreshToken.Reveal())
+	})
+}
+
+// A lease that ran out while it was being taken is taken again before the platform is
+// asked: meanwhile another replica could have taken it.
+func TestLeaseThatRanOutWhileItWasTakenIsTakenAgain(t *testing.T) {
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
+		conns := w.slowly(t, true, tokens.DefaultLeaseTTL+10*time.Second, "Lease")
+		peer := tokens.Lease{Key: w.conns.Key(user), Version: w.record(t).Version, Owner: "peer"}
+		w.platform.Inject(takeOver(func() {
+			_, err := w.store.Lease(t.Context(), peer, time.Minute)
+			assert.ErrorIs(t, err, tokens.ErrLeased)
+		}))
+		requireTokenOf(t, conns, "access-1")
+	})
+}
+
+// Where a peer has taken it instead, its result is waited for.
+func TestLeaseThatAPeerTookMeanwhileIsThePeers(t *testing.T) {
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
+		conns := w.slowly(t, true, tokens.DefaultLeaseTTL+10*time.Second, "Lease")
+		go func() {
+			time.Sleep(tokens.DefaultLeaseTTL + time.Second)
+			_, err := w.replica(t).TokenSource(user).Token(t.Context())
+			assert.NoError(t, err)
+		}()
+		requireTokenOf(t, conns, "access-1")
+		assert.Len(t, w.platform.Sent(), 1, "the peer's refresh")
+	})
+}
+
+// It is the caller who says how long to wait.
+func TestCallerOfASlowStoreLeavesWithItsContext(t *testing.T) {
+	oauthtest.Each(t, oauthtest.ByName("Load", "Lease", "Commit"), func(t *testing.T, method string) {
+		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+		conns := w.slowly(t, false, 25*time.Second, method)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		began := time.Now()
+		_, err := conns.TokenSource(user).Token(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, 2*time.Second, time.Since(began))
+		requireTokenOf(t, conns, "access-1") // the store has come back
+		assert.Len(t, w.platform.Sent(), 1)
+	})
+}
+
+// A call of the store that never returns does not block a user for longer than its limit.
+func TestStoreThatHangsIsGivenUpOn(t *testing.T) {
+	oauthtest.Each(t, oauthtest.ByName("Load", "Lease"), func(t *testing.T, method string) {
+		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+		conns := w.slowly(t, false, 24*time.Hour, method)
+		_, err := conns.TokenSource(user).Token(t.Context())
+		requireStoreError(t, err, method)
+		time.Sleep(time.Minute) // of peace after a failure
+		_, err = conns.TokenSource(user).Token(t.Context())
+		require.NoError(t, err)
+	})
+}
+
+// The mark on a user who has to authorize again is not lost either.
+func TestSlowStoreStillMarksTheUser(t *testing.T) {
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
+		w.platform.Kill("refresh-0")
+		conns := w.slowly(t, false, 25*time.Second, "Fail")
+		_, err := conns.TokenSource(user).Token(t.Context())
+		requireReauthorize(t, err, tokens.ReasonInvalidGrant)
+		assert.Equal(t, tokens.StateReauthorize, w.record(t).State)
+	})
+}
+
+// A code cannot be had again: the user who has just authorized waits as well.
+func TestSlowStoreStillConnectsTheUser(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
+		conns := w.slowly(t, false, 25*time.Second, "Save")
+		record, err := conns.Connect(t.Context(), "user-18", "code")
+		require.NoError(t, err)
+		assert.Equal(t, "access-1", record.Token.AccessToken.Reveal())
+		assert.Len(t, w.platform.Sent(), 1, "nothing was revoked")
+	})
+}
+
+func TestSlowStoreStillDisconnectsTheUser(t *testing.T) {
+	oauthtest.Each(t, oauthtest.ByName("Load", "Lease"), func(t *testing.T, method string) {
+		w := newFixture(t, oauthtest.RotateNever, time.Hour)
+		conns := w.slowly(t, true, 40*time.Second, method)
+		require.NoError(t, conns.Disconnect(t.Context(), user))
+		w.requireForgotten(t)
+	})
+}
+
 func TestPairThatCannotBeStoredIsKept(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
 		w.store.Break("Commit", errors.New("database is away"))
