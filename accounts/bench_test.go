@@ -15,9 +15,9 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
-// crowd connects n users, with tokens as long as real ones, and returns their
+// connected connects n users, with tokens as long as real ones, and returns their
 // accounts. The bytes of the tokens in the store are not those in memory.
-func crowd(b *testing.B, n int) *accounts.Accounts {
+func connected(b *testing.B, n int) *accounts.Accounts {
 	b.Helper()
 	environment := dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox}
 	store := tokens.NewMemoryStore()
@@ -53,7 +53,7 @@ func BenchmarkAccountsMemory(b *testing.B) {
 		names[i] = strings.Clone(strconv.Itoa(i))
 	}
 	for b.Loop() {
-		users := crowd(b, count)
+		users := connected(b, count)
 		before := heapBytes()
 		for _, name := range names {
 			source, err := users.SourceForTest(b.Context(), strings.Clone(name))
@@ -80,7 +80,7 @@ func heapBytes() uint64 {
 // The client of a user who is in memory, beside the view of the root client.
 func BenchmarkAccountsClient(b *testing.B) {
 	const count = 10_000
-	users := crowd(b, count)
+	users := connected(b, count)
 	names := make([]string, count)
 	for i := range names {
 		names[i] = strconv.Itoa(i)

@@ -98,13 +98,9 @@ func TestNewStateCannotBeGuessed(t *testing.T) {
 func TestNewRefusesMisspeltScopes(t *testing.T) {
 	t.Parallel()
 	config := func(scopes ...string) oauth.Config {
-		return oauth.Config{
-			Site: api.Site{
-				Environment: api.Environment{Region: api.US, Stage: api.Sandbox},
-				BaseURL:     "https://platform.example/api", AuthURL: "https://auth.example",
-			},
-			ClientID: "id", ClientSecret: "secret", RedirectURL: "https://ehr.example/callback", Scopes: scopes,
-		}
+		c := oauthtest.Config(nil)
+		c.Scopes = scopes
+		return c
 	}
 	for misspelt, meant := range map[string]string{
 		"catalog:reed": "catalog:read", "Clinic:Write": "clinic:write", "patient:read": "patients:read", "patients.read": "patients:read",

@@ -155,7 +155,7 @@ func TestTokenIsNotReadFromJSON(t *testing.T) {
 func TestForeignSourceThatPanics(t *testing.T) {
 	oauthtest.Bubble(t, func(t *testing.T) {
 		for _, leave := range []func(){func() { panic(oauthtest.Canary) }, runtime.Goexit} {
-			source := oauth.FromOAuth2(panickySource(func() (*oauth2.Token, error) { leave(); return nil, nil }), oauthtest.USSandbox)
+			source := oauth.FromOAuth2(tokenFunc(func() (*oauth2.Token, error) { leave(); return nil, nil }), oauthtest.USSandbox)
 			for range 2 {
 				_, err := source.Token(t.Context())
 				require.Error(t, err)
@@ -164,7 +164,3 @@ func TestForeignSourceThatPanics(t *testing.T) {
 		}
 	})
 }
-
-type panickySource func() (*oauth2.Token, error)
-
-func (f panickySource) Token() (*oauth2.Token, error) { return f() }

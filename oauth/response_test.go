@@ -10,6 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// answerWith reads an answer with one field besides its access token.
+func answerWith(t *testing.T, field, raw string) (a tokenResponse) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(`{"access_token":"a","`+field+`":`+raw+`}`), &a), raw)
+	return a
+}
+
 func TestAnswerExpiresIn(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]time.Duration{
@@ -28,9 +35,7 @@ func TestAnswerExpiresIn(t *testing.T) {
 		`"+Inf"`:   maxLifetime,
 		`99999999`: 99999999 * time.Second,
 	} {
-		var a tokenResponse
-		require.NoError(t, json.Unmarshal([]byte(`{"access_token":"a","expires_in":`+raw+`}`), &a), raw)
-		assert.Equal(t, want, a.lifetime, raw)
+		assert.Equal(t, want, answerWith(t, "expires_in", raw).lifetime, raw)
 	}
 	var a tokenResponse
 	require.NoError(t, json.Unmarshal([]byte(`{"access_token":"a"}`), &a))
@@ -57,9 +62,7 @@ func TestAnswerCreatedAt(t *testing.T) {
 		`-1`:                          {},
 		`1e300`:                       {},
 	} {
-		var a tokenResponse
-		require.NoError(t, json.Unmarshal([]byte(`{"access_token":"a","created_at":`+raw+`}`), &a), raw)
-		assert.True(t, want.Equal(a.createdAt), "%s: %s", raw, a.createdAt)
+		assert.True(t, want.Equal(answerWith(t, "created_at", raw).createdAt), raw)
 	}
 }
 
@@ -75,9 +78,7 @@ func TestAnswerOwnerAndScope(t *testing.T) {
 		`"p-1"`:                              {},
 		`[]`:                                 {},
 	} {
-		var a tokenResponse
-		require.NoError(t, json.Unmarshal([]byte(`{"access_token":"a","resource_owner":`+raw+`}`), &a), raw)
-		assert.Equal(t, want, a.owner, raw)
+		assert.Equal(t, want, answerWith(t, "resource_owner", raw).owner, raw)
 	}
 	for raw, want := range map[string]string{
 		`"catalog:read clinic:read"`:  "catalog:read clinic:read",
@@ -86,9 +87,7 @@ func TestAnswerOwnerAndScope(t *testing.T) {
 		`7`:                           "",
 		`{}`:                          "",
 	} {
-		var a tokenResponse
-		require.NoError(t, json.Unmarshal([]byte(`{"access_token":"a","scope":`+raw+`}`), &a), raw)
-		assert.Equal(t, want, a.scope, raw)
+		assert.Equal(t, want, answerWith(t, "scope", raw).scope, raw)
 	}
 }
 

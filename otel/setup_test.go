@@ -99,24 +99,40 @@ type point struct {
 func (r *recorded) points(t testing.TB, name string) (all []point) {
 	t.Helper()
 	for _, m := range r.collect(t) {
-		if m.Name != name {
-			continue
+		if m.Name == name {
+			eachPoint(m, func(attributes attribute.Set, count int, _ []attribute.KeyValue) {
+				all = append(all, point{texts(attributes.ToSlice()), count})
+			})
 		}
-		switch data := m.Data.(type) {
-		case metricdata.Histogram[float64]:
+		if _, durations := m.Data.(metricdata.Histogram[float64]); durations {
 			assert.Equal(t, "s", m.Unit)
-			for _, p := range data.DataPoints {
-				all = append(all, point{texts(p.Attributes.ToSlice()), int(p.Count)})
-			}
-		case metricdata.Sum[int64]:
-			for _, p := range data.DataPoints {
-				all = append(all, point{texts(p.Attributes.ToSlice()), int(p.Value)})
-			}
-		case metricdata.Gauge[float64]:
-			for _, p := range data.DataPoints {
-				all = append(all, point{texts(p.Attributes.ToSlice()), int(p.Value)})
-			}
 		}
+	}
+	return all
+}
+
+// eachPoint calls see with the attributes of each series, what it counts, and the
+// attributes that only its examples have.
+func eachPoint(m metricdata.Metrics, see func(attributes attribute.Set, count int, filtered []attribute.KeyValue)) {
+	switch data := m.Data.(type) {
+	case metricdata.Histogram[float64]:
+		for _, p := range data.DataPoints {
+			see(p.Attributes, int(p.Count), filtered(p.Exemplars))
+		}
+	case metricdata.Sum[int64]:
+		for _, p := range data.DataPoints {
+			see(p.Attributes, int(p.Value), filtered(p.Exemplars))
+		}
+	case metricdata.Gauge[float64]:
+		for _, p := range data.DataPoints {
+			see(p.Attributes, int(p.Value), filtered(p.Exemplars))
+		}
+	}
+}
+
+func filtered[N int64 | float64](exemplars []metricdata.Exemplar[N]) (all []attribute.KeyValue) {
+	for _, e := range exemplars {
+		all = append(all, e.FilteredAttributes...)
 	}
 	return all
 }
@@ -145,26 +161,9 @@ func (r *recorded) attributes(t testing.TB) (all []attribute.KeyValue) {
 		}
 	}
 	for _, m := range r.collect(t) {
-		switch data := m.Data.(type) {
-		case metricdata.Histogram[float64]:
-			for _, p := range data.DataPoints {
-				all = append(all, p.Attributes.ToSlice()...)
-				for _, e := range p.Exemplars {
-					all = append(all, e.FilteredAttributes...)
-				}
-			}
-		case metricdata.Gauge[float64]:
-			for _, p := range data.DataPoints {
-				all = append(all, p.Attributes.ToSlice()...)
-			}
-		case metricdata.Sum[int64]:
-			for _, p := range data.DataPoints {
-				all = append(all, p.Attributes.ToSlice()...)
-				for _, e := range p.Exemplars {
-					all = append(all, e.FilteredAttributes...)
-				}
-			}
-		}
+		eachPoint(m, func(attributes attribute.Set, _ int, filtered []attribute.KeyValue) {
+			all = append(append(all, attributes.ToSlice()...), filtered...)
+		})
 	}
 	return all
 }

@@ -58,18 +58,13 @@ func (r *resource) caller(t *testing.T, source api.TokenSource) func() error {
 	return func() error { return transport.Do(t.Context(), conns, call) }
 }
 
-// crowd gives many users a token each, and a caller.
-func (w *fixture) crowd(t *testing.T, r *resource, users int) []func() error {
+// callers connects many users, each with a token and a caller.
+func (w *fixture) callers(t *testing.T, r *resource, users int) []func() error {
 	t.Helper()
+	w.connect(t, users, time.Hour)
 	calls := make([]func() error, users)
-	for i := range users {
-		name := fmt.Sprintf("many-%d", i)
-		token := oauthtest.FirstToken(time.Hour)
-		token.AccessToken, token.RefreshToken = api.Secret("access-of-"+name), api.Secret("refresh-of-"+name)
-		w.platform.Allow("refresh-of-" + name)
-		_, err := w.store.Save(t.Context(), w.conns.Key(name), token)
-		require.NoError(t, err)
-		calls[i] = r.caller(t, w.conns.TokenSource(name))
+	for i := range calls {
+		calls[i] = r.caller(t, w.conns.TokenSource(fmt.Sprintf("many-%d", i)))
 	}
 	return calls
 }
@@ -91,20 +86,20 @@ func nothing(string) bool    { return false }
 // While the API answers 401 to every request and the token endpoint works, no user is
 // marked, and tokens are not replaced by the hundred.
 func TestTemporary401ToAllUsersMarksNoUser(t *testing.T) {
-	oauthtest.Each(t, oauthtest.ByName[time.Duration](3*time.Second, 10*time.Minute), func(t *testing.T, spell time.Duration) {
+	oauthtest.Each(t, oauthtest.ByName[time.Duration](3*time.Second, 10*time.Minute), func(t *testing.T, length time.Duration) {
 		const users = 200
 		w := newFixture(t, oauthtest.RotateAtOnce, time.Hour)
 		w.platform.Delay = 50 * time.Millisecond
 		r := &resource{refuses: everything}
-		calls := w.crowd(t, r, users)
-		for end := time.Now().Add(spell); time.Now().Before(end); time.Sleep(max(time.Second, spell/60)) {
+		calls := w.callers(t, r, users)
+		for end := time.Now().Add(length); time.Now().Before(end); time.Sleep(max(time.Second, length/60)) {
 			for _, err := range together(calls) {
 				require.ErrorIs(t, err, api.ErrUnauthorized)
 				require.NotErrorIs(t, err, oauth.ErrReauthorize)
 			}
 		}
 		// Those under way as it shows, twice, once a minute.
-		assert.LessOrEqual(t, len(w.platform.Sent()), 3*8*(1+int(spell/time.Minute)))
+		assert.LessOrEqual(t, len(w.platform.Sent()), 3*8*(1+int(length/time.Minute)))
 		times := map[string]int{}
 		for _, call := range w.platform.Sent() {
 			times[call["refresh_token"]]++
@@ -127,7 +122,7 @@ func TestForcedRefreshesThatHelpAreNotHeldBack(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, time.Hour, func(t *testing.T, w *fixture) {
 		w.platform.Delay = 50 * time.Millisecond
 		r := &resource{refuses: nothing}
-		calls := w.crowd(t, r, 100)
+		calls := w.callers(t, r, 100)
 		for round := 1; round <= 3; round++ {
 			var ended sync.Map
 			r.mu.Lock()
@@ -136,7 +131,7 @@ func TestForcedRefreshesThatHelpAreNotHeldBack(t *testing.T) {
 			}
 			r.refuses = func(access string) bool {
 				_, was := ended.Load(access)
-				return was || strings.HasPrefix(access, "access-of-")
+				return was || strings.HasPrefix(access, "access-0-")
 			}
 			r.mu.Unlock()
 			for _, err := range together(calls) {
@@ -157,8 +152,8 @@ func TestOneUserWhoseNewTokensAreRefused(t *testing.T) {
 			require.ErrorIs(t, call(), api.ErrUnauthorized)
 		}
 		assert.Len(t, w.platform.Sent(), 1)
-		other := w.crowd(t, r, 1)[0]
-		r.setRefuses(func(access string) bool { return access == "access-of-many-0" || access == "access-1" })
+		other := w.callers(t, r, 1)[0]
+		r.setRefuses(func(access string) bool { return access == "access-0-0" || access == "access-1" })
 		require.NoError(t, other())
 		time.Sleep(3 * time.Minute)
 		require.NoError(t, call(), "after a while it is tried again")
