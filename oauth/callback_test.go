@@ -9,16 +9,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 )
 
 func TestParseCallback(t *testing.T) {
-	t.Parallel()
 	const state = "the-state"
-	for name, test := range map[string]struct {
+	type test struct {
 		query, state, code string
 		want               error
 		errorCode          string
-	}{
+	}
+	oauthtest.Each(t, map[string]test{
 		"authorized":               {"code=abc&state=the-state", state, "abc", nil, ""},
 		"more parameters":          {"code=abc&state=the-state&new=1", state, "abc", nil, ""},
 		"cancelled":                {"error=access_denied&state=the-state&error_description=%3Cb%3E", state, "", oauth.ErrCancelled, "access_denied"},
@@ -40,25 +41,22 @@ func TestParseCallback(t *testing.T) {
 		"empty code":               {"code=&state=the-state", state, "", oauth.ErrNoCode, ""},
 		"two codes":                {"code=a&code=b&state=the-state", state, "", oauth.ErrNoCode, ""},
 		"nothing":                  {"", state, "", oauth.ErrState, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			query, err := url.ParseQuery(test.query)
+	}, func(t *testing.T, test test) {
+		query, err := url.ParseQuery(test.query)
+		require.NoError(t, err)
+		code, err := oauth.ParseCallback(query, test.state)
+		assert.Equal(t, test.code, code.Reveal())
+		if test.want == nil {
 			require.NoError(t, err)
-			code, err := oauth.ParseCallback(query, test.state)
-			assert.Equal(t, test.code, code.Reveal())
-			if test.want == nil {
-				require.NoError(t, err)
-				return
-			}
-			require.ErrorIs(t, err, test.want)
-			var e *oauth.CallbackError
-			require.ErrorAs(t, err, &e)
-			assert.Equal(t, test.errorCode, e.Code)
-			assert.NotContains(t, err.Error(), "<b>")
-			assert.NotContains(t, err.Error(), "\n")
-		})
-	}
+			return
+		}
+		require.ErrorIs(t, err, test.want)
+		var e *oauth.CallbackError
+		require.ErrorAs(t, err, &e)
+		assert.Equal(t, test.errorCode, e.Code)
+		assert.NotContains(t, err.Error(), "<b>")
+		assert.NotContains(t, err.Error(), "\n")
+	})
 }
 
 func FuzzParseCallback(f *testing.F) {

@@ -13,11 +13,11 @@ import (
 )
 
 func TestNewNamesTheFieldAtFault(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
+	type test struct {
 		change func(*oauth.Config)
 		want   string
-	}{
+	}
+	oauthtest.Each(t, map[string]test{
 		"no environment":     {func(c *oauth.Config) { c.Site.Environment = api.Environment{} }, "no environment"},
 		"no base address":    {func(c *oauth.Config) { c.Site.BaseURL = "" }, "BaseURL"},
 		"plain auth address": {func(c *oauth.Config) { c.Site.AuthURL = "http://login.platform.example" }, "AuthURL"},
@@ -33,16 +33,13 @@ func TestNewNamesTheFieldAtFault(t *testing.T) {
 		"redirect with user": {func(c *oauth.Config) { c.RedirectURL = "https://canary@ehr.example/cb" }, "oauth.Config.RedirectURL must not carry user"},
 		"scopes in one text": {func(c *oauth.Config) { c.Scopes = []string{"a b"} }, "oauth.Config.Scopes must hold one scope"},
 		"empty scope":        {func(c *oauth.Config) { c.Scopes = []string{""} }, "oauth.Config.Scopes"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := oauthtest.Config(nil)
-			test.change(&c)
-			_, err := oauth.New(c)
-			require.ErrorContains(t, err, test.want)
-			assert.NotContains(t, err.Error(), "canary")
-		})
-	}
+	}, func(t *testing.T, test test) {
+		c := oauthtest.Config(nil)
+		test.change(&c)
+		_, err := oauth.New(c)
+		require.ErrorContains(t, err, test.want)
+		assert.NotContains(t, err.Error(), "canary")
+	})
 }
 
 func TestNewNamesAllFieldsAtFault(t *testing.T) {

@@ -117,12 +117,12 @@ func TestFromOAuth2CallersMayLeave(t *testing.T) {
 }
 
 func TestFromOAuth2Errors(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
+	type test struct {
 		err         error
 		want        string
 		reauthorize bool
-	}{
+	}
+	oauthtest.Each(t, map[string]test{
 		"answer without a code": {
 			&oauth2.RetrieveError{Response: &http.Response{StatusCode: 500}, Body: []byte("oauthtest.Canary")},
 			"oauth: x/oauth2 token source: the token endpoint refused (status 500)", false,
@@ -132,15 +132,12 @@ func TestFromOAuth2Errors(t *testing.T) {
 			"oauth: x/oauth2 token source: the token endpoint refused: invalid_grant (status 400)", true,
 		},
 		"another error": {errors.New("keyring is locked"), "oauth: x/oauth2 token source: keyring is locked", false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, err := oauth.FromOAuth2(tokenFunc(func() (*oauth2.Token, error) { return nil, test.err }), oauthtest.USSandbox).Token(t.Context())
-			require.EqualError(t, err, test.want)
-			require.ErrorIs(t, err, test.err)
-			assert.Equal(t, test.reauthorize, errors.Is(err, oauth.ErrReauthorize))
-		})
-	}
+	}, func(t *testing.T, test test) {
+		_, err := oauth.FromOAuth2(tokenFunc(func() (*oauth2.Token, error) { return nil, test.err }), oauthtest.USSandbox).Token(t.Context())
+		require.EqualError(t, err, test.want)
+		require.ErrorIs(t, err, test.err)
+		assert.Equal(t, test.reauthorize, errors.Is(err, oauth.ErrReauthorize))
+	})
 }
 
 func TestTokenIsNotReadFromJSON(t *testing.T) {

@@ -20,27 +20,19 @@ func (t *Telemetry) Webhook(c webhook.HandlerConfig) webhook.HandlerConfig {
 	if c.Inbox != nil {
 		c.Inbox = t.Inbox(c.Inbox)
 	}
-	c.Observer.RequestStart = t.receiving(c.Observer.RequestStart)
+	c.Observer.RequestStart = within(c.Observer.RequestStart, t.receiving)
 	c.Observer.RequestEnd = both(c.Observer.RequestEnd, t.received)
 	return c
 }
 
-// receiving begins the span of a request, in the context that the program's
-// own observer returns.
-func (t *Telemetry) receiving(own func(context.Context, *http.Request) context.Context) func(context.Context, *http.Request) context.Context {
-	return func(ctx context.Context, r *http.Request) context.Context {
-		if own != nil {
-			if made := own(ctx, r); made != nil {
-				ctx = made
-			}
-		}
-		kind := trace.SpanKindServer
-		if parent := trace.SpanContextFromContext(ctx); parent.IsValid() && !parent.IsRemote() {
-			kind = trace.SpanKindInternal
-		}
-		ctx, span := t.tracer.Start(ctx, signal.NewShape("receive webhook", kind))
-		return t.begun(ctx, ofRequest, span)
+// receiving begins the span of a request.
+func (t *Telemetry) receiving(ctx context.Context, _ *http.Request) context.Context {
+	kind := trace.SpanKindServer
+	if parent := trace.SpanContextFromContext(ctx); parent.IsValid() && !parent.IsRemote() {
+		kind = trace.SpanKindInternal
 	}
+	ctx, span := t.tracer.Start(ctx, signal.NewShape("receive webhook", kind))
+	return t.begun(ctx, ofRequest, span)
 }
 
 // received ends the span of a request. A refused one is no error: the handler did
@@ -123,5 +115,18 @@ func both[T any](first, second func(context.Context, T)) func(context.Context, T
 	return func(ctx context.Context, value T) {
 		defer second(ctx, value)
 		first(ctx, value)
+	}
+}
+
+// within begins something in the context that the program's own observer returns, which
+// may be nil.
+func within[T any](own, begin func(context.Context, T) context.Context) func(context.Context, T) context.Context {
+	return func(ctx context.Context, value T) context.Context {
+		if own != nil {
+			if made := own(ctx, value); made != nil {
+				ctx = made
+			}
+		}
+		return begin(ctx, value)
 	}
 }

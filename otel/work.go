@@ -19,15 +19,7 @@ import (
 // that was in this process and one of the last 8,192. In any case both have the
 // event's id, in messaging.message.id.
 func (t *Telemetry) Work(w webhook.Work) webhook.Work {
-	own := w.Observer.AttemptStart
-	w.Observer.AttemptStart = func(ctx context.Context, a webhook.Attempt) context.Context {
-		if own != nil {
-			if made := own(ctx, a); made != nil {
-				ctx = made
-			}
-		}
-		return t.processing(ctx, a)
-	}
+	w.Observer.AttemptStart = within(w.Observer.AttemptStart, t.processing)
 	w.Observer.AttemptEnd = both(w.Observer.AttemptEnd, t.processed)
 	return w
 }

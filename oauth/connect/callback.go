@@ -79,13 +79,13 @@ func (r *Result) fail(outcome Outcome, err error) { r.Outcome, r.Err = outcome, 
 // checkCookie deletes the cookie of a state in the browser and checks whether it is
 // the right one.
 func (h *Handler) checkCookie(w http.ResponseWriter, r *http.Request, f flow, result *Result) bool {
-	cookie, err := r.Cookie(h.cookiePrefix() + f.cookieSuffix())
+	cookie, err := r.Cookie(h.cookieName(f))
 	if err != nil {
 		result.fail(OutcomeUsedState, fmt.Errorf("%w: this browser has no cookie for it", oauth.ErrState))
 		h.recognizeConnected(r.Context(), f, result)
 		return false
 	}
-	h.setCookie(w, f, "", -1)
+	h.setCookie(w, h.cookieName(f), "", -1)
 	returnTo, ours, same := h.keys.openCookie(f, cookie.Value, result.Key.User)
 	switch {
 	case !ours:
@@ -151,12 +151,11 @@ func (h *Handler) cookiePrefix() string {
 	return "__Host-dispensary-"
 }
 
-// setCookie writes the cookie of a flow, or deletes it.
-func (h *Handler) setCookie(w http.ResponseWriter, f flow, value string, maxAge int) {
-	h.writeCookie(w, h.cookiePrefix()+f.cookieSuffix(), value, maxAge)
-}
+// cookieName names the cookie of a flow.
+func (h *Handler) cookieName(f flow) string { return h.cookiePrefix() + f.cookieSuffix() }
 
-func (h *Handler) writeCookie(w http.ResponseWriter, name, value string, maxAge int) {
+// setCookie writes a cookie, or deletes it.
+func (h *Handler) setCookie(w http.ResponseWriter, name, value string, maxAge int) {
 	http.SetCookie(w, &http.Cookie{
 		Name: name, Value: value, Path: "/", MaxAge: maxAge,
 		Secure: !h.config.LoopbackCookies, HttpOnly: true, SameSite: http.SameSiteLaxMode,
@@ -174,7 +173,7 @@ func (h *Handler) dropOldestCookies(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	for len(open) >= maxFlowCookies {
-		h.writeCookie(w, open[0], "", -1)
+		h.setCookie(w, open[0], "", -1)
 		open = open[1:]
 	}
 }

@@ -254,7 +254,7 @@ func (h *Handler) start(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h.dropOldestCookies(w, r)
-	h.setCookie(w, f, h.keys.sealCookie(f, result.Key.User, result.ReturnTo), int(h.config.StateLifetime/time.Second))
+	h.setCookie(w, h.cookieName(f), h.keys.sealCookie(f, result.Key.User, result.ReturnTo), int(h.config.StateLifetime/time.Second))
 	w.Header().Set("Location", address)
 	w.WriteHeader(http.StatusSeeOther)
 }

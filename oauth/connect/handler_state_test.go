@@ -18,8 +18,7 @@ import (
 )
 
 func TestStateIsUsedOnce(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		s, b := newFixture(t), newBrowser()
+	withFixture(t, func(t *testing.T, s *fixture, b *browser) {
 		state := b.begin(t, s, "?return_to=/a")
 		b.back(s, url.Values{"error": {"access_denied"}, "state": {state}})
 		answer := b.back(s, code(state))
@@ -30,8 +29,7 @@ func TestStateIsUsedOnce(t *testing.T) {
 }
 
 func TestBackButtonAfterConnecting(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		s, b := newFixture(t), newBrowser()
+	withFixture(t, func(t *testing.T, s *fixture, b *browser) {
 		state := b.begin(t, s, "")
 		b.back(s, code(state))
 		answer := b.back(s, code(state))
@@ -43,8 +41,7 @@ func TestBackButtonAfterConnecting(t *testing.T) {
 
 // Two requests with one state and both its halves: one exchange, one result.
 func TestDoubleClickOnOneReplica(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		s, b := newFixture(t), newBrowser()
+	withFixture(t, func(t *testing.T, s *fixture, b *browser) {
 		s.platform.Delay = time.Second
 		state := b.begin(t, s, "?return_to=/a")
 		twin := newBrowser()
@@ -65,8 +62,7 @@ func TestDoubleClickOnOneReplica(t *testing.T) {
 
 // On two replicas the platform decides, and the slower one finds the result.
 func TestDoubleClickOnTwoReplicas(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		s, b := newFixture(t), newBrowser()
+	withFixture(t, func(t *testing.T, s *fixture, b *browser) {
 		other := newFixture(t, func(c *settings) {
 			c.App.HTTPClient, c.Tokens.Store = &http.Client{Transport: s.platform}, s.store
 		})
@@ -114,8 +110,7 @@ func TestARefreshDoesNotPassForConnecting(t *testing.T) {
 
 // A browser that leaves in the middle does not waste the code.
 func TestBrowserLeavesDuringTheExchange(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		s, b := newFixture(t), newBrowser()
+	withFixture(t, func(t *testing.T, s *fixture, b *browser) {
 		s.platform.Delay = time.Second
 		state := b.begin(t, s, "")
 		r := httptest.NewRequest(http.MethodGet, "https://ehr.example/dispensary/callback?"+code(state).Encode(), nil)
@@ -133,8 +128,7 @@ func TestBrowserLeavesDuringTheExchange(t *testing.T) {
 }
 
 func TestFlowsInTabsDoNotMix(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		s, b := newFixture(t), newBrowser()
+	withFixture(t, func(t *testing.T, s *fixture, b *browser) {
 		first := b.begin(t, s, "?return_to=/first")
 		second := b.begin(t, s, "?return_to=/second")
 		assert.Equal(t, "/first", b.back(s, code(first)).Header.Get("Location"))

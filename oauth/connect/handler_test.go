@@ -80,6 +80,12 @@ func newFixture(t testing.TB, changes ...func(*settings)) *fixture {
 	return s
 }
 
+// withFixture runs a test on an application and the browser of its user, in a bubble.
+func withFixture(t *testing.T, test func(t *testing.T, s *fixture, b *browser)) {
+	t.Helper()
+	oauthtest.Bubble(t, func(t *testing.T) { test(t, newFixture(t), newBrowser()) })
+}
+
 func (s *fixture) keep(do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,8 +156,7 @@ func (b *browser) back(s *fixture, query url.Values) *http.Response {
 func code(state string) url.Values { return url.Values{"code": {"code-1"}, "state": {state}} }
 
 func TestHandlerConnects(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		s, b := newFixture(t), newBrowser()
+	withFixture(t, func(t *testing.T, s *fixture, b *browser) {
 		state := b.begin(t, s, "?return_to="+url.QueryEscape("/patients/7?tab=plans"))
 		assert.Len(t, state, 76)
 		answer := b.back(s, code(state))
@@ -176,8 +181,7 @@ func TestHandlerConnects(t *testing.T) {
 }
 
 func TestHandlerSetsHeadersAndCookie(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		s, b := newFixture(t), newBrowser()
+	withFixture(t, func(t *testing.T, s *fixture, b *browser) {
 		start := b.get(s.handler, "https://ehr.example/dispensary/connect")
 		page := b.back(s, url.Values{"state": {"nonsense"}})
 		for _, answer := range []*http.Response{start, page} {
@@ -351,8 +355,7 @@ func TestHandlerRefusesAccounts(t *testing.T) {
 }
 
 func TestHandlerAfterAStoreThatCameBack(t *testing.T) {
-	oauthtest.Bubble(t, func(t *testing.T) {
-		s, b := newFixture(t), newBrowser()
+	withFixture(t, func(t *testing.T, s *fixture, b *browser) {
 		s.store.Break("Save", errors.New("away"))
 		time.AfterFunc(3*time.Second, func() { s.store.Break("Save", nil) })
 		answer := b.back(s, code(b.begin(t, s, "")))

@@ -105,7 +105,6 @@ func (d database) files(t *testing.T) []byte {
 }
 
 func TestCanary(t *testing.T) {
-	t.Parallel()
 	eachDatabase(t, func(t *testing.T, d database) {
 		live(t, d.sealed(t, d.migrated(t), newKeys(t)))
 		assert.Empty(t, findings(d.left(t)))
@@ -114,7 +113,6 @@ func TestCanary(t *testing.T) {
 
 // Without sealing the canary sings: the search finds what there is to find.
 func TestCanaryIsAlive(t *testing.T) {
-	t.Parallel()
 	eachDatabase(t, func(t *testing.T, d database) {
 		live(t, d.store(t, d.migrated(t)))
 		assert.NotEmpty(t, findings(d.left(t)))

@@ -34,9 +34,11 @@ type database struct {
 	prefix       string
 }
 
-// eachDatabase plays a test on SQLite, and on the servers whose addresses are set.
+// eachDatabase plays a test in parallel, on SQLite and on the servers whose addresses are
+// set.
 func eachDatabase(t *testing.T, play func(t *testing.T, d database)) {
 	t.Helper()
+	t.Parallel()
 	for _, dialect := range []sqlstore.Dialect{sqlstore.SQLite, sqlstore.PostgreSQL, sqlstore.MySQL} {
 		t.Run(string(dialect), func(t *testing.T) {
 			t.Parallel()

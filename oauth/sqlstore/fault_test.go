@@ -56,7 +56,6 @@ func requireStoreError(t *testing.T, err error) {
 // The platform has spent the refresh token, and the database is not
 // there to take the new one.
 func TestDatabaseAwayDuringSave(t *testing.T) {
-	t.Parallel()
 	eachDatabase(t, func(t *testing.T, d database) {
 		f := newFleet(t, d, dispensarytest.RefreshRotationImmediate, 1)
 		f.expire()
@@ -92,7 +91,6 @@ func TestDatabaseAwayDuringSave(t *testing.T) {
 }
 
 func TestDatabaseAwayDuringLoad(t *testing.T) {
-	t.Parallel()
 	eachDatabase(t, func(t *testing.T, d database) {
 		f := newFleet(t, d, dispensarytest.RefreshRotationImmediate, 1)
 		f.expire()
@@ -120,7 +118,6 @@ func TestDatabaseAwayDuringLoad(t *testing.T) {
 // A row that cannot be read is an error of its own, listed all the same, replaced when
 // the user authorizes again, and not in the way of the others that are due.
 func TestRowThatCannotBeRead(t *testing.T) {
-	t.Parallel()
 	eachDatabase(t, func(t *testing.T, d database) {
 		store := d.store(t, d.migrated(t))
 		save(t, store)

@@ -14,7 +14,6 @@ import (
 )
 
 func TestDetect(t *testing.T) {
-	t.Parallel()
 	eachDatabase(t, func(t *testing.T, d database) {
 		dialect, err := sqlstore.Detect(t.Context(), d.open(t))
 		require.NoError(t, err)
@@ -28,7 +27,6 @@ func TestDetect(t *testing.T) {
 }
 
 func TestMigrateAtOnceAndAgain(t *testing.T) {
-	t.Parallel()
 	eachDatabase(t, func(t *testing.T, d database) {
 		var wg sync.WaitGroup
 		for range 8 {
@@ -50,7 +48,6 @@ func TestMigrateAtOnceAndAgain(t *testing.T) {
 
 // A program may die between two statements of a step.
 func TestMigrateGoesOnWhereItWasInterrupted(t *testing.T) {
-	t.Parallel()
 	eachDatabase(t, func(t *testing.T, d database) {
 		db := d.migrated(t)
 		save(t, d.store(t, db))
@@ -62,7 +59,6 @@ func TestMigrateGoesOnWhereItWasInterrupted(t *testing.T) {
 }
 
 func TestMigrateLeavesANewerSchemaAlone(t *testing.T) {
-	t.Parallel()
 	eachDatabase(t, func(t *testing.T, d database) {
 		db := d.migrated(t)
 		d.exec(t, db, "INSERT INTO "+d.prefix+"oauth_schema (version, applied_at) VALUES (99, 'tomorrow')")
@@ -73,7 +69,6 @@ func TestMigrateLeavesANewerSchemaAlone(t *testing.T) {
 
 // A program in production often may not change the schema.
 func TestMigrateOnlyLooksWhereNothingIsMissing(t *testing.T) {
-	t.Parallel()
 	eachDatabase(t, func(t *testing.T, d database) {
 		bound := d.open(t)
 		d.forbidChanges(t, bound)
@@ -86,7 +81,6 @@ func TestMigrateOnlyLooksWhereNothingIsMissing(t *testing.T) {
 // The text makes what Migrate makes, so that Migrate finds nothing left to do, with a
 // role that may change nothing, too.
 func TestSchemaIsWhatMigrateMakes(t *testing.T) {
-	t.Parallel()
 	eachDatabase(t, func(t *testing.T, migrated database) {
 		applied := newDatabase(t, migrated.dialect)
 		schema, err := sqlstore.Schema(applied.dialect, applied.config())

@@ -24,7 +24,6 @@ import (
 var plainSettings = map[sqlstore.Dialect]string{sqlstore.MySQL: "?" + countings["changed rows"]}
 
 func TestConformance(t *testing.T) {
-	t.Parallel()
 	eachDatabase(t, func(t *testing.T, d database) {
 		storetest.Run(t, func(t *testing.T) func() tokens.Store {
 			d := newDatabase(t, d.dialect)
@@ -42,7 +41,6 @@ var oddSettings = map[sqlstore.Dialect]string{
 
 // Sealed, as every program should have it, while keys change, and under odd settings.
 func TestConformanceSealed(t *testing.T) {
-	t.Parallel()
 	old, young := newKeys(t), api.Secret("2027"+strings.TrimPrefix(newKeys(t).Reveal(), "2026"))
 	rings := []api.Secret{"+" + young + "," + old, young + "," + old}
 	eachDatabase(t, func(t *testing.T, d database) {
@@ -105,7 +103,6 @@ func TestPlaintextIsRefused(t *testing.T) {
 // With one connection in the pool, whatever held on to it would hold up all the
 // rest; and another program's UPDATE of the row would wait for a lock.
 func TestNothingIsHeldDuringALease(t *testing.T) {
-	t.Parallel()
 	eachDatabase(t, func(t *testing.T, d database) {
 		db, other := d.migrated(t), d.open(t)
 		db.SetMaxOpenConns(1)
@@ -129,7 +126,6 @@ func TestNothingIsHeldDuringALease(t *testing.T) {
 }
 
 func TestOwnersThatNoLeaseCanHave(t *testing.T) {
-	t.Parallel()
 	eachDatabase(t, func(t *testing.T, d database) {
 		store := d.store(t, d.migrated(t))
 		record := save(t, store)
@@ -151,7 +147,6 @@ func TestOwnersThatNoLeaseCanHave(t *testing.T) {
 
 // A caller whose ctx ends does not wait for a row or a file that others hold.
 func TestEndOfContextWhileOthersWrite(t *testing.T) {
-	t.Parallel()
 	eachDatabase(t, func(t *testing.T, d database) {
 		db, other := d.migrated(t), d.open(t)
 		store := d.store(t, db)
@@ -180,7 +175,6 @@ func TestEndOfContextWhileOthersWrite(t *testing.T) {
 
 // Tokens in which a platform put what databases do not like in texts.
 func TestTokensOfAnyBytes(t *testing.T) {
-	t.Parallel()
 	eachDatabase(t, func(t *testing.T, d database) {
 		store := d.store(t, d.migrated(t))
 		odd := token("zero \x00 and \xff byte")
@@ -211,6 +205,7 @@ var countings = map[string]string{"changed rows": "clientFoundRows=false", "foun
 
 func eachCounting(t *testing.T, play func(t *testing.T, d database)) {
 	t.Helper()
+	t.Parallel()
 	for name, setting := range countings {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -224,7 +219,6 @@ func eachCounting(t *testing.T, play func(t *testing.T, d database)) {
 // On a clock that stands still nothing of a row changes when its owner prolongs the
 // lease, or the same ciphertexts are written again.
 func TestStatementsThatChangeNothing(t *testing.T) {
-	t.Parallel()
 	eachCounting(t, func(t *testing.T, d database) {
 		d.name += "&timestamp=1800000000.25"
 		db := d.migrated(t)

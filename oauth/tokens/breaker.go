@@ -1,6 +1,9 @@
 package tokens
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Defaults of [BreakerPolicy]. They are choices of this library.
 const (
@@ -37,15 +40,9 @@ type BreakerPolicy struct {
 }
 
 func (p BreakerPolicy) withDefaults() BreakerPolicy {
-	if p.Users == 0 {
-		p.Users = DefaultBreakerUsers
-	}
-	if p.Window == 0 {
-		p.Window = DefaultBreakerWindow
-	}
-	if p.Pause == 0 {
-		p.Pause = DefaultBreakerPause
-	}
+	p.Users = cmp.Or(p.Users, DefaultBreakerUsers)
+	p.Window = cmp.Or(p.Window, DefaultBreakerWindow)
+	p.Pause = cmp.Or(p.Pause, DefaultBreakerPause)
 	return p
 }
 

@@ -118,16 +118,17 @@ func (c *circuit) answered(key Key, err error) (paused *oauth.ConfigError, isNew
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var refusal *oauth.ConfigError
+	refused := errors.As(err, &refusal)
+	if err == nil || refused || isInvalidGrant(err) { // an answer, if only about the refresh token
+		c.failing, c.endpointErr = nil, nil
+	}
 	switch {
 	case err == nil:
-		c.failing, c.endpointErr = nil, nil
 		c.acceptApplication()
 		return nil, false
-	case errors.As(err, &refusal):
-		c.failing, c.endpointErr = nil, nil
+	case refused:
 		return c.recordConfigError(key, refusal)
-	case isInvalidGrant(err): // an answer, about the refresh token
-		c.failing, c.endpointErr = nil, nil
+	case isInvalidGrant(err):
 		return nil, false
 	}
 	if c.failing == nil {
@@ -246,13 +247,6 @@ func (c *circuit) recordRefreshed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.breaker.recordSuccess()
-}
-
-// breakerUntil returns when the breaker closes.
-func (c *circuit) breakerUntil() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.breaker.until
 }
 
 // pausedUntil returns until when refreshing in the background pauses.

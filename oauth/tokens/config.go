@@ -1,6 +1,7 @@
 package tokens
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -85,12 +86,8 @@ func (c *Config) validate() error {
 func (c Config) withDefaults() Config {
 	c.OwnerTypes = slices.Clone(c.OwnerTypes)
 	c.Observers = slices.Clone(c.Observers)
-	if c.Leeway == 0 {
-		c.Leeway = DefaultLeeway
-	}
-	if c.LeaseTTL == 0 {
-		c.LeaseTTL = DefaultLeaseTTL
-	}
+	c.Leeway = cmp.Or(c.Leeway, DefaultLeeway)
+	c.LeaseTTL = cmp.Or(c.LeaseTTL, DefaultLeaseTTL)
 	c.Breaker = c.Breaker.withDefaults()
 	return c
 }

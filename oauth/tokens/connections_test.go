@@ -75,11 +75,11 @@ func TestSomeTokensAreNeverDue(t *testing.T) {
 }
 
 func TestNewConnectionsNamesTheFieldAtFault(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
+	type test struct {
 		field  string
 		change func(*tokens.Config)
-	}{
+	}
+	oauthtest.Each(t, map[string]test{
 		"no client":       {"Client", func(c *tokens.Config) { c.Client = nil }},
 		"no store":        {"Store", func(c *tokens.Config) { c.Store = nil }},
 		"negative leeway": {"Leeway", func(c *tokens.Config) { c.Leeway = -1 }},
@@ -88,15 +88,12 @@ func TestNewConnectionsNamesTheFieldAtFault(t *testing.T) {
 		"negative pause":  {"Breaker", func(c *tokens.Config) { c.Breaker.Pause = -1 }},
 		"negative users":  {"Breaker", func(c *tokens.Config) { c.Breaker.Users = -1 }},
 		"negative window": {"Breaker", func(c *tokens.Config) { c.Breaker.Window = -1 }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			config := tokens.Config{Client: oauthtest.NewClient(t, nil), Store: tokens.NewMemoryStore()}
-			test.change(&config)
-			_, err := tokens.NewConnections(config)
-			var argument *api.ArgumentError
-			require.ErrorAs(t, err, &argument)
-			assert.Equal(t, "tokens.Config."+test.field, argument.Field)
-		})
-	}
+	}, func(t *testing.T, test test) {
+		config := tokens.Config{Client: oauthtest.NewClient(t, nil), Store: tokens.NewMemoryStore()}
+		test.change(&config)
+		_, err := tokens.NewConnections(config)
+		var argument *api.ArgumentError
+		require.ErrorAs(t, err, &argument)
+		assert.Equal(t, "tokens.Config."+test.field, argument.Field)
+	})
 }

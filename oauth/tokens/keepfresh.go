@@ -1,6 +1,7 @@
 package tokens
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -54,15 +55,9 @@ func (p KeepFreshPolicy) withDefaults() (KeepFreshPolicy, error) {
 	if p.UsedWithin < 0 || p.Interval < 0 || p.Workers < 0 {
 		return p, &api.ArgumentError{Field: "tokens.KeepFreshPolicy", Reason: "must not hold negative values"}
 	}
-	if p.UsedWithin == 0 {
-		p.UsedWithin = DefaultUsedWithin
-	}
-	if p.Interval == 0 {
-		p.Interval = DefaultInterval
-	}
-	if p.Workers == 0 {
-		p.Workers = DefaultWorkers
-	}
+	p.UsedWithin = cmp.Or(p.UsedWithin, DefaultUsedWithin)
+	p.Interval = cmp.Or(p.Interval, DefaultInterval)
+	p.Workers = cmp.Or(p.Workers, DefaultWorkers)
 	if p.Limiter == nil {
 		p.Limiter = &spacing{every: DefaultSpacing}
 	}

@@ -229,19 +229,21 @@ func (c *Connections) refused(ctx context.Context, leased leasedRecord, cause er
 	if err == nil && current.Token.AccessToken != leased.Token.AccessToken {
 		return current, c.validate(current)
 	}
-	if leased.State != StateActive || c.recordInvalidGrant(ctx, leased.Key) {
-		return c.markReauthorize(ctx, leased.lease, leased.Record, ReasonInvalidGrant, cause)
+	if leased.State == StateActive {
+		if mark, until := c.recordInvalidGrant(ctx, leased.Key); !mark {
+			c.release(ctx, leased.lease)
+			return Record{}, &unmarkedError{key: leased.Key, until: until, err: cause}
+		}
 	}
-	c.release(ctx, leased.lease)
-	return Record{}, &unmarkedError{key: leased.Key, until: c.circuit.breakerUntil(), err: cause}
+	return c.markReauthorize(ctx, leased.lease, leased.Record, ReasonInvalidGrant, cause)
 }
 
 // recordInvalidGrant counts a user whose refresh token was refused, and reports
-// whether the user is to be marked for it.
-func (c *Connections) recordInvalidGrant(ctx context.Context, key Key) (mark bool) {
+// whether the user is to be marked for it, and until when else.
+func (c *Connections) recordInvalidGrant(ctx context.Context, key Key) (mark bool, until time.Time) {
 	trip, until := c.circuit.recordInvalidGrant(key)
 	if !trip.tripped {
-		return !trip.open
+		return !trip.open, until
 	}
 	level := slog.LevelError
 	if !trip.alarm {
@@ -252,5 +254,5 @@ func (c *Connections) recordInvalidGrant(ctx context.Context, key Key) (mark boo
 	if trip.alarm {
 		c.hooks.raise(ctx, BreakerTripped{Environment: c.Environment(), Users: trip.users, Window: c.config.Breaker.Window, Until: until})
 	}
-	return true
+	return true, until
 }

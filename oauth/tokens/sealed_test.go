@@ -116,11 +116,11 @@ func TestSealedStoreBelievesOnlyTheCiphertext(t *testing.T) {
 }
 
 func TestSealedRowsOpenOnlyWhereTheyBelong(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
+	type test struct {
 		change func(row *oauth.Token, other oauth.Token)
 		want   error
-	}{
+	}
+	oauthtest.Each(t, map[string]test{
 		"another user's row":        {func(row *oauth.Token, other oauth.Token) { *row = other }, seal.ErrTampered},
 		"another user's refresh":    {func(row *oauth.Token, other oauth.Token) { row.RefreshToken = other.RefreshToken }, seal.ErrTampered},
 		"another user's access":     {func(row *oauth.Token, other oauth.Token) { row.AccessToken = other.AccessToken }, seal.ErrTampered},
@@ -129,16 +129,13 @@ func TestSealedRowsOpenOnlyWhereTheyBelong(t *testing.T) {
 		"one letter":                {func(row *oauth.Token, _ oauth.Token) { row.AccessToken += "A" }, seal.ErrTampered},
 		"not base64":                {func(row *oauth.Token, _ oauth.Token) { row.AccessToken += "!" }, seal.ErrTampered},
 		"a token planted in plain":  {func(row *oauth.Token, _ oauth.Token) { row.AccessToken = "attacker" }, seal.ErrNotSealed},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			v := newVault(t)
-			_, err := v.store.Save(t.Context(), otherKey, oauthtest.FirstToken(time.Hour))
-			require.NoError(t, err)
-			v.plant(t, storeKey, func(token *oauth.Token) { c.change(token, v.stored(t, otherKey).Token) })
-			v.requireUnreadable(t, c.want)
-		})
-	}
+	}, func(t *testing.T, c test) {
+		v := newVault(t)
+		_, err := v.store.Save(t.Context(), otherKey, oauthtest.FirstToken(time.Hour))
+		require.NoError(t, err)
+		v.plant(t, storeKey, func(token *oauth.Token) { c.change(token, v.stored(t, otherKey).Token) })
+		v.requireUnreadable(t, c.want)
+	})
 }
 
 func TestSealedRowOfAnotherEnvironment(t *testing.T) {

@@ -195,23 +195,19 @@ func TestForgetReadsTheStore(t *testing.T) {
 }
 
 func TestSourceRefusesBadArguments(t *testing.T) {
-	t.Parallel()
 	conns := newConns(t, oauthtest.NewPlatform(oauthtest.RotateNever), tokens.NewMemoryStore())
 	token := api.AccessToken{Secret: "a", Environment: oauthtest.USSandbox}
-	for name, source := range map[string]*tokens.TokenSource{
+	oauthtest.Each(t, map[string]*tokens.TokenSource{
 		"no user":          conns.TokenSource(""),
 		"unusable user":    conns.TokenSource("a\nb"),
 		"space about user": conns.TokenSource("bob "),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, err := source.Token(t.Context())
-			require.ErrorIs(t, err, api.ErrInvalidArgument)
-			_, err = source.Refresh(t.Context(), token)
-			require.ErrorIs(t, err, api.ErrInvalidArgument)
-			source.Refused(t.Context(), token)
-		})
-	}
+	}, func(t *testing.T, source *tokens.TokenSource) {
+		_, err := source.Token(t.Context())
+		require.ErrorIs(t, err, api.ErrInvalidArgument)
+		_, err = source.Refresh(t.Context(), token)
+		require.ErrorIs(t, err, api.ErrInvalidArgument)
+		source.Refused(t.Context(), token)
+	})
 }
 
 // A store need not be comparable.
