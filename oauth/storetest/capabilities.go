@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"reflect"
 	"sync"
 	"testing"
 	"time"
@@ -39,10 +40,7 @@ func listed(t *testing.T, lister tokens.Lister, listing tokens.Listing) []tokens
 
 func list(t *testing.T, open opener) {
 	store := open()
-	lister, ok := store.(tokens.Lister)
-	if !ok {
-		t.Skip("the store is not a tokens.Lister")
-	}
+	lister := capability[tokens.Lister](t, store)
 	assert.Empty(t, listed(t, lister, tokens.Listing{Environment: usSandbox, Limit: 2}))
 	want := map[string]tokens.Record{}
 	for i, user := range []string{"b", "B", "ä", "a", "zz", "z", "é", "日本", "a%", "a_"} {
@@ -85,11 +83,12 @@ func saveDue(t *testing.T, store tokens.Store, user string, n int) tokens.Record
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-func claimer(t *testing.T, store tokens.Store) tokens.Claimer {
+// capability returns what a store can do beyond its duty, and skips the test if it cannot.
+func capability[C any](t *testing.T, store tokens.Store) C {
 	t.Helper()
-	c, ok := store.(tokens.Claimer)
+	c, ok := store.(C)
 	if !ok {
-		t.Skip("the store is not a tokens.Claimer")
+		t.Skipf("the store is not a %s", reflect.TypeFor[C]())
 	}
 	return c
 }
@@ -130,7 +129,7 @@ func saveNeverDue(t *testing.T, store tokens.Store) {
 
 func claimDue(t *testing.T, open opener) {
 	store := open()
-	c, ctx := claimer(t, store), t.Context()
+	c, ctx := capability[tokens.Claimer](t, store), t.Context()
 	// Stores that seal spread due times in another way, by 24 minutes at most.
 	for user, n := range map[string]int{"third": 300, "first": 100, "second": 200, "later": 100_000} {
 		saveDue(t, store, user, n)
@@ -170,7 +169,7 @@ func claimDue(t *testing.T, open opener) {
 // a record in use is passed over.
 func claimDueIsFair(t *testing.T, open opener) {
 	store := open()
-	c := claimer(t, store)
+	c := capability[tokens.Claimer](t, store)
 	inUse := saveDue(t, store, "in use", 1)
 	saveDue(t, store, "free", 2)
 	take(t, store, inUse, "a", long)
@@ -193,7 +192,7 @@ func claimDueIsFair(t *testing.T, open opener) {
 
 func claimDueRaces(t *testing.T, open opener) {
 	store := open()
-	claimer(t, store)
+	capability[tokens.Claimer](t, store)
 	const many = 60
 	for i := range many {
 		saveDue(t, store, "user-"+string(rune('A'+i)), i)
@@ -234,10 +233,7 @@ func claimDueRaces(t *testing.T, open opener) {
 
 func reseal(t *testing.T, open opener) {
 	store := open()
-	resealer, ok := store.(tokens.Resealer)
-	if !ok {
-		t.Skip("the store is not a tokens.Resealer")
-	}
+	resealer := capability[tokens.Resealer](t, store)
 	ctx := t.Context()
 	record := save(t, store, user17, 1)
 	lease := take(t, store, record, "a", long)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -151,10 +150,7 @@ func TestOpenBreakerAdoptsWhatAPeerStored(t *testing.T) {
 		w.connect(t, 10, -time.Minute)
 		w.platform.ForgetAll()
 		w.fails(t, 0, 10)
-		w.platform.Inject(func(handle func() *http.Response) (*http.Response, error) {
-			w.saveAccess(t, "access-peer", time.Hour)
-			return handle(), nil
-		})
+		w.platform.Inject(takeOver(func() { w.saveAccess(t, "access-peer", time.Hour) }))
 		w.requireToken(t, "access-peer")
 	})
 }
@@ -352,14 +348,12 @@ func TestAFailingUserDoesNotDelayOthers(t *testing.T) {
 		w.connect(t, 1, -time.Minute)
 		w.platform.Inject(oauthtest.Times(40, oauthtest.RetryAfter("30"))...)
 		for range 40 {
-			_, err := w.source.Token(t.Context())
-			require.ErrorIs(t, err, api.ErrRateLimited)
+			w.requireFailure(t, api.ErrRateLimited)
 			time.Sleep(31 * time.Second)
 		}
 		w.platform.Inject(oauthtest.Answers(500, ""), oauthtest.Answers(500, ""))
-		_, err := w.source.Token(t.Context())
-		require.ErrorIs(t, err, api.ErrServer)
-		_, err = w.conns.TokenSource("many-0").Token(t.Context())
+		w.requireFailure(t, api.ErrServer)
+		_, err := w.conns.TokenSource("many-0").Token(t.Context())
 		require.NoError(t, err)
 	})
 }

@@ -85,9 +85,8 @@ func TestConnectWithoutVerifyReplacesAnUnreadableRow(t *testing.T) {
 func TestConnectEndsABackoff(t *testing.T) {
 	withFixture(t, oauthtest.RotateNever, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Inject(oauthtest.Answers(500, ""), oauthtest.Answers(500, ""))
-		_, err := w.source.Token(t.Context())
-		require.ErrorIs(t, err, api.ErrServer)
-		_, err = w.conns.Connect(t.Context(), user, "code-1")
+		w.requireFailure(t, api.ErrServer)
+		_, err := w.conns.Connect(t.Context(), user, "code-1")
 		require.NoError(t, err)
 		w.requireToken(t, "access-1")
 	})

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -21,32 +22,19 @@ import (
 // old token is tried again, which works as long as the platform still knows it.
 func TestAnswersThatDoNotArrive(t *testing.T) {
 	oauthtest.Each(t, map[string]oauthtest.Fault{
-		"body breaks off": func(handle func() *http.Response) (*http.Response, error) {
-			response := handle()
+		"body breaks off": oauthtest.Changes(func(response *http.Response) {
 			body, _ := io.ReadAll(response.Body)
-			response.Body = io.NopCloser(io.MultiReader(strings.NewReader(string(body[:40])), broken{io.ErrUnexpectedEOF}))
-			return response, nil
-		},
-		"body trickles without end": func(handle func() *http.Response) (*http.Response, error) {
-			response := handle()
-			response.Body = io.NopCloser(&trickle{left: 9})
-			response.ContentLength = -1
-			return response, nil
-		},
-		"body hangs": func(handle func() *http.Response) (*http.Response, error) {
-			response := handle()
+			response.Body = io.NopCloser(io.MultiReader(strings.NewReader(string(body[:40])), iotest.ErrReader(io.ErrUnexpectedEOF)))
+		}),
+		"body trickles without end": oauthtest.Changes(func(response *http.Response) {
+			response.Body, response.ContentLength = io.NopCloser(&trickle{every: time.Second, left: 9}), -1
+		}),
+		"body hangs": oauthtest.Changes(func(response *http.Response) {
 			response.Body = io.NopCloser(&trickle{every: 10 * time.Second})
-			return response, nil
-		},
-		"500 after the work": func(handle func() *http.Response) (*http.Response, error) {
-			handle()
-			return oauthtest.Respond(500, html), nil
-		},
-		"HTML in place of the answer": func(handle func() *http.Response) (*http.Response, error) {
-			handle()
-			return oauthtest.Respond(200, html), nil
-		},
-		"connection reset": oauthtest.Loses,
+		}),
+		"500 after the work":          oauthtest.Changes(func(response *http.Response) { *response = *oauthtest.Respond(500, html) }),
+		"HTML in place of the answer": oauthtest.Changes(func(response *http.Response) { *response = *oauthtest.Respond(200, html) }),
+		"connection reset":            oauthtest.Loses,
 	}, func(t *testing.T, f oauthtest.Fault) {
 		w := newFixture(t, oauthtest.RotateOnFirstUse, -time.Minute)
 		w.platform.Inject(f)
@@ -67,23 +55,15 @@ func TestSlowTokenEndpoint(t *testing.T) {
 	})
 }
 
-type broken struct{ err error }
-
-func (b broken) Read([]byte) (int, error) { return 0, b.err }
-
 // trickle gives a byte now and then, and fails when the time for the answer is
 // over, as a connection does.
 type trickle struct {
-	every time.Duration // 0 is a second
+	every time.Duration
 	left  int
 }
 
 func (s *trickle) Read(p []byte) (int, error) {
-	wait := s.every
-	if wait == 0 {
-		wait = time.Second
-	}
-	time.Sleep(wait)
+	time.Sleep(s.every)
 	if s.left--; s.left < 0 {
 		return 0, errors.New("closed")
 	}
@@ -96,14 +76,12 @@ func (s *trickle) Read(p []byte) (int, error) {
 func TestPlatformClockTenMinutesOff(t *testing.T) {
 	oauthtest.Each(t, oauthtest.ByName[time.Duration](-10*time.Minute, 10*time.Minute), func(t *testing.T, skew time.Duration) {
 		w := newFixture(t, oauthtest.RotateNever, -time.Minute)
-		w.platform.Inject(func(handle func() *http.Response) (*http.Response, error) {
-			handle()
+		w.platform.Inject(oauthtest.Changes(func(response *http.Response) {
 			theirs := time.Now().Add(skew).UTC()
-			response := oauthtest.Respond(200, fmt.Sprintf(`{"oauth":{"access_token":"a","refresh_token":"refresh-0","expires_in":7200,"created_at":%q}}`,
+			*response = *oauthtest.Respond(200, fmt.Sprintf(`{"oauth":{"access_token":"a","refresh_token":"refresh-0","expires_in":7200,"created_at":%q}}`,
 				theirs.Format(time.RFC3339)))
 			response.Header.Set("Date", theirs.Format(http.TimeFormat))
-			return response, nil
-		})
+		}))
 		w.requireToken(t, "a")
 		assert.WithinDuration(t, time.Now().Add(2*time.Hour), w.record(t).Token.ExpiresAt, 2*time.Second)
 		time.Sleep(114 * time.Minute)

@@ -70,8 +70,7 @@ func TestBackoffFindsWhatAPeerStored(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		w.platform.Inject(oauthtest.RetryAfter("300"))
 		for range 3 {
-			_, err := w.source.Token(t.Context())
-			require.ErrorIs(t, err, api.ErrRateLimited)
+			w.requireFailure(t, api.ErrRateLimited)
 		}
 		w.saveAccess(t, "access-peer", time.Hour)
 		w.store.Slow = time.Second
@@ -214,8 +213,7 @@ func TestFailuresAreNotHammered(t *testing.T) {
 		w.platform.Inject(oauthtest.Times(10_000, oauthtest.Answers(500, ""))...)
 		end := time.Now().Add(5 * time.Minute)
 		for time.Now().Before(end) {
-			_, err := w.source.Token(t.Context())
-			require.ErrorIs(t, err, api.ErrServer)
+			w.requireFailure(t, api.ErrServer)
 			time.Sleep(10 * time.Millisecond)
 		}
 		assert.Less(t, len(w.platform.Sent()), 50, "the pauses grow to half a minute")
@@ -226,13 +224,11 @@ func TestFailuresAreNotHammered(t *testing.T) {
 func TestRetryAfterIsKept(t *testing.T) {
 	withFixture(t, oauthtest.RotateOnFirstUse, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Inject(oauthtest.Times(9, oauthtest.RetryAfter("120"))...)
-		_, err := w.source.Token(t.Context())
-		require.ErrorIs(t, err, api.ErrRateLimited)
+		w.requireFailure(t, api.ErrRateLimited)
 		w.platform.Replace()
 		sent := len(w.platform.Sent())
 		time.Sleep(119 * time.Second)
-		_, err = w.source.Token(t.Context())
-		require.ErrorIs(t, err, api.ErrRateLimited)
+		w.requireFailure(t, api.ErrRateLimited)
 		assert.Len(t, w.platform.Sent(), sent)
 		time.Sleep(2 * time.Second)
 		w.requireToken(t, "access-1")
@@ -270,11 +266,7 @@ func stress(t *testing.T, mode oauthtest.Rotation, random *rand.Rand, refreshers
 			defer runs(t, conns, tokens.KeepFreshPolicy{Interval: 10 * time.Minute})()
 		}
 	}
-	hang := func(handle func() *http.Response) (*http.Response, error) {
-		response := handle()
-		time.Sleep(45 * time.Second) // longer than the lease
-		return response, nil
-	}
+	hang := oauthtest.Changes(func(*http.Response) { time.Sleep(45 * time.Second) }) // longer than the lease
 	faults := []oauthtest.Fault{nil, nil, oauthtest.Loses, oauthtest.Drops, oauthtest.Answers(500, ""), oauthtest.Answers(200, html), hang}
 	methods := []string{"Load", "Lease", "Commit", "Release", "ClaimDue"}
 	for range 30 {

@@ -155,3 +155,10 @@ func requireReauthorize(t *testing.T, err error, reason tokens.Reason) *tokens.R
 	require.Equal(t, reason, e.Reason)
 	return e
 }
+
+// requireFailure asserts that the source gives no token, and why.
+func (w *fixture) requireFailure(t *testing.T, want error) {
+	t.Helper()
+	_, err := w.source.Token(t.Context())
+	require.ErrorIs(t, err, want)
+}

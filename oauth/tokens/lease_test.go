@@ -203,11 +203,7 @@ func TestOldTokenServesWhileThePairIsKept(t *testing.T) {
 // takeOver runs steal while the answer of a refresh is under way, long after
 // the lease has ended.
 func takeOver(steal func()) oauthtest.Fault {
-	return func(handle func() *http.Response) (*http.Response, error) {
-		response := handle()
-		steal()
-		return response, nil
-	}
+	return oauthtest.Changes(func(*http.Response) { steal() })
 }
 
 func TestSlowHolderBringsBackAUserThatAPeerMarked(t *testing.T) {
@@ -245,8 +241,7 @@ func TestSlowHolderWaitsForAPeerAtWork(t *testing.T) {
 			_, err := w.store.Lease(t.Context(), lease, time.Minute)
 			assert.NoError(t, err)
 		}))
-		_, err := w.source.Token(t.Context())
-		require.ErrorIs(t, err, tokens.ErrLeased)
+		w.requireFailure(t, tokens.ErrLeased)
 		require.NoError(t, w.conns.Close(t.Context())) // the peer died: the pair goes in after all
 		w.requireToken(t, "access-1")
 	})

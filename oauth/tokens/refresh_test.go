@@ -44,8 +44,7 @@ func TestHolderThatNeverEndsIsGivenUpOn(t *testing.T) {
 		greedy := tokens.Lease{Key: w.conns.Key(user), Version: w.record(t).Version, Owner: "greedy"}
 		_, err := w.store.Lease(t.Context(), greedy, time.Hour)
 		require.NoError(t, err)
-		_, err = w.source.Token(t.Context())
-		require.ErrorIs(t, err, tokens.ErrLeased)
+		w.requireFailure(t, tokens.ErrLeased)
 		assert.Empty(t, w.platform.Sent())
 	})
 }
@@ -54,8 +53,7 @@ func TestLostAnswersAreOutlivedAcrossCalls(t *testing.T) {
 	withFixture(t, oauthtest.RotateOnFirstUse, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Inject(oauthtest.Times(4, oauthtest.Loses)...) // two calls, two tries each
 		for range 2 {
-			_, err := w.source.Token(t.Context())
-			require.ErrorIs(t, err, api.ErrMaybeApplied)
+			w.requireFailure(t, api.ErrMaybeApplied)
 			time.Sleep(time.Minute)
 		}
 		w.requireToken(t, "access-5")
@@ -141,8 +139,7 @@ func TestLeaseThatCannotBeReleasedEndsByItself(t *testing.T) {
 	withFixture(t, oauthtest.RotateOnFirstUse, -time.Minute, func(t *testing.T, w *fixture) {
 		w.platform.Inject(oauthtest.Times(2, oauthtest.Answers(500, ""))...)
 		w.store.Break("Release", assert.AnError)
-		_, err := w.source.Token(t.Context())
-		require.ErrorIs(t, err, api.ErrServer)
+		w.requireFailure(t, api.ErrServer)
 		assert.Contains(t, w.logs.String(), "lease could not be released")
 		time.Sleep(2 * time.Second)
 		w.requireToken(t, "access-1")

@@ -179,6 +179,16 @@ func Loses(handle func() *http.Response) (*http.Response, error) {
 	return nil, errors.New("connection reset")
 }
 
+// Changes is a fault after which the platform has done its work and the answer is
+// changed on its way, or something happens meanwhile.
+func Changes(change func(response *http.Response)) Fault {
+	return func(handle func() *http.Response) (*http.Response, error) {
+		response := handle()
+		change(response)
+		return response, nil
+	}
+}
+
 // Drops is a fault in which nothing was done and no answer arrives.
 func Drops(func() *http.Response) (*http.Response, error) {
 	return nil, errors.New("connection reset")
