@@ -179,12 +179,7 @@ func (h *Handler) ready(ctx context.Context) answer {
 	}
 	a := answer{Status: OK, Checks: map[string]checkAnswer{}}
 	for name, one := range under {
-		result := Result{Status: Failing, Err: errors.New("health: the check takes too long")}
-		select {
-		case <-one.done:
-			result = one.result
-		case <-ctx.Done():
-		}
+		result := one.wait(ctx)
 		if result.Status == Failing || a.Status == OK {
 			a.Status = result.Status
 		}
@@ -192,6 +187,21 @@ func (h *Handler) ready(ctx context.Context) answer {
 		h.note(ctx, name, result)
 	}
 	return a
+}
+
+// wait returns what the check has found, if it has by the end of ctx. A check that is
+// done counts also where another one took all the time.
+func (r *running) wait(ctx context.Context) Result {
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		select {
+		case <-r.done:
+		default:
+			return Result{Status: Failing, Err: errors.New("health: the check takes too long")}
+		}
+	}
+	return r.result
 }
 
 // start runs a check, or finds it under way.
