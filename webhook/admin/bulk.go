@@ -142,10 +142,15 @@ func (h *Handler) count(ctx context.Context, b *bulk, v *bulkView) error {
 	if bounded {
 		return nil
 	}
-	all, err := h.config.Engine.Count(ctx, b.filter, mostCounted)
-	v.Others, v.Capped = max(0, all.Total-counts.Total), all.Total == mostCounted
+	if counts.Total == b.most {
+		all, err := h.config.Engine.Count(ctx, b.filter, mostCounted)
+		if err != nil {
+			return err
+		}
+		v.Others, v.Capped = max(0, all.Total-counts.Total), all.Total == mostCounted
+	}
 	b.filter.Until = counts.Until
-	return err
+	return nil
 }
 
 // change replays or discards, for as long as a request may take, and leads to the page

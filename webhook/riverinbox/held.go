@@ -24,8 +24,8 @@ var states = map[engine.State]int{
 
 // selection reads columns, and due_at and seq, of the rows that a filter matches. Each
 // state has a query of its own, because each has its range of the index in order; with
-// a lock there can be one only. A limit of nil is none.
-func selection(columns string, f engine.Filter, after engine.Position, limit any, lock string) (query string, args []any) {
+// a lock there can be one only. Without a limit, which is 0, they come in any order.
+func selection(columns string, f engine.Filter, after engine.Position, limit int, lock string) (query string, args []any) {
 	value := func(v any) string {
 		args = append(args, v)
 		return "$" + strconv.Itoa(len(args))
@@ -56,7 +56,10 @@ func selection(columns string, f engine.Filter, after engine.Position, limit any
 	if !after.IsZero() {
 		where("(due_at, seq) > (" + value(after.At) + ", " + value(after.Seq) + ")")
 	}
-	order := " ORDER BY due_at, seq LIMIT " + value(limit) + "::bigint"
+	order := ""
+	if limit > 0 {
+		order = " ORDER BY due_at, seq LIMIT " + value(limit)
+	}
 	var parts []string
 	for _, state := range rowStates(f.States) {
 		parts = append(parts, "(SELECT "+columns+", due_at, seq FROM {inbox} WHERE "+
@@ -131,11 +134,7 @@ func (i *Inbox) Count(ctx context.Context, f engine.Filter, most int) (c engine.
 	if i.life.Stopped() {
 		return c, webhook.ErrInboxClosed
 	}
-	var limit any // none
-	if most > 0 {
-		limit = most
-	}
-	query, args := selection("1", f, engine.Position{}, limit, "")
+	query, args := selection("1", f, engine.Position{}, most, "")
 	err = i.pool.QueryRow(ctx, i.sql("SELECT due_at, seq FROM ("+query+") selected ORDER BY due_at DESC, seq DESC LIMIT 1"), args...).
 		Scan(&c.Until.At, &c.Until.Seq)
 	switch {
@@ -146,7 +145,7 @@ func (i *Inbox) Count(ctx context.Context, f engine.Filter, most int) (c engine.
 	}
 	c.Until.At = c.Until.At.UTC()
 	f.Until = c.Until
-	query, args = selection("type, clinic_id, coalesce(reason, '') AS reason, received_at", f, engine.Position{}, limit, "")
+	query, args = selection("type, clinic_id, coalesce(reason, '') AS reason, received_at", f, engine.Position{}, 0, "")
 	rows, err := i.pool.Query(ctx, i.sql("SELECT type, clinic_id, reason, count(*), min(received_at) FROM ("+query+") selected GROUP BY 1, 2, 3"), args...)
 	if err != nil {
 		return engine.Counts{}, fmt.Errorf("riverinbox: %w", err)

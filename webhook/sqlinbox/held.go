@@ -24,6 +24,7 @@ var states = map[engine.State][]int{
 
 // selection reads columns, and due_at and seq, of the rows that a filter matches. Each
 // state has a query of its own, because each has its range of the index in order.
+// Without a limit, which is 0, they come in any order.
 func selection(columns string, f engine.Filter, after engine.Position, limit int) (query string, args []any) {
 	conditions, values := []string{"state = ?"}, []any{0}
 	where := func(condition string, value ...any) {
@@ -55,14 +56,17 @@ func selection(columns string, f engine.Filter, after engine.Position, limit int
 	if !after.IsZero() {
 		where("(due_at, seq) > (?, ?)", after.At.UnixMicro(), after.Seq)
 	}
-	const order = " ORDER BY due_at, seq LIMIT ?"
+	order, bound := "", []any(nil)
+	if limit > 0 {
+		order, bound = " ORDER BY due_at, seq LIMIT ?", []any{limit}
+	}
 	one := "SELECT * FROM (SELECT " + columns + ", due_at, seq FROM dispensary_inbox WHERE " + strings.Join(conditions, " AND ") + order + ")"
 	var parts []string
 	for _, state := range rowStates(f.States) {
 		values[0] = state
-		parts, args = append(parts, one), append(append(args, values...), limit)
+		parts, args = append(parts, one), slices.Concat(args, values, bound)
 	}
-	return strings.Join(parts, " UNION ALL ") + order, append(args, limit)
+	return strings.Join(parts, " UNION ALL ") + order, append(args, bound...)
 }
 
 // rowStates are the states of rows that hold events in these states; all that are held
@@ -118,9 +122,6 @@ func (i *Inbox) List(ctx context.Context, f engine.Filter, after engine.Position
 
 // Count implements [engine.Engine].
 func (i *Inbox) Count(ctx context.Context, f engine.Filter, most int) (c engine.Counts, err error) {
-	if most == 0 {
-		most = -1 // without limit
-	}
 	query, args := selection("1", f, engine.Position{}, most)
 	err = i.each(ctx, "SELECT due_at, seq FROM ("+query+") ORDER BY due_at DESC, seq DESC LIMIT 1", args, func(rows *sql.Rows) error {
 		var due int64
@@ -132,7 +133,7 @@ func (i *Inbox) Count(ctx context.Context, f engine.Filter, most int) (c engine.
 		return c, err
 	}
 	f.Until = c.Until
-	query, args = selection("type, clinic_id, reason, received_at", f, engine.Position{}, most)
+	query, args = selection("type, clinic_id, reason, received_at", f, engine.Position{}, 0)
 	err = i.each(ctx, "SELECT type, clinic_id, coalesce(reason, ''), count(*), min(received_at) FROM ("+query+") GROUP BY 1, 2, 3", args, func(rows *sql.Rows) error {
 		var kind events.Type
 		var clinic, reason string
