@@ -32,6 +32,7 @@ var arrows = map[string][]string{
 	"events":                   {"api", "catalog", "clinic", "internal/jsonscan", "internal/operation", "internal/redact", "internal/transport", "treatmentplans"},
 	"docs":                     {},
 	"health":                   {"api", "oauth/tokens", "webhook", "webhook/engine"},
+	"internal/admintest":       {"events", "internal/receivertest", "internal/testsize", "webhook", "webhook/admin", "webhook/engine", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"internal/calltest":        {".", "catalog", "clinic", "dispensarytest", "dispensarytest/model", "events", "oauth", "treatmentplans"},
 	"internal/closestmatch":    {},
 	"internal/contention":      {},

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/admintest"
 	"github.com/dispensary-go/dispensary/internal/receivertest"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
@@ -163,4 +164,13 @@ func TestNewRefuses(t *testing.T) {
 		_, err := memoryinbox.New(c)
 		require.Error(t, err)
 	}
+}
+
+func TestDeadLettersAreReplayedOnceThroughPages(t *testing.T) {
+	t.Parallel()
+	admintest.ReplayedOnce(t, false, func(work webhook.Work) engine.Engine {
+		inbox, err := memoryinbox.New(memoryinbox.Config{Work: work})
+		require.NoError(t, err)
+		return inbox
+	})
 }
