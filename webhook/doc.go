@@ -130,6 +130,12 @@
 // accepts it into the same inbox under the same [Key], so that webhook, repetition
 // and recovery are one event.
 //
+// # After a bad night
+//
+// What an engine has given up is listed, counted, replayed and discarded by type,
+// clinic, reason and age: see engine.Filter. Package admin is a page that does so, for
+// the people who run the program.
+//
 // # Watching
 //
 // An [Observer] watches requests, in [HandlerConfig], and attempts, in [Work]: for
