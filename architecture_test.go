@@ -3,7 +3,6 @@ package dispensary_test
 import (
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -106,37 +105,18 @@ func TestImportArrows(t *testing.T) {
 func importsOf(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	drawn := map[string]map[string]bool{}
-	err := filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if entry.IsDir() {
-			return skipFolder(name)
-		}
-		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
-			return nil
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
-		if err != nil {
-			return err
-		}
-		folder := filepath.ToSlash(filepath.Dir(name))
-		if drawn[folder] == nil {
-			drawn[folder] = map[string]bool{}
-		}
-		for _, spec := range file.Imports {
-			imported, err := strconv.Unquote(spec.Path.Value)
-			if err != nil {
-				return err
+	for _, folder := range packages(t) {
+		drawn[folder] = map[string]bool{}
+		for _, file := range parsed(t, token.NewFileSet(), folder, parser.ImportsOnly) {
+			for _, spec := range file.Imports {
+				imported, err := strconv.Unquote(spec.Path.Value)
+				require.NoError(t, err)
+				if first, _, _ := strings.Cut(imported, "/"); strings.Contains(first, ".") { // not the standard library
+					drawn[folder][withinModule(imported)] = true
+				}
 			}
-			if first, _, _ := strings.Cut(imported, "/"); !strings.Contains(first, ".") {
-				continue // the standard library
-			}
-			drawn[folder][withinModule(imported)] = true
 		}
-		return nil
-	})
-	require.NoError(t, err)
+	}
 	return drawn
 }
 

@@ -56,19 +56,24 @@ func TestREADMEShowsAProgramThatRuns(t *testing.T) {
 func packageDoc(t *testing.T, folder string) *doc.Package {
 	t.Helper()
 	files := token.NewFileSet()
-	var parsed []*ast.File
+	p, err := doc.NewFromFiles(files, parsed(t, files, folder, parser.ParseComments), module+"/"+folder)
+	require.NoError(t, err)
+	return p
+}
+
+// parsed reads the files of a package, tests left out.
+func parsed(t *testing.T, into *token.FileSet, folder string, mode parser.Mode) (files []*ast.File) {
+	t.Helper()
 	names, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	require.NoError(t, err)
 	for _, name := range names {
 		if !strings.HasSuffix(name, "_test.go") {
-			file, err := parser.ParseFile(files, name, nil, parser.ParseComments)
+			file, err := parser.ParseFile(into, name, nil, mode)
 			require.NoError(t, err)
-			parsed = append(parsed, file)
+			files = append(files, file)
 		}
 	}
-	p, err := doc.NewFromFiles(files, parsed, module+"/"+folder)
-	require.NoError(t, err)
-	return p
+	return files
 }
 
 // packages returns the folders of this module that hold a package.
@@ -82,7 +87,7 @@ func packages(t *testing.T) []string {
 		case entry.IsDir():
 			return skipFolder(name)
 		case strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go"):
-			folders = append(folders, filepath.Dir(name))
+			folders = append(folders, filepath.ToSlash(filepath.Dir(name)))
 		}
 		return nil
 	}))

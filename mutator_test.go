@@ -33,8 +33,8 @@ const seeds = 80
 func TestCompatibleChangesDecodeToTheSame(t *testing.T) {
 	t.Parallel()
 	for _, op := range operation.All() {
-		if op == operation.OAuthAuthorize {
-			continue // a page for a browser, without JSON
+		if op == operation.OAuthAuthorize || op == operation.OAuthRevoke {
+			continue // a page for a browser, and an answer that is not read
 		}
 		t.Run(op.Name, func(t *testing.T) {
 			t.Parallel()
@@ -147,26 +147,8 @@ func mutatedCalls(t *testing.T, p *playback) (map[string]calltest.Call, *calltes
 	t.Helper()
 	s := calltest.NewFixture(t)
 	enliven(t, s)
-	p.base = s.Platform.HTTPClient().Transport
-	s.Client = s.Platform.Client(model.User{}, dispensary.WithHTTPClient(&http.Client{Transport: p}))
-	app := s.Platform.Application()
-	client, err := oauth.New(oauth.Config{
-		Site: s.Platform.Site(), HTTPClient: &http.Client{Transport: p},
-		ClientID: app.ClientID, ClientSecret: dispensary.Secret(app.ClientSecret), RedirectURL: app.RedirectURI,
-	})
-	require.NoError(t, err)
-	address, err := client.AuthorizeURL("state")
-	require.NoError(t, err)
-	back, err := s.Platform.Approve(address, s.Platform.Users()[0])
-	require.NoError(t, err)
-
+	s.Through(func(base http.RoundTripper) http.RoundTripper { p.base = base; return p })
 	table := calltest.All(t)
-	table["oauth.token"] = func(ctx context.Context, _ *calltest.Fixture) (any, error) {
-		return client.Exchange(ctx, dispensary.Secret(back.Query().Get("code")))
-	}
-	table["oauth.revoke"] = func(ctx context.Context, s *calltest.Fixture) (any, error) {
-		return nil, client.Revoke(ctx, oauth.Token{AccessToken: "token", Environment: s.Platform.Site().Environment})
-	}
 	// The table's own calls narrow these lists to nothing on this platform.
 	page := dispensary.Paging{PageSize: 2}
 	table["products.search"] = func(ctx context.Context, s *calltest.Fixture) (any, error) {

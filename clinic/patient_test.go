@@ -79,38 +79,30 @@ func TestCreatePatient(t *testing.T) {
 	assert.Empty(t, b.Server.Events(), "the integrator's own calls make no events")
 }
 
-// patientUpdates are updates of one field each, as they are sent, and what they
-// change.
+// patientUpdates are updates as they are sent, and what they change.
 var patientUpdates = []struct {
 	update clinic.PatientUpdate
 	body   string
 	change func(*model.Patient)
 }{
 	{clinic.PatientUpdate{}, `{}`, func(*model.Patient) {}},
-	{clinic.PatientUpdate{Email: api.Value("changed@example.com")}, `{"email":"changed@example.com"}`,
-		func(p *model.Patient) { p.Email = "changed@example.com" }},
-	{clinic.PatientUpdate{FirstName: api.Value("Changed")}, `{"first_name":"Changed"}`,
-		func(p *model.Patient) { p.FirstName = "Changed" }},
-	{clinic.PatientUpdate{LastName: api.Value("Name")}, `{"last_name":"Name"}`,
-		func(p *model.Patient) { p.LastName = "Name" }},
-	{clinic.PatientUpdate{DateOfBirth: api.Value(api.Date{Year: 1999, Month: 12, Day: 31})}, `{"date_of_birth":"1999-12-31"}`,
-		func(p *model.Patient) { p.DateOfBirth = "1999-12-31" }},
-	{clinic.PatientUpdate{DateOfBirth: api.Null[api.Date]()}, `{"date_of_birth":null}`,
-		func(p *model.Patient) { p.DateOfBirth = "" }},
-	{clinic.PatientUpdate{Gender: api.Value(clinic.Male)}, `{"gender":"male"}`,
-		func(p *model.Patient) { p.Gender = "male" }},
-	{clinic.PatientUpdate{Gender: api.Null[clinic.Gender]()}, `{"gender":null}`,
-		func(p *model.Patient) { p.Gender = "" }},
-	{clinic.PatientUpdate{MobileNumber: api.Value("+15555550177")}, `{"mobile_number":"+15555550177"}`,
-		func(p *model.Patient) { p.MobileNumber = "+15555550177" }},
-	{clinic.PatientUpdate{MobileNumber: api.Null[string]()}, `{"mobile_number":null}`,
-		func(p *model.Patient) { p.MobileNumber = "" }},
-	{clinic.PatientUpdate{Discount: api.Value[api.Percent](2.5)}, `{"discount":2.5}`,
-		func(p *model.Patient) { p.Discount = 2.5 }},
-	{clinic.PatientUpdate{Discount: api.Value[api.Percent](0)}, `{"discount":0}`,
-		func(p *model.Patient) { p.Discount = 0 }},
-	{clinic.PatientUpdate{Metadata: api.Value(clinic.Metadata{ID: "ehr-9"})}, `{"metadata":{"id":"ehr-9"}}`,
-		func(p *model.Patient) { p.MetadataID = "ehr-9" }},
+	{clinic.PatientUpdate{FirstName: api.Value("Changed")}, `{"first_name":"Changed"}`, func(p *model.Patient) { p.FirstName = "Changed" }},
+	{
+		clinic.PatientUpdate{
+			Email: api.Value("changed@example.com"), LastName: api.Value("Name"), DateOfBirth: api.Value(api.Date{Year: 1999, Month: 12, Day: 31}),
+			Gender: api.Value(clinic.Male), MobileNumber: api.Value("+15555550177"), Discount: api.Value[api.Percent](2.5), Metadata: api.Value(clinic.Metadata{ID: "ehr-9"}),
+		},
+		`{"email":"changed@example.com","last_name":"Name","date_of_birth":"1999-12-31","gender":"male","mobile_number":"+15555550177","discount":2.5,"metadata":{"id":"ehr-9"}}`,
+		func(p *model.Patient) {
+			p.Email, p.LastName, p.DateOfBirth, p.Gender = "changed@example.com", "Name", "1999-12-31", "male"
+			p.MobileNumber, p.Discount, p.MetadataID = "+15555550177", 2.5, "ehr-9"
+		},
+	},
+	{
+		clinic.PatientUpdate{DateOfBirth: api.Null[api.Date](), Gender: api.Null[clinic.Gender](), MobileNumber: api.Null[string](), Discount: api.Value[api.Percent](0)},
+		`{"date_of_birth":null,"gender":null,"mobile_number":null,"discount":0}`,
+		func(p *model.Patient) { p.DateOfBirth, p.Gender, p.MobileNumber, p.Discount = "", "", "", 0 },
+	},
 }
 
 // An update changes what it names, and nothing else.

@@ -60,24 +60,6 @@ func TestClientKeepsTheContract(t *testing.T) {
 	}
 }
 
-// The client has a call for every row, and a removed one is reported.
-func TestClientAndDocumentHaveTheSameRows(t *testing.T) {
-	t.Parallel()
-	s := start(t)
-	made := calltest.All(t)
-	var rows []contract.Row
-	for name := range made {
-		rows = append(rows, contract.Row{Name: name})
-	}
-	assert.Len(t, rows, 62, "61 endpoints and the authorize page")
-	assert.Empty(t, contract.Differences("the document", names(s.check.Rows()), "the client", rows))
-	for i, row := range rows {
-		left := append(append([]contract.Row(nil), rows[:i]...), rows[i+1:]...)
-		assert.Equal(t, []string{row.Name + ": the document has it, the client has not"},
-			contract.Differences("the document", names(s.check.Rows()), "the client", left))
-	}
-}
-
 // The bodies that the client's own tests compare with keep the contract too.
 func TestGoldenRequestBodiesKeepTheContract(t *testing.T) {
 	t.Parallel()

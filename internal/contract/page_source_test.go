@@ -16,8 +16,6 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/stretchr/testify/require"
-
-	"github.com/dispensary-go/dispensary/openapi"
 )
 
 // What the page of the platform is written from, beside the tables that packages
@@ -154,8 +152,7 @@ func selectors(node ast.Node) []string {
 // published is the document as a tree, and as kin-openapi reads it.
 func published(t *testing.T) (tree map[string]any, document *openapi3.T) {
 	t.Helper()
-	document, err := openapi3.NewLoader().LoadFromData(openapi.Document())
-	require.NoError(t, err)
+	document = loaded(t).Document()
 	encoded, err := json.Marshal(document)
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(encoded, &tree))

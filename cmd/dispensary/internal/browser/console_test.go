@@ -35,28 +35,6 @@ func TestADeliveryFailsAndIsRetried(t *testing.T) {
 	})
 }
 
-func TestAnEndpointIsDisabledAndEnabled(t *testing.T) {
-	t.Parallel()
-	twice(t, func(s *fixture, b *tab) {
-		s.status.Store(http.StatusGone)
-		b.visit(s.console + "world")
-		b.press("Order as Jane Doe")
-		s.attempted(1)
-		b.visit(s.console + "deliveries")
-		b.sees("The endpoint is disabled: it answered 410.")
-		s.status.Store(http.StatusOK)
-		b.press("Enable the endpoint")
-		b.sees("Done. Takes a disabled endpoint back into service.")
-		endpoint, _ := s.fake.Webhooks.Endpoint()
-		assert.False(b.t, endpoint.Disabled)
-		b.visit(s.console + "world")
-		b.press("Order as Jane Doe")
-		s.attempted(2)
-		b.visit(s.console + "deliveries")
-		b.sees("delivered")
-	})
-}
-
 // attempted waits until so many attempts of delivery were made.
 func (s *fixture) attempted(n int) {
 	s.t.Helper()
