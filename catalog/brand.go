@@ -24,6 +24,30 @@ type Brand struct {
 	Status Status `json:"status"`
 }
 
+// Status says whether something can be ordered. Values that are not listed here
+// may come: treat them as not available.
+type Status string
+
+// The known statuses. A product is available if any of its variants is, else
+// backordered if any of them is, else unavailable.
+// API section: "Product", "Variant", "Other status values".
+const (
+	Available         Status = "available"
+	Backordered       Status = "backordered"
+	VendorBackordered Status = "vendor backorder" // variants only
+	Discontinued      Status = "discontinued"     // variants only
+	Unavailable       Status = "unavailable"
+)
+
+// ProductBrand is the brand as part of a product.
+type ProductBrand struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+
+	// Prefix is the unique prefix of the brand's SKUs.
+	Prefix string `json:"prefix"`
+}
+
 // Brands calls the brand endpoints. Get it from [Service].
 type Brands struct{ t *transport.Client }
 

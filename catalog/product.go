@@ -39,30 +39,6 @@ type Product struct {
 	CustomDosage *Dosage `json:"custom_dosage"`
 }
 
-// Status says whether something can be ordered. Values that are not listed here
-// may come: treat them as not available.
-type Status string
-
-// The known statuses. A product is available if any of its variants is, else
-// backordered if any of them is, else unavailable.
-// API section: "Product", "Variant", "Other status values".
-const (
-	Available         Status = "available"
-	Backordered       Status = "backordered"
-	VendorBackordered Status = "vendor backorder" // variants only
-	Discontinued      Status = "discontinued"     // variants only
-	Unavailable       Status = "unavailable"
-)
-
-// ProductBrand is the brand as part of a product.
-type ProductBrand struct {
-	ID   string `json:"id"`
-	Name string `json:"name"`
-
-	// Prefix is the unique prefix of the brand's SKUs.
-	Prefix string `json:"prefix"`
-}
-
 // Dosage says how a product is taken, in words or numbers as the catalog writes
 // them: "1-2", "twice per day", "until symptoms resolve".
 // API section: "Product" (dosage).
@@ -112,4 +88,68 @@ func (s Products) Pages(ctx context.Context, o ProductListOptions, options ...ap
 // API section: GET /catalog/products.
 func (s Products) All(ctx context.Context, o ProductListOptions, options ...api.RequestOption) iter.Seq2[Product, error] {
 	return transport.All[Product](ctx, s.t, transport.Call{Operation: operation.ProductList, Options: options}, o.Paging)
+}
+
+// ProductSearchOptions says which products are looked for. That all its conditions apply
+// together, and that the zero value finds every product of the brands that the clinic
+// may order, are assumptions: the API shows the parameters only.
+// API section: GET /catalog/search/products.
+type ProductSearchOptions struct {
+	// Query is free text.
+	Query string `url:"query,omitempty"`
+
+	BrandID string `url:"brand_id,omitempty"`
+
+	AllergenIDs                []string `url:"allergen_ids,omitempty,brackets"`
+	IngredientIDs              []string `url:"ingredient_ids,omitempty,brackets"`
+	SupplementTypeIDs          []string `url:"supplement_type_ids,omitempty,brackets"`
+	ThirdPartyCertificationIDs []string `url:"third_party_certification_ids,omitempty,brackets"`
+
+	api.Paging `url:"-"`
+}
+
+// Search returns one page of the products that match. It respects brand
+// segmentation: only brands available to the clinic are found.
+// API section: GET /catalog/search/products.
+func (s Products) Search(ctx context.Context, o ProductSearchOptions, options ...api.RequestOption) (*api.Page[Product], error) {
+	return transport.List[Product](ctx, s.t, transport.Call{Operation: operation.ProductSearch, Query: o, Options: options}, o.Paging)
+}
+
+// SearchPages returns the products that match page by page; an error ends the
+// sequence.
+// API section: GET /catalog/search/products.
+func (s Products) SearchPages(ctx context.Context, o ProductSearchOptions, options ...api.RequestOption) iter.Seq2[*api.Page[Product], error] {
+	return transport.Pages[Product](ctx, s.t, transport.Call{Operation: operation.ProductSearch, Query: o, Options: options}, o.Paging)
+}
+
+// SearchAll returns the products that match one by one; an error ends the
+// sequence.
+// API section: GET /catalog/search/products.
+func (s Products) SearchAll(ctx context.Context, o ProductSearchOptions, options ...api.RequestOption) iter.Seq2[Product, error] {
+	return transport.All[Product](ctx, s.t, transport.Call{Operation: operation.ProductSearch, Query: o, Options: options}, o.Paging)
+}
+
+func (s Products) similar(productID string, options []api.RequestOption) transport.Call {
+	return transport.Call{Operation: operation.ProductSimilar, Path: []string{productID}, Options: options}
+}
+
+// Similar returns one page of products like the given one, the most popular
+// first.
+// API section: GET /catalog/products/<product_id>/similar.
+func (s Products) Similar(ctx context.Context, productID string, o ProductListOptions, options ...api.RequestOption) (*api.Page[Product], error) {
+	return transport.List[Product](ctx, s.t, s.similar(productID, options), o.Paging)
+}
+
+// SimilarPages returns products like the given one page by page; an error ends
+// the sequence.
+// API section: GET /catalog/products/<product_id>/similar.
+func (s Products) SimilarPages(ctx context.Context, productID string, o ProductListOptions, options ...api.RequestOption) iter.Seq2[*api.Page[Product], error] {
+	return transport.Pages[Product](ctx, s.t, s.similar(productID, options), o.Paging)
+}
+
+// SimilarAll returns products like the given one, one by one, the most popular
+// first; an error ends the sequence.
+// API section: GET /catalog/products/<product_id>/similar.
+func (s Products) SimilarAll(ctx context.Context, productID string, o ProductListOptions, options ...api.RequestOption) iter.Seq2[Product, error] {
+	return transport.All[Product](ctx, s.t, s.similar(productID, options), o.Paging)
 }

@@ -121,3 +121,38 @@ func TestProductStatusFollowsItsVariants(t *testing.T) {
 		assert.Equal(t, test.want, got.Status)
 	}
 }
+
+func TestProductSearch(t *testing.T) {
+	t.Parallel()
+	platform, s := start(t)
+	found := resourcetest.Walk(t, 2, func(p api.Paging) catalog.ProductSearchOptions {
+		return catalog.ProductSearchOptions{Query: "vitamin", Paging: p}
+	},
+		s.Products.Search, s.Products.SearchPages, s.Products.SearchAll)
+	assert.Len(t, found, 3, "what has the word in its name, its brand or its SKU")
+	for _, product := range found {
+		held, known := platform.Products.Get(product.ID)
+		require.True(t, known)
+		want, variants := wantProduct(t, platform, held), variantsOf(t, platform, held)
+		want.PrimaryVariant = &variants[0]
+		assert.Equal(t, want, product)
+	}
+}
+
+func TestSimilarProducts(t *testing.T) {
+	t.Parallel()
+	platform, s := start(t)
+	id := platform.Products.All()[2].ID
+	similar := resourcetest.WalkOf(t, 4, id, func(p api.Paging) catalog.ProductListOptions { return catalog.ProductListOptions{Paging: p} },
+		s.Products.Similar, s.Products.SimilarPages, s.Products.SimilarAll)
+	assert.Equal(t, "Adaptogen Balance", similar[0].Name, "the platform's order is kept: the nearest first")
+	for _, product := range similar {
+		assert.NotEqual(t, id, product.ID)
+		assert.NotNil(t, product.PrimaryVariant)
+		assert.Nil(t, product.Variants, "the form of lists")
+	}
+	for product, err := range s.Products.SimilarAll(t.Context(), unknown, catalog.ProductListOptions{}) {
+		require.ErrorIs(t, err, api.ErrNotFound)
+		assert.Zero(t, product)
+	}
+}

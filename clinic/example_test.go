@@ -2,8 +2,11 @@ package clinic_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
+	"log/slog"
+	"os"
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/clinic"
@@ -101,4 +104,182 @@ func ExampleOrders_All() {
 		fmt.Println(order.OrderNumber, order.PaymentTotal, len(order.VariantIDs), "variants")
 	}
 	// Output: R410000001 88.15 2 variants
+}
+
+func ExamplePatients_Create() {
+	platform, client := connect()
+	defer platform.Close()
+
+	patient, err := client.Clinic.Patients.Create(context.Background(), clinic.NewPatient{
+		FirstName:        "Ada",
+		LastName:         "Example",
+		Email:            "ada@example.com",
+		DateOfBirth:      dispensary.Date{Year: 1985, Month: 12, Day: 10},
+		SendWelcomeEmail: dispensary.Value(false), // left out, the platform writes to her
+		Metadata:         clinic.Metadata{ID: "ehr-4711"},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(patient.FirstName, patient.DateOfBirth, patient.Metadata.ID)
+	// Output: Ada 1985-12-10 ehr-4711
+}
+
+// An e-mail address is one patient's on the whole platform. What the platform
+// wrote about it is for people, and may repeat what was sent: do not log it.
+func ExamplePatients_Create_duplicate() {
+	platform, client := connect()
+	defer platform.Close()
+
+	_, err := client.Clinic.Patients.Create(context.Background(), clinic.NewPatient{
+		FirstName: "Jane", LastName: "Doe", Email: "jane.doe@example.org",
+	})
+	var failure *dispensary.Error
+	if errors.Is(err, dispensary.ErrInvalid) && errors.As(err, &failure) {
+		fmt.Println(failure.StatusCode, failure.Messages())
+	}
+	// Output: 422 [Email has already been taken]
+}
+
+// Ensure finds a patient by the integrator's id, or creates it. It can be repeated
+// as often as need be, also where an answer was lost.
+func ExamplePatients_Ensure() {
+	platform, client := connect()
+	defer platform.Close()
+
+	for range 2 {
+		patient, created, err := client.Clinic.Patients.Ensure(context.Background(), clinic.NewPatient{
+			FirstName: "Ada", LastName: "Example", Email: "ada@example.com", Metadata: clinic.Metadata{ID: "ehr-4711"},
+		})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(patient.Email, created)
+	}
+	// Output:
+	// ada@example.com true
+	// ada@example.com false
+}
+
+// An update names what changes. What is left out stays, what is cleared is gone.
+func ExamplePatients_Update() {
+	platform, client := connect()
+	defer platform.Close()
+
+	id := platform.Patients.All()[0].ID
+	patient, err := client.Clinic.Patients.Update(context.Background(), id, clinic.PatientUpdate{
+		LastName:     dispensary.Value("Doe-Example"),
+		MobileNumber: dispensary.Null[string](),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%s %s, %q\n", patient.FirstName, patient.LastName, patient.MobileNumber)
+	// Output: Jane Doe-Example, ""
+}
+
+// Searches and lists return of a patient what is needed to choose one; Get has the
+// rest.
+func ExamplePatients_SearchAll() {
+	platform, client := connect()
+	defer platform.Close()
+	ctx := context.Background()
+
+	for found, err := range client.Clinic.Patients.SearchAll(ctx, clinic.PatientSearchOptions{Query: "jane doe"}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		patient, err := client.Clinic.Patients.Get(ctx, found.ID)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(patient.Email, patient.DateOfBirth, patient.Gender)
+	}
+	// Output: jane.doe@example.org 1984-03-12 female
+}
+
+// However a patient is printed or logged, type and id is all there is to read.
+func ExamplePatient() {
+	patient := clinic.Patient{ID: "p-1", FirstName: "Jane", LastName: "Doe", Email: "jane.doe@example.org"}
+	fmt.Printf("%v\n%+v\n%s\n", patient, []clinic.Patient{patient}, &patient)
+	// Output:
+	// clinic.Patient(p-1)
+	// [clinic.Patient(p-1)]
+	// clinic.Patient(p-1)
+}
+
+func ExamplePractitioners_Create() {
+	platform, client := connect()
+	defer platform.Close()
+
+	typeID := platform.Clinics.Practitioners()[0].TypeID // see the catalog's practitioner types
+	practitioner, err := client.Clinic.Practitioners.Create(context.Background(), clinic.NewPractitioner{
+		PractitionerTypeID: typeID, FirstName: "Grace", LastName: "Example", Email: "grace@example.com",
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(practitioner.FirstName, practitioner.PractitionerTypeID == typeID)
+	// Output: Grace true
+}
+
+func ExampleStaff_Update() {
+	platform, client := connect()
+	defer platform.Close()
+	ctx := context.Background()
+
+	page, err := client.Clinic.Staff.List(ctx, clinic.StaffListOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	member, err := client.Clinic.Staff.Update(ctx, page.Items[0].ID, clinic.StaffMemberUpdate{
+		Metadata: dispensary.Value(clinic.Metadata{ID: "ehr-staff-1"}),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(member.FirstName, member.LastName, member.Metadata.ID)
+	// Output: Joan Pettigrew ehr-staff-1
+}
+
+// The integrator's id leads to the records that carry it, of any kind.
+func ExampleMetadataLookup_All() {
+	platform, client := connect()
+	defer platform.Close()
+
+	for entry, err := range client.Clinic.Metadata.All(context.Background(), clinic.MetadataListOptions{ID: "ehr-1001"}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		if entry.Type == clinic.MetadataPatient {
+			var patient clinic.Patient
+			if err := entry.Decode(&patient); err != nil {
+				log.Fatal(err)
+			}
+			fmt.Println(patient.Email)
+		}
+	}
+	// Output: jane.doe@example.org
+}
+
+// The JSON handler encodes the elements of lists, and patients with them, unless it
+// prints every value that is not plain.
+func Example_logging() {
+	logger := slog.New(slog.NewJSONHandler(os.Stdout, &slog.HandlerOptions{
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			switch {
+			case a.Key == slog.TimeKey:
+				return slog.Attr{} // it would differ with every run of this example
+			case a.Key != slog.LevelKey && a.Value.Kind() == slog.KindAny:
+				a.Value = slog.StringValue(fmt.Sprint(a.Value.Any()))
+			}
+			return a
+		},
+	}))
+	jane := clinic.Patient{ID: "pat-1", FirstName: "Jane", LastName: "Example"}
+	logger.Info("one", "patient", jane)
+	logger.Info("many", "patients", []clinic.Patient{jane})
+	// Output:
+	// {"level":"INFO","msg":"one","patient":{"type":"clinic.Patient","id":"pat-1"}}
+	// {"level":"INFO","msg":"many","patients":"[clinic.Patient(pat-1)]"}
 }

@@ -1,7 +1,6 @@
 package events
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -38,26 +37,6 @@ type Event struct {
 	// Data is the object the event concerns, as it arrived; nil in event
 	// lists. It may hold patient data: do not log it. See [As].
 	Data json.RawMessage `json:"data,omitempty"`
-}
-
-// UnmarshalJSON reads a bare event object. An id, type or time that is missing
-// or of an unexpected kind stays empty: nothing the platform may change about
-// an event makes a whole list of them unreadable.
-func (e *Event) UnmarshalJSON(data []byte) error {
-	var f fields
-	s := scan(data)
-	if s.Next() != '{' {
-		if bytes.Equal(data, []byte("null")) {
-			return nil
-		}
-		return ErrNoEvent
-	}
-	if !s.Members(1, func(key []byte) bool { return s.field(1, key, &f) }) || !s.End() {
-		return s.malformed()
-	}
-	*e = f.event()
-	e.Data = bytes.Clone(e.Data)
-	return nil
 }
 
 // String returns type and id.

@@ -1,10 +1,16 @@
 package events_test
 
 import (
+	"context"
 	"fmt"
 	"log"
+	"net/http"
+	"time"
 
+	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/clinic"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
 )
 
@@ -48,4 +54,98 @@ func ExampleAs() {
 	// evt_1 or_1 R100
 	// evt_2 or_2 R101
 	// events: event is about another kind of object: patient.created "evt_3"
+}
+
+// connect starts a platform with its small world, and returns a client that calls
+// as its first practitioner. A program gets its client from dispensary.New.
+func connect() (*dispensarytest.Server, *dispensary.Client) {
+	platform, err := dispensarytest.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
+	return platform, platform.Client(model.User{})
+}
+
+// The record of events finds what a webhook has missed. Lists leave the data out;
+// the event by itself has it.
+func ExampleGroup_All() {
+	platform, client := connect()
+	defer platform.Close()
+	ctx, p := context.Background(), platform
+	if _, _, err := p.Orders.Place(p.Patients.All()[0].ID, model.NewOrder{}); err != nil {
+		log.Fatal(err)
+	}
+
+	options := events.ListOptions{Type: events.OrderPlaced, SortBy: events.ByCreatedAt}
+	for listed, err := range client.Events.Orders.All(ctx, options) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		event, err := client.Events.Get(ctx, listed.ID)
+		if err != nil {
+			log.Fatal(err)
+		}
+		order, err := events.As[clinic.Order](*event)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(order.Type, order.Data.PaymentTotal, len(order.Data.LineItems), "line item")
+	}
+	// Output: order.placed 30.64 1 line item
+}
+
+// An event that is unknown, or older than 30 days, is not found.
+func ExampleService_Get() {
+	platform, client := connect()
+	defer platform.Close()
+
+	_, patient, err := platform.Patients.Register(model.NewPatient{FirstName: "Ada", LastName: "Example"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	event, err := client.Events.Get(context.Background(), patient.ID)
+	if err != nil {
+		log.Fatal(err)
+	}
+	created, err := events.As[clinic.Patient](*event)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(created.Type, created.Data.FirstName)
+	// Output: patient.created Ada
+}
+
+// The delivery log says what became of a webhook: here, an endpoint that answers
+// without the challenge.
+func ExampleDeliveries_List() {
+	clock := dispensarytest.FrozenClock(time.Now())
+	platform, err := dispensarytest.Start(dispensarytest.WithClock(clock))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer platform.Close()
+	if err := platform.Webhooks.RegisterHandler(http.NotFoundHandler()); err != nil {
+		log.Fatal(err)
+	}
+	client, p := platform.Client(model.User{}), platform
+	if _, _, err := p.Orders.Place(p.Patients.All()[0].ID, model.NewOrder{}); err != nil {
+		log.Fatal(err)
+	}
+	clock.Advance(0) // what is due is delivered
+
+	page, err := client.Events.Deliveries.List(context.Background(), events.DeliveryListOptions{Outcome: events.Undelivered})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, delivery := range page.Items {
+		event, err := delivery.Event()
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(event.Type, "attempt", delivery.AttemptNumber, "answered", delivery.ResponseStatus)
+		fmt.Println("next attempt in", delivery.NextAttemptAt.Sub(delivery.AttemptedAt.Time))
+	}
+	// Output:
+	// order.placed attempt 1 answered 404
+	// next attempt in 1m0s
 }

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/dispensary-go/dispensary/internal/jsonscan"
@@ -45,6 +46,26 @@ func Parse(body []byte) (Event, error) {
 		}
 	}
 	return Event{}, ErrNoEvent
+}
+
+// UnmarshalJSON reads a bare event object. An id, type or time that is missing
+// or of an unexpected kind stays empty: nothing the platform may change about
+// an event makes a whole list of them unreadable.
+func (e *Event) UnmarshalJSON(data []byte) error {
+	var f fields
+	s := scan(data)
+	if s.Next() != '{' {
+		if bytes.Equal(data, []byte("null")) {
+			return nil
+		}
+		return ErrNoEvent
+	}
+	if !s.Members(1, func(key []byte) bool { return s.field(1, key, &f) }) || !s.End() {
+		return s.malformed()
+	}
+	*e = f.event()
+	e.Data = bytes.Clone(e.Data)
+	return nil
 }
 
 // envelope holds the fields of an event from each place where one may be.
