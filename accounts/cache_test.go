@@ -28,37 +28,29 @@ func (c *sourceCache) users(t *testing.T) []string {
 	return users
 }
 
-func TestSourceCacheDropsTheLeastRecentlyUsed(t *testing.T) {
+func TestSourceCacheKeepsApplicationsApart(t *testing.T) {
 	t.Parallel()
 	c := sourceCache{limit: 3}
-	a := &application{}
-	key := func(user string) sourceKey { return sourceKey{a, user} }
-	for _, user := range []string{"1", "2", "3"} {
-		c.get(key(user), newSource)
-	}
-	assert.Equal(t, []string{"3", "2", "1"}, c.users(t))
-	first := c.get(key("1"), newSource)
-	assert.Same(t, first, c.get(key("1"), newSource), "the first one stays")
-	assert.Equal(t, []string{"1", "3", "2"}, c.users(t))
-	c.get(key("4"), newSource)
-	assert.Equal(t, []string{"4", "1", "3"}, c.users(t))
-	c.forget(key("2"))
-	c.forget(key("4"))
-	other := c.get(sourceKey{&application{}, "4"}, newSource)
-	assert.NotSame(t, c.get(key("4"), newSource), other, "each application has its own users")
-
-	one := sourceCache{limit: 1}
-	for i := range 5 {
-		one.get(key(fmt.Sprint(i)), newSource)
-		assert.Equal(t, []string{fmt.Sprint(i)}, one.users(t))
-	}
+	key := sourceKey{&application{}, "1"}
+	first := c.get(key, newSource)
+	c.forget(sourceKey{key.app, "2"})
+	c.forget(key)
+	assert.Same(t, first, c.get(key, newSource), "it reads the store again, and stays")
+	assert.NotSame(t, first, c.get(sourceKey{&application{}, "1"}, newSource), "each application has its own users")
 }
 
 // The cache against a slice that does the same, slowly.
 func TestSourceCacheAgainstAModel(t *testing.T) {
 	t.Parallel()
+	for _, limit := range []int{1, 3, 8} {
+		againstAModel(t, limit)
+	}
+}
+
+func againstAModel(t *testing.T, limit int) {
+	t.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
-	c, model := sourceCache{limit: 8}, []string{}
+	c, model := sourceCache{limit: limit}, []string{}
 	a := &application{}
 	for range 5000 {
 		user, made := fmt.Sprint(random.IntN(14)), false
@@ -69,7 +61,7 @@ func TestSourceCacheAgainstAModel(t *testing.T) {
 			model = slices.Delete(model, at, at+1)
 		}
 		model = append([]string{user}, model...)
-		model = model[:min(len(model), 8)]
+		model = model[:min(len(model), limit)]
 		require.Equal(t, model, c.users(t))
 	}
 }

@@ -19,9 +19,7 @@ import (
 // A user is connected: the callback's code becomes a token, the token is stored
 // under the integrator's own id, and a source authorizes calls with it.
 func Example() {
-	server := oauthtest.ExamplePlatform()
-	defer server.Close()
-	client, ctx := oauthtest.ExampleClient(server), context.Background() // in a program: oauth.New(oauth.Config{…})
+	client, ctx := oauthtest.ExampleClient(), context.Background() // in a program: oauth.New(oauth.Config{…})
 	conns, err := tokens.NewConnections(tokens.Config{Client: client, Store: tokens.NewMemoryStore()})
 	if err != nil {
 		log.Fatal(err)
@@ -51,7 +49,7 @@ func Example() {
 	fmt.Println(record.Token.ResourceOwner.Type, record.Token.ResourceOwner.ID, record.Token.Scopes())
 	fmt.Println(access.Secret, access.HasScope("clinic:read"))
 	// Output:
-	// Practitioner 0a1b [catalog:read clinic:read]
+	// Practitioner prac-1 [catalog:read clinic:read]
 	// [redacted] true
 }
 

@@ -16,10 +16,8 @@ import (
 // The whole browser flow, mounted below a prefix. The browser leaves for the
 // platform with a state, and comes back with a code.
 func ExampleHandler() {
-	server := oauthtest.ExamplePlatform()
-	defer server.Close()
 	conns, err := tokens.NewConnections(tokens.Config{
-		Client:     oauthtest.ExampleClient(server), // in a program: oauth.New(oauth.Config{…})
+		Client:     oauthtest.ExampleClient(), // in a program: oauth.New(oauth.Config{…})
 		Store:      tokens.NewMemoryStore(),
 		OwnerTypes: []string{oauth.OwnerPractitioner},
 	})

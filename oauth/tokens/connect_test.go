@@ -131,6 +131,13 @@ func TestDisconnectOfADeadGrant(t *testing.T) {
 	})
 }
 
+// requireRevokedLast asserts that the last request was to revoke this token.
+func (w *fixture) requireRevokedLast(t *testing.T, access string) {
+	t.Helper()
+	sent := w.platform.Sent()
+	require.Equal(t, access, sent[len(sent)-1]["token"])
+}
+
 // unknown are answers that a platform may give to who revokes a token that it has
 // forgotten, or never knew.
 var unknown = map[string]oauthtest.Fault{
@@ -173,8 +180,7 @@ func TestDisconnectOfATokenThatIsNotForgotten(t *testing.T) {
 		assert.Equal(t, "refresh-1", record.Token.RefreshToken.Reveal(), "else it could not be revoked")
 		w.platform.Inject(f)
 		require.NoError(t, w.conns.Disconnect(t.Context(), user))
-		sent := w.platform.Sent()
-		assert.Equal(t, "access-2", sent[len(sent)-1]["token"])
+		w.requireRevokedLast(t, "access-2")
 		w.requireForgotten(t)
 	})
 }
@@ -199,8 +205,7 @@ func TestDisconnectWaitsForARefresh(t *testing.T) {
 		time.Sleep(time.Second)
 		require.NoError(t, w.replica(t).Disconnect(t.Context(), user))
 		require.NoError(t, <-done)
-		sent := w.platform.Sent()
-		assert.Equal(t, "access-1", sent[len(sent)-1]["token"])
+		w.requireRevokedLast(t, "access-1")
 	})
 }
 
@@ -300,8 +305,7 @@ func TestDisconnectWithAPendingCommit(t *testing.T) {
 		w.store.Break("Commit", nil)
 		time.Sleep(time.Minute)
 		require.NoError(t, w.conns.Disconnect(t.Context(), user))
-		sent := w.platform.Sent()
-		assert.Equal(t, "access-1", sent[len(sent)-1]["token"])
+		w.requireRevokedLast(t, "access-1")
 	})
 }
 

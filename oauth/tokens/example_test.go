@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"net/http/httptest"
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -16,8 +15,8 @@ import (
 
 var exampleEnvironment = api.Environment{Region: api.US, Stage: api.Sandbox}
 
-func exampleConnections(server *httptest.Server, store tokens.Store) *tokens.Connections {
-	conns, err := tokens.NewConnections(tokens.Config{Client: oauthtest.ExampleClient(server), Store: store})
+func exampleConnections(store tokens.Store) *tokens.Connections {
+	conns, err := tokens.NewConnections(tokens.Config{Client: oauthtest.ExampleClient(), Store: store})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -27,10 +26,8 @@ func exampleConnections(server *httptest.Server, store tokens.Store) *tokens.Con
 // A user whose authorization has ended gets an error of a type that no other failure
 // has. It holds the address to send the user to.
 func ExampleReauthorizeError() {
-	server := oauthtest.ExamplePlatform()
-	defer server.Close()
 	store, ctx := tokens.NewMemoryStore(), context.Background()
-	conns := exampleConnections(server, store)
+	conns := exampleConnections(store)
 	token, err := conns.Client().Exchange(ctx, "4f7e")
 	if err != nil {
 		log.Fatal(err)
@@ -48,15 +45,13 @@ func ExampleReauthorizeError() {
 	record, _ := store.Load(ctx, conns.Key("dr-17"))
 	fmt.Println(record.State, record.Reason)
 	// Output:
-	// dr-17 invalid_grant 0a1b <nil>
+	// dr-17 invalid_grant prac-1 <nil>
 	// reauthorize invalid_grant
 }
 
 // Someone who never connected needs the same link.
 func ExampleConnections_TokenSource() {
-	server := oauthtest.ExamplePlatform()
-	defer server.Close()
-	source := exampleConnections(server, tokens.NewMemoryStore()).TokenSource("dr-18")
+	source := exampleConnections(tokens.NewMemoryStore()).TokenSource("dr-18")
 	_, err := source.Token(context.Background())
 	fmt.Println(errors.Is(err, oauth.ErrReauthorize), errors.Is(err, tokens.ErrNoRecord))
 	fmt.Println(err)
@@ -68,9 +63,7 @@ func ExampleConnections_TokenSource() {
 // Before a program ends it waits for refreshes under way, so that no new token
 // pair is lost.
 func ExampleConnections_Close() {
-	server := oauthtest.ExamplePlatform()
-	defer server.Close()
-	conns := exampleConnections(server, tokens.NewMemoryStore())
+	conns := exampleConnections(tokens.NewMemoryStore())
 
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -109,11 +102,9 @@ func ExampleStore() {
 
 // Events reach the user interface and the alarms of the integrator.
 func ExampleEvent() {
-	server := oauthtest.ExamplePlatform()
-	defer server.Close()
 	store, ctx := tokens.NewMemoryStore(), context.Background()
 	conns, err := tokens.NewConnections(tokens.Config{
-		Client: oauthtest.ExampleClient(server), // in a program: oauth.New(oauth.Config{…})
+		Client: oauthtest.ExampleClient(), // in a program: oauth.New(oauth.Config{…})
 		Store:  store,
 		Observers: []tokens.Observer{{Event: func(_ context.Context, event tokens.Event) {
 			switch e := event.(type) {
@@ -140,15 +131,13 @@ func ExampleEvent() {
 	}
 	_, _ = conns.TokenSource("dr-17").Token(ctx) // the platform has forgotten the refresh token
 	// Output:
-	// dr-17 is connected as Practitioner 0a1b
+	// dr-17 is connected as Practitioner prac-1
 	// dr-17 must connect again: invalid_grant
 }
 
 // KeepFresh runs beside the server, on every replica.
 func ExampleConnections_KeepFresh() {
-	server := oauthtest.ExamplePlatform()
-	defer server.Close()
-	conns := exampleConnections(server, tokens.NewMemoryStore())
+	conns := exampleConnections(tokens.NewMemoryStore())
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- conns.KeepFresh(ctx, tokens.KeepFreshPolicy{}) }()
@@ -160,9 +149,7 @@ func ExampleConnections_KeepFresh() {
 
 // Disconnecting twice is no error.
 func ExampleConnections_Disconnect() {
-	server := oauthtest.ExamplePlatform()
-	defer server.Close()
-	conns := exampleConnections(server, tokens.NewMemoryStore())
+	conns := exampleConnections(tokens.NewMemoryStore())
 	fmt.Println(conns.Disconnect(context.Background(), "dr-17"))
 	// Output: <nil>
 }
