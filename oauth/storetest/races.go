@@ -153,27 +153,22 @@ func saveAmongCommits(t *testing.T, open opener) {
 
 func deleteAmongCommits(t *testing.T, open opener) {
 	for range 3 {
-		deleteOnce(t, open)
+		store := open()
+		record := save(t, store, user17, 0)
+		runConcurrently(open, func(store tokens.Store, owner string) {
+			if strings.HasSuffix(owner, "caller 0") {
+				assert.NoError(t, store.Delete(t.Context(), user17))
+				return
+			}
+			_, err := store.Lease(t.Context(), leaseOf(record, owner), long)
+			if err == nil {
+				_, err = store.Commit(t.Context(), leaseOf(record, owner), sample(user17, 1))
+			}
+			assert.True(t, err == nil || isContention(err) || errors.Is(err, tokens.ErrNoRecord), "%v", err)
+		})
+		_, err := store.Load(t.Context(), user17)
+		requireError(t, err, tokens.ErrNoRecord, "a refresh brought a deleted user back")
 	}
-}
-
-func deleteOnce(t *testing.T, open opener) {
-	t.Helper()
-	store := open()
-	record := save(t, store, user17, 0)
-	runConcurrently(open, func(store tokens.Store, owner string) {
-		if strings.HasSuffix(owner, "caller 0") {
-			assert.NoError(t, store.Delete(t.Context(), user17))
-			return
-		}
-		_, err := store.Lease(t.Context(), leaseOf(record, owner), long)
-		if err == nil {
-			_, err = store.Commit(t.Context(), leaseOf(record, owner), sample(user17, 1))
-		}
-		assert.True(t, err == nil || isContention(err) || errors.Is(err, tokens.ErrNoRecord), "%v", err)
-	})
-	_, err := store.Load(t.Context(), user17)
-	requireError(t, err, tokens.ErrNoRecord, "a refresh brought a deleted user back")
 }
 
 // deleteAmongSaves has all callers disconnect a user, who authorizes again as soon as
