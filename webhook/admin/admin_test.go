@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"context"
+	"fmt"
 	"html"
 	"net/http"
 	"net/url"
@@ -86,6 +87,7 @@ func TestPagesShowNoPatientData(t *testing.T) {
 	for address, page := range pages {
 		assert.NotContains(t, page, receivertest.Canary, address)
 	}
+	assert.Equal(t, "admin.Handler", fmt.Sprintf("%+v", f.page))
 	assert.Zero(t, opened)
 
 	for _, d := range []webhook.Delivery{dead[0], waits} {

@@ -3,7 +3,9 @@ package admin
 import (
 	"bytes"
 	"embed"
+	"fmt"
 	"html/template"
+	"io"
 	"mime"
 	"net/http"
 	"strings"
@@ -55,6 +57,9 @@ func New(c Config) (*Handler, error) {
 	webpage.HandleAssets(h.mux)
 	return h, nil
 }
+
+// Format prints the type only.
+func (h *Handler) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "admin.Handler") }
 
 // ServeHTTP implements [http.Handler].
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {

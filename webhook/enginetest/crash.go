@@ -137,6 +137,17 @@ func closeIdle(r *harness) {
 	require.ErrorIs(r, err, webhook.ErrInboxClosed)
 	_, err = inbox.Replay(r.Context(), only(d))
 	require.ErrorIs(r, err, webhook.ErrInboxClosed)
+	if !r.storage.Durable {
+		return // what it holds can be looked at as long as it is there
+	}
+	_, err = inbox.List(r.Context(), engine.Filter{}, engine.Position{}, 1)
+	require.ErrorIs(r, err, webhook.ErrInboxClosed)
+	_, err = inbox.Count(r.Context(), engine.Filter{}, 0)
+	require.ErrorIs(r, err, webhook.ErrInboxClosed)
+	_, err = inbox.Open(r.Context(), d.Key)
+	require.ErrorIs(r, err, webhook.ErrInboxClosed)
+	_, err = inbox.Discard(r.Context(), only(d))
+	require.ErrorIs(r, err, webhook.ErrInboxClosed)
 }
 
 // closeFinishes holds that what is being handled may finish, and that nothing is
