@@ -100,7 +100,7 @@ func (c *Client) Refresh(ctx context.Context, old Token, options ...api.RequestO
 	if err != nil {
 		return Token{}, err
 	}
-	token.ConfiguredScope, token.ConnectedAt = old.ConfiguredScope, old.ConnectedAt
+	token.ConfiguredScope, token.ConnectedAt, token.Clinic = old.ConfiguredScope, old.ConnectedAt, old.Clinic
 	if token.RefreshToken == "" {
 		token.RefreshToken = old.RefreshToken
 	}

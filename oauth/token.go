@@ -41,6 +41,16 @@ const (
 	OwnerStaff = "Staff"
 )
 
+// Clinic is a clinic of the platform as GET /clinic shows it to a token.
+// API section: "Clinic".
+type Clinic struct {
+	// ID is the platform's id of the clinic, which events carry as well.
+	ID string `json:"id"`
+
+	// IntegrationID is that of the application's connection with the clinic.
+	IntegrationID string `json:"integration_id"`
+}
+
 // Token is one authorization of one user: the pair of access and refresh token
 // and what came with it. It is a plain value. It prints, logs and encodes to
 // JSON without its secrets; a store writes the fields, revealed and sealed, on
@@ -94,6 +104,10 @@ type Token struct {
 
 	// ResourceOwner is who the token acts for.
 	ResourceOwner ResourceOwner `json:"resource_owner"`
+
+	// Clinic is the one that the user belonged to when the platform was last asked;
+	// refreshes keep it. Zero if it is not known.
+	Clinic Clinic `json:"clinic,omitzero"`
 
 	// Environment issued the token. No other environment takes it.
 	Environment api.Environment `json:"environment"`

@@ -17,8 +17,9 @@
 // dispensary_oauth_schema the versions of the schema that were made; another
 // [Config.TablePrefix] takes the place of dispensary_. [Migrate] makes them and brings
 // them up to date. [Schema] is the same as text, for programs that migrate with a tool
-// of their own. The only version is 1. Each later one leaves tables that the release
-// before it can work with, so that replicas can be replaced one by one.
+// of their own. The version is 2: it added clinic_id, by which the users of a clinic are
+// found, and its index. Each version leaves tables that the release before it can work
+// with, so that replicas can be replaced one by one.
 //
 // # Leases
 //

@@ -15,12 +15,9 @@ import (
 
 // List implements [tokens.Lister]. Secrets do not leave the database.
 func (s *Store) List(ctx context.Context, listing tokens.Listing) ([]tokens.Record, error) {
-	query := s.sql.list
-	if listing.State != "" {
-		query = s.sql.listState
-	}
+	query := s.sql.list[listed{listing.State != "", listing.ClinicID != ""}]
 	v := values{
-		"environment": listing.Environment.String(), "after": listing.After,
+		"environment": listing.Environment.String(), "after": listing.After, "clinic": listing.ClinicID,
 		"state": string(listing.State), "limit": max(listing.Limit, 0),
 	}
 	var records []tokens.Record
@@ -38,6 +35,22 @@ func (s *Store) List(ctx context.Context, listing tokens.Listing) ([]tokens.Reco
 		})
 	})
 	return records, err
+}
+
+// ListClinics implements [tokens.Lister].
+func (s *Store) ListClinics(ctx context.Context, environment api.Environment, after string, limit int) ([]string, error) {
+	v := values{"environment": environment.String(), "after": after, "limit": max(limit, 0)}
+	var ids []string
+	err := s.retry(ctx, "list clinics", s.sql.clinics, func() error {
+		ids = nil
+		return s.each(ctx, s.db, s.sql.clinics, v, func(row scanner) error {
+			var id string
+			err := row.Scan(&id)
+			ids = append(ids, id)
+			return err
+		})
+	})
+	return ids, err
 }
 
 // ClaimDue implements [tokens.Claimer]. Rows that another statement is at work on

@@ -18,7 +18,7 @@ func columnsOf(key tokens.Key, token oauth.Token) (values, error) {
 	}
 	v := keyValues(key)
 	v["access"], v["refresh"], v["details"] = []byte(token.AccessToken.Reveal()), []byte(token.RefreshToken.Reveal()), encoded
-	v["due"], v["used"] = nil, int64(0)
+	v["clinic"], v["due"], v["used"] = token.Clinic.ID, nil, int64(0)
 	if due := tokenjson.Micros(tokens.DueAt(token)); due != nil {
 		v["due"] = *due
 	}

@@ -31,7 +31,9 @@ CREATE TABLE IF NOT EXISTS {tokens} (
 	lease_until   bigint NOT NULL,
 	PRIMARY KEY (environment, username)
 ) WITH (fillfactor = 80);
-CREATE INDEX IF NOT EXISTS {tokens}_due ON {tokens} (environment, due_at) WHERE state = 'active' AND due_at IS NOT NULL`},
+CREATE INDEX IF NOT EXISTS {tokens}_due ON {tokens} (environment, due_at) WHERE state = 'active' AND due_at IS NOT NULL`, `
+ALTER TABLE {tokens} ADD COLUMN IF NOT EXISTS clinic_id text COLLATE "C" NOT NULL DEFAULT '';
+CREATE INDEX IF NOT EXISTS {tokens}_clinic ON {tokens} (environment, clinic_id, username) WHERE clinic_id <> ''`},
 	MySQL: {`
 CREATE TABLE IF NOT EXISTS {tokens} (
 	environment   varbinary(32)  NOT NULL,
@@ -48,7 +50,8 @@ CREATE TABLE IF NOT EXISTS {tokens} (
 	lease_until   bigint         NOT NULL,
 	PRIMARY KEY (environment, username),
 	KEY {tokens}_due (environment, state, due_at)
-) ENGINE = InnoDB`},
+) ENGINE = InnoDB`, `
+ALTER TABLE {tokens} ADD COLUMN clinic_id varbinary(255) NOT NULL DEFAULT '', ADD KEY {tokens}_clinic (environment, clinic_id, username)`},
 	SQLite: {`
 CREATE TABLE IF NOT EXISTS {tokens} (
 	environment   TEXT    NOT NULL,
@@ -65,7 +68,9 @@ CREATE TABLE IF NOT EXISTS {tokens} (
 	lease_until   INTEGER NOT NULL,
 	PRIMARY KEY (environment, username)
 ) STRICT;
-CREATE INDEX IF NOT EXISTS {tokens}_due ON {tokens} (environment, due_at) WHERE state = 'active' AND due_at IS NOT NULL`},
+CREATE INDEX IF NOT EXISTS {tokens}_due ON {tokens} (environment, due_at) WHERE state = 'active' AND due_at IS NOT NULL`, `
+ALTER TABLE {tokens} ADD COLUMN clinic_id TEXT NOT NULL DEFAULT '';
+CREATE INDEX IF NOT EXISTS {tokens}_clinic ON {tokens} (environment, clinic_id, username) WHERE clinic_id <> ''`},
 }
 
 // history is the table of the steps that were taken.
@@ -200,13 +205,14 @@ func (m *migration) note(version int) string {
 }
 
 // exec runs statements one by one: not every driver takes several at once. None
-// of them has parameters or holds a semicolon.
+// of them has parameters or holds a semicolon. A column that is there has been added
+// before; MySQL and SQLite cannot say IF NOT EXISTS of one.
 func exec(ctx context.Context, q querier, script string) error {
 	for _, one := range strings.Split(script, ";") {
 		if one = strings.TrimSpace(one); one == "" {
 			continue
 		}
-		if _, err := q.ExecContext(ctx, one); err != nil {
+		if _, err := q.ExecContext(ctx, one); err != nil && !strings.Contains(strings.ToLower(err.Error()), "duplicate column name") {
 			return err
 		}
 	}

@@ -39,7 +39,7 @@ func TestMigrateAtOnceAndAgain(t *testing.T) {
 		}
 		wg.Wait()
 		db := d.open(t)
-		assert.Equal(t, 1, d.count(t, db, "SELECT COUNT(*) FROM "+d.prefix+"oauth_schema"))
+		assert.Equal(t, 2, d.count(t, db, "SELECT COUNT(*) FROM "+d.prefix+"oauth_schema"))
 		save(t, d.store(t, db))
 		require.NoError(t, sqlstore.Migrate(t.Context(), db, d.dialect, d.config()))
 		assert.Equal(t, 1, d.count(t, db, "SELECT COUNT(*) FROM {tokens}"))
@@ -54,7 +54,7 @@ func TestMigrateGoesOnWhereItWasInterrupted(t *testing.T) {
 		d.exec(t, db, "DELETE FROM "+d.prefix+"oauth_schema")
 		require.NoError(t, sqlstore.Migrate(t.Context(), db, d.dialect, d.config()))
 		assert.Equal(t, 1, d.count(t, db, "SELECT COUNT(*) FROM {tokens}"))
-		assert.Equal(t, 1, d.count(t, db, "SELECT COUNT(*) FROM "+d.prefix+"oauth_schema"))
+		assert.Equal(t, 2, d.count(t, db, "SELECT COUNT(*) FROM "+d.prefix+"oauth_schema"))
 	})
 }
 

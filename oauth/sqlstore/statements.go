@@ -4,8 +4,13 @@ import "strings"
 
 // statements is the SQL of a store, compiled for its dialect and its tables.
 type statements struct {
-	claim, claimPick, claimTake, commit, fail, forget, forgetVersion, lease, list, listState, load, probe, release, reseal, save statement
+	claim, claimPick, claimTake, clinics, commit, fail, forget, forgetVersion, lease, load, probe, release, reseal, save statement
+
+	list map[listed]statement
 }
+
+// listed says what a list is limited to.
+type listed struct{ state, clinic bool }
 
 // columns are those that make a record, in the order that scan reads them.
 const columns = `username, version, state, reason, access_token, refresh_token, details`
@@ -24,7 +29,7 @@ const written = `version = {next}, lease_owner = '', lease_until = 0`
 
 // content is what Save and Commit write.
 const content = `state = 'active', reason = '', access_token = :access, refresh_token = :refresh,
-	details = :details, due_at = :due, used_at = :used`
+	details = :details, clinic_id = :clinic, due_at = :due, used_at = :used`
 
 // taken is what taking a lease does to a row.
 const taken = `lease_owner = :owner, lease_until = {until}`
@@ -34,8 +39,16 @@ const due = ` FROM {tokens} WHERE environment = :environment AND state = 'active
 	AND ` + free + ` ORDER BY due_at LIMIT :limit`
 
 const insert = `INSERT INTO {tokens} (environment, username, version, state, reason,
-	access_token, refresh_token, details, due_at, used_at, lease_owner, lease_until)
-	VALUES (:environment, :username, {first}, 'active', '', :access, :refresh, :details, :due, :used, '', 0)`
+	access_token, refresh_token, details, clinic_id, due_at, used_at, lease_owner, lease_until)
+	VALUES (:environment, :username, {first}, 'active', '', :access, :refresh, :details, :clinic, :due, :used, '', 0)`
+
+// list, what limits it, and its end.
+const (
+	list     = `SELECT username, version, state, reason, details FROM {tokens} WHERE environment = :environment AND username > :after`
+	ofState  = ` AND state = :state`
+	ofClinic = ` AND clinic_id = :clinic AND clinic_id <> ''` // the index is of rows that have one
+	page     = ` ORDER BY username LIMIT :limit`
+)
 
 // newStatements writes the SQL. Where the dialect can, a write returns what it
 // wrote; MySQL cannot, and returns the new version, or the end of the lease, in place
@@ -65,17 +78,21 @@ func newStatements(d Dialect, tokens string) statements {
 		// Without MATERIALIZED a planner may look for rows more than once.
 		claim: sql(`WITH picked AS MATERIALIZED (SELECT environment, username`, due, skip, `) `, update, taken,
 			` WHERE (environment, username) IN (SELECT environment, username FROM picked)`, returning(columns+`, due_at`)),
-		claimPick:     sql(`SELECT `, columns, `, due_at`, due, skip),
-		claimTake:     sql(update, taken, ` WHERE environment = :environment AND username IN `), // as many as were picked
+		claimPick: sql(`SELECT `, columns, `, due_at`, due, skip),
+		claimTake: sql(update, taken, ` WHERE environment = :environment AND username IN `), // as many as were picked
+		clinics: sql(`SELECT DISTINCT clinic_id FROM {tokens}
+			WHERE environment = :environment AND clinic_id > :after AND clinic_id <> '' ORDER BY clinic_id LIMIT :limit`),
 		commit:        sql(update, content, `, `, written, mine, returning(`version`)),
 		fail:          sql(update, `state = 'reauthorize', reason = :reason, `, written, mine, returning(columns)),
 		forget:        sql(`DELETE FROM {tokens}`, row),
 		forgetVersion: sql(`DELETE FROM {tokens}`, row, ` AND version = :version`),
 		lease:         sql(update, taken, row, ` AND version = :version AND (lease_owner = :owner OR `, free, `)`, returning(columns)),
-		list: sql(`SELECT username, version, state, reason, details FROM {tokens}
-			WHERE environment = :environment AND username > :after ORDER BY username LIMIT :limit`),
-		listState: sql(`SELECT username, version, state, reason, details FROM {tokens}
-			WHERE environment = :environment AND username > :after AND state = :state ORDER BY username LIMIT :limit`),
+		list: map[listed]statement{
+			{}:                          sql(list, page),
+			{state: true}:               sql(list, ofState, page),
+			{clinic: true}:              sql(list, ofClinic, page),
+			{state: true, clinic: true}: sql(list, ofClinic, ofState, page),
+		},
 		load:    sql(`SELECT `, columns, ` FROM {tokens}`, row),
 		probe:   sql(`SELECT version FROM {tokens}`, row),
 		release: sql(update, `lease_owner = '', lease_until = 0`, mine),

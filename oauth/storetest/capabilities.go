@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 // capabilities plays what a store may do beyond its duty.
 var capabilities = map[string]func(*testing.T, opener){
 	"List":           list,
+	"ListOfClinics":  listOfClinics,
 	"ClaimDue":       claimDue,
 	"ClaimDueIsFair": claimDueIsFair,
 	"ClaimDueRaces":  claimDueRaces,
@@ -66,6 +68,75 @@ func list(t *testing.T, open opener) {
 		assert.Equal(t, "b", only[0].Key.User)
 	}
 	assert.Empty(t, listed(t, lister, tokens.Listing{Environment: usLive, Limit: 5}))
+}
+
+// listOfClinics holds that users are found by the clinic of their last token, whatever
+// has written it.
+func listOfClinics(t *testing.T, open opener) {
+	store, ctx := open(), t.Context()
+	lister, ok := store.(tokens.Lister)
+	if !ok {
+		t.Skip("the store is not a tokens.Lister")
+	}
+	clinics := func(environment api.Environment, limit int) (all []string) {
+		for {
+			after := ""
+			if len(all) > 0 {
+				after = all[len(all)-1]
+			}
+			page, err := lister.ListClinics(ctx, environment, after, limit)
+			require.NoError(t, err)
+			require.LessOrEqual(t, len(page), limit)
+			if len(page) == 0 {
+				return all
+			}
+			all = append(all, page...)
+		}
+	}
+	of := func(clinic string, limit int) []string {
+		return users(listed(t, lister, tokens.Listing{Environment: usSandbox, ClinicID: clinic, Limit: limit}))
+	}
+	assert.Empty(t, clinics(usSandbox, 2))
+	assert.Empty(t, of("cl-1", 2))
+	records := map[string]tokens.Record{}
+	for user, clinic := range map[string]string{"d": "cl-1", "a": "cl-1", "c": "CL-1", "b": "é", "f": "a%", "e": "a_", "z": ""} {
+		key := tokens.Key{Environment: usSandbox, User: user}
+		token := sample(key, 1)
+		token.Clinic.ID = clinic
+		saved, err := store.Save(ctx, key, token)
+		require.NoError(t, err)
+		records[user] = saved
+	}
+	save(t, store, tokens.Key{Environment: caSandbox, User: "a"}, 2)
+	for _, limit := range []int{1, 2, 100} {
+		assert.Equal(t, []string{"CL-1", "a%", "a_", "cl-1", "é"}, clinics(usSandbox, limit), "in the order of their bytes")
+		assert.Equal(t, []string{"cl-2"}, clinics(caSandbox, limit))
+		assert.Equal(t, []string{"a", "d"}, of("cl-1", limit))
+		assert.Equal(t, []string{"f"}, of("a%", limit))
+		assert.Len(t, of("", limit), len(records), "no clinic limits nothing")
+	}
+	empty, err := lister.ListClinics(ctx, usSandbox, "", 0)
+	require.NoError(t, err)
+	assert.Empty(t, empty)
+
+	marked, err := store.Fail(ctx, take(t, store, records["a"], "x", long), tokens.ReasonInvalidGrant)
+	require.NoError(t, err)
+	assert.Equal(t, "cl-1", marked.Token.Clinic.ID)
+	active := tokens.Listing{Environment: usSandbox, ClinicID: "cl-1", State: tokens.StateActive, Limit: 5}
+	assert.Equal(t, []string{"d"}, users(listed(t, lister, active)))
+	moved := records["d"].Token
+	moved.Clinic.ID = "é"
+	_, err = store.Commit(ctx, take(t, store, records["d"], "x", long), moved)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"a"}, of("cl-1", 5))
+	assert.Equal(t, []string{"b", "d"}, of("é", 5))
+	require.NoError(t, store.Delete(ctx, records["a"].Key))
+	assert.Equal(t, []string{"CL-1", "a%", "a_", "é"}, clinics(usSandbox, 5), "a clinic ends with its last user")
+
+	wrong := records["b"].Token
+	wrong.Clinic.ID = strings.Repeat("x", 256)
+	_, err = store.Save(ctx, records["b"].Key, wrong)
+	requireError(t, err, api.ErrInvalidArgument)
 }
 
 // saveDue saves a token that is due n minutes after the epoch of the test.

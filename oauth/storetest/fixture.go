@@ -40,7 +40,8 @@ func sample(key tokens.Key, n int) oauth.Token {
 		TokenType: "Bearer", CreatedAt: made, ExpiresAt: made.Add(2 * time.Hour), Lifetime: 2*time.Hour + time.Microsecond,
 		ConnectedAt: made.Add(-time.Hour), UsedAt: made.Add(time.Second),
 		Scope: "catalog:read clinic:read", ConfiguredScope: "catalog:read clinic:read patients:read",
-		ResourceOwner: oauth.ResourceOwner{ID: fmt.Sprintf("prac-%d", n), Type: oauth.OwnerPractitioner}, Environment: key.Environment,
+		ResourceOwner: oauth.ResourceOwner{ID: fmt.Sprintf("prac-%d", n), Type: oauth.OwnerPractitioner},
+		Clinic:        oauth.Clinic{ID: fmt.Sprintf("cl-%d", n), IntegrationID: fmt.Sprintf("int-%d", n)}, Environment: key.Environment,
 	}
 }
 

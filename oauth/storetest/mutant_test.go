@@ -50,6 +50,7 @@ var mutants = map[string]struct {
 	"lets an old refresh overwrite": {"ReplaySave", func(m *mutant) { m.reckless = true }},
 	"deletes whatever there is":     {"DeleteVersion", func(m *mutant) { m.hasty = true }},
 	"looks before it deletes":       {"DeleteAmongSaves", func(m *mutant) { m.careless = true }},
+	"forgets who has moved":         {"ListOfClinics", func(m *mutant) { m.sedentary = true }},
 	"refreshes twice":               {"Replay/immediate", func(m *mutant) { m.owner = func(string) string { return "x" } }},
 }
 
@@ -62,8 +63,8 @@ type mutant struct {
 	token func(*oauth.Token)
 	ctx   func(context.Context) context.Context
 
-	amnesia, reckless, generous, polite, loose, hasty, careless bool
-	last                                                        tokens.Lease
+	amnesia, reckless, generous, polite, loose, hasty, careless, sedentary bool
+	last                                                                   tokens.Lease
 }
 
 func newMutant(breaks func(*mutant)) *mutant {
@@ -145,6 +146,10 @@ func (m *mutant) Commit(ctx context.Context, lease tokens.Lease, token oauth.Tok
 		return m.Save(ctx, lease.Key, token)
 	}
 	m.token(&token)
+	if m.sedentary {
+		record, _ := m.Load(ctx, lease.Key)
+		token.Clinic = record.Token.Clinic
+	}
 	return m.MemoryStore.Commit(m.ctx(ctx), m.lease(lease), token)
 }
 

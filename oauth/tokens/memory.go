@@ -152,7 +152,8 @@ func (s *MemoryStore) List(ctx context.Context, listing Listing) ([]Record, erro
 	var found []Record
 	for key, row := range s.rows {
 		if key.Environment == listing.Environment && key.User > listing.After &&
-			(listing.State == "" || row.record.State == listing.State) {
+			(listing.State == "" || row.record.State == listing.State) &&
+			(listing.ClinicID == "" || row.record.Token.Clinic.ID == listing.ClinicID) {
 			record := row.record
 			record.Token.AccessToken, record.Token.RefreshToken = "", ""
 			found = append(found, record)
@@ -161,6 +162,24 @@ func (s *MemoryStore) List(ctx context.Context, listing Listing) ([]Record, erro
 	s.mu.Unlock()
 	slices.SortFunc(found, func(a, b Record) int { return strings.Compare(a.Key.User, b.Key.User) })
 	return found[:min(len(found), max(listing.Limit, 0))], nil
+}
+
+// ListClinics implements [Lister]. It looks at every record.
+func (s *MemoryStore) ListClinics(ctx context.Context, environment api.Environment, after string, limit int) ([]string, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	var found []string
+	for key, row := range s.rows {
+		if id := row.record.Token.Clinic.ID; key.Environment == environment && id > after {
+			found = append(found, id)
+		}
+	}
+	s.mu.Unlock()
+	slices.Sort(found)
+	found = slices.Compact(found)
+	return found[:min(len(found), max(limit, 0))], nil
 }
 
 // ClaimDue implements [Claimer]. It looks at every record.

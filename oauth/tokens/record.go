@@ -13,8 +13,8 @@ import (
 	"github.com/dispensary-go/dispensary/oauth"
 )
 
-// maxUserBytes keeps a key inside the index limits of every usual database.
-const maxUserBytes = 255
+// maxIDBytes keeps users and clinics inside the index limits of every usual database.
+const maxIDBytes = 255
 
 // Key names the token of one user in one environment. It is comparable. Users
 // of the United States and of Canada, of production and of the sandbox, are
@@ -36,25 +36,31 @@ func (k Key) Validate() error {
 	if err := k.Environment.Validate(); err != nil {
 		return err
 	}
+	if k.User == "" {
+		return &api.ArgumentError{Field: "tokens.Key.User", Reason: "is empty"}
+	}
+	return validateID("tokens.Key.User", k.User)
+}
+
+// validateID reports what no store has to take as an id that it looks for.
+func validateID(field, id string) error {
 	var reason string
 	switch {
-	case k.User == "":
-		reason = "is empty"
-	case len(k.User) > maxUserBytes:
-		reason = fmt.Sprintf("is longer than %d bytes", maxUserBytes)
-	case !utf8.ValidString(k.User) || strings.ContainsFunc(k.User, unicode.IsControl):
+	case len(id) > maxIDBytes:
+		reason = fmt.Sprintf("is longer than %d bytes", maxIDBytes)
+	case !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl):
 		reason = "must be UTF-8 without control characters"
-	case strings.TrimSpace(k.User) != k.User:
+	case strings.TrimSpace(id) != id:
 		reason = "must not begin or end with space" // some databases compare such keys as equal
 	default:
 		return nil
 	}
-	return &api.ArgumentError{Field: "tokens.Key.User", Reason: reason}
+	return &api.ArgumentError{Field: field, Reason: reason}
 }
 
 // ValidateToken reports why token must not be stored under the key: the key is
-// invalid, the token is empty, or it belongs to another environment
-// ([api.ErrWrongEnvironment]). Every [Store] begins Save and Commit with it.
+// invalid, the token is empty, the id of its clinic is none that a key could hold, or it
+// belongs to another environment ([api.ErrWrongEnvironment]). Every [Store] begins Save and Commit with it.
 func (k Key) ValidateToken(token oauth.Token) error {
 	switch err := k.Validate(); {
 	case err != nil:
@@ -64,7 +70,7 @@ func (k Key) ValidateToken(token oauth.Token) error {
 	case token.Environment != k.Environment:
 		return wrongEnvironment(token.Environment, k.Environment)
 	}
-	return nil
+	return validateID("oauth.Token.Clinic.ID", token.Clinic.ID)
 }
 
 // wrongEnvironment matches [api.ErrWrongEnvironment].

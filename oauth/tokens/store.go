@@ -113,7 +113,7 @@ type Store interface {
 }
 
 // Lister is an optional interface of a [Store]: it lists the users who are
-// connected. [MemoryStore] implements it. A Store that wraps another one which does
+// connected, and their clinics. [MemoryStore] implements it. A Store that wraps another one which does
 // not returns [errors.ErrUnsupported], also from the method of [Claimer].
 type Lister interface {
 	// List returns the records that listing asks for, ordered by the bytes of
@@ -124,6 +124,12 @@ type Lister interface {
 	// Records that are written while pages are read may be missed or not; none
 	// is returned twice.
 	List(ctx context.Context, listing Listing) ([]Record, error)
+
+	// ListClinics returns the ids of the clinics that records of environment
+	// belong to, in whatever state: each once, ordered by its bytes, beginning after
+	// the id after, and limit of them at most. Records without a clinic do not
+	// count.
+	ListClinics(ctx context.Context, environment api.Environment, after string, limit int) ([]string, error)
 }
 
 // Listing is a page of a [Lister].
@@ -133,6 +139,10 @@ type Listing struct {
 
 	// State limits the list to records in it; empty lists all.
 	State State
+
+	// ClinicID limits the list to records whose Token.Clinic has this id; empty
+	// lists all.
+	ClinicID string
 
 	// After is the user after whom the page begins: that of the last record of
 	// the page before, or empty for the first page.

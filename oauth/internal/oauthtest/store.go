@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
@@ -88,6 +89,13 @@ func (s *FlakyStore) Delete(ctx context.Context, key tokens.Key) error {
 // DeleteVersion implements [tokens.Store].
 func (s *FlakyStore) DeleteVersion(ctx context.Context, key tokens.Key, version int64) error {
 	return s.do(ctx, "DeleteVersion", key, func() error { return s.Store.DeleteVersion(ctx, key, version) })
+}
+
+// ListClinics implements [tokens.Lister].
+func (s *FlakyStore) ListClinics(ctx context.Context, environment api.Environment, after string, limit int) ([]string, error) {
+	return returning(ctx, s, "ListClinics", tokens.Key{}, func() ([]string, error) {
+		return s.Store.(tokens.Lister).ListClinics(ctx, environment, after, limit)
+	})
 }
 
 // List implements [tokens.Lister].

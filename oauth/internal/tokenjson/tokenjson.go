@@ -22,6 +22,7 @@ type fields struct {
 	Scope           string              `json:"scope,omitempty"`
 	ConfiguredScope string              `json:"configured_scope,omitempty"`
 	ResourceOwner   oauth.ResourceOwner `json:"resource_owner"`
+	Clinic          oauth.Clinic        `json:"clinic,omitzero"`
 	Environment     api.Environment     `json:"environment"`
 
 	// Refreshable says that there is a refresh token, so that its removal does not go
@@ -34,7 +35,7 @@ func Marshal(t oauth.Token) ([]byte, error) {
 	return json.Marshal(fields{
 		TokenType: t.TokenType, CreatedAt: Micros(t.CreatedAt), ExpiresAt: Micros(t.ExpiresAt), ConnectedAt: Micros(t.ConnectedAt), UsedAt: Micros(t.UsedAt),
 		Lifetime: t.Lifetime, Scope: t.Scope, ConfiguredScope: t.ConfiguredScope, ResourceOwner: t.ResourceOwner,
-		Environment: t.Environment, Refreshable: t.RefreshToken != "",
+		Clinic: t.Clinic, Environment: t.Environment, Refreshable: t.RefreshToken != "",
 	})
 }
 
@@ -46,7 +47,7 @@ func Unmarshal(data []byte) (t oauth.Token, refreshable bool, err error) {
 	return oauth.Token{
 		TokenType: f.TokenType, CreatedAt: timeOf(f.CreatedAt), ExpiresAt: timeOf(f.ExpiresAt), ConnectedAt: timeOf(f.ConnectedAt), UsedAt: timeOf(f.UsedAt),
 		Lifetime: f.Lifetime, Scope: f.Scope, ConfiguredScope: f.ConfiguredScope, ResourceOwner: f.ResourceOwner,
-		Environment: f.Environment,
+		Clinic: f.Clinic, Environment: f.Environment,
 	}, f.Refreshable, err
 }
 
