@@ -20,6 +20,7 @@ const (
 	loadCall callKind = iota
 	refreshCall
 	commitCall // writing a token pair that the store did not take at first
+	clinicCall // finding out the clinic of a user who connected before it was kept
 )
 
 // callKey is what happens once at a time in a process.

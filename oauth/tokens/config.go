@@ -39,6 +39,12 @@ type Config struct {
 	// not change accounts unnoticed.
 	Verify func(ctx context.Context, grant Authorization) error
 
+	// Clinic asks the platform which clinic the user of a token belongs to; nil asks
+	// nothing, and no clinic is kept. It is called once for a user: when the user
+	// connects, and after a refresh as long as the clinic is not known. Its failure
+	// keeps no user from being connected. See [oauth.Token].Clinic.
+	Clinic func(ctx context.Context, key Key, token api.AccessToken) (oauth.Clinic, error)
+
 	// Observers observe refreshes and what happens to users and to the
 	// application.
 	Observers []Observer

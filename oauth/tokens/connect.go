@@ -29,10 +29,13 @@ type Authorization struct {
 
 	// Scopes are the granted scopes.
 	Scopes []string
+
+	// Clinic is the one that the user belongs to, if [Config].Clinic could find it out.
+	Clinic oauth.Clinic
 }
 
 // Connect turns the code of a callback into a stored token of user: it exchanges
-// the code, checks that the account is the right one ([Config.OwnerTypes] and
+// the code, asks for the clinic, checks that the account is the right one ([Config.OwnerTypes] and
 // [Config.Verify]), and saves. A token that is not accepted is revoked and not
 // stored. A [Connected] event reports success.
 //
@@ -65,7 +68,8 @@ func (c *Connections) Connect(ctx context.Context, user string, code api.Secret)
 	if err != nil {
 		return Record{}, err
 	}
-	grant := Authorization{Key: key, Owner: token.ResourceOwner, Previous: previous, Scopes: token.Scopes()}
+	token.Clinic = c.findClinic(ctx, key, token)
+	grant := Authorization{Key: key, Owner: token.ResourceOwner, Previous: previous, Scopes: token.Scopes(), Clinic: token.Clinic}
 	if err := c.verify(ctx, grant); err != nil {
 		return Record{}, fmt.Errorf("%w: %w", ErrOwnerRefused, err)
 	}

@@ -45,6 +45,9 @@ func (r *refreshTask) run(ctx context.Context) (Record, error) {
 	case errors.As(err, &notTried): // the failure of others
 	case err == nil:
 		r.conns.circuit.clearAll(r.key)
+		if r.asked {
+			r.conns.learnClinic(ctx, record)
+		}
 	case needsUser(err):
 		r.conns.circuit.clear(r.key)
 		if r.asked {

@@ -1,0 +1,80 @@
+package tokens
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/dispensary-go/dispensary/oauth"
+)
+
+// SetClinic records which clinic a user belongs to now: for programs that learn, from
+// GET /clinic, that the user has moved. The token stays as it is. A user who has to
+// authorize again keeps the clinic of before; connecting finds the new one.
+//
+// Errors: a [*ReauthorizeError] with [ReasonNotConnected]; an [*api.ArgumentError] for an
+// id that no key could hold; [*StoreError]; [ErrLeased] if another owner kept the lease
+// for longer than leases last; the error of ctx.
+func (c *Connections) SetClinic(ctx context.Context, user string, clinic oauth.Clinic) error {
+	key := c.Key(user)
+	if err := errors.Join(key.Validate(), validateID("oauth.Clinic.ID", clinic.ID)); err != nil {
+		return err
+	}
+	leased, err := c.waitForLease(ctx, key)
+	switch {
+	case errors.Is(err, ErrNoRecord):
+		return c.reauthorize(key, ReasonNotConnected, oauth.ResourceOwner{}, nil)
+	case err != nil:
+		return err
+	}
+	if leased.State != StateActive || leased.Token.Clinic == clinic {
+		c.release(context.WithoutCancel(ctx), leased.lease)
+		return nil
+	}
+	writing, cancel := withStoreTimeout(context.WithoutCancel(ctx))
+	defer cancel()
+	token := leased.Token
+	token.Clinic = clinic
+	if _, err := c.store.Commit(writing, leased.lease, token); err != nil {
+		c.release(context.WithoutCancel(ctx), leased.lease)
+		return storeError("Commit", key, err)
+	}
+	return nil
+}
+
+// findClinic asks for the clinic of a token; zero where it is not to be had.
+func (c *Connections) findClinic(ctx context.Context, key Key, token oauth.Token) oauth.Clinic {
+	if c.config.Clinic == nil {
+		return oauth.Clinic{}
+	}
+	ctx, cancel := c.withAnswerTimeout(ctx)
+	defer cancel()
+	clinic, err := c.config.Clinic(ctx, key, token.Access())
+	if err == nil {
+		err = validateID("oauth.Clinic.ID", clinic.ID)
+	}
+	if err != nil {
+		c.hooks.log(ctx, slog.LevelWarn, "the clinic of a user could not be found out", key, slog.Any("error", err))
+		return oauth.Clinic{}
+	}
+	return clinic
+}
+
+// learnClinic finds out the clinic of a user whose record has none, after a refresh.
+// Only [Connections.Close] waits for it.
+func (c *Connections) learnClinic(ctx context.Context, record Record) {
+	if c.config.Clinic == nil || record.Token.Clinic != (oauth.Clinic{}) {
+		return
+	}
+	c.calls.join(ctx, callKey{record.Key, clinicCall}, nil, func(ctx context.Context) (Record, error) {
+		clinic := c.findClinic(ctx, record.Key, record.Token)
+		if clinic == (oauth.Clinic{}) {
+			return Record{}, nil
+		}
+		err := c.SetClinic(ctx, record.Key.User, clinic)
+		if err != nil {
+			c.hooks.log(ctx, slog.LevelWarn, "the clinic of a user could not be stored", record.Key, slog.Any("error", err))
+		}
+		return Record{}, err
+	})
+}

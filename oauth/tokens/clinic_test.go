@@ -1,0 +1,119 @@
+package tokens_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+)
+
+var clinic = oauth.Clinic{ID: "cl-1", IntegrationID: "int-1"}
+
+// asking returns connections whose platform answers what is given, and which tokens it
+// was asked with.
+func (w *fixture) asking(t *testing.T, answer *oauth.Clinic, failure *error) (*tokens.Connections, *[]string) {
+	t.Helper()
+	asked := &[]string{}
+	return w.replica(t, func(c *settings) {
+		c.Tokens.Clinic = func(_ context.Context, key tokens.Key, token api.AccessToken) (oauth.Clinic, error) {
+			assert.Equal(t, user, key.User)
+			*asked = append(*asked, token.Secret.Reveal())
+			return *answer, *failure
+		}
+	}), asked
+}
+
+func TestConnectKeepsTheClinic(t *testing.T) {
+	withFixture(t, oauthtest.RotateAtOnce, time.Hour, func(t *testing.T, w *fixture) {
+		answer, failure := clinic, error(nil)
+		conns, asked := w.asking(t, &answer, &failure)
+		record, err := conns.Connect(t.Context(), user, "code-1")
+		require.NoError(t, err)
+		assert.Equal(t, clinic, record.Token.Clinic)
+		assert.Equal(t, clinic, w.record(t).Token.Clinic)
+		assert.Equal(t, []string{record.Token.AccessToken.Reveal()}, *asked)
+
+		time.Sleep(2 * time.Hour)
+		_, err = conns.TokenSource(user).Token(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, conns.Close(t.Context()))
+		assert.NotEqual(t, record.Token.AccessToken, w.record(t).Token.AccessToken)
+		assert.Equal(t, clinic, w.record(t).Token.Clinic, "a refresh keeps it")
+		assert.Len(t, *asked, 1)
+
+		for _, wrong := range []string{strings.Repeat("x", 256), "a\x00b"} {
+			answer.ID = wrong
+			record, err = conns.Connect(t.Context(), user, "code-2")
+			require.NoError(t, err, "whatever the platform says of the clinic, the user is connected")
+			assert.Zero(t, record.Token.Clinic)
+		}
+	})
+}
+
+// Users who were connected before clinics were kept, or while the platform did not say,
+// are asked for with the refresh that their next use brings about.
+func TestClinicIsLearntAfterARefresh(t *testing.T) {
+	withFixture(t, oauthtest.RotateAtOnce, time.Second, func(t *testing.T, w *fixture) {
+		answer, failure := oauth.Clinic{}, errors.New("not now")
+		conns, asked := w.asking(t, &answer, &failure)
+		source := conns.TokenSource(user)
+		for range 2 {
+			time.Sleep(2 * time.Hour)
+			_, err := source.Token(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, conns.Close(t.Context()))
+			assert.Zero(t, w.record(t).Token.Clinic)
+		}
+		assert.Len(t, *asked, 2)
+		answer, failure = clinic, nil
+		time.Sleep(2 * time.Hour)
+		token, err := source.Token(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, conns.Close(t.Context()))
+		assert.Equal(t, clinic, w.record(t).Token.Clinic)
+		assert.Equal(t, token.Secret, w.record(t).Token.AccessToken, "the token is that of the refresh")
+		for range 2 {
+			time.Sleep(2 * time.Hour)
+			_, err = source.Token(t.Context())
+			require.NoError(t, err)
+		}
+		require.NoError(t, conns.Close(t.Context()))
+		assert.Len(t, *asked, 3)
+		assert.Equal(t, clinic, w.record(t).Token.Clinic)
+	})
+}
+
+func TestSetClinic(t *testing.T) {
+	withFixture(t, oauthtest.RotateAtOnce, time.Hour, func(t *testing.T, w *fixture) {
+		before := w.record(t)
+		require.NoError(t, w.conns.SetClinic(t.Context(), user, clinic))
+		after := w.record(t)
+		assert.Equal(t, clinic, after.Token.Clinic)
+		after.Token.Clinic = oauth.Clinic{}
+		assert.Equal(t, before.Token, after.Token)
+		version := w.record(t).Version
+		require.NoError(t, w.conns.SetClinic(t.Context(), user, clinic))
+		assert.Equal(t, version, w.record(t).Version, "what is known is not written")
+
+		require.ErrorIs(t, w.conns.SetClinic(t.Context(), "nobody", clinic), api.ErrReauthorize)
+		require.ErrorIs(t, w.conns.SetClinic(t.Context(), user, oauth.Clinic{ID: strings.Repeat("x", 256)}), api.ErrInvalidArgument)
+
+		record := w.record(t)
+		lease := tokens.Lease{Key: record.Key, Version: record.Version, Owner: "x"}
+		_, err := w.store.Lease(t.Context(), lease, time.Minute)
+		require.NoError(t, err)
+		_, err = w.store.Fail(t.Context(), lease, tokens.ReasonInvalidGrant)
+		require.NoError(t, err)
+		require.NoError(t, w.conns.SetClinic(t.Context(), user, oauth.Clinic{ID: "cl-2"}))
+		assert.Equal(t, tokens.StateReauthorize, w.record(t).State, "who must authorize again is not brought back by it")
+	})
+}
