@@ -1,6 +1,7 @@
 package accounts
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -82,4 +83,13 @@ func TestSourceCacheFromManyGoroutines(t *testing.T) {
 	}
 	all.Wait()
 	assert.Len(t, c.users(t), 10)
+}
+
+// SourceForTest returns what a client of user is authorized by.
+func (a *Accounts) SourceForTest(ctx context.Context, user string) (*tokens.TokenSource, error) {
+	app, err := a.locate(ctx, user)
+	if err != nil {
+		return nil, err
+	}
+	return a.source(app, user), nil
 }

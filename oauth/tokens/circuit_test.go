@@ -46,9 +46,8 @@ func eventsOf[E tokens.Event](a *alarms) []E {
 func (w *fixture) watched(t *testing.T, policy tokens.BreakerPolicy) *alarms {
 	t.Helper()
 	a := &alarms{}
-	w.conns = newConns(t, w.platform, w.store, func(c *settings) {
+	w.conns = w.replica(t, func(c *settings) {
 		c.Tokens.Observers, c.Tokens.Breaker = []tokens.Observer{{Event: a.note}}, policy
-		c.Logger = oauthtest.NewLogger(w.logs)
 	})
 	w.source = w.conns.TokenSource(user)
 	return a

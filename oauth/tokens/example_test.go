@@ -60,17 +60,6 @@ func ExampleConnections_TokenSource() {
 	// tokens: us/sandbox/dr-18 must authorize again: not_connected
 }
 
-// Before a program ends it waits for refreshes under way, so that no new token
-// pair is lost.
-func ExampleConnections_Close() {
-	conns := exampleConnections(tokens.NewMemoryStore())
-
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	fmt.Println(conns.Close(ctx), conns.PendingCommits())
-	// Output: <nil> 0
-}
-
 // The lease protocol of a store: the caller that takes the lease on the version that it
 // saw may replace it; all others load the record again.
 func ExampleStore() {
@@ -135,7 +124,8 @@ func ExampleEvent() {
 	// dr-17 must connect again: invalid_grant
 }
 
-// KeepFresh runs beside the server, on every replica.
+// KeepFresh runs beside the server, on every replica. Before a program ends it waits for
+// refreshes under way, so that no new token pair is lost.
 func ExampleConnections_KeepFresh() {
 	conns := exampleConnections(tokens.NewMemoryStore())
 	ctx, stop := context.WithCancel(context.Background())

@@ -66,15 +66,14 @@ func withFixture(t *testing.T, mode oauthtest.Rotation, left time.Duration, test
 // replica returns connections of the same platform and store, as on another machine.
 func (w *fixture) replica(t *testing.T, changes ...func(*settings)) *tokens.Connections {
 	t.Helper()
-	return newConns(t, w.platform, w.store, append([]func(*settings){func(c *settings) {
-		c.Logger = oauthtest.NewLogger(w.logs)
-	}}, changes...)...)
+	return w.on(t, w.store, changes...)
 }
 
 // on returns connections of the same platform that are bound to another store.
-func (w *fixture) on(t *testing.T, store tokens.Store) *tokens.Connections {
+func (w *fixture) on(t *testing.T, store tokens.Store, changes ...func(*settings)) *tokens.Connections {
 	t.Helper()
-	return newConns(t, w.platform, store, func(c *settings) { c.Logger = oauthtest.NewLogger(w.logs) })
+	logged := func(c *settings) { c.Logger = oauthtest.NewLogger(w.logs) }
+	return newConns(t, w.platform, store, append([]func(*settings){logged}, changes...)...)
 }
 
 // verified returns connections that ask verify.

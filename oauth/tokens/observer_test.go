@@ -143,8 +143,7 @@ func TestObserversThatPanicDoNoHarm(t *testing.T) {
 		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
 		w.connect(t, 1, -time.Minute)
 		ends := 0
-		conns := newConns(t, w.platform, w.store, func(c *settings) {
-			c.Logger = oauthtest.NewLogger(w.logs)
+		conns := w.replica(t, func(c *settings) {
 			c.Tokens.Observers = []tokens.Observer{o, {RefreshEnd: func(context.Context, tokens.RefreshResult) { ends++ }}}
 		})
 		requireTokenOf(t, conns, "access-1")
