@@ -101,27 +101,6 @@ func TestProductCustomDosage(t *testing.T) {
 	require.ErrorIs(t, err, api.ErrInvalid)
 }
 
-func TestProductStatusFollowsItsVariants(t *testing.T) {
-	t.Parallel()
-	platform, s := start(t)
-	held := platform.Products.All()[0]
-	require.Len(t, held.VariantIDs, 2)
-	for _, test := range []struct {
-		one, other string
-		want       catalog.Status
-	}{
-		{model.VariantDiscontinued, model.VariantAvailable, catalog.Available},
-		{model.VariantDiscontinued, model.VariantBackordered, catalog.Backordered},
-		{model.VariantDiscontinued, model.VariantUnavailable, catalog.Unavailable},
-	} {
-		setStatus(t, platform, held.VariantIDs[0], test.one)
-		setStatus(t, platform, held.VariantIDs[1], test.other)
-		got, err := s.Products.Get(t.Context(), held.ID, catalog.ProductGetOptions{})
-		require.NoError(t, err)
-		assert.Equal(t, test.want, got.Status)
-	}
-}
-
 func TestProductSearch(t *testing.T) {
 	t.Parallel()
 	platform, s := start(t)

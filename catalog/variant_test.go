@@ -53,17 +53,3 @@ func TestVariants(t *testing.T) {
 		}
 	}
 }
-
-// The status says what can be ordered; the availability is a text beside it.
-func TestVariantStatuses(t *testing.T) {
-	t.Parallel()
-	platform, s := start(t)
-	id := platform.Products.All()[0].VariantIDs[0]
-	for _, status := range []catalog.Status{catalog.Backordered, catalog.Discontinued, catalog.Unavailable, catalog.Available} {
-		setStatus(t, platform, id, string(status))
-		variant, err := s.Variants.Get(t.Context(), id)
-		require.NoError(t, err)
-		assert.Equal(t, status, variant.Status)
-		assert.Equal(t, status == catalog.Available, variant.Availability == "In Stock")
-	}
-}

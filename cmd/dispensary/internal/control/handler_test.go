@@ -39,9 +39,19 @@ func TestContractIsServed(t *testing.T) {
 	assert.Equal(t, int64(len(Contract())), response.ContentLength)
 }
 
+// serve asks a handler as a program on this machine does, but for what change changes.
+func serve(t *testing.T, method, address string, change func(*http.Request)) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, address, nil)
+	r.RemoteAddr = "127.0.0.1:4711"
+	change(r)
+	w := httptest.NewRecorder()
+	New(dispensarytest.New(t, dispensarytest.WithInMemory()), Options{}).ServeHTTP(w, r)
+	return w
+}
+
 func TestWhoMayCall(t *testing.T) {
 	t.Parallel()
-	api := New(dispensarytest.New(t, dispensarytest.WithInMemory()), Options{})
 	for name, test := range map[string]struct {
 		change func(r *http.Request)
 		status int
@@ -61,12 +71,10 @@ func TestWhoMayCall(t *testing.T) {
 		"plain text":                {func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }, 415},
 		"no content type":           {func(r *http.Request) { r.Header.Del("Content-Type") }, 415},
 	} {
-		r := httptest.NewRequestWithContext(t.Context(), "POST", "http://localhost:8080/reset", strings.NewReader("{}"))
-		r.RemoteAddr = "127.0.0.1:4711"
-		r.Header.Set("Content-Type", "application/json")
-		test.change(r)
-		w := httptest.NewRecorder()
-		api.ServeHTTP(w, r)
+		w := serve(t, "POST", "http://localhost:8080/reset", func(r *http.Request) {
+			r.Header.Set("Content-Type", "application/json")
+			test.change(r)
+		})
 		assert.Equal(t, test.status, w.Code, name)
 		assert.Equal(t, "no-store", w.Header().Get("Cache-Control"))
 		assert.Empty(t, w.Header().Get("Access-Control-Allow-Origin"), name)
@@ -76,12 +84,8 @@ func TestWhoMayCall(t *testing.T) {
 // A wrong path is reported before a wrong content type.
 func TestAnUnknownPathIsNamed(t *testing.T) {
 	t.Parallel()
-	api := New(dispensarytest.New(t, dispensarytest.WithInMemory()), Options{})
 	for method, path := range map[string]string{"POST": "/platform.place_order", "DELETE": "/patients"} {
-		r := httptest.NewRequestWithContext(t.Context(), method, "http://localhost"+path, nil)
-		r.RemoteAddr = "[::1]:4711"
-		w := httptest.NewRecorder()
-		api.ServeHTTP(w, r)
+		w := serve(t, method, "http://localhost"+path, func(r *http.Request) { r.RemoteAddr = "[::1]:4711" })
 		assert.Equal(t, http.StatusNotFound, w.Code, path)
 		assert.Contains(t, w.Body.String(), "there is no "+method+" "+path)
 	}
@@ -90,12 +94,7 @@ func TestAnUnknownPathIsNamed(t *testing.T) {
 // Web pages may not even read: what a request computes has costs.
 func TestPagesMayNotLook(t *testing.T) {
 	t.Parallel()
-	api := New(dispensarytest.New(t, dispensarytest.WithInMemory()), Options{})
-	r := httptest.NewRequestWithContext(t.Context(), "GET", "http://localhost/settings", nil)
-	r.RemoteAddr = "[::1]:4711"
-	r.Header.Set("Sec-Fetch-Site", "cross-site")
-	w := httptest.NewRecorder()
-	api.ServeHTTP(w, r)
+	w := serve(t, "GET", "http://localhost/settings", func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") })
 	assert.Equal(t, http.StatusForbidden, w.Code)
 	assert.NotContains(t, w.Body.String(), "client_secret")
 }
