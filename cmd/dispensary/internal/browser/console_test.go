@@ -1,12 +1,19 @@
 package browser
 
 import (
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
 // A developer looks for the reason why a receiver gets no event, and repairs it.
@@ -51,4 +58,152 @@ func (s *fixture) attempted(n int) {
 func (b *tab) slots() string {
 	b.t.Helper()
 	return eval[string](b, `[...document.querySelector(".slots").children].map((slot) => slot.classList[1]).join(" ")`)
+}
+
+// An open page follows what happens, and does not disturb its reader.
+func TestPagesFollow(t *testing.T) {
+	t.Parallel()
+	s, b := newFixture(t), open(t)
+	s.fill()
+	b.visit(s.console + "deliveries")
+	b.unfold("Attempt 1: status 500")
+	run(b, chromedp.Focus(named("Retry now"), chromedp.NodeVisible))
+	eval[bool](b, `window.stays = true`)
+	state := func() string {
+		return eval[string](b, `[window.stays, document.activeElement.innerText, document.querySelector("article:last-of-type details").open].join()`)
+	}
+	require.Contains(t, state(), "true,Retry now")
+	before := state()
+
+	product, _, err := s.fake.Products.Create(model.NewProduct{Name: "Magnesium"})
+	require.NoError(t, err)
+	b.sees("product.created")
+	s.fake.Clock().Advance(10 * time.Second)
+	b.sees("in 50 s", "2026-03-02 09:00:10 UTC")
+	assert.Equal(t, before, state())
+	b.press("Clock")
+	s.fake.Clock().Advance(10 * time.Second)
+	b.sees("due in 40 s")
+	b.press("Requests")
+	_, err = s.client().Catalog.Products.Get(t.Context(), product.ID, catalog.ProductGetOptions{})
+	require.NoError(t, err)
+	b.sees("products.get")
+	b.press("Faults")
+	s.fake.ClearFaults()
+	b.sees("Nothing goes wrong.")
+}
+
+// A page whose connection has ended says so.
+func TestThePlatformGoes(t *testing.T) {
+	t.Parallel()
+	s, b := newFixture(t), open(t)
+	b.visit(s.console + "clock")
+	s.fake.Clock().Advance(time.Minute)
+	b.sees("2026-03-02 09:01:00 UTC")
+	away := `getComputedStyle(document.querySelector(".now"), "::after").content`
+	assert.Equal(t, "none", eval[string](b, away))
+	require.NoError(t, s.fake.Close())
+	b.wait("word of it", func() bool { return eval[string](b, away) == `" not connected"` })
+}
+
+// What was begun to be typed stays, and so does the place in it.
+func TestFormsAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	s, b := newFixture(t), open(t)
+	b.visit(s.console + "actions/platform.place_order")
+	b.fill("patient_id", "54abf1")
+	s.fake.Clock().Advance(time.Minute)
+	b.sees("2026-03-02 09:01:00 UTC")
+	assert.Equal(t, "54abf1,6", eval[string](b, `[document.activeElement.value, document.activeElement.selectionStart].join()`))
+}
+
+// On a clock that runs, the time on a page does, too.
+func TestTimeRuns(t *testing.T) {
+	t.Parallel()
+	s, b := newFixture(t, dispensarytest.WithClock(dispensarytest.LiveClock())), open(t)
+	s.fake.Tokens.Issue(model.User{})
+	b.visit(s.console + "clock")
+	shown := eval[string](b, `document.querySelector(".big").innerText`)
+	b.wait("later time", func() bool { return eval[string](b, `document.querySelector(".big").innerText`) > shown })
+}
+
+// full is a platform with much to show, and with long names.
+func (s *fixture) full() {
+	s.t.Helper()
+	p := s.fake
+	_, _, err := p.Patients.Register(model.NewPatient{
+		FirstName: "Maximiliane-Alexandra-Theodora", LastName: strings.Repeat("von und zu Hohenstein-Wallerstein ", 3), Email: "maximiliane.alexandra@example.org",
+	})
+	require.NoError(s.t, err)
+	for range 3 {
+		_, _, err := p.Orders.Place(p.Patients.All()[0].ID, model.NewOrder{})
+		require.NoError(s.t, err)
+	}
+	s.attempted(4)
+	for range 103 {
+		answer, err := http.Get(s.fake.BaseURL() + "/clinic/patients/7f6d1c52-0f4b-4f0b-9c62-1b5a0e7a3f10/treatment_plans")
+		require.NoError(s.t, err)
+		require.NoError(s.t, answer.Body.Close())
+	}
+}
+
+// measured is what a page says about its layout, one line for each fault.
+func (b *tab) measured(of, fault string) []string {
+	b.t.Helper()
+	return eval[[]string](b, fmt.Sprintf(`(() => {
+		const lines = (at) => at.getClientRects().length;
+		return [...document.querySelectorAll(%q)].filter((at) => { const box = at.getBoundingClientRect(); return %s; })
+			.map((at) => at.innerText + " " + at.getBoundingClientRect().width + " x " + at.getBoundingClientRect().height).slice(0, 3);
+	})()`, of, fault))
+}
+
+// Numbers, addresses and what can be pressed have the room they need.
+func TestTheLayoutOfTheConsole(t *testing.T) {
+	t.Parallel()
+	s, b := newFixture(t), open(t)
+	s.full()
+	b.visit(s.console + "requests")
+	b.window(1280, 900)
+	assert.Empty(t, b.measured("td:first-child", "box.height - 18 > 2 * 24 && at.clientWidth < 40"), "a number is broken")
+	assert.Empty(t, eval[[]string](b, `[...document.querySelectorAll("td:first-child")].filter((at) => {
+		const range = document.createRange();
+		range.selectNodeContents(at);
+		return range.getClientRects().length > 1;
+	}).map((at) => at.innerText)`), "a number is broken")
+	assert.Empty(t, eval[[]string](b, `[...document.querySelectorAll(".asked small")].filter((at) => {
+		const text = [...at.childNodes].filter((node) => node.data?.includes("7f6d1c52"));
+		return !text.length || text.some((node) => { const range = document.createRange(); range.selectNode(node); return range.getClientRects().length > 1; });
+	}).map((at) => at.innerText)`), "an id is broken")
+	b.visit(s.console + "world")
+	b.window(1280, 900)
+	assert.Empty(t, b.measured("td[data-label=E-mail]", "box.width < 200"), "the column of e-mail addresses is narrow")
+	assert.Empty(t, b.measured("td[data-label=Packs] a", "box.width < 24 || box.height < 24"), "a link is too small to hit")
+	b.sees(" USD")
+	b.visit(s.console + "deliveries")
+	b.window(1280, 900)
+	assert.Empty(t, b.measured("article", "box.height > 150"), "a delivery that was made takes little room")
+	b.window(390, 800)
+	assert.Empty(t, b.measured("body > header nav", "box.height > 60"), "the menu takes a line")
+	assert.Empty(t, b.measured("body > header nav a[aria-current]", "box.left < 0 || box.right > 390"), "where one is can be seen")
+}
+
+// Lists can be searched, and turned over, with and without scripts.
+func TestListsAreLookedThrough(t *testing.T) {
+	t.Parallel()
+	twice(t, func(s *fixture, b *tab) {
+		s.full()
+		b.visit(s.console + "requests")
+		b.sees("1 to 50 of 103")
+		b.press("Older")
+		b.sees("51 to 100 of 103")
+		b.press("Newer")
+		b.fill("q", "no such thing")
+		b.press("Show")
+		b.sees("No request is like this.")
+		b.press("Show all")
+		b.sees("1 to 50 of 103")
+		b.visit(s.console + "deliveries?q=order.placed")
+		b.sees("1 to 3 of 3, from 4")
+		b.audit("a list that is filtered")
+	})
 }

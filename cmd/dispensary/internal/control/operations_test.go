@@ -1,10 +1,14 @@
 package control
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -201,4 +205,109 @@ func TestReset(t *testing.T) {
 	assert.Equal(t, "2026-03-02T10:00:00Z", r.ok("GET", "/clock", "", "now"))
 	assert.Equal(t, true, r.ok("GET", "/clock", "", "frozen"))
 	assert.Nil(t, r.ok("GET", "/clock", "", "next"))
+}
+
+// Lists are read page by page, either way, and no page is large.
+func TestListsArePaged(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t, dispensarytest.WithWorldSize(model.WorldSize{Patients: 700}))
+	for _, way := range []string{"ASC", "DESC"} {
+		var ids []string
+		for after := ""; ; {
+			query := "/patients?limit=300&order_by=" + way + "&after=" + after
+			for _, row := range r.ok("GET", query, "", "patients").([]any) {
+				ids = append(ids, row.(map[string]any)["id"].(string))
+			}
+			assert.Equal(t, 700.0, r.ok("GET", query, "", "total"))
+			next, more := r.ok("GET", query, "", "next").(string)
+			if !more {
+				break
+			}
+			after = next
+		}
+		patients := r.fake.Patients.All()
+		require.Len(t, ids, len(patients))
+		for n, p := range patients {
+			if way == "DESC" {
+				n = len(ids) - 1 - n
+			}
+			assert.Equal(t, p.ID, ids[n])
+		}
+	}
+	r.refused("GET", "/patients?order_by=up", "", 422, "ASC or DESC")
+	r.refused("GET", "/patients?after=x", "", 404, "no row x")
+	patient := r.fake.Patients.All()[3]
+	assert.Len(t, r.ok("GET", "/patients?email="+patient.Email, "", "patients"), 1)
+}
+
+func TestNoPageIsLarge(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t, frozen())
+	r.receiver()
+	for n := range 120 {
+		r.ok("PUT", "/products/"+r.fake.Products.All()[n%44].ID+"/description", fmt.Sprintf(`{"description_html":"%01000d"}`, n))
+	}
+	r.ok("POST", "/clock/advance", `{"by":"0s"}`)
+	for _, path := range []string{"/events", "/deliveries", "/products", "/journal"} {
+		status, body := New(r.fake, Options{}).Call(t.Context(), http.MethodGet, path+"?limit=1000", nil)
+		require.Equal(t, 200, status)
+		assert.LessOrEqual(t, len(body), 100_000, path)
+	}
+	assert.Len(t, r.fake.Webhooks.Deliveries(), 120)
+	assert.Equal(t, 120.0, r.ok("GET", "/deliveries?event_type=product.description.updated", "", "total"))
+	assert.Equal(t, 0.0, r.ok("GET", "/deliveries?delivered=false", "", "total"))
+}
+
+// download gets a file, and the type it comes with.
+func (r *fixture) download(path string) (kind, text string) {
+	r.t.Helper()
+	response, err := http.Get(r.url + path)
+	require.NoError(r.t, err)
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	require.NoError(r.t, err)
+	require.Equal(r.t, http.StatusOK, response.StatusCode)
+	return response.Header.Get("Content-Type"), string(body)
+}
+
+func TestStateIsSavedAndLoaded(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t, frozen())
+	before := len(r.fake.Patients.All())
+	kind, saved := r.download("/state")
+	assert.Equal(t, "application/json", kind)
+	for range 2 {
+		r.ok("POST", "/patients", "")
+		r.ok("PUT", "/state", saved)
+		assert.Len(t, r.fake.Patients.All(), before)
+	}
+	started, err := dispensarytest.LoadSnapshot(strings.NewReader(saved))
+	require.NoError(t, err)
+	assert.Len(t, dispensarytest.New(t, dispensarytest.WithSnapshot(started)).Patients.All(), before)
+	r.refused("PUT", "/state", `{"Version":`, 422, "loading a snapshot")
+	_, other := newFixture(t, dispensarytest.WithSeed(9)).download("/state")
+	r.refused("PUT", "/state", other, 422, "another seed or region")
+}
+
+func TestTimeline(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	r.ok("POST", "/patients", "")
+	kind, page := r.download("/timeline")
+	assert.Equal(t, "text/html; charset=utf-8", kind)
+	assert.Contains(t, page, model.PatientCreated)
+}
+
+func TestCertificate(t *testing.T) {
+	t.Parallel()
+	assert.Nil(t, newFixture(t).ok("GET", "/certificate", "", "certificate"))
+	r := newFixture(t, dispensarytest.WithTLS())
+	pool := x509.NewCertPool()
+	require.True(t, pool.AppendCertsFromPEM([]byte(r.ok("GET", "/certificate", "", "certificate").(string))))
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}}
+	t.Cleanup(client.CloseIdleConnections)
+	response, err := client.Get(r.fake.BaseURL() + "/clinic")
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	assert.Equal(t, http.StatusUnauthorized, response.StatusCode)
 }
