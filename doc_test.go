@@ -1,14 +1,12 @@
 package dispensary_test
 
 import (
-	"bytes"
 	"fmt"
 	"go/ast"
 	"go/doc"
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,19 +35,6 @@ func TestDocumentation(t *testing.T) {
 		all.with, all.with+len(all.without), 100*share, all.fieldsWith, all.fields)
 	assert.GreaterOrEqual(t, share, wantDocumented, "without a comment:\n%s", strings.Join(all.without, "\n"))
 	assert.Empty(t, all.misnamed, "comments that do not begin with the name")
-}
-
-// The first program that a reader copies from the README is one that is compiled and run.
-func TestREADMEShowsAProgramThatRuns(t *testing.T) {
-	t.Parallel()
-	readme, err := os.ReadFile("README.md")
-	require.NoError(t, err)
-	program, err := os.ReadFile("examples/firstcall/main.go")
-	require.NoError(t, err)
-	_, begin, _ := strings.Cut(string(readme), "```go\n")
-	shown, _, _ := strings.Cut(begin, "```")
-	_, program, _ = bytes.Cut(program, []byte("\n")) // without the comment
-	assert.Equal(t, string(program), shown)
 }
 
 // packageDoc returns the documentation of a package, as go doc has it.

@@ -237,7 +237,7 @@ func Example_addressWasSwitchedOff() {
 	for number := range handled {
 		fmt.Println("order", number)
 	}
-	// Output:
+	// Unordered output:
 	// disabled: true
 	// recovered 3 of 3 missed
 	// order R410000004

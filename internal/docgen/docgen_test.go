@@ -71,7 +71,7 @@ func TestWrittenPages(t *testing.T) {
 	tree := load(t)
 	names, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
 	require.NoError(t, err)
-	for _, file := range append(names, filepath.Join(root, "CONTRIBUTING.md")) {
+	for _, file := range append(names, filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md")) {
 		name, err := filepath.Rel(root, file)
 		require.NoError(t, err)
 		text, err := os.ReadFile(file)

@@ -66,6 +66,8 @@ type made2 struct{}
 func (made2) Close() {}
 
 var unused = "x"
+
+func TestBuild(*testing.T) {}
 `,
 	"example_test.go": `package dispensary_test
 
@@ -141,7 +143,7 @@ func TestFill(t *testing.T) {
 	t.Parallel()
 	tree := loadSmall(t, nil)
 	page := "# Page\n\n<!-- tasks -->\n<!-- end -->\n\n## A group\n\n### Turn a wheel\n\nWith a [dispensary.Wheel], not [sic] or [gear].\n\n" +
-		"<!-- example: . ExampleWheel -->\nold\n<!-- end -->\n\n<!-- excerpt: . ExampleWheel -->\n\n```go\nwheel := made()\n…\nunused := 1\n```\n\n" +
+		"<!-- example: . ExampleWheel -->\nold\n<!-- end -->\n\n<!-- excerpt: . ExampleWheel -->\n\n```go\nwheel := made()\n…\nunused := 1\n```\n\n<!-- test: . TestBuild -->\n```go\nanything\n```\n" +
 		"<!-- packages -->\n<!-- end -->\n<!-- links -->\n<!-- end -->\n"
 	filled, err := tree.Fill("docs/page.md", page)
 	require.NoError(t, err)
@@ -164,6 +166,8 @@ func TestFill(t *testing.T) {
 		"<!-- example: gear TestX -->\n<!-- end -->\n":                                 "there is no TestX in gear",
 		"<!-- example: . ExampleErrJam -->\n<!-- end -->\n":                            "has no output that is checked",
 		"<!-- example: . Example_insideOut -->\n<!-- end -->\n":                        "which readers cannot import",
+		"<!-- test: . TestGone -->\n```go\nx := 1\n```\n":                              "there is no TestGone in .",
+		"<!-- excerpt: . made -->\n```go\ntype made2 struct{}\n```\n":                  "there is no made in .",
 		"<!-- excerpt: . ExampleWheel -->\n```go\nunused := 1\nwheel := made()\n```\n": "no such line, or not there: wheel := made()",
 		"[dispensary.Wheels]\n\n<!-- links -->\n<!-- end -->\n":                        "there is no [dispensary.Wheels]",
 	} {

@@ -1,0 +1,59 @@
+package cookbook_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/dispensarytest/receivercheck"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
+)
+
+// newReceiver returns a handler of webhooks, which counts the orders that it handles.
+func newReceiver(t *testing.T, environment dispensary.Environment, secret, challenge string) (receiver *webhook.Handler, orders chan string) {
+	t.Helper()
+	orders = make(chan string, 100)
+	var router webhook.Router
+	router.OnOrderPlaced(func(_ context.Context, order events.OrderEvent) error {
+		orders <- order.Data.OrderNumber
+		return nil
+	})
+	inbox, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{Handle: router.Dispatch}})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = inbox.Close(context.Background()) }) // events that cannot be handled may be left
+	receiver, err = webhook.NewHandler(webhook.HandlerConfig{
+		Environment: environment, Secrets: []dispensary.Secret{dispensary.Secret(secret)}, Challenge: dispensary.Secret(challenge), Inbox: inbox,
+	})
+	require.NoError(t, err)
+	return receiver, orders
+}
+
+func TestAnOrderIsHandled(t *testing.T) {
+	t.Parallel()
+	platform := dispensarytest.New(t) // isolated, on loopback, closed with the test
+	app := platform.Application()
+	receiver, orders := newReceiver(t, platform.Site().Environment, app.WebhookSecret, app.ChallengeToken)
+	client := platform.Client(platform.Users()[0]) // a user is connected: without one nothing is delivered
+	_, err := client.Clinic.Get(t.Context())
+	require.NoError(t, err)
+
+	require.NoError(t, platform.Webhooks.RegisterHandler(receiver))
+	order, event, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.NewOrder{})
+	require.NoError(t, err)
+	require.NoError(t, platform.Webhooks.WaitDelivered(t.Context(), event.ID)) // signed, sent and acknowledged
+	assert.Equal(t, order.Number, <-orders)
+}
+
+func TestTheReceiver(t *testing.T) {
+	t.Parallel()
+	environment := dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox}
+	receiver, _ := newReceiver(t, environment, "the webhook secret", "the challenge token")
+	receivercheck.Run(t, receivercheck.Target{Handler: receiver, Secret: "the webhook secret", Challenge: "the challenge token"})
+}
