@@ -53,9 +53,9 @@ func TestTheBinaryRefusesNonsense(t *testing.T) {
 	t.Parallel()
 	name, err := binary()
 	require.NoError(t, err)
-	command := exec.CommandContext(t.Context(), name, "fake", "-bogus")
+	command := exec.CommandContext(t.Context(), name, "fake", "--bogus")
 	require.Error(t, command.Run())
-	assert.Equal(t, exitUsage, command.ProcessState.ExitCode())
+	assert.Equal(t, exitRefuse, command.ProcessState.ExitCode())
 }
 
 // firstAnswer is how long it takes from the start of the process to its first
@@ -66,14 +66,13 @@ func firstAnswer(t testing.TB, name string) time.Duration {
 	require.NoError(t, err)
 	at := free.Addr().String()
 	require.NoError(t, free.Close())
-	command := exec.CommandContext(t.Context(), name, "fake", "-json", "-addr", at)
+	command := exec.CommandContext(t.Context(), name, "fake", "--json", "--addr", at)
 	out, err := command.StdoutPipe()
 	require.NoError(t, err)
 	begin := time.Now()
 	require.NoError(t, command.Start())
 	lines := bufio.NewScanner(out)
-	for lines.Scan() && lines.Text() != "Ready." {
-	}
+	require.True(t, lines.Scan())
 	answer, err := http.Get("http://" + at + "/api/clinic")
 	taken := time.Since(begin)
 	require.NoError(t, err)

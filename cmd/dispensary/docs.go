@@ -3,77 +3,87 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"net"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
 
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/site"
 	"github.com/dispensary-go/dispensary/docs"
 )
 
-// docsConfig is the result of parsing the flags of docs.
+// docsConfig is what the flags of docs say.
 type docsConfig struct {
-	addr, write string
+	addr, write, man string
 }
 
-const docsHelp = `Docs serves the documentation until Ctrl-C: the cookbook, the packages and the
-test platform, with a search. The pages are in the command; it needs no network.
-
-Usage: dispensary docs [flags]
-
-  -addr HOST:PORT   where, on loopback; port 0 is a free one (127.0.0.1:0)
-  -write FOLDER     write the site to a folder, which any web server can serve, and end
-`
-
-// parseDocs reads the flags of docs.
-func parseDocs(args []string, stdout io.Writer) (docsConfig, error) {
+func (p *program) docsCommand() *cobra.Command {
 	c := docsConfig{}
-	wrong := func(err error) error { return &usageError{err: err, hint: "dispensary help docs"} }
-	flags := flag.NewFlagSet("docs", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // errors are reported by the caller, in one line
-	flags.StringVar(&c.addr, "addr", "127.0.0.1:0", "")
-	flags.StringVar(&c.write, "write", "", "")
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(stdout, docsHelp)
-		return c, errHelp
-	case err != nil:
-		return c, wrong(err)
-	case flags.NArg() > 0:
-		return c, wrong(fmt.Errorf("docs takes no arguments, but there is %q", flags.Arg(0)))
+	command := &cobra.Command{
+		Use:   "docs",
+		Short: "Serve the documentation until Ctrl-C",
+		Long: `Docs serves the documentation until Ctrl-C: the cookbook, the packages and the test
+platform, with a search. The pages are in the command; it needs no network.`,
+		Example: `  dispensary docs
+  dispensary docs --addr 127.0.0.1:8000
+  dispensary docs --write /var/www/dispensary
+  dispensary docs --man /usr/local/share/man/man1`,
+		Args: noArguments,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if err := c.check(); err != nil {
+				return err
+			}
+			if c.man != "" {
+				if err := doc.GenManTree(command.Root(), &doc.GenManHeader{Section: "1", Source: "dispensary"}, c.man); err != nil {
+					return fmt.Errorf("--man: %w", err)
+				}
+				return nil
+			}
+			return p.serveDocs(command.Context(), c)
+		},
 	}
+	flags := command.Flags()
+	flags.StringVar(&c.addr, "addr", "127.0.0.1:0", "`HOST:PORT` to serve at, on loopback; port 0 is a free one")
+	flags.StringVar(&c.write, "write", "", "write the site to `FOLDER`, which any web server can serve, and end")
+	flags.StringVar(&c.man, "man", "", "write the command's manual pages to `FOLDER`, which exists, and end")
+	return command
+}
+
+func (c docsConfig) check() error {
 	switch host, _, err := net.SplitHostPort(c.addr); {
 	case err != nil:
-		return c, wrong(fmt.Errorf("-addr %s: not of the form HOST:PORT", c.addr))
+		return fmt.Errorf("--addr %s: not of the form HOST:PORT", c.addr)
 	case !loopback(host):
-		return c, wrong(fmt.Errorf("-addr %s: the documentation stays on loopback; -write makes a site for others", c.addr))
+		return fmt.Errorf("--addr %s: the documentation stays on loopback; --write makes a site for others", c.addr)
+	case c.write != "" && c.man != "":
+		return errors.New("--man and --write: one of the two at a time")
 	}
-	return c, nil
+	return nil
 }
 
 // serveDocs serves the documentation until ctx ends, or writes it.
-func serveDocs(ctx context.Context, args []string, stdout io.Writer) error {
-	c, err := parseDocs(args, stdout)
-	if err != nil {
-		return err
-	}
+func (p *program) serveDocs(ctx context.Context, c docsConfig) error {
 	pages, err := site.New(docs.Pages)
 	if err != nil {
 		return err
 	}
 	if c.write != "" {
 		if err := pages.Write(c.write); err != nil {
-			return fmt.Errorf("-write: %w", err)
+			return fmt.Errorf("--write: %w", err)
 		}
 		return nil
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.addr)
 	if err != nil {
-		return listenError("-addr", c.addr, err)
+		return listenError("--addr", c.addr, err)
 	}
 	return serve(ctx, listener, pages, func() error {
-		_, err := fmt.Fprintf(stdout, "Documentation: http://%s/\nEnd with Ctrl-C.\nReady.\n", listener.Addr())
+		address := "http://" + listener.Addr().String() + "/"
+		if p.json {
+			return p.printJSON(map[string]string{"url": address})
+		}
+		_, err := fmt.Fprintf(p.out, "Documentation: %s\nEnd with Ctrl-C.\nReady.\n", address)
 		return err
 	})
 }

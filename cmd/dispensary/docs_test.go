@@ -23,7 +23,7 @@ func TestDocsAreServed(t *testing.T) {
 	var stderr bytes.Buffer
 	code := make(chan int, 1)
 	go func() {
-		code <- run(ctx, []string{"docs"}, in, &stderr)
+		code <- programFor(t, in, &stderr).run(ctx, []string{"docs"})
 		_ = in.CloseWithError(io.EOF)
 	}()
 	lines := bufio.NewScanner(out)
@@ -49,7 +49,7 @@ func TestDocsAreServed(t *testing.T) {
 func TestDocsAreWritten(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "site")
-	code, out, stderr := runned(t, "docs", "-write", folder)
+	code, out, stderr := runned(t, "docs", "--write", folder)
 	assert.Equal(t, exitDone, code, stderr)
 	assert.Empty(t, out)
 	page, err := os.ReadFile(filepath.Join(folder, "packages", "webhook", "engine.html"))
@@ -59,5 +59,5 @@ func TestDocsAreWritten(t *testing.T) {
 
 	code, out, _ = runned(t, "help", "docs")
 	assert.Equal(t, exitDone, code)
-	assert.Contains(t, out, "Usage: dispensary docs [flags]")
+	assert.Contains(t, out, "dispensary docs [flags]")
 }

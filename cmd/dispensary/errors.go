@@ -10,42 +10,20 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 )
 
-// usageError is a mistake on the command line.
-type usageError struct {
-	err  error
-	hint string // the command that shows how it is done
-}
-
-// Error says what is wrong.
-func (e *usageError) Error() string { return e.err.Error() }
-
-// Unwrap returns what is wrong.
-func (e *usageError) Unwrap() error { return e.err }
-
-// errHelp says that help was requested, and shown.
-var errHelp = errors.New("help")
-
-// misused makes an error one of the command line.
-func misused(err error) error { return &usageError{err: err, hint: "dispensary help fake"} }
-
 // inFlags replaces the names of options by those of flags.
 var inFlags = strings.NewReplacer(
-	"dispensarytest: ", "", "WithIntegrations", "-integrations ", "WithRedirectURI", "-redirect-uri ",
-	"there is no open point", "-behavior: there is no open point", "there is no scope", "-scopes: there is no scope",
-	"webhook address", "-webhook", "the webhook endpoint was refused", "-webhook: the endpoint was refused",
+	"dispensarytest: ", "", "WithIntegrations", "--integrations ", "WithRedirectURI", "--redirect-uri ",
+	"there is no open point", "--behavior: there is no open point", "there is no scope", "--scopes: there is no scope",
+	"webhook address", "--webhook", "the webhook endpoint was refused", "--webhook: the endpoint was refused",
 )
 
 // startError says why the platform does not start, in the words of the command line.
 func startError(err error, addr string) error {
 	var listening *net.OpError
-	switch {
-	case errors.Is(err, dispensarytest.ErrOption):
-		return misused(errors.New(inFlags.Replace(err.Error())))
-	case errors.As(err, &listening) && listening.Op == "listen":
-		return listenError("-addr", addr, err)
-	default:
-		return errors.New(inFlags.Replace(err.Error()))
+	if errors.As(err, &listening) && listening.Op == "listen" && !errors.Is(err, dispensarytest.ErrOption) {
+		return listenError("--addr", addr, err)
 	}
+	return errors.New(inFlags.Replace(err.Error()))
 }
 
 // listenError names the flag whose address cannot be listened on.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -13,17 +12,36 @@ import (
 	"os"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/console"
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 )
 
-// fake runs the platform until ctx ends.
-func fake(ctx context.Context, args []string, stdout io.Writer) (err error) {
-	c, err := parse(args, stdout)
-	if err != nil {
-		return err
+func (p *program) fakeCommand() *cobra.Command {
+	c := fakeConfig{}
+	command := &cobra.Command{
+		Use:   "fake",
+		Short: "Run a test platform until Ctrl-C",
+		Long:  fakeHelp + namesHelp(),
+		Example: `  dispensary fake --addr 127.0.0.1:8080 --webhook http://127.0.0.1:9000/webhooks
+  dispensary fake --json --freeze 2026-03-02T09:00:00Z
+  dispensary fake --tls --cert platform.pem --behavior refresh-rotation=grace`,
+		Args: noArguments,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if err := c.complete(command.Flags()); err != nil {
+				return err
+			}
+			return p.fake(command.Context(), c)
+		},
 	}
+	c.define(command.Flags())
+	return command
+}
+
+// fake runs the platform until ctx ends.
+func (p *program) fake(ctx context.Context, c fakeConfig) (err error) {
 	if c.kept != nil {
 		defer c.kept.lock.release()
 	}
@@ -39,11 +57,11 @@ func fake(ctx context.Context, args []string, stdout io.Writer) (err error) {
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.controlAddr)
 	if err != nil {
-		return listenError("-control-addr", c.controlAddr, err)
+		return listenError("--control-addr", c.controlAddr, err)
 	}
 	origin := "http://" + listener.Addr().String()
 	api := control.New(platform, control.Options{ControlURL: origin + "/control", ConsoleURL: origin + "/console/"})
-	ready := func() error { return announce(stdout, c, api.Settings()) }
+	ready := func() error { return p.announce(c, api.Settings()) }
 	if c.kept == nil {
 		return serve(ctx, listener, besidePlatform(platform, api), ready)
 	}
@@ -51,8 +69,8 @@ func fake(ctx context.Context, args []string, stdout io.Writer) (err error) {
 	if err := keep(ctx, c.kept, listener, besidePlatform(platform, api), ready); err != nil {
 		return err
 	}
-	if !c.json {
-		_, _ = fmt.Fprintf(stdout, "The state is kept in %s.\n", c.kept.name) // a reader may be gone
+	if !p.json {
+		_, _ = fmt.Fprintf(p.out, "The state is kept in %s.\n", c.kept.name) // a reader may be gone
 	}
 	return nil
 }
@@ -74,10 +92,10 @@ func keep(ctx context.Context, s *stateFile, listener net.Listener, handler http
 	}()
 	err := serve(ctx, listener, handler, ready)
 	stop()
-	if failed := <-kept; failed != nil {
-		return errors.Join(err, failed)
+	if unsaved := <-kept; unsaved != nil {
+		return failed(errors.Join(err, unsaved))
 	}
-	return errors.Join(err, s.save())
+	return failed(errors.Join(err, s.save()))
 }
 
 // besidePlatform serves the control API and the console.
@@ -117,16 +135,12 @@ func serve(ctx context.Context, listener net.Listener, handler http.Handler, rea
 	return nil
 }
 
-// announce prints the settings, and "Ready.".
-func announce(out io.Writer, c config, settings control.Settings) error {
-	if c.json {
-		line, err := json.Marshal(settings)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(out, "%s\nReady.\n", line)
-		return err
+// announce prints the settings, once everything answers.
+func (p *program) announce(c fakeConfig, settings control.Settings) error {
+	if p.json {
+		return p.printJSON(settings)
 	}
+	out := p.out
 	fmt.Fprintln(out, "A test platform of the dispensary. Nothing here is real.")
 	fmt.Fprintln(out)
 	for _, row := range [][2]string{
@@ -151,7 +165,7 @@ func announce(out io.Writer, c config, settings control.Settings) error {
 func writeCertificate(name string, platform *dispensarytest.Server) error {
 	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: platform.Certificate().Raw})
 	if err := os.WriteFile(name, block, 0o644); err != nil {
-		return fmt.Errorf("-cert: %w", err)
+		return fmt.Errorf("--cert: %w", err)
 	}
 	return nil
 }

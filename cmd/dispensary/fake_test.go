@@ -31,7 +31,7 @@ type running struct {
 	code     chan int
 }
 
-// launch runs the fake with -json, until the end of the test or stop.
+// launch runs the fake with --json, until the end of the test or stop.
 func launch(t *testing.T, flags ...string) *running {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -39,7 +39,7 @@ func launch(t *testing.T, flags ...string) *running {
 	r := &running{t: t, stop: stop, code: make(chan int, 1)}
 	var stderr bytes.Buffer
 	go func() {
-		r.code <- run(ctx, append([]string{"fake", "-json"}, flags...), in, &stderr)
+		r.code <- programFor(t, in, &stderr).run(ctx, append([]string{"fake", "--json"}, flags...))
 		_ = in.CloseWithError(io.EOF)
 	}()
 	lines := bufio.NewReader(out)
@@ -47,9 +47,6 @@ func launch(t *testing.T, flags ...string) *running {
 	require.NoError(t, err, "%s", &stderr)
 	require.NoError(t, json.Unmarshal([]byte(line), &r.settings))
 	require.NoError(t, json.Unmarshal([]byte(line), &r.line))
-	ready, err := lines.ReadString('\n')
-	require.NoError(t, err)
-	require.Equal(t, "Ready.\n", ready)
 	go func() { _, _ = io.Copy(io.Discard, lines) }() // what it says at its end
 	t.Cleanup(stop)
 	return r
@@ -67,7 +64,7 @@ func (r *running) get(address string) (int, string) {
 
 func TestTheFirstLineHoldsTheSettings(t *testing.T) {
 	t.Parallel()
-	r := launch(t, "-seed", "7", "-region", "CA", "-redirect-uri", "https://ehr.example.com/callback")
+	r := launch(t, "--seed", "7", "--region", "CA", "--redirect-uri", "https://ehr.example.com/callback")
 	for _, name := range []string{
 		"base_url", "auth_url", "console_url", "control_url", "client_id", "client_secret",
 		"redirect_uri", "webhook_secret", "challenge_token", "clinic_key",
@@ -92,7 +89,7 @@ func TestTheFirstLineHoldsTheSettings(t *testing.T) {
 // own settings outlive a restart where one is given.
 func TestSettingsOutliveARestart(t *testing.T) {
 	t.Parallel()
-	first, second, other := launch(t, "-seed", "1"), launch(t, "-seed", "1"), launch(t, "-seed", "2")
+	first, second, other := launch(t, "--seed", "1"), launch(t, "--seed", "1"), launch(t, "--seed", "2")
 	assert.Equal(t, first.settings.ClientSecret, second.settings.ClientSecret)
 	assert.Equal(t, first.settings.Users, second.settings.Users)
 	assert.NotEqual(t, first.settings.ClientSecret, other.settings.ClientSecret)
@@ -111,7 +108,7 @@ func TestSecretsAreRandomWithoutASeed(t *testing.T) {
 	output := announced(t)
 	seed := regexp.MustCompile(`(?m)^Seed +(\d+)$`).FindStringSubmatch(output)
 	require.Len(t, seed, 2, output)
-	again := launch(t, "-seed", seed[1])
+	again := launch(t, "--seed", seed[1])
 	assert.Contains(t, output, again.settings.ClientSecret)
 }
 
@@ -120,7 +117,7 @@ func TestAWebhookIsRegisteredFromTheStart(t *testing.T) {
 	got := make(chan string, 1)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) { got <- q.Header.Get("SVC-Signature") }))
 	t.Cleanup(receiver.Close)
-	r := launch(t, "-webhook", receiver.URL, "-behavior", "delivery-conditions=off")
+	r := launch(t, "--webhook", receiver.URL, "--behavior", "delivery-conditions=off")
 	register(t, r.settings)
 	assert.Contains(t, <-got, "v1=")
 }
@@ -128,7 +125,7 @@ func TestAWebhookIsRegisteredFromTheStart(t *testing.T) {
 func TestOverTLS(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "platform.pem")
-	r := launch(t, "-tls", "-cert", file)
+	r := launch(t, "--tls", "--cert", file)
 	pem, err := os.ReadFile(file)
 	require.NoError(t, err)
 	pool := x509.NewCertPool()
@@ -145,10 +142,10 @@ func TestOverTLS(t *testing.T) {
 
 func TestAFrozenClock(t *testing.T) {
 	t.Parallel()
-	r := launch(t, "-freeze", "2026-03-02T09:00:00Z")
+	r := launch(t, "--freeze", "2026-03-02T09:00:00Z")
 	_, clock := r.get(r.settings.ControlURL + "/clock")
 	assert.JSONEq(t, `{"now":"2026-03-02T09:00:00Z","frozen":true,"next":null}`, clock)
-	_, clock = r.get(launch(t, "-freeze", "now").settings.ControlURL + "/clock")
+	_, clock = r.get(launch(t, "--freeze", "now").settings.ControlURL + "/clock")
 	assert.Contains(t, clock, `"frozen":true`)
 }
 
@@ -156,7 +153,7 @@ func TestAFrozenClock(t *testing.T) {
 // ending.
 func TestItEndsDuringALongPoll(t *testing.T) {
 	t.Parallel()
-	r := launch(t, "-behavior", "delivery-conditions=off", "-webhook", "http://127.0.0.1:1/")
+	r := launch(t, "--behavior", "delivery-conditions=off", "--webhook", "http://127.0.0.1:1/")
 	made := ask[registered](t, r.settings, "/patients")
 	waiting := make(chan struct{})
 	go func() {
@@ -175,7 +172,7 @@ func TestItEndsDuringALongPoll(t *testing.T) {
 // ending.
 func TestItEndsWhileAPageIsOpen(t *testing.T) {
 	t.Parallel()
-	r := launch(t, "-state", filepath.Join(t.TempDir(), "state"))
+	r := launch(t, "--state", filepath.Join(t.TempDir(), "state"))
 	page, err := http.Get(r.settings.ConsoleURL + "live")
 	require.NoError(t, err)
 	assert.Equal(t, "text/event-stream", page.Header.Get("Content-Type"))
@@ -187,24 +184,31 @@ func TestItEndsWhileAPageIsOpen(t *testing.T) {
 // announced is what a person sees: the settings, and what is said at the end.
 func announced(t *testing.T, flags ...string) string {
 	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
-	var out writtenUntil
-	out.stop = stop
+	out := &writtenUntil{suffix: "Ready.\n"}
 	var stderr bytes.Buffer
-	require.Equal(t, exitDone, run(ctx, append([]string{"fake"}, flags...), &out, &stderr), "%s", &stderr)
+	require.Equal(t, exitDone, out.run(t, programFor(t, out, &stderr), append([]string{"fake"}, flags...)...), "%s", &stderr)
 	return out.String()
 }
 
-// writtenUntil ends the command once it is ready.
+// writtenUntil ends the command, as Ctrl-C does, once it has written something.
 type writtenUntil struct {
 	bytes.Buffer
-	stop context.CancelFunc
+	suffix string
+	stop   context.CancelFunc
+}
+
+func (w *writtenUntil) run(t *testing.T, p *program, args ...string) int {
+	t.Helper()
+	var ctx context.Context
+	ctx, w.stop = context.WithCancel(t.Context())
+	defer w.stop()
+	return p.run(ctx, args)
 }
 
 // Write implements [io.Writer].
 func (w *writtenUntil) Write(p []byte) (int, error) {
 	n, err := w.Buffer.Write(p)
-	if strings.HasSuffix(w.String(), "Ready.\n") {
+	if strings.HasSuffix(w.String(), w.suffix) {
 		w.stop()
 	}
 	return n, err
@@ -213,7 +217,7 @@ func (w *writtenUntil) Write(p []byte) (int, error) {
 func TestAnnouncement(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "state.json")
-	output := announced(t, "-state", file)
+	output := announced(t, "--state", file)
 	assert.NotRegexp(t, `(?m)[ \t]+$`, output, "no line ends in blanks")
 	assert.True(t, strings.HasSuffix(output, "Ready.\nThe state is kept in "+file+".\n"), output)
 	assert.True(t, strings.HasSuffix(announced(t), "Ready.\n"), "without a file nothing is kept")

@@ -2,9 +2,7 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -13,42 +11,32 @@ import (
 	"text/tabwriter"
 	"time"
 
+	flag "github.com/spf13/pflag"
+
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// config is the result of parsing the flags.
-type config struct {
+// fakeConfig is what the flags of fake say.
+type fakeConfig struct {
 	addr, controlAddr string
-	expose, tls, json bool
+	expose, tls       bool
 	certificate       string
 	state             string
 	seed              string     // as it is printed; empty where a state file has one
-	kept              *stateFile // open, with -state
+	kept              *stateFile // open, with --state
 	options           []dispensarytest.Option
 }
 
-// parse reads the flags. What the platform refuses about them, it says itself.
-func parse(args []string, stdout io.Writer) (config, error) {
-	c := config{}
-	flags := flag.NewFlagSet("fake", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // errors are reported by the caller, in one line
-	c.define(flags)
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		showFlags(stdout, flags)
-		return c, errHelp
-	case err != nil:
-		return c, misused(err)
-	case flags.NArg() > 0:
-		return c, misused(fmt.Errorf("fake takes no arguments, but there is %q", flags.Arg(0)))
-	}
-	if err := checkAddresses(c); err != nil {
-		return c, misused(err)
+// complete checks the flags, opens the state file, and adds the options that follow from
+// flags together. What the platform refuses about them, it says itself.
+func (c *fakeConfig) complete(flags *flag.FlagSet) error {
+	if err := checkAddresses(*c); err != nil {
+		return err
 	}
 	if c.state != "" {
 		if err := c.openState(flags); err != nil {
-			return c, err
+			return err
 		}
 	}
 	if c.seed == "" && (c.kept == nil || c.kept.loaded == nil) {
@@ -61,14 +49,14 @@ func parse(args []string, stdout io.Writer) (config, error) {
 	if c.tls {
 		c.options = append(c.options, dispensarytest.WithTLS())
 	}
-	return c, nil
+	return nil
 }
 
 // worldFlags make a platform; they are refused where a state file has one.
 var worldFlags = []string{"seed", "region", "size", "scopes", "integrations"}
 
 // openState begins with the platform of the state file.
-func (c *config) openState(flags *flag.FlagSet) (err error) {
+func (c *fakeConfig) openState(flags *flag.FlagSet) (err error) {
 	if c.kept, err = openState(c.state); err != nil {
 		return err
 	}
@@ -78,7 +66,7 @@ func (c *config) openState(flags *flag.FlagSet) (err error) {
 	c.options = append([]dispensarytest.Option{dispensarytest.WithSnapshot(c.kept.loaded)}, c.options...) // flags have the last word
 	flags.Visit(func(f *flag.Flag) {
 		if err == nil && slices.Contains(worldFlags, f.Name) {
-			err = misused(fmt.Errorf("-%s: there is a platform in %s already; leave the flag out, or name another file", f.Name, c.kept.name))
+			err = fmt.Errorf("--%s: there is a platform in %s already; leave the flag out, or name another file", f.Name, c.kept.name)
 		}
 	})
 	if err != nil {
@@ -88,7 +76,7 @@ func (c *config) openState(flags *flag.FlagSet) (err error) {
 }
 
 // option defines a flag whose text turns into an option of the platform.
-func (c *config) option(flags *flag.FlagSet, name, help string, parse func(text string) (dispensarytest.Option, error)) {
+func (c *fakeConfig) option(flags *flag.FlagSet, name, help string, parse func(text string) (dispensarytest.Option, error)) {
 	flags.Func(name, help, func(text string) error {
 		option, err := parse(text)
 		if err == nil {
@@ -99,7 +87,7 @@ func (c *config) option(flags *flag.FlagSet, name, help string, parse func(text 
 }
 
 // toggle defines a flag that is an option by being there.
-func (c *config) toggle(flags *flag.FlagSet, name, help string, option dispensarytest.Option) {
+func (c *fakeConfig) toggle(flags *flag.FlagSet, name, help string, option dispensarytest.Option) {
 	flags.BoolFunc(name, help, func(text string) error {
 		switch text {
 		case "true":
@@ -112,14 +100,12 @@ func (c *config) toggle(flags *flag.FlagSet, name, help string, option dispensar
 	})
 }
 
-func (c *config) define(flags *flag.FlagSet) {
+func (c *fakeConfig) define(flags *flag.FlagSet) {
 	flags.StringVar(&c.addr, "addr", "127.0.0.1:0", "`HOST:PORT` of the platform; port 0 is a free one")
 	flags.StringVar(&c.controlAddr, "control-addr", "127.0.0.1:0", "`HOST:PORT` of console and control API; always loopback")
-	flags.BoolVar(&c.expose, "expose", false, "let -addr be an address that other machines reach")
+	flags.BoolVar(&c.expose, "expose", false, "let --addr be an address that other machines reach")
 	flags.BoolVar(&c.tls, "tls", false, "serve the platform over HTTPS, with a new self-signed certificate")
 	flags.StringVar(&c.certificate, "cert", "", "write that certificate to `FILE` (PEM), for clients to trust")
-	flags.BoolVar(&c.json, "json", false, "print the settings as one line of JSON")
-
 	flags.StringVar(&c.state, "state", "", "keep the platform in `FILE`, about a second behind; a reset goes back to the start")
 
 	c.option(flags, "webhook", "register the webhook endpoint `URL`, for all event types", func(url string) (dispensarytest.Option, error) {
@@ -130,7 +116,7 @@ func (c *config) define(flags *flag.FlagSet) {
 }
 
 // worldFlags define the flags that say which platform it is.
-func (c *config) worldFlags(flags *flag.FlagSet) {
+func (c *fakeConfig) worldFlags(flags *flag.FlagSet) {
 	c.option(flags, "seed", "`NUMBER` that ids, secrets and data follow from; random unless set", func(text string) (dispensarytest.Option, error) {
 		var seed uint64
 		if _, err := fmt.Sscan(text, &seed); err != nil {
@@ -161,7 +147,7 @@ func (c *config) worldFlags(flags *flag.FlagSet) {
 }
 
 // ruleFlags say how the platform behaves where the API leaves points open.
-func (c *config) ruleFlags(flags *flag.FlagSet) {
+func (c *fakeConfig) ruleFlags(flags *flag.FlagSet) {
 	c.option(flags, "freeze", "let the clock stand at `TIME` (RFC 3339, or now) until it is advanced", func(text string) (dispensarytest.Option, error) {
 		at := time.Now()
 		if text != "now" {
@@ -182,7 +168,7 @@ func (c *config) ruleFlags(flags *flag.FlagSet) {
 }
 
 // choose defines a flag with a few words to choose from.
-func choose[T any](c *config, flags *flag.FlagSet, name, help string, option func(T) dispensarytest.Option, words map[string]T) {
+func choose[T any](c *fakeConfig, flags *flag.FlagSet, name, help string, option func(T) dispensarytest.Option, words map[string]T) {
 	c.option(flags, name, help, func(text string) (dispensarytest.Option, error) {
 		value, known := words[text]
 		if !known {
@@ -194,26 +180,26 @@ func choose[T any](c *config, flags *flag.FlagSet, name, help string, option fun
 	})
 }
 
-// checkAddresses keeps the platform on this machine unless -expose is set, and the
+// checkAddresses keeps the platform on this machine unless --expose is set, and the
 // control API in any case.
-func checkAddresses(c config) error {
+func checkAddresses(c fakeConfig) error {
 	host, _, err := net.SplitHostPort(c.addr)
 	if err != nil {
-		return fmt.Errorf("-addr %s: not of the form HOST:PORT", c.addr)
+		return fmt.Errorf("--addr %s: not of the form HOST:PORT", c.addr)
 	}
 	control, _, err := net.SplitHostPort(c.controlAddr)
 	ip := net.ParseIP(host)
 	switch {
 	case err != nil:
-		return fmt.Errorf("-control-addr %s: not of the form HOST:PORT", c.controlAddr)
+		return fmt.Errorf("--control-addr %s: not of the form HOST:PORT", c.controlAddr)
 	case !loopback(control):
-		return fmt.Errorf("-control-addr %s: console and control API stay on loopback", c.controlAddr)
+		return fmt.Errorf("--control-addr %s: console and control API stay on loopback", c.controlAddr)
 	case !loopback(host) && !c.expose:
-		return fmt.Errorf("-addr %s: other machines would reach it; add -expose if they should", c.addr)
+		return fmt.Errorf("--addr %s: other machines would reach it; add --expose if they should", c.addr)
 	case host == "", ip != nil && ip.IsUnspecified():
-		return fmt.Errorf("-addr %s: name the address that others reach, because the platform gives it out in links", c.addr)
+		return fmt.Errorf("--addr %s: name the address that others reach, because the platform gives it out in links", c.addr)
 	case c.certificate != "" && !c.tls:
-		return errors.New("-cert: add -tls, which is what makes a certificate")
+		return errors.New("--cert: add --tls, which is what makes a certificate")
 	}
 	return nil
 }
@@ -223,44 +209,19 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-const flagsHead = `Fake runs a test platform of the dispensary until Ctrl-C.
-
-Usage: dispensary fake [flags]
-
+const fakeHelp = `Fake runs a test platform of the dispensary until Ctrl-C: its API, a console for people
+in a browser, and a control API for tests. It prints where they stand once they answer.
 `
 
-const flagsFoot = `
-Examples:
-
-  dispensary fake -addr 127.0.0.1:8080 -webhook http://127.0.0.1:9000/webhooks
-  dispensary fake -json -freeze 2026-03-02T09:00:00Z
-  dispensary fake -tls -cert platform.pem -behavior refresh-rotation=grace
-`
-
-// showFlags lists the flags in two columns.
-func showFlags(out io.Writer, flags *flag.FlagSet) {
-	fmt.Fprint(out, flagsHead)
-	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	flags.VisitAll(func(f *flag.Flag) {
-		value, help := flag.UnquoteUsage(f)
-		if f.DefValue != "" && f.DefValue != "false" {
-			help += " (" + f.DefValue + ")"
-		}
-		fmt.Fprintf(table, "  -%s\t%s\n", strings.TrimSpace(f.Name+" "+value), help)
-	})
-	_ = table.Flush() // as with any other output of the command
-	fmt.Fprint(out, flagsFoot)
-	showNames(out)
-}
-
-// showNames lists what -scopes and -behavior can name.
-func showNames(out io.Writer) {
-	fmt.Fprint(out, "\nScopes:\n\n")
+// namesHelp lists what --scopes and --behavior can name.
+func namesHelp() string {
+	var out strings.Builder
+	fmt.Fprint(&out, "\nScopes:\n\n")
 	for names := range slices.Chunk(dispensarytest.Scopes(), 4) {
-		fmt.Fprintf(out, "  %s\n", strings.Join(names, ", "))
+		fmt.Fprintf(&out, "  %s\n", strings.Join(names, ", "))
 	}
-	fmt.Fprint(out, "\nPoints that the API leaves open, with their variants, of which the first is the default;\nwhat each means is on the console's page \"Open points\":\n\n")
-	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	fmt.Fprint(&out, "\nPoints that the API leaves open, with their variants, of which the first is the default;\nwhat each means is on the console's page \"Open points\":\n\n")
+	table := tabwriter.NewWriter(&out, 0, 0, 3, ' ', 0)
 	for _, s := range dispensarytest.BehaviorChoices() {
 		var variants []string
 		for _, v := range s.Variants {
@@ -269,4 +230,5 @@ func showNames(out io.Writer) {
 		fmt.Fprintf(table, "  %s\t%s\n", s.Name, strings.Join(variants, ", "))
 	}
 	_ = table.Flush()
+	return out.String()
 }

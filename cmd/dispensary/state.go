@@ -39,17 +39,17 @@ func openState(name string) (s *stateFile, err error) {
 	}
 	content, err := os.Open(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("-state: %w", err)
+		return nil, fmt.Errorf("--state: %w", err)
 	}
 	if err == nil {
 		defer func() { _ = content.Close() }() // it is only read
 	}
 	if folder := filepath.Dir(name); err != nil && !isFolder(folder) {
-		return nil, fmt.Errorf("-state %s: there is no folder %s", name, folder)
+		return nil, fmt.Errorf("--state %s: there is no folder %s", name, folder)
 	}
 	s = &stateFile{name: name}
 	if s.lock, err = takeLock(name); err != nil {
-		return nil, fmt.Errorf("-state %s: %w", name, err)
+		return nil, fmt.Errorf("--state %s: %w", name, err)
 	}
 	if content == nil {
 		return s, nil
@@ -62,7 +62,7 @@ func openState(name string) (s *stateFile, err error) {
 	}
 	if err != nil {
 		s.lock.release()
-		return nil, fmt.Errorf("-state %s: %s; the file is left as it is", name, stateProblem(err))
+		return nil, fmt.Errorf("--state %s: %s; the file is left as it is", name, stateProblem(err))
 	}
 	return s, nil
 }
@@ -111,7 +111,7 @@ func (s *stateFile) save() error {
 		return nil
 	}
 	if err := s.write(now); err != nil {
-		return fmt.Errorf("-state: %w", err)
+		return fmt.Errorf("--state: %w", err)
 	}
 	s.written = now
 	return nil

@@ -36,7 +36,7 @@ func TestAKillLosesTheLastSecondAtMost(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "state.json")
 	for round := range testsize.Of(3, 20) {
-		command, settings, _ := start(t, "-state", file)
+		command, settings, _ := start(t, "--state", file)
 		w := startWriters(settings, issue(t, settings), round)
 		require.Eventually(t, w.wroteLongEnough, time.Minute, 10*time.Millisecond)
 		require.NoError(t, command.Process.Kill())
@@ -45,7 +45,7 @@ func TestAKillLosesTheLastSecondAtMost(t *testing.T) {
 		w.running.Wait()
 		assertKept(t, round, file, w.answered, killed)
 	}
-	command, _, _ := start(t, "-state", file)
+	command, _, _ := start(t, "--state", file)
 	require.NoError(t, command.Process.Signal(os.Interrupt))
 	require.NoError(t, command.Wait())
 }

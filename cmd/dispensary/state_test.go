@@ -51,13 +51,13 @@ func issue(t *testing.T, settings control.Settings) string {
 func TestTheStateOutlivesARestart(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "state.json")
-	r := launch(t, "-state", file, "-freeze", "2026-03-02T09:00:00Z")
+	r := launch(t, "--state", file, "--freeze", "2026-03-02T09:00:00Z")
 	patient := register(t, r.settings)
 	token := issue(t, r.settings)
 	r.stop()
 	require.Equal(t, exitDone, <-r.code)
 
-	again := launch(t, "-state", file)
+	again := launch(t, "--state", file)
 	assert.Equal(t, r.settings.ClientSecret, again.settings.ClientSecret)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, again.settings.BaseURL+"/clinic/patients/"+patient, nil)
 	require.NoError(t, err)
@@ -82,7 +82,7 @@ func start(t *testing.T, args ...string) (*exec.Cmd, control.Settings, *bufio.Sc
 	t.Helper()
 	name, err := binary()
 	require.NoError(t, err)
-	command := exec.CommandContext(t.Context(), name, append([]string{"fake", "-json"}, args...)...)
+	command := exec.CommandContext(t.Context(), name, append([]string{"fake", "--json"}, args...)...)
 	out, err := command.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, command.Start())
@@ -90,8 +90,6 @@ func start(t *testing.T, args ...string) (*exec.Cmd, control.Settings, *bufio.Sc
 	require.True(t, lines.Scan())
 	var settings control.Settings
 	require.NoError(t, json.Unmarshal(lines.Bytes(), &settings))
-	require.True(t, lines.Scan())
-	require.Equal(t, "Ready.", lines.Text())
 	return command, settings, lines
 }
 
@@ -115,12 +113,12 @@ func patients(t *testing.T, settings control.Settings, latest int) map[string]bo
 func TestAResetGoesBackToTheStateOfTheStart(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "state.json")
-	first := launch(t, "-state", file)
+	first := launch(t, "--state", file)
 	before := register(t, first.settings)
 	first.stop()
 	require.Equal(t, exitDone, <-first.code)
 
-	second := launch(t, "-state", file)
+	second := launch(t, "--state", file)
 	after := register(t, second.settings)
 	ask[struct{}](t, second.settings, "/reset")
 	there := patients(t, second.settings, 100)
@@ -129,7 +127,7 @@ func TestAResetGoesBackToTheStateOfTheStart(t *testing.T) {
 	second.stop()
 	require.Equal(t, exitDone, <-second.code)
 
-	third := launch(t, "-state", file)
+	third := launch(t, "--state", file)
 	assert.Equal(t, there, patients(t, third.settings, 100))
 }
 
@@ -145,10 +143,10 @@ func TestForeignStateFilesAreRefused(t *testing.T) {
 	} {
 		file := filepath.Join(t.TempDir(), "state.json")
 		require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
-		code, out, stderr := runned(t, "fake", "-state", file)
-		assert.Equal(t, exitFailed, code)
+		code, out, stderr := runned(t, "fake", "--state", file)
+		assert.Equal(t, exitRefuse, code)
 		assert.Empty(t, out)
-		assert.Contains(t, stderr, "-state "+file)
+		assert.Contains(t, stderr, "--state "+file)
 		assert.Contains(t, stderr, says)
 		assert.Contains(t, stderr, "left as it is")
 		assert.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
@@ -165,34 +163,34 @@ func TestForeignStateFilesAreRefused(t *testing.T) {
 func TestAStateFileHasAWorldOfItsOwn(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "state.json")
-	first := launch(t, "-state", file, "-seed", "7", "-size", "small")
+	first := launch(t, "--state", file, "--seed", "7", "--size", "small")
 	first.stop()
 	require.Equal(t, exitDone, <-first.code)
 	before, err := os.ReadFile(file)
 	require.NoError(t, err)
-	for _, flags := range [][]string{{"-seed", "7"}, {"-region", "CA"}, {"-size", "large"}, {"-scopes", "clinic:read"}, {"-integrations", "2"}} {
-		code, _, stderr := runned(t, append([]string{"fake", "-state", file}, flags...)...)
-		assert.Equal(t, exitUsage, code)
+	for _, flags := range [][]string{{"--seed", "7"}, {"--region", "CA"}, {"--size", "large"}, {"--scopes", "clinic:read"}, {"--integrations", "2"}} {
+		code, _, stderr := runned(t, append([]string{"fake", "--state", file}, flags...)...)
+		assert.Equal(t, exitRefuse, code)
 		assert.Contains(t, stderr, flags[0]+": there is a platform in "+file+" already")
 	}
 	after, err := os.ReadFile(file)
 	require.NoError(t, err)
 	assert.Equal(t, before, after)
-	again := launch(t, "-state", file, "-freeze", "now")
+	again := launch(t, "--state", file, "--freeze", "now")
 	assert.Equal(t, first.settings.ClientSecret, again.settings.ClientSecret)
 }
 
 func TestOneProcessKeepsAStateFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "state.json")
-	command, settings, _ := start(t, "-state", file)
-	code, _, stderr := runned(t, "fake", "-state", file)
-	assert.Equal(t, exitFailed, code)
-	assert.Equal(t, "dispensary: -state "+file+": process "+strconv.Itoa(command.Process.Pid)+" keeps its platform in it\n", stderr)
+	command, settings, _ := start(t, "--state", file)
+	code, _, stderr := runned(t, "fake", "--state", file)
+	assert.Equal(t, exitRefuse, code)
+	assert.Equal(t, "dispensary: --state "+file+": process "+strconv.Itoa(command.Process.Pid)+" keeps its platform in it (see dispensary help fake)\n", stderr)
 	patient := register(t, settings)
 	require.NoError(t, command.Process.Kill())
 	require.Error(t, command.Wait())
-	again := launch(t, "-state", file) // what is left of the other's lock is none
+	again := launch(t, "--state", file) // what is left of the other's lock is none
 	again.stop()
 	require.Equal(t, exitDone, <-again.code)
 	left, err := os.ReadDir(filepath.Dir(file))
@@ -204,7 +202,7 @@ func TestOneProcessKeepsAStateFile(t *testing.T) {
 func TestTheEndWritesTheLatestState(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "state.json")
-	command, settings, lines := start(t, "-state", file)
+	command, settings, lines := start(t, "--state", file)
 	patient := register(t, settings)
 	require.NoError(t, command.Process.Signal(os.Interrupt))
 	assert.False(t, lines.Scan(), "with -json there is nothing for a person")
@@ -231,7 +229,7 @@ func TestAStateFileThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "state")
 	require.NoError(t, os.Mkdir(folder, 0o700))
-	r := launch(t, "-state", filepath.Join(folder, "state.json"))
+	r := launch(t, "--state", filepath.Join(folder, "state.json"))
 	require.NoError(t, os.RemoveAll(folder))
 	register(t, r.settings)
 	assert.Equal(t, exitFailed, <-r.code, "it ends with an error rather than lose changes")
@@ -239,7 +237,7 @@ func TestAStateFileThatCannotBeWritten(t *testing.T) {
 
 func TestTheConsoleStandsBesideThePlatform(t *testing.T) {
 	t.Parallel()
-	r := launch(t, "-behavior", "probe=before-each", "-size", "small")
+	r := launch(t, "--behavior", "probe=before-each", "--size", "small")
 	status, page := r.get(strings.TrimSuffix(r.settings.ControlURL, "control"))
 	assert.Equal(t, http.StatusOK, status)
 	assert.Contains(t, page, r.settings.ClientSecret)

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"io"
 	"net"
 	"strings"
 	"testing"
@@ -13,10 +14,22 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 )
 
+// programFor is the command in surroundings of its own: no input, no variables and an
+// empty folder for its configuration.
+func programFor(t *testing.T, stdout, stderr io.Writer) *program {
+	t.Helper()
+	folder := t.TempDir()
+	return &program{
+		in: strings.NewReader(""), out: stdout, errOut: stderr,
+		lookup:    func(string) (string, bool) { return "", false },
+		configDir: func() (string, error) { return folder, nil },
+	}
+}
+
 func runned(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer
-	code = run(t.Context(), args, &out, &err)
+	code = programFor(t, &out, &err).run(t.Context(), args)
 	return code, out.String(), err.String()
 }
 
@@ -25,12 +38,15 @@ func TestHelp(t *testing.T) {
 	for _, args := range [][]string{{"help"}, {"-h"}, {"--help"}} {
 		code, out, _ := runned(t, args...)
 		assert.Equal(t, exitDone, code)
-		assert.Contains(t, out, "dispensary fake [flags]")
+		assert.Contains(t, out, "Run a test platform until Ctrl-C")
 		assert.Contains(t, out, "Exit codes: 0 ")
 	}
-	code, _, stderr := runned(t)
-	assert.Equal(t, exitUsage, code)
-	assert.Contains(t, stderr, "Usage:")
+	for _, args := range [][]string{{}, {"--json"}} {
+		code, out, stderr := runned(t, args...)
+		assert.Equal(t, exitRefuse, code)
+		assert.Empty(t, out)
+		assert.Contains(t, stderr, "Usage:")
+	}
 
 	code, out, stderr := runned(t, "fake", "-h")
 	assert.Equal(t, exitDone, code)
@@ -43,17 +59,14 @@ func TestHelp(t *testing.T) {
 	for _, scope := range dispensarytest.Scopes() {
 		assert.Contains(t, out, scope)
 	}
-	for _, flag := range []string{"-addr HOST:PORT ", "-size WORD ", "-json ", "Examples:"} {
+	for _, flag := range []string{"--addr HOST:PORT ", "--size WORD ", "--json ", "Examples:"} {
 		assert.Contains(t, out, flag)
-	}
-	for line := range strings.SplitSeq(out, "\n") {
-		assert.LessOrEqual(t, len(line), 110, "%s", line)
 	}
 }
 
 func TestVersion(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"version"}, {"-version"}, {"--version"}} {
+	for _, args := range [][]string{{"version"}, {"--version"}} {
 		code, out, _ := runned(t, args...)
 		assert.Equal(t, exitDone, code)
 		assert.Regexp(t, `^dispensary \d+\.\d+\.\d+\S*, go\S+\n$`, out)
@@ -63,46 +76,47 @@ func TestVersion(t *testing.T) {
 func TestMistakesOnTheCommandLine(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
-		"fakes":                            `there is no command "fakes"`,
-		"fake now":                         `fake takes no arguments, but there is "now"`,
-		"fake -sed 1":                      "-sed",
-		"fake -seed one":                   "not a whole number",
-		"fake -integrations many":          "not a whole number",
-		"fake -region XX":                  "one of US or CA",
-		"fake -size huge":                  "one of small or large",
-		"fake -freeze yesterday":           "not a time such as",
-		"fake -clinic-tokens=perhaps":      "true or false",
-		"fake -cert x.pem":                 "-cert: add -tls",
-		"help fakes":                       `there is no command "fakes"`,
-		"docs now":                         `docs takes no arguments, but there is "now"`,
-		"docs -adr x":                      "-adr",
-		"docs -addr 8080":                  "HOST:PORT",
-		"docs -addr 0.0.0.0:80":            "stays on loopback",
-		"fake -redirect-uri here":          `-redirect-uri ("here"): not an absolute address`,
-		"fake -redirect-uri ftp://here":    `-redirect-uri ("ftp://here"): not an address of HTTPS`,
-		"fake -scopes everything":          `-scopes: there is no scope "everything", only catalog:read, `,
-		"fake -scopes patients:raed":       `(did you mean "patients:read"?)`,
-		"fake -integrations 1000":          "a clinic has 1 to 100",
-		"fake -webhook http://example.com": "plain HTTP only on loopback",
-		"fake -webhook ftp://127.0.0.1":    `-webhook "ftp://127.0.0.1" is not one of HTTPS`,
-		"fake -behavior probe=never":       `probe has no variant "never", only off, on-registration, before-each`,
-		"fake -behavior probe":             "not of the form NAME=VARIANT, such as probe=before-each",
-		"fake -behavior foo=bar":           `-behavior: there is no open point "foo", only access-token-after-refresh, `,
-		"fake -behavior prob=off":          `(did you mean "probe"?)`,
-		"fake -addr 8080":                  "HOST:PORT",
-		"fake -control-addr 8080":          "HOST:PORT",
-		"fake -addr 192.0.2.1:80":          "add -expose",
-		"fake -addr :8080":                 "add -expose",
-		"fake -addr :8080 -expose":         "name the address that others reach",
-		"fake -addr 0.0.0.0:1 -expose":     "name the address that others reach",
-		"fake -control-addr 0.0.0.0:0":     "stay on loopback",
-		"fake -control-addr ehr.example:0": "stay on loopback",
+		"fakes":                             `there is no command "fakes"`,
+		"fake now":                          `fake takes no arguments, but there is "now"`,
+		"fake -seed 1":                      "-seed: long flags have two dashes, --seed",
+		"fake --seed one":                   "not a whole number",
+		"fake --integrations many":          "not a whole number",
+		"fake --region XX":                  "one of US or CA",
+		"fake --size huge":                  "one of small or large",
+		"fake --freeze yesterday":           "not a time such as",
+		"fake --clinic-tokens=perhaps":      "true or false",
+		"fake --cert x.pem":                 "--cert: add --tls",
+		"help fakes":                        `there is no command "fakes"`,
+		"docs now":                          `docs takes no arguments, but there is "now"`,
+		"docs --adr x":                      "--adr",
+		"docs --addr 8080":                  "HOST:PORT",
+		"docs --addr 0.0.0.0:80":            "stays on loopback",
+		"fake --redirect-uri here":          `--redirect-uri ("here"): not an absolute address`,
+		"fake --redirect-uri ftp://here":    `--redirect-uri ("ftp://here"): not an address of HTTPS`,
+		"fake --scopes everything":          `--scopes: there is no scope "everything", only catalog:read, `,
+		"fake --scopes patients:raed":       `(did you mean "patients:read"?)`,
+		"fake --integrations 1000":          "a clinic has 1 to 100",
+		"fake --webhook http://example.com": "plain HTTP only on loopback",
+		"fake --webhook ftp://127.0.0.1":    `--webhook "ftp://127.0.0.1" is not one of HTTPS`,
+		"fake --behavior probe=never":       `probe has no variant "never", only off, on-registration, before-each`,
+		"fake --behavior probe":             "not of the form NAME=VARIANT, such as probe=before-each",
+		"fake --behavior foo=bar":           `--behavior: there is no open point "foo", only access-token-after-refresh, `,
+		"fake --behavior prob=off":          `(did you mean "probe"?)`,
+		"fake --addr 8080":                  "HOST:PORT",
+		"fake --control-addr 8080":          "HOST:PORT",
+		"fake --addr 192.0.2.1:80":          "add --expose",
+		"fake --addr :8080":                 "add --expose",
+		"fake --addr :8080 --expose":        "name the address that others reach",
+		"fake --addr 0.0.0.0:1 --expose":    "name the address that others reach",
+		"fake --control-addr 0.0.0.0:0":     "stay on loopback",
+		"fake --control-addr ehr.example:0": "stay on loopback",
 	} {
 		code, out, stderr := runned(t, strings.Fields(args)...)
-		assert.Equal(t, exitUsage, code, args)
+		assert.Equal(t, exitRefuse, code, args)
 		assert.Empty(t, out, args)
 		assert.Contains(t, stderr, want, args)
-		assert.Contains(t, stderr, "\nSee: dispensary ", args)
+		assert.Contains(t, stderr, " (see dispensary help", args)
+		assert.Equal(t, 1, strings.Count(stderr, "\n"), "one line: %s", stderr)
 	}
 }
 
@@ -113,18 +127,18 @@ func TestFailures(t *testing.T) {
 	t.Cleanup(func() { _ = taken.Close() })
 	at := taken.Addr().String()
 	for args, want := range map[string]string{
-		"fake -addr " + at:               "-addr " + at + ": the address is in use already",
-		"fake -control-addr " + at:       "-control-addr " + at + ": the address is in use already",
-		"docs -addr " + at:               "-addr " + at + ": the address is in use already",
-		"docs -write /dev/null/docs":     "-write: ",
-		"fake -expose -addr 192.0.2.1:0": "-addr 192.0.2.1:0: ",
-		"fake -webhook http://127.0.0.1:1/ -behavior probe=on-registration": "the endpoint was refused",
-		"fake -state /none/state.json":                                      "-state /none/state.json: there is no folder /none",
-		"fake -state .":                                                     "-state ",
-		"fake -tls -cert /none/platform.pem":                                "-cert: ",
+		"fake --addr " + at:                "--addr " + at + ": the address is in use already",
+		"fake --control-addr " + at:        "--control-addr " + at + ": the address is in use already",
+		"docs --addr " + at:                "--addr " + at + ": the address is in use already",
+		"docs --write /dev/null/docs":      "--write: ",
+		"fake --expose --addr 192.0.2.1:0": "--addr 192.0.2.1:0: ",
+		"fake --webhook http://127.0.0.1:1/ --behavior probe=on-registration": "the endpoint was refused",
+		"fake --state /none/state.json":                                       "--state /none/state.json: there is no folder /none",
+		"fake --state .":                                                      "--state ",
+		"fake --tls --cert /none/platform.pem":                                "--cert: ",
 	} {
 		code, out, stderr := runned(t, strings.Fields(args)...)
-		assert.Equal(t, exitFailed, code, args)
+		assert.Equal(t, exitRefuse, code, args)
 		assert.Empty(t, out, args)
 		assert.Contains(t, stderr, want, args)
 		assert.Equal(t, 1, strings.Count(stderr, "\n"), "one line: %s", stderr)
@@ -138,9 +152,9 @@ func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe
 
 func TestOutputThatCannotBeWrittenEndsTheCommand(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"fake"}, {"fake", "-json"}, {"docs"}} {
+	for _, args := range [][]string{{"fake"}, {"fake", "--json"}, {"docs"}} {
 		var stderr bytes.Buffer
-		assert.Equal(t, exitFailed, run(t.Context(), args, brokenPipe{}, &stderr))
+		assert.Equal(t, exitRefuse, programFor(t, brokenPipe{}, &stderr).run(t.Context(), args))
 		assert.Contains(t, stderr.String(), "broken pipe")
 	}
 }

@@ -36,7 +36,7 @@ func platform(t *testing.T) string {
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 
-	command := exec.Command(name, "fake", "-json")
+	command := exec.Command(name, "fake", "--json")
 	stdout, err := command.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, command.Start())

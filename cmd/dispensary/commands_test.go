@@ -1,0 +1,175 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// everyCommand is all that can be run, by its words behind "dispensary".
+func everyCommand(t *testing.T) map[string]*cobra.Command {
+	t.Helper()
+	all := map[string]*cobra.Command{}
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		for _, child := range c.Commands() {
+			all[strings.TrimPrefix(child.CommandPath(), "dispensary ")] = child
+			walk(child)
+		}
+	}
+	root := programFor(t, nil, nil).root()
+	root.InitDefaultHelpCmd()
+	walk(root)
+	require.Contains(t, all, "fake")
+	require.Contains(t, all, "help")
+	return all
+}
+
+// textOnly are the commands that print no documents.
+var textOnly = []string{"help", "completion"}
+
+// What each command has to have. It holds for those that are added, too.
+func TestEveryCommandIsDocumentedAndRefusesNonsense(t *testing.T) {
+	t.Parallel()
+	for name, c := range everyCommand(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			assert.NotEmpty(t, c.Short)
+			assert.NotEmpty(t, c.Long)
+			assert.GreaterOrEqual(t, strings.Count(c.Example, "dispensary "), 3, "three examples")
+			code, help, stderr := runned(t, append(strings.Fields(name), "--help")...)
+			assert.Equal(t, exitDone, code)
+			assert.Empty(t, stderr)
+			for _, part := range []string{c.Long, c.Example, "--json ", "--profile NAME", "--config FILE", "--production ", "--no-color "} {
+				assert.Contains(t, help, strings.TrimSpace(part))
+			}
+			for line := range strings.Lines(help) {
+				assert.LessOrEqual(t, len(line), 110, "%s", line)
+			}
+
+			for _, nonsense := range []string{"--no-such-flag", "--jsn=1", "-Q"} {
+				code, stdout, stderr := runned(t, append(strings.Fields(name), nonsense)...)
+				assert.Equal(t, exitRefuse, code, nonsense)
+				assert.Empty(t, stdout)
+				assert.Equal(t, 1, strings.Count(stderr, "\n"), "one line: %s", stderr)
+				assert.Contains(t, stderr, "(see dispensary help")
+			}
+			if !slices.Contains(textOnly, name) && !c.HasSubCommands() {
+				assert.NotNil(t, schemaOf(t, name))
+			}
+		})
+	}
+}
+
+func TestManualPagesOfAllCommands(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	code, out, stderr := runned(t, "docs", "--man", folder)
+	require.Equal(t, exitDone, code, stderr)
+	assert.Empty(t, out)
+	for name, c := range everyCommand(t) {
+		if name == "help" {
+			continue // which shows these
+		}
+		page, err := os.ReadFile(filepath.Join(folder, "dispensary-"+strings.ReplaceAll(name, " ", "-")+".1"))
+		require.NoError(t, err)
+		assert.Contains(t, string(page), ".SH EXAMPLE", name)
+		first, _, _ := strings.Cut(c.Short, " ")
+		assert.Contains(t, string(page), first, name)
+	}
+	code, _, stderr = runned(t, "docs", "--man", filepath.Join(folder, "absent"))
+	assert.Equal(t, exitRefuse, code)
+	assert.Contains(t, stderr, "--man: ")
+	assert.Equal(t, 1, strings.Count(stderr, "\n"))
+}
+
+func TestCompletion(t *testing.T) {
+	t.Parallel()
+	for shell, part := range map[string]string{
+		"bash": "complete -o default", "zsh": "#compdef dispensary", "fish": "complete -c dispensary", "powershell": "Register-ArgumentCompleter",
+	} {
+		code, script, stderr := runned(t, "completion", shell)
+		assert.Equal(t, exitDone, code, stderr)
+		assert.Contains(t, script, part)
+	}
+	for _, args := range [][]string{{"completion"}, {"completion", "tcsh"}} {
+		code, _, stderr := runned(t, args...)
+		assert.Equal(t, exitRefuse, code)
+		assert.Contains(t, stderr, "bash, fish, powershell or zsh")
+	}
+	completed := func(args ...string) string {
+		code, out, _ := runned(t, append([]string{cobra.ShellCompRequestCmd}, args...)...)
+		assert.Equal(t, exitDone, code)
+		return out
+	}
+	for name, c := range everyCommand(t) {
+		words := strings.Fields(name)
+		begun := append(words[:len(words)-1:len(words)-1], words[len(words)-1][:2])
+		assert.Contains(t, completed(begun...), words[len(words)-1]+"\t"+c.Short, "the name is completed")
+		assert.Contains(t, completed(append(words, "--pro")...), "--profile", "flags are")
+	}
+	assert.Contains(t, completed("completion", "z"), "zsh")
+	assert.Contains(t, completed("help", ""), "fake")
+}
+
+// schemaOf reads the schema of a command's documents.
+func schemaOf(t *testing.T, name string) *jsonschema.Schema {
+	t.Helper()
+	file := filepath.Join("schemas", strings.ReplaceAll(name, " ", "-")+".json")
+	schema, err := jsonschema.NewCompiler().Compile(file)
+	require.NoError(t, err)
+	return schema
+}
+
+// assertDocuments holds each line that a command printed to its schema, and returns how
+// many there are.
+func assertDocuments(t *testing.T, name, stdout string) int {
+	t.Helper()
+	schema, n := schemaOf(t, name), 0
+	for line := range strings.Lines(stdout) {
+		document, err := jsonschema.UnmarshalJSON(strings.NewReader(line))
+		require.NoError(t, err, "a line is a document: %s", line)
+		require.NoError(t, schema.Validate(document))
+		n++
+	}
+	return n
+}
+
+func TestDocumentsOfVersionDocsAndFake(t *testing.T) {
+	t.Parallel()
+	code, out, _ := runned(t, "version", "--json")
+	assert.Equal(t, exitDone, code)
+	assert.Equal(t, 1, assertDocuments(t, "version", out))
+	for _, name := range []string{"docs", "fake"} {
+		var stderr bytes.Buffer
+		ends := &writtenUntil{suffix: "}\n"}
+		p := programFor(t, ends, &stderr)
+		assert.Equal(t, exitDone, ends.run(t, p, name, "--json"), "%s", &stderr)
+		assert.Equal(t, 1, assertDocuments(t, name, ends.String()))
+	}
+}
+
+func TestTablesAndLines(t *testing.T) {
+	t.Parallel()
+	printed := func(terminal bool, variables map[string]string) string {
+		var out bytes.Buffer
+		p := programFor(t, &out, nil)
+		p.terminal = terminal
+		p.lookup = func(name string) (string, bool) { value, ok := variables[name]; return value, ok }
+		require.NoError(t, p.print(nil, []string{"TYPE", "COUNT"}, [][]string{{"patient.created", "3"}, {"a\x1b[2Jb\tc\n", "10"}}))
+		return out.String()
+	}
+	assert.Equal(t, "patient.created\t3\na\ufffd[2Jb c\t10\n", printed(false, nil))
+	assert.Equal(t, "\x1b[1mTYPE             COUNT\x1b[0m\npatient.created  3\na\ufffd[2Jb c         10\n", printed(true, nil))
+	for _, variables := range []map[string]string{{"NO_COLOR": "1"}, {"TERM": "dumb"}} {
+		assert.NotContains(t, printed(true, variables), "\x1b")
+	}
+}

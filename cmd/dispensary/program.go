@@ -1,0 +1,273 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/dispensary-go/dispensary"
+)
+
+// program is the command with all that it finds around it, so that tests can run it in
+// their own process.
+type program struct {
+	in          io.Reader
+	out, errOut io.Writer
+	lookup      func(name string) (value string, ok bool) // environment variables
+	configDir   func() (string, error)                    // of the user
+	terminal    bool                                      // out is one
+
+	// What the flags of all commands say.
+	json, noColor, production bool
+	config, profile           string
+}
+
+// run is the whole command. It returns the exit code.
+func (p *program) run(ctx context.Context, args []string) int {
+	root := p.root()
+	root.SetArgs(args)
+	root.SetIn(p.in)
+	root.SetOut(p.out)
+	root.SetErr(p.errOut)
+	ran, err := root.ExecuteContextC(ctx)
+	return p.exitCode(ran, err)
+}
+
+// root makes the tree of all commands.
+func (p *program) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "dispensary",
+		Short: "What an integrator of the dispensary platform needs at hand",
+		Long: `Dispensary is the command beside the library: a test platform, its documentation, and
+tools for those who run an integration.
+
+Exit codes: 0 if all went well; 1 if the command ran, and what it was asked for failed or
+was found wanting; 2 where the command line, a file, an address or the network does not
+let it begin, in which case nothing was changed.
+
+The configuration comes from the library's environment variables, or with --config and
+--profile from a file. Secrets are read from there or from a prompt, never from flags.`,
+		Example: `  dispensary fake
+  dispensary help fake
+  dispensary docs --man /usr/local/share/man/man1`,
+		Version:           dispensary.Version + ", " + runtime.Version(),
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		DisableAutoGenTag: true, // manual pages are the same on every day
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+	}
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
+	root.SetUsageTemplate(strings.NewReplacer(
+		".LocalFlags.FlagUsages", ".LocalFlags.FlagUsagesWrapped 100", ".InheritedFlags.FlagUsages", ".InheritedFlags.FlagUsagesWrapped 100",
+	).Replace(root.UsageTemplate()))
+	root.SetFlagErrorFunc(flagError)
+	flags := root.PersistentFlags()
+	flags.BoolVar(&p.json, "json", false, "print JSON: one document, or one a line")
+	flags.BoolVar(&p.noColor, "no-color", false, "print without colors, as NO_COLOR does")
+	flags.StringVar(&p.config, "config", "", "read the configuration from `FILE`, and not from the environment")
+	flags.StringVar(&p.profile, "profile", "", "take the configuration `NAME` of the file's profiles")
+	flags.BoolVar(&p.production, "production", false, "allow what changes something in a production environment")
+	root.SetHelpCommand(helpCommand())
+	group(root, p.commands()...)
+	return root
+}
+
+// commands are all commands below the root.
+func (p *program) commands() []*cobra.Command {
+	return []*cobra.Command{
+		p.fakeCommand(),
+		p.docsCommand(),
+		p.versionCommand(),
+		completionCommand(),
+	}
+}
+
+// group makes a command that only has others below it.
+func group(parent *cobra.Command, children ...*cobra.Command) {
+	parent.AddCommand(children...)
+	parent.Args = cobra.ArbitraryArgs // so that it is us who refuse them
+	parent.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return unknownCommand(c, args[0])
+		}
+		c.SetOut(c.ErrOrStderr())
+		return errors.Join(c.Help(), errHelp)
+	}
+}
+
+// errHelp says that a command was missing, and that help was shown.
+var errHelp = errors.New("a command is missing")
+
+func unknownCommand(parent *cobra.Command, name string) error {
+	err := fmt.Errorf("there is no command %q", name)
+	if near := parent.SuggestionsFor(name); len(near) > 0 {
+		err = fmt.Errorf("%w: did you mean %s?", err, strings.Join(near, " or "))
+	}
+	return err
+}
+
+// noArguments refuses arguments.
+func noArguments(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s takes no arguments, but there is %q", c.Name(), args[0])
+}
+
+// flagError words what is wrong with a flag, for those who wrote a long one with one dash, too.
+func flagError(c *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		written := unknown.GetSpecifiedShortnames()
+		name, _, _ := strings.Cut(written, "=")
+		if c.Flags().Lookup(name) != nil {
+			return fmt.Errorf("-%s: long flags have two dashes, --%s", name, name)
+		}
+	}
+	return err
+}
+
+// failure is an error with which a command ended that had begun.
+type failure struct{ error }
+
+// Unwrap returns what failed.
+func (f failure) Unwrap() error { return f.error }
+
+// failed makes an error one of a command that ran: exit code 1. All others are of what
+// did not let it begin.
+func failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return failure{err}
+}
+
+// Exit codes.
+const (
+	exitDone   = 0 // all went well
+	exitFailed = 1 // the command ran, and something failed or was found wanting
+	exitRefuse = 2 // bad input, or an environment that does not let it begin: nothing was changed
+)
+
+// exitCode prints an error in one line, and returns the exit code.
+func (p *program) exitCode(ran *cobra.Command, err error) int {
+	if err == nil {
+		return exitDone
+	}
+	if errors.Is(err, errHelp) {
+		return exitRefuse
+	}
+	text := strings.TrimPrefix(oneLine(err.Error()), "dispensary: ")
+	if began(err) {
+		fmt.Fprintf(p.errOut, "dispensary: %s\n", text)
+		return exitFailed
+	}
+	help := strings.TrimPrefix(ran.CommandPath(), ran.Root().Name())
+	fmt.Fprintf(p.errOut, "dispensary: %s (see dispensary help%s)\n", text, help)
+	return exitRefuse
+}
+
+// began reports that an error is of a command that had begun its work: one that says so,
+// an answer of the platform, and an end by Ctrl-C.
+func began(err error) bool {
+	var ours failure
+	var call *dispensary.Error
+	return errors.As(err, &ours) || errors.As(err, &call) && call.StatusCode != 0 || errors.Is(err, context.Canceled)
+}
+
+// oneLine puts what was joined into one line.
+func oneLine(text string) string {
+	return printable(strings.ReplaceAll(strings.TrimSpace(text), "\n", "; "))
+}
+
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Show what a command does, and its flags",
+		Long:  "Help shows what a command does, with examples and all of its flags.",
+		Example: `  dispensary help
+  dispensary help fake
+  dispensary help completion`,
+		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			at, _, err := c.Root().Find(args)
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			var names []string
+			for _, child := range at.Commands() {
+				if child.IsAvailableCommand() {
+					names = append(names, child.Name())
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			topic, rest, err := c.Root().Find(args)
+			if err != nil {
+				return err
+			}
+			if len(rest) > 0 {
+				return unknownCommand(topic, rest[0])
+			}
+			topic.InitDefaultHelpFlag()
+			return topic.Help()
+		},
+	}
+}
+
+func (p *program) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Show the version",
+		Long:  "Version shows the version of the command and that of Go it was built with.",
+		Example: `  dispensary version
+  dispensary version --json
+  dispensary --version`,
+		Args: noArguments,
+		RunE: func(*cobra.Command, []string) error {
+			type version struct {
+				Version string `json:"version"`
+				Go      string `json:"go"`
+			}
+			if p.json {
+				return p.printJSON(version{dispensary.Version, runtime.Version()})
+			}
+			_, err := fmt.Fprintf(p.out, "dispensary %s, %s\n", dispensary.Version, runtime.Version())
+			return err
+		},
+	}
+}
+
+// shells are those that completion is for.
+var shells = map[string]func(root *cobra.Command, out io.Writer) error{
+	"bash":       func(root *cobra.Command, out io.Writer) error { return root.GenBashCompletionV2(out, true) },
+	"zsh":        (*cobra.Command).GenZshCompletion,
+	"fish":       func(root *cobra.Command, out io.Writer) error { return root.GenFishCompletion(out, true) },
+	"powershell": (*cobra.Command).GenPowerShellCompletionWithDesc,
+}
+
+func completionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "completion SHELL",
+		Short: "Print a script that completes commands and flags in a shell",
+		Long: `Completion prints a script that lets a shell complete commands and flags: bash, zsh, fish
+or powershell. It is a script with --json, too.`,
+		Example: `  source <(dispensary completion bash)
+  dispensary completion zsh > "${fpath[1]}/_dispensary"
+  dispensary completion fish > ~/.config/fish/completions/dispensary.fish`,
+		ValidArgs: []string{"bash", "fish", "powershell", "zsh"},
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 || shells[args[0]] == nil {
+				return errors.New("completion wants the name of one shell: bash, fish, powershell or zsh")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error { return shells[args[0]](c.Root(), c.OutOrStdout()) },
+	}
+}
