@@ -2,6 +2,7 @@ package connect_test
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -44,10 +45,7 @@ func TestDoubleClickOnOneReplica(t *testing.T) {
 	withFixture(t, func(t *testing.T, s *fixture, b *browser) {
 		s.platform.Delay = time.Second
 		state := b.begin(t, s, "?return_to=/a")
-		twin := newBrowser()
-		for name, c := range b.cookies {
-			twin.cookies[name] = c
-		}
+		twin := &browser{cookies: maps.Clone(b.cookies)}
 		var wg sync.WaitGroup
 		for _, b := range []*browser{b, twin} {
 			wg.Go(func() { assert.Equal(t, "/a", b.back(s, code(state)).Header.Get("Location")) })
@@ -67,10 +65,7 @@ func TestDoubleClickOnTwoReplicas(t *testing.T) {
 			c.App.HTTPClient, c.Tokens.Store = &http.Client{Transport: s.platform}, s.store
 		})
 		state := b.begin(t, s, "?return_to=/a")
-		twin := newBrowser()
-		for name, c := range b.cookies {
-			twin.cookies[name] = c
-		}
+		twin := &browser{cookies: maps.Clone(b.cookies)}
 		b.back(s, code(state))
 		s.platform.Inject(oauthtest.Answers(400, `{"error":"invalid_grant"}`))
 		answer := twin.back(other, code(state))

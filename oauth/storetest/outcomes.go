@@ -15,8 +15,10 @@ func commit(t *testing.T, open opener) {
 	record := save(t, store, user17, 1)
 	other := save(t, store, user18, 9)
 	same := unchanged(t, store, user17)
-	_, err := store.Commit(ctx, leaseOf(record, "a"), sample(user17, 2))
-	requireError(t, err, tokens.ErrConflict, "without a lease")
+	for _, owner := range []string{"a", ""} { // no owner owns nothing, however a store keeps "none"
+		_, err := store.Commit(ctx, leaseOf(record, owner), sample(user17, 2))
+		requireError(t, err, tokens.ErrConflict, "without a lease")
+	}
 	lease := take(t, store, record, "a", long)
 	for name, wrong := range map[string]tokens.Lease{
 		"another owner":   {Key: user17, Version: lease.Version, Owner: "A"},
@@ -25,7 +27,7 @@ func commit(t *testing.T, open opener) {
 		"an old version":  {Key: user17, Version: lease.Version - 1, Owner: "a"},
 		"another user":    {Key: user18, Version: lease.Version, Owner: "a"},
 	} {
-		_, err = store.Commit(ctx, wrong, sample(user17, 2))
+		_, err := store.Commit(ctx, wrong, sample(user17, 2))
 		requireError(t, err, tokens.ErrConflict, name)
 		same()
 	}
@@ -50,11 +52,13 @@ func fail(t *testing.T, open opener) {
 	store, ctx := open(), t.Context()
 	record := save(t, store, user17, 1)
 	same := unchanged(t, store, user17)
-	_, err := store.Fail(ctx, leaseOf(record, "a"), tokens.ReasonInvalidGrant)
-	requireError(t, err, tokens.ErrConflict, "without a lease")
+	for _, owner := range []string{"a", ""} {
+		_, err := store.Fail(ctx, leaseOf(record, owner), tokens.ReasonInvalidGrant)
+		requireError(t, err, tokens.ErrConflict, "without a lease")
+	}
 	lease := take(t, store, record, "a", long)
 	for _, wrong := range []tokens.Lease{leaseOf(record, "b"), leaseOf(record, ""), {Key: user17, Version: record.Version + 1, Owner: "a"}} {
-		_, err = store.Fail(ctx, wrong, tokens.ReasonInvalidGrant)
+		_, err := store.Fail(ctx, wrong, tokens.ReasonInvalidGrant)
 		requireError(t, err, tokens.ErrConflict)
 		same()
 	}
@@ -100,18 +104,6 @@ func release(t *testing.T, open opener) {
 	require.NoError(t, store.Release(ctx, lease), "late")
 	_, err = store.Commit(ctx, second, sample(user17, 2))
 	require.NoError(t, err, "it was left alone")
-}
-
-// emptyOwner holds that no owner owns nothing, however a store keeps "none".
-func emptyOwner(t *testing.T, open opener) {
-	store := open()
-	record := save(t, store, user17, 1)
-	same := unchanged(t, store, user17)
-	_, err := store.Commit(t.Context(), leaseOf(record, ""), sample(user17, 2))
-	requireError(t, err, tokens.ErrConflict)
-	_, err = store.Fail(t.Context(), leaseOf(record, ""), tokens.ReasonInvalidGrant)
-	requireError(t, err, tokens.ErrConflict)
-	same()
 }
 
 func printsNoSecret(t *testing.T, open opener) {

@@ -134,8 +134,7 @@ func TestOpenBreakerMarksNoUser(t *testing.T) {
 		undo()
 		time.Sleep(5 * time.Minute)
 		for i := 10; i < 100; i++ {
-			_, err := w.conns.TokenSource(fmt.Sprintf("many-%d", i)).Token(t.Context())
-			require.NoError(t, err)
+			require.NoError(t, w.ask(t, i))
 		}
 		_, paused := w.conns.Paused()
 		assert.True(t, paused)
@@ -181,8 +180,7 @@ func TestSomeRefusalsAreUsual(t *testing.T) {
 		"among many that work": {run: func(t *testing.T, w *fixture) {
 			for i := range 50 {
 				w.platform.Allow(fmt.Sprintf("refresh-0-%d", i))
-				_, err := w.conns.TokenSource(fmt.Sprintf("many-%d", i)).Token(t.Context())
-				require.NoError(t, err)
+				require.NoError(t, w.ask(t, i))
 			}
 			w.fails(t, 50, 80)
 		}},
@@ -324,19 +322,15 @@ func TestAnEndpointThatAsksToWaitIsLeftAlone(t *testing.T) {
 	withFixture(t, oauthtest.RotateAtOnce, 24*time.Hour, func(t *testing.T, w *fixture) {
 		w.connect(t, 20, -time.Minute)
 		w.platform.Inject(oauthtest.Times(100, oauthtest.RetryAfter("60"))...)
-		token := func(i int) error {
-			_, err := w.conns.TokenSource(fmt.Sprintf("many-%d", i)).Token(t.Context())
-			return err
-		}
 		for i := range 20 {
-			require.ErrorIs(t, token(i), api.ErrRateLimited)
+			require.ErrorIs(t, w.ask(t, i), api.ErrRateLimited)
 			time.Sleep(2 * time.Second)
 		}
 		assert.Len(t, w.platform.Sent(), 5)
 		time.Sleep(time.Minute)
 		w.platform.Replace()
 		for i := range 20 {
-			require.NoError(t, token(i))
+			require.NoError(t, w.ask(t, i))
 		}
 	})
 }
@@ -363,8 +357,7 @@ func TestAFailingStoreDoesNotCountAgainstTheEndpoint(t *testing.T) {
 		w.connect(t, 20, -time.Minute)
 		w.store.Break("Lease", errors.New("away"))
 		for i := range 19 {
-			_, err := w.conns.TokenSource(fmt.Sprintf("many-%d", i)).Token(t.Context())
-			require.Error(t, err)
+			require.Error(t, w.ask(t, i))
 		}
 		w.store.Break("Lease", nil)
 		_, err := w.conns.TokenSource("many-19").Token(t.Context())

@@ -32,6 +32,13 @@ func (w *fixture) connect(t *testing.T, n int, left time.Duration) {
 	}
 }
 
+// ask asks for the token of one of many users.
+func (w *fixture) ask(t *testing.T, i int) error {
+	t.Helper()
+	_, err := w.conns.TokenSource(fmt.Sprintf("many-%d", i)).Token(t.Context())
+	return err
+}
+
 // runs keeps tokens fresh until stop is called, which waits for it.
 func runs(t *testing.T, conns *tokens.Connections, policy tokens.KeepFreshPolicy) (stop func()) {
 	t.Helper()

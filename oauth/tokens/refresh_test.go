@@ -200,3 +200,149 @@ func TestColdRefreshReadsTheStoreTwice(t *testing.T) {
 		}
 	})
 }
+
+// mark lets the platform refuse the user's refresh token once, wrongly.
+func (w *fixture) mark(t *testing.T) {
+	t.Helper()
+	w.platform.Inject(oauthtest.Answers(401, `{"error":"invalid_grant"}`))
+	w.requireReauthorize(t, tokens.ReasonInvalidGrant)
+}
+
+// A platform that refused a refresh token and knows it later on gets its user back
+// without anybody's help.
+func TestAMarkedUserIsTriedAgain(t *testing.T) {
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
+		a := w.watched(t, tokens.BreakerPolicy{})
+		w.mark(t)
+		w.requireReauthorize(t, tokens.ReasonInvalidGrant)
+		require.Len(t, w.platform.Sent(), 1, "not at once")
+		time.Sleep(2 * time.Minute)
+		w.requireToken(t, "access-1")
+		assert.Equal(t, tokens.StateActive, w.record(t).State)
+		assert.Equal(t, []tokens.Restored{{Key: w.conns.Key(user)}}, eventsOf[tokens.Restored](a))
+	})
+}
+
+// Who has really revoked the application costs less and less.
+func TestAMarkedUserIsTriedLessAndLess(t *testing.T) {
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
+		a := w.watched(t, tokens.BreakerPolicy{Users: 1000})
+		peer := w.replica(t).TokenSource(user)
+		w.platform.ForgetAll()
+		for end := time.Now().Add(24 * time.Hour); time.Now().Before(end); time.Sleep(10 * time.Second) {
+			for _, source := range []*tokens.TokenSource{w.source, peer} {
+				_, err := source.Token(t.Context())
+				requireReauthorize(t, err, tokens.ReasonInvalidGrant)
+			}
+		}
+		assert.Less(t, len(w.platform.Sent()), 80)
+		assert.Greater(t, len(w.platform.Sent()), 20)
+		assert.Len(t, eventsOf[tokens.MustReauthorize](a), 1, "the user is asked once")
+		_, paused := w.conns.Paused()
+		assert.False(t, paused)
+	})
+}
+
+func TestAFailingRetryLeavesTheUserMarked(t *testing.T) {
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
+		w.mark(t)
+		time.Sleep(2 * time.Minute)
+		w.platform.Inject(oauthtest.Answers(500, ""), oauthtest.Answers(500, ""))
+		for range 3 {
+			w.requireReauthorize(t, tokens.ReasonInvalidGrant)
+		}
+		assert.Len(t, w.platform.Sent(), 3, "the answer was asked for twice")
+		time.Sleep(2 * time.Minute)
+		w.platform.Replace()
+		w.requireToken(t, "access-1")
+	})
+}
+
+func TestOtherReasonsAreNotTriedAgain(t *testing.T) {
+	oauthtest.Each(t, oauthtest.ByName[tokens.Reason](tokens.ReasonDisconnecting, tokens.ReasonNoRefreshToken, "one_of_tomorrow"), func(t *testing.T, reason tokens.Reason) {
+		w := newFixture(t, oauthtest.RotateAtOnce, -time.Minute)
+		record := w.record(t)
+		lease := tokens.Lease{Key: record.Key, Version: record.Version, Owner: "a"}
+		_, err := w.store.Lease(t.Context(), lease, time.Minute)
+		require.NoError(t, err)
+		_, err = w.store.Fail(t.Context(), lease, reason)
+		require.NoError(t, err)
+		time.Sleep(24 * time.Hour)
+		w.requireReauthorize(t, reason)
+		assert.Empty(t, w.platform.Sent())
+	})
+}
+
+// If scopes are put into the configuration by mistake and taken out again, no user
+// has to authorize again.
+func TestRemovingAddedScopesRestoresTheUser(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
+		token := oauthtest.FirstToken(time.Hour)
+		token.ConfiguredScope = "catalog:read"
+		w.save(t, token)
+		mistaken := newConns(t, w.platform, w.store, func(c *settings) { c.Scopes = []string{"catalog:read", "clinic:write"} })
+		_, err := mistaken.TokenSource(user).Token(t.Context())
+		requireReauthorize(t, err, tokens.ReasonScopesExtended)
+		time.Sleep(5 * time.Minute)
+		_, err = mistaken.TokenSource(user).Token(t.Context())
+		requireReauthorize(t, err, tokens.ReasonScopesExtended)
+		assert.Empty(t, w.platform.Sent())
+		w.requireToken(t, "access-1")
+	})
+}
+
+func TestRestoreBringsAMarkedUserBack(t *testing.T) {
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
+		a := w.watched(t, tokens.BreakerPolicy{})
+		w.mark(t)
+		require.NoError(t, w.conns.Restore(t.Context(), user))
+		record := w.record(t)
+		assert.Equal(t, tokens.StateActive, record.State)
+		assert.Empty(t, record.Reason)
+		assert.Equal(t, "refresh-0", record.Token.RefreshToken.Reveal())
+		assert.Len(t, w.platform.Sent(), 1, "the platform is not asked")
+		assert.Len(t, eventsOf[tokens.Restored](a), 1)
+		w.requireToken(t, "access-1")
+
+		require.NoError(t, w.conns.Restore(t.Context(), user), "again is no error")
+		assert.Equal(t, "access-1", w.record(t).Token.AccessToken.Reveal())
+		assert.Len(t, eventsOf[tokens.Restored](a), 1)
+	})
+}
+
+// A restored user whose refresh token is dead is marked anew.
+func TestRestoreOfADeadGrant(t *testing.T) {
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
+		w.platform.ForgetAll()
+		w.requireReauthorize(t, tokens.ReasonInvalidGrant)
+		require.NoError(t, w.conns.Restore(t.Context(), user))
+		w.requireReauthorize(t, tokens.ReasonInvalidGrant)
+	})
+}
+
+func TestWhomRestoreLeavesAlone(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
+		requireReauthorize(t, w.conns.Restore(t.Context(), "nobody"), tokens.ReasonNotConnected)
+		require.ErrorIs(t, w.conns.Restore(t.Context(), ""), api.ErrInvalidArgument)
+		w.platform.Inject(oauthtest.Times(9, oauthtest.Answers(500, ""))...)
+		require.Error(t, w.conns.Disconnect(t.Context(), user))
+		requireReauthorize(t, w.conns.Restore(t.Context(), user), tokens.ReasonDisconnecting)
+		assert.Equal(t, tokens.ReasonDisconnecting, w.record(t).Reason)
+		w.store.Break("Commit", assert.AnError)
+		w.platform.Replace()
+		require.NoError(t, w.conns.Disconnect(t.Context(), user), "no lease is left behind")
+	})
+}
+
+func TestRestoreWithTheStoreAway(t *testing.T) {
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
+		w.mark(t)
+		for _, method := range []string{"Load", "Lease", "Commit"} {
+			w.store.Break(method, assert.AnError)
+			requireStoreError(t, w.conns.Restore(t.Context(), user), method)
+			w.store.Break(method, nil)
+			time.Sleep(time.Minute)
+		}
+		require.NoError(t, w.conns.Restore(t.Context(), user))
+	})
+}

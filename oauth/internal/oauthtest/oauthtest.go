@@ -150,3 +150,19 @@ func ReadBody(t testing.TB, response *http.Response) string {
 	require.NoError(t, err)
 	return string(body)
 }
+
+// ExampleClient is a client of a platform that issues tokens and then says that it does
+// not know their refresh tokens.
+func ExampleClient() *oauth.Client {
+	platform := NewPlatform(RotateAtOnce)
+	platform.Around = func(string, func() *http.Response) (*http.Response, error) {
+		return Respond(http.StatusUnauthorized, `{"error":"invalid_grant"}`), nil
+	}
+	config := Config(platform)
+	config.RedirectURL = "https://ehr.example/dispensary/callback"
+	client, err := oauth.New(config)
+	if err != nil {
+		panic(err)
+	}
+	return client
+}
