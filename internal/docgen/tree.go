@@ -8,6 +8,7 @@
 package docgen
 
 import (
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/build"
@@ -92,9 +93,10 @@ func (t *Tree) load(folder, module string) error {
 	platform := build.Default
 	platform.GOOS, platform.GOARCH, platform.CgoEnabled = "linux", "amd64", false
 	found, err := platform.ImportDir(filepath.Join(t.root, folder), 0)
-	if _, none := err.(*build.NoGoError); none {
+	if _, none := errors.AsType[*build.NoGoError](err); none {
 		return nil
-	} else if err != nil {
+	}
+	if err != nil {
 		return err
 	}
 	p := &Package{

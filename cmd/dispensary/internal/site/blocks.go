@@ -90,9 +90,10 @@ func (blocks) html(w util.BufWriter, source []byte, node ast.Node, entering bool
 	return ast.WalkContinue, nil
 }
 
+// table puts a table into what scrolls: a group, because a page has many and they are no landmarks.
 func (blocks) table(w util.BufWriter, _ []byte, _ ast.Node, entering bool) (ast.WalkStatus, error) {
 	if entering {
-		_, _ = w.WriteString("<div class=\"table\" role=\"region\" aria-label=\"Table\" tabindex=\"0\"><table>\n")
+		_, _ = w.WriteString("<div class=\"table\" role=\"group\" aria-label=\"Table\" tabindex=\"0\"><table>\n")
 	} else {
 		_, _ = w.WriteString("</table></div>\n")
 	}
