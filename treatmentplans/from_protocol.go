@@ -1,9 +1,11 @@
 package treatmentplans
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
+	"strings"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/clinic"
@@ -112,6 +114,57 @@ func FromProtocol(protocol *Protocol, choices PlanChoices) (NewPlan, error) {
 		return NewPlan{}, err
 	}
 	return plan, nil
+}
+
+// FieldErrors returns what is wrong with the plan by field, as [api.FieldErrors] does, for
+// the form that the choices came from: always with the positions of the protocol, where
+// the errors of [Service.CheckAvailable], [Service.Create] and [Service.Ensure] have those
+// of the plan, which lacks what is omitted. Messages name the field of a recommendation
+// without its position: "Units to purchase must be a whole number above 0".
+func (c PlanChoices) FieldErrors(err error) map[string][]string {
+	fields := api.FieldErrors(err)
+	if fields == nil {
+		return nil
+	}
+	var refused *api.ArgumentError // by FromProtocol: the call itself refuses nothing that has a position
+	ofProtocol := errors.As(err, &refused) && refused.Operation == operation.TreatmentPlanCreate.Name
+	moved := map[string][]string{}
+	for field, messages := range fields {
+		position, inner, ok := recommendationField(field)
+		if !ok {
+			moved[field] = messages
+			continue
+		}
+		if !ofProtocol {
+			position = c.ofProtocol(position)
+		}
+		at := "recommendations[" + strconv.Itoa(position) + "]." + inner
+		for _, message := range messages {
+			if rest, ok := strings.CutPrefix(message, api.FieldLabel(field)); ok {
+				message = api.FieldLabel(inner[strings.LastIndex(inner, ".")+1:]) + rest
+			}
+			moved[at] = append(moved[at], message)
+		}
+	}
+	return moved
+}
+
+// recommendationField takes apart "recommendations[1].dosage.format".
+func recommendationField(field string) (position int, inner string, ok bool) {
+	rest, ok := strings.CutPrefix(field, "recommendations[")
+	number, inner, found := strings.Cut(rest, "].")
+	position, err := strconv.Atoi(number)
+	return position, inner, ok && found && err == nil
+}
+
+// ofProtocol returns the position in the protocol of a plan's recommendation.
+func (c PlanChoices) ofProtocol(position int) int {
+	for i, choice := range c.Recommendations {
+		if i <= position && choice.Omit {
+			position++
+		}
+	}
+	return position
 }
 
 // decide makes a recommendation of a plan, and reports what is left to choose.

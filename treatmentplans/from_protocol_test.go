@@ -214,3 +214,41 @@ func (b *bench) requireChosen(t *testing.T, protocol *treatmentplans.Protocol, c
 	}
 	assert.Empty(t, left)
 }
+
+// A form shows what is wrong beside the lines of the protocol, also where the plan has
+// fewer of them.
+func TestErrorsHaveThePositionsOfTheProtocol(t *testing.T) {
+	t.Parallel()
+	type lines = []treatmentplans.RecommendationChoice
+	info := api.Value[api.Text]("with food")
+	for name, test := range map[string]struct {
+		lines lines
+		err   error
+		want  map[string][]string
+	}{
+		"nothing":              {lines{{Omit: true}}, nil, nil},
+		"not about the input":  {lines{{Omit: true}}, api.ErrNotFound, nil},
+		"of no recommendation": {lines{{Omit: true}}, &api.ArgumentError{Field: "practitioner_id", Reason: "is odd"}, map[string][]string{"practitioner_id": {"Practitioner is odd"}}},
+		"before the plan": {lines{{Omit: true}, {AdditionalInfo: info, UnitsToPurchase: -1}}, nil, map[string][]string{
+			"recommendations[1].units_to_purchase": {"Units to purchase must be a whole number above 0"},
+		}},
+		"of the plan": {lines{{Omit: true}, {}, {Omit: true}, {Omit: true}}, &treatmentplans.UnavailableError{Variants: []treatmentplans.UnavailableVariant{
+			{Position: 0, VariantID: "v2", Unknown: true}, {Position: 1, VariantID: "v5", Status: "backordered"},
+		}}, map[string][]string{
+			"recommendations[1].variant_id": {"Variant is not in the catalog"}, "recommendations[4].variant_id": {"Variant is backordered"},
+		}},
+		"of the platform": {lines{{Omit: true}, {Omit: true}}, api.NewError(api.Error{StatusCode: 422}, nil, nil, []api.Message{
+			{Field: "recommendations[0].dosage.format", Text: "Recommendations[0].dosage.format is odd"}, {Field: "recommendations[1].variant_id", Text: "This cannot be had"},
+			{Field: "recommendations[x].variant_id", Text: "What is x"},
+		}), map[string][]string{
+			"recommendations[2].dosage.format": {"Format is odd"}, "recommendations[3].variant_id": {"This cannot be had"}, "recommendations[x].variant_id": {"What is x"},
+		}},
+	} {
+		choices := treatmentplans.PlanChoices{PractitionerID: "prescriber", Recommendations: test.lines}
+		if name == "before the plan" {
+			_, test.err = treatmentplans.FromProtocol(sleepProtocol(), choices)
+			require.Error(t, test.err)
+		}
+		assert.Equal(t, test.want, choices.FieldErrors(test.err), name)
+	}
+}
