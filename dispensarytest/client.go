@@ -2,6 +2,7 @@ package dispensarytest
 
 import (
 	"context"
+	"strings"
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -18,6 +19,20 @@ func (s *Server) Site() dispensary.Site {
 		Environment: dispensary.Environment{Region: region, Stage: dispensary.Sandbox},
 		BaseURL:     s.BaseURL(),
 		AuthURL:     s.AuthURL(),
+	}
+}
+
+// Variables returns the environment variables with which a program uses the platform:
+// those that [dispensary.NewFromEnv] reads, without a token, and those of package
+// integration for this environment, such as DISPENSARY_US_SANDBOX_CLIENT_ID.
+func (s *Server) Variables() map[string]string {
+	site, app := s.Site(), s.Application()
+	baseURL, authURL := site.Environment.Variables()
+	prefix := strings.TrimSuffix(baseURL, "BASE_URL")
+	return map[string]string{
+		baseURL: site.BaseURL, authURL: site.AuthURL,
+		prefix + "CLIENT_ID": app.ClientID, prefix + "CLIENT_SECRET": app.ClientSecret, prefix + "REDIRECT_URL": app.RedirectURI,
+		prefix + "WEBHOOK_SECRETS": app.WebhookSecret, prefix + "WEBHOOK_CHALLENGE": app.ChallengeToken,
 	}
 }
 

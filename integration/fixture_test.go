@@ -71,14 +71,7 @@ func newFixture(t *testing.T) *fixture {
 		platform := dispensarytest.New(t, dispensarytest.WithRegion(region), dispensarytest.WithRedirectURI(callback),
 			dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff))
 		f.platforms[environment] = platform
-		site, app := platform.Site(), platform.Application()
-		baseURL, authURL := environment.Variables()
-		prefix := strings.TrimSuffix(baseURL, "BASE_URL")
-		maps.Copy(f.variables, map[string]string{
-			baseURL: site.BaseURL, authURL: site.AuthURL, prefix + "REDIRECT_URL": callback,
-			prefix + "CLIENT_ID": app.ClientID, prefix + "CLIENT_SECRET": app.ClientSecret,
-			prefix + "WEBHOOK_SECRETS": app.WebhookSecret, prefix + "WEBHOOK_CHALLENGE": app.ChallengeToken,
-		})
+		maps.Copy(f.variables, platform.Variables())
 	}
 	return f
 }
