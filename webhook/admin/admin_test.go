@@ -74,7 +74,7 @@ func TestPagesShowNoPatientData(t *testing.T) {
 	f := newFixture(t, func(_ *fixture, c *admin.Config) {
 		c.Observer.BodyOpened = func(*http.Request, webhook.Key) error { opened++; return nil }
 		c.Accounts = &fakeAccounts{}
-		c.Alarm = newAlarm(t, 0)
+		c.Alarms = map[string]*webhook.Alarm{"": newAlarm(t, 0)}
 	})
 	assert.Greater(t, len(f.crawl()), 6)
 	dead := f.die(60)

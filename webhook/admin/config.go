@@ -22,9 +22,10 @@ type Config struct {
 	// for example.
 	Name string
 
-	// Alarm is that of the webhook handler: see [webhook.Alarm]. The page shows what it
-	// knows, which is what this process has seen.
-	Alarm *webhook.Alarm
+	// Alarms are those of the webhook handlers, one or one for each environment, by the
+	// names that the page has for them: see [webhook.Alarm]. The page shows what they
+	// know, which is what this process has seen.
+	Alarms map[string]*webhook.Alarm
 
 	// Accounts are the accounts of the program's users: an [*accounts.Accounts].
 	Accounts Accounts

@@ -6,7 +6,7 @@
 //
 //	page, err := admin.New(admin.Config{
 //		Engine:   inbox,
-//		Alarm:    alarm,
+//		Alarms:   map[string]*webhook.Alarm{"": alarm},
 //		Accounts: users, // an *accounts.Accounts
 //		Observer: admin.Observer{
 //			BodyOpened: func(r *http.Request, key webhook.Key) error {

@@ -13,9 +13,9 @@ import (
 type overviewView struct {
 	Stats   engine.Stats
 	Dead    []breakdown
-	Watched bool // there is an alarm
-	Outage  *webhook.Outage
-	Run     *run // the latest of a reconciler
+	Watched bool                      // there is an alarm
+	Outages map[string]webhook.Outage // by the names of their alarms
+	Run     *run                      // the latest of a reconciler
 
 	Pending     int // commits of tokens
 	Paused      bool
@@ -37,9 +37,10 @@ func (h *Handler) overview(w http.ResponseWriter, r *http.Request) {
 	if dead.Total > 0 {
 		v.Dead = breakdowns(dead, "dead", url.Values{})
 	}
-	if v.Watched = h.config.Alarm != nil; v.Watched {
-		if outage, now := h.config.Alarm.Outage(); now {
-			v.Outage = &outage
+	v.Watched, v.Outages = len(h.config.Alarms) > 0, map[string]webhook.Outage{}
+	for name, alarm := range h.config.Alarms {
+		if outage, now := alarm.Outage(); now {
+			v.Outages[name] = outage
 		}
 	}
 	if last := h.runs.latest(); len(last) > 0 {

@@ -56,11 +56,16 @@ func TestRuns(t *testing.T) {
 
 func TestOutage(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, func(_ *fixture, c *admin.Config) { c.Alarm = newAlarm(t, 0) })
+	f := newFixture(t, func(_ *fixture, c *admin.Config) { c.Alarms = map[string]*webhook.Alarm{"": newAlarm(t, 0)} })
 	assert.Contains(t, f.get(""), "requests are acknowledged")
-	f = newFixture(t, func(_ *fixture, c *admin.Config) { c.Alarm = newAlarm(t, 4) })
+	f = newFixture(t, func(_ *fixture, c *admin.Config) {
+		c.Alarms = map[string]*webhook.Alarm{"us/sandbox": newAlarm(t, 4), "ca/sandbox": newAlarm(t, 0), "": newAlarm(t, 5)}
+	})
 	page := f.get("")
+	assert.Contains(t, page, "acknowledged of us/sandbox since ")
 	assert.Contains(t, page, "4 failures")
+	assert.Contains(t, page, "acknowledged since ", "an alarm without a name")
+	assert.NotContains(t, page, "ca/sandbox")
 	assert.Contains(t, page, webhook.ErrInboxTimeout.Error())
 	assert.NotContains(t, newFixture(t, nil).get(""), "acknowledged", "there is no alarm to ask")
 }

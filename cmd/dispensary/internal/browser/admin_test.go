@@ -70,7 +70,7 @@ func newOperations(t *testing.T) (*operations, func(webhook.Delivery)) {
 	alarm, err := webhook.NewAlarm(webhook.AlarmConfig{Notify: func(context.Context, webhook.Outage) {}})
 	require.NoError(t, err)
 	o.page, err = admin.New(admin.Config{
-		Engine: inbox, Name: "production", Alarm: alarm, Accounts: users{},
+		Engine: inbox, Name: "production", Alarms: map[string]*webhook.Alarm{"us/sandbox": alarm}, Accounts: users{},
 		Observer: admin.Observer{BodyOpened: func(*http.Request, webhook.Key) error { o.opened.Add(1); return nil }},
 	})
 	require.NoError(t, err)
