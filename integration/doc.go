@@ -12,6 +12,7 @@
 //	…
 //	mux := http.NewServeMux()
 //	app.Mount(mux)
+//	mux.Handle("/operations/", staffOnly(http.StripPrefix("/operations", app.Operations)))
 //	server := &http.Server{Addr: ":8080", Handler: mux, ReadTimeout: 10 * time.Second}
 //	go func() { failed <- server.ListenAndServe() }()
 //	err = app.Run(ctx) // until a signal

@@ -20,6 +20,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/admin"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
@@ -44,6 +45,11 @@ type Integration struct {
 	// Config.Inbox.
 	Inbox engine.Engine
 
+	// Operations is the page for operators, of the events, the accounts, and what the
+	// reconcilers did; nil without Config.Inbox. Mount does not mount it: that is for the
+	// program, behind its own login. See package admin.
+	Operations *admin.Handler
+
 	// Reconcilers find missed webhooks, one for each user of ReconcileUsers.
 	Reconcilers []*reconcile.Reconciler
 
@@ -53,7 +59,8 @@ type Integration struct {
 	setup    Setup
 	config   Config
 	webhooks map[dispensary.Environment]http.Handler
-	events   reconcile.Inbox // Inbox, for reconcilers
+	alarms   map[string]*webhook.Alarm // by their environments
+	events   reconcile.Inbox           // Inbox, for reconcilers
 
 	store, inbox closer // of their databases
 
@@ -75,7 +82,7 @@ func Open(ctx context.Context, config Config, setup Setup) (_ *Integration, err 
 	setup.ReconcileEvery = cmp.Or(setup.ReconcileEvery, DefaultReconcileEvery)
 	setup.OldestWaiting = cmp.Or(setup.OldestWaiting, DefaultOldestWaiting)
 	i := &Integration{
-		config: config, setup: setup, webhooks: map[dispensary.Environment]http.Handler{},
+		config: config, setup: setup, webhooks: map[dispensary.Environment]http.Handler{}, alarms: map[string]*webhook.Alarm{},
 		running: run{began: make(chan struct{}), ended: make(chan struct{})},
 	}
 	defer func() {
@@ -111,7 +118,13 @@ func Open(ctx context.Context, config Config, setup Setup) (_ *Integration, err 
 	if err := i.makeHealth(store, checks); err != nil {
 		return nil, err
 	}
-	return i, nil
+	if i.Inbox == nil {
+		return i, nil
+	}
+	page := setup.Operations
+	page.Engine, page.Alarms, page.Accounts = i.Inbox, i.alarms, i.Accounts
+	i.Operations, err = admin.New(page)
+	return i, err
 }
 
 // makeAccounts makes the accounts and the browser flow.
@@ -183,6 +196,7 @@ func (i *Integration) receive(a Application, checks health.Checks) error {
 	if err != nil {
 		return err
 	}
+	i.alarms[environment.String()] = alarm
 	checks["alarm "+environment.String()] = health.Alarm(alarm)
 	c := i.setup.Webhooks
 	c.Environment, c.Secrets, c.Challenge, c.Inbox = environment, a.WebhookSecrets, a.WebhookChallenge, i.Inbox
@@ -219,6 +233,13 @@ func (i *Integration) reconciler(environment dispensary.Environment, conns *toke
 	c := i.setup.Reconcile
 	c.Environment, c.Events, c.Inbox = environment, client.Events, i.events
 	c.Name = environment.String() + "/" + user
+	observe := c.Observer.RunEnd
+	c.Observer.RunEnd = func(ctx context.Context, report reconcile.Report, err error) {
+		i.Operations.RunEnd(ctx, report, err)
+		if observe != nil {
+			observe(ctx, report, err)
+		}
+	}
 	c.Integrations = func(ctx context.Context) ([]string, error) {
 		clinic, err := client.Clinic.Get(ctx)
 		if err != nil {

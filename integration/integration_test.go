@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -50,7 +51,10 @@ func TestTwoCountries(t *testing.T) {
 				}
 				return err
 			})
-			i = f.open(t, f.setup(router.Dispatch))
+			setup, reconciled := f.setup(router.Dispatch), make(chan string, 10)
+			setup.Reconcile.Observer.RunEnd = func(_ context.Context, report reconcile.Report, _ error) { reconciled <- report.Name }
+			setup.Operations.Name = "both countries"
+			i = f.open(t, setup)
 			assert.Len(t, i.Reconcilers, 2)
 			assert.Equal(t, "integration.Integration{us/sandbox ca/sandbox}", fmt.Sprintf("%+v", i))
 
@@ -79,6 +83,16 @@ func TestTwoCountries(t *testing.T) {
 				delete(expected, <-handled)
 			}
 			assert.Empty(t, expected)
+			assert.ElementsMatch(t, []string{"us/sandbox/us:dr-1", "ca/sandbox/ca:dr-1"}, []string{<-reconciled, <-reconciled})
+			for page, texts := range map[string][]string{
+				"/": {"both countries", "requests are acknowledged"}, "/runs": {"us/sandbox/us:dr-1", "ca/sandbox/ca:dr-1"}, "/accounts": {`<dt>Connected</dt><dd class="big">2</dd>`},
+			} {
+				w := httptest.NewRecorder()
+				i.Operations.ServeHTTP(w, httptest.NewRequest(http.MethodGet, page, nil))
+				for _, text := range texts {
+					assert.Contains(t, w.Body.String(), text, page)
+				}
+			}
 			require.NoError(t, i.Shutdown(t.Context(), f.server.Config))
 			require.NoError(t, <-ran)
 			for _, platform := range f.platforms {

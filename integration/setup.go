@@ -13,6 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary/oauth/connect"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/admin"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
 
@@ -57,6 +58,10 @@ type Setup struct {
 
 	// KeepFresh says whose tokens are refreshed before they end.
 	KeepFresh tokens.KeepFreshPolicy
+
+	// Operations sets up the page for operators, [Integration.Operations]: Name, Observer
+	// and Now.
+	Operations admin.Config
 
 	// Outage is called when the webhooks of an environment have failed for some time,
 	// and when they work again: see [webhook.AlarmConfig].Notify. It may be nil: the
@@ -105,6 +110,7 @@ func (s Setup) check(c Config) error {
 		{"OAuth.ClientSecret", s.OAuth.ClientSecret != ""}, {"OAuth.RedirectURL", s.OAuth.RedirectURL != ""}, {"OAuth.Scopes", s.OAuth.Scopes != nil},
 		{"Webhooks.Environment", s.Webhooks.Environment != dispensary.Environment{}}, {"Webhooks.Secrets", s.Webhooks.Secrets != nil},
 		{"Webhooks.Challenge", s.Webhooks.Challenge != ""}, {"Webhooks.Tenant", s.Webhooks.Tenant != nil}, {"Webhooks.Inbox", s.Webhooks.Inbox != nil},
+		{"Operations.Engine", s.Operations.Engine != nil}, {"Operations.Alarms", s.Operations.Alarms != nil}, {"Operations.Accounts", s.Operations.Accounts != nil},
 		{"Reconcile.Environment", s.Reconcile.Environment != dispensary.Environment{}}, {"Reconcile.Name", s.Reconcile.Name != ""},
 		{"Reconcile.Inbox", s.Reconcile.Inbox != nil}, {"Reconcile.Integrations", s.Reconcile.Integrations != nil},
 	} {
