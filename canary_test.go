@@ -25,6 +25,7 @@ import (
 	"github.com/dispensary-go/dispensary/api/observe"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/internal/calltest"
+	"github.com/dispensary-go/dispensary/internal/logtest"
 	"github.com/dispensary-go/dispensary/internal/operation"
 	"github.com/dispensary-go/dispensary/oauth"
 )
@@ -72,14 +73,14 @@ func TestNothingLeaks(t *testing.T) {
 type fixture struct {
 	*calltest.Fixture
 	wire  *wire
-	log   *lockedBuffer
+	log   *logtest.Buffer
 	lines map[string]string // with the fault that brought them about
 }
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	s := calltest.NewFixture(t)
-	c := &fixture{Fixture: s, log: &lockedBuffer{}, lines: map[string]string{}}
+	c := &fixture{Fixture: s, log: &logtest.Buffer{}, lines: map[string]string{}}
 	c.wire = &wire{base: s.Platform.HTTPClient().Transport, words: map[string]bool{}}
 	c.Client = s.Platform.Client(s.Platform.Users()[0],
 		dispensary.WithHTTPClient(&http.Client{Transport: c.wire}),
@@ -121,7 +122,7 @@ func (c *fixture) meet(t *testing.T, name string, f fault) {
 	}
 	var out bytes.Buffer
 	c.printError(&out, err, 0)
-	for _, text := range []string{out.String(), c.log.take()} {
+	for _, text := range []string{out.String(), c.log.Take()} {
 		for line := range strings.Lines(text) {
 			c.lines[line] = f.name
 		}
@@ -242,26 +243,6 @@ func (c *fixture) code(t testing.TB) dispensary.Secret {
 	return dispensary.Secret(back.Query().Get("code"))
 }
 
-// lockedBuffer is a buffer that loggers may share.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-// take returns what was written since it was asked last.
-func (b *lockedBuffer) take() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	defer b.buf.Reset()
-	return b.buf.String()
-}
-
 // The fixture itself works: it finds errors that leak.
 func TestCageCatches(t *testing.T) {
 	t.Parallel()
@@ -270,10 +251,10 @@ func TestCageCatches(t *testing.T) {
 		fmt.Errorf("outer: %w", errors.Join(errors.New("inner"), &url.Error{Op: "Get", URL: "/?q=Jane+%26+Doe", Err: errors.New("x")})),
 		errors.New(base64.StdEncoding.EncodeToString([]byte("jane.doe@example.org"))),
 	} {
-		c := &fixture{log: &lockedBuffer{}}
+		c := &fixture{log: &logtest.Buffer{}}
 		var out bytes.Buffer
 		c.printError(&out, leak, 0)
-		text := out.String() + c.log.take()
+		text := out.String() + c.log.Take()
 		assert.True(t, slices.ContainsFunc([]string{canary, "Jane & Doe", "jane.doe@example.org"}, func(word string) bool {
 			return slices.ContainsFunc(disguises(word), func(form string) bool { return strings.Contains(text, form) })
 		}), leak)

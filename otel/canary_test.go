@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -24,6 +23,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/calltest"
+	"github.com/dispensary-go/dispensary/internal/logtest"
 	"github.com/dispensary-go/dispensary/internal/operation"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/webhook"
@@ -73,14 +73,14 @@ type fixture struct {
 	*calltest.Fixture
 	*recorded
 	wire *wire
-	log  *lockedBuffer
+	log  *logtest.Buffer
 }
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	c := &fixture{Fixture: calltest.NewFixture(t), recorded: record(t), log: &lockedBuffer{}}
+	c := &fixture{Fixture: calltest.NewFixture(t), recorded: record(t), log: &logtest.Buffer{}}
 	c.wire = &wire{t: t, base: c.Platform.HTTPClient().Transport, words: map[string]bool{}}
-	c.Fixture.Client = c.Platform.Client(c.Platform.Users()[0], c.recorded.Client(), dispensary.WithLogger(c.log.logger()),
+	c.Fixture.Client = c.Platform.Client(c.Platform.Users()[0], c.recorded.Client(), dispensary.WithLogger(logger(c.log)),
 		dispensary.WithHTTPClient(&http.Client{Transport: c.wire}),
 		dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: 2, MinWait: time.Nanosecond, MaxWait: time.Nanosecond}))
 	return c
@@ -107,7 +107,7 @@ func (c *fixture) oauth(t *testing.T) *oauth.Client {
 	t.Helper()
 	app := c.Platform.Application()
 	client, err := oauth.New(c.OAuth(oauth.Config{
-		Site: c.Platform.Site(), HTTPClient: &http.Client{Transport: c.wire}, Logger: c.log.logger(),
+		Site: c.Platform.Site(), HTTPClient: &http.Client{Transport: c.wire}, Logger: logger(c.log),
 		ClientID: app.ClientID, ClientSecret: dispensary.Secret(app.ClientSecret), RedirectURL: app.RedirectURI,
 	}))
 	require.NoError(t, err)
@@ -232,30 +232,10 @@ func (w *wire) remember(word string) {
 	}
 }
 
-// lockedBuffer is a buffer that loggers may share.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-// Write implements [io.Writer].
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-// String returns what was written.
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
 // logger writes everything, but no time: dates are among the words that are
 // looked for.
-func (b *lockedBuffer) logger() *slog.Logger {
-	return slog.New(slog.NewJSONHandler(b, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+func logger(to io.Writer) *slog.Logger {
+	return slog.New(slog.NewJSONHandler(to, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
 			return slog.Attr{}
 		}

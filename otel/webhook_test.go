@@ -20,6 +20,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/logtest"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
@@ -32,14 +33,14 @@ type receiver struct {
 	platform *dispensarytest.Server
 	handler  http.Handler
 	attempts chan webhook.Attempt // those that have ended, after they were observed
-	log      *lockedBuffer
+	log      *logtest.Buffer
 }
 
 // newReceiver starts one whose events are handled by handle; change may be nil.
 func newReceiver(t testing.TB, handle webhook.HandlerFunc, change func(*webhook.HandlerConfig)) *receiver {
 	t.Helper()
-	r := &receiver{recorded: record(t), platform: dispensarytest.New(t, dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff)), attempts: make(chan webhook.Attempt, 100), log: &lockedBuffer{}}
-	work := r.Work(webhook.Work{Handle: handle, Retry: webhook.RetryPolicy{MaxAttempts: 2, BackOff: time.Millisecond}, Logger: r.log.logger()})
+	r := &receiver{recorded: record(t), platform: dispensarytest.New(t, dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff)), attempts: make(chan webhook.Attempt, 100), log: &logtest.Buffer{}}
+	work := r.Work(webhook.Work{Handle: handle, Retry: webhook.RetryPolicy{MaxAttempts: 2, BackOff: time.Millisecond}, Logger: logger(r.log)})
 	observe := work.Observer.AttemptEnd
 	work.Observer.AttemptEnd = func(ctx context.Context, a webhook.Attempt) {
 		observe(ctx, a)
@@ -50,7 +51,7 @@ func newReceiver(t testing.TB, handle webhook.HandlerFunc, change func(*webhook.
 	t.Cleanup(func() { _ = inbox.Close(t.Context()) })
 	app := r.platform.Application()
 	config := webhook.HandlerConfig{
-		Environment: r.platform.Site().Environment, Inbox: inbox, Logger: r.log.logger(),
+		Environment: r.platform.Site().Environment, Inbox: inbox, Logger: logger(r.log),
 		Secrets: []dispensary.Secret{dispensary.Secret(app.WebhookSecret)}, Challenge: dispensary.Secret(app.ChallengeToken),
 	}
 	if change != nil {

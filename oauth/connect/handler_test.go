@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/logtest"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/connect"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
@@ -34,7 +35,7 @@ type fixture struct {
 	platform *oauthtest.Platform
 	conns    *tokens.Connections
 	store    *oauthtest.FlakyStore
-	logs     *oauthtest.LogBuffer
+	logs     *logtest.Buffer
 	handler  http.Handler
 
 	mu      sync.Mutex
@@ -52,10 +53,10 @@ type settings struct {
 
 func newFixture(t testing.TB, changes ...func(*settings)) *fixture {
 	t.Helper()
-	s := &fixture{platform: oauthtest.NewPlatform(oauthtest.RotateNever), store: oauthtest.NewFlakyStore(), logs: &oauthtest.LogBuffer{}, user: user}
+	s := &fixture{platform: oauthtest.NewPlatform(oauthtest.RotateNever), store: oauthtest.NewFlakyStore(), logs: &logtest.Buffer{}, user: user}
 	c := settings{App: oauthtest.Config(s.platform)}
 	c.App.RedirectURL = "https://ehr.example/dispensary/callback"
-	c.App.Logger = oauthtest.NewLogger(s.logs)
+	c.App.Logger = logtest.NewLogger(s.logs)
 	c.Tokens = tokens.Config{Store: s.store, Observers: []tokens.Observer{{
 		Event: func(_ context.Context, e tokens.Event) { s.keep(func() { s.events = append(s.events, e) }) },
 	}}}

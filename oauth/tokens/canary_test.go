@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/logtest"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
@@ -77,7 +78,7 @@ func TestNoErrorAndNoLogHoldsASecret(t *testing.T) {
 		"network":        func(func() *http.Response) (*http.Response, error) { return nil, errors.New(canary) },
 	}, func(t *testing.T, f oauthtest.Fault) {
 		p := oauthtest.NewPlatform(oauthtest.RotateNever)
-		logs := &oauthtest.LogBuffer{}
+		logs := &logtest.Buffer{}
 		store := oauthtest.NewFlakyStore()
 		conns := newConns(t, p, store, func(c *settings) {
 			c.ClientSecret = canary + "-secret"

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/logtest"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
@@ -43,14 +44,14 @@ type fixture struct {
 	conns    *tokens.Connections
 	store    *oauthtest.FlakyStore
 	source   *tokens.TokenSource
-	logs     *oauthtest.LogBuffer
+	logs     *logtest.Buffer
 }
 
 // newFixture connects the user with the token access-0/refresh-0, which ends after
 // the given time.
 func newFixture(t *testing.T, mode oauthtest.Rotation, left time.Duration) *fixture {
 	t.Helper()
-	w := &fixture{platform: oauthtest.NewPlatform(mode), store: oauthtest.NewFlakyStore(), logs: &oauthtest.LogBuffer{}}
+	w := &fixture{platform: oauthtest.NewPlatform(mode), store: oauthtest.NewFlakyStore(), logs: &logtest.Buffer{}}
 	w.conns = w.replica(t)
 	w.source = w.conns.TokenSource(user)
 	w.save(t, oauthtest.FirstToken(left))
@@ -72,7 +73,7 @@ func (w *fixture) replica(t *testing.T, changes ...func(*settings)) *tokens.Conn
 // on returns connections of the same platform that are bound to another store.
 func (w *fixture) on(t *testing.T, store tokens.Store, changes ...func(*settings)) *tokens.Connections {
 	t.Helper()
-	logged := func(c *settings) { c.Logger = oauthtest.NewLogger(w.logs) }
+	logged := func(c *settings) { c.Logger = logtest.NewLogger(w.logs) }
 	return newConns(t, w.platform, store, append([]func(*settings){logged}, changes...)...)
 }
 

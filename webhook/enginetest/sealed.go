@@ -8,15 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/logtest"
 	"github.com/dispensary-go/dispensary/seal"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
@@ -95,14 +94,14 @@ func say(w io.Writer, v any) {
 
 // nothingLogged looks for patient data in logs, and in printed attempts and dead letters.
 func nothingLogged(r *harness) {
-	var out lockedBuffer
+	var out logtest.Buffer
 	inbox := r.open(func(_ context.Context, e events.Event) error {
 		if e.ID == "panics" {
 			panic(canary)
 		}
 		return fmt.Errorf("no such patient: %s", canary)
 	}, func(w *webhook.Work) {
-		w.Logger = slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		w.Logger = logtest.NewLogger(&out)
 	})
 	all := []webhook.Delivery{patient("panics", "pa_1", 1), patient("fails", "pa_2", 2)}
 	r.accept(inbox, all...)
@@ -124,24 +123,6 @@ func nothingLogged(r *harness) {
 	r.close(inbox)
 	assert.NotContains(r, out.String(), canary)
 	assert.Contains(r, out.String(), `"outcome":"dead"`)
-}
-
-// lockedBuffer is a buffer that several goroutines write to.
-type lockedBuffer struct {
-	mu     sync.Mutex
-	buffer bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.String()
 }
 
 // sealedWithoutKey has an event wait whose body does not open, until its key is back.

@@ -3,14 +3,12 @@
 package oauthtest
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -89,31 +87,6 @@ func RequireClean(t testing.TB, name string, value any) {
 	for _, form := range []string{Canary, fmt.Sprintf("%x", Canary), fmt.Sprintf("%X", Canary)} {
 		require.NotContains(t, text, form, name)
 	}
-}
-
-// LogBuffer collects log lines from any goroutine.
-type LogBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-// Write implements [io.Writer].
-func (b *LogBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-// String returns what was written.
-func (b *LogBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
-// NewLogger returns a logger that writes everything as JSON.
-func NewLogger(to io.Writer) *slog.Logger {
-	return slog.New(slog.NewJSONHandler(to, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
 // Bubble runs a test in parallel, on a fake clock that moves only when
