@@ -79,6 +79,14 @@ func (c *Client) WithTokenSource(tokens TokenSource) *Client {
 // API section: "Authentication" 9.
 func (c *Client) WithClinicKey(key Secret) *Client { return newClient(c.transport.WithClinicKey(key)) }
 
+// WithLimiter returns a view of the client that asks limiter before every attempt, and
+// then the client's own limiter: a budget for one kind of work within the limit of all.
+// It shares what views made by [Client.WithTokenSource] share, and can be chained with
+// them.
+func (c *Client) WithLimiter(limiter Limiter) *Client {
+	return newClient(c.transport.WithLimiter(limiter))
+}
+
 // Site returns the site the client talks to.
 func (c *Client) Site() Site { return c.transport.Site() }
 

@@ -10,7 +10,8 @@
 //
 // [Accounts.Handler] is the browser flow that connects a user,
 // [Accounts.KeepFresh] refreshes tokens before they expire, and
-// [Accounts.Status] and [Accounts.List] show how users stand.
+// [Accounts.Status] and [Accounts.List] show how users stand. [Accounts.ForClinic] is for
+// work that belongs to a clinic and not to one of its users, such as webhooks.
 package accounts
 
 import (
@@ -39,7 +40,8 @@ type Config struct {
 
 	// Tokens sets up what keeps the tokens of all users of all environments: the
 	// store, which accounts are accepted, observers and so on. Its Client is
-	// put in by Accounts and must be left empty.
+	// put in by Accounts and must be left empty; so is Clinic, where it is nil, which
+	// asks GET /clinic if the token may.
 	Tokens tokens.Config
 
 	// Locate returns the environment that a user belongs to. It is required where
@@ -132,6 +134,9 @@ func (a *Accounts) add(config oauth.Config) error {
 	}
 	bound := a.config.Tokens
 	bound.Client = client
+	if bound.Clinic == nil {
+		bound.Clinic = a.clinicOf(app)
+	}
 	bound.Observers = append([]tokens.Observer{{Event: a.forgetChanged(app)}}, bound.Observers...)
 	if app.conns, err = tokens.NewConnections(bound); err != nil {
 		return err
@@ -189,7 +194,11 @@ func (a *Accounts) Client(ctx context.Context, user string) (*dispensary.Client,
 	if err != nil {
 		return nil, err
 	}
-	client := app.client.WithTokenSource(a.source(app, user))
+	return a.withClinicKey(ctx, app.client.WithTokenSource(a.source(app, user)), user)
+}
+
+// withClinicKey returns the view of a client that sends the key of a user's clinic.
+func (a *Accounts) withClinicKey(ctx context.Context, client *dispensary.Client, user string) (*dispensary.Client, error) {
 	if a.config.ClinicKey == nil {
 		return client, nil
 	}

@@ -10,8 +10,10 @@ import (
 	"github.com/dispensary-go/dispensary/accounts"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/webhook"
 )
 
 // Accounts hold everything that calls for users need: each gets a client by the
@@ -59,6 +61,58 @@ func ExampleAccounts() {
 	// true <nil>
 	// accounts.Account{us/sandbox/dr-17 connected} <nil>
 	// <nil> <nil>
+}
+
+// An event names a clinic and no user. The handler calls as one of the clinic's users: as
+// another one where the first has to authorize again.
+func ExampleAccounts_ForClinic() {
+	platform, err := dispensarytest.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = platform.Close() }()
+	app := platform.Application()
+	users, err := accounts.New(accounts.Config{
+		Applications: []oauth.Config{{
+			Site: platform.Site(), ClientID: app.ClientID, ClientSecret: dispensary.Secret(app.ClientSecret),
+			RedirectURL: app.RedirectURI,
+		}},
+		Tokens: tokens.Config{Store: tokens.NewMemoryStore()},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	connectExample(users, platform)
+
+	var router webhook.Router
+	router.OnOrderPlaced(func(ctx context.Context, order events.OrderEvent) error {
+		environment := webhook.HandlingFrom(ctx).Key.Environment
+		clinic, err := users.ForClinic(ctx, environment, order.ClinicID, accounts.ClinicOptions{})
+		if err != nil {
+			return err // a *ClinicError until a user of the clinic connects; the event is tried again
+		}
+		current, err := clinic.Client.Clinic.Orders.Get(ctx, order.Data.ID)
+		if err != nil {
+			return err
+		}
+		fmt.Println(current.OrderNumber, "read as", clinic.User())
+		return nil
+	})
+
+	// An engine calls the handler when the platform's webhook has come.
+	_, placed, err := platform.Orders.Place(platform.Patients.All()[0].ID, model.NewOrder{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	event, err := platform.Client(model.User{}).Events.Get(context.Background(), placed.ID)
+	if err != nil {
+		log.Fatal(err)
+	}
+	handling := webhook.Handling{Key: webhook.Key{Environment: platform.Site().Environment, EventID: event.ID}}
+	fmt.Println(router.Dispatch(handling.Context(context.Background()), *event))
+	// Output:
+	// R410000004 read as dr-17
+	// <nil>
 }
 
 // connectExample stands for the browser.

@@ -48,6 +48,9 @@ type Account struct {
 	// Owner is who the token acts for on the platform.
 	Owner oauth.ResourceOwner
 
+	// Clinic is the one that the user belongs to; zero if it is not known.
+	Clinic oauth.Clinic
+
 	// Scopes are what the user granted.
 	Scopes []string
 
@@ -87,7 +90,7 @@ func (a *Accounts) Status(ctx context.Context, user string) (Account, error) {
 func (app *application) account(record tokens.Record) Account {
 	account := Account{
 		Key: record.Key, Status: Connected,
-		Owner: record.Token.ResourceOwner, Scopes: record.Token.Scopes(),
+		Owner: record.Token.ResourceOwner, Clinic: record.Token.Clinic, Scopes: record.Token.Scopes(),
 		ExpiresAt: record.Token.ExpiresAt, ConnectedAt: record.Token.ConnectedAt, UsedAt: record.Token.UsedAt, UpdatedAt: record.UpdatedAt,
 	}
 	var needsUser *tokens.ReauthorizeError
@@ -109,6 +112,9 @@ type ListOptions struct {
 	// State limits the list to records in it, for example
 	// [tokens.StateReauthorize] for those to send a link to; empty lists all.
 	State tokens.State
+
+	// ClinicID limits the list to users of one clinic; empty lists all.
+	ClinicID string
 }
 
 // accountPage is how many records are read at a time.
@@ -120,9 +126,9 @@ const accountPage = 500
 // store is no [tokens.Lister].
 func (a *Accounts) List(ctx context.Context, options ListOptions) iter.Seq2[Account, error] {
 	return func(yield func(Account, error) bool) {
-		lister, ok := a.config.Tokens.Store.(tokens.Lister)
-		if !ok {
-			yield(Account{}, fmt.Errorf("accounts: the store is not a tokens.Lister: %w", errors.ErrUnsupported))
+		lister, err := a.lister()
+		if err != nil {
+			yield(Account{}, err)
 			return
 		}
 		for _, app := range a.order {
@@ -130,11 +136,19 @@ func (a *Accounts) List(ctx context.Context, options ListOptions) iter.Seq2[Acco
 			if options.Environment != (dispensary.Environment{}) && options.Environment != environment {
 				continue
 			}
-			if !app.list(ctx, lister, tokens.Listing{Environment: environment, State: options.State, Limit: accountPage}, yield) {
+			if !app.list(ctx, lister, tokens.Listing{Environment: environment, State: options.State, ClinicID: options.ClinicID, Limit: accountPage}, yield) {
 				return
 			}
 		}
 	}
+}
+
+func (a *Accounts) lister() (tokens.Lister, error) {
+	lister, ok := a.config.Tokens.Store.(tokens.Lister)
+	if !ok {
+		return nil, fmt.Errorf("accounts: the store is not a tokens.Lister: %w", errors.ErrUnsupported)
+	}
+	return lister, nil
 }
 
 // list yields the accounts of one environment, and false when it is enough.

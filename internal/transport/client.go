@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"context"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -133,6 +134,28 @@ func (c *Client) WithClinicKey(key api.Secret) *Client {
 	view.header = maps.Clone(c.header)
 	view.clinicKeyProblem = setClinicKey(view.header, key)
 	return &Client{&view}
+}
+
+// WithLimiter returns a view of the client that asks limiter, and then the client's own,
+// before every attempt.
+func (c *Client) WithLimiter(limiter api.Limiter) *Client {
+	view := *c.core
+	view.config.Limiter = limiter
+	if own := c.config.Limiter; own != nil {
+		view.config.Limiter = limiters{limiter, own}
+	}
+	return &Client{&view}
+}
+
+// limiters are asked one after the other.
+type limiters [2]api.Limiter
+
+// Wait implements [api.Limiter].
+func (l limiters) Wait(ctx context.Context) error {
+	if err := l[0].Wait(ctx); err != nil {
+		return err
+	}
+	return l[1].Wait(ctx)
 }
 
 // Site returns the site the client talks to.

@@ -1,0 +1,370 @@
+package accounts_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/accounts"
+	"github.com/dispensary-go/dispensary/clinic"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+)
+
+// clinicsFixture is a platform with three clinics, of which three users each are
+// connected: "a-0" is the first of the first clinic.
+type clinicsFixture struct {
+	platform    *dispensarytest.Server
+	accounts    *accounts.Accounts
+	store       *tokens.MemoryStore
+	environment dispensary.Environment
+	clinics     []string
+	people      map[string][]model.User // by clinic
+}
+
+func newClinicsFixture(t *testing.T, change func(*clinicsFixture, *accounts.Config), options ...dispensarytest.Option) *clinicsFixture {
+	t.Helper()
+	f := &clinicsFixture{store: tokens.NewMemoryStore(), people: map[string][]model.User{}}
+	f.platform = dispensarytest.New(t, append([]dispensarytest.Option{
+		dispensarytest.WithInMemory(), dispensarytest.WithWorldSize(model.WorldSize{Clinics: 3}),
+	}, options...)...)
+	f.environment = f.platform.Site().Environment
+	for _, one := range f.platform.Clinics.All() {
+		f.clinics = append(f.clinics, one.ID)
+	}
+	for _, person := range f.platform.Users() {
+		f.people[person.ClinicID] = append(f.people[person.ClinicID], person)
+	}
+	app := f.platform.Application()
+	config := accounts.Config{
+		Applications: []oauth.Config{{
+			Site: f.platform.Site(), ClientID: app.ClientID, ClientSecret: dispensary.Secret(app.ClientSecret),
+			RedirectURL: app.RedirectURI, HTTPClient: f.platform.HTTPClient(),
+		}},
+		Tokens: tokens.Config{Store: f.store},
+		Options: func(dispensary.Environment) []dispensary.Option {
+			return []dispensary.Option{dispensary.WithHTTPClient(f.platform.HTTPClient())}
+		},
+	}
+	if change != nil {
+		change(f, &config)
+	}
+	var err error
+	f.accounts, err = accounts.New(config)
+	require.NoError(t, err)
+	for i, id := range f.clinics {
+		for n, person := range f.people[id][:3] {
+			f.connect(t, fmt.Sprintf("%c-%d", 'a'+i, n), person)
+		}
+	}
+	f.platform.Journal().Reset()
+	return f
+}
+
+func (f *clinicsFixture) conns(t *testing.T) *tokens.Connections {
+	t.Helper()
+	conns, err := f.accounts.Connections(f.environment)
+	require.NoError(t, err)
+	return conns
+}
+
+// connect has a person of the platform consent for a user.
+func (f *clinicsFixture) connect(t *testing.T, user string, person model.User) {
+	t.Helper()
+	address, err := f.conns(t).Client().AuthorizeURL("state-1")
+	require.NoError(t, err)
+	back, err := f.platform.Approve(address, person)
+	require.NoError(t, err)
+	require.NoError(t, f.accounts.Connect(t.Context(), user, dispensary.Secret(back.Query().Get("code"))))
+}
+
+// revoke ends a user's consent on the platform, unnoticed by the accounts.
+func (f *clinicsFixture) revoke(t *testing.T, user string) {
+	t.Helper()
+	conns := f.conns(t)
+	record, err := conns.Record(t.Context(), user)
+	require.NoError(t, err)
+	require.NoError(t, conns.Client().Revoke(t.Context(), record.Token))
+}
+
+// forClinic returns what calls for a clinic, and holds that it reaches it.
+func (f *clinicsFixture) forClinic(t *testing.T, id string) *accounts.Clinic {
+	t.Helper()
+	found, err := f.accounts.ForClinic(t.Context(), f.environment, id, accounts.ClinicOptions{})
+	require.NoError(t, err)
+	f.reaches(t, found)
+	return found
+}
+
+func (f *clinicsFixture) reaches(t *testing.T, c *accounts.Clinic) {
+	t.Helper()
+	got, err := c.Client.Clinic.Get(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, c.ID, got.ID)
+}
+
+// none holds that no user may call for a clinic.
+func (f *clinicsFixture) none(t *testing.T, id string, users int) {
+	t.Helper()
+	_, err := f.accounts.ForClinic(t.Context(), f.environment, id, accounts.ClinicOptions{})
+	f.isNone(t, err, id, users)
+}
+
+func (f *clinicsFixture) isNone(t *testing.T, err error, id string, users int) {
+	t.Helper()
+	var none *accounts.ClinicError
+	require.ErrorAs(t, err, &none)
+	require.ErrorIs(t, err, dispensary.ErrReauthorize)
+	assert.Equal(t, accounts.ClinicError{Environment: f.environment, ClinicID: id, Users: users}, *none)
+	require.ErrorContains(t, err, id)
+}
+
+func TestClinicsOfUsersAreKnown(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newClinicsFixture(t, nil)
+		account, err := f.accounts.Status(t.Context(), "b-1")
+		require.NoError(t, err)
+		assert.Equal(t, f.clinics[1], account.Clinic.ID)
+		assert.NotEmpty(t, account.Clinic.IntegrationID)
+		var users []string
+		for account, err := range f.accounts.List(t.Context(), accounts.ListOptions{ClinicID: f.clinics[1]}) {
+			require.NoError(t, err)
+			users = append(users, account.Key.User)
+		}
+		assert.Equal(t, []string{"b-0", "b-1", "b-2"}, users)
+		sorted := slices.Sorted(slices.Values(f.clinics))
+		page, err := f.accounts.Clinics(t.Context(), f.environment, "", 2)
+		require.NoError(t, err)
+		assert.Equal(t, sorted[:2], page)
+		page, err = f.accounts.Clinics(t.Context(), f.environment, page[1], 2)
+		require.NoError(t, err)
+		assert.Equal(t, sorted[2:], page)
+	})
+}
+
+func TestForClinicGoesRoundAmongUsers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newClinicsFixture(t, nil)
+		for i, id := range f.clinics {
+			var days []string
+			for range 6 {
+				one := f.forClinic(t, id)
+				for range 5 {
+					time.Sleep(time.Hour)
+					assert.Equal(t, one.User(), f.forClinic(t, id).User(), "the same one for a day")
+				}
+				days = append(days, one.User())
+				time.Sleep(19 * time.Hour)
+			}
+			assert.Equal(t, days[:3], days[3:])
+			slices.Sort(days)
+			prefix := string(rune('a' + i))
+			assert.Equal(t, []string{prefix + "-0", prefix + "-1", prefix + "-2"}, slices.Compact(days))
+		}
+	})
+}
+
+func TestForClinicFallsToTheNextUser(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newClinicsFixture(t, nil)
+		held := f.forClinic(t, f.clinics[0])
+		var called []string
+		for range 3 {
+			called = append(called, held.User())
+			f.revoke(t, held.User())
+			if len(called) < 3 {
+				f.reaches(t, held) // in the middle of a call
+				assert.Equal(t, held.User(), f.forClinic(t, f.clinics[0]).User())
+			}
+		}
+		slices.Sort(called)
+		assert.Equal(t, []string{"a-0", "a-1", "a-2"}, called)
+		_, err := held.Client.Clinic.Get(t.Context())
+		f.isNone(t, err, f.clinics[0], 3)
+		assert.Empty(t, held.User())
+		f.none(t, f.clinics[0], 3)
+		f.forClinic(t, f.clinics[1])
+
+		f.connect(t, "a-1", f.people[f.clinics[0]][1])
+		assert.Equal(t, "a-1", f.forClinic(t, f.clinics[0]).User())
+	})
+}
+
+// A new token that the API refuses too is no reason to mark the user, but one to let
+// another call.
+func TestForClinicLeavesAUserWhoIsRefused(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newClinicsFixture(t, nil)
+		held := f.forClinic(t, f.clinics[0])
+		refused := held.User()
+		f.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 401, Operation: "clinic.get", Times: 2})
+		_, err := held.Client.Clinic.Get(t.Context())
+		require.ErrorIs(t, err, dispensary.ErrUnauthorized)
+		f.reaches(t, held)
+		assert.NotEqual(t, refused, held.User())
+		account, err := f.accounts.Status(t.Context(), refused)
+		require.NoError(t, err)
+		assert.Equal(t, accounts.Connected, account.Status)
+	})
+}
+
+func TestUsersMoveBetweenClinics(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newClinicsFixture(t, nil)
+		from, to := f.clinics[0], f.clinics[1]
+		// By connecting as a person of another clinic.
+		for n := range 2 {
+			f.connect(t, fmt.Sprint("a-", n), f.people[to][n])
+		}
+		for range 3 {
+			assert.Equal(t, "a-2", f.forClinic(t, from).User())
+			time.Sleep(24 * time.Hour)
+		}
+		f.forClinic(t, to)
+		require.NoError(t, f.accounts.Disconnect(t.Context(), "a-2"))
+		f.none(t, from, 0)
+		clinics, err := f.accounts.Clinics(t.Context(), f.environment, "", 5)
+		require.NoError(t, err)
+		assert.NotContains(t, clinics, from)
+
+		// On the platform, which shows when it is asked for the integrations.
+		conns := f.conns(t)
+		require.NoError(t, conns.SetClinic(t.Context(), "b-0", oauth.Clinic{ID: from, IntegrationID: "before"}))
+		moved, err := f.accounts.ForClinic(t.Context(), f.environment, from, accounts.ClinicOptions{})
+		require.NoError(t, err)
+		_, err = moved.Integrations(t.Context())
+		f.isNone(t, err, from, 1)
+		account, err := f.accounts.Status(t.Context(), "b-0")
+		require.NoError(t, err)
+		assert.Equal(t, to, account.Clinic.ID)
+	})
+}
+
+func TestIntegrationsOfAClinic(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newClinicsFixture(t, nil)
+		account, err := f.accounts.Status(t.Context(), "c-0")
+		require.NoError(t, err)
+		want := []string{account.Clinic.IntegrationID}
+		integrations := func() []string {
+			found, err := f.accounts.ForClinic(t.Context(), f.environment, f.clinics[2], accounts.ClinicOptions{})
+			require.NoError(t, err)
+			ids, err := found.Integrations(t.Context())
+			require.NoError(t, err)
+			return ids
+		}
+		assert.Equal(t, want, integrations())
+		assert.Zero(t, f.platform.Journal().Len(), "what connecting has found out is not asked again")
+		time.Sleep(25 * time.Hour)
+		assert.Equal(t, want, integrations())
+		assert.Len(t, f.platform.Journal().Of("clinic.get"), 1)
+	})
+}
+
+// The clinic of a user who connected before it was kept is found out by the first use
+// that refreshes the token.
+func TestClinicOfAUserFromBefore(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newClinicsFixture(t, nil)
+		for n := range 3 {
+			require.NoError(t, f.conns(t).SetClinic(t.Context(), fmt.Sprint("a-", n), oauth.Clinic{}))
+		}
+		f.none(t, f.clinics[0], 0)
+		time.Sleep(3 * time.Hour)
+		client, err := f.accounts.Client(t.Context(), "a-1")
+		require.NoError(t, err)
+		_, err = client.Clinic.Patients.List(t.Context(), clinic.PatientListOptions{})
+		require.NoError(t, err)
+		require.NoError(t, f.accounts.Close(t.Context()))
+		assert.Equal(t, "a-1", f.forClinic(t, f.clinics[0]).User())
+	})
+}
+
+// counter is a limiter that lets everything pass.
+type counter struct{ asked int }
+
+func (c *counter) Wait(context.Context) error { c.asked++; return nil }
+
+func TestForClinicSendsTheKeyAndAsksTheLimiter(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var own, budget counter
+		f := newClinicsFixture(t, func(f *clinicsFixture, c *accounts.Config) {
+			c.ClinicKey = func(_ context.Context, user string) (dispensary.Secret, error) {
+				return dispensary.Secret(f.platform.ClinicKeys(f.clinics[user[0]-'a'])[0]), nil
+			}
+			options := c.Options
+			c.Options = func(e dispensary.Environment) []dispensary.Option {
+				return append(options(e), dispensary.WithLimiter(&own))
+			}
+		}, dispensarytest.WithBehavior(dispensarytest.ClinicKeyHeaderAlways))
+		own.asked = 0
+		for i, id := range f.clinics {
+			found, err := f.accounts.ForClinic(t.Context(), f.environment, id, accounts.ClinicOptions{Limiter: &budget})
+			require.NoError(t, err)
+			f.reaches(t, found)
+			assert.Equal(t, []int{i + 1, i + 1}, []int{own.asked, budget.asked}, "both, once an attempt")
+		}
+		f.forClinic(t, f.clinics[0])
+		assert.Equal(t, []int{4, 3}, []int{own.asked, budget.asked})
+	})
+}
+
+func TestForClinicWithScopes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newClinicsFixture(t, nil)
+		all := accounts.ClinicOptions{Scopes: []string{"patients:read", "clinic:write"}}
+		for n := range 3 {
+			key := f.conns(t).Key(fmt.Sprint("a-", n))
+			record, err := f.store.Load(t.Context(), key)
+			require.NoError(t, err)
+			record.Token.Scope = []string{"clinic:read", "catalog:read clinic patients:read", "patients"}[n]
+			_, err = f.store.Save(t.Context(), key, record.Token)
+			require.NoError(t, err)
+		}
+		for range 3 {
+			found, err := f.accounts.ForClinic(t.Context(), f.environment, f.clinics[0], all)
+			require.NoError(t, err)
+			assert.Equal(t, "a-1", found.User())
+			time.Sleep(24 * time.Hour)
+		}
+		require.NoError(t, f.accounts.Disconnect(t.Context(), "a-1"))
+		_, err := f.accounts.ForClinic(t.Context(), f.environment, f.clinics[0], all)
+		var none *accounts.ClinicError
+		require.ErrorAs(t, err, &none)
+		assert.Equal(t, []int{2, 2}, []int{none.Users, none.MissingScope})
+	})
+}
+
+func TestForClinicFails(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newClinicsFixture(t, nil)
+		_, err := f.accounts.ForClinic(t.Context(), f.environment, "", accounts.ClinicOptions{})
+		require.ErrorIs(t, err, dispensary.ErrInvalidArgument)
+		elsewhere := dispensary.Environment{Region: dispensary.Canada, Stage: dispensary.Sandbox}
+		_, err = f.accounts.ForClinic(t.Context(), elsewhere, "x", accounts.ClinicOptions{})
+		require.ErrorIs(t, err, dispensary.ErrUnknownSite)
+		_, err = f.accounts.Clinics(t.Context(), elsewhere, "", 1)
+		require.ErrorIs(t, err, dispensary.ErrUnknownSite)
+		f.none(t, "unknown", 0)
+
+		// A platform that cannot refresh is no reason to mark a user, or to try them all.
+		time.Sleep(3 * time.Hour)
+		f.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 503, Operation: "oauth.token"})
+		_, err = f.accounts.ForClinic(t.Context(), f.environment, f.clinics[0], accounts.ClinicOptions{})
+		require.Error(t, err)
+		require.NotErrorIs(t, err, dispensary.ErrReauthorize)
+		assert.LessOrEqual(t, len(f.platform.Journal().Of("oauth.token")), 2)
+		for account, err := range f.accounts.List(t.Context(), accounts.ListOptions{State: tokens.StateReauthorize}) {
+			require.NoError(t, err)
+			require.Fail(t, "a user is marked", account)
+		}
+	})
+}
