@@ -13,11 +13,9 @@
 //	mux := http.NewServeMux()
 //	app.Mount(mux)
 //	mux.Handle("/operations/", staffOnly(http.StripPrefix("/operations", app.Operations)))
-//	server := &http.Server{Addr: ":8080", Handler: mux, ReadTimeout: 10 * time.Second}
-//	go func() { failed <- server.ListenAndServe() }()
-//	err = app.Run(ctx) // until a signal
+//	listener, err := net.Listen("tcp", ":8080")
 //	…
-//	err = app.Shutdown(ending, server)
+//	err = app.Serve(ctx, &http.Server{Handler: mux, ReadTimeout: 10 * time.Second}, listener) // until a signal
 //
 // What can be configured is in [Config], what only the program can say in [Setup]. Every
 // part is made by its own package, [accounts.New], [webhook.NewHandler] and so on, and can
@@ -36,8 +34,7 @@
 //
 // [Open] makes the tables that are missing, and only looks at those that are there:
 // see [sqlstore.Schema], [sqlinbox.Schema] and [riverinbox.Schema] for programs that may
-// not. With sqlite: the program can have tables in the same file, and a handler writes
-// them in the transaction that stores the event as handled: see
-// [sqlinbox.InTransaction], and [riverinbox.InTransaction] for postgres:. It opens the
-// file with the name that [sqlinbox.DSN] gives it.
+// not. With sqlite: the program can have tables in the same file, [Integration.DB], and a
+// handler writes them in the transaction that stores the event as handled: see
+// [sqlinbox.InTransaction], and [riverinbox.InTransaction] for postgres:.
 package integration

@@ -3,6 +3,7 @@ package integration
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -44,6 +45,11 @@ type Integration struct {
 	// Inbox holds the events of webhooks: its dead letters, its numbers. Nil without
 	// Config.Inbox.
 	Inbox engine.Engine
+
+	// DB is the file of Config.Inbox, where that is sqlite, for tables of the program's own:
+	// see [sqlinbox.InTransaction]. Its transactions should be short, as accepts wait for
+	// them: see [sqlinbox.DSN]. Nil with another inbox. Shutdown closes it.
+	DB *sql.DB
 
 	// Operations is the page for operators, of the events, the accounts, and what the
 	// reconcilers did; nil without Config.Inbox. Mount does not mount it: that is for the

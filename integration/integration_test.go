@@ -2,7 +2,6 @@ package integration_test
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -108,13 +107,6 @@ func TestOneFileForEverything(t *testing.T) {
 	t.Parallel()
 	path := file(t)
 	f := newFixture(t).kept("sqlite:"+path, "sqlite:"+path)
-	dsn, err := sqlinbox.DSN(path)
-	require.NoError(t, err)
-	own, err := sql.Open("sqlite", dsn)
-	require.NoError(t, err)
-	defer func() { assert.NoError(t, own.Close()) }()
-	_, err = own.ExecContext(t.Context(), "CREATE TABLE orders (number TEXT PRIMARY KEY)")
-	require.NoError(t, err)
 	handled := make(chan error, 10)
 	var router webhook.Router
 	router.OnOrderPlaced(func(ctx context.Context, order events.OrderEvent) error {
@@ -127,18 +119,20 @@ func TestOneFileForEverything(t *testing.T) {
 	})
 
 	first := f.open(t, f.setup(router.Dispatch)) // which never runs
+	exec(t, first.DB, "CREATE TABLE orders (number TEXT PRIMARY KEY)")
 	f.connect(t, us, "us:dr-1")
 	require.NoError(t, f.platforms[us].Webhooks.Register(f.server.URL+"/webhooks/us-sandbox", "order.placed"))
 	number, event := f.order(t, us)
 	require.NoError(t, f.platforms[us].Webhooks.WaitDelivered(t.Context(), event.ID))
 	require.NoError(t, first.Shutdown(t.Context()))
+	assert.Error(t, first.DB.PingContext(t.Context()), "it is closed")
 
 	second := f.open(t, f.setup(router.Dispatch))
 	ran := make(chan error, 1)
 	go func() { ran <- second.Run(t.Context()) }()
 	require.NoError(t, <-handled)
 	var stored string
-	require.NoError(t, own.QueryRowContext(t.Context(), "SELECT number FROM orders").Scan(&stored))
+	require.NoError(t, second.DB.QueryRowContext(t.Context(), "SELECT number FROM orders").Scan(&stored))
 	assert.Equal(t, number, stored)
 	client, err := second.Accounts.Client(t.Context(), "us:dr-1")
 	require.NoError(t, err)

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"sync"
+	"time"
 )
 
 // run is what goes on between Run and Shutdown.
@@ -41,6 +44,32 @@ func (i *Integration) Run(ctx context.Context) error {
 	err := i.Accounts.KeepFresh(ctx, i.setup.KeepFresh)
 	cancel()
 	group.Wait()
+	return err
+}
+
+// DefaultGrace is how long [Integration.Serve] waits for everything to end.
+const DefaultGrace = 20 * time.Second
+
+// Serve serves on listener, with [Integration.Run] beside it, until ctx ends or the server
+// fails, and ends everything with [Integration.Shutdown] then, within [DefaultGrace].
+// Programs with other servers, or another grace, call the three themselves.
+//
+// Errors: those of the server, of Run and of Shutdown. That ctx has ended is none.
+func (i *Integration) Serve(ctx context.Context, server *http.Server, listener net.Listener) error {
+	running, stop := context.WithCancelCause(ctx)
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		stop(server.Serve(listener))
+	}()
+	err := i.Run(running)
+	if ctx.Err() == nil && running.Err() != nil {
+		err = errors.Join(err, context.Cause(running))
+	}
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), DefaultGrace)
+	defer cancel()
+	err = errors.Join(err, i.Shutdown(ending, server))
+	<-served
 	return err
 }
 

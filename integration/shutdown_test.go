@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"net"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -308,4 +309,36 @@ func TestOpenThatFailsLeavesNothingOpen(t *testing.T) {
 	go func() { _ = i.Run(t.Context()) }()
 	assert.Equal(t, "evt_1", (<-handled).ID)
 	require.NoError(t, i.Shutdown(t.Context()))
+}
+
+// Serve ends everything when its context does, and when the server fails.
+func TestServe(t *testing.T) {
+	t.Parallel()
+	for name, breaks := range map[string]bool{"its context ends": false, "the server fails": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t).kept("memory:", "memory:")
+			i := f.open(t, f.setup(succeed))
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			require.NoError(t, err)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			served := make(chan error, 1)
+			go func() { served <- i.Serve(ctx, &http.Server{Handler: i.Health}, listener) }()
+			answer, err := http.Get("http://" + listener.Addr().String() + "/readyz")
+			require.NoError(t, err)
+			require.NoError(t, answer.Body.Close())
+			assert.Equal(t, http.StatusOK, answer.StatusCode)
+			if breaks {
+				require.NoError(t, listener.Close())
+				assert.ErrorIs(t, <-served, net.ErrClosed)
+			} else {
+				cancel(errors.New("interrupted"))
+				assert.NoError(t, <-served, "that it was to end is no error")
+			}
+			assert.Error(t, i.Run(t.Context()), "it has ended")
+			_, err = i.Inbox.Accept(t.Context(), delivery("evt_1"))
+			assert.Error(t, err)
+		})
+	}
 }

@@ -100,6 +100,14 @@ func (i *Integration) openInbox(ctx context.Context, keys *seal.KeyRing) error {
 		}
 		i.Inbox, i.events = inbox, inbox
 	case sqlite:
+		name, err := sqlinbox.DSN(at.name)
+		if err != nil {
+			return err
+		}
+		if i.DB, err = sql.Open("sqlite", name); err != nil {
+			return err
+		}
+		i.inbox = func(context.Context) error { return i.DB.Close() }
 		inbox, err := sqlinbox.Open(at.name, sqlinbox.Config{Work: work, Seal: keys})
 		if err != nil {
 			return err
