@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/dispensary-go/dispensary"
@@ -35,16 +37,68 @@ import (
 // meant. Everything else is as with Load; an error that is no [*dispensary.ArgumentError]
 // says that the file cannot be read, or is no JSON.
 func LoadFile(path string) (Config, error) {
+	return loadFile(path, func(data []byte) ([]byte, error) { return data, nil })
+}
+
+// LoadProfile reads one of several configurations in a file, for people and tools that work
+// with several installations:
+//
+//	{"profiles": {"sandbox": {…}, "staging": {…}}}
+//
+// Each has the form that [LoadFile] reads. A profile that does not exist is an
+// [*dispensary.ArgumentError], which says what was meant.
+func LoadProfile(path, profile string) (Config, error) {
+	return loadFile(path, func(data []byte) ([]byte, error) {
+		var file struct {
+			Profiles map[string]json.RawMessage `json:"profiles"`
+		}
+		decoder := json.NewDecoder(bytes.NewReader(data))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&file); err != nil {
+			return nil, errors.New(`is not of the form {"profiles": {"NAME": {…}}}`)
+		}
+		section, ok := file.Profiles[profile]
+		if !ok {
+			reason := "does not exist"
+			if near := closestmatch.To(profile, slices.Sorted(maps.Keys(file.Profiles))); near != "" {
+				reason += ": did you mean " + near + "?"
+			}
+			return nil, &dispensary.ArgumentError{Field: "profiles." + profile, Reason: reason}
+		}
+		return section, nil
+	})
+}
+
+// loadFile reads the part of a file that holds a configuration.
+func loadFile(path string, section func(data []byte) ([]byte, error)) (Config, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return Config{}, fmt.Errorf("integration: %w", err)
 	}
 	d := &document{environments: map[dispensary.Environment]map[string]json.RawMessage{}}
-	if err := d.parse(data); err != nil {
+	if err := validJSON(data); err != nil {
 		return Config{}, fmt.Errorf("integration: %s: %w", path, err)
 	}
+	if data, err = section(data); err != nil {
+		return Config{}, fmt.Errorf("integration: %s: %w", path, err)
+	}
+	d.parse(data)
 	r := &reader{names: fromFile, get: d.get, problems: d.problems}
 	return r.read()
+}
+
+// validJSON says where a file is no JSON, before anything is said of its members.
+func validJSON(data []byte) error {
+	if json.Valid(data) {
+		return nil
+	}
+	var nothing any
+	err := json.Unmarshal(data, &nothing)
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		return fmt.Errorf("line %d: %w", 1+bytes.Count(data[:syntax.Offset], []byte("\n")), err)
+	}
+	return err
 }
 
 // document is a file.
@@ -54,22 +108,13 @@ type document struct {
 	problems     []error
 }
 
-// parse reads the members of the file's objects, and records those that do not exist.
-// Its error is one of the file as a whole.
-func (d *document) parse(data []byte) error {
-	if !json.Valid(data) { // before anything is said of its members
-		var nothing any
-		err := json.Unmarshal(data, &nothing)
-		var syntax *json.SyntaxError
-		if errors.As(err, &syntax) {
-			return fmt.Errorf("line %d: %w", 1+bytes.Count(data[:syntax.Offset], []byte("\n")), err)
-		}
-		return err
-	}
+// parse reads the members of a configuration, which is JSON, and records those that do
+// not exist.
+func (d *document) parse(data []byte) {
 	d.all = d.object("", data, append(keysOf(ofConfig), "environments"))
 	environments := d.all["environments"]
 	if environments == nil {
-		return nil
+		return
 	}
 	var known []string
 	for _, environment := range api.Environments() {
@@ -82,7 +127,6 @@ func (d *document) parse(data []byte) error {
 		}
 		d.environments[environment] = d.object("environments."+name, members, keysOf(ofApplication))
 	}
-	return nil
 }
 
 func keysOf[T any](settings []setting[T]) []string {

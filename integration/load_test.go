@@ -327,3 +327,25 @@ func FuzzFile(f *testing.F) {
 		}
 	})
 }
+
+func TestProfiles(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "config.json")
+	profile := func(name, text string) error {
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		config, err := integration.LoadProfile(path, name)
+		if err == nil {
+			assert.EqualExportedValues(t, byHand(), config)
+		}
+		return err
+	}
+	both := `{"profiles": {"live": ` + theFile + `, "empty": {}}}`
+	require.NoError(t, profile("live", both))
+	require.EqualError(t, profile("lvie", both), "integration: "+path+": dispensary: profiles.lvie does not exist: did you mean live?")
+	require.ErrorContains(t, profile("empty", both), "environments is empty")
+	require.ErrorContains(t, profile("live", theFile), "is not of the form")
+	require.ErrorContains(t, profile("live", `{"profiles": {"live": 5}}`), "is not an object")
+	require.ErrorContains(t, profile("live", `{"profiles": canary}`), "line 1")
+	_, err := integration.LoadProfile(path+".none", "live")
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
