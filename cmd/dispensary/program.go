@@ -22,6 +22,7 @@ type program struct {
 	lookup      func(name string) (value string, ok bool) // environment variables
 	configDir   func() (string, error)                    // of the user
 	terminal    bool                                      // out is one
+	noKeyring   bool                                      // that of the system is left alone
 
 	// What the flags of all commands say.
 	json, noColor, production bool
@@ -82,6 +83,9 @@ The configuration comes from the library's environment variables, or with --conf
 func (p *program) commands() []*cobra.Command {
 	return []*cobra.Command{
 		p.fakeCommand(),
+		p.apiCommand(),
+		p.loginCommand(),
+		p.accountsCommand(),
 		p.docsCommand(),
 		p.versionCommand(),
 		completionCommand(),

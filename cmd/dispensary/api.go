@@ -1,0 +1,249 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/itchyny/gojq"
+	"github.com/spf13/cobra"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
+)
+
+// apiConfig is what the flags of api say.
+type apiConfig struct {
+	target
+	fields   []string
+	input    string
+	paginate bool
+	jq       string
+}
+
+func (p *program) apiCommand() *cobra.Command {
+	c := apiConfig{}
+	command := &cobra.Command{
+		Use:   "api METHOD PATH",
+		Short: "Call the platform's API, with token, retries and limiter",
+		Long: `Api calls an endpoint and prints the body of the answer, which may hold data of patients.
+It calls with DISPENSARY_ACCESS_TOKEN, or as a user who was connected with "dispensary login".
+Reads are repeated where that is safe, and the limits of the platform are kept.
+
+A field is "name=text", or "name:=JSON" for what is no text. Fields are the query of a GET, and
+anything else's body.`,
+		Example: `  dispensary api GET /clinic
+  dispensary api GET /clinic/patients -f page[size]=50 --paginate --jq '.patients[].id'
+  dispensary api POST /clinic/patients -f first_name=Ada -f email=ada@example.com
+  dispensary api PATCH /clinic/patients/123 --input patient.json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return errors.New("api wants a method and a path, such as GET /clinic")
+			}
+			return nil
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 0 {
+				return methods, cobra.ShellCompDirectiveNoFileComp
+			}
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(command *cobra.Command, args []string) error {
+			return p.api(command.Context(), c, args[0], args[1])
+		},
+	}
+	flags := command.Flags()
+	c.define(flags)
+	c.defineUser(flags)
+	flags.StringArrayVarP(&c.fields, "field", "f", nil, "send the field `NAME=TEXT`, or NAME:=JSON; may be repeated")
+	flags.StringVar(&c.input, "input", "", "send what is in `FILE` as the body; - is stdin")
+	flags.BoolVar(&c.paginate, "paginate", false, "read all pages of a list, and print one after the other")
+	flags.StringVar(&c.jq, "jq", "", "print what the jq `EXPRESSION` makes of the answer")
+	return command
+}
+
+var methods = []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodPut, http.MethodDelete}
+
+// api makes the call.
+func (p *program) api(ctx context.Context, c apiConfig, method, path string) error {
+	request, err := p.request(c, strings.ToUpper(method), path)
+	if err != nil {
+		return err
+	}
+	var query *gojq.Code
+	if c.jq != "" {
+		parsed, err := gojq.Parse(c.jq)
+		if err == nil {
+			query, err = gojq.Compile(parsed)
+		}
+		if err != nil {
+			return fmt.Errorf("--jq: %w", err)
+		}
+	}
+	client, closed, err := p.client(ctx, c.target)
+	if err != nil {
+		return err
+	}
+	if request.Method != http.MethodGet {
+		err = p.allowWriting(client.Site().Environment)
+	}
+	if err == nil {
+		err = p.pages(ctx, client, request, c.paginate, func(body []byte) error { return p.printBody(ctx, body, query) })
+	}
+	return errors.Join(err, failed(closed()))
+}
+
+// request makes a request of the arguments.
+func (p *program) request(c apiConfig, method, path string) (dispensary.RawRequest, error) {
+	r := dispensary.RawRequest{Method: method, Query: url.Values{}}
+	if !slices.Contains(methods, method) {
+		return r, fmt.Errorf("there is no method %q, only %s", method, strings.Join(methods, ", "))
+	}
+	if c.paginate && method != http.MethodGet {
+		return r, errors.New("--paginate: only a GET has pages")
+	}
+	var query string
+	var err error
+	r.Path, query, _ = strings.Cut(path, "?")
+	if r.Query, err = url.ParseQuery(query); err != nil || !strings.HasPrefix(r.Path, "/") {
+		return r, fmt.Errorf("%q is no path, such as /clinic/patients", path)
+	}
+	body := map[string]any{}
+	for _, field := range c.fields {
+		name, value, err := parseField(field)
+		if err != nil {
+			return r, err
+		}
+		if text, is := value.(string); method == http.MethodGet && is {
+			r.Query.Add(name, text)
+		} else if method == http.MethodGet {
+			r.Query.Add(name, string(value.(json.RawMessage)))
+		}
+		body[name] = value
+	}
+	switch {
+	case c.input != "" && (len(c.fields) > 0 || method == http.MethodGet):
+		return r, errors.New("--input: it is the whole body, of anything but a GET; leave the fields out")
+	case c.input != "":
+		content, err := p.readFile(c.input)
+		if err != nil {
+			return r, fmt.Errorf("--input: %w", err)
+		}
+		if !json.Valid(content) {
+			return r, fmt.Errorf("--input %s: not JSON", c.input)
+		}
+		r.Body = json.RawMessage(content)
+	case method != http.MethodGet && len(body) > 0:
+		r.Body = body
+	}
+	return r, nil
+}
+
+// parseField reads "name=text" or "name:=JSON".
+func parseField(field string) (name string, value any, err error) {
+	name, text, found := strings.Cut(field, "=")
+	raw := strings.HasSuffix(name, ":")
+	name = strings.TrimSuffix(name, ":")
+	switch {
+	case !found || name == "":
+		return "", nil, errors.New("--field: not of the form NAME=TEXT or NAME:=JSON")
+	case raw && !json.Valid([]byte(text)):
+		return "", nil, fmt.Errorf("--field %s: what follows := is not JSON", name)
+	case raw:
+		return name, json.RawMessage(text), nil
+	}
+	return name, text, nil
+}
+
+// readFile reads a file, or stdin for "-".
+func (p *program) readFile(name string) ([]byte, error) {
+	if name == "-" {
+		return io.ReadAll(p.in)
+	}
+	return os.ReadFile(name)
+}
+
+// pages calls, once or for all pages of a list.
+func (p *program) pages(ctx context.Context, client *dispensary.Client, r dispensary.RawRequest, all bool, print func([]byte) error) error {
+	for {
+		body, err := client.Do(ctx, r)
+		if err != nil {
+			return err
+		}
+		if err := print(body); err != nil || !all {
+			return failed(err)
+		}
+		var list struct {
+			Meta api.Meta `json:"meta"`
+		}
+		if json.Unmarshal(body, &list) != nil || list.Meta.NextPage == 0 {
+			return nil
+		}
+		if list.Meta.NextPage <= list.Meta.CurrentPage {
+			return failed(errors.New("--paginate: the platform names a next page that is none"))
+		}
+		r.Query.Set("page[number]", strconv.FormatInt(int64(list.Meta.NextPage), 10))
+	}
+}
+
+// printBody prints the body of an answer: indented for people, on a line with --json.
+func (p *program) printBody(ctx context.Context, body []byte, query *gojq.Code) error {
+	if len(bytes.TrimSpace(body)) == 0 {
+		return nil
+	}
+	if query == nil {
+		return p.printRaw(body)
+	}
+	var document any
+	if err := json.Unmarshal(body, &document); err != nil {
+		return errors.New("--jq: the answer is no JSON")
+	}
+	results := query.RunWithContext(ctx, document)
+	for {
+		result, ok := results.Next()
+		if !ok {
+			return nil
+		}
+		if err, is := result.(error); is {
+			return fmt.Errorf("--jq: %w", err)
+		}
+		if text, is := result.(string); is && !p.json {
+			if _, err := fmt.Fprintln(p.out, printable(text)); err != nil {
+				return err
+			}
+			continue
+		}
+		encoded, err := gojq.Marshal(result)
+		if err == nil {
+			err = p.printRaw(encoded)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// printRaw prints JSON that is there already.
+func (p *program) printRaw(document []byte) error {
+	var made bytes.Buffer
+	var err error
+	if p.json || !p.terminal {
+		err = json.Compact(&made, document)
+	} else {
+		err = json.Indent(&made, document, "", "  ")
+	}
+	if err != nil {
+		return errors.New("the answer is no JSON")
+	}
+	_, err = fmt.Fprintf(p.out, "%s\n", made.Bytes())
+	return err
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+func TestAPIReads(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).withToken()
+	code, out, stderr := f.run("api", "GET", "/clinic", "--json")
+	require.Equal(t, exitDone, code, stderr)
+	assert.Equal(t, 1, assertDocuments(t, "api", out))
+	assert.Contains(t, out, `{"clinic":{`)
+
+	code, out, stderr = f.run("api", "get", "/clinic", "--jq", ".clinic.name, (.clinic | type)")
+	require.Equal(t, exitDone, code, stderr)
+	require.Len(t, strings.Split(out, "\n"), 3, "a text a line, without quotes: %s", out)
+	assert.True(t, strings.HasSuffix(out, "\nobject\n"))
+
+	f.terminal = true
+	_, out, _ = f.run("api", "GET", "/clinic")
+	assert.Contains(t, out, "{\n  \"clinic\": {\n", "indented on a terminal")
+}
+
+func TestAPIReadsAllPages(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).withToken()
+	want := f.platform.Overview(0).Totals.Patients
+	code, out, stderr := f.run("api", "GET", "/clinic/patients?page[size]=2", "-f", "order_by=ASC", "--paginate", "--jq", ".patients[].id", "--json")
+	require.Equal(t, exitDone, code, stderr)
+	ids := map[string]bool{}
+	for line := range strings.Lines(out) {
+		var id string
+		require.NoError(t, json.Unmarshal([]byte(line), &id))
+		ids[id] = true
+	}
+	assert.Len(t, ids, want)
+	_, out, _ = f.run("api", "GET", "/clinic/patients", "-f", "page[size]=2", "--json")
+	assert.Equal(t, 1, assertDocuments(t, "api", out), "one page without --paginate")
+}
+
+func TestAPIWrites(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).withToken()
+	before := len(f.platform.Patients.All())
+	code, out, stderr := f.run("api", "POST", "/clinic/patients", "-f", "first_name=Ada", "-f", "last_name=Lovelace",
+		"-f", "email=ada@example.com", "-f", `metadata:={"id": "7"}`, "--jq", ".patient.id")
+	require.Equal(t, exitDone, code, stderr)
+	made, known := f.platform.Patients.Get(strings.TrimSpace(out))
+	require.True(t, known)
+	assert.Equal(t, "Ada", made.FirstName)
+
+	file := filepath.Join(t.TempDir(), "patient.json")
+	require.NoError(t, os.WriteFile(file, []byte(`{"last_name": "Byron"}`), 0o600))
+	code, _, stderr = f.run("api", "PATCH", "/clinic/patients/"+made.ID, "--input", file)
+	require.Equal(t, exitDone, code, stderr)
+	code, _, stderr = f.runWith(t.Context(), `{"first_name": "A."}`, "api", "PATCH", "/clinic/patients/"+made.ID, "--input", "-")
+	require.Equal(t, exitDone, code, stderr)
+	made, _ = f.platform.Patients.Get(made.ID)
+	assert.Equal(t, "A. Byron", made.FirstName+" "+made.LastName)
+	assert.Len(t, f.platform.Patients.All(), before+1)
+}
+
+// What is wrong is one line, and nothing has been sent.
+func TestAPIRefuses(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).withToken()
+	for args, want := range map[string]string{
+		"api GET":                                  "a method and a path",
+		"api GET /clinic --bogus":                  "--bogus",
+		"api FETCH /clinic":                        `no method "FETCH"`,
+		"api GET clinic":                           "is no path",
+		"api GET /clinic?a=%zz":                    "is no path",
+		"api GET /clinic -f name":                  "not of the form NAME=TEXT",
+		"api POST /clinic -f a:={":                 "what follows := is not JSON",
+		"api GET /clinic --jq .[":                  "--jq: ",
+		"api GET /clinic --jq foo":                 "--jq: function not defined: foo/0",
+		"api POST /clinic --paginate":              "only a GET has pages",
+		"api PATCH /clinic --input none.json":      "--input: open none.json: no such file",
+		"api PATCH /clinic --input api_test.go":    "not JSON",
+		"api GET /clinic --environment us/sandbux": "--environment us/sandbux: configured is us/sandbox",
+		"api GET /clinic --config none.json":       "none.json: no such file",
+		"api GET /clinic --profile live":           "config.json: no such file",
+	} {
+		f.refused(want, strings.Fields(args)...)
+	}
+	assert.Empty(t, f.platform.Journal().Requests())
+
+	code, out, stderr := f.run("api", "GET", "/clinic/patients/999999")
+	assert.Equal(t, exitFailed, code, "the platform refuses, which is another matter")
+	assert.Empty(t, out)
+	assert.Contains(t, stderr, "404")
+	code, _, stderr = f.run("api", "GET", "/clinic", "--jq", ".clinic | keys[0] + 1")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "--jq: ")
+
+	f.variables["DISPENSARY_US_SANDBOX_BASE_URL"] = "http://" + freeAddress(t) + "/api"
+	f.refused("connection refused", "api", "POST", "/clinic/patients", "-f", "first_name=Ada")
+	delete(f.variables, "DISPENSARY_US_SANDBOX_BASE_URL")
+	f.refused("DISPENSARY_US_SANDBOX_BASE_URL", "api", "GET", "/clinic")
+	f.variables = map[string]string{}
+	f.refused("no environment is configured", "api", "GET", "/clinic")
+}
+
+func TestProductionIsOnlyReadUnlessAllowed(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.variables = map[string]string{
+		"DISPENSARY_US_PRODUCTION_BASE_URL": f.platform.BaseURL(), "DISPENSARY_US_PRODUCTION_AUTH_URL": f.platform.AuthURL(),
+		"DISPENSARY_ACCESS_TOKEN": f.platform.Tokens.Issue(model.User{}).AccessToken, "DISPENSARY_CLINIC_KEY": f.platform.ClinicKey(),
+	}
+	code, _, stderr := f.run("api", "GET", "/clinic")
+	require.Equal(t, exitDone, code, stderr)
+	f.refused("us/production has live data: add --production", "api", "POST", "/clinic/patients", "-f", "first_name=Ada")
+	assert.Len(t, f.platform.Journal().Requests(), 1)
+	code, _, stderr = f.run("api", "POST", "/clinic/patients", "--production", "-f", "first_name=Ada", "-f", "last_name=L", "-f", "email=ada@example.com")
+	assert.Equal(t, exitDone, code, stderr)
+}
+
+// The same settings come from a file, from a profile of it, and from the one in the
+// user's folder.
+func TestConfigurationsAndProfiles(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).withToken()
+	file, err := json.Marshal(map[string]any{"environments": map[string]any{"us/sandbox": map[string]string{
+		"base_url": f.platform.BaseURL(), "auth_url": f.platform.AuthURL(),
+	}}})
+	require.NoError(t, err)
+	profiles := `{"profiles": {"default": ` + string(file) + `, "broken": {"environments": {"us/sandbox": {"base_ulr": "canary"}}}}}`
+	own := filepath.Join(f.folder, "dispensary", "config.json")
+	require.NoError(t, os.MkdirAll(filepath.Dir(own), 0o700))
+	require.NoError(t, os.WriteFile(own, []byte(profiles), 0o600))
+	one := filepath.Join(f.folder, "one.json")
+	require.NoError(t, os.WriteFile(one, file, 0o600))
+	f.variables = map[string]string{"DISPENSARY_ACCESS_TOKEN": f.variables["DISPENSARY_ACCESS_TOKEN"]}
+	for _, flags := range [][]string{{}, {"--profile", "default"}, {"--config", own, "--profile", "default"}, {"--config", one}} {
+		code, _, stderr := f.run(append([]string{"api", "GET", "/clinic"}, flags...)...)
+		assert.Equal(t, exitDone, code, stderr)
+	}
+	f.refused("did you mean default?", "api", "GET", "/clinic", "--profile", "defualt")
+	f.refused("base_ulr does not exist: did you mean base_url?", "api", "GET", "/clinic", "--profile", "broken")
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// fixture is an integrator with an application on a platform, whose variables are set.
+type fixture struct {
+	t         *testing.T
+	platform  *dispensarytest.Server
+	variables map[string]string
+	folder    string // of the configuration
+	terminal  bool
+}
+
+// newFixture starts a platform on a socket. The application's redirect address is free.
+func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
+	t.Helper()
+	redirect := "http://" + freeAddress(t) + "/callback"
+	platform := dispensarytest.New(t, append([]dispensarytest.Option{
+		dispensarytest.WithAddr("127.0.0.1:0"), dispensarytest.WithRedirectURI(redirect),
+		dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff),
+	}, options...)...)
+	app := platform.Application()
+	return &fixture{t: t, platform: platform, folder: t.TempDir(), variables: map[string]string{
+		"DISPENSARY_US_SANDBOX_BASE_URL": platform.BaseURL(), "DISPENSARY_US_SANDBOX_AUTH_URL": platform.AuthURL(),
+		"DISPENSARY_US_SANDBOX_CLIENT_ID": app.ClientID, "DISPENSARY_US_SANDBOX_CLIENT_SECRET": app.ClientSecret,
+		"DISPENSARY_US_SANDBOX_REDIRECT_URL": redirect, "DISPENSARY_US_SANDBOX_CLINIC_KEY": platform.ClinicKey(),
+	}}
+}
+
+// listen takes an address.
+func listen(t *testing.T, address string) string {
+	t.Helper()
+	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = taken.Close() })
+	return taken.Addr().String()
+}
+
+// freeAddress is one that nothing listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	free, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, free.Close())
+	return free.Addr().String()
+}
+
+// withToken lets calls be made with a token.
+func (f *fixture) withToken(scopes ...string) *fixture {
+	f.variables["DISPENSARY_ACCESS_TOKEN"] = f.platform.Tokens.Issue(model.User{}, scopes...).AccessToken
+	return f
+}
+
+func (f *fixture) program(stdin io.Reader, stdout, stderr io.Writer) *program {
+	return &program{
+		in: stdin, out: stdout, errOut: stderr, terminal: f.terminal, noKeyring: true,
+		lookup:    func(name string) (string, bool) { value, ok := f.variables[name]; return value, ok },
+		configDir: func() (string, error) { return f.folder, nil },
+	}
+}
+
+func (f *fixture) run(args ...string) (code int, stdout, stderr string) {
+	f.t.Helper()
+	return f.runWith(f.t.Context(), "", args...)
+}
+
+func (f *fixture) runWith(ctx context.Context, stdin string, args ...string) (code int, stdout, stderr string) {
+	f.t.Helper()
+	var out, err bytes.Buffer
+	code = f.program(strings.NewReader(stdin), &out, &err).run(ctx, args)
+	return code, out.String(), err.String()
+}
+
+// refused runs a command that is refused: one line, exit code 2, and nothing on stdout.
+func (f *fixture) refused(want string, args ...string) {
+	f.t.Helper()
+	code, out, stderr := f.run(args...)
+	require.Equal(f.t, exitRefuse, code, "%s: %s", args, stderr)
+	require.Empty(f.t, out)
+	require.Contains(f.t, stderr, want)
+	require.Equal(f.t, 1, strings.Count(stderr, "\n"), "one line: %s", stderr)
+}
+
+// output is what a command that is under way has written.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+	news chan struct{}
+}
+
+func newOutput() *output { return &output{news: make(chan struct{}, 1)} }
+
+// Write implements [io.Writer].
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n, err := o.text.Write(p)
+	select {
+	case o.news <- struct{}{}:
+	default:
+	}
+	return n, err
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// after waits for a text, and returns the rest of its line.
+func (o *output) after(t *testing.T, text string) string {
+	t.Helper()
+	for {
+		if _, rest, found := strings.Cut(o.String(), text); found && strings.Contains(rest+"\n", "\n") {
+			line, _, _ := strings.Cut(rest, "\n")
+			return strings.TrimSpace(line)
+		}
+		select {
+		case <-o.news:
+		case <-t.Context().Done():
+			require.Fail(t, "never written: "+text, o.String())
+		}
+	}
+}

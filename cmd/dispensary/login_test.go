@@ -1,0 +1,170 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// login starts the command, and returns where it is served and how it ended.
+func (f *fixture) login(args ...string) (start string, ended func() (code int, stdout, stderr string)) {
+	f.t.Helper()
+	out, stderr, code := newOutput(), newOutput(), make(chan int, 1)
+	go func() {
+		code <- f.program(strings.NewReader(""), out, stderr).run(f.t.Context(), append([]string{"login"}, args...))
+	}()
+	start = stderr.after(f.t, "Open this address in a browser: ")
+	return start, func() (int, string, string) { return <-code, out.String(), stderr.String() }
+}
+
+// browse goes through the flow as a browser does, up to the platform and back.
+func (f *fixture) browse(start string, decide func(authorizeURL string, user model.User) (*url.URL, error)) string {
+	f.t.Helper()
+	jar, err := cookiejar.New(nil)
+	require.NoError(f.t, err)
+	browser := &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	visit := func(address string) (*http.Response, string) {
+		answer, err := browser.Get(address)
+		require.NoError(f.t, err)
+		defer func() { _ = answer.Body.Close() }()
+		text, err := io.ReadAll(answer.Body)
+		require.NoError(f.t, err)
+		return answer, string(text)
+	}
+	answer, _ := visit(start)
+	back, err := decide(answer.Header.Get("Location"), f.platform.Users()[0])
+	require.NoError(f.t, err)
+	_, text := visit(back.String())
+	return text
+}
+
+func TestLoginInTheBrowser(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	start, ended := f.login("--json")
+	assert.Contains(t, f.browse(start, f.platform.Approve), "You are connected")
+	code, out, stderr := ended()
+	require.Equal(t, exitDone, code, stderr)
+	assert.Equal(t, 1, assertDocuments(t, "login", out))
+	assert.Contains(t, out, `"user":"me"`)
+	assert.Contains(t, out, `"status":"connected"`)
+
+	// The tokens are found by the next command, and are not readable beside it.
+	code, _, stderr = f.run("api", "GET", "/clinic")
+	require.Equal(t, exitDone, code, stderr)
+	folder := filepath.Join(f.folder, "dispensary")
+	files, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	for _, file := range files {
+		content, err := os.ReadFile(filepath.Join(folder, file.Name()))
+		require.NoError(t, err)
+		for _, token := range f.platform.Tokens.Credentials() {
+			assert.NotContains(t, string(content), token.Value)
+		}
+		info, err := file.Info()
+		require.NoError(t, err)
+		if runtime.GOOS != "windows" {
+			assert.Zero(t, info.Mode().Perm()&0o077, "%s is for its owner only", file.Name())
+		}
+	}
+
+	code, out, stderr = f.run("accounts", "list", "--json")
+	require.Equal(t, exitDone, code, stderr)
+	assert.Equal(t, 1, assertDocuments(t, "accounts list", out))
+	_, out, _ = f.run("accounts", "list")
+	assert.Regexp(t, `^me\tus/sandbox\tconnected\t\tPractitioner\t\S+Z\t\S+Z\n$`, out)
+
+	code, out, stderr = f.run("accounts", "disconnect", "--json")
+	require.Equal(t, exitDone, code, stderr)
+	assert.Equal(t, 1, assertDocuments(t, "accounts disconnect", out))
+	assert.Contains(t, out, "not_connected")
+	code, _, stderr = f.run("api", "GET", "/clinic")
+	assert.Equal(t, exitRefuse, code)
+	assert.Contains(t, stderr, "authoriz")
+	_, out, _ = f.run("accounts", "list", "--json")
+	assert.Empty(t, out)
+}
+
+func TestLoginThatIsDeclined(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	start, ended := f.login()
+	f.browse(start, f.platform.Decline)
+	code, out, stderr := ended()
+	assert.Equal(t, exitFailed, code)
+	assert.Empty(t, out)
+	assert.Contains(t, stderr, "dispensary: not connected: cancelled\n")
+}
+
+func TestLoginByPasting(t *testing.T) {
+	t.Parallel()
+	for name, pasted := range map[string]func(back *url.URL) string{
+		"address": (*url.URL).String,
+		"code":    func(back *url.URL) string { return back.Query().Get("code") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			in, keys := io.Pipe()
+			out, stderr, code := newOutput(), newOutput(), make(chan int, 1)
+			go func() {
+				code <- f.program(in, out, stderr).run(t.Context(), []string{"login", "--paste", "--user", "dr-1"})
+			}()
+			back, err := f.platform.Approve(stderr.after(t, "Open this address in a browser: "), f.platform.Users()[0])
+			require.NoError(t, err)
+			_, err = io.WriteString(keys, pasted(back)+"\n")
+			require.NoError(t, err)
+			require.Equal(t, exitDone, <-code, stderr.String())
+			assert.Regexp(t, `^dr-1\tus/sandbox\tconnected`, out.String())
+			assert.NotContains(t, out.String()+stderr.String(), back.Query().Get("code"))
+		})
+	}
+	f := newFixture(t)
+	code, _, stderr := f.runWith(t.Context(), "http://127.0.0.1/callback?code=canary&state=forged\n", "login", "--paste")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "state")
+	assert.NotContains(t, stderr, "canary")
+	code, _, _ = f.runWith(t.Context(), "\n", "login", "--paste")
+	assert.Equal(t, exitRefuse, code)
+}
+
+func TestLoginRefuses(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	redirect, err := url.Parse(f.variables["DISPENSARY_US_SANDBOX_REDIRECT_URL"])
+	require.NoError(t, err)
+	taken := listen(t, redirect.Host)
+	f.refused("the redirect address "+taken+": the address is in use already", "login")
+	f.variables["DISPENSARY_US_SANDBOX_REDIRECT_URL"] = "https://ehr.example.com/callback"
+	f.refused("take --paste", "login")
+	f.variables["DISPENSARY_STORE"] = "sqlite:" + t.TempDir()
+	f.refused("DISPENSARY_SEAL_KEYS is empty", "login")
+	delete(f.variables, "DISPENSARY_STORE")
+	delete(f.variables, "DISPENSARY_US_SANDBOX_CLIENT_ID")
+	f.refused("DISPENSARY_US_SANDBOX_CLIENT_ID is empty", "login")
+	f.refused("DISPENSARY_US_SANDBOX_CLIENT_ID is empty", "accounts", "list")
+	assert.Empty(t, f.platform.Journal().Requests())
+
+	f = newFixture(t)
+	require.NoError(t, os.MkdirAll(filepath.Join(f.folder, "dispensary", "tokens.db"), 0o700))
+	f.refused("keyring", "accounts", "list") // there is something that a key has sealed, and no key
+	for _, name := range []string{"BASE_URL", "AUTH_URL", "CLIENT_ID", "CLIENT_SECRET", "REDIRECT_URL"} {
+		f.variables["DISPENSARY_US_PRODUCTION_"+name] = f.variables["DISPENSARY_US_SANDBOX_"+name]
+		delete(f.variables, "DISPENSARY_US_SANDBOX_"+name)
+	}
+	f.folder = t.TempDir()
+	delete(f.variables, "DISPENSARY_US_SANDBOX_CLINIC_KEY")
+	f.refused("add --production", "login")
+	f.refused("add --production", "accounts", "disconnect")
+}
