@@ -83,6 +83,7 @@ var arrows = map[string][]string{
 	// Webhooks.
 	"webhook":                   {"api", "events", "seal", "webhook/internal/safecall"},
 	"webhook/admin":             {"accounts", "api", "events", "internal/webpage", "webhook", "webhook/engine", "webhook/reconcile"},
+	"webhook/diagnose":          {"api", "webhook"},
 	"webhook/engine":            {"api", "events", "seal", "webhook", "webhook/internal/safecall"},
 	"webhook/enginetest":        {"api", "events", "internal/logtest", "seal", "webhook", "webhook/engine", "webhook/reconcile", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"webhook/internal/safecall": {},
