@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"strings"
@@ -64,9 +65,15 @@ func (f *fixture) withToken(scopes ...string) *fixture {
 	return f
 }
 
+// noKeyring is a machine without one.
+type noKeyring struct{}
+
+func (noKeyring) Get(string, string) (string, error) { return "", errors.New("there is no keyring") }
+func (noKeyring) Set(string, string, string) error   { return errors.New("there is no keyring") }
+
 func (f *fixture) program(stdin io.Reader, stdout, stderr io.Writer) *program {
 	return &program{
-		in: stdin, out: stdout, errOut: stderr, terminal: f.terminal, noKeyring: true,
+		in: stdin, out: stdout, errOut: stderr, terminal: f.terminal, keyring: noKeyring{},
 		lookup:    func(name string) (string, bool) { value, ok := f.variables[name]; return value, ok },
 		configDir: func() (string, error) { return f.folder, nil },
 	}

@@ -34,7 +34,7 @@ func (p *program) sealKeys(ctx context.Context, folder string) (dispensary.Secre
 	if !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
-	keys, err := p.fromKeyring(ctx, func() (string, error) { return keyring.Get(keyringName, folder) })
+	keys, err := p.fromKeyring(ctx, func() (string, error) { return p.keyring.Get(keyringName, folder) })
 	if err == nil {
 		return keys, nil
 	}
@@ -45,7 +45,7 @@ func (p *program) sealKeys(ctx context.Context, folder string) (dispensary.Secre
 	if err != nil {
 		return "", err
 	}
-	_, err = p.fromKeyring(ctx, func() (string, error) { return "", keyring.Set(keyringName, folder, key.Text().Reveal()) })
+	_, err = p.fromKeyring(ctx, func() (string, error) { return "", p.keyring.Set(keyringName, folder, key.Text().Reveal()) })
 	if err == nil {
 		return key.Text(), nil
 	}
@@ -57,11 +57,25 @@ func (p *program) sealKeys(ctx context.Context, folder string) (dispensary.Secre
 	return key.Text(), errors.Join(err, file.Sync(), file.Close())
 }
 
+// keyringStore is a keyring: that of the system, through go-keyring.
+type keyringStore interface {
+	Get(service, user string) (string, error)
+	Set(service, user, password string) error
+}
+
+// systemKeyring is that of macOS, Windows, or the Secret Service of a desktop.
+type systemKeyring struct{}
+
+// Get implements keyringStore.
+func (systemKeyring) Get(service, user string) (string, error) { return keyring.Get(service, user) }
+
+// Set implements keyringStore.
+func (systemKeyring) Set(service, user, password string) error {
+	return keyring.Set(service, user, password)
+}
+
 // fromKeyring asks the keyring, for as long as it may take.
 func (p *program) fromKeyring(ctx context.Context, ask func() (string, error)) (dispensary.Secret, error) {
-	if p.noKeyring {
-		return "", errors.New("the keyring is not used")
-	}
 	ctx, cancel := context.WithTimeout(ctx, keyringTime)
 	defer cancel()
 	type answer struct {

@@ -47,7 +47,7 @@ func main() {
 	p := &program{
 		in: os.Stdin, out: os.Stdout, errOut: os.Stderr,
 		lookup: os.LookupEnv, configDir: os.UserConfigDir,
-		terminal: term.IsTerminal(int(os.Stdout.Fd())),
+		terminal: term.IsTerminal(int(os.Stdout.Fd())), keyring: systemKeyring{},
 	}
 	os.Exit(p.run(ctx, os.Args[1:]))
 }

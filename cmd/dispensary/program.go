@@ -22,7 +22,7 @@ type program struct {
 	lookup      func(name string) (value string, ok bool) // environment variables
 	configDir   func() (string, error)                    // of the user
 	terminal    bool                                      // out is one
-	noKeyring   bool                                      // that of the system is left alone
+	keyring     keyringStore
 
 	// What the flags of all commands say.
 	json, noColor, production bool
@@ -86,6 +86,7 @@ func (p *program) commands() []*cobra.Command {
 		p.apiCommand(),
 		p.loginCommand(),
 		p.accountsCommand(),
+		p.verifyCommand(),
 		p.docsCommand(),
 		p.versionCommand(),
 		completionCommand(),

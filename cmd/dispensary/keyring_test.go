@@ -1,0 +1,82 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/seal"
+)
+
+// mapKeyring is a keyring in memory.
+type mapKeyring map[string]string
+
+func (k mapKeyring) Get(service, user string) (string, error) {
+	if secret, ok := k[service+" "+user]; ok {
+		return secret, nil
+	}
+	return "", errors.New("not found")
+}
+
+func (k mapKeyring) Set(service, user, password string) error {
+	k[service+" "+user] = password
+	return nil
+}
+
+// lockedKeyring waits for its user until the end of the test.
+type lockedKeyring struct{ over chan struct{} }
+
+func (k lockedKeyring) Get(string, string) (string, error) { <-k.over; return "", errors.New("locked") }
+func (k lockedKeyring) Set(string, string, string) error   { <-k.over; return errors.New("locked") }
+
+func TestTheKeyIsKeptInTheKeyring(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	p := &program{keyring: mapKeyring{}}
+	made, err := p.sealKeys(t.Context(), folder)
+	require.NoError(t, err)
+	_, err = seal.ParseKeyRing(made)
+	require.NoError(t, err)
+	again, err := p.sealKeys(t.Context(), folder)
+	require.NoError(t, err)
+	assert.Equal(t, made.Reveal(), again.Reveal())
+	other, err := p.sealKeys(t.Context(), t.TempDir())
+	require.NoError(t, err)
+	assert.NotEqual(t, made.Reveal(), other.Reveal())
+	files, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	assert.Empty(t, files)
+
+	// What it sealed is not opened with a new key when the keyring is gone.
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "tokens.db"), nil, 0o600))
+	_, err = (&program{keyring: noKeyring{}}).sealKeys(t.Context(), folder)
+	require.ErrorContains(t, err, "does not give it out: there is no keyring")
+}
+
+func TestAKeyringThatDoesNotAnswerIsReplacedByAFile(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		locked := lockedKeyring{make(chan struct{})}
+		defer close(locked.over)
+		p := &program{keyring: locked}
+		begin := time.Now()
+		made, err := p.sealKeys(t.Context(), folder)
+		require.NoError(t, err)
+		assert.Equal(t, 2*keyringTime, time.Since(begin), "it is asked for the key, and to take a new one")
+		info, err := os.Stat(filepath.Join(folder, "seal.key"))
+		require.NoError(t, err)
+		assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+		begin = time.Now()
+		again, err := p.sealKeys(t.Context(), folder)
+		require.NoError(t, err)
+		assert.Equal(t, made.Reveal(), again.Reveal())
+		assert.Zero(t, time.Since(begin), "the file comes first")
+	})
+}
