@@ -6,6 +6,7 @@ require (
 	github.com/ThreeDotsLabs/watermill v1.5.1
 	github.com/ThreeDotsLabs/watermill-nats/v2 v2.1.3
 	github.com/dispensary-go/dispensary v0.0.0
+	github.com/dispensary-go/dispensary/integration v0.0.0
 	github.com/dispensary-go/dispensary/otel v0.0.0
 	github.com/dispensary-go/dispensary/webhook/riverinbox v0.0.0
 	github.com/dispensary-go/dispensary/webhook/sqlinbox v0.0.0
@@ -26,8 +27,11 @@ require (
 )
 
 require (
+	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
 	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
+	github.com/dispensary-go/dispensary/oauth/sqlstore v0.0.0 // indirect
+	github.com/go-sql-driver/mysql v1.10.1 // indirect
 	github.com/google/go-tpm v0.9.8 // indirect
 	github.com/klauspost/compress v1.20.3 // indirect
 	github.com/lithammer/shortuuid/v3 v3.0.7 // indirect
@@ -110,6 +114,8 @@ require (
 
 replace (
 	github.com/dispensary-go/dispensary => ../
+	github.com/dispensary-go/dispensary/integration => ../integration
+	github.com/dispensary-go/dispensary/oauth/sqlstore => ../oauth/sqlstore
 	github.com/dispensary-go/dispensary/otel => ../otel
 	github.com/dispensary-go/dispensary/webhook/riverinbox => ../webhook/riverinbox
 	github.com/dispensary-go/dispensary/webhook/sqlinbox => ../webhook/sqlinbox

@@ -1,0 +1,105 @@
+// Package fakes is what the example runs on where no platform is configured: a fake of it
+// for each of two countries, and a configuration with a file.
+package fakes
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/integration"
+)
+
+// Fakes are the platforms, with two clinics each, and the configuration of a health
+// record that uses them.
+type Fakes struct {
+	US, Canada *dispensarytest.Server
+	Config     integration.Config
+
+	folder string
+}
+
+// Start starts the platforms for a health record at an address. Variables of the
+// configuration go before those that Start has made.
+func Start(home string, variables map[string]string) (_ *Fakes, err error) {
+	f := &Fakes{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}()
+	if f.folder, err = os.MkdirTemp("", "ehr"); err != nil {
+		return nil, err
+	}
+	database := "sqlite:" + filepath.Join(f.folder, "ehr.db")
+	all := map[string]string{
+		"DISPENSARY_STORE": database, "DISPENSARY_INBOX": database, "DISPENSARY_STATE_KEYS": rand.Text() + rand.Text(),
+		"DISPENSARY_SEAL_KEYS": "fake:" + base64.StdEncoding.EncodeToString([]byte(rand.Text() + rand.Text())[:32]),
+	}
+	for region, platform := range map[model.Region]**dispensarytest.Server{model.UnitedStates: &f.US, model.Canada: &f.Canada} {
+		if *platform, err = dispensarytest.Start(
+			dispensarytest.WithRegion(region), dispensarytest.WithRedirectURI(home+"/dispensary/callback"),
+			dispensarytest.WithWorldSize(model.WorldSize{Clinics: 2, Patients: 12}), dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff),
+		); err != nil {
+			return nil, err
+		}
+		maps.Copy(all, (*platform).Variables())
+	}
+	maps.Copy(all, variables)
+	if f.Config, err = integration.Load(func(name string) (string, bool) { return all[name], true }); err != nil {
+		return nil, err
+	}
+	for _, application := range f.Config.Applications {
+		platform := f.US
+		if application.Site == f.Canada.Site() {
+			platform = f.Canada
+		}
+		if err := platform.Webhooks.Register(home + "/webhooks/" + application.Name()); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
+}
+
+// Load reads the configuration of a health record at an address from the environment. If
+// there is none it starts fakes, and prints where to click. The function that it returns
+// ends them; there is one in any case.
+func Load(home string) (config integration.Config, end func(), err error) {
+	config, err = integration.Load(os.LookupEnv)
+	if len(config.Applications) > 0 {
+		return config, func() {}, err
+	}
+	f, err := Start(home, nil)
+	if err != nil {
+		return config, func() {}, err
+	}
+	fmt.Printf("Open %s in a browser; end with Ctrl-C.\nThe platform asks for its own accounts when a practitioner connects:\n", home)
+	for _, account := range f.Users() {
+		fmt.Printf("  %-20s %-42s %s\n", account.Name, account.Email, account.Password)
+	}
+	return f.Config, func() { _ = f.Close() }, nil
+}
+
+// Users are the accounts of the platforms that the practitioners of the health record
+// connect: one of each clinic.
+func (f *Fakes) Users() []model.User {
+	us := f.US.Users()
+	return []model.User{us[0], us[3], f.Canada.Users()[1]}
+}
+
+// Close ends the platforms, and removes the file.
+func (f *Fakes) Close() error {
+	var problems []error
+	for _, platform := range []*dispensarytest.Server{f.US, f.Canada} {
+		if platform != nil {
+			problems = append(problems, platform.Close())
+		}
+	}
+	return errors.Join(append(problems, os.RemoveAll(f.folder))...)
+}

@@ -1,0 +1,349 @@
+// Ehr is a health record that integrates the dispensary: three clinics in two countries,
+// whose practitioners connect their accounts, look through the catalog, write plans from
+// protocols, and see what becomes of them.
+//
+//	go run ./examples/ehr
+//
+// Without a configuration it starts a fake of the platform for each country and keeps all
+// in SQLite. For real ones, and tokens in PostgreSQL, set the variables of integration.Load.
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"embed"
+	"errors"
+	"flag"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/accounts"
+	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/clinic"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/examples/ehr/fakes"
+	"github.com/dispensary-go/dispensary/integration"
+	"github.com/dispensary-go/dispensary/oauth/connect"
+	"github.com/dispensary-go/dispensary/treatmentplans"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/admin"
+	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
+)
+
+func main() {
+	address := flag.String("addr", "127.0.0.1:8080", "address to listen on")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *address); err != nil {
+		fmt.Fprintln(os.Stderr, "ehr:", err)
+		os.Exit(1)
+	}
+}
+
+// run serves with what is configured, or with fakes of the platform if nothing is.
+func run(ctx context.Context, address string) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	config, end, err := fakes.Load("http://" + listener.Addr().String())
+	defer end()
+	if err != nil {
+		return err
+	}
+	return serve(ctx, config, listener)
+}
+
+// ehr is the health record.
+type ehr struct{ dispensary *integration.Integration }
+
+// serve opens the integration and serves until ctx ends or the server fails.
+func serve(ctx context.Context, config integration.Config, listener net.Listener) (err error) {
+	var e ehr
+	var router webhook.Router
+	router.OnOrderPlaced(e.orderPlaced)
+	router.OnTreatmentPlanCreated(planChanged)
+	router.OnTreatmentPlanUpdated(planChanged)
+	e.dispensary, err = integration.Open(ctx, config, integration.Setup{
+		Work:    webhook.Work{Handle: router.Dispatch, Order: webhook.ByPatient, Stale: webhook.StaleSkip},
+		Connect: connect.Config{User: signedIn},
+		Accounts: accounts.Config{Locate: func(_ context.Context, id string) (dispensary.Environment, error) {
+			return dispensary.Environment{Region: users[id].Region, Stage: dispensary.Sandbox}, nil
+		}},
+		Operations: admin.Config{Observer: admin.Observer{BodyOpened: func(r *http.Request, key webhook.Key) error {
+			slog.InfoContext(r.Context(), "the operator opens the body of an event", "key", key.String())
+			return nil
+		}}},
+		Logger: slog.Default(),
+	})
+	if err != nil {
+		return err
+	}
+	if e.dispensary.DB == nil {
+		return errors.Join(errors.New("DISPENSARY_INBOX is not sqlite: the table is in the file of the inbox"), e.dispensary.Shutdown(ctx))
+	}
+	const care = `CREATE TABLE IF NOT EXISTS care (id TEXT PRIMARY KEY, clinic TEXT, patient TEXT, kind TEXT, text TEXT)`
+	if _, err := e.dispensary.DB.ExecContext(ctx, care); err != nil {
+		return errors.Join(err, e.dispensary.Shutdown(ctx))
+	}
+	return e.dispensary.Serve(ctx, &http.Server{Handler: e.routes(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second}, listener)
+}
+
+// user is a user of the health record.
+type user struct {
+	Name, Clinic string
+	Region       dispensary.Region
+	Home         string // the first page; the list of patients if it is empty
+	Account      accounts.Account
+}
+
+// users are those of the health record, by its own ids. The operator sees no patients.
+var users = map[string]user{
+	"osei":        {Name: "Dr. Amara Osei", Clinic: "Maple Hollow, Portland", Region: dispensary.US},
+	"fitzwilliam": {Name: "Dr. Dmitri Fitzwilliam", Clinic: "Two Rivers, Salem", Region: dispensary.US},
+	"whitcombe":   {Name: "Dr. Daniel Whitcombe", Clinic: "Birch Harbour, Ottawa", Region: dispensary.Canada},
+	"park":        {Name: "Jo Park", Clinic: "Operations", Home: "/operations/"},
+}
+
+func (e *ehr) routes() http.Handler {
+	mux := http.NewServeMux()
+	e.dispensary.Mount(mux) // the browser flow, webhooks, health
+	mux.HandleFunc("/operations/", func(w http.ResponseWriter, r *http.Request) {
+		if id, _ := signedIn(r); users[id].Home != "/operations/" {
+			http.Redirect(w, r, "/sign-in", http.StatusSeeOther)
+			return
+		}
+		http.StripPrefix("/operations", e.dispensary.Operations).ServeHTTP(w, r)
+	})
+	mux.Handle("GET /pages/style.css", http.FileServerFS(files))
+	mux.HandleFunc("GET /sign-in", func(w http.ResponseWriter, _ *http.Request) { show(w, http.StatusOK, "Sign in", user{}, users) })
+	mux.HandleFunc("POST /sign-in", signIn)
+	mux.Handle("GET /{$}", e.page(e.patients))
+	mux.Handle("GET /catalog", e.page(e.catalog))
+	mux.Handle("/patients/{patient}/plan", e.page(e.plan))
+	mux.Handle("POST /plans/{plan}/checkout", e.page(checkout))
+	return http.NewCrossOriginProtection().Handler(mux) // no other site can send a form
+}
+
+// signIn believes what the form says: a real health record has passwords, and sessions
+// that cannot be made up. The cookie is Lax as users come back from the platform's page.
+func signIn(w http.ResponseWriter, r *http.Request) {
+	http.SetCookie(w, &http.Cookie{Name: "user", Value: r.FormValue("user"), Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode})
+	http.Redirect(w, r, cmp.Or(users[r.FormValue("user")].Home, "/"), http.StatusSeeOther)
+}
+
+// signedIn returns the id of the user who is signed in.
+func signedIn(r *http.Request) (string, error) {
+	cookie, err := r.Cookie("user")
+	if err != nil {
+		return "", err
+	}
+	return cookie.Value, nil
+}
+
+// page is a page for practitioners. It sends users where they have to go first.
+func (e *ehr) page(serve func(http.ResponseWriter, *http.Request, user, *dispensary.Client) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id, _ := signedIn(r)
+		u := users[id]
+		if u.Region == "" {
+			http.Redirect(w, r, "/sign-in", http.StatusSeeOther)
+			return
+		}
+		client, err := e.dispensary.Accounts.Client(r.Context(), id)
+		if err == nil {
+			u.Account, err = e.dispensary.Accounts.Status(r.Context(), id)
+		}
+		if err == nil {
+			err = serve(w, r, u, client)
+		}
+		switch {
+		case errors.Is(err, dispensary.ErrReauthorize):
+			show(w, http.StatusOK, "Connect the dispensary", u, nil)
+		case errors.Is(err, dispensary.ErrNotFound):
+			show(w, http.StatusNotFound, "Something went wrong", u, "There is no such patient, plan or protocol.")
+		case err != nil:
+			slog.ErrorContext(r.Context(), "page", "path", r.URL.Path, "error", err)
+			show(w, http.StatusBadGateway, "Something went wrong", u, "The dispensary does not answer as it should. Please try again.")
+		}
+	})
+}
+
+//go:embed pages
+var files embed.FS
+
+var templates = template.Must(template.ParseFS(files, "pages/*.html"))
+
+// show writes a page.
+func show(w http.ResponseWriter, status int, name string, u user, view any) error {
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src data:; base-uri 'none'; frame-ancestors 'none'")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	return templates.ExecuteTemplate(w, name, map[string]any{"Title": name, "User": u, "View": view})
+}
+
+// planChanged stores the state of a plan, both or neither with that its event is handled.
+func planChanged(ctx context.Context, event events.TreatmentPlanEvent) error {
+	return sqlinbox.InTransaction(ctx, func(ctx context.Context, tx sqlinbox.Tx) error {
+		return store(ctx, tx, event.ClinicID, event.Data.Patient.ID, care{event.Data.ID, "Plan", string(event.Data.State)})
+	})
+}
+
+// orderPlaced stores an order as it is now: what its event has is not documented. The call
+// comes before the transaction, for which other events wait. Where no practitioner of the
+// clinic is connected the event is a dead letter, which the operator replays later.
+func (e *ehr) orderPlaced(ctx context.Context, event events.OrderEvent) error {
+	practice, err := e.dispensary.Accounts.ForClinic(ctx, webhook.HandlingFrom(ctx).Key.Environment, event.ClinicID, accounts.ClinicOptions{})
+	if errors.Is(err, dispensary.ErrReauthorize) {
+		return webhook.Permanent(err)
+	}
+	if err != nil {
+		return err
+	}
+	order, err := practice.Client.Clinic.Orders.Get(ctx, event.Data.ID)
+	if err != nil {
+		return err
+	}
+	return sqlinbox.InTransaction(ctx, func(ctx context.Context, tx sqlinbox.Tx) error {
+		return store(ctx, tx, event.ClinicID, order.PatientID, care{order.ID, "Order", fmt.Sprintf("%s, $%s", order.OrderNumber, order.PaymentTotal)})
+	})
+}
+
+// store writes what becomes of a patient.
+func store(ctx context.Context, db sqlinbox.Tx, clinicID, patientID string, c care) error {
+	_, err := db.ExecContext(ctx, `INSERT INTO care VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET text = excluded.text`, c.ID, clinicID, patientID, c.Kind, c.Text)
+	return err
+}
+
+// care is a plan or an order of a patient.
+type care struct{ ID, Kind, Text string }
+
+// patients lists the patients of the clinic, and the protocols that plans start from.
+func (e *ehr) patients(w http.ResponseWriter, r *http.Request, u user, client *dispensary.Client) error {
+	patients, err := client.Clinic.Patients.List(r.Context(), clinic.PatientListOptions{})
+	if err != nil {
+		return err
+	}
+	protocols, err := client.TreatmentPlans.Protocols.List(r.Context(), u.Account.Owner.ID, treatmentplans.ProtocolListOptions{
+		CurrentState: treatmentplans.StateActive, OwnershipType: treatmentplans.AnyOwner,
+	})
+	if err != nil {
+		return err
+	}
+	rows, err := e.dispensary.DB.QueryContext(r.Context(), `SELECT patient, id, kind, text FROM care WHERE clinic = ? ORDER BY rowid`, u.Account.Clinic.ID)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	known := map[string][]care{} // by patient
+	for rows.Next() {
+		var patient string
+		var one care
+		if err := rows.Scan(&patient, &one.ID, &one.Kind, &one.Text); err != nil {
+			return err
+		}
+		known[patient] = append(known[patient], one)
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	return show(w, http.StatusOK, "Patients", u, map[string]any{"Patients": patients.Items, "Protocols": protocols.Items, "Care": known})
+}
+
+// catalog searches the products that the clinic can order.
+func (e *ehr) catalog(w http.ResponseWriter, r *http.Request, u user, client *dispensary.Client) error {
+	number, _ := strconv.Atoi(r.FormValue("page"))
+	options := catalog.ProductSearchOptions{Query: r.FormValue("query"), Paging: dispensary.Paging{Page: max(number, 1), PageSize: 20}}
+	found, err := client.Catalog.Products.Search(r.Context(), options)
+	if err != nil {
+		return err
+	}
+	return show(w, http.StatusOK, "Catalog", u, map[string]any{"Query": options.Query, "Found": found})
+}
+
+// makePlan makes a plan if the catalog has its products. What is made here comes with no webhook.
+func (e *ehr) makePlan(r *http.Request, u user, client *dispensary.Client, protocol *treatmentplans.Protocol, choices treatmentplans.PlanChoices) error {
+	plan, err := treatmentplans.FromProtocol(protocol, choices)
+	if err != nil {
+		return err
+	}
+	if err := client.TreatmentPlans.CheckAvailable(r.Context(), plan.Recommendations); err != nil {
+		return err
+	}
+	made, _, err := client.TreatmentPlans.Ensure(r.Context(), r.PathValue("patient"), plan)
+	if err != nil {
+		return err
+	}
+	return store(r.Context(), e.dispensary.DB, u.Account.Clinic.ID, made.Patient.ID, care{made.ID, "Plan", string(made.State)})
+}
+
+// plan shows the form of a plan.
+func (e *ehr) plan(w http.ResponseWriter, r *http.Request, u user, client *dispensary.Client) error {
+	protocol, err := client.TreatmentPlans.Protocols.Get(r.Context(), r.FormValue("protocol"))
+	if err != nil {
+		return err
+	}
+	choices, status, wrong := choicesOf(r, u.Account.Owner.ID, protocol), http.StatusOK, map[string][]string{}
+	if r.Method == http.MethodPost {
+		err := e.makePlan(r, u, client, protocol, choices)
+		if err == nil {
+			http.Redirect(w, r, "/", http.StatusSeeOther)
+			return nil
+		}
+		if wrong = choices.FieldErrors(err); wrong == nil {
+			return err
+		}
+		status = http.StatusUnprocessableEntity
+	}
+	var names []string
+	for _, recommendation := range protocol.Recommendations {
+		variant, err := client.Catalog.Variants.Get(r.Context(), recommendation.VariantID)
+		if err != nil {
+			return err
+		}
+		names = append(names, variant.Product.Name)
+	}
+	return show(w, status, "New plan", u, map[string]any{"Protocol": protocol, "Names": names, "Form": r.Form, "ID": choices.Metadata.ID, "Errors": wrong})
+}
+
+// choicesOf reads the form. Its id makes one plan of a form that is sent twice.
+func choicesOf(r *http.Request, practitioner string, protocol *treatmentplans.Protocol) treatmentplans.PlanChoices {
+	c := treatmentplans.PlanChoices{
+		PractitionerID: practitioner, Metadata: clinic.Metadata{ID: cmp.Or(r.FormValue("id"), rand.Text())},
+		State: cmp.Or(treatmentplans.State(r.FormValue("state")), treatmentplans.StateDraft),
+	}
+	for i := range protocol.Recommendations {
+		at := strconv.Itoa(i)
+		units, err := strconv.Atoi(cmp.Or(r.FormValue("units"+at), "0")) // 0: as many as the protocol recommends
+		if err != nil {
+			units = -1 // no number is refused
+		}
+		choice := treatmentplans.RecommendationChoice{Omit: r.FormValue("omit"+at) != "", UnitsToPurchase: units}
+		if info := strings.TrimSpace(r.FormValue("info" + at)); info != "" {
+			choice.AdditionalInfo = dispensary.Value(dispensary.Text(info))
+		}
+		c.Recommendations = append(c.Recommendations, choice)
+	}
+	return c
+}
+
+// checkout leads to the platform's page on which the patient pays in the office.
+func checkout(w http.ResponseWriter, r *http.Request, u user, client *dispensary.Client) error {
+	page, err := client.TreatmentPlans.InOfficeCheckout(r.Context(), r.PathValue("plan"))
+	if err == nil {
+		http.Redirect(w, r, page.URL, http.StatusSeeOther)
+	}
+	return err
+}
