@@ -1,0 +1,372 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"html"
+	"io"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/examples/ehr/fakes"
+)
+
+// postgresVariable is the address of the server that tokens are kept on, beside SQLite.
+const postgresVariable = "DISPENSARY_TEST_POSTGRES" // postgres://postgres@127.0.0.1:5432/test?sslmode=disable
+
+// fixture is the program behind an address that stays when the program is started again,
+// and the platforms.
+type fixture struct {
+	*testing.T
+	*fakes.Fakes
+	home    string
+	program atomic.Value // http.Handler
+	stop    func() error // ends the program
+}
+
+// everywhere runs a test with tokens in SQLite, and in PostgreSQL.
+func everywhere(t *testing.T, test func(f *fixture)) {
+	t.Parallel()
+	for name, store := range map[string]func(t *testing.T) string{"SQLite": func(*testing.T) string { return "" }, "PostgreSQL": postgres} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			variables := map[string]string{}
+			if address := store(t); address != "" {
+				variables["DISPENSARY_STORE"] = address
+			}
+			f := &fixture{T: t}
+			front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				f.program.Load().(http.Handler).ServeHTTP(w, r)
+			}))
+			t.Cleanup(front.Close)
+			f.home = front.URL
+			var err error
+			f.Fakes, err = fakes.Start(f.home, variables)
+			require.NoError(t, err)
+			t.Cleanup(func() { assert.NoError(t, f.Close()) })
+			f.start()
+			t.Cleanup(func() { assert.NoError(t, f.stop()) })
+			test(f)
+			f.US.Journal().CheckNoUnexpected(t)
+			f.Canada.Journal().CheckNoUnexpected(t)
+		})
+	}
+}
+
+// postgres returns the address of a schema that ends with the test.
+func postgres(t *testing.T) string {
+	t.Helper()
+	address := os.Getenv(postgresVariable)
+	if address == "" {
+		t.Skipf("%s is not set", postgresVariable)
+	}
+	db, err := sql.Open("pgx", address)
+	require.NoError(t, err)
+	schema := "ehr_" + strings.ToLower(rand.Text()[:10])
+	_, err = db.ExecContext(t.Context(), "CREATE SCHEMA "+schema)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_, err := db.ExecContext(context.Background(), "DROP SCHEMA "+schema+" CASCADE")
+		assert.NoError(t, err)
+		assert.NoError(t, db.Close())
+	})
+	separator := "?"
+	if strings.Contains(address, "?") {
+		separator = "&"
+	}
+	return address + separator + "search_path=" + schema
+}
+
+// start starts the program.
+func (f *fixture) start() {
+	f.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(f, err)
+	f.program.Store(http.Handler(httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: listener.Addr().String()})))
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- serve(ctx, f.Config, listener) }()
+	f.stop = func() error {
+		cancel()
+		return <-ended
+	}
+}
+
+// person is a browser whose user is signed in to the health record.
+type person struct {
+	*fixture
+	browser *http.Client
+}
+
+func (f *fixture) person(id string) *person {
+	f.Helper()
+	jar, err := cookiejar.New(nil)
+	require.NoError(f, err)
+	p := &person{f, &http.Client{Jar: jar}}
+	p.send("/sign-in", url.Values{"user": {id}})
+	return p
+}
+
+// connect connects the person to an account of a platform.
+func (p *person) connect(platform *dispensarytest.Server, account model.User) string {
+	p.Helper()
+	staying := *p.browser
+	staying.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	answer, err := staying.Get(p.home + "/dispensary/connect?return_to=/")
+	require.NoError(p, err)
+	require.NoError(p, answer.Body.Close())
+	back, err := platform.Approve(answer.Header.Get("Location"), account)
+	require.NoError(p, err)
+	_, page := p.read(p.browser.Get(back.String()))
+	return page
+}
+
+func (p *person) read(answer *http.Response, err error) (status int, page string) {
+	p.Helper()
+	require.NoError(p, err)
+	body, err := io.ReadAll(answer.Body)
+	require.NoError(p, err)
+	require.NoError(p, answer.Body.Close())
+	return answer.StatusCode, html.UnescapeString(string(body))
+}
+
+func (p *person) get(path string) string {
+	p.Helper()
+	status, page := p.read(p.browser.Get(p.home + path))
+	require.Equal(p, http.StatusOK, status, path)
+	return page
+}
+
+func (p *person) send(path string, form url.Values) (int, string) {
+	p.Helper()
+	return p.read(p.browser.PostForm(p.home+path, form))
+}
+
+// sees waits until a page has a text.
+func (p *person) sees(path, text string) {
+	p.Helper()
+	require.Eventually(p, func() bool { return strings.Contains(p.get(path), text) }, time.Minute, 10*time.Millisecond, text)
+}
+
+// field returns the value of a field that is not shown.
+func (p *person) field(page, name string) string {
+	p.Helper()
+	found := regexp.MustCompile(`type="hidden" name="` + name + `" value="([^"]*)"`).FindStringSubmatch(page)
+	require.NotNil(p, found, name)
+	return found[1]
+}
+
+// order lets a patient order, and waits until the program has acknowledged the webhook.
+func (f *fixture) order(platform *dispensarytest.Server, patient model.Patient) model.Order {
+	f.Helper()
+	order, event, err := platform.Orders.Place(patient.ID, model.NewOrder{})
+	require.NoError(f, err)
+	require.NoError(f, platform.Webhooks.WaitDelivered(f.Context(), event.ID))
+	return order
+}
+
+// patientOf returns the first patient of the clinic of an account.
+func patientOf(platform *dispensarytest.Server, account model.User) model.Patient {
+	for _, patient := range platform.Patients.All() {
+		if patient.ClinicID == account.ClinicID {
+			return patient
+		}
+	}
+	panic("the clinic has no patient")
+}
+
+// Three practitioners of three clinics connect. Each sees the patients of their own
+// clinic, and what becomes of them.
+func TestThreeClinics(t *testing.T) {
+	everywhere(t, func(f *fixture) {
+		accounts := f.Users()
+		platforms := []*dispensarytest.Server{f.US, f.US, f.Canada}
+		var people []*person
+		for i, id := range []string{"osei", "fitzwilliam", "whitcombe"} {
+			p := f.person(id)
+			assert.Contains(f, p.get("/"), "Connect the dispensary")
+			assert.Contains(f, p.connect(platforms[i], accounts[i]), patientOf(platforms[i], accounts[i]).Email)
+			people = append(people, p)
+		}
+		assert.Contains(f, people[2].get("/catalog?query=magnesium"), "Magnesium")
+		assert.Contains(f, people[2].get("/catalog?query=no+such+thing"), "0 products")
+		assert.Contains(f, people[0].get("/catalog"), `href="/catalog?query=&page=2"`)
+		assert.Contains(f, people[0].get("/catalog?page=2"), `href="/catalog?query=&page=1"`)
+		for i, p := range people {
+			order := f.order(platforms[i], patientOf(platforms[i], accounts[i]))
+			p.sees("/", order.Number)
+			assert.Contains(f, p.get("/"), order.Number+", $")
+			if platforms[i] == f.US { // the two platforms number their orders alike
+				assert.NotContains(f, people[1-i].get("/"), order.Number)
+			}
+		}
+	})
+}
+
+// A plan is written from a protocol. What is wrong is said beside the line it is about,
+// and what becomes of the plan comes by webhook.
+func TestAPlanFromAProtocol(t *testing.T) {
+	everywhere(t, func(f *fixture) {
+		account := f.Users()[0]
+		p, other := f.person("osei"), f.person("fitzwilliam")
+		p.connect(f.US, account)
+		other.connect(f.US, f.Users()[1])
+		patient := patientOf(f.US, account)
+		page := p.get("/")
+		protocol := regexp.MustCompile(`<option value="([^"]*)">Better Sleep`).FindStringSubmatch(page)
+		require.NotNil(f, protocol)
+		path := "/patients/" + patient.ID + "/plan?protocol=" + protocol[1]
+		page = p.get(path)
+		assert.Contains(f, page, "with food", "the protocol's words are shown")
+		form := url.Values{"protocol": {protocol[1]}, "id": {p.field(page, "id")}, "units0": {"many"}, "info1": {"with food"}}
+
+		status, page := p.send(path, form)
+		assert.Equal(f, http.StatusUnprocessableEntity, status)
+		assert.Contains(f, page, `<div id="units0-wrong"><p class="wrong">Units to purchase must be a whole number above 0</p>`)
+		assert.Contains(f, page, `<div id="info0-wrong"><p class="wrong">Additional info has to be chosen`)
+		assert.NotContains(f, page, `id="info1-wrong"`)
+		assert.Contains(f, page, `name="units0" inputmode="numeric" placeholder="1" value="many"`, "what was typed is still there")
+		assert.Equal(f, form.Get("id"), p.field(page, "id"))
+
+		read, err := f.US.Client(account).TreatmentPlans.Protocols.Get(f.Context(), protocol[1])
+		require.NoError(f, err)
+		backordered, available := model.VariantBackordered, model.VariantAvailable
+		_, _, err = f.US.Products.UpdateVariant(read.Recommendations[1].VariantID, model.VariantChange{Status: &backordered})
+		require.NoError(f, err)
+		form.Set("units0", "")
+		form.Set("omit0", "yes")
+		status, page = p.send(path, form)
+		assert.Equal(f, http.StatusUnprocessableEntity, status)
+		_, line, _ := strings.Cut(page, "<fieldset>")
+		first, second, _ := strings.Cut(line, "<fieldset>")
+		assert.NotContains(f, first, `class="wrong"`)
+		assert.Contains(f, second, `<p class="wrong">Variant is backordered</p>`, "beside the second line, which is the plan's first")
+		assert.Contains(f, first, `name="omit0" value="yes" checked`)
+
+		_, _, err = f.US.Products.UpdateVariant(read.Recommendations[1].VariantID, model.VariantChange{Status: &available})
+		require.NoError(f, err)
+		before := len(f.US.Plans.All())
+		for range 2 { // it was sent twice
+			status, _ = p.send(path, form)
+			assert.Equal(f, http.StatusOK, status, "after the redirect")
+		}
+		plans := f.US.Plans.All()
+		require.Len(f, plans, before+1)
+		plan := plans[before]
+		assert.Equal(f, model.StateDraft, plan.State)
+		require.Len(f, plan.Recommendations, 1)
+		assert.Equal(f, "with food", plan.Recommendations[0].Dosage.AdditionalInfo)
+		p.sees("/", "<b>Plan</b> draft")
+		_, _, err = f.US.Plans.Activate(plan.ID)
+		require.NoError(f, err)
+		p.sees("/", "<b>Plan</b> active")
+		status, page = p.send("/plans/"+plan.ID+"/checkout", nil)
+		assert.Equal(f, http.StatusOK, status)
+		assert.Contains(f, page, "Place the order", "on the platform's page")
+		status, _ = other.send("/plans/"+plan.ID+"/checkout", nil)
+		assert.Equal(f, http.StatusNotFound, status, "it is another clinic's")
+		_, _, err = f.US.Plans.Cancel(plan.ID)
+		require.NoError(f, err)
+		p.sees("/", "<b>Plan</b> cancelled")
+	})
+}
+
+// An order of a clinic without a connected user is a dead letter. Once there is one, the
+// operator replays it.
+func TestADeadLetterIsReplayed(t *testing.T) {
+	everywhere(t, func(f *fixture) {
+		account := f.Users()[1]
+		order := f.order(f.US, patientOf(f.US, account))
+		operator, practitioner := f.person("park"), f.person("fitzwilliam")
+		key := regexp.MustCompile(`name="action" value="replay"><input type="hidden" name="key" value="([^"]*)"`)
+		operator.sees("/operations/dead", "order.placed")
+		found := key.FindStringSubmatch(operator.get("/operations/dead"))
+		require.NotNil(f, found)
+		assert.NotContains(f, practitioner.get("/operations/dead"), "order.placed", "this is not for practitioners")
+		assert.Contains(f, operator.get("/"), "Sign in", "nor are patients for operators")
+
+		practitioner.connect(f.US, account)
+		assert.NotContains(f, practitioner.get("/"), order.Number)
+		assert.Contains(f, operator.get("/operations/accounts"), `<dt>Connected</dt><dd class="big">1</dd>`)
+		status, page := operator.send("/operations/bulk", url.Values{"action": {"replay"}, "key": {found[1]}})
+		assert.Equal(f, http.StatusOK, status)
+		assert.Contains(f, page, "was replayed")
+		practitioner.sees("/", order.Number)
+		assert.NotContains(f, operator.get("/operations/dead"), "order.placed")
+	})
+}
+
+// /readyz fails while the tokens cannot be read, and says that it is well afterwards.
+func TestReadiness(t *testing.T) {
+	everywhere(t, func(f *fixture) {
+		ready := func() int {
+			answer, err := http.Get(f.home + "/readyz")
+			require.NoError(f, err)
+			require.NoError(f, answer.Body.Close())
+			return answer.StatusCode
+		}
+		assert.Equal(f, http.StatusOK, ready())
+		driver, name := "pgx", string(f.Config.Store)
+		if file, ok := strings.CutPrefix(name, "sqlite:"); ok {
+			driver, name = "sqlite", file
+		}
+		db, err := sql.Open(driver, name)
+		require.NoError(f, err)
+		defer func() { assert.NoError(f, db.Close()) }()
+		_, err = db.ExecContext(f.Context(), "ALTER TABLE dispensary_oauth_tokens RENAME TO away")
+		require.NoError(f, err)
+		assert.Equal(f, http.StatusServiceUnavailable, ready())
+		_, err = db.ExecContext(f.Context(), "ALTER TABLE away RENAME TO dispensary_oauth_tokens")
+		require.NoError(f, err)
+		assert.Equal(f, http.StatusOK, ready())
+	})
+}
+
+// What was accepted and could not be handled before the program ended is handled when it
+// is there again, and its users are still connected.
+func TestTheProgramEnds(t *testing.T) {
+	everywhere(t, func(f *fixture) {
+		account := f.Users()[0]
+		p := f.person("osei")
+		p.connect(f.US, account)
+		f.US.Fault(model.Fault{Effect: model.ErrorStatus, Status: http.StatusForbidden, Operation: "orders.get"})
+		order := f.order(f.US, patientOf(f.US, account))
+		require.NoError(f, f.stop())
+		f.US.ClearFaults()
+		f.start()
+		p.sees("/", order.Number)
+		assert.Len(f, regexp.MustCompile(order.Number).FindAllString(p.get("/"), -1), 1)
+	})
+}
+
+// Forms of other sites, and people who are not signed in, change and see nothing.
+func TestWhoMayDoWhat(t *testing.T) {
+	everywhere(t, func(f *fixture) {
+		stranger := f.person("nobody@example.com")
+		for _, path := range []string{"/", "/catalog", "/patients/x/plan", "/operations/", "/operations/dead"} {
+			assert.Contains(f, stranger.get(path), "<h1>Sign in</h1>", path)
+		}
+		request, err := http.NewRequestWithContext(f.Context(), http.MethodPost, f.home+"/sign-in", strings.NewReader("user=park"))
+		require.NoError(f, err)
+		request.Header.Set("Sec-Fetch-Site", "cross-site")
+		status, _ := stranger.read(http.DefaultClient.Do(request))
+		assert.Equal(f, http.StatusForbidden, status)
+	})
+}
