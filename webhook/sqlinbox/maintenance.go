@@ -1,0 +1,100 @@
+package sqlinbox
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/dispensary-go/dispensary/webhook/engine"
+)
+
+// Maintenance lists, replays and discards what an inbox holds, beside the process that has
+// it open or without one: it is for tools of operators. It accepts and handles nothing and
+// reads no bodies, so that it needs no keys. What it replays, that process handles within
+// a minute, or after its next start.
+type Maintenance struct {
+	inbox *Inbox
+	conn  *sql.Conn
+}
+
+// OpenMaintenance opens the inbox in a file, which has to be there. It makes and migrates
+// nothing: it fails with [ErrSchema] and [ErrNewerSchema] where the tables are not those of
+// this version.
+func OpenMaintenance(path string) (_ *Maintenance, err error) {
+	path, err = filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("sqlinbox: %w", err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("sqlinbox: %w", err)
+	}
+	name := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: "mode=rw&_pragma=busy_timeout(10000)&_txlock=immediate"}
+	db, err := sql.Open("sqlite", name.String())
+	if err != nil {
+		return nil, fmt.Errorf("sqlinbox: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, db.Close())
+		}
+	}()
+	ctx := context.Background()
+	if err := looksLikeInbox(ctx, db); err != nil { // before anything of the file is set
+		return nil, err
+	}
+	conn, err := writingConn(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	i := &Inbox{config: Config{now: time.Now}, db: db, life: engine.NewLifecycle()}
+	i.writer = newWriter(conn, hooks{
+		fill: func(*tx) error { return nil }, committed: func(*tx) {}, spend: func(*tx) bool { return false },
+	})
+	return &Maintenance{inbox: i, conn: conn}, nil
+}
+
+// looksLikeInbox checks the tables of a file.
+func looksLikeInbox(ctx context.Context, db *sql.DB) error {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("sqlinbox: %w", err)
+	}
+	return errors.Join(checkSchema(ctx, conn), conn.Close())
+}
+
+// List is that of [engine.Engine].
+func (m *Maintenance) List(ctx context.Context, f engine.Filter, after engine.Position, limit int) ([]engine.Event, error) {
+	return m.inbox.List(ctx, f, after, limit)
+}
+
+// Count is that of [engine.Engine].
+func (m *Maintenance) Count(ctx context.Context, f engine.Filter, most int) (engine.Counts, error) {
+	return m.inbox.Count(ctx, f, most)
+}
+
+// Replay is that of [engine.Engine].
+func (m *Maintenance) Replay(ctx context.Context, f engine.Filter) (int, error) {
+	return m.inbox.Replay(ctx, f)
+}
+
+// Discard is that of [engine.Engine].
+func (m *Maintenance) Discard(ctx context.Context, f engine.Filter) (int, error) {
+	return m.inbox.Discard(ctx, f)
+}
+
+// Stats is that of [engine.Engine].
+func (m *Maintenance) Stats(ctx context.Context) (engine.Stats, error) { return m.inbox.Stats(ctx) }
+
+// Close closes the file. Call it once, when nothing else is under way.
+func (m *Maintenance) Close(context.Context) error {
+	m.inbox.writer.Close()
+	return errors.Join(m.conn.Close(), m.inbox.db.Close())
+}
+
+// Format prints the type only.
+func (m *Maintenance) Format(f fmt.State, _ rune) { _, _ = fmt.Fprint(f, "sqlinbox.Maintenance") }
