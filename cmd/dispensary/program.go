@@ -87,6 +87,7 @@ func (p *program) commands() []*cobra.Command {
 		p.loginCommand(),
 		p.accountsCommand(),
 		p.verifyCommand(),
+		p.inboxCommand(),
 		p.docsCommand(),
 		p.versionCommand(),
 		completionCommand(),
@@ -111,6 +112,7 @@ var errHelp = errors.New("a command is missing")
 
 func unknownCommand(parent *cobra.Command, name string) error {
 	err := fmt.Errorf("there is no command %q", name)
+	parent.SuggestionsMinimumDistance = 2
 	if near := parent.SuggestionsFor(name); len(near) > 0 {
 		err = fmt.Errorf("%w: did you mean %s?", err, strings.Join(near, " or "))
 	}
