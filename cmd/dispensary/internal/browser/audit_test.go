@@ -111,13 +111,17 @@ func (s *fixture) fill() {
 func TestTheWholeConsole(t *testing.T) {
 	t.Parallel()
 	s, b := newFixture(t), open(t)
-	for _, page := range []string{"tokens", "events", "deliveries", "requests", "clock", "faults"} {
+	for _, page := range []string{"tokens", "timeline", "events", "deliveries", "requests", "clock", "faults"} {
 		b.visit(s.console + page)
 		b.audit("empty " + page)
 	}
 	s.fill()
 	links := map[string]bool{}
-	for _, page := range []string{"", "tokens", "world", "events", "deliveries", "requests", "clock", "faults", "behaviors", "actions"} {
+	for _, page := range []string{
+		"", "tokens", "world", "world?kind=plans", "world?kind=orders", "world?kind=practitioners", "world?kind=products", "timeline",
+		"events", "events?select=" + s.fake.Events()[0].ID, "deliveries", "deliveries?select=" + s.fake.Webhooks.Deliveries()[0].ID,
+		"requests", "requests?select=request-2", "clock", "faults", "behaviors", "actions",
+	} {
 		b.visit(s.console + page)
 		b.audit("console/" + page)
 		for _, link := range eval[[]string](b, `[...document.links].map((link) => link.href.split("#")[0])`) {

@@ -31,8 +31,8 @@ func TestButtons(t *testing.T) {
 
 	d.press("world", "Register a patient")
 	d.press("world", "Write a plan")
-	d.press("world", "Cancel")
-	d.press("world", "Refund")
+	d.press("world?kind=plans", "Cancel")
+	d.press("world?kind=orders", "Refund")
 	d.press("world", "Revoke")
 	d.press("world", "Take back")
 	var kinds []string

@@ -25,7 +25,6 @@ import (
 
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
 	"github.com/dispensary-go/dispensary/dispensarytest"
-	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/webpage"
 )
 
@@ -35,8 +34,7 @@ var assets embed.FS
 // templates are the pages; they are parsed once.
 var templates = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
-		"filterForm": newFilterForm, "eventTypes": model.EventTypes, "deliveryStates": func() []string { return deliveryStates }, "requestStates": func() []string { return []string{"answered", "refused"} },
-		"act": actLink, "segments": segments, "ago": webpage.Ago, "exact": exact, "button": newButton, "pretty": webpage.Pretty, "short": short, "stamp": webpage.Stamp,
+		"act": actLink, "story": newStory, "ago": webpage.Ago, "exact": exact, "button": newButton, "pretty": webpage.Pretty, "short": short, "stamp": webpage.Stamp,
 	}).ParseFS(assets, "*.html"))
 })
 
@@ -50,6 +48,7 @@ func pages() []page {
 			"platform.activate_plan", "platform.cancel_plan", "platform.refund_order",
 			"platform.revoke_clinic_key", "platform.reactivate_clinic_key",
 		}},
+		{"timeline", "Timeline", (*Handler).timeline, false, []string{"journal.list", "events.list", "deliveries.list"}},
 		{"events", "Events", (*Handler).events, false, []string{"events.list", "skips.list", "events.wait_delivered"}},
 		{"deliveries", "Deliveries", (*Handler).deliveries, true, []string{"deliveries.list", "webhook.register", "webhook.enable", "clock.advance"}},
 		{"requests", "Requests", (*Handler).requests, false, []string{"journal.list", "journal.check_no_unexpected", "journal.reset"}},

@@ -27,21 +27,36 @@ func (s slot) Word() string {
 	return s.State
 }
 
-// deliveryRow is a delivery as a timeline.
+// deliveryRow is a delivery, and where it stands.
 type deliveryRow struct {
 	model.Delivery
-	State string // as that of a slot
-	Text  string // where it stands
-	Press string // the button that makes the next attempt
+	Standing standing
+	Press    string // the button that makes the next attempt
+
+	// Where its details are shown.
+	About string // the object of its event; the event, where that is forgotten
 	Slots []slot
-	By    []manualCheck
+	Tries []attemptShown
 }
 
-// manualCheck checks a signature without any code of ours.
-type manualCheck struct {
+// Last is when something happened to it last, zero while nothing has.
+func (r deliveryRow) Last() (last time.Time) {
+	if n := len(r.Attempts); n > 0 {
+		last = r.Attempts[n-1].At
+	}
+	return last
+}
+
+// attemptShown is an attempt with what repeats and checks it without any code of ours.
+type attemptShown struct {
 	model.Attempt
-	Number  int
-	Command string
+	Number       int
+	Curl, Verify string
+}
+
+// deliveryText is what a delivery is found by.
+func deliveryText(d model.Delivery) string {
+	return strings.Join([]string{d.EventType, d.EventID, d.IntegrationID, d.ID, d.String()}, "\n")
 }
 
 func (h *Handler) deliveries(query url.Values) any {
@@ -55,48 +70,63 @@ func (h *Handler) deliveries(query url.Values) any {
 	v := view{Filter: filterOf(query)}
 	v.Endpoint, v.Registered = h.fake.Webhooks.Endpoint()
 	v.Now, v.Next = h.fake.Clock().Now(), h.next()
-	secret := h.fake.Application().WebhookSecret
-	for _, d := range filtered(&v.Filter, h.fake.Webhooks.Deliveries(), func(d model.Delivery) (state, text string) {
-		_, text = deliveryState(d)
-		return text, strings.Join([]string{d.EventType, d.EventID, d.IntegrationID, d.ID, text}, "\n")
+	for _, d := range filtered(&v.Filter, h.fake.Webhooks.Deliveries(), func(d model.Delivery) listed {
+		s := deliveryState(d)
+		return listed{ID: d.ID, Kind: d.EventType, State: s.Text, Failed: s.Failed, Text: func() string { return deliveryText(d) }}
 	}) {
-		row := deliveryRow{Delivery: d, Slots: timeline(d, v.Now)}
-		row.State, row.Text = deliveryState(d)
-		if row.Press = "Deliver now"; len(d.Attempts) > 0 {
-			row.Press = "Retry now"
+		row := deliveryRow{Delivery: d, Standing: deliveryState(d), Press: "Retry now"}
+		if len(d.Attempts) == 0 {
+			row.Press = "Deliver now"
 		}
-		for i, a := range d.Attempts {
-			row.By = append(row.By, manualCheck{Attempt: a, Number: i + 1, Command: verifyCommand(a, secret)})
+		if d.ID == v.Filter.Selected {
+			row.About = d.EventID
+			for _, e := range h.fake.Events() {
+				if e.ID == d.EventID {
+					row.About = e.ObjectID
+				}
+			}
+			row.Slots, row.Tries = slotsOf(d, v.Now), h.attempts(d, v.Endpoint)
 		}
 		v.Rows = append(v.Rows, row)
 	}
 	return v
 }
 
-// deliveryStates are all that deliveryState says.
-var deliveryStates = []string{"delivered", "on its way", "failing", "given up", "lost on the way", "stopped with the endpoint", "ended with the clinic's key"}
-
-// deliveryState says where a delivery stands as a whole.
-func deliveryState(d model.Delivery) (state, text string) {
-	switch {
-	case d.Delivered:
-		return "done", "delivered"
-	case d.Lost:
-		return "failed", "lost on the way"
-	case d.Stopped:
-		return "failed", "stopped with the endpoint"
-	case d.Revoked:
-		return "failed", "ended with the clinic's key"
-	case !d.NextAttemptAt.IsZero() && len(d.Attempts) == 0:
-		return "due", "on its way"
-	case !d.NextAttemptAt.IsZero():
-		return "due", "failing"
+func (h *Handler) attempts(d model.Delivery, to model.Endpoint) (all []attemptShown) {
+	secret := h.fake.Application().WebhookSecret
+	for i, a := range d.Attempts {
+		all = append(all, attemptShown{Attempt: a, Number: i + 1, Curl: webhookCurl(a, to.URL), Verify: verifyCommand(a, secret)})
 	}
-	return "failed", "given up"
+	return all
 }
 
-// timeline says of each slot what became of it; what will never be is left out.
-func timeline(d model.Delivery, now time.Time) []slot {
+// standing is where a delivery is as a whole.
+type standing struct {
+	State  string // as that of a slot
+	Text   string
+	Failed bool // its attempts have failed so far, or for good
+}
+
+func deliveryState(d model.Delivery) standing {
+	switch {
+	case d.Delivered:
+		return standing{"done", "delivered", false}
+	case d.Lost:
+		return standing{"failed", "lost on the way", true}
+	case d.Stopped:
+		return standing{"failed", "stopped with the endpoint", true}
+	case d.Revoked:
+		return standing{"failed", "ended with the clinic's key", true}
+	case !d.NextAttemptAt.IsZero() && len(d.Attempts) == 0:
+		return standing{"due", "on its way", false}
+	case !d.NextAttemptAt.IsZero():
+		return standing{"due", "failing", true}
+	}
+	return standing{"failed", "given up", true}
+}
+
+// slotsOf says of each slot what became of it; what will never be is left out.
+func slotsOf(d model.Delivery, now time.Time) []slot {
 	n := len(d.Attempts)
 	if !d.NextAttemptAt.IsZero() {
 		n = max(slots, n)
@@ -116,6 +146,15 @@ func timeline(d model.Delivery, now time.Time) []slot {
 		line[i] = s
 	}
 	return line
+}
+
+// webhookCurl sends a webhook again, as it was signed.
+func webhookCurl(a model.Attempt, to string) string {
+	command := "curl -i --json " + quoted(string(a.RequestBody))
+	if a.Signature != "" {
+		command += " -H " + quoted("SVC-Signature: "+a.Signature)
+	}
+	return command + " " + quoted(to)
 }
 
 // verifyCommand computes the signature in a shell.

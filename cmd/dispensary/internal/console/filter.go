@@ -1,6 +1,7 @@
 package console
 
 import (
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -10,14 +11,19 @@ import (
 // perPage is how many rows a page of a list shows.
 const perPage = 50
 
-// filter says which rows of a list a page shows. It is part of the page's address, so
-// that it works without scripts and survives a reload.
+// filter says which rows of a list a page shows, and which of them it shows in full.
+// It is part of the page's address, so that it works without scripts and survives a
+// reload.
 type filter struct {
-	Text  string // what a row has to contain, whatever its case
-	State string // which state it has to be in; any where empty
-	Page  int    // counted from 1
+	Text     string // what a row has to contain, whatever its case
+	Kind     string // which type it has to be of; any where empty
+	State    string // which state it has to be in; any where empty
+	Failed   bool   // whether only what went wrong is shown
+	Selected string // the row whose details are shown; its page is shown then
+	Page     int    // counted from 1
 
 	// filtered fills these in.
+	Kinds, States        []string // that can be chosen
 	From, To, Found, All int
 }
 
@@ -26,30 +32,49 @@ func filterOf(query url.Values) filter {
 	if err != nil {
 		n = 1
 	}
-	return filter{Text: strings.TrimSpace(query.Get("q")), State: query.Get("state"), Page: max(n, 1)}
+	return filter{
+		Text: strings.TrimSpace(query.Get("q")), Kind: query.Get("kind"), State: query.Get("state"),
+		Failed: query.Get("failed") != "", Selected: query.Get("select"), Page: max(n, 1),
+	}
 }
 
-// filterQuery is the filter of a page's address.
+// filterQuery is the filter of a page's address, empty where there is none.
 func filterQuery(query url.Values) string {
 	s := filterOf(query)
-	return s.Query(s.Page)
+	return strings.TrimSuffix(s.address(s.Page, s.Selected), "?")
 }
 
-// Query is the filter in an address, at a page.
-func (s filter) Query(page int) string {
+// address is the filter in an address: "?" at least.
+func (s filter) address(page int, selected string) string {
 	query := url.Values{}
-	for name, value := range map[string]string{"q": s.Text, "state": s.State} {
+	for name, value := range map[string]string{"q": s.Text, "kind": s.Kind, "state": s.State, "select": selected} {
 		if value != "" {
 			query.Set(name, value)
 		}
 	}
+	if s.Failed {
+		query.Set("failed", "true")
+	}
 	if page > 1 {
 		query.Set("page", strconv.Itoa(page))
 	}
-	if len(query) == 0 {
-		return ""
-	}
 	return "?" + query.Encode()
+}
+
+// Select is the address of a row's details, and from them that of the list alone.
+func (s filter) Select(id string) string {
+	if id == s.Selected {
+		return s.address(s.Page, "") + "#" + id
+	}
+	return s.address(1, id) + "#" + id
+}
+
+// Everything is the address of all rows.
+func (s filter) Everything() string {
+	if len(s.Kinds) == 0 {
+		return filter{Kind: s.Kind}.address(1, "")
+	}
+	return "?"
 }
 
 // Newer is the address of the page before this one, empty where there is none.
@@ -57,7 +82,7 @@ func (s filter) Newer() string {
 	if s.Page == 1 {
 		return ""
 	}
-	return or(s.Query(s.Page-1), "?")
+	return s.address(s.Page-1, "")
 }
 
 // Older is the address of the page after this one, empty where there is none.
@@ -65,24 +90,47 @@ func (s filter) Older() string {
 	if s.To == s.Found {
 		return ""
 	}
-	return s.Query(s.Page + 1)
+	return s.address(s.Page+1, "")
 }
 
 // First is the number of the first row that is shown, counted from 1.
 func (s filter) First() int { return min(s.From+1, s.Found) }
 
 // Narrows reports that rows are left out.
-func (s filter) Narrows() bool { return s.Text != "" || s.State != "" }
+func (s filter) Narrows() bool {
+	return s.Text != "" || len(s.Kinds) > 0 && s.Kind != "" || s.State != "" || s.Failed
+}
+
+// listed is what a filter looks at in a row.
+type listed struct {
+	ID, Kind, State string
+	Failed          bool
+	Text            func() string // called where a text is looked for
+}
+
+// keeps reports whether a row is shown. The kind of a list that has but one is not its
+// rows'.
+func (s filter) keeps(row listed, lowered string) bool {
+	return (s.Kind == "" || row.Kind == "" || s.Kind == row.Kind) && (s.State == "" || s.State == row.State) && (row.Failed || !s.Failed) &&
+		(lowered == "" || strings.Contains(strings.ToLower(row.Text()), lowered))
+}
 
 // filtered are the rows that a page shows, the newest first.
-func filtered[T any](s *filter, rows []T, of func(T) (state, text string)) []T {
-	wanted := strings.ToLower(s.Text)
+func filtered[T any](s *filter, rows []T, of func(T) listed) []T {
+	lowered := strings.ToLower(s.Text)
+	kinds, states := map[string]bool{}, map[string]bool{}
 	var found []T
 	for _, row := range slices.Backward(rows) {
-		if state, text := of(row); (s.State == "" || s.State == state) && strings.Contains(strings.ToLower(text), wanted) {
-			found = append(found, row)
+		seen := of(row)
+		kinds[seen.Kind], states[seen.State] = true, true
+		if !s.keeps(seen, lowered) {
+			continue
+		}
+		if found = append(found, row); s.Selected == seen.ID {
+			s.Page = (len(found)-1)/perPage + 1
 		}
 	}
+	s.Kinds, s.States = choosable(kinds, s.Kind), choosable(states, s.State)
 	s.All, s.Found = len(rows), len(found)
 	s.Page = min(s.Page, max(1, (len(found)+perPage-1)/perPage))
 	s.From = min((s.Page-1)*perPage, len(found))
@@ -90,13 +138,15 @@ func filtered[T any](s *filter, rows []T, of func(T) (state, text string)) []T {
 	return found[s.From:s.To]
 }
 
-// filterForm is the form that filters a list.
-type filterForm struct {
-	Filter filter
-	Which  string   // what the states are of
-	States []string // that can be chosen
-}
-
-func newFilterForm(s filter, which string, states []string) filterForm {
-	return filterForm{s, which, states}
+// choosable are the words that rows have, and the one that is chosen though no row has
+// it. Rows without any are not told apart.
+func choosable(words map[string]bool, chosen string) []string {
+	delete(words, "")
+	if len(words) == 0 {
+		return nil
+	}
+	if chosen != "" {
+		words[chosen] = true
+	}
+	return slices.Sorted(maps.Keys(words))
 }

@@ -23,9 +23,6 @@ func short(id string) string {
 	return id[:8] + "…"
 }
 
-// segments are the parts of a path, between which a line may break.
-func segments(path string) []string { return strings.SplitAfter(path, "/") }
-
 // actLink is the address of an action's form, below the console's, with some
 // fields filled in.
 func actLink(id string, fields ...string) string {
@@ -49,7 +46,7 @@ func or(value, fallback string) string {
 	return value
 }
 
-// latest bounds what a page lists: a world may be large.
+// latest bounds what a form offers: a world may be large.
 const latest = 100
 
 // newest returns the latest rows, the newest first.

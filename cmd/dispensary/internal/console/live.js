@@ -93,6 +93,16 @@
     }
   }
 
+  // Commands can be copied where there are scripts; where there are none, a click on one
+  // marks all of it.
+  document.body.classList.add("scripted");
+  document.addEventListener("click", async ({ target }) => {
+    if (!target.matches(".copy")) return;
+    await navigator.clipboard.writeText(target.previousElementSibling.textContent);
+    target.textContent = "Copied";
+    setTimeout(() => { target.textContent = "Copy"; }, 2000);
+  });
+
   document.addEventListener("visibilitychange", follow);
   addEventListener("pagehide", leave);
   addEventListener("pageshow", follow);

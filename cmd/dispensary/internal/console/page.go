@@ -50,6 +50,17 @@ type frame struct {
 	Frozen bool
 }
 
+// Clocked writes a time in a row, without the day where that is the present one.
+func (f *frame) Clocked(t time.Time) string {
+	switch {
+	case t.IsZero():
+		return "–"
+	case day(t) == day(f.Now):
+		return t.UTC().Format(time.TimeOnly)
+	}
+	return t.UTC().Format(time.DateTime)
+}
+
 // controlCall is an operation as programs run it.
 type controlCall struct {
 	control.Operation

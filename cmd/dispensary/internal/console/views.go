@@ -3,7 +3,6 @@ package console
 import (
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -25,35 +24,84 @@ func (h *Handler) settings(url.Values) any {
 	return v
 }
 
-func (h *Handler) tokens(url.Values) any {
+func (h *Handler) tokens(query url.Values) any {
 	type view struct {
+		Filter      filter
 		Credentials []model.Credential
 		Users       []model.User
 		Now         time.Time
 	}
-	return view{newest(h.fake.Tokens.Credentials()), h.fake.Users(), h.fake.Clock().Now()}
+	v := view{Filter: filterOf(query), Users: h.fake.Users(), Now: h.fake.Clock().Now()}
+	v.Credentials = filtered(&v.Filter, h.fake.Tokens.Credentials(), func(k model.Credential) listed {
+		return listed{ID: k.Value, Kind: k.Kind, State: or(k.Refusal, "good"), Failed: k.Refusal != "", Text: func() string {
+			return strings.Join([]string{k.Value, k.TokenID, k.User.Name, k.User.Email, strings.Join(k.Scopes, " ")}, "\n")
+		}}
+	})
+	return v
 }
 
-func (h *Handler) world(url.Values) any {
-	type view struct {
-		model.Overview
-		Clinics       []model.Clinic
-		Practitioners []model.Practitioner
-		Keys          []string
-		Origin        string
-		Currency      string
-		Latest        int               // rows of each table at most
-		Names         map[string]string // of the patients that the tables name
-	}
+// worldView is one of the platform's tables, and what it belongs to.
+type worldView struct {
+	Filter        filter
+	Lists         []worldList
+	Patients      []model.Patient
+	Plans         []model.Plan
+	Orders        []model.Order
+	Practitioners []model.Practitioner
+	Products      []model.Product
+	Clinics       []model.Clinic
+	Keys          []string
+	Origin        string
+	Currency      string
+	Names         map[string]string // of the patients that the table names
+}
+
+// worldList is one of the tables in the choice of them.
+type worldList struct {
+	Name  string
+	Count int
+}
+
+func (h *Handler) world(query url.Values) any {
 	p := h.fake
-	v := view{
-		Overview: p.Overview(latest), Clinics: p.Clinics.All(), Practitioners: newest(p.Clinics.Practitioners()), Keys: h.fake.ClinicKeys(),
-		Origin: strings.TrimSuffix(h.fake.BaseURL(), "/api"), Latest: latest, Currency: h.fake.Region().Currency(), Names: make(map[string]string),
+	v := worldView{
+		Filter: filterOf(query), Clinics: p.Clinics.All(), Keys: p.ClinicKeys(),
+		Origin: strings.TrimSuffix(p.BaseURL(), "/api"), Currency: p.Region().Currency(), Names: make(map[string]string),
 	}
-	name := func(id string) {
-		if patient, known := p.Patients.Get(id); known {
+	totals, practitioners := p.Overview(0).Totals, p.Clinics.Practitioners()
+	v.Lists = []worldList{{"patients", totals.Patients}, {"plans", totals.Plans}, {"orders", totals.Orders}, {"practitioners", len(practitioners)}, {"products", totals.Products}}
+	name := func(id string) string {
+		if _, known := v.Names[id]; !known && id != "" {
+			patient, _ := p.Patients.Get(id)
 			v.Names[id] = nameOf(patient)
 		}
+		return v.Names[id]
+	}
+	switch v.Filter.Kind {
+	case "plans":
+		v.Plans = filtered(&v.Filter, p.Plans.All(), func(r model.Plan) listed {
+			return listed{ID: r.ID, State: r.State, Text: func() string { return r.ID + "\n" + name(r.PatientID) }}
+		})
+	case "orders":
+		v.Orders = filtered(&v.Filter, h.orders(v.Filter, totals.Orders), func(r model.Order) listed {
+			return listed{ID: r.ID, Text: func() string { return r.ID + "\n" + r.Number + "\n" + name(r.PatientID) }}
+		})
+		if v.Filter.Text == "" {
+			v.Filter.All, v.Filter.Found = totals.Orders, totals.Orders
+		}
+	case "practitioners":
+		v.Practitioners = filtered(&v.Filter, practitioners, func(r model.Practitioner) listed {
+			return listed{ID: r.ID, Text: func() string { return r.ID + "\n" + r.FirstName + " " + r.LastName + "\n" + r.Email }}
+		})
+	case "products":
+		v.Products = filtered(&v.Filter, p.Products.All(), func(r model.Product) listed {
+			return listed{ID: r.ID, Text: func() string { return r.ID + "\n" + r.Name + "\n" + strings.Join(r.VariantIDs, " ") }}
+		})
+	default:
+		v.Filter.Kind = "patients"
+		v.Patients = filtered(&v.Filter, p.Patients.All(), func(r model.Patient) listed {
+			return listed{ID: r.ID, Text: func() string { return r.ID + "\n" + nameOf(r) + "\n" + r.Email + "\n" + r.MetadataID }}
+		})
 	}
 	for _, row := range v.Patients {
 		name(row.ID)
@@ -67,63 +115,15 @@ func (h *Handler) world(url.Values) any {
 	return v
 }
 
-func (h *Handler) events(query url.Values) any {
-	type row struct {
-		model.Event
-		Skipped string
+// orders are all of them where a text is looked for, else no more than the newest, down to
+// the page that is shown: an order is large, and there are many.
+func (h *Handler) orders(f filter, total int) []model.Order {
+	if f.Text != "" {
+		return h.fake.Orders.All()
 	}
-	skipped := map[string]string{}
-	for _, s := range h.fake.Webhooks.Skipped() {
-		skipped[s.EventID] = s.Reason
-	}
-	type view struct {
-		Filter filter
-		Events []row
-	}
-	v := view{Filter: filterOf(query)}
-	for _, e := range filtered(&v.Filter, h.fake.Events(), func(e model.Event) (state, text string) {
-		return e.Type, strings.Join([]string{e.Type, e.ID, skipped[e.ID], string(e.Data)}, "\n")
-	}) {
-		v.Events = append(v.Events, row{e, skipped[e.ID]})
-	}
-	return v
-}
-
-func (h *Handler) requests(query url.Values) any {
-	type row struct {
-		model.Request
-		Curl string
-	}
-	type view struct {
-		Filter   filter
-		Requests []row
-	}
-	v := view{Filter: filterOf(query)}
-	for _, r := range filtered(&v.Filter, h.fake.Journal().Requests(), func(r model.Request) (state, text string) {
-		if state = "answered"; r.Status >= 400 {
-			state = "refused"
-		}
-		return state, strings.Join([]string{r.Operation, r.Method + " " + r.Path + "?" + r.Query, strconv.Itoa(r.Status), r.ID, r.TokenID}, "\n")
-	}) {
-		v.Requests = append(v.Requests, row{r, h.curl(r)})
-	}
-	return v
-}
-
-// curl repeats a request. The journal keeps neither tokens nor bodies.
-func (h *Handler) curl(r model.Request) string {
-	address := strings.TrimSuffix(h.fake.BaseURL(), "/api") + r.Path
-	if r.Query != "" {
-		address += "?" + r.Query
-	}
-	command := "curl"
-	if r.Method != "GET" {
-		command += " -X " + r.Method + " --json @body.json"
-	}
-	if r.TokenID != "" {
-		command += ` -H "Authorization: Bearer $TOKEN"`
-	}
-	return command + " " + quoted(address)
+	rows := h.fake.Overview(perPage * min(f.Page, total/perPage+1)).Orders
+	slices.Reverse(rows)
+	return rows
 }
 
 func (h *Handler) clock(url.Values) any {
@@ -142,14 +142,14 @@ func (h *Handler) clock(url.Values) any {
 		}
 	}
 	slices.SortStableFunc(v.Due, func(a, b model.Delivery) int { return a.NextAttemptAt.Compare(b.NextAttemptAt) })
-	v.Due = v.Due[:min(len(v.Due), latest)]
+	v.Due = v.Due[:min(len(v.Due), perPage)]
 	for _, k := range h.fake.Tokens.Credentials() {
 		if k.Refusal == "" && !k.ExpiresAt.IsZero() {
 			v.Ending = append(v.Ending, k)
 		}
 	}
 	slices.SortStableFunc(v.Ending, func(a, b model.Credential) int { return a.ExpiresAt.Compare(b.ExpiresAt) })
-	v.Ending = v.Ending[:min(len(v.Ending), latest)]
+	v.Ending = v.Ending[:min(len(v.Ending), perPage)]
 	return v
 }
 

@@ -1,0 +1,89 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// busy is the console of a platform on which so much was asked, and as much was sent.
+func busy(t testing.TB, n int) http.Handler {
+	t.Helper()
+	fake := dispensarytest.New(t, dispensarytest.WithInMemory(),
+		dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff), dispensarytest.WithClock(dispensarytest.FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))))
+	challenge := fake.Application().ChallengeToken
+	require.NoError(t, fake.Webhooks.RegisterHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprintf(w, `{"challenge":%q}`, challenge)
+	})))
+	patient := fake.Patients.All()[0].ID
+	for range 100 {
+		fake.Tokens.Issue(model.User{})
+		_, _, err := fake.Patients.Register(model.NewPatient{})
+		require.NoError(t, err)
+		_, _, err = fake.Plans.Create(patient, model.NewPlan{Draft: true})
+		require.NoError(t, err)
+	}
+	for i := range n {
+		_, _, err := fake.Orders.Place(patient, model.NewOrder{})
+		require.NoError(t, err)
+		fake.Handler().ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, fmt.Sprintf("/api/clinic/patients/%s?n=%d", patient, i), nil))
+	}
+	fake.Clock().Advance(0)
+	require.GreaterOrEqual(t, len(fake.Webhooks.Deliveries()), n)
+	require.Len(t, fake.Journal().Requests(), n)
+	return http.StripPrefix("/console", New(fake, control.New(fake, control.Options{})))
+}
+
+// heaviest are the pages of a busy platform, with details where they have any.
+var heaviest = []string{
+	"", "tokens", "timeline", "timeline?q=order", "world", "world?kind=plans", "world?kind=orders", "world?kind=products", "events", "events?q=order&kind=order.placed",
+	"deliveries", "deliveries?state=delivered&q=order", "requests", "requests?q=clinic&failed=true", "requests?select=request-1", "clock", "faults", "behaviors", "actions",
+	"actions/platform.place_order",
+}
+
+func open(t testing.TB, console http.Handler, page string) *httptest.ResponseRecorder {
+	t.Helper()
+	answer := httptest.NewRecorder()
+	request := httptest.NewRequest(http.MethodGet, "/console/"+page, nil)
+	request.Host, request.RemoteAddr = "127.0.0.1", "127.0.0.1:50000"
+	console.ServeHTTP(answer, request)
+	require.Equal(t, http.StatusOK, answer.Code, answer.Body.String())
+	return answer
+}
+
+// mostBytes is how much a page has at most.
+const mostBytes = 150_000
+
+func TestABusyPlatformHasSmallPages(t *testing.T) {
+	t.Parallel()
+	console := busy(t, 500)
+	for _, page := range heaviest {
+		assert.Less(t, open(t, console, page).Body.Len(), mostBytes, page)
+	}
+}
+
+// With 10,000 requests and 10,000 deliveries.
+func BenchmarkPages(b *testing.B) {
+	console := busy(b, 10_000)
+	for _, page := range heaviest {
+		b.Run(page, func(b *testing.B) {
+			size := 0
+			for b.Loop() {
+				size = open(b, console, page).Body.Len()
+			}
+			b.ReportMetric(float64(size), "bytes/page")
+			if size > mostBytes {
+				b.Errorf("%d bytes", size)
+			}
+		})
+	}
+}
