@@ -36,6 +36,7 @@ var arrows = map[string][]string{
 	"internal/closestmatch":    {},
 	"internal/contention":      {},
 	"internal/docgen":          {"docs"},
+	"internal/filelock":        {},
 	"internal/jsondecode":      {"internal/jsonscan"},
 	"internal/jsonscan":        {},
 	"internal/logtest":         {},

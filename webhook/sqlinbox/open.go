@@ -13,6 +13,7 @@ import (
 	_ "modernc.org/sqlite" // the driver of Open
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/filelock"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
@@ -74,9 +75,12 @@ func open(db *sql.DB, c Config, migrate func(context.Context) error) (_ *Inbox, 
 	if err != nil {
 		return nil, err
 	}
-	locked, err := lock(path)
-	if err != nil {
-		return nil, err
+	locked, err := filelock.Lock(path + ".lock")
+	switch {
+	case errors.Is(err, filelock.ErrHeld):
+		return nil, ErrInUse
+	case err != nil:
+		return nil, fmt.Errorf("sqlinbox: lock: %w", err)
 	}
 	defer func() {
 		if err != nil {
