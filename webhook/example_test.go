@@ -2,9 +2,6 @@ package webhook_test
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +9,6 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"strings"
 	"time"
 
@@ -51,12 +47,9 @@ func ExampleHandler() {
 	defer server.Close()
 
 	body := `{"event":{"id":"evt_1","type":"order.placed","clinic_id":"cl_1","integration_id":"in_1","data":{"order":{"id":"or_1","order_number":"R100"}}}}`
-	timestamp := strconv.FormatInt(time.Now().Unix(), 10)
-	mac := hmac.New(sha256.New, []byte("the webhook secret key"))
-	mac.Write([]byte(timestamp + "." + body))
-	signature := "t=" + timestamp + ",v1=" + hex.EncodeToString(mac.Sum(nil))
-
-	for _, header := range []string{signature, signature, "t=" + timestamp + ",v1=" + strings.Repeat("0", 64)} {
+	signature := webhook.Sign("the webhook secret key", time.Now(), []byte(body))
+	forged := webhook.Sign("a guess", time.Now(), []byte(body))
+	for _, header := range []string{signature, signature, forged} {
 		request, err := http.NewRequest(http.MethodPost, server.URL+"/webhooks/dispensary", strings.NewReader(body))
 		if err != nil {
 			log.Fatal(err)

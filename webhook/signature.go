@@ -1,12 +1,16 @@
 package webhook
 
 import (
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dispensary-go/dispensary/api"
 )
 
 // SignatureHeader is the name of the header that carries the signature.
@@ -147,4 +151,15 @@ func (s *signature) fresh(now time.Time, tolerance time.Duration) error {
 		return ErrTimestampTooNew
 	}
 	return nil
+}
+
+// Sign returns the value of the signature header that the platform sends with a body at a
+// moment. It is for tests, and for programs that hand events on to a receiver of webhooks.
+// API section: "Signature header" 1, 2.
+func Sign(secret api.Secret, at time.Time, body []byte) string {
+	timestamp := strconv.FormatInt(at.Unix(), 10)
+	mac := hmac.New(sha256.New, []byte(secret.Reveal()))
+	mac.Write([]byte(timestamp + "."))
+	mac.Write(body)
+	return "t=" + timestamp + ",v1=" + hex.EncodeToString(mac.Sum(nil))
 }

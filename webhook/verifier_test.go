@@ -43,6 +43,10 @@ func TestVerifierAgreesWithOpenSSL(t *testing.T) {
 			switch v.Verdict {
 			case "valid":
 				require.NoError(t, err)
+				stamp, ours, _ := strings.Cut(webhook.Sign(api.Secret(v.Secret), time.Unix(v.Timestamp, 0), v.Body), ",")
+				if strings.HasPrefix(v.Header, stamp+",") {
+					assert.Contains(t, strings.ToLower(v.Header), ours)
+				}
 			case "mismatch":
 				require.ErrorIs(t, err, webhook.ErrSignatureMismatch)
 			default:

@@ -2,15 +2,11 @@ package cookbook_test
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -128,21 +124,13 @@ func Example_rotateTheWebhookSecret() {
 	} {
 		verifier, err := webhook.NewVerifier(webhook.VerifierConfig{Secrets: step.secrets})
 		must(err)
-		fmt.Println(verifier.Verify(signed(step.signedBy, body), body))
+		fmt.Println(verifier.Verify(webhook.Sign(step.signedBy, time.Now(), body), body))
 	}
 	// Output:
 	// <nil>
 	// <nil>
 	// <nil>
 	// webhook: signature does not match
-}
-
-// signed is the SVC-Signature header of a body that the platform sends.
-func signed(secret dispensary.Secret, body []byte) string {
-	timestamp := strconv.FormatInt(time.Now().Unix(), 10)
-	mac := hmac.New(sha256.New, []byte(secret.Reveal()))
-	fmt.Fprintf(mac, "%s.%s", timestamp, body)
-	return "t=" + timestamp + ",v1=" + hex.EncodeToString(mac.Sum(nil))
 }
 
 // An update that comes late does not bring back what has changed since: the handler

@@ -2,14 +2,10 @@ package reconcile_test
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -301,10 +297,8 @@ func (s *fixture) calls() (all, pages, reads int) {
 
 // request makes a webhook that was signed by the platform.
 func (s *fixture) request(body string) *http.Request {
-	timestamp := strconv.FormatInt(s.clock.Now().Unix(), 10)
-	mac := hmac.New(sha256.New, []byte(s.platform.Application().WebhookSecret))
-	mac.Write([]byte(timestamp + "." + body))
 	r := httptest.NewRequest(http.MethodPost, "/webhooks", strings.NewReader(body))
-	r.Header.Set(webhook.SignatureHeader, "t="+timestamp+",v1="+hex.EncodeToString(mac.Sum(nil)))
+	secret := api.Secret(s.platform.Application().WebhookSecret)
+	r.Header.Set(webhook.SignatureHeader, webhook.Sign(secret, s.clock.Now(), []byte(body)))
 	return r
 }
