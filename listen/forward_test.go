@@ -1,0 +1,151 @@
+package listen_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/listen"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+const (
+	address   = "https://ehr.example.com"
+	secret    = "Zaphod-Secret"
+	challenge = "Zaphod-Challenge"
+)
+
+// answer is a network in which every request is answered the same.
+type answer struct {
+	status int
+	body   string
+	after  time.Duration
+	got    *http.Request
+	sent   string
+}
+
+func (a *answer) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	a.got, a.sent = r, string(body)
+	select {
+	case <-time.After(a.after):
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+	header := http.Header{"Location": {"https://elsewhere.example.com"}}
+	return &http.Response{StatusCode: a.status, Header: header, Body: io.NopCloser(strings.NewReader(a.body)), Request: r}, nil
+}
+
+var (
+	sandbox = api.Environment{Region: api.US, Stage: api.Sandbox}
+	key     = webhook.Key{Environment: sandbox, EventID: "evt_1", IntegrationID: "in_1"}
+	event   = events.Event{ID: "evt_1", Type: events.OrderPlaced, ClinicID: "cl_1", Data: []byte(`{"order":{"id":"or_1"}}`)}
+)
+
+// What the platform would count as delivered is done, and nothing else.
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	const right = `{"challenge":"` + challenge + `"}`
+	for name, c := range map[string]struct {
+		answer answer
+		want   string
+	}{
+		"200":             {answer{status: 200, body: right}, ""},
+		"201":             {answer{status: 201, body: right}, ""},
+		"202":             {answer{status: 202, body: right}, "status 202 is neither 200 nor 201"},
+		"204":             {answer{status: 204}, "status 204 is neither 200 nor 201"},
+		"302":             {answer{status: 302, body: right}, "status 302 is neither 200 nor 201"},
+		"410":             {answer{status: 410, body: right}, "the platform would switch the address off"},
+		"500":             {answer{status: 500}, "status 500 is neither 200 nor 201"},
+		"no JSON":         {answer{status: 200, body: challenge}, "the answer is not JSON"},
+		"no challenge":    {answer{status: 200, body: `{}`}, "does not carry the challenge token"},
+		"wrong challenge": {answer{status: 200, body: `{"challenge":"x"}`}, "does not carry the challenge token"},
+		"endless":         {answer{status: 200, body: strings.Repeat(" ", 1<<20) + right}, "the answer is not JSON"},
+		"slow":            {answer{status: 200, body: right, after: time.Minute}, "no answer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				forwarder, err := listen.NewForwarder(listen.ForwarderConfig{
+					URL: address + "/webhooks?code=Zaphod", Secret: secret, Challenge: challenge,
+					HTTPClient: &http.Client{Transport: &c.answer, Timeout: time.Second},
+				})
+				require.NoError(t, err)
+				a := forwarder.Forward(t.Context(), key, event)
+				if c.want == "" {
+					require.NoError(t, a.Err)
+					assert.True(t, a.Challenge)
+				} else {
+					require.ErrorIs(t, a.Err, listen.ErrNotAcknowledged)
+					require.ErrorContains(t, a.Err, c.want)
+					assert.NotContains(t, a.String(), "Zaphod")
+				}
+				assert.Equal(t, "https://ehr.example.com/webhooks?code=Zaphod", c.answer.got.URL.String())
+				assert.Equal(t, `{"event":{"id":"evt_1","type":"order.placed","created_at":null,"clinic_id":"cl_1","integration_id":"in_1","data":{"order":{"id":"or_1"}}}}`, c.answer.sent)
+				verifier, err := webhook.NewVerifier(webhook.VerifierConfig{Secrets: []api.Secret{secret}})
+				require.NoError(t, err)
+				require.NoError(t, verifier.Verify(c.answer.got.Header.Get("SVC-Signature"), []byte(c.answer.sent)))
+			})
+		})
+	}
+}
+
+// Patients of production are not sent in plain text to other machines.
+func TestProductionIsSentPrivately(t *testing.T) {
+	t.Parallel()
+	production := key
+	production.Environment.Stage = api.Production
+	for address, private := range map[string]bool{
+		"http://localhost:3000/x": true, "http://app.localhost": true, "http://127.0.0.9": true, "http://[::1]:80": true, "https://ehr.example.com": true,
+		"http://ehr.example.com": false, "http://192.168.1.2:3000": false, "http://localhost.example.com": false,
+	} {
+		network := &answer{status: 200, body: `{"challenge":"` + challenge + `"}`}
+		forwarder, err := listen.NewForwarder(listen.ForwarderConfig{URL: address, Secret: secret, Challenge: challenge, HTTPClient: &http.Client{Transport: network}})
+		require.NoError(t, err)
+		require.NoError(t, forwarder.Forward(t.Context(), key, event).Err, address)
+		network.got = nil
+		err = forwarder.Forward(t.Context(), production, event).Err
+		assert.Equal(t, private, network.got != nil, address)
+		if !private {
+			require.ErrorContains(t, err, "ForwarderConfig.URL")
+		}
+	}
+}
+
+func TestWrongForwarders(t *testing.T) {
+	t.Parallel()
+	right := listen.ForwarderConfig{URL: "http://localhost:3000", Secret: secret, Challenge: challenge}
+	for field, change := range map[string]func(*listen.ForwarderConfig){
+		"URL is no address":                    func(c *listen.ForwarderConfig) { c.URL = "localhost:3000" },
+		"URL is no address ":                   func(c *listen.ForwarderConfig) { c.URL = "" },
+		"URL has a user name":                  func(c *listen.ForwarderConfig) { c.URL = "http://a:b@localhost" },
+		"Secret is empty":                      func(c *listen.ForwarderConfig) { c.Secret = "" },
+		"Secret is empty, or begins or ends":   func(c *listen.ForwarderConfig) { c.Secret = "x\n" },
+		"Challenge is empty":                   func(c *listen.ForwarderConfig) { c.Challenge = "" },
+		"Challenge is the secret":              func(c *listen.ForwarderConfig) { c.Challenge = c.Secret },
+		"Challenge is empty, or begins or end": func(c *listen.ForwarderConfig) { c.Challenge = " x" },
+	} {
+		c := right
+		change(&c)
+		_, err := listen.NewForwarder(c)
+		wrong(t, err, "listen.ForwarderConfig."+strings.TrimSpace(field))
+	}
+}
+
+func wrong(t *testing.T, err error, text string) {
+	t.Helper()
+	var argument *api.ArgumentError
+	require.ErrorAs(t, err, &argument)
+	require.ErrorContains(t, err, text)
+}
