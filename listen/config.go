@@ -1,0 +1,152 @@
+package listen
+
+import (
+	"cmp"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/events"
+)
+
+// Defaults of a [Config].
+const (
+	// DefaultInterval is how often the platform is asked for new events.
+	DefaultInterval = 5 * time.Second
+
+	// DefaultOverlap is how late an event may appear in the lists.
+	DefaultOverlap = 5 * time.Minute
+
+	// DefaultBackOff and DefaultMaxBackOff bound the waits for what failed.
+	DefaultBackOff    = time.Second
+	DefaultMaxBackOff = time.Minute
+)
+
+// Config is what a [Listener] is made of. Sources, Forwarder and Cursor are required;
+// everything else has a default.
+type Config struct {
+	// Sources are the clinics whose events are forwarded.
+	Sources []Source
+
+	// Forwarder posts the events.
+	Forwarder *Forwarder
+
+	// Cursor is the path of the file that says how far the listener came. It is made,
+	// readable for its owner only, where it is not there; its folder has to be. It holds
+	// ids and times. A lock on a file beside it keeps a second listener out.
+	Cursor string
+
+	// Since is how far back a listener begins that has no cursor yet, by the clock of
+	// this machine; 0 means with what happens from now on, and more than 30 days is no
+	// more than that.
+	Since time.Duration
+
+	// Types are the types of event that are forwarded; nil means all. Only the lists that
+	// have them are read. What is left out counts as done.
+	Types []events.Type
+
+	// Interval is the time between the beginnings of two polls; 0 means [DefaultInterval].
+	Interval time.Duration
+
+	// Overlap is how much before the newest event is listed again, once a minute, for
+	// events that the platform lists late; 0 means [DefaultOverlap].
+	Overlap time.Duration
+
+	// BackOff is the wait after a failed attempt, 0 meaning [DefaultBackOff]. It doubles
+	// with every further one up to MaxBackOff, 0 meaning [DefaultMaxBackOff].
+	BackOff, MaxBackOff time.Duration
+
+	// Logger logs every answer and every poll that found something or failed. Nil logs
+	// nothing.
+	Logger *slog.Logger
+
+	// Observer watches polls and answers.
+	Observer Observer
+
+	// Now is the clock; nil means [time.Now].
+	Now func() time.Time
+}
+
+// Source is where the events of one clinic come from.
+type Source struct {
+	// Name tells the sources of a listener apart, also in its cursor; the id of the
+	// clinic is a good one. Empty means the name of the environment.
+	Name string
+
+	// Environment is the one that Events belongs to.
+	Environment api.Environment
+
+	// Events reads the platform's record: the Events field of a client.
+	Events events.Service
+
+	// Integrations are the ids of the clinic's integrations whose webhooks are to be
+	// forwarded, as in reconcile.Config: event lists do not say them, and they are
+	// part of the key. Nil means that webhooks name none.
+	Integrations []string
+}
+
+func (c Config) withDefaults() (Config, error) {
+	if err := c.validate(); err != nil {
+		return c, err
+	}
+	c.Sources = slices.Clone(c.Sources)
+	names := map[string]bool{}
+	for i := range c.Sources {
+		s := &c.Sources[i]
+		s.Name = cmp.Or(s.Name, s.Environment.String())
+		if names[s.Name] {
+			return c, problem("Config.Sources", "holds two with one name: each needs its own")
+		}
+		names[s.Name] = true
+		if len(s.Integrations) == 0 {
+			s.Integrations = []string{""}
+		}
+	}
+	c.Interval = cmp.Or(c.Interval, DefaultInterval)
+	c.Overlap = cmp.Or(c.Overlap, DefaultOverlap)
+	c.BackOff = cmp.Or(c.BackOff, DefaultBackOff)
+	c.MaxBackOff = max(c.BackOff, cmp.Or(c.MaxBackOff, DefaultMaxBackOff))
+	c.Since = min(c.Since, retention)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return c, nil
+}
+
+func (c Config) validate() error {
+	switch {
+	case len(c.Sources) == 0:
+		return problem("Config.Sources", "is empty")
+	case c.Forwarder == nil:
+		return problem("Config.Forwarder", "is missing")
+	case c.Cursor == "":
+		return problem("Config.Cursor", "is missing")
+	case c.Since < 0:
+		return problem("Config.Since", "is negative")
+	case c.Interval < 0:
+		return problem("Config.Interval", "is negative")
+	case c.Overlap < 0:
+		return problem("Config.Overlap", "is negative")
+	case c.BackOff < 0 || c.MaxBackOff < 0:
+		return problem("Config.BackOff", "is negative")
+	}
+	if err := checkTypes("Config.Types", c.Types); err != nil {
+		return err
+	}
+	for _, s := range c.Sources {
+		if s.Events == (events.Service{}) {
+			return problem("Source.Events", "is missing")
+		}
+		if err := s.Environment.Validate(); err != nil {
+			return problem("Source.Environment", "is invalid: "+err.Error())
+		}
+		if err := c.Forwarder.mayHave(s.Environment); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+package listen
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/dispensary-go/dispensary/internal/filelock"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// ErrInUse is returned where another listener has the cursor file.
+var ErrInUse = errors.New("listen: another listener uses this cursor file")
+
+// cursorVersion is that of the file's form.
+const cursorVersion = 1
+
+// cursorState is what the cursor file holds, by the names of sources and groups.
+type cursorState struct {
+	Version int                            `json:"version"`
+	Sources map[string]map[string]progress `json:"sources"`
+}
+
+// progress is how far a group has come.
+type progress struct {
+	// From is a time by the platform's clock: of what happened before, nothing is left to do.
+	From time.Time `json:"from"`
+
+	// Checked is when the list was read last, by the clock of this machine.
+	Checked time.Time `json:"checked,omitzero"`
+
+	// Done are the events since From that are done, and when each happened.
+	Done map[webhook.Key]time.Time `json:"done,omitempty"`
+}
+
+// cursor is the file that a listener keeps.
+type cursor struct {
+	path string
+	lock *os.File
+}
+
+// openCursor locks the file and reads it. A file that is not there is an empty one.
+func openCursor(path string) (*cursor, cursorState, error) {
+	empty := cursorState{Version: cursorVersion, Sources: map[string]map[string]progress{}}
+	lock, err := filelock.Lock(path + ".lock")
+	switch {
+	case errors.Is(err, filelock.ErrHeld):
+		return nil, empty, ErrInUse
+	case err != nil:
+		return nil, empty, fmt.Errorf("listen: cursor: %w", err)
+	}
+	c := &cursor{path, lock}
+	var state cursorState
+	content, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return c, empty, nil
+	case err == nil && (json.Unmarshal(content, &state) != nil || state.Version != cursorVersion || state.Sources == nil):
+		err = errors.New("it is not one of this version of the program")
+	}
+	if err != nil {
+		c.close()
+		return nil, empty, fmt.Errorf("listen: cursor file %s cannot be read: %w", filepath.Base(path), err)
+	}
+	return c, state, nil
+}
+
+// save replaces the file: whatever ends the process, it is whole.
+func (c *cursor) save(state cursorState) error {
+	content, err := json.Marshal(state)
+	if err != nil {
+		return fmt.Errorf("listen: cursor: %w", err)
+	}
+	next := c.path + ".new"
+	file, err := os.OpenFile(next, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("listen: cursor: %w", err)
+	}
+	_, err = file.Write(content)
+	err = errors.Join(err, file.Sync(), file.Close())
+	if err == nil {
+		err = os.Rename(next, c.path)
+	}
+	if err != nil {
+		return fmt.Errorf("listen: cursor: %w", err)
+	}
+	return nil
+}
+
+func (c *cursor) close() { _ = c.lock.Close() }

@@ -1,0 +1,66 @@
+package listen
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// Observer watches a [Listener]. Nil functions are not called; the listener waits for those
+// that are, and calls one at a time.
+type Observer struct {
+	// PollEnd is called after each poll of a source.
+	PollEnd func(context.Context, Poll)
+
+	// ForwardEnd is called after each attempt to forward an event.
+	ForwardEnd func(context.Context, Answer)
+}
+
+// Poll is the result of asking for the new events of one source.
+type Poll struct {
+	// Source is [Source].Name.
+	Source string
+
+	// Pages is how many pages of lists were read, and Found how many events there were to
+	// forward that had not been found before, each counted for every integration.
+	Pages, Found int
+
+	// Waiting is how many are to be forwarded now, of all sources.
+	Waiting int
+
+	Duration time.Duration
+
+	// Gap reports, once, that the list was last read longer ago than the platform keeps
+	// events: what happened since, and is older than 30 days, is lost.
+	Gap bool
+
+	// Err is why a list could not be read. The next poll tries again, and other lists are
+	// read all the same.
+	Err error
+}
+
+func (l *Listener) reportPoll(ctx context.Context, p Poll) {
+	attrs := []slog.Attr{slog.String("source", p.Source), slog.Int("pages", p.Pages), slog.Int("found", p.Found), slog.Int("waiting", p.Waiting)}
+	switch {
+	case p.Err != nil:
+		l.config.Logger.LogAttrs(ctx, slog.LevelError, "events not listed", append(attrs, slog.String("reason", p.Err.Error()))...)
+	case p.Gap:
+		l.config.Logger.LogAttrs(ctx, slog.LevelError, "events lost: the listener was off for more than 30 days", attrs...)
+	case p.Found > 0:
+		l.config.Logger.LogAttrs(ctx, slog.LevelInfo, "events found", attrs...)
+	}
+	if l.config.Observer.PollEnd != nil {
+		l.config.Observer.PollEnd(ctx, p)
+	}
+}
+
+func (l *Listener) reportAnswer(ctx context.Context, a Answer) {
+	if a.Err != nil {
+		l.config.Logger.LogAttrs(ctx, slog.LevelWarn, "event not forwarded", slog.Any("event", a), slog.String("reason", a.Err.Error()))
+	} else {
+		l.config.Logger.LogAttrs(ctx, slog.LevelInfo, "event forwarded", slog.Any("event", a))
+	}
+	if l.config.Observer.ForwardEnd != nil {
+		l.config.Observer.ForwardEnd(ctx, a)
+	}
+}
