@@ -1,0 +1,195 @@
+package listen_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/listen"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
+)
+
+// fixture is the platform, and a receiver at the address that a listener forwards to, in
+// fake time.
+type fixture struct {
+	platform     *dispensarytest.Server
+	cursor       string
+	integrations []string
+
+	mu       sync.Mutex
+	refuse   func(webhook.Delivery) bool // nil takes everything
+	requests []webhook.Observation
+	accepted []accepted
+	answers  []listen.Answer
+	polls    []listen.Poll
+}
+
+type accepted struct {
+	key webhook.Key
+	at  time.Time
+}
+
+// inBubble runs a test in fake time.
+func inBubble(t *testing.T, test func(*testing.T, *fixture), options ...dispensarytest.Option) {
+	t.Helper()
+	cursor := filepath.Join(t.TempDir(), "cursor.json")
+	synctest.Test(t, func(t *testing.T) {
+		f := &fixture{cursor: cursor}
+		f.platform = dispensarytest.New(t, append([]dispensarytest.Option{
+			dispensarytest.WithInMemory(), dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff),
+		}, options...)...)
+		f.integrations = []string{f.integrationOf(t, model.User{})}
+		f.receive(t)
+		test(t, f)
+	})
+}
+
+func (f *fixture) integrationOf(t *testing.T, user model.User) string {
+	t.Helper()
+	clinic, err := f.platform.Client(user).Clinic.Get(t.Context())
+	require.NoError(t, err)
+	return clinic.IntegrationID
+}
+
+// receive puts a receiver with an inbox at the address. The platform's webhooks get
+// there, too, once it is registered: both use the same secret.
+func (f *fixture) receive(t *testing.T) {
+	inbox, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{Handle: func(context.Context, events.Event) error { return nil }}})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = inbox.Close(context.Background()) })
+	handler, err := webhook.NewHandler(webhook.HandlerConfig{
+		Environment: f.platform.Site().Environment,
+		Secrets:     []api.Secret{secret, api.Secret(f.platform.Application().WebhookSecret)},
+		Challenge:   challenge,
+		Inbox:       gate{f, inbox},
+		Observer:    webhook.Observer{RequestEnd: f.observe},
+	})
+	require.NoError(t, err)
+	require.NoError(t, f.platform.Host(address, handler))
+}
+
+// gate is an inbox that refuses what the fixture says.
+type gate struct {
+	f     *fixture
+	inbox webhook.Inbox
+}
+
+var errRefused = errors.New("refused by the test")
+
+func (g gate) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
+	g.f.mu.Lock()
+	refuse := g.f.refuse
+	g.f.mu.Unlock()
+	if refuse != nil && refuse(d) {
+		return webhook.Receipt{}, errRefused
+	}
+	return g.inbox.Accept(ctx, d)
+}
+
+func (f *fixture) observe(_ context.Context, o webhook.Observation) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.requests = append(f.requests, o)
+	if o.Outcome == webhook.OutcomeAccepted {
+		f.accepted = append(f.accepted, accepted{o.Key, time.Now()})
+	}
+}
+
+// setRefuse says which deliveries the receiver refuses from now on.
+func (f *fixture) setRefuse(refuse func(webhook.Delivery) bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.refuse = refuse
+}
+
+// eventIDs returns those of the accepted events, in their order.
+func (f *fixture) eventIDs() (ids []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, a := range f.accepted {
+		ids = append(ids, a.key.EventID)
+	}
+	return ids
+}
+
+func (f *fixture) forwarder(t *testing.T) *listen.Forwarder {
+	t.Helper()
+	forwarder, err := listen.NewForwarder(listen.ForwarderConfig{
+		URL: address + "/webhooks", Secret: secret, Challenge: challenge, HTTPClient: f.platform.HTTPClient(),
+	})
+	require.NoError(t, err)
+	return forwarder
+}
+
+// config is that of a listener with a new token.
+func (f *fixture) config(t *testing.T) listen.Config {
+	t.Helper()
+	once := dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: 1})
+	return listen.Config{
+		Sources: []listen.Source{{
+			Environment: f.platform.Site().Environment, Events: f.platform.Client(model.User{}, once).Events, Integrations: f.integrations,
+		}},
+		Forwarder: f.forwarder(t),
+		Cursor:    f.cursor,
+		Observer: listen.Observer{
+			PollEnd: func(_ context.Context, p listen.Poll) {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				f.polls = append(f.polls, p)
+			},
+			ForwardEnd: func(_ context.Context, a listen.Answer) {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				f.answers = append(f.answers, a)
+			},
+		},
+	}
+}
+
+// listenFor runs a listener for a while; change may be nil.
+func (f *fixture) listenFor(t *testing.T, d time.Duration, change func(*listen.Config)) {
+	t.Helper()
+	f.start(t, change, func() { time.Sleep(d) })
+}
+
+// start runs a listener while during does.
+func (f *fixture) start(t *testing.T, change func(*listen.Config), during func()) {
+	t.Helper()
+	c := f.config(t)
+	if change != nil {
+		change(&c)
+	}
+	listener, err := listen.New(c)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- listener.Run(ctx) }()
+	during()
+	cancel()
+	require.Equal(t, context.Canceled, <-ended)
+}
+
+// edit changes a patient n times, a second apart, and returns the ids of the events.
+func (f *fixture) edit(t *testing.T, patient, n int) (ids []string) {
+	t.Helper()
+	id := f.platform.Patients.All()[patient].ID
+	for range n {
+		_, e, err := f.platform.Patients.Edit(id, model.PatientChange{FirstName: new("Canary-Trillian")})
+		require.NoError(t, err)
+		ids = append(ids, e.ID)
+		time.Sleep(time.Second)
+	}
+	return ids
+}

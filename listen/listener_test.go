@@ -1,0 +1,503 @@
+package listen_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/listen"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// The first event is forwarded within the interval and 100 milliseconds, and so is every
+// other one, whenever it happens.
+func TestEventsAreForwardedWithinTheInterval(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fixture) {
+		happened := map[string]time.Time{}
+		f.start(t, nil, func() {
+			for i := range 50 {
+				time.Sleep(time.Duration(i) * 777 * time.Millisecond)
+				at := time.Now()
+				happened[f.edit(t, i%3, 1)[0]] = at
+			}
+			time.Sleep(listen.DefaultInterval)
+		})
+		require.Len(t, f.accepted, 50)
+		for i, a := range f.accepted {
+			waited := a.at.Sub(happened[a.key.EventID])
+			assert.LessOrEqual(t, waited, listen.DefaultInterval+100*time.Millisecond, "event %d", i)
+		}
+		assert.Equal(t, f.accepted[0].key.IntegrationID, f.integrations[0])
+	})
+}
+
+// A webhook and a forwarded event are one for the inbox behind both.
+func TestWebhookAndForwardedEventAreOne(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fixture) {
+		require.NoError(t, f.platform.Webhooks.Register(address+"/webhooks"))
+		f.start(t, nil, func() {
+			f.edit(t, 0, 2)
+			_, _, err := f.platform.Orders.Place(f.platform.Patients.All()[0].ID, model.NewOrder{})
+			require.NoError(t, err)
+			_, _, err = f.platform.Products.Describe(f.platform.Products.All()[0].ID, "<p>Towel</p>")
+			require.NoError(t, err)
+			time.Sleep(time.Minute)
+		})
+		assert.Len(t, f.accepted, 4)
+		duplicates := 0
+		for _, o := range f.requests {
+			if o.Outcome == webhook.OutcomeDuplicate {
+				duplicates++
+			}
+		}
+		assert.GreaterOrEqual(t, duplicates, 4)
+	})
+}
+
+// What happens while the listener is off is forwarded when it is on again, once.
+func TestOffAndOn(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fixture) {
+		f.edit(t, 0, 3) // before the listener was there
+		var want []string
+		for range 3 {
+			f.listenFor(t, time.Minute, nil)
+			want = append(want, f.edit(t, 0, 2)...)
+			want = append(want, f.edit(t, 1, 2)...)
+			time.Sleep(26 * time.Hour)
+		}
+		f.listenFor(t, time.Minute, nil)
+		assert.Equal(t, want, f.eventIDs())
+		assert.Len(t, f.requests, len(want))
+		info, err := os.Stat(f.cursor)
+		require.NoError(t, err)
+		assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+		content, err := os.ReadFile(f.cursor)
+		require.NoError(t, err)
+		assert.NotContains(t, string(content), want[0], "it does not grow")
+	})
+}
+
+func TestSince(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fixture) {
+		f.edit(t, 0, 1)
+		time.Sleep(3 * time.Hour)
+		want := f.edit(t, 0, 2)
+		time.Sleep(time.Hour)
+		since := func(c *listen.Config) { c.Since = 2 * time.Hour }
+		f.listenFor(t, time.Second, since)
+		assert.Equal(t, want, f.eventIDs())
+		f.listenFor(t, time.Minute, func(c *listen.Config) { c.Since = 5 * time.Hour })
+		assert.Equal(t, want, f.eventIDs(), "there is a cursor")
+	})
+}
+
+func TestTypes(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fixture) {
+		happen := func() (ids []string) {
+			f.edit(t, 0, 1)
+			_, placed, err := f.platform.Orders.Place(f.platform.Patients.All()[0].ID, model.NewOrder{})
+			require.NoError(t, err)
+			time.Sleep(time.Second)
+			_, registered, err := f.platform.Patients.Register(model.NewPatient{})
+			require.NoError(t, err)
+			return []string{placed.ID, registered.ID}
+		}
+		var want []string
+		f.start(t, func(c *listen.Config) { c.Types = []events.Type{events.OrderPlaced, events.PatientCreated} }, func() {
+			want = happen()
+			time.Sleep(time.Minute)
+		})
+		assert.Equal(t, want, f.eventIDs())
+		for _, p := range f.polls {
+			assert.Equal(t, 2, p.Pages, "lists of other types are not read")
+		}
+	})
+}
+
+// hiding is a platform that lists an event late.
+type hiding struct {
+	next  http.RoundTripper
+	id    string
+	until time.Time
+}
+
+func (h *hiding) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := h.next.RoundTrip(r)
+	if err != nil || h.id == "" || time.Now().After(h.until) || !strings.HasSuffix(r.URL.Path, "/events/patients") {
+		return resp, err
+	}
+	var list struct {
+		Events []map[string]any `json:"events"`
+		Meta   map[string]any   `json:"meta"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&list); err != nil {
+		return nil, err
+	}
+	list.Events = slices.DeleteFunc(list.Events, func(e map[string]any) bool { return e["id"] == h.id })
+	body, err := json.Marshal(list)
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return resp, err
+}
+
+// An event that is listed late is forwarded within a minute, however many came after it,
+// also by a listener that began meanwhile. Most polls read one page of each list.
+func TestEventsThatAreListedLate(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fixture) {
+		network := &hiding{next: f.platform.HTTPClient().Transport}
+		client := f.platform.Client(model.User{}, dispensary.WithHTTPClient(&http.Client{Transport: network}))
+		late := func(c *listen.Config) { c.Sources[0].Events = client.Events }
+		f.start(t, late, func() {
+			time.Sleep(time.Second)
+			network.id, network.until = f.edit(t, 0, 1)[0], time.Now().Add(4*time.Minute)
+			for range 200 {
+				_, _, err := f.platform.Patients.Edit(f.platform.Patients.All()[1].ID, model.PatientChange{FirstName: new("Marvin")})
+				require.NoError(t, err)
+				time.Sleep(100 * time.Millisecond)
+			}
+			time.Sleep(time.Minute)
+		})
+		assert.NotContains(t, f.eventIDs(), network.id)
+		f.start(t, late, func() { time.Sleep(time.Until(network.until.Add(time.Minute + listen.DefaultInterval))) })
+		assert.Len(t, f.eventIDs(), 201)
+		assert.Contains(t, f.eventIDs(), network.id)
+		more := 0
+		for _, p := range f.polls {
+			if p.Pages > 5 {
+				more++
+			}
+		}
+		assert.LessOrEqual(t, more, 8)
+	})
+}
+
+// Clinics are told apart, and one that is refused keeps no other from being forwarded.
+func TestSeveralClinics(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fixture) {
+		var sources []listen.Source
+		var patients, keys []string
+		for _, clinic := range f.platform.Clinics.All()[:2] {
+			for _, u := range f.platform.Users() {
+				if u.ClinicID != clinic.ID {
+					continue
+				}
+				integration := f.integrationOf(t, u)
+				sources = append(sources, listen.Source{
+					Name: clinic.ID, Environment: f.platform.Site().Environment,
+					Events: f.platform.Client(u).Events, Integrations: []string{integration},
+				})
+				registered, _, err := f.platform.Patients.Register(model.NewPatient{ClinicID: clinic.ID})
+				require.NoError(t, err)
+				patients = append(patients, registered.ID)
+				keys = append(keys, integration)
+				break
+			}
+		}
+		require.Len(t, sources, 2)
+		revoked := f.platform.Client(model.User{}, dispensary.WithTokenSource(ended{f})).Events
+		sources = append(sources, listen.Source{Name: "revoked", Environment: f.platform.Site().Environment, Events: revoked})
+		time.Sleep(time.Second)
+		var want []webhook.Key
+		f.start(t, func(c *listen.Config) { c.Sources = sources }, func() {
+			for i, id := range patients {
+				_, e, err := f.platform.Patients.Edit(id, model.PatientChange{FirstName: new("Ford")})
+				require.NoError(t, err)
+				want = append(want, webhook.Key{Environment: f.platform.Site().Environment, EventID: e.ID, IntegrationID: keys[i]})
+				time.Sleep(time.Second)
+			}
+			time.Sleep(time.Minute)
+		})
+		var got []webhook.Key
+		for _, a := range f.accepted {
+			got = append(got, a.key)
+		}
+		assert.Equal(t, want, got)
+		assert.True(t, slices.ContainsFunc(f.polls, func(p listen.Poll) bool { return p.Source == "revoked" && p.Err != nil }))
+	}, dispensarytest.WithWorldSize(model.WorldSize{Clinics: 2}))
+}
+
+// ended is a token that the platform does not know.
+type ended struct{ f *fixture }
+
+func (e ended) Token(context.Context) (dispensary.AccessToken, error) {
+	return dispensary.AccessToken{Secret: "unknown", Environment: e.f.platform.Site().Environment}, nil
+}
+
+func TestRefusedTokensEndTheListener(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fixture) {
+		c := f.config(t)
+		c.Sources[0].Events = f.platform.Client(model.User{}, dispensary.WithTokenSource(ended{f})).Events
+		listener, err := listen.New(c)
+		require.NoError(t, err)
+		require.ErrorIs(t, listener.Run(t.Context()), dispensary.ErrUnauthorized)
+	})
+}
+
+// Each integration of a clinic gets every event, which is read once.
+func TestSeveralIntegrations(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fixture) {
+		f.integrations = append(f.integrations, "in_2")
+		f.platform.Journal().Reset()
+		f.start(t, nil, func() {
+			f.edit(t, 0, 3)
+			time.Sleep(time.Minute)
+		})
+		assert.Len(t, f.accepted, 6)
+		reads := 0
+		for _, r := range f.platform.Journal().Requests() {
+			if r.Operation == "events.get" {
+				reads++
+			}
+		}
+		assert.Equal(t, 3, reads)
+	})
+}
+
+// An event that is refused holds up the events of its object, in their order, and no other.
+func TestOrderOfAnObject(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fixture) {
+		var first, other []string
+		f.setRefuse(func(d webhook.Delivery) bool { return len(first) == 0 || d.Key.EventID == first[0] })
+		f.start(t, nil, func() {
+			first = f.edit(t, 0, 1)
+			time.Sleep(20 * time.Second)
+			for range 5 {
+				first = append(first, f.edit(t, 0, 1)...)
+				other = append(other, f.edit(t, 1, 1)...)
+			}
+			time.Sleep(5 * time.Minute)
+			assert.Equal(t, other, f.eventIDs())
+			f.setRefuse(nil)
+			time.Sleep(time.Minute)
+		})
+		assert.Equal(t, append(slices.Clone(other), first...), f.eventIDs())
+		assert.Less(t, len(f.requests), 30, "attempts are ever further apart")
+		assert.ErrorIs(t, f.answers[0].Err, listen.ErrNotAcknowledged)
+		assert.Equal(t, http.StatusServiceUnavailable, f.answers[0].Status)
+	})
+}
+
+// unreachable is a network that an address cannot be dialled in.
+type unreachable struct {
+	down  bool
+	tried int
+	next  http.RoundTripper
+}
+
+func (u *unreachable) RoundTrip(r *http.Request) (*http.Response, error) {
+	u.tried++
+	if u.down {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded}
+	}
+	return u.next.RoundTrip(r)
+}
+
+// While the address cannot be reached one event is tried, ever less often; afterwards all of
+// them arrive in the order in which they happened.
+func TestUnreachableAddress(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fixture) {
+		network := &unreachable{down: true, next: f.platform.HTTPClient().Transport}
+		forwarder, err := listen.NewForwarder(listen.ForwarderConfig{
+			URL: address, Secret: secret, Challenge: challenge, HTTPClient: &http.Client{Transport: network},
+		})
+		require.NoError(t, err)
+		var want []string
+		f.start(t, func(c *listen.Config) { c.Forwarder = forwarder }, func() {
+			for i := range 10 {
+				want = append(want, f.edit(t, i%4, 1)...)
+			}
+			time.Sleep(30 * time.Minute)
+			assert.Empty(t, f.accepted)
+			assert.Less(t, network.tried, 80)
+			network.down = false
+			time.Sleep(time.Minute + listen.DefaultInterval)
+		})
+		assert.Equal(t, want, f.eventIDs())
+		assert.NotContains(t, f.answers[0].Err.Error(), address)
+	})
+}
+
+// Where the receiver fails for everything, not everything is tried.
+func TestFailingReceiver(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fixture) {
+		f.edit(t, 0, 200)
+		for i := range 200 {
+			f.edit(t, i%5, 1)
+		}
+		f.setRefuse(func(webhook.Delivery) bool { return true })
+		f.start(t, func(c *listen.Config) { c.Since = time.Hour }, func() {
+			time.Sleep(10 * time.Minute)
+			assert.Less(t, len(f.requests), 100)
+			f.setRefuse(nil)
+			time.Sleep(3 * time.Minute)
+		})
+		assert.Len(t, f.accepted, 400)
+	})
+}
+
+// The platform fails for a while, in every way: nothing is lost, and the order is kept.
+func TestFailingPlatform(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fixture) {
+		faults := []model.Fault{
+			{Effect: model.ErrorStatus, Status: 500, Operation: "events.get", Times: 2},
+			{Effect: model.ErrorStatus, Status: 503, Operation: "events.list_patients", Times: 4},
+			{Effect: model.ErrorStatus, Status: 404, Operation: "events.get", Times: 1},
+			{Effect: model.DropBeforeCommit, Operation: "events.get", Times: 3},
+			{Effect: model.TruncatedBody, Bytes: 10, Operation: "events.list_patients", Times: 3},
+			{Effect: model.TooManyRequests, Times: 8},
+		}
+		var want []string
+		f.start(t, nil, func() {
+			for i := range 12 {
+				f.platform.Fault(faults[i%len(faults)])
+				want = append(want, f.edit(t, i%2, 3)...)
+				time.Sleep(time.Minute)
+			}
+			time.Sleep(5 * time.Minute)
+		})
+		assert.ElementsMatch(t, want, f.eventIDs())
+	})
+}
+
+// An event that the platform has no longer is dropped once it is old enough, and said so.
+func TestEventsOutsideRetention(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fixture) {
+		f.setRefuse(func(webhook.Delivery) bool { return true })
+		f.start(t, nil, func() {
+			f.edit(t, 0, 1)
+			f.edit(t, 1, 1)
+			time.Sleep(time.Minute)
+		})
+		time.Sleep(20 * 24 * time.Hour)
+		f.start(t, func(c *listen.Config) {
+			c.Sources[0].Events = f.platform.Client(model.User{}, dispensary.WithTokenSource(fresh{f})).Events
+			c.Interval, c.BackOff, c.MaxBackOff = time.Hour, time.Hour, time.Hour
+		}, func() { time.Sleep(11 * 24 * time.Hour) })
+		last := f.answers[len(f.answers)-1]
+		assert.True(t, last.Dropped)
+		require.ErrorIs(t, last.Err, dispensary.ErrNotFound)
+		assert.False(t, f.polls[len(f.polls)-1].Gap)
+
+		f.polls = nil
+		time.Sleep(31 * 24 * time.Hour)
+		f.listenFor(t, time.Minute, nil)
+		assert.True(t, f.polls[0].Gap)
+		assert.False(t, f.polls[1].Gap)
+	}, dispensarytest.WithJournalLimit(10))
+}
+
+// fresh is a token that never ends.
+type fresh struct{ f *fixture }
+
+func (s fresh) Token(ctx context.Context) (dispensary.AccessToken, error) {
+	return s.f.platform.TokenSource(model.User{}).Token(ctx)
+}
+
+// A listener that ends waits for the answer to the event that is under way, but not for long.
+func TestEventsUnderWayAtTheEnd(t *testing.T) {
+	t.Parallel()
+	for takes, again := range map[time.Duration]int{time.Second: 0, time.Minute: 1} {
+		inBubble(t, func(t *testing.T, f *fixture) {
+			forwarder, err := listen.NewForwarder(listen.ForwarderConfig{
+				URL: address, Secret: secret, Challenge: challenge,
+				HTTPClient: &http.Client{Transport: &answer{status: 200, body: `{"challenge":"` + challenge + `"}`, after: takes}},
+			})
+			require.NoError(t, err)
+			f.start(t, func(c *listen.Config) { c.Forwarder = forwarder }, func() {
+				f.edit(t, 0, 1)
+				time.Sleep(4*time.Second + time.Millisecond)
+			})
+			assert.Len(t, f.answers, 1-again)
+			f.listenFor(t, time.Minute, nil)
+			assert.Len(t, f.accepted, again)
+		})
+	}
+}
+
+func TestSecondListenerIsRefused(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fixture) {
+		f.start(t, nil, func() {
+			time.Sleep(time.Second)
+			second, err := listen.New(f.config(t))
+			require.NoError(t, err)
+			require.ErrorIs(t, second.Run(t.Context()), listen.ErrInUse)
+		})
+	})
+}
+
+func TestForeignCursorFiles(t *testing.T) {
+	t.Parallel()
+	for name, content := range map[string]string{"no JSON": "towel", "empty": "", "another program's": `{"version":1}`, "of a later version": `{"version":2,"sources":{}}`} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, f *fixture) {
+				require.NoError(t, os.WriteFile(f.cursor, []byte(content), 0o600))
+				listener, err := listen.New(f.config(t))
+				require.NoError(t, err)
+				require.ErrorContains(t, listener.Run(t.Context()), "cursor.json cannot be read")
+				kept, err := os.ReadFile(f.cursor)
+				require.NoError(t, err)
+				assert.Equal(t, content, string(kept))
+			})
+		})
+	}
+}
+
+// Nothing that is logged or printed has a secret or a patient in it.
+func TestNothingLeaks(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fixture) {
+		var log bytes.Buffer
+		f.setRefuse(func(webhook.Delivery) bool { return true })
+		f.start(t, func(c *listen.Config) {
+			c.Logger = slog.New(slog.NewJSONHandler(&log, nil))
+			fmt.Fprintf(&log, "%v %+v", c.Forwarder, c.Forwarder)
+		}, func() {
+			f.edit(t, 0, 1)
+			time.Sleep(10 * time.Second)
+			f.setRefuse(nil)
+			time.Sleep(time.Minute)
+		})
+		require.Len(t, f.accepted, 1)
+		for _, a := range f.answers {
+			fmt.Fprintf(&log, "%v %+v %#v %s", a, a, a, a.String())
+		}
+		cursor, err := os.ReadFile(f.cursor)
+		require.NoError(t, err)
+		f.platform.CheckNoLeak(t, log.String(), string(cursor))
+		assert.Contains(t, log.String(), "event forwarded")
+		assert.NotContains(t, log.String()+string(cursor), "Zaphod")
+		assert.NotContains(t, log.String()+string(cursor), "Trillian")
+	})
+}
