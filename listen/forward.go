@@ -50,7 +50,7 @@ type ForwarderConfig struct {
 type Forwarder struct {
 	config  ForwarderConfig
 	client  *http.Client
-	private bool // nobody on the way can read what is sent
+	private bool // what is sent cannot be read on the way
 }
 
 // NewForwarder returns a forwarder. It sends nothing. An error is an [*api.ArgumentError].

@@ -193,7 +193,7 @@ func TestEventsThatAreListedLate(t *testing.T) {
 	})
 }
 
-// Clinics are told apart, and one that is refused keeps no other from being forwarded.
+// Clinics are kept apart, and one that is refused keeps no other from being forwarded.
 func TestSeveralClinics(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fixture) {
