@@ -22,6 +22,9 @@ import (
 var folder string
 
 func TestMain(m *testing.M) {
+	if what := os.Getenv(asProgram); what != "" {
+		os.Exit(runProgram(what))
+	}
 	var err error
 	if folder, err = os.MkdirTemp("", "dispensary"); err != nil {
 		log.Fatal(err)

@@ -33,15 +33,18 @@ func (p *program) fakeCommand() *cobra.Command {
 			if err := c.complete(command.Flags()); err != nil {
 				return err
 			}
-			return p.fake(command.Context(), c)
+			return fake(command.Context(), c, func(_ *dispensarytest.Server, settings control.Settings) error {
+				return p.announce(c, settings)
+			}, p.sayWhereKept)
 		},
 	}
 	c.define(command.Flags())
 	return command
 }
 
-// fake runs the platform until ctx ends.
-func (p *program) fake(ctx context.Context, c fakeConfig) (err error) {
+// fake runs the platform until ctx ends. It calls ready once everything answers, and kept
+// with the name of the state file once that has been written for the last time.
+func fake(ctx context.Context, c fakeConfig, ready func(*dispensarytest.Server, control.Settings) error, kept func(name string)) (err error) {
 	if c.kept != nil {
 		defer c.kept.lock.release()
 	}
@@ -61,18 +64,23 @@ func (p *program) fake(ctx context.Context, c fakeConfig) (err error) {
 	}
 	origin := "http://" + listener.Addr().String()
 	api := control.New(platform, control.Options{ControlURL: origin + "/control", ConsoleURL: origin + "/console/"})
-	ready := func() error { return p.announce(c, api.Settings()) }
+	answers := func() error { return ready(platform, api.Settings()) }
 	if c.kept == nil {
-		return serve(ctx, listener, besidePlatform(platform, api), ready)
+		return serve(ctx, listener, besidePlatform(platform, api), answers)
 	}
 	c.kept.platform = platform
-	if err := keep(ctx, c.kept, listener, besidePlatform(platform, api), ready); err != nil {
+	if err := keep(ctx, c.kept, listener, besidePlatform(platform, api), answers); err != nil {
 		return err
 	}
-	if !p.json {
-		_, _ = fmt.Fprintf(p.out, "The state is kept in %s.\n", c.kept.name) // a reader may be gone
-	}
+	kept(c.kept.name)
 	return nil
+}
+
+// sayWhereKept says at the end where the state is.
+func (p *program) sayWhereKept(name string) {
+	if !p.json {
+		_, _ = fmt.Fprintf(p.out, "The state is kept in %s.\n", name) // a reader may be gone
+	}
 }
 
 // keep serves and keeps the state file; the end of either ends the other. The file is
