@@ -300,3 +300,15 @@ func IsSealed(token oauth.Token) bool {
 	return strings.HasPrefix(token.AccessToken.Reveal(), sealedPrefix) &&
 		(token.RefreshToken == "" || strings.HasPrefix(token.RefreshToken.Reveal(), sealedPrefix))
 }
+
+// StoresSealed reports that [Sealed] has made a store, and not with
+// [seal.InsecurePlaintext]: what is at rest is sealed.
+func StoresSealed(store Store) bool {
+	s, ok := store.(interface{ seals() bool })
+	return ok && s.seals()
+}
+
+func (s *sealedStore) seals() bool {
+	_, plain := s.aead.(seal.InsecurePlaintext)
+	return !plain
+}

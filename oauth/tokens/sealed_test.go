@@ -403,3 +403,20 @@ func BenchmarkSealedLoad(b *testing.B) {
 		})
 	}
 }
+
+func TestStoresSealed(t *testing.T) {
+	t.Parallel()
+	inner := tokens.NewMemoryStore()
+	key, err := seal.GenerateKey("2026")
+	require.NoError(t, err)
+	ring, err := seal.NewKeyRing(key)
+	require.NoError(t, err)
+	for want, aead := range map[bool]seal.AEAD{true: ring, false: seal.InsecurePlaintext{}} {
+		for _, inner := range []tokens.Store{inner, struct{ tokens.Store }{inner}} { // with and without lists
+			store, err := tokens.Sealed(inner, aead)
+			require.NoError(t, err)
+			assert.Equal(t, want, tokens.StoresSealed(store))
+			assert.False(t, tokens.StoresSealed(inner))
+		}
+	}
+}
