@@ -1,0 +1,277 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/operation"
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/webhook/engine"
+)
+
+// Defaults of a [Config].
+const (
+	// DefaultTimeout is how long one check may take.
+	DefaultTimeout = 15 * time.Second
+
+	// DefaultOldestWaiting is for how long an event may wait in the inbox.
+	DefaultOldestWaiting = 15 * time.Minute
+)
+
+// ErrSchema says, as StoreErr or InboxErr of a [Config], that tables are missing or older
+// than this release needs them.
+var ErrSchema = errors.New("doctor: tables are missing or outdated")
+
+// Config is an integration in one environment. OAuth is required; the rows of what is
+// left out are skipped.
+type Config struct {
+	// OAuth is the application. Its HTTPClient calls the platform.
+	OAuth oauth.Config
+
+	// ClinicKey is sent with calls; empty sends none. The first request with a key
+	// activates the integration.
+	ClinicKey api.Secret
+
+	// Store keeps the tokens, as the program uses it: with [tokens.Sealed] around it.
+	// StoreErr is why there is none: what opening it has returned.
+	Store    tokens.Store
+	StoreErr error
+
+	// User is whose token is looked at; empty takes the first of the store who does
+	// not have to authorize again, if it is a [tokens.Lister].
+	User string
+
+	// Operations are the names of the operations that the integration calls, as in
+	// "patients.create": the token needs their scopes.
+	Operations []string
+
+	// OwnerTypes are those of [tokens.Config].
+	OwnerTypes []string
+
+	// LeaseTTL is that of the program's [tokens.Config]; 0 means [tokens.DefaultLeaseTTL].
+	LeaseTTL time.Duration
+
+	// NoRefresh leaves the stored token as it is.
+	NoRefresh bool
+
+	// Webhook is the endpoint for webhooks.
+	Webhook Webhook
+
+	// Inbox holds the events of webhooks: usually an [engine.Engine], whose events are
+	// opened, too, to see whether they can be. InboxErr is why there is none.
+	Inbox    Inbox
+	InboxErr error
+
+	// OldestWaiting is for how long an event may wait; 0 means [DefaultOldestWaiting].
+	OldestWaiting time.Duration
+
+	// AnyOrder says that events may be handled in any order: [webhook.Work] has Order
+	// and Stale, or handlers read what they need from the API.
+	AnyOrder bool
+
+	// Timeout is how long one check may take; 0 means [DefaultTimeout]. Refreshing a
+	// token, and waiting for the end of a lease, take as long as they take.
+	Timeout time.Duration
+
+	// Now is the clock; nil means [time.Now].
+	Now func() time.Time
+}
+
+// Webhook is the endpoint for webhooks, as the developer dashboard has it.
+type Webhook struct {
+	// URL is the address that is registered, as the platform reaches it; empty is none.
+	URL string
+
+	// Secrets and Challenge are those of [webhook.HandlerConfig].
+	Secrets   []api.Secret
+	Challenge api.Secret
+
+	// HTTPClient reaches URL; nil means a client of its own. Redirects are not followed.
+	HTTPClient *http.Client
+}
+
+// Inbox is what is asked of an inbox. Every [engine.Engine] is one.
+type Inbox interface {
+	Stats(ctx context.Context) (engine.Stats, error)
+}
+
+// check is one row of the table.
+type check struct {
+	name string
+	run  func(*run, context.Context) Row
+
+	// after are the checks that have to end before; one that fails, or is skipped,
+	// skips this one.
+	after []string
+
+	// behind are checks that have to end before, however they come out.
+	behind []string
+
+	// patient checks end by themselves, and must not be broken off.
+	patient bool
+}
+
+// checks are all there are, in the order of the report.
+var checks = []check{
+	{name: "site address", run: (*run).site},
+	{name: "TLS", run: (*run).siteCertificate, after: []string{"site address"}},
+	{name: "clock", run: (*run).clock, after: []string{"TLS"}},
+	{name: "client credentials", run: (*run).credentials, after: []string{"TLS"}},
+	{name: "redirect address", run: (*run).redirect, after: []string{"client credentials"}},
+}
+
+// run is one run. Each field below config is written by one check and read by those
+// after it.
+type run struct {
+	config Config
+	client *oauth.Client // nil if the application cannot be used
+	err    error         // why
+
+	answer     *answer // of the site
+	record     tokens.Record
+	access     api.AccessToken // to call with
+	endpointAt *answer         // the answer to a signed probe
+	forged     *answer         // the answer to a body that was signed wrongly
+	deliveries []events.Delivery
+	stats      engine.Stats
+}
+
+// Run looks at everything, at the same time where it can, and returns one row for each
+// check. Its error is an [*api.ArgumentError] for a configuration that says what cannot
+// be; what is merely wrong is a row.
+func Run(ctx context.Context, config Config) (Report, error) {
+	if err := config.check(); err != nil {
+		return Report{}, err
+	}
+	config.Timeout = cmp.Or(config.Timeout, DefaultTimeout)
+	config.OldestWaiting = cmp.Or(config.OldestWaiting, DefaultOldestWaiting)
+	config.LeaseTTL = cmp.Or(config.LeaseTTL, tokens.DefaultLeaseTTL)
+	if config.Now == nil {
+		config.Now = time.Now
+	}
+	if config.OAuth.HTTPClient == nil {
+		config.OAuth.HTTPClient = &http.Client{}
+	}
+	if config.Webhook.HTTPClient == nil {
+		config.Webhook.HTTPClient = &http.Client{}
+	}
+	r := &run{config: config}
+	r.client, r.err = oauth.New(config.OAuth)
+	return Report{
+		Environment: config.OAuth.Site.Environment.String(), At: config.Now().UTC().Truncate(time.Second), Rows: r.all(ctx),
+	}, nil
+}
+
+// check reports what no integration can be.
+func (c Config) check() error {
+	var problems []error
+	problem := func(field, reason string) {
+		problems = append(problems, &api.ArgumentError{Field: "doctor.Config." + field, Reason: reason})
+	}
+	if err := c.OAuth.Site.Environment.Validate(); err != nil {
+		problem("OAuth.Site.Environment", "is none")
+	}
+	for i, name := range c.Operations {
+		if operationOf(name) == nil {
+			problem(fmt.Sprintf("Operations[%d]", i), "is no operation: names are as in patients.create")
+		}
+	}
+	if c.User != "" && c.Store == nil && c.StoreErr == nil {
+		problem("User", "is set, and Store is nil")
+	}
+	if c.Webhook.URL != "" && len(c.Webhook.Secrets) == 0 {
+		problem("Webhook.Secrets", "is empty: without a secret nothing can be signed")
+	}
+	if c.Webhook.URL != "" && c.Webhook.Challenge == "" {
+		problem("Webhook.Challenge", "is empty")
+	}
+	for field, d := range map[string]time.Duration{"Timeout": c.Timeout, "OldestWaiting": c.OldestWaiting, "LeaseTTL": c.LeaseTTL} {
+		if d < 0 {
+			problem(field, "is negative")
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// operationOf returns an operation by name, nil if there is none.
+func operationOf(name string) *operation.Operation {
+	all := operation.All()
+	if i := slices.IndexFunc(all, func(o *operation.Operation) bool { return o.Name == name }); i >= 0 {
+		return all[i]
+	}
+	return nil
+}
+
+// all runs the checks, each once those that it needs have ended.
+func (r *run) all(ctx context.Context) []Row {
+	rows := make([]Row, len(checks))
+	done := map[string]chan struct{}{}
+	at := map[string]int{}
+	for i, c := range checks {
+		done[c.name], at[c.name] = make(chan struct{}), i
+	}
+	var all sync.WaitGroup
+	for i, c := range checks {
+		all.Go(func() {
+			defer close(done[c.name])
+			for _, before := range c.behind {
+				<-done[before]
+			}
+			for _, before := range c.after {
+				<-done[before]
+				if status := rows[at[before]].Status; rows[i].Status == "" && (status == Fail || status == Skip) {
+					rows[i] = skip("it needs what %q looks at, which %s", before, map[Status]string{Fail: "failed", Skip: "was skipped"}[status])
+				}
+			}
+			if rows[i].Status == "" {
+				rows[i] = r.one(ctx, c)
+			}
+			rows[i].Check = c.name
+		})
+	}
+	all.Wait()
+	return rows
+}
+
+func (r *run) one(ctx context.Context, c check) Row {
+	if !c.patient {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, r.config.Timeout)
+		defer cancel()
+	}
+	return c.run(r, ctx)
+}
+
+func (r *run) environment() api.Environment { return r.config.OAuth.Site.Environment }
+
+// caller is a client that calls with one token, once.
+func (r *run) caller(token api.AccessToken) (*dispensary.Client, error) {
+	options := []dispensary.Option{
+		dispensary.WithHTTPClient(r.config.OAuth.HTTPClient), dispensary.WithTokenSource(oneToken(token)),
+		dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: 2}),
+	}
+	if r.config.ClinicKey != "" {
+		options = append(options, dispensary.WithClinicKey(r.config.ClinicKey))
+	}
+	return dispensary.New(r.config.OAuth.Site, options...)
+}
+
+// oneToken is a source of one token.
+type oneToken api.AccessToken
+
+// Token implements [api.TokenSource].
+func (t oneToken) Token(context.Context) (api.AccessToken, error) { return api.AccessToken(t), nil }
+
+// madeUp is a text that no one else uses.
+func madeUp() string { return "doctor-" + rand.Text() }

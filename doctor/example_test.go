@@ -1,0 +1,40 @@
+package doctor_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/doctor"
+	"github.com/dispensary-go/dispensary/oauth"
+)
+
+// What is wrong with an integration, and how to fix it: here, the client secret.
+func ExampleRun() {
+	platform, err := dispensarytest.Start(dispensarytest.WithTLS())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer platform.Close()
+	app := platform.Application()
+
+	report, err := doctor.Run(context.Background(), doctor.Config{
+		OAuth: oauth.Config{
+			Site: platform.Site(), HTTPClient: platform.HTTPClient(),
+			ClientID: app.ClientID, ClientSecret: "another-environments-secret", RedirectURL: app.RedirectURI,
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, row := range report.Rows {
+		if row.Status == doctor.Fail {
+			fmt.Printf("%s: %s\n  %s\n  %s\n", row.Check, row.Seen, row.Consequence, row.Fix)
+		}
+	}
+	// Output:
+	// client credentials: the token endpoint refuses the application of us/sandbox
+	//   no token can be fetched or refreshed: within two hours no call works
+	//   copy client id and secret from the developer dashboard of this environment: each region and stage has its own
+}
