@@ -129,6 +129,20 @@ var checks = []check{
 	{name: "clock", run: (*run).clock, after: []string{"TLS"}},
 	{name: "client credentials", run: (*run).credentials, after: []string{"TLS"}},
 	{name: "redirect address", run: (*run).redirect, after: []string{"client credentials"}},
+	{name: "token", run: (*run).storedToken, after: []string{"store schema"}},
+	{name: "token owner", run: (*run).owner, after: []string{"token"}},
+	{name: "token scopes", run: (*run).scopes, after: []string{"token"}},
+	{name: "token refresh", run: (*run).refresh, after: []string{"token", "redirect address", "store lease"}, behind: []string{"store users"}, patient: true},
+	{name: "inbox", run: (*run).inbox},
+	{name: "inbox schema", run: (*run).inboxSchema, after: []string{"inbox"}},
+	{name: "inbox waiting", run: (*run).inboxWaiting, after: []string{"inbox schema"}},
+	{name: "inbox dead letters", run: (*run).inboxDead, after: []string{"inbox schema"}},
+	{name: "inbox sealed", run: (*run).inboxSealed, after: []string{"inbox schema"}},
+	{name: "store", run: (*run).store},
+	{name: "store schema", run: (*run).storeSchema, after: []string{"store"}},
+	{name: "store sealed", run: (*run).storeSealed, after: []string{"store schema"}},
+	{name: "store users", run: (*run).storeUsers, after: []string{"store schema"}},
+	{name: "store lease", run: (*run).storeLease, after: []string{"token"}, patient: true},
 }
 
 // run is one run. Each field below config is written by one check and read by those
