@@ -1,0 +1,164 @@
+package doctor_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/doctor"
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+)
+
+// hook calls before with every request to the token endpoint.
+type hook struct {
+	http.RoundTripper
+	before func(body string)
+}
+
+func (h hook) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.HasSuffix(r.URL.Path, "/oauth/token") {
+		body, _ := io.ReadAll(r.Body)
+		h.before(string(body))
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	return h.RoundTripper.RoundTrip(r)
+}
+
+// A run that is broken off while a token is refreshed, by a platform that forgets the old
+// pair at once, leaves the new pair in the store.
+func TestCancelledRunLosesNoToken(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, dispensarytest.WithBehavior(dispensarytest.RefreshRotationImmediate))
+	record, err := f.config.Store.Load(t.Context(), f.key())
+	require.NoError(t, err)
+	old := record.Token.RefreshToken.Reveal()
+	ctx, cancel := context.WithCancel(t.Context())
+	f.config.OAuth.HTTPClient = &http.Client{Transport: hook{f.config.OAuth.HTTPClient.Transport, func(body string) {
+		if strings.Contains(body, old) {
+			cancel()
+		}
+	}}}
+	_, err = doctor.Run(ctx, f.config)
+	require.NoError(t, err)
+	require.Error(t, ctx.Err(), "the token was refreshed")
+	record, err = f.config.Store.Load(t.Context(), f.key())
+	require.NoError(t, err)
+	assert.NotEqual(t, old, record.Token.RefreshToken.Reveal())
+	f.requireGood()
+}
+
+// With NoRefresh the record stays as it is, and the delivery log is read all the same.
+func TestNoRefresh(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.config.NoRefresh = true
+	before, err := f.config.Store.Load(t.Context(), f.key())
+	require.NoError(t, err)
+	report := f.run()
+	after, err := f.config.Store.Load(t.Context(), f.key())
+	require.NoError(t, err)
+	assert.Equal(t, before.Version, after.Version)
+	assert.Equal(t, doctor.Pass, row(t, report, "delivery log").Status)
+
+	f.platform.Clock().Advance(3 * time.Hour)
+	assert.Equal(t, doctor.Skip, row(t, f.run(), "token refresh").Status, "it has ended")
+}
+
+func row(t *testing.T, report doctor.Report, name string) doctor.Row {
+	t.Helper()
+	for _, row := range report.Rows {
+		if row.Check == name {
+			return row
+		}
+	}
+	require.Fail(t, "no row", name)
+	return doctor.Row{}
+}
+
+// What is not configured is skipped, and what depends on it, with the reason.
+func TestNotConfigured(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.config.Store, f.config.User, f.config.Inbox, f.config.Webhook = nil, "", nil, doctor.Webhook{}
+	report := f.run()
+	assert.Equal(t, 5, report.Count(doctor.Pass), "what the application's credentials alone show")
+	assert.Equal(t, len(report.Rows)-5, report.Count(doctor.Skip))
+	assert.Equal(t, "no token store is configured", row(t, report, "store").Seen)
+	assert.Equal(t, `it needs what "store" looks at, which was skipped`, row(t, report, "store schema").Seen)
+}
+
+// Without a name, a user is found who does not have to authorize again.
+func TestUserIsFound(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.config.User, f.config.AnyOrder = "", true
+	assert.Contains(t, row(t, f.run(), "token").Seen, user)
+	f.mark(user, tokens.ReasonDisconnecting)
+	assert.Equal(t, doctor.Skip, row(t, f.run(), "token").Status)
+}
+
+func TestInvalidConfig(t *testing.T) {
+	t.Parallel()
+	site := api.Site{Environment: api.Environment{Region: api.US, Stage: api.Sandbox}}
+	for field, config := range map[string]doctor.Config{
+		"OAuth.Site.Environment": {},
+		"Operations[1]":          {OAuth: oauth.Config{Site: site}, Operations: []string{"patients.create", "patients.crate"}},
+		"User":                   {OAuth: oauth.Config{Site: site}, User: user},
+		"Webhook.Secrets":        {OAuth: oauth.Config{Site: site}, Webhook: doctor.Webhook{URL: "https://ehr.example", Challenge: "c"}},
+		"Webhook.Challenge":      {OAuth: oauth.Config{Site: site}, Webhook: doctor.Webhook{URL: "https://ehr.example", Secrets: []api.Secret{"s"}}},
+		"Timeout":                {OAuth: oauth.Config{Site: site}, Timeout: -1},
+		"OldestWaiting":          {OAuth: oauth.Config{Site: site}, OldestWaiting: -1},
+		"LeaseTTL":               {OAuth: oauth.Config{Site: site}, LeaseTTL: -1},
+	} {
+		_, err := doctor.Run(t.Context(), config)
+		var argument *api.ArgumentError
+		require.ErrorAs(t, err, &argument, field)
+		assert.Equal(t, "doctor.Config."+field, argument.Field)
+	}
+}
+
+// failing takes so many bytes.
+type failing int
+
+func (f *failing) Write(p []byte) (int, error) {
+	if *f -= failing(len(p)); *f < 0 {
+		return 0, errors.New("full")
+	}
+	return len(p), nil
+}
+
+func TestReport(t *testing.T) {
+	t.Parallel()
+	report := doctor.Report{Environment: "us/sandbox", Rows: []doctor.Row{
+		{Check: "site address", Status: doctor.Pass, Seen: "it answers"},
+		{Check: "clock", Status: doctor.Fail, Seen: "6 min behind", Consequence: "webhooks are refused", Fix: "follow a time server", Commands: []string{"timedatectl"}},
+		{Check: "store", Status: doctor.Skip, Seen: "no token store is configured"},
+	}}
+	assert.True(t, report.Failed())
+	var table, commands bytes.Buffer
+	require.NoError(t, report.Write(&table))
+	assert.Equal(t, `us/sandbox: 1 passed, 0 warn, 1 failed, 1 skipped
+
+pass  site address  it answers
+fail  clock         6 min behind
+                    consequence: webhooks are refused
+                    fix: follow a time server
+skip  store         no token store is configured
+`, table.String())
+	require.NoError(t, report.WriteCommands(&commands))
+	assert.Equal(t, "# clock: follow a time server\ntimedatectl\n", commands.String())
+	for _, room := range []failing{0, 60} {
+		require.Error(t, report.Write(&room))
+	}
+}
