@@ -1,0 +1,466 @@
+package doctor_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/doctor"
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/seal"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
+)
+
+// fault is one thing that is wrong.
+type fault struct {
+	name    string
+	options []dispensarytest.Option
+	plant   func(*fixture)
+
+	row    string
+	status doctor.Status
+	fix    string // a part of it
+
+	// also are the rows that the same fault shows in.
+	also []string
+}
+
+// nowhere is an address that nothing answers at.
+const nowhere = "https://127.0.0.1:1"
+
+var errDriver = errors.New(`dial postgres://dispensary:pa55w0rd@db.internal/tokens: broken`)
+
+var faults = []fault{
+	{name: "plain HTTP", plant: func(f *fixture) { f.config.OAuth.Site.BaseURL = "http://platform.example/api" },
+		row: "site address", status: doctor.Fail, fix: "https"},
+	{name: "nothing answers", plant: func(f *fixture) { f.config.OAuth.Site.BaseURL = nowhere + "/api" },
+		row: "site address", status: doctor.Fail, fix: "firewall"},
+	{name: "not the platform", plant: func(f *fixture) {
+		other := httptest.NewServer(http.NotFoundHandler())
+		f.t.Cleanup(other.Close)
+		f.config.OAuth.Site.BaseURL, f.config.OAuth.HTTPClient = other.URL, other.Client()
+	}, row: "site address", status: doctor.Fail, fix: "/api included"},
+	{name: "a proxy answers", plant: func(f *fixture) { f.platform.Fault(model.Fault{Effect: model.ProxyError}) },
+		row: "site address", status: doctor.Fail, fix: "proxy"},
+	{name: "the platform's certificate is not trusted", plant: func(f *fixture) { f.config.OAuth.HTTPClient = &http.Client{Transport: new(http.Transport)} },
+		row: "TLS", status: doctor.Fail, fix: "do not switch the check off"},
+	{name: "the platform's certificate has expired", plant: func(f *fixture) {
+		address, client := f.certificate(time.Now().Add(-48*time.Hour), time.Now().Add(-24*time.Hour))
+		f.config.OAuth.Site.BaseURL, f.config.OAuth.HTTPClient = address, client
+	}, row: "TLS", status: doctor.Fail, fix: "certificates"},
+	{name: "six minutes ahead", plant: func(f *fixture) { f.shift(6 * time.Minute) },
+		row: "clock", status: doctor.Fail, fix: "time server", also: []string{"webhook signature"}},
+	{name: "six minutes behind", plant: func(f *fixture) { f.shift(-6 * time.Minute) },
+		row: "clock", status: doctor.Fail, fix: "time server", also: []string{"webhook signature"}},
+	{name: "a minute behind", plant: func(f *fixture) { f.shift(-time.Minute) },
+		row: "clock", status: doctor.Warn, fix: "time server"},
+
+	{name: "wrong client secret", plant: func(f *fixture) { f.config.OAuth.ClientSecret = "wr0ng-s3cret" },
+		row: "client credentials", status: doctor.Fail, fix: "developer dashboard of this environment"},
+	{name: "another environment's credentials", plant: func(f *fixture) {
+		canada := dispensarytest.New(f.t, dispensarytest.WithRegion(model.Canada), dispensarytest.WithInMemory()).Application()
+		f.config.OAuth.ClientID, f.config.OAuth.ClientSecret = canada.ClientID, api.Secret(canada.ClientSecret)
+	}, row: "client credentials", status: doctor.Fail, fix: "each region and stage has its own"},
+	{name: "no client secret", plant: func(f *fixture) { f.config.OAuth.ClientSecret = "" },
+		row: "client credentials", status: doctor.Fail, fix: "correct what is named"},
+	{name: "redirect address with a slash more", plant: func(f *fixture) { f.config.OAuth.RedirectURL += "/" },
+		row: "redirect address", status: doctor.Fail, fix: "to the letter"},
+
+	{name: "not connected", plant: func(f *fixture) { f.config.User = "nobody" },
+		row: "token", status: doctor.Fail, fix: "connect again"},
+	{name: "marked", plant: func(f *fixture) { f.mark(user, tokens.ReasonInvalidGrant) },
+		row: "token", status: doctor.Fail, fix: "connect again", also: []string{"store users"}},
+	{name: "scopes added, known", plant: func(f *fixture) {
+		f.save(func(token *oauth.Token) { token.ConfiguredScope = api.ScopeCatalogRead })
+		f.config.OAuth.Scopes = []string{api.ScopeCatalogRead, api.ScopeClinicRead}
+	}, row: "token", status: doctor.Fail, fix: "connect again"},
+	{name: "key lost", plant: func(f *fixture) { f.config.Store = f.sealed(f.keys()) },
+		row: "token", status: doctor.Fail, fix: "SealKeys"},
+	{name: "token of another environment", plant: func(f *fixture) {
+		inner := f.config.Store
+		f.config.Store = store{Store: inner, load: func(r tokens.Record) tokens.Record {
+			r.Token.Environment = api.Environment{Region: api.Canada, Stage: api.Sandbox}
+			return r
+		}}
+	}, row: "token", status: doctor.Fail, fix: "under its own key", also: []string{"store sealed"}},
+	{name: "wrong owner", plant: func(f *fixture) { f.config.OwnerTypes = []string{oauth.OwnerClinic} },
+		row: "token owner", status: doctor.Fail, fix: "right type"},
+	{name: "missing scope", options: []dispensarytest.Option{dispensarytest.WithScopes(api.ScopeCatalogRead, api.ScopePatientsRead)},
+		plant: func(*fixture) {}, row: "token scopes", status: doctor.Fail, fix: "add the scopes to the application"},
+	{name: "scopes not known", plant: func(f *fixture) { f.save(func(token *oauth.Token) { token.Scope = "" }) },
+		row: "token scopes", status: doctor.Warn, fix: "compare the scopes"},
+	{name: "revoked", plant: func(f *fixture) { f.platform.Tokens.InvalidateAll() },
+		row: "token refresh", status: doctor.Fail, fix: "connect again"},
+	{name: "scopes added, not known", plant: func(f *fixture) { require.NoError(f.t, f.platform.Tokens.ExtendScopes(api.ScopeClinicWrite)) },
+		options: []dispensarytest.Option{dispensarytest.WithScopes(api.ScopePatients, api.ScopeCatalogRead)},
+		row:     "token refresh", status: doctor.Fail, fix: "connect again", also: []string{"token scopes"}},
+	{name: "refresh token lost", plant: func(f *fixture) { f.save(func(token *oauth.Token) { token.RefreshToken = "" }) },
+		row: "token refresh", status: doctor.Fail, fix: "store the whole token"},
+	{name: "rotated away", options: []dispensarytest.Option{dispensarytest.WithBehavior(dispensarytest.RefreshRotationImmediate)},
+		plant: func(f *fixture) {
+			record, err := f.config.Store.Load(f.t.Context(), f.key())
+			require.NoError(f.t, err)
+			_, err = f.client().Refresh(f.t.Context(), record.Token) // and does not store it
+			require.NoError(f.t, err)
+		}, row: "token refresh", status: doctor.Fail, fix: "second program"},
+	{name: "token endpoint fails", plant: func(f *fixture) {
+		f.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: "oauth.token", Skip: 1})
+	}, row: "token refresh", status: doctor.Fail, fix: "run this again"},
+
+	{name: "endpoint in plain HTTP", plant: func(f *fixture) { f.config.Webhook.URL = "http://ehr.example/webhooks?key=s3cret" },
+		row: "webhook address", status: doctor.Fail, fix: "TLS"},
+	{name: "endpoint is no address", plant: func(f *fixture) { f.config.Webhook.URL = "/webhooks" },
+		row: "webhook address", status: doctor.Fail, fix: "https://"},
+	{name: "endpoint away", plant: func(f *fixture) { f.config.Webhook.URL = nowhere + "/webhooks?key=s3cret" },
+		row: "webhook address", status: doctor.Fail, fix: "from outside"},
+	{name: "endpoint's certificate is not trusted", plant: func(f *fixture) { f.config.Webhook.HTTPClient = &http.Client{Transport: new(http.Transport)} },
+		row: "webhook certificate", status: doctor.Fail, fix: "intermediate"},
+	{name: "endpoint's certificate has expired", plant: func(f *fixture) {
+		f.config.Webhook.URL, f.config.Webhook.HTTPClient = f.certificate(time.Now().Add(-48*time.Hour), time.Now().Add(-24*time.Hour))
+	}, row: "webhook certificate", status: doctor.Fail, fix: "public authority"},
+	{name: "endpoint's certificate ends soon", plant: func(f *fixture) {
+		f.config.Webhook.URL, f.config.Webhook.HTTPClient = f.certificate(time.Now().Add(-48*time.Hour), time.Now().Add(5*24*time.Hour))
+	}, row: "webhook certificate", status: doctor.Warn, fix: "renew"},
+	{name: "endpoint has no TLS", plant: func(f *fixture) {
+		plain := httptest.NewServer(f.endpoint)
+		f.t.Cleanup(plain.Close)
+		f.config.Webhook.URL = strings.Replace(plain.URL, "http:", "https:", 1)
+	}, row: "webhook certificate", status: doctor.Fail, fix: "install a certificate"},
+	{name: "slow", plant: func(f *fixture) { f.slow(3 * time.Second) },
+		row: "webhook time", status: doctor.Fail, fix: "acknowledge once the event is stored"},
+	{name: "rather slow", plant: func(f *fixture) { f.slow(1500 * time.Millisecond) },
+		row: "webhook time", status: doctor.Warn, fix: "acknowledge once the event is stored"},
+	{name: "no answer", plant: func(f *fixture) { f.config.Webhook.HTTPClient = &http.Client{Transport: late{}} },
+		row: "webhook time", status: doctor.Fail, fix: "acknowledge once the event is stored"},
+	{name: "redirects", plant: func(f *fixture) { f.answer(http.StatusMovedPermanently, "") },
+		row: "webhook redirects", status: doctor.Fail, fix: "register the address that it redirects to"},
+	{name: "410", plant: func(f *fixture) { f.answer(http.StatusGone, "") },
+		row: "webhook gone", status: doctor.Fail, fix: "503"},
+	{name: "404", plant: func(f *fixture) { f.answer(http.StatusNotFound, "") },
+		row: "webhook signature", status: doctor.Fail, fix: "route"},
+	{name: "500", plant: func(f *fixture) { f.answer(http.StatusInternalServerError, "") },
+		row: "webhook signature", status: doctor.Fail, fix: "log"},
+	{name: "204", plant: func(f *fixture) { f.answer(http.StatusNoContent, "") },
+		row: "webhook signature", status: doctor.Fail, fix: "200 or 201"},
+	{name: "wrong webhook secret", plant: func(f *fixture) { f.credentials("another-s3cret", f.app.ChallengeToken) },
+		row: "webhook signature", status: doctor.Fail, fix: "copy the webhook secret"},
+	{name: "secret and challenge swapped", plant: func(f *fixture) { f.credentials(f.app.ChallengeToken, f.app.WebhookSecret) },
+		row: "webhook signature", status: doctor.Fail, fix: "exchange them"},
+	{name: "endpoint has the old secret only", plant: func(f *fixture) {
+		f.config.Webhook.Secrets = []api.Secret{"newest-s3cret", f.config.Webhook.Secrets[0]}
+	}, row: "webhook signature", status: doctor.Fail, fix: "both secrets"},
+	{name: "endpoint takes no empty body", plant: func(f *fixture) {
+		f.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.ContentLength == 0 {
+				w.WriteHeader(http.StatusBadRequest)
+				return
+			}
+			f.endpoint.ServeHTTP(w, r)
+		}))
+	}, row: "webhook signature", status: doctor.Warn, fix: "answer an empty body"},
+	{name: "endpoint's clock is off", plant: func(f *fixture) {
+		f.serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Date", f.platform.Clock().Now().Add(6*time.Minute).Format(http.TimeFormat))
+			w.WriteHeader(http.StatusUnauthorized)
+		}))
+	}, row: "webhook signature", status: doctor.Fail, fix: "time server"},
+	{name: "no challenge", plant: func(f *fixture) {
+		f.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			answer := httptest.NewRecorder()
+			f.endpoint.ServeHTTP(answer, r)
+			w.WriteHeader(answer.Code)
+		}))
+	}, row: "webhook challenge", status: doctor.Fail, fix: "answer 200 or 201"},
+	{name: "the secret for a challenge", plant: func(f *fixture) { f.credentialsOf(f.app.WebhookSecret) },
+		row: "webhook challenge", status: doctor.Fail, fix: "new secret"},
+	{name: "no verification", plant: func(f *fixture) { f.answer(http.StatusOK, `{"challenge":"`+f.app.ChallengeToken+`"}`) },
+		row: "webhook forgery", status: doctor.Fail, fix: "raw body"},
+	{name: "410 to a wrong signature", plant: func(f *fixture) {
+		f.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			answer := httptest.NewRecorder()
+			f.endpoint.ServeHTTP(answer, r)
+			if answer.Code == http.StatusUnauthorized {
+				answer.Code = http.StatusGone
+			}
+			w.WriteHeader(answer.Code)
+			_, _ = w.Write(answer.Body.Bytes())
+		}))
+	}, row: "webhook forgery", status: doctor.Fail, fix: "401"},
+	{name: "old signatures are taken", plant: func(f *fixture) {
+		handler, err := webhook.NewHandler(webhook.HandlerConfig{
+			Environment: f.platform.Site().Environment, Secrets: f.config.Webhook.Secrets, Challenge: f.config.Webhook.Challenge,
+			Inbox: f.inbox, Now: f.platform.Clock().Now, Tolerance: time.Hour,
+		})
+		require.NoError(f.t, err)
+		f.serve(handler)
+	}, row: "webhook replay", status: doctor.Fail, fix: "tolerance of 5 minutes"},
+	{name: "rewritten body", plant: func(f *fixture) {
+		f.serve(rewrite(func(body []byte) []byte {
+			var value any
+			if json.Unmarshal(body, &value) != nil {
+				return body
+			}
+			again, _ := json.Marshal(value)
+			return again
+		}, f.endpoint))
+	}, row: "webhook body", status: doctor.Fail, fix: "raw bytes"},
+	{name: "trimmed body", plant: func(f *fixture) { f.serve(rewrite(bytes.TrimSpace, f.endpoint)) },
+		row: "webhook body", status: doctor.Fail, fix: "raw bytes"},
+	{name: "bodies are filtered", plant: func(f *fixture) {
+		f.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.ContentLength > 0 {
+				w.WriteHeader(http.StatusRequestEntityTooLarge)
+				return
+			}
+			f.endpoint.ServeHTTP(w, r)
+		}))
+	}, row: "webhook body", status: doctor.Fail, fix: "proxy"},
+
+	{name: "some deliveries failed", plant: func(f *fixture) {
+		f.answer(http.StatusInternalServerError, "")
+		f.order(1)
+		f.serve(f.endpoint)
+		f.order(1)
+	}, row: "delivery failures", status: doctor.Warn, fix: "reconcile"},
+	{name: "deliveries fail", plant: func(f *fixture) { f.failFor(2 * time.Hour) },
+		row: "delivery switch-off", status: doctor.Warn, fix: "delivery failures", also: []string{"delivery failures"}},
+	{name: "near 24 hours", plant: func(f *fixture) { f.failFor(20 * time.Hour) },
+		row: "delivery switch-off", status: doctor.Fail, fix: "delivery failures", also: []string{"delivery failures"}},
+	{name: "switched off after 24 hours", plant: func(f *fixture) { f.failFor(30 * time.Hour) },
+		row: "delivery switch-off", status: doctor.Fail, fix: "switch the endpoint on", also: []string{"delivery failures"}},
+	{name: "switched off by 410", plant: func(f *fixture) {
+		f.answer(http.StatusGone, "")
+		f.order(1)
+		f.serve(f.endpoint)
+	}, row: "delivery switch-off", status: doctor.Fail, fix: "503", also: []string{"delivery failures"}},
+	{name: "out of order", plant: func(f *fixture) {
+		patient := f.platform.Patients.All()[0].ID
+		edit := func(first string) {
+			_, _, err := f.platform.Patients.Edit(patient, model.PatientChange{FirstName: &first})
+			require.NoError(f.t, err)
+			f.platform.Clock().Advance(time.Second)
+		}
+		f.answer(http.StatusInternalServerError, "")
+		edit("Early")
+		f.serve(f.endpoint)
+		edit("Late")
+		f.platform.Clock().Advance(time.Hour)
+	}, row: "delivery order", status: doctor.Warn, fix: "Stale"},
+
+	{name: "inbox away", plant: func(f *fixture) { f.config.Inbox, f.config.InboxErr = nil, errDriver },
+		row: "inbox", status: doctor.Fail, fix: "database"},
+	{name: "inbox closed", plant: func(f *fixture) { require.NoError(f.t, f.inbox.Close(f.t.Context())) },
+		row: "inbox", status: doctor.Fail, fix: "database"},
+	{name: "inbox has an old schema", plant: func(f *fixture) { f.config.Inbox, f.config.InboxErr = nil, fmt.Errorf("%w: 3", doctor.ErrSchema) },
+		row: "inbox schema", status: doctor.Fail, fix: "Migrate"},
+	{name: "events wait", plant: func(f *fixture) {
+		f.config.Inbox = stats{Waiting: 12, Oldest: f.config.Now().Add(-time.Hour)}
+	}, row: "inbox waiting", status: doctor.Warn, fix: "handlers fail"},
+	{name: "dead letters", plant: func(f *fixture) { f.config.Inbox = stats{Dead: 4000} },
+		row: "inbox dead letters", status: doctor.Warn, fix: "replay"},
+	{name: "inbox's key lost", plant: func(f *fixture) { f.config.Inbox = lost{f.inbox} },
+		row: "inbox sealed", status: doctor.Fail, fix: "SealKeys"},
+
+	{name: "database away", plant: func(f *fixture) { f.config.Store, f.config.StoreErr = nil, errDriver },
+		row: "store", status: doctor.Fail, fix: "database"},
+	{name: "database does not answer", plant: func(f *fixture) { f.config.Store = broken{f.config.Store} },
+		row: "store", status: doctor.Fail, fix: "database"},
+	{name: "old schema", plant: func(f *fixture) { f.config.Store, f.config.StoreErr = nil, fmt.Errorf("%w: 1", doctor.ErrSchema) },
+		row: "store schema", status: doctor.Fail, fix: "Migrate"},
+	{name: "unsealed store", plant: func(f *fixture) {
+		f.config.Store = store{Store: f.inner}
+		f.connect(user)
+	}, row: "store sealed", status: doctor.Warn, fix: "tokens.Sealed"},
+	{name: "sealed with nothing", plant: func(f *fixture) {
+		f.config.Store = f.sealed(seal.InsecurePlaintext{})
+		f.connect(user)
+	}, row: "store sealed", status: doctor.Warn, fix: "tokens.Sealed"},
+	{name: "users have to authorize again", plant: func(f *fixture) {
+		f.connect("user-18")
+		f.mark("user-18", tokens.ReasonScopesExtended)
+	}, row: "store users", status: doctor.Warn, fix: "scopes were added"},
+	{name: "lease stuck", plant: func(f *fixture) {
+		record, err := f.config.Store.Load(f.t.Context(), f.key())
+		require.NoError(f.t, err)
+		_, err = f.config.Store.Lease(f.t.Context(), tokens.Lease{Key: f.key(), Version: record.Version, Owner: "a replica"}, time.Hour)
+		require.NoError(f.t, err)
+		f.config.LeaseTTL = 20 * time.Millisecond
+	}, row: "store lease", status: doctor.Fail, fix: "replica that hangs"},
+}
+
+// shift lets the clock of the machine go wrong.
+func (f *fixture) shift(d time.Duration) {
+	clock := f.platform.Clock()
+	f.config.Now = func() time.Time { return clock.Now().Add(d) }
+}
+
+// slow lets the endpoint take a time for each answer.
+func (f *fixture) slow(d time.Duration) {
+	f.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f.endpoint.ServeHTTP(w, r)
+		f.platform.Clock().Advance(d)
+	}))
+}
+
+// credentials are what the endpoint has.
+func (f *fixture) credentials(secret, challenge string) {
+	f.receive(doctor.Webhook{Secrets: []api.Secret{api.Secret(secret)}, Challenge: api.Secret(challenge)})
+}
+
+// credentialsOf are those of an endpoint that package webhook refuses to make.
+func (f *fixture) credentialsOf(challenge string) {
+	f.serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer := httptest.NewRecorder()
+		f.endpoint.ServeHTTP(answer, r)
+		w.WriteHeader(answer.Code)
+		_, _ = io.WriteString(w, `{"challenge":"`+challenge+`"}`)
+	}))
+}
+
+// failFor lets events fail for some time, one every hour.
+func (f *fixture) failFor(d time.Duration) {
+	f.answer(http.StatusInternalServerError, "")
+	for range d / time.Hour {
+		f.order(1)
+		f.platform.Clock().Advance(time.Hour)
+	}
+	f.serve(f.endpoint)
+}
+
+// late never answers in time.
+type late struct{}
+
+func (late) RoundTrip(*http.Request) (*http.Response, error) { return nil, context.DeadlineExceeded }
+
+// broken is a store that does not answer.
+type broken struct{ tokens.Store }
+
+func (broken) Load(context.Context, tokens.Key) (tokens.Record, error) {
+	return tokens.Record{}, errDriver
+}
+
+// lost is an inbox whose bodies do not open.
+type lost struct{ engine.Engine }
+
+func (lost) List(context.Context, engine.Filter, engine.Position, int) ([]engine.Event, error) {
+	return make([]engine.Event, 1), nil
+}
+
+func (lost) Open(context.Context, webhook.Key) (engine.Event, error) {
+	return engine.Event{}, webhook.ErrBodyLost
+}
+
+// Each fault is named by its row, and by no other, with what fixes it, and nothing of
+// what is shown is a secret.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	require.GreaterOrEqual(t, len(faults), 30)
+	for _, fault := range faults {
+		t.Run(fault.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, fault.options...)
+			fault.plant(f)
+			report := f.run()
+			text := f.texts(report)
+			found := map[string]bool{}
+			for _, row := range report.Rows {
+				if row.Status == doctor.Pass || row.Status == doctor.Skip {
+					assert.Empty(t, row.Consequence+row.Fix, row.Check)
+					continue
+				}
+				assert.NotEmpty(t, row.Seen, row.Check)
+				assert.NotEmpty(t, row.Consequence, row.Check)
+				found[row.Check] = true
+				if row.Check == fault.row {
+					assert.Equal(t, fault.status, row.Status, text)
+					assert.Contains(t, row.Fix, fault.fix)
+				}
+			}
+			want := map[string]bool{fault.row: true}
+			for _, name := range fault.also {
+				want[name] = true
+			}
+			assert.Equal(t, want, found, text)
+			f.requireSilent(text)
+		})
+	}
+}
+
+// texts are all forms in which a report is shown.
+func (f *fixture) texts(report doctor.Report) string {
+	f.t.Helper()
+	var out bytes.Buffer
+	require.NoError(f.t, report.Write(&out))
+	require.NoError(f.t, report.WriteCommands(&out))
+	require.NoError(f.t, json.NewEncoder(&out).Encode(report))
+	fmt.Fprintf(&out, "%v %+v", report, report)
+	return out.String()
+}
+
+// requireSilent fails if a secret, or a person, can be read in a text.
+func (f *fixture) requireSilent(text string) {
+	f.t.Helper()
+	f.platform.CheckNoLeak(f.t, text)
+	for _, secret := range []string{f.app.ClientSecret, f.app.WebhookSecret, f.app.ChallengeToken, f.platform.ClinicKey(), "pa55w0rd", "s3cret"} {
+		assert.NotContains(f.t, text, secret)
+	}
+	for _, credential := range f.platform.Tokens.Credentials() {
+		assert.NotContains(f.t, text, credential.Value)
+	}
+}
+
+// A healthy integration raises no alarm, in whatever world: of 100 seeds, with every
+// variant of what the API leaves open.
+func TestHealthy(t *testing.T) {
+	t.Parallel()
+	var variants []dispensarytest.Behavior
+	for _, choice := range dispensarytest.BehaviorChoices() {
+		for _, variant := range choice.Variants {
+			variants = append(variants, variant.Behavior)
+		}
+	}
+	for i := range max(100, len(variants)) {
+		variant := variants[i%len(variants)]
+		t.Run(fmt.Sprintf("%d %s", i, variant), func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, dispensarytest.WithSeed(uint64(i)), dispensarytest.WithBehavior(variant))
+			accepted, deliveries := f.accepted.Load(), len(f.platform.Webhooks.Deliveries())
+			report := f.run()
+			text := f.texts(report)
+			for _, row := range report.Rows {
+				assert.Equal(t, doctor.Pass, row.Status, text)
+			}
+			assert.False(t, report.Failed())
+			f.requireSilent(text)
+
+			assert.Equal(t, accepted, f.accepted.Load(), "the inbox is given nothing")
+			assert.Len(t, f.platform.Webhooks.Deliveries(), deliveries, "no event is made")
+			f.requireGood()
+		})
+	}
+}
+
+// requireGood fails unless the pair that is stored works.
+func (f *fixture) requireGood() {
+	f.t.Helper()
+	record, err := f.config.Store.Load(f.t.Context(), f.key())
+	require.NoError(f.t, err)
+	_, err = f.client().Refresh(f.t.Context(), record.Token)
+	require.NoError(f.t, err)
+}
