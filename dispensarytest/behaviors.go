@@ -1,7 +1,9 @@
 package dispensarytest
 
 import (
+	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -68,6 +70,22 @@ func WithBehavior(behaviors ...Behavior) Option {
 			if err := b.apply(&s.behaviors); err != nil {
 				return err
 			}
+		}
+		return nil
+	}
+}
+
+// WithBehaviorsFile lets the platform behave as a sandbox that package probe has looked
+// at, and wrote into the file that is named. Points that the file does not name keep
+// their defaults, or what an option before has chosen; a later [WithBehavior] wins.
+func WithBehaviorsFile(name string) Option {
+	return func(s *settings) error {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			return fmt.Errorf("dispensarytest: WithBehaviorsFile: %w", err)
+		}
+		if err := s.behaviors.ChooseFile(content); err != nil {
+			return fmt.Errorf("dispensarytest: WithBehaviorsFile: %s: %w", name, err)
 		}
 		return nil
 	}

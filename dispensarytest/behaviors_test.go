@@ -3,6 +3,8 @@ package dispensarytest
 import (
 	"encoding/json"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -35,6 +37,15 @@ func TestBehaviorChoicesAreDescribed(t *testing.T) {
 	_, err = Start(WithBehavior(Behavior("default-page-size=7")))
 	require.ErrorContains(t, err, "has no variant \"7\", only 25, 20, 2")
 	require.Error(t, fake.SetBehavior("x=y"))
+}
+
+// A file wins over what was chosen before it, and loses to what is chosen after it.
+func TestWithBehaviorsFile(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "behaviors.json")
+	require.NoError(t, os.WriteFile(name, []byte(`{"version":1,"behaviors":["default-page-size=2","refresh-rotation=grace"]}`), 0o600))
+	fake := New(t, WithInMemory(), WithBehavior(DefaultPageSize20, ExpiresInString), WithBehaviorsFile(name), WithBehavior(RefreshRotationImmediate))
+	assert.Subset(t, fake.Behaviors(), []Behavior{DefaultPageSize2, ExpiresInString, RefreshRotationImmediate})
 }
 
 // behaving runs a check under one behavior.

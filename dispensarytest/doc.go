@@ -70,8 +70,9 @@
 // # What the API leaves open
 //
 // Each such point is one of the [BehaviorChoices], with variants and a default, chosen
-// by [WithBehavior]; a test that runs in [EachBehavior] holds under all of them. [WithCompatibleChanges] is the
-// platform after changes that the API calls non-breaking.
+// by [WithBehavior]; a test that runs in [EachBehavior] holds under all of them. Package
+// probe learns on a sandbox how the platform behaves, and [WithBehaviorsFile] takes what it
+// found. [WithCompatibleChanges] is the platform after changes that the API calls non-breaking.
 //
 // # Large worlds
 //

@@ -42,6 +42,7 @@ func TestWrongOptions(t *testing.T) {
 func TestWrongOptionsAreNamed(t *testing.T) {
 	t.Parallel()
 	for name, option := range map[string]dispensarytest.Option{
+		"WithBehaviorsFile: open": dispensarytest.WithBehaviorsFile("no-such-file.json"), "WithBehaviorsFile: doc.go: not a file": dispensarytest.WithBehaviorsFile("doc.go"),
 		"WithAddr": dispensarytest.WithAddr("nowhere"), "WithClock": dispensarytest.WithClock(nil), "WithDeliveryClient": dispensarytest.WithDeliveryClient(nil),
 		"WithDeliveryTimeout": dispensarytest.WithDeliveryTimeout(0), "WithIntegrations": dispensarytest.WithIntegrations(0), "WithRegion": dispensarytest.WithRegion("UK"),
 		"WithJournalLimit": dispensarytest.WithJournalLimit(0), "WithRedirectURI": dispensarytest.WithRedirectURI("/relative"),

@@ -13,6 +13,7 @@ import (
 // inFlags replaces the names of options by those of flags.
 var inFlags = strings.NewReplacer(
 	"dispensarytest: ", "", "WithIntegrations", "--integrations ", "WithRedirectURI", "--redirect-uri ",
+	"WithBehaviorsFile", "--behaviors", "]: there is no open point", "]: there is no open point", // in that file
 	"there is no open point", "--behavior: there is no open point", "there is no scope", "--scopes: there is no scope",
 	"webhook address", "--webhook", "the webhook endpoint was refused", "--webhook: the endpoint was refused",
 )

@@ -164,6 +164,9 @@ func (c *fakeConfig) ruleFlags(flags *flag.FlagSet) {
 		}
 		return dispensarytest.WithBehavior(dispensarytest.Behavior(text)), nil
 	})
+	c.option(flags, "behaviors", "behave as the sandbox that dispensary probe wrote `FILE` about", func(name string) (dispensarytest.Option, error) {
+		return dispensarytest.WithBehaviorsFile(name), nil
+	})
 	c.toggle(flags, "clinic-tokens", "let tokens stand for the clinic, as with applications from before 2021-08-26", dispensarytest.WithClinicTokens())
 }
 

@@ -102,6 +102,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		"fake --behavior probe":             "not of the form NAME=VARIANT, such as probe=before-each",
 		"fake --behavior foo=bar":           `--behavior: there is no open point "foo", only access-token-after-refresh, `,
 		"fake --behavior prob=off":          `(did you mean "probe"?)`,
+		"fake --behaviors usage_test.go":    "--behaviors: usage_test.go: not a file of behaviors",
 		"fake --addr 8080":                  "HOST:PORT",
 		"fake --control-addr 8080":          "HOST:PORT",
 		"fake --addr 192.0.2.1:80":          "add --expose",
