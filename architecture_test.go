@@ -51,6 +51,7 @@ var arrows = map[string][]string{
 	"internal/transport":       {"api", "api/observe", "internal/jsondecode", "internal/jsonscan", "internal/operation", "github.com/google/go-querystring/query", "github.com/hashicorp/go-retryablehttp"},
 	"listen":                   {"api", "events", "internal/filelock", "webhook"},
 	"oauth/storetest":          {"api", "oauth", "oauth/internal/oauthtest", "oauth/tokens", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
+	"probe":                    {"api", "oauth"},
 	"seal":                     {"api"},
 	"openapi":                  {},
 	"oauth":                    {"api", "api/observe", "internal/closestmatch", "internal/operation", "internal/transport", "golang.org/x/oauth2"},

@@ -1,0 +1,157 @@
+package probe
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// Verdict is what a run could tell about a point.
+type Verdict string
+
+// The verdicts.
+const (
+	// Seen: the requests of the finding show how the platform behaves.
+	Seen Verdict = "seen"
+
+	// NotObservable: it does not show from outside, or not in this sandbox.
+	NotObservable Verdict = "not observable"
+
+	// Ambiguous: what was answered fits no variant, or more than one.
+	Ambiguous Verdict = "ambiguous"
+)
+
+// Finding is what a run tells about one point that the API leaves open.
+type Finding struct {
+	Point   string  `json:"point"`
+	Verdict Verdict `json:"verdict"`
+
+	// Variant is how the platform behaves, with the fake platform's name for it; empty
+	// unless it was seen.
+	Variant string `json:"variant,omitempty"`
+
+	// Why says why it was not seen; with [Seen] it is empty, or says what was not.
+	Why string `json:"why,omitempty"`
+
+	// RequestIDs are the X-Request-Id of the answers that show it, in the order of the
+	// requests.
+	RequestIDs []string `json:"request_ids,omitempty"`
+}
+
+// Record is one that a run created, and cannot remove.
+type Record struct {
+	Kind string `json:"kind"` // "patient" or "treatment_plan"
+	ID   string `json:"id"`
+}
+
+// Report is what a run found, did and left behind. It holds no secret and nothing of any
+// patient but the ids of those it made up.
+type Report struct {
+	Environment string    `json:"environment"` // "us/sandbox"
+	StartedAt   time.Time `json:"started_at"`
+	Requests    int       `json:"requests"`
+
+	// Marker is in the name of every patient of the run, so that a search finds those
+	// whose answer was lost, too.
+	Marker string `json:"marker"`
+
+	// Findings are one for each point, sorted by name.
+	Findings []Finding `json:"findings"`
+
+	// Created are the records that stay.
+	Created []Record `json:"created,omitempty"`
+}
+
+// Behaviors returns what was seen, as "point=variant", which is the form of
+// dispensarytest.Behavior, sorted.
+func (r Report) Behaviors() []string {
+	var all []string
+	for _, f := range r.Findings {
+		if f.Verdict == Seen {
+			all = append(all, f.Point+"="+f.Variant)
+		}
+	}
+	return all
+}
+
+// fileVersion is that of the file of behaviors.
+const fileVersion = 1
+
+// WriteBehaviors writes what was seen as a file that dispensarytest.WithBehaviorsFile
+// and "dispensary fake --behaviors" read.
+func (r Report) WriteBehaviors(w io.Writer) error {
+	file := struct {
+		Version   int      `json:"version"`
+		Behaviors []string `json:"behaviors"`
+	}{fileVersion, append([]string{}, r.Behaviors()...)}
+	content, err := json.MarshalIndent(file, "", "  ")
+	if err == nil {
+		_, err = w.Write(append(content, '\n'))
+	}
+	return err
+}
+
+// WriteTable writes the findings for people, a line each, and then what stays.
+func (r Report) WriteTable(w io.Writer) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "POINT\tVERDICT\tVARIANT\tWHY, AND REQUESTS")
+	for _, f := range r.Findings {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", f.Point, f.Verdict, f.Variant, f.details())
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\n%d requests were sent to %s.\n", r.Requests, r.Environment)
+	if len(r.Created) == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "These records, marked %s, stay, because the API deletes nothing:\n", r.Marker)
+	for _, record := range r.Created {
+		_, err = fmt.Fprintf(w, "  %s %s\n", record.Kind, record.ID)
+	}
+	return err
+}
+
+func (f Finding) details() string {
+	var parts []string
+	if f.Why != "" {
+		parts = append(parts, f.Why)
+	}
+	if len(f.RequestIDs) > 0 {
+		parts = append(parts, "requests "+strings.Join(f.RequestIDs, ", "))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// seen is a variant that answers show.
+func seen(variant string, by ...answer) Finding {
+	return Finding{Verdict: Seen, Variant: variant, RequestIDs: idsOf(by)}
+}
+
+// ambiguous is a point that answers do not decide.
+func ambiguous(why string, by ...answer) Finding {
+	return Finding{Verdict: Ambiguous, Why: why, RequestIDs: idsOf(by)}
+}
+
+// hidden is a point that does not show, or not here.
+func hidden(why string, by ...answer) Finding {
+	return Finding{Verdict: NotObservable, Why: why, RequestIDs: idsOf(by)}
+}
+
+// unexpected is a point whose request met a status that says nothing about it.
+func unexpected(a answer) Finding {
+	return ambiguous(fmt.Sprintf("a request was answered with status %d", a.status), a)
+}
+
+func idsOf(answers []answer) []string {
+	var ids []string
+	for _, a := range answers {
+		if a.requestID != "" {
+			ids = append(ids, a.requestID)
+		}
+	}
+	return ids
+}
