@@ -128,7 +128,9 @@ func Run(ctx context.Context, c Config) (Report, error) {
 		return Report{}, ErrDeclined
 	}
 	report := Report{Environment: c.Application.Site.Environment.String(), Marker: s.marker, StartedAt: time.Now().UTC().Truncate(time.Second)}
-	report.Findings = s.look(tokenPoints())
+	report.Findings = append(s.look(recordPoints()), s.look(logPoints())...)
+	s.cancelPlans()
+	report.Findings = append(report.Findings, s.look(tokenPoints())...)
 	slices.SortFunc(report.Findings, func(a, b Finding) int { return strings.Compare(a.Point, b.Point) })
 	report.Created, report.Requests = s.created, s.sent
 	if errors.Is(s.err, errLimit) {

@@ -1,0 +1,225 @@
+package probe
+
+// planPoints show in treatment plans of the first patient.
+func planPoints() []point {
+	return []point{
+		{"draft-invitation", []string{"none", "present"}, (*session).draftInvitation},
+		{"checkout-state", []string{"active", "not-cancelled"}, (*session).checkoutState},
+		{"draft-update", []string{"stays-draft", "activates"}, (*session).draftUpdate},
+		{"draft-cancellation", []string{"refused", "allowed"}, (*session).draftCancellation},
+		{"wrong-state-status", []string{"422", "409"}, (*session).wrongState},
+		{"cancelled-plan-update", []string{"refused", "allowed"}, (*session).cancelledPlanUpdate},
+		{"link-practitioner", []string{"token", "required"}, (*session).linkPractitioner},
+		{"incomplete-plan", []string{"refused", "activated"}, (*session).incompletePlan},
+		{"unsorted-lists", []string{"oldest-first", "newest-first"}, (*session).unsortedLists},
+	}
+}
+
+const draft, active = "draft", "active"
+
+// newPlan creates a plan of the first patient. It returns why there is none.
+func (s *session) newPlan(state string) (id string, a answer, lack *Finding) {
+	patient, lack := s.patientID()
+	if lack != nil {
+		return "", a, lack
+	}
+	practitioner, lack := s.practitionerID()
+	if lack != nil {
+		return "", a, lack
+	}
+	lines, lack := s.recommendations()
+	if lack != nil {
+		return "", a, lack
+	}
+	a = s.post("/clinic/patients/"+patient+"/treatment_plans", object{
+		"practitioner_id": practitioner, "state": state, "recommendations": lines, "metadata": object{"id": s.marker},
+	})
+	id = a.text("treatment_plan", "id")
+	s.noteCreated("treatment_plan", id)
+	if id != "" {
+		s.plans = append(s.plans, id)
+	}
+	id, lack = lacking(a, id, "no treatment plan could be created")
+	return id, a, lack
+}
+
+// practitionerID is the user of the token, or the first practitioner of the clinic.
+func (s *session) practitionerID() (string, *Finding) {
+	if s.practitioner == nil {
+		a := s.get("/clinic/practitioners", "page[size]", "1")
+		s.practitioner = &a
+	}
+	var id string
+	for _, row := range s.practitioner.rows("practitioners") {
+		id = textAt(row, "id")
+	}
+	return lacking(*s.practitioner, id, "no practitioner was found")
+}
+
+// recommendations are one line: the first product's primary variant, once.
+func (s *session) recommendations() ([]object, *Finding) {
+	if s.product == nil {
+		a := s.get("/catalog/products", "page[size]", "1")
+		s.product = &a
+	}
+	var id string
+	for _, row := range s.product.rows("products") {
+		id = textAt(row, "primary_variant", "id")
+	}
+	id, lack := lacking(*s.product, id, "no product was found")
+	return []object{{"variant_id": id, "units_to_purchase": 1}}, lack
+}
+
+func (s *session) draftInvitation() Finding {
+	_, a, lack := s.newPlan(draft)
+	if lack != nil {
+		return *lack
+	}
+	if a.text("treatment_plan", "invitation_url") != "" {
+		return seen("present", a)
+	}
+	return seen("none", a)
+}
+
+func (s *session) checkoutState() Finding {
+	id, _, lack := s.newPlan(draft)
+	if lack != nil {
+		return *lack
+	}
+	return decide(s.post(planPath(id, "in_office_checkout"), object{}), "not-cancelled", "active")
+}
+
+func planPath(id, action string) string { return "/clinic/treatment_plans/" + id + "/" + action }
+
+func (s *session) draftUpdate() Finding {
+	id, _, lack := s.newPlan(draft)
+	if lack != nil {
+		return *lack
+	}
+	a := s.updatePlan(id)
+	switch state := a.text("treatment_plan", "state"); {
+	case !a.ok():
+		return unexpected(a)
+	case state == draft:
+		return seen("stays-draft", a)
+	case state == active:
+		return seen("activates", a)
+	default:
+		return ambiguous("after an update a draft is neither a draft nor active", a)
+	}
+}
+
+func (s *session) updatePlan(id string) answer {
+	lines, _ := s.recommendations() // the plan was created with them
+	return s.patch("/clinic/treatment_plans/"+id, object{"recommendations": lines})
+}
+
+func (s *session) draftCancellation() Finding {
+	id, _, lack := s.newPlan(draft)
+	if lack != nil {
+		return *lack
+	}
+	return decide(s.patch(planPath(id, "cancel"), object{}), "allowed", "refused")
+}
+
+// wrongState activates what is active.
+func (s *session) wrongState() Finding {
+	id, _, lack := s.newPlan(active)
+	if lack != nil {
+		return *lack
+	}
+	s.activePlan = id
+	return statusOf(s.patch(planPath(id, "activate"), object{}))
+}
+
+// cancelledPlanUpdate cancels the plan of wrongState.
+func (s *session) cancelledPlanUpdate() Finding {
+	if s.activePlan == "" {
+		return ambiguous("there is no active plan to cancel")
+	}
+	cancelled := s.patch(planPath(s.activePlan, "cancel"), object{})
+	if !cancelled.ok() {
+		return unexpected(cancelled)
+	}
+	return decide(s.updatePlan(s.activePlan), "allowed", "refused")
+}
+
+// newLink makes a draft without a patient.
+func (s *session) newLink(plan object) answer {
+	a := s.post("/clinic/dynamic_links/treatment_plans", object{"treatment_plan": plan})
+	s.noteCreated("treatment_plan", a.text("dynamic_links", "treatment_plan", "id"))
+	return a
+}
+
+func (s *session) linkPractitioner() Finding {
+	a := s.newLink(object{})
+	if owner := s.config.Token.ResourceOwner.Type; a.refused() && owner != "Practitioner" {
+		return ambiguous("it was refused, and Config.Token is not known to be a practitioner's", a)
+	}
+	return decide(a, "token", "required")
+}
+
+func (s *session) incompletePlan() Finding {
+	practitioner, lack := s.practitionerID()
+	if lack != nil {
+		return *lack
+	}
+	link := s.newLink(object{"practitioner_id": practitioner})
+	id, lack := lacking(link, link.text("dynamic_links", "treatment_plan", "id"), "no draft without a patient could be created")
+	if lack != nil {
+		return *lack
+	}
+	return decide(s.patch(planPath(id, "activate"), object{}), "activated", "refused")
+}
+
+// unsortedLists compares two lists with the order in which their records were created.
+func (s *session) unsortedLists() Finding {
+	patient, lack := s.patientID()
+	if lack != nil {
+		return *lack
+	}
+	other := s.secondPatient()
+	otherID, lack := lacking(other, other.text("patient", "id"), "no second patient could be created")
+	if lack != nil {
+		return *lack
+	}
+	patients := s.get("/clinic/search/patients", "query", s.marker, "page[size]", "100")
+	plans := s.get("/clinic/patients/"+patient+"/treatment_plans", "page[size]", "100")
+	if !patients.ok() || !plans.ok() || len(s.plans) < 2 {
+		return ambiguous("the lists could not be read, or too little be created", patients, plans)
+	}
+	first, second := order(patients.rows("patients"), patient, otherID), order(plans.rows("treatment_plans"), s.plans[0], s.plans[len(s.plans)-1])
+	if first == "" || first != second {
+		return ambiguous("two lists have two orders, or none of their records", patients, plans)
+	}
+	return seen(first, patients, plans)
+}
+
+// order is that of a list by which of two records comes first; "" where one is not there.
+func order(rows []any, oldest, newest string) string {
+	old, young := -1, -1
+	for i, row := range rows {
+		switch textAt(row, "id") {
+		case oldest:
+			old = i
+		case newest:
+			young = i
+		}
+	}
+	switch {
+	case old < 0 || young < 0:
+		return ""
+	case old < young:
+		return "oldest-first"
+	}
+	return "newest-first"
+}
+
+// cancelPlans leaves no plan that a patient could act on, where the platform allows it.
+func (s *session) cancelPlans() {
+	for _, record := range s.created {
+		if record.Kind == "treatment_plan" && record.ID != s.activePlan {
+			s.patch(planPath(record.ID, "cancel"), object{})
+		}
+	}
+}
