@@ -1,0 +1,42 @@
+package probe
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/oauth"
+)
+
+// The fake platform and this package know the same points and variants, by the same names.
+func TestPointsAreThoseOfTheFakePlatform(t *testing.T) {
+	t.Parallel()
+	var known, theirs []string
+	for _, p := range slices.Concat(recordPoints(), logPoints(), tokenPoints()) {
+		for _, variant := range p.variants {
+			known = append(known, p.name+"="+variant)
+		}
+	}
+	for _, choice := range dispensarytest.BehaviorChoices() {
+		for _, v := range choice.Variants {
+			theirs = append(theirs, string(v.Behavior))
+		}
+	}
+	assert.ElementsMatch(t, theirs, known)
+}
+
+// A run that has sent all it may sends no more, and says so of what was left.
+func TestSessionStopsAtTheLimit(t *testing.T) {
+	t.Parallel()
+	fake := dispensarytest.New(t, dispensarytest.WithInMemory())
+	s := newSession(t.Context(), Config{Application: oauth.Config{Site: fake.Site(), HTTPClient: fake.HTTPClient()}})
+	s.sent = MaxRequests - 2
+	findings := s.look(recordPoints())
+	assert.Len(t, fake.Journal().Requests(), 2)
+	assert.Equal(t, MaxRequests, s.sent)
+	last := findings[len(findings)-1]
+	assert.Equal(t, Ambiguous, last.Verdict)
+	assert.Equal(t, errLimit.Error(), last.Why)
+}

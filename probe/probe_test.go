@@ -1,0 +1,201 @@
+package probe_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/probe"
+)
+
+func TestRunRefusesBeforeAnythingIsSent(t *testing.T) {
+	t.Parallel()
+	fake := start(t)
+	asked := false
+	refuse := func(change func(*probe.Config)) error {
+		c := config(fake)
+		c.Confirm = func(context.Context, probe.Plan) bool { asked = true; return true }
+		change(&c)
+		report, err := probe.Run(t.Context(), c)
+		assert.Empty(t, report)
+		return err
+	}
+	production := func(c *probe.Config) { c.Application.Site.Environment.Stage = dispensary.Production }
+	require.ErrorIs(t, refuse(production), probe.ErrNotSandbox)
+	require.ErrorIs(t, refuse(func(c *probe.Config) { c.Application.Site = dispensary.Site{} }), probe.ErrNotSandbox)
+	require.ErrorIs(t, refuse(func(c *probe.Config) { c.Application.Site.BaseURL = "http://sandbox.example/api" }), dispensary.ErrInsecure)
+	require.ErrorContains(t, refuse(func(c *probe.Config) { c.Application.ClientID = "" }), "ClientID")
+	require.ErrorContains(t, refuse(func(c *probe.Config) { c.Confirm = nil }), "probe.Config.Confirm is missing")
+	require.ErrorContains(t, refuse(func(c *probe.Config) { c.Token = oauth.Token{} }), "probe.Config.Token has no access token")
+	require.ErrorContains(t, refuse(func(c *probe.Config) { c.Spare = c.Token }), "probe.Config.Spare has to be an authorization of its own")
+	err := refuse(func(c *probe.Config) { c.Token.Environment.Region = dispensary.Canada })
+	require.ErrorIs(t, err, dispensary.ErrWrongEnvironment)
+	require.ErrorIs(t, err, dispensary.ErrInvalidArgument)
+	assert.False(t, asked)
+	assert.Empty(t, fake.Journal().Requests())
+}
+
+func TestRunAsksBeforeAnythingIsSent(t *testing.T) {
+	t.Parallel()
+	fake := start(t)
+	c := config(fake)
+	c.Spare = authorization(fake)
+	var plan probe.Plan
+	c.Confirm = func(_ context.Context, p probe.Plan) bool { plan = p; return false }
+	_, err := probe.Run(t.Context(), c)
+	require.ErrorIs(t, err, probe.ErrDeclined)
+	assert.Empty(t, fake.Journal().Requests())
+	assert.Equal(t, "us/sandbox", plan.Environment)
+	assert.Equal(t, probe.MaxRequests, plan.MaxRequests)
+	assert.Len(t, plan.Creates, 2)
+	assert.Len(t, plan.Ends, 2)
+}
+
+// What a run leaves behind is what it said: marked records, and no plan that can be acted
+// on; what was there before is as it was.
+func TestRunLeavesMarkedRecords(t *testing.T) {
+	t.Parallel()
+	fake := start(t, dispensarytest.WithBehavior(dispensarytest.DraftCancellationAllowed))
+	patients, plans := fake.Patients.All(), fake.Plans.All()
+	report := sandbox{}.run(t, fake)
+	assert.Equal(t, patients, fake.Patients.All()[:len(patients)])
+	assert.Equal(t, plans, fake.Plans.All()[:len(plans)])
+	var left []probe.Record
+	for _, p := range fake.Patients.All()[len(patients):] {
+		left = append(left, probe.Record{Kind: "patient", ID: p.ID})
+		assert.Contains(t, p.LastName, "Dispensary-Probe "+report.Marker)
+		assert.True(t, strings.HasSuffix(p.Email, "@example.com"))
+		assert.False(t, p.Welcomed)
+	}
+	for _, p := range fake.Plans.All()[len(plans):] {
+		left = append(left, probe.Record{Kind: "treatment_plan", ID: p.ID})
+		assert.Equal(t, "cancelled", p.State)
+	}
+	assert.Len(t, left, 9)
+	assert.ElementsMatch(t, left, report.Created)
+	assert.Len(t, fake.Journal().Requests(), report.Requests)
+}
+
+// roundTrip is what a test puts between a run and the platform.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// between lets a test change what the platform answers.
+func between(c *probe.Config, change func(r *http.Request, next http.RoundTripper) (*http.Response, error)) {
+	next := c.Application.HTTPClient.Transport
+	c.Application.HTTPClient = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) { return change(r, next) })}
+}
+
+// answering answers all requests to a path with a status and a body.
+func answering(path string, status int, body string) func(*http.Request, http.RoundTripper) (*http.Response, error) {
+	return func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+		if !strings.HasSuffix(r.URL.Path, path) {
+			return next.RoundTrip(r)
+		}
+		return &http.Response{
+			StatusCode: status, Header: http.Header{"X-Request-Id": {"made-up"}, "Location": {"https://elsewhere.example/"}},
+			Body: io.NopCloser(strings.NewReader(body)), Request: r,
+		}, nil
+	}
+}
+
+// Where the platform does what no variant is, the finding says so and the run goes on.
+func TestRunCallsUnknownBehaviorAmbiguous(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		path, body string
+		status     int
+		ambiguous  map[string]string
+	}{
+		{"/catalog/products", `{"products":[{},{},{}],"meta":{"total_count":9}}`, 200, map[string]string{
+			"default-page-size": "3 is none of the known variants", "draft-update": "no product was found",
+		}},
+		{"/clinic/patients", "<html>busy</html>", 502, map[string]string{
+			"success-status": "status 502", "validation-status": "status 502", "draft-update": "no patient could be created: status 502",
+			"unknown-parameters": "status 502", "unsorted-lists": "no patient could be created",
+		}},
+		{"/activate", "{}", 418, map[string]string{"wrong-state-status": "418 is none of the known variants", "incomplete-plan": "status 418"}},
+		{"/clinic", "", 302, map[string]string{"plain-http-status": "status 302", "integration-activation": "cannot be read"}},
+		{"/oauth/token", `{"error":"invalid_client"}`, 401, map[string]string{"expires-in": "could not be refreshed: status 401", "refresh-rotation": "could not be refreshed"}},
+	} {
+		fake := start(t)
+		config := config(fake)
+		between(&config, answering(c.path, c.status, c.body))
+		report, err := probe.Run(t.Context(), config)
+		require.NoError(t, err)
+		found := map[string]probe.Finding{}
+		for _, f := range report.Findings {
+			found[f.Point] = f
+		}
+		for point, why := range c.ambiguous {
+			assert.Equal(t, probe.Ambiguous, found[point].Verdict, point)
+			assert.Empty(t, found[point].Variant, point)
+			assert.Contains(t, found[point].Why, why, point)
+			assert.Contains(t, found[point].RequestIDs, "made-up", point)
+		}
+		assert.Equal(t, probe.Seen, found["array-filters"].Verdict)
+	}
+}
+
+// A connection that breaks ends the run; what was found until then is returned.
+func TestRunReturnsWhatItFoundBeforeAFailure(t *testing.T) {
+	t.Parallel()
+	fake := start(t)
+	c := config(fake)
+	sent := 0
+	between(&c, func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+		if sent++; sent > 20 {
+			return nil, errors.New("the network is gone")
+		}
+		return next.RoundTrip(r)
+	})
+	report, err := probe.Run(t.Context(), c)
+	require.ErrorContains(t, err, "the network is gone")
+	assert.NotContains(t, err.Error(), "http")
+	assert.Equal(t, 21, report.Requests)
+	assert.Equal(t, 21, sent, "nothing is sent after a failure")
+	assert.Len(t, report.Findings, len(dispensarytest.BehaviorChoices()))
+	assert.NotEmpty(t, report.Behaviors())
+	assert.NotEmpty(t, report.Created)
+	for _, f := range report.Findings {
+		if f.Point == "refresh-rotation" {
+			assert.Equal(t, "a request before got no answer", f.Why)
+		}
+	}
+}
+
+// Plain HTTP is asked without a token, and no report holds a secret.
+func TestRunKeepsSecrets(t *testing.T) {
+	t.Parallel()
+	fake := start(t)
+	c := config(fake)
+	between(&c, func(r *http.Request, next http.RoundTripper) (*http.Response, error) {
+		if r.URL.Scheme == "http" {
+			assert.Empty(t, r.Header.Get("Authorization"))
+			assert.Empty(t, r.Header.Get("X-SVC-Clinic-Key"))
+		}
+		return next.RoundTrip(r)
+	})
+	report, err := probe.Run(t.Context(), c)
+	require.NoError(t, err)
+	var text bytes.Buffer
+	require.NoError(t, report.WriteTable(&text))
+	require.NoError(t, json.NewEncoder(&text).Encode(report))
+	for _, secret := range []dispensary.Secret{c.Token.AccessToken, c.Token.RefreshToken, c.Application.ClientSecret, c.ClinicKey} {
+		assert.NotContains(t, text.String(), secret.Reveal())
+	}
+	assert.Contains(t, text.String(), "refresh-rotation")
+	assert.Contains(t, text.String(), report.Created[0].ID)
+}
