@@ -136,9 +136,10 @@ func TestTheWholeConsole(t *testing.T) {
 	}
 	b.press("Refund an order") // on the last of the pages
 	b.audit("an action")
-	b.fill("order_id", "nothing")
-	b.press("Refund an order")
-	b.refused(404)
+	b.visit(s.console + "actions/webhook.register")
+	b.fill("body.url", "nothing")
+	b.press("Register a webhook endpoint")
+	b.refused(422)
 	b.audit("an action that was refused")
 	b.visit(s.console + "requests")
 	b.press("Find what the API does not have")

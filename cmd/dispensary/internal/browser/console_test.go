@@ -111,8 +111,8 @@ func TestThePlatformGoes(t *testing.T) {
 func TestFormsAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	s, b := newFixture(t), open(t)
-	b.visit(s.console + "actions/platform.place_order")
-	b.fill("patient_id", "54abf1")
+	b.visit(s.console + "actions/platform.register_patient")
+	b.fill("body.first_name", "54abf1")
 	s.fake.Clock().Advance(time.Minute)
 	b.sees("2026-03-02 09:01:00 UTC")
 	assert.Equal(t, "54abf1,6", eval[string](b, `[document.activeElement.value, document.activeElement.selectionStart].join()`))

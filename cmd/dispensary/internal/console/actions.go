@@ -169,11 +169,15 @@ func (h *Handler) viewOf(op control.Operation, values url.Values) actionView {
 	path, body := fill(op, values)
 	v := actionView{Operation: op, Words: actionTitles[op.ID], Call: h.call(op, path, body)}
 	for _, name := range op.Parameters() {
-		v.Inputs = append(v.Inputs, input{Name: name, Label: words(name), Kind: "text", Value: values.Get(name), Must: true, Choices: h.choices(name)})
+		in := input{Name: name, Label: words(name), Kind: "text", Value: values.Get(name), Must: true, Choices: h.choices(name)}
+		in.choose()
+		v.Inputs = append(v.Inputs, in)
 	}
 	for _, f := range op.Fields() {
 		in := input{Name: "body." + f.Name, Label: words(f.Name), Value: values.Get("body." + f.Name), Choices: h.choices(f.Name)}
-		in.Kind, in.Hint = fieldKind(f)
+		if in.Kind, in.Hint = fieldKind(f); in.Kind == "text" {
+			in.choose()
+		}
 		v.Inputs = append(v.Inputs, in)
 	}
 	if op.ID == "faults.set" {
@@ -204,13 +208,25 @@ func (v *actionView) arrange() {
 	}
 }
 
+// choose makes a field of which all choices are known one to choose from. In a larger
+// world they are proposed, and an id can be entered.
+func (in *input) choose() {
+	if len(in.Choices) == 0 || len(in.Choices) >= latest {
+		return
+	}
+	in.Kind = "choice"
+	if in.Value != "" && !slices.ContainsFunc(in.Choices, func(c choice) bool { return c.Value == in.Value }) {
+		in.Choices = append(in.Choices, choice{Value: in.Value}) // of an address, or of what was there before
+	}
+}
+
 func ofField(name string) func(input) bool {
 	return func(in input) bool { return in.Name == "body."+name }
 }
 
-// words is the name of a field for people.
+// words is the name of a field for people: what is chosen is a patient, no id.
 func words(name string) string {
-	if name == "" {
+	if name = strings.TrimSuffix(name, "_id"); name == "" {
 		return ""
 	}
 	return strings.ToUpper(name[:1]) + strings.ReplaceAll(name[1:], "_", " ")

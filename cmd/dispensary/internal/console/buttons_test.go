@@ -49,6 +49,12 @@ func TestButtons(t *testing.T) {
 	d.fake.Fault(model.Fault{Effect: model.DropAfterCommit})
 	d.press("faults", "Remove<")
 	assert.Empty(t, d.fake.Faults())
+	for _, p := range presets {
+		page := d.press("faults", p.Label)
+		assert.Contains(t, page, `<b>Done.</b>`, p.Label)
+		assert.Len(t, d.fake.Faults(), 1, p.Label)
+		d.fake.ClearFaults()
+	}
 	d.press("behaviors", "before-each")
 	assert.Contains(t, d.fake.Behaviors(), dispensarytest.ProbeBeforeEach)
 	assert.Contains(t, d.press("requests", "Find what the API does not have"), "&#34;passed&#34;: true")
@@ -146,7 +152,8 @@ func TestFormsOfferChoices(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
 	patient := d.fake.Patients.All()[0]
-	d.sees("actions/platform.place_order", `list="patient_id-choices"`, `<option value="`+patient.ID+`">Jane Doe</option>`)
+	d.sees("actions/platform.place_order", `<label for="patient_id">Patient</label>`, `<select id="patient_id" name="patient_id" required>`, `<option value="`+patient.ID+`">Jane Doe</option>`)
+	d.sees("actions/platform.place_order?patient_id=gone", `<option value="gone" selected>gone</option>`)
 	d.sees("actions/faults.set?body.effect=delivery_lost", `<option value="drop_after_commit">`, `<option value="order.placed">`)
 	d.sees("actions/platform.register_patient", `<select id="body.gender"`, `<option value="x">X</option>`, `name="body.date_of_birth" value="" autocomplete="off" type="date"`)
 	d.sees("actions/platform.create_plan", "as JSON, such as [{&#34;variant_id&#34;")
@@ -169,6 +176,13 @@ func TestFormsOfferChoices(t *testing.T) {
 		}
 		assert.Contains(t, values, ids, field)
 	}
+}
+
+// In a large world an id is entered; names are proposed.
+func TestFormsOfALargeWorld(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, dispensarytest.WithWorldSize(model.LargeWorld()))
+	d.sees("actions/platform.place_order", `<input id="patient_id" name="patient_id" value="" autocomplete="off" required list="patient_id-choices">`)
 }
 
 // A page that names an operation which is not there cannot be shown.

@@ -7,8 +7,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// choices are what a field by this name is usually filled in with. Others can be
-// typed in all the same.
+// choices are what a field by this name is filled in with.
 func (h *Handler) choices(field string) []choice {
 	return slices.Concat(h.knownWords(field), h.knownIDs(field))
 }

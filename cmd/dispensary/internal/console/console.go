@@ -34,7 +34,7 @@ var assets embed.FS
 // templates are the pages; they are parsed once.
 var templates = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
-		"act": actLink, "story": newStory, "ago": webpage.Ago, "exact": exact, "button": newButton, "pretty": webpage.Pretty, "short": short, "stamp": webpage.Stamp,
+		"act": actLink, "story": newStory, "presets": func() []preset { return presets }, "preset": newPresetButton, "ago": webpage.Ago, "exact": exact, "button": newButton, "pretty": webpage.Pretty, "short": short, "stamp": webpage.Stamp,
 	}).ParseFS(assets, "*.html"))
 })
 
