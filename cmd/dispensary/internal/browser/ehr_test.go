@@ -1,0 +1,153 @@
+package browser
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// healthRecord is examples/ehr in a process of its own, with its platforms.
+type healthRecord struct {
+	url      string     // with a slash at its end
+	accounts [][]string // address and password of the accounts of its practitioners
+}
+
+// startHealthRecord builds and starts it, and ends it with the test.
+func startHealthRecord(t *testing.T) *healthRecord {
+	t.Helper()
+	if chromium == nil {
+		t.Skip("Chromium is not installed")
+	}
+	program := filepath.Join(t.TempDir(), "ehr")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "github.com/dispensary-go/dispensary/examples/ehr")
+	build.Stderr = os.Stderr
+	require.NoError(t, build.Run())
+	command := exec.Command(program, "-addr", "127.0.0.1:0")
+	out, err := command.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, command.Start())
+	t.Cleanup(func() {
+		require.NoError(t, command.Process.Signal(os.Interrupt))
+		assert.NoError(t, command.Wait(), "it ends in order")
+	})
+	lines := bufio.NewScanner(out)
+	require.True(t, lines.Scan())
+	r := &healthRecord{url: strings.Fields(lines.Text())[1] + "/"}
+	require.True(t, lines.Scan())
+	for range 3 {
+		require.True(t, lines.Scan())
+		words := strings.Fields(lines.Text())
+		r.accounts = append(r.accounts, words[len(words)-2:])
+	}
+	return r
+}
+
+// connect signs in to the health record and connects the account of the platform.
+func (r *healthRecord) connect(b *tab, user string, account []string) {
+	b.t.Helper()
+	b.visit(r.url + "sign-in")
+	b.press(user)
+	b.press("Connect the dispensary")
+	b.fill("email", account[0])
+	b.fill("password", account[1])
+	b.press("Sign in")
+	b.press("Authorize")
+	b.sees("Plans and orders")
+}
+
+// plan fills in the form of a plan, and sends it.
+func (r *healthRecord) plan(b *tab) {
+	b.t.Helper()
+	b.fill("units1", "2")
+	b.fill("info0", "with food")
+	b.fill("info1", "with food, in the evening")
+	run(b, chromedp.Click(chromedp.CSS(`[name="state"]`), chromedp.NodeVisible))
+	b.press("Make the plan")
+	b.sees("Plan active")
+}
+
+// auditEverywhere audits a page in both colours, in windows of a desk and of a telephone.
+func (b *tab) auditEverywhere(page string) {
+	b.t.Helper()
+	b.audit(page)
+	for _, scheme := range []string{"light", "dark"} {
+		for _, width := range []int64{1280, 390} {
+			b.look(scheme, width)
+			assert.Empty(b.t, eval[[]string](b, auditScript), "%s, %s, %d px", page, scheme, width)
+		}
+	}
+	b.look("light", 1000)
+}
+
+// A practitioner connects, writes a plan and has it paid in the clinic, with scripts and
+// without; every page on the way is in order.
+func TestTheHealthRecord(t *testing.T) {
+	t.Parallel()
+	for name, without := range map[string]bool{"with scripts": false, "without scripts": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := startHealthRecord(t) // which ends after the tab
+			b := open(t)
+			call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: without})
+			b.visit(r.url)
+			b.auditEverywhere("signing in")
+			b.press("Dr. Amara Osei")
+			b.auditEverywhere("connecting")
+			r.connect(b, "Dr. Amara Osei", r.accounts[0])
+			b.sees("Jane Doe")
+			b.auditEverywhere("patients")
+
+			b.press("Catalog")
+			b.fill("query", "magnesium")
+			b.press("Search")
+			b.sees("products for “magnesium”", "Magnesium")
+			b.auditEverywhere("catalog")
+
+			b.press("Patients")
+			b.press("Write a plan for Jane Doe")
+			b.sees("Better Sleep", "with food")
+			b.auditEverywhere("plan")
+			b.fill("units1", "many")
+			b.press("Make the plan")
+			b.refused(422)
+			b.sees("The plan was not made", "Units to purchase must be a whole number above 0", "Additional info has to be chosen")
+			b.auditEverywhere("a plan that was refused")
+			r.plan(b)
+			b.press("Pay in the clinic")
+			b.press("Place the order")
+			b.sees("was placed.")
+			b.wait("order", func() bool { b.visit(r.url); return strings.Contains(b.text(), "Order R") })
+			b.auditEverywhere("patients with a plan")
+
+			b.press("Sign out")
+			b.press("Jo Park")
+			b.sees("requests are acknowledged", "Dead letters")
+			b.auditEverywhere("operations")
+			b.press("Accounts")
+			b.sees("Connected")
+		})
+	}
+}
+
+// The README shows the health record with a plan in it.
+func TestScreenshotsOfTheHealthRecord(t *testing.T) {
+	t.Parallel()
+	r := startHealthRecord(t)
+	b := open(t)
+	b.look("light", 1000)
+	r.connect(b, "Dr. Amara Osei", r.accounts[0])
+	b.press("Write a plan for Jane Doe")
+	r.plan(b)
+	b.press("Pay in the clinic")
+	b.press("Place the order")
+	b.wait("order", func() bool { b.visit(r.url); return strings.Contains(b.text(), "Order R") })
+	b.picture("ehr", 1000, 500)
+}
