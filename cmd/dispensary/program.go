@@ -88,6 +88,7 @@ func (p *program) commands() []*cobra.Command {
 		p.accountsCommand(),
 		p.verifyCommand(),
 		p.inboxCommand(),
+		p.triggerCommand(),
 		p.devCommand(),
 		p.docsCommand(),
 		p.versionCommand(),

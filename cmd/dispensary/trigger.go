@@ -1,0 +1,294 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dispensary-go/dispensary/events"
+)
+
+// triggerConfig is what the flags of trigger say.
+type triggerConfig struct {
+	target
+	control, patient, plan, product string
+	fields                          []string
+}
+
+// action makes an event on a test platform. In its path {patient}, {plan}, {product} and
+// {key} stand for ids: those of the flags, or the latest.
+type action struct {
+	method, path string
+	why          string                      // it cannot be caused through the API
+	fill         func(body, plan jsonObject) // what has to be sent for it to be a change
+}
+
+type jsonObject = map[string]any
+
+// actions are what makes events, by their types.
+var actions = map[events.Type]action{
+	events.PatientCreated: {"POST", "/patients", "when a person registers on the platform's pages", nil},
+	events.PatientUpdated: {"PATCH", "/patients/{patient}", "when a patient edits their details on the platform's pages", func(body, _ jsonObject) {
+		body["mobile_number"] = "+1555" + time.Now().Format("0405000")
+	}},
+	events.OrderPlaced:          {"POST", "/patients/{patient}/orders", "when a patient orders on the platform's pages", nil},
+	events.TreatmentPlanCreated: {"POST", "/patients/{patient}/plans", "when a practitioner writes a plan on the platform's pages", nil},
+	events.TreatmentPlanUpdated: {"PATCH", "/plans/{plan}", "when a practitioner edits a plan on the platform's pages", func(body, _ jsonObject) {
+		body["personal_message"] = changedAt()
+	}},
+	events.TreatmentPlanRecommendationUpdated: {"PATCH", "/plans/{plan}/recommendation", "when a practitioner edits a plan on the platform's pages", func(body, plan jsonObject) {
+		if lines, _ := plan["recommendations"].([]any); len(lines) > 0 {
+			line, _ := lines[0].(jsonObject)
+			units, _ := line["units_to_purchase"].(float64)
+			body["variant_id"], body["units_to_purchase"] = line["variant_id"], units+1
+		}
+	}},
+	events.ProductCreated: {"POST", "/products", "when the platform's staff add a product", func(body, _ jsonObject) { body["name"] = changedAt() }},
+	events.ProductUpdated: {"PATCH", "/products/{product}", "when the platform's staff change a product", func(body, _ jsonObject) { body["name"] = changedAt() }},
+	events.ProductDescriptionUpdated: {"PUT", "/products/{product}/description", "when the platform's staff describe a product", func(body, _ jsonObject) {
+		body["description_html"] = "<p>" + changedAt() + "</p>"
+	}},
+	events.ClinicKeyRevoked:   {"POST", "/clinic_keys/{key}/revoke", "when a clinic ends the integration on the platform's pages", nil},
+	events.ClinicKeyActivated: {"POST", "/clinic_keys/{key}/reactivate", "", nil},
+}
+
+// changedAt is a text that differs from the one before.
+func changedAt() string {
+	return "Changed at " + time.Now().UTC().Format(time.RFC3339Nano)
+}
+
+func (p *program) triggerCommand() *cobra.Command {
+	c := triggerConfig{}
+	types := slices.Sorted(maps.Keys(actions))
+	var names []string
+	for _, t := range types {
+		names = append(names, string(t))
+	}
+	command := &cobra.Command{
+		Use:   "trigger TYPE",
+		Short: "Make an event happen on a test platform",
+		Long: `Trigger has the people of a test platform do what makes an event of a type, through the
+control API of "dispensary fake" or "dispensary dev", whose address is in
+DISPENSARY_CONTROL_URL. It acts on the patient, plan or product that you name, or on the latest.
+
+On a sandbox there is no such way: what is done through the API makes no events. Only
+clinic_key.activated can be caused there, by the first call with a clinic's key; for all
+others trigger says who has to do what.
+
+Types: ` + strings.Join(names[:5], ", ") + ",\n" + strings.Join(names[5:8], ", ") + ",\n" + strings.Join(names[8:], ", ") + ".",
+		Example: `  dispensary trigger patient.created -f first_name=Ada -f email=ada@example.com
+  dispensary trigger order.placed --patient 123 --control http://127.0.0.1:9001/control
+  dispensary trigger clinic_key.activated --profile sandbox`,
+		ValidArgs: names,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return errors.New("trigger wants one type of event, such as order.placed")
+			}
+			if _, known := actions[events.Type(args[0])]; !known {
+				return fmt.Errorf("there is no event type %q, only %s", args[0], strings.Join(names, ", "))
+			}
+			return nil
+		},
+		RunE: func(command *cobra.Command, args []string) error {
+			return p.trigger(command.Context(), c, events.Type(args[0]))
+		},
+	}
+	flags := command.Flags()
+	c.define(flags)
+	c.defineUser(flags)
+	flags.StringVar(&c.control, "control", "", "the `URL` of the test platform's control API; DISPENSARY_CONTROL_URL unless set")
+	flags.StringVar(&c.patient, "patient", "", "the patient `ID` it is about; the latest unless set")
+	flags.StringVar(&c.plan, "plan", "", "the treatment plan `ID` it is about; the latest that is active unless set")
+	flags.StringVar(&c.product, "product", "", "the product `ID` it is about; the latest unless set")
+	flags.StringArrayVarP(&c.fields, "field", "f", nil, "set the field `NAME=TEXT`, or NAME:=JSON, of what is done; may be repeated")
+	return command
+}
+
+// triggered is what is printed.
+type triggered struct {
+	Type     events.Type `json:"type"`
+	EventID  string      `json:"event_id,omitempty"`
+	ClinicID string      `json:"clinic_id,omitempty"`
+	ObjectID string      `json:"object_id,omitempty"`
+}
+
+// trigger makes the event.
+func (p *program) trigger(ctx context.Context, c triggerConfig, kind events.Type) error {
+	body := jsonObject{}
+	for _, field := range c.fields {
+		name, value, err := parseField(field)
+		if err != nil {
+			return err
+		}
+		body[name] = value
+	}
+	if c.control == "" {
+		c.control, _ = p.lookup(controlVariable)
+	}
+	if c.control == "" {
+		return p.triggerThroughAPI(ctx, c, kind)
+	}
+	address, err := url.Parse(c.control)
+	if err != nil || address.Scheme != "http" || address.Host == "" {
+		return errors.New("--control: not an address such as http://127.0.0.1:9001/control")
+	}
+	made, err := controlAPI(strings.TrimSuffix(c.control, "/")).act(ctx, c, actions[kind], body)
+	if err != nil {
+		return err
+	}
+	if made.Type != kind {
+		return failed(fmt.Errorf("it was done and made no event %s: see the console's page of events", kind))
+	}
+	return p.printTriggered(made)
+}
+
+func (p *program) printTriggered(made triggered) error {
+	return p.print(made, []string{"TYPE", "EVENT", "CLINIC", "OBJECT"},
+		[][]string{{string(made.Type), made.EventID, made.ClinicID, made.ObjectID}})
+}
+
+// triggerThroughAPI makes the one event that calls of the API cause.
+// API section: "Events", which are never created for actions made through the API, and
+// "Authentication" 9, on the first request with a clinic key.
+func (p *program) triggerThroughAPI(ctx context.Context, c triggerConfig, kind events.Type) error {
+	if why := actions[kind].why; why != "" {
+		return fmt.Errorf("%s cannot be caused through the API: it happens %s; for a test platform, set %s or --control", kind, why, controlVariable)
+	}
+	client, closed, err := p.client(ctx, c.target)
+	if err != nil {
+		return err
+	}
+	if err = p.allowWriting(client.Site().Environment); err == nil {
+		_, err = client.Clinic.Get(ctx)
+	}
+	if err := errors.Join(err, failed(closed())); err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintln(p.errOut, "The clinic's key was used. The platform makes the event if that was the first time.")
+	return p.printTriggered(triggered{Type: kind})
+}
+
+// controlAPI is the address of a control API.
+type controlAPI string
+
+// act does what makes an event, and returns the event.
+func (a controlAPI) act(ctx context.Context, c triggerConfig, does action, given jsonObject) (triggered, error) {
+	path, plan, err := a.resolve(ctx, c, does.path)
+	if err != nil {
+		return triggered{}, err
+	}
+	body := jsonObject{}
+	if does.fill != nil {
+		does.fill(body, plan)
+	}
+	if c.plan != "" && strings.HasSuffix(does.path, "/orders") {
+		body["plan_ids"] = []string{c.plan}
+	}
+	maps.Copy(body, given)
+	var answer struct {
+		Event struct {
+			ID       string      `json:"id"`
+			Type     events.Type `json:"type"`
+			ClinicID string      `json:"clinic_id"`
+			ObjectID string      `json:"object_id"`
+		} `json:"event"`
+	}
+	err = a.call(ctx, does.method, path, body, &answer)
+	e := answer.Event
+	return triggered{e.Type, e.ID, e.ClinicID, e.ObjectID}, err
+}
+
+// resolve puts ids into a path, and returns the plan if it is about one.
+func (a controlAPI) resolve(ctx context.Context, c triggerConfig, path string) (_ string, plan jsonObject, err error) {
+	for _, of := range []struct{ name, id, list, query string }{
+		{"patient", c.patient, "patients", ""}, {"plan", c.plan, "plans", "state=active&"}, {"product", c.product, "products", ""},
+	} {
+		placeholder := "{" + of.name + "}"
+		if !strings.Contains(path, placeholder) {
+			continue
+		}
+		query := of.query + "order_by=DESC&limit=1"
+		if of.id != "" {
+			query = "id=" + url.QueryEscape(of.id)
+		}
+		var page map[string]json.RawMessage
+		var rows []jsonObject
+		if err = a.call(ctx, http.MethodGet, "/"+of.list+"?"+query, nil, &page); err == nil {
+			err = json.Unmarshal(page[of.list], &rows)
+		}
+		switch {
+		case err != nil:
+			return "", nil, err
+		case len(rows) == 0 && of.id != "":
+			return "", nil, fmt.Errorf("--%s: the platform has no %s %s", of.name, of.name, of.id)
+		case len(rows) == 0:
+			return "", nil, fmt.Errorf("the platform has no %s that could be meant", of.name)
+		}
+		id, _ := rows[0]["id"].(string)
+		path, plan = strings.ReplaceAll(path, placeholder, url.PathEscape(id)), rows[0]
+	}
+	if strings.Contains(path, "{key}") {
+		var keys struct {
+			Keys []string `json:"clinic_keys"`
+		}
+		if err := a.call(ctx, http.MethodGet, "/clinic_keys", nil, &keys); err != nil {
+			return "", nil, err
+		}
+		if len(keys.Keys) == 0 {
+			return "", nil, errors.New("the platform has no clinic key")
+		}
+		path = strings.ReplaceAll(path, "{key}", url.PathEscape(keys.Keys[0]))
+	}
+	return path, plan, nil
+}
+
+// call calls the control API, whose refusals are the answers to what was asked.
+func (a controlAPI) call(ctx context.Context, method, path string, body, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	var sent bytes.Buffer
+	if body != nil {
+		if err := json.NewEncoder(&sent).Encode(body); err != nil {
+			return err
+		}
+	}
+	request, err := http.NewRequestWithContext(ctx, method, string(a)+path, &sent)
+	if err != nil {
+		return errors.New("--control: not an address")
+	}
+	request.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return fmt.Errorf("--control: no control API answers: %w", err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	const most = 1 << 20 // rows are pages of at most 96 KiB
+	text, err := io.ReadAll(io.LimitReader(answer.Body, most))
+	if err != nil {
+		return fmt.Errorf("--control: %w", err)
+	}
+	if answer.StatusCode != http.StatusOK {
+		var refusal struct {
+			Error string `json:"error"`
+		}
+		if json.Unmarshal(text, &refusal) != nil || refusal.Error == "" {
+			return fmt.Errorf("--control: this is no control API: it answers %s", answer.Status)
+		}
+		return failed(fmt.Errorf("the test platform refuses: %s", refusal.Error))
+	}
+	if json.Unmarshal(text, into) != nil {
+		return errors.New("--control: this is no control API: its answer is not JSON")
+	}
+	return nil
+}

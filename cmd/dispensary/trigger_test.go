@@ -1,0 +1,93 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
+	"github.com/dispensary-go/dispensary/events"
+)
+
+// withControl serves the control API of the fixture's platform.
+func (f *fixture) withControl() *fixture {
+	f.t.Helper()
+	server := httptest.NewServer(http.StripPrefix("/control", control.New(f.platform, control.Options{})))
+	f.t.Cleanup(server.Close)
+	f.variables[controlVariable] = server.URL + "/control"
+	return f
+}
+
+func (f *fixture) trigger(args ...string) triggered {
+	f.t.Helper()
+	var made triggered
+	f.document("trigger", &made, args...)
+	return made
+}
+
+func TestTriggerMakesEveryEvent(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).withControl()
+	patient := f.trigger("patient.created", "-f", "first_name=Ada", "-f", "email=ada@example.com").ObjectID
+	made, known := f.platform.Patients.Get(patient)
+	require.True(t, known)
+	assert.Equal(t, "Ada", made.FirstName)
+	plan := f.trigger("treatment_plan.created", "--patient", patient).ObjectID
+	for _, args := range [][]string{
+		{"patient.updated", "--patient", patient}, {"order.placed", "--patient", patient, "--plan", plan},
+		{"treatment_plan.updated", "--plan", plan}, {"treatment_plan.recommendation.updated"},
+		{"product.created"}, {"product.updated"}, {"product.description.updated"},
+		{"clinic_key.revoked"}, {"clinic_key.activated"},
+	} {
+		made := f.trigger(args...)
+		assert.Equal(t, events.Type(args[0]), made.Type)
+		last := f.platform.Events()[len(f.platform.Events())-1]
+		assert.Equal(t, args[0], last.Type)
+		assert.Equal(t, last.ID, made.EventID)
+	}
+	orders := f.platform.Orders.All()
+	assert.Equal(t, []string{plan}, orders[len(orders)-1].PlanIDs)
+	assert.Len(t, f.platform.Events(), len(actions))
+}
+
+// On a sandbox there is one event that calls of the API cause.
+func TestTriggerOnASandbox(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).withToken()
+	for kind, does := range actions {
+		if does.why != "" {
+			f.refused(string(kind)+" cannot be caused through the API: it happens when ", "trigger", string(kind))
+		}
+	}
+	assert.Empty(t, f.platform.Journal().Requests())
+	code, out, stderr := f.run("trigger", "clinic_key.activated", "--json")
+	require.Equal(t, exitDone, code, stderr)
+	assert.Equal(t, 1, assertDocuments(t, "trigger", out))
+	assert.Contains(t, stderr, "if that was the first time")
+	assert.Len(t, f.platform.Journal().Requests(), 1)
+}
+
+func TestTriggerRefuses(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).withControl()
+	f.refused("one type of event", "trigger")
+	f.refused(`there is no event type "order.place", only clinic_key.activated, `, "trigger", "order.place")
+	f.refused("not of the form NAME=TEXT", "trigger", "order.placed", "-f", "x")
+	f.refused("--patient: the platform has no patient 999999", "trigger", "order.placed", "--patient", "999999")
+	f.refused("--control: not an address", "trigger", "order.placed", "--control", "localhost")
+	f.refused("--control: no control API answers", "trigger", "order.placed", "--control", "http://"+freeAddress(t)+"/control")
+	for _, status := range []int{http.StatusOK, http.StatusTeapot} {
+		other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+		t.Cleanup(other.Close)
+		f.refused("--control: this is no control API", "trigger", "order.placed", "--control", other.URL)
+	}
+	code, _, stderr := f.run("trigger", "patient.created", "-f", "clinic_id=none")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "the test platform refuses: ")
+	code, _, stderr = f.run("trigger", "patient.created", "-f", "canary=1")
+	assert.Equal(t, exitFailed, code, stderr)
+	assert.Empty(t, f.platform.Events())
+}
