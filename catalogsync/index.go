@@ -1,0 +1,220 @@
+package catalogsync
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/catalog"
+)
+
+// Entry is a product as an [Index] takes it.
+type Entry struct {
+	// Product needs an ID. The variants that are found are PrimaryVariant and Variants;
+	// a list of the API has the first only.
+	Product catalog.Product
+
+	// IngredientIDs and AllergenIDs are what the product can be filtered by. The API
+	// does not have them in a product: see [LoadOptions].
+	IngredientIDs []string
+	AllergenIDs   []string
+}
+
+// IndexConfig is what an [Index] is made with. AsOf is required.
+type IndexConfig struct {
+	// AsOf is when the products were read, or the reading began: no change after it
+	// can be relied on. The age of results counts from it.
+	AsOf time.Time
+
+	// Popularity says which of the products that match equally well comes first: that
+	// with the higher number, for example how often the clinic prescribed it. It is
+	// called once a product. Nil means the same for all; then the shorter name is first.
+	Popularity func(catalog.Product) float64
+}
+
+// Index is a catalog to be searched. It never changes, and is safe for concurrent use. Get
+// it from [NewIndex].
+type Index struct {
+	asOf     time.Time
+	products []product // in the order in which those that match equally well are found
+
+	words      table // of names and brands
+	codes      table // SKUs and UPCs, without separators, from each of their parts on
+	attributes table // see attribute
+
+	scratch sync.Pool
+}
+
+// product is what is shown of one. It has far less than [catalog.Product], which takes
+// several times the room of the whole index.
+type product struct {
+	id, name, brandID, brand string
+	status                   catalog.Status
+	variants                 []variant // the primary one first
+}
+
+type variant struct {
+	id, sku, upc, supplierSKU string
+	status                    catalog.Status
+}
+
+// candidate is a product while an index is made.
+type candidate struct {
+	product
+	prefix     string // of its brand
+	popularity float64
+	attributes []string
+}
+
+// The kinds of attributes: an attribute is a kind and an id.
+const (
+	ofBrand      = "brand/"
+	ofIngredient = "ingredient/"
+	ofAllergen   = "allergen/"
+)
+
+// NewIndex makes an index of products, of which the last counts if several have the same
+// id. It keeps no product. An error is an [*api.ArgumentError].
+func NewIndex(entries iter.Seq[Entry], c IndexConfig) (*Index, error) {
+	if c.AsOf.IsZero() {
+		return nil, &api.ArgumentError{Field: "catalogsync.IndexConfig.AsOf", Reason: "is zero"}
+	}
+	if entries == nil {
+		return nil, &api.ArgumentError{Field: "entries", Reason: "is nil"}
+	}
+	found, err := gather(entries, c.Popularity)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(found, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(b.popularity, a.popularity), cmp.Compare(len(a.name), len(b.name)), cmp.Compare(a.name, b.name), cmp.Compare(a.id, b.id))
+	})
+	x := &Index{asOf: c.AsOf, products: make([]product, len(found))}
+	words, codes, attributes := newBuilder(), newBuilder(), newBuilder()
+	for i, p := range found {
+		x.products[i] = p.product
+		addWords(words, i, p)
+		for _, v := range p.variants {
+			addCodes(codes, i, v)
+		}
+		for _, attribute := range p.attributes {
+			attributes.add(attribute, i, nameStart)
+		}
+	}
+	x.words, x.codes, x.attributes = words.table(), codes.table(), attributes.table()
+	x.scratch.New = func() any { return &scratch{cells: make([]cell, len(x.products))} }
+	return x, nil
+}
+
+// Len is the number of products.
+func (x *Index) Len() int { return len(x.products) }
+
+// AsOf is when the products were read.
+func (x *Index) AsOf() time.Time { return x.asOf }
+
+// Format prints the type only.
+func (x *Index) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "catalogsync.Index") }
+
+func gather(entries iter.Seq[Entry], popularity func(catalog.Product) float64) ([]candidate, error) {
+	var found []candidate
+	at := map[string]int{}
+	shared := map[string]string{} // what many products have
+	for e := range entries {
+		if e.Product.ID == "" {
+			return nil, &api.ArgumentError{Field: "catalogsync.Entry.Product.ID", Reason: "is empty"}
+		}
+		c := newCandidate(e, shared)
+		if popularity != nil {
+			c.popularity = popularity(e.Product)
+		}
+		if i, known := at[c.id]; known {
+			found[i] = c
+			continue
+		}
+		at[c.id], found = len(found), append(found, c)
+	}
+	return found, nil
+}
+
+// newCandidate copies all strings, which would otherwise keep the answers of the API that
+// they were cut from.
+func newCandidate(e Entry, shared map[string]string) candidate {
+	share := func(text string) string {
+		kept, known := shared[text]
+		if !known {
+			kept = strings.Clone(text)
+			shared[kept] = kept
+		}
+		return kept
+	}
+	p := e.Product
+	c := candidate{prefix: share(p.Brand.Prefix), product: product{
+		id: strings.Clone(p.ID), name: strings.Clone(p.Name), brandID: share(p.Brand.ID), brand: share(p.Brand.Name),
+		status: catalog.Status(share(string(p.Status))),
+	}}
+	add := func(v catalog.Variant) {
+		if !slices.ContainsFunc(c.variants, func(has variant) bool { return has.id == v.ID }) {
+			c.variants = append(c.variants, variant{
+				strings.Clone(v.ID), strings.Clone(v.SKU), strings.Clone(v.UPC), strings.Clone(v.SupplierSKU), catalog.Status(share(string(v.Status))),
+			})
+		}
+	}
+	if p.PrimaryVariant != nil {
+		add(*p.PrimaryVariant)
+	}
+	for _, primary := range []bool{true, false} {
+		for _, v := range p.Variants {
+			if bool(v.Primary) == primary {
+				add(v)
+			}
+		}
+	}
+	for kind, ids := range map[string][]string{ofBrand: {p.Brand.ID}, ofIngredient: e.IngredientIDs, ofAllergen: e.AllergenIDs} {
+		for _, id := range ids {
+			c.attributes = append(c.attributes, share(kind+id))
+		}
+	}
+	return c
+}
+
+// addWords adds the words of a name and a brand. Those with a hyphen between them are also
+// one word: B-12 is found as b12.
+func addWords(b *builder, product int, p candidate) {
+	add := func(text string, first, other place) {
+		var before string
+		for i, w := range words(text) {
+			where := other
+			if i == 0 {
+				where = first
+			}
+			b.add(w.text, product, where)
+			if w.joined {
+				if i == 1 {
+					where = first
+				}
+				b.add(before+w.text, product, where)
+			}
+			before = w.text
+		}
+	}
+	add(p.name, nameStart, inName)
+	add(p.brand, inBrand, inBrand)
+	add(p.prefix, inBrand, inBrand)
+}
+
+// addCodes adds what identifies a variant, from each of its parts on: ALR-0012 is found by
+// alr0 and by 0012.
+func addCodes(b *builder, product int, v variant) {
+	for _, text := range []string{v.sku, v.upc, v.supplierSKU} {
+		code, cut := join(words(text))
+		for _, at := range cut {
+			b.add(code[at:], product, nameStart)
+		}
+	}
+}

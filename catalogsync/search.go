@@ -1,0 +1,296 @@
+package catalogsync
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/catalog"
+)
+
+// The limits of a search.
+const (
+	DefaultLimit = 10  // hits, where SearchOptions.Limit is 0
+	MaxLimit     = 100 // hits
+	MaxQuery     = 200 // bytes of a query
+	MaxWords     = 16  // words of a query
+	MaxFilters   = 32  // ids of ingredients and allergens
+)
+
+// SearchOptions says what is looked for. All conditions apply together. Without any,
+// nothing is found.
+type SearchOptions struct {
+	// Query is what a person has typed so far: the words of a product's name and brand,
+	// or their beginnings, in any order, or a SKU or UPC or a beginning of it. Upper
+	// case, accents and punctuation make no difference. It may be empty if there is
+	// another condition. At most [MaxQuery] bytes and [MaxWords] words.
+	Query string
+
+	// Limit is how many hits are wanted, at most [MaxLimit]; 0 means [DefaultLimit].
+	Limit int
+
+	// BrandID keeps the products of a brand.
+	BrandID string
+
+	// IngredientIDs and AllergenIDs keep the products that have all of them. An index
+	// that does not know them finds nothing: see [LoadOptions]. Together at most
+	// [MaxFilters].
+	IngredientIDs []string
+	AllergenIDs   []string
+}
+
+// Hit is a product that was found. It is what an index has to show in a list; the product
+// itself has to be read from the API.
+type Hit struct {
+	ProductID string         `json:"product_id"`
+	Name      string         `json:"name"`
+	Status    catalog.Status `json:"status"`
+	BrandID   string         `json:"brand_id"`
+	Brand     string         `json:"brand"` // its name
+
+	// VariantID, SKU, UPC and VariantStatus are of the variant whose SKU or UPC was
+	// looked for, else of the primary one. Empty if the product has none.
+	VariantID     string         `json:"variant_id"`
+	SKU           string         `json:"sku"`
+	UPC           string         `json:"upc"`
+	VariantStatus catalog.Status `json:"variant_status"`
+}
+
+// Result is what a search found.
+type Result struct {
+	// Hits are in the order of their rank, the best first: a SKU or UPC as a whole; then
+	// those with words at the start of the name, in the name, and in the brand; then the
+	// beginning of a SKU or UPC; then those with a typing error. In words, a whole word
+	// is before its beginning. Equals are in the order of [IndexConfig.Popularity].
+	Hits []Hit
+
+	// Age is how long ago the products were read.
+	Age time.Duration
+}
+
+// What a hit costs beside the places of its words: hits are in the order of their costs.
+const (
+	costLonger = 1 // than what was typed
+	costWords  = 1 // so that a whole code is first
+	costCode   = 128
+	costTypo   = 256
+)
+
+const (
+	minTypo = 4 // letters of a word in which a typing error is forgiven
+	minCode = 3 // characters of a code
+)
+
+// Search finds products. Words of four letters or more may have one letter that is wrong,
+// missing, or too many, or two neighbours in the wrong order, if fewer products than wanted
+// match without; words with digits may not, because 1000 is not 2000. An error is an
+// [*api.ArgumentError] for "query", "limit" or "filters".
+func (x *Index) Search(o SearchOptions) (Result, error) {
+	typed, err := o.parse()
+	if err != nil {
+		return Result{}, err
+	}
+	best := ranking{limit: cmp.Or(o.Limit, DefaultLimit)}
+	filters := x.filters(o)
+	code, _ := join(typed)
+	switch {
+	case len(typed) > 0:
+		x.match(x.strict(typed), filters, costWords, &best)
+		if len(code) >= minCode {
+			x.match([][]span{x.codes.beginning(code, 0, costCode)}, filters, 0, &best)
+		}
+		if len(best.found) < best.limit && slices.ContainsFunc(typed, forgiven) {
+			x.match(x.tolerant(typed), filters, costWords, &best)
+		}
+	default:
+		x.match(nil, filters, 0, &best)
+	}
+	result := Result{Hits: make([]Hit, len(best.found)), Age: time.Since(x.asOf)}
+	for i, found := range best.found {
+		result.Hits[i] = x.products[found.product].hit(code)
+	}
+	return result, nil
+}
+
+// parse returns the words of the query.
+func (o SearchOptions) parse() ([]word, error) {
+	if o.Limit < 0 || o.Limit > MaxLimit {
+		return nil, &api.ArgumentError{Field: "limit", Reason: fmt.Sprintf("must be from 0 to %d", MaxLimit)}
+	}
+	if len(o.Query) > MaxQuery {
+		return nil, &api.ArgumentError{Field: "query", Reason: fmt.Sprintf("is longer than %d bytes", MaxQuery)}
+	}
+	if !utf8.ValidString(o.Query) {
+		return nil, &api.ArgumentError{Field: "query", Reason: "is not UTF-8"}
+	}
+	if len(o.IngredientIDs)+len(o.AllergenIDs) > MaxFilters {
+		return nil, &api.ArgumentError{Field: "filters", Reason: fmt.Sprintf("are more than %d", MaxFilters)}
+	}
+	typed := words(o.Query)
+	if len(typed) > MaxWords {
+		return nil, &api.ArgumentError{Field: "query", Reason: fmt.Sprintf("has more than %d words", MaxWords)}
+	}
+	return typed, nil
+}
+
+// strict is what each word matches as it is typed.
+func (x *Index) strict(typed []word) (all [][]span) {
+	for i, w := range typed {
+		spans := x.words.beginning(w.text, 0, costLonger)
+		if i > 0 { // omega 3 finds omega3
+			spans = append(spans, x.words.beginning(typed[i-1].text+w.text, 0, costLonger)...)
+		}
+		all = append(all, spans)
+	}
+	return all
+}
+
+// tolerant is what each word matches with at most one typing error.
+func (x *Index) tolerant(typed []word) [][]span {
+	all := x.strict(typed)
+	for i, w := range typed {
+		if forgiven(w) {
+			all[i] = append(all[i], x.words.similar(w.text, costTypo)...)
+		}
+	}
+	return all
+}
+
+// forgiven says whether a word may have a typing error. In other letters than Latin ones a
+// byte is not a letter.
+func forgiven(w word) bool {
+	return len(w.text) >= minTypo && !strings.ContainsFunc(w.text, func(r rune) bool { return r < 'a' || r > 'z' })
+}
+
+func (x *Index) filters(o SearchOptions) (all [][]span) {
+	if o.BrandID != "" {
+		all = append(all, x.attributes.exact(ofBrand+o.BrandID))
+	}
+	for _, id := range o.IngredientIDs {
+		all = append(all, x.attributes.exact(ofIngredient+id))
+	}
+	for _, id := range o.AllergenIDs {
+		all = append(all, x.attributes.exact(ofAllergen+id))
+	}
+	return all
+}
+
+// scratch is what one search writes to while it matches.
+type scratch struct {
+	cells   []cell   // by product; all zero between searches
+	touched []uint32 // the products whose cells may be other than zero
+}
+
+// cell is how far a product matches.
+type cell struct {
+	met  uint8  // how many requirements it meets
+	cost uint16 // of all of them
+	last uint16 // of the last one
+}
+
+// match ranks the products that are in some span of each requirement. The one with the
+// fewest postings is first, so that the others only look at what it left.
+func (x *Index) match(typed, filters [][]span, cost uint16, best *ranking) {
+	required := slices.Concat(typed, filters)
+	slices.SortStableFunc(required, func(a, b []span) int { return cmp.Compare(size(a), size(b)) })
+	s, _ := x.scratch.Get().(*scratch) // it holds nothing else
+	defer x.scratch.Put(s)
+	for number, spans := range required {
+		s.meet(uint8(number), spans)
+	}
+	for _, product := range s.touched {
+		if c := s.cells[product]; int(c.met) == len(required) {
+			best.add(ranked{c.cost + cost, product})
+		}
+		s.cells[product] = cell{}
+	}
+	s.touched = s.touched[:0]
+}
+
+func size(spans []span) (n int) {
+	for _, s := range spans {
+		n += len(s.postings)
+	}
+	return n
+}
+
+// meet marks the products that met all requirements before and are in one of the spans,
+// and adds the cost of the cheapest posting.
+func (s *scratch) meet(number uint8, spans []span) {
+	for _, span := range spans {
+		for _, posting := range span.postings {
+			c, cost := &s.cells[posting>>2], placeCost[posting&3]+span.cost
+			switch {
+			case c.met == number:
+				c.met, c.cost, c.last = number+1, c.cost+cost, cost
+				if number == 0 {
+					s.touched = append(s.touched, posting>>2)
+				}
+			case c.met == number+1 && cost < c.last:
+				c.cost, c.last = c.cost-c.last+cost, cost
+			}
+		}
+	}
+}
+
+// ranked is a product with its cost.
+type ranked struct {
+	cost    uint16
+	product uint32
+}
+
+func (r ranked) compare(other ranked) int {
+	return cmp.Or(cmp.Compare(r.cost, other.cost), cmp.Compare(r.product, other.product))
+}
+
+// ranking holds the best products, in order.
+type ranking struct {
+	limit int
+	found []ranked
+}
+
+// add takes a product if it is among the best, once.
+func (r *ranking) add(one ranked) {
+	if len(r.found) == r.limit && one.compare(r.found[r.limit-1]) >= 0 {
+		return
+	}
+	if has := slices.IndexFunc(r.found, func(other ranked) bool { return other.product == one.product }); has >= 0 {
+		if r.found[has].cost <= one.cost {
+			return
+		}
+		r.found = slices.Delete(r.found, has, has+1)
+	}
+	at, _ := slices.BinarySearchFunc(r.found, one, ranked.compare)
+	r.found = slices.Insert(r.found, at, one)
+	r.found = r.found[:min(len(r.found), r.limit)]
+}
+
+func (p product) hit(code string) Hit {
+	h := Hit{ProductID: p.id, Name: p.name, Status: p.status, BrandID: p.brandID, Brand: p.brand}
+	if v := p.variant(code); v != nil {
+		h.VariantID, h.SKU, h.UPC, h.VariantStatus = v.id, v.sku, v.upc, v.status
+	}
+	return h
+}
+
+// variant is the one with a code, else the primary one.
+func (p product) variant(code string) *variant {
+	if len(p.variants) == 0 {
+		return nil
+	}
+	if len(code) >= minCode {
+		for i, v := range p.variants {
+			for _, text := range []string{v.sku, v.upc, v.supplierSKU} {
+				whole, cut := join(words(text))
+				if slices.ContainsFunc(cut, func(at int) bool { return strings.HasPrefix(whole[at:], code) }) {
+					return &p.variants[i]
+				}
+			}
+		}
+	}
+	return &p.variants[0]
+}

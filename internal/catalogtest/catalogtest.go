@@ -1,0 +1,119 @@
+// Package catalogtest makes catalogs of any size, and queries for them of which it is
+// known what they should find.
+package catalogtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/catalogsync"
+)
+
+var (
+	substances = strings.Fields(`Magnesium Zinc Selenium Iron Calcium Potassium Iodine Chromium Copper Manganese Ashwagandha Rhodiola
+		Berberine Curcumin Turmeric Quercetin Resveratrol Melatonin Taurine Glycine Glutamine Carnitine Creatine Lysine Arginine
+		Tyrosine Theanine GABA Inositol Choline Biotin Folate Niacin Riboflavin Thiamine Pyridoxine Cobalamin Collagen Elderberry
+		Echinacea Ginseng Ginkgo Valerian Chamomile Lavender Peppermint Ginger Boswellia Bromelain Papain Lactobacillus
+		Bifidobacterium Saccharomyces Spirulina Chlorella Astragalus Reishi Cordyceps Shiitake Maitake Silymarin Dandelion Nettle`)
+	forms = strings.Fields(`Glycinate Citrate Picolinate Malate Threonate Taurate Chelate Complex Extract Balance Support Defense
+		Forte Liposomal Sustained Buffered Essentials Synergy Advanced Concentrate Phytosome Active Gentle Daily Restore Renewal`)
+	shapes    = strings.Fields("capsules tablets powder liquid gummies softgels lozenges drops packets strips")
+	syllables = strings.Fields("al ber cor dan el fen gor hal ist jun kel lor mar nor oak pel quin ros sol tan ul ver wil yar zen")
+)
+
+// Products returns n products with different names, the same for the same n: about one
+// substance, form, second substance, line of the maker, amount and shape each, of one
+// of n/100 brands, in two sizes.
+func Products(n int) []catalogsync.Entry {
+	random := rand.New(rand.NewPCG(1, uint64(n)))
+	any := func(of []string) string { return of[random.IntN(len(of))] }
+	brands := make([]catalog.ProductBrand, max(1, n/100))
+	for i := range brands {
+		brands[i] = catalog.ProductBrand{
+			ID: fmt.Sprintf("brand-%d", i), Name: title(any(syllables) + any(syllables) + any(syllables) + " labs"), Prefix: fmt.Sprintf("%c%c%c", 'A'+i/676%26, 'A'+i/26%26, 'A'+i%26),
+		}
+	}
+	lines := make([]string, max(50, n/50)) // made-up words, as makers like them
+	for i := range lines {
+		lines[i] = title(any(syllables) + any(syllables) + any(syllables) + any(syllables))
+	}
+	entries, taken := make([]catalogsync.Entry, 0, n), map[string]bool{}
+	for i := 0; len(entries) < n; i++ {
+		name := strings.Join([]string{any(substances), any(forms), any(lines), fmt.Sprint(50 * (1 + random.IntN(40))), any(shapes)}, " ")
+		if random.IntN(3) == 0 {
+			name = any(substances) + " " + name
+		}
+		if taken[name] {
+			continue
+		}
+		taken[name] = true
+		brand := brands[random.IntN(len(brands))]
+		p := catalog.Product{ID: fmt.Sprintf("%08x-0000-4000-8000-%012x", i, i), Name: name, Status: catalog.Available, Brand: brand}
+		for _, size := range []int{60, 120} {
+			p.Variants = append(p.Variants, catalog.Variant{
+				ID: fmt.Sprintf("%08x-0000-4000-9000-%012x", i, size), SKU: fmt.Sprintf("%s-%06d-%d", brand.Prefix, i, size),
+				UPC: fmt.Sprintf("0%011d", i*1_000+size), Status: catalog.Available, Primary: size == 60,
+			})
+		}
+		entries = append(entries, catalogsync.Entry{
+			Product: p, IngredientIDs: []string{fmt.Sprintf("ingredient-%d", i%len(substances))}, AllergenIDs: []string{fmt.Sprintf("allergen-%d", i%7)},
+		})
+	}
+	return entries
+}
+
+func title(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+// Query is what somebody types who looks for one product.
+type Query struct {
+	Kind, Text, ProductID string
+}
+
+// Queries returns n queries for products, one kind after the other:
+// the beginnings of words; the words with one typing error; the words in another order;
+// and a SKU or UPC without its end, or without its beginning.
+func Queries(entries []catalogsync.Entry, n int) []Query {
+	random := rand.New(rand.NewPCG(2, uint64(n)))
+	queries := make([]Query, n)
+	for i := range queries {
+		p := entries[random.IntN(len(entries))].Product
+		parts := strings.Fields(strings.ToLower(p.Name))
+		q := Query{Kind: [...]string{"beginnings", "typing error", "another order", "part of a code"}[i%4], ProductID: p.ID}
+		switch q.Kind {
+		case "beginnings":
+			for at, part := range parts {
+				parts[at] = part[:max(min(len(part), 4), len(part)*2/3)]
+			}
+		case "typing error":
+			at := random.IntN(len(parts))
+			for len(parts[at]) < 4 || parts[at][0] <= '9' {
+				at = random.IntN(len(parts))
+			}
+			parts[at] = mistype(parts[at], random)
+		case "another order":
+			random.Shuffle(len(parts), func(a, b int) { parts[a], parts[b] = parts[b], parts[a] })
+		default:
+			v := p.Variants[random.IntN(2)]
+			_, end, _ := strings.Cut(v.SKU, "-")
+			parts = []string{[]string{v.SKU[:10], end, v.UPC[:10], v.SKU}[random.IntN(4)]}
+		}
+		q.Text = strings.Join(parts, " ")
+		queries[i] = q
+	}
+	return queries
+}
+
+func mistype(word string, random *rand.Rand) string {
+	at := random.IntN(len(word) - 1)
+	switch random.IntN(4) {
+	case 0:
+		return word[:at] + word[at+1:]
+	case 1:
+		return word[:at] + "x" + word[at:]
+	case 2:
+		return word[:at] + "x" + word[at+1:]
+	}
+	return word[:at] + word[at+1:at+2] + word[at:at+1] + word[at+2:]
+}
