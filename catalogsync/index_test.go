@@ -1,0 +1,250 @@
+package catalogsync_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/internal/catalogtest"
+)
+
+// entry is a product of the brand Äpfel & Söhne, or another, with a variant.
+func entry(name, brand, sku, upc string) catalogsync.Entry {
+	return catalogsync.Entry{Product: catalog.Product{
+		ID: name, Name: name, Brand: catalog.ProductBrand{ID: brand, Name: brand, Prefix: "P" + brand[:2]},
+		PrimaryVariant: &catalog.Variant{ID: "v-" + name, SKU: sku, UPC: upc},
+	}}
+}
+
+func newIndex(t testing.TB, entries ...catalogsync.Entry) *catalogsync.Index {
+	t.Helper()
+	x, err := catalogsync.NewIndex(slices.Values(entries), catalogsync.IndexConfig{AsOf: time.Now()})
+	require.NoError(t, err)
+	return x
+}
+
+func names(t *testing.T, x *catalogsync.Index, o catalogsync.SearchOptions) (found []string) {
+	t.Helper()
+	result, err := x.Search(o)
+	require.NoError(t, err)
+	for _, hit := range result.Hits {
+		found = append(found, hit.Name)
+	}
+	return found
+}
+
+func TestSearch(t *testing.T) {
+	t.Parallel()
+	x := newIndex(t,
+		entry("Magnesium Glycinate", "Kelp", "KLP-1001-90", "012345678905"),
+		entry("Calm Magnesium Powder", "Kelp", "KLP-1002-30", "012345678912"),
+		entry("Manganese", "Kelp", "KLP-1003-60", "055555555555"),
+		entry("Zinc 1000", "Magnum Labs", "MGL-2001-60", "099999999990"),
+		entry("Vitamin B-12", "Äpfel & Söhne", "APF-0007-1", ""),
+		entry("Omega3 Açaí", "Crème", "CRE-12-5", ""),
+		entry("α-Lipoic Acid", "Nature's", "NAT-77-5", ""),
+		entry("Iron", "Nature's", "", ""),
+		entry("Ironwood", "Nature's", "", ""),
+		entry("Женьшень", "Nature's", "", ""),
+	)
+	for query, want := range map[string][]string{
+		"magn":                  {"Magnesium Glycinate", "Calm Magnesium Powder", "Zinc 1000", "Manganese"}, // start of the name, a word, the brand, an error
+		"MAGN gly":              {"Magnesium Glycinate"},
+		"gly, magn":             {"Magnesium Glycinate"},
+		"kelp powder":           {"Calm Magnesium Powder"},
+		"iron":                  {"Iron", "Ironwood"}, // a whole word first
+		"magnezium glycinate":   {"Magnesium Glycinate"},
+		"agnesium glyc":         {"Magnesium Glycinate"},
+		"magnessium glyc":       {"Magnesium Glycinate"},
+		"glycinate mangesium":   {"Magnesium Glycinate"},
+		"magneisum":             {"Magnesium Glycinate", "Calm Magnesium Powder"},
+		"mxgxesium":             nil, // two errors
+		"zin":                   {"Zinc 1000"},
+		"zxn":                   nil, // too short for an error
+		"zinc 1001":             nil, // a number is not taken for another
+		"klp-1002-30":           {"Calm Magnesium Powder"},
+		"KLP 1002":              {"Calm Magnesium Powder"},
+		"klp100230":             {"Calm Magnesium Powder"},
+		"1002-3":                {"Calm Magnesium Powder"},
+		"012345678905":          {"Magnesium Glycinate"},
+		"0 12345 67891 2":       {"Calm Magnesium Powder"},
+		"01234":                 {"Magnesium Glycinate", "Calm Magnesium Powder"},
+		"b12":                   {"Vitamin B-12"},
+		"b 12":                  {"Vitamin B-12"},
+		"b-12":                  {"Vitamin B-12"},
+		"vitamin b":             {"Vitamin B-12"},
+		"apfel sohne":           {"Vitamin B-12"},
+		"ÄPFEL":                 {"Vitamin B-12"},
+		"a\u0308pfel":           {"Vitamin B-12"},
+		"omega-3":               {"Omega3 Açaí"},
+		"omega 3 acai":          {"Omega3 Açaí"},
+		"creme":                 {"Omega3 Açaí"},
+		"alpha lipoic":          {"α-Lipoic Acid"},
+		"natures lipoic":        {"α-Lipoic Acid"},
+		"женьш":                 {"Женьшень"},
+		"magnesium chamomile":   nil,
+		"":                      nil,
+		" -- &":                 nil,
+		"magnesium \x00 powder": {"Calm Magnesium Powder"},
+	} {
+		assert.Equal(t, want, names(t, x, catalogsync.SearchOptions{Query: query}), "%q", query)
+	}
+}
+
+func TestSearchFilters(t *testing.T) {
+	t.Parallel()
+	a, b := entry("Zinc A", "one", "", ""), entry("Zinc B", "two", "", "")
+	a.IngredientIDs, a.AllergenIDs = []string{"zinc", "oil"}, []string{"gluten-free"}
+	b.IngredientIDs = []string{"zinc"}
+	x := newIndex(t, a, b)
+	for _, test := range []struct {
+		o    catalogsync.SearchOptions
+		want []string
+	}{
+		{catalogsync.SearchOptions{Query: "zinc"}, []string{"Zinc A", "Zinc B"}},
+		{catalogsync.SearchOptions{Query: "zinc", Limit: 1}, []string{"Zinc A"}},
+		{catalogsync.SearchOptions{Query: "zinc", BrandID: "two"}, []string{"Zinc B"}},
+		{catalogsync.SearchOptions{Query: "znic", BrandID: "two"}, []string{"Zinc B"}},
+		{catalogsync.SearchOptions{BrandID: "two"}, []string{"Zinc B"}},
+		{catalogsync.SearchOptions{BrandID: "tw"}, nil},
+		{catalogsync.SearchOptions{IngredientIDs: []string{"zinc"}}, []string{"Zinc A", "Zinc B"}},
+		{catalogsync.SearchOptions{IngredientIDs: []string{"zinc", "oil"}}, []string{"Zinc A"}},
+		{catalogsync.SearchOptions{IngredientIDs: []string{"zinc"}, AllergenIDs: []string{"gluten-free"}}, []string{"Zinc A"}},
+		{catalogsync.SearchOptions{AllergenIDs: []string{"zinc"}}, nil},
+		{catalogsync.SearchOptions{Query: "zinc", AllergenIDs: []string{"nut-free"}}, nil},
+	} {
+		assert.Equal(t, test.want, names(t, x, test.o), "%+v", test.o)
+	}
+}
+
+func TestSearchRanksByPopularity(t *testing.T) {
+	t.Parallel()
+	entries := []catalogsync.Entry{entry("Zinc", "one", "", ""), entry("Zinc Twenty", "one", "", ""), entry("Calm Zinc", "one", "", "")}
+	sold := map[string]float64{"Zinc Twenty": 5, "Calm Zinc": 100}
+	x, err := catalogsync.NewIndex(slices.Values(entries), catalogsync.IndexConfig{
+		AsOf: time.Now(), Popularity: func(p catalog.Product) float64 { return sold[p.ID] },
+	})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"Zinc Twenty", "Zinc", "Calm Zinc"}, names(t, x, catalogsync.SearchOptions{Query: "zinc"}), "among equals only")
+}
+
+func TestSearchShowsTheVariantOfTheCode(t *testing.T) {
+	t.Parallel()
+	e := entry("Zinc", "one", "ONE-1-60", "111")
+	e.Product.Variants = []catalog.Variant{{ID: "large", SKU: "ONE-1-120", UPC: "222222", Status: catalog.Discontinued}, {ID: "v-Zinc", SKU: "ONE-1-60"}}
+	x := newIndex(t, e)
+	for query, want := range map[string]string{"zinc": "v-Zinc", "one-1": "v-Zinc", "ONE-1-12": "large", "2222": "large"} {
+		result, err := x.Search(catalogsync.SearchOptions{Query: query})
+		require.NoError(t, err)
+		require.Len(t, result.Hits, 1, query)
+		assert.Equal(t, want, result.Hits[0].VariantID, query)
+	}
+}
+
+func TestSearchRefuses(t *testing.T) {
+	t.Parallel()
+	x := newIndex(t)
+	for want, o := range map[string]catalogsync.SearchOptions{
+		"dispensary: query is longer than 200 bytes": {Query: strings.Repeat("a", 201)},
+		"dispensary: query has more than 16 words":   {Query: strings.Repeat("a ", 17)},
+		"dispensary: query is not UTF-8":             {Query: "\xff"},
+		"dispensary: limit must be from 0 to 100":    {Limit: 101},
+		"dispensary: filters are more than 32":       {IngredientIDs: make([]string, 20), AllergenIDs: make([]string, 13)},
+	} {
+		_, err := x.Search(o)
+		require.ErrorIs(t, err, api.ErrInvalidArgument)
+		assert.EqualError(t, err, want)
+	}
+	_, err := x.Search(catalogsync.SearchOptions{Limit: -1})
+	require.ErrorIs(t, err, api.ErrInvalidArgument)
+}
+
+func TestNewIndexRefuses(t *testing.T) {
+	t.Parallel()
+	none := slices.Values([]catalogsync.Entry{})
+	_, err := catalogsync.NewIndex(none, catalogsync.IndexConfig{})
+	assert.EqualError(t, err, "dispensary: catalogsync.IndexConfig.AsOf is zero")
+	_, err = catalogsync.NewIndex(nil, catalogsync.IndexConfig{AsOf: time.Now()})
+	assert.EqualError(t, err, "dispensary: entries is nil")
+	_, err = catalogsync.NewIndex(slices.Values([]catalogsync.Entry{{}}), catalogsync.IndexConfig{AsOf: time.Now()})
+	assert.EqualError(t, err, "dispensary: catalogsync.Entry.Product.ID is empty")
+}
+
+// A list that changes while it is read may have a product twice.
+func TestNewIndexKeepsTheLastOfAnID(t *testing.T) {
+	t.Parallel()
+	first, last := entry("Zinc", "one", "", ""), entry("Zinc", "one", "", "")
+	last.Product.Name = "Zinc New"
+	x := newIndex(t, first, last)
+	assert.Equal(t, 1, x.Len())
+	assert.Equal(t, []string{"Zinc New"}, names(t, x, catalogsync.SearchOptions{Query: "zinc"}))
+}
+
+// What somebody types leads to the product that they want, in a catalog where thousands
+// of names have the same words.
+func TestSearchFindsWhatIsWanted(t *testing.T) {
+	t.Parallel()
+	entries := catalogtest.Products(20_000)
+	x := newIndex(t, entries...)
+	queries, missed := catalogtest.Queries(entries, 200), map[string][]string{}
+	found := 0
+	for _, q := range queries {
+		result, err := x.Search(catalogsync.SearchOptions{Query: q.Text, Limit: 5})
+		require.NoError(t, err)
+		if slices.ContainsFunc(result.Hits, func(h catalogsync.Hit) bool { return h.ProductID == q.ProductID }) {
+			found++
+			continue
+		}
+		missed[q.Kind] = append(missed[q.Kind], q.Text)
+	}
+	t.Logf("%d of %d found", found, len(queries))
+	assert.GreaterOrEqual(t, found, len(queries)*98/100, "missed: %v", missed)
+}
+
+// Searches at the same time do not disturb each other, nor those after them.
+func TestSearchAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	entries := catalogtest.Products(500)
+	x := newIndex(t, entries...)
+	queries := catalogtest.Queries(entries, 40)
+	want := make([]string, len(queries))
+	for i, q := range queries {
+		want[i] = fmt.Sprint(names(t, x, catalogsync.SearchOptions{Query: q.Text}))
+	}
+	for worker := range 4 {
+		t.Run(fmt.Sprint(worker), func(t *testing.T) {
+			t.Parallel()
+			for i, q := range queries {
+				assert.Equal(t, want[i], fmt.Sprint(names(t, x, catalogsync.SearchOptions{Query: q.Text})))
+			}
+		})
+	}
+}
+
+// Whatever is typed, nothing panics, and what is found is what was asked for.
+func FuzzSearch(f *testing.F) {
+	entries := append(catalogtest.Products(50), entry("Ä-1 ’x' Ωß", "ﬁ", "--", "é"))
+	x := newIndex(f, entries...)
+	for _, seed := range []string{"", "magn", "AAA-0000", "b-12", "ÀΩß’", "\xff", "a\u0301", strings.Repeat("a ", 16), strings.Repeat("é", 100)} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, query string) {
+		result, err := x.Search(catalogsync.SearchOptions{Query: query, Limit: 3, BrandID: "brand-0"})
+		if err != nil {
+			require.ErrorIs(t, err, api.ErrInvalidArgument)
+			return
+		}
+		assert.LessOrEqual(t, len(result.Hits), 3)
+		for _, hit := range result.Hits {
+			assert.Equal(t, "brand-0", hit.BrandID)
+		}
+	})
+}
