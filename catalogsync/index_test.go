@@ -188,7 +188,7 @@ func TestNewIndexKeepsTheLastOfAnID(t *testing.T) {
 	assert.Equal(t, []string{"Zinc New"}, names(t, x, catalogsync.SearchOptions{Query: "zinc"}))
 }
 
-// What somebody types leads to the product that they want, in a catalog where thousands
+// What a person types leads to the product that they want, in a catalog where thousands
 // of names have the same words.
 func TestSearchFindsWhatIsWanted(t *testing.T) {
 	t.Parallel()

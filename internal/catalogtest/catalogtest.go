@@ -66,7 +66,7 @@ func Products(n int) []catalogsync.Entry {
 
 func title(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// Query is what somebody types who looks for one product.
+// Query is what a person types who looks for one product.
 type Query struct {
 	Kind, Text, ProductID string
 }

@@ -1,0 +1,53 @@
+package catalogsync_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// A search for every letter that is typed, without a request; then the variant is read
+// again before it is prescribed.
+func Example() {
+	platform, err := dispensarytest.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer platform.Close()
+	client, ctx := platform.Client(model.User{}), context.Background() // a program gets its client from dispensary.New
+
+	searcher, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{Catalog: client.Catalog})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := searcher.Load(ctx, catalogsync.LoadOptions{Prefetch: 4}); err != nil { // again every hour
+		log.Fatal(err)
+	}
+	var chosen catalogsync.Hit
+	for _, typed := range []string{"magn", "glyc magn", "magnezium gly", "qurecetin"} {
+		result, err := searcher.Search(catalogsync.SearchOptions{Query: typed, Limit: 2})
+		if err != nil {
+			log.Fatal(err)
+		}
+		for _, hit := range result.Hits {
+			fmt.Printf("%s: %s, %s\n", typed, hit.Name, hit.SKU)
+		}
+		chosen = result.Hits[0]
+	}
+	variant, err := searcher.Confirm(ctx, chosen.VariantID)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(chosen.Name, "is", variant.Status)
+	// Output:
+	// magn: Magnesium Glycinate, NBN-1042-90
+	// magn: Calm Magnesium Powder, NBN-1011-30
+	// glyc magn: Magnesium Glycinate, NBN-1042-90
+	// magnezium gly: Magnesium Glycinate, NBN-1042-90
+	// qurecetin: Quercetin & Bromelain, STC-1056-60
+	// Quercetin & Bromelain is available
+}

@@ -1,0 +1,154 @@
+// Package catalogsync searches the platform's catalog in memory, fast enough for every
+// letter that a person types, without a request to the platform.
+//
+//	searcher, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{Catalog: client.Catalog})
+//	err = searcher.Load(ctx, catalogsync.LoadOptions{})   // and again, for example every hour
+//	result, err := searcher.Search(catalogsync.SearchOptions{Query: "magn glyc"})
+//	mux.Handle("GET /products", searcher.Handler())       // GET /products?q=magn+glyc
+//	variant, err := searcher.Confirm(ctx, variantID)      // before it is prescribed
+//
+// An [Index] is made of a whole catalog and never changes. A [Searcher] has the current
+// one: while the next is made, searches go on in it. What is found is as old as its index
+// ([Result.Age]), and a variant may be discontinued since. [Searcher.Confirm] reads it again.
+//
+// The catalog is read as the user of the client sees it. Search for others only if they may
+// see the same: two clinics may order different brands. Nothing about patients is in it.
+//
+// API section: "Catalog".
+package catalogsync
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"sync/atomic"
+	"time"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/catalog"
+)
+
+// ErrNotLoaded is what a search returns before there is an index.
+var ErrNotLoaded = errors.New("catalogsync: the catalog is not loaded yet")
+
+// SearcherConfig is what a [Searcher] is made of. Catalog is required.
+type SearcherConfig struct {
+	// Catalog is what is read: the Catalog of a client with a token source.
+	Catalog catalog.Service
+
+	// Popularity ranks what matches equally well: see [IndexConfig].
+	Popularity func(catalog.Product) float64
+}
+
+// Searcher searches the current index, and replaces it. It is safe for concurrent use. Get
+// it from [NewSearcher].
+type Searcher struct {
+	config  SearcherConfig
+	current atomic.Pointer[Index]
+}
+
+// NewSearcher returns a searcher without an index. An error is an [*api.ArgumentError].
+func NewSearcher(c SearcherConfig) (*Searcher, error) {
+	if c.Catalog == (catalog.Service{}) {
+		return nil, &api.ArgumentError{Field: "catalogsync.SearcherConfig.Catalog", Reason: "is empty"}
+	}
+	return &Searcher{config: c}, nil
+}
+
+// Format prints the type only.
+func (s *Searcher) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "catalogsync.Searcher") }
+
+// Search finds products in the current index: see [Index.Search]. Before there is one the
+// error is [ErrNotLoaded].
+func (s *Searcher) Search(o SearchOptions) (Result, error) {
+	index := s.current.Load()
+	if index == nil {
+		return Result{}, ErrNotLoaded
+	}
+	return index.Search(o)
+}
+
+// Swap makes an index the current one, and returns the one before, nil if there was none.
+// [Searcher.Load] calls it; call it with an index that you made of your own copy of the
+// catalog.
+func (s *Searcher) Swap(index *Index) (before *Index) { return s.current.Swap(index) }
+
+// Confirm reads a variant from the platform, as it is now: look at its Status before it is
+// prescribed. A variant that is no more matches [api.ErrNotFound].
+// API section: GET /catalog/variants/<id>.
+func (s *Searcher) Confirm(ctx context.Context, variantID string, options ...api.RequestOption) (*catalog.Variant, error) {
+	return s.config.Catalog.Variants.Get(ctx, variantID, options...)
+}
+
+// LoadOptions says what is read beside the products.
+type LoadOptions struct {
+	// Ingredients and Allergens read what products can be filtered by. No product of the
+	// API has it, so that takes a search for each ingredient and each allergen. The
+	// search finds only what the clinic may order; the other products have none.
+	Ingredients bool
+	Allergens   bool
+
+	// Prefetch is how many pages of the list of products are read at the same time: see
+	// [api.Paging].
+	Prefetch int
+}
+
+// Load reads the whole catalog, makes an index of it, and makes that the current one. With
+// an error the one before stays. Results count their age from the beginning of Load. The
+// list of the API has the primary variant of a product only, so others are not found by
+// their SKU or UPC. Call Load again to see changes; it reads everything each time.
+// API section: GET /catalog/products, GET /catalog/search/products.
+func (s *Searcher) Load(ctx context.Context, o LoadOptions) error {
+	asOf := time.Now()
+	var ingredients, allergens map[string][]string // by product
+	var err error
+	if o.Ingredients {
+		all := s.config.Catalog.Ingredients.All(ctx, catalog.IngredientListOptions{})
+		ingredients, err = byProduct(all, func(i catalog.Ingredient) (string, iter.Seq2[catalog.Product, error]) {
+			return i.ID, s.config.Catalog.Products.SearchAll(ctx, catalog.ProductSearchOptions{IngredientIDs: []string{i.ID}})
+		})
+	}
+	if o.Allergens && err == nil {
+		all := s.config.Catalog.Allergens.All(ctx, catalog.AllergenListOptions{})
+		allergens, err = byProduct(all, func(a catalog.Allergen) (string, iter.Seq2[catalog.Product, error]) {
+			return a.ID, s.config.Catalog.Products.SearchAll(ctx, catalog.ProductSearchOptions{AllergenIDs: []string{a.ID}})
+		})
+	}
+	if err != nil {
+		return err
+	}
+	var failed error
+	index, err := NewIndex(func(yield func(Entry) bool) {
+		for p, err := range s.config.Catalog.Products.All(ctx, catalog.ProductListOptions{Paging: api.Paging{Prefetch: o.Prefetch}}) {
+			if failed = err; failed != nil || !yield(Entry{Product: p, IngredientIDs: ingredients[p.ID], AllergenIDs: allergens[p.ID]}) {
+				return
+			}
+		}
+	}, IndexConfig{AsOf: asOf, Popularity: s.config.Popularity})
+	if err = cmp.Or(failed, err); err != nil {
+		return err
+	}
+	s.Swap(index)
+	return nil
+}
+
+// byProduct returns the ids of all products that have some, by searching for each id.
+func byProduct[T any](all iter.Seq2[T, error], search func(T) (string, iter.Seq2[catalog.Product, error])) (map[string][]string, error) {
+	ids := map[string][]string{}
+	for one, err := range all {
+		if err != nil {
+			return nil, err
+		}
+		id, products := search(one)
+		for p, err := range products {
+			if err != nil {
+				return nil, err
+			}
+			ids[p.ID] = append(ids[p.ID], id)
+		}
+	}
+	return ids, nil
+}

@@ -1,0 +1,147 @@
+package catalogsync_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+func newSearcher(t *testing.T) (*dispensarytest.Server, *catalogsync.Searcher) {
+	t.Helper()
+	platform := dispensarytest.New(t)
+	searcher, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{Catalog: platform.Client(model.User{}).Catalog})
+	require.NoError(t, err)
+	return platform, searcher
+}
+
+func TestLoad(t *testing.T) {
+	t.Parallel()
+	platform, searcher := newSearcher(t)
+	_, err := searcher.Search(catalogsync.SearchOptions{Query: "zinc"})
+	require.ErrorIs(t, err, catalogsync.ErrNotLoaded)
+
+	require.NoError(t, searcher.Load(t.Context(), catalogsync.LoadOptions{Ingredients: true, Allergens: true, Prefetch: 2}))
+	for _, product := range platform.Products.All() {
+		primary, known := platform.Products.Variant(product.VariantIDs[0])
+		require.True(t, known)
+		result, err := searcher.Search(catalogsync.SearchOptions{Query: primary.SKU})
+		require.NoError(t, err)
+		require.NotEmpty(t, result.Hits, product.Name)
+		assert.Equal(t, product.ID, result.Hits[0].ProductID)
+		assert.Equal(t, primary.ID, result.Hits[0].VariantID)
+	}
+	magnesium := slices.IndexFunc(platform.Products.All(), func(p model.Product) bool { return p.Name == "Magnesium Glycinate" })
+	product := platform.Products.All()[magnesium]
+	result, err := searcher.Search(catalogsync.SearchOptions{Query: "magnesium", IngredientIDs: product.IngredientIDs, AllergenIDs: product.AllergenIDs, BrandID: product.BrandID})
+	require.NoError(t, err)
+	require.NotEmpty(t, result.Hits)
+	assert.Equal(t, "Magnesium Glycinate", result.Hits[0].Name)
+}
+
+// A catalog that cannot be read as a whole does not replace the one there is.
+func TestLoadFails(t *testing.T) {
+	t.Parallel()
+	platform, searcher := newSearcher(t)
+	require.NoError(t, searcher.Load(t.Context(), catalogsync.LoadOptions{}))
+	for _, operation := range []string{"products.list", "products.search", "ingredients.list", "allergens.list"} {
+		platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: http.StatusForbidden, Operation: operation, Times: 1})
+		err := searcher.Load(t.Context(), catalogsync.LoadOptions{Ingredients: operation != "allergens.list", Allergens: true})
+		var failure *api.Error
+		require.ErrorAs(t, err, &failure, operation)
+		result, err := searcher.Search(catalogsync.SearchOptions{Query: "zinc"})
+		require.NoError(t, err)
+		assert.NotEmpty(t, result.Hits)
+	}
+}
+
+func TestConfirm(t *testing.T) {
+	t.Parallel()
+	platform, searcher := newSearcher(t)
+	id := platform.Products.All()[0].VariantIDs[0]
+	variant, err := searcher.Confirm(t.Context(), id)
+	require.NoError(t, err)
+	assert.Equal(t, catalog.Available, variant.Status)
+	_, _, err = platform.Products.UpdateVariant(id, model.VariantChange{Status: new(model.VariantDiscontinued)})
+	require.NoError(t, err)
+	variant, err = searcher.Confirm(t.Context(), id)
+	require.NoError(t, err)
+	assert.Equal(t, catalog.Discontinued, variant.Status, "it is read each time")
+	_, err = searcher.Confirm(t.Context(), "00000000-0000-4000-8000-000000000000")
+	require.ErrorIs(t, err, api.ErrNotFound)
+	_, err = searcher.Confirm(t.Context(), "")
+	require.ErrorIs(t, err, api.ErrInvalidArgument)
+}
+
+func TestNewSearcherRefuses(t *testing.T) {
+	t.Parallel()
+	_, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{})
+	assert.EqualError(t, err, "dispensary: catalogsync.SearcherConfig.Catalog is empty")
+}
+
+func TestResultsCarryTheirAge(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		x := newIndex(t, entry("Zinc", "one", "", ""))
+		time.Sleep(90 * time.Second) // of the test's own clock
+		result, err := x.Search(catalogsync.SearchOptions{Query: "zinc"})
+		require.NoError(t, err)
+		assert.Equal(t, 90*time.Second, result.Age)
+	})
+}
+
+func TestHandler(t *testing.T) {
+	t.Parallel()
+	_, searcher := newSearcher(t)
+	get := func(query url.Values) (int, string) {
+		w := httptest.NewRecorder()
+		searcher.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/?"+query.Encode(), nil))
+		assert.Equal(t, "no-store", w.Header().Get("Cache-Control"))
+		return w.Code, strings.TrimSpace(w.Body.String())
+	}
+	status, body := get(url.Values{"q": {"zinc"}})
+	assert.Equal(t, http.StatusServiceUnavailable, status)
+	assert.JSONEq(t, `{"hits":[],"age_seconds":0,"error":{"reason":"the catalog is not loaded yet"}}`, body)
+
+	searcher.Swap(newIndex(t, entry("Zinc A", "one", "ONE-1", "1"), entry("Zinc B", "two", "TWO-1", "2")))
+	status, body = get(url.Values{"q": {"zinc"}, "limit": {"1"}, "brand_id": {"two"}})
+	assert.Equal(t, http.StatusOK, status)
+	assert.JSONEq(t, `{"hits":[{"product_id":"Zinc B","name":"Zinc B","status":"","brand_id":"two","brand":"two",
+		"variant_id":"v-Zinc B","sku":"TWO-1","upc":"2","variant_status":""}],"age_seconds":0}`, body)
+	for _, empty := range []url.Values{{}, {"q": {" "}}, {"q": {"nothing"}}, {"q": {"zinc"}, "ingredient_ids[]": {"x"}}, {"q": {"zinc"}, "allergen_ids[]": {"x"}}} {
+		status, body = get(empty)
+		assert.Equal(t, http.StatusOK, status)
+		assert.JSONEq(t, `{"hits":[],"age_seconds":0}`, body)
+	}
+	for want, query := range map[string]url.Values{
+		`{"field":"q","reason":"is longer than 200 bytes"}`:  {"q": {strings.Repeat("a", 201)}},
+		`{"field":"limit","reason":"must be from 0 to 100"}`: {"limit": {"1000"}},
+		`{"field":"limit","reason":"is no number"}`:          {"limit": {"many"}},
+	} {
+		status, body = get(query)
+		assert.Equal(t, http.StatusBadRequest, status)
+		var a struct{ Error json.RawMessage }
+		require.NoError(t, json.Unmarshal([]byte(body), &a))
+		assert.JSONEq(t, want, string(a.Error))
+	}
+	w := httptest.NewRecorder()
+	searcher.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/?q=%zz", nil))
+	assert.Equal(t, http.StatusBadRequest, w.Code)
+	w = httptest.NewRecorder()
+	searcher.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/?q=zinc", nil))
+	assert.Equal(t, http.StatusMethodNotAllowed, w.Code)
+}
