@@ -90,6 +90,7 @@ func (p *program) commands() []*cobra.Command {
 		p.inboxCommand(),
 		p.triggerCommand(),
 		p.devCommand(),
+		p.probeCommand(),
 		p.docsCommand(),
 		p.versionCommand(),
 		completionCommand(),

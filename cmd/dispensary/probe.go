@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/probe"
+)
+
+// probeConfig is what the flags of probe say.
+type probeConfig struct {
+	target
+	spare, output string
+	yes           bool
+}
+
+func (p *program) probeCommand() *cobra.Command {
+	var c probeConfig
+	command := &cobra.Command{
+		Use:   "probe",
+		Short: "Learn on a sandbox how the platform behaves where the API leaves it open",
+		Long: `Probe finds out how a sandbox behaves on each point that the API leaves open, says which
+requests show it, and writes a file with which "dispensary fake" behaves so. It never runs on
+production, and asks before it sends anything: it creates patients and treatment plans that
+cannot be deleted, with a marker in their names, and ends the authorization of the user that
+it calls as, who was connected with "dispensary login". With DISPENSARY_ACCESS_TOKEN it calls
+with that, and learns nothing about refreshing and revoking.
+
+Where refresh tokens can be revoked, --spare with another user shows how far revoking reaches.`,
+		Example: `  dispensary probe --user dr-house
+  dispensary probe --user dr-house --spare dr-wilson --yes --json
+  dispensary fake --behaviors behaviors.json`,
+		Args: noArguments,
+		RunE: func(command *cobra.Command, _ []string) error { return p.probe(command.Context(), c) },
+	}
+	flags := command.Flags()
+	c.define(flags)
+	c.defineUser(flags)
+	flags.StringVar(&c.spare, "spare", "", "another connected user, by `ID`, whose authorization is ended, too")
+	flags.StringVar(&c.output, "output", "behaviors.json", "write what was seen to `FILE`")
+	flags.BoolVar(&c.yes, "yes", false, "do not ask")
+	return command
+}
+
+// probe probes a sandbox, writes the file and prints the report.
+func (p *program) probe(ctx context.Context, c probeConfig) (err error) {
+	if !c.yes && !p.terminal {
+		return errors.New("there is no terminal to ask on: add --yes to create records and to end an authorization")
+	}
+	app, a, err := p.openAccounts(ctx, c.target, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, failed(app.Shutdown(context.WithoutCancel(ctx)))) }()
+	if a.Site.Environment.Stage != dispensary.Sandbox { // before a token is refreshed
+		return fmt.Errorf("%s is no sandbox, and is not probed", a.Site.Environment)
+	}
+	config := probe.Config{
+		Application: oauth.Config{Site: a.Site, ClientID: a.ClientID, ClientSecret: a.ClientSecret, RedirectURL: a.RedirectURL},
+		ClinicKey:   a.ClinicKey,
+		Confirm:     func(_ context.Context, plan probe.Plan) bool { return c.yes || p.agree(plan) },
+	}
+	conns, err := app.Accounts.Connections(a.Site.Environment)
+	if err != nil {
+		return err
+	}
+	ended, err := p.probeTokens(ctx, conns, c, &config)
+	if err != nil {
+		return err
+	}
+	report, err := probe.Run(ctx, config)
+	switch {
+	case errors.Is(err, probe.ErrDeclined):
+		return errors.New("it was not confirmed: nothing was created")
+	case len(report.Findings) == 0:
+		return err
+	case err == nil:
+		for _, user := range ended { // what is stored of it is of no use any more
+			_ = conns.Disconnect(ctx, user) // most of it was revoked before, and may be unknown
+		}
+	}
+	return failed(errors.Join(err, writeBehaviors(c.output, report), p.printProbe(report)))
+}
+
+// probeTokens fills in what the run calls with. It returns the users whose authorization
+// the run ends.
+func (p *program) probeTokens(ctx context.Context, conns *tokens.Connections, c probeConfig, config *probe.Config) (ended []string, err error) {
+	if text, _ := p.lookup("DISPENSARY_ACCESS_TOKEN"); text != "" {
+		if c.spare != "" {
+			return nil, errors.New("--spare: DISPENSARY_ACCESS_TOKEN is called with, which comes without a refresh token")
+		}
+		config.Token = oauth.Token{AccessToken: dispensary.Secret(text), Environment: conns.Environment()}
+		return nil, nil
+	}
+	for _, one := range []struct {
+		user string
+		into *oauth.Token
+	}{{c.user, &config.Token}, {c.spare, &config.Spare}} {
+		if one.user == "" {
+			continue
+		}
+		if _, err := conns.TokenSource(one.user).Token(ctx); err != nil {
+			return nil, fmt.Errorf("user %s: %w", one.user, err)
+		}
+		record, err := conns.Record(ctx, one.user)
+		if err != nil {
+			return nil, err
+		}
+		*one.into = record.Token
+		ended = append(ended, one.user)
+	}
+	return ended, nil
+}
+
+// agree shows what a run is about to do, and asks.
+func (p *program) agree(plan probe.Plan) bool {
+	fmt.Fprintf(p.errOut, "At most %d requests are sent to %s.\nThese records are created, and stay:\n", plan.MaxRequests, plan.Environment)
+	for _, records := range plan.Creates {
+		fmt.Fprintf(p.errOut, "  %s\n", records)
+	}
+	for _, authorization := range plan.Ends {
+		fmt.Fprintf(p.errOut, "This ends: %s\n", authorization)
+	}
+	fmt.Fprint(p.errOut, "Go on? [y/N] ")
+	answer, _ := bufio.NewReader(p.in).ReadString('\n') // without one it is no
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes"
+}
+
+func writeBehaviors(name string, report probe.Report) error {
+	var content bytes.Buffer
+	if err := report.WriteBehaviors(&content); err != nil {
+		return err
+	}
+	if err := os.WriteFile(name, content.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("--output: %w", err)
+	}
+	return nil
+}
+
+func (p *program) printProbe(report probe.Report) error {
+	var rows [][]string
+	for _, f := range report.Findings {
+		rows = append(rows, []string{f.Point, string(f.Verdict), f.Variant, f.Why, strings.Join(f.RequestIDs, " ")})
+	}
+	if err := p.print(report, []string{"POINT", "VERDICT", "VARIANT", "WHY", "REQUESTS"}, rows); err != nil || p.json {
+		return err
+	}
+	fmt.Fprintf(p.errOut, "%d requests were sent. %d records marked %s stay, because the API deletes nothing:\n", report.Requests, len(report.Created), report.Marker)
+	for _, record := range report.Created {
+		fmt.Fprintf(p.errOut, "  %s %s\n", record.Kind, printable(record.ID))
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/probe"
+)
+
+// connected lets a user go through the browser flow.
+func (f *fixture) connected(user string) {
+	f.t.Helper()
+	start, ended := f.login("--user", user)
+	f.browse(start, f.platform.Approve)
+	code, _, stderr := ended()
+	require.Equal(f.t, exitDone, code, stderr)
+}
+
+func TestProbe(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, dispensarytest.WithBehavior(dispensarytest.RefreshRotationGrace, dispensarytest.DefaultPageSize20))
+	f.connected("me")
+	f.connected("other")
+	name := filepath.Join(t.TempDir(), "behaviors.json")
+	code, out, stderr := f.run("probe", "--yes", "--json", "--spare", "other", "--output", name)
+	require.Equal(t, exitDone, code, stderr)
+	assert.Equal(t, 1, assertDocuments(t, "probe", out))
+	var report probe.Report
+	require.NoError(t, json.Unmarshal([]byte(out), &report))
+	assert.Subset(t, report.Behaviors(), []string{"refresh-rotation=grace", "default-page-size=20", "revocation-reach=consent"})
+
+	// The authorizations are over, and are not in the store any more.
+	_, out, _ = f.run("accounts", "list")
+	assert.Empty(t, out)
+
+	// A platform that starts from the file behaves so.
+	fake := dispensarytest.New(t, dispensarytest.WithInMemory(), dispensarytest.WithBehaviorsFile(name))
+	assert.Contains(t, fake.Behaviors(), dispensarytest.RefreshRotationGrace)
+}
+
+func TestProbeAsks(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).withToken()
+	name := filepath.Join(t.TempDir(), "behaviors.json")
+	f.refused("add --yes", "probe", "--output", name)
+	f.terminal = true
+	code, _, stderr := f.runWith(t.Context(), "n\n", "probe", "--output", name)
+	assert.Equal(t, exitRefuse, code)
+	assert.Contains(t, stderr, "2 patients named")
+	assert.Contains(t, stderr, "Go on? [y/N] ")
+	assert.Contains(t, stderr, "nothing was created")
+	assert.Empty(t, f.platform.Journal().Requests())
+	assert.NoFileExists(t, name)
+
+	code, out, stderr := f.runWith(t.Context(), "y\n", "probe", "--output", name)
+	require.Equal(t, exitDone, code, stderr)
+	assert.Contains(t, out, "refresh-rotation")
+	assert.Contains(t, stderr, "9 records marked ")
+	content, err := os.ReadFile(name)
+	require.NoError(t, err)
+	assert.Contains(t, string(content), `"default-page-size=25"`)
+	assert.NotContains(t, string(content), "refresh-rotation", "there was no refresh token")
+}
+
+func TestProbeRefuses(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.refused("user me: ", "probe", "--yes")
+	for _, name := range []string{"BASE_URL", "AUTH_URL", "CLIENT_ID", "CLIENT_SECRET", "REDIRECT_URL"} {
+		f.variables["DISPENSARY_US_PRODUCTION_"+name] = f.variables["DISPENSARY_US_SANDBOX_"+name]
+	}
+	f.refused("us/production is no sandbox", "probe", "--yes", "--production", "--environment", "us/production")
+	f.withToken()
+	f.refused("us/production is no sandbox", "probe", "--yes", "--production", "--environment", "us/production")
+	f.refused("--spare: ", "probe", "--yes", "--environment", "us/sandbox", "--spare", "other")
+	assert.Empty(t, f.platform.Journal().Requests())
+}
