@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -105,6 +106,25 @@ func TestLoginThatIsDeclined(t *testing.T) {
 	assert.Equal(t, exitFailed, code)
 	assert.Empty(t, out)
 	assert.Contains(t, stderr, "dispensary: not connected: cancelled\n")
+}
+
+// Ctrl-C ends the wait for a browser, or for what is pasted, and nothing is stored.
+func TestLoginThatIsInterrupted(t *testing.T) {
+	t.Parallel()
+	for _, flags := range [][]string{{"login"}, {"login", "--paste"}} {
+		f := newFixture(t)
+		ctx, stop := context.WithCancel(t.Context())
+		in, keys := io.Pipe()
+		stderr, code := newOutput(), make(chan int, 1)
+		go func() { code <- f.program(in, io.Discard, stderr).run(ctx, flags) }()
+		stderr.after(t, "Open this address in a browser: ")
+		stop()
+		assert.Equal(t, exitFailed, <-code)
+		assert.True(t, strings.HasSuffix(stderr.String(), "dispensary: interrupted\n"), stderr.String())
+		require.NoError(t, keys.Close())
+		_, out, _ := f.run("accounts", "list")
+		assert.Empty(t, out)
+	}
 }
 
 func TestLoginByPasting(t *testing.T) {

@@ -170,8 +170,12 @@ func (p *program) exitCode(ran *cobra.Command, err error) int {
 	if err == nil {
 		return exitDone
 	}
-	if errors.Is(err, errHelp) {
+	switch {
+	case errors.Is(err, errHelp):
 		return exitRefuse
+	case errors.Is(err, context.Canceled): // by Ctrl-C: nothing else ends the context
+		fmt.Fprintln(p.errOut, "dispensary: interrupted")
+		return exitFailed
 	}
 	text := strings.TrimPrefix(oneLine(err.Error()), "dispensary: ")
 	if began(err) {
@@ -183,12 +187,12 @@ func (p *program) exitCode(ran *cobra.Command, err error) int {
 	return exitRefuse
 }
 
-// began reports that an error is of a command that had begun its work: one that says so,
-// an answer of the platform, and an end by Ctrl-C.
+// began reports that an error is of a command that had begun its work: one that says so, or
+// an answer of the platform.
 func began(err error) bool {
 	var ours failure
 	var call *dispensary.Error
-	return errors.As(err, &ours) || errors.As(err, &call) && call.StatusCode != 0 || errors.Is(err, context.Canceled)
+	return errors.As(err, &ours) || errors.As(err, &call) && call.StatusCode != 0
 }
 
 // oneLine puts what was joined into one line.
