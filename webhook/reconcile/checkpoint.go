@@ -12,6 +12,9 @@ type checkpoint struct {
 	// Integrations are those that everything below holds for.
 	Integrations []string `json:"integrations"`
 
+	// Asked is when they were asked for.
+	Asked time.Time `json:"asked,omitzero"`
+
 	// Since is where the first run began; older events do not matter.
 	Since time.Time `json:"since,omitzero"`
 

@@ -72,6 +72,11 @@ type Config struct {
 	// nothing. The text of an error is logged.
 	Integrations func(context.Context) ([]string, error)
 
+	// IntegrationsFor is how long what Integrations has returned is used without asking
+	// again; 0 asks in every run. Events that were missed for an integration that is
+	// newer are found once it has been asked for.
+	IntegrationsFor time.Duration
+
 	// Name is the name of the checkpoint; empty means that of the environment.
 	// Reconcilers with tokens of different clinics need different names, for
 	// example the clinic's id.
@@ -148,17 +153,17 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
+func problem(field, reason string) error {
+	return &api.ArgumentError{Field: "reconcile." + field, Reason: reason}
+}
+
 func (c Config) validate() error {
-	problem := func(field, reason string) error {
-		return &api.ArgumentError{Field: "reconcile.Config." + field, Reason: reason}
-	}
+	problem := func(field, reason string) error { return problem("Config."+field, reason) }
 	switch {
-	case c.Events == (events.Service{}):
-		return problem("Events", "is missing")
 	case c.Inbox == nil:
 		return problem("Inbox", "is missing")
-	case c.Integrations == nil:
-		return problem("Integrations", "is missing")
+	case c.IntegrationsFor < 0:
+		return problem("IntegrationsFor", "is negative")
 	case c.FirstRun < 0:
 		return problem("FirstRun", "is negative")
 	case c.Overlap < 0:

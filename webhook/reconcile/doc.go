@@ -4,7 +4,8 @@
 //
 // What the platform could not deliver, or did not try to while the address was
 // switched off, stays in its event lists for 30 days. [Reconciler.Loop] looks for
-// it once an hour and after each outage; [Reconciler.Run] is for a scheduler. With
+// it once an hour and after each outage; [Reconciler.Run] is for a scheduler. [Clinics]
+// does it for all clinics of an environment, in one loop and under a budget. With
 // River, riverinbox.Inbox.PeriodicReconcile makes a job of it.
 //
 // # What a run does

@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"log/slog"
 	"time"
 
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/accounts"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
@@ -82,6 +85,38 @@ func ExampleReconciler_Loop() {
 			log.Printf("webhooks have failed since %s, over: %t", o.Since, o.Over)
 			reconciler.RunAfterOutage(o)
 		}})
+	}
+	_ = start
+}
+
+// One loop reconciles the clinics of all users, an hour apart, with at most 1,000 of the
+// calls that the platform takes in five minutes. The users are those of accounts, which
+// knows the clinics and who may call for each.
+func ExampleClinics() {
+	start := func(ctx context.Context, users *accounts.Accounts, environment dispensary.Environment, inbox reconcile.Inbox) (*reconcile.Clinics, error) {
+		budget, err := dispensary.NewRateLimiter(1000, 5*time.Minute)
+		if err != nil {
+			return nil, err
+		}
+		all, err := reconcile.NewClinics(reconcile.ClinicsConfig{
+			Config: reconcile.Config{Environment: environment, Inbox: inbox, Logger: slog.Default()},
+			Budget: budget,
+			List: func(ctx context.Context, after string, limit int) ([]string, error) {
+				return users.Clinics(ctx, environment, after, limit)
+			},
+			Open: func(ctx context.Context, clinicID string, budget dispensary.Limiter) (reconcile.Clinic, error) {
+				clinic, err := users.ForClinic(ctx, environment, clinicID, accounts.ClinicOptions{Limiter: budget})
+				if err != nil {
+					return reconcile.Clinic{}, err
+				}
+				return reconcile.Clinic{Events: clinic.Client.Events, Integrations: clinic.Integrations}, nil
+			},
+		})
+		if err != nil {
+			return nil, err
+		}
+		go func() { _ = all.Loop(ctx, time.Hour) }()
+		return all, nil
 	}
 	_ = start
 }

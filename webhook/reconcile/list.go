@@ -16,8 +16,8 @@ func (r *run) listGroup(ctx context.Context, l *listRun) error {
 	for page, err := range r.config.group(l.group).Pages(ctx, options) {
 		if err != nil {
 			l.report.Err = err
-			if endsRun(ctx, err) {
-				return err
+			if endsRun(ctx, err) || r.report.Pages == 0 && r.report.DeliveryLogErr != nil {
+				return err // a platform that answers neither log nor list is not asked for the others
 			}
 			return nil
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
@@ -20,11 +21,18 @@ import (
 // is safe for concurrent use.
 type Reconciler struct {
 	config  Config
+	open    func(context.Context) (Clinic, error) // completes config, for a run; nil where it is complete
 	trigger chan struct{}
 }
 
 // New returns a reconciler. It sends nothing. An error is an [*api.ArgumentError].
 func New(c Config) (*Reconciler, error) {
+	switch {
+	case c.Events == (events.Service{}):
+		return nil, problem("Config.Events", "is missing")
+	case c.Integrations == nil:
+		return nil, problem("Config.Integrations", "is missing")
+	}
 	c, err := c.withDefaults()
 	if err != nil {
 		return nil, err
@@ -112,9 +120,10 @@ func (r *Reconciler) run(ctx context.Context, fresh time.Duration) (Report, erro
 		given := ctx
 		ctx = safecall.Begin(given, r.config.Logger, func() context.Context { return start(given) })
 	}
-	one := &run{config: r.config, now: r.config.Now(), missed: map[string]*missedEvent{}}
+	one := &run{config: r.config, open: r.open, now: r.config.Now(), missed: map[string]*missedEvent{}}
 	one.report.Name, one.report.Started = r.config.Name, one.now
 	err := one.execute(ctx, fresh)
+	one.report.Completed = one.checkpoint.Completed
 	one.report.Duration = r.config.Now().Sub(one.now)
 	r.log(ctx, one.report, err)
 	if end := r.config.Observer.RunEnd; end != nil {
@@ -169,6 +178,13 @@ func (r *run) execute(ctx context.Context, fresh time.Duration) (err error) {
 		r.report.Skipped = true
 		return nil
 	}
+	if r.open != nil {
+		clinic, err := safecall.Value(func() (Clinic, error) { return r.open(working) })
+		if err != nil {
+			return err
+		}
+		r.config.Events, r.config.Integrations = clinic.Events, clinic.Integrations
+	}
 	if err := r.prepare(working); err != nil {
 		return err
 	}
@@ -183,14 +199,9 @@ func (r *run) execute(ctx context.Context, fresh time.Duration) (err error) {
 
 // prepare finds out where the run begins.
 func (r *run) prepare(ctx context.Context) error {
-	ids, err := safecall.Value(func() ([]string, error) { return r.config.Integrations(ctx) })
-	if err != nil {
+	if err := r.findIntegrations(ctx); err != nil {
 		return fmt.Errorf("integrations: %w", err)
 	}
-	if len(ids) == 0 {
-		return errors.New("integrations: there is none")
-	}
-	r.integrations = slices.Compact(slices.Sorted(slices.Values(ids)))
 	r.report.Groups = make([]GroupReport, len(r.config.Groups))
 	restart := r.checkpoint.begin(r.integrations, r.now, r.config.FirstRun)
 	r.deliveries = &listRun{rank: len(r.config.Groups), from: r.checkpoint.Deliveries.Add(-r.config.Overlap), report: &GroupReport{}}
@@ -205,6 +216,24 @@ func (r *run) prepare(ctx context.Context) error {
 	if restart {
 		return r.save(ctx)
 	}
+	return nil
+}
+
+// findIntegrations asks for the integrations, if it is time to.
+func (r *run) findIntegrations(ctx context.Context) error {
+	age := r.now.Sub(r.checkpoint.Asked)
+	if known := r.checkpoint.Integrations; len(known) > 0 && age >= 0 && age < r.config.IntegrationsFor {
+		r.integrations = known
+		return nil
+	}
+	ids, err := safecall.Value(func() ([]string, error) { return r.config.Integrations(ctx) })
+	if err != nil {
+		return err
+	}
+	if len(ids) == 0 {
+		return errors.New("there is none")
+	}
+	r.integrations, r.checkpoint.Asked = slices.Compact(slices.Sorted(slices.Values(ids))), r.now
 	return nil
 }
 

@@ -28,6 +28,10 @@ type Report struct {
 	// it a moment before; see [Reconciler.Loop].
 	Skipped bool
 
+	// Completed is when the last run began that left nothing to do: this one, if it
+	// did. Zero if there was none.
+	Completed time.Time
+
 	// Groups has an entry for each group that was listed.
 	Groups []GroupReport
 

@@ -16,6 +16,7 @@ import (
 // where the last run began, and events are accepted with the oldest first.
 type run struct {
 	config       Config
+	open         func(context.Context) (Clinic, error)
 	now          time.Time
 	lease        *lease
 	checkpoint   checkpoint

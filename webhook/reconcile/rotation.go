@@ -1,0 +1,131 @@
+package reconcile
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
+)
+
+// take takes the next turns of the pass, or returns how long there is none to take.
+func (c *Clinics) take(ctx context.Context, interval time.Duration) (time.Duration, error) {
+	var ids []string
+	var wait time.Duration
+	r, err := c.update(ctx, func(ctx context.Context, r *rotation) (err error) {
+		r.Again = r.Again || c.again
+		ids, wait, err = r.take(c.config.Config.Now(), interval, c.config.Parallel, func(after string, limit int) ([]string, error) {
+			return safecall.Value(func() ([]string, error) { return c.config.List(ctx, after, limit) })
+		})
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	c.again = false
+	for _, id := range ids {
+		c.turns = append(c.turns, turn{id, r.Began})
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rotation = r
+	return wait, nil
+}
+
+// giveBack returns the turns that the end of the loop has left, to be taken by another
+// replica, or after a restart.
+func (c *Clinics) giveBack() {
+	c.mu.Lock()
+	left := c.left
+	c.left = nil
+	c.mu.Unlock()
+	for _, one := range c.turns {
+		left = append(left, one.clinicID)
+	}
+	c.turns = nil
+	ctx, cancel := context.WithTimeout(context.Background(), c.config.Config.Lease)
+	defer cancel()
+	for len(left) > 0 && ctx.Err() == nil {
+		_, err := c.update(ctx, func(_ context.Context, r *rotation) error {
+			r.Left = append(r.Left, left...)
+			return nil
+		})
+		if !errors.Is(err, ErrCheckpointHeld) {
+			return // where it failed the next pass has them
+		}
+		time.Sleep(time.Second)
+	}
+}
+
+// update changes the rotation while no other replica does.
+func (c *Clinics) update(ctx context.Context, change func(context.Context, *rotation) error) (r rotation, err error) {
+	config := c.config.Config
+	config.Name += "/" // no clinic's
+	ctx, lease, err := claim(ctx, &config)
+	if err != nil {
+		return r, err
+	}
+	defer lease.release()
+	if len(lease.state) > 0 && json.Unmarshal(lease.state, &r) != nil {
+		return r, errors.New("the checkpoint cannot be read: another program uses its name")
+	}
+	if err := change(ctx, &r); err != nil {
+		return r, err
+	}
+	state, err := json.Marshal(r)
+	if err != nil || bytes.Equal(state, lease.state) {
+		return r, err
+	}
+	return r, lease.save(ctx, state)
+}
+
+// rotation is how far the pass over all clinics has come.
+type rotation struct {
+	// Began is when the pass began that is under way, or was the last one, and Before
+	// when the one before it did.
+	Began  time.Time `json:"began"`
+	Before time.Time `json:"before,omitzero"`
+
+	// After is the last clinic whose turn was taken, and Done that it is the last of all.
+	After string `json:"after,omitempty"`
+	Done  bool   `json:"done,omitempty"`
+
+	// Left are clinics of the pass whose turn was taken, and not used.
+	Left []string `json:"left,omitempty"`
+
+	// Again has the next pass begin when this one is over.
+	Again bool `json:"again,omitempty"`
+}
+
+// take takes the next turns, at most limit of them, or returns how long there is none. No
+// turn and no wait is the end of a pass.
+func (r *rotation) take(now time.Time, interval time.Duration, limit int, list func(after string, limit int) ([]string, error)) ([]string, time.Duration, error) {
+	if len(r.Left) > 0 {
+		ids := r.Left
+		r.Left = nil
+		return ids, 0, nil
+	}
+	if since := now.Sub(r.Began); r.Done && !r.Again && since >= 0 && since < interval {
+		return nil, interval - since, nil
+	}
+	next := *r
+	if r.Done || r.Began.IsZero() {
+		next = rotation{Began: now, Before: r.Began}
+	}
+	ids, err := list(next.After, limit)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, id := range ids {
+		if id <= next.After {
+			return nil, 0, fmt.Errorf("clinic %q is listed after %q", id, next.After)
+		}
+		next.After = id
+	}
+	next.Done = len(ids) < limit
+	*r = next
+	return ids, 0, nil
+}
