@@ -1,0 +1,541 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/accounts"
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
+)
+
+const usersOfAClinic = 3
+
+// clinicsFixture is a platform with clinics of three connected users each, whose webhooks
+// are all lost, on the clock of a bubble.
+type clinicsFixture struct {
+	platform    *dispensarytest.Server
+	environment api.Environment
+	accounts    *accounts.Accounts
+	store       *tokens.MemoryStore
+	inbox       *memoryinbox.Inbox
+	clinics     []string          // in the order of their ids
+	clinicOf    map[string]string // by person of the platform, and by clinic key
+	keys        map[string]string // by clinic
+
+	mu      sync.Mutex
+	down    map[string]bool // clinics that the platform does not answer
+	sent    []time.Time     // every attempt, answered or not
+	handled map[string]int  // by event id
+	runs    map[string][]reconcile.Report
+	ended   map[string][]time.Time
+	failed  map[string]int
+}
+
+func newClinicsFixture(t *testing.T, clinics int) *clinicsFixture {
+	t.Helper()
+	f := &clinicsFixture{
+		clinicOf: map[string]string{}, keys: map[string]string{}, down: map[string]bool{}, handled: map[string]int{},
+		runs: map[string][]reconcile.Report{}, ended: map[string][]time.Time{}, failed: map[string]int{},
+	}
+	f.platform = dispensarytest.New(t, dispensarytest.WithInMemory(), dispensarytest.WithWorldSize(model.WorldSize{Clinics: clinics}),
+		dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff), dispensarytest.WithJournalLimit(60_000))
+	f.platform.Fault(model.Fault{Effect: model.DeliveryLost})
+	f.environment = f.platform.Site().Environment
+	for _, clinic := range f.platform.Clinics.All() {
+		f.clinics = append(f.clinics, clinic.ID)
+		f.keys[clinic.ID] = f.platform.ClinicKeys(clinic.ID)[0]
+		f.clinicOf[f.keys[clinic.ID]] = clinic.ID
+	}
+	slices.Sort(f.clinics)
+	var err error
+	f.inbox, err = memoryinbox.New(memoryinbox.Config{Work: webhook.Work{Handle: f.handle}})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = f.inbox.Close(context.Background()) })
+	f.connect(t)
+	return f
+}
+
+// connect makes the accounts, with what connecting users of all clinics has left: tokens,
+// and what GET /clinic has said. (The browser flow of all of them would take long.)
+func (f *clinicsFixture) connect(t *testing.T) {
+	t.Helper()
+	app := f.platform.Application()
+	through := &http.Client{Transport: f}
+	f.store = tokens.NewMemoryStore()
+	var err error
+	f.accounts, err = accounts.New(accounts.Config{
+		Applications: []oauth.Config{{
+			Site: f.platform.Site(), ClientID: app.ClientID, ClientSecret: dispensary.Secret(app.ClientSecret),
+			RedirectURL: app.RedirectURI, HTTPClient: f.platform.HTTPClient(),
+		}},
+		Tokens: tokens.Config{Store: f.store},
+		ClinicKey: func(_ context.Context, user string) (dispensary.Secret, error) {
+			return dispensary.Secret(f.keys[f.clinicOf[user]]), nil
+		},
+		Options: func(api.Environment) []dispensary.Option {
+			return []dispensary.Option{dispensary.WithHTTPClient(through)}
+		},
+	})
+	require.NoError(t, err)
+	connected := map[string][]oauth.Clinic{}
+	for _, person := range f.platform.Users() {
+		f.clinicOf[person.ID] = person.ClinicID
+		known := connected[person.ClinicID]
+		if len(known) == usersOfAClinic {
+			continue
+		}
+		if len(known) == 0 {
+			found, err := f.platform.Client(person).Clinic.Get(t.Context())
+			require.NoError(t, err)
+			known = []oauth.Clinic{{ID: found.ID, IntegrationID: found.IntegrationID}}
+		}
+		issued := f.platform.Tokens.Issue(person)
+		_, err := f.store.Save(t.Context(), tokens.Key{Environment: f.environment, User: person.ID}, oauth.Token{
+			AccessToken: api.Secret(issued.AccessToken), RefreshToken: api.Secret(issued.RefreshToken),
+			ExpiresAt: issued.ExpiresAt, ConnectedAt: time.Now(), Clinic: known[0], Environment: f.environment,
+		})
+		require.NoError(t, err)
+		connected[person.ClinicID] = append(connected[person.ClinicID], known[0])
+	}
+	require.Len(t, connected, len(f.clinics))
+	f.platform.Journal().Reset()
+}
+
+// RoundTrip counts every attempt, and answers those of a clinic that is down.
+func (f *clinicsFixture) RoundTrip(r *http.Request) (*http.Response, error) {
+	f.mu.Lock()
+	f.sent = append(f.sent, time.Now())
+	down := f.down[f.clinicOf[r.Header.Get("X-SVC-Clinic-Key")]]
+	f.mu.Unlock()
+	if down {
+		return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: io.NopCloser(strings.NewReader("")), Request: r, Header: http.Header{}}, nil
+	}
+	return f.platform.HTTPClient().Transport.RoundTrip(r)
+}
+
+func (f *clinicsFixture) handle(_ context.Context, e events.Event) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.handled[e.ID]++
+	return nil
+}
+
+// config is that of a replica.
+func (f *clinicsFixture) config() reconcile.ClinicsConfig {
+	return reconcile.ClinicsConfig{
+		Config: reconcile.Config{Environment: f.environment, Inbox: f.inbox, Observer: reconcile.Observer{
+			RunEnd: f.observe,
+		}},
+		List: func(ctx context.Context, after string, limit int) ([]string, error) {
+			return f.accounts.Clinics(ctx, f.environment, after, limit)
+		},
+		Open: func(ctx context.Context, clinicID string, budget api.Limiter) (reconcile.Clinic, error) {
+			clinic, err := f.accounts.ForClinic(ctx, f.environment, clinicID, accounts.ClinicOptions{Limiter: budget})
+			if err != nil {
+				return reconcile.Clinic{}, err
+			}
+			return reconcile.Clinic{Events: clinic.Client.Events, Integrations: clinic.Integrations}, nil
+		},
+	}
+}
+
+// reconcileAll starts a replica; its loop ends with stop, or with the test.
+func (f *clinicsFixture) reconcileAll(t *testing.T, interval time.Duration, change func(*reconcile.ClinicsConfig)) (all *reconcile.Clinics, stop func()) {
+	t.Helper()
+	c := f.config()
+	if change != nil {
+		change(&c)
+	}
+	all, err := reconcile.NewClinics(c)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- all.Loop(ctx, interval) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		assert.ErrorIs(t, <-done, context.Canceled)
+	})
+	t.Cleanup(stop)
+	return all, stop
+}
+
+// reconciled returns how often each clinic was, in the order of their ids.
+func (f *clinicsFixture) reconciled() []int {
+	synctest.Wait()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var runs []int
+	for _, id := range f.clinics {
+		runs = append(runs, len(f.runs[id]))
+	}
+	return runs
+}
+
+func (f *clinicsFixture) observe(_ context.Context, report reconcile.Report, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, id, _ := strings.Cut(strings.TrimPrefix(report.Name, f.environment.String()), "/")
+	switch {
+	case errors.Is(err, reconcile.ErrCheckpointHeld) || report.Skipped || errors.Is(err, context.Canceled):
+	case err != nil:
+		f.failed[id]++
+	default:
+		f.runs[id] = append(f.runs[id], report)
+		f.ended[id] = append(f.ended[id], time.Now())
+	}
+}
+
+// happen registers n patients with each of some clinics.
+func (f *clinicsFixture) happen(t *testing.T, n int, clinics ...string) {
+	t.Helper()
+	for _, clinic := range clinics {
+		for range n {
+			_, _, err := f.platform.Patients.Register(model.NewPatient{ClinicID: clinic})
+			require.NoError(t, err)
+		}
+	}
+}
+
+// calls counts the requests that have reached the platform, by clinic.
+func (f *clinicsFixture) calls(t *testing.T) map[string]int {
+	t.Helper()
+	calls := map[string]int{}
+	for _, r := range f.platform.Journal().Requests() {
+		require.NotEmpty(t, f.clinicOf[r.UserID], r)
+		calls[f.clinicOf[r.UserID]]++
+	}
+	return calls
+}
+
+// pagesOfARun are the log of deliveries and the lists of events, which are short here.
+var pagesOfARun = 1 + len(reconcile.Groups())
+
+// 500 clinics with three users each, of which the platform does not answer 50 for an hour.
+func TestClinicsOfALargeIntegrator(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const interval, budget, per = 30 * time.Minute, 1000, 5 * time.Minute
+		f := newClinicsFixture(t, 500)
+		down, up := f.clinics[100:150], slices.Concat(f.clinics[:100], f.clinics[150:])
+		for _, id := range down {
+			f.down[id] = true
+		}
+		f.happen(t, 3, f.clinics[80:120]...)
+		limiter, err := dispensary.NewRateLimiter(budget, per)
+		require.NoError(t, err)
+		start := time.Now()
+		all, _ := f.reconcileAll(t, interval, func(c *reconcile.ClinicsConfig) { c.Budget = limiter })
+
+		time.Sleep(interval + interval/2)
+		synctest.Wait()
+		f.happen(t, 2, f.clinics[110:300]...)
+		stats := all.Stats()
+		assert.Len(t, stats.Failing, len(down))
+		assert.WithinDuration(t, start, stats.Oldest, time.Minute, "none of the failing ones has ever been reconciled")
+		time.Sleep(interval / 2)
+		f.mu.Lock()
+		clear(f.down)
+		f.mu.Unlock()
+		time.Sleep(interval + interval/2 + interval/4)
+		synctest.Wait()
+		f.mu.Lock()
+		defer f.mu.Unlock()
+
+		// Nothing is lost, and nothing is handled twice.
+		happened := f.platform.Events()
+		assert.Len(t, happened, 40*3+190*2)
+		assert.Len(t, f.handled, len(happened))
+		missed := map[string]int{}
+		for _, e := range happened {
+			assert.Equal(t, 1, f.handled[e.ID])
+			missed[e.ClinicID]++
+		}
+
+		// A clinic takes the pages of its runs, and a call for each event that was missed.
+		calls := f.calls(t)
+		total := 0
+		for _, id := range f.clinics {
+			pages, reads := 0, 0
+			for _, report := range f.runs[id] {
+				assert.Equal(t, pagesOfARun, report.Pages)
+				pages, reads = pages+report.Pages, reads+report.Reads
+			}
+			assert.LessOrEqual(t, reads, missed[id])
+			assert.Equal(t, pages+reads, calls[id])
+			total += calls[id]
+		}
+		assert.Equal(t, f.platform.Journal().Len(), total, "nothing else is called")
+
+		// No period sees more than the budget, outages and retries included.
+		for i := budget; i < len(f.sent); i++ {
+			require.GreaterOrEqual(t, f.sent[i].Sub(f.sent[i-budget]), per)
+		}
+
+		// The clinics that are up do not notice those that are down: each pass is over
+		// when the budget lets it.
+		for _, id := range up {
+			require.Len(t, f.runs[id], 4)
+			for pass, at := range f.ended[id] {
+				assert.WithinRange(t, at, start.Add(time.Duration(pass)*interval), start.Add(time.Duration(pass)*interval+22*time.Minute))
+			}
+			assert.Zero(t, f.failed[id])
+		}
+		for _, id := range down {
+			assert.NotEmpty(t, f.runs[id])
+			assert.InDelta(t, 6, f.failed[id], 1, "after 1, 2, 4, 8, 16 minutes, and the interval")
+		}
+		stats = all.Stats()
+		assert.Empty(t, stats.Failing)
+		assert.Equal(t, 3*interval, stats.PassBegan.Sub(start))
+		assert.Equal(t, stats.PassBegan, stats.Oldest)
+		t.Log(total, "calls that were answered of", len(f.sent), "for", len(happened), "events")
+	})
+}
+
+// A budget lets one clinic be reconciled in ten minutes. A program that is stopped and
+// started goes on with the next one, and does not begin with the first again.
+func TestClinicsGoOnAfterARestart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newClinicsFixture(t, 7)
+		for n := range f.clinics {
+			limiter, err := dispensary.NewRateLimiter(pagesOfARun, 10*time.Minute)
+			require.NoError(t, err)
+			_, stop := f.reconcileAll(t, time.Hour, func(c *reconcile.ClinicsConfig) { c.Budget, c.Parallel = limiter, 1 })
+			time.Sleep(10*time.Minute - time.Second)
+			want := make([]int, len(f.clinics))
+			for i := range n + 1 {
+				want[i] = 1
+			}
+			assert.Equal(t, want, f.reconciled())
+			stop()
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// Turns that were taken and not used when a program ends are not lost.
+func TestClinicsGiveTurnsBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newClinicsFixture(t, 7)
+		_, stop := f.reconcileAll(t, time.Hour, func(c *reconcile.ClinicsConfig) {
+			c.Parallel = 2
+			open := c.Open
+			c.Open = func(ctx context.Context, id string, budget api.Limiter) (reconcile.Clinic, error) {
+				if id == f.clinics[0] || id == f.clinics[2] {
+					<-ctx.Done()
+				}
+				return open(ctx, id, budget)
+			}
+		})
+		time.Sleep(time.Minute)
+		assert.Equal(t, []int{0, 1, 0, 0, 0, 0, 0}, f.reconciled())
+		stop()
+		f.reconcileAll(t, time.Hour, nil)
+		time.Sleep(time.Minute)
+		assert.Equal(t, []int{1, 1, 1, 1, 1, 1, 1}, f.reconciled())
+	})
+}
+
+func TestReplicasShareTheClinics(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newClinicsFixture(t, 30)
+		var mu sync.Mutex
+		shares := make([]int, 3)
+		for i := range shares {
+			f.reconcileAll(t, time.Hour, func(c *reconcile.ClinicsConfig) {
+				c.Parallel = 1
+				open := c.Open
+				c.Open = func(ctx context.Context, id string, budget api.Limiter) (reconcile.Clinic, error) {
+					mu.Lock()
+					shares[i]++
+					mu.Unlock()
+					time.Sleep(10 * time.Second)
+					return open(ctx, id, budget)
+				}
+			})
+		}
+		for pass := 1; pass <= 3; pass++ {
+			time.Sleep(59 * time.Minute)
+			assert.Equal(t, slices.Repeat([]int{pass}, 30), f.reconciled(), "once in a pass, by one of them")
+			time.Sleep(time.Minute)
+		}
+		mu.Lock() // the next pass begins
+		defer mu.Unlock()
+		for _, share := range shares {
+			assert.Positive(t, share)
+		}
+	})
+}
+
+func TestClinicsAreReconciledAgainWhenTriggered(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newClinicsFixture(t, 5)
+		first, _ := f.reconcileAll(t, time.Hour, nil)
+		f.reconcileAll(t, time.Hour, nil)
+		time.Sleep(time.Minute)
+		assert.Equal(t, []int{1, 1, 1, 1, 1}, f.reconciled())
+		time.Sleep(time.Minute)
+		first.RunAfterOutage(webhook.Outage{})
+		time.Sleep(time.Minute)
+		assert.Equal(t, []int{1, 1, 1, 1, 1}, f.reconciled(), "an outage that goes on is no reason")
+		first.RunAfterOutage(webhook.Outage{Over: true})
+		time.Sleep(time.Minute)
+		assert.Equal(t, []int{2, 2, 2, 2, 2}, f.reconciled())
+		time.Sleep(56 * time.Minute)
+		assert.Equal(t, []int{2, 2, 2, 2, 2}, f.reconciled(), "the interval begins anew")
+		time.Sleep(4 * time.Minute)
+		assert.Equal(t, []int{3, 3, 3, 3, 3}, f.reconciled())
+	})
+}
+
+// A clinic without a user who may call is reported, keeps no other waiting, and is
+// reconciled soon after one of its users has connected.
+func TestClinicWhoseLastUserIsRevoked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newClinicsFixture(t, 3)
+		all, _ := f.reconcileAll(t, time.Hour, nil)
+		time.Sleep(time.Minute)
+		lost := f.clinics[1]
+		conns, err := f.accounts.Connections(f.environment)
+		require.NoError(t, err)
+		saved := map[string]tokens.Record{}
+		for user, clinic := range f.clinicOf {
+			if record, err := conns.Record(t.Context(), user); err == nil && clinic == lost {
+				saved[user] = record
+				require.NoError(t, conns.Client().Revoke(t.Context(), record.Token))
+			}
+		}
+		require.Len(t, saved, usersOfAClinic)
+		f.happen(t, 1, f.clinics...)
+		time.Sleep(75 * time.Minute) // a run finds out about one user
+		assert.Equal(t, []int{2, 1, 2}, f.reconciled())
+		stats := all.Stats()
+		require.Len(t, stats.Failing, 1)
+		assert.Equal(t, lost, stats.Failing[0].ClinicID)
+		var none *accounts.ClinicError
+		require.ErrorAs(t, stats.Failing[0].Err, &none)
+		assert.Equal(t, accounts.ClinicError{Environment: f.environment, ClinicID: lost, Users: usersOfAClinic}, *none)
+		assert.InDelta(t, 76*time.Minute, time.Since(stats.Oldest), float64(time.Minute))
+		assert.Equal(t, stats.Failing[0].Since, stats.Oldest)
+
+		for _, person := range f.platform.Users() {
+			if record, known := saved[person.ID]; known {
+				issued := f.platform.Tokens.Issue(person)
+				record.Token.AccessToken, record.Token.ExpiresAt = api.Secret(issued.AccessToken), issued.ExpiresAt
+				_, err := f.store.Save(t.Context(), record.Key, record.Token)
+				require.NoError(t, err)
+				break
+			}
+		}
+		time.Sleep(30 * time.Minute)
+		assert.Equal(t, []int{2, 2, 2}, f.reconciled())
+		assert.Empty(t, all.Stats().Failing)
+		assert.Len(t, f.handled, 3)
+	})
+}
+
+// What the program's own functions do wrong ends no loop, and is tried again.
+func TestClinicsSurviveTheirFunctions(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newClinicsFixture(t, 3)
+		var lists, opens atomic.Int32
+		f.reconcileAll(t, time.Hour, func(c *reconcile.ClinicsConfig) {
+			list, open := c.List, c.Open
+			c.Parallel = 1
+			c.List = func(ctx context.Context, after string, limit int) ([]string, error) {
+				switch lists.Add(1) {
+				case 1:
+					return nil, errors.New("no database")
+				case 2:
+					panic("a mistake")
+				case 3:
+					return []string{""}, nil
+				}
+				return list(ctx, after, limit)
+			}
+			c.Open = func(ctx context.Context, id string, budget api.Limiter) (reconcile.Clinic, error) {
+				if opens.Add(1) == 1 {
+					panic("a mistake")
+				}
+				return open(ctx, id, budget)
+			}
+		})
+		time.Sleep(3*time.Minute + time.Second)
+		assert.Equal(t, []int{0, 1, 1}, f.reconciled())
+		time.Sleep(2 * time.Minute)
+		assert.Equal(t, []int{1, 1, 1}, f.reconciled())
+	})
+}
+
+func TestClinicsRefuse(t *testing.T) {
+	t.Parallel()
+	f := newClinicsFixture(t, 1)
+	for field, change := range map[string]func(*reconcile.ClinicsConfig){
+		"ClinicsConfig.List":                func(c *reconcile.ClinicsConfig) { c.List = nil },
+		"ClinicsConfig.Open":                func(c *reconcile.ClinicsConfig) { c.Open = nil },
+		"ClinicsConfig.Parallel":            func(c *reconcile.ClinicsConfig) { c.Parallel = -1 },
+		"ClinicsConfig.Config.Integrations": func(c *reconcile.ClinicsConfig) { c.Config.Integrations = reconcile.Integrations("x") },
+		"ClinicsConfig.Config.Events":       func(c *reconcile.ClinicsConfig) { c.Config.Events = f.platform.Client(model.User{}).Events },
+		"Config.Inbox":                      func(c *reconcile.ClinicsConfig) { c.Config.Inbox = nil },
+		"Config.IntegrationsFor":            func(c *reconcile.ClinicsConfig) { c.Config.IntegrationsFor = -1 },
+	} {
+		c := f.config()
+		change(&c)
+		_, err := reconcile.NewClinics(c)
+		var argument *api.ArgumentError
+		require.ErrorAs(t, err, &argument, field)
+		assert.Equal(t, "reconcile."+field, argument.Field)
+	}
+	all, err := reconcile.NewClinics(f.config())
+	require.NoError(t, err)
+	require.ErrorIs(t, all.Loop(t.Context(), 0), api.ErrInvalidArgument)
+	assert.Zero(t, all.Stats())
+}
+
+func TestIntegrationsAreAskedForOnceInAWhile(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	asked := 0
+	run := func() {
+		s.reconcile(t, func(c *reconcile.Config) {
+			integrations := c.Integrations
+			c.IntegrationsFor = 24 * time.Hour
+			c.Integrations = func(ctx context.Context) ([]string, error) {
+				asked++
+				return integrations(ctx)
+			}
+		})
+	}
+	for _, want := range []int{1, 1, 1, 2, 2} {
+		run()
+		assert.Equal(t, want, asked)
+		s.clock.Advance(9 * time.Hour)
+	}
+}
