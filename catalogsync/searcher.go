@@ -72,8 +72,8 @@ func (s *Searcher) Search(o SearchOptions) (Result, error) {
 }
 
 // Swap makes an index the current one, and returns the one before, nil if there was none.
-// [Searcher.Load] calls it; call it with an index that you made of your own copy of the
-// catalog.
+// It is for an index that you made of your own copy of the catalog; [Searcher.Load] needs no
+// call.
 func (s *Searcher) Swap(index *Index) (before *Index) { return s.current.Swap(index) }
 
 // Confirm reads a variant from the platform, as it is now: look at its Status before it is
@@ -97,9 +97,10 @@ type LoadOptions struct {
 }
 
 // Load reads the whole catalog, makes an index of it, and makes that the current one. With
-// an error the one before stays. Results count their age from the beginning of Load. The
-// list of the API has the primary variant of a product only, so others are not found by
-// their SKU or UPC. Call Load again to see changes; it reads everything each time.
+// an error the one before stays, as does one that began to be read later. Results count
+// their age from the beginning of Load. The list of the API has the primary variant of a
+// product only, so others are not found by their SKU or UPC. Call Load again to see
+// changes; it reads everything each time.
 // API section: GET /catalog/products, GET /catalog/search/products.
 func (s *Searcher) Load(ctx context.Context, o LoadOptions) error {
 	asOf := time.Now()
@@ -131,7 +132,11 @@ func (s *Searcher) Load(ctx context.Context, o LoadOptions) error {
 	if err = cmp.Or(failed, err); err != nil {
 		return err
 	}
-	s.Swap(index)
+	for before := s.current.Load(); before == nil || !before.asOf.After(asOf); before = s.current.Load() {
+		if s.current.CompareAndSwap(before, index) {
+			break
+		}
+	}
 	return nil
 }
 

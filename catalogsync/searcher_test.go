@@ -69,6 +69,17 @@ func TestLoadFails(t *testing.T) {
 	}
 }
 
+// A slow Load does not put an old catalog in the place of a newer one.
+func TestLoadKeepsWhatIsNewer(t *testing.T) {
+	t.Parallel()
+	_, searcher := newSearcher(t)
+	newer, err := catalogsync.NewIndex(slices.Values([]catalogsync.Entry{entry("Kelp", "one", "", "")}), catalogsync.IndexConfig{AsOf: time.Now().Add(time.Hour)})
+	require.NoError(t, err)
+	assert.Nil(t, searcher.Swap(newer))
+	require.NoError(t, searcher.Load(t.Context(), catalogsync.LoadOptions{}))
+	assert.Same(t, newer, searcher.Swap(newer))
+}
+
 func TestConfirm(t *testing.T) {
 	t.Parallel()
 	platform, searcher := newSearcher(t)
