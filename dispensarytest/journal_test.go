@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -238,4 +239,45 @@ func TestNoChanges(t *testing.T) {
 	<-last
 	_, open := b.fake.Changes()
 	assert.False(t, open)
+}
+
+// Bodies are kept where they are asked for, and tell no token, code or secret.
+func TestBodiesAreKeptWithoutTokens(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithBodies())
+	body := someone()
+	b.send("POST", "/clinic/patients", body).ok(201)
+	last, _ := b.fake.Journal().Last()
+	for _, kept := range [][]byte{last.RequestBody, last.ResponseBody} {
+		assert.Contains(t, string(kept), fmt.Sprint(body["email"]))
+	}
+
+	app := b.fake.Application()
+	token := b.fake.Tokens.Issue(model.User{})
+	refresh := map[string]any{"grant_type": "refresh_token", "refresh_token": token.RefreshToken, "client_id": app.ClientID, "client_secret": app.ClientSecret, "redirect_uri": app.RedirectURI}
+	b.send("POST", "/oauth/token", refresh).ok(200)
+	last, _ = b.fake.Journal().Last()
+	assert.Contains(t, string(last.RequestBody), `"refresh_token":"***"`)
+	assert.Contains(t, string(last.ResponseBody), `"access_token":"***"`)
+	b.fake.CheckNoLeak(t, string(last.RequestBody), string(last.ResponseBody))
+
+	request, err := http.NewRequestWithContext(t.Context(), "POST", b.fake.BaseURL()+"/oauth/token", strings.NewReader("refresh_token="+token.RefreshToken))
+	require.NoError(t, err)
+	answer, err := b.fake.HTTPClient().Do(request)
+	require.NoError(t, err)
+	require.NoError(t, answer.Body.Close())
+	last, _ = b.fake.Journal().Last()
+	b.fake.CheckNoLeak(t, string(last.RequestBody))
+
+	large := someone()
+	large["personal_message"] = strings.Repeat("x", 100_000)
+	b.send("POST", "/clinic/patients", large)
+	last, _ = b.fake.Journal().Last()
+	assert.Len(t, last.RequestBody, 16<<10)
+
+	none := start(t)
+	none.send("POST", "/clinic/patients", someone()).ok(201)
+	last, _ = none.fake.Journal().Last()
+	assert.Empty(t, last.RequestBody)
+	assert.Empty(t, last.ResponseBody)
 }

@@ -35,6 +35,7 @@ type settings struct {
 	tls            bool
 	requireTLS     bool
 	journalLimit   int
+	keepBodies     bool
 	eventLimit     int
 	integrations   int
 	webhook        *endpointSettings
@@ -211,6 +212,17 @@ func WithJournalLimit(n int) Option {
 			return errors.New("dispensarytest: WithJournalLimit: a journal holds at least one request")
 		}
 		s.journalLimit = n
+		return nil
+	}
+}
+
+// WithBodies lets the journal remember the bodies of requests and answers too, up to
+// 16 KiB of each, for people who look at what was sent: [model.Request.RequestBody]. The
+// token endpoints' are kept without tokens, codes and the client's secret. Without it
+// there are none.
+func WithBodies() Option {
+	return func(s *settings) error {
+		s.keepBodies = true
 		return nil
 	}
 }

@@ -145,7 +145,7 @@ func build(set settings) *Server {
 	s.api = &httpapi.API{
 		Store: s.store, Clock: s.clock, Behaviors: &s.behaviors, Tokens: s.tokens, Faults: &s.faults, Sender: s.sender, People: s.people,
 		RequestIDs: &s.requestIDs, Record: s.journal.add, Closed: s.net.Context.Done(), App: s.app,
-		RequireTLS: set.requireTLS, ClinicTokens: set.clinicTokens, Compatible: set.compatible,
+		RequireTLS: set.requireTLS, ClinicTokens: set.clinicTokens, KeepBodies: set.keepBodies, Compatible: set.compatible,
 	}
 	s.store.World.AddIntegrations(set.integrations, !s.behaviors.Get().Pending)
 	if set.snapshot != nil {

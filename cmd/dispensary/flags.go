@@ -167,6 +167,7 @@ func (c *fakeConfig) ruleFlags(flags *flag.FlagSet) {
 	c.option(flags, "behaviors", "behave as the sandbox that dispensary probe wrote `FILE` about", func(name string) (dispensarytest.Option, error) {
 		return dispensarytest.WithBehaviorsFile(name), nil
 	})
+	c.toggle(flags, "bodies", "let the console show the bodies of requests and answers; tokens are left out", dispensarytest.WithBodies())
 	c.toggle(flags, "clinic-tokens", "let tokens stand for the clinic, as with applications from before 2021-08-26", dispensarytest.WithClinicTokens())
 }
 

@@ -27,6 +27,10 @@ type Request struct {
 
 	Faults     []Effect      // what a [Fault] did to it
 	RetryAfter time.Duration // what the answer asked the caller to wait
+
+	// Bodies, of a platform that keeps them: JSON where it was sent, cut off when it is
+	// long, and without tokens. The answer's is there even where a fault kept it back.
+	RequestBody, ResponseBody []byte
 }
 
 // String is one line for a test's log, without the query.

@@ -419,3 +419,21 @@ func TestARowHasTheDayOfAnother(t *testing.T) {
 	assert.Equal(t, "2026-03-01 23:00:00", f.Clocked(f.Now.Add(-10*time.Hour)))
 	assert.Equal(t, "–", f.Clocked(time.Time{}))
 }
+
+// With bodies, a request leads to what it made, and can be asked again as it was.
+func TestBodiesOfRequests(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, dispensarytest.WithBodies())
+	token := d.fake.Tokens.Issue(model.User{})
+	request, err := http.NewRequestWithContext(t.Context(), "POST", d.fake.BaseURL()+"/clinic/patients", strings.NewReader(`{"first_name":"Zoë","last_name":"O'Neil","email":"zoe@example.org"}`))
+	require.NoError(t, err)
+	request.Header.Set("Authorization", "Bearer "+token.AccessToken)
+	request.Header.Set("Content-Type", "application/json")
+	status, _ := d.read(d.fake.HTTPClient().Do(request))
+	require.Equal(t, http.StatusCreated, status)
+	made := d.fake.Patients.All()[len(d.fake.Patients.All())-1].ID
+	page := d.sees("requests?select=request-1", "timeline?q="+made, html.EscapeString(`--json '{"first_name":"Zoë","last_name":"O'\''Neil"`), "<h3>Answer</h3>")
+	assert.NotContains(t, page, "--bodies")
+	assert.NotContains(t, page, token.AccessToken)
+	d.sees("timeline?q="+made, "1 to 1 of 1", "POST /api/clinic/patients")
+}

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"encoding/json"
 	"net/url"
 	"slices"
 	"strconv"
@@ -18,7 +19,7 @@ func requestID(r model.Request) string { return "request-" + strconv.Itoa(r.Seq)
 
 // requestText is what a request is found by.
 func requestText(r model.Request) string {
-	return strings.Join([]string{r.Operation, r.Method + " " + r.Path + "?" + r.Query, strconv.Itoa(r.Status), r.ID, r.TokenID, strings.Join(r.Refused, "\n")}, "\n")
+	return strings.Join([]string{r.Operation, r.Method + " " + r.Path + "?" + r.Query, strconv.Itoa(r.Status), r.ID, r.TokenID, strings.Join(r.Refused, "\n"), string(r.RequestBody), string(r.ResponseBody)}, "\n")
 }
 
 // requestRow is a request, and what is said about it.
@@ -30,12 +31,21 @@ type requestRow struct {
 	Curl   string
 }
 
-// Objects are the ids in a request's path.
+// Objects are the ids in a request's path, and the id of what the answer has, such as what
+// was made.
 func (r requestRow) Objects() (ids []string) {
+	var answered map[string]json.RawMessage
+	_ = json.Unmarshal(r.ResponseBody, &answered) // what is no object names none
+	for _, value := range answered {
+		var object struct{ ID string }
+		if json.Unmarshal(value, &object) == nil && object.ID != "" {
+			ids = append(ids, object.ID)
+		}
+	}
 	asked := strings.Split(strings.TrimPrefix(r.Path, "/api"), "/")
 	for i, segment := range strings.Split(r.Route, "/") {
 		if strings.HasPrefix(segment, "{") && i < len(asked) {
-			if id, err := url.PathUnescape(asked[i]); err == nil {
+			if id, err := url.PathUnescape(asked[i]); err == nil && !slices.Contains(ids, id) {
 				ids = append(ids, id)
 			}
 		}
@@ -78,7 +88,15 @@ func requestNotes(r model.Request) (notes []string) {
 	return notes
 }
 
-// curl repeats a request. The journal has no tokens.
+// quotedBody is a body for a shell, empty where none was kept.
+func quotedBody(body []byte) string {
+	if len(body) == 0 {
+		return ""
+	}
+	return quoted(string(body))
+}
+
+// curl repeats a request. The journal has no tokens, and bodies only where it is asked to.
 func (h *Handler) curl(r model.Request) string {
 	address := strings.TrimSuffix(h.fake.BaseURL(), "/api") + r.Path
 	if r.Query != "" {
@@ -86,7 +104,7 @@ func (h *Handler) curl(r model.Request) string {
 	}
 	command := "curl"
 	if r.Method != "GET" {
-		command += " -X " + r.Method + " --json @body.json"
+		command += " -X " + r.Method + " --json " + or(quotedBody(r.RequestBody), "@body.json")
 	}
 	if r.TokenID != "" {
 		command += ` -H "Authorization: Bearer $TOKEN"`
