@@ -15,7 +15,7 @@ func (c *call) keepRequestBody() {
 	if !c.api.KeepBodies {
 		return
 	}
-	body, _ := io.ReadAll(io.LimitReader(c.request.Body, MaxBody+1)) // whoever reads on meets the error again
+	body, _ := io.ReadAll(io.LimitReader(c.request.Body, MaxBody+1)) // an error comes again when the form is read
 	c.record.RequestBody = c.shown(body)
 	c.request.Body = struct {
 		io.Reader
