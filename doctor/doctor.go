@@ -258,8 +258,12 @@ func (r *run) all(ctx context.Context) []Row {
 			}
 			for _, before := range c.after {
 				<-done[before]
-				if status := rows[at[before]].Status; rows[i].Status == "" && (status == Fail || status == Skip) {
-					rows[i] = skip("it needs what %q looks at, which %s", before, map[Status]string{Fail: "failed", Skip: "was skipped"}[status])
+				switch row := rows[at[before]]; {
+				case rows[i].Status != "":
+				case row.Status == Fail:
+					rows[i] = skip("it needs what %q looks at, which failed", before)
+				case row.Status == Skip:
+					rows[i] = row // for the same reason
 				}
 			}
 			if rows[i].Status == "" {

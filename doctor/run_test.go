@@ -95,7 +95,7 @@ func TestNotConfigured(t *testing.T) {
 	assert.Equal(t, 5, report.Count(doctor.Pass), "what the application's credentials alone show")
 	assert.Equal(t, len(report.Rows)-5, report.Count(doctor.Skip))
 	assert.Equal(t, "no token store is configured", row(t, report, "store").Seen)
-	assert.Equal(t, `it needs what "store" looks at, which was skipped`, row(t, report, "store schema").Seen)
+	assert.Equal(t, "no token store is configured", row(t, report, "store lease").Seen, "the cause is named, and not the row before")
 }
 
 // Without a name, a user is found who does not have to authorize again.
