@@ -94,6 +94,28 @@ func Migrate(ctx context.Context, db *sql.DB, dialect Dialect, config Config) er
 	return nil
 }
 
+// ErrSchema says that tables are missing, or older than this release needs them.
+var ErrSchema = errors.New("sqlstore: tables are missing or outdated: call Migrate")
+
+// CheckSchema looks at the version of the schema, and changes nothing. It fails with
+// [ErrSchema], or because the database does not answer.
+func CheckSchema(ctx context.Context, db *sql.DB, dialect Dialect, config Config) error {
+	m, err := newMigration(dialect, config)
+	if err != nil {
+		return err
+	}
+	if err := db.PingContext(ctx); err != nil {
+		return failed(ctx, "check the schema", err)
+	}
+	if version, err := m.version(ctx, db); err != nil || version < len(m.steps) {
+		if ctx.Err() != nil {
+			return failed(ctx, "check the schema", err)
+		}
+		return ErrSchema
+	}
+	return nil
+}
+
 // Schema returns the SQL of the whole schema, its version included, for programs that
 // apply it with another tool than [Migrate], to a database without the tables. Migrate,
 // which may be run on these tables as on any other, makes the changes of later versions.

@@ -2,6 +2,7 @@ package sqlstore_test
 
 import (
 	"database/sql"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -121,4 +122,26 @@ func TestWrongOptions(t *testing.T) {
 		_, err = sqlstore.Schema(c.dialect, config)
 		require.ErrorIs(t, err, api.ErrInvalidArgument, name)
 	}
+}
+
+// CheckSchema tells tables that are missing or old from a database that is away, and
+// makes none.
+func TestCheckSchema(t *testing.T) {
+	t.Parallel()
+	db, err := sqlstore.OpenSQLite("sqlite", filepath.Join(t.TempDir(), "tokens.db"))
+	require.NoError(t, err)
+	check := func() error {
+		return sqlstore.CheckSchema(t.Context(), db, sqlstore.SQLite, sqlstore.Config{})
+	}
+	require.ErrorIs(t, check(), sqlstore.ErrSchema)
+	require.ErrorIs(t, check(), sqlstore.ErrSchema, "it makes nothing")
+	require.NoError(t, sqlstore.Migrate(t.Context(), db, sqlstore.SQLite, sqlstore.Config{}))
+	require.NoError(t, check())
+	_, err = db.ExecContext(t.Context(), "DELETE FROM dispensary_oauth_schema WHERE version > 1")
+	require.NoError(t, err)
+	require.ErrorIs(t, check(), sqlstore.ErrSchema)
+	require.NoError(t, db.Close())
+	err = check()
+	require.Error(t, err)
+	require.NotErrorIs(t, err, sqlstore.ErrSchema)
 }
