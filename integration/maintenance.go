@@ -35,6 +35,11 @@ type Maintenance interface {
 // only its own process has; [sqlinbox.ErrSchema] and [riverinbox.ErrSchema] where there is
 // no inbox; and those of the database.
 func OpenMaintenance(ctx context.Context, config Config) (Maintenance, error) {
+	// Nothing is sealed or opened.
+	return openMaintenance(ctx, config, seal.InsecurePlaintext{})
+}
+
+func openMaintenance(ctx context.Context, config Config, keys seal.AEAD) (Maintenance, error) {
 	at, problem := parseAddress(config.Inbox, []kind{postgres, sqlite, memory})
 	if problem == "" && at.kind == memory {
 		problem = "is in memory, which only its own process has"
@@ -54,9 +59,8 @@ func OpenMaintenance(ctx context.Context, config Config) (Maintenance, error) {
 		return nil, fmt.Errorf("integration: inbox: %w", err)
 	}
 	inbox, err := riverinbox.New(ctx, pool, riverinbox.Config{
-		// Nothing is sealed or opened, and nothing handled: the inbox is added to no
-		// client of River.
-		Seal: seal.InsecurePlaintext{},
+		// Nothing is handled: the inbox is added to no client of River.
+		Seal: keys,
 		Work: webhook.Work{Handle: func(context.Context, events.Event) error { return errors.ErrUnsupported }},
 	})
 	if err != nil {

@@ -24,42 +24,19 @@ import (
 // openStore opens what Config.Store names, and makes its tables.
 func (i *Integration) openStore(ctx context.Context, keys *seal.KeyRing) (tokens.Store, error) {
 	at, _ := parseAddress(i.config.Store, []kind{postgres, mysql, sqlite, memory}) // it has been checked
-	var db *sql.DB
-	var dialect sqlstore.Dialect
-	switch at.kind {
-	case memory:
+	if at.kind == memory {
 		return tokens.NewMemoryStore(), nil
-	case sqlite:
-		dialect = sqlstore.SQLite
-		if inbox, _ := parseAddress(i.config.Inbox, []kind{sqlite}); inbox == at {
-			if _, err := sqlinbox.DSN(at.name); err != nil { // makes the file as the inbox needs it
-				return nil, err
-			}
-		}
-		var err error
-		if db, err = sqlstore.OpenSQLite("sqlite", at.name); err != nil {
-			return nil, err
-		}
-		i.store = func(context.Context) error { return db.Close() }
-	case mysql:
-		dialect = sqlstore.MySQL
-		var err error
-		if db, err = sql.Open("mysql", at.name); err != nil {
-			return nil, err
-		}
-		db.SetMaxOpenConns(mysqlConns)
-		db.SetMaxIdleConns(mysqlConns)
-		db.SetConnMaxLifetime(3 * time.Minute) // servers and balancers end old connections without a word
-		i.store = func(context.Context) error { return db.Close() }
-	case postgres:
-		dialect = sqlstore.PostgreSQL
-		pool, err := pgxpool.New(ctx, at.name)
-		if err != nil {
-			return nil, err
-		}
-		db = stdlib.OpenDBFromPool(pool)
-		i.store = func(ctx context.Context) error { return errors.Join(db.Close(), closePool(pool)(ctx)) }
 	}
+	if inbox, _ := parseAddress(i.config.Inbox, []kind{sqlite}); inbox == at {
+		if _, err := sqlinbox.DSN(at.name); err != nil { // makes the file as the inbox needs it
+			return nil, err
+		}
+	}
+	db, dialect, closed, err := openDatabase(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	i.store = closed
 	if err := sqlstore.Migrate(ctx, db, dialect, sqlstore.Config{}); err != nil {
 		return nil, err
 	}
@@ -68,6 +45,33 @@ func (i *Integration) openStore(ctx context.Context, keys *seal.KeyRing) (tokens
 		return nil, err
 	}
 	return tokens.Sealed(inner, keys)
+}
+
+// openDatabase opens the database of a store.
+func openDatabase(ctx context.Context, at address) (db *sql.DB, dialect sqlstore.Dialect, closed closer, err error) {
+	switch at.kind {
+	case sqlite:
+		if db, err = sqlstore.OpenSQLite("sqlite", at.name); err != nil {
+			return nil, "", nil, err
+		}
+		dialect = sqlstore.SQLite
+	case mysql:
+		if db, err = sql.Open("mysql", at.name); err != nil {
+			return nil, "", nil, err
+		}
+		dialect = sqlstore.MySQL
+		db.SetMaxOpenConns(mysqlConns)
+		db.SetMaxIdleConns(mysqlConns)
+		db.SetConnMaxLifetime(3 * time.Minute) // servers and balancers end old connections without a word
+	default:
+		pool, err := pgxpool.New(ctx, at.name)
+		if err != nil {
+			return nil, "", nil, err
+		}
+		db := stdlib.OpenDBFromPool(pool)
+		return db, sqlstore.PostgreSQL, func(ctx context.Context) error { return errors.Join(db.Close(), closePool(pool)(ctx)) }, nil
+	}
+	return db, dialect, func(context.Context) error { return db.Close() }, nil
 }
 
 // mysqlConns is how many connections a MySQL store has. Each method is a statement or

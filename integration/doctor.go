@@ -1,0 +1,134 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/doctor"
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/sqlstore"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/seal"
+	"github.com/dispensary-go/dispensary/webhook/riverinbox"
+	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
+)
+
+// OpenDoctor opens what package doctor looks at in one environment: the token store and
+// the inbox, beside the processes that have them open. It makes no files and no tables,
+// and handles no events. What cannot be opened is StoreErr and InboxErr of the result;
+// what is not configured, or in the memory of another process, is left out. closed closes
+// what was opened.
+//
+// Errors: [dispensary.ErrUnknownSite] for an environment without an application, and
+// [*dispensary.ArgumentError] for addresses and keys.
+func OpenDoctor(ctx context.Context, config Config, environment dispensary.Environment) (made doctor.Config, closed func(context.Context) error, err error) {
+	closed = func(context.Context) error { return nil }
+	found := false
+	for _, a := range config.Applications {
+		if a.Site.Environment != environment {
+			continue
+		}
+		found = true
+		made = doctor.Config{
+			OAuth: a.oauth(oauth.Config{}), ClinicKey: a.ClinicKey,
+			Webhook: doctor.Webhook{Secrets: a.WebhookSecrets, Challenge: a.WebhookChallenge},
+		}
+	}
+	if !found {
+		return made, closed, fmt.Errorf("%w: no application of %s is configured", dispensary.ErrUnknownSite, environment)
+	}
+	store, storeProblem := parseAddress(config.Store, []kind{postgres, mysql, sqlite, memory})
+	inbox, inboxProblem := parseAddress(config.Inbox, []kind{postgres, sqlite, memory})
+	var problems []error
+	if config.Store != "" && storeProblem != "" {
+		problems = append(problems, config.problem(config.name("store"), storeProblem))
+	}
+	if config.Inbox != "" && inboxProblem != "" {
+		problems = append(problems, config.problem(config.name("inbox"), inboxProblem))
+	}
+	durable := func(at address, problem string) bool { return problem == "" && at.kind != memory }
+	var keys *seal.KeyRing
+	if durable(store, storeProblem) || durable(inbox, inboxProblem) {
+		if keys, err = seal.ParseKeyRing(config.SealKeys); err != nil {
+			problems = append(problems, config.problem(config.name("seal_keys"), "cannot be used"))
+		}
+	}
+	if err := errors.Join(problems...); err != nil {
+		return made, closed, err
+	}
+	var closers []closer
+	if durable(store, storeProblem) {
+		var close closer
+		made.Store, close, made.StoreErr = existingStore(ctx, store, keys)
+		closers = append(closers, close)
+	}
+	if durable(inbox, inboxProblem) {
+		held, err := existingInbox(ctx, config, inbox, keys)
+		if made.InboxErr = err; err == nil {
+			made.Inbox = held
+			closers = append(closers, held.Close)
+		}
+	}
+	return made, func(ctx context.Context) error {
+		var all []error
+		for _, close := range closers {
+			all = append(all, close(ctx))
+		}
+		return errors.Join(all...)
+	}, nil
+}
+
+// schemaError is an error of opening, with that of package doctor where tables are
+// missing or outdated.
+func schemaError(err error) error {
+	for _, schema := range []error{sqlstore.ErrSchema, sqlinbox.ErrSchema, riverinbox.ErrSchema} {
+		if errors.Is(err, schema) {
+			return fmt.Errorf("%w: %w", doctor.ErrSchema, err)
+		}
+	}
+	return err
+}
+
+// exists fails where a file that has to be there is not.
+func exists(at address) error {
+	if at.kind != sqlite {
+		return nil
+	}
+	if _, err := os.Stat(at.name); err != nil {
+		return fmt.Errorf("%w: %w", doctor.ErrSchema, err)
+	}
+	return nil
+}
+
+// existingInbox opens an inbox whose tables are there.
+func existingInbox(ctx context.Context, config Config, at address, keys *seal.KeyRing) (Maintenance, error) {
+	if err := exists(at); err != nil {
+		return nil, err
+	}
+	held, err := openMaintenance(ctx, config, keys)
+	return held, schemaError(err)
+}
+
+// existingStore opens a store whose tables are there.
+func existingStore(ctx context.Context, at address, keys *seal.KeyRing) (tokens.Store, closer, error) {
+	closed := func(context.Context) error { return nil }
+	if err := exists(at); err != nil {
+		return nil, closed, err
+	}
+	db, dialect, closed, err := openDatabase(ctx, at)
+	if err != nil {
+		return nil, func(context.Context) error { return nil }, err
+	}
+	if err := sqlstore.CheckSchema(ctx, db, dialect, sqlstore.Config{}); err != nil {
+		return nil, closed, schemaError(err)
+	}
+	inner, err := sqlstore.New(db, dialect, sqlstore.Config{})
+	if err != nil {
+		return nil, closed, err
+	}
+	store, err := tokens.Sealed(inner, keys)
+	return store, closed, err
+}
