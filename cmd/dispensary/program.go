@@ -86,6 +86,7 @@ func (p *program) commands() []*cobra.Command {
 		p.apiCommand(),
 		p.loginCommand(),
 		p.accountsCommand(),
+		p.doctorCommand(),
 		p.verifyCommand(),
 		p.inboxCommand(),
 		p.triggerCommand(),

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/doctor"
+	"github.com/dispensary-go/dispensary/integration"
+)
+
+// doctorFlags are what the flags of doctor say.
+type doctorFlags struct {
+	target
+	webhook    string
+	operations []string
+	owners     []string
+	anyOrder   bool
+	commands   bool
+}
+
+func (p *program) doctorCommand() *cobra.Command {
+	var f doctorFlags
+	command := &cobra.Command{
+		Use:   "doctor",
+		Short: "Look at a whole integration, and say what is wrong and how to fix it",
+		Long: `Doctor looks at everything between you and the platform: addresses, TLS, clocks, credentials,
+a stored token and whether it is still refreshed, your endpoint for webhooks as it is seen from
+here, the platform's delivery log, the inbox and the token store. Each row says what was seen,
+what that does in production, and how to fix it. What is not configured is skipped.
+
+It changes nothing but the stored token, which is refreshed as a call would do it; in a
+production environment only with --production. With --fix it prints the commands that help,
+and runs none of them. The exit code is 1 if a check fails.`,
+		Example: `  dispensary doctor
+  dispensary doctor --webhook https://ehr.example/webhooks/us-sandbox --operation patients.create
+  dispensary doctor --profile staging --json
+  dispensary doctor --fix`,
+		Args: noArguments,
+		RunE: func(command *cobra.Command, _ []string) error { return p.doctor(command.Context(), f) },
+	}
+	flags := command.Flags()
+	f.define(flags)
+	flags.StringVar(&f.user, "user", "", "whose token is looked at, by the `ID` of the user; the first unless set")
+	flags.StringVar(&f.webhook, "webhook", "", "the registered `URL` of your endpoint for webhooks")
+	flags.StringArrayVar(&f.operations, "operation", nil, "`NAME` of an operation that you call, such as patients.create; repeat it")
+	flags.StringArrayVar(&f.owners, "owner", nil, "`TYPE` of account that may be connected, such as Practitioner; repeat it")
+	flags.BoolVar(&f.anyOrder, "any-order", false, "your handlers allow for events that come out of order")
+	flags.BoolVar(&f.commands, "fix", false, "print the commands that help, and run none")
+	return command
+}
+
+func (p *program) doctor(ctx context.Context, f doctorFlags) (err error) {
+	c, err := p.doctorConfig(ctx)
+	if err != nil {
+		return err
+	}
+	a, err := p.application(c, f.target)
+	if err != nil {
+		return err
+	}
+	config, closed, err := integration.OpenDoctor(ctx, c, a.Site.Environment)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, failed(closed(context.WithoutCancel(ctx)))) }()
+	config.ClinicKey, config.User = p.clinicKey(a), f.user
+	config.Webhook.URL, config.Operations, config.OwnerTypes, config.AnyOrder = f.webhook, f.operations, f.owners, f.anyOrder
+	config.NoRefresh = p.allowWriting(a.Site.Environment) != nil
+	report, err := doctor.Run(ctx, config)
+	if err != nil {
+		return err
+	}
+	if err := p.printReport(report, f.commands); err != nil {
+		return err
+	}
+	if report.Failed() {
+		return failed(fmt.Errorf("%d checks failed", report.Count(doctor.Fail)))
+	}
+	return nil
+}
+
+// doctorConfig is the configuration, with the store that login makes where none is
+// configured, if it has been made.
+func (p *program) doctorConfig(ctx context.Context) (integration.Config, error) {
+	c, err := p.loadConfig(accountKeys...)
+	if err != nil || c.Store != "" {
+		return c, err
+	}
+	folder, err := p.configFolder()
+	if err != nil {
+		return c, nil
+	}
+	path := filepath.Join(folder, "tokens.db")
+	if _, err := os.Stat(path); err != nil {
+		return c, nil
+	}
+	c.Store = dispensary.Secret("sqlite:" + path)
+	if c.SealKeys == "" {
+		c.SealKeys, err = p.sealKeys(ctx, folder)
+	}
+	return c, err
+}
+
+// printReport prints a table, commands, plain lines, or a document.
+func (p *program) printReport(report doctor.Report, commands bool) error {
+	switch {
+	case p.json:
+		return p.printJSON(report)
+	case commands:
+		return report.WriteCommands(p.out)
+	case p.terminal:
+		return report.Write(p.out)
+	}
+	var rows [][]string
+	for _, row := range report.Rows {
+		rows = append(rows, []string{string(row.Status), row.Check, row.Seen, row.Consequence, row.Fix})
+	}
+	return p.print(report, nil, rows)
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/doctor"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/integration"
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// storedIn makes store and inbox in a file, and connects dr-house.
+func (f *fixture) storedIn(file string) {
+	f.t.Helper()
+	f.variables["DISPENSARY_STORE"], f.variables["DISPENSARY_INBOX"] = "sqlite:"+file, "sqlite:"+file
+	f.variables["DISPENSARY_SEAL_KEYS"] = "2026:q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA="
+	config, err := integration.Load(func(name string) (string, bool) { value, ok := f.variables[name]; return value, ok })
+	require.NoError(f.t, err)
+	app, err := integration.Open(f.t.Context(), config, integration.Setup{
+		Work: webhook.Work{Handle: func(context.Context, events.Event) error { return nil }},
+	})
+	require.NoError(f.t, err)
+	conns, err := app.Accounts.Connections(f.platform.Site().Environment)
+	require.NoError(f.t, err)
+	address, err := conns.Client().AuthorizeURL(oauth.NewState())
+	require.NoError(f.t, err)
+	back, err := f.platform.Approve(address, model.User{})
+	require.NoError(f.t, err)
+	_, err = conns.Connect(f.t.Context(), "dr-house", dispensary.Secret(back.Query().Get("code")))
+	require.NoError(f.t, err)
+	require.NoError(f.t, app.Shutdown(f.t.Context()))
+}
+
+func rowsOf(report doctor.Report) map[string]doctor.Status {
+	rows := map[string]doctor.Status{}
+	for _, row := range report.Rows {
+		rows[row.Check] = row.Status
+	}
+	return rows
+}
+
+// A healthy integration passes, and what is printed holds no secret.
+func TestDoctor(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.storedIn(filepath.Join(f.folder, "ehr.db"))
+	var report doctor.Report
+	f.document("doctor", &report, "--operation", "patients.create")
+	rows := rowsOf(report)
+	for _, name := range []string{"client credentials", "redirect address", "token scopes", "token refresh", "delivery log", "inbox waiting", "store sealed", "store lease"} {
+		assert.Equal(t, doctor.Pass, rows[name], name)
+	}
+	assert.Equal(t, doctor.Skip, rows["webhook address"])
+
+	code, out, stderr := f.run("doctor")
+	assert.Equal(t, exitDone, code, stderr)
+	assert.Contains(t, out, "pass\ttoken refresh\ta new pair is stored, and the API takes it\t\t\n")
+	f.terminal = true
+	code, out, stderr = f.run("doctor", "--user", "dr-house")
+	assert.Equal(t, exitDone, code, stderr)
+	assert.Contains(t, out, "0 failed")
+	f.platform.CheckNoLeak(t, out)
+}
+
+// What fails is exit code 1, and --fix prints commands, and runs none.
+func TestDoctorFindsFaults(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	file := filepath.Join(f.folder, "ehr.db")
+	f.storedIn(file)
+	f.variables["DISPENSARY_US_SANDBOX_CLIENT_SECRET"] = "wrong-canary"
+	f.variables["DISPENSARY_US_SANDBOX_WEBHOOK_SECRETS"] = "secret-canary"
+	f.variables["DISPENSARY_US_SANDBOX_WEBHOOK_CHALLENGE"] = "challenge-canary"
+	closed := "https://" + freeAddress(t) + "/webhooks"
+	code, out, stderr := f.run("doctor", "--webhook", closed)
+	assert.Equal(t, exitFailed, code)
+	assert.Equal(t, "dispensary: 2 checks failed\n", stderr)
+	assert.Contains(t, out, "fail\tclient credentials\t")
+	assert.Contains(t, out, "fail\twebhook address\t")
+	assert.NotContains(t, out, "canary")
+	code, out, _ = f.run("doctor", "--webhook", closed, "--fix")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, out, "# webhook address: ")
+	assert.Contains(t, out, "\ncurl -sS ")
+	for line := range strings.Lines(out) {
+		assert.Regexp(t, "^(# |curl |openssl |timedatectl )", line)
+	}
+
+	// What is not there is not made.
+	f.variables["DISPENSARY_STORE"], f.variables["DISPENSARY_INBOX"] = "sqlite:"+file+".absent", "sqlite:"+file+".absent"
+	code, out, _ = f.run("doctor")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, out, "fail\tstore schema\t")
+	assert.Contains(t, out, "fail\tinbox schema\t")
+	assert.NoFileExists(t, file+".absent")
+}
+
+// In production the token is left as it is, unless --production is given.
+func TestDoctorInProduction(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	sandbox := f.variables
+	f.variables = map[string]string{}
+	for name, value := range sandbox {
+		f.variables[strings.Replace(name, "SANDBOX", "PRODUCTION", 1)] = value
+	}
+	code, out, stderr := f.run("doctor")
+	assert.Equal(t, exitDone, code, stderr)
+	assert.Contains(t, out, "pass\tclient credentials\t")
+}
+
+func TestDoctorRefuses(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.refused("doctor.Config.Operations[0]", "doctor", "--operation", "patients.crate")
+	f.refused("doctor.Config.User", "doctor", "--user", "me")
+	f.refused("doctor.Config.Webhook.Secrets", "doctor", "--webhook", "https://ehr.example/webhooks")
+	f.variables["DISPENSARY_STORE"] = "oracle:canary"
+	f.refused("DISPENSARY_STORE", "doctor")
+	f.variables["DISPENSARY_STORE"] = "sqlite:" + filepath.Join(f.folder, "tokens.db")
+	f.refused("DISPENSARY_SEAL_KEYS", "doctor")
+}
+
+// Without a configured store, that of login is looked at.
+func TestDoctorFindsTheStoreOfLogin(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	folder := filepath.Join(f.folder, "dispensary")
+	require.NoError(t, os.MkdirAll(folder, 0o700))
+	f.storedIn(filepath.Join(folder, "tokens.db"))
+	delete(f.variables, "DISPENSARY_STORE")
+	delete(f.variables, "DISPENSARY_INBOX")
+	code, out, _ := f.run("doctor", "--user", "dr-house")
+	assert.Equal(t, exitDone, code, out)
+	assert.Contains(t, out, "pass\ttoken refresh\t")
+}
