@@ -23,7 +23,8 @@
 // treatment plans, which the API cannot delete. Patients are named Dispensary-Probe and
 // a marker that is new with each run, have addresses at example.com and get no welcome
 // e-mail; plans are cancelled in the end where the platform allows it. No record that was
-// there before is changed. The last requests revoke the authorization of Config.Token.
+// there before is changed, but an integration whose clinic key was never used becomes
+// active with it. The last requests revoke the authorization of Config.Token.
 //
 // # What it says
 //
