@@ -120,7 +120,7 @@ func TestTheWholeConsole(t *testing.T) {
 	for _, page := range []string{
 		"", "tokens", "world", "world?kind=plans", "world?kind=orders", "world?kind=practitioners", "world?kind=products", "timeline",
 		"events", "events?select=" + s.fake.Events()[0].ID, "deliveries", "deliveries?select=" + s.fake.Webhooks.Deliveries()[0].ID,
-		"requests", "requests?select=request-2", "clock", "faults", "behaviors", "actions",
+		"requests", "requests?select=request-1", "requests?select=request-2", "clock", "faults", "behaviors", "actions",
 	} {
 		b.visit(s.console + page)
 		b.audit("console/" + page)
