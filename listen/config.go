@@ -38,7 +38,7 @@ type Config struct {
 	Cursor string
 
 	// Since is how far back a listener begins that has no cursor yet, by the clock of
-	// this machine; 0 means with what happens from now on, and more than 30 days is no
+	// this machine; 0 means with what happens after [New], and more than 30 days is no
 	// more than that.
 	Since time.Duration
 

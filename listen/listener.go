@@ -31,6 +31,7 @@ const (
 // Listener forwards events; the package comment says how.
 type Listener struct {
 	config  Config
+	since   time.Time // where it begins without a cursor
 	sources []*source
 	waiting []*item // the oldest first
 	address backOff // nothing gets through
@@ -50,7 +51,7 @@ func New(c Config) (*Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Listener{config: c}, nil
+	return &Listener{config: c, since: c.Now().Add(-c.Since)}, nil
 }
 
 // Format prints the type only.
@@ -101,10 +102,9 @@ func (l *Listener) Run(ctx context.Context) (err error) {
 // begin starts from what the cursor file says.
 func (l *Listener) begin(c *cursor, state cursorState) {
 	l.cursor, l.state, l.sources, l.waiting, l.address, l.readOf = c, state, nil, nil, backOff{}, nil
-	since := l.config.Now().Add(-l.config.Since)
 	for _, given := range l.config.Sources {
 		s := &source{Source: given}
-		s.begin(state.Sources[given.Name], since)
+		s.begin(state.Sources[given.Name], l.since)
 		l.sources = append(l.sources, s)
 	}
 }
