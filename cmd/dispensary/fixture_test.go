@@ -41,8 +41,8 @@ func newFixture(t *testing.T, options ...dispensarytest.Option) *fixture {
 	}}
 }
 
-// listen takes an address.
-func listen(t *testing.T, address string) string {
+// takeAddress listens on an address.
+func takeAddress(t *testing.T, address string) string {
 	t.Helper()
 	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
 	require.NoError(t, err)

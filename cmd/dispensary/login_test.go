@@ -164,7 +164,7 @@ func TestLoginRefuses(t *testing.T) {
 	f := newFixture(t)
 	redirect, err := url.Parse(f.variables["DISPENSARY_US_SANDBOX_REDIRECT_URL"])
 	require.NoError(t, err)
-	taken := listen(t, redirect.Host)
+	taken := takeAddress(t, redirect.Host)
 	f.refused("the redirect address "+taken+": the address is in use already", "login")
 	f.variables["DISPENSARY_US_SANDBOX_REDIRECT_URL"] = "https://ehr.example.com/callback"
 	f.refused("take --paste", "login")

@@ -87,6 +87,7 @@ func (p *program) commands() []*cobra.Command {
 		p.loginCommand(),
 		p.accountsCommand(),
 		p.doctorCommand(),
+		p.listenCommand(),
 		p.verifyCommand(),
 		p.inboxCommand(),
 		p.triggerCommand(),

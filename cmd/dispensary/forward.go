@@ -1,0 +1,231 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	flag "github.com/spf13/pflag"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/listen"
+)
+
+// forwardConfig is what the flags of listen and events replay say about the receiver.
+type forwardConfig struct{ url, secret, challenge string }
+
+func (c *forwardConfig) define(flags *flag.FlagSet) {
+	flags.StringVar(&c.url, "forward-to", "", "post events to the receiver at `URL`, such as http://localhost:3000/webhooks")
+	flags.StringVar(&c.secret, "secret-file", "", "sign with the secret in `FILE`, and not with one of this machine")
+	flags.StringVar(&c.challenge, "challenge-file", "", "expect the challenge token in `FILE`, and not one of this machine")
+}
+
+// listenFlags replaces the names of fields by those of flags.
+var listenFlags = strings.NewReplacer(
+	"listen.ForwarderConfig.URL", "--forward-to", "listen.ForwarderConfig.Secret", "--secret-file", "listen.ForwarderConfig.Challenge", "--challenge-file",
+	"listen.Config.Types", "--type", "listen.FindOptions.Types", "--type", "listen.Config.Since", "--since", "listen.Config.Interval", "--interval",
+)
+
+// flagged words what package listen refuses.
+func flagged(err error) error {
+	var argument *dispensary.ArgumentError
+	if !errors.As(err, &argument) {
+		return err
+	}
+	return errors.New(listenFlags.Replace(err.Error()))
+}
+
+// receiverSecrets are what a receiver has to be configured with.
+type receiverSecrets struct {
+	Secret    string `json:"secret"`
+	Challenge string `json:"challenge"`
+}
+
+// forwarder makes the forwarder to the receiver. The secrets are those in the files that the
+// flags name, or else those of this machine, which are made at first.
+func (p *program) forwarder(c forwardConfig) (_ *listen.Forwarder, with receiverSecrets, err error) {
+	if c.url == "" {
+		return nil, with, errors.New("--forward-to is needed: the address of a receiver, such as http://localhost:3000/webhooks")
+	}
+	if c.secret == "" || c.challenge == "" {
+		if with, err = p.localReceiver(); err != nil {
+			return nil, with, err
+		}
+	}
+	for name, text := range map[string]struct {
+		file string
+		to   *string
+	}{"--secret-file": {c.secret, &with.Secret}, "--challenge-file": {c.challenge, &with.Challenge}} {
+		if text.file == "" {
+			continue
+		}
+		secret, err := secretFile(name, text.file)
+		if err != nil {
+			return nil, with, err
+		}
+		*text.to = secret.Reveal()
+	}
+	forwarder, err := listen.NewForwarder(listen.ForwarderConfig{
+		URL: c.url, Secret: dispensary.Secret(with.Secret), Challenge: dispensary.Secret(with.Challenge),
+	})
+	return forwarder, with, flagged(err)
+}
+
+// localReceiver returns the secrets of this machine. They protect nothing but a program that
+// is being written, and stay the same so that it is configured once.
+func (p *program) localReceiver() (r receiverSecrets, err error) {
+	folder, err := p.configFolder()
+	if err != nil {
+		return r, err
+	}
+	name := filepath.Join(folder, "receiver.json")
+	kept, err := os.ReadFile(name)
+	switch {
+	case err == nil && json.Unmarshal(kept, &r) == nil && r.Secret != "" && r.Challenge != "":
+		return r, nil
+	case err == nil:
+		return r, fmt.Errorf("%s is damaged: remove it, and new secrets are made", name)
+	case !errors.Is(err, fs.ErrNotExist):
+		return r, err
+	}
+	r = receiverSecrets{Secret: "local_" + rand.Text(), Challenge: "local_" + rand.Text()}
+	content, err := json.Marshal(r)
+	if err == nil {
+		err = os.MkdirAll(folder, 0o700)
+	}
+	if err != nil {
+		return r, err
+	}
+	return r, os.WriteFile(name, append(content, '\n'), 0o600)
+}
+
+// answers prints the answers of a receiver as they come: JSON, rows of a table on a terminal
+// with a line below that says how things stand, or plain lines.
+type answers struct {
+	p     *program
+	begun bool
+	below string
+	err   error // of writing
+}
+
+// answerDocument is an answer with --json.
+type answerDocument struct {
+	EventID       string    `json:"event_id"`
+	Type          string    `json:"type"`
+	Environment   string    `json:"environment"`
+	ClinicID      string    `json:"clinic_id,omitempty"`
+	IntegrationID string    `json:"integration_id,omitempty"`
+	CreatedAt     time.Time `json:"created_at,omitzero"`
+	Attempt       int       `json:"attempt"`
+	Status        int       `json:"status"`
+	Challenge     bool      `json:"challenge"`
+	DurationMS    float64   `json:"duration_ms"`
+	Done          bool      `json:"done"`
+	Dropped       bool      `json:"dropped,omitempty"`
+	Error         string    `json:"error,omitempty"`
+}
+
+// answerColumns are the widths of a row's cells but the last.
+var answerColumns = []int{8, 34, 36, 7, 6, 9, 8}
+
+var answerHeader = []string{"TIME", "TYPE", "EVENT", "ATTEMPT", "STATUS", "CHALLENGE", "DURATION", ""}
+
+// add prints an answer.
+func (a *answers) add(answer listen.Answer) {
+	problem := ""
+	if answer.Err != nil {
+		problem = strings.TrimPrefix(oneLine(answer.Err.Error()), "listen: not acknowledged: ")
+	}
+	if a.p.json {
+		a.err = errors.Join(a.err, a.p.printJSON(answerDocument{
+			answer.Key.EventID, string(answer.Type), answer.Key.Environment.String(), answer.ClinicID, answer.Key.IntegrationID, answer.CreatedAt,
+			answer.Attempt, answer.Status, answer.Challenge, float64(answer.Duration.Microseconds()) / 1000, answer.Err == nil, answer.Dropped, problem,
+		}))
+		return
+	}
+	status, challenge := "-", "no"
+	if answer.Status != 0 {
+		status = strconv.Itoa(answer.Status)
+	}
+	if answer.Challenge {
+		challenge = "yes"
+	}
+	row := cells([]string{
+		time.Now().Format(time.TimeOnly), string(answer.Type), answer.Key.EventID, strconv.Itoa(answer.Attempt),
+		status, challenge, answer.Duration.Round(time.Millisecond).String(), problem,
+	})
+	if !a.p.terminal {
+		a.write(strings.Join(row, "\t") + "\n")
+		return
+	}
+	if !a.begun {
+		a.begun = true
+		a.line(a.p.style(bold, aligned(answerHeader)))
+	}
+	as := green
+	if answer.Err != nil {
+		as = red
+	}
+	a.line(a.p.style(as, aligned(row)))
+}
+
+// aligned puts cells into columns.
+func aligned(row []string) string {
+	var text strings.Builder
+	for i, width := range answerColumns {
+		fmt.Fprintf(&text, "%-*s  ", width, row[i])
+	}
+	return strings.TrimRight(text.String()+row[len(row)-1], " ")
+}
+
+// live reports that a line can be written again.
+func (a *answers) live() bool {
+	kind, _ := a.p.lookup("TERM")
+	return a.p.terminal && !a.p.json && kind != "dumb"
+}
+
+// line writes a line of a terminal, above the one that says how things stand.
+func (a *answers) line(text string) {
+	if !a.live() {
+		a.write(text + "\n")
+		return
+	}
+	a.write("\r\x1b[K" + text + "\n" + a.below)
+}
+
+// stand says how things stand, on a terminal.
+func (a *answers) stand(text string) {
+	if a.live() && text != a.below {
+		a.below = text
+		a.write("\r\x1b[K" + text)
+	}
+}
+
+// problem prints what is wrong meanwhile to stderr.
+func (a *answers) problem(text string) {
+	if a.live() {
+		a.write("\r\x1b[K")
+	}
+	fmt.Fprintf(a.p.errOut, "dispensary: %s\n", oneLine(text))
+	if a.live() {
+		a.write(a.below)
+	}
+}
+
+// end removes the line that says how things stand.
+func (a *answers) end() error {
+	a.stand("")
+	return failed(a.err)
+}
+
+func (a *answers) write(text string) {
+	_, err := fmt.Fprint(a.p.out, text)
+	a.err = errors.Join(a.err, err)
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/listen"
+)
+
+// listenConfig is what the flags of listen say.
+type listenConfig struct {
+	target
+	forwardConfig
+	users, types    []string
+	since, interval time.Duration
+	cursor          string
+}
+
+func (p *program) listenCommand() *cobra.Command {
+	c := listenConfig{}
+	command := &cobra.Command{
+		Use:   "listen",
+		Short: "Forward what happens on the platform to a receiver on this machine",
+		Long: `Listen asks the platform what happens, and posts each event to your receiver as the platform's
+webhooks are: the same body, signed, and recognised by an inbox that has had the webhook. There
+is no tunnel and no relay. Nothing is lost while listen is off: it goes on where it ended, for as
+long as the platform keeps events, which is 30 days.
+
+An event is done when the receiver answers 200 or 201 with the challenge token; otherwise it is
+tried again, ever less often, up to once a minute. At the start listen prints the secret and the
+token to configure the receiver with. It ends with Ctrl-C.`,
+		Example: `  dispensary listen --forward-to http://localhost:3000/webhooks
+  dispensary listen --forward-to http://localhost:3000/webhooks --since 2h --type order.placed
+  dispensary listen --forward-to http://localhost:3000/webhooks --user dr-house --user dr-wilson --json`,
+		Args: noArguments,
+		RunE: func(command *cobra.Command, _ []string) error { return p.listen(command.Context(), c) },
+	}
+	flags := command.Flags()
+	c.target.define(flags)
+	c.forwardConfig.define(flags)
+	flags.StringArrayVar(&c.users, "user", []string{"me"}, "listen at the clinic of the connected user `ID`; may be repeated")
+	flags.StringArrayVar(&c.types, "type", nil, "forward events of `TYPE` only, such as order.placed; may be repeated")
+	flags.DurationVar(&c.since, "since", 0, "begin so long ago, at the first start: `TIME` such as 2h")
+	flags.DurationVar(&c.interval, "interval", listen.DefaultInterval, "ask the platform every `TIME`")
+	flags.StringVar(&c.cursor, "cursor", "", "keep in `FILE` how far listen came; one of the configuration folder unless set")
+	return command
+}
+
+// listen forwards events until ctx ends.
+func (p *program) listen(ctx context.Context, c listenConfig) error {
+	forwarder, with, err := p.forwarder(c.forwardConfig)
+	if err != nil {
+		return err
+	}
+	sources, closed, err := p.sources(ctx, c.target, c.users)
+	defer func() { _ = closed() }()
+	if err != nil {
+		return err
+	}
+	if c.cursor == "" {
+		if c.cursor, err = p.cursorFile(sources[0].Environment, c.url); err != nil {
+			return err
+		}
+	}
+	out, begun := &answers{p: p}, false
+	polled := pollPrinter(out)
+	listener, err := listen.New(listen.Config{
+		Sources: sources, Forwarder: forwarder, Cursor: c.cursor, Since: c.since, Types: typesOf(c.types), Interval: c.interval,
+		Observer: listen.Observer{
+			PollEnd: func(_ context.Context, poll listen.Poll) {
+				if !begun {
+					begun = true
+					fmt.Fprintf(p.errOut, "Listening at %d clinic(s) of %s. Configure the receiver with\n", len(sources), sources[0].Environment)
+					fmt.Fprintf(p.errOut, "  webhook secret   %s\n  challenge token  %s\n", c.shown(c.secret, with.Secret), c.shown(c.challenge, with.Challenge))
+				}
+				polled(poll)
+			},
+			ForwardEnd: func(_ context.Context, a listen.Answer) { out.add(a) },
+		},
+	})
+	if err != nil {
+		return flagged(err)
+	}
+	err = listener.Run(ctx)
+	switch {
+	case errors.Is(err, listen.ErrInUse):
+		return fmt.Errorf("--cursor %s: another listener uses it", c.cursor)
+	case ctx.Err() != nil && err == context.Cause(ctx):
+		return out.end()
+	case !begun:
+		return fmt.Errorf("--cursor: %w", err)
+	}
+	return errors.Join(failed(err), out.end())
+}
+
+// shown is a secret of this machine, or the file that has another one.
+func (c listenConfig) shown(file, secret string) string {
+	if file != "" {
+		return "that in " + file
+	}
+	return secret
+}
+
+// pollPrinter says how things stand after each poll, and each problem once.
+func pollPrinter(out *answers) func(listen.Poll) {
+	last := map[string]string{}
+	return func(p listen.Poll) {
+		text := ""
+		if p.Err != nil {
+			text = p.Err.Error()
+		}
+		if text != last[p.Source] && text != "" {
+			out.problem(p.Source + ": " + text)
+		}
+		last[p.Source] = text
+		if p.Gap {
+			out.problem(p.Source + ": this cursor was not used for more than 30 days: older events are lost")
+		}
+		out.stand(fmt.Sprintf("%d waiting; asked at %s", p.Waiting, time.Now().Format(time.TimeOnly)))
+	}
+}
+
+// sources are the clinics of users, each once.
+func (p *program) sources(ctx context.Context, t target, users []string) (sources []listen.Source, closed func() error, err error) {
+	var opened []func() error
+	closed = func() error {
+		var failures []error
+		for _, one := range slices.Backward(opened) {
+			failures = append(failures, one())
+		}
+		return errors.Join(failures...)
+	}
+	for _, user := range users {
+		t.user = user
+		client, one, err := p.client(ctx, t)
+		if err != nil {
+			return nil, closed, err
+		}
+		opened = append(opened, one)
+		clinic, err := client.Clinic.Get(ctx)
+		if err != nil {
+			return nil, closed, err
+		}
+		if slices.ContainsFunc(sources, func(s listen.Source) bool { return s.Name == clinic.ID }) {
+			continue
+		}
+		s := listen.Source{Name: clinic.ID, Environment: client.Site().Environment, Events: client.Events}
+		if clinic.IntegrationID != "" {
+			s.Integrations = []string{clinic.IntegrationID}
+		}
+		sources = append(sources, s)
+	}
+	if len(sources) == 0 {
+		return nil, closed, errors.New("--user: there is none")
+	}
+	return sources, closed, nil
+}
+
+// cursorFile is that of an environment and a receiver.
+func (p *program) cursorFile(e dispensary.Environment, url string) (string, error) {
+	folder, err := p.configFolder()
+	if err == nil {
+		err = os.MkdirAll(folder, 0o700)
+	}
+	sum := sha256.Sum256([]byte(url))
+	return filepath.Join(folder, fmt.Sprintf("listen-%s-%s-%x.json", e.Region, e.Stage, sum[:6])), err
+}
+
+func typesOf(names []string) (types []events.Type) {
+	for _, name := range names {
+		types = append(types, events.Type(name))
+	}
+	return types
+}

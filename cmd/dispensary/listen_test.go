@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
+)
+
+// destination is a receiver that events are forwarded to.
+type destination struct {
+	url     string
+	handler atomic.Pointer[webhook.Handler] // nil answers 503
+	handled chan string                     // the ids of events
+}
+
+func newDestination(t *testing.T) *destination {
+	t.Helper()
+	d := &destination{handled: make(chan string, 100)}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if handler := d.handler.Load(); handler != nil {
+			handler.ServeHTTP(w, r)
+			return
+		}
+		http.Error(w, "not yet", http.StatusServiceUnavailable)
+	}))
+	t.Cleanup(server.Close)
+	d.url = server.URL + "/webhooks"
+	return d
+}
+
+// configure has the receiver take what is signed with these secrets.
+func (d *destination) configure(t *testing.T, with receiverSecrets) {
+	t.Helper()
+	inbox, err := memoryinbox.New(memoryinbox.Config{Work: webhook.Work{Handle: func(_ context.Context, e events.Event) error {
+		d.handled <- e.ID
+		return nil
+	}}})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = inbox.Close(context.Background()) })
+	handler, err := webhook.NewHandler(webhook.HandlerConfig{
+		Environment: dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox}, AcceptTimeout: time.Minute,
+		Secrets: []api.Secret{api.Secret(with.Secret)}, Challenge: api.Secret(with.Challenge), Inbox: inbox,
+	})
+	require.NoError(t, err)
+	d.handler.Store(handler)
+}
+
+// listening is a listen command that is under way.
+type listening struct {
+	out, errOut *output
+	stop        context.CancelFunc
+	ended       chan int
+}
+
+func (f *fixture) listen(args ...string) *listening {
+	ctx, stop := context.WithCancel(f.t.Context())
+	l := &listening{newOutput(), newOutput(), stop, make(chan int, 1)}
+	go func() {
+		l.ended <- f.program(strings.NewReader(""), l.out, l.errOut).run(ctx, append([]string{"listen", "--interval", "20ms"}, args...))
+	}()
+	return l
+}
+
+func (l *listening) end(t *testing.T) {
+	t.Helper()
+	l.stop()
+	require.Equal(t, exitDone, <-l.ended, "%s", l.errOut)
+}
+
+func (f *fixture) order() string {
+	f.t.Helper()
+	_, e, err := f.platform.Orders.Place(f.platform.Patients.All()[0].ID, model.NewOrder{})
+	require.NoError(f.t, err)
+	return e.ID
+}
+
+// The receiver is configured with what listen prints, and gets what happens while listen is
+// on and while it was off, once.
+func TestListen(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).withToken()
+	to := newDestination(t)
+	l := f.listen("--forward-to", to.url, "--json")
+	to.configure(t, receiverSecrets{l.errOut.after(t, "webhook secret"), l.errOut.after(t, "challenge token")})
+	first := f.order()
+	assert.Equal(t, first, <-to.handled)
+	l.out.after(t, `"done":true`)
+
+	f.refused("another listener uses it", "listen", "--forward-to", to.url)
+	l.end(t)
+	assert.Equal(t, 1, strings.Count(l.out.String(), `"done":true`))
+	assert.Positive(t, assertDocuments(t, "listen", l.out.String()))
+	var got answerDocument
+	require.NoError(t, json.Unmarshal([]byte(l.out.String()), &got))
+	assert.Equal(t, first, got.EventID)
+	assert.Equal(t, "order.placed", got.Type)
+	assert.Equal(t, http.StatusOK, got.Status)
+	assert.NotEmpty(t, got.IntegrationID)
+
+	second := f.order()
+	l = f.listen("--forward-to", to.url)
+	assert.Equal(t, second, <-to.handled)
+	l.out.after(t, second)
+	l.end(t)
+	assert.NotContains(t, l.out.String(), first)
+	assert.Contains(t, l.out.String(), "\torder.placed\t"+second+"\t1\t200\tyes\t", "plain lines")
+	files, err := filepath.Glob(filepath.Join(f.folder, "dispensary", "*"))
+	require.NoError(t, err)
+	for _, file := range files {
+		info, err := os.Stat(file)
+		require.NoError(t, err)
+		assert.Equal(t, os.FileMode(0o600), info.Mode().Perm(), file)
+	}
+}
+
+// On a terminal the answers are a table, above a line that says how things stand.
+func TestListenOnATerminal(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, dispensarytest.WithIntegrations(2)).withToken()
+	f.terminal = true
+	to := newDestination(t)
+	folder := t.TempDir()
+	secret, challenge := filepath.Join(folder, "secret"), filepath.Join(folder, "challenge")
+	require.NoError(t, os.WriteFile(secret, []byte("s\n"), 0o600))
+	require.NoError(t, os.WriteFile(challenge, []byte("c\n"), 0o600))
+	args := []string{"--forward-to", to.url, "--secret-file", secret, "--challenge-file", challenge, "--type", "order.placed", "--cursor", filepath.Join(folder, "cursor.json")}
+	l := f.listen(args...)
+	l.out.after(t, "0 waiting; asked at ")
+	assert.Equal(t, "that in "+secret, l.errOut.after(t, "webhook secret"))
+	id := f.order()
+	l.out.after(t, "status 503 is neither 200 nor 201")
+	to.configure(t, receiverSecrets{"s", "c"})
+	assert.Equal(t, id, <-to.handled)
+	l.out.after(t, "  200     yes ")
+	l.end(t)
+	assert.Contains(t, l.out.String(), "\x1b[1mTIME      TYPE")
+	assert.Contains(t, l.out.String(), "\x1b[31m")
+	assert.True(t, strings.HasSuffix(l.out.String(), "\r\x1b[K"), "the last line is removed")
+
+	f.variables["TERM"], f.variables["NO_COLOR"] = "dumb", "1"
+	l = f.listen(args...)
+	l.errOut.after(t, "challenge token")
+	id = f.order()
+	assert.Equal(t, id, <-to.handled)
+	l.out.after(t, "  200     yes ")
+	l.end(t)
+	assert.NotContains(t, l.out.String(), "\x1b")
+}
+
+func TestListenRefusesWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).withToken()
+	to := "http://localhost:1/x"
+	f.refused("--forward-to is needed", "listen")
+	f.refused("--forward-to is no address", "listen", "--forward-to", "localhost:3000")
+	f.refused(`--type holds "order", which is no type of event`, "listen", "--forward-to", to, "--type", "order")
+	f.refused("--since is negative", "listen", "--forward-to", to, "--since", "-2h")
+	f.refused("--interval is negative", "listen", "--forward-to", to, "--interval", "-2h")
+	f.refused("invalid argument \"2 hours\" for \"--since\"", "listen", "--forward-to", to, "--since", "2 hours")
+	f.refused("--secret-file: ", "listen", "--forward-to", to, "--secret-file", filepath.Join(t.TempDir(), "absent"))
+	f.refused("cursor", "listen", "--forward-to", to, "--cursor", filepath.Join(t.TempDir(), "absent", "x"))
+	f.refused("takes no arguments", "listen", to)
+
+	damaged := filepath.Join(f.folder, "dispensary", "receiver.json")
+	require.NoError(t, os.WriteFile(damaged, []byte("{"), 0o600))
+	f.refused("receiver.json is damaged", "listen", "--forward-to", to)
+	require.NoError(t, os.Remove(damaged))
+
+	f.variables["DISPENSARY_ACCESS_TOKEN"] = "unknown"
+	code, out, stderr := f.run("listen", "--forward-to", to)
+	assert.Equal(t, exitFailed, code)
+	assert.Empty(t, out)
+	assert.Contains(t, stderr, "401")
+}
