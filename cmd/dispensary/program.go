@@ -88,6 +88,7 @@ func (p *program) commands() []*cobra.Command {
 		p.accountsCommand(),
 		p.doctorCommand(),
 		p.listenCommand(),
+		p.eventsCommand(),
 		p.verifyCommand(),
 		p.inboxCommand(),
 		p.triggerCommand(),
