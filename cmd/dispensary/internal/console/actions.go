@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -174,6 +175,10 @@ func (h *Handler) viewOf(op control.Operation, values url.Values) actionView {
 		v.Inputs = append(v.Inputs, in)
 	}
 	for _, f := range op.Fields() {
+		if unitsOf[f.Name] != "" {
+			v.Inputs = append(v.Inputs, h.productInputs("body."+f.Name, values)...)
+			continue
+		}
 		in := input{Name: "body." + f.Name, Label: words(f.Name), Value: values.Get("body." + f.Name), Choices: h.choices(f.Name)}
 		if in.Kind, in.Hint = fieldKind(f); in.Kind == "text" {
 			in.choose()
@@ -184,6 +189,41 @@ func (h *Handler) viewOf(op control.Operation, values url.Values) actionView {
 		v.arrange()
 	}
 	return v
+}
+
+// unitsOf are the fields that list products, and their member for how many of each.
+var unitsOf = map[string]string{"lines": "quantity", "recommendations": "units_to_purchase"}
+
+// mostProducts is how many products a form takes; a program gives as many as it likes.
+const mostProducts = 3
+
+// productInputs ask for products and how many of each.
+func (h *Handler) productInputs(field string, values url.Values) (all []input) {
+	for n := range mostProducts {
+		at, number := field+"."+strconv.Itoa(n), strconv.Itoa(n+1)
+		product := input{Name: at + ".variant", Label: "Product " + number, Kind: "text", Value: values.Get(at + ".variant"), Choices: h.choices("variant_id")}
+		product.choose()
+		all = append(all, product, input{Name: at + ".units", Label: "Units of product " + number, Kind: "number", Hint: "1 unless set", Value: values.Get(at + ".units")})
+	}
+	return all
+}
+
+// products are the products of a form as JSON; none where none is chosen.
+func products(field string, values url.Values) json.RawMessage {
+	var lines []map[string]json.RawMessage
+	for n := range mostProducts {
+		at := "body." + field + "." + strconv.Itoa(n)
+		if variant := strings.TrimSpace(values.Get(at + ".variant")); variant != "" {
+			lines = append(lines, map[string]json.RawMessage{
+				"variant_id": member(reflect.TypeFor[string](), variant), unitsOf[field]: member(reflect.TypeFor[int](), or(values.Get(at+".units"), "1")),
+			})
+		}
+	}
+	if lines == nil {
+		return nil
+	}
+	list, _ := json.Marshal(lines) // every member is valid JSON
+	return list
 }
 
 // arrange asks for the effect of a fault first, and then for the fields that it reads.
@@ -239,10 +279,6 @@ func fieldKind(f control.Field) (kind, hint string) {
 		return "choice", ""
 	case "date_of_birth":
 		return "date", ""
-	case "lines":
-		return "json", `as JSON, such as [{"variant_id": "…", "quantity": 1}]`
-	case "recommendations":
-		return "json", `as JSON, such as [{"variant_id": "…", "units_to_purchase": 1}]`
 	}
 	return inputKind(f.Type)
 }
@@ -287,6 +323,8 @@ func fill(op control.Operation, values url.Values) (path string, body []byte) {
 	for _, f := range op.Fields() {
 		if value := strings.TrimSpace(values.Get("body." + f.Name)); value != "" {
 			members[f.Name] = member(f.Type, value)
+		} else if list := products(f.Name, values); list != nil {
+			members[f.Name] = list
 		}
 	}
 	body, _ = json.Marshal(members) // every member is valid JSON

@@ -156,7 +156,7 @@ func TestFormsOfferChoices(t *testing.T) {
 	d.sees("actions/platform.place_order?patient_id=gone", `<option value="gone" selected>gone</option>`)
 	d.sees("actions/faults.set?body.effect=delivery_lost", `<option value="drop_after_commit">`, `<option value="order.placed">`)
 	d.sees("actions/platform.register_patient", `<select id="body.gender"`, `<option value="x">X</option>`, `name="body.date_of_birth" value="" autocomplete="off" type="date"`)
-	d.sees("actions/platform.create_plan", "as JSON, such as [{&#34;variant_id&#34;")
+	d.sees("actions/platform.create_plan", ">Product 3</label>", `name="body.recommendations.2.units"`)
 	plan := d.fake.Plans.All()[0]
 	of, known := d.fake.Patients.Get(plan.PatientID)
 	require.True(t, known)

@@ -200,10 +200,14 @@ func TestActionsShowTheCall(t *testing.T) {
 	assert.Len(t, d.fake.Events(), 1)
 
 	variant := d.fake.Products.All()[0].VariantIDs[0]
-	d.do("platform.place_order", 200, "patient_id", patient, "body.lines", `[{"variant_id":"`+variant+`","quantity":3}]`)
+	other := d.fake.Products.All()[1].VariantIDs[0]
+	d.do("platform.place_order", 200, "patient_id", patient, "body.lines.0.variant", variant, "body.lines.0.units", "3", "body.lines.2.variant", other)
 	orders := d.fake.Orders.All()
-	assert.Equal(t, []model.Line{{VariantID: variant, Quantity: 3}}, orders[len(orders)-1].Lines)
-	assert.Contains(t, d.do("platform.place_order", 422, "patient_id", patient, "body.lines", "three"), "lines is not a list")
+	assert.Equal(t, []model.Line{{VariantID: variant, Quantity: 3}, {VariantID: other, Quantity: 1}}, orders[len(orders)-1].Lines)
+	assert.Contains(t, d.do("platform.place_order", 422, "patient_id", patient, "body.lines.0.variant", variant, "body.lines.0.units", "some"), "lines[0].quantity is not a whole number")
+	d.do("platform.create_plan", 200, "patient_id", patient, "body.recommendations.0.variant", variant, "body.recommendations.0.units", "2")
+	plans := d.fake.Plans.All()
+	assert.Equal(t, []model.Recommendation{{VariantID: variant, UnitsToPurchase: 2}}, plans[len(plans)-1].Recommendations)
 	assert.Contains(t, d.do("platform.place_order", 404, "patient_id", "nobody"), "Refused with status 404")
 
 	d.do("platform.edit_patient", 200, "patient_id", patient, "body.gender", "x", "body.text_notification", "true")
