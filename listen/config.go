@@ -43,7 +43,7 @@ type Config struct {
 	Since time.Duration
 
 	// Types are the types of event that are forwarded; nil means all. Only the lists that
-	// have them are read. What is left out counts as done.
+	// have them are read, and what is left out of these counts as done.
 	Types []events.Type
 
 	// Interval is the time between the beginnings of two polls; 0 means [DefaultInterval].

@@ -124,6 +124,13 @@ func (f *fixture) eventIDs() (ids []string) {
 	return ids
 }
 
+// count is how many requests the receiver has had.
+func (f *fixture) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.requests)
+}
+
 func (f *fixture) forwarder(t *testing.T) *listen.Forwarder {
 	t.Helper()
 	forwarder, err := listen.NewForwarder(listen.ForwarderConfig{
