@@ -187,7 +187,9 @@ func connectNATS(address, topic string) (message.Publisher, message.Subscriber, 
 func connectRabbitMQ(address string) (message.Publisher, message.Subscriber, error) {
 	config := amqp.NewDurableQueueConfig(address)
 	config.Publish.ConfirmDelivery = true
-	config.Publish.ChannelPoolSize = 16
+	// Without a pool of channels: that of the driver never gets back a channel that it
+	// could not open again, so that a publisher which lost its connection can wait for
+	// one of them for ever.
 	publisher, err := amqp.NewPublisher(config, watermill.NopLogger{})
 	if err != nil {
 		return nil, nil, err

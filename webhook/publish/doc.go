@@ -83,6 +83,10 @@
 // has another consumer handle the event at the same time: set AckWait, the driver's
 // AckWaitTimeout, consumer_timeout or MaxIdleTime to that.
 //
+// Leave Publish.ChannelPoolSize of the RabbitMQ driver at 0. Its pool (v3.0.2) never gets
+// back a channel that it could not open again, so that after a lost connection a publisher
+// can wait for a channel for ever, and every webhook is refused.
+//
 // # Retries and dead letters
 //
 // An event that fails is tried again while the broker waits, as Work.Retry says: five
