@@ -189,7 +189,7 @@ func connectRabbitMQ(address string) (message.Publisher, message.Subscriber, err
 	config.Publish.ConfirmDelivery = true
 	// Without a pool of channels: that of the driver never gets back a channel that it
 	// could not open again, so that a publisher which lost its connection can wait for
-	// one of them for ever.
+	// one of them without end.
 	publisher, err := amqp.NewPublisher(config, watermill.NopLogger{})
 	if err != nil {
 		return nil, nil, err

@@ -85,7 +85,7 @@
 //
 // Leave Publish.ChannelPoolSize of the RabbitMQ driver at 0. Its pool (v3.0.2) never gets
 // back a channel that it could not open again, so that after a lost connection a publisher
-// can wait for a channel for ever, and every webhook is refused.
+// can wait for a channel without end, and every webhook is refused.
 //
 // # Retries and dead letters
 //
