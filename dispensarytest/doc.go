@@ -192,7 +192,7 @@
 //     then on. Deliveries go one at a time, see
 //     [WithParallelDelivery], and in the order of their events, see [WithDisorder].
 //   - A rate limit does not count what it refuses, and is off unless a [model.Fault] or
-//     a reading sets it.
+//     a behavior sets it.
 //   - Events of one object are at least a millisecond apart, also where the clock stands,
 //     and can be ahead of it for that. Their delivery does not wait.
 //   - The data of order.placed and product.created is not wrapped; the data of
