@@ -1,0 +1,127 @@
+package catalogsync
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"time"
+
+	"github.com/dispensary-go/dispensary/catalog"
+)
+
+// Presence says whether the platform's list still has a product.
+type Presence string
+
+// A product that a complete walk did not see is missing: it is still found, as a list that
+// shifts while it is read may hide it. One that the next complete walk does not see either is
+// gone.
+const (
+	Present Presence = "present"
+	Missing Presence = "missing"
+	Gone    Presence = "gone"
+)
+
+// Attributes are what a product can be filtered by. No product of the API has them: they are
+// learned by searching for each ingredient and each allergen.
+type Attributes struct {
+	IngredientIDs []string `json:"ingredient_ids,omitempty"`
+	AllergenIDs   []string `json:"allergen_ids,omitempty"`
+}
+
+// Record is a product as a [Store] keeps it.
+type Record struct {
+	// Product has what lists show, and what only a single product has (variants,
+	// description, dosage) from the first time that was read on.
+	Product catalog.Product
+
+	// Attributes are what the product can be filtered by.
+	Attributes
+
+	// Hash is of Product and Attributes: see [ContentHash].
+	Hash string
+
+	Presence Presence
+
+	// ReadAt is when the request for the newest content began, and DetailsAt that of the
+	// newest single product; zero if none was read yet.
+	ReadAt    time.Time
+	DetailsAt time.Time
+
+	// Revision counts the changes of a store: each change of Product, Attributes or Presence
+	// gives the record the next number. See [Store.Changes].
+	Revision int64
+}
+
+// Listed returns the record as it is once a list has shown its product, and whether that
+// changed it, other than in ReadAt: the store then gives it a new Revision. The zero Record
+// is one that is new. What a list does not show stays, and content that was read earlier than
+// that of the record changes nothing but Presence.
+func (r Record) Listed(p catalog.Product, readAt time.Time) (Record, bool) {
+	if !r.ReadAt.IsZero() && readAt.Before(r.ReadAt) {
+		p = r.Product
+	} else {
+		r.ReadAt = readAt
+	}
+	p.DescriptionHTML, p.Variants = r.Product.DescriptionHTML, r.Product.Variants
+	p.Dosage, p.CustomDosage = r.Product.Dosage, r.Product.CustomDosage
+	return r.with(p, Present)
+}
+
+// Detailed is Listed for a single product that was read. It says nothing of a list, so that
+// Presence stays; a new product is present. A single product has no primary variant: it is
+// that of its variants which says so, else the one of the list.
+func (r Record) Detailed(p catalog.Product, readAt time.Time) (Record, bool) {
+	if !r.ReadAt.IsZero() && readAt.Before(r.ReadAt) {
+		return r, false
+	}
+	r.ReadAt, r.DetailsAt = readAt, readAt
+	if p.PrimaryVariant == nil {
+		p.PrimaryVariant = r.Product.PrimaryVariant
+		for i := range p.Variants {
+			if p.Variants[i].Primary {
+				p.PrimaryVariant = &p.Variants[i]
+			}
+		}
+	}
+	presence := r.Presence
+	if presence == "" {
+		presence = Present
+	}
+	return r.with(p, presence)
+}
+
+// Attributed returns the record with other attributes, and whether that changed it.
+func (r Record) Attributed(a Attributes) (Record, bool) {
+	r.Attributes = a
+	return r.with(r.Product, r.Presence)
+}
+
+// Unlisted returns the record as it is once a complete walk has not seen its product, and
+// whether that changed it.
+func (r Record) Unlisted() (Record, bool) {
+	before := r.Presence
+	switch before {
+	case Present:
+		r.Presence = Missing
+	case Missing:
+		r.Presence = Gone
+	}
+	return r, r.Presence != before
+}
+
+func (r Record) with(p catalog.Product, presence Presence) (Record, bool) {
+	hash, presenceBefore := r.Hash, r.Presence
+	r.Product, r.Hash, r.Presence = p, ContentHash(p, r.Attributes), presence
+	return r, r.Hash != hash || presence != presenceBefore
+}
+
+// ContentHash returns what [Record.Hash] is of a product: SHA-256 of the JSON form of its
+// content, in hexadecimal digits. Two records with one hash have the same content.
+func ContentHash(p catalog.Product, a Attributes) string {
+	hash := sha256.New()
+	_ = json.NewEncoder(hash).Encode(struct {
+		catalog.Product
+		Attributes
+	}{p, a}) // has nothing that cannot be encoded, and a hash takes everything
+	return hex.EncodeToString(hash.Sum(nil))
+}

@@ -1,0 +1,134 @@
+package catalogsync
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dispensary-go/dispensary/catalog"
+)
+
+// Errors of a [Store]. Others are those of its database, and name what was tried.
+var (
+	// ErrSyncing: another process, or another part of this one, is syncing the store.
+	ErrSyncing = errors.New("catalogsync: another sync of this store is under way")
+
+	// ErrSuperseded: a later walk has begun, so that this one stores nothing any more.
+	ErrSuperseded = errors.New("catalogsync: a later walk has begun")
+
+	// ErrTooManyMissing: a walk has not seen so many of the products that are stored that it
+	// is more likely that the list was wrong.
+	ErrTooManyMissing = errors.New("catalogsync: the list has far fewer products than before")
+
+	// ErrNotStored: the store does not have the product.
+	ErrNotStored = errors.New("catalogsync: the store does not have the product")
+)
+
+// Store keeps a copy of the catalog, and how far it was read. It is safe for concurrent use,
+// also by several processes if its database is. Package storetest checks an implementation.
+//
+// Each method that writes does all of it or nothing. Times are kept to the microsecond, in UTC.
+type Store interface {
+	// Lock makes the caller the only one who walks, until it calls unlock or its process
+	// ends, however that ends. The error is [ErrSyncing] while another one holds the lock.
+	Lock(ctx context.Context) (unlock func() error, err error)
+
+	// State returns how far the catalog was read.
+	State(ctx context.Context) (State, error)
+
+	// Begin stores the beginning of a walk whose generation is one more than that of the
+	// newest walk; [ErrSuperseded] if it is not.
+	Begin(ctx context.Context, w Walk) error
+
+	// SavePage stores the products of a page as [Record.Listed] says, as seen by the walk,
+	// and how far the walk is with it. The walk has to be the newest: [ErrSuperseded].
+	// If an id is there twice the last one counts.
+	SavePage(ctx context.Context, w Walk, readAt time.Time, products []catalog.Product) (Counts, error)
+
+	// Complete ends the newest walk: what it did not see changes as [Record.Unlisted] says.
+	// It stores w with the numbers of the records that became missing and gone, and
+	// returns it. If that would change more than most records it changes nothing:
+	// [ErrTooManyMissing]. [ErrSuperseded] if another walk is newer.
+	Complete(ctx context.Context, w Walk, most int) (Walk, error)
+
+	// SaveAttributes replaces the attributes of all products, by the product's id. Those
+	// that are not named have none; those that are not stored are left out.
+	SaveAttributes(ctx context.Context, attributes map[string]Attributes) error
+
+	// SaveDetails stores a single product as [Record.Detailed] says, says whether that
+	// changed the record, and removes the request for it, unless it is younger than readAt.
+	SaveDetails(ctx context.Context, readAt time.Time, product catalog.Product) (changed bool, err error)
+
+	// Request asks that products are read one by one, those of which nothing is stored too.
+	// A product is requested once, at the latest of the times.
+	Request(ctx context.Context, at time.Time, ids ...string) error
+
+	// Requested returns at most limit requests, the oldest first.
+	Requested(ctx context.Context, limit int) ([]Request, error)
+
+	// Drop removes a request, unless a younger one has come instead of it.
+	Drop(ctx context.Context, r Request) error
+
+	// Undetailed returns the ids of at most limit products that are not gone and whose
+	// details were never read, in the order of ids, from the first that is greater than
+	// after.
+	Undetailed(ctx context.Context, after string, limit int) (ids []string, err error)
+
+	// Get returns the record of a product: [ErrNotStored] if there is none.
+	Get(ctx context.Context, id string) (Record, error)
+
+	// Changes returns at most limit records with a revision greater than after, in the
+	// order of revisions. A record is there once, as it is now; those that are gone are
+	// there too. After 0 comes the whole catalog. A caller that has seen a revision sees
+	// no smaller one later.
+	Changes(ctx context.Context, after int64, limit int) ([]Record, error)
+}
+
+// State says how far a store is.
+type State struct {
+	// Newest is the newest walk, Complete the newest that came to its end, zero before there
+	// is one. They are the same walk after its end.
+	Newest   Walk
+	Complete Walk
+
+	// Records counts the records by presence; Detailed is how many of those that are not
+	// gone have details.
+	Records  map[Presence]int
+	Detailed int
+
+	// Requested is how many products are to be read one by one.
+	Requested int
+
+	// Revision is the greatest of all records.
+	Revision int64
+}
+
+// Walk is one reading of the platform's whole list of products.
+type Walk struct {
+	Generation int64 // from 1
+	StartedAt  time.Time
+
+	// Page is the last page that is stored, of so many products at most; 0 before the
+	// first. Total is the number of products that it said there are.
+	Page     int
+	PageSize int
+	Total    int
+
+	// Requests is how many requests the walk has made.
+	Requests int
+
+	// CompletedAt is zero while the walk is under way. Missing and Gone are the numbers
+	// of records that became so at its end.
+	CompletedAt time.Time
+	Missing     int
+	Gone        int
+}
+
+// Counts says what a page changed. Repeated are products that the walk had seen already.
+type Counts struct{ Created, Updated, Unchanged, Repeated int }
+
+// Request is a product that is to be read by itself.
+type Request struct {
+	ProductID string
+	At        time.Time
+}
