@@ -59,6 +59,33 @@ func OpenError(aead seal.AEAD, key webhook.Key, sealed []byte) error {
 	return errors.New(string(text))
 }
 
+// OpenEvent is Open of an [Engine] that stores bodies and errors sealed: it lists the
+// event, has read return what is stored of it, and opens that. A read that finds nothing
+// any more returns [ErrNotHeld].
+func OpenEvent(
+	ctx context.Context, engine Engine, aead seal.AEAD, key webhook.Key, read func(Event) (body, failure []byte, err error),
+) (Event, error) {
+	held, err := engine.List(ctx, Filter{Keys: []webhook.Key{key}}, Position{}, 1)
+	if err != nil {
+		return Event{}, err
+	}
+	if len(held) == 0 {
+		return Event{}, ErrNotHeld
+	}
+	e := held[0]
+	body, failure, err := read(e)
+	if err != nil {
+		return Event{}, err
+	}
+	if e.Body, err = OpenBody(aead, key, body); err != nil {
+		return Event{}, err
+	}
+	if failure != nil {
+		e.Err = OpenError(aead, key, failure)
+	}
+	return e, nil
+}
+
 // Resealer is an [Engine] that can retire a key. The engines of this module which
 // seal are, and package enginetest holds them to it.
 type Resealer interface {

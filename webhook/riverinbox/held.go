@@ -166,29 +166,16 @@ func (i *Inbox) Count(ctx context.Context, f engine.Filter, most int) (c engine.
 
 // Open implements [engine.Engine].
 func (i *Inbox) Open(ctx context.Context, key webhook.Key) (engine.Event, error) {
-	held, err := i.List(ctx, engine.Filter{Keys: []webhook.Key{key}}, engine.Position{}, 1)
-	if err != nil {
-		return engine.Event{}, err
-	}
-	if len(held) == 0 {
-		return engine.Event{}, engine.ErrNotHeld
-	}
-	e := held[0]
-	var body, failure []byte
-	err = i.pool.QueryRow(ctx, i.sql("SELECT body, error FROM {inbox} WHERE key = $1 AND body IS NOT NULL"), key.String()).Scan(&body, &failure)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return engine.Event{}, engine.ErrNotHeld // any more
-	case err != nil:
-		return engine.Event{}, fmt.Errorf("riverinbox: %w", err)
-	}
-	if e.Body, err = engine.OpenBody(i.config.Seal, key, body); err != nil {
-		return engine.Event{}, err
-	}
-	if failure != nil {
-		e.Err = engine.OpenError(i.config.Seal, key, failure)
-	}
-	return e, nil
+	return engine.OpenEvent(ctx, i, i.config.Seal, key, func(engine.Event) (body, failure []byte, err error) {
+		err = i.pool.QueryRow(ctx, i.sql("SELECT body, error FROM {inbox} WHERE key = $1 AND body IS NOT NULL"), key.String()).Scan(&body, &failure)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			err = engine.ErrNotHeld // any more
+		case err != nil:
+			err = fmt.Errorf("riverinbox: %w", err)
+		}
+		return body, failure, err
+	})
 }
 
 // Replay implements [engine.Engine]. Each event gets a new job.

@@ -160,29 +160,16 @@ func (i *Inbox) each(ctx context.Context, query string, args []any, scan func(*s
 
 // Open implements [engine.Engine].
 func (i *Inbox) Open(ctx context.Context, key webhook.Key) (engine.Event, error) {
-	held, err := i.List(ctx, engine.Filter{Keys: []webhook.Key{key}}, engine.Position{}, 1)
-	if err != nil {
-		return engine.Event{}, err
-	}
-	if len(held) == 0 {
-		return engine.Event{}, engine.ErrNotHeld
-	}
-	e := held[0]
-	var body, failure []byte
-	err = i.db.QueryRowContext(ctx, "SELECT body, error FROM dispensary_inbox_bodies WHERE seq = ?", e.Position.Seq).Scan(&body, &failure)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return engine.Event{}, engine.ErrNotHeld // any more
-	case err != nil:
-		return engine.Event{}, fmt.Errorf("sqlinbox: %w", err)
-	}
-	if e.Body, err = engine.OpenBody(i.config.Seal, key, body); err != nil {
-		return engine.Event{}, err
-	}
-	if failure != nil {
-		e.Err = engine.OpenError(i.config.Seal, key, failure)
-	}
-	return e, nil
+	return engine.OpenEvent(ctx, i, i.config.Seal, key, func(e engine.Event) (body, failure []byte, err error) {
+		err = i.db.QueryRowContext(ctx, "SELECT body, error FROM dispensary_inbox_bodies WHERE seq = ?", e.Position.Seq).Scan(&body, &failure)
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			err = engine.ErrNotHeld // any more
+		case err != nil:
+			err = fmt.Errorf("sqlinbox: %w", err)
+		}
+		return body, failure, err
+	})
 }
 
 // Replay implements [engine.Engine].
