@@ -20,26 +20,12 @@ func (c *Connections) SetClinic(ctx context.Context, user string, clinic oauth.C
 	if err := errors.Join(key.Validate(), validateID("oauth.Clinic.ID", clinic.ID)); err != nil {
 		return err
 	}
-	leased, err := c.waitForLease(ctx, key)
-	switch {
-	case errors.Is(err, ErrNoRecord):
-		return c.reauthorize(key, ReasonNotConnected, oauth.ResourceOwner{}, nil)
-	case err != nil:
-		return err
-	}
-	if leased.State != StateActive || leased.Token.Clinic == clinic {
-		c.release(context.WithoutCancel(ctx), leased.lease)
-		return nil
-	}
-	writing, cancel := withStoreTimeout(context.WithoutCancel(ctx))
-	defer cancel()
-	token := leased.Token
-	token.Clinic = clinic
-	if _, err := c.store.Commit(writing, leased.lease, token); err != nil {
-		c.release(context.WithoutCancel(ctx), leased.lease)
-		return storeError("Commit", key, err)
-	}
-	return nil
+	_, _, err := c.rewrite(ctx, key, func(before Record) (oauth.Token, bool) {
+		token := before.Token
+		token.Clinic = clinic
+		return token, before.State == StateActive && before.Token.Clinic != clinic
+	})
+	return err
 }
 
 // findClinic asks for the clinic of a token; zero where it is not to be had.

@@ -277,25 +277,42 @@ func (c *Connections) Restore(ctx context.Context, user string) error {
 	if err := key.Validate(); err != nil {
 		return err
 	}
+	before, changed, err := c.rewrite(ctx, key, func(before Record) (oauth.Token, bool) {
+		return before.Token, before.State != StateActive && before.Reason != ReasonDisconnecting
+	})
+	switch {
+	case err != nil:
+		return err
+	case !changed:
+		return c.validate(before)
+	}
+	c.circuit.clearAll(key)
+	c.hooks.log(ctx, slog.LevelInfo, "user restored", key, slog.String("reason", string(before.Reason)))
+	c.hooks.raise(ctx, Restored{Key: key})
+	return nil
+}
+
+// rewrite commits the token that change makes of a record, whose lease it takes; a change
+// that returns false leaves the record as it is. It returns the record of before.
+func (c *Connections) rewrite(ctx context.Context, key Key, change func(Record) (oauth.Token, bool)) (before Record, changed bool, err error) {
 	leased, err := c.waitForLease(ctx, key)
 	switch {
 	case errors.Is(err, ErrNoRecord):
-		return c.reauthorize(key, ReasonNotConnected, oauth.ResourceOwner{}, nil)
+		return Record{}, false, c.reauthorize(key, ReasonNotConnected, oauth.ResourceOwner{}, nil)
 	case err != nil:
-		return err
+		return Record{}, false, err
 	}
-	if leased.State == StateActive || leased.Reason == ReasonDisconnecting {
+	before = leased.Record
+	token, changed := change(before)
+	if !changed {
 		c.release(context.WithoutCancel(ctx), leased.lease)
-		return c.validate(leased.Record)
+		return before, false, nil
 	}
 	writing, cancel := withStoreTimeout(context.WithoutCancel(ctx))
 	defer cancel()
-	if _, err := c.store.Commit(writing, leased.lease, leased.Token); err != nil {
+	if _, err := c.store.Commit(writing, leased.lease, token); err != nil {
 		c.release(context.WithoutCancel(ctx), leased.lease)
-		return storeError("Commit", key, err)
+		return before, false, storeError("Commit", key, err)
 	}
-	c.circuit.clearAll(key)
-	c.hooks.log(ctx, slog.LevelInfo, "user restored", key, slog.String("reason", string(leased.Reason)))
-	c.hooks.raise(ctx, Restored{Key: key})
-	return nil
+	return before, true, nil
 }
