@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/internal/joined"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/connect"
 	"github.com/dispensary-go/dispensary/seal"
@@ -123,7 +124,7 @@ func (c Config) checkApplication(a Application) []error {
 		})
 		err = errors.Join(err, refused)
 	}
-	problems := flatten(err)
+	problems := joined.Errors(err)
 	for i, problem := range problems {
 		problems[i] = c.renamed(a.Site.Environment, problem)
 	}

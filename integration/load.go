@@ -9,6 +9,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/joined"
 )
 
 // Load reads a configuration from environment variables, through lookup, usually
@@ -148,7 +149,7 @@ func (r *reader) read() (Config, error) {
 			config.Applications = append(config.Applications, application)
 		}
 	}
-	for _, problem := range flatten(config.Check()) {
+	for _, problem := range joined.Errors(config.Check()) {
 		var argument *dispensary.ArgumentError
 		if !errors.As(problem, &argument) || !r.unread[argument.Field] {
 			r.problems = append(r.problems, problem)
@@ -203,20 +204,4 @@ func valuesOf(path string, list bool) ([]string, error) {
 		return nil, errors.New("names a file that is empty")
 	}
 	return values, nil
-}
-
-// flatten returns what was joined.
-func flatten(err error) []error {
-	several, ok := err.(interface{ Unwrap() []error })
-	switch {
-	case err == nil:
-		return nil
-	case !ok:
-		return []error{err}
-	}
-	var flat []error
-	for _, one := range several.Unwrap() {
-		flat = append(flat, flatten(one)...)
-	}
-	return flat
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/integration"
+	"github.com/dispensary-go/dispensary/internal/joined"
 	"github.com/dispensary-go/dispensary/oauth"
 )
 
@@ -53,7 +54,7 @@ func (p *program) readConfig() (integration.Config, error) {
 func (p *program) loadConfig(uses ...string) (integration.Config, error) {
 	c, err := p.readConfig()
 	var problems []error
-	for _, problem := range flatten(err) {
+	for _, problem := range joined.Errors(err) {
 		var argument *dispensary.ArgumentError
 		if errors.As(problem, &argument) && strings.HasPrefix(argument.Reason, "is empty") && !slices.ContainsFunc(uses, named(argument.Field)) {
 			continue
@@ -69,21 +70,6 @@ func named(field string) func(key string) bool {
 	return func(key string) bool {
 		return field == key || strings.HasSuffix(field, "."+key) || strings.HasSuffix(field, "_"+key)
 	}
-}
-
-// flatten returns what was joined.
-func flatten(err error) (all []error) {
-	several, ok := err.(interface{ Unwrap() []error })
-	switch {
-	case err == nil:
-		return nil
-	case !ok:
-		return []error{err}
-	}
-	for _, one := range several.Unwrap() {
-		all = append(all, flatten(one)...)
-	}
-	return all
 }
 
 // target says which application, and which user of it, a command works with.
