@@ -12,6 +12,7 @@ import (
 	"github.com/dispensary-go/dispensary/doctor"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/integration"
+	"github.com/dispensary-go/dispensary/internal/postgrestest"
 )
 
 // A whole integration that is healthy, which this process has open, passes from beside it:
@@ -23,7 +24,7 @@ func TestOpenDoctor(t *testing.T) {
 		skipped []string
 	}{
 		"SQLite":     {func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "ehr.db") }, []string{"inbox sealed"}},
-		"PostgreSQL": {postgres, nil},
+		"PostgreSQL": {postgrestest.Schema, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

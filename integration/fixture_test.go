@@ -15,7 +15,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
@@ -27,11 +26,8 @@ import (
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
-// The addresses of the servers that the tests run on, beside SQLite.
-const (
-	postgresVariable = "DISPENSARY_TEST_POSTGRES" // postgres://postgres@127.0.0.1:5432/test?sslmode=disable
-	mysqlVariable    = "DISPENSARY_TEST_MYSQL"    // root@tcp(127.0.0.1:3306)/test
-)
+// mysqlVariable is the address of the server that tests run on, beside PostgreSQL and SQLite.
+const mysqlVariable = "DISPENSARY_TEST_MYSQL" // root@tcp(127.0.0.1:3306)/test
 
 // Keys as openssl rand -base64 32 makes them.
 const (
@@ -172,30 +168,6 @@ func (f *fixture) ready(t *testing.T, path string) (int, map[string]string) {
 func file(t *testing.T) string {
 	t.Helper()
 	return filepath.Join(t.TempDir(), "dispensary.db")
-}
-
-// postgres returns the address of a schema that ends with the test.
-func postgres(t *testing.T) string {
-	t.Helper()
-	address := os.Getenv(postgresVariable)
-	if address == "" {
-		t.Skipf("%s is not set", postgresVariable)
-	}
-	schema := "integration_" + strings.ToLower(rand.Text()[:10])
-	exec := func(statement string) {
-		pool, err := pgxpool.New(context.Background(), address)
-		require.NoError(t, err)
-		defer pool.Close()
-		_, err = pool.Exec(context.Background(), statement)
-		require.NoError(t, err)
-	}
-	exec("CREATE SCHEMA " + schema)
-	t.Cleanup(func() { exec("DROP SCHEMA " + schema + " CASCADE") })
-	separator := "?"
-	if strings.Contains(address, "?") {
-		separator = "&"
-	}
-	return address + separator + "search_path=" + schema
 }
 
 // mysql returns the address of a database that ends with the test.

@@ -14,6 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/integration"
+	"github.com/dispensary-go/dispensary/internal/postgrestest"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
@@ -26,9 +27,9 @@ func TestTwoCountries(t *testing.T) {
 	for name, kept := range map[string]func(t *testing.T) (store, inbox string){
 		"memory":             func(*testing.T) (string, string) { return "memory:", "memory:" },
 		"SQLite":             func(t *testing.T) (string, string) { path := file(t); return "sqlite:" + path, "sqlite:" + path },
-		"PostgreSQL":         func(t *testing.T) (string, string) { address := postgres(t); return address, address },
+		"PostgreSQL":         func(t *testing.T) (string, string) { address := postgrestest.Schema(t); return address, address },
 		"MySQL":              func(t *testing.T) (string, string) { return mysql(t), "sqlite:" + file(t) },
-		"PostgreSQL, SQLite": func(t *testing.T) (string, string) { return postgres(t), "sqlite:" + file(t) },
+		"PostgreSQL, SQLite": func(t *testing.T) (string, string) { return postgrestest.Schema(t), "sqlite:" + file(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,42 +12,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/integration"
+	"github.com/dispensary-go/dispensary/internal/postgrestest"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
-
-const postgresVariable = "DISPENSARY_TEST_POSTGRES" // postgres://postgres@127.0.0.1:5432/test?sslmode=disable
-
-// postgres returns the address of a schema that ends with the test.
-func postgres(t *testing.T) string {
-	t.Helper()
-	address := os.Getenv(postgresVariable)
-	if address == "" {
-		t.Skipf("%s is not set", postgresVariable)
-	}
-	schema := "command_" + strings.ToLower(rand.Text()[:10])
-	exec := func(statement string) {
-		pool, err := pgxpool.New(context.Background(), address)
-		require.NoError(t, err)
-		defer pool.Close()
-		_, err = pool.Exec(context.Background(), statement)
-		require.NoError(t, err)
-	}
-	exec("CREATE SCHEMA " + schema)
-	t.Cleanup(func() { exec("DROP SCHEMA " + schema + " CASCADE") })
-	separator := "?"
-	if strings.Contains(address, "?") {
-		separator = "&"
-	}
-	return address + separator + "search_path=" + schema
-}
 
 // receiver is a program that has the inbox open, and has given up five events.
 type receiver struct {
@@ -120,7 +93,7 @@ func TestInbox(t *testing.T) {
 	t.Parallel()
 	for name, address := range map[string]func(*testing.T) string{
 		"sqlite":   func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "inbox.db") },
-		"postgres": postgres,
+		"postgres": postgrestest.Schema,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"html"
 	"io"
@@ -12,7 +11,6 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os"
 	"regexp"
 	"strings"
 	"sync/atomic"
@@ -26,10 +24,8 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/examples/ehr/fakes"
+	"github.com/dispensary-go/dispensary/internal/postgrestest"
 )
-
-// postgresVariable is the address of the server that tokens are kept on, beside SQLite.
-const postgresVariable = "DISPENSARY_TEST_POSTGRES" // postgres://postgres@127.0.0.1:5432/test?sslmode=disable
 
 // fixture is the program behind an address that stays when the program is started again,
 // and the platforms.
@@ -44,7 +40,7 @@ type fixture struct {
 // everywhere runs a test with tokens in SQLite, and in PostgreSQL.
 func everywhere(t *testing.T, test func(f *fixture)) {
 	t.Parallel()
-	for name, store := range map[string]func(t *testing.T) string{"SQLite": func(*testing.T) string { return "" }, "PostgreSQL": postgres} {
+	for name, store := range map[string]func(t *testing.T) string{"SQLite": func(*testing.T) string { return "" }, "PostgreSQL": postgrestest.Schema} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			variables := map[string]string{}
@@ -68,30 +64,6 @@ func everywhere(t *testing.T, test func(f *fixture)) {
 			f.Canada.Journal().CheckNoUnexpected(t)
 		})
 	}
-}
-
-// postgres returns the address of a schema that ends with the test.
-func postgres(t *testing.T) string {
-	t.Helper()
-	address := os.Getenv(postgresVariable)
-	if address == "" {
-		t.Skipf("%s is not set", postgresVariable)
-	}
-	db, err := sql.Open("pgx", address)
-	require.NoError(t, err)
-	schema := "ehr_" + strings.ToLower(rand.Text()[:10])
-	_, err = db.ExecContext(t.Context(), "CREATE SCHEMA "+schema)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		_, err := db.ExecContext(context.Background(), "DROP SCHEMA "+schema+" CASCADE")
-		assert.NoError(t, err)
-		assert.NoError(t, db.Close())
-	})
-	separator := "?"
-	if strings.Contains(address, "?") {
-		separator = "&"
-	}
-	return address + separator + "search_path=" + schema
 }
 
 // start starts the program.
