@@ -10,11 +10,24 @@ import (
 	"github.com/dispensary-go/dispensary/api"
 )
 
+// HandlerConfig is what [Searcher.Handler] is made with. All of it may be empty.
+type HandlerConfig struct {
+	// Permitted returns the brands that the clinic of a request's user may order, for
+	// example those of a [BrandCache]; nil shows the products of all brands. It is called
+	// for each request, so it should be quick.
+	Permitted func(*http.Request) *PermittedBrands
+}
+
 // answer is what Handler writes: hits, or an error.
 type answer struct {
-	Hits       []Hit        `json:"hits"`
-	AgeSeconds int64        `json:"age_seconds"`
-	Error      *answerError `json:"error,omitempty"`
+	Hits       []Hit            `json:"hits"`
+	AgeSeconds int64            `json:"age_seconds"`
+	Permitted  *answerPermitted `json:"permitted,omitempty"`
+	Error      *answerError     `json:"error,omitempty"`
+}
+
+type answerPermitted struct {
+	AgeSeconds int64 `json:"age_seconds"`
 }
 
 type answerError struct {
@@ -30,16 +43,23 @@ type answerError struct {
 //	400 {"hits":[],"age_seconds":0,"error":{"field":"q","reason":"is longer than 200 bytes"}}
 //	503 the same without a field, before there is an index
 //
+// Hits that were kept to the brands that a clinic may order come with
+// "permitted":{"age_seconds":60}, which is how long ago these were read.
+//
 // An empty q without another condition finds nothing. It is for users who may see what the
 // client of this searcher sees: put it behind your own sign-in.
-func (s *Searcher) Handler() http.Handler {
+func (s *Searcher) Handler(c HandlerConfig) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")
 			http.Error(w, http.StatusText(http.StatusMethodNotAllowed), http.StatusMethodNotAllowed)
 			return
 		}
-		status, a := s.answer(r.URL.RawQuery)
+		var permitted *PermittedBrands
+		if c.Permitted != nil {
+			permitted = c.Permitted(r)
+		}
+		status, a := s.answer(r.URL.RawQuery, permitted)
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -48,8 +68,9 @@ func (s *Searcher) Handler() http.Handler {
 	})
 }
 
-func (s *Searcher) answer(rawQuery string) (status int, a answer) {
+func (s *Searcher) answer(rawQuery string, permitted *PermittedBrands) (status int, a answer) {
 	o, err := parseQuery(rawQuery)
+	o.Permitted = permitted
 	var result Result
 	if err == nil {
 		result, err = s.Search(o)
@@ -65,7 +86,11 @@ func (s *Searcher) answer(rawQuery string) (status int, a answer) {
 	case err != nil: // ErrNotLoaded
 		return http.StatusServiceUnavailable, answer{Hits: []Hit{}, Error: &answerError{Reason: "the catalog is not loaded yet"}}
 	}
-	return http.StatusOK, answer{Hits: result.Hits, AgeSeconds: int64(result.Age.Seconds())}
+	a = answer{Hits: result.Hits, AgeSeconds: int64(result.Age.Seconds())}
+	if result.PermittedOnly {
+		a.Permitted = &answerPermitted{int64(result.PermittedAge.Seconds())}
+	}
+	return http.StatusOK, a
 }
 
 func parseQuery(rawQuery string) (SearchOptions, error) {

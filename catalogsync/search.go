@@ -41,6 +41,10 @@ type SearchOptions struct {
 	// [MaxFilters].
 	IngredientIDs []string
 	AllergenIDs   []string
+
+	// Permitted keeps the products of the brands that a clinic may order. Nil shows those
+	// of all brands. It is no condition by itself.
+	Permitted *PermittedBrands
 }
 
 // Hit is a product that was found. It is what an index has to show in a list; the product
@@ -70,6 +74,12 @@ type Result struct {
 
 	// Age is how long ago the products were read.
 	Age time.Duration
+
+	// PermittedOnly says that the hits were kept to the brands that a clinic may order, as
+	// they were read PermittedAge ago: see [SearchOptions].Permitted. Without it some hits
+	// may be of brands that a clinic may not order.
+	PermittedOnly bool
+	PermittedAge  time.Duration
 }
 
 // What a hit costs beside the places of its words: hits are in the order of their costs.
@@ -95,6 +105,9 @@ func (x *Index) Search(o SearchOptions) (Result, error) {
 		return Result{}, err
 	}
 	best := ranking{limit: cmp.Or(o.Limit, DefaultLimit)}
+	if o.Permitted != nil {
+		best.permits = func(product uint32) bool { return o.Permitted.Permits(x.products[product].brandID) }
+	}
 	filters := x.filters(o)
 	code, _ := join(typed)
 	switch {
@@ -110,6 +123,9 @@ func (x *Index) Search(o SearchOptions) (Result, error) {
 		x.match(nil, filters, 0, &best)
 	}
 	result := Result{Hits: make([]Hit, len(best.found)), Age: time.Since(x.asOf)}
+	if o.Permitted != nil {
+		result.PermittedOnly, result.PermittedAge = true, time.Since(o.Permitted.asOf)
+	}
 	for i, found := range best.found {
 		result.Hits[i] = x.products[found.product].hit(code)
 	}
@@ -249,13 +265,17 @@ func (r ranked) compare(other ranked) int {
 
 // ranking holds the best products, in order.
 type ranking struct {
-	limit int
-	found []ranked
+	limit   int
+	permits func(product uint32) bool // nil for all of them
+	found   []ranked
 }
 
 // add takes a product if it is among the best, once.
 func (r *ranking) add(one ranked) {
 	if len(r.found) == r.limit && one.compare(r.found[r.limit-1]) >= 0 {
+		return
+	}
+	if r.permits != nil && !r.permits(one.product) { // asked of few: a look-up takes longer than all above
 		return
 	}
 	if has := slices.IndexFunc(r.found, func(other ranked) bool { return other.product == one.product }); has >= 0 {

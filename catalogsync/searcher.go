@@ -4,15 +4,17 @@
 //	searcher, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{Catalog: client.Catalog})
 //	err = searcher.Load(ctx, catalogsync.LoadOptions{})   // and again, for example every hour
 //	result, err := searcher.Search(catalogsync.SearchOptions{Query: "magn glyc"})
-//	mux.Handle("GET /products", searcher.Handler())       // GET /products?q=magn+glyc
+//	mux.Handle("GET /products", searcher.Handler(catalogsync.HandlerConfig{}))  // GET /products?q=magn+glyc
 //	variant, err := searcher.Confirm(ctx, variantID)      // before it is prescribed
 //
 // An [Index] is made of a whole catalog and never changes. A [Searcher] has the current
 // one: while the next is made, searches go on in it. What is found is as old as its index
 // ([Result.Age]), and a variant may be discontinued since. [Searcher.Confirm] reads it again.
 //
-// The catalog is read as the user of the client sees it. Search for others only if they may
-// see the same: two clinics may order different brands. Nothing about patients is in it.
+// The catalog has the products of all brands, also of those that a clinic may not order. By
+// default they are all found. [SearchOptions].Permitted keeps to the brands of a clinic, which
+// a [BrandCache] learns from the platform; a [Result] says whether that was done, and how old
+// it is. Nothing about patients is in the catalog.
 //
 // API section: "Catalog".
 package catalogsync

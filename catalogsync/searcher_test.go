@@ -120,7 +120,7 @@ func TestHandler(t *testing.T) {
 	_, searcher := newSearcher(t)
 	get := func(query url.Values) (int, string) {
 		w := httptest.NewRecorder()
-		searcher.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/?"+query.Encode(), nil))
+		searcher.Handler(catalogsync.HandlerConfig{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/?"+query.Encode(), nil))
 		assert.Equal(t, "no-store", w.Header().Get("Cache-Control"))
 		return w.Code, strings.TrimSpace(w.Body.String())
 	}
@@ -150,9 +150,9 @@ func TestHandler(t *testing.T) {
 		assert.JSONEq(t, want, string(a.Error))
 	}
 	w := httptest.NewRecorder()
-	searcher.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/?q=%zz", nil))
+	searcher.Handler(catalogsync.HandlerConfig{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/?q=%zz", nil))
 	assert.Equal(t, http.StatusBadRequest, w.Code)
 	w = httptest.NewRecorder()
-	searcher.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/?q=zinc", nil))
+	searcher.Handler(catalogsync.HandlerConfig{}).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/?q=zinc", nil))
 	assert.Equal(t, http.StatusMethodNotAllowed, w.Code)
 }

@@ -105,7 +105,7 @@ type view struct {
 
 func routes(searcher *catalogsync.Searcher) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /search", searcher.Handler())
+	mux.Handle("GET /search", searcher.Handler(catalogsync.HandlerConfig{}))
 	mux.HandleFunc("GET /script.js", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
 		_, _ = w.Write(script) // fails only when the browser went away

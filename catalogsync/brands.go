@@ -1,0 +1,147 @@
+package catalogsync
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/catalog"
+)
+
+// PermittedBrands are the brands that a clinic may order, as the platform said at a time. It
+// never changes, and is safe for concurrent use. Get it from [ReadPermittedBrands] or a
+// [BrandCache].
+//
+// The list of products has those of all brands, also of those that a clinic may not order. A
+// search shows them, unless [SearchOptions].Permitted keeps to a clinic's brands.
+type PermittedBrands struct {
+	asOf time.Time
+	ids  map[string]struct{}
+}
+
+// ReadPermittedBrands reads the brands that a clinic may order, with the Brands of a client
+// of that clinic. The API knows that of clinics only, not of single practitioners.
+// API section: GET /catalog/brands (clinic_permitted).
+func ReadPermittedBrands(ctx context.Context, brands catalog.Brands) (*PermittedBrands, error) {
+	if brands == (catalog.Brands{}) {
+		return nil, &api.ArgumentError{Field: "brands", Reason: "is empty"}
+	}
+	p := &PermittedBrands{asOf: time.Now(), ids: map[string]struct{}{}}
+	for brand, err := range brands.All(ctx, catalog.BrandListOptions{ClinicPermitted: true}) {
+		if err != nil {
+			return nil, err
+		}
+		p.ids[brand.ID] = struct{}{}
+	}
+	return p, nil
+}
+
+// Permits says whether the clinic may order a brand, by its id: for what was found without
+// [SearchOptions].Permitted, and for the Product.Brand of a variant that was confirmed.
+func (p *PermittedBrands) Permits(brandID string) bool {
+	_, permitted := p.ids[brandID]
+	return permitted
+}
+
+// AsOf is when the brands were read, or the reading began.
+func (p *PermittedBrands) AsOf() time.Time { return p.asOf }
+
+// Len is the number of brands.
+func (p *PermittedBrands) Len() int { return len(p.ids) }
+
+// Format prints the type only.
+func (p *PermittedBrands) Format(f fmt.State, _ rune) {
+	_, _ = io.WriteString(f, "catalogsync.PermittedBrands")
+}
+
+// DefaultBrandAge is how long a [BrandCache] keeps what it read, where BrandCacheConfig.MaxAge
+// is 0.
+const DefaultBrandAge = 24 * time.Hour
+
+// BrandCacheConfig is what a [BrandCache] is made of.
+type BrandCacheConfig struct {
+	// MaxAge is how long the brands of a clinic are kept before they are read again; 0
+	// means [DefaultBrandAge]. No event of the platform says that they have changed.
+	MaxAge time.Duration
+}
+
+// BrandCache keeps the permitted brands of any number of clinics. It is safe for concurrent
+// use. Get it from [NewBrandCache].
+type BrandCache struct {
+	maxAge  time.Duration
+	mu      sync.Mutex
+	clinics map[string]*cachedBrands
+}
+
+// cachedBrands are those of a clinic.
+type cachedBrands struct {
+	reading   chan struct{} // full while they are read
+	permitted atomic.Pointer[PermittedBrands]
+}
+
+// NewBrandCache returns an empty cache. An error is an [*api.ArgumentError].
+func NewBrandCache(c BrandCacheConfig) (*BrandCache, error) {
+	if c.MaxAge < 0 {
+		return nil, &api.ArgumentError{Field: "catalogsync.BrandCacheConfig.MaxAge", Reason: "is negative"}
+	}
+	return &BrandCache{maxAge: cmp.Or(c.MaxAge, DefaultBrandAge), clinics: map[string]*cachedBrands{}}, nil
+}
+
+// Format prints the type only.
+func (c *BrandCache) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "catalogsync.BrandCache") }
+
+// Get returns the brands that a clinic may order, at most MaxAge old. It reads them where it
+// has none, as [ReadPermittedBrands] does: brands are those of a client of that clinic. Callers
+// at the same time wait for one of them. With an error there are none: search without, which
+// shows the products of all brands and says so ([Result]), rather than not at all.
+func (c *BrandCache) Get(ctx context.Context, clinicID string, brands catalog.Brands) (*PermittedBrands, error) {
+	if clinicID == "" {
+		return nil, &api.ArgumentError{Field: "clinicID", Reason: "is empty"}
+	}
+	clinic := c.clinic(clinicID)
+	if p := clinic.permitted.Load(); c.fresh(p) {
+		return p, nil
+	}
+	select {
+	case clinic.reading <- struct{}{}:
+		defer func() { <-clinic.reading }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if p := clinic.permitted.Load(); c.fresh(p) { // another caller has read them
+		return p, nil
+	}
+	p, err := ReadPermittedBrands(ctx, brands)
+	if err != nil {
+		return nil, err
+	}
+	clinic.permitted.Store(p)
+	return p, nil
+}
+
+// clinic returns the entry of a clinic. For a new one it drops those that are too old, so
+// that clinics which are gone take no memory.
+func (c *BrandCache) clinic(id string) *cachedBrands {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.clinics[id]; known != nil {
+		return known
+	}
+	for other, clinic := range c.clinics {
+		if !c.fresh(clinic.permitted.Load()) && len(clinic.reading) == 0 {
+			delete(c.clinics, other)
+		}
+	}
+	made := &cachedBrands{reading: make(chan struct{}, 1)}
+	c.clinics[id] = made
+	return made
+}
+
+func (c *BrandCache) fresh(p *PermittedBrands) bool {
+	return p != nil && time.Since(p.asOf) <= c.maxAge
+}

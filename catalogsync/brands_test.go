@@ -1,0 +1,181 @@
+package catalogsync_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// twoClinics is a platform of two clinics, of which only the second may order one of the
+// brands, with a client of each.
+func twoClinics(t *testing.T) (platform *dispensarytest.Server, clients []*dispensary.Client) {
+	t.Helper()
+	platform = dispensarytest.New(t, dispensarytest.WithInMemory(), dispensarytest.WithWorldSize(model.WorldSize{Clinics: 2, Patients: 1, Plans: 1, Orders: 1}))
+	for _, clinic := range platform.Clinics.All() {
+		at := slices.IndexFunc(platform.Users(), func(u model.User) bool { return u.ClinicID == clinic.ID })
+		clients = append(clients, platform.Client(platform.Users()[at]))
+	}
+	return platform, clients
+}
+
+// What a clinic finds is what the platform's own search finds for it.
+func TestPermittedBrandsAreThoseOfThePlatformsSearch(t *testing.T) {
+	t.Parallel()
+	platform, clients := twoClinics(t)
+	searcher, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{Catalog: clients[0].Catalog})
+	require.NoError(t, err)
+	require.NoError(t, searcher.Load(t.Context(), catalogsync.LoadOptions{}))
+	hidden := 0
+	for _, client := range clients {
+		permitted, err := catalogsync.ReadPermittedBrands(t.Context(), client.Catalog.Brands)
+		require.NoError(t, err)
+		var want []string
+		for product, err := range client.Catalog.Products.SearchAll(t.Context(), catalog.ProductSearchOptions{}) {
+			require.NoError(t, err)
+			want = append(want, product.ID)
+		}
+		for _, product := range platform.Products.All() {
+			for _, o := range []catalogsync.SearchOptions{{Query: product.Name}, {BrandID: product.BrandID}} {
+				o.Limit = catalogsync.MaxLimit
+				found := func(r catalogsync.Result, err error) bool {
+					require.NoError(t, err)
+					assert.Equal(t, o.Permitted != nil, r.PermittedOnly)
+					return slices.ContainsFunc(r.Hits, func(h catalogsync.Hit) bool { return h.ProductID == product.ID })
+				}
+				assert.True(t, found(searcher.Search(o)), "by default all is shown")
+				o.Permitted = permitted
+				assert.Equal(t, slices.Contains(want, product.ID), found(searcher.Search(o)), product.Name)
+			}
+			if !permitted.Permits(product.BrandID) {
+				hidden++
+			}
+		}
+	}
+	assert.Positive(t, hidden)
+	assert.Less(t, hidden, len(platform.Products.All()), "hidden from one clinic only")
+}
+
+func TestResultsCarryTheAgeOfTheBrands(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, clients := twoClinics(t)
+		x := newIndex(t, entry("Zinc", "one", "", ""))
+		permitted, err := catalogsync.ReadPermittedBrands(t.Context(), clients[0].Catalog.Brands)
+		require.NoError(t, err)
+		time.Sleep(time.Minute) // of the test's own clock
+		result, err := x.Search(catalogsync.SearchOptions{Query: "zinc", Permitted: permitted})
+		require.NoError(t, err)
+		assert.Equal(t, catalogsync.Result{Hits: []catalogsync.Hit{}, Age: time.Minute, PermittedOnly: true, PermittedAge: time.Since(permitted.AsOf())}, result)
+	})
+}
+
+func TestBrandCache(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		platform, clients := twoClinics(t)
+		cache, err := catalogsync.NewBrandCache(catalogsync.BrandCacheConfig{MaxAge: time.Hour})
+		require.NoError(t, err)
+		get := func(clinic int) (*catalogsync.PermittedBrands, error) {
+			return cache.Get(t.Context(), platform.Clinics.All()[clinic].ID, clients[clinic].Catalog.Brands)
+		}
+		var callers sync.WaitGroup
+		for i := range 20 {
+			callers.Go(func() {
+				permitted, err := get(i % 2)
+				if assert.NoError(t, err) {
+					assert.Equal(t, 7+i%2, permitted.Len(), "the second clinic may order one more")
+				}
+			})
+		}
+		callers.Wait()
+		assert.Len(t, platform.Journal().Of("brands.list"), 2, "once for each clinic")
+
+		time.Sleep(time.Hour)
+		first, err := get(0)
+		require.NoError(t, err)
+		assert.Len(t, platform.Journal().Of("brands.list"), 2, "as old as it may be")
+		time.Sleep(time.Second)
+		platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: http.StatusForbidden, Operation: "brands.list", Times: 1})
+		_, err = get(0)
+		var refused *api.Error
+		require.ErrorAs(t, err, &refused)
+		second, err := get(0)
+		require.NoError(t, err, "it is tried again")
+		assert.True(t, second.AsOf().After(first.AsOf()))
+		assert.Len(t, platform.Journal().Of("brands.list"), 4)
+	})
+}
+
+// A caller who waits for another one's request gives up when its context ends.
+func TestBrandCacheWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		platform, clients := twoClinics(t)
+		platform.Fault(model.Fault{Effect: model.Latency, Delay: time.Minute, Operation: "brands.list"})
+		cache, err := catalogsync.NewBrandCache(catalogsync.BrandCacheConfig{})
+		require.NoError(t, err)
+		first := make(chan error, 1)
+		go func() {
+			_, err := cache.Get(t.Context(), "clinic", clients[0].Catalog.Brands)
+			first <- err
+		}()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = cache.Get(ctx, "clinic", clients[0].Catalog.Brands)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NoError(t, <-first)
+	})
+}
+
+func TestBrandsRefuse(t *testing.T) {
+	t.Parallel()
+	_, clients := twoClinics(t)
+	_, err := catalogsync.ReadPermittedBrands(t.Context(), catalog.Brands{})
+	assert.EqualError(t, err, "dispensary: brands is empty")
+	_, err = catalogsync.NewBrandCache(catalogsync.BrandCacheConfig{MaxAge: -1})
+	assert.EqualError(t, err, "dispensary: catalogsync.BrandCacheConfig.MaxAge is negative")
+	cache, err := catalogsync.NewBrandCache(catalogsync.BrandCacheConfig{})
+	require.NoError(t, err)
+	_, err = cache.Get(t.Context(), "", clients[0].Catalog.Brands)
+	assert.EqualError(t, err, "dispensary: clinicID is empty")
+}
+
+func TestHandlerKeepsToTheBrandsOfAClinic(t *testing.T) {
+	t.Parallel()
+	_, clients := twoClinics(t)
+	permitted, err := catalogsync.ReadPermittedBrands(t.Context(), clients[0].Catalog.Brands)
+	require.NoError(t, err)
+	searcher, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{Catalog: clients[0].Catalog})
+	require.NoError(t, err)
+	searcher.Swap(newIndex(t, entry("Zinc", "one", "", "")))
+	handler := searcher.Handler(catalogsync.HandlerConfig{Permitted: func(r *http.Request) *catalogsync.PermittedBrands {
+		if r.Header.Get("Clinic") == "" {
+			return nil
+		}
+		return permitted
+	}})
+	for clinic, want := range map[string]string{"": `"hits":[{"product_id":"Zinc",`, "first": `{"hits":[],"age_seconds":0,"permitted":{"age_seconds":0}}`} {
+		r, w := httptest.NewRequest(http.MethodGet, "/?q=zinc", nil), httptest.NewRecorder()
+		r.Header.Set("Clinic", clinic)
+		handler.ServeHTTP(w, r)
+		assert.Contains(t, w.Body.String(), want)
+		assert.Equal(t, clinic != "", strings.Contains(w.Body.String(), "permitted"))
+	}
+}
