@@ -2,11 +2,9 @@ package catalogsync_test
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -20,33 +18,23 @@ import (
 func BenchmarkSearch(b *testing.B) {
 	for _, n := range []int{20_000, 200_000} {
 		entries := catalogtest.Products(n)
-		typed := typing(catalogtest.Queries(entries, 200))
+		typed := catalogtest.Typed(catalogtest.Queries(entries, 200))
 		b.Run(fmt.Sprintf("%d products/linear scan", n), func(b *testing.B) {
 			texts := make([]string, n)
 			for i, e := range entries {
 				texts[i] = strings.ToLower(e.Product.Name + " " + e.Product.Brand.Name + " " + e.Product.Variants[0].SKU)
 			}
-			measure(b, typed, func(query string) { scan(texts, strings.Fields(strings.ToLower(query))) })
+			catalogtest.Measure(b, typed, func(query string) { scan(texts, strings.Fields(strings.ToLower(query))) })
 		})
 		b.Run(fmt.Sprintf("%d products/Index", n), func(b *testing.B) {
 			x := newIndex(b, entries...)
-			measure(b, typed, func(query string) {
+			catalogtest.Measure(b, typed, func(query string) {
 				if _, err := x.Search(catalogsync.SearchOptions{Query: query}); err != nil {
 					b.Fatal(err)
 				}
 			})
 		})
 	}
-}
-
-// typing is each query as it grows in a search box.
-func typing(queries []catalogtest.Query) (typed []string) {
-	for _, q := range queries {
-		for end := range len(q.Text) {
-			typed = append(typed, q.Text[:end+1])
-		}
-	}
-	return typed
 }
 
 func scan(texts, words []string) (found int) {
@@ -60,46 +48,18 @@ func scan(texts, words []string) (found int) {
 	return found
 }
 
-// measure takes the best of three of each query, so that other processes are not in it.
-func measure(b *testing.B, typed []string, search func(string)) {
-	b.Helper()
-	took := make([]time.Duration, 0, 1_000)
-	for i := 0; b.Loop(); i++ {
-		best := time.Hour
-		for range 3 {
-			start := time.Now()
-			search(typed[i*31%len(typed)])
-			best = min(best, time.Since(start))
-		}
-		took = append(took, best)
-	}
-	slices.Sort(took)
-	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
-	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
-	b.ReportMetric(0, "ns/op") // of three
-}
-
 // BenchmarkNewIndex makes an index, and reports how much it keeps, in megabytes.
 func BenchmarkNewIndex(b *testing.B) {
 	for _, n := range []int{20_000, 200_000} {
 		entries := catalogtest.Products(n)
 		b.Run(fmt.Sprintf("%d products", n), func(b *testing.B) {
 			var x *catalogsync.Index
-			before := inUse()
+			before := catalogtest.InUse()
 			for b.Loop() {
 				x = newIndex(b, entries...)
 			}
-			b.ReportMetric(float64(inUse()-before)/1e6, "MB")
+			b.ReportMetric(float64(catalogtest.InUse()-before)/1e6, "MB")
 			require.Equal(b, n, x.Len())
 		})
 	}
-}
-
-// inUse is the memory of all that is reachable.
-func inUse() int64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/catalogsync"
 	"github.com/dispensary-go/dispensary/internal/catalogtest"
+	"github.com/dispensary-go/dispensary/internal/testsize"
 )
 
 // entry is a product of the brand Äpfel & Söhne, or another, with a variant.
@@ -189,24 +190,24 @@ func TestNewIndexKeepsTheLastOfAnID(t *testing.T) {
 }
 
 // What a person types leads to the product that they want, in a catalog where thousands
-// of names have the same words.
+// of names have the same words: in 98 of 100 queries of each kind it is among the first five.
 func TestSearchFindsWhatIsWanted(t *testing.T) {
 	t.Parallel()
 	entries := catalogtest.Products(20_000)
 	x := newIndex(t, entries...)
-	queries, missed := catalogtest.Queries(entries, 200), map[string][]string{}
-	found := 0
-	for _, q := range queries {
+	asked, missed := map[string]int{}, map[string][]string{}
+	for _, q := range catalogtest.Queries(entries, testsize.Of(200, 4_000)) {
 		result, err := x.Search(catalogsync.SearchOptions{Query: q.Text, Limit: 5})
 		require.NoError(t, err)
-		if slices.ContainsFunc(result.Hits, func(h catalogsync.Hit) bool { return h.ProductID == q.ProductID }) {
-			found++
-			continue
+		asked[q.Kind]++
+		if !slices.ContainsFunc(result.Hits, func(h catalogsync.Hit) bool { return h.ProductID == q.ProductID }) {
+			missed[q.Kind] = append(missed[q.Kind], q.Text)
 		}
-		missed[q.Kind] = append(missed[q.Kind], q.Text)
 	}
-	t.Logf("%d of %d found", found, len(queries))
-	assert.GreaterOrEqual(t, found, len(queries)*98/100, "missed: %v", missed)
+	for kind, n := range asked {
+		t.Logf("%s: %d of %d found", kind, n-len(missed[kind]), n)
+		assert.LessOrEqual(t, len(missed[kind])*100, n*2, "%s: missed are %q", kind, missed[kind])
+	}
 }
 
 // Searches at the same time do not disturb each other, nor those after them.
