@@ -1,0 +1,195 @@
+package searchbench
+
+import (
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/blevesearch/bleve/v2"
+	"github.com/blevesearch/bleve/v2/analysis/analyzer/standard"
+	"github.com/blevesearch/bleve/v2/index/scorch"
+	"github.com/blevesearch/bleve/v2/mapping"
+	"github.com/blevesearch/bleve/v2/search/query"
+	"github.com/stretchr/testify/require"
+	_ "modernc.org/sqlite"
+
+	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/internal/catalogtest"
+)
+
+// engine is a way to search. Its index reports how much it keeps, in megabytes.
+type engine struct {
+	name  string
+	index func(b *testing.B, entries []catalogsync.Entry) (search func(string) ([]string, error), megabytes float64)
+}
+
+// BenchmarkTypeahead types queries letter by letter. Of each engine it reports the median and
+// the 99th percentile of a search; how many of the whole queries in a thousand have the wanted
+// product among the first five; how long the index took to make; and how large it is, in
+// memory, or for SQLite in its file.
+func BenchmarkTypeahead(b *testing.B) {
+	for _, size := range []struct {
+		products int
+		engines  []engine
+	}{
+		{20_000, []engine{{"catalogsync", newIndex}, {"SQLite FTS5", newFTS5}, {"bleve", newBleve}}},
+		{200_000, []engine{{"catalogsync", newIndex}}},
+	} {
+		entries := catalogtest.Products(size.products)
+		queries := catalogtest.Queries(entries, 200)
+		for _, e := range size.engines {
+			b.Run(fmt.Sprintf("%d products/%s", size.products, e.name), func(b *testing.B) {
+				start := time.Now()
+				search, megabytes := e.index(b, entries)
+				took := time.Since(start)
+				found := 0
+				for _, q := range queries {
+					ids, err := search(q.Text)
+					require.NoError(b, err)
+					if slices.Contains(ids, q.ProductID) {
+						found++
+					}
+				}
+				catalogtest.Measure(b, catalogtest.Typed(queries), func(query string) {
+					if _, err := search(query); err != nil {
+						b.Fatal(err)
+					}
+				})
+				b.ReportMetric(float64(found)*1000/float64(len(queries)), "found/1000")
+				b.ReportMetric(float64(took.Milliseconds()), "index-ms")
+				b.ReportMetric(megabytes, "MB")
+			})
+		}
+	}
+}
+
+func newIndex(b *testing.B, entries []catalogsync.Entry) (func(string) ([]string, error), float64) {
+	b.Helper()
+	before := catalogtest.InUse()
+	x, err := catalogsync.NewIndex(slices.Values(entries), catalogsync.IndexConfig{AsOf: time.Now()})
+	require.NoError(b, err)
+	return func(query string) (ids []string, err error) {
+		result, err := x.Search(catalogsync.SearchOptions{Query: query, Limit: 5})
+		for _, hit := range result.Hits {
+			ids = append(ids, hit.ProductID)
+		}
+		return ids, err
+	}, float64(catalogtest.InUse()-before) / 1e6
+}
+
+// newFTS5 is full-text search in SQLite, with an index of prefixes, ranked with bm25. It
+// forgives no typing error.
+func newFTS5(b *testing.B, entries []catalogsync.Entry) (func(string) ([]string, error), float64) {
+	b.Helper()
+	file := filepath.Join(b.TempDir(), "catalog.db")
+	db, err := sql.Open("sqlite", "file:"+file)
+	require.NoError(b, err)
+	b.Cleanup(func() { _ = db.Close() })
+	db.SetMaxOpenConns(1)
+	_, err = db.ExecContext(b.Context(), `CREATE VIRTUAL TABLE products USING fts5(id UNINDEXED, name, brand, codes, prefix='1 2 3 4', tokenize='unicode61 remove_diacritics 2')`)
+	require.NoError(b, err)
+	tx, err := db.BeginTx(b.Context(), nil)
+	require.NoError(b, err)
+	for _, e := range entries {
+		_, err := tx.ExecContext(b.Context(), "INSERT INTO products VALUES (?, ?, ?, ?)", e.Product.ID, e.Product.Name, e.Product.Brand.Name, strings.Join(codes(e), " "))
+		require.NoError(b, err)
+	}
+	require.NoError(b, tx.Commit())
+	kept, err := os.Stat(file)
+	require.NoError(b, err)
+	statement, err := db.PrepareContext(b.Context(), "SELECT id FROM products WHERE products MATCH ? ORDER BY bm25(products, 0, 10, 5, 5) LIMIT 5")
+	require.NoError(b, err)
+	return func(query string) (ids []string, err error) {
+		words := strings.FieldsFunc(query, func(r rune) bool { return r == ' ' || r == '-' })
+		if len(words) == 0 {
+			return nil, nil
+		}
+		rows, err := statement.QueryContext(b.Context(), `"`+strings.Join(words, `"* "`)+`"*`)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = rows.Close() }()
+		for rows.Next() {
+			var id string
+			if err := rows.Scan(&id); err != nil {
+				return nil, err
+			}
+			ids = append(ids, id)
+		}
+		return ids, rows.Err()
+	}, float64(kept.Size()) / 1e6
+}
+
+// newBleve is an index of bleve in memory. Each word has to begin a word of the name, the
+// brand or a code; one of four letters or more may have an error instead.
+func newBleve(b *testing.B, entries []catalogsync.Entry) (func(string) ([]string, error), float64) {
+	b.Helper()
+	before := catalogtest.InUse()
+	fields := mapping.NewIndexMapping()
+	fields.DefaultAnalyzer = standard.Name
+	document := bleve.NewDocumentStaticMapping()
+	for _, name := range []string{"name", "brand", "codes"} {
+		field := bleve.NewTextFieldMapping()
+		field.Store, field.IncludeInAll, field.IncludeTermVectors, field.DocValues = false, false, false, false
+		document.AddFieldMappingsAt(name, field)
+	}
+	fields.DefaultMapping = document
+	index, err := bleve.NewUsing("", fields, scorch.Name, scorch.Name, nil)
+	require.NoError(b, err)
+	b.Cleanup(func() { _ = index.Close() })
+	for part := range slices.Chunk(entries, 1_000) {
+		batch := index.NewBatch()
+		for _, e := range part {
+			require.NoError(b, batch.Index(e.Product.ID, map[string]any{"name": e.Product.Name, "brand": e.Product.Brand.Name, "codes": codes(e)}))
+		}
+		require.NoError(b, index.Batch(batch))
+	}
+	return func(text string) (ids []string, err error) {
+		var all []query.Query
+		for _, word := range strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return r == ' ' || r == '-' }) {
+			all = append(all, wordQuery(word))
+		}
+		if len(all) == 0 {
+			return nil, nil
+		}
+		result, err := index.SearchInContext(b.Context(), bleve.NewSearchRequestOptions(bleve.NewConjunctionQuery(all...), 5, 0, false))
+		if err != nil {
+			return nil, err
+		}
+		for _, hit := range result.Hits {
+			ids = append(ids, hit.ID)
+		}
+		return ids, nil
+	}, float64(catalogtest.InUse()-before) / 1e6
+}
+
+func wordQuery(word string) query.Query {
+	var any []query.Query
+	for field, boost := range map[string]float64{"name": 10, "brand": 5, "codes": 5} {
+		begins := bleve.NewPrefixQuery(word)
+		begins.SetField(field)
+		begins.SetBoost(boost)
+		any = append(any, begins)
+		if field != "codes" && len(word) >= 4 {
+			similar := bleve.NewFuzzyQuery(word)
+			similar.SetField(field)
+			similar.SetBoost(boost / 10)
+			similar.SetFuzziness(1)
+			any = append(any, similar)
+		}
+	}
+	return bleve.NewDisjunctionQuery(any...)
+}
+
+// codes are the SKUs and UPCs of a product.
+func codes(e catalogsync.Entry) (all []string) {
+	for _, v := range e.Product.Variants {
+		all = append(all, v.SKU, v.UPC)
+	}
+	return all
+}
