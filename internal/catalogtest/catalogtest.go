@@ -65,4 +65,3 @@ func Products(n int) []catalogsync.Entry {
 }
 
 func title(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
-

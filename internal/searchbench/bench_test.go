@@ -11,7 +11,11 @@ import (
 	"time"
 
 	"github.com/blevesearch/bleve/v2"
-	"github.com/blevesearch/bleve/v2/analysis/analyzer/standard"
+	"github.com/blevesearch/bleve/v2/analysis/analyzer/custom"
+	"github.com/blevesearch/bleve/v2/analysis/analyzer/simple"
+	"github.com/blevesearch/bleve/v2/analysis/token/edgengram"
+	"github.com/blevesearch/bleve/v2/analysis/token/lowercase"
+	"github.com/blevesearch/bleve/v2/analysis/tokenizer/unicode"
 	"github.com/blevesearch/bleve/v2/index/scorch"
 	"github.com/blevesearch/bleve/v2/mapping"
 	"github.com/blevesearch/bleve/v2/search/query"
@@ -125,27 +129,19 @@ func newFTS5(b *testing.B, entries []catalogsync.Entry) (func(string) ([]string,
 	}, float64(kept.Size()) / 1e6
 }
 
-// newBleve is an index of bleve in memory. Each word has to begin a word of the name, the
-// brand or a code; one of four letters or more may have an error instead.
+// newBleve is an index of bleve in memory, with all beginnings of all words. Each word has to
+// begin one of the name, the brand or a code; one of four letters or more may have an error.
 func newBleve(b *testing.B, entries []catalogsync.Entry) (func(string) ([]string, error), float64) {
 	b.Helper()
 	before := catalogtest.InUse()
-	fields := mapping.NewIndexMapping()
-	fields.DefaultAnalyzer = standard.Name
-	document := bleve.NewDocumentStaticMapping()
-	for _, name := range []string{"name", "brand", "codes"} {
-		field := bleve.NewTextFieldMapping()
-		field.Store, field.IncludeInAll, field.IncludeTermVectors, field.DocValues = false, false, false, false
-		document.AddFieldMappingsAt(name, field)
-	}
-	fields.DefaultMapping = document
-	index, err := bleve.NewUsing("", fields, scorch.Name, scorch.Name, nil)
+	index, err := bleve.NewUsing("", beginnings(b), scorch.Name, scorch.Name, nil)
 	require.NoError(b, err)
 	b.Cleanup(func() { _ = index.Close() })
 	for part := range slices.Chunk(entries, 1_000) {
 		batch := index.NewBatch()
 		for _, e := range part {
-			require.NoError(b, batch.Index(e.Product.ID, map[string]any{"name": e.Product.Name, "brand": e.Product.Brand.Name, "codes": codes(e)}))
+			name, brand := e.Product.Name, e.Product.Brand.Name
+			require.NoError(b, batch.Index(e.Product.ID, map[string]any{"name": name, "brand": brand, "codes": codes(e), "words": name + " " + brand}))
 		}
 		require.NoError(b, index.Batch(batch))
 	}
@@ -168,20 +164,40 @@ func newBleve(b *testing.B, entries []catalogsync.Entry) (func(string) ([]string
 	}, float64(catalogtest.InUse()-before) / 1e6
 }
 
+// longest is how many letters of a word's beginning are in the index of bleve.
+const longest = 16
+
+// beginnings maps what is found by the beginning of a word, and words as a whole, which are
+// what can be similar.
+func beginnings(b *testing.B) mapping.IndexMapping {
+	b.Helper()
+	made := mapping.NewIndexMapping()
+	require.NoError(b, made.AddCustomTokenFilter("edges", map[string]any{"type": edgengram.Name, "min": 1.0, "max": float64(longest)}))
+	require.NoError(b, made.AddCustomAnalyzer("beginnings", map[string]any{
+		"type": custom.Name, "tokenizer": unicode.Name, "token_filters": []string{lowercase.Name, "edges"},
+	}))
+	made.DefaultMapping = bleve.NewDocumentStaticMapping()
+	for name, analyzer := range map[string]string{"name": "beginnings", "brand": "beginnings", "codes": "beginnings", "words": simple.Name} {
+		field := bleve.NewTextFieldMapping()
+		field.Analyzer, field.Store, field.IncludeInAll, field.IncludeTermVectors, field.DocValues = analyzer, false, false, false, false
+		made.DefaultMapping.AddFieldMappingsAt(name, field)
+	}
+	return made
+}
+
 func wordQuery(word string) query.Query {
 	var any []query.Query
 	for field, boost := range map[string]float64{"name": 10, "brand": 5, "codes": 5} {
-		begins := bleve.NewPrefixQuery(word)
+		begins := bleve.NewTermQuery(word[:min(len(word), longest)])
 		begins.SetField(field)
 		begins.SetBoost(boost)
 		any = append(any, begins)
-		if field != "codes" && len(word) >= 4 {
-			similar := bleve.NewFuzzyQuery(word)
-			similar.SetField(field)
-			similar.SetBoost(boost / 10)
-			similar.SetFuzziness(1)
-			any = append(any, similar)
-		}
+	}
+	if len(word) >= 4 {
+		similar := bleve.NewFuzzyQuery(word)
+		similar.SetField("words")
+		similar.SetFuzziness(1)
+		any = append(any, similar)
 	}
 	return bleve.NewDisjunctionQuery(any...)
 }
