@@ -1,9 +1,11 @@
 package catalogsync
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/dispensary-go/dispensary/catalog"
@@ -13,8 +15,8 @@ import (
 type Presence string
 
 // A product that a complete walk did not see is missing: it is still found, as a list that
-// shifts while it is read may hide it. One that the next complete walk does not see either is
-// gone.
+// shifts while it is read may hide it. It is gone once the next complete walk does not see it
+// either and the platform does not have it by its id.
 const (
 	Present Presence = "present"
 	Missing Presence = "missing"
@@ -57,7 +59,7 @@ type Record struct {
 // is one that is new. What a list does not show stays, and content that was read earlier than
 // that of the record changes nothing but Presence.
 func (r Record) Listed(p catalog.Product, readAt time.Time) (Record, bool) {
-	if !r.ReadAt.IsZero() && readAt.Before(r.ReadAt) {
+	if readAt.Before(r.ReadAt) {
 		p = r.Product
 	} else {
 		r.ReadAt = readAt
@@ -67,27 +69,48 @@ func (r Record) Listed(p catalog.Product, readAt time.Time) (Record, bool) {
 	return r.with(p, Present)
 }
 
-// Detailed is Listed for a single product that was read. It says nothing of a list, so that
+// Detailed is Listed for a single product that was read: one that was read earlier than the
+// details of the record changes nothing, and one that was read earlier than its list only
+// what lists do not show. It says nothing of a list, so that
 // Presence stays; a new product is present. A single product has no primary variant: it is
-// that of its variants which says so, else the one of the list.
+// that of its variants which says so, with the images of the one of the list where it has
+// none, else the one of the list.
 func (r Record) Detailed(p catalog.Product, readAt time.Time) (Record, bool) {
-	if !r.ReadAt.IsZero() && readAt.Before(r.ReadAt) {
+	switch {
+	case readAt.Before(r.DetailsAt):
 		return r, false
-	}
-	r.ReadAt, r.DetailsAt = readAt, readAt
-	if p.PrimaryVariant == nil {
-		p.PrimaryVariant = r.Product.PrimaryVariant
-		for i := range p.Variants {
-			if p.Variants[i].Primary {
-				p.PrimaryVariant = &p.Variants[i]
-			}
+	case readAt.Before(r.ReadAt):
+		listed := r.Product
+		listed.DescriptionHTML, listed.Variants, listed.Dosage, listed.CustomDosage = p.DescriptionHTML, p.Variants, p.Dosage, p.CustomDosage
+		p = listed
+	default:
+		r.ReadAt = readAt
+		if p.PrimaryVariant == nil {
+			p.PrimaryVariant = primary(p.Variants, r.Product.PrimaryVariant)
 		}
 	}
+	r.DetailsAt = readAt
 	presence := r.Presence
 	if presence == "" {
 		presence = Present
 	}
 	return r.with(p, presence)
+}
+
+// primary returns the primary one of the variants of a single product. The API promises images
+// in lists only: without them a list would seem to change every product that was read.
+func primary(variants []catalog.Variant, listed *catalog.Variant) *catalog.Variant {
+	at := slices.IndexFunc(variants, func(v catalog.Variant) bool { return bool(v.Primary) })
+	if at < 0 {
+		return listed
+	}
+	v := variants[at]
+	if listed != nil && listed.ID == v.ID {
+		v.ImageURLSmall = cmp.Or(v.ImageURLSmall, listed.ImageURLSmall)
+		v.ImageURLMedium = cmp.Or(v.ImageURLMedium, listed.ImageURLMedium)
+		v.ImageURLLarge = cmp.Or(v.ImageURLLarge, listed.ImageURLLarge)
+	}
+	return &v
 }
 
 // Attributed returns the record with other attributes, and whether that changed it.

@@ -29,8 +29,9 @@ var (
 //
 // Each method that writes does all of it or nothing. Times are kept to the microsecond, in UTC.
 type Store interface {
-	// Lock makes the caller the only one who walks, until it calls unlock or its process
-	// ends, however that ends. The error is [ErrSyncing] while another one holds the lock.
+	// Lock makes the caller the only one who reads the platform for the store, until it calls
+	// unlock or its process ends, however that ends. The error is [ErrSyncing] while another
+	// one holds the lock. The other methods work with and without it.
 	Lock(ctx context.Context) (unlock func() error, err error)
 
 	// State returns how far the catalog was read.
@@ -41,15 +42,22 @@ type Store interface {
 	Begin(ctx context.Context, w Walk) error
 
 	// SavePage stores the products of a page as [Record.Listed] says, as seen by the walk,
-	// and how far the walk is with it. The walk has to be the newest: [ErrSuperseded].
-	// If an id is there twice the last one counts.
+	// and how far the walk is with it. The walk has to be the newest, and not complete:
+	// [ErrSuperseded]. If an id is there twice the last one counts, and the other is Repeated.
+	// A record that had details and gets another Hash is requested, at readAt: its variants
+	// may have changed too.
 	SavePage(ctx context.Context, w Walk, readAt time.Time, products []catalog.Product) (Counts, error)
 
-	// Complete ends the newest walk: what it did not see changes as [Record.Unlisted] says.
-	// It stores w with the numbers of the records that became missing and gone, and
-	// returns it. If that would change more than most records it changes nothing:
-	// [ErrTooManyMissing]. [ErrSuperseded] if another walk is newer.
-	Complete(ctx context.Context, w Walk, most int) (Walk, error)
+	// Unlisted returns the ids of at most limit missing records that the newest walk has not
+	// seen: first those that were read longest ago.
+	Unlisted(ctx context.Context, limit int) (ids []string, err error)
+
+	// Complete ends the newest walk, and stores w with the numbers of the records that became
+	// missing and gone, and returns it. A present record that the walk has not seen, and whose
+	// ReadAt is before its beginning, becomes missing; of those that were missing and that it
+	// has not seen, those in gone become gone. If that is more than most records it changes
+	// nothing: [ErrTooManyMissing]. [ErrSuperseded] if w is not the newest, or complete.
+	Complete(ctx context.Context, w Walk, gone []string, most int) (Walk, error)
 
 	// SaveAttributes replaces the attributes of all products, by the product's id. Those
 	// that are not named have none; those that are not stored are left out.
@@ -60,18 +68,19 @@ type Store interface {
 	SaveDetails(ctx context.Context, readAt time.Time, product catalog.Product) (changed bool, err error)
 
 	// Request asks that products are read one by one, those of which nothing is stored too.
-	// A product is requested once, at the latest of the times.
+	// A product is requested once, at the latest of the times; one that is requested again at
+	// that time or before it is so a microsecond later, so that no one takes it for answered.
 	Request(ctx context.Context, at time.Time, ids ...string) error
 
 	// Requested returns at most limit requests, the oldest first.
 	Requested(ctx context.Context, limit int) ([]Request, error)
 
-	// Drop removes a request, unless a younger one has come instead of it.
+	// Drop removes a request, unless a younger one is there instead of it.
 	Drop(ctx context.Context, r Request) error
 
 	// Undetailed returns the ids of at most limit products that are not gone and whose
-	// details were never read, in the order of ids, from the first that is greater than
-	// after.
+	// details were never read, in the order of the bytes of ids, from the first that is
+	// greater than after.
 	Undetailed(ctx context.Context, after string, limit int) (ids []string, err error)
 
 	// Get returns the record of a product: [ErrNotStored] if there is none.

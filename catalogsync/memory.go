@@ -1,0 +1,351 @@
+package catalogsync
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dispensary-go/dispensary/catalog"
+)
+
+// MemoryStore is a [Store] that ends with its process: for tests, and where a program reads
+// the catalog anew when it starts. Get it from [NewMemoryStore]. Its records share what they
+// point to with those that it returns: do not change that.
+type MemoryStore struct {
+	mu       sync.Mutex
+	locked   bool
+	state    State // without what is counted
+	records  map[string]*memoryRecord
+	requests map[string]time.Time
+
+	// changes are in the order of revisions. Those whose record has a newer one are left
+	// out, and removed now and then.
+	changes []memoryChange
+}
+
+type memoryRecord struct {
+	Record
+	seen int64 // the generation of the last walk that did
+}
+
+type memoryChange struct {
+	revision int64
+	id       string
+}
+
+// NewMemoryStore returns an empty store.
+func NewMemoryStore() *MemoryStore {
+	return &MemoryStore{records: map[string]*memoryRecord{}, requests: map[string]time.Time{}}
+}
+
+// Format prints the type only.
+func (m *MemoryStore) Format(f fmt.State, _ rune) {
+	_, _ = io.WriteString(f, "catalogsync.MemoryStore")
+}
+
+// Lock is [Store.Lock].
+func (m *MemoryStore) Lock(ctx context.Context) (unlock func() error, err error) {
+	return locked(ctx, m, func() (func() error, error) {
+		if m.locked {
+			return nil, ErrSyncing
+		}
+		m.locked = true
+		return sync.OnceValue(func() error {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.locked = false
+			return nil
+		}), nil
+	})
+}
+
+// State is [Store.State].
+func (m *MemoryStore) State(ctx context.Context) (State, error) {
+	return locked(ctx, m, func() (State, error) {
+		state := m.state
+		state.Records, state.Requested = map[Presence]int{}, len(m.requests)
+		for _, r := range m.records {
+			state.Records[r.Presence]++
+			if r.Presence != Gone && !r.DetailsAt.IsZero() {
+				state.Detailed++
+			}
+		}
+		return state, nil
+	})
+}
+
+// Begin is [Store.Begin].
+func (m *MemoryStore) Begin(ctx context.Context, w Walk) error {
+	_, err := locked(ctx, m, func() (none struct{}, err error) {
+		if w.Generation != m.state.Newest.Generation+1 {
+			return none, ErrSuperseded
+		}
+		m.state.Newest = w.stored()
+		return none, nil
+	})
+	return err
+}
+
+// SavePage is [Store.SavePage].
+func (m *MemoryStore) SavePage(ctx context.Context, w Walk, readAt time.Time, products []catalog.Product) (Counts, error) {
+	return locked(ctx, m, func() (counts Counts, err error) {
+		if !m.underWay(w) {
+			return counts, ErrSuperseded
+		}
+		readAt, m.state.Newest = stored(readAt), w.stored()
+		for _, p := range lastOfEach(products, &counts) {
+			r := m.record(p.ID)
+			next, changed := r.Listed(p, readAt)
+			switch {
+			case r.Presence == "":
+				counts.Created++
+			case r.seen == w.Generation:
+				counts.Repeated++
+			case changed:
+				counts.Updated++
+			default:
+				counts.Unchanged++
+			}
+			if next.Hash != r.Hash && !r.DetailsAt.IsZero() {
+				m.request(readAt, p.ID)
+			}
+			r.seen = w.Generation
+			m.save(r, next, changed)
+		}
+		return counts, nil
+	})
+}
+
+// Unlisted is [Store.Unlisted].
+func (m *MemoryStore) Unlisted(ctx context.Context, limit int) ([]string, error) {
+	return locked(ctx, m, func() ([]string, error) {
+		var found []*memoryRecord
+		for _, r := range m.records {
+			if r.Presence == Missing && r.seen < m.state.Newest.Generation {
+				found = append(found, r)
+			}
+		}
+		slices.SortFunc(found, func(a, b *memoryRecord) int {
+			return cmp.Or(a.ReadAt.Compare(b.ReadAt), cmp.Compare(a.Product.ID, b.Product.ID))
+		})
+		ids := make([]string, 0, min(limit, len(found)))
+		for _, r := range found[:min(limit, len(found))] {
+			ids = append(ids, r.Product.ID)
+		}
+		return ids, nil
+	})
+}
+
+// Complete is [Store.Complete].
+func (m *MemoryStore) Complete(ctx context.Context, w Walk, gone []string, most int) (Walk, error) {
+	return locked(ctx, m, func() (Walk, error) {
+		if !m.underWay(w) {
+			return Walk{}, ErrSuperseded
+		}
+		w = w.stored()
+		var unlisted []*memoryRecord
+		for _, r := range m.records {
+			if r.Presence == Present && r.seen < w.Generation && r.ReadAt.Before(w.StartedAt) {
+				unlisted = append(unlisted, r)
+			}
+		}
+		w.Missing = len(unlisted)
+		for _, id := range slices.Compact(slices.Sorted(slices.Values(gone))) {
+			if r := m.records[id]; r != nil && r.Presence == Missing && r.seen < w.Generation {
+				unlisted = append(unlisted, r)
+			}
+		}
+		w.Gone = len(unlisted) - w.Missing
+		if len(unlisted) > most {
+			return Walk{}, ErrTooManyMissing
+		}
+		for _, r := range unlisted {
+			next, changed := r.Unlisted()
+			m.save(r, next, changed)
+		}
+		m.state.Newest, m.state.Complete = w, w
+		return w, nil
+	})
+}
+
+// SaveAttributes is [Store.SaveAttributes].
+func (m *MemoryStore) SaveAttributes(ctx context.Context, attributes map[string]Attributes) error {
+	_, err := locked(ctx, m, func() (none struct{}, err error) {
+		for id, r := range m.records {
+			next, changed := r.Attributed(attributes[id])
+			m.save(r, next, changed)
+		}
+		return none, nil
+	})
+	return err
+}
+
+// SaveDetails is [Store.SaveDetails].
+func (m *MemoryStore) SaveDetails(ctx context.Context, readAt time.Time, p catalog.Product) (changed bool, err error) {
+	return locked(ctx, m, func() (bool, error) {
+		readAt = stored(readAt)
+		r := m.record(p.ID)
+		next, changed := r.Detailed(p, readAt)
+		m.save(r, next, changed)
+		if at, requested := m.requests[p.ID]; requested && !at.After(readAt) {
+			delete(m.requests, p.ID)
+		}
+		return changed, nil
+	})
+}
+
+// Request is [Store.Request].
+func (m *MemoryStore) Request(ctx context.Context, at time.Time, ids ...string) error {
+	_, err := locked(ctx, m, func() (none struct{}, err error) {
+		for _, id := range ids {
+			m.request(stored(at), id)
+		}
+		return none, nil
+	})
+	return err
+}
+
+// Requested is [Store.Requested].
+func (m *MemoryStore) Requested(ctx context.Context, limit int) ([]Request, error) {
+	return locked(ctx, m, func() ([]Request, error) {
+		all := make([]Request, 0, len(m.requests))
+		for id, at := range m.requests {
+			all = append(all, Request{ProductID: id, At: at})
+		}
+		slices.SortFunc(all, func(a, b Request) int {
+			return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ProductID, b.ProductID))
+		})
+		return all[:min(limit, len(all))], nil
+	})
+}
+
+// Drop is [Store.Drop].
+func (m *MemoryStore) Drop(ctx context.Context, r Request) error {
+	_, err := locked(ctx, m, func() (none struct{}, err error) {
+		if at, requested := m.requests[r.ProductID]; requested && !at.After(stored(r.At)) {
+			delete(m.requests, r.ProductID)
+		}
+		return none, nil
+	})
+	return err
+}
+
+// Undetailed is [Store.Undetailed].
+func (m *MemoryStore) Undetailed(ctx context.Context, after string, limit int) ([]string, error) {
+	return locked(ctx, m, func() (ids []string, err error) {
+		for id, r := range m.records {
+			if id > after && r.Presence != Gone && r.DetailsAt.IsZero() {
+				ids = append(ids, id)
+			}
+		}
+		slices.Sort(ids)
+		return ids[:min(limit, len(ids))], nil
+	})
+}
+
+// Get is [Store.Get].
+func (m *MemoryStore) Get(ctx context.Context, id string) (Record, error) {
+	return locked(ctx, m, func() (Record, error) {
+		r := m.records[id]
+		if r == nil {
+			return Record{}, ErrNotStored
+		}
+		return r.Record, nil
+	})
+}
+
+// Changes is [Store.Changes].
+func (m *MemoryStore) Changes(ctx context.Context, after int64, limit int) ([]Record, error) {
+	return locked(ctx, m, func() (records []Record, err error) {
+		from, _ := slices.BinarySearchFunc(m.changes, after+1, func(c memoryChange, revision int64) int {
+			return cmp.Compare(c.revision, revision)
+		})
+		for _, c := range m.changes[from:] {
+			if r := m.records[c.id]; r.Revision == c.revision {
+				if records = append(records, r.Record); len(records) == limit {
+					break
+				}
+			}
+		}
+		return records, nil
+	})
+}
+
+// locked calls a function under the lock, unless the context has ended.
+func locked[T any](ctx context.Context, m *MemoryStore, call func() (T, error)) (T, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return *new(T), err
+	}
+	return call()
+}
+
+// underWay says whether a walk may write.
+func (m *MemoryStore) underWay(w Walk) bool {
+	return w.Generation == m.state.Newest.Generation && m.state.Newest.Generation > 0 && m.state.Newest.CompletedAt.IsZero()
+}
+
+// record returns a record to be saved, which is zero if it is new.
+func (m *MemoryStore) record(id string) *memoryRecord {
+	if r := m.records[id]; r != nil {
+		return r
+	}
+	r := &memoryRecord{}
+	m.records[id] = r
+	return r
+}
+
+func (m *MemoryStore) save(r *memoryRecord, next Record, changed bool) {
+	if changed {
+		m.state.Revision++
+		next.Revision = m.state.Revision
+		m.changes = append(m.changes, memoryChange{next.Revision, next.Product.ID})
+	}
+	r.Record = next
+	if len(m.changes) > 2*len(m.records)+100 {
+		m.changes = slices.DeleteFunc(m.changes, func(c memoryChange) bool { return m.records[c.id].Revision != c.revision })
+	}
+}
+
+func (m *MemoryStore) request(at time.Time, id string) {
+	if before, requested := m.requests[id]; requested && !at.After(before) {
+		at = before.Add(time.Microsecond)
+	}
+	m.requests[id] = at
+}
+
+// lastOfEach returns the last product of each id, and counts the others.
+func lastOfEach(products []catalog.Product, counts *Counts) []catalog.Product {
+	last := make(map[string]int, len(products))
+	for i, p := range products {
+		last[p.ID] = i
+	}
+	if len(last) == len(products) {
+		return products
+	}
+	counts.Repeated += len(products) - len(last)
+	of := make([]catalog.Product, 0, len(last))
+	for i, p := range products {
+		if last[p.ID] == i {
+			of = append(of, p)
+		}
+	}
+	return of
+}
+
+// stored is a time as stores keep it.
+func stored(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
+
+// stored is a walk as stores keep it.
+func (w Walk) stored() Walk {
+	w.StartedAt = stored(w.StartedAt)
+	if !w.CompletedAt.IsZero() {
+		w.CompletedAt = stored(w.CompletedAt)
+	}
+	return w
+}
