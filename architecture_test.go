@@ -28,6 +28,7 @@ var arrows = map[string][]string{
 	"api/observe":              {"api"},
 	"catalog":                  {"api", "internal/operation", "internal/transport"},
 	"catalogsync":              {"api", "catalog"},
+	"catalogsync/storetest":    {"api", "catalog", "catalogsync", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"clinic":                   {"api", "catalog", "internal/metadata", "internal/operation", "internal/redact", "internal/transport"},
 	"events":                   {"api", "catalog", "clinic", "internal/jsonscan", "internal/operation", "internal/redact", "internal/transport", "treatmentplans"},
 	"docs":                     {},

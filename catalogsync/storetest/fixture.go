@@ -1,0 +1,192 @@
+package storetest
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/catalogsync"
+)
+
+// opener opens a handle on the storage of one test.
+type opener func() catalogsync.Store
+
+// t0 has what a store does not keep: nanoseconds, and a place.
+var t0 = time.Date(2026, 11, 22, 10, 20, 30, 123_456_789, time.FixedZone("", -5*3600))
+
+// at is a time some seconds after t0.
+func at(seconds int) time.Time { return t0.Add(time.Duration(seconds) * time.Second) }
+
+// kept is a time as stores keep it.
+func kept(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
+
+// listed is a product as lists show it.
+func listed(id, name string) catalog.Product {
+	return catalog.Product{
+		ID: id, Name: name, Status: catalog.Available, VariantCount: 2, Brand: catalog.ProductBrand{ID: "b-1", Name: "Kelp & Co", Prefix: "KLP"},
+		PrimaryVariant: &catalog.Variant{
+			ID: id + "-60", SKU: "KLP-" + id, Units: "60", UnitOfMeasure: "capsules", UPC: "012345678905", MSRP: "12.50", Status: catalog.Available,
+			Availability: "In Stock", Primary: true, ImageURLSmall: "https://images.example/1?a=1&b=2",
+		},
+	}
+}
+
+// single is a product as it is read by itself.
+func single(id, name, description string) catalog.Product {
+	p := listed(id, name)
+	p.Variants = []catalog.Variant{*p.PrimaryVariant, {ID: id + "-120", SKU: "KLP-" + id + "-120", MSRP: "20.00"}}
+	p.PrimaryVariant = nil
+	p.DescriptionHTML = description
+	p.Dosage = &catalog.Dosage{Amount: "1-2", Frequency: "twice per day"}
+	return p
+}
+
+func listedAll(ids ...string) []catalog.Product {
+	var all []catalog.Product
+	for _, id := range ids {
+		all = append(all, listed(id, "Product "+id))
+	}
+	return all
+}
+
+// began begins the next walk, at(seconds).
+func began(t testing.TB, store catalogsync.Store, seconds int) catalogsync.Walk {
+	t.Helper()
+	w := catalogsync.Walk{Generation: state(t, store).Newest.Generation + 1, StartedAt: at(seconds), PageSize: 100}
+	require.NoError(t, store.Begin(t.Context(), w))
+	return w
+}
+
+// saved saves products as the next page of a walk, read at the second.
+func saved(t testing.TB, store catalogsync.Store, w *catalogsync.Walk, second int, products ...catalog.Product) catalogsync.Counts {
+	t.Helper()
+	w.Page++
+	w.Requests++
+	counts, err := store.SavePage(t.Context(), *w, at(second), products)
+	require.NoError(t, err)
+	return counts
+}
+
+// completed completes a walk.
+func completed(t testing.TB, store catalogsync.Store, w catalogsync.Walk, gone ...string) catalogsync.Walk {
+	t.Helper()
+	w.CompletedAt = w.StartedAt.Add(time.Minute)
+	w, err := store.Complete(t.Context(), w, gone, 1000)
+	require.NoError(t, err)
+	return w
+}
+
+// walked is a complete walk that sees products: it begins at the second, and reads then.
+func walked(t testing.TB, store catalogsync.Store, second int, products ...catalog.Product) catalogsync.Walk {
+	t.Helper()
+	w := began(t, store, second)
+	saved(t, store, &w, second, products...)
+	return completed(t, store, w)
+}
+
+func detailed(t testing.TB, store catalogsync.Store, second int, p catalog.Product) bool {
+	t.Helper()
+	changed, err := store.SaveDetails(t.Context(), at(second), p)
+	require.NoError(t, err)
+	return changed
+}
+
+func state(t testing.TB, store catalogsync.Store) catalogsync.State {
+	t.Helper()
+	state, err := store.State(t.Context())
+	require.NoError(t, err)
+	return state
+}
+
+func get(t testing.TB, store catalogsync.Store, id string) catalogsync.Record {
+	t.Helper()
+	record, err := store.Get(t.Context(), id)
+	require.NoError(t, err)
+	return record
+}
+
+func presence(t testing.TB, store catalogsync.Store, id string) catalogsync.Presence {
+	t.Helper()
+	return get(t, store, id).Presence
+}
+
+func requested(t testing.TB, store catalogsync.Store) []catalogsync.Request {
+	t.Helper()
+	requests, err := store.Requested(t.Context(), 1000)
+	require.NoError(t, err)
+	return requests
+}
+
+// feed reads all changes after a revision, in portions.
+func feed(t testing.TB, store catalogsync.Store, after int64, limit int) (all []catalogsync.Record) {
+	t.Helper()
+	for {
+		some, err := store.Changes(t.Context(), after, limit)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(some), limit)
+		for _, record := range some {
+			require.Greater(t, record.Revision, after, "in the order of revisions")
+			after = record.Revision
+		}
+		if all = append(all, some...); len(some) == 0 {
+			return all
+		}
+	}
+}
+
+func idsOf(records []catalogsync.Record) []string {
+	var ids []string
+	for _, r := range records {
+		ids = append(ids, r.Product.ID)
+	}
+	return ids
+}
+
+// requireSame compares records in all but their revisions.
+func requireSame(t testing.TB, want, got catalogsync.Record, args ...any) {
+	t.Helper()
+	want.Revision, got.Revision = 0, 0
+	require.JSONEq(t, encoded(t, want), encoded(t, got), args...)
+}
+
+func encoded(t testing.TB, r catalogsync.Record) string {
+	t.Helper()
+	r.ReadAt, r.DetailsAt = kept(r.ReadAt), kept(r.DetailsAt)
+	text, err := json.Marshal(r)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// requireWalk compares walks, whose times come back as they are kept.
+func requireWalk(t testing.TB, want, got catalogsync.Walk, args ...any) {
+	t.Helper()
+	for _, at := range []*time.Time{&want.StartedAt, &want.CompletedAt, &got.StartedAt, &got.CompletedAt} {
+		if !at.IsZero() {
+			*at = kept(*at)
+		}
+	}
+	require.Equal(t, want, got, args...)
+}
+
+// unchanged returns a check that nothing of the store has changed.
+func unchanged(t testing.TB, store catalogsync.Store) func(args ...any) {
+	t.Helper()
+	before, records, requests := state(t, store), feed(t, store, 0, 100), requested(t, store)
+	return func(args ...any) {
+		t.Helper()
+		assert.Equal(t, before, state(t, store), args...)
+		assert.Equal(t, records, feed(t, store, 0, 100), args...)
+		assert.Equal(t, requests, requested(t, store), args...)
+	}
+}
+
+// listedLike is what lists show of a single product.
+func listedLike(p catalog.Product) catalog.Product {
+	primary := p.Variants[0]
+	p.PrimaryVariant, p.Variants, p.DescriptionHTML, p.Dosage = &primary, nil, "", nil
+	return p
+}

@@ -1,0 +1,200 @@
+package storetest
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/catalogsync"
+)
+
+// products plays what records hold.
+var products = map[string]func(*testing.T, opener){
+	"Details":         details,
+	"DetailsOfOld":    detailsOfOld,
+	"DetailsAreKept":  detailsAreKept,
+	"Undetailed":      undetailed,
+	"Attributes":      attributes,
+	"AnyText":         anyText,
+	"AnyTime":         anyTime,
+	"RecordsAreWhole": recordsAreWhole,
+}
+
+func details(t *testing.T, open opener) {
+	store := open()
+	assert.True(t, detailed(t, store, 1, single("a", "A", "<p>one</p>")), "new")
+	want, _ := catalogsync.Record{}.Detailed(single("a", "A", "<p>one</p>"), at(1))
+	requireSame(t, want, get(t, store, "a"))
+	assert.Equal(t, catalogsync.Present, want.Presence)
+	revision := get(t, store, "a").Revision
+	assert.False(t, detailed(t, store, 2, single("a", "A", "<p>one</p>")))
+	assert.Equal(t, revision, get(t, store, "a").Revision)
+	assert.Equal(t, kept(at(2)), get(t, store, "a").DetailsAt.UTC())
+	assert.True(t, detailed(t, store, 3, single("a", "A", "<p>two</p>")))
+	assert.Greater(t, get(t, store, "a").Revision, revision)
+	assert.Equal(t, 1, state(t, store).Detailed)
+}
+
+func detailsOfOld(t *testing.T, open opener) {
+	store := open()
+	w := began(t, store, 0)
+	saved(t, store, &w, 10, listed("a", "Listed"))
+	assert.True(t, detailed(t, store, 5, single("a", "Before the list", "<p>")))
+	a := get(t, store, "a")
+	assert.Equal(t, "Listed", a.Product.Name)
+	assert.Equal(t, "<p>", a.Product.DescriptionHTML, "what lists do not show is news")
+	assert.False(t, detailed(t, store, 4, single("a", "Before", "<p>old</p>")))
+	requireSame(t, a, get(t, store, "a"), "older details change nothing")
+}
+
+func detailsAreKept(t *testing.T, open opener) {
+	store := open()
+	detailed(t, store, 1, single("a", "A", "<p>"))
+	w := began(t, store, 10)
+	assert.Equal(t, catalogsync.Counts{Unchanged: 1}, saved(t, store, &w, 11, listed("a", "A")), "a list shows less, which is no change")
+	assert.Empty(t, requested(t, store))
+	assert.Equal(t, catalogsync.Counts{Repeated: 1}, saved(t, store, &w, 12, listed("a", "B")))
+	a := get(t, store, "a")
+	assert.Equal(t, "B", a.Product.Name)
+	assert.Equal(t, "<p>", a.Product.DescriptionHTML)
+	assert.Len(t, a.Product.Variants, 2)
+	assert.NotNil(t, a.Product.Dosage)
+	assert.Equal(t, kept(at(1)), a.DetailsAt.UTC())
+	assert.Equal(t, []catalogsync.Request{{ProductID: "a", At: kept(at(12))}}, requested(t, store), "its variants may have changed")
+	saved(t, store, &w, 12, listed("b", "B"))
+	saved(t, store, &w, 13, listed("b", "C"))
+	assert.Len(t, requested(t, store), 1, "b never had details")
+}
+
+func undetailed(t *testing.T, open opener) {
+	store := open()
+	walked(t, store, 0, listedAll("b", "a", "B", "é", "c", "gone", "a-1", "missing")...)
+	walked(t, store, 100, listedAll("b", "a", "B", "é", "c", "a-1")...)
+	w := began(t, store, 200)
+	saved(t, store, &w, 201, listedAll("b", "a", "B", "é", "c", "a-1")...)
+	completed(t, store, w, "gone")
+	detailed(t, store, 201, single("c", "C", ""))
+	var all []string
+	for after := ""; ; after = all[len(all)-1] {
+		ids, err := store.Undetailed(t.Context(), after, 2)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(ids), 2)
+		if all = append(all, ids...); len(ids) == 0 {
+			break
+		}
+	}
+	assert.Equal(t, []string{"B", "a", "a-1", "b", "missing", "é"}, all)
+	detailed(t, store, 202, single("gone", "Gone", ""))
+	assert.Equal(t, 1, state(t, store).Detailed, "what is gone does not count")
+}
+
+func attributes(t *testing.T, open opener) {
+	store := open()
+	walked(t, store, 0, listedAll("a", "b", "c")...)
+	save := func(attributes map[string]catalogsync.Attributes) {
+		t.Helper()
+		require.NoError(t, store.SaveAttributes(t.Context(), attributes))
+	}
+	both := catalogsync.Attributes{IngredientIDs: []string{"i-1", "i'2"}, AllergenIDs: []string{"x"}}
+	before := state(t, store).Revision
+	save(map[string]catalogsync.Attributes{"a": both, "b": {AllergenIDs: []string{"x"}}, "unknown": both})
+	a := get(t, store, "a")
+	assert.Equal(t, both, a.Attributes)
+	assert.Equal(t, catalogsync.ContentHash(a.Product, both), a.Hash)
+	assert.Equal(t, []string{"x"}, get(t, store, "b").AllergenIDs)
+	assert.Equal(t, before+2, state(t, store).Revision, "c has not changed")
+	_, err := store.Get(t.Context(), "unknown")
+	require.ErrorIs(t, err, catalogsync.ErrNotStored)
+
+	save(map[string]catalogsync.Attributes{"a": both, "c": both})
+	assert.Equal(t, before+4, state(t, store).Revision, "a has not changed")
+	assert.Empty(t, get(t, store, "b").AllergenIDs, "who is not named has none")
+	w := began(t, store, 100)
+	assert.Equal(t, catalogsync.Counts{Unchanged: 2}, saved(t, store, &w, 101, listedAll("a", "b")...))
+	assert.Equal(t, both, get(t, store, "a").Attributes, "a list says nothing of them")
+	detailed(t, store, 102, single("a", "Product a", "<p>"))
+	assert.Equal(t, both, get(t, store, "a").Attributes)
+	assert.Empty(t, requested(t, store), "they need no reading")
+	assert.Equal(t, 1, state(t, store).Detailed)
+}
+
+// anyText stores all that JSON can hold, and ids that are more than letters.
+func anyText(t *testing.T, open opener) {
+	store := open()
+	for name, text := range map[string]string{
+		"quotes":        `'"\%_;--$1?:x{}` + "`",
+		"four bytes":    "žluťoučký 秘密 🔑 \U0001F9EA",
+		"space":         " \tend ",
+		"lines":         "one\r\ntwo\u2028three",
+		"zero":          "a\x00b",
+		"control":       "\x01\x1f\x7f",
+		"markup":        "<b>&amp;</b>",
+		"not a char":    "\ufffd\uffff",
+		"long":          strings.Repeat("é", 100_000),
+		"empty":         "",
+		"a JSON escape": `\u0000`,
+	} {
+		id := name
+		if !strings.Contains(name, "zero") && len(text) < 100 {
+			id = "id " + text
+		}
+		p := single(id, text, text)
+		p.Brand.Name, p.Status, p.Variants[1].SKU, p.Dosage.AdditionalInfo = text, catalog.Status(text), text, api.Text(text)
+		detailed(t, store, 1, p)
+		want, _ := catalogsync.Record{}.Detailed(p, at(1))
+		requireSame(t, want, get(t, store, id), name)
+		require.NoError(t, store.Request(t.Context(), at(2), id), name)
+		require.Contains(t, requested(t, store), catalogsync.Request{ProductID: id, At: kept(at(2))}, name)
+		w := began(t, store, 10)
+		require.Equal(t, catalogsync.Counts{Unchanged: 1}, saved(t, store, &w, 11, listedLike(p)), name)
+		require.NoError(t, store.SaveAttributes(t.Context(), map[string]catalogsync.Attributes{id: {IngredientIDs: []string{text}}}), name)
+		require.Equal(t, []string{text}, get(t, store, id).IngredientIDs, name)
+	}
+}
+
+// anyTime stores times of all kinds.
+func anyTime(t *testing.T, open opener) {
+	store := open()
+	for name, at := range map[string]time.Time{
+		"with nanoseconds": t0, "far": time.Date(2199, 12, 31, 23, 59, 59, 999_999_999, time.UTC), "with a clock": time.Now(),
+	} {
+		_, err := store.SaveDetails(t.Context(), at, single(name, "A", ""))
+		require.NoError(t, err, name)
+		record := get(t, store, name)
+		assert.Equal(t, kept(at), record.ReadAt.UTC(), name)
+		assert.Equal(t, kept(at), record.DetailsAt.UTC(), name)
+		changed, err := store.SaveDetails(t.Context(), at, single(name, "B", ""))
+		require.NoError(t, err, name)
+		assert.True(t, changed, "the same time is not an earlier one: %s", name)
+	}
+}
+
+// recordsAreWhole compares what Get and Changes return with what the record's own methods
+// make of the same events.
+func recordsAreWhole(t *testing.T, open opener) {
+	store := open()
+	var want catalogsync.Record
+	w := began(t, store, 0)
+	saved(t, store, &w, 1, listed("a", "One"))
+	want, _ = want.Listed(listed("a", "One"), kept(at(1)))
+	detailed(t, store, 2, single("a", "Two", "<p>"))
+	want, _ = want.Detailed(single("a", "Two", "<p>"), kept(at(2)))
+	require.NoError(t, store.SaveAttributes(t.Context(), map[string]catalogsync.Attributes{"a": {IngredientIDs: []string{"i"}}}))
+	want, _ = want.Attributed(catalogsync.Attributes{IngredientIDs: []string{"i"}})
+	completed(t, store, w)
+	w = began(t, store, 50)
+	completed(t, store, w)
+	want, _ = want.Unlisted()
+	requireSame(t, want, get(t, store, "a"))
+	records := feed(t, store, 0, 1)
+	require.Len(t, records, 1)
+	assert.Equal(t, get(t, store, "a"), records[0])
+	assert.Equal(t, catalogsync.ContentHash(want.Product, want.Attributes), records[0].Hash)
+	assert.EqualValues(t, 4, records[0].Revision)
+	assert.Equal(t, time.UTC, records[0].ReadAt.Location())
+}

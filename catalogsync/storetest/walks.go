@@ -1,0 +1,354 @@
+package storetest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/catalogsync"
+)
+
+// walks plays how the whole list is read.
+var walks = map[string]func(*testing.T, opener){
+	"Empty":            empty,
+	"Lock":             lock,
+	"Begin":            begin,
+	"SavePage":         savePage,
+	"TwiceInAPage":     twiceInAPage,
+	"Superseded":       superseded,
+	"Missing":          missing,
+	"MissingIsGone":    missingIsGone,
+	"Reappears":        reappears,
+	"ReadMeanwhile":    readMeanwhile,
+	"Unlisted":         unlisted,
+	"TooManyMissing":   tooManyMissing,
+	"EndedContext":     endedContext,
+	"SeenByAnother":    seenByAnother,
+	"SmallPagesOfMany": smallPagesOfMany,
+}
+
+func empty(t *testing.T, open opener) {
+	store, ctx := open(), t.Context()
+	assert.Equal(t, catalogsync.State{Records: map[catalogsync.Presence]int{}}, state(t, store))
+	_, err := store.Get(ctx, "a")
+	require.ErrorIs(t, err, catalogsync.ErrNotStored)
+	assert.Empty(t, feed(t, store, 0, 10))
+	assert.Empty(t, requested(t, store))
+	ids, err := store.Undetailed(ctx, "", 10)
+	require.NoError(t, err)
+	assert.Empty(t, ids)
+	ids, err = store.Unlisted(ctx, 10)
+	require.NoError(t, err)
+	assert.Empty(t, ids)
+	_, err = store.SavePage(ctx, catalogsync.Walk{}, t0, listedAll("a"))
+	require.ErrorIs(t, err, catalogsync.ErrSuperseded, "no walk has begun")
+	_, err = store.Complete(ctx, catalogsync.Walk{CompletedAt: t0}, nil, 10)
+	require.ErrorIs(t, err, catalogsync.ErrSuperseded)
+	require.NoError(t, store.Drop(ctx, catalogsync.Request{ProductID: "a", At: t0}))
+	require.NoError(t, store.SaveAttributes(ctx, map[string]catalogsync.Attributes{"a": {IngredientIDs: []string{"i"}}}))
+	assert.Equal(t, catalogsync.State{Records: map[catalogsync.Presence]int{}}, state(t, store))
+}
+
+func lock(t *testing.T, open opener) {
+	one, two := open(), open()
+	unlock, err := one.Lock(t.Context())
+	require.NoError(t, err)
+	for _, store := range []catalogsync.Store{one, two} {
+		_, err = store.Lock(t.Context())
+		require.ErrorIs(t, err, catalogsync.ErrSyncing)
+	}
+	walked(t, two, 0, listedAll("a")...) // the lock is for those who ask for it
+	require.NoError(t, unlock())
+	other, err := two.Lock(t.Context())
+	require.NoError(t, err)
+	_, err = one.Lock(t.Context())
+	require.ErrorIs(t, err, catalogsync.ErrSyncing)
+	require.NoError(t, other())
+
+	ctx, cancel := context.WithCancel(t.Context())
+	unlock, err = one.Lock(ctx)
+	require.NoError(t, err)
+	cancel()
+	_, err = two.Lock(t.Context())
+	require.ErrorIs(t, err, catalogsync.ErrSyncing, "a context that ends takes no lock away")
+	require.NoError(t, unlock())
+	unlock, err = two.Lock(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, unlock())
+}
+
+func begin(t *testing.T, open opener) {
+	store := open()
+	first := catalogsync.Walk{Generation: 1, StartedAt: t0, PageSize: 50, Requests: 1}
+	require.NoError(t, store.Begin(t.Context(), first))
+	requireWalk(t, first, state(t, store).Newest)
+	requireWalk(t, catalogsync.Walk{}, state(t, store).Complete)
+	for _, generation := range []int64{0, 1, 3} {
+		require.ErrorIs(t, store.Begin(t.Context(), catalogsync.Walk{Generation: generation, StartedAt: at(1)}), catalogsync.ErrSuperseded, generation)
+	}
+	requireWalk(t, first, state(t, store).Newest)
+
+	first = completed(t, store, first)
+	requireWalk(t, first, state(t, store).Newest)
+	requireWalk(t, first, state(t, store).Complete, "the same walk after its end")
+	second := began(t, store, 100)
+	assert.EqualValues(t, 2, second.Generation)
+	requireWalk(t, second, state(t, store).Newest)
+	requireWalk(t, first, state(t, store).Complete)
+	began(t, store, 200) // one that did not come to its end is superseded
+}
+
+func savePage(t *testing.T, open opener) {
+	store := open()
+	w := began(t, store, 0)
+	w.Total = 4
+	assert.Equal(t, catalogsync.Counts{Created: 2}, saved(t, store, &w, 1, listedAll("a", "b")...))
+	requireWalk(t, w, state(t, store).Newest)
+	assert.Equal(t, catalogsync.Counts{Created: 1, Repeated: 1}, saved(t, store, &w, 2, listedAll("b", "c")...), "the walk had seen b")
+	assert.Equal(t, catalogsync.Counts{}, saved(t, store, &w, 3), "an empty page moves on")
+	requireWalk(t, w, state(t, store).Newest)
+	a := get(t, store, "a")
+	want, _ := catalogsync.Record{}.Listed(listed("a", "Product a"), at(1))
+	requireSame(t, want, a)
+	assert.EqualValues(t, 1, a.Revision)
+	completed(t, store, w)
+
+	w = began(t, store, 100)
+	before := get(t, store, "b").Revision
+	renamed := listed("a", "New")
+	assert.Equal(t, catalogsync.Counts{Updated: 1, Unchanged: 1}, saved(t, store, &w, 101, renamed, listed("b", "Product b")))
+	assert.Equal(t, "New", get(t, store, "a").Product.Name)
+	assert.Greater(t, get(t, store, "a").Revision, a.Revision)
+	assert.Equal(t, before, get(t, store, "b").Revision, "no change, no revision")
+	assert.Equal(t, kept(at(101)), get(t, store, "b").ReadAt.UTC())
+	assert.Equal(t, catalogsync.Counts{Repeated: 1}, saved(t, store, &w, 102, listed("a", "Newer")))
+	assert.Equal(t, "Newer", get(t, store, "a").Product.Name, "what is repeated is stored too")
+
+	assert.Equal(t, catalogsync.Counts{Unchanged: 1}, saved(t, store, &w, 1, listed("c", "Old")))
+	assert.Equal(t, "Product c", get(t, store, "c").Product.Name, "what is older changes nothing")
+	w.Page = 1 // back
+	_, err := store.SavePage(t.Context(), w, at(103), nil)
+	require.NoError(t, err)
+	requireWalk(t, w, state(t, store).Newest)
+	assert.Zero(t, completed(t, store, w).Missing, "c was seen, though what it was is older")
+}
+
+func twiceInAPage(t *testing.T, open opener) {
+	store := open()
+	w := began(t, store, 0)
+	first, last := listed("a", "First"), listed("a", "Last")
+	assert.Equal(t, catalogsync.Counts{Created: 2, Repeated: 1}, saved(t, store, &w, 1, first, listed("b", "B"), last))
+	assert.Equal(t, "Last", get(t, store, "a").Product.Name)
+	assert.Len(t, feed(t, store, 0, 10), 2)
+}
+
+func superseded(t *testing.T, open opener) {
+	one, two := open(), open()
+	old := began(t, one, 0)
+	saved(t, one, &old, 1, listedAll("a", "b")...)
+	young := began(t, two, 10)
+	saved(t, two, &young, 11, listedAll("a")...)
+	refused := func(w catalogsync.Walk) {
+		t.Helper()
+		same := unchanged(t, one)
+		_, err := one.SavePage(t.Context(), w, at(20), listedAll("x"))
+		require.ErrorIs(t, err, catalogsync.ErrSuperseded)
+		w.CompletedAt = at(30)
+		_, err = one.Complete(t.Context(), w, nil, 1000)
+		require.ErrorIs(t, err, catalogsync.ErrSuperseded)
+		same()
+	}
+	refused(old)
+	later := young
+	later.Generation++
+	refused(later)
+	refused(completed(t, two, young)) // complete already
+	assert.Equal(t, catalogsync.Missing, presence(t, one, "b"), "once only")
+}
+
+func missing(t *testing.T, open opener) {
+	store := open()
+	walked(t, store, 0, listedAll("a", "b", "c")...)
+	before := get(t, store, "b")
+	w := walked(t, store, 100, listedAll("a", "c")...)
+	assert.Equal(t, 1, w.Missing)
+	assert.Zero(t, w.Gone)
+	after := get(t, store, "b")
+	assert.Equal(t, catalogsync.Missing, after.Presence)
+	assert.Greater(t, after.Revision, before.Revision, "Presence is a change")
+	after.Presence = catalogsync.Present
+	requireSame(t, before, after)
+	assert.Equal(t, map[catalogsync.Presence]int{catalogsync.Present: 2, catalogsync.Missing: 1}, state(t, store).Records)
+	requireWalk(t, w, state(t, store).Complete)
+}
+
+func missingIsGone(t *testing.T, open opener) {
+	store := open()
+	walked(t, store, 0, listedAll("a", "b", "c", "d")...)
+	walked(t, store, 100, listedAll("a", "d")...)
+	w := began(t, store, 200)
+	saved(t, store, &w, 201, listedAll("a")...)
+	w = completed(t, store, w, "a", "b", "b", "d", "unknown") // a was seen; d is not missing yet
+	assert.Equal(t, 1, w.Missing, "d")
+	assert.Equal(t, 1, w.Gone, "b")
+	for id, want := range map[string]catalogsync.Presence{"a": catalogsync.Present, "b": catalogsync.Gone, "c": catalogsync.Missing, "d": catalogsync.Missing} {
+		assert.Equal(t, want, presence(t, store, id), id)
+	}
+	assert.Equal(t, map[catalogsync.Presence]int{catalogsync.Present: 1, catalogsync.Missing: 2, catalogsync.Gone: 1}, state(t, store).Records)
+	records := feed(t, store, 0, 10)
+	assert.Len(t, records, 4, "what is gone is there too")
+	gone := get(t, store, "b").Revision
+	walked(t, store, 300, listedAll("a", "c", "d")...)
+	assert.Equal(t, gone, get(t, store, "b").Revision, "gone stays gone")
+}
+
+func reappears(t *testing.T, open opener) {
+	store := open()
+	walked(t, store, 0, listedAll("a", "b")...)
+	walked(t, store, 100)
+	w := began(t, store, 200)
+	assert.Equal(t, catalogsync.Counts{Updated: 1}, saved(t, store, &w, 201, listedAll("a")...))
+	assert.Equal(t, catalogsync.Present, presence(t, store, "a"))
+	completed(t, store, w, "b")
+	assert.Equal(t, catalogsync.Gone, presence(t, store, "b"))
+	before := state(t, store).Revision
+	w = began(t, store, 300)
+	assert.Equal(t, catalogsync.Counts{Updated: 1}, saved(t, store, &w, 301, listedAll("b")...), "it is no new record")
+	assert.Equal(t, catalogsync.Present, presence(t, store, "b"))
+	assert.Equal(t, before+1, state(t, store).Revision)
+	assert.Equal(t, 1, completed(t, store, w).Missing, "a")
+}
+
+// readMeanwhile plays products that were read by themselves since the walk began: its list may
+// have been read where they are before they came.
+func readMeanwhile(t *testing.T, open opener) {
+	store := open()
+	walked(t, store, 0, listedAll("a", "b", "c")...)
+	w := began(t, store, 100)
+	saved(t, store, &w, 101, listedAll("a")...)
+	detailed(t, store, 99, single("b", "Product b", ""))
+	detailed(t, store, 102, single("c", "Product c", ""))
+	detailed(t, store, 102, single("new", "New", ""))
+	assert.Equal(t, 1, completed(t, store, w).Missing)
+	for id, want := range map[string]catalogsync.Presence{"a": catalogsync.Present, "b": catalogsync.Missing, "c": catalogsync.Present, "new": catalogsync.Present} {
+		assert.Equal(t, want, presence(t, store, id), id)
+	}
+	assert.Equal(t, 2, walked(t, store, 200, listedAll("a", "b")...).Missing, "c and new, not seen by the next walk")
+	detailed(t, store, 201, single("c", "Product c", ""))
+	assert.Equal(t, catalogsync.Missing, presence(t, store, "c"), "a single product says nothing of the list")
+}
+
+func unlisted(t *testing.T, open opener) {
+	store, ctx := open(), t.Context()
+	walked(t, store, 0, listedAll("a", "b", "c", "d", "e")...)
+	walked(t, store, 100, listedAll("e")...)
+	want := func(limit int, ids ...string) {
+		t.Helper()
+		got, err := store.Unlisted(ctx, limit)
+		require.NoError(t, err)
+		assert.Equal(t, ids, got)
+	}
+	detailed(t, store, 150, single("b", "Product b", ""))
+	detailed(t, store, 130, single("d", "Product d", ""))
+	detailed(t, store, 140, single("c", "Product c", ""))
+	w := began(t, store, 200)
+	want(10, "a", "d", "c", "b")
+	want(2, "a", "d")
+	saved(t, store, &w, 201, listedAll("d")...)
+	want(10, "a", "c", "b") // e was seen before, and is not missing yet
+	completed(t, store, w, "a")
+	began(t, store, 300)
+	want(10, "e", "c", "b")
+}
+
+func tooManyMissing(t *testing.T, open opener) {
+	store := open()
+	walked(t, store, 0, listedAll("a", "b", "c", "d")...)
+	walked(t, store, 100, listedAll("a", "b", "c")...)
+	w := began(t, store, 200)
+	saved(t, store, &w, 201, listedAll("a")...)
+	same := unchanged(t, store)
+	w.CompletedAt = at(202)
+	_, err := store.Complete(t.Context(), w, []string{"d"}, 2)
+	require.ErrorIs(t, err, catalogsync.ErrTooManyMissing)
+	same("nothing has changed")
+	done, err := store.Complete(t.Context(), w, []string{"d"}, 3)
+	require.NoError(t, err)
+	assert.Equal(t, 2, done.Missing)
+	assert.Equal(t, 1, done.Gone)
+	w.Missing, w.Gone = 2, 1
+	requireWalk(t, w, done)
+}
+
+// endedContext wants no call with a context that has ended to do anything.
+func endedContext(t *testing.T, open opener) {
+	store := open()
+	walked(t, store, 0, listedAll("a", "b")...)
+	w := began(t, store, 100)
+	require.NoError(t, store.Request(t.Context(), at(1), "a"))
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	same := unchanged(t, store)
+	for name, call := range map[string]func(context.Context) error{
+		"Lock":  func(ctx context.Context) error { _, err := store.Lock(ctx); return err },
+		"State": func(ctx context.Context) error { _, err := store.State(ctx); return err },
+		"Begin": func(ctx context.Context) error {
+			return store.Begin(ctx, catalogsync.Walk{Generation: 3, StartedAt: at(1)})
+		},
+		"SavePage": func(ctx context.Context) error { _, err := store.SavePage(ctx, w, at(101), listedAll("c")); return err },
+		"Unlisted": func(ctx context.Context) error { _, err := store.Unlisted(ctx, 1); return err },
+		"Complete": func(ctx context.Context) error { _, err := store.Complete(ctx, w, nil, 100); return err },
+		"SaveAttributes": func(ctx context.Context) error {
+			return store.SaveAttributes(ctx, map[string]catalogsync.Attributes{"a": {IngredientIDs: []string{"i"}}})
+		},
+		"SaveDetails": func(ctx context.Context) error {
+			_, err := store.SaveDetails(ctx, at(101), single("a", "New", ""))
+			return err
+		},
+		"Request":   func(ctx context.Context) error { return store.Request(ctx, at(101), "b") },
+		"Requested": func(ctx context.Context) error { _, err := store.Requested(ctx, 1); return err },
+		"Drop": func(ctx context.Context) error {
+			return store.Drop(ctx, catalogsync.Request{ProductID: "a", At: at(1)})
+		},
+		"Undetailed": func(ctx context.Context) error { _, err := store.Undetailed(ctx, "", 1); return err },
+		"Get":        func(ctx context.Context) error { _, err := store.Get(ctx, "a"); return err },
+		"Changes":    func(ctx context.Context) error { _, err := store.Changes(ctx, 0, 1); return err },
+	} {
+		require.ErrorIs(t, call(ended), context.Canceled, name)
+		same(name)
+	}
+	unlock, err := store.Lock(t.Context())
+	require.NoError(t, err, "Lock took nothing")
+	require.NoError(t, unlock())
+}
+
+// seenByAnother reads with one handle what another one wrote.
+func seenByAnother(t *testing.T, open opener) {
+	one, two := open(), open()
+	w := walked(t, one, 0, listedAll("a")...)
+	requireWalk(t, w, state(t, two).Complete)
+	require.NoError(t, one.Request(t.Context(), t0, "a"))
+	assert.Len(t, requested(t, two), 1)
+	detailed(t, two, 5, single("a", "Product a", "<p>"))
+	assert.Equal(t, "<p>", get(t, one, "a").Product.DescriptionHTML)
+	assert.Equal(t, get(t, one, "a").Revision, state(t, two).Revision)
+	assert.Empty(t, requested(t, one))
+}
+
+func smallPagesOfMany(t *testing.T, open opener) {
+	store := open()
+	var all []catalog.Product
+	for n := range 1_000 {
+		all = append(all, listed(string(rune('a'+n/100))+string(rune('a'+n/10%10))+string(rune('a'+n%10)), "Product"))
+	}
+	w := walked(t, store, 0, all...)
+	w = walked(t, store, 100, all[:500]...)
+	assert.Equal(t, 500, w.Missing)
+	assert.Equal(t, time.Minute, w.CompletedAt.Sub(w.StartedAt))
+	w = began(t, store, 200)
+	assert.Equal(t, catalogsync.Counts{Updated: 500, Unchanged: 500}, saved(t, store, &w, 201, all...), "in one page too")
+}
