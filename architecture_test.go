@@ -27,7 +27,7 @@ var arrows = map[string][]string{
 	"api":                      {},
 	"api/observe":              {"api"},
 	"catalog":                  {"api", "internal/operation", "internal/transport"},
-	"catalogsync":              {"api", "catalog"},
+	"catalogsync":              {"api", "catalog", "events"},
 	"catalogsync/storetest":    {"api", "catalog", "catalogsync", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"clinic":                   {"api", "catalog", "internal/metadata", "internal/operation", "internal/redact", "internal/transport"},
 	"events":                   {"api", "catalog", "clinic", "internal/jsonscan", "internal/operation", "internal/redact", "internal/transport", "treatmentplans"},

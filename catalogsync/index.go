@@ -20,10 +20,8 @@ type Entry struct {
 	// a list of the API has the first only.
 	Product catalog.Product
 
-	// IngredientIDs and AllergenIDs are what the product can be filtered by. The API
-	// does not have them in a product: see [LoadOptions].
-	IngredientIDs []string
-	AllergenIDs   []string
+	// Attributes are what the product can be filtered by.
+	Attributes
 }
 
 // IndexConfig is what an [Index] is made with. AsOf is required.
@@ -108,8 +106,18 @@ func NewIndex(entries iter.Seq[Entry], c IndexConfig) (*Index, error) {
 		}
 	}
 	x.words, x.codes, x.attributes = words.table(), codes.table(), attributes.table()
-	x.scratch.New = func() any { return &scratch{cells: make([]cell, len(x.products))} }
-	return x, nil
+	return x.ready(), nil
+}
+
+func (x *Index) ready() *Index {
+	products := len(x.products)
+	x.scratch.New = func() any { return &scratch{cells: make([]cell, products)} }
+	return x
+}
+
+// at returns the same index, as of another time.
+func (x *Index) at(asOf time.Time) *Index {
+	return (&Index{asOf: asOf, products: x.products, words: x.words, codes: x.codes, attributes: x.attributes}).ready()
 }
 
 // Len is the number of products.

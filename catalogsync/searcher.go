@@ -25,7 +25,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -50,6 +50,10 @@ type SearcherConfig struct {
 type Searcher struct {
 	config  SearcherConfig
 	current atomic.Pointer[Index]
+
+	storing  sync.Mutex // held by LoadStore
+	stored   *Index     // made of the store's records up to a revision
+	revision int64
 }
 
 // NewSearcher returns a searcher without an index. An error is an [*api.ArgumentError].
@@ -106,27 +110,14 @@ type LoadOptions struct {
 // API section: GET /catalog/products, GET /catalog/search/products.
 func (s *Searcher) Load(ctx context.Context, o LoadOptions) error {
 	asOf := time.Now()
-	var ingredients, allergens map[string][]string // by product
-	var err error
-	if o.Ingredients {
-		all := s.config.Catalog.Ingredients.All(ctx, catalog.IngredientListOptions{})
-		ingredients, err = byProduct(all, func(i catalog.Ingredient) (string, iter.Seq2[catalog.Product, error]) {
-			return i.ID, s.config.Catalog.Products.SearchAll(ctx, catalog.ProductSearchOptions{IngredientIDs: []string{i.ID}})
-		})
-	}
-	if o.Allergens && err == nil {
-		all := s.config.Catalog.Allergens.All(ctx, catalog.AllergenListOptions{})
-		allergens, err = byProduct(all, func(a catalog.Allergen) (string, iter.Seq2[catalog.Product, error]) {
-			return a.ID, s.config.Catalog.Products.SearchAll(ctx, catalog.ProductSearchOptions{AllergenIDs: []string{a.ID}})
-		})
-	}
+	attributes, err := attributesOf(ctx, s.config.Catalog, o.Ingredients, o.Allergens, func() error { return nil })
 	if err != nil {
 		return err
 	}
 	var failed error
 	index, err := NewIndex(func(yield func(Entry) bool) {
 		for p, err := range s.config.Catalog.Products.All(ctx, catalog.ProductListOptions{Paging: api.Paging{Prefetch: o.Prefetch}}) {
-			if failed = err; failed != nil || !yield(Entry{Product: p, IngredientIDs: ingredients[p.ID], AllergenIDs: allergens[p.ID]}) {
+			if failed = err; failed != nil || !yield(Entry{Product: p, Attributes: attributes[p.ID]}) {
 				return
 			}
 		}
@@ -134,28 +125,73 @@ func (s *Searcher) Load(ctx context.Context, o LoadOptions) error {
 	if err = cmp.Or(failed, err); err != nil {
 		return err
 	}
-	for before := s.current.Load(); before == nil || !before.asOf.After(asOf); before = s.current.Load() {
-		if s.current.CompareAndSwap(before, index) {
-			break
-		}
-	}
+	s.put(index)
 	return nil
 }
 
-// byProduct returns the ids of all products that have some, by searching for each id.
-func byProduct[T any](all iter.Seq2[T, error], search func(T) (string, iter.Seq2[catalog.Product, error])) (map[string][]string, error) {
-	ids := map[string][]string{}
-	for one, err := range all {
+// LoadStore makes an index of all records of a store that are not gone, and makes that the
+// current one, as [Searcher.Load] does. Results count their age from the beginning of the
+// store's last complete walk, or of the newest if none is complete. If no record has changed
+// since the last call it moves that time only, so that it can be called often, for one store.
+// Before the first walk has stored a page the error is [ErrNotLoaded]; others are those of the
+// store.
+func (s *Searcher) LoadStore(ctx context.Context, store Store) error {
+	s.storing.Lock()
+	defer s.storing.Unlock()
+	state, err := store.State(ctx)
+	if err != nil {
+		return err
+	}
+	walk := state.Complete
+	if walk.Generation == 0 {
+		walk = state.Newest
+	}
+	if walk.Page == 0 {
+		return ErrNotLoaded
+	}
+	if s.stored == nil || s.revision != state.Revision {
+		index, err := s.indexOf(ctx, store, walk.StartedAt)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		id, products := search(one)
-		for p, err := range products {
-			if err != nil {
-				return nil, err
+		s.stored, s.revision = index, state.Revision
+	}
+	if !s.stored.asOf.Equal(walk.StartedAt) {
+		s.stored = s.stored.at(walk.StartedAt)
+	}
+	s.put(s.stored)
+	return nil
+}
+
+// changesPage is how many records are read of a store at a time.
+const changesPage = 1000
+
+// indexOf makes an index of what a store has. A record that changes meanwhile may come twice,
+// or be gone after it came; then the store's revision is another one for the next call.
+func (s *Searcher) indexOf(ctx context.Context, store Store, asOf time.Time) (*Index, error) {
+	var failed error
+	index, err := NewIndex(func(yield func(Entry) bool) {
+		for after := int64(0); ; {
+			records, err := store.Changes(ctx, after, changesPage)
+			if failed = err; err != nil || len(records) == 0 {
+				return
 			}
-			ids[p.ID] = append(ids[p.ID], id)
+			for _, r := range records {
+				if r.Presence != Gone && !yield(Entry{Product: r.Product, Attributes: r.Attributes}) {
+					return
+				}
+			}
+			after = records[len(records)-1].Revision
+		}
+	}, IndexConfig{AsOf: asOf, Popularity: s.config.Popularity})
+	return index, cmp.Or(failed, err)
+}
+
+// put makes an index the current one, unless that is as of later.
+func (s *Searcher) put(index *Index) {
+	for before := s.current.Load(); before == nil || !before.asOf.After(index.asOf); before = s.current.Load() {
+		if s.current.CompareAndSwap(before, index) {
+			return
 		}
 	}
-	return ids, nil
 }

@@ -58,7 +58,9 @@ func Products(n int) []catalogsync.Entry {
 			})
 		}
 		entries = append(entries, catalogsync.Entry{
-			Product: p, IngredientIDs: []string{fmt.Sprintf("ingredient-%d", i%len(substances))}, AllergenIDs: []string{fmt.Sprintf("allergen-%d", i%7)},
+			Product: p, Attributes: catalogsync.Attributes{
+				IngredientIDs: []string{fmt.Sprintf("ingredient-%d", i%len(substances))}, AllergenIDs: []string{fmt.Sprintf("allergen-%d", i%7)},
+			},
 		})
 	}
 	return entries

@@ -1,0 +1,209 @@
+package catalogsync
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/events"
+)
+
+const (
+	// pollInterval is how often Run looks for what other processes request.
+	pollInterval = 10 * time.Second
+
+	// firstRetry is how long Run waits after the first failure; it doubles with each that
+	// follows, up to the interval.
+	firstRetry = 10 * time.Second
+
+	requestPage = 100
+)
+
+// HandleEvent stores that the event's product is to be read. That is all: an event may come
+// twice, late or out of order, as what is read is what the platform has then. Register it for
+// all product events:
+//
+//	router.OnProductCreated(syncer.HandleEvent)
+//	router.OnProductUpdated(syncer.HandleEvent)
+//	router.OnProductDescriptionUpdated(syncer.HandleEvent)
+//
+// An error is that of the store. API section: "Event types".
+func (s *Syncer) HandleEvent(ctx context.Context, e events.ProductEvent) error {
+	if err := s.config.Store.Request(ctx, time.Now(), e.Data.ID); err != nil {
+		return err
+	}
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// FetchRequested reads the products that are requested, one by one, until none is left; then,
+// if [SyncerConfig.Details] is set, those that never had details, until all have. A product
+// that the platform does not have is dropped: that it is missing is for the list to say.
+//
+// Errors: [ErrSyncing] while another one reads; those of the store; those of the API. What
+// was not read stays requested.
+// API section: GET /catalog/products/<id>.
+func (s *Syncer) FetchRequested(ctx context.Context) error {
+	return s.fetchUntil(ctx, func() bool { return false })
+}
+
+// Details returns the record of a product with its description, variants and dosage. If the
+// store has none, they are read and stored now; if it has, they are as they were read last.
+// An unknown id matches [api.ErrNotFound]; other errors are those of the store and of the API.
+// API section: GET /catalog/products/<id>.
+func (s *Syncer) Details(ctx context.Context, productID string) (Record, error) {
+	record, err := s.config.Store.Get(ctx, productID)
+	if err == nil && !record.DetailsAt.IsZero() || err != nil && !errors.Is(err, ErrNotStored) {
+		return record, err
+	}
+	if err := s.fetch(ctx, productID); err != nil {
+		return Record{}, err
+	}
+	return s.config.Store.Get(ctx, productID)
+}
+
+// fetch reads a product by itself, and stores it.
+func (s *Syncer) fetch(ctx context.Context, id string) error {
+	readAt, err := s.wait(ctx)
+	if err != nil {
+		return err
+	}
+	product, err := s.config.Catalog.Products.Get(ctx, id, catalog.ProductGetOptions{})
+	if err != nil {
+		return err
+	}
+	_, err = s.config.Store.SaveDetails(ctx, readAt, *product)
+	return err
+}
+
+// fetchUntil is FetchRequested that ends before all have details.
+func (s *Syncer) fetchUntil(ctx context.Context, ended func() bool) (err error) {
+	if idle, err := s.idle(ctx); err != nil || idle { // which needs no lock
+		return err
+	}
+	unlock, err := s.config.Store.Lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = cmp.Or(err, unlock()) }()
+	for after := ""; ; {
+		requests, err := s.config.Store.Requested(ctx, requestPage)
+		if err != nil {
+			return err
+		}
+		for _, r := range requests {
+			if err := s.answer(ctx, r); err != nil {
+				return err
+			}
+		}
+		if len(requests) > 0 {
+			continue
+		}
+		ids, err := s.undetailed(ctx, after)
+		if err != nil || len(ids) == 0 || ended() {
+			return err
+		}
+		after = ids[0]
+		if err := s.fetch(ctx, after); err != nil && !errors.Is(err, api.ErrNotFound) {
+			return err
+		}
+	}
+}
+
+// answer reads what is requested. A request that was there before is answered, however the
+// clock went of who made it.
+func (s *Syncer) answer(ctx context.Context, r Request) error {
+	if err := s.fetch(ctx, r.ProductID); err != nil && !errors.Is(err, api.ErrNotFound) {
+		return err
+	}
+	return s.config.Store.Drop(ctx, r)
+}
+
+// idle says whether nothing is to be read by itself.
+func (s *Syncer) idle(ctx context.Context) (bool, error) {
+	requests, err := s.config.Store.Requested(ctx, 1)
+	if err != nil || len(requests) > 0 {
+		return false, err
+	}
+	ids, err := s.undetailed(ctx, "")
+	return len(ids) == 0, err
+}
+
+// undetailed returns the next product whose details are to be read.
+func (s *Syncer) undetailed(ctx context.Context, after string) ([]string, error) {
+	if !s.config.Details {
+		return nil, nil
+	}
+	return s.config.Store.Undetailed(ctx, after, 1)
+}
+
+// Run keeps the copy until ctx ends, and returns its error then. It calls [Syncer.Sync] when
+// the last walk began [SyncerConfig.Interval] ago, and between walks reads what is requested as
+// [Syncer.FetchRequested] does: at once if this Syncer handled the event, within ten seconds
+// if another process did. After a failure, which is logged, it waits ten seconds, and longer
+// each time. Several processes may run it for one store: one of them reads, the others wait.
+func (s *Syncer) Run(ctx context.Context) error {
+	var walks, fetches retry
+	for ctx.Err() == nil {
+		s.attempt(ctx, &walks, "the catalog was not read", func() error {
+			next, err := s.nextWalk(ctx)
+			if err == nil && !time.Now().Before(next) {
+				_, err = s.Sync(ctx)
+			}
+			return err
+		})
+		s.attempt(ctx, &fetches, "requested products were not read", func() error {
+			next, err := s.nextWalk(ctx)
+			if err != nil {
+				return err
+			}
+			return s.fetchUntil(ctx, func() bool { return !time.Now().Before(next) && !time.Now().Before(walks.notBefore) })
+		})
+		poll := time.NewTimer(pollInterval)
+		select {
+		case <-ctx.Done():
+		case <-poll.C:
+		case <-s.wake:
+		}
+		poll.Stop()
+	}
+	return ctx.Err()
+}
+
+// nextWalk is when the next walk begins: at once if the newest did not come to its end.
+func (s *Syncer) nextWalk(ctx context.Context) (time.Time, error) {
+	state, err := s.config.Store.State(ctx)
+	if err != nil || state.Newest.CompletedAt.IsZero() {
+		return time.Time{}, err
+	}
+	return state.Newest.StartedAt.Add(s.config.Interval), nil
+}
+
+// retry is when something that failed is attempted again.
+type retry struct {
+	pause     time.Duration
+	notBefore time.Time
+}
+
+func (s *Syncer) attempt(ctx context.Context, r *retry, failure string, call func() error) {
+	if time.Now().Before(r.notBefore) {
+		return
+	}
+	err := call()
+	switch {
+	case err == nil:
+		*r = retry{}
+	case ctx.Err() != nil || errors.Is(err, ErrSyncing): // another one reads
+	default:
+		r.pause = min(max(firstRetry, 2*r.pause), s.config.Interval)
+		r.notBefore = time.Now().Add(r.pause)
+		s.config.Logger.LogAttrs(ctx, slog.LevelError, failure, slog.String("reason", err.Error()), slog.Duration("retry_in", r.pause))
+	}
+}

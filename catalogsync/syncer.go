@@ -1,0 +1,240 @@
+package catalogsync
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"time"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/catalog"
+)
+
+// Defaults of a [SyncerConfig].
+const (
+	DefaultPageSize = 100
+	DefaultInterval = time.Hour
+)
+
+// minMissing is the least of what MaxMissing is where it is not set.
+const minMissing = 10
+
+// Limiter is what requests wait for: a dispensary.RateLimiter is one.
+type Limiter interface {
+	Wait(ctx context.Context) error
+}
+
+// SyncerConfig is what a [Syncer] is made of. Catalog and Store are required.
+type SyncerConfig struct {
+	// Catalog is what is read: the Catalog of a client with a token source. All who use the
+	// store see what the client's user sees, the custom dosages of a practitioner too.
+	Catalog catalog.Service
+
+	// Store is where the catalog is kept.
+	Store Store
+
+	// Limiter is the budget: every request of the Syncer waits for it. Nil means that they
+	// wait for nothing but what the client itself waits for.
+	Limiter Limiter
+
+	// Prefetch is how many pages of the list are read at the same time, and held in memory;
+	// 0 and 1 mean one after the other.
+	Prefetch int
+
+	// PageSize is how many products a page has; 0 means [DefaultPageSize].
+	PageSize int
+
+	// MaxMissing is how many products a walk may find missing or gone: with more of them the
+	// list was probably wrong, and [Syncer.Sync] returns [ErrTooManyMissing]. 0 means a fifth
+	// of all that are not gone, and at least 10.
+	MaxMissing int
+
+	// Ingredients and Allergens read after each walk what products can be filtered by, as
+	// [LoadOptions] says: a search for each ingredient and each allergen. What is not read
+	// has none.
+	Ingredients bool
+	Allergens   bool
+
+	// Details reads the details of all products once, one request each, when nothing else is
+	// to be read. Without it they are read for events and by [Syncer.Details].
+	Details bool
+
+	// Interval is the time from one walk to the next in [Syncer.Run]; 0 means
+	// [DefaultInterval]. What is in stock makes no event: it is as old as that.
+	Interval time.Duration
+
+	// OnProgress is called after each page, by the goroutine that called Sync or Run.
+	OnProgress func(Progress)
+
+	// Logger logs what fails in Run. Nil logs nothing.
+	Logger *slog.Logger
+}
+
+// Progress is how far a call of [Syncer.Sync] is.
+type Progress struct {
+	Walk   Walk   // as it is stored
+	Counts Counts // of all pages that the call has read
+
+	Pages    int           // of the list, as it said last
+	Read     int           // pages that the call has read, those that it read again too
+	Requests int           // that the call has made, for pages to come too
+	Elapsed  time.Duration // since the call began
+}
+
+// Left is how long the rest of the list takes if it goes on like this.
+func (p Progress) Left() time.Duration {
+	return p.Elapsed / time.Duration(max(p.Read, 1)) * time.Duration(max(p.Pages-p.Walk.Page, 0))
+}
+
+// Syncer keeps a copy of the catalog in a [Store]. It is safe for concurrent use. Get it from
+// [NewSyncer].
+type Syncer struct {
+	config SyncerConfig
+	wake   chan struct{} // has something when a request has come
+}
+
+// NewSyncer returns a syncer that has not begun. An error is an [*api.ArgumentError] or
+// [api.ArgumentErrors].
+func NewSyncer(c SyncerConfig) (*Syncer, error) {
+	var wrong api.ArgumentErrors
+	refuse := func(field, reason string) {
+		wrong = append(wrong, &api.ArgumentError{Field: "catalogsync.SyncerConfig." + field, Reason: reason})
+	}
+	if c.Catalog == (catalog.Service{}) {
+		refuse("Catalog", "is empty")
+	}
+	if c.Store == nil {
+		refuse("Store", "is nil")
+	}
+	for field, value := range map[string]int64{
+		"Prefetch": int64(c.Prefetch), "PageSize": int64(c.PageSize), "MaxMissing": int64(c.MaxMissing), "Interval": int64(c.Interval),
+	} {
+		if value < 0 {
+			refuse(field, "must not be negative")
+		}
+	}
+	if err := wrong.Err(); err != nil {
+		return nil, err
+	}
+	c.Prefetch, c.PageSize, c.Interval = max(c.Prefetch, 1), cmp.Or(c.PageSize, DefaultPageSize), cmp.Or(c.Interval, DefaultInterval)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Syncer{config: c, wake: make(chan struct{}, 1)}, nil
+}
+
+// Format prints the type only.
+func (s *Syncer) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "catalogsync.Syncer") }
+
+// Sync reads the whole list once: it goes on with a walk that was interrupted less than a day
+// ago, or begins the next one. Each page is stored as it comes, with how far the walk is, so
+// that a Sync that ends in any way, that of its process too, is continued by the next one.
+//
+// The list may change meanwhile. Where it has become shorter from one page to the next a
+// product may have slipped between them, and the pages there are read again. A product that
+// the walk has not seen all the same is missing, and is found by the next walk. One that two
+// walks have not seen is read by its id: it is gone if the platform does not have it. For all
+// of that Sync makes at most a tenth more requests than the list has pages, or ten: what is
+// left stays missing until a later walk.
+//
+// Errors: [ErrSyncing] while another one reads; [ErrTooManyMissing], which leaves every record
+// as it was, and the next Sync reads all anew; those of the store; those of the API. The walk
+// is returned as far as it came.
+// API section: GET /catalog/products, GET /catalog/products/<id>.
+func (s *Syncer) Sync(ctx context.Context) (walk Walk, err error) {
+	unlock, err := s.config.Store.Lock(ctx)
+	if err != nil {
+		return Walk{}, err
+	}
+	defer func() { err = cmp.Or(err, unlock()) }()
+	w := walker{Syncer: s, startedAt: time.Now(), pages: map[int]chan listedPage{}}
+	if err = w.run(ctx); err == nil {
+		err = s.readAttributes(ctx)
+	}
+	return w.walk, err
+}
+
+// wait waits for the budget. What is read then begins to be read at the time it returns.
+func (s *Syncer) wait(ctx context.Context) (readAt time.Time, err error) {
+	if s.config.Limiter != nil {
+		err = s.config.Limiter.Wait(ctx)
+	}
+	return time.Now(), cmp.Or(err, ctx.Err())
+}
+
+// readAttributes searches for what products can be filtered by, if that is wanted.
+func (s *Syncer) readAttributes(ctx context.Context) error {
+	if !s.config.Ingredients && !s.config.Allergens {
+		return nil
+	}
+	all, err := attributesOf(ctx, s.config.Catalog, s.config.Ingredients, s.config.Allergens, func() error {
+		_, err := s.wait(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return s.config.Store.SaveAttributes(ctx, all)
+}
+
+// attributesOf returns the attributes of all products that have some. Each request waits.
+func attributesOf(ctx context.Context, c catalog.Service, ingredients, allergens bool, wait func() error) (map[string]Attributes, error) {
+	all := map[string]Attributes{}
+	if ingredients {
+		pages := c.Ingredients.Pages(ctx, catalog.IngredientListOptions{})
+		err := each(pages, wait, func(i catalog.Ingredient) error {
+			found := c.Products.SearchPages(ctx, catalog.ProductSearchOptions{IngredientIDs: []string{i.ID}})
+			return each(found, wait, func(p catalog.Product) error {
+				a := all[p.ID]
+				a.IngredientIDs = append(a.IngredientIDs, i.ID)
+				all[p.ID] = a
+				return nil
+			})
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if allergens {
+		pages := c.Allergens.Pages(ctx, catalog.AllergenListOptions{})
+		err := each(pages, wait, func(i catalog.Allergen) error {
+			found := c.Products.SearchPages(ctx, catalog.ProductSearchOptions{AllergenIDs: []string{i.ID}})
+			return each(found, wait, func(p catalog.Product) error {
+				a := all[p.ID]
+				a.AllergenIDs = append(a.AllergenIDs, i.ID)
+				all[p.ID] = a
+				return nil
+			})
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// each calls a function for each item of a list, and waits before each of its requests.
+func each[T any](pages iter.Seq2[*api.Page[T], error], wait func() error, use func(T) error) error {
+	if err := wait(); err != nil {
+		return err
+	}
+	for page, err := range pages {
+		if err != nil {
+			return err
+		}
+		for _, item := range page.Items {
+			if err := use(item); err != nil {
+				return err
+			}
+		}
+		if page.Meta.NextPage != 0 {
+			if err := wait(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

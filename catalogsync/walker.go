@@ -1,0 +1,244 @@
+package catalogsync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/catalog"
+)
+
+const (
+	// maxWalkAge is the age from which an interrupted walk is not continued: what its first
+	// pages said is too old.
+	maxWalkAge = 24 * time.Hour
+
+	// minExtra is how many requests more than pages a walk of a short list may make.
+	minExtra = 10
+)
+
+// walker is one call of [Syncer.Sync].
+//
+// Its pages are read at different times, and the list may have changed from one to the next.
+// What is known of that is the list's length, which each page says. If page i+1 was read of a
+// list that was no shorter than that of page i, no product that was there all the time is
+// between them: those before it are the same, or more. That holds whichever of the two was
+// read first. If that list was shorter by n, the last n that page i showed may have moved
+// before page i+1, or as many may have been before it, and not shown; so the walk goes back
+// by n.
+//
+// A product that leaves and another one that comes, between two pages, are not noticed. That
+// makes a product missing at worst.
+type walker struct {
+	*Syncer
+	startedAt time.Time
+	walk      Walk // as it is stored
+
+	before   int          // requests that the walk made before this call
+	requests atomic.Int64 // of this call
+	counts   Counts
+	read     int
+	extra    int // requests that were made beside one for each page
+
+	pages map[int]chan listedPage // those that are read ahead, by number
+	last  int                     // the number of the last page of the list
+	ended time.Time               // when the last page that is stored had been read
+}
+
+// listedPage is a page of the list, which was read in a time.
+type listedPage struct {
+	*api.Page[catalog.Product]
+	err          error
+	began, ended time.Time
+}
+
+func (p listedPage) total() int { return int(p.Meta.TotalCount) }
+
+func (w *walker) run(ctx context.Context) error {
+	resumed, err := w.begin(ctx)
+	if err != nil {
+		return err
+	}
+	if err := w.readPages(ctx, resumed); err != nil {
+		return err
+	}
+	gone, err := w.confirm(ctx)
+	if err != nil {
+		return err
+	}
+	most := w.config.MaxMissing
+	if most == 0 {
+		state, err := w.config.Store.State(ctx)
+		if err != nil {
+			return err
+		}
+		most = max(minMissing, (state.Records[Present]+state.Records[Missing])/5)
+	}
+	end := w.walk
+	end.Requests, end.CompletedAt = w.before+int(w.requests.Load()), time.Now()
+	if end, err = w.config.Store.Complete(ctx, end, gone, most); err == nil {
+		w.walk = end
+	}
+	return err
+}
+
+// begin continues the newest walk or begins the next one. One that has read the last page and
+// is not complete was refused then: it is not continued.
+func (w *walker) begin(ctx context.Context) (resumed bool, err error) {
+	state, err := w.config.Store.State(ctx)
+	if err != nil {
+		return false, err
+	}
+	newest := state.Newest
+	if newest.CompletedAt.IsZero() && newest.Page > 0 && newest.Page*newest.PageSize < newest.Total && w.startedAt.Sub(newest.StartedAt) < maxWalkAge {
+		w.walk, w.before, w.last = newest, newest.Requests, ceil(newest.Total, newest.PageSize)
+		return true, nil
+	}
+	w.walk, w.last = Walk{Generation: newest.Generation + 1, StartedAt: w.startedAt, PageSize: w.config.PageSize}, 1
+	return false, w.config.Store.Begin(ctx, w.walk)
+}
+
+// readPages reads and stores all pages from the first one, or from the last that is stored.
+func (w *walker) readPages(ctx context.Context, resumed bool) error {
+	var reading sync.WaitGroup
+	defer reading.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	seen, next := w.walk.Page, max(w.walk.Page, 1) // all products of the first pages, seen of them, have been
+	for back := resumed; ; {
+		page := w.take(ctx, next, &reading)
+		if page.err != nil {
+			return page.err
+		}
+		if shorter := w.walk.Total - page.total(); shorter > 0 && seen > 0 && w.mayReadMore() {
+			w.extra++
+			if page.began.Before(w.ended) { // it may be that the one before was read of a longer list
+				delete(w.pages, next)
+				continue
+			}
+			seen = max(0, seen-ceil(shorter, w.walk.PageSize))
+			back, w.walk.Total, next = true, page.total(), min(next, seen+1)
+			continue
+		}
+		// Until a page shows that it follows what was seen, the walk is not further than
+		// the one before.
+		back = back && next > 1
+		counts, err := w.save(ctx, page, next, back)
+		if err != nil {
+			return err
+		}
+		if back && counts.Repeated == 0 && w.mayReadMore() {
+			w.extra++
+			seen, next = next-2, next-1
+			continue
+		}
+		if page.Meta.NextPage == 0 {
+			return w.atEnd(ctx, page, next)
+		}
+		delete(w.pages, next)
+		seen, next, back = next, next+1, false
+	}
+}
+
+// mayReadMore says whether the walk may make a request beside one for each page.
+func (w *walker) mayReadMore() bool { return w.extra < w.mostExtra() }
+
+func (w *walker) mostExtra() int { return max(minExtra, w.last/10) }
+
+// take returns a page, and begins to read those that follow it.
+func (w *walker) take(ctx context.Context, number int, reading *sync.WaitGroup) listedPage {
+	for ahead := number; ahead == number || ahead <= w.last && ahead < number+w.config.Prefetch; ahead++ {
+		if w.pages[ahead] == nil {
+			page := make(chan listedPage, 1)
+			w.pages[ahead] = page
+			size := w.walk.PageSize
+			reading.Go(func() { page <- w.readPage(ctx, ahead, size) })
+		}
+	}
+	page := <-w.pages[number]
+	w.pages[number] <- page // it may be taken again
+	return page
+}
+
+func (w *walker) readPage(ctx context.Context, number, size int) (p listedPage) {
+	if p.began, p.err = w.wait(ctx); p.err != nil {
+		return p
+	}
+	w.requests.Add(1)
+	p.Page, p.err = w.config.Catalog.Products.List(ctx, catalog.ProductListOptions{Paging: api.Paging{Page: number, PageSize: size}})
+	p.ended = time.Now()
+	if p.err == nil && slices.ContainsFunc(p.Items, func(p catalog.Product) bool { return p.ID == "" }) {
+		p.err = fmt.Errorf("catalogsync: page %d of the list has a product without an id", number)
+	}
+	return p
+}
+
+// save stores a page, as read up to it or to the one before.
+func (w *walker) save(ctx context.Context, page listedPage, number int, back bool) (Counts, error) {
+	walk := w.walk
+	walk.Page, walk.Total, walk.Requests = number, page.total(), w.before+int(w.requests.Load())
+	if back {
+		walk.Page--
+	}
+	if number == 1 && page.Meta.NextPage != 0 && len(page.Items) > 0 {
+		walk.PageSize = min(walk.PageSize, len(page.Items)) // the platform gives no more
+	}
+	counts, err := w.config.Store.SavePage(ctx, walk, page.began, page.Items)
+	if err != nil {
+		return counts, err
+	}
+	w.last = max(int(page.Meta.TotalPages), int(page.Meta.NextPage))
+	w.walk, w.ended = walk, page.ended
+	w.counts.add(counts)
+	w.read++
+	if w.config.OnProgress != nil {
+		w.config.OnProgress(Progress{
+			Walk: w.walk, Counts: w.counts, Pages: max(w.last, number), Read: w.read, Requests: int(w.requests.Load()), Elapsed: time.Since(w.startedAt),
+		})
+	}
+	return counts, nil
+}
+
+// atEnd stores that the last page was read.
+func (w *walker) atEnd(ctx context.Context, page listedPage, number int) error {
+	if w.walk.Page == number {
+		return nil
+	}
+	w.walk.Page = number
+	_, err := w.config.Store.SavePage(ctx, w.walk, page.began, nil)
+	return err
+}
+
+// confirm reads the products that the walk before did not see either by their ids, those that
+// were read longest ago first, and returns the ids of those that are no more.
+func (w *walker) confirm(ctx context.Context) (gone []string, err error) {
+	ids, err := w.config.Store.Unlisted(ctx, max(0, w.mostExtra()-w.extra))
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		w.requests.Add(1)
+		switch err := w.fetch(ctx, id); {
+		case errors.Is(err, api.ErrNotFound):
+			gone = append(gone, id)
+		case err != nil:
+			return nil, err
+		}
+	}
+	return gone, nil
+}
+
+func (c *Counts) add(other Counts) {
+	c.Created += other.Created
+	c.Updated += other.Updated
+	c.Unchanged += other.Unchanged
+	c.Repeated += other.Repeated
+}
+
+// ceil is how many portions of a size hold n.
+func ceil(n, size int) int { return (n + size - 1) / max(size, 1) }
