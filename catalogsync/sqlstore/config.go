@@ -1,0 +1,68 @@
+package sqlstore
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+
+	"github.com/dispensary-go/dispensary/api"
+)
+
+// Dialect is the SQL that a database speaks.
+type Dialect string
+
+// The dialects that the package speaks. See the README for the versions that it is tested
+// with.
+const (
+	PostgreSQL Dialect = "postgresql" // 12 and later
+	SQLite     Dialect = "sqlite"     // 3.38 and later
+)
+
+// What a database can be refused for. It is left as it is.
+var (
+	// ErrSchema: tables are missing, or older than this release needs them.
+	ErrSchema = errors.New("catalogsync/sqlstore: tables are missing or outdated: call Migrate")
+
+	// ErrNewerSchema: the tables were made by a newer release, which knows things that this
+	// one would destroy.
+	ErrNewerSchema = errors.New("catalogsync/sqlstore: tables were made by a newer release")
+
+	// ErrNotCatalog: the file is no SQLite database, cannot be read, or is that of another
+	// program.
+	ErrNotCatalog = errors.New("catalogsync/sqlstore: the file is no catalog")
+)
+
+// Config sets up a store; it is the same for [Migrate] and [New].
+type Config struct {
+	// TablePrefix begins the names of the tables; empty means "dispensary_". Lower case
+	// letters, digits and underscores, 40 at most, beginning with a letter. In PostgreSQL
+	// set the search path to use another schema.
+	TablePrefix string
+}
+
+var prefixForm = regexp.MustCompile(`^[a-z][a-z0-9_]{0,39}$`)
+
+func (c Config) validate(dialect Dialect) error {
+	if dialect != PostgreSQL && dialect != SQLite {
+		return &api.ArgumentError{Field: "sqlstore.Dialect", Reason: "is neither PostgreSQL nor SQLite"}
+	}
+	if !prefixForm.MatchString(c.prefix()) {
+		return &api.ArgumentError{
+			Field: "sqlstore.Config.TablePrefix", Reason: "must be lower case letters, digits and underscores, 40 at most, a letter first",
+		}
+	}
+	return nil
+}
+
+// prefix begins the names of everything that is the store's.
+func (c Config) prefix() string {
+	if c.TablePrefix == "" {
+		return "dispensary_catalog_"
+	}
+	return c.TablePrefix + "catalog_"
+}
+
+// name fills the names of the tables in: {products} is dispensary_catalog_products.
+func (c Config) name(query string) string {
+	return strings.NewReplacer("{", c.prefix(), "}", "").Replace(query)
+}
