@@ -1,0 +1,171 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/catalogsync"
+)
+
+// SavePage implements [catalogsync.Store].
+func (s *Store) SavePage(ctx context.Context, w catalogsync.Walk, readAt time.Time, products []catalog.Product) (catalogsync.Counts, error) {
+	readAt = exact(readAt)
+	fresh := make([]catalogsync.Record, 0, len(products))
+	ids := make([]string, 0, len(products))
+	for _, p := range lastOfEach(products) {
+		r := listing(p, readAt)
+		fresh, ids = append(fresh, r), append(ids, p.ID)
+	}
+	var counts catalogsync.Counts
+	err := s.change(ctx, "save a page", func(t *tx) error {
+		if err := t.underWay(w); err != nil {
+			return err
+		}
+		t.newest = newWalk(w)
+		p := page{tx: t, generation: w.Generation, readAt: readAt, counts: catalogsync.Counts{Repeated: len(products) - len(fresh)}}
+		if err := p.save(fresh, ids); err != nil {
+			return err
+		}
+		counts = p.counts
+		return nil
+	})
+	return counts, err
+}
+
+// lastOfEach returns the last product of each id.
+func lastOfEach(products []catalog.Product) []catalog.Product {
+	last := make(map[string]int, len(products))
+	for i := range products {
+		last[products[i].ID] = i
+	}
+	if len(last) == len(products) {
+		return products
+	}
+	of := make([]catalog.Product, 0, len(last))
+	for i, p := range products {
+		if last[p.ID] == i {
+			of = append(of, p)
+		}
+	}
+	return of
+}
+
+// page is what one page changes.
+type page struct {
+	*tx
+	generation int64
+	readAt     time.Time
+	counts     catalogsync.Counts
+
+	marked    []int64 // numbers of those that are as they were
+	rows      []row   // the others
+	requested []string
+}
+
+// known is what is stored of a product that a page has.
+type known struct {
+	id, presence, listed string
+	number, generation   int64
+}
+
+// save stores the products of a page, of which fresh are the records that it alone makes.
+// The documents of those that are as they were are neither read nor written.
+func (p *page) save(fresh []catalogsync.Record, ids []string) error {
+	stored, err := p.known(ids)
+	if err != nil {
+		return err
+	}
+	var changed []int64
+	listed := map[string]catalogsync.Record{}
+	for _, f := range fresh {
+		switch k, there := stored[f.Product.ID]; {
+		case !there:
+			if err := p.create(f); err != nil {
+				return err
+			}
+		case k.listed == f.Hash && k.presence == string(catalogsync.Present):
+			p.count(k.generation, false)
+			p.marked = append(p.marked, k.number)
+		default:
+			changed, listed[k.id] = append(changed, k.number), f
+		}
+	}
+	if err := p.update(changed, listed); err != nil {
+		return err
+	}
+	if err := p.put(p.rows); err != nil {
+		return err
+	}
+	if len(p.marked) > 0 {
+		if _, err := p.exec(p.store.sql.mark, array(p.marked), p.generation, micros(p.readAt)); err != nil {
+			return err
+		}
+	}
+	return p.request(p.readAt, p.requested)
+}
+
+func (p *page) known(ids []string) (map[string]known, error) {
+	all, err := rowsOf(p.ctx, p, scanKnown, p.store.sql.known, array(ids))
+	stored := make(map[string]known, len(all))
+	for _, k := range all {
+		stored[k.id] = k
+	}
+	return stored, err
+}
+
+func scanKnown(rows *sql.Rows) (k known, err error) {
+	err = rows.Scan(&k.id, &k.number, &k.presence, &k.generation, &k.listed)
+	return k, err
+}
+
+func (p *page) create(f catalogsync.Record) error {
+	f.Revision = p.next()
+	r := row{Number: f.Revision, Generation: p.generation}
+	p.counts.Created++
+	p.rows = append(p.rows, r)
+	return p.rows[len(p.rows)-1].encode(f, f.Hash)
+}
+
+// update lists products again that are stored with other content, or as missing or gone.
+func (p *page) update(numbers []int64, listed map[string]catalogsync.Record) error {
+	if len(numbers) == 0 {
+		return nil
+	}
+	stored, err := rowsOf(p.ctx, p, scanRow, p.store.sql.records, array(numbers))
+	if err != nil {
+		return err
+	}
+	for _, r := range stored {
+		before, err := r.record()
+		if err != nil {
+			return err
+		}
+		after, changed := before.Listed(listed[r.ID].Product, p.readAt)
+		p.count(r.Generation, changed)
+		if changed {
+			after.Revision = p.next()
+		}
+		if after.Hash != before.Hash && !before.DetailsAt.IsZero() {
+			p.requested = append(p.requested, r.ID)
+		}
+		r.Generation = p.generation
+		if err := r.encode(after, ""); err != nil {
+			return err
+		}
+		p.rows = append(p.rows, r)
+	}
+	return nil
+}
+
+func (p *page) count(seen int64, changed bool) {
+	switch {
+	case seen == p.generation:
+		p.counts.Repeated++
+	case changed:
+		p.counts.Updated++
+	default:
+		p.counts.Unchanged++
+	}
+}

@@ -1,0 +1,46 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/dispensary-go/dispensary/catalogsync"
+)
+
+// Request implements [catalogsync.Store].
+func (s *Store) Request(ctx context.Context, at time.Time, ids ...string) error {
+	return s.write(ctx, "request", func() error { return request(ctx, s.db, s.sql.request, at, ids) })
+}
+
+func (t *tx) request(at time.Time, ids []string) error {
+	return request(t.ctx, t, t.store.sql.request, at, ids)
+}
+
+func request(ctx context.Context, q querier, query string, at time.Time, ids []string) error {
+	if len(ids) == 0 {
+		return ctx.Err()
+	}
+	_, err := q.ExecContext(ctx, query, array(ids), micros(at))
+	return err
+}
+
+// Requested implements [catalogsync.Store].
+func (s *Store) Requested(ctx context.Context, limit int) ([]catalogsync.Request, error) {
+	return read(ctx, s, "read requests", scanRequest, s.sql.requested, limit)
+}
+
+func scanRequest(rows *sql.Rows) (r catalogsync.Request, err error) {
+	var at int64
+	err = rows.Scan(&r.ProductID, &at)
+	r.At = fromMicros(at)
+	return r, err
+}
+
+// Drop implements [catalogsync.Store].
+func (s *Store) Drop(ctx context.Context, r catalogsync.Request) error {
+	return s.write(ctx, "drop a request", func() error {
+		_, err := s.db.ExecContext(ctx, s.sql.drop, r.ProductID, micros(r.At))
+		return err
+	})
+}

@@ -1,0 +1,152 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/catalogsync"
+)
+
+// row is a record as it is stored, in both tables.
+type row struct {
+	Number     int64   `json:"number"`
+	ID         string  `json:"id"`
+	Revision   int64   `json:"revision"`
+	Presence   string  `json:"presence"`
+	Generation int64   `json:"generation"` // of the newest walk that saw it; 0 before
+	ReadAt     int64   `json:"read_at"`
+	DetailsAt  *int64  `json:"details_at"`
+	Hash       string  `json:"hash"`
+	Listed     string  `json:"listed"`
+	Attributes *string `json:"attributes"` // JSON, as a text: there are texts that PostgreSQL's json takes and does not decode
+	Document   string  `json:"document"`
+}
+
+// listing returns the record that a list makes of a product by itself. Its Hash is that of
+// what lists show: if a list shows it again, nothing has changed.
+func listing(p catalog.Product, readAt time.Time) catalogsync.Record {
+	r, _ := catalogsync.Record{}.Listed(p, readAt)
+	return r
+}
+
+// encode fills in what is the record's. Listed is empty where the caller does not know it.
+func (r *row) encode(record catalogsync.Record, listed string) error {
+	document, err := json.Marshal(record.Product)
+	if err != nil {
+		return err
+	}
+	if listed == "" {
+		listed = listing(record.Product, record.ReadAt).Hash
+	}
+	r.ID, r.Revision, r.Presence, r.Hash, r.Listed = record.Product.ID, record.Revision, string(record.Presence), record.Hash, listed
+	r.ReadAt, r.DetailsAt, r.Document = micros(record.ReadAt), nil, string(document)
+	if !record.DetailsAt.IsZero() {
+		r.DetailsAt = new(micros(record.DetailsAt))
+	}
+	r.Attributes, err = encodeAttributes(record.Attributes)
+	return err
+}
+
+// encodeAttributes returns nil where there are none.
+func encodeAttributes(a catalogsync.Attributes) (*string, error) {
+	if len(a.IngredientIDs) == 0 && len(a.AllergenIDs) == 0 {
+		return nil, nil
+	}
+	encoded, err := json.Marshal(a)
+	return new(string(encoded)), err
+}
+
+// record decodes a row.
+func (r *row) record() (record catalogsync.Record, err error) {
+	record = catalogsync.Record{Hash: r.Hash, Presence: catalogsync.Presence(r.Presence), ReadAt: fromMicros(r.ReadAt), Revision: r.Revision}
+	if r.DetailsAt != nil {
+		record.DetailsAt = fromMicros(*r.DetailsAt)
+	}
+	err = json.Unmarshal([]byte(r.Document), &record.Product)
+	if err == nil && r.Attributes != nil {
+		err = json.Unmarshal([]byte(*r.Attributes), &record.Attributes)
+	}
+	if err != nil {
+		return record, fmt.Errorf("product %s: %w", r.ID, err)
+	}
+	return record, nil
+}
+
+func scanRow(rows *sql.Rows) (r row, err error) {
+	err = rows.Scan(&r.Number, &r.ID, &r.Revision, &r.Presence, &r.Generation, &r.ReadAt, &r.DetailsAt, &r.Hash, &r.Listed, &r.Attributes, &r.Document)
+	return r, err
+}
+
+func scanRecord(rows *sql.Rows) (catalogsync.Record, error) {
+	r, err := scanRow(rows)
+	if err != nil {
+		return catalogsync.Record{}, err
+	}
+	return r.record()
+}
+
+// put writes rows, in place of those that have their numbers.
+func (t *tx) put(rows []row) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	if t.store.dialect == PostgreSQL {
+		all, err := json.Marshal(rows)
+		if err != nil {
+			return err
+		}
+		if _, err := t.exec(t.store.sql.putProducts, string(all)); err != nil {
+			return err
+		}
+		_, err = t.exec(t.store.sql.putDocuments, string(all))
+		return err
+	}
+	err := t.repeat(t.store.sql.putProducts, len(rows), func(i int) []any {
+		r := &rows[i]
+		return []any{r.Number, r.ID, r.Revision, r.Presence, r.Generation, r.ReadAt, r.DetailsAt, r.Hash, r.Listed}
+	})
+	if err != nil {
+		return err
+	}
+	return t.repeat(t.store.sql.putDocuments, len(rows), func(i int) []any {
+		return []any{rows[i].Number, rows[i].Attributes, rows[i].Document}
+	})
+}
+
+// repeat runs one statement n times. It does not look at ctx in between, as that costs the
+// driver more than the statement.
+func (t *tx) repeat(query string, n int, args func(i int) []any) error {
+	statement, err := t.PrepareContext(t.ctx, query)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = statement.Close() }()
+	ctx := context.WithoutCancel(t.ctx)
+	for i := range n {
+		if _, err := statement.ExecContext(ctx, args(i)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// array is a list of ids or numbers as a parameter.
+func array[T string | int64](values []T) string {
+	if values == nil {
+		return "[]"
+	}
+	encoded, _ := json.Marshal(values) // which fails for neither
+	return string(encoded)
+}
+
+// text is that of a column, and empty for NULL.
+func text(column *string) string {
+	if column == nil {
+		return ""
+	}
+	return *column
+}

@@ -1,0 +1,93 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+
+	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/internal/contention"
+)
+
+// tx is a transaction that has locked the row of the state, as every one does that changes
+// records: revisions are committed in their order, and a record stays as it was read.
+type tx struct {
+	*sql.Tx
+	ctx   context.Context
+	store *Store
+
+	// What the transaction found, and leaves.
+	revision         int64
+	newest, complete walk
+}
+
+// change runs a transaction, again where the database gave it up for others.
+func (s *Store) change(ctx context.Context, op string, run func(t *tx) error) error {
+	return s.write(ctx, op, func() error {
+		inner, err := s.db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		t := &tx{Tx: inner, ctx: ctx, store: s}
+		for _, act := range []func() error{t.load, func() error { return run(t) }, t.save} {
+			if err := act(); err != nil {
+				_ = inner.Rollback()
+				return err
+			}
+		}
+		return inner.Commit()
+	})
+}
+
+// write runs what writes, while no other of this process does where that matters.
+func (s *Store) write(ctx context.Context, op string, run func() error) error {
+	if s.writing != nil {
+		select {
+		case s.writing <- struct{}{}:
+			defer func() { <-s.writing }()
+		case <-ctx.Done():
+			return failed(ctx, op, ctx.Err())
+		}
+	}
+	err := contention.Retry(ctx, run)
+	if err == nil || errors.Is(err, catalogsync.ErrSuperseded) || errors.Is(err, catalogsync.ErrTooManyMissing) {
+		return err
+	}
+	return failed(ctx, op, err)
+}
+
+func (t *tx) load() error {
+	var newest, complete []byte
+	if err := t.QueryRowContext(t.ctx, t.store.sql.lockState).Scan(&t.revision, &newest, &complete); err != nil {
+		return err
+	}
+	return decodeWalks(newest, complete, &t.newest, &t.complete)
+}
+
+func (t *tx) save() error {
+	newest, err := json.Marshal(t.newest)
+	if err != nil {
+		return err
+	}
+	complete, err := json.Marshal(t.complete)
+	if err != nil {
+		return err
+	}
+	_, err = t.exec(t.store.sql.saveState, t.revision, t.newest.Generation, string(newest), string(complete))
+	return err
+}
+
+// next is the revision of one more change.
+func (t *tx) next() int64 {
+	t.revision++
+	return t.revision
+}
+
+func (t *tx) exec(query string, args ...any) (changed int64, err error) {
+	result, err := t.ExecContext(t.ctx, query, args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}

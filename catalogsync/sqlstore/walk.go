@@ -1,0 +1,126 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"maps"
+	"time"
+
+	"github.com/dispensary-go/dispensary/catalogsync"
+)
+
+// walk is how a [catalogsync.Walk] is stored.
+type walk struct {
+	Generation  int64     `json:"generation"`
+	StartedAt   time.Time `json:"started_at"`
+	Page        int       `json:"page"`
+	PageSize    int       `json:"page_size"`
+	Total       int       `json:"total"`
+	Requests    int       `json:"requests"`
+	CompletedAt time.Time `json:"completed_at,omitzero"`
+	Missing     int       `json:"missing"`
+	Gone        int       `json:"gone"`
+}
+
+func newWalk(w catalogsync.Walk) walk {
+	w.StartedAt, w.CompletedAt = exact(w.StartedAt), exact(w.CompletedAt)
+	return walk(w)
+}
+
+// decodeWalks reads walks, or that there were none yet.
+func decodeWalks(newest, complete []byte, n, c *walk) error {
+	for text, w := range map[*[]byte]*walk{&newest: n, &complete: c} {
+		if len(*text) == 0 {
+			continue
+		}
+		if err := json.Unmarshal(*text, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// State implements [catalogsync.Store].
+func (s *Store) State(ctx context.Context) (catalogsync.State, error) {
+	states, err := read(ctx, s, "read the state", scanState, s.sql.state)
+	if err == nil && len(states) != 1 {
+		err = ErrSchema // its only row was deleted
+	}
+	if err != nil {
+		return catalogsync.State{}, err
+	}
+	return states[0], nil
+}
+
+func scanState(rows *sql.Rows) (state catalogsync.State, err error) {
+	var newest, complete []byte
+	var present, missing, gone int
+	if err := rows.Scan(&state.Revision, &newest, &complete, &state.Requested, &present, &missing, &gone, &state.Detailed); err != nil {
+		return state, err
+	}
+	state.Records = map[catalogsync.Presence]int{catalogsync.Present: present, catalogsync.Missing: missing, catalogsync.Gone: gone}
+	maps.DeleteFunc(state.Records, func(_ catalogsync.Presence, n int) bool { return n == 0 })
+	return state, decodeWalks(newest, complete, (*walk)(&state.Newest), (*walk)(&state.Complete))
+}
+
+// Begin implements [catalogsync.Store].
+func (s *Store) Begin(ctx context.Context, w catalogsync.Walk) error {
+	return s.change(ctx, "begin a walk", func(t *tx) error {
+		if w.Generation != t.newest.Generation+1 {
+			return catalogsync.ErrSuperseded
+		}
+		t.newest = newWalk(w)
+		return nil
+	})
+}
+
+// Unlisted implements [catalogsync.Store].
+func (s *Store) Unlisted(ctx context.Context, limit int) ([]string, error) {
+	return read(ctx, s, "read what is missing", scanText, s.sql.unlisted, limit)
+}
+
+// Complete implements [catalogsync.Store].
+func (s *Store) Complete(ctx context.Context, w catalogsync.Walk, gone []string, most int) (catalogsync.Walk, error) {
+	var complete catalogsync.Walk
+	err := s.change(ctx, "complete a walk", func(t *tx) (err error) {
+		if err := t.underWay(w); err != nil {
+			return err
+		}
+		t.newest = newWalk(w)
+		// In this order: what becomes missing now does not become gone.
+		if t.newest.Gone, err = t.unlist(s.sql.gone, array(gone), catalogsync.Missing); err != nil {
+			return err
+		}
+		if t.newest.Missing, err = t.unlist(s.sql.missing, micros(w.StartedAt), catalogsync.Present); err != nil {
+			return err
+		}
+		if t.newest.Gone+t.newest.Missing > most {
+			return catalogsync.ErrTooManyMissing
+		}
+		t.complete = t.newest
+		complete = catalogsync.Walk(t.complete)
+		return nil
+	})
+	if err != nil {
+		return catalogsync.Walk{}, err
+	}
+	return complete, nil
+}
+
+// underWay refuses what a walk writes that is not the newest, or complete.
+func (t *tx) underWay(w catalogsync.Walk) error {
+	if w.Generation < 1 || w.Generation != t.newest.Generation || !t.newest.CompletedAt.IsZero() {
+		return catalogsync.ErrSuperseded
+	}
+	return nil
+}
+
+// unlist changes records that the newest walk has not seen, those of one presence that a
+// statement selects by condition, and returns how many they are.
+func (t *tx) unlist(query string, condition any, before catalogsync.Presence) (int, error) {
+	after, _ := catalogsync.Record{Presence: before}.Unlisted()
+	changed, err := t.exec(query, condition, string(after.Presence), t.revision, string(before), t.newest.Generation)
+	t.revision += changed
+	return int(changed), err
+}
