@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/catalogsync"
 	"github.com/dispensary-go/dispensary/internal/contention"
 )
 
@@ -25,6 +26,8 @@ type Store struct {
 	// driver is a matter of luck. Nil elsewhere.
 	writing chan struct{}
 }
+
+var _ catalogsync.Store = (*Store)(nil)
 
 // New returns a store in db, which stays the caller's to close. It asks the database
 // nothing. Errors are [api.ArgumentError].

@@ -1,0 +1,103 @@
+package sqlstore_test
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
+	"github.com/stretchr/testify/require"
+	_ "modernc.org/sqlite"
+
+	"github.com/dispensary-go/dispensary/catalogsync/sqlstore"
+)
+
+// postgresVariable has the address of the server that the tests run on, for example
+// postgres://postgres@127.0.0.1:5432/test?sslmode=disable.
+const postgresVariable = "DISPENSARY_TEST_POSTGRES"
+
+// database is where tables are made that end with their test.
+type database struct {
+	dialect sqlstore.Dialect
+	name    string // the path of the file, or the server's address
+	prefix  string
+}
+
+// eachDatabase plays a test in parallel, on SQLite and on the server whose address is set.
+func eachDatabase(t *testing.T, play func(t *testing.T, d database)) {
+	t.Helper()
+	t.Parallel()
+	for _, dialect := range []sqlstore.Dialect{sqlstore.SQLite, sqlstore.PostgreSQL} {
+		t.Run(string(dialect), func(t *testing.T) {
+			t.Parallel()
+			play(t, newDatabase(t, dialect))
+		})
+	}
+}
+
+// newDatabase returns a database with its own table prefix.
+func newDatabase(t testing.TB, dialect sqlstore.Dialect) database {
+	t.Helper()
+	d := database{dialect: dialect, prefix: "t" + strings.ToLower(rand.Text()[:10]) + "_"}
+	if dialect == sqlstore.SQLite {
+		d.name = filepath.Join(t.TempDir(), "catalog.db")
+		return d
+	}
+	if d.name = os.Getenv(postgresVariable); d.name == "" {
+		t.Skipf("%s is not set", postgresVariable)
+	}
+	t.Cleanup(func() {
+		db, err := sql.Open("pgx", d.name)
+		require.NoError(t, err)
+		for _, table := range []string{"products", "documents", "requests", "state", "schema"} {
+			_, err = db.ExecContext(context.Background(), "DROP TABLE IF EXISTS "+d.prefix+"catalog_"+table)
+			require.NoError(t, err)
+		}
+		require.NoError(t, db.Close())
+	})
+	return d
+}
+
+func (d database) config() sqlstore.Config { return sqlstore.Config{TablePrefix: d.prefix} }
+
+// open returns its own pool of connections, as a process has.
+func (d database) open(t testing.TB) *sql.DB {
+	t.Helper()
+	var db *sql.DB
+	var err error
+	if d.dialect == sqlstore.SQLite {
+		db, err = sqlstore.OpenSQLite(t.Context(), "sqlite", d.name)
+	} else {
+		db, err = sql.Open("pgx", d.name)
+	}
+	require.NoError(t, err)
+	db.SetMaxOpenConns(4)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	return db
+}
+
+// migrated is open with the tables made.
+func (d database) migrated(t testing.TB) *sql.DB {
+	t.Helper()
+	db := d.open(t)
+	require.NoError(t, sqlstore.Migrate(t.Context(), db, d.dialect, d.config()))
+	return db
+}
+
+func (d database) store(t testing.TB, db *sql.DB) *sqlstore.Store {
+	t.Helper()
+	store, err := sqlstore.New(db, d.dialect, d.config())
+	require.NoError(t, err)
+	return store
+}
+
+// exec changes the database behind the store's back; {products} is a table.
+func (d database) exec(t testing.TB, db *sql.DB, query string) {
+	t.Helper()
+	_, err := db.ExecContext(t.Context(), strings.NewReplacer("{", d.prefix+"catalog_", "}", "").Replace(query))
+	require.NoError(t, err)
+}

@@ -1,0 +1,128 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/catalogsync"
+)
+
+// batch is how many records are read at a time where all of them are.
+const batch = 500
+
+// SaveDetails implements [catalogsync.Store].
+func (s *Store) SaveDetails(ctx context.Context, readAt time.Time, product catalog.Product) (changed bool, err error) {
+	readAt = exact(readAt)
+	err = s.change(ctx, "save details", func(t *tx) (err error) {
+		stored, err := rowsOf(ctx, t, scanRow, s.sql.record, product.ID)
+		if err != nil {
+			return err
+		}
+		var r row
+		var before catalogsync.Record
+		if len(stored) > 0 {
+			r = stored[0]
+			if before, err = r.record(); err != nil {
+				return err
+			}
+		}
+		after, changes := before.Detailed(product, readAt)
+		if changed = changes; changed {
+			after.Revision = t.next()
+		}
+		r.Number = cmp.Or(r.Number, after.Revision)
+		if err := r.encode(after, ""); err != nil {
+			return err
+		}
+		if err := t.put([]row{r}); err != nil {
+			return err
+		}
+		_, err = t.exec(s.sql.drop, product.ID, micros(readAt))
+		return err
+	})
+	return changed && err == nil, err
+}
+
+// SaveAttributes implements [catalogsync.Store].
+func (s *Store) SaveAttributes(ctx context.Context, attributes map[string]catalogsync.Attributes) error {
+	return s.change(ctx, "save attributes", func(t *tx) error {
+		for after := int64(0); ; {
+			last, changed, err := t.attributed(after, attributes)
+			if err != nil || last == 0 {
+				return err
+			}
+			if err := t.attribute(changed, attributes); err != nil {
+				return err
+			}
+			after = last
+		}
+	})
+}
+
+// attributed looks at the products after one, and returns the number of the last one, and
+// the numbers of those whose attributes are others.
+func (t *tx) attributed(after int64, attributes map[string]catalogsync.Attributes) (last int64, changed []int64, err error) {
+	_, err = rowsOf(t.ctx, t, func(rows *sql.Rows) (none struct{}, err error) {
+		var id string
+		var stored *string
+		if err := rows.Scan(&last, &id, &stored); err != nil {
+			return none, err
+		}
+		wanted, err := encodeAttributes(attributes[id])
+		if text(wanted) != text(stored) {
+			changed = append(changed, last)
+		}
+		return none, err
+	}, t.store.sql.attributes, after, batch)
+	return last, changed, err
+}
+
+// attribute stores other attributes.
+func (t *tx) attribute(numbers []int64, attributes map[string]catalogsync.Attributes) error {
+	if len(numbers) == 0 {
+		return nil
+	}
+	all, err := rowsOf(t.ctx, t, scanRow, t.store.sql.records, array(numbers))
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		record, err := all[i].record()
+		if err != nil {
+			return err
+		}
+		record, changed := record.Attributed(attributes[all[i].ID])
+		if changed {
+			record.Revision = t.next()
+		}
+		if err := all[i].encode(record, all[i].Listed); err != nil {
+			return err
+		}
+	}
+	return t.put(all)
+}
+
+// Get implements [catalogsync.Store].
+func (s *Store) Get(ctx context.Context, id string) (catalogsync.Record, error) {
+	records, err := read(ctx, s, "get", scanRecord, s.sql.record, id)
+	if err == nil && len(records) == 0 {
+		err = catalogsync.ErrNotStored
+	}
+	if err != nil {
+		return catalogsync.Record{}, err
+	}
+	return records[0], nil
+}
+
+// Changes implements [catalogsync.Store].
+func (s *Store) Changes(ctx context.Context, after int64, limit int) ([]catalogsync.Record, error) {
+	return read(ctx, s, "read changes", scanRecord, s.sql.changes, after, limit)
+}
+
+// Undetailed implements [catalogsync.Store].
+func (s *Store) Undetailed(ctx context.Context, after string, limit int) ([]string, error) {
+	return read(ctx, s, "read what has no details", scanText, s.sql.undetailed, after, limit)
+}

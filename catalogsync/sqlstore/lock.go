@@ -1,0 +1,83 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"sync"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/internal/filelock"
+)
+
+// Lock implements [catalogsync.Store]. In SQLite the lock is on a file beside the database,
+// which stays: the name of the database, a point, and the prefix of the tables with
+// catalog_lock. In PostgreSQL it is an advisory lock of a connection, which is taken from the
+// pool until unlock is called. Both end with the process.
+func (s *Store) Lock(ctx context.Context) (unlock func() error, err error) {
+	if s.dialect == SQLite {
+		unlock, err = s.lockFile(ctx)
+	} else {
+		unlock, err = s.lockSession(ctx)
+	}
+	if errors.Is(err, catalogsync.ErrSyncing) {
+		return nil, err
+	}
+	if err != nil {
+		return nil, failed(ctx, "lock", err)
+	}
+	return sync.OnceValue(unlock), nil
+}
+
+func (s *Store) lockFile(ctx context.Context) (unlock func() error, err error) {
+	var path string
+	err = s.db.QueryRowContext(ctx, `SELECT file FROM pragma_database_list WHERE name = 'main'`).Scan(&path)
+	if err != nil {
+		return nil, err
+	}
+	if path == "" {
+		return nil, &api.ArgumentError{Field: "sqlstore.New db", Reason: "is in memory, where no other process can see it: use catalogsync.MemoryStore"}
+	}
+	file, err := filelock.Lock(resolved(path) + "." + s.config.prefix() + "lock")
+	if errors.Is(err, filelock.ErrHeld) {
+		return nil, catalogsync.ErrSyncing
+	}
+	if err != nil {
+		return nil, err
+	}
+	return file.Close, nil
+}
+
+func (s *Store) lockSession(ctx context.Context) (unlock func() error, err error) {
+	if s.db.Stats().MaxOpenConnections == 1 {
+		return nil, &api.ArgumentError{Field: "sqlstore.New db", Reason: "has a pool of one connection, which the lock needs for itself"}
+	}
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var locked bool
+	err = conn.QueryRowContext(ctx, `SELECT pg_try_advisory_lock(`+sessionKey+`)`, s.config.prefix()).Scan(&locked)
+	if err == nil && !locked {
+		err = catalogsync.ErrSyncing
+	}
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return func() error { return s.unlockSession(conn) }, nil
+}
+
+// sessionKey is the key of the advisory lock: databases have their own, schemas have not.
+const sessionKey = `hashtextextended(current_schema() || '.' || $1, 0)`
+
+// unlockSession ends the lock, if need be with its connection.
+func (s *Store) unlockSession(conn *sql.Conn) error {
+	_, err := conn.ExecContext(context.Background(), `SELECT pg_advisory_unlock(`+sessionKey+`)`, s.config.prefix())
+	if err != nil {
+		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+		return failed(context.Background(), "unlock", err)
+	}
+	return conn.Close()
+}

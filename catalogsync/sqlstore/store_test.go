@@ -1,0 +1,23 @@
+package sqlstore_test
+
+import (
+	"testing"
+
+	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/sqlstore"
+	"github.com/dispensary-go/dispensary/catalogsync/storetest"
+)
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	for _, dialect := range []sqlstore.Dialect{sqlstore.SQLite, sqlstore.PostgreSQL} {
+		t.Run(string(dialect), func(t *testing.T) {
+			t.Parallel()
+			storetest.Run(t, func(t *testing.T) func() catalogsync.Store {
+				d := newDatabase(t, dialect)
+				d.migrated(t)
+				return func() catalogsync.Store { return d.store(t, d.open(t)) }
+			})
+		})
+	}
+}
