@@ -1,0 +1,4 @@
+package sqlstore
+
+// DSN lets tests open files as other programs do.
+var DSN = dsn
