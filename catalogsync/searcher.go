@@ -142,25 +142,56 @@ func (s *Searcher) LoadStore(ctx context.Context, store Store) error {
 	if err != nil {
 		return err
 	}
-	walk := state.Complete
-	if walk.Generation == 0 {
-		walk = state.Newest
-	}
-	if walk.Page == 0 {
-		return ErrNotLoaded
+	asOf, err := state.asOf()
+	if err != nil {
+		return err
 	}
 	if s.stored == nil || s.revision != state.Revision {
-		index, err := s.indexOf(ctx, store, walk.StartedAt)
+		index, err := indexOf(ctx, store, IndexConfig{AsOf: asOf, Popularity: s.config.Popularity})
 		if err != nil {
 			return err
 		}
 		s.stored, s.revision = index, state.Revision
 	}
-	if !s.stored.asOf.Equal(walk.StartedAt) {
-		s.stored = s.stored.at(walk.StartedAt)
+	if !s.stored.asOf.Equal(asOf) {
+		s.stored = s.stored.at(asOf)
 	}
 	s.put(s.stored)
 	return nil
+}
+
+// ReadIndex makes an index of all records of a store that are not gone, for a program that
+// searches once, or without a client: [Searcher.LoadStore] keeps one up to date. AsOf may be
+// zero: it is when the walk began that LoadStore names. Errors are those of LoadStore and
+// [NewIndex].
+func ReadIndex(ctx context.Context, store Store, c IndexConfig) (*Index, error) {
+	if store == nil {
+		return nil, &api.ArgumentError{Field: "store", Reason: "is nil"}
+	}
+	state, err := store.State(ctx)
+	if err != nil {
+		return nil, err
+	}
+	asOf, err := state.asOf()
+	if err != nil {
+		return nil, err
+	}
+	if c.AsOf.IsZero() {
+		c.AsOf = asOf
+	}
+	return indexOf(ctx, store, c)
+}
+
+// asOf is when the last complete walk began, or the newest if none is complete.
+func (s State) asOf() (time.Time, error) {
+	walk := s.Complete
+	if walk.Generation == 0 {
+		walk = s.Newest
+	}
+	if walk.Page == 0 {
+		return time.Time{}, ErrNotLoaded
+	}
+	return walk.StartedAt, nil
 }
 
 // changesPage is how many records are read of a store at a time.
@@ -168,7 +199,7 @@ const changesPage = 1000
 
 // indexOf makes an index of what a store has. A record that changes meanwhile may come twice,
 // or be gone after it came; then the store's revision is another one for the next call.
-func (s *Searcher) indexOf(ctx context.Context, store Store, asOf time.Time) (*Index, error) {
+func indexOf(ctx context.Context, store Store, c IndexConfig) (*Index, error) {
 	var failed error
 	index, err := NewIndex(func(yield func(Entry) bool) {
 		for after := int64(0); ; {
@@ -183,7 +214,7 @@ func (s *Searcher) indexOf(ctx context.Context, store Store, asOf time.Time) (*I
 			}
 			after = records[len(records)-1].Revision
 		}
-	}, IndexConfig{AsOf: asOf, Popularity: s.config.Popularity})
+	}, c)
 	return index, cmp.Or(failed, err)
 }
 
