@@ -62,3 +62,40 @@ func TestVendorBackorders(t *testing.T) {
 		assert.Equal(t, []any{want}, b.get("/catalog/search/products?query=kelp").column("products", "status"))
 	}
 }
+
+// A product that left the catalog is nowhere in it; orders and plans keep what they refer to.
+func TestRemovedProduct(t *testing.T) {
+	t.Parallel()
+	b := start(t, WithInMemory())
+	products := b.fake.Products.All()
+	product, patient := products[2], b.fake.Patients.All()[0]
+	order, _, err := b.fake.Orders.Place(patient.ID, model.NewOrder{Lines: []model.Line{{VariantID: product.VariantIDs[0], Quantity: 1}}})
+	require.NoError(t, err)
+	events := len(b.fake.Events())
+	require.NoError(t, b.fake.Products.Remove(product.ID))
+	assert.Len(t, b.fake.Events(), events, "there is no event type for it")
+
+	left := b.fake.Products.All()
+	assert.Len(t, left, len(products)-1)
+	listed := b.get("/catalog/products?page[size]=100").column("products", "id")
+	assert.Len(t, listed, len(left))
+	assert.NotContains(t, listed, product.ID)
+	assert.NotContains(t, b.get("/catalog/search/products?page[size]=100").column("products", "id"), product.ID)
+	for _, path := range []string{"/catalog/products/" + product.ID, "/catalog/products/" + product.ID + "/similar", "/catalog/variants/" + product.VariantIDs[0]} {
+		b.get(path).refused(404, "Not Found")
+	}
+	for _, other := range left {
+		b.get("/catalog/products/" + other.ID + "/similar").ok(200)
+	}
+	kept, known := b.fake.Products.Get(product.ID)
+	assert.True(t, known)
+	assert.True(t, kept.Removed)
+	placed, known := b.fake.Orders.Get(order.ID)
+	assert.True(t, known)
+	assert.Equal(t, order, placed)
+	require.ErrorIs(t, b.fake.Products.Remove(product.ID), model.ErrNotFound)
+	_, _, err = b.fake.Products.Update(product.ID, model.ProductChange{})
+	require.ErrorIs(t, err, model.ErrNotFound)
+	_, _, err = b.fake.Orders.Place(patient.ID, model.NewOrder{Lines: []model.Line{{VariantID: product.VariantIDs[0], Quantity: 1}}})
+	require.ErrorIs(t, err, model.ErrNotFound)
+}

@@ -100,10 +100,10 @@ type Products struct{ people *people.People }
 // Brands returns all brands.
 func (p Products) Brands() []model.Brand { return p.people.Brands() }
 
-// All returns all products, in the catalog's order.
+// All returns all products that are not removed, in the catalog's order.
 func (p Products) All() []model.Product { return p.people.Products() }
 
-// Get returns a product by id.
+// Get returns a product by id, a removed one too.
 func (p Products) Get(id string) (model.Product, bool) { return p.people.Product(id) }
 
 // Variant returns a variant by id.
@@ -125,6 +125,11 @@ func (p Products) Update(productID string, in model.ProductChange) (model.Produc
 func (p Products) Describe(productID, html string) (model.Product, model.Event, error) {
 	return p.people.DescribeProduct(productID, html)
 }
+
+// Remove takes a product out of the catalog: lists, searches and single products do not have
+// it any more, nor its variants, and it cannot be recommended. Orders and plans keep what they
+// refer to. The API cannot do that, and has no event type for it, so it makes no event.
+func (p Products) Remove(productID string) error { return p.people.RemoveProduct(productID) }
 
 // UpdateVariant changes a pack of a product: product.updated.
 func (p Products) UpdateVariant(variantID string, in model.VariantChange) (out model.Variant, e model.Event, err error) {

@@ -61,6 +61,9 @@ type Product struct {
 	IngredientIDs    []string
 	CertificationIDs []string
 	CategoryIDs      []string // of all clinics
+
+	// Removed says that the catalog does not have it any more; orders and plans do.
+	Removed bool `json:",omitempty"`
 }
 
 // Variant statuses. API section: "Variant".

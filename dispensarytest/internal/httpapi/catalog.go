@@ -112,7 +112,7 @@ const maxSimilar = 10
 // shares, the higher it stands. The real curation is not documented.
 func listSimilarProducts(c *call, w *store.World) (reply, error) {
 	self, known := w.Products.Get(c.arg())
-	if !known {
+	if !known || self.Removed {
 		return reply{}, notFound()
 	}
 	groups := w.AlikeTo(self)

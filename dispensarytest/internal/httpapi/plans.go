@@ -129,7 +129,7 @@ func readPlan(w *store.World, f *form, p *model.Plan) error {
 func readRecommendation(w *store.World, f *form) model.Recommendation {
 	before := len(*f.errs)
 	r := model.Recommendation{VariantID: f.word("variant_id", true).is, Refill: f.truth("refill").is}
-	if _, known := w.Variants.Get(r.VariantID); r.VariantID != "" && !known {
+	if _, known := w.Variant(r.VariantID); r.VariantID != "" && !known {
 		f.complain("variant_id", "must exist")
 	}
 	units := f.amount("units_to_purchase")

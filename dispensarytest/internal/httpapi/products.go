@@ -10,14 +10,14 @@ import (
 )
 
 func listProducts(c *call, w *store.World) (reply, error) {
-	return listOf(c, w.Products.Everything(), view.ProductItems(w, c.behaviors)), nil
+	return listOf(c, w.Products.List(w.Listed()), view.ProductItems(w, c.behaviors)), nil
 }
 
 // getProduct shows the custom dosage of the practitioner who is named, or of the one
 // whose token it is. The token of a clinic has none.
 func getProduct(c *call, w *store.World) (reply, error) {
 	p, known := w.Products.Get(c.arg())
-	if !known {
+	if !known || p.Removed {
 		return reply{}, notFound()
 	}
 	practitioner := c.params.get("practitioner_id")
@@ -73,11 +73,12 @@ func (c *call) filtered(index *table.Search, found *table.RowSet, kind string, i
 }
 
 func getVariant(c *call, w *store.World) (reply, error) {
-	return one(&w.Variants, c.arg(), func(v *model.Variant) view.VariantView {
-		answer := view.Variant(v)
-		if p, known := w.Products.Get(v.ProductID); known {
-			answer.Product = &view.ProductRef{ID: p.ID, Name: p.Name, Brand: view.BrandOf(w, p.BrandID)}
-		}
-		return answer
-	})
+	v, known := w.Variant(c.arg())
+	if !known {
+		return reply{}, notFound()
+	}
+	p, _ := w.Products.Get(v.ProductID)
+	answer := view.Variant(v)
+	answer.Product = &view.ProductRef{ID: p.ID, Name: p.Name, Brand: view.BrandOf(w, p.BrandID)}
+	return ok(answer), nil
 }

@@ -68,7 +68,7 @@ func (p *People) DescribeProduct(productID, html string) (model.Product, model.E
 func (p *People) changeProduct(action, productID, kind string, change func(*model.Product) error) (out model.Product, e model.Event, err error) {
 	err = p.act(func(w *store.World) error {
 		old, known := w.Products.Get(productID)
-		if !known {
+		if !known || old.Removed {
 			return model.Unknown(action, "product", productID)
 		}
 		row := *old
@@ -82,10 +82,25 @@ func (p *People) changeProduct(action, productID, kind string, change func(*mode
 	return out, e, err
 }
 
+// RemoveProduct takes a product out of the catalog, without an event.
+func (p *People) RemoveProduct(productID string) error {
+	return p.act(func(w *store.World) error {
+		old, known := w.Products.Get(productID)
+		if !known || old.Removed {
+			return model.Unknown("RemoveProduct", "product", productID)
+		}
+		row := *old
+		row.Removed = true
+		w.PutProduct(&row)
+		w.RefreshBrand(row.BrandID)
+		return nil
+	})
+}
+
 // UpdateVariant changes a pack of a product: product.updated.
 func (p *People) UpdateVariant(variantID string, in model.VariantChange) (out model.Variant, e model.Event, err error) {
 	err = p.act(func(w *store.World) error {
-		old, known := w.Variants.Get(variantID)
+		old, known := w.Variant(variantID)
 		if !known {
 			return model.Unknown("UpdateVariant", "variant", variantID)
 		}

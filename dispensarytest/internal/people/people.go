@@ -83,9 +83,10 @@ func (p *People) Practitioners() []model.Practitioner {
 	return all(p, func(w *store.World) *table.Table[model.Practitioner] { return &w.Practitioners })
 }
 
-// Products returns all products, in the catalog's order.
+// Products returns all products that are not removed, in the catalog's order.
 func (p *People) Products() []model.Product {
-	return all(p, func(w *store.World) *table.Table[model.Product] { return &w.Products })
+	products := all(p, func(w *store.World) *table.Table[model.Product] { return &w.Products })
+	return slices.DeleteFunc(products, func(p model.Product) bool { return p.Removed })
 }
 
 // Orders returns all orders, in the order they were placed.

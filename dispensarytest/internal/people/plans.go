@@ -116,7 +116,7 @@ func (p *People) changePlan(action, planID, kind string, from []string, change f
 
 func recommendationsFit(w *store.World, action string, p *model.Plan) error {
 	for _, r := range p.Recommendations {
-		if _, known := w.Variants.Get(r.VariantID); !known {
+		if _, known := w.Variant(r.VariantID); !known {
 			return model.Unknown(action, "variant", r.VariantID)
 		}
 		if r.UnitsToPurchase < 1 {

@@ -42,6 +42,7 @@ const (
 	FacetIngredient    = "ingredient"
 	facetOpen          = "open" // its brand is not restricted
 	FacetType          = "supplement type"
+	facetListed        = "listed" // it is not removed
 )
 
 // sortTables sets up how rows are listed, so that a large world answers as fast as a

@@ -69,7 +69,7 @@ func (w *World) Price(o *model.Order, discount float64) error {
 		return model.Refused("PlaceOrder", model.ErrInvalid, "an order needs lines")
 	}
 	for _, l := range o.Lines {
-		v, known := w.Variants.Get(l.VariantID)
+		v, known := w.Variant(l.VariantID)
 		switch {
 		case !known:
 			return model.Unknown("PlaceOrder", "variant", l.VariantID)

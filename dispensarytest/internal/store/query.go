@@ -114,6 +114,11 @@ func (w *World) TotalDiscount(p *model.Patient) float64 {
 	return min(p.Discount+w.clinic(p.ClinicID).Discount, 100)
 }
 
+// Listed finds the products that the catalog has.
+func (w *World) Listed() *table.RowSet {
+	return w.ProductSearch.Having(table.Facet{Kind: facetListed})
+}
+
 // OpenTo finds the products of the brands that a clinic can order from.
 func (w *World) OpenTo(clinicID string) *table.RowSet {
 	found := w.ProductSearch.Having(table.Facet{Kind: facetOpen})

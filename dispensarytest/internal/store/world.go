@@ -189,11 +189,26 @@ func (w *World) PutPatient(p *model.Patient) {
 	w.PatientSearch.Put(w.Patients.Number(p.ID), p.FirstName+"\n"+p.LastName+"\n"+p.Email, []table.Facet{{Kind: FacetClinic, ID: p.ClinicID}})
 }
 
+// Variant returns a variant of the catalog, which those of removed products are not.
+func (w *World) Variant(id string) (*model.Variant, bool) {
+	v, known := w.Variants.Get(id)
+	if !known {
+		return nil, false
+	}
+	p, known := w.Products.Get(v.ProductID)
+	return v, known && !p.Removed
+}
+
 // PutProduct stores a product, and how it is found. Its brand and its variants are
 // stored before it.
 func (w *World) PutProduct(p *model.Product) {
 	w.Products.Put(p.ID, p)
+	if p.Removed {
+		w.ProductSearch.Put(w.Products.Number(p.ID), "", nil)
+		return
+	}
 	text, facets := p.Name, []table.Facet{
+		{Kind: facetListed},
 		{Kind: FacetBrand, ID: p.BrandID}, {Kind: FacetType, ID: p.SupplementTypeID}, {Kind: facetComposition, ID: p.SupplementTypeID + " " + strings.Join(p.IngredientIDs, " ")},
 	}
 	if brand, known := w.Brands.Get(p.BrandID); known {
@@ -284,7 +299,7 @@ func (w *World) ProductStatus(p *model.Product, reads *behavior.Set) string {
 
 // onSale reports that a product has an available variant.
 func (w *World) onSale(p *model.Product) bool {
-	return slices.ContainsFunc(p.VariantIDs, func(id string) bool {
+	return !p.Removed && slices.ContainsFunc(p.VariantIDs, func(id string) bool {
 		v, _ := w.Variants.Get(id)
 		return v.Status == model.VariantAvailable
 	})
