@@ -22,11 +22,6 @@ const (
 // minMissing is the least of what MaxMissing is where it is not set.
 const minMissing = 10
 
-// Limiter is what requests wait for: a dispensary.RateLimiter is one.
-type Limiter interface {
-	Wait(ctx context.Context) error
-}
-
 // SyncerConfig is what a [Syncer] is made of. Catalog and Store are required.
 type SyncerConfig struct {
 	// Catalog is what is read: the Catalog of a client with a token source. All who use the
@@ -36,9 +31,10 @@ type SyncerConfig struct {
 	// Store is where the catalog is kept.
 	Store Store
 
-	// Limiter is the budget: every request of the Syncer waits for it. Nil means that they
-	// wait for nothing but what the client itself waits for.
-	Limiter Limiter
+	// Limiter is the budget: every request of the Syncer waits for it, for example for a
+	// dispensary.RateLimiter. Nil means that they wait for nothing but what the client
+	// itself waits for.
+	Limiter api.Limiter
 
 	// Prefetch is how many pages of the list are read at the same time, and held in memory;
 	// 0 and 1 mean one after the other.
