@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
@@ -67,17 +68,18 @@ func (d database) config() sqlstore.Config { return sqlstore.Config{TablePrefix:
 // open returns its own pool of connections, as a process has.
 func (d database) open(t testing.TB) *sql.DB {
 	t.Helper()
-	var db *sql.DB
-	var err error
-	if d.dialect == sqlstore.SQLite {
-		db, err = sqlstore.OpenSQLite(t.Context(), "sqlite", d.name)
-	} else {
-		db, err = sql.Open("pgx", d.name)
-	}
+	db, err := d.connect(t.Context())
 	require.NoError(t, err)
 	db.SetMaxOpenConns(4)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	return db
+}
+
+func (d database) connect(ctx context.Context) (*sql.DB, error) {
+	if d.dialect == sqlstore.SQLite {
+		return sqlstore.OpenSQLite(ctx, "sqlite", d.name)
+	}
+	return sql.Open("pgx", d.name)
 }
 
 // migrated is open with the tables made.
@@ -101,3 +103,12 @@ func (d database) exec(t testing.TB, db *sql.DB, query string) {
 	_, err := db.ExecContext(t.Context(), strings.NewReplacer("{", d.prefix+"catalog_", "}", "").Replace(query))
 	require.NoError(t, err)
 }
+
+// How long a test waits for another process, and how often it looks.
+const (
+	patience = time.Minute
+	moment   = 10 * time.Millisecond
+)
+
+// start is a time of the tests.
+var start = time.Date(2026, 5, 1, 9, 0, 0, 0, time.UTC)

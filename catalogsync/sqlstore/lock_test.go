@@ -1,0 +1,59 @@
+package sqlstore_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/catalogsync/sqlstore"
+)
+
+// A connection that breaks loses the lock, and the next one that walks stops the first: it
+// stores nothing any more.
+func TestALockThatIsLost(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t, sqlstore.PostgreSQL)
+	db := d.migrated(t)
+	one, two := d.store(t, db), d.store(t, d.open(t))
+	unlock, err := one.Lock(t.Context())
+	require.NoError(t, err)
+	w := catalogsync.Walk{Generation: 1}
+	require.NoError(t, one.Begin(t.Context(), w))
+	_, err = two.Lock(t.Context())
+	require.ErrorIs(t, err, catalogsync.ErrSyncing)
+
+	// classid and objid of a lock are the two halves of its key.
+	_, err = db.ExecContext(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'
+		AND (classid::bigint << 32) | objid::bigint = hashtextextended(current_schema() || '.' || $1, 0)`, d.prefix+"catalog_")
+	require.NoError(t, err)
+	var unlockTwo func() error
+	require.Eventually(t, func() bool {
+		unlockTwo, err = two.Lock(t.Context())
+		return err == nil
+	}, patience, moment)
+	next := catalogsync.Walk{Generation: 2}
+	require.NoError(t, two.Begin(t.Context(), next))
+	_, err = one.SavePage(t.Context(), w, start, []catalog.Product{{ID: "a"}})
+	require.ErrorIs(t, err, catalogsync.ErrSuperseded)
+	require.Error(t, unlock(), "it was lost")
+
+	_, err = one.Lock(t.Context())
+	require.ErrorIs(t, err, catalogsync.ErrSyncing, "the pool goes on with another connection")
+	require.NoError(t, unlockTwo())
+	unlock, err = one.Lock(t.Context())
+	require.NoError(t, err)
+	assert.NoError(t, unlock())
+}
+
+func TestLockNeedsAConnectionOfItsOwn(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t, sqlstore.PostgreSQL)
+	db := d.migrated(t)
+	db.SetMaxOpenConns(1)
+	_, err := d.store(t, db).Lock(t.Context())
+	require.ErrorIs(t, err, api.ErrInvalidArgument)
+}
