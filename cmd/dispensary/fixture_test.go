@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -76,6 +77,7 @@ func (f *fixture) program(stdin io.Reader, stdout, stderr io.Writer) *program {
 		in: stdin, out: stdout, errOut: stderr, terminal: f.terminal, keyring: noKeyring{},
 		lookup:    func(name string) (string, bool) { value, ok := f.variables[name]; return value, ok },
 		configDir: func() (string, error) { return f.folder, nil },
+		cacheDir:  func() (string, error) { return filepath.Join(f.folder, "cache"), nil },
 	}
 }
 

@@ -46,7 +46,7 @@ func main() {
 	context.AfterFunc(ctx, stop)
 	p := &program{
 		in: os.Stdin, out: os.Stdout, errOut: os.Stderr,
-		lookup: os.LookupEnv, configDir: os.UserConfigDir,
+		lookup: os.LookupEnv, configDir: os.UserConfigDir, cacheDir: os.UserCacheDir,
 		terminal: term.IsTerminal(int(os.Stdout.Fd())), keyring: systemKeyring{},
 	}
 	os.Exit(p.run(ctx, os.Args[1:]))

@@ -21,6 +21,7 @@ type program struct {
 	out, errOut io.Writer
 	lookup      func(name string) (value string, ok bool) // environment variables
 	configDir   func() (string, error)                    // of the user
+	cacheDir    func() (string, error)                    // of the user
 	terminal    bool                                      // out is one
 	keyring     keyringStore
 
@@ -91,6 +92,7 @@ func (p *program) commands() []*cobra.Command {
 		p.eventsCommand(),
 		p.verifyCommand(),
 		p.inboxCommand(),
+		p.catalogCommand(),
 		p.triggerCommand(),
 		p.devCommand(),
 		p.probeCommand(),

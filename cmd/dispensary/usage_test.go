@@ -22,7 +22,7 @@ func programFor(t *testing.T, stdout, stderr io.Writer) *program {
 	return &program{
 		in: strings.NewReader(""), out: stdout, errOut: stderr,
 		lookup:    func(string) (string, bool) { return "", false },
-		configDir: func() (string, error) { return folder, nil }, keyring: noKeyring{},
+		configDir: func() (string, error) { return folder, nil }, cacheDir: func() (string, error) { return folder, nil }, keyring: noKeyring{},
 	}
 }
 

@@ -1,0 +1,280 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/catalogsync"
+)
+
+// defaultBudget is half of what the platform is assumed to allow, so that the rest is left for
+// those who work meanwhile.
+const defaultBudget = 500
+
+// syncConfig is what the flags of catalog sync say.
+type syncConfig struct {
+	catalogStore
+	budget, prefetch int
+	details, filters bool
+}
+
+func (p *program) catalogSyncCommand() *cobra.Command {
+	c := syncConfig{}
+	command := &cobra.Command{
+		Use:   "sync",
+		Short: "Read the catalog into the copy, or go on where that was interrupted",
+		Long: `Sync reads the platform's list of products, and stores each page as it comes. It may be ended at
+any time, with Ctrl-C or otherwise: the next sync goes on there, within a day. A product that the
+list does not have is missing after one sync and gone after two, if the platform does not have
+it by its id either.
+
+On a terminal it shows how far it is: pages, products, what is left of this minute's budget of
+requests, and the time that is left. Elsewhere it prints a line for each tenth of the list.`,
+		Example: `  dispensary catalog sync
+  dispensary catalog sync --store /var/lib/ehr/catalog.db --budget 60
+  dispensary catalog sync --details --filters --prefetch 8 --user dr-house`,
+		Args: noArguments,
+		RunE: func(command *cobra.Command, _ []string) error { return p.catalogSync(command.Context(), c) },
+	}
+	flags := command.Flags()
+	c.catalogStore.define(flags)
+	c.defineUser(flags)
+	flags.IntVar(&c.budget, "budget", defaultBudget, "make at most `NUMBER` requests in any minute")
+	flags.IntVar(&c.prefetch, "prefetch", 4, "read `NUMBER` pages at the same time")
+	flags.BoolVar(&c.details, "details", false, "then read what lists do not show, one request for each product that never was")
+	flags.BoolVar(&c.filters, "filters", false, "then search for each ingredient and allergen, so that products can be filtered by them")
+	return command
+}
+
+// catalogSync reads the catalog.
+func (p *program) catalogSync(ctx context.Context, c syncConfig) (err error) {
+	limiter, err := newBudget(c.budget)
+	if err != nil {
+		return err
+	}
+	client, closed, err := p.client(ctx, c.target)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, failed(closed())) }()
+	store, err := c.open(ctx, p, true)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, failed(store.db.Close())) }()
+	shown := &syncProgress{p: p, budget: limiter}
+	syncer, err := catalogsync.NewSyncer(catalogsync.SyncerConfig{
+		Catalog: client.Catalog, Store: store, Limiter: limiter, Prefetch: c.prefetch,
+		Ingredients: c.filters, Allergens: c.filters, Details: c.details, OnProgress: shown.page,
+	})
+	if err != nil {
+		return inCatalogFlags(err)
+	}
+	walk, err := syncer.Sync(ctx)
+	if err == nil && c.details {
+		limiter.after = func() { shown.details(ctx, store) }
+		err = syncer.FetchRequested(ctx)
+	}
+	shown.clear()
+	if err != nil {
+		return shown.ended(ctx, store, walk, err)
+	}
+	return failed(errors.Join(shown.err, shown.done(walk)))
+}
+
+// budget lets requests through, so many in any minute, and counts those that are left.
+type budget struct {
+	limiter *dispensary.RateLimiter
+	most    int
+	after   func() // each request; called by one goroutine at a time
+
+	mu     sync.Mutex
+	starts []time.Time // of the last minute
+}
+
+func newBudget(most int) (*budget, error) {
+	limiter, err := dispensary.NewRateLimiter(most, time.Minute)
+	if err != nil {
+		return nil, errors.New("--budget: at least 1")
+	}
+	return &budget{limiter: limiter, most: most}, nil
+}
+
+// Wait implements [api.Limiter].
+func (b *budget) Wait(ctx context.Context) error {
+	if err := b.limiter.Wait(ctx); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	b.starts = append(b.starts, time.Now())
+	b.mu.Unlock()
+	if b.after != nil {
+		b.after()
+	}
+	return nil
+}
+
+// left is how many requests may be made at once.
+func (b *budget) left() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for len(b.starts) > 0 && time.Since(b.starts[0]) >= time.Minute {
+		b.starts = b.starts[1:]
+	}
+	return max(0, b.most-len(b.starts))
+}
+
+// wait is how long it takes at least until n more requests have begun.
+func (b *budget) wait(n int) time.Duration {
+	n -= b.left() + 1
+	if n < 0 {
+		return 0
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	wait := time.Duration(1+n/b.most) * time.Minute
+	if at := n % b.most; at < len(b.starts) { // its place is free a minute after it
+		wait -= time.Since(b.starts[at])
+	}
+	return wait
+}
+
+// syncDocument is what sync prints with --json: a line for each page, and one at the end.
+type syncDocument struct {
+	Page         int     `json:"page"`
+	Pages        int     `json:"pages"`
+	Products     int     `json:"products"`
+	Created      int     `json:"created"`
+	Updated      int     `json:"updated"`
+	Requests     int     `json:"requests"`
+	RequestsLeft int     `json:"requests_left"`
+	SecondsLeft  float64 `json:"seconds_left"`
+	Missing      int     `json:"missing"`
+	Gone         int     `json:"gone"`
+	Done         bool    `json:"done"`
+}
+
+// syncProgress shows how far a sync is.
+type syncProgress struct {
+	p      *program
+	budget *budget
+	last   catalogsync.Progress
+	tenths int       // of the list, that lines were printed for
+	shown  time.Time // when details were shown last
+	live   bool      // a line is there that can be written again
+	err    error     // of writing
+}
+
+// page shows a page that was stored.
+func (s *syncProgress) page(at catalogsync.Progress) {
+	s.last = at
+	if s.p.json {
+		s.err = errors.Join(s.err, s.p.printJSON(s.document(false)))
+		return
+	}
+	page, pages := at.Walk.Page, max(at.Pages, 1)
+	if s.redraws() {
+		const width = 8 // the whole fits into 80 columns
+		full := width * page / pages
+		s.redraw(fmt.Sprintf("[%s%s] %d/%d pages, %d products, %d/%d requests left, %s left",
+			strings.Repeat("#", full), strings.Repeat(".", width-full), page, pages, products(at), s.budget.left(), s.budget.most, age(s.left())))
+		return
+	}
+	if tenths := 10 * page / pages; tenths > s.tenths {
+		s.tenths = tenths
+		s.print(fmt.Sprintf("page %d of %d\t%d of %d products\t%d requests left\t%s left\n", page, pages, products(at), at.Walk.Total, s.budget.left(), age(s.left())))
+	}
+}
+
+// left is how long the rest of the list takes, at this pace and with this budget.
+func (s *syncProgress) left() time.Duration {
+	return max(s.last.Left(), s.budget.wait(s.last.Pages-s.last.Walk.Page))
+}
+
+// products is how many products the pages have that are stored.
+func products(at catalogsync.Progress) int { return min(at.Walk.Page*at.Walk.PageSize, at.Walk.Total) }
+
+// details shows how many products have details, about once a second on a terminal.
+func (s *syncProgress) details(ctx context.Context, store catalogsync.Store) {
+	if !s.redraws() || time.Since(s.shown) < time.Second {
+		return
+	}
+	s.shown = time.Now()
+	state, err := store.State(ctx)
+	if err != nil {
+		return // the syncer meets it, too
+	}
+	s.redraw(fmt.Sprintf("details of %d/%d products, %d/%d requests left",
+		state.Detailed, state.Records[catalogsync.Present]+state.Records[catalogsync.Missing], s.budget.left(), s.budget.most))
+}
+
+// redraws reports that a line can be written again.
+func (s *syncProgress) redraws() bool {
+	kind, _ := s.p.lookup("TERM")
+	return s.p.terminal && !s.p.json && kind != "dumb"
+}
+
+func (s *syncProgress) redraw(line string) {
+	s.live = true
+	s.print("\r\x1b[K" + line)
+}
+
+// clear removes the line that shows how far the sync is.
+func (s *syncProgress) clear() {
+	if s.live {
+		s.live = false
+		s.print("\r\x1b[K")
+	}
+}
+
+func (s *syncProgress) print(text string) {
+	_, err := fmt.Fprint(s.p.out, text)
+	s.err = errors.Join(s.err, err)
+}
+
+func (s *syncProgress) document(done bool) syncDocument {
+	at := s.last
+	return syncDocument{
+		at.Walk.Page, max(at.Pages, at.Walk.Page), products(at), at.Counts.Created, at.Counts.Updated, at.Requests, s.budget.left(), s.left().Seconds(),
+		at.Walk.Missing, at.Walk.Gone, done,
+	}
+}
+
+// ended says how a sync ended that did not come to its end, and what the next one does.
+func (s *syncProgress) ended(ctx context.Context, store *catalogCopy, walk catalogsync.Walk, err error) error {
+	switch {
+	case errors.Is(err, catalogsync.ErrSyncing):
+		return store.problem(err)
+	case ctx.Err() != nil && !walk.CompletedAt.IsZero():
+		return failed(errors.New("interrupted: the list was read as a whole, and the same command goes on with the rest"))
+	case ctx.Err() != nil && walk.Page > 0:
+		return failed(fmt.Errorf("interrupted after page %d of %d: the next sync goes on there", walk.Page, max(pagesOf(walk), s.last.Pages)))
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, catalogsync.ErrTooManyMissing):
+		return failed(fmt.Errorf("%w: nothing is missing of the copy, and the next sync reads all anew", err))
+	case walk.Page > 0:
+		return failed(fmt.Errorf("ended after page %d, where the next sync goes on: %w", walk.Page, err))
+	}
+	return err
+}
+
+// done prints what a sync did.
+func (s *syncProgress) done(walk catalogsync.Walk) error {
+	s.last.Walk = walk
+	d := s.document(true)
+	d.SecondsLeft = 0
+	row := []string{"done", strconv.Itoa(walk.Total)}
+	for _, n := range []int{d.Created, d.Updated, d.Missing, d.Gone, d.Requests} {
+		row = append(row, strconv.Itoa(n))
+	}
+	return s.p.print(d, []string{"SYNC", "PRODUCTS", "CREATED", "UPDATED", "MISSING", "GONE", "REQUESTS", "TOOK"}, [][]string{append(row, age(s.last.Elapsed))})
+}
