@@ -35,7 +35,7 @@ cache folder (~/.cache on Linux), unless --store names another one.`,
   dispensary catalog search magnesium glyc
   dispensary catalog export --output products.csv`,
 	}
-	group(command, p.catalogSyncCommand(), p.catalogStatusCommand())
+	group(command, p.catalogSyncCommand(), p.catalogStatusCommand(), p.catalogSearchCommand(), p.catalogExportCommand())
 	return command
 }
 

@@ -1,0 +1,255 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/catalogsync"
+)
+
+// exportConfig is what the flags of catalog export say.
+type exportConfig struct {
+	catalogStore
+	format, output string
+	since          int64
+	changes        bool
+}
+
+func (p *program) catalogExportCommand() *cobra.Command {
+	c := exportConfig{}
+	command := &cobra.Command{
+		Use:   "export",
+		Short: "Write the copy of the catalog as CSV or JSON lines",
+		Long: `Export writes all products of the copy that are not gone, or with --changes-since what changed
+after a revision, with those that are gone. At the end it says the revision to ask for next
+time, on stderr. A product that changes meanwhile may be there twice: the later one counts.
+
+CSV has a row for each variant that is known: the primary one, or all of those products whose
+details were read. A cell that a spreadsheet would take for a formula begins with an apostrophe.
+JSON lines have a product each, with what was read of it, as it is. A file is written as a whole
+or not at all.`,
+		Example: `  dispensary catalog export --output products.csv
+  dispensary catalog export --format jsonl | jq -r .product.name
+  dispensary catalog export --changes-since 20150 --json`,
+		Args: noArguments,
+		RunE: func(command *cobra.Command, _ []string) error {
+			c.changes = command.Flags().Changed("changes-since")
+			return p.catalogExport(command.Context(), c)
+		},
+	}
+	flags := command.Flags()
+	c.catalogStore.define(flags)
+	flags.StringVar(&c.format, "format", "", "`FORMAT`, csv or jsonl; csv unless set, jsonl with --json")
+	flags.StringVar(&c.output, "output", "", "write to `FILE`, which is replaced; to stdout unless set")
+	flags.Int64Var(&c.since, "changes-since", 0, "what changed after `REVISION`, as the last export said it")
+	return command
+}
+
+// catalogExport writes the copy.
+func (p *program) catalogExport(ctx context.Context, c exportConfig) error {
+	c.format = cmp.Or(c.format, map[bool]string{true: "jsonl", false: "csv"}[p.json])
+	switch {
+	case c.format != "csv" && c.format != "jsonl":
+		return errors.New("--format: csv or jsonl")
+	case p.json && c.format == "csv":
+		return errors.New("--format csv: leave --json out")
+	case c.since < 0:
+		return errors.New("--changes-since: not a revision")
+	}
+	store, err := c.open(ctx, p, false)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = store.db.Close() }() // it is only read
+	state, err := store.State(ctx)
+	if err == nil && state.Revision == 0 {
+		err = catalogsync.ErrNotLoaded
+	}
+	if err != nil {
+		return store.problem(err)
+	}
+	if c.since > state.Revision {
+		return fmt.Errorf("--changes-since: the newest revision is %d", state.Revision)
+	}
+	to, err := p.exportFile(c.output)
+	if err != nil {
+		return fmt.Errorf("--output: %w", err)
+	}
+	defer to.discard()
+	products, revision, err := c.write(ctx, store, to)
+	if err == nil {
+		err = to.commit()
+	}
+	if err != nil {
+		return failed(err)
+	}
+	fmt.Fprintf(p.errOut, "%d products; next time: --changes-since %d\n", products, revision)
+	return nil
+}
+
+// write writes records in the order of their changes, and returns the last revision.
+func (c exportConfig) write(ctx context.Context, store catalogsync.Store, to io.Writer) (products int, revision int64, err error) {
+	var out exporter = &csvExporter{Writer: csv.NewWriter(to)}
+	if c.format == "jsonl" {
+		out = &jsonExporter{json.NewEncoder(to)}
+	}
+	if err := out.begin(); err != nil {
+		return 0, 0, err
+	}
+	const page = 500
+	for revision = c.since; ; {
+		records, err := store.Changes(ctx, revision, page)
+		if err != nil {
+			return products, revision, err
+		}
+		for _, r := range records {
+			revision = r.Revision
+			if r.Presence == catalogsync.Gone && !c.changes {
+				continue
+			}
+			products++
+			if err := out.add(r); err != nil {
+				return products, revision, err
+			}
+		}
+		if len(records) < page {
+			return products, revision, out.end()
+		}
+	}
+}
+
+// exporter writes records in a format.
+type exporter interface {
+	begin() error
+	add(catalogsync.Record) error
+	end() error
+}
+
+// exportDocument is a line of JSON.
+type exportDocument struct {
+	Product       catalog.Product      `json:"product"`
+	IngredientIDs []string             `json:"ingredient_ids"`
+	AllergenIDs   []string             `json:"allergen_ids"`
+	Presence      catalogsync.Presence `json:"presence"`
+	Revision      int64                `json:"revision"`
+	Hash          string               `json:"hash"`
+	ReadAt        time.Time            `json:"read_at"`
+	DetailsAt     time.Time            `json:"details_at,omitzero"`
+}
+
+type jsonExporter struct{ *json.Encoder }
+
+func (e *jsonExporter) begin() error { e.SetEscapeHTML(false); return nil }
+func (e *jsonExporter) end() error   { return nil }
+
+func (e *jsonExporter) add(r catalogsync.Record) error {
+	return e.Encode(exportDocument{
+		r.Product, append([]string{}, r.IngredientIDs...), append([]string{}, r.AllergenIDs...), r.Presence, r.Revision, r.Hash, r.ReadAt.UTC(), r.DetailsAt.UTC(),
+	})
+}
+
+// csvColumns are the names of what csvExporter writes.
+var csvColumns = []string{
+	"product_id", "name", "status", "brand_id", "brand", "brand_prefix", "variant_id", "primary", "sku", "upc", "supplier_sku", "units", "unit_of_measure", "msrp",
+	"variant_status", "availability", "presence", "revision", "read_at",
+}
+
+type csvExporter struct{ *csv.Writer }
+
+func (e *csvExporter) begin() error { return e.Write(csvColumns) }
+
+func (e *csvExporter) end() error { e.Flush(); return e.Error() }
+
+func (e *csvExporter) add(r catalogsync.Record) error {
+	variants := slices.Clone(r.Product.Variants)
+	if primary := r.Product.PrimaryVariant; primary != nil && !slices.ContainsFunc(variants, func(v catalog.Variant) bool { return v.ID == primary.ID }) {
+		variants = slices.Insert(variants, 0, *primary)
+	}
+	if len(variants) == 0 {
+		variants = []catalog.Variant{{}}
+	}
+	p := r.Product
+	for _, v := range variants {
+		primary := v.ID != "" && (bool(v.Primary) || p.PrimaryVariant != nil && p.PrimaryVariant.ID == v.ID)
+		row := []string{
+			p.ID, p.Name, string(p.Status), p.Brand.ID, p.Brand.Name, p.Brand.Prefix, v.ID, strconv.FormatBool(primary), v.SKU, v.UPC, v.SupplierSKU,
+			string(v.Units), v.UnitOfMeasure, string(v.MSRP), string(v.Status), v.Availability, string(r.Presence), strconv.FormatInt(r.Revision, 10), timeText(r.ReadAt),
+		}
+		for i := range row {
+			row[i] = noFormula(row[i])
+		}
+		if err := e.Write(row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// noFormula is a text that no spreadsheet takes for a formula: names come from other machines.
+func noFormula(text string) string {
+	if text != "" && strings.ContainsRune("=+-@\t\r\n＝＋－＠", []rune(text)[0]) {
+		return "'" + text
+	}
+	return text
+}
+
+// exportFile is where an export is written: stdout, or a file that takes the place of another
+// one when it is whole.
+type exportFile struct {
+	*bufio.Writer
+	file   *os.File // nil for stdout
+	target string
+}
+
+func (p *program) exportFile(name string) (*exportFile, error) {
+	if name == "" || name == "-" {
+		return &exportFile{Writer: bufio.NewWriter(p.out)}, nil
+	}
+	if real, err := filepath.EvalSymlinks(name); err == nil {
+		name = real // the link stays one
+	}
+	if about, err := os.Stat(name); err == nil && !about.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no file that could be replaced", name)
+	}
+	file, err := os.OpenFile(name+"."+rand.Text()[:8]+".tmp", os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	return &exportFile{bufio.NewWriter(file), file, name}, nil
+}
+
+// commit ends the writing.
+func (f *exportFile) commit() error {
+	err := f.Flush()
+	if f.file == nil || err != nil {
+		return err
+	}
+	if err := errors.Join(f.file.Sync(), f.file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.file.Name(), f.target)
+}
+
+// discard removes what was not committed.
+func (f *exportFile) discard() {
+	if f.file != nil {
+		_ = f.file.Close()
+		_ = os.Remove(f.file.Name()) // renamed, it is there no more
+	}
+}

@@ -1,0 +1,306 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/catalogsync/sqlstore"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/postgrestest"
+)
+
+// ran runs a command that succeeds.
+func (f *fixture) ran(args ...string) (stdout, stderr string) {
+	f.t.Helper()
+	code, stdout, stderr := f.run(args...)
+	require.Equal(f.t, exitDone, code, "%s: %s", args, stderr)
+	return stdout, stderr
+}
+
+func TestCatalog(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).withToken()
+	file := filepath.Join(f.folder, "cache", "dispensary", "catalog-us-sandbox.db")
+	f.refused("--store "+file+": there is no catalog yet", "catalog", "status")
+	assert.NoFileExists(t, file)
+
+	out, _ := f.ran("catalog", "sync")
+	products := len(f.platform.Products.All())
+	n := strconv.Itoa(products)
+	assert.Equal(t, "page 1 of 1\t"+n+" of "+n+" products\t499 requests left\t0 s left\ndone\t"+n+"\t"+n+"\t0\t0\t0\t1\t0 s\n", out)
+	assert.FileExists(t, file)
+	out, _ = f.ran("catalog", "sync", "--details", "--filters", "--json")
+	assert.Equal(t, 2, assertDocuments(t, "catalog sync", out))
+	out, _ = f.ran("catalog", "status", "--json")
+	assert.Equal(t, 1, assertDocuments(t, "catalog status", out))
+	var status statusDocument
+	require.NoError(t, json.Unmarshal([]byte(out), &status))
+	assert.Equal(t, []int{products, 0, 0, products}, []int{status.Present, status.Missing, status.Gone, status.Detailed})
+	assert.Nil(t, status.Unfinished)
+	out, _ = f.ran("catalog", "status")
+	assert.Contains(t, out, "\t"+n+"\t0\t0\t"+n+"\t0\t")
+
+	requests := f.platform.Journal().Len()
+	delete(f.variables, "DISPENSARY_ACCESS_TOKEN") // no call is made from here on
+	out, stderr := f.ran("catalog", "search", "glyc", "magnezium")
+	assert.True(t, strings.HasPrefix(out, "Magnesium Glycinate\t"), out)
+	assert.Regexp(t, `^1 found, as of \d+ s ago\n$`, stderr)
+	out, _ = f.ran("catalog", "search", "magn", "--json", "--limit", "1")
+	assert.Equal(t, 1, assertDocuments(t, "catalog search", out))
+	product := f.platform.Products.All()[0]
+	out, _ = f.ran("catalog", "search", "--brand", product.BrandID, "--ingredient", product.IngredientIDs[0], "--limit", "100", "--json")
+	assert.Contains(t, out, product.ID)
+	out, stderr = f.ran("catalog", "search", "xyzzy")
+	assert.Empty(t, out)
+	assert.Contains(t, stderr, "0 found")
+	assert.Equal(t, requests, f.platform.Journal().Len())
+
+	f.refused("search wants a query", "catalog", "search")
+	f.refused("--limit: must be from", "catalog", "search", "x", "--limit", "1000")
+	f.refused("--limit: must be from", "catalog", "search", "x", "--limit", "0")
+	f.refused("the query is longer", "catalog", "search", strings.Repeat("x", 300))
+	f.refused("--budget: at least 1", "catalog", "sync", "--budget", "0")
+}
+
+func TestCatalogExport(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).withToken()
+	f.ran("catalog", "sync")
+	out, stderr := f.ran("catalog", "export", "--format", "jsonl")
+	products := len(f.platform.Products.All())
+	assert.Equal(t, products, assertDocuments(t, "catalog export", out))
+	assert.Equal(t, strconv.Itoa(products)+" products; next time: --changes-since "+strconv.Itoa(products)+"\n", stderr)
+
+	created, _, err := f.platform.Products.Create(model.NewProduct{Name: `=HYPERLINK("x")`, Variants: []model.NewVariant{{}, {}}})
+	require.NoError(t, err)
+	f.ran("catalog", "sync")
+	out, _ = f.ran("catalog", "export", "--changes-since", strconv.Itoa(products), "--json")
+	assert.Equal(t, 1, assertDocuments(t, "catalog export", out))
+	assert.Contains(t, out, `"name":"=HYPERLINK(\"x\")"`, "JSON has it as it is")
+
+	f.ran("catalog", "sync", "--details")
+	file := filepath.Join(t.TempDir(), "products.csv")
+	require.NoError(t, os.WriteFile(file, []byte("before"), 0o600))
+	out, _ = f.ran("catalog", "export", "--output", file)
+	assert.Empty(t, out)
+	content, err := os.ReadFile(file)
+	require.NoError(t, err)
+	rows, err := csv.NewReader(bytes.NewReader(content)).ReadAll()
+	require.NoError(t, err)
+	assert.Equal(t, csvColumns, rows[0])
+	variants := 0
+	for _, p := range f.platform.Products.All() {
+		variants += len(p.VariantIDs)
+	}
+	assert.Len(t, rows, 1+variants)
+	at := slices.IndexFunc(rows, func(row []string) bool { return row[0] == created.ID })
+	assert.Equal(t, `'=HYPERLINK("x")`, rows[at][1], "no formula in a spreadsheet")
+	assert.NotEqual(t, rows[at][6], rows[at+1][6], "a row for each variant")
+	assert.ElementsMatch(t, []string{"true", "false"}, []string{rows[at][7], rows[at+1][7]})
+
+	require.NoError(t, f.platform.Products.Remove(created.ID)) // it is missing, and then gone
+	f.ran("catalog", "sync")
+	f.ran("catalog", "sync")
+	out, _ = f.ran("catalog", "export")
+	assert.NotContains(t, out, created.ID)
+	out, _ = f.ran("catalog", "export", "--changes-since", strconv.Itoa(products))
+	assert.Contains(t, out, ",gone,")
+	_, stderr = f.ran("catalog", "export", "--changes-since", "0")
+	_, revision, _ := strings.Cut(strings.TrimSpace(stderr), "--changes-since ")
+	out, stderr = f.ran("catalog", "export", "--changes-since", revision, "--json")
+	assert.Empty(t, out)
+	assert.Equal(t, "0 products; next time: --changes-since "+revision+"\n", stderr)
+
+	f.refused("--changes-since: the newest revision is "+revision, "catalog", "export", "--changes-since", "100000")
+	f.refused("--changes-since: not a revision", "catalog", "export", "--changes-since", "-1")
+	f.refused("--format: csv or jsonl", "catalog", "export", "--format", "xml")
+	f.refused("leave --json out", "catalog", "export", "--format", "csv", "--json")
+	f.refused("--output: ", "catalog", "export", "--output", f.folder)
+	f.refused("--output: ", "catalog", "export", "--output", filepath.Join(f.folder, "absent", "x.csv"))
+}
+
+// An export that fails leaves the file that was there, and nothing beside it.
+func TestCatalogExportIsWholeOrNotAtAll(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).withToken()
+	f.ran("catalog", "sync")
+	file := filepath.Join(t.TempDir(), "products.csv")
+	require.NoError(t, os.WriteFile(file, []byte("before"), 0o600))
+	store, err := catalogStore{}.open(t.Context(), f.program(nil, nil, nil), false)
+	require.NoError(t, err)
+	to, err := f.program(nil, nil, nil).exportFile(file)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _, err = exportConfig{format: "csv"}.write(ctx, store, to)
+	require.ErrorIs(t, err, context.Canceled)
+	to.discard()
+	require.NoError(t, store.db.Close())
+	content, err := os.ReadFile(file)
+	require.NoError(t, err)
+	assert.Equal(t, "before", string(content))
+	left, err := os.ReadDir(filepath.Dir(file))
+	require.NoError(t, err)
+	assert.Len(t, left, 1)
+}
+
+// A sync that is interrupted says so, and the next one goes on there.
+func TestCatalogSyncGoesOn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, dispensarytest.WithWorldSize(model.WorldSize{Products: 1_000})).withToken()
+	f.terminal = true
+	ctx, interrupt := context.WithCancel(t.Context())
+	var out, stderr bytes.Buffer
+	stdout := writerFunc(func(p []byte) (int, error) {
+		if bytes.Contains(p, []byte(" 3/1")) {
+			interrupt()
+		}
+		return out.Write(p)
+	})
+	assert.Equal(t, exitFailed, f.program(nil, stdout, &stderr).run(ctx, []string{"catalog", "sync", "--prefetch", "2"}))
+	assert.Regexp(t, `^dispensary: interrupted after page [34] of 1\d: the next sync goes on there\n$`, stderr.String())
+	assert.Regexp(t, `^\r\x1b\[K\[\.{8}\] 1/1\d pages, 100 products, 49\d/500 requests left, \d+ s left\r\x1b\[K\[#\.{7}\] 2/1\d pages, `, out.String())
+	assert.True(t, strings.HasSuffix(out.String(), "\r\x1b[K"), "the line is removed")
+	f.terminal = false
+	status, _ := f.ran("catalog", "status")
+	assert.Regexp(t, `^never\t\t[34]00\t.*\tpage [34] of 1\d, begun `, status)
+
+	read := len(f.platform.Journal().Of("products.list"))
+	text, _ := f.ran("catalog", "sync")
+	assert.NotContains(t, text, "page 1 of")
+	assert.LessOrEqual(t, len(f.platform.Journal().Of("products.list"))-read, 9, "not all of them again")
+	status, _ = f.ran("catalog", "status", "--json")
+	var d statusDocument
+	require.NoError(t, json.Unmarshal([]byte(status), &d))
+	assert.Equal(t, len(f.platform.Products.All()), d.Present)
+	assert.Equal(t, int64(1), d.Complete.Generation)
+}
+
+// writerFunc is a function that takes what is written.
+type writerFunc func([]byte) (int, error)
+
+// Write implements [io.Writer].
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// What is no catalog of this release is refused, and stays as it is.
+func TestCatalogStoresThatAreRefused(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).withToken()
+	folder := t.TempDir()
+	foreign := filepath.Join(folder, "foreign.db")
+	require.NoError(t, os.WriteFile(foreign, []byte(strings.Repeat("no database ", 1000)), 0o600))
+	newer := filepath.Join(folder, "newer.db")
+	f.ran("catalog", "sync", "--store", newer)
+	db, err := sqlstore.OpenSQLite(t.Context(), "sqlite", newer)
+	require.NoError(t, err)
+	_, err = db.ExecContext(t.Context(), "INSERT INTO dispensary_catalog_schema VALUES (1000, '')")
+	require.NoError(t, err)
+	require.NoError(t, db.Close())
+	empty := filepath.Join(folder, "empty.db")
+	require.NoError(t, os.WriteFile(empty, nil, 0o600))
+	for file, want := range map[string]string{
+		foreign: "not a catalog; it is left as it is", newer: "a newer release of dispensary made it; it is left as it is",
+		empty: "there is no catalog yet", folder: "--store " + folder + ": ",
+	} {
+		before, _ := os.ReadFile(file)
+		for _, args := range [][]string{{"sync"}, {"status"}, {"search", "x"}, {"export"}} {
+			if file == empty && args[0] == "sync" {
+				continue
+			}
+			f.refused(want, append(append([]string{"catalog"}, args...), "--store", file)...)
+		}
+		after, _ := os.ReadFile(file)
+		assert.Equal(t, before, after, file)
+	}
+	f.refused("is neither the path of a file", "catalog", "status", "--store", "mysql://there/x")
+	f.refused("leave the password out", "catalog", "status", "--store", "postgres://me:canary@there/x")
+	f.refused("leave the password out", "catalog", "status", "--store", "postgres://there/x?password=canary")
+	f.refused("not an address as PostgreSQL's driver", "catalog", "status", "--store", "postgres://there:x/y?sslmode=canary")
+	f.refused("--store postgres://…: ", "catalog", "status", "--store", "postgres://127.0.0.1:1/x?connect_timeout=1")
+}
+
+// Two syncs at once: the second says so.
+func TestCatalogSyncsTakeTurns(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).withToken()
+	f.ran("catalog", "sync")
+	store, err := catalogStore{}.open(t.Context(), f.program(nil, nil, nil), true)
+	require.NoError(t, err)
+	unlock, err := store.Lock(t.Context())
+	require.NoError(t, err)
+	f.refused("another sync of it is under way", "catalog", "sync")
+	f.ran("catalog", "search", "magnesium") // which needs no turn
+	require.NoError(t, unlock())
+	require.NoError(t, store.db.Close())
+	f.ran("catalog", "sync")
+}
+
+func TestCatalogInPostgreSQL(t *testing.T) {
+	t.Parallel()
+	address := postgrestest.Schema(t)
+	f := newFixture(t).withToken()
+	f.refused("there is no catalog of this release", "catalog", "status", "--store", address)
+	f.ran("catalog", "sync", "--store", address)
+	out, _ := f.ran("catalog", "search", "magn", "gly", "--store", address)
+	assert.Contains(t, out, "Magnesium Glycinate\t")
+	_, stderr := f.ran("catalog", "export", "--store", address)
+	assert.Contains(t, stderr, strconv.Itoa(len(f.platform.Products.All()))+" products; ")
+}
+
+// The time that is left allows for what the budget makes a sync wait.
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, err := newBudget(10)
+		require.NoError(t, err)
+		began := time.Now()
+		for n := range 35 {
+			if n%5 == 0 {
+				time.Sleep(time.Second)
+			}
+			for _, more := range []int{0, 1, 5, 10, 11, 25} {
+				assert.Equal(t, timeFor(b.starts, b.most, more), b.wait(more), "%d more after %d", more, n)
+			}
+			require.NoError(t, b.Wait(t.Context()))
+			assert.LessOrEqual(t, b.left(), 9)
+		}
+		assert.Equal(t, 3*time.Minute, time.Since(began).Truncate(time.Minute))
+	})
+}
+
+// timeFor is how long it takes to begin n requests where no minute may have more than most.
+func timeFor(starts []time.Time, most, n int) time.Duration {
+	starts, now := slices.Clone(starts), time.Now()
+	for range n {
+		if len(starts) >= most {
+			if free := starts[len(starts)-most].Add(time.Minute); free.After(now) {
+				now = free
+			}
+		}
+		starts = append(starts, now)
+	}
+	return now.Sub(time.Now())
+}
+
+func TestNoFormula(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"": "", "Zinc": "Zinc", "=1": "'=1", "+1": "'+1", "-1": "'-1", "@x": "'@x", "\tx": "'\tx", "\rx": "'\rx", "\nx": "'\nx", "＝1": "'＝1", "1=": "1=", "é": "é",
+	} {
+		assert.Equal(t, want, noFormula(text))
+	}
+}
