@@ -45,9 +45,10 @@ type walker struct {
 	read     int
 	extra    int // requests that were made beside one for each page
 
-	pages map[int]chan listedPage // those that are read ahead, by number
-	last  int                     // the number of the last page of the list
-	ended time.Time               // when the last page that is stored had been read
+	pages  map[int]chan listedPage // those that are read ahead, by number
+	newest atomic.Int64            // how long the list was when a page was read last
+	last   int                     // the number of the last page of the list
+	ended  time.Time               // when the last page that is stored had been read
 }
 
 // listedPage is a page of the list, which was read in a time.
@@ -117,8 +118,8 @@ func (w *walker) readPages(ctx context.Context, resumed bool) error {
 		}
 		if shorter := w.walk.Total - page.total(); shorter > 0 && seen > 0 && w.mayReadMore() {
 			w.extra++
-			if page.began.Before(w.ended) { // it may be that the one before was read of a longer list
-				delete(w.pages, next)
+			if page.began.Before(w.ended) && page.total() != int(w.newest.Load()) {
+				delete(w.pages, next) // it was read of an older list than the page before
 				continue
 			}
 			seen = max(0, seen-ceil(shorter, w.walk.PageSize))
@@ -172,6 +173,9 @@ func (w *walker) readPage(ctx context.Context, number, size int) (p listedPage) 
 	w.requests.Add(1)
 	p.Page, p.err = w.config.Catalog.Products.List(ctx, catalog.ProductListOptions{Paging: api.Paging{Page: number, PageSize: size}})
 	p.ended = time.Now()
+	if p.err == nil {
+		w.newest.Store(int64(p.Meta.TotalCount))
+	}
 	if p.err == nil && slices.ContainsFunc(p.Items, func(p catalog.Product) bool { return p.ID == "" }) {
 		p.err = fmt.Errorf("catalogsync: page %d of the list has a product without an id", number)
 	}

@@ -1,0 +1,131 @@
+package catalogsync_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/catalogsync"
+)
+
+// movingList is a platform whose list of products a test changes while it is read. Products
+// may come anywhere in it, which those of dispensarytest do not.
+type movingList struct {
+	mu      sync.Mutex
+	ids     []string
+	largest int // page; 0 means any
+	lists   int // requests
+	singles int
+
+	// before and after are called before a request is answered and before its answer comes
+	// back; an error is that of the request.
+	before, after func(r *http.Request) error
+}
+
+func newMovingList(n int) *movingList {
+	m := &movingList{}
+	for i := range n {
+		m.ids = append(m.ids, fmt.Sprintf("p-%05d", i))
+	}
+	return m
+}
+
+func (m *movingList) syncer(t testing.TB, store catalogsync.Store, c catalogsync.SyncerConfig) *catalogsync.Syncer {
+	t.Helper()
+	sandbox := dispensary.Environment{Region: dispensary.US, Stage: dispensary.Sandbox}
+	client, err := dispensary.New(dispensary.Site{Environment: sandbox, BaseURL: "https://api.example.com/api", AuthURL: "https://www.example.com"},
+		dispensary.WithTokenSource(staticToken{Secret: "token", Environment: sandbox}), dispensary.WithHTTPClient(&http.Client{Transport: m}), dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: 1}))
+	require.NoError(t, err)
+	c.Catalog, c.Store = client.Catalog, store
+	syncer, err := catalogsync.NewSyncer(c)
+	require.NoError(t, err)
+	return syncer
+}
+
+type staticToken dispensary.AccessToken
+
+func (s staticToken) Token(context.Context) (dispensary.AccessToken, error) {
+	return dispensary.AccessToken(s), nil
+}
+
+// change changes the list.
+func (m *movingList) change(change func(ids []string) []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ids = change(slices.Clone(m.ids))
+}
+
+func (m *movingList) all() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.ids)
+}
+
+func (m *movingList) requests() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.lists + m.singles
+}
+
+func (m *movingList) RoundTrip(r *http.Request) (*http.Response, error) {
+	if m.before != nil {
+		if err := m.before(r); err != nil {
+			return nil, err
+		}
+	}
+	status, body := m.answer(r)
+	if m.after != nil {
+		if err := m.after(r); err != nil {
+			return nil, err
+		}
+	}
+	return &http.Response{
+		StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(body)), Request: r,
+	}, nil
+}
+
+func (m *movingList) answer(r *http.Request) (status int, body []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, id, single := strings.Cut(r.URL.Path, "/catalog/products/"); single {
+		m.singles++
+		if !slices.Contains(m.ids, id) {
+			return http.StatusNotFound, []byte(`{}`)
+		}
+		body, _ = json.Marshal(map[string]any{"product": movingProduct(id)})
+		return http.StatusOK, body
+	}
+	m.lists++
+	number, _ := strconv.Atoi(r.URL.Query().Get("page[number]"))
+	size, _ := strconv.Atoi(r.URL.Query().Get("page[size]"))
+	size = min(size, cmp.Or(m.largest, size))
+	meta := api.Meta{CurrentPage: api.Int(number), TotalCount: api.Int(len(m.ids)), TotalPages: api.Int((len(m.ids) + size - 1) / size)}
+	if meta.CurrentPage < meta.TotalPages {
+		meta.NextPage = meta.CurrentPage + 1
+	}
+	products := []catalog.Product{}
+	for _, id := range m.ids[min((number-1)*size, len(m.ids)):min(number*size, len(m.ids))] {
+		products = append(products, movingProduct(id))
+	}
+	body, _ = json.Marshal(map[string]any{"products": products, "meta": meta})
+	return http.StatusOK, body
+}
+
+func movingProduct(id string) catalog.Product {
+	v := catalog.Variant{ID: id + "-60", SKU: "MOV-" + id, Status: catalog.Available, Primary: true}
+	return catalog.Product{ID: id, Name: "Product " + id, Status: catalog.Available, VariantCount: 1, PrimaryVariant: &v, Variants: []catalog.Variant{v}}
+}

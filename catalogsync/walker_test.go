@@ -1,0 +1,380 @@
+package catalogsync_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/internal/testsize"
+)
+
+// stored are the ids of the records of a presence, in order.
+func stored(t testing.TB, store catalogsync.Store, presence catalogsync.Presence) (ids []string) {
+	t.Helper()
+	records, err := store.Changes(t.Context(), 0, 1_000_000)
+	require.NoError(t, err)
+	for _, r := range records {
+		if r.Presence == presence {
+			ids = append(ids, r.Product.ID)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func mustSync(t testing.TB, s *catalogsync.Syncer) catalogsync.Walk {
+	t.Helper()
+	walk, err := s.Sync(t.Context())
+	require.NoError(t, err)
+	return walk
+}
+
+// onRequest calls a function before the nth request for a list is answered.
+func onRequest(n int, act func()) func(*http.Request) error {
+	var mu sync.Mutex
+	return func(r *http.Request) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if strings.HasSuffix(r.URL.Path, "/catalog/products") {
+			if n--; n == 0 {
+				act()
+			}
+		}
+		return nil
+	}
+}
+
+func TestWalkGoesBackWhenProductsSlip(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change func([]string) []string
+		extra  int
+	}{
+		"one leaves":               {func(ids []string) []string { return ids[1:] }, 1},
+		"a page leaves":            {func(ids []string) []string { return ids[10:] }, 2}, // nothing that was seen is left on the page before
+		"three pages leave":        {func(ids []string) []string { return ids[30:] }, 4},
+		"those at the end leave":   {func(ids []string) []string { return ids[:90] }, 2},
+		"one comes":                {func(ids []string) []string { return append([]string{"new"}, ids...) }, 0},
+		"many come":                {func(ids []string) []string { return append(newMovingList(1000).ids[900:], ids...) }, 10},
+		"all but one leave":        {func(ids []string) []string { return ids[99:] }, 4},
+		"all leave, and others do": {func(ids []string) []string { return newMovingList(120).ids[110:] }, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			list, store := newMovingList(100), catalogsync.NewMemoryStore()
+			syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10, MaxMissing: 1000})
+			mustSync(t, syncer)
+			before := list.requests()
+			list.before = onRequest(5, func() { list.change(test.change) })
+			walk := mustSync(t, syncer)
+			made := list.requests() - before
+			assert.Equal(t, made, walk.Requests)
+			assert.LessOrEqual(t, made, max(10, (len(list.all())+9)/10)+test.extra)
+			missing := stored(t, store, catalogsync.Missing)
+			assert.Empty(t, stored(t, store, catalogsync.Gone))
+			for _, id := range list.all() {
+				assert.NotContains(t, missing, id, "it was there all the time")
+			}
+		})
+	}
+}
+
+// Pages that are read at the same time are read in any order: the list may have been longer
+// for the one before.
+func TestWalkNoticesPagesReadInAnotherOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		list, store := newMovingList(100), catalogsync.NewMemoryStore()
+		syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10, Prefetch: 4})
+		mustSync(t, syncer)
+		before := list.requests()
+		list.before = func(r *http.Request) error {
+			if r.URL.Query().Get("page[number]") == "5" { // after page 6
+				time.Sleep(time.Second)
+				list.change(func(ids []string) []string {
+					if len(ids) == 100 {
+						ids = slices.Insert(ids, 3, "new")
+					}
+					return ids
+				})
+			}
+			return nil
+		}
+		mustSync(t, syncer)
+		assert.Empty(t, stored(t, store, catalogsync.Missing))
+		assert.LessOrEqual(t, list.requests()-before, 11+3)
+	})
+}
+
+func TestWalkMakesTheMostOfSmallPages(t *testing.T) {
+	t.Parallel()
+	list, store := newMovingList(100), catalogsync.NewMemoryStore()
+	list.largest = 7
+	walk := mustSync(t, list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 50, Prefetch: 3}))
+	assert.Equal(t, 7, walk.PageSize, "the platform gives no more")
+	assert.Equal(t, 15, walk.Requests)
+	assert.Len(t, stored(t, store, catalogsync.Present), 100)
+}
+
+// A walk that is interrupted after any request goes on where it was, and reads one page again.
+func TestSyncResumes(t *testing.T) {
+	t.Parallel()
+	for cut := 1; cut <= 11; cut++ {
+		list, store := newMovingList(100), catalogsync.NewMemoryStore()
+		syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10})
+		ctx, cancel := context.WithCancel(t.Context())
+		list.before = onRequest(cut, cancel)
+		first, err := syncer.Sync(ctx)
+		if cut == 11 {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorIs(t, err, context.Canceled)
+		assert.Equal(t, cut-1, first.Page)
+		walk := mustSync(t, syncer)
+		assert.Equal(t, 10, walk.Page)
+		if cut > 1 {
+			assert.EqualValues(t, 1, walk.Generation, "the same walk")
+			assert.Equal(t, first.StartedAt.UnixMicro(), walk.StartedAt.UnixMicro())
+			assert.Equal(t, 12, list.requests())
+		}
+		assert.Len(t, stored(t, store, catalogsync.Present), 100)
+	}
+}
+
+// While nobody reads, so much may leave that what comes next has moved before the last page.
+func TestSyncResumesAfterTheListMoved(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ leave, come int }{{3, 0}, {3, 3}, {25, 0}, {25, 25}, {0, 30}, {60, 60}, {75, 0}} {
+		list, store := newMovingList(100), catalogsync.NewMemoryStore()
+		syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10})
+		ctx, cancel := context.WithCancel(t.Context())
+		list.before = onRequest(8, cancel)
+		_, err := syncer.Sync(ctx)
+		require.ErrorIs(t, err, context.Canceled)
+		list.change(func(ids []string) []string {
+			return append(ids[test.leave:], newMovingList(1000).ids[900:900+test.come]...)
+		})
+		mustSync(t, syncer)
+		present := stored(t, store, catalogsync.Present)
+		for _, id := range list.all() {
+			assert.Contains(t, present, id, "%+v", test)
+		}
+	}
+}
+
+func TestSyncDoesNotContinueAWalkOfYesterday(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		list, store := newMovingList(100), catalogsync.NewMemoryStore()
+		syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10})
+		ctx, cancel := context.WithCancel(t.Context())
+		list.before = onRequest(5, cancel)
+		_, err := syncer.Sync(ctx)
+		require.ErrorIs(t, err, context.Canceled)
+		time.Sleep(24 * time.Hour)
+		walk := mustSync(t, syncer)
+		assert.EqualValues(t, 2, walk.Generation)
+		assert.Equal(t, 10, walk.Requests)
+	})
+}
+
+func TestTooManyMissing(t *testing.T) {
+	t.Parallel()
+	list, store := newMovingList(100), catalogsync.NewMemoryStore()
+	syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10})
+	mustSync(t, syncer)
+	whole := list.all()
+	list.change(func(ids []string) []string { return ids[21:] })
+	for range 2 {
+		before := list.requests()
+		_, err := syncer.Sync(t.Context())
+		require.ErrorIs(t, err, catalogsync.ErrTooManyMissing)
+		assert.Equal(t, 8, list.requests()-before, "all is read anew")
+		assert.Equal(t, whole, stored(t, store, catalogsync.Present))
+	}
+	list.change(func([]string) []string { return whole[20:] })
+	walk := mustSync(t, syncer)
+	assert.Equal(t, 20, walk.Missing, "a fifth")
+}
+
+// What two walks have not seen is gone once the platform does not have it, ten of them a walk
+// if the list is short.
+func TestGoneIsConfirmed(t *testing.T) {
+	t.Parallel()
+	list, store := newMovingList(100), catalogsync.NewMemoryStore()
+	syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10})
+	mustSync(t, syncer)
+	whole := list.all()
+	hidden := whole[:12]
+	list.change(func(ids []string) []string { return ids[15:] })
+	assert.Equal(t, 15, mustSync(t, syncer).Missing)
+	list.before = func(r *http.Request) error { // the list hides products that are there
+		single := strings.Contains(r.URL.Path, "/products/")
+		list.change(func([]string) []string {
+			if single {
+				return append(slices.Clone(hidden), whole[15:]...)
+			}
+			return whole[15:]
+		})
+		return nil
+	}
+	var gone int
+	for range 3 {
+		walk := mustSync(t, syncer)
+		assert.LessOrEqual(t, walk.Requests, 9+10)
+		gone += walk.Gone
+	}
+	assert.Equal(t, 3, gone)
+	assert.Equal(t, whole[12:15], stored(t, store, catalogsync.Gone))
+	assert.Equal(t, hidden, stored(t, store, catalogsync.Missing), "the platform has them")
+}
+
+func TestTwoSyncsAtOnce(t *testing.T) {
+	t.Parallel()
+	list, store := newMovingList(100), catalogsync.NewMemoryStore()
+	syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10})
+	other := list.syncer(t, store, catalogsync.SyncerConfig{})
+	require.NoError(t, store.Request(t.Context(), time.Now(), "p-00001"))
+	list.before = onRequest(5, func() {
+		_, err := other.Sync(t.Context())
+		assert.ErrorIs(t, err, catalogsync.ErrSyncing)
+		assert.ErrorIs(t, other.FetchRequested(t.Context()), catalogsync.ErrSyncing)
+	})
+	mustSync(t, syncer)
+	mustSync(t, other)
+	require.NoError(t, other.FetchRequested(t.Context()))
+}
+
+// limiter counts, and lets no more than a number pass.
+type limiter struct{ passed, most int }
+
+func (l *limiter) Wait(context.Context) error {
+	if l.passed == l.most {
+		return errors.New("the budget is spent")
+	}
+	l.passed++
+	return nil
+}
+
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	list, store := newMovingList(100), catalogsync.NewMemoryStore()
+	budget := &limiter{most: 6}
+	syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10, Limiter: budget})
+	_, err := syncer.Sync(t.Context())
+	require.EqualError(t, err, "the budget is spent")
+	assert.Equal(t, 6, list.requests())
+	budget.most = 12
+	mustSync(t, syncer)
+	assert.Equal(t, 11, list.requests())
+	_, err = syncer.Details(t.Context(), "p-00001")
+	require.NoError(t, err)
+	_, err = syncer.Details(t.Context(), "p-00002")
+	require.EqualError(t, err, "the budget is spent")
+}
+
+// Pages that are read ahead take the time of those that are not, by their number.
+func TestPrefetch(t *testing.T) {
+	t.Parallel()
+	took := func(prefetch int) (took time.Duration) {
+		synctest.Test(t, func(t *testing.T) {
+			list, store := newMovingList(20_000), catalogsync.NewMemoryStore()
+			list.before = func(*http.Request) error { time.Sleep(20 * time.Millisecond); return nil }
+			began := time.Now()
+			walk := mustSync(t, list.syncer(t, store, catalogsync.SyncerConfig{Prefetch: prefetch}))
+			took = time.Since(began)
+			assert.Equal(t, 200, walk.Requests)
+			assert.Len(t, stored(t, store, catalogsync.Present), 20_000)
+		})
+		return took
+	}
+	sequential, ahead := took(1), took(8)
+	assert.Equal(t, 200*20*time.Millisecond, sequential)
+	assert.LessOrEqual(t, ahead, sequential/6)
+}
+
+// Whatever happens to the list, a product that is there all the time is never gone; and where
+// products only leave, or only come, a walk misses none of those.
+func TestWalkOfAListThatMoves(t *testing.T) {
+	t.Parallel()
+	for seed := range testsize.Of(60, 3000) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { walkOfAListThatMoves(t, uint64(seed)) })
+		})
+	}
+}
+
+func walkOfAListThatMoves(t *testing.T, seed uint64) {
+	random := rand.New(rand.NewPCG(seed, 3))
+	list, store := newMovingList(30+random.IntN(300)), catalogsync.NewMemoryStore()
+	syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 2 + random.IntN(20), Prefetch: 1 + random.IntN(8), MaxMissing: 10_000})
+	mustSync(t, syncer)
+	mode, often, there, added := seed%3, 5+random.IntN(40), list.all(), 0
+	var mu sync.Mutex
+	changes := 0
+	disturb := func(*http.Request) error {
+		mu.Lock()
+		pause, change := time.Duration(1+random.IntN(50))*time.Millisecond, random.IntN(often) == 0
+		mu.Unlock()
+		time.Sleep(pause)
+		mu.Lock()
+		defer mu.Unlock()
+		if !change || mode < 2 && changes == 2 { // as many as the walk has requests to spare for
+			return nil
+		}
+		changes++
+		list.change(func(ids []string) []string {
+			at := random.IntN(len(ids))
+			switch {
+			case mode == 0 && len(ids) > 5: // they leave
+				there = slices.DeleteFunc(there, func(id string) bool { return id == ids[at] })
+				return slices.Delete(ids, at, at+1)
+			case mode == 1: // they come
+				added++
+				return slices.Insert(ids, at, fmt.Sprintf("new-%d", added))
+			case mode == 2: // they do what they like
+				id := ids[at]
+				ids = slices.Delete(ids, at, at+1)
+				if random.IntN(2) == 0 {
+					added++
+					there = slices.DeleteFunc(there, func(other string) bool { return other == id })
+					id = fmt.Sprintf("new-%d", added)
+				}
+				return slices.Insert(ids, random.IntN(len(ids)+1), id)
+			}
+			return ids
+		})
+		return nil
+	}
+	list.before, list.after = disturb, disturb
+	for range 6 {
+		changes = 0
+		mustSync(t, syncer)
+		gone, missing := stored(t, store, catalogsync.Gone), stored(t, store, catalogsync.Missing)
+		for _, id := range there {
+			require.NotContains(t, gone, id)
+			if mode < 2 {
+				require.NotContains(t, missing, id)
+			}
+		}
+	}
+	list.before, list.after = nil, nil
+	mustSync(t, syncer)
+	want := list.all()
+	slices.Sort(want)
+	require.Equal(t, want, stored(t, store, catalogsync.Present))
+}
