@@ -154,7 +154,7 @@ func TestSyncResumes(t *testing.T) {
 	}
 }
 
-// While nobody reads, so much may leave that what comes next has moved before the last page.
+// While no sync runs, so much may leave that what comes next has moved before the last page.
 func TestSyncResumesAfterTheListMoved(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ leave, come int }{{3, 0}, {3, 3}, {25, 0}, {25, 25}, {0, 30}, {60, 60}, {75, 0}} {

@@ -1,0 +1,242 @@
+package catalogsync_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/testsize"
+)
+
+// TestModel plays random worlds: products come, change and leave at any moment of a sync,
+// events are lost, doubled and late, requests fail, and syncs are cancelled. On the way no
+// product that the platform has is gone. After one walk without disturbance, and what is
+// requested, the store and the index are what the platform has.
+func TestModel(t *testing.T) {
+	t.Parallel()
+	for seed := range testsize.Of(20, 1000) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { newWorld(t, uint64(seed)).play() })
+		})
+	}
+}
+
+// world is one run of TestModel.
+type world struct {
+	t        *testing.T
+	platform *dispensarytest.Server
+	client   *dispensary.Client
+	store    catalogsync.Store
+	syncer   *catalogsync.Syncer
+
+	mu        sync.Mutex
+	random    *rand.Rand
+	late      []events.ProductEvent
+	unknown   map[string]bool // products that changed where no list shows it, with an event that was lost
+	disturbed bool
+	cancel    context.CancelFunc
+}
+
+func newWorld(t *testing.T, seed uint64) *world {
+	w := &world{t: t, platform: dispensarytest.New(t, dispensarytest.WithInMemory()), store: catalogsync.NewMemoryStore(), random: rand.New(rand.NewPCG(seed, 16)), unknown: map[string]bool{}}
+	w.client = w.platform.Client(model.User{}, dispensary.WithHTTPClient(&http.Client{Transport: w}), dispensary.WithRetryPolicy(dispensary.RetryPolicy{MaxAttempts: 1}))
+	var err error
+	w.syncer, err = catalogsync.NewSyncer(catalogsync.SyncerConfig{
+		Catalog: w.client.Catalog, Store: w.store, PageSize: 2 + w.random.IntN(15), Prefetch: 1 + w.random.IntN(5), Details: w.random.IntN(2) == 0, MaxMissing: 10_000,
+	})
+	require.NoError(t, err)
+	return w
+}
+
+func (w *world) play() {
+	ctx := w.t.Context()
+	for range 12 {
+		w.disturbed = true
+		running, cancel := context.WithCancel(ctx)
+		w.cancel = cancel
+		switch w.random.IntN(5) {
+		case 0, 1, 2:
+			_, _ = w.syncer.Sync(running)
+		case 3:
+			_ = w.syncer.FetchRequested(running)
+		default:
+			all := w.platform.Products.All()
+			_, _ = w.syncer.Details(running, all[w.random.IntN(len(all))].ID)
+		}
+		cancel()
+		w.disturbed = false
+		w.noneIsGone()
+	}
+	for _, e := range w.late {
+		require.NoError(w.t, w.syncer.HandleEvent(ctx, e))
+	}
+	time.Sleep(time.Second)
+	quiet := time.Now()
+	walk, err := w.syncer.Sync(ctx)
+	require.NoError(w.t, err)
+	if walk.StartedAt.Before(quiet) { // its first pages were read before
+		_, err = w.syncer.Sync(ctx)
+		require.NoError(w.t, err)
+	}
+	require.NoError(w.t, w.syncer.FetchRequested(ctx))
+	w.equal()
+	for range 10 { // what was removed is confirmed, ten a walk
+		time.Sleep(time.Second)
+		_, err = w.syncer.Sync(ctx)
+		require.NoError(w.t, err)
+	}
+	state, err := w.store.State(ctx)
+	require.NoError(w.t, err)
+	assert.Zero(w.t, state.Records[catalogsync.Missing])
+	assert.Zero(w.t, state.Requested)
+	w.equal()
+}
+
+// RoundTrip takes its time on both ways, in which the world changes.
+func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := w.disturb(); err != nil {
+		return nil, err
+	}
+	response, err := w.platform.HTTPClient().Transport.RoundTrip(r)
+	if failed := w.disturb(); failed != nil && err == nil {
+		_ = response.Body.Close()
+		return nil, failed
+	}
+	return response, err
+}
+
+func (w *world) disturb() error {
+	w.mu.Lock()
+	pause := time.Duration(1+w.random.IntN(40)) * time.Millisecond
+	w.mu.Unlock()
+	time.Sleep(pause)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.disturbed {
+		return nil
+	}
+	switch w.random.IntN(25) {
+	case 0, 1, 2, 3, 4:
+		w.change()
+	case 5:
+		return errors.New("the connection broke")
+	case 6:
+		if w.random.IntN(3) == 0 {
+			w.cancel()
+		}
+	case 7:
+		if len(w.late) > 0 {
+			at := w.random.IntN(len(w.late))
+			assert.NoError(w.t, w.syncer.HandleEvent(context.Background(), w.late[at]))
+			w.late = append(w.late[:at], w.late[at+1:]...)
+		}
+	}
+	return nil
+}
+
+// change changes the platform, which makes an event, unless a product leaves.
+func (w *world) change() {
+	all := w.platform.Products.All()
+	p := all[w.random.IntN(len(all))]
+	var e model.Event
+	var err error
+	hidden := false // no list shows it
+	switch w.random.IntN(6) {
+	case 0:
+		p, e, err = w.platform.Products.Create(model.NewProduct{Variants: make([]model.NewVariant, 1+w.random.IntN(3))})
+	case 1:
+		_, e, err = w.platform.Products.Update(p.ID, model.ProductChange{Name: new(fmt.Sprintf("Name %d", w.random.Int()))})
+	case 2:
+		hidden = true
+		_, e, err = w.platform.Products.Describe(p.ID, fmt.Sprintf("<p>%d</p>", w.random.Int()))
+	case 3:
+		at := w.random.IntN(len(p.VariantIDs))
+		hidden = at > 0
+		status := []string{model.VariantAvailable, model.VariantBackordered, model.VariantDiscontinued}[w.random.IntN(3)]
+		_, e, err = w.platform.Products.UpdateVariant(p.VariantIDs[at], model.VariantChange{Status: &status})
+	default:
+		if len(all) < 10 {
+			return
+		}
+		assert.NoError(w.t, w.platform.Products.Remove(p.ID))
+		return
+	}
+	if !assert.NoError(w.t, err) {
+		return
+	}
+	event := events.ProductEvent{Event: events.Event{ID: e.ID, Type: events.Type(e.Type)}, Data: catalog.Product{ID: p.ID}}
+	switch w.random.IntN(5) {
+	case 0: // lost
+		w.unknown[p.ID] = w.unknown[p.ID] || hidden
+		return
+	case 1:
+		w.late = append(w.late, event, event)
+	default:
+		assert.NoError(w.t, w.syncer.HandleEvent(context.Background(), event))
+	}
+	delete(w.unknown, p.ID)
+}
+
+func (w *world) records() map[string]catalogsync.Record {
+	records, err := w.store.Changes(w.t.Context(), 0, 1_000_000)
+	require.NoError(w.t, err)
+	byID := map[string]catalogsync.Record{}
+	for _, r := range records {
+		byID[r.Product.ID] = r
+	}
+	return byID
+}
+
+func (w *world) noneIsGone() {
+	records := w.records()
+	for _, p := range w.platform.Products.All() {
+		require.NotEqual(w.t, catalogsync.Gone, records[p.ID].Presence, p.ID)
+	}
+}
+
+// equal compares the store and its index with what the platform answers.
+func (w *world) equal() {
+	ctx, records, there := w.t.Context(), w.records(), map[string]bool{}
+	searcher, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{Catalog: w.client.Catalog})
+	require.NoError(w.t, err)
+	require.NoError(w.t, searcher.LoadStore(ctx, w.store))
+	for listed, err := range w.client.Catalog.Products.All(ctx, catalog.ProductListOptions{}) {
+		require.NoError(w.t, err)
+		there[listed.ID] = true
+		r := records[listed.ID]
+		require.Equal(w.t, catalogsync.Present, r.Presence, listed.ID)
+		shown := r.Product
+		shown.DescriptionHTML, shown.Variants, shown.Dosage, shown.CustomDosage = "", nil, nil, nil
+		require.Equal(w.t, listed, shown)
+		result, err := searcher.Search(catalogsync.SearchOptions{Query: listed.PrimaryVariant.SKU})
+		require.NoError(w.t, err)
+		require.NotEmpty(w.t, result.Hits)
+		require.Equal(w.t, listed.Name, result.Hits[0].Name)
+		if r.DetailsAt.IsZero() || w.unknown[listed.ID] {
+			continue
+		}
+		single, err := w.client.Catalog.Products.Get(ctx, listed.ID, catalog.ProductGetOptions{})
+		require.NoError(w.t, err)
+		single.PrimaryVariant = listed.PrimaryVariant
+		require.Equal(w.t, *single, r.Product)
+	}
+	for id, r := range records {
+		require.True(w.t, there[id] || r.Presence != catalogsync.Present, id)
+	}
+}
