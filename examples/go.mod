@@ -6,6 +6,7 @@ require (
 	github.com/ThreeDotsLabs/watermill v1.5.1
 	github.com/ThreeDotsLabs/watermill-nats/v2 v2.1.3
 	github.com/dispensary-go/dispensary v0.0.0
+	github.com/dispensary-go/dispensary/catalogsync/sqlstore v0.0.0
 	github.com/dispensary-go/dispensary/integration v0.0.0
 	github.com/dispensary-go/dispensary/otel v0.0.0
 	github.com/dispensary-go/dispensary/webhook/riverinbox v0.0.0
@@ -24,6 +25,7 @@ require (
 	go.opentelemetry.io/otel/sdk v1.47.0
 	go.opentelemetry.io/otel/sdk/metric v1.47.0
 	go.opentelemetry.io/otel/trace v1.47.0
+	modernc.org/sqlite v1.60.1
 )
 
 require (
@@ -42,7 +44,6 @@ require (
 	github.com/oklog/ulid v1.3.1 // indirect
 	github.com/pkg/errors v0.9.1 // indirect
 	github.com/sony/gobreaker v1.0.0 // indirect
-	modernc.org/sqlite v1.60.1 // indirect
 )
 
 require (
@@ -114,6 +115,7 @@ require (
 
 replace (
 	github.com/dispensary-go/dispensary => ../
+	github.com/dispensary-go/dispensary/catalogsync/sqlstore => ../catalogsync/sqlstore
 	github.com/dispensary-go/dispensary/integration => ../integration
 	github.com/dispensary-go/dispensary/oauth/sqlstore => ../oauth/sqlstore
 	github.com/dispensary-go/dispensary/otel => ../otel

@@ -9,9 +9,10 @@ field.addEventListener("input", async () => {
   last = new AbortController();
   try {
     const answer = await fetch("/search?" + new URLSearchParams({ q: field.value }), { signal: last.signal });
-    const { hits, error } = await answer.json();
+    const { hits, permitted, error } = await answer.json();
     results.replaceChildren(...hits.map(item));
-    status.textContent = error ? "That cannot be searched for: it " + error.reason + "." : field.value.trim() && hits.length + " found";
+    const found = hits.length + " found" + (permitted ? " of the brands that your clinic may order" : "");
+    status.textContent = error ? "That cannot be searched for: it " + error.reason + "." : field.value.trim() && found;
   } catch (failure) {
     if (failure.name !== "AbortError") status.textContent = "The search cannot be reached at the moment.";
   }

@@ -22,7 +22,7 @@ func startTypeahead(t *testing.T) string {
 	build.Dir = filepath.Join("..", "..", "..", "..", "examples")
 	output, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", output)
-	program := exec.Command(binary, "-addr", "127.0.0.1:0") //nolint:noctx // it is asked to end
+	program := exec.Command(binary, "-addr", "127.0.0.1:0", "-store", filepath.Join(t.TempDir(), "catalog.db")) //nolint:noctx // it is asked to end
 	written, err := program.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, program.Start())
@@ -53,7 +53,7 @@ func TestTypeahead(t *testing.T) {
 			if without {
 				b.press("Search")
 			}
-			b.sees("Magnesium Glycinate, ", "1 found")
+			b.sees("Magnesium Glycinate, ", "1 found of the brands that your clinic may order")
 			b.audit("what was found")
 			for _, scheme := range []string{"light", "dark"} {
 				b.look(scheme, 390) // a telephone
@@ -63,7 +63,7 @@ func TestTypeahead(t *testing.T) {
 			if without {
 				b.press("Search")
 			}
-			b.sees("0 found")
+			b.sees("0 found of the brands")
 			b.fill("q", "qurecetin")
 			if without {
 				b.press("Search")
