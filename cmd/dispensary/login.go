@@ -12,13 +12,11 @@ import (
 	"os"
 	"path"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/dispensary-go/dispensary"
-	"github.com/dispensary-go/dispensary/accounts"
 	"github.com/dispensary-go/dispensary/integration"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/connect"
@@ -181,124 +179,4 @@ func (p *program) readSecret(ctx context.Context) (string, error) {
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-}
-
-func (p *program) accountsCommand() *cobra.Command {
-	command := &cobra.Command{
-		Use:   "accounts",
-		Short: "See and end the connections of users",
-		Long:  "Accounts shows the users whose tokens are in the store, and disconnects them.",
-		Example: `  dispensary accounts list
-  dispensary accounts list --json --profile staging
-  dispensary accounts disconnect --user dr-house`,
-	}
-	var listed target
-	list := &cobra.Command{
-		Use:   "list",
-		Short: "List the users who were connected, and how they stand",
-		Long: `List shows the users whose tokens are in the store: whether calls work, or why not, and
-when they were connected and seen. It asks the store, and not the platform.`,
-		Example: `  dispensary accounts list
-  dispensary accounts list --environment ca/sandbox
-  dispensary accounts list --json | jq -r 'select(.status == "must_reauthorize") | .user'`,
-		Args: noArguments,
-		RunE: func(command *cobra.Command, _ []string) error { return p.listAccounts(command.Context(), listed) },
-	}
-	listed.define(list.Flags())
-	var ended target
-	disconnect := &cobra.Command{
-		Use:   "disconnect",
-		Short: "Revoke the tokens of a user, and delete them",
-		Long: `Disconnect revokes the tokens of a user at the platform and deletes them from the store. A
-user who is not connected is no error.`,
-		Example: `  dispensary accounts disconnect
-  dispensary accounts disconnect --user dr-house
-  dispensary accounts disconnect --user dr-house --environment us/production --production`,
-		Args: noArguments,
-		RunE: func(command *cobra.Command, _ []string) error { return p.disconnect(command.Context(), ended) },
-	}
-	ended.define(disconnect.Flags())
-	ended.defineUser(disconnect.Flags())
-	group(command, list, disconnect)
-	return command
-}
-
-func (p *program) listAccounts(ctx context.Context, t target) (err error) {
-	app, a, err := p.openAccounts(ctx, t, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, failed(app.Shutdown(context.WithoutCancel(ctx)))) }()
-	var all []accounts.Account
-	for account, err := range app.Accounts.List(ctx, accounts.ListOptions{Environment: a.Site.Environment}) {
-		if err != nil {
-			return failed(err)
-		}
-		all = append(all, account)
-	}
-	return p.printAccounts(all...)
-}
-
-func (p *program) disconnect(ctx context.Context, t target) (err error) {
-	app, a, err := p.openAccounts(ctx, t, nil)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, failed(app.Shutdown(context.WithoutCancel(ctx)))) }()
-	if err := p.allowWriting(a.Site.Environment); err != nil {
-		return err
-	}
-	if err := app.Accounts.Disconnect(ctx, t.user); err != nil {
-		return failed(err)
-	}
-	account, err := app.Accounts.Status(ctx, t.user)
-	if err != nil {
-		return failed(err)
-	}
-	return p.printAccounts(account)
-}
-
-// accountView is an account as it is printed.
-type accountView struct {
-	User        string    `json:"user"`
-	Environment string    `json:"environment"`
-	Status      string    `json:"status"`
-	Reason      string    `json:"reason,omitempty"`
-	OwnerType   string    `json:"owner_type,omitempty"`
-	OwnerID     string    `json:"owner_id,omitempty"`
-	Scopes      []string  `json:"scopes,omitempty"`
-	ConnectedAt time.Time `json:"connected_at,omitzero"`
-	UsedAt      time.Time `json:"used_at,omitzero"`
-	ExpiresAt   time.Time `json:"expires_at,omitzero"`
-}
-
-// printAccounts prints accounts, with --json a line for each.
-func (p *program) printAccounts(all ...accounts.Account) error {
-	var rows [][]string
-	for _, a := range all {
-		v := accountView{
-			User: a.Key.User, Environment: a.Key.Environment.String(), Status: string(a.Status), Reason: string(a.Reason),
-			OwnerType: a.Owner.Type, OwnerID: a.Owner.ID, Scopes: a.Scopes,
-			ConnectedAt: a.ConnectedAt, UsedAt: a.UsedAt, ExpiresAt: a.ExpiresAt,
-		}
-		if p.json {
-			if err := p.printJSON(v); err != nil {
-				return err
-			}
-			continue
-		}
-		rows = append(rows, []string{v.User, v.Environment, v.Status, v.Reason, v.OwnerType, timeText(v.ConnectedAt), timeText(v.UsedAt)})
-	}
-	if p.json {
-		return nil
-	}
-	return p.print(nil, []string{"USER", "ENVIRONMENT", "STATUS", "REASON", "OWNER", "CONNECTED", "USED"}, rows)
-}
-
-// timeText is a time for people and scripts; a dash if it is not known.
-func timeText(t time.Time) string {
-	if t.IsZero() {
-		return "-"
-	}
-	return t.UTC().Format(time.RFC3339)
 }
