@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -63,8 +64,8 @@ func (p *program) openAccounts(ctx context.Context, t target, flow *connect.Conf
 func (p *program) accountsCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "accounts",
-		Short: "See and end the connections of users",
-		Long:  "Accounts shows the users whose tokens are in the store, and disconnects them.",
+		Short: "See, restore and end the connections of users",
+		Long:  "Accounts shows the users whose tokens are in the store, disconnects them, and undoes wrong marks.",
 		Example: `  dispensary accounts list
   dispensary accounts list --json --profile staging
   dispensary accounts disconnect --user dr-house`,
@@ -82,21 +83,33 @@ when they were connected and seen. It asks the store, and not the platform.`,
 		RunE: func(command *cobra.Command, _ []string) error { return p.listAccounts(command.Context(), listed) },
 	}
 	listed.define(list.Flags())
-	var ended target
-	disconnect := &cobra.Command{
-		Use:   "disconnect",
-		Short: "Revoke the tokens of a user, and delete them",
-		Long: `Disconnect revokes the tokens of a user at the platform and deletes them from the store. A
-user who is not connected is no error.`,
-		Example: `  dispensary accounts disconnect
-  dispensary accounts disconnect --user dr-house
-  dispensary accounts disconnect --user dr-house --environment us/production --production`,
+	group(command, list,
+		p.accountChangeCommand("disconnect", "Revoke the tokens of a user, and delete them",
+			`Disconnect revokes the tokens of a user at the platform and deletes them from the store. A
+user who is not connected is no error.`, (*accounts.Accounts).Disconnect),
+		p.accountChangeCommand("restore", "Use the tokens of a user again who was marked wrongly",
+			`Restore removes the mark of a user who has to authorize again: the tokens are still in the
+store, and calls use them again. It is for marks that were a mistake, such as those of an outage
+of the platform. The platform is not asked; a call that it refuses sets the mark again.`, (*accounts.Accounts).Restore))
+	return command
+}
+
+// accountChangeCommand makes a command that does something with the account of a user, and
+// shows how it stands then.
+func (p *program) accountChangeCommand(name, short, long string, do func(*accounts.Accounts, context.Context, string) error) *cobra.Command {
+	var t target
+	command := &cobra.Command{
+		Use:   name,
+		Short: short,
+		Long:  long,
+		Example: fmt.Sprintf(`  dispensary accounts %[1]s
+  dispensary accounts %[1]s --user dr-house
+  dispensary accounts %[1]s --user dr-house --environment us/production --production`, name),
 		Args: noArguments,
-		RunE: func(command *cobra.Command, _ []string) error { return p.disconnect(command.Context(), ended) },
+		RunE: func(command *cobra.Command, _ []string) error { return p.changeAccount(command.Context(), t, do) },
 	}
-	ended.define(disconnect.Flags())
-	ended.defineUser(disconnect.Flags())
-	group(command, list, disconnect)
+	t.define(command.Flags())
+	t.defineUser(command.Flags())
 	return command
 }
 
@@ -116,7 +129,7 @@ func (p *program) listAccounts(ctx context.Context, t target) (err error) {
 	return p.printAccounts(all...)
 }
 
-func (p *program) disconnect(ctx context.Context, t target) (err error) {
+func (p *program) changeAccount(ctx context.Context, t target, do func(*accounts.Accounts, context.Context, string) error) (err error) {
 	app, a, err := p.openAccounts(ctx, t, nil)
 	if err != nil {
 		return err
@@ -125,7 +138,7 @@ func (p *program) disconnect(ctx context.Context, t target) (err error) {
 	if err := p.allowWriting(a.Site.Environment); err != nil {
 		return err
 	}
-	if err := app.Accounts.Disconnect(ctx, t.user); err != nil {
+	if err := do(app.Accounts, ctx, t.user); err != nil {
 		return failed(err)
 	}
 	account, err := app.Accounts.Status(ctx, t.user)

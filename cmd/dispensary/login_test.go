@@ -97,6 +97,33 @@ func TestLoginInTheBrowser(t *testing.T) {
 	assert.Empty(t, out)
 }
 
+// A mark that was a mistake is removed; one that was none comes back with the next call.
+func TestAccountsRestore(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.connected("dr-house")
+	f.platform.Tokens.InvalidateAll()
+	code, _, stderr := f.run("api", "GET", "/clinic", "--user", "dr-house")
+	require.NotEqual(t, exitDone, code, stderr)
+	marked := "dr-house\tus/sandbox\tmust_reauthorize\tinvalid_grant\t"
+	_, out, _ := f.run("accounts", "list")
+	require.Contains(t, out, marked)
+
+	code, out, stderr = f.run("accounts", "restore", "--user", "dr-house", "--json")
+	require.Equal(t, exitDone, code, stderr)
+	assert.Equal(t, 1, assertDocuments(t, "accounts restore", out))
+	assert.Contains(t, out, `"status":"connected"`)
+	code, _, _ = f.run("api", "GET", "/clinic", "--user", "dr-house")
+	assert.NotEqual(t, exitDone, code)
+	_, out, _ = f.run("accounts", "list")
+	assert.Contains(t, out, marked)
+
+	code, out, stderr = f.run("accounts", "restore", "--user", "dr-wilson")
+	assert.Equal(t, exitFailed, code)
+	assert.Empty(t, out)
+	assert.Contains(t, stderr, "dr-wilson")
+}
+
 func TestLoginThatIsDeclined(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -187,4 +214,5 @@ func TestLoginRefuses(t *testing.T) {
 	delete(f.variables, "DISPENSARY_US_SANDBOX_CLINIC_KEY")
 	f.refused("add --production", "login")
 	f.refused("add --production", "accounts", "disconnect")
+	f.refused("add --production", "accounts", "restore")
 }
