@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,15 +21,31 @@ import (
 // accountKeys are the settings of an integration that its accounts need.
 var accountKeys = []string{"base_url", "auth_url", "client_id", "client_secret", "redirect_url"}
 
+// loadApplication reads the configuration, and finds the application that a command works
+// with. Its client secret is asked for where it is missing and there is a person to ask.
+func (p *program) loadApplication(ctx context.Context, t target) (c integration.Config, a integration.Application, err error) {
+	keys := accountKeys
+	if p.asks {
+		keys = slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return key == "client_secret" })
+	}
+	if c, err = p.loadConfig(keys...); err != nil {
+		return c, a, err
+	}
+	if a, err = p.application(c, t); err != nil || a.ClientSecret != "" || !p.asks {
+		return c, a, err
+	}
+	_, _ = fmt.Fprintf(p.errOut, "Client secret of %s: ", a.Site.Environment)
+	text, err := p.readSecret(ctx)
+	a.ClientSecret = dispensary.Secret(text)
+	c.Applications = []integration.Application{a} // the one that is worked with
+	return c, a, err
+}
+
 // openAccounts opens the accounts of one application, and their browser flow if there is one:
 // those of the configured store, or else of one of this user of the machine, in the
 // configuration folder, sealed by a key of the keyring.
 func (p *program) openAccounts(ctx context.Context, t target, flow *connect.Config) (_ *integration.Integration, a integration.Application, err error) {
-	c, err := p.loadConfig(accountKeys...)
-	if err != nil {
-		return nil, a, err
-	}
-	a, err = p.application(c, t)
+	c, a, err := p.loadApplication(ctx, t)
 	if err != nil {
 		return nil, a, err
 	}

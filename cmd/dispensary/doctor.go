@@ -56,11 +56,10 @@ and runs none of them. The exit code is 1 if a check fails.`,
 }
 
 func (p *program) doctor(ctx context.Context, f doctorFlags) (err error) {
-	c, err := p.doctorConfig(ctx)
-	if err != nil {
-		return err
+	c, a, err := p.loadApplication(ctx, f.target)
+	if err == nil {
+		err = p.storeOfLogin(ctx, &c)
 	}
-	a, err := p.application(c, f.target)
 	if err != nil {
 		return err
 	}
@@ -85,26 +84,25 @@ func (p *program) doctor(ctx context.Context, f doctorFlags) (err error) {
 	return nil
 }
 
-// doctorConfig is the configuration, with the store that login makes where none is
-// configured, if it has been made.
-func (p *program) doctorConfig(ctx context.Context) (integration.Config, error) {
-	c, err := p.loadConfig(accountKeys...)
-	if err != nil || c.Store != "" {
-		return c, err
+// storeOfLogin completes a configuration without a store by the one that login makes, if it
+// has been made.
+func (p *program) storeOfLogin(ctx context.Context, c *integration.Config) error {
+	if c.Store != "" {
+		return nil
 	}
 	folder, err := p.configFolder()
 	if err != nil {
-		return c, nil
+		return nil
 	}
 	path := filepath.Join(folder, "tokens.db")
 	if _, err := os.Stat(path); err != nil {
-		return c, nil
+		return nil
 	}
 	c.Store = dispensary.Secret("sqlite:" + path)
 	if c.SealKeys == "" {
 		c.SealKeys, err = p.sealKeys(ctx, folder)
 	}
-	return c, err
+	return err
 }
 
 // printReport prints a table, commands, plain lines, or a document.

@@ -24,6 +24,7 @@ type fixture struct {
 	variables map[string]string
 	folder    string // of the configuration
 	terminal  bool
+	asks      bool
 }
 
 // newFixture starts a platform on a socket. The application's redirect address is free.
@@ -74,7 +75,7 @@ func (noKeyring) Set(string, string, string) error   { return errors.New("there 
 
 func (f *fixture) program(stdin io.Reader, stdout, stderr io.Writer) *program {
 	return &program{
-		in: stdin, out: stdout, errOut: stderr, terminal: f.terminal, keyring: noKeyring{},
+		in: stdin, out: stdout, errOut: stderr, terminal: f.terminal, asks: f.asks, keyring: noKeyring{},
 		lookup:    func(name string) (string, bool) { value, ok := f.variables[name]; return value, ok },
 		configDir: func() (string, error) { return f.folder, nil },
 		cacheDir:  func() (string, error) { return filepath.Join(f.folder, "cache"), nil },

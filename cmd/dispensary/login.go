@@ -173,7 +173,7 @@ func (p *program) readSecret(ctx context.Context) (string, error) {
 	case l := <-read:
 		text := strings.TrimSpace(l.text)
 		if l.err != nil || text == "" {
-			return "", errors.New("nothing was pasted")
+			return "", errors.New("nothing was entered")
 		}
 		return text, nil
 	case <-ctx.Done():

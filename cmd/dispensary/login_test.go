@@ -186,6 +186,32 @@ func TestLoginByPasting(t *testing.T) {
 	assert.Equal(t, exitRefuse, code)
 }
 
+// A client secret that is not configured is asked for, and is neither shown nor kept.
+func TestTheClientSecretIsAskedFor(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.connected("me")
+	secret := f.variables["DISPENSARY_US_SANDBOX_CLIENT_SECRET"]
+	delete(f.variables, "DISPENSARY_US_SANDBOX_CLIENT_SECRET")
+	for _, args := range [][]string{{"accounts", "list"}, {"api", "GET", "/clinic"}, {"doctor"}} {
+		f.asks = false
+		f.refused("DISPENSARY_US_SANDBOX_CLIENT_SECRET is empty", args...)
+		f.asks = true
+		code, out, stderr := f.runWith(t.Context(), secret+"\n", args...)
+		assert.Equal(t, exitDone, code, stderr)
+		assert.Equal(t, "Client secret of us/sandbox: ", stderr)
+		f.platform.CheckNoLeak(t, out)
+		code, out, stderr = f.runWith(t.Context(), "\n", args...)
+		assert.Equal(t, exitRefuse, code, stderr)
+		assert.Empty(t, out)
+		assert.Contains(t, stderr, "nothing was entered")
+	}
+	code, out, _ := f.runWith(t.Context(), "wrong-canary\n", "doctor")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, out, "fail\tclient credentials\t")
+	assert.NotContains(t, out, "canary")
+}
+
 func TestLoginRefuses(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -28,7 +28,8 @@
 //
 // The configuration is that of package integration, from the same environment variables,
 // or from a file: --config names one, and --profile one of the "profiles" in it, or in
-// dispensary/config.json of the user's configuration folder. No flag takes a secret.
+// dispensary/config.json of the user's configuration folder. No flag takes a secret; a
+// client secret that is not configured is asked for, where stdin is a terminal.
 package main
 
 import (
@@ -47,7 +48,7 @@ func main() {
 	p := &program{
 		in: os.Stdin, out: os.Stdout, errOut: os.Stderr,
 		lookup: os.LookupEnv, configDir: os.UserConfigDir, cacheDir: os.UserCacheDir,
-		terminal: term.IsTerminal(int(os.Stdout.Fd())), keyring: systemKeyring{},
+		terminal: term.IsTerminal(int(os.Stdout.Fd())), asks: term.IsTerminal(int(os.Stdin.Fd())), keyring: systemKeyring{},
 	}
 	os.Exit(p.run(ctx, os.Args[1:]))
 }

@@ -23,6 +23,7 @@ type program struct {
 	configDir   func() (string, error)                    // of the user
 	cacheDir    func() (string, error)                    // of the user
 	terminal    bool                                      // out is one
+	asks        bool                                      // in is one, whose user can be asked
 	keyring     keyringStore
 
 	// What the flags of all commands say.
