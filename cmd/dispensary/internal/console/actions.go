@@ -179,9 +179,12 @@ func (h *Handler) viewOf(op control.Operation, values url.Values) actionView {
 			v.Inputs = append(v.Inputs, h.productInputs("body."+f.Name, values)...)
 			continue
 		}
-		in := input{Name: "body." + f.Name, Label: words(f.Name), Value: values.Get("body." + f.Name), Choices: h.choices(f.Name)}
-		if in.Kind, in.Hint = fieldKind(f); in.Kind == "text" {
+		in := input{Name: "body." + f.Name, Label: words(f.Name), Value: given(f, values), Choices: h.choices(f.Name)}
+		switch in.Kind, in.Hint = fieldKind(f); in.Kind {
+		case "text":
 			in.choose()
+		case "list":
+			in.chooseSeveral()
 		}
 		v.Inputs = append(v.Inputs, in)
 	}
@@ -260,12 +263,30 @@ func (in *input) choose() {
 	}
 }
 
+// chooseSeveral makes a field that takes a list one of boxes to check, where there is
+// something to choose from. In a larger world the latest are offered, and other ids can be
+// entered beside them.
+func (in *input) chooseSeveral() {
+	if len(in.Choices) == 0 {
+		return
+	}
+	in.Kind, in.Hint, in.Others = "several", "", len(in.Choices) >= latest
+	for _, value := range listOf(in.Value) {
+		if !slices.ContainsFunc(in.Choices, func(c choice) bool { return c.Value == value }) {
+			in.Choices = append(in.Choices, choice{Value: value})
+		}
+	}
+}
+
 func ofField(name string) func(input) bool {
 	return func(in input) bool { return in.Name == "body."+name }
 }
 
 // words is the name of a field for people: what is chosen is a patient, no id.
 func words(name string) string {
+	if several, cut := strings.CutSuffix(name, "_ids"); cut {
+		name = several + "s"
+	}
 	if name = strings.TrimSuffix(name, "_id"); name == "" {
 		return ""
 	}
@@ -321,7 +342,7 @@ func fill(op control.Operation, values url.Values) (path string, body []byte) {
 	}
 	members := map[string]json.RawMessage{}
 	for _, f := range op.Fields() {
-		if value := strings.TrimSpace(values.Get("body." + f.Name)); value != "" {
+		if value := given(f, values); value != "" {
 			members[f.Name] = member(f.Type, value)
 		} else if list := products(f.Name, values); list != nil {
 			members[f.Name] = list
@@ -329,6 +350,25 @@ func fill(op control.Operation, values url.Values) (path string, body []byte) {
 	}
 	body, _ = json.Marshal(members) // every member is valid JSON
 	return path, body
+}
+
+// given is what was entered into a field: for a list all that was checked and entered, with
+// commas between.
+func given(f control.Field, values url.Values) string {
+	if kind, _ := fieldKind(f); kind == "list" {
+		return strings.Join(listOf(values["body."+f.Name]...), ", ")
+	}
+	return strings.TrimSpace(values.Get("body." + f.Name))
+}
+
+// listOf takes texts apart that have commas between them.
+func listOf(texts ...string) (list []string) {
+	for part := range strings.SplitSeq(strings.Join(texts, ","), ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			list = append(list, part)
+		}
+	}
+	return list
 }
 
 // member is what was entered as JSON. What does not fit goes to the control API as
@@ -340,7 +380,7 @@ func member(t reflect.Type, value string) json.RawMessage {
 	case "check":
 		return json.RawMessage("true")
 	case "list":
-		list, _ := json.Marshal(strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })) // as above
+		list, _ := json.Marshal(listOf(value)) // as above
 		return list
 	case "number", "json":
 		if json.Valid([]byte(value)) {

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -178,11 +179,55 @@ func TestFormsOfferChoices(t *testing.T) {
 	}
 }
 
+// What a list can hold is checked, and what was checked stays so.
+func TestFormsOfferSeveral(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t)
+	p := d.fake
+	box := func(field, value, label, attribute string) string {
+		return `<label class="check"><input type="checkbox" name="body.` + field + `" value="` + value + `"` + attribute + `> ` + label + `</label>`
+	}
+	patient := p.Patients.All()[0]
+	first, _, err := p.Plans.Create(patient.ID, model.NewPlan{})
+	require.NoError(t, err)
+	second, _, err := p.Plans.Create(patient.ID, model.NewPlan{})
+	require.NoError(t, err)
+	label := "active, " + nameOf(patient) + ", " + first.CreatedAt.UTC().Format(time.DateOnly)
+	d.sees("actions/platform.place_order", "<legend>Plans</legend>", box("plan_ids", first.ID, label, ""))
+	d.sees("actions/platform.place_order?body.plan_ids=gone&body.plan_ids="+second.ID, box("plan_ids", second.ID, label, " checked"), box("plan_ids", "gone", "gone", " checked"))
+	page := d.do("platform.place_order", http.StatusOK, "patient_id", patient.ID, "body.plan_ids", first.ID, "body.plan_ids", second.ID)
+	assert.Contains(t, page, box("plan_ids", first.ID, label, " checked"))
+	orders := p.Orders.All()
+	assert.ElementsMatch(t, []string{first.ID, second.ID}, orders[len(orders)-1].PlanIDs)
+
+	d.sees("actions/webhook.register", "<legend>Types</legend>", box("types", model.OrderPlaced, model.OrderPlaced, ""))
+	d.do("webhook.register", http.StatusOK, "body.url", "https://127.0.0.1/webhooks", "body.types", model.OrderPlaced, "body.types", model.PatientCreated)
+	endpoint, _ := p.Webhooks.Endpoint()
+	assert.ElementsMatch(t, []string{model.OrderPlaced, model.PatientCreated}, endpoint.Types)
+
+	d.sees("actions/application.extend_scopes", "<legend>Scopes</legend>", box("scopes", "patients:read", "patients:read", ""))
+	d.do("tokens.issue", http.StatusOK, "body.scopes", "patients:read", "body.scopes", "catalog:read")
+	issued := p.Tokens.Credentials()
+	assert.ElementsMatch(t, []string{"catalog:read", "patients:read"}, issued[len(issued)-1].Scopes)
+
+	d.do("faults.set", http.StatusOK, "body.effect", "error_status", "body.status", "422", "body.messages", "is not valid, there is none")
+	assert.Equal(t, []string{"is not valid", "there is none"}, p.Faults()[0].Fault().Messages)
+}
+
 // In a large world an id is entered; names are proposed.
 func TestFormsOfALargeWorld(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, dispensarytest.WithWorldSize(model.LargeWorld()))
 	d.sees("actions/platform.place_order", `<input id="patient_id" name="patient_id" value="" autocomplete="off" required list="patient_id-choices">`)
+	for range latest {
+		_, _, err := d.fake.Plans.Create(d.fake.Patients.All()[0].ID, model.NewPlan{})
+		require.NoError(t, err)
+	}
+	plan := d.fake.Plans.All()[0].ID // not one of the latest
+	page := d.sees("actions/platform.place_order", `<input id="body.plan_ids" name="body.plan_ids" autocomplete="off"></fieldset>`)
+	assert.Equal(t, latest, strings.Count(page, `type="checkbox" name="body.plan_ids"`))
+	assert.NotContains(t, page, plan)
+	d.sees("actions/platform.place_order?body.plan_ids="+plan, `value="`+plan+`" checked>`)
 }
 
 // A page that names an operation which is not there cannot be shown.

@@ -32,6 +32,8 @@ func (h *Handler) knownWords(field string) []choice {
 		return offer([]string{"female", "male", "x"}, func(word string) (string, string) { return word, words(word) })
 	case "event_type", "types":
 		return offer(model.EventTypes(), itself)
+	case "scopes":
+		return offer(dispensarytest.Scopes(), itself)
 	case "fault_id":
 		return offer(h.fake.Faults(), func(f *dispensarytest.FaultHandle) (string, string) { return f.ID(), f.String() })
 	case "key":

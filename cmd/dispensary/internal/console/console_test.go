@@ -66,7 +66,7 @@ func (d *fixture) do(id string, status int, fields ...string) string {
 	d.t.Helper()
 	form := url.Values{}
 	for i := 0; i < len(fields); i += 2 {
-		form.Set(fields[i], fields[i+1])
+		form.Add(fields[i], fields[i+1])
 	}
 	got, page := d.read(http.PostForm(d.url+"actions/"+id, form))
 	require.Equal(d.t, status, got, page)
@@ -239,7 +239,7 @@ func TestEveryActionHasAForm(t *testing.T) {
 		}
 		assert.Contains(t, page, ">"+actionTitles[op.ID]+"</button>")
 		assert.Contains(t, page, "The same from a program")
-		for _, label := range regexp.MustCompile(`<label[^>]*>(?:<input[^>]*> )?([^<]*)`).FindAllStringSubmatch(page, -1) {
+		for _, label := range regexp.MustCompile(`<label[^>]*>(?:<input[^>]*value="true"[^>]*> )?([^<]+)`).FindAllStringSubmatch(page, -1) {
 			assert.Regexp(t, `^[A-Z]`, label[1], "%s: a label begins like a sentence", op.ID)
 		}
 	}

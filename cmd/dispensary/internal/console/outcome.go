@@ -1,6 +1,7 @@
 package console
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -60,13 +61,17 @@ func (v actionView) Checks() bool { return strings.HasPrefix(v.ID, "journal.chec
 type input struct {
 	Name  string // of the form's field
 	Label string
-	Kind  string // "text", "number", "date", "choice", "check", "list" or "json"
+	Kind  string // "text", "number", "date", "choice", "check", "several", "list" or "json"
 	Hint  string
 	Value string
 	Must  bool
 
 	Choices []choice
+	Others  bool // more than Choices can be entered
 }
+
+// Has reports that a list contains a value.
+func (in input) Has(value string) bool { return slices.Contains(listOf(in.Value), value) }
 
 // choice is something that a field of a form can be filled in with.
 type choice struct{ Value, Label string }
