@@ -5,8 +5,8 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 )
 
 // Status is how a check came out.
@@ -65,24 +65,52 @@ func (r Report) Count(status Status) int {
 	return n
 }
 
-// Write prints the report as a table, with what to do below each row that needs it. The
-// error is that of w.
+// columns is how wide a table is.
+const columns = 100
+
+// Write prints the report as a table of 100 columns, with what to do below each row that
+// needs it. The error is that of w.
 func (r Report) Write(w io.Writer) error {
-	if _, err := fmt.Fprintf(w, "%s: %d passed, %d warn, %d failed, %d skipped\n\n",
-		r.Environment, r.Count(Pass), r.Count(Warn), r.Count(Fail), r.Count(Skip)); err != nil {
-		return err
-	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	name := 0
 	for _, row := range r.Rows {
-		fmt.Fprintf(table, "%s\t%s\t%s\n", row.Status, row.Check, row.Seen)
+		name = max(name, len(row.Check))
+	}
+	room := columns - len("pass  ") - name - len("  ")
+	var table strings.Builder
+	for _, row := range r.Rows {
+		lines := wrap(row.Seen, room)
 		if row.Consequence != "" {
-			fmt.Fprintf(table, "\t\tconsequence: %s\n", row.Consequence)
+			lines = append(lines, wrap("consequence: "+row.Consequence, room)...)
 		}
 		if row.Fix != "" {
-			fmt.Fprintf(table, "\t\tfix: %s\n", row.Fix)
+			lines = append(lines, wrap("fix: "+row.Fix, room)...)
+		}
+		status, check := string(row.Status), row.Check
+		for _, line := range lines {
+			fmt.Fprintf(&table, "%-4s  %-*s  %s\n", status, name, check, line)
+			status, check = "", ""
 		}
 	}
-	return table.Flush()
+	_, err := fmt.Fprintf(w, "%s: %d passed, %d warn, %d failed, %d skipped\n\n%s",
+		r.Environment, r.Count(Pass), r.Count(Warn), r.Count(Fail), r.Count(Skip), &table)
+	return err
+}
+
+// wrap breaks a text between words into lines of so many characters, those after the first
+// indented. A longer word has a line of its own. There is one line at least.
+func wrap(text string, room int) (lines []string) {
+	line := ""
+	for _, word := range strings.Fields(text) {
+		switch longer := line + " " + word; {
+		case line == "":
+			line = word
+		case utf8.RuneCountInString(longer) <= room:
+			line = longer
+		default:
+			lines, line = append(lines, line), "  "+word
+		}
+	}
+	return append(lines, line)
 }
 
 // WriteCommands prints the commands that help, each below a comment with its check. The

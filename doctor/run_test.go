@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -161,4 +162,21 @@ skip  store         no token store is configured
 	for _, room := range []failing{0, 60} {
 		require.Error(t, report.Write(&room))
 	}
+}
+
+// Long texts are broken between words, so that the table is 100 columns wide.
+func TestReportIsWrapped(t *testing.T) {
+	t.Parallel()
+	words, long := strings.TrimSpace(strings.Repeat("ten lettérs ", 20)), strings.Repeat("x", 120)
+	report := doctor.Report{Rows: []doctor.Row{{Check: "redirect address", Status: doctor.Warn, Seen: words + " " + long + " end", Fix: words}}}
+	var table bytes.Buffer
+	require.NoError(t, report.Write(&table))
+	_, rows, _ := strings.Cut(table.String(), "\n\n")
+	for line := range strings.Lines(rows) {
+		line = strings.TrimSuffix(line, "\n")
+		assert.True(t, utf8.RuneCountInString(line) <= 100 || strings.TrimSpace(line) == long, line)
+	}
+	assert.Equal(t, strings.Fields("warn redirect address "+words+" "+long+" end fix: "+words), strings.Fields(rows), "nothing is lost")
+	assert.Contains(t, rows, "\n"+strings.Repeat(" ", 24)+"fix: ten lettérs ")
+	assert.Contains(t, rows, "\n"+strings.Repeat(" ", 26)+"lettérs ten")
 }
