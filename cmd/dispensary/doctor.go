@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -113,11 +114,33 @@ func (p *program) printReport(report doctor.Report, commands bool) error {
 	case commands:
 		return report.WriteCommands(p.out)
 	case p.terminal:
-		return report.Write(p.out)
+		return p.printTable(report)
 	}
 	var rows [][]string
 	for _, row := range report.Rows {
 		rows = append(rows, []string{string(row.Status), row.Check, row.Seen, row.Consequence, row.Fix})
 	}
 	return p.print(report, nil, rows)
+}
+
+// statusStyles are those of the words that begin the lines of a table.
+var statusStyles = map[doctor.Status]style{doctor.Pass: green, doctor.Warn: yellow, doctor.Fail: red, doctor.Skip: faint}
+
+// printTable prints a report on a terminal.
+func (p *program) printTable(report doctor.Report) error {
+	var table strings.Builder
+	if err := report.Write(&table); err != nil {
+		return err
+	}
+	for line := range strings.Lines(table.String()) {
+		line = printable(strings.TrimSuffix(line, "\n"))
+		status, rest, _ := strings.Cut(line, " ")
+		if as, known := statusStyles[doctor.Status(status)]; known {
+			line = p.style(as, status) + " " + rest
+		}
+		if _, err := fmt.Fprintln(p.out, line); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -69,6 +69,7 @@ func TestDoctor(t *testing.T) {
 	code, out, stderr = f.run("doctor", "--user", "dr-house")
 	assert.Equal(t, exitDone, code, stderr)
 	assert.Contains(t, out, "0 failed")
+	assert.Contains(t, out, "\n\x1b[32mpass\x1b[0m  token refresh ")
 	f.platform.CheckNoLeak(t, out)
 }
 

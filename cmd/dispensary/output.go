@@ -63,9 +63,11 @@ func printable(text string) string {
 type style string
 
 const (
-	bold  style = "1"
-	red   style = "31"
-	green style = "32"
+	bold   style = "1"
+	faint  style = "2"
+	red    style = "31"
+	green  style = "32"
+	yellow style = "33"
 )
 
 // style returns a text in a style, where there are styles: see no-color.org.
