@@ -20,8 +20,8 @@ import (
 // probeConfig is what the flags of probe say.
 type probeConfig struct {
 	target
-	spare, output string
-	yes           bool
+	spare, narrow, output string
+	yes                   bool
 }
 
 func (p *program) probeCommand() *cobra.Command {
@@ -36,9 +36,12 @@ cannot be deleted, with a marker in their names, and ends the authorization of t
 it calls as, who was connected with "dispensary login". With DISPENSARY_ACCESS_TOKEN it calls
 with that, and learns nothing about refreshing and revoking.
 
-Where refresh tokens can be revoked, --spare with another user shows how far revoking reaches.`,
+Where refresh tokens can be revoked, --spare with another user shows how far revoking reaches.
+How a missing scope is refused shows with --narrow-file: an access token of the same clinic that
+lacks patients:read, such as that of another application. It is used once, and not ended.`,
 		Example: `  dispensary probe --user dr-house
   dispensary probe --user dr-house --spare dr-wilson --yes --json
+  dispensary probe --user dr-house --narrow-file /run/secrets/catalog_token
   dispensary fake --behaviors behaviors.json`,
 		Args: noArguments,
 		RunE: func(command *cobra.Command, _ []string) error { return p.probe(command.Context(), c) },
@@ -47,6 +50,7 @@ Where refresh tokens can be revoked, --spare with another user shows how far rev
 	c.define(flags)
 	c.defineUser(flags)
 	flags.StringVar(&c.spare, "spare", "", "another connected user, by `ID`, whose authorization is ended, too")
+	flags.StringVar(&c.narrow, "narrow-file", "", "an access token without the scope patients:read is in `FILE`")
 	flags.StringVar(&c.output, "output", "behaviors.json", "write what was seen to `FILE`")
 	flags.BoolVar(&c.yes, "yes", false, "do not ask")
 	return command
@@ -69,6 +73,13 @@ func (p *program) probe(ctx context.Context, c probeConfig) (err error) {
 		Application: oauth.Config{Site: a.Site, ClientID: a.ClientID, ClientSecret: a.ClientSecret, RedirectURL: a.RedirectURL},
 		ClinicKey:   a.ClinicKey,
 		Confirm:     func(_ context.Context, plan probe.Plan) bool { return c.yes || p.agree(plan) },
+	}
+	if c.narrow != "" {
+		token, err := secretFile("--narrow-file", c.narrow)
+		if err != nil {
+			return err
+		}
+		config.Narrow = dispensary.AccessToken{Secret: token, Environment: a.Site.Environment}
 	}
 	conns, err := app.Accounts.Connections(a.Site.Environment)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/probe"
 )
 
@@ -24,16 +25,18 @@ func (f *fixture) connected(user string) {
 
 func TestProbe(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, dispensarytest.WithBehavior(dispensarytest.RefreshRotationGrace, dispensarytest.DefaultPageSize20))
+	f := newFixture(t, dispensarytest.WithBehavior(dispensarytest.RefreshRotationGrace, dispensarytest.DefaultPageSize20, dispensarytest.MissingScopeStatus404))
 	f.connected("me")
 	f.connected("other")
-	name := filepath.Join(t.TempDir(), "behaviors.json")
-	code, out, stderr := f.run("probe", "--yes", "--json", "--spare", "other", "--output", name)
+	folder := t.TempDir()
+	name, narrow := filepath.Join(folder, "behaviors.json"), filepath.Join(folder, "token")
+	require.NoError(t, os.WriteFile(narrow, []byte(f.platform.Tokens.Issue(model.User{}, "catalog:read").AccessToken+"\n"), 0o600))
+	code, out, stderr := f.run("probe", "--yes", "--json", "--spare", "other", "--narrow-file", narrow, "--output", name)
 	require.Equal(t, exitDone, code, stderr)
 	assert.Equal(t, 1, assertDocuments(t, "probe", out))
 	var report probe.Report
 	require.NoError(t, json.Unmarshal([]byte(out), &report))
-	assert.Subset(t, report.Behaviors(), []string{"refresh-rotation=grace", "default-page-size=20", "revocation-reach=consent"})
+	assert.Subset(t, report.Behaviors(), []string{"refresh-rotation=grace", "default-page-size=20", "revocation-reach=consent", "missing-scope-status=404"})
 
 	// The authorizations are over, and are not in the store any more.
 	_, out, _ = f.run("accounts", "list")
@@ -72,6 +75,7 @@ func TestProbeRefuses(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.refused("user me: ", "probe", "--yes")
+	f.refused("--narrow-file: ", "probe", "--yes", "--narrow-file", filepath.Join(t.TempDir(), "absent"))
 	for _, name := range []string{"BASE_URL", "AUTH_URL", "CLIENT_ID", "CLIENT_SECRET", "REDIRECT_URL"} {
 		f.variables["DISPENSARY_US_PRODUCTION_"+name] = f.variables["DISPENSARY_US_SANDBOX_"+name]
 	}
