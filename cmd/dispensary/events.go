@@ -160,7 +160,7 @@ again. Exit code 1 says that the receiver did not acknowledge all of them.`,
 			return nil
 		},
 		RunE: func(command *cobra.Command, ids []string) error {
-			forwarder, _, err := p.forwarder(to)
+			forwarder, _, err := p.forwarder(to, t)
 			if err != nil {
 				return err
 			}

@@ -19,11 +19,15 @@ import (
 )
 
 // forwardConfig is what the flags of listen and events replay say about the receiver.
-type forwardConfig struct{ url, secret, challenge string }
+type forwardConfig struct {
+	url, secret, challenge string
+	configured             bool
+}
 
 func (c *forwardConfig) define(flags *flag.FlagSet) {
 	flags.StringVar(&c.url, "forward-to", "", "post events to the receiver at `URL`, such as http://localhost:3000/webhooks")
 	flags.StringVar(&c.secret, "secret-file", "", "sign with the secret in `FILE`, and not with one of this machine")
+	flags.BoolVar(&c.configured, "configured", false, "sign with the webhook secret and the challenge token of the configuration, as the platform does")
 	flags.StringVar(&c.challenge, "challenge-file", "", "expect the challenge token in `FILE`, and not one of this machine")
 }
 
@@ -49,15 +53,21 @@ type receiverSecrets struct {
 }
 
 // forwarder makes the forwarder to the receiver. The secrets are those in the files that the
-// flags name, or else those of this machine, which are made at first.
-func (p *program) forwarder(c forwardConfig) (_ *listen.Forwarder, with receiverSecrets, err error) {
+// flags name, those of the configuration, or else those of this machine, which are made at first.
+func (p *program) forwarder(c forwardConfig, t target) (_ *listen.Forwarder, with receiverSecrets, err error) {
 	if c.url == "" {
 		return nil, with, errors.New("--forward-to is needed: the address of a receiver, such as http://localhost:3000/webhooks")
 	}
-	if c.secret == "" || c.challenge == "" {
-		if with, err = p.localReceiver(); err != nil {
-			return nil, with, err
-		}
+	switch {
+	case c.configured && c.secret+c.challenge != "":
+		return nil, with, errors.New("--configured: the secrets are either those of the configuration or those in files")
+	case c.configured:
+		with, err = p.configuredReceiver(t)
+	case c.secret == "" || c.challenge == "":
+		with, err = p.localReceiver()
+	}
+	if err != nil {
+		return nil, with, err
 	}
 	for name, text := range map[string]struct {
 		file string
@@ -76,6 +86,22 @@ func (p *program) forwarder(c forwardConfig) (_ *listen.Forwarder, with receiver
 		URL: c.url, Secret: dispensary.Secret(with.Secret), Challenge: dispensary.Secret(with.Challenge),
 	})
 	return forwarder, with, flagged(err)
+}
+
+// configuredReceiver returns the secrets that the platform's own webhooks are sent with.
+func (p *program) configuredReceiver(t target) (r receiverSecrets, err error) {
+	c, err := p.loadConfig("webhook_secrets", "webhook_challenge")
+	if err != nil {
+		return r, err
+	}
+	a, err := p.application(c, t)
+	if err != nil {
+		return r, err
+	}
+	if len(a.WebhookSecrets) == 0 || a.WebhookChallenge == "" {
+		return r, fmt.Errorf("--configured: no webhook secret and challenge token of %s are configured", a.Site.Environment)
+	}
+	return receiverSecrets{a.WebhookSecrets[0].Reveal(), a.WebhookChallenge.Reveal()}, nil
 }
 
 // localReceiver returns the secrets of this machine. They protect nothing but a program that
@@ -132,10 +158,10 @@ type answerDocument struct {
 	Error         string    `json:"error,omitempty"`
 }
 
-// answerColumns are the widths of a row's cells but the last.
-var answerColumns = []int{8, 34, 36, 7, 6, 9, 8}
+// answerColumns are the widths of a row's cells but the last, whose widths differ most.
+var answerColumns = []int{8, 7, 6, 9, 8, 36}
 
-var answerHeader = []string{"TIME", "TYPE", "EVENT", "ATTEMPT", "STATUS", "CHALLENGE", "DURATION", ""}
+var answerHeader = []string{"TIME", "ATTEMPT", "STATUS", "CHALLENGE", "DURATION", "EVENT", "TYPE"}
 
 // add prints an answer.
 func (a *answers) add(answer listen.Answer) {
@@ -150,19 +176,9 @@ func (a *answers) add(answer listen.Answer) {
 		}))
 		return
 	}
-	status, challenge := "-", "no"
-	if answer.Status != 0 {
-		status = strconv.Itoa(answer.Status)
-	}
-	if answer.Challenge {
-		challenge = "yes"
-	}
-	row := cells([]string{
-		time.Now().Format(time.TimeOnly), string(answer.Type), answer.Key.EventID, strconv.Itoa(answer.Attempt),
-		status, challenge, answer.Duration.Round(time.Millisecond).String(), problem,
-	})
+	row := answerRow(answer)
 	if !a.p.terminal {
-		a.write(strings.Join(row, "\t") + "\n")
+		a.write(strings.Join(append(row, problem), "\t") + "\n")
 		return
 	}
 	if !a.begun {
@@ -174,6 +190,24 @@ func (a *answers) add(answer listen.Answer) {
 		as = red
 	}
 	a.line(a.p.style(as, aligned(row)))
+	if problem != "" {
+		a.line(a.p.style(as, "          "+problem))
+	}
+}
+
+// answerRow are the cells of an answer.
+func answerRow(answer listen.Answer) []string {
+	status, challenge := "-", "no"
+	if answer.Status != 0 {
+		status = strconv.Itoa(answer.Status)
+	}
+	if answer.Challenge {
+		challenge = "yes"
+	}
+	return cells([]string{
+		time.Now().Format(time.TimeOnly), strconv.Itoa(answer.Attempt), status, challenge,
+		answer.Duration.Round(time.Millisecond).String(), answer.Key.EventID, string(answer.Type),
+	})
 }
 
 // aligned puts cells into columns.

@@ -38,9 +38,11 @@ long as the platform keeps events, which is 30 days.
 
 An event is done when the receiver answers 200 or 201 with the challenge token; otherwise it is
 tried again, ever less often, up to once a minute. At the start listen prints the secret and the
-token to configure the receiver with. It ends with Ctrl-C.`,
+token to configure the receiver with; a receiver that has those of the platform is served with
+--configured. It ends with Ctrl-C.`,
 		Example: `  dispensary listen --forward-to http://localhost:3000/webhooks
   dispensary listen --forward-to http://localhost:3000/webhooks --since 2h --type order.placed
+  dispensary listen --forward-to http://localhost:3000/webhooks --configured --profile sandbox
   dispensary listen --forward-to http://localhost:3000/webhooks --user dr-house --user dr-wilson --json`,
 		Args: noArguments,
 		RunE: func(command *cobra.Command, _ []string) error { return p.listen(command.Context(), c) },
@@ -58,7 +60,7 @@ token to configure the receiver with. It ends with Ctrl-C.`,
 
 // listen forwards events until ctx ends.
 func (p *program) listen(ctx context.Context, c listenConfig) error {
-	forwarder, with, err := p.forwarder(c.forwardConfig)
+	forwarder, with, err := p.forwarder(c.forwardConfig, c.target)
 	if err != nil {
 		return err
 	}
@@ -103,10 +105,13 @@ func (p *program) listen(ctx context.Context, c listenConfig) error {
 	return errors.Join(failed(err), out.end())
 }
 
-// shown is a secret of this machine, or the file that has another one.
+// shown is a secret of this machine, or where another one is.
 func (c listenConfig) shown(file, secret string) string {
-	if file != "" {
+	switch {
+	case file != "":
 		return "that in " + file
+	case c.configured:
+		return "that of the configuration"
 	}
 	return secret
 }

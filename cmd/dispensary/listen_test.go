@@ -121,7 +121,8 @@ func TestListen(t *testing.T) {
 	l.out.after(t, second)
 	l.end(t)
 	assert.NotContains(t, l.out.String(), first)
-	assert.Contains(t, l.out.String(), "\torder.placed\t"+second+"\t1\t200\tyes\t", "plain lines")
+	assert.Contains(t, l.out.String(), "\t"+second+"\torder.placed\t", "plain lines")
+	assert.Regexp(t, `(?m)^\d\d:\d\d:\d\d\t1\t200\tyes\t[\d.]+m?s\t`, l.out.String())
 	files, err := filepath.Glob(filepath.Join(f.folder, "dispensary", "*"))
 	require.NoError(t, err)
 	for _, file := range files {
@@ -151,7 +152,7 @@ func TestListenOnATerminal(t *testing.T) {
 	assert.Equal(t, id, <-to.handled)
 	l.out.after(t, "  200     yes ")
 	l.end(t)
-	assert.Contains(t, l.out.String(), "\x1b[1mTIME      TYPE")
+	assert.Contains(t, l.out.String(), "\x1b[1mTIME      ATTEMPT")
 	assert.Contains(t, l.out.String(), "\x1b[31m")
 	assert.True(t, strings.HasSuffix(l.out.String(), "\r\x1b[K"), "the last line is removed")
 
@@ -163,6 +164,33 @@ func TestListenOnATerminal(t *testing.T) {
 	l.out.after(t, "  200     yes ")
 	l.end(t)
 	assert.NotContains(t, l.out.String(), "\x1b")
+}
+
+// A receiver that has the platform's own secrets is served as the platform serves it.
+func TestListenWithTheConfiguredSecrets(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).withToken()
+	folder := t.TempDir()
+	file := filepath.Join(folder, "config.json")
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "challenge"), []byte("c-canary\n"), 0o600))
+	document, err := json.Marshal(map[string]any{"profiles": map[string]any{"local": map[string]any{"environments": map[string]any{"us/sandbox": map[string]any{
+		"base_url": f.platform.BaseURL(), "auth_url": f.platform.AuthURL(), "webhook_secrets": []string{"s-canary", "old"}, "webhook_challenge_file": filepath.Join(folder, "challenge"),
+	}}}}})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(file, document, 0o600))
+	to := newDestination(t)
+	to.configure(t, receiverSecrets{"s-canary", "c-canary"})
+	l := f.listen("--forward-to", to.url, "--configured", "--config", file, "--profile", "local")
+	assert.Equal(t, "that of the configuration", l.errOut.after(t, "webhook secret"))
+	id := f.order()
+	assert.Equal(t, id, <-to.handled)
+	l.out.after(t, "\t200\tyes\t")
+	l.end(t)
+	assert.NotContains(t, l.out.String()+l.errOut.String(), "canary")
+	assert.NoFileExists(t, filepath.Join(f.folder, "dispensary", "receiver.json"))
+
+	f.refused("either those of the configuration or those in files", "listen", "--forward-to", to.url, "--configured", "--secret-file", file)
+	f.refused("no webhook secret and challenge token of us/sandbox are configured", "events", "replay", id, "--forward-to", to.url, "--configured")
 }
 
 func TestListenRefusesWhatIsWrong(t *testing.T) {
