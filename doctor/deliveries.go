@@ -67,8 +67,11 @@ func (r *run) deliveryFailures(context.Context) Row {
 		texts = append(texts, fmt.Sprintf("%d %s", n, text))
 	}
 	slices.Sort(texts)
-	return warn(fmt.Sprintf("%d of %d: %s", total, len(r.deliveries), strings.Join(texts, ", ")),
-		fmt.Sprintf("%d events are not sent any more and stay in the event lists for 30 days, the others are tried again", given),
+	consequence := "they are tried again, up to six times in all"
+	if given > 0 {
+		consequence = fmt.Sprintf("%d events are not sent any more and stay in the event lists for 30 days, the others are tried again", given)
+	}
+	return warn(fmt.Sprintf("%d of %d: %s", total, len(r.deliveries), strings.Join(texts, ", ")), consequence,
 		"find the reason in the rows above and in the log of the endpoint; run package reconcile, which fetches what was missed")
 }
 

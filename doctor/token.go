@@ -142,7 +142,7 @@ func (r *run) scopes(context.Context) Row {
 		}
 	}
 	if len(scopes) == 0 {
-		return pass("the scopes of %d operations are granted", len(r.config.Operations))
+		return pass("all scopes are granted for %s", strings.Join(r.config.Operations, ", "))
 	}
 	slices.Sort(scopes)
 	var texts []string
