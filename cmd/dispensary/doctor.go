@@ -79,10 +79,14 @@ func (p *program) doctor(ctx context.Context, f doctorFlags) (err error) {
 	if err := p.printReport(report, f.commands); err != nil {
 		return err
 	}
-	if report.Failed() {
-		return failed(fmt.Errorf("%d checks failed", report.Count(doctor.Fail)))
+	switch n := report.Count(doctor.Fail); n {
+	case 0:
+		return nil
+	case 1:
+		return failed(errors.New("1 check failed"))
+	default:
+		return failed(fmt.Errorf("%d checks failed", n))
 	}
-	return nil
 }
 
 // storeOfLogin completes a configuration without a store by the one that login makes, if it

@@ -159,10 +159,13 @@ func writeBehaviors(name string, report probe.Report) error {
 	return nil
 }
 
+// probeFlags replaces the names of fields by those of flags.
+var probeFlags = strings.NewReplacer("Config.Narrow has none", "--narrow-file names none", "Config.Spare has none", "--spare names none")
+
 func (p *program) printProbe(report probe.Report) error {
 	var rows [][]string
 	for _, f := range report.Findings {
-		rows = append(rows, []string{f.Point, string(f.Verdict), f.Variant, f.Why, strings.Join(f.RequestIDs, " ")})
+		rows = append(rows, []string{f.Point, string(f.Verdict), f.Variant, probeFlags.Replace(f.Why), strings.Join(f.RequestIDs, " ")})
 	}
 	if err := p.print(report, []string{"POINT", "VERDICT", "VARIANT", "WHY", "REQUESTS"}, rows); err != nil || p.json {
 		return err
