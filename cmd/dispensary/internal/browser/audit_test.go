@@ -23,15 +23,21 @@ var auditScript string
 // narrow is the width of a small telephone, in CSS pixels.
 const narrow = 320
 
-// audit checks contrast, names and layout of the open page: in light and dark colours,
-// in a wide and a narrow window, with everything unfolded.
+// looks are the colors and the widths in which every page is checked. The page stays loaded.
+var looks = []struct {
+	scheme string
+	width  int64
+}{{"light", 1280}, {"dark", 1280}, {"dark", 390}, {"light", 390}, {"light", narrow}}
+
+// audit checks contrast, names and layout of the open page, in all looks, with everything
+// unfolded.
 func (b *tab) audit(page string) {
 	b.t.Helper()
 	eval[bool](b, `document.querySelectorAll("details").forEach((d) => d.open = true), true`)
-	b.look("light", 1280)
-	assert.Empty(b.t, eval[[]string](b, auditScript), "%s in light colours", page)
-	b.look("dark", narrow)
-	assert.Empty(b.t, eval[[]string](b, auditScript), "%s in dark colours in a narrow window", page)
+	for _, look := range looks {
+		b.look(look.scheme, look.width)
+		assert.Empty(b.t, eval[[]string](b, auditScript), "%s in %s colours, %d px wide", page, look.scheme, look.width)
+	}
 	assert.Empty(b.t, b.nameless(), "%s: names", page)
 }
 
