@@ -117,14 +117,10 @@ func (t *tx) put(rows []row) error {
 	})
 }
 
-// repeat runs one statement n times. It does not look at ctx in between, as that costs the
+// repeat runs a statement that is prepared n times. It does not look at ctx in between, as that costs the
 // driver more than the statement.
 func (t *tx) repeat(query string, n int, args func(i int) []any) error {
-	statement, err := t.PrepareContext(t.ctx, query)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = statement.Close() }()
+	statement := t.StmtContext(t.ctx, t.store.prepared[query])
 	ctx := context.WithoutCancel(t.ctx)
 	for i := range n {
 		if _, err := statement.ExecContext(ctx, args(i)...); err != nil {

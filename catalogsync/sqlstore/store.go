@@ -24,7 +24,8 @@ type Store struct {
 	// writing serializes the writers of this process where the database is a file, which
 	// has one writer at a time: waiting here is fair and costs nothing, waiting in the
 	// driver is a matter of luck. Nil elsewhere.
-	writing chan struct{}
+	writing  chan struct{}
+	prepared map[string]*sql.Stmt // by their SQL; see prepare
 }
 
 var _ catalogsync.Store = (*Store)(nil)

@@ -25,6 +25,9 @@ type tx struct {
 // change runs a transaction, again where the database gave it up for others.
 func (s *Store) change(ctx context.Context, op string, run func(t *tx) error) error {
 	return s.write(ctx, op, func() error {
+		if err := s.prepare(ctx); err != nil {
+			return err
+		}
 		inner, err := s.db.BeginTx(ctx, nil)
 		if err != nil {
 			return err
@@ -58,11 +61,17 @@ func (s *Store) write(ctx context.Context, op string, run func() error) error {
 }
 
 func (t *tx) load() error {
-	var newest, complete []byte
-	if err := t.QueryRowContext(t.ctx, t.store.sql.lockState).Scan(&t.revision, &newest, &complete); err != nil {
-		return err
+	found, err := rowsOf(t.ctx, t, func(rows *sql.Rows) (none struct{}, err error) {
+		var newest, complete []byte
+		if err := rows.Scan(&t.revision, &newest, &complete); err != nil {
+			return none, err
+		}
+		return none, decodeWalks(newest, complete, &t.newest, &t.complete)
+	}, t.store.sql.lockState)
+	if err == nil && len(found) != 1 {
+		err = ErrSchema // its only row was deleted
 	}
-	return decodeWalks(newest, complete, &t.newest, &t.complete)
+	return err
 }
 
 func (t *tx) save() error {
@@ -82,6 +91,43 @@ func (t *tx) save() error {
 func (t *tx) next() int64 {
 	t.revision++
 	return t.revision
+}
+
+// prepare prepares what every page runs, once: SQLite would read that SQL anew for each page.
+// In PostgreSQL drivers do so, if what is between them and the server permits it.
+func (s *Store) prepare(ctx context.Context) error {
+	if s.dialect != SQLite || s.prepared != nil {
+		return nil
+	}
+	prepared := map[string]*sql.Stmt{}
+	for _, query := range []string{s.sql.lockState, s.sql.saveState, s.sql.known, s.sql.mark, s.sql.putProducts, s.sql.putDocuments} {
+		statement, err := s.db.PrepareContext(ctx, query)
+		if err != nil {
+			for _, one := range prepared {
+				_ = one.Close()
+			}
+			return err
+		}
+		prepared[query] = statement
+	}
+	s.prepared = prepared
+	return nil
+}
+
+// QueryContext is that of the transaction.
+func (t *tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if prepared := t.store.prepared[query]; prepared != nil {
+		return t.StmtContext(ctx, prepared).QueryContext(ctx, args...)
+	}
+	return t.Tx.QueryContext(ctx, query, args...)
+}
+
+// ExecContext is that of the transaction.
+func (t *tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	if prepared := t.store.prepared[query]; prepared != nil {
+		return t.StmtContext(ctx, prepared).ExecContext(ctx, args...)
+	}
+	return t.Tx.ExecContext(ctx, query, args...)
 }
 
 func (t *tx) exec(query string, args ...any) (changed int64, err error) {
