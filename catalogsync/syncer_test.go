@@ -21,7 +21,7 @@ type fixture struct {
 
 func newFixture(t *testing.T, c catalogsync.SyncerConfig) *fixture {
 	t.Helper()
-	f := &fixture{platform: dispensarytest.New(t), store: catalogsync.NewMemoryStore()}
+	f := &fixture{platform: dispensarytest.New(t, dispensarytest.WithInMemory()), store: catalogsync.NewMemoryStore()}
 	c.Catalog, c.Store = f.platform.Client(model.User{}).Catalog, f.store
 	var err error
 	f.syncer, err = catalogsync.NewSyncer(c)

@@ -1,0 +1,195 @@
+package catalogsync_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/catalog"
+	"github.com/dispensary-go/dispensary/catalogsync"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/events"
+)
+
+func productEvent(id string) events.ProductEvent {
+	return events.ProductEvent{Event: events.Event{Type: events.ProductUpdated}, Data: catalog.Product{ID: id}}
+}
+
+func TestEventsAreReadOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, catalogsync.SyncerConfig{})
+	product := f.platform.Products.All()[3]
+	_, _, err := f.platform.Products.Describe(product.ID, "<p>New</p>")
+	require.NoError(t, err)
+	f.platform.Journal().Reset()
+	for _, id := range []string{product.ID, product.ID, "00000000-0000-4000-8000-000000000000", product.ID} {
+		require.NoError(t, f.syncer.HandleEvent(t.Context(), productEvent(id)))
+	}
+	assert.Empty(t, f.platform.Journal().Requests(), "an event reads nothing itself")
+	require.NoError(t, f.syncer.FetchRequested(t.Context()))
+	assert.Len(t, f.platform.Journal().Requests(), 2)
+	records := f.records(t)
+	require.Len(t, records, 1, "what the platform does not have is dropped")
+	assert.Equal(t, "<p>New</p>", records[product.ID].Product.DescriptionHTML)
+	assert.Len(t, records[product.ID].Product.Variants, len(product.VariantIDs))
+	require.NoError(t, f.syncer.FetchRequested(t.Context()))
+	assert.Len(t, f.platform.Journal().Requests(), 2, "nothing is requested any more")
+}
+
+// A request that comes while its product is read is answered by another reading.
+func TestEventWhileItsProductIsRead(t *testing.T) {
+	t.Parallel()
+	list, store := newMovingList(1), catalogsync.NewMemoryStore()
+	syncer := list.syncer(t, store, catalogsync.SyncerConfig{})
+	require.NoError(t, store.Request(t.Context(), time.Now().Add(time.Hour), "p-00000")) // by a clock that is fast
+	var once sync.Once
+	list.after = func(*http.Request) error {
+		once.Do(func() { assert.NoError(t, syncer.HandleEvent(t.Context(), productEvent("p-00000"))) })
+		return nil
+	}
+	require.NoError(t, syncer.FetchRequested(t.Context()))
+	assert.Equal(t, 2, list.requests())
+}
+
+func TestDetails(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, catalogsync.SyncerConfig{})
+	f.sync(t)
+	product := f.platform.Products.All()[2]
+	f.platform.Journal().Reset()
+	for range 2 {
+		record, err := f.syncer.Details(t.Context(), product.ID)
+		require.NoError(t, err)
+		assert.Equal(t, product.DescriptionHTML, record.Product.DescriptionHTML)
+		assert.Equal(t, product.VariantIDs[0], record.Product.PrimaryVariant.ID)
+		assert.NotEmpty(t, record.Product.PrimaryVariant.ImageURLSmall)
+	}
+	assert.Len(t, f.platform.Journal().Requests(), 1, "they are kept")
+	_, err := f.syncer.Details(t.Context(), "00000000-0000-4000-8000-000000000000")
+	require.ErrorIs(t, err, api.ErrNotFound)
+}
+
+func TestDetailsOfAll(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, catalogsync.SyncerConfig{Details: true})
+	f.sync(t)
+	require.NoError(t, f.syncer.FetchRequested(t.Context()))
+	state, err := f.store.State(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, len(f.platform.Products.All()), state.Detailed)
+
+	product := f.platform.Products.All()[2]
+	_, _, err = f.platform.Products.Update(product.ID, model.ProductChange{Name: new("Renamed")})
+	require.NoError(t, err)
+	f.sync(t)
+	f.platform.Journal().Reset()
+	require.NoError(t, f.syncer.FetchRequested(t.Context()))
+	assert.Len(t, f.platform.Journal().Requests(), 1, "the list has changed one")
+	assert.Equal(t, "Renamed", f.records(t)[product.ID].Product.Name)
+	f.sync(t)
+	require.NoError(t, f.syncer.FetchRequested(t.Context()))
+	assert.Len(t, f.platform.Journal().Requests(), 2, "a list and nothing else: what lists and single products show is no change")
+}
+
+// Run walks every hour, reads what is requested in between at once, and goes on after errors.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		list, store := newMovingList(30), catalogsync.NewMemoryStore()
+		syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10})
+		var lists, singles []time.Duration // when they were read
+		began, broken := time.Now(), true
+		list.before = func(r *http.Request) error {
+			if at := time.Since(began); strings.HasSuffix(r.URL.Path, "/products") {
+				lists = append(lists, at)
+				if broken {
+					return assert.AnError
+				}
+			} else {
+				singles = append(singles, at)
+			}
+			return nil
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- syncer.Run(ctx) }()
+		time.Sleep(35 * time.Second) // of the test's own clock
+		assert.Equal(t, []time.Duration{0, 10 * time.Second, 30 * time.Second}, lists, "ten seconds after a failure, then longer")
+		broken = false
+		time.Sleep(time.Hour)
+		assert.Equal(t, []time.Duration{70 * time.Second, 70 * time.Second, 70 * time.Second}, lists[3:])
+		require.NoError(t, syncer.HandleEvent(ctx, productEvent("p-00001")))
+		synctest.Wait()
+		assert.Equal(t, []time.Duration{time.Hour + 35*time.Second}, singles, "at once")
+		require.NoError(t, store.Request(ctx, time.Now(), "p-00002")) // by another process
+		time.Sleep(11 * time.Second)
+		assert.Len(t, singles, 2)
+		time.Sleep(30 * time.Second)
+		assert.Len(t, lists, 9, "an hour after the last walk began")
+
+		unlock, err := store.Lock(ctx)
+		require.NoError(t, err)
+		time.Sleep(2 * time.Hour)
+		assert.Len(t, lists, 9, "another one reads")
+		require.NoError(t, unlock())
+		time.Sleep(11 * time.Second)
+		assert.Len(t, lists, 12)
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled)
+	})
+}
+
+func TestNewSyncerRefuses(t *testing.T) {
+	t.Parallel()
+	_, err := catalogsync.NewSyncer(catalogsync.SyncerConfig{Prefetch: -1})
+	require.ErrorIs(t, err, api.ErrInvalidArgument)
+	for _, field := range []string{"Catalog", "Store", "Prefetch"} {
+		assert.ErrorContains(t, err, "catalogsync.SyncerConfig."+field)
+	}
+}
+
+func TestLoadStore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		list, store := newMovingList(2_500), catalogsync.NewMemoryStore()
+		syncer := list.syncer(t, store, catalogsync.SyncerConfig{})
+		client := newFixture(t, catalogsync.SyncerConfig{}).platform.Client(model.User{})
+		made := 0
+		searcher, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{Catalog: client.Catalog, Popularity: func(catalog.Product) float64 { made++; return 0 }})
+		require.NoError(t, err)
+		require.ErrorIs(t, searcher.LoadStore(t.Context(), store), catalogsync.ErrNotLoaded)
+
+		mustSync(t, syncer)
+		time.Sleep(time.Minute)
+		require.NoError(t, searcher.LoadStore(t.Context(), store))
+		assert.Equal(t, 2_500, made)
+		result, err := searcher.Search(catalogsync.SearchOptions{Query: "product p-02499"})
+		require.NoError(t, err)
+		require.Len(t, result.Hits, 1)
+		assert.Equal(t, time.Minute, result.Age)
+
+		time.Sleep(time.Hour)
+		mustSync(t, syncer)
+		require.NoError(t, searcher.LoadStore(t.Context(), store))
+		assert.Equal(t, 2_500, made, "nothing has changed")
+		result, err = searcher.Search(catalogsync.SearchOptions{Query: "product p-02499"})
+		require.NoError(t, err)
+		assert.Zero(t, result.Age, "but it is younger")
+
+		list.change(func(ids []string) []string { return append(ids[1:], "p-new") })
+		for range 2 {
+			time.Sleep(time.Second)
+			mustSync(t, syncer)
+		}
+		require.NoError(t, searcher.LoadStore(t.Context(), store))
+		assert.Equal(t, 2_500+2_500, made, "what is gone is left out")
+	})
+}
