@@ -1,0 +1,359 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/integration"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+var update = flag.Bool("update", false, "write what the README shows of the command anew")
+
+// What the README shows of the command is in it between <!-- recorded: NAME --> and
+// <!-- end -->, and in these pictures.
+const (
+	readme   = "../../README.md"
+	pictures = "../../docs/screenshots"
+)
+
+// recording is what a terminal shows of some commands.
+type recording struct {
+	*fixture
+	text strings.Builder
+	same []string // what differs from run to run, and what stands for it, in turn
+}
+
+// newRecording records commands that work with a platform which is the same in every run.
+func newRecording(t *testing.T) *recording {
+	t.Helper()
+	r := &recording{fixture: newFixture(t, dispensarytest.WithSeed(1), dispensarytest.WithBehavior(dispensarytest.DeliveryTimeout5s))}
+	r.terminal = true
+	r.stands(r.folder+"/", "", strings.TrimPrefix(r.platform.BaseURL(), "http://"), "127.0.0.1:8443/api")
+	return r
+}
+
+// stands has texts shown as others.
+func (r *recording) stands(texts ...string) { r.same = append(r.same, texts...) }
+
+// prompt shows how a command is called.
+func (r *recording) prompt(args ...string) {
+	fmt.Fprintf(&r.text, "$ dispensary %s\n", strings.Join(args, " "))
+}
+
+// runs a command that ends, and shows what it prints.
+func (r *recording) runs(code int, args ...string) {
+	r.t.Helper()
+	r.prompt(args...)
+	out := newOutput()
+	require.Equal(r.t, code, r.program(strings.NewReader(""), out, out).run(r.t.Context(), args), "%s", out)
+	r.text.WriteString(out.String())
+}
+
+// starts a command, and shows what it prints until it is ended.
+func (r *recording) starts(args ...string) (out *output, end func(code int)) {
+	r.prompt(args...)
+	out = newOutput()
+	ctx, stop := context.WithCancel(r.t.Context())
+	ended := make(chan int, 1)
+	go func() { ended <- r.program(strings.NewReader(""), out, out).run(ctx, args) }()
+	return out, func(code int) {
+		r.t.Helper()
+		r.text.WriteString(out.String())
+		stop()
+		require.Equal(r.t, code, <-ended, "%s", out)
+	}
+}
+
+// What differs from run to run.
+var (
+	timesOfDay = regexp.MustCompile(`T?\d\d:\d\d:\d\d`)
+	moments    = regexp.MustCompile(`\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ`)
+	durations  = regexp.MustCompile(`\b\d[\d.]* ?(ms|s)( {2,}|\n)`)
+	uuids      = regexp.MustCompile(`\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`)
+	localWords = regexp.MustCompile(`\blocal_[A-Z2-7]{26}\b`)
+	markers    = regexp.MustCompile(`records marked [a-z2-7]{10}\b`)
+	ages       = regexp.MustCompile(`\b\d+ s( ago|,| apart)`)
+	addresses  = regexp.MustCompile(`127\.0\.0\.1:\d{5}\b`)
+)
+
+// screen is what the terminal shows. What differs from run to run is replaced: times by one a
+// second, durations by a short one, the rest in the order in which it appears.
+func (r *recording) screen() [][]span {
+	text := removed.ReplaceAllString(strings.NewReplacer(r.same...).Replace(r.text.String()), "")
+	second := 0
+	text = timesOfDay.ReplaceAllStringFunc(text, func(at string) string {
+		if at[0] == 'T' {
+			return at
+		}
+		second++
+		return fmt.Sprintf("09:30:%02d", second)
+	})
+	text = moments.ReplaceAllString(text, "2026-03-02T09:00:00Z")
+	text = markers.ReplaceAllString(text, "records marked jnftr623yq")
+	text = ages.ReplaceAllString(text, "1 s$1")
+	text = durations.ReplaceAllStringFunc(text, func(took string) string {
+		short := "1ms"
+		if strings.Contains(took, " ms") {
+			short = "1 ms"
+		}
+		end := strings.TrimLeft(took, "0123456789. ms")
+		return short + strings.Repeat(" ", max(0, len(took)-len(end)-len(short))) + end
+	})
+	text = numbered(text, uuids, func(n int) string {
+		sum := fmt.Sprintf("%x", sha256.Sum256([]byte{byte(n)}))
+		return strings.Join([]string{sum[:8], sum[8:12], "4" + sum[13:16], "8" + sum[17:20], sum[20:32]}, "-")
+	})
+	text = numbered(text, localWords, func(n int) string {
+		sum := sha256.Sum256([]byte{byte(n)})
+		return "local_" + base32.StdEncoding.EncodeToString(sum[:])[:26]
+	})
+	text = numbered(text, addresses, func(n int) string { return fmt.Sprintf("127.0.0.1:%d", 40000+n) })
+	return screen(text)
+}
+
+// numbered replaces the matches of a pattern, the same by the same.
+func numbered(text string, pattern *regexp.Regexp, by func(n int) string) string {
+	seen := map[string]string{}
+	return pattern.ReplaceAllStringFunc(text, func(match string) string {
+		if seen[match] == "" {
+			seen[match] = by(len(seen))
+		}
+		return seen[match]
+	})
+}
+
+// listens records a listener, and a receiver that refuses one event once.
+func (r *recording) listens() {
+	to := newDestination(r.t)
+	r.stands(to.url, "http://127.0.0.1:3000/webhooks")
+	r.withToken()
+	r.stands(" --interval 20ms", "")
+	out, end := r.starts("listen", "--forward-to", to.url, "--interval", "20ms")
+	with := receiverSecrets{out.after(r.t, "webhook secret"), out.after(r.t, "challenge token")}
+	to.configure(r.t, with)
+	patient, registered, err := r.platform.Patients.Register(model.NewPatient{})
+	require.NoError(r.t, err)
+	out.after(r.t, registered.ID)
+	to.handler.Store(nil)
+	r.order()
+	out.after(r.t, "status 503")
+	to.configure(r.t, with)
+	out.after(r.t, "  2        200     yes")
+	_, planned, err := r.platform.Plans.Create(patient.ID, model.NewPlan{})
+	require.NoError(r.t, err)
+	out.after(r.t, planned.ID)
+	require.Eventually(r.t, func() bool {
+		return regexp.MustCompile(`\r\x1b\[K0 waiting; asked at [\d:]+$`).MatchString(out.String())
+	}, time.Minute, 10*time.Millisecond)
+	end(exitDone)
+}
+
+// examines records what doctor says of an integration whose endpoint stands behind a proxy that
+// writes bodies anew, and whose handler gave up two orders.
+func (r *recording) examines() {
+	address := r.integrates()
+	r.stands(address, "http://127.0.0.1:3000/webhooks/us-sandbox")
+	r.runs(exitFailed, "doctor", "--webhook", address, "--operation", "patients.create")
+}
+
+// integrates runs a program with the whole integration, which a user is connected to. It has
+// two orders that it cannot handle, and then a third does not reach it. It returns where its
+// endpoint for webhooks is.
+func (r *recording) integrates() string {
+	t, file := r.t, "sqlite:"+filepath.Join(r.folder, "ehr.db")
+	registered := r.platform.Application()
+	r.variables["DISPENSARY_STORE"], r.variables["DISPENSARY_INBOX"] = file, file
+	r.variables["DISPENSARY_SEAL_KEYS"] = "2026:q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA="
+	r.variables["DISPENSARY_US_SANDBOX_WEBHOOK_SECRETS"] = registered.WebhookSecret
+	r.variables["DISPENSARY_US_SANDBOX_WEBHOOK_CHALLENGE"] = registered.ChallengeToken
+	config, err := integration.Load(func(name string) (string, bool) { value, ok := r.variables[name]; return value, ok })
+	require.NoError(t, err)
+	app, err := integration.Open(t.Context(), config, integration.Setup{Work: webhook.Work{
+		Handle: func(context.Context, events.Event) error { return webhook.Permanent(errors.New("no such product")) },
+	}})
+	require.NoError(t, err)
+	running := make(chan error, 1)
+	go func() { running <- app.Run(context.WithoutCancel(t.Context())) }()
+	var behindProxy atomic.Bool
+	mux := http.NewServeMux()
+	app.Mount(mux)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if behindProxy.Load() {
+			rewrite(q)
+		}
+		mux.ServeHTTP(w, q)
+	}))
+	t.Cleanup(func() {
+		server.Close()
+		assert.NoError(t, app.Shutdown(context.Background()))
+		assert.NoError(t, <-running)
+	})
+	r.connected("dr-house")
+	address := server.URL + "/webhooks/us-sandbox"
+	require.NoError(t, r.platform.Webhooks.Register(address))
+	for range 2 {
+		r.order()
+	}
+	require.Eventually(t, func() bool {
+		stats, err := app.Inbox.Stats(t.Context())
+		return err == nil && stats.Dead == 2
+	}, time.Minute, 10*time.Millisecond)
+	behindProxy.Store(true)
+	r.order()
+	require.Eventually(t, func() bool {
+		all := r.platform.Webhooks.Deliveries()
+		return len(all) == 3 && len(all[2].Attempts) > 0
+	}, time.Minute, 10*time.Millisecond)
+	return address
+}
+
+// rewrite writes a body anew, as some proxies do.
+func rewrite(q *http.Request) {
+	var body any
+	if json.NewDecoder(q.Body).Decode(&body) != nil {
+		return
+	}
+	again, _ := json.MarshalIndent(body, "", "  ") // what was JSON is JSON
+	q.Body, q.ContentLength = io.NopCloser(bytes.NewReader(again)), int64(len(again))
+}
+
+// uses records the tools that are used by hand.
+func (r *recording) uses() {
+	t := r.t
+	secrets := filepath.Join(r.folder, "secret")
+	require.NoError(t, os.WriteFile(secrets, []byte(r.platform.Application().WebhookSecret), 0o600))
+	head, body, _ := strings.Cut(string(r.saved()), "\r\n\r\n")
+	again := strings.ReplaceAll(body, `":`, `": `)
+	head = strings.Replace(head, fmt.Sprint("Content-Length: ", len(body)), fmt.Sprint("Content-Length: ", len(again)), 1)
+	require.NoError(t, os.WriteFile(filepath.Join(r.folder, "delivery.http"), []byte(head+"\r\n\r\n"+again), 0o600))
+
+	redirect, err := url.Parse(r.variables["DISPENSARY_US_SANDBOX_REDIRECT_URL"])
+	require.NoError(t, err)
+	r.stands(redirect.Host, "127.0.0.1:8765")
+	out, end := r.starts("login", "--user", "dr-house")
+	r.browse(out.after(t, "Open this address in a browser: "), r.platform.Approve)
+	out.after(t, "dr-house")
+	end(exitDone)
+	r.runs(exitDone, "accounts", "list")
+	r.withControl()
+	r.runs(exitDone, "api", "GET", "/clinic", "--user", "dr-house", "--jq", ".clinic.name")
+	r.runs(exitDone, "trigger", "order.placed")
+	r.runs(exitDone, "events", "list", "--user", "dr-house", "--since", "1h", "--type", "order.placed")
+	r.runs(exitFailed, "verify", filepath.Join(r.folder, "delivery.http"), "--secret-file", secrets)
+	r.variables["DISPENSARY_INBOX"] = "sqlite:" + filepath.Join(r.folder, "inbox.db")
+	store := r.variables["DISPENSARY_STORE"]
+	r.receiver()
+	r.variables["DISPENSARY_STORE"] = store
+	delete(r.variables, "DISPENSARY_SEAL_KEYS")
+	r.runs(exitDone, "inbox", "stats")
+	r.runs(exitDone, "inbox", "replay", "--type", "order.placed", "--dry-run")
+	docs, stop := r.starts("docs")
+	docs.after(t, "Ready.")
+	stop(exitDone)
+	r.stands(" --output behaviors.json", "")
+	r.runs(exitDone, "probe", "--user", "dr-house", "--yes", "--output", filepath.Join(r.folder, "behaviors.json"))
+	self, err := os.Executable()
+	require.NoError(t, err)
+	r.stands("env "+asProgram+"=command "+self, "dispensary")
+	r.runs(exitDone, "dev", "--", "env", asProgram+"=command", self, "api", "GET", "/clinic", "--jq", ".clinic.name")
+}
+
+// wide is how many columns the README shows.
+const wide = 140
+
+// fits is a text of a screen that is that wide, without most of the points of probe.
+func fits(text string) string {
+	var short strings.Builder
+	for line := range strings.Lines(text) {
+		if point := probed.FindString(line); point != "" && !slices.Contains(shownPoints, strings.Fields(point)[0]) {
+			if !strings.HasSuffix(short.String(), "\n…\n") {
+				short.WriteString("…\n")
+			}
+			continue
+		}
+		if letters := []rune(line); len(letters) > wide {
+			line = strings.TrimRight(string(letters[:wide]), " ") + "\n"
+		}
+		short.WriteString(line)
+	}
+	return short.String()
+}
+
+// Points of probe, and the records that it leaves; some are shown.
+var (
+	probed      = regexp.MustCompile(`^([a-z-]+ +(seen|ambiguous|not observable) |  (patient|treatment_plan) )`)
+	shownPoints = []string{"access-token-after-refresh", "delivery-timeout", "refresh-rotation", "validation-status"}
+)
+
+// What the README shows of the command is what it prints. A machine that is so busy that an
+// answer takes seconds is shown by doctor, too: then it is recorded again.
+func TestWhatTheReadmeShows(t *testing.T) {
+	t.Parallel()
+	content, err := os.ReadFile(readme)
+	require.NoError(t, err)
+	page := string(content)
+	for _, shown := range []struct {
+		name    string
+		picture bool
+		record  func(*recording)
+	}{{"commands", false, (*recording).uses}, {"doctor", true, (*recording).examines}, {"listen", true, (*recording).listens}} {
+		head := "<!-- recorded: " + shown.name + " -->\n"
+		before, rest, found := strings.Cut(page, head)
+		require.True(t, found, head)
+		was, after, found := strings.Cut(rest, "<!-- end -->\n")
+		require.True(t, found, "its end")
+		text, drawn := "", ""
+		for range 5 {
+			r := newRecording(t)
+			shown.record(r)
+			lines := r.screen()
+			text = "\n```\n" + fits(plain(lines)) + "```\n\n"
+			if called := lines[0][0].text; shown.picture {
+				drawn = picture(strings.TrimPrefix(called, "$ "), lines[1:])
+			}
+			if text == was {
+				break
+			}
+		}
+		file := filepath.Join(pictures, shown.name+".svg")
+		if *update {
+			page = before + head + text + "<!-- end -->\n" + after
+			require.NoError(t, os.WriteFile(readme, []byte(page), 0o644))
+			if shown.picture {
+				require.NoError(t, os.WriteFile(file, []byte(drawn), 0o644))
+			}
+			continue
+		}
+		assert.Equal(t, was, text, "run this test with -update")
+		if shown.picture {
+			kept, err := os.ReadFile(file)
+			require.NoError(t, err)
+			assert.Equal(t, string(kept), drawn, "run this test with -update")
+		}
+	}
+}
