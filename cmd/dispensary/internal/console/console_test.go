@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -440,4 +442,27 @@ func TestBodiesOfRequests(t *testing.T) {
 	assert.NotContains(t, page, "--bodies")
 	assert.NotContains(t, page, token.AccessToken)
 	d.sees("timeline?q="+made, "1 to 1 of 1", "POST /api/clinic/patients")
+}
+
+func TestSoonest(t *testing.T) {
+	t.Parallel()
+	type row struct{ n, after int }
+	at := func(r *row) time.Time {
+		if r.after == 0 {
+			return time.Time{}
+		}
+		return time.Unix(int64(r.after), 0)
+	}
+	dice := rand.New(rand.NewPCG(1, 1))
+	for _, n := range []int{0, 1, perPage, perPage + 1, 1000} {
+		var rows, want []row
+		for i := range n {
+			rows = append(rows, row{i, dice.IntN(100)})
+			if rows[i].after != 0 {
+				want = append(want, rows[i])
+			}
+		}
+		slices.SortStableFunc(want, func(a, b row) int { return a.after - b.after })
+		assert.Equal(t, want[:min(len(want), perPage)], soonest(rows, at), n)
+	}
 }

@@ -119,14 +119,14 @@ func (s filter) keeps(row listed, lowered string) bool {
 func filtered[T any](s *filter, rows []T, of func(T) listed) []T {
 	lowered := strings.ToLower(s.Text)
 	kinds, states := map[string]bool{}, map[string]bool{}
-	var found []T
-	for _, row := range slices.Backward(rows) {
+	var found []int // rows are large, and few are shown
+	for i, row := range slices.Backward(rows) {
 		seen := of(row)
 		kinds[seen.Kind], states[seen.State] = true, true
 		if !s.keeps(seen, lowered) {
 			continue
 		}
-		if found = append(found, row); s.Selected == seen.ID {
+		if found = append(found, i); s.Selected == seen.ID {
 			s.Page = (len(found)-1)/perPage + 1
 		}
 	}
@@ -135,7 +135,11 @@ func filtered[T any](s *filter, rows []T, of func(T) listed) []T {
 	s.Page = min(s.Page, max(1, (len(found)+perPage-1)/perPage))
 	s.From = min((s.Page-1)*perPage, len(found))
 	s.To = min(s.From+perPage, len(found))
-	return found[s.From:s.To]
+	var shown []T
+	for _, i := range found[s.From:s.To] {
+		shown = append(shown, rows[i])
+	}
+	return shown
 }
 
 // choosable are the words that rows have, and the one that is chosen though no row has

@@ -15,22 +15,20 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// busy is the console of a platform on which so much was asked, and as much was sent.
+// busy is the console of a platform on which so much was asked, and as much was sent, of as many
+// orders. Its world has twice as many patients, plans, orders and tokens.
 func busy(t testing.TB, n int) http.Handler {
 	t.Helper()
 	fake := dispensarytest.New(t, dispensarytest.WithInMemory(),
+		dispensarytest.WithWorldSize(model.WorldSize{Clinics: 1, Patients: 2 * n, Products: n, Plans: 2 * n, Orders: n}),
 		dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff), dispensarytest.WithClock(dispensarytest.FrozenClock(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC))))
 	challenge := fake.Application().ChallengeToken
 	require.NoError(t, fake.Webhooks.RegisterHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprintf(w, `{"challenge":%q}`, challenge)
 	})))
 	patient := fake.Patients.All()[0].ID
-	for range 100 {
+	for range 2 * n {
 		fake.Tokens.Issue(model.User{})
-		_, _, err := fake.Patients.Register(model.NewPatient{})
-		require.NoError(t, err)
-		_, _, err = fake.Plans.Create(patient, model.NewPlan{Draft: true})
-		require.NoError(t, err)
 	}
 	for i := range n {
 		_, _, err := fake.Orders.Place(patient, model.NewOrder{})
@@ -40,12 +38,14 @@ func busy(t testing.TB, n int) http.Handler {
 	fake.Clock().Advance(0)
 	require.GreaterOrEqual(t, len(fake.Webhooks.Deliveries()), n)
 	require.Len(t, fake.Journal().Requests(), n)
+	totals := fake.Overview(0).Totals
+	require.GreaterOrEqual(t, min(totals.Patients, totals.Plans, totals.Orders), 2*n)
 	return http.StripPrefix("/console", New(fake, control.New(fake, control.Options{})))
 }
 
 // heaviest are the pages of a busy platform, with details where they have any.
 var heaviest = []string{
-	"", "tokens", "timeline", "timeline?q=order", "world", "world?kind=plans", "world?kind=orders", "world?kind=products", "events", "events?q=order&kind=order.placed",
+	"", "tokens", "timeline", "timeline?q=order", "tokens?q=jane", "world", "world?q=doe", "world?kind=plans", "world?kind=plans&q=doe", "world?kind=orders", "world?kind=orders&q=doe", "world?kind=products", "events", "events?q=order&kind=order.placed",
 	"deliveries", "deliveries?state=delivered&q=order", "requests", "requests?q=clinic&failed=true", "requests?select=request-1", "clock", "faults", "behaviors", "actions",
 	"actions/platform.place_order",
 }
@@ -65,13 +65,13 @@ const mostBytes = 150_000
 
 func TestABusyPlatformHasSmallPages(t *testing.T) {
 	t.Parallel()
-	console := busy(t, 500)
+	console := busy(t, 250)
 	for _, page := range heaviest {
 		assert.Less(t, open(t, console, page).Body.Len(), mostBytes, page)
 	}
 }
 
-// With 10,000 requests and 10,000 deliveries.
+// With 10,000 requests and deliveries, and 20,000 orders, tokens, patients and plans.
 func BenchmarkPages(b *testing.B) {
 	console := busy(b, 10_000)
 	for _, page := range heaviest {

@@ -136,21 +136,34 @@ func (h *Handler) clock(url.Values) any {
 	}
 	v := view{Now: h.fake.Clock().Now(), Frozen: h.fake.Clock().Frozen()}
 	v.Next = h.next()
-	for _, d := range h.fake.Webhooks.Deliveries() {
-		if !d.NextAttemptAt.IsZero() {
-			v.Due = append(v.Due, d)
+	v.Due = soonest(h.fake.Webhooks.Deliveries(), func(d *model.Delivery) time.Time { return d.NextAttemptAt })
+	v.Ending = soonest(h.fake.Tokens.Credentials(), func(k *model.Credential) time.Time {
+		if k.Refusal != "" {
+			return time.Time{}
 		}
-	}
-	slices.SortStableFunc(v.Due, func(a, b model.Delivery) int { return a.NextAttemptAt.Compare(b.NextAttemptAt) })
-	v.Due = v.Due[:min(len(v.Due), perPage)]
-	for _, k := range h.fake.Tokens.Credentials() {
-		if k.Refusal == "" && !k.ExpiresAt.IsZero() {
-			v.Ending = append(v.Ending, k)
-		}
-	}
-	slices.SortStableFunc(v.Ending, func(a, b model.Credential) int { return a.ExpiresAt.Compare(b.ExpiresAt) })
-	v.Ending = v.Ending[:min(len(v.Ending), perPage)]
+		return k.ExpiresAt
+	})
 	return v
+}
+
+// soonest returns the first rows that have a time, as many as a page shows, by their times and
+// otherwise in their order. There may be many, of which few come among the first.
+func soonest[T any](rows []T, at func(*T) time.Time) (first []T) {
+	for i := range rows {
+		row := &rows[i]
+		when := at(row)
+		if when.IsZero() || len(first) == perPage && !when.Before(at(&first[perPage-1])) {
+			continue
+		}
+		place, _ := slices.BinarySearchFunc(first, when, func(r T, t time.Time) int {
+			if at(&r).After(t) {
+				return 1
+			}
+			return -1
+		})
+		first = slices.Insert(first[:min(len(first), perPage-1)], place, *row)
+	}
+	return first
 }
 
 func (h *Handler) faults(url.Values) any { return h.fake.Faults() }
