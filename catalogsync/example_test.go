@@ -51,3 +51,40 @@ func Example() {
 	// qurecetin: Quercetin & Bromelain, STC-1056-60
 	// Quercetin & Bromelain is available
 }
+
+// Two clinics search one catalog: the second may order a brand that the first may not.
+func ExampleBrandCache() {
+	platform, err := dispensarytest.Start(dispensarytest.WithWorldSize(model.WorldSize{Clinics: 2}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer platform.Close()
+	searcher, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{Catalog: platform.Client(model.User{}).Catalog})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	if err := searcher.Load(ctx, catalogsync.LoadOptions{}); err != nil {
+		log.Fatal(err)
+	}
+	cache, err := catalogsync.NewBrandCache(catalogsync.BrandCacheConfig{})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	first, second := platform.Users()[0], platform.Users()[3]
+	for _, user := range []model.User{first, second} {
+		permitted, err := cache.Get(ctx, user.ClinicID, platform.Client(user).Catalog.Brands)
+		if err != nil {
+			log.Print(err) // the products of all brands are shown then
+		}
+		result, err := searcher.Search(catalogsync.SearchOptions{Query: "research", Permitted: permitted})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(len(result.Hits), "found, of the clinic's brands only:", result.PermittedOnly)
+	}
+	// Output:
+	// 0 found, of the clinic's brands only: true
+	// 1 found, of the clinic's brands only: true
+}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/dispensary-go/dispensary"
-	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/clinic"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -82,39 +81,6 @@ func Example_testAnExpiredToken() {
 	// clinic.get 401
 	// oauth.token 200
 	// clinic.get 200
-}
-
-// The whole catalog is copied, and goes on where it was broken off.
-func Example_copyTheCatalog() {
-	platform := start()
-	defer platform.Close()
-	client := platform.Client(platform.Users()[0])
-	page, copied := 1, map[string]bool{} // kept in your database
-
-	copyFrom := func(ctx context.Context) error {
-		paging := dispensary.Paging{
-			Page: page, PageSize: 5, Prefetch: 3,
-			OnDrift: func(d dispensary.Drift) { fmt.Println("the catalog changed: copy it once more") },
-		}
-		for products, err := range client.Catalog.Products.Pages(ctx, catalog.ProductListOptions{Paging: paging}) {
-			if err != nil {
-				return err
-			}
-			for _, product := range products.Items {
-				copied[product.ID] = true
-			}
-			page = int(products.Meta.NextPage) // in the same transaction
-		}
-		return nil
-	}
-	lost := platform.Fault(model.Fault{Operation: "products.list", Effect: model.ErrorStatus, Status: http.StatusForbidden, Skip: 3})
-	fmt.Println("broken off:", copyFrom(context.Background()) != nil)
-	lost.Remove()
-	must(copyFrom(context.Background()))
-	fmt.Println("complete:", len(copied) == len(platform.Products.All()))
-	// Output:
-	// broken off: true
-	// complete: true
 }
 
 // Ended in this order nothing is lost: no new requests, then no new events, then no
