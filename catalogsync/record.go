@@ -138,13 +138,27 @@ func (r Record) with(p catalog.Product, presence Presence) (Record, bool) {
 	return r, r.Hash != hash || presence != presenceBefore
 }
 
-// ContentHash returns what [Record.Hash] is of a product: SHA-256 of the JSON form of its
-// content, in hexadecimal digits. Two records with one hash have the same content.
+// NewRecord returns what [Record.Listed] makes of the zero Record, and the JSON form of its
+// Product, which is needed for the Hash anyway: a store of documents need not make it again.
+// An error is that of a Decimal that holds no number, which no answer of the API does.
+func NewRecord(p catalog.Product, readAt time.Time) (r Record, document []byte, err error) {
+	p.DescriptionHTML, p.Variants, p.Dosage, p.CustomDosage = "", nil, nil, nil
+	if document, err = json.Marshal(p); err != nil {
+		return Record{}, nil, err
+	}
+	return Record{Product: p, Hash: hashOf(document, Attributes{}), Presence: Present, ReadAt: readAt}, document, nil
+}
+
+// ContentHash returns what [Record.Hash] is of a product: SHA-256 of the JSON forms of Product
+// and Attributes, one after the other, in hexadecimal digits. Two records with one hash have
+// the same content.
 func ContentHash(p catalog.Product, a Attributes) string {
-	hash := sha256.New()
-	_ = json.NewEncoder(hash).Encode(struct {
-		catalog.Product
-		Attributes
-	}{p, a}) // has nothing that cannot be encoded, and a hash takes everything
-	return hex.EncodeToString(hash.Sum(nil))
+	document, _ := json.Marshal(p) // see NewRecord
+	return hashOf(document, a)
+}
+
+func hashOf(document []byte, a Attributes) string {
+	attributes, _ := json.Marshal(a) // has nothing that cannot be encoded
+	sum := sha256.Sum256(append(document, attributes...))
+	return hex.EncodeToString(sum[:])
 }

@@ -34,7 +34,7 @@ func (s *Store) SaveDetails(ctx context.Context, readAt time.Time, product catal
 			after.Revision = t.next()
 		}
 		r.Number = cmp.Or(r.Number, after.Revision)
-		if err := r.encode(after, ""); err != nil {
+		if err := r.encode(after); err != nil {
 			return err
 		}
 		if err := t.put([]row{r}); err != nil {
@@ -98,7 +98,7 @@ func (t *tx) attribute(numbers []int64, attributes map[string]catalogsync.Attrib
 		if changed {
 			record.Revision = t.next()
 		}
-		if err := all[i].encode(record, all[i].Listed); err != nil {
+		if err := all[i].encode(record); err != nil {
 			return err
 		}
 	}

@@ -12,11 +12,14 @@ import (
 // SavePage implements [catalogsync.Store].
 func (s *Store) SavePage(ctx context.Context, w catalogsync.Walk, readAt time.Time, products []catalog.Product) (catalogsync.Counts, error) {
 	readAt = exact(readAt)
-	fresh := make([]catalogsync.Record, 0, len(products))
+	fresh := make([]listed, 0, len(products))
 	ids := make([]string, 0, len(products))
 	for _, p := range lastOfEach(products) {
-		r := listing(p, readAt)
-		fresh, ids = append(fresh, r), append(ids, p.ID)
+		r, document, err := catalogsync.NewRecord(p, readAt)
+		if err != nil {
+			return catalogsync.Counts{}, failed(ctx, "save a page", err)
+		}
+		fresh, ids = append(fresh, listed{r, document}), append(ids, p.ID)
 	}
 	var counts catalogsync.Counts
 	err := s.change(ctx, "save a page", func(t *tx) error {
@@ -32,6 +35,13 @@ func (s *Store) SavePage(ctx context.Context, w catalogsync.Walk, readAt time.Ti
 		return nil
 	})
 	return counts, err
+}
+
+// listed is a product of a page: the record that the list makes of it by itself, and its
+// document.
+type listed struct {
+	catalogsync.Record
+	document []byte
 }
 
 // lastOfEach returns the last product of each id.
@@ -70,29 +80,27 @@ type known struct {
 	number, generation   int64
 }
 
-// save stores the products of a page, of which fresh are the records that it alone makes.
-// The documents of those that are as they were are neither read nor written.
-func (p *page) save(fresh []catalogsync.Record, ids []string) error {
+// save stores the products of a page. What it has stored of one says which Hash a list gives
+// it: if that is the same, nothing has changed, and its document is neither read nor written.
+func (p *page) save(fresh []listed, ids []string) error {
 	stored, err := p.known(ids)
 	if err != nil {
 		return err
 	}
-	var changed []int64
-	listed := map[string]catalogsync.Record{}
+	var numbers []int64
+	changed := map[string]listed{}
 	for _, f := range fresh {
 		switch k, there := stored[f.Product.ID]; {
 		case !there:
-			if err := p.create(f); err != nil {
-				return err
-			}
+			p.create(f)
 		case k.listed == f.Hash && k.presence == string(catalogsync.Present):
 			p.count(k.generation, false)
 			p.marked = append(p.marked, k.number)
 		default:
-			changed, listed[k.id] = append(changed, k.number), f
+			numbers, changed[k.id] = append(numbers, k.number), f
 		}
 	}
-	if err := p.update(changed, listed); err != nil {
+	if err := p.update(numbers, changed); err != nil {
 		return err
 	}
 	if err := p.put(p.rows); err != nil {
@@ -120,16 +128,16 @@ func scanKnown(rows *sql.Rows) (k known, err error) {
 	return k, err
 }
 
-func (p *page) create(f catalogsync.Record) error {
-	f.Revision = p.next()
-	r := row{Number: f.Revision, Generation: p.generation}
-	p.counts.Created++
+func (p *page) create(l listed) {
+	l.Revision = p.next()
+	r := row{Number: l.Revision, Generation: p.generation}
+	r.fill(l.Record, l.Hash, l.document)
 	p.rows = append(p.rows, r)
-	return p.rows[len(p.rows)-1].encode(f, f.Hash)
+	p.counts.Created++
 }
 
 // update lists products again that are stored with other content, or as missing or gone.
-func (p *page) update(numbers []int64, listed map[string]catalogsync.Record) error {
+func (p *page) update(numbers []int64, changed map[string]listed) error {
 	if len(numbers) == 0 {
 		return nil
 	}
@@ -142,16 +150,16 @@ func (p *page) update(numbers []int64, listed map[string]catalogsync.Record) err
 		if err != nil {
 			return err
 		}
-		after, changed := before.Listed(listed[r.ID].Product, p.readAt)
-		p.count(r.Generation, changed)
-		if changed {
+		after, differs := before.Listed(changed[r.ID].Product, p.readAt)
+		p.count(r.Generation, differs)
+		if differs {
 			after.Revision = p.next()
 		}
 		if after.Hash != before.Hash && !before.DetailsAt.IsZero() {
 			p.requested = append(p.requested, r.ID)
 		}
 		r.Generation = p.generation
-		if err := r.encode(after, ""); err != nil {
+		if err := r.encode(after); err != nil {
 			return err
 		}
 		p.rows = append(p.rows, r)

@@ -5,9 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
-	"time"
 
-	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/catalogsync"
 )
 
@@ -26,29 +24,28 @@ type row struct {
 	Document   string  `json:"document"`
 }
 
-// listing returns the record that a list makes of a product by itself. Its Hash is that of
-// what lists show: if a list shows it again, nothing has changed.
-func listing(p catalog.Product, readAt time.Time) catalogsync.Record {
-	r, _ := catalogsync.Record{}.Listed(p, readAt)
-	return r
-}
-
-// encode fills in what is the record's. Listed is empty where the caller does not know it.
-func (r *row) encode(record catalogsync.Record, listed string) error {
+// encode fills in what is the record's.
+func (r *row) encode(record catalogsync.Record) error {
+	listed, _, err := catalogsync.NewRecord(record.Product, record.ReadAt)
+	if err != nil {
+		return err
+	}
 	document, err := json.Marshal(record.Product)
 	if err != nil {
 		return err
 	}
-	if listed == "" {
-		listed = listing(record.Product, record.ReadAt).Hash
-	}
+	r.fill(record, listed.Hash, document)
+	r.Attributes, err = encodeAttributes(record.Attributes)
+	return err
+}
+
+// fill fills in what is encoded already.
+func (r *row) fill(record catalogsync.Record, listed string, document []byte) {
 	r.ID, r.Revision, r.Presence, r.Hash, r.Listed = record.Product.ID, record.Revision, string(record.Presence), record.Hash, listed
 	r.ReadAt, r.DetailsAt, r.Document = micros(record.ReadAt), nil, string(document)
 	if !record.DetailsAt.IsZero() {
 		r.DetailsAt = new(micros(record.DetailsAt))
 	}
-	r.Attributes, err = encodeAttributes(record.Attributes)
-	return err
 }
 
 // encodeAttributes returns nil where there are none.
