@@ -1,11 +1,24 @@
-// Package catalogsync searches the platform's catalog in memory, fast enough for every
-// letter that a person types, without a request to the platform.
+// Package catalogsync keeps the platform's catalog beside your own data, and searches it in
+// memory, fast enough for every letter that a person types, without a request to the platform.
+//
+//	syncer, err := catalogsync.NewSyncer(catalogsync.SyncerConfig{Catalog: client.Catalog, Store: store})
+//	router.OnProductUpdated(syncer.HandleEvent)           // and the other product events
+//	err = syncer.Run(ctx)                                 // reads the list every hour, and what events are about
+//	records, err := store.Changes(ctx, revision, 1000)    // what has changed since, for your own tables
+//
+// A [Store] has every product with its content, and says whether the list still has it. Package
+// sqlstore has one on SQLite and PostgreSQL; [NewMemoryStore] is for tests. A product is missing
+// once a walk over the whole list has not seen it, and gone only when the next one has not
+// either and the platform does not have it by its id: a list that shifts while it is read
+// deletes nothing.
 //
 //	searcher, err := catalogsync.NewSearcher(catalogsync.SearcherConfig{Catalog: client.Catalog})
-//	err = searcher.Load(ctx, catalogsync.LoadOptions{})   // and again, for example every hour
+//	err = searcher.LoadStore(ctx, store)                  // and again, for example every minute
 //	result, err := searcher.Search(catalogsync.SearchOptions{Query: "magn glyc"})
 //	mux.Handle("GET /products", searcher.Handler(catalogsync.HandlerConfig{}))  // GET /products?q=magn+glyc
 //	variant, err := searcher.Confirm(ctx, variantID)      // before it is prescribed
+//
+// Without a store, [Searcher.Load] reads the catalog into memory.
 //
 // An [Index] is made of a whole catalog and never changes. A [Searcher] has the current
 // one: while the next is made, searches go on in it. What is found is as old as its index
