@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -106,11 +107,17 @@ func TestRun(t *testing.T) {
 		list, store := newMovingList(30), catalogsync.NewMemoryStore()
 		syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10})
 		var lists, singles []time.Duration // when they were read
-		began, broken := time.Now(), true
+		var broken atomic.Bool
+		broken.Store(true)
+		pass := func(d time.Duration) {
+			time.Sleep(d) // of the test's own clock
+			synctest.Wait()
+		}
+		began := time.Now()
 		list.before = func(r *http.Request) error {
 			if at := time.Since(began); strings.HasSuffix(r.URL.Path, "/products") {
 				lists = append(lists, at)
-				if broken {
+				if broken.Load() {
 					return assert.AnError
 				}
 			} else {
@@ -121,26 +128,26 @@ func TestRun(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- syncer.Run(ctx) }()
-		time.Sleep(35 * time.Second) // of the test's own clock
+		pass(35 * time.Second)
 		assert.Equal(t, []time.Duration{0, 10 * time.Second, 30 * time.Second}, lists, "ten seconds after a failure, then longer")
-		broken = false
-		time.Sleep(time.Hour)
+		broken.Store(false)
+		pass(time.Hour)
 		assert.Equal(t, []time.Duration{70 * time.Second, 70 * time.Second, 70 * time.Second}, lists[3:])
 		require.NoError(t, syncer.HandleEvent(ctx, productEvent("p-00001")))
 		synctest.Wait()
 		assert.Equal(t, []time.Duration{time.Hour + 35*time.Second}, singles, "at once")
 		require.NoError(t, store.Request(ctx, time.Now(), "p-00002")) // by another process
-		time.Sleep(11 * time.Second)
+		pass(11 * time.Second)
 		assert.Len(t, singles, 2)
-		time.Sleep(30 * time.Second)
+		pass(30 * time.Second)
 		assert.Len(t, lists, 9, "an hour after the last walk began")
 
 		unlock, err := store.Lock(ctx)
 		require.NoError(t, err)
-		time.Sleep(2 * time.Hour)
+		pass(2 * time.Hour)
 		assert.Len(t, lists, 9, "another one reads")
 		require.NoError(t, unlock())
-		time.Sleep(11 * time.Second)
+		pass(11 * time.Second)
 		assert.Len(t, lists, 12)
 		cancel()
 		require.ErrorIs(t, <-ended, context.Canceled)

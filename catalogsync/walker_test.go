@@ -291,18 +291,18 @@ func TestPrefetch(t *testing.T) {
 	t.Parallel()
 	took := func(prefetch int) (took time.Duration) {
 		synctest.Test(t, func(t *testing.T) {
-			list, store := newMovingList(20_000), catalogsync.NewMemoryStore()
+			list, store := newMovingList(4_000), catalogsync.NewMemoryStore()
 			list.before = func(*http.Request) error { time.Sleep(20 * time.Millisecond); return nil }
 			began := time.Now()
 			walk := mustSync(t, list.syncer(t, store, catalogsync.SyncerConfig{Prefetch: prefetch}))
 			took = time.Since(began)
-			assert.Equal(t, 200, walk.Requests)
-			assert.Len(t, stored(t, store, catalogsync.Present), 20_000)
+			assert.Equal(t, 40, walk.Requests)
+			assert.Len(t, stored(t, store, catalogsync.Present), 4_000)
 		})
 		return took
 	}
 	sequential, ahead := took(1), took(8)
-	assert.Equal(t, 200*20*time.Millisecond, sequential)
+	assert.Equal(t, 40*20*time.Millisecond, sequential)
 	assert.LessOrEqual(t, ahead, sequential/6)
 }
 
