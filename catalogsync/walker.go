@@ -28,12 +28,12 @@ const (
 // What is known of that is the list's length, which each page says. If page i+1 was read of a
 // list that was no shorter than that of page i, no product that was there all the time is
 // between them: those before it are the same, or more. That holds whichever of the two was
-// read first. If that list was shorter by n, the last n that page i showed may have moved
-// before page i+1, or as many may have been before it, and not shown; so the walk goes back
-// by n.
+// read first. If it was shorter by n, up to n products that were after page i may be before
+// page i+1; so the walk goes back by n.
 //
-// A product that leaves and another one that comes, between two pages, are not noticed. That
-// makes a product missing at worst.
+// That a product leaves and another one comes between two pages is not noticed, nor is a
+// product that changes its place. Another one is missing then at worst: it is gone only if the
+// platform does not have it by its id.
 type walker struct {
 	*Syncer
 	startedAt time.Time
@@ -51,7 +51,7 @@ type walker struct {
 	ended  time.Time               // when the last page that is stored had been read
 }
 
-// listedPage is a page of the list, which was read in a time.
+// listedPage is a page of the list, and when its request began and ended.
 type listedPage struct {
 	*api.Page[catalog.Product]
 	err          error
