@@ -94,7 +94,7 @@ func NewIndex(entries iter.Seq[Entry], c IndexConfig) (*Index, error) {
 		return cmp.Or(cmp.Compare(b.popularity, a.popularity), cmp.Compare(len(a.name), len(b.name)), cmp.Compare(a.name, b.name), cmp.Compare(a.id, b.id))
 	})
 	x := &Index{asOf: c.AsOf, products: make([]product, len(found))}
-	words, codes, attributes := newBuilder(), newBuilder(), newBuilder()
+	words, codes, attributes := newBuilder(12*len(found)), newCodeBuilder(16*len(found)), newBuilder(4*len(found))
 	for i, p := range found {
 		x.products[i] = p.product
 		addWords(words, i, p)

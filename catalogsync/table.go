@@ -1,6 +1,8 @@
 package catalogsync
 
 import (
+	"cmp"
+	"encoding/binary"
 	"slices"
 	"sort"
 	"strings"
@@ -92,29 +94,62 @@ func oneEdit(text, term string) bool {
 
 // builder makes a table. Products have to come in their order.
 type builder struct {
-	ids      map[string]uint32
+	ids      map[string]uint32 // nil where terms hardly repeat, so that looking for them costs more than it saves
 	terms    []string
 	of       []uint32 // the term's id, of each posting
 	postings []uint32
 }
 
-func newBuilder() *builder { return &builder{ids: map[string]uint32{}} }
+// newBuilder makes room for some postings.
+func newBuilder(room int) *builder {
+	return &builder{ids: map[string]uint32{}, of: make([]uint32, 0, room), postings: make([]uint32, 0, room)}
+}
+
+// newCodeBuilder is for terms of which nearly all are different.
+func newCodeBuilder(room int) *builder {
+	return &builder{terms: make([]string, 0, room), of: make([]uint32, 0, room), postings: make([]uint32, 0, room)}
+}
 
 func (b *builder) add(term string, product int, where place) {
 	id, known := b.ids[term]
 	if !known {
 		id = uint32(len(b.terms))
-		b.ids[term], b.terms = id, append(b.terms, term)
+		b.terms = append(b.terms, term)
+		if b.ids != nil {
+			b.ids[term] = id
+		}
 	}
 	b.of, b.postings = append(b.of, id), append(b.postings, uint32(product)<<2|uint32(where))
 }
 
+// sortedTerm is a term with its first eight bytes, by which most are put in order at once.
+type sortedTerm struct {
+	first uint64
+	id    uint32
+}
+
 func (b *builder) table() table {
-	t := table{terms: slices.Sorted(slices.Values(b.terms)), starts: make([]uint32, len(b.terms)+1), postings: make([]uint32, len(b.postings))}
-	position := make([]uint32, len(b.terms)) // of an id in t.terms
-	for i, term := range t.terms {
-		position[b.ids[term]] = uint32(i)
+	sorted := make([]sortedTerm, len(b.terms))
+	for id, term := range b.terms {
+		var first [8]byte
+		copy(first[:], term)
+		sorted[id] = sortedTerm{binary.BigEndian.Uint64(first[:]), uint32(id)}
 	}
+	slices.SortFunc(sorted, func(x, y sortedTerm) int {
+		if x.first != y.first {
+			return cmp.Compare(x.first, y.first)
+		}
+		return cmp.Compare(b.terms[x.id], b.terms[y.id])
+	})
+	position := make([]uint32, len(b.terms)) // of an id in t.terms
+	terms := make([]string, 0, len(b.terms))
+	for _, s := range sorted {
+		if term := b.terms[s.id]; len(terms) == 0 || terms[len(terms)-1] != term {
+			terms = append(terms, term)
+		}
+		position[s.id] = uint32(len(terms) - 1)
+	}
+	t := table{terms: slices.Clone(terms), starts: make([]uint32, len(terms)+1), postings: make([]uint32, len(b.postings))}
 	for _, id := range b.of {
 		t.starts[position[id]+1]++
 	}
