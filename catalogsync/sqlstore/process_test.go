@@ -103,6 +103,7 @@ type world struct {
 	database database
 	store    catalogsync.Store
 	order    order
+	checked  int64 // the revision up to which requireNoneGone has looked
 
 	mu       sync.Mutex
 	changing bool
@@ -144,7 +145,7 @@ func (w *world) before(r *http.Request) {
 		w.single++
 		return
 	}
-	if w.changing && w.random.IntN(3) == 0 {
+	if w.changing && w.random.IntN(4) == 0 {
 		w.change()
 	}
 	if w.listed++; w.listed == w.killAt {
@@ -157,14 +158,14 @@ func (w *world) change() {
 	all := w.platform.Products.All()
 	one := all[w.random.IntN(len(all))]
 	var err error
-	switch w.random.IntN(5) {
+	switch w.random.IntN(8) {
 	case 0:
 		_, _, err = w.platform.Products.Create(model.NewProduct{Name: fmt.Sprintf("New %d", w.random.Uint32()), BrandID: one.BrandID, Variants: []model.NewVariant{{}}})
 	case 1:
 		err = w.platform.Products.Remove(one.ID)
-	case 2, 3:
+	case 2, 3, 4:
 		_, _, err = w.platform.Products.Update(one.ID, model.ProductChange{Name: new(fmt.Sprintf("Changed %d", w.random.Uint32()))})
-	case 4:
+	default:
 		_, _, err = w.platform.Products.UpdateVariant(one.VariantIDs[0], model.VariantChange{MSRP: new(model.Cents(w.random.IntN(10_000)))})
 	}
 	assert.NoError(w, err)
@@ -204,29 +205,27 @@ func (w *world) requests() (listed, single int) {
 	return w.listed, w.single
 }
 
-// records returns what is stored, by the product's id.
-func (w *world) records() map[string]catalogsync.Record {
+// changes returns the records that have changed since a revision.
+func (w *world) changes(after int64) (records []catalogsync.Record) {
 	w.Helper()
-	records := map[string]catalogsync.Record{}
-	for after := int64(0); ; {
-		changes, err := w.store.Changes(w.Context(), after, 1_000)
+	for {
+		page, err := w.store.Changes(w.Context(), after, 1_000)
 		require.NoError(w, err)
-		for _, r := range changes {
-			records[r.Product.ID], after = r, r.Revision
-		}
-		if len(changes) == 0 {
+		if len(page) == 0 {
 			return records
 		}
+		records, after = append(records, page...), page[len(page)-1].Revision
 	}
 }
 
-// requireNoneGone asserts that nothing is gone that the platform has.
+// requireNoneGone asserts that nothing became gone, since it looked last, that the platform has.
 func (w *world) requireNoneGone() {
 	w.Helper()
-	for id, r := range w.records() {
+	for _, r := range w.changes(w.checked) {
+		w.checked = r.Revision
 		if r.Presence == catalogsync.Gone {
-			p, _ := w.platform.Products.Get(id)
-			require.True(w, p.Removed, "%s is gone, and the platform has it", id)
+			p, _ := w.platform.Products.Get(r.Product.ID)
+			require.True(w, p.Removed, "%s is gone, and the platform has it", p.Name)
 		}
 	}
 }
@@ -235,7 +234,10 @@ func (w *world) requireNoneGone() {
 // and no others, but as missing or gone. It returns how many of those are missing.
 func (w *world) requireEqual() (missing int) {
 	w.Helper()
-	records := w.records()
+	records := map[string]catalogsync.Record{}
+	for _, r := range w.changes(0) {
+		records[r.Product.ID] = r
+	}
 	for p, err := range w.platform.Client(model.User{}).Catalog.Products.All(w.Context(), catalog.ProductListOptions{}) {
 		require.NoError(w, err)
 		r, there := records[p.ID]
