@@ -293,7 +293,7 @@ func timeFor(starts []time.Time, most, n int) time.Duration {
 		}
 		starts = append(starts, now)
 	}
-	return now.Sub(time.Now())
+	return time.Until(now)
 }
 
 func TestNoFormula(t *testing.T) {
