@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -21,6 +22,9 @@ const (
 	firstRetry = 10 * time.Second
 
 	requestPage = 100
+
+	// maxFailures in a row say that it is not one product that cannot be read, but all.
+	maxFailures = 3
 )
 
 // HandleEvent stores that the event's product is to be read. That is all: an event may come
@@ -47,11 +51,21 @@ func (s *Syncer) HandleEvent(ctx context.Context, e events.ProductEvent) error {
 // if [SyncerConfig.Details] is set, those that never had details, until all have. A product
 // that the platform does not have is dropped: that it is missing is for the list to say.
 //
-// Errors: [ErrSyncing] while another one reads; those of the store; those of the API. What
-// was not read stays requested.
+// A product that cannot be read does not hold up the others, unless three fail in a row. It
+// stays requested and is logged. [Syncer.Run] postpones it by ten seconds, and by more each
+// time; a call of FetchRequested tries it.
+//
+// Errors: [ErrSyncing] while another one reads; those of the store; those of the API, of
+// which the first is returned.
 // API section: GET /catalog/products/<id>.
 func (s *Syncer) FetchRequested(ctx context.Context) error {
-	return s.fetchUntil(ctx, func() bool { return false })
+	s.fetching.Lock()
+	for _, r := range s.postponed {
+		r.notBefore = time.Time{}
+	}
+	s.fetching.Unlock()
+	failed, err := s.fetchUntil(ctx, func() bool { return false })
+	return cmp.Or(err, failed)
 }
 
 // Details returns the record of a product with its description, variants and dosage. If the
@@ -69,38 +83,68 @@ func (s *Syncer) Details(ctx context.Context, productID string) (Record, error) 
 	return s.config.Store.Get(ctx, productID)
 }
 
-// fetch reads a product by itself, and stores it.
+// productError is what became of the request for one product; that for another may succeed.
+type productError struct{ error }
+
+func (e productError) Unwrap() error { return e.error }
+
+// fetch reads a product by itself, and stores it. An error of the API is a productError.
 func (s *Syncer) fetch(ctx context.Context, id string) error {
 	readAt, err := s.wait(ctx)
 	if err != nil {
 		return err
 	}
 	product, err := s.config.Catalog.Products.Get(ctx, id, catalog.ProductGetOptions{})
-	if err != nil {
+	switch {
+	case err == nil:
+		_, err = s.config.Store.SaveDetails(ctx, readAt, *product)
+		return err
+	case ctx.Err() != nil:
 		return err
 	}
-	_, err = s.config.Store.SaveDetails(ctx, readAt, *product)
-	return err
+	return productError{err}
 }
 
-// fetchUntil is FetchRequested that ends before all have details.
-func (s *Syncer) fetchUntil(ctx context.Context, ended func() bool) (err error) {
+// fetchUntil is FetchRequested that ends before all have details. Failed is the first error
+// of a product; with err nothing more was read.
+func (s *Syncer) fetchUntil(ctx context.Context, ended func() bool) (failed, err error) {
 	if idle, err := s.idle(ctx); err != nil || idle { // which needs no lock
-		return err
+		return nil, err
 	}
 	unlock, err := s.config.Store.Lock(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { err = cmp.Or(err, unlock()) }()
-	for after := ""; ; {
-		requests, err := s.config.Store.Requested(ctx, requestPage)
-		if err != nil {
+	s.fetching.Lock()
+	defer s.fetching.Unlock()
+	inRow := 0
+	fetch := func(id string) error {
+		err := s.fetchOrPostpone(ctx, id)
+		if !errors.As(err, new(productError)) {
+			inRow = 0
 			return err
 		}
+		failed = cmp.Or(failed, err)
+		if inRow++; inRow == maxFailures {
+			return err
+		}
+		return nil
+	}
+	for after := ""; ; {
+		requests, err := s.due(ctx)
+		if err != nil {
+			return failed, err
+		}
 		for _, r := range requests {
-			if err := s.answer(ctx, r); err != nil {
-				return err
+			if err := fetch(r.ProductID); err != nil {
+				return failed, err
+			}
+			if s.postponed[r.ProductID] == nil {
+				// It is answered, however the clock went of who requested it.
+				if err := s.config.Store.Drop(ctx, r); err != nil {
+					return failed, err
+				}
 			}
 		}
 		if len(requests) > 0 {
@@ -108,22 +152,45 @@ func (s *Syncer) fetchUntil(ctx context.Context, ended func() bool) (err error) 
 		}
 		ids, err := s.undetailed(ctx, after)
 		if err != nil || len(ids) == 0 || ended() {
-			return err
+			return failed, err
 		}
 		after = ids[0]
-		if err := s.fetch(ctx, after); err != nil && !errors.Is(err, api.ErrNotFound) {
-			return err
+		if s.isPostponed(after) {
+			continue
+		}
+		if err := fetch(after); err != nil {
+			return failed, err
 		}
 	}
 }
 
-// answer reads what is requested. A request that was there before is answered, however the
-// clock went of who made it.
-func (s *Syncer) answer(ctx context.Context, r Request) error {
-	if err := s.fetch(ctx, r.ProductID); err != nil && !errors.Is(err, api.ErrNotFound) {
-		return err
+// due returns requests whose products are not postponed, the oldest first.
+func (s *Syncer) due(ctx context.Context) ([]Request, error) {
+	requests, err := s.config.Store.Requested(ctx, requestPage+len(s.postponed))
+	return slices.DeleteFunc(requests, func(r Request) bool { return s.isPostponed(r.ProductID) }), err
+}
+
+// fetchOrPostpone is fetch. A product that the platform does not have is no error, and one
+// that cannot be read is postponed.
+func (s *Syncer) fetchOrPostpone(ctx context.Context, id string) error {
+	err := s.fetch(ctx, id)
+	switch {
+	case err == nil, errors.Is(err, api.ErrNotFound):
+		delete(s.postponed, id)
+		return nil
+	case errors.As(err, new(productError)):
+		if s.postponed[id] == nil {
+			s.postponed[id] = new(retry)
+		}
+		s.postponed[id].fail(s.config.Interval)
+		s.config.Logger.LogAttrs(ctx, slog.LevelWarn, "a product was not read",
+			slog.String("product_id", id), slog.String("reason", err.Error()), slog.Duration("retry_in", s.postponed[id].pause))
 	}
-	return s.config.Store.Drop(ctx, r)
+	return err
+}
+
+func (s *Syncer) isPostponed(id string) bool {
+	return s.postponed[id] != nil && time.Now().Before(s.postponed[id].notBefore)
 }
 
 // idle says whether nothing is to be read by itself.
@@ -164,7 +231,8 @@ func (s *Syncer) Run(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			return s.fetchUntil(ctx, func() bool { return !time.Now().Before(next) && !time.Now().Before(walks.notBefore) })
+			_, err = s.fetchUntil(ctx, func() bool { return !time.Now().Before(next) && !time.Now().Before(walks.notBefore) })
+			return err
 		})
 		poll := time.NewTimer(pollInterval)
 		select {
@@ -192,6 +260,11 @@ type retry struct {
 	notBefore time.Time
 }
 
+func (r *retry) fail(most time.Duration) {
+	r.pause = min(max(firstRetry, 2*r.pause), most)
+	r.notBefore = time.Now().Add(r.pause)
+}
+
 func (s *Syncer) attempt(ctx context.Context, r *retry, failure string, call func() error) {
 	if time.Now().Before(r.notBefore) {
 		return
@@ -202,8 +275,7 @@ func (s *Syncer) attempt(ctx context.Context, r *retry, failure string, call fun
 		*r = retry{}
 	case ctx.Err() != nil || errors.Is(err, ErrSyncing): // another one reads
 	default:
-		r.pause = min(max(firstRetry, 2*r.pause), s.config.Interval)
-		r.notBefore = time.Now().Add(r.pause)
+		r.fail(s.config.Interval)
 		s.config.Logger.LogAttrs(ctx, slog.LevelError, failure, slog.String("reason", err.Error()), slog.Duration("retry_in", r.pause))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -90,6 +91,9 @@ func (p Progress) Left() time.Duration {
 type Syncer struct {
 	config SyncerConfig
 	wake   chan struct{} // has something when a request has come
+
+	fetching  sync.Mutex        // held while products are read one by one
+	postponed map[string]*retry // those that could not be read, by id
 }
 
 // NewSyncer returns a syncer that has not begun. An error is an [*api.ArgumentError] or
@@ -119,7 +123,7 @@ func NewSyncer(c SyncerConfig) (*Syncer, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Syncer{config: c, wake: make(chan struct{}, 1)}, nil
+	return &Syncer{config: c, wake: make(chan struct{}, 1), postponed: map[string]*retry{}}, nil
 }
 
 // Format prints the type only.

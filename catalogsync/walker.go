@@ -219,19 +219,27 @@ func (w *walker) atEnd(ctx context.Context, page listedPage, number int) error {
 }
 
 // confirm reads the products that the walk before did not see either by their ids, those that
-// were read longest ago first, and returns the ids of those that are no more.
+// were read longest ago first, and returns the ids of those that are no more. One that cannot
+// be read stays missing; after some in a row so do the rest.
 func (w *walker) confirm(ctx context.Context) (gone []string, err error) {
 	ids, err := w.config.Store.Unlisted(ctx, max(0, w.mostExtra()-w.extra))
 	if err != nil {
 		return nil, err
 	}
+	failures := 0 // in a row
 	for _, id := range ids {
 		w.requests.Add(1)
 		switch err := w.fetch(ctx, id); {
 		case errors.Is(err, api.ErrNotFound):
-			gone = append(gone, id)
+			gone, failures = append(gone, id), 0
+		case errors.As(err, new(productError)):
+			if failures++; failures == maxFailures {
+				return gone, nil
+			}
 		case err != nil:
 			return nil, err
+		default:
+			failures = 0
 		}
 	}
 	return gone, nil
