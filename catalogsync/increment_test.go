@@ -3,6 +3,7 @@ package catalogsync_test
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -106,7 +107,7 @@ func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		list, store := newMovingList(30), catalogsync.NewMemoryStore()
 		syncer := list.syncer(t, store, catalogsync.SyncerConfig{PageSize: 10})
-		var lists, singles []time.Duration // when they were read
+		var lists, singles times // when they were read
 		var broken atomic.Bool
 		broken.Store(true)
 		pass := func(d time.Duration) {
@@ -116,12 +117,12 @@ func TestRun(t *testing.T) {
 		began := time.Now()
 		list.before = func(r *http.Request) error {
 			if at := time.Since(began); strings.HasSuffix(r.URL.Path, "/products") {
-				lists = append(lists, at)
+				lists.add(at)
 				if broken.Load() {
 					return assert.AnError
 				}
 			} else {
-				singles = append(singles, at)
+				singles.add(at)
 			}
 			return nil
 		}
@@ -129,29 +130,47 @@ func TestRun(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- syncer.Run(ctx) }()
 		pass(35 * time.Second)
-		assert.Equal(t, []time.Duration{0, 10 * time.Second, 30 * time.Second}, lists, "ten seconds after a failure, then longer")
+		assert.Equal(t, []time.Duration{0, 10 * time.Second, 30 * time.Second}, lists.all(), "ten seconds after a failure, then longer")
 		broken.Store(false)
 		pass(time.Hour)
-		assert.Equal(t, []time.Duration{70 * time.Second, 70 * time.Second, 70 * time.Second}, lists[3:])
+		assert.Equal(t, []time.Duration{70 * time.Second, 70 * time.Second, 70 * time.Second}, lists.all()[3:])
 		require.NoError(t, syncer.HandleEvent(ctx, productEvent("p-00001")))
 		synctest.Wait()
-		assert.Equal(t, []time.Duration{time.Hour + 35*time.Second}, singles, "at once")
+		assert.Equal(t, []time.Duration{time.Hour + 35*time.Second}, singles.all(), "at once")
 		require.NoError(t, store.Request(ctx, time.Now(), "p-00002")) // by another process
 		pass(11 * time.Second)
-		assert.Len(t, singles, 2)
+		assert.Len(t, singles.all(), 2)
 		pass(30 * time.Second)
-		assert.Len(t, lists, 9, "an hour after the last walk began")
+		assert.Len(t, lists.all(), 9, "an hour after the last walk began")
 
 		unlock, err := store.Lock(ctx)
 		require.NoError(t, err)
 		pass(2 * time.Hour)
-		assert.Len(t, lists, 9, "another one reads")
+		assert.Len(t, lists.all(), 9, "another one reads")
 		require.NoError(t, unlock())
 		pass(11 * time.Second)
-		assert.Len(t, lists, 12)
+		assert.Len(t, lists.all(), 12)
 		cancel()
 		require.ErrorIs(t, <-ended, context.Canceled)
 	})
+}
+
+// times are those of requests, since the test began.
+type times struct {
+	mu   sync.Mutex
+	each []time.Duration
+}
+
+func (t *times) add(at time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.each = append(t.each, at)
+}
+
+func (t *times) all() []time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.each)
 }
 
 func TestNewSyncerRefuses(t *testing.T) {
