@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -52,13 +55,27 @@ func takeAddress(t *testing.T, address string) string {
 	return taken.Addr().String()
 }
 
+// freeAddress tries these ports one after the other, from any of them on. Systems do not give
+// them to those who ask for some port, which may be another test's as soon as it is free.
+const firstPort, ports = 20_000, 12_000
+
+var (
+	anyPort = rand.Uint32N(ports)
+	tried   atomic.Uint32
+)
+
 // freeAddress is one that nothing listens on.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	free, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, free.Close())
-	return free.Addr().String()
+	for range ports {
+		free, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", fmt.Sprintf("127.0.0.1:%d", firstPort+(anyPort+tried.Add(1))%ports))
+		if err == nil {
+			require.NoError(t, free.Close())
+			return free.Addr().String()
+		}
+	}
+	require.FailNow(t, "no port is free")
+	return ""
 }
 
 // withToken lets calls be made with a token.
