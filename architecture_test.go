@@ -51,6 +51,7 @@ var arrows = map[string][]string{
 	"internal/postgrestest":    {"github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"internal/redact":          {},
 	"internal/resourcetest":    {"api", "dispensarytest", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
+	"internal/sqlschema":       {"api", "internal/contention"},
 	"internal/testsize":        {},
 	"internal/webpage":         {},
 	"internal/transport":       {"api", "api/observe", "internal/jsondecode", "internal/jsonscan", "internal/operation", "github.com/google/go-querystring/query", "github.com/hashicorp/go-retryablehttp"},

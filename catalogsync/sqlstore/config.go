@@ -2,10 +2,10 @@ package sqlstore
 
 import (
 	"errors"
-	"regexp"
 	"strings"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/sqlschema"
 )
 
 // Dialect is the SQL that a database speaks.
@@ -40,18 +40,11 @@ type Config struct {
 	TablePrefix string
 }
 
-var prefixForm = regexp.MustCompile(`^[a-z][a-z0-9_]{0,39}$`)
-
 func (c Config) validate(dialect Dialect) error {
 	if dialect != PostgreSQL && dialect != SQLite {
 		return &api.ArgumentError{Field: "sqlstore.Dialect", Reason: "is neither PostgreSQL nor SQLite"}
 	}
-	if !prefixForm.MatchString(c.prefix()) {
-		return &api.ArgumentError{
-			Field: "sqlstore.Config.TablePrefix", Reason: "must be lower case letters, digits and underscores, 40 at most, a letter first",
-		}
-	}
-	return nil
+	return sqlschema.CheckPrefix(c.prefix())
 }
 
 // prefix begins the names of everything that is the store's.

@@ -5,10 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"hash/fnv"
-	"strings"
 
-	"github.com/dispensary-go/dispensary/internal/contention"
+	"github.com/dispensary-go/dispensary/internal/sqlschema"
 )
 
 // steps are the versions of the schema, the first being 1. A step that was released is
@@ -78,22 +76,20 @@ CREATE TABLE {state} (
 INSERT INTO {state} (revision, generation, newest, complete) VALUES (0, 0, '', '')`},
 }
 
-// history is the table of the steps that were taken.
-const history = `CREATE TABLE IF NOT EXISTS {schema} (version integer NOT NULL PRIMARY KEY, applied_at varchar(32) NOT NULL)`
-
 // Migrate makes the tables, or brings them up to date. It may run as often as you like, in
 // any number of processes at once: they take turns, and each does everything or nothing. A
 // schema that is up to date is only looked at, which needs no right to change it. One that
 // is newer than this release is left as it is: [ErrNewerSchema].
 func Migrate(ctx context.Context, db *sql.DB, dialect Dialect, config Config) error {
-	m, err := newMigration(dialect, config)
+	m, err := migration(dialect, config)
 	if err != nil {
 		return err
 	}
-	version, err := m.version(ctx, db)
-	if err != nil || version < len(m.steps) {
-		err = contention.Retry(ctx, func() error { return m.run(ctx, db) })
-	} else if version > len(m.steps) {
+	version, err := m.Version(ctx, db)
+	if err != nil || version < len(m.Steps) {
+		version, err = m.Run(ctx, db)
+	}
+	if err == nil && version > len(m.Steps) {
 		err = ErrNewerSchema
 	}
 	if err != nil {
@@ -105,19 +101,19 @@ func Migrate(ctx context.Context, db *sql.DB, dialect Dialect, config Config) er
 // CheckSchema looks at the version of the schema, and changes nothing. It fails with
 // [ErrSchema] or [ErrNewerSchema], or because the database does not answer.
 func CheckSchema(ctx context.Context, db *sql.DB, dialect Dialect, config Config) error {
-	m, err := newMigration(dialect, config)
+	m, err := migration(dialect, config)
 	if err != nil {
 		return err
 	}
 	if err := db.PingContext(ctx); err != nil {
 		return failed(ctx, "check the schema", err)
 	}
-	switch version, err := m.version(ctx, db); {
+	switch version, err := m.Version(ctx, db); {
 	case ctx.Err() != nil:
 		return failed(ctx, "check the schema", err)
-	case err != nil, version < len(m.steps):
+	case err != nil, version < len(m.Steps):
 		return ErrSchema
-	case version > len(m.steps):
+	case version > len(m.Steps):
 		return ErrNewerSchema
 	}
 	return nil
@@ -127,31 +123,20 @@ func CheckSchema(ctx context.Context, db *sql.DB, dialect Dialect, config Config
 // apply it with another tool than [Migrate], to a database without the tables. Migrate,
 // which may be run on these tables as on any other, makes the changes of later versions.
 func Schema(dialect Dialect, config Config) (string, error) {
-	m, err := newMigration(dialect, config)
+	m, err := migration(dialect, config)
 	if err != nil {
 		return "", err
 	}
-	statements := []string{config.name(history)}
-	for i, step := range m.steps {
-		statements = append(statements, strings.TrimSpace(step), m.note(i+1))
-	}
-	return strings.Join(statements, ";\n") + ";\n", nil
+	return m.Script(), nil
 }
 
-// migration is the schema of one dialect with the names of its tables.
-type migration struct {
-	dialect Dialect
-	config  Config
-	steps   []string
-}
-
-func newMigration(dialect Dialect, config Config) (*migration, error) {
+func migration(dialect Dialect, config Config) (sqlschema.Migration, error) {
 	if err := config.validate(dialect); err != nil {
-		return nil, err
+		return sqlschema.Migration{}, err
 	}
-	m := &migration{dialect: dialect, config: config}
+	m := sqlschema.Migration{Dialect: string(dialect), History: config.name("{schema}"), Lock: config.prefix() + "schema"}
 	for _, step := range steps[dialect] {
-		m.steps = append(m.steps, config.name(step))
+		m.Steps = append(m.Steps, config.name(step))
 	}
 	return m, nil
 }
@@ -160,75 +145,6 @@ func newMigration(dialect Dialect, config Config) (*migration, error) {
 type querier interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
-
-// version returns the last step that was taken.
-func (m *migration) version(ctx context.Context, q querier) (version int, err error) {
-	err = q.QueryRowContext(ctx, m.config.name(`SELECT COALESCE(MAX(version), 0) FROM {schema}`)).Scan(&version)
-	return version, err
-}
-
-// run takes the missing steps in one transaction, while no one else does.
-func (m *migration) run(ctx context.Context, db *sql.DB) error {
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	if err := m.take(ctx, tx); err != nil {
-		return errors.Join(err, tx.Rollback())
-	}
-	return tx.Commit()
-}
-
-func (m *migration) take(ctx context.Context, tx querier) error {
-	if m.dialect == PostgreSQL {
-		if err := exec(ctx, tx, fmt.Sprintf(`SELECT pg_advisory_xact_lock(%d)`, lockKey(m.config.prefix()+"schema"))); err != nil {
-			return err
-		}
-	}
-	if err := exec(ctx, tx, m.config.name(history)); err != nil {
-		return err
-	}
-	taken, err := m.version(ctx, tx)
-	if err != nil {
-		return err
-	}
-	if taken > len(m.steps) {
-		return ErrNewerSchema
-	}
-	for i := taken; i < len(m.steps); i++ {
-		if err := exec(ctx, tx, m.steps[i]+";"+m.note(i+1)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// lockKey is the key of an advisory lock of PostgreSQL.
-func lockKey(name string) uint32 {
-	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(name))
-	return hash.Sum32()
-}
-
-// note records that a step was taken, by the clock of the database.
-func (m *migration) note(version int) string {
-	return fmt.Sprintf(m.config.name(`INSERT INTO {schema} (version, applied_at) VALUES (%d, CURRENT_TIMESTAMP)`), version)
-}
-
-// exec runs statements one by one: not every driver takes several at once. None of them
-// has parameters or holds a semicolon.
-func exec(ctx context.Context, q querier, script string) error {
-	for one := range strings.SplitSeq(script, ";") {
-		if one = strings.TrimSpace(one); one == "" {
-			continue
-		}
-		if _, err := q.ExecContext(ctx, one); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // failed names the operation. The end of the caller's ctx comes back from some drivers as

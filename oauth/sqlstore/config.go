@@ -2,10 +2,10 @@ package sqlstore
 
 import (
 	"errors"
-	"regexp"
 	"strings"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/sqlschema"
 )
 
 // defaultPrefix keeps the tables together in a database full of others.
@@ -30,18 +30,11 @@ type Config struct {
 // [Config.InsecurePlaintext].
 var ErrPlaintext = errors.New("sqlstore: the token is not sealed: wrap the store with tokens.Sealed")
 
-var prefixForm = regexp.MustCompile(`^[a-z][a-z0-9_]{0,39}$`)
-
 func (c Config) validate(dialect Dialect) error {
 	if !dialect.known() {
 		return &api.ArgumentError{Field: "sqlstore.Dialect", Reason: "is none of PostgreSQL, MySQL and SQLite: see Detect"}
 	}
-	if !prefixForm.MatchString(c.prefix()) {
-		return &api.ArgumentError{
-			Field: "sqlstore.Config.TablePrefix", Reason: "must be lower case letters, digits and underscores, 40 at most, a letter first",
-		}
-	}
-	return nil
+	return sqlschema.CheckPrefix(c.prefix())
 }
 
 func (c Config) prefix() string {
