@@ -183,31 +183,25 @@ func (s *Syncer) readAttributes(ctx context.Context) error {
 // attributesOf returns the attributes of all products that have some. Each request waits.
 func attributesOf(ctx context.Context, c catalog.Service, ingredients, allergens bool, wait func() error) (map[string]Attributes, error) {
 	all := map[string]Attributes{}
+	search := func(o catalog.ProductSearchOptions, add func(*Attributes)) error {
+		return each(c.Products.SearchPages(ctx, o), wait, func(p catalog.Product) error {
+			a := all[p.ID]
+			add(&a)
+			all[p.ID] = a
+			return nil
+		})
+	}
 	if ingredients {
-		pages := c.Ingredients.Pages(ctx, catalog.IngredientListOptions{})
-		err := each(pages, wait, func(i catalog.Ingredient) error {
-			found := c.Products.SearchPages(ctx, catalog.ProductSearchOptions{IngredientIDs: []string{i.ID}})
-			return each(found, wait, func(p catalog.Product) error {
-				a := all[p.ID]
-				a.IngredientIDs = append(a.IngredientIDs, i.ID)
-				all[p.ID] = a
-				return nil
-			})
+		err := each(c.Ingredients.Pages(ctx, catalog.IngredientListOptions{}), wait, func(i catalog.Ingredient) error {
+			return search(catalog.ProductSearchOptions{IngredientIDs: []string{i.ID}}, func(a *Attributes) { a.IngredientIDs = append(a.IngredientIDs, i.ID) })
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
 	if allergens {
-		pages := c.Allergens.Pages(ctx, catalog.AllergenListOptions{})
-		err := each(pages, wait, func(i catalog.Allergen) error {
-			found := c.Products.SearchPages(ctx, catalog.ProductSearchOptions{AllergenIDs: []string{i.ID}})
-			return each(found, wait, func(p catalog.Product) error {
-				a := all[p.ID]
-				a.AllergenIDs = append(a.AllergenIDs, i.ID)
-				all[p.ID] = a
-				return nil
-			})
+		err := each(c.Allergens.Pages(ctx, catalog.AllergenListOptions{}), wait, func(i catalog.Allergen) error {
+			return search(catalog.ProductSearchOptions{AllergenIDs: []string{i.ID}}, func(a *Attributes) { a.AllergenIDs = append(a.AllergenIDs, i.ID) })
 		})
 		if err != nil {
 			return nil, err
