@@ -136,16 +136,8 @@ func (s *Syncer) fetchUntil(ctx context.Context, ended func() bool) (failed, err
 		if err != nil {
 			return failed, err
 		}
-		for _, r := range requests {
-			if err := fetch(r.ProductID); err != nil {
-				return failed, err
-			}
-			if s.postponed[r.ProductID] == nil {
-				// It is answered, however the clock went of who requested it.
-				if err := s.config.Store.Drop(ctx, r); err != nil {
-					return failed, err
-				}
-			}
+		if err := s.answer(ctx, requests, fetch); err != nil {
+			return failed, err
 		}
 		if len(requests) > 0 {
 			continue
@@ -162,6 +154,23 @@ func (s *Syncer) fetchUntil(ctx context.Context, ended func() bool) (failed, err
 			return failed, err
 		}
 	}
+}
+
+// answer reads what is requested. A request that was there before is answered, however the
+// clock went of who made it; that for a product which was postponed stays.
+func (s *Syncer) answer(ctx context.Context, requests []Request, fetch func(id string) error) error {
+	for _, r := range requests {
+		if err := fetch(r.ProductID); err != nil {
+			return err
+		}
+		if s.postponed[r.ProductID] != nil {
+			continue
+		}
+		if err := s.config.Store.Drop(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // due returns requests whose products are not postponed, the oldest first.
