@@ -35,7 +35,7 @@ func Cut(l *Log, wanted int, random *rand.Rand, yield func(Image) bool) {
 	}
 }
 
-// digest differs between images of which one tells more than the other.
+// digest differs between images that have to be checked both.
 func (i Image) digest() uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
