@@ -42,6 +42,7 @@ var arrows = map[string][]string{
 	"internal/docgen":          {"docs"},
 	"internal/filelock":        {},
 	"internal/joined":          {},
+	"internal/jitter":          {},
 	"internal/jsondecode":      {"internal/jsonscan"},
 	"internal/jsonscan":        {},
 	"internal/logtest":         {},
@@ -54,7 +55,7 @@ var arrows = map[string][]string{
 	"internal/sqlschema":       {"api", "internal/contention"},
 	"internal/testsize":        {},
 	"internal/webpage":         {},
-	"internal/transport":       {"api", "api/observe", "internal/jsondecode", "internal/jsonscan", "internal/operation", "github.com/google/go-querystring/query", "github.com/hashicorp/go-retryablehttp"},
+	"internal/transport":       {"api", "api/observe", "internal/jitter", "internal/jsondecode", "internal/jsonscan", "internal/operation", "github.com/google/go-querystring/query", "github.com/hashicorp/go-retryablehttp"},
 	"listen":                   {"api", "events", "internal/filelock", "webhook"},
 	"oauth/storetest":          {"api", "oauth", "oauth/internal/oauthtest", "oauth/tokens", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"probe":                    {"api", "oauth"},
@@ -64,7 +65,7 @@ var arrows = map[string][]string{
 	"oauth/connect":            {"api", "oauth", "oauth/tokens"},
 	"oauth/internal/oauthtest": {"api", "oauth", "oauth/tokens", "github.com/stretchr/testify/require"},
 	"oauth/internal/tokenjson": {"api", "oauth"},
-	"oauth/tokens":             {"api", "oauth", "oauth/internal/tokenjson", "seal"},
+	"oauth/tokens":             {"api", "internal/jitter", "oauth", "oauth/internal/tokenjson", "seal"},
 	"treatmentplans":           {"api", "catalog", "clinic", "internal/jsonscan", "internal/metadata", "internal/operation", "internal/redact", "internal/transport"},
 
 	// The fake platform: the facade over httpapi and pages over people and webhooks over
@@ -91,14 +92,14 @@ var arrows = map[string][]string{
 	"dispensarytest/receivercheck":        {"api", "dispensarytest", "dispensarytest/internal/leak", "dispensarytest/internal/signature", "dispensarytest/model"},
 
 	// Webhooks.
-	"webhook":                   {"api", "events", "seal", "webhook/internal/safecall"},
+	"webhook":                   {"api", "events", "internal/jitter", "seal", "webhook/internal/safecall"},
 	"webhook/admin":             {"accounts", "api", "events", "internal/webpage", "webhook", "webhook/engine", "webhook/reconcile"},
 	"webhook/diagnose":          {"api", "webhook"},
 	"webhook/engine":            {"api", "events", "seal", "webhook", "webhook/internal/safecall"},
 	"webhook/enginetest":        {"api", "events", "internal/logtest", "seal", "webhook", "webhook/engine", "webhook/reconcile", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"webhook/internal/safecall": {},
 	"webhook/memoryinbox":       {"api", "webhook", "webhook/engine", "webhook/reconcile"},
-	"webhook/reconcile":         {"api", "events", "webhook", "webhook/internal/safecall"},
+	"webhook/reconcile":         {"api", "events", "internal/jitter", "webhook", "webhook/internal/safecall"},
 }
 
 func TestImportArrows(t *testing.T) {

@@ -3,10 +3,10 @@ package webhook
 import (
 	"cmp"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/jitter"
 )
 
 // Defaults of a [RetryPolicy]. Together they try for about ten hours, so that a
@@ -49,7 +49,7 @@ func (p RetryPolicy) Wait(attempt int) time.Duration {
 		d *= 2
 	}
 	d = min(d, p.MaxBackOff)
-	return d - rand.N(d/2+1)
+	return d - jitter.N(d/2+1)
 }
 
 // Permanent marks an error that no further attempt can help: the event becomes a

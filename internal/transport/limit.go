@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"time"
+
+	"github.com/dispensary-go/dispensary/internal/jitter"
 )
 
 // waitForLimit waits until the platform takes requests and the limiter allows one. Its
@@ -40,7 +42,7 @@ func awaitThrottle(ctx context.Context, s *callState) error {
 		if left == 0 {
 			return nil
 		}
-		wait := left + jitter(policy.MinWait) // calls that were held together should not all come at once
+		wait := left + jitter.N(policy.MinWait) // calls that were held together should not all come at once
 		deadline, has := ctx.Deadline()
 		if left > policy.MaxRetryAfter || has && time.Until(deadline) <= wait {
 			return &throttledError{left}

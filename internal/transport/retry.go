@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-retryablehttp"
+
+	"github.com/dispensary-go/dispensary/internal/jitter"
 )
 
 // sendWithRetries is the innermost link: it sends the request until the retry policy
@@ -146,7 +148,7 @@ func waitBefore(s *callState, response *http.Response, err error) (time.Duration
 	if err == nil {
 		if asked, ok := retryAfter(response.Header); ok {
 			// Callers who got the same time should not all come at once.
-			return asked + jitter(policy.MinWait), asked <= policy.MaxRetryAfter
+			return asked + jitter.N(policy.MinWait), asked <= policy.MaxRetryAfter
 		}
 	}
 	return backoff(policy, s.attempts), true

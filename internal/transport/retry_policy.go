@@ -3,12 +3,12 @@ package transport
 import (
 	"crypto/tls"
 	"errors"
-	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/jitter"
 )
 
 // withDefaults fills in what a policy leaves zero.
@@ -40,14 +40,7 @@ func backoff(policy api.RetryPolicy, attempts int) time.Duration {
 	if doublings := attempts - 1; doublings < 32 && policy.MinWait<<doublings < wait {
 		wait = policy.MinWait << doublings
 	}
-	return wait/2 + jitter(wait/2)
-}
-
-func jitter(d time.Duration) time.Duration {
-	if d <= 0 {
-		return 0
-	}
-	return rand.N(d)
+	return wait/2 + jitter.N(wait/2)
 }
 
 // retryAfter reads both forms of the header: seconds and an HTTP date.

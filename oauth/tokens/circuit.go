@@ -2,11 +2,11 @@ package tokens
 
 import (
 	"errors"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/jitter"
 	"github.com/dispensary-go/dispensary/oauth"
 )
 
@@ -279,7 +279,7 @@ func jitteredBackoff(try int, first, last time.Duration) time.Duration {
 	if doublings := try - 1; doublings < 20 && first<<doublings < last {
 		wait = first << doublings
 	}
-	return wait/2 + rand.N(wait/2)
+	return wait/2 + jitter.N(wait/2)
 }
 
 // retryAfter returns how long the platform asked to stay away, up to a cap.

@@ -7,11 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	mathrand "math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/jitter"
 )
 
 // Defaults of [KeepFreshPolicy]. They are choices of this library: the API states
@@ -266,7 +266,7 @@ func (r *refresher) refresh(ctx context.Context, record Record, claim Lease) (er
 // jittered returns between three and five quarters of d: replicas that start
 // together must not stay together.
 func jittered(d time.Duration) time.Duration {
-	return d*3/4 + mathrand.N(d/2+1)
+	return d*3/4 + jitter.N(d/2+1)
 }
 
 // spacing is a limiter that keeps starts apart.

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/jitter"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
@@ -64,7 +64,7 @@ func (r *Reconciler) Loop(ctx context.Context, interval time.Duration) error {
 	var fresh time.Duration // the first run is for what happened while the program did not run
 	failures := 0
 	for ctx.Err() == nil {
-		pause := interval - interval/10 + rand.N(interval/5+1)
+		pause := interval - interval/10 + jitter.N(interval/5+1)
 		if _, err := r.run(ctx, fresh); err != nil {
 			pause = min(pause, minPause<<min(failures, 10))
 			failures++
