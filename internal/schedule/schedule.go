@@ -1,0 +1,484 @@
+// Package schedule runs the replicas of a program in one synctest bubble, one call at a
+// time. Every call that leaves a replica, to a store, to the network, to an inbox, waits at
+// a yield point until the scheduler lets it go on. The scheduler decides by a seed who goes
+// on, what becomes of the call ([Fate]), when time passes, and when a replica dies or
+// stands still. Between two decisions everything in the bubble has come to rest, so that
+// the same seed makes the same schedule.
+//
+// A schedule ends with a recovery: nothing fails any more, dead replicas are started again,
+// and time passes until the scenario is settled. What must hold at all times is checked
+// after each decision, what must hold in the end after the recovery.
+//
+// A schedule that breaks something is shrunk to the decisions that it takes, and told as a
+// story.
+package schedule
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing/synctest"
+	"time"
+)
+
+// Fate is what becomes of a call.
+type Fate string
+
+// The fates. A call names those that it can meet beside Passed, Late and Stalled.
+const (
+	Passed      Fate = ""                  // it is carried out, and answered
+	Refused     Fate = "refused"           // nothing is done, and the caller can know
+	Dropped     Fate = "lost on the way"   // nothing is done, and the caller cannot know
+	AnswerLost  Fate = "answer lost"       // it is carried out, and the caller cannot know
+	Doubled     Fate = "carried out twice" // and answered by the second
+	Unavailable Fate = "unavailable"       // something on the way answers 503
+	Late        Fate = "answer late"       // it is carried out, and its answer waits for another decision
+	Stalled     Fate = "stalled"           // it waits
+)
+
+// Kind says what a [Decision] is about.
+type Kind string
+
+// The kinds of decisions.
+const (
+	Call   Kind = "call"
+	Action Kind = "action"
+	Time   Kind = "time"
+)
+
+// Decision is one step of a schedule.
+type Decision struct {
+	Kind    Kind
+	Process string        // of a call
+	Name    string        // of a call or an action
+	Fate    Fate          // of a call
+	Wait    time.Duration // of time, and of a call that is stalled
+}
+
+// String tells the decision.
+func (d Decision) String() string {
+	switch d.Kind {
+	case Action:
+		return d.Name
+	case Time:
+		return "up to " + d.Wait.String() + " pass"
+	}
+	text := d.Process + ": " + d.Name
+	if d.Fate != Passed {
+		text += " (" + string(d.Fate) + ")"
+	}
+	if d.Fate == Stalled {
+		text += " for " + d.Wait.String()
+	}
+	return text
+}
+
+// Plain reports a decision without a fault.
+func (d Decision) Plain() bool { return d.Kind == Call && d.Fate == Passed }
+
+// Scheduler decides the steps of one schedule. It belongs to one bubble.
+type Scheduler struct {
+	// Rand is for the scenario: what it makes of the seed.
+	Rand *rand.Rand
+
+	dice   *rand.Rand
+	script []Decision // what is replayed; nil where the dice decide
+	replay bool
+
+	mu      sync.Mutex
+	parked  []*parkedCall
+	arrived chan struct{}
+	free    bool // calls pass: the scenario is being made
+
+	processes []*member
+	actions   []*action
+	always    []func() error
+	inTheEnd  []func() error
+	heal      []func()
+	cleanup   []func()
+	settled   []condition
+
+	steps, faults int
+	disturbed     int
+	killed        int
+	rate          float64
+	recovering    bool
+	violation     error
+	decisions     []Decision
+	story         []string
+}
+
+type condition struct {
+	name  string
+	holds func() bool
+}
+
+// action is something that the world does: a person, an operator, the weather.
+type action struct {
+	name string
+	left int
+	may  func() bool
+	do   func()
+}
+
+func newScheduler(seed uint64) *Scheduler {
+	s := &Scheduler{
+		Rand: rand.New(rand.NewPCG(seed, 1)), dice: rand.New(rand.NewPCG(seed, 2)),
+		arrived: make(chan struct{}, 1), free: true,
+	}
+	s.steps = 20 + s.dice.IntN(60)
+	s.faults = s.dice.IntN(6)
+	s.rate = []float64{0.05, 0.15, 0.35}[s.dice.IntN(3)]
+	return s
+}
+
+// Action adds something that happens up to n times, whenever may says so; nil is always.
+func (s *Scheduler) Action(name string, n int, may func() bool, do func()) {
+	s.actions = append(s.actions, &action{name, n, may, do})
+}
+
+// Always adds an invariant, which is checked after every step.
+func (s *Scheduler) Always(check func() error) { s.always = append(s.always, check) }
+
+// InTheEnd adds what must hold after the recovery.
+func (s *Scheduler) InTheEnd(check func() error) { s.inTheEnd = append(s.inTheEnd, check) }
+
+// OnRecovery adds what ends with the faults: it is called before the recovery.
+func (s *Scheduler) OnRecovery(heal func()) { s.heal = append(s.heal, heal) }
+
+// Cleanup adds what is called when the schedule is over, the last first.
+func (s *Scheduler) Cleanup(f func()) { s.cleanup = append(s.cleanup, f) }
+
+// SettledWhen adds what the recovery waits for. That it never holds is a violation.
+func (s *Scheduler) SettledWhen(name string, holds func() bool) {
+	s.settled = append(s.settled, condition{name, holds})
+}
+
+// Failf reports a violation. The schedule ends with the first one.
+func (s *Scheduler) Failf(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.violation == nil {
+		s.violation = fmt.Errorf(format, args...)
+	}
+}
+
+// Note adds a line to the story.
+func (s *Scheduler) Note(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.story = append(s.story, "      "+fmt.Sprintf(format, args...))
+}
+
+// Disturbed counts what may excuse that something was done more than once: faults, kills,
+// and calls that were held up for longer than [Patience].
+func (s *Scheduler) Disturbed() int { return s.disturbed }
+
+// Killed counts the kills.
+func (s *Scheduler) Killed() int { return s.killed }
+
+// Disturb counts something that the scenario did itself.
+func (s *Scheduler) Disturb() { s.disturbed++ }
+
+// Patience is how long a call may be held up that counts as undisturbed.
+const Patience = 3 * time.Second
+
+// Recovering reports that no fault happens any more.
+func (s *Scheduler) Recovering() bool { return s.recovering }
+
+func (s *Scheduler) failed() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.violation
+}
+
+// rest waits until nothing moves, and checks what must always hold.
+func (s *Scheduler) rest() bool {
+	synctest.Wait()
+	for _, check := range s.always {
+		if err := check(); err != nil {
+			s.Failf("%w", err)
+		}
+	}
+	return s.failed() == nil
+}
+
+// run makes the schedule.
+func (s *Scheduler) run() {
+	s.free = false
+	for _, m := range s.processes {
+		m.begin()
+	}
+	switch {
+	case s.replay:
+		s.runScript()
+	default:
+		for n := 0; n < s.steps && s.rest(); n++ {
+			s.apply(s.choose(), "%3d. ")
+		}
+	}
+	if s.rest() {
+		s.recover()
+	}
+}
+
+// runScript makes the decisions of the script, each as soon as it can be made; one that
+// can never be made is left out.
+func (s *Scheduler) runScript() {
+	const patience = 40
+	for _, d := range s.script {
+		for tries := 0; s.rest(); tries++ {
+			if s.possible(d) {
+				s.apply(d, "%3d. ")
+				break
+			}
+			if tries == patience {
+				break
+			}
+			s.apply(s.plainStep(), "   · ")
+		}
+	}
+}
+
+// possible reports that a decision can be made now.
+func (s *Scheduler) possible(d Decision) bool {
+	switch d.Kind {
+	case Action:
+		return slices.ContainsFunc(s.possibleActions(), func(a *action) bool { return a.name == d.Name })
+	case Time:
+		return !s.exclusive()
+	}
+	return s.find(d) != nil
+}
+
+// choose throws the dice.
+func (s *Scheduler) choose() Decision {
+	calls, actions := s.eligible(), s.possibleActions()
+	roll := s.dice.Float64()
+	switch {
+	case len(actions) > 0 && (roll < 0.2 || len(calls) == 0 && roll < 0.7):
+		return Decision{Kind: Action, Name: actions[s.dice.IntN(len(actions))].name}
+	case len(calls) == 0 || roll > 0.93 && !s.exclusive():
+		return Decision{Kind: Time, Wait: waits[s.dice.IntN(len(waits))]}
+	}
+	c := calls[s.dice.IntN(len(calls))]
+	d := Decision{Kind: Call, Process: c.process.Name, Name: c.name}
+	if s.faults > 0 && s.dice.Float64() < s.rate {
+		s.faults--
+		d.Fate = c.fates[s.dice.IntN(len(c.fates))]
+		if d.Fate == Stalled {
+			d.Wait = stalls[s.dice.IntN(len(stalls))]
+		}
+	}
+	return d
+}
+
+// Times from the wait between two looks to the life of a token.
+var (
+	waits  = []time.Duration{20 * time.Millisecond, 300 * time.Millisecond, 2 * time.Second, 11 * time.Second, 35 * time.Second, 2 * time.Minute, 15 * time.Minute, 80 * time.Minute, 2 * time.Hour}
+	stalls = []time.Duration{500 * time.Millisecond, 6 * time.Second, 13 * time.Second, 35 * time.Second, 75 * time.Second, 6 * time.Minute}
+)
+
+// plainStep is the next step where nothing is decided: the first call passes, or time
+// does.
+func (s *Scheduler) plainStep() Decision {
+	if calls := s.eligible(); len(calls) > 0 {
+		return Decision{Kind: Call, Process: calls[0].process.Name, Name: calls[0].name}
+	}
+	return Decision{Kind: Time, Wait: time.Hour}
+}
+
+func (s *Scheduler) possibleActions() []*action {
+	var all []*action
+	for _, a := range s.actions {
+		if a.left > 0 && (a.may == nil || a.may()) {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// apply makes a decision.
+func (s *Scheduler) apply(d Decision, prefix string) {
+	if strings.Contains(prefix, "%") {
+		s.decisions = append(s.decisions, d)
+		prefix = fmt.Sprintf(prefix, len(s.decisions))
+	}
+	began := time.Now()
+	s.mu.Lock()
+	s.story = append(s.story, prefix+d.String())
+	line := len(s.story) - 1
+	s.mu.Unlock()
+	switch d.Kind {
+	case Action:
+		for _, a := range s.actions {
+			if a.name == d.Name {
+				a.left--
+				a.do()
+				return
+			}
+		}
+	case Time:
+		s.pass(d.Wait)
+		s.countHeldUp()
+		s.mu.Lock()
+		s.story[line] = prefix + time.Since(began).String() + " pass"
+		s.mu.Unlock()
+	default:
+		s.decide(s.find(d), d)
+	}
+}
+
+// countHeldUp counts the calls that have waited for too long.
+func (s *Scheduler) countHeldUp() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.parked {
+		if !c.heldUp && time.Since(c.since) > Patience {
+			c.heldUp = true
+			s.disturbed++
+		}
+	}
+}
+
+// pass lets time go by until a call arrives, or one that was stalled may go on.
+func (s *Scheduler) pass(d time.Duration) {
+	now := time.Now()
+	s.mu.Lock()
+	for _, c := range s.parked {
+		if until := c.stalledUntil(); until.After(now) {
+			d = min(d, until.Sub(now))
+		}
+	}
+	select { // what has arrived is known
+	case <-s.arrived:
+	default:
+	}
+	s.mu.Unlock()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.arrived:
+	}
+}
+
+// recovery bounds the recovery.
+const (
+	recoverySteps = 4000
+	recoveryTime  = 72 * time.Hour
+)
+
+// recover ends all faults, and waits until the scenario is settled.
+func (s *Scheduler) recover() {
+	s.recovering = true
+	s.mu.Lock()
+	s.story = append(s.story, "   recovery")
+	for _, c := range s.parked {
+		c.until = time.Time{}
+	}
+	s.mu.Unlock()
+	for _, heal := range s.heal {
+		heal()
+	}
+	for _, m := range s.processes {
+		if m.process.stalled = (time.Time{}); !m.process.Alive() {
+			m.begin()
+		}
+	}
+	end := time.Now().Add(recoveryTime)
+	for n := 0; s.rest(); n++ {
+		open := s.unsettled()
+		if open == "" {
+			break
+		}
+		if n == recoverySteps || time.Now().After(end) {
+			s.Failf("never, after the recovery: %s", open)
+			return
+		}
+		s.apply(s.plainStep(), "   · ")
+	}
+	for _, check := range s.inTheEnd {
+		if err := check(); err != nil {
+			s.Failf("in the end: %w", err)
+		}
+	}
+}
+
+func (s *Scheduler) unsettled() string {
+	for _, c := range s.settled {
+		if !c.holds() {
+			return c.name
+		}
+	}
+	return ""
+}
+
+// close ends everything that runs.
+func (s *Scheduler) close() {
+	for _, m := range s.processes {
+		if m.process != nil {
+			m.process.kill()
+		}
+	}
+	for _, f := range slices.Backward(s.cleanup) {
+		f()
+	}
+	time.Sleep(week) // until the goroutines that sleep have met their end
+}
+
+const week = 7 * 24 * time.Hour
+
+// Scenario makes the processes, actions and invariants of a schedule. It is called in the
+// bubble; calls that it makes itself pass.
+type Scenario func(s *Scheduler)
+
+// eligible returns the calls that may go on, in an order that does not depend on which
+// goroutine was quicker.
+func (s *Scheduler) eligible() []*parkedCall {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	var all []*parkedCall
+	for _, c := range s.parked {
+		if !c.stalledUntil().After(now) && (c.alone || !slices.ContainsFunc(s.parked, func(o *parkedCall) bool { return o.alone && o.process == c.process })) {
+			all = append(all, c)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *parkedCall) int {
+		if n := strings.Compare(a.process.Name, b.process.Name); n != 0 {
+			return n
+		}
+		return strings.Compare(a.name, b.name)
+	})
+	return all
+}
+
+// exclusive reports that a call waits during which no time may pass.
+func (s *Scheduler) exclusive() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.parked, func(c *parkedCall) bool { return c.alone })
+}
+
+func (s *Scheduler) find(d Decision) *parkedCall {
+	for _, c := range s.eligible() {
+		if c.process.Name == d.Process && c.name == d.Name && (d.Fate == Passed || slices.Contains(c.fates, d.Fate)) {
+			return c
+		}
+	}
+	return nil
+}
+
+func (s *Scheduler) decide(c *parkedCall, d Decision) {
+	if d.Fate != Passed {
+		s.disturbed++
+	}
+	if d.Fate == Stalled {
+		c.until = time.Now().Add(d.Wait)
+		return
+	}
+	c.decided <- d.Fate
+}

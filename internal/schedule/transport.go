@@ -1,0 +1,90 @@
+package schedule
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"syscall"
+)
+
+// Transport is the network as the process sees it: each request is a call. name tells a
+// request and its body in the story, different requests by different names; a request that
+// it has no name for passes.
+func (p *Process) Transport(base http.RoundTripper, name func(r *http.Request, body []byte) string) http.RoundTripper {
+	return &transport{p, base, name}
+}
+
+type transport struct {
+	process *Process
+	base    http.RoundTripper
+	name    func(*http.Request, []byte) string
+}
+
+var networkFates = []Fate{Refused, Dropped, AnswerLost, AnswerLost, Doubled, Unavailable}
+
+// RoundTrip implements [http.RoundTripper].
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := readBody(r)
+	if err != nil {
+		return nil, err
+	}
+	send := func() (*http.Response, error) {
+		again := r.Clone(r.Context())
+		again.Body, again.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		response, err := t.base.RoundTrip(again)
+		if err != nil {
+			return nil, err
+		}
+		return whole(response)
+	}
+	name := t.name(r, body)
+	if name == "" {
+		return send()
+	}
+	var unavailable *http.Response
+	call := Spec{Name: name, Fates: networkFates, Fail: func(f Fate) error {
+		switch f {
+		case Refused:
+			return networkError("dial", "connect", syscall.ECONNREFUSED)
+		case Unavailable:
+			unavailable = answer(r, http.StatusServiceUnavailable)
+			return nil
+		}
+		return networkError("read", "read", syscall.ECONNRESET)
+	}}
+	response, err := Do(r.Context(), t.process, call, send)
+	if unavailable != nil {
+		return unavailable, nil
+	}
+	return response, err
+}
+
+func readBody(r *http.Request) ([]byte, error) {
+	if r.Body == nil {
+		return nil, nil
+	}
+	defer func() { _ = r.Body.Close() }()
+	return io.ReadAll(r.Body)
+}
+
+// whole reads an answer to its end.
+func whole(response *http.Response) (*http.Response, error) {
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	response.Body = io.NopCloser(bytes.NewReader(body))
+	return response, err
+}
+
+// answer is that of something between the caller and the other side.
+func answer(r *http.Request, status int) *http.Response {
+	return &http.Response{
+		Status: http.StatusText(status), StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": {"text/html"}}, Body: io.NopCloser(bytes.NewReader([]byte("<html>"))), ContentLength: 6, Request: r,
+	}
+}
+
+func networkError(op, call string, errno syscall.Errno) error {
+	return &net.OpError{Op: op, Net: "tcp", Err: os.NewSyscallError(call, errno)}
+}

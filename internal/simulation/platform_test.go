@@ -1,0 +1,205 @@
+package simulation
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/logtest"
+	"github.com/dispensary-go/dispensary/internal/schedule"
+)
+
+// canary is in every secret and every patient: it must show up in no log.
+const canary = "c4n4ry"
+
+// platform is the fake with tokens that are the same in every run, and can be told apart
+// in a story: what replicas know as a3 and r3 are pair 3.
+type platform struct {
+	*dispensarytest.Server
+	logs logtest.Buffer
+
+	mu     sync.Mutex
+	names  map[string]string // of real tokens
+	real   map[string]string // by name
+	issued int
+
+	onRefresh func(old, access, refresh string) // what was granted; empty is refused
+	onArrival func(refresh string)              // of a pair that a replica was given
+	onUse     func(access string, status int)
+	onRequest func(r *http.Request, body []byte, status int)
+}
+
+func newPlatform(s *schedule.Scheduler, options ...dispensarytest.Option) *platform {
+	fake, err := dispensarytest.Start(append([]dispensarytest.Option{dispensarytest.WithInMemory()}, options...)...)
+	if err != nil {
+		panic(err)
+	}
+	p := &platform{Server: fake, names: map[string]string{}, real: map[string]string{}}
+	s.Cleanup(func() { _ = fake.Close() })
+	s.InTheEnd(func() error {
+		if text := p.logs.String(); strings.Contains(text, canary) {
+			at := strings.Index(text, canary)
+			return fmt.Errorf("a log holds what must not leave: %s", text[max(0, at-200):min(len(text), at+100)])
+		}
+		return nil
+	})
+	return p
+}
+
+// issue gives a user's consent, and returns the pair by its names.
+func (p *platform) issue(user model.User) model.Token {
+	token := p.Tokens.Issue(user)
+	token.AccessToken, token.RefreshToken = p.name(token.AccessToken, token.RefreshToken)
+	return token
+}
+
+// name gives a pair its names. A refresh token that stays keeps its own.
+func (p *platform) name(access, refresh string) (a, r string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.issued++
+	a = fmt.Sprintf("%s-a%d", canary, p.issued)
+	p.names[access], p.real[a] = a, access
+	if r = p.names[refresh]; r == "" {
+		r = fmt.Sprintf("%s-r%d", canary, p.issued)
+		p.names[refresh], p.real[r] = r, refresh
+	}
+	return a, r
+}
+
+func (p *platform) realOf(name string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if real, ok := p.real[name]; ok {
+		return real
+	}
+	return name
+}
+
+// good reports that the platform takes a token, by its name.
+func (p *platform) good(name string) bool {
+	real := p.realOf(name)
+	for _, c := range p.Tokens.Credentials() {
+		if c.Value == real {
+			return c.Refusal == ""
+		}
+	}
+	return false
+}
+
+// RoundTrip implements [http.RoundTripper]: it puts real tokens in the place of names, and
+// the other way round.
+func (p *platform) RoundTrip(r *http.Request) (*http.Response, error) {
+	var body []byte
+	if r.Body != nil {
+		body, _ = io.ReadAll(r.Body)
+	}
+	sent := body
+	access := bearer(r)
+	if access != "" {
+		r.Header.Set("Authorization", "Bearer "+p.realOf(access))
+	}
+	var form map[string]string
+	auth := strings.Contains(r.URL.Path, "/oauth/")
+	if auth && json.Unmarshal(body, &form) == nil {
+		for _, name := range form {
+			body = bytes.ReplaceAll(body, []byte(name), []byte(p.realOf(name)))
+		}
+	}
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	response, err := p.HTTPClient().Transport.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if p.onRequest != nil {
+		p.onRequest(r, sent, response.StatusCode)
+	}
+	if form["grant_type"] == "refresh_token" {
+		return p.granted(form["refresh_token"], response)
+	}
+	if access != "" && p.onUse != nil {
+		p.onUse(access, response.StatusCode)
+	}
+	return response, nil
+}
+
+// granted names the pair in an answer of the token endpoint.
+func (p *platform) granted(old string, response *http.Response) (*http.Response, error) {
+	body, err := io.ReadAll(response.Body)
+	_ = response.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		OAuth struct {
+			Access  string `json:"access_token"`
+			Refresh string `json:"refresh_token"`
+		} `json:"oauth"`
+	}
+	var a, r string
+	if json.Unmarshal(body, &answer) == nil && answer.OAuth.Access != "" {
+		a, r = p.name(answer.OAuth.Access, answer.OAuth.Refresh)
+		body = bytes.ReplaceAll(body, []byte(answer.OAuth.Access), []byte(a))
+		body = bytes.ReplaceAll(body, []byte(answer.OAuth.Refresh), []byte(r))
+	}
+	if p.onRefresh != nil {
+		p.onRefresh(old, a, r)
+	}
+	response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	response.Header.Del("Content-Length")
+	return response, nil
+}
+
+// network is the platform as a replica sees it through the scheduler.
+type network struct {
+	process *schedule.Process
+	calls   http.RoundTripper
+	p       *platform
+}
+
+func (p *platform) seenBy(process *schedule.Process) http.RoundTripper {
+	return network{process, process.Transport(p, tell), p}
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (n network) RoundTrip(r *http.Request) (*http.Response, error) {
+	token := strings.HasSuffix(r.URL.Path, "/oauth/token")
+	response, err := n.calls.RoundTrip(r)
+	if err != nil || !token || n.p.onArrival == nil || !n.process.Alive() {
+		return response, err
+	}
+	body, err := io.ReadAll(response.Body)
+	response.Body = io.NopCloser(bytes.NewReader(body))
+	if at := bytes.Index(body, []byte(canary+"-r")); at >= 0 {
+		end := bytes.IndexByte(body[at:], '"')
+		n.p.onArrival(string(body[at : at+end]))
+	}
+	return response, err
+}
+
+func bearer(r *http.Request) string {
+	name, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	return name
+}
+
+// short is a token's name without the canary.
+func short(name string) string { return strings.TrimPrefix(name, canary+"-") }
+
+// tell names a request in the story.
+func tell(r *http.Request, body []byte) string {
+	path := strings.TrimPrefix(r.URL.Path, "/api")
+	var form map[string]string
+	if strings.Contains(path, "/oauth/") && json.Unmarshal(body, &form) == nil {
+		path += " with " + short(form["refresh_token"]+form["token"])
+	}
+	if access := bearer(r); access != "" {
+		path += " as " + short(access)
+	}
+	return r.Method + " " + path
+}
