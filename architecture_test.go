@@ -53,6 +53,8 @@ var arrows = map[string][]string{
 	"internal/redact":          {},
 	"internal/resourcetest":    {"api", "dispensarytest", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"internal/sqlschema":       {"api", "internal/contention"},
+	"internal/schedule":        {"internal/jitter"},
+	"internal/simulation":      {},
 	"internal/testsize":        {},
 	"internal/webpage":         {},
 	"internal/transport":       {"api", "api/observe", "internal/jitter", "internal/jsondecode", "internal/jsonscan", "internal/operation", "github.com/google/go-querystring/query", "github.com/hashicorp/go-retryablehttp"},

@@ -68,7 +68,6 @@ func (p *Process) Alive() bool {
 func (p *Process) kill() {
 	if p.Alive() {
 		p.s.disturbed++
-		p.s.killed++
 		close(p.killed)
 		p.cancel()
 	}

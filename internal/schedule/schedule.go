@@ -102,9 +102,8 @@ type Scheduler struct {
 
 	steps, faults int
 	disturbed     int
-	killed        int
 	rate          float64
-	recovering    bool
+	recovers      time.Time // since then
 	violation     error
 	decisions     []Decision
 	story         []string
@@ -176,17 +175,19 @@ func (s *Scheduler) Note(format string, args ...any) {
 // and calls that were held up for longer than [Patience].
 func (s *Scheduler) Disturbed() int { return s.disturbed }
 
-// Killed counts the kills.
-func (s *Scheduler) Killed() int { return s.killed }
-
 // Disturb counts something that the scenario did itself.
 func (s *Scheduler) Disturb() { s.disturbed++ }
 
 // Patience is how long a call may be held up that counts as undisturbed.
 const Patience = 3 * time.Second
 
-// Recovering reports that no fault happens any more.
-func (s *Scheduler) Recovering() bool { return s.recovering }
+// Recovering is for how long no fault has happened any more; 0 before the recovery.
+func (s *Scheduler) Recovering() time.Duration {
+	if s.recovers.IsZero() {
+		return 0
+	}
+	return time.Since(s.recovers) + 1
+}
 
 func (s *Scheduler) failed() error {
 	s.mu.Lock()
@@ -373,7 +374,7 @@ const (
 
 // recover ends all faults, and waits until the scenario is settled.
 func (s *Scheduler) recover() {
-	s.recovering = true
+	s.recovers = time.Now()
 	s.mu.Lock()
 	s.story = append(s.story, "   recovery")
 	for _, c := range s.parked {

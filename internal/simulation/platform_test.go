@@ -29,8 +29,8 @@ type platform struct {
 	real   map[string]string // by name
 	issued int
 
-	onRefresh func(old, access, refresh string) // what was granted; empty is refused
-	onArrival func(refresh string)              // of a pair that a replica was given
+	onRefresh func(old, access, refresh string)          // what was granted; empty is refused
+	onArrival func(by *schedule.Process, refresh string) // of a pair that a replica was given
 	onUse     func(access string, status int)
 	onRequest func(r *http.Request, body []byte, status int)
 }
@@ -178,7 +178,7 @@ func (n network) RoundTrip(r *http.Request) (*http.Response, error) {
 	response.Body = io.NopCloser(bytes.NewReader(body))
 	if at := bytes.Index(body, []byte(canary+"-r")); at >= 0 {
 		end := bytes.IndexByte(body[at:], '"')
-		n.p.onArrival(string(body[at : at+end]))
+		n.p.onArrival(n.process, string(body[at:at+end]))
 	}
 	return response, err
 }

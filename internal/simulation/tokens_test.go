@@ -20,7 +20,7 @@ import (
 )
 
 // TestTokens holds what package tokens promises for the users of several replicas.
-func TestTokens(t *testing.T) { explore(t, newTokenWorld, 8000, 400_000) }
+func TestTokens(t *testing.T) { explore(t, newTokenWorld, 7000, 350_000) }
 
 // tokenWorld is a database, a platform and the replicas that keep its users' tokens.
 type tokenWorld struct {
@@ -33,15 +33,15 @@ type tokenWorld struct {
 	users    []string
 	site     dispensary.Site
 
-	stored   map[string]int    // names of access tokens that the database had, and of whose consent
-	consent  map[string]int    // of all tokens, by name
-	owner    map[string]string // of all tokens, by name
-	refused  map[string]bool   // names of refresh tokens that the platform has refused
-	revoked  map[string]bool   // users who have to authorize again, by what was done at the platform
-	asked    map[string]int    // refreshes since the user's record was written last
-	extra    int               // refreshes beyond one a turn
-	onTheWay map[string]bool   // names of refresh tokens that no replica was given yet
-	verdicts map[string]error  // of calls after the recovery, by replica and user
+	stored   map[string]int               // names of access tokens that the database had, and of whose consent
+	consent  map[string]int               // of all tokens, by name
+	owner    map[string]string            // of all tokens, by name
+	refused  map[string]bool              // names of refresh tokens that the platform has refused
+	revoked  map[string]bool              // users who have to authorize again, by what was done at the platform
+	asked    map[string]int               // refreshes since the user's record was written last
+	extra    int                          // refreshes beyond one a turn
+	onTheWay map[string]*schedule.Process // who was given a pair that is not stored yet, by the name of its refresh token; nil is nobody
+	verdicts map[string]error             // of calls after the recovery, by replica and user
 	consents int
 }
 
@@ -53,11 +53,11 @@ var rotations = []dispensarytest.Behavior{
 func newTokenWorld(s *schedule.Scheduler) {
 	w := &tokenWorld{
 		s: s, rotation: rotations[s.Rand.IntN(len(rotations))], stored: map[string]int{}, consent: map[string]int{}, owner: map[string]string{},
-		refused: map[string]bool{}, revoked: map[string]bool{}, asked: map[string]int{}, verdicts: map[string]error{}, onTheWay: map[string]bool{},
+		refused: map[string]bool{}, revoked: map[string]bool{}, asked: map[string]int{}, verdicts: map[string]error{}, onTheWay: map[string]*schedule.Process{},
 	}
 	w.platform = newPlatform(s, dispensarytest.WithBehavior(w.rotation))
 	w.platform.onRefresh, w.platform.onUse = w.refreshed, w.used
-	w.platform.onArrival = func(refresh string) { delete(w.onTheWay, refresh) }
+	w.platform.onArrival = func(p *schedule.Process, refresh string) { w.onTheWay[refresh] = p }
 	w.site = w.platform.Site()
 	w.db = &database{MemoryStore: tokens.NewMemoryStore(), write: w.write}
 	w.view = w.db.MemoryStore
@@ -77,7 +77,7 @@ func newTokenWorld(s *schedule.Scheduler) {
 	keepFresh := !sealed && s.Rand.IntN(3) == 0
 	for i := range 2 + s.Rand.IntN(2) {
 		name := fmt.Sprintf("replica %d", i+1)
-		s.Process(name, 2, 1, func(p *schedule.Process) { w.start(p, keepFresh) })
+		s.Process(name, max(0, s.Rand.IntN(4)-1), s.Rand.IntN(2), func(p *schedule.Process) { w.start(p, keepFresh) })
 	}
 	w.actions(sealed)
 	w.promises()
@@ -255,6 +255,7 @@ func (w *tokenWorld) start(p *schedule.Process, keepFresh bool) {
 func (w *tokenWorld) use(p *schedule.Process, all *accounts.Accounts, user string) {
 	for {
 		p.Step(user + " comes")
+		recovering, late := w.s.Recovering() > 0, w.s.Recovering() > 10*time.Minute
 		ctx, cancel := context.WithTimeout(p.Context(), 50*time.Second)
 		client, err := all.Client(ctx, user)
 		if err == nil {
@@ -265,9 +266,10 @@ func (w *tokenWorld) use(p *schedule.Process, all *accounts.Accounts, user strin
 			return
 		}
 		w.outcome(p, user, err)
-		if w.s.Recovering() {
+		if recovering {
 			at := p.Name + " " + user
-			if w.verdicts[at] = err; all.PendingCommits() == 0 && (err == nil || errors.Is(err, api.ErrReauthorize)) {
+			// A mark may still be taken back by a replica whose pair is on its way.
+			if w.verdicts[at] = err; all.PendingCommits() == 0 && (err == nil || late && errors.Is(err, api.ErrReauthorize)) {
 				w.verdicts[at+" done"] = nil
 			}
 			time.Sleep(2 * time.Minute) // longer than what failed is remembered
@@ -297,7 +299,7 @@ func (w *tokenWorld) refreshed(old, access, refresh string) {
 		return
 	}
 	w.know(access, refresh, user, w.consent[old])
-	w.onTheWay[refresh] = refresh != old
+	w.onTheWay[refresh] = nil
 }
 
 // lost reports that the user's pair may have been lost for good: where the old refresh
@@ -306,12 +308,12 @@ func (w *tokenWorld) lost(user string) bool {
 	if w.rotation != dispensarytest.RefreshRotationImmediate {
 		return false
 	}
-	for refresh, on := range w.onTheWay {
-		if on && w.owner[refresh] == user {
+	for refresh, holder := range w.onTheWay {
+		if w.owner[refresh] == user && (holder == nil || !holder.Alive()) {
 			return true
 		}
 	}
-	return w.s.Killed() > 0
+	return false
 }
 
 // used is called when the API has answered a call with an access token.
@@ -345,6 +347,7 @@ func (w *tokenWorld) write(op string, key tokens.Key, work func() error) error {
 func (w *tokenWorld) compare(op, user string, before tokens.Record, beforeErr error, after tokens.Record) {
 	access, refresh := after.Token.AccessToken.Reveal(), after.Token.RefreshToken.Reveal()
 	w.stored[access] = w.consent[access]
+	delete(w.onTheWay, refresh)
 	if op == "Reseal" {
 		if access != before.Token.AccessToken.Reveal() || refresh != before.Token.RefreshToken.Reveal() {
 			w.s.Failf("Reseal has put %s in the place of %s", short(access), short(before.Token.AccessToken.Reveal()))
