@@ -40,7 +40,7 @@ type tokenWorld struct {
 	revoked  map[string]bool              // users who have to authorize again, by what was done at the platform
 	asked    map[string]int               // refreshes since the user's record was written last
 	extra    int                          // refreshes beyond one a turn
-	onTheWay map[string]*schedule.Process // who was given a pair that is not stored yet, by the name of its refresh token; nil is nobody
+	onTheWay map[string]*schedule.Process // who was given a pair that is not stored yet, by the name of its refresh token; nil is no one
 	verdicts map[string]error             // of calls after the recovery, by replica and user
 	consents int
 }
@@ -335,7 +335,7 @@ func (w *tokenWorld) write(op string, key tokens.Key, work func() error) error {
 	after, err := w.view.Load(context.Background(), key)
 	if err != nil {
 		if errors.Is(err, tokens.ErrNoRecord) {
-			return nil // nobody is disconnected here
+			return nil // no one is disconnected here
 		}
 		w.s.Failf("%s of %s has left a record that cannot be opened: %w", op, key.User, err)
 		return nil
@@ -391,7 +391,7 @@ func (w *tokenWorld) promises() {
 			}
 			refresh := record.Token.RefreshToken.Reveal()
 			if !w.revoked[user] && !w.lost(user) {
-				return fmt.Errorf("%s has no token although nobody has revoked it (%s, with %s good: %t): %w", at, w.rotation, short(refresh), w.platform.good(refresh), err)
+				return fmt.Errorf("%s has no token although no one has revoked it (%s, with %s good: %t): %w", at, w.rotation, short(refresh), w.platform.good(refresh), err)
 			}
 		}
 		return nil
