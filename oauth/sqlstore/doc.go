@@ -33,5 +33,6 @@
 //
 // A row's version is the time of its last write in microseconds by the
 // database's clock, or one more than before where the clock has not moved on. So
-// versions grow across deletions without a trace of users who are gone.
+// versions grow across deletions without a trace of users who are gone. The time is
+// that before the write waits for others, of a row that is not there.
 package sqlstore

@@ -29,10 +29,11 @@ type Lease struct {
 //
 // # Versions
 //
-// Save, Commit and Fail give the record a new version, greater than every
-// version its key ever had, also across Delete. (A store that forgets deleted
-// rows can begin with the time in microseconds.) Lease and Release do not
-// change it.
+// Save, Commit and Fail give the record a new version, greater than the one that
+// it has, and than every version its key had before the call, also across Delete. (A
+// store that forgets deleted rows can begin with the time in microseconds: of two calls
+// of Save at one time, with a Delete between them, the later one can have the lower
+// version.) Lease and Release do not change it.
 //
 // # Leases
 //
