@@ -1,0 +1,262 @@
+//go:build unix
+
+package histories_test
+
+import (
+	"cmp"
+	"math"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+)
+
+// The calls of a [tokens.Store]. ClaimDue is one for each user that it returned.
+const (
+	opLoad          = "Load"
+	opSave          = "Save"
+	opDelete        = "Delete"
+	opDeleteVersion = "DeleteVersion"
+	opLease         = "Lease"
+	opCommit        = "Commit"
+	opFail          = "Fail"
+	opRelease       = "Release"
+	opClaimDue      = "ClaimDue"
+)
+
+// tokenCall is a call with its arguments, and when it was made. Times are nanoseconds of
+// the clock that all processes share.
+type tokenCall struct {
+	ID         string
+	Op, User   string
+	Version    int64         `json:",omitempty"`
+	Owner      string        `json:",omitempty"`
+	TTL        int64         `json:",omitempty"`
+	Token      string        `json:",omitempty"` // its access token, used once
+	Reason     tokens.Reason `json:",omitempty"` // used once
+	Call       int64
+	Return     int64 // math.MaxInt64 if it has not returned, or with an error that leaves the outcome open
+	newVersion int64 // what was given to the record, where the call did not say and others saw it
+}
+
+// tokenResult is what a call returned.
+type tokenResult struct {
+	ID      string
+	Err     string `json:",omitempty"` // one of those below
+	Version int64  `json:",omitempty"`
+	Token   string `json:",omitempty"`
+	State   tokens.State
+	Reason  tokens.Reason `json:",omitempty"`
+	Users   []string      `json:",omitempty"` // of ClaimDue, with the result for each
+	Results []tokenResult `json:",omitempty"`
+	Return  int64
+}
+
+// What a call fails with. Any other error leaves open what was done.
+const (
+	errNoRecord = "no record"
+	errConflict = "conflict"
+	errLeased   = "leased"
+	errUnknown  = "unknown"
+)
+
+// recordState is what a store knows of a user. The zero value is nothing.
+type recordState struct {
+	exists  bool
+	version int64
+	token   string
+	state   tokens.State
+	reason  tokens.Reason
+
+	owner            string // of the last lease, if it was not released
+	earliest, latest int64  // when the lease ends
+
+	top      int64 // the greatest version there was
+	topSince int64 // when the call had returned that gave it
+}
+
+// slack is how far the clocks of store and processes may differ while a lease lasts.
+const slack = 1_000_000
+
+// mayBeFree reports that the lease of another may have ended by the end of a call, and
+// mayBeHeld that it may have lasted when the call began.
+func (s recordState) mayBeFree(c tokenCall) bool {
+	return s.owner == "" || later(c.Return, slack) >= s.earliest
+}
+
+func (s recordState) mayBeHeld(c tokenCall) bool { return s.owner != "" && c.Call-slack <= s.latest }
+
+// later adds to a time that may be never.
+func later(t, d int64) int64 {
+	if t > math.MaxInt64-d {
+		return math.MaxInt64
+	}
+	return t + d
+}
+
+// is reports that a record was returned as it is here.
+func (s recordState) is(r tokenResult) bool {
+	return s.exists && s.version == r.Version && s.token == r.Token && s.state == r.State && s.reason == r.Reason
+}
+
+func (s recordState) isAt(c tokenCall) bool { return s.exists && s.version == c.Version }
+
+// leased is the state once the call has taken the lease.
+func (s recordState) leased(c tokenCall) recordState {
+	s.owner, s.earliest, s.latest = c.Owner, c.Call+c.TTL, later(c.Return, c.TTL)
+	return s
+}
+
+// written is the state once the call has written the record, and false if the version is
+// none that the call can give: it is greater than that of the record, and than all that
+// were there before the call, also of a record that was deleted.
+func (s recordState) written(c tokenCall, version int64) (bool, recordState) {
+	if version > 0 && (s.exists && version <= s.version || s.topSince < c.Call && version <= s.top) {
+		return false, s
+	}
+	next := recordState{exists: true, version: version, token: c.Token, state: tokens.StateActive, top: s.top, topSince: s.topSince}
+	if version > s.top {
+		next.top, next.topSince = version, c.Return
+	}
+	if c.Op == opFail {
+		next.token, next.state, next.reason = s.token, tokens.StateReauthorize, c.Reason
+	}
+	return true, next
+}
+
+// tokenStep is the sequential store: it reports whether a call could return what it did,
+// and the state after it.
+func tokenStep(s recordState, c tokenCall, r tokenResult) (bool, recordState) {
+	gone := recordState{top: s.top, topSince: s.topSince}
+	switch {
+	case r.Err == errUnknown:
+		return true, s.tried(c)
+	case r.Err == errNoRecord:
+		return !s.exists, s
+	}
+	switch c.Op {
+	case opLoad:
+		return s.is(r), s
+	case opDelete:
+		return true, gone
+	case opDeleteVersion:
+		if r.Err == errConflict {
+			return s.exists && !s.isAt(c), s
+		}
+		return !s.exists || s.isAt(c), gone
+	case opRelease:
+		return true, s.tried(c)
+	case opLease:
+		switch r.Err {
+		case errConflict:
+			return s.exists && !s.isAt(c), s
+		case errLeased:
+			return s.isAt(c) && s.owner != c.Owner && s.mayBeHeld(c), s
+		}
+		return s.is(r) && s.isAt(c) && (s.owner == c.Owner || s.mayBeFree(c)), s.leased(c)
+	case opClaimDue:
+		return s.is(r) && s.state == tokens.StateActive && s.mayBeFree(c), s.leased(c)
+	case opSave:
+		possible, next := s.written(c, r.Version)
+		return possible && next.is(r), next
+	}
+	mine := s.isAt(c) && s.owner == c.Owner
+	if r.Err == errConflict {
+		return s.exists && !mine, s
+	}
+	possible, next := s.written(c, r.Version)
+	return mine && possible && next.is(r), next
+}
+
+// tried is the state after a call that does what it can, and nothing where it can not. A
+// call that was not done at all is one that comes last.
+func (s recordState) tried(c tokenCall) recordState {
+	next := s
+	switch c.Op {
+	case opDelete:
+		next = recordState{top: s.top, topSince: s.topSince}
+	case opDeleteVersion:
+		if s.isAt(c) {
+			next = recordState{top: s.top, topSince: s.topSince}
+		}
+	case opRelease:
+		if s.isAt(c) && s.owner == c.Owner {
+			next.owner, next.earliest, next.latest = "", 0, 0
+		}
+	case opLease:
+		if s.isAt(c) && (s.owner == c.Owner || s.mayBeFree(c)) {
+			next = s.leased(c)
+		}
+	case opClaimDue:
+		if s.exists && s.state == tokens.StateActive && s.mayBeFree(c) {
+			next = s.leased(c)
+		}
+	case opSave:
+		_, next = s.written(c, c.newVersion)
+	case opCommit, opFail:
+		if s.isAt(c) && s.owner == c.Owner {
+			_, next = s.written(c, c.newVersion)
+		}
+	}
+	return next
+}
+
+// tokenModel is the store of one user.
+var tokenModel = porcupine.Model{
+	Init: func() any { return recordState{} },
+	Step: func(state, input, output any) (bool, any) {
+		return tokenStep(state.(recordState), input.(tokenCall), output.(tokenResult))
+	},
+}
+
+// histories returns the history of each user: what was called and what came back.
+func histories(calls []tokenCall, results map[string]tokenResult) map[string][]porcupine.Operation {
+	tokensSeen, reasonsSeen := map[string]int64{}, map[tokens.Reason]int64{} // in which version
+	see := func(r tokenResult) {
+		switch r.State {
+		case tokens.StateActive:
+			tokensSeen[r.Token] = r.Version
+		case tokens.StateReauthorize:
+			reasonsSeen[r.Reason] = r.Version
+		}
+	}
+	for _, r := range results {
+		see(r)
+		for _, one := range r.Results {
+			see(one)
+		}
+	}
+	all := map[string][]porcupine.Operation{}
+	add := func(c tokenCall, r tokenResult) {
+		all[c.User] = append(all[c.User], porcupine.Operation{Input: c, Call: c.Call, Output: r, Return: c.Return})
+	}
+	users := map[string]bool{}
+	for _, c := range calls {
+		if c.Op != opClaimDue {
+			users[c.User] = true
+		}
+	}
+	for n, c := range calls {
+		r, returned := results[c.ID]
+		c.Return = r.Return
+		if !returned || r.Err == errUnknown {
+			r.Err, c.Return = errUnknown, math.MaxInt64
+			c.newVersion = cmp.Or(tokensSeen[c.Token], reasonsSeen[c.Reason], -int64(n+1)) // or one that no call saw
+		}
+		switch {
+		case c.Op != opClaimDue:
+			add(c, r)
+		case r.Err == errUnknown:
+			for user := range users {
+				c.User = user
+				add(c, r)
+			}
+		default:
+			for i, user := range r.Users {
+				c.User = user
+				add(c, r.Results[i])
+			}
+		}
+	}
+	return all
+}
