@@ -6,6 +6,7 @@ require (
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/dispensary-go/dispensary v0.0.0
 	github.com/dispensary-go/dispensary/oauth/sqlstore v0.0.0
+	github.com/dispensary-go/dispensary/webhook/riverinbox v0.0.0
 	github.com/dispensary-go/dispensary/webhook/sqlinbox v0.0.0
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/jackc/pgx/v5 v5.12.0
@@ -29,10 +30,19 @@ require (
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
+	github.com/riverqueue/river v0.51.1 // indirect
+	github.com/riverqueue/river/riverdriver v0.51.1 // indirect
+	github.com/riverqueue/river/riverdriver/riverpgxv5 v0.51.1 // indirect
+	github.com/riverqueue/river/rivershared v0.51.1 // indirect
+	github.com/riverqueue/river/rivertype v0.51.1 // indirect
+	github.com/tidwall/gjson v1.20.0 // indirect
+	github.com/tidwall/match v1.2.0 // indirect
+	github.com/tidwall/pretty v1.2.1 // indirect
+	github.com/tidwall/sjson v1.2.5 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/oauth2 v0.37.0 // indirect
-	golang.org/x/sync v0.23.0 // indirect
-	golang.org/x/text v0.42.0 // indirect
+	golang.org/x/sync v0.24.0 // indirect
+	golang.org/x/text v0.43.0 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
 )
@@ -40,5 +50,6 @@ require (
 replace (
 	github.com/dispensary-go/dispensary => ../../
 	github.com/dispensary-go/dispensary/oauth/sqlstore => ../../oauth/sqlstore
+	github.com/dispensary-go/dispensary/webhook/riverinbox => ../../webhook/riverinbox
 	github.com/dispensary-go/dispensary/webhook/sqlinbox => ../../webhook/sqlinbox
 )

@@ -4,6 +4,7 @@ package histories_test
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,26 +43,43 @@ func TestMain(m *testing.M) {
 // worker is a process that uses a store, as JSON in its environment.
 type worker struct {
 	Name     string
-	Folder   string // of the histories
+	History  string // the file
+	Kind     string // of store
 	Database database
+}
+
+// The kinds of stores.
+const (
+	kindTokens = "tokens"
+	kindInbox  = "inbox"
+)
+
+// player makes the calls of a process.
+type player interface {
+	play(process string, round int, seed uint64)
+	drain() // waits until nothing is left to be done
+	cut()   // ends the connections
 }
 
 // order is what a worker is to do, a line of its input.
 type order struct {
 	Round int // to play; it answers with a line
 	Seed  uint64
-	Cut   bool // its connections
+	Drain bool // or wait until all is done; it answers with a line
+	Cut   bool // or cut its connections
 }
 
 // run does what it is ordered, and ends with its input.
 func (w worker) run(in io.Reader, out io.Writer) error {
-	var conns connections
-	db, err := w.Database.open(&conns)
+	file, err := os.OpenFile(w.History, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	db.SetMaxIdleConns(goroutines)
-	store, err := w.Database.store(db)
+	open := openTokens
+	if w.Kind == kindInbox {
+		open = openInbox
+	}
+	player, err := open(w, &history{out: file})
 	if err != nil {
 		return err
 	}
@@ -70,28 +88,26 @@ func (w worker) run(in io.Reader, out io.Writer) error {
 		if err := lines.Decode(&o); err != nil {
 			return err
 		}
-		if o.Cut {
-			conns.cut()
-			continue
+		switch {
+		case o.Cut:
+			player.cut()
+		case o.Drain:
+			player.drain()
+			fmt.Fprintln(out)
+		default:
+			go func() {
+				player.play(w.Name, o.Round, o.Seed)
+				fmt.Fprintln(out)
+			}()
 		}
-		file, err := os.OpenFile(historyPath(w.Folder, w.Name), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-		if err != nil {
-			return err
-		}
-		go func() {
-			playTokens(store, &history{out: file}, w.Name, o.Round, o.Seed)
-			_ = file.Close()
-			fmt.Fprintln(out, o.Round)
-		}()
 	}
 }
-
-func historyPath(folder, name string) string { return filepath.Join(folder, name+".history") }
 
 // process is a worker that runs.
 type process struct {
 	command *exec.Cmd
 	orders  *json.Encoder
+	history io.Reader
 	answers chan struct{} // closed when it has ended
 }
 
@@ -109,6 +125,9 @@ func start(t *testing.T, w worker) *process {
 	out, err := p.command.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, p.command.Start())
+	history, err := os.OpenFile(w.History, os.O_CREATE|os.O_RDONLY, 0o600)
+	require.NoError(t, err)
+	p.history = history
 	go func() {
 		defer close(p.answers)
 		for lines := bufio.NewScanner(out); lines.Scan(); {
@@ -119,10 +138,16 @@ func start(t *testing.T, w worker) *process {
 	t.Cleanup(func() {
 		_ = in.Close()
 		_ = p.command.Process.Kill()
-		for range p.answers { //nolint:revive // until it has ended
-		}
+		p.await()
+		_ = history.Close()
 	})
 	return p
+}
+
+// await waits until the process has ended.
+func (p *process) await() {
+	for range p.answers { //nolint:revive // they are of no interest
+	}
 }
 
 // fault is what is done to a process during a round.
@@ -135,15 +160,15 @@ const (
 	faultCut   fault = "cut"
 )
 
-// strike does a fault to the process some time later.
-func (p *process) strike(f fault) {
+// strike does a fault to the process some time later, as a pause one of about so long.
+func (p *process) strike(f fault, pause time.Duration) {
 	<-time.After(time.Duration(rand.IntN(40)) * time.Millisecond)
 	switch f {
 	case faultKill:
 		_ = p.command.Process.Kill()
 	case faultPause:
 		_ = p.command.Process.Signal(syscall.SIGSTOP)
-		<-time.After(time.Duration(rand.IntN(60)) * time.Millisecond)
+		<-time.After(rand.N(pause))
 		_ = p.command.Process.Signal(syscall.SIGCONT)
 	case faultCut:
 		_ = p.orders.Encode(order{Cut: true})
@@ -152,46 +177,92 @@ func (p *process) strike(f fault) {
 
 // fleet is all processes that use a store.
 type fleet struct {
-	database database
-	folder   string
-	running  [processes]*process
-	faults   map[fault]int
+	worker
+	folder  string
+	pause   time.Duration
+	running []*process
+	started int
+	faults  map[fault]int
+	noted   bytes.Buffer // by all of them
 }
 
-// play has all processes play a round, while a fault is done to one of them, and returns
-// what they noted.
-func (f *fleet) play(t *testing.T, round int) (lines []string) {
+// newFleet returns so many processes.
+func newFleet(t *testing.T, n int, w worker, pause time.Duration) *fleet {
+	t.Helper()
+	return &fleet{worker: w, folder: t.TempDir(), pause: pause, running: make([]*process, n), faults: map[fault]int{}}
+}
+
+// start starts the processes that do not run.
+func (f *fleet) start(t *testing.T) {
 	t.Helper()
 	for n := range f.running {
 		if f.running[n] == nil {
-			f.running[n] = start(t, worker{fmt.Sprint("p", n), f.folder, f.database})
+			w := f.worker
+			w.Name = fmt.Sprintf("p%d.%d", n, f.started)
+			w.History = filepath.Join(f.folder, w.Name)
+			f.running[n] = start(t, w)
+			f.started++
 		}
-		require.NoError(t, f.running[n].orders.Encode(order{Round: round, Seed: rand.Uint64()}))
+	}
+}
+
+// play has all processes play a round, while a fault is done to one of them.
+func (f *fleet) play(t *testing.T, round int) {
+	t.Helper()
+	f.start(t)
+	for _, p := range f.running {
+		require.NoError(t, p.orders.Encode(order{Round: round, Seed: rand.Uint64()}))
 	}
 	chosen := []fault{faultNone, faultKill, faultPause, faultCut}[rand.IntN(4)]
 	f.faults[chosen]++
-	victim := rand.IntN(processes)
-	f.running[victim].strike(chosen)
+	victim := rand.IntN(len(f.running))
+	f.running[victim].strike(chosen, f.pause)
 	for n, p := range f.running {
-		select {
-		case _, goes := <-p.answers:
-			if !goes || n == victim && chosen == faultKill {
-				require.True(t, n == victim && chosen == faultKill, "process %d has ended", n)
-				for range p.answers { //nolint:revive // until it has ended
-				}
-				f.running[n] = nil
-			}
-		case <-time.After(5 * time.Minute):
-			require.Fail(t, "a process hangs", "%d", n)
+		killed := n == victim && chosen == faultKill
+		f.answered(t, p, killed)
+		if killed {
+			p.await()
 		}
-		path := historyPath(f.folder, fmt.Sprint("p", n))
-		text, err := os.ReadFile(path)
-		if os.IsNotExist(err) {
-			continue // it was killed before it did anything
-		}
+		_, err := io.Copy(&f.noted, p.history)
 		require.NoError(t, err)
-		require.NoError(t, os.Remove(path))
-		lines = append(lines, strings.Split(string(text), "\n")...)
+		if killed {
+			f.noted.WriteByte('\n') // after what was not written to its end
+			f.running[n] = nil
+		}
 	}
-	return lines
+}
+
+// answered waits for the answer of a process, or its end.
+func (f *fleet) answered(t *testing.T, p *process, mayEnd bool) {
+	t.Helper()
+	select {
+	case _, goes := <-p.answers:
+		require.True(t, goes || mayEnd, "a process has ended")
+	case <-time.After(5 * time.Minute):
+		require.Fail(t, "a process hangs")
+	}
+}
+
+// drain waits until nothing is left to be done, and ends all processes.
+func (f *fleet) drain(t *testing.T) {
+	t.Helper()
+	f.start(t)
+	for _, p := range f.running {
+		require.NoError(t, p.orders.Encode(order{Drain: true}))
+		f.answered(t, p, false)
+	}
+	for n, p := range f.running {
+		_ = p.command.Process.Kill()
+		p.await()
+		_, err := io.Copy(&f.noted, p.history)
+		require.NoError(t, err)
+		f.noted.WriteByte('\n')
+		f.running[n] = nil
+	}
+}
+
+// notes returns what was noted since it was last called.
+func (f *fleet) notes() []string {
+	defer f.noted.Reset()
+	return strings.Split(f.noted.String(), "\n")
 }

@@ -81,14 +81,11 @@ func describe(history []porcupine.Operation) string {
 	slices.SortFunc(history, func(a, b porcupine.Operation) int { return int(min(1, max(-1, a.Call-b.Call))) })
 	var b strings.Builder
 	for _, o := range history {
-		c, r := o.Input.(tokenCall), o.Output.(tokenResult)
 		took := "?"
 		if o.Return < math.MaxInt64 {
 			took = time.Duration(o.Return - o.Call).String()
 		}
-		fmt.Fprintf(&b, "%12s +%-10s %-16s %-12s version %d owner %s ttl %s token %s -> %s version %d token %s %s\n",
-			time.Duration(o.Call-history[0].Call), took, c.ID, c.Op, c.Version, c.Owner, time.Duration(c.TTL), c.Token,
-			r.Err, r.Version, r.Token, r.State)
+		fmt.Fprintf(&b, "%12s +%-10s %+v -> %+v\n", time.Duration(o.Call-history[len(history)-1].Call), took, o.Input, o.Output)
 	}
 	return b.String()
 }
@@ -101,10 +98,11 @@ func TestTokens(t *testing.T) {
 	for _, dialect := range []sqlstore.Dialect{sqlstore.PostgreSQL, sqlstore.MySQL, sqlstore.SQLite} {
 		t.Run(string(dialect), func(t *testing.T) {
 			t.Parallel()
-			f := &fleet{database: newDatabase(t, dialect), folder: t.TempDir(), faults: map[fault]int{}}
+			f := newFleet(t, processes, worker{Kind: kindTokens, Database: newDatabase(t, dialect)}, 60*time.Millisecond)
 			r := report{outcomes: map[string]int{}}
 			for r.calls < testsize.Of(1_500, 100_000) {
-				r.add(t, f.play(t, r.rounds))
+				f.play(t, r.rounds)
+				r.add(t, f.notes())
 				if !assert.Empty(t, r.wrong) {
 					break
 				}

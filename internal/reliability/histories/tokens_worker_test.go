@@ -70,6 +70,30 @@ func (h *history) note(v any) {
 	}
 }
 
+// tokenPlayer is a process that uses a store of tokens.
+type tokenPlayer struct {
+	connections
+	store   *sqlstore.Store
+	history *history
+}
+
+func openTokens(w worker, h *history) (player, error) {
+	p := &tokenPlayer{history: h}
+	db, err := w.Database.open(&p.connections)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxIdleConns(goroutines)
+	p.store, err = w.Database.store(db)
+	return p, err
+}
+
+func (p *tokenPlayer) play(process string, round int, seed uint64) {
+	playTokens(p.store, p.history, process, round, seed)
+}
+
+func (*tokenPlayer) drain() {}
+
 // playTokens has the goroutines of a process make their calls of a round.
 func playTokens(store *sqlstore.Store, h *history, process string, round int, seed uint64) {
 	var all sync.WaitGroup

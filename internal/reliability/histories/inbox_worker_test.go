@@ -1,0 +1,185 @@
+//go:build unix
+
+package histories_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/receivertest"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
+	"github.com/dispensary-go/dispensary/webhook/riverinbox"
+	"github.com/dispensary-go/dispensary/webhook/sqlinbox"
+)
+
+// How much is done with an inbox in a round, by each process.
+const (
+	eventsOfRound = 12
+	inboxCalls    = 40
+)
+
+// riverLease is how long a claim of riverinbox lasts without a sign of life.
+const riverLease = time.Second
+
+// inboxPlayer is a process that uses an inbox.
+type inboxPlayer struct {
+	connections
+	name    string
+	inbox   engine.Engine
+	history *history
+	calls   atomic.Int64
+}
+
+// openInbox opens riverinbox on PostgreSQL and sqlinbox on SQLite.
+func openInbox(w worker, h *history) (player, error) {
+	p := &inboxPlayer{name: w.Name, history: h}
+	ring, err := receivertest.FixedKeyRing()
+	if err != nil {
+		return nil, err
+	}
+	work := p.work()
+	if strings.HasSuffix(w.Database.Source, ".db") {
+		p.inbox, err = sqlinbox.Open(w.Database.Source, sqlinbox.Config{Work: work, Seal: ring})
+		return p, err
+	}
+	config, err := pgxpool.ParseConfig(w.Database.Source)
+	if err != nil {
+		return nil, err
+	}
+	config.MaxConns, config.ConnConfig.DialFunc = 6, p.dial
+	pool, err := pgxpool.NewWithConfig(context.Background(), config)
+	if err != nil {
+		return nil, err
+	}
+	p.inbox, err = riverinbox.Open(context.Background(), pool, riverinbox.Config{Work: work, Seal: ring, Lease: riverLease})
+	return p, err
+}
+
+// work has every attempt noted.
+func (p *inboxPlayer) work() webhook.Work {
+	return webhook.Work{
+		Workers: 4, Handle: p.handle, Retry: webhook.RetryPolicy{BackOff: 20 * time.Millisecond, MaxBackOff: 20 * time.Millisecond},
+		Observer: webhook.Observer{AttemptStart: p.attemptStart, AttemptEnd: p.attemptEnd},
+	}
+}
+
+// attempt is one at an event, in its context.
+type attempt struct{ claim, settle string }
+
+type attemptKey struct{}
+
+func (p *inboxPlayer) id() string { return fmt.Sprint(p.name, "-", p.calls.Add(1)) }
+
+func (p *inboxPlayer) attemptStart(ctx context.Context, a webhook.Attempt) context.Context {
+	claim := p.id()
+	p.history.note(inboxCall{ID: claim, Op: opClaim, Event: a.Key.EventID, Process: p.name, Attempt: a.Number, Call: now()})
+	return context.WithValue(ctx, attemptKey{}, &attempt{claim: claim})
+}
+
+// handle takes a moment, and fails or gives the event up now and then.
+func (p *inboxPlayer) handle(ctx context.Context, _ events.Event) error {
+	took := rand.N(5 * time.Millisecond)
+	if rand.IntN(20) == 0 {
+		took = rand.N(300 * time.Millisecond)
+	}
+	<-time.After(took)
+	result, err := webhook.ResultHandled, error(nil)
+	switch rand.IntN(4) {
+	case 0:
+		result, err = webhook.ResultFailed, errors.New("failed")
+	case 1:
+		result, err = webhook.ResultDead, webhook.Permanent(errors.New("poison"))
+	}
+	a := ctx.Value(attemptKey{}).(*attempt)
+	a.settle = p.id()
+	p.history.note(inboxCall{ID: a.settle, Op: opSettle, Event: webhook.HandlingFrom(ctx).Key.EventID, Claim: a.claim, Result: result, Call: now()})
+	return err
+}
+
+func (p *inboxPlayer) attemptEnd(ctx context.Context, a webhook.Attempt) {
+	r := inboxResult{ID: ctx.Value(attemptKey{}).(*attempt).settle, Return: now()}
+	switch {
+	case errors.Is(a.Err, engine.ErrClaimLost):
+		r.Err = errClaimLost
+	case a.Result == webhook.ResultLost:
+		r.Err = errUnknown
+	}
+	p.history.note(r)
+}
+
+// play makes the calls of a round.
+func (p *inboxPlayer) play(_ string, round int, seed uint64) {
+	var all sync.WaitGroup
+	for g := range uint64(goroutines) {
+		random := rand.New(rand.NewPCG(seed, g))
+		all.Go(func() {
+			for range inboxCalls / goroutines {
+				op := []string{opAccept, opAccept, opAccept, opReplay, opDiscard, opList, opList}[random.IntN(7)]
+				p.call(op, round*eventsOfRound+random.IntN(eventsOfRound), random.IntN(20) == 0)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// call makes a call for the event with a number, and gives it hardly any time if it is to
+// be in a hurry.
+func (p *inboxPlayer) call(op string, n int, hurry bool) {
+	timeout := 10 * time.Second
+	if hurry {
+		timeout = rand.N(5 * time.Millisecond)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	d := receivertest.NewDelivery()
+	d.Key.EventID, d.Body = fmt.Sprint("evt_", n), receivertest.Body(n, "in_1")
+	filter := engine.Filter{Keys: []webhook.Key{d.Key}}
+	c := inboxCall{ID: p.id(), Op: op, Event: d.Key.EventID, Call: now()}
+	p.history.note(c)
+	r := inboxResult{ID: c.ID}
+	var err error
+	switch op {
+	case opAccept:
+		var receipt webhook.Receipt
+		if receipt, err = p.inbox.Accept(ctx, d); receipt.Duplicate {
+			r.N = 1
+		}
+	case opReplay:
+		r.N, err = p.inbox.Replay(ctx, filter)
+	case opDiscard:
+		r.N, err = p.inbox.Discard(ctx, filter)
+	case opList:
+		var listed []engine.Event
+		listed, err = p.inbox.List(ctx, filter, engine.Position{}, 2)
+		for _, e := range listed {
+			if r.State = string(phaseWaiting); e.State == engine.StateDead {
+				r.State = string(phaseDead)
+			}
+		}
+	}
+	if r.Return = now(); err != nil {
+		r.Err = errUnknown
+	}
+	p.history.note(r)
+}
+
+// drain waits until nothing waits or is being handled.
+func (p *inboxPlayer) drain() {
+	for {
+		stats, err := p.inbox.Stats(context.Background())
+		if err == nil && stats.Waiting+stats.Running == 0 {
+			return
+		}
+		<-time.After(50 * time.Millisecond)
+	}
+}
