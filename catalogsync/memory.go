@@ -91,15 +91,16 @@ func (m *MemoryStore) Begin(ctx context.Context, w Walk) error {
 }
 
 // SavePage is [Store.SavePage].
-func (m *MemoryStore) SavePage(ctx context.Context, w Walk, readAt time.Time, products []catalog.Product) (Counts, error) {
+func (m *MemoryStore) SavePage(ctx context.Context, w Walk, products []Listed) (Counts, error) {
 	return locked(ctx, m, func() (counts Counts, err error) {
 		if !m.underWay(w) {
 			return counts, ErrSuperseded
 		}
-		readAt, m.state.Newest = stored(readAt), w.stored()
+		m.state.Newest = w.stored()
 		for _, p := range lastOfEach(products, &counts) {
-			r := m.record(p.ID)
-			next, changed := r.Listed(p, readAt)
+			id, readAt := p.Product.ID, stored(p.ReadAt)
+			r := m.record(id)
+			next, changed := r.Listed(p.Product, readAt)
 			switch {
 			case r.Presence == "":
 				counts.Created++
@@ -111,7 +112,7 @@ func (m *MemoryStore) SavePage(ctx context.Context, w Walk, readAt time.Time, pr
 				counts.Unchanged++
 			}
 			if next.Hash != r.Hash && !r.DetailsAt.IsZero() {
-				m.request(readAt, p.ID)
+				m.request(readAt, id)
 			}
 			r.seen = w.Generation
 			m.save(r, next, changed)
@@ -320,18 +321,18 @@ func (m *MemoryStore) request(at time.Time, id string) {
 }
 
 // lastOfEach returns the last product of each id, and counts the others.
-func lastOfEach(products []catalog.Product, counts *Counts) []catalog.Product {
+func lastOfEach(products []Listed, counts *Counts) []Listed {
 	last := make(map[string]int, len(products))
 	for i, p := range products {
-		last[p.ID] = i
+		last[p.Product.ID] = i
 	}
 	if len(last) == len(products) {
 		return products
 	}
 	counts.Repeated += len(products) - len(last)
-	of := make([]catalog.Product, 0, len(last))
+	of := make([]Listed, 0, len(last))
 	for i, p := range products {
-		if last[p.ID] == i {
+		if last[p.Product.ID] == i {
 			of = append(of, p)
 		}
 	}

@@ -30,7 +30,9 @@ func TestReadIndex(t *testing.T) {
 		w := catalogsync.Walk{Generation: generation, StartedAt: start.Add(time.Duration(generation) * time.Hour)}
 		require.NoError(t, store.Begin(t.Context(), w))
 		w.Page, w.Total = 1, len(products)
-		_, err := store.SavePage(t.Context(), w, w.StartedAt, products)
+		page, err := catalogsync.NewListed(w.StartedAt, products...)
+		require.NoError(t, err)
+		_, err = store.SavePage(t.Context(), w, page)
 		require.NoError(t, err)
 		return w
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
@@ -138,22 +139,39 @@ func (r Record) with(p catalog.Product, presence Presence) (Record, bool) {
 	return r, r.Hash != hash || presence != presenceBefore
 }
 
-// NewRecord returns what [Record.Listed] makes of the zero Record, and the JSON form of its
-// Product, which is needed for the Hash anyway: a store of documents need not make it again.
-// An error is that of a Decimal that holds no number, which no answer of the API does.
-func NewRecord(p catalog.Product, readAt time.Time) (r Record, document []byte, err error) {
-	p.DescriptionHTML, p.Variants, p.Dosage, p.CustomDosage = "", nil, nil, nil
-	if document, err = json.Marshal(p); err != nil {
-		return Record{}, nil, err
+// Listed is a product as a page of the list shows it.
+type Listed struct {
+	// Record is what [Record.Listed] makes of the zero Record.
+	Record
+
+	// Document is the JSON form of Product. Hash needs it anyway, so that a store of documents
+	// need not make it again.
+	Document []byte
+}
+
+// NewListed returns the products of a page, the request for which began at readAt. An error is
+// that of a Decimal that holds no number, which no answer of the API does.
+func NewListed(readAt time.Time, products ...catalog.Product) ([]Listed, error) {
+	page := make([]Listed, 0, len(products))
+	for _, p := range products {
+		p.DescriptionHTML, p.Variants, p.Dosage, p.CustomDosage = "", nil, nil, nil
+		document, err := json.Marshal(p)
+		if err != nil {
+			return nil, fmt.Errorf("catalogsync: product %s of a list: %w", p.ID, err)
+		}
+		page = append(page, Listed{
+			Record:   Record{Product: p, Hash: hashOf(document, Attributes{}), Presence: Present, ReadAt: readAt},
+			Document: document,
+		})
 	}
-	return Record{Product: p, Hash: hashOf(document, Attributes{}), Presence: Present, ReadAt: readAt}, document, nil
+	return page, nil
 }
 
 // ContentHash returns what [Record.Hash] is of a product: SHA-256 of the JSON forms of Product
 // and Attributes, one after the other, in hexadecimal digits. Two records with one hash have
 // the same content.
 func ContentHash(p catalog.Product, a Attributes) string {
-	document, _ := json.Marshal(p) // see NewRecord
+	document, _ := json.Marshal(p) // see NewListed
 	return hashOf(document, a)
 }
 

@@ -13,13 +13,15 @@ import (
 	"github.com/dispensary-go/dispensary/internal/catalogtest"
 )
 
-// NewRecord is Listed of the zero Record, without a second encoding.
-func TestNewRecord(t *testing.T) {
+// A page has what Listed makes of the zero Record, without a second encoding.
+func TestNewListed(t *testing.T) {
 	t.Parallel()
 	for _, e := range catalogtest.Products(10) {
 		e.Product.PrimaryVariant, e.Product.DescriptionHTML = &e.Product.Variants[0], "<p>not of a list</p>"
-		r, document, err := catalogsync.NewRecord(e.Product, time.Unix(1, 0))
+		page, err := catalogsync.NewListed(time.Unix(1, 0), e.Product)
 		require.NoError(t, err)
+		require.Len(t, page, 1)
+		r, document := page[0].Record, page[0].Document
 		want, changed := catalogsync.Record{}.Listed(e.Product, time.Unix(1, 0))
 		assert.True(t, changed)
 		assert.Equal(t, want, r)
@@ -28,6 +30,6 @@ func TestNewRecord(t *testing.T) {
 		require.NoError(t, json.Unmarshal(document, &decoded))
 		assert.Equal(t, r.Product, decoded)
 	}
-	_, _, err := catalogsync.NewRecord(catalog.Product{PrimaryVariant: &catalog.Variant{MSRP: "no number"}}, time.Time{})
-	require.Error(t, err)
+	_, err := catalogsync.NewListed(time.Time{}, catalog.Product{ID: "a", PrimaryVariant: &catalog.Variant{MSRP: "no number"}})
+	require.ErrorContains(t, err, "product a")
 }

@@ -63,7 +63,7 @@ type SyncerConfig struct {
 	// [DefaultInterval]. What is in stock makes no event: it is as old as that.
 	Interval time.Duration
 
-	// OnProgress is called after each page, by the goroutine that called Sync or Run.
+	// OnProgress is called after each page, or after several that were stored together, by the goroutine that called Sync or Run.
 	OnProgress func(Progress)
 
 	// Logger logs what fails in Run. Nil logs nothing.
@@ -130,7 +130,7 @@ func NewSyncer(c SyncerConfig) (*Syncer, error) {
 func (s *Syncer) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "catalogsync.Syncer") }
 
 // Sync reads the whole list once: it goes on with a walk that was interrupted less than a day
-// ago, or begins the next one. Each page is stored as it comes, with how far the walk is, so
+// ago, or begins the next one. Pages are stored as they come, with how far the walk is, so
 // that a Sync that ends in any way, that of its process too, is continued by the next one.
 //
 // The list may change meanwhile. Where it has become shorter from one page to the next a

@@ -54,6 +54,7 @@ type walker struct {
 // listedPage is a page of the list, and when its request began and ended.
 type listedPage struct {
 	*api.Page[catalog.Product]
+	listed       []Listed // its products, and those of the pages before it that are stored with it
 	err          error
 	began, ended time.Time
 }
@@ -129,7 +130,11 @@ func (w *walker) readPages(ctx context.Context, resumed bool) error {
 		// Until a page shows that it follows what was seen, the walk is not further than
 		// the one before.
 		back = back && next > 1
-		counts, err := w.save(ctx, page, next, back)
+		last := next
+		if !back {
+			page, last = w.withNext(page, next)
+		}
+		counts, err := w.save(ctx, page, next, last, back)
 		if err != nil {
 			return err
 		}
@@ -139,10 +144,10 @@ func (w *walker) readPages(ctx context.Context, resumed bool) error {
 			continue
 		}
 		if page.Meta.NextPage == 0 {
-			return w.atEnd(ctx, page, next)
+			return w.atEnd(ctx, last)
 		}
-		delete(w.pages, next)
-		seen, next, back = next, next+1, false
+		delete(w.pages, last)
+		seen, next, back = last, last+1, false
 	}
 }
 
@@ -166,6 +171,28 @@ func (w *walker) take(ctx context.Context, number int, reading *sync.WaitGroup) 
 	return page
 }
 
+// withNext adds the pages that follow one and have come meanwhile, as long as the list is as
+// long as it was. The store is slower than the platform then, and writes several pages at once
+// faster than one by one. It takes no more than half of what is read ahead, so that the rest
+// is read while these are stored.
+func (w *walker) withNext(page listedPage, number int) (listedPage, int) {
+	for more := w.config.Prefetch/2 - 1; more > 0 && number > 1; more-- {
+		select {
+		case next := <-w.pages[number+1]:
+			w.pages[number+1] <- next
+			if next.err != nil || next.total() != page.total() {
+				return page, number
+			}
+			next.listed = append(page.listed, next.listed...)
+			delete(w.pages, number)
+			page, number = next, number+1
+		default:
+			return page, number
+		}
+	}
+	return page, number
+}
+
 func (w *walker) readPage(ctx context.Context, number, size int) (p listedPage) {
 	if p.began, p.err = w.wait(ctx); p.err != nil {
 		return p
@@ -179,42 +206,45 @@ func (w *walker) readPage(ctx context.Context, number, size int) (p listedPage) 
 	if p.err == nil && slices.ContainsFunc(p.Items, func(p catalog.Product) bool { return p.ID == "" }) {
 		p.err = fmt.Errorf("catalogsync: page %d of the list has a product without an id", number)
 	}
+	if p.err == nil {
+		p.listed, p.err = NewListed(p.began, p.Items...) // here, so that pages are encoded while others are stored
+	}
 	return p
 }
 
-// save stores a page, as read up to it or to the one before.
-func (w *walker) save(ctx context.Context, page listedPage, number int, back bool) (Counts, error) {
+// save stores the pages from first to last, as read up to the last or to the one before.
+func (w *walker) save(ctx context.Context, page listedPage, first, last int, back bool) (Counts, error) {
 	walk := w.walk
-	walk.Page, walk.Total, walk.Requests = number, page.total(), w.before+int(w.requests.Load())
+	walk.Page, walk.Total, walk.Requests = last, page.total(), w.before+int(w.requests.Load())
 	if back {
 		walk.Page--
 	}
-	if number == 1 && page.Meta.NextPage != 0 && len(page.Items) > 0 {
+	if first == 1 && page.Meta.NextPage != 0 && len(page.Items) > 0 {
 		walk.PageSize = min(walk.PageSize, len(page.Items)) // the platform gives no more
 	}
-	counts, err := w.config.Store.SavePage(ctx, walk, page.began, page.Items)
+	counts, err := w.config.Store.SavePage(ctx, walk, page.listed)
 	if err != nil {
 		return counts, err
 	}
 	w.last = max(int(page.Meta.TotalPages), int(page.Meta.NextPage))
 	w.walk, w.ended = walk, page.ended
 	w.counts.add(counts)
-	w.read++
+	w.read += last - first + 1
 	if w.config.OnProgress != nil {
 		w.config.OnProgress(Progress{
-			Walk: w.walk, Counts: w.counts, Pages: max(w.last, number), Read: w.read, Requests: int(w.requests.Load()), Elapsed: time.Since(w.startedAt),
+			Walk: w.walk, Counts: w.counts, Pages: max(w.last, last), Read: w.read, Requests: int(w.requests.Load()), Elapsed: time.Since(w.startedAt),
 		})
 	}
 	return counts, nil
 }
 
 // atEnd stores that the last page was read.
-func (w *walker) atEnd(ctx context.Context, page listedPage, number int) error {
+func (w *walker) atEnd(ctx context.Context, number int) error {
 	if w.walk.Page == number {
 		return nil
 	}
 	w.walk.Page = number
-	_, err := w.config.Store.SavePage(ctx, w.walk, page.began, nil)
+	_, err := w.config.Store.SavePage(ctx, w.walk, nil)
 	return err
 }
 

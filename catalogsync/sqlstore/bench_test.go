@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	benchPrefetch = 4
+	benchPrefetch = 8
 	benchPageSize = 100
 )
 

@@ -37,7 +37,9 @@ func TestALockThatIsLost(t *testing.T) {
 	}, patience, moment)
 	next := catalogsync.Walk{Generation: 2}
 	require.NoError(t, two.Begin(t.Context(), next))
-	_, err = one.SavePage(t.Context(), w, start, []catalog.Product{{ID: "a"}})
+	page, err := catalogsync.NewListed(start, catalog.Product{ID: "a"})
+	require.NoError(t, err)
+	_, err = one.SavePage(t.Context(), w, page)
 	require.ErrorIs(t, err, catalogsync.ErrSuperseded)
 	require.Error(t, unlock(), "it was lost")
 

@@ -3,23 +3,16 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
-	"time"
 
-	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/catalogsync"
 )
 
 // SavePage implements [catalogsync.Store].
-func (s *Store) SavePage(ctx context.Context, w catalogsync.Walk, readAt time.Time, products []catalog.Product) (catalogsync.Counts, error) {
-	readAt = exact(readAt)
-	fresh := make([]listed, 0, len(products))
-	ids := make([]string, 0, len(products))
-	for _, p := range lastOfEach(products) {
-		r, document, err := catalogsync.NewRecord(p, readAt)
-		if err != nil {
-			return catalogsync.Counts{}, failed(ctx, "save a page", err)
-		}
-		fresh, ids = append(fresh, listed{r, document}), append(ids, p.ID)
+func (s *Store) SavePage(ctx context.Context, w catalogsync.Walk, products []catalogsync.Listed) (catalogsync.Counts, error) {
+	fresh := lastOfEach(products)
+	ids := make([]string, len(fresh))
+	for i := range fresh {
+		ids[i] = fresh[i].Product.ID
 	}
 	var counts catalogsync.Counts
 	err := s.change(ctx, "save a page", func(t *tx) error {
@@ -27,7 +20,10 @@ func (s *Store) SavePage(ctx context.Context, w catalogsync.Walk, readAt time.Ti
 			return err
 		}
 		t.newest = newWalk(w)
-		p := page{tx: t, generation: w.Generation, readAt: readAt, counts: catalogsync.Counts{Repeated: len(products) - len(fresh)}}
+		p := page{
+			tx: t, generation: w.Generation, counts: catalogsync.Counts{Repeated: len(products) - len(fresh)},
+			marked: map[int64][]int64{}, requested: map[int64][]string{},
+		}
 		if err := p.save(fresh, ids); err != nil {
 			return err
 		}
@@ -37,25 +33,18 @@ func (s *Store) SavePage(ctx context.Context, w catalogsync.Walk, readAt time.Ti
 	return counts, err
 }
 
-// listed is a product of a page: the record that the list makes of it by itself, and its
-// document.
-type listed struct {
-	catalogsync.Record
-	document []byte
-}
-
 // lastOfEach returns the last product of each id.
-func lastOfEach(products []catalog.Product) []catalog.Product {
+func lastOfEach(products []catalogsync.Listed) []catalogsync.Listed {
 	last := make(map[string]int, len(products))
 	for i := range products {
-		last[products[i].ID] = i
+		last[products[i].Product.ID] = i
 	}
 	if len(last) == len(products) {
 		return products
 	}
-	of := make([]catalog.Product, 0, len(last))
+	of := make([]catalogsync.Listed, 0, len(last))
 	for i, p := range products {
-		if last[p.ID] == i {
+		if last[p.Product.ID] == i {
 			of = append(of, p)
 		}
 	}
@@ -66,12 +55,11 @@ func lastOfEach(products []catalog.Product) []catalog.Product {
 type page struct {
 	*tx
 	generation int64
-	readAt     time.Time
 	counts     catalogsync.Counts
 
-	marked    []int64 // numbers of those that are as they were
-	rows      []row   // the others
-	requested []string
+	rows      []row              // those that changed
+	marked    map[int64][]int64  // numbers of the others, by when they were read
+	requested map[int64][]string // ids, by when they were read
 }
 
 // known is what is stored of a product that a page has.
@@ -82,20 +70,21 @@ type known struct {
 
 // save stores the products of a page. What it has stored of one says which Hash a list gives
 // it: if that is the same, nothing has changed, and its document is neither read nor written.
-func (p *page) save(fresh []listed, ids []string) error {
+func (p *page) save(fresh []catalogsync.Listed, ids []string) error {
 	stored, err := p.known(ids)
 	if err != nil {
 		return err
 	}
 	var numbers []int64
-	changed := map[string]listed{}
+	changed := map[string]catalogsync.Listed{}
 	for _, f := range fresh {
 		switch k, there := stored[f.Product.ID]; {
 		case !there:
 			p.create(f)
 		case k.listed == f.Hash && k.presence == string(catalogsync.Present):
 			p.count(k.generation, false)
-			p.marked = append(p.marked, k.number)
+			readAt := micros(f.ReadAt)
+			p.marked[readAt] = append(p.marked[readAt], k.number)
 		default:
 			numbers, changed[k.id] = append(numbers, k.number), f
 		}
@@ -106,12 +95,17 @@ func (p *page) save(fresh []listed, ids []string) error {
 	if err := p.put(p.rows); err != nil {
 		return err
 	}
-	if len(p.marked) > 0 {
-		if _, err := p.exec(p.store.sql.mark, array(p.marked), p.generation, micros(p.readAt)); err != nil {
+	for readAt, numbers := range p.marked {
+		if _, err := p.exec(p.store.sql.mark, array(numbers), p.generation, readAt); err != nil {
 			return err
 		}
 	}
-	return p.request(p.readAt, p.requested)
+	for readAt, ids := range p.requested {
+		if err := p.request(fromMicros(readAt), ids); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (p *page) known(ids []string) (map[string]known, error) {
@@ -128,16 +122,16 @@ func scanKnown(rows *sql.Rows) (k known, err error) {
 	return k, err
 }
 
-func (p *page) create(l listed) {
+func (p *page) create(l catalogsync.Listed) {
 	l.Revision = p.next()
 	r := row{Number: l.Revision, Generation: p.generation}
-	r.fill(l.Record, l.Hash, l.document)
+	r.fill(l.Record, l.Hash, l.Document)
 	p.rows = append(p.rows, r)
 	p.counts.Created++
 }
 
 // update lists products again that are stored with other content, or as missing or gone.
-func (p *page) update(numbers []int64, changed map[string]listed) error {
+func (p *page) update(numbers []int64, changed map[string]catalogsync.Listed) error {
 	if len(numbers) == 0 {
 		return nil
 	}
@@ -150,13 +144,15 @@ func (p *page) update(numbers []int64, changed map[string]listed) error {
 		if err != nil {
 			return err
 		}
-		after, differs := before.Listed(changed[r.ID].Product, p.readAt)
+		listed := changed[r.ID]
+		after, differs := before.Listed(listed.Product, exact(listed.ReadAt))
 		p.count(r.Generation, differs)
 		if differs {
 			after.Revision = p.next()
 		}
 		if after.Hash != before.Hash && !before.DetailsAt.IsZero() {
-			p.requested = append(p.requested, r.ID)
+			readAt := micros(listed.ReadAt)
+			p.requested[readAt] = append(p.requested[readAt], r.ID)
 		}
 		r.Generation = p.generation
 		if err := r.encode(after); err != nil {

@@ -26,7 +26,7 @@ type row struct {
 
 // encode fills in what is the record's.
 func (r *row) encode(record catalogsync.Record) error {
-	listed, _, err := catalogsync.NewRecord(record.Product, record.ReadAt)
+	listed, err := catalogsync.NewListed(record.ReadAt, record.Product)
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (r *row) encode(record catalogsync.Record) error {
 	if err != nil {
 		return err
 	}
-	r.fill(record, listed.Hash, document)
+	r.fill(record, listed[0].Hash, document)
 	r.Attributes, err = encodeAttributes(record.Attributes)
 	return err
 }

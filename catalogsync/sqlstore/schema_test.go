@@ -22,7 +22,9 @@ func save(t *testing.T, store catalogsync.Store) {
 	t.Helper()
 	w := catalogsync.Walk{Generation: 1, StartedAt: time.Now()}
 	require.NoError(t, store.Begin(t.Context(), w))
-	_, err := store.SavePage(t.Context(), w, time.Now(), []catalog.Product{{ID: "a", Name: "Zinc"}})
+	page, err := catalogsync.NewListed(time.Now(), catalog.Product{ID: "a", Name: "Zinc"})
+	require.NoError(t, err)
+	_, err = store.SavePage(t.Context(), w, page)
 	require.NoError(t, err)
 }
 

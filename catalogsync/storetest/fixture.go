@@ -61,12 +61,20 @@ func began(t testing.TB, store catalogsync.Store, seconds int) catalogsync.Walk 
 	return w
 }
 
+// page is a page of products that was read at the second.
+func page(t testing.TB, second int, products ...catalog.Product) []catalogsync.Listed {
+	t.Helper()
+	page, err := catalogsync.NewListed(at(second), products...)
+	require.NoError(t, err)
+	return page
+}
+
 // saved saves products as the next page of a walk, read at the second.
 func saved(t testing.TB, store catalogsync.Store, w *catalogsync.Walk, second int, products ...catalog.Product) catalogsync.Counts {
 	t.Helper()
 	w.Page++
 	w.Requests++
-	counts, err := store.SavePage(t.Context(), *w, at(second), products)
+	counts, err := store.SavePage(t.Context(), *w, page(t, second, products...))
 	require.NoError(t, err)
 	return counts
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dispensary-go/dispensary/catalog"
 	"github.com/dispensary-go/dispensary/catalogsync"
 )
 
@@ -119,7 +118,7 @@ func noChangeIsSkipped(t *testing.T, open opener) {
 				assert.NoError(t, err)
 				_, err = store.SaveDetails(t.Context(), at(1), single(own, name, name))
 			} else {
-				_, err = store.SavePage(t.Context(), w, at(caller*rounds+round), []catalog.Product{listed("shared", name), listed(own, name)})
+				_, err = store.SavePage(t.Context(), w, page(t, caller*rounds+round, listed("shared", name), listed(own, name)))
 			}
 			assert.NoError(t, err)
 		}

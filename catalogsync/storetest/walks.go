@@ -18,6 +18,7 @@ var walks = map[string]func(*testing.T, opener){
 	"Lock":             lock,
 	"Begin":            begin,
 	"SavePage":         savePage,
+	"SavePages":        savePages,
 	"TwiceInAPage":     twiceInAPage,
 	"Superseded":       superseded,
 	"Missing":          missing,
@@ -44,7 +45,7 @@ func empty(t *testing.T, open opener) {
 	ids, err = store.Unlisted(ctx, 10)
 	require.NoError(t, err)
 	assert.Empty(t, ids)
-	_, err = store.SavePage(ctx, catalogsync.Walk{}, t0, listedAll("a"))
+	_, err = store.SavePage(ctx, catalogsync.Walk{}, page(t, 0, listedAll("a")...))
 	require.ErrorIs(t, err, catalogsync.ErrSuperseded, "no walk has begun")
 	_, err = store.Complete(ctx, catalogsync.Walk{CompletedAt: t0}, nil, 10)
 	require.ErrorIs(t, err, catalogsync.ErrSuperseded)
@@ -102,6 +103,25 @@ func begin(t *testing.T, open opener) {
 	began(t, store, 200) // one that did not come to its end is superseded
 }
 
+// savePages: pages that are stored together keep their own times.
+func savePages(t *testing.T, open opener) {
+	store := open()
+	walked(t, store, 0, listedAll("a", "b", "c", "d")...)
+	detailed(t, store, 2, single("c", "Product c", "text"))
+	w := began(t, store, 100)
+	w.Page = 2
+	pages := append(page(t, 101, listed("a", "New"), listed("b", "Product b")), page(t, 102, listed("a", "Newer"), listed("c", "New"), listed("d", "Product d"))...)
+	counts, err := store.SavePage(t.Context(), w, pages)
+	require.NoError(t, err)
+	assert.Equal(t, catalogsync.Counts{Updated: 2, Unchanged: 2, Repeated: 1}, counts)
+	requireWalk(t, w, state(t, store).Newest)
+	assert.Equal(t, "Newer", get(t, store, "a").Product.Name, "the last one counts")
+	for id, readAt := range map[string]int{"a": 102, "b": 101, "c": 102, "d": 102} {
+		assert.Equal(t, kept(at(readAt)), get(t, store, id).ReadAt.UTC(), id)
+	}
+	assert.Equal(t, []catalogsync.Request{{ProductID: "c", At: kept(at(102))}}, requested(t, store))
+}
+
 func savePage(t *testing.T, open opener) {
 	store := open()
 	w := began(t, store, 0)
@@ -131,7 +151,7 @@ func savePage(t *testing.T, open opener) {
 	assert.Equal(t, catalogsync.Counts{Unchanged: 1}, saved(t, store, &w, 1, listed("c", "Old")))
 	assert.Equal(t, "Product c", get(t, store, "c").Product.Name, "what is older changes nothing")
 	w.Page = 1 // back
-	_, err := store.SavePage(t.Context(), w, at(103), nil)
+	_, err := store.SavePage(t.Context(), w, nil)
 	require.NoError(t, err)
 	requireWalk(t, w, state(t, store).Newest)
 	assert.Zero(t, completed(t, store, w).Missing, "c was seen, though what it was is older")
@@ -155,7 +175,7 @@ func superseded(t *testing.T, open opener) {
 	refused := func(w catalogsync.Walk) {
 		t.Helper()
 		same := unchanged(t, one)
-		_, err := one.SavePage(t.Context(), w, at(20), listedAll("x"))
+		_, err := one.SavePage(t.Context(), w, page(t, 20, listedAll("x")...))
 		require.ErrorIs(t, err, catalogsync.ErrSuperseded)
 		w.CompletedAt = at(30)
 		_, err = one.Complete(t.Context(), w, nil, 1000)
@@ -299,7 +319,10 @@ func endedContext(t *testing.T, open opener) {
 		"Begin": func(ctx context.Context) error {
 			return store.Begin(ctx, catalogsync.Walk{Generation: 3, StartedAt: at(1)})
 		},
-		"SavePage": func(ctx context.Context) error { _, err := store.SavePage(ctx, w, at(101), listedAll("c")); return err },
+		"SavePage": func(ctx context.Context) error {
+			_, err := store.SavePage(ctx, w, page(t, 101, listedAll("c")...))
+			return err
+		},
 		"Unlisted": func(ctx context.Context) error { _, err := store.Unlisted(ctx, 1); return err },
 		"Complete": func(ctx context.Context) error { _, err := store.Complete(ctx, w, nil, 100); return err },
 		"SaveAttributes": func(ctx context.Context) error {
