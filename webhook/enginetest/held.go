@@ -161,6 +161,9 @@ func (r *harness) counts(inbox engine.Engine, f engine.Filter, most int, of []en
 	}
 	got, err := inbox.Count(r.Context(), f, most)
 	require.NoError(r, err)
+	if len(of) > 0 && of[len(of)-1].State == engine.StateRunning {
+		want.Until = got.Until // the engine's own, which moves while the event is handled
+	}
 	assert.Equal(r, want, got, "%d of %d", most, len(of))
 }
 
