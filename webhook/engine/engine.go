@@ -35,7 +35,7 @@ import (
 //     what travels through queues and jobs is the [webhook.Key] and nothing of the
 //     event. An in-memory engine has nothing at rest.
 //   - An event that was handled leaves its key behind, for 30 days at least, and
-//     not its body.
+//     not its body, which goes at once, or when the engine says.
 //
 // An engine says in its documentation where it promises less: what it survives,
 // whether several processes may share it, and whether it keeps order.

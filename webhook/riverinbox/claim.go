@@ -19,7 +19,7 @@ import (
 // Attempts are counted now and not at their end, which may not come.
 //
 // The partition of an event without an ordering key is the event itself.
-const (
+var (
 	// takePartition makes the token the holder of the partition, unless another one is.
 	takePartition = `INSERT INTO {lines} AS l (subject, claim, until) VALUES ($1, $2, clock_timestamp() + $3::interval)
 		ON CONFLICT (subject) DO UPDATE SET claim = excluded.claim, until = excluded.until

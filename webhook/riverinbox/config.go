@@ -50,9 +50,10 @@ type Config struct {
 	// every quarter of it, however long their handlers take.
 	Lease time.Duration
 
-	// Retention is how long the keys of handled and discarded events are kept
-	// to recognise duplicates; 0 means [engine.DefaultRetention], less than 30 days is
-	// refused.
+	// Retention is how long the keys of handled and discarded events are kept to
+	// recognise duplicates, from the end of the day on which an event was created, in
+	// UTC; 0 means [engine.DefaultRetention], less than 30 days is refused. All replicas
+	// should have the same.
 	Retention time.Duration
 
 	// River changes the configuration of the client that [Open] makes, before it

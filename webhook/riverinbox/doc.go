@@ -31,8 +31,9 @@
 // is locked, and no transaction is open, while a handler runs.
 //
 // Bodies and the texts of errors are sealed. In clear are keys, types, clinic
-// ids, times, reasons, and ordering keys, which are digests. A body is deleted when
-// its event has been handled; the key stays for Retention.
+// ids, times, reasons, and ordering keys, which are digests. When an event has been
+// handled, a digest of its key stays for Retention; its body, sealed, goes with the
+// bodies of the day on which it was accepted, at the end of the next day.
 //
 // # What River does
 //
@@ -77,20 +78,42 @@
 // What River supports; it is tested on PostgreSQL 15. Open makes the tables;
 // programs that use [New], or migrate with other rights than they run with, call
 // [Migrate] and [MigrateRiver], or give [Schema] and [SchemaRiver], which are the same
-// as text, to a migration tool of their own. Handled events are kept for a month
-// without their bodies, and jobs as long as River's settings say. [Tables] says where
-// the tables are:
+// as text, to a migration tool of their own. [Tables] says where the tables are:
 //
-//   - dispensary_inbox: the events, their bodies, and the keys of those that were handled
+//   - dispensary_inbox: the events that are to be handled, and dead letters
+//   - dispensary_inbox_ledger: 16 bytes of each event that was handled or discarded, in
+//     partitions by the day of its creation
+//   - dispensary_inbox_bodies: the bodies, in partitions by the day on which they came
 //   - dispensary_inbox_lines: which ordering keys a worker is at
 //   - dispensary_inbox_newest: the time of the newest event of each object
 //   - dispensary_inbox_checkpoints: how far a reconciler has come
-//   - dispensary_inbox_schema: the version of these tables, the only one being 1
+//   - dispensary_inbox_schema: the version of these tables, which is 2
 //   - those whose names begin with river_, and their types and functions: River's own
 //
+// Each replica makes the partitions of the next days, and drops those whose time is over:
+// of the ledger after Retention, of bodies after two days, dead letters keeping theirs.
+// That takes no lock that others wait for, and is put off while a transaction is open that
+// uses them. It needs the rights of the owner of the tables. Without them, and for an event
+// that does not say when it was created, or says more than Retention ago, a row of
+// dispensary_inbox takes the place of the digest, and is deleted when Retention is over.
+//
+// Vacuum has to be on. Migrate sets it to come by what changes in these tables and not by
+// their size. A transaction that is left open for long keeps it from all of them, as
+// anywhere in PostgreSQL: what is handled meanwhile takes space, and is vacuumed after it.
+//
 // Each later version leaves tables that the release before it can work with, so that
-// replicas can be replaced one by one. What River changes between its versions is in
-// its own change log.
+// replicas can be replaced one by one. Version 2 changes the table of version 1 in the
+// catalog only, and delays no accept by that: what was handled before is moved to the
+// ledger afterwards, a little at a time, by the new replicas. While old ones run beside
+// them, triggers keep these from accepting what is in the ledger, and give them the bodies
+// that they look for; an old one cannot show the body of a new dead letter, and Reseal has
+// to wait until all are new. A later version drops the triggers. When the table was large,
+// give its space back afterwards:
+//
+//	VACUUM dispensary_inbox;
+//	REINDEX TABLE CONCURRENTLY dispensary_inbox;
+//
+// What River changes between its versions is in its own change log.
 //
 // Behind PgBouncer in transaction mode set PollOnly in [Config.River], and on the
 // pool pgx.QueryExecModeExec. Then jobs are found by polling, every second if

@@ -167,7 +167,7 @@ func (i *Inbox) Count(ctx context.Context, f engine.Filter, most int) (c engine.
 // Open implements [engine.Engine].
 func (i *Inbox) Open(ctx context.Context, key webhook.Key) (engine.Event, error) {
 	return engine.OpenEvent(ctx, i, i.config.Seal, key, func(engine.Event) (body, failure []byte, err error) {
-		err = i.pool.QueryRow(ctx, i.sql("SELECT body, error FROM {inbox} WHERE key = $1 AND body IS NOT NULL"), key.String()).Scan(&body, &failure)
+		err = i.pool.QueryRow(ctx, i.sql("SELECT "+bodyOf("e")+", error FROM {inbox} e WHERE key = $1 AND state <> 3"), key.String()).Scan(&body, &failure)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			err = engine.ErrNotHeld // any more
@@ -180,7 +180,9 @@ func (i *Inbox) Open(ctx context.Context, key webhook.Key) (engine.Event, error)
 
 // Replay implements [engine.Engine]. Each event gets a new job.
 func (i *Inbox) Replay(ctx context.Context, f engine.Filter) (int, error) {
-	return i.revise(ctx, f, "SET state = 1, due_at = now(), attempts = 0, claim = NULL, reason = NULL, error = NULL",
+	return i.revise(ctx, f, `
+		UPDATE {inbox} e SET state = 1, due_at = now(), attempts = 0, claim = NULL, reason = NULL, error = NULL
+		FROM dead WHERE e.key = dead.key RETURNING e.key, coalesce(e.subject, '')`,
 		func(ctx context.Context, tx pgx.Tx, partitions []partition) error {
 			return i.insertJobs(ctx, tx, partitions)
 		})
@@ -188,13 +190,14 @@ func (i *Inbox) Replay(ctx context.Context, f engine.Filter) (int, error) {
 
 // Discard implements [engine.Engine].
 func (i *Inbox) Discard(ctx context.Context, f engine.Filter) (int, error) {
-	return i.revise(ctx, f, "SET state = 3, due_at = now(), body = NULL, error = NULL",
+	return i.revise(ctx, f, ", "+settling("e.key IN (SELECT key FROM dead) AND e.state = 4")+`
+		SELECT key, coalesce(subject, '') FROM settled UNION ALL SELECT key, coalesce(subject, '') FROM kept`,
 		func(context.Context, pgx.Tx, []partition) error { return nil })
 }
 
-// revise changes dead letters, each batch of them in a transaction. Rows are locked in
+// revise changes dead letters by the rest of a statement, each batch of them in a transaction. Rows are locked in
 // the order of their positions, so that none waits for another that waits for it.
-func (i *Inbox) revise(ctx context.Context, f engine.Filter, set string, then func(context.Context, pgx.Tx, []partition) error) (int, error) {
+func (i *Inbox) revise(ctx context.Context, f engine.Filter, change string, then func(context.Context, pgx.Tx, []partition) error) (int, error) {
 	return engine.InBatches(ctx, f, func(ctx context.Context, part engine.Filter, limit int) (int, error) {
 		if i.life.Stopped() {
 			return 0, webhook.ErrInboxClosed
@@ -204,8 +207,7 @@ func (i *Inbox) revise(ctx context.Context, f engine.Filter, set string, then fu
 		query, args := selection("key", part, engine.Position{}, limit, " FOR UPDATE")
 		var changed []partition
 		err := pgx.BeginFunc(ctx, i.pool, func(tx pgx.Tx) error {
-			rows, err := tx.Query(ctx, i.sql("WITH dead AS MATERIALIZED ("+query+") UPDATE {inbox} e "+set+` FROM dead
-				WHERE e.key = dead.key RETURNING e.key, coalesce(e.subject, '')`), args...)
+			rows, err := tx.Query(ctx, i.sql("WITH dead AS MATERIALIZED ("+query+")"+change), args...)
 			if err != nil {
 				return fmt.Errorf("riverinbox: %w", err)
 			}

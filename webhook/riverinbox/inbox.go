@@ -47,8 +47,14 @@ var _ interface {
 // sql puts the names of the tables into a statement.
 func (i *Inbox) sql(statement string) string { return i.names.Replace(statement) }
 
+// tokenMark begins every token. Those of the release before begin with a letter or a
+// digit: see ledgerTables.
+const tokenMark = "@"
+
 // newToken returns a text that no other claim has.
-func (i *Inbox) newToken() string { return i.name + "-" + strconv.FormatInt(i.claims.Add(1), 36) }
+func (i *Inbox) newToken() string {
+	return tokenMark + i.name + "-" + strconv.FormatInt(i.claims.Add(1), 36)
+}
 
 // Format prints the type only.
 func (i *Inbox) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "riverinbox.Inbox") }

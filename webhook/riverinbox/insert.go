@@ -15,21 +15,49 @@ import (
 // alone would wait for every transaction that has changed the row of an event: one
 // that can be seen to be there is left out before. It is counted so that it is
 // looked up in the index, whatever plan was made when the table was small.
-const insertQuery = `INSERT INTO {inbox} (key, type, clinic_id, created_at, received_at, order_at, subject, object, state, due_at, body)
-	SELECT key, type, clinic_id, created_at, received_at, order_at, nullif(subject, ''), nullif(object, ''), 1, now(), body
-	FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[], $6::timestamptz[], $7::text[], $8::text[], $9::bytea[])
-	AS new (key, type, clinic_id, created_at, received_at, order_at, subject, object, body)
-	WHERE (SELECT count(*) FROM {inbox} e WHERE e.key = new.key) = 0
-	ON CONFLICT (key) DO NOTHING RETURNING key`
+//
+// Where the bodies have no partition for today, a body goes into the row.
+var insertQuery = `WITH new AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[],
+			$6::timestamptz[], $7::text[], $8::text[], $9::bytea[])
+		AS new (key, type, clinic_id, created_at, received_at, order_at, subject, object, body)
+	), today AS MATERIALIZED (
+		SELECT CASE WHEN to_regclass('{bodies}_' || to_char(now() AT TIME ZONE 'UTC', '` + partitionForm + `')) IS NOT NULL
+			THEN (now() AT TIME ZONE 'UTC')::date END AS day
+	), fresh AS (
+		INSERT INTO {inbox} (key, type, clinic_id, created_at, received_at, order_at, subject, object, state, due_at, body, body_day)
+		SELECT key, type, clinic_id, created_at, received_at, order_at, nullif(subject, ''), nullif(object, ''), 1, now(),
+			CASE WHEN day IS NULL THEN body END, day
+		FROM new, today WHERE (SELECT count(*) FROM {inbox} e WHERE e.key = new.key) = 0 AND NOT ` + inLedger("new") + `
+		ON CONFLICT (key) DO NOTHING RETURNING key, seq, body_day
+	), stored AS (
+		INSERT INTO {bodies} (day, seq, body)
+		SELECT body_day, seq, body FROM fresh JOIN new USING (key) WHERE body_day IS NOT NULL
+	) SELECT key FROM fresh`
+
+// recheckQuery takes those back that were settled while insertQuery ran, which did not
+// see that: it may have waited for the transaction that had inserted one, and that one may
+// have been handled since. What comes after it in the transaction sees what was settled
+// before the insert, and nothing can be settled after it.
+var recheckQuery = `DELETE FROM {inbox} WHERE key = ANY (ARRAY(
+	SELECT key FROM unnest($1::text[], $2::timestamptz[]) AS new (key, created_at) WHERE ` + inLedger("new") + `)) RETURNING key`
 
 // insert stores events, with a job for each that is new and whatever also adds in
 // between, and returns the keys of those. All replicas insert in the order of the
 // keys, so that none waits for another that waits for it.
 func (i *Inbox) insert(ctx context.Context, tx pgx.Tx, rows []*newRow, also func(*pgx.Batch)) (fresh map[string]bool, err error) {
 	slices.SortFunc(rows, func(a, b *newRow) int { return cmp.Compare(a.key, b.key) })
+	rows = slices.CompactFunc(slices.Clone(rows), func(a, b *newRow) bool { return a.key == b.key })
+	values := columnsOf(rows)
 	batch := &pgx.Batch{}
-	batch.Queue(i.sql(insertQuery), columnsOf(rows)...).Query(func(found pgx.Rows) (err error) {
+	batch.Queue(i.sql(insertQuery), values...).Query(func(found pgx.Rows) (err error) {
 		fresh, err = setOf(found)
+		return err
+	})
+	batch.Queue(i.sql(recheckQuery), values[0], values[3]).Query(func(found pgx.Rows) error {
+		settled, err := setOf(found)
+		for key := range settled {
+			delete(fresh, key)
+		}
 		return err
 	})
 	also(batch)
@@ -37,8 +65,8 @@ func (i *Inbox) insert(ctx context.Context, tx pgx.Tx, rows []*newRow, also func
 		return nil, fmt.Errorf("riverinbox: %w", err)
 	}
 	var partitions []partition
-	for n, row := range rows {
-		if fresh[row.key] && (n == 0 || rows[n-1].key != row.key) {
+	for _, row := range rows {
+		if fresh[row.key] {
 			partitions = append(partitions, row.partition())
 		}
 	}

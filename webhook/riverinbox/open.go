@@ -50,13 +50,18 @@ const minConns = 4
 // tenth of a second would let four workers handle forty events a second.
 const fetchCooldown = 10 * time.Millisecond
 
+// completedJobs is how long River keeps jobs that are done. A day of it, which River
+// would keep, is many times what the inbox holds.
+const completedJobs = 10 * time.Minute
+
 // start makes the River client and starts it.
 func (i *Inbox) start() error {
 	config := &river.Config{
-		Schema:               i.config.Tables.River,
-		Logger:               i.worker.Work().Logger,
-		FetchCooldown:        fetchCooldown,
-		RescueStuckJobsAfter: max(i.runTimeout(), river.JobTimeoutDefault),
+		Schema:                      i.config.Tables.River,
+		Logger:                      i.worker.Work().Logger,
+		FetchCooldown:               fetchCooldown,
+		RescueStuckJobsAfter:        max(i.runTimeout(), river.JobTimeoutDefault),
+		CompletedJobRetentionPeriod: completedJobs,
 	}
 	if i.config.River != nil {
 		i.config.River(config)
@@ -108,6 +113,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
 	i.writer, i.leases = newWriter(i), newLeases(i)
 	i.loops.Go(func() { i.leases.keep(i.ended) })
 	i.loops.Go(i.watch)
+	i.loops.Go(i.keep)
 	i.loops.Go(i.retain)
 	return i, nil
 }
@@ -121,7 +127,8 @@ func (i *Inbox) Client() *river.Client[pgx.Tx] { return i.works }
 // configured it. The client is the program's to start and to stop: stop it
 // before the inbox is closed, and give it a RescueStuckJobsAfter if an hour is too
 // long for jobs of a process that died to be shown as running. Their events do
-// not wait for that.
+// not wait for that. With many events a second give it a CompletedJobRetentionPeriod of
+// minutes, as [Open] does: each event leaves a job that is done.
 func (i *Inbox) AddTo(config *river.Config) error {
 	if config.Schema != i.config.Tables.River {
 		return &api.ArgumentError{Field: "config.Schema", Reason: fmt.Sprintf("is %q, and the inbox has its jobs in %q", config.Schema, i.config.Tables.River)}

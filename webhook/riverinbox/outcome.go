@@ -39,18 +39,25 @@ func (r *run) releaseIfEmpty(batch *pgx.Batch) {
 	})
 }
 
-// recordQuery stores an outcome, if the event still belongs to the claim, and how new the object is that was handled. It can be repeated where
-// no answer came: what it has written already counts.
+// recordQuery stores the outcome of an attempt that was not the end of its event, if that
+// still belongs to the claim. It can be repeated where no answer came: what it has written
+// already counts.
 const recordQuery = `WITH noted AS (
 		UPDATE {inbox} SET state = $3::smallint, due_at = clock_timestamp() + $4::interval, attempts = $5,
-			reason = nullif($6, ''), error = $7, body = CASE WHEN $3::smallint = 3 THEN NULL ELSE body END
-		WHERE key = $1 AND claim = $2 AND state = 2 RETURNING object, created_at
-	), newest AS (
-		INSERT INTO {newest} AS n (object, at, noted_at)
-		SELECT object, created_at, now() FROM noted WHERE $8 AND object IS NOT NULL AND created_at IS NOT NULL
-		ON CONFLICT (object) DO UPDATE SET at = greatest(n.at, excluded.at), noted_at = excluded.noted_at
+			reason = nullif($6, ''), error = $7
+		WHERE key = $1 AND claim = $2 AND state = 2 RETURNING key
 	) SELECT (SELECT count(*) FROM noted)
 		+ (SELECT count(*) FROM {inbox} WHERE key = $1 AND claim = $2 AND state = $3::smallint AND state <> 2)`
+
+// settleQuery settles an event, if it still belongs to the claim, and stores how new the
+// object is that was handled.
+var settleQuery = `WITH ` + settling("e.key = $1 AND e.claim = $2 AND e.state = 2") + `, newest AS (
+		INSERT INTO {newest} AS n (object, at, noted_at)
+		SELECT object, created_at, now() FROM (SELECT * FROM settled UNION ALL SELECT * FROM kept) s
+		WHERE $3 AND object IS NOT NULL AND created_at IS NOT NULL
+		ON CONFLICT (object) DO UPDATE SET at = greatest(n.at, excluded.at), noted_at = excluded.noted_at
+	) SELECT (SELECT count(*) FROM settled) + (SELECT count(*) FROM kept)
+		+ (SELECT count(*) FROM {inbox} WHERE key = $1 AND claim = $2 AND state = 3)`
 
 // sender is a pool or a transaction.
 type sender interface {
@@ -74,12 +81,22 @@ func (i *Inbox) recordOutcome(ctx context.Context, to sender, c *claim, a webhoo
 	}
 	recorded := 0
 	batch := &pgx.Batch{}
-	batch.Queue(i.sql(recordQuery), c.key, c.token, state, wait, attempts, reason, sealedError, a.Result == webhook.ResultHandled).
-		QueryRow(func(row pgx.Row) error { return row.Scan(&recorded) })
+	query := batch.Queue(i.sql(recordQuery), c.key, c.token, state, wait, attempts, reason, sealedError)
+	if state == stateDone {
+		batch = &pgx.Batch{}
+		query = batch.Queue(i.sql(settleQuery), c.key, c.token, a.Result == webhook.ResultHandled)
+	}
+	query.QueryRow(func(row pgx.Row) error { return row.Scan(&recorded) })
 	also(batch)
 	err := to.SendBatch(ctx, batch).Close()
+	if err == nil && recorded == 0 && state == stateDone && c.unsure {
+		var settled bool
+		settled, err = i.wasSettled(ctx, to, c)
+		recorded = map[bool]int{true: 1}[settled]
+	}
 	switch {
 	case err != nil:
+		c.unsure = true // whether it is stored
 		return fmt.Errorf("riverinbox: %w", err)
 	case recorded == 0:
 		return engine.ErrClaimLost

@@ -22,7 +22,8 @@ func (i *Inbox) Missing(ctx context.Context, keys []webhook.Key) ([]webhook.Key,
 	for n, key := range keys {
 		texts[n] = key.String()
 	}
-	rows, err := i.pool.Query(ctx, i.sql("SELECT key FROM {inbox} WHERE key = ANY ($1)"), texts)
+	rows, err := i.pool.Query(ctx, i.sql("SELECT key FROM unnest($1::text[]) AS asked (key) WHERE "+
+		"(SELECT count(*) FROM {inbox} e WHERE e.key = asked.key) > 0 OR (SELECT count(*) FROM {ledger} l WHERE l.digest = "+digestOf("asked.key")+") > 0"), texts)
 	if err != nil {
 		return nil, fmt.Errorf("riverinbox: %w", err)
 	}

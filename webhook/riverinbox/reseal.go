@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
@@ -20,7 +21,7 @@ func (i *Inbox) Reseal(ctx context.Context) (int, error) {
 		if i.life.Stopped() {
 			return nil, webhook.ErrInboxClosed
 		}
-		rows, err := i.pool.Query(ctx, i.sql("SELECT key, body, error FROM {inbox} WHERE key > $1 AND body IS NOT NULL ORDER BY key LIMIT $2"), after, page)
+		rows, err := i.pool.Query(ctx, i.sql("SELECT key, "+bodyOf("e")+", error FROM {inbox} e WHERE key > $1 AND state <> 3 ORDER BY key LIMIT $2"), after, page)
 		if err != nil {
 			return nil, fmt.Errorf("riverinbox: %w", err)
 		}
@@ -42,13 +43,21 @@ func (i *Inbox) Reseal(ctx context.Context) (int, error) {
 // meanwhile has no body any more and is left alone.
 func (i *Inbox) storeResealed(ctx context.Context, stale []engine.Sealed) (changed int, err error) {
 	for _, s := range stale {
-		tag, err := i.pool.Exec(ctx, i.sql(`UPDATE {inbox} SET body = $3,
-			error = CASE WHEN error IS NOT DISTINCT FROM $4 THEN $5 ELSE error END WHERE key = $1 AND body = $2`),
-			s.Key, s.Body, s.FreshBody, s.Failure, s.FreshFailure)
-		if err != nil {
+		batch := &pgx.Batch{}
+		// What comes after it sees where the body is, which cannot be moved meanwhile.
+		batch.Queue(i.sql("SELECT FROM {inbox} WHERE key = $1 FOR UPDATE"), s.Key)
+		batch.Queue(i.sql(`UPDATE {bodies} b SET body = $3 FROM {inbox} e
+			WHERE e.key = $1 AND e.body IS NULL AND b.day = e.body_day AND b.seq = e.seq AND b.body = $2`), s.Key, s.Body, s.FreshBody)
+		batch.Queue(i.sql(`UPDATE {inbox} e SET body = CASE WHEN e.body = $2 THEN $3 ELSE e.body END,
+			error = CASE WHEN error IS NOT DISTINCT FROM $4 THEN $5 ELSE error END
+			WHERE key = $1 AND state <> 3 AND `+bodyOf("e")+` IN ($2, $3)`), s.Key, s.Body, s.FreshBody, s.Failure, s.FreshFailure,
+		).Exec(func(tag pgconn.CommandTag) error {
+			changed += int(tag.RowsAffected())
+			return nil
+		})
+		if err := i.pool.SendBatch(ctx, batch).Close(); err != nil {
 			return changed, fmt.Errorf("riverinbox: %w", err)
 		}
-		changed += int(tag.RowsAffected())
 	}
 	return changed, nil
 }

@@ -65,6 +65,18 @@ func TestInboxKeepsTheContract(t *testing.T) {
 	})
 }
 
+// known counts how often an event is there, as a row of the inbox and in the ledger: those
+// of the keys, or if there is none, all of them.
+func known(t *testing.T, d database, keys ...string) map[string]int {
+	t.Helper()
+	if len(keys) > 0 {
+		return countTexts(t, d, `SELECT key FROM dispensary_inbox WHERE key = ANY ($1)
+			UNION ALL SELECT key FROM unnest($1::text[]) key JOIN dispensary_inbox_ledger
+				ON digest = encode(substr(sha256(convert_to(key, 'UTF8')), 1, 16), 'hex')::uuid`, keys)
+	}
+	return countTexts(t, d, "SELECT key FROM dispensary_inbox UNION ALL SELECT digest::text FROM dispensary_inbox_ledger")
+}
+
 // dump returns every row of every table, those of River too.
 func dump(t *testing.T, d database) []byte {
 	t.Helper()

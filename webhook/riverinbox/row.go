@@ -76,7 +76,7 @@ func setOf(rows pgx.Rows) (map[string]bool, error) {
 }
 
 // columns are what a delivery is read from; storedRow has them.
-const columns = "e.key, e.type, e.clinic_id, e.created_at, e.received_at, e.body"
+var columns = "e.key, e.type, e.clinic_id, e.created_at, e.received_at, " + bodyOf("e")
 
 type storedRow struct {
 	key, kind, clinicID string
@@ -110,4 +110,5 @@ type claim struct {
 	key, token string
 	since      time.Time // by the clock of this process; the lease began later
 	task       engine.Task
+	unsure     bool // an outcome may have been stored without an answer
 }

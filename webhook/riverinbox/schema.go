@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -62,11 +63,14 @@ const (
 
 // migrations are the steps that make the tables, each from the version before. A
 // step that was released never changes, and leaves tables that the release
-// before it can work with: replicas are replaced one by one.
+// before it can work with: replicas are replaced one by one. It locks no table for
+// longer than it takes to note a change in the catalog.
 //
 // Bodies are not compressed, as sealed bytes do not compress. A line has a row
 // only while a worker holds it.
-var migrations = []string{`
+var migrations = []string{firstTables, ledgerTables}
+
+const firstTables = `
 CREATE TABLE {inbox} (
 	key         text COLLATE "C" PRIMARY KEY,
 	seq         bigint GENERATED ALWAYS AS IDENTITY,
@@ -104,33 +108,93 @@ CREATE TABLE {checkpoints} (
 	holder text COLLATE "C" NOT NULL,
 	until  timestamptz NOT NULL,
 	state  bytea
-)`}
+)`
+
+// ledgerTables make the table of events one of what is not handled. The triggers are for
+// replicas of the release before, which know neither the ledger nor the bodies: what they
+// accept again is left out, and what they claim has its body. A later version drops them.
+//
+// A settled event leaves no version of its row behind that a vacuum has to wait for, but
+// dead ones, soon: the tables that this goes through are vacuumed by their changes and not
+// by their size.
+var ledgerTables = `
+CREATE TABLE {ledger} (
+	day    date NOT NULL,
+	digest uuid NOT NULL,
+	PRIMARY KEY (digest, day)
+) PARTITION BY LIST (day);
+CREATE TABLE {bodies} (
+	day  date NOT NULL,
+	seq  bigint NOT NULL,
+	body bytea NOT NULL,
+	PRIMARY KEY (day, seq)
+) PARTITION BY LIST (day);
+ALTER TABLE {bodies} ALTER COLUMN body SET STORAGE EXTERNAL;
+ALTER TABLE {inbox} ADD COLUMN body_day date;
+ALTER TABLE {inbox} SET (` + vacuumSoon + `);
+ALTER TABLE {lines} SET (fillfactor = 50, ` + vacuumSoon + `);
+ALTER TABLE {newest} SET (fillfactor = 80, ` + vacuumSoon + `);
+CREATE FUNCTION {known_once}() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	IF ` + inLedger("NEW") + ` THEN
+		IF TG_WHEN = 'BEFORE' THEN
+			RETURN NULL;
+		END IF;
+		DELETE FROM {inbox} WHERE key = NEW.key;
+	END IF;
+	RETURN NEW;
+END $$;
+CREATE TRIGGER dispensary_inbox_known_before BEFORE INSERT ON {inbox} FOR EACH ROW
+	WHEN (NEW.body_day IS NULL) EXECUTE FUNCTION {known_once}();
+CREATE TRIGGER dispensary_inbox_known_after AFTER INSERT ON {inbox} FOR EACH ROW
+	WHEN (NEW.body_day IS NULL) EXECUTE FUNCTION {known_once}();
+CREATE FUNCTION {with_body}() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	NEW.body := (SELECT body FROM {bodies} WHERE day = NEW.body_day AND seq = NEW.seq);
+	RETURN NEW;
+END $$;
+CREATE TRIGGER dispensary_inbox_with_body BEFORE UPDATE ON {inbox} FOR EACH ROW
+	WHEN (NEW.state = 2 AND NEW.body IS NULL AND NEW.claim IS DISTINCT FROM OLD.claim AND left(NEW.claim, 1) <> '` + tokenMark + `')
+	EXECUTE FUNCTION {with_body}()`
+
+// vacuumSoon are settings of a table that much goes through and little stays in.
+const vacuumSoon = "autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.5"
 
 // schemaVersions is the table of the version.
 const schemaVersions = "CREATE TABLE IF NOT EXISTS {schema} (version integer NOT NULL)"
 
+// in returns the name of a table of the inbox in statements.
+func (t Tables) in(table string) string { return qualified(t.Schema, table) }
+
+func qualified(schema, table string) string {
+	if schema == "" {
+		return table
+	}
+	return pgx.Identifier{schema}.Sanitize() + "." + table
+}
+
 // names puts the names of the tables into statements.
 func (t Tables) names() *strings.Replacer {
-	in := func(schema, table string) string {
-		if schema == "" {
-			return table
-		}
-		return pgx.Identifier{schema}.Sanitize() + "." + table
-	}
 	return strings.NewReplacer(
-		"{inbox}", in(t.Schema, "dispensary_inbox"),
-		"{lines}", in(t.Schema, "dispensary_inbox_lines"),
-		"{newest}", in(t.Schema, "dispensary_inbox_newest"),
-		"{checkpoints}", in(t.Schema, "dispensary_inbox_checkpoints"),
-		"{schema}", in(t.Schema, "dispensary_inbox_schema"),
-		"{river_job}", in(t.River, "river_job"),
+		"{inbox}", t.in("dispensary_inbox"),
+		"{lines}", t.in("dispensary_inbox_lines"),
+		"{newest}", t.in("dispensary_inbox_newest"),
+		"{checkpoints}", t.in("dispensary_inbox_checkpoints"),
+		"{ledger}", t.in(ledgerTable),
+		"{bodies}", t.in(bodiesTable),
+		"{known_once}", t.in("dispensary_inbox_known_once"),
+		"{with_body}", t.in("dispensary_inbox_with_body"),
+		"{schema}", t.in("dispensary_inbox_schema"),
+		"{river_job}", qualified(t.River, "river_job"),
 	)
 }
 
 // Migrate makes the tables of the inbox, or brings them up to date. It can be
 // run again at any time, by any number of replicas at once, and does everything
 // or nothing. Tables that are up to date are only looked at, which needs no right
-// to change them; newer ones are left as they are.
+// to change them; newer ones are left as they are. Where a transaction that is open
+// keeps it from changing a table, it tries again until ctx ends, and delays no other
+// meanwhile.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, tables Tables) error {
 	if err := validate(pool, tables); err != nil {
 		return err
@@ -138,11 +202,26 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, tables Tables) error {
 	if err := checkSchema(ctx, pool, tables); !errors.Is(err, ErrSchema) {
 		return err
 	}
-	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return migrate(ctx, tx, tables) })
-	if err != nil {
-		return fmt.Errorf("riverinbox: migrating: %w", err)
+	for {
+		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return migrate(ctx, tx, tables) })
+		if err != nil && contended(err) && wait(ctx, time.Second) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("riverinbox: migrating: %w", err)
+		}
+		return nil
 	}
-	return nil
+}
+
+// wait returns true after so long, unless ctx ends.
+func wait(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 func migrate(ctx context.Context, tx pgx.Tx, tables Tables) error {
@@ -158,11 +237,19 @@ func migrate(ctx context.Context, tx pgx.Tx, tables Tables) error {
 	if err != nil || version >= len(migrations) {
 		return err
 	}
+	if version > 0 {
+		// Who changes a table waits for all who use it, and all who come wait for him: he
+		// gives up soon, and tries again. Before that, a vacuum is made to end, which
+		// delays no other.
+		_, err := tx.Exec(ctx, names.Replace(fmt.Sprintf(`LOCK TABLE {inbox}, {lines}, {newest} IN SHARE UPDATE EXCLUSIVE MODE;
+			SET LOCAL lock_timeout = %d`, ddlPatience.Milliseconds())))
+		if err != nil {
+			return err
+		}
+	}
 	for _, step := range migrations[version:] {
-		for statement := range strings.SplitSeq(step, ";") {
-			if _, err := tx.Exec(ctx, names.Replace(statement)); err != nil {
-				return err
-			}
+		if _, err := tx.Exec(ctx, names.Replace(step)); err != nil {
+			return err
 		}
 	}
 	if _, err := tx.Exec(ctx, names.Replace("DELETE FROM {schema}")); err != nil {
@@ -192,7 +279,10 @@ func MigrateRiver(ctx context.Context, pool *pgxpool.Pool, tables Tables) error 
 		if err := takeTurn(ctx, tx, tables.River); err != nil {
 			return err
 		}
-		_, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
+		if _, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, tables.names().Replace(jobsVacuumedSoon))
 		return err
 	})
 	if err != nil {
@@ -200,6 +290,9 @@ func MigrateRiver(ctx context.Context, pool *pgxpool.Pool, tables Tables) error 
 	}
 	return nil
 }
+
+// jobsVacuumedSoon does for River's jobs what ledgerTables does for events.
+const jobsVacuumedSoon = "ALTER TABLE {river_job} SET (" + vacuumSoon + ")"
 
 func newMigrator(pool *pgxpool.Pool, tables Tables) (*rivermigrate.Migrator[pgx.Tx], error) {
 	migrator, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{
@@ -249,7 +342,7 @@ func SchemaRiver(tables Tables) ([]string, error) {
 		steps = append(steps, strings.TrimSpace(strings.ReplaceAll(step.SQLUp, "/* TEMPLATE: schema */", prefix))+"\n")
 		fmt.Fprintf(&versions, "INSERT INTO %sriver_migration (line, version) VALUES ('main', %d);\n", prefix, step.Version)
 	}
-	return append(steps, versions.String()), nil
+	return append(steps, versions.String()+tables.names().Replace(jobsVacuumedSoon)+";\n"), nil
 }
 
 // takeTurn waits until no other replica migrates the schema; the turn ends with

@@ -92,9 +92,10 @@ func TestAcceptTxIsPartOfTheTransaction(t *testing.T) {
 		if end == nil {
 			stored = 1
 		}
-		for _, table := range []string{"effects", "dispensary_inbox", "river_job"} {
+		for _, table := range []string{"effects", "river_job"} {
 			assert.Equal(t, stored, count(t, d, "SELECT count(*) FROM "+table), table)
 		}
+		assert.Len(t, known(t, d), stored)
 	}
 	assert.Equal(t, webhook.ResultHandled, (<-made).Result)
 	receipt, err := inbox.Accept(t.Context(), event)
@@ -242,7 +243,11 @@ func TestAnOpenTransactionKeepsNoOtherWaiting(t *testing.T) {
 			r := <-repeated
 			require.NoError(t, r.err)
 			assert.Equal(t, name == "commit", r.receipt.Duplicate)
-			assert.Equal(t, 251, count(t, d, "SELECT count(*) FROM dispensary_inbox WHERE key NOT LIKE $1", "%/"+forsaken.Key.EventID+"/%"))
+			want := 251
+			if known(t, d, forsaken.Key.String())[forsaken.Key.String()] > 0 {
+				want++
+			}
+			assert.Len(t, known(t, d), want)
 		})
 	}
 }

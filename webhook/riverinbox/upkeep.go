@@ -21,6 +21,11 @@ func (i *Inbox) watch() {
 	i.every(i.config.Lease/2, "webhook inbox cannot look after its events", i.insertForgottenJobs)
 }
 
+// keep keeps the partitions of the tables that have some.
+func (i *Inbox) keep() {
+	i.every(10*time.Minute, "webhook inbox cannot keep its partitions", i.keepPartitions)
+}
+
 // retain deletes, every hour, the keys of what was handled long ago.
 func (i *Inbox) retain() { i.every(time.Hour, "webhook inbox cannot purge", i.purge) }
 
