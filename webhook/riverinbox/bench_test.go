@@ -3,6 +3,7 @@ package riverinbox_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/receivertest"
+	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/riverinbox"
 )
@@ -138,4 +140,100 @@ func handleBacklog(b *testing.B, workers int) {
 	b.StopTimer()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
 	require.NoError(b, inbox.Close(context.Background()))
+}
+
+// BenchmarkLedger measures accepts with a ledger of a month, and one that is empty: of
+// events that are new, and of such as were handled on any day. It reports how long the
+// retention of one day takes, and how many dead rows it leaves.
+func BenchmarkLedger(b *testing.B) {
+	for _, keys := range []int{0, testsize.Of(10_000, 1_000_000)} {
+		d := newDatabase(b)
+		pool := benchPool(b, d)
+		d.migrate(b, pool)
+		inbox, err := riverinbox.New(b.Context(), pool, riverinbox.Config{
+			Seal: receivertest.KeyRing(b), Tables: d.tables(), Work: webhook.Work{Handle: receivertest.Succeed}, Lease: time.Hour,
+		})
+		require.NoError(b, err)
+		d.keepPartitions(b, inbox)
+		known := fillLedger(b, d, inbox, keys)
+		for _, c := range []struct {
+			name string
+			next func(int) webhook.Delivery
+		}{
+			{"new", func(n int) webhook.Delivery {
+				event := receivertest.NewDelivery()
+				event.CreatedAt = known[n%len(known)].CreatedAt
+				return event
+			}},
+			{"known", func(n int) webhook.Delivery { return known[n%len(known)] }},
+		} {
+			b.Run(fmt.Sprintf("%d keys a day/%s", keys, c.name), func(b *testing.B) {
+				for n := range b.N {
+					_, err := inbox.Accept(context.Background(), c.next(n))
+					require.NoError(b, err)
+				}
+			})
+		}
+		b.Run(fmt.Sprintf("%d keys a day/retention", keys), func(b *testing.B) { benchRetention(b, d, inbox, keys) })
+		require.NoError(b, inbox.Close(context.Background()))
+	}
+}
+
+// fillLedger makes so many keys for each of 31 days, and returns events of all days that
+// are among them.
+func fillLedger(b *testing.B, d database, inbox *riverinbox.Inbox, keys int) (known []webhook.Delivery) {
+	b.Helper()
+	today := time.Now().UTC().Truncate(24 * time.Hour)
+	for back := range 31 {
+		day := today.AddDate(0, 0, -back)
+		d.partition(b, day)
+		_, err := d.reader(b).Exec(b.Context(), "INSERT INTO dispensary_inbox_ledger SELECT $1, gen_random_uuid() FROM generate_series(1, $2) ORDER BY 2", day, keys)
+		require.NoError(b, err)
+		var texts []string
+		for range 100 {
+			event := receivertest.NewDelivery()
+			event.CreatedAt = day.Add(12 * time.Hour)
+			known, texts = append(known, event), append(texts, event.Key.String())
+		}
+		_, err = d.reader(b).Exec(b.Context(), `INSERT INTO dispensary_inbox_ledger
+			SELECT $1, encode(substr(sha256(convert_to(key, 'UTF8')), 1, 16), 'hex')::uuid FROM unnest($2::text[]) key`, day, texts)
+		require.NoError(b, err)
+	}
+	d.exec(b, "VACUUM ANALYZE dispensary_inbox_ledger")
+	rand.Shuffle(len(known), func(i, j int) { known[i], known[j] = known[j], known[i] })
+	return known
+}
+
+// partition makes a partition of the ledger, unless it is there.
+func (d database) partition(b *testing.B, day time.Time) {
+	b.Helper()
+	name := "dispensary_inbox_ledger_" + day.Format("20060102")
+	if d.has(b, name) {
+		return
+	}
+	d.exec(b, fmt.Sprintf("CREATE TABLE %s PARTITION OF dispensary_inbox_ledger FOR VALUES IN ('%s')", name, day.Format(time.DateOnly)))
+}
+
+func (d database) has(b *testing.B, table string) (there bool) {
+	b.Helper()
+	require.NoError(b, d.reader(b).QueryRow(b.Context(), "SELECT to_regclass($1) IS NOT NULL", table).Scan(&there))
+	return there
+}
+
+// benchRetention drops a day as large as the others that is too old.
+func benchRetention(b *testing.B, d database, inbox *riverinbox.Inbox, keys int) {
+	old := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -32)
+	for range b.N {
+		b.StopTimer()
+		d.partition(b, old)
+		_, err := d.reader(b).Exec(b.Context(), "INSERT INTO dispensary_inbox_ledger SELECT $1, gen_random_uuid() FROM generate_series(1, $2) ORDER BY 2", old, keys)
+		require.NoError(b, err)
+		b.StartTimer()
+		require.NoError(b, inbox.KeepPartitions(context.Background()))
+	}
+	require.False(b, d.has(b, "dispensary_inbox_ledger_"+old.Format("20060102")))
+	var dead float64
+	require.NoError(b, d.reader(b).QueryRow(b.Context(),
+		"SELECT coalesce(sum(n_dead_tup), 0) FROM pg_stat_user_tables WHERE schemaname = $1 AND relname LIKE 'dispensary_inbox_ledger%'", d.schema).Scan(&dead))
+	b.ReportMetric(dead, "dead-rows")
 }
