@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -41,6 +42,7 @@ type tokenWorld struct {
 	asked    map[string]int               // refreshes since the user's record was written last
 	extra    int                          // refreshes beyond one a turn
 	onTheWay map[string]*schedule.Process // who was given a pair that is not stored yet, by the name of its refresh token; nil is no one
+	mu       sync.Mutex                   // of verdicts
 	verdicts map[string]error             // of calls after the recovery, by replica and user
 	consents int
 }
@@ -265,20 +267,24 @@ func (w *tokenWorld) use(p *schedule.Process, all *accounts.Accounts, user strin
 		if !p.Alive() {
 			return
 		}
-		w.outcome(p, user, err)
+		w.mu.Lock()
+		w.outcome(user, err)
 		if recovering {
 			at := p.Name + " " + user
 			// A mark may still be taken back by a replica whose pair is on its way.
 			if w.verdicts[at] = err; all.PendingCommits() == 0 && (err == nil || late && errors.Is(err, api.ErrReauthorize)) {
 				w.verdicts[at+" done"] = nil
 			}
+		}
+		w.mu.Unlock()
+		if recovering {
 			time.Sleep(2 * time.Minute) // longer than what failed is remembered
 		}
 	}
 }
 
 // outcome checks what a call returned.
-func (w *tokenWorld) outcome(_ *schedule.Process, user string, err error) {
+func (w *tokenWorld) outcome(user string, err error) {
 	var mark *tokens.ReauthorizeError
 	if errors.As(err, &mark) && mark.Reason != tokens.ReasonInvalidGrant {
 		w.s.Failf("%s must authorize again although the platform did not say so: %s", user, mark.Reason)

@@ -1,0 +1,239 @@
+package simulation
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/schedule"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/engine"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
+)
+
+// reconcile runs a replica's reconciler.
+func (w *eventWorld) reconcile(p *schedule.Process, r *receiver, logger *slog.Logger) {
+	client, err := dispensary.New(w.platform.Site(), dispensary.WithTokenSource(w), dispensary.WithLogger(logger),
+		dispensary.WithHTTPClient(&http.Client{Transport: p.Transport(w.platform.HTTPClient().Transport, w.tellRequest)}))
+	if err != nil {
+		panic(err)
+	}
+	reconciler, err := reconcile.New(reconcile.Config{
+		Environment: w.platform.Site().Environment, Events: client.Events, Inbox: r.inbox, Integrations: reconcile.Integrations(w.integration),
+		Groups: []reconcile.Group{reconcile.Patients}, Overlap: time.Minute, Logger: logger,
+	})
+	if err != nil {
+		panic(err)
+	}
+	go func() {
+		time.Sleep(time.Minute) // the first webhooks come first
+		_ = reconciler.Loop(p.Context(), 40*time.Minute)
+	}()
+}
+
+// tellRequest names a request of a reconciler in the story.
+func (w *eventWorld) tellRequest(r *http.Request, _ []byte) string {
+	path := strings.TrimPrefix(r.URL.Path, "/api")
+	if id, ok := strings.CutPrefix(path, "/events/"); ok && !strings.Contains(id, "patients") {
+		path = "/events/" + w.name(id)
+	}
+	return r.Method + " " + path
+}
+
+// deliveries brings the platform's webhooks to one of the replicas, as a load balancer does.
+type deliveries struct{ w *eventWorld }
+
+// RoundTrip implements [http.RoundTripper].
+func (d deliveries) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := d.w
+	names := make([]string, 0, len(w.receivers))
+	for name := range w.receivers {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	to := w.receivers[names[w.s.Rand.IntN(len(names))]]
+	if !to.process.Alive() {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	answered := make(chan *http.Response, 1)
+	go func() { // which ends where the replica is killed
+		incoming := r.Clone(r.Context())
+		incoming.Body = io.NopCloser(bytes.NewReader(body))
+		recorder := httptest.NewRecorder()
+		to.handler.ServeHTTP(recorder, incoming)
+		if response := recorder.Result(); to.process.Alive() {
+			w.acknowledged(body, response.StatusCode)
+			answered <- response
+		}
+	}()
+	select {
+	case response := <-answered:
+		return response, nil
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+}
+
+// acknowledged holds that what is acknowledged is stored.
+func (w *eventWorld) acknowledged(body []byte, status int) {
+	if status != http.StatusOK {
+		return
+	}
+	if id := string(idOf.FindSubmatch(body)[1]); !w.stored(id) {
+		w.s.Failf("%s is acknowledged and not stored", w.name(id))
+	}
+}
+
+func (w *eventWorld) key(id string) webhook.Key {
+	return webhook.Key{Environment: w.platform.Site().Environment, EventID: id, IntegrationID: w.integration}
+}
+
+func (w *eventWorld) stored(id string) bool {
+	if w.memory != nil {
+		missing, err := w.memory.Missing(context.Background(), []webhook.Key{w.key(id)})
+		return err == nil && len(missing) == 0
+	}
+	w.table.mu.Lock()
+	defer w.table.mu.Unlock()
+	return w.table.rows[w.key(id)] != nil
+}
+
+// handle is the program's handler.
+func (w *eventWorld) handle(ctx context.Context, p *schedule.Process, e events.Event) error {
+	key := webhook.HandlingFrom(ctx).Key
+	name := w.name(e.ID)
+	order := w.begin(p, key, name)
+	call := schedule.Spec{Name: "handles " + name, Fates: []schedule.Fate{schedule.Refused}, Fail: func(schedule.Fate) error { return errHandler }}
+	_, err := schedule.Do(ctx, p, call, func() (nothing, error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.handled[key]++; w.handled[key] > 1 {
+			if w.extra++; w.extra > 3*w.s.Disturbed() {
+				w.s.Failf("%s is handled again, and nothing has gone wrong", name)
+			}
+		}
+		return nothing{}, nil
+	})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.running[order], name)
+	return err
+}
+
+// begin holds that events of one ordering key are handled one at a time, the oldest that
+// waits first.
+func (w *eventWorld) begin(p *schedule.Process, key webhook.Key, name string) webhook.OrderingKey {
+	if w.memory != nil {
+		return w.beginInMemory(key, name)
+	}
+	w.table.mu.Lock()
+	defer w.table.mu.Unlock()
+	this := w.table.rows[key]
+	if this == nil {
+		w.s.Failf("%s is handled and was never stored", name)
+		return ""
+	}
+	if this.state != engine.StateRunning || !time.Now().Before(this.due) {
+		return this.order // the claim was lost on the way here
+	}
+	for _, other := range w.table.open() {
+		if other == this || other.order != this.order {
+			continue
+		}
+		until, running := w.runs(this.order, w.name(other.Key.EventID))
+		if running && time.Now().Before(until) {
+			w.s.Failf("%s is handled while %s is", name, w.name(other.Key.EventID))
+		}
+		if other.OrderTime().Before(this.OrderTime()) && other.storedAt.Before(this.due.Add(-claimTime)) && other.state == engine.StateWaiting {
+			w.s.Failf("%s is handled before %s, which is older and waits", name, w.name(other.Key.EventID))
+		}
+	}
+	if w.stale == webhook.StaleSkip && this.object != "" && this.CreatedAt.Before(w.table.newest[this.object]) {
+		w.s.Failf("%s is handled although a newer event of its object was", name)
+	}
+	w.note(this.order, name, this.due)
+	return this.order
+}
+
+func (w *eventWorld) runs(order webhook.OrderingKey, name string) (until time.Time, running bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	until, running = w.running[order][name]
+	return until, running
+}
+
+func (w *eventWorld) note(order webhook.OrderingKey, name string, until time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.running[order] == nil {
+		w.running[order] = map[string]time.Time{}
+	}
+	w.running[order][name] = until
+}
+
+// beginInMemory is begin where all events are in one process: those of all patients that are
+// being handled are known by their names.
+func (w *eventWorld) beginInMemory(key webhook.Key, name string) webhook.OrderingKey {
+	order := webhook.OrderingKey(w.patientOf(key.EventID))
+	w.mu.Lock()
+	for other := range w.running[order] {
+		w.s.Failf("%s is handled while %s is", name, other)
+	}
+	w.mu.Unlock()
+	w.note(order, name, time.Time{})
+	return order
+}
+
+func (w *eventWorld) patientOf(id string) string {
+	at := slices.IndexFunc(w.made, func(e model.Event) bool { return e.ID == id })
+	return w.made[at].ObjectID
+}
+
+// promises are what holds in the end: every event of the platform is stored and handled.
+func (w *eventWorld) promises() {
+	w.s.SettledWhen("every event is stored and done with", func() bool {
+		for _, e := range w.made {
+			if !w.stored(e.ID) {
+				return false
+			}
+		}
+		if w.memory != nil {
+			stats, err := w.memory.Stats(context.Background())
+			return err == nil && stats.Waiting+stats.Running == 0
+		}
+		w.table.mu.Lock()
+		defer w.table.mu.Unlock()
+		return len(w.table.open()) == 0
+	})
+	w.s.InTheEnd(func() error {
+		for _, e := range w.made {
+			skipped := w.stale == webhook.StaleSkip
+			if w.handled[w.key(e.ID)] == 0 && !skipped {
+				return fmt.Errorf("%s was never handled", w.name(e.ID))
+			}
+		}
+		for _, r := range w.table.rows {
+			if r.state == engine.StateDead {
+				return fmt.Errorf("%s is a dead letter after %d attempts", w.name(r.Key.EventID), r.attempts)
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,205 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/logtest"
+	"github.com/dispensary-go/dispensary/internal/schedule"
+	"github.com/dispensary-go/dispensary/seal"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/memoryinbox"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
+)
+
+// TestEvents holds what webhook, engine and reconcile promise: an event that is acknowledged
+// is stored, one that is stored is handled, in the order of its key, and one that never came
+// is found.
+func TestEvents(t *testing.T) { explore(t, newEventWorld, 5000, 250_000) }
+
+const endpoint = "https://ehr.example.com"
+
+// eventWorld is a platform that sends webhooks, and replicas that handle them.
+type eventWorld struct {
+	s        *schedule.Scheduler
+	platform *platform
+	table    *eventTable
+	memory   *memoryinbox.Inbox // in place of the table, in one process
+	keys     int                // that replicas start with
+	stale    webhook.StalePolicy
+
+	receivers   map[string]*receiver // of the processes that live, by name
+	integration string
+	token       dispensary.AccessToken
+
+	mu       sync.Mutex // of what follows
+	made     []model.Event
+	names    map[string]string // of events, by id
+	patients []string
+	running  map[webhook.OrderingKey]map[string]time.Time // events that are being handled, and until when they are claimed
+	handled  map[webhook.Key]int
+	extra    int
+}
+
+// receiver is what a replica receives webhooks with.
+type receiver struct {
+	process *schedule.Process
+	handler http.Handler
+	inbox   reconcile.Inbox
+}
+
+func newEventWorld(s *schedule.Scheduler) {
+	w := &eventWorld{
+		s: s, keys: 1, receivers: map[string]*receiver{}, names: map[string]string{}, handled: map[webhook.Key]int{},
+		running: map[webhook.OrderingKey]map[string]time.Time{}, stale: []webhook.StalePolicy{webhook.StaleIgnore, webhook.StaleReport, webhook.StaleSkip}[s.Rand.IntN(3)],
+	}
+	sender := &schedule.Process{}
+	s.Process("platform", 0, 0, func(p *schedule.Process) { *sender = *p })
+	w.platform = newPlatform(s, dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff),
+		dispensarytest.WithParallelDelivery(3), dispensarytest.WithWebhook(endpoint+"/webhooks"),
+		dispensarytest.WithDeliveryClient(&http.Client{Transport: lazyTransport(func() http.RoundTripper {
+			return sender.Transport(deliveries{w}, w.tellDelivery)
+		})}))
+	shown, err := w.platform.Client(model.User{}).Clinic.Get(context.Background())
+	if err != nil {
+		panic(err)
+	}
+	w.integration = shown.IntegrationID
+	w.table = newEventTable(func(key webhook.Key) string { return w.name(key.EventID) })
+	inMemory := s.Rand.IntN(5) == 0
+	replicas, kills := 2, max(0, s.Rand.IntN(4)-1)
+	if inMemory { // which ends with its process
+		replicas, kills = 1, 0
+	}
+	for i := range replicas {
+		s.Process(fmt.Sprintf("replica %d", i+1), kills, s.Rand.IntN(2), func(p *schedule.Process) { w.start(p, inMemory) })
+	}
+	w.actions()
+	w.promises()
+}
+
+// lazyTransport makes its transport with the first request.
+type lazyTransport func() http.RoundTripper
+
+// RoundTrip implements [http.RoundTripper].
+func (l lazyTransport) RoundTrip(r *http.Request) (*http.Response, error) { return l().RoundTrip(r) }
+
+func (w *eventWorld) actions() {
+	for i := range 1 + w.s.Rand.IntN(2) {
+		name := fmt.Sprintf("patient %d", i+1)
+		w.s.Action(name+" registers", 1, nil, func() {
+			patient, event, err := w.platform.Patients.Register(model.NewPatient{FirstName: canary, LastName: canary, Email: fmt.Sprintf("%s-%d@example.com", canary, i)})
+			w.happened(event, err)
+			w.patients = append(w.patients, patient.ID)
+		})
+	}
+	edits := 1 + w.s.Rand.IntN(3)
+	w.s.Action("a patient edits", edits, func() bool { return len(w.patients) > 0 }, func() {
+		edited := fmt.Sprintf("%s %d", canary, len(w.made))
+		_, event, err := w.platform.Patients.Edit(w.patients[w.s.Rand.IntN(len(w.patients))], model.PatientChange{LastName: &edited})
+		w.happened(event, err)
+	})
+	w.s.Action("the database is cut off", 1, func() bool { return !w.table.down }, func() { w.table.down = true; w.s.Disturb() })
+	w.s.Action("the database is back", 1, func() bool { return w.table.down }, func() { w.table.down = false })
+	w.s.OnRecovery(func() { w.table.down = false })
+	w.s.Action("a key is added to those that replicas start with", 1, nil, func() { w.keys++ })
+}
+
+// happened notes an event of the platform.
+func (w *eventWorld) happened(event model.Event, err error) {
+	if err != nil {
+		panic(err)
+	}
+	w.made = append(w.made, event)
+	w.s.Note("it is a %s, %s", event.Type, w.name(event.ID))
+}
+
+// name numbers the events: their webhooks may be quicker than who made them.
+func (w *eventWorld) name(id string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.names[id] == "" {
+		w.names[id] = fmt.Sprintf("event %d", len(w.names)+1)
+	}
+	return w.names[id]
+}
+
+var idOf = regexp.MustCompile(`"event":\{[^{]*?"id":"([^"]+)"`)
+
+// tellDelivery names a webhook in the story.
+func (w *eventWorld) tellDelivery(_ *http.Request, body []byte) string {
+	return "webhook of " + w.name(string(idOf.FindSubmatch(body)[1]))
+}
+
+// start starts a replica: its inbox, its receiver and its reconciler.
+func (w *eventWorld) start(p *schedule.Process, inMemory bool) {
+	logger := logtest.NewLogger(&w.platform.logs)
+	work := webhook.Work{
+		Handle: func(ctx context.Context, e events.Event) error { return w.handle(ctx, p, e) },
+		Order:  webhook.ByPatient, Stale: w.stale, Workers: 1 + w.s.Rand.IntN(2), HandlerTimeout: 15 * time.Second,
+		Retry: webhook.RetryPolicy{MaxAttempts: 40}, Logger: logger,
+	}
+	r := &receiver{process: p}
+	if inMemory {
+		inbox, err := memoryinbox.New(memoryinbox.Config{Work: work})
+		if err != nil {
+			panic(err)
+		}
+		w.s.Cleanup(func() {
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel()
+			_ = inbox.Close(ctx)
+		})
+		w.memory, r.inbox = inbox, inbox
+	} else {
+		inbox := newTableInbox(p, w.table, w.ring(), work)
+		w.s.Cleanup(inbox.batcher.Close)
+		r.inbox = inbox
+	}
+	app := w.platform.Application()
+	handler, err := webhook.NewHandler(webhook.HandlerConfig{
+		Environment: w.platform.Site().Environment, Secrets: []api.Secret{api.Secret(app.WebhookSecret)}, Challenge: api.Secret(app.ChallengeToken),
+		Inbox: r.inbox, Logger: logger,
+	})
+	if err != nil {
+		panic(err)
+	}
+	r.handler = handler
+	w.receivers[p.Name] = r
+	w.reconcile(p, r, logger)
+}
+
+func (w *eventWorld) ring() *seal.KeyRing {
+	var keys []seal.Key
+	for n := range 3 {
+		key := newKey(n)
+		if n >= w.keys {
+			key = key.Pending()
+		}
+		keys = append([]seal.Key{key}, keys...)
+	}
+	ring, err := seal.NewKeyRing(keys...)
+	if err != nil {
+		panic(err)
+	}
+	return ring
+}
+
+// Token implements [dispensary.TokenSource] for the reconcilers.
+func (w *eventWorld) Token(context.Context) (dispensary.AccessToken, error) {
+	if time.Until(w.token.ExpiresAt) < time.Minute {
+		issued := w.platform.Tokens.Issue(model.User{})
+		w.token = dispensary.AccessToken{Secret: api.Secret(issued.AccessToken), Environment: w.platform.Site().Environment, ExpiresAt: issued.ExpiresAt}
+	}
+	return w.token, nil
+}
