@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -59,12 +60,7 @@ type deliveries struct{ w *eventWorld }
 // RoundTrip implements [http.RoundTripper].
 func (d deliveries) RoundTrip(r *http.Request) (*http.Response, error) {
 	w := d.w
-	names := make([]string, 0, len(w.receivers))
-	for name := range w.receivers {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	to := w.receivers[names[w.s.Rand.IntN(len(names))]]
+	to := w.nextReceiver()
 	if !to.process.Alive() {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	}
@@ -89,6 +85,15 @@ func (d deliveries) RoundTrip(r *http.Request) (*http.Response, error) {
 	case <-r.Context().Done():
 		return nil, r.Context().Err()
 	}
+}
+
+// nextReceiver takes one replica after the other.
+func (w *eventWorld) nextReceiver() *receiver {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	names := slices.Sorted(maps.Keys(w.receivers))
+	w.turn++
+	return w.receivers[names[w.turn%len(names)]]
 }
 
 // acknowledged holds that what is acknowledged is stored.

@@ -38,17 +38,18 @@ type eventWorld struct {
 	keys     int                // that replicas start with
 	stale    webhook.StalePolicy
 
-	receivers   map[string]*receiver // of the processes that live, by name
 	integration string
 	token       dispensary.AccessToken
 
-	mu       sync.Mutex // of what follows
-	made     []model.Event
-	names    map[string]string // of events, by id
-	patients []string
-	running  map[webhook.OrderingKey]map[string]time.Time // events that are being handled, and until when they are claimed
-	handled  map[webhook.Key]int
-	extra    int
+	mu        sync.Mutex           // of what follows
+	receivers map[string]*receiver // of the replicas' last lives, by name
+	turn      int                  // of the receivers
+	made      []model.Event
+	names     map[string]string // of events, by id
+	patients  []string
+	running   map[webhook.OrderingKey]map[string]time.Time // events that are being handled, and until when they are claimed
+	handled   map[webhook.Key]int
+	extra     int
 }
 
 // receiver is what a replica receives webhooks with.
@@ -175,7 +176,9 @@ func (w *eventWorld) start(p *schedule.Process, inMemory bool) {
 		panic(err)
 	}
 	r.handler = handler
+	w.mu.Lock()
 	w.receivers[p.Name] = r
+	w.mu.Unlock()
 	w.reconcile(p, r, logger)
 }
 
