@@ -64,9 +64,10 @@ type Engine interface {
 	// and with [webhook.ErrBodyLost] if the body cannot be opened any more.
 	Open(ctx context.Context, key webhook.Key) (Event, error)
 
-	// Replay handles the dead letters again that filter matches, the oldest first, with
-	// as many attempts as new events; order does not bring them back to their old
-	// places. It returns how many these are, also with an error: that of ctx, or
+	// Replay handles the dead letters again that filter matches, with as many attempts as
+	// new events: those of the oldest events first, by OrderTime. With order, each keeps its
+	// place before the events of its ordering key that wait, or are replayed with it; those
+	// that were handled meanwhile stay before it. It returns how many these are, also with an error: that of ctx, or
 	// [webhook.ErrInboxClosed]. What is no dead letter stays as it is, whatever the
 	// filter says.
 	//

@@ -211,48 +211,80 @@ func All(ctx context.Context, of Engine, f Filter) iter.Seq2[Event, error] {
 }
 
 // InBatches is what an engine replays and discards with: it calls change for one part
-// after the other of the dead letters that the filter selects, and adds up what it
-// returns, how many it changed of at most limit. It looks at ctx before each part, whose
-// own context does not end with it: what is counted was done, and nothing else.
+// after the other of the dead letters that the filter selects, those of the oldest events
+// first, and adds up what it returns, how many it changed. The part has at most as many
+// Keys as a page. It looks at ctx before each part, whose own context does not end with
+// it: what is counted was done, and nothing else.
+//
+// It lists all of them first, and keeps their keys in memory: they die in another order
+// than that of their events, where an older one came late.
 //
 // A filter has to say where it ends: it needs Keys or Until, or the error is an
 // [*api.ArgumentError].
-func InBatches(ctx context.Context, f Filter, change func(ctx context.Context, part Filter, limit int) (int, error)) (total int, err error) {
-	if f.Keys == nil && f.Until.IsZero() {
+func InBatches(ctx context.Context, of Engine, f Filter, change func(ctx context.Context, part Filter) (int, error)) (total int, err error) {
+	switch {
+	case f.Keys == nil && f.Until.IsZero():
 		return 0, &api.ArgumentError{Field: "engine.Filter.Until", Reason: "is missing, and so are Keys: Engine.Count says what a filter matches, and until where"}
+	case f.States != nil && !slices.Contains(f.States, StateDead):
+		return 0, nil
 	}
-	for part := range f.parts() {
-		for n := page; n > 0; {
-			if err := ctx.Err(); err != nil {
-				return total, err
-			}
-			n, err = change(context.WithoutCancel(ctx), part, page)
-			total += n
-			if err != nil {
-				return total, err
-			}
-			if f.Keys != nil {
-				break // what has died again is not tried again
-			}
+	f.States = []State{StateDead}
+	keys, err := oldestFirst(ctx, of, f)
+	if err != nil {
+		return 0, err
+	}
+	parts := [][]webhook.Key{{}} // also of nothing: an engine that is closed says so
+	if len(keys) > 0 {
+		parts = slices.Collect(slices.Chunk(keys, page))
+	}
+	for _, part := range parts {
+		if err := ctx.Err(); err != nil {
+			return total, err
+		}
+		f.Keys = part
+		n, err := change(context.WithoutCancel(ctx), f)
+		total += n
+		if err != nil {
+			return total, err
 		}
 	}
 	return total, nil
 }
 
-// parts splits a filter of keys, and leaves dead letters only.
+// oldestFirst returns the keys of what a filter matches, in the order of the events.
+func oldestFirst(ctx context.Context, of Engine, f Filter) ([]webhook.Key, error) {
+	type place struct {
+		key webhook.Key
+		at  time.Time
+	}
+	var places []place
+	for part := range f.parts() {
+		for e, err := range All(ctx, of, part) {
+			if err != nil {
+				return nil, err
+			}
+			places = append(places, place{e.Key, e.OrderTime()})
+		}
+	}
+	slices.SortStableFunc(places, func(a, b place) int { return a.at.Compare(b.at) })
+	keys := make([]webhook.Key, len(places))
+	for n, p := range places {
+		keys[n] = p.key
+	}
+	return keys, nil
+}
+
+// parts splits a filter of many keys.
 func (f Filter) parts() iter.Seq[Filter] {
 	return func(yield func(Filter) bool) {
+		if f.Keys == nil {
+			yield(f)
+			return
+		}
 		part := f
-		part.States = []State{StateDead}
-		switch {
-		case f.States != nil && !slices.Contains(f.States, StateDead):
-		case f.Keys == nil:
-			yield(part)
-		default:
-			for part.Keys = range slices.Chunk(f.Keys, page) {
-				if !yield(part) {
-					return
-				}
+		for part.Keys = range slices.Chunk(f.Keys, page) {
+			if !yield(part) {
+				return
 			}
 		}
 	}

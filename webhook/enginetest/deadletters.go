@@ -2,6 +2,8 @@ package enginetest
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -20,6 +22,7 @@ var deadLetters = map[string]func(*harness){
 	"Discarded": discarded,
 	"Many":      manyLetters,
 	"Refused":   refusedLetters,
+	"InPlace":   replayedInPlace,
 }
 
 // die makes dead letters, one after the other.
@@ -160,4 +163,65 @@ func (r *harness) unchanged(inbox engine.Engine, deliveries ...webhook.Delivery)
 			require.Zero(r, n, "%s", d)
 		}
 	}
+}
+
+// replayedInPlace has the events of a patient die in another order than theirs, and so many
+// others between them that all are not replayed in one transaction. Replayed, they are
+// handled in their order, also where the replay is broken off, and before one that waits.
+func replayedInPlace(r *harness) {
+	r.need(r.storage.Ordered, "Ordered")
+	const others = 150
+	var repaired atomic.Bool
+	gate, begun := make(chan struct{}), make(chan struct{}, 1)
+	log := newJournal()
+	inbox := r.open(func(ctx context.Context, e events.Event) error {
+		switch {
+		case !repaired.Load():
+			return webhook.Permanent(errDown)
+		case e.ID == "runs":
+			begun <- struct{}{}
+			return until(ctx, gate)
+		}
+		log.begin(e.ClinicID)
+		log.end(e.ClinicID, e.ID, true)
+		return nil
+	}, byObject)
+	place := func(id string, n int) webhook.Delivery { return patient(id, "pa_1", n) }
+	first, second, third := place("first", 1), place("second", 2), place("third", 3)
+	between := make([]webhook.Delivery, others)
+	for n := range between {
+		between[n] = patient(fmt.Sprint("other_", n), fmt.Sprint("pa_other_", n), 10)
+	}
+	die(r, inbox, third)
+	r.accept(inbox, between...)
+	r.waitFor(webhook.ResultDead, between...)
+	die(r, inbox, second, first)
+	counts, err := inbox.Count(r.Context(), dead, 0)
+	require.NoError(r, err)
+	require.Equal(r, others+3, counts.Total)
+
+	repaired.Store(true)
+	runs, waits := place("runs", 4), place("waits", 5)
+	r.accept(inbox, runs)
+	receive(r, begun)
+	r.accept(inbox, waits)
+	total := 0
+	for looks := int32(1); total < others+3; looks++ {
+		n, err := inbox.Replay(newEndsAfter(r.Context(), looks), engine.Filter{Until: counts.Until})
+		if total += n; err != nil {
+			require.ErrorIs(r, err, context.Canceled)
+		}
+		if n > 0 && total == n {
+			close(gate)
+			r.waitFor(webhook.ResultHandled, runs, third, waits)
+		}
+	}
+	r.waitFor(webhook.ResultHandled, append(between, first, second)...)
+	var order []string
+	for _, id := range log.order["cl_1"] {
+		if !strings.HasPrefix(id, "other") {
+			order = append(order, id)
+		}
+	}
+	assert.Equal(r, []string{"first", "second", "third", "waits"}, order)
 }

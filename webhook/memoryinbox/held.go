@@ -119,14 +119,13 @@ func (i *Inbox) Discard(ctx context.Context, f engine.Filter) (int, error) {
 
 // change changes dead letters.
 func (i *Inbox) change(ctx context.Context, f engine.Filter, unavailable func(context.Context) error, change func(*entry)) (int, error) {
-	return engine.InBatches(ctx, f, func(ctx context.Context, part engine.Filter, limit int) (int, error) {
+	return engine.InBatches(ctx, i, f, func(ctx context.Context, part engine.Filter) (int, error) {
 		i.mu.Lock()
 		defer i.mu.Unlock()
 		if err := unavailable(ctx); err != nil {
 			return 0, err
 		}
 		dead := i.matching(part)
-		dead = dead[:min(limit, len(dead))]
 		for _, e := range dead {
 			change(i.held[e.Key])
 		}

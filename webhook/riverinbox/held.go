@@ -198,13 +198,13 @@ func (i *Inbox) Discard(ctx context.Context, f engine.Filter) (int, error) {
 // revise changes dead letters by the rest of a statement, each batch of them in a transaction. Rows are locked in
 // the order of their positions, so that none waits for another that waits for it.
 func (i *Inbox) revise(ctx context.Context, f engine.Filter, change string, then func(context.Context, pgx.Tx, []partition) error) (int, error) {
-	return engine.InBatches(ctx, f, func(ctx context.Context, part engine.Filter, limit int) (int, error) {
+	return engine.InBatches(ctx, i, f, func(ctx context.Context, part engine.Filter) (int, error) {
 		if i.life.Stopped() {
 			return 0, webhook.ErrInboxClosed
 		}
 		ctx, cancel := context.WithTimeout(ctx, transactionTimeout)
 		defer cancel()
-		query, args := selection("key", part, engine.Position{}, limit, " FOR UPDATE")
+		query, args := selection("key", part, engine.Position{}, len(part.Keys), " FOR UPDATE")
 		var changed []partition
 		err := pgx.BeginFunc(ctx, i.pool, func(tx pgx.Tx) error {
 			rows, err := tx.Query(ctx, i.sql("WITH dead AS MATERIALIZED ("+query+")"+change), args...)

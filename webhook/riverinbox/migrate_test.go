@@ -140,7 +140,7 @@ func (u *upgrade) acceptOld(e webhook.Delivery) (err error) {
 // for a while, and repeats what was handled by either side to the other.
 func TestReplicasAreReplacedOneByOne(t *testing.T) {
 	t.Parallel()
-	u := newUpgrade(t, testsize.Of(1000, 20_000))
+	u := newUpgrade(t, testsize.Of(400, 20_000))
 	part := len(u.events) / 4
 	u.startOld(t)
 	u.accept(t, u.events[:part], true)

@@ -192,8 +192,8 @@ func (i *Inbox) Discard(ctx context.Context, f engine.Filter) (int, error) {
 // revise changes dead letters, each batch of them in a transaction: set is what is
 // changed of all, and each is called for every one.
 func (i *Inbox) revise(ctx context.Context, f engine.Filter, set string, each func(t *tx, seq int64, orderingKey string) error) (int, error) {
-	return engine.InBatches(ctx, f, func(ctx context.Context, part engine.Filter, limit int) (int, error) {
-		query, args := selection("1", part, engine.Position{}, limit)
+	return engine.InBatches(ctx, i, f, func(ctx context.Context, part engine.Filter) (int, error) {
+		query, args := selection("1", part, engine.Position{}, 0)
 		return valueOf(ctx, i.writer.do, func(t *tx) (int, error) {
 			changed := map[int64]string{}
 			err := t.each("UPDATE dispensary_inbox "+set+" WHERE seq IN (SELECT seq FROM ("+query+")) RETURNING seq, coalesce(subject, '')",
