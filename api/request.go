@@ -24,7 +24,8 @@ type RequestSettings struct {
 	Header    http.Header
 	Captures  []*Response
 	NoRetries bool
-	ClinicKey *Secret // nil leaves that of the client
+	ClinicKey *Secret   // nil leaves that of the client
+	Priority  *Priority // nil leaves that of the context
 }
 
 // RequestOption changes a single call. Every method that sends a request takes

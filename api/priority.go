@@ -1,0 +1,95 @@
+package api
+
+import (
+	"context"
+	"time"
+)
+
+// Priority says how urgent a request is where requests wait for a rate limit. Those of a
+// higher priority go first, and find a part of the limit that those of a lower one leave
+// to them. What this library does by itself, it does at the priority of that work, unless
+// the context that it was given has one: see [ContextWithPriority].
+type Priority uint8
+
+// The priorities, the highest first. The zero value is that of a request which has none.
+const (
+	PriorityInteractive Priority = iota // a person waits for the answer
+	PriorityRefresh                     // tokens are refreshed before their end
+	PriorityEvent                       // an event is handled, or what it is about is read
+	PriorityReconcile                   // lists are searched for what was missed
+	PriorityCatalog                     // the catalog is copied
+)
+
+// Priorities is how many there are.
+const Priorities = int(PriorityCatalog) + 1
+
+// String returns the name of the priority: "interactive", "refresh", "event", "reconcile" or
+// "catalog".
+func (p Priority) String() string {
+	switch p {
+	case PriorityInteractive:
+		return "interactive"
+	case PriorityRefresh:
+		return "refresh"
+	case PriorityEvent:
+		return "event"
+	case PriorityReconcile:
+		return "reconcile"
+	}
+	return "catalog"
+}
+
+type priorityKey struct{}
+
+// ContextWithPriority returns a context whose requests have the priority. One that is lower
+// than all counts as [PriorityCatalog].
+func ContextWithPriority(ctx context.Context, p Priority) context.Context {
+	return context.WithValue(ctx, priorityKey{}, min(p, PriorityCatalog))
+}
+
+// ContextWithDefaultPriority returns a context whose requests have the priority p, or that
+// which ctx has already.
+func ContextWithDefaultPriority(ctx context.Context, p Priority) context.Context {
+	if _, ok := ctx.Value(priorityKey{}).(Priority); ok {
+		return ctx
+	}
+	return ContextWithPriority(ctx, p)
+}
+
+// PriorityOf returns the priority of the requests of a context: [PriorityInteractive] where
+// it has none.
+func PriorityOf(ctx context.Context) Priority {
+	p, _ := ctx.Value(priorityKey{}).(Priority)
+	return p
+}
+
+// WithPriority sends the request with a priority, in place of that of its context.
+func WithPriority(p Priority) RequestOption {
+	return func(s *RequestSettings) { s.Priority = &p }
+}
+
+// LearningLimiter is a [Limiter] that learns from the answers to requests. All clients that
+// share it wait together when the platform has asked one of them to.
+type LearningLimiter interface {
+	Limiter
+
+	// Learn is called with each answer that said something of the platform's limit.
+	Learn(LimitFeedback)
+
+	// Paused returns for how long the platform has asked for no more requests, from now
+	// on. A client holds calls back for that long, as [RetryPolicy].MaxRetryAfter says.
+	Paused() time.Duration
+}
+
+// LimitFeedback is what an answer says of the platform's limit. It comes from a 429 with
+// Retry-After, and from the headers RateLimit, RateLimit-Policy and X-RateLimit-… where
+// there are any.
+type LimitFeedback struct {
+	// Pause is for how long the platform wants no more requests; 0 for none.
+	Pause time.Duration
+
+	// Requests is how many requests the platform allows in Window; both are 0 where the
+	// answer does not say.
+	Requests int
+	Window   time.Duration
+}
