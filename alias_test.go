@@ -19,7 +19,7 @@ var unlisted = strings.Fields("Error Unwrap Is String GoString Format LogValue M
 func TestAliasesSayWhatTheyStandFor(t *testing.T) {
 	t.Parallel()
 	targets := map[string]*doc.Type{}
-	for _, folder := range []string{"api", "api/observe"} {
+	for _, folder := range []string{"api", "api/observe", "ratelimit"} {
 		p := packageDoc(t, folder)
 		for _, kind := range p.Types {
 			targets[p.Name+"."+kind.Name] = kind

@@ -22,7 +22,7 @@ const module = "github.com/dispensary-go/dispensary"
 // An arrow that is not drawn here is a decision, not an accident: draw it in a
 // separate commit that says why.
 var arrows = map[string][]string{
-	".":                        {"api", "api/observe", "catalog", "clinic", "events", "internal/transport", "treatmentplans"},
+	".":                        {"api", "api/observe", "catalog", "clinic", "events", "internal/transport", "ratelimit", "treatmentplans"},
 	"accounts":                 {".", "oauth", "oauth/connect", "oauth/tokens"},
 	"api":                      {},
 	"api/observe":              {"api"},
@@ -61,6 +61,8 @@ var arrows = map[string][]string{
 	"listen":                   {"api", "events", "internal/filelock", "webhook"},
 	"oauth/storetest":          {"api", "oauth", "oauth/internal/oauthtest", "oauth/tokens", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"probe":                    {"api", "oauth"},
+	"ratelimit":                {"api"},
+	"ratelimit/storetest":      {"api", "ratelimit", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"seal":                     {"api"},
 	"openapi":                  {},
 	"oauth":                    {"api", "api/observe", "internal/closestmatch", "internal/operation", "internal/transport", "golang.org/x/oauth2"},

@@ -1,6 +1,8 @@
 package dispensary
 
 import (
+	"context"
+
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/api/observe"
 )
@@ -263,3 +265,29 @@ func ForClinicKey(key Secret) RequestOption { return api.ForClinicKey(key) }
 
 // WithoutRetries sends the request once, whatever comes back.
 func WithoutRetries() RequestOption { return api.WithoutRetries() }
+
+// Priority says how urgent a request is where requests wait for a limiter: those for which a
+// person waits go first, and find room that the background leaves them. What the library does
+// by itself has the priority of that work.
+//
+// Its values are PriorityInteractive, PriorityRefresh, PriorityEvent, PriorityReconcile and
+// PriorityCatalog; see [api.Priority].
+type Priority = api.Priority
+
+// The priorities of requests, the highest first.
+const (
+	PriorityInteractive = api.PriorityInteractive // a person waits for the answer; what has none has this
+	PriorityRefresh     = api.PriorityRefresh     // tokens are refreshed before their end
+	PriorityEvent       = api.PriorityEvent       // an event is handled, or what it is about is read
+	PriorityReconcile   = api.PriorityReconcile   // lists are searched for what was missed
+	PriorityCatalog     = api.PriorityCatalog     // the catalog is copied
+)
+
+// ContextWithPriority returns a context whose requests have the priority; see
+// [api.ContextWithPriority].
+func ContextWithPriority(ctx context.Context, p Priority) context.Context {
+	return api.ContextWithPriority(ctx, p)
+}
+
+// WithPriority sends one request with a priority; see [api.WithPriority].
+func WithPriority(p Priority) RequestOption { return api.WithPriority(p) }

@@ -1,0 +1,338 @@
+package ratelimit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/dispensary-go/dispensary/api"
+)
+
+// hurry asks for more because one waits.
+func (f *Fleet) hurry() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	switch {
+	case f.closed:
+	case f.joined == nil: // it had just left
+		f.joined = make(chan struct{})
+		f.exchange()
+	case !now.Before(f.urgent):
+		f.urgent = now.Add(f.patience)
+		f.patience = min(2*f.patience, f.config.Per/5)
+		f.exchange()
+	}
+}
+
+// exchange begins an exchange, now or after the one that is under way.
+func (f *Fleet) exchange() {
+	if f.running != nil {
+		f.again = true
+		return
+	}
+	if f.timer != nil {
+		f.timer.Stop()
+	}
+	f.running, f.again = make(chan struct{}), false
+	go f.run(f.propose())
+}
+
+// run makes an exchange, and plans the next one.
+func (f *Fleet) run(own record) {
+	board, err := f.ask(context.Background(), own)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err != nil {
+		f.failed(err)
+	} else {
+		f.learn(board, own)
+	}
+	close(f.running)
+	f.running = nil
+	if !isClosed(f.joined) {
+		close(f.joined)
+	}
+	switch {
+	case f.closed:
+	case f.again:
+		f.exchange()
+	default:
+		f.timer = time.AfterFunc(f.interval(), f.tick)
+	}
+}
+
+// tick makes the exchange that is due. A process that has nothing to do leaves.
+func (f *Fleet) tick() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed || f.running != nil {
+		return
+	}
+	if !f.local.idle() || f.away {
+		f.exchange()
+		return
+	}
+	f.running = make(chan struct{})
+	own := f.goodbye()
+	f.joined = nil
+	go func() {
+		_, _ = f.ask(context.Background(), own) // where it fails the others notice the silence
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		close(f.running)
+		f.running = nil
+		if f.again && !f.closed {
+			f.exchange()
+		}
+	}()
+}
+
+// goodbye gives up the quota, and returns what to leave for the others.
+func (f *Fleet) goodbye() record {
+	f.set(0)
+	f.reached, f.connected, f.peers = time.Time{}, time.Time{}, map[string]*peer{}
+	return record{Left: true, Used: f.local.demand().ages}
+}
+
+// ask exchanges records with the store, which may panic.
+func (f *Fleet) ask(ctx context.Context, own record) (board Board, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("ratelimit: the store panicked with a %T", v)
+		}
+	}()
+	data, err := json.Marshal(own)
+	if err != nil {
+		return Board{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.config.Timeout)
+	defer cancel()
+	return f.config.Store.Exchange(ctx, f.config.Name, f.process, data, keep)
+}
+
+// interval is the time to the next exchange. It is jittered, so that processes do not stay
+// together.
+func (f *Fleet) interval() time.Duration {
+	most := f.config.Per / 5
+	interval := time.Duration(float64(f.config.Per) * perExchange * float64(max(1, f.seen)) / float64(f.total()))
+	switch {
+	case f.away:
+		interval = min(interval, most/2)
+	case f.eager:
+		interval /= 4
+	}
+	interval = min(max(interval, time.Second), most)
+	return interval*9/10 + rand.N(interval/5+1)
+}
+
+// propose returns what this process leaves for the others. What it gives up it gives up now;
+// what it wants more it has when the store has answered.
+func (f *Fleet) propose() record {
+	now := time.Now()
+	f.tried = now
+	own := f.own()
+	switch {
+	case f.reached.IsZero():
+		own.Held = max(f.quota, f.share())
+	case now.Sub(f.reached) > f.lease: // first to see what has become of the others
+		own.Held = f.quota
+	default:
+		target, most := f.plan(now, own)
+		if own.people > 0 { // the store has more than this process has heard of, perhaps
+			target, most = max(target, min(f.total(), own.starts+2*(own.people+own.Reserve))), f.total()
+		}
+		f.shrink(f.soon(target, own))
+		own.Held = max(f.quota, min(f.soon(target, own), most))
+	}
+	return own
+}
+
+// soon is as much of a target as this process may need before it asks again: what is not used
+// yet is better left to those who need it at once.
+func (f *Fleet) soon(target int, own record) int {
+	return min(target, max(f.share(), own.starts+target/4+own.Reserve))
+}
+
+// own is what this process has done, and would do.
+func (f *Fleet) own() record {
+	d := f.local.demand()
+	share := f.total() / max(1, f.seen)
+	f.reserve = min(max(share/100, max(share/40, d.most)-f.quota/parts), share/10)
+	own := record{Used: d.ages, Reserve: f.reserve, Limit: f.limit}
+	for p := range own.Wants {
+		own.Wants[p] = d.used[p] + d.used[p]/4
+		if d.waiting[p] > 0 && api.Priority(p) != api.PriorityInteractive {
+			own.Wants[p] = f.total()
+		}
+	}
+	own.people = d.waiting[api.PriorityInteractive]
+	first := &own.Wants[api.PriorityInteractive]
+	*first = max(*first, d.recent*recently) + 2*own.people
+	for _, n := range d.used {
+		own.starts += n
+	}
+	if f.pause.After(time.Now()) {
+		own.Pause = f.pause.Add(f.offset)
+	}
+	return own
+}
+
+// total is the limit of all processes together.
+func (f *Fleet) total() int {
+	total := f.config.Requests
+	if f.limit > 0 {
+		total = min(total, f.limit)
+	}
+	for _, p := range f.peers {
+		if p.Limit > 0 {
+			total = min(total, p.Limit)
+		}
+	}
+	return max(1, total)
+}
+
+// share is what a process has that knows nothing of the others, or nothing any more.
+func (f *Fleet) share() int { return max(1, f.total()/max(f.config.Processes, f.seen)) }
+
+// plan returns what this process should hold, and what it may hold for background work, as
+// far as it knows the others.
+func (f *Fleet) plan(now time.Time, own record) (target, most int) {
+	total := f.total()
+	most = total - total/pooled
+	members, gone := []record{own}, 0
+	for _, p := range f.peers {
+		if p.Left {
+			gone += f.holds(p, now)
+		} else {
+			members = append(members, p.record)
+		}
+	}
+	return targets(most-gone, members)[0], most - f.held(now)
+}
+
+// held is what all others may send.
+func (f *Fleet) held(now time.Time) (n int) {
+	for _, p := range f.peers {
+		n += f.holds(p, now)
+	}
+	return n
+}
+
+// holds is what another process may send. One that is silent may have a share of its own by
+// now, see failed.
+func (f *Fleet) holds(p *peer, now time.Time) int {
+	switch silent := now.Sub(p.heard); {
+	case p.Left:
+		return p.left(silent, f.local.starts.per)
+	case silent > f.lease:
+		return max(p.Held, f.share())
+	}
+	return p.Held
+}
+
+// learn takes in what the others have left. What they do not leave any more is remembered
+// for as long as if they were silent: a store may have lost it.
+func (f *Fleet) learn(board Board, own record) {
+	now := time.Now()
+	if f.away {
+		f.away = false
+		f.config.Logger.Info("the store of the rate limit is back", slog.String("name", f.config.Name))
+	}
+	late := f.tried.Sub(f.reached)
+	if late > f.lease {
+		f.connected = now
+	}
+	f.offset = board.Now.Sub(now)
+	f.read(board, now)
+	held, quota := f.held(now), f.quota
+	if late >= f.hold { // the others may have taken what this process had
+		quota = min(quota, max(0, f.total()-held))
+	}
+	most := f.total()
+	if own.people == 0 {
+		most -= most / pooled
+	}
+	if f.reached.IsZero() {
+		quota = max(quota, min(own.Reserve, f.total()-held))
+	}
+	quota = max(quota, min(own.Held, most-held))
+	if quota > f.quota {
+		f.patience = time.Second
+	}
+	f.reached = f.tried
+	f.set(quota)
+	target, _ := f.plan(now, f.own())
+	f.aim = quota
+	if now.Sub(f.connected) > f.config.Per/10 { // the others have been heard of, and what they want
+		f.aim = max(quota, target)
+	}
+	f.eager = f.soon(target, own) > quota+f.total()/pooled
+	if own.people == 0 {
+		f.shrink(f.soon(target, own))
+		f.again = f.again || own.Held > f.quota+f.total()/pooled // the others leave it what it held
+	}
+}
+
+// read brings what is known of the others up to date.
+func (f *Fleet) read(board Board, now time.Time) {
+	for process, r := range board.Records {
+		known := f.peers[process]
+		if process == f.process || known != nil && known.at.Equal(r.At) {
+			continue
+		}
+		p := &peer{at: r.At, heard: now.Add(min(0, r.At.Sub(board.Now)))}
+		if json.Unmarshal(r.Data, &p.record) != nil {
+			continue // it is another program's
+		}
+		f.peers[process] = p
+		if pause := p.Pause.Sub(board.Now); pause > 0 {
+			f.local.Learn(api.LimitFeedback{Pause: min(pause, maxPause)})
+		}
+	}
+	f.seen = 1
+	for process, p := range f.peers {
+		since := p.heard
+		if f.connected.After(since) {
+			since = f.connected
+		}
+		switch {
+		case p.Left && f.holds(p, now) == 0, !p.Left && now.Sub(since) >= f.hold:
+			delete(f.peers, process)
+		case !p.Left:
+			f.seen++
+		}
+	}
+}
+
+// maxPause bounds what a record that is wrong can do.
+const maxPause = time.Hour
+
+// failed goes on without the store. What each process holds is no more than the limit, all
+// in all. After a while none holds more than its share, and when nothing that began before
+// counts any more, all do.
+func (f *Fleet) failed(err error) {
+	if !f.away {
+		f.away = true
+		f.config.Logger.Warn("the store of the rate limit is away: the process keeps to its share",
+			slog.String("name", f.config.Name), slog.Any("error", err))
+	}
+	switch silent := time.Since(f.reached); {
+	case f.reached.IsZero(), silent >= f.hold:
+		f.set(f.share())
+	case silent >= f.lease:
+		f.set(min(f.quota, f.share()))
+	}
+}
+
+// set changes what this process may send.
+func (f *Fleet) set(quota int) {
+	f.quota = max(0, quota)
+	f.local.set(f.quota, f.reserve, max(f.aim, f.quota))
+}
+
+// shrink gives up what is more than wanted, as far as it is not used.
+func (f *Fleet) shrink(wanted int) { f.quota = f.local.shrink(wanted, f.reserve, f.aim) }
