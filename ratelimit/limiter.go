@@ -87,6 +87,9 @@ func newLimiter(per time.Duration) *Limiter {
 // ErrDeadline is returned where the wait would outlast the deadline.
 var ErrDeadline = errors.New("dispensary: the rate limit allows no request before the deadline")
 
+// ErrClosed is returned by Wait after [Fleet.Close].
+var ErrClosed = errors.New("ratelimit: the limiter is closed")
+
 // Wait returns when the caller may send one request, whose priority is that of ctx; see
 // [api.ContextWithPriority]. It fails with [ErrDeadline] at once where ctx would end first.
 // A wait that fails, or is cancelled before its turn, takes nothing from the limit.
