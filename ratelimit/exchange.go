@@ -80,7 +80,7 @@ func (f *Fleet) tick() {
 	own := f.goodbye()
 	f.joined = nil
 	go func() {
-		_, _ = f.ask(context.Background(), own) // where it fails the others notice the silence
+		_, _ = f.ask(context.Background(), own) // where it fails the others notice that it is silent
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		close(f.running)

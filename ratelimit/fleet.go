@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -154,9 +153,6 @@ func NewFleet(c FleetConfig) (*Fleet, error) {
 
 // Format prints the type only.
 func (f *Fleet) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "ratelimit.Fleet") }
-
-// ErrClosed is returned by Wait after [Fleet.Close].
-var ErrClosed = errors.New("ratelimit: the limiter is closed")
 
 // Wait returns when the caller may send one request, whose priority is that of ctx; see
 // [api.ContextWithPriority]. The first one waits for the store, for Timeout at most. A wait
