@@ -62,6 +62,7 @@ var arrows = map[string][]string{
 	"oauth/storetest":          {"api", "oauth", "oauth/internal/oauthtest", "oauth/tokens", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"probe":                    {"api", "oauth"},
 	"ratelimit":                {"api"},
+	"ratelimit/storetest":      {"api", "ratelimit", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"seal":                     {"api"},
 	"openapi":                  {},
 	"oauth":                    {"api", "api/observe", "internal/closestmatch", "internal/operation", "internal/transport", "golang.org/x/oauth2"},
