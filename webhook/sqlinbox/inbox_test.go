@@ -280,3 +280,17 @@ func TestObserverThatEndsItsGoroutine(t *testing.T) {
 		assert.Equal(t, webhook.ResultHandled, (<-made).Result)
 	}
 }
+
+// TestCloseEndsConnections holds that nothing of SQLite stays open in a process that has
+// closed its inbox: the last connection takes the log along.
+func TestCloseEndsConnections(t *testing.T) {
+	t.Parallel()
+	path := newPath(t)
+	inbox, err := sqlinbox.Open(path, config(t, receivertest.Succeed))
+	require.NoError(t, err)
+	receivertest.Accept(t, inbox)
+	assert.FileExists(t, path+"-wal")
+	require.NoError(t, inbox.Close(context.Background()))
+	assert.NoFileExists(t, path+"-wal")
+	assert.NoFileExists(t, path+"-shm")
+}

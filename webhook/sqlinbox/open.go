@@ -127,9 +127,9 @@ func (i *Inbox) prepare(ctx context.Context, migrate func(context.Context) error
 	i.writer = newWriter(conn, hooks{i.fill, i.committed, i.spend})
 	if err := i.start(); err != nil {
 		i.writer.Close()
-		return errors.Join(err, unlimited(), conn.Close())
+		return errors.Join(err, unlimited(), i.writer.tx.close(), conn.Close())
 	}
-	i.release = []func() error{unlimited, conn.Close}
+	i.release = []func() error{unlimited, i.writer.tx.close, conn.Close}
 	return nil
 }
 

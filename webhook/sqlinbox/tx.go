@@ -3,6 +3,7 @@ package sqlinbox
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 )
 
@@ -19,6 +20,16 @@ type tx struct {
 
 // begin forgets what is known of the transaction before.
 func (t *tx) begin() { t.ready, t.freed, t.vacant, t.claims = false, false, nil, nil }
+
+// close ends the prepared statements. database/sql leaves those of a connection to who
+// prepared them, and as long as there is one SQLite keeps the connection, and its files,
+// open after it was closed.
+func (t *tx) close() (err error) {
+	for _, s := range t.prepared {
+		err = errors.Join(err, s.Close())
+	}
+	return err
+}
 
 // prepare returns a statement that stays prepared. The background context is
 // meant: a statement that is broken off half-way gains nothing, and watching for
