@@ -46,7 +46,8 @@ type inboxResult struct {
 	Return int64
 }
 
-// errClaimLost: Settle has recorded nothing, as the event belongs to another claim.
+// errClaimLost: Settle has found nothing to record, as the event does not belong to the
+// claim, any more.
 const errClaimLost = "claim lost"
 
 // eventState is what an inbox knows of an event. The zero value is nothing.
@@ -81,14 +82,14 @@ func inboxStep(s eventState, c inboxCall, r inboxResult) (bool, eventState) {
 	case opClaim:
 		return s.claimed(c)
 	case opSettle:
-		mine := s.phase == phaseRunning && s.claim == c.Claim
-		switch {
-		case r.Err == errClaimLost:
-			return !mine, s
+		switch mine := s.phase == phaseRunning && s.claim == c.Claim; {
 		case mine:
-			return true, s.settled(c)
+			// One that is lost may have been recorded all the same, by a try whose answer was
+			// cut off, before a person changed what had become of it.
+			return r.Err != errClaimLost || c.lease > 0, s.settled(c)
+		default:
+			return r.Err != "", s
 		}
-		return unknown, s
 	case opReplay, opDiscard:
 		if s.phase != phaseDead {
 			return unknown || r.N == 0, s

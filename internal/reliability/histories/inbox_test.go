@@ -35,7 +35,7 @@ func TestInboxes(t *testing.T) {
 		source       func(*testing.T) string
 		lease, pause time.Duration
 	}{
-		"riverinbox": {processes, func(t *testing.T) string { return postgrestest.Schema(t) }, riverLease, 3 * riverLease},
+		"riverinbox": {processes, func(t *testing.T) string { return postgrestest.Schema(t) }, riverLease, 3 * riverLease / 2},
 		"sqlinbox":   {1, func(t *testing.T) string { return filepath.Join(t.TempDir(), "inbox.db") }, 0, 60 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -148,7 +148,7 @@ func inboxInProcess(t *testing.T, m *mutant.Mutant) func(round int) []string {
 	require.NoError(t, err)
 	require.NoError(t, sqlinbox.Migrate(t.Context(), db))
 	var notes bytes.Buffer
-	p := &inboxPlayer{name: "p", history: &history{out: &notes}}
+	p := &inboxPlayer{name: "p", slow: 20 * time.Millisecond, history: &history{out: &notes}}
 	p.inbox, err = sqlinbox.New(db, sqlinbox.Config{Seal: receivertest.KeyRing(t), Work: p.work()})
 	require.NoError(t, err)
 	t.Cleanup(func() {

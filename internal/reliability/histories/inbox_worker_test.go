@@ -24,7 +24,7 @@ import (
 
 // How much is done with an inbox in a round, by each process.
 const (
-	eventsOfRound = 12
+	eventsOfRound = 24
 	inboxCalls    = 40
 )
 
@@ -35,6 +35,7 @@ const riverLease = time.Second
 type inboxPlayer struct {
 	connections
 	name    string
+	slow    time.Duration // what a handler takes now and then
 	inbox   engine.Engine
 	history *history
 	calls   atomic.Int64
@@ -42,13 +43,14 @@ type inboxPlayer struct {
 
 // openInbox opens riverinbox on PostgreSQL and sqlinbox on SQLite.
 func openInbox(w worker, h *history) (player, error) {
-	p := &inboxPlayer{name: w.Name, history: h}
+	p := &inboxPlayer{name: w.Name, slow: riverLease, history: h}
 	ring, err := receivertest.FixedKeyRing()
 	if err != nil {
 		return nil, err
 	}
 	work := p.work()
 	if strings.HasSuffix(w.Database.Source, ".db") {
+		p.slow = 20 * time.Millisecond
 		p.inbox, err = sqlinbox.Open(w.Database.Source, sqlinbox.Config{Work: work, Seal: ring})
 		return p, err
 	}
@@ -68,9 +70,18 @@ func openInbox(w worker, h *history) (player, error) {
 // work has every attempt noted.
 func (p *inboxPlayer) work() webhook.Work {
 	return webhook.Work{
-		Workers: 4, Handle: p.handle, Retry: webhook.RetryPolicy{BackOff: 20 * time.Millisecond, MaxBackOff: 20 * time.Millisecond},
+		Workers: 4, Handle: p.handle, Order: inLine, Retry: webhook.RetryPolicy{BackOff: 20 * time.Millisecond, MaxBackOff: 20 * time.Millisecond},
 		Observer: webhook.Observer{AttemptStart: p.attemptStart, AttemptEnd: p.attemptEnd},
 	}
+}
+
+// inLine has every other event wait for one that came before.
+func inLine(d webhook.Delivery, _ events.Event) webhook.OrderingKey {
+	var n int
+	if _, err := fmt.Sscanf(d.Key.EventID, "evt_%d", &n); err != nil || n%2 == 0 {
+		return ""
+	}
+	return webhook.OrderingKey(fmt.Sprint("line-", n/4))
 }
 
 // attempt is one at an event, in its context.
@@ -86,11 +97,13 @@ func (p *inboxPlayer) attemptStart(ctx context.Context, a webhook.Attempt) conte
 	return context.WithValue(ctx, attemptKey{}, &attempt{claim: claim})
 }
 
-// handle takes a moment, and fails or gives the event up now and then.
+// handle takes a moment, or so long that another process has the event if this one is
+// paused meanwhile, and fails or gives the event up now and then.
 func (p *inboxPlayer) handle(ctx context.Context, _ events.Event) error {
+	h := webhook.HandlingFrom(ctx)
 	took := rand.N(5 * time.Millisecond)
-	if rand.IntN(20) == 0 {
-		took = rand.N(300 * time.Millisecond)
+	if rand.IntN(4) == 0 || h.Attempt > 1 && rand.IntN(2) == 0 {
+		took = rand.N(p.slow)
 	}
 	<-time.After(took)
 	result, err := webhook.ResultHandled, error(nil)
@@ -102,7 +115,7 @@ func (p *inboxPlayer) handle(ctx context.Context, _ events.Event) error {
 	}
 	a := ctx.Value(attemptKey{}).(*attempt)
 	a.settle = p.id()
-	p.history.note(inboxCall{ID: a.settle, Op: opSettle, Event: webhook.HandlingFrom(ctx).Key.EventID, Claim: a.claim, Result: result, Call: now()})
+	p.history.note(inboxCall{ID: a.settle, Op: opSettle, Event: h.Key.EventID, Claim: a.claim, Result: result, Call: now()})
 	return err
 }
 

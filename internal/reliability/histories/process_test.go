@@ -160,7 +160,8 @@ const (
 	faultCut   fault = "cut"
 )
 
-// strike does a fault to the process some time later, as a pause one of about so long.
+// strike does a fault to the process some time later, as a pause one of about so long,
+// shorter or longer by up to a half.
 func (p *process) strike(f fault, pause time.Duration) {
 	<-time.After(time.Duration(rand.IntN(40)) * time.Millisecond)
 	switch f {
@@ -168,7 +169,7 @@ func (p *process) strike(f fault, pause time.Duration) {
 		_ = p.command.Process.Kill()
 	case faultPause:
 		_ = p.command.Process.Signal(syscall.SIGSTOP)
-		<-time.After(rand.N(pause))
+		<-time.After(pause/2 + rand.N(pause))
 		_ = p.command.Process.Signal(syscall.SIGCONT)
 	case faultCut:
 		_ = p.orders.Encode(order{Cut: true})
