@@ -19,7 +19,8 @@ import (
 // one and returned. Other fields of a patient that is found stay as they are.
 //
 // Callers that share a client, or views of it, ensure one id after the other.
-// Between processes the platform's unique e-mails do the same.
+// Between processes the platform's unique e-mails do the same. Where an answer was lost
+// and another process ensures the same patient, both may report that they created it.
 //
 // Errors beyond those of Create: [*api.EnsureError] where several patients carry
 // the id, where the e-mail belongs to a patient with another id, and where a

@@ -102,6 +102,7 @@ type Scheduler struct {
 
 	steps, faults int
 	disturbed     int
+	doubled       int
 	rate          float64
 	recovers      time.Time // since then
 	violation     error
@@ -174,6 +175,9 @@ func (s *Scheduler) Note(format string, args ...any) {
 // Disturbed counts what may excuse that something was done more than once: faults, kills,
 // and calls that were held up for longer than [Patience].
 func (s *Scheduler) Disturbed() int { return s.disturbed }
+
+// Doubled counts the calls that were carried out twice.
+func (s *Scheduler) Doubled() int { return s.doubled }
 
 // Disturb counts something that the scenario did itself.
 func (s *Scheduler) Disturb() { s.disturbed++ }
@@ -481,6 +485,9 @@ func (s *Scheduler) find(d Decision) *parkedCall {
 func (s *Scheduler) decide(c *parkedCall, d Decision) {
 	if d.Fate != Passed {
 		s.disturbed++
+	}
+	if d.Fate == Doubled {
+		s.doubled++
 	}
 	if d.Fate == Stalled {
 		c.until = time.Now().Add(d.Wait)

@@ -27,7 +27,7 @@ import (
 
 // reconcile runs a replica's reconciler.
 func (w *eventWorld) reconcile(p *schedule.Process, r *receiver, logger *slog.Logger) {
-	client, err := dispensary.New(w.platform.Site(), dispensary.WithTokenSource(w), dispensary.WithLogger(logger),
+	client, err := dispensary.New(w.platform.Site(), dispensary.WithTokenSource(w.platform), dispensary.WithLogger(logger),
 		dispensary.WithHTTPClient(&http.Client{Transport: p.Transport(w.platform.HTTPClient().Transport, w.tellRequest)}))
 	if err != nil {
 		panic(err)

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -39,7 +38,6 @@ type eventWorld struct {
 	stale    webhook.StalePolicy
 
 	integration string
-	token       dispensary.AccessToken
 
 	mu        sync.Mutex           // of what follows
 	receivers map[string]*receiver // of the replicas' last lives, by name
@@ -84,6 +82,9 @@ func newEventWorld(s *schedule.Scheduler) {
 	}
 	for i := range replicas {
 		s.Process(fmt.Sprintf("replica %d", i+1), kills, s.Rand.IntN(2), func(p *schedule.Process) { w.start(p, inMemory) })
+	}
+	if s.Rand.IntN(2) == 0 { // only the event lists have some
+		w.platform.Fault(model.Fault{Effect: model.DeliveryLost, Chance: 0.5, Seed: s.Rand.Uint64()})
 	}
 	w.actions()
 	w.promises()
@@ -196,13 +197,4 @@ func (w *eventWorld) ring() *seal.KeyRing {
 		panic(err)
 	}
 	return ring
-}
-
-// Token implements [dispensary.TokenSource] for the reconcilers.
-func (w *eventWorld) Token(context.Context) (dispensary.AccessToken, error) {
-	if time.Until(w.token.ExpiresAt) < time.Minute {
-		issued := w.platform.Tokens.Issue(model.User{})
-		w.token = dispensary.AccessToken{Secret: api.Secret(issued.AccessToken), Environment: w.platform.Site().Environment, ExpiresAt: issued.ExpiresAt}
-	}
-	return w.token, nil
 }

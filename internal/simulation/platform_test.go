@@ -2,13 +2,17 @@ package simulation
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/logtest"
@@ -28,6 +32,7 @@ type platform struct {
 	names  map[string]string // of real tokens
 	real   map[string]string // by name
 	issued int
+	token  dispensary.AccessToken // of those who do not refresh
 
 	onRefresh func(old, access, refresh string)          // what was granted; empty is refused
 	onArrival func(by *schedule.Process, refresh string) // of a pair that a replica was given
@@ -57,6 +62,17 @@ func (p *platform) issue(user model.User) model.Token {
 	token := p.Tokens.Issue(user)
 	token.AccessToken, token.RefreshToken = p.name(token.AccessToken, token.RefreshToken)
 	return token
+}
+
+// Token implements [dispensary.TokenSource] for calls whose tokens are not what is looked at.
+func (p *platform) Token(context.Context) (dispensary.AccessToken, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if time.Until(p.token.ExpiresAt) < time.Minute {
+		issued := p.Tokens.Issue(model.User{})
+		p.token = dispensary.AccessToken{Secret: api.Secret(issued.AccessToken), Environment: p.Site().Environment, ExpiresAt: issued.ExpiresAt}
+	}
+	return p.token, nil
 }
 
 // name gives a pair its names. A refresh token that stays keeps its own.

@@ -1,0 +1,155 @@
+package simulation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/internal/testsize"
+)
+
+// mutant is a deliberate fault: a text of a file that is there once, and what is put in its
+// place.
+type mutant struct {
+	name     string
+	file     string
+	old, new string
+	test     string // that has to notice
+}
+
+var mutants = []mutant{
+	{"Commit looks at neither version nor owner", "oauth/tokens/memory.go",
+		"if !row.leasedBy(lease) {\n\t\t\treturn ErrConflict\n\t\t}\n\t\ts.write(row, token,", "s.write(row, token,", "TestTokens"},
+	{"Fail looks at neither version nor owner", "oauth/tokens/memory.go",
+		"if !row.leasedBy(lease) {\n\t\t\treturn ErrConflict\n\t\t}\n\t\ts.write(row, row.record.Token,", "s.write(row, row.record.Token,", "TestTokens"},
+	{"a lease is given to two", "oauth/tokens/memory.go",
+		"case row.owner != \"\" && row.owner != lease.Owner && now.Before(row.until):", "case false:", "TestTokens"},
+	{"a lease is given on any version", "oauth/tokens/memory.go",
+		"case row.record.Version != lease.Version:", "case false:", "TestTokens"},
+	{"leases do not end", "oauth/tokens/memory.go",
+		"row.owner, row.until = lease.Owner, now.Add(ttl)", "row.owner, row.until = lease.Owner, now.Add(10000*ttl)", "TestTokens"},
+	{"ClaimDue hands out what is leased", "oauth/tokens/memory.go",
+		"(r.owner != \"\" && now.Before(r.until)) || ", "", "TestTokens"},
+	{"writes keep the version", "oauth/tokens/memory.go",
+		"\ts.last++\n\trow.owner = \"\"", "\ts.last = max(s.last, 1)\n\trow.owner = \"\"", "TestTokens"},
+	{"Reseal looks at no version", "oauth/tokens/memory.go",
+		"if row.record.Version != version {\n\t\t\treturn ErrConflict\n\t\t}\n\t\trow.record.Token.AccessToken", "row.record.Token.AccessToken", "TestTokens"},
+	{"a pair is used before it is stored", "oauth/tokens/lease.go",
+		"return c.awaitCommit(pending)\n}\n\n// awaitPendingCommit", "_ = pending\n\tused := leased.Record\n\tused.Token = p.token\n\treturn used, nil\n}\n\n// awaitPendingCommit", "TestTokens"},
+	{"a pair that is not stored is given up", "oauth/tokens/lease.go",
+		"for try := 1; isStoreError(err); try++ {", "for try := 1; isStoreError(err) && try < 2; try++ {", "TestTokens"},
+	{"a pair goes over what came meanwhile", "oauth/tokens/lease.go",
+		"if !p.succeeds(record) {", "if false {", "TestTokens"},
+	{"a pair does not bring a marked user back", "oauth/tokens/lease.go",
+		"(record.State != StateActive || record.Token.AccessToken == p.old.Token.AccessToken)", "record.State == StateActive && record.Token.AccessToken == p.old.Token.AccessToken", "TestTokens"},
+	{"every failure of the token endpoint marks", "oauth/tokens/circuit.go",
+		"return errors.As(err, &answer) && answer.Code == \"invalid_grant\"", "return errors.As(err, &answer)", "TestTokens"},
+	{"a replica refreshes without a lease", "oauth/tokens/lease.go",
+		"if err != nil || time.Since(l.since) <= c.config.answerTime() {\n\t\t\treturn l, err", "if errors.Is(err, ErrLeased) {\n\t\t\tl.Record, err = record, nil\n\t\t}\n\t\tif err != nil || time.Since(l.since) <= c.config.answerTime() {\n\t\t\treturn l, err", "TestTokens"},
+	{"an inbox that takes too long counts as done", "webhook/handler.go",
+		"default:\n\t\t\treturn o.unavailable(ErrInboxTimeout)", "default:\n\t\t\treturn o", "TestEvents"},
+	{"an inbox that fails counts as done", "webhook/handler.go",
+		"if err != nil {\n\t\t\treturn o.unavailable(inboxError(ctx, err))\n\t\t}\n\tcase <-ctx.Done():", "_ = err\n\tcase <-ctx.Done():", "TestEvents"},
+	{"a batch stores its first write only", "webhook/engine/batcher.go",
+		"\t\tb.config.Commit(live)\n", "\t\tb.config.Commit(live[:1])\n\t\tfor _, w := range live[1:] {\n\t\t\tw.Done(nil)\n\t\t}\n", "TestEvents"},
+	{"a handler's error is success", "webhook/engine/worker.go",
+		"case a.Err == nil:\n", "case true:\n", "TestEvents"},
+	{"outcomes are not recorded", "webhook/engine/worker.go",
+		"\terr := record(a)\n", "\tvar err error\n\tif a.Result == webhook.ResultFailed {\n\t\terr = record(a)\n\t}\n", "TestEvents"},
+	{"an event is given up at the first failure", "webhook/engine/worker.go",
+		"case a.Number >= w.work.Retry.MaxAttempts:", "case a.Number >= 1:", "TestEvents"},
+	{"an event is given up when its handler takes too long", "webhook/engine/worker.go",
+		"case webhook.IsPermanent(a.Err):", "case webhook.IsPermanent(a.Err) || errors.Is(a.Err, context.DeadlineExceeded):", "TestEvents"},
+	{"events of one key are handled at the same time", "webhook/memoryinbox/inbox.go",
+		"if p.taken || len(p.entries) == 0 ||", "if len(p.entries) == 0 ||", "TestEvents"},
+	{"keys of handled events are forgotten", "webhook/memoryinbox/inbox.go",
+		"\ti.handled.put(e.delivery.Key, struct{}{})\n", "", "TestEvents"},
+	{"the checkpoint goes past what could not be recovered", "webhook/reconcile/reconciler.go",
+		"case l.complete && l.blocked.IsZero():", "case true:", "TestEvents"},
+	{"what the inbox refuses counts as recovered", "webhook/reconcile/recover.go",
+		"refused = append(refused, fmt.Errorf(\"%w: %w\", webhook.ErrInbox, err))", "_ = fmt.Errorf", "TestEvents"},
+	{"what cannot be read counts as gone", "webhook/reconcile/recover.go",
+		"case r.outsideRetention(m, err):\n\t\treturn nil", "default:\n\t\treturn nil", "TestEvents"},
+	{"the checkpoint moves to now although lists were broken off", "webhook/reconcile/checkpoint.go",
+		"p.Through = later(p.Through, earlier(at, now))", "p.Through = now.Add(24 * time.Hour)", "TestEvents"},
+	{"writes are repeated like reads", "internal/transport/retry.go",
+		"(read || unsent(err, &s.trace))", "true", "TestWrites"},
+	{"a 503 of something on the way repeats a write", "internal/transport/retry.go",
+		"\treturn s.answer.refusedForNow()\n", "\treturn status == http.StatusServiceUnavailable || s.answer.refusedForNow()\n", "TestWrites"},
+	{"Ensure creates without a look", "internal/transport/ensure.go",
+		"if value, err = e.find(ctx); err != nil || value != nil {\n\t\treturn value, false, err", "if value, err = e.find(ctx); err != nil {\n\t\treturn value, false, err", "TestWrites"},
+	{"a lost answer of a write is no lost answer", "internal/transport/ensure.go",
+		"case !errors.Is(err, api.ErrMaybeApplied):\n\t\t\treturn nil, false, err\n\t\t}\n", "case !errors.Is(err, api.ErrMaybeApplied):\n\t\t\treturn nil, false, err\n\t\tdefault:\n\t\t\tcontinue\n\t\t}\n", "TestWrites"},
+}
+
+var seedOf = regexp.MustCompile(`seed (\d+): (.*)`)
+
+// TestMutants plants each fault into the code, by an overlay of its file, and demands that
+// the schedules find it. Each takes a build: small, it only holds that the faults still fit
+// the code.
+func TestMutants(t *testing.T) {
+	var table strings.Builder
+	for _, m := range mutants {
+		t.Run(m.name, func(t *testing.T) {
+			path, changed := m.plant(t)
+			if !testsize.Full() {
+				return
+			}
+			took, what := m.find(t, path, changed, 20_000)
+			fmt.Fprintf(&table, "| %s | `%s` | `%s` | %s | %s |\n", m.name, m.file, m.test, took, what)
+		})
+	}
+	if testsize.Full() {
+		t.Logf("schedules until found:\n%s", table.String())
+	}
+}
+
+const root = "../.."
+
+// plant returns the path of the file, and its text with the fault in it.
+func (m mutant) plant(t *testing.T) (path, changed string) {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join(root, m.file))
+	require.NoError(t, err)
+	source, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, 1, strings.Count(string(source), m.old), "the text has to be there once in %s: the mutant follows the code", m.file)
+	return path, strings.Replace(string(source), m.old, m.new, 1)
+}
+
+// find returns how many schedules it took to find the mutant, and what was broken.
+func (m mutant) find(t *testing.T, path, changed string, most int) (took, what string) {
+	t.Helper()
+	dir := t.TempDir()
+	file, overlay, binary := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "mutant.test")
+	require.NoError(t, os.WriteFile(file, []byte(changed), 0o600))
+	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{path: file}})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(overlay, replace, 0o600))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-overlay", overlay, "-o", binary, "./internal/simulation")
+	build.Dir = root
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	run := exec.CommandContext(ctx, binary, "-test.run", "^"+m.test+"$", "-schedules", fmt.Sprint(most), "-shrink=false")
+	out, err = run.CombinedOutput()
+	var exit *exec.ExitError
+	if !assert.True(t, errors.As(err, &exit), "no schedule of %d notices: %v\n%s", most, err, out) {
+		return "none", ""
+	}
+	found := seedOf.FindSubmatch(out)
+	require.NotNil(t, found, "%s", out)
+	return string(found[1]), string(found[2])
+}
