@@ -92,7 +92,7 @@
 //
 // Each replica makes the partitions of the next days, and drops those whose time is over:
 // of the ledger after Retention, of bodies after two days, dead letters keeping theirs.
-// That takes no lock that others wait for, and is put off while a transaction is open that
+// An accept waits for that for 20 ms at most: it is put off while a transaction is open that
 // uses them. It needs the rights of the owner of the tables. Without them, and for an event
 // that does not say when it was created, or says more than Retention ago, a row of
 // dispensary_inbox takes the place of the digest, and is deleted when Retention is over.

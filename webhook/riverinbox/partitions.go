@@ -138,7 +138,7 @@ func (i *Inbox) dropPartitions(ctx context.Context, table string, before time.Ti
 
 func (i *Inbox) dropPartition(ctx context.Context, tx pgx.Tx, table string, d time.Time) error {
 	name := i.config.Tables.in(table) + "_" + d.Format(partitionLayout)
-	_, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL lock_timeout = %d; LOCK TABLE %s, %s IN ACCESS EXCLUSIVE MODE",
+	_, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL lock_timeout = %d; LOCK TABLE ONLY %s, ONLY %s IN ACCESS EXCLUSIVE MODE",
 		ddlPatience.Milliseconds(), i.config.Tables.in(table), name))
 	if err != nil {
 		return err
