@@ -106,7 +106,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
 		return nil, fmt.Errorf("riverinbox: %w", err)
 	}
 	i := &Inbox{
-		config: c, worker: worker, pool: pool, client: client, names: c.Tables.names(), name: rand.Text(),
+		config: c, worker: worker, pool: pool, client: client, names: c.Tables.names(), name: rand.Text()[:13],
 		jobs: river.InsertOpts{Queue: c.Queue, MaxAttempts: min(worker.Work().Retry.MaxAttempts, math.MaxInt16)},
 		life: engine.NewLifecycle(), ended: make(chan struct{}), reconcilers: map[string]*reconcile.Reconciler{},
 	}
