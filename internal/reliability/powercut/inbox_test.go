@@ -56,11 +56,11 @@ type inboxRun struct {
 }
 
 const (
-	inboxLives  = 5
+	inboxLives  = 4
 	inboxEvents = 12 // in each
 )
 
-func inboxImages() int { return testsize.Of(2_500, 50_000) }
+func inboxImages() int { return testsize.Of(2_200, 50_000) }
 
 // number is that of the event with a key, which says what becomes of it.
 func number(key webhook.Key) (n int) {
