@@ -61,7 +61,7 @@ var arrows = map[string][]string{
 	"listen":                   {"api", "events", "internal/filelock", "webhook"},
 	"oauth/storetest":          {"api", "oauth", "oauth/internal/oauthtest", "oauth/tokens", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"probe":                    {"api", "oauth"},
-	"ratelimit":                {"api"},
+	"ratelimit":                {"api", "internal/jitter"},
 	"ratelimit/storetest":      {"api", "ratelimit", "github.com/stretchr/testify/assert", "github.com/stretchr/testify/require"},
 	"seal":                     {"api"},
 	"openapi":                  {},

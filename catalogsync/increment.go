@@ -59,6 +59,7 @@ func (s *Syncer) HandleEvent(ctx context.Context, e events.ProductEvent) error {
 // which the first is returned.
 // API section: GET /catalog/products/<id>.
 func (s *Syncer) FetchRequested(ctx context.Context) error {
+	ctx = api.ContextWithDefaultPriority(ctx, api.PriorityCatalog)
 	s.fetching.Lock()
 	for _, r := range s.postponed {
 		r.notBefore = time.Time{}
@@ -226,6 +227,7 @@ func (s *Syncer) undetailed(ctx context.Context, after string) ([]string, error)
 // if another process did. After a failure, which is logged, it waits ten seconds, and longer
 // each time. Several processes may run it for one store: one of them reads, the others wait.
 func (s *Syncer) Run(ctx context.Context) error {
+	ctx = api.ContextWithDefaultPriority(ctx, api.PriorityCatalog)
 	var walks, fetches retry
 	for ctx.Err() == nil {
 		s.attempt(ctx, &walks, "the catalog was not read", func() error {

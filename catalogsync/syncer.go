@@ -145,6 +145,7 @@ func (s *Syncer) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "catalog
 // is returned as far as it came.
 // API section: GET /catalog/products, GET /catalog/products/<id>.
 func (s *Syncer) Sync(ctx context.Context) (walk Walk, err error) {
+	ctx = api.ContextWithDefaultPriority(ctx, api.PriorityCatalog)
 	unlock, err := s.config.Store.Lock(ctx)
 	if err != nil {
 		return Walk{}, err

@@ -62,6 +62,7 @@ func (l *Listener) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "liste
 // [api.ErrUnauthorized] or [api.ErrReauthorize], when the platform refuses the tokens of
 // all sources. A listener runs once at a time; it can run again.
 func (l *Listener) Run(ctx context.Context) (err error) {
+	ctx = api.ContextWithDefaultPriority(ctx, api.PriorityEvent)
 	cursor, state, err := openCursor(l.config.Cursor)
 	if err != nil {
 		return err

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"time"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/jitter"
 )
 
 // hurry asks for more because one waits.
@@ -126,7 +126,7 @@ func (f *Fleet) interval() time.Duration {
 		interval /= 4
 	}
 	interval = min(max(interval, time.Second), most)
-	return interval*9/10 + rand.N(interval/5+1)
+	return interval*9/10 + jitter.N(interval/5+1)
 }
 
 // propose returns what this process leaves for the others. What it gives up it gives up now;

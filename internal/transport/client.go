@@ -158,6 +158,25 @@ func (l limiters) Wait(ctx context.Context) error {
 	return l[1].Wait(ctx)
 }
 
+// Learn implements [api.LearningLimiter].
+func (l limiters) Learn(f api.LimitFeedback) {
+	for _, one := range l {
+		if learning, ok := one.(api.LearningLimiter); ok {
+			learning.Learn(f)
+		}
+	}
+}
+
+// Paused implements [api.LearningLimiter].
+func (l limiters) Paused() (left time.Duration) {
+	for _, one := range l {
+		if learning, ok := one.(api.LearningLimiter); ok {
+			left = max(left, learning.Paused())
+		}
+	}
+	return left
+}
+
 // Site returns the site the client talks to.
 func (c *Client) Site() api.Site { return c.config.Site }
 

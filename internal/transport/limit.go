@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/internal/jitter"
 )
 
@@ -14,6 +15,9 @@ func waitForLimit(ctx context.Context, s *callState) error {
 	limiter, throttle := s.client.config.Limiter, s.client.throttle
 	if limiter == nil && throttle.left() == 0 {
 		return nil
+	}
+	if p := s.settings.Priority; p != nil {
+		ctx = api.ContextWithPriority(ctx, *p)
 	}
 	defer s.observed.limited(time.Now())
 	for {
@@ -26,7 +30,7 @@ func waitForLimit(ctx context.Context, s *callState) error {
 		if err := limiter.Wait(ctx); err != nil {
 			return &localError{cause: err, limiter: true}
 		}
-		if throttle.left() == 0 || !s.call.Operation.NeedsToken() {
+		if s.client.throttled() == 0 || !s.call.Operation.NeedsToken() {
 			return nil
 		}
 		// Another call got a 429 while this one waited; what the limiter allowed is lost.
@@ -38,7 +42,7 @@ func waitForLimit(ctx context.Context, s *callState) error {
 func awaitThrottle(ctx context.Context, s *callState) error {
 	policy := s.client.config.Retry
 	for s.call.Operation.NeedsToken() {
-		left := s.client.throttle.left()
+		left := s.client.throttled()
 		if left == 0 {
 			return nil
 		}
@@ -58,12 +62,30 @@ func awaitThrottle(ctx context.Context, s *callState) error {
 	return nil
 }
 
-// noteThrottle looks for an answer that asks all calls to wait.
+// throttled is for how long the platform has asked all calls to wait, as far as this client
+// knows, or those who share its limiter.
+func (c *Client) throttled() time.Duration {
+	left := c.throttle.left()
+	if learning, ok := c.config.Limiter.(api.LearningLimiter); ok {
+		left = max(left, learning.Paused())
+	}
+	return left
+}
+
+// noteThrottle looks for what an answer says of the limit: one may ask all calls to wait.
 func noteThrottle(s *callState, response *http.Response) {
-	if response.StatusCode != http.StatusTooManyRequests || !s.call.Operation.NeedsToken() {
+	if !s.call.Operation.NeedsToken() {
 		return
 	}
-	if asked, ok := retryAfter(response.Header); ok {
-		s.client.throttle.extend(asked)
+	said := feedback(response.Header, time.Now())
+	if asked, ok := retryAfter(response.Header); ok && response.StatusCode == http.StatusTooManyRequests {
+		said.Pause = asked
+	}
+	if said.Pause > 0 {
+		said.Pause = min(said.Pause, maxThrottle)
+		s.client.throttle.extend(said.Pause)
+	}
+	if learning, ok := s.client.config.Limiter.(api.LearningLimiter); ok && said != (api.LimitFeedback{}) {
+		learning.Learn(said)
 	}
 }

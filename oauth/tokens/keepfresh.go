@@ -85,6 +85,7 @@ func (c *Connections) KeepFresh(ctx context.Context, policy KeepFreshPolicy) err
 	if !ok {
 		return fmt.Errorf("tokens: KeepFresh: the store is not a tokens.Claimer: %w", errors.ErrUnsupported)
 	}
+	ctx = api.ContextWithDefaultPriority(ctx, api.PriorityRefresh)
 	policy, err := policy.withDefaults()
 	if err != nil {
 		return err

@@ -198,6 +198,7 @@ func (s *TokenSource) refreshInBackground(ctx context.Context, r *refreshTask) {
 	if s.conns.circuit.blocked(s.key) != nil {
 		return
 	}
+	ctx = api.ContextWithPriority(ctx, api.PriorityRefresh)
 	if c, started := s.conns.calls.join(ctx, callKey{s.key, refreshCall}, nil, r.run); started {
 		go func() { _, _, _ = s.await(context.WithoutCancel(ctx), c) }()
 	}

@@ -121,6 +121,7 @@ func (w *Worker) handle(ctx context.Context, a *webhook.Attempt) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, w.work.HandlerTimeout)
 	defer cancel()
+	ctx = api.ContextWithDefaultPriority(ctx, api.PriorityEvent)
 	ctx = webhook.Handling{Key: a.Key, Attempt: a.Number, Stale: a.Stale}.Context(ctx)
 	err = safecall.Isolated(func() error { return w.work.Handle(ctx, event) })
 	if err != nil && committed(ctx) {

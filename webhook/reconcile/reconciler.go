@@ -116,6 +116,7 @@ func (r *Reconciler) Run(ctx context.Context) (Report, error) { return r.run(ctx
 
 // run skips what was done less than fresh ago.
 func (r *Reconciler) run(ctx context.Context, fresh time.Duration) (Report, error) {
+	ctx = api.ContextWithDefaultPriority(ctx, api.PriorityReconcile)
 	if start := r.config.Observer.RunStart; start != nil {
 		given := ctx
 		ctx = safecall.Begin(given, r.config.Logger, func() context.Context { return start(given) })

@@ -122,6 +122,9 @@ func (r *run) read(ctx context.Context, m *missedEvent) (events.Event, error) {
 	if len(e.Data) > 0 {
 		return e, nil
 	}
+	if api.PriorityOf(ctx) == api.PriorityReconcile { // what is known to be missed is more urgent than to look for it
+		ctx = api.ContextWithPriority(ctx, api.PriorityEvent)
+	}
 	got, err := r.config.Events.Get(ctx, e.ID)
 	r.report.Reads++
 	if err != nil {
