@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/platform"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/seal"
@@ -25,7 +26,7 @@ const controlVariable = "DISPENSARY_CONTROL_URL"
 const childGrace = 10 * time.Second
 
 func (p *program) devCommand() *cobra.Command {
-	c := fakeConfig{}
+	c := platform.Config{}
 	command := &cobra.Command{
 		Use:   "dev -- COMMAND [ARGUMENT...]",
 		Short: "Run a test platform and your program together",
@@ -49,19 +50,19 @@ The flags are those of fake. The program finds the control API in DISPENSARY_CON
 			if _, err := exec.LookPath(args[0]); err != nil && !errors.Is(err, exec.ErrDot) {
 				return fmt.Errorf("there is no program %q", args[0])
 			}
-			if err := c.complete(command.Flags()); err != nil {
+			if err := c.Complete(command.Flags()); err != nil {
 				return err
 			}
 			return p.dev(command.Context(), c, args)
 		},
 	}
-	c.define(command.Flags())
+	c.Define(command.Flags())
 	return command
 }
 
 // dev runs platform and program. The platform outlives the program, which may still call
 // it while it ends.
-func (p *program) dev(ctx context.Context, c fakeConfig, args []string) error {
+func (p *program) dev(ctx context.Context, c platform.Config, args []string) error {
 	platformContext, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	ctx, end := context.WithCancel(ctx)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/httpserve"
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/site"
 	"github.com/dispensary-go/dispensary/docs"
 )
@@ -54,7 +55,7 @@ func (c docsConfig) check() error {
 	switch host, _, err := net.SplitHostPort(c.addr); {
 	case err != nil:
 		return fmt.Errorf("--addr %s: not of the form HOST:PORT", c.addr)
-	case !loopback(host):
+	case !httpserve.Loopback(host):
 		return fmt.Errorf("--addr %s: the documentation stays on loopback; --write makes a site for others", c.addr)
 	case c.write != "" && c.man != "":
 		return errors.New("--man and --write: one of the two at a time")
@@ -76,9 +77,9 @@ func (p *program) serveDocs(ctx context.Context, c docsConfig) error {
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.addr)
 	if err != nil {
-		return listenError("--addr", c.addr, err)
+		return httpserve.ListenError("--addr", c.addr, err)
 	}
-	return serve(ctx, listener, pages, func() error {
+	return httpserve.Serve(ctx, listener, pages, func() error {
 		address := "http://" + listener.Addr().String() + "/"
 		if p.json {
 			return p.printJSON(map[string]string{"url": address})

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/httpserve"
 	"github.com/dispensary-go/dispensary/integration"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/connect"
@@ -91,12 +92,12 @@ func (p *program) login(ctx context.Context, t target, paste bool) (err error) {
 // serveFlow serves the redirect address until the browser has come back to it.
 func (p *program) serveFlow(ctx context.Context, app *integration.Integration, a integration.Application, ended <-chan *connect.Result) error {
 	redirect, err := url.Parse(a.RedirectURL)
-	if err != nil || redirect.Scheme != "http" || redirect.Port() == "" || !loopback(redirect.Hostname()) {
+	if err != nil || redirect.Scheme != "http" || redirect.Port() == "" || !httpserve.Loopback(redirect.Hostname()) {
 		return errors.New("the redirect address is not one of this machine, such as http://127.0.0.1:8765/callback: take --paste")
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", redirect.Host)
 	if err != nil {
-		return listenError("the redirect address", redirect.Host, err)
+		return httpserve.ListenError("the redirect address", redirect.Host, err)
 	}
 	mux := http.NewServeMux()
 	app.Mount(mux)
@@ -104,7 +105,7 @@ func (p *program) serveFlow(ctx context.Context, app *integration.Integration, a
 	defer stop()
 	served := make(chan error, 1)
 	go func() {
-		served <- serve(serving, listener, mux, func() error {
+		served <- httpserve.Serve(serving, listener, mux, func() error {
 			start := url.URL{Scheme: "http", Host: redirect.Host, Path: path.Join(path.Dir(redirect.Path), "connect")}
 			_, err := fmt.Fprintf(p.errOut, "Open this address in a browser: %s\n", &start)
 			return err

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,15 +10,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
-	"github.com/dispensary-go/dispensary/dispensarytest"
-	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/testsize"
 )
 
@@ -138,31 +134,4 @@ func post(address, bearer, body string) (one write, ok bool) {
 	}
 	one.id = made.Patient.ID
 	return one, true
-}
-
-// The file of a platform that is written to without a pause is never more than a second
-// behind.
-func TestTheFileFollowsWithinASecond(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := &stateFile{name: filepath.Join(t.TempDir(), "state.json")}
-		s.platform = dispensarytest.New(t, dispensarytest.WithInMemory())
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- s.writeChanges(ctx) }()
-		registered := make(map[string]time.Time)
-		for range 60 {
-			patient, _, err := s.platform.Patients.Register(model.NewPatient{})
-			require.NoError(t, err)
-			registered[patient.ID] = time.Now()
-			time.Sleep(time.Second / 20)
-			synctest.Wait()
-			there := inFile(t, s.name)
-			for id, at := range registered {
-				assert.True(t, there[id] || time.Since(at) < time.Second, "registered %s ago", time.Since(at))
-			}
-		}
-		stop()
-		require.NoError(t, <-ended)
-	})
 }

@@ -1,4 +1,4 @@
-package main
+package platform
 
 import (
 	"errors"
@@ -13,12 +13,13 @@ import (
 
 	flag "github.com/spf13/pflag"
 
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/httpserve"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 )
 
-// fakeConfig is what the flags of fake say.
-type fakeConfig struct {
+// Config is what the flags say.
+type Config struct {
 	addr, controlAddr string
 	expose, tls       bool
 	certificate       string
@@ -28,9 +29,9 @@ type fakeConfig struct {
 	options           []dispensarytest.Option
 }
 
-// complete checks the flags, opens the state file, and adds the options that follow from
+// Complete checks the flags, opens the state file, and adds the options that follow from
 // flags together. What the platform refuses about them, it says itself.
-func (c *fakeConfig) complete(flags *flag.FlagSet) error {
+func (c *Config) Complete(flags *flag.FlagSet) error {
 	if err := checkAddresses(*c); err != nil {
 		return err
 	}
@@ -56,7 +57,7 @@ func (c *fakeConfig) complete(flags *flag.FlagSet) error {
 var worldFlags = []string{"seed", "region", "size", "scopes", "integrations"}
 
 // openState begins with the platform of the state file.
-func (c *fakeConfig) openState(flags *flag.FlagSet) (err error) {
+func (c *Config) openState(flags *flag.FlagSet) (err error) {
 	if c.kept, err = openState(c.state); err != nil {
 		return err
 	}
@@ -76,7 +77,7 @@ func (c *fakeConfig) openState(flags *flag.FlagSet) (err error) {
 }
 
 // option defines a flag whose text turns into an option of the platform.
-func (c *fakeConfig) option(flags *flag.FlagSet, name, help string, parse func(text string) (dispensarytest.Option, error)) {
+func (c *Config) option(flags *flag.FlagSet, name, help string, parse func(text string) (dispensarytest.Option, error)) {
 	flags.Func(name, help, func(text string) error {
 		option, err := parse(text)
 		if err == nil {
@@ -87,7 +88,7 @@ func (c *fakeConfig) option(flags *flag.FlagSet, name, help string, parse func(t
 }
 
 // toggle defines a flag that is an option by being there.
-func (c *fakeConfig) toggle(flags *flag.FlagSet, name, help string, option dispensarytest.Option) {
+func (c *Config) toggle(flags *flag.FlagSet, name, help string, option dispensarytest.Option) {
 	flags.BoolFunc(name, help, func(text string) error {
 		switch text {
 		case "true":
@@ -100,7 +101,8 @@ func (c *fakeConfig) toggle(flags *flag.FlagSet, name, help string, option dispe
 	})
 }
 
-func (c *fakeConfig) define(flags *flag.FlagSet) {
+// Define defines the flags.
+func (c *Config) Define(flags *flag.FlagSet) {
 	flags.StringVar(&c.addr, "addr", "127.0.0.1:0", "`HOST:PORT` of the platform; port 0 is a free one")
 	flags.StringVar(&c.controlAddr, "control-addr", "127.0.0.1:0", "`HOST:PORT` of console and control API; always loopback")
 	flags.BoolVar(&c.expose, "expose", false, "let --addr be an address that other machines reach")
@@ -116,7 +118,7 @@ func (c *fakeConfig) define(flags *flag.FlagSet) {
 }
 
 // worldFlags define the flags that say which platform it is.
-func (c *fakeConfig) worldFlags(flags *flag.FlagSet) {
+func (c *Config) worldFlags(flags *flag.FlagSet) {
 	c.option(flags, "seed", "`NUMBER` that ids, secrets and data follow from; random unless set", func(text string) (dispensarytest.Option, error) {
 		var seed uint64
 		if _, err := fmt.Sscan(text, &seed); err != nil {
@@ -147,7 +149,7 @@ func (c *fakeConfig) worldFlags(flags *flag.FlagSet) {
 }
 
 // ruleFlags say how the platform behaves where the API leaves points open.
-func (c *fakeConfig) ruleFlags(flags *flag.FlagSet) {
+func (c *Config) ruleFlags(flags *flag.FlagSet) {
 	c.option(flags, "freeze", "let the clock stand at `TIME` (RFC 3339, or now) until it is advanced", func(text string) (dispensarytest.Option, error) {
 		at := time.Now()
 		if text != "now" {
@@ -172,7 +174,7 @@ func (c *fakeConfig) ruleFlags(flags *flag.FlagSet) {
 }
 
 // choose defines a flag with a few words to choose from.
-func choose[T any](c *fakeConfig, flags *flag.FlagSet, name, help string, option func(T) dispensarytest.Option, words map[string]T) {
+func choose[T any](c *Config, flags *flag.FlagSet, name, help string, option func(T) dispensarytest.Option, words map[string]T) {
 	c.option(flags, name, help, func(text string) (dispensarytest.Option, error) {
 		value, known := words[text]
 		if !known {
@@ -186,7 +188,7 @@ func choose[T any](c *fakeConfig, flags *flag.FlagSet, name, help string, option
 
 // checkAddresses keeps the platform on this machine unless --expose is set, and the
 // control API in any case.
-func checkAddresses(c fakeConfig) error {
+func checkAddresses(c Config) error {
 	host, _, err := net.SplitHostPort(c.addr)
 	if err != nil {
 		return fmt.Errorf("--addr %s: not of the form HOST:PORT", c.addr)
@@ -196,9 +198,9 @@ func checkAddresses(c fakeConfig) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("--control-addr %s: not of the form HOST:PORT", c.controlAddr)
-	case !loopback(control):
+	case !httpserve.Loopback(control):
 		return fmt.Errorf("--control-addr %s: console and control API stay on loopback", c.controlAddr)
-	case !loopback(host) && !c.expose:
+	case !httpserve.Loopback(host) && !c.expose:
 		return fmt.Errorf("--addr %s: other machines would reach it; add --expose if they should", c.addr)
 	case host == "", ip != nil && ip.IsUnspecified():
 		return fmt.Errorf("--addr %s: name the address that others reach, because the platform gives it out in links", c.addr)
@@ -208,18 +210,14 @@ func checkAddresses(c fakeConfig) error {
 	return nil
 }
 
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
-const fakeHelp = `Fake runs a test platform of the dispensary until Ctrl-C: its API, a console for people
+const help = `Fake runs a test platform of the dispensary until Ctrl-C: its API, a console for people
 in a browser, and a control API for tests. It prints where they stand once they answer.
 `
 
-// namesHelp lists what --scopes and --behavior can name.
-func namesHelp() string {
+// Help is the long help, with what --scopes and --behavior can name.
+func Help() string {
 	var out strings.Builder
+	out.WriteString(help)
 	fmt.Fprint(&out, "\nScopes:\n\n")
 	for names := range slices.Chunk(dispensarytest.Scopes(), 4) {
 		fmt.Fprintf(&out, "  %s\n", strings.Join(names, ", "))

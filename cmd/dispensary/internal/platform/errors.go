@@ -1,12 +1,11 @@
-package main
+package platform
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"strings"
-	"syscall"
 
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/httpserve"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 )
 
@@ -22,19 +21,7 @@ var inFlags = strings.NewReplacer(
 func startError(err error, addr string) error {
 	var listening *net.OpError
 	if errors.As(err, &listening) && listening.Op == "listen" && !errors.Is(err, dispensarytest.ErrOption) {
-		return listenError("--addr", addr, err)
+		return httpserve.ListenError("--addr", addr, err)
 	}
 	return errors.New(inFlags.Replace(err.Error()))
-}
-
-// listenError names the flag whose address cannot be listened on.
-func listenError(name, addr string, err error) error {
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%s %s: the address is in use already", name, addr)
-	}
-	var listening *net.OpError
-	if errors.As(err, &listening) {
-		err = listening.Err
-	}
-	return fmt.Errorf("%s %s: %w", name, addr, err)
 }

@@ -1,0 +1,126 @@
+// Package platform runs a test platform as a program: its flags, its state file, and the
+// pages and the control API beside it.
+package platform
+
+import (
+	"context"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/console"
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/httpserve"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+)
+
+// Run runs the platform until ctx ends. It calls ready once everything answers, and kept
+// with the name of the state file once that has been written for the last time. A
+// [StateError] is that of a state file that could not be written.
+func Run(ctx context.Context, c Config, ready func(*dispensarytest.Server, control.Settings) error, kept func(name string)) (err error) {
+	if c.kept != nil {
+		defer c.kept.lock.release()
+	}
+	platform, err := dispensarytest.Start(c.options...)
+	if err != nil {
+		return startError(err, c.addr)
+	}
+	defer func() { err = errors.Join(err, platform.Close()) }()
+	if c.certificate != "" {
+		if err := writeCertificate(c.certificate, platform); err != nil {
+			return err
+		}
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.controlAddr)
+	if err != nil {
+		return httpserve.ListenError("--control-addr", c.controlAddr, err)
+	}
+	origin := "http://" + listener.Addr().String()
+	api := control.New(platform, control.Options{ControlURL: origin + "/control", ConsoleURL: origin + "/console/"})
+	answers := func() error { return ready(platform, api.Settings()) }
+	if c.kept == nil {
+		return httpserve.Serve(ctx, listener, besidePlatform(platform, api), answers)
+	}
+	c.kept.platform = platform
+	if err := keep(ctx, c.kept, listener, besidePlatform(platform, api), answers); err != nil {
+		return err
+	}
+	kept(c.kept.name)
+	return nil
+}
+
+// StateError is the error of a platform that ran and could not be kept.
+type StateError struct{ error }
+
+// Unwrap returns what failed.
+func (e StateError) Unwrap() error { return e.error }
+
+// keep serves and keeps the state file; the end of either ends the other. The file is
+// written once before anything is announced, so that a file that cannot be written is
+// noticed at once, and for the last time before the platform is closed, which ends
+// deliveries.
+func keep(ctx context.Context, s *stateFile, listener net.Listener, handler http.Handler, ready func() error) error {
+	if err := s.save(); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	kept := make(chan error, 1)
+	go func() {
+		defer stop()
+		kept <- s.writeChanges(ctx)
+	}()
+	err := httpserve.Serve(ctx, listener, handler, ready)
+	stop()
+	if unsaved := <-kept; unsaved != nil {
+		return StateError{errors.Join(err, unsaved)}
+	}
+	if err := errors.Join(err, s.save()); err != nil {
+		return StateError{err}
+	}
+	return nil
+}
+
+// besidePlatform serves the control API and the console.
+func besidePlatform(platform *dispensarytest.Server, api *control.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/control/", http.StripPrefix("/control", api))
+	mux.Handle("/console/", http.StripPrefix("/console", console.New(platform, api)))
+	mux.Handle("/{$}", control.Local(http.RedirectHandler("/console/", http.StatusFound)))
+	return mux
+}
+
+// Announce prints the settings, once everything answers.
+func Announce(out io.Writer, c Config, settings control.Settings) error {
+	fmt.Fprintln(out, "A test platform of the dispensary. Nothing here is real.")
+	fmt.Fprintln(out)
+	for _, row := range [][2]string{
+		{"Console", settings.ConsoleURL}, {"Control API", settings.ControlURL},
+		{"API", settings.BaseURL}, {"Authorize at", settings.AuthURL + "/oauth/authorize"},
+		{"Client ID", settings.ClientID}, {"Client secret", settings.ClientSecret}, {"Redirect URI", settings.RedirectURI},
+		{"Webhook secret", settings.WebhookSecret}, {"Challenge token", settings.ChallengeToken}, {"Clinic key", settings.ClinicKey},
+	} {
+		fmt.Fprintf(out, "%-15s  %s\n", row[0], row[1])
+	}
+	if c.seed != "" {
+		fmt.Fprintf(out, "%-15s  %s\n", "Seed", c.seed)
+	}
+	fmt.Fprintln(out)
+	for _, user := range settings.Users {
+		fmt.Fprintf(out, "%-15s  %s  %s\n", user.Type, user.Email, user.Password)
+	}
+	_, err := fmt.Fprint(out, "\nEnd with Ctrl-C.\nReady.\n")
+	return err
+}
+
+func writeCertificate(name string, platform *dispensarytest.Server) error {
+	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: platform.Certificate().Raw})
+	if err := os.WriteFile(name, block, 0o644); err != nil {
+		return fmt.Errorf("--cert: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,58 @@
+package platform
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+)
+
+// The file of a platform that is written to without a pause is never more than a second
+// behind.
+func TestTheFileFollowsWithinASecond(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &stateFile{name: filepath.Join(t.TempDir(), "state.json")}
+		s.platform = dispensarytest.New(t, dispensarytest.WithInMemory())
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.writeChanges(ctx) }()
+		registered := make(map[string]time.Time)
+		for range 60 {
+			patient, _, err := s.platform.Patients.Register(model.NewPatient{})
+			require.NoError(t, err)
+			registered[patient.ID] = time.Now()
+			time.Sleep(time.Second / 20)
+			synctest.Wait()
+			there := inFile(t, s.name)
+			for id, at := range registered {
+				assert.True(t, there[id] || time.Since(at) < time.Second, "registered %s ago", time.Since(at))
+			}
+		}
+		stop()
+		require.NoError(t, <-ended)
+	})
+}
+
+// inFile are the ids of the patients in a state file.
+func inFile(t *testing.T, name string) map[string]bool {
+	t.Helper()
+	file, err := os.Open(name)
+	require.NoError(t, err)
+	defer func() { _ = file.Close() }()
+	snapshot, err := dispensarytest.LoadSnapshot(file)
+	require.NoError(t, err)
+	ids := map[string]bool{}
+	for _, p := range dispensarytest.New(t, dispensarytest.WithInMemory(), dispensarytest.WithSnapshot(snapshot)).Patients.All() {
+		ids[p.ID] = true
+	}
+	return ids
+}
