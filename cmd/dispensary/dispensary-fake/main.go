@@ -1,0 +1,69 @@
+// Dispensary-fake is "dispensary fake" by itself: a test platform of the dispensary, without
+// what the other commands need. It is what the container image runs, and it has the same
+// flags:
+//
+//	go run ./cmd/dispensary/dispensary-fake --addr 127.0.0.1:8080
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/pflag"
+
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/platform"
+	"github.com/dispensary-go/dispensary/dispensarytest"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// A second signal ends the program at once.
+	context.AfterFunc(ctx, stop)
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run is the whole program. It returns the exit code: 1 if the state file could not be
+// written, 2 if it did not begin.
+func run(ctx context.Context, args []string, out, errOut io.Writer) int {
+	var c platform.Config
+	flags := pflag.NewFlagSet("dispensary-fake", pflag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	asJSON := flags.Bool("json", false, "print one JSON document, and nothing else")
+	c.Define(flags)
+	err := flags.Parse(args)
+	if errors.Is(err, pflag.ErrHelp) {
+		_, _ = fmt.Fprintf(out, "%s\nFlags:\n%s", platform.Help(), flags.FlagUsages())
+		return 0
+	}
+	if err == nil && flags.NArg() > 0 {
+		err = fmt.Errorf("dispensary-fake takes no arguments, but there is %q", flags.Arg(0))
+	}
+	if err == nil {
+		err = c.Complete(flags)
+	}
+	if err == nil {
+		err = platform.Run(ctx, c, func(_ *dispensarytest.Server, settings control.Settings) error {
+			if *asJSON {
+				return json.NewEncoder(out).Encode(settings)
+			}
+			return platform.Announce(out, c, settings)
+		}, func(string) {})
+	}
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, new(platform.StateError)):
+		_, _ = fmt.Fprintln(errOut, "dispensary-fake:", err)
+		return 1
+	default:
+		_, _ = fmt.Fprintln(errOut, "dispensary-fake:", err)
+		return 2
+	}
+}
