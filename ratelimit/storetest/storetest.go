@@ -3,6 +3,7 @@
 package storetest
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -112,4 +113,16 @@ func testConcurrently(t *testing.T, s ratelimit.Store) {
 			assert.True(t, saw[[2]string{one, other}] || saw[[2]string{other, one}], "%s and %s did not see each other", one, other)
 		}
 	}
+}
+
+// Within returns a view of a store that has its own names, for a server that several tests use.
+func Within(s ratelimit.Store, prefix string) ratelimit.Store { return within{s, prefix} }
+
+type within struct {
+	ratelimit.Store
+	prefix string
+}
+
+func (w within) Exchange(ctx context.Context, name, process string, record []byte, keep time.Duration) (ratelimit.Board, error) {
+	return w.Store.Exchange(ctx, w.prefix+name, process, record, keep)
 }

@@ -1,0 +1,103 @@
+// Package pgstore is a [ratelimit.Store] in PostgreSQL: one small table, and one round trip for
+// an exchange.
+//
+//	pool, err := pgxpool.New(ctx, address)
+//	store, err := pgstore.New(pool)
+//	err = store.Migrate(ctx)
+//	fleet, err := ratelimit.NewFleet(ratelimit.FleetConfig{Store: store, Name: "us"})
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/ratelimit"
+)
+
+// Store is a [ratelimit.Store]. It is safe for concurrent use. Get it from [New].
+type Store struct{ pool *pgxpool.Pool }
+
+var _ ratelimit.Store = (*Store)(nil)
+
+// New returns a store that uses the table dispensary_ratelimit in the search path of the
+// connections. It asks for nothing. An error is an [*api.ArgumentError].
+func New(pool *pgxpool.Pool) (*Store, error) {
+	if pool == nil {
+		return nil, &api.ArgumentError{Field: "pgstore.New pool", Reason: "is nil"}
+	}
+	return &Store{pool}, nil
+}
+
+// Schema is the SQL of the table, which [Store.Migrate] runs. It is unlogged: what a crash
+// loses, processes leave again.
+const Schema = `CREATE UNLOGGED TABLE IF NOT EXISTS dispensary_ratelimit (
+	name    text COLLATE "C" NOT NULL,
+	process text COLLATE "C" NOT NULL,
+	record  bytea NOT NULL,
+	at      timestamptz NOT NULL,
+	PRIMARY KEY (name, process)
+)`
+
+// lock is held by one migration at a time, and by one exchange of a name.
+const lock = 1_298_752_311
+
+// Migrate makes the table where there is none. An error is that of the database.
+func (s *Store) Migrate(ctx context.Context) error {
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(lock)); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, Schema)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("pgstore: %w", err)
+	}
+	return nil
+}
+
+// Exchange implements [ratelimit.Store]. Its statements are one batch, and so one transaction:
+// the first one waits for the exchanges before it, and the others see what these stored.
+func (s *Store) Exchange(ctx context.Context, name, process string, record []byte, keep time.Duration) (board ratelimit.Board, err error) {
+	if record == nil {
+		record = []byte{} // not NULL
+	}
+	batch := &pgx.Batch{}
+	batch.Queue(`SELECT pg_advisory_xact_lock($1, hashtext($2))`, int32(lock), name)
+	batch.Queue(`INSERT INTO dispensary_ratelimit (name, process, record, at) VALUES ($1, $2, $3, clock_timestamp())
+		ON CONFLICT (name, process) DO UPDATE SET record = excluded.record, at = excluded.at`, name, process, record)
+	batch.Queue(`DELETE FROM dispensary_ratelimit WHERE name = $1 AND at < clock_timestamp() - $2::interval`, name, keep)
+	batch.Queue(`SELECT process, record, at, clock_timestamp() FROM dispensary_ratelimit WHERE name = $1`, name)
+	results := s.pool.SendBatch(ctx, batch)
+	defer func() {
+		if err = errors.Join(err, results.Close()); err != nil {
+			board, err = ratelimit.Board{}, fmt.Errorf("pgstore: %w", err)
+		}
+	}()
+	for range 3 {
+		if _, err := results.Exec(); err != nil {
+			return board, err
+		}
+	}
+	rows, err := results.Query()
+	if err != nil {
+		return board, err
+	}
+	defer rows.Close()
+	board.Records = map[string]ratelimit.Record{}
+	for rows.Next() {
+		var id string
+		var r ratelimit.Record
+		if err := rows.Scan(&id, &r.Data, &r.At, &board.Now); err != nil {
+			return board, err
+		}
+		board.Records[id] = r
+	}
+	return board, rows.Err()
+}
