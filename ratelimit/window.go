@@ -84,8 +84,8 @@ func (w *window) spread(quota int, now time.Duration) time.Duration {
 		return 0
 	}
 	until, age := w.at(0).at+w.per-now, max(now-w.at(0).at, w.per/10)
-	people := int(int64(w.interactive)*int64(until)/int64(age))*3/2 + 2
-	return until / time.Duration(max(1, quota-w.n-people))
+	people := int(int64(w.interactive)*int64(until)/int64(age))*3/2 + min(2, w.interactive)
+	return until / time.Duration(max(1, quota-w.n+1-people))
 }
 
 // count returns how many starts of each priority the period holds.

@@ -297,7 +297,7 @@ func TestClinicsOfALargeIntegrator(t *testing.T) {
 		for _, id := range up {
 			require.Len(t, f.runs[id], 4)
 			for pass, at := range f.ended[id] {
-				assert.WithinRange(t, at, start.Add(time.Duration(pass)*interval), start.Add(time.Duration(pass)*interval+22*time.Minute))
+				assert.WithinRange(t, at, start.Add(time.Duration(pass)*interval), start.Add(time.Duration(pass)*interval+25*time.Minute))
 			}
 			assert.Zero(t, f.failed[id])
 		}
