@@ -44,8 +44,8 @@ func TestInboxes(t *testing.T) {
 			f := newFleet(t, of.processes, w, of.pause)
 			r := report{outcomes: map[string]int{}}
 			for calls := 0; calls < testsize.Of(2_000, 100_000); calls += of.processes * inboxCalls {
-				f.play(t, r.rounds)
 				r.rounds++
+				f.play(t, r.rounds)
 			}
 			f.drain(t)
 			r.addInbox(t, f.notes(), of.lease)
@@ -148,7 +148,7 @@ func inboxInProcess(t *testing.T, m *mutant.Mutant) func(round int) []string {
 	require.NoError(t, err)
 	require.NoError(t, sqlinbox.Migrate(t.Context(), db))
 	var notes bytes.Buffer
-	p := &inboxPlayer{name: "p", slow: 20 * time.Millisecond, history: &history{out: &notes}}
+	p := &inboxPlayer{name: "p", slow: 5 * time.Millisecond, events: 3, history: &history{out: &notes}}
 	p.inbox, err = sqlinbox.New(db, sqlinbox.Config{Seal: receivertest.KeyRing(t), Work: p.work()})
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -156,7 +156,7 @@ func inboxInProcess(t *testing.T, m *mutant.Mutant) func(round int) []string {
 		assert.NoError(t, db.Close())
 	})
 	return func(round int) []string {
-		p.play("p", round, rand.Uint64())
+		p.play("p", round+1, rand.Uint64())
 		p.history.mu.Lock()
 		defer p.history.mu.Unlock()
 		return strings.Split(notes.String(), "\n")

@@ -36,6 +36,7 @@ type inboxPlayer struct {
 	connections
 	name    string
 	slow    time.Duration // what a handler takes now and then
+	events  int           // of a round
 	inbox   engine.Engine
 	history *history
 	calls   atomic.Int64
@@ -43,7 +44,7 @@ type inboxPlayer struct {
 
 // openInbox opens riverinbox on PostgreSQL and sqlinbox on SQLite.
 func openInbox(w worker, h *history) (player, error) {
-	p := &inboxPlayer{name: w.Name, slow: riverLease, history: h}
+	p := &inboxPlayer{name: w.Name, slow: riverLease, events: eventsOfRound, history: h}
 	ring, err := receivertest.FixedKeyRing()
 	if err != nil {
 		return nil, err
@@ -130,7 +131,7 @@ func (p *inboxPlayer) attemptEnd(ctx context.Context, a webhook.Attempt) {
 	p.history.note(r)
 }
 
-// play makes the calls of a round.
+// play makes the calls of a round, for its events and those of the round before.
 func (p *inboxPlayer) play(_ string, round int, seed uint64) {
 	var all sync.WaitGroup
 	for g := range uint64(goroutines) {
@@ -138,7 +139,7 @@ func (p *inboxPlayer) play(_ string, round int, seed uint64) {
 		all.Go(func() {
 			for range inboxCalls / goroutines {
 				op := []string{opAccept, opAccept, opAccept, opReplay, opDiscard, opList, opList}[random.IntN(7)]
-				p.call(op, round*eventsOfRound+random.IntN(eventsOfRound), random.IntN(20) == 0)
+				p.call(op, (round-random.IntN(2))*p.events+random.IntN(p.events), random.IntN(20) == 0)
 			}
 		})
 	}
