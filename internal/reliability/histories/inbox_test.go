@@ -114,15 +114,19 @@ func TestInboxMutants(t *testing.T) {
 	for _, m := range inboxMutants() {
 		t.Run(m.Name, func(t *testing.T) {
 			t.Parallel()
-			r := report{}
-			for play := inboxInProcess(t, m); len(r.wrong) == 0; {
+			var r report
+			var play func(int) []string
+			for len(r.wrong) == 0 {
 				require.Less(t, r.rounds, 1000, "nothing is found: %s", r)
+				if r.rounds%20 == 0 { // what was noted before is not checked again and again
+					play = inboxInProcess(t, m)
+				}
 				lines := play(r.rounds)
 				r = report{rounds: r.rounds + 1, outcomes: map[string]int{}}
 				r.addInbox(t, lines, 0)
 			}
 			require.Positive(t, m.Applied())
-			t.Logf("found in round %d, call %d", r.rounds, r.calls)
+			t.Logf("found in round %d", r.rounds)
 		})
 	}
 	t.Run("none", func(t *testing.T) {
