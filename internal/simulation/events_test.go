@@ -111,6 +111,18 @@ func (w *eventWorld) actions() {
 		_, event, err := w.platform.Patients.Edit(w.patients[w.s.Rand.IntN(len(w.patients))], model.PatientChange{LastName: &edited})
 		w.happened(event, err)
 	})
+	if w.s.Rand.IntN(2) == 0 {
+		var broken *dispensarytest.FaultHandle
+		w.s.Action("single events cannot be read", 1, nil, func() {
+			broken = w.platform.Fault(model.Fault{Effect: model.ErrorStatus, Operation: "events.get", Status: http.StatusInternalServerError})
+			w.s.Disturb()
+		})
+		w.s.OnRecovery(func() {
+			if broken != nil {
+				broken.Remove()
+			}
+		})
+	}
 	w.s.Action("the database is cut off", 1, func() bool { return !w.table.down }, func() { w.table.down = true; w.s.Disturb() })
 	w.s.Action("the database is back", 1, func() bool { return w.table.down }, func() { w.table.down = false })
 	w.s.OnRecovery(func() { w.table.down = false })
