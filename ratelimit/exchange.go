@@ -171,7 +171,7 @@ func (f *Fleet) own() record {
 	}
 	own.people = d.waiting[api.PriorityInteractive]
 	first := &own.Wants[api.PriorityInteractive]
-	*first = max(*first, d.recent*recently) + 2*own.people
+	*first = max(*first, d.recent*recently, d.people(f.local.starts.per)) + 2*own.people
 	for _, n := range d.used {
 		own.starts += n
 	}

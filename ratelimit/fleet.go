@@ -87,11 +87,11 @@ func (c FleetConfig) withDefaults() (FleetConfig, error) {
 const (
 	// pooled is the part of the limit that background work does not take from the store:
 	// one in so many. A process whose people need more at once finds it there.
-	pooled = 60
+	pooled = 50
 
 	// perExchange is how many requests of the fleet there are to one exchange, at least,
 	// where all of the limit is used.
-	perExchange = 90
+	perExchange = 80
 
 	// fleetBurst is how much of its quota the background of a process takes faster than its
 	// pace: one in so many. What is taken in a burst is not there a period later.

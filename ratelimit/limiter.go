@@ -317,9 +317,16 @@ const (
 type demand struct {
 	used    [api.Priorities]int // starts in the last period
 	waiting [api.Priorities]int
-	ages    []int // how many starts are in which part of the last period, the latest first
-	recent  int   // interactive starts in the last recently-th of the period
-	most    int   // the most interactive starts in one part of it
+	ages    []int         // how many starts are in which part of the last period, the latest first
+	age     time.Duration // of the oldest start
+	recent  int           // interactive starts in the last recently-th of the period
+	most    int           // the most interactive starts in one part of it
+}
+
+// people is how many interactive starts there are in a period, if they go on like those of a
+// process that has not run for so long.
+func (d demand) people(per time.Duration) int {
+	return int(int64(d.used[api.PriorityInteractive]) * int64(per) / int64(max(d.age, per/recently/2)))
 }
 
 // demand returns what the limiter has been asked for.
@@ -330,6 +337,9 @@ func (l *Limiter) demand() (d demand) {
 	l.starts.forget(now)
 	d.used = l.starts.count()
 	d.ages, d.recent, d.most = l.starts.ages(now, parts)
+	if l.starts.n > 0 {
+		d.age = now - l.starts.at(0).at
+	}
 	for p := range l.waiting {
 		d.waiting[p] = l.waiting[p].Len()
 	}
