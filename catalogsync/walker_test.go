@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalogsync"
 	"github.com/dispensary-go/dispensary/internal/testsize"
 )
@@ -259,9 +260,13 @@ func TestTwoSyncsAtOnce(t *testing.T) {
 }
 
 // limiter counts, and lets no more than a number pass.
-type limiter struct{ passed, most int }
+type limiter struct {
+	passed, most int
+	priority     api.Priority // of the last request
+}
 
-func (l *limiter) Wait(context.Context) error {
+func (l *limiter) Wait(ctx context.Context) error {
+	l.priority = api.PriorityOf(ctx)
 	if l.passed == l.most {
 		return errors.New("the budget is spent")
 	}
@@ -280,8 +285,10 @@ func TestBudget(t *testing.T) {
 	budget.most = 12
 	mustSync(t, syncer)
 	assert.Equal(t, 11, list.requests())
+	assert.Equal(t, api.PriorityCatalog, budget.priority)
 	_, err = syncer.Details(t.Context(), "p-00001")
 	require.NoError(t, err)
+	assert.Equal(t, api.PriorityInteractive, budget.priority, "the caller waits")
 	_, err = syncer.Details(t.Context(), "p-00002")
 	require.EqualError(t, err, "the budget is spent")
 }

@@ -152,6 +152,7 @@ func TestKeepFreshAsksTheLimiter(t *testing.T) {
 		synctest.Wait()
 		assert.InDelta(t, 10, len(w.platform.Sent()), 1)
 		stop()
+		assert.Equal(t, api.PriorityRefresh, limiter.priority)
 		sent := len(w.platform.Sent())
 		time.Sleep(time.Hour)
 		assert.Len(t, w.platform.Sent(), sent, "it has stopped")
@@ -162,13 +163,15 @@ func TestKeepFreshAsksTheLimiter(t *testing.T) {
 }
 
 type ticker struct {
-	every time.Duration
-	mu    sync.Mutex
+	every    time.Duration
+	mu       sync.Mutex
+	priority api.Priority // of the last refresh
 }
 
 func (l *ticker) Wait(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.priority = api.PriorityOf(ctx)
 	select {
 	case <-time.After(l.every):
 		return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/webhook"
 )
@@ -100,6 +101,7 @@ func tellsTheHandler(r *harness) {
 		seen <- h
 		assert.Equal(r, h.Key.EventID, e.ID)
 		assert.Equal(r, "in_1", e.IntegrationID, "from the key")
+		assert.Equal(r, api.PriorityEvent, api.PriorityOf(ctx), "of the handler's requests")
 		if h.Attempt == 1 {
 			return errDown
 		}

@@ -236,3 +236,23 @@ func TestReconcilerKeepsToTheRateLimit(t *testing.T) {
 		s.finish(t, keys...)
 	})
 }
+
+// priorities is a limiter that counts requests by their priority.
+type priorities map[api.Priority]int
+
+func (p priorities) Wait(ctx context.Context) error {
+	p[api.PriorityOf(ctx)]++
+	return nil
+}
+
+// To look for what was missed is less urgent than what is known to be missed.
+func TestReconcilerHasItsPriority(t *testing.T) {
+	t.Parallel()
+	s := newLossyFixture(t)
+	keys := s.happen(t, 3)
+	asked := priorities{}
+	limited := func(c *reconcile.Config) { c.Events = s.client(dispensary.WithLimiter(asked)).Events }
+	s.reconcile(t, limited)
+	assert.Equal(t, priorities{api.PriorityReconcile: pagesOfARun, api.PriorityEvent: 3}, asked)
+	s.finish(t, keys...)
+}
