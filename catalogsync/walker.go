@@ -99,6 +99,7 @@ func (w *walker) begin(ctx context.Context) (resumed bool, err error) {
 	newest := state.Newest
 	if newest.CompletedAt.IsZero() && newest.Page > 0 && newest.Page*newest.PageSize < newest.Total && w.startedAt.Sub(newest.StartedAt) < maxWalkAge {
 		w.walk, w.before, w.last = newest, newest.Requests, ceil(newest.Total, newest.PageSize)
+		w.extra = max(0, newest.Requests-newest.Page) // a walk has one budget, however often it is interrupted
 		return true, nil
 	}
 	w.walk, w.last = Walk{Generation: newest.Generation + 1, StartedAt: w.startedAt, PageSize: w.config.PageSize}, 1
