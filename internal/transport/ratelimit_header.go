@@ -61,6 +61,9 @@ func seconds(n int64) time.Duration {
 }
 
 func number(text string) (int64, bool) {
+	if text == "" {
+		return 0, false // without an error to make
+	}
 	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
 	return n, err == nil && n >= 0
 }
@@ -86,6 +89,9 @@ func (i limitItem) get(name, other string) int64 {
 
 // limitItems reads a list of limits. A list whose parts have names and no parameters is one.
 func limitItems(values []string) (items []limitItem) {
+	if len(values) == 0 {
+		return nil // most answers say nothing
+	}
 	var named limitItem
 	for part := range strings.SplitSeq(strings.Join(values, ","), ",") {
 		item := limitItem{}
