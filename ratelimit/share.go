@@ -65,14 +65,14 @@ func targets(total int, members []record) []int {
 		rest -= held[i]
 		wants[i] = m.Wants
 	}
-	fill := func(p, most int) { rest -= fill(held, wants, p, min(most, rest)) }
-	fill(0, rest)
+	handOut := func(p, most int) { rest -= fill(held, wants, p, min(most, rest)) }
+	handOut(0, rest)
 	few := rest / guaranteed / (api.Priorities - 1)
 	for p := range api.Priorities {
-		fill(p, few)
+		handOut(p, few)
 	}
 	for p := range api.Priorities {
-		fill(p, rest)
+		handOut(p, rest)
 	}
 	for i := range members {
 		share := rest / (len(members) - i)
