@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/platformtest"
 	"github.com/dispensary-go/dispensary/internal/testsize"
 )
 
@@ -89,7 +90,7 @@ func (w *writers) wroteLongEnough() bool {
 // assertKept demands that the file has every write that was answered before its moment.
 func assertKept(t *testing.T, round int, file string, answered []write, killed time.Time) {
 	t.Helper()
-	at, there := momentOf(t, file), inFile(t, file)
+	at, there := momentOf(t, file), platformtest.PatientIDs(t, file)
 	lost := 0
 	for _, one := range answered {
 		if !there[one.id] {

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
-	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/platformtest"
 )
 
 // ask posts to the control API, and decodes the answer.
@@ -207,22 +207,7 @@ func TestTheEndWritesTheLatestState(t *testing.T) {
 	require.NoError(t, command.Process.Signal(os.Interrupt))
 	assert.False(t, lines.Scan(), "with -json there is nothing for a person")
 	require.NoError(t, command.Wait())
-	assert.True(t, inFile(t, file)[patient])
-}
-
-// inFile is which patients a state file has.
-func inFile(t *testing.T, name string) map[string]bool {
-	t.Helper()
-	file, err := os.Open(name)
-	require.NoError(t, err)
-	defer func() { _ = file.Close() }()
-	snapshot, err := dispensarytest.LoadSnapshot(file)
-	require.NoError(t, err)
-	ids := map[string]bool{}
-	for _, p := range dispensarytest.New(t, dispensarytest.WithInMemory(), dispensarytest.WithSnapshot(snapshot)).Patients.All() {
-		ids[p.ID] = true
-	}
-	return ids
+	assert.True(t, platformtest.PatientIDs(t, file)[patient])
 }
 
 func TestAStateFileThatCannotBeWritten(t *testing.T) {

@@ -56,14 +56,12 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 			return platform.Announce(out, c, settings)
 		}, func(string) {})
 	}
-	switch {
-	case err == nil:
+	if err == nil {
 		return 0
-	case errors.As(err, new(platform.StateError)):
-		_, _ = fmt.Fprintln(errOut, "dispensary-fake:", err)
-		return 1
-	default:
-		_, _ = fmt.Fprintln(errOut, "dispensary-fake:", err)
-		return 2
 	}
+	_, _ = fmt.Fprintln(errOut, "dispensary-fake:", err)
+	if errors.As(err, new(platform.StateError)) {
+		return 1
+	}
+	return 2
 }
