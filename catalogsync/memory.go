@@ -97,7 +97,9 @@ func (m *MemoryStore) SavePage(ctx context.Context, w Walk, products []Listed) (
 			return counts, ErrSuperseded
 		}
 		m.state.Newest = w.stored()
-		for _, p := range lastOfEach(products, &counts) {
+		last := LastOfEach(products)
+		counts.Repeated = len(products) - len(last)
+		for _, p := range last {
 			id, readAt := p.Product.ID, stored(p.ReadAt)
 			r := m.record(id)
 			next, changed := r.Listed(p.Product, readAt)
@@ -318,25 +320,6 @@ func (m *MemoryStore) request(at time.Time, id string) {
 		at = before.Add(time.Microsecond)
 	}
 	m.requests[id] = at
-}
-
-// lastOfEach returns the last product of each id, and counts the others.
-func lastOfEach(products []Listed, counts *Counts) []Listed {
-	last := make(map[string]int, len(products))
-	for i, p := range products {
-		last[p.Product.ID] = i
-	}
-	if len(last) == len(products) {
-		return products
-	}
-	counts.Repeated += len(products) - len(last)
-	of := make([]Listed, 0, len(last))
-	for i, p := range products {
-		if last[p.Product.ID] == i {
-			of = append(of, p)
-		}
-	}
-	return of
 }
 
 // stored is a time as stores keep it.

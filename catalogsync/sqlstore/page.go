@@ -9,7 +9,7 @@ import (
 
 // SavePage implements [catalogsync.Store].
 func (s *Store) SavePage(ctx context.Context, w catalogsync.Walk, products []catalogsync.Listed) (catalogsync.Counts, error) {
-	fresh := lastOfEach(products)
+	fresh := catalogsync.LastOfEach(products)
 	ids := make([]string, len(fresh))
 	for i := range fresh {
 		ids[i] = fresh[i].Product.ID
@@ -31,24 +31,6 @@ func (s *Store) SavePage(ctx context.Context, w catalogsync.Walk, products []cat
 		return nil
 	})
 	return counts, err
-}
-
-// lastOfEach returns the last product of each id.
-func lastOfEach(products []catalogsync.Listed) []catalogsync.Listed {
-	last := make(map[string]int, len(products))
-	for i := range products {
-		last[products[i].Product.ID] = i
-	}
-	if len(last) == len(products) {
-		return products
-	}
-	of := make([]catalogsync.Listed, 0, len(last))
-	for i, p := range products {
-		if last[p.Product.ID] == i {
-			of = append(of, p)
-		}
-	}
-	return of
 }
 
 // page is what one page changes.
