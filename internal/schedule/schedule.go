@@ -23,61 +23,6 @@ import (
 	"time"
 )
 
-// Fate is what becomes of a call.
-type Fate string
-
-// The fates. A call names those that it can meet beside Passed, Late and Stalled.
-const (
-	Passed      Fate = ""                  // it is carried out, and answered
-	Refused     Fate = "refused"           // nothing is done, and the caller can know
-	Dropped     Fate = "lost on the way"   // nothing is done, and the caller cannot know
-	AnswerLost  Fate = "answer lost"       // it is carried out, and the caller cannot know
-	Doubled     Fate = "carried out twice" // and answered by the second
-	Unavailable Fate = "unavailable"       // something on the way answers 503
-	Late        Fate = "answer late"       // it is carried out, and its answer waits for another decision
-	Stalled     Fate = "stalled"           // it waits
-)
-
-// Kind says what a [Decision] is about.
-type Kind string
-
-// The kinds of decisions.
-const (
-	Call   Kind = "call"
-	Action Kind = "action"
-	Time   Kind = "time"
-)
-
-// Decision is one step of a schedule.
-type Decision struct {
-	Kind    Kind
-	Process string        // of a call
-	Name    string        // of a call or an action
-	Fate    Fate          // of a call
-	Wait    time.Duration // of time, and of a call that is stalled
-}
-
-// String tells the decision.
-func (d Decision) String() string {
-	switch d.Kind {
-	case Action:
-		return d.Name
-	case Time:
-		return "up to " + d.Wait.String() + " pass"
-	}
-	text := d.Process + ": " + d.Name
-	if d.Fate != Passed {
-		text += " (" + string(d.Fate) + ")"
-	}
-	if d.Fate == Stalled {
-		text += " for " + d.Wait.String()
-	}
-	return text
-}
-
-// Plain reports a decision without a fault.
-func (d Decision) Plain() bool { return d.Kind == Call && d.Fate == Passed }
-
 // Scheduler decides the steps of one schedule. It belongs to one bubble.
 type Scheduler struct {
 	// Rand is for the scenario: what it makes of the seed.
@@ -110,11 +55,6 @@ type Scheduler struct {
 	story         []string
 }
 
-type condition struct {
-	name  string
-	holds func() bool
-}
-
 // action is something that the world does: a person, an operator, the weather.
 type action struct {
 	name string
@@ -145,16 +85,8 @@ func (s *Scheduler) Always(check func() error) { s.always = append(s.always, che
 // InTheEnd adds what must hold after the recovery.
 func (s *Scheduler) InTheEnd(check func() error) { s.inTheEnd = append(s.inTheEnd, check) }
 
-// OnRecovery adds what ends with the faults: it is called before the recovery.
-func (s *Scheduler) OnRecovery(heal func()) { s.heal = append(s.heal, heal) }
-
 // Cleanup adds what is called when the schedule is over, the last first.
 func (s *Scheduler) Cleanup(f func()) { s.cleanup = append(s.cleanup, f) }
-
-// SettledWhen adds what the recovery waits for. That it never holds is a violation.
-func (s *Scheduler) SettledWhen(name string, holds func() bool) {
-	s.settled = append(s.settled, condition{name, holds})
-}
 
 // Failf reports a violation. The schedule ends with the first one.
 func (s *Scheduler) Failf(format string, args ...any) {
@@ -184,14 +116,6 @@ func (s *Scheduler) Disturb() { s.disturbed++ }
 
 // Patience is how long a call may be held up that counts as undisturbed.
 const Patience = 3 * time.Second
-
-// Recovering is for how long no fault has happened any more; 0 before the recovery.
-func (s *Scheduler) Recovering() time.Duration {
-	if s.recovers.IsZero() {
-		return 0
-	}
-	return time.Since(s.recovers) + 1
-}
 
 func (s *Scheduler) failed() error {
 	s.mu.Lock()
@@ -373,57 +297,6 @@ func (s *Scheduler) pass(d time.Duration) {
 	case <-timer.C:
 	case <-s.arrived:
 	}
-}
-
-// recovery bounds the recovery.
-const (
-	recoverySteps = 4000
-	recoveryTime  = 72 * time.Hour
-)
-
-// recover ends all faults, and waits until the scenario is settled.
-func (s *Scheduler) recover() {
-	s.recovers = time.Now()
-	s.mu.Lock()
-	s.story = append(s.story, "   recovery")
-	for _, c := range s.parked {
-		c.until = time.Time{}
-	}
-	s.mu.Unlock()
-	for _, heal := range s.heal {
-		heal()
-	}
-	for _, m := range s.processes {
-		if m.process.stalled = (time.Time{}); !m.process.Alive() {
-			m.begin()
-		}
-	}
-	end := time.Now().Add(recoveryTime)
-	for n := 0; s.rest(); n++ {
-		open := s.unsettled()
-		if open == "" {
-			break
-		}
-		if n == recoverySteps || time.Now().After(end) {
-			s.Failf("never, after the recovery: %s", open)
-			return
-		}
-		s.apply(s.plainStep(), "   · ")
-	}
-	for _, check := range s.inTheEnd {
-		if err := check(); err != nil {
-			s.Failf("in the end: %w", err)
-		}
-	}
-}
-
-func (s *Scheduler) unsettled() string {
-	for _, c := range s.settled {
-		if !c.holds() {
-			return c.name
-		}
-	}
-	return ""
 }
 
 // close ends everything that runs.
