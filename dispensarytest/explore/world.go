@@ -1,19 +1,11 @@
 package explore
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"net"
 	"net/http"
-	"net/http/httptest"
-	"os"
 	"regexp"
 	"sync"
-	"syscall"
-	"time"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/internal/schedule"
@@ -164,31 +156,7 @@ type receivers struct{ w *World }
 // RoundTrip implements [http.RoundTripper].
 func (t receivers) RoundTrip(r *http.Request) (*http.Response, error) {
 	to := t.w.next()
-	if !to.Alive() {
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
-	}
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil, err
-	}
-	answered := make(chan *http.Response, 1)
-	go func() { // which ends where the replica is killed
-		incoming := r.Clone(r.Context())
-		incoming.Body = io.NopCloser(bytes.NewReader(body))
-		recorder := httptest.NewRecorder()
-		to.handler.ServeHTTP(recorder, incoming)
-		if to.Alive() {
-			answered <- recorder.Result()
-		}
-	}()
-	select {
-	case response := <-answered:
-		return response, nil
-	case <-r.Context().Done():
-		return nil, r.Context().Err()
-	case <-time.After(time.Hour):
-		return nil, fmt.Errorf("explore: %s does not answer", to.Name())
-	}
+	return to.process.Serve(to.handler, r, nil)
 }
 
 func (w *World) next() *Replica {

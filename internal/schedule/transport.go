@@ -2,11 +2,14 @@ package schedule
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"syscall"
+	"time"
 )
 
 // Transport is the network as the process sees it: each request is a call. name tells a
@@ -59,6 +62,47 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return unavailable, nil
 	}
 	return response, err
+}
+
+// unanswered is how long a request may wait for a process that was killed.
+const unanswered = time.Hour
+
+// Serve brings a request to a handler of the process, as the network in front of it does.
+// The connection is refused if the process is dead; if it is killed before the handler
+// returns there is no answer, and the request ends with its context or after an hour.
+// answered is called in the process before an answer leaves it; nil is not.
+func (p *Process) Serve(handler http.Handler, r *http.Request, answered func(body []byte, status int)) (*http.Response, error) {
+	if !p.Alive() {
+		return nil, networkError("dial", "connect", syscall.ECONNREFUSED)
+	}
+	body, err := readBody(r)
+	if err != nil {
+		return nil, err
+	}
+	answers := make(chan *http.Response, 1)
+	go func() { // which ends where the process is killed
+		incoming := r.Clone(r.Context())
+		incoming.Body = io.NopCloser(bytes.NewReader(body))
+		recorder := httptest.NewRecorder()
+		handler.ServeHTTP(recorder, incoming)
+		if !p.Alive() {
+			return
+		}
+		if answered != nil {
+			answered(body, recorder.Code)
+		}
+		answers <- recorder.Result()
+	}()
+	patience := time.NewTimer(unanswered)
+	defer patience.Stop()
+	select {
+	case response := <-answers:
+		return response, nil
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	case <-patience.C:
+		return nil, fmt.Errorf("schedule: %s does not answer", p.Name)
+	}
 }
 
 func readBody(r *http.Request) ([]byte, error) {

@@ -1,19 +1,13 @@
 package simulation
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
-	"net"
 	"net/http"
-	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/dispensary-go/dispensary"
@@ -59,32 +53,8 @@ type deliveries struct{ w *eventWorld }
 
 // RoundTrip implements [http.RoundTripper].
 func (d deliveries) RoundTrip(r *http.Request) (*http.Response, error) {
-	w := d.w
-	to := w.nextReceiver()
-	if !to.process.Alive() {
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
-	}
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil, err
-	}
-	answered := make(chan *http.Response, 1)
-	go func() { // which ends where the replica is killed
-		incoming := r.Clone(r.Context())
-		incoming.Body = io.NopCloser(bytes.NewReader(body))
-		recorder := httptest.NewRecorder()
-		to.handler.ServeHTTP(recorder, incoming)
-		if response := recorder.Result(); to.process.Alive() {
-			w.acknowledged(body, response.StatusCode)
-			answered <- response
-		}
-	}()
-	select {
-	case response := <-answered:
-		return response, nil
-	case <-r.Context().Done():
-		return nil, r.Context().Err()
-	}
+	to := d.w.nextReceiver()
+	return to.process.Serve(to.handler, r, d.w.acknowledged)
 }
 
 // nextReceiver takes one replica after the other.
