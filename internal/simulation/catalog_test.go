@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,11 +27,13 @@ type catalogWorld struct {
 	s        *schedule.Scheduler
 	platform *platform
 	store    *catalogsync.MemoryStore
-	locked   *schedule.Process // who syncs; a process that is dead does not
-	pending  []events.ProductEvent
 	changes  int
 	read     int64                         // of the changes
 	feed     map[string]catalogsync.Record // by the product's id
+
+	mu      sync.Mutex        // of what follows
+	locked  *schedule.Process // who syncs; a process that is dead does not
+	pending []events.ProductEvent
 }
 
 func newCatalogWorld(s *schedule.Scheduler) {
@@ -79,19 +82,35 @@ func (w *catalogWorld) start(p *schedule.Process) {
 	}()
 	go func() {
 		for p.Alive() {
-			if len(w.pending) == 0 {
+			if _, waits := w.oldest(); !waits {
 				time.Sleep(10 * time.Second)
 				continue
 			}
 			p.Step("handles an event")
-			if len(w.pending) > 0 {
-				event := w.pending[0]
-				if syncer.HandleEvent(p.Context(), event) == nil && len(w.pending) > 0 && w.pending[0].ID == event.ID {
-					w.pending = w.pending[1:]
-				}
+			if event, waits := w.oldest(); waits && syncer.HandleEvent(p.Context(), event) == nil {
+				w.done(event)
 			}
 		}
 	}()
+}
+
+// oldest is the event that has waited the longest.
+func (w *catalogWorld) oldest() (event events.ProductEvent, waits bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.pending) == 0 {
+		return event, false
+	}
+	return w.pending[0], true
+}
+
+// done takes an event out, unless the other replica has.
+func (w *catalogWorld) done(event events.ProductEvent) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.pending) > 0 && w.pending[0].ID == event.ID {
+		w.pending = w.pending[1:]
+	}
 }
 
 // killable returns an error to those who wait for a request of a process that was killed: a
@@ -117,6 +136,8 @@ func (w *catalogWorld) changed(product model.Product, e model.Event, err error) 
 	if err != nil {
 		panic(err)
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.pending = append(w.pending, events.ProductEvent{Event: events.Event{ID: e.ID, Type: events.Type(e.Type)}, Data: catalog.Product{ID: product.ID}})
 }
 
@@ -165,7 +186,7 @@ func (w *catalogWorld) noneIsGone() error {
 
 // differs says in what the store is not what the platform has.
 func (w *catalogWorld) differs() string {
-	if len(w.pending) > 0 {
+	if _, waits := w.oldest(); waits {
 		return "an event is not handled"
 	}
 	state, err := w.store.State(context.Background())
@@ -206,11 +227,15 @@ func askCatalog[T any](ctx context.Context, s catalogStore, op string, work func
 func (s catalogStore) Lock(ctx context.Context) (unlock func() error, err error) {
 	call := schedule.Spec{Name: "database: Lock", Fates: []schedule.Fate{schedule.Refused}, Fail: func(schedule.Fate) error { return errDatabase }}
 	return schedule.Do(ctx, s.process, call, func() (func() error, error) {
+		s.w.mu.Lock()
+		defer s.w.mu.Unlock()
 		if s.w.locked != nil && s.w.locked.Alive() {
 			return nil, catalogsync.ErrSyncing
 		}
 		s.w.locked = s.process
 		return func() error {
+			s.w.mu.Lock()
+			defer s.w.mu.Unlock()
 			if s.w.locked == s.process {
 				s.w.locked = nil
 			}
