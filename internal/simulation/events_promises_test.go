@@ -28,7 +28,7 @@ func (w *eventWorld) reconcile(p *schedule.Process, r *receiver, logger *slog.Lo
 	}
 	reconciler, err := reconcile.New(reconcile.Config{
 		Environment: w.platform.Site().Environment, Events: client.Events, Inbox: r.inbox, Integrations: reconcile.Integrations(w.integration),
-		Groups: []reconcile.Group{reconcile.Patients}, Overlap: time.Minute, Logger: logger,
+		Groups: []reconcile.Group{reconcile.Patients}, Overlap: time.Minute, Logger: logger, Now: w.clockOf(p.Name),
 	})
 	if err != nil {
 		panic(err)
@@ -48,22 +48,23 @@ func (w *eventWorld) tellRequest(r *http.Request, _ []byte) string {
 	return r.Method + " " + path
 }
 
-// deliveries brings the platform's webhooks to one of the replicas, as a load balancer does.
-type deliveries struct{ w *eventWorld }
-
-// RoundTrip implements [http.RoundTripper].
-func (d deliveries) RoundTrip(r *http.Request) (*http.Response, error) {
-	to := d.w.nextReceiver()
-	return to.process.Serve(to.handler, r, d.w.acknowledged)
+// deliver brings a webhook of the platform to one of the replicas, as a load balancer does.
+func (w *eventWorld) deliver(r *http.Request) (*http.Response, error) {
+	to := w.nextReceiver()
+	refused := w.refusal(to, r)
+	return to.process.Serve(to.handler, r, func(body []byte, status int) {
+		refused(status)
+		w.acknowledged(body, status)
+	})
 }
 
 // nextReceiver takes one replica after the other.
-func (w *eventWorld) nextReceiver() *receiver {
+func (w *eventWorld) nextReceiver() receiver {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	names := slices.Sorted(maps.Keys(w.receivers))
 	w.turn++
-	return w.receivers[names[w.turn%len(names)]]
+	return *w.receivers[names[w.turn%len(names)]]
 }
 
 // acknowledged holds that what is acknowledged is stored.

@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"regexp"
 	"sync"
@@ -48,6 +49,7 @@ type eventWorld struct {
 	running   map[webhook.OrderingKey]map[string]time.Time // events that are being handled, and until when they are claimed
 	handled   map[webhook.Key]int
 	extra     int
+	signing   signing
 }
 
 // receiver is what a replica receives webhooks with.
@@ -55,6 +57,8 @@ type receiver struct {
 	process *schedule.Process
 	handler http.Handler
 	inbox   reconcile.Inbox
+	secrets []api.Secret // the handler's
+	logger  *slog.Logger
 }
 
 func newEventWorld(s *schedule.Scheduler) {
@@ -66,8 +70,12 @@ func newEventWorld(s *schedule.Scheduler) {
 	s.Process("platform", 0, 0, func(p *schedule.Process) { *sender = *p })
 	w.platform = newPlatform(s, dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff),
 		dispensarytest.WithParallelDelivery(3), dispensarytest.WithWebhook(endpoint+"/webhooks"),
-		dispensarytest.WithDeliveryClient(&http.Client{Transport: lazyTransport(func() http.RoundTripper {
-			return sender.Transport(deliveries{w}, w.tellDelivery)
+		dispensarytest.WithDeliveryClient(&http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			signed, err := w.sign(r)
+			if err != nil {
+				return nil, err
+			}
+			return sender.Transport(roundTrip(w.deliver), w.tellDelivery).RoundTrip(signed)
 		})}))
 	shown, err := w.platform.Client(model.User{}).Clinic.Get(context.Background())
 	if err != nil {
@@ -80,21 +88,27 @@ func newEventWorld(s *schedule.Scheduler) {
 	if inMemory { // which ends with its process
 		replicas, kills = 1, 0
 	}
+	var names []string
 	for i := range replicas {
-		s.Process(fmt.Sprintf("replica %d", i+1), kills, s.Rand.IntN(2), func(p *schedule.Process) { w.start(p, inMemory) })
+		names = append(names, fmt.Sprintf("replica %d", i+1))
+		s.Process(names[i], kills, s.Rand.IntN(2), func(p *schedule.Process) { w.start(p, inMemory) })
 	}
 	if s.Rand.IntN(2) == 0 { // only the event lists have some
 		w.platform.Fault(model.Fault{Effect: model.DeliveryLost, Chance: 0.5, Seed: s.Rand.Uint64()})
 	}
 	w.actions()
+	w.rotateSecret()
+	if s.Rand.IntN(2) == 0 {
+		w.setClocks(names)
+	}
 	w.promises()
 }
 
-// lazyTransport makes its transport with the first request.
-type lazyTransport func() http.RoundTripper
+// roundTrip makes a transport of a function.
+type roundTrip func(*http.Request) (*http.Response, error)
 
 // RoundTrip implements [http.RoundTripper].
-func (l lazyTransport) RoundTrip(r *http.Request) (*http.Response, error) { return l().RoundTrip(r) }
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func (w *eventWorld) actions() {
 	for i := range 1 + w.s.Rand.IntN(2) {
@@ -163,7 +177,7 @@ func (w *eventWorld) start(p *schedule.Process, inMemory bool) {
 		Order:  webhook.ByPatient, Stale: w.stale, Workers: 1 + w.s.Rand.IntN(2), HandlerTimeout: 15 * time.Second,
 		Retry: webhook.RetryPolicy{MaxAttempts: 40}, Logger: logger,
 	}
-	r := &receiver{process: p}
+	r := &receiver{process: p, logger: logger}
 	if inMemory {
 		inbox, err := memoryinbox.New(memoryinbox.Config{Work: work})
 		if err != nil {
@@ -180,16 +194,9 @@ func (w *eventWorld) start(p *schedule.Process, inMemory bool) {
 		w.s.Cleanup(inbox.batcher.Close)
 		r.inbox = inbox
 	}
-	app := w.platform.Application()
-	handler, err := webhook.NewHandler(webhook.HandlerConfig{
-		Environment: w.platform.Site().Environment, Secrets: []api.Secret{api.Secret(app.WebhookSecret)}, Challenge: api.Secret(app.ChallengeToken),
-		Inbox: r.inbox, Logger: logger,
-	})
-	if err != nil {
-		panic(err)
-	}
-	r.handler = handler
 	w.mu.Lock()
+	r.secrets = w.signing.known
+	r.handler = w.newHandler(r)
 	w.receivers[p.Name] = r
 	w.mu.Unlock()
 	w.reconcile(p, r, logger)

@@ -188,14 +188,15 @@ func (i *tableInbox) commit(batch []*engine.Write[change]) {
 }
 
 // Accept implements [webhook.Inbox].
-func (i *tableInbox) Accept(ctx context.Context, d webhook.Delivery) (receipt webhook.Receipt, err error) {
+func (i *tableInbox) Accept(ctx context.Context, d webhook.Delivery) (_ webhook.Receipt, err error) {
 	r := &row{Delivery: d, state: engine.StateWaiting, due: time.Now()}
 	r.order, r.object = i.worker.OrderingKeys(d)
 	if r.Body, err = engine.SealBody(i.ring, d.Key, d.Body); err != nil {
-		return receipt, err
+		return webhook.Receipt{}, err
 	}
+	duplicate := false // it may be written after the caller has gone
 	err = i.batcher.DoUrgent(ctx, change{i.table.name(d.Key), time.Now(), func() error {
-		if receipt.Duplicate = i.table.rows[d.Key] != nil; !receipt.Duplicate {
+		if duplicate = i.table.rows[d.Key] != nil; !duplicate {
 			i.table.accepted++
 			r.seq = i.table.accepted
 			r.storedAt = time.Now()
@@ -207,7 +208,7 @@ func (i *tableInbox) Accept(ctx context.Context, d webhook.Delivery) (receipt we
 	case i.wake <- struct{}{}:
 	default:
 	}
-	return receipt, err
+	return webhook.Receipt{Duplicate: err == nil && duplicate}, err
 }
 
 // Missing implements [reconcile.Inbox].

@@ -1,0 +1,140 @@
+package simulation
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/webhook"
+)
+
+// signing is the webhook secret of the platform, and what replicas know of it. The mutex of
+// the world guards it.
+type signing struct {
+	secret api.Secret               // that the platform signs with
+	known  []api.Secret             // that replicas start with, the newest first
+	made   int                      // secrets after the first
+	with   map[string]api.Secret    // by signature header
+	clocks map[string]time.Duration // how far those of replicas are ahead
+}
+
+// clockErrors are within and beyond the tolerance of timestamps.
+var clockErrors = []time.Duration{-12 * time.Minute, -6 * time.Minute, -4 * time.Minute, 4 * time.Minute, 6 * time.Minute, 12 * time.Minute}
+
+// rotateSecret has the operator give a new secret to replicas that start from then on, the
+// old one beside it, and the platform sign with it, perhaps before all have it.
+func (w *eventWorld) rotateSecret() {
+	first := api.Secret(w.platform.Application().WebhookSecret)
+	w.signing = signing{secret: first, known: []api.Secret{first}, with: map[string]api.Secret{}, clocks: map[string]time.Duration{}}
+	switched := func() bool { return w.signing.secret == w.signing.known[0] }
+	w.s.Action("a webhook secret is added to those that replicas start with", 2, switched, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.signing.made++
+		next := api.Secret(fmt.Sprintf("%s-webhook-secret-%d", canary, w.signing.made))
+		w.signing.known = []api.Secret{next, w.signing.known[0]}
+	})
+	w.s.Action("the platform's webhook secret is changed", 2, func() bool { return !switched() }, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.signing.secret = w.signing.known[0]
+		w.s.Disturb()
+	})
+	w.s.OnRecovery(w.reload)
+}
+
+// setClocks makes the clocks of replicas wrong, until the recovery.
+func (w *eventWorld) setClocks(replicas []string) {
+	for _, name := range replicas {
+		off := clockErrors[w.s.Rand.IntN(len(clockErrors))]
+		w.s.Action(fmt.Sprintf("the clock of %s is off by %s", name, off), 1, nil, func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.signing.clocks[name] = off
+			w.s.Disturb()
+		})
+	}
+	w.s.OnRecovery(func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		clear(w.signing.clocks)
+	})
+}
+
+// reload gives all replicas the secrets of now, as a deployment does.
+func (w *eventWorld) reload() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range w.receivers {
+		r.secrets = w.signing.known
+		r.handler = w.newHandler(r)
+	}
+}
+
+// newHandler is the handler of a receiver with its secrets.
+func (w *eventWorld) newHandler(r *receiver) http.Handler {
+	handler, err := webhook.NewHandler(webhook.HandlerConfig{
+		Environment: w.platform.Site().Environment, Secrets: r.secrets, Challenge: api.Secret(w.platform.Application().ChallengeToken),
+		Inbox: r.inbox, Logger: r.logger, Now: w.clockOf(r.process.Name),
+	})
+	if err != nil {
+		panic(err)
+	}
+	return handler
+}
+
+// clockOf is the clock of a replica's machine.
+func (w *eventWorld) clockOf(name string) func() time.Time {
+	return func() time.Time {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return time.Now().Add(w.signing.clocks[name])
+	}
+}
+
+// sign signs a webhook of the platform with the secret of now.
+func (w *eventWorld) sign(r *http.Request) (*http.Request, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	signed := r.Clone(r.Context())
+	signed.Body = io.NopCloser(bytes.NewReader(body))
+	header := webhook.Sign(w.signing.secret, signedAt(r), body)
+	signed.Header.Set(webhook.SignatureHeader, header)
+	w.signing.with[header] = w.signing.secret
+	return signed, nil
+}
+
+// signedAt is the timestamp of a signature.
+func signedAt(r *http.Request) time.Time {
+	text, _, _ := strings.Cut(strings.TrimPrefix(r.Header.Get(webhook.SignatureHeader), "t="), ",")
+	seconds, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		panic(err)
+	}
+	return time.Unix(seconds, 0)
+}
+
+// refusal holds that a webhook is refused where the replica knows another secret or its
+// clock is far from the platform's, and nowhere else. It returns the check of the answer.
+func (w *eventWorld) refusal(r receiver, webhooks *http.Request) func(status int) {
+	now := w.clockOf(r.process.Name)()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	unknown := !slices.Contains(r.secrets, w.signing.with[webhooks.Header.Get(webhook.SignatureHeader)])
+	late := now.Sub(signedAt(webhooks)).Abs() > webhook.DefaultTolerance
+	return func(status int) {
+		if (status == http.StatusUnauthorized) != (unknown || late) {
+			w.s.Failf("%s answers %d to a webhook whose secret it does not know: %t, and whose time is too far off: %t", r.process.Name, status, unknown, late)
+		}
+	}
+}
