@@ -3,6 +3,7 @@ package reconcile
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/dispensary-go/dispensary/api"
@@ -33,7 +34,7 @@ func (r *run) listDeliveries(ctx context.Context) error {
 		if err := r.addDeliveries(ctx, page.Items, known); err != nil {
 			return err
 		}
-		if r.deliveries.last.Before(r.deliveries.from) {
+		if r.deliveries.done() {
 			break
 		}
 	}
@@ -45,13 +46,20 @@ func (r *run) listDeliveries(ctx context.Context) error {
 // Of several attempts to deliver an event the first that is listed is the latest.
 func (r *run) addDeliveries(ctx context.Context, page []events.Delivery, known map[webhook.Key]bool) error {
 	var sent []events.Event
-	first := len(r.report.FailedDeliveries)
+	first, l := len(r.report.FailedDeliveries), r.deliveries
+	seen := make(map[string]bool, len(page))
 	for _, d := range page {
-		l := r.deliveries
-		l.last, l.newest = d.AttemptedAt.Time, later(d.AttemptedAt.Time, l.newest)
+		seen[d.ID] = true
+		if l.seen[d.ID] || l.isDone(d.AttemptedAt.Time) || bool(d.SuccessfullyDelivered) {
+			continue
+		}
 		e, err := d.Event()
+		if err != nil {
+			r.report.DeliveryLogErr = fmt.Errorf("delivery %s: %w", d.ID, err)
+			continue
+		}
 		key := r.key(e, e.IntegrationID)
-		if err != nil || bool(d.SuccessfullyDelivered) || l.last.Before(l.from) || known[key] || !r.belongsToUs(key) {
+		if known[key] || !r.belongsToUs(key) {
 			continue
 		}
 		known[key] = true
@@ -66,6 +74,7 @@ func (r *run) addDeliveries(ctx context.Context, page []events.Delivery, known m
 			Reason:        d.ResponseErrors,
 		})
 	}
+	l.seen = seen
 	missing, err := r.missing(ctx, sent)
 	if err != nil {
 		return err

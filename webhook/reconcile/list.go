@@ -59,14 +59,9 @@ func (l *listRun) filterNew(page []events.Event) (fresh []events.Event) {
 		if e.ID == "" || l.seen[e.ID] {
 			continue
 		}
-		if at := e.CreatedAt.Time; !at.IsZero() {
-			l.unsorted = l.unsorted || !l.last.IsZero() && at.After(l.last)
-			l.last, l.newest = at, later(at, l.newest)
-			if at.Before(l.from) {
-				continue
-			}
+		if !l.isDone(e.CreatedAt.Time) {
+			fresh = append(fresh, e)
 		}
-		fresh = append(fresh, e)
 	}
 	l.seen = seen
 	return fresh

@@ -143,6 +143,33 @@ func TestReconcilerNoticesListsThatAreNotSorted(t *testing.T) {
 	}
 }
 
+// Neither does one that does not sort its log of deliveries.
+func TestReconcilerNoticesALogThatIsNotSorted(t *testing.T) {
+	t.Parallel()
+	s := newFixture(t)
+	s.broken.Store(true)
+	logOnly := func(c *reconcile.Config) { c.Groups = []reconcile.Group{reconcile.ClinicKeys} }
+	keys := s.happen(t, 150)
+	s.clock.Advance(12 * time.Hour) // all attempts
+	assert.Len(t, s.reconcile(t, logOnly).Recovered, 150)
+	keys = append(keys, s.happen(t, 1)...)
+	assert.Equal(t, keys[150:], s.reconcile(t, logOnly).Recovered)
+	late := s.happen(t, 1)
+	base := s.platform.HTTPClient().Transport
+	client := s.client(dispensary.WithHTTPClient(&http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+		r = r.Clone(r.Context())
+		r.URL.RawQuery = strings.ReplaceAll(r.URL.RawQuery, "order_by=DESC", "order_by=ASC")
+		return base.RoundTrip(r)
+	})}))
+	report := s.reconcile(t, func(c *reconcile.Config) {
+		logOnly(c)
+		c.Events = client.Events
+	})
+	assert.Equal(t, late, report.Recovered)
+	assert.Equal(t, 2+1, report.Pages)
+	s.finish(t, append(keys, late...)...)
+}
+
 // Dates that are wrong or unreadable neither move the checkpoint away nor hide
 // an event.
 func TestReconcilerSurvivesStrangeDates(t *testing.T) {

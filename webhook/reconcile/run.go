@@ -46,6 +46,17 @@ type listRun struct {
 	blocked time.Time // when the oldest event happened that could not be recovered
 }
 
+// isDone takes in the time of the next entry, zero if it has none, and reports whether it was
+// looked at before.
+func (l *listRun) isDone(at time.Time) bool {
+	if at.IsZero() {
+		return false
+	}
+	l.unsorted = l.unsorted || !l.last.IsZero() && at.After(l.last)
+	l.last, l.newest = at, later(at, l.newest)
+	return at.Before(l.from)
+}
+
 // done reports that everything from here on was looked at before. A list that is
 // not sorted as it was asked for is read to its end instead: nothing would be
 // noticed of what is missed otherwise.
