@@ -26,6 +26,13 @@ type checkpoint struct {
 
 	// Completed is when the last run began that left nothing to do.
 	Completed time.Time `json:"completed,omitzero"`
+
+	// Whole is when the last whole run began. It is zero if that left something to do, or a
+	// gap, and if a run has failed since.
+	Whole time.Time `json:"whole,omitzero"`
+
+	// Outages is how many outages a whole run has come after; see rotation.
+	Outages int `json:"outages,omitempty"`
 }
 
 // progress is how far a group has come.
@@ -74,7 +81,7 @@ func (c *checkpoint) begin(integrations []string, now time.Time, firstRun time.D
 	for group, p := range c.Groups {
 		c.Groups[group] = progress{Checked: p.Checked}
 	}
-	c.Deliveries = time.Time{}
+	c.Deliveries, c.Whole = time.Time{}, time.Time{}
 	return true
 }
 

@@ -25,6 +25,9 @@ const (
 	// DefaultIntegrationsFor is how long the integrations of a clinic are not asked
 	// for again.
 	DefaultIntegrationsFor = 24 * time.Hour
+
+	// DefaultWholeEvery is how often all lists of a clinic are read.
+	DefaultWholeEvery = 24 * time.Hour
 )
 
 // Clinic is what a run over one clinic reads: the events of a client whose token is
@@ -58,6 +61,12 @@ type ClinicsConfig struct {
 	// Parallel is how many clinics are reconciled at a time, and how many more that
 	// failed before; 0 means [DefaultParallel].
 	Parallel int
+
+	// WholeEvery is how often the lists of events of a clinic are read although nothing says
+	// that one is missing; the package comment says what does. Runs between are short: one
+	// call. 0 means [DefaultWholeEvery], more than 15 days is refused, as the platform keeps
+	// events for 30; with less than the interval of the loop all runs are whole.
+	WholeEvery time.Duration
 }
 
 // Clinics reconciles all clinics of an environment, in one loop: each in turn, as a
@@ -72,8 +81,8 @@ type ClinicsConfig struct {
 // A clinic that fails keeps no other waiting: it is tried again after a minute, two, and so
 // on up to the interval, apart from the pass, in runs that are counted apart.
 //
-// A clinic takes the calls of its run, see the package comment, and one a day that asks for
-// its integrations.
+// The runs of most clinics are short, see [ClinicsConfig].WholeEvery; the package comment
+// counts their calls.
 type Clinics struct {
 	config  ClinicsConfig
 	trigger chan struct{}
@@ -86,13 +95,14 @@ type Clinics struct {
 
 	// Those of the loop over all.
 	turns []turn // that were taken of the pass, and have not begun
-	again bool   // a pass was asked for
+	again bool   // a pass was asked for, as there was an outage
 }
 
 // turn is that of one clinic in a pass.
 type turn struct {
 	clinicID string
 	since    time.Time // a clinic that was reconciled since then is done
+	outages  int       // until then; see rotation
 }
 
 // FailingClinic is a clinic whose last run here failed.
@@ -144,12 +154,17 @@ func NewClinics(c ClinicsConfig) (*Clinics, error) {
 		return nil, problem("Open", "is missing")
 	case c.Parallel < 0:
 		return nil, problem("Parallel", "is negative")
+	case c.WholeEvery < 0:
+		return nil, problem("WholeEvery", "is negative")
+	case c.WholeEvery > retention/2:
+		return nil, problem("WholeEvery", "is longer than 15 days: the platform keeps events for 30")
 	case c.Config.Events != (events.Service{}):
 		return nil, problem("Config.Events", "must be left empty")
 	case c.Config.Integrations != nil:
 		return nil, problem("Config.Integrations", "must be left empty")
 	}
 	c.Parallel = cmp.Or(c.Parallel, DefaultParallel)
+	c.WholeEvery = cmp.Or(c.WholeEvery, DefaultWholeEvery)
 	c.Config.IntegrationsFor = cmp.Or(c.Config.IntegrationsFor, DefaultIntegrationsFor)
 	var err error
 	if c.Config, err = c.Config.withDefaults(); err != nil {
@@ -214,7 +229,7 @@ func (c *Clinics) work(ctx context.Context, interval time.Duration, next func() 
 func (c *Clinics) reconcile(ctx context.Context, one turn, interval time.Duration) {
 	config := c.config.Config
 	config.Name += "/" + one.clinicID
-	reconciler := &Reconciler{config: config, open: func(ctx context.Context) (Clinic, error) {
+	reconciler := &Reconciler{config: config, wholeEvery: c.config.WholeEvery, outages: one.outages, open: func(ctx context.Context) (Clinic, error) {
 		return c.config.Open(ctx, one.clinicID, c.config.Budget)
 	}}
 	c.count(1)
@@ -276,7 +291,7 @@ func (c *Clinics) nextFailing() (turn, time.Duration) {
 		return turn{}, min(wait, minPause)
 	}
 	first.busy = true
-	return turn{first.ClinicID, first.failed}, 0
+	return turn{first.ClinicID, first.failed, c.rotation.Outages}, 0
 }
 
 // next returns the next clinic of the pass, or when to ask again. Those that failed have
@@ -311,7 +326,9 @@ func (c *Clinics) fails(clinicID string) bool {
 	return c.failing[clinicID] != nil
 }
 
-// Trigger has [Clinics.Loop] begin a pass now, or after the one that is under way.
+// Trigger has [Clinics.Loop] begin a pass now, or after the one that is under way, and makes a
+// whole run over every clinic. Call it when the webhook address was switched on again, and when
+// the inbox was restored from a backup.
 func (c *Clinics) Trigger() {
 	select {
 	case c.trigger <- struct{}{}:
@@ -319,7 +336,7 @@ func (c *Clinics) Trigger() {
 	}
 }
 
-// RunAfterOutage triggers a pass when an outage is over, as [Reconciler.RunAfterOutage]
+// RunAfterOutage triggers whole runs when an outage is over, as [Reconciler.RunAfterOutage]
 // triggers a run.
 func (c *Clinics) RunAfterOutage(o webhook.Outage) {
 	if o.Over {

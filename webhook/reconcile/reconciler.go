@@ -21,8 +21,12 @@ import (
 // is safe for concurrent use.
 type Reconciler struct {
 	config  Config
-	open    func(context.Context) (Clinic, error) // completes config, for a run; nil where it is complete
 	trigger chan struct{}
+
+	// Those of a clinic of Clinics.
+	open       func(context.Context) (Clinic, error) // completes config, for a run; nil where it is complete
+	wholeEvery time.Duration
+	outages    int
 }
 
 // New returns a reconciler. It sends nothing. An error is an [*api.ArgumentError].
@@ -121,7 +125,10 @@ func (r *Reconciler) run(ctx context.Context, fresh time.Duration) (Report, erro
 		given := ctx
 		ctx = safecall.Begin(given, r.config.Logger, func() context.Context { return start(given) })
 	}
-	one := &run{config: r.config, open: r.open, now: r.config.Now(), missed: map[string]*missedEvent{}}
+	one := &run{
+		config: r.config, open: r.open, wholeEvery: r.wholeEvery, outages: r.outages,
+		now: r.config.Now(), missed: map[string]*missedEvent{},
+	}
 	one.report.Name, one.report.Started = r.config.Name, one.now
 	err := one.execute(ctx, fresh)
 	one.report.Completed = one.checkpoint.Completed
@@ -179,23 +186,31 @@ func (r *run) execute(ctx context.Context, fresh time.Duration) (err error) {
 		r.report.Skipped = true
 		return nil
 	}
+	if err := r.work(working); err != nil {
+		return errors.Join(err, r.wholeNext(context.WithoutCancel(working)))
+	}
+	return nil
+}
+
+// work does what there is to do.
+func (r *run) work(ctx context.Context) error {
 	if r.open != nil {
-		clinic, err := safecall.Value(func() (Clinic, error) { return r.open(working) })
+		clinic, err := safecall.Value(func() (Clinic, error) { return r.open(ctx) })
 		if err != nil {
 			return err
 		}
 		r.config.Events, r.config.Integrations = clinic.Events, clinic.Integrations
 	}
-	if err := r.prepare(working); err != nil {
+	if err := r.prepare(ctx); err != nil {
 		return err
 	}
-	if err := r.list(working); err != nil {
+	if err := r.list(ctx); err != nil {
 		return err
 	}
-	if err := r.recoverMissed(working); err != nil {
-		return errors.Join(err, r.save(context.WithoutCancel(working)))
+	if err := r.recoverMissed(ctx); err != nil {
+		return errors.Join(err, r.save(context.WithoutCancel(ctx)))
 	}
-	return r.complete(working)
+	return r.complete(ctx)
 }
 
 // prepare finds out where the run begins.
@@ -209,8 +224,10 @@ func (r *run) prepare(ctx context.Context) error {
 	for i, group := range r.config.Groups {
 		r.report.Groups[i].Group = group
 		r.lists = append(r.lists, &listRun{group: group, rank: i, from: r.checkpoint.from(group, r.config.Overlap), report: &r.report.Groups[i]})
-		checked, lost := r.checkpoint.Groups[group].Checked, r.now.Add(-retention)
-		if !checked.IsZero() && checked.Before(lost) {
+		switch checked, lost := r.checkpoint.Groups[group].Checked, r.now.Add(-retention); {
+		case checked.IsZero(): // it was left out until now, perhaps
+			r.checkpoint.Whole = time.Time{}
+		case checked.Before(lost):
 			r.report.Gaps = append(r.report.Gaps, Gap{Group: group, From: checked, To: lost})
 		}
 	}
@@ -244,6 +261,14 @@ func (r *run) list(ctx context.Context) error {
 	if err := r.listDeliveries(ctx); err != nil {
 		return err
 	}
+	if r.isShort() {
+		r.report.Short, r.report.Groups = true, nil
+		return nil
+	}
+	// Before anything is accepted: a run that is killed then leaves less in the log to see.
+	if err := r.wholeNext(ctx); err != nil {
+		return err
+	}
 	for _, l := range r.lists {
 		if err := r.listGroup(ctx, l); err != nil {
 			return err
@@ -274,6 +299,12 @@ func (r *run) complete(ctx context.Context) error {
 	}
 	if len(failed) == 0 {
 		r.checkpoint.Completed = r.now
+	}
+	if len(failed) == 0 && !r.report.Short && r.wholeEvery > 0 {
+		r.checkpoint.Outages = r.outages
+		if len(r.report.Gaps) == 0 {
+			r.checkpoint.Whole = r.now
+		}
 	}
 	return errors.Join(append(failed, r.save(ctx))...)
 }

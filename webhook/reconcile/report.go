@@ -28,6 +28,11 @@ type Report struct {
 	// it a moment before; see [Reconciler.Loop].
 	Skipped bool
 
+	// Short reports that the lists of events were not read, as the platform's log of failed
+	// deliveries had none of an event that is missing, and nothing else gave a reason to; see
+	// [ClinicsConfig].WholeEvery. Groups is empty then.
+	Short bool
+
 	// Completed is when the last run began that left nothing to do: this one, if it
 	// did. Zero if there was none.
 	Completed time.Time
@@ -157,6 +162,9 @@ func (r Report) String() string {
 		return "skipped: another replica has just done it"
 	}
 	text := fmt.Sprintf("recovered %d of %d missed; pages: %d, reads: %d", len(r.Recovered), r.Missed, r.Pages, r.Reads)
+	if r.Short {
+		text = fmt.Sprintf("short: nothing missed; pages: %d", r.Pages)
+	}
 	if r.Unchecked > 0 {
 		text += fmt.Sprintf("; accepted before, perhaps: %d", r.Unchecked)
 	}
@@ -188,6 +196,7 @@ func (r Report) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, r.String(
 // LogValue returns the numbers as a group.
 func (r Report) LogValue() slog.Value {
 	attrs := []slog.Attr{
+		slog.Bool("short", r.Short),
 		slog.Int("missed", r.Missed),
 		slog.Int("recovered", len(r.Recovered)),
 		slog.Int("unchecked", r.Unchecked),

@@ -47,6 +47,7 @@ func TestReportIsANumberForEverything(t *testing.T) {
 	notice.Status = 0
 	assert.Equal(t, fmt.Sprintf("%s %s: attempt 1: no answer", notice.Type, notice.Key), notice.String())
 	assert.Equal(t, "skipped: another replica has just done it", reconcile.Report{Skipped: true}.String())
+	assert.Equal(t, "short: nothing missed; pages: 1", reconcile.Report{Short: true, Pages: 1}.String())
 }
 
 // Nothing that a reconciler logs, reports or keeps holds anything of a patient,

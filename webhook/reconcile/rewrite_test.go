@@ -18,8 +18,12 @@ import (
 // rewriting returns the services of a client that sees other answers than the
 // platform gives: change is given the body of every answer.
 func (s *fixture) rewriting(change func(*http.Request, map[string]any)) events.Service {
-	base := s.platform.HTTPClient().Transport
-	return s.client(dispensary.WithHTTPClient(&http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+	return s.client(dispensary.WithHTTPClient(&http.Client{Transport: changed(s.platform.HTTPClient().Transport, change)})).Events
+}
+
+// changed passes on answers that are changed.
+func changed(base http.RoundTripper, change func(*http.Request, map[string]any)) http.RoundTripper {
+	return roundTrip(func(r *http.Request) (*http.Response, error) {
 		resp, err := base.RoundTrip(r)
 		if err != nil {
 			return nil, err
@@ -34,7 +38,7 @@ func (s *fixture) rewriting(change func(*http.Request, map[string]any)) events.S
 		resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(changed)), int64(len(changed))
 		resp.Header.Del("Content-Length")
 		return resp, err
-	})})).Events
+	})
 }
 
 // rewritten has a reconciler see them.

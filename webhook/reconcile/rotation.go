@@ -13,11 +13,20 @@ import (
 
 // take takes the next turns of the pass, or returns how long there is none to take.
 func (c *Clinics) take(ctx context.Context, interval time.Duration) (time.Duration, error) {
+	select {
+	case <-c.trigger:
+		c.again = true
+	default:
+	}
 	var ids []string
 	var wait time.Duration
 	r, err := c.update(ctx, func(ctx context.Context, r *rotation) (err error) {
+		now := c.config.Config.Now()
 		r.Again = r.Again || c.again
-		ids, wait, err = r.take(c.config.Config.Now(), interval, c.config.Parallel, func(after string, limit int) ([]string, error) {
+		if c.again || r.stoodStill(now, interval) {
+			r.Outages++
+		}
+		ids, wait, err = r.take(now, interval, c.config.Parallel, func(after string, limit int) ([]string, error) {
 			return safecall.Value(func() ([]string, error) { return c.config.List(ctx, after, limit) })
 		})
 		return err
@@ -27,7 +36,7 @@ func (c *Clinics) take(ctx context.Context, interval time.Duration) (time.Durati
 	}
 	c.again = false
 	for _, id := range ids {
-		c.turns = append(c.turns, turn{id, r.Began})
+		c.turns = append(c.turns, turn{id, r.Began, r.Outages})
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,6 +107,20 @@ type rotation struct {
 
 	// Again has the next pass begin when this one is over.
 	Again bool `json:"again,omitempty"`
+
+	// Outages counts the outages: those that were seen, and the times in which no replica
+	// reconciled. A clinic that has had no whole run since the last one has it next. It is a
+	// number, and no time, as a clock that is wrong is a reason for outages.
+	Outages int `json:"outages,omitempty"`
+
+	// Taken is when the last turns were.
+	Taken time.Time `json:"taken,omitzero"`
+}
+
+// stoodStill reports that no replica has taken a turn for so long that all were down, or the
+// inbox is another one: restored from a backup, for example.
+func (r *rotation) stoodStill(now time.Time, interval time.Duration) bool {
+	return !r.Taken.IsZero() && now.Sub(r.Taken) > 2*interval
 }
 
 // take takes the next turns, at most limit of them, or returns how long there is none. No
@@ -105,7 +128,7 @@ type rotation struct {
 func (r *rotation) take(now time.Time, interval time.Duration, limit int, list func(after string, limit int) ([]string, error)) ([]string, time.Duration, error) {
 	if len(r.Left) > 0 {
 		ids := r.Left
-		r.Left = nil
+		r.Left, r.Taken = nil, now
 		return ids, 0, nil
 	}
 	if since := now.Sub(r.Began); r.Done && !r.Again && since >= 0 && since < interval {
@@ -113,8 +136,9 @@ func (r *rotation) take(now time.Time, interval time.Duration, limit int, list f
 	}
 	next := *r
 	if r.Done || r.Began.IsZero() {
-		next = rotation{Began: now, Before: r.Began}
+		next = rotation{Began: now, Before: r.Began, Outages: r.Outages}
 	}
+	next.Taken = now
 	ids, err := list(next.After, limit)
 	if err != nil {
 		return nil, 0, err

@@ -17,6 +17,8 @@ import (
 type run struct {
 	config       Config
 	open         func(context.Context) (Clinic, error)
+	wholeEvery   time.Duration // 0 makes every run a whole one
+	outages      int
 	now          time.Time
 	lease        *lease
 	checkpoint   checkpoint
@@ -99,6 +101,24 @@ func (r *run) missing(ctx context.Context, listed []events.Event) (map[webhook.K
 		}
 	}
 	return all, nil
+}
+
+// isShort reports whether the lists of events can be left out: every event that the platform
+// has tried to send is here, as its log says, and there is no reason to think that it did not
+// try. A clock that was wrong, or is, is no reason to leave them out.
+func (r *run) isShort() bool {
+	age := r.now.Sub(r.checkpoint.Whole)
+	return age >= 0 && age < r.wholeEvery && r.checkpoint.Outages == r.outages &&
+		r.report.DeliveryLogErr == nil && len(r.missed) == 0
+}
+
+// wholeNext makes the next run a whole one, unless this one is and comes to its end.
+func (r *run) wholeNext(ctx context.Context) error {
+	if r.checkpoint.Whole.IsZero() {
+		return nil
+	}
+	r.checkpoint.Whole = time.Time{}
+	return r.save(ctx)
 }
 
 // save saves the checkpoint.

@@ -1,0 +1,339 @@
+package reconcile_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/webhook"
+	"github.com/dispensary-go/dispensary/webhook/reconcile"
+)
+
+// After an outage every clinic has one whole run, also those whose turn in the pass was before,
+// and also where the program ends meanwhile.
+func TestRunsAreWholeAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newReceivingFixture(t, 6)
+		slow := func(c *reconcile.ClinicsConfig) {
+			c.Parallel = 1
+			open := c.Open
+			c.Open = func(ctx context.Context, id string, budget api.Limiter) (reconcile.Clinic, error) {
+				time.Sleep(10 * time.Second)
+				return open(ctx, id, budget)
+			}
+		}
+		all, stop := f.reconcileAll(t, time.Hour, slow)
+		time.Sleep(30 * time.Minute)
+		assert.Equal(t, []string{"w", "w", "w", "w", "w", "w"}, f.kinds())
+		var unsent []string
+		for _, clinic := range f.clinics {
+			unsent = append(unsent, f.registerUnsent(t, clinic))
+		}
+		time.Sleep(30*time.Minute + 25*time.Second) // the third has its turn
+		all.RunAfterOutage(webhook.Outage{})
+		all.RunAfterOutage(webhook.Outage{Over: true})
+		time.Sleep(10 * time.Second)
+		stop()
+		f.reconcileAll(t, time.Hour, slow)
+		time.Sleep(2 * time.Minute)
+		assert.Equal(t, []string{"sw", "sw", "sw", "ws", "ws", "ws"}, f.kinds())
+		for _, id := range unsent {
+			assert.True(t, f.wasHandled(id))
+		}
+		time.Sleep(2 * time.Hour)
+		assert.Equal(t, []string{"ss", "ss", "ss", "ss", "ss", "ss"}, f.kinds())
+	})
+}
+
+// Where no replica has run for longer than two intervals, the receiver was down, too, or the
+// inbox comes from a backup.
+func TestRunsAreWholeWhereNoneWasMadeForLong(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newReceivingFixture(t, 2)
+		for _, c := range []struct {
+			pause time.Duration
+			want  string
+		}{{0, "w"}, {90 * time.Minute, "s"}, {3 * time.Hour, "w"}, {time.Hour, "s"}} {
+			time.Sleep(c.pause)
+			_, stop := f.reconcileAll(t, time.Hour, nil)
+			time.Sleep(time.Second)
+			stop()
+			assert.Equal(t, []string{c.want, c.want}, f.kinds(), c.pause)
+		}
+	})
+}
+
+// changeCheckpoint changes what is kept of the first clinic.
+func (f *clinicsFixture) changeCheckpoint(t *testing.T, change func(map[string]any)) {
+	t.Helper()
+	name := f.environment.String() + "/" + f.clinics[0]
+	state, err := f.inbox.ClaimCheckpoint(t.Context(), name, "test", time.Minute)
+	require.NoError(t, err)
+	kept := map[string]any{}
+	require.NoError(t, json.Unmarshal(state, &kept))
+	change(kept)
+	state, err = json.Marshal(kept)
+	require.NoError(t, err)
+	require.NoError(t, f.inbox.SaveCheckpoint(t.Context(), name, "test", state, time.Minute))
+	require.NoError(t, f.inbox.ReleaseCheckpoint(t.Context(), name, "test"))
+}
+
+// A checkpoint of an earlier release, which knew whole runs only, is read, and followed by one.
+// So is one that a clock has written which was ahead, and one without a group.
+func TestRunsAreWholeWhereTheCheckpointSaysTooLittle(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(map[string]any){
+		"earlier release": func(c map[string]any) { delete(c, "whole"); delete(c, "outages") },
+		"clock ahead":     func(c map[string]any) { c["whole"] = time.Now().Add(48 * time.Hour) },
+		"new integration": func(c map[string]any) { c["integrations"], c["asked"] = []string{"another"}, time.Time{} },
+		"new group":       func(c map[string]any) { delete(c["groups"].(map[string]any), "orders") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := newReceivingFixture(t, 2)
+				f.register(t, f.clinics[0])
+				time.Sleep(2 * time.Hour)
+				f.register(t, f.clinics[0])
+				var listed atomic.Int32
+				f.reconcileAll(t, time.Hour, func(c *reconcile.ClinicsConfig) {
+					end := c.Config.Observer.RunEnd
+					c.Config.Observer.RunEnd = func(ctx context.Context, report reconcile.Report, err error) {
+						for _, group := range report.Groups {
+							listed.Add(int32(group.Listed))
+						}
+						end(ctx, report, err)
+					}
+				})
+				time.Sleep(90 * time.Minute)
+				assert.Equal(t, []string{"ws", "ws"}, f.kinds())
+				assert.EqualValues(t, 2, listed.Swap(0))
+				f.changeCheckpoint(t, change)
+				time.Sleep(2 * time.Hour)
+				assert.Equal(t, []string{"ws", "ss"}, f.kinds())
+				want := map[bool]int32{true: 2, false: 1}[name == "new integration"]
+				assert.Equal(t, want, listed.Load(), "it begins where the last one ended")
+			})
+		})
+	}
+}
+
+// opened has the first clinic read with a client whose answers are changed.
+func (f *clinicsFixture) opened(c *reconcile.ClinicsConfig, change func(*http.Request, map[string]any)) {
+	open := c.Open
+	c.Open = func(ctx context.Context, id string, budget api.Limiter) (reconcile.Clinic, error) {
+		clinic, err := open(ctx, id, budget)
+		if id == f.clinics[0] && err == nil {
+			for _, person := range f.platform.Users() {
+				if person.ClinicID == id {
+					clinic.Events = f.platform.Client(person, dispensary.WithHTTPClient(&http.Client{
+						Transport: changed(f.platform.HTTPClient().Transport, change),
+					})).Events
+				}
+			}
+		}
+		return clinic, err
+	}
+}
+
+// A log that cannot be read, as a whole or in part, is no evidence that nothing is missing.
+func TestRunsAreWholeWhereTheLogSaysNothing(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		fault  model.Fault
+		change func(*http.Request, map[string]any)
+	}{
+		"it fails": {fault: model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: "webhook_deliveries.list"}},
+		"a delivery cannot be read": {
+			fault: model.Fault{Effect: model.DeliveryForged},
+			change: func(_ *http.Request, body map[string]any) {
+				for _, row := range items(body, "webhook_deliveries") {
+					row["event_payload"] = map[string]any{}
+				}
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := newReceivingFixture(t, 1)
+				var logs []error
+				f.reconcileAll(t, time.Hour, func(config *reconcile.ClinicsConfig) {
+					end := config.Config.Observer.RunEnd
+					config.Config.Observer.RunEnd = func(ctx context.Context, report reconcile.Report, err error) {
+						logs = append(logs, report.DeliveryLogErr)
+						end(ctx, report, err)
+					}
+					if c.change != nil {
+						f.opened(config, c.change)
+					}
+				})
+				time.Sleep(30 * time.Minute)
+				unsent := f.registerUnsent(t, f.clinics[0])
+				fault := f.platform.Fault(c.fault)
+				f.register(t, f.clinics[0])
+				time.Sleep(time.Hour)
+				fault.Remove()
+				assert.Equal(t, []string{"ww"}, f.kinds())
+				assert.True(t, f.wasHandled(unsent))
+				assert.NoError(t, logs[0])
+				assert.Error(t, logs[1])
+				time.Sleep(10 * time.Hour)
+				assert.True(t, strings.HasSuffix(f.kinds()[0], "sss"))
+			})
+		})
+	}
+}
+
+// A run that failed, or left a gap, is followed by a whole one, by another process too.
+func TestRunsAreWholeAfterOneThatFailed(t *testing.T) {
+	t.Parallel()
+	for name, operation := range map[string]string{"in all it reads": model.AnyOperation, "in a list": "events.list_orders"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := newReceivingFixture(t, 1)
+				_, stop := f.reconcileAll(t, time.Hour, nil)
+				time.Sleep(30 * time.Minute)
+				assert.Equal(t, []string{"w"}, f.kinds())
+				unsent := f.registerUnsent(t, f.clinics[0])
+				accept := f.refuse()
+				f.register(t, f.clinics[0])
+				fault := f.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: operation})
+				time.Sleep(30*time.Minute + 30*time.Second)
+				assert.Equal(t, 1, f.failed[f.clinics[0]])
+				stop()
+				accept()
+				fault.Remove()
+				assert.Equal(t, operation == "events.list_orders", f.wasHandled(unsent))
+				time.Sleep(10 * time.Minute) // the webhook that was refused gets through
+				after := f.registerUnsent(t, f.clinics[0])
+				f.reconcileAll(t, time.Hour, nil)
+				time.Sleep(3 * time.Hour)
+				assert.Equal(t, []string{"wss"}, f.kinds())
+				assert.True(t, f.wasHandled(unsent))
+				assert.True(t, f.wasHandled(after))
+			})
+		})
+	}
+}
+
+func TestRunsAreWholeWhileThereIsAGap(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newReceivingFixture(t, 1)
+		var full atomic.Bool
+		gaps := 0
+		f.reconcileAll(t, time.Hour, func(c *reconcile.ClinicsConfig) {
+			end := c.Config.Observer.RunEnd
+			c.Config.Observer.RunEnd = func(ctx context.Context, report reconcile.Report, err error) {
+				assert.Equal(t, full.Load(), err != nil)
+				gaps += len(report.Gaps)
+				end(ctx, report, err)
+			}
+			c.Config.Inbox = hooked{f.inbox, onAccept(func() error {
+				if full.Load() {
+					return webhook.ErrUnstorable
+				}
+				return nil
+			})}
+		})
+		time.Sleep(30 * time.Minute)
+		f.refuse()
+		refused := f.register(t, f.clinics[0])
+		full.Store(true)
+		time.Sleep(12 * time.Hour)
+		assert.Equal(t, []string{"w"}, f.kinds())
+		assert.Equal(t, f.failed[f.clinics[0]], gaps, "every run tries it again")
+		assert.GreaterOrEqual(t, gaps, 12)
+		full.Store(false)
+		time.Sleep(3 * time.Hour)
+		assert.Equal(t, []string{"wss"}, f.kinds())
+		assert.True(t, f.wasHandled(refused))
+	})
+}
+
+// What the platform has listed and does not have is a gap, and no failure.
+func TestRunsAreWholeAfterAGap(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newReceivingFixture(t, 1)
+		unsent := f.registerUnsent(t, f.clinics[0])
+		gone := f.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 404, Operation: "events.get"})
+		f.reconcileAll(t, time.Hour, nil)
+		time.Sleep(90 * time.Minute)
+		gone.Remove()
+		time.Sleep(2 * time.Hour)
+		assert.Equal(t, []string{"wwws"}, f.kinds())
+		assert.Zero(t, f.failed[f.clinics[0]])
+		assert.True(t, f.wasHandled(unsent))
+	})
+}
+
+// A clinic that fails and recovers has one whole run, also if there was an outage some day.
+func TestOneWholeRunAfterOneThatFailed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newReceivingFixture(t, 1)
+		all, _ := f.reconcileAll(t, time.Hour, nil)
+		time.Sleep(30 * time.Minute)
+		all.RunAfterOutage(webhook.Outage{Over: true})
+		time.Sleep(time.Minute)
+		assert.Equal(t, []string{"ww"}, f.kinds())
+		f.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Times: 2 * pagesOfARun})
+		time.Sleep(3 * time.Hour)
+		assert.Positive(t, f.failed[f.clinics[0]])
+		assert.Equal(t, []string{"wss"}, f.kinds())
+	})
+}
+
+// A process that is killed after it has accepted what the log has, leaves no evidence there.
+// The next run is a whole one all the same.
+func TestRunsAreWholeAfterOneThatWasKilled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newReceivingFixture(t, 1)
+		errKilled := errors.New("killed")
+		accepted, killed := 0, false
+		_, stop := f.reconcileAll(t, time.Hour, func(c *reconcile.ClinicsConfig) {
+			c.Config.Inbox = hooked{f.inbox, func(method string, _ webhook.Delivery) error {
+				if method == "Accept" {
+					accepted++
+				}
+				if killed = killed || accepted == 2; killed {
+					return errKilled
+				}
+				return nil
+			}}
+		})
+		time.Sleep(30 * time.Minute)
+		accept := f.refuse()
+		refused := f.register(t, f.clinics[0])
+		time.Sleep(time.Second)
+		unsent := f.registerUnsent(t, f.clinics[0])
+		time.Sleep(30 * time.Minute)
+		stop()
+		accept()
+		assert.True(t, f.wasHandled(refused))
+		assert.False(t, f.wasHandled(unsent))
+		assert.Equal(t, []string{"w"}, f.kinds())
+		f.reconcileAll(t, time.Hour, nil)
+		time.Sleep(2 * time.Hour)
+		assert.Equal(t, []string{"ws"}, f.kinds())
+		assert.True(t, f.wasHandled(unsent))
+	})
+}
