@@ -77,6 +77,13 @@ func TestRunsAreWholeWhereNoneWasMadeForLong(t *testing.T) {
 	})
 }
 
+// failures returns how many runs over a clinic failed.
+func (f *clinicsFixture) failures(clinic string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.failed[clinic]
+}
+
 // changeCheckpoint changes what is kept of the first clinic.
 func (f *clinicsFixture) changeCheckpoint(t *testing.T, change func(map[string]any)) {
 	t.Helper()
@@ -171,11 +178,13 @@ func TestRunsAreWholeWhereTheLogSaysNothing(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f := newReceivingFixture(t, 1)
-				var logs []error
+				var unread atomic.Int32
 				f.reconcileAll(t, time.Hour, func(config *reconcile.ClinicsConfig) {
 					end := config.Config.Observer.RunEnd
 					config.Config.Observer.RunEnd = func(ctx context.Context, report reconcile.Report, err error) {
-						logs = append(logs, report.DeliveryLogErr)
+						if report.DeliveryLogErr != nil {
+							unread.Add(1)
+						}
 						end(ctx, report, err)
 					}
 					if c.change != nil {
@@ -190,8 +199,7 @@ func TestRunsAreWholeWhereTheLogSaysNothing(t *testing.T) {
 				fault.Remove()
 				assert.Equal(t, []string{"ww"}, f.kinds())
 				assert.True(t, f.wasHandled(unsent))
-				assert.NoError(t, logs[0])
-				assert.Error(t, logs[1])
+				assert.EqualValues(t, 1, unread.Load())
 				time.Sleep(10 * time.Hour)
 				assert.True(t, strings.HasSuffix(f.kinds()[0], "sss"))
 			})
@@ -215,7 +223,7 @@ func TestRunsAreWholeAfterOneThatFailed(t *testing.T) {
 				f.register(t, f.clinics[0])
 				fault := f.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: operation})
 				time.Sleep(30*time.Minute + 30*time.Second)
-				assert.Equal(t, 1, f.failed[f.clinics[0]])
+				assert.Equal(t, 1, f.failures(f.clinics[0]))
 				stop()
 				accept()
 				fault.Remove()
@@ -237,12 +245,12 @@ func TestRunsAreWholeWhileThereIsAGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newReceivingFixture(t, 1)
 		var full atomic.Bool
-		gaps := 0
+		var gaps atomic.Int32
 		f.reconcileAll(t, time.Hour, func(c *reconcile.ClinicsConfig) {
 			end := c.Config.Observer.RunEnd
 			c.Config.Observer.RunEnd = func(ctx context.Context, report reconcile.Report, err error) {
 				assert.Equal(t, full.Load(), err != nil)
-				gaps += len(report.Gaps)
+				gaps.Add(int32(len(report.Gaps)))
 				end(ctx, report, err)
 			}
 			c.Config.Inbox = hooked{f.inbox, onAccept(func() error {
@@ -258,8 +266,8 @@ func TestRunsAreWholeWhileThereIsAGap(t *testing.T) {
 		full.Store(true)
 		time.Sleep(12 * time.Hour)
 		assert.Equal(t, []string{"w"}, f.kinds())
-		assert.Equal(t, f.failed[f.clinics[0]], gaps, "every run tries it again")
-		assert.GreaterOrEqual(t, gaps, 12)
+		assert.EqualValues(t, f.failures(f.clinics[0]), gaps.Load(), "every run tries it again")
+		assert.GreaterOrEqual(t, gaps.Load(), int32(12))
 		full.Store(false)
 		time.Sleep(3 * time.Hour)
 		assert.Equal(t, []string{"wss"}, f.kinds())
@@ -279,7 +287,7 @@ func TestRunsAreWholeAfterAGap(t *testing.T) {
 		gone.Remove()
 		time.Sleep(2 * time.Hour)
 		assert.Equal(t, []string{"wwws"}, f.kinds())
-		assert.Zero(t, f.failed[f.clinics[0]])
+		assert.Zero(t, f.failures(f.clinics[0]))
 		assert.True(t, f.wasHandled(unsent))
 	})
 }
@@ -296,7 +304,7 @@ func TestOneWholeRunAfterOneThatFailed(t *testing.T) {
 		assert.Equal(t, []string{"ww"}, f.kinds())
 		f.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Times: 2 * pagesOfARun})
 		time.Sleep(3 * time.Hour)
-		assert.Positive(t, f.failed[f.clinics[0]])
+		assert.Positive(t, f.failures(f.clinics[0]))
 		assert.Equal(t, []string{"wss"}, f.kinds())
 	})
 }
@@ -308,13 +316,14 @@ func TestRunsAreWholeAfterOneThatWasKilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newReceivingFixture(t, 1)
 		errKilled := errors.New("killed")
-		accepted, killed := 0, false
+		var accepted atomic.Int32
+		var killed atomic.Bool
 		_, stop := f.reconcileAll(t, time.Hour, func(c *reconcile.ClinicsConfig) {
 			c.Config.Inbox = hooked{f.inbox, func(method string, _ webhook.Delivery) error {
-				if method == "Accept" {
-					accepted++
+				if method == "Accept" && accepted.Add(1) == 2 {
+					killed.Store(true)
 				}
-				if killed = killed || accepted == 2; killed {
+				if killed.Load() {
 					return errKilled
 				}
 				return nil
