@@ -8,170 +8,189 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// claiming are the statements by which a run takes the first event of its partition,
-// in one round trip and one transaction, though each sees what was committed
-// before it: what comes after takePartition sees all that its last holder did.
-// Attempts are counted now and not at their end, which may not come.
+// A claim is a row of the claims, and nothing else: a worker that inserts the row of a
+// partition has the partition's first event, until it deletes the row, which it does with
+// the outcome, or until another one does, after the time of the row. The partition of an
+// event without an ordering key is the event itself, and has its key.
 //
-// The partition of an event without an ordering key is the event itself.
+// Attempts are counted in the row, and not at their end, which may not come. The event is
+// changed by what became of the attempt.
+
+// claimFirst claims the first event of a partition, if that is free and the event is due.
+// The event is locked before its claim is inserted: it is as its last claim has left it,
+// and a replica of the release before cannot claim it meanwhile. One that is locked is left
+// to the next look.
+func claimFirst(partition string) string {
+	return `WITH first AS MATERIALIZED (
+			SELECT ` + columns + `, e.attempts + 1 AS attempt, coalesce(e.object, ''), e.state = 2,
+				(SELECT at FROM {newest} n WHERE n.object = e.object)
+			FROM {inbox} e WHERE NOT EXISTS (SELECT FROM {claims} WHERE subject = $1) AND e.key = ` + firstOf("key", partition) + `
+			AND (e.state = 1 OR e.state = 2 AND e.claim IS NULL) AND e.due_at <= clock_timestamp() FOR UPDATE OF e SKIP LOCKED
+		), claimed AS (
+			INSERT INTO {claims} (subject, claim, until, event, attempt)
+			SELECT $1, $2, clock_timestamp() + $3::interval, key, attempt FROM first
+			ON CONFLICT (subject) DO NOTHING RETURNING subject
+		) SELECT first.* FROM first, claimed`
+}
+
+// firstOf selects from the first event of a partition.
+func firstOf(columns, partition string) string {
+	return `(SELECT ` + columns + ` FROM {inbox} WHERE ` + partition + ` = $1 AND state < 3 ORDER BY order_at, seq LIMIT 1)`
+}
+
+// endAbandoned ends the claim of a partition whose time is over, and notes the attempt that
+// was lost with it. A claim that is locked is in a transaction that is about to store its
+// event as handled.
+func endAbandoned(subject string) string {
+	return `WITH abandoned AS (
+			SELECT subject, event, attempt FROM {claims} WHERE subject = ` + subject + ` AND until < clock_timestamp() FOR UPDATE SKIP LOCKED
+		), noted AS (
+			UPDATE {inbox} e SET state = 2, claim = NULL, attempts = a.attempt FROM abandoned a WHERE e.key = a.event AND e.state < 3
+		) DELETE FROM {claims} c USING abandoned a WHERE c.subject = a.subject`
+}
+
+// endFormer ends the claim that a replica of the release before has left at the first event.
+func endFormer(partition string) string {
+	return `UPDATE {inbox} SET claim = NULL WHERE key IN (
+		SELECT key FROM {inbox} WHERE key = ` + firstOf("key", partition) + ` AND NOT EXISTS (SELECT FROM {claims} WHERE subject = $1)
+			AND state = 2 AND claim IS NOT NULL AND due_at <= clock_timestamp() FOR UPDATE SKIP LOCKED)`
+}
+
+// isTaken finds the claim of a partition. It waits for a worker that is about to end it,
+// which may not have seen the event that this one has come for.
+const isTaken = `SELECT FROM {claims} WHERE subject = $1 FOR KEY SHARE`
+
+// untilDue is in how many microseconds an event is due.
+const untilDue = `greatest(0, ceil(extract(epoch FROM due_at - clock_timestamp()) * 1000000))::bigint`
+
+// claiming are the statements for partitions of a kind.
+type claiming struct{ first, endFormer, untilDue string }
+
+func newClaiming(partition string) claiming {
+	return claiming{claimFirst(partition), endFormer(partition), firstOf(untilDue, partition)}
+}
+
 var (
-	// takePartition makes the token the holder of the partition, unless another one is.
-	takePartition = `INSERT INTO {lines} AS l (subject, claim, until) VALUES ($1, $2, clock_timestamp() + $3::interval)
-		ON CONFLICT (subject) DO UPDATE SET claim = excluded.claim, until = excluded.until
-		WHERE l.claim = excluded.claim OR l.until < clock_timestamp()`
-
-	// claimFirst claims the oldest event of the partition, if that is held and the
-	// event is due. One that is running was left behind by a holder that died, unless
-	// it is locked: then a transaction is about to store it as handled, and a worker
-	// that waited for that would be one less.
-	claimFirst = `WITH first AS (
-			SELECT key, state FROM {inbox} WHERE subject = $1 AND state < 3 ORDER BY order_at, seq LIMIT 1
-		), free AS (
-			SELECT key FROM {inbox} WHERE key = (SELECT key FROM first) AND state < 3
-			AND EXISTS (SELECT FROM {lines} WHERE subject = $1 AND claim = $2) FOR UPDATE SKIP LOCKED
-		) UPDATE {inbox} e SET state = 2, due_at = clock_timestamp() + $3::interval, attempts = e.attempts + 1, claim = $2
-		FROM first, free WHERE e.key = first.key AND e.key = free.key AND e.state < 3
-		AND (first.state = 2 OR e.due_at <= clock_timestamp())
-		RETURNING ` + claimed
-
-	// leavePartition gives up the partition if nothing was claimed.
-	leavePartition = `DELETE FROM {lines} WHERE subject = $1 AND claim = $2
-		AND NOT EXISTS (SELECT FROM {inbox} WHERE subject = $1 AND state = 2 AND claim = $2)`
-
-	// lookAtPartition says whether another worker has the partition, or its first event,
-	// and else when that is due.
-	lookAtPartition = `SELECT state = 2 OR EXISTS (SELECT FROM {lines} WHERE subject = $1 AND claim <> $2), ` + untilDue + `
-		FROM {inbox} WHERE subject = $1 AND state < 3 ORDER BY order_at, seq LIMIT 1`
-
-	// claimOne claims an event that has no ordering key.
-	claimOne = `WITH first AS (SELECT key, state FROM {inbox} WHERE key = $1 AND state < 3 FOR UPDATE SKIP LOCKED)
-		UPDATE {inbox} e SET state = 2, due_at = clock_timestamp() + $3::interval, attempts = e.attempts + 1, claim = $2
-		FROM first WHERE e.key = first.key AND e.state < 3 AND e.due_at <= clock_timestamp() RETURNING ` + claimed
-
-	lookAtOne = `SELECT state = 2, ` + untilDue + ` FROM {inbox} WHERE key = $1 AND state < 3`
-
-	claimed = columns + `, e.attempts, coalesce(e.object, ''), first.state = 2,
-		(SELECT at FROM {newest} n WHERE n.object = e.object)`
-
-	untilDue = `greatest(0, ceil(extract(epoch FROM due_at - clock_timestamp()) * 1000000))::bigint`
+	claimingSubject = newClaiming("subject")
+	claimingEvent   = newClaiming("key")
 )
+
+// claiming returns the statements for the partition, and its key.
+func (p partition) claiming() (claiming, string) {
+	if p.Subject != "" {
+		return claimingSubject, p.Subject
+	}
+	return claimingEvent, p.Event
+}
 
 // claim takes the first event of the partition, if it is due; else it says when the
 // job has to come again.
 func (r *run) claim(ctx context.Context) (*claim, next, error) {
-	i, id := r.inbox, r.partition.Event
-	lease := i.config.Lease
-	first, look := claimOne, lookAtOne
-	batch := &pgx.Batch{}
-	if r.partition.Subject != "" {
-		id, first, look = r.partition.Subject, claimFirst, lookAtPartition
-		batch.Queue(i.sql(takePartition), id, r.token, lease)
+	for range 2 {
+		if c, err := r.claimFirst(ctx); c != nil || err != nil {
+			return c, next{}, err
+		}
+		if n, free, err := r.look(ctx); !free || err != nil {
+			return nil, n, err
+		}
 	}
-	var c *claim
-	batch.Queue(i.sql(first), id, r.token, lease).QueryRow(func(row pgx.Row) (err error) {
-		c, err = r.scanClaim(row)
-		return err
-	})
-	taken, micros := false, int64(-1)
-	if r.partition.Subject != "" {
-		batch.Queue(i.sql(leavePartition), id, r.token)
-		batch.Queue(i.sql(look), id, r.token).QueryRow(scanLook(&taken, &micros))
-	} else {
-		batch.Queue(i.sql(look), id).QueryRow(scanLook(&taken, &micros))
-	}
-	since := time.Now()
-	if err := i.pool.SendBatch(ctx, batch).Close(); err != nil {
-		return nil, next{}, fmt.Errorf("riverinbox: %w", err)
-	}
-	if c != nil {
-		c.since = since
-		return c, next{}, nil
-	}
-	switch {
-	case micros < 0:
-		return nil, next{never: true}, nil
-	case taken:
-		// The holder of the partition looks at it again before giving it up, and finds
-		// the event of this job. Should it die, the job comes back.
-		return nil, next{again: true, wait: lease + rand.N(lease/2)}, nil
-	}
-	return nil, next{wait: time.Duration(micros) * time.Microsecond}, nil
+	return nil, next{wait: time.Second}, nil // another transaction has locked the event
 }
 
-// scanned is a claimed row, whose body is still sealed.
-type scanned struct {
-	storedRow
-	attempts  int
-	object    string
-	abandoned bool
-	newest    *time.Time
-}
-
-func (r *run) scanClaim(row pgx.Row) (*claim, error) {
+func (r *run) claimFirst(ctx context.Context) (*claim, error) {
+	i := r.inbox
+	statements, subject := r.partition.claiming()
+	c := &claim{subject: subject, token: i.newToken(), since: time.Now()}
 	var s scanned
-	err := row.Scan(append(s.into(), &s.attempts, &s.object, &s.abandoned, &s.newest)...)
+	err := i.pool.QueryRow(ctx, i.sql(statements.first), c.subject, c.token, i.config.Lease).Scan(s.into()...)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil, nil
 	case err != nil:
-		return nil, err
+		return nil, fmt.Errorf("riverinbox: %w", err)
 	}
-	return r.inbox.newClaim(&s, r.token), nil
+	c.task = i.task(&s)
+	return c, nil
 }
 
-func (i *Inbox) newClaim(s *scanned, token string) *claim {
-	c := &claim{key: s.key, token: token}
-	c.task = engine.Task{Attempt: s.attempts, Object: webhook.OrderingKey(s.object)}
-	c.task.Delivery, c.task.Err = i.delivery(&s.storedRow)
-	if s.newest != nil {
-		c.task.Newest = s.newest.UTC()
-	}
-	if s.abandoned && s.attempts > i.worker.Work().Retry.MaxAttempts {
-		c.task.Attempt, c.task.Err = s.attempts-1, webhook.ErrAbandoned
-	}
-	return c
-}
-
-func scanLook(taken *bool, micros *int64) func(pgx.Row) error {
-	return func(row pgx.Row) error {
-		err := row.Scan(taken, micros)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return nil
+// look ends what was abandoned of the partition, and says whether it is free and has an
+// event that is due, or when the job has to come again.
+func (r *run) look(ctx context.Context) (n next, free bool, err error) {
+	i, lease := r.inbox, r.inbox.config.Lease
+	statements, subject := r.partition.claiming()
+	taken, micros := false, int64(-1)
+	batch := &pgx.Batch{}
+	batch.Queue(i.sql(endAbandoned("$1")), subject)
+	batch.Queue(i.sql(statements.endFormer), subject)
+	batch.Queue(i.sql(isTaken), subject).Exec(func(tag pgconn.CommandTag) error {
+		taken = tag.RowsAffected() > 0
+		return nil
+	})
+	batch.Queue(i.sql(statements.untilDue), subject).QueryRow(func(row pgx.Row) error {
+		if err := row.Scan(&micros); !errors.Is(err, pgx.ErrNoRows) {
+			return err
 		}
-		return err
+		return nil
+	})
+	if err := i.pool.SendBatch(ctx, batch).Close(); err != nil {
+		return next{}, false, fmt.Errorf("riverinbox: %w", err)
 	}
+	switch {
+	case micros < 0:
+		return next{never: true}, false, nil
+	case taken:
+		// Its worker looks at the partition again after the event that it is at, and finds
+		// the event of this job. Should it die, the job comes back.
+		return next{again: true, wait: lease + rand.N(lease/2)}, false, nil
+	}
+	return next{wait: time.Duration(micros) * time.Microsecond}, micros == 0, nil
 }
 
-// release gives up the partition. If that fails, the lease ends by itself.
-func (r *run) release() {
-	if r.partition.Subject == "" {
-		return
+// scanned is a claimed event, whose body is still sealed.
+type scanned struct {
+	storedRow
+	attempt   int
+	object    string
+	abandoned bool // its last attempt was
+	newest    *time.Time
+}
+
+func (s *scanned) into() []any {
+	return append(s.storedRow.into(), &s.attempt, &s.object, &s.abandoned, &s.newest)
+}
+
+func (i *Inbox) task(s *scanned) engine.Task {
+	t := engine.Task{Attempt: s.attempt, Object: webhook.OrderingKey(s.object)}
+	t.Delivery, t.Err = i.delivery(&s.storedRow)
+	if s.newest != nil {
+		t.Newest = s.newest.UTC()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), r.inbox.config.Lease)
-	defer cancel()
-	_, _ = r.inbox.pool.Exec(ctx, r.inbox.sql(leavePartition), r.partition.Subject, r.token)
+	if s.abandoned && s.attempt > i.worker.Work().Retry.MaxAttempts {
+		t.Attempt, t.Err = s.attempt-1, webhook.ErrAbandoned
+	}
+	return t
 }
 
 // run is the work of one job.
 type run struct {
 	inbox     *Inbox
 	partition partition
-	token     string // of its claims
 	begun     time.Time
 
 	settled       int
 	failing, dead bool
-	finished      bool // nothing is left in the partition, which is given up
+	finished      bool // nothing is left in the partition
 	reasons       []string
 }
 
-func (i *Inbox) newRun(l partition) *run {
-	return &run{inbox: i, partition: l, token: i.newToken(), begun: time.Now()}
+func (i *Inbox) newRun(p partition) *run {
+	return &run{inbox: i, partition: p, begun: time.Now()}
 }
 
 // next says when a job has to come again: never, if nothing is left to do.

@@ -84,7 +84,8 @@
 //   - dispensary_inbox_ledger: 16 bytes of each event that was handled or discarded, in
 //     partitions by the day of its creation
 //   - dispensary_inbox_bodies: the bodies, in partitions by the day on which they came
-//   - dispensary_inbox_lines: which ordering keys a worker is at
+//   - dispensary_inbox_lines: the claims, which say what ordering keys and events the workers
+//     are at. An event is not changed while it is handled
 //   - dispensary_inbox_newest: the time of the newest event of each object
 //   - dispensary_inbox_checkpoints: how far a reconciler has come
 //   - dispensary_inbox_schema: the version of these tables, which is 2
@@ -105,10 +106,10 @@
 // replicas can be replaced one by one. Version 2 changes the table of version 1 in the
 // catalog only, and delays no accept by that: what was handled before is moved to the
 // ledger afterwards, a little at a time, by the new replicas. While old ones run beside
-// them, triggers keep these from accepting what is in the ledger, and give them the bodies
-// that they look for; an old one cannot show the body of a new dead letter, and Reseal has
-// to wait until all are new. A later version drops the triggers. When the table was large,
-// give its space back afterwards:
+// them, triggers keep these from accepting what is in the ledger and from handling what a new
+// one is at, and give them the bodies that they look for; an old one cannot show the body of a
+// new dead letter, and Reseal has to wait until all are new. A later version drops the
+// triggers. When the table was large, give its space back afterwards:
 //
 //	VACUUM dispensary_inbox;
 //	REINDEX TABLE CONCURRENTLY dispensary_inbox;

@@ -8,7 +8,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/dispensary-go/dispensary/webhook"
-	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
 // WithMargin sets how much longer than its time-out a handler may take.
@@ -20,15 +19,37 @@ func (c Config) WithMargin(d time.Duration) Config {
 // Purge deletes what is due for it.
 func (i *Inbox) Purge(ctx context.Context) error { return i.purge(ctx) }
 
-// RecordOutcome stores an outcome for the holder of a token.
-func (i *Inbox) RecordOutcome(ctx context.Context, token string, a webhook.Attempt) error {
-	return i.recordOutcome(ctx, i.pool, &claim{key: a.Key.String(), token: token}, a, func(*pgx.Batch) {})
+// Claim is a claim of an event.
+type Claim struct {
+	inbox *Inbox
+	claim *claim
 }
 
-// RepeatOutcome stores an outcome again whose first answer did not come.
-func (i *Inbox) RepeatOutcome(ctx context.Context, token string, a webhook.Attempt) error {
-	c := &claim{key: a.Key.String(), token: token, task: engine.Task{Delivery: a.Delivery}, unsure: true}
-	return i.recordOutcome(ctx, i.pool, c, a, func(*pgx.Batch) {})
+// Claim claims an event, or the first event of its ordering key, and keeps that claimed; it
+// returns nil if it cannot.
+func (i *Inbox) Claim(ctx context.Context, subject string, key webhook.Key) (*Claim, error) {
+	p := partition{Subject: subject}
+	if subject == "" {
+		p.Event = key.String()
+	}
+	c, _, err := i.newRun(p).claim(ctx)
+	if c == nil {
+		return nil, err
+	}
+	i.leases.hold(ctx, c)
+	return &Claim{i, c}, err
+}
+
+// Attempt is one at the event that was claimed.
+func (c *Claim) Attempt() webhook.Attempt {
+	return webhook.Attempt{Delivery: c.claim.task.Delivery, Number: c.claim.task.Attempt, Err: c.claim.task.Err}
+}
+
+// Record stores the outcome of an attempt. If unsure, that was done before, without an
+// answer.
+func (c *Claim) Record(ctx context.Context, a webhook.Attempt, unsure bool) error {
+	c.claim.unsure = unsure
+	return c.inbox.recordOutcome(ctx, c.inbox.pool, c.claim, a, func(*pgx.Batch) {})
 }
 
 // MigrateFirst makes the tables of the first version.

@@ -35,7 +35,12 @@ const (
 		) UPDATE dispensary_inbox e SET state = 2, due_at = clock_timestamp() + $3::interval, attempts = e.attempts + 1, claim = $2
 		FROM first, free WHERE e.key = first.key AND e.key = free.key AND e.state < 3
 		AND (first.state = 2 OR e.due_at <= clock_timestamp())
-		RETURNING e.key, e.body`
+		RETURNING e.key, e.body, e.attempts, first.state = 2`
+
+	formerClaimOne = `WITH first AS (SELECT key, state FROM dispensary_inbox WHERE key = $1 AND state < 3 FOR UPDATE SKIP LOCKED)
+		UPDATE dispensary_inbox e SET state = 2, due_at = clock_timestamp() + $3::interval, attempts = e.attempts + 1, claim = $2
+		FROM first WHERE e.key = first.key AND e.state < 3 AND e.due_at <= clock_timestamp()
+		RETURNING e.key, e.body, e.attempts, first.state = 2`
 
 	formerRecord = `WITH noted AS (
 		UPDATE dispensary_inbox SET state = $3::smallint, due_at = clock_timestamp() + $4::interval, attempts = $5,
@@ -71,39 +76,67 @@ func (f former) leave(ctx context.Context, subject, token string) error {
 	return err
 }
 
-// work handles the first event of a line, if it is free, and keeps the line while there
-// are others.
-func (f former) work(ctx context.Context, subject, token string, handle func(key string, body []byte) error) (found bool, err error) {
+// formerClaimed is an event that a former replica has claimed.
+type formerClaimed struct {
+	key, subject, token string
+	body                []byte
+	attempts            int
+	abandoned           bool // by the worker before
+}
+
+// claim claims the first event of a line, or where that is empty, the event with a key. It
+// returns nil if it cannot.
+func (f former) claim(ctx context.Context, subject, key, token string) (*formerClaimed, error) {
 	const lease = time.Minute
-	var key string
-	var body []byte
-	batch := &pgx.Batch{}
-	batch.Queue(formerTake, subject, token, lease)
-	batch.Queue(formerClaim, subject, token, lease).QueryRow(func(row pgx.Row) error {
-		err := row.Scan(&key, &body)
+	c := &formerClaimed{subject: subject, token: token}
+	scan := func(row pgx.Row) error {
+		err := row.Scan(&c.key, &c.body, &c.attempts, &c.abandoned)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
 		return err
-	})
-	batch.Queue(formerLeave, subject, token)
-	if err := f.pool.SendBatch(ctx, batch).Close(); err != nil || key == "" {
-		return false, err
 	}
+	batch := &pgx.Batch{}
+	if subject == "" {
+		batch.Queue(formerClaimOne, key, token, lease).QueryRow(scan)
+	} else {
+		batch.Queue(formerTake, subject, token, lease)
+		batch.Queue(formerClaim, subject, token, lease).QueryRow(scan)
+		batch.Queue(formerLeave, subject, token)
+	}
+	if err := f.pool.SendBatch(ctx, batch).Close(); err != nil || c.key == "" {
+		return nil, err
+	}
+	return c, nil
+}
+
+// record stores the outcome of an attempt, and reports whether the event was claimed still.
+func (f former) record(ctx context.Context, c *formerClaimed, failed bool) (recorded bool, err error) {
 	state, reason, wait := 3, "", time.Duration(0)
-	if err := handle(key, body); err != nil {
+	if failed {
 		state, reason, wait = 1, "failed", time.Microsecond
 	}
-	recorded := 0
-	batch = &pgx.Batch{}
-	batch.Queue(formerRecord, key, token, state, wait, 1, reason, nil, true).QueryRow(func(row pgx.Row) error { return row.Scan(&recorded) })
-	batch.Queue("SELECT FROM dispensary_inbox_lines WHERE subject = $1 AND claim = $2 FOR UPDATE", subject, token)
-	batch.Queue(formerRelease, subject, token)
-	if err := f.pool.SendBatch(ctx, batch).Close(); err != nil {
-		return true, err
+	n := 0
+	batch := &pgx.Batch{}
+	batch.Queue(formerRecord, c.key, c.token, state, wait, c.attempts, reason, nil, true).QueryRow(func(row pgx.Row) error { return row.Scan(&n) })
+	if c.subject != "" {
+		batch.Queue("SELECT FROM dispensary_inbox_lines WHERE subject = $1 AND claim = $2 FOR UPDATE", c.subject, c.token)
+		batch.Queue(formerRelease, c.subject, c.token)
 	}
-	if recorded == 0 {
-		return true, errors.New("the claim was lost")
+	err = f.pool.SendBatch(ctx, batch).Close()
+	return n > 0, err
+}
+
+// work handles the event that it claims, if there is one, and keeps a line while there are
+// others.
+func (f former) work(ctx context.Context, subject, key, token string, handle func(key string, body []byte) error) (found bool, err error) {
+	c, err := f.claim(ctx, subject, key, token)
+	if c == nil {
+		return false, err
 	}
-	return true, nil
+	recorded, err := f.record(ctx, c, handle(c.key, c.body) != nil)
+	if err == nil && !recorded {
+		err = errors.New("the claim was lost")
+	}
+	return true, err
 }

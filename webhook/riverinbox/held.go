@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,16 +16,15 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// states are those of rows, by the state of an event that is in them.
-var states = map[engine.State]int{
-	engine.StateWaiting: stateWaiting,
-	engine.StateRunning: stateRunning,
-	engine.StateDead:    stateDead,
-}
+// claimedEvents are the events with their claims.
+const claimedEvents = "{inbox} e LEFT JOIN {claims} c ON c.event = e.key"
+
+// isRunning reports that an event is claimed, also by a replica of the release before.
+const isRunning = "(c.event IS NOT NULL OR e.state = 2 AND e.due_at > now())"
 
 // selection reads columns, and due_at and seq, of the rows that a filter matches. Each
-// state has a query of its own, because each has its range of the index in order; with
-// a lock there can be one only. Without a limit, which is 0, they come in any order.
+// state of rows has a query of its own, because each has its range of the index in order;
+// with a lock there can be one only. Without a limit, which is 0, they come in any order.
 func selection(columns string, f engine.Filter, after engine.Position, limit int, lock string) (query string, args []any) {
 	value := func(v any) string {
 		args = append(args, v)
@@ -61,9 +61,9 @@ func selection(columns string, f engine.Filter, after engine.Position, limit int
 		order = " ORDER BY due_at, seq LIMIT " + value(limit)
 	}
 	var parts []string
-	for _, state := range rowStates(f.States) {
-		parts = append(parts, "(SELECT "+columns+", due_at, seq FROM {inbox} WHERE "+
-			strings.Join(append(conditions, "state = "+strconv.Itoa(state)), " AND ")+order+lock+")")
+	for _, condition := range rowStates(f.States) {
+		parts = append(parts, "(SELECT "+columns+", due_at, seq FROM "+claimedEvents+" WHERE "+
+			strings.Join(append(conditions, condition), " AND ")+order+lock+")")
 	}
 	if len(parts) == 1 {
 		return parts[0], args
@@ -71,43 +71,42 @@ func selection(columns string, f engine.Filter, after engine.Position, limit int
 	return strings.Join(parts, " UNION ALL ") + order, args
 }
 
-// rowStates are the states of rows that hold events in these states; all that are held
-// if there is none.
-func rowStates(of []engine.State) (all []int) {
-	if of == nil {
-		return []int{stateWaiting, stateRunning, stateDead}
+// rowStates are conditions for the rows that hold events in these states; for all that are
+// held if there is none.
+func rowStates(of []engine.State) (conditions []string) {
+	has := func(state engine.State) bool { return of == nil || slices.Contains(of, state) }
+	switch waiting, running := has(engine.StateWaiting), has(engine.StateRunning); {
+	case waiting && running:
+		conditions = []string{"e.state = 1", "e.state = 2"}
+	case waiting:
+		conditions = []string{"e.state = 1 AND c.event IS NULL", "e.state = 2 AND NOT " + isRunning}
+	case running:
+		conditions = []string{"e.state = 1 AND c.event IS NOT NULL", "e.state = 2 AND " + isRunning}
 	}
-	for _, state := range of {
-		if row, ok := states[state]; ok {
-			all = append(all, row)
-		}
+	if has(engine.StateDead) {
+		conditions = append(conditions, "e.state = 4")
 	}
-	if len(all) == 0 {
-		return []int{0} // no row is in it
+	if conditions == nil {
+		return []string{"false"}
 	}
-	return all
+	return conditions
 }
 
 // listed are the columns that scanEvent reads.
-const listed = "state, key, type, clinic_id, created_at, received_at, attempts, coalesce(subject, ''), coalesce(reason, '')"
+const listed = `CASE WHEN e.state = 4 THEN 'dead' WHEN ` + isRunning + ` THEN 'running' ELSE 'waiting' END,
+	key, type, clinic_id, created_at, received_at, coalesce(c.attempt, e.attempts), coalesce(e.subject, ''), coalesce(reason, '')`
 
 // scanEvent reads a listed row.
 func scanEvent(row pgx.CollectableRow) (e engine.Event, err error) {
 	var key string
-	var state int
 	var createdAt *time.Time
-	err = row.Scan(&state, &key, &e.Type, &e.ClinicID, &createdAt, &e.ReceivedAt, &e.Attempts, &e.OrderingKey, &e.Reason, &e.Position.At, &e.Position.Seq)
+	err = row.Scan(&e.State, &key, &e.Type, &e.ClinicID, &createdAt, &e.ReceivedAt, &e.Attempts, &e.OrderingKey, &e.Reason, &e.Position.At, &e.Position.Seq)
 	if err != nil {
 		return e, err
 	}
 	e.Position.At, e.ReceivedAt = e.Position.At.UTC(), e.ReceivedAt.UTC()
 	if createdAt != nil {
 		e.CreatedAt = createdAt.UTC()
-	}
-	for of, row := range states {
-		if row == state {
-			e.State = of
-		}
 	}
 	return e, e.Key.UnmarshalText([]byte(key))
 }
@@ -181,7 +180,7 @@ func (i *Inbox) Open(ctx context.Context, key webhook.Key) (engine.Event, error)
 // Replay implements [engine.Engine]. Each event gets a new job.
 func (i *Inbox) Replay(ctx context.Context, f engine.Filter) (int, error) {
 	return i.revise(ctx, f, `
-		UPDATE {inbox} e SET state = 1, due_at = now(), attempts = 0, claim = NULL, reason = NULL, error = NULL
+		UPDATE {inbox} e SET state = 1, due_at = now(), attempts = 0, reason = NULL, error = NULL
 		FROM dead WHERE e.key = dead.key RETURNING e.key, coalesce(e.subject, '')`,
 		func(ctx context.Context, tx pgx.Tx, partitions []partition) error {
 			return i.insertJobs(ctx, tx, partitions)
@@ -204,7 +203,7 @@ func (i *Inbox) revise(ctx context.Context, f engine.Filter, change string, then
 		}
 		ctx, cancel := context.WithTimeout(ctx, transactionTimeout)
 		defer cancel()
-		query, args := selection("key", part, engine.Position{}, len(part.Keys), " FOR UPDATE")
+		query, args := selection("key", part, engine.Position{}, len(part.Keys), " FOR UPDATE OF e")
 		var changed []partition
 		err := pgx.BeginFunc(ctx, i.pool, func(tx pgx.Tx) error {
 			rows, err := tx.Query(ctx, i.sql("WITH dead AS MATERIALIZED ("+query+")"+change), args...)

@@ -28,8 +28,8 @@ type Inbox struct {
 	writer *writer
 	leases *leases
 
-	name   string // of this process, in claims
-	claims atomic.Int64
+	name   string       // of this process, in claims
+	claims atomic.Int64 // that were made
 
 	life  *engine.Lifecycle
 	loops sync.WaitGroup
@@ -47,13 +47,9 @@ var _ interface {
 // sql puts the names of the tables into a statement.
 func (i *Inbox) sql(statement string) string { return i.names.Replace(statement) }
 
-// tokenMark begins every token. Those of the release before begin with a letter or a
-// digit: see ledgerTables.
-const tokenMark = "@"
-
 // newToken returns a text that no other claim has.
 func (i *Inbox) newToken() string {
-	return tokenMark + i.name + "-" + strconv.FormatInt(i.claims.Add(1), 36)
+	return i.name + "-" + strconv.FormatInt(i.claims.Add(1), 36)
 }
 
 // Format prints the type only.

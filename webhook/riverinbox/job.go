@@ -72,7 +72,6 @@ func (i *Inbox) postpone(ctx context.Context, err error) error {
 func (r *run) drain(ctx context.Context) (next, error) {
 	for {
 		if ctx.Err() != nil || r.inbox.life.Stopped() || time.Since(r.begun) > r.inbox.worker.Work().HandlerTimeout {
-			r.release()
 			return next{again: true}, nil
 		}
 		c, n, err := r.claim(ctx)

@@ -5,8 +5,6 @@ import (
 	"log/slog"
 	"sync"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // leases keeps the claims of this process alive, all of them at once, every
@@ -20,6 +18,7 @@ type leases struct {
 
 // held is a claim whose handler runs.
 type held struct {
+	*claim
 	until  time.Time // it certainly belongs to this process
 	giveUp time.Time // it is not kept alive any longer
 	cancel context.CancelFunc
@@ -34,6 +33,7 @@ func (l *leases) hold(ctx context.Context, c *claim) (_ context.Context, drop fu
 	ctx, cancel := context.WithCancel(ctx)
 	unlink := context.AfterFunc(l.inbox.life.Context(), cancel)
 	h := &held{
+		claim:  c,
 		until:  c.since.Add(l.inbox.config.Lease),
 		giveUp: time.Now().Add(l.inbox.worker.Work().HandlerTimeout + l.inbox.config.margin),
 		cancel: cancel,
@@ -72,11 +72,7 @@ func (l *leases) renew() {
 	if len(asked) == 0 {
 		return
 	}
-	tokens := make([]string, 0, len(asked))
-	for token := range asked {
-		tokens = append(tokens, token)
-	}
-	kept, err := l.extend(tokens)
+	kept, err := l.extend(asked)
 	if err != nil {
 		l.inbox.worker.Work().Logger.LogAttrs(l.inbox.life.Context(), slog.LevelWarn, "webhook inbox cannot extend its claims", slog.String("reason", err.Error()))
 	}
@@ -106,24 +102,30 @@ func (l *leases) alive(now time.Time) map[string]*held {
 	return alive
 }
 
-// extend extends claims and the partitions they are made in, and returns which of
-// them were there.
-func (l *leases) extend(tokens []string) (kept map[string]bool, err error) {
+// certain reports that no other worker can have ended a claim.
+func (l *leases) certain(token string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h := l.held[token]
+	return h != nil && time.Now().Before(h.until)
+}
+
+// extend extends claims, and returns which of them were there. One that is locked is about
+// to end.
+func (l *leases) extend(claims map[string]*held) (kept map[string]bool, err error) {
 	i := l.inbox
 	ctx, cancel := context.WithTimeout(context.Background(), i.config.Lease/4)
 	defer cancel()
-	batch := &pgx.Batch{}
-	batch.Queue(i.sql(`UPDATE {lines} SET until = clock_timestamp() + $2::interval WHERE claim = ANY ($1)`), tokens, i.config.Lease)
-	// An event that is locked is in a transaction that stores it as handled. It can
-	// be taken by no other worker, and must not keep the others waiting.
-	batch.Queue(i.sql(`UPDATE {inbox} SET due_at = clock_timestamp() + $2::interval
-		WHERE key IN (SELECT key FROM {inbox} WHERE state = 2 AND claim = ANY ($1) FOR UPDATE SKIP LOCKED)`), tokens, i.config.Lease)
-	batch.Queue(i.sql(`SELECT claim FROM {inbox} WHERE state = 2 AND claim = ANY ($1)`), tokens).Query(func(rows pgx.Rows) (err error) {
-		kept, err = setOf(rows)
-		return err
-	})
-	if err := i.pool.SendBatch(ctx, batch).Close(); err != nil {
+	var subjects, tokens []string
+	for token, h := range claims {
+		subjects, tokens = append(subjects, h.subject), append(tokens, token)
+	}
+	rows, err := i.pool.Query(ctx, i.sql(`UPDATE {claims} SET until = clock_timestamp() + $3::interval WHERE subject IN (
+			SELECT subject FROM {claims} c JOIN unnest($1::text[], $2::text[]) AS held (subject, claim) USING (subject, claim)
+			FOR NO KEY UPDATE OF c SKIP LOCKED
+		) RETURNING claim`), subjects, tokens, i.config.Lease)
+	if err != nil {
 		return nil, err
 	}
-	return kept, nil
+	return setOf(rows)
 }

@@ -2,6 +2,7 @@ package riverinbox_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -112,27 +113,84 @@ func TestEventsWithoutAJobAreFound(t *testing.T) {
 // has not answered, and for a worker whose claim is not the last.
 func TestOutcomeIsNotedOnce(t *testing.T) {
 	t.Parallel()
+	ctx := t.Context()
 	d := newDatabase(t)
 	pool := d.pool(t)
 	d.migrate(t, pool)
 	config := d.config(t, receivertest.Succeed)
 	config.Lease = time.Hour
-	inbox, err := riverinbox.New(t.Context(), pool, config)
+	inbox, err := riverinbox.New(ctx, pool, config)
 	require.NoError(t, err)
-	a := webhook.Attempt{Delivery: receivertest.Accept(t, inbox), Number: 1, Result: webhook.ResultFailed, RetryIn: time.Hour}
-	d.exec(t, "UPDATE dispensary_inbox SET state = 2, attempts = 1, claim = 'mine'")
-	require.Error(t, inbox.RecordOutcome(t.Context(), "another's", a))
-	for range 2 {
-		require.NoError(t, inbox.RecordOutcome(t.Context(), "mine", a))
+	t.Cleanup(func() { assert.NoError(t, inbox.Close(context.Background())) })
+	event := receivertest.Accept(t, inbox)
+	claim := func() (*riverinbox.Claim, webhook.Attempt) {
+		t.Helper()
+		c, err := inbox.Claim(ctx, "", event.Key)
+		require.NoError(t, err)
+		require.NotNil(t, c)
+		a := c.Attempt()
+		require.Equal(t, event.Key, a.Key)
+		return c, a
 	}
+
+	first, a := claim()
+	assert.Equal(t, 1, a.Number)
+	other, err := inbox.Claim(ctx, "", event.Key)
+	require.NoError(t, err)
+	require.Nil(t, other, "it is claimed")
+	d.endClaims(t)
+	second, a := claim()
+	assert.Equal(t, 2, a.Number, "the first is counted")
+	a.Result = webhook.ResultReturned
+	require.ErrorIs(t, first.Record(ctx, a, false), engine.ErrClaimLost)
+	require.NoError(t, second.Record(ctx, a, false))
+	require.ErrorIs(t, second.Record(ctx, a, false), engine.ErrClaimLost)
+
+	third, a := claim()
+	assert.Equal(t, 2, a.Number, "the second was returned")
+	a.Result, a.RetryIn, a.Err = webhook.ResultFailed, time.Hour, errors.New(receivertest.Canary)
+	require.NoError(t, third.Record(ctx, a, false))
+	require.NoError(t, third.Record(ctx, a, true), "the answer was lost")
+	require.ErrorIs(t, third.Record(ctx, a, false), engine.ErrClaimLost)
+	assert.Equal(t, 1, count(t, d, "SELECT count(*) FROM dispensary_inbox WHERE state = 1 AND attempts = 2 AND due_at > now() + interval '50 minutes'"))
+	d.exec(t, "UPDATE dispensary_inbox SET due_at = clock_timestamp()")
+
+	fourth, a := claim()
+	a.Result, a.Err = webhook.ResultDead, errors.New(receivertest.Canary)
+	require.NoError(t, fourth.Record(ctx, a, false))
+	replayed, err := inbox.Replay(ctx, engine.Filter{Keys: []webhook.Key{event.Key}})
+	require.NoError(t, err)
+	assert.Equal(t, 1, replayed)
+	require.NoError(t, fourth.Record(ctx, a, true), "it was recorded, whatever became of it since")
+
+	fifth, a := claim()
+	assert.Equal(t, 1, a.Number)
 	a.Result = webhook.ResultHandled
-	require.Error(t, inbox.RecordOutcome(t.Context(), "mine", a), "it was not mine any more")
-	assert.Equal(t, 1, count(t, d, "SELECT count(*) FROM dispensary_inbox WHERE state = 1 AND due_at > now() + interval '50 minutes'"))
-	d.exec(t, "UPDATE dispensary_inbox SET state = 2, claim = 'next'")
-	require.NoError(t, inbox.RecordOutcome(t.Context(), "next", a))
-	require.ErrorIs(t, inbox.RecordOutcome(t.Context(), "mine", a), engine.ErrClaimLost)
-	require.NoError(t, inbox.RepeatOutcome(t.Context(), "next", a))
-	assert.Len(t, known(t, d, a.Key.String()), 1)
+	require.NoError(t, fifth.Record(ctx, a, false))
+	require.NoError(t, fifth.Record(ctx, a, true))
+	assert.Len(t, known(t, d, event.Key.String()), 1)
 	assert.Zero(t, count(t, d, "SELECT count(*) FROM dispensary_inbox WHERE state <> 3 OR body IS NOT NULL"))
-	require.NoError(t, inbox.Close(t.Context()))
+	assert.Zero(t, count(t, d, "SELECT count(*) FROM dispensary_inbox_lines"))
+}
+
+// TestAnUnsureOutcomeOfALostClaim holds that an outcome without an answer does not count as
+// stored where another worker may have ended the claim.
+func TestAnUnsureOutcomeOfALostClaim(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	d := newDatabase(t)
+	pool := d.pool(t)
+	d.migrate(t, pool)
+	config := d.config(t, receivertest.Succeed)
+	config.Lease = time.Second
+	inbox, err := riverinbox.New(ctx, pool, config)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, inbox.Close(context.Background())) })
+	event := receivertest.Accept(t, inbox)
+	c, err := inbox.Claim(ctx, "", event.Key)
+	require.NoError(t, err)
+	d.exec(t, "DELETE FROM dispensary_inbox_lines")
+	a := c.Attempt()
+	a.Result = webhook.ResultHandled
+	require.Eventually(t, func() bool { return errors.Is(c.Record(ctx, a, true), engine.ErrClaimLost) }, time.Minute, 10*time.Millisecond)
 }

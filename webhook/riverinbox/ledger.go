@@ -109,16 +109,3 @@ func (i *Inbox) ledgerDays(now time.Time) (since, until time.Time) {
 func (i *Inbox) retentionDays() time.Duration {
 	return (i.config.Retention + day - 1).Truncate(day)
 }
-
-// wasSettled reports that an event is in the ledger.
-func (i *Inbox) wasSettled(ctx context.Context, to sender, c *claim) (settled bool, err error) {
-	var created *time.Time
-	if at := c.task.CreatedAt; !at.IsZero() {
-		created = &at
-	}
-	batch := &pgx.Batch{}
-	batch.Queue(i.sql("SELECT "+inLedger("e")+" FROM (SELECT $1::text AS key, $2::timestamptz AS created_at) e"), c.key, created).
-		QueryRow(func(row pgx.Row) error { return row.Scan(&settled) })
-	err = to.SendBatch(ctx, batch).Close()
-	return settled, err
-}

@@ -43,7 +43,11 @@ func newUpgrade(t *testing.T, total int) *upgrade {
 	u := &upgrade{d: newDatabase(t), clinics: 30, handled: map[string]*atomic.Int64{}, stopOld: make(chan struct{})}
 	for n := range total {
 		e := receivertest.NewDelivery()
-		e.ClinicID = fmt.Sprint("cl_", n%u.clinics)
+		if n%5 > 0 {
+			e.ClinicID = fmt.Sprint("cl_", n%u.clinics)
+		} else {
+			e.ClinicID = "" // and no line
+		}
 		e.CreatedAt = time.Now().Add(-time.Duration(rand.N(5*24)) * time.Hour)
 		u.events = append(u.events, e)
 		u.handled[e.Key.EventID] = new(atomic.Int64)
@@ -72,12 +76,16 @@ func (u *upgrade) startOld(t *testing.T) {
 					return
 				default:
 				}
-				clinic, token := fmt.Sprint("cl_", rand.N(u.clinics)), fmt.Sprintf("OLD%d-%d", worker, n)
+				event, token := u.events[rand.N(len(u.events))], fmt.Sprintf("OLD%d-%d", worker, n)
+				clinic := event.ClinicID
 				for found := true; found && rand.N(20) > 0; {
 					var err error
-					if found, err = u.old.work(context.Background(), clinic, token, u.handleOld); !assert.NoError(t, err) {
+					if found, err = u.old.work(context.Background(), clinic, event.Key.String(), token, u.handleOld); !assert.NoError(t, err) {
 						return
 					}
+				}
+				if clinic == "" {
+					continue
 				}
 				if !assert.NoError(t, u.old.leave(context.Background(), clinic, token)) {
 					return
@@ -131,7 +139,8 @@ func (u *upgrade) acceptOld(e webhook.Delivery) (err error) {
 			return err
 		}
 		_, err = tx.Exec(context.Background(), `INSERT INTO river_job (args, kind, max_attempts, priority, queue, state)
-			VALUES (jsonb_build_object('subject', $1::text), 'dispensary_webhook', 25, 1, 'dispensary_webhooks', 'available')`, e.ClinicID)
+			VALUES (CASE WHEN $1 = '' THEN jsonb_build_object('event', $2::text) ELSE jsonb_build_object('subject', $1::text) END,
+				'dispensary_webhook', 25, 1, 'dispensary_webhooks', 'available')`, e.ClinicID, e.Key.String())
 		return err
 	})
 }

@@ -12,52 +12,56 @@ import (
 	"github.com/dispensary-go/dispensary/webhook/engine"
 )
 
-// recordWithRetry stores the outcome of an attempt. A claim that is past its lease is
-// still good while no other worker has taken the event.
+// recordWithRetry stores the outcome of an attempt. A claim that is past its time is
+// still good while no other worker has ended it.
 func (r *run) recordWithRetry(c *claim, a webhook.Attempt) error {
 	i := r.inbox
 	return i.life.Record(i.worker.Work().Logger, max(engine.LeaseMargin, i.config.Lease), func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), transactionTimeout)
 		defer cancel()
-		return i.recordOutcome(ctx, i.pool, c, a, r.releaseIfEmpty)
+		return i.recordOutcome(ctx, i.pool, c, a, r.lookForMore)
 	})
 }
 
-// releaseIfEmpty gives the partition up together with the outcome, if that was its last
-// event, which saves looking for another one. The row is locked first: a job for a newer
-// event waits meanwhile, and finds the partition free, or the event seen.
-func (r *run) releaseIfEmpty(batch *pgx.Batch) {
+// lookForMore finds out, together with the outcome, whether that was the last event of the
+// partition, which saves trying to claim another one. Who comes for a newer event waits
+// until the claim has ended, or has come before, and the event is seen: see isTaken.
+func (r *run) lookForMore(batch *pgx.Batch) {
 	if r.partition.Subject == "" {
 		return
 	}
-	batch.Queue(r.inbox.sql("SELECT FROM {lines} WHERE subject = $1 AND claim = $2 FOR UPDATE"), r.partition.Subject, r.token)
-	batch.Queue(r.inbox.sql(`DELETE FROM {lines} WHERE subject = $1 AND claim = $2
-		AND NOT EXISTS (SELECT FROM {inbox} WHERE subject = $1 AND state < 3)`), r.partition.Subject, r.token,
-	).Exec(func(tag pgconn.CommandTag) error {
-		r.finished = tag.RowsAffected() > 0
-		return nil
-	})
+	batch.Queue(r.inbox.sql("SELECT FROM {inbox} WHERE subject = $1 AND state < 3 LIMIT 1"), r.partition.Subject).
+		Exec(func(tag pgconn.CommandTag) error {
+			r.finished = tag.RowsAffected() == 0
+			return nil
+		})
 }
 
-// recordQuery stores the outcome of an attempt that was not the end of its event, if that
-// still belongs to the claim. It can be repeated where no answer came: what it has written
-// already counts.
-const recordQuery = `WITH noted AS (
-		UPDATE {inbox} SET state = $3::smallint, due_at = clock_timestamp() + $4::interval, attempts = $5,
-			reason = nullif($6, ''), error = $7
-		WHERE key = $1 AND claim = $2 AND state = 2 RETURNING key
-	) SELECT (SELECT count(*) FROM noted)
-		+ (SELECT count(*) FROM {inbox} WHERE key = $1 AND claim = $2 AND state = $3::smallint AND state <> 2)`
+// ending makes a statement that ends a claim, and with it changes its event, unless the
+// claim is another's. The parts have to put the changed event into ended.
+func ending(parts string) string {
+	return `WITH mine AS MATERIALIZED (SELECT event FROM {claims} WHERE subject = $1 AND claim = $2 FOR UPDATE
+		), ` + parts + ` DELETE FROM {claims} c USING ended WHERE c.subject = $1 AND c.claim = $2`
+}
 
-// settleQuery settles an event, if it still belongs to the claim, and stores how new the
-// object is that was handled.
-var settleQuery = `WITH ` + settling("e.key = $1 AND e.claim = $2 AND e.state = 2") + `, newest AS (
+var (
+	// returnQuery makes an attempt one that was not begun.
+	returnQuery = ending(`ended AS (SELECT event FROM mine)`)
+
+	// recordQuery stores the outcome of an attempt that was not the end of its event.
+	recordQuery = ending(`ended AS (
+		UPDATE {inbox} e SET state = $3::smallint, due_at = clock_timestamp() + $4::interval, attempts = $5,
+			reason = nullif($6, ''), error = $7
+		FROM mine WHERE e.key = mine.event RETURNING e.key)`)
+
+	// settleQuery settles an event, and stores how new the object is that was handled.
+	settleQuery = ending(settling("e.key = (SELECT event FROM mine)") + `, ended AS (
+		SELECT * FROM settled UNION ALL SELECT * FROM kept
+	), newest AS (
 		INSERT INTO {newest} AS n (object, at, noted_at)
-		SELECT object, created_at, now() FROM (SELECT * FROM settled UNION ALL SELECT * FROM kept) s
-		WHERE $3 AND object IS NOT NULL AND created_at IS NOT NULL
-		ON CONFLICT (object) DO UPDATE SET at = greatest(n.at, excluded.at), noted_at = excluded.noted_at
-	) SELECT (SELECT count(*) FROM settled) + (SELECT count(*) FROM kept)
-		+ (SELECT count(*) FROM {inbox} WHERE key = $1 AND claim = $2 AND state = 3)`
+		SELECT object, created_at, now() FROM ended WHERE $3 AND object IS NOT NULL AND created_at IS NOT NULL
+		ON CONFLICT (object) DO UPDATE SET at = greatest(n.at, excluded.at), noted_at = excluded.noted_at)`)
+)
 
 // sender is a pool or a transaction.
 type sender interface {
@@ -66,49 +70,50 @@ type sender interface {
 
 // recordOutcome stores the outcome of an attempt, with whatever also adds, in a
 // transaction or as one.
+//
+// Where it has failed it may be stored all the same, without an answer. Then the claim has
+// ended, as it has when another worker took it for abandoned, which cannot be before its
+// time is over.
 func (i *Inbox) recordOutcome(ctx context.Context, to sender, c *claim, a webhook.Attempt, also func(*pgx.Batch)) error {
-	state, attempts, reason, wait := stateWaiting, a.Number, a.Reason(), time.Duration(0)
-	var sealedError []byte
-	switch a.Result {
-	case webhook.ResultHandled, webhook.ResultSkipped:
-		state = stateDone
-	case webhook.ResultDead:
-		state, sealedError = stateDead, engine.SealError(i.config.Seal, a.Key, a.Err)
-	case webhook.ResultReturned:
-		attempts, reason = attempts-1, ""
-	default:
-		wait = a.RetryIn + time.Microsecond // never before its time
-	}
-	recorded := 0
+	var ended bool
 	batch := &pgx.Batch{}
-	query := batch.Queue(i.sql(recordQuery), c.key, c.token, state, wait, attempts, reason, sealedError)
-	if state == stateDone {
-		batch = &pgx.Batch{}
-		query = batch.Queue(i.sql(settleQuery), c.key, c.token, a.Result == webhook.ResultHandled)
-	}
-	query.QueryRow(func(row pgx.Row) error { return row.Scan(&recorded) })
+	query, args := i.outcome(a)
+	batch.Queue(i.sql(query), append([]any{c.subject, c.token}, args...)...).Exec(func(tag pgconn.CommandTag) error {
+		ended = tag.RowsAffected() > 0
+		return nil
+	})
 	also(batch)
 	err := to.SendBatch(ctx, batch).Close()
-	if err == nil && recorded == 0 && state == stateDone && c.unsure {
-		var settled bool
-		settled, err = i.wasSettled(ctx, to, c)
-		recorded = map[bool]int{true: 1}[settled]
-	}
 	switch {
 	case err != nil:
 		c.unsure = true // whether it is stored
 		return fmt.Errorf("riverinbox: %w", err)
-	case recorded == 0:
+	case !ended && !(c.unsure && i.leases.certain(c.token)):
 		return engine.ErrClaimLost
 	}
 	return nil
 }
 
-// lock keeps other workers from an event until the transaction ends. Unlike the
-// record of its outcome it does not block an accept of the same event, or a worker
-// that has handled another one of the same object.
+// outcome returns the statement that stores the outcome of an attempt, and what it takes
+// beside the claim.
+func (i *Inbox) outcome(a webhook.Attempt) (query string, args []any) {
+	switch a.Result {
+	case webhook.ResultReturned:
+		return returnQuery, nil
+	case webhook.ResultHandled, webhook.ResultSkipped:
+		return settleQuery, []any{a.Result == webhook.ResultHandled}
+	case webhook.ResultDead:
+		return recordQuery, []any{stateDead, time.Duration(0), a.Number, a.Reason(), engine.SealError(i.config.Seal, a.Key, a.Err)}
+	}
+	wait := a.RetryIn + time.Microsecond // never before its time
+	return recordQuery, []any{stateWaiting, wait, a.Number, a.Reason(), []byte(nil)}
+}
+
+// lock keeps other workers from ending a claim until the transaction ends. Unlike the
+// record of the outcome it keeps neither the claim from being extended, nor an accept of the
+// same event, nor a worker that has handled another one of the same object.
 func (i *Inbox) lock(ctx context.Context, tx pgx.Tx, c *claim) error {
-	tag, err := tx.Exec(ctx, i.sql("SELECT FROM {inbox} WHERE key = $1 AND claim = $2 AND state = 2 FOR UPDATE"), c.key, c.token)
+	tag, err := tx.Exec(ctx, i.sql("SELECT FROM {claims} WHERE subject = $1 AND claim = $2 FOR KEY SHARE"), c.subject, c.token)
 	switch {
 	case err != nil:
 		return fmt.Errorf("riverinbox: %w", err)

@@ -104,11 +104,11 @@ func (i *Inbox) delivery(s *storedRow) (webhook.Delivery, error) {
 	return d, err
 }
 
-// claim is an event that was handed out. Its token is its fence: an outcome with
-// another one is refused.
+// claim is a claim of the first event of a partition. Its token is its fence: an outcome
+// with another one is refused.
 type claim struct {
-	key, token string
-	since      time.Time // by the clock of this process; the lease began later
-	task       engine.Task
-	unsure     bool // an outcome may have been stored without an answer
+	subject, token string    // of its row
+	since          time.Time // by the clock of this process; its time began later
+	task           engine.Task
+	unsure         bool // an outcome may have been stored without an answer
 }

@@ -55,10 +55,10 @@ var ErrSchema = errors.New("riverinbox: tables are missing or outdated: call Mig
 
 // The states of a row. Below done, an event is alive.
 const (
-	stateWaiting = 1 // to be handled, not before due_at
-	stateRunning = 2 // being handled; abandoned at due_at
-	stateDone    = 3 // handled, skipped or discarded, at due_at
-	stateDead    = 4 // a dead letter since due_at
+	stateWaiting   = 1 // to be handled, not before due_at
+	stateAbandoned = 2 // so, after an attempt that was abandoned; for the release before, being handled until due_at
+	stateDone      = 3 // handled, skipped or discarded, at due_at
+	stateDead      = 4 // a dead letter since due_at
 )
 
 // migrations are the steps that make the tables, each from the version before. A
@@ -66,8 +66,7 @@ const (
 // before it can work with: replicas are replaced one by one. It locks no table for
 // longer than it takes to note a change in the catalog.
 //
-// Bodies are not compressed, as sealed bytes do not compress. A line has a row
-// only while a worker holds it.
+// Bodies are not compressed, as sealed bytes do not compress.
 var migrations = []string{firstTables, ledgerTables}
 
 const firstTables = `
@@ -92,7 +91,7 @@ CREATE TABLE {inbox} (
 ALTER TABLE {inbox} ALTER COLUMN body SET STORAGE EXTERNAL;
 CREATE INDEX dispensary_inbox_due ON {inbox} (state, due_at, seq);
 CREATE INDEX dispensary_inbox_line ON {inbox} (subject, order_at, seq) WHERE subject IS NOT NULL AND state < 3;
-CREATE TABLE {lines} (
+CREATE TABLE {claims} (
 	subject text COLLATE "C" PRIMARY KEY,
 	claim   text COLLATE "C" NOT NULL,
 	until   timestamptz NOT NULL
@@ -110,13 +109,16 @@ CREATE TABLE {checkpoints} (
 	state  bytea
 )`
 
-// ledgerTables make the table of events one of what is not handled. The triggers are for
-// replicas of the release before, which know neither the ledger nor the bodies: what they
-// accept again is left out, and what they claim has its body. A later version drops them.
+// ledgerTables make the table of events one of what is not handled, and that of lines one of
+// claims. A claim and its end leave no version of an event behind that a vacuum has to wait
+// for, but dead rows, soon: the tables that this goes through are vacuumed by their changes
+// and not by their size.
 //
-// A settled event leaves no version of its row behind that a vacuum has to wait for, but
-// dead ones, soon: the tables that this goes through are vacuumed by their changes and not
-// by their size.
+// The triggers are for replicas of the release before, which know neither ledger nor bodies,
+// and claim an event in its own row: what they accept again is left out, what they claim has
+// its body, and they claim nothing that has a claim already. Where they come for one that was
+// abandoned, the attempt is noted. Only they write to claim of an event, and change that of
+// a claim. A later version drops the triggers.
 var ledgerTables = `
 CREATE TABLE {ledger} (
 	day    date NOT NULL,
@@ -132,7 +134,7 @@ CREATE TABLE {bodies} (
 ALTER TABLE {bodies} ALTER COLUMN body SET STORAGE EXTERNAL;
 ALTER TABLE {inbox} ADD COLUMN body_day date;
 ALTER TABLE {inbox} SET (` + vacuumSoon + `);
-ALTER TABLE {lines} SET (fillfactor = 50, ` + vacuumSoon + `);
+ALTER TABLE {claims} SET (` + vacuumSoon + `), ADD COLUMN event text COLLATE "C", ADD COLUMN attempt integer;
 ALTER TABLE {newest} SET (fillfactor = 80, ` + vacuumSoon + `);
 CREATE FUNCTION {known_once}() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -148,14 +150,26 @@ CREATE TRIGGER dispensary_inbox_known_before BEFORE INSERT ON {inbox} FOR EACH R
 	WHEN (NEW.body_day IS NULL) EXECUTE FUNCTION {known_once}();
 CREATE TRIGGER dispensary_inbox_known_after AFTER INSERT ON {inbox} FOR EACH ROW
 	WHEN (NEW.body_day IS NULL) EXECUTE FUNCTION {known_once}();
-CREATE FUNCTION {with_body}() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION {former_claim}() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-	NEW.body := (SELECT body FROM {bodies} WHERE day = NEW.body_day AND seq = NEW.seq);
+	IF NEW.subject IS NULL AND EXISTS (SELECT FROM {claims} WHERE subject = NEW.key) THEN
+		` + endAbandoned("NEW.key") + `;
+		RETURN NULL;
+	END IF;
+	NEW.body := coalesce(NEW.body, (SELECT body FROM {bodies} WHERE day = NEW.body_day AND seq = NEW.seq));
 	RETURN NEW;
 END $$;
-CREATE TRIGGER dispensary_inbox_with_body BEFORE UPDATE ON {inbox} FOR EACH ROW
-	WHEN (NEW.state = 2 AND NEW.body IS NULL AND NEW.claim IS DISTINCT FROM OLD.claim AND left(NEW.claim, 1) <> '` + tokenMark + `')
-	EXECUTE FUNCTION {with_body}()`
+CREATE TRIGGER dispensary_inbox_former_claim BEFORE UPDATE ON {inbox} FOR EACH ROW
+	WHEN (NEW.state = 2 AND NEW.claim IS DISTINCT FROM OLD.claim AND NEW.claim IS NOT NULL) EXECUTE FUNCTION {former_claim}();
+CREATE FUNCTION {former_take}() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	UPDATE {inbox} SET state = 2, claim = NULL, attempts = OLD.attempt WHERE key = OLD.event AND state < 3;
+	NEW.event := NULL;
+	NEW.attempt := NULL;
+	RETURN NEW;
+END $$;
+CREATE TRIGGER dispensary_inbox_former_take BEFORE UPDATE ON {claims} FOR EACH ROW
+	WHEN (NEW.claim IS DISTINCT FROM OLD.claim AND OLD.event IS NOT NULL) EXECUTE FUNCTION {former_take}()`
 
 // vacuumSoon are settings of a table that much goes through and little stays in.
 const vacuumSoon = "autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.5"
@@ -177,13 +191,14 @@ func qualified(schema, table string) string {
 func (t Tables) names() *strings.Replacer {
 	return strings.NewReplacer(
 		"{inbox}", t.in("dispensary_inbox"),
-		"{lines}", t.in("dispensary_inbox_lines"),
+		"{claims}", t.in("dispensary_inbox_lines"),
 		"{newest}", t.in("dispensary_inbox_newest"),
 		"{checkpoints}", t.in("dispensary_inbox_checkpoints"),
 		"{ledger}", t.in(ledgerTable),
 		"{bodies}", t.in(bodiesTable),
 		"{known_once}", t.in("dispensary_inbox_known_once"),
-		"{with_body}", t.in("dispensary_inbox_with_body"),
+		"{former_claim}", t.in("dispensary_inbox_former_claim"),
+		"{former_take}", t.in("dispensary_inbox_former_take"),
 		"{schema}", t.in("dispensary_inbox_schema"),
 		"{river_job}", qualified(t.River, "river_job"),
 	)
@@ -241,7 +256,7 @@ func migrate(ctx context.Context, tx pgx.Tx, tables Tables) error {
 		// Who changes a table waits for all who use it, and all who come wait for him: he
 		// gives up soon, and tries again. Before that, a vacuum is made to end, which
 		// delays no other.
-		_, err := tx.Exec(ctx, names.Replace(fmt.Sprintf(`LOCK TABLE {inbox}, {lines}, {newest} IN SHARE UPDATE EXCLUSIVE MODE;
+		_, err := tx.Exec(ctx, names.Replace(fmt.Sprintf(`LOCK TABLE {inbox}, {claims}, {newest} IN SHARE UPDATE EXCLUSIVE MODE;
 			SET LOCAL lock_timeout = %d`, ddlPatience.Milliseconds())))
 		if err != nil {
 			return err

@@ -208,7 +208,6 @@ const testLease = 12 * time.Second
 // their process has died, and wakes all who wait for that.
 func (d database) endClaims(t testing.TB) {
 	t.Helper()
-	d.exec(t, "UPDATE dispensary_inbox SET due_at = clock_timestamp() WHERE state = 2")
 	d.exec(t, "UPDATE dispensary_inbox_lines SET until = clock_timestamp()")
 	d.exec(t, "UPDATE river_job SET state = 'available', scheduled_at = clock_timestamp() WHERE state IN ('scheduled', 'retryable')")
 }

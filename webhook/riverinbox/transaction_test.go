@@ -56,7 +56,7 @@ func TestLongTransactionDoesNotDelayOthers(t *testing.T) {
 	<-begun
 	now := time.Now()
 	require.Eventually(t, func() bool {
-		return count(t, d, "SELECT count(*) FROM dispensary_inbox WHERE type = $1 AND due_at > $2", string(events.PatientCreated), now.Add(2*config.Lease)) == 1
+		return count(t, d, "SELECT count(*) FROM dispensary_inbox_lines WHERE until > $1", now.Add(2*config.Lease)) == 2
 	}, 2*time.Minute, 20*time.Millisecond)
 	close(gate)
 	for range 2 {

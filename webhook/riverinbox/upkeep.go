@@ -52,15 +52,19 @@ func (i *Inbox) every(d time.Duration, complaint string, f func(context.Context)
 // before it claimed the event, or deleted by people. Other events of an
 // ordering key come with the first.
 const forgotten = `SELECT subject, key FROM (
-		(SELECT key, subject, order_at, seq, due_at FROM {inbox} WHERE state = 2 AND due_at < now() ORDER BY due_at LIMIT $4)
-		UNION ALL
-		(SELECT key, subject, order_at, seq, due_at FROM {inbox} w WHERE state = 1 AND due_at < now() - $3::interval
-			AND NOT EXISTS (SELECT FROM {lines} l WHERE l.subject = w.subject AND l.until >= now())
+		(SELECT e.key, e.subject FROM {claims} c JOIN {inbox} e ON e.key = c.event WHERE c.until < now() LIMIT $4)
+		UNION
+		(SELECT key, subject FROM {inbox} w WHERE state = 2 AND due_at < now() AND ` + unclaimed + ` ORDER BY due_at LIMIT $4)
+		UNION
+		(SELECT key, subject FROM {inbox} w WHERE state = 1 AND due_at < now() - $3::interval AND ` + unclaimed + `
 			AND NOT EXISTS (SELECT FROM {inbox} o WHERE o.subject = w.subject AND o.state < 3 AND (o.order_at, o.seq) < (w.order_at, w.seq))
 			ORDER BY due_at LIMIT $4)
 	) e WHERE NOT EXISTS (SELECT FROM {river_job} j WHERE j.kind = $1 AND j.queue = $2
 		AND j.state IN ('available', 'pending', 'retryable', 'scheduled') AND j.scheduled_at < now() + $3::interval
 		AND j.args @> CASE WHEN e.subject IS NULL THEN jsonb_build_object('event', e.key) ELSE jsonb_build_object('subject', e.subject) END)`
+
+// unclaimed is a condition for events in whose partition no worker is, or none any more.
+const unclaimed = "NOT EXISTS (SELECT FROM {claims} c WHERE c.subject = coalesce(w.subject, w.key) AND c.until >= now())"
 
 // insertForgottenJobs inserts jobs for events that were forgotten. One replica does it at
 // a time.
@@ -93,7 +97,7 @@ func (i *Inbox) purge(ctx context.Context) error {
 	for _, statement := range []string{
 		`DELETE FROM {inbox} WHERE key IN (SELECT key FROM {inbox} WHERE state = 3 AND due_at < now() - $1::interval LIMIT $2)`,
 		`DELETE FROM {newest} WHERE object IN (SELECT object FROM {newest} WHERE noted_at < now() - $1::interval LIMIT $2)`,
-		`DELETE FROM {lines} WHERE subject IN (SELECT subject FROM {lines} WHERE until < now() - $1::interval LIMIT $2)`,
+		`DELETE FROM {claims} WHERE subject IN (SELECT subject FROM {claims} WHERE until < now() - $1::interval LIMIT $2)`,
 	} {
 		for deleted := int64(few); deleted == few && !i.life.Stopped(); {
 			deleted = 0
@@ -132,8 +136,8 @@ func (i *Inbox) Stats(ctx context.Context) (engine.Stats, error) {
 		return s, webhook.ErrInboxClosed
 	}
 	var oldest *time.Time
-	err := i.pool.QueryRow(ctx, i.sql(`SELECT count(*) FILTER (WHERE state = 1), count(*) FILTER (WHERE state = 2),
-		count(*) FILTER (WHERE state = 4), min(received_at) FILTER (WHERE state < 3) FROM {inbox} WHERE state <> 3`),
+	err := i.pool.QueryRow(ctx, i.sql(`SELECT count(*) FILTER (WHERE state < 3 AND NOT `+isRunning+`), count(*) FILTER (WHERE state < 3 AND `+isRunning+`),
+		count(*) FILTER (WHERE state = 4), min(received_at) FILTER (WHERE state < 3) FROM `+claimedEvents+` WHERE state <> 3`),
 	).Scan(&s.Waiting, &s.Running, &s.Dead, &oldest)
 	if err != nil {
 		return engine.Stats{}, fmt.Errorf("riverinbox: %w", err)
