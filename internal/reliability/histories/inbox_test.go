@@ -142,6 +142,42 @@ func TestInboxMutants(t *testing.T) {
 	})
 }
 
+// riverMutants are mistakes that TestInboxes has to find in riverinbox.
+func riverMutants() []*mutant.Mutant {
+	return []*mutant.Mutant{
+		{Name: "an outcome needs no claim", Rewrite: in("mine AS MATERIALIZED", `claim = \$2`, `claim || $$2 <> ''`)},
+		{Name: "a claim is taken from its worker", Rewrite: in("abandoned AS", `until < clock_timestamp\(\)`, `until < 'infinity'`)},
+		{Name: "attempts that were abandoned are not counted", Rewrite: in("abandoned AS", `attempts = a\.attempt`, `attempts = e.attempts`)},
+	}
+}
+
+// TestRiverMutants holds that each mistake makes histories of riverinbox that are not
+// linearizable, and logs after how many rounds.
+func TestRiverMutants(t *testing.T) {
+	t.Parallel()
+	for _, m := range riverMutants() {
+		t.Run(m.Name, func(t *testing.T) {
+			t.Parallel()
+			w := worker{Kind: kindInbox, Mutant: m.Name, Database: database{Source: postgrestest.Schema(t)}}
+			f := newFleet(t, processes, w, 3*riverLease/2)
+			var lines []string
+			r := report{}
+			for len(r.wrong) == 0 {
+				require.Less(t, r.rounds, 500, "nothing is found: %s", r)
+				for rounds := r.rounds; r.rounds < rounds+5; {
+					r.rounds++
+					f.play(t, r.rounds)
+				}
+				f.drain(t)
+				lines = append(lines, f.notes()...)
+				r = report{rounds: r.rounds, outcomes: map[string]int{}}
+				r.addInbox(t, lines, riverLease)
+			}
+			t.Logf("found in round %d, call %d", r.rounds, r.calls)
+		})
+	}
+}
+
 // inboxInProcess returns a function that plays a round, and returns what was noted of it
 // and of those before.
 func inboxInProcess(t *testing.T, m *mutant.Mutant) func(round int) []string {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -60,6 +61,17 @@ func openInbox(w worker, h *history) (player, error) {
 		return nil, err
 	}
 	config.MaxConns, config.ConnConfig.DialFunc = 6, p.dial
+	for _, m := range riverMutants() {
+		if m.Name == w.Mutant {
+			config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+				conn, err := p.dial(ctx, network, address)
+				if err != nil {
+					return nil, err
+				}
+				return m.Conn(conn), nil
+			}
+		}
+	}
 	pool, err := pgxpool.NewWithConfig(context.Background(), config)
 	if err != nil {
 		return nil, err

@@ -45,6 +45,7 @@ type worker struct {
 	Name     string
 	History  string // the file
 	Kind     string // of store
+	Mutant   string // the mistake that is made, if one is
 	Database database
 }
 
