@@ -1,0 +1,133 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/logtest"
+	"github.com/dispensary-go/dispensary/oauth"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
+	"github.com/dispensary-go/dispensary/seal"
+)
+
+func newKey(n int) seal.Key {
+	secret := make([]byte, 32)
+	secret[0] = byte(n + 1)
+	key, err := seal.NewKey(fmt.Sprintf("key-%d", n), secret)
+	if err != nil {
+		panic(err)
+	}
+	return key
+}
+
+// open opens the database with every key that there may be.
+func (w *tokenWorld) open(inner tokens.Store) tokens.Store {
+	var all []seal.Key
+	for n := range 4 {
+		all = append(all, newKey(n))
+	}
+	ring, err := seal.NewKeyRing(all...)
+	if err != nil {
+		panic(err)
+	}
+	store, err := tokens.Sealed(notResealed{inner}, ring)
+	if err != nil {
+		panic(err)
+	}
+	return store
+}
+
+// notResealed hides that a store reseals: looking must not write.
+type notResealed struct{ tokens.Store }
+
+// ring has every key that replicas can meet: an older replica can read what a newer one
+// has sealed, because a key is known to all before the first one seals with it.
+func (w *tokenWorld) ring() *seal.KeyRing {
+	var all []seal.Key
+	for n := len(w.keys); n < 4; n++ {
+		all = append(all, newKey(n).Pending())
+	}
+	for n := len(w.keys) - 1; n >= 0; n-- {
+		all = append(all, w.keys[n])
+	}
+	ring, err := seal.NewKeyRing(all...)
+	if err != nil {
+		panic(err)
+	}
+	return ring
+}
+
+func (w *tokenWorld) key(user string) tokens.Key {
+	return tokens.Key{Environment: w.site.Environment, User: user}
+}
+
+func (w *tokenWorld) record(user string) (tokens.Record, error) {
+	return w.view.Load(context.Background(), w.key(user))
+}
+
+// authorize stores a new consent, as the browser flow does at its end.
+func (w *tokenWorld) authorize(user string) {
+	who := w.platform.Users()[0]
+	issued := w.platform.issue(who)
+	w.consents++
+	w.know(issued.AccessToken, issued.RefreshToken, user, w.consents)
+	store := w.view
+	if len(w.keys) > 0 {
+		store = w.sealedOn(w.db.MemoryStore)
+	}
+	token := oauth.Token{
+		AccessToken: api.Secret(issued.AccessToken), RefreshToken: api.Secret(issued.RefreshToken), TokenType: "Bearer",
+		CreatedAt: issued.CreatedAt, ExpiresAt: issued.ExpiresAt, Lifetime: oauth.DefaultLifetime, UsedAt: time.Now(),
+		ResourceOwner: oauth.ResourceOwner{ID: who.ID, Type: who.Type}, Environment: w.site.Environment,
+		Clinic: oauth.Clinic{ID: who.ClinicID, IntegrationID: "in_1"},
+	}
+	for _, scope := range issued.Scopes {
+		token.Scope += scope + " "
+	}
+	if err := w.write("Save", w.key(user), func() error {
+		_, err := store.Save(context.Background(), w.key(user), token)
+		return err
+	}); err != nil {
+		panic(err)
+	}
+	delete(w.revoked, user)
+}
+
+func (w *tokenWorld) sealedOn(inner tokens.Store) tokens.Store {
+	store, err := tokens.Sealed(inner, w.ring())
+	if err != nil {
+		panic(err)
+	}
+	return store
+}
+
+func (w *tokenWorld) know(access, refresh, user string, consent int) {
+	w.consent[access], w.owner[access] = consent, user
+	w.consent[refresh], w.owner[refresh] = consent, user
+}
+
+// revoke ends the consent that is stored, at the platform.
+func (w *tokenWorld) revoke(user string) {
+	record, err := w.record(user)
+	if err != nil {
+		return
+	}
+	client, err := oauth.New(w.application(&http.Client{Transport: w.platform}))
+	if err != nil {
+		panic(err)
+	}
+	if err := client.Revoke(context.Background(), record.Token); err == nil {
+		w.revoked[user] = true
+	}
+}
+
+func (w *tokenWorld) application(client *http.Client) oauth.Config {
+	app := w.platform.Application()
+	return oauth.Config{
+		Site: w.site, ClientID: app.ClientID, ClientSecret: api.Secret(app.ClientSecret), RedirectURL: app.RedirectURI,
+		HTTPClient: client, Logger: logtest.NewLogger(&w.platform.logs),
+	}
+}
