@@ -27,6 +27,7 @@ type catalogWorld struct {
 	s        *schedule.Scheduler
 	platform *platform
 	store    *catalogsync.MemoryStore
+	announce func(model.Product, model.Event) // what becomes of the platform's events
 	changes  int
 	read     int64                         // of the changes
 	feed     map[string]catalogsync.Record // by the product's id
@@ -37,17 +38,31 @@ type catalogWorld struct {
 }
 
 func newCatalogWorld(s *schedule.Scheduler) {
-	w := &catalogWorld{s: s, platform: newPlatform(s), store: catalogsync.NewMemoryStore(), feed: map[string]catalogsync.Record{}}
+	w := newCatalog(s, newPlatform(s))
+	w.announce = w.wait
 	for i := range 2 {
 		s.Process(fmt.Sprintf("replica %d", i+1), s.Rand.IntN(3), s.Rand.IntN(2), w.start)
 	}
-	s.Action("a product is renamed", 3, nil, w.rename)
-	s.Action("a product comes", 2, nil, w.add)
-	s.Action("a product leaves", 2, nil, w.remove)
-	s.Action("the changes are read", 4, nil, w.follow)
-	s.Always(w.noneIsGone)
-	s.SettledWhen("the store is what the platform has", func() bool { return w.differs() == "" })
-	s.InTheEnd(func() error {
+	w.actions()
+	w.promises()
+}
+
+// newCatalog makes the store of a platform's products.
+func newCatalog(s *schedule.Scheduler, p *platform) *catalogWorld {
+	return &catalogWorld{s: s, platform: p, store: catalogsync.NewMemoryStore(), feed: map[string]catalogsync.Record{}}
+}
+
+func (w *catalogWorld) actions() {
+	w.s.Action("a product is renamed", 3, nil, w.rename)
+	w.s.Action("a product comes", 2, nil, w.add)
+	w.s.Action("a product leaves", 2, nil, w.remove)
+	w.s.Action("the changes are read", 4, nil, w.follow)
+}
+
+func (w *catalogWorld) promises() {
+	w.s.Always(w.noneIsGone)
+	w.s.SettledWhen("the store is what the platform has", func() bool { return w.differs() == "" })
+	w.s.InTheEnd(func() error {
 		w.follow()
 		for id, followed := range w.feed {
 			if stored, err := w.store.Get(context.Background(), id); err != nil || stored.Revision != followed.Revision {
@@ -63,23 +78,8 @@ func newCatalogWorld(s *schedule.Scheduler) {
 func (w *catalogWorld) start(p *schedule.Process) {
 	client := w.platform.Client(model.User{}, dispensary.WithLogger(logtest.NewLogger(&w.platform.logs)), dispensary.WithTokenSource(w.platform),
 		dispensary.WithHTTPClient(&http.Client{Transport: killable{p.Transport(w.platform, tellCatalog)}}))
-	syncer, err := catalogsync.NewSyncer(catalogsync.SyncerConfig{
-		Catalog: client.Catalog, Store: catalogStore{w.store, p, w}, PageSize: 4, Prefetch: 3, MaxMissing: 1000,
-	})
-	if err != nil {
-		panic(err)
-	}
-	go func() {
-		for {
-			p.Step("syncs")
-			_, _ = syncer.Sync(p.Context())
-			p.Step("reads what is requested")
-			_ = syncer.FetchRequested(p.Context())
-			if w.s.Recovering() > 0 {
-				time.Sleep(time.Minute)
-			}
-		}
-	}()
+	syncer := w.syncer(p, client, 4)
+	go w.sync(p, syncer, time.Minute)
 	go func() {
 		for p.Alive() {
 			if _, waits := w.oldest(); !waits {
@@ -92,6 +92,37 @@ func (w *catalogWorld) start(p *schedule.Process) {
 			}
 		}
 	}()
+}
+
+// syncer is that of a replica.
+func (w *catalogWorld) syncer(p *schedule.Process, client *dispensary.Client, pageSize int) *catalogsync.Syncer {
+	syncer, err := catalogsync.NewSyncer(catalogsync.SyncerConfig{
+		Catalog: client.Catalog, Store: catalogStore{w.store, p, w}, PageSize: pageSize, Prefetch: 3, MaxMissing: 1000,
+	})
+	if err != nil {
+		panic(err)
+	}
+	return syncer
+}
+
+// sync syncs again and again, and reads what is requested; after the recovery with pauses.
+func (w *catalogWorld) sync(p *schedule.Process, syncer *catalogsync.Syncer, pause time.Duration) {
+	for {
+		p.Step("syncs")
+		_, _ = syncer.Sync(p.Context())
+		p.Step("reads what is requested")
+		_ = syncer.FetchRequested(p.Context())
+		if w.s.Recovering() > 0 {
+			time.Sleep(pause)
+		}
+	}
+}
+
+// wait has an event wait for its handler.
+func (w *catalogWorld) wait(product model.Product, e model.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.pending = append(w.pending, events.ProductEvent{Event: events.Event{ID: e.ID, Type: events.Type(e.Type)}, Data: catalog.Product{ID: product.ID}})
 }
 
 // oldest is the event that has waited the longest.
@@ -136,9 +167,7 @@ func (w *catalogWorld) changed(product model.Product, e model.Event, err error) 
 	if err != nil {
 		panic(err)
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.pending = append(w.pending, events.ProductEvent{Event: events.Event{ID: e.ID, Type: events.Type(e.Type)}, Data: catalog.Product{ID: product.ID}})
+	w.announce(product, e)
 }
 
 func (w *catalogWorld) any() model.Product {

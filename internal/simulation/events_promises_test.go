@@ -3,7 +3,6 @@ package simulation
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"maps"
 	"net/http"
 	"slices"
@@ -20,15 +19,15 @@ import (
 )
 
 // reconcile runs a replica's reconciler.
-func (w *eventWorld) reconcile(p *schedule.Process, r *receiver, logger *slog.Logger) {
-	client, err := dispensary.New(w.platform.Site(), dispensary.WithTokenSource(w.platform), dispensary.WithLogger(logger),
+func (w *eventWorld) reconcile(p *schedule.Process, r *receiver) {
+	client, err := dispensary.New(w.platform.Site(), dispensary.WithTokenSource(w.platform), dispensary.WithLogger(r.logger),
 		dispensary.WithHTTPClient(&http.Client{Transport: p.Transport(w.platform.HTTPClient().Transport, w.tellRequest)}))
 	if err != nil {
 		panic(err)
 	}
 	reconciler, err := reconcile.New(reconcile.Config{
 		Environment: w.platform.Site().Environment, Events: client.Events, Inbox: r.inbox, Integrations: reconcile.Integrations(w.integration),
-		Groups: []reconcile.Group{reconcile.Patients}, Overlap: time.Minute, Logger: logger, Now: w.clockOf(p.Name),
+		Groups: []reconcile.Group{reconcile.Patients}, Overlap: time.Minute, Logger: r.logger, Now: w.clockOf(p.Name),
 	})
 	if err != nil {
 		panic(err)
@@ -92,10 +91,20 @@ func (w *eventWorld) stored(id string) bool {
 }
 
 // handle is the program's handler.
-func (w *eventWorld) handle(ctx context.Context, p *schedule.Process, e events.Event) error {
+func (w *eventWorld) handle(ctx context.Context, p *schedule.Process, e events.Event, task webhook.HandlerFunc) error {
 	key := webhook.HandlingFrom(ctx).Key
 	name := w.name(e.ID)
 	order := w.begin(p, key, name)
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.running[order], name)
+	}()
+	if task != nil {
+		if err := task(ctx, e); err != nil {
+			return err
+		}
+	}
 	call := schedule.Spec{Name: "handles " + name, Fates: []schedule.Fate{schedule.Refused}, Fail: func(schedule.Fate) error { return errHandler }}
 	_, err := schedule.Do(ctx, p, call, func() (nothing, error) {
 		w.mu.Lock()
@@ -107,9 +116,6 @@ func (w *eventWorld) handle(ctx context.Context, p *schedule.Process, e events.E
 		}
 		return nothing{}, nil
 	})
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.running[order], name)
 	return err
 }
 

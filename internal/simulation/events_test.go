@@ -39,6 +39,7 @@ type eventWorld struct {
 	stale    webhook.StalePolicy
 
 	integration string
+	database    string // its name in the story
 
 	mu        sync.Mutex           // of what follows
 	receivers map[string]*receiver // of the replicas' last lives, by name
@@ -62,27 +63,8 @@ type receiver struct {
 }
 
 func newEventWorld(s *schedule.Scheduler) {
-	w := &eventWorld{
-		s: s, keys: 1, receivers: map[string]*receiver{}, names: map[string]string{}, handled: map[webhook.Key]int{},
-		running: map[webhook.OrderingKey]map[string]time.Time{}, stale: []webhook.StalePolicy{webhook.StaleIgnore, webhook.StaleReport, webhook.StaleSkip}[s.Rand.IntN(3)],
-	}
-	sender := &schedule.Process{}
-	s.Process("platform", 0, 0, func(p *schedule.Process) { *sender = *p })
-	w.platform = newPlatform(s, dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff),
-		dispensarytest.WithParallelDelivery(3), dispensarytest.WithWebhook(endpoint+"/webhooks"),
-		dispensarytest.WithDeliveryClient(&http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-			signed, err := w.sign(r)
-			if err != nil {
-				return nil, err
-			}
-			return sender.Transport(roundTrip(w.deliver), w.tellDelivery).RoundTrip(signed)
-		})}))
-	shown, err := w.platform.Client(model.User{}).Clinic.Get(context.Background())
-	if err != nil {
-		panic(err)
-	}
-	w.integration = shown.IntegrationID
-	w.table = newEventTable(func(key webhook.Key) string { return w.name(key.EventID) })
+	w := newEvents(s)
+	w.listen(newPlatform(s, w.options()...))
 	inMemory := s.Rand.IntN(5) == 0
 	replicas, kills := 2, max(0, s.Rand.IntN(4)-1)
 	if inMemory { // which ends with its process
@@ -91,10 +73,9 @@ func newEventWorld(s *schedule.Scheduler) {
 	var names []string
 	for i := range replicas {
 		names = append(names, fmt.Sprintf("replica %d", i+1))
-		s.Process(names[i], kills, s.Rand.IntN(2), func(p *schedule.Process) { w.start(p, inMemory) })
-	}
-	if s.Rand.IntN(2) == 0 { // only the event lists have some
-		w.platform.Fault(model.Fault{Effect: model.DeliveryLost, Chance: 0.5, Seed: s.Rand.Uint64()})
+		s.Process(names[i], kills, s.Rand.IntN(2), func(p *schedule.Process) {
+			w.reconcile(p, w.receive(p, inMemory, 1+s.Rand.IntN(2), nil))
+		})
 	}
 	w.actions()
 	w.rotateSecret()
@@ -104,6 +85,43 @@ func newEventWorld(s *schedule.Scheduler) {
 	w.promises()
 }
 
+// newEvents makes what replicas receive webhooks with, and their common table.
+func newEvents(s *schedule.Scheduler) *eventWorld {
+	w := &eventWorld{
+		s: s, keys: 1, database: "the database", receivers: map[string]*receiver{}, names: map[string]string{}, handled: map[webhook.Key]int{},
+		running: map[webhook.OrderingKey]map[string]time.Time{}, stale: []webhook.StalePolicy{webhook.StaleIgnore, webhook.StaleReport, webhook.StaleSkip}[s.Rand.IntN(3)],
+	}
+	w.table = newEventTable(func(key webhook.Key) string { return w.name(key.EventID) })
+	return w
+}
+
+// options are those of a platform that sends its webhooks to the replicas.
+func (w *eventWorld) options() []dispensarytest.Option {
+	sender := &schedule.Process{}
+	w.s.Process("platform", 0, 0, func(p *schedule.Process) { *sender = *p })
+	return []dispensarytest.Option{
+		dispensarytest.WithBehavior(dispensarytest.DeliveryConditionsOff),
+		dispensarytest.WithParallelDelivery(3), dispensarytest.WithWebhook(endpoint + "/webhooks"),
+		dispensarytest.WithDeliveryClient(&http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			signed, err := w.sign(r)
+			if err != nil {
+				return nil, err
+			}
+			return sender.Transport(roundTrip(w.deliver), w.tellDelivery).RoundTrip(signed)
+		})}),
+	}
+}
+
+// listen makes the platform known that the webhooks come from.
+func (w *eventWorld) listen(p *platform) {
+	w.platform = p
+	shown, err := p.Client(model.User{}).Clinic.Get(context.Background())
+	if err != nil {
+		panic(err)
+	}
+	w.integration = shown.IntegrationID
+}
+
 // roundTrip makes a transport of a function.
 type roundTrip func(*http.Request) (*http.Response, error)
 
@@ -111,6 +129,9 @@ type roundTrip func(*http.Request) (*http.Response, error)
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func (w *eventWorld) actions() {
+	if w.s.Rand.IntN(2) == 0 { // only the event lists have some
+		w.platform.Fault(model.Fault{Effect: model.DeliveryLost, Chance: 0.5, Seed: w.s.Rand.Uint64()})
+	}
 	for i := range 1 + w.s.Rand.IntN(2) {
 		name := fmt.Sprintf("patient %d", i+1)
 		w.s.Action(name+" registers", 1, nil, func() {
@@ -137,10 +158,10 @@ func (w *eventWorld) actions() {
 			}
 		})
 	}
-	w.s.Action("the database is cut off", 1, func() bool { return !w.table.down }, func() { w.table.down = true; w.s.Disturb() })
-	w.s.Action("the database is back", 1, func() bool { return w.table.down }, func() { w.table.down = false })
+	w.s.Action(w.database+" is cut off", 1, func() bool { return !w.table.down }, func() { w.table.down = true; w.s.Disturb() })
+	w.s.Action(w.database+" is back", 1, func() bool { return w.table.down }, func() { w.table.down = false })
 	w.s.OnRecovery(func() { w.table.down = false })
-	w.s.Action("a key is added to those that replicas start with", 1, nil, func() { w.keys++ })
+	w.s.Action("a key is added to those that replicas open "+w.database+" with", 1, nil, func() { w.keys++ })
 }
 
 // happened notes an event of the platform.
@@ -169,15 +190,15 @@ func (w *eventWorld) tellDelivery(_ *http.Request, body []byte) string {
 	return "webhook of " + w.name(string(idOf.FindSubmatch(body)[1]))
 }
 
-// start starts a replica: its inbox, its receiver and its reconciler.
-func (w *eventWorld) start(p *schedule.Process, inMemory bool) {
-	logger := logtest.NewLogger(&w.platform.logs)
+// receive gives a replica an inbox and a receiver. task is what its handler does with an
+// event; nil is nothing.
+func (w *eventWorld) receive(p *schedule.Process, inMemory bool, workers int, task webhook.HandlerFunc) *receiver {
+	r := &receiver{process: p, logger: logtest.NewLogger(&w.platform.logs)}
 	work := webhook.Work{
-		Handle: func(ctx context.Context, e events.Event) error { return w.handle(ctx, p, e) },
-		Order:  webhook.ByPatient, Stale: w.stale, Workers: 1 + w.s.Rand.IntN(2), HandlerTimeout: 15 * time.Second,
-		Retry: webhook.RetryPolicy{MaxAttempts: 40}, Logger: logger,
+		Handle: func(ctx context.Context, e events.Event) error { return w.handle(ctx, p, e, task) },
+		Order:  webhook.ByPatient, Stale: w.stale, Workers: workers, HandlerTimeout: 15 * time.Second,
+		Retry: webhook.RetryPolicy{MaxAttempts: 40}, Logger: r.logger,
 	}
-	r := &receiver{process: p, logger: logger}
 	if inMemory {
 		inbox, err := memoryinbox.New(memoryinbox.Config{Work: work})
 		if err != nil {
@@ -195,11 +216,11 @@ func (w *eventWorld) start(p *schedule.Process, inMemory bool) {
 		r.inbox = inbox
 	}
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	r.secrets = w.signing.known
 	r.handler = w.newHandler(r)
 	w.receivers[p.Name] = r
-	w.mu.Unlock()
-	w.reconcile(p, r, logger)
+	return r
 }
 
 func (w *eventWorld) ring() *seal.KeyRing {

@@ -33,6 +33,7 @@ type tokenWorld struct {
 	keys     []seal.Key // of the sealed store, the oldest first; none where it is not sealed
 	users    []string
 	site     dispensary.Site
+	name     string // of the database, in the story
 
 	stored   map[string]int               // names of access tokens that the database had, and of whose consent
 	consent  map[string]int               // of all tokens, by name
@@ -53,18 +54,29 @@ var rotations = []dispensarytest.Behavior{
 }
 
 func newTokenWorld(s *schedule.Scheduler) {
+	rotation := rotations[s.Rand.IntN(len(rotations))]
+	w := newTokens(s, newPlatform(s, dispensarytest.WithBehavior(rotation)), rotation)
+	w.age()
+	keepFresh := len(w.keys) == 0 && s.Rand.IntN(3) == 0
+	for i := range 2 + s.Rand.IntN(2) {
+		name := fmt.Sprintf("replica %d", i+1)
+		s.Process(name, max(0, s.Rand.IntN(4)-1), s.Rand.IntN(2), func(p *schedule.Process) { w.start(p, keepFresh) })
+	}
+	w.actions()
+	w.promises()
+}
+
+// newTokens makes the database of a platform's users, who have authorized.
+func newTokens(s *schedule.Scheduler, p *platform, rotation dispensarytest.Behavior) *tokenWorld {
 	w := &tokenWorld{
-		s: s, rotation: rotations[s.Rand.IntN(len(rotations))], stored: map[string]int{}, consent: map[string]int{}, owner: map[string]string{},
+		s: s, platform: p, site: p.Site(), rotation: rotation, name: "the database", stored: map[string]int{}, consent: map[string]int{}, owner: map[string]string{},
 		refused: map[string]bool{}, revoked: map[string]bool{}, asked: map[string]int{}, verdicts: map[string]error{}, onTheWay: map[string]*schedule.Process{},
 	}
-	w.platform = newPlatform(s, dispensarytest.WithBehavior(w.rotation))
-	w.platform.onRefresh, w.platform.onUse = w.refreshed, w.used
-	w.platform.onArrival = func(p *schedule.Process, refresh string) { w.onTheWay[refresh] = p }
-	w.site = w.platform.Site()
+	p.onRefresh, p.onUse = w.refreshed, w.used
+	p.onArrival = func(p *schedule.Process, refresh string) { w.onTheWay[refresh] = p }
 	w.db = &database{MemoryStore: tokens.NewMemoryStore(), write: w.write}
 	w.view = w.db.MemoryStore
-	sealed := s.Rand.IntN(4) == 0
-	if sealed {
+	if s.Rand.IntN(4) == 0 {
 		w.keys = append(w.keys, newKey(0))
 		w.view = w.open(w.db.MemoryStore)
 	}
@@ -74,23 +86,20 @@ func newTokenWorld(s *schedule.Scheduler) {
 	for _, user := range w.users {
 		w.authorize(user)
 	}
-	// From fresh tokens to those that have ended.
-	time.Sleep([]time.Duration{0, 90 * time.Minute, 117 * time.Minute, 121 * time.Minute}[s.Rand.IntN(4)])
-	keepFresh := !sealed && s.Rand.IntN(3) == 0
-	for i := range 2 + s.Rand.IntN(2) {
-		name := fmt.Sprintf("replica %d", i+1)
-		s.Process(name, max(0, s.Rand.IntN(4)-1), s.Rand.IntN(2), func(p *schedule.Process) { w.start(p, keepFresh) })
-	}
-	w.actions(sealed)
-	w.promises()
+	return w
+}
+
+// age lets tokens be anything from fresh ones to those that have ended.
+func (w *tokenWorld) age() {
+	time.Sleep([]time.Duration{0, 90 * time.Minute, 117 * time.Minute, 121 * time.Minute}[w.s.Rand.IntN(4)])
 }
 
 // actions are what people do, and what happens to the platform and the database.
-func (w *tokenWorld) actions(sealed bool) {
+func (w *tokenWorld) actions() {
 	s := w.s
 	user := func() string { return w.users[s.Rand.IntN(len(w.users))] }
-	s.Action("the database is cut off", 1, func() bool { return !w.db.down }, func() { w.db.down = true; s.Disturb() })
-	s.Action("the database is back", 1, func() bool { return w.db.down }, func() { w.db.down = false })
+	s.Action(w.name+" is cut off", 1, func() bool { return !w.db.down }, func() { w.db.down = true; s.Disturb() })
+	s.Action(w.name+" is back", 1, func() bool { return w.db.down }, func() { w.db.down = false })
 	s.OnRecovery(func() { w.db.down = false })
 	s.Action("the platform ends an access token early", 2, nil, func() {
 		if record, err := w.record(user()); err == nil {
@@ -103,18 +112,28 @@ func (w *tokenWorld) actions(sealed bool) {
 	}
 	s.Action("a user authorizes anew", 1, func() bool { return !w.db.down }, func() { w.authorize(user()); s.Disturb() }) // a refresh of the old consent may be under way
 	s.Action("the platform's clock jumps ahead by 3m", 1, nil, func() { w.platform.Clock().Advance(3 * time.Minute); s.Disturb() })
-	if sealed {
-		s.Action("a key is added to those that replicas start with", 2, nil, func() { w.keys = append(w.keys, newKey(len(w.keys))) })
+	if len(w.keys) > 0 {
+		s.Action("a key is added to those that replicas open "+w.name+" with", 2, nil, func() { w.keys = append(w.keys, newKey(len(w.keys))) })
 	}
 }
 
 // start starts a replica: its accounts, and people who use it.
 func (w *tokenWorld) start(p *schedule.Process, keepFresh bool) {
+	all := w.accounts(p, &http.Client{Transport: w.platform.seenBy(p)})
+	for _, user := range w.users {
+		go w.use(p, all, user)
+	}
+	if keepFresh {
+		go func() { _ = all.KeepFresh(p.Context(), tokens.KeepFreshPolicy{Interval: 7 * time.Minute}) }()
+	}
+}
+
+// accounts are those of the users, at one replica.
+func (w *tokenWorld) accounts(p *schedule.Process, client *http.Client) *accounts.Accounts {
 	var store tokens.Store = tokenStore{p, w.db}
 	if len(w.keys) > 0 {
 		store = w.sealedOn(store)
 	}
-	client := &http.Client{Transport: w.platform.seenBy(p)}
 	logger := logtest.NewLogger(&w.platform.logs)
 	all, err := accounts.New(accounts.Config{
 		Applications: []oauth.Config{w.application(client)},
@@ -126,12 +145,7 @@ func (w *tokenWorld) start(p *schedule.Process, keepFresh bool) {
 	if err != nil {
 		panic(err)
 	}
-	for _, user := range w.users {
-		go w.use(p, all, user)
-	}
-	if keepFresh {
-		go func() { _ = all.KeepFresh(p.Context(), tokens.KeepFreshPolicy{Interval: 7 * time.Minute}) }()
-	}
+	return all
 }
 
 // use is a person who calls the API again and again.
