@@ -41,7 +41,9 @@ type writeWorld struct {
 	ensured map[string]bool // since the recovery, by replica and key
 }
 
-func newWriteWorld(s *schedule.Scheduler) {
+func newWriteWorld(s *schedule.Scheduler) { newWrites(s) }
+
+func newWrites(s *schedule.Scheduler) *writeWorld {
 	w := &writeWorld{s: s, sent: map[string]int{}, doubled: map[string]bool{}, created: map[string]int{}, ensured: map[string]bool{}}
 	w.platform = newPlatform(s)
 	w.platform.onRequest = w.arrived
@@ -63,6 +65,7 @@ func newWriteWorld(s *schedule.Scheduler) {
 		return len(w.ensured) == 3*s.Processes()
 	})
 	s.InTheEnd(w.countRecords)
+	return w
 }
 
 // gateway stands before the platform: it answers 503 to a write that the platform does.
