@@ -74,6 +74,10 @@ func newScheduler(seed uint64) *Scheduler {
 	return s
 }
 
+// Lengthen makes the schedule n times as long, with as many more faults: for a scenario
+// whose processes do many things.
+func (s *Scheduler) Lengthen(n int) { s.steps, s.faults = n*s.steps, n*s.faults }
+
 // Action adds something that happens up to n times, whenever may says so; nil is always.
 func (s *Scheduler) Action(name string, n int, may func() bool, do func()) {
 	s.actions = append(s.actions, &action{name, n, may, do})

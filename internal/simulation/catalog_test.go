@@ -28,6 +28,7 @@ type catalogWorld struct {
 	platform *platform
 	store    *catalogsync.MemoryStore
 	announce func(model.Product, model.Event) // what becomes of the platform's events
+	kept     string                           // the id of a product that stays
 	changes  int
 	read     int64                         // of the changes
 	feed     map[string]catalogsync.Record // by the product's id
@@ -60,7 +61,6 @@ func (w *catalogWorld) actions() {
 }
 
 func (w *catalogWorld) promises() {
-	w.s.Always(w.noneIsGone)
 	w.s.SettledWhen("the store is what the platform has", func() bool { return w.differs() == "" })
 	w.s.InTheEnd(func() error {
 		w.follow()
@@ -79,7 +79,7 @@ func (w *catalogWorld) start(p *schedule.Process) {
 	client := w.platform.Client(model.User{}, dispensary.WithLogger(logtest.NewLogger(&w.platform.logs)), dispensary.WithTokenSource(w.platform),
 		dispensary.WithHTTPClient(&http.Client{Transport: killable{p.Transport(w.platform, tellCatalog)}}))
 	syncer := w.syncer(p, client, 4)
-	go w.sync(p, syncer, time.Minute)
+	go w.sync(p, syncer, 0)
 	go func() {
 		for p.Alive() {
 			if _, waits := w.oldest(); !waits {
@@ -105,7 +105,8 @@ func (w *catalogWorld) syncer(p *schedule.Process, client *dispensary.Client, pa
 	return syncer
 }
 
-// sync syncs again and again, and reads what is requested; after the recovery with pauses.
+// sync syncs again and again, and reads what is requested, with pauses that are a minute at
+// least after the recovery.
 func (w *catalogWorld) sync(p *schedule.Process, syncer *catalogsync.Syncer, pause time.Duration) {
 	for {
 		p.Step("syncs")
@@ -113,8 +114,9 @@ func (w *catalogWorld) sync(p *schedule.Process, syncer *catalogsync.Syncer, pau
 		p.Step("reads what is requested")
 		_ = syncer.FetchRequested(p.Context())
 		if w.s.Recovering() > 0 {
-			time.Sleep(pause)
+			pause = max(pause, time.Minute)
 		}
+		time.Sleep(pause)
 	}
 }
 
@@ -186,7 +188,11 @@ func (w *catalogWorld) add() {
 }
 
 func (w *catalogWorld) remove() {
-	if err := w.platform.Products.Remove(w.any().ID); err != nil {
+	p := w.any()
+	if p.ID == w.kept {
+		return
+	}
+	if err := w.platform.Products.Remove(p.ID); err != nil {
 		panic(err)
 	}
 }
@@ -204,13 +210,13 @@ func (w *catalogWorld) follow() {
 	}
 }
 
-func (w *catalogWorld) noneIsGone() error {
+// noneIsGone holds that the store takes no product for gone that the platform has.
+func (w *catalogWorld) noneIsGone() {
 	for _, p := range w.platform.Products.All() {
 		if r, err := w.store.Get(context.Background(), p.ID); err == nil && r.Presence == catalogsync.Gone {
-			return fmt.Errorf("product %s is gone, and the platform has it", p.ID)
+			w.s.Failf("product %s is gone, and the platform has it", p.ID)
 		}
 	}
-	return nil
 }
 
 // differs says in what the store is not what the platform has.
@@ -248,13 +254,17 @@ type catalogStore struct {
 }
 
 func askCatalog[T any](ctx context.Context, s catalogStore, op string, work func() (T, error)) (T, error) {
-	call := schedule.Spec{Name: "database: " + op, Fates: databaseFates, Fail: func(schedule.Fate) error { return errDatabase }}
-	return schedule.Do(ctx, s.process, call, work)
+	call := schedule.Spec{Name: "catalog: " + op, Fates: databaseFates, Fail: func(schedule.Fate) error { return errDatabase }}
+	return schedule.Do(ctx, s.process, call, func() (T, error) {
+		result, err := work()
+		s.w.noneIsGone()
+		return result, err
+	})
 }
 
 // Lock is held until it is given up, or its process is dead.
 func (s catalogStore) Lock(ctx context.Context) (unlock func() error, err error) {
-	call := schedule.Spec{Name: "database: Lock", Fates: []schedule.Fate{schedule.Refused}, Fail: func(schedule.Fate) error { return errDatabase }}
+	call := schedule.Spec{Name: "catalog: Lock", Fates: []schedule.Fate{schedule.Refused}, Fail: func(schedule.Fate) error { return errDatabase }}
 	return schedule.Do(ctx, s.process, call, func() (func() error, error) {
 		s.w.mu.Lock()
 		defer s.w.mu.Unlock()

@@ -136,7 +136,7 @@ func (w *eventWorld) begin(p *schedule.Process, key webhook.Key, name string) we
 		return this.order // the claim was lost on the way here
 	}
 	for _, other := range w.table.open() {
-		if other == this || other.order != this.order {
+		if this.order == "" || other == this || other.order != this.order {
 			continue
 		}
 		until, running := w.runs(this.order, w.name(other.Key.EventID))
@@ -184,14 +184,15 @@ func (w *eventWorld) beginInMemory(key webhook.Key, name string) webhook.Orderin
 }
 
 func (w *eventWorld) patientOf(id string) string {
-	at := slices.IndexFunc(w.made, func(e model.Event) bool { return e.ID == id })
-	return w.made[at].ObjectID
+	all := w.platform.Events()
+	at := slices.IndexFunc(all, func(e model.Event) bool { return e.ID == id })
+	return all[at].ObjectID
 }
 
 // promises are what holds in the end: every event of the platform is stored and handled.
 func (w *eventWorld) promises() {
 	w.s.SettledWhen("every event is stored and done with", func() bool {
-		for _, e := range w.made {
+		for _, e := range w.platform.Events() {
 			if !w.stored(e.ID) {
 				return false
 			}
@@ -205,7 +206,7 @@ func (w *eventWorld) promises() {
 		return len(w.table.open()) == 0
 	})
 	w.s.InTheEnd(func() error {
-		for _, e := range w.made {
+		for _, e := range w.platform.Events() {
 			skipped := w.stale == webhook.StaleSkip
 			if w.handled[w.key(e.ID)] == 0 && !skipped {
 				return fmt.Errorf("%s was never handled", w.name(e.ID))

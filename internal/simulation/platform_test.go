@@ -34,6 +34,7 @@ type platform struct {
 	issued int
 	token  dispensary.AccessToken // of those who do not refresh
 
+	tell      func(r *http.Request, body []byte) string  // names a request of a replica in the story
 	onRefresh func(old, access, refresh string)          // what was granted; empty is refused
 	onArrival func(by *schedule.Process, refresh string) // of a pair that a replica was given
 	onUse     func(access string, status int)
@@ -45,7 +46,7 @@ func newPlatform(s *schedule.Scheduler, options ...dispensarytest.Option) *platf
 	if err != nil {
 		panic(err)
 	}
-	p := &platform{Server: fake, names: map[string]string{}, real: map[string]string{}}
+	p := &platform{Server: fake, names: map[string]string{}, real: map[string]string{}, tell: tell}
 	s.Cleanup(func() { _ = fake.Close() })
 	s.InTheEnd(func() error {
 		if text := p.logs.String(); strings.Contains(text, canary) {
@@ -180,7 +181,7 @@ type network struct {
 }
 
 func (p *platform) seenBy(process *schedule.Process) http.RoundTripper {
-	return network{process, process.Transport(p, tell), p}
+	return network{process, process.Transport(p, p.tell), p}
 }
 
 // RoundTrip implements [http.RoundTripper].

@@ -123,7 +123,7 @@ func (w *watch) begin(seed uint64) { w.seed.Store(seed); w.since.Store(time.Now(
 func (w *watch) stop()             { close(w.end) }
 
 // families are all scenarios.
-var families = map[string]schedule.Scenario{"tokens": newTokenWorld, "events": newEventWorld, "writes": newWriteWorld, "catalog": newCatalogWorld}
+var families = map[string]schedule.Scenario{"tokens": newTokenWorld, "events": newEventWorld, "writes": newWriteWorld, "catalog": newCatalogWorld, "whole": newWholeWorld}
 
 // TestSchedulesAreTheSameEachTime holds that a seed makes one schedule, and that the
 // decisions of a schedule make it again without the dice.

@@ -4,10 +4,29 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"strings"
 
 	"github.com/dispensary-go/dispensary/dispensarytest"
+	"github.com/dispensary-go/dispensary/internal/schedule"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
+
+// connectAgain is what the first user does who is told to authorize again, if that is right.
+// The others leave it at that.
+func (w *tokenWorld) connectAgain(p *schedule.Process, user string) {
+	call := schedule.Spec{Name: user + " authorizes again"}
+	_, _ = schedule.Do(p.Context(), p, call, func() (nothing, error) {
+		if user != w.users[0] || !w.revoked[user] && !w.lost(user) {
+			return nothing{}, nil
+		}
+		w.authorize(user)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		maps.DeleteFunc(w.verdicts, func(at string, _ error) bool { return strings.Contains(at, user) })
+		return nothing{}, nil
+	})
+}
 
 // outcome checks what a call returned.
 func (w *tokenWorld) outcome(user string, err error) {
@@ -40,8 +59,13 @@ func (w *tokenWorld) lost(user string) bool {
 	if w.rotation != dispensarytest.RefreshRotationImmediate {
 		return false
 	}
+	record, err := w.record(user)
+	if err != nil {
+		return false
+	}
+	now := w.consent[record.Token.RefreshToken.Reveal()]
 	for refresh, holder := range w.onTheWay {
-		if w.owner[refresh] == user && (holder == nil || !holder.Alive()) {
+		if w.owner[refresh] == user && w.consent[refresh] == now && (holder == nil || !holder.Alive()) {
 			return true
 		}
 	}
@@ -100,8 +124,8 @@ func (w *tokenWorld) compare(op, user string, before tokens.Record, beforeErr er
 	}
 }
 
-// promises are what holds in the end.
-func (w *tokenWorld) promises() {
+// promises are what holds in the end, at so many replicas.
+func (w *tokenWorld) promises(replicas int) {
 	w.s.SettledWhen("every user was answered by every replica", func() bool {
 		done := 0
 		for at := range w.verdicts {
@@ -109,7 +133,7 @@ func (w *tokenWorld) promises() {
 				done++
 			}
 		}
-		return done == len(w.users)*w.s.Processes()
+		return done == len(w.users)*replicas
 	})
 	w.s.InTheEnd(func() error {
 		for at, err := range w.verdicts {

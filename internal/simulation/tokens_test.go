@@ -34,6 +34,7 @@ type tokenWorld struct {
 	users    []string
 	site     dispensary.Site
 	name     string // of the database, in the story
+	connects bool   // after the recovery the first user authorizes again when told to
 
 	stored   map[string]int               // names of access tokens that the database had, and of whose consent
 	consent  map[string]int               // of all tokens, by name
@@ -58,12 +59,13 @@ func newTokenWorld(s *schedule.Scheduler) {
 	w := newTokens(s, newPlatform(s, dispensarytest.WithBehavior(rotation)), rotation)
 	w.age()
 	keepFresh := len(w.keys) == 0 && s.Rand.IntN(3) == 0
-	for i := range 2 + s.Rand.IntN(2) {
+	replicas := 2 + s.Rand.IntN(2)
+	for i := range replicas {
 		name := fmt.Sprintf("replica %d", i+1)
 		s.Process(name, max(0, s.Rand.IntN(4)-1), s.Rand.IntN(2), func(p *schedule.Process) { w.start(p, keepFresh) })
 	}
 	w.actions()
-	w.promises()
+	w.promises(replicas)
 }
 
 // newTokens makes the database of a platform's users, who have authorized.
@@ -172,6 +174,9 @@ func (w *tokenWorld) use(p *schedule.Process, all *accounts.Accounts, user strin
 			}
 		}
 		w.mu.Unlock()
+		if recovering && w.connects && errors.Is(err, api.ErrReauthorize) {
+			w.connectAgain(p, user)
+		}
 		if recovering {
 			time.Sleep(2 * time.Minute) // longer than what failed is remembered
 		}
