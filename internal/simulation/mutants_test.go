@@ -93,6 +93,16 @@ var mutants = []mutant{
 		"if value, err = e.find(ctx); err != nil || value != nil {\n\t\treturn value, false, err", "if value, err = e.find(ctx); err != nil {\n\t\treturn value, false, err", "TestWrites"},
 	{"a lost answer of a write is no lost answer", "internal/transport/ensure.go",
 		"case !errors.Is(err, api.ErrMaybeApplied):\n\t\t\treturn nil, false, err\n\t\t}\n", "case !errors.Is(err, api.ErrMaybeApplied):\n\t\t\treturn nil, false, err\n\t\tdefault:\n\t\t\tcontinue\n\t\t}\n", "TestWrites"},
+	{"the integration of a clinic is never asked for again", "accounts/clinic.go",
+		"if known.Clinic.IntegrationID != \"\" && time.Since(known.ConnectedAt) < clinicKnown {", "if known.Clinic.IntegrationID != \"\" {", "TestWhole"},
+	{"a clinic whose run failed is never tried again", "webhook/reconcile/clinics.go",
+		"if wait := first.Next.Sub(c.config.Config.Now()); wait > 0 {", "if wait := max(first.Next.Sub(c.config.Config.Now()), minPause); wait > 0 {", "TestWhole"},
+	{"a pass over the clinics is the last", "webhook/reconcile/rotation.go",
+		"since >= 0 && since < interval {", "since >= 0 {", "TestWhole"},
+	{"the clinic is written beside the token of before the lease", "oauth/tokens/connect.go",
+		"changed bool, err error) {\n\tleased, err := c.waitForLease(ctx, key)\n", "changed bool, err error) {\n\tstale, _ := c.store.Load(ctx, key)\n\tleased, err := c.waitForLease(ctx, key)\n\tleased.Record = stale\n", "TestWhole"},
+	{"a handler takes as long as it likes", "webhook/engine/worker.go",
+		"ctx, cancel := context.WithTimeout(ctx, w.work.HandlerTimeout)", "ctx, cancel := context.WithTimeout(ctx, 1000*w.work.HandlerTimeout)", "TestWhole"},
 }
 
 var seedOf = regexp.MustCompile(`seed (\d+): (.*)`)
