@@ -142,6 +142,38 @@ func TestClaimedEventsAreListed(t *testing.T) {
 	}
 }
 
+// TestClaimsAreExtended extends claims of which one is locked, by a replica of the release
+// before that has come for it, and one was taken by another worker.
+func TestClaimsAreExtended(t *testing.T) {
+	t.Parallel()
+	c := newClaims(t, "")
+	var held []*riverinbox.Claim
+	for range 3 {
+		claim := c.claim(t, acceptOn(t, c.inbox, time.Now()))
+		require.NotNil(t, claim)
+		held = append(held, claim)
+	}
+	locked, taken := held[0].Attempt().Key.String(), held[1].Attempt().Key.String()
+	c.exec(t, "UPDATE dispensary_inbox_lines SET until = until - interval '1 minute'")
+	c.exec(t, "UPDATE dispensary_inbox_lines SET claim = 'OLD' WHERE event = $1", taken)
+	tx, err := c.pool(t).Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), "SELECT FROM dispensary_inbox_lines WHERE event = $1 FOR NO KEY UPDATE", locked)
+	require.NoError(t, err)
+	c.inbox.ExtendClaims()
+	require.NoError(t, tx.Rollback(t.Context()))
+	extended := func() int {
+		t.Helper()
+		return count(t, c.database, "SELECT count(*) FROM dispensary_inbox_lines WHERE until > now() + interval '59 minutes 30 seconds'")
+	}
+	assert.Equal(t, 1, extended())
+	require.NoError(t, held[0].Context.Err(), "it is not known to be lost")
+	require.ErrorIs(t, held[1].Context.Err(), context.Canceled)
+	require.NoError(t, held[2].Context.Err())
+	c.inbox.ExtendClaims()
+	assert.Equal(t, 2, extended())
+}
+
 // TestClaimsOfBothReleases has replicas of this release and of the one before come for the
 // same event.
 func TestClaimsOfBothReleases(t *testing.T) {

@@ -21,6 +21,8 @@ func (i *Inbox) Purge(ctx context.Context) error { return i.purge(ctx) }
 
 // Claim is a claim of an event.
 type Claim struct {
+	Context context.Context // of its handler
+
 	inbox *Inbox
 	claim *claim
 }
@@ -36,9 +38,12 @@ func (i *Inbox) Claim(ctx context.Context, subject string, key webhook.Key) (*Cl
 	if c == nil {
 		return nil, err
 	}
-	i.leases.hold(ctx, c)
-	return &Claim{i, c}, err
+	ctx, _ = i.leases.hold(context.WithoutCancel(ctx), c)
+	return &Claim{ctx, i, c}, err
 }
+
+// ExtendClaims extends what is claimed.
+func (i *Inbox) ExtendClaims() { i.leases.renew() }
 
 // Attempt is one at the event that was claimed.
 func (c *Claim) Attempt() webhook.Attempt {

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // leases keeps the claims of this process alive, all of them at once, every
@@ -72,7 +74,7 @@ func (l *leases) renew() {
 	if len(asked) == 0 {
 		return
 	}
-	kept, err := l.extend(asked)
+	extended, err := l.extend(asked)
 	if err != nil {
 		l.inbox.worker.Work().Logger.LogAttrs(l.inbox.life.Context(), slog.LevelWarn, "webhook inbox cannot extend its claims", slog.String("reason", err.Error()))
 	}
@@ -80,10 +82,10 @@ func (l *leases) renew() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for token, h := range asked {
-		switch {
-		case kept[token]:
+		switch ok, there := extended[token]; {
+		case ok:
 			h.until = now.Add(lease)
-		case err == nil, time.Until(h.until) < lease/4:
+		case err == nil && !there, time.Until(h.until) < lease/4:
 			h.cancel() // of a handler that has ended meanwhile, it does nothing
 		}
 	}
@@ -110,9 +112,9 @@ func (l *leases) certain(token string) bool {
 	return h != nil && time.Now().Before(h.until)
 }
 
-// extend extends claims, and returns which of them were there. One that is locked is about
-// to end.
-func (l *leases) extend(claims map[string]*held) (kept map[string]bool, err error) {
+// extend extends claims, and returns which of them are there, and of these whether they were
+// extended: one that is locked, for a moment as a rule, is left to the next time.
+func (l *leases) extend(claims map[string]*held) (extended map[string]bool, err error) {
 	i := l.inbox
 	ctx, cancel := context.WithTimeout(context.Background(), i.config.Lease/4)
 	defer cancel()
@@ -120,12 +122,22 @@ func (l *leases) extend(claims map[string]*held) (kept map[string]bool, err erro
 	for token, h := range claims {
 		subjects, tokens = append(subjects, h.subject), append(tokens, token)
 	}
-	rows, err := i.pool.Query(ctx, i.sql(`UPDATE {claims} SET until = clock_timestamp() + $3::interval WHERE subject IN (
-			SELECT subject FROM {claims} c JOIN unnest($1::text[], $2::text[]) AS held (subject, claim) USING (subject, claim)
-			FOR NO KEY UPDATE OF c SKIP LOCKED
-		) RETURNING claim`), subjects, tokens, i.config.Lease)
+	rows, err := i.pool.Query(ctx, i.sql(`WITH held AS MATERIALIZED (
+			SELECT c.subject, c.claim FROM {claims} c JOIN unnest($1::text[], $2::text[]) AS held (subject, claim) USING (subject, claim)
+		), extended AS (
+			UPDATE {claims} SET until = clock_timestamp() + $3::interval WHERE subject IN (
+				SELECT c.subject FROM {claims} c JOIN held USING (subject, claim) FOR NO KEY UPDATE OF c SKIP LOCKED
+			) RETURNING claim
+		) SELECT claim, claim IN (SELECT claim FROM extended) FROM held`), subjects, tokens, i.config.Lease)
 	if err != nil {
 		return nil, err
 	}
-	return setOf(rows)
+	extended = map[string]bool{}
+	var token string
+	var ok bool
+	_, err = pgx.ForEachRow(rows, []any{&token, &ok}, func() error {
+		extended[token] = ok
+		return nil
+	})
+	return extended, err
 }
