@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -22,27 +23,38 @@ import (
 // Attempts are counted in the row, and not at their end, which may not come. The event is
 // changed by what became of the attempt.
 
-// claimFirst claims the first event of a partition, if that is free and the event is due.
-// The event is locked before its claim is inserted: it is as its last claim has left it,
-// and a replica of the release before cannot claim it meanwhile. One that is locked is left
-// to the next look.
-func claimFirst(partition string) string {
-	return `WITH first AS MATERIALIZED (
+// In these statements $1 is the key of a partition, and {partition} the column that its
+// events have it in.
+const (
+	// claimFirst claims the first event of a partition, if that is free and the event is due.
+	// The event is locked before its claim is inserted: it is as its last claim has left it,
+	// and a replica of the release before cannot claim it meanwhile. One that is locked is
+	// left to the next look.
+	claimFirst = `WITH first AS MATERIALIZED (
 			SELECT ` + columns + `, e.attempts + 1 AS attempt, coalesce(e.object, ''), e.state = 2,
 				(SELECT at FROM {newest} n WHERE n.object = e.object)
-			FROM {inbox} e WHERE NOT EXISTS (SELECT FROM {claims} WHERE subject = $1) AND e.key = ` + firstOf("key", partition) + `
-			AND (e.state = 1 OR e.state = 2 AND e.claim IS NULL) AND e.due_at <= clock_timestamp() FOR UPDATE OF e SKIP LOCKED
+			FROM {inbox} e WHERE NOT EXISTS (SELECT FROM {claims} WHERE subject = $1) AND key = ` + firstOf + `
+			AND (state = 1 OR state = 2 AND claim IS NULL) AND due_at <= clock_timestamp() FOR UPDATE OF e SKIP LOCKED
 		), claimed AS (
 			INSERT INTO {claims} (subject, claim, until, event, attempt)
 			SELECT $1, $2, clock_timestamp() + $3::interval, key, attempt FROM first
 			ON CONFLICT (subject) DO NOTHING RETURNING subject
 		) SELECT first.* FROM first, claimed`
-}
 
-// firstOf selects from the first event of a partition.
-func firstOf(columns, partition string) string {
-	return `(SELECT ` + columns + ` FROM {inbox} WHERE ` + partition + ` = $1 AND state < 3 ORDER BY order_at, seq LIMIT 1)`
-}
+	firstOf = `(SELECT key FROM {inbox} WHERE {partition} = $1 AND state < 3 ORDER BY order_at, seq LIMIT 1)`
+
+	// endFormer ends the claim that a replica of the release before has left at the first event.
+	endFormer = `UPDATE {inbox} SET claim = NULL WHERE key IN (
+		SELECT key FROM {inbox} WHERE NOT EXISTS (SELECT FROM {claims} WHERE subject = $1) AND key = ` + firstOf + `
+			AND state = 2 AND claim IS NOT NULL AND due_at <= clock_timestamp() FOR UPDATE SKIP LOCKED)`
+
+	// isTaken finds the claim of a partition. It waits for a worker that is about to end it,
+	// which may not have seen the event that this one has come for.
+	isTaken = `SELECT FROM {claims} WHERE subject = $1 FOR KEY SHARE`
+
+	// untilDue is in how many microseconds the first event is due.
+	untilDue = `SELECT greatest(0, ceil(extract(epoch FROM due_at - clock_timestamp()) * 1000000))::bigint FROM {inbox} WHERE key = ` + firstOf
+)
 
 // endAbandoned ends the claim of a partition whose time is over, and notes the attempt that
 // was lost with it. A claim that is locked is in a transaction that is about to store its
@@ -55,38 +67,18 @@ func endAbandoned(subject string) string {
 		) DELETE FROM {claims} c USING abandoned a WHERE c.subject = a.subject`
 }
 
-// endFormer ends the claim that a replica of the release before has left at the first event.
-func endFormer(partition string) string {
-	return `UPDATE {inbox} SET claim = NULL WHERE key IN (
-		SELECT key FROM {inbox} WHERE key = ` + firstOf("key", partition) + ` AND NOT EXISTS (SELECT FROM {claims} WHERE subject = $1)
-			AND state = 2 AND claim IS NOT NULL AND due_at <= clock_timestamp() FOR UPDATE SKIP LOCKED)`
-}
-
-// isTaken finds the claim of a partition. It waits for a worker that is about to end it,
-// which may not have seen the event that this one has come for.
-const isTaken = `SELECT FROM {claims} WHERE subject = $1 FOR KEY SHARE`
-
-// untilDue is in how many microseconds an event is due.
-const untilDue = `greatest(0, ceil(extract(epoch FROM due_at - clock_timestamp()) * 1000000))::bigint`
-
-// claiming are the statements for partitions of a kind.
-type claiming struct{ first, endFormer, untilDue string }
-
-func newClaiming(partition string) claiming {
-	return claiming{claimFirst(partition), endFormer(partition), firstOf(untilDue, partition)}
-}
-
-var (
-	claimingSubject = newClaiming("subject")
-	claimingEvent   = newClaiming("key")
-)
-
-// claiming returns the statements for the partition, and its key.
-func (p partition) claiming() (claiming, string) {
+// key returns the key of the partition, and the column that its events have it in.
+func (p partition) key() (key, column string) {
 	if p.Subject != "" {
-		return claimingSubject, p.Subject
+		return p.Subject, "subject"
 	}
-	return claimingEvent, p.Event
+	return p.Event, "key"
+}
+
+// sql is that of the inbox, for the partition.
+func (r *run) sql(statement string) string {
+	_, column := r.partition.key()
+	return r.inbox.sql(strings.ReplaceAll(statement, "{partition}", column))
 }
 
 // claim takes the first event of the partition, if it is due; else it says when the
@@ -105,10 +97,10 @@ func (r *run) claim(ctx context.Context) (*claim, next, error) {
 
 func (r *run) claimFirst(ctx context.Context) (*claim, error) {
 	i := r.inbox
-	statements, subject := r.partition.claiming()
-	c := &claim{subject: subject, token: i.newToken(), since: time.Now()}
+	key, _ := r.partition.key()
+	c := &claim{subject: key, token: i.newToken(), since: time.Now()}
 	var s scanned
-	err := i.pool.QueryRow(ctx, i.sql(statements.first), c.subject, c.token, i.config.Lease).Scan(s.into()...)
+	err := i.pool.QueryRow(ctx, r.sql(claimFirst), c.subject, c.token, i.config.Lease).Scan(s.into()...)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil, nil
@@ -123,20 +115,18 @@ func (r *run) claimFirst(ctx context.Context) (*claim, error) {
 // event that is due, or when the job has to come again.
 func (r *run) look(ctx context.Context) (n next, free bool, err error) {
 	i, lease := r.inbox, r.inbox.config.Lease
-	statements, subject := r.partition.claiming()
+	key, _ := r.partition.key()
 	taken, micros := false, int64(-1)
 	batch := &pgx.Batch{}
-	batch.Queue(i.sql(endAbandoned("$1")), subject)
-	batch.Queue(i.sql(statements.endFormer), subject)
-	batch.Queue(i.sql(isTaken), subject).Exec(func(tag pgconn.CommandTag) error {
+	batch.Queue(r.sql(endAbandoned("$1")), key)
+	batch.Queue(r.sql(endFormer), key)
+	batch.Queue(r.sql(isTaken), key).Exec(func(tag pgconn.CommandTag) error {
 		taken = tag.RowsAffected() > 0
 		return nil
 	})
-	batch.Queue(i.sql(statements.untilDue), subject).QueryRow(func(row pgx.Row) error {
-		if err := row.Scan(&micros); !errors.Is(err, pgx.ErrNoRows) {
-			return err
-		}
-		return nil
+	batch.Queue(r.sql(untilDue), key).Query(func(rows pgx.Rows) error {
+		_, err := pgx.ForEachRow(rows, []any{&micros}, func() error { return nil })
+		return err
 	})
 	if err := i.pool.SendBatch(ctx, batch).Close(); err != nil {
 		return next{}, false, fmt.Errorf("riverinbox: %w", err)

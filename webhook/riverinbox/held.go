@@ -166,7 +166,7 @@ func (i *Inbox) Count(ctx context.Context, f engine.Filter, most int) (c engine.
 // Open implements [engine.Engine].
 func (i *Inbox) Open(ctx context.Context, key webhook.Key) (engine.Event, error) {
 	return engine.OpenEvent(ctx, i, i.config.Seal, key, func(engine.Event) (body, failure []byte, err error) {
-		err = i.pool.QueryRow(ctx, i.sql("SELECT "+bodyOf("e")+", error FROM {inbox} e WHERE key = $1 AND state <> 3"), key.String()).Scan(&body, &failure)
+		err = i.pool.QueryRow(ctx, i.sql("SELECT "+storedBody+", error FROM {inbox} e WHERE key = $1 AND state <> 3"), key.String()).Scan(&body, &failure)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			err = engine.ErrNotHeld // any more

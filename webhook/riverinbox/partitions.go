@@ -182,9 +182,6 @@ func (i *Inbox) takeBodies(ctx context.Context, d time.Time) error {
 	return nil
 }
 
-// bodyOf is the body of a row of the inbox: in the bodies of the day on which it was
-// accepted, or in the row, where a replica of the release before has put it, or
-// [Inbox.takeBodies].
-func bodyOf(row string) string {
-	return "coalesce(" + row + ".body, (SELECT b.body FROM {bodies} b WHERE b.day = " + row + ".body_day AND b.seq = " + row + ".seq))"
-}
+// storedBody is the body of an event e: in the bodies of the day on which it was accepted, or
+// in its row, where a replica of the release before has put it, or [Inbox.takeBodies].
+const storedBody = "coalesce(e.body, (SELECT b.body FROM {bodies} b WHERE b.day = e.body_day AND b.seq = e.seq))"

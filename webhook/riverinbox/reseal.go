@@ -21,7 +21,7 @@ func (i *Inbox) Reseal(ctx context.Context) (int, error) {
 		if i.life.Stopped() {
 			return nil, webhook.ErrInboxClosed
 		}
-		rows, err := i.pool.Query(ctx, i.sql("SELECT key, "+bodyOf("e")+", error FROM {inbox} e WHERE key > $1 AND state <> 3 ORDER BY key LIMIT $2"), after, page)
+		rows, err := i.pool.Query(ctx, i.sql("SELECT key, "+storedBody+", error FROM {inbox} e WHERE key > $1 AND state <> 3 ORDER BY key LIMIT $2"), after, page)
 		if err != nil {
 			return nil, fmt.Errorf("riverinbox: %w", err)
 		}
@@ -50,7 +50,7 @@ func (i *Inbox) storeResealed(ctx context.Context, stale []engine.Sealed) (chang
 			WHERE e.key = $1 AND e.body IS NULL AND b.day = e.body_day AND b.seq = e.seq AND b.body = $2`), s.Key, s.Body, s.FreshBody)
 		batch.Queue(i.sql(`UPDATE {inbox} e SET body = CASE WHEN e.body = $2 THEN $3 ELSE e.body END,
 			error = CASE WHEN error IS NOT DISTINCT FROM $4 THEN $5 ELSE error END
-			WHERE key = $1 AND state <> 3 AND `+bodyOf("e")+` IN ($2, $3)`), s.Key, s.Body, s.FreshBody, s.Failure, s.FreshFailure,
+			WHERE key = $1 AND state <> 3 AND `+storedBody+` IN ($2, $3)`), s.Key, s.Body, s.FreshBody, s.Failure, s.FreshFailure,
 		).Exec(func(tag pgconn.CommandTag) error {
 			changed += int(tag.RowsAffected())
 			return nil

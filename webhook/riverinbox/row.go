@@ -76,7 +76,7 @@ func setOf(rows pgx.Rows) (map[string]bool, error) {
 }
 
 // columns are what a delivery is read from; storedRow has them.
-var columns = "e.key, e.type, e.clinic_id, e.created_at, e.received_at, " + bodyOf("e")
+const columns = "e.key, e.type, e.clinic_id, e.created_at, e.received_at, " + storedBody
 
 type storedRow struct {
 	key, kind, clinicID string
