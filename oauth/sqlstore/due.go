@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth/internal/tokenjson"
@@ -60,11 +61,8 @@ func (s *Store) ClaimDue(ctx context.Context, due tokens.Due) ([]tokens.Record, 
 		return nil, &api.ArgumentError{Field: "tokens.Due.Owner", Reason: "must be 1 to 255 bytes of UTF-8 without zero bytes"}
 	}
 	v := values{
-		"environment": due.Environment.String(), "before": due.Before.UnixMicro(), "used": int64(math.MinInt64),
-		"limit": max(due.Limit, 0), "owner": due.Owner, "ttl": due.TTL.Microseconds(),
-	}
-	if since := tokenjson.Micros(due.UsedSince); since != nil {
-		v["used"] = *since
+		"environment": due.Environment.String(), "from": since(due.From), "before": due.Before.UnixMicro(),
+		"used": since(due.UsedSince), "limit": max(due.Limit, 0), "owner": due.Owner, "ttl": due.TTL.Microseconds(),
 	}
 	var claims []claimed
 	query := s.sql.claim
@@ -82,6 +80,14 @@ func (s *Store) ClaimDue(ctx context.Context, due tokens.Due) ([]tokens.Record, 
 		records[i] = c.record
 	}
 	return records, err
+}
+
+// since is a time in a column that must not be before it: any, if it is not set.
+func since(t time.Time) int64 {
+	if at := tokenjson.Micros(t); at != nil {
+		return *at
+	}
+	return math.MinInt64
 }
 
 // claimed is a record and when it is due, in microseconds.

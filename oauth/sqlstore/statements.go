@@ -35,8 +35,8 @@ const content = `state = 'active', reason = '', access_token = :access, refresh_
 const taken = `lease_owner = :owner, lease_until = {until}`
 
 // due finds the rows that are to be refreshed; it goes through the index.
-const due = ` FROM {tokens} WHERE environment = :environment AND state = 'active' AND due_at < :before AND used_at >= :used
-	AND ` + free + ` ORDER BY due_at LIMIT :limit`
+const due = ` FROM {tokens} WHERE environment = :environment AND state = 'active' AND due_at >= :from AND due_at < :before
+	AND used_at >= :used AND ` + free + ` ORDER BY due_at LIMIT :limit`
 
 const insert = `INSERT INTO {tokens} (environment, username, version, state, reason,
 	access_token, refresh_token, details, clinic_id, due_at, used_at, lease_owner, lease_until)

@@ -214,6 +214,11 @@ func claimDue(t *testing.T, open opener) {
 	claimed, err := c.ClaimDue(ctx, unused)
 	require.NoError(t, err)
 	assert.Empty(t, claimed, "users without calls")
+	lapsed := due
+	lapsed.From = epoch.Add(1000 * time.Minute)
+	claimed, err = c.ClaimDue(ctx, lapsed)
+	require.NoError(t, err)
+	assert.Empty(t, claimed, "what was due before")
 
 	due.UsedSince, due.Limit = epoch, 2
 	claimed, err = c.ClaimDue(ctx, due)

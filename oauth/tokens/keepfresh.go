@@ -240,9 +240,15 @@ func (r *refresher) due(batch int) Due {
 	}
 	if !r.policy.Everyone {
 		due.UsedSince = now.Add(-r.policy.UsedWithin)
+		due.From = due.UsedSince.Add(-clockTolerance)
 	}
 	return due
 }
+
+// clockTolerance is how far clocks may be apart. A token is issued after the call that needed
+// it, and is due later: one that was due before the time of the last calls that count, has
+// had none since.
+const clockTolerance = 24 * time.Hour
 
 // maxSkipped bounds a claim.
 const maxSkipped = 1000

@@ -212,7 +212,7 @@ func (r *memoryRow) due(due Due, now time.Time) bool {
 		return false
 	}
 	at := DueAt(*token)
-	return !at.IsZero() && at.Before(due.Before)
+	return !at.IsZero() && !at.Before(due.From) && at.Before(due.Before)
 }
 
 // Reseal implements [Resealer].

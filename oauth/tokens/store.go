@@ -162,7 +162,7 @@ type Claimer interface {
 	// takes those
 	//
 	//   - of due.Environment, in [StateActive],
-	//   - whose [DueAt] is not zero and before due.Before,
+	//   - whose [DueAt] is not zero, not before due.From, and before due.Before,
 	//   - whose Token.UsedAt is not before due.UsedSince, if that is set,
 	//   - on which no owner holds a lease that has not run out.
 	//
@@ -177,8 +177,10 @@ type Due struct {
 	// Environment is the one whose tokens are claimed.
 	Environment api.Environment
 
-	// Before is the time that [DueAt] has to be before.
-	Before time.Time
+	// From is the time that [DueAt] must not be before, if it is set, and Before the one
+	// that it has to be before. Most tokens of a large application have ended long ago: an
+	// index of DueAt need not be read through them.
+	From, Before time.Time
 
 	// UsedSince is the time that Token.UsedAt must not be before. Zero claims
 	// the tokens of users without calls, too.
