@@ -199,6 +199,14 @@ func (w *world) sync(after int) (r report, killed bool) {
 	return r, false
 }
 
+// setChanging says whether the catalog changes with requests, some of which may be those of a
+// process that is dead.
+func (w *world) setChanging(changing bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.changing = changing
+}
+
 func (w *world) requests() (listed, single int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -262,10 +270,11 @@ func TestKilledSyncs(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, d database) {
 		kills, products, pageSize := testsize.Of(8, 200), testsize.Of(300, 20_000), testsize.Of(10, 100)
 		w := newWorld(t, d, products, pageSize)
-		w.changing = true
+		w.setChanging(true)
+		random := rand.New(rand.NewPCG(2, rand.Uint64()))
 		var pages, walks int
 		for killed := 0; killed < kills; {
-			report, dead := w.sync(1 + w.random.IntN(products/pageSize*3/2))
+			report, dead := w.sync(1 + random.IntN(products/pageSize*3/2))
 			if dead {
 				killed++
 			} else {
@@ -273,7 +282,7 @@ func TestKilledSyncs(t *testing.T) {
 			}
 			w.requireNoneGone()
 		}
-		w.changing = false
+		w.setChanging(false)
 		report, _ := w.sync(0) // the walk that was interrupted
 		walks, pages = walks+1, pages+report.Walk.Page
 		listed, single := w.requests()
