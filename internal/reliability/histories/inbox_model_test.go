@@ -39,11 +39,12 @@ type inboxCall struct {
 
 // inboxResult is what a call returned.
 type inboxResult struct {
-	ID     string
-	Err    string `json:",omitempty"` // errUnknown, or errClaimLost for Settle
-	N      int    `json:",omitempty"` // of Replay and Discard; 1 for an Accept of what is there
-	State  string `json:",omitempty"` // of List, empty if there is none
-	Return int64
+	ID       string
+	Err      string `json:",omitempty"` // errUnknown, or errClaimLost for Settle
+	N        int    `json:",omitempty"` // of Replay and Discard; 1 for an Accept of what is there
+	State    string `json:",omitempty"` // of List, empty if there is none
+	Returned bool   `json:",omitempty"` // of Settle: the handler failed after its context had ended, and it was no attempt
+	Return   int64
 }
 
 // errClaimLost: Settle has found nothing to record, as the event does not belong to the
@@ -86,7 +87,7 @@ func inboxStep(s eventState, c inboxCall, r inboxResult) (bool, eventState) {
 		case mine:
 			// One that is lost may have been recorded all the same, by a try whose answer was
 			// cut off, before a person changed what had become of it.
-			return r.Err != errClaimLost || c.lease > 0, s.settled(c)
+			return r.Err != errClaimLost || c.lease > 0, s.settled(c, r)
 		default:
 			return r.Err != "", s
 		}
@@ -122,11 +123,13 @@ func (s eventState) claimed(c inboxCall) (bool, eventState) {
 }
 
 // settled is the state after the outcome of an attempt was recorded.
-func (s eventState) settled(c inboxCall) eventState {
-	switch c.Result {
-	case webhook.ResultHandled:
+func (s eventState) settled(c inboxCall, r inboxResult) eventState {
+	switch {
+	case r.Returned:
+		return eventState{phase: phaseWaiting, attempts: s.attempts - 1, since: c.Call}
+	case c.Result == webhook.ResultHandled:
 		return eventState{phase: phaseDone}
-	case webhook.ResultDead:
+	case c.Result == webhook.ResultDead:
 		return eventState{phase: phaseDead}
 	}
 	return eventState{phase: phaseWaiting, attempts: s.attempts, since: c.Call}

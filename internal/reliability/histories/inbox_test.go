@@ -79,8 +79,8 @@ func (r *report) addInbox(t *testing.T, lines []string, lease time.Duration) {
 			outcome = errUnknown
 		} else if call.Op == opAccept && result.N == 1 {
 			outcome = "duplicate"
-		} else {
-			outcome = result.Err
+		} else if outcome = result.Err; result.Returned {
+			outcome = "returned"
 		}
 		r.calls++
 		r.outcomes[strings.TrimSpace(call.Op+" "+outcome)]++

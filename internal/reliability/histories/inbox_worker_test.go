@@ -133,7 +133,7 @@ func (p *inboxPlayer) handle(ctx context.Context, _ events.Event) error {
 }
 
 func (p *inboxPlayer) attemptEnd(ctx context.Context, a webhook.Attempt) {
-	r := inboxResult{ID: ctx.Value(attemptKey{}).(*attempt).settle, Return: now()}
+	r := inboxResult{ID: ctx.Value(attemptKey{}).(*attempt).settle, Returned: a.Result == webhook.ResultReturned, Return: now()}
 	switch {
 	case errors.Is(a.Err, engine.ErrClaimLost):
 		r.Err = errClaimLost
