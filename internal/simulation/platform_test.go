@@ -28,11 +28,12 @@ type platform struct {
 	*dispensarytest.Server
 	logs logtest.Buffer
 
-	mu     sync.Mutex
-	names  map[string]string // of real tokens
-	real   map[string]string // by name
-	issued int
-	token  dispensary.AccessToken // of those who do not refresh
+	mu      sync.Mutex
+	gateway bool              // the next write is answered by something on the way
+	names   map[string]string // of real tokens
+	real    map[string]string // by name
+	issued  int
+	token   dispensary.AccessToken // of those who do not refresh
 
 	tell      func(r *http.Request, body []byte) string  // names a request of a replica in the story
 	onRefresh func(old, access, refresh string)          // what was granted; empty is refused
@@ -146,6 +147,35 @@ func (p *platform) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
+// giveUpOnWrites has the gateway answer 503 to writes that the platform does.
+func (p *platform) giveUpOnWrites(s *schedule.Scheduler) {
+	s.Action("a gateway gives up on the next write", 2, nil, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.gateway = true
+		s.Disturb()
+	})
+}
+
+// gateway stands between replicas and the platform.
+type gateway struct{ p *platform }
+
+// RoundTrip implements [http.RoundTripper].
+func (g gateway) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := g.p.RoundTrip(r)
+	g.p.mu.Lock()
+	defer g.p.mu.Unlock()
+	if err != nil || r.Method != http.MethodPost || !g.p.gateway {
+		return response, err
+	}
+	g.p.gateway = false
+	_ = response.Body.Close()
+	return &http.Response{
+		StatusCode: http.StatusServiceUnavailable, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
+		Header: http.Header{"Content-Type": {"text/html"}}, Body: io.NopCloser(strings.NewReader("<html>")), ContentLength: 6,
+	}, nil
+}
+
 // granted names the pair in an answer of the token endpoint.
 func (p *platform) granted(old string, response *http.Response) (*http.Response, error) {
 	body, err := io.ReadAll(response.Body)
@@ -181,7 +211,7 @@ type network struct {
 }
 
 func (p *platform) seenBy(process *schedule.Process) http.RoundTripper {
-	return network{process, process.Transport(p, p.tell), p}
+	return network{process, process.Transport(gateway{p}, p.tell), p}
 }
 
 // RoundTrip implements [http.RoundTripper].

@@ -26,7 +26,7 @@ import (
 
 // TestWhole holds what all parts promise where they work together: accounts, receiver, inbox,
 // worker, reconciler, refresher and catalog of the same replicas.
-func TestWhole(t *testing.T) { explore(t, newWholeWorld, 2500, 150_000) }
+func TestWhole(t *testing.T) { explore(t, newWholeWorld, 3500, 150_000) }
 
 // wholeWorld is a platform, and replicas that have all parts. Their handler calls the API as
 // one of the users: it ensures a plan for each patient, and reads the plan that an event is
@@ -69,6 +69,7 @@ func newWholeWorld(s *schedule.Scheduler) {
 	w.events.rotateSecret()
 	w.events.setClocks(names)
 	w.catalog.actions()
+	w.platform.giveUpOnWrites(s)
 	s.Action("all databases are cut off", 1, func() bool { return !w.tokens.db.down && !w.events.table.down }, func() {
 		w.tokens.db.down, w.events.table.down = true, true
 		s.Disturb()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -33,7 +32,6 @@ type writeWorld struct {
 	variantID string
 
 	mu      sync.Mutex
-	gateway bool            // the next write is answered by something on the way
 	sent    map[string]int  // requests that the platform has answered, by a text of their bodies
 	doubled map[string]bool // of those, what the network has doubled
 	created map[string]int  // calls of Ensure that have created, by key
@@ -53,12 +51,7 @@ func newWrites(s *schedule.Scheduler) *writeWorld {
 		name := fmt.Sprintf("replica %d", i+1)
 		s.Process(name, max(0, s.Rand.IntN(3)-1), s.Rand.IntN(2), func(p *schedule.Process) { w.start(p) })
 	}
-	s.Action("a gateway gives up on the next write", 2, nil, func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.gateway = true
-		s.Disturb()
-	})
+	w.platform.giveUpOnWrites(s)
 	s.SettledWhen("every record is ensured by every replica", func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -68,31 +61,12 @@ func newWrites(s *schedule.Scheduler) *writeWorld {
 	return w
 }
 
-// gateway stands before the platform: it answers 503 to a write that the platform does.
-type gateway struct{ w *writeWorld }
-
-// RoundTrip implements [http.RoundTripper].
-func (g gateway) RoundTrip(r *http.Request) (*http.Response, error) {
-	response, err := g.w.platform.RoundTrip(r)
-	g.w.mu.Lock()
-	defer g.w.mu.Unlock()
-	if err == nil && r.Method == http.MethodPost && g.w.gateway {
-		g.w.gateway = false
-		_ = response.Body.Close()
-		response = &http.Response{
-			StatusCode: http.StatusServiceUnavailable, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
-			Header: http.Header{"Content-Type": {"text/html"}}, Body: io.NopCloser(strings.NewReader("<html>")), ContentLength: 6,
-		}
-	}
-	return response, err
-}
-
 // start starts a replica, and three people at it: one who creates patients, and two who
 // ensure a patient that both replicas know, or a plan of the replica's own.
 func (w *writeWorld) start(p *schedule.Process) {
 	logger := logtest.NewLogger(&w.platform.logs)
 	client := w.platform.Client(model.User{}, dispensary.WithLogger(logger), dispensary.WithTokenSource(w.platform),
-		dispensary.WithHTTPClient(&http.Client{Transport: p.Transport(gateway{w}, w.tell)}))
+		dispensary.WithHTTPClient(&http.Client{Transport: p.Transport(gateway{w.platform}, w.tell)}))
 	go w.create(p, client)
 	ensure := func(key string, call func(ctx context.Context) (bool, error)) {
 		go w.repeat(p, key, call)
