@@ -46,6 +46,7 @@ type Scheduler struct {
 	settled   []condition
 
 	steps, faults int
+	length        float64
 	disturbed     int
 	doubled       int
 	rate          float64
@@ -66,7 +67,7 @@ type action struct {
 func newScheduler(seed uint64) *Scheduler {
 	s := &Scheduler{
 		Rand: rand.New(rand.NewPCG(seed, 1)), dice: rand.New(rand.NewPCG(seed, 2)),
-		arrived: make(chan struct{}, 1), free: true,
+		arrived: make(chan struct{}, 1), free: true, length: 1,
 	}
 	s.steps = 20 + s.dice.IntN(60)
 	s.faults = s.dice.IntN(6)
@@ -74,9 +75,13 @@ func newScheduler(seed uint64) *Scheduler {
 	return s
 }
 
-// Lengthen makes the schedule n times as long, with as many more faults: for a scenario
+// Lengthen makes the schedule n times as long, with as many more faults at most, and lets
+// faults, actions and time that passes while calls wait be as many times rarer: for a scenario
 // whose processes do many things.
-func (s *Scheduler) Lengthen(n int) { s.steps, s.faults = n*s.steps, n*s.faults }
+func (s *Scheduler) Lengthen(n int) {
+	s.length = float64(n)
+	s.steps, s.faults, s.rate = n*s.steps, n*s.faults, s.rate/s.length
+}
 
 // Action adds something that happens up to n times, whenever may says so; nil is always.
 func (s *Scheduler) Action(name string, n int, may func() bool, do func()) {
@@ -196,9 +201,9 @@ func (s *Scheduler) choose() Decision {
 	calls, actions := s.eligible(), s.possibleActions()
 	roll := s.dice.Float64()
 	switch {
-	case len(actions) > 0 && (roll < 0.2 || len(calls) == 0 && roll < 0.7):
+	case len(actions) > 0 && (roll < 0.2/s.length || len(calls) == 0 && roll < 0.7):
 		return Decision{Kind: Action, Name: actions[s.dice.IntN(len(actions))].name}
-	case len(calls) == 0 || roll > 0.93 && !s.exclusive():
+	case len(calls) == 0 || roll > 1-0.07/s.length && !s.exclusive():
 		return Decision{Kind: Time, Wait: waits[s.dice.IntN(len(waits))]}
 	}
 	c := calls[s.dice.IntN(len(calls))]

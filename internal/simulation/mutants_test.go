@@ -105,7 +105,11 @@ var mutants = []mutant{
 		"ctx, cancel := context.WithTimeout(ctx, w.work.HandlerTimeout)", "ctx, cancel := context.WithTimeout(ctx, 1000*w.work.HandlerTimeout)", "TestWhole"},
 }
 
-var seedOf = regexp.MustCompile(`seed (\d+): (.*)`)
+// A violation names its seed; a panic of a goroutine ends the run without it.
+var (
+	seedOf  = regexp.MustCompile(`seed (\d+): (.*)`)
+	panicOf = regexp.MustCompile(`panic: (.*)`)
+)
 
 // TestMutants plants each fault into the code, by an overlay of its file, and demands that
 // the schedules find it. Each takes a build: small, it only holds that the faults still fit
@@ -162,6 +166,9 @@ func (m mutant) find(t *testing.T, path, changed string, most int) (took, what s
 		return "none", ""
 	}
 	found := seedOf.FindSubmatch(out)
+	if panicked := panicOf.FindSubmatch(out); found == nil && panicked != nil {
+		return "a panic", string(panicked[1])
+	}
 	require.NotNil(t, found, "%s", out)
 	return string(found[1]), string(found[2])
 }

@@ -33,8 +33,9 @@ type tokenWorld struct {
 	keys     []seal.Key // of the sealed store, the oldest first; none where it is not sealed
 	users    []string
 	site     dispensary.Site
-	name     string // of the database, in the story
-	connects bool   // after the recovery the first user authorizes again when told to
+	name     string        // of the database, in the story
+	pause    time.Duration // of people between two calls
+	connects bool          // after the recovery the first user authorizes again when told to
 
 	stored   map[string]int               // names of access tokens that the database had, and of whose consent
 	consent  map[string]int               // of all tokens, by name
@@ -177,8 +178,10 @@ func (w *tokenWorld) use(p *schedule.Process, all *accounts.Accounts, user strin
 		if recovering && w.connects && errors.Is(err, api.ErrReauthorize) {
 			w.connectAgain(p, user)
 		}
+		pause := w.pause
 		if recovering {
-			time.Sleep(2 * time.Minute) // longer than what failed is remembered
+			pause = 2 * time.Minute // longer than what failed is remembered
 		}
+		time.Sleep(pause)
 	}
 }

@@ -26,7 +26,7 @@ import (
 
 // TestWhole holds what all parts promise where they work together: accounts, receiver, inbox,
 // worker, reconciler, refresher and catalog of the same replicas.
-func TestWhole(t *testing.T) { explore(t, newWholeWorld, 3500, 150_000) }
+func TestWhole(t *testing.T) { explore(t, newWholeWorld, 3500, 100_000) }
 
 // wholeWorld is a platform, and replicas that have all parts. Their handler calls the API as
 // one of the users: it ensures a plan for each patient, and reads the plan that an event is
@@ -38,14 +38,17 @@ type wholeWorld struct {
 	events   *eventWorld
 	catalog  *catalogWorld
 
-	author, variant string // of plans
+	author, variant string        // of plans
+	sync            time.Duration // how long after its start a replica reads the catalog first
+	wholeEvery      time.Duration // after which the reconciler finds what never was on its way
 
 	mu      sync.Mutex
 	ensured map[string]bool // patients whose plans were ensured, by id
 }
 
 func newWholeWorld(s *schedule.Scheduler) {
-	w := &wholeWorld{s: s, ensured: map[string]bool{}}
+	w := &wholeWorld{s: s, ensured: map[string]bool{}, sync: time.Duration(s.Rand.IntN(2)) * 20 * time.Minute}
+	w.wholeEvery = []time.Duration{time.Minute, 2 * time.Hour}[s.Rand.IntN(2)]
 	s.Lengthen(3)
 	rotation := rotations[s.Rand.IntN(len(rotations))]
 	w.events = newEvents(s)
@@ -54,7 +57,7 @@ func newWholeWorld(s *schedule.Scheduler) {
 	w.events.listen(w.platform)
 	w.events.database = "the inbox"
 	w.tokens = newTokens(s, w.platform, rotation)
-	w.tokens.name, w.tokens.connects = "the token store", true
+	w.tokens.name, w.tokens.connects, w.tokens.pause = "the token store", true, 5*time.Minute
 	w.catalog = newCatalog(s, w.platform)
 	w.catalog.announce = func(_ model.Product, e model.Event) { w.events.happened(e, nil) }
 	product := w.platform.Products.All()[0]
@@ -91,7 +94,10 @@ func (w *wholeWorld) start(p *schedule.Process) {
 		panic(err)
 	}
 	syncer := w.catalog.syncer(p, client, 25)
-	go w.catalog.sync(p, syncer, 10*time.Minute)
+	go func() {
+		time.Sleep(w.sync)
+		w.catalog.sync(p, syncer, 10*time.Minute)
+	}()
 	w.reconcile(p, all, w.events.receive(p, false, 1, w.handler(all, syncer)))
 }
 
@@ -103,7 +109,7 @@ func (w *wholeWorld) reconcile(p *schedule.Process, all *accounts.Accounts, r *r
 			Environment: environment, Inbox: r.inbox, Overlap: time.Minute, Logger: r.logger, Now: w.events.clockOf(p.Name),
 			Groups: []reconcile.Group{reconcile.Products, reconcile.Patients, reconcile.TreatmentPlans},
 		},
-		Parallel: 1,
+		Parallel: 1, WholeEvery: w.wholeEvery,
 		List: func(ctx context.Context, after string, limit int) ([]string, error) {
 			return all.Clinics(ctx, environment, after, limit)
 		},
