@@ -48,7 +48,7 @@ type wholeWorld struct {
 
 func newWholeWorld(s *schedule.Scheduler) {
 	w := &wholeWorld{s: s, ensured: map[string]bool{}, sync: time.Duration(s.Rand.IntN(2)) * 20 * time.Minute}
-	w.wholeEvery = []time.Duration{time.Minute, 2 * time.Hour}[s.Rand.IntN(2)]
+	w.wholeEvery = []time.Duration{time.Minute, time.Hour}[s.Rand.IntN(2)]
 	s.Lengthen(3)
 	rotation := rotations[s.Rand.IntN(len(rotations))]
 	w.events = newEvents(s)
