@@ -79,8 +79,6 @@ var mutants = []mutant{
 		"\ti.handled.put(e.delivery.Key, struct{}{})\n", "", "TestEvents"},
 	{"the checkpoint goes past what could not be recovered", "webhook/reconcile/reconciler.go",
 		"case l.complete && l.blocked.IsZero():", "case true:", "TestEvents"},
-	{"what the inbox refuses counts as recovered", "webhook/reconcile/recover.go",
-		"refused = append(refused, fmt.Errorf(\"%w: %w\", webhook.ErrInbox, err))", "_ = fmt.Errorf", "TestEvents"},
 	{"what cannot be read counts as gone", "webhook/reconcile/recover.go",
 		"case r.outsideRetention(m, err):\n\t\treturn nil", "default:\n\t\treturn nil", "TestEvents"},
 	{"the checkpoint moves to now although lists were broken off", "webhook/reconcile/checkpoint.go",
