@@ -296,6 +296,15 @@ func (l *Limiter) Paused() time.Duration {
 	return max(0, time.Until(l.pause))
 }
 
+// Left returns how many more requests the limit has room for now. Those of the background may
+// have to wait all the same, as they are spread over the period.
+func (l *Limiter) Left() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.starts.forget(l.now())
+	return max(0, l.quota-l.starts.n)
+}
+
 // learned is what a limit that an answer named is in a period, at most as much as most; 0
 // where it named none.
 func learned(f api.LimitFeedback, most int, per time.Duration) int {

@@ -171,3 +171,20 @@ func TestALimitThatThePlatformNames(t *testing.T) {
 		assert.Zero(t, learning.Paused())
 	})
 }
+
+func TestLimiterSaysWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, err := ratelimit.New(10, time.Minute)
+		require.NoError(t, err)
+		assert.Equal(t, 10, l.Left())
+		for range 4 {
+			require.NoError(t, l.Wait(t.Context()))
+		}
+		assert.Equal(t, 6, l.Left())
+		l.Learn(api.LimitFeedback{Requests: 3, Window: time.Minute})
+		assert.Zero(t, l.Left(), "the platform has named a lower limit")
+		time.Sleep(time.Minute)
+		assert.Equal(t, 3, l.Left())
+	})
+}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -56,10 +55,11 @@ requests, and the time that is left. Elsewhere it prints a line for each tenth o
 
 // catalogSync reads the catalog.
 func (p *program) catalogSync(ctx context.Context, c syncConfig) (err error) {
-	limiter, err := newBudget(c.budget)
+	budget, err := dispensary.NewRateLimiter(c.budget, time.Minute)
 	if err != nil {
-		return err
+		return errors.New("--budget: at least 1")
 	}
+	limiter := &watchedLimiter{Limiter: budget}
 	client, closed, err := p.client(ctx, c.target)
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func (p *program) catalogSync(ctx context.Context, c syncConfig) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, failed(store.db.Close())) }()
-	shown := &syncProgress{p: p, budget: limiter}
+	shown := &syncProgress{p: p, budget: budget, most: c.budget}
 	syncer, err := catalogsync.NewSyncer(catalogsync.SyncerConfig{
 		Catalog: client.Catalog, Store: store, Limiter: limiter, Prefetch: c.prefetch,
 		Ingredients: c.filters, Allergens: c.filters, Details: c.details, OnProgress: shown.page,
@@ -90,61 +90,19 @@ func (p *program) catalogSync(ctx context.Context, c syncConfig) (err error) {
 	return failed(errors.Join(shown.err, shown.done(walk)))
 }
 
-// budget lets requests through, so many in any minute, and counts those that are left.
-type budget struct {
-	limiter *dispensary.RateLimiter
-	most    int
-	after   func() // each request; called by one goroutine at a time
-
-	mu     sync.Mutex
-	starts []time.Time // of the last minute
+// watchedLimiter calls a function after each request that it lets through.
+type watchedLimiter struct {
+	dispensary.Limiter
+	after func() // nil for none; called by one goroutine at a time
 }
 
-func newBudget(most int) (*budget, error) {
-	limiter, err := dispensary.NewRateLimiter(most, time.Minute)
-	if err != nil {
-		return nil, errors.New("--budget: at least 1")
+// Wait implements [dispensary.Limiter].
+func (l *watchedLimiter) Wait(ctx context.Context) error {
+	err := l.Limiter.Wait(ctx)
+	if err == nil && l.after != nil {
+		l.after()
 	}
-	return &budget{limiter: limiter, most: most}, nil
-}
-
-// Wait implements [api.Limiter].
-func (b *budget) Wait(ctx context.Context) error {
-	if err := b.limiter.Wait(ctx); err != nil {
-		return err
-	}
-	b.mu.Lock()
-	b.starts = append(b.starts, time.Now())
-	b.mu.Unlock()
-	if b.after != nil {
-		b.after()
-	}
-	return nil
-}
-
-// left is how many requests may be made at once.
-func (b *budget) left() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for len(b.starts) > 0 && time.Since(b.starts[0]) >= time.Minute {
-		b.starts = b.starts[1:]
-	}
-	return max(0, b.most-len(b.starts))
-}
-
-// wait is how long it takes at least until n more requests have begun.
-func (b *budget) wait(n int) time.Duration {
-	n -= b.left() + 1
-	if n < 0 {
-		return 0
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	wait := time.Duration(1+n/b.most) * time.Minute
-	if at := n % b.most; at < len(b.starts) { // its place is free a minute after it
-		wait -= time.Since(b.starts[at])
-	}
-	return wait
+	return err
 }
 
 // syncDocument is what sync prints with --json: a line for each page, and one at the end.
@@ -165,7 +123,8 @@ type syncDocument struct {
 // syncProgress shows how far a sync is.
 type syncProgress struct {
 	p      *program
-	budget *budget
+	budget *dispensary.RateLimiter
+	most   int // requests of the budget in any minute
 	last   catalogsync.Progress
 	tenths int       // of the list, that lines were printed for
 	shown  time.Time // when details were shown last
@@ -185,18 +144,19 @@ func (s *syncProgress) page(at catalogsync.Progress) {
 		const width = 8 // the whole fits into 80 columns
 		full := width * page / pages
 		s.redraw(fmt.Sprintf("[%s%s] %d/%d pages, %d products, %d/%d requests left, %s left",
-			strings.Repeat("#", full), strings.Repeat(".", width-full), page, pages, products(at), s.budget.left(), s.budget.most, age(s.left())))
+			strings.Repeat("#", full), strings.Repeat(".", width-full), page, pages, products(at), s.budget.Left(), s.most, age(s.left())))
 		return
 	}
 	if tenths := 10 * page / pages; tenths > s.tenths {
 		s.tenths = tenths
-		s.print(fmt.Sprintf("page %d of %d\t%d of %d products\t%d requests left\t%s left\n", page, pages, products(at), at.Walk.Total, s.budget.left(), age(s.left())))
+		s.print(fmt.Sprintf("page %d of %d\t%d of %d products\t%d requests left\t%s left\n", page, pages, products(at), at.Walk.Total, s.budget.Left(), age(s.left())))
 	}
 }
 
 // left is how long the rest of the list takes, at this pace and with this budget.
 func (s *syncProgress) left() time.Duration {
-	return max(s.last.Left(), s.budget.wait(s.last.Pages-s.last.Walk.Page))
+	later := max(0, s.last.Pages-s.last.Walk.Page-s.budget.Left()) // pages that this minute has no requests for
+	return max(s.last.Left(), time.Duration(later)*time.Minute/time.Duration(s.most))
 }
 
 // products is how many products the pages have that are stored.
@@ -213,7 +173,7 @@ func (s *syncProgress) details(ctx context.Context, store catalogsync.Store) {
 		return // the syncer meets it, too
 	}
 	s.redraw(fmt.Sprintf("details of %d/%d products, %d/%d requests left",
-		state.Detailed, state.Records[catalogsync.Present]+state.Records[catalogsync.Missing], s.budget.left(), s.budget.most))
+		state.Detailed, state.Records[catalogsync.Present]+state.Records[catalogsync.Missing], s.budget.Left(), s.most))
 }
 
 // redraws reports that a line can be written again.
@@ -243,7 +203,7 @@ func (s *syncProgress) print(text string) {
 func (s *syncProgress) document(done bool) syncDocument {
 	at := s.last
 	return syncDocument{
-		at.Walk.Page, max(at.Pages, at.Walk.Page), products(at), at.Counts.Created, at.Counts.Updated, at.Requests, s.budget.left(), s.left().Seconds(),
+		at.Walk.Page, max(at.Pages, at.Walk.Page), products(at), at.Counts.Created, at.Counts.Updated, at.Requests, s.budget.Left(), s.left().Seconds(),
 		at.Walk.Missing, at.Walk.Gone, done,
 	}
 }

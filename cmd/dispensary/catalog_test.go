@@ -17,6 +17,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/catalogsync"
 	"github.com/dispensary-go/dispensary/catalogsync/sqlstore"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
@@ -262,38 +264,24 @@ func TestCatalogInPostgreSQL(t *testing.T) {
 }
 
 // The time that is left allows for what the budget makes a sync wait.
-func TestBudget(t *testing.T) {
+func TestTimeLeftOfASync(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b, err := newBudget(10)
+		budget, err := dispensary.NewRateLimiter(10, time.Minute)
 		require.NoError(t, err)
-		began := time.Now()
-		for n := range 35 {
-			if n%5 == 0 {
-				time.Sleep(time.Second)
-			}
-			for _, more := range []int{0, 1, 5, 10, 11, 25} {
-				assert.Equal(t, timeFor(b.starts, b.most, more), b.wait(more), "%d more after %d", more, n)
-			}
-			require.NoError(t, b.Wait(t.Context()))
-			assert.LessOrEqual(t, b.left(), 9)
+		s := syncProgress{budget: budget, most: 10}
+		for _, c := range []struct {
+			pages, page int
+			want        time.Duration
+		}{{0, 0, 0}, {10, 0, 0}, {15, 0, 30 * time.Second}, {26, 1, 90 * time.Second}} {
+			s.last = catalogsync.Progress{Pages: c.pages, Walk: catalogsync.Walk{Page: c.page}}
+			assert.Equal(t, c.want, s.left(), c)
 		}
-		assert.Equal(t, 3*time.Minute, time.Since(began).Truncate(time.Minute))
+		for range 5 {
+			require.NoError(t, budget.Wait(t.Context()))
+		}
+		assert.Equal(t, 2*time.Minute, s.left(), "20 pages more than this minute has requests for")
 	})
-}
-
-// timeFor is how long it takes to begin n requests where no minute may have more than most.
-func timeFor(starts []time.Time, most, n int) time.Duration {
-	starts, now := slices.Clone(starts), time.Now()
-	for range n {
-		if len(starts) >= most {
-			if free := starts[len(starts)-most].Add(time.Minute); free.After(now) {
-				now = free
-			}
-		}
-		starts = append(starts, now)
-	}
-	return time.Until(now)
 }
 
 func TestNoFormula(t *testing.T) {
