@@ -13,7 +13,7 @@ import (
 
 // Pages are the Markdown files of this folder: README.md is the first page, cookbook.md
 // has the tasks, platform.md the test platform, reliability.md the promises and their
-// tests, and packages one file a package.
+// tests, scale.md what a very large installation costs, and packages one file a package.
 //
 //go:embed *.md packages
 var Pages embed.FS
