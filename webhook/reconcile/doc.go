@@ -52,13 +52,14 @@
 // was restored from a backup, unless [Clinics.Trigger] is called.
 //
 // With a pass an hour, and whole runs of a log and five lists that fit on a page each, a clinic
-// takes 24 + 5 + 1 = 30 calls a day, the last for its integrations, and 24·6 + 1 = 145 where
-// all runs are whole. The 5,000 calls in five minutes that the platform is assumed to take,
-// 1,440,000 a day, are enough for an hourly pass over 48,000 clinics, and over 9,900. A pass
-// over 100,000 clinics takes 1 hour 40 minutes of all calls where it is short, and 10 hours
-// where it is whole: there is one every 2 hours 50 minutes, whole runs included, and one every
-// 10 hours 45 minutes. With a budget of a fifth of the calls, and WholeEvery and IntegrationsFor
-// of a week, there are two a day.
+// takes 24 + 5 calls a day, one for its integrations, and 12 that refresh the token it is read
+// with, which ends after two hours: 42. Where all runs are whole it takes 24·6 + 1 + 12 = 157.
+// The 5,000 calls in five minutes that the platform is assumed to take, 1,440,000 a day, are
+// enough for an hourly pass over 34,000 clinics, and over 9,100. A pass over 100,000 clinics
+// takes 3 hours 20 minutes of all calls where it is short, and 11 hours 40 minutes where it is
+// whole: there is one every 5 hours 45 minutes, the whole runs of the day included, and one
+// every 12 hours 30 minutes. With a budget of a fifth of the calls, and WholeEvery and
+// IntegrationsFor of a week, there is one a day.
 //
 // A clinic from which nothing has come for long is not taken as evidence. No inbox knows when
 // the last event of a clinic came, and what is usual for one includes its nights and weekends:
