@@ -288,6 +288,12 @@ func (f *Fleet) read(board Board, now time.Time) {
 		if json.Unmarshal(r.Data, &p.record) != nil {
 			continue // it is another program's
 		}
+		if known != nil && !known.Left && r.At.Before(known.at) { // the store has lost a later one: what is more counts
+			p.Held, p.Left = max(p.Held, known.Held), false
+			if known.heard.After(p.heard) {
+				p.heard = known.heard
+			}
+		}
 		f.peers[process] = p
 		if pause := p.Pause.Sub(board.Now); pause > 0 {
 			f.local.Learn(api.LimitFeedback{Pause: min(pause, maxPause)})

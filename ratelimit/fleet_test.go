@@ -3,6 +3,7 @@ package ratelimit_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -253,6 +254,77 @@ func TestFleetWithAStoreThatForgets(t *testing.T) {
 				way.set(empty, nil)
 			}
 		}
+	})
+}
+
+// rewindStore is a store that can be killed, and comes back with old records.
+type rewindStore struct {
+	mu           sync.Mutex
+	board, saved map[string]ratelimit.Record
+	down         bool
+}
+
+func newRewindStore() *rewindStore { return &rewindStore{board: map[string]ratelimit.Record{}} }
+
+func (s *rewindStore) Exchange(_ context.Context, _, process string, record []byte, _ time.Duration) (ratelimit.Board, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down {
+		return ratelimit.Board{}, errDown
+	}
+	s.board[process] = ratelimit.Record{At: time.Now(), Data: record}
+	return ratelimit.Board{Now: time.Now(), Records: maps.Clone(s.board)}, nil
+}
+
+func (s *rewindStore) save() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.saved = maps.Clone(s.board)
+}
+
+func (s *rewindStore) kill() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.down = true
+}
+
+func (s *rewindStore) start() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.down, s.board = false, map[string]ratelimit.Record{}
+	maps.Copy(s.board, s.saved)
+}
+
+// A store may come back with records of a time when another process held the limit.
+func TestFleetWithAStoreThatComesBackWithOldRecords(t *testing.T) {
+	fleetTest(t, 2, 40*time.Minute, func(ctx context.Context, f *fleetFixture) {
+		store := newRewindStore()
+		for _, way := range f.links {
+			way.set(store, nil)
+		}
+		for i := range f.members { // so that none leaves
+			go func() {
+				for f.send(ctx, api.PriorityInteractive, i) == nil {
+					select {
+					case <-time.After(30 * time.Second):
+					case <-ctx.Done():
+					}
+				}
+			}()
+		}
+		busy, end := context.WithTimeout(ctx, 2*fleetPer)
+		defer end()
+		f.saturate(busy, api.PriorityReconcile, 1)
+		time.Sleep(2*fleetPer - time.Second)
+		store.save()
+		time.Sleep(time.Second)
+		f.saturate(ctx, api.PriorityReconcile, 0)
+		time.Sleep(3 * fleetPer)
+		f.counted()
+		time.Sleep(fleetPer)
+		assert.Greater(f.t, f.counted()[0], fleetRequests*8/10, "it holds the limit now")
+		store.start()
+		f.burst(ctx, 1)
 	})
 }
 

@@ -4,8 +4,9 @@
 //	store, err := redisstore.New(redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"}))
 //	fleet, err := ratelimit.NewFleet(ratelimit.FleetConfig{Store: store, Name: "us"})
 //
-// A replica that takes over may not have the latest records, and a server without persistence
-// has none after a restart: the fleet keeps to its limit all the same.
+// A replica that takes over, and a server that starts from a snapshot, may not have the latest
+// records, and a server without persistence has none after a restart: the fleet keeps to its
+// limit all the same.
 package redisstore
 
 import (
