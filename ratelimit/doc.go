@@ -26,8 +26,10 @@
 // When the store is away each process goes on with its quota, after two fifths of a period
 // with no more than its share of the limit, and after two periods with exactly that: the limit
 // divided by [FleetConfig].Processes, or by the processes that were seen last, if they were
-// more. When it is back, processes return within a tenth of a period, each at its own time. A
-// store may lose its records: each process remembers those of the others for two periods.
+// more. Its background keeps to the share from the beginning, and leaves a tenth of it to
+// people. When it is back, processes return within a tenth of a period, each at its own time. A
+// store may lose its records, or come back with old ones: each process remembers those of the
+// others for two periods.
 //
 // What the platform says reaches all: a 429 with Retry-After holds back every client of every
 // process, as far as they have heard of it, and a lower limit in RateLimit headers takes the

@@ -326,11 +326,14 @@ func (f *Fleet) failed(err error) {
 		f.config.Logger.Warn("the store of the rate limit is away: the process keeps to its share",
 			slog.String("name", f.config.Name), slog.Any("error", err))
 	}
+	f.reserve = max(f.reserve, f.share()/10) // there is nothing to ask for where people need more
 	switch silent := time.Since(f.reached); {
 	case f.reached.IsZero(), silent >= f.hold:
 		f.set(f.share())
 	case silent >= f.lease:
 		f.set(min(f.quota, f.share()))
+	default: // the background keeps to the share, so that people do not wait when only that is left
+		f.local.set(f.quota, max(f.reserve, f.quota-f.share()+f.reserve), max(f.aim, f.quota))
 	}
 }
 

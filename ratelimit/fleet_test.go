@@ -226,6 +226,27 @@ func TestFleetWithoutItsStore(t *testing.T) {
 	})
 }
 
+// The background of a process that has more than its share stops when the store is away, so
+// that its people wait less when only the share is left.
+func TestFleetMakesRoomForPeopleWithoutItsStore(t *testing.T) {
+	fleetTest(t, 2, 40*time.Minute, func(ctx context.Context, f *fleetFixture) {
+		f.saturate(ctx, api.PriorityRefresh, 0)
+		time.Sleep(3 * fleetPer)
+		assert.Greater(f.t, f.counted()[0], 2*fleetRequests)
+		for _, way := range f.links {
+			way.set(nil, errDown)
+		}
+		var longest time.Duration
+		for range 2 * fleetPer / (10 * time.Second) {
+			began := time.Now()
+			require.NoError(f.t, f.send(ctx, api.PriorityInteractive, 0))
+			longest = max(longest, time.Since(began))
+			time.Sleep(10 * time.Second)
+		}
+		assert.Less(f.t, longest, 3*time.Minute, "it would be more where the background goes on until then")
+	})
+}
+
 // Processes that had next to nothing when the store went away have a share after a while. One
 // that is back before them leaves it to them.
 func TestFleetLeavesThoseTheirShareThatAreNotBack(t *testing.T) {
