@@ -11,3 +11,11 @@ func TestMemoryStore(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(*testing.T) ratelimit.Store { return ratelimit.NewMemoryStore() })
 }
+
+func TestStoreIsKilled(t *testing.T) {
+	t.Parallel()
+	storetest.RunKilled(t, func(*testing.T) storetest.Server {
+		store := newRewindStore()
+		return storetest.Server{Store: store, Kill: store.kill, Start: store.start, Save: store.save}
+	})
+}

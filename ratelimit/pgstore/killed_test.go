@@ -1,0 +1,104 @@
+package pgstore_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/internal/postgrestest"
+	"github.com/dispensary-go/dispensary/ratelimit/pgstore"
+	"github.com/dispensary-go/dispensary/ratelimit/storetest"
+)
+
+// database is a store, and a connection of another program to its database.
+type database struct {
+	store *pgstore.Store
+	other *pgxpool.Pool
+	name  string // of the store's connections
+}
+
+func openDatabase(t *testing.T) *database {
+	t.Helper()
+	address := postgrestest.Schema(t)
+	pool := func(name string) *pgxpool.Pool {
+		config, err := pgxpool.ParseConfig(address)
+		require.NoError(t, err)
+		config.ConnConfig.RuntimeParams["application_name"] = name
+		pool, err := pgxpool.NewWithConfig(t.Context(), config)
+		require.NoError(t, err)
+		t.Cleanup(pool.Close)
+		return pool
+	}
+	d := &database{other: pool("other"), name: "store of " + address[len(address)-10:]}
+	var err error
+	d.store, err = pgstore.New(pool(d.name))
+	require.NoError(t, err)
+	require.NoError(t, d.store.Migrate(t.Context()))
+	return d
+}
+
+// terminate ends the store's connections, and returns how many there were.
+func (d *database) terminate(t *testing.T) (ended int) {
+	t.Helper()
+	err := d.other.QueryRow(context.Background(), `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = $1`, d.name).Scan(&ended)
+	assert.NoError(t, err)
+	return ended
+}
+
+func (d *database) exec(t *testing.T, statements string) {
+	t.Helper()
+	_, err := d.other.Exec(context.Background(), statements)
+	assert.NoError(t, err)
+}
+
+// A crash of the database ends all connections and empties the table, which is unlogged. Where
+// it is restored from a copy it has old records.
+func TestDatabaseIsKilled(t *testing.T) {
+	t.Parallel()
+	storetest.RunKilled(t, func(t *testing.T) storetest.Server {
+		d := openDatabase(t)
+		d.exec(t, `CREATE TABLE saved AS TABLE dispensary_ratelimit`)
+		return storetest.Server{
+			Store: d.store,
+			Kill: func() {
+				d.terminate(t)
+				d.exec(t, `TRUNCATE dispensary_ratelimit`)
+			},
+			Start: func() { d.exec(t, `INSERT INTO dispensary_ratelimit TABLE saved ON CONFLICT DO NOTHING`) },
+			Save:  func() { d.exec(t, `INSERT INTO saved TABLE dispensary_ratelimit`) },
+		}
+	})
+}
+
+// An exchange whose connection ends in the middle stores nothing, and keeps no other waiting.
+func TestTerminatedInTheMiddle(t *testing.T) {
+	t.Parallel()
+	d := openDatabase(t)
+	_, err := d.store.Exchange(t.Context(), "limit", "a", []byte("1"), time.Hour)
+	require.NoError(t, err)
+	tx, err := d.other.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), `LOCK TABLE dispensary_ratelimit IN SHARE MODE`)
+	require.NoError(t, err)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := d.store.Exchange(context.Background(), "limit", "a", []byte("2"), time.Hour)
+		ended <- err
+	}()
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		var waiting int
+		err := d.other.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND wait_event_type = 'Lock'`, d.name).Scan(&waiting)
+		assert.NoError(c, err)
+		assert.Equal(c, 1, waiting)
+	}, time.Minute, 5*time.Millisecond)
+	assert.Equal(t, 1, d.terminate(t))
+	assert.ErrorContains(t, <-ended, "pgstore")
+	require.NoError(t, tx.Rollback(t.Context()))
+	board, err := d.store.Exchange(t.Context(), "limit", "b", nil, time.Hour)
+	require.NoError(t, err)
+	assert.Equal(t, "1", string(board.Records["a"].Data))
+}
