@@ -27,15 +27,10 @@ type claims struct {
 func newClaims(t *testing.T, line string) claims {
 	t.Helper()
 	d := newDatabase(t)
-	pool := d.pool(t)
-	d.migrate(t, pool)
 	config := d.config(t, receivertest.Succeed)
 	config.Lease, config.Work.Retry.MaxAttempts = time.Hour, 3
 	config.Work.Order = func(webhook.Delivery, events.Event) webhook.OrderingKey { return webhook.OrderingKey(line) }
-	inbox, err := riverinbox.New(t.Context(), pool, config)
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, inbox.Close(context.Background())) })
-	return claims{d, inbox, line}
+	return claims{d, d.idle(t, config), line}
 }
 
 // claim claims an event, or the first of its line, which is nil if it cannot.

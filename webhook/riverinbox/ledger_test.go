@@ -140,12 +140,7 @@ func TestDaysWithoutAPartition(t *testing.T) {
 func TestAnEventIsSettledWhileAnAcceptWaits(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
-	pool := d.pool(t)
-	d.migrate(t, pool)
-	config := d.config(t, receivertest.Succeed)
-	inbox, err := riverinbox.New(t.Context(), pool, config)
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, inbox.Close(context.Background())) })
+	pool, inbox := d.pool(t), d.idle(t, d.config(t, receivertest.Succeed))
 	d.keepPartitions(t, inbox)
 	old := former{d.pool(t)}
 	for name, again := range map[string]func(context.Context, pgx.Tx, webhook.Delivery) (duplicate bool, err error){

@@ -231,6 +231,18 @@ func (d database) start(t testing.TB, handle webhook.HandlerFunc, change func(*r
 	return open(t, d.pool(t), config), made
 }
 
+// idle makes an inbox without a River client, which handles nothing by itself and is closed
+// with the test.
+func (d database) idle(t testing.TB, c riverinbox.Config) *riverinbox.Inbox {
+	t.Helper()
+	pool := d.pool(t)
+	d.migrate(t, pool)
+	inbox, err := riverinbox.New(t.Context(), pool, c)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, inbox.Close(context.Background())) })
+	return inbox
+}
+
 // open opens an inbox that is closed with the test.
 func open(t testing.TB, pool *pgxpool.Pool, c riverinbox.Config) *riverinbox.Inbox {
 	t.Helper()
