@@ -297,7 +297,7 @@ func TestReadiness(t *testing.T) {
 		assert.Equal(f, http.StatusOK, ready())
 		driver, name := "pgx", string(f.Config.Store)
 		if file, ok := strings.CutPrefix(name, "sqlite:"); ok {
-			driver, name = "sqlite", file
+			driver, name = "sqlite", "file:"+file+"?_pragma=busy_timeout(10000)" // the program writes to it, too
 		}
 		db, err := sql.Open(driver, name)
 		require.NoError(f, err)
