@@ -20,7 +20,7 @@ require (
 	github.com/oasdiff/yaml3 v0.0.14 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/oauth2 v0.37.0 // indirect
-	golang.org/x/text v0.14.0 // indirect
+	golang.org/x/text v0.43.0 // indirect
 )
 
 replace github.com/dispensary-go/dispensary => ../../
