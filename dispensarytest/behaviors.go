@@ -100,8 +100,8 @@ func (b Behavior) apply(to *behavior.Set) error {
 // ([IntegrationActivationFirstKey]) is read only when the platform starts.
 func (s *Server) SetBehavior(b Behavior) error {
 	defer s.changes.Notify()
-	s.store.Lock()
-	defer s.store.Unlock()
+	partsOf(s).store.Lock()
+	defer partsOf(s).store.Unlock()
 	changed := *s.behaviors.Get()
 	if err := b.apply(&changed); err != nil {
 		return err

@@ -202,7 +202,7 @@ func BenchmarkScale(b *testing.B) {
 // filled in with what it begins with.
 func pager(b *testing.B, fake *Server, path, query string) func() time.Duration {
 	b.Helper()
-	w := fake.store.World
+	w := partsOf(fake).store.World
 	fill := func(text string) string {
 		for name, id := range map[string]string{
 			"{patient}": w.Patients.At(0).ID, "{product}": w.Products.At(0).ID, "{category}": w.Categories.At(0).ID,

@@ -39,18 +39,19 @@ func (s *Server) secrets() []leak.Secret {
 		{What: "the client secret", Value: app.ClientSecret}, {What: "the webhook secret", Value: app.WebhookSecret}, {What: "the challenge token", Value: app.ChallengeToken},
 	}
 	s.tokens.Values(func(what, value string) { all = append(all, leak.Secret{What: what, Value: value}) })
-	s.store.RLock()
-	defer s.store.RUnlock()
-	for i := range s.store.World.Integrations.All() {
+	held := partsOf(s).store
+	held.RLock()
+	defer held.RUnlock()
+	for i := range held.World.Integrations.All() {
 		all = append(all, leak.Secret{What: "a clinic key", Value: i.Key})
 	}
-	for u := range s.store.World.Users.All() {
+	for u := range held.World.Users.All() {
 		all = append(all, leak.Secret{What: "the password of user " + u.ID, Value: u.Password})
 	}
-	for p := range s.store.World.Patients.All() {
+	for p := range held.World.Patients.All() {
 		all = append(all, patientSecrets(p)...)
 	}
-	for a := range s.store.World.Addresses.All() {
+	for a := range held.World.Addresses.All() {
 		all = append(all, leak.Secret{What: "the street of patient " + a.PatientID, Value: a.Address1})
 	}
 	return all

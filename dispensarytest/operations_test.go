@@ -30,7 +30,7 @@ func exemplars(t *testing.T, b *browser) map[string]exemplar {
 	draft := b.send("POST", b.plansOf(patient), b.draft(nil)).ok(201, "treatment_plan", "id").(string)
 	_, event, err := b.fake.Patients.Register(model.NewPatient{Email: "event@example.org"})
 	require.NoError(t, err)
-	w := b.fake.store.World
+	w := partsOf(b.fake).store.World
 	ids := map[string]string{
 		"allergens.get": w.Allergens.At(0).ID, "ingredients.get": w.Ingredients.At(0).ID, "supplement_types.get": w.SupplementTypes.At(0).ID,
 		"third_party_certifications.get": w.Certifications.At(0).ID, "brands.get": w.Brands.At(0).ID, "products.get": product, "products.similar": product,
@@ -120,7 +120,7 @@ func TestEveryOperationNeedsItsScopes(t *testing.T) {
 	t.Parallel()
 	b := start(t, WithInMemory())
 	all := exemplars(t, b)
-	before := bytesOf(b.fake.store.World)
+	before := bytesOf(partsOf(b.fake).store.World)
 	for _, e := range inOrder(all) {
 		for _, missing := range only(e.op) {
 			if e.op.ID == "metadata.list" {
@@ -135,7 +135,7 @@ func TestEveryOperationNeedsItsScopes(t *testing.T) {
 			assert.Contains(t, last.Scope.Required, missing)
 		}
 	}
-	assert.Equal(t, before, bytesOf(b.fake.store.World), "refusals change nothing")
+	assert.Equal(t, before, bytesOf(partsOf(b.fake).store.World), "refusals change nothing")
 }
 
 func TestEveryOperationNeedsAToken(t *testing.T) {

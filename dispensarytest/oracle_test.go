@@ -186,7 +186,7 @@ func TestOrdersAgainstAWalk(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(10) {
 		source := rand.New(rand.NewPCG(seed, 2))
-		tables := []*table.Table[model.Event]{{}}
+		tables := []*table.Table[*model.Event]{{}}
 		tables[0].IndexBy(
 			table.By(func(e *model.Event) string { return e.Type }),
 			table.ByTime(func(e *model.Event) time.Time { return e.CreatedAt }, func(e *model.Event) string { return e.ClinicID }, func(e *model.Event) string { return e.Type }),
@@ -302,7 +302,7 @@ func TestProductSearchAgainstAWalk(t *testing.T) {
 					require.NoError(t, err)
 				}
 				if n%30 == 0 {
-					_, _, err := b.fake.Products.Create(model.NewProduct{BrandID: b.fake.store.World.Brands.At(n % 8).ID})
+					_, _, err := b.fake.Products.Create(model.NewProduct{BrandID: partsOf(b.fake).store.World.Brands.At(n % 8).ID})
 					require.NoError(t, err)
 				}
 			}
@@ -312,7 +312,7 @@ func TestProductSearchAgainstAWalk(t *testing.T) {
 }
 
 func (b *browser) askForProducts(anyValue bool) {
-	w, products := b.fake.store.World, b.fake.Products.All()
+	w, products := partsOf(b.fake).store.World, b.fake.Products.All()
 	text := func(p model.Product) string {
 		brand, _ := w.Brands.Get(p.BrandID)
 		text := p.Name + "\n" + brand.Name
@@ -340,7 +340,7 @@ func (b *browser) askForProducts(anyValue bool) {
 	dice := rand.New(rand.NewPCG(3, uint64(len(products))))
 	for range 120 {
 		query := url.Values{"query": {someQueries(dice, texts)[dice.IntN(306)]}, "brand_id": {brands[dice.IntN(len(brands))]}}
-		for filter, terms := range map[string]*table.Table[model.Term]{
+		for filter, terms := range map[string]*table.Table[*model.Term]{
 			"allergen_ids[]": &w.Allergens, "ingredient_ids[]": &w.Ingredients, "supplement_type_ids[]": &w.SupplementTypes, "third_party_certification_ids[]": &w.Certifications,
 		} {
 			for range max(0, dice.IntN(6)-3) {
@@ -378,7 +378,7 @@ func TestSimilarAndCategoryProductsAgainstAWalk(t *testing.T) {
 		}
 		assert.Equal(t, want, b.get("/catalog/products/"+self.ID+"/similar").column("products", "id"))
 	}
-	for category := range b.fake.store.World.Categories.All() {
+	for category := range partsOf(b.fake).store.World.Categories.All() {
 		asks(b, oracle[model.Product]{
 			rows: products, id: func(p model.Product) string { return p.ID },
 			keep: func(p model.Product, _ url.Values) bool { return slices.Contains(p.CategoryIDs, category.ID) },

@@ -107,7 +107,7 @@ func TestDeliveryListsAgainstAWalk(t *testing.T) {
 	sim.Stop()
 	b.token = b.fake.Tokens.Issue(model.User{}).AccessToken
 	clinics := make(map[string]string) // of the integrations
-	for i := range b.fake.store.World.Integrations.All() {
+	for i := range partsOf(b.fake).store.World.Integrations.All() {
 		clinics[i.ID] = i.ClinicID
 	}
 	var some, days []string

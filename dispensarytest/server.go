@@ -46,7 +46,6 @@ type Server struct {
 	app        model.Application
 	clock      *clock.Clock
 	tokens     *tokens.Store
-	sender     *webhooks.Sender
 	journal    *Journal
 	faults     faults.Set
 	behaviors  behavior.Current
@@ -54,10 +53,7 @@ type Server struct {
 	requestIDs ids.Requests
 	changes    clock.Notifier
 
-	store  *store.Store
-	people *people.People
-	pages  *pages.Pages
-	api    *httpapi.API
+	parts any // *parts
 
 	origin      string
 	net         *memhttp.Network
@@ -67,6 +63,24 @@ type Server struct {
 	once        sync.Once
 	closed      error
 }
+
+// parts are what has to do with the tables of the world. [Server] and [Snapshot] know them
+// as interfaces only: a package that imports another one compiles the generic types anew
+// that the other's types lead to, and all these tables would take seconds in each package of
+// an integrator's tests.
+type parts struct {
+	store  *store.Store
+	sender *webhooks.Sender
+	people *people.People
+	pages  *pages.Pages
+	api    *httpapi.API
+}
+
+// partsOf returns the parts of a platform. It is no method, and not inlined, for the same
+// reason.
+//
+//go:noinline
+func partsOf(s *Server) *parts { return s.parts.(*parts) }
 
 // New starts a platform for one test and closes it with the test: on loopback
 // HTTP, unless [WithTLS] or [WithInMemory] says otherwise. A wrong option fails
@@ -120,54 +134,57 @@ func build(set settings) *Server {
 		},
 		tokens:  tokens.New(set.clock, set.behaviors.Rotation, set.scopes),
 		journal: &Journal{limit: set.journalLimit},
-		store:   &store.Store{World: set.newWorld()},
 		net:     memhttp.New(),
 	}
+	p := &parts{store: &store.Store{World: newWorld(set)}}
+	s.parts = p
 	s.journal.srv = s
 	s.faults.Changes = &s.changes
 	s.clock.Watch(&s.changes)
 	s.putBehaviors(set.behaviors)
 	s.requestIDs.Base = ids.Mix(seed ^ 0x5e71a1)
-	s.sender = webhooks.New(webhooks.Config{
-		Store: s.store, Clock: s.clock, Behaviors: &s.behaviors, Faults: &s.faults, Changes: &s.changes, Network: s.net, App: s.app,
+	p.sender = webhooks.New(webhooks.Config{
+		Store: p.store, Clock: s.clock, Behaviors: &s.behaviors, Faults: &s.faults, Changes: &s.changes, Network: s.net, App: s.app,
 		Given: set.deliveryClient, InMemory: set.inMemory, Parallel: set.parallel, Disorder: set.disorder, Spread: set.spread,
 		EventLimit: set.eventLimit, Compatible: set.compatible,
 	})
-	s.people = &people.People{
-		Store: s.store, Clock: s.clock, Behaviors: &s.behaviors, Tokens: s.tokens, Sender: s.sender, Changes: &s.changes, EventLimit: set.eventLimit,
+	p.people = &people.People{
+		Store: p.store, Clock: s.clock, Behaviors: &s.behaviors, Tokens: s.tokens, Sender: p.sender, Changes: &s.changes, EventLimit: set.eventLimit,
 	}
-	s.Patients, s.Plans, s.Orders = Patients{s.people}, Plans{s.people}, Orders{s.people}
-	s.Products, s.Clinics = Products{s.people}, Clinics{s.people}
+	s.Patients, s.Plans, s.Orders = Patients{s}, Plans{s}, Orders{s}
+	s.Products, s.Clinics = Products{s}, Clinics{s}
 	s.Webhooks, s.Tokens = Webhooks{s}, Tokens{s}
-	s.pages = &pages.Pages{
-		Store: s.store, Behaviors: &s.behaviors, People: s.people, RequestIDs: &s.requestIDs, Region: set.region, RequireTLS: set.requireTLS,
+	p.pages = &pages.Pages{
+		Store: p.store, Behaviors: &s.behaviors, People: p.people, RequestIDs: &s.requestIDs, Region: set.region, RequireTLS: set.requireTLS,
 	}
-	s.api = &httpapi.API{
-		Store: s.store, Clock: s.clock, Behaviors: &s.behaviors, Tokens: s.tokens, Faults: &s.faults, Sender: s.sender, People: s.people,
+	p.api = &httpapi.API{
+		Store: p.store, Clock: s.clock, Behaviors: &s.behaviors, Tokens: s.tokens, Faults: &s.faults, Sender: p.sender, People: p.people,
 		RequestIDs: &s.requestIDs, Record: s.journal.add, Closed: s.net.Context.Done(), App: s.app,
 		RequireTLS: set.requireTLS, ClinicTokens: set.clinicTokens, KeepBodies: set.keepBodies, Compatible: set.compatible,
 	}
-	s.store.World.AddIntegrations(set.integrations, !s.behaviors.Get().Pending)
+	p.store.World.AddIntegrations(set.integrations, !s.behaviors.Get().Pending)
 	if set.snapshot != nil {
 		s.tokens.Restore(set.snapshot.tokens)
-		s.sender.Restore(set.snapshot.sender)
+		p.sender.Restore(worldOf(set.snapshot).sender)
 	}
 	return s
 }
 
 // reachedAt says where the platform is reached: addresses that it gives out begin so.
 func (s *Server) reachedAt(origin string) {
-	s.origin, s.people.Origin, s.api.Origin = origin, origin, origin
+	p := partsOf(s)
+	s.origin, p.people.Origin, p.api.Origin = origin, origin, origin
 }
 
 // serve answers what is no call of the API first.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	p := partsOf(s)
 	switch {
 	case r.URL.Path == contractPath && r.Method == http.MethodGet:
 		s.serveContract(w)
-	case s.pages.Serve(w, r):
+	case p.pages.Serve(w, r):
 	default:
-		s.api.ServeHTTP(w, r)
+		p.api.ServeHTTP(w, r)
 	}
 }
 
@@ -177,7 +194,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 // twice is fine.
 func (s *Server) Close() error {
 	s.once.Do(func() {
-		s.sender.Close()
+		partsOf(s).sender.Close()
 		s.clock.Unwatch(&s.changes)
 		s.changes.Close()
 		s.net.Close()
@@ -232,10 +249,11 @@ func (s *Server) ClinicKey() string { return s.ClinicKeys()[0] }
 // ClinicKeys are the keys of all integrations of the clinics that are named, or of all
 // clinics.
 func (s *Server) ClinicKeys(clinicIDs ...string) []string {
-	s.store.RLock()
-	defer s.store.RUnlock()
+	held := partsOf(s).store
+	held.RLock()
+	defer held.RUnlock()
 	var keys []string
-	for i := range s.store.World.Integrations.All() {
+	for i := range held.World.Integrations.All() {
 		if len(clinicIDs) == 0 || slices.Contains(clinicIDs, i.ClinicID) {
 			keys = append(keys, i.Key)
 		}
@@ -245,7 +263,7 @@ func (s *Server) ClinicKeys(clinicIDs ...string) []string {
 
 // Users are the people who can sign in on the authorize page.
 func (s *Server) Users() []model.User {
-	return s.store.Users()
+	return partsOf(s).store.Users()
 }
 
 // Changes returns a channel that is closed with the next change on the platform: a

@@ -26,23 +26,28 @@ type Snapshot struct {
 	frozen     bool          // so was the clock
 	offset     time.Duration // of a live clock
 	reads      behavior.Set
-	world      *store.World
 	tokens     tokens.State
-	sender     webhooks.SenderState
+	world      any // *snapshotWorld, as [Server] has its parts
 }
 
-// fork is a world to write to.
-func (s *Snapshot) fork() *store.World { return s.world.Fork() }
+type snapshotWorld struct {
+	*store.World
+	sender webhooks.SenderState
+}
+
+//go:noinline
+func worldOf(s *Snapshot) *snapshotWorld { return s.world.(*snapshotWorld) }
 
 // Snapshot takes the platform as it is now: in well under a millisecond, whatever
 // its size.
 func (s *Server) Snapshot() *Snapshot {
-	s.store.Lock()
-	defer s.store.Unlock()
+	p := partsOf(s)
+	p.store.Lock()
+	defer p.store.Unlock()
 	snap := &Snapshot{
 		seed: s.set.seed, region: s.set.region, compatible: s.set.compatible,
 		at: s.clock.Now(), frozen: s.clock.Frozen(), offset: s.clock.Offset(), reads: *s.behaviors.Get(),
-		world: store.Sealed(s.store.World.Fork()), tokens: s.tokens.State(), sender: s.sender.Snapshot(),
+		tokens: s.tokens.State(), world: &snapshotWorld{store.Sealed(p.store.World.Fork()), p.sender.Snapshot()},
 	}
 	return snap
 }
@@ -99,12 +104,13 @@ func (s *Server) asItStands(opts []Option) []Option {
 // inside a webhook receiver.
 func (s *Server) Restore(snap *Snapshot) {
 	defer s.clock.Pause()()
-	s.clock.Drop(s.sender)
-	s.store.Lock()
-	defer s.store.Unlock()
-	s.store.World = snap.fork()
+	p, world := partsOf(s), worldOf(snap)
+	s.clock.Drop(p.sender)
+	p.store.Lock()
+	defer p.store.Unlock()
+	p.store.World = world.Fork()
 	s.tokens.Restore(snap.tokens)
-	s.sender.Restore(snap.sender)
+	p.sender.Restore(world.sender)
 }
 
 // Reset takes the platform back to how it started: to the world of its seed and
@@ -121,25 +127,26 @@ func (s *Server) Reset() {
 	// While the clock is paused no delivery is under way, and none of the old ones
 	// starts any more.
 	defer s.clock.Pause()()
-	s.clock.Drop(s.sender)
+	p := partsOf(s)
+	s.clock.Drop(p.sender)
 
-	s.store.Lock()
-	defer s.store.Unlock()
+	p.store.Lock()
+	defer p.store.Unlock()
 	s.ClearFaults()
 	s.limit = nil // it was one of the faults
 	s.putBehaviors(s.set.behaviors)
-	s.store.World = s.set.newWorld()
-	s.store.World.AddIntegrations(s.set.integrations, !s.behaviors.Get().Pending)
+	p.store.World = newWorld(s.set)
+	p.store.World.AddIntegrations(s.set.integrations, !s.behaviors.Get().Pending)
 	tokens, webhooks := tokens.State{Scopes: s.set.scopes, Codes: make(map[string]tokens.AuthCode)}, webhooks.SenderState{}
 	if s.set.snapshot != nil {
-		tokens, webhooks = s.set.snapshot.tokens, s.set.snapshot.sender
+		tokens, webhooks = s.set.snapshot.tokens, worldOf(s.set.snapshot).sender
 	}
 	if s.set.webhook != nil {
 		webhooks.Endpoint = s.set.webhook.fresh()
 	}
 	s.tokens.Restore(tokens)
 	s.tokens.EndSessions()
-	s.sender.Restore(webhooks)
+	p.sender.Restore(webhooks)
 	s.journal.Reset()
 }
 
@@ -158,9 +165,9 @@ func WithWorldSize(size model.WorldSize) Option {
 }
 
 // newWorld is the world that the settings ask for.
-func (s settings) newWorld() *store.World {
+func newWorld(s settings) *store.World {
 	if s.snapshot != nil {
-		return s.snapshot.fork()
+		return worldOf(s.snapshot).Fork()
 	}
 	return store.NewWorld(s.seed, s.region, s.compatible != 0, s.size)
 }

@@ -58,10 +58,11 @@ type snapshotFile struct {
 // Save writes the snapshot as one line of JSON: seed and size, and what is not as they
 // make it. It holds the platform's made-up patients and secrets.
 func (s *Snapshot) Save(to io.Writer) error {
+	world := worldOf(s)
 	f := snapshotFile{
-		Format: snapshotFormat, Version: snapshotVersion, Seed: s.seed, Region: s.region, Compatible: s.compatible, Size: s.world.Size,
+		Format: snapshotFormat, Version: snapshotVersion, Seed: s.seed, Region: s.region, Compatible: s.compatible, Size: world.Size,
 		At: s.at, Frozen: s.frozen, Offset: s.offset, Readings: s.reads.Chosen,
-		World: s.world.File(), Tokens: s.tokens.File(), Webhooks: s.sender.File(s.world),
+		World: world.File(), Tokens: s.tokens.File(), Webhooks: world.sender.File(world.World),
 	}
 	if err := json.NewEncoder(to).Encode(f); err != nil {
 		return fmt.Errorf("dispensarytest: saving a snapshot: %w", err)
@@ -72,8 +73,9 @@ func (s *Snapshot) Save(to io.Writer) error {
 // Same reports that nothing has changed between two snapshots of one platform, but
 // for the passing of time. It takes about as long as taking one.
 func (s *Snapshot) Same(other *Snapshot) bool {
+	now, then := worldOf(s), worldOf(other)
 	return s.frozen == other.frozen && (!s.frozen || s.at.Equal(other.at)) && s.offset == other.offset &&
-		maps.Equal(s.reads.Chosen, other.reads.Chosen) && s.world.Same(other.world) && s.sender.Same(&other.sender) &&
+		maps.Equal(s.reads.Chosen, other.reads.Chosen) && now.World.Same(then.World) && now.sender.Same(&then.sender) &&
 		reflect.DeepEqual(s.tokens.File(), other.tokens.File())
 }
 
@@ -141,12 +143,12 @@ func (f snapshotFile) snapshot() (*Snapshot, error) {
 	if f.World.Numbers == nil {
 		return nil, errors.New("it has no world")
 	}
-	snap.world = set.newWorld()
-	snap.world.Load(f.World)
-	store.Sealed(snap.world)
-	var err, wrong error
+	world := newWorld(set)
+	world.Load(f.World)
+	var err error
 	snap.tokens, err = f.Tokens.State()
-	snap.sender, wrong = f.Webhooks.State(snap.world)
+	sender, wrong := f.Webhooks.State(store.Sealed(world))
+	snap.world = &snapshotWorld{world, sender}
 	return snap, errors.Join(err, wrong)
 }
 

@@ -117,7 +117,7 @@ func (d *driver) take(s step) string {
 		body = bytes.TrimSpace(body)
 		return fmt.Sprintf("the platform answered %d, the walkModel says %d\n      %s", status, p.status, body[:min(len(body), 160)])
 	}
-	rows := &d.fake.store.World.Events.Rows
+	rows := &partsOf(d.fake).store.World.Events.Rows
 	for n := len(d.events); n < rows.End; n++ {
 		d.events = append(d.events, rows.At(n).ID) // before it is forgotten
 	}

@@ -32,14 +32,14 @@ func (w Webhooks) Register(address string, types ...string) error {
 		types = model.EventTypes()
 	}
 	if w.server.behaviors.Get().Probe != behavior.ProbeNever {
-		if a := w.server.sender.Post(address, nil, w.server.sender.ProbeSignature()); a.Err != "" {
+		if a := partsOf(w.server).sender.Post(address, nil, partsOf(w.server).sender.ProbeSignature()); a.Err != "" {
 			return fmt.Errorf("dispensarytest: the webhook endpoint was refused: %s", a.Err)
 		}
 	}
 	defer w.server.changes.Notify()
-	w.server.sender.Mu.Lock()
-	defer w.server.sender.Mu.Unlock()
-	w.server.sender.Endpoint = &model.Endpoint{URL: address, Types: slices.Clone(types)}
+	partsOf(w.server).sender.Mu.Lock()
+	defer partsOf(w.server).sender.Mu.Unlock()
+	partsOf(w.server).sender.Endpoint = &model.Endpoint{URL: address, Types: slices.Clone(types)}
 	return nil
 }
 
@@ -58,27 +58,27 @@ func (w Webhooks) RegisterHandler(handler http.Handler, types ...string) error {
 // the behavior resume-after-enable.
 func (w Webhooks) Enable() error {
 	defer w.server.changes.Notify()
-	w.server.sender.Mu.Lock()
-	defer w.server.sender.Mu.Unlock()
-	ep := w.server.sender.Endpoint
+	partsOf(w.server).sender.Mu.Lock()
+	defer partsOf(w.server).sender.Mu.Unlock()
+	ep := partsOf(w.server).sender.Endpoint
 	if ep == nil {
 		return errors.New("dispensarytest: Webhooks.Enable: no webhook endpoint is registered")
 	}
 	ep.Disabled, ep.Reason, ep.FailingSince = false, "", time.Time{}
 	if w.server.behaviors.Get().Resume {
-		w.server.sender.Resume()
+		partsOf(w.server).sender.Resume()
 	}
 	return nil
 }
 
 // Endpoint returns the registered endpoint, and false when there is none.
 func (w Webhooks) Endpoint() (model.Endpoint, bool) {
-	w.server.sender.Mu.Lock()
-	defer w.server.sender.Mu.Unlock()
-	if w.server.sender.Endpoint == nil {
+	partsOf(w.server).sender.Mu.Lock()
+	defer partsOf(w.server).sender.Mu.Unlock()
+	if partsOf(w.server).sender.Endpoint == nil {
 		return model.Endpoint{}, false
 	}
-	ep := *w.server.sender.Endpoint
+	ep := *partsOf(w.server).sender.Endpoint
 	ep.Types = slices.Clone(ep.Types)
 	return ep, true
 }
@@ -86,12 +86,12 @@ func (w Webhooks) Endpoint() (model.Endpoint, bool) {
 // Deliveries returns the deliveries of the events that are kept, see
 // [WithEventLimit], in the order of their events.
 func (w Webhooks) Deliveries() []model.Delivery {
-	return w.server.sender.All()
+	return partsOf(w.server).sender.All()
 }
 
 // Skipped returns the events that were not sent, sorted by event id.
 func (w Webhooks) Skipped() []model.Skip {
-	return w.server.sender.Skipped()
+	return partsOf(w.server).sender.Skipped()
 }
 
 // WaitDelivered waits until an event was delivered for every integration it
@@ -99,7 +99,7 @@ func (w Webhooks) Skipped() []model.Skip {
 // was not sent at all, has run out of attempts, met a disabled endpoint, or
 // waits for a retry on a frozen clock. Nothing is polled.
 func (w Webhooks) WaitDelivered(ctx context.Context, eventID string) error {
-	return w.server.sender.Wait(ctx, eventID)
+	return partsOf(w.server).sender.Wait(ctx, eventID)
 }
 
 // CheckDelivered fails the test unless an event was delivered for every integration

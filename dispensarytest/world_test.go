@@ -114,7 +114,7 @@ func TestTheWorldIsWhole(t *testing.T) {
 }
 
 // inTable is the row of an id, which has to be there.
-func inTable[T any](t *testing.T, rows *table.Table[T], id string) *T {
+func inTable[T any](t *testing.T, rows *table.Table[*T], id string) *T {
 	t.Helper()
 	row, known := rows.Get(id)
 	require.True(t, known, "%T %q", row, id)

@@ -4,6 +4,7 @@ package examples
 
 import (
 	"bufio"
+	"bytes"
 	"io"
 	"net"
 	"net/http"
@@ -72,6 +73,20 @@ func TestFirstProgram(t *testing.T) {
 	output, err := exec.CommandContext(t.Context(), build(t, programs[0])).Output()
 	require.NoError(t, err)
 	assert.Equal(t, outputs[0], string(output))
+}
+
+// Who imports the test platform compiles nothing of what it is made of: generic types that
+// can be reached through its own would be compiled in each package of tests anew, for
+// seconds.
+func TestImportersDoNotCompileThePlatform(t *testing.T) {
+	t.Parallel()
+	for name, tables := range map[string]bool{"../dispensarytest": true, "./mount/shop": false} {
+		output, err := exec.CommandContext(t.Context(), "go", "list", "-export", "-f", "{{.Export}}", name).Output()
+		require.NoError(t, err)
+		archive, err := os.ReadFile(strings.TrimSpace(string(output)))
+		require.NoError(t, err)
+		assert.Equal(t, tables, bytes.Contains(archive, []byte("dispensarytest/internal/table.")), name)
+	}
 }
 
 // The second program is played with: a practitioner connects, a patient orders, and it

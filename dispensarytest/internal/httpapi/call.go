@@ -119,7 +119,7 @@ func (c *call) require(scope string) error {
 }
 
 // listOf answers with a page of a list.
-func listOf[T, V any](c *call, rows table.List[T], view func(*T) V) reply {
+func listOf[T, V any](c *call, rows table.List[*T], view func(*T) V) reply {
 	from, to, meta := c.page.cut(rows.N)
 	if c.newestFirst() {
 		from, to = rows.N-to, rows.N-from
@@ -142,7 +142,7 @@ func (c *call) newestFirst() bool {
 }
 
 // one answers with a single row of a table that belongs to no clinic.
-func one[T, V any](rows *table.Table[T], id string, view func(*T) V) (reply, error) {
+func one[T, V any](rows *table.Table[*T], id string, view func(*T) V) (reply, error) {
 	row, known := rows.Get(id)
 	if !known {
 		return reply{}, notFound()

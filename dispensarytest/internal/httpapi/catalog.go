@@ -18,19 +18,19 @@ type termView struct {
 
 func viewTerm(t *model.Term) termView { return termView{ID: t.ID, Name: t.Name} }
 
-func allergens(w *store.World) *table.Table[model.Term] { return &w.Allergens }
+func allergens(w *store.World) *table.Table[*model.Term] { return &w.Allergens }
 
-func ingredients(w *store.World) *table.Table[model.Term] { return &w.Ingredients }
+func ingredients(w *store.World) *table.Table[*model.Term] { return &w.Ingredients }
 
-func supplementTypes(w *store.World) *table.Table[model.Term] { return &w.SupplementTypes }
+func supplementTypes(w *store.World) *table.Table[*model.Term] { return &w.SupplementTypes }
 
-func certifications(w *store.World) *table.Table[model.Term] { return &w.Certifications }
+func certifications(w *store.World) *table.Table[*model.Term] { return &w.Certifications }
 
-func listTerms(of func(*store.World) *table.Table[model.Term]) handler {
+func listTerms(of func(*store.World) *table.Table[*model.Term]) handler {
 	return func(c *call, w *store.World) (reply, error) { return listOf(c, of(w).Everything(), viewTerm), nil }
 }
 
-func getTerm(of func(*store.World) *table.Table[model.Term]) handler {
+func getTerm(of func(*store.World) *table.Table[*model.Term]) handler {
 	return func(c *call, w *store.World) (reply, error) { return one(of(w), c.arg(), viewTerm) }
 }
 

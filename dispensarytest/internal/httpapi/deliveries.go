@@ -44,7 +44,7 @@ func listDeliveries(c *call, w *store.World) (reply, error) {
 	}
 	asked := webhooks.DeliveryQuery{Clinic: c.clinicID(), Event: c.params.get("event_id"), Delivered: delivered, Days: day, Field: field, Descending: descending}
 	var answer reply
-	c.api.Sender.List(c.now, asked, c.behaviors.LogAttempts, func(rows table.List[webhooks.Entry]) {
+	c.api.Sender.List(c.now, asked, c.behaviors.LogAttempts, func(rows table.List[*webhooks.Entry]) {
 		answer = listOf(c, rows, func(d *webhooks.Entry) deliveryView { return viewDelivery(d, c.behaviors.ZeroStatus) })
 	})
 	return answer, nil

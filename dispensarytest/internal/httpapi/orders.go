@@ -36,7 +36,7 @@ func listOrders(c *call, w *store.World) (reply, error) {
 	}
 	sorted, whose := store.OrderFields[field], c.clinicID()
 	patient, plan, number := c.params.get("patient_id"), c.params.get("treatment_plan_id"), c.params.get("order_number")
-	var few table.Span[model.Order]
+	var few table.Span[*model.Order]
 	switch {
 	case patient != "":
 		few = w.Orders.Span(store.OrdersByPatient, whose, patient)

@@ -42,7 +42,7 @@ func (p *People) act(run func(w *store.World) error) error {
 }
 
 // all copies a table.
-func all[T any](p *People, of func(*store.World) *table.Table[T]) []T {
+func all[T any](p *People, of func(*store.World) *table.Table[*T]) []T {
 	p.Store.RLock()
 	defer p.Store.RUnlock()
 	var rows []T
@@ -53,7 +53,7 @@ func all[T any](p *People, of func(*store.World) *table.Table[T]) []T {
 }
 
 // find copies a row.
-func find[T any](p *People, of func(*store.World) *table.Table[T], id string) (T, bool) {
+func find[T any](p *People, of func(*store.World) *table.Table[*T], id string) (T, bool) {
 	p.Store.RLock()
 	defer p.Store.RUnlock()
 	row, known := of(p.Store.World).Get(id)
@@ -65,75 +65,75 @@ func find[T any](p *People, of func(*store.World) *table.Table[T], id string) (T
 
 // Brands returns all brands.
 func (p *People) Brands() []model.Brand {
-	return all(p, func(w *store.World) *table.Table[model.Brand] { return &w.Brands })
+	return all(p, func(w *store.World) *table.Table[*model.Brand] { return &w.Brands })
 }
 
 // Clinics returns all clinics.
 func (p *People) Clinics() []model.Clinic {
-	return all(p, func(w *store.World) *table.Table[model.Clinic] { return &w.Clinics })
+	return all(p, func(w *store.World) *table.Table[*model.Clinic] { return &w.Clinics })
 }
 
 // Patients returns all patients, in the order they were created.
 func (p *People) Patients() []model.Patient {
-	return all(p, func(w *store.World) *table.Table[model.Patient] { return &w.Patients })
+	return all(p, func(w *store.World) *table.Table[*model.Patient] { return &w.Patients })
 }
 
 // Practitioners returns all practitioners.
 func (p *People) Practitioners() []model.Practitioner {
-	return all(p, func(w *store.World) *table.Table[model.Practitioner] { return &w.Practitioners })
+	return all(p, func(w *store.World) *table.Table[*model.Practitioner] { return &w.Practitioners })
 }
 
 // Products returns all products that are not removed, in the catalog's order.
 func (p *People) Products() []model.Product {
-	products := all(p, func(w *store.World) *table.Table[model.Product] { return &w.Products })
+	products := all(p, func(w *store.World) *table.Table[*model.Product] { return &w.Products })
 	return slices.DeleteFunc(products, func(p model.Product) bool { return p.Removed })
 }
 
 // Orders returns all orders, in the order they were placed.
 func (p *People) Orders() []model.Order {
-	return all(p, func(w *store.World) *table.Table[model.Order] { return &w.Orders })
+	return all(p, func(w *store.World) *table.Table[*model.Order] { return &w.Orders })
 }
 
 // Plans returns all treatment plans, in the order they were created.
 func (p *People) Plans() []model.Plan {
-	return all(p, func(w *store.World) *table.Table[model.Plan] { return &w.Plans })
+	return all(p, func(w *store.World) *table.Table[*model.Plan] { return &w.Plans })
 }
 
 // Events returns the events that are kept, the oldest first: those of the last 30
 // days, and not more than EventLimit.
 func (p *People) Events() []model.Event {
 	p.forgetEvents()
-	return all(p, func(w *store.World) *table.Table[model.Event] { return &w.Events })
+	return all(p, func(w *store.World) *table.Table[*model.Event] { return &w.Events })
 }
 
 // Order returns an order by id.
 func (p *People) Order(id string) (model.Order, bool) {
-	return find(p, func(w *store.World) *table.Table[model.Order] { return &w.Orders }, id)
+	return find(p, func(w *store.World) *table.Table[*model.Order] { return &w.Orders }, id)
 }
 
 // Patient returns a patient by id.
 func (p *People) Patient(id string) (model.Patient, bool) {
-	return find(p, func(w *store.World) *table.Table[model.Patient] { return &w.Patients }, id)
+	return find(p, func(w *store.World) *table.Table[*model.Patient] { return &w.Patients }, id)
 }
 
 // Plan returns a treatment plan by id.
 func (p *People) Plan(id string) (model.Plan, bool) {
-	return find(p, func(w *store.World) *table.Table[model.Plan] { return &w.Plans }, id)
+	return find(p, func(w *store.World) *table.Table[*model.Plan] { return &w.Plans }, id)
 }
 
 // Product returns a product by id.
 func (p *People) Product(id string) (model.Product, bool) {
-	return find(p, func(w *store.World) *table.Table[model.Product] { return &w.Products }, id)
+	return find(p, func(w *store.World) *table.Table[*model.Product] { return &w.Products }, id)
 }
 
 // Variant returns a variant by id.
 func (p *People) Variant(id string) (model.Variant, bool) {
-	return find(p, func(w *store.World) *table.Table[model.Variant] { return &w.Variants }, id)
+	return find(p, func(w *store.World) *table.Table[*model.Variant] { return &w.Variants }, id)
 }
 
 // Cart returns what a patient is about to order: an in-office checkout fills it.
 func (p *People) Cart(patientID string) []model.Line {
-	c, _ := find(p, func(w *store.World) *table.Table[store.Cart] { return &w.Carts }, patientID)
+	c, _ := find(p, func(w *store.World) *table.Table[*store.Cart] { return &w.Carts }, patientID)
 	return slices.Clone(c.Lines)
 }
 
@@ -153,7 +153,7 @@ func (p *People) Overview(latest int) model.Overview {
 }
 
 // newest copies the last rows of a table, the last one first.
-func newest[T any](rows *table.Table[T], most int) (copied []T) {
+func newest[T any](rows *table.Table[*T], most int) (copied []T) {
 	for seat := rows.Len() - 1; seat >= max(0, rows.Len()-most); seat-- {
 		copied = append(copied, store.Detached(*rows.At(seat)))
 	}

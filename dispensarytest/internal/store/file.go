@@ -132,7 +132,7 @@ func (w *World) loadPatients(patients []*model.Patient) {
 	}
 }
 
-func Fill[T any](to *table.Table[T], rows []*T, id func(*T) string) {
+func Fill[T any](to *table.Table[*T], rows []*T, id func(*T) string) {
 	for _, row := range rows {
 		to.Put(id(row), row)
 	}

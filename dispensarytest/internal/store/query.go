@@ -70,8 +70,8 @@ func (w *World) AddIntegrations(each int, active bool) {
 
 // EventsByType lists events of one type after those of another, each in the order of
 // creation.
-func (w *World) EventsByType(types []string, kept func(*model.Event) int, clinic string, descending bool) (rows table.List[model.Event]) {
-	rows = table.Rows[model.Event](nil)
+func (w *World) EventsByType(types []string, kept func(*model.Event) int, clinic string, descending bool) (rows table.List[*model.Event]) {
+	rows = table.Rows[*model.Event](nil)
 	for _, kind := range types { // they are sorted
 		one := w.Events.SpanWithin(EventsByType, kept, clinic, kind).Created()
 		if descending {
@@ -84,7 +84,7 @@ func (w *World) EventsByType(types []string, kept func(*model.Event) int, clinic
 }
 
 // ClinicOrders lists the orders that a clinic's patients completed in some days.
-func (w *World) ClinicOrders(clinic string, in Days, by int, unsorted, descending bool) table.List[model.Order] {
+func (w *World) ClinicOrders(clinic string, in Days, by int, unsorted, descending bool) table.List[*model.Order] {
 	switch {
 	case unsorted && !in.Set:
 		return w.Orders.Span(ordersByClinic, clinic).Created()

@@ -58,7 +58,7 @@ func (w *World) seedTerms() {
 	}
 }
 
-func (w *World) seedNames(to *table.Table[model.Term], kind string, names []string) {
+func (w *World) seedNames(to *table.Table[*model.Term], kind string, names []string) {
 	for _, name := range names {
 		t := &model.Term{ID: w.NewID(kind), Name: name}
 		to.Put(t.ID, t)

@@ -125,7 +125,7 @@ func (p seedProduct) dosage() model.Dosage {
 }
 
 // pick returns about every n-th row, in a pattern of its own for each product.
-func pick(rows *table.Table[model.Term], at, n int) []string {
+func pick(rows *table.Table[*model.Term], at, n int) []string {
 	var ids []string
 	for i := range rows.Len() {
 		if (i+at)%n == 0 {

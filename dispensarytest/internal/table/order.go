@@ -14,9 +14,9 @@ const blockSize = 512
 // Index keeps the seats of a table's rows sorted: by the keys that make a group, in a
 // group by another one, and among equals in the order of creation. Part of a list is
 // read from it, and its rows are counted, without a walk through the others.
-type Index[T any] struct {
-	by   []func(*T) string
-	then func(a, b *T) int // nil where a group has the order of creation
+type Index[R any] struct {
+	by   []func(R) string
+	then func(a, b R) int // nil where a group has the order of creation
 
 	blocks [][]int32 // none is empty
 	mine   []bool    // blocks that are ours to write
@@ -25,7 +25,7 @@ type Index[T any] struct {
 	shuffled bool
 }
 
-func (o *Index[T]) compare(a, b *T) int {
+func (o *Index[R]) compare(a, b R) int {
 	if c := o.groups(a, b); c != 0 || o.then == nil {
 		return c
 	}
@@ -34,14 +34,14 @@ func (o *Index[T]) compare(a, b *T) int {
 
 // Comparer compares for a list that is sorted one way or the other; equal rows keep the
 // order of creation in both.
-func (o *Index[T]) Comparer(descending bool) func(a, b *T) int {
+func (o *Index[R]) Comparer(descending bool) func(a, b R) int {
 	if descending {
-		return func(a, b *T) int { return o.compare(b, a) }
+		return func(a, b R) int { return o.compare(b, a) }
 	}
 	return o.compare
 }
 
-func (o *Index[T]) groups(a, b *T) int {
+func (o *Index[R]) groups(a, b R) int {
 	for _, key := range o.by {
 		if c := strings.Compare(key(a), key(b)); c != 0 {
 			return c
@@ -51,7 +51,7 @@ func (o *Index[T]) groups(a, b *T) int {
 }
 
 // find returns where a row of a seat stands, or would: block and index.
-func (o *Index[T]) find(rows *column[*T], n int, row *T) (block, index int) {
+func (o *Index[R]) find(rows *column[R], n int, row R) (block, index int) {
 	before := func(other int32) int {
 		if int(other) == n {
 			return 0 // the row there may have been replaced
@@ -70,7 +70,7 @@ func (o *Index[T]) find(rows *column[*T], n int, row *T) (block, index int) {
 }
 
 // add puts the row of a new seat in its place.
-func (o *Index[T]) add(rows *column[*T], n int) {
+func (o *Index[R]) add(rows *column[R], n int) {
 	block, index := o.find(rows, n, rows.At(n))
 	if block == len(o.blocks) {
 		o.blocks, o.mine = append(o.blocks, make([]int32, 0, blockSize)), append(o.mine, true)
@@ -85,7 +85,7 @@ func (o *Index[T]) add(rows *column[*T], n int) {
 
 // split makes two blocks of a full one; where something is added at the very end,
 // an empty one.
-func (o *Index[T]) split(block, index int) (int, int) {
+func (o *Index[R]) split(block, index int) (int, int) {
 	at := blockSize / 2
 	if block == len(o.blocks)-1 && index == blockSize {
 		at = blockSize
@@ -101,7 +101,7 @@ func (o *Index[T]) split(block, index int) (int, int) {
 	return block, index
 }
 
-func (o *Index[T]) own(block int) {
+func (o *Index[R]) own(block int) {
 	if !o.mine[block] {
 		o.blocks[block] = append(make([]int32, 0, blockSize), o.blocks[block]...)
 		o.mine[block] = true
@@ -109,7 +109,7 @@ func (o *Index[T]) own(block int) {
 }
 
 // notice finds out whether a row stands where the order of creation has it.
-func (o *Index[T]) notice(rows *column[*T], block, index int) {
+func (o *Index[R]) notice(rows *column[R], block, index int) {
 	if o.then == nil || o.shuffled {
 		return
 	}
@@ -137,7 +137,7 @@ func (o *Index[T]) notice(rows *column[*T], block, index int) {
 }
 
 // remove takes the row of a seat out; the table may have another one there already.
-func (o *Index[T]) remove(rows *column[*T], n int, row *T) {
+func (o *Index[R]) remove(rows *column[R], n int, row R) {
 	block, index := o.find(rows, n, row)
 	o.own(block)
 	if o.blocks[block] = slices.Delete(o.blocks[block], index, index+1); len(o.blocks[block]) == 0 {
@@ -146,7 +146,7 @@ func (o *Index[T]) remove(rows *column[*T], n int, row *T) {
 }
 
 // move brings a row that took another's seat to its place.
-func (o *Index[T]) move(rows *column[*T], n int, old *T) {
+func (o *Index[R]) move(rows *column[R], n int, old R) {
 	if o.compare(old, rows.At(n)) != 0 {
 		o.remove(rows, n, old)
 		o.add(rows, n)
@@ -154,9 +154,9 @@ func (o *Index[T]) move(rows *column[*T], n int, old *T) {
 }
 
 // share gives up what is ours.
-func (o *Index[T]) share() { o.mine = make([]bool, len(o.blocks)) }
+func (o *Index[R]) share() { o.mine = make([]bool, len(o.blocks)) }
 
-func (o *Index[T]) fork() Index[T] {
+func (o *Index[R]) fork() Index[R] {
 	f := *o
 	f.blocks = slices.Clone(o.blocks)
 	f.mine = make([]bool, len(o.blocks))
@@ -165,7 +165,7 @@ func (o *Index[T]) fork() Index[T] {
 
 // count is how many rows stand before the first of which a condition does not hold.
 // The condition holds for a beginning of the order.
-func (o *Index[T]) count(rows *column[*T], holds func(*T) bool) (n int) {
+func (o *Index[R]) count(rows *column[R], holds func(R) bool) (n int) {
 	block := sort.Search(len(o.blocks), func(b int) bool {
 		return !holds(rows.At(int(o.blocks[b][len(o.blocks[b])-1])))
 	})
@@ -179,7 +179,7 @@ func (o *Index[T]) count(rows *column[*T], holds func(*T) bool) (n int) {
 }
 
 // seats appends the seats of a part of the order.
-func (o *Index[T]) seats(to []int32, from, until int) []int32 {
+func (o *Index[R]) seats(to []int32, from, until int) []int32 {
 	for _, block := range o.blocks {
 		if from >= until {
 			break
@@ -193,9 +193,9 @@ func (o *Index[T]) seats(to []int32, from, until int) []int32 {
 }
 
 // By groups rows by keys.
-func By[T any](keys ...func(*T) string) Index[T] { return Index[T]{by: keys} }
+func By[R any](keys ...func(R) string) Index[R] { return Index[R]{by: keys} }
 
 // ByTime is by, with the rows of a group sorted by a time.
-func ByTime[T any](at func(*T) time.Time, keys ...func(*T) string) Index[T] {
-	return Index[T]{by: keys, then: func(a, b *T) int { return at(a).Compare(at(b)) }}
+func ByTime[R any](at func(R) time.Time, keys ...func(R) string) Index[R] {
+	return Index[R]{by: keys, then: func(a, b R) int { return at(a).Compare(at(b)) }}
 }

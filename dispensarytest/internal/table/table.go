@@ -12,13 +12,17 @@ import (
 // never changed in place: a change puts a new row in the old one's seat, so that
 // a reader may keep the pointer it was given.
 //
+// R is a pointer, so that all tables are one to the compiler: with the rows themselves it
+// would compile everything here for each resource, in each package that a platform can be
+// reached from, those of an integrator's tests included.
+//
 // A fork and its origin share everything until one of them writes: seats that both
 // know are in layers that are not written any more, and only changed chunks are
 // copied.
-type Table[T any] struct {
+type Table[R any] struct {
 	seats   Map[string, seat] // of the rows, by id
-	Rows    column[*T]
-	Indexes []Index[T]
+	Rows    column[R]
+	Indexes []Index[R]
 	first   int // the seat of the oldest row
 	live    int // how many rows there are
 }
@@ -30,12 +34,15 @@ func seatOf(n int) seat { return seat(n + 1) }
 
 func (s seat) number() int { return int(s) - 1 }
 
+// same compares pointers.
+func same[R any](a, b R) bool { return any(a) == any(b) }
+
 // IndexBy adds ways to list the rows; see [Table.Span]. It comes before the first
 // row.
-func (t *Table[T]) IndexBy(orders ...Index[T]) { t.Indexes = append(t.Indexes, orders...) }
+func (t *Table[R]) IndexBy(orders ...Index[R]) { t.Indexes = append(t.Indexes, orders...) }
 
 // Fork may write to its origin, unless nothing was written since the last fork.
-func (t *Table[T]) Fork() Table[T] {
+func (t *Table[R]) Fork() Table[R] {
 	if t.seats.seal() {
 		t.Rows.share()
 		for i := range t.Indexes {
@@ -52,27 +59,27 @@ func (t *Table[T]) Fork() Table[T] {
 }
 
 // Grow makes room for n rows more, where that is known.
-func (t *Table[T]) Grow(n int) { t.seats.Grow(n) }
+func (t *Table[R]) Grow(n int) { t.seats.Grow(n) }
 
-func (t *Table[T]) Len() int { return t.live }
+func (t *Table[R]) Len() int { return t.live }
 
 // At returns a row by its place in the order of creation. It is for tables of which
 // only the oldest rows are removed.
-func (t *Table[T]) At(place int) *T { return t.Rows.At(t.first + place) }
+func (t *Table[R]) At(place int) R { return t.Rows.At(t.first + place) }
 
-func (t *Table[T]) Get(id string) (*T, bool) {
+func (t *Table[R]) Get(id string) (row R, known bool) {
 	s := t.seats.Get(id)
 	if s == 0 {
-		return nil, false
+		return row, false
 	}
 	return t.Rows.At(s.number()), true
 }
 
 // Number is what columns know the row of an id by.
-func (t *Table[T]) Number(id string) int { return t.seats.Get(id).number() }
+func (t *Table[R]) Number(id string) int { return t.seats.Get(id).number() }
 
 // Put adds a row or takes the place of the one with the same id.
-func (t *Table[T]) Put(id string, row *T) {
+func (t *Table[R]) Put(id string, row R) {
 	t.seats.dirty = true
 	if s := t.seats.Get(id); s != 0 {
 		n := s.number()
@@ -93,7 +100,7 @@ func (t *Table[T]) Put(id string, row *T) {
 }
 
 // Remove takes a row away.
-func (t *Table[T]) Remove(id string) {
+func (t *Table[R]) Remove(id string) {
 	s := t.seats.Get(id)
 	if s == 0 {
 		return
@@ -103,19 +110,21 @@ func (t *Table[T]) Remove(id string) {
 	for i := range t.Indexes {
 		t.Indexes[i].remove(&t.Rows, n, t.Rows.At(n))
 	}
-	t.Rows.set(n, nil)
+	var none R
+	t.Rows.set(n, none)
 	t.live--
-	for t.first < t.Rows.End && t.Rows.At(t.first) == nil {
+	for t.first < t.Rows.End && same(t.Rows.At(t.first), none) {
 		t.first++
 	}
 	t.Rows.forget(t.first)
 }
 
 // All yields the rows in the order they were created.
-func (t *Table[T]) All() iter.Seq[*T] {
-	return func(yield func(*T) bool) {
+func (t *Table[R]) All() iter.Seq[R] {
+	return func(yield func(R) bool) {
+		var none R
 		for n := t.first; n < t.Rows.End; n++ {
-			if row := t.Rows.At(n); row != nil && !yield(row) {
+			if row := t.Rows.At(n); !same(row, none) && !yield(row) {
 				return
 			}
 		}
@@ -123,8 +132,8 @@ func (t *Table[T]) All() iter.Seq[*T] {
 }
 
 // Where returns the rows that a condition holds for. It walks the whole table.
-func (t *Table[T]) Where(keep func(*T) bool) []*T {
-	var rows []*T
+func (t *Table[R]) Where(keep func(R) bool) []R {
+	var rows []R
 	for row := range t.All() {
 		if keep(row) {
 			rows = append(rows, row)
@@ -135,21 +144,22 @@ func (t *Table[T]) Where(keep func(*T) bool) []*T {
 
 // Same reports that two states of one table are the same: nothing was written between
 // them.
-func (t *Table[T]) Same(other *Table[T]) bool {
+func (t *Table[R]) Same(other *Table[R]) bool {
 	return t.Rows.End == other.Rows.End && t.live == other.live && slices.Equal(t.Rows.chunks, other.Rows.chunks)
 }
 
 // ChangedRows collects the rows of a table that another one has not. Rows are replaced and
 // never changed, and chunks of them are copied before they are written: what has the
 // same address is the same.
-func ChangedRows[T, F any](now, base *Table[T], as func(*T) F) (file []F) {
+func ChangedRows[R any, F any](now, base *Table[R], as func(R) F) (file []F) {
+	var none R
 	for at, chunk := range now.Rows.chunks {
 		n := (now.Rows.before + at) * ChunkSize
 		if here := n/ChunkSize - base.Rows.before; here >= 0 && here < len(base.Rows.chunks) && base.Rows.chunks[here] == chunk {
 			continue
 		}
 		for i, row := range chunk {
-			if row != nil && !(n+i >= base.first && n+i < base.Rows.End && base.Rows.At(n+i) == row) {
+			if !same(row, none) && !(n+i >= base.first && n+i < base.Rows.End && same(base.Rows.At(n+i), row)) {
 				file = append(file, as(row))
 			}
 		}
@@ -158,6 +168,6 @@ func ChangedRows[T, F any](now, base *Table[T], as func(*T) F) (file []F) {
 }
 
 // Changed is changed for rows that are saved as they are.
-func Changed[T any](now, base *Table[T]) []*T {
-	return ChangedRows(now, base, func(row *T) *T { return row })
+func Changed[R any](now, base *Table[R]) []R {
+	return ChangedRows(now, base, func(row R) R { return row })
 }

@@ -15,7 +15,7 @@ type item struct{ ID, Name string }
 
 func TestForkedTablesDoNotShareWrites(t *testing.T) {
 	t.Parallel()
-	var origin Table[item]
+	var origin Table[*item]
 	for i := range 3 * ChunkSize {
 		id := fmt.Sprint(i)
 		origin.Put(id, &item{ID: id, Name: "old"})
@@ -26,7 +26,7 @@ func TestForkedTablesDoNotShareWrites(t *testing.T) {
 	nested := one.Fork()
 	nested.Put("6", &item{ID: "6", Name: "nested"})
 
-	name := func(rows *Table[item], id string) string {
+	name := func(rows *Table[*item], id string) string {
 		row, ok := rows.Get(id)
 		if !ok {
 			return "missing"
@@ -67,7 +67,7 @@ func TestTablesAgainstMaps(t *testing.T) {
 	}
 	for seed := range uint64(50) {
 		source := rand.New(rand.NewPCG(seed, 1))
-		tables, references := []*Table[item]{{}}, []*reference{{rows: map[string]string{}}}
+		tables, references := []*Table[*item]{{}}, []*reference{{rows: map[string]string{}}}
 		frozenAt := map[int]bool{} // origins of forks must not be written any more
 		for step := range 600 {
 			at := source.IntN(len(tables))

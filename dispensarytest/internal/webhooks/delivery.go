@@ -59,7 +59,7 @@ const (
 	unattempted = "-" // shown to no clinic yet
 )
 
-func sortDeliveries(rows *table.Table[Entry]) {
+func sortDeliveries(rows *table.Table[*Entry]) {
 	due := func(d *Entry) string {
 		if d.NextAttemptAt.IsZero() {
 			return notDue

@@ -43,7 +43,7 @@ type DeliveryQuery struct {
 
 // List passes on what a query finds, with one row for each attempt where that is asked
 // for. The list is good until read returns.
-func (s *Sender) List(now time.Time, asked DeliveryQuery, attempts bool, read func(table.List[Entry])) {
+func (s *Sender) List(now time.Time, asked DeliveryQuery, attempts bool, read func(table.List[*Entry])) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	s.Forget(now, nil)
@@ -55,7 +55,7 @@ func (s *Sender) List(now time.Time, asked DeliveryQuery, attempts bool, read fu
 }
 
 // list reads the list off the orders of the table.
-func (q DeliveryQuery) list(rows *table.Table[Entry]) table.List[Entry] {
+func (q DeliveryQuery) list(rows *table.Table[*Entry]) table.List[*Entry] {
 	within := func(d *Entry) int { return q.Days.Place(d.Latest().At) }
 	every, held := rows.Span(deliveriesByClinic, q.Clinic), rows.SpanWithin(deliveriesByTime, within, q.Clinic)
 	if q.Delivered != "" {
@@ -97,7 +97,7 @@ func (q DeliveryQuery) compare(a, b *Entry) int {
 }
 
 // attempts lists one row for each attempt. It walks all deliveries.
-func (q DeliveryQuery) attempts(rows *table.Table[Entry]) table.List[Entry] {
+func (q DeliveryQuery) attempts(rows *table.Table[*Entry]) table.List[*Entry] {
 	var log []*Entry
 	for d := range rows.All() {
 		if d.clinicID == q.Clinic {

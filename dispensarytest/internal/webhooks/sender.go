@@ -29,11 +29,11 @@ type Sender struct {
 	Mu         sync.Mutex
 	closed     bool
 	Endpoint   *model.Endpoint
-	Deliveries table.Table[Entry]
+	Deliveries table.Table[*Entry]
 	planned    int // how many there ever were
 	held       []string
 	tasks      map[string]*clock.Task // what the clock holds for a delivery, by its id
-	Skips      table.Table[model.Skip]
+	Skips      table.Table[*model.Skip]
 	changed    chan struct{} // closed and replaced with every change
 }
 

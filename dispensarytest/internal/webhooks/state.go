@@ -14,8 +14,8 @@ import (
 type SenderState struct {
 	Endpoint   *model.Endpoint
 	planned    int
-	Deliveries table.Table[Entry]
-	skips      table.Table[model.Skip]
+	Deliveries table.Table[*Entry]
+	skips      table.Table[*model.Skip]
 }
 
 // Snapshot shares what the sender knows.
@@ -72,8 +72,8 @@ type deliveryFile struct {
 func (s *SenderState) File(w *store.World) WebhooksFile {
 	return WebhooksFile{
 		Endpoint: s.Endpoint, Planned: s.planned,
-		Skips: table.Changed(&s.skips, &table.Table[model.Skip]{}),
-		Deliveries: table.ChangedRows(&s.Deliveries, &table.Table[Entry]{}, func(d *Entry) deliveryFile {
+		Skips: table.Changed(&s.skips, &table.Table[*model.Skip]{}),
+		Deliveries: table.ChangedRows(&s.Deliveries, &table.Table[*Entry]{}, func(d *Entry) deliveryFile {
 			file := deliveryFile{Delivery: d.Delivery}
 			if kept, _ := w.Events.Get(d.EventID); kept == nil || kept.ClinicID != d.Event.ClinicID {
 				file.Event = &d.Event
