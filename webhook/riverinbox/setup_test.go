@@ -114,21 +114,34 @@ type network struct {
 	conns   []net.Conn
 }
 
+// dial reaches the database only where the network lets it: a server that accepts a
+// connection starts a process, and who is cut off tries many times a second.
 func (n *network) dial(ctx context.Context, kind, address string) (net.Conn, error) {
+	if err := n.pass(nil); err != nil {
+		return nil, err
+	}
 	conn, err := new(net.Dialer).DialContext(ctx, kind, address)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.pass(conn); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}
+
+// pass fails while the network is down. It remembers a connection, which may be nil.
+func (n *network) pass(conn net.Conn) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.down {
 		n.refused = true
-		err = errors.Join(err, errors.New("the network is down"))
+		return errors.New("the network is down")
 	}
-	if err != nil && conn != nil {
-		_ = conn.Close()
-	}
-	if err == nil {
+	if conn != nil {
 		n.conns = append(n.conns, conn)
 	}
-	return conn, err
+	return nil
 }
 
 // wasRefused reports that a connection was refused while it was down.
