@@ -27,6 +27,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/calltest"
 	"github.com/dispensary-go/dispensary/internal/logtest"
 	"github.com/dispensary-go/dispensary/internal/operation"
+	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/oauth"
 )
 
@@ -42,6 +43,7 @@ const (
 // and the log lines are made to say, no canary is in it.
 func TestNothingLeaks(t *testing.T) {
 	t.Parallel()
+	testsize.SkipUnderRace(t)
 	var said, sent sync.Map
 	t.Run("operations", func(t *testing.T) {
 		for name := range canaryCalls(t, nil) {

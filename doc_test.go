@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/internal/testsize"
 )
 
 // wantDocumented is the least share of exported names that have a comment.
@@ -24,6 +26,7 @@ const wantDocumented = 0.95
 // line or by its group.
 func TestDocumentation(t *testing.T) {
 	t.Parallel()
+	testsize.SkipUnderRace(t)
 	var all documented
 	for _, folder := range packages(t) {
 		p := packageDoc(t, folder)

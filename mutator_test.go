@@ -21,6 +21,7 @@ import (
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/internal/calltest"
 	"github.com/dispensary-go/dispensary/internal/operation"
+	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/oauth"
 )
 
@@ -32,6 +33,7 @@ const seeds = 80
 // same values.
 func TestCompatibleChangesDecodeToTheSame(t *testing.T) {
 	t.Parallel()
+	testsize.SkipUnderRace(t)
 	for _, op := range operation.All() {
 		if op == operation.OAuthAuthorize || op == operation.OAuthRevoke {
 			continue // a page for a browser, and an answer that is not read

@@ -193,6 +193,7 @@ func TestNewIndexKeepsTheLastOfAnID(t *testing.T) {
 // of names have the same words: in 98 of 100 queries of each kind it is among the first five.
 func TestSearchFindsWhatIsWanted(t *testing.T) {
 	t.Parallel()
+	testsize.SkipUnderRace(t)
 	entries := catalogtest.Products(20_000)
 	x := newIndex(t, entries...)
 	asked, missed := map[string]int{}, map[string][]string{}

@@ -29,6 +29,7 @@ import (
 // requested, the store and the index are what the platform has.
 func TestModel(t *testing.T) {
 	t.Parallel()
+	testsize.SkipUnderRace(t)
 	for seed := range testsize.Of(20, 1000) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()

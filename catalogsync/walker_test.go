@@ -348,6 +348,7 @@ func TestPagesAreStoredTogether(t *testing.T) {
 // products only leave, or only come, a walk that has requests to spare misses none of those.
 func TestWalkOfAListThatMoves(t *testing.T) {
 	t.Parallel()
+	testsize.SkipUnderRace(t)
 	for seed := range testsize.Of(60, 3000) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()

@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/internal/testsize"
 )
 
 // aboutWebhooks are the open points whose behavior shows only in webhooks, in no answer.
@@ -63,6 +65,7 @@ func answersTo(t *testing.T, behavior Behavior) map[string][]string {
 // Whatever a behavior changes in an answer, its choice says that it does.
 func TestBehaviorsChangeOnlyWhatTheyName(t *testing.T) {
 	t.Parallel()
+	testsize.SkipUnderRace(t)
 	usual := answersTo(t, ProbeOff)
 	for _, s := range BehaviorChoices() {
 		for _, r := range s.Variants[1:] {

@@ -87,6 +87,7 @@ func asks[T any](b *browser, o oracle[T], path, key string, questions map[string
 
 func TestOrderListsAgainstAWalk(t *testing.T) {
 	t.Parallel()
+	testsize.SkipUnderRace(t)
 	for name, at := range map[string]time.Time{"in order": store.Epoch.AddDate(0, 0, 30), "the clock was set back": store.Epoch.AddDate(0, 0, -20)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -133,6 +134,7 @@ func byCompletion(a, b model.Order) int { return a.CompletedAt.Compare(b.Complet
 
 func TestEventListsAgainstAWalk(t *testing.T) {
 	t.Parallel()
+	testsize.SkipUnderRace(t)
 	b := start(t, WithInMemory(), WithClock(FrozenClock(store.Epoch)), WithWorldSize(model.WorldSize{Clinics: 2, Patients: 20}))
 	sim, err := b.fake.Simulate(SimulatorOptions{Rate: testsize.Of(0.0002, 0.001), Seed: 5})
 	require.NoError(t, err)
@@ -184,6 +186,7 @@ func TestEventListsAgainstAWalk(t *testing.T) {
 // A table says of its rows, in every order and of every fork, what a walk does.
 func TestOrdersAgainstAWalk(t *testing.T) {
 	t.Parallel()
+	testsize.SkipUnderRace(t)
 	for seed := range uint64(10) {
 		source := rand.New(rand.NewPCG(seed, 2))
 		tables := []*table.Table[*model.Event]{{}}
@@ -255,6 +258,7 @@ func someQueries(dice *rand.Rand, texts []string) (queries []string) {
 
 func TestPatientSearchAgainstAWalk(t *testing.T) {
 	t.Parallel()
+	testsize.SkipUnderRace(t)
 	for _, size := range []int{0, 130, 600} { // looked through, just indexed, and more
 		b := start(t, WithInMemory(), WithClock(frozen()), WithWorldSize(model.WorldSize{Clinics: 2, Patients: size}))
 		b.tellPatientsApart(b.fake)
@@ -293,6 +297,7 @@ func (b *browser) tellPatientsApart(fake *Server) {
 
 func TestProductSearchAgainstAWalk(t *testing.T) {
 	t.Parallel()
+	testsize.SkipUnderRace(t)
 	for _, filters := range []string{"all", "any"} {
 		for _, size := range []int{0, 600} {
 			b := start(t, WithInMemory(), WithBehavior("array-filters="+Behavior(filters)), WithWorldSize(model.WorldSize{Products: size}))
@@ -362,6 +367,7 @@ func (b *browser) askForProducts(anyValue bool) {
 
 func TestSimilarAndCategoryProductsAgainstAWalk(t *testing.T) {
 	t.Parallel()
+	testsize.SkipUnderRace(t)
 	b := start(t, WithInMemory(), WithWorldSize(model.WorldSize{Products: 700}))
 	for range 3 {
 		_, _, err := b.fake.Products.Create(model.NewProduct{})

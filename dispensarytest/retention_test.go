@@ -15,6 +15,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/testsize"
 )
 
 func TestEventsAndDeliveriesEndAfterThirtyDays(t *testing.T) {
@@ -94,6 +95,7 @@ func eventsOf(deliveries []model.Delivery) (ids []string) {
 
 func TestDeliveryListsAgainstAWalk(t *testing.T) {
 	t.Parallel()
+	testsize.SkipUnderRace(t)
 	turn := 0
 	b, _ := hooked(t, func(_ int, w http.ResponseWriter, challenge string) {
 		if turn++; turn%3 == 0 {

@@ -14,6 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/behavior"
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/store"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/testsize"
 )
 
 // saved is a snapshot as it is written.
@@ -28,6 +29,7 @@ func saved(t testing.TB, snap *Snapshot) string {
 // are the same exactly if nothing has happened between them.
 func TestSnapshotsAreWhatTheyWere(t *testing.T) {
 	t.Parallel()
+	testsize.SkipUnderRace(t)
 	b, refresh := busy(t, WithWorldSize(model.WorldSize{Patients: 40, Products: 300}))
 	first := b.fake.Snapshot()
 	last := first
@@ -133,6 +135,7 @@ func (b *browser) asTheyStand() {
 // A file holds what has happened, and not what its seed and size make.
 func TestSnapshotsOfLargeWorldsAreSmall(t *testing.T) {
 	t.Parallel()
+	testsize.SkipUnderRace(t)
 	fake := New(t, WithInMemory(), WithWorldSize(model.WorldSize{Patients: 1000, Products: 1000, Orders: 5000}))
 	_, _, err := fake.Orders.Place(fake.Patients.All()[500].ID, model.NewOrder{})
 	require.NoError(t, err)

@@ -29,6 +29,12 @@ const walkLength = 400 // steps of one sequence
 // times as long, and learns little from one sequence after the other.
 var walkDefault = testsize.Of(20_000, 100_000)
 
+func init() {
+	if testsize.Race {
+		walkDefault /= 5
+	}
+}
+
 // TestPlatformAgreesWithModel walks at random: API calls, what people do on the
 // platform, and time passing. After every step the platform has to say what the
 // model says. A walk that fails is shortened and printed; its seed repeats it:
@@ -114,6 +120,7 @@ func cutLast(answer string) (name, status string, ok bool) {
 // with one wrong rule it has to find the difference, and show it in a few steps.
 func TestWalkNoticesWrongRules(t *testing.T) {
 	t.Parallel()
+	testsize.SkipUnderRace(t)
 	bends := map[string]func(*laws){
 		"codes live 11 minutes":                    func(l *laws) { l.codeLife = 11 * time.Minute },
 		"tokens live 3 hours":                      func(l *laws) { l.tokenLife = 3 * time.Hour },

@@ -164,6 +164,7 @@ func (k *killTest) handle(ctx context.Context, _ events.Event) error {
 // and the events of an object arrive in order.
 func TestKill(t *testing.T) {
 	t.Parallel()
+	testsize.SkipUnderRace(t)
 	kills := testsize.Of(4, 50)
 	k := &killTest{
 		total: testsize.Of(400, 20_000), kill: make(chan struct{}, 1),

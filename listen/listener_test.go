@@ -23,6 +23,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/listen"
 	"github.com/dispensary-go/dispensary/webhook"
 )
@@ -481,6 +482,7 @@ func TestForeignCursorFiles(t *testing.T) {
 // Nothing that is logged or printed has a secret or a patient in it.
 func TestNothingLeaks(t *testing.T) {
 	t.Parallel()
+	testsize.SkipUnderRace(t)
 	inBubble(t, func(t *testing.T, f *fixture) {
 		var log bytes.Buffer
 		f.setRefuse(func(webhook.Delivery) bool { return true })

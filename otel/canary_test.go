@@ -25,6 +25,7 @@ import (
 	"github.com/dispensary-go/dispensary/internal/calltest"
 	"github.com/dispensary-go/dispensary/internal/logtest"
 	"github.com/dispensary-go/dispensary/internal/operation"
+	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/webhook"
 )
@@ -34,6 +35,7 @@ import (
 // answered is in a span, a metric, a log line or the baggage.
 func TestNothingLeaks(t *testing.T) {
 	t.Parallel()
+	testsize.SkipUnderRace(t)
 	for name := range calltest.All(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -14,6 +14,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/ratelimit"
 )
 
@@ -21,6 +22,7 @@ import (
 // wait behind the background.
 func TestFleetAtThePlatform(t *testing.T) {
 	t.Parallel()
+	testsize.SkipUnderRace(t)
 	synctest.Test(t, func(t *testing.T) {
 		const requests, per, processes = 5000, 5 * time.Minute, 8
 		platform := dispensarytest.New(t, dispensarytest.WithInMemory())

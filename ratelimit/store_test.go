@@ -3,6 +3,7 @@ package ratelimit_test
 import (
 	"testing"
 
+	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/ratelimit"
 	"github.com/dispensary-go/dispensary/ratelimit/storetest"
 )
@@ -14,6 +15,7 @@ func TestMemoryStore(t *testing.T) {
 
 func TestStoreIsKilled(t *testing.T) {
 	t.Parallel()
+	testsize.SkipUnderRace(t)
 	storetest.RunKilled(t, func(*testing.T) storetest.Server {
 		store := newRewindStore()
 		return storetest.Server{Store: store, Kill: store.kill, Start: store.start, Save: store.save}

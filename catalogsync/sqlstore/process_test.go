@@ -267,6 +267,7 @@ func (w *world) requireEqual() (missing int) {
 // Processes that sync are killed at random moments, while the catalog changes. Nothing is gone
 // that the platform has, and after one walk that nothing disturbs the store is equal to it.
 func TestKilledSyncs(t *testing.T) {
+	testsize.SkipUnderRace(t)
 	eachDatabase(t, func(t *testing.T, d database) {
 		kills, products, pageSize := testsize.Of(8, 200), testsize.Of(300, 20_000), testsize.Of(10, 100)
 		w := newWorld(t, d, products, pageSize)

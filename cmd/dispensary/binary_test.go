@@ -16,6 +16,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/dispensary-go/dispensary/internal/testsize"
 )
 
 // folder is where the command is built.
@@ -37,7 +39,7 @@ func TestMain(m *testing.M) {
 // binary builds the command once, with the race detector if the tests have it.
 var binary = sync.OnceValues(func() (string, error) {
 	name := filepath.Join(folder, "dispensary")
-	command := exec.Command("go", "build", "-race="+strconv.FormatBool(underRace), "-o", name, ".")
+	command := exec.Command("go", "build", "-race="+strconv.FormatBool(testsize.Race), "-o", name, ".")
 	command.Stderr = os.Stderr
 	return name, command.Run()
 })

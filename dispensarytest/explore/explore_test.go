@@ -16,6 +16,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/internal/schedule"
+	"github.com/dispensary-go/dispensary/internal/testsize"
 )
 
 // orders is the table of an integrator who counts the orders of patients.
@@ -123,6 +124,7 @@ func TestRunIsContentWithARightProgram(t *testing.T) {
 
 // TestMistakesAreFound holds that usual mistakes are found, shrunk, and told again by the same seed.
 func TestMistakesAreFound(t *testing.T) {
+	testsize.SkipUnderRace(t)
 	for name, mistake := range map[string]func(*program){
 		"acknowledges before it stores":      func(p *program) { p.acknowledgesFirst = true },
 		"counts what comes twice":            func(p *program) { p.countsTwice = true },

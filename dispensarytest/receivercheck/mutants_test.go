@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/dispensarytest/receivercheck"
+	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/webhook"
 )
 
@@ -128,6 +129,7 @@ var mutants = map[string]struct {
 
 func TestEveryMistakeIsFound(t *testing.T) {
 	t.Parallel()
+	testsize.SkipUnderRace(t)
 	for name, m := range mutants {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -3,7 +3,10 @@
 // belong into every `go test`; in full size they also find what happens rarely.
 package testsize
 
-import "os"
+import (
+	"os"
+	"testing"
+)
 
 // Variable is the environment variable that makes such tests as large as they were
 // written for; any text but none does.
@@ -18,4 +21,14 @@ func Of[T any](small, full T) T {
 		return full
 	}
 	return small
+}
+
+// SkipUnderRace skips a test in which the race detector costs much and finds nothing that
+// it would not find in others: a test that makes one call at a time, that starts processes,
+// or that runs other tests with mistakes for them to find.
+func SkipUnderRace(t testing.TB) {
+	t.Helper()
+	if Race {
+		t.Skip("runs without the race detector")
+	}
 }

@@ -234,6 +234,7 @@ const visits = 2
 // Processes that all find all tokens expired, on a platform that forgets a
 // refresh token the moment it is used: one refresh for each user, no more.
 func TestReplicasRefreshEachUserOnce(t *testing.T) { //nolint:paralleltest // it takes the whole machine
+	testsize.SkipUnderRace(t)
 	eachFleet(t, func(t *testing.T, d database, size size) {
 		f := newFleet(t, d, dispensarytest.RefreshRotationImmediate, size.users)
 		f.expire()
@@ -281,6 +282,7 @@ func (f *fleet) endAll(processes []*process) (slowest time.Duration) {
 // The same with one process killed in the middle of a refresh: no user is logged
 // out, and every other process gets every user's token.
 func TestReplicasSurviveAKill(t *testing.T) { //nolint:paralleltest // it takes the whole machine
+	testsize.SkipUnderRace(t)
 	eachFleet(t, func(t *testing.T, d database, size size) {
 		f := newFleet(t, d, dispensarytest.RefreshRotationGrace, size.users)
 		for _, when := range size.kills {

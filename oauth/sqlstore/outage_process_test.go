@@ -61,6 +61,7 @@ func (o *brokenPlatform) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // refused: with four processes on PostgreSQL. The same in fake time, and of every
 // length, is in the root package.
 func TestProcessesOutliveOutages(t *testing.T) { //nolint:paralleltest // it takes the whole machine
+	testsize.SkipUnderRace(t)
 	length, err := time.ParseDuration(envOr(outageLength, "3s"))
 	require.NoError(t, err)
 	address(t, postgresVariable)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/sqlstore"
 	"github.com/dispensary-go/dispensary/oauth/storetest"
@@ -41,6 +42,7 @@ var oddSettings = map[sqlstore.Dialect]string{
 
 // Sealed, as every program should have it, while keys change, and under odd settings.
 func TestConformanceSealed(t *testing.T) {
+	testsize.SkipUnderRace(t)
 	old, young := newKeys(t), api.Secret("2027"+strings.TrimPrefix(newKeys(t).Reveal(), "2026"))
 	rings := []api.Secret{"+" + young + "," + old, young + "," + old}
 	eachDatabase(t, func(t *testing.T, d database) {

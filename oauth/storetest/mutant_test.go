@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/storetest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
@@ -184,6 +185,7 @@ func TestMutant(t *testing.T) { //nolint:paralleltest // its subtests are
 // TestSuiteFindsMistakes holds that the suite is worth passing.
 func TestSuiteFindsMistakes(t *testing.T) {
 	t.Parallel()
+	testsize.SkipUnderRace(t)
 	for name, mutant := range mutants {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

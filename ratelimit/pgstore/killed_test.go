@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/internal/postgrestest"
+	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/ratelimit/pgstore"
 	"github.com/dispensary-go/dispensary/ratelimit/storetest"
 )
@@ -59,6 +60,7 @@ func (d *database) exec(t *testing.T, statements string) {
 // it is restored from a copy it has old records.
 func TestDatabaseIsKilled(t *testing.T) {
 	t.Parallel()
+	testsize.SkipUnderRace(t)
 	storetest.RunKilled(t, func(t *testing.T) storetest.Server {
 		d := openDatabase(t)
 		d.exec(t, `CREATE TABLE saved AS TABLE dispensary_ratelimit`)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/ratelimit/storetest"
 )
 
@@ -34,6 +35,7 @@ func (silent) Printf(context.Context, string, ...any) {}
 
 func TestEmbeddedIsKilled(t *testing.T) {
 	t.Parallel()
+	testsize.SkipUnderRace(t)
 	storetest.RunKilled(t, func(t *testing.T) storetest.Server {
 		server := miniredis.RunT(t)
 		_, store := open(t, once("tcp", server.Addr()))
@@ -51,6 +53,7 @@ func TestEmbeddedIsKilled(t *testing.T) {
 // A process of Redis that is killed loses what was stored after its last snapshot.
 func TestServerIsKilled(t *testing.T) {
 	t.Parallel()
+	testsize.SkipUnderRace(t)
 	program, err := exec.LookPath("redis-server")
 	if err != nil {
 		t.Skip("there is no redis-server on the PATH: the embedded one is killed all the same")

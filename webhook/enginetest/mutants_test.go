@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
 	"github.com/dispensary-go/dispensary/webhook/enginetest"
@@ -77,6 +78,7 @@ var mutants = map[string]struct {
 // has to fail.
 func TestTheSuiteNotices(t *testing.T) {
 	t.Parallel()
+	testsize.SkipUnderRace(t)
 	for name, m := range mutants {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

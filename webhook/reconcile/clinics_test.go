@@ -22,6 +22,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
+	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/webhook"
@@ -235,6 +236,7 @@ var pagesOfARun = 1 + len(reconcile.Groups())
 // 500 clinics with three users each, of which the platform does not answer 50 for an hour.
 func TestClinicsOfALargeIntegrator(t *testing.T) {
 	t.Parallel()
+	testsize.SkipUnderRace(t)
 	synctest.Test(t, func(t *testing.T) {
 		const interval, budget, per = 30 * time.Minute, 1000, 5 * time.Minute
 		f := newClinicsFixture(t, 500)

@@ -13,6 +13,7 @@ import (
 	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/reconcile"
 )
@@ -21,6 +22,7 @@ import (
 // reading of what the API leaves open.
 func TestReconcilerUnderEveryReading(t *testing.T) {
 	t.Parallel()
+	testsize.SkipUnderRace(t)
 	dispensarytest.EachBehavior(t, func(t *testing.T, reading dispensarytest.Option) {
 		t.Parallel()
 		s := newFixture(t, reading, dispensarytest.WithIntegrations(2))

@@ -45,6 +45,7 @@ func effect(ctx context.Context, _ string) error { return riverinbox.InTransacti
 // it is durable, nothing is lost, nothing is there twice, and what is written in the
 // transaction of the inbox is written once.
 func TestKill(t *testing.T) {
+	testsize.SkipUnderRace(t)
 	k := receivertest.NewKillTest(t, testsize.Of(100, 10_000), "in_1", "in_2")
 	d := newDatabase(t)
 	d.migrate(t, d.pool(t))

@@ -40,6 +40,7 @@ func effect(ctx context.Context, _ string) error { return sqlinbox.InTransaction
 // durable, nothing is lost, nothing is there twice, and what is written in the transaction
 // of the inbox is written once.
 func TestKill(t *testing.T) {
+	testsize.SkipUnderRace(t)
 	k := receivertest.NewKillTest(t, testsize.Of(150, 10_000), "in_1", "in_2")
 	path := filepath.Join(k.Folder, "inbox.db")
 	db := database(t, path)

@@ -1,6 +1,0 @@
-//go:build race
-
-package main
-
-// underRace reports that the race detector is on.
-const underRace = true
