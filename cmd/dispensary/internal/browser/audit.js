@@ -19,10 +19,14 @@
 
   const over = (top, ground) => top.slice(0, 3).map((c, i) => c * top[3] + ground[i] * (1 - top[3])).concat(1);
 
+  // ground is the colour behind the contents of an element.
+  const grounds = new Map([[null, paint(matchMedia("(prefers-color-scheme: dark)").matches ? "#121212" : "#ffffff")]]);
   function ground(element) {
-    if (!element) return paint(matchMedia("(prefers-color-scheme: dark)").matches ? "#121212" : "#ffffff");
-    const own = paint(getComputedStyle(element).backgroundColor);
-    return own[3] === 1 ? own : over(own, ground(element.parentElement));
+    if (!grounds.has(element)) {
+      const own = paint(getComputedStyle(element).backgroundColor);
+      grounds.set(element, own[3] === 1 ? own : over(own, ground(element.parentElement)));
+    }
+    return grounds.get(element);
   }
 
   // Relative luminance and contrast as in WCAG 2.2.
@@ -77,9 +81,13 @@
     level = +heading.localName[1];
   }
   const ids = [...document.querySelectorAll("[id]")].map((element) => element.id);
-  for (const id of ids) if (ids.indexOf(id) !== ids.lastIndexOf(id)) found.push(`two elements have the id ${id}`);
+  const known = new Set();
+  for (const id of ids) {
+    if (known.has(id)) found.push(`two elements have the id ${id}`);
+    known.add(id);
+  }
   for (const link of document.querySelectorAll('a[href^="#"]')) {
-    if (!ids.includes(link.hash.slice(1))) found.push(`${name(link)} leads nowhere`);
+    if (!known.has(link.hash.slice(1))) found.push(`${name(link)} leads nowhere`);
   }
   return found;
 })()
