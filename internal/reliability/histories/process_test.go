@@ -182,6 +182,7 @@ type fleet struct {
 	worker
 	folder  string
 	pause   time.Duration
+	chosen  []fault // from which one is done in each round
 	running []*process
 	started int
 	faults  map[fault]int
@@ -191,7 +192,10 @@ type fleet struct {
 // newFleet returns so many processes.
 func newFleet(t *testing.T, n int, w worker, pause time.Duration) *fleet {
 	t.Helper()
-	return &fleet{worker: w, folder: t.TempDir(), pause: pause, running: make([]*process, n), faults: map[fault]int{}}
+	return &fleet{
+		worker: w, folder: t.TempDir(), pause: pause, chosen: []fault{faultNone, faultKill, faultPause, faultCut},
+		running: make([]*process, n), faults: map[fault]int{},
+	}
 }
 
 // start starts the processes that do not run.
@@ -215,7 +219,7 @@ func (f *fleet) play(t *testing.T, round int) {
 	for _, p := range f.running {
 		require.NoError(t, p.orders.Encode(order{Round: round, Seed: rand.Uint64()}))
 	}
-	chosen := []fault{faultNone, faultKill, faultPause, faultCut}[rand.IntN(4)]
+	chosen := f.chosen[rand.IntN(len(f.chosen))]
 	f.faults[chosen]++
 	victim := rand.IntN(len(f.running))
 	f.running[victim].strike(chosen, f.pause)
