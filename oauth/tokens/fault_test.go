@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/api"
+	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
@@ -245,7 +246,11 @@ func TestFaultsUnderLoadMarkNoUser(t *testing.T) {
 		refreshers bool
 	}
 	var tests []test
-	for seed := range uint64(20) {
+	seeds := uint64(20)
+	if testsize.Race {
+		seeds = 6
+	}
+	for seed := range seeds {
 		for _, mode := range []oauthtest.Rotation{oauthtest.RotateNever, oauthtest.RotateOnFirstUse} {
 			tests = append(tests, test{mode, seed, seed%2 == 1})
 		}
