@@ -1,4 +1,4 @@
-package searchbench
+package sqlstore_test
 
 import (
 	"database/sql"
@@ -10,39 +10,30 @@ import (
 	"testing"
 	"time"
 
-	"github.com/blevesearch/bleve/v2"
-	"github.com/blevesearch/bleve/v2/analysis/analyzer/custom"
-	"github.com/blevesearch/bleve/v2/analysis/analyzer/simple"
-	"github.com/blevesearch/bleve/v2/analysis/token/edgengram"
-	"github.com/blevesearch/bleve/v2/analysis/token/lowercase"
-	"github.com/blevesearch/bleve/v2/analysis/tokenizer/unicode"
-	"github.com/blevesearch/bleve/v2/index/scorch"
-	"github.com/blevesearch/bleve/v2/mapping"
-	"github.com/blevesearch/bleve/v2/search/query"
 	"github.com/stretchr/testify/require"
-	_ "modernc.org/sqlite"
 
 	"github.com/dispensary-go/dispensary/catalogsync"
 	"github.com/dispensary-go/dispensary/internal/catalogtest"
 )
 
-// engine is a way to search. One whose index is in a file says how large that is, in bytes.
-type engine struct {
+// searchEngine is a way to search. One whose index is in a file says how large that is, in bytes.
+type searchEngine struct {
 	name  string
 	index func(b *testing.B, entries []catalogsync.Entry) (search func(string) ([]string, error), file int64)
 }
 
-// BenchmarkTypeahead types queries letter by letter. Of each engine it reports the median and
+// BenchmarkTypeahead types queries letter by letter, into the index of package catalogsync and
+// into what there is in the database anyway. Of each engine it reports the median and
 // the 99th percentile of a search; how many of the whole queries in a thousand have the wanted
 // product among the first five; how long the index took to make; and how large it is, in
 // memory, or for SQLite in its file.
 func BenchmarkTypeahead(b *testing.B) {
 	for _, size := range []struct {
 		products int
-		engines  []engine
+		engines  []searchEngine
 	}{
-		{20_000, []engine{{"catalogsync", newIndex}, {"SQLite FTS5", newFTS5}, {"bleve", newBleve}}},
-		{200_000, []engine{{"catalogsync", newIndex}}},
+		{20_000, []searchEngine{{"catalogsync", newIndex}, {"SQLite FTS5", newFTS5}}},
+		{200_000, []searchEngine{{"catalogsync", newIndex}}},
 	} {
 		entries := catalogtest.Products(size.products)
 		queries := catalogtest.Queries(entries, 200)
@@ -130,78 +121,6 @@ func newFTS5(b *testing.B, entries []catalogsync.Entry) (func(string) ([]string,
 		}
 		return ids, rows.Err()
 	}, kept.Size()
-}
-
-// newBleve is an index of bleve in memory, with all beginnings of all words. Each word has to
-// begin one of the name, the brand or a code; one of four letters or more may have an error.
-func newBleve(b *testing.B, entries []catalogsync.Entry) (func(string) ([]string, error), int64) {
-	b.Helper()
-	index, err := bleve.NewUsing("", beginnings(b), scorch.Name, scorch.Name, nil)
-	require.NoError(b, err)
-	b.Cleanup(func() { _ = index.Close() })
-	for part := range slices.Chunk(entries, 1_000) {
-		batch := index.NewBatch()
-		for _, e := range part {
-			name, brand := e.Product.Name, e.Product.Brand.Name
-			require.NoError(b, batch.Index(e.Product.ID, map[string]any{"name": name, "brand": brand, "codes": codes(e), "words": name + " " + brand}))
-		}
-		require.NoError(b, index.Batch(batch))
-	}
-	return func(text string) (ids []string, err error) {
-		var all []query.Query
-		for _, word := range strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return r == ' ' || r == '-' }) {
-			all = append(all, wordQuery(word))
-		}
-		if len(all) == 0 {
-			return nil, nil
-		}
-		result, err := index.SearchInContext(b.Context(), bleve.NewSearchRequestOptions(bleve.NewConjunctionQuery(all...), 5, 0, false))
-		if err != nil {
-			return nil, err
-		}
-		for _, hit := range result.Hits {
-			ids = append(ids, hit.ID)
-		}
-		return ids, nil
-	}, 0
-}
-
-// longest is how many letters of a word's beginning are in the index of bleve.
-const longest = 16
-
-// beginnings maps what is found by the beginning of a word, and words as a whole, which are
-// what can be similar.
-func beginnings(b *testing.B) mapping.IndexMapping {
-	b.Helper()
-	made := mapping.NewIndexMapping()
-	require.NoError(b, made.AddCustomTokenFilter("edges", map[string]any{"type": edgengram.Name, "min": 1.0, "max": float64(longest)}))
-	require.NoError(b, made.AddCustomAnalyzer("beginnings", map[string]any{
-		"type": custom.Name, "tokenizer": unicode.Name, "token_filters": []string{lowercase.Name, "edges"},
-	}))
-	made.DefaultMapping = bleve.NewDocumentStaticMapping()
-	for name, analyzer := range map[string]string{"name": "beginnings", "brand": "beginnings", "codes": "beginnings", "words": simple.Name} {
-		field := bleve.NewTextFieldMapping()
-		field.Analyzer, field.Store, field.IncludeInAll, field.IncludeTermVectors, field.DocValues = analyzer, false, false, false, false
-		made.DefaultMapping.AddFieldMappingsAt(name, field)
-	}
-	return made
-}
-
-func wordQuery(word string) query.Query {
-	var any []query.Query
-	for field, boost := range map[string]float64{"name": 10, "brand": 5, "codes": 5} {
-		begins := bleve.NewTermQuery(word[:min(len(word), longest)])
-		begins.SetField(field)
-		begins.SetBoost(boost)
-		any = append(any, begins)
-	}
-	if len(word) >= 4 {
-		similar := bleve.NewFuzzyQuery(word)
-		similar.SetField("words")
-		similar.SetFuzziness(1)
-		any = append(any, similar)
-	}
-	return bleve.NewDisjunctionQuery(any...)
 }
 
 // codes are the SKUs and UPCs of a product.
