@@ -63,10 +63,13 @@ func Hold(ctx context.Context, _ events.Event) error {
 }
 
 // Body makes the event with a number, of one of 500 patients, about 2 KB long.
-func Body(n int, integration string) []byte {
+func Body(n int, integration string) []byte { return BodyOf(n, n%500, integration) }
+
+// BodyOf makes the event with a number, of a patient with a number, about 2 KB long.
+func BodyOf(n, patient int, integration string) []byte {
 	return fmt.Appendf(nil, `{"event":{"id":"evt_%d","type":"patient.updated","created_at":"2026-11-20T10:%02d:%02dZ","clinic_id":"cl_1","integration_id":%q,`+
 		`"data":{"patient":{"id":"pa_%d","first_name":%q,"note":"%01700d"}}}}`,
-		n, n/60%60, n%60, integration, n%500, Canary, n)
+		n, n/60%60, n%60, integration, patient, Canary, n)
 }
 
 // number makes every event of a run of the program another one.

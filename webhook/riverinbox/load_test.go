@@ -24,9 +24,11 @@ import (
 // What BenchmarkLoad does: so many events a second, for how long, and in the middle of it a
 // transaction is held open for how long.
 var (
-	loadRate = flag.Int("load.rate", 800, "events a second of BenchmarkLoad")
-	loadFor  = flag.Duration("load.for", testsize.Of(10*time.Second, 30*time.Minute), "how long BenchmarkLoad sends events")
-	loadHeld = flag.Duration("load.held", testsize.Of(3*time.Second, 10*time.Minute), "how long BenchmarkLoad holds a transaction open")
+	loadRate     = flag.Int("load.rate", 800, "events a second of BenchmarkLoad")
+	loadFor      = flag.Duration("load.for", testsize.Of(10*time.Second, 30*time.Minute), "how long BenchmarkLoad sends events")
+	loadWorkers  = flag.Int("load.workers", 256, "how many events BenchmarkLoad handles at a time")
+	loadPatients = flag.Int("load.patients", 100_000, "how many patients the events of BenchmarkLoad are about, in turn")
+	loadHeld     = flag.Duration("load.held", testsize.Of(3*time.Second, 10*time.Minute), "how long BenchmarkLoad holds a transaction open")
 )
 
 // load is events that come at a steady rate, whether the inbox keeps up or not.
@@ -34,6 +36,7 @@ type load struct {
 	b       *testing.B
 	pool    *pgxpool.Pool
 	inbox   *riverinbox.Inbox
+	number  atomic.Int64 // of events
 	handled atomic.Int64
 	held    atomic.Bool // a transaction is open
 
@@ -55,7 +58,7 @@ func BenchmarkLoad(b *testing.B) {
 	d := newDatabase(b)
 	l := &load{b: b, pool: benchPool(b, d), took: map[bool][]time.Duration{}, sizes: map[string]int64{}}
 	config := riverinbox.Config{Seal: receivertest.KeyRing(b), Tables: d.tables(), Work: webhook.Work{
-		Workers: 32, Order: webhook.ByObject,
+		Workers: *loadWorkers, Order: webhook.ByObject,
 		Handle: func(context.Context, events.Event) error {
 			l.handled.Add(1)
 			return nil
@@ -109,7 +112,9 @@ func (l *load) run(rate int, lasts, held time.Duration) {
 // accept accepts an event that was due at a time.
 func (l *load) accept(at time.Time) {
 	held := l.held.Load()
-	if _, err := l.inbox.Accept(context.Background(), receivertest.NewDelivery()); err != nil {
+	d, n := receivertest.NewDelivery(), int(l.number.Add(1))
+	d.Body = receivertest.BodyOf(n, n%*loadPatients, d.Key.IntegrationID)
+	if _, err := l.inbox.Accept(context.Background(), d); err != nil {
 		l.b.Error(err)
 		return
 	}
