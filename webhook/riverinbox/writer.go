@@ -182,6 +182,7 @@ func (i *isolation) close() {
 func (i *isolation) run() {
 	defer close(i.stopped)
 	var waiting []*write // for the end of another transaction, the next one first
+	together := 1        // of these are tried
 	for {
 		if fresh := i.fresh(); len(fresh) > 0 {
 			waiting = append(waiting, i.divide(fresh)...)
@@ -200,8 +201,12 @@ func (i *isolation) run() {
 			}
 			continue
 		}
-		again := i.attempt(waiting[:1:1], lockPatience)
-		waiting = append(waiting[1:], again...)
+		n := min(together, len(waiting))
+		again := i.attempt(waiting[:n:n], lockPatience)
+		waiting = append(waiting[n:], again...)
+		if together = 1; len(again) == 0 { // others may have waited for the same, a lock of the table
+			together = min(2*n, isolatedBatch)
+		}
 	}
 }
 
