@@ -171,8 +171,10 @@ END $$;
 CREATE TRIGGER dispensary_inbox_former_take BEFORE UPDATE ON {claims} FOR EACH ROW
 	WHEN (NEW.claim IS DISTINCT FROM OLD.claim AND OLD.event IS NOT NULL) EXECUTE FUNCTION {former_take}()`
 
-// vacuumSoon are settings of a table that much goes through and little stays in.
-const vacuumSoon = "autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.5"
+// vacuumSoon are settings of a table that much goes through and little stays in. Its file is
+// not cut off where its end is empty: that takes a lock which all accepts wait for, and the
+// space is needed again soon.
+const vacuumSoon = "vacuum_truncate = off, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.5"
 
 // schemaVersions is the table of the version.
 const schemaVersions = "CREATE TABLE IF NOT EXISTS {schema} (version integer NOT NULL)"
