@@ -46,9 +46,13 @@ func Open(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
 // minConns are for the listener, the writer, the leases, and one worker.
 const minConns = 4
 
-// fetchCooldown is how long the client of Open waits between fetches. River's
-// tenth of a second would let four workers handle forty events a second.
-const fetchCooldown = 10 * time.Millisecond
+// fetchCooldown is how long the client of Open waits between fetches. River's tenth of a
+// second would let four workers handle forty events a second. Many workers fetch many jobs at
+// once, and the fewer fetches there are the better: each goes through all that was done and
+// could not be vacuumed since.
+func fetchCooldown(workers int) time.Duration {
+	return min(max(10*time.Millisecond, time.Duration(workers)*time.Millisecond), 250*time.Millisecond)
+}
 
 // completedJobs is how long River keeps jobs that are done. A day of it, which River
 // would keep, is many times what the inbox holds.
@@ -59,7 +63,7 @@ func (i *Inbox) start() error {
 	config := &river.Config{
 		Schema:                      i.config.Tables.River,
 		Logger:                      i.worker.Work().Logger,
-		FetchCooldown:               fetchCooldown,
+		FetchCooldown:               fetchCooldown(i.worker.Work().Workers),
 		RescueStuckJobsAfter:        max(i.runTimeout(), river.JobTimeoutDefault),
 		CompletedJobRetentionPeriod: completedJobs,
 	}
