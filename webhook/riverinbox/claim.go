@@ -98,9 +98,12 @@ func (r *run) claim(ctx context.Context) (*claim, next, error) {
 func (r *run) claimFirst(ctx context.Context) (*claim, error) {
 	i := r.inbox
 	key, _ := r.partition.key()
-	c := &claim{subject: key, token: i.newToken(), since: time.Now()}
+	c := &claim{subject: key, token: i.newToken()}
 	var s scanned
-	err := i.pool.QueryRow(ctx, r.sql(claimFirst), c.subject, c.token, i.config.Lease).Scan(s.into()...)
+	err := i.inTurn(ctx, func() error {
+		c.since = time.Now()
+		return i.pool.QueryRow(ctx, r.sql(claimFirst), c.subject, c.token, i.config.Lease).Scan(s.into()...)
+	})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil, nil
@@ -109,6 +112,19 @@ func (r *run) claimFirst(ctx context.Context) (*claim, error) {
 	}
 	c.task = i.task(&s)
 	return c, nil
+}
+
+// inTurn makes a statement of a worker. They take turns, so that most connections of the pool
+// are left to accepts and handlers, and the database does not do so many things at a time
+// that each of them waits for all.
+func (i *Inbox) inTurn(ctx context.Context, statement func() error) error {
+	select {
+	case i.turns <- struct{}{}:
+		defer func() { <-i.turns }()
+		return statement()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // look ends what was abandoned of the partition, and says whether it is free and has an
@@ -128,7 +144,7 @@ func (r *run) look(ctx context.Context) (n next, free bool, err error) {
 		_, err := pgx.ForEachRow(rows, []any{&micros}, func() error { return nil })
 		return err
 	})
-	if err := i.pool.SendBatch(ctx, batch).Close(); err != nil {
+	if err := i.inTurn(ctx, func() error { return i.pool.SendBatch(ctx, batch).Close() }); err != nil {
 		return next{}, false, fmt.Errorf("riverinbox: %w", err)
 	}
 	switch {

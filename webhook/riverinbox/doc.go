@@ -55,6 +55,13 @@
 //   - scheduled: the job waits for a replica that works on the ordering key, or for an
 //     event that failed
 //
+// Claims and outcomes take turns at a third of the pool's connections, two at least: the
+// others are for accepts and handlers, and accepts stay fast while a backlog is worked off. The
+// client of [Open] fetches every 10 ms at most, or for each worker one millisecond where that is
+// longer, up to a quarter of a second. Where thousands of events come in a few seconds, and above
+// all while a transaction is open that keeps vacuum from the jobs that are done, many workers
+// (256) cost less than few: they fetch more at once.
+//
 // Dead letters are those of the inbox: [Inbox.List], [Inbox.Replay] and
 // [Inbox.Discard]. Retrying, cancelling or deleting a job in River's UI neither
 // replays nor loses an event, for one that is due and has no job gets another. A
@@ -100,7 +107,8 @@
 //
 // Vacuum has to be on. Migrate sets it to come by what changes in these tables and not by
 // their size. A transaction that is left open for long keeps it from all of them, as
-// anywhere in PostgreSQL: what is handled meanwhile takes space, and is vacuumed after it.
+// anywhere in PostgreSQL: what is handled meanwhile takes space, and is vacuumed after it. That
+// space is used again, and not given back: no accept has to wait while a file is cut off.
 //
 // Each later version leaves tables that the release before it can work with, so that
 // replicas can be replaced one by one. Version 2 changes the table of version 1 in the
@@ -111,7 +119,7 @@
 // new dead letter, and Reseal has to wait until all are new. A later version drops the
 // triggers. When the table was large, give its space back afterwards:
 //
-//	VACUUM dispensary_inbox;
+//	VACUUM (TRUNCATE) dispensary_inbox;
 //	REINDEX TABLE CONCURRENTLY dispensary_inbox;
 //
 // What River changes between its versions is in its own change log.

@@ -65,3 +65,15 @@ func MigrateFirst(ctx context.Context, pool *pgxpool.Pool, tables Tables) error 
 
 // KeepPartitions makes partitions, moves what is settled and drops what is over.
 func (i *Inbox) KeepPartitions(ctx context.Context) error { return i.keepPartitions(ctx) }
+
+// TakeTurns has the statements of workers wait until its result is called.
+func (i *Inbox) TakeTurns() (release func()) {
+	for range cap(i.turns) {
+		i.turns <- struct{}{}
+	}
+	return func() {
+		for range cap(i.turns) {
+			<-i.turns
+		}
+	}
+}

@@ -27,6 +27,7 @@ type Inbox struct {
 	jobs   river.InsertOpts
 	writer *writer
 	leases *leases
+	turns  chan struct{} // of workers at the database
 
 	name   string       // of this process, in claims
 	claims atomic.Int64 // that were made

@@ -114,6 +114,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
 		jobs: river.InsertOpts{Queue: c.Queue, MaxAttempts: min(worker.Work().Retry.MaxAttempts, math.MaxInt16)},
 		life: engine.NewLifecycle(), ended: make(chan struct{}), reconcilers: map[string]*reconcile.Reconciler{},
 	}
+	i.turns = make(chan struct{}, max(2, pool.Config().MaxConns/3))
 	i.writer, i.leases = newWriter(i), newLeases(i)
 	i.loops.Go(func() { i.leases.keep(i.ended) })
 	i.loops.Go(i.watch)

@@ -19,7 +19,7 @@ func (r *run) recordWithRetry(c *claim, a webhook.Attempt) error {
 	return i.life.Record(i.worker.Work().Logger, max(engine.LeaseMargin, i.config.Lease), func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), transactionTimeout)
 		defer cancel()
-		return i.recordOutcome(ctx, i.pool, c, a, r.lookForMore)
+		return i.inTurn(ctx, func() error { return i.recordOutcome(ctx, i.pool, c, a, r.lookForMore) })
 	})
 }
 
