@@ -182,7 +182,7 @@ func (i *isolation) close() {
 func (i *isolation) run() {
 	defer close(i.stopped)
 	var waiting []*write // for the end of another transaction, the next one first
-	together := 1        // of these are tried
+	together := 1        // so many of them are tried
 	for {
 		if fresh := i.fresh(); len(fresh) > 0 {
 			waiting = append(waiting, i.divide(fresh)...)
@@ -201,8 +201,11 @@ func (i *isolation) run() {
 			}
 			continue
 		}
-		n := min(together, len(waiting))
-		again := i.attempt(waiting[:n:n], lockPatience)
+		n, patience := min(together, len(waiting)), lockPatience
+		if n > 1 {
+			patience = time.Millisecond // for each part that it may have to be divided into
+		}
+		again := i.attempt(waiting[:n:n], patience)
 		waiting = append(waiting[n:], again...)
 		if together = 1; len(again) == 0 { // others may have waited for the same, a lock of the table
 			together = min(2*n, isolatedBatch)
