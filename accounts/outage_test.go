@@ -98,12 +98,7 @@ type outcome struct {
 const replicas = 4
 
 // population is how many users there are in each outage.
-func population() int {
-	if testsize.Race {
-		return 12
-	}
-	return testsize.Of(40, 1000)
-}
+func population() int { return testsize.UnderRace(12, testsize.Of(40, 1000)) }
 
 // Whatever goes wrong at the platform for a while, afterwards every user works again
 // without anybody's help, but those whose refresh token the token endpoint itself has

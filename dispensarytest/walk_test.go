@@ -27,13 +27,7 @@ const walkLength = 400 // steps of one sequence
 
 // walkDefault is how far the walk goes. The race detector makes every step take ten
 // times as long, and learns little from one sequence after the other.
-var walkDefault = testsize.Of(20_000, 100_000)
-
-func init() {
-	if testsize.Race {
-		walkDefault /= 5
-	}
-}
+var walkDefault = testsize.Of(20_000, 100_000) / testsize.UnderRace(5, 1)
 
 // TestPlatformAgreesWithModel walks at random: API calls, what people do on the
 // platform, and time passing. After every step the platform has to say what the

@@ -23,6 +23,15 @@ func Of[T any](small, full T) T {
 	return small
 }
 
+// UnderRace returns its first argument under the race detector, which makes a test cost many
+// times as much, and its second otherwise.
+func UnderRace[T any](race, otherwise T) T {
+	if Race {
+		return race
+	}
+	return otherwise
+}
+
 // SkipUnderRace skips a test in which the race detector costs much and finds nothing that
 // it would not find in others: a test that makes one call at a time, that starts processes,
 // or that runs other tests with mistakes for them to find.

@@ -246,11 +246,7 @@ func TestFaultsUnderLoadMarkNoUser(t *testing.T) {
 		refreshers bool
 	}
 	var tests []test
-	seeds := uint64(20)
-	if testsize.Race {
-		seeds = 6
-	}
-	for seed := range seeds {
+	for seed := range testsize.UnderRace[uint64](6, 20) {
 		for _, mode := range []oauthtest.Rotation{oauthtest.RotateNever, oauthtest.RotateOnFirstUse} {
 			tests = append(tests, test{mode, seed, seed%2 == 1})
 		}
