@@ -62,11 +62,13 @@ func Hold(ctx context.Context, _ events.Event) error {
 	return ctx.Err()
 }
 
-// Body makes the event with a number, of one of 500 patients, about 2 KB long.
-func Body(n int, integration string) []byte { return BodyOf(n, n%500, integration) }
+// patients is how many patients there are where nothing else is said.
+const patients = 500
 
-// BodyOf makes the event with a number, of a patient with a number, about 2 KB long.
-func BodyOf(n, patient int, integration string) []byte {
+// Body makes the event with a number, of one of 500 patients, about 2 KB long.
+func Body(n int, integration string) []byte { return body(n, n%patients, integration) }
+
+func body(n, patient int, integration string) []byte {
 	return fmt.Appendf(nil, `{"event":{"id":"evt_%d","type":"patient.updated","created_at":"2026-11-20T10:%02d:%02dZ","clinic_id":"cl_1","integration_id":%q,`+
 		`"data":{"patient":{"id":"pa_%d","first_name":%q,"note":"%01700d"}}}}`,
 		n, n/60%60, n%60, integration, patient, Canary, n)
@@ -75,12 +77,15 @@ func BodyOf(n, patient int, integration string) []byte {
 // number makes every event of a run of the program another one.
 var number atomic.Int64
 
-// NewDelivery makes an event that was never seen before.
-func NewDelivery() webhook.Delivery {
+// NewDelivery makes an event that was never seen before, of one of 500 patients.
+func NewDelivery() webhook.Delivery { return NewDeliveryAmong(patients) }
+
+// NewDeliveryAmong does of one of so many patients.
+func NewDeliveryAmong(patients int) webhook.Delivery {
 	n := int(number.Add(1))
 	return webhook.Delivery{
 		Key:  webhook.Key{Environment: Sandbox, EventID: fmt.Sprint("evt_", n), IntegrationID: "in_1"},
-		Type: events.PatientUpdated, ClinicID: "cl_1", ReceivedAt: time.Now(), CreatedAt: time.Now(), Body: Body(n, "in_1"),
+		Type: events.PatientUpdated, ClinicID: "cl_1", ReceivedAt: time.Now(), CreatedAt: time.Now(), Body: body(n, n%patients, "in_1"),
 	}
 }
 

@@ -36,7 +36,6 @@ type load struct {
 	b       *testing.B
 	pool    *pgxpool.Pool
 	inbox   *riverinbox.Inbox
-	number  atomic.Int64 // of events
 	handled atomic.Int64
 	held    atomic.Bool // a transaction is open
 
@@ -112,9 +111,7 @@ func (l *load) run(rate int, lasts, held time.Duration) {
 // accept accepts an event that was due at a time.
 func (l *load) accept(at time.Time) {
 	held := l.held.Load()
-	d, n := receivertest.NewDelivery(), int(l.number.Add(1))
-	d.Body = receivertest.BodyOf(n, n%*loadPatients, d.Key.IntegrationID)
-	if _, err := l.inbox.Accept(context.Background(), d); err != nil {
+	if _, err := l.inbox.Accept(context.Background(), receivertest.NewDeliveryAmong(*loadPatients)); err != nil {
 		l.b.Error(err)
 		return
 	}
