@@ -207,7 +207,8 @@ func (i *isolation) run() {
 		}
 		again := i.attempt(waiting[:n:n], patience)
 		waiting = append(waiting[n:], again...)
-		if together = 1; len(again) == 0 { // others may have waited for the same, a lock of the table
+		together = 1
+		if len(again) == 0 { // others may have waited for the same, a lock of the table
 			together = min(2*n, isolatedBatch)
 		}
 	}
