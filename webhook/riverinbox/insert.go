@@ -27,19 +27,21 @@ var insertQuery = `WITH new AS MATERIALIZED (SELECT * FROM unnest($1::text[], $2
 		INSERT INTO {inbox} (key, type, clinic_id, created_at, received_at, order_at, subject, object, state, due_at, body, body_day)
 		SELECT key, type, clinic_id, created_at, received_at, order_at, nullif(subject, ''), nullif(object, ''), 1, now(),
 			CASE WHEN day IS NULL THEN body END, day
-		FROM new, today WHERE (SELECT count(*) FROM {inbox} e WHERE e.key = new.key) = 0 AND NOT ` + inLedger("new") + `
+		FROM new, today WHERE (SELECT count(*) FROM {inbox} e WHERE e.key = new.key) = 0 AND NOT ` + inLedger("new", " AND l.day BETWEEN $10::date AND $11::date") + `
 		ON CONFLICT (key) DO NOTHING RETURNING key, seq, body_day
 	), stored AS (
 		INSERT INTO {bodies} (day, seq, body)
 		SELECT body_day, seq, body FROM fresh JOIN new USING (key) WHERE body_day IS NOT NULL
 	) SELECT key FROM fresh`
 
-// recheckQuery takes those back that were settled while insertQuery ran, which did not
-// see that: it may have waited for the transaction that had inserted one, and that one may
-// have been handled since. What comes after it in the transaction sees what was settled
-// before the insert, and nothing can be settled after it.
-var recheckQuery = `DELETE FROM {inbox} WHERE key = ANY (ARRAY(
-	SELECT key FROM unnest($1::text[], $2::timestamptz[]) AS new (key, created_at) WHERE ` + inLedger("new") + `)) RETURNING key`
+// settledQuery finds those that were settled while insertQuery ran, which did not see
+// that: it may have waited for the transaction that had inserted one, and that one may have
+// been handled since. What comes after it in the transaction sees what was settled before the
+// insert, and nothing can be settled after it. They are taken back by a statement of its own,
+// as there are hardly ever any: what deletes by a list of keys may go through all of the
+// table, as that was small when the plan was made.
+var settledQuery = `SELECT key FROM unnest($1::text[], $2::timestamptz[]) AS new (key, created_at)
+	WHERE ` + inLedger("new", " AND l.day BETWEEN $3::date AND $4::date")
 
 // insert stores events, with a job for each that is new and whatever also adds in
 // between, and returns the keys of those. All replicas insert in the order of the
@@ -48,21 +50,33 @@ func (i *Inbox) insert(ctx context.Context, tx pgx.Tx, rows []*newRow, also func
 	slices.SortFunc(rows, func(a, b *newRow) int { return cmp.Compare(a.key, b.key) })
 	rows = slices.CompactFunc(slices.Clone(rows), func(a, b *newRow) bool { return a.key == b.key })
 	values := columnsOf(rows)
+	first, last := daysOf(rows)
 	batch := &pgx.Batch{}
-	batch.Queue(i.sql(insertQuery), values...).Query(func(found pgx.Rows) (err error) {
+	batch.Queue(i.sql(insertQuery), append(values, first, last)...).Query(func(found pgx.Rows) (err error) {
 		fresh, err = setOf(found)
 		return err
 	})
-	batch.Queue(i.sql(recheckQuery), values[0], values[3]).Query(func(found pgx.Rows) error {
-		settled, err := setOf(found)
-		for key := range settled {
-			delete(fresh, key)
+	var settled []string
+	batch.Queue(i.sql(settledQuery), values[0], values[3], first, last).Query(func(found pgx.Rows) error {
+		known, err := setOf(found)
+		for key := range known {
+			if fresh[key] {
+				settled = append(settled, key)
+			}
 		}
 		return err
 	})
 	also(batch)
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, fmt.Errorf("riverinbox: %w", err)
+	}
+	if len(settled) > 0 {
+		if _, err := tx.Exec(ctx, i.sql("DELETE FROM {inbox} WHERE key = ANY ($1)"), settled); err != nil {
+			return nil, fmt.Errorf("riverinbox: %w", err)
+		}
+		for _, key := range settled {
+			delete(fresh, key)
+		}
 	}
 	var partitions []partition
 	for _, row := range rows {

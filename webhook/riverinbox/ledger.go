@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // An event that was settled, handled or discarded, leaves a digest of its key in the
@@ -34,10 +35,31 @@ func hasDay(row string) string {
 // inLedger reports that a row with key and created_at was settled. A time that is
 // rounded in one place, and exact in another, may be one of the next day. It is counted
 // so that it is looked up in the index, whatever plan was made when the ledger was small.
-func inLedger(row string) string {
+// The condition within, on l.day, may be empty: see [daysOf].
+func inLedger(row, within string) string {
 	return `(SELECT count(*) FROM {ledger} l WHERE l.digest = ` + digestOf(row+".key") + `
 		AND l.day >= coalesce(((` + row + `.created_at - interval '1 minute') AT TIME ZONE 'UTC')::date, '-infinity')
-		AND l.day <= coalesce(((` + row + `.created_at + interval '1 minute') AT TIME ZONE 'UTC')::date, 'infinity')) > 0`
+		AND l.day <= coalesce(((` + row + `.created_at + interval '1 minute') AT TIME ZONE 'UTC')::date, 'infinity')` + within + `) > 0`
+}
+
+// daysOf returns the first and the last day on which the ledger can have one of these rows.
+// They say nothing that inLedger does not say of each row, but PostgreSQL knows them before it
+// begins: it prepares the partitions of these days and not all of a month, which takes longer
+// than looking into them.
+func daysOf(rows []*newRow) (first, last pgtype.Date) {
+	for n, r := range rows {
+		if r.delivery.CreatedAt.IsZero() {
+			return pgtype.Date{InfinityModifier: pgtype.NegativeInfinity, Valid: true}, pgtype.Date{InfinityModifier: pgtype.Infinity, Valid: true}
+		}
+		created := r.delivery.CreatedAt.UTC()
+		if from := created.Add(-time.Minute); n == 0 || from.Before(first.Time) {
+			first = pgtype.Date{Time: from, Valid: true}
+		}
+		if to := created.Add(time.Minute); n == 0 || to.After(last.Time) {
+			last = pgtype.Date{Time: to, Valid: true}
+		}
+	}
+	return first, last
 }
 
 // settling are the parts of a statement that settle the rows which a condition selects.

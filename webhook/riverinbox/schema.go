@@ -138,7 +138,7 @@ ALTER TABLE {claims} SET (` + vacuumSoon + `), ADD COLUMN event text COLLATE "C"
 ALTER TABLE {newest} SET (fillfactor = 80, ` + vacuumSoon + `);
 CREATE FUNCTION {known_once}() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-	IF ` + inLedger("NEW") + ` THEN
+	IF ` + inLedger("NEW", "") + ` THEN
 		IF TG_WHEN = 'BEFORE' THEN
 			RETURN NULL;
 		END IF;
