@@ -1,8 +1,8 @@
 package riverinbox
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -100,23 +100,31 @@ func (r *run) claimFirst(ctx context.Context) (*claim, error) {
 	key, _ := r.partition.key()
 	c := &claim{subject: key, token: i.newToken()}
 	var s scanned
-	err := i.inTurn(ctx, func() error {
-		c.since = time.Now()
-		return i.pool.QueryRow(ctx, r.sql(claimFirst), c.subject, c.token, i.config.Lease).Scan(s.into()...)
-	})
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return nil, nil
-	case err != nil:
+	var found bool
+	var unreadable error // of this event: the claims that share the transaction are good
+	err := i.claiming.do(ctx, request{order: key, queue: func(batch *pgx.Batch) {
+		c.since, found = time.Now(), false
+		batch.Queue(r.sql(claimFirst), c.subject, c.token, i.config.Lease).Query(func(rows pgx.Rows) error {
+			_, unreadable = pgx.ForEachRow(rows, s.into(), func() error {
+				found = true
+				return nil
+			})
+			return nil
+		})
+	}})
+	if err = cmp.Or(err, unreadable); err != nil {
 		return nil, fmt.Errorf("riverinbox: %w", err)
+	}
+	if !found {
+		return nil, nil
 	}
 	c.task = i.task(&s)
 	return c, nil
 }
 
-// inTurn makes a statement of a worker. They take turns, so that most connections of the pool
-// are left to accepts and handlers, and the database does not do so many things at a time
-// that each of them waits for all.
+// inTurn makes a statement of a worker alone. They take turns, so that most connections of
+// the pool are left to accepts and handlers, and the database does not do so many things at a
+// time that each of them waits for all.
 func (i *Inbox) inTurn(ctx context.Context, statement func() error) error {
 	select {
 	case i.turns <- struct{}{}:

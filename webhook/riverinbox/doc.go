@@ -55,12 +55,13 @@
 //   - scheduled: the job waits for a replica that works on the ordering key, or for an
 //     event that failed
 //
-// Claims and outcomes take turns at a third of the pool's connections, two at least: the
-// others are for accepts and handlers, and accepts stay fast while a backlog is worked off. The
-// client of [Open] fetches every 10 ms at most, or for each worker one millisecond where that is
-// longer, up to a quarter of a second. Where thousands of events come in a few seconds, and above
-// all while a transaction is open that keeps vacuum from the jobs that are done, many workers
-// (256) cost less than few: they fetch more at once.
+// Claims that workers make at the same time share a transaction, and so do the outcomes of
+// what they have handled, as accepts do: 64 at most. So a slow disk does not make the handling
+// of a backlog slow, and most of the pool's connections are left to handlers. The client of
+// [Open] fetches every 10 ms at most, or for each worker one millisecond where that is longer,
+// up to a quarter of a second. Where thousands of events come in a few seconds, and above all
+// while a transaction is open that keeps vacuum from the jobs that are done, many workers (256)
+// cost less than few: they fetch more at once, and share more.
 //
 // Dead letters are those of the inbox: [Inbox.List], [Inbox.Replay] and
 // [Inbox.Discard]. Retrying, cancelling or deleting a job in River's UI neither

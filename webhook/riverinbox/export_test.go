@@ -2,6 +2,7 @@ package riverinbox
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -54,7 +55,7 @@ func (c *Claim) Attempt() webhook.Attempt {
 // answer.
 func (c *Claim) Record(ctx context.Context, a webhook.Attempt, unsure bool) error {
 	c.claim.unsure = unsure
-	return c.inbox.recordOutcome(ctx, c.inbox.pool, c.claim, a, func(*pgx.Batch) {})
+	return c.inbox.recordOutcome(c.claim, a, sendTo(ctx, c.inbox.pool))
 }
 
 // MigrateFirst makes the tables of the first version.
@@ -66,14 +67,16 @@ func MigrateFirst(ctx context.Context, pool *pgxpool.Pool, tables Tables) error 
 // KeepPartitions makes partitions, moves what is settled and drops what is over.
 func (i *Inbox) KeepPartitions(ctx context.Context) error { return i.keepPartitions(ctx) }
 
-// TakeTurns has the statements of workers wait until its result is called.
-func (i *Inbox) TakeTurns() (release func()) {
-	for range cap(i.turns) {
-		i.turns <- struct{}{}
-	}
-	return func() {
-		for range cap(i.turns) {
-			<-i.turns
-		}
-	}
+// HoldOutcomes has the outcomes of handlers wait until release is called. Waiting is how
+// many do.
+func (i *Inbox) HoldOutcomes() (waiting func() int, release func()) {
+	held, gate := make(chan struct{}), make(chan struct{})
+	go func() {
+		_ = i.recording.do(context.Background(), request{queue: func(*pgx.Batch) {
+			close(held)
+			<-gate
+		}})
+	}()
+	<-held
+	return i.recording.batcher.Waiting, sync.OnceFunc(func() { close(gate) })
 }

@@ -27,7 +27,9 @@ type Inbox struct {
 	jobs   river.InsertOpts
 	writer *writer
 	leases *leases
-	turns  chan struct{} // of workers at the database
+
+	claiming, recording *groupCommit  // of workers
+	turns               chan struct{} // of workers that are alone at the database
 
 	name   string       // of this process, in claims
 	claims atomic.Int64 // that were made

@@ -212,18 +212,3 @@ type otherReconciliation struct {
 }
 
 func (otherReconciliation) Kind() string { return "dispensary_reconcile" }
-
-// While workers use all connections that they may, accepts have one.
-func TestWorkersTakeTurnsAndAcceptsDoNot(t *testing.T) {
-	t.Parallel()
-	inbox, made := newDatabase(t).start(t, receivertest.Succeed, nil)
-	release := inbox.TakeTurns()
-	for range 20 {
-		receivertest.Accept(t, inbox)
-	}
-	assert.Empty(t, made)
-	release()
-	for range 20 {
-		assert.Equal(t, webhook.ResultHandled, (<-made).Result)
-	}
-}

@@ -116,6 +116,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, c Config) (*Inbox, error) {
 	}
 	i.turns = make(chan struct{}, max(2, pool.Config().MaxConns/3))
 	i.writer, i.leases = newWriter(i), newLeases(i)
+	i.claiming, i.recording = newGroupCommit(i), newGroupCommit(i)
 	i.loops.Go(func() { i.leases.keep(i.ended) })
 	i.loops.Go(i.watch)
 	i.loops.Go(i.keep)
@@ -168,6 +169,8 @@ func (i *Inbox) Close(ctx context.Context) error {
 	}, func() error {
 		close(i.ended)
 		i.loops.Wait()
+		i.claiming.close()
+		i.recording.close()
 		i.writer.close()
 		return nil
 	})

@@ -19,20 +19,31 @@ func (r *run) recordWithRetry(c *claim, a webhook.Attempt) error {
 	return i.life.Record(i.worker.Work().Logger, max(engine.LeaseMargin, i.config.Lease), func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), transactionTimeout)
 		defer cancel()
-		return i.inTurn(ctx, func() error { return i.recordOutcome(ctx, i.pool, c, a, r.lookForMore) })
+		finished := r.finished
+		// Those of one object store in turns how new it is.
+		err := i.recordOutcome(c, a, func(queue func(*pgx.Batch)) error {
+			return i.recording.do(ctx, request{order: string(c.task.Object) + "\x00" + c.subject, queue: func(batch *pgx.Batch) {
+				queue(batch)
+				r.lookForMore(batch, &finished)
+			}})
+		})
+		if err == nil {
+			r.finished = finished
+		}
+		return err
 	})
 }
 
 // lookForMore finds out, together with the outcome, whether that was the last event of the
 // partition, which saves trying to claim another one. Who comes for a newer event waits
 // until the claim has ended, or has come before, and the event is seen: see isTaken.
-func (r *run) lookForMore(batch *pgx.Batch) {
+func (r *run) lookForMore(batch *pgx.Batch, finished *bool) {
 	if r.partition.Subject == "" {
 		return
 	}
 	batch.Queue(r.inbox.sql("SELECT FROM {inbox} WHERE subject = $1 AND state < 3 LIMIT 1"), r.partition.Subject).
 		Exec(func(tag pgconn.CommandTag) error {
-			r.finished = tag.RowsAffected() == 0
+			*finished = tag.RowsAffected() == 0
 			return nil
 		})
 }
@@ -68,22 +79,29 @@ type sender interface {
 	SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults
 }
 
-// recordOutcome stores the outcome of an attempt, with whatever also adds, in a
-// transaction or as one.
+// sendTo executes statements in a transaction, or as one.
+func sendTo(ctx context.Context, to sender) func(queue func(*pgx.Batch)) error {
+	return func(queue func(*pgx.Batch)) error {
+		batch := &pgx.Batch{}
+		queue(batch)
+		return to.SendBatch(ctx, batch).Close()
+	}
+}
+
+// recordOutcome has send store the outcome of an attempt.
 //
 // Where it has failed it may be stored all the same, without an answer. Then the claim has
 // ended, as it has when another worker took it for abandoned, which cannot be before its
 // time is over.
-func (i *Inbox) recordOutcome(ctx context.Context, to sender, c *claim, a webhook.Attempt, also func(*pgx.Batch)) error {
+func (i *Inbox) recordOutcome(c *claim, a webhook.Attempt, send func(queue func(*pgx.Batch)) error) error {
 	var ended bool
-	batch := &pgx.Batch{}
 	query, args := i.outcome(a)
-	batch.Queue(i.sql(query), append([]any{c.subject, c.token}, args...)...).Exec(func(tag pgconn.CommandTag) error {
-		ended = tag.RowsAffected() > 0
-		return nil
+	err := send(func(batch *pgx.Batch) {
+		batch.Queue(i.sql(query), append([]any{c.subject, c.token}, args...)...).Exec(func(tag pgconn.CommandTag) error {
+			ended = tag.RowsAffected() > 0
+			return nil
+		})
 	})
-	also(batch)
-	err := to.SendBatch(ctx, batch).Close()
 	switch {
 	case err != nil:
 		c.unsure = true // whether it is stored
@@ -161,7 +179,7 @@ func (i *Inbox) inTransaction(c *claim) func(context.Context, webhook.Attempt, f
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			return i.recordOutcome(bound, tx, c, a, func(*pgx.Batch) {})
+			return i.recordOutcome(c, a, sendTo(bound, tx))
 		})
 	}
 }

@@ -69,7 +69,7 @@ func (w *writer) commit(batch []*write) {
 	answer(batch, err)
 }
 
-func answer(batch []*write, err error) {
+func answer[T any](batch []*engine.Write[T], err error) {
 	for _, job := range batch {
 		job.Done(err)
 	}
