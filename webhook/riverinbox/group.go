@@ -64,7 +64,7 @@ func (g *groupCommit) commit(batch []*engine.Write[request]) {
 		answer(batch, err)
 		return
 	}
-	for _, w := range batch {
+	for _, w := range engine.StillWanted(batch) {
 		g.alone.Go(func() {
 			w.Done(g.inbox.inTurn(context.Background(), func() error { return g.send([]*engine.Write[request]{w}) }))
 		})
