@@ -41,9 +41,10 @@ func withChromium(run func() int) int {
 	return run()
 }
 
-// installed is the browser's program, "" where there is none.
+// installed is the browser's program, "" where there is none: the one without windows, which
+// takes less, where it can be had.
 func installed() string {
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
+	for _, name := range []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
 		if program, err := exec.LookPath(name); err == nil {
 			return program
 		}
