@@ -75,12 +75,12 @@ func (g *groupCommit) commit(batch []*engine.Write[request]) {
 func (g *groupCommit) send(requests []*engine.Write[request]) error {
 	ctx, cancel := context.WithTimeout(context.Background(), transactionTimeout)
 	defer cancel()
-	batch := &pgx.Batch{}
-	if len(requests) > 1 {
-		batch.Queue("SELECT set_config('lock_timeout', $1, true)", strconv.FormatInt(groupPatience.Milliseconds(), 10))
-	}
-	for _, r := range requests {
-		r.Value.queue(batch)
-	}
-	return g.inbox.pool.SendBatch(ctx, batch).Close()
+	return sendTo(ctx, g.inbox.pool)(func(batch *pgx.Batch) {
+		if len(requests) > 1 {
+			batch.Queue("SELECT set_config('lock_timeout', $1, true)", strconv.FormatInt(groupPatience.Milliseconds(), 10))
+		}
+		for _, r := range requests {
+			r.Value.queue(batch)
+		}
+	})
 }
