@@ -25,16 +25,25 @@ type harness struct {
 	storage Storage
 
 	mu       sync.Mutex
-	attempts []webhook.Attempt
+	attempts []webhook.Attempt          // in the order in which they were reported
+	begun    map[webhook.Key][]*attempt // of each event, in the order in which they began
 	engines  []engine.Engine
 	changed  chan struct{} // closed and replaced with every attempt
+}
+
+// attempt is one that began. Its outcome is recorded before it is reported, so that the
+// next one of the event may be reported before it.
+type attempt struct {
+	webhook.Attempt
+	reported bool
+	lost     bool // its engine crashed: it may never be reported
 }
 
 func newHarness(t *testing.T, s Storage) *harness {
 	if s.Patience == 0 {
 		s.Patience = 2 * time.Minute
 	}
-	r := &harness{T: t, storage: s, changed: make(chan struct{})}
+	r := &harness{T: t, storage: s, begun: map[webhook.Key][]*attempt{}, changed: make(chan struct{})}
 	t.Cleanup(func() {
 		for _, inbox := range slices.Clone(r.engines) {
 			r.close(inbox)
@@ -57,13 +66,28 @@ func (r *harness) work(handle webhook.HandlerFunc) webhook.Work {
 		Handle:         handle,
 		Retry:          webhook.RetryPolicy{MaxAttempts: maxAttempts, BackOff: 4 * time.Millisecond, MaxBackOff: 8 * time.Millisecond},
 		HandlerTimeout: r.storage.Patience,
-		Observer: webhook.Observer{AttemptEnd: func(_ context.Context, a webhook.Attempt) {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.attempts = append(r.attempts, a)
-			r.tell()
-		}},
+		Observer:       webhook.Observer{AttemptStart: r.attemptStart, AttemptEnd: r.attemptEnd},
 	}
+}
+
+// attemptKey is the key of an attempt in its context.
+type attemptKey struct{}
+
+func (r *harness) attemptStart(ctx context.Context, a webhook.Attempt) context.Context {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	began := &attempt{Attempt: a}
+	r.begun[a.Key] = append(r.begun[a.Key], began)
+	return context.WithValue(ctx, attemptKey{}, began)
+}
+
+func (r *harness) attemptEnd(ctx context.Context, a webhook.Attempt) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	began := ctx.Value(attemptKey{}).(*attempt)
+	began.Attempt, began.reported = a, true
+	r.attempts = append(r.attempts, a)
+	r.tell()
 }
 
 // tell wakes those who wait; r.mu is held.
@@ -109,6 +133,13 @@ func (r *harness) forget(inbox engine.Engine) {
 func (r *harness) crash(inbox engine.Engine) {
 	r.storage.Crash(inbox)
 	r.forget(inbox)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, attempts := range r.begun {
+		for _, a := range attempts {
+			a.lost = true
+		}
+	}
 }
 
 // accept gives events to an engine, and returns how many it did not know.
@@ -143,26 +174,32 @@ func (r *harness) wait(what string, enough func([]webhook.Attempt) bool) {
 	}
 }
 
-// waitFor waits until the events have come to a result.
+// waitFor waits until the events have come to a result, and what was tried before it was
+// reported too.
 func (r *harness) waitFor(result webhook.Result, deliveries ...webhook.Delivery) {
 	r.Helper()
-	missing := map[webhook.Key]bool{}
-	for _, d := range deliveries {
-		missing[d.Key] = true
-	}
-	seen := 0
-	r.wait(string(result), func(attempts []webhook.Attempt) bool {
-		for _, a := range attempts[seen:] {
-			if a.Result == result {
-				delete(missing, a.Key)
-			}
+	r.wait(string(result), func([]webhook.Attempt) bool {
+		for len(deliveries) > 0 && r.cameTo(result, deliveries[0]) {
+			deliveries = deliveries[1:]
 		}
-		seen = len(attempts)
-		return len(missing) == 0
+		return len(deliveries) == 0
 	})
 }
 
-// of returns the attempts to handle an event.
+func (r *harness) cameTo(result webhook.Result, d webhook.Delivery) bool {
+	for _, a := range r.begun[d.Key] {
+		switch {
+		case a.reported && a.Result == result:
+			return true
+		case !a.reported && !a.lost:
+			return false
+		}
+	}
+	return false
+}
+
+// of returns the attempts to handle an event that were reported, in the order in which
+// they began.
 func (r *harness) of(d webhook.Delivery) []webhook.Attempt {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -172,9 +209,9 @@ func (r *harness) of(d webhook.Delivery) []webhook.Attempt {
 // ofLocked is of for the functions that wait is given.
 func (r *harness) ofLocked(d webhook.Delivery) []webhook.Attempt {
 	var of []webhook.Attempt
-	for _, a := range r.attempts {
-		if a.Key == d.Key {
-			of = append(of, a)
+	for _, a := range r.begun[d.Key] {
+		if a.reported {
+			of = append(of, a.Attempt)
 		}
 	}
 	return of
