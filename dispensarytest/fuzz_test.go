@@ -11,6 +11,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/dispensarytest/internal/operations"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
+	"github.com/dispensary-go/dispensary/internal/testsize"
 )
 
 // target is a platform that anything is thrown at.
@@ -111,6 +112,7 @@ func FuzzAnyRequest(f *testing.F) {
 // bodies, queries and headers in every run of the tests.
 func TestWildRequestsDoNoHarm(t *testing.T) {
 	t.Parallel()
+	testsize.SkipUnderRace(t)
 	g, source := newTarget(t), rand.New(rand.NewPCG(7, 7))
 	one := func(of []string) string { return of[source.IntN(len(of))] }
 	answered := make(map[int]int)

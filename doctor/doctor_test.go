@@ -20,6 +20,7 @@ import (
 	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/doctor"
+	"github.com/dispensary-go/dispensary/internal/testsize"
 	"github.com/dispensary-go/dispensary/oauth"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 	"github.com/dispensary-go/dispensary/seal"
@@ -429,6 +430,7 @@ func (f *fixture) requireSilent(text string) {
 // variant of what the API leaves open.
 func TestHealthy(t *testing.T) {
 	t.Parallel()
+	testsize.SkipUnderRace(t)
 	var variants []dispensarytest.Behavior
 	for _, choice := range dispensarytest.BehaviorChoices() {
 		for _, variant := range choice.Variants {

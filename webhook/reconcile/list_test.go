@@ -52,6 +52,7 @@ func TestReconcilerUnderEveryReading(t *testing.T) {
 // A run asks for as many pages as there is news, however much there is.
 func TestReconcilerTurnsOnlyNewPages(t *testing.T) {
 	t.Parallel()
+	testsize.SkipUnderRace(t)
 	s := newFixture(t)
 	s.happen(t, 1500)
 	for range 3 {
@@ -71,6 +72,7 @@ func TestReconcilerTurnsOnlyNewPages(t *testing.T) {
 // Things that happen during the walk move events from one page to the next.
 func TestReconcilerWalksAMovingList(t *testing.T) {
 	t.Parallel()
+	testsize.SkipUnderRace(t)
 	s := newFixture(t)
 	s.happen(t, 1000)
 	s.clock.Advance(2 * time.Hour)
