@@ -25,7 +25,7 @@ import (
 // TestEvents holds what webhook, engine and reconcile promise: an event that is acknowledged
 // is stored, one that is stored is handled, in the order of its key, and one that never came
 // is found.
-func TestEvents(t *testing.T) { explore(t, newEventWorld, 3000, 300_000) }
+func TestEvents(t *testing.T) { explore(t, newEventWorld, 6000, 300_000) }
 
 const endpoint = "https://ehr.example.com"
 

@@ -130,7 +130,7 @@ var families = map[string]schedule.Scenario{"tokens": newTokenWorld, "events": n
 func TestSchedulesAreTheSameEachTime(t *testing.T) {
 	for name, scenario := range families {
 		t.Run(name, func(t *testing.T) {
-			n := testsize.Of(30, 5000)
+			n := testsize.Of(60, 5000)
 			if *schedules > 0 {
 				n = *schedules
 			}

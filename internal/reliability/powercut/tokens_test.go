@@ -29,14 +29,12 @@ import (
 // again and again, while the store is closed and opened and its log is brought into the
 // file.
 const (
-	tokenLives = 4
-	tokenUsers = 4
+	tokenLives  = 4
+	tokenUsers  = 4
+	tokenWrites = 12 // to each user's record, in each life
 )
 
-// tokenWrites is how many there are to each user's record, in each life.
-func tokenWrites() int { return testsize.Of(6, 12) }
-
-func tokenImages() int { return testsize.Of(1_500, 50_000) }
+func tokenImages() int { return testsize.Of(2_900, 50_000) }
 
 // written is how a user's record is, or will be if the store has not answered yet.
 type written struct {
@@ -71,8 +69,8 @@ func (r *tokenRun) record(t *testing.T) {
 		var writers sync.WaitGroup
 		for user := range tokenUsers {
 			writers.Go(func() {
-				for n := range tokenWrites() {
-					assert.NoError(t, r.write(t.Context(), store, fmt.Sprint("user-", user), life*tokenWrites()+n))
+				for n := range tokenWrites {
+					assert.NoError(t, r.write(t.Context(), store, fmt.Sprint("user-", user), life*tokenWrites+n))
 				}
 			})
 		}
