@@ -135,6 +135,28 @@ func TestDaysWithoutAPartition(t *testing.T) {
 	}
 }
 
+// TestAcceptsGoThroughNoTable holds that an accept costs the same however many events wait,
+// and however many versions of their rows an open transaction keeps: none of its plans, which
+// are made while the tables are small, goes through the table of events.
+func TestAcceptsGoThroughNoTable(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	pool := d.pool(t)
+	d.migrate(t, pool)
+	inbox, err := riverinbox.New(t.Context(), pool, d.config(t, receivertest.Succeed))
+	require.NoError(t, err)
+	d.keepPartitions(t, inbox)
+	const statistics = "SELECT %s FROM pg_stat_user_tables WHERE relid = 'dispensary_inbox'::regclass"
+	const accepted = 50
+	for range accepted {
+		receivertest.Accept(t, inbox)
+	}
+	require.NoError(t, inbox.Close(t.Context()))
+	pool.Close() // its connections report what they have done
+	require.Eventually(t, func() bool { return count(t, d, fmt.Sprintf(statistics, "n_tup_ins")) == accepted }, time.Minute, 10*time.Millisecond)
+	assert.Less(t, count(t, d, fmt.Sprintf(statistics, "seq_scan")), accepted, "a few are of the migration")
+}
+
 // TestAnEventIsSettledWhileAnAcceptWaits has an accept wait for a transaction in which the
 // event is there and settled: when it goes on, there is no row to be found.
 func TestAnEventIsSettledWhileAnAcceptWaits(t *testing.T) {
