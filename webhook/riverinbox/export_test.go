@@ -67,6 +67,19 @@ func MigrateFirst(ctx context.Context, pool *pgxpool.Pool, tables Tables) error 
 // KeepPartitions makes partitions, moves what is settled and drops what is over.
 func (i *Inbox) KeepPartitions(ctx context.Context) error { return i.keepPartitions(ctx) }
 
+// MakePartitions makes the partitions of a day, of the ledger and of bodies.
+func (i *Inbox) MakePartitions(ctx context.Context, of time.Time) error {
+	return pgx.BeginFunc(ctx, i.pool, func(tx pgx.Tx) error {
+		if err := i.makePartitions(ctx, tx, ledgerTable, []time.Time{of}); err != nil {
+			return err
+		}
+		return i.makePartitions(ctx, tx, bodiesTable, []time.Time{of})
+	})
+}
+
+// Contended reports that a lock was not to be had in time.
+func Contended(err error) bool { return contended(err) }
+
 // HoldOutcomes has the outcomes of handlers wait until release is called. Waiting is how
 // many do.
 func (i *Inbox) HoldOutcomes() (waiting func() int, release func()) {

@@ -42,13 +42,13 @@ func TestKeysAreKeptForRetention(t *testing.T) {
 	}
 	receivertest.Accept(t, inbox)
 	<-made
-	require.NoError(t, inbox.KeepPartitions(t.Context()))
+	d.keepPartitions(t, inbox)
 	key := old.Key.String()
 	age := func(days int) {
 		t.Helper()
 		d.exec(t, fmt.Sprintf("UPDATE dispensary_inbox SET due_at = now() - interval '%d days' WHERE key = '%s'", days, key))
 		d.exec(t, fmt.Sprintf("UPDATE dispensary_inbox_newest SET noted_at = now() - interval '%d days'", days))
-		require.NoError(t, inbox.KeepPartitions(t.Context()))
+		d.keepPartitions(t, inbox)
 		require.NoError(t, inbox.Purge(t.Context()))
 	}
 	age(30)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -28,11 +29,16 @@ func (d database) startKept(t *testing.T, handle webhook.HandlerFunc, change fun
 	return inbox, made
 }
 
-// keepPartitions keeps the partitions now: an inbox that was opened just now may be at it.
+// keepPartitions keeps the partitions now: an inbox that was opened just now may be at it, or
+// write to them.
 func (d database) keepPartitions(t testing.TB, inbox *riverinbox.Inbox) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		require.NoError(t, inbox.KeepPartitions(context.Background()))
+		err := inbox.KeepPartitions(context.Background())
+		if riverinbox.Contended(err) {
+			return false
+		}
+		require.NoError(t, err)
 		var n int
 		require.NoError(t, d.reader(t).QueryRow(context.Background(),
 			"SELECT count(*) FROM pg_inherits WHERE inhparent = 'dispensary_inbox_bodies'::regclass").Scan(&n))
@@ -132,6 +138,65 @@ func TestDaysWithoutAPartition(t *testing.T) {
 		d.keepPartitions(t, inbox)
 		assert.Equal(t, 1, count(t, d, "SELECT count(*) FROM dispensary_inbox_ledger"), "the twentieth day before today")
 		assert.Equal(t, len(all)-1, count(t, d, "SELECT count(*) FROM dispensary_inbox"))
+	}
+}
+
+// TestPartitionsAreMadeDuringAStatement makes partitions while a statement runs that began
+// without them: it cannot write to them, but would find their names. Neither an accept in a
+// transaction of the program's nor an outcome fails by that.
+func TestPartitionsAreMadeDuringAStatement(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range map[string]func(*testing.T, *riverinbox.Inbox, *pgxpool.Pool) (write func() error){
+		"accept": func(t *testing.T, inbox *riverinbox.Inbox, pool *pgxpool.Pool) func() error {
+			return func() error {
+				return pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+					_, err := inbox.AcceptTx(t.Context(), tx, receivertest.NewDelivery())
+					return err
+				})
+			}
+		},
+		"outcome": func(t *testing.T, inbox *riverinbox.Inbox, _ *pgxpool.Pool) func() error {
+			claim, err := inbox.Claim(t.Context(), "", receivertest.Accept(t, inbox).Key)
+			require.NoError(t, err)
+			return func() error { return settle(t, claim) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDatabase(t)
+			d.exec(t, `CREATE FUNCTION to_regclass(name text) RETURNS regclass LANGUAGE plpgsql AS $$ BEGIN
+				PERFORM pg_advisory_xact_lock_shared(hashtext(current_schema())); RETURN pg_catalog.to_regclass(name); END $$`)
+			upkeep, err := d.pool(t).Begin(t.Context()) // is kept off
+			require.NoError(t, err)
+			_, err = upkeep.Exec(t.Context(), "SELECT pg_advisory_xact_lock(hashtextextended('dispensary_inbox ledger ' || $1, 0))", d.tables().Schema)
+			require.NoError(t, err)
+			other := d.idle(t, d.config(t, receivertest.Succeed))
+			waiting := d.pool(t).Config()
+			waiting.ConnConfig.RuntimeParams["search_path"] = d.schema + ",pg_catalog" // its own function
+			pool, err := pgxpool.NewWithConfig(t.Context(), waiting)
+			require.NoError(t, err)
+			t.Cleanup(pool.Close)
+			inbox, err := riverinbox.New(t.Context(), pool, d.config(t, receivertest.Succeed))
+			require.NoError(t, err)
+			t.Cleanup(func() { assert.NoError(t, inbox.Close(context.Background())) })
+
+			write := prepare(t, inbox, pool)
+			lock, err := d.pool(t).Begin(t.Context())
+			require.NoError(t, err)
+			var pid int
+			require.NoError(t, lock.QueryRow(t.Context(), "SELECT pg_backend_pid() FROM pg_advisory_xact_lock(hashtext(current_schema()))").Scan(&pid))
+			result := make(chan error, 1)
+			go func() { result <- write() }()
+			require.Eventually(t, func() bool {
+				return count(t, d, "SELECT count(*) FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid))", pid) > 0
+			}, time.Minute, 10*time.Millisecond)
+			err = other.MakePartitions(t.Context(), time.Now().UTC().Truncate(24*time.Hour))
+			assert.True(t, riverinbox.Contended(err), "%v", err)
+			require.NoError(t, lock.Rollback(t.Context()))
+			require.NoError(t, <-result)
+			require.NoError(t, upkeep.Rollback(t.Context()))
+			d.keepPartitions(t, other)
+		})
 	}
 }
 
@@ -298,12 +363,12 @@ func TestPartitionsAreDropped(t *testing.T) {
 	require.NoError(t, err)
 	_, err = inbox.AcceptTx(t.Context(), reader, receivertest.NewDelivery())
 	require.NoError(t, err)
-	d.keepPartitions(t, inbox)
+	require.True(t, riverinbox.Contended(inbox.KeepPartitions(t.Context())), "today's are missing")
 	receivertest.Accept(t, inbox)
 	assert.Equal(t, 1, count(t, d, "SELECT count(*) FROM dispensary_inbox_ledger WHERE day = $1", today.AddDate(0, 0, -32)), "it is in use")
 	require.NoError(t, reader.Rollback(t.Context()))
 	require.Eventually(t, func() bool { // it is left again while an event is handled
-		assert.NoError(t, inbox.KeepPartitions(context.Background()))
+		d.keepPartitions(t, inbox)
 		return count(t, d, `SELECT count(*) FROM pg_class WHERE relkind = 'r' AND relname = ANY($1) AND relnamespace = $2::regnamespace`,
 			[]string{"dispensary_inbox_ledger_" + today.AddDate(0, 0, -32).Format("20060102"), "dispensary_inbox_bodies_" + today.AddDate(0, 0, -2).Format("20060102")}, d.schema) == 0
 	}, time.Minute, 10*time.Millisecond)

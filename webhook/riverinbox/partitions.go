@@ -43,25 +43,27 @@ func (i *Inbox) keepPartitions(ctx context.Context) error {
 		for n := range daysAhead + 1 {
 			days = append(days, today.Add(time.Duration(n)*day))
 		}
-		return errors.Join(i.makePartitions(ctx, tx, ledgerTable, days), i.makePartitions(ctx, tx, bodiesTable, days))
+		if err := i.makePartitions(ctx, tx, ledgerTable, days); err != nil {
+			return err
+		}
+		return i.makePartitions(ctx, tx, bodiesTable, days)
 	})
 	if err != nil {
-		return fmt.Errorf("riverinbox: %w", err)
+		err = fmt.Errorf("riverinbox: %w", err)
 	}
-	if today.IsZero() {
-		return nil // another replica does it
-	}
-	if err := i.moveSettled(ctx); err != nil {
+	if today.IsZero() { // another replica does it, or the database is away
 		return err
 	}
-	if err := i.dropPartitions(ctx, ledgerTable, today.Add(-i.retentionDays()), nil); err != nil {
-		return err
-	}
-	return i.dropPartitions(ctx, bodiesTable, today.Add(-day), i.takeBodies)
+	// Partitions that could not be made, because of a transaction that is writing, are made the
+	// next time: there are days until they are needed.
+	return errors.Join(err, i.moveSettled(ctx),
+		i.dropPartitions(ctx, ledgerTable, today.Add(-i.retentionDays()), nil),
+		i.dropPartitions(ctx, bodiesTable, today.Add(-day), i.takeBodies))
 }
 
-// makePartitions makes partitions of a table for days that have none. Attaching them
-// delays no read or write of the others.
+// makePartitions makes partitions of a table for days that have none. For that it waits until
+// no transaction writes to the table, for [ddlPatience]: a statement writes to the partitions
+// that were there when it began, but would find the name of one that was made since.
 func (i *Inbox) makePartitions(ctx context.Context, tx pgx.Tx, table string, days []time.Time) error {
 	there, err := i.partitionDays(ctx, tx, table)
 	if err != nil {
@@ -77,7 +79,8 @@ func (i *Inbox) makePartitions(ctx context.Context, tx pgx.Tx, table string, day
 			continue
 		}
 		name := parent + "_" + d.Format(partitionLayout)
-		_, err := tx.Exec(ctx, fmt.Sprintf(`SET LOCAL lock_timeout = %[1]d; CREATE TABLE %[2]s (LIKE %[3]s INCLUDING ALL);
+		_, err := tx.Exec(ctx, fmt.Sprintf(`SET LOCAL lock_timeout = %[1]d; LOCK TABLE ONLY %[3]s IN SHARE ROW EXCLUSIVE MODE;
+			CREATE TABLE %[2]s (LIKE %[3]s INCLUDING ALL);
 			ALTER TABLE %[3]s ATTACH PARTITION %[2]s FOR VALUES IN ('%[4]s'); SET LOCAL lock_timeout TO DEFAULT`,
 			ddlPatience.Milliseconds(), name, parent, d.Format(time.DateOnly)))
 		if err != nil {
