@@ -29,10 +29,10 @@ func TestTheWholeDocumentation(t *testing.T) {
 	s, b := newSite(t), open(t)
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
-	for _, name := range s.Files() {
+	for n, name := range s.Files() {
 		if path.Ext(name) == ".html" {
 			b.visit(server.URL + "/" + name)
-			b.auditIn(fewerLooks, name)
+			b.auditIn(looksOf(n), name)
 		}
 	}
 }
