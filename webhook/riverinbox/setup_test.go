@@ -210,7 +210,7 @@ func (d database) pool(t testing.TB) *pgxpool.Pool {
 // quick has River look often, and do without the waits that keep replicas apart.
 func quick(c *river.Config) {
 	c.TestOnly = true
-	c.FetchCooldown, c.FetchPollInterval = 2*time.Millisecond, 20*time.Millisecond
+	c.FetchCooldown, c.FetchPollInterval = 2*time.Millisecond, 50*time.Millisecond
 }
 
 // testLease is longer than any stall of a busy machine. No test waits for its end: see
