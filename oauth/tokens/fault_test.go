@@ -246,7 +246,7 @@ func TestFaultsUnderLoadMarkNoUser(t *testing.T) {
 		refreshers bool
 	}
 	var tests []test
-	for seed := range testsize.UnderRace[uint64](6, 20) {
+	for seed := range testsize.UnderRace[uint64](2, 20) {
 		for _, mode := range []oauthtest.Rotation{oauthtest.RotateNever, oauthtest.RotateOnFirstUse} {
 			tests = append(tests, test{mode, seed, seed%2 == 1})
 		}
