@@ -49,9 +49,9 @@ const minConns = 4
 // fetchCooldown is how long the client of Open waits between fetches. River's tenth of a
 // second would let four workers handle forty events a second. Many workers fetch many jobs at
 // once, and the fewer fetches there are the better: each goes through all that was done and
-// could not be vacuumed since.
+// could not be vacuumed since. A job that comes after a pause does not wait.
 func fetchCooldown(workers int) time.Duration {
-	return min(max(10*time.Millisecond, time.Duration(workers)*time.Millisecond), 250*time.Millisecond)
+	return min(max(10*time.Millisecond, time.Duration(workers)*time.Millisecond), 500*time.Millisecond)
 }
 
 // completedJobs is how long River keeps jobs that are done. A day of it, which River
