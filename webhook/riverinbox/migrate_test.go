@@ -149,6 +149,7 @@ func (u *upgrade) acceptOld(e webhook.Delivery) (err error) {
 // for a while, and repeats what was handled by either side to the other.
 func TestReplicasAreReplacedOneByOne(t *testing.T) {
 	t.Parallel()
+	testsize.SkipUnderRace(t)
 	u := newUpgrade(t, testsize.Of(400, 20_000))
 	part := len(u.events) / 4
 	u.startOld(t)
