@@ -69,12 +69,7 @@ func (i *Inbox) KeepPartitions(ctx context.Context) error { return i.keepPartiti
 
 // MakePartitions makes the partitions of a day, of the ledger and of bodies.
 func (i *Inbox) MakePartitions(ctx context.Context, of time.Time) error {
-	return pgx.BeginFunc(ctx, i.pool, func(tx pgx.Tx) error {
-		if err := i.makePartitions(ctx, tx, ledgerTable, []time.Time{of}); err != nil {
-			return err
-		}
-		return i.makePartitions(ctx, tx, bodiesTable, []time.Time{of})
-	})
+	return pgx.BeginFunc(ctx, i.pool, func(tx pgx.Tx) error { return i.makeAllPartitions(ctx, tx, []time.Time{of}) })
 }
 
 // Contended reports that a lock was not to be had in time.

@@ -43,10 +43,7 @@ func (i *Inbox) keepPartitions(ctx context.Context) error {
 		for n := range daysAhead + 1 {
 			days = append(days, today.Add(time.Duration(n)*day))
 		}
-		if err := i.makePartitions(ctx, tx, ledgerTable, days); err != nil {
-			return err
-		}
-		return i.makePartitions(ctx, tx, bodiesTable, days)
+		return i.makeAllPartitions(ctx, tx, days)
 	})
 	if err != nil {
 		err = fmt.Errorf("riverinbox: %w", err)
@@ -59,6 +56,14 @@ func (i *Inbox) keepPartitions(ctx context.Context) error {
 	return errors.Join(err, i.moveSettled(ctx),
 		i.dropPartitions(ctx, ledgerTable, today.Add(-i.retentionDays()), nil),
 		i.dropPartitions(ctx, bodiesTable, today.Add(-day), i.takeBodies))
+}
+
+// makeAllPartitions makes those of both tables for days that have none.
+func (i *Inbox) makeAllPartitions(ctx context.Context, tx pgx.Tx, days []time.Time) error {
+	if err := i.makePartitions(ctx, tx, ledgerTable, days); err != nil {
+		return err
+	}
+	return i.makePartitions(ctx, tx, bodiesTable, days)
 }
 
 // makePartitions makes partitions of a table for days that have none. For that it waits until
