@@ -49,7 +49,8 @@ const minConns = 4
 // fetchCooldown is how long the client of Open waits between fetches. River's tenth of a
 // second would let four workers handle forty events a second. Many workers fetch many jobs at
 // once, and the fewer fetches there are the better: each goes through all that was done and
-// could not be vacuumed since. A job that comes after a pause does not wait.
+// could not be vacuumed since. A job that comes after a pause does not wait. A process begins a
+// thousand jobs a second at most, and more with more than 500 workers.
 func fetchCooldown(workers int) time.Duration {
 	return min(max(10*time.Millisecond, time.Duration(workers)*time.Millisecond), 500*time.Millisecond)
 }
