@@ -130,24 +130,26 @@ func (f *Fleet) interval() time.Duration {
 }
 
 // propose returns what this process leaves for the others. What it gives up it gives up now;
-// what it wants more it has when the store has answered.
+// what it wants more it has when the store has answered. What it has sent is held in any case:
+// its quota can be below that, for a period.
 func (f *Fleet) propose() record {
 	now := time.Now()
 	f.tried = now
 	own := f.own()
 	switch {
 	case f.reached.IsZero():
-		own.Held = max(f.quota, f.share())
+		own.wanted = max(f.quota, f.share())
 	case now.Sub(f.reached) > f.lease: // first to see what has become of the others
-		own.Held = f.quota
+		own.wanted = f.quota
 	default:
 		target, most := f.plan(now, own)
 		if own.people > 0 { // the store has more than this process has heard of, perhaps
 			target, most = max(target, min(f.total(), own.starts+2*(own.people+own.Reserve))), f.total()
 		}
 		f.shrink(f.soon(target, own))
-		own.Held = max(f.quota, min(f.soon(target, own), most))
+		own.wanted = max(f.quota, min(f.soon(target, own), most))
 	}
+	own.Held = max(own.wanted, own.starts)
 	return own
 }
 
@@ -259,7 +261,7 @@ func (f *Fleet) learn(board Board, own record) {
 	if f.reached.IsZero() {
 		quota = max(quota, min(own.Reserve, f.total()-held))
 	}
-	quota = max(quota, min(own.Held, most-held))
+	quota = max(quota, min(own.wanted, most-held))
 	if quota > f.quota {
 		f.patience = time.Second
 	}
@@ -273,7 +275,7 @@ func (f *Fleet) learn(board Board, own record) {
 	f.eager = f.soon(target, own) > quota+f.total()/pooled
 	if own.people == 0 {
 		f.shrink(f.soon(target, own))
-		f.again = f.again || own.Held > f.quota+f.total()/pooled // the others leave it what it held
+		f.again = f.again || own.wanted > f.quota+f.total()/pooled // the others leave it what it held
 	}
 }
 

@@ -264,6 +264,25 @@ func TestFleetLeavesThoseTheirShareThatAreNotBack(t *testing.T) {
 	})
 }
 
+// The one that is back first does not know that the others hold no more than their shares by now,
+// and is left less than it has sent. The others leave it that for as long as it counts.
+func TestFleetCountsWhatWasSentOfAQuotaThatWasCut(t *testing.T) {
+	fleetTest(t, 4, 60*time.Minute, func(ctx context.Context, f *fleetFixture) {
+		f.saturate(ctx, api.PriorityRefresh, 0)
+		f.saturate(ctx, api.PriorityCatalog, 1, 2, 3)
+		time.Sleep(3 * fleetPer)
+		for _, way := range f.links {
+			way.set(nil, errDown)
+		}
+		time.Sleep(4 * fleetPer)
+		for _, i := range []int{1, 0, 2, 3} {
+			f.links[i].set(f.store, nil)
+			time.Sleep(fleetPer / 8)
+		}
+		f.burst(ctx, 0)
+	})
+}
+
 // A store may lose all that it has.
 func TestFleetWithAStoreThatForgets(t *testing.T) {
 	fleetTest(t, 3, 30*time.Minute, func(ctx context.Context, f *fleetFixture) {

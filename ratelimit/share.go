@@ -31,6 +31,7 @@ type record struct {
 	// far as the process knows that clock.
 	Pause time.Time `json:"pause,omitzero"`
 
+	wanted int // of Held, what the process would have for its quota
 	starts int // the sum of Used
 	people int // interactive requests that wait
 }

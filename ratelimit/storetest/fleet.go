@@ -235,11 +235,13 @@ func (s *faultyStore) Exchange(ctx context.Context, name, process string, record
 }
 
 // outsideStore makes the exchanges of a bubble in a goroutine outside of it, where the clients
-// of databases wait for their sockets. Waiting for it does not move the bubble's time.
+// of databases wait for their sockets. Waiting for it does not move the bubble's time. The times
+// in its answers are by the bubble's clock.
 type outsideStore struct {
 	mu       sync.Mutex
 	asked    chan func(ratelimit.Store) (ratelimit.Board, error)
 	answered chan answer
+	stored   map[version]time.Time
 }
 
 type answer struct {
@@ -247,9 +249,18 @@ type answer struct {
 	err   error
 }
 
+// version is a record of a process, by the store's clock.
+type version struct {
+	process string
+	at      int64 // in microseconds
+}
+
 // runOutside has store asked outside of the bubble that the caller will make.
 func runOutside(t *testing.T, store ratelimit.Store) *outsideStore {
-	s := &outsideStore{asked: make(chan func(ratelimit.Store) (ratelimit.Board, error)), answered: make(chan answer)}
+	s := &outsideStore{
+		asked: make(chan func(ratelimit.Store) (ratelimit.Board, error)), answered: make(chan answer),
+		stored: map[version]time.Time{},
+	}
 	go func() {
 		for ask := range s.asked {
 			board, err := ask(store)
@@ -278,5 +289,14 @@ func (s *outsideStore) Exchange(_ context.Context, name, process string, record 
 		return store.Exchange(context.Background(), name, process, record, keep)
 	}
 	got := <-s.answered
-	return got.board, got.err
+	if got.err != nil {
+		return ratelimit.Board{}, got.err
+	}
+	now := time.Now()
+	s.stored[version{process, got.board.Records[process].At.UnixMicro()}] = now
+	board := ratelimit.Board{Now: now, Records: map[string]ratelimit.Record{}}
+	for id, r := range got.board.Records {
+		board.Records[id] = ratelimit.Record{At: s.stored[version{id, r.At.UnixMicro()}], Data: r.Data}
+	}
+	return board, nil
 }
