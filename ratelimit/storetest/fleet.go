@@ -22,11 +22,13 @@ const (
 	processes = 8
 	requests  = 5000
 	per       = 5 * time.Minute
-	duration  = 10 * time.Minute
+	duration  = 40 * time.Minute
 )
 
-// testFleet runs eight processes for ten minutes of fake time, three priorities of which have
-// more to do than there is room for. The door is where the requests arrive.
+// testFleet runs eight processes for forty minutes of fake time, three priorities of which have
+// more to do than there is room for. The door is where the requests arrive. It is so long because
+// once in some hundred periods a process has more people than it and the pool have room for: of
+// the waits of one period alone they can be one in a hundred.
 func testFleet(t *testing.T, store ratelimit.Store) {
 	outside := runOutside(t, store)
 	synctest.Test(t, func(t *testing.T) {
