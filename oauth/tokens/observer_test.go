@@ -103,14 +103,13 @@ func TestObserverSeesRefreshedAndFound(t *testing.T) {
 		p := oauthtest.NewPlatform(oauthtest.RotateNever)
 		p.Delay = time.Second
 		store := tokens.NewMemoryStore()
+		one, other := newConns(t, p, store, watched.observe), newConns(t, p, store, watched.observe)
+		_, err := store.Save(t.Context(), one.Key(user), oauthtest.FirstToken(-time.Minute))
+		require.NoError(t, err)
 		var wg sync.WaitGroup
-		for range 2 {
-			conns := newConns(t, p, store, watched.observe)
-			_, err := store.Save(t.Context(), conns.Key(user), oauthtest.FirstToken(-time.Minute))
-			require.NoError(t, err)
-			source := conns.TokenSource(user)
+		for _, conns := range []*tokens.Connections{one, other} {
 			wg.Go(func() {
-				_, err := source.Token(t.Context())
+				_, err := conns.TokenSource(user).Token(t.Context())
 				assert.NoError(t, err)
 			})
 		}
