@@ -227,7 +227,8 @@ func TestFaultLatencyInTheBubble(t *testing.T) {
 	})
 }
 
-// On a frozen clock a slow request waits until the clock is moved.
+// On a frozen clock a slow request waits until the clock is moved; moved once by the
+// delay, it is answered, whether or not the request had begun to wait.
 func TestFaultLatencyOnAFrozenClock(t *testing.T) {
 	t.Parallel()
 	everyWay(t, func(t *testing.T, way Option) {
@@ -247,16 +248,7 @@ func TestFaultLatencyOnAFrozenClock(t *testing.T) {
 			}
 		}
 		b.fake.Clock().Advance(time.Hour)
-		// The clock may have moved before the request began to wait: move it on.
-		for {
-			select {
-			case status := <-done:
-				assert.Equal(t, 201, status)
-				return
-			case <-time.After(time.Millisecond):
-				b.fake.Clock().Advance(time.Hour)
-			}
-		}
+		assert.Equal(t, 201, <-done)
 	})
 }
 

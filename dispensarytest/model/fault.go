@@ -26,7 +26,8 @@ const (
 	// ErrorStatus refuses with Status and Messages, in the platform's own shape.
 	ErrorStatus Effect = "error_status"
 
-	// Latency lets the request wait for Delay before anything is done.
+	// Latency lets the request wait for Delay before anything is done. The wait counts from
+	// when the request came: once the fault has fired, a clock moved by Delay ends it.
 	Latency Effect = "latency"
 
 	// ProxyError refuses with Status (502 unless set) in the name of a proxy in

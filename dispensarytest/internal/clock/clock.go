@@ -220,11 +220,10 @@ func (c *Clock) moveTo(t time.Time) {
 	c.offset += ahead
 }
 
-// Wait returns once the clock has gone on by d, or false when one of the channels
-// is closed before. It is no task: those run one at a time, and a delivery among
-// them may be waiting for the very caller.
-func (c *Clock) Wait(gone, closed <-chan struct{}, d time.Duration) bool {
-	until := c.Now().Add(d)
+// Wait returns once the clock shows the moment until, or false when one of the
+// channels is closed before. It is no task: those run one at a time, and a delivery
+// among them may be waiting for the very caller.
+func (c *Clock) Wait(gone, closed <-chan struct{}, until time.Time) bool {
 	for {
 		c.mu.Lock()
 		left := until.Sub(c.now())

@@ -29,7 +29,9 @@ func (c *call) meetFaults(w http.ResponseWriter) (http.ResponseWriter, error) {
 		c.record.TokenID, c.record.UserID = token.ID, token.Grant.User.ID
 	}
 	if f, fires := c.fire(model.Latency); fires {
-		c.pause(f.Delay)
+		// It counts from the time at which the fault fired: who has seen it fire and
+		// then moves the clock by the delay has ended the wait, begun or not.
+		c.pause(c.now.Add(f.Delay))
 		c.now = c.api.Clock.Now()
 	}
 	if !c.op.Open {
@@ -56,10 +58,10 @@ func (c *call) fire(effects ...model.Effect) (model.Fault, bool) {
 	return f, fires
 }
 
-// pause waits on the platform's clock. A caller who leaves meanwhile gets no
-// answer any more.
-func (c *call) pause(d time.Duration) {
-	if !c.api.Clock.Wait(c.request.Context().Done(), c.api.Closed, d) {
+// pause waits until the platform's clock shows a time. A caller who leaves meanwhile
+// gets no answer any more.
+func (c *call) pause(until time.Time) {
+	if !c.api.Clock.Wait(c.request.Context().Done(), c.api.Closed, until) {
 		panic(http.ErrAbortHandler)
 	}
 }
@@ -181,7 +183,7 @@ func (a *spoiltAnswer) trickle(p []byte) (n int, err error) {
 	}
 	for len(p) > 0 && err == nil {
 		if a.written > 0 {
-			a.call.pause(a.fault.Delay)
+			a.call.pause(a.call.api.Clock.Now().Add(a.fault.Delay))
 		}
 		piece := p[:min(size, len(p))]
 		var wrote int
