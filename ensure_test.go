@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -64,6 +65,10 @@ func (u *unreliable) RoundTrip(r *http.Request) (*http.Response, error) {
 // there is exactly one of each in the end.
 func TestEnsureLeavesExactlyOneOfEach(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testEnsureLeavesExactlyOneOfEach)
+}
+
+func testEnsureLeavesExactlyOneOfEach(t *testing.T) {
 	const records, callers = 250, 4 // a thousand calls
 	s := calltest.NewFixture(t)
 	faults := &unreliable{base: s.Platform.HTTPClient().Transport, rng: rand.New(rand.NewPCG(1, 2))}

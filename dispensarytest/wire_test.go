@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -159,28 +160,33 @@ func TestMemoryHasBackPressure(t *testing.T) {
 
 func TestMemoryEndsWithTheClient(t *testing.T) {
 	t.Parallel()
-	left := make(chan error, 1)
-	client := hosting(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/streaming" {
-			w.(http.Flusher).Flush()
-		}
-		<-r.Context().Done()
-		_, err := w.Write(make([]byte, 10))
-		left <- err
-	})
-	t.Run("time-out before the head", func(t *testing.T) {
-		hasty := *client
-		hasty.Timeout = 20 * time.Millisecond
-		_, err := hasty.Get(ehr)
+	run := func(name string, test func(t *testing.T, client *http.Client, left <-chan error)) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				left := make(chan error, 1)
+				test(t, hosting(t, func(w http.ResponseWriter, r *http.Request) {
+					if r.URL.Path == "/streaming" {
+						w.(http.Flusher).Flush()
+					}
+					<-r.Context().Done()
+					_, err := w.Write(make([]byte, 10))
+					left <- err
+				}), left)
+			})
+		})
+	}
+	run("time-out before the head", func(t *testing.T, client *http.Client, left <-chan error) {
+		client.Timeout = 20 * time.Millisecond
+		_, err := client.Get(ehr)
 		var timeout net.Error
 		require.ErrorAs(t, err, &timeout)
 		assert.True(t, timeout.Timeout())
 		assert.ErrorIs(t, <-left, context.DeadlineExceeded)
 	})
-	t.Run("time-out in the body", func(t *testing.T) {
-		hasty := *client
-		hasty.Timeout = 20 * time.Millisecond
-		resp, err := hasty.Get(ehr + "/streaming")
+	run("time-out in the body", func(t *testing.T, client *http.Client, left <-chan error) {
+		client.Timeout = 20 * time.Millisecond
+		resp, err := client.Get(ehr + "/streaming")
 		require.NoError(t, err)
 		defer resp.Body.Close()
 		_, err = io.ReadAll(resp.Body)
@@ -189,7 +195,7 @@ func TestMemoryEndsWithTheClient(t *testing.T) {
 		assert.True(t, timeout.Timeout())
 		require.Error(t, <-left)
 	})
-	t.Run("cancelled in the body", func(t *testing.T) {
+	run("cancelled in the body", func(t *testing.T, client *http.Client, left <-chan error) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		req, _ := http.NewRequestWithContext(ctx, http.MethodGet, ehr+"/streaming", nil)
 		resp, err := client.Do(req)
@@ -201,7 +207,7 @@ func TestMemoryEndsWithTheClient(t *testing.T) {
 		require.ErrorIs(t, err, why)
 		require.ErrorIs(t, <-left, why)
 	})
-	t.Run("cancelled before it was sent", func(t *testing.T) {
+	run("cancelled before it was sent", func(t *testing.T, client *http.Client, left <-chan error) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		req, _ := http.NewRequestWithContext(ctx, http.MethodPost, ehr, iotest.ErrReader(errors.New("must not be read")))
@@ -209,7 +215,7 @@ func TestMemoryEndsWithTheClient(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		assert.Empty(t, left)
 	})
-	t.Run("body closed early", func(t *testing.T) {
+	run("body closed early", func(t *testing.T, client *http.Client, left <-chan error) {
 		resp, err := client.Get(ehr + "/streaming")
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
@@ -222,19 +228,21 @@ func TestMemoryEndsWithTheClient(t *testing.T) {
 // A client that is gone must wake a handler that waits for the rest of a body.
 func TestMemoryUploadEndsWithTheClient(t *testing.T) {
 	t.Parallel()
-	met := make(chan error, 1)
-	client := hosting(t, func(_ http.ResponseWriter, r *http.Request) {
-		_, err := io.ReadAll(r.Body)
-		met <- err
+	synctest.Test(t, func(t *testing.T) {
+		met := make(chan error, 1)
+		client := hosting(t, func(_ http.ResponseWriter, r *http.Request) {
+			_, err := io.ReadAll(r.Body)
+			met <- err
+		})
+		client.Timeout = 20 * time.Millisecond
+		never, writer := io.Pipe()
+		defer writer.Close()
+		_, err := client.Post(ehr, "text/plain", never)
+		require.Error(t, err)
+		require.Error(t, <-met)
+		_, err = writer.Write([]byte("x"))
+		assert.ErrorIs(t, err, io.ErrClosedPipe, "the transport closes the body it was given")
 	})
-	client.Timeout = 20 * time.Millisecond
-	never, writer := io.Pipe()
-	defer writer.Close()
-	_, err := client.Post(ehr, "text/plain", never)
-	require.Error(t, err)
-	require.Error(t, <-met)
-	_, err = writer.Write([]byte("x"))
-	assert.ErrorIs(t, err, io.ErrClosedPipe, "the transport closes the body it was given")
 }
 
 // An answer may come before the body was read; the body is closed all the same.
