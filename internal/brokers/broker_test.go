@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -71,15 +72,22 @@ func TestEachBroker(t *testing.T) {
 			assert.Equal(t, webhook.Receipt{Unchecked: true}, receipt)
 		}
 		dead := received(t, b)
+		// How often is open: a broker delivers again what it has not heard of for a second.
+		handled := func(eventID string) bool {
+			return slices.ContainsFunc(observed, func(a webhook.Attempt) bool {
+				return a.Key.EventID == eventID && a.Result == webhook.ResultHandled
+			})
+		}
 		require.Eventually(t, func() bool {
 			mu.Lock()
 			defer mu.Unlock()
-			return len(observed) >= 7
-		}, 20*time.Second, 10*time.Millisecond)
+			return handled("evt_0") && handled("evt_1") && handled("evt_2") && handled("evt_4")
+		}, time.Minute, 10*time.Millisecond)
 
 		mu.Lock()
 		defer mu.Unlock()
-		assert.Equal(t, map[string]int{"evt_0": 1, "evt_1": 1, "evt_2": 3, "evt_3": 1, "evt_4": 1}, attempts)
+		assert.False(t, handled("evt_3"))
+		assert.GreaterOrEqual(t, attempts["evt_2"], 3)
 		for _, a := range observed {
 			want := sent[a.Key.EventID]
 			assert.Equal(t, want.Body, a.Body)
@@ -137,7 +145,7 @@ func received(t *testing.T, b broker) *message.Message {
 	case msg := <-messages:
 		msg.Ack()
 		return msg
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("no dead letter came")
 		return nil
 	}
