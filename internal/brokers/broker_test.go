@@ -72,7 +72,6 @@ func TestEachBroker(t *testing.T) {
 			assert.Equal(t, webhook.Receipt{Unchecked: true}, receipt)
 		}
 		dead := received(t, b)
-		// How often is open: a broker delivers again what it has not heard of for a second.
 		handled := func(eventID string) bool {
 			return slices.ContainsFunc(observed, func(a webhook.Attempt) bool {
 				return a.Key.EventID == eventID && a.Result == webhook.ResultHandled
@@ -86,8 +85,8 @@ func TestEachBroker(t *testing.T) {
 
 		mu.Lock()
 		defer mu.Unlock()
+		assert.Equal(t, map[string]int{"evt_0": 1, "evt_1": 1, "evt_2": 3, "evt_3": 1, "evt_4": 1}, attempts)
 		assert.False(t, handled("evt_3"))
-		assert.GreaterOrEqual(t, attempts["evt_2"], 3)
 		for _, a := range observed {
 			want := sent[a.Key.EventID]
 			assert.Equal(t, want.Body, a.Body)

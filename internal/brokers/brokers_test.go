@@ -52,7 +52,7 @@ func eachBroker(t *testing.T, test func(t *testing.T, b broker)) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			kind, _, _ := strings.Cut(name, "/")
-			b := broker{Kind: kind, Address: start(t), Topic: "t" + strings.ToLower(rand.Text()[:12])}
+			b := broker{Kind: kind, Address: start(t), Topic: "t" + strings.ToLower(rand.Text()[:12]), Session: time.Minute}
 			b.provide(t, b.Topic)
 			b.provide(t, b.deadLetterTopic())
 			test(t, b)
@@ -96,6 +96,7 @@ type broker struct {
 	Kind    string // nats, rabbitmq, kafka or redis
 	Address string
 	Topic   string
+	Session time.Duration // of Kafka: how long a replica may be silent before others get what it has
 }
 
 func (b broker) deadLetterTopic() string { return b.Topic + "_dead" }
@@ -160,7 +161,7 @@ func (b broker) connect(topic string) (message.Publisher, message.Subscriber, er
 	case "rabbitmq":
 		return connectRabbitMQ(b.Address)
 	case "kafka":
-		return connectKafka(b.Address, topic)
+		return connectKafka(b.Address, topic, b.Session)
 	}
 	return connectRedis(b.Address, topic)
 }
@@ -198,7 +199,7 @@ func connectRabbitMQ(address string) (message.Publisher, message.Subscriber, err
 	return publisher, subscriber, err
 }
 
-func connectKafka(address, topic string) (message.Publisher, message.Subscriber, error) {
+func connectKafka(address, topic string, session time.Duration) (message.Publisher, message.Subscriber, error) {
 	u, err := url.Parse(address)
 	if err != nil {
 		return nil, nil, err
@@ -215,7 +216,7 @@ func connectKafka(address, topic string) (message.Publisher, message.Subscriber,
 	}
 	config = kafka.DefaultSaramaSubscriberConfig()
 	config.Consumer.Offsets.Initial = sarama.OffsetOldest
-	config.Consumer.Group.Session.Timeout, config.Consumer.Group.Heartbeat.Interval = time.Second, 100*time.Millisecond
+	config.Consumer.Group.Session.Timeout, config.Consumer.Group.Heartbeat.Interval = session, 100*time.Millisecond
 	config.Consumer.Group.Rebalance.Timeout = 500 * time.Millisecond
 	throughProxy(config, u.Host)
 	subscriber, err := kafka.NewSubscriber(kafka.SubscriberConfig{

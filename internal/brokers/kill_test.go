@@ -37,6 +37,7 @@ func TestKill(t *testing.T) {
 		k := receivertest.NewKillTest(t, testsize.Of(200, 20_000), "in_1")
 		var proxy *proxy
 		proxy, b.Address = newProxy(t, b.Address)
+		b.Session = time.Second
 		settings, err := json.Marshal(receiver{Broker: b, Folder: k.Folder})
 		require.NoError(t, err)
 		k.Receivers, k.Environ = 3, []string{receiverVariable + "=" + string(settings)}
