@@ -93,7 +93,10 @@ func syncOnce(text string, out io.Writer) error {
 		r.Locked++
 		time.Sleep(10 * time.Millisecond) // a server needs a moment to see that a process was killed
 	}
-	return errors.Join(err, json.NewEncoder(out).Encode(r), db.Close())
+	if err != nil {
+		return errors.Join(err, db.Close())
+	}
+	return errors.Join(json.NewEncoder(out).Encode(r), db.Close())
 }
 
 // world is a platform whose catalog changes while it is read, by processes that are killed.
@@ -172,7 +175,7 @@ func (w *world) change() {
 }
 
 // sync runs a process that syncs once. With after it is killed when it has made so many
-// requests, unless it ends before.
+// requests, unless it has synced before.
 func (w *world) sync(after int) (r report, killed bool) {
 	w.Helper()
 	text, err := json.Marshal(w.order)
@@ -188,10 +191,11 @@ func (w *world) sync(after int) (r report, killed bool) {
 	}
 	w.mu.Unlock()
 	err = command.Wait()
-	if out.Len() == 0 && after > 0 && command.ProcessState.ExitCode() < 0 {
+	if killed = after > 0 && command.ProcessState.ExitCode() < 0; !killed {
+		require.NoError(w, err, failure.String())
+	} else if out.Len() == 0 {
 		return r, true
-	}
-	require.NoError(w, err, failure.String())
+	} // and if not it was killed once it had synced, and what it reports holds
 	require.NoError(w, json.Unmarshal([]byte(out.String()), &r))
 	if w.database.dialect == sqlstore.SQLite {
 		assert.Zero(w, r.Locked, "the lock ends with the process")
