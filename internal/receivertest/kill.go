@@ -59,7 +59,14 @@ type KillTest struct {
 
 	acks, sent, refused    atomic.Int64
 	killed, suicides, cuts int
+	exitsInARow            int // with nothing acknowledged between them
+	acksAtExit             int64
 }
+
+// maxExitsInARow is how many receivers may end by themselves before the test says that none
+// can start. Each waits 10 ms longer than the one before, together most of a minute: a server
+// that has no connection to spare for a moment fails no test.
+const maxExitsInARow = 100
 
 // NewKillTest makes a test with so many events for each of the integrations.
 func NewKillTest(t *testing.T, total int, integrations ...string) *KillTest {
@@ -113,10 +120,12 @@ func (k *KillTest) Run(t *testing.T) {
 		select {
 		case l := <-ended:
 			k.count(l)
+			require.Less(t, k.exitsInARow, maxExitsInARow, "no receiver can start; the last ones said:\n%s", k.lastLines(t))
 			running = slices.DeleteFunc(running, func(other *life) bool { return other == l })
 			if k.Ended != nil {
 				k.Ended()
 			}
+			_ = wait(t.Context(), time.Duration(k.exitsInARow)*10*time.Millisecond)
 			running = append(running, k.start(t, &group, ended))
 		case <-k.progress:
 			acks := int(k.acks.Load())
@@ -180,15 +189,28 @@ func (k *KillTest) start(t *testing.T, group *sync.WaitGroup, ended chan<- *life
 }
 
 func (k *KillTest) count(l *life) {
+	bySignal := l.receiver.ProcessState.ExitCode() < 0
 	switch {
 	case l.ctx.Err() != nil:
 		k.killed++
-	case l.receiver.ProcessState.ExitCode() < 0: // by a signal, its own
+	case bySignal: // its own
 		k.suicides++
 	default:
 		k.Exits++ // it could not start, for want of what it needs
 	}
+	k.exitsInARow++
+	if acks := k.acks.Load(); bySignal || acks != k.acksAtExit {
+		k.exitsInARow, k.acksAtExit = 0, acks
+	}
 	l.kill()
+}
+
+// lastLines returns the end of what the receivers have said.
+func (k *KillTest) lastLines(t *testing.T) string {
+	t.Helper()
+	log, err := os.ReadFile(k.Folder + "/log")
+	require.NoError(t, err)
+	return string(log[max(0, len(log)-2000):])
 }
 
 // deliveries are the indices of all events, one in four twice, in any order.

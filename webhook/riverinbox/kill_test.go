@@ -5,6 +5,7 @@ import (
 	"log"
 	"net/url"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,7 +56,7 @@ func TestKill(t *testing.T) {
 	query := address.Query()
 	query.Set("search_path", d.schema)
 	query.Set("application_name", d.schema)
-	address.RawQuery = query.Encode()
+	address.RawQuery = strings.ReplaceAll(query.Encode(), "+", "%20") // as pgx reads a blank
 	k.Receivers = 3
 	k.Environ = []string{"RIVERINBOX_TEST_RECEIVER=" + k.Folder, "RIVERINBOX_TEST_ADDRESS=" + address.String()}
 	k.Ended = func() {
