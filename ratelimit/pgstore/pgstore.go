@@ -5,6 +5,9 @@
 //	store, err := pgstore.New(pool)
 //	err = store.Migrate(ctx)
 //	fleet, err := ratelimit.NewFleet(ratelimit.FleetConfig{Store: store, Name: "us"})
+//
+// Nothing depends on the session: behind PgBouncer in transaction mode (1.24 is tested) set
+// pgx.QueryExecModeExec on the pool.
 package pgstore
 
 import (
