@@ -237,6 +237,7 @@ func (i *Inbox) Close(ctx context.Context) error {
 		i.workers.Wait()
 	case <-ctx.Done():
 		i.cancel()
+	case <-i.ctx.Done(): // another call has given up, and what is left has no worker
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()

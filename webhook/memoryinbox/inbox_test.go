@@ -174,3 +174,17 @@ func TestDeadLettersAreReplayedOnceThroughPages(t *testing.T) {
 		return inbox
 	})
 }
+
+// Close returns also after a call that did not wait, and reports the same.
+func TestInboxThatGaveUpIsClosedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		inbox, attempts := newInbox(t, fail, nil)
+		receivertest.Accept(t, inbox)
+		<-attempts
+		ended, end := context.WithCancel(t.Context())
+		end()
+		require.Len(t, unfinished(t, ended, inbox), 1)
+		require.Len(t, unfinished(t, t.Context(), inbox), 1, "what waits for its next attempt has no worker any more")
+	})
+}
