@@ -93,7 +93,7 @@ func (m *Maintenance) Stats(ctx context.Context) (engine.Stats, error) { return 
 // Close closes the file. Call it once, when nothing else is under way.
 func (m *Maintenance) Close(context.Context) error {
 	m.inbox.writer.Close()
-	return errors.Join(m.conn.Close(), m.inbox.db.Close())
+	return errors.Join(m.inbox.writer.tx.close(), m.conn.Close(), m.inbox.db.Close())
 }
 
 // Format prints the type only.

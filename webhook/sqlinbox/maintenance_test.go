@@ -85,3 +85,19 @@ func TestMaintenanceMakesNothing(t *testing.T) {
 	require.NoError(t, err)
 	assert.Zero(t, info.Size())
 }
+
+// TestMaintenanceClosesItsFiles holds that nothing of SQLite stays open in a process that
+// has closed it, also after it has written: the last connection takes the log along.
+func TestMaintenanceClosesItsFiles(t *testing.T) {
+	t.Parallel()
+	path := newPath(t)
+	require.NoError(t, open(t, path, config(t, receivertest.Succeed)).Close(context.Background()))
+	beside, err := sqlinbox.OpenMaintenance(path)
+	require.NoError(t, err)
+	_, err = beside.Discard(t.Context(), engine.Filter{Keys: []webhook.Key{receivertest.NewDelivery().Key}})
+	require.NoError(t, err)
+	assert.FileExists(t, path+"-wal")
+	require.NoError(t, beside.Close(t.Context()))
+	assert.NoFileExists(t, path+"-wal")
+	assert.NoFileExists(t, path+"-shm")
+}
