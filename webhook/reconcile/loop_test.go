@@ -329,3 +329,28 @@ func TestReconcilerDoesNotOverwriteWhatItCannotRead(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "not ours", string(state))
 }
+
+// A run that was asked for, and failed, is made again, however short ago the last one was.
+func TestLoopRepeatsTheRunThatWasAskedFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newLossyFixture(t, dispensarytest.WithClock(dispensarytest.LiveClock()))
+		var kept runs
+		r := s.observed(t, &kept)
+		loop(t, r, time.Hour)
+		require.Len(t, kept.all(), 1)
+
+		time.Sleep(time.Minute)
+		_, missed, err := s.platform.Orders.Place(s.platform.Patients.All()[0].ID, model.NewOrder{})
+		require.NoError(t, err)
+		s.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 500, Operation: "events.list_orders", Times: 1})
+		r.Trigger()
+		runs := kept.all()
+		require.Len(t, runs, 2)
+		require.Error(t, runs[1].err)
+		time.Sleep(time.Minute)
+		runs = kept.all()
+		require.Len(t, runs, 3)
+		assert.Equal(t, s.keys(missed), runs[2].report.Recovered)
+	})
+}

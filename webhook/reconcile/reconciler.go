@@ -65,22 +65,27 @@ func (r *Reconciler) Loop(ctx context.Context, interval time.Duration) error {
 	if interval <= 0 {
 		return &api.ArgumentError{Field: "interval", Reason: "must be positive"}
 	}
-	var fresh time.Duration // the first run is for what happened while the program did not run
+	// When a run was asked for that has not succeeded yet: what began before does not take its
+	// place. The first one is for what happened while the program did not run.
+	asked := r.config.Now()
 	failures := 0
 	for ctx.Err() == nil {
 		pause := interval - interval/10 + jitter.N(interval/5+1)
+		fresh := interval / 2
+		if !asked.IsZero() {
+			fresh = max(0, min(fresh, r.config.Now().Sub(asked)))
+		}
 		if _, err := r.run(ctx, fresh); err != nil {
 			pause = min(pause, minPause<<min(failures, 10))
 			failures++
 		} else {
-			failures = 0
+			failures, asked = 0, time.Time{}
 		}
-		fresh = interval / 2
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
 		case <-r.trigger:
-			fresh = 0
+			asked = r.config.Now()
 		case <-ctx.Done():
 		}
 		timer.Stop()
