@@ -205,6 +205,31 @@ func TestPeriodicReconcile(t *testing.T) {
 	assert.Contains(t, refused.Errors[0].Error, `no reconciler "ca"`)
 }
 
+// TestCloseEndsReconciliation holds that a run ends where the contexts of handlers end.
+func TestCloseEndsReconciliation(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	platform := dispensarytest.New(t)
+	inbox := open(t, d.pool(t), d.config(t, receivertest.Succeed))
+	begun, ended := make(chan struct{}), make(chan struct{})
+	reconciler, err := reconcile.New(reconcile.Config{
+		Environment: platform.Site().Environment, Events: platform.Client(platform.Users()[0]).Events, Inbox: inbox,
+		Integrations: func(ctx context.Context) ([]string, error) {
+			close(begun)
+			<-ctx.Done()
+			close(ended)
+			return nil, ctx.Err()
+		},
+	})
+	require.NoError(t, err)
+	inbox.Client().PeriodicJobs().Add(inbox.PeriodicReconcile("us", reconciler, time.Hour))
+	<-begun
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, inbox.Close(ctx))
+	<-ended
+}
+
 // otherReconciliation is what another release, or a replica that is configured in
 // another way, may have inserted.
 type otherReconciliation struct {

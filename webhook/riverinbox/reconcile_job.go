@@ -55,7 +55,8 @@ type reconcileWorker struct {
 
 func (w *reconcileWorker) Timeout(*river.Job[reconciliation]) time.Duration { return reconcileTimeout }
 
-// Work runs the reconciler, unless another replica is at it.
+// Work runs the reconciler, unless another replica is at it. The run ends when Close does not
+// wait any longer.
 func (w *reconcileWorker) Work(ctx context.Context, job *river.Job[reconciliation]) error {
 	w.inbox.mu.Lock()
 	r := w.inbox.reconcilers[job.Args.Name]
@@ -63,6 +64,9 @@ func (w *reconcileWorker) Work(ctx context.Context, job *river.Job[reconciliatio
 	if r == nil {
 		return fmt.Errorf("riverinbox: this replica has no reconciler %q", job.Args.Name)
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(w.inbox.life.Context(), cancel)()
 	report, err := r.Run(ctx)
 	if errors.Is(err, reconcile.ErrCheckpointHeld) {
 		return nil
