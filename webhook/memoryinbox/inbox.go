@@ -159,20 +159,47 @@ func (i *Inbox) schedule(p *partition) {
 	i.ready <- p
 }
 
-// work runs one worker until the inbox is closed.
+// work runs one worker until the inbox is closed. An observer may end its goroutine; then
+// another one takes its place.
 func (i *Inbox) work() {
+	defer func() {
+		if i.ctx.Err() == nil {
+			i.workers.Go(i.work)
+		}
+	}()
 	for i.ctx.Err() == nil {
 		select {
 		case <-i.ctx.Done():
 		case p := <-i.ready:
-			e, task := i.claim(p)
-			// Recording an outcome in memory does not fail.
-			_ = i.worker.Do(i.ctx, task, func(a webhook.Attempt) error {
-				i.recordOutcome(p, e, a)
-				return nil
-			})
+			i.handle(p)
 		}
 	}
+}
+
+// handle makes an attempt. One that ends before the handler is called counts.
+func (i *Inbox) handle(p *partition) {
+	e, task := i.claim(p)
+	recorded := false
+	record := func(a webhook.Attempt) error {
+		recorded = true
+		i.recordOutcome(p, e, a)
+		return nil // recording an outcome in memory does not fail
+	}
+	defer func() {
+		if !recorded {
+			_ = record(i.abandoned(task))
+		}
+	}()
+	_ = i.worker.Do(i.ctx, task, record)
+}
+
+// abandoned is the outcome of an attempt whose goroutine was ended.
+func (i *Inbox) abandoned(t engine.Task) webhook.Attempt {
+	a := webhook.Attempt{Delivery: t.Delivery, Number: t.Attempt, Result: webhook.ResultDead, Err: webhook.ErrAbandoned}
+	if retry := i.worker.Work().Retry; t.Attempt < retry.MaxAttempts {
+		a.Result, a.RetryIn = webhook.ResultFailed, retry.Wait(t.Attempt)
+	}
+	return a
 }
 
 // claim takes the first event of a partition, which may be an older one than the
