@@ -124,6 +124,15 @@ func Logger(l *slog.Logger) *slog.Logger {
 
 type safeHandler struct{ slog.Handler }
 
+// Enabled implements [slog.Handler].
+func (h safeHandler) Enabled(ctx context.Context, level slog.Level) (enabled bool) {
+	_ = Call(func() error {
+		enabled = h.Handler.Enabled(ctx, level)
+		return nil
+	})
+	return enabled
+}
+
 // Handle implements [slog.Handler].
 func (h safeHandler) Handle(ctx context.Context, r slog.Record) error {
 	return Call(func() error { return h.Handler.Handle(ctx, r) })

@@ -77,4 +77,15 @@ func TestLogsThatPanic(t *testing.T) {
 	l := safecall.Logger(slog.New(broken{slog.Default().Handler()}))
 	assert.NotPanics(t, func() { l.With("a", 1).WithGroup("b").Info("x") })
 	assert.NotPanics(t, func() { safecall.Logger(nil).Info("x") })
+	l = safecall.Logger(slog.New(undecided{slog.DiscardHandler}))
+	assert.NotPanics(t, func() { l.With("a", 1).WithGroup("b").Info("x") })
+	assert.False(t, l.Enabled(t.Context(), slog.LevelError))
 }
+
+// undecided is a log that panics when it is asked whether it wants a line, as one may that
+// looks for its level in a context.
+type undecided struct{ slog.Handler }
+
+func (undecided) Enabled(context.Context, slog.Level) bool { panic("no level") }
+func (u undecided) WithAttrs([]slog.Attr) slog.Handler     { return u }
+func (u undecided) WithGroup(string) slog.Handler          { return u }
