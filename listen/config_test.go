@@ -2,12 +2,15 @@ package listen_test
 
 import (
 	"math/rand/v2"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary"
 	"github.com/dispensary-go/dispensary/dispensarytest/model"
 	"github.com/dispensary-go/dispensary/events"
 	"github.com/dispensary-go/dispensary/listen"
@@ -79,5 +82,42 @@ func TestFind(t *testing.T) {
 		all, err := listen.Find(t.Context(), service, listen.FindOptions{Since: since})
 		require.ErrorContains(t, err, "order events")
 		assert.Len(t, all, len(edits))
+	})
+}
+
+// moving is a platform on which something happens after each page of a list.
+type moving struct {
+	next   http.RoundTripper
+	happen func()
+}
+
+func (m moving) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := m.next.RoundTrip(r)
+	if strings.HasSuffix(r.URL.Path, "/events/patients") {
+		m.happen()
+	}
+	return resp, err
+}
+
+// What happens while a list is read moves an event to the next page, and Find returns it
+// once.
+func TestFindWhileSomethingHappens(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fixture) {
+		f.edit(t, 0, 150) // more than a page
+		left := 2
+		network := moving{f.platform.HTTPClient().Transport, func() {
+			if left--; left >= 0 {
+				f.edit(t, 1, 1)
+			}
+		}}
+		client := f.platform.Client(model.User{}, dispensary.WithHTTPClient(&http.Client{Transport: network}))
+		all, err := listen.Find(t.Context(), client.Events, listen.FindOptions{})
+		require.NoError(t, err)
+		found := map[string]int{}
+		for _, e := range all {
+			found[e.ID]++
+			assert.Equal(t, 1, found[e.ID], "%s is returned again", e)
+		}
 	})
 }

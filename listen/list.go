@@ -72,10 +72,12 @@ func Find(ctx context.Context, service events.Service, o FindOptions) ([]events.
 	}
 	var found []events.Event
 	var failed []error
+	known := map[[2]string]bool{} // what happens meanwhile moves events to the next page
 	for i := range groups {
 		l := listing{service: service, group: i, types: o.Types, floor: o.Since}
 		err := l.read(ctx, func(e events.Event, at time.Time) {
-			if !at.Before(o.Since) {
+			if key := [2]string{e.ID, e.IntegrationID}; !at.Before(o.Since) && !known[key] {
+				known[key] = true
 				found = append(found, e)
 			}
 		})
