@@ -102,7 +102,9 @@ func (r *run) claimFirst(ctx context.Context) (*claim, error) {
 	var s scanned
 	var found bool
 	var unreadable error // of this event: the claims that share the transaction are good
-	err := i.claiming.do(ctx, request{order: key, queue: func(batch *pgx.Batch) {
+	// Not the job's context: a claim that is made after its end, and has no worker, would count
+	// as an attempt.
+	err := i.claiming.do(context.WithoutCancel(ctx), request{order: key, queue: func(batch *pgx.Batch) {
 		c.since, found = time.Now(), false
 		batch.Queue(r.sql(claimFirst), c.subject, c.token, i.config.Lease).Query(func(rows pgx.Rows) error {
 			_, unreadable = pgx.ForEachRow(rows, s.into(), func() error {

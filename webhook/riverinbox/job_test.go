@@ -237,3 +237,36 @@ type otherReconciliation struct {
 }
 
 func (otherReconciliation) Kind() string { return "dispensary_reconcile" }
+
+// TestClientThatIsStoppedWhileItClaims holds that a claim which is being made when its
+// worker is stopped is given back, and does not count as an attempt that was lost.
+func TestClientThatIsStoppedWhileItClaims(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	pool := d.pool(t)
+	d.migrate(t, pool)
+	inbox, err := riverinbox.New(t.Context(), pool, d.config(t, func(ctx context.Context, _ events.Event) error { return ctx.Err() }))
+	require.NoError(t, err)
+	receivertest.Accept(t, inbox)
+	clientConfig := &river.Config{Schema: d.schema}
+	quick(clientConfig)
+	require.NoError(t, inbox.AddTo(clientConfig))
+	client, err := river.NewClient(riverpgxv5.New(pool), clientConfig)
+	require.NoError(t, err)
+
+	blocking, err := d.reader(t).Begin(t.Context())
+	require.NoError(t, err)
+	_, err = blocking.Exec(t.Context(), "LOCK TABLE dispensary_inbox_lines IN EXCLUSIVE MODE")
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	require.NoError(t, client.Start(ctx))
+	require.Eventually(t, func() bool {
+		return count(t, d, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'WITH first%' || $1 || '%'", d.schema) == 1
+	}, time.Minute, 10*time.Millisecond)
+	stop()
+	require.NoError(t, blocking.Rollback(t.Context()))
+	<-client.Stopped()
+	require.NoError(t, inbox.Close(t.Context()))
+	assert.Zero(t, count(t, d, "SELECT count(*) FROM dispensary_inbox_lines"))
+	assert.Equal(t, 1, count(t, d, "SELECT count(*) FROM dispensary_inbox WHERE state = 1 AND attempts = 0"))
+}
