@@ -103,9 +103,9 @@ type Stats struct {
 	// later included. Running counts those that are being handled. Dead counts the dead letters.
 	Waiting, Running, Dead int
 
-	// Oldest is when the event arrived, or was replayed, that waits or is being
-	// handled for longest; zero if there is none. Its age is the number to watch:
-	// it grows where handlers are too slow, or fail.
+	// Oldest is when the event arrived, of those that wait or are being handled, that
+	// arrived first; zero if there is none. Its age is the number to watch: it grows
+	// where handlers are too slow, or fail. A replayed event is as old as it was.
 	Oldest time.Time
 }
 

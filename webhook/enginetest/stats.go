@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -14,8 +15,9 @@ import (
 
 // statistics tests what an engine says that it holds.
 var statistics = map[string]func(*harness){
-	"Counts": counts,
-	"Ended":  statsEnded,
+	"Counts":   counts,
+	"Replayed": statsReplayed,
+	"Ended":    statsEnded,
 }
 
 func counts(r *harness) {
@@ -45,6 +47,26 @@ func counts(r *harness) {
 	close(gate)
 	r.waitFor(webhook.ResultHandled, first)
 	r.holds(inbox, engine.Stats{Waiting: 1, Oldest: fails.ReceivedAt})
+}
+
+// statsReplayed holds that an event which is replayed is as old as it was.
+func statsReplayed(r *harness) {
+	var replayed atomic.Bool
+	inbox := r.open(func(context.Context, events.Event) error {
+		if replayed.Load() {
+			return errDown
+		}
+		return webhook.Permanent(errDown)
+	}, func(w *webhook.Work) { w.Retry.BackOff, w.Retry.MaxBackOff = time.Hour, time.Hour })
+	dies := patient("dies", "pa_1", 1)
+	dies.ReceivedAt = dies.ReceivedAt.Add(-240 * time.Hour)
+	r.accept(inbox, dies)
+	r.waitFor(webhook.ResultDead, dies)
+	r.holds(inbox, engine.Stats{Dead: 1})
+	replayed.Store(true)
+	r.replay(inbox, dies)
+	r.waitFor(webhook.ResultFailed, dies)
+	r.holds(inbox, engine.Stats{Waiting: 1, Oldest: dies.ReceivedAt})
 }
 
 // holds compares what an engine says that it holds. Clocks of machines differ.
