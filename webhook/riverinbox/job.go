@@ -13,6 +13,7 @@ import (
 
 	"github.com/dispensary-go/dispensary/webhook"
 	"github.com/dispensary-go/dispensary/webhook/engine"
+	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
 )
 
 // jobWorker is the worker that River calls.
@@ -41,7 +42,12 @@ func (w *jobWorker) Work(ctx context.Context, job *river.Job[partition]) error {
 	}
 	defer done()
 	r := w.inbox.newRun(job.Args)
-	next, err := r.drain(ctx)
+	var next next
+	// On another goroutine, as an observer may end it: River waits for its own.
+	err := safecall.Isolated(func() (err error) {
+		next, err = r.drain(ctx)
+		return err
+	})
 	switch {
 	case err != nil:
 		return w.inbox.postpone(ctx, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -269,4 +270,24 @@ func TestClientThatIsStoppedWhileItClaims(t *testing.T) {
 	require.NoError(t, inbox.Close(t.Context()))
 	assert.Zero(t, count(t, d, "SELECT count(*) FROM dispensary_inbox_lines"))
 	assert.Equal(t, 1, count(t, d, "SELECT count(*) FROM dispensary_inbox WHERE state = 1 AND attempts = 0"))
+}
+
+// TestObserverThatEndsItsGoroutine holds that River's worker survives it.
+func TestObserverThatEndsItsGoroutine(t *testing.T) {
+	t.Parallel()
+	d := newDatabase(t)
+	c := d.config(t, receivertest.Succeed)
+	c.Work.Workers = 1
+	made := make(chan webhook.Attempt, 100)
+	c.Work.Observer.AttemptEnd = func(_ context.Context, a webhook.Attempt) {
+		made <- a
+		runtime.Goexit()
+	}
+	inbox := open(t, d.pool(t), c)
+	for range 5 {
+		receivertest.Accept(t, inbox)
+	}
+	for range 5 {
+		assert.Equal(t, webhook.ResultHandled, (<-made).Result)
+	}
 }
