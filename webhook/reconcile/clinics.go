@@ -135,7 +135,8 @@ type ClinicsStats struct {
 	Running int
 
 	// Failing are the clinics whose last run in this process failed, the one that was
-	// reconciled the longest ago first.
+	// reconciled the longest ago first. One that List does not return any more leaves them
+	// with the next pass.
 	Failing []FailingClinic
 
 	// Oldest is since when every clinic has been reconciled, the failing ones included:

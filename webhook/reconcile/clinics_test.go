@@ -256,6 +256,40 @@ func TestClinicWhoseLastUserIsRevoked(t *testing.T) {
 	})
 }
 
+// A clinic that fails, and is no longer listed, is not tried again, nor reported.
+func TestClinicThatHasLeft(t *testing.T) {
+	t.Parallel()
+	for name, left := range map[string]int{"first": 0, "between": 2, "last": 4} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				f := newClinicsFixture(t, 5)
+				f.down[f.clinics[left]], f.down[f.clinics[1]] = true, true
+				var gone atomic.Bool
+				all, _ := f.reconcileAll(t, time.Hour, func(c *reconcile.ClinicsConfig) {
+					c.Parallel = 2
+					c.List = func(_ context.Context, after string, limit int) ([]string, error) {
+						listed := slices.DeleteFunc(slices.Clone(f.clinics), func(id string) bool {
+							return id <= after || gone.Load() && id == f.clinics[left]
+						})
+						return listed[:min(limit, len(listed))], nil
+					}
+				})
+				time.Sleep(30 * time.Minute)
+				require.Len(t, all.Stats().Failing, 2)
+				gone.Store(true)
+				time.Sleep(2 * time.Hour)
+				failing := all.Stats().Failing
+				require.Len(t, failing, 1)
+				assert.Equal(t, f.clinics[1], failing[0].ClinicID)
+				failed := f.failed[f.clinics[left]]
+				time.Sleep(2 * time.Hour)
+				assert.Equal(t, failed, f.failed[f.clinics[left]])
+			})
+		})
+	}
+}
+
 // What the program's own functions do wrong ends no loop, and is tried again.
 func TestClinicsSurviveTheirFunctions(t *testing.T) {
 	t.Parallel()

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/dispensary-go/dispensary/webhook/internal/safecall"
@@ -20,6 +22,7 @@ func (c *Clinics) take(ctx context.Context, interval time.Duration) (time.Durati
 	}
 	var ids []string
 	var wait time.Duration
+	unlisted := func(string) bool { return false }
 	r, err := c.update(ctx, func(ctx context.Context, r *rotation) (err error) {
 		now := c.config.Config.Now()
 		r.Again = r.Again || c.again
@@ -27,7 +30,11 @@ func (c *Clinics) take(ctx context.Context, interval time.Duration) (time.Durati
 			r.Outages++
 		}
 		ids, wait, err = r.take(now, interval, c.config.Parallel, func(after string, limit int) ([]string, error) {
-			return safecall.Value(func() ([]string, error) { return c.config.List(ctx, after, limit) })
+			page, err := safecall.Value(func() ([]string, error) { return c.config.List(ctx, after, limit) })
+			unlisted = func(id string) bool {
+				return id > after && (len(page) < limit || id <= page[len(page)-1]) && !slices.Contains(page, id)
+			}
+			return page, err
 		})
 		return err
 	})
@@ -41,6 +48,8 @@ func (c *Clinics) take(ctx context.Context, interval time.Duration) (time.Durati
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.rotation = r
+	// Whose last user has left is not tried again, and holds up nothing.
+	maps.DeleteFunc(c.failing, func(id string, _ *FailingClinic) bool { return unlisted(id) })
 	return wait, nil
 }
 
