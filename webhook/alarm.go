@@ -70,9 +70,11 @@ func (o Outage) Age() time.Duration { return o.Last.Sub(o.Since) }
 type Alarm struct {
 	config AlarmConfig
 
-	mu       sync.Mutex
-	outage   Outage
-	notified int // how many of config.After have passed
+	mu        sync.Mutex
+	outage    Outage
+	notified  int // how many of config.After have passed
+	pending   []Outage
+	notifying bool // a request calls Notify with what is pending, one after the other
 }
 
 // NewAlarm returns an alarm. An error is an [*api.ArgumentError].
@@ -99,15 +101,32 @@ func NewAlarm(c AlarmConfig) (*Alarm, error) {
 
 // Observe counts a request. It is the RequestEnd of an [Observer].
 func (a *Alarm) Observe(ctx context.Context, o Observation) {
-	var tell *Outage
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	switch {
 	case o.Outcome == OutcomeAccepted || o.Outcome == OutcomeDuplicate:
-		tell = a.succeeded()
+		a.succeeded()
 	case isFailure(o):
-		tell = a.failed(o.Err)
+		a.failed(o.Err)
 	}
-	if tell != nil {
-		a.config.Notify(ctx, *tell)
+	if !a.notifying {
+		a.notify(ctx)
+	}
+}
+
+// notify calls Notify with what is pending, in the order in which it happened: that an outage
+// is over never comes before its warning. Nothing waits for a Notify of another request.
+func (a *Alarm) notify(ctx context.Context) {
+	a.notifying = true
+	defer func() { a.notifying = false }()
+	for len(a.pending) > 0 {
+		next := a.pending[0]
+		a.pending = a.pending[1:]
+		func() {
+			a.mu.Unlock()
+			defer a.mu.Lock()
+			a.config.Notify(ctx, next)
+		}()
 	}
 }
 
@@ -119,21 +138,16 @@ func (a *Alarm) Outage() (Outage, bool) {
 	return a.outage, a.outage.Failures >= a.config.MinFailures
 }
 
-func (a *Alarm) succeeded() (tell *Outage) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+func (a *Alarm) succeeded() {
 	if a.notified > 0 {
 		over := a.outage
 		over.Over = true
-		tell = &over
+		a.pending = append(a.pending, over)
 	}
 	a.outage, a.notified = Outage{}, 0
-	return tell
 }
 
-func (a *Alarm) failed(reason error) (tell *Outage) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+func (a *Alarm) failed(reason error) {
 	now := a.config.Now()
 	if a.outage.Failures == 0 {
 		a.outage.Since = now
@@ -145,11 +159,10 @@ func (a *Alarm) failed(reason error) (tell *Outage) {
 		passed++
 	}
 	if passed <= a.notified || a.outage.Failures < a.config.MinFailures {
-		return nil
+		return
 	}
 	a.notified = passed
-	current := a.outage
-	return &current
+	a.pending = append(a.pending, a.outage)
 }
 
 // fromPlatform are refusals of requests that look like the platform's.

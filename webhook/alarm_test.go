@@ -3,6 +3,7 @@ package webhook_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -102,6 +103,51 @@ func TestAlarmKnowsWhatCounts(t *testing.T) {
 		assert.Equal(t, c.counts, ok, name)
 		assert.Equal(t, c.counts, len(a.told) > 0, name)
 	}
+}
+
+// An outage that is over while its warning is being sent is reported after the warning, and
+// no request waits for that of another one.
+func TestAlarmReportsInOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		sent := make(chan struct{})
+		var over []bool
+		alarm, err := webhook.NewAlarm(webhook.AlarmConfig{
+			MinFailures: 1, After: []time.Duration{0},
+			Notify: func(_ context.Context, o webhook.Outage) {
+				if !o.Over {
+					<-sent
+				}
+				over = append(over, o.Over)
+			},
+		})
+		require.NoError(t, err)
+		go alarm.Observe(t.Context(), down)
+		synctest.Wait()
+		alarm.Observe(t.Context(), accepted)
+		close(sent)
+		synctest.Wait()
+		assert.Equal(t, []bool{false, true}, over)
+	})
+}
+
+// A Notify that panics costs its own report, and no other.
+func TestAlarmSurvivesItsNotify(t *testing.T) {
+	t.Parallel()
+	var over []bool
+	alarm, err := webhook.NewAlarm(webhook.AlarmConfig{
+		MinFailures: 1, After: []time.Duration{0},
+		Notify: func(_ context.Context, o webhook.Outage) {
+			if !o.Over {
+				panic("no mail")
+			}
+			over = append(over, o.Over)
+		},
+	})
+	require.NoError(t, err)
+	assert.PanicsWithValue(t, "no mail", func() { alarm.Observe(t.Context(), down) })
+	alarm.Observe(t.Context(), accepted)
+	assert.Equal(t, []bool{true}, over)
 }
 
 func TestAlarmNeedsSeveralFailuresInARow(t *testing.T) {
