@@ -150,7 +150,7 @@ func openPoints(name string) string {
 
 func (p *page) behaviors() {
 	p.line("\n## What the API leaves open\n")
-	p.line("Each point has a name and variants, of which the first is the default. `WithBehavior` and `Server.SetBehavior` choose one, `-behavior` of the command does, and a test in `EachBehavior` runs under all of them.")
+	p.line("Each point has a name and variants, of which the first is the default. `WithBehavior` and `Server.SetBehavior` choose one, `--behavior` of the command does, and a test in `EachBehavior` runs under all of them.")
 	p.head("Point", "API section", "Why", "Variants", "Touches")
 	for _, s := range dispensarytest.BehaviorChoices() {
 		var variants []string
