@@ -45,10 +45,10 @@
 //   - Package memoryinbox loses what it holds when the process ends.
 //     It is for tests and for trying things out.
 //   - Package sqlinbox keeps events in a SQLite file that is synced before the
-//     answer. It is for a program that runs once: nothing to install, and
+//     answer. It is for a program of one process: nothing to install, and
 //     nothing lost by a crash. A second process is refused.
 //   - Package riverinbox keeps them in PostgreSQL, with River as the queue. It is
-//     for a program that runs several times, on one machine or on twenty, and for
+//     for a program of several processes, on one machine or on twenty, and for
 //     handlers that write their rows in the inbox's transaction.
 //   - Package publish hands events to a broker: NATS JetStream, RabbitMQ, Kafka,
 //     Redis Streams, or another one of Watermill. It is for programs whose events

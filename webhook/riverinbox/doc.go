@@ -1,5 +1,5 @@
 // Package riverinbox keeps webhook events in PostgreSQL and has River work them
-// off. It is the inbox for programs that run several times, on one machine or on
+// off. It is the inbox for programs of several processes, on one machine or on
 // twenty: all replicas accept, and all of them handle.
 //
 //	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))

@@ -1,5 +1,5 @@
 // Package sqlinbox keeps webhook events in a SQLite database and works them off
-// in the same process. It is the inbox for programs that run once: one file,
+// in the same process. It is the inbox for programs of one process: one file,
 // nothing to install, no cgo.
 //
 //	inbox, err := sqlinbox.Open("inbox.db", sqlinbox.Config{
