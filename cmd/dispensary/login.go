@@ -97,7 +97,7 @@ func (p *program) serveFlow(ctx context.Context, app *integration.Integration, a
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", redirect.Host)
 	if err != nil {
-		return httpserve.ListenError("the redirect address", redirect.Host, err)
+		return fmt.Errorf("%w: end the program that uses it, or take --paste", httpserve.ListenError("the redirect address", redirect.Host, err))
 	}
 	mux := http.NewServeMux()
 	app.Mount(mux)

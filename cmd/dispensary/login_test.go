@@ -212,13 +212,23 @@ func TestTheClientSecretIsAskedFor(t *testing.T) {
 	assert.NotContains(t, out, "canary")
 }
 
+// What needs a user who is not connected names the command that connects one.
+func TestCommandsNameLogin(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for _, args := range [][]string{{"api", "GET", "/clinic"}, {"events", "list"}, {"catalog", "sync"}} {
+		f.refused(`dispensary: us/sandbox/dr-house must authorize again: not_connected: connect with `+
+			`"dispensary login --user dr-house --environment us/sandbox" (see dispensary help `, append(args, "--user", "dr-house")...)
+	}
+}
+
 func TestLoginRefuses(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	redirect, err := url.Parse(f.variables["DISPENSARY_US_SANDBOX_REDIRECT_URL"])
 	require.NoError(t, err)
 	taken := takeAddress(t, redirect.Host)
-	f.refused("the redirect address "+taken+": the address is in use already", "login")
+	f.refused("the redirect address "+taken+": the address is in use already: end the program that uses it, or take --paste", "login")
 	f.variables["DISPENSARY_US_SANDBOX_REDIRECT_URL"] = "https://ehr.example.com/callback"
 	f.refused("take --paste", "login")
 	f.variables["DISPENSARY_STORE"] = "sqlite:" + t.TempDir()

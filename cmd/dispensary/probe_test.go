@@ -75,7 +75,7 @@ func TestProbeAsks(t *testing.T) {
 func TestProbeRefuses(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.refused("user me: ", "probe", "--yes")
+	f.refused("us/sandbox/me must authorize again: not_connected: connect with ", "probe", "--yes")
 	f.refused("--narrow-file: ", "probe", "--yes", "--narrow-file", filepath.Join(t.TempDir(), "absent"))
 	for _, name := range []string{"BASE_URL", "AUTH_URL", "CLIENT_ID", "CLIENT_SECRET", "REDIRECT_URL"} {
 		f.variables["DISPENSARY_US_PRODUCTION_"+name] = f.variables["DISPENSARY_US_SANDBOX_"+name]

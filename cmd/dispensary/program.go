@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/dispensary-go/dispensary"
+	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
 
 // program is the command with all that it finds around it, so that tests can run it in
@@ -184,6 +185,13 @@ func (p *program) exitCode(ran *cobra.Command, err error) int {
 		return exitFailed
 	}
 	text := strings.TrimPrefix(oneLine(err.Error()), "dispensary: ")
+	var again *tokens.ReauthorizeError
+	if errors.As(err, &again) {
+		if !began(err) { // each call that was not sent says the same
+			text = strings.TrimPrefix(oneLine(again.Error()), "tokens: ")
+		}
+		text += printable(fmt.Sprintf(`: connect with "dispensary login --user %s --environment %s"`, again.Key.User, again.Key.Environment))
+	}
 	if began(err) {
 		fmt.Fprintf(p.errOut, "dispensary: %s\n", text)
 		return exitFailed
