@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -165,7 +166,7 @@ again. Exit code 1 says that the receiver did not acknowledge all of them.`,
 				return err
 			}
 			return p.withClient(command.Context(), t, func(ctx context.Context, client *dispensary.Client) error {
-				return p.replay(ctx, client, forwarder, ids, filter)
+				return p.replay(ctx, client, forwarder, ids, filter, to.local())
 			})
 		},
 	}
@@ -177,8 +178,9 @@ again. Exit code 1 says that the receiver did not acknowledge all of them.`,
 	return command
 }
 
-// replay posts events, and fails where they are not acknowledged.
-func (p *program) replay(ctx context.Context, client *dispensary.Client, forwarder *listen.Forwarder, ids []string, filter eventFilter) error {
+// replay posts events, and fails where they are not acknowledged. With local they are signed
+// with the secret of this machine, which only a receiver knows that was configured with it.
+func (p *program) replay(ctx context.Context, client *dispensary.Client, forwarder *listen.Forwarder, ids []string, filter eventFilter, local bool) error {
 	clinic, err := client.Clinic.Get(ctx)
 	if err != nil {
 		return err
@@ -192,7 +194,7 @@ func (p *program) replay(ctx context.Context, client *dispensary.Client, forward
 			ids = append(ids, e.ID)
 		}
 	}
-	out, refused := &answers{p: p}, 0
+	out, refused, help := &answers{p: p}, 0, ""
 	for _, id := range ids {
 		e, err := client.Events.Get(ctx, id)
 		if err != nil {
@@ -205,10 +207,13 @@ func (p *program) replay(ctx context.Context, client *dispensary.Client, forward
 		if answer.Err != nil {
 			refused++
 		}
+		if local && answer.Status == http.StatusUnauthorized {
+			help = ": a receiver that has the secret of the platform wants --configured; that of this machine is printed by listen"
+		}
 		out.add(answer)
 	}
 	if refused > 0 {
-		return failed(errors.Join(fmt.Errorf("%d of %d events were not acknowledged", refused, len(ids)), out.end()))
+		return failed(errors.Join(fmt.Errorf("%d of %d events were not acknowledged%s", refused, len(ids), help), out.end()))
 	}
 	return out.end()
 }

@@ -58,6 +58,10 @@ func TestEventsReplay(t *testing.T) {
 	require.NoError(t, err)
 	var with receiverSecrets
 	require.NoError(t, json.Unmarshal(bytes.TrimSpace(kept), &with))
+	to.configure(t, receiverSecrets{Secret: "that of the platform", Challenge: with.Challenge})
+	code, _, stderr = f.run("events", "replay", first, "--forward-to", to.url)
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, stderr, "1 of 1 events were not acknowledged: a receiver that has the secret of the platform wants --configured")
 	to.configure(t, with)
 	for range 2 { // the second time they are duplicates, which are acknowledged
 		code, out, stderr = f.run("events", "replay", "--since", "1h", "--type", "order.placed", "--forward-to", to.url, "--json")

@@ -31,6 +31,9 @@ func (c *forwardConfig) define(flags *flag.FlagSet) {
 	flags.StringVar(&c.challenge, "challenge-file", "", "expect the challenge token in `FILE`, and not one of this machine")
 }
 
+// local reports that events are signed with the secret of this machine.
+func (c *forwardConfig) local() bool { return !c.configured && c.secret == "" }
+
 // listenFlags replaces the names of fields by those of flags.
 var listenFlags = strings.NewReplacer(
 	"listen.ForwarderConfig.URL", "--forward-to", "listen.ForwarderConfig.Secret", "--secret-file", "listen.ForwarderConfig.Challenge", "--challenge-file",
