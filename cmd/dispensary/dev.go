@@ -104,7 +104,8 @@ func (p *program) runBeside(ctx context.Context, platform *dispensarytest.Server
 		command.Stdout = p.errOut
 		err = p.printJSON(settings)
 	} else {
-		_, err = fmt.Fprintf(p.errOut, "A test platform is at %s, its console at %s\n", settings.BaseURL, settings.ConsoleURL)
+		_, err = fmt.Fprintf(p.errOut, "A test platform is at %s, its console at %s\nIts control API, for dispensary trigger --control, is at %s\n",
+			settings.BaseURL, settings.ConsoleURL, settings.ControlURL)
 	}
 	if err != nil {
 		return err

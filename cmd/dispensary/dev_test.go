@@ -64,7 +64,7 @@ func TestDev(t *testing.T) {
 	code, out, stderr := dev("ends", "--region", "CA")
 	require.Equal(t, exitDone, code, stderr)
 	assert.Equal(t, "calls ca-sandbox\n", out)
-	assert.Regexp(t, `^A test platform is at http://\S+/api, its console at http://\S+/console/\n$`, stderr)
+	assert.Regexp(t, `^A test platform is at http://\S+/api, its console at http://\S+/console/\nIts control API, for dispensary trigger --control, is at http://\S+/control\n$`, stderr)
 
 	code, out, stderr = dev("ends", "--json")
 	require.Equal(t, exitDone, code, stderr)

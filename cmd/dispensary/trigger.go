@@ -150,7 +150,14 @@ func (p *program) trigger(ctx context.Context, c triggerConfig, kind events.Type
 	if made.Type != kind {
 		return failed(fmt.Errorf("it was done and made no event %s: see the console's page of events", kind))
 	}
-	return p.printTriggered(made)
+	if err := p.printTriggered(made); err != nil {
+		return err
+	}
+	why, err := controlAPI(strings.TrimSuffix(c.control, "/")).skipped(ctx, made.EventID)
+	if why != "" {
+		_, _ = fmt.Fprintf(p.errOut, "No webhook of it is sent: %s\n", why)
+	}
+	return failed(err)
 }
 
 func (p *program) printTriggered(made triggered) error {
@@ -207,6 +214,20 @@ func (a controlAPI) act(ctx context.Context, c triggerConfig, does action, given
 	err = a.call(ctx, does.method, path, body, &answer)
 	e := answer.Event
 	return triggered{e.Type, e.ID, e.ClinicID, e.ObjectID}, err
+}
+
+// skipped returns why the platform sends no webhook of an event; empty if it does.
+func (a controlAPI) skipped(ctx context.Context, event string) (why string, err error) {
+	var page struct {
+		Skips []struct {
+			Reason string `json:"reason"`
+		} `json:"skips"`
+	}
+	err = a.call(ctx, http.MethodGet, "/skips?event_id="+url.QueryEscape(event), nil, &page)
+	if len(page.Skips) > 0 {
+		why = page.Skips[0].Reason
+	}
+	return why, err
 }
 
 // resolve puts ids into a path, and returns the plan if it is about one.

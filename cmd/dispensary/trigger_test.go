@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dispensary-go/dispensary/cmd/dispensary/internal/control"
+	"github.com/dispensary-go/dispensary/dispensarytest"
 	"github.com/dispensary-go/dispensary/events"
 )
 
@@ -51,6 +52,21 @@ func TestTriggerMakesEveryEvent(t *testing.T) {
 	orders := f.platform.Orders.All()
 	assert.Equal(t, []string{plan}, orders[len(orders)-1].PlanIDs)
 	assert.Len(t, f.platform.Events(), len(actions))
+}
+
+// An event that no webhook is sent of says why.
+func TestTriggerSaysWhyNothingIsSent(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).withControl()
+	require.NoError(t, f.platform.SetBehavior(dispensarytest.DeliveryConditionsEnforced))
+	require.NoError(t, f.platform.Webhooks.Register("http://"+freeAddress(t)+"/webhooks"))
+	code, _, stderr := f.run("trigger", "order.placed")
+	require.Equal(t, exitDone, code, stderr)
+	assert.Equal(t, "No webhook of it is sent: no live token of the clinic has the scope patients:order_history\n", stderr)
+	f.withToken()
+	code, _, stderr = f.run("trigger", "order.placed")
+	require.Equal(t, exitDone, code, stderr)
+	assert.Empty(t, stderr)
 }
 
 // On a sandbox there is one event that calls of the API cause.
