@@ -25,7 +25,7 @@ func (r *run) storedToken(ctx context.Context) Row {
 		return fail("the users cannot be listed: "+reason(err), consequence, "look at the log of the database")
 	}
 	if user == "" {
-		return skip("no user is connected, or Config.User does not name one")
+		return skip("no user is connected; or the store cannot list users, and none is named")
 	}
 	key := tokens.Key{Environment: r.environment(), User: user}
 	r.record, err = r.config.Store.Load(ctx, key)
