@@ -206,6 +206,9 @@ func (i *Integration) receive(a Application, checks health.Checks) error {
 	checks["alarm "+environment.String()] = health.Alarm(alarm)
 	c := i.setup.Webhooks
 	c.Environment, c.Secrets, c.Challenge, c.Inbox = environment, a.WebhookSecrets, a.WebhookChallenge, i.Inbox
+	if i.setup.WrapInbox != nil {
+		c.Inbox = i.setup.WrapInbox(c.Inbox)
+	}
 	if c.Logger == nil {
 		c.Logger = i.logger()
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -165,6 +166,33 @@ func TestClinicKeyIsSent(t *testing.T) {
 	require.NoError(t, err)
 	_, err = client.Clinic.Get(t.Context())
 	require.NoError(t, err)
+}
+
+// accepts counts what is accepted through it.
+type accepts struct {
+	webhook.Inbox
+	count *atomic.Int32
+}
+
+func (a accepts) Accept(ctx context.Context, d webhook.Delivery) (webhook.Receipt, error) {
+	a.count.Add(1)
+	return a.Inbox.Accept(ctx, d)
+}
+
+func TestWrapInbox(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t).kept("memory:", "memory:")
+	setup := f.setup(func(context.Context, events.Event) error { return nil })
+	var count atomic.Int32
+	setup.WrapInbox = func(inbox webhook.Inbox) webhook.Inbox { return accepts{inbox, &count} }
+	i := f.open(t, setup)
+	require.NoError(t, f.platforms[us].Webhooks.Register(f.server.URL+"/webhooks/us-sandbox", "order.placed"))
+	_, event := f.order(t, us)
+	require.NoError(t, f.platforms[us].Webhooks.WaitDelivered(t.Context(), event.ID))
+	assert.EqualValues(t, 1, count.Load())
+	stats, err := i.Inbox.Stats(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 1, stats.Waiting+stats.Running, "it is handled once Run is called")
 }
 
 // An outage is reported, to the program and by /readyz, and when it is over missed

@@ -48,8 +48,11 @@ type Setup struct {
 	// OAuth is what the applications have in common beside their credentials.
 	OAuth oauth.Config
 
-	// Webhooks is what the handlers of webhooks have in common.
-	Webhooks webhook.HandlerConfig
+	// Webhooks is what the handlers of webhooks have in common, and WrapInbox returns what
+	// they give events to, for observing it: the function gets the inbox, and has to hand
+	// everything on to it. Nil gives events to the inbox itself.
+	Webhooks  webhook.HandlerConfig
+	WrapInbox func(webhook.Inbox) webhook.Inbox
 
 	// Reconcile is what the reconcilers have in common, and ReconcileEvery how often
 	// they run; 0 means [DefaultReconcileEvery].

@@ -11,8 +11,19 @@
 //	stop, err := telemetry.WatchInbox("orders", inbox)
 //
 // Each of them adds to what the program observes with on its own and replaces
-// nothing. With package accounts, give Client to Config.Options, the
-// results of OAuth to Config.Applications and that of Tokens to Config.Tokens.
+// nothing. With package accounts, return Client from the function Config.Options, and
+// give the results of OAuth to Config.Applications and that of Tokens to Config.Tokens.
+// With package integration it is
+//
+//	integration.Setup{
+//		Work:     telemetry.Work(webhook.Work{Handle: router.Dispatch}),
+//		Accounts: accounts.Config{Options: observed, Tokens: telemetry.Tokens(tokens.Config{})},
+//		OAuth:    telemetry.OAuth(oauth.Config{}),
+//		Webhooks: telemetry.Webhook(webhook.HandlerConfig{}), WrapInbox: telemetry.Inbox,
+//		…
+//	}
+//
+// where observed is a function that returns []dispensary.Option{telemetry.Client()}.
 //
 // # Spans
 //
