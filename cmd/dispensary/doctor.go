@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,6 +25,14 @@ type doctorFlags struct {
 	anyOrder   bool
 	commands   bool
 }
+
+// doctorFlagNames replaces the names of fields by those of flags and variables.
+var doctorFlagNames = strings.NewReplacer(
+	"doctor.Config.Operations", "--operation",
+	"doctor.Config.User is set, and Store is nil", "--user: there is no store of tokens: set DISPENSARY_STORE, or connect with dispensary login",
+	"doctor.Config.Webhook.Secrets is empty", "--webhook: DISPENSARY_…_WEBHOOK_SECRETS is empty",
+	"doctor.Config.Webhook.Challenge is empty", "--webhook: DISPENSARY_…_WEBHOOK_CHALLENGE is empty",
+)
 
 func (p *program) doctorCommand() *cobra.Command {
 	var f doctorFlags
@@ -73,6 +82,9 @@ func (p *program) doctor(ctx context.Context, f doctorFlags) (err error) {
 	config.Webhook.URL, config.Operations, config.OwnerTypes, config.AnyOrder = f.webhook, f.operations, f.owners, f.anyOrder
 	config.NoRefresh = p.allowWriting(a.Site.Environment) != nil
 	report, err := doctor.Run(ctx, config)
+	if argument := (*dispensary.ArgumentError)(nil); errors.As(err, &argument) {
+		return errors.New(doctorFlagNames.Replace(err.Error()))
+	}
 	if err != nil {
 		return err
 	}
@@ -116,6 +128,9 @@ func (p *program) printReport(report doctor.Report, commands bool) error {
 	case p.json:
 		return p.printJSON(report)
 	case commands:
+		if !slices.ContainsFunc(report.Rows, func(row doctor.Row) bool { return len(row.Commands) > 0 }) {
+			_, _ = fmt.Fprintln(p.errOut, "There is no command that helps: without --fix each row says what does.")
+		}
 		return report.WriteCommands(p.out)
 	case p.terminal:
 		return p.printTable(report)

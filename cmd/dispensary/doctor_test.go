@@ -123,9 +123,9 @@ func TestDoctorInProduction(t *testing.T) {
 func TestDoctorRefuses(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.refused("doctor.Config.Operations[0]", "doctor", "--operation", "patients.crate")
-	f.refused("doctor.Config.User", "doctor", "--user", "me")
-	f.refused("doctor.Config.Webhook.Secrets", "doctor", "--webhook", "https://ehr.example/webhooks")
+	f.refused("--operation[0] is no operation", "doctor", "--operation", "patients.crate")
+	f.refused("--user: there is no store of tokens: set DISPENSARY_STORE", "doctor", "--user", "me")
+	f.refused("--webhook: DISPENSARY_…_WEBHOOK_SECRETS is empty", "doctor", "--webhook", "https://ehr.example/webhooks")
 	f.variables["DISPENSARY_STORE"] = "oracle:canary"
 	f.refused("DISPENSARY_STORE", "doctor")
 	f.variables["DISPENSARY_STORE"] = "sqlite:" + filepath.Join(f.folder, "tokens.db")
