@@ -35,7 +35,8 @@ func (p *program) apiCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "api METHOD PATH",
 		Short: "Call the platform's API, with token, retries and limiter",
-		Long: `Api calls an endpoint and prints the body of the answer, which may hold data of patients.
+		Long: `Api calls an endpoint and prints the body of the answer, which may hold data of patients; that
+of a refusal, too.
 It calls with DISPENSARY_ACCESS_TOKEN, or as a user who was connected with "dispensary login".
 Reads are repeated where that is safe, and the limits of the platform are kept.
 
@@ -98,6 +99,9 @@ func (p *program) api(ctx context.Context, c apiConfig, method, path string) err
 	}
 	if err == nil {
 		err = p.pages(ctx, client, request, c.paginate, func(body []byte) error { return p.printBody(ctx, body, query) })
+	}
+	if refusal := (*dispensary.Error)(nil); errors.As(err, &refusal) && json.Valid(refusal.Body()) {
+		err = errors.Join(err, failed(p.printRaw(refusal.Body())))
 	}
 	return errors.Join(err, failed(closed()))
 }

@@ -97,8 +97,12 @@ func TestAPIRefuses(t *testing.T) {
 
 	code, out, stderr := f.run("api", "GET", "/clinic/patients/999999")
 	assert.Equal(t, exitFailed, code, "the platform refuses, which is another matter")
-	assert.Empty(t, out)
 	assert.Contains(t, stderr, "404")
+	assert.NotEmpty(t, out)
+	code, out, stderr = f.run("api", "POST", "/clinic/patients", "-f", "first_name=Ada")
+	assert.Equal(t, exitFailed, code)
+	assert.Contains(t, out, "Email can't be blank")
+	assert.NotContains(t, stderr, "Email", "what may hold data of patients is in the answer alone")
 	code, _, stderr = f.run("api", "GET", "/clinic", "--jq", ".clinic | keys[0] + 1")
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr, "--jq: ")
