@@ -96,7 +96,7 @@ func (a Application) oauth(shared oauth.Config) oauth.Config {
 func (c Config) Check() error {
 	var problems []error
 	if len(c.Applications) == 0 {
-		problems = append(problems, c.problem(c.names.environments(), "is empty: no environment is configured"))
+		problems = append(problems, c.problem(c.names.environments(), "is empty: no environment is configured, such as us/sandbox"))
 	}
 	environments := map[dispensary.Environment]bool{}
 	for i := range c.Applications {

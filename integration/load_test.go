@@ -229,7 +229,7 @@ func TestNamesOfSettings(t *testing.T) {
 	t.Parallel()
 	_, err := load(nil)
 	assert.ElementsMatch(t, []string{
-		"DISPENSARY_<REGION>_<STAGE>_BASE_URL is empty: no environment is configured",
+		"DISPENSARY_<REGION>_<STAGE>_BASE_URL is empty: no environment is configured, such as us/sandbox",
 		"DISPENSARY_STORE is empty: it has to begin with one of postgres:, mysql:, sqlite:, memory:",
 		"DISPENSARY_SEAL_KEYS is empty: tokens and events are kept sealed only",
 	}, problems(t, err))
