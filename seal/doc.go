@@ -12,9 +12,9 @@
 // with any number of keys, one of which seals. Give it its keys as text:
 //
 //	# openssl rand -base64 32
-//	DISPENSARY_KEYS="2026:q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA="
+//	DISPENSARY_SEAL_KEYS="2026:q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA="
 //
-//	ring, err := seal.ParseKeyRing(api.Secret(os.Getenv("DISPENSARY_KEYS")))
+//	ring, err := seal.ParseKeyRing(api.Secret(os.Getenv("DISPENSARY_SEAL_KEYS")))
 //
 // # Rotation
 //

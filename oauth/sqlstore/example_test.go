@@ -36,7 +36,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	key, _ := seal.GenerateKey("2026") // a program reads its own: seal.ParseKeyRing(os.Getenv(…))
+	key, _ := seal.GenerateKey("2026") // a program reads its own: seal.ParseKeyRing(api.Secret(os.Getenv(…)))
 	ring, _ := seal.NewKeyRing(key)
 	store, err := tokens.Sealed(inner, ring)
 	if err != nil {
