@@ -37,8 +37,8 @@ func (p *program) catalogExportCommand() *cobra.Command {
 		Use:   "export",
 		Short: "Write the copy of the catalog as CSV or JSON lines",
 		Long: `Export writes all products of the copy that are not gone, or with --changes-since what changed
-after a revision, with those that are gone. At the end it says the revision to ask for next
-time, on stderr. A product that changes meanwhile may be there twice: the later one counts.
+after a revision, with those that are gone, and nothing else: write it to another file than the
+whole. At the end it says the revision to ask for next time, on stderr. A product that changes meanwhile may be there twice: the later one counts.
 
 CSV has a row for each variant that is known: the primary one, or all of those products whose
 details were read. A cell that a spreadsheet would take for a formula begins with an apostrophe.
@@ -99,7 +99,11 @@ func (p *program) catalogExport(ctx context.Context, c exportConfig) error {
 	if err != nil {
 		return failed(err)
 	}
-	fmt.Fprintf(p.errOut, "%d products; next time: --changes-since %d\n", products, revision)
+	next := fmt.Sprintf("next time: --changes-since %d", revision)
+	if c.output != "" {
+		next += ", into another file: it writes the changes alone"
+	}
+	fmt.Fprintf(p.errOut, "%d products; %s\n", products, next)
 	return nil
 }
 
