@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -89,6 +90,9 @@ type productError struct{ error }
 
 func (e productError) Unwrap() error { return e.error }
 
+// errNoID is an answer that holds no product. It is not stored: no index could be made of it.
+var errNoID = fmt.Errorf("%w: a product without an id", api.ErrBadResponse)
+
 // fetch reads a product by itself, and stores it. An error of the API is a productError.
 func (s *Syncer) fetch(ctx context.Context, id string) error {
 	readAt, err := s.wait(ctx)
@@ -96,6 +100,9 @@ func (s *Syncer) fetch(ctx context.Context, id string) error {
 		return err
 	}
 	product, err := s.config.Catalog.Products.Get(ctx, id, catalog.ProductGetOptions{})
+	if err == nil && product.ID == "" {
+		err = errNoID
+	}
 	switch {
 	case err == nil:
 		_, err = s.config.Store.SaveDetails(ctx, readAt, *product)

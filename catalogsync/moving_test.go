@@ -27,8 +27,9 @@ import (
 type movingList struct {
 	mu      sync.Mutex
 	ids     []string
-	largest int // page; 0 means any
-	lists   int // requests
+	largest int  // page; 0 means any
+	blank   bool // single products are answered without any member
+	lists   int  // requests
 	singles int
 
 	// before and after are called before a request is answered and before its answer comes
@@ -105,6 +106,9 @@ func (m *movingList) answer(r *http.Request) (status int, body []byte) {
 		m.singles++
 		if !slices.Contains(m.ids, id) {
 			return http.StatusNotFound, []byte(`{}`)
+		}
+		if m.blank {
+			return http.StatusOK, []byte(`{"product":{}}`)
 		}
 		body, _ = json.Marshal(map[string]any{"product": movingProduct(id)})
 		return http.StatusOK, body

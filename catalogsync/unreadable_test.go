@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/catalogsync"
 )
 
@@ -113,4 +114,26 @@ func TestSyncPassesOverWhatCannotBeRead(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, want, record.Presence, id)
 	}
+}
+
+// A single product without an id is not stored: the catalog stays searchable, and the product
+// requested.
+func TestProductWithoutIDIsNotStored(t *testing.T) {
+	t.Parallel()
+	list, store := newMovingList(3), catalogsync.NewMemoryStore()
+	syncer := list.syncer(t, store, catalogsync.SyncerConfig{})
+	_, err := syncer.Sync(t.Context())
+	require.NoError(t, err)
+	list.blank = true
+	require.NoError(t, store.Request(t.Context(), time.Now(), "p-00001"))
+	require.ErrorIs(t, syncer.FetchRequested(t.Context()), api.ErrBadResponse)
+	_, err = syncer.Details(t.Context(), "p-00002")
+	require.ErrorIs(t, err, api.ErrBadResponse)
+
+	index, err := catalogsync.ReadIndex(t.Context(), store, catalogsync.IndexConfig{})
+	require.NoError(t, err)
+	assert.Equal(t, 3, index.Len())
+	state, err := store.State(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, 1, state.Requested)
 }
