@@ -224,3 +224,34 @@ func TestEnsurePassesARefusalOn(t *testing.T) {
 	assert.ErrorIs(t, err, dispensary.ErrRefused)
 	assert.Equal(t, map[string][]string{"email": {"Email has already been taken"}}, dispensary.FieldErrors(err))
 }
+
+// found answers every search with one entry of metadata, and counts what is created.
+type found struct {
+	data    string
+	creates atomic.Int32
+}
+
+func (f *found) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodPost {
+		f.creates.Add(1)
+	}
+	body := `{"metadata":[{"id":"ehr-patient-1","type":"patient","data":` + f.data + `}],
+		"meta":{"current_page":1,"next_page":null,"prev_page":null,"total_pages":1,"total_count":1}}`
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader([]byte(body))), Request: r}, nil
+}
+
+// An entry that carries the metadata id and no record is neither returned as an empty record
+// nor a reason to create one.
+func TestEnsureReturnsNoRecordWithoutID(t *testing.T) {
+	t.Parallel()
+	platform := calltest.NewFixture(t).Platform
+	for _, data := range []string{`null`, `{}`, `{"id":""}`, `{"patient":{"id":"p-1"}}`} {
+		answers := &found{data: data}
+		client := platform.Client(model.User{}, dispensary.WithHTTPClient(&http.Client{Transport: answers}))
+		patient, created, err := client.Clinic.Patients.Ensure(t.Context(), newPatient(1))
+		require.ErrorIs(t, err, api.ErrBadResponse, data)
+		assert.Nil(t, patient, data)
+		assert.False(t, created, data)
+		assert.Zero(t, answers.creates.Load(), data)
+	}
+}

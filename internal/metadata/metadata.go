@@ -43,19 +43,35 @@ func Find[T any](ctx context.Context, t *transport.Client, create *operation.Ope
 	case 0:
 		return nil, nil
 	case 1:
+		if _, err := idOf(found[0]); err != nil {
+			return nil, err
+		}
 		return decode[T](found[0])
 	}
 	ambiguous := &api.EnsureError{Operation: create.Name, Reason: api.EnsureAmbiguous}
 	for _, e := range found {
-		record, err := decode[struct {
-			ID string `json:"id"`
-		}](e)
+		id, err := idOf(e)
 		if err != nil {
 			return nil, err
 		}
-		ambiguous.IDs = append(ambiguous.IDs, record.ID)
+		ambiguous.IDs = append(ambiguous.IDs, id)
 	}
 	return nil, ambiguous
+}
+
+// idOf returns the platform's id of a record. Data without one is no record: it is null, or
+// has the record somewhere else.
+func idOf(e entry) (string, error) {
+	record, err := decode[struct {
+		ID string `json:"id"`
+	}](e)
+	switch {
+	case err != nil:
+		return "", err
+	case record.ID == "":
+		return "", fmt.Errorf("%w: the data of a metadata entry has no id", api.ErrBadResponse)
+	}
+	return record.ID, nil
 }
 
 func decode[T any](e entry) (*T, error) {
