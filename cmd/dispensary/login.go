@@ -156,9 +156,15 @@ func (p *program) readSecret(ctx context.Context) (string, error) {
 		text string
 		err  error
 	}
-	read := make(chan line, 1)
+	read, shown := make(chan line, 1), func() {}
+	file, terminal := p.in.(*os.File)
+	if terminal = terminal && term.IsTerminal(int(file.Fd())); terminal {
+		if before, err := term.GetState(int(file.Fd())); err == nil {
+			shown = func() { _ = term.Restore(int(file.Fd()), before) }
+		}
+	}
 	go func() {
-		if file, ok := p.in.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		if terminal {
 			text, err := term.ReadPassword(int(file.Fd()))
 			_, _ = fmt.Fprintln(p.errOut)
 			read <- line{string(text), err}
@@ -178,6 +184,7 @@ func (p *program) readSecret(ctx context.Context) (string, error) {
 		}
 		return text, nil
 	case <-ctx.Done():
+		shown() // ReadPassword goes on waiting, and the shell would hide what is typed after us
 		return "", ctx.Err()
 	}
 }
