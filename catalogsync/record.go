@@ -73,7 +73,8 @@ func (r Record) Listed(p catalog.Product, readAt time.Time) (Record, bool) {
 // Detailed is Listed for a single product that was read: one that was read earlier than the
 // details of the record changes nothing, and one that was read earlier than its list only
 // what lists do not show. It says nothing of a list, so that
-// Presence stays; a new product is present. A single product has no primary variant: it is
+// Presence stays, but for a product that was gone: the platform has it by its id, so that it
+// is missing. A new product is present. A single product has no primary variant: it is
 // that of its variants which says so, with the images of the one of the list where it has
 // none, else the one of the list.
 func (r Record) Detailed(p catalog.Product, readAt time.Time) (Record, bool) {
@@ -92,8 +93,11 @@ func (r Record) Detailed(p catalog.Product, readAt time.Time) (Record, bool) {
 	}
 	r.DetailsAt = readAt
 	presence := r.Presence
-	if presence == "" {
+	switch presence {
+	case "":
 		presence = Present
+	case Gone:
+		presence = Missing
 	}
 	return r.with(p, presence)
 }

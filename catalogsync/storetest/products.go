@@ -89,8 +89,7 @@ func undetailed(t *testing.T, open opener) {
 		}
 	}
 	assert.Equal(t, []string{"B", "a", "a-1", "b", "missing", "é"}, all)
-	detailed(t, store, 202, single("gone", "Gone", ""))
-	assert.Equal(t, 1, state(t, store).Detailed, "what is gone does not count")
+	assert.Equal(t, 1, state(t, store).Detailed)
 }
 
 func attributes(t *testing.T, open opener) {

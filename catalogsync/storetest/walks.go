@@ -209,6 +209,7 @@ func missing(t *testing.T, open opener) {
 func missingIsGone(t *testing.T, open opener) {
 	store := open()
 	walked(t, store, 0, listedAll("a", "b", "c", "d")...)
+	detailed(t, store, 50, single("b", "B", ""))
 	walked(t, store, 100, listedAll("a", "d")...)
 	w := began(t, store, 200)
 	saved(t, store, &w, 201, listedAll("a")...)
@@ -224,6 +225,11 @@ func missingIsGone(t *testing.T, open opener) {
 	gone := get(t, store, "b").Revision
 	walked(t, store, 300, listedAll("a", "c", "d")...)
 	assert.Equal(t, gone, get(t, store, "b").Revision, "gone stays gone")
+	assert.Zero(t, state(t, store).Detailed, "what is gone does not count")
+	detailed(t, store, 310, single("b", "B", ""))
+	assert.Equal(t, catalogsync.Missing, presence(t, store, "b"), "it was read by its id")
+	assert.Greater(t, get(t, store, "b").Revision, gone)
+	assert.Equal(t, 1, state(t, store).Detailed)
 }
 
 func reappears(t *testing.T, open opener) {
