@@ -99,8 +99,8 @@ func (s *Server) asItStands(opts []Option) []Option {
 }
 
 // Restore takes the platform back to one of its snapshots, or to one of another platform
-// of the same seed and region. Addresses, the journal, the faults and the time stay
-// as they are. It waits for the delivery under way, and must not be called from
+// of the same seed and region. Addresses, behaviors, the journal, the faults and the time
+// stay as they are. It waits for the delivery under way, and must not be called from
 // inside a webhook receiver.
 func (s *Server) Restore(snap *Snapshot) {
 	defer s.clock.Pause()()

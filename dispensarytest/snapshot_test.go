@@ -124,8 +124,11 @@ func TestRestore(t *testing.T) {
 	var file bytes.Buffer
 	require.NoError(t, snap.Save(&file))
 	b.oneOfEachButKeys()
+	require.NoError(t, b.fake.SetBehavior(ProbeBeforeEach))
+	behaviors := b.fake.Behaviors()
 	require.NoError(t, b.fake.Load(&file))
 	assert.Equal(t, before, b.everything())
+	assert.Equal(t, behaviors, b.fake.Behaviors(), "they stay as they are")
 }
 
 func TestLiveForksInTheBubble(t *testing.T) {

@@ -151,7 +151,7 @@ func stateOperations() []Operation {
 		download("state.save", "/state", jsonMedia, "The platform as it is now, as a file: its world, tokens, deliveries and behaviors.", func(c *call, to io.Writer) error { return c.fake.Save(to) }),
 		{
 			ID: "state.load", Method: http.MethodPut, Path: "/state", Upload: true,
-			Summary: "Takes the platform back to one of its files, or to one of another platform of the same seed and region. Journal, faults and the time stay as they are.",
+			Summary: "Takes the platform back to one of its files, or to one of another platform of the same seed and region. Journal, faults, behaviors and the time stay as they are.",
 			answer:  reflect.TypeFor[nothing](),
 			run:     func(c *call, body []byte) (any, error) { return nothing{}, c.fake.Load(bytes.NewReader(body)) },
 		},
