@@ -221,6 +221,8 @@ func (s *syncProgress) ended(ctx context.Context, store *catalogCopy, walk catal
 		return ctx.Err()
 	case errors.Is(err, catalogsync.ErrTooManyMissing):
 		return failed(fmt.Errorf("%w: nothing is missing of the copy, and the next sync reads all anew", err))
+	case !walk.CompletedAt.IsZero():
+		return failed(fmt.Errorf("the list was read as a whole, but not the rest: %w", err))
 	case walk.Page > 0:
 		return failed(fmt.Errorf("ended after page %d, where the next sync goes on: %w", walk.Page, err))
 	}

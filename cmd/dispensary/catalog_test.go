@@ -199,6 +199,20 @@ type writerFunc func([]byte) (int, error)
 // Write implements [io.Writer].
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
+// What fails after the list was read as a whole does not seem to be the middle of the list.
+func TestCatalogSyncThatFailsAfterTheList(t *testing.T) {
+	t.Parallel()
+	for flag, operation := range map[string]string{"--details": "products.get", "--filters": "ingredients.list"} {
+		f := newFixture(t).withToken()
+		f.platform.Fault(model.Fault{Effect: model.ErrorStatus, Status: 403, Operation: operation})
+		code, _, stderr := f.run("catalog", "sync", flag)
+		assert.Equal(t, exitFailed, code, flag)
+		assert.Contains(t, stderr, "the list was read as a whole", flag)
+		assert.NotContains(t, stderr, "ended after page", flag)
+		assert.Contains(t, stderr, "403 Forbidden", flag)
+	}
+}
+
 // What is no catalog of this release is refused, and stays as it is.
 func TestCatalogStoresThatAreRefused(t *testing.T) {
 	t.Parallel()
