@@ -47,7 +47,8 @@ func newListRun(call Call, paging api.Paging) *listRun {
 
 // fetchPage gets one page. A platform that ignores the page number would serve the
 // first page without end; the page's number shows that, and where it has none the
-// number of the page that follows.
+// number of the page that follows. One that names a next page behind the last one, too,
+// would serve empty pages without end: nothing follows one that is behind all there are.
 func fetchPage[T any](ctx context.Context, c *Client, r *listRun, number int) (*api.Page[T], error) {
 	call := r.call
 	call.encodedQuery = r.query + strconv.Itoa(number)
@@ -66,6 +67,8 @@ func fetchPage[T any](ctx context.Context, c *Client, r *listRun, number int) (*
 		return nil, r.failed(&decodeError{"asked for page " + strconv.Itoa(number) + ", got page " + strconv.Itoa(current)})
 	case current == 0 && next > 0 && next <= number:
 		return nil, r.failed(&decodeError{"asked for page " + strconv.Itoa(number) + ", got a page that is followed by page " + strconv.Itoa(next)})
+	case len(page.Items) == 0 && number >= int(page.Meta.TotalPages):
+		page.Meta.NextPage = 0
 	}
 	return page, nil
 }

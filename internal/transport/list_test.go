@@ -181,6 +181,50 @@ func TestListDoesNotTrustMeta(t *testing.T) {
 	}
 }
 
+// A list ends behind its last page, also where the platform names a next page on every one.
+// An empty page before the last one does not end it.
+func TestListEndsWhereEveryPageHasANext(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		pages []int // how many things each has
+		calls int32
+	}{
+		"no page":      {nil, 1},
+		"two pages":    {[]int{1, 1}, 3},
+		"an empty one": {[]int{1, 0, 1}, 4},
+	} {
+		for _, prefetch := range []int{0, 3} {
+			t.Run(fmt.Sprintf("%s, prefetch %d", name, prefetch), func(t *testing.T) {
+				t.Parallel()
+				platform := &answers{answer: func(call int, r *http.Request) (*http.Response, error) {
+					if call > 20 {
+						return nil, errors.New("endless")
+					}
+					var number int
+					_, _ = fmt.Sscan(r.URL.Query().Get("page[number]"), &number)
+					items := `[]`
+					if number <= len(test.pages) && test.pages[number-1] > 0 {
+						items = fmt.Sprintf(`[{"id":"%d"}]`, number)
+					}
+					return reply(200, fmt.Sprintf(`{"products":%s,"meta":{"current_page":%d,"next_page":%d,"total_pages":%d}}`, items, number, number+1, len(test.pages))), nil
+				}}
+				var want []string
+				for i, things := range test.pages {
+					if things > 0 {
+						want = append(want, fmt.Sprint(i+1))
+					}
+				}
+				got, err := collect(t, newTestClient(t, platform), api.Paging{Prefetch: prefetch})
+				require.NoError(t, err)
+				assert.Equal(t, want, got)
+				if prefetch == 0 {
+					assert.Equal(t, test.calls, platform.calls.Load())
+				}
+			})
+		}
+	}
+}
+
 func TestListRefusesNegativeNumbers(t *testing.T) {
 	t.Parallel()
 	client := newTestClient(t, listing(1, 1))
