@@ -61,12 +61,7 @@ func (s *Syncer) HandleEvent(ctx context.Context, e events.ProductEvent) error {
 // API section: GET /catalog/products/<id>.
 func (s *Syncer) FetchRequested(ctx context.Context) error {
 	ctx = api.ContextWithDefaultPriority(ctx, api.PriorityCatalog)
-	s.fetching.Lock()
-	for _, r := range s.postponed {
-		r.notBefore = time.Time{}
-	}
-	s.fetching.Unlock()
-	failed, err := s.fetchUntil(ctx, func() bool { return false })
+	failed, err := s.fetchUntil(ctx, true, func() bool { return false })
 	return cmp.Or(err, failed)
 }
 
@@ -113,9 +108,9 @@ func (s *Syncer) fetch(ctx context.Context, id string) error {
 	return productError{err}
 }
 
-// fetchUntil is FetchRequested that ends before all have details. Failed is the first error
-// of a product; with err nothing more was read.
-func (s *Syncer) fetchUntil(ctx context.Context, ended func() bool) (failed, err error) {
+// fetchUntil is FetchRequested that ends before all have details, and may leave those that are
+// postponed. Failed is the first error of a product; with err nothing more was read.
+func (s *Syncer) fetchUntil(ctx context.Context, postponed bool, ended func() bool) (failed, err error) {
 	if idle, err := s.idle(ctx); err != nil || idle { // which needs no lock
 		return nil, err
 	}
@@ -126,6 +121,11 @@ func (s *Syncer) fetchUntil(ctx context.Context, ended func() bool) (failed, err
 	defer func() { err = cmp.Or(err, unlock()) }()
 	s.fetching.Lock()
 	defer s.fetching.Unlock()
+	if postponed {
+		for _, r := range s.postponed {
+			r.notBefore = time.Time{}
+		}
+	}
 	inRow := 0
 	fetch := func(id string) error {
 		err := s.fetchOrPostpone(ctx, id)
@@ -249,7 +249,7 @@ func (s *Syncer) Run(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			_, err = s.fetchUntil(ctx, func() bool { return !time.Now().Before(next) && !time.Now().Before(walks.notBefore) })
+			_, err = s.fetchUntil(ctx, false, func() bool { return !time.Now().Before(next) && !time.Now().Before(walks.notBefore) })
 			return err
 		})
 		poll := time.NewTimer(pollInterval)
