@@ -65,25 +65,29 @@ func (s *Store) Migrate(ctx context.Context) error {
 	return nil
 }
 
-// Exchange implements [ratelimit.Store]. Its statements are one batch, and so one transaction:
-// the first one waits for the exchanges before it, and the others see what these stored.
+// Exchange implements [ratelimit.Store]. Its statements are one batch and one transaction: the
+// first one that asks for something waits for the exchanges before it, and the others see what
+// these stored. That takes READ COMMITTED, whatever the database has by default: a stricter
+// transaction sees what was there before it waited.
 func (s *Store) Exchange(ctx context.Context, name, process string, record []byte, keep time.Duration) (board ratelimit.Board, err error) {
 	if record == nil {
 		record = []byte{} // not NULL
 	}
 	batch := &pgx.Batch{}
+	batch.Queue(`BEGIN ISOLATION LEVEL READ COMMITTED`)
 	batch.Queue(`SELECT pg_advisory_xact_lock($1, hashtext($2))`, int32(lock), name)
 	batch.Queue(`INSERT INTO dispensary_ratelimit (name, process, record, at) VALUES ($1, $2, $3, clock_timestamp())
 		ON CONFLICT (name, process) DO UPDATE SET record = excluded.record, at = excluded.at`, name, process, record)
 	batch.Queue(`DELETE FROM dispensary_ratelimit WHERE name = $1 AND at < clock_timestamp() - $2::interval`, name, keep)
 	batch.Queue(`SELECT process, record, at, clock_timestamp() FROM dispensary_ratelimit WHERE name = $1`, name)
+	batch.Queue(`COMMIT`)
 	results := s.pool.SendBatch(ctx, batch)
 	defer func() {
 		if err = errors.Join(err, results.Close()); err != nil {
 			board, err = ratelimit.Board{}, fmt.Errorf("pgstore: %w", err)
 		}
 	}()
-	for range 3 {
+	for range 4 {
 		if _, err := results.Exec(); err != nil {
 			return board, err
 		}

@@ -1,7 +1,9 @@
 package pgstore_test
 
 import (
+	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,4 +56,37 @@ func TestNewWithoutPool(t *testing.T) {
 	t.Parallel()
 	_, err := pgstore.New(nil)
 	assert.ErrorIs(t, err, api.ErrInvalidArgument)
+}
+
+// A database may have another isolation level by default.
+func TestStoreAtStricterIsolation(t *testing.T) {
+	t.Parallel()
+	for _, level := range []string{"repeatable read", "serializable"} {
+		t.Run(level, func(t *testing.T) {
+			t.Parallel()
+			config, err := pgxpool.ParseConfig(postgrestest.Schema(t))
+			require.NoError(t, err)
+			config.ConnConfig.RuntimeParams["default_transaction_isolation"] = level
+			config.MaxConns = 8
+			pool, err := pgxpool.NewWithConfig(t.Context(), config)
+			require.NoError(t, err)
+			t.Cleanup(pool.Close)
+			store, err := pgstore.New(pool)
+			require.NoError(t, err)
+			require.NoError(t, store.Migrate(t.Context()))
+			for round := range 20 {
+				var seen atomic.Int32
+				var wg sync.WaitGroup
+				for _, process := range []string{"a", "b", "c", "d"} {
+					wg.Go(func() {
+						board, err := store.Exchange(t.Context(), fmt.Sprint(round), process, nil, time.Hour)
+						assert.NoError(t, err)
+						seen.Add(int32(len(board.Records)))
+					})
+				}
+				wg.Wait()
+				assert.EqualValues(t, 1+2+3+4, seen.Load(), "each sees those before it")
+			}
+		})
+	}
 }
