@@ -259,7 +259,7 @@ func (f *Fleet) learn(board Board, own record) {
 		most -= most / pooled
 	}
 	if f.reached.IsZero() {
-		quota = max(quota, min(own.Reserve, f.total()-held))
+		quota = max(quota, min(own.Reserve, own.wanted, f.total()-held)) // the others know of no more than it wanted
 	}
 	quota = max(quota, min(own.wanted, most-held))
 	if quota > f.quota {

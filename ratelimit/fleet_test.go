@@ -70,10 +70,15 @@ func newFleetFixture(t *testing.T, processes int) *fleetFixture {
 // join adds a process.
 func (f *fleetFixture) join() int {
 	f.t.Helper()
+	return f.joinAs(ratelimit.FleetConfig{Requests: fleetRequests, Processes: 4})
+}
+
+// joinAs adds a process with a limit of its own.
+func (f *fleetFixture) joinAs(config ratelimit.FleetConfig) int {
+	f.t.Helper()
 	way := &link{store: f.store}
-	member, err := ratelimit.NewFleet(ratelimit.FleetConfig{
-		Store: way, Requests: fleetRequests, Per: fleetPer, Travel: fleetTravel, Processes: 4,
-	})
+	config.Store, config.Per, config.Travel = way, fleetPer, fleetTravel
+	member, err := ratelimit.NewFleet(config)
 	require.NoError(f.t, err)
 	f.links, f.members = append(f.links, way), append(f.members, member)
 	return len(f.members) - 1
@@ -280,6 +285,19 @@ func TestFleetCountsWhatWasSentOfAQuotaThatWasCut(t *testing.T) {
 			time.Sleep(fleetPer / 8)
 		}
 		f.burst(ctx, 0)
+	})
+}
+
+// Each of many that start at once has no more than it has left word of.
+func TestFleetOfManyThatStartAtOnce(t *testing.T) {
+	fleetTest(t, 0, time.Minute, func(ctx context.Context, f *fleetFixture) {
+		const requests, processes = 5000, 100
+		for range processes {
+			f.saturate(ctx, api.PriorityInteractive, f.joinAs(ratelimit.FleetConfig{Requests: requests, Processes: processes}))
+		}
+		<-ctx.Done()
+		f.check(requests)
+		f.sent = nil // the limit of the other tests is lower
 	})
 }
 
