@@ -328,7 +328,9 @@ func (f *Fleet) failed(err error) {
 		f.config.Logger.Warn("the store of the rate limit is away: the process keeps to its share",
 			slog.String("name", f.config.Name), slog.Any("error", err))
 	}
-	f.reserve = max(f.reserve, f.share()/10) // there is nothing to ask for where people need more
+	// There is nothing to ask for where people need more. The reserve of one that has seen few
+	// others may be more than its share: the background has half of that in any case.
+	f.reserve = min(max(f.reserve, f.share()/10), f.share()/2)
 	switch silent := time.Since(f.reached); {
 	case f.reached.IsZero(), silent >= f.hold:
 		f.set(f.share())

@@ -301,6 +301,18 @@ func TestFleetOfManyThatStartAtOnce(t *testing.T) {
 	})
 }
 
+// A process that has never reached the store has a small share where there may be many, and its
+// background gets some of it.
+func TestFleetOfManyWithoutItsStore(t *testing.T) {
+	fleetTest(t, 0, 4*fleetPer, func(ctx context.Context, f *fleetFixture) {
+		one := f.joinAs(ratelimit.FleetConfig{Requests: 5000, Processes: 100})
+		f.links[one].set(nil, errDown)
+		f.saturate(ctx, api.PriorityEvent, one)
+		time.Sleep(2 * fleetPer)
+		assert.NotZero(f.t, f.counted()[one])
+	})
+}
+
 // A store may lose all that it has.
 func TestFleetWithAStoreThatForgets(t *testing.T) {
 	fleetTest(t, 3, 30*time.Minute, func(ctx context.Context, f *fleetFixture) {
