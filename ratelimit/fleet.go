@@ -166,6 +166,8 @@ func (f *Fleet) Wait(ctx context.Context) error {
 	case <-joined:
 	case <-ctx.Done():
 		return ctx.Err()
+	case <-f.local.closed: // while it was leaving: it does not join any more
+		return ErrClosed
 	}
 	return f.local.Wait(ctx)
 }

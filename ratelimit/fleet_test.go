@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -493,4 +494,38 @@ func TestNewFleetRefusesNonsense(t *testing.T) {
 		require.ErrorAs(t, err, &refused)
 		assert.Equal(t, "ratelimit.FleetConfig."+field, refused.Field)
 	}
+}
+
+// leavingStore answers a process that leaves only after a second.
+type leavingStore struct {
+	ratelimit.Store
+	leaves chan struct{}
+}
+
+func (s *leavingStore) Exchange(ctx context.Context, name, process string, record []byte, keep time.Duration) (ratelimit.Board, error) {
+	if strings.Contains(string(record), `"left":true`) {
+		s.leaves <- struct{}{}
+		time.Sleep(time.Second)
+	}
+	return s.Store.Exchange(ctx, name, process, record, keep)
+}
+
+// A process that has nothing to do leaves. One that waits in that moment, and will not join any
+// more, hears of the end.
+func TestFleetCloseWhileItLeaves(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &leavingStore{ratelimit.NewMemoryStore(), make(chan struct{}, 2)}
+		fleet, err := ratelimit.NewFleet(ratelimit.FleetConfig{Store: store})
+		require.NoError(t, err)
+		require.NoError(t, fleet.Wait(t.Context()))
+		<-store.leaves
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		ended := make(chan error, 1)
+		go func() { ended <- fleet.Wait(ctx) }()
+		synctest.Wait()
+		require.NoError(t, fleet.Close(t.Context()))
+		assert.ErrorIs(t, <-ended, ratelimit.ErrClosed)
+	})
 }
