@@ -90,7 +90,8 @@ func (m Migration) run(ctx context.Context, db *sql.DB) (version int, err error)
 }
 
 // lock returns how to begin, end and undo an exclusive change of the schema. PostgreSQL and
-// SQLite change a schema in a transaction; MySQL cannot.
+// SQLite change a schema in a transaction; MySQL cannot. One of PostgreSQL that is stricter than
+// READ COMMITTED, as it may be by default, would not see what was changed while it waited.
 func (m Migration) lock() (begin, end func(context.Context, Querier) error, undo string) {
 	script := func(script string) func(context.Context, Querier) error {
 		return func(ctx context.Context, q Querier) error { return exec(ctx, q, script) }
@@ -99,7 +100,7 @@ func (m Migration) lock() (begin, end func(context.Context, Querier) error, undo
 	_, _ = hash.Write([]byte(m.Lock))
 	switch m.Dialect {
 	case PostgreSQL:
-		return script(fmt.Sprintf(`BEGIN; SELECT pg_advisory_xact_lock(%d)`, hash.Sum32())), script(`COMMIT`), `ROLLBACK`
+		return script(fmt.Sprintf(`BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock(%d)`, hash.Sum32())), script(`COMMIT`), `ROLLBACK`
 	case SQLite:
 		return script(`BEGIN IMMEDIATE`), script(`COMMIT`), `ROLLBACK`
 	}

@@ -47,6 +47,24 @@ func TestMigrateAtOnceAndAgain(t *testing.T) {
 	})
 }
 
+// A database, or a role, may have another isolation level by default.
+func TestMigrateAtOnceAtStricterIsolation(t *testing.T) {
+	t.Parallel()
+	for _, level := range []string{"repeatable%20read", "serializable"} {
+		t.Run(level, func(t *testing.T) {
+			t.Parallel()
+			d := newDatabase(t, sqlstore.PostgreSQL)
+			d.name += "&default_transaction_isolation=" + level
+			var wg sync.WaitGroup
+			for range 8 {
+				db := d.open(t)
+				wg.Go(func() { assert.NoError(t, sqlstore.Migrate(t.Context(), db, d.dialect, d.config())) })
+			}
+			wg.Wait()
+		})
+	}
+}
+
 // A program may die between two statements of a step.
 func TestMigrateGoesOnWhereItWasInterrupted(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, d database) {
