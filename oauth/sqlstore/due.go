@@ -75,9 +75,11 @@ func (s *Store) ClaimDue(ctx context.Context, due tokens.Due) ([]tokens.Record, 
 		return err
 	})
 	slices.SortStableFunc(claims, func(a, b claimed) int { return int(min(max(a.due-b.due, -1), 1)) })
-	records := make([]tokens.Record, len(claims))
-	for i, c := range claims {
-		records[i] = c.record
+	records := make([]tokens.Record, 0, len(claims))
+	for _, c := range claims {
+		if !c.unreadable { // such a one stays leased, and is not in the way of the others
+			records = append(records, c.record)
+		}
 	}
 	return records, err
 }
@@ -92,8 +94,9 @@ func since(t time.Time) int64 {
 
 // claimed is a record and when it is due, in microseconds.
 type claimed struct {
-	record tokens.Record
-	due    int64
+	record     tokens.Record
+	due        int64
+	unreadable bool
 }
 
 func (s *Store) claims(ctx context.Context, q rowser, query statement, environment api.Environment, v values) ([]claimed, error) {
@@ -102,7 +105,7 @@ func (s *Store) claims(ctx context.Context, q rowser, query statement, environme
 		var c claimed
 		c.record, err = scan(row, environment, &c.due)
 		if errors.Is(err, tokens.ErrUnreadable) {
-			return nil // it stays leased, and is not in the way of the others
+			c.unreadable, err = true, nil
 		}
 		claims = append(claims, c)
 		return err
