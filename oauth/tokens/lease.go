@@ -208,6 +208,9 @@ func (p *pendingCommit) write(ctx context.Context, limit time.Duration) (record 
 			return Record{}, err // a user who was deleted meanwhile stays deleted
 		}
 		if !p.succeeds(record) {
+			if record.State == StateActive && record.Token.AccessToken == p.token.AccessToken {
+				p.stored(ctx, record) // by a write whose answer was lost
+			}
 			return record, p.conns.validate(record)
 		}
 		p.lease.Version, p.old.State = record.Version, record.State

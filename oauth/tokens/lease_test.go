@@ -268,3 +268,17 @@ func TestStoreThatPanicsWhileWritingIsTriedAgain(t *testing.T) {
 		requireTokenOf(t, w.on(t, store), "access-1")
 	})
 }
+
+// A pair is reported as stored too where the store had taken it and its answer was lost.
+func TestPairWhoseCommitWasNotAnsweredIsReported(t *testing.T) {
+	withFixture(t, oauthtest.RotateOnFirstUse, -time.Minute, func(t *testing.T, w *fixture) {
+		lost := func(_ context.Context, _ tokens.Key, work func() error) error {
+			return errors.Join(work(), errors.New("connection reset"))
+		}
+		w.store = oauthtest.Around(w.store.Store, map[string]oauthtest.Interception{"Commit": oauthtest.First(1, lost)})
+		a := w.watched(t, tokens.BreakerPolicy{})
+		w.requireToken(t, "access-1")
+		assert.Len(t, eventsOf[tokens.CommitDelayed](a), 1)
+		assert.Len(t, eventsOf[tokens.Refreshed](a), 1)
+	})
+}
