@@ -198,8 +198,7 @@ func (p *pendingCommit) write(ctx context.Context, limit time.Duration) (record 
 	for range maxConflicts {
 		record, err = p.conns.store.Commit(ctx, p.lease, p.token)
 		if err == nil {
-			p.stored(ctx, record)
-			return record, nil
+			return p.stored(ctx, record)
 		}
 		if !isContention(err) {
 			return Record{}, storeError("Commit", key, err)
@@ -209,11 +208,11 @@ func (p *pendingCommit) write(ctx context.Context, limit time.Duration) (record 
 		}
 		if !p.succeeds(record) {
 			if record.State == StateActive && record.Token.AccessToken == p.token.AccessToken {
-				p.stored(ctx, record) // by a write whose answer was lost
+				return p.stored(ctx, record) // by a write whose answer was lost
 			}
 			return record, p.conns.validate(record)
 		}
-		p.lease.Version, p.old.State = record.Version, record.State
+		p.lease.Version, p.old.State, p.old.Reason = record.Version, record.State, record.Reason
 		_, err = p.conns.store.Lease(ctx, p.lease, p.conns.config.LeaseTTL)
 		if err != nil && !errors.Is(err, ErrConflict) {
 			break // a peer refreshes with the old token: its result decides
@@ -222,15 +221,38 @@ func (p *pendingCommit) write(ctx context.Context, limit time.Duration) (record 
 	return Record{}, storeError("Commit", key, err)
 }
 
-// stored reports the new token.
-func (p *pendingCommit) stored(ctx context.Context, record Record) {
+// stored reports the new token, and returns what the caller of write gets.
+func (p *pendingCommit) stored(ctx context.Context, record Record) (Record, error) {
+	if p.old.Reason == ReasonDisconnecting {
+		return p.markDisconnecting(ctx, record)
+	}
+	if p.old.State != StateActive {
+		p.conns.hooks.raise(ctx, Restored{Key: p.lease.Key})
+	}
+	p.report(ctx, record)
+	return record, nil
+}
+
+func (p *pendingCommit) report(ctx context.Context, record Record) {
 	hooks := &p.conns.hooks
 	hooks.log(ctx, slog.LevelDebug, "token refreshed", p.lease.Key, slog.Int64("version", record.Version))
 	p.conns.circuit.recordRefreshed()
-	if p.old.State != StateActive {
-		hooks.raise(ctx, Restored{Key: p.lease.Key})
-	}
 	hooks.raise(ctx, Refreshed{Key: p.lease.Key, ExpiresAt: record.Token.ExpiresAt, Background: p.background})
+}
+
+// markDisconnecting marks a user again who was disconnected while the pair was kept: it is
+// stored so that it can be revoked, and is not to be used.
+func (p *pendingCommit) markDisconnecting(ctx context.Context, record Record) (Record, error) {
+	lease := Lease{Key: p.lease.Key, Version: record.Version, Owner: p.lease.Owner}
+	_, err := p.conns.store.Lease(ctx, lease, p.conns.config.LeaseTTL)
+	if err == nil {
+		_, err = p.conns.store.Fail(ctx, lease, ReasonDisconnecting)
+	}
+	if err != nil && !errors.Is(err, ErrNoRecord) {
+		return Record{}, storeError("Fail", p.lease.Key, err) // write comes back to it
+	}
+	p.report(ctx, record)
+	return Record{}, p.conns.reauthorize(p.lease.Key, ReasonDisconnecting, record.Token.ResourceOwner, nil)
 }
 
 // succeeds reports a record that the pair is the successor of: it holds the

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dispensary-go/dispensary/api"
 	"github.com/dispensary-go/dispensary/oauth/internal/oauthtest"
 	"github.com/dispensary-go/dispensary/oauth/tokens"
 )
@@ -280,5 +281,35 @@ func TestPairWhoseCommitWasNotAnsweredIsReported(t *testing.T) {
 		w.requireToken(t, "access-1")
 		assert.Len(t, eventsOf[tokens.CommitDelayed](a), 1)
 		assert.Len(t, eventsOf[tokens.Refreshed](a), 1)
+	})
+}
+
+// A user who was disconnected while a pair was kept stays so: the pair is stored so that it can
+// be revoked, and no call uses it.
+func TestPairOfAUserWhoIsBeingDisconnected(t *testing.T) {
+	withFixture(t, oauthtest.RotateAtOnce, -time.Minute, func(t *testing.T, w *fixture) {
+		a := w.watched(t, tokens.BreakerPolicy{})
+		w.store.Break("Commit", errors.New("database is away"))
+		_, err := w.source.Token(t.Context())
+		requireStoreError(t, err, "Commit")
+		time.Sleep(tokens.DefaultLeaseTTL)
+
+		peer := w.on(t, w.store.Store)
+		w.platform.Inject(oauthtest.Times(2, oauthtest.Answers(500, ""))...)
+		require.ErrorIs(t, peer.Disconnect(t.Context(), user), api.ErrServer)
+		w.platform.Replace()
+		w.store.Break("Commit", nil)
+		w.store.Break("Fail", errors.New("database is away"))
+		time.Sleep(2 * time.Minute)
+		w.store.Break("Fail", nil)
+		require.NoError(t, w.conns.Close(t.Context()))
+		w.requireReauthorize(t, tokens.ReasonDisconnecting)
+		assert.Equal(t, "refresh-1", w.record(t).Token.RefreshToken.Reveal())
+		assert.Empty(t, eventsOf[tokens.Restored](a))
+		assert.Len(t, eventsOf[tokens.Refreshed](a), 1)
+
+		require.NoError(t, peer.Disconnect(t.Context(), user))
+		w.requireRevokedLast(t, "access-1")
+		w.requireForgotten(t)
 	})
 }
