@@ -347,3 +347,23 @@ func (c *closed) Wait(context.Context) error {
 	}
 	return nil
 }
+
+// A pair that the store did not take yet is not kept from it by a claim on its user.
+func TestKeepFreshMakesRoomForAPairThatIsNotStored(t *testing.T) {
+	withFixture(t, oauthtest.RotateOnFirstUse, -time.Minute, func(t *testing.T, w *fixture) {
+		w.store.Break("Commit", errors.New("database is away"))
+		_, err := w.source.Token(t.Context())
+		requireStoreError(t, err, "Commit")
+		time.Sleep(2 * time.Minute)
+		stop := runs(t, w.conns, tokens.KeepFreshPolicy{Everyone: true})
+		synctest.Wait()
+		require.Equal(t, 1, w.store.Count("ClaimDue"))
+		peer := tokens.Lease{Key: w.conns.Key(user), Version: w.record(t).Version, Owner: "peer"}
+		_, err = w.store.Lease(t.Context(), peer, time.Second)
+		require.NoError(t, err)
+		w.store.Break("Commit", nil)
+		stop()
+		require.NoError(t, w.conns.Close(t.Context()))
+		w.requireToken(t, "access-1")
+	})
+}

@@ -82,6 +82,9 @@ func (r *refreshTask) outcome(err error) Outcome {
 // lease on it is this replica's. A replica that died with the lease keeps it
 // waiting until the lease ends.
 func (r *refreshTask) acquire(ctx context.Context) (Record, error) {
+	if r.claim != nil && r.conns.calls.underWay(callKey{r.key, commitCall}) != nil {
+		r.conns.release(ctx, *r.claim) // it keeps the pair from being written
+	}
 	if record, err := r.conns.awaitPendingCommit(r.key); err != nil || r.satisfiedBy(record) {
 		return record, err
 	}
