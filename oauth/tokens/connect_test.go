@@ -355,3 +355,17 @@ func TestReloadFindsWhatAPeerStored(t *testing.T) {
 		requireReauthorize(t, err, tokens.ReasonNotConnected)
 	})
 }
+
+// A call of the store that does not come back is given up, whatever the caller's patience.
+func TestDisconnectGivesUpOnAStoreThatHangs(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
+		hangs := func(ctx context.Context, _ tokens.Key, _ func() error) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		store := oauthtest.Around(w.store, map[string]oauthtest.Interception{"Load": hangs})
+		began := time.Now()
+		requireStoreError(t, w.on(t, store).Disconnect(t.Context(), user), "Load")
+		assert.Equal(t, time.Minute, time.Since(began))
+	})
+}

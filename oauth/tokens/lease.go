@@ -57,7 +57,9 @@ func (c *Connections) release(ctx context.Context, lease Lease) {
 func (c *Connections) waitForLease(ctx context.Context, key Key) (leasedRecord, error) {
 	end := time.Now().Add(c.config.LeaseTTL + storeTimeout)
 	for try := 1; ; try++ {
-		record, err := c.store.Load(ctx, key)
+		loading, cancel := withStoreTimeout(ctx)
+		record, err := c.store.Load(loading, key)
+		cancel()
 		if errors.Is(err, ErrNoRecord) {
 			return leasedRecord{}, err
 		}
