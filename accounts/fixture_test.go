@@ -86,7 +86,7 @@ func (p *fixture) mount(t testing.TB) {
 	handler, err := p.accounts.Handler(connect.Config{
 		StateKeys: []dispensary.Secret{stateKey},
 		User: func(r *http.Request) (string, error) {
-			if r.URL.RawQuery != "" {
+			if r.URL.RawQuery != "" || len(r.Form) > 0 {
 				return "", errors.New("the hook saw a query")
 			}
 			p.mu.Lock()
@@ -96,7 +96,10 @@ func (p *fixture) mount(t testing.TB) {
 	})
 	require.NoError(t, err)
 	mux := http.NewServeMux()
-	mux.Handle("/dispensary/", handler)
+	mux.HandleFunc("/dispensary/", func(w http.ResponseWriter, r *http.Request) {
+		_ = r.ParseForm() // as what stands before a handler may do
+		handler.ServeHTTP(w, r)
+	})
 	mux.HandleFunc("/done", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "welcome") })
 	for i, platform := range p.platforms {
 		require.NoError(t, platform.Host(fmt.Sprintf("https://ehr-%d.example.com", i), mux))

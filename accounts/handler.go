@@ -51,7 +51,9 @@ type located struct {
 // ServeHTTP implements [http.Handler].
 func (h *accountsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	bare := r.Clone(r.Context()) // the hook may log what it sees: no code, no state
-	bare.URL.RawQuery, bare.RequestURI = "", bare.URL.EscapedPath()
+	bare.URL.RawQuery, bare.URL.ForceQuery = "", false
+	bare.RequestURI = bare.URL.EscapedPath()
+	bare.Form, bare.PostForm = nil, nil
 	who, app := located{}, h.accounts.order[0]
 	if who.user, who.err = h.user(bare); who.err == nil {
 		var found *application
