@@ -216,12 +216,22 @@ func (f *Fleet) plan(now time.Time, own record) (target, most int) {
 	return targets(most-gone, members)[0], most - f.held(now)
 }
 
-// held is what all others may send.
+// held is what all others may send. Those that are silent for two periods keep to their shares, if
+// they run at all, and there are no more processes than are known: one that starts after others
+// have died has a share at once.
 func (f *Fleet) held(now time.Time) (n int) {
+	running, silent := 1, 0
 	for _, p := range f.peers {
+		switch {
+		case !p.Left && now.Sub(p.heard) >= f.hold:
+			silent++
+			continue
+		case !p.Left:
+			running++
+		}
 		n += f.holds(p, now)
 	}
-	return n
+	return n + min(silent, max(0, f.config.Processes-running))*max(1, f.total()/f.config.Processes)
 }
 
 // holds is what another process may send. One that is silent may have a share of its own by

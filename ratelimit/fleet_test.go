@@ -314,6 +314,25 @@ func TestFleetOfManyWithoutItsStore(t *testing.T) {
 	})
 }
 
+// A process that starts hours after all others have died, and none of them has left, has a share.
+func TestFleetStartsAfterOthersHaveDied(t *testing.T) {
+	fleetTest(t, 4, 3*time.Hour, func(ctx context.Context, f *fleetFixture) {
+		living, die := context.WithCancel(ctx)
+		f.saturate(living, api.PriorityReconcile, 0, 1, 2, 3)
+		time.Sleep(2 * fleetPer)
+		die()
+		for _, way := range f.links {
+			way.set(nil, errDown)
+		}
+		time.Sleep(2 * time.Hour)
+		f.counted()
+		one := f.join()
+		f.saturate(ctx, api.PriorityInteractive, one)
+		time.Sleep(fleetPer)
+		assert.GreaterOrEqual(f.t, f.counted()[one], fleetRequests/5)
+	})
+}
+
 // A store may lose all that it has.
 func TestFleetWithAStoreThatForgets(t *testing.T) {
 	fleetTest(t, 3, 30*time.Minute, func(ctx context.Context, f *fleetFixture) {
