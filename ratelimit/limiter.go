@@ -124,7 +124,7 @@ func (l *Limiter) enter(ctx context.Context) (*waiter, error) {
 		l.start(p, now)
 		return nil, nil
 	}
-	if deadline, ok := ctx.Deadline(); ok && !l.elastic && l.next(p, l.ahead(p)) > deadline.Sub(l.begin) {
+	if deadline, ok := ctx.Deadline(); ok && !l.elastic && l.next(p, l.ahead(p), now) > deadline.Sub(l.begin) {
 		return nil, ErrDeadline
 	}
 	w := &waiter{ready: make(chan struct{}), priority: p, since: now}
@@ -171,11 +171,11 @@ func (l *Limiter) ahead(p api.Priority) (n int) {
 }
 
 // next returns when a request of the priority may start, after ahead others.
-func (l *Limiter) next(p api.Priority, ahead int) time.Duration {
+func (l *Limiter) next(p api.Priority, ahead int, now time.Duration) time.Duration {
 	if p == api.PriorityInteractive {
-		return l.starts.free(l.quota, ahead)
+		return l.starts.free(l.quota, ahead, now)
 	}
-	return max(l.starts.free(l.lower, ahead), l.pace())
+	return max(l.starts.free(l.lower, ahead, now), l.pace())
 }
 
 // pace returns when the background may start its next request, so that it is spread over the
@@ -243,7 +243,7 @@ func (l *Limiter) choose(now time.Duration) (w *waiter, at time.Duration, turn b
 		}
 	}
 	if turn {
-		return w, l.starts.free(l.quota, 0), true
+		return w, l.starts.free(l.quota, 0, now), true
 	}
 	return w, l.due(w.priority, now), false
 }
@@ -251,7 +251,7 @@ func (l *Limiter) choose(now time.Duration) (w *waiter, at time.Duration, turn b
 // due returns when a request of the priority may start that is the next to do so. The
 // background leaves people what they need until there is more.
 func (l *Limiter) due(p api.Priority, now time.Duration) time.Duration {
-	at := l.next(p, 0)
+	at := l.next(p, 0, now)
 	if p != api.PriorityInteractive && l.starts.n >= l.rate/l.burst {
 		at = max(at, l.last+l.starts.spread(l.rate, now))
 	}

@@ -188,3 +188,26 @@ func TestLimiterSaysWhatIsLeft(t *testing.T) {
 		assert.Equal(t, 3, l.Left())
 	})
 }
+
+// However long a limiter has run: many that wait, and little that started lately, show at once
+// that it will be too late.
+func TestLimiterFailsAtOnceBehindManyOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newStarts(t, 10, time.Minute)
+		require.NoError(t, s.wait(t.Context(), api.PriorityInteractive))
+		time.Sleep(time.Hour)
+		all, stop := context.WithCancel(t.Context())
+		for range 31 {
+			go func() { _ = s.wait(all, api.PriorityCatalog) }()
+		}
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(all, time.Minute)
+		defer cancel()
+		began := time.Now()
+		require.ErrorIs(t, s.wait(ctx, api.PriorityCatalog), ratelimit.ErrDeadline)
+		assert.Zero(t, time.Since(began))
+		stop()
+		s.rest()
+	})
+}

@@ -63,7 +63,7 @@ const never = time.Duration(1<<63 - 1)
 
 // free returns when one more request may start, after ahead others, where any period holds at
 // most quota of them. It is in the past, or now, if one may start at once.
-func (w *window) free(quota, ahead int) time.Duration {
+func (w *window) free(quota, ahead int, now time.Duration) time.Duration {
 	if quota < 1 {
 		return never
 	}
@@ -71,7 +71,7 @@ func (w *window) free(quota, ahead int) time.Duration {
 	periods := time.Duration(ahead / quota)
 	at := w.n - quota + ahead%quota
 	if at < 0 {
-		return periods * w.per
+		return now + periods*w.per
 	}
 	return w.at(at).at + (1+periods)*w.per
 }
