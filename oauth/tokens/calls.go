@@ -84,6 +84,13 @@ func (g *callGroup) run(ctx context.Context, at callKey, c *call, work func(cont
 	c.record, c.err = work(ctx)
 }
 
+// last returns the number of the last call that was started.
+func (g *callGroup) last() uint64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.seq
+}
+
 // underWay returns the call under way for at, or nil.
 func (g *callGroup) underWay(at callKey) *call {
 	g.mu.Lock()

@@ -21,6 +21,7 @@ type TokenSource struct {
 	conns  *Connections
 	key    Key
 	cached atomic.Pointer[cachedToken]
+	forgot atomic.Uint64 // the last call that began before Forget
 }
 
 var (
@@ -46,7 +47,12 @@ func (s *TokenSource) Key() Key { return s.key }
 // it after the user was connected anew, or disconnected, in this process; other
 // processes notice when the old token is refused, which [oauth.Client.Revoke] brings
 // about, or when it is due for a refresh.
-func (s *TokenSource) Forget() { s.cached.Store(nil) }
+func (s *TokenSource) Forget() {
+	if s.conns != nil { // the zero source has nothing to forget
+		s.forgot.Store(s.conns.calls.last())
+	}
+	s.cached.Store(nil)
+}
 
 // Token implements [api.TokenSource]. A valid token in memory is returned
 // whatever the state of ctx, of the store and of the platform.
@@ -155,10 +161,27 @@ func (s *TokenSource) load(ctx context.Context) (*cachedToken, Record, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, Record{}, err
 	}
-	c, _ := s.conns.calls.join(ctx, callKey{s.key, loadCall}, nil, func(ctx context.Context) (Record, error) {
+	c, _, err := s.join(ctx, loadCall, func(ctx context.Context) (Record, error) {
 		return s.conns.load(ctx, s.key)
 	})
+	if err != nil {
+		return nil, Record{}, err
+	}
 	return s.await(ctx, c)
+}
+
+// join returns a call that was not under way already at the last Forget: such a one may bring
+// what was to be forgotten, and is waited for.
+func (s *TokenSource) join(ctx context.Context, kind callKind, work func(context.Context) (Record, error)) (c *call, started bool, err error) {
+	for {
+		c, started = s.conns.calls.join(ctx, callKey{s.key, kind}, nil, work)
+		if started || c.seq > s.forgot.Load() {
+			return c, started, nil
+		}
+		if _, err := c.wait(ctx, s.key); err != nil && ctx.Err() != nil {
+			return nil, false, err
+		}
+	}
 }
 
 // refresh waits for a token that satisfies r. Where a call is under way that was
@@ -180,7 +203,10 @@ func (s *TokenSource) refresh(ctx context.Context, r *refreshTask) (api.AccessTo
 			}
 			return api.AccessToken{}, blocked
 		}
-		c, started := s.conns.calls.join(ctx, callKey{s.key, refreshCall}, nil, r.run)
+		c, started, err := s.join(ctx, refreshCall, r.run)
+		if err != nil {
+			return api.AccessToken{}, err
+		}
 		cached, _, err := s.await(ctx, c)
 		switch {
 		case err != nil:
@@ -220,8 +246,14 @@ func (s *TokenSource) await(ctx context.Context, c *call) (*cachedToken, Record,
 			return cached, record, nil // another caller of this source was here
 		}
 		next := newCachedToken(record.Token, s.conns.config.Leeway, c.seq)
-		// A caller that was held up must not put an older token back.
-		if (cached != nil && cached.seq > c.seq) || s.cached.CompareAndSwap(cached, next) {
+		// A caller that was held up must not put an older token back, nor one from before Forget.
+		if (cached != nil && cached.seq > c.seq) || c.seq <= s.forgot.Load() {
+			return next, record, nil
+		}
+		if s.cached.CompareAndSwap(cached, next) {
+			if c.seq <= s.forgot.Load() {
+				s.cached.CompareAndSwap(next, nil)
+			}
 			return next, record, nil
 		}
 	}

@@ -278,3 +278,25 @@ func TestPanickingStoreEndsNoProgram(t *testing.T) {
 		require.NoError(t, conns.Close(t.Context()))
 	})
 }
+
+// A look into the store that began before the user was connected anew brings the token from
+// before: it is not used after Forget.
+func TestForgetHoldsForALookUnderWay(t *testing.T) {
+	withFixture(t, oauthtest.RotateNever, time.Hour, func(t *testing.T, w *fixture) {
+		late := func(_ context.Context, _ tokens.Key, work func() error) error {
+			err := work()
+			time.Sleep(time.Second)
+			return err
+		}
+		store := oauthtest.Around(w.store, map[string]oauthtest.Interception{"Load": oauthtest.First(1, late)})
+		w.source = w.on(t, store).TokenSource(user)
+		var before sync.WaitGroup
+		before.Go(func() { w.requireToken(t, "access-0") })
+		time.Sleep(time.Second / 2)
+		w.saveAccess(t, "access-new", time.Hour)
+		w.source.Forget()
+		w.requireToken(t, "access-new")
+		before.Wait()
+		w.requireToken(t, "access-new")
+	})
+}
