@@ -14,7 +14,7 @@ type Store interface {
 	// Exchange stores the record of a process under the name of a limit, in place of the
 	// one before, and returns the records of all processes under that name. Both is one
 	// step: of any two exchanges under a name, the later one returns what the earlier one
-	// stored. Records that were stored longer than keep ago are deleted.
+	// stored, and has a later time. Records that were stored longer than keep ago are deleted.
 	Exchange(ctx context.Context, name, process string, record []byte, keep time.Duration) (Board, error)
 }
 
@@ -37,6 +37,7 @@ type Record struct {
 type MemoryStore struct {
 	mu     sync.Mutex
 	boards map[string]map[string]Record
+	last   time.Time // of the last exchange
 }
 
 // NewMemoryStore returns an empty store.
@@ -50,6 +51,10 @@ func (s *MemoryStore) Exchange(ctx context.Context, name, process string, record
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
+	if !now.After(s.last) { // a clock may be coarse, or stand still in a test
+		now = s.last.Add(time.Nanosecond)
+	}
+	s.last = now
 	if s.boards[name] == nil {
 		s.boards[name] = map[string]Record{}
 	}
