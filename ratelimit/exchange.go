@@ -143,6 +143,7 @@ func (f *Fleet) propose() record {
 		own.wanted = f.quota
 	default:
 		target, most := f.plan(now, own)
+		f.obey(now, target)
 		if own.people > 0 { // the store has more than this process has heard of, perhaps
 			target, most = max(target, min(f.total(), own.starts+2*(own.people+own.Reserve))), f.total()
 		}
@@ -278,6 +279,8 @@ func (f *Fleet) learn(board Board, own record) {
 	f.reached = f.tried
 	f.set(quota)
 	target, _ := f.plan(now, f.own())
+	f.obey(now, target)
+	quota = f.quota
 	f.aim = quota
 	if now.Sub(f.connected) > f.config.Per/10 { // the others have been heard of, and what they want
 		f.aim = max(quota, target)
@@ -355,6 +358,15 @@ func (f *Fleet) failed(err error) {
 func (f *Fleet) set(quota int) {
 	f.quota = max(0, quota)
 	f.local.set(f.quota, f.reserve, max(f.aim, f.quota))
+}
+
+// obey cuts the quota to its target where the platform has named a lower limit, and all quotas
+// together are more: who waits, and what has been sent, does not keep it.
+func (f *Fleet) obey(now time.Time, target int) {
+	if total := f.total(); total < f.config.Requests && f.quota+f.held(now) > total {
+		f.aim = min(f.aim, target)
+		f.set(min(f.quota, target))
+	}
 }
 
 // shrink gives up what is more than wanted, as far as it is not used.
