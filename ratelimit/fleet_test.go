@@ -294,10 +294,13 @@ func TestFleetCountsWhatWasSentOfAQuotaThatWasCut(t *testing.T) {
 func TestFleetOfManyThatStartAtOnce(t *testing.T) {
 	fleetTest(t, 0, time.Minute, func(ctx context.Context, f *fleetFixture) {
 		const requests, processes = 5000, 100
+		var all []int
 		for range processes {
-			f.saturate(ctx, api.PriorityInteractive, f.joinAs(ratelimit.FleetConfig{Requests: requests, Processes: processes}))
+			all = append(all, f.joinAs(ratelimit.FleetConfig{Requests: requests, Processes: processes}))
 		}
+		f.saturate(ctx, api.PriorityInteractive, all...)
 		<-ctx.Done()
+		synctest.Wait()
 		f.check(requests)
 		f.sent = nil // the limit of the other tests is lower
 	})

@@ -282,9 +282,9 @@ func TestClinicThatHasLeft(t *testing.T) {
 				failing := all.Stats().Failing
 				require.Len(t, failing, 1)
 				assert.Equal(t, f.clinics[1], failing[0].ClinicID)
-				failed := f.failed[f.clinics[left]]
+				failed := f.failures(f.clinics[left])
 				time.Sleep(2 * time.Hour)
-				assert.Equal(t, failed, f.failed[f.clinics[left]])
+				assert.Equal(t, failed, f.failures(f.clinics[left]))
 			})
 		})
 	}
