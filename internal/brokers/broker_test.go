@@ -85,7 +85,16 @@ func TestEachBroker(t *testing.T) {
 
 		mu.Lock()
 		defer mu.Unlock()
-		assert.Equal(t, map[string]int{"evt_0": 1, "evt_1": 1, "evt_2": 3, "evt_3": 1, "evt_4": 1}, attempts)
+		want := map[string]int{"evt_0": 1, "evt_1": 1, "evt_2": 3, "evt_3": 1, "evt_4": 1}
+		if b.Kind == "kafka" {
+			// A second consumer that joins takes partitions over, and what the first one has
+			// handled and not committed yet comes again.
+			for id, n := range want {
+				assert.GreaterOrEqual(t, attempts[id], n, id)
+			}
+		} else {
+			assert.Equal(t, want, attempts)
+		}
 		assert.False(t, handled("evt_3"))
 		for _, a := range observed {
 			want := sent[a.Key.EventID]
