@@ -38,7 +38,8 @@ func (p *program) catalogExportCommand() *cobra.Command {
 		Short: "Write the copy of the catalog as CSV or JSON lines",
 		Long: `Export writes all products of the copy that are not gone, or with --changes-since what changed
 after a revision, with those that are gone, and nothing else: write it to another file than the
-whole. At the end it says the revision to ask for next time, on stderr. A product that changes meanwhile may be there twice: the later one counts.
+whole. At the end it says the revision to ask for next time, on stderr. A product that changes
+meanwhile may be there twice: the later one counts.
 
 CSV has a row for each variant that is known: the primary one, or all of those products whose
 details were read. A cell that a spreadsheet would take for a formula begins with an apostrophe.
