@@ -125,6 +125,11 @@
 //
 // What River changes between its versions is in its own change log.
 //
+// The transactions of the inbox are READ COMMITTED, the default of PostgreSQL. Where a
+// database or a role has a stricter one, set default_transaction_isolation to "read
+// committed" in the RuntimeParams of the pool: with another one events are accepted
+// and handled more slowly, or again, and Migrate fails.
+//
 // Behind PgBouncer in transaction mode set PollOnly in [Config.River], and on the
 // pool pgx.QueryExecModeExec. Then jobs are found by polling, every second if
 // River's FetchPollInterval does not say otherwise. The tests of this package, the
